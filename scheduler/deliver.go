@@ -1,0 +1,46 @@
+package scheduler
+
+import (
+	"context"
+	"time"
+)
+
+// Deliverer calls back. It is safe for concurrent use.
+type Deliverer interface {
+	// Destination names what is slow or down together with the callback's
+	// target: scheme://host:port for HTTP. Slots are bounded by it.
+	Destination(Callback) string
+	// Deliver makes one attempt and returns when it is over or ctx has ended;
+	// ctx carries the deadline. It looks at ctx once more right before sending,
+	// and sends nothing when that has ended.
+	Deliver(context.Context, Delivery) Delivered
+}
+
+// Delivery is one attempt at one pop.
+type Delivery struct {
+	Callback Callback
+	ID       ID
+	Version  Version
+	Seq      int       // of the pop, from 1
+	Attempt  int       // from 1
+	Due      time.Time // when the pop was due
+}
+
+// Delivered is how an attempt ended.
+type Delivered struct {
+	Verdict Verdict
+	// Reason says what went wrong, in a few printable words without secrets.
+	Reason string
+	// RetryAfter is how long the receiver asked to be left alone, 0 if it didn't.
+	RetryAfter time.Duration
+}
+
+// Verdict says what an attempt means for the timer.
+type Verdict int
+
+// What an attempt means for the timer.
+const (
+	VerdictFailed    Verdict = iota // again, while attempts are left
+	VerdictDelivered                // the pop is over
+	VerdictGone                     // the receiver wants no more of this timer
+)

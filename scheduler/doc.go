@@ -1,0 +1,25 @@
+// Package scheduler holds the words and the rules of chronos: what a timer is
+// (timer.go), which of two states of it is newer (state.go), what its ID says
+// (id.go), what a store of timers must do (store.go), what delivers a callback
+// (deliver.go), and the engine that moves timers from creation to callback.
+//
+// # The way of a timer
+//
+// Create: a client's request is validated (timer.go), given an ID and a
+// version, and merged into the store. Fire: one poll loop per shard claims what
+// is due within a horizon a little over one poll interval (poll.go); the wheel
+// smooths the last milliseconds; a slot is taken (slots.go); the fence marks
+// the timer as firing on its shard (fence.go); the deliverer calls back
+// (fire.go); the outcome is settled in batches (settle.go).
+//
+// # Why a lease is enough
+//
+// A claim moves the timer's score to the lease end. Let g be the grace (1 s)
+// and h the hold time (3.5 s). A node that dies before the fence leaves the
+// score at max(due, claim) + g; one that dies after it leaves it at fence + h.
+// In both cases the timer simply comes due again and any node's next poll finds
+// it. A callback may be sent only within l = 2 s of the moment *before* the
+// fence was requested, so h > l + the time to settle means that nobody takes
+// over a callback that may still start. The inequality is checked by
+// [Config.Validate].
+package scheduler

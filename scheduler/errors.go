@@ -1,0 +1,44 @@
+package scheduler
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+var (
+	// ErrNotFound says that no shard that should know it has such a timer.
+	ErrNotFound = errors.New("timer not found")
+
+	// ErrUnavailable says that the shards of a timer could not be reached, or
+	// refused to write, and that the same request may succeed later. What it
+	// asked for may have happened or may not.
+	ErrUnavailable = errors.New("store unavailable")
+
+	// ErrOverloaded says that a bounded queue is full. Nothing was done.
+	ErrOverloaded = errors.New("overloaded")
+)
+
+// InvalidError says which part of a request is refused and what would be right.
+type InvalidError struct {
+	Pointer string // JSON pointer (RFC 6901) to the offending value, "" for the whole
+	Code    string // stable, for programs: "interval-negative"
+	Detail  string // for people: what is wrong and what to do
+}
+
+func (e *InvalidError) Error() string {
+	if e.Pointer == "" {
+		return e.Detail
+	}
+	return e.Pointer + ": " + e.Detail
+}
+
+// invalid makes an InvalidError with a formatted detail. The arguments must not
+// be raw input: the detail goes into a header and into logs.
+func invalid(pointer, code, format string, args ...any) *InvalidError {
+	return &InvalidError{Pointer: pointer, Code: code, Detail: fmt.Sprintf(format, args...)}
+}
+
+// RetryAfter is how long a client should wait after ErrUnavailable or
+// ErrOverloaded.
+const RetryAfter = time.Second

@@ -1,0 +1,125 @@
+package scheduler
+
+import (
+	"encoding/hex"
+	"fmt"
+	"math/bits"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+)
+
+// Hint is a 64-bit Bloom filter of the shards that hold a timer's copies. It is
+// never the truth about them: a filter of all ones does no harm, one of zeros
+// neither.
+type Hint uint64
+
+// hintBits is how many bits of the filter stand for one shard. Three keep the
+// rate of false members near 1 % for four shards in 64 bits.
+const hintBits = 3
+
+// HintOf is the mask of a shard whose name has the given 64-bit hash: the three
+// bits come from disjoint parts of the hash (Kirsch and Mitzenmacher 2006, with
+// a step that is odd, so the bits differ).
+func HintOf(hash uint64) Hint {
+	first, step := hash&63, hash>>32&63|1
+	var mask Hint
+	for i := range uint64(hintBits) {
+		mask |= 1 << ((first + i*step) & 63)
+	}
+	return mask
+}
+
+// Has reports whether every bit of mask is set.
+func (h Hint) Has(mask Hint) bool { return h&mask == mask }
+
+// Empty reports whether no shard can be a member.
+func (h Hint) Empty() bool { return bits.OnesCount64(uint64(h)) < hintBits }
+
+// MaxKeyLength is the longest key of a timer, in bytes.
+const MaxKeyLength = 128
+
+// ID is what a client knows a timer by: <key>-<rf>-<bloom>. A bare key is a
+// valid ID too and has RF 0.
+type ID struct {
+	Key  string // [A-Za-z0-9._~-]{1,128}
+	RF   int    // the replication factor asked for at creation, 0 if not given
+	Hint Hint   // where the copies were when the ID was made
+}
+
+// NewKey makes a key for a timer whose client chose none: a UUIDv7 as 32
+// hexadecimal digits, which sorts by time of creation.
+func NewKey() (string, error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return "", fmt.Errorf("make key: %w", err)
+	}
+	return hex.EncodeToString(id[:]), nil
+}
+
+// String is the form that clients see; a bare key if RF is 0.
+func (id ID) String() string {
+	if id.RF == 0 {
+		return id.Key
+	}
+	hint := strconv.FormatUint(uint64(id.Hint), 16)
+	return id.Key + "-" + strconv.Itoa(id.RF) + "-" + strings.Repeat("0", hintDigits-len(hint)) + hint
+}
+
+const hintDigits = 16
+
+// ParseID reads an ID. What doesn't end in -<rf>-<bloom> with a replication
+// factor from 1 to 16 and 16 lower-case hexadecimal digits is a bare key. The
+// error is an *InvalidError.
+func ParseID(s string) (ID, error) {
+	id := splitID(s)
+	switch {
+	case id.Key == "" || len(id.Key) > MaxKeyLength:
+		return ID{}, invalid("", "id-length", "a timer's id is 1 to %d characters, and what chronos appends to it", MaxKeyLength)
+	case strings.ContainsFunc(id.Key, func(r rune) bool { return !keyRune(r) }):
+		return ID{}, invalid("", "id-characters", "a timer's id consists of A-Z a-z 0-9 . _ ~ -")
+	case id.Key == "references" || id.Key == "batch":
+		return ID{}, invalid("", "id-reserved", "this id is reserved; choose another")
+	case id.Key == "." || id.Key == "..":
+		return ID{}, invalid("", "id-dots", "an id of dots alone can't stand in a path; choose another")
+	}
+	return id, nil
+}
+
+func splitID(s string) ID {
+	bare := ID{Key: s}
+	rest, hint, ok := cutLast(s)
+	if !ok || len(hint) != hintDigits || strings.ToLower(hint) != hint {
+		return bare
+	}
+	bloom, err := strconv.ParseUint(hint, 16, 64)
+	if err != nil {
+		return bare
+	}
+	key, factor, ok := cutLast(rest)
+	if !ok || key == "" {
+		return bare
+	}
+	rf, err := strconv.Atoi(factor)
+	if err != nil || rf < 1 || rf > MaxReplicationFactor || strconv.Itoa(rf) != factor {
+		return bare
+	}
+	return ID{Key: key, RF: rf, Hint: Hint(bloom)}
+}
+
+func cutLast(s string) (before, after string, found bool) {
+	i := strings.LastIndexByte(s, '-')
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+1:], true
+}
+
+func keyRune(r rune) bool {
+	switch {
+	case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9':
+		return true
+	}
+	return r == '.' || r == '_' || r == '~' || r == '-'
+}

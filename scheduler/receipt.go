@@ -1,0 +1,12 @@
+package scheduler
+
+import "time"
+
+// Receipt is the answer to an accepted write.
+type Receipt struct {
+	ID        ID        // valid from now on
+	Due       time.Time // when the next pop is due; zero for a delete
+	Copies    int
+	Unreached int
+	InFlight  bool
+}

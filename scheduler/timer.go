@@ -1,0 +1,138 @@
+package scheduler
+
+import (
+	"net/url"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Limits of what a client may ask for.
+const (
+	MaxInterval              = 100 * 365 * 24 * time.Hour // also of repeat-for
+	MinRecurringInterval     = 100 * time.Millisecond
+	MaxReplicationFactor     = 16
+	DefaultReplicationFactor = 2
+	MaxURILength             = 8 << 10 // bytes
+)
+
+// Timer is what a client asks for: when, how often, whom to call. The zero
+// value is not valid. A Timer is a value: nothing in it is changed after it was
+// handed over.
+type Timer struct {
+	// Interval is the time from the write to the first pop and between pops, in
+	// whole milliseconds. Zero fires at once.
+	Interval time.Duration
+	// At is the instant of the only pop, in whole milliseconds; the zero Time
+	// if Interval says when. With At, Interval and RepeatFor are zero.
+	At time.Time
+	// RepeatFor is how long the timer recurs, zero for a one-shot timer.
+	RepeatFor time.Duration
+	// ReplicationFactor is the number of copies asked for, 1 to 16.
+	ReplicationFactor int
+	// Callback says whom to call.
+	Callback Callback
+	// Tags are counted by the statistics.
+	Tags []Tag
+}
+
+// Callback is an HTTP callback: POST to URI with Opaque as body, unchanged.
+type Callback struct {
+	URI    string
+	Opaque string
+}
+
+// Tag says what a timer represents, for the statistics.
+type Tag struct {
+	Type  string
+	Count int // at least 1
+}
+
+// Pops is how many pops the timer has in all: floor(RepeatFor / Interval), and
+// 1 for a one-shot timer.
+func (t *Timer) Pops() int {
+	if t.RepeatFor == 0 || t.Interval <= 0 {
+		return 1
+	}
+	return int(t.RepeatFor / t.Interval)
+}
+
+// Validate reports the first thing about t that is refused as an *InvalidError
+// whose pointer is into the request body of seed 004, nil if t is fine.
+func (t *Timer) Validate() error {
+	for _, check := range []func(*Timer) *InvalidError{
+		(*Timer).checkTiming, (*Timer).checkCallback, (*Timer).checkReplication, (*Timer).checkTags,
+	} {
+		if err := check(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *Timer) checkTiming() *InvalidError {
+	const interval, repeat = "/timing/interval", "/timing/repeat-for"
+	switch {
+	case t.Interval < 0:
+		return invalid(interval, "interval-negative", "interval is negative; give a number of seconds from 0 up")
+	case t.RepeatFor < 0:
+		return invalid(repeat, "repeat-for-negative", "repeat-for is negative; give a number of seconds from 0 up, or leave it out")
+	case t.Interval > MaxInterval:
+		return invalid(interval, "interval-too-long", "interval is over 100 years")
+	case t.RepeatFor > MaxInterval:
+		return invalid(repeat, "repeat-for-too-long", "repeat-for is over 100 years")
+	case !t.At.IsZero() && t.Interval != 0:
+		return invalid("/timing", "at-and-interval", "at and interval exclude each other; give one of them")
+	case !t.At.IsZero() && t.RepeatFor != 0:
+		return invalid(repeat, "at-and-repeat-for", "a timer with at fires once; use interval with repeat-for for a recurring timer")
+	case t.RepeatFor == 0:
+		return nil
+	case t.Interval == 0:
+		return invalid(interval, "interval-zero", "a recurring timer needs an interval; interval 0 fires once and takes no repeat-for")
+	case t.RepeatFor < t.Interval:
+		return invalid(repeat, "repeat-for-short", "repeat-for is less than interval, so the timer would never fire; raise it to at least interval")
+	case t.Interval < MinRecurringInterval:
+		return invalid(interval, "interval-too-short", "a recurring timer's interval is at least 0.1 s")
+	}
+	return nil
+}
+
+func (t *Timer) checkCallback() *InvalidError {
+	const uri = "/callback/http/uri"
+	raw := t.Callback.URI
+	switch {
+	case raw == "":
+		return invalid(uri, "uri-missing", "uri is missing; give the absolute http or https URL to call")
+	case len(raw) > MaxURILength:
+		return invalid(uri, "uri-too-long", "uri is longer than %d bytes", MaxURILength)
+	case strings.ContainsFunc(raw, func(r rune) bool { return r <= ' ' || r == 0x7f || r == utf8.RuneError }):
+		return invalid(uri, "uri-characters", "uri holds a space, a control character or invalid UTF-8; percent-encode it")
+	}
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil:
+		return invalid(uri, "uri-malformed", "uri is not a valid URL")
+	case u.Scheme != "http" && u.Scheme != "https":
+		return invalid(uri, "uri-scheme", "uri must begin with http:// or https://")
+	case u.Hostname() == "":
+		return invalid(uri, "uri-host", "uri names no host")
+	}
+	return nil
+}
+
+func (t *Timer) checkReplication() *InvalidError {
+	if t.ReplicationFactor < 1 || t.ReplicationFactor > MaxReplicationFactor {
+		return invalid("/reliability/replication-factor", "replication-factor-range",
+			"replication-factor is a whole number from 1 to %d", MaxReplicationFactor)
+	}
+	return nil
+}
+
+func (t *Timer) checkTags() *InvalidError {
+	for _, tag := range t.Tags {
+		if tag.Type == "" || tag.Count < 1 {
+			return invalid("/statistics/tag-info", "tag-info", "each tag-info entry needs a non-empty string type and a whole positive count")
+		}
+	}
+	return nil
+}
