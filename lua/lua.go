@@ -1,0 +1,35 @@
+// Package lua holds the scripts that run inside Redis, one file each, embedded.
+// Every script is common.lua followed by its own file. README.md tells of the
+// keys and the record; the header of each file of its arguments and answers.
+package lua
+
+import _ "embed"
+
+//go:embed common.lua
+var common string
+
+var (
+	//go:embed merge.lua
+	merge string
+	//go:embed claim.lua
+	claim string
+	//go:embed take.lua
+	take string
+	//go:embed fire.lua
+	fire string
+	//go:embed settle.lua
+	settle string
+	//go:embed ask.lua
+	ask string
+	//go:embed read.lua
+	read string
+)
+
+// Scripts maps the name of each script to its whole source. The caller owns the
+// map.
+func Scripts() map[string]string {
+	return map[string]string{
+		"merge": common + merge, "claim": common + claim, "take": common + take, "fire": common + fire,
+		"settle": common + settle, "ask": common + ask, "read": common + read,
+	}
+}

@@ -1,0 +1,88 @@
+package redisstore
+
+import (
+	"context"
+	"sync"
+
+	"chronos/scheduler"
+)
+
+// batcher is group commit: what arrives while a flush is under way goes out
+// together in the next one, so a lone write waits for nobody and a flood pays
+// one round trip for many.
+type batcher struct {
+	jobs  chan job
+	flush func([]*item)
+	done  sync.WaitGroup
+}
+
+// job is the items of one caller, who waits until they are flushed. A caller
+// that has given up no longer looks at them.
+type job struct {
+	items []*item
+	done  chan struct{}
+}
+
+const (
+	maxQueuedJobs = 16384
+	flushers      = 2 // Redis works on one flush while the other is put together
+)
+
+// newBatcher starts the flushers; close ends them.
+func newBatcher(flush func([]*item)) *batcher {
+	b := &batcher{jobs: make(chan job, maxQueuedJobs), flush: flush}
+	for range flushers {
+		b.done.Go(b.run)
+	}
+	return b
+}
+
+// close flushes what is queued and returns when the flushers are out. Nothing
+// may be submitted any more.
+func (b *batcher) close() {
+	close(b.jobs)
+	b.done.Wait()
+}
+
+// submit queues the items and waits until they are flushed or ctx has ended;
+// then the effect is unknown, and the items must not be looked at.
+func (b *batcher) submit(ctx context.Context, items []*item) error {
+	j := job{items: items, done: make(chan struct{})}
+	select {
+	case b.jobs <- j:
+	default:
+		return scheduler.ErrOverloaded
+	}
+	select {
+	case <-j.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (b *batcher) run() {
+	for first := range b.jobs {
+		jobs, items := []job{first}, append([]*item(nil), first.items...)
+		for len(items) < maxItems {
+			next, ok := b.more()
+			if !ok {
+				break
+			}
+			jobs, items = append(jobs, next), append(items, next.items...)
+		}
+		b.flush(items)
+		for _, j := range jobs {
+			close(j.done)
+		}
+	}
+}
+
+func (b *batcher) more() (job, bool) {
+	select {
+	case j, ok := <-b.jobs:
+		return j, ok
+	default:
+		return job{}, false
+	}
+}

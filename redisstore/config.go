@@ -1,0 +1,170 @@
+package redisstore
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// ShardConfig names one Redis deployment.
+type ShardConfig struct {
+	Name string // placement follows the name: a renamed shard is another shard
+	URL  string // may hold a password: never log it
+}
+
+var (
+	shardName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+	// The beginning of a shard in a list; commas also separate the hosts of one URL.
+	shardStart = regexp.MustCompile(`(?:^|,)\s*([^=,:/?@]*)=(redis|rediss|unix|redis\+sentinel|rediss\+sentinel|redis\+cluster|rediss\+cluster)://`)
+)
+
+// ParseShards reads a list of shards:
+//
+//	a=redis://host:6379/0,b=rediss://host,c=redis+sentinel://host:26379/0?master_name=m,d=redis+cluster://host:6379?addr=host2:6379,e=unix:///path
+//
+// A single URL without a name is a shard named main. All faults are reported at
+// once, without the URLs, which may hold passwords.
+func ParseShards(list string) ([]ShardConfig, error) {
+	starts := shardStart.FindAllStringSubmatchIndex(list, -1)
+	if len(starts) == 0 {
+		if _, err := newConnector(list); err != nil {
+			return nil, fmt.Errorf("want name=redis://host:6379/0, several separated by commas: %w", err)
+		}
+		return []ShardConfig{{Name: "main", URL: list}}, nil
+	}
+	var shards []ShardConfig
+	var faults []error
+	if starts[0][0] != 0 {
+		faults = append(faults, errors.New("the list must begin with name=redis://…"))
+	}
+	seen := map[string]bool{}
+	for i, at := range starts {
+		end := len(list)
+		if i+1 < len(starts) {
+			end = starts[i+1][0]
+		}
+		name := strings.TrimSpace(list[at[2]:at[3]])
+		shard := ShardConfig{Name: name, URL: strings.TrimSpace(list[at[3]+1 : end])}
+		switch _, err := newConnector(shard.URL); {
+		case !shardName.MatchString(name):
+			faults = append(faults, fmt.Errorf("shard %d: a name is 1 to 64 of A-Z a-z 0-9 . _ - and begins with a letter or digit", i+1))
+		case seen[name]:
+			faults = append(faults, fmt.Errorf("shard %d: the name %s is taken; each shard needs its own", i+1, name))
+		case err != nil:
+			faults = append(faults, fmt.Errorf("shard %s: %w", name, err))
+		}
+		seen[name] = true
+		shards = append(shards, shard)
+	}
+	return shards, errors.Join(faults...)
+}
+
+// connector makes a client of one deployment whose pool has the given size.
+type connector func(poolSize int) redis.UniversalClient
+
+var errURL = errors.New("not a Redis URL; want redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://")
+
+// Bounds of every conversation with a shard. A claim or a merge that is sent
+// again by the client behind our back would break leases, so it retries nothing.
+const (
+	dialTimeout = 300 * time.Millisecond
+	ioTimeout   = 500 * time.Millisecond
+	poolTimeout = 250 * time.Millisecond
+)
+
+func bounds(query url.Values) {
+	for name, value := range map[string]string{
+		"max_retries": "-1", "protocol": "2", "dial_timeout": dialTimeout.String(), "pool_timeout": poolTimeout.String(),
+		"read_timeout": ioTimeout.String(), "write_timeout": ioTimeout.String(), "pipeline_pool_size": "-1",
+	} {
+		query.Set(name, value)
+	}
+}
+
+// newConnector reads a shard's URL. Its errors never hold the URL.
+func newConnector(raw string) (connector, error) {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return nil, errURL
+	}
+	base, kind, _ := strings.Cut(u.Scheme, "+")
+	u.Scheme = base
+	query := u.Query()
+	bounds(query)
+	u.RawQuery = query.Encode()
+	switch kind {
+	case "":
+		return singleConnector(u.String())
+	case "sentinel":
+		return sentinelConnector(u.String())
+	case "cluster":
+		return clusterConnector(u.String())
+	}
+	return nil, errURL
+}
+
+func singleConnector(raw string) (connector, error) {
+	options, err := redis.ParseURL(raw)
+	if err != nil {
+		return nil, redacted(err)
+	}
+	options.ContextTimeoutEnabled, options.DisableIdentity, options.DialerRetries = true, true, 1
+	options.MaintNotificationsConfig = noMaintenanceNotifications()
+	return func(poolSize int) redis.UniversalClient {
+		o := *options
+		o.PoolSize = poolSize
+		return redis.NewClient(&o)
+	}, nil
+}
+
+func sentinelConnector(raw string) (connector, error) {
+	options, err := redis.ParseFailoverURL(raw)
+	if err != nil {
+		return nil, redacted(err)
+	}
+	if options.MasterName == "" {
+		return nil, errors.New("a sentinel URL needs ?master_name=…")
+	}
+	options.ContextTimeoutEnabled, options.DisableIdentity, options.DialerRetries = true, true, 1
+	return func(poolSize int) redis.UniversalClient {
+		o := *options
+		o.PoolSize = poolSize
+		return redis.NewFailoverClient(&o)
+	}, nil
+}
+
+func clusterConnector(raw string) (connector, error) {
+	options, err := redis.ParseClusterURL(raw)
+	if err != nil {
+		return nil, redacted(err)
+	}
+	options.ContextTimeoutEnabled, options.DisableIdentity, options.DialerRetries = true, true, 1
+	options.MaintNotificationsConfig = noMaintenanceNotifications()
+	return func(poolSize int) redis.UniversalClient {
+		o := *options
+		o.PoolSize = poolSize
+		return redis.NewClusterClient(&o)
+	}, nil
+}
+
+func noMaintenanceNotifications() *maintnotifications.Config {
+	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+}
+
+// redacted is err without the URL that the parsers quote.
+func redacted(err error) error {
+	var bad *url.Error
+	if errors.As(err, &bad) {
+		return errors.New("malformed URL")
+	}
+	if strings.Contains(err.Error(), "://") {
+		return errURL
+	}
+	return err
+}

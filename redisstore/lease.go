@@ -1,0 +1,324 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"chronos/scheduler"
+)
+
+// A lease token is node:counter:taken_ms. nodeOf is who holds it.
+func nodeOf(token string) string {
+	node, _, _ := strings.Cut(token, ":")
+	return node
+}
+
+func (s *Store) nextCounter() string { return strconv.FormatUint(s.counter.Add(1), 10) }
+
+// Claim is scheduler.Store's: one call for each partition, all in one round
+// trip.
+func (s *Store) Claim(ctx context.Context, shard string, req scheduler.ClaimRequest) (scheduler.ClaimResult, error) {
+	sh, err := s.shard(shard)
+	if err != nil {
+		return scheduler.ClaimResult{}, err
+	}
+	counter := s.nextCounter()
+	leaveRetries := "0"
+	if req.LeaveOwnRetries {
+		leaveRetries = "1"
+	}
+	var calls []*call
+	for p, limit := range s.shareOut(req.Limit) {
+		if limit > 0 {
+			calls = append(calls, &call{script: "claim", keys: s.keys[p].three(), args: []any{
+				req.Horizon.Milliseconds(), limit, s.node, counter, wholeMs(req.Grace), leaveRetries, sh.clock.in(notAfter),
+			}})
+		}
+	}
+	sh.eval(ctx, sh.poll, calls)
+	var result scheduler.ClaimResult
+	var failed error
+	for _, c := range calls {
+		if c.err != nil {
+			failed = c.err
+			continue
+		}
+		claims := s.readClaims(sh, counter, c)
+		limit, _ := c.args[1].(int)
+		result.More = result.More || len(claims) == limit
+		result.Claims = append(result.Claims, claims...)
+	}
+	if len(result.Claims) > 0 {
+		return result, nil
+	}
+	return result, failed
+}
+
+// shareOut divides a limit among the partitions, beginning with another one
+// each time, so that a small limit starves none.
+func (s *Store) shareOut(limit int) [Partitions]int {
+	var shares [Partitions]int
+	first := int(s.rotation.Add(1) % Partitions)
+	for i := range Partitions {
+		share := limit / Partitions
+		if i < limit%Partitions {
+			share++
+		}
+		shares[(first+i)%Partitions] = min(share, maxItems)
+	}
+	return shares
+}
+
+func (s *Store) readClaims(sh *shard, counter string, c *call) []scheduler.Claimed {
+	token := s.node + ":" + counter + ":" + strconv.FormatInt(c.nowUs/1000, 10)
+	claims := make([]scheduler.Claimed, 0, len(c.reply)/3)
+	for i := 0; i+3 <= len(c.reply); i += 3 {
+		t, err := texts(c.reply, i, 3)
+		if err != nil {
+			sh.log.Error("claim answered nonsense", "err", err)
+			continue
+		}
+		r := reader{text: t[0]}
+		score, previous := r.int64(), r.word()
+		claimed := s.claimed(scheduler.Lease{Shard: sh.name, Key: t[1], Token: token}, t[2])
+		claimed.DueIn = time.Duration(score*1000-c.nowUs) * time.Microsecond
+		if previous != "-" {
+			claimed.Previous = nodeOf(previous)
+		}
+		claims = append(claims, claimed)
+	}
+	return claims
+}
+
+func (s *Store) claimed(lease scheduler.Lease, raw string) scheduler.Claimed {
+	claimed := scheduler.Claimed{Lease: lease}
+	rec, err := parseRecord(raw)
+	if err == nil {
+		_, hint := s.topology.home(lease.Key)
+		claimed.Record, err = rec.scheduled(lease.Key, hint)
+	}
+	if err != nil {
+		claimed.Err = fmt.Errorf("claim timer: %w", err)
+		claimed.Record.ID.Key = lease.Key
+	}
+	return claimed
+}
+
+// Take is scheduler.Store's.
+func (s *Store) Take(ctx context.Context, shard string, grace time.Duration, keys []string) []scheduler.Taken {
+	results := make([]scheduler.Taken, len(keys))
+	sh, err := s.shard(shard)
+	if err != nil {
+		for i := range results {
+			results[i].Err = err
+		}
+		return results
+	}
+	counter := s.nextCounter()
+	items := make([]*item, len(keys))
+	for i, key := range keys {
+		items[i] = &item{partition: partitionOf(key), args: []any{key}}
+	}
+	script := itemScript{name: "take", keys: partitionKeys.three, replies: 2, head: func() []any {
+		return []any{s.node, counter, wholeMs(grace), sh.clock.in(notAfter)}
+	}}
+	sh.evalItems(ctx, sh.fire, &s.keys, script, items)
+	for i, it := range items {
+		results[i] = s.readTaken(sh, counter, keys[i], it)
+	}
+	return results
+}
+
+var takeStatuses = map[string]scheduler.TakeStatus{
+	"got": scheduler.TakeGot, "leased": scheduler.TakeLeased, "waiting": scheduler.TakeWaiting,
+	"ended": scheduler.TakeEnded, "missing": scheduler.TakeMissing,
+}
+
+func (s *Store) readTaken(sh *shard, counter, key string, it *item) scheduler.Taken {
+	if it.err != nil {
+		return scheduler.Taken{Err: it.err}
+	}
+	r := reader{text: it.reply[0]}
+	taken := scheduler.Taken{Status: takeStatuses[r.word()]}
+	taken.Wait = milliseconds(r.int64())
+	scoreMs, previous := r.int64(), r.word()
+	if r.err != nil || taken.Status == scheduler.TakeFailed {
+		return scheduler.Taken{Err: fmt.Errorf("%w: take: %w", scheduler.ErrUnavailable, errReply)}
+	}
+	if taken.Status != scheduler.TakeGot {
+		return taken
+	}
+	token := s.node + ":" + counter + ":" + strconv.FormatInt(it.nowUs/1000, 10)
+	taken.Claimed = s.claimed(scheduler.Lease{Shard: sh.name, Key: key, Token: token}, it.reply[1])
+	taken.DueIn = time.Duration(scoreMs*1000-it.nowUs) * time.Microsecond
+	if previous != "-" {
+		taken.Previous = nodeOf(previous)
+	}
+	return taken
+}
+
+var fenceStatuses = map[string]scheduler.FenceStatus{
+	"passed": scheduler.FencePassed, "early": scheduler.FenceEarly, "lost": scheduler.FenceLost, "late": scheduler.FenceTooLate,
+}
+
+// Fire is scheduler.Store's.
+func (s *Store) Fire(ctx context.Context, shard string, terms scheduler.FenceTerms, fences []scheduler.Fence) []scheduler.Fenced {
+	results := make([]scheduler.Fenced, len(fences))
+	sh, err := s.shard(shard)
+	if err != nil {
+		for i := range results {
+			results[i].Err = err
+		}
+		return results
+	}
+	items := make([]*item, len(fences))
+	for i, f := range fences {
+		items[i] = &item{partition: partitionOf(f.Lease.Key), args: []any{
+			f.Lease.Key, f.Lease.Token, f.Pops, sh.clock.in(terms.Limit - f.Age),
+		}}
+	}
+	script := itemScript{name: "fire", keys: partitionKeys.three, replies: 1, head: func() []any {
+		return []any{wholeMs(terms.Limit), wholeMs(terms.Hold), wholeMs(terms.Grace)}
+	}}
+	sh.evalItems(ctx, sh.fire, &s.keys, script, items)
+	for i, it := range items {
+		results[i] = readFenced(it)
+	}
+	return results
+}
+
+// readFenced reads "status version seq attempt due_ms wait_ms".
+func readFenced(it *item) scheduler.Fenced {
+	if it.err != nil {
+		return scheduler.Fenced{Err: it.err}
+	}
+	r := reader{text: it.reply[0]}
+	fenced := scheduler.Fenced{Status: fenceStatuses[r.word()]}
+	fenced.State = r.position()
+	dueMs := r.int64()
+	fenced.Wait = milliseconds(r.int64())
+	if r.err != nil || fenced.Status == scheduler.FenceFailed {
+		return scheduler.Fenced{Err: fmt.Errorf("%w: fence: %w", scheduler.ErrUnavailable, errReply)}
+	}
+	fenced.Due = time.UnixMilli(dueMs).UTC()
+	fenced.Late = time.Duration(it.nowUs-dueMs*1000) * time.Microsecond
+	return fenced
+}
+
+var outcomeNames = map[scheduler.Outcome]string{
+	scheduler.OutcomeRelease: "release", scheduler.OutcomeDone: "done", scheduler.OutcomeNext: "next",
+	scheduler.OutcomeAgain: "again", scheduler.OutcomeDead: "dead",
+}
+
+// Settle is scheduler.Store's.
+func (s *Store) Settle(ctx context.Context, shard string, grace time.Duration, settlements []scheduler.Settlement) []scheduler.Settled {
+	results := make([]scheduler.Settled, len(settlements))
+	sh, err := s.shard(shard)
+	if err != nil {
+		for i := range results {
+			results[i].Err = err
+		}
+		return results
+	}
+	items := make([]*item, len(settlements))
+	for i, o := range settlements {
+		label := ""
+		if o.Outcome == scheduler.OutcomeDead {
+			label = field(o.Lease.Key) + " " + field(o.Reason)
+		}
+		items[i] = &item{partition: partitionOf(o.Lease.Key), args: []any{
+			o.Lease.Key, o.Lease.Token, outcomeNames[o.Outcome], wholeMs(o.Delay), o.Pops, o.Skew.Milliseconds(), 0, label,
+		}}
+	}
+	script := itemScript{
+		name: "settle", replies: 1,
+		keys: func(k partitionKeys) []string { return append(k.three(), k.dead) },
+		head: func() []any { return []any{s.node, wholeMs(grace)} },
+	}
+	sh.evalItems(ctx, sh.fire, &s.keys, script, items)
+	for i, it := range items {
+		results[i] = readSettled(it)
+	}
+	return results
+}
+
+// readSettled reads "ok" or "lost lease".
+func readSettled(it *item) scheduler.Settled {
+	if it.err != nil {
+		return scheduler.Settled{Err: it.err}
+	}
+	status, lease, _ := strings.Cut(it.reply[0], " ")
+	settled := scheduler.Settled{Accepted: status == "ok"}
+	if !settled.Accepted && lease != "-" {
+		settled.Holder = nodeOf(lease)
+	}
+	return settled
+}
+
+// Ask is scheduler.Store's.
+func (s *Store) Ask(ctx context.Context, shard string, states []scheduler.KeyState) ([]scheduler.Difference, error) {
+	sh, err := s.shard(shard)
+	if err != nil {
+		return nil, err
+	}
+	var calls [Partitions]*call
+	var indexes [Partitions][]int
+	var used []*call
+	for i, st := range states {
+		p := partitionOf(st.Key)
+		if calls[p] == nil {
+			calls[p] = &call{script: "ask", keys: []string{s.keys[p].timers}}
+			used = append(used, calls[p])
+		}
+		calls[p].args = append(calls[p].args, st.Key, st.State.Version.String(), st.State.Seq, st.State.Attempt)
+		indexes[p] = append(indexes[p], i)
+	}
+	sh.eval(ctx, sh.fire, used)
+	byIndex := make(map[int]scheduler.Difference)
+	for p, c := range calls {
+		if c == nil {
+			continue
+		}
+		if c.err != nil {
+			return nil, c.err
+		}
+		if err := readDifferences(c.reply, indexes[p], byIndex); err != nil {
+			return nil, err
+		}
+	}
+	differences := make([]scheduler.Difference, 0, len(byIndex))
+	for i := range states {
+		if d, ok := byIndex[i]; ok {
+			differences = append(differences, d)
+		}
+	}
+	return differences, nil
+}
+
+// readDifferences reads "index version seq attempt ended firing_ms" or "index
+// missing" for each.
+func readDifferences(reply []any, indexes []int, into map[int]scheduler.Difference) error {
+	all, err := texts(reply, 0, len(reply))
+	if err != nil {
+		return fmt.Errorf("%w: ask: %w", scheduler.ErrUnavailable, err)
+	}
+	for _, text := range all {
+		r := reader{text: text}
+		k := r.int64()
+		if r.err != nil || k < 0 || int(k) >= len(indexes) {
+			return fmt.Errorf("%w: ask: %w", scheduler.ErrUnavailable, errReply)
+		}
+		d := scheduler.Difference{Index: indexes[k], Missing: r.text == "missing"}
+		if !d.Missing {
+			d.State, d.Firing = r.state(), milliseconds(r.int64())
+		}
+		if r.err != nil {
+			return fmt.Errorf("%w: ask: %w", scheduler.ErrUnavailable, r.err)
+		}
+		into[d.Index] = d
+	}
+	return nil
+}

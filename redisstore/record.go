@@ -1,0 +1,233 @@
+package redisstore
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"chronos/scheduler"
+)
+
+// A record is a header of space-separated fields, then the specification as
+// JSON:
+//
+//	version seq attempt rank rf site away start_ms interval_ms firing_until_ms failed_by tags {json}
+//
+// An empty field is "-". A tombstone has no specification. The scripts write
+// the header; only tests and tools format it here.
+type record struct {
+	state         scheduler.State
+	rank, rf      int
+	site, away    string
+	startMs       int64
+	intervalMs    int64
+	firingUntilMs int64
+	failedBy      string
+	tags          []scheduler.Tag
+	body          string // JSON; a tombstone's is empty or the hash of an idempotent request
+}
+
+const recordFields = 12
+
+var errRecord = errors.New("malformed record")
+
+func parseRecord(s string) (record, error) {
+	fields := strings.SplitN(s, " ", recordFields+1)
+	if len(fields) < recordFields {
+		return record{}, fmt.Errorf("%w: %d fields", errRecord, len(fields))
+	}
+	p := fieldParser{fields: fields}
+	r := record{
+		state:   scheduler.State{Version: p.version(0), Seq: p.int(1), Attempt: p.int(2)},
+		rank:    p.int(3),
+		rf:      p.int(4),
+		site:    p.text(5),
+		away:    p.text(6),
+		startMs: p.int64(7), intervalMs: p.int64(8), firingUntilMs: p.int64(9),
+		failedBy: p.text(10),
+		tags:     p.tags(11),
+	}
+	if len(fields) > recordFields {
+		r.body = fields[recordFields]
+	}
+	r.state.Ended = !strings.HasPrefix(r.body, "{")
+	return r, p.err
+}
+
+func (r record) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %d %d %d %d %s %s %d %d %s %s %s", r.state.Version, r.state.Seq, r.state.Attempt, r.rank, r.rf,
+		field(r.site), field(r.away), r.startMs, r.intervalMs, number(r.firingUntilMs), field(r.failedBy), formatTags(r.tags))
+	if r.body != "" {
+		b.WriteString(" " + r.body)
+	}
+	return b.String()
+}
+
+func field(s string) string {
+	if s == "" {
+		return "-"
+	}
+	if s == "-" {
+		return "%2D"
+	}
+	return strings.ReplaceAll(url.QueryEscape(s), "+", "%20")
+}
+
+func number(n int64) string {
+	if n == 0 {
+		return "-"
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+func formatTags(tags []scheduler.Tag) string {
+	if len(tags) == 0 {
+		return "-"
+	}
+	parts := make([]string, len(tags))
+	for i, t := range tags {
+		parts[i] = field(t.Type) + "=" + strconv.Itoa(t.Count)
+	}
+	return strings.Join(parts, ",")
+}
+
+// fieldParser keeps the first error, so that parseRecord reads like the header.
+type fieldParser struct {
+	fields []string
+	err    error
+}
+
+func (p *fieldParser) fail(i int, err error) {
+	if p.err == nil {
+		p.err = fmt.Errorf("%w: field %d: %w", errRecord, i+1, err)
+	}
+}
+
+func (p *fieldParser) version(i int) scheduler.Version {
+	v, err := scheduler.ParseVersion(p.fields[i])
+	if err != nil {
+		p.fail(i, err)
+	}
+	return v
+}
+
+func (p *fieldParser) int64(i int) int64 {
+	if p.fields[i] == "-" {
+		return 0
+	}
+	n, err := strconv.ParseInt(p.fields[i], 10, 64)
+	if err != nil {
+		p.fail(i, errors.New("not a whole number"))
+	}
+	return n
+}
+
+func (p *fieldParser) int(i int) int { return int(p.int64(i)) }
+
+func (p *fieldParser) text(i int) string {
+	if p.fields[i] == "-" {
+		return ""
+	}
+	s, err := url.QueryUnescape(p.fields[i])
+	if err != nil {
+		p.fail(i, errors.New("bad percent-encoding"))
+	}
+	return s
+}
+
+func (p *fieldParser) tags(i int) []scheduler.Tag {
+	if p.fields[i] == "-" {
+		return nil
+	}
+	var tags []scheduler.Tag
+	for part := range strings.SplitSeq(p.fields[i], ",") {
+		name, count, _ := strings.Cut(part, "=")
+		n, err := strconv.Atoi(count)
+		typ, uerr := url.QueryUnescape(name)
+		if err != nil || uerr != nil || n < 1 || typ == "" {
+			p.fail(i, errors.New("not type=count"))
+			return nil
+		}
+		tags = append(tags, scheduler.Tag{Type: typ, Count: n})
+	}
+	return tags
+}
+
+// specification is the JSON of a record: what the header doesn't hold, with
+// defaults left out.
+type specification struct {
+	URI         string `json:"uri"`
+	Opaque      string `json:"opaque,omitempty"`
+	RepeatForMs int64  `json:"repeat_for_ms,omitempty"`
+	AtMs        *int64 `json:"at_ms,omitempty"`
+}
+
+func encodeSpecification(t *scheduler.Timer) (string, error) {
+	spec := specification{URI: t.Callback.URI, Opaque: t.Callback.Opaque, RepeatForMs: t.RepeatFor.Milliseconds()}
+	if !t.At.IsZero() {
+		at := t.At.UnixMilli()
+		spec.AtMs = &at
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(spec); err != nil {
+		return "", fmt.Errorf("encode specification: %w", err)
+	}
+	return strings.TrimSuffix(b.String(), "\n"), nil
+}
+
+// timer is the specification of a live record as the client gave it.
+func (r record) timer() (scheduler.Timer, error) {
+	var spec specification
+	if err := json.Unmarshal([]byte(r.body), &spec); err != nil {
+		return scheduler.Timer{}, fmt.Errorf("%w: specification is not valid JSON", errRecord)
+	}
+	t := scheduler.Timer{
+		Interval:          milliseconds(r.intervalMs),
+		RepeatFor:         milliseconds(spec.RepeatForMs),
+		ReplicationFactor: r.rf,
+		Callback:          scheduler.Callback{URI: spec.URI, Opaque: spec.Opaque},
+		Tags:              r.tags,
+	}
+	if spec.AtMs != nil {
+		t.At = time.UnixMilli(*spec.AtMs).UTC()
+	}
+	return t, nil
+}
+
+// scheduled is the record as the scheduler sees it.
+func (r record) scheduled(key string, hint scheduler.Hint) (scheduler.Record, error) {
+	out := scheduler.Record{
+		ID: scheduler.ID{Key: key, RF: r.rf, Hint: hint}, State: r.state, Rank: r.rank, Site: r.site,
+		Start: time.UnixMilli(r.startMs).UTC(), FailedBy: r.failedBy,
+	}
+	if r.state.Ended {
+		return out, nil
+	}
+	var err error
+	out.Timer, err = r.timer()
+	return out, err
+}
+
+// dueMs is when the next pop is due on this copy's grid, without its rank's
+// skew.
+func (r record) dueMs() int64 { return r.startMs + int64(r.state.Seq)*r.intervalMs }
+
+// milliseconds is the one way from wire numbers to durations; what a duration
+// can't hold becomes the longest one.
+func milliseconds(ms int64) time.Duration {
+	const longest = int64(1<<63-1) / int64(time.Millisecond)
+	return time.Duration(min(max(ms, -longest), longest)) * time.Millisecond
+}
+
+// wholeMs rounds up: a timer is never early by a rounding.
+func wholeMs(d time.Duration) int64 {
+	return int64((d + time.Millisecond - 1) / time.Millisecond)
+}

@@ -1,0 +1,86 @@
+package redisstore
+
+import (
+	"slices"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// ring ranks shards for a timer by rendezvous hashing as seed 001 has it
+// (Thaler and Ravishankar 1998): each shard's name is hashed once, the timer's
+// key is hashed with each of these as seed; the lowest is the primary, the
+// highest the first backup. So a timer moves only onto a new shard or off a
+// leaving one, and a primary never becomes a backup.
+type ring struct {
+	seeds []uint64
+	hash  func(key string, seed uint64) uint64
+}
+
+// newRing makes the ring of the named shards, in list order.
+func newRing(names []string) ring {
+	return newRingWith(names, seededHash)
+}
+
+func newRingWith(names []string, hash func(string, uint64) uint64) ring {
+	seeds := make([]uint64, len(names))
+	for i, name := range names {
+		seeds[i] = distinct(hash(name, 0), seeds[:i])
+	}
+	return ring{seeds: seeds, hash: hash}
+}
+
+// seededHash is XXH64. The choice is frozen by golden values in the test.
+func seededHash(key string, seed uint64) uint64 {
+	var d xxhash.Digest
+	d.ResetWithSeed(seed)
+	_, _ = d.WriteString(key) // never fails
+	return d.Sum64()
+}
+
+// primary is the index of the shard with the lowest hash; -1 for no shards.
+func (r ring) primary(key string) int {
+	best, lowest := -1, uint64(0)
+	for i, seed := range r.seeds {
+		// A clash is resolved for the shard first in the list, so < is enough.
+		if h := r.hash(key, seed); best < 0 || h < lowest {
+			best, lowest = i, h
+		}
+	}
+	return best
+}
+
+// order is all shards by rank: the primary, then the backups.
+func (r ring) order(key string) []int {
+	type ranked struct {
+		shard int
+		hash  uint64
+	}
+	byHash, taken := make([]ranked, len(r.seeds)), make([]uint64, 0, len(r.seeds))
+	for i, seed := range r.seeds {
+		h := distinct(r.hash(key, seed), taken)
+		byHash[i], taken = ranked{i, h}, append(taken, h)
+	}
+	slices.SortFunc(byHash, func(a, b ranked) int {
+		if a.hash < b.hash {
+			return -1
+		}
+		return 1
+	})
+	order := make([]int, 0, len(byHash))
+	for i, r := range byHash {
+		if i == 0 {
+			order = append(order, r.shard)
+			continue
+		}
+		order = append(order, byHash[len(byHash)-i].shard)
+	}
+	return order
+}
+
+// distinct increments h until it is none of the taken ones.
+func distinct(h uint64, taken []uint64) uint64 {
+	for slices.Contains(taken, h) {
+		h++
+	}
+	return h
+}

@@ -1,0 +1,116 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/sha1" //nolint:gosec // Redis names scripts by their SHA-1; it protects nothing here.
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"chronos/lua"
+)
+
+type script struct{ name, sha, source string }
+
+type scripts map[string]script
+
+func loadScripts() scripts {
+	all := scripts{}
+	for name, source := range lua.Scripts() {
+		sum := sha1.Sum([]byte(source)) //nolint:gosec // as above
+		all[name] = script{name: name, sha: hex.EncodeToString(sum[:]), source: source}
+	}
+	return all
+}
+
+// call is one script on one partition, and its reply.
+type call struct {
+	script string
+	keys   []string
+	args   []any
+
+	nowUs int64 // the shard's clock when it ran
+	reply []any // what follows it
+	err   error
+}
+
+var (
+	errReply = errors.New("unexpected reply")
+	errLate  = errors.New("executed after its not-after")
+)
+
+// eval runs the calls in one round trip, and those whose script the shard has
+// lost in a second one with their source. It learns the shard's clock. Each
+// call's reply is without the leading now_us; each error wraps ErrUnavailable.
+func (s *shard) eval(ctx context.Context, client redis.UniversalClient, calls []*call) {
+	if err := s.ready(ctx); err != nil {
+		for _, c := range calls {
+			c.err = err
+		}
+		return
+	}
+	missing := s.round(ctx, client, calls, func(pipe redis.Pipeliner, c *call) *redis.Cmd {
+		return pipe.EvalSha(ctx, s.scripts[c.script].sha, c.keys, c.args...)
+	})
+	if len(missing) > 0 {
+		s.round(ctx, client, missing, func(pipe redis.Pipeliner, c *call) *redis.Cmd {
+			return pipe.Eval(ctx, s.scripts[c.script].source, c.keys, c.args...)
+		})
+	}
+}
+
+func (s *shard) round(ctx context.Context, client redis.UniversalClient, calls []*call,
+	send func(redis.Pipeliner, *call) *redis.Cmd,
+) (missing []*call) {
+	pipe := client.Pipeline()
+	commands := make([]*redis.Cmd, len(calls))
+	for i, c := range calls {
+		commands[i] = send(pipe, c)
+	}
+	_, _ = pipe.Exec(ctx) // every command has its own error
+	for i, c := range calls {
+		c.nowUs, c.reply, c.err = s.read(commands[i])
+		if c.err != nil && strings.Contains(c.err.Error(), "NOSCRIPT") {
+			missing = append(missing, c)
+		}
+	}
+	return missing
+}
+
+func (s *shard) read(command *redis.Cmd) (nowUs int64, reply []any, err error) {
+	reply, err = command.Slice()
+	if err != nil {
+		return 0, nil, s.unavailable(err)
+	}
+	if len(reply) == 0 {
+		return 0, nil, s.unavailable(errReply)
+	}
+	nowUs, ok := reply[0].(int64)
+	if !ok {
+		return 0, nil, s.unavailable(errReply)
+	}
+	s.clock.learn(nowUs)
+	if len(reply) == 2 && reply[1] == "late" {
+		return 0, nil, s.unavailable(errLate)
+	}
+	return nowUs, reply[1:], nil
+}
+
+// texts returns n strings of a reply from index i on.
+func texts(reply []any, i, n int) ([]string, error) {
+	if i+n > len(reply) {
+		return nil, fmt.Errorf("%w: %d items, want %d", errReply, len(reply), i+n)
+	}
+	out := make([]string, n)
+	for k := range out {
+		text, ok := reply[i+k].(string)
+		if !ok {
+			return nil, fmt.Errorf("%w: item %d is no string", errReply, i+k)
+		}
+		out[k] = text
+	}
+	return out, nil
+}

@@ -1,0 +1,155 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"chronos/scheduler"
+)
+
+// notAfter is how long a command that creates, takes or copies stays valid
+// (rule P10): a Redis that was stopped executes buffered commands when it wakes.
+const notAfter = time.Second
+
+// Pool sizes per role: what clients ask for must not keep what fires from a
+// connection, nor the other way round.
+const (
+	frontPool = 8
+	pollPool  = 2
+	firePool  = 4
+)
+
+// shard is one Redis deployment. All methods are safe for concurrent use.
+type shard struct {
+	name              string
+	front, poll, fire redis.UniversalClient
+	clock             *shardClock
+	scripts           scripts
+	log               *slog.Logger
+
+	verified atomic.Bool
+	mu       sync.Mutex
+	checking *check
+}
+
+// check is one look at a shard that several callers wait for.
+type check struct {
+	done chan struct{}
+	err  error
+}
+
+// errUnfit says that a shard must not be used as it is configured.
+var errUnfit = errors.New("unfit Redis")
+
+func newShard(config ShardConfig, scripts scripts, log *slog.Logger) (*shard, error) {
+	connect, err := newConnector(config.URL)
+	if err != nil {
+		return nil, fmt.Errorf("shard %s: %w", config.Name, err)
+	}
+	return &shard{
+		name: config.Name, front: connect(frontPool), poll: connect(pollPool), fire: connect(firePool),
+		clock: newShardClock(), scripts: scripts, log: log.With("shard", config.Name),
+	}, nil
+}
+
+func (s *shard) close() error {
+	return errors.Join(s.front.Close(), s.poll.Close(), s.fire.Close())
+}
+
+// ready verifies the shard if nobody has since it was last lost. A caller whose
+// ctx ends first gets that error; the check goes on, bounded by its own.
+func (s *shard) ready(ctx context.Context) error {
+	if s.verified.Load() {
+		return nil
+	}
+	s.mu.Lock()
+	c := s.checking
+	if c == nil {
+		c = &check{done: make(chan struct{})}
+		s.checking = c
+		go s.runCheck(c)
+	}
+	s.mu.Unlock()
+	select {
+	case <-c.done:
+		return c.err
+	case <-ctx.Done():
+		return s.unavailable(ctx.Err())
+	}
+}
+
+func (s *shard) runCheck(c *check) {
+	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout+ioTimeout)
+	defer cancel()
+	c.err = s.verify(ctx)
+	if c.err == nil {
+		s.verified.Store(true)
+	}
+	s.mu.Lock()
+	s.checking = nil
+	s.mu.Unlock()
+	close(c.done)
+}
+
+// verify reads the shard's clock and refuses one that may lose timers.
+func (s *shard) verify(ctx context.Context) error {
+	pipe := s.poll.Pipeline()
+	now := pipe.Time(ctx)
+	info := pipe.Info(ctx)
+	if _, err := pipe.Exec(ctx); err != nil && now.Err() != nil {
+		return s.unavailable(err)
+	}
+	facts := parseInfo(info.Val())
+	if policy := facts["maxmemory_policy"]; policy != "" && policy != "noeviction" {
+		return fmt.Errorf("%w: %w: shard %s has maxmemory-policy %s, which evicts timers when memory is full; "+
+			"run CONFIG SET maxmemory-policy noeviction on it and put that line into its configuration",
+			scheduler.ErrUnavailable, errUnfit, s.name, policy)
+	}
+	if facts["loading"] == "1" {
+		return s.unavailable(errors.New("it is loading its data"))
+	}
+	if facts["aof_enabled"] == "0" && !s.snapshots(ctx) {
+		s.log.Warn("shard persists nothing: its timers are lost when it restarts; set appendonly yes")
+	}
+	s.clock.learn(now.Val().UnixMicro())
+	return nil
+}
+
+// snapshots reports whether the shard saves itself now and then; true where it
+// won't say.
+func (s *shard) snapshots(ctx context.Context) bool {
+	save, err := s.poll.ConfigGet(ctx, "save").Result()
+	return err != nil || save["save"] != ""
+}
+
+func parseInfo(info string) map[string]string {
+	facts := map[string]string{}
+	for line := range strings.Lines(info) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			facts[name] = value
+		}
+	}
+	return facts
+}
+
+// unavailable wraps an error of the shard, and has it verified before it is
+// used again, since it may come back as another.
+func (s *shard) unavailable(err error) error {
+	var answer redis.Error
+	if !errors.As(err, &answer) || readonly(answer) {
+		s.verified.Store(false)
+	}
+	return fmt.Errorf("%w: shard %s: %w", scheduler.ErrUnavailable, s.name, err)
+}
+
+func readonly(err error) bool {
+	return strings.HasPrefix(err.Error(), "READONLY") || strings.HasPrefix(err.Error(), "LOADING")
+}

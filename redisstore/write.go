@@ -1,0 +1,219 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"chronos/scheduler"
+)
+
+// Merge is scheduler.Store's. Writes of many callers go to a shard together.
+func (s *Store) Merge(ctx context.Context, writes []scheduler.Write) []scheduler.Written {
+	answers := make([]scheduler.Written, len(writes))
+	type share struct {
+		items   []*item
+		answers []*scheduler.Written
+	}
+	shares := make(map[*shard]*share, 1)
+	for i := range writes {
+		home, hint := s.topology.home(writes[i].ID.Key)
+		answers[i].ID = scheduler.ID{Key: writes[i].ID.Key, RF: writes[i].ID.RF, Hint: hint}
+		answers[i].Shard = home.name
+		it, err := mergeItem(&writes[i])
+		if err != nil {
+			answers[i].Err = err
+			continue
+		}
+		if shares[home] == nil {
+			shares[home] = &share{}
+		}
+		shares[home].items = append(shares[home].items, it)
+		shares[home].answers = append(shares[home].answers, &answers[i])
+	}
+	inParallel(shares, func(home *shard, sh *share) {
+		err := s.mergers[home.name].submit(ctx, sh.items)
+		for i, answer := range sh.answers {
+			switch {
+			case errors.Is(err, scheduler.ErrOverloaded):
+				answer.Err = err
+			case err != nil:
+				answer.Err, answer.Unreached = fmt.Errorf("%w: shard %s: %w", scheduler.ErrUnavailable, home.name, err), 1
+			default:
+				readMerged(sh.items[i], answer)
+			}
+		}
+	})
+	return answers
+}
+
+// flushMerge sends what a batcher gathered. What the shard refused as too late
+// was not executed, and goes once more with the clock learnt from the refusal.
+func (s *Store) flushMerge(sh *shard, items []*item) {
+	ctx, cancel := context.WithTimeout(context.Background(), notAfter)
+	defer cancel()
+	script := itemScript{
+		name: "merge", keys: partitionKeys.three, replies: 1,
+		head: func() []any { return []any{sh.clock.in(notAfter)} },
+	}
+	sh.evalItems(ctx, sh.front, &s.keys, script, items)
+	var late []*item
+	for _, it := range items {
+		if errors.Is(it.err, errLate) {
+			late = append(late, it)
+		}
+	}
+	if len(late) > 0 {
+		sh.evalItems(ctx, sh.front, &s.keys, script, late)
+	}
+}
+
+func mergeItem(w *scheduler.Write) (*item, error) {
+	it := &item{partition: partitionOf(w.ID.Key)}
+	if w.Timer == nil {
+		it.args = []any{
+			"gone", w.ID.Key, w.Version.String(), 0, 0, 0, rfOf(w), "-", "-", "", "", "", 0, 0, "-", "", wholeMs(w.Life), "",
+		}
+		return it, nil
+	}
+	body, err := encodeSpecification(w.Timer)
+	if err != nil {
+		return nil, err
+	}
+	interval := wholeMs(w.Timer.Interval)
+	dueIn, dueAt := strconv.FormatInt(interval, 10), ""
+	if !w.Timer.At.IsZero() {
+		dueIn, dueAt = "", strconv.FormatInt(w.Timer.At.UnixMilli(), 10)
+	}
+	it.args = []any{
+		"live", w.ID.Key, w.Version.String(), 1, 0, 0, rfOf(w), "-", "-", dueIn, dueAt, "", w.Skew.Milliseconds(), interval,
+		formatTags(w.Timer.Tags), body, 0, "",
+	}
+	return it, nil
+}
+
+func rfOf(w *scheduler.Write) int { return max(w.ID.RF, 1) }
+
+// readMerged reads "status version seq attempt ended firing_ms due_ms away".
+func readMerged(it *item, answer *scheduler.Written) {
+	if it.err != nil {
+		answer.Err, answer.Unreached = it.err, 1
+		return
+	}
+	r := reader{text: it.reply[0]}
+	status := r.word()
+	answer.State = r.state()
+	answer.InFlight = r.int64() > 0
+	dueMs := r.int64()
+	if r.err != nil {
+		answer.Err, answer.Unreached = fmt.Errorf("%w: merge: %w", scheduler.ErrUnavailable, r.err), 1
+		return
+	}
+	answer.Due = time.UnixMilli(dueMs).UTC()
+	answer.Wait = time.Duration(dueMs*1000-it.nowUs) * time.Microsecond
+	switch status {
+	case "stored":
+		answer.Status, answer.Copies = scheduler.WriteStored, 1
+	case "same":
+		answer.Status, answer.Copies = scheduler.WriteSame, 1
+	case "newer":
+		answer.Status = scheduler.WriteNewer
+	case "conflict":
+		answer.Status = scheduler.WriteConflict
+	default:
+		answer.Err = fmt.Errorf("%w: merge: %w: status %q", scheduler.ErrUnavailable, errReply, status)
+	}
+}
+
+// Read is scheduler.Store's.
+func (s *Store) Read(ctx context.Context, ids []scheduler.ID) []scheduler.ReadResult {
+	results := make([]scheduler.ReadResult, len(ids))
+	items := make(map[*shard][]*item, 1)
+	indexes := make(map[*shard][]int, 1)
+	for i, id := range ids {
+		home, _ := s.topology.home(id.Key)
+		items[home] = append(items[home], &item{partition: partitionOf(id.Key), args: []any{id.Key}})
+		indexes[home] = append(indexes[home], i)
+	}
+	script := itemScript{name: "read", keys: partitionKeys.three, head: func() []any { return nil }, replies: 3}
+	inParallel(items, func(home *shard, asked []*item) {
+		home.evalItems(ctx, home.front, &s.keys, script, asked)
+		for k, it := range asked {
+			i := indexes[home][k]
+			results[i] = s.readResult(ids[i].Key, it)
+		}
+	})
+	return results
+}
+
+func (s *Store) readResult(key string, it *item) scheduler.ReadResult {
+	if it.err != nil {
+		return scheduler.ReadResult{Err: it.err}
+	}
+	raw, score, lease := it.reply[0], it.reply[1], it.reply[2]
+	if raw == "" {
+		return scheduler.ReadResult{Err: scheduler.ErrNotFound}
+	}
+	rec, err := parseRecord(raw)
+	if err != nil {
+		return scheduler.ReadResult{Err: fmt.Errorf("read timer: %w", err)}
+	}
+	if rec.state.Ended {
+		return scheduler.ReadResult{Record: scheduler.Record{ID: scheduler.ID{Key: key, RF: rec.rf}, State: rec.state}, Err: scheduler.ErrNotFound}
+	}
+	_, hint := s.topology.home(key)
+	result := scheduler.ReadResult{Leased: lease != "", Due: time.UnixMilli(rec.dueMs()).UTC()}
+	if result.Record, err = rec.scheduled(key, hint); err != nil {
+		return scheduler.ReadResult{Err: fmt.Errorf("read timer: %w", err)}
+	}
+	if lookMs, err := strconv.ParseFloat(score, 64); err == nil {
+		result.Look = time.UnixMilli(int64(lookMs)).UTC()
+	}
+	if rec.state.Attempt > 0 && !result.Leased {
+		result.Due = result.Look
+	}
+	return result
+}
+
+// reader takes the words of a script's answer one by one and keeps the first
+// error.
+type reader struct {
+	text string
+	err  error
+}
+
+func (r *reader) word() string {
+	word, rest, _ := strings.Cut(r.text, " ")
+	if word == "" && r.err == nil {
+		r.err = fmt.Errorf("%w: a word is missing", errReply)
+	}
+	r.text = rest
+	return word
+}
+
+func (r *reader) int64() int64 {
+	n, err := strconv.ParseInt(r.word(), 10, 64)
+	if err != nil && r.err == nil {
+		r.err = fmt.Errorf("%w: not a whole number", errReply)
+	}
+	return n
+}
+
+// position is "version seq attempt", state adds "ended".
+func (r *reader) position() scheduler.State {
+	word := r.word()
+	version, err := strconv.ParseUint(word, 16, 64)
+	if err != nil && r.err == nil {
+		r.err = fmt.Errorf("%w: not a version", errReply)
+	}
+	return scheduler.State{Version: scheduler.Version(version), Seq: int(r.int64()), Attempt: int(r.int64())}
+}
+
+func (r *reader) state() scheduler.State {
+	state := r.position()
+	state.Ended = r.int64() == 1
+	return state
+}
