@@ -1,0 +1,43 @@
+package scheduler
+
+import "time"
+
+// claim is a leased timer on its way through this node: wheel, slot, fence,
+// delivery, settlement. It belongs to one of these at a time.
+type claim struct {
+	Claimed
+	shard       *shard
+	destination string
+
+	waiting bool // for a slot; guarded by slots
+
+	began    time.Duration // since boot, when the fence was first asked for; 0 before
+	fenced   Fenced        // the fence's answer
+	answered time.Time     // when it came
+
+	settlement Settlement
+	tries      int // to settle
+}
+
+// turn is what the wheel holds: a claim that comes due, or the end of its wait
+// for a slot.
+type turn struct {
+	claim    *claim
+	endsWait bool
+}
+
+func (c *claim) pops() int { return c.Record.Timer.Pops() }
+
+// settle hands the claim to the loop that writes its outcome.
+func (c *claim) settle(o Settlement) {
+	o.Lease, o.Pops = c.Lease, c.pops()
+	o.Skew = c.shard.s.config.Skew.Of(c.Record.Timer.Interval, c.Record.ID.RF)
+	c.settlement = o
+	c.shard.settlements.put(c)
+}
+
+// done ends the claim's way: its credit is free again.
+func (c *claim) done() {
+	c.shard.credit.give()
+	c.shard.s.inHand.Done()
+}

@@ -1,0 +1,140 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// What one client request may cost in tries. A try that was refused as older
+// goes above what is stored; one without answer is sent again as it was, which
+// is safe.
+const (
+	maxWriteTries = 5
+	resendPause   = 30 * time.Millisecond
+)
+
+// Create stores a new timer under a key of ours. Errors: *InvalidError,
+// ErrUnavailable, ErrOverloaded; with the latter two the timer may exist.
+func (s *Scheduler) Create(ctx context.Context, t Timer) (Receipt, error) {
+	if t.ReplicationFactor == 0 {
+		t.ReplicationFactor = DefaultReplicationFactor
+	}
+	if err := s.validate(&t); err != nil {
+		return Receipt{}, err
+	}
+	key, err := NewKey()
+	if err != nil {
+		return Receipt{}, err
+	}
+	return s.write(ctx, ID{Key: key, RF: t.ReplicationFactor}, &t)
+}
+
+// Replace makes t the timer of this id, or creates it: a new start, a sequence
+// from 1. A replication factor of 0 stands for the timer's own; another than its
+// own is refused. After the answer no callback of the earlier timer starts; if it
+// says in flight, none starts later than 2 s after it. Errors as Create.
+func (s *Scheduler) Replace(ctx context.Context, id ID, t Timer) (Receipt, error) {
+	own, err := s.ownFactor(ctx, id)
+	if err != nil {
+		return Receipt{}, err
+	}
+	switch {
+	case t.ReplicationFactor == 0 && own == 0:
+		t.ReplicationFactor = DefaultReplicationFactor
+	case t.ReplicationFactor == 0:
+		t.ReplicationFactor = own
+	case own != 0 && own != t.ReplicationFactor:
+		return Receipt{}, invalid("/reliability/replication-factor", "replication-factor-changed",
+			"the replication factor of a timer can't be changed; it is %d: leave it out, or delete the timer and create another", own)
+	}
+	if err := s.validate(&t); err != nil {
+		return Receipt{}, err
+	}
+	return s.write(ctx, ID{Key: id.Key, RF: t.ReplicationFactor, Hint: id.Hint}, &t)
+}
+
+// ownFactor is the replication factor that the id or the stored timer has, 0 if
+// neither says.
+func (s *Scheduler) ownFactor(ctx context.Context, id ID) (int, error) {
+	if id.RF != 0 {
+		return id.RF, nil
+	}
+	stored, err := s.Lookup(ctx, id)
+	if errors.Is(err, ErrNotFound) {
+		return 0, nil
+	}
+	return stored.Record.ID.RF, err
+}
+
+// Delete ends the timer of this id, known or not, once or again. After the answer
+// no callback of it starts; if it says in flight, none starts later than 2 s
+// after it. Errors: ErrUnavailable, ErrOverloaded.
+func (s *Scheduler) Delete(ctx context.Context, id ID) (Receipt, error) {
+	receipt, err := s.write(ctx, id, nil)
+	receipt.Due = time.Time{}
+	return receipt, err
+}
+
+// Lookup reads a timer. Errors: ErrNotFound, ErrUnavailable.
+func (s *Scheduler) Lookup(ctx context.Context, id ID) (ReadResult, error) {
+	result := s.store.Read(ctx, []ID{id})[0]
+	return result, result.Err
+}
+
+func (s *Scheduler) validate(t *Timer) error {
+	if err := t.Validate(); err != nil {
+		return err
+	}
+	if t.At.Sub(s.config.Wall()) > MaxInterval {
+		return invalid("/timing/at", "at-too-late", "at is over 100 years ahead")
+	}
+	return nil
+}
+
+// write merges a new version of the timer, nil for its end.
+func (s *Scheduler) write(ctx context.Context, id ID, t *Timer) (Receipt, error) {
+	w := Write{ID: id, Version: VersionAt(s.config.Wall(), s.tag), Timer: t, Life: s.config.TombLife}
+	if t != nil {
+		w.Skew = s.config.Skew.Of(t.Interval, t.ReplicationFactor)
+	}
+	var last error
+	for try := range maxWriteTries {
+		if try > 0 && last != nil && !sleep(ctx, resendPause) {
+			break
+		}
+		answer := s.store.Merge(ctx, []Write{w})[0]
+		last = answer.Err
+		switch {
+		case errors.Is(last, ErrUnavailable):
+			continue
+		case last != nil:
+			return Receipt{}, last
+		case answer.Status == WriteStored || answer.Status == WriteSame:
+			if t != nil {
+				s.poke(answer.Shard, answer.Wait)
+			}
+			return Receipt{
+				ID: answer.ID, Due: answer.Due, Copies: answer.Copies, Unreached: answer.Unreached, InFlight: answer.InFlight,
+			}, nil
+		}
+		w.Version = answer.State.Version.Above(s.tag)
+	}
+	if last == nil {
+		last = fmt.Errorf("%w: other writes to this timer kept coming first", ErrUnavailable)
+	}
+	return Receipt{}, last
+}
+
+// sleep waits for d and reports whether ctx lasted.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,70 @@
+package scheduler
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Config says how an engine runs. DefaultConfig fills in everything but Node
+// and Log.
+type Config struct {
+	Node string // this process's id, fresh per start
+
+	PollInterval time.Duration // between two looks at a shard
+	Grace        time.Duration // a lease ends so long after the due time, if no fence came
+	Limit        time.Duration // a callback may start and last so long from the fence on
+	Hold         time.Duration // others may take over so long after the fence
+	Settling     time.Duration // at stop: outcomes may take so long to be settled
+	TombLife     time.Duration // of the tombstones that deletes leave
+
+	Attempts int  // callbacks for one pop before it is given up
+	Slots    int  // callbacks under way in all
+	Skew     Skew // between the copies of a timer
+
+	Log        *slog.Logger
+	Registerer prometheus.Registerer // nil for none
+
+	// SinceBoot is time since boot, going on while the machine is suspended; Wall
+	// is the wall clock. Tests in bubbles replace them.
+	SinceBoot func() time.Duration
+	Wall      func() time.Time
+}
+
+// DefaultConfig is the configuration of design.md for the http lane.
+func DefaultConfig(node string, log *slog.Logger) Config {
+	return Config{
+		Node: node, Log: log,
+		PollInterval: 100 * time.Millisecond, Grace: time.Second, Limit: 2 * time.Second, Hold: 3500 * time.Millisecond,
+		Settling: time.Second, TombLife: 2 * time.Minute, Attempts: 5, Slots: 4096, Skew: DefaultSkew(),
+		SinceBoot: sinceBoot, Wall: time.Now,
+	}
+}
+
+// Validate reports every setting that contradicts another.
+func (c Config) Validate() error {
+	var faults []error
+	require := func(ok bool, format string, args ...any) {
+		if !ok {
+			faults = append(faults, fmt.Errorf(format, args...))
+		}
+	}
+	require(c.Node != "" && c.Log != nil && c.SinceBoot != nil && c.Wall != nil, "a node id, a logger and clocks are needed")
+	require(c.PollInterval >= time.Millisecond, "poll interval %v: want at least 1ms", c.PollInterval)
+	require(c.Hold >= c.Limit+time.Second, "hold %v: want at least the callback limit %v and 1s to settle", c.Hold, c.Limit)
+	require(c.Grace >= 5*c.PollInterval, "poll interval %v: want at most a fifth of the lease grace %v", c.PollInterval, c.Grace)
+	require(c.TombLife >= time.Second, "tombstone life %v: want at least 1s", c.TombLife)
+	require(c.Attempts >= 1, "attempts %d: want at least 1", c.Attempts)
+	require(c.Slots >= 8, "slots %d: want at least 8", c.Slots)
+	require(c.Skew.Min > 0 && c.Skew.Max >= c.Skew.Min, "skew from %v to %v: want a positive range", c.Skew.Min, c.Skew.Max)
+	return errors.Join(faults...)
+}
+
+// horizon is how far ahead of due a poll claims: an interval with its jitter,
+// and the time that the poll itself takes.
+func (c Config) horizon() time.Duration { return c.PollInterval*5/4 + 25*time.Millisecond }
+
+func (c Config) terms() FenceTerms { return FenceTerms{Limit: c.Limit, Hold: c.Hold, Grace: c.Grace} }

@@ -1,0 +1,123 @@
+package scheduler
+
+import (
+	"context"
+	"time"
+)
+
+const (
+	maxFences  = 500
+	fencePause = 25 * time.Millisecond // before an unanswered fence is sent again
+)
+
+// turnAt puts a claim into the wheel; once that has stopped, the claim goes back
+// to its shard.
+func (s *Scheduler) turnAt(at time.Time, c *claim) {
+	if !s.wheel.Add(at, turn{claim: c}) {
+		c.settle(Settlement{Outcome: OutcomeRelease})
+	}
+}
+
+// expire takes what comes out of the wheel: what is due asks for a slot, what
+// waited for one in vain goes back to its shard.
+func (s *Scheduler) expire(due []turn) {
+	for _, t := range due {
+		c := t.claim
+		if t.endsWait {
+			s.endWait(c)
+			continue
+		}
+		switch answer, delay := s.slots.take(c); answer {
+		case slotGranted:
+			c.shard.fences.put(c)
+		case slotRefused:
+			c.settle(Settlement{Outcome: OutcomeRelease, Delay: delay})
+		case slotWaiting:
+			if !s.wheel.Add(time.Now().Add(slotWait), turn{claim: c, endsWait: true}) {
+				s.endWait(c)
+			}
+		}
+	}
+}
+
+func (s *Scheduler) endWait(c *claim) {
+	if waited, delay := s.slots.abandon(c); waited {
+		c.settle(Settlement{Outcome: OutcomeRelease, Delay: delay})
+	}
+}
+
+// freeSlot gives c's slot back; who waited for it goes on to its fence.
+func (s *Scheduler) freeSlot(c *claim) {
+	if next := s.slots.free(c); next != nil {
+		next.shard.fences.put(next)
+	}
+}
+
+// fenceLoop asks the shard for leave to call back, in batches, until ctx ends.
+func (sh *shard) fenceLoop(ctx context.Context) {
+	var batch []*claim
+	for {
+		clear(batch)
+		batch = sh.fences.take(ctx, batch[:0], maxFences)
+		if len(batch) == 0 {
+			return
+		}
+		sh.fence(ctx, batch)
+	}
+}
+
+func (sh *shard) fence(ctx context.Context, batch []*claim) {
+	s := sh.s
+	now := s.config.SinceBoot()
+	fences := make([]Fence, 0, len(batch))
+	live := make([]*claim, 0, len(batch))
+	for _, c := range batch {
+		if c.began == 0 {
+			c.began = now
+		}
+		if age := now - c.began; age < s.config.Limit {
+			fences, live = append(fences, Fence{Lease: c.Lease, Pops: c.pops(), Age: age}), append(live, c)
+			continue
+		}
+		// Whether the fence passed is unknown, but nothing was sent and nothing will be.
+		s.freeSlot(c)
+		c.settle(Settlement{Outcome: OutcomeRelease})
+	}
+	if len(live) == 0 {
+		return
+	}
+	answers := s.store.Fire(ctx, sh.name, s.config.terms(), fences)
+	answered := time.Now()
+	var unanswered []*claim
+	for i, c := range live {
+		c.fenced, c.answered = answers[i], answered
+		if answers[i].Status == FenceFailed {
+			unanswered = append(unanswered, c)
+			continue
+		}
+		s.afterFence(ctx, c)
+	}
+	if len(unanswered) > 0 {
+		sh.note(ctx, "fence", unanswered[0].fenced.Err)
+		sleep(ctx, fencePause)
+		sh.fences.put(unanswered...)
+	}
+}
+
+func (s *Scheduler) afterFence(ctx context.Context, c *claim) {
+	switch c.fenced.Status {
+	case FencePassed:
+		s.firing.Go(func() { s.fire(ctx, c) })
+	case FenceEarly:
+		s.freeSlot(c)
+		c.began = 0
+		s.turnAt(c.answered.Add(c.fenced.Wait), c)
+	case FenceLost:
+		// A client's write ended the lease, or another node took it over in time.
+		s.freeSlot(c)
+		c.done()
+	case FenceTooLate, FenceFailed:
+		s.freeSlot(c)
+		c.settle(Settlement{Outcome: OutcomeRelease})
+	}
+}

@@ -1,0 +1,84 @@
+package scheduler
+
+import (
+	"context"
+	"time"
+)
+
+// fire makes the callback that the fence has allowed, and settles it.
+func (s *Scheduler) fire(ctx context.Context, c *claim) {
+	left := s.config.Limit - (s.config.SinceBoot() - c.began)
+	if left <= 0 {
+		// The fence was counted as an attempt, but nothing was sent.
+		s.freeSlot(c)
+		c.settle(Settlement{Outcome: OutcomeRelease})
+		return
+	}
+	bounded, cancel := context.WithTimeout(ctx, left)
+	defer cancel()
+	s.metrics.inFlight.Inc()
+	if c.fenced.State.Attempt == 1 {
+		s.metrics.lateness.Observe((c.fenced.Late + time.Since(c.answered)).Seconds())
+	}
+	delivered := s.deliverer.Deliver(&fenceContext{Context: bounded, ends: c.began + s.config.Limit, sinceBoot: s.config.SinceBoot}, Delivery{
+		Callback: c.Record.Timer.Callback, ID: c.Record.ID, Version: c.fenced.State.Version,
+		Seq: c.fenced.State.Seq, Attempt: c.fenced.State.Attempt, Due: c.fenced.Due,
+	})
+	s.metrics.inFlight.Dec()
+	s.freeSlot(c)
+	s.metrics.fired.WithLabelValues(delivered.Verdict.String()).Inc()
+	c.settle(s.outcome(c, delivered))
+}
+
+// outcome is what an attempt means for the timer.
+func (s *Scheduler) outcome(c *claim, delivered Delivered) Settlement {
+	state := c.fenced.State
+	outcome, delay := outcomeOf(delivered, state.Seq, state.Attempt, c.pops(), s.config.Attempts)
+	log := s.log.With("timer", c.Record.ID.String(), "seq", state.Seq, "attempt", state.Attempt, "reason", delivered.Reason)
+	switch {
+	case delivered.Verdict == VerdictDelivered:
+	case delivered.Verdict == VerdictGone:
+		log.Info("receiver wants no more of this timer; it is ended")
+	case outcome == OutcomeAgain:
+		log.Debug("callback failed", "again_in", delay)
+	default:
+		return s.giveUpAt(c, state, delivered.Reason)
+	}
+	return Settlement{Outcome: outcome, Delay: delay}
+}
+
+// giveUp ends the pop that a claim found with its attempts used up.
+func (s *Scheduler) giveUp(c *claim, reason string) Settlement {
+	return s.giveUpAt(c, c.Record.State, reason)
+}
+
+// giveUpAt ends a pop whose attempts are used up: a one-shot timer goes to the
+// dead letters, a recurring one goes on.
+func (s *Scheduler) giveUpAt(c *claim, state State, reason string) Settlement {
+	outcome, _ := outcomeOf(Delivered{}, state.Seq, s.config.Attempts, c.pops(), s.config.Attempts)
+	message := "all attempts at a pop failed; the timer goes on with its next"
+	switch outcome {
+	case OutcomeDead:
+		message = "all attempts failed; the timer goes to the dead letters"
+	case OutcomeDone:
+		message = "all attempts at the last pop failed; the timer is over"
+	case OutcomeNext, OutcomeAgain, OutcomeRelease:
+	}
+	s.log.Warn(message, "timer", c.Record.ID.String(), "seq", state.Seq, "attempts", state.Attempt, "reason", reason)
+	return Settlement{Outcome: outcome, Reason: reason}
+}
+
+// fenceContext ends when its Context does, and when the time since boot says
+// that the fence is over: while a machine is suspended, timers stand still.
+type fenceContext struct {
+	context.Context
+	ends      time.Duration
+	sinceBoot func() time.Duration
+}
+
+func (c *fenceContext) Err() error {
+	if c.sinceBoot() >= c.ends {
+		return context.DeadlineExceeded
+	}
+	return c.Context.Err()
+}

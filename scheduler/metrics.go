@@ -1,0 +1,101 @@
+package scheduler
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics are the engine's. They count the same whether or not they are
+// registered.
+type metrics struct {
+	lateness  prometheus.Histogram
+	fired     *prometheus.CounterVec // by result: delivered, failed, gone
+	settled   *prometheus.CounterVec // by outcome
+	inFlight  prometheus.Gauge
+	takenOver prometheus.Counter
+	lost      prometheus.Counter
+	pending   *prometheus.GaugeVec // by shard
+	overdue   *prometheus.GaugeVec // by shard
+	up        *prometheus.GaugeVec // by shard
+}
+
+func newMetrics(r prometheus.Registerer) (*metrics, error) {
+	m := &metrics{
+		lateness: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "chronos_lateness_seconds",
+			Help: "From the due time by the shard's clock to the sending of a pop's first callback.",
+			Buckets: []float64{
+				.0005, .001, .0015, .002, .003, .004, .005, .0075, .01, .015, .02, .03, .05, .1, .25, .5, 1, 1.5, 2.5, 5, 10, 60,
+			},
+		}),
+		fired: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "chronos_fired_total", Help: "Callbacks by result.",
+		}, []string{"result"}),
+		settled: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "chronos_settled_total", Help: "Outcomes written to the shards: done, next, again, dead, release.",
+		}, []string{"outcome"}),
+		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "chronos_callbacks_in_flight", Help: "Callbacks under way.",
+		}),
+		takenOver: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "chronos_takeovers_total", Help: "Leases of other nodes that had ended and were taken over.",
+		}),
+		lost: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "chronos_leases_lost_total", Help: "Callbacks whose lease another node had taken over by the time they were settled.",
+		}),
+		pending: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "chronos_pending", Help: "Timers that wait on a shard, and tombstones not yet buried.",
+		}, []string{"shard"}),
+		overdue: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "chronos_oldest_due_seconds", Help: "How long the timer that is due longest has been due; 0 if none is.",
+		}, []string{"shard"}),
+		up: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "chronos_shard_up", Help: "1 if the last conversation with the shard succeeded.",
+		}, []string{"shard"}),
+	}
+	for _, result := range []string{resultDelivered, resultFailed, resultGone} {
+		m.fired.WithLabelValues(result)
+	}
+	if r == nil {
+		return m, nil
+	}
+	for _, c := range []prometheus.Collector{
+		m.lateness, m.fired, m.settled, m.inFlight, m.takenOver, m.lost, m.pending, m.overdue, m.up,
+	} {
+		if err := r.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+const (
+	resultDelivered = "delivered"
+	resultFailed    = "failed"
+	resultGone      = "gone"
+)
+
+func (v Verdict) String() string {
+	switch v {
+	case VerdictDelivered:
+		return resultDelivered
+	case VerdictGone:
+		return resultGone
+	case VerdictFailed:
+	}
+	return resultFailed
+}
+
+func (o Outcome) String() string {
+	switch o {
+	case OutcomeDone:
+		return "done"
+	case OutcomeNext:
+		return "next"
+	case OutcomeAgain:
+		return "again"
+	case OutcomeDead:
+		return "dead"
+	case OutcomeRelease:
+	}
+	return "release"
+}

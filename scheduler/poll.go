@@ -1,0 +1,163 @@
+package scheduler
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// shard is the engine's work on one shard. Shards never wait for each other.
+type shard struct {
+	s    *Scheduler
+	name string
+	log  *slog.Logger
+
+	credit      *credit
+	fences      *queue[*claim]
+	settlements *queue[*claim]
+
+	othersLive atomic.Bool // other nodes announced themselves lately
+	silent     atomic.Bool // the last conversation failed: logged once, not each time
+
+	pokes  chan struct{} // has a token when wanted was brought forward
+	mu     sync.Mutex    // guards wanted
+	wanted time.Time     // when something is due that the next regular poll might miss; zero for nothing
+}
+
+func newShard(s *Scheduler, name string) *shard {
+	return &shard{
+		s: s, name: name, log: s.log.With("shard", name),
+		// Room for those that wait for a slot beside those that have one.
+		credit: newCredit(s.config.Slots + s.config.Slots/8),
+		fences: newQueue[*claim](), settlements: newQueue[*claim](), pokes: make(chan struct{}, 1),
+	}
+}
+
+// pokeLead is how long before due a poked poll begins.
+const pokeLead = 20 * time.Millisecond
+
+func (sh *shard) poke(due time.Duration) {
+	at := time.Now().Add(due - pokeLead)
+	sh.mu.Lock()
+	earlier := sh.wanted.IsZero() || at.Before(sh.wanted)
+	if earlier {
+		sh.wanted = at
+	}
+	sh.mu.Unlock()
+	if earlier {
+		select {
+		case sh.pokes <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// poll claims what is due, again and again until ctx ends.
+func (sh *shard) poll(ctx context.Context) {
+	for ctx.Err() == nil {
+		more := sh.pollOnce(ctx)
+		if more && !sh.credit.scarce() {
+			continue
+		}
+		sh.pause(ctx, more)
+	}
+}
+
+// pause waits for the next regular poll, for what was poked for, or, when there
+// is more to claim, for room.
+func (sh *shard) pause(ctx context.Context, more bool) {
+	interval := sh.s.config.PollInterval
+	// Jitter keeps nodes that were started together from polling in unison.
+	regular := time.Now().Add(interval - interval/10 + rand.N(interval/5))
+	timer := time.NewTimer(time.Until(regular))
+	defer timer.Stop()
+	var room <-chan struct{}
+	if more {
+		room = sh.credit.free
+	}
+	for {
+		if wanted := sh.wantedAt(); !wanted.IsZero() && wanted.Before(regular) {
+			timer.Reset(time.Until(wanted))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+			return
+		case <-room:
+			return
+		case <-sh.pokes:
+		}
+	}
+}
+
+func (sh *shard) wantedAt() time.Time {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	return sh.wanted
+}
+
+// pollOnce claims once and puts what it got into the wheel. It reports whether
+// more may be due.
+func (sh *shard) pollOnce(ctx context.Context) (more bool) {
+	// What is poked for from here on may be missed by this poll.
+	sh.mu.Lock()
+	sh.wanted = time.Time{}
+	sh.mu.Unlock()
+	room := sh.credit.left()
+	if room <= 0 {
+		return true
+	}
+	result, err := sh.s.store.Claim(ctx, sh.name, ClaimRequest{
+		Horizon: sh.s.config.horizon(), Limit: room, Grace: sh.s.config.Grace, LeaveOwnRetries: sh.othersLive.Load(),
+	})
+	answered := time.Now()
+	sh.note(ctx, "claim", err)
+	sh.credit.take(len(result.Claims))
+	sh.s.inHand.Add(len(result.Claims))
+	for _, c := range result.Claims {
+		sh.accept(&claim{Claimed: c, shard: sh}, answered)
+	}
+	return result.More
+}
+
+// accept sends a claim on its way.
+func (sh *shard) accept(c *claim, answered time.Time) {
+	s := sh.s
+	if c.Previous != "" && c.Previous != s.config.Node {
+		s.metrics.takenOver.Inc()
+		sh.log.Warn("suspected failure of "+c.Previous+" for timer "+c.Record.ID.String(),
+			"node", c.Previous, "timer", c.Record.ID.String())
+	}
+	switch {
+	case c.Err != nil:
+		sh.log.Error("timer can't be read; it goes to the dead letters", "timer", c.Lease.Key, "err", c.Err)
+		c.settle(Settlement{Outcome: OutcomeDead, Reason: "its record can't be read"})
+	case c.Record.State.Attempt >= s.config.Attempts:
+		// Every fence was passed and none settled: it may be what ends the nodes.
+		c.settle(s.giveUp(c, "no node survived its callback"))
+	default:
+		c.destination = s.deliverer.Destination(c.Record.Timer.Callback)
+		s.turnAt(answered.Add(c.DueIn), c)
+	}
+}
+
+// note keeps the log to one line when a shard falls silent and one when it is
+// back.
+func (sh *shard) note(ctx context.Context, doing string, err error) {
+	switch {
+	case err == nil:
+		sh.s.metrics.up.WithLabelValues(sh.name).Set(1)
+		if sh.silent.Swap(false) {
+			sh.log.Info("shard is back")
+		}
+	case ctx.Err() == nil:
+		sh.s.metrics.up.WithLabelValues(sh.name).Set(0)
+		if !sh.silent.Swap(true) {
+			sh.log.Warn("shard can't be used; its timers wait until it is back", "doing", doing, "err", err)
+		}
+	}
+}

@@ -1,0 +1,55 @@
+package scheduler
+
+import (
+	"context"
+	"sync"
+)
+
+// queue hands items from many to a few who take them in batches. It is bounded
+// by its users: what goes in holds credit (poll.go).
+type queue[T any] struct {
+	mu    sync.Mutex
+	items []T
+	ready chan struct{} // has a token whenever there may be items
+}
+
+func newQueue[T any]() *queue[T] { return &queue[T]{ready: make(chan struct{}, 1)} }
+
+func (q *queue[T]) put(items ...T) {
+	q.mu.Lock()
+	q.items = append(q.items, items...)
+	q.mu.Unlock()
+	q.signal()
+}
+
+func (q *queue[T]) signal() {
+	select {
+	case q.ready <- struct{}{}:
+	default:
+	}
+}
+
+// take waits for items and returns up to most of them, appended to batch; none
+// when ctx has ended.
+func (q *queue[T]) take(ctx context.Context, batch []T, most int) []T {
+	for {
+		select {
+		case <-q.ready:
+		case <-ctx.Done():
+			return batch
+		}
+		q.mu.Lock()
+		n := min(most, len(q.items))
+		batch = append(batch, q.items[:n]...)
+		rest := copy(q.items, q.items[n:])
+		clear(q.items[rest:])
+		q.items = q.items[:rest]
+		q.mu.Unlock()
+		if rest > 0 {
+			q.signal()
+		}
+		if n > 0 {
+			return batch
+		}
+	}
+}

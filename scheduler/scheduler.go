@@ -1,0 +1,152 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"log/slog"
+	"sync"
+	"time"
+
+	"chronos/scheduler/wheel"
+)
+
+// Scheduler is one node's engine: it takes timers from clients and fires them.
+// Make it with New and let Run fire; the methods for clients (Create, Replace,
+// Delete, Lookup) are safe for concurrent use before, during and after Run.
+type Scheduler struct {
+	config    Config
+	tag       uint16 // of this node in versions
+	store     Store
+	deliverer Deliverer
+	log       *slog.Logger
+	metrics   *metrics
+
+	wheel  *wheel.Wheel[turn]
+	slots  *slots
+	shards map[string]*shard
+	inHand sync.WaitGroup // claims that are not yet settled or given up
+	firing sync.WaitGroup // deliveries under way
+}
+
+// New makes an engine. Its error lists every setting that is wrong.
+func New(config Config, store Store, deliverer Deliverer) (*Scheduler, error) {
+	if err := config.Validate(); err != nil {
+		return nil, fmt.Errorf("make scheduler: %w", err)
+	}
+	metrics, err := newMetrics(config.Registerer)
+	if err != nil {
+		return nil, fmt.Errorf("make scheduler: %w", err)
+	}
+	tag := fnv.New32a()
+	_, _ = tag.Write([]byte(config.Node)) // never fails
+	s := &Scheduler{
+		config: config, tag: uint16(tag.Sum32()), store: store, deliverer: deliverer, log: config.Log, metrics: metrics,
+		wheel: wheel.New[turn](time.Now()), slots: newSlots(config.Slots), shards: make(map[string]*shard),
+	}
+	for _, name := range store.Shards() {
+		s.shards[name] = newShard(s, name)
+	}
+	return s, nil
+}
+
+// Loops a shard has for fences and for settlements: one batch is put together
+// while another is on its way.
+const loopsPerShard = 2
+
+// Run claims and fires until ctx ends; then it claims no more, gives back what
+// waits in the wheel, lets callbacks under way end (within the limit), settles
+// them, and returns. What it can't settle in time is left to the leases. It must
+// be called once at most.
+func (s *Scheduler) Run(ctx context.Context) {
+	lasting := context.WithoutCancel(ctx)
+	work, stopWork := context.WithCancel(lasting)
+	defer stopWork()
+	turning, stopWheel := context.WithCancel(lasting)
+	defer stopWheel()
+	var claiming, wheels, loops sync.WaitGroup
+	for _, sh := range s.shards {
+		claiming.Go(func() { sh.poll(ctx) })
+		claiming.Go(func() { sh.watch(ctx) })
+		for range loopsPerShard {
+			loops.Go(func() { sh.fenceLoop(work) })
+			loops.Go(func() { sh.settleLoop(work) })
+		}
+	}
+	wheels.Go(func() { s.wheel.Run(turning, s.expire) })
+
+	claiming.Wait() // ends with ctx
+	stopWheel()
+	wheels.Wait()
+	for _, t := range s.wheel.Drain(nil) {
+		s.giveBack(t)
+	}
+	s.finishInHand(lasting)
+	stopWork()
+	loops.Wait()
+	s.firing.Wait()
+	s.leave(lasting)
+}
+
+// giveBack releases what was in the wheel when it stopped. What was there only
+// to end a wait may have got its slot.
+func (s *Scheduler) giveBack(t turn) {
+	if t.endsWait {
+		if waited, _ := s.slots.abandon(t.claim); !waited {
+			return
+		}
+	}
+	t.claim.settle(Settlement{Outcome: OutcomeRelease})
+}
+
+// finishInHand waits until all claims are settled, as long as callbacks may last
+// and settling may take.
+func (s *Scheduler) finishInHand(ctx context.Context) {
+	patience, cancel := context.WithTimeout(ctx, s.config.Limit+s.config.Settling)
+	defer cancel()
+	settled := make(chan struct{})
+	go func() { // ends with the last claim, or, if that is never settled, with the process
+		s.inHand.Wait()
+		close(settled)
+	}()
+	select {
+	case <-settled:
+	case <-patience.Done():
+		s.log.Warn("stopped with unsettled callbacks; other nodes take them over when their leases end",
+			"callbacks", s.slots.inUse())
+	}
+}
+
+// leave withdraws the node, so that no other leaves retries to it.
+func (s *Scheduler) leave(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, s.config.Settling)
+	defer cancel()
+	var leaving sync.WaitGroup
+	for _, sh := range s.shards {
+		leaving.Go(func() {
+			if err := s.store.Leave(ctx, sh.name); err != nil {
+				s.log.Debug("could not withdraw from shard", "shard", sh.name, "err", err)
+			}
+		})
+	}
+	leaving.Wait()
+}
+
+// poke tells the shard's poller that something is due soon: a hint, nothing
+// more.
+func (s *Scheduler) poke(shard string, due time.Duration) {
+	if sh := s.shards[shard]; sh != nil && due < s.config.horizon() {
+		sh.poke(due)
+	}
+}
+
+// Ready says whether this node should get requests: nil, or that none of its
+// shards answers.
+func (s *Scheduler) Ready() error {
+	for _, sh := range s.shards {
+		if !sh.silent.Load() {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: no shard answers", ErrUnavailable)
+}

@@ -1,0 +1,52 @@
+package scheduler
+
+import (
+	"context"
+	"time"
+)
+
+const (
+	beatInterval   = time.Second
+	surveyInterval = 5 // beats
+)
+
+// watch announces this node on the shard each second, learns which others live,
+// and now and then surveys what waits there, until ctx ends.
+func (sh *shard) watch(ctx context.Context) {
+	ticker := time.NewTicker(beatInterval)
+	defer ticker.Stop()
+	for beat := 0; ; beat++ {
+		sh.beat(ctx)
+		if beat%surveyInterval == 0 {
+			sh.survey(ctx)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func (sh *shard) beat(ctx context.Context) {
+	bounded, cancel := context.WithTimeout(ctx, beatInterval)
+	defer cancel()
+	nodes, err := sh.s.store.Beat(bounded, sh.name)
+	sh.note(ctx, "announce", err)
+	others := false
+	for _, node := range nodes {
+		others = others || node != sh.s.config.Node
+	}
+	sh.othersLive.Store(others)
+}
+
+func (sh *shard) survey(ctx context.Context) {
+	bounded, cancel := context.WithTimeout(ctx, beatInterval)
+	defer cancel()
+	found, err := sh.s.store.Survey(bounded, sh.name)
+	if err != nil {
+		return // the beat beside it tells of a silent shard
+	}
+	sh.s.metrics.pending.WithLabelValues(sh.name).Set(float64(found.Pending))
+	sh.s.metrics.overdue.WithLabelValues(sh.name).Set(found.Overdue.Seconds())
+}
