@@ -1,0 +1,171 @@
+package main
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestConfigDefaults(t *testing.T) {
+	t.Parallel()
+	want := config{
+		Listen: ":7253", AdminListen: "127.0.0.1:7254", Redis: "", DataDir: "./chronos-data",
+		MaxBody: 1 << 20, Attempts: 5, Hold: 3500 * time.Millisecond, PollInterval: 100 * time.Millisecond,
+		Slots: 4096, ReplicaSkew: 2 * time.Second, LogLevel: slog.LevelInfo, LogFormat: "text",
+	}
+	environments := map[string][]string{
+		"unset":   {"HOME=/", "CHRONOSPHERE=x"},
+		"empty":   {"CHRONOS_LISTEN=", "CHRONOS_REDIS=", "CHRONOS_SLOTS=", "CHRONOS_HOLD=", "CHRONOS_LOG_LEVEL="},
+		"cluster": {"CHRONOS_PORT=tcp://10.0.0.1:7253", "CHRONOS_PORT_7253_TCP_ADDR=10.0.0.1", "CHRONOS_SERVICE_HOST=10.0.0.1"},
+	}
+	for name, environ := range environments {
+		got, err := loadConfig(environ)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: (-want +got)\n%s", name, diff)
+		}
+	}
+}
+
+func TestConfigValues(t *testing.T) {
+	t.Parallel()
+	got, err := loadConfig([]string{
+		"CHRONOS_LISTEN=[::1]:0", "CHRONOS_ADMIN_LISTEN=localhost:65535", "CHRONOS_REDIS=a=redis://:x=y@h:1/0,b=rediss://i",
+		"CHRONOS_DATA_DIR=/var/lib/with space", "CHRONOS_MAX_BODY=1024", "CHRONOS_ATTEMPTS=100", "CHRONOS_HOLD=1m",
+		"CHRONOS_POLL_INTERVAL=10ms", "CHRONOS_SLOTS=1", "CHRONOS_REPLICA_SKEW=250ms", "CHRONOS_LOG_LEVEL=error", "CHRONOS_LOG_FORMAT=json",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := config{
+		Listen: "[::1]:0", AdminListen: "localhost:65535", Redis: "a=redis://:x=y@h:1/0,b=rediss://i",
+		DataDir: "/var/lib/with space", MaxBody: 1024, Attempts: 100, Hold: time.Minute,
+		PollInterval: 10 * time.Millisecond, Slots: 1, ReplicaSkew: 250 * time.Millisecond, LogLevel: slog.LevelError, LogFormat: "json",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+func TestConfigFaults(t *testing.T) {
+	t.Parallel()
+	faults := map[string]string{
+		"CHRONOS_LISTEN=7253":               `CHRONOS_LISTEN="7253": want host:port or :port, such as :7253`,
+		"CHRONOS_LISTEN=:http":              `CHRONOS_LISTEN=":http": want host:port or :port, such as :7253`,
+		"CHRONOS_LISTEN=:65536":             `CHRONOS_LISTEN=":65536": want host:port or :port, such as :7253`,
+		"CHRONOS_ADMIN_LISTEN=http://h:1":   `CHRONOS_ADMIN_LISTEN="http://h:1": want host:port or :port, such as 127.0.0.1:7254`,
+		"CHRONOS_REDIS=\t":                  `CHRONOS_REDIS=(not shown: it may hold a password): want a value that is not blank`,
+		"CHRONOS_DATA_DIR=\t":               `CHRONOS_DATA_DIR="\t": want a path, such as ./chronos-data`,
+		"CHRONOS_MAX_BODY=1023":             `CHRONOS_MAX_BODY="1023": want a whole number from 1024 to 67108864`,
+		"CHRONOS_MAX_BODY=1MiB":             `CHRONOS_MAX_BODY="1MiB": want a whole number from 1024 to 67108864`,
+		"CHRONOS_MAX_BODY=67108865":         `CHRONOS_MAX_BODY="67108865": want a whole number from 1024 to 67108864`,
+		"CHRONOS_ATTEMPTS=0":                `CHRONOS_ATTEMPTS="0": want a whole number from 1 to 100`,
+		"CHRONOS_ATTEMPTS=101":              `CHRONOS_ATTEMPTS="101": want a whole number from 1 to 100`,
+		"CHRONOS_HOLD=2.9s":                 `CHRONOS_HOLD="2.9s": want a duration from 3s to 1m, such as 3.5s`,
+		"CHRONOS_HOLD=5":                    `CHRONOS_HOLD="5": want a duration from 3s to 1m, such as 3.5s`,
+		"CHRONOS_HOLD=-4s":                  `CHRONOS_HOLD="-4s": want a duration from 3s to 1m, such as 3.5s`,
+		"CHRONOS_POLL_INTERVAL=0s":          `CHRONOS_POLL_INTERVAL="0s": want a duration from 10ms to 1s, such as 100ms`,
+		"CHRONOS_POLL_INTERVAL=1001ms":      `CHRONOS_POLL_INTERVAL="1001ms": want a duration from 10ms to 1s, such as 100ms`,
+		"CHRONOS_SLOTS=0":                   `CHRONOS_SLOTS="0": want a whole number from 1 to 1000000`,
+		"CHRONOS_SLOTS=1000001":             `CHRONOS_SLOTS="1000001": want a whole number from 1 to 1000000`,
+		"CHRONOS_SLOTS=9223372036854775808": `CHRONOS_SLOTS="9223372036854775808": want a whole number from 1 to 1000000`,
+		"CHRONOS_REPLICA_SKEW=249ms":        `CHRONOS_REPLICA_SKEW="249ms": want a duration from 250ms to 1m, such as 2s`,
+		"CHRONOS_LOG_LEVEL=loud":            `CHRONOS_LOG_LEVEL="loud": want one of debug, info, warn, error`,
+		`CHRONOS_LOG_LEVEL="info"`:          `CHRONOS_LOG_LEVEL="\"info\"": want one of debug, info, warn, error`,
+		"CHRONOS_LOG_FORMAT=xml":            `CHRONOS_LOG_FORMAT="xml": want one of text, json`,
+		"CHRONOS_REDDIS=a":                  `CHRONOS_REDDIS: no such variable; did you mean CHRONOS_REDIS?`,
+		"CHRONOS_POLL=1s":                   `CHRONOS_POLL: no such variable; did you mean CHRONOS_POLL_INTERVAL?`,
+		"CHRONOS_LOGLEVEL=info":             `CHRONOS_LOGLEVEL: no such variable; did you mean CHRONOS_LOG_LEVEL?`,
+		"CHRONOS_PORTAL=":                   `CHRONOS_PORTAL: no such variable; did you mean CHRONOS_LISTEN?`,
+		"CHRONOS_=":                         `CHRONOS_: no such variable; did you mean CHRONOS_HOLD?`,
+	}
+	for variable, want := range faults {
+		cfg, err := loadConfig([]string{variable})
+		if err == nil || err.Error() != want {
+			t.Errorf("%s:\n got %v\nwant %s", variable, err, want)
+		}
+		if diff := cmp.Diff(config{}, cfg); diff != "" {
+			t.Errorf("%s: a configuration came with the error: %s", variable, diff)
+		}
+	}
+}
+
+func TestConfigReportsAllFaultsAtOnce(t *testing.T) {
+	t.Parallel()
+	_, err := loadConfig([]string{
+		"CHRONOS_SLOTS=none", "CHRONOS_HOLD=1h", "CHRONOS_REDIS=redis://:hunter2@h", "CHRONOS_LISTENS=:1", "CHRONOS_ATTEMPT=3", "CHRONOS_LISTEN=x",
+	})
+	want := strings.Join([]string{
+		`CHRONOS_LISTEN="x": want host:port or :port, such as :7253`,
+		`CHRONOS_HOLD="1h": want a duration from 3s to 1m, such as 3.5s`,
+		`CHRONOS_SLOTS="none": want a whole number from 1 to 1000000`,
+		`CHRONOS_ATTEMPT: no such variable; did you mean CHRONOS_ATTEMPTS?`,
+		`CHRONOS_LISTENS: no such variable; did you mean CHRONOS_LISTEN?`,
+	}, "\n")
+	if err == nil {
+		t.Fatal("no error")
+	}
+	if diff := cmp.Diff(want, err.Error()); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// TestConfigTags holds the tags to what read, allows and configTable make of them.
+func TestConfigTags(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for _, s := range settingsOfAll() {
+		if !strings.HasPrefix(s.name, "CHRONOS_") || seen[s.name] || s.field.Tag.Get("about") == "" {
+			t.Errorf("%s: the name must begin with CHRONOS_, be its own, and have a meaning", s.name)
+		}
+		seen[s.name] = true
+		if (s.field.Tag.Get("min") == "") != (s.field.Tag.Get("max") == "") {
+			t.Errorf("%s: min and max go together", s.name)
+		}
+		if s.field.Tag.Get("min") != "" && s.bound("min") >= s.bound("max") {
+			t.Errorf("%s: min is not below max", s.name)
+		}
+	}
+}
+
+func TestConfigTable(t *testing.T) {
+	t.Parallel()
+	lines := strings.Split(strings.TrimSuffix(configTable(), "\n"), "\n")
+	settings := settingsOfAll()
+	if len(lines) != len(settings)+2 {
+		t.Fatalf("%d lines for %d variables:\n%s", len(lines), len(settings), configTable())
+	}
+	for i, s := range settings {
+		row := lines[i+2]
+		if !strings.HasPrefix(row, "| `"+s.name+"` ") || !strings.Contains(row, s.field.Tag.Get("about")) || !strings.Contains(row, s.preset) {
+			t.Errorf("row %d does not describe %s: %s", i, s.name, row)
+		}
+		if strings.Count(row, "|") != 4 {
+			t.Errorf("row %d has not three cells: %s", i, row)
+		}
+	}
+	want := "| `CHRONOS_HOLD`          | `3.5s`           | longest a node keeps a timer it is firing before others take it over; a duration from 3s to 1m, such as 3.5s |"
+	if !strings.Contains(configTable(), want) {
+		t.Errorf("there is no line\n%s\nin\n%s", want, configTable())
+	}
+}
+
+func TestEditDistance(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		a, b string
+		want int
+	}{{"", "", 0}, {"", "abc", 3}, {"abc", "abc", 0}, {"kitten", "sitting", 3}, {"REDDIS", "REDIS", 1}, {"flaw", "lawn", 2}} {
+		if got := editDistance(c.a, c.b); got != c.want {
+			t.Errorf("editDistance(%q, %q) = %d, want %d", c.a, c.b, got, c.want)
+		}
+		if got := editDistance(c.b, c.a); got != c.want {
+			t.Errorf("editDistance(%q, %q) = %d, want %d", c.b, c.a, got, c.want)
+		}
+	}
+}

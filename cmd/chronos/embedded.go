@@ -1,0 +1,215 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// backend is a store that the node brings itself, because CHRONOS_REDIS names
+// none. Its methods are safe for concurrent use.
+type backend interface {
+	// URL is what go-redis' ParseURL takes. It never changes.
+	URL() string
+
+	// CLI is what to type in a shell to look inside, from the node's directory.
+	CLI() string
+
+	// Stop ends the store, after its clients, and returns when it has ended. It
+	// may be called again: the later calls wait for the first and return its
+	// answer. A context that ends makes it hurry, not leave something behind.
+	Stop(ctx context.Context) error
+}
+
+const (
+	steadyRun      = 10 * time.Second // a redis-server that lived so long is started again at once
+	firstRestart   = 100 * time.Millisecond
+	slowestRestart = 5 * time.Second
+)
+
+// embedded is a redis-server in the data directory that belongs to this node.
+// It outlives the node's sudden death: the next node on the directory takes it
+// over. If it dies, it is started again with the same data, until Stop.
+//
+// Two locks, which the kernel drops with their holder, keep the directory to
+// one node and one redis-server: node.lock is held by the node, redis.lock by
+// the redis-server, which inherits it. So whether a redis-server lives here
+// needs no trust in a pid file.
+type embedded struct {
+	dir    dataDir
+	binary string
+	log    *slog.Logger
+	lock   *os.File // node.lock
+	link   *shortcut
+	client *redis.Client // for control alone: one command at a time
+
+	server *redisServer // the last one; startEmbedded's, then supervise's, then Stop's
+
+	cancel     context.CancelFunc // ends supervise
+	supervised chan struct{}      // closed when supervise has ended
+	stop       sync.Once
+	stopped    chan struct{} // closed when Stop is through
+	stopErr    error         // set before stopped is closed
+}
+
+var _ backend = (*embedded)(nil)
+
+// startEmbedded makes sure that a redis-server serves the data directory, which
+// is created if need be, and returns when it answers. Loading much data takes
+// long, which is logged. The context bounds the start alone; the caller must
+// Stop what is returned.
+func startEmbedded(ctx context.Context, path string, log *slog.Logger) (*embedded, error) {
+	binary, err := exec.LookPath("redis-server")
+	if err != nil {
+		return nil, errors.New("find redis-server on PATH: it is not there; install it (Debian: apt-get install redis-server), " +
+			"or set CHRONOS_REDIS to a Redis, or set CHRONOS_REDIS=memory, which keeps nothing when the node ends")
+	}
+	if binary, err = filepath.Abs(binary); err != nil {
+		return nil, fmt.Errorf("find redis-server: %w", err)
+	}
+	dir, err := openDataDir(path, log)
+	if err != nil {
+		return nil, err
+	}
+	lock, err := dir.lockForNode()
+	if err != nil {
+		return nil, err
+	}
+	link, err := dir.shorten()
+	if err != nil {
+		return nil, errors.Join(err, unlock(lock))
+	}
+	e := &embedded{
+		dir: dir, binary: binary, log: log, lock: lock, link: link,
+		client:     controlClient(link.socket),
+		supervised: make(chan struct{}), stopped: make(chan struct{}),
+	}
+	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	e.cancel = cancel
+	if err := e.attach(ctx); err != nil {
+		close(e.supervised)
+		return nil, errors.Join(err, e.Stop(ctx))
+	}
+	go e.supervise(background)
+	return e, nil
+}
+
+// controlClient makes a client that gives up soon: whoever asks, asks again.
+func controlClient(socket string) *redis.Client {
+	return redis.NewClient(&redis.Options{
+		Network: "unix", Addr: socket,
+		Protocol: 2, PoolSize: 1, MaxRetries: -1, DialerRetries: 1,
+		DialTimeout: dialLimit, ReadTimeout: time.Second, WriteTimeout: time.Second,
+		ContextTimeoutEnabled: true, DisableIdentity: true,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+}
+
+func (e *embedded) URL() string { return socketURL(e.link.socket) }
+
+func (e *embedded) CLI() string { return e.dir.cli() }
+
+// attach finds or starts the redis-server and waits until it answers. When one
+// that was found dies while it is waited for, another is started.
+func (e *embedded) attach(ctx context.Context) error {
+	for ctx.Err() == nil {
+		var s *redisServer
+		lock, err := e.dir.lockForRedis()
+		switch {
+		case err == nil:
+			if s, err = e.launch(ctx, lock); err != nil {
+				return err
+			}
+		case errors.Is(err, errLocked):
+			s = e.takeOver()
+		default:
+			return err
+		}
+		e.server = s
+		err = e.awaitReady(ctx, s)
+		switch {
+		case err == nil:
+			return nil
+		case s.ours:
+			return errors.Join(err, e.endServer(ctx, s))
+		case !errors.Is(err, errGone):
+			return err
+		}
+	}
+	return fmt.Errorf("start redis-server in %s: %w", e.dir.given, ctx.Err())
+}
+
+// supervise starts the redis-server again when it has died. It ends with the
+// context.
+func (e *embedded) supervise(ctx context.Context) {
+	defer close(e.supervised)
+	for tries := 0; ; {
+		began := time.Now()
+		select {
+		case <-ctx.Done():
+			return
+		case <-e.server.gone:
+		}
+		e.log.Error("redis-server ended without being asked to; it is started again with the same data",
+			"pid", e.server.pid, "error", e.server.end(), "last_lines", e.server.logTail())
+		if time.Since(began) >= steadyRun {
+			tries = 0
+		}
+		for again := true; again; tries++ {
+			if !pause(ctx, restartDelay(tries)) {
+				return
+			}
+			err := e.attach(ctx)
+			if ctx.Err() != nil {
+				return
+			}
+			if again = err != nil; again {
+				e.log.Error("redis-server can't be started again", "error", err, "next_try_in", restartDelay(tries+1))
+			}
+		}
+	}
+}
+
+// restartDelay is how long to wait before the start that follows tries others.
+func restartDelay(tries int) time.Duration {
+	if tries == 0 {
+		return 0
+	}
+	return min(firstRestart<<min(tries-1, 16), slowestRestart)
+}
+
+// pause waits and reports whether the context still lasts.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return ctx.Err() == nil
+	}
+}
+
+func (e *embedded) Stop(ctx context.Context) error {
+	e.stop.Do(func() {
+		e.cancel()
+		<-e.supervised
+		var err error
+		if e.server != nil {
+			err = e.endServer(ctx, e.server)
+		}
+		e.stopErr = errors.Join(err, e.client.Close(), e.link.remove(), unlock(e.lock))
+		close(e.stopped)
+	})
+	<-e.stopped
+	return e.stopErr
+}

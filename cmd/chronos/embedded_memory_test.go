@@ -1,0 +1,40 @@
+package main
+
+import (
+	"errors"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+func TestMemory(t *testing.T) {
+	t.Parallel()
+	m, err := startMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	storeKey(t, m)
+	wantKey(t, m)
+	c := clientOf(t, m)
+	now, err := c.Eval(t.Context(), "return redis.call('TIME')[1]", nil).Int64()
+	if off := time.Since(time.Unix(now, 0)); err != nil || off < 0 || off > 5*time.Second {
+		t.Errorf("TIME in a script is %d, %v; that is %s off", now, err, off)
+	}
+	if err := c.Set(t.Context(), "brief", "x", 5*time.Millisecond).Err(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a key expires", func() bool { return errors.Is(c.Get(t.Context(), "brief").Err(), redis.Nil) })
+	if !strings.HasPrefix(m.URL(), "redis://127.0.0.1:") || !strings.HasPrefix(m.CLI(), "redis-cli -p ") {
+		t.Errorf("URL %s, CLI %s", m.URL(), m.CLI())
+	}
+	stopBackend(t, m)
+	stopBackend(t, m)
+	dialer := net.Dialer{}
+	if _, err := dialer.DialContext(t.Context(), "tcp", m.addr); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("dial after Stop: %v", err)
+	}
+}

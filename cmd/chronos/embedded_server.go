@@ -1,0 +1,291 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	askAgain      = 20 * time.Millisecond  // between two looks whether a redis-server is ready
+	lockAgain     = 100 * time.Millisecond // between two looks whether one that isn't our child has died
+	dialLimit     = 300 * time.Millisecond
+	firstProgress = time.Second
+	progressEvery = 5 * time.Second
+)
+
+var (
+	errGone    = errors.New("redis-server ended")
+	errForeign = errors.New("another redis-server answers")
+)
+
+// redisServer is one process of redis-server.
+type redisServer struct {
+	pid     int
+	ours    bool          // our child, and not one that was taken over
+	gone    chan struct{} // closed when it has died
+	waitErr error         // how our child ended, set before gone is closed
+	logPath string
+	logFrom int64       // where its part of the log begins
+	process *os.Process // nil and pid 0 for one that was taken over and hasn't answered yet
+}
+
+func (s *redisServer) isGone() bool {
+	select {
+	case <-s.gone:
+		return true
+	default:
+		return false
+	}
+}
+
+// waitGone waits and reports whether it is gone.
+func (s *redisServer) waitGone(ctx context.Context, d time.Duration) bool {
+	limit := time.NewTimer(d)
+	defer limit.Stop()
+	select {
+	case <-s.gone:
+	case <-limit.C:
+	case <-ctx.Done():
+	}
+	return s.isGone()
+}
+
+// end says how it ended; to be called after gone is closed.
+func (s *redisServer) end() error {
+	if s.waitErr != nil {
+		return fmt.Errorf("%w: %w", errGone, s.waitErr)
+	}
+	return errGone
+}
+
+func (s *redisServer) logTail() string { return tail(s.logPath, s.logFrom, 8) }
+
+// launch starts a redis-server and gives it the lock. The directory is its
+// working directory, so that no path in its configuration can be too long.
+func (e *embedded) launch(ctx context.Context, lock *os.File) (*redisServer, error) {
+	defer func() { _ = lock.Close() }() // the child has its own
+	if e.dial(ctx) == nil {
+		return nil, fmt.Errorf("start redis-server in %s: one that no node started serves it already; stop it (%s shutdown)",
+			e.dir.given, e.dir.cli())
+	}
+	log, from, err := e.dir.openLog()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = log.Close() }() // the child has its own
+	// The context must not end it: it ends when Stop says so, or lives on for the next node.
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), e.binary, redisArguments()...)
+	cmd.Dir = e.dir.path
+	cmd.Env = redisEnvironment(os.Environ())
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.ExtraFiles = []*os.File{lock}
+	// A group of its own, or Ctrl-C would end it before the node has drained.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start redis-server: %w", err)
+	}
+	s := &redisServer{pid: cmd.Process.Pid, process: cmd.Process, ours: true, gone: make(chan struct{}), logPath: log.Name(), logFrom: from}
+	go func() { // ends with the process
+		s.waitErr = cmd.Wait()
+		close(s.gone)
+	}()
+	return s, nil
+}
+
+// redisArguments configure a redis-server that is reached by its owner alone,
+// through the socket, and that keeps what it acknowledged when it is killed,
+// and all but the last second when the power fails.
+func redisArguments() []string {
+	return []string{
+		"--port", "0", "--protected-mode", "yes", "--unixsocket", redisSocket, "--unixsocketperm", "700",
+		"--dir", ".", "--pidfile", redisPID, "--daemonize", "no", "--supervised", "no",
+		"--appendonly", "yes", "--appendfsync", "everysec", "--aof-load-truncated", "yes", "--save", "",
+		"--maxmemory-policy", "noeviction",
+	}
+}
+
+// redisEnvironment keeps from a redis-server what configures the node, which
+// may hold passwords.
+func redisEnvironment(environ []string) []string {
+	env := make([]string, 0, len(environ))
+	for _, entry := range environ {
+		if !strings.HasPrefix(entry, "CHRONOS_") {
+			env = append(env, entry)
+		}
+	}
+	return env
+}
+
+// takeOver watches a redis-server that an earlier node started, or what is
+// left of one: it is gone when its lock is free.
+func (e *embedded) takeOver() *redisServer {
+	s := &redisServer{gone: make(chan struct{}), logPath: e.dir.file(redisLog)}
+	go func() { // ends with the process, at the latest with Stop
+		again := time.NewTicker(lockAgain)
+		defer again.Stop()
+		for {
+			select {
+			case <-e.stopped:
+				return
+			case <-again.C:
+			}
+			if lock, err := e.dir.lockForRedis(); err == nil {
+				s.waitErr = unlock(lock)
+				close(s.gone)
+				return
+			}
+		}
+	}()
+	return s
+}
+
+// awaitReady waits until the redis-server answers and has its data. It fails
+// with errGone if it dies, and when the context ends.
+func (e *embedded) awaitReady(ctx context.Context, s *redisServer) error {
+	began, progress := time.Now(), firstProgress
+	again := time.NewTicker(askAgain)
+	defer again.Stop()
+	for {
+		err := e.identify(ctx, s)
+		if err == nil {
+			err = e.client.Ping(ctx).Err()
+		}
+		if err == nil {
+			e.log.Info("redis-server is ready", "pid", s.pid, "dir", e.dir.given, "taken_over", !s.ours,
+				"waited", time.Since(began).Round(time.Millisecond))
+			return nil
+		}
+		if errors.Is(err, errForeign) {
+			return fmt.Errorf("look at redis-server in %s: %w", e.dir.given, err)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for redis-server in %s: %w; its last answer: %w", e.dir.given, ctx.Err(), err)
+		case <-s.gone:
+			return fmt.Errorf("start redis-server in %s: %w; its log %s ends with:\n%s", e.dir.given, s.end(), s.logPath, s.logTail())
+		case <-again.C:
+		}
+		if elapsed := time.Since(began); elapsed >= progress {
+			e.log.Info("redis-server is not ready yet", "pid", s.pid, "answer", err, "loaded", e.loaded(ctx), "elapsed", elapsed.Round(time.Second))
+			progress = elapsed + progressEvery
+		}
+	}
+}
+
+// identify checks that the redis-server behind the socket has its data in our
+// directory, and notes its process, which it says even while it loads.
+func (e *embedded) identify(ctx context.Context, s *redisServer) error {
+	if err := e.dial(ctx); err != nil {
+		return err
+	}
+	got, err := e.client.ConfigGet(ctx, "dir").Result()
+	if err != nil {
+		return err
+	}
+	ours, err := os.Stat(e.dir.path)
+	if err != nil {
+		return err
+	}
+	if its, err := os.Stat(got["dir"]); err != nil || !os.SameFile(ours, its) {
+		return fmt.Errorf("%w: %s", errForeign, got["dir"])
+	}
+	text, err := e.info(ctx, "server", "process_id")
+	if err != nil {
+		return err
+	}
+	pid, err := strconv.Atoi(text)
+	if err != nil {
+		return fmt.Errorf("read process_id of redis-server: %w", err)
+	}
+	if s.process == nil {
+		// It holds the lock and answers, so that the pid is its own and not one used again.
+		if s.process, err = os.FindProcess(pid); err != nil {
+			return fmt.Errorf("find process of redis-server: %w", err)
+		}
+		s.pid = pid
+	}
+	if s.pid != pid {
+		return fmt.Errorf("%w: pid %d instead of %d", errForeign, pid, s.pid)
+	}
+	return nil
+}
+
+// dial looks whether anybody listens. The client writes a line of its own to
+// standard error when nobody does, which is normal at a start.
+func (e *embedded) dial(ctx context.Context) error {
+	dialer := net.Dialer{Timeout: dialLimit}
+	conn, err := dialer.DialContext(ctx, "unix", e.link.socket)
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}
+
+// info gives one field of INFO, "" if there is none.
+func (e *embedded) info(ctx context.Context, section, field string) (string, error) {
+	text, err := e.client.Info(ctx, section).Result()
+	for line := range strings.Lines(text) {
+		if name, value, _ := strings.Cut(strings.TrimSpace(line), ":"); name == field {
+			return value, nil
+		}
+	}
+	return "", err
+}
+
+// loaded says how much of its data the redis-server has read, "" if it does not.
+func (e *embedded) loaded(ctx context.Context) string {
+	percent, err := e.info(ctx, "persistence", "loading_loaded_perc")
+	if err != nil || percent == "" {
+		return ""
+	}
+	return percent + " %"
+}
+
+// endServer ends the redis-server: politely, so that it writes and syncs its
+// file, then less so. Even SIGKILL, the only step left when the context has
+// ended, costs nothing that was acknowledged, unless the power fails too. One
+// that was there before and never said who it is stays as it was.
+func (e *embedded) endServer(ctx context.Context, s *redisServer) error {
+	if s.process == nil {
+		return nil
+	}
+	shutdown := func() error {
+		if err := e.identify(ctx, s); err != nil {
+			return err
+		}
+		return e.client.Shutdown(ctx).Err()
+	}
+	steps := []struct {
+		name string
+		do   func() error
+		wait time.Duration
+		ctx  context.Context
+	}{
+		{"SHUTDOWN", shutdown, 3 * time.Second, ctx},
+		{"SIGTERM", func() error { return s.process.Signal(syscall.SIGTERM) }, 3 * time.Second, ctx},
+		{"SIGKILL", s.process.Kill, 2 * time.Second, context.WithoutCancel(ctx)},
+	}
+	for _, step := range steps {
+		if step.ctx.Err() != nil || s.isGone() {
+			continue
+		}
+		err := step.do()
+		if s.waitGone(step.ctx, step.wait) {
+			e.log.Info("redis-server has ended", "pid", s.pid, "by", step.name)
+			return nil
+		}
+		e.log.Warn("redis-server does not end", "pid", s.pid, "by", step.name, "error", err)
+	}
+	if s.isGone() {
+		return nil
+	}
+	return fmt.Errorf("stop redis-server in %s: pid %d does not end", e.dir.given, s.pid)
+}

@@ -1,0 +1,32 @@
+// Command chronos is a node of the timer service: it takes timers over HTTP,
+// keeps them in Redis, and calls back when they are due. It is configured by the
+// environment alone; `chronos help` lists the variables.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	if len(os.Args) > 1 {
+		os.Exit(command(os.Args[1:], os.Stdout, os.Stderr))
+	}
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	ctx, stop := context.WithCancel(context.Background())
+	go func() { // ends with the process
+		<-signals
+		stop()
+		<-signals
+		fmt.Fprintln(os.Stderr, "second signal: ending at once; callbacks under way are taken over when their leases end")
+		os.Exit(1)
+	}()
+	if err := run(ctx, os.Environ(), os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "chronos:", err)
+		os.Exit(1)
+	}
+}

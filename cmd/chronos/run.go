@@ -1,0 +1,209 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"chronos/api"
+	"chronos/redisstore"
+	"chronos/scheduler"
+	"chronos/scheduler/webhook"
+)
+
+// Bounds of a stop: requests under way, and the store's last words.
+const (
+	drainTime = 5 * time.Second
+	closeTime = 10 * time.Second
+)
+
+// run is a node's whole life: from its environment until ctx ends and
+// everything under way is over.
+func run(ctx context.Context, environ []string, logTo io.Writer) error {
+	cfg, err := loadConfig(environ)
+	if err != nil {
+		return fmt.Errorf("the environment is wrong; `chronos help` lists its variables:\n%w", err)
+	}
+	n, err := newNode(ctx, cfg, newLog(cfg, logTo))
+	if err != nil {
+		return err
+	}
+	return n.run(ctx)
+}
+
+func newLog(cfg config, to io.Writer) *slog.Logger {
+	options := &slog.HandlerOptions{Level: cfg.LogLevel}
+	if cfg.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(to, options))
+	}
+	return slog.New(slog.NewTextHandler(to, options))
+}
+
+// node is one chronos process. It owns everything in it and ends it in run.
+type node struct {
+	id       string
+	log      *slog.Logger
+	backend  backend // nil if CHRONOS_REDIS names the shards
+	store    *redisstore.Store
+	client   *webhook.Client
+	engine   *scheduler.Scheduler
+	public   *api.Server
+	admin    *api.Admin
+	listener net.Listener // of public
+	adminAt  net.Listener
+	draining atomic.Bool
+}
+
+// newNode puts a node together and opens its listeners. What it has opened when
+// it fails it closes again.
+func newNode(ctx context.Context, cfg config, log *slog.Logger) (_ *node, err error) {
+	n := &node{id: uuid.NewString(), log: log}
+	log.Info("node starts", "node", n.id)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, n.close())
+		}
+	}()
+	if err := n.listen(ctx, cfg); err != nil {
+		return nil, err
+	}
+	shards, err := n.shards(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	n.store, err = redisstore.Open(ctx, redisstore.Options{Shards: shards, Node: n.id, Lane: "http", Log: log})
+	if err != nil {
+		return nil, err
+	}
+	n.client = webhook.New(webhook.Config{})
+	if n.engine, err = scheduler.New(engineConfig(cfg, n.id, log, registry), n.store, n.client); err != nil {
+		return nil, err
+	}
+	n.public = api.New(api.Config{Timers: n.engine, Log: log, MaxBody: cfg.MaxBody, Registerer: registry})
+	n.admin = api.NewAdmin(api.AdminConfig{Ready: n.ready, Gatherer: registry, Log: log})
+	return n, nil
+}
+
+func (n *node) listen(ctx context.Context, cfg config) (err error) {
+	var lc net.ListenConfig
+	if n.listener, err = lc.Listen(ctx, "tcp", cfg.Listen); err != nil {
+		return fmt.Errorf("listen for timers; set CHRONOS_LISTEN to a free address: %w", err)
+	}
+	if n.adminAt, err = lc.Listen(ctx, "tcp", cfg.AdminListen); err != nil {
+		return fmt.Errorf("listen for health and metrics; set CHRONOS_ADMIN_LISTEN to a free address: %w", err)
+	}
+	return nil
+}
+
+// shards are those that CHRONOS_REDIS names, or one that the node brings itself.
+func (n *node) shards(ctx context.Context, cfg config) (_ []redisstore.ShardConfig, err error) {
+	switch cfg.Redis {
+	case "":
+		n.backend, err = startEmbedded(ctx, cfg.DataDir, n.log)
+	case "memory":
+		n.backend, err = startMemory()
+	default:
+		shards, err := redisstore.ParseShards(cfg.Redis)
+		if err != nil {
+			return nil, fmt.Errorf("CHRONOS_REDIS: %w", err)
+		}
+		return shards, nil
+	}
+	if err != nil {
+		n.backend = nil
+		return nil, err
+	}
+	return []redisstore.ShardConfig{{Name: "main", URL: n.backend.URL()}}, nil
+}
+
+func engineConfig(cfg config, id string, log *slog.Logger, registry prometheus.Registerer) scheduler.Config {
+	engine := scheduler.DefaultConfig(id, log)
+	engine.PollInterval, engine.Hold = cfg.PollInterval, cfg.Hold
+	engine.Attempts, engine.Slots = cfg.Attempts, cfg.Slots
+	engine.Skew.Max = cfg.ReplicaSkew
+	engine.Registerer = registry
+	return engine
+}
+
+func (n *node) ready() error {
+	if n.draining.Load() {
+		return errors.New("the node is stopping")
+	}
+	return n.engine.Ready()
+}
+
+// run serves and fires until ctx ends or a listener fails. Then it stops in this
+// order: not ready, requests drained, no more claims, the wheel released,
+// callbacks ended and settled, the store closed.
+func (n *node) run(ctx context.Context) error {
+	claiming, stopClaiming := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopClaiming()
+	fired := make(chan struct{})
+	failed := make(chan error, 2)
+	go func() { defer close(fired); n.engine.Run(claiming) }()
+	go func() { failed <- n.public.Serve(n.listener) }()
+	go func() { failed <- n.admin.Serve(n.adminAt) }()
+	n.announce()
+
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+	}
+	n.draining.Store(true)
+	n.log.Info("node stops", "node", n.id)
+	draining, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
+	defer cancel()
+	if shut := n.public.Shutdown(draining); shut != nil {
+		n.log.Warn("some requests were cut", "err", shut)
+	}
+	stopClaiming()
+	<-fired
+	err = errors.Join(err, n.admin.Shutdown(draining), n.close())
+	n.log.Info("node has stopped", "node", n.id)
+	return err
+}
+
+func (n *node) announce() {
+	args := []any{"node", n.id, "timers", "http://" + n.listener.Addr().String(), "admin", "http://" + n.adminAt.Addr().String()}
+	if n.backend != nil {
+		args = append(args, "look_inside", n.backend.CLI())
+	}
+	n.log.Info("node is up", args...)
+}
+
+// close ends what is open, in the order in which one needs the other.
+func (n *node) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	var errs []error
+	if n.client != nil {
+		n.client.Close()
+	}
+	if n.store != nil {
+		errs = append(errs, n.store.Close())
+	}
+	if n.backend != nil {
+		errs = append(errs, n.backend.Stop(ctx))
+	}
+	for _, l := range []net.Listener{n.listener, n.adminAt} {
+		if l == nil {
+			continue
+		}
+		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
