@@ -68,7 +68,13 @@ func ParseShards(list string) ([]ShardConfig, error) {
 // connector makes a client of one deployment whose pool has the given size.
 type connector func(poolSize int) redis.UniversalClient
 
-var errURL = errors.New("not a Redis URL; want redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://")
+var (
+	errURL = errors.New("not a Redis URL; want redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://")
+	// A bare / ? or # in a password ends the host early, and what follows it
+	// would be taken for a database or an option, and quoted in errors.
+	errEscape = errors.New("percent-encode / ? # and @ where they stand in a password")
+	errHosts  = errors.New("a URL has one host; name each shard, and give a shard's further hosts as ?addr=host:port")
+)
 
 // Bounds of every conversation with a shard. A claim or a merge that is sent
 // again by the client behind our back would break leases, so it retries nothing.
@@ -90,8 +96,13 @@ func bounds(query url.Values) {
 // newConnector reads a shard's URL. Its errors never hold the URL.
 func newConnector(raw string) (connector, error) {
 	u, err := url.Parse(raw)
-	if err != nil {
+	switch {
+	case err != nil, u.Scheme == "unix" && u.Host != "":
 		return nil, errURL
+	case u.Scheme != "unix" && strings.Contains(u.Path+u.RawQuery, "@"), u.Fragment != "":
+		return nil, errEscape
+	case strings.Contains(u.Host, ","):
+		return nil, errHosts
 	}
 	base, kind, _ := strings.Cut(u.Scheme, "+")
 	u.Scheme = base
@@ -159,8 +170,7 @@ func noMaintenanceNotifications() *maintnotifications.Config {
 
 // redacted is err without the URL that the parsers quote.
 func redacted(err error) error {
-	var bad *url.Error
-	if errors.As(err, &bad) {
+	if _, bad := errors.AsType[*url.Error](err); bad {
 		return errors.New("malformed URL")
 	}
 	if strings.Contains(err.Error(), "://") {

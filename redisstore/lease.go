@@ -132,9 +132,20 @@ func (s *Store) Take(ctx context.Context, shard string, grace time.Duration, key
 	return results
 }
 
-var takeStatuses = map[string]scheduler.TakeStatus{
-	"got": scheduler.TakeGot, "leased": scheduler.TakeLeased, "waiting": scheduler.TakeWaiting,
-	"ended": scheduler.TakeEnded, "missing": scheduler.TakeMissing,
+func takeStatus(word string) scheduler.TakeStatus {
+	switch word {
+	case "got":
+		return scheduler.TakeGot
+	case "leased":
+		return scheduler.TakeLeased
+	case "waiting":
+		return scheduler.TakeWaiting
+	case "ended":
+		return scheduler.TakeEnded
+	case "missing":
+		return scheduler.TakeMissing
+	}
+	return scheduler.TakeFailed
 }
 
 func (s *Store) readTaken(sh *shard, counter, key string, it *item) scheduler.Taken {
@@ -142,7 +153,7 @@ func (s *Store) readTaken(sh *shard, counter, key string, it *item) scheduler.Ta
 		return scheduler.Taken{Err: it.err}
 	}
 	r := reader{text: it.reply[0]}
-	taken := scheduler.Taken{Status: takeStatuses[r.word()]}
+	taken := scheduler.Taken{Status: takeStatus(r.word())}
 	taken.Wait = milliseconds(r.int64())
 	scoreMs, previous := r.int64(), r.word()
 	if r.err != nil || taken.Status == scheduler.TakeFailed {
@@ -160,8 +171,18 @@ func (s *Store) readTaken(sh *shard, counter, key string, it *item) scheduler.Ta
 	return taken
 }
 
-var fenceStatuses = map[string]scheduler.FenceStatus{
-	"passed": scheduler.FencePassed, "early": scheduler.FenceEarly, "lost": scheduler.FenceLost, "late": scheduler.FenceTooLate,
+func fenceStatus(word string) scheduler.FenceStatus {
+	switch word {
+	case "passed":
+		return scheduler.FencePassed
+	case "early":
+		return scheduler.FenceEarly
+	case "lost":
+		return scheduler.FenceLost
+	case "late":
+		return scheduler.FenceTooLate
+	}
+	return scheduler.FenceFailed
 }
 
 // Fire is scheduler.Store's.
@@ -196,7 +217,7 @@ func readFenced(it *item) scheduler.Fenced {
 		return scheduler.Fenced{Err: it.err}
 	}
 	r := reader{text: it.reply[0]}
-	fenced := scheduler.Fenced{Status: fenceStatuses[r.word()]}
+	fenced := scheduler.Fenced{Status: fenceStatus(r.word())}
 	fenced.State = r.position()
 	dueMs := r.int64()
 	fenced.Wait = milliseconds(r.int64())
@@ -206,11 +227,6 @@ func readFenced(it *item) scheduler.Fenced {
 	fenced.Due = time.UnixMilli(dueMs).UTC()
 	fenced.Late = time.Duration(it.nowUs-dueMs*1000) * time.Microsecond
 	return fenced
-}
-
-var outcomeNames = map[scheduler.Outcome]string{
-	scheduler.OutcomeRelease: "release", scheduler.OutcomeDone: "done", scheduler.OutcomeNext: "next",
-	scheduler.OutcomeAgain: "again", scheduler.OutcomeDead: "dead",
 }
 
 // Settle is scheduler.Store's.
@@ -230,7 +246,7 @@ func (s *Store) Settle(ctx context.Context, shard string, grace time.Duration, s
 			label = field(o.Lease.Key) + " " + field(o.Reason)
 		}
 		items[i] = &item{partition: partitionOf(o.Lease.Key), args: []any{
-			o.Lease.Key, o.Lease.Token, outcomeNames[o.Outcome], wholeMs(o.Delay), o.Pops, o.Skew.Milliseconds(), 0, label,
+			o.Lease.Key, o.Lease.Token, o.Outcome.String(), wholeMs(o.Delay), o.Pops, o.Skew.Milliseconds(), 0, label,
 		}}
 	}
 	script := itemScript{

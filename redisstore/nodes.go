@@ -61,9 +61,9 @@ func (s *Store) Survey(ctx context.Context, shard string) (scheduler.Survey, err
 	pipe := sh.poll.Pipeline()
 	var counts [Partitions]*redis.IntCmd
 	var firsts [Partitions]*redis.ZSliceCmd
-	for p, keys := range s.keys {
-		counts[p] = pipe.ZCard(ctx, keys.due)
-		firsts[p] = pipe.ZRangeWithScores(ctx, keys.due, 0, 0)
+	for p := range s.keys {
+		counts[p] = pipe.ZCard(ctx, s.keys[p].due)
+		firsts[p] = pipe.ZRangeWithScores(ctx, s.keys[p].due, 0, 0)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return scheduler.Survey{}, sh.unavailable(err)

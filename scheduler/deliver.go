@@ -44,3 +44,15 @@ const (
 	VerdictDelivered                // the pop is over
 	VerdictGone                     // the receiver wants no more of this timer
 )
+
+// String names the verdict as metrics do.
+func (v Verdict) String() string {
+	switch v {
+	case VerdictDelivered:
+		return resultDelivered
+	case VerdictGone:
+		return resultGone
+	case VerdictFailed:
+	}
+	return resultFailed
+}

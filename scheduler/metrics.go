@@ -73,29 +73,3 @@ const (
 	resultFailed    = "failed"
 	resultGone      = "gone"
 )
-
-func (v Verdict) String() string {
-	switch v {
-	case VerdictDelivered:
-		return resultDelivered
-	case VerdictGone:
-		return resultGone
-	case VerdictFailed:
-	}
-	return resultFailed
-}
-
-func (o Outcome) String() string {
-	switch o {
-	case OutcomeDone:
-		return "done"
-	case OutcomeNext:
-		return "next"
-	case OutcomeAgain:
-		return "again"
-	case OutcomeDead:
-		return "dead"
-	case OutcomeRelease:
-	}
-	return "release"
-}

@@ -233,6 +233,22 @@ const (
 	OutcomeDead                   // given up: to the dead letters with Reason
 )
 
+// String names the outcome as metrics and scripts do.
+func (o Outcome) String() string {
+	switch o {
+	case OutcomeDone:
+		return "done"
+	case OutcomeNext:
+		return "next"
+	case OutcomeAgain:
+		return "again"
+	case OutcomeDead:
+		return "dead"
+	case OutcomeRelease:
+	}
+	return "release"
+}
+
 // Settlement ends a lease.
 type Settlement struct {
 	Lease   Lease
