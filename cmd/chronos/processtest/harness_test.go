@@ -1,0 +1,287 @@
+package processtest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"chronos/scheduler"
+)
+
+// binary is the node, built once for all tests.
+var binary string
+
+func TestMain(m *testing.M) { os.Exit(withBinary(m)) }
+
+func withBinary(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "chronos-processtest-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "make a folder for the node:", err)
+		return 1
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // a temporary folder
+	binary = filepath.Join(dir, "chronos")
+	if out, err := exec.CommandContext(context.Background(), "go", "build", "-o", binary, "chronos/cmd/chronos").CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build the node: %v\n%s", err, out)
+		return 1
+	}
+	return m.Run()
+}
+
+// process is a child of the test that is killed with it.
+type process struct {
+	cmd  *exec.Cmd
+	log  *logBuffer
+	done chan struct{} // closed when it has ended; err is set before
+	err  error
+}
+
+func start(t *testing.T, env []string, name string, args ...string) *process {
+	t.Helper()
+	p := &process{cmd: exec.Command(name, args...), log: &logBuffer{}, done: make(chan struct{})} //nolint:noctx // ended below
+	p.cmd.Env = env
+	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
+	if err := p.cmd.Start(); err != nil {
+		t.Fatalf("start %s: %v", name, err)
+	}
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.done)
+	}()
+	t.Cleanup(func() {
+		p.kill()
+		if t.Failed() {
+			t.Logf("log of %s (pid %d), end:\n%s", filepath.Base(name), p.cmd.Process.Pid, p.log.tail(40))
+		}
+	})
+	return p
+}
+
+func (p *process) signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) }
+
+// kill ends the process at once and returns when it has ended.
+func (p *process) kill() {
+	p.signal(syscall.SIGKILL)
+	<-p.done
+}
+
+// stop asks the process to end and returns its exit status.
+func (p *process) stop(t *testing.T, within time.Duration) error {
+	t.Helper()
+	p.signal(syscall.SIGTERM)
+	select {
+	case <-p.done:
+		return p.err
+	case <-time.After(within):
+		t.Fatalf("pid %d has not ended %v after SIGTERM", p.cmd.Process.Pid, within)
+		return nil
+	}
+}
+
+type redisServer struct {
+	*process
+	url    string
+	client *redis.Client
+}
+
+// startRedis starts a redis-server with append-only file.
+func startRedis(t *testing.T) *redisServer {
+	t.Helper()
+	path, err := exec.LookPath("redis-server")
+	if err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("redis-server is not installed; make test installs it")
+		}
+		t.Skip("redis-server is not installed; make test installs it") //nolint:forbidigo // an external program is missing
+	}
+	port := freePort(t)
+	r := &redisServer{
+		process: start(t, os.Environ(), path, "--port", port, "--bind", "127.0.0.1", "--dir", t.TempDir(),
+			"--appendonly", "yes", "--save", "", "--loglevel", "warning"),
+		url: "redis://127.0.0.1:" + port + "/0",
+	}
+	r.client = redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + port})
+	t.Cleanup(func() { _ = r.client.Close() })
+	eventually(t, 10*time.Second, "redis-server answers", func() bool { return r.client.Ping(t.Context()).Err() == nil })
+	return r
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // at once
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close() //nolint:errcheck // nothing was written
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	return port
+}
+
+type nodeProcess struct {
+	*process
+	id, url, admin string
+}
+
+var upLine = regexp.MustCompile(`msg="node is up" node=(\S+) timers=(\S+) admin=(\S+)`)
+
+// startNode starts a node and returns when it is ready.
+func startNode(t *testing.T, redisURL string, env ...string) *nodeProcess {
+	t.Helper()
+	env = append([]string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "CHRONOS_REDIS=main=" + redisURL,
+		"CHRONOS_LISTEN=127.0.0.1:0", "CHRONOS_ADMIN_LISTEN=127.0.0.1:0",
+	}, env...)
+	n := &nodeProcess{process: start(t, env, binary)}
+	eventually(t, 20*time.Second, "node is up", func() bool {
+		found := upLine.FindStringSubmatch(n.log.String())
+		if found == nil {
+			return false
+		}
+		n.id, n.url, n.admin = found[1], found[2], found[3]
+		return true
+	})
+	eventually(t, 10*time.Second, "node is ready", func() bool {
+		res, err := http.Get(n.admin + "/readyz") //nolint:noctx // a loopback address, in a loop with a deadline
+		if err != nil {
+			return false
+		}
+		defer res.Body.Close() //nolint:errcheck // read only
+		return res.StatusCode == http.StatusOK
+	})
+	return n
+}
+
+// answer is what a node said to one request.
+type answer struct {
+	status   int
+	id       scheduler.ID
+	due      time.Time
+	inFlight bool
+	asked    time.Time
+	answered time.Time
+	header   http.Header
+	err      error
+}
+
+// api speaks to nodes with enough connections for many requests at once.
+type api struct{ client *http.Client }
+
+func newAPI() *api {
+	transport := &http.Transport{MaxIdleConnsPerHost: 512}
+	return &api{client: &http.Client{Transport: transport, Timeout: 5 * time.Second}}
+}
+
+func (a *api) do(method, url, body string) (got answer) {
+	got.asked = time.Now()
+	defer func() { got.answered = time.Now() }()
+	req, err := http.NewRequest(method, url, strings.NewReader(body)) //nolint:noctx // the client has a timeout
+	if err != nil {
+		got.err = err
+		return got
+	}
+	res, err := a.client.Do(req)
+	if err != nil {
+		got.err = err
+		return got
+	}
+	defer res.Body.Close() //nolint:errcheck // read only
+	raw, err := io.ReadAll(res.Body)
+	got.status, got.header, got.err = res.StatusCode, res.Header, err
+	got.inFlight = res.Header.Get("X-Chronos-In-Flight") == "true"
+	var said struct {
+		ID  string    `json:"id"`
+		Due time.Time `json:"due"`
+	}
+	if got.status == http.StatusOK && method != http.MethodGet {
+		got.err = errors.Join(got.err, json.Unmarshal(raw, &said))
+		id, err := scheduler.ParseID(said.ID)
+		got.id, got.due, got.err = id, said.Due, errors.Join(got.err, err)
+	}
+	return got
+}
+
+func timerBody(interval time.Duration, uri, opaque string) string {
+	return fmt.Sprintf(`{"timing":{"interval":%.3f},"callback":{"http":{"uri":%q,"opaque":%q}}}`, interval.Seconds(), uri, opaque)
+}
+
+// create makes a one-shot timer, which must succeed.
+func (a *api) create(t *testing.T, node *nodeProcess, interval time.Duration, uri, opaque string) answer {
+	t.Helper()
+	got := a.do(http.MethodPost, node.url+"/timers", timerBody(interval, uri, opaque))
+	if got.err != nil || got.status != http.StatusOK {
+		t.Errorf("create: status %d, %v", got.status, got.err)
+	}
+	return got
+}
+
+// inParallel does n things, some at once, and returns when all are done.
+func inParallel(n, workers int, do func(i int)) {
+	var wg sync.WaitGroup
+	next := make(chan int)
+	for range workers {
+		wg.Go(func() {
+			for i := range next {
+				do(i)
+			}
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+}
+
+// eventually polls until the condition holds.
+func eventually(t *testing.T, within time.Duration, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.After(within)
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	for !holds() {
+		select {
+		case <-ticker.C:
+		case <-deadline:
+			t.Fatalf("waited %v in vain: %s", within, what)
+		}
+	}
+}
+
+// logBuffer is what a process has printed. It is safe for concurrent use.
+type logBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+func (b *logBuffer) tail(lines int) string {
+	all := strings.Split(strings.TrimSpace(b.String()), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}

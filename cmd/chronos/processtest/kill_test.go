@@ -1,0 +1,228 @@
+package processtest
+
+import (
+	"context"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"chronos/scheduler/webhook/webhooktest"
+)
+
+const (
+	hold      = 3500 * time.Millisecond
+	deathCost = 1500 * time.Millisecond // promise 3: late when a node dies before it fires
+	patience  = 100 * time.Millisecond  // between a bound by the shard's clock and an arrival here
+)
+
+// leasesOf are the timers that a node holds: those in its wheel, and those whose
+// fence has passed.
+func leasesOf(t *testing.T, client *redis.Client, node string) (waiting, underWay []string) {
+	t.Helper()
+	ctx := t.Context()
+	var pages []*redis.MapStringStringCmd
+	pipe := client.Pipeline()
+	for p := range 16 {
+		pages = append(pages, pipe.HGetAll(ctx, "chronos:{http."+twoDigits(p)+"}:leases"))
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range pages {
+		for key, lease := range page.Val() {
+			switch {
+			case !strings.HasPrefix(lease, node+":"):
+			case strings.Contains(lease, " "):
+				underWay = append(underWay, key)
+			default:
+				waiting = append(waiting, key)
+			}
+		}
+	}
+	return waiting, underWay
+}
+
+func twoDigits(n int) string { return string([]byte{'0' + byte(n/10), '0' + byte(n%10)}) }
+
+func enough(waiting, underWay []string) bool { return len(waiting) >= 200 && len(underWay) >= 50 }
+
+// TestKilledNode kills a node that has timers in its wheel and callbacks under
+// way: the other fires them all, in the promised time.
+func TestKilledNode(t *testing.T) {
+	store := startRedis(t)
+	nodes := []*nodeProcess{startNode(t, store.url), startNode(t, store.url)}
+	receiver := webhooktest.New(t)
+	receiver.Respond(func(c webhooktest.Call) webhooktest.Answer {
+		if c.Target == "/slow" {
+			return webhooktest.Answer{Delay: 1800 * time.Millisecond}
+		}
+		return webhooktest.Answer{}
+	})
+	client := newAPI()
+	// Slow callbacks that are under way all the while, and quick ones of which some
+	// hundred are always within a wheel's horizon.
+	const slow, quick = 400, 4000
+	created := make([]answer, slow+quick)
+	inParallel(len(created), 32, func(i int) {
+		interval, path := 2500*time.Millisecond+time.Duration(i%20)*10*time.Millisecond, "/slow"
+		if i >= slow {
+			interval, path = 2600*time.Millisecond+time.Duration(i%200)*5*time.Millisecond, "/quick"
+		}
+		created[i] = client.create(t, nodes[i%2], interval, receiver.URL()+path, "")
+	})
+	if t.Failed() {
+		t.FailNow()
+	}
+
+	var killed *nodeProcess
+	var waiting, underWay []string
+	eventually(t, 20*time.Second, "a node has 200 timers in its wheel and 50 callbacks under way", func() bool {
+		for _, n := range nodes {
+			if waiting, underWay = leasesOf(t, store.client, n.id); !enough(waiting, underWay) {
+				continue
+			}
+			// Stopped, so that what is counted is what it has when it is killed.
+			n.signal(syscall.SIGSTOP)
+			if waiting, underWay = leasesOf(t, store.client, n.id); enough(waiting, underWay) {
+				killed = n
+				return true
+			}
+			n.signal(syscall.SIGCONT)
+		}
+		return false
+	})
+	killed.signal(syscall.SIGKILL)
+	killedAt := time.Now()
+	<-killed.done
+	t.Logf("killed with %d timers in its wheel and %d callbacks under way", len(waiting), len(underWay))
+
+	due := make(map[string]time.Time, len(created))
+	for _, c := range created {
+		due[c.id.Key] = c.due
+	}
+	// Some that were under way had been answered and only not been settled.
+	all := receiver.WaitFor(t, 30*time.Second, func(calls []webhooktest.Call) bool {
+		return len(keysOf(calls)) == len(due) && len(keysOf(after(calls, killedAt, underWay))) == len(underWay)
+	})
+	first := firstArrivals(all)
+	within(t, "waited in the dead node's wheel", waiting, first, due, deathCost+patience)
+	again := firstArrivals(after(all, killedAt, underWay))
+	within(t, "were under way on the dead node", underWay, again, due, hold+time.Second+patience)
+	for key, at := range first {
+		if early := due[key].Sub(at); early > time.Millisecond {
+			t.Errorf("timer %s came %v early", key, early)
+		}
+	}
+	survivor := nodes[0]
+	if survivor == killed {
+		survivor = nodes[1]
+	}
+	if want := "suspected failure of " + killed.id + " for timer"; !strings.Contains(survivor.log.String(), want) {
+		t.Errorf("the surviving node's log has no line %q", want)
+	}
+}
+
+func keysOf(calls []webhooktest.Call) map[string]bool {
+	keys := make(map[string]bool, len(calls))
+	for _, c := range calls {
+		keys[c.Key()] = true
+	}
+	return keys
+}
+
+// after are the calls for the given keys that arrived after an instant.
+func after(calls []webhooktest.Call, at time.Time, keys []string) []webhooktest.Call {
+	wanted := make(map[string]bool, len(keys))
+	for _, key := range keys {
+		wanted[key] = true
+	}
+	var out []webhooktest.Call
+	for _, c := range calls {
+		if wanted[c.Key()] && c.Arrived.After(at) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+func firstArrivals(calls []webhooktest.Call) map[string]time.Time {
+	first := make(map[string]time.Time, len(calls))
+	for _, c := range calls {
+		if at, ok := first[c.Key()]; !ok || c.Arrived.Before(at) {
+			first[c.Key()] = c.Arrived
+		}
+	}
+	return first
+}
+
+func within(t *testing.T, what string, keys []string, arrivals, due map[string]time.Time, bound time.Duration) {
+	t.Helper()
+	var worst time.Duration
+	for _, key := range keys {
+		worst = max(worst, arrivals[key].Sub(due[key]))
+	}
+	t.Logf("of %d that %s, the worst came %v after its time", len(keys), what, worst)
+	if worst > bound {
+		t.Errorf("those that %s came up to %v late, want at most %v", what, worst, bound)
+	}
+}
+
+// TestStoppedNode stops a node by SIGTERM under load: nothing is lost, nothing
+// comes twice, and the node ends by itself.
+func TestStoppedNode(t *testing.T) {
+	store := startRedis(t)
+	leaving, staying := startNode(t, store.url), startNode(t, store.url)
+	receiver := webhooktest.New(t)
+	receiver.Respond(func(c webhooktest.Call) webhooktest.Answer {
+		return webhooktest.Answer{Delay: time.Duration(c.Number%200) * time.Millisecond}
+	})
+	client := newAPI()
+	const count = 3000
+	created := make([]answer, count)
+	stopped := make(chan error, 1)
+	begun := make(chan struct{})
+	go func() {
+		<-begun
+		stopped <- leaving.stop(t, 10*time.Second)
+	}()
+	inParallel(count, 16, func(i int) {
+		if i == count/2 {
+			close(begun)
+		}
+		node := staying
+		if i < count/3 {
+			node = leaving
+		}
+		created[i] = client.create(t, node, 300*time.Millisecond, receiver.URL(), "")
+	})
+	if err := <-stopped; err != nil {
+		t.Errorf("the node that was asked to stop ended with %v", err)
+	}
+	calls := receiver.WaitFor(t, 20*time.Second, webhooktest.AtLeast(count))
+	calls = quiet(t, receiver, calls)
+	if got := len(keysOf(calls)); got != count {
+		t.Errorf("%d of %d timers called back", got, count)
+	}
+	if len(calls) != count {
+		t.Errorf("%d callbacks for %d timers", len(calls), count)
+	}
+	if strings.Contains(staying.log.String(), "suspected failure") {
+		t.Error("the node that stayed suspected a failure, though the other had given everything back")
+	}
+}
+
+// quiet waits until no timer is left in the store, and returns all calls.
+func quiet(t *testing.T, receiver *webhooktest.Receiver, calls []webhooktest.Call) []webhooktest.Call {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	// Whatever comes twice comes when its lease ends.
+	more, err := receiver.Wait(ctx, webhooktest.AtLeast(len(calls)+1))
+	if err == nil {
+		t.Errorf("another callback came: %s", more[len(calls)])
+	}
+	return more
+}

@@ -1,0 +1,145 @@
+package processtest
+
+import (
+	"net/http"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"chronos/scheduler/webhook/webhooktest"
+)
+
+// TestStoppedRedis stops the redis-server for 5 s under load: nothing is lost or
+// early, nothing comes twice but what was under way when it stopped, and requests
+// are refused within 1 s meanwhile.
+func TestStoppedRedis(t *testing.T) {
+	const (
+		count    = 3000
+		callback = 100 * time.Millisecond
+		stall    = 5 * time.Second
+	)
+	store := startRedis(t)
+	nodes := []*nodeProcess{startNode(t, store.url), startNode(t, store.url)}
+	receiver := webhooktest.New(t)
+	receiver.Respond(func(webhooktest.Call) webhooktest.Answer { return webhooktest.Answer{Delay: callback} })
+	client := newAPI()
+	created := make([]answer, count)
+	inParallel(count, 16, func(i int) {
+		created[i] = client.create(t, nodes[i%2], 3*time.Second+time.Duration(i)*2*time.Millisecond, receiver.URL()+"/kept", "")
+	})
+	receiver.WaitFor(t, 20*time.Second, webhooktest.AtLeast(count/10))
+	store.signal(syscall.SIGSTOP)
+	stopped := time.Now()
+	refusedWithin(t, client, nodes, created[count-1], stopped.Add(stall))
+	store.signal(syscall.SIGCONT)
+	resumed := time.Now()
+
+	wanted := make(map[string]time.Time, count)
+	for _, c := range created {
+		wanted[c.id.Key] = c.due
+	}
+	calls := receiver.WaitFor(t, 30*time.Second, func(calls []webhooktest.Call) bool {
+		return len(wantedKeys(calls, wanted)) == count
+	})
+	calls = settle(t, receiver, calls)
+	first := firstArrivals(calls)
+	doubled := 0
+	for key, n := range wantedKeys(calls, wanted) {
+		if early := wanted[key].Sub(first[key]); early > time.Millisecond {
+			t.Errorf("timer %s came %v early", key, early)
+		}
+		if n == 1 {
+			continue
+		}
+		doubled++
+		// Its fence had passed before the stop, so its callback began at most 2 s after it.
+		if at := first[key].Sub(stopped); at < -callback-patience || at > 2*time.Second {
+			t.Errorf("timer %s came %d times, first %v after the redis-server stopped", key, n, at)
+		}
+	}
+	t.Logf("%d timers, %d came twice; the last came %v after the redis-server went on", count, doubled, lastArrival(calls).Sub(resumed))
+}
+
+// refusedWithin sends requests until an instant, each of which must be refused
+// within 1 s.
+func refusedWithin(t *testing.T, client *api, nodes []*nodeProcess, known answer, until time.Time) {
+	t.Helper()
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	refused, worst := 0, time.Duration(0)
+	for i := range 8 {
+		node := nodes[i%2]
+		wg.Go(func() {
+			for time.Until(until) > time.Second {
+				var got answer
+				switch i % 4 {
+				case 0:
+					got = client.do(http.MethodPost, node.url+"/timers", timerBody(time.Hour, "http://127.0.0.1:1/never", ""))
+				case 1:
+					got = client.do(http.MethodPut, node.url+"/timers/refused", timerBody(time.Hour, "http://127.0.0.1:1/never", ""))
+				case 2:
+					got = client.do(http.MethodDelete, node.url+"/timers/refused", "")
+				case 3:
+					got = client.do(http.MethodGet, node.url+"/timers/"+known.id.String(), "")
+				}
+				if got.err != nil || got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" {
+					t.Errorf("request %d with the redis-server stopped: status %d, Retry-After %q, %v; want 503",
+						i%4, got.status, got.header.Get("Retry-After"), got.err)
+					return
+				}
+				mu.Lock()
+				refused, worst = refused+1, max(worst, got.answered.Sub(got.asked))
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	<-time.After(time.Until(until))
+	t.Logf("%d requests refused, the slowest after %v", refused, worst)
+	if refused < 16 || worst > time.Second {
+		t.Errorf("%d requests refused, the slowest after %v; want at least 16, each within 1s", refused, worst)
+	}
+}
+
+// wantedKeys counts the calls of each wanted timer.
+func wantedKeys(calls []webhooktest.Call, wanted map[string]time.Time) map[string]int {
+	counts := make(map[string]int, len(wanted))
+	for _, c := range calls {
+		if _, ok := wanted[c.Key()]; ok {
+			counts[c.Key()]++
+		}
+	}
+	return counts
+}
+
+func lastArrival(calls []webhooktest.Call) time.Time {
+	var last time.Time
+	for _, c := range calls {
+		if c.Arrived.After(last) {
+			last = c.Arrived
+		}
+	}
+	return last
+}
+
+// settle waits until no call has come for longer than a lease lasts.
+func settle(t *testing.T, receiver *webhooktest.Receiver, calls []webhooktest.Call) []webhooktest.Call {
+	t.Helper()
+	for {
+		before := len(calls)
+		timeout := time.After(hold + time.Second)
+		arrived := make(chan []webhooktest.Call, 1)
+		ctx := t.Context()
+		go func() { // ends with the next call, or with the test
+			if more, err := receiver.Wait(ctx, webhooktest.AtLeast(before+1)); err == nil {
+				arrived <- more
+			}
+		}()
+		select {
+		case calls = <-arrived:
+		case <-timeout:
+			return receiver.Calls()
+		}
+	}
+}
