@@ -1,14 +1,18 @@
 package scheduler
 
-import "sync"
+import (
+	"context"
+	"sync"
+)
 
 // credit bounds the claims in hand of one shard: a poll claims no more than
 // there is room for, so every queue behind it is bounded too.
 type credit struct {
-	mu   sync.Mutex
-	room int
-	all  int
-	free chan struct{} // has a token when there is room again after there was little
+	mu    sync.Mutex
+	room  int
+	all   int
+	free  chan struct{} // has a token when there is room again after there was little
+	whole chan struct{} // closed when all is given back; nil unless somebody waits for that
 }
 
 func newCredit(all int) *credit {
@@ -34,13 +38,35 @@ func (c *credit) take(n int) {
 
 func (c *credit) give() {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.room++
-	enough := c.room == c.all/8
-	c.mu.Unlock()
-	if enough {
+	if c.room == c.all && c.whole != nil {
+		close(c.whole)
+		c.whole = nil
+	}
+	if c.room == c.all/8 {
 		select {
 		case c.free <- struct{}{}:
 		default:
 		}
+	}
+}
+
+// settled waits until nothing is in hand and reports whether ctx lasted so long.
+// Nothing may be taken meanwhile, and only one may wait.
+func (c *credit) settled(ctx context.Context) bool {
+	c.mu.Lock()
+	if c.room == c.all {
+		c.mu.Unlock()
+		return true
+	}
+	whole := make(chan struct{})
+	c.whole = whole
+	c.mu.Unlock()
+	select {
+	case <-whole:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }

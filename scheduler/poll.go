@@ -117,7 +117,6 @@ func (sh *shard) pollOnce(ctx context.Context) (more bool) {
 	answered := time.Now()
 	sh.note(ctx, "claim", err)
 	sh.credit.take(len(result.Claims))
-	sh.s.inHand.Add(len(result.Claims))
 	for _, c := range result.Claims {
 		sh.accept(&claim{Claimed: c, shard: sh}, answered)
 	}

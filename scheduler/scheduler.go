@@ -25,7 +25,6 @@ type Scheduler struct {
 	wheel  *wheel.Wheel[turn]
 	slots  *slots
 	shards map[string]*shard
-	inHand sync.WaitGroup // claims that are not yet settled or given up
 	firing sync.WaitGroup // deliveries under way
 }
 
@@ -104,16 +103,11 @@ func (s *Scheduler) giveBack(t turn) {
 func (s *Scheduler) finishInHand(ctx context.Context) {
 	patience, cancel := context.WithTimeout(ctx, s.config.Limit+s.config.Settling)
 	defer cancel()
-	settled := make(chan struct{})
-	go func() { // ends with the last claim, or, if that is never settled, with the process
-		s.inHand.Wait()
-		close(settled)
-	}()
-	select {
-	case <-settled:
-	case <-patience.Done():
-		s.log.Warn("stopped with unsettled callbacks; other nodes take them over when their leases end",
-			"callbacks", s.slots.inUse())
+	for _, sh := range s.shards {
+		if !sh.credit.settled(patience) {
+			sh.log.Warn("stopped with unsettled callbacks; other nodes take them over when their leases end",
+				"callbacks", sh.credit.all-sh.credit.left())
+		}
 	}
 }
 

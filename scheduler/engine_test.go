@@ -1,0 +1,345 @@
+package scheduler_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"chronos/scheduler"
+	"chronos/scheduler/storetest"
+)
+
+// attempt is one delivery that a recorder saw.
+type attempt struct {
+	scheduler.Delivery
+	node string
+	at   time.Time
+	late time.Duration // from the due time
+}
+
+// recorder is a Deliverer for all nodes of a test.
+type recorder struct {
+	mu       sync.Mutex
+	attempts []attempt
+	// respond says how long an attempt takes and how it ends; nil for delivered at once.
+	respond func(attempt) (time.Duration, scheduler.Delivered)
+}
+
+func (r *recorder) seen() []attempt {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]attempt(nil), r.attempts...)
+}
+
+// on is the recorder as one node's Deliverer.
+func (r *recorder) on(node string) scheduler.Deliverer { return nodeRecorder{r, node} }
+
+type nodeRecorder struct {
+	*recorder
+	node string
+}
+
+func (r nodeRecorder) Destination(c scheduler.Callback) string { return c.URI }
+
+func (r nodeRecorder) Deliver(ctx context.Context, d scheduler.Delivery) scheduler.Delivered {
+	if ctx.Err() != nil {
+		return scheduler.Delivered{Reason: "too late to send"}
+	}
+	now := time.Now()
+	a := attempt{Delivery: d, node: r.node, at: now, late: now.Sub(d.Due)}
+	r.mu.Lock()
+	r.attempts = append(r.attempts, a)
+	respond := r.respond
+	r.mu.Unlock()
+	takes, ends := time.Duration(0), scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+	if respond != nil {
+		takes, ends = respond(a)
+	}
+	select {
+	case <-time.After(takes):
+		return ends
+	case <-ctx.Done():
+		return scheduler.Delivered{Reason: "no answer within 2 s"}
+	}
+}
+
+// node is an engine that runs until the test ends or stop is called.
+type node struct {
+	*scheduler.Scheduler
+	stop func()
+	log  *bytes.Buffer
+}
+
+func startNode(t *testing.T, store scheduler.Store, name string, r *recorder, tune ...func(*scheduler.Config)) *node {
+	t.Helper()
+	log := &bytes.Buffer{}
+	config := scheduler.DefaultConfig(name, slog.New(slog.NewTextHandler(log, nil)))
+	begin := time.Now()
+	config.SinceBoot = func() time.Duration { return time.Hour + time.Since(begin) }
+	for _, change := range tune {
+		change(&config)
+	}
+	s, err := scheduler.New(config, store, r.on(name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); s.Run(ctx) }()
+	n := &node{Scheduler: s, log: log, stop: func() { cancel(); <-done }}
+	t.Cleanup(n.stop)
+	return n
+}
+
+// pass lets virtual time pass and everything settle.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+func oneShot(interval time.Duration) scheduler.Timer {
+	return scheduler.Timer{Interval: interval, ReplicationFactor: 2, Callback: scheduler.Callback{URI: "http://receiver/", Opaque: "body"}}
+}
+
+func recurring(interval time.Duration, pops int) scheduler.Timer {
+	t := oneShot(interval)
+	t.RepeatFor = interval * time.Duration(pops)
+	return t
+}
+
+func create(t *testing.T, n *node, timer scheduler.Timer) scheduler.Receipt {
+	t.Helper()
+	receipt, err := n.Create(t.Context(), timer)
+	if err != nil {
+		t.Fatalf("create: %v", err)
+	}
+	return receipt
+}
+
+// inBubble runs a test in a bubble with a model and a recorder.
+func inBubble(t *testing.T, test func(t *testing.T, m *storetest.Model, r *recorder)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(t, storetest.NewModel(), &recorder{}) })
+}
+
+// maxLate is what the wheel's rounding and the model's clock may add.
+const maxLate = 2 * time.Millisecond
+
+func wantOnTime(t *testing.T, attempts []attempt, bound time.Duration) {
+	t.Helper()
+	for _, a := range attempts {
+		if a.late < 0 || a.late > bound {
+			t.Errorf("pop %d of %s came %v after its time, want from 0 to %v", a.Seq, a.ID.Key, a.late, bound)
+		}
+	}
+}
+
+func TestTimersFireOnTime(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
+		n := startNode(t, m.Open("a"), "a", r)
+		pass(50 * time.Millisecond)
+		intervals := []time.Duration{0, time.Millisecond, 7 * time.Millisecond, 90 * time.Millisecond, 131 * time.Millisecond, time.Second, time.Hour}
+		due := map[string]time.Time{}
+		for _, interval := range intervals {
+			receipt := create(t, n, oneShot(interval))
+			due[receipt.ID.Key] = receipt.Due
+			if receipt.Copies != 1 || receipt.Due.Before(time.Now().Add(interval)) {
+				t.Errorf("interval %v: %d copies, due %v, want 1 and no sooner than asked", interval, receipt.Copies, receipt.Due)
+			}
+		}
+		pass(2 * time.Hour)
+		seen := r.seen()
+		if len(seen) != len(intervals) {
+			t.Fatalf("%d callbacks for %d timers", len(seen), len(intervals))
+		}
+		wantOnTime(t, seen, maxLate)
+		for _, a := range seen {
+			if a.Seq != 1 || a.Attempt != 1 || !a.Due.Equal(due[a.ID.Key]) || a.Callback.Opaque != "body" {
+				t.Errorf("callback %+v, want pop 1, attempt 1, due %v", a, due[a.ID.Key])
+			}
+			if _, err := n.Lookup(t.Context(), a.ID); !errors.Is(err, scheduler.ErrNotFound) {
+				t.Errorf("after its only pop a timer is still there: %v", err)
+			}
+		}
+	})
+}
+
+func TestRecurringTimerStaysOnItsGrid(t *testing.T) {
+	for _, interval := range []time.Duration{100 * time.Millisecond, 333 * time.Millisecond, 10 * time.Second} {
+		inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
+			n := startNode(t, m.Open("a"), "a", r)
+			first := create(t, n, recurring(interval, 7)).Due
+			pass(8*interval + time.Second)
+			seen := r.seen()
+			if len(seen) != 7 {
+				t.Fatalf("%d pops, want 7", len(seen))
+			}
+			wantOnTime(t, seen, maxLate)
+			for i, a := range seen {
+				if want := first.Add(time.Duration(i) * interval); a.Seq != i+1 || !a.Due.Equal(want) {
+					t.Errorf("pop %d is due at %v, want pop %d at %v", a.Seq, a.Due, i+1, want)
+				}
+			}
+		})
+	}
+}
+
+func TestOverdueRecurringTimerPopsOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
+		n := startNode(t, m.Open("a"), "a", r)
+		create(t, n, recurring(10*time.Second, 10))
+		pass(25 * time.Second) // two pops
+		n.stop()
+		pass(50 * time.Second) // pops 3 to 7 are missed
+		startNode(t, m.Open("b"), "b", r)
+		pass(time.Minute)
+		var seqs []int
+		for _, a := range r.seen() {
+			seqs = append(seqs, a.Seq)
+		}
+		if want := []int{1, 2, 7, 8, 9, 10}; fmt.Sprint(seqs) != fmt.Sprint(want) {
+			t.Errorf("pops %v, want %v", seqs, want)
+		}
+	})
+}
+
+func TestFailedCallbackIsTriedAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
+		r.respond = func(a attempt) (time.Duration, scheduler.Delivered) {
+			switch a.Attempt {
+			case 1:
+				return 0, scheduler.Delivered{Reason: "status 500"}
+			case 2:
+				return 0, scheduler.Delivered{Reason: "status 503", RetryAfter: 42 * time.Second}
+			}
+			return 0, scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+		}
+		n := startNode(t, m.Open("a"), "a", r)
+		create(t, n, oneShot(time.Second))
+		pass(5 * time.Minute)
+		seen := r.seen()
+		if len(seen) != 3 {
+			t.Fatalf("%d attempts, want 3", len(seen))
+		}
+		for i, a := range seen {
+			if a.Attempt != i+1 || a.Seq != 1 || a.Version != seen[0].Version || !a.Due.Equal(seen[0].Due) {
+				t.Errorf("attempt %d is %+v, want the same pop with attempt %d", i, a, i+1)
+			}
+		}
+		if wait := seen[1].at.Sub(seen[0].at); wait > time.Second+maxLate {
+			t.Errorf("the second attempt came after %v, want at most the 1 s of the first backoff", wait)
+		}
+		if wait := seen[2].at.Sub(seen[1].at); wait < 42*time.Second || wait > 42*time.Second+maxLate {
+			t.Errorf("the third attempt came after %v, want the 42 s that were asked for", wait)
+		}
+	})
+}
+
+func TestUsedUpAttempts(t *testing.T) {
+	fail := func(attempt) (time.Duration, scheduler.Delivered) {
+		return 0, scheduler.Delivered{Reason: "status 500"}
+	}
+	t.Run("a one-shot timer goes to the dead letters", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
+			r.respond = fail
+			n := startNode(t, m.Open("a"), "a", r)
+			id := create(t, n, oneShot(time.Second)).ID
+			pass(10 * time.Minute)
+			if got := len(r.seen()); got != 5 {
+				t.Errorf("%d attempts, want 5", got)
+			}
+			dead := m.DeadLetters("main")
+			if len(dead) != 1 || dead[0].Key != id.Key || dead[0].Reason != "status 500" {
+				t.Errorf("dead letters %+v, want one of %s for status 500", dead, id.Key)
+			}
+			if _, err := n.Lookup(t.Context(), id); !errors.Is(err, scheduler.ErrNotFound) {
+				t.Errorf("a dead timer is still there: %v", err)
+			}
+		})
+	})
+	t.Run("a recurring timer goes on", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
+			r.respond = fail
+			n := startNode(t, m.Open("a"), "a", r)
+			create(t, n, recurring(10*time.Minute, 2))
+			pass(time.Hour)
+			var got []string
+			for _, a := range r.seen() {
+				got = append(got, fmt.Sprintf("%d.%d", a.Seq, a.Attempt))
+			}
+			if want := "[1.1 1.2 1.3 1.4 1.5 2.1 2.2 2.3 2.4 2.5]"; fmt.Sprint(got) != want {
+				t.Errorf("pops and attempts %v, want %v", got, want)
+			}
+			if dead := m.DeadLetters("main"); len(dead) != 0 {
+				t.Errorf("dead letters of a recurring timer: %+v", dead)
+			}
+		})
+	})
+	t.Run("a retry never runs past the next pop", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
+			r.respond = func(attempt) (time.Duration, scheduler.Delivered) {
+				return 0, scheduler.Delivered{Reason: "status 503", RetryAfter: time.Hour}
+			}
+			n := startNode(t, m.Open("a"), "a", r)
+			create(t, n, recurring(10*time.Second, 4))
+			pass(2 * time.Minute)
+			seen := r.seen()
+			if len(seen) != 4 {
+				t.Fatalf("%d attempts before the retry of the last pop, want one a pop", len(seen))
+			}
+			wantOnTime(t, seen, maxLate)
+		})
+	})
+}
+
+func TestGoneEndsTimer(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
+		r.respond = func(attempt) (time.Duration, scheduler.Delivered) {
+			return 0, scheduler.Delivered{Verdict: scheduler.VerdictGone, Reason: "status 410"}
+		}
+		n := startNode(t, m.Open("a"), "a", r)
+		id := create(t, n, recurring(time.Second, 10)).ID
+		pass(time.Minute)
+		if got := len(r.seen()); got != 1 {
+			t.Errorf("%d callbacks to a receiver that wants no more, want 1", got)
+		}
+		if _, err := n.Lookup(t.Context(), id); !errors.Is(err, scheduler.ErrNotFound) {
+			t.Errorf("the timer is still there: %v", err)
+		}
+	})
+}
+
+func TestRetryGoesToAnotherNode(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
+		r.respond = func(a attempt) (time.Duration, scheduler.Delivered) {
+			if a.node == "broken" {
+				return 0, scheduler.Delivered{Reason: "connection refused"}
+			}
+			return 0, scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+		}
+		startNode(t, m.Open("broken"), "broken", r)
+		n := startNode(t, m.Open("sound"), "sound", r)
+		pass(1500 * time.Millisecond) // they know of each other
+		const count = 200
+		for i := range count {
+			create(t, n, oneShot(time.Second+time.Duration(i)*10*time.Millisecond))
+		}
+		pass(time.Minute)
+		byNode := map[string]int{}
+		for _, a := range r.seen() {
+			byNode[a.node]++
+			if a.Attempt > 1 && a.node == "broken" {
+				t.Errorf("attempt %d was made by the node whose attempt had failed", a.Attempt)
+			}
+		}
+		if byNode["sound"] != count || byNode["broken"] < count/10 {
+			t.Errorf("attempts %v: want %d by the sound node, and some by the broken one before", byNode, count)
+		}
+	})
+}

@@ -1,0 +1,79 @@
+package scheduler
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+)
+
+func TestQueueHandsOverEverythingOnceInBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const writers, each, most = 8, 500, 64
+		q := newQueue[int]()
+		ctx, cancel := context.WithCancel(t.Context())
+		var mu sync.Mutex
+		seen := map[int]int{}
+		var takers sync.WaitGroup
+		for range 2 {
+			takers.Go(func() {
+				for {
+					batch := q.take(ctx, nil, most)
+					if len(batch) == 0 {
+						return
+					}
+					if len(batch) > most {
+						t.Errorf("a batch of %d, want at most %d", len(batch), most)
+					}
+					mu.Lock()
+					for _, item := range batch {
+						seen[item]++
+					}
+					mu.Unlock()
+				}
+			})
+		}
+		var writing sync.WaitGroup
+		for w := range writers {
+			writing.Go(func() {
+				for i := range each {
+					q.put(w*each + i)
+				}
+			})
+		}
+		writing.Wait()
+		synctest.Wait()
+		cancel()
+		takers.Wait()
+		for i := range writers * each {
+			if seen[i] != 1 {
+				t.Fatalf("item %d was handed over %d times", i, seen[i])
+			}
+		}
+	})
+}
+
+func TestCreditWakesWhenThereIsRoomAgain(t *testing.T) {
+	c := newCredit(80)
+	c.take(80)
+	if c.left() != 0 || !c.scarce() {
+		t.Fatalf("left %d, scarce %v; want none and true", c.left(), c.scarce())
+	}
+	for range 9 {
+		c.give()
+	}
+	select {
+	case <-c.free:
+		t.Fatal("woken while a claim would be tiny")
+	default:
+	}
+	c.give()
+	select {
+	case <-c.free:
+	default:
+		t.Fatal("not woken though an eighth is free")
+	}
+	if c.left() != 10 || c.scarce() {
+		t.Errorf("left %d, scarce %v; want 10 and false", c.left(), c.scarce())
+	}
+}
