@@ -36,6 +36,8 @@ func (q *queue[T]) take(ctx context.Context, batch []T, most int) []T {
 		select {
 		case <-q.ready:
 		case <-ctx.Done():
+		}
+		if ctx.Err() != nil { // also when both were ready
 			return batch
 		}
 		q.mu.Lock()
