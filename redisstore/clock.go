@@ -1,25 +1,58 @@
 package redisstore
 
 import (
-	"sync/atomic"
+	"sync"
 	"time"
 )
 
-// shardClock estimates a shard's clock from its last answer. The estimate is
-// late by at most the way back of that answer, never ahead, as long as the
-// shard's clock isn't stepped; a step is learnt with the next answer.
+// shardClock estimates a shard's clock from its answers: each says that the
+// shard's clock was ahead of this process's by at least the difference at the
+// time of its arrival. So no estimate is ever ahead of the shard, as long as its
+// clock isn't stepped back.
 type shardClock struct {
-	start    time.Time // of this process's monotonic clock
-	offsetUs atomic.Int64
+	start time.Time // of this process's monotonic clock
+
+	mu      sync.Mutex
+	last    time.Duration    // the latest answer's difference: follows every step at once
+	best    [2]time.Duration // the greatest of this and of the previous span: the fastest way back
+	spanEnd time.Duration
 }
+
+const (
+	clockSpan = 5 * time.Second // a clock drifts by less than a millisecond in two of them
+	clockStep = ioTimeout       // no answer is so much slower than the fastest: the clock was stepped back
+)
 
 func newShardClock() *shardClock { return &shardClock{start: time.Now()} }
 
+// learn takes the shard's time from an answer that has just come.
 func (c *shardClock) learn(nowUs int64) {
-	c.offsetUs.Store(nowUs - time.Since(c.start).Microseconds())
+	here := time.Since(c.start)
+	ahead := time.Duration(nowUs)*time.Microsecond - here
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last = ahead
+	switch {
+	case c.spanEnd == 0 || ahead < c.best[0]-clockStep || ahead < c.best[1]-clockStep:
+		c.best, c.spanEnd = [2]time.Duration{ahead, ahead}, here+clockSpan
+	case here >= c.spanEnd:
+		c.best, c.spanEnd = [2]time.Duration{ahead, c.best[0]}, here+clockSpan
+	default:
+		c.best[0] = max(c.best[0], ahead)
+	}
 }
 
 // in is the shard's time after d, in ms.
 func (c *shardClock) in(d time.Duration) int64 {
-	return (time.Since(c.start).Microseconds() + c.offsetUs.Load() + d.Microseconds()) / 1000
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return (time.Since(c.start) + c.last + d).Milliseconds()
+}
+
+// until is how long it is until the shard's clock shows ms, to the precision of
+// its fastest answer lately: an answer that brought much came late itself.
+func (c *shardClock) until(ms int64) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return until(ms, (time.Since(c.start) + max(c.best[0], c.best[1])).Microseconds())
 }

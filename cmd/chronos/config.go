@@ -34,8 +34,8 @@ type config struct {
 	MaxBody      int           `env:"CHRONOS_MAX_BODY,default=1048576" min:"1024" max:"67108864" about:"longest request body in bytes"`
 	Attempts     int           `env:"CHRONOS_ATTEMPTS,default=5" min:"1" max:"100" about:"callback attempts per pop"`
 	Hold         time.Duration `env:"CHRONOS_HOLD,default=3.5s" min:"3s" max:"1m" about:"longest a node keeps a timer it is firing before others take it over"`
-	PollInterval time.Duration `env:"CHRONOS_POLL_INTERVAL,default=100ms" min:"10ms" max:"1s" about:"how often a node looks for due timers"`
-	Slots        int           `env:"CHRONOS_SLOTS,default=4096" min:"1" max:"1000000" about:"callbacks under way at once"`
+	PollInterval time.Duration `env:"CHRONOS_POLL_INTERVAL,default=100ms" min:"10ms" max:"200ms" about:"how often a node looks for due timers"`
+	Slots        int           `env:"CHRONOS_SLOTS,default=4096" min:"8" max:"1000000" about:"callbacks under way at once"`
 	ReplicaSkew  time.Duration `env:"CHRONOS_REPLICA_SKEW,default=2s" min:"250ms" max:"1m" about:"longest delay between two copies of a timer"`
 	LogLevel     slog.Level    `env:"CHRONOS_LOG_LEVEL,default=info" oneof:"debug info warn error" about:"least severe level that is logged"`
 	LogFormat    string        `env:"CHRONOS_LOG_FORMAT,default=text" oneof:"text json" about:"format of the log on standard error"`

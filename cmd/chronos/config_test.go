@@ -37,7 +37,7 @@ func TestConfigValues(t *testing.T) {
 	got, err := loadConfig([]string{
 		"CHRONOS_LISTEN=[::1]:0", "CHRONOS_ADMIN_LISTEN=localhost:65535", "CHRONOS_REDIS=a=redis://:x=y@h:1/0,b=rediss://i",
 		"CHRONOS_DATA_DIR=/var/lib/with space", "CHRONOS_MAX_BODY=1024", "CHRONOS_ATTEMPTS=100", "CHRONOS_HOLD=1m",
-		"CHRONOS_POLL_INTERVAL=10ms", "CHRONOS_SLOTS=1", "CHRONOS_REPLICA_SKEW=250ms", "CHRONOS_LOG_LEVEL=error", "CHRONOS_LOG_FORMAT=json",
+		"CHRONOS_POLL_INTERVAL=10ms", "CHRONOS_SLOTS=8", "CHRONOS_REPLICA_SKEW=250ms", "CHRONOS_LOG_LEVEL=error", "CHRONOS_LOG_FORMAT=json",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +45,7 @@ func TestConfigValues(t *testing.T) {
 	want := config{
 		Listen: "[::1]:0", AdminListen: "localhost:65535", Redis: "a=redis://:x=y@h:1/0,b=rediss://i",
 		DataDir: "/var/lib/with space", MaxBody: 1024, Attempts: 100, Hold: time.Minute,
-		PollInterval: 10 * time.Millisecond, Slots: 1, ReplicaSkew: 250 * time.Millisecond, LogLevel: slog.LevelError, LogFormat: "json",
+		PollInterval: 10 * time.Millisecond, Slots: 8, ReplicaSkew: 250 * time.Millisecond, LogLevel: slog.LevelError, LogFormat: "json",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -69,11 +69,11 @@ func TestConfigFaults(t *testing.T) {
 		"CHRONOS_HOLD=2.9s":                 `CHRONOS_HOLD="2.9s": want a duration from 3s to 1m, such as 3.5s`,
 		"CHRONOS_HOLD=5":                    `CHRONOS_HOLD="5": want a duration from 3s to 1m, such as 3.5s`,
 		"CHRONOS_HOLD=-4s":                  `CHRONOS_HOLD="-4s": want a duration from 3s to 1m, such as 3.5s`,
-		"CHRONOS_POLL_INTERVAL=0s":          `CHRONOS_POLL_INTERVAL="0s": want a duration from 10ms to 1s, such as 100ms`,
-		"CHRONOS_POLL_INTERVAL=1001ms":      `CHRONOS_POLL_INTERVAL="1001ms": want a duration from 10ms to 1s, such as 100ms`,
-		"CHRONOS_SLOTS=0":                   `CHRONOS_SLOTS="0": want a whole number from 1 to 1000000`,
-		"CHRONOS_SLOTS=1000001":             `CHRONOS_SLOTS="1000001": want a whole number from 1 to 1000000`,
-		"CHRONOS_SLOTS=9223372036854775808": `CHRONOS_SLOTS="9223372036854775808": want a whole number from 1 to 1000000`,
+		"CHRONOS_POLL_INTERVAL=0s":          `CHRONOS_POLL_INTERVAL="0s": want a duration from 10ms to 200ms, such as 100ms`,
+		"CHRONOS_POLL_INTERVAL=1001ms":      `CHRONOS_POLL_INTERVAL="1001ms": want a duration from 10ms to 200ms, such as 100ms`,
+		"CHRONOS_SLOTS=0":                   `CHRONOS_SLOTS="0": want a whole number from 8 to 1000000`,
+		"CHRONOS_SLOTS=1000001":             `CHRONOS_SLOTS="1000001": want a whole number from 8 to 1000000`,
+		"CHRONOS_SLOTS=9223372036854775808": `CHRONOS_SLOTS="9223372036854775808": want a whole number from 8 to 1000000`,
 		"CHRONOS_REPLICA_SKEW=249ms":        `CHRONOS_REPLICA_SKEW="249ms": want a duration from 250ms to 1m, such as 2s`,
 		"CHRONOS_LOG_LEVEL=loud":            `CHRONOS_LOG_LEVEL="loud": want one of debug, info, warn, error`,
 		`CHRONOS_LOG_LEVEL="info"`:          `CHRONOS_LOG_LEVEL="\"info\"": want one of debug, info, warn, error`,
@@ -103,7 +103,7 @@ func TestConfigReportsAllFaultsAtOnce(t *testing.T) {
 	want := strings.Join([]string{
 		`CHRONOS_LISTEN="x": want host:port or :port, such as :7253`,
 		`CHRONOS_HOLD="1h": want a duration from 3s to 1m, such as 3.5s`,
-		`CHRONOS_SLOTS="none": want a whole number from 1 to 1000000`,
+		`CHRONOS_SLOTS="none": want a whole number from 8 to 1000000`,
 		`CHRONOS_ATTEMPT: no such variable; did you mean CHRONOS_ATTEMPTS?`,
 		`CHRONOS_LISTENS: no such variable; did you mean CHRONOS_LISTEN?`,
 	}, "\n")

@@ -176,11 +176,20 @@ func (n *node) run(ctx context.Context) error {
 }
 
 func (n *node) announce() {
-	args := []any{"node", n.id, "timers", "http://" + n.listener.Addr().String(), "admin", "http://" + n.adminAt.Addr().String()}
+	args := []any{"node", n.id, "timers", urlOf(n.listener), "admin", urlOf(n.adminAt)}
 	if n.backend != nil {
 		args = append(args, "look_inside", n.backend.CLI())
 	}
 	n.log.Info("node is up", args...)
+}
+
+// urlOf is where this machine reaches a listener.
+func urlOf(l net.Listener) string {
+	host, port, err := net.SplitHostPort(l.Addr().String())
+	if ip := net.ParseIP(host); err == nil && ip != nil && ip.IsUnspecified() {
+		return "http://localhost:" + port
+	}
+	return "http://" + l.Addr().String()
 }
 
 // close ends what is open, in the order in which one needs the other.
