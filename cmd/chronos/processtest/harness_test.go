@@ -100,8 +100,8 @@ type redisServer struct {
 	client *redis.Client
 }
 
-// startRedis starts a redis-server with append-only file.
-func startRedis(t *testing.T) *redisServer {
+// needRedis skips the test where there is no redis-server, but not in CI.
+func needRedis(t *testing.T) (path string) {
 	t.Helper()
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
@@ -110,9 +110,20 @@ func startRedis(t *testing.T) *redisServer {
 		}
 		t.Skip("redis-server is not installed; make test installs it") //nolint:forbidigo // an external program is missing
 	}
-	port := freePort(t)
+	return path
+}
+
+// startRedis starts a redis-server with append-only file.
+func startRedis(t *testing.T) *redisServer {
+	t.Helper()
+	return startRedisAt(t, freePort(t), t.TempDir())
+}
+
+// startRedisAt starts a redis-server that has its data in a folder.
+func startRedisAt(t *testing.T, port, dir string) *redisServer {
+	t.Helper()
 	r := &redisServer{
-		process: start(t, os.Environ(), path, "--port", port, "--bind", "127.0.0.1", "--dir", t.TempDir(),
+		process: start(t, os.Environ(), needRedis(t), "--port", port, "--bind", "127.0.0.1", "--dir", dir,
 			"--appendonly", "yes", "--save", "", "--loglevel", "warning"),
 		url: "redis://127.0.0.1:" + port + "/0",
 	}
@@ -140,14 +151,21 @@ type nodeProcess struct {
 
 var upLine = regexp.MustCompile(`msg="node is up" node=(\S+) timers=(\S+) admin=(\S+)`)
 
-// startNode starts a node and returns when it is ready.
+// startNode starts a node on shards, the first named main, and returns when it is
+// ready.
 func startNode(t *testing.T, redisURL string, env ...string) *nodeProcess {
 	t.Helper()
 	env = append([]string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "CHRONOS_REDIS=main=" + redisURL,
 		"CHRONOS_LISTEN=127.0.0.1:0", "CHRONOS_ADMIN_LISTEN=127.0.0.1:0",
 	}, env...)
-	n := &nodeProcess{process: start(t, env, binary)}
+	return awaitNode(t, start(t, env, binary))
+}
+
+// awaitNode returns when a node that was started is ready.
+func awaitNode(t *testing.T, p *process) *nodeProcess {
+	t.Helper()
+	n := &nodeProcess{process: p}
 	eventually(t, 20*time.Second, "node is up", func() bool {
 		found := upLine.FindStringSubmatch(n.log.String())
 		if found == nil {

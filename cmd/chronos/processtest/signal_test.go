@@ -1,0 +1,125 @@
+package processtest
+
+import (
+	"errors"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"chronos/scheduler/webhook/webhooktest"
+)
+
+// TestSecondSignalEndsAtOnce: with a callback that hangs, the first SIGTERM
+// waits for it, the second doesn't.
+func TestSecondSignalEndsAtOnce(t *testing.T) {
+	node := startNode(t, startRedis(t).url)
+	receiver := webhooktest.New(t)
+	receiver.Respond(func(webhooktest.Call) webhooktest.Answer { return webhooktest.Answer{Hang: true} })
+	newAPI().create(t, node, 0, receiver.URL(), "")
+	receiver.WaitFor(t, 5*time.Second, webhooktest.AtLeast(1))
+	node.signal(syscall.SIGTERM)
+	eventually(t, 5*time.Second, "the node is stopping", func() bool { return strings.Contains(node.log.String(), "node stops") })
+	res, err := http.Get(node.admin + "/readyz") //nolint:noctx // a loopback address
+	if err != nil {
+		t.Fatalf("a draining node doesn't say whether it is ready: %v", err)
+	}
+	defer res.Body.Close() //nolint:errcheck // read only
+	if res.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("a draining node says %d to /readyz, want 503", res.StatusCode)
+	}
+	second := time.Now()
+	err = node.stop(t, 5*time.Second)
+	if took := time.Since(second); took > time.Second {
+		t.Errorf("the node ended %v after the second signal", took)
+	}
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 1 {
+		t.Errorf("the node ended with %v, want exit status 1", err)
+	}
+}
+
+// startEmbeddedNode starts a node that brings its own store.
+func startEmbeddedNode(t *testing.T, env ...string) *nodeProcess {
+	t.Helper()
+	return awaitNode(t, start(t, append([]string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "CHRONOS_LISTEN=127.0.0.1:0", "CHRONOS_ADMIN_LISTEN=127.0.0.1:0",
+	}, env...), binary))
+}
+
+// TestEmbeddedNodeIsKilled: a node without CHRONOS_REDIS is killed; the next one
+// in its directory takes its redis-server over, and the timers with it.
+func TestEmbeddedNodeIsKilled(t *testing.T) {
+	needRedis(t)
+	dir := t.TempDir()
+	first := startEmbeddedNode(t, "CHRONOS_DATA_DIR="+dir)
+	t.Cleanup(func() { killRedisIn(t, dir) })
+	receiver, client := webhooktest.New(t), newAPI()
+	made := client.create(t, first, 4*time.Second, receiver.URL(), "kept")
+	redisPid := strings.TrimSpace(redisInfo(t, dir))
+	first.kill()
+	second := startEmbeddedNode(t, "CHRONOS_DATA_DIR="+dir)
+	if got := strings.TrimSpace(redisInfo(t, dir)); got != redisPid {
+		t.Errorf("redis-server %s serves the directory, want the %s that was left running", got, redisPid)
+	}
+	later := client.create(t, second, 6*time.Second, receiver.URL(), "kept too")
+	calls := receiver.WaitFor(t, 10*time.Second, webhooktest.AtLeast(1))
+	if calls[0].Key() != made.id.Key || calls[0].Body != "kept" || calls[0].Late() > time.Second {
+		t.Errorf("%s with body %q, %v late; want the timer of the killed node on time", calls[0], calls[0].Body, calls[0].Late())
+	}
+	if err := second.stop(t, 15*time.Second); err != nil {
+		t.Errorf("stop: %v", err)
+	}
+	third := startEmbeddedNode(t, "CHRONOS_DATA_DIR="+dir)
+	calls = receiver.WaitFor(t, 15*time.Second, webhooktest.AtLeast(2))
+	if calls[1].Key() != later.id.Key || calls[1].Body != "kept too" {
+		t.Errorf("%s with body %q, want the timer that was there before the restart", calls[1], calls[1].Body)
+	}
+	if err := third.stop(t, 15*time.Second); err != nil {
+		t.Errorf("stop: %v", err)
+	}
+}
+
+func TestMemoryNode(t *testing.T) {
+	node := startEmbeddedNode(t, "CHRONOS_REDIS=memory")
+	receiver := webhooktest.New(t)
+	newAPI().create(t, node, 500*time.Millisecond, receiver.URL(), "in memory")
+	calls := receiver.WaitFor(t, 5*time.Second, webhooktest.AtLeast(1))
+	if calls[0].Body != "in memory" || calls[0].Late() < -time.Millisecond {
+		t.Errorf("%s with body %q, %v late", calls[0], calls[0].Body, calls[0].Late())
+	}
+	if err := node.stop(t, 10*time.Second); err != nil {
+		t.Errorf("stop: %v", err)
+	}
+}
+
+// redisInfo is the pid of the redis-server in a data directory.
+func redisInfo(t *testing.T, dir string) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "redis-cli", "-s", filepath.Join(dir, "redis.sock"), "INFO", "server").Output()
+	if err != nil {
+		t.Fatalf("ask redis-server: %v", err)
+	}
+	_, rest, _ := strings.Cut(string(out), "process_id:")
+	pid, _, _ := strings.Cut(rest, "\r\n")
+	return pid
+}
+
+// killRedisIn ends what a killed node has left behind if the test ended before
+// another took it over.
+func killRedisIn(t *testing.T, dir string) {
+	t.Helper()
+	out, err := exec.Command("redis-cli", "-s", filepath.Join(dir, "redis.sock"), "INFO", "server").Output() //nolint:noctx // the test's context has ended
+	if err != nil {
+		return // nothing is left
+	}
+	_, rest, _ := strings.Cut(string(out), "process_id:")
+	pid, _, _ := strings.Cut(rest, "\r\n")
+	if n, err := strconv.Atoi(pid); err == nil {
+		_ = syscall.Kill(n, syscall.SIGKILL)
+	}
+}
