@@ -1,0 +1,95 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// AdminConfig is what an Admin needs.
+type AdminConfig struct {
+	// Ready says whether the node should get requests: nil, or why not in a few
+	// words that may be shown. It must be safe for concurrent use and not block.
+	// nil means always ready.
+	Ready func() error
+	// Gatherer has the metrics; nil for no /metrics.
+	Gatherer prometheus.Gatherer
+	// Log takes what went wrong in the server; nil for none.
+	Log *slog.Logger
+}
+
+// Admin answers the admin listener: /livez, /readyz and /metrics. It is safe for
+// concurrent use.
+type Admin struct{ server *http.Server }
+
+// NewAdmin makes a server that serves nothing yet.
+func NewAdmin(cfg AdminConfig) *Admin {
+	log := slog.DiscardHandler
+	if cfg.Log != nil {
+		log = cfg.Log.Handler()
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
+		answerLine(w, http.StatusOK, "alive")
+	})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if cfg.Ready != nil {
+			if err := cfg.Ready(); err != nil {
+				answerLine(w, http.StatusServiceUnavailable, printable(err.Error()))
+				return
+			}
+		}
+		answerLine(w, http.StatusOK, "ready")
+	})
+	if cfg.Gatherer != nil {
+		mux.Handle("GET /metrics", promhttp.HandlerFor(cfg.Gatherer, promhttp.HandlerOpts{
+			ErrorLog:            slog.NewLogLogger(log, slog.LevelError),
+			MaxRequestsInFlight: 4,
+			Timeout:             10 * time.Second,
+		}))
+	}
+	return &Admin{&http.Server{
+		Handler:           mux,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      30 * time.Second,
+		IdleTimeout:       60 * time.Second,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(log, slog.LevelWarn),
+	}}
+}
+
+func answerLine(w http.ResponseWriter, status int, line string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, line+"\n") // the client has gone if it fails
+}
+
+// Serve accepts connections from ln, which it closes, and answers them. It
+// returns nil once Shutdown was called, and an error if ln fails for another
+// reason.
+func (a *Admin) Serve(ln net.Listener) error {
+	if err := a.server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve admin: %w", err)
+	}
+	return nil
+}
+
+// Shutdown stops accepting, answers the requests that have arrived, and returns
+// when all connections are closed. When ctx ends before that, it closes them all
+// and returns ctx's error.
+func (a *Admin) Shutdown(ctx context.Context) error {
+	if err := a.server.Shutdown(ctx); err != nil {
+		return fmt.Errorf("shut down admin: %w", errors.Join(err, a.server.Close()))
+	}
+	return nil
+}

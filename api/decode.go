@@ -1,0 +1,321 @@
+package api
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"chronos/scheduler"
+)
+
+// Which ignored members an answer lists.
+const (
+	maxIgnored     = 16
+	maxIgnoredName = 64 // bytes
+)
+
+// decoder makes a timer of a request body (design: the public contract). Every
+// error is an *scheduler.InvalidError. A member that is read may stand only once
+// in its object and is never null; others have no effect.
+type decoder struct {
+	scanner
+	timer   scheduler.Timer
+	ignored []string // JSON pointers
+	entry   string   // pointer to the tag-info entry being read
+}
+
+// field is a member that is read.
+type field struct {
+	name string
+	read func(*decoder) error
+}
+
+// decode reads the body of a POST or PUT. The timer's strings are copies; its
+// ReplicationFactor is 0 if the body has none. Whether the parts go together is
+// for Timer.Validate to say, except where absence matters, which a Timer can't
+// show. ignored are pointers to members without effect, not more than an answer
+// should list.
+func decode(body []byte) (timer scheduler.Timer, ignored []string, err error) {
+	d := decoder{scanner: scanner{buf: body}}
+	if err := d.body(); err != nil {
+		return scheduler.Timer{}, nil, err
+	}
+	return d.timer, d.ignored, nil
+}
+
+func (d *decoder) body() error {
+	if d.next(); d.pos >= len(d.buf) {
+		return refuse("", "body-missing", "the body is empty; send the timer as a JSON object")
+	}
+	if !d.open('{') {
+		return refuse("", "body-not-object", "the body is not a JSON object; send the timer as one")
+	}
+	seen, err := d.members("", []field{
+		{"timing", (*decoder).timing},
+		{"callback", (*decoder).callback},
+		{"reliability", (*decoder).reliability},
+		{"statistics", (*decoder).statistics},
+	})
+	switch {
+	case err != nil:
+		return err
+	case seen&1 == 0:
+		return refuse("/timing", "timing-missing", "timing is missing; give an object with interval or at")
+	case seen&2 == 0:
+		return refuse("/callback", "callback-missing", "callback is missing; give an object with http")
+	}
+	return d.end()
+}
+
+// object reads an object of which fields are known, and returns which of them
+// were there, as bits.
+func (d *decoder) object(pointer, code, detail string, fields []field) (seen uint, err error) {
+	if !d.open('{') {
+		return 0, d.mistyped(pointer, code, detail)
+	}
+	return d.members(pointer, fields)
+}
+
+func (d *decoder) members(pointer string, fields []field) (seen uint, err error) {
+	for first := true; ; first = false {
+		name, ok, err := d.member(first, pointer)
+		if !ok || err != nil {
+			return seen, err
+		}
+		known := indexField(fields, name)
+		if known < 0 {
+			d.ignore(pointer, name)
+			err = d.skip(pointer, 1)
+		} else {
+			if seen&(1<<known) != 0 {
+				return seen, duplicate(pointer + "/" + fields[known].name)
+			}
+			seen |= 1 << known
+			err = fields[known].read(d)
+		}
+		if err != nil {
+			return seen, err
+		}
+	}
+}
+
+func indexField(fields []field, name []byte) int {
+	for i := range fields {
+		if fields[i].name == string(name) {
+			return i
+		}
+	}
+	return -1
+}
+
+func duplicate(pointer string) error {
+	return refuse(pointer, "member-duplicate", "a member stands twice in its object; send it once")
+}
+
+// mistyped refuses the value that begins here, as malformed if nothing could
+// begin so.
+func (d *decoder) mistyped(pointer, code, detail string) error {
+	switch c := d.next(); {
+	case c == '{', c == '[', c == '"', c == '-', c == 't', c == 'f', c == 'n', isDigit(c):
+		return refuse(pointer, code, detail)
+	}
+	return d.syntax("a value")
+}
+
+func (d *decoder) ignore(pointer string, name []byte) {
+	if len(d.ignored) >= maxIgnored || len(name) > maxIgnoredName {
+		return
+	}
+	path := pointer + "/" + strings.ReplaceAll(strings.ReplaceAll(string(name), "~", "~0"), "/", "~1")
+	if !slices.Contains(d.ignored, path) {
+		d.ignored = append(d.ignored, path)
+	}
+}
+
+func (d *decoder) timing() error {
+	seen, err := d.object("/timing", "timing-type", "timing is not an object; give one with interval or at", []field{
+		{"interval", (*decoder).interval},
+		{"repeat-for", (*decoder).repeatFor},
+		{"at", (*decoder).at},
+	})
+	const interval, at = 1, 4
+	switch {
+	case err != nil:
+		return err
+	case seen&interval == 0 && seen&at == 0:
+		return refuse("/timing/interval", "interval-missing", "interval is missing; give a number of seconds, or at instead")
+	case seen&interval != 0 && seen&at != 0:
+		return refuse("/timing", "at-and-interval", "at and interval exclude each other; give one of them")
+	}
+	return nil
+}
+
+func (d *decoder) interval() (err error) {
+	d.timer.Interval, err = d.seconds("/timing/interval", "interval")
+	return err
+}
+
+func (d *decoder) repeatFor() (err error) {
+	d.timer.RepeatFor, err = d.seconds("/timing/repeat-for", "repeat-for")
+	return err
+}
+
+// seconds reads a number of seconds, up to the next millisecond.
+func (d *decoder) seconds(pointer, name string) (time.Duration, error) {
+	text, ok, err := d.number()
+	if err != nil {
+		return 0, err
+	}
+	if !ok {
+		return 0, d.mistyped(pointer, name+"-type", name+" is not a number; give seconds as a JSON number, such as 30 or 0.25")
+	}
+	const thousandth = 3
+	ms, _, err := scaleDecimal(text, thousandth)
+	switch {
+	case errors.Is(err, errNegative):
+		return 0, refuse(pointer, name+"-negative", name+" is negative; give a number of seconds from 0 up")
+	case err != nil, ms > scheduler.MaxInterval.Milliseconds():
+		return 0, refuse(pointer, name+"-too-long", name+" is over 100 years; give at most 3153600000 seconds")
+	}
+	return time.Duration(ms) * time.Millisecond, nil
+}
+
+func (d *decoder) callback() error {
+	const pointer = "/callback"
+	if !d.open('{') {
+		return d.mistyped(pointer, "callback-type", "callback is not an object; give one with http")
+	}
+	for first := true; ; first = false {
+		name, ok, err := d.member(first, pointer)
+		switch {
+		case err != nil:
+			return err
+		case !ok && first:
+			return refuse(pointer, "callback-kind", "callback is empty; give exactly one kind of callback: http")
+		case !ok:
+			return nil
+		case string(name) != "http":
+			return refuse(pointer, "callback-kind", "callback has an unknown kind; give exactly one kind of callback: http")
+		case !first:
+			return duplicate(pointer + "/http")
+		}
+		if err := d.http(); err != nil {
+			return err
+		}
+	}
+}
+
+func (d *decoder) http() error {
+	_, err := d.object("/callback/http", "callback-http-type", "http is not an object; give one with uri", []field{
+		{"uri", func(d *decoder) (err error) {
+			d.timer.Callback.URI, err = d.str("/callback/http/uri", "uri-type", "uri is not a string; give the absolute http or https URL to call")
+			return err
+		}},
+		{"opaque", func(d *decoder) (err error) {
+			d.timer.Callback.Opaque, err = d.str("/callback/http/opaque", "opaque-type", "opaque is not a string; give the callback's body as one, or leave it out")
+			return err
+		}},
+	})
+	return err
+}
+
+// str reads a string and copies it.
+func (d *decoder) str(pointer, code, detail string) (string, error) {
+	if d.next() != '"' {
+		return "", d.mistyped(pointer, code, detail)
+	}
+	text, err := d.text(pointer)
+	return string(text), err
+}
+
+func (d *decoder) reliability() error {
+	_, err := d.object("/reliability", "reliability-type", "reliability is not an object; give one with replication-factor, or leave it out", []field{
+		{"replication-factor", (*decoder).replicationFactor},
+	})
+	return err
+}
+
+func (d *decoder) replicationFactor() error {
+	const pointer = "/reliability/replication-factor"
+	n, ok, err := d.whole(scheduler.MaxReplicationFactor)
+	switch {
+	case err != nil:
+		return err
+	case !ok:
+		return d.mistyped(pointer, "replication-factor-type", "replication-factor is not a number; give a whole one from 1 to 16, or leave it out")
+	case n == 0:
+		return refuse(pointer, "replication-factor-range", "replication-factor is a whole number from 1 to 16")
+	}
+	d.timer.ReplicationFactor = n
+	return nil
+}
+
+// whole reads a number. It is 0 if that is none from 1 to limit; ok is false if
+// something else than a number begins here.
+func (d *decoder) whole(limit int64) (n int, ok bool, err error) {
+	text, ok, err := d.number()
+	if !ok || err != nil {
+		return 0, ok, err
+	}
+	value, exact, err := scaleDecimal(text, 0)
+	if err != nil || !exact || value > limit {
+		return 0, true, nil //nolint:nilerr // the caller says what would be right
+	}
+	return int(value), true, nil
+}
+
+func (d *decoder) statistics() error {
+	_, err := d.object("/statistics", "statistics-type", "statistics is not an object; give one with tag-info, or leave it out", []field{
+		{"tag-info", (*decoder).tagInfo},
+	})
+	return err
+}
+
+func (d *decoder) tagInfo() error {
+	const pointer = "/statistics/tag-info"
+	if !d.open('[') {
+		return d.mistyped(pointer, "tag-info-type", "tag-info is not an array; give one of objects with type and count, or leave it out")
+	}
+	for first := true; ; first = false {
+		ok, err := d.more(first, ']')
+		if !ok || err != nil {
+			return err
+		}
+		d.entry = pointer + "/" + strconv.Itoa(len(d.timer.Tags))
+		d.timer.Tags = append(d.timer.Tags, scheduler.Tag{Count: 1})
+		_, err = d.object(d.entry, "tag-info-type", "an entry of tag-info is not an object; give one with type and count", []field{
+			{"type", (*decoder).tagType},
+			{"count", (*decoder).tagCount},
+		})
+		if err != nil {
+			return err
+		}
+		if d.tag().Type == "" {
+			return refuse(d.entry+"/type", "tag-info", "each tag-info entry needs a type that is a non-empty string")
+		}
+	}
+}
+
+func (d *decoder) tag() *scheduler.Tag { return &d.timer.Tags[len(d.timer.Tags)-1] }
+
+func (d *decoder) tagType() (err error) {
+	d.tag().Type, err = d.str(d.entry+"/type", "tag-info", "each tag-info entry needs a type that is a non-empty string")
+	return err
+}
+
+func (d *decoder) tagCount() error {
+	const maxCount, detail = 1<<31 - 1, "count is not a whole number from 1 to 2147483647; give one, or leave it out for 1"
+	n, ok, err := d.whole(maxCount)
+	switch {
+	case err != nil:
+		return err
+	case !ok:
+		return d.mistyped(d.entry+"/count", "tag-info", detail)
+	case n == 0:
+		return refuse(d.entry+"/count", "tag-info", detail)
+	}
+	d.tag().Count = n
+	return nil
+}

@@ -1,0 +1,314 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"chronos/scheduler"
+)
+
+// withCallback makes a body of the given members and a callback.
+func withCallback(members string) string {
+	return `{` + members + `,"callback":{"http":{"uri":"http://a/b"}}}`
+}
+
+func withHTTP(members string) string {
+	return `{"timing":{"interval":1},"callback":{"http":{` + members + `}}}`
+}
+
+func withMore(members string) string {
+	return `{"timing":{"interval":1},"callback":{"http":{"uri":"http://a/b"}},` + members + `}`
+}
+
+func TestDecodeAccepts(t *testing.T) {
+	plain := scheduler.Timer{Interval: time.Second, Callback: scheduler.Callback{URI: "http://a/b"}}
+	timed := func(interval, repeat time.Duration) scheduler.Timer {
+		timer := plain
+		timer.Interval, timer.RepeatFor = interval, repeat
+		return timer
+	}
+	at := func(instant time.Time) scheduler.Timer {
+		timer := plain
+		timer.Interval, timer.At = 0, instant
+		return timer
+	}
+	called := func(uri, opaque string) scheduler.Timer {
+		timer := plain
+		timer.Callback = scheduler.Callback{URI: uri, Opaque: opaque}
+		return timer
+	}
+	replicated := plain
+	replicated.ReplicationFactor = 16
+	tagged := plain
+	tagged.Tags = []scheduler.Tag{{Type: "CALL", Count: 3}, {Type: "naïve, =", Count: 1}}
+
+	for name, tc := range map[string]struct {
+		body    string
+		timer   scheduler.Timer
+		ignored []string
+	}{
+		"least":                 {body: withHTTP(`"uri":"http://a/b"`), timer: plain},
+		"white space":           {body: " \t\r\n" + strings.ReplaceAll(withHTTP(`"uri" : "http://a/b"`), ",", " \n, ") + "\n ", timer: plain},
+		"interval zero":         {body: withCallback(`"timing":{"interval":0}`), timer: timed(0, 0)},
+		"interval negative 0":   {body: withCallback(`"timing":{"interval":-0.0}`), timer: timed(0, 0)},
+		"interval rounded up":   {body: withCallback(`"timing":{"interval":0.0001}`), timer: timed(time.Millisecond, 0)},
+		"interval longest":      {body: withCallback(`"timing":{"interval":3153600000}`), timer: timed(scheduler.MaxInterval, 0)},
+		"recurring":             {body: withCallback(`"timing":{"interval":0.3,"repeat-for":1E2}`), timer: timed(300*time.Millisecond, 100*time.Second)},
+		"repeat-for zero":       {body: withCallback(`"timing":{"interval":1,"repeat-for":0}`), timer: plain},
+		"at":                    {body: withCallback(`"timing":{"at":"2030-01-31T12:00:00.25Z"}`), timer: at(time.Date(2030, 1, 31, 12, 0, 0, 250e6, time.UTC))},
+		"at with offset":        {body: withCallback(`"timing":{"at":"2030-01-31T12:00:00+02:00"}`), timer: at(time.Date(2030, 1, 31, 10, 0, 0, 0, time.UTC))},
+		"at rounded up":         {body: withCallback(`"timing":{"at":"2030-01-31T12:00:00.000000001Z"}`), timer: at(time.Date(2030, 1, 31, 12, 0, 0, 1e6, time.UTC))},
+		"at rounded up, finest": {body: withCallback(`"timing":{"at":"2030-01-31T12:00:00.0000000000001Z"}`), timer: at(time.Date(2030, 1, 31, 12, 0, 0, 1e6, time.UTC))},
+		"at with many zeros":    {body: withCallback(`"timing":{"at":"2030-01-31T12:00:00.0000000000000Z"}`), timer: at(time.Date(2030, 1, 31, 12, 0, 0, 0, time.UTC))},
+		"at in the past":        {body: withCallback(`"timing":{"at":"1999-01-31T12:00:00Z"}`), timer: at(time.Date(1999, 1, 31, 12, 0, 0, 0, time.UTC))},
+		"at very far":           {body: withCallback(`"timing":{"at":"9999-12-31T23:59:59.9999Z"}`), timer: at(time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC))},
+		"at before the epoch":   {body: withCallback(`"timing":{"at":"0001-01-01T00:00:00Z"}`), timer: at(time.UnixMilli(0).UTC())},
+		"at with repeat-for 0":  {body: withCallback(`"timing":{"repeat-for":0,"at":"1999-01-31T12:00:00Z"}`), timer: at(time.Date(1999, 1, 31, 12, 0, 0, 0, time.UTC))},
+		"opaque":                {body: withHTTP(`"uri":"http://a/b","opaque":"{\"a\":[1]}\u0000\n"`), timer: called("http://a/b", "{\"a\":[1]}\x00\n")},
+		"opaque empty":          {body: withHTTP(`"uri":"http://a/b","opaque":""`), timer: plain},
+		"all escapes":           {body: withHTTP(`"uri":"http:\/\/a\u002Fb","opaque":"\"\\\/\b\f\n\r\t\u00e9\u20AC"`), timer: called("http://a/b", "\"\\/\b\f\n\r\té€")},
+		"surrogate pair":        {body: withHTTP(`"uri":"http://a/b","opaque":"\ud83d\ude00😀"`), timer: called("http://a/b", "😀😀")},
+		"escaped name":          {body: withHTTP(`"ur\u0069":"http://a/b"`), timer: plain},
+		"replication factor":    {body: withMore(`"reliability":{"replication-factor":16}`), timer: replicated},
+		"whole by exponent":     {body: withMore(`"reliability":{"replication-factor":1.6e1}`), timer: replicated},
+		"reliability empty":     {body: withMore(`"reliability":{}`), timer: plain},
+		"statistics":            {body: withMore(`"statistics":{"tag-info":[{"type":"CALL","count":3},{"type":"naïve, ="}]}`), timer: tagged},
+		"statistics empty":      {body: withMore(`"statistics":{"tag-info":[]}`), timer: plain},
+		"internal members": {
+			body:    `{"timing":{"interval":1,"start-time-delta":-200,"sequence-number":0},"callback":{"http":{"uri":"http://a/b"}},"reliability":{"cluster-view-id":"x","replicas":["a","b"],"sites":[]}}`,
+			timer:   plain,
+			ignored: []string{"/timing/start-time-delta", "/timing/sequence-number", "/reliability/cluster-view-id", "/reliability/replicas", "/reliability/sites"},
+		},
+		"unknown members": {
+			body:    withMore(`"a/b~c":{"x":[1,-2.5e+3,{"":null}],"y":true},"d":"\ud800","d":false,"statistics":{"tag-info":[{"type":"T","color":"red"}]}`),
+			timer:   scheduler.Timer{Interval: time.Second, Callback: plain.Callback, Tags: []scheduler.Tag{{Type: "T", Count: 1}}},
+			ignored: []string{"/a~1b~0c", "/d", "/statistics/tag-info/0/color"},
+		},
+		"unknown member with a long name": {body: withMore(`"` + strings.Repeat("n", maxIgnoredName+1) + `":1`), timer: plain},
+		"nested as deep as may be":        {body: withMore(`"d":` + strings.Repeat("[", maxDepth) + strings.Repeat("]", maxDepth)), timer: plain, ignored: []string{"/d"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			timer, ignored, err := decode([]byte(tc.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.timer, timer); diff != "" {
+				t.Errorf("timer (-want +have):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.ignored, ignored); diff != "" {
+				t.Errorf("ignored (-want +have):\n%s", diff)
+			}
+		})
+	}
+}
+
+// refusals are bodies that are refused, with code and pointer.
+func refusals() map[string][3]string {
+	const interval, repeat, at = "/timing/interval", "/timing/repeat-for", "/timing/at"
+	const uri, opaque, rf = "/callback/http/uri", "/callback/http/opaque", "/reliability/replication-factor"
+	const tags, entry = "/statistics/tag-info", "/statistics/tag-info/0"
+	timing := func(members string) string { return withCallback(`"timing":{` + members + `}`) }
+	all := map[string][3]string{
+		"empty":                  {"", "body-missing", ""},
+		"blank":                  {" \n", "body-missing", ""},
+		"null":                   {"null", "body-not-object", ""},
+		"array":                  {"[]", "body-not-object", ""},
+		"string":                 {`"a"`, "body-not-object", ""},
+		"no JSON":                {"interval=3", "body-not-object", ""},
+		"byte order mark":        {"\uFEFF" + withHTTP(`"uri":"http://a/b"`), "body-not-object", ""},
+		"cut off":                {withHTTP(`"uri":"http://a/b"`)[:30], "body-syntax", ""},
+		"trailing comma":         {withHTTP(`"uri":"http://a/b",`), "body-syntax", ""},
+		"no comma":               {withHTTP(`"uri":"http://a/b" "opaque":""`), "body-syntax", ""},
+		"no colon":               {withHTTP(`"uri" "http://a/b"`), "body-syntax", ""},
+		"bare name":              {`{timing:{}}`, "body-syntax", ""},
+		"single quotes":          {`{'timing':{}}`, "body-syntax", ""},
+		"comment":                {withMore(`/* */"a":1`), "body-syntax", ""},
+		"NUL":                    {"{\x00}", "body-syntax", ""},
+		"something after":        {withHTTP(`"uri":"http://a/b"`) + "{}", "body-trailing", ""},
+		"control character":      {withHTTP("\"uri\":\"http://a/b\n\""), "body-syntax", ""},
+		"bad escape":             {withHTTP(`"uri":"http:\x"`), "body-syntax", ""},
+		"short escape":           {withHTTP(`"uri":"\u12"`), "body-syntax", ""},
+		"unended escape":         {`{"\`, "body-syntax", ""},
+		"bad literal":            {withMore(`"a":nul`), "body-syntax", ""},
+		"too deep":               {withMore(`"a":` + strings.Repeat("[", maxDepth+1) + strings.Repeat("]", maxDepth+1)), "body-depth", ""},
+		"timing missing":         {`{"callback":{"http":{"uri":"http://a/b"}}}`, "timing-missing", "/timing"},
+		"timing null":            {withCallback(`"timing":null`), "timing-type", "/timing"},
+		"timing twice":           {withMore(`"timing":{"interval":2}`), "member-duplicate", "/timing"},
+		"no interval":            {timing(`"repeat-for":1`), "interval-missing", interval},
+		"interval string":        {timing(`"interval":"1"`), "interval-type", interval},
+		"interval null":          {timing(`"interval":null`), "interval-type", interval},
+		"interval NaN":           {timing(`"interval":NaN`), "body-syntax", ""},
+		"interval -Infinity":     {timing(`"interval":-Infinity`), "body-syntax", ""},
+		"interval with 0 before": {timing(`"interval":01`), "body-syntax", ""},
+		"interval with plus":     {timing(`"interval":+1`), "body-syntax", ""},
+		"interval point first":   {timing(`"interval":.5`), "body-syntax", ""},
+		"interval point last":    {timing(`"interval":5.}`), "body-syntax", ""},
+		"interval hexadecimal":   {timing(`"interval":0x10`), "body-syntax", ""},
+		"interval twice":         {timing(`"interval":1,"interv\u0061l":1`), "member-duplicate", interval},
+		"interval negative":      {timing(`"interval":-0.0001`), "interval-negative", interval},
+		"interval over 100 y":    {timing(`"interval":3153600000.0001`), "interval-too-long", interval},
+		"interval vast":          {timing(`"interval":1e999999999`), "interval-too-long", interval},
+		"repeat-for negative":    {timing(`"interval":1,"repeat-for":-1e999999999`), "repeat-for-negative", repeat},
+		"repeat-for vast":        {timing(`"interval":1,"repeat-for":1e12`), "repeat-for-too-long", repeat},
+		"repeat-for bool":        {timing(`"interval":1,"repeat-for":true`), "repeat-for-type", repeat},
+		"at and interval":        {timing(`"interval":0,"at":"2030-01-31T12:00:00Z"`), "at-and-interval", "/timing"},
+		"at number":              {timing(`"at":1700000000`), "at-type", at},
+		"at without offset":      {timing(`"at":"2030-01-31T12:00:00"`), "at-malformed", at},
+		"at with comma":          {timing(`"at":"2030-01-31T12:00:00,5Z"`), "at-malformed", at},
+		"at no such day":         {timing(`"at":"2030-02-31T12:00:00Z"`), "at-malformed", at},
+		"at short":               {timing(`"at":"2030-01-31T12:00:00"`), "at-malformed", at},
+		"at with short hour":     {timing(`"at":"2030-01-31T1:00:00Z"`), "at-malformed", at},
+		"at with vast offset":    {timing(`"at":"2030-01-31T12:00:00+24:00"`), "at-malformed", at},
+		"at with other offset":   {timing(`"at":"2030-01-31T12:00:00+01:60"`), "at-malformed", at},
+		"callback missing":       {`{"timing":{"interval":1}}`, "callback-missing", "/callback"},
+		"callback string":        {`{"timing":{"interval":1},"callback":"http://a/b"}`, "callback-type", "/callback"},
+		"callback empty":         {`{"timing":{"interval":1},"callback":{}}`, "callback-kind", "/callback"},
+		"callback unknown":       {`{"timing":{"interval":1},"callback":{"smtp":{}}}`, "callback-kind", "/callback"},
+		"callbacks of two kinds": {`{"timing":{"interval":1},"callback":{"http":{"uri":"http://a/b"},"kafka":{}}}`, "callback-kind", "/callback"},
+		"callback twice":         {`{"timing":{"interval":1},"callback":{"http":{},"http":{}}}`, "member-duplicate", "/callback/http"},
+		"http null":              {`{"timing":{"interval":1},"callback":{"http":null}}`, "callback-http-type", "/callback/http"},
+		"uri number":             {withHTTP(`"uri":1`), "uri-type", uri},
+		"uri not UTF-8":          {withHTTP("\"uri\":\"http://a/\xff\""), "string-utf8", uri},
+		"opaque object":          {withHTTP(`"uri":"http://a/b","opaque":{}`), "opaque-type", opaque},
+		"opaque null":            {withHTTP(`"uri":"http://a/b","opaque":null`), "opaque-type", opaque},
+		"opaque not UTF-8":       {withHTTP("\"uri\":\"http://a/b\",\"opaque\":\"\xed\xa0\x80\""), "string-utf8", opaque},
+		"opaque half a pair":     {withHTTP(`"uri":"http://a/b","opaque":"x\ud800"`), "string-surrogate", opaque},
+		"opaque other half":      {withHTTP(`"uri":"http://a/b","opaque":"\udc00\ud800"`), "string-surrogate", opaque},
+		"opaque two first halfs": {withHTTP(`"uri":"http://a/b","opaque":"\ud800\ud800"`), "string-surrogate", opaque},
+		"name not UTF-8":         {withMore("\"\xff\":1"), "string-utf8", ""},
+		"ignored not UTF-8":      {withMore("\"a\":[\"\xff\"]"), "string-utf8", ""},
+		"reliability null":       {withMore(`"reliability":null`), "reliability-type", "/reliability"},
+		"factor string":          {withMore(`"reliability":{"replication-factor":"2"}`), "replication-factor-type", rf},
+		"statistics array":       {withMore(`"statistics":[]`), "statistics-type", "/statistics"},
+		"tag-info object":        {withMore(`"statistics":{"tag-info":{}}`), "tag-info-type", tags},
+		"tag string":             {withMore(`"statistics":{"tag-info":["CALL"]}`), "tag-info-type", entry},
+		"tag without type":       {withMore(`"statistics":{"tag-info":[{"count":1}]}`), "tag-info", entry + "/type"},
+		"tag with empty type":    {withMore(`"statistics":{"tag-info":[{"type":""}]}`), "tag-info", entry + "/type"},
+		"tag with number type":   {withMore(`"statistics":{"tag-info":[{"type":"A"},{"type":7}]}`), "tag-info", tags + "/1/type"},
+		"tag count string":       {withMore(`"statistics":{"tag-info":[{"type":"A","count":"1"}]}`), "tag-info", entry + "/count"},
+		"tags without comma":     {withMore(`"statistics":{"tag-info":[{"type":"A"}{"type":"B"}]}`), "body-syntax", ""},
+	}
+	for _, factor := range []string{"0", "17", "-1", "1.5", "1e99", "0.1"} {
+		all["factor "+factor] = [3]string{withMore(`"reliability":{"replication-factor":` + factor + `}`), "replication-factor-range", rf}
+	}
+	for _, count := range []string{"0", "-1", "1.5", "2147483648"} {
+		all["count "+count] = [3]string{withMore(`"statistics":{"tag-info":[{"type":"A","count":` + count + `}]}`), "tag-info", entry + "/count"}
+	}
+	return all
+}
+
+func TestDecodeRefuses(t *testing.T) {
+	for name, tc := range refusals() {
+		t.Run(name, func(t *testing.T) {
+			_, _, err := decode([]byte(tc[0]))
+			var refused *scheduler.InvalidError
+			if !errors.As(err, &refused) {
+				t.Fatalf("have %v, want an InvalidError", err)
+			}
+			if refused.Code != tc[1] || refused.Pointer != tc[2] {
+				t.Errorf("have %s at %q, want %s at %q (%s)", refused.Code, refused.Pointer, tc[1], tc[2], refused.Detail)
+			}
+		})
+	}
+}
+
+func TestDecodeListsFewIgnored(t *testing.T) {
+	var members []string
+	for i := range 100 {
+		members = append(members, fmt.Sprintf(`"m%d":%d`, i, i))
+	}
+	_, ignored, err := decode([]byte(withMore(strings.Join(members, ","))))
+	if err != nil || len(ignored) != maxIgnored {
+		t.Fatalf("have %d ignored members, %v; want %d", len(ignored), err, maxIgnored)
+	}
+}
+
+func TestDecodeCopies(t *testing.T) {
+	body := []byte(withMore(`"opa":1,"statistics":{"tag-info":[{"type":"CALL"}]}`))
+	timer, ignored, err := decode(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range body {
+		body[i] = 'X'
+	}
+	if timer.Callback.URI != "http://a/b" || timer.Tags[0].Type != "CALL" || ignored[0] != "/opa" {
+		t.Errorf("what was decoded changes with the body: %+v, %q", timer, ignored)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	for _, tc := range refusals() {
+		if len(tc[0]) < 1000 {
+			f.Add([]byte(tc[0]))
+		}
+	}
+	f.Add([]byte(withMore(`"reliability":{"replication-factor":3,"sites":[{"a":null}]},"statistics":{"tag-info":[{"type":"T","count":2}]}`)))
+	f.Add([]byte(withCallback(`"timing":{"at":"2030-01-31T12:00:00.0001Z"}`)))
+	pointer := regexp.MustCompile(`^$|^/timing(/interval|/repeat-for|/at)?$|^/callback(/http(/uri|/opaque)?)?$|^/reliability(/replication-factor)?$|^/statistics(/tag-info(/[0-9]+(/type|/count)?)?)?$`)
+	f.Fuzz(func(t *testing.T, body []byte) {
+		timer, ignored, err := decode(body)
+		if err == nil {
+			checkDecoded(t, body, timer, ignored)
+			return
+		}
+		var refused *scheduler.InvalidError
+		if !errors.As(err, &refused) {
+			t.Fatalf("have %v, want an InvalidError", err)
+		}
+		if refused.Code == "" || refused.Detail == "" || printable(refused.Detail) != refused.Detail || !pointer.MatchString(refused.Pointer) {
+			t.Fatalf("the refusal is not all ours: %+v", refused)
+		}
+		if strings.HasPrefix(refused.Code, "body-syntax") && json.Valid(body) {
+			t.Fatalf("valid JSON is refused as malformed: %s", refused.Detail)
+		}
+	})
+}
+
+// checkDecoded compares with what encoding/json makes of body.
+func checkDecoded(t *testing.T, body []byte, timer scheduler.Timer, ignored []string) {
+	t.Helper()
+	var peer map[string]map[string]map[string]json.RawMessage // names are told apart by case, unlike those of a struct
+	var whole map[string]json.RawMessage
+	if err := json.Unmarshal(body, &whole); err != nil {
+		t.Fatalf("encoding/json refuses what was accepted: %v", err)
+	}
+	only, err := json.Marshal(map[string]json.RawMessage{"callback": whole["callback"]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(only, &peer); err != nil {
+		t.Fatalf("encoding/json finds no callback: %v", err)
+	}
+	for name, have := range map[string]string{"uri": timer.Callback.URI, "opaque": timer.Callback.Opaque} {
+		var want string
+		if raw := peer["callback"]["http"][name]; raw != nil {
+			if err := json.Unmarshal(raw, &want); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if have != want {
+			t.Fatalf("%s: have %q, want %q", name, have, want)
+		}
+	}
+	if !utf8.ValidString(timer.Callback.URI) || !utf8.ValidString(timer.Callback.Opaque) {
+		t.Fatalf("strings are not UTF-8: %+v", timer.Callback)
+	}
+	if timer.Interval%time.Millisecond != 0 || timer.RepeatFor%time.Millisecond != 0 || timer.At.Nanosecond()%1e6 != 0 {
+		t.Fatalf("not whole milliseconds: %+v", timer)
+	}
+	if timer.Interval < 0 || timer.Interval > scheduler.MaxInterval || timer.RepeatFor < 0 || timer.RepeatFor > scheduler.MaxInterval {
+		t.Fatalf("out of range: %+v", timer)
+	}
+	if len(ignored) > maxIgnored {
+		t.Fatalf("%d ignored members are listed", len(ignored))
+	}
+}

@@ -1,0 +1,227 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"chronos/scheduler"
+)
+
+// fakeTimers keeps timers in memory and checks them as the scheduler does.
+type fakeTimers struct {
+	mu      sync.Mutex
+	records map[string]scheduler.ReadResult
+	// before is called at the start of each operation; its error is the answer.
+	before func(ctx context.Context, operation string, id scheduler.ID) error
+	// told is what receipts of PUT and DELETE say.
+	inFlight  bool
+	unreached int
+}
+
+var _ Timers = (*fakeTimers)(nil)
+
+// fakeEpoch is when the fake thinks it is.
+func fakeEpoch() time.Time { return time.Date(2030, 1, 31, 12, 0, 0, 0, time.UTC) }
+
+func (f *fakeTimers) start(ctx context.Context, operation string, id scheduler.ID) error {
+	if f.before == nil {
+		return nil
+	}
+	return f.before(ctx, operation, id)
+}
+
+func (f *fakeTimers) Create(ctx context.Context, t scheduler.Timer) (scheduler.Receipt, error) {
+	if err := f.start(ctx, "create", scheduler.ID{}); err != nil {
+		return scheduler.Receipt{}, err
+	}
+	key, err := scheduler.NewKey()
+	if err != nil {
+		return scheduler.Receipt{}, err
+	}
+	return f.store(scheduler.ID{Key: key}, t)
+}
+
+func (f *fakeTimers) Replace(ctx context.Context, id scheduler.ID, t scheduler.Timer) (scheduler.Receipt, error) {
+	if err := f.start(ctx, "replace", id); err != nil {
+		return scheduler.Receipt{}, err
+	}
+	had := id.RF
+	if had == 0 {
+		had = scheduler.DefaultReplicationFactor
+	}
+	switch t.ReplicationFactor {
+	case 0:
+		t.ReplicationFactor = had
+	case had:
+	default:
+		return scheduler.Receipt{}, fmt.Errorf("replace timer: %w", &scheduler.InvalidError{
+			Pointer: "/reliability/replication-factor", Code: "replication-factor-changed", Detail: "it can't be changed"})
+	}
+	receipt, err := f.store(id, t)
+	receipt.InFlight, receipt.Unreached = f.inFlight, f.unreached
+	return receipt, err
+}
+
+func (f *fakeTimers) store(id scheduler.ID, t scheduler.Timer) (scheduler.Receipt, error) {
+	if err := t.Validate(); err != nil {
+		return scheduler.Receipt{}, fmt.Errorf("store timer: %w", err)
+	}
+	id.RF, id.Hint = t.ReplicationFactor, 0x8421
+	due := t.At
+	if due.IsZero() {
+		due = fakeEpoch().Add(t.Interval)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.records == nil {
+		f.records = map[string]scheduler.ReadResult{}
+	}
+	f.records[id.Key] = scheduler.ReadResult{
+		Record: scheduler.Record{ID: id, Timer: t, State: scheduler.State{Version: 1, Seq: 1}}, Look: due, Due: due,
+	}
+	return scheduler.Receipt{ID: id, Due: due, Copies: 1}, nil
+}
+
+func (f *fakeTimers) Delete(ctx context.Context, id scheduler.ID) (scheduler.Receipt, error) {
+	if err := f.start(ctx, "delete", id); err != nil {
+		return scheduler.Receipt{}, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.records, id.Key)
+	return scheduler.Receipt{ID: id, Copies: 1, InFlight: f.inFlight, Unreached: f.unreached}, nil
+}
+
+func (f *fakeTimers) Lookup(ctx context.Context, id scheduler.ID) (scheduler.ReadResult, error) {
+	if err := f.start(ctx, "lookup", id); err != nil {
+		return scheduler.ReadResult{}, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	found, ok := f.records[id.Key]
+	if !ok {
+		return scheduler.ReadResult{}, fmt.Errorf("look up timer: %w", scheduler.ErrNotFound)
+	}
+	return found, nil
+}
+
+// get returns what is stored under a key.
+func (f *fakeTimers) get(key string) (scheduler.ReadResult, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	found, ok := f.records[key]
+	return found, ok
+}
+
+// change edits what is stored under a key.
+func (f *fakeTimers) change(key string, edit func(*scheduler.ReadResult)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	found := f.records[key]
+	edit(&found)
+	f.records[key] = found
+}
+
+// answer is a response with its body read.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// ask sends a request through the whole server, connection apart.
+func ask(t testing.TB, s *Server, method, path, body string, headers ...string) answer {
+	t.Helper()
+	var content io.Reader
+	if body != "" {
+		content = strings.NewReader(body)
+	}
+	req := httptest.NewRequestWithContext(context.Background(), method, path, content)
+	for i := 0; i+1 < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := s.app.Test(req, -1)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, path, err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // read from memory
+	read, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatalf("read answer: %v", err)
+	}
+	return answer{resp.StatusCode, resp.Header, read}
+}
+
+// receiptView is the answer to a POST or PUT.
+type receiptView struct {
+	ID      string   `json:"id"`
+	Key     string   `json:"key"`
+	Due     string   `json:"due"`
+	Copies  int      `json:"copies"`
+	Ignored []string `json:"ignored"`
+}
+
+func parse[T any](t testing.TB, body []byte) (v T) {
+	t.Helper()
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&v); err != nil {
+		t.Fatalf("parse answer %q: %v", body, err)
+	}
+	return v
+}
+
+// wantProblem checks all that every refusal has, and its code and pointer;
+// noPointer as pointer means that there is none.
+func wantProblem(t testing.TB, a answer, status int, code, pointer string) {
+	t.Helper()
+	if a.status != status {
+		t.Fatalf("status %d, want %d; body %s", a.status, status, a.body)
+	}
+	if got := a.header.Get("Content-Type"); got != problemType {
+		t.Errorf("Content-Type %q, want %q", got, problemType)
+	}
+	p := parse[problem](t, a.body)
+	if p.Status != status || p.Title != http.StatusText(status) || p.Code != code {
+		t.Errorf("problem %d %q %q, want %d %q %q", p.Status, p.Title, p.Code, status, http.StatusText(status), code)
+	}
+	switch {
+	case p.Pointer == nil && pointer != noPointer:
+		t.Errorf("no pointer, want %q", pointer)
+	case p.Pointer != nil && *p.Pointer != pointer:
+		t.Errorf("pointer %q, want %q", *p.Pointer, pointer)
+	}
+	if reason := a.header.Get("Reason"); reason != p.Detail || reason == "" || printable(reason) != reason {
+		t.Errorf("Reason %q does not repeat the detail %q in one printable line", reason, p.Detail)
+	}
+}
+
+const noPointer = "none"
+
+// constantTimers answers every write at once.
+type constantTimers struct{ receipt scheduler.Receipt }
+
+func (c constantTimers) Create(context.Context, scheduler.Timer) (scheduler.Receipt, error) {
+	return c.receipt, nil
+}
+
+func (c constantTimers) Replace(context.Context, scheduler.ID, scheduler.Timer) (scheduler.Receipt, error) {
+	return c.receipt, nil
+}
+
+func (c constantTimers) Delete(context.Context, scheduler.ID) (scheduler.Receipt, error) {
+	return c.receipt, nil
+}
+
+func (constantTimers) Lookup(context.Context, scheduler.ID) (scheduler.ReadResult, error) {
+	return scheduler.ReadResult{}, scheduler.ErrNotFound
+}

@@ -1,0 +1,89 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"chronos/scheduler"
+)
+
+// Buffers of requests are reused, so what outlives a handler must be a copy.
+func TestParallelRequestsDontMix(t *testing.T) {
+	const clients, rounds = 200, 3
+	timers := &fakeTimers{}
+	address := serve(t, New(Config{Timers: timers}))
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}, Timeout: patience}
+	defer client.CloseIdleConnections()
+	var group sync.WaitGroup
+	for i := range clients {
+		group.Go(func() {
+			for round := range rounds {
+				err := errTooSlow
+				for tries := 0; errors.Is(err, errTooSlow) && tries < 10; tries++ {
+					err = putDistinct(client, address, i, round)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if n := len(timers.records); n != clients*rounds {
+		t.Fatalf("%d timers are stored, want %d", n, clients*rounds)
+	}
+	for i := range clients {
+		for round := range rounds {
+			key, want := distinct(i, round)
+			found, ok := timers.get(key)
+			timer := found.Record.Timer
+			if !ok || found.Record.ID.Key != key || timer.Callback != want.Callback || timer.Tags[0] != want.Tags[0] {
+				t.Fatalf("%s holds %+v under %q, want %+v", key, timer, found.Record.ID.Key, want)
+			}
+		}
+	}
+}
+
+func distinct(i, round int) (key string, timer scheduler.Timer) {
+	mark := fmt.Sprintf("%03d-%d", i, round)
+	return "key-" + mark, scheduler.Timer{
+		Callback: scheduler.Callback{URI: "http://host-" + mark + "/", Opaque: strings.Repeat(mark, 20)},
+		Tags:     []scheduler.Tag{{Type: "T" + mark, Count: i + 1}},
+	}
+}
+
+// errTooSlow is a request that a busy machine didn't send in time.
+var errTooSlow = errors.New("request timed out at the server")
+
+func putDistinct(client *http.Client, address string, i, round int) error {
+	key, timer := distinct(i, round)
+	body := fmt.Sprintf(`{"timing":{"interval":1},"callback":{"http":{"uri":%q,"opaque":%q}},"statistics":{"tag-info":[{"type":%q,"count":%d}]},"extra-%s":1}`,
+		timer.Callback.URI, timer.Callback.Opaque, timer.Tags[0].Type, timer.Tags[0].Count, key)
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodPut, "http://"+address+"/timers/"+key, strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close() //nolint:errcheck // read to its end
+	read, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode == http.StatusRequestTimeout {
+		return errTooSlow
+	}
+	if resp.StatusCode != http.StatusOK || !bytes.Contains(read, []byte(`"key":"`+key+`"`)) || !bytes.Contains(read, []byte("/extra-"+key)) {
+		return fmt.Errorf("%s: %d %s", key, resp.StatusCode, read)
+	}
+	return nil
+}

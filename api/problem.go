@@ -1,0 +1,138 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"chronos/scheduler"
+)
+
+const problemType = "application/problem+json"
+
+// problem is what a client is told when its request fails (RFC 9457, with the
+// reason also in the Reason header). Its texts are ours: they never hold bytes
+// of the request.
+type problem struct {
+	Title   string  `json:"title"`
+	Status  int     `json:"status"`
+	Detail  string  `json:"detail"`
+	Code    string  `json:"code"`              // stable, for programs
+	Pointer *string `json:"pointer,omitempty"` // JSON pointer into the request body
+
+	again  bool // Retry-After says when
+	closes bool // what else the connection brings can't be made out
+}
+
+func newProblem(status int, code, detail string) problem {
+	return problem{Title: http.StatusText(status), Status: status, Detail: detail, Code: code}
+}
+
+// idError is a refused id: its pointer is not one into a body.
+type idError struct{ *scheduler.InvalidError }
+
+func (e idError) Unwrap() error { return e.InvalidError }
+
+// problemOf says how a client is told of err; false if it is not told what it was.
+func problemOf(err error) (problem, bool) {
+	var (
+		id      idError
+		refused *scheduler.InvalidError
+		own     *problemError
+	)
+	switch {
+	case errors.As(err, &own):
+		return own.problem, true
+	case errors.As(err, &id):
+		return newProblem(http.StatusBadRequest, id.Code, id.Detail), true
+	case errors.As(err, &refused):
+		p := newProblem(http.StatusBadRequest, refused.Code, refused.Detail)
+		p.Pointer = &refused.Pointer
+		return p, true
+	case errors.Is(err, scheduler.ErrNotFound):
+		return newProblem(http.StatusNotFound, "timer-not-found", "there is no such timer; it may have ended or been deleted"), true
+	case errors.Is(err, scheduler.ErrOverloaded):
+		p := newProblem(http.StatusServiceUnavailable, "overloaded", "too much is under way and nothing was done; send the request again later")
+		p.again = true
+		return p, true
+	case errors.Is(err, scheduler.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
+		p := newProblem(http.StatusServiceUnavailable, "store-unavailable", "the timer's store could not be reached in time; the request may have been carried out or not; send it again later")
+		p.again = true
+		return p, true
+	}
+	return internalProblem(), false
+}
+
+func internalProblem() problem {
+	return newProblem(http.StatusInternalServerError, "internal", "something went wrong in the server; its log says what")
+}
+
+func pathUnknown() problem {
+	return newProblem(http.StatusNotFound, "path-unknown", "there is nothing at this path; timers are at /timers and /timers/<id>")
+}
+
+// problemError is an error that is told as it is.
+type problemError struct{ problem problem }
+
+func (e *problemError) Error() string { return e.problem.Detail }
+
+// transportProblem says how a client is told of a request that could not be read.
+func transportProblem(err error, maxBody int) problem {
+	var (
+		large *fasthttp.ErrSmallBuffer
+		netOp net.Error
+		p     problem
+	)
+	switch {
+	case errors.As(err, &large):
+		p = newProblem(http.StatusRequestHeaderFieldsTooLarge, "header-too-large", "the request line and headers are over "+strconv.Itoa(readBuffer)+" bytes; send fewer or shorter ones")
+	case errors.Is(err, fasthttp.ErrBodyTooLarge):
+		p = newProblem(http.StatusRequestEntityTooLarge, "body-too-large", "the body is over "+strconv.Itoa(maxBody)+" bytes; send a smaller one")
+	case errors.As(err, &netOp) && netOp.Timeout():
+		p = newProblem(http.StatusRequestTimeout, "request-timeout", "the request did not arrive in time; send all of it without pause")
+	default:
+		p = newProblem(http.StatusBadRequest, "request-malformed", "the request is not valid HTTP/1.1")
+	}
+	p.closes = true
+	return p
+}
+
+// write makes p the answer.
+func (p problem) write(resp *fasthttp.Response) {
+	body, err := json.Marshal(p)
+	if err != nil { // no field can fail
+		body = nil
+	}
+	resp.SetStatusCode(p.Status)
+	resp.SetBody(body)
+	resp.Header.SetContentType(problemType)
+	resp.Header.Set("Reason", printable(p.Detail))
+	if p.again {
+		resp.Header.Set(fasthttp.HeaderRetryAfter, strconv.Itoa(max(1, retryAfter)))
+	}
+	if p.closes {
+		resp.SetConnectionClose()
+	}
+}
+
+// retryAfter is scheduler.RetryAfter in whole seconds, rounded up.
+const retryAfter = int((scheduler.RetryAfter + time.Second - 1) / time.Second)
+
+// printable makes one line of printable ASCII of s.
+func printable(s string) string {
+	const maxReason = 300
+	line := make([]byte, 0, len(s))
+	for _, r := range s {
+		if r < ' ' || r > '~' {
+			r = '?'
+		}
+		line = append(line, byte(r))
+	}
+	return string(line[:min(len(line), maxReason)])
+}

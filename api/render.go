@@ -1,0 +1,129 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"chronos/scheduler"
+)
+
+// instant is how answers write times: RFC 3339 with milliseconds, in UTC.
+const instant = "2006-01-02T15:04:05.000Z07:00"
+
+// appendReceipt writes the answer to a POST or PUT. What an ID consists of needs
+// no escapes.
+func appendReceipt(dst []byte, r *scheduler.Receipt, ignored []string) ([]byte, error) {
+	dst = append(dst, `{"id":"`...)
+	dst = append(dst, r.ID.String()...)
+	dst = append(dst, `","key":"`...)
+	dst = append(dst, r.ID.Key...)
+	dst = append(dst, `","due":"`...)
+	dst = r.Due.UTC().AppendFormat(dst, instant)
+	dst = append(dst, `","copies":`...)
+	dst = strconv.AppendInt(dst, int64(r.Copies), 10)
+	if len(ignored) > 0 {
+		list, err := json.Marshal(ignored)
+		if err != nil {
+			return nil, fmt.Errorf("render ignored members: %w", err)
+		}
+		dst = append(dst, `,"ignored":`...)
+		dst = append(dst, list...)
+	}
+	return append(dst, '}'), nil
+}
+
+// What a GET answers: the members of the request that made the timer, with
+// defaults filled in, and how the timer stands.
+type (
+	timerView struct {
+		ID          string          `json:"id"`
+		Key         string          `json:"key"`
+		Timing      timingView      `json:"timing"`
+		Callback    callbackView    `json:"callback"`
+		Reliability reliabilityView `json:"reliability"`
+		Statistics  *statisticsView `json:"statistics,omitempty"`
+		State       string          `json:"state"`    // waiting, leased or retrying
+		Due         string          `json:"due"`      // of the next pop or retry
+		Sequence    int             `json:"sequence"` // of the next pop, from 1
+		Attempts    int             `json:"attempts"` // callbacks started for that pop
+	}
+	timingView struct {
+		Interval  json.RawMessage `json:"interval,omitempty"`
+		RepeatFor json.RawMessage `json:"repeat-for,omitempty"`
+		At        string          `json:"at,omitempty"`
+	}
+	callbackView struct {
+		HTTP httpView `json:"http"`
+	}
+	httpView struct {
+		URI    string `json:"uri"`
+		Opaque string `json:"opaque"`
+	}
+	reliabilityView struct {
+		ReplicationFactor int `json:"replication-factor"`
+	}
+	statisticsView struct {
+		TagInfo []tagView `json:"tag-info"`
+	}
+	tagView struct {
+		Type  string `json:"type"`
+		Count int    `json:"count"`
+	}
+)
+
+// renderTimer is the body of the answer to a GET.
+func renderTimer(found *scheduler.ReadResult) ([]byte, error) {
+	record := &found.Record
+	view := timerView{
+		ID:          record.ID.String(),
+		Key:         record.ID.Key,
+		Timing:      viewTiming(&record.Timer),
+		Callback:    callbackView{httpView{URI: record.Timer.Callback.URI, Opaque: record.Timer.Callback.Opaque}},
+		Reliability: reliabilityView{record.Timer.ReplicationFactor},
+		State:       stateOf(found),
+		Due:         formatInstant(found.Due),
+		Sequence:    record.State.Seq,
+		Attempts:    record.State.Attempt,
+	}
+	if len(record.Timer.Tags) > 0 {
+		view.Statistics = &statisticsView{}
+		for _, tag := range record.Timer.Tags {
+			view.Statistics.TagInfo = append(view.Statistics.TagInfo, tagView(tag))
+		}
+	}
+	var body bytes.Buffer
+	encoder := json.NewEncoder(&body)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(view); err != nil {
+		return nil, fmt.Errorf("render timer: %w", err)
+	}
+	return bytes.TrimSuffix(body.Bytes(), []byte{'\n'}), nil
+}
+
+func viewTiming(t *scheduler.Timer) timingView {
+	if !t.At.IsZero() {
+		return timingView{At: formatInstant(t.At)}
+	}
+	view := timingView{Interval: formatSeconds(t.Interval)}
+	if t.RepeatFor != 0 {
+		view.RepeatFor = formatSeconds(t.RepeatFor)
+	}
+	return view
+}
+
+// stateOf is leased while a node is about to call back or doing so, else
+// retrying if a callback for the next pop failed.
+func stateOf(found *scheduler.ReadResult) string {
+	switch {
+	case found.Leased:
+		return "leased"
+	case found.Record.State.Attempt > 0:
+		return "retrying"
+	}
+	return "waiting"
+}
+
+func formatInstant(t time.Time) string { return t.UTC().Format(instant) }

@@ -1,0 +1,160 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// DefaultMaxBody is how large a request body may be if Config says nothing.
+const DefaultMaxBody = 1 << 20
+
+// Limits of a connection.
+const (
+	readTimeout  = 5 * time.Second  // for a whole request, from its first byte or the connection's start
+	writeTimeout = 10 * time.Second // for an answer
+	idleTimeout  = 60 * time.Second // between requests
+	readBuffer   = 8 << 10          // bytes of the request line and headers
+)
+
+// halfOpenGrace is how long a shutdown waits for the rest of requests that have
+// begun to arrive.
+const halfOpenGrace = 250 * time.Millisecond
+
+// Config is what a Server needs.
+type Config struct {
+	// Timers does the work. It must be set.
+	Timers Timers
+	// Log takes what went wrong in the server; nil for none.
+	Log *slog.Logger
+	// MaxBody is the largest body of a request, in bytes; 0 for DefaultMaxBody.
+	MaxBody int
+	// Registerer takes the metrics, which must not be there yet; nil for none.
+	Registerer prometheus.Registerer
+}
+
+// Server answers the public listener. It is safe for concurrent use.
+type Server struct {
+	timers  Timers
+	log     *slog.Logger
+	maxBody int
+	metrics *metrics
+	app     *fiber.App
+	conns   *connections
+
+	mu        sync.Mutex
+	listeners []*listener
+	stopping  bool
+}
+
+// New makes a server that serves nothing yet. It starts no goroutines and needs
+// no closing unless it has served.
+func New(cfg Config) *Server {
+	s := &Server{
+		timers:  cfg.Timers,
+		log:     cfg.Log,
+		maxBody: cfg.MaxBody,
+		metrics: newMetrics(cfg.Registerer),
+		conns:   newConnections(),
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	if s.maxBody <= 0 {
+		s.maxBody = DefaultMaxBody
+	}
+	s.app = fiber.New(fiber.Config{
+		AppName:                      "chronos",
+		BodyLimit:                    s.maxBody,
+		CaseSensitive:                true,
+		StrictRouting:                true,
+		UnescapePath:                 true,
+		DisablePreParseMultipartForm: true,
+		DisableStartupMessage:        true,
+		ErrorHandler:                 s.fail,
+		ReadTimeout:                  readTimeout,
+		WriteTimeout:                 writeTimeout,
+		IdleTimeout:                  idleTimeout,
+		ReadBufferSize:               readBuffer,
+	})
+	s.routes()
+	server := s.app.Server()
+	server.Handler = s.guard(s.app.Handler())
+	server.ErrorHandler = s.failTransport
+	server.CloseOnShutdown = true
+	return s
+}
+
+// Serve accepts connections from ln, which it closes, and answers them. It
+// returns nil once Shutdown was called, and an error if ln fails for another
+// reason. It may be called for several listeners.
+func (s *Server) Serve(ln net.Listener) error {
+	tracked := newListener(ln, s.conns)
+	s.mu.Lock()
+	stopping := s.stopping
+	s.listeners = append(s.listeners, tracked)
+	s.mu.Unlock()
+	defer tracked.Close() //nolint:errcheck // closed a second time, or failed with the error that is returned
+	if stopping {
+		return nil
+	}
+	if err := s.app.Server().Serve(tracked); err != nil {
+		return fmt.Errorf("serve api: %w", err)
+	}
+	return nil
+}
+
+// Shutdown stops accepting, answers the requests that have arrived, cuts the
+// connections of those that have not quite, and returns when all connections are
+// closed. When ctx ends before that, it closes them all and returns ctx's error.
+// A Server that was shut down serves no more.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.mu.Lock()
+	s.stopping = true
+	listeners := s.listeners
+	s.mu.Unlock()
+	var errs []error
+	for _, ln := range listeners {
+		errs = append(errs, ln.Close())
+	}
+
+	stop := make(chan struct{})
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		s.cutHalfOpen(stop)
+	}()
+	err := s.app.Server().ShutdownWithContext(ctx)
+	close(stop)
+	<-stopped
+	s.conns.closeAll()
+	if err = errors.Join(append(errs, err)...); err != nil {
+		return fmt.Errorf("shut down api: %w", err)
+	}
+	return nil
+}
+
+// cutHalfOpen ends the reading of requests until stop is closed: again and
+// again, since fasthttp gives a connection that has just been accepted a
+// deadline of its own.
+func (s *Server) cutHalfOpen(stop <-chan struct{}) {
+	const again = 50 * time.Millisecond
+	timer := time.NewTimer(halfOpenGrace)
+	defer timer.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-timer.C:
+			s.conns.interruptReads()
+			timer.Reset(again)
+		}
+	}
+}

@@ -1,0 +1,172 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
+
+	"chronos/scheduler"
+)
+
+// Timers is what the API needs done; *scheduler.Scheduler does it. Its methods
+// are safe for concurrent use and return soon after ctx has ended. An error that
+// wraps a *scheduler.InvalidError, scheduler.ErrNotFound, ErrUnavailable or
+// ErrOverloaded is told to the client; any other is logged and answered as an
+// internal one.
+type Timers interface {
+	// Create stores a new timer.
+	Create(ctx context.Context, t scheduler.Timer) (scheduler.Receipt, error)
+	// Replace stores t under id, whether or not there was a timer. A
+	// ReplicationFactor of 0 is the one of id or of the stored timer, else the
+	// default; one that differs from these is refused.
+	Replace(ctx context.Context, id scheduler.ID, t scheduler.Timer) (scheduler.Receipt, error)
+	// Delete ends the timer, if there is one.
+	Delete(ctx context.Context, id scheduler.ID) (scheduler.Receipt, error)
+	// Lookup returns the timer and how it stands.
+	Lookup(ctx context.Context, id scheduler.ID) (scheduler.ReadResult, error)
+}
+
+const (
+	collectionPath = "/timers"
+	itemPrefix     = "/timers/"
+)
+
+// answerWithin is how long Timers may take, so that a client is answered within
+// a second whatever a shard does.
+const answerWithin = 900 * time.Millisecond
+
+// operation bounds a call of Timers. Its context is none of Fiber's, which are
+// used again for other requests.
+func operation() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), answerWithin)
+}
+
+func (s *Server) routes() {
+	s.app.Post(collectionPath, s.create)
+	s.app.Get(itemPrefix+":id", s.lookup) // and HEAD
+	s.app.Put(itemPrefix+":id", s.replace)
+	s.app.Delete(itemPrefix+":id", s.remove)
+}
+
+func (s *Server) create(c *fiber.Ctx) error {
+	timer, ignored, err := readTimer(c)
+	if err != nil {
+		return err
+	}
+	if timer.ReplicationFactor == 0 {
+		timer.ReplicationFactor = scheduler.DefaultReplicationFactor
+	}
+	ctx, cancel := operation()
+	defer cancel()
+	receipt, err := s.timers.Create(ctx, timer)
+	if err != nil {
+		return err
+	}
+	return answerReceipt(c, &receipt, ignored)
+}
+
+func (s *Server) replace(c *fiber.Ctx) error {
+	id, err := readID(c)
+	if err != nil {
+		return err
+	}
+	timer, ignored, err := readTimer(c)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := operation()
+	defer cancel()
+	receipt, err := s.timers.Replace(ctx, id, timer)
+	if err != nil {
+		return err
+	}
+	markUntold(c, &receipt)
+	return answerReceipt(c, &receipt, ignored)
+}
+
+func (s *Server) remove(c *fiber.Ctx) error {
+	id, err := readID(c)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := operation()
+	defer cancel()
+	receipt, err := s.timers.Delete(ctx, id)
+	if err != nil {
+		return err
+	}
+	markUntold(c, &receipt)
+	c.Status(http.StatusCreated)
+	return nil
+}
+
+func (s *Server) lookup(c *fiber.Ctx) error {
+	id, err := readID(c)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := operation()
+	defer cancel()
+	found, err := s.timers.Lookup(ctx, id)
+	if err != nil {
+		return err
+	}
+	body, err := renderTimer(&found)
+	if err != nil {
+		return err
+	}
+	c.Response().Header.SetContentType(fiber.MIMEApplicationJSON)
+	c.Response().SetBodyRaw(body)
+	return nil
+}
+
+// readID reads the id in the path and copies it.
+func readID(c *fiber.Ctx) (scheduler.ID, error) {
+	id, err := scheduler.ParseID(c.Params("id"))
+	if err != nil {
+		if refused, ok := errors.AsType[*scheduler.InvalidError](err); ok {
+			return scheduler.ID{}, idError{refused}
+		}
+		return scheduler.ID{}, err
+	}
+	id.Key = strings.Clone(id.Key)
+	return id, nil
+}
+
+func readTimer(c *fiber.Ctx) (scheduler.Timer, []string, error) {
+	request := c.Request()
+	if len(request.Header.ContentEncoding()) > 0 {
+		return scheduler.Timer{}, nil, &problemError{newProblem(http.StatusBadRequest, "content-encoding",
+			"the body is compressed or otherwise encoded; send plain JSON without Content-Encoding")}
+	}
+	return decode(request.Body())
+}
+
+func answerReceipt(c *fiber.Ctx, receipt *scheduler.Receipt, ignored []string) error {
+	const typical = 192
+	body, err := appendReceipt(make([]byte, 0, typical), receipt, ignored)
+	if err != nil {
+		return err
+	}
+	header := &c.Response().Header
+	header.SetContentType(fiber.MIMEApplicationJSON)
+	header.Set(fasthttp.HeaderLocation, itemPrefix+receipt.ID.String())
+	c.Response().SetBodyRaw(body)
+	return nil
+}
+
+// markUntold says in headers what of the old version is still to be expected.
+func markUntold(c *fiber.Ctx, receipt *scheduler.Receipt) {
+	if receipt.InFlight {
+		c.Set("X-Chronos-In-Flight", "true")
+	}
+	if receipt.Unreached > 0 {
+		c.Set("X-Chronos-Unreached", strconv.Itoa(receipt.Unreached))
+	}
+}

@@ -1,0 +1,313 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"chronos/scheduler"
+)
+
+const simple = `{"timing":{"interval":30},"callback":{"http":{"uri":"http://127.0.0.1:9/cb","opaque":"o"}}}`
+
+func TestPost(t *testing.T) {
+	timers := &fakeTimers{inFlight: true, unreached: 1}
+	s := New(Config{Timers: timers})
+	got := ask(t, s, "POST", "/timers", withMore(`"color":"red","reliability":{"sites":[]}`))
+	if got.status != http.StatusOK || got.header.Get("Content-Type") != "application/json" {
+		t.Fatalf("have %d %s: %s", got.status, got.header.Get("Content-Type"), got.body)
+	}
+	receipt := parse[receiptView](t, got.body)
+	if !regexp.MustCompile(`^[0-9a-f]{32}$`).MatchString(receipt.Key) || receipt.ID != receipt.Key+"-2-0000000000008421" {
+		t.Errorf("key %q, id %q", receipt.Key, receipt.ID)
+	}
+	if want := "/timers/" + receipt.ID; got.header.Get("Location") != want {
+		t.Errorf("Location %q, want %q", got.header.Get("Location"), want)
+	}
+	if receipt.Due != "2030-01-31T12:00:01.000Z" || receipt.Copies != 1 {
+		t.Errorf("due %s, copies %d", receipt.Due, receipt.Copies)
+	}
+	if diff := cmp.Diff([]string{"/color", "/reliability/sites"}, receipt.Ignored); diff != "" {
+		t.Errorf("ignored (-want +have):\n%s", diff)
+	}
+	if stored, ok := timers.get(receipt.Key); !ok || stored.Record.Timer.ReplicationFactor != 2 {
+		t.Errorf("stored %+v, want the default replication factor of 2", stored)
+	}
+	for _, name := range []string{"X-Chronos-In-Flight", "X-Chronos-Unreached", "Server", "Reason"} {
+		if v := got.header.Get(name); v != "" {
+			t.Errorf("%s: %q in the answer to a POST", name, v)
+		}
+	}
+	if strings.Contains(string(ask(t, s, "POST", "/timers", simple).body), "ignored") {
+		t.Error("nothing was ignored, but the answer says so")
+	}
+}
+
+func TestPut(t *testing.T) {
+	timers := &fakeTimers{}
+	s := New(Config{Timers: timers})
+	for name, tc := range map[string]struct{ id, factor, newID string }{
+		"bare key":              {"my.own~key_1", "", "my.own~key_1-2-0000000000008421"},
+		"bare key with factor":  {"k", "2", "k-2-0000000000008421"},
+		"id":                    {"k-3-00000000000000ff", "", "k-3-0000000000008421"},
+		"id with its factor":    {"k-3-00000000000000ff", "3", "k-3-0000000000008421"},
+		"percent-encoded":       {"a%7Eb%2d1", "", "a~b-1-2-0000000000008421"},
+		"looks a bit like one":  {"k-17-00000000000000ff", "", "k-17-00000000000000ff-2-0000000000008421"},
+		"as long as may be":     {strings.Repeat("k", 128), "", strings.Repeat("k", 128) + "-2-0000000000008421"},
+		"reserved word in part": {"references-1", "", "references-1-2-0000000000008421"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			body := simple
+			if tc.factor != "" {
+				body = withMore(`"reliability":{"replication-factor":` + tc.factor + `}`)
+			}
+			got := ask(t, s, "PUT", "/timers/"+tc.id, body)
+			if got.status != http.StatusOK {
+				t.Fatalf("have %d: %s", got.status, got.body)
+			}
+			receipt := parse[receiptView](t, got.body)
+			if receipt.ID != tc.newID || got.header.Get("Location") != "/timers/"+tc.newID {
+				t.Errorf("id %q, Location %q, want %q", receipt.ID, got.header.Get("Location"), tc.newID)
+			}
+			if _, ok := timers.get(receipt.Key); !ok {
+				t.Error("it is not stored under its key")
+			}
+			if got.header.Get("X-Chronos-In-Flight") != "" || got.header.Get("X-Chronos-Unreached") != "" {
+				t.Errorf("nothing is in flight or unreached, but the answer says so: %v", got.header)
+			}
+		})
+	}
+	changed := ask(t, s, "PUT", "/timers/k-3-00000000000000ff", withMore(`"reliability":{"replication-factor":4}`))
+	wantProblem(t, changed, 400, "replication-factor-changed", "/reliability/replication-factor")
+}
+
+func TestDelete(t *testing.T) {
+	timers := &fakeTimers{}
+	s := New(Config{Timers: timers})
+	ask(t, s, "PUT", "/timers/k", simple)
+	for _, body := range []string{"", "no JSON", simple} {
+		got := ask(t, s, "DELETE", "/timers/k", body)
+		if got.status != http.StatusCreated || len(got.body) != 0 || got.header.Get("X-Chronos-In-Flight") != "" || got.header.Get("X-Chronos-Unreached") != "" {
+			t.Fatalf("have %d %v: %s", got.status, got.header, got.body)
+		}
+	}
+	if _, ok := timers.get("k"); ok {
+		t.Error("the timer is still there")
+	}
+	wantProblem(t, ask(t, s, "GET", "/timers/k", ""), 404, "timer-not-found", noPointer)
+}
+
+func TestWhatIsUntoldIsSaid(t *testing.T) {
+	s := New(Config{Timers: &fakeTimers{inFlight: true, unreached: 2}})
+	for _, method := range []string{"PUT", "DELETE"} {
+		got := ask(t, s, method, "/timers/k", simple)
+		if got.header.Get("X-Chronos-In-Flight") != "true" || got.header.Get("X-Chronos-Unreached") != "2" {
+			t.Errorf("%s: have %v", method, got.header)
+		}
+	}
+}
+
+func TestGet(t *testing.T) {
+	timers := &fakeTimers{}
+	s := New(Config{Timers: timers})
+	for name, tc := range map[string]struct {
+		body string
+		edit func(*scheduler.ReadResult)
+		want string
+	}{
+		"one-shot": {
+			body: simple,
+			want: `{"id":"k-2-0000000000008421","key":"k","timing":{"interval":30},"callback":{"http":{"uri":"http://127.0.0.1:9/cb","opaque":"o"}},` +
+				`"reliability":{"replication-factor":2},"state":"waiting","due":"2030-01-31T12:00:30.000Z","sequence":1,"attempts":0}`,
+		},
+		"recurring, leased": {
+			body: withCallback(`"statistics":{"tag-info":[{"type":"CALL"}]},"timing":{"interval":0.2501,"repeat-for":100}`),
+			edit: func(r *scheduler.ReadResult) { r.Leased, r.Record.State.Seq, r.Record.State.Attempt = true, 7, 1 },
+			want: `{"id":"k-2-0000000000008421","key":"k","timing":{"interval":0.251,"repeat-for":100},"callback":{"http":{"uri":"http://a/b","opaque":""}},` +
+				`"reliability":{"replication-factor":2},"statistics":{"tag-info":[{"type":"CALL","count":1}]},"state":"leased","due":"2030-01-31T12:00:00.251Z","sequence":7,"attempts":1}`,
+		},
+		"at, retrying": {
+			body: withCallback(`"timing":{"at":"2031-01-31T14:00:00.0001+02:00"}`),
+			edit: func(r *scheduler.ReadResult) {
+				r.Record.State.Attempt = 2
+				r.Due = time.Date(2031, 1, 31, 13, 0, 4, 0, time.FixedZone("east", 3600))
+			},
+			want: `{"id":"k-2-0000000000008421","key":"k","timing":{"at":"2031-01-31T12:00:00.001Z"},"callback":{"http":{"uri":"http://a/b","opaque":""}},` +
+				`"reliability":{"replication-factor":2},"state":"retrying","due":"2031-01-31T12:00:04.000Z","sequence":1,"attempts":2}`,
+		},
+		"nothing is escaped that need not be": {
+			body: withHTTP(`"uri":"http://a/b?c=1&d=<2>","opaque":"\u2028é\u0001"`),
+			want: `{"id":"k-2-0000000000008421","key":"k","timing":{"interval":1},"callback":{"http":{"uri":"http://a/b?c=1&d=<2>","opaque":"\u2028é\u0001"}},` +
+				`"reliability":{"replication-factor":2},"state":"waiting","due":"2030-01-31T12:00:01.000Z","sequence":1,"attempts":0}`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := ask(t, s, "PUT", "/timers/k", tc.body); got.status != http.StatusOK {
+				t.Fatalf("have %d: %s", got.status, got.body)
+			}
+			if tc.edit != nil {
+				timers.change("k", tc.edit)
+			}
+			got := ask(t, s, "GET", "/timers/k", "")
+			if got.status != http.StatusOK || got.header.Get("Content-Type") != "application/json" {
+				t.Errorf("have %d %s", got.status, got.header.Get("Content-Type"))
+			}
+			if diff := cmp.Diff(tc.want, string(got.body)); diff != "" {
+				t.Errorf("body (-want +have):\n%s", diff)
+			}
+			head := ask(t, s, "HEAD", "/timers/k", "")
+			if head.status != http.StatusOK || len(head.body) != 0 || head.header.Get("Content-Length") != strconv.Itoa(len(got.body)) {
+				t.Errorf("HEAD: %d %v", head.status, head.header)
+			}
+		})
+	}
+}
+
+func TestBodiesAreRefused(t *testing.T) {
+	s := New(Config{Timers: &fakeTimers{}})
+	cases := refusals()
+	// What goes wrong together is found by Timer.Validate.
+	cases["repeat-for short"] = [3]string{withCallback(`"timing":{"interval":2,"repeat-for":1}`), "repeat-for-short", "/timing/repeat-for"}
+	cases["interval 0 recurring"] = [3]string{withCallback(`"timing":{"interval":0,"repeat-for":1}`), "interval-zero", "/timing/interval"}
+	cases["interval too short"] = [3]string{withCallback(`"timing":{"interval":0.099,"repeat-for":1}`), "interval-too-short", "/timing/interval"}
+	cases["at and repeat-for"] = [3]string{withCallback(`"timing":{"at":"2030-01-31T12:00:00Z","repeat-for":1}`), "at-and-repeat-for", "/timing/repeat-for"}
+	cases["uri missing"] = [3]string{withHTTP(`"opaque":""`), "uri-missing", "/callback/http/uri"}
+	cases["uri relative"] = [3]string{withHTTP(`"uri":"/cb"`), "uri-scheme", "/callback/http/uri"}
+	cases["uri without host"] = [3]string{withHTTP(`"uri":"http:///cb"`), "uri-host", "/callback/http/uri"}
+	cases["uri with space"] = [3]string{withHTTP(`"uri":"http://a/b c"`), "uri-characters", "/callback/http/uri"}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			wantProblem(t, ask(t, s, "PUT", "/timers/k", tc[0]), 400, tc[1], tc[2])
+			got := ask(t, s, "POST", "/timers", tc[0])
+			wantProblem(t, got, 400, tc[1], tc[2])
+			if got.header.Get("Retry-After") != "" {
+				t.Error("Retry-After on what will be refused again")
+			}
+		})
+	}
+	compressed := ask(t, s, "POST", "/timers", simple, "Content-Encoding", "gzip")
+	wantProblem(t, compressed, 400, "content-encoding", noPointer)
+}
+
+func TestIDsAreRefused(t *testing.T) {
+	s := New(Config{Timers: &fakeTimers{}})
+	for id, code := range map[string]string{
+		"references":                    "id-reserved",
+		"batch":                         "id-reserved",
+		"b%61tch":                       "id-reserved",
+		"references-2-0000000000008421": "id-reserved",
+		strings.Repeat("k", 129):        "id-length",
+		"a%20b":                         "id-characters",
+		"a+b":                           "id-characters",
+		"%C3%A9":                        "id-characters",
+		"a%00":                          "id-characters",
+		"%23":                           "id-characters",
+	} {
+		t.Run(id[:min(len(id), 20)], func(t *testing.T) {
+			for _, method := range []string{"GET", "PUT", "DELETE"} {
+				wantProblem(t, ask(t, s, method, "/timers/"+id, simple), 400, code, noPointer)
+			}
+		})
+	}
+}
+
+func TestPathsAndMethods(t *testing.T) {
+	s := New(Config{Timers: &fakeTimers{}})
+	for _, path := range []string{"/", "/timer", "/Timers", "/timers/", "/timers/a/b", "/timers/a%2Fb", "/timers/a/", "/metrics", "/timers/<b>echo%0d%0a</b>/x"} {
+		for _, method := range []string{"GET", "POST", "DELETE", "BREW"} {
+			got := ask(t, s, method, path, "")
+			wantProblem(t, got, 404, "path-unknown", noPointer)
+			if got.header.Get("Allow") != "" || bytes.Contains(got.body, []byte("echo")) {
+				t.Errorf("%s %s: %v %s", method, path, got.header, got.body)
+			}
+		}
+	}
+	for path, allowed := range map[string]string{"/timers": "POST", "/timers/k": "GET, HEAD, PUT, DELETE"} {
+		for _, method := range []string{"GET", "HEAD", "PUT", "POST", "DELETE", "PATCH", "OPTIONS", "TRACE", "BREW"} {
+			if strings.Contains(allowed, method) {
+				continue
+			}
+			got := ask(t, s, method, path, "")
+			if method == "HEAD" {
+				if got.status != 405 || got.header.Get("Reason") == "" {
+					t.Errorf("HEAD %s: %d %v", path, got.status, got.header)
+				}
+			} else {
+				wantProblem(t, got, 405, "method-not-allowed", noPointer)
+			}
+			if got.header.Get("Allow") != allowed {
+				t.Errorf("%s %s: Allow %q, want %q", method, path, got.header.Get("Allow"), allowed)
+			}
+		}
+	}
+}
+
+func TestErrorsOfTimers(t *testing.T) {
+	const secret = "redis://user:password@host"
+	for name, tc := range map[string]struct {
+		err    error
+		status int
+		code   string
+	}{
+		"unavailable": {fmt.Errorf("merge at %s: %w", secret, scheduler.ErrUnavailable), 503, "store-unavailable"},
+		"overloaded":  {fmt.Errorf("queue of %s: %w", secret, scheduler.ErrOverloaded), 503, "overloaded"},
+		"too late":    {fmt.Errorf("wait for %s: %w", secret, context.DeadlineExceeded), 503, "store-unavailable"},
+		"other":       {errors.New(secret), 500, "internal"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log bytes.Buffer
+			s := New(Config{
+				Timers: &fakeTimers{before: func(context.Context, string, scheduler.ID) error { return tc.err }},
+				Log:    slog.New(slog.NewTextHandler(&log, nil)),
+			})
+			for _, request := range [][2]string{{"POST", "/timers"}, {"PUT", "/timers/k"}, {"DELETE", "/timers/k"}, {"GET", "/timers/k"}} {
+				got := ask(t, s, request[0], request[1], simple)
+				wantProblem(t, got, tc.status, tc.code, noPointer)
+				if retry := got.header.Get("Retry-After"); (retry == "1") != (tc.status == 503) {
+					t.Errorf("Retry-After %q with %d", retry, tc.status)
+				}
+				if strings.Contains(string(got.body)+fmt.Sprint(got.header), "password") {
+					t.Errorf("the answer shows what is inside: %s", got.body)
+				}
+			}
+			if logged := strings.Contains(log.String(), "request failed"); logged != (tc.status == 500) {
+				t.Errorf("log: %q", log.String())
+			}
+		})
+	}
+}
+
+func TestPanicIsAnswered(t *testing.T) {
+	var log bytes.Buffer
+	s := New(Config{
+		Timers: &fakeTimers{before: func(context.Context, string, scheduler.ID) error { panic("no such luck") }},
+		Log:    slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	wantProblem(t, ask(t, s, "POST", "/timers", simple), 500, "internal", noPointer)
+	if !strings.Contains(log.String(), "no such luck") || !strings.Contains(log.String(), "goroutine") {
+		t.Errorf("log: %q", log.String())
+	}
+}
+
+func TestOperationsAreBounded(t *testing.T) {
+	s := New(Config{Timers: &fakeTimers{before: func(ctx context.Context, _ string, _ scheduler.ID) error {
+		deadline, ok := ctx.Deadline()
+		if left := time.Until(deadline); !ok || left <= 0 || left > answerWithin {
+			return fmt.Errorf("context ends in %v", left)
+		}
+		return context.DeadlineExceeded // as if it had
+	}}})
+	for _, request := range [][2]string{{"POST", "/timers"}, {"PUT", "/timers/k"}, {"DELETE", "/timers/k"}, {"GET", "/timers/k"}} {
+		wantProblem(t, ask(t, s, request[0], request[1], simple), 503, "store-unavailable", noPointer)
+	}
+}
