@@ -1,0 +1,200 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"chronos/loadtest/check"
+	"chronos/loadtest/fakenode"
+)
+
+const exported = `{"root_group": {"name": ""}, "metrics": {
+	"operations{op:create}": {"count": 40, "rate": 4, "thresholds": {"count>0": false}},
+	"operations{op:refresh}": {"count": 35, "rate": 3.5, "thresholds": {"count>0": false}},
+	"operations{op:end}": {"count": 25, "rate": 2.5, "thresholds": {"count>0": false}},
+	"http_req_failed{op:create}": {"passes": 2, "fails": 38, "value": 0.05, "thresholds": {"rate==0": true}},
+	"http_req_duration{op:create}": {"avg": 1, "min": 0.1, "med": 0.5, "p(90)": 1.5, "p(99)": 2.5, "p(99.9)": 3.5, "max": 4.5, "thresholds": {"p(99)<100": false}}
+}}`
+
+func newResult(t *testing.T) *result {
+	t.Helper()
+	r := &result{options: &options{root: "root", duration: 10 * time.Second}}
+	if err := json.Unmarshal([]byte(exported), &r.summary); err != nil {
+		t.Fatal(err)
+	}
+	r.report = check.Report{
+		Passed: true, Operations: 110, Callbacks: 200, Obligatory: 150,
+		LatenessMs: check.Quantiles{Count: 200, P50: 1, P90: 2, P99: 3, P999: 4, Max: 5},
+		Violations: map[check.Violation]int64{},
+	}
+	return r
+}
+
+func TestResultIsATable(t *testing.T) {
+	r := newResult(t)
+	var b strings.Builder
+	if err := r.write(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"100 operations in 10s (10/s), then 10 ends;",
+		"| create (POST) | 40 | 2 | 0.5 | 1.5 | 2.5 | 3.5 | 4.5 |\n",
+		"| callback, after it was due | 200 | 0 | 1.0 | 2.0 | 3.0 | 4.0 | 5.0 |\n",
+		"| 150 | 0 | 0 | 0 | 0 | 0 | 0 | 0 |\n",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("result lacks %q:\n%s", want, b.String())
+		}
+	}
+	if !r.passed() || strings.Contains(b.String(), "FAILED") {
+		t.Errorf("passed = %v:\n%s", r.passed(), b.String())
+	}
+}
+
+func TestResultTellsWhatWasWrong(t *testing.T) {
+	r := newResult(t)
+	r.k6Err = errors.New("k6 ended: exit status 99")
+	r.report.Passed = false
+	r.report.Violations[check.Early] = 1
+	r.report.Examples = map[check.Violation][]string{check.Early: {"an early one"}}
+	var b strings.Builder
+	if err := r.write(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"| 150 | 1 | 0 | 0 | 0 | 0 | 0 | 0 |\n", "FAILED\nk6 ended: exit status 99\n",
+		"k6: http_req_failed{op:create} is not rate==0\n", "early: an early one\n",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("result lacks %q:\n%s", want, b.String())
+		}
+	}
+}
+
+func TestEitherJudgeFailsTheRun(t *testing.T) {
+	answers, callbacks := newResult(t), newResult(t)
+	answers.k6Err = errors.New("k6 ended: exit status 99")
+	callbacks.report.Passed = false
+	if answers.passed() || callbacks.passed() {
+		t.Errorf("passed with wrong answers = %v, with wrong callbacks = %v", answers.passed(), callbacks.passed())
+	}
+}
+
+func TestParseOptions(t *testing.T) {
+	for name, test := range map[string]struct {
+		args  []string
+		wrong bool
+		fake  bool
+		bug   fakenode.Bug
+	}{
+		"none":         {},
+		"fake":         {args: []string{"-fake", "none"}, fake: true},
+		"bug":          {args: []string{"-fake", "early"}, fake: true, bug: fakenode.Early},
+		"unknown bug":  {args: []string{"-fake", "other"}, wrong: true},
+		"argument":     {args: []string{"now"}, wrong: true},
+		"rate":         {args: []string{"-rate", "0"}, wrong: true},
+		"duration":     {args: []string{"-duration", "11m"}, wrong: true},
+		"unknown flag": {args: []string{"-other"}, wrong: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, err := parseOptions(test.args, &bytes.Buffer{})
+			if (err != nil) != test.wrong {
+				t.Fatalf("parseOptions: %v", err)
+			}
+			if test.wrong {
+				return
+			}
+			if diff := cmp.Diff([]any{test.fake, test.bug, 500, true}, []any{o.fake, o.bug, o.rate, filepath.IsAbs(o.root)}); diff != "" {
+				t.Errorf("options (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestProcessEnds(t *testing.T) {
+	for _, test := range []struct {
+		name, script string
+		wrong        bool
+	}{
+		{"by itself", "exit 0", false},
+		{"with an error", "exit 3", true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p, err := start(t.Context(), "script", filepath.Join(t.TempDir(), "log"), nil, "/bin/sh", "-c", test.script)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := p.wait(t.Context()); (err != nil) != test.wrong {
+				t.Errorf("wait = %v", err)
+			}
+			if err := p.stop(); (err != nil) != test.wrong {
+				t.Errorf("stop = %v", err)
+			}
+		})
+	}
+}
+
+func TestStoppedProcessMayEndWell(t *testing.T) {
+	p, err := start(t.Context(), "script", filepath.Join(t.TempDir(), "log"), nil,
+		"/bin/sh", "-c", "trap 'exit 0' TERM; while :; do sleep 0.05; done")
+	if err != nil {
+		t.Fatal(err)
+	}
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := p.wait(canceled); !errors.Is(err, context.Canceled) {
+		t.Errorf("wait = %v", err)
+	}
+	// The trap may not be set yet; then the signal ends it, which is an error that names it.
+	if err := p.stop(); err != nil && !strings.Contains(err.Error(), "script ended: signal: terminated") {
+		t.Errorf("stop = %v", err)
+	}
+}
+
+func TestReadyFailsWithTheProgram(t *testing.T) {
+	p, err := start(t.Context(), "script", filepath.Join(t.TempDir(), "log"), nil, "/bin/sh", "-c", "exit 3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address, err := freeAddress(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.ready(t.Context(), "http://"+address); err == nil || !strings.Contains(err.Error(), "exit status 3") {
+		t.Errorf("ready = %v", err)
+	}
+}
+
+func TestKillInDirectoryEndsOnlyWhatWorksThere(t *testing.T) {
+	dir, other := t.TempDir(), t.TempDir()
+	run := func(dir string) *exec.Cmd {
+		cmd := exec.CommandContext(t.Context(), "/bin/sleep", "60")
+		cmd.Dir = dir
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		return cmd
+	}
+	inside, outside := run(dir), run(other)
+	if n := killInDirectory(dir); n != 1 {
+		t.Errorf("killed %d, want 1", n)
+	}
+	if err := inside.Wait(); err == nil {
+		t.Error("the process inside ended by itself")
+	}
+	if n := killInDirectory(other); n != 1 {
+		t.Errorf("killed %d elsewhere, want 1: it should have been spared before", n)
+	}
+	if err := outside.Wait(); err == nil {
+		t.Error("the process outside ended by itself")
+	}
+}

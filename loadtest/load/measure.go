@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"chronos/loadtest/check"
+	"chronos/loadtest/fakenode"
+)
+
+// grace is how long callbacks are still received after the last timer was ended: more than an interval of the scenario,
+// and than a callback may come after an answer that said in flight.
+const grace = "3s"
+
+// measure starts everything, lets k6 run, and stops everything. There may be both a result and an error.
+func measure(ctx context.Context, o *options) (r *result, err error) {
+	ctx, cancel := context.WithTimeout(ctx, o.duration+spareLimit)
+	defer cancel()
+	receiver, receiverURL, err := startReceiver(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = receiver.stop() }() // its status is in the report
+	nodeURL, stopNode, err := startNode(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, stopNode()) }()
+
+	summary := o.out("k6.json")
+	if err := os.Remove(summary); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("remove old figures: %w", err)
+	}
+	k6, err := start(ctx, "k6", o.out("k6.log"), nil, o.bin("k6"), "run",
+		"--quiet", "--no-color", "--no-usage-report", "--address", "", "--summary-export", summary,
+		"-e", "CHRONOS_URL="+nodeURL, "-e", "RECEIVER_URL="+receiverURL,
+		"-e", "RATE="+strconv.Itoa(o.rate), "-e", "DURATION="+o.duration.String(),
+		filepath.Join(o.root, "loadtest", "k6", "interim.js"))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = k6.stop() }()
+	k6Err := k6.wait(ctx)
+	if ctx.Err() != nil {
+		return nil, k6Err
+	}
+	r = &result{options: o, k6Err: k6Err}
+	if err := readJSON(summary, &r.summary); err != nil {
+		return nil, errors.Join(k6Err, err)
+	}
+	body, err := request(ctx, http.MethodPost, receiverURL+"/control/finish?grace="+grace)
+	if err != nil {
+		return nil, fmt.Errorf("end receiver: %w", err)
+	}
+	if err := json.Unmarshal(body, &r.report); err != nil {
+		return nil, fmt.Errorf("read report: %w", err)
+	}
+	if err := os.WriteFile(o.out("report.json"), body, 0o644); err != nil {
+		return nil, fmt.Errorf("keep report: %w", err)
+	}
+	switch err := receiver.wait(ctx); {
+	case err == nil && !r.report.Passed:
+		return r, errors.New("end receiver: it ended well although callbacks were wrong")
+	case err != nil && r.report.Passed:
+		return r, fmt.Errorf("end receiver: %w", err)
+	}
+	return r, nil
+}
+
+func startReceiver(ctx context.Context, o *options) (p *process, url string, err error) {
+	address, err := freeAddress(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	url = "http://" + address
+	p, err = start(ctx, "receiver", o.out("receiver.log"), nil, o.bin("receiver"),
+		"-check", "-listen", address, "-for", (o.duration + spareLimit).String())
+	if err != nil {
+		return nil, "", err
+	}
+	if err := p.ready(ctx, url+"/control/report"); err != nil {
+		return nil, "", errors.Join(err, p.stop())
+	}
+	return p, url, nil
+}
+
+// startNode starts a node, or the fake one. The function it returns stops it and removes its data.
+func startNode(ctx context.Context, o *options) (url string, stop func() error, err error) {
+	if o.fake {
+		fake, err := fakenode.Start(ctx, o.bug)
+		if err != nil {
+			return "", nil, err
+		}
+		return fake.URL(), func() error { fake.Close(); return nil }, nil
+	}
+	public, err := freeAddress(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	admin, err := freeAddress(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	data, err := os.MkdirTemp("", "chronos-load-")
+	if err != nil {
+		return "", nil, fmt.Errorf("start node: %w", err)
+	}
+	env := []string{"CHRONOS_DATA_DIR=" + data, "CHRONOS_LISTEN=" + public, "CHRONOS_ADMIN_LISTEN=" + admin}
+	node, err := start(ctx, "node", o.out("node.log"), env, o.bin("chronos"))
+	if err != nil {
+		return "", nil, errors.Join(err, os.RemoveAll(data))
+	}
+	stop = func() error {
+		err := node.stop()
+		if n := killInDirectory(data); n > 0 {
+			err = errors.Join(err, fmt.Errorf("stop node: it left %d processes", n))
+		}
+		return errors.Join(err, keepLogs(data, o.out("")), os.RemoveAll(data))
+	}
+	if err := node.ready(ctx, "http://"+admin+"/readyz"); err != nil {
+		return "", nil, errors.Join(err, stop())
+	}
+	return "http://" + public, stop, nil
+}
+
+// keepLogs copies the logs in a directory, that of the node's redis-server, to another.
+func keepLogs(from, to string) error {
+	logs, err := filepath.Glob(filepath.Join(from, "*.log"))
+	if err != nil {
+		return fmt.Errorf("keep logs: %w", err)
+	}
+	for _, path := range logs {
+		content, err := os.ReadFile(path)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(to, filepath.Base(path)), content, 0o644)
+		}
+		if err != nil {
+			return fmt.Errorf("keep logs: %w", err)
+		}
+	}
+	return nil
+}
+
+func readJSON(path string, value any) error {
+	body, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(body, value)
+	}
+	if err != nil {
+		return fmt.Errorf("read figures: %w", err)
+	}
+	return nil
+}
+
+// result is what was measured.
+type result struct {
+	options *options
+	summary summary
+	k6Err   error // nil if every answer was right and in time
+	report  check.Report
+}
+
+func (r *result) passed() bool { return r.k6Err == nil && r.report.Passed }

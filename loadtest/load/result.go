@@ -1,0 +1,109 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"runtime"
+	"slices"
+	"strings"
+
+	"chronos/loadtest/check"
+)
+
+// summary is what k6 exports, as far as it is read. The figures of a metric are numbers by name.
+type summary struct {
+	Metrics map[string]metric `json:"metrics"`
+}
+
+type metric struct {
+	figures map[string]float64
+	crossed []string // thresholds
+}
+
+// UnmarshalJSON takes apart what k6 puts side by side: figures, and the thresholds, where true means crossed.
+func (m *metric) UnmarshalJSON(body []byte) error {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(body, &fields); err != nil {
+		return fmt.Errorf("read metric: %w", err)
+	}
+	m.figures = make(map[string]float64)
+	for name, field := range fields {
+		var figure float64
+		if name == "thresholds" {
+			var crossed map[string]bool
+			if err := json.Unmarshal(field, &crossed); err != nil {
+				return fmt.Errorf("read thresholds: %w", err)
+			}
+			for _, threshold := range slices.Sorted(maps.Keys(crossed)) {
+				if crossed[threshold] {
+					m.crossed = append(m.crossed, threshold)
+				}
+			}
+		} else if json.Unmarshal(field, &figure) == nil {
+			m.figures[name] = figure
+		}
+	}
+	return nil
+}
+
+// write prints the result as Markdown, and after it what was wrong.
+func (r *result) write(out io.Writer) error {
+	var b strings.Builder
+	ops := []struct{ op, title string }{{"create", "create (POST)"}, {"refresh", "refresh (PUT)"}, {"end", "end (DELETE)"}}
+	total := 0.0
+	for _, row := range ops {
+		total += r.figure("operations{op:"+row.op+"}", "count")
+	}
+	fmt.Fprintf(&b, "%.0f operations in %s (%.0f/s), then %.0f ends; k6, node, Redis and receiver share %d cores.\n\n",
+		total, r.options.duration, total/r.options.duration.Seconds(), float64(r.report.Operations)-total, runtime.NumCPU())
+	b.WriteString("| ms | count | failed | p50 | p90 | p99 | p99.9 | max |\n|---|---:|---:|---:|---:|---:|---:|---:|\n")
+	for _, row := range ops {
+		took := "http_req_duration{op:" + row.op + "}"
+		// Of a rate that asks "did it fail?", passes counts those that did.
+		fmt.Fprintf(&b, "| %s | %.0f | %.0f | %.1f | %.1f | %.1f | %.1f | %.1f |\n", row.title,
+			r.figure("operations{op:"+row.op+"}", "count"), r.figure("http_req_failed{op:"+row.op+"}", "passes"),
+			r.figure(took, "med"), r.figure(took, "p(90)"), r.figure(took, "p(99)"), r.figure(took, "p(99.9)"), r.figure(took, "max"))
+	}
+	q := r.report.LatenessMs
+	fmt.Fprintf(&b, "| callback, after it was due | %d | %d | %.1f | %.1f | %.1f | %.1f | %.1f |\n\n",
+		r.report.Callbacks, r.report.Retries, q.P50, q.P90, q.P99, q.P999, q.Max)
+	b.WriteString("| callbacks that had to come | early | missing | late | double | altered | after an answered DELETE or PUT | unasked |\n")
+	b.WriteString("|---:|---:|---:|---:|---:|---:|---:|---:|\n")
+	fmt.Fprintf(&b, "| %d ", r.report.Obligatory)
+	for _, kind := range check.Violations() {
+		fmt.Fprintf(&b, "| %d ", r.report.Violations[kind])
+	}
+	b.WriteString("|\n")
+	if !r.passed() {
+		r.explain(&b)
+	}
+	if _, err := io.WriteString(out, b.String()); err != nil {
+		return fmt.Errorf("write result: %w", err)
+	}
+	return nil
+}
+
+func (r *result) explain(b *strings.Builder) {
+	b.WriteString("\nFAILED\n")
+	if r.k6Err != nil {
+		fmt.Fprintf(b, "%v\n", r.k6Err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.summary.Metrics)) {
+		for _, threshold := range r.summary.Metrics[name].crossed {
+			fmt.Fprintf(b, "k6: %s is not %s\n", name, threshold)
+		}
+	}
+	for _, kind := range check.Violations() {
+		for _, example := range r.report.Examples[kind] {
+			fmt.Fprintf(b, "%s: %s\n", kind, example)
+		}
+	}
+	if r.report.Skipped > 0 {
+		fmt.Fprintf(b, "%d of the missing callbacks were followed by a later one: an outage, no lost timer\n", r.report.Skipped)
+	}
+	fmt.Fprintf(b, "the logs are in %s\n", r.options.out(""))
+}
+
+func (r *result) figure(name, field string) float64 { return r.summary.Metrics[name].figures[field] }
