@@ -116,6 +116,8 @@ func (t *Timer) checkCallback() *InvalidError {
 		return invalid(uri, "uri-scheme", "uri must begin with http:// or https://")
 	case u.Hostname() == "":
 		return invalid(uri, "uri-host", "uri names no host")
+	case strings.ContainsFunc(u.Host, func(r rune) bool { return r >= utf8.RuneSelf }):
+		return invalid(uri, "uri-host-ascii", "uri's host is not in ASCII; give it in its xn-- form")
 	}
 	return nil
 }

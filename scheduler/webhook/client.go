@@ -1,0 +1,178 @@
+package webhook
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"chronos/scheduler"
+)
+
+const (
+	defaultMaxIdle     = 4096
+	defaultIdleTimeout = 30 * time.Second
+
+	// maxAttempt bounds an attempt whose context has no deadline, or a later one.
+	maxAttempt = 30 * time.Second
+
+	readBuffer  = 4 << 10
+	writeBuffer = 8 << 10
+	tlsSessions = 1024
+)
+
+// Config says how callbacks are delivered. The zero value is what a node uses.
+type Config struct {
+	// MaxIdle is how many idle connections are kept, over all destinations; the
+	// one that has been idle longest goes first. 0 stands for 4,096.
+	MaxIdle int
+	// IdleTimeout is how long an idle connection is kept. 0 stands for 30 s.
+	IdleTimeout time.Duration
+	// TLS is for https; nil stands for the system's roots. It is copied; its
+	// ServerName and NextProtos are set, and its MinVersion is at least TLS 1.2.
+	TLS *tls.Config
+	// Dial connects; nil stands for that of a zero net.Dialer.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// Client calls back over HTTP/1.1 and implements [scheduler.Deliverer]. It is
+// safe for concurrent use. An attempt under way has one connection, so there are
+// no more of these than calls of Deliver; others are idle, and bounded by
+// Config. New makes one, Close ends it.
+type Client struct {
+	dialContext func(ctx context.Context, network, address string) (net.Conn, error)
+	tls         *tls.Config
+	pool        *pool
+	buffers     sync.Pool // of *buffers
+}
+
+var _ scheduler.Deliverer = (*Client)(nil)
+
+// buffers are one attempt's.
+type buffers struct {
+	r *bufio.Reader
+	w *bufio.Writer
+}
+
+// New makes a Client. It starts nothing.
+func New(cfg Config) *Client {
+	if cfg.MaxIdle <= 0 {
+		cfg.MaxIdle = defaultMaxIdle
+	}
+	if cfg.IdleTimeout <= 0 {
+		cfg.IdleTimeout = defaultIdleTimeout
+	}
+	if cfg.Dial == nil {
+		cfg.Dial = new(net.Dialer).DialContext
+	}
+	return &Client{dialContext: cfg.Dial, tls: tlsConfig(cfg.TLS), pool: newPool(cfg.MaxIdle, cfg.IdleTimeout)}
+}
+
+func tlsConfig(given *tls.Config) *tls.Config {
+	config := given.Clone()
+	if config == nil {
+		config = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	config.MinVersion = max(config.MinVersion, tls.VersionTLS12)
+	config.NextProtos = []string{"http/1.1"}
+	if config.ClientSessionCache == nil {
+		config.ClientSessionCache = tls.NewLRUClientSessionCache(tlsSessions)
+	}
+	return config
+}
+
+// Close closes the idle connections; those in use are closed when their attempt
+// is over. Call it after the last Deliver has returned, or to have the rest end
+// without leaving connections behind. It may be called again.
+func (c *Client) Close() { c.pool.close() }
+
+// Destination is scheme://host:port of the callback's URI, the host in lower
+// case and the port filled in, "" for a URI that Timer.Validate refuses. It may
+// share the URI's memory.
+func (*Client) Destination(cb scheduler.Callback) string {
+	t, err := parseTarget(cb.URI)
+	if err != nil {
+		return ""
+	}
+	return t.destination
+}
+
+// Deliver makes one attempt, as [scheduler.Deliverer] says. It ends at ctx's
+// deadline, at most 50 ms after ctx is canceled, and after 30 s in any case.
+func (c *Client) Deliver(ctx context.Context, d scheduler.Delivery) scheduler.Delivered {
+	start := time.Now()
+	deadline, ok := ctx.Deadline()
+	if last := start.Add(maxAttempt); !ok || deadline.After(last) {
+		limited, cancel := context.WithDeadline(ctx, last)
+		defer cancel()
+		ctx, deadline = limited, last
+	}
+	got, fail := c.attempt(ctx, deadline, &d)
+	if fail != nil {
+		return scheduler.Delivered{Reason: fail.reason(time.Since(start))}
+	}
+	return got.delivered(time.Now())
+}
+
+// attempt sends the request once, on an idle connection if there is one.
+func (c *Client) attempt(ctx context.Context, deadline time.Time, d *scheduler.Delivery) (answer, *failure) {
+	t, err := parseTarget(d.Callback.URI)
+	if err != nil {
+		return answer{}, &failure{stageConnect, err}
+	}
+	for {
+		if err := ctx.Err(); err != nil {
+			return answer{}, &failure{stageSend, err}
+		}
+		cn := c.pool.take(t.destination)
+		if cn == nil {
+			if cn, err = c.dial(ctx, &t); err != nil {
+				return answer{}, &failure{stageConnect, err}
+			}
+		}
+		got, fail := c.exchange(ctx, deadline, cn, &t, d)
+		if fail == nil || !errors.Is(fail, errUnused) {
+			return got, fail
+		}
+	}
+}
+
+// exchange sends the request on cn and reads the answer, then gives cn to the
+// pool or closes it. If the failure is errUnused nothing was sent.
+func (c *Client) exchange(
+	ctx context.Context, deadline time.Time, cn *conn, t *target, d *scheduler.Delivery,
+) (answer, *failure) {
+	if err := cn.begin(ctx, deadline); err != nil {
+		cn.abort()
+		return answer{}, &failure{stageSend, err}
+	}
+	b := c.acquire(cn)
+	defer c.release(b)
+	got, fail := cn.exchange(ctx, b, t, d)
+	clean := fail == nil && got.finish(b.r)
+	if cn.wire.end() && clean {
+		c.pool.put(cn)
+	} else {
+		cn.abort()
+	}
+	return got, fail
+}
+
+func (c *Client) acquire(cn *conn) *buffers {
+	b, ok := c.buffers.Get().(*buffers)
+	if !ok {
+		b = &buffers{r: bufio.NewReaderSize(nil, readBuffer), w: bufio.NewWriterSize(nil, writeBuffer)}
+	}
+	b.r.Reset(cn.stream)
+	b.w.Reset(cn.stream)
+	return b
+}
+
+func (c *Client) release(b *buffers) {
+	b.r.Reset(nil)
+	b.w.Reset(nil)
+	c.buffers.Put(b)
+}

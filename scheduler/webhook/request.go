@@ -1,0 +1,50 @@
+package webhook
+
+import (
+	"strconv"
+	"time"
+
+	"chronos/scheduler"
+)
+
+// appendHead appends the request up to its body; now is when it is sent.
+//
+// The opaque is a string of a client's JSON document, so it is text, always
+// UTF-8, and nothing more is known of it: to call it JSON would be a guess, and
+// application/octet-stream would deny what is known.
+func appendHead(b []byte, t *target, d *scheduler.Delivery, now time.Time) []byte {
+	b = append(b, "POST "...)
+	b = appendResource(b, t.resource)
+	b = append(b, " HTTP/1.1\r\nHost: "...)
+	b = append(b, t.host...)
+	b = append(b, "\r\nUser-Agent: chronos\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: "...)
+	b = strconv.AppendInt(b, int64(len(d.Callback.Opaque)), 10)
+	if t.credentials != "" {
+		b = append(b, "\r\nAuthorization: Basic "...)
+		b = append(b, t.credentials...)
+	}
+	b = append(b, "\r\nX-Sequence-Number: "...)
+	b = strconv.AppendInt(b, int64(d.Seq), 10)
+	b = append(b, "\r\nX-Chronos-Timer: "...)
+	b = append(b, d.ID.String()...)
+	b = append(b, "\r\nX-Chronos-Attempt: "...)
+	b = strconv.AppendInt(b, int64(d.Attempt), 10)
+	b = append(b, "\r\nX-Chronos-Due: "...)
+	b = d.Due.UTC().AppendFormat(b, "2006-01-02T15:04:05.000Z")
+	b = appendStandardWebhook(b, d, now)
+	return append(b, "\r\n\r\n"...)
+}
+
+// appendStandardWebhook appends the headers of standardwebhooks.com. The id is
+// the same for every attempt at a pop, so that a receiver can drop a repeat; the
+// timestamp is the attempt's.
+func appendStandardWebhook(b []byte, d *scheduler.Delivery, now time.Time) []byte {
+	b = append(b, "\r\nwebhook-id: "...)
+	b = append(b, d.ID.Key...)
+	b = append(b, '.')
+	b = append(b, d.Version.String()...)
+	b = append(b, '.')
+	b = strconv.AppendInt(b, int64(d.Seq), 10)
+	b = append(b, "\r\nwebhook-timestamp: "...)
+	return strconv.AppendInt(b, now.Unix(), 10)
+}

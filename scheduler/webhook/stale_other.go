@@ -1,0 +1,11 @@
+//go:build !unix
+
+package webhook
+
+import "syscall"
+
+// staleFunc can't look without waiting here: a connection that the receiver has
+// closed costs an attempt.
+func staleFunc(syscall.RawConn) func() bool {
+	return func() bool { return false }
+}

@@ -1,0 +1,206 @@
+package webhook
+
+import (
+	"encoding/base64"
+	"errors"
+	"net/url"
+	"strings"
+)
+
+const (
+	schemeHTTP  = "http://"
+	schemeHTTPS = "https://"
+)
+
+var (
+	errURI  = errors.New("uri not usable")
+	errHost = errors.New("host not in ASCII")
+)
+
+// target is where a callback goes.
+type target struct {
+	secure bool
+	host   string // of the Host header: as in the URI
+	// destination is scheme://host:port, the host in lower case.
+	destination string
+	resource    string // path and query as in the URI; appendResource makes it fit to send
+	credentials string // of Basic authentication, in base64; "" without userinfo
+}
+
+// address is what to dial: host:port.
+func (t *target) address() string {
+	if t.secure {
+		return t.destination[len(schemeHTTPS):]
+	}
+	return t.destination[len(schemeHTTP):]
+}
+
+// serverName is the host whose certificate is asked for.
+func (t *target) serverName() string {
+	name, _ := splitPort(t.address())
+	name = strings.TrimSuffix(strings.TrimPrefix(name, "["), "]")
+	name, _, _ = strings.Cut(name, "%")
+	return name
+}
+
+// parseTarget reads a URI that scheduler's Timer.Validate accepts. Those are
+// common that need no more than cutting; the rest is left to net/url.
+func parseTarget(uri string) (target, error) {
+	secure, authority, resource, ok := splitURI(uri)
+	if !ok {
+		return target{}, errURI
+	}
+	t := target{secure: secure, resource: resource, host: authority}
+	if plainAuthority(authority) {
+		t.destination = plainDestination(uri, secure, authority)
+	} else {
+		u, err := url.Parse(uri)
+		switch {
+		case err != nil || u.Hostname() == "":
+			return target{}, errURI
+		case !ascii(u.Host):
+			return target{}, errHost
+		}
+		t.host = hostHeader(u)
+		t.destination = destination(secure, u.Host)
+		t.credentials = credentials(u.User)
+	}
+	t.host = strings.TrimSuffix(t.host, ":")
+	return t, nil
+}
+
+// splitURI cuts an absolute http or https URI at the ends of its authority; the
+// fragment is dropped.
+func splitURI(uri string) (secure bool, authority, resource string, ok bool) {
+	var rest string
+	switch {
+	case hasPrefixFold(uri, schemeHTTP):
+		rest = uri[len(schemeHTTP):]
+	case hasPrefixFold(uri, schemeHTTPS):
+		secure, rest = true, uri[len(schemeHTTPS):]
+	default:
+		return false, "", "", false
+	}
+	end := 0
+	for end < len(rest) && rest[end] != '/' && rest[end] != '?' && rest[end] != '#' {
+		end++
+	}
+	resource, _, _ = strings.Cut(rest[end:], "#")
+	return secure, rest[:end], resource, true
+}
+
+func hasPrefixFold(s, prefix string) bool {
+	return len(s) >= len(prefix) && strings.EqualFold(s[:len(prefix)], prefix)
+}
+
+// plainAuthority reports whether the authority is a name or an IPv4 address in
+// lower case, and maybe a port: then nothing in it needs decoding or checking.
+func plainAuthority(authority string) bool {
+	name, port := splitPort(authority)
+	for i := range len(name) {
+		c := name[i]
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '.' && c != '-' && c != '_' {
+			return false
+		}
+	}
+	for i := range len(port) {
+		if port[i] < '0' || port[i] > '9' {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// splitPort cuts the port off, "" if there is none.
+func splitPort(hostport string) (host, port string) {
+	colon := strings.LastIndexByte(hostport, ':')
+	if colon < 0 || strings.HasSuffix(hostport, "]") {
+		return hostport, ""
+	}
+	return hostport[:colon], hostport[colon+1:]
+}
+
+// plainDestination is a part of the URI itself if that names the port.
+func plainDestination(uri string, secure bool, authority string) string {
+	scheme := schemeHTTP
+	if secure {
+		scheme = schemeHTTPS
+	}
+	_, port := splitPort(authority)
+	if end := len(scheme) + len(authority); port != "" && strings.HasPrefix(uri, scheme) {
+		return uri[:end]
+	}
+	return destination(secure, authority)
+}
+
+func destination(secure bool, hostport string) string {
+	host, port := splitPort(hostport)
+	name, zone, zoned := strings.Cut(host, "%")
+	host = strings.ToLower(name)
+	if zoned { // names an interface, where case matters
+		host += "%" + zone
+	}
+	switch {
+	case secure && port == "":
+		return schemeHTTPS + host + ":443"
+	case secure:
+		return schemeHTTPS + host + ":" + port
+	case port == "":
+		return schemeHTTP + host + ":80"
+	}
+	return schemeHTTP + host + ":" + port
+}
+
+// hostHeader leaves out the zone of an IPv6 address: it means nothing to others.
+func hostHeader(u *url.URL) string {
+	before, after, zoned := strings.Cut(u.Host, "%")
+	if !zoned {
+		return u.Host
+	}
+	_, rest, _ := strings.Cut(after, "]")
+	return before + "]" + rest
+}
+
+func credentials(user *url.Userinfo) string {
+	if user == nil {
+		return ""
+	}
+	password, _ := user.Password()
+	return base64.StdEncoding.EncodeToString([]byte(user.Username() + ":" + password))
+}
+
+func ascii(s string) bool {
+	for i := range len(s) {
+		if s[i] >= 0x80 {
+			return false
+		}
+	}
+	return true
+}
+
+// appendResource appends path and query as they stand, with everything percent-
+// encoded that RFC 3986 has no place for there.
+func appendResource(b []byte, resource string) []byte {
+	const hex = "0123456789ABCDEF"
+	if !strings.HasPrefix(resource, "/") {
+		b = append(b, '/')
+	}
+	for i := range len(resource) {
+		if c := resource[i]; resourceByte(c) {
+			b = append(b, c)
+		} else {
+			b = append(b, '%', hex[c>>4], hex[c&15])
+		}
+	}
+	return b
+}
+
+// resourceByte reports whether c may stand in a path or query; the brackets,
+// which strictly may not, are what everybody sends.
+func resourceByte(c byte) bool {
+	switch {
+	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		return true
+	}
+	return c < 0x80 && strings.IndexByte("-._~!$&'()*+,;=:@/?%[]", c) >= 0
+}
