@@ -23,6 +23,8 @@ var (
 	ask string
 	//go:embed read.lua
 	read string
+	//go:embed beat.lua
+	beat string
 )
 
 // Scripts maps the name of each script to its whole source. The caller owns the
@@ -31,5 +33,6 @@ func Scripts() map[string]string {
 	return map[string]string{
 		"merge": common + merge, "claim": common + claim, "take": common + take, "fire": common + fire,
 		"settle": common + settle, "ask": common + ask, "read": common + read,
+		"beat": common + beat,
 	}
 }

@@ -18,9 +18,15 @@ local not_after_ms = tonumber(ARGV[1])
 
 if now_ms > not_after_ms then return { now_us, 'late' } end
 
--- Rule P1: negative if a is older than b.
+-- Rule P1: negative if a is older than b. Versions are compared as numbers: Lua
+-- compares strings as the server's locale sorts them, in some of which aa comes
+-- after ff. Milliseconds and tag by themselves: a number holds 53 bits.
 local function compare(a, b)
-  if a.version ~= b.version then return a.version < b.version and -1 or 1 end
+  if a.version ~= b.version then
+    local older = tonumber(string.sub(a.version, 1, 12), 16) - tonumber(string.sub(b.version, 1, 12), 16)
+    if older ~= 0 then return older end
+    return tonumber(string.sub(a.version, 13), 16) - tonumber(string.sub(b.version, 13), 16)
+  end
   if a.ended or b.ended then return (a.ended and 1 or 0) - (b.ended and 1 or 0) end
   if a.seq ~= b.seq then return a.seq - b.seq end
   return a.attempt - b.attempt
@@ -88,7 +94,8 @@ local function merge(new)
   local order = old and compare(new, old) or 1
   if order < 0 then return answer('newer', old) end
   if order == 0 then
-    local same = new.ended or (new.body == old.body and new.interval == old.interval and new.rf == old.rf)
+    local same = new.ended or
+      (new.body == old.body and new.interval == old.interval and new.rf == old.rf and new.tags == old.tags)
     return answer(same and 'same' or 'conflict', old)
   end
   local predecessor = new.kind == 'done' and old and not old.ended and old.version == new.version and old.seq == new.seq

@@ -17,8 +17,10 @@ type batcher struct {
 }
 
 // job is the items of one caller, who waits until they are flushed. A caller
-// that has given up no longer looks at them.
+// that has given up no longer looks at them, and what it gave up before the
+// flush is not sent.
 type job struct {
+	ctx   context.Context
 	items []*item
 	done  chan struct{}
 }
@@ -47,7 +49,7 @@ func (b *batcher) close() {
 // submit queues the items and waits until they are flushed or ctx has ended;
 // then the effect is unknown, and the items must not be looked at.
 func (b *batcher) submit(ctx context.Context, items []*item) error {
-	j := job{items: items, done: make(chan struct{})}
+	j := job{ctx: ctx, items: items, done: make(chan struct{})}
 	select {
 	case b.jobs <- j:
 	default:
@@ -63,15 +65,19 @@ func (b *batcher) submit(ctx context.Context, items []*item) error {
 
 func (b *batcher) run() {
 	for first := range b.jobs {
-		jobs, items := []job{first}, append([]*item(nil), first.items...)
-		for len(items) < maxItems {
-			next, ok := b.more()
-			if !ok {
+		var jobs []job
+		var items []*item
+		for next, ok := first, true; ok; next, ok = b.more() {
+			if next.ctx.Err() == nil {
+				jobs, items = append(jobs, next), append(items, next.items...)
+			}
+			if len(items) >= maxItems {
 				break
 			}
-			jobs, items = append(jobs, next), append(items, next.items...)
 		}
-		b.flush(items)
+		if len(items) > 0 {
+			b.flush(items)
+		}
 		for _, j := range jobs {
 			close(j.done)
 		}

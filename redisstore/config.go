@@ -126,6 +126,7 @@ func singleConnector(raw string) (connector, error) {
 		return nil, redacted(err)
 	}
 	options.ContextTimeoutEnabled, options.DisableIdentity, options.DialerRetries = true, true, 1
+	options.OnConnect = refuseEvicting
 	options.MaintNotificationsConfig = noMaintenanceNotifications()
 	return func(poolSize int) redis.UniversalClient {
 		o := *options
@@ -143,6 +144,7 @@ func sentinelConnector(raw string) (connector, error) {
 		return nil, errors.New("a sentinel URL needs ?master_name=…")
 	}
 	options.ContextTimeoutEnabled, options.DisableIdentity, options.DialerRetries = true, true, 1
+	options.OnConnect = refuseEvicting
 	return func(poolSize int) redis.UniversalClient {
 		o := *options
 		o.PoolSize = poolSize
@@ -156,6 +158,10 @@ func clusterConnector(raw string) (connector, error) {
 		return nil, redacted(err)
 	}
 	options.ContextTimeoutEnabled, options.DisableIdentity, options.DialerRetries = true, true, 1
+	options.OnConnect = refuseEvicting
+	// Not only follows redirections but sends again what was not answered. A slot
+	// that has moved costs an error, and the next call knows where it is.
+	options.MaxRedirects = -1
 	options.MaintNotificationsConfig = noMaintenanceNotifications()
 	return func(poolSize int) redis.UniversalClient {
 		o := *options

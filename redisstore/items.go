@@ -14,6 +14,7 @@ const maxItems = 500
 // item is what a script is asked about one timer, and the answer.
 type item struct {
 	partition int
+	ends      int // 1 if it ends a timer
 	args      []any
 
 	nowUs int64

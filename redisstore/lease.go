@@ -19,37 +19,30 @@ func nodeOf(token string) string {
 func (s *Store) nextCounter() string { return strconv.FormatUint(s.counter.Add(1), 10) }
 
 // Claim is scheduler.Store's: one call for each partition, all in one round
-// trip.
+// trip; in several, if the limit is less than the partitions are.
 func (s *Store) Claim(ctx context.Context, shard string, req scheduler.ClaimRequest) (scheduler.ClaimResult, error) {
 	sh, err := s.shard(shard)
 	if err != nil {
 		return scheduler.ClaimResult{}, err
 	}
-	counter := s.nextCounter()
-	leaveRetries := "0"
-	if req.LeaveOwnRetries {
-		leaveRetries = "1"
-	}
-	var calls []*call
-	for p, limit := range s.shareOut(req.Limit) {
-		if limit > 0 {
-			calls = append(calls, &call{script: "claim", keys: s.keys[p].three(), args: []any{
-				req.Horizon.Milliseconds(), limit, s.node, counter, wholeMs(req.Grace), leaveRetries, sh.clock.in(notAfter),
-			}})
-		}
-	}
-	sh.eval(ctx, sh.poll, calls)
+	counter, first := s.nextCounter(), int(s.rotation.Add(1)%Partitions)
 	var result scheduler.ClaimResult
 	var failed error
-	for _, c := range calls {
-		if c.err != nil {
-			failed = c.err
-			continue
+	for asked := 0; asked < Partitions && failed == nil && len(result.Claims) < req.Limit; {
+		room := req.Limit - len(result.Claims)
+		calls := s.claimCalls(sh, counter, first+asked, min(Partitions-asked, room), room, req)
+		asked += len(calls)
+		sh.eval(ctx, sh.poll, calls)
+		for _, c := range calls {
+			if c.err != nil {
+				failed = c.err
+				continue
+			}
+			claims := s.readClaims(sh, counter, c)
+			limit, _ := c.args[1].(int)
+			result.More = result.More || len(claims) == limit
+			result.Claims = append(result.Claims, claims...)
 		}
-		claims := s.readClaims(sh, counter, c)
-		limit, _ := c.args[1].(int)
-		result.More = result.More || len(claims) == limit
-		result.Claims = append(result.Claims, claims...)
 	}
 	if len(result.Claims) > 0 {
 		return result, nil
@@ -57,19 +50,24 @@ func (s *Store) Claim(ctx context.Context, shard string, req scheduler.ClaimRequ
 	return result, failed
 }
 
-// shareOut divides a limit among the partitions, beginning with another one
-// each time, so that a small limit starves none.
-func (s *Store) shareOut(limit int) [Partitions]int {
-	var shares [Partitions]int
-	first := int(s.rotation.Add(1) % Partitions)
-	for i := range Partitions {
-		share := limit / Partitions
-		if i < limit%Partitions {
+// claimCalls shares room out among n partitions, beginning with another one each
+// time, so that a small limit starves none.
+func (s *Store) claimCalls(sh *shard, counter string, first, n, room int, req scheduler.ClaimRequest) []*call {
+	leaveRetries := "0"
+	if req.LeaveOwnRetries {
+		leaveRetries = "1"
+	}
+	calls := make([]*call, n)
+	for i := range calls {
+		share := room / n
+		if i < room%n {
 			share++
 		}
-		shares[(first+i)%Partitions] = min(share, maxItems)
+		calls[i] = &call{script: "claim", keys: s.keys[(first+i)%Partitions].three(), args: []any{
+			req.Horizon.Milliseconds(), min(share, maxItems), s.node, counter, wholeMs(req.Grace), leaveRetries, sh.clock.in(notAfter),
+		}}
 	}
-	return shares
+	return calls
 }
 
 func (s *Store) readClaims(sh *shard, counter string, c *call) []scheduler.Claimed {
@@ -84,7 +82,7 @@ func (s *Store) readClaims(sh *shard, counter string, c *call) []scheduler.Claim
 		r := reader{text: t[0]}
 		score, previous := r.int64(), r.word()
 		claimed := s.claimed(scheduler.Lease{Shard: sh.name, Key: t[1], Token: token}, t[2])
-		claimed.DueIn = time.Duration(score*1000-c.nowUs) * time.Microsecond
+		claimed.DueIn = sh.clock.until(score)
 		if previous != "-" {
 			claimed.Previous = nodeOf(previous)
 		}
@@ -164,7 +162,7 @@ func (s *Store) readTaken(sh *shard, counter, key string, it *item) scheduler.Ta
 	}
 	token := s.node + ":" + counter + ":" + strconv.FormatInt(it.nowUs/1000, 10)
 	taken.Claimed = s.claimed(scheduler.Lease{Shard: sh.name, Key: key, Token: token}, it.reply[1])
-	taken.DueIn = time.Duration(scoreMs*1000-it.nowUs) * time.Microsecond
+	taken.DueIn = sh.clock.until(scoreMs)
 	if previous != "-" {
 		taken.Previous = nodeOf(previous)
 	}
@@ -225,7 +223,7 @@ func readFenced(it *item) scheduler.Fenced {
 		return scheduler.Fenced{Err: fmt.Errorf("%w: fence: %w", scheduler.ErrUnavailable, errReply)}
 	}
 	fenced.Due = time.UnixMilli(dueMs).UTC()
-	fenced.Late = time.Duration(it.nowUs-dueMs*1000) * time.Microsecond
+	fenced.Late = -until(dueMs, it.nowUs)
 	return fenced
 }
 
@@ -280,28 +278,29 @@ func (s *Store) Ask(ctx context.Context, shard string, states []scheduler.KeySta
 	if err != nil {
 		return nil, err
 	}
-	var calls [Partitions]*call
-	var indexes [Partitions][]int
-	var used []*call
+	var calls []*call
+	var indexes [][]int // of the states that each call asks about
+	var open [Partitions]int
 	for i, st := range states {
 		p := partitionOf(st.Key)
-		if calls[p] == nil {
-			calls[p] = &call{script: "ask", keys: []string{s.keys[p].timers}}
-			used = append(used, calls[p])
+		if k := open[p] - 1; k < 0 || len(indexes[k]) == maxItems {
+			calls, indexes = append(calls, &call{script: "ask", keys: []string{s.keys[p].timers}}), append(indexes, nil)
+			open[p] = len(calls)
 		}
-		calls[p].args = append(calls[p].args, st.Key, st.State.Version.String(), st.State.Seq, st.State.Attempt)
-		indexes[p] = append(indexes[p], i)
+		k, ended := open[p]-1, 0
+		if st.State.Ended {
+			ended = 1
+		}
+		calls[k].args = append(calls[k].args, st.Key, st.State.Version.String(), st.State.Seq, st.State.Attempt, ended)
+		indexes[k] = append(indexes[k], i)
 	}
-	sh.eval(ctx, sh.fire, used)
+	sh.eval(ctx, sh.fire, calls)
 	byIndex := make(map[int]scheduler.Difference)
-	for p, c := range calls {
-		if c == nil {
-			continue
-		}
+	for k, c := range calls {
 		if c.err != nil {
 			return nil, c.err
 		}
-		if err := readDifferences(c.reply, indexes[p], byIndex); err != nil {
+		if err := readDifferences(c.reply, indexes[k], byIndex); err != nil {
 			return nil, err
 		}
 	}

@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -13,28 +12,23 @@ import (
 // deadAfter is how long a node counts as alive after it announced itself.
 const deadAfter = 3 * time.Second
 
-// Beat is scheduler.Store's. The time is the shard's, as estimated from its last
-// answer: a node's clock may be wrong.
+// Beat is scheduler.Store's, by a script: a shard whose memory is full takes
+// what a script writes after it has removed something.
 func (s *Store) Beat(ctx context.Context, shard string) ([]string, error) {
 	sh, err := s.shard(shard)
 	if err != nil {
 		return nil, err
 	}
-	if err := sh.ready(ctx); err != nil {
-		return nil, err
+	c := &call{script: "beat", keys: []string{nodesKey}, args: []any{s.node, deadAfter.Milliseconds()}}
+	sh.eval(ctx, sh.poll, []*call{c})
+	if c.err != nil {
+		return nil, c.err
 	}
-	now := sh.clock.in(0)
-	dead := strconv.FormatInt(now-deadAfter.Milliseconds(), 10)
-	pipe := sh.poll.Pipeline()
-	pipe.ZRemRangeByScore(ctx, nodesKey, "-inf", "("+dead)
-	pipe.ZAdd(ctx, nodesKey, redis.Z{Score: float64(now), Member: s.node})
-	nodes := pipe.ZRange(ctx, nodesKey, 0, -1)
-	clock := pipe.Time(ctx)
-	if _, err := pipe.Exec(ctx); err != nil {
+	nodes, err := texts(c.reply, 0, len(c.reply))
+	if err != nil {
 		return nil, sh.unavailable(err)
 	}
-	sh.clock.learn(clock.Val().UnixMicro())
-	return nodes.Val(), nil
+	return nodes, nil
 }
 
 // Leave withdraws this node from the shard, so that nobody counts on it.

@@ -227,6 +227,14 @@ func milliseconds(ms int64) time.Duration {
 	return time.Duration(min(max(ms, -longest), longest)) * time.Millisecond
 }
 
+// until is how long after nowUs the instant ms is, negative if before it; what a
+// duration can't hold becomes the longest one.
+func until(ms, nowUs int64) time.Duration {
+	const ages, longest = int64(1<<63-1) / 2000, int64(1<<63-1) / int64(time.Microsecond)
+	us := min(max(ms, -ages), ages)*1000 - nowUs
+	return time.Duration(min(max(us, -longest), longest)) * time.Microsecond
+}
+
 // wholeMs rounds up: a timer is never early by a rounding.
 func wholeMs(d time.Duration) int64 {
 	return int64((d + time.Millisecond - 1) / time.Millisecond)

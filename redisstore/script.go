@@ -70,8 +70,11 @@ func (s *shard) round(ctx context.Context, client redis.UniversalClient, calls [
 	for i, c := range calls {
 		commands[i] = send(pipe, c)
 	}
-	_, _ = pipe.Exec(ctx) // every command has its own error
+	_, err := pipe.Exec(ctx)
 	for i, c := range calls {
+		if commands[i].Val() == nil && commands[i].Err() == nil {
+			commands[i].SetErr(err) // what fails before anything is sent leaves no error at the commands
+		}
 		c.nowUs, c.reply, c.err = s.read(commands[i])
 		if c.err != nil && strings.Contains(c.err.Error(), "NOSCRIPT") {
 			missing = append(missing, c)

@@ -46,8 +46,13 @@ type check struct {
 	err  error
 }
 
-// errUnfit says that a shard must not be used as it is configured.
-var errUnfit = errors.New("unfit Redis")
+// unfitError says that a shard must not be used as it is configured.
+type unfitError struct{ policy string }
+
+func (e unfitError) Error() string {
+	return "maxmemory-policy " + e.policy + " evicts timers when memory is full; " +
+		"run CONFIG SET maxmemory-policy noeviction on it and put that line into its configuration"
+}
 
 func newShard(config ShardConfig, scripts scripts, log *slog.Logger) (*shard, error) {
 	connect, err := newConnector(config.URL)
@@ -60,7 +65,14 @@ func newShard(config ShardConfig, scripts scripts, log *slog.Logger) (*shard, er
 	}, nil
 }
 
+// close waits for a check under way, which is bounded, and ends all connections.
 func (s *shard) close() error {
+	s.mu.Lock()
+	c := s.checking
+	s.mu.Unlock()
+	if c != nil {
+		<-c.done
+	}
 	return errors.Join(s.front.Close(), s.poll.Close(), s.fire.Close())
 }
 
@@ -104,14 +116,13 @@ func (s *shard) verify(ctx context.Context) error {
 	pipe := s.poll.Pipeline()
 	now := pipe.Time(ctx)
 	info := pipe.Info(ctx)
-	if _, err := pipe.Exec(ctx); err != nil && now.Err() != nil {
+	// What fails before anything is sent may leave no error at the commands.
+	if _, err := pipe.Exec(ctx); err != nil && (now.Err() != nil || now.Val().IsZero()) {
 		return s.unavailable(err)
 	}
 	facts := parseInfo(info.Val())
-	if policy := facts["maxmemory_policy"]; policy != "" && policy != "noeviction" {
-		return fmt.Errorf("%w: %w: shard %s has maxmemory-policy %s, which evicts timers when memory is full; "+
-			"run CONFIG SET maxmemory-policy noeviction on it and put that line into its configuration",
-			scheduler.ErrUnavailable, errUnfit, s.name, policy)
+	if err := fit(facts); err != nil {
+		return s.unavailable(err)
 	}
 	if facts["loading"] == "1" {
 		return s.unavailable(errors.New("it is loading its data"))
@@ -120,6 +131,24 @@ func (s *shard) verify(ctx context.Context) error {
 		s.log.Warn("shard persists nothing: its timers are lost when it restarts; set appendonly yes")
 	}
 	s.clock.learn(now.Val().UnixMicro())
+	return nil
+}
+
+// refuseEvicting looks at each new connection: a Redis that was away may come
+// back with another configuration before any call has failed.
+func refuseEvicting(ctx context.Context, conn *redis.Conn) error {
+	info, err := conn.Info(ctx, "memory").Result()
+	var answer redis.Error
+	if err != nil && !errors.As(err, &answer) {
+		return err
+	}
+	return fit(parseInfo(info)) // nil for one that won't say
+}
+
+func fit(facts map[string]string) error {
+	if policy := facts["maxmemory_policy"]; policy != "" && policy != "noeviction" {
+		return unfitError{policy: policy}
+	}
 	return nil
 }
 

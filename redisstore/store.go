@@ -77,7 +77,7 @@ func (s *Store) firstLook(ctx context.Context) error {
 	for i, sh := range s.topology.shards {
 		wg.Go(func() {
 			err := sh.ready(ctx)
-			if errors.Is(err, errUnfit) {
+			if _, unfit := errors.AsType[unfitError](err); unfit {
 				faults[i] = err
 			} else if err != nil {
 				sh.log.Warn("shard can't be reached; its timers wait until it is back", "err", err)

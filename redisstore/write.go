@@ -1,12 +1,16 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"chronos/scheduler"
 )
@@ -52,6 +56,10 @@ func (s *Store) Merge(ctx context.Context, writes []scheduler.Write) []scheduler
 
 // flushMerge sends what a batcher gathered. What the shard refused as too late
 // was not executed, and goes once more with the clock learnt from the refusal.
+//
+// What ends timers stands last, and goes once more by itself if the shard's
+// memory is full: a script that has removed something may write on, so that
+// deletes work on a full shard, and creates behind a delete would.
 func (s *Store) flushMerge(sh *shard, items []*item) {
 	ctx, cancel := context.WithTimeout(context.Background(), notAfter)
 	defer cancel()
@@ -59,21 +67,23 @@ func (s *Store) flushMerge(sh *shard, items []*item) {
 		name: "merge", keys: partitionKeys.three, replies: 1,
 		head: func() []any { return []any{sh.clock.in(notAfter)} },
 	}
+	slices.SortStableFunc(items, func(a, b *item) int { return cmp.Compare(a.ends, b.ends) })
 	sh.evalItems(ctx, sh.front, &s.keys, script, items)
-	var late []*item
+	var again []*item
 	for _, it := range items {
-		if errors.Is(it.err, errLate) {
-			late = append(late, it)
+		if errors.Is(it.err, errLate) || it.ends == 1 && redis.IsOOMError(it.err) {
+			again = append(again, it)
 		}
 	}
-	if len(late) > 0 {
-		sh.evalItems(ctx, sh.front, &s.keys, script, late)
+	if len(again) > 0 {
+		sh.evalItems(ctx, sh.front, &s.keys, script, again)
 	}
 }
 
 func mergeItem(w *scheduler.Write) (*item, error) {
 	it := &item{partition: partitionOf(w.ID.Key)}
 	if w.Timer == nil {
+		it.ends = 1
 		it.args = []any{
 			"gone", w.ID.Key, w.Version.String(), 0, 0, 0, rfOf(w), "-", "-", "", "", "", 0, 0, "-", "", wholeMs(w.Life), "",
 		}
@@ -113,7 +123,7 @@ func readMerged(it *item, answer *scheduler.Written) {
 		return
 	}
 	answer.Due = time.UnixMilli(dueMs).UTC()
-	answer.Wait = time.Duration(dueMs*1000-it.nowUs) * time.Microsecond
+	answer.Wait = until(dueMs, it.nowUs)
 	switch status {
 	case "stored":
 		answer.Status, answer.Copies = scheduler.WriteStored, 1

@@ -81,6 +81,9 @@ func ParseID(s string) (ID, error) {
 		return ID{}, invalid("", "id-characters", "a timer's id consists of A-Z a-z 0-9 . _ ~ -")
 	case id.Key == "references" || id.Key == "batch":
 		return ID{}, invalid("", "id-reserved", "this id is reserved; choose another")
+	case splitID(id.Key).RF != 0:
+		// As a bare key it would be taken for another timer's id.
+		return ID{}, invalid("", "id-suffix", "a key of your own must not end like what chronos appends to it (-<number>-<16 hex digits>); choose another")
 	case id.Key == "." || id.Key == "..":
 		return ID{}, invalid("", "id-dots", "an id of dots alone can't stand in a path; choose another")
 	}

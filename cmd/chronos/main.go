@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/redis/go-redis/v9"
 )
 
 func main() {
@@ -25,8 +27,14 @@ func main() {
 		fmt.Fprintln(os.Stderr, "second signal: ending at once; callbacks under way are taken over when their leases end")
 		os.Exit(1)
 	}()
+	redis.SetLogger(quiet{}) // every error it logs is returned to us too
 	if err := run(ctx, os.Environ(), os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "chronos:", err)
 		os.Exit(1)
 	}
 }
+
+// quiet keeps go-redis from writing to standard error past our log.
+type quiet struct{}
+
+func (quiet) Printf(context.Context, string, ...any) {}

@@ -1,0 +1,259 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"chronos/scheduler"
+)
+
+// bench is a batcher whose flushes wait until the test lets them go on.
+type bench struct {
+	*batcher
+	begun chan []int    // the items of a flush, by their partitions
+	goOn  chan struct{} // one for each flush
+
+	mu      sync.Mutex
+	flushed []int
+}
+
+func newBench() *bench {
+	b := &bench{begun: make(chan []int, 1000), goOn: make(chan struct{})}
+	b.batcher = newBatcher(func(items []*item) {
+		var all []int
+		for _, it := range items {
+			all = append(all, it.partition)
+		}
+		b.begun <- all
+		<-b.goOn
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.flushed = append(b.flushed, all...)
+	})
+	return b
+}
+
+// submitted puts items numbered so into the queue, and returns what submit will.
+func (b *bench) submitted(ctx context.Context, numbers ...int) <-chan error {
+	items := make([]*item, len(numbers))
+	for i, n := range numbers {
+		items[i] = &item{partition: n}
+	}
+	answer := make(chan error, 1)
+	go func() { answer <- b.submit(ctx, items) }()
+	synctest.Wait() // it stands in the queue, or is being flushed
+	return answer
+}
+
+// busy keeps both flushers busy with items -1 and -2.
+func (b *bench) busy(t *testing.T) []<-chan error {
+	t.Helper()
+	answers := []<-chan error{b.submitted(t.Context(), -1), b.submitted(t.Context(), -2)}
+	for _, want := range []int{-1, -2} {
+		if got := <-b.begun; !slices.Equal(got, []int{want}) {
+			t.Fatalf("a lone write is flushed as %v, want %d alone and at once", got, want)
+		}
+	}
+	return answers
+}
+
+// finish lets everything go on and ends the flushers.
+func (b *bench) finish() {
+	close(b.goOn)
+	b.close()
+}
+
+func wantAnswered(t *testing.T, answers ...<-chan error) {
+	t.Helper()
+	synctest.Wait()
+	for i, answer := range answers {
+		select {
+		case err := <-answer:
+			if err != nil {
+				t.Errorf("submission %d: %v", i, err)
+			}
+		default:
+			t.Errorf("submission %d has no answer", i)
+		}
+	}
+}
+
+func TestWhatGathersGoesTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		first := b.busy(t)
+		var later []<-chan error
+		for n := range 20 {
+			later = append(later, b.submitted(t.Context(), 2*n, 2*n+1))
+		}
+		b.goOn <- struct{}{}
+		synctest.Wait()
+		var want []int
+		for n := range 40 {
+			want = append(want, n)
+		}
+		if diff := cmp.Diff(want, <-b.begun); diff != "" {
+			t.Errorf("the next flush (-want +got):\n%s", diff)
+		}
+		for i, answer := range later {
+			if len(answer) != 0 {
+				t.Errorf("submission %d is answered before it is flushed", i)
+			}
+		}
+		b.finish()
+		wantAnswered(t, append(later, first...)...)
+	})
+}
+
+func TestFlushHasABound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		answers := b.busy(t)
+		hundred := make([]int, 100)
+		for range 12 {
+			answers = append(answers, b.submitted(t.Context(), hundred...))
+		}
+		for _, want := range []int{maxItems, maxItems, 200} {
+			b.goOn <- struct{}{}
+			if got := len(<-b.begun); got != want {
+				t.Errorf("a flush of %d items, want %d", got, want)
+			}
+		}
+		b.finish()
+		wantAnswered(t, answers...)
+	})
+}
+
+func TestWhoGivesUpInTheQueueIsNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		first := b.busy(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		given, kept := b.submitted(ctx, 1), b.submitted(t.Context(), 2)
+		alone := b.submitted(ctx, 3)
+		cancel()
+		synctest.Wait()
+		for _, answer := range []<-chan error{given, alone} {
+			if err := <-answer; !errors.Is(err, context.Canceled) {
+				t.Errorf("who gives up is answered %v", err)
+			}
+		}
+		b.finish()
+		wantAnswered(t, append(first, kept)...)
+		slices.Sort(b.flushed)
+		if diff := cmp.Diff([]int{-2, -1, 2}, b.flushed); diff != "" {
+			t.Errorf("flushed (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestWhoGivesUpDuringTheFlushIsAnsweredAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		ctx, cancel := context.WithCancel(t.Context())
+		answer := b.submitted(ctx, 1)
+		<-b.begun
+		cancel()
+		synctest.Wait()
+		if err := <-answer; !errors.Is(err, context.Canceled) {
+			t.Errorf("answered %v", err)
+		}
+		b.finish()
+		if diff := cmp.Diff([]int{1}, b.flushed); diff != "" {
+			t.Errorf("flushed (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestFullQueueIsAnsweredAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		answers := b.busy(t)
+		for range maxQueuedJobs {
+			answers = append(answers, make(chan error, 1))
+			// Not through a goroutine for each: 16,384 of them would take seconds.
+			b.jobs <- job{ctx: t.Context(), done: make(chan struct{})}
+		}
+		if err := <-b.submitted(t.Context(), 1); !errors.Is(err, scheduler.ErrOverloaded) {
+			t.Errorf("a full queue is answered %v, want ErrOverloaded", err)
+		}
+		b.finish()
+		wantAnswered(t, answers[:2]...)
+		slices.Sort(b.flushed)
+		if diff := cmp.Diff([]int{-2, -1}, b.flushed); diff != "" {
+			t.Errorf("flushed (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestCloseFlushesWhatIsQueued(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		answers := b.busy(t)
+		answers = append(answers, b.submitted(t.Context(), 1, 2), b.submitted(t.Context(), 3))
+		closed := make(chan struct{})
+		go func() {
+			b.close()
+			close(closed)
+		}()
+		synctest.Wait()
+		select {
+		case <-closed:
+			t.Error("closed while flushes are under way")
+		default:
+		}
+		close(b.goOn)
+		<-closed
+		wantAnswered(t, answers...)
+		slices.Sort(b.flushed)
+		if diff := cmp.Diff([]int{-2, -1, 1, 2, 3}, b.flushed); diff != "" {
+			t.Errorf("flushed (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// Many writers at once: each item is flushed once, and before its writer goes on.
+func TestNoneIsLost(t *testing.T) {
+	const writers, each = 50, 200
+	var mu sync.Mutex
+	count := make([]int, writers*each)
+	flushes := 0
+	b := newBatcher(func(items []*item) {
+		mu.Lock()
+		defer mu.Unlock()
+		flushes++
+		for _, it := range items {
+			count[it.partition]++
+		}
+	})
+	var all sync.WaitGroup
+	for w := range writers {
+		all.Go(func() {
+			for i := range each {
+				n := w*each + i
+				if err := b.submit(t.Context(), []*item{{partition: n}}); err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				if count[n] != 1 {
+					t.Errorf("item %d is answered and was flushed %d times", n, count[n])
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	b.close()
+	for n, times := range count {
+		if times != 1 {
+			t.Errorf("item %d was flushed %d times", n, times)
+		}
+	}
+	t.Logf("%d writes in %d flushes", writers*each, flushes)
+}

@@ -1,0 +1,159 @@
+package redisstore
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+)
+
+func TestParseShards(t *testing.T) {
+	for _, c := range []struct {
+		name, list string
+		want       []ShardConfig
+	}{
+		{"one URL without a name", "redis://host:6379/0", []ShardConfig{{"main", "redis://host:6379/0"}}},
+		{"one with a name", "a=redis://host", []ShardConfig{{"a", "redis://host"}}},
+		{"several", "a=redis://h1:6379/0,b=rediss://u:p@h2:6380/1", []ShardConfig{{"a", "redis://h1:6379/0"}, {"b", "rediss://u:p@h2:6380/1"}}},
+		{"spaces around", " a=redis://h1 , b=redis://h2 ", []ShardConfig{{"a", "redis://h1"}, {"b", "redis://h2"}}},
+		{"spaces after the comma", "a=redis://h1, b=redis://h2 ", []ShardConfig{{"a", "redis://h1"}, {"b", "redis://h2"}}},
+		{"line ends", "a=redis://h1,\n\tb=redis://h2\n", []ShardConfig{{"a", "redis://h1"}, {"b", "redis://h2"}}},
+		{"every kind", "a=redis://h,b=rediss://h,c=unix:///run/redis.sock,d=redis+sentinel://h:26379/0?master_name=m,e=rediss+sentinel://h?master_name=m," +
+			"f=redis+cluster://h:6379?addr=h2:6379,g=rediss+cluster://h", []ShardConfig{
+			{"a", "redis://h"}, {"b", "rediss://h"}, {"c", "unix:///run/redis.sock"}, {"d", "redis+sentinel://h:26379/0?master_name=m"},
+			{"e", "rediss+sentinel://h?master_name=m"}, {"f", "redis+cluster://h:6379?addr=h2:6379"}, {"g", "rediss+cluster://h"},
+		}},
+		{"one cluster without a name", "redis+cluster://h:6379?addr=h2:6379&addr=h3:6379",
+			[]ShardConfig{{"main", "redis+cluster://h:6379?addr=h2:6379&addr=h3:6379"}}},
+		{"one socket without a name", "unix:///run/redis.sock?db=3", []ShardConfig{{"main", "unix:///run/redis.sock?db=3"}}},
+		{"comma in a path", "a=unix:///run/a,b.sock,c=redis://h", []ShardConfig{{"a", "unix:///run/a,b.sock"}, {"c", "redis://h"}}},
+		{"comma in a password", "a=redis://:x,y@h1,b=redis://:z,@h2", []ShardConfig{{"a", "redis://:x,y@h1"}, {"b", "redis://:z,@h2"}}},
+		{"comma in an option", "a=redis://h?client_name=x,y,b=redis://h", []ShardConfig{{"a", "redis://h?client_name=x,y"}, {"b", "redis://h"}}},
+		{"equals sign in a password", "a=redis://:x=y@h1,b=redis://h", []ShardConfig{{"a", "redis://:x=y@h1"}, {"b", "redis://h"}}},
+		{"escaped password", "a=redis://u%40x:p%2F%3F%23%40@h", []ShardConfig{{"a", "redis://u%40x:p%2F%3F%23%40@h"}}},
+		{"IPv6", "a=redis://[::1]:6379/0", []ShardConfig{{"a", "redis://[::1]:6379/0"}}},
+		{"names of all characters", "0=redis://h,A.b_c-9=redis://h," + strings.Repeat("n", 64) + "=redis://h",
+			[]ShardConfig{{"0", "redis://h"}, {"A.b_c-9", "redis://h"}, {strings.Repeat("n", 64), "redis://h"}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := ParseShards(c.list)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestParseShardsRefuses(t *testing.T) {
+	for _, c := range []struct {
+		name, list string
+		want       []string // all of them stand in the error
+	}{
+		{"empty", "", []string{"want name=redis://host:6379/0"}},
+		{"a host alone", "host:6379", []string{"want name=redis://host:6379/0"}},
+		{"no scheme", "a=host:6379", []string{"want name=redis://host:6379/0"}},
+		{"another scheme", "http://host", []string{"want name=redis://host:6379/0"}},
+		{"another kind", "redis+gossip://host", []string{"want name=redis://host:6379/0", "redis+sentinel://"}},
+		{"scheme in upper case", "a=REDIS://host", []string{"want name=redis://host:6379/0"}},
+		{"something before the first", "x,a=redis://h", []string{"must begin with name="}},
+		{"the first without a scheme", "a=h1:6379,b=redis://h2", []string{"must begin with name="}},
+		{"a later one with another scheme", "a=redis://h1,b=http://h2", []string{"shard a", "one host"}},
+		{"a later one without a name", "a=redis://h1,redis://h2", []string{"shard a", "one host"}},
+		{"hosts as in other programs", "a=redis://h1:6379,h2:6379", []string{"shard a", "?addr="}},
+		{"comma at the end", "a=redis://h1,", []string{"shard a", "one host"}},
+		{"space before the equals sign", "a =redis://h1,b = redis://h2", []string{"shard a"}},
+		{"empty name", "=redis://h", []string{"shard 1", "1 to 64"}},
+		{"name with a space", "a b=redis://h", []string{"shard 1", "1 to 64"}},
+		{"name with another alphabet", "é=redis://h", []string{"shard 1", "1 to 64"}},
+		{"name begins with a hyphen", "-a=redis://h", []string{"shard 1", "1 to 64"}},
+		{"name too long", strings.Repeat("n", 65) + "=redis://h", []string{"shard 1", "1 to 64"}},
+		{"name twice", "a=redis://h1,b=redis://h2,a=redis://h3", []string{"shard 3", "a is taken"}},
+		{"bad port", "a=redis://h:port", []string{"shard a", "not a Redis URL"}},
+		{"bad database", "a=redis://h/zero", []string{"shard a", "database"}},
+		{"unknown option", "a=redis://h?pool=1", []string{"shard a", "unexpected option: pool"}},
+		{"sentinel without the group's name", "a=redis+sentinel://h:26379", []string{"shard a", "master_name"}},
+		{"fragment", "a=redis://h#x", []string{"shard a", "percent-encode"}},
+		{"socket with a host", "a=unix://run/redis.sock", []string{"shard a", "not a Redis URL"}},
+		{"all at once", "x,a=redis://h:port,b b=redis://h,c=redis://h,c=redis://h,d=redis+sentinel://h,e=redis://h/zero",
+			[]string{"must begin with", "shard a", "shard 2", "shard 4", "shard d", "shard e"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := ParseShards(c.list)
+			if err == nil {
+				t.Fatalf("parses to %v", got)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("error %q does not say %q", err, want)
+				}
+			}
+		})
+	}
+}
+
+// Whatever is wrong with a URL, and wherever its password ends up because of
+// that, the password is not in the error.
+func TestErrorsKeepPasswords(t *testing.T) {
+	const secret = "hunter2"
+	for _, url := range []string{
+		"redis://:hunter2@h:port", "redis://hunter2@h:port", "redis://:hunter2@h/zero", "redis://:hunter2@h?pool=1", "redis://:hunter2@h/0/1",
+		"redis://:hunter2@h1,h2", "redis://:hunter2@h#x", "redis://:%zzhunter2@h", "redis://:hunter2\x7f@h", "redis://:hun ter2 hunter2@h:port",
+		"redis://:12/hunter2@h", "redis://:12/hunter2/x@h", "redis://:12?hunter2@h", "redis://:12?hunter2=x@h", "redis://:12?x=hunter2@h",
+		"redis://:12?a=1&hunter2@h", "redis://:12#hunter2@h", "redis://:x/hunter2@h", "redis://:x?hunter2@h", "redis://:x#hunter2@h", "redis://:1@2/hunter2@h",
+		"redis+sentinel://:hunter2@h", "redis+sentinel://:12/hunter2@h?master_name=m", "redis+cluster://:12/hunter2@h", "redis+cluster://:hunter2@h?pool=1",
+		"unix://:hunter2@run/x", "unix://:12/hunter2@/run/x", "unix://:hunter2@/run/x?db=q", "http://:hunter2@h", "redis+gossip://:hunter2@h",
+	} {
+		for _, list := range []string{url, "a=" + url, "ok=redis://h,a=" + url + ",a=redis://:hunter2@h"} {
+			got, err := ParseShards(list)
+			if err == nil {
+				t.Errorf("%s parses to %v", list, got)
+			} else if strings.Contains(err.Error(), secret) {
+				t.Errorf("error of %s: %v", list, err)
+			}
+		}
+	}
+}
+
+// The bounds of a conversation are ours, not the URL's: leases depend on them.
+func TestConnectionsAreBounded(t *testing.T) {
+	const others = "max_retries=5&read_timeout=9s&write_timeout=9s&dial_timeout=9s&pool_timeout=9s&protocol=3&pool_size=99"
+	type facts struct {
+		Retries, Pool, DialerRetries, Protocol int
+		Read, Write, Dial, WaitForConnection   time.Duration
+		ContextTimeout                         bool
+	}
+	want := facts{
+		Pool: 3, DialerRetries: 1, Protocol: 2, Read: 500 * time.Millisecond, Write: 500 * time.Millisecond, Dial: 300 * time.Millisecond,
+		WaitForConnection: 250 * time.Millisecond, ContextTimeout: true,
+	}
+	for _, url := range []string{
+		"redis://h?" + others, "unix:///run/x?" + others, "redis+sentinel://h?master_name=m&" + others, "redis+cluster://h?max_redirects=4&" + others,
+	} {
+		connect, err := newConnector(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := connect(3)
+		var got facts
+		switch client := client.(type) {
+		case *redis.Client:
+			o := client.Options()
+			got = facts{o.MaxRetries, o.PoolSize, o.DialerRetries, o.Protocol, o.ReadTimeout, o.WriteTimeout, o.DialTimeout, o.PoolTimeout, o.ContextTimeoutEnabled}
+		case *redis.ClusterClient:
+			o := client.Options()
+			// What the cluster's client calls redirections are also its repetitions.
+			got = facts{o.MaxRedirects, o.PoolSize, o.DialerRetries, o.Protocol, o.ReadTimeout, o.WriteTimeout, o.DialTimeout, o.PoolTimeout, o.ContextTimeoutEnabled}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", url, diff)
+		}
+		if err := client.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,284 @@
+package redisstore
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"chronos/scheduler"
+)
+
+var exported = cmp.AllowUnexported(record{})
+
+// full has a value in every field.
+func full() record {
+	return record{
+		state: scheduler.State{Version: 0x019b76679000beef, Seq: 7, Attempt: 2}, rank: 1, rf: 3, site: "north hall", away: "c,d",
+		startMs: 1767225600000, intervalMs: 1500, firingUntilMs: 1767225612345, failedBy: "node-1",
+		tags: []scheduler.Tag{{Type: "call", Count: 1}, {Type: "a=b, c", Count: 40}},
+		body: `{"uri":"http://localhost:8080/pop","opaque":"a b","repeat_for_ms":60000}`,
+	}
+}
+
+// The text of a record is what all nodes, scripts and people at redis-cli read;
+// it doesn't change from one release to the next.
+func TestRecordText(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		rec  record
+		text string
+	}{
+		{"every field", full(), `019b76679000beef 7 2 1 3 north%20hall c%2Cd 1767225600000 1500 1767225612345 node-1 call=1,a%3Db%2C%20c=40 ` +
+			`{"uri":"http://localhost:8080/pop","opaque":"a b","repeat_for_ms":60000}`},
+		{"fresh", record{state: scheduler.State{Version: 1, Seq: 1}, rf: 2, startMs: 1, intervalMs: 2, body: `{"uri":"http://h"}`},
+			`0000000000000001 1 0 0 2 - - 1 2 - - - {"uri":"http://h"}`},
+		{"tombstone", record{state: scheduler.State{Version: 1, Ended: true}, rf: 1}, `0000000000000001 0 0 0 1 - - 0 0 - - -`},
+		{"tombstone with a hash", record{state: scheduler.State{Version: 1, Seq: 3, Ended: true}, rf: 1, body: "9f86d081"},
+			`0000000000000001 3 0 0 1 - - 0 0 - - - 9f86d081`},
+		{"start before 1970", record{state: scheduler.State{Version: 1, Seq: 1}, rf: 1, startMs: -62135596800000, body: "{}"},
+			`0000000000000001 1 0 0 1 - - -62135596800000 0 - - - {}`},
+		{"largest numbers", record{
+			state: scheduler.State{Version: math.MaxUint64, Seq: math.MaxInt64, Attempt: math.MaxInt64}, rank: math.MaxInt64, rf: math.MaxInt64,
+			startMs: math.MinInt64, intervalMs: math.MaxInt64, firingUntilMs: math.MaxInt64, tags: []scheduler.Tag{{Type: "t", Count: math.MaxInt64}}, body: "{}",
+		}, `ffffffffffffffff 9223372036854775807 9223372036854775807 9223372036854775807 9223372036854775807 - - ` +
+			`-9223372036854775808 9223372036854775807 9223372036854775807 - t=9223372036854775807 {}`},
+		{"texts that look empty", record{state: scheduler.State{Version: 1, Seq: 1}, rf: 1, site: "-", away: "-", failedBy: "-",
+			tags: []scheduler.Tag{{Type: "-", Count: 1}}, body: "{}"}, `0000000000000001 1 0 0 1 %2D %2D 0 0 - %2D %2D=1 {}`},
+		{"texts that would break the header", record{state: scheduler.State{Version: 1, Seq: 1}, rf: 1, site: "a b\n%+", away: "é\x00\xff",
+			failedBy: " ", tags: []scheduler.Tag{{Type: "{\"", Count: 1}, {Type: ",=", Count: 2}}, body: "{}"},
+			`0000000000000001 1 0 0 1 a%20b%0A%25%2B %C3%A9%00%FF 0 0 - %20 %7B%22=1,%2C%3D=2 {}`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := c.rec.String(); got != c.text {
+				t.Errorf("written\n%s, want\n%s", got, c.text)
+			}
+			got, err := parseRecord(c.text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.rec, got, exported); diff != "" {
+				t.Errorf("parsed (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestRecordRoundTrip(t *testing.T) {
+	text := rapid.OneOf(rapid.String(), rapid.StringMatching(`[ %+,=\-{}]{0,5}`))
+	number := rapid.OneOf(rapid.Int64(), rapid.Just(int64(0)))
+	rapid.Check(t, func(t *rapid.T) {
+		want := record{
+			state: scheduler.State{
+				Version: scheduler.Version(rapid.Uint64().Draw(t, "version")), Seq: rapid.Int().Draw(t, "seq"), Attempt: rapid.Int().Draw(t, "attempt"),
+			},
+			rank: rapid.Int().Draw(t, "rank"), rf: rapid.Int().Draw(t, "rf"), site: text.Draw(t, "site"), away: text.Draw(t, "away"),
+			startMs: number.Draw(t, "start"), intervalMs: number.Draw(t, "interval"), firingUntilMs: number.Draw(t, "firing"),
+			failedBy: text.Draw(t, "failed by"),
+			body:     rapid.SampledFrom([]string{"", "hash", `{"uri":"x y"}`, "{"}).Draw(t, "body"),
+		}
+		for range rapid.IntRange(0, 3).Draw(t, "tags") {
+			want.tags = append(want.tags, scheduler.Tag{Type: text.Filter(func(s string) bool { return s != "" }).Draw(t, "type"), Count: rapid.IntRange(1, math.MaxInt).Draw(t, "count")})
+		}
+		want.state.Ended = !strings.HasPrefix(want.body, "{")
+		got, err := parseRecord(want.String())
+		if err != nil {
+			t.Fatalf("%s: %v", want, err)
+		}
+		if diff := cmp.Diff(want, got, exported); diff != "" {
+			t.Fatalf("%s (-want +got):\n%s", want, diff)
+		}
+	})
+}
+
+func TestMalformedRecords(t *testing.T) {
+	const tail = " - - 1 2 - - - {}"
+	for name, text := range map[string]string{
+		"empty":                 "",
+		"one word":              "x",
+		"a field short":         "0000000000000001 1 0 0 2 - - 1 2 - -",
+		"version short":         "1 1 0 0 2" + tail,
+		"version in upper case": "000000000000000A 1 0 0 2" + tail,
+		"version empty":         " 1 0 0 2" + tail,
+		"sequence no number":    "0000000000000001 x 0 0 2" + tail,
+		"sequence too large":    "0000000000000001 9223372036854775808 0 0 2" + tail,
+		"attempt fractional":    "0000000000000001 1 0.5 0 2" + tail,
+		"attempt in e notation": "0000000000000001 1 1e3 0 2" + tail,
+		"rank hexadecimal":      "0000000000000001 1 0 0x1 2" + tail,
+		"two spaces":            "0000000000000001 1 0 0  2" + tail,
+		"site badly encoded":    "0000000000000001 1 0 0 2 %zz - 1 2 - - - {}",
+		"away cut off":          "0000000000000001 1 0 0 2 - %2 1 2 - - - {}",
+		"start empty":           "0000000000000001 1 0 0 2 - -  2 - - - {}",
+		"interval infinite":     "0000000000000001 1 0 0 2 - - 1 inf - - - {}",
+		"firing no number":      "0000000000000001 1 0 0 2 - - 1 2 nan - - {}",
+		"tag without count":     "0000000000000001 1 0 0 2 - - 1 2 - - a {}",
+		"tag without type":      "0000000000000001 1 0 0 2 - - 1 2 - - =1 {}",
+		"tag with count 0":      "0000000000000001 1 0 0 2 - - 1 2 - - a=0 {}",
+		"tag negative":          "0000000000000001 1 0 0 2 - - 1 2 - - a=-1 {}",
+		"tag list ends early":   "0000000000000001 1 0 0 2 - - 1 2 - - a=1, {}",
+		"tag type badly coded":  "0000000000000001 1 0 0 2 - - 1 2 - - %=1 {}",
+		"tab instead of space":  strings.ReplaceAll(full().String(), " ", "\t"),
+		"binary":                "\x00\xff\xfe",
+	} {
+		if got, err := parseRecord(text); !errors.Is(err, errRecord) {
+			t.Errorf("%s: parses to %+v with error %v", name, got, err)
+		}
+	}
+}
+
+// An error names the field and doesn't repeat what may be a client's secret.
+func TestRecordErrorsKeepSecrets(t *testing.T) {
+	text := strings.Replace(full().String(), "node-1", "%s3cret", 1)
+	_, err := parseRecord(text)
+	if err == nil || !strings.Contains(err.Error(), "field 11") || strings.Contains(err.Error(), "s3cret") {
+		t.Errorf("error %v, want one that names field 11 alone", err)
+	}
+	broken := full()
+	broken.body = `{"uri":"s3cret`
+	if _, err := broken.timer(); !errors.Is(err, errRecord) || strings.Contains(err.Error(), "s3cret") {
+		t.Errorf("error of a cut specification: %v", err)
+	}
+}
+
+func TestSpecification(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		timer scheduler.Timer
+		json  string
+	}{
+		{"defaults are left out", scheduler.Timer{Interval: time.Second, Callback: scheduler.Callback{URI: "http://h"}}, `{"uri":"http://h"}`},
+		{"recurring", scheduler.Timer{Interval: time.Second, RepeatFor: time.Minute, Callback: scheduler.Callback{URI: "http://h", Opaque: "o"}},
+			`{"uri":"http://h","opaque":"o","repeat_for_ms":60000}`},
+		{"at", scheduler.Timer{At: time.UnixMilli(1767225600001).UTC(), Callback: scheduler.Callback{URI: "http://h"}}, `{"uri":"http://h","at_ms":1767225600001}`},
+		{"at 1970", scheduler.Timer{At: time.UnixMilli(0).UTC(), Callback: scheduler.Callback{URI: "http://h"}}, `{"uri":"http://h","at_ms":0}`},
+		{"before 1970", scheduler.Timer{At: time.UnixMilli(-1).UTC(), Callback: scheduler.Callback{URI: "http://h"}}, `{"uri":"http://h","at_ms":-1}`},
+		{"readable", scheduler.Timer{Callback: scheduler.Callback{URI: "http://h/?a=1&b=<2>", Opaque: "line\nend \"é\" \x00"}},
+			`{"uri":"http://h/?a=1&b=<2>","opaque":"line\nend \"é\" \u0000"}`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			body, err := encodeSpecification(&c.timer)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if body != c.json {
+				t.Errorf("written %s, want %s", body, c.json)
+			}
+			got, err := record{intervalMs: c.timer.Interval.Milliseconds(), rf: 2, body: body}.timer()
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.timer.ReplicationFactor = 2
+			if diff := cmp.Diff(c.timer, got, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("read back (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestScheduled(t *testing.T) {
+	got, err := full().scheduled("key", 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := scheduler.Record{
+		ID: scheduler.ID{Key: "key", RF: 3, Hint: 5}, State: scheduler.State{Version: 0x019b76679000beef, Seq: 7, Attempt: 2}, Rank: 1,
+		Site: "north hall", Start: time.UnixMilli(1767225600000).UTC(), FailedBy: "node-1",
+		Timer: scheduler.Timer{
+			Interval: 1500 * time.Millisecond, RepeatFor: time.Minute, ReplicationFactor: 3,
+			Callback: scheduler.Callback{URI: "http://localhost:8080/pop", Opaque: "a b"},
+			Tags:     []scheduler.Tag{{Type: "call", Count: 1}, {Type: "a=b, c", Count: 40}},
+		},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if due := full().dueMs(); due != 1767225600000+7*1500 {
+		t.Errorf("due at %d", due)
+	}
+	tombstone := full()
+	tombstone.state.Ended, tombstone.body = true, "hash"
+	if got, err = tombstone.scheduled("key", 5); err != nil || !got.State.Ended || got.Timer.Callback.URI != "" {
+		t.Errorf("a tombstone is scheduled as %+v, %v", got, err)
+	}
+}
+
+func TestConversions(t *testing.T) {
+	const longest = time.Duration(math.MaxInt64 / 1_000_000 * 1_000_000)
+	for _, c := range []struct {
+		ms   int64
+		want time.Duration
+	}{
+		{0, 0}, {1, time.Millisecond}, {-1, -time.Millisecond}, {3_155_760_000_000, 3_155_760_000 * time.Second},
+		{math.MaxInt64, longest}, {math.MinInt64, -longest}, {math.MaxInt64 / 1_000_000, longest}, {math.MaxInt64/1_000_000 + 1, longest},
+	} {
+		if got := milliseconds(c.ms); got != c.want {
+			t.Errorf("%d ms is %d ns, want %d", c.ms, got, c.want)
+		}
+	}
+	for _, c := range []struct {
+		d    time.Duration
+		want int64
+	}{
+		{0, 0}, {1, 1}, {time.Millisecond, 1}, {time.Millisecond + 1, 2}, {time.Second - 1, 1000},
+		{scheduler.MaxInterval, int64(scheduler.MaxInterval / time.Millisecond)},
+	} {
+		if got := wholeMs(c.d); got != c.want {
+			t.Errorf("%v is %d whole ms, want %d", c.d, got, c.want)
+		}
+	}
+}
+
+func TestUntil(t *testing.T) {
+	const nowUs, longest = 1_790_000_000_000_300, time.Duration(math.MaxInt64 / 1000 * 1000)
+	for _, c := range []struct {
+		ms   int64
+		want time.Duration
+	}{
+		{1_790_000_000_000, -300 * time.Microsecond}, {1_790_000_000_001, 700 * time.Microsecond},
+		{1_790_000_000_000 + 3_155_760_000_000, 3_155_760_000*time.Second - 300*time.Microsecond},
+		{-62_135_596_800_000, -longest}, {253_402_300_799_999, longest}, {math.MinInt64, -longest}, {math.MaxInt64, longest},
+	} {
+		if got := until(c.ms, nowUs); got != c.want {
+			t.Errorf("until %d ms it is %v, want %v", c.ms, got, c.want)
+		}
+	}
+}
+
+func FuzzRecord(f *testing.F) {
+	tombstone := full()
+	tombstone.body = ""
+	for _, text := range []string{
+		full().String(), tombstone.String(), "", "-", strings.Repeat("- ", 12), strings.Repeat(" ", 12), strings.Repeat("1 ", 13),
+		"0000000000000001 1 0 0 2 - - - - - - - {", "0000000000000001 +1 -0 0 2 + %20 -1 2 -5 - a=1,-=2 x y",
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		rec, err := parseRecord(text)
+		if err != nil {
+			if !errors.Is(err, errRecord) {
+				t.Fatalf("error of %q is %v", text, err)
+			}
+			return
+		}
+		again, err := parseRecord(rec.String())
+		if err != nil {
+			t.Fatalf("%q parses, but not what it is written as, %q: %v", text, rec, err)
+		}
+		if diff := cmp.Diff(rec, again, exported); diff != "" {
+			t.Fatalf("%q is written %q, which parses to something else:\n%s", text, rec, diff)
+		}
+		if again.String() != rec.String() {
+			t.Fatalf("%q is written %q and then %q", text, rec, again)
+		}
+		if _, err := rec.scheduled("key", 0); err != nil && !errors.Is(err, errRecord) {
+			t.Fatalf("error of the specification of %q is %v", text, err)
+		}
+		_ = rec.dueMs()
+	})
+}

@@ -1,0 +1,234 @@
+package redisstore
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"chronos/scheduler"
+)
+
+// needProgram finds a program. A test without it is skipped, but fails in CI.
+func needProgram(t *testing.T, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err == nil {
+		return path
+	}
+	if os.Getenv("CI") != "" {
+		t.Fatalf("%s is not installed", name)
+	}
+	t.Skipf("%s is not installed", name)
+	return ""
+}
+
+// testRedis is a shard for tests, real or in this process.
+type testRedis struct {
+	network, address, url string
+
+	client *redis.Client
+	server *os.Process          // nil for one in this process
+	mini   *miniredis.Miniredis // nil for a real one
+	ahead  *atomic.Int64        // of the wall clock, ns; nil for a clock that doesn't go by itself
+}
+
+func newTestRedis(network, address, url string, mini *miniredis.Miniredis) *testRedis {
+	return &testRedis{
+		network: network, address: address, url: url, mini: mini,
+		client: redis.NewClient(&redis.Options{Network: network, Addr: address, MaxRetries: -1, ReadTimeout: time.Minute}),
+	}
+}
+
+// startRedis starts a redis-server that keeps nothing and ends with the test. It
+// listens on a socket in the test's folder, which a long test name makes too
+// long a path for.
+func startRedis(t *testing.T, env ...string) *testRedis {
+	t.Helper()
+	program := needProgram(t, "redis-server")
+	dir := t.TempDir()
+	socket := filepath.Join(dir, "s")
+	var output bytes.Buffer
+	server := exec.Command(program, "--port", "0", "--unixsocket", socket, "--save", "", "--appendonly", "no", "--dir", dir)
+	server.Stdout, server.Stderr, server.Env = &output, &output, append(os.Environ(), env...)
+	if err := server.Start(); err != nil {
+		t.Fatalf("start redis-server: %v", err)
+	}
+	exited := make(chan struct{})
+	go func() {
+		_ = server.Wait()
+		close(exited)
+	}()
+	r := newTestRedis("unix", socket, "unix://"+socket, nil)
+	r.server = server.Process
+	t.Cleanup(func() {
+		_ = r.client.Close()
+		_ = server.Process.Kill()
+		<-exited
+	})
+	await(t, 10*time.Second, "redis-server to answer", func() bool {
+		select {
+		case <-exited:
+			t.Fatalf("redis-server ended:\n%s", output.String())
+		default:
+		}
+		return r.client.Ping(t.Context()).Err() == nil
+	})
+	return r
+}
+
+// startMini starts a Redis in this process whose clock stands at an instant
+// until the test moves it.
+func startMini(t *testing.T, at time.Time) *testRedis {
+	t.Helper()
+	mini := miniredis.RunT(t)
+	mini.SetTime(at)
+	r := newTestRedis("tcp", mini.Addr(), "redis://"+mini.Addr(), mini)
+	t.Cleanup(func() { _ = r.client.Close() })
+	return r
+}
+
+// startSwift starts a Redis in this process whose clock goes, and that the test
+// can move on. Stores learn a shard's clock from its answers, and don't learn
+// one that stands.
+func startSwift(t *testing.T) *testRedis {
+	t.Helper()
+	r := startMini(t, time.Now())
+	r.ahead = &atomic.Int64{}
+	return r
+}
+
+// now is the shard's clock.
+func (r *testRedis) now(t testing.TB) time.Time {
+	t.Helper()
+	if r.ahead != nil {
+		return time.Now().Round(0).Add(time.Duration(r.ahead.Load()))
+	}
+	now, err := r.client.Time(context.Background()).Result()
+	if err != nil {
+		t.Fatalf("read the shard's clock: %v", err)
+	}
+	return now
+}
+
+// pass lets d pass on the shard's clock.
+func (r *testRedis) pass(t testing.TB, d time.Duration) {
+	t.Helper()
+	switch end := r.now(t).Add(d); {
+	case r.ahead != nil:
+		r.ahead.Add(int64(d))
+	case r.mini != nil:
+		r.mini.SetTime(end)
+	default:
+		await(t, d+10*time.Second, "the shard's clock", func() bool { return !r.now(t).Before(end) })
+	}
+}
+
+// A testRedis whose clock goes is a hook that sets it before each command.
+
+func (r *testRedis) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (r *testRedis) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, command redis.Cmder) error {
+		r.mini.SetTime(time.Now().Add(time.Duration(r.ahead.Load())))
+		return next(ctx, command)
+	}
+}
+
+func (r *testRedis) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, commands []redis.Cmder) error {
+		r.mini.SetTime(time.Now().Add(time.Duration(r.ahead.Load())))
+		return next(ctx, commands)
+	}
+}
+
+// await polls until cond holds.
+func await(t testing.TB, limit time.Duration, what string, cond func() bool) {
+	t.Helper()
+	deadline, tick := time.NewTimer(limit), time.NewTicker(500*time.Microsecond)
+	defer deadline.Stop()
+	defer tick.Stop()
+	for !cond() {
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			t.Fatalf("waited %v in vain for %s", limit, what)
+		}
+	}
+}
+
+// openStore opens a node's store on shards that are closed with the test.
+func openStore(t *testing.T, node, lane string, shards ...*testRedis) *Store {
+	t.Helper()
+	options := Options{Node: node, Lane: lane, Log: slog.New(slog.DiscardHandler)}
+	for i, r := range shards {
+		options.Shards = append(options.Shards, ShardConfig{Name: string(rune('a' + i)), URL: r.url})
+	}
+	s, err := Open(t.Context(), options)
+	if err != nil {
+		t.Fatalf("open store: %v", err)
+	}
+	for i, r := range shards {
+		s.topology.shards[i].bePatient(r)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("close store: %v", err)
+		}
+	})
+	return s
+}
+
+// bePatient gives the shard connections that a busy machine doesn't time out.
+func (s *shard) bePatient(r *testRedis) {
+	const patience = time.Minute
+	for _, client := range []*redis.UniversalClient{&s.front, &s.poll, &s.fire} {
+		_ = (*client).Close()
+		*client = redis.NewClient(&redis.Options{
+			Network: r.network, Addr: r.address, Protocol: 2, MaxRetries: -1, ContextTimeoutEnabled: true,
+			ReadTimeout: patience, WriteTimeout: patience, PoolTimeout: patience,
+			DisableIdentity: true, MaintNotificationsConfig: noMaintenanceNotifications(),
+		})
+		if r.ahead != nil {
+			(*client).AddHook(r)
+		}
+	}
+}
+
+func (s *shard) hook(h redis.Hook) {
+	for _, client := range []redis.UniversalClient{s.front, s.poll, s.fire} {
+		client.AddHook(h)
+	}
+}
+
+// learn has a store look at the clocks of its shards, which it knows from their
+// last answers: a clock that a test moved would seem to have been stepped.
+func (s *Store) learn(t testing.TB) {
+	t.Helper()
+	for _, name := range s.Shards() {
+		if _, err := s.Ask(context.Background(), name, []scheduler.KeyState{{Key: "clock"}}); err != nil {
+			t.Fatalf("look at the clock of %s: %v", name, err)
+		}
+	}
+}
+
+// keysOf makes n keys that live in one partition of one shard.
+func (s *Store) keysOf(shard string, partition, n int) []string {
+	var keys []string
+	for i := 0; len(keys) < n; i++ {
+		key := fmt.Sprintf("key-%04d", i)
+		if home, _ := s.topology.home(key); home.name == shard && partitionOf(key) == partition {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
