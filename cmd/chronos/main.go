@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -17,21 +18,30 @@ func main() {
 	if len(os.Args) > 1 {
 		os.Exit(command(os.Args[1:], os.Stdout, os.Stderr))
 	}
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
-	ctx, stop := context.WithCancel(context.Background())
-	go func() { // ends with the process
-		<-signals
-		stop()
-		<-signals
-		fmt.Fprintln(os.Stderr, "second signal: ending at once; callbacks under way are taken over when their leases end")
-		os.Exit(1)
-	}()
 	redis.SetLogger(quiet{}) // every error it logs is returned to us too
+	ctx, stop := context.WithCancel(context.Background())
+	go endBySignal(stop) // ends with the process
 	if err := run(ctx, os.Environ(), os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "chronos:", err)
 		os.Exit(1)
 	}
+}
+
+// sameRequest is how far apart two signals may be to count as one: timeout(1) and
+// some supervisors signal a process and its group, so that it gets each twice.
+const sameRequest = 250 * time.Millisecond
+
+// endBySignal stops at the first signal and exits at the second.
+func endBySignal(stop func()) {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	<-signals
+	stop()
+	for first := time.Now(); time.Since(first) < sameRequest; {
+		<-signals
+	}
+	fmt.Fprintln(os.Stderr, "second signal: ending at once; callbacks under way are taken over when their leases end")
+	os.Exit(1)
 }
 
 // quiet keeps go-redis from writing to standard error past our log.

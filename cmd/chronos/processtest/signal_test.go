@@ -33,6 +33,13 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	if res.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("a draining node says %d to /readyz, want 503", res.StatusCode)
 	}
+	// A signal that comes with the first is no second one.
+	node.signal(syscall.SIGTERM)
+	select {
+	case <-node.done:
+		t.Fatal("two signals at once ended the node with a callback under way")
+	case <-time.After(500 * time.Millisecond):
+	}
 	second := time.Now()
 	err = node.stop(t, 5*time.Second)
 	if took := time.Since(second); took > time.Second {
