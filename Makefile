@@ -1,0 +1,81 @@
+# `make` alone lists the targets. Nothing here needs root but the installing of redis-server by `make test`.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+
+MODULES      := . loadtest
+GOLANGCI     := go tool -modfile=$(CURDIR)/.ci/tools.mod golangci-lint
+GOVULNCHECK  := go tool -modfile=$(CURDIR)/.ci/tools.mod govulncheck
+TEST_TIMEOUT ?= 8m
+TEST_FLAGS   ?= $(if $(CI),-count=1)
+FUZZTIME     ?= 20s
+
+# $(call in-modules,COMMAND) runs a command in the folder of each module.
+in-modules = for module in $(MODULES); do (cd $$module && $(1)) || exit 1; done
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build the node into .bin/chronos
+	@CGO_ENABLED=0 go build -trimpath -o .bin/chronos ./cmd/chronos
+
+.PHONY: run
+run: build ## build and start a node; Ctrl-C stops it
+	@if [[ -z "$${CHRONOS_REDIS:-}" ]] && ! command -v redis-server >/dev/null; then \
+		echo "redis-server is not on PATH: timers are kept in memory only; to keep them, install it (Debian: apt-get install redis-server) or set CHRONOS_REDIS"; \
+		export CHRONOS_REDIS=memory; \
+	fi; \
+	exec .bin/chronos
+
+.PHONY: test
+test: test-needs ## install what the tests need, run all tests with the race detector
+	go test -C loadtest -race -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) ./...
+	go test -race -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) ./...
+
+.PHONY: check
+check: fmt-check tidy-check vet lint test ## all that a commit must pass, as .ci/run does
+
+.PHONY: fmt-check
+fmt-check: ## fail if a file is not as gofmt writes it
+	@unformatted=$$(gofmt -s -l .); if [[ -n "$$unformatted" ]]; then \
+		printf 'not as gofmt writes it (run make fmt):\n%s\n' "$$unformatted" >&2; exit 1; fi
+
+.PHONY: tidy-check
+tidy-check: ## fail if a go.mod or go.sum is not as go mod tidy writes it
+	@$(call in-modules,go mod tidy -diff)
+
+.PHONY: vet
+vet: ## go vet
+	@$(call in-modules,go vet ./...)
+
+.PHONY: lint
+lint: ## golangci-lint as .golangci.yaml says, the layers included
+	@$(call in-modules,$(GOLANGCI) run)
+
+.PHONY: fmt
+fmt: ## format the source
+	@gofmt -s -w .
+
+.PHONY: fuzz
+fuzz: ## run every fuzz target for FUZZTIME (20s)
+	@.ci/fuzz $(FUZZTIME)
+
+.PHONY: vuln
+vuln: ## look for known vulnerabilities in what is called (needs the network)
+	@$(call in-modules,$(GOVULNCHECK) ./...)
+
+.PHONY: load
+load: ## run the load test against nodes of its own and check every callback
+	@go run -C loadtest ./load
+
+.PHONY: clean
+clean: ## remove what was built (chronos-data, which holds timers, stays)
+	@rm -rf .bin
+
+.PHONY: test-needs
+test-needs:
+	@.ci/test-needs
