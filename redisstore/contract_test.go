@@ -1,0 +1,222 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"chronos/scheduler"
+	"chronos/scheduler/storetest"
+)
+
+func TestContractMini(t *testing.T) {
+	for _, shards := range []int{1, 3} {
+		t.Run(fmt.Sprint(shards, " shards"), func(t *testing.T) {
+			storetest.Run(t, func(t *testing.T) storetest.Fixture {
+				var all []*testRedis
+				for range shards {
+					all = append(all, startSwift(t))
+				}
+				return fixture(t, "http", all...)
+			})
+		})
+	}
+}
+
+func TestContractReal(t *testing.T) {
+	shard := startRedis(t)
+	var lanes atomic.Int64 // each test has a lane to itself
+	storetest.Run(t, func(t *testing.T) storetest.Fixture {
+		return fixture(t, fmt.Sprint("lane", lanes.Add(1)), shard)
+	})
+}
+
+func fixture(t *testing.T, lane string, shards ...*testRedis) storetest.Fixture {
+	t.Helper()
+	var open []*Store
+	return storetest.Fixture{
+		Open: func(node string) scheduler.Store {
+			open = append(open, openStore(t, node, lane, shards...))
+			return open[len(open)-1]
+		},
+		Now: func() time.Time { return shards[0].now(t) },
+		Pass: func(d time.Duration) {
+			for _, r := range shards {
+				r.pass(t, d)
+			}
+			for _, s := range open {
+				s.learn(t)
+			}
+		},
+		Neighbors: func(n int) []string { return open[0].keysOf("a", 3, n) },
+	}
+}
+
+// What a claim reads past must not make it take more than its share.
+func TestClaimReadsPastWithinItsShare(t *testing.T) {
+	shard := startMini(t, time.Now())
+	s, other := openStore(t, "node", "http", shard), openStore(t, "other", "http", shard)
+	ctx, keys := t.Context(), s.keysOf("a", 3, 9)
+	for _, key := range keys[:3] {
+		s.Merge(ctx, []scheduler.Write{oneWrite(key, 1)})
+		shard.pass(t, time.Millisecond)
+		taken := s.Take(ctx, "a", time.Minute, []string{key})
+		settled := s.Settle(ctx, "a", time.Minute, []scheduler.Settlement{{Lease: taken[0].Lease, Outcome: scheduler.OutcomeAgain, Pops: 1}})
+		if !settled[0].Accepted {
+			t.Fatalf("%s: %+v, %+v", key, taken, settled)
+		}
+	}
+	for _, key := range keys[3:] {
+		s.Merge(ctx, []scheduler.Write{oneWrite(key, 1)})
+	}
+	shard.pass(t, time.Millisecond)
+	req := scheduler.ClaimRequest{Limit: 2 * Partitions, Grace: time.Minute, LeaveOwnRetries: true}
+	for node, want := range map[*Store]int{s: 2, other: 2} {
+		if got, err := node.Claim(ctx, "a", req); err != nil || len(got.Claims) != want || !got.More {
+			t.Errorf("%s claimed %d, more %v, %v, want its share, %d, and more", node.node, len(got.Claims), got.More, err, want)
+		}
+	}
+}
+
+// A Redis that was stopped executes what was sent to it meanwhile when it wakes.
+// What creates, takes or fires must then do nothing.
+func TestP10StoppedRedisExecutesNothingLate(t *testing.T) {
+	shard := startRedis(t)
+	s, other := openStore(t, "node", "http", shard), openStore(t, "other", "http", shard)
+	ctx := t.Context()
+	put := func(key string) {
+		if w := s.Merge(ctx, []scheduler.Write{oneWrite(key, 1)})[0]; w.Status != scheduler.WriteStored {
+			t.Fatalf("merge %s: %+v", key, w)
+		}
+	}
+	put("fired")
+	shard.pass(t, time.Millisecond)
+	claimed, err := s.Claim(ctx, "a", scheduler.ClaimRequest{Limit: 99, Grace: time.Minute})
+	if err != nil || len(claimed.Claims) != 1 {
+		t.Fatalf("claim: %+v, %v", claimed, err)
+	}
+	put("claimed")
+	put("taken")
+	shard.pass(t, time.Millisecond)
+
+	signal(t, shard, syscall.SIGSTOP)
+	var calls sync.WaitGroup
+	stopped := time.Now()
+	calls.Go(func() {
+		result, err := s.Claim(ctx, "a", scheduler.ClaimRequest{Limit: 99, Grace: time.Minute})
+		if !errors.Is(err, scheduler.ErrUnavailable) || len(result.Claims) != 0 {
+			t.Errorf("claim: %+v, %v, want store unavailable", result, err)
+		}
+	})
+	calls.Go(func() {
+		if taken := s.Take(ctx, "a", time.Minute, []string{"taken"})[0]; !errors.Is(taken.Err, scheduler.ErrUnavailable) {
+			t.Errorf("take: %+v, want store unavailable", taken)
+		}
+	})
+	calls.Go(func() {
+		terms := scheduler.FenceTerms{Limit: time.Second, Hold: time.Minute, Grace: time.Minute}
+		fenced := s.Fire(ctx, "a", terms, []scheduler.Fence{{Lease: claimed.Claims[0].Lease, Pops: 1}})[0]
+		if fenced.Status != scheduler.FenceTooLate {
+			t.Errorf("fence: %+v, want too late", fenced)
+		}
+	})
+	calls.Go(func() {
+		if w := s.Merge(ctx, []scheduler.Write{oneWrite("created", 1)})[0]; !errors.Is(w.Err, scheduler.ErrUnavailable) {
+			t.Errorf("merge: %+v, want store unavailable", w)
+		}
+		if took := time.Since(stopped); took > 5*time.Second {
+			t.Errorf("the client waited %v", took)
+		}
+	})
+	await(t, 10*time.Second, "the calls to be out of date", func() bool { return time.Since(stopped) > notAfter+500*time.Millisecond })
+	signal(t, shard, syscall.SIGCONT)
+	calls.Wait()
+
+	for _, key := range []string{"claimed", "taken"} {
+		if got := other.Read(ctx, []scheduler.ID{{Key: key}})[0]; got.Err != nil || got.Leased {
+			t.Errorf("%s: leased %v, %v, want unleased", key, got.Leased, got.Err)
+		}
+	}
+	if got := other.Read(ctx, []scheduler.ID{{Key: "fired"}})[0]; got.Record.State.Attempt != 0 {
+		t.Errorf("an attempt was counted: %+v", got)
+	}
+	if got := other.Read(ctx, []scheduler.ID{{Key: "created"}})[0]; !errors.Is(got.Err, scheduler.ErrNotFound) {
+		t.Errorf("created: %+v, want not found", got)
+	}
+}
+
+func signal(t *testing.T, r *testRedis, s syscall.Signal) {
+	t.Helper()
+	if err := r.server.Signal(s); err != nil {
+		t.Fatalf("signal redis-server: %v", err)
+	}
+}
+
+func oneWrite(key string, version scheduler.Version) scheduler.Write {
+	return scheduler.Write{ID: scheduler.ID{Key: key, RF: 1}, Version: version, Life: time.Minute, Timer: &scheduler.Timer{
+		ReplicationFactor: 1, Callback: scheduler.Callback{URI: "http://receiver.example/"},
+	}}
+}
+
+// A shard whose clock was stepped refuses what seems late, says what its clock
+// shows, and is believed.
+func TestP10SteppedClockIsLearnt(t *testing.T) {
+	shard := startMini(t, time.Now())
+	s := openStore(t, "node", "http", shard)
+	ctx := t.Context()
+	for _, step := range []time.Duration{time.Hour, -2 * time.Hour, 10 * time.Minute} {
+		shard.pass(t, step)
+		if _, err := s.Claim(ctx, "a", scheduler.ClaimRequest{Limit: 99, Grace: time.Minute}); step > 0 != errors.Is(err, scheduler.ErrUnavailable) {
+			t.Errorf("claim after a step of %v: %v", step, err)
+		}
+		if _, err := s.Claim(ctx, "a", scheduler.ClaimRequest{Limit: 99, Grace: time.Minute}); err != nil {
+			t.Errorf("claim again after a step of %v: %v", step, err)
+		}
+		shard.pass(t, step)
+		if w := s.Merge(ctx, []scheduler.Write{oneWrite(step.String(), 1)})[0]; w.Status != scheduler.WriteStored {
+			t.Errorf("merge after a step of %v: %+v", step, w)
+		}
+	}
+}
+
+// Lua compares strings as the server's locale sorts them, and in some of these
+// the digits of a version stand in another order.
+func TestP1VersionsInAnyLocale(t *testing.T) {
+	localedef := needProgram(t, "localedef")
+	dir := t.TempDir()
+	source := filepath.Join(dir, "backwards")
+	var digits strings.Builder
+	for _, c := range "fedcba9876543210" {
+		fmt.Fprintf(&digits, "<U%04X>\n", c)
+	}
+	text := "comment_char %\nescape_char /\nLC_COLLATE\norder_start forward\n" + digits.String() + "order_end\nEND LC_COLLATE\n"
+	if err := os.WriteFile(source, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// It warns of the categories that the locale has not, and fails without -c.
+	output, _ := exec.CommandContext(t.Context(), localedef, "-c", "-i", source, filepath.Join(dir, "xx_XX")).CombinedOutput()
+
+	shard := startRedis(t, "LOCPATH="+dir, "LC_ALL=xx_XX")
+	first, err := shard.client.Eval(context.Background(), "return 'b' < 'a'", nil).Bool()
+	if err != nil || !first {
+		t.Fatalf("the server doesn't sort backwards (%v); localedef said:\n%s", err, output)
+	}
+	s := openStore(t, "node", "http", shard)
+	for i, pair := range [][2]scheduler.Version{{0xa, 0xb}, {0x9, 0xa}, {0x1_0000, 0x2_0000}, {0x1_ffff, 0x2_0000}, {1 << 63, 1<<63 | 1}} {
+		key := fmt.Sprint("k", i)
+		for k, want := range []scheduler.WriteStatus{scheduler.WriteStored, scheduler.WriteStored, scheduler.WriteNewer} {
+			if w := s.Merge(t.Context(), []scheduler.Write{oneWrite(key, pair[k%2])})[0]; w.Status != want {
+				t.Errorf("write %d of %v: status %d, want %d, %v", k+1, pair, w.Status, want, w.Err)
+			}
+		}
+	}
+}

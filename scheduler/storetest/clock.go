@@ -1,0 +1,30 @@
+package storetest
+
+import (
+	"sync"
+	"time"
+)
+
+// Clock is a clock that a test moves by hand, where there is no bubble to do it.
+// It is safe for concurrent use.
+type Clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+// NewClock makes a clock that stands at an instant.
+func NewClock(at time.Time) *Clock { return &Clock{now: at} }
+
+// Now is where the clock stands.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+// Advance moves the clock on by d.
+func (c *Clock) Advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}

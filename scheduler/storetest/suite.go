@@ -1,0 +1,370 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"chronos/scheduler"
+)
+
+// Fixture is an empty store that a test may use for itself.
+type Fixture struct {
+	// Open gives a node its view of the store: all views share the data. Whoever
+	// made the fixture closes what it opened.
+	Open func(node string) scheduler.Store
+	// Now is the clock of all shards.
+	Now func() time.Time
+	// Pass returns when at least d has passed on the clock of all shards.
+	Pass func(d time.Duration)
+	// Neighbors makes n keys that are claimed in one order: of other keys a store
+	// may claim the later before the earlier. Nil if all keys are.
+	Neighbors func(n int) []string
+}
+
+// Run checks that what open makes keeps the contract of scheduler.Store. It
+// calls open for each subtest, and runs subtests in parallel. On a real clock it
+// takes some seconds, most of them waiting.
+func Run(t *testing.T, open func(t *testing.T) Fixture) {
+	t.Helper()
+	for _, cases := range []map[string]func(*rig){
+		mergeCases(), stateCases(), markCases(), tombstoneCases(), claimCases(), retryCases(), takeCases(),
+		fireCases(), overdueCases(), settleCases(), releaseCases(), askCases(), readCases(), nodeCases(), batchCases(),
+	} {
+		for name, check := range cases {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				check(newRig(t, open(t)))
+			})
+		}
+	}
+}
+
+// rig is a fixture with two nodes and the words that the checks are written in.
+// Its methods end the test when a step that the check builds on fails.
+type rig struct {
+	*testing.T
+	Fixture
+	a, b scheduler.Store
+}
+
+func newRig(t *testing.T, f Fixture) *rig {
+	t.Helper()
+	return &rig{T: t, Fixture: f, a: f.Open(nodeA), b: f.Open(nodeB)}
+}
+
+const (
+	nodeA = "node-a"
+	nodeB = "node-b"
+
+	// far is what doesn't come within a test, brief what a test waits for.
+	far   = time.Hour
+	brief = 40 * time.Millisecond
+
+	replicas = 2
+)
+
+// version makes versions that rise with n.
+func version(n int) scheduler.Version {
+	return scheduler.VersionAt(time.UnixMilli(1_800_000_000_000+int64(n)), 0xbeef)
+}
+
+func timerID(key string) scheduler.ID { return scheduler.ID{Key: key, RF: replicas} }
+
+// oneShot fires once, after the interval.
+func oneShot(interval time.Duration) *scheduler.Timer {
+	return &scheduler.Timer{
+		Interval: interval, ReplicationFactor: replicas, Callback: scheduler.Callback{URI: "http://receiver.example/pop"},
+	}
+}
+
+// recurring pops that many times.
+func recurring(interval time.Duration, pops int) *scheduler.Timer {
+	t := oneShot(interval)
+	t.RepeatFor = time.Duration(pops) * interval
+	return t
+}
+
+// write makes a timer's version n; a nil timer ends it, with a tombstone that
+// outlives the test.
+func write(key string, n int, t *scheduler.Timer) scheduler.Write {
+	return scheduler.Write{ID: timerID(key), Version: version(n), Timer: t, Skew: 250 * time.Millisecond, Life: far}
+}
+
+// merge sends one write by node a.
+func (r *rig) merge(w scheduler.Write) scheduler.Written {
+	r.Helper()
+	answers := r.a.Merge(r.Context(), []scheduler.Write{w})
+	if len(answers) != 1 {
+		r.Fatalf("merge of one write: %d answers", len(answers))
+	}
+	if answers[0].Err != nil {
+		r.Fatalf("merge: %v", answers[0].Err)
+	}
+	return answers[0]
+}
+
+// put merges version n of a timer, which must be stored. What is due at once is
+// due when put returns.
+func (r *rig) put(key string, n int, t *scheduler.Timer) scheduler.Written {
+	r.Helper()
+	answer := r.merge(write(key, n, t))
+	if answer.Status != scheduler.WriteStored {
+		r.Fatalf("merge of version %d: status %d, want stored", n, answer.Status)
+	}
+	if t != nil && t.Interval == 0 {
+		r.Pass(slack)
+	}
+	return answer
+}
+
+// putAll merges a version of n timers that are due when it returns.
+func (r *rig) putAll(version, n int) {
+	r.Helper()
+	writes := make([]scheduler.Write, n)
+	for i, key := range keys(n) {
+		writes[i] = write(key, version, oneShot(0))
+	}
+	for i, w := range r.a.Merge(r.Context(), writes) {
+		if w.Status != scheduler.WriteStored {
+			r.Fatalf("merge %d: %+v, want stored", i, w)
+		}
+	}
+	r.Pass(slack)
+}
+
+// read reads one timer.
+func (r *rig) read(key string) scheduler.ReadResult {
+	r.Helper()
+	results := r.b.Read(r.Context(), []scheduler.ID{{Key: key}})
+	if len(results) != 1 {
+		r.Fatalf("read of one timer: %d results", len(results))
+	}
+	return results[0]
+}
+
+// live reads one timer that must be there.
+func (r *rig) live(key string) scheduler.ReadResult {
+	r.Helper()
+	result := r.read(key)
+	if result.Err != nil {
+		r.Fatalf("read %s: %v", key, result.Err)
+	}
+	return result
+}
+
+// request claims what is due now, with a grace that outlives the test.
+func request() scheduler.ClaimRequest {
+	return scheduler.ClaimRequest{Limit: 1000, Grace: far}
+}
+
+// claimAll claims on all shards until there is no more.
+func (r *rig) claimAll(node scheduler.Store, req scheduler.ClaimRequest) []scheduler.Claimed {
+	r.Helper()
+	var all []scheduler.Claimed
+	for _, shard := range node.Shards() {
+		for more := true; more; {
+			result, err := node.Claim(r.Context(), shard, req)
+			if err != nil {
+				r.Fatalf("claim on %s: %v", shard, err)
+			}
+			if len(result.Claims) > req.Limit {
+				r.Fatalf("claim with limit %d got %d", req.Limit, len(result.Claims))
+			}
+			all, more = append(all, result.Claims...), result.More
+		}
+	}
+	return all
+}
+
+// claim claims the one timer that must be due.
+func (r *rig) claim(node scheduler.Store, req scheduler.ClaimRequest) scheduler.Claimed {
+	r.Helper()
+	claims := r.claimAll(node, req)
+	if len(claims) != 1 {
+		r.Fatalf("%d timers claimed, want the one that is due", len(claims))
+	}
+	return claims[0]
+}
+
+// leased is the only due timer of the store, with version 1, claimed by node a.
+func (r *rig) leased(key string, t *scheduler.Timer, grace time.Duration) scheduler.Claimed {
+	r.Helper()
+	r.put(key, 1, t)
+	req := request()
+	req.Horizon, req.Grace = t.Interval+time.Second, grace
+	return r.claim(r.a, req)
+}
+
+// terms fit request's grace.
+func terms(limit, hold time.Duration) scheduler.FenceTerms {
+	return scheduler.FenceTerms{Limit: limit, Hold: hold, Grace: far}
+}
+
+// fence asks for leave to call back, for a timer with that many pops. A fence
+// that was too late since the machine is slow has done nothing, and is asked for
+// anew.
+func (r *rig) fence(c scheduler.Claimed, pops int, terms scheduler.FenceTerms) scheduler.Fenced {
+	r.Helper()
+	var fenced scheduler.Fenced
+	for range 20 {
+		if fenced = r.fire(scheduler.Fence{Lease: c.Lease, Pops: pops}, terms); fenced.Status != scheduler.FenceTooLate {
+			break
+		}
+	}
+	return fenced
+}
+
+func (r *rig) fire(f scheduler.Fence, terms scheduler.FenceTerms) scheduler.Fenced {
+	r.Helper()
+	answers := r.a.Fire(r.Context(), f.Lease.Shard, terms, []scheduler.Fence{f})
+	if len(answers) != 1 {
+		r.Fatalf("one fence: %d answers", len(answers))
+	}
+	if answers[0].Err != nil {
+		r.Fatalf("fence: %v", answers[0].Err)
+	}
+	return answers[0]
+}
+
+// pass passes the fence of a claim.
+func (r *rig) pass(c scheduler.Claimed, pops int, terms scheduler.FenceTerms) scheduler.Fenced {
+	r.Helper()
+	fenced := r.fence(c, pops, terms)
+	if fenced.Status != scheduler.FencePassed {
+		r.Fatalf("fence: status %d, want passed", fenced.Status)
+	}
+	return fenced
+}
+
+// settle sends an outcome of a claim whose grace was far.
+func (r *rig) settle(c scheduler.Claimed, o scheduler.Settlement) scheduler.Settled {
+	r.Helper()
+	o.Lease = c.Lease
+	if o.Pops == 0 {
+		o.Pops = c.Record.Timer.Pops()
+	}
+	answers := r.a.Settle(r.Context(), o.Lease.Shard, far, []scheduler.Settlement{o})
+	if len(answers) != 1 {
+		r.Fatalf("one settlement: %d answers", len(answers))
+	}
+	if answers[0].Err != nil {
+		r.Fatalf("settle: %v", answers[0].Err)
+	}
+	return answers[0]
+}
+
+// accept sends an outcome that must be accepted.
+func (r *rig) accept(c scheduler.Claimed, o scheduler.Settlement) {
+	r.Helper()
+	if !r.settle(c, o).Accepted {
+		r.Fatalf("settlement of %s was not accepted", c.Lease.Key)
+	}
+}
+
+// ask asks one shard about one state.
+func (r *rig) ask(shard, key string, state scheduler.State) (d scheduler.Difference, differs bool) {
+	r.Helper()
+	differences, err := r.b.Ask(r.Context(), shard, []scheduler.KeyState{{Key: key, State: state}})
+	if err != nil {
+		r.Fatalf("ask: %v", err)
+	}
+	if len(differences) == 0 {
+		return scheduler.Difference{}, false
+	}
+	if len(differences) != 1 || differences[0].Index != 0 {
+		r.Fatalf("ask about one state answered %+v", differences)
+	}
+	return differences[0], true
+}
+
+// firing is how long the firing mark of a timer lasts.
+func (r *rig) firing(shard, key string) time.Duration {
+	r.Helper()
+	d, _ := r.ask(shard, key, scheduler.State{})
+	return d.Firing
+}
+
+// pending is how many timers and tombstones there are.
+func (r *rig) pending() int64 {
+	r.Helper()
+	var n int64
+	for _, shard := range r.a.Shards() {
+		survey, err := r.a.Survey(r.Context(), shard)
+		if err != nil {
+			r.Fatalf("survey %s: %v", shard, err)
+		}
+		n += survey.Pending
+	}
+	return n
+}
+
+// during is the shards' time before and after do, in whole microseconds.
+func (r *rig) during(do func()) (from, to time.Time) {
+	from = r.Now().Truncate(time.Microsecond)
+	do()
+	return from, r.Now().Truncate(time.Microsecond)
+}
+
+// slack is the rounding of instants to milliseconds.
+const slack = time.Millisecond
+
+// between checks an instant that was rounded to milliseconds.
+func (r *rig) between(what string, got, from, to time.Time) {
+	r.Helper()
+	if got.Before(from.Add(-slack)) || got.After(to.Add(slack)) {
+		r.Errorf("%s is %v after the earliest right instant, want 0 to %v", what, got.Sub(from), to.Sub(from))
+	}
+}
+
+// awaits waits until cond holds, which must begin between from and to by the
+// shards' clock. cond may hold only once.
+func (r *rig) awaits(what string, from, to time.Time, cond func() bool) {
+	r.Helper()
+	for {
+		var held bool
+		asked, answered := r.during(func() { held = cond() })
+		switch {
+		case held && answered.Before(from.Add(-slack)):
+			r.Fatalf("%s %v too soon", what, from.Sub(answered))
+		case held:
+			return
+		case asked.After(to.Add(slack)):
+			r.Fatalf("%s not yet, %v after its time", what, asked.Sub(to))
+		}
+		r.Pass(max(from.Sub(asked)/4, time.Millisecond))
+	}
+}
+
+// awaitsEmpty waits until the last tombstone is buried.
+func (r *rig) awaitsEmpty(from, to time.Time) {
+	r.Helper()
+	r.awaits("buried", from, to, func() bool {
+		r.claimAll(r.a, request())
+		return r.pending() == 0
+	})
+}
+
+// neighbors makes n keys that are claimed in one order.
+func (r *rig) neighbors(n int) []string {
+	if r.Neighbors != nil {
+		return r.Neighbors(n)
+	}
+	return keys(n)
+}
+
+func keys(n int) []string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = fmt.Sprintf("timer-%04d", i)
+	}
+	return all
+}
+
+// ended is a context that has ended.
+func ended() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}

@@ -1,0 +1,132 @@
+package storetest
+
+import (
+	"errors"
+	"time"
+
+	"chronos/scheduler"
+)
+
+// batchCases are calls with more timers than a store may want to handle at once,
+// and the way of a timer with every call sent twice.
+func batchCases() map[string]func(*rig) {
+	return map[string]func(*rig){
+		"many timers in each call": checkMany,
+		"every call sent twice":    checkTwice,
+	}
+}
+
+func checkMany(r *rig) {
+	all := append(r.neighbors(600), keys(600)...)
+	n := len(all)
+	writes, ids := make([]scheduler.Write, n), make([]scheduler.ID, n)
+	for i, key := range all {
+		writes[i], ids[i] = write(key, i+1, recurring(brief, 99)), scheduler.ID{Key: key}
+	}
+	for i, w := range r.a.Merge(r.Context(), writes) {
+		if w.Status != scheduler.WriteStored || w.ID.Key != all[i] || w.State.Version != version(i+1) {
+			r.Fatalf("merge %d: %+v", i, w)
+		}
+	}
+	for i, got := range r.b.Read(r.Context(), ids) {
+		if got.Err != nil || got.Record.ID.Key != all[i] || got.Record.State.Version != version(i+1) {
+			r.Fatalf("read %d: %+v", i, got)
+		}
+	}
+	r.Pass(3 * brief)
+	byShard := map[string][]scheduler.Claimed{}
+	for _, c := range r.claimAll(r.a, request()) {
+		byShard[c.Lease.Shard] = append(byShard[c.Lease.Shard], c)
+	}
+	settled := 0
+	for shard, claims := range byShard {
+		r.fireAndSettle(shard, claims)
+		settled += len(claims)
+	}
+	if settled != n {
+		r.Errorf("%d claimed, want %d", settled, n)
+	}
+	done := 0
+	for i, got := range r.b.Read(r.Context(), ids) {
+		if errors.Is(got.Err, scheduler.ErrNotFound) {
+			done++
+		} else if got.Record.State.Seq < 3 || got.Record.State.Attempt != 0 || got.Leased {
+			r.Fatalf("timer %d after its pop: %+v", i, got)
+		}
+	}
+	if done != n/3 || r.pending() != int64(n-n/3) {
+		r.Errorf("%d done, %d left, want %d, %d", done, r.pending(), n/3, n-n/3)
+	}
+}
+
+// fireAndSettle fires all claims and settles every third timer, by version, as
+// done, the others with their next pop.
+func (r *rig) fireAndSettle(shard string, claims []scheduler.Claimed) {
+	r.Helper()
+	fences, settlements := make([]scheduler.Fence, len(claims)), make([]scheduler.Settlement, len(claims))
+	for i, c := range claims {
+		fences[i] = scheduler.Fence{Lease: c.Lease, Pops: 99}
+		settlements[i] = scheduler.Settlement{Lease: c.Lease, Outcome: scheduler.OutcomeNext, Pops: 99}
+		if int((c.Record.State.Version-version(0))>>16)%3 == 0 {
+			settlements[i].Outcome = scheduler.OutcomeDone
+		}
+	}
+	for i, f := range r.a.Fire(r.Context(), shard, terms(far, far), fences) {
+		if f.Status != scheduler.FencePassed || f.State.Version != claims[i].Record.State.Version || f.State.Seq < 2 {
+			r.Fatalf("fence %d: %+v", i, f)
+		}
+	}
+	for i, s := range r.a.Settle(r.Context(), shard, far, settlements) {
+		if !s.Accepted {
+			r.Fatalf("settlement %d: %+v", i, s)
+		}
+	}
+}
+
+// checkTwice takes a recurring timer through its life and sends every call a
+// second time, as a node does that got no answer.
+func checkTwice(r *rig) {
+	const pops = 3
+	timer := recurring(brief, pops)
+	start := r.put("k", 1, timer).Due.Add(-brief)
+	if again := r.merge(write("k", 1, timer)); again.Status != scheduler.WriteSame || !again.Due.Equal(start.Add(brief)) {
+		r.Errorf("merge again: status %d, due moved by %v, want same, unmoved", again.Status, again.Due.Sub(start.Add(brief)))
+	}
+	for seq := 0; seq < pops; {
+		due := start.Add(time.Duration(seq+1) * brief)
+		var c scheduler.Claimed
+		r.awaits("claimed", due, later(due, r.Now()), func() bool {
+			claims := r.claimAll(r.a, request())
+			if len(claims) == 1 {
+				c = claims[0]
+			}
+			return len(claims) == 1
+		})
+		if len(r.claimAll(r.a, request())) != 0 {
+			r.Error("claim again got it again")
+		}
+		first, second := r.pass(c, pops, terms(far, far)), r.pass(c, pops, terms(far, far))
+		if first.State != second.State || first.State.Attempt != 1 || first.State.Seq <= seq {
+			r.Errorf("after pop %d the fences say %+v and %+v", seq, first.State, second.State)
+		}
+		seq = first.State.Seq
+		o := scheduler.Settlement{Outcome: scheduler.OutcomeNext}
+		if seq == pops {
+			o.Outcome = scheduler.OutcomeDone
+		}
+		r.accept(c, o)
+		if r.settle(c, o).Accepted {
+			r.Error("settle again was accepted")
+		}
+		if f := r.fence(c, pops, terms(far, far)); f.Status != scheduler.FenceLost {
+			r.Errorf("fence after settlement: status %d, want lost", f.Status)
+		}
+	}
+	if n := r.pending(); n != 0 {
+		r.Errorf("%d left, want nothing", n)
+	}
+	r.put("k", 2, nil)
+	if w := r.merge(write("k", 2, nil)); w.Status != scheduler.WriteSame {
+		r.Errorf("delete again: status %d, want same", w.Status)
+	}
+}

@@ -1,0 +1,308 @@
+package storetest
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"chronos/scheduler"
+)
+
+func mergeCases() map[string]func(*rig) {
+	return map[string]func(*rig){
+		"merge answers what it stored": func(r *rig) {
+			var w scheduler.Written
+			from, to := r.during(func() { w = r.put("k", 1, oneShot(far)) })
+			if want := (scheduler.State{Version: version(1), Seq: 1}); w.State != want {
+				r.Errorf("state is %+v, want %+v", w.State, want)
+			}
+			if w.Due.Before(from.Add(far)) {
+				r.Errorf("due %v early", from.Add(far).Sub(w.Due))
+			}
+			r.between("due", w.Due, from.Add(far), to.Add(far))
+			r.between("wait", from.Add(w.Wait), w.Due.Add(-to.Sub(from)), w.Due)
+			if w.Copies < 1 || w.Unreached != 0 || w.InFlight {
+				r.Errorf("copies %d, unreached %d, in flight %v; want at least 1, 0, false", w.Copies, w.Unreached, w.InFlight)
+			}
+			if !slices.Contains(r.a.Shards(), w.Shard) {
+				r.Errorf("primary is on %q, which is none of %v", w.Shard, r.a.Shards())
+			}
+			if w.ID.Key != "k" || w.ID.RF != replicas {
+				r.Errorf("id is %v, want key and replication factor as given", w.ID)
+			}
+		},
+		"merge of an instant is due then": func(r *rig) {
+			timer := oneShot(0)
+			timer.At = r.Now().Add(far).Truncate(time.Millisecond).UTC()
+			if w := r.put("k", 1, timer); !w.Due.Equal(timer.At) {
+				r.Errorf("due %v, want %v", w.Due, timer.At)
+			}
+			if got := r.live("k"); !got.Look.Equal(timer.At) || !got.Record.Timer.At.Equal(timer.At) {
+				r.Errorf("look %v, at %v, want %v", got.Look, got.Record.Timer.At, timer.At)
+			}
+		},
+		"merge of an instant that has passed is due at once": func(r *rig) {
+			timer := oneShot(0)
+			timer.At = r.Now().Add(-far).Truncate(time.Millisecond).UTC()
+			if w := r.put("k", 1, timer); w.Wait > -far+brief || !w.Due.Equal(timer.At) {
+				r.Errorf("wait is %v, due %v, want about %v, %v", w.Wait, w.Due, -far, timer.At)
+			}
+			if c := r.claim(r.a, request()); c.DueIn > -far+time.Minute {
+				r.Errorf("claimed as due in %v, want about %v", c.DueIn, -far)
+			}
+		},
+		"merge of interval zero is due at once": func(r *rig) {
+			c := r.leased("k", oneShot(0), far)
+			r.pass(c, 1, terms(far, far))
+		},
+		"merge never rounds down":                   checkRounding,
+		"merge of a replace starts anew":            checkReplace,
+		"merge of a replace ends a recurrence":      checkReplaceRecurring,
+		"merge of one key twice in a call":          checkSameKeyTwice,
+		"merge by many at once keeps the newest":    checkConcurrentMerges,
+		"merge gives ids that find the timer":       checkIDs,
+		"merge answers item by item":                checkItemByItem,
+		"calls after their context ended":           checkEndedContext,
+		"calls on a shard that isn't there":         checkUnknownShard,
+		"shards are the same for all nodes":         checkShards,
+		"calls with nothing to do answer nothing":   checkEmptyCalls,
+		"merge keeps every field of the timer":      checkFields,
+		"merge of a delete that is newer is stored": checkDelete,
+	}
+}
+
+// A start before the write would make every pop early.
+func checkRounding(r *rig) {
+	for n := range 20 {
+		r.Pass(137 * time.Microsecond)
+		var w scheduler.Written
+		from, _ := r.during(func() { w = r.put("k", n+1, oneShot(far)) })
+		if w.Due.Before(from.Add(far)) {
+			r.Errorf("due %v before the interval has passed", from.Add(far).Sub(w.Due))
+		}
+		if got := r.live("k"); !got.Due.Equal(w.Due) || !got.Look.Equal(w.Due) {
+			r.Errorf("read as due %v, look %v; answered %v", got.Due, got.Look, w.Due)
+		}
+	}
+}
+
+func checkReplace(r *rig) {
+	c := r.leased("k", recurring(brief, 9), far)
+	due := c.Record.Start.Add(brief)
+	r.awaits("fence passes", due, due, func() bool { return r.fence(c, 9, terms(far, far)).Status == scheduler.FencePassed })
+	r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeAgain, Delay: 0, Pops: 1})
+	from, to := r.during(func() { r.put("k", 2, recurring(far, 3)) })
+	got := r.live("k")
+	if want := (scheduler.State{Version: version(2), Seq: 1}); got.Record.State != want {
+		r.Errorf("state is %+v, want %+v", got.Record.State, want)
+	}
+	if diff := cmp.Diff(*recurring(far, 3), got.Record.Timer); diff != "" {
+		r.Errorf("timer (-want +got):\n%s", diff)
+	}
+	r.between("start", got.Record.Start, from, to)
+	r.between("due", got.Due, from.Add(far), to.Add(far))
+	if got.Record.FailedBy != "" {
+		r.Errorf("failed by %q, want nobody", got.Record.FailedBy)
+	}
+}
+
+func checkReplaceRecurring(r *rig) {
+	r.put("k", 1, recurring(brief, 5))
+	r.put("k", 2, oneShot(far))
+	r.Pass(2 * brief)
+	if claims := r.claimAll(r.a, request()); len(claims) != 0 {
+		r.Errorf("a pop of the replaced timer was claimed: %+v", claims[0].Record.State)
+	}
+}
+
+func checkDelete(r *rig) {
+	r.put("k", 1, oneShot(0))
+	w := r.put("k", 2, nil)
+	if !w.State.Ended || w.State.Version != version(2) || w.InFlight {
+		r.Errorf("state is %+v, in flight %v; want ended, version 2, not in flight", w.State, w.InFlight)
+	}
+	if got := r.read("k"); !errors.Is(got.Err, scheduler.ErrNotFound) {
+		r.Errorf("read after delete: %v, want not found", got.Err)
+	}
+	if claims := r.claimAll(r.b, request()); len(claims) != 0 {
+		r.Error("a deleted timer was claimed")
+	}
+}
+
+func checkSameKeyTwice(r *rig) {
+	answers := r.a.Merge(r.Context(), []scheduler.Write{
+		write("k", 1, oneShot(far)), write("k", 3, recurring(far, 2)), write("k", 2, nil), write("k", 3, recurring(far, 2)),
+	})
+	var got []scheduler.WriteStatus
+	for _, a := range answers {
+		got = append(got, a.Status)
+	}
+	want := []scheduler.WriteStatus{scheduler.WriteStored, scheduler.WriteStored, scheduler.WriteNewer, scheduler.WriteSame}
+	if diff := cmp.Diff(want, got); diff != "" {
+		r.Errorf("statuses (-want +got):\n%s", diff)
+	}
+	if v := r.live("k").Record.State.Version; v != version(3) {
+		r.Errorf("version %v is there, want %v", v, version(3))
+	}
+}
+
+func checkConcurrentMerges(r *rig) {
+	const writers, each = 4, 25
+	var wg sync.WaitGroup
+	for w := range writers {
+		node := []scheduler.Store{r.a, r.b}[w%2]
+		wg.Go(func() {
+			for n := range each {
+				answer := node.Merge(r.Context(), []scheduler.Write{write("k", n*writers+w+1, oneShot(far))})[0]
+				if answer.Err != nil {
+					r.Errorf("merge: %v", answer.Err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if v := r.live("k").Record.State.Version; v != version(writers*each) {
+		r.Errorf("version %v is there, want the newest, %v", v, version(writers*each))
+	}
+}
+
+func checkIDs(r *rig) {
+	w := r.put("k", 1, oneShot(far))
+	for _, id := range []scheduler.ID{
+		w.ID, {Key: "k"}, {Key: "k", RF: replicas}, {Key: "k", RF: 5, Hint: ^scheduler.Hint(0)}, {Key: "k", RF: 1, Hint: 1},
+	} {
+		if got := r.b.Read(r.Context(), []scheduler.ID{id})[0]; got.Err != nil || got.Record.ID.Key != "k" {
+			r.Errorf("read by %v: %v, %v", id, got.Record.ID, got.Err)
+		}
+	}
+	if parsed, err := scheduler.ParseID(w.ID.String()); err != nil || parsed != w.ID {
+		r.Errorf("id %v reads as %v, %v", w.ID, parsed, err)
+	}
+	if got := r.live("k").Record.ID; got != w.ID {
+		r.Errorf("read names %v, merge named %v", got, w.ID)
+	}
+}
+
+func checkItemByItem(r *rig) {
+	r.put("same", 1, oneShot(far))
+	r.put("newer", 2, oneShot(far))
+	r.put("conflict", 1, oneShot(2*far))
+	answers := r.a.Merge(r.Context(), []scheduler.Write{
+		write("conflict", 1, oneShot(far)), write("fresh", 1, oneShot(far)), write("newer", 1, oneShot(far)),
+		write("same", 1, oneShot(far)), write("gone", 1, nil),
+	})
+	want := []scheduler.WriteStatus{
+		scheduler.WriteConflict, scheduler.WriteStored, scheduler.WriteNewer, scheduler.WriteSame, scheduler.WriteStored,
+	}
+	for i, a := range answers {
+		if a.Status != want[i] || a.Err != nil {
+			r.Errorf("answer %d: status %d, err %v, want %d", i, a.Status, a.Err, want[i])
+		}
+	}
+}
+
+func checkEndedContext(r *rig) {
+	c := r.leased("k", oneShot(0), far)
+	var errs []error
+	errs = append(errs,
+		r.a.Merge(ended(), []scheduler.Write{write("other", 1, oneShot(far))})[0].Err,
+		r.a.Read(ended(), []scheduler.ID{{Key: "k"}})[0].Err,
+		r.a.Take(ended(), c.Lease.Shard, far, []string{"k"})[0].Err,
+		r.a.Fire(ended(), c.Lease.Shard, terms(far, far), []scheduler.Fence{{Lease: c.Lease}})[0].Err,
+		r.a.Settle(ended(), c.Lease.Shard, far, []scheduler.Settlement{{Lease: c.Lease}})[0].Err,
+		r.a.Leave(ended(), c.Lease.Shard))
+	_, err := r.a.Claim(ended(), c.Lease.Shard, request())
+	errs = append(errs, err)
+	_, err = r.a.Ask(ended(), c.Lease.Shard, []scheduler.KeyState{{Key: "k"}})
+	errs = append(errs, err)
+	_, err = r.a.Beat(ended(), c.Lease.Shard)
+	errs = append(errs, err)
+	_, err = r.a.Survey(ended(), c.Lease.Shard)
+	errs = append(errs, err)
+	for i, err := range errs {
+		if !errors.Is(err, scheduler.ErrUnavailable) {
+			r.Errorf("call %d: %v, want store unavailable", i, err)
+		}
+	}
+}
+
+func checkUnknownShard(r *rig) {
+	const shard = "nowhere"
+	lease := scheduler.Lease{Shard: shard, Key: "k", Token: nodeA + ":1:1"}
+	errs := []error{
+		r.a.Take(r.Context(), shard, far, []string{"k"})[0].Err,
+		r.a.Fire(r.Context(), shard, terms(far, far), []scheduler.Fence{{Lease: lease}})[0].Err,
+		r.a.Settle(r.Context(), shard, far, []scheduler.Settlement{{Lease: lease}})[0].Err,
+		r.a.Leave(r.Context(), shard),
+	}
+	_, err := r.a.Claim(r.Context(), shard, request())
+	errs = append(errs, err)
+	_, err = r.a.Survey(r.Context(), shard)
+	errs = append(errs, err)
+	for i, err := range errs {
+		if !errors.Is(err, scheduler.ErrUnavailable) {
+			r.Errorf("call %d: %v, want store unavailable", i, err)
+		}
+	}
+}
+
+func checkShards(r *rig) {
+	a, b := r.a.Shards(), r.b.Shards()
+	if diff := cmp.Diff(a, b); diff != "" || len(a) == 0 {
+		r.Errorf("shards differ between nodes, or there are none:\n%s", diff)
+	}
+}
+
+func checkEmptyCalls(r *rig) {
+	shard := r.a.Shards()[0]
+	n := len(r.a.Merge(r.Context(), nil)) + len(r.a.Read(r.Context(), nil)) + len(r.a.Take(r.Context(), shard, far, nil)) +
+		len(r.a.Fire(r.Context(), shard, terms(far, far), nil)) + len(r.a.Settle(r.Context(), shard, far, nil))
+	differences, err := r.a.Ask(r.Context(), shard, nil)
+	if n+len(differences) != 0 || err != nil {
+		r.Errorf("%d answers to empty calls, err %v", n+len(differences), err)
+	}
+	if claims := r.claimAll(r.a, request()); len(claims) != 0 {
+		r.Errorf("an empty store gave %d claims", len(claims))
+	}
+}
+
+func checkFields(r *rig) {
+	full := scheduler.Timer{
+		Interval: 100 * 365 * 24 * time.Hour, RepeatFor: 0, ReplicationFactor: 16,
+		Callback: scheduler.Callback{URI: "https://user@[2001:db8::1]:8443/a%20b?x=<1>&y=%22#f", Opaque: "{\"µ\": \"\\n \u2028 <&> '\"}\n\x00 - "},
+		Tags:     []scheduler.Tag{{Type: "call, leg=1", Count: 3}, {Type: "-", Count: 1}, {Type: "bücher 100%", Count: 1 << 40}},
+	}
+	many := scheduler.Timer{
+		Interval: 1001 * time.Millisecond, RepeatFor: 100 * 365 * 24 * time.Hour, ReplicationFactor: 1,
+		Callback: scheduler.Callback{URI: "http://localhost/"},
+	}
+	instant := scheduler.Timer{
+		At: time.UnixMilli(1).UTC(), ReplicationFactor: 3, Callback: scheduler.Callback{URI: "http://localhost/", Opaque: "{"},
+	}
+	for key, timer := range map[string]scheduler.Timer{"full": full, "many": many, "instant": instant} {
+		r.Run(key, func(t *testing.T) {
+			w := write(key, 1, &timer)
+			w.ID.RF = timer.ReplicationFactor
+			if answer := r.merge(w); answer.Status != scheduler.WriteStored {
+				t.Fatalf("merge: %+v", answer)
+			}
+			got := r.live(key)
+			if diff := cmp.Diff(timer, got.Record.Timer); diff != "" {
+				t.Errorf("read (-want +got):\n%s", diff)
+			}
+			taken := r.a.Take(r.Context(), r.merge(w).Shard, far, []string{key})[0]
+			if taken.Status == scheduler.TakeGot {
+				if diff := cmp.Diff(timer, taken.Record.Timer); diff != "" {
+					t.Errorf("taken (-want +got):\n%s", diff)
+				}
+			}
+			if r.merge(w).Status != scheduler.WriteSame {
+				t.Error("sent again it is not the same")
+			}
+		})
+	}
+}

@@ -1,0 +1,115 @@
+package storetest
+
+import (
+	"time"
+
+	"chronos/scheduler"
+)
+
+// overdueCases are what becomes of a recurring timer that nobody looked at: one
+// pop now, the latest, then back on the grid.
+func overdueCases() map[string]func(*rig) {
+	return map[string]func(*rig){
+		"an overdue timer pops once, then is back on its grid": checkMissedPops,
+		"an overdue timer never goes past its last pop": func(r *rig) {
+			c, start := r.overdue("k", 4, 9)
+			f := r.pass(c, 4, terms(far, far))
+			if f.State.Seq != 4 || f.State.Attempt != 1 || !f.Due.Equal(start.Add(4*brief)) {
+				r.Errorf("state %+v, due %v after start, want the last pop, 4", f.State, f.Due.Sub(start))
+			}
+		},
+		"a one-shot timer keeps its pop however overdue": func(r *rig) {
+			w := r.put("k", 1, oneShot(brief/4))
+			r.Pass(2 * brief)
+			f := r.pass(r.claim(r.a, request()), 1, terms(far, far))
+			if f.State.Seq != 1 || !f.Due.Equal(w.Due) {
+				r.Errorf("pop %d, due %v, want 1, %v", f.State.Seq, f.Due, w.Due)
+			}
+		},
+		"a pop that is due keeps its number": func(r *rig) {
+			c := r.leased("k", recurring(2*brief, 9), far)
+			due := c.Record.Start.Add(2 * brief)
+			var f scheduler.Fenced
+			var at time.Time
+			r.awaits("passed", due, due, func() bool {
+				_, at = r.during(func() { f = r.fence(c, 9, terms(far, far)) })
+				return f.Status == scheduler.FencePassed
+			})
+			if at.Before(due.Add(2*brief)) && (f.State.Seq != 1 || !f.Due.Equal(due)) {
+				r.Errorf("pop %d, due %v, want 1, %v", f.State.Seq, f.Due, due)
+			}
+		},
+		"a renewal keeps the pop that its fence went to": func(r *rig) {
+			c, _ := r.overdue("k", 99, 3)
+			first := r.pass(c, 99, terms(far, far))
+			r.Pass(3 * brief)
+			if again := r.pass(c, 99, terms(far, far)); again.State != first.State || !again.Due.Equal(first.Due) {
+				r.Errorf("state %+v, want %+v", again.State, first.State)
+			}
+		},
+		"attempts begin anew with a new pop": func(r *rig) {
+			c := r.leased("k", recurring(brief, 99), far)
+			due := c.Record.Start.Add(brief)
+			r.awaits("passed", due, due, func() bool { return r.fence(c, 99, terms(far, far)).Status == scheduler.FencePassed })
+			// As if the pop were the last: the retry may lie behind the next pop.
+			r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeAgain, Delay: 3 * brief, Pops: 1})
+			from := r.Now()
+			r.Pass(4 * brief)
+			c = r.claim(r.b, request())
+			f := r.pass(c, 99, terms(far, far))
+			if f.State.Seq < 4 || f.State.Attempt != 1 {
+				r.Errorf("state %+v %v after the retry was set, want the first attempt of a later pop", f.State, r.Now().Sub(from))
+			}
+		},
+		"a next pop that has passed is claimed at once": func(r *rig) {
+			c, start := r.overdue("k", 99, 2)
+			f := r.pass(c, 99, terms(far, far))
+			r.Pass(3 * brief)
+			r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeNext})
+			c = r.claim(r.b, request())
+			next := r.pass(c, 99, terms(far, far))
+			if next.State.Seq < f.State.Seq+3 || !next.Due.Equal(start.Add(time.Duration(next.State.Seq)*brief)) {
+				r.Errorf("after pop %d comes %d, due %v after start, want the latest, on the grid", f.State.Seq, next.State.Seq, next.Due.Sub(start))
+			}
+		},
+	}
+}
+
+// overdue claims a timer of so many pops, one each brief, when the given number
+// of them has passed.
+func (r *rig) overdue(key string, pops, passed int) (c scheduler.Claimed, start time.Time) {
+	r.Helper()
+	start = r.put(key, 1, recurring(brief, pops)).Due.Add(-brief)
+	for r.Now().Before(start.Add(time.Duration(passed)*brief + brief/2)) {
+		r.Pass(brief / 4)
+	}
+	return r.claim(r.a, request()), start
+}
+
+// Pops 3 to 7 missed: 7 now, then 8.
+func checkMissedPops(r *rig) {
+	c, start := r.overdue("k", 99, 2)
+	f := r.pass(c, 99, terms(far, far))
+	r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeNext})
+	if got := r.live("k"); got.Record.State.Seq != f.State.Seq+1 {
+		r.Fatalf("next is pop %d, want %d", got.Record.State.Seq, f.State.Seq+1)
+	}
+	for r.Now().Before(start.Add(7*brief + brief/2)) {
+		r.Pass(brief / 4)
+	}
+	c = r.claim(r.b, request())
+	from, to := r.during(func() { f = r.pass(c, 99, terms(far, far)) })
+	low, high := int(from.Sub(start)/brief), int(to.Sub(start)/brief)
+	if f.State.Seq < low || f.State.Seq > high || f.State.Seq < 7 || f.State.Attempt != 1 {
+		r.Errorf("state %+v, want the first attempt of the latest pop, %d", f.State, high)
+	}
+	if want := start.Add(time.Duration(f.State.Seq) * brief); !f.Due.Equal(want) {
+		r.Errorf("due %v after start, want %v", f.Due.Sub(start), want.Sub(start))
+	}
+	r.between("late", f.Due.Add(f.Late), from, to)
+	r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeNext})
+	got := r.live("k")
+	if want := f.Due.Add(brief); got.Record.State.Seq != f.State.Seq+1 || !got.Due.Equal(want) || !got.Look.Equal(want) {
+		r.Errorf("next is pop %d, due %v after start, want %d, %v", got.Record.State.Seq, got.Due.Sub(start), f.State.Seq+1, want.Sub(start))
+	}
+}

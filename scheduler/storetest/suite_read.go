@@ -1,0 +1,221 @@
+package storetest
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"chronos/scheduler"
+)
+
+func askCases() map[string]func(*rig) {
+	return map[string]func(*rig){
+		"ask answers nothing about what is the same and idle": func(r *rig) {
+			w := r.put("k", 1, oneShot(0))
+			r.sameAt(w.Shard, "k", w.State)
+			c := r.claim(r.a, request())
+			r.sameAt(w.Shard, "k", w.State)
+			r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeAgain})
+			r.sameAt(w.Shard, "k", w.State)
+		},
+		"ask answers what differs": func(r *rig) {
+			w := r.put("k", 5, oneShot(far))
+			for _, other := range []scheduler.State{
+				{}, {Version: version(4), Seq: 1}, {Version: version(6), Seq: 1}, {Version: version(5), Seq: 2},
+				{Version: version(5), Seq: 1, Attempt: 1}, {Version: version(5), Seq: 1, Ended: true}, {Version: version(5), Ended: true},
+			} {
+				want := scheduler.Difference{State: w.State}
+				if d, differs := r.ask(w.Shard, "k", other); !differs || d != want {
+					r.Errorf("asked about %+v: %+v, %v, want %+v", other, d, differs, want)
+				}
+			}
+		},
+		"ask answers what is missing": func(r *rig) {
+			if d, differs := r.ask(r.a.Shards()[0], "k", scheduler.State{Version: version(1), Seq: 1}); !differs || d != (scheduler.Difference{Missing: true}) {
+				r.Errorf("got %+v, %v, want missing and nothing else", d, differs)
+			}
+		},
+		"ask answers what is firing": func(r *rig) {
+			c := r.leased("k", oneShot(0), far)
+			f := r.pass(c, 1, terms(brief, far))
+			d, differs := r.ask(c.Lease.Shard, "k", f.State)
+			if differs && (d.State != f.State || d.Firing <= 0 || d.Firing > brief) {
+				r.Errorf("got %+v, want %+v firing for at most %v", d, f.State, brief)
+			}
+			from, to := r.during(func() { f = r.pass(c, 1, terms(brief, far)) })
+			r.awaits("idle", from.Add(brief), to.Add(brief), func() bool {
+				_, differs := r.ask(c.Lease.Shard, "k", f.State)
+				return !differs
+			})
+		},
+		"ask knows a tombstone": func(r *rig) {
+			w := r.put("k", 5, nil)
+			r.sameAt(w.Shard, "k", w.State)
+			r.sameAt(w.Shard, "k", scheduler.State{Version: version(5), Seq: 7, Attempt: 2, Ended: true})
+			for _, other := range []scheduler.State{{Version: version(5)}, {Version: version(5), Seq: 1}, {Version: version(4), Ended: true}, {}} {
+				if d, differs := r.ask(w.Shard, "k", other); !differs || !d.State.Ended || d.State.Version != version(5) {
+					r.Errorf("asked about %+v: %+v, %v, want the tombstone", other, d, differs)
+				}
+			}
+		},
+		"ask answers in the order of the states": checkAskOrder,
+	}
+}
+
+func (r *rig) sameAt(shard, key string, state scheduler.State) {
+	r.Helper()
+	if d, differs := r.ask(shard, key, state); differs {
+		r.Errorf("asked about %+v: %+v, want no difference", state, d)
+	}
+}
+
+func checkAskOrder(r *rig) {
+	all := append(r.neighbors(600), keys(600)...)
+	writes, states := make([]scheduler.Write, len(all)), make([]scheduler.KeyState, len(all))
+	for i, key := range all {
+		writes[i] = write(key, 1, oneShot(far))
+	}
+	var want []int
+	shard := r.a.Shards()[0]
+	for i, w := range r.a.Merge(r.Context(), writes) {
+		states[i] = scheduler.KeyState{Key: w.ID.Key, State: w.State}
+		if i%7 == 0 {
+			states[i].State.Seq = 2
+		}
+		if i%11 == 0 {
+			states[i].Key = "unknown-" + w.ID.Key
+		}
+		if i%7 == 0 || i%11 == 0 || w.Shard != shard {
+			want = append(want, i)
+		}
+	}
+	differences, err := r.b.Ask(r.Context(), shard, states)
+	if err != nil {
+		r.Fatalf("ask: %v", err)
+	}
+	got := make([]int, len(differences))
+	for i, d := range differences {
+		got[i] = d.Index
+		if d.Index%11 == 0 && !d.Missing {
+			r.Errorf("state %d: %+v, want missing", d.Index, d)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		r.Errorf("indexes (-want +got):\n%s", diff)
+	}
+}
+
+func readCases() map[string]func(*rig) {
+	return map[string]func(*rig){
+		"read of what isn't there is not found": func(r *rig) {
+			if got := r.read("k"); !errors.Is(got.Err, scheduler.ErrNotFound) {
+				r.Errorf("%v, want not found", got.Err)
+			}
+		},
+		"read tells how a timer stands": func(r *rig) {
+			timer := recurring(far, 3)
+			w := r.put("k", 1, timer)
+			want := scheduler.ReadResult{
+				Record: scheduler.Record{ID: w.ID, State: w.State, Timer: *timer, Start: w.Due.Add(-far)}, Look: w.Due, Due: w.Due,
+			}
+			if diff := cmp.Diff(want, r.live("k")); diff != "" {
+				r.Errorf("read (-want +got):\n%s", diff)
+			}
+		},
+		"read changes nothing": func(r *rig) {
+			r.put("k", 1, oneShot(far))
+			first := r.live("k")
+			r.Pass(2 * time.Millisecond)
+			if diff := cmp.Diff(first, r.live("k")); diff != "" {
+				r.Errorf("read again (-first +second):\n%s", diff)
+			}
+		},
+		"read answers in the order of its ids": func(r *rig) {
+			r.put("one", 1, oneShot(far))
+			r.put("two", 2, oneShot(far))
+			r.put("gone", 3, nil)
+			ids := []scheduler.ID{{Key: "two"}, {Key: "none"}, {Key: "one"}, {Key: "gone"}, {Key: "two"}}
+			for i, got := range r.a.Read(r.Context(), ids) {
+				missing := ids[i].Key == "none" || ids[i].Key == "gone"
+				if errors.Is(got.Err, scheduler.ErrNotFound) != missing || !missing && got.Record.ID.Key != ids[i].Key {
+					r.Errorf("answer %d: %v, %v", i, got.Record.ID, got.Err)
+				}
+			}
+		},
+	}
+}
+
+func nodeCases() map[string]func(*rig) {
+	return map[string]func(*rig){
+		"nodes that announced themselves are named for 3 s": checkBeat,
+		"survey counts what waits": func(r *rig) {
+			if n := r.pending(); n != 0 {
+				r.Errorf("%d pending in an empty store", n)
+			}
+			r.put("live", 1, oneShot(far))
+			r.put("tomb", 1, nil)
+			r.leased("leased", oneShot(0), far)
+			if n := r.pending(); n != 3 {
+				r.Errorf("%d pending, want the timer, the tombstone and the leased one", n)
+			}
+		},
+		"survey tells how overdue the oldest is": func(r *rig) {
+			for _, shard := range r.a.Shards() {
+				if s, err := r.a.Survey(r.Context(), shard); err != nil || s.Overdue != 0 {
+					r.Errorf("overdue %v, %v, in an empty store", s.Overdue, err)
+				}
+			}
+			shard := r.put("later", 1, oneShot(far)).Shard
+			if s, err := r.a.Survey(r.Context(), shard); err != nil || s.Overdue != 0 {
+				r.Errorf("overdue %v, %v, where all is due later", s.Overdue, err)
+			}
+			timer := oneShot(0)
+			timer.At = r.Now().Add(-far).Truncate(time.Millisecond)
+			shard = r.put("overdue", 1, timer).Shard
+			s, err := r.a.Survey(r.Context(), shard)
+			if err != nil || s.Overdue < far || s.Overdue > far+time.Minute {
+				r.Errorf("overdue %v, %v, want about %v", s.Overdue, err, far)
+			}
+			r.claim(r.a, request())
+			if s, err := r.a.Survey(r.Context(), shard); err != nil || s.Overdue != 0 {
+				r.Errorf("overdue %v, %v, after it was claimed", s.Overdue, err)
+			}
+		},
+	}
+}
+
+func checkBeat(r *rig) {
+	shard := r.a.Shards()[0]
+	beat := func(node scheduler.Store) []string {
+		nodes, err := node.Beat(r.Context(), shard)
+		if err != nil {
+			r.Fatalf("beat: %v", err)
+		}
+		return nodes
+	}
+	var first []string
+	from, to := r.during(func() { first = beat(r.a) })
+	if !slices.Contains(first, nodeA) || slices.Contains(first, nodeB) {
+		r.Errorf("live are %v, want %q and not %q", first, nodeA, nodeB)
+	}
+	if r.Now().Before(from.Add(2 * time.Second)) {
+		if both := beat(r.b); !slices.Contains(both, nodeA) || !slices.Contains(both, nodeB) {
+			r.Errorf("live are %v, want both", both)
+		}
+	}
+	const alive = 3 * time.Second
+	// A node may know the shard's clock by its last answers only.
+	r.awaits("dead", from.Add(alive-time.Second), to.Add(alive+time.Second), func() bool { return !slices.Contains(beat(r.b), nodeA) })
+	beat(r.a)
+	if err := r.b.Leave(r.Context(), shard); err != nil {
+		r.Fatalf("leave: %v", err)
+	}
+	if left := beat(r.a); slices.Contains(left, nodeB) || !slices.Contains(left, nodeA) {
+		r.Errorf("live are %v, want %q and not %q, which left", left, nodeA, nodeB)
+	}
+	if err := r.b.Leave(r.Context(), shard); err != nil {
+		r.Errorf("leave twice: %v", err)
+	}
+}

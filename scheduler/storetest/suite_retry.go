@@ -1,0 +1,128 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"chronos/scheduler"
+)
+
+// retryCases are how a retry is left to other nodes than the one that failed.
+func retryCases() map[string]func(*rig) {
+	return map[string]func(*rig){
+		"a retry is left to other nodes": func(r *rig) {
+			r.withinSecond(func(round int) (fault string) {
+				r.failed(round, "k")
+				if claims := r.claimAll(r.a, leaving()); len(claims) != 0 {
+					return "the node that failed claimed it"
+				}
+				return ""
+			})
+			if c := r.claim(r.b, leaving()); c.Record.FailedBy != nodeA || c.Record.State.Attempt != 1 || c.Previous != "" {
+				r.Errorf("failed by %q, attempt %d, previous %q, want %q, 1, none", c.Record.FailedBy, c.Record.State.Attempt, c.Previous, nodeA)
+			}
+		},
+		"a retry is left for a second": func(r *rig) {
+			from, to := r.during(func() { r.failed(1, "k") })
+			r.awaits("claimed", from.Add(time.Second), to.Add(time.Second), func() bool { return len(r.claimAll(r.a, leaving())) == 1 })
+		},
+		"a retry is not left if there is nobody else": func(r *rig) {
+			r.failed(1, "k")
+			r.claim(r.a, request())
+		},
+		"a first attempt is not left": func(r *rig) {
+			r.put("k", 1, oneShot(0))
+			r.claim(r.a, leaving())
+		},
+		"a replaced timer is not left": func(r *rig) {
+			r.failed(1, "k")
+			r.put("k", 2, oneShot(0))
+			r.claim(r.a, leaving())
+		},
+		"a next pop is not left": func(r *rig) {
+			timer := recurring(far, 9)
+			r.put("k", 1, timer)
+			req := leaving()
+			req.Horizon = 9 * far
+			r.accept(r.claim(r.a, req), scheduler.Settlement{Outcome: scheduler.OutcomeAgain})
+			r.accept(r.claim(r.b, req), scheduler.Settlement{Outcome: scheduler.OutcomeNext})
+			r.claim(r.a, req)
+		},
+		"retries that are left never fill a batch": func(r *rig) {
+			const n = 40
+			all := r.neighbors(n + 1)
+			req := leaving()
+			req.Limit = 16
+			r.withinSecond(func(round int) (fault string) {
+				r.failed(round, all[:n]...)
+				r.put(all[n], round, oneShot(0))
+				if claims := claimedKeys(r.claimAll(r.a, req)); !slices.Equal(claims, all[n:]) {
+					return fmt.Sprintf("claimed %v, want only %v, which is behind all that are left", claims, all[n:])
+				}
+				return ""
+			})
+		},
+		"a retry that another node died with is not left": func(r *rig) {
+			r.failed(1, "k")
+			req := leaving()
+			req.Grace = brief
+			from, to := r.during(func() { r.claim(r.b, req) })
+			r.awaits("claimed", from.Add(brief), to.Add(brief), func() bool { return len(r.claimAll(r.a, req)) == 1 })
+		},
+	}
+}
+
+func leaving() scheduler.ClaimRequest {
+	req := request()
+	req.LeaveOwnRetries = true
+	return req
+}
+
+// withinSecond runs try and reports its fault, unless it took so long that a
+// retry was no longer left; then it tries again.
+func (r *rig) withinSecond(try func(round int) (fault string)) {
+	r.Helper()
+	for round := 1; round <= 5; round++ {
+		var fault string
+		from, to := r.during(func() { fault = try(round) })
+		if to.Sub(from) > 900*time.Millisecond {
+			continue
+		}
+		if fault != "" {
+			r.Error(fault)
+		}
+		return
+	}
+	r.Fatal("the machine is too slow for this test")
+}
+
+// failed makes timers that wait for their second attempt, which is due at once,
+// since node a's failed.
+func (r *rig) failed(n int, keys ...string) {
+	r.Helper()
+	for _, key := range keys {
+		r.put(key, n, oneShot(0))
+	}
+	var settlements []scheduler.Settlement
+	var fences []scheduler.Fence
+	claims := r.claimAll(r.a, request())
+	for _, c := range claims {
+		fences = append(fences, scheduler.Fence{Lease: c.Lease, Pops: 1})
+		settlements = append(settlements, scheduler.Settlement{Lease: c.Lease, Outcome: scheduler.OutcomeAgain, Pops: 1})
+	}
+	if len(claims) != len(keys) {
+		r.Fatalf("%d claimed, want %d", len(claims), len(keys))
+	}
+	shard := claims[0].Lease.Shard
+	for i, f := range r.a.Fire(r.Context(), shard, terms(far, far), fences) {
+		if f.Status != scheduler.FencePassed {
+			r.Fatalf("fence %d: %+v, want passed", i, f)
+		}
+	}
+	for i, s := range r.a.Settle(r.Context(), shard, far, settlements) {
+		if !s.Accepted {
+			r.Fatalf("settlement %d: %+v, want accepted", i, s)
+		}
+	}
+}

@@ -1,0 +1,245 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"chronos/scheduler"
+)
+
+func settleCases() map[string]func(*rig) {
+	return map[string]func(*rig){
+		"settle done leaves nothing": func(r *rig) { r.checkEnds(scheduler.Settlement{Outcome: scheduler.OutcomeDone}) },
+		"settle dead leaves nothing": func(r *rig) {
+			r.checkEnds(scheduler.Settlement{Outcome: scheduler.OutcomeDead, Reason: "410 Gone: it said \"no more\""})
+		},
+		"settle next goes to the next pop on the grid": checkNext,
+		"settle again waits and names who failed":      checkAgain,
+		"settle again never goes past the next pop":    checkAgainBounded,
+		"settle again at the last pop is not bounded": func(r *rig) {
+			c, _ := r.overdue("k", 3, 4)
+			r.pass(c, 3, terms(far, far))
+			from, to := r.during(func() { r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeAgain, Delay: far}) })
+			got := r.live("k")
+			if want := (scheduler.State{Version: version(1), Seq: 3, Attempt: 1}); got.Record.State != want {
+				r.Errorf("state %+v, want %+v", got.Record.State, want)
+			}
+			r.between("next look", got.Look, from.Add(far), to.Add(far))
+		},
+		"settle twice is accepted once":                checkSettleTwice,
+		"settle of a lease that ended changes nothing": checkSettleLost,
+		"settle of a lease taken over names the holder": func(r *rig) {
+			c := r.leased("k", oneShot(0), far)
+			from, to := r.during(func() { r.pass(c, 1, terms(brief, brief)) })
+			r.awaits("taken over", from.Add(brief), to.Add(brief), func() bool { return len(r.claimAll(r.b, request())) == 1 })
+			for range 2 {
+				if s := r.settle(c, scheduler.Settlement{Outcome: scheduler.OutcomeDone}); s.Accepted || s.Holder != nodeB {
+					r.Errorf("settled %+v, want not accepted, held by %q", s, nodeB)
+				}
+			}
+		},
+		"settle of what isn't there is not accepted": func(r *rig) {
+			c := r.leased("k", oneShot(0), far)
+			c.Lease.Key = "other"
+			if s := r.settle(c, scheduler.Settlement{Outcome: scheduler.OutcomeNext}); s.Accepted || s.Holder != "" {
+				r.Errorf("settled %+v, want not accepted, nobody", s)
+			}
+		},
+		"settle without a fence": func(r *rig) {
+			r.accept(r.leased("k", oneShot(far), far), scheduler.Settlement{Outcome: scheduler.OutcomeDead, Reason: "unreadable"})
+			if n := r.pending(); n != 0 {
+				r.Errorf("%d left, want nothing", n)
+			}
+		},
+	}
+}
+
+// checkEnds fires a timer and checks that the outcome leaves nothing of it.
+func (r *rig) checkEnds(o scheduler.Settlement) {
+	c := r.leased("k", oneShot(0), far)
+	r.pass(c, 1, terms(far, far))
+	r.accept(c, o)
+	if !errors.Is(r.read("k").Err, scheduler.ErrNotFound) {
+		r.Error("it can still be read")
+	}
+	if n := r.pending(); n != 0 {
+		r.Errorf("%d left, want nothing", n)
+	}
+	if d, _ := r.ask(c.Lease.Shard, "k", scheduler.State{}); !d.Missing {
+		r.Errorf("ask says %+v, want missing", d)
+	}
+	r.takes(c.Lease.Shard, "k", scheduler.TakeMissing)
+	if w := r.put("k", 2, nil); w.InFlight {
+		r.Error("a delete afterwards is answered in flight")
+	}
+}
+
+func checkNext(r *rig) {
+	start := r.put("k", 1, recurring(far, 4)).Due.Add(-far)
+	req := request()
+	req.Horizon = 9 * far
+	for seq := 2; seq <= 4; seq++ {
+		r.Pass(3 * time.Millisecond) // which must not move the grid
+		r.accept(r.claim(r.a, req), scheduler.Settlement{Outcome: scheduler.OutcomeNext, Skew: time.Minute})
+		got := r.live("k")
+		due := start.Add(time.Duration(seq) * far)
+		if want := (scheduler.State{Version: version(1), Seq: seq}); got.Record.State != want {
+			r.Errorf("state is %+v, want %+v", got.Record.State, want)
+		}
+		if !got.Look.Equal(due) || !got.Due.Equal(due) || !got.Record.Start.Equal(start) || got.Leased {
+			r.Errorf("pop %d: %+v, want due and looked at %v after start, unleased", seq, got, due.Sub(start))
+		}
+	}
+}
+
+func checkAgain(r *rig) {
+	for i, pops := range []int{1, 99} {
+		key := keys(2)[i]
+		c, _ := r.overdue(key, pops, 1)
+		f := r.pass(c, 1, terms(far, far)) // as one of a single pop, which it stays on
+		from, to := r.during(func() {
+			r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeAgain, Delay: brief / 2, Pops: 1})
+		})
+		got := r.live(key)
+		if got.Record.State != f.State || got.Record.State.Attempt != 1 || got.Record.FailedBy != nodeA || got.Leased {
+			r.Errorf("state %+v, failed by %q, leased %v, want %+v, %q, false", got.Record.State, got.Record.FailedBy, got.Leased, f.State, nodeA)
+		}
+		r.between("next look", got.Look, from.Add(brief/2), to.Add(brief/2))
+		if !got.Due.Equal(got.Look) {
+			r.Errorf("due %v, want when the retry is, %v", got.Due, got.Look)
+		}
+		r.awaits("claimed", from.Add(brief/2), to.Add(brief/2), func() bool { return len(r.claimAll(r.b, request())) == 1 })
+	}
+}
+
+func checkAgainBounded(r *rig) {
+	for i, c := range []struct {
+		delay time.Duration
+		next  bool
+	}{{0, false}, {far / 2, false}, {far - time.Minute, false}, {far + 2*slack, true}, {far + time.Minute, true}, {24 * far, true}} {
+		key := keys(9)[i]
+		timer := recurring(far, 5)
+		due := r.put(key, 1, timer).Due
+		req := request()
+		req.Horizon = far + time.Minute
+		claim := r.claim(r.a, req)
+		// The pop isn't due, so an hour before it is the time to compare with.
+		r.accept(claim, scheduler.Settlement{Outcome: scheduler.OutcomeAgain, Delay: far + c.delay})
+		got := r.live(key)
+		if next := got.Record.State.Seq == 2; next != c.next {
+			r.Errorf("delay %v after due: pop %d", c.delay, got.Record.State.Seq)
+		}
+		if c.next && (!got.Look.Equal(due.Add(far)) || got.Record.FailedBy != "" || got.Record.State.Attempt != 0) {
+			r.Errorf("delay %v after due: looked at %v after due, failed by %q, want the next pop as if it had not failed",
+				c.delay, got.Look.Sub(due), got.Record.FailedBy)
+		}
+		if got.Look.After(due.Add(far)) {
+			r.Errorf("delay %v after due: looked at %v after the next pop", c.delay, got.Look.Sub(due.Add(far)))
+		}
+		r.merge(write(key, 2, nil))
+	}
+}
+
+func checkSettleTwice(r *rig) {
+	for i, o := range []scheduler.Settlement{
+		{Outcome: scheduler.OutcomeRelease, Delay: far}, {Outcome: scheduler.OutcomeAgain, Delay: far}, {Outcome: scheduler.OutcomeNext},
+		{Outcome: scheduler.OutcomeDone}, {Outcome: scheduler.OutcomeDead},
+	} {
+		r.Run(fmt.Sprint("outcome ", o.Outcome), func(t *testing.T) {
+			sub := &rig{T: t, Fixture: r.Fixture, a: r.a, b: r.b}
+			key := keys(9)[i]
+			timer := recurring(brief, 1000)
+			sub.put(key, 1, timer)
+			c := sub.claim(sub.a, scheduler.ClaimRequest{Horizon: far, Limit: 99, Grace: far})
+			o.Pops = 1 // so that a long delay doesn't go on to the next pop
+			sub.accept(c, o)
+			before, pending := sub.read(key), sub.pending()
+			for range 2 {
+				if s := sub.settle(c, o); s.Accepted || s.Holder != "" {
+					t.Errorf("sent again: %+v, want not accepted, nobody", s)
+				}
+			}
+			after := sub.read(key)
+			if before.Record.State != after.Record.State || !before.Look.Equal(after.Look) || pending != sub.pending() {
+				t.Errorf("sent again it changed %+v into %+v", before, after)
+			}
+			sub.merge(write(key, 2, nil))
+		})
+	}
+}
+
+func checkSettleLost(r *rig) {
+	c := r.leased("k", oneShot(0), far)
+	r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeRelease})
+	again := r.claim(r.a, request()) // the same node, another lease
+	before := r.live("k")
+	for _, outcome := range []scheduler.Outcome{
+		scheduler.OutcomeRelease, scheduler.OutcomeAgain, scheduler.OutcomeNext, scheduler.OutcomeDead, scheduler.OutcomeDone,
+	} {
+		if s := r.settle(c, scheduler.Settlement{Outcome: outcome, Delay: brief}); s.Accepted {
+			r.Errorf("outcome %d was accepted", outcome)
+		}
+	}
+	if after := r.live("k"); after.Record.State != before.Record.State || !after.Look.Equal(before.Look) || !after.Leased {
+		r.Errorf("they changed %+v into %+v", before, after)
+	}
+	r.pass(again, 1, terms(far, far))
+}
+
+// releaseCases are claims that came to nothing: they are due again as before.
+func releaseCases() map[string]func(*rig) {
+	return map[string]func(*rig){
+		"release goes back to the due time": func(r *rig) {
+			due := r.put("k", 1, oneShot(far)).Due
+			req := request()
+			req.Horizon = 2 * far
+			for range 3 {
+				r.accept(r.claim(r.a, req), scheduler.Settlement{Outcome: scheduler.OutcomeRelease})
+				if got := r.live("k"); !got.Look.Equal(due) || got.Leased || got.Record.State.Attempt != 0 {
+					r.Errorf("look %v before due, leased %v, attempt %d, want 0, false, 0", due.Sub(got.Look), got.Leased, got.Record.State.Attempt)
+				}
+			}
+		},
+		"release waits its delay": func(r *rig) {
+			c := r.leased("k", oneShot(0), far)
+			from, to := r.during(func() { r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeRelease, Delay: brief}) })
+			r.awaits("claimed", from.Add(brief), to.Add(brief), func() bool { return len(r.claimAll(r.a, leaving())) == 1 })
+		},
+		"release with a delay that ends before due keeps the due time": func(r *rig) {
+			due := r.put("k", 1, oneShot(far)).Due
+			req := request()
+			req.Horizon = 2 * far
+			r.accept(r.claim(r.a, req), scheduler.Settlement{Outcome: scheduler.OutcomeRelease, Delay: far / 2})
+			if got := r.live("k"); !got.Look.Equal(due) {
+				r.Errorf("look %v before due", due.Sub(got.Look))
+			}
+		},
+		"release after the fence is due again at once": func(r *rig) {
+			c := r.leased("k", oneShot(0), far)
+			r.pass(c, 1, terms(far, far))
+			r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeRelease})
+			again := r.claim(r.a, leaving())
+			if again.Previous != "" || again.Record.FailedBy != "" {
+				r.Errorf("previous %q, failed by %q, want none", again.Previous, again.Record.FailedBy)
+			}
+			if f := r.pass(again, 1, terms(far, far)); f.State.Attempt != 2 {
+				r.Errorf("attempt %d, want 2: a fence that passed counts", f.State.Attempt)
+			}
+		},
+		"release of a retry keeps who failed": func(r *rig) {
+			r.failed(1, "k")
+			r.accept(r.claim(r.b, request()), scheduler.Settlement{Outcome: scheduler.OutcomeRelease})
+			if got := r.live("k").Record; got.FailedBy != nodeA || got.State.Attempt != 1 {
+				r.Errorf("failed by %q, attempt %d, want %q, 1", got.FailedBy, got.State.Attempt, nodeA)
+			}
+		},
+		"release of what was overdue is due at once": func(r *rig) {
+			r.put("k", 1, oneShot(0))
+			r.Pass(brief)
+			r.accept(r.claim(r.a, request()), scheduler.Settlement{Outcome: scheduler.OutcomeRelease})
+			r.claim(r.b, request())
+		},
+	}
+}

@@ -1,0 +1,184 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"chronos/scheduler"
+)
+
+// stateCases are rule P1: a copy's state is (version, seq, attempt), ordered in
+// that order; a tombstone is the state after the last.
+func stateCases() map[string]func(*rig) {
+	return map[string]func(*rig){
+		"P1 newer wins, older and same change nothing": checkStateTable,
+		"P1 same version with another body is refused": checkConflicts,
+		"P1 versions compare by all their bits":        checkVersionBits,
+		"P1 a create that comes again after its fence is older": func(r *rig) {
+			c := r.leased("k", oneShot(0), far)
+			r.pass(c, 1, terms(far, far))
+			w := r.merge(write("k", 1, oneShot(0)))
+			if want := (scheduler.State{Version: version(1), Seq: 1, Attempt: 1}); w.Status != scheduler.WriteNewer || w.State != want {
+				r.Errorf("status %d, state %+v, want newer, %+v", w.Status, w.State, want)
+			}
+			r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeDone})
+		},
+		"P1 a create that comes again after its next pop is older": func(r *rig) {
+			c := r.leased("k", recurring(brief, 9), far)
+			r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeNext})
+			w := r.merge(write("k", 1, recurring(brief, 9)))
+			if want := (scheduler.State{Version: version(1), Seq: 2}); w.Status != scheduler.WriteNewer || w.State != want {
+				r.Errorf("status %d, state %+v, want newer, %+v", w.Status, w.State, want)
+			}
+		},
+		"P1 times are no part of the state": func(r *rig) {
+			w := r.put("k", 1, oneShot(far))
+			r.Pass(5 * time.Millisecond)
+			again := r.merge(write("k", 1, oneShot(far)))
+			if again.Status != scheduler.WriteSame || !again.Due.Equal(w.Due) {
+				r.Errorf("status %d, due moved by %v, want same, unmoved", again.Status, again.Due.Sub(w.Due))
+			}
+		},
+	}
+}
+
+// present is what a write finds, made anew for each.
+type present struct {
+	name  string
+	state scheduler.State
+	make  func(r *rig, key string)
+}
+
+func presents() []present {
+	one := func(r *rig, key string) { r.put(key, 5, oneShot(0)) }
+	return []present{
+		{"nothing", scheduler.State{}, func(*rig, string) {}},
+		{"live", scheduler.State{Version: version(5), Seq: 1}, one},
+		{"live, attempted", scheduler.State{Version: version(5), Seq: 1, Attempt: 1}, func(r *rig, key string) {
+			one(r, key)
+			c := r.claim(r.a, request())
+			r.pass(c, 1, terms(far, far))
+			r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeAgain, Delay: far})
+		}},
+		{"tombstone", scheduler.State{Version: version(5), Ended: true}, func(r *rig, key string) { r.put(key, 5, nil) }},
+		{"tombstone on live", scheduler.State{Version: version(5), Ended: true}, func(r *rig, key string) {
+			one(r, key)
+			r.put(key, 5, nil)
+		}},
+	}
+}
+
+func checkStateTable(r *rig) {
+	const stored, same, newer = scheduler.WriteStored, scheduler.WriteSame, scheduler.WriteNewer
+	want := map[string][6]scheduler.WriteStatus{
+		// live of version 4, 5 (as it was), 6; end of version 4, 5, 6
+		"nothing":           {stored, stored, stored, stored, stored, stored},
+		"live":              {newer, same, stored, newer, stored, stored},
+		"live, attempted":   {newer, newer, stored, newer, stored, stored},
+		"tombstone":         {newer, newer, stored, newer, same, stored},
+		"tombstone on live": {newer, newer, stored, newer, same, stored},
+	}
+	for _, p := range presents() {
+		for i, status := range want[p.name] {
+			n, timer := 4+i%3, oneShot(0)
+			if i >= 3 {
+				timer = nil
+			}
+			r.Run(fmt.Sprintf("%s, version %d, ended %v", p.name, n, timer == nil), func(t *testing.T) {
+				sub := &rig{T: t, Fixture: r.Fixture, a: r.a, b: r.b}
+				key := fmt.Sprintf("k%d-%d", i, len(p.name))
+				p.make(sub, key)
+				sub.expect(write(key, n, timer), status, p.state)
+				sub.merge(write(key, 9, nil)) // so that the next claim doesn't find it
+			})
+		}
+	}
+}
+
+// expect merges w and checks the answer and what is there afterwards: w's state
+// or, if it isn't stored, what was there.
+func (r *rig) expect(w scheduler.Write, status scheduler.WriteStatus, was scheduler.State) {
+	r.Helper()
+	before := r.read(w.ID.Key)
+	answer := r.merge(w)
+	after := was
+	if status == scheduler.WriteStored {
+		after = scheduler.State{Version: w.Version, Seq: 1}
+		if w.Timer == nil {
+			after = scheduler.State{Version: w.Version, Ended: true}
+		}
+	}
+	if answer.Status != status || answer.State.Compare(after) != 0 {
+		r.Errorf("status %d, state %+v, want %d, %+v", answer.Status, answer.State, status, after)
+	}
+	if copies := answer.Copies > 0; copies != (status == scheduler.WriteStored || status == scheduler.WriteSame) {
+		r.Errorf("status %d names %d copies", status, answer.Copies)
+	}
+	got := r.read(w.ID.Key)
+	if missing := errors.Is(got.Err, scheduler.ErrNotFound); missing != after.Ended {
+		r.Errorf("read afterwards: %v", got.Err)
+	}
+	if d, differs := r.ask(answer.Shard, w.ID.Key, after); differs && d.Firing == 0 {
+		r.Errorf("state afterwards is %+v, want %+v", d.State, after)
+	}
+	if status != scheduler.WriteStored && before.Err == nil {
+		if diff := cmp.Diff(before, got); diff != "" {
+			r.Errorf("it changed what it found (-before +after):\n%s", diff)
+		}
+	}
+}
+
+func checkConflicts(r *rig) {
+	for name, change := range map[string]func(*scheduler.Write){
+		"interval":   func(w *scheduler.Write) { w.Timer.Interval = 2 * far },
+		"instant":    func(w *scheduler.Write) { w.Timer.Interval, w.Timer.At = 0, time.UnixMilli(4e12).UTC() },
+		"repeat-for": func(w *scheduler.Write) { w.Timer.RepeatFor = 3 * far },
+		"uri":        func(w *scheduler.Write) { w.Timer.Callback.URI = "http://receiver.example/other" },
+		"opaque":     func(w *scheduler.Write) { w.Timer.Callback.Opaque = "other" },
+		"tags":       func(w *scheduler.Write) { w.Timer.Tags = []scheduler.Tag{{Type: "call", Count: 1}} },
+		"replication factor": func(w *scheduler.Write) {
+			w.ID.RF, w.Timer.ReplicationFactor = replicas+1, replicas+1
+		},
+	} {
+		r.Run(name, func(t *testing.T) {
+			sub := &rig{T: t, Fixture: r.Fixture, a: r.a, b: r.b}
+			key := strings.ReplaceAll(name, " ", "-")
+			w := sub.put(key, 5, oneShot(far))
+			other := write(key, 5, oneShot(far))
+			change(&other)
+			sub.expect(other, scheduler.WriteConflict, w.State)
+		})
+	}
+}
+
+// A version is a number of 64 bits, whatever it is kept as.
+func checkVersionBits(r *rig) {
+	pairs := [][2]scheduler.Version{
+		{0x9, 0xa}, {0xf, 0x10}, {0xaa, 0xab}, {0xaa, 0xb0}, {0xaa, 0xff}, {0x99, 0xa0}, {0xffff, 0x1_0000},
+		{0x7fff_ffff_ffff_ffff, 0x8000_0000_0000_0000}, {0x9fff_ffff_ffff_ffff, 0xa000_0000_0000_0000},
+		{0x0001_0000_0000_0001, 0x0001_0000_0000_0002}, {0x8000_0000_0000_0001, 0x8000_0000_0000_0002},
+		{0xffff_ffff_ffff_fffe, 0xffff_ffff_ffff_ffff}, {0x019a_bcde_f012_ffff, 0x019a_bcde_f013_0000},
+		{0xaaaa_aaaa_aaaa_aaaa, 0xaaaa_aaaa_aaaa_aaab}, {0xaaaa_aaaa_aaaa_aaaa, 0xffff_ffff_ffff_ffff},
+	}
+	for i, pair := range pairs {
+		key := fmt.Sprint("k", i)
+		for _, step := range []struct {
+			version scheduler.Version
+			want    scheduler.WriteStatus
+		}{{pair[0], scheduler.WriteStored}, {pair[1], scheduler.WriteStored}, {pair[0], scheduler.WriteNewer}, {pair[1], scheduler.WriteSame}} {
+			w := write(key, 0, oneShot(far))
+			w.Version = step.version
+			if answer := r.merge(w); answer.Status != step.want {
+				r.Errorf("%v of %v and %v: status %d, want %d", step.version, pair[0], pair[1], answer.Status, step.want)
+			}
+		}
+		if got := r.live(key).Record.State.Version; got != pair[1] {
+			r.Errorf("%v is there, want %v", got, pair[1])
+		}
+	}
+}

@@ -1,0 +1,32 @@
+package storetest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+func TestModelKeepsTheContract(t *testing.T) {
+	for name, shards := range map[string][]string{"one shard": {"main"}, "three shards": {"a", "b", "c"}} {
+		t.Run(name, func(t *testing.T) {
+			Run(t, func(*testing.T) Fixture {
+				clock := NewClock(time.UnixMilli(1_790_000_000_000).Add(300 * time.Microsecond))
+				model := NewModel(shards...)
+				model.SetClock(clock.Now)
+				return Fixture{Open: model.Open, Now: clock.Now, Pass: clock.Advance, Neighbors: model.neighbors}
+			})
+		})
+	}
+}
+
+// neighbors makes n keys of one shard.
+func (m *Model) neighbors(n int) []string {
+	var keys []string
+	for i := 0; len(keys) < n; i++ {
+		key := fmt.Sprintf("neighbor-%04d", i)
+		if home, _ := m.home(key); home == m.names[0] {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
