@@ -34,6 +34,7 @@ func TestDifferentialMini(t *testing.T) {
 		d.run(rt, rapid.SampledFrom([]time.Duration{time.Millisecond, 200 * time.Millisecond}).Draw(rt, "unit"))
 	})
 	d.checkBreaks()
+	t.Log(d.runs, cnt)
 }
 
 func TestDifferentialReal(t *testing.T) {
@@ -41,6 +42,7 @@ func TestDifferentialReal(t *testing.T) {
 	setChecks(t, 60)
 	rapid.Check(t, func(rt *rapid.T) { d.run(rt, time.Millisecond) })
 	d.checkBreaks()
+	t.Log(d.runs, cnt)
 }
 
 // setChecks sets how many runs rapid makes, unless the command line says it.
@@ -103,7 +105,7 @@ func newDiffer(t *testing.T, shard *testRedis) *differ {
 		s.topology.shards[0].hook(d.observed)
 		d.stores = append(d.stores, s)
 	}
-	d.keys = d.stores[0].keysOf("a", differPartition, 3)
+	d.keys = d.stores[0].keysOf("a", differPartition, 4)
 	return d
 }
 
@@ -121,9 +123,11 @@ func (d *differ) run(rt *rapid.T, unit time.Duration) {
 	}
 	rt.Repeat(map[string]func(*rapid.T){
 		"":      d.compare,
-		"merge": func(*rapid.T) { d.merge() }, "claim": func(*rapid.T) { d.claim() }, "take": func(*rapid.T) { d.take() },
-		"fire": func(*rapid.T) { d.fire() }, "settle": func(*rapid.T) { d.settle() }, "ask": func(*rapid.T) { d.ask() },
+		"merge": func(*rapid.T) { d.merge() }, "claim": func(*rapid.T) { d.claim(d.some("grace")) },
+		"take": func(*rapid.T) { d.take() }, "fire": func(*rapid.T) { d.fire(d.pairs(), d.some("grace")) },
+		"settle": func(*rapid.T) { d.settle(d.pairs(), d.some("grace")) }, "ask": func(*rapid.T) { d.ask() },
 		"apply": func(*rapid.T) { d.apply() }, "pass": func(*rapid.T) { d.pass() },
+		"claim to settle": func(*rapid.T) { d.claimToSettle() },
 		"send again": func(rt *rapid.T) {
 			if len(d.sent) == 0 {
 				rt.Skip("nothing was sent")
@@ -293,8 +297,13 @@ func draw[T any](d *differ, what string, from ...T) T {
 func (d *differ) node() int   { return rapid.IntRange(0, len(d.stores)-1).Draw(d.rt, "node") }
 func (d *differ) key() string { return draw(d, "key", d.keys...) }
 
-// some is a small multiple of the run's unit.
+// some is a small multiple of the run's unit, now and then with half a
+// millisecond that is to be rounded.
 func (d *differ) some(what string) time.Duration {
+	return d.whole(what) + draw(d, what+" and", 0, 0, 0, time.Millisecond/2)
+}
+
+func (d *differ) whole(what string) time.Duration {
 	return time.Duration(draw(d, what, 0, 1, 2, 3, 5, 10, 100)) * d.unit
 }
 
@@ -306,12 +315,12 @@ func (d *differ) timer() *scheduler.Timer {
 	t := &scheduler.Timer{ReplicationFactor: 2, Callback: scheduler.Callback{URI: draw(d, "uri", "http://a", "http://b")}}
 	switch draw(d, "kind", "one-shot", "one-shot", "recurring", "recurring", "instant") {
 	case "one-shot":
-		t.Interval = d.some("interval")
+		t.Interval = d.whole("interval")
 	case "recurring":
-		t.Interval = max(d.some("interval"), d.unit)
+		t.Interval = max(d.whole("interval"), d.unit)
 		t.RepeatFor = t.Interval * time.Duration(draw(d, "pops", 1, 2, 3, 50))
 	case "instant":
-		t.At = d.now.Truncate(time.Millisecond).Add(d.some("ahead") - 3*d.unit).UTC()
+		t.At = d.now.Truncate(time.Millisecond).Add(d.whole("ahead") - 3*d.unit).UTC()
 	}
 	if draw(d, "tagged", false, true) {
 		t.Tags = []scheduler.Tag{{Type: "a b", Count: 2}}
@@ -372,6 +381,7 @@ func (d *differ) merge() {
 			}
 			got[i].ID.Hint, want[i].ID.Hint = 0, 0
 		}
+		for i := range got { cnt[fmt.Sprint("merge ", got[i].Status, got[i].InFlight)]++ }
 		d.same("merge", got, want)
 	})
 }
@@ -386,10 +396,23 @@ func first[T any](answers []T, errOf func(T) error) error {
 	return nil
 }
 
-func (d *differ) claim() {
+// claimToSettle is the way of a timer as a node goes it, or a part of it.
+func (d *differ) claimToSettle() {
+	grace, had := d.some("grace"), len(d.leases)
+	d.claim(grace)
+	got := d.leases[had:]
+	if len(got) > 0 && draw(d, "fires", true, true, true, false) {
+		d.fire(got, grace)
+	}
+	if len(got) > 0 && draw(d, "settles", true, true, false) {
+		d.settle(got, grace)
+	}
+}
+
+func (d *differ) claim(grace time.Duration) {
 	n, limit := d.node(), draw(d, "limit", 1, 2, 3, 500)
 	req := scheduler.ClaimRequest{
-		Horizon: d.some("horizon"), Limit: limit, Grace: d.some("grace"), LeaveOwnRetries: draw(d, "leave", false, true),
+		Horizon: d.some("horizon"), Limit: limit, Grace: grace, LeaveOwnRetries: draw(d, "leave", false, true),
 	}
 	all := req
 	all.Limit *= Partitions // each gets its share
@@ -403,6 +426,7 @@ func (d *differ) claim() {
 			d.gained(n, got.Claims[i].Lease, want.Claims[i].Lease)
 			alike(&got.Claims[i], &want.Claims[i])
 		}
+		cnt[fmt.Sprint("claim ", len(got.Claims))]++
 		d.same("claim", got, want)
 	})
 }
@@ -422,13 +446,13 @@ func (d *differ) take() {
 			}
 			alike(&got[i].Claimed, &want[i].Claimed)
 		}
+		for i := range got { cnt[fmt.Sprint("take ", got[i].Status)]++ }
 		d.same("take", got, want)
 	})
 }
 
-func (d *differ) fire() {
-	pairs := d.pairs()
-	terms := scheduler.FenceTerms{Limit: d.some("limit"), Hold: d.some("hold"), Grace: d.some("grace")}
+func (d *differ) fire(pairs []leasePair, grace time.Duration) {
+	terms := scheduler.FenceTerms{Limit: d.some("limit"), Hold: d.some("hold"), Grace: grace}
 	fences, modelled := make([]scheduler.Fence, len(pairs)), make([]scheduler.Fence, len(pairs))
 	for i, p := range pairs {
 		fences[i] = scheduler.Fence{Lease: p.store, Pops: draw(d, "pops", 1, 2, 3, 50)}
@@ -455,12 +479,12 @@ func (d *differ) fire() {
 				got[i] = scheduler.Fenced{Status: scheduler.FenceLost, Err: got[i].Err}
 			}
 		}
+		for i := range want { cnt[fmt.Sprint("fire ", want[i].Status, " seq", min(want[i].State.Seq,3))]++ }
 		d.same("fire", got, want)
 	})
 }
 
-func (d *differ) settle() {
-	pairs, grace := d.pairs(), d.some("grace")
+func (d *differ) settle(pairs []leasePair, grace time.Duration) {
 	settlements, modelled := make([]scheduler.Settlement, len(pairs)), make([]scheduler.Settlement, len(pairs))
 	for i, p := range pairs {
 		settlements[i] = scheduler.Settlement{
@@ -476,6 +500,7 @@ func (d *differ) settle() {
 		got = d.stores[pairs[0].node].Settle(context.Background(), "a", grace, settlements)
 		return first(got, func(s scheduler.Settled) error { return s.Err })
 	}, func() {
+		for i := range got { cnt[fmt.Sprint("settle ", settlements[i].Outcome, got[i].Accepted)]++ }
 		d.same("settle", got, d.views[pairs[0].node].Settle(context.Background(), "a", grace, modelled))
 	})
 }
@@ -534,7 +559,7 @@ func (d *differ) apply() {
 	d.do(func() (err error) {
 		got, err = d.stores[0].apply(d.T, changes)
 		return err
-	}, func() { d.same("apply", got, d.model.Apply("a", modelled)) })
+	}, func() { for i := range got { cnt[fmt.Sprint("apply ", changes[i].Kind, got[i].Status, changes[i].Token!="")]++ }; d.same("apply", got, d.model.Apply("a", modelled)) })
 }
 
 func (d *differ) pass() {
@@ -770,3 +795,5 @@ func checkMissing(t *testing.T, s scheduler.Store) {
 		t.Errorf("it is now %+v, %v, want nothing", differences, err)
 	}
 }
+
+var cnt = map[string]int{}

@@ -28,7 +28,7 @@ func needProgram(t *testing.T, name string) string {
 	if os.Getenv("CI") != "" {
 		t.Fatalf("%s is not installed", name)
 	}
-	t.Skipf("%s is not installed", name)
+	t.Skipf("%s is not installed", name) //nolint:forbidigo // an external program is missing
 	return ""
 }
 
@@ -58,7 +58,7 @@ func startRedis(t *testing.T, env ...string) *testRedis {
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "s")
 	var output bytes.Buffer
-	server := exec.Command(program, "--port", "0", "--unixsocket", socket, "--save", "", "--appendonly", "no", "--dir", dir)
+	server := exec.Command(program, "--port", "0", "--unixsocket", socket, "--save", "", "--appendonly", "no", "--dir", dir) //nolint:noctx // ended by the cleanup
 	server.Stdout, server.Stderr, server.Env = &output, &output, append(os.Environ(), env...)
 	if err := server.Start(); err != nil {
 		t.Fatalf("start redis-server: %v", err)

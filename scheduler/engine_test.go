@@ -37,6 +37,14 @@ func (r *recorder) seen() []attempt {
 	return append([]attempt(nil), r.attempts...)
 }
 
+// record keeps an attempt and says how to answer it.
+func (r *recorder) record(a attempt) func(attempt) (time.Duration, scheduler.Delivered) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.attempts = append(r.attempts, a)
+	return r.respond
+}
+
 // on is the recorder as one node's Deliverer.
 func (r *recorder) on(node string) scheduler.Deliverer { return nodeRecorder{r, node} }
 
@@ -45,7 +53,7 @@ type nodeRecorder struct {
 	node string
 }
 
-func (r nodeRecorder) Destination(c scheduler.Callback) string { return c.URI }
+func (nodeRecorder) Destination(c scheduler.Callback) string { return c.URI }
 
 func (r nodeRecorder) Deliver(ctx context.Context, d scheduler.Delivery) scheduler.Delivered {
 	if ctx.Err() != nil {
@@ -53,10 +61,7 @@ func (r nodeRecorder) Deliver(ctx context.Context, d scheduler.Delivery) schedul
 	}
 	now := time.Now()
 	a := attempt{Delivery: d, node: r.node, at: now, late: now.Sub(d.Due)}
-	r.mu.Lock()
-	r.attempts = append(r.attempts, a)
-	respond := r.respond
-	r.mu.Unlock()
+	respond := r.record(a)
 	takes, ends := time.Duration(0), scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
 	if respond != nil {
 		takes, ends = respond(a)

@@ -233,7 +233,7 @@ func TestAllShardsSilentIsNotReady(t *testing.T) {
 
 func TestCallbackEndsWithTheFence(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
-		r.respond = func(a attempt) (time.Duration, scheduler.Delivered) {
+		r.respond = func(attempt) (time.Duration, scheduler.Delivered) {
 			return time.Hour, scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
 		}
 		n := startNode(t, m.Open("a"), "a", r)

@@ -143,10 +143,3 @@ func (s *slots) forgetIdle() {
 		}
 	}
 }
-
-// inUse is how many slots are taken.
-func (s *slots) inUse() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.used
-}

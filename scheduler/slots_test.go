@@ -79,10 +79,11 @@ func TestSlotDelayGrowsUntilOneIsHad(t *testing.T) {
 	if again, _ := s.abandon(waiting[0]); again {
 		t.Error("a wait was abandoned twice")
 	}
-	for _, want := range []time.Duration{200, 400, 800, 1600, 2000, 2000} {
+	const ms = time.Millisecond
+	for _, want := range []time.Duration{200 * ms, 400 * ms, 800 * ms, 1600 * ms, 2000 * ms, 2000 * ms} {
 		answer, got := s.take(&claim{destination: "http://slow:80"})
-		if answer != slotRefused || got != want*time.Millisecond {
-			t.Fatalf("answer %v after %v, want a refusal after %v", answer, got, want*time.Millisecond)
+		if answer != slotRefused || got != want {
+			t.Fatalf("answer %v after %v, want a refusal after %v", answer, got, want)
 		}
 	}
 	s.free(held[0])

@@ -34,7 +34,7 @@ func TestStopGivesBackWhatHasNotBegun(t *testing.T) {
 
 func TestStopEndsWhatIsUnderWay(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
-		r.respond = func(a attempt) (time.Duration, scheduler.Delivered) {
+		r.respond = func(attempt) (time.Duration, scheduler.Delivered) {
 			return 1900 * time.Millisecond, scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
 		}
 		leaving := startNode(t, m.Open("leaving"), "leaving", r)

@@ -133,10 +133,10 @@ func checkInFlightUntil(r *rig) {
 		r.Errorf("the mark lasts %v, want at most %v", left, brief)
 	}
 	n := 1
-	for at := from; ; r.Pass(brief / 8) {
+	for ; ; r.Pass(brief / 8) {
 		n++
 		var w scheduler.Written
-		at, _ = r.during(func() { w = r.put("k", n, nil) })
+		at, _ := r.during(func() { w = r.put("k", n, nil) })
 		switch {
 		case w.InFlight && at.After(to.Add(brief+slack)):
 			r.Fatalf("in flight %v after the mark ended", at.Sub(to.Add(brief)))

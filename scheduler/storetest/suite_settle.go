@@ -218,7 +218,7 @@ func releaseCases() map[string]func(*rig) {
 		},
 		"release after the fence is due again at once": func(r *rig) {
 			c := r.leased("k", oneShot(0), far)
-			r.pass(c, 1, terms(far, far))
+			r.pass(c, 1, terms(far, 3*far))
 			r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeRelease})
 			again := r.claim(r.a, leaving())
 			if again.Previous != "" || again.Record.FailedBy != "" {
