@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"chronos/scheduler"
 )
@@ -33,6 +34,7 @@ type Store struct {
 	node     string
 	log      *slog.Logger
 	mergers  map[string]*batcher
+	patience time.Duration // of a flush, which nobody waits for any longer
 	counter  atomic.Uint64
 	rotation atomic.Uint64
 }
@@ -59,7 +61,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	s := &Store{
 		topology: newTopology(shards), keys: laneKeys(o.Lane), node: o.Node, log: o.Log,
-		mergers: make(map[string]*batcher, len(shards)),
+		mergers: make(map[string]*batcher, len(shards)), patience: notAfter,
 	}
 	for _, sh := range shards {
 		s.mergers[sh.name] = newBatcher(func(items []*item) { s.flushMerge(sh, items) })

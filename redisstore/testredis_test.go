@@ -177,6 +177,7 @@ func openStore(t *testing.T, node, lane string, shards ...*testRedis) *Store {
 	if err != nil {
 		t.Fatalf("open store: %v", err)
 	}
+	s.patience = time.Minute
 	for i, r := range shards {
 		s.topology.shards[i].bePatient(r)
 	}

@@ -61,7 +61,7 @@ func (s *Store) Merge(ctx context.Context, writes []scheduler.Write) []scheduler
 // memory is full: a script that has removed something may write on, so that
 // deletes work on a full shard, and creates behind a delete would.
 func (s *Store) flushMerge(sh *shard, items []*item) {
-	ctx, cancel := context.WithTimeout(context.Background(), notAfter)
+	ctx, cancel := context.WithTimeout(context.Background(), s.patience)
 	defer cancel()
 	script := itemScript{
 		name: "merge", keys: partitionKeys.three, replies: 1,
