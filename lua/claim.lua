@@ -3,22 +3,26 @@
 --          max(due, now) + grace; buries tombstones whose life has ended; leaves a retry to other nodes than the one
 --          that failed for 1 s, if told so, reading past it
 -- KEYS:    due timers leases
--- ARGV:    horizon_ms limit node counter grace_ms leave_own_retries not_after_ms
+-- ARGV:    horizon_ms limit node counter grace_ms leave_own_retries not_after_ms max_bytes
+--          (max_bytes: of records; the one that passes it is the last)
 -- Returns: now_us, then for each leased timer: "score_ms previous_lease", key, record (score as before the claim,
 --          previous_lease "-" if there was none); after not_after_ms: now_us, "late"
 -- Cost:    O(limit + entries read past), each with one HMGET field of records and leases
 -- Twice:   safe: what the first leased is leased; the second gets what comes after it
 local due, timers, leases = KEYS[1], KEYS[2], KEYS[3]
 local horizon_ms, limit, node, counter = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
-local grace_ms, leave_own_retries, not_after_ms = tonumber(ARGV[5]), ARGV[6] == '1', tonumber(ARGV[7])
+local grace_ms, leave_own_retries = tonumber(ARGV[5]), ARGV[6] == '1'
+local not_after_ms, max_bytes = tonumber(ARGV[7]), tonumber(ARGV[8])
 
 if now_ms > not_after_ms then return { now_us, 'late' } end
 
 local token = node .. ':' .. counter .. ':' .. int(now_ms)
 local reply, scores, tokens, buried = { now_us }, {}, {}, {}
-local offset, taken = 0, 0
-while taken < limit do
-  local page = redis.call('ZRANGEBYSCORE', due, '-inf', int(now_ms + horizon_ms), 'WITHSCORES', 'LIMIT', offset, limit)
+-- Small pages: a record may be a megabyte, and Redis does nothing else meanwhile.
+local size = math.min(limit, 50)
+local offset, taken, bytes = 0, 0, 0
+while taken < limit and bytes < max_bytes do
+  local page = redis.call('ZRANGEBYSCORE', due, '-inf', int(now_ms + horizon_ms), 'WITHSCORES', 'LIMIT', offset, size)
   if #page == 0 then break end
   local keys = {}
   for i = 1, #page, 2 do keys[#keys + 1] = page[i] end
@@ -33,9 +37,9 @@ while taken < limit do
         '^%x+ %d+ %d+ %d+ %d+ %S+ %S+ %-?%d+ %d+ %S+ (%S+) %S+ ?(.?)')
       if failed_by and first ~= '{' then
         if score <= now_ms then buried[#buried + 1] = key end
-      elseif taken < limit
+      elseif taken < limit and bytes < max_bytes
         and not (leave_own_retries and not lease and failed_by == node and now_ms < score + 1000) then
-        taken = taken + 1
+        taken, bytes = taken + 1, bytes + #record
         scores[2 * taken - 1], scores[2 * taken] = int(math.max(score, now_ms) + grace_ms), key
         tokens[2 * taken - 1], tokens[2 * taken] = key, token
         reply[3 * taken - 1] = int(score) .. ' ' .. (lease or '-')
@@ -43,7 +47,7 @@ while taken < limit do
       end
     end
   end
-  if #keys < limit then break end
+  if #keys < size then break end
   offset = offset + #keys
 end
 

@@ -38,9 +38,10 @@ func (s *Store) Claim(ctx context.Context, shard string, req scheduler.ClaimRequ
 				failed = c.err
 				continue
 			}
-			claims := s.readClaims(sh, counter, c)
+			claims, bytes := s.readClaims(sh, counter, c)
 			limit, _ := c.args[1].(int)
-			result.More = result.More || len(claims) == limit
+			share, _ := c.args[7].(int)
+			result.More = result.More || len(claims) == limit || bytes >= share
 			result.Claims = append(result.Claims, claims...)
 		}
 	}
@@ -57,6 +58,10 @@ func (s *Store) claimCalls(sh *shard, counter string, first, n, room int, req sc
 	if req.LeaveOwnRetries {
 		leaveRetries = "1"
 	}
+	bytes := maxClaimBytes
+	if req.MaxBytes > 0 {
+		bytes = max(req.MaxBytes/n, 1)
+	}
 	calls := make([]*call, n)
 	for i := range calls {
 		share := room / n
@@ -64,15 +69,19 @@ func (s *Store) claimCalls(sh *shard, counter string, first, n, room int, req sc
 			share++
 		}
 		calls[i] = &call{script: "claim", keys: s.keys[(first+i)%Partitions].three(), args: []any{
-			req.Horizon.Milliseconds(), min(share, maxItems), s.node, counter, wholeMs(req.Grace), leaveRetries, sh.clock.in(notAfter),
+			req.Horizon.Milliseconds(), min(share, maxItems), s.node, counter, wholeMs(req.Grace), leaveRetries, sh.clock.in(notAfter), bytes,
 		}}
 	}
 	return calls
 }
 
-func (s *Store) readClaims(sh *shard, counter string, c *call) []scheduler.Claimed {
+// maxClaimBytes is what a script brings at most, whoever asks: a shard does
+// nothing else meanwhile.
+const maxClaimBytes = 16 << 20
+
+func (s *Store) readClaims(sh *shard, counter string, c *call) (claims []scheduler.Claimed, bytes int) {
 	token := s.node + ":" + counter + ":" + strconv.FormatInt(c.nowUs/1000, 10)
-	claims := make([]scheduler.Claimed, 0, len(c.reply)/3)
+	claims = make([]scheduler.Claimed, 0, len(c.reply)/3)
 	for i := 0; i+3 <= len(c.reply); i += 3 {
 		t, err := texts(c.reply, i, 3)
 		if err != nil {
@@ -86,9 +95,9 @@ func (s *Store) readClaims(sh *shard, counter string, c *call) []scheduler.Claim
 		if previous != "-" {
 			claimed.Previous = nodeOf(previous)
 		}
-		claims = append(claims, claimed)
+		claims, bytes = append(claims, claimed), bytes+len(t[2])
 	}
-	return claims
+	return claims, bytes
 }
 
 func (s *Store) claimed(lease scheduler.Lease, raw string) scheduler.Claimed {

@@ -9,6 +9,7 @@ type claim struct {
 	shard       *shard
 	destination string
 
+	weight  int  // in credit
 	waiting bool // for a slot; guarded by slots
 
 	began    time.Duration // since boot, when the fence was first asked for; 0 before
@@ -37,4 +38,10 @@ func (c *claim) settle(o Settlement) {
 }
 
 // done ends the claim's way: its credit is free again.
-func (c *claim) done() { c.shard.credit.give() }
+func (c *claim) done() { c.shard.credit.give(c.weight) }
+
+// weightBytes is how much of a timer one unit of credit carries, so that credit
+// bounds memory too: with 4,096 slots to 72 MiB a shard.
+const weightBytes = 16 << 10
+
+func weightOf(t *Timer) int { return 1 + (len(t.Callback.URI)+len(t.Callback.Opaque))/weightBytes }

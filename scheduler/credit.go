@@ -5,8 +5,9 @@ import (
 	"sync"
 )
 
-// credit bounds the claims in hand of one shard: a poll claims no more than
-// there is room for, so every queue behind it is bounded too.
+// credit bounds the claims in hand of one shard by their weight: a poll claims no
+// more than there is room for, so every queue behind it is bounded too. What a
+// poll brings may outweigh the room by what it was short of.
 type credit struct {
 	mu    sync.Mutex
 	room  int
@@ -36,15 +37,16 @@ func (c *credit) take(n int) {
 	c.room -= n
 }
 
-func (c *credit) give() {
+func (c *credit) give(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.room++
+	before := c.room
+	c.room += n
 	if c.room == c.all && c.whole != nil {
 		close(c.whole)
 		c.whole = nil
 	}
-	if c.room == c.all/8 {
+	if before < c.all/8 && c.room >= c.all/8 {
 		select {
 		case c.free <- struct{}{}:
 		default:

@@ -53,19 +53,7 @@ func (s *Scheduler) freeSlot(c *claim) {
 	}
 }
 
-// fenceLoop asks the shard for leave to call back, in batches, until ctx ends.
-func (sh *shard) fenceLoop(ctx context.Context) {
-	var batch []*claim
-	for {
-		clear(batch)
-		batch = sh.fences.take(ctx, batch[:0], maxFences)
-		if len(batch) == 0 {
-			return
-		}
-		sh.fence(ctx, batch)
-	}
-}
-
+// fence asks the shard for leave to call back.
 func (sh *shard) fence(ctx context.Context, batch []*claim) {
 	s := sh.s
 	now := s.config.SinceBoot()

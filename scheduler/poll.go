@@ -112,13 +112,19 @@ func (sh *shard) pollOnce(ctx context.Context) (more bool) {
 		return true
 	}
 	result, err := sh.s.store.Claim(ctx, sh.name, ClaimRequest{
-		Horizon: sh.s.config.horizon(), Limit: room, Grace: sh.s.config.Grace, LeaveOwnRetries: sh.othersLive.Load(),
+		Horizon: sh.s.config.horizon(), Limit: room, MaxBytes: room * weightBytes,
+		Grace: sh.s.config.Grace, LeaveOwnRetries: sh.othersLive.Load(),
 	})
 	answered := time.Now()
 	sh.note(ctx, "claim", err)
-	sh.credit.take(len(result.Claims))
-	for _, c := range result.Claims {
-		sh.accept(&claim{Claimed: c, shard: sh}, answered)
+	claims, weight := make([]*claim, len(result.Claims)), 0
+	for i := range claims {
+		claims[i] = &claim{Claimed: result.Claims[i], shard: sh, weight: weightOf(&result.Claims[i].Record.Timer)}
+		weight += claims[i].weight
+	}
+	sh.credit.take(weight)
+	for _, c := range claims {
+		sh.accept(c, answered)
 	}
 	return result.More
 }

@@ -55,3 +55,17 @@ func (q *queue[T]) take(ctx context.Context, batch []T, most int) []T {
 		}
 	}
 }
+
+// drain hands everything over in batches of up to most, one after the other,
+// until ctx ends. The batch is valid during the call.
+func (q *queue[T]) drain(ctx context.Context, most int, do func(ctx context.Context, batch []T)) {
+	var batch []T
+	for {
+		clear(batch) // what was handed over isn't ours to keep alive
+		batch = q.take(ctx, batch[:0], most)
+		if len(batch) == 0 {
+			return
+		}
+		do(ctx, batch)
+	}
+}

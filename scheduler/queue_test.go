@@ -60,14 +60,14 @@ func TestCreditWakesWhenThereIsRoomAgain(t *testing.T) {
 		t.Fatalf("left %d, scarce %v; want none and true", c.left(), c.scarce())
 	}
 	for range 9 {
-		c.give()
+		c.give(1)
 	}
 	select {
 	case <-c.free:
 		t.Fatal("woken while a claim would be tiny")
 	default:
 	}
-	c.give()
+	c.give(1)
 	select {
 	case <-c.free:
 	default:

@@ -68,8 +68,8 @@ func (s *Scheduler) Run(ctx context.Context) {
 		claiming.Go(func() { sh.poll(ctx) })
 		claiming.Go(func() { sh.watch(ctx) })
 		for range loopsPerShard {
-			loops.Go(func() { sh.fenceLoop(work) })
-			loops.Go(func() { sh.settleLoop(work) })
+			loops.Go(func() { sh.fences.drain(work, maxFences, sh.fence) })
+			loops.Go(func() { sh.settlements.drain(work, maxSettlements, sh.settleBatch) })
 		}
 	}
 	wheels.Go(func() { s.wheel.Run(turning, s.expire) })

@@ -12,19 +12,7 @@ const (
 	maxSettleTries = 1200                  // with the pause and a silent shard's 0.5 s: half a minute to ten
 )
 
-// settleLoop writes outcomes to the shard, in batches, until ctx ends.
-func (sh *shard) settleLoop(ctx context.Context) {
-	var batch []*claim
-	for {
-		clear(batch)
-		batch = sh.settlements.take(ctx, batch[:0], maxSettlements)
-		if len(batch) == 0 {
-			return
-		}
-		sh.settleBatch(ctx, batch)
-	}
-}
-
+// settleBatch writes outcomes to the shard.
 func (sh *shard) settleBatch(ctx context.Context, batch []*claim) {
 	settlements := make([]Settlement, len(batch))
 	for i, c := range batch {

@@ -194,3 +194,42 @@ func TestConfigReportsAllContradictions(t *testing.T) {
 		}
 	}
 }
+
+// TestLargeTimersAreTakenAFewAtATime: credit bounds what is in hand by its size,
+// not only by its number.
+func TestLargeTimersAreTakenAFewAtATime(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
+		const (
+			count = 60
+			size  = 200 << 10
+			slots = 64 // a credit of 72 units of 16 KiB
+		)
+		r.respond = func(attempt) (time.Duration, scheduler.Delivered) {
+			return 50 * time.Millisecond, scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+		}
+		n := startNode(t, m.Open("a"), "a", r, func(c *scheduler.Config) { c.Slots = slots })
+		large := oneShot(time.Second)
+		large.Callback.Opaque = strings.Repeat("x", size)
+		for range count {
+			create(t, n, large)
+		}
+		pass(30 * time.Second)
+		seen := r.seen()
+		if len(seen) != count {
+			t.Fatalf("%d callbacks for %d timers", len(seen), count)
+		}
+		most := 0
+		for i, a := range seen {
+			together := 0
+			for _, b := range seen[i:] {
+				if b.at.Sub(a.at) < 50*time.Millisecond {
+					together++
+				}
+			}
+			most = max(most, together)
+		}
+		if limit := 72*16<<10/size + 2; most > limit || most < 2 {
+			t.Errorf("up to %d of %d bytes under way at once, want some and at most %d", most, size, limit)
+		}
+	})
+}

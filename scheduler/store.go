@@ -133,7 +133,10 @@ type Lease struct {
 type ClaimRequest struct {
 	Horizon time.Duration // how far ahead of due
 	Limit   int           // at most so many in all
-	Grace   time.Duration // the lease ends so long after the due time
+	// MaxBytes bounds the records that are brought, about: each partition's last
+	// one may pass its share.
+	MaxBytes int
+	Grace    time.Duration // the lease ends so long after the due time
 	// LeaveOwnRetries leaves a retry to other nodes for 1 s when this node's
 	// attempt failed last.
 	LeaveOwnRetries bool
@@ -142,7 +145,7 @@ type ClaimRequest struct {
 // ClaimResult is what a claim got.
 type ClaimResult struct {
 	Claims []Claimed
-	// More says that the limit was reached where more may be due.
+	// More says that a bound was reached where more may be due.
 	More bool
 }
 

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -106,12 +107,21 @@ func (c Change) says(e *entry) bool {
 		t.Callback == o.Callback && slices.Equal(t.Tags, o.Tags)
 }
 
+// pageSize is how many timers a claim looks at together: what is buried beyond
+// its bounds follows from it.
+const pageSize = 50
+
 // claim leases what is due within the horizon, the leased when their lease has
-// ended, and buries tombstones whose life has.
-func (s *shard) claim(now time.Time, node, token string, req scheduler.ClaimRequest) []scheduler.Claimed {
+// ended, and buries tombstones whose life has. There may be more if a bound was
+// reached.
+func (s *shard) claim(now time.Time, node, token string, req scheduler.ClaimRequest) (_ []scheduler.Claimed, more bool) {
 	nowMs := now.UnixMilli()
 	var claims []scheduler.Claimed
-	for page := range slices.Chunk(s.dueBy(nowMs+req.Horizon.Milliseconds()), max(req.Limit, 1)) {
+	bytes, most := 0, req.MaxBytes
+	if most <= 0 {
+		most = math.MaxInt
+	}
+	for page := range slices.Chunk(s.dueBy(nowMs+req.Horizon.Milliseconds()), max(min(req.Limit, pageSize), 1)) {
 		for _, key := range page {
 			e := s.entries[key]
 			over := e.lookMs <= nowMs
@@ -119,16 +129,17 @@ func (s *shard) claim(now time.Time, node, token string, req scheduler.ClaimRequ
 			switch {
 			case e.state.Ended && over:
 				delete(s.entries, key)
-			case e.state.Ended || e.lease != nil && !over || leave || len(claims) >= req.Limit:
+			case e.state.Ended || e.lease != nil && !over || leave || len(claims) >= req.Limit || bytes >= most:
 			default:
+				bytes += len(e.timer.Callback.URI) + len(e.timer.Callback.Opaque)
 				claims = append(claims, s.lease(now, key, token, max(e.lookMs, nowMs)+ceilMs(req.Grace)))
 			}
 		}
-		if len(claims) >= req.Limit {
-			break
+		if len(claims) >= req.Limit || bytes >= most {
+			return claims, true
 		}
 	}
-	return claims
+	return claims, false
 }
 
 func (s *shard) lease(now time.Time, key, token string, untilMs int64) scheduler.Claimed {

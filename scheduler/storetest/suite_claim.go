@@ -1,7 +1,9 @@
 package storetest
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -37,8 +39,10 @@ func claimCases() map[string]func(*rig) {
 			}
 		},
 		"claim takes no more than its limit":              checkLimit,
+		"claim brings about as many bytes as it may":      checkBytes,
 		"claim takes the earliest first":                  checkOrder,
 		"claim without more has left nothing that is due": checkMore,
+		"claim stops when it has brought enough bytes":    checkMaxBytes,
 		"claim of none claims none": func(r *rig) {
 			r.put("k", 1, oneShot(0))
 			for _, shard := range r.a.Shards() {
@@ -193,6 +197,33 @@ func checkLimit(r *rig) {
 	}
 }
 
+func checkBytes(r *rig) {
+	const n, size, most = 80, 50 << 10, 200 << 10
+	for i := range n {
+		timer := oneShot(0)
+		timer.Callback.Opaque = strings.Repeat("x", size)
+		r.put(fmt.Sprintf("large-%d", i), 1, timer)
+	}
+	for got, calls := 0, 0; got < n; calls++ {
+		if calls > 2*n {
+			r.Fatalf("%d claimed in %d calls, want all %d", got, calls, n)
+		}
+		for _, shard := range r.a.Shards() {
+			req := request()
+			req.MaxBytes = most
+			result, err := r.a.Claim(r.Context(), shard, req)
+			// Each of 16 partitions may bring one that passes its share.
+			if err != nil || len(result.Claims) > most/size+16 {
+				r.Fatalf("claim of %d bytes got %d timers of %d, %v", most, len(result.Claims), size, err)
+			}
+			if len(result.Claims) > most/size && !result.More {
+				r.Error("claim reached its bytes, and says there is no more")
+			}
+			got += len(result.Claims)
+		}
+	}
+}
+
 func checkMore(r *rig) {
 	const n = 60
 	for _, limit := range []int{2, 7, 16, 33, 500} {
@@ -205,6 +236,25 @@ func checkMore(r *rig) {
 		if claims := r.claimAll(r.a, req); len(claims) != 0 {
 			r.Errorf("limit %d: %d claimed twice", limit, len(claims))
 		}
+	}
+}
+
+func checkMaxBytes(r *rig) {
+	const n, size = 90, 1 << 10
+	for _, key := range keys(n) {
+		timer := oneShot(0)
+		timer.Callback.Opaque = strings.Repeat("x", size)
+		r.put(key, 1, timer)
+	}
+	req := request()
+	req.MaxBytes = 4 * size
+	result, err := r.a.Claim(r.Context(), r.a.Shards()[0], req)
+	// A store may divide the bound, and pass each part of it by one timer.
+	if err != nil || !result.More || len(result.Claims) == 0 || len(result.Claims) > 30 {
+		r.Errorf("%d claimed, more %v, %v, want a few, and more", len(result.Claims), result.More, err)
+	}
+	if rest := r.claimAll(r.a, req); len(rest)+len(result.Claims) != n {
+		r.Errorf("%d claimed until there was no more, want %d", len(rest)+len(result.Claims), n)
 	}
 }
 

@@ -135,8 +135,7 @@ func (v *view) token(now time.Time) string {
 func (v *view) Claim(ctx context.Context, name string, req scheduler.ClaimRequest) (scheduler.ClaimResult, error) {
 	var result scheduler.ClaimResult
 	err := v.m.call(ctx, "claim", name, func(s *shard, now time.Time) {
-		result.Claims = s.claim(now, v.node, v.token(now), req)
-		result.More = len(result.Claims) >= req.Limit
+		result.Claims, result.More = s.claim(now, v.node, v.token(now), req)
 	})
 	if err != nil {
 		return scheduler.ClaimResult{}, err
