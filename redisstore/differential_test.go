@@ -29,7 +29,7 @@ import (
 func TestDifferentialMini(t *testing.T) {
 	// Between two milliseconds, where rounding shows.
 	d := newDiffer(t, startMini(t, time.UnixMilli(1_790_000_000_000).Add(300*time.Microsecond)))
-	setChecks(t, 40)
+	setChecks(t, 30)
 	rapid.Check(t, func(rt *rapid.T) {
 		d.run(rt, rapid.SampledFrom([]time.Duration{time.Millisecond, 200 * time.Millisecond}).Draw(rt, "unit"))
 	})
@@ -38,7 +38,7 @@ func TestDifferentialMini(t *testing.T) {
 
 func TestDifferentialReal(t *testing.T) {
 	d := newDiffer(t, startRedis(t))
-	setChecks(t, 60)
+	setChecks(t, 100)
 	rapid.Check(t, func(rt *rapid.T) { d.run(rt, time.Millisecond) })
 	d.checkBreaks()
 }
@@ -116,7 +116,7 @@ func (d *differ) run(rt *rapid.T, unit time.Duration) {
 	d.runs++
 	d.model.SetClock(func() time.Time { return d.now })
 	for _, s := range d.stores {
-		s.learn(d.T)
+		s.learn(d.T, d.redis)
 		d.views = append(d.views, d.model.Open(s.node))
 	}
 	rt.Repeat(map[string]func(*rapid.T){
@@ -125,7 +125,7 @@ func (d *differ) run(rt *rapid.T, unit time.Duration) {
 		"take": func(*rapid.T) { d.take() }, "fire": func(*rapid.T) { d.fire(d.pairs(), d.some("grace")) },
 		"settle": func(*rapid.T) { d.settle(d.pairs(), d.some("grace")) }, "ask": func(*rapid.T) { d.ask() },
 		"apply": func(*rapid.T) { d.apply() }, "pass": func(*rapid.T) { d.pass() },
-		"claim to settle": func(*rapid.T) { d.claimToSettle() },
+		"claim to settle 1": func(*rapid.T) { d.claimToSettle() }, "claim to settle 2": func(*rapid.T) { d.claimToSettle() },
 		"send again": func(rt *rapid.T) {
 			if len(d.sent) == 0 {
 				rt.Skip("nothing was sent")
@@ -302,11 +302,29 @@ func (d *differ) some(what string) time.Duration {
 }
 
 func (d *differ) whole(what string) time.Duration {
-	return time.Duration(draw(d, what, 0, 1, 2, 3, 5, 10, 100)) * d.unit
+	return time.Duration(draw(d, what, 0, 0, 1, 1, 2, 2, 3, 5, 10, 100)) * d.unit
 }
 
-func (d *differ) version() scheduler.Version {
-	return scheduler.VersionAt(time.UnixMilli(draw(d, "version_ms", int64(0x99a), 0x99f, 0x9a0, 0xa00)), draw(d, "tag", uint16(9), 0xa, 0xaa, 0xff))
+// version is near that of the stored timer, mostly above it; else one of a few
+// that differ in all kinds of bits.
+func (d *differ) version(key string) scheduler.Version {
+	stored := d.stored(key).Version
+	switch draw(d, "version", "above", "above", "above", "same", "by tag", "below", "any") {
+	case "above":
+		return stored + 1<<16
+	case "same":
+		return stored
+	case "by tag":
+		return stored + 1
+	case "below":
+		return stored - min(stored, 1<<16)
+	}
+	return scheduler.VersionAt(time.UnixMilli(draw(d, "ms", int64(0x99a), 0x99f, 0x9a0, 0xa00)), draw(d, "tag", uint16(9), 0xa, 0xaa, 0xff))
+}
+
+// stored is the state that the model has of a timer or its tombstone.
+func (d *differ) stored(key string) scheduler.State {
+	return d.views[0].Read(context.Background(), []scheduler.ID{{Key: key}})[0].Record.State
 }
 
 func (d *differ) timer() *scheduler.Timer {
@@ -331,7 +349,7 @@ func (d *differ) pairs() []leasePair {
 	if len(d.leases) == 0 {
 		d.rt.Skip("no lease yet")
 	}
-	recent := d.leases[max(0, len(d.leases)-4):]
+	recent := d.leases[max(0, len(d.leases)-2):]
 	var pairs []leasePair
 	for range draw(d, "leases", 1, 1, 2, 3) {
 		from := d.leases
@@ -355,9 +373,10 @@ func (d *differ) merge() {
 	var writes []scheduler.Write
 	for range draw(d, "writes", 1, 1, 2) {
 		w := scheduler.Write{
-			ID: scheduler.ID{Key: d.key(), RF: draw(d, "rf", 2, 2, 3)}, Version: d.version(), Skew: d.some("skew"), Life: d.some("life"),
+			ID: scheduler.ID{Key: d.key(), RF: draw(d, "rf", 2, 2, 2, 3)}, Skew: d.some("skew"), Life: d.some("life"),
 		}
-		if draw(d, "live", true, true, false) {
+		w.Version = d.version(w.ID.Key)
+		if draw(d, "live", true, true, true, false) {
 			w.Timer = d.timer()
 			w.Timer.ReplicationFactor = w.ID.RF
 		}
@@ -498,20 +517,27 @@ func (d *differ) settle(pairs []leasePair, grace time.Duration) {
 	})
 }
 
-func (d *differ) state() scheduler.State {
-	return scheduler.State{
-		Version: d.version(), Seq: draw(d, "seq", 1, 1, 2, 3), Attempt: draw(d, "attempt", 0, 0, 1), Ended: draw(d, "ended", false, false, true),
+// state is that of the stored timer, one near it, or another.
+func (d *differ) state(key string) scheduler.State {
+	state := d.stored(key)
+	switch draw(d, "state", "stored", "near", "near", "any") {
+	case "near":
+		state.Seq += draw(d, "seq ahead", 0, 0, 1)
+		state.Attempt += draw(d, "attempts ahead", 0, 0, 1)
+	case "any":
+		state = scheduler.State{
+			Version: d.version(key), Seq: draw(d, "seq", 1, 1, 2, 3), Attempt: draw(d, "attempt", 0, 0, 1), Ended: draw(d, "ended", false, true),
+		}
 	}
+	return state
 }
 
 func (d *differ) ask() {
 	n := d.node()
 	states := make([]scheduler.KeyState, draw(d, "states", 1, 2, 5))
 	for i := range states {
-		states[i] = scheduler.KeyState{Key: d.key(), State: d.state()}
-		if stored := d.views[0].Read(context.Background(), []scheduler.ID{{Key: states[i].Key}})[0]; draw(d, "right", true, false) {
-			states[i].State = stored.Record.State
-		}
+		states[i].Key = d.key()
+		states[i].State = d.state(states[i].Key)
 	}
 	var got []scheduler.Difference
 	d.do(func() (err error) {
@@ -529,21 +555,17 @@ func (d *differ) apply() {
 	var changes, modelled []storetest.Change
 	for range draw(d, "changes", 1, 1, 2) {
 		c := storetest.Change{
-			Kind: draw(d, "change", storetest.Live, storetest.Done, storetest.Done, storetest.Gone), Key: d.key(), State: d.state(),
-			RF: draw(d, "rf", 2, 2, 3), Rank: draw(d, "rank", 0, 1, 2), DueIn: d.some("due in"), Skew: d.some("skew"), Life: d.some("life"),
+			Kind: draw(d, "change", storetest.Live, storetest.Live, storetest.Live, storetest.Done, storetest.Done, storetest.Gone),
+			Key:  d.key(), RF: draw(d, "rf", 2, 2, 3), Rank: draw(d, "rank", 0, 1, 2), DueIn: d.some("due in"), Skew: d.some("skew"), Life: d.some("life"),
 		}
 		if c.Kind == storetest.Live {
 			c.Timer = *d.timer()
 			c.Timer.ReplicationFactor = c.RF
 		}
-		if stored := d.views[0].Read(context.Background(), []scheduler.ID{{Key: c.Key}})[0]; draw(d, "near", true, true, false) {
-			c.State = stored.Record.State
-			c.State.Seq += draw(d, "seq ahead", 0, 0, 1)
-			c.State.Attempt += draw(d, "attempts ahead", 0, 0, 1)
-		}
+		c.State = d.state(c.Key)
 		m := c
 		if len(d.leases) > 0 && draw(d, "leased", false, true) {
-			p := d.leases[rapid.IntRange(max(0, len(d.leases)-4), len(d.leases)-1).Draw(d.rt, "lease")]
+			p := d.leases[rapid.IntRange(max(0, len(d.leases)-2), len(d.leases)-1).Draw(d.rt, "lease")]
 			c.Key, c.Token, m.Key, m.Token = p.store.Key, p.store.Token, p.model.Key, p.model.Token
 		}
 		changes, modelled = append(changes, c), append(modelled, m)
@@ -556,10 +578,10 @@ func (d *differ) apply() {
 }
 
 func (d *differ) pass() {
-	d.redis.pass(d.T, draw(d, "passes", d.unit/10, d.unit, 2*d.unit, 3*d.unit, 5*d.unit, 10*d.unit))
+	d.redis.pass(d.T, time.Duration(draw(d, "tenths", 1, 10, 20, 30, 50, 100))*d.unit/10)
 	if d.redis.mini != nil {
 		for _, s := range d.stores {
-			s.learn(d.T)
+			s.learn(d.T, d.redis)
 		}
 	}
 }
@@ -697,6 +719,35 @@ func TestP2DoneRemovesExactlyItsPredecessor(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A retry never runs past the timer's next pop: at its very instant it is that
+// pop.
+func TestRetryAtTheNextPopIsTheNextPop(t *testing.T) {
+	shard := startMini(t, time.UnixMilli(1_790_000_000_000))
+	s := openStore(t, "node", "http", shard)
+	model := storetest.NewModel("a")
+	model.SetClock(func() time.Time { return shard.now(t) })
+	for name, store := range map[string]scheduler.Store{"model": model.Open("node"), "mini": s} {
+		w := oneWrite("k", 1)
+		w.Timer.Interval, w.Timer.RepeatFor = time.Hour, 5*time.Hour
+		next := store.Merge(t.Context(), []scheduler.Write{w})[0].Due.Add(time.Hour)
+		for i, early := range []time.Duration{time.Millisecond, 0} {
+			want := i + 1
+			claims, err := store.Claim(t.Context(), "a", scheduler.ClaimRequest{Horizon: 9 * time.Hour, Limit: 99, Grace: time.Hour})
+			if err != nil || len(claims.Claims) != 1 {
+				t.Fatalf("%s: %+v, %v", name, claims, err)
+			}
+			delay := next.Sub(shard.now(t)) - early
+			settled := store.Settle(t.Context(), "a", time.Hour, []scheduler.Settlement{
+				{Lease: claims.Claims[0].Lease, Outcome: scheduler.OutcomeAgain, Delay: delay, Pops: 5},
+			})
+			got := store.Read(t.Context(), []scheduler.ID{{Key: "k"}})[0]
+			if !settled[0].Accepted || got.Record.State.Seq != want || !got.Look.Equal(next.Add(-early)) {
+				t.Errorf("%s: a retry %v before the next pop: pop %d at %v, want %d at %v", name, early, got.Record.State.Seq, got.Look, want, next.Add(-early))
+			}
+		}
 	}
 }
 

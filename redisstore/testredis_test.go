@@ -14,22 +14,26 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
-
-	"chronos/scheduler"
 )
 
 // needProgram finds a program. A test without it is skipped, but fails in CI.
 func needProgram(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
-	if err == nil {
-		return path
+	if err != nil {
+		unfit(t, "%s is not installed", name)
 	}
+	return path
+}
+
+// unfit ends a test for which an external program is missing, or not the one that
+// is meant.
+func unfit(t *testing.T, format string, args ...any) {
+	t.Helper()
 	if os.Getenv("CI") != "" {
-		t.Fatalf("%s is not installed", name)
+		t.Fatalf(format, args...)
 	}
-	t.Skipf("%s is not installed", name) //nolint:forbidigo // an external program is missing
-	return ""
+	t.Skipf(format, args...) //nolint:forbidigo // an external program is missing
 }
 
 // testRedis is a shard for tests, real or in this process.
@@ -211,14 +215,12 @@ func (s *shard) hook(h redis.Hook) {
 	}
 }
 
-// learn has a store look at the clocks of its shards, which it knows from their
-// last answers: a clock that a test moved would seem to have been stepped.
-func (s *Store) learn(t testing.TB) {
+// learn tells a store the clocks of its shards, which it knows from their last
+// answers: a clock that a test moved would seem to have been stepped.
+func (s *Store) learn(t testing.TB, shards ...*testRedis) {
 	t.Helper()
-	for _, name := range s.Shards() {
-		if _, err := s.Ask(context.Background(), name, []scheduler.KeyState{{Key: "clock"}}); err != nil {
-			t.Fatalf("look at the clock of %s: %v", name, err)
-		}
+	for i, r := range shards {
+		s.topology.shards[i].clock.learn(r.now(t).UnixMicro())
 	}
 }
 
