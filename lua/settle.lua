@@ -2,7 +2,8 @@
 -- Does:    writes the outcome of a claim to the leased copy, if the lease is still this token's, and ends the lease:
 --          release (due again as before, at the earliest in delay_ms), done, next (the next pop on the grid), again (in
 --          delay_ms, but not past the next pop), dead (to the dead letters under its label, then as done). Done leaves
---          nothing, or a tombstone for keep_ms, or one for as long as an earlier state's firing mark lasts.
+--          nothing, or a tombstone for keep_ms, or one for as long as an earlier state's firing mark lasts. A record that
+--          can't be read goes to the dead letters whatever the outcome.
 -- KEYS:    due timers leases dead
 -- ARGV:    node grace_ms
 -- ITEM:    key token outcome delay_ms pops skew_ms keep_ms label
@@ -43,12 +44,13 @@ for i = 3, #ARGV, 8 do
     accepted = accepted + 1
     reply[#reply + 1] = 'ok'
     local c = parse(record)
+    if not c then outcome, label = 'dead', label ~= '' and label or key .. ' unreadable' end
     if c and foreign then c.firing = foreign end
     if outcome == 'dead' then
       redis.call('ZREM', due, key)
       redis.call('ZADD', dead, int(now_ms), label .. ' ' .. record)
     end
-    if not c or outcome == 'dead' or outcome == 'done' then
+    if outcome == 'dead' or outcome == 'done' then
       finish(key, c, c and keep_ms or 0)
     else
       local nth = c.start + c.rank * skew_ms

@@ -25,35 +25,44 @@ func (s *Store) Claim(ctx context.Context, shard string, req scheduler.ClaimRequ
 	if err != nil {
 		return scheduler.ClaimResult{}, err
 	}
-	counter, first := s.nextCounter(), int(s.rotation.Add(1)%Partitions)
+	counter, partitions := s.nextCounter(), s.partitionsOf(req)
 	var result scheduler.ClaimResult
 	var failed error
-	for asked := 0; asked < Partitions && failed == nil && len(result.Claims) < req.Limit; {
+	for len(partitions) > 0 && failed == nil && len(result.Claims) < req.Limit {
 		room := req.Limit - len(result.Claims)
-		calls := s.claimCalls(sh, counter, first+asked, min(Partitions-asked, room), room, req)
-		asked += len(calls)
+		now := partitions[:min(len(partitions), room)]
+		partitions = partitions[len(now):]
+		calls := s.claimCalls(sh, counter, now, room, req)
 		sh.eval(ctx, sh.poll, calls)
 		for _, c := range calls {
 			if c.err != nil {
 				failed = c.err
 				continue
 			}
-			claims, bytes := s.readClaims(sh, counter, c)
-			limit, _ := c.args[1].(int)
-			share, _ := c.args[7].(int)
-			result.More = result.More || len(claims) == limit || bytes >= share
+			claims, more := s.readClaims(sh, counter, c)
+			result.More = result.More || more
 			result.Claims = append(result.Claims, claims...)
 		}
-	}
-	if len(result.Claims) > 0 {
-		return result, nil
 	}
 	return result, failed
 }
 
-// claimCalls shares room out among n partitions, beginning with another one each
+// partitionsOf are those that a claim is about, beginning with another one each
 // time, so that a small limit starves none.
-func (s *Store) claimCalls(sh *shard, counter string, first, n, room int, req scheduler.ClaimRequest) []*call {
+func (s *Store) partitionsOf(req scheduler.ClaimRequest) []int {
+	first, parts := int(s.rotation.Add(1)%Partitions), max(req.Parts, 1)
+	all := make([]int, 0, Partitions)
+	for i := range Partitions {
+		if p := (first + i) % Partitions; p%parts == req.Part {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// claimCalls shares room out among partitions.
+func (s *Store) claimCalls(sh *shard, counter string, partitions []int, room int, req scheduler.ClaimRequest) []*call {
+	n := len(partitions)
 	leaveRetries := "0"
 	if req.LeaveOwnRetries {
 		leaveRetries = "1"
@@ -68,7 +77,7 @@ func (s *Store) claimCalls(sh *shard, counter string, first, n, room int, req sc
 		if i < room%n {
 			share++
 		}
-		calls[i] = &call{script: "claim", keys: s.keys[(first+i)%Partitions].three(), args: []any{
+		calls[i] = &call{script: "claim", keys: s.keys[partitions[i]].three(), args: []any{
 			req.Horizon.Milliseconds(), min(share, maxItems), s.node, counter, wholeMs(req.Grace), leaveRetries, sh.clock.in(notAfter), bytes,
 		}}
 	}
@@ -79,7 +88,9 @@ func (s *Store) claimCalls(sh *shard, counter string, first, n, room int, req sc
 // nothing else meanwhile.
 const maxClaimBytes = 16 << 20
 
-func (s *Store) readClaims(sh *shard, counter string, c *call) (claims []scheduler.Claimed, bytes int) {
+// readClaims reads "score_ms previous_lease", key and record for each, and "more"
+// if there may be more.
+func (s *Store) readClaims(sh *shard, counter string, c *call) (claims []scheduler.Claimed, more bool) {
 	token := s.node + ":" + counter + ":" + strconv.FormatInt(c.nowUs/1000, 10)
 	claims = make([]scheduler.Claimed, 0, len(c.reply)/3)
 	for i := 0; i+3 <= len(c.reply); i += 3 {
@@ -95,9 +106,9 @@ func (s *Store) readClaims(sh *shard, counter string, c *call) (claims []schedul
 		if previous != "-" {
 			claimed.Previous = nodeOf(previous)
 		}
-		claims, bytes = append(claims, claimed), bytes+len(t[2])
+		claims = append(claims, claimed)
 	}
-	return claims, bytes
+	return claims, len(c.reply)%3 == 1
 }
 
 func (s *Store) claimed(lease scheduler.Lease, raw string) scheduler.Claimed {

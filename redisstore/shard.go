@@ -36,6 +36,7 @@ type shard struct {
 	log               *slog.Logger
 
 	verified atomic.Bool
+	warned   atomic.Bool // that it persists nothing
 	mu       sync.Mutex
 	checking *check
 }
@@ -127,7 +128,7 @@ func (s *shard) verify(ctx context.Context) error {
 	if facts["loading"] == "1" {
 		return s.unavailable(errors.New("it is loading its data"))
 	}
-	if facts["aof_enabled"] == "0" && !s.snapshots(ctx) {
+	if facts["aof_enabled"] == "0" && !s.snapshots(ctx) && !s.warned.Swap(true) {
 		s.log.Warn("shard persists nothing: its timers are lost when it restarts; set appendonly yes")
 	}
 	s.clock.learn(now.Val().UnixMicro())

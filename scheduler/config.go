@@ -14,7 +14,7 @@ import (
 type Config struct {
 	Node string // this process's id, fresh per start
 
-	PollInterval time.Duration // between two looks at a shard
+	PollInterval time.Duration // between two looks at the same timers
 	Grace        time.Duration // a lease ends so long after the due time, if no fence came
 	Limit        time.Duration // a callback may start and last so long from the fence on
 	Hold         time.Duration // others may take over so long after the fence
@@ -53,7 +53,7 @@ func (c Config) Validate() error {
 		}
 	}
 	require(c.Node != "" && c.Log != nil && c.SinceBoot != nil && c.Wall != nil, "a node id, a logger and clocks are needed")
-	require(c.PollInterval >= time.Millisecond, "poll interval %v: want at least 1ms", c.PollInterval)
+	require(c.PollInterval >= 10*time.Millisecond, "poll interval %v: want at least 10ms", c.PollInterval)
 	require(c.Hold >= c.Limit+time.Second, "hold %v: want at least the callback limit %v and 1s to settle", c.Hold, c.Limit)
 	require(c.Grace >= 5*c.PollInterval, "poll interval %v: want at most a fifth of the lease grace %v", c.PollInterval, c.Grace)
 	require(c.TombLife >= time.Second, "tombstone life %v: want at least 1s", c.TombLife)

@@ -55,21 +55,38 @@ func (sh *shard) poke(due time.Duration) {
 	}
 }
 
-// poll claims what is due, again and again until ctx ends.
+// part is the share of a shard's timers that one poll looks at.
+type part struct{ index, of int }
+
+// pollParts is how many polls go over a shard in one interval: a few claims at a
+// time keep what else the shard is asked from waiting behind many.
+const pollParts = 4
+
+func wholeShard() part { return part{of: 1} }
+
+// poll claims what is due, a part of the shard at a time, until ctx ends. When
+// there is more than one poll could take, or something was poked for, it looks at
+// the whole shard.
 func (sh *shard) poll(ctx context.Context) {
+	next, p := 0, wholeShard()
 	for ctx.Err() == nil {
-		more := sh.pollOnce(ctx)
+		more := sh.pollOnce(ctx, p)
 		if more && !sh.credit.scarce() {
+			p = wholeShard()
 			continue
 		}
-		sh.pause(ctx, more)
+		if sh.pause(ctx, more) {
+			p, next = part{index: next, of: pollParts}, (next+1)%pollParts
+		} else {
+			p = wholeShard()
+		}
 	}
 }
 
 // pause waits for the next regular poll, for what was poked for, or, when there
-// is more to claim, for room.
-func (sh *shard) pause(ctx context.Context, more bool) {
-	interval := sh.s.config.PollInterval
+// is more to claim, for room. It reports whether it was the first.
+func (sh *shard) pause(ctx context.Context, more bool) (regularly bool) {
+	interval := sh.s.config.PollInterval / pollParts
 	// Jitter keeps nodes that were started together from polling in unison.
 	regular := time.Now().Add(interval - interval/10 + rand.N(interval/5))
 	timer := time.NewTimer(time.Until(regular))
@@ -79,16 +96,18 @@ func (sh *shard) pause(ctx context.Context, more bool) {
 		room = sh.credit.free
 	}
 	for {
-		if wanted := sh.wantedAt(); !wanted.IsZero() && wanted.Before(regular) {
+		wanted := sh.wantedAt()
+		early := !wanted.IsZero() && wanted.Before(regular)
+		if early {
 			timer.Reset(time.Until(wanted))
 		}
 		select {
 		case <-ctx.Done():
-			return
+			return false
 		case <-timer.C:
-			return
+			return !early && !more
 		case <-room:
-			return
+			return false
 		case <-sh.pokes:
 		}
 	}
@@ -100,20 +119,22 @@ func (sh *shard) wantedAt() time.Time {
 	return sh.wanted
 }
 
-// pollOnce claims once and puts what it got into the wheel. It reports whether
+// pollOnce claims of one part and puts what it got into the wheel. It reports whether
 // more may be due.
-func (sh *shard) pollOnce(ctx context.Context) (more bool) {
-	// What is poked for from here on may be missed by this poll.
-	sh.mu.Lock()
-	sh.wanted = time.Time{}
-	sh.mu.Unlock()
+func (sh *shard) pollOnce(ctx context.Context, p part) (more bool) {
+	if p == wholeShard() {
+		// What is poked for from here on may be missed by this poll.
+		sh.mu.Lock()
+		sh.wanted = time.Time{}
+		sh.mu.Unlock()
+	}
 	room := sh.credit.left()
 	if room <= 0 {
 		return true
 	}
 	result, err := sh.s.store.Claim(ctx, sh.name, ClaimRequest{
 		Horizon: sh.s.config.horizon(), Limit: room, MaxBytes: room * weightBytes,
-		Grace: sh.s.config.Grace, LeaveOwnRetries: sh.othersLive.Load(),
+		Part: p.index, Parts: p.of, Grace: sh.s.config.Grace, LeaveOwnRetries: sh.othersLive.Load(),
 	})
 	answered := time.Now()
 	sh.note(ctx, "claim", err)

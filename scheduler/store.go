@@ -25,18 +25,19 @@ type Store interface {
 	// than what is there (rules P1 and P2), on every shard where copies belong.
 	Merge(ctx context.Context, writes []Write) []Written
 	// Read returns the newest copy of each timer. An item's error wraps
-	// ErrNotFound if no shard has a live one.
+	// ErrNotFound if no shard has a live one; of a tombstone it has the state.
 	Read(ctx context.Context, ids []ID) []ReadResult
 
 	// Claim leases to this node up to Limit timers of one shard that are due
-	// within Horizon, and buries tombstones whose life has ended.
+	// within Horizon, and buries tombstones whose life has ended. It may bring
+	// claims and an error, where only a part of the shard answered.
 	Claim(ctx context.Context, shard string, req ClaimRequest) (ClaimResult, error)
 	// Take leases the named timers if they are due and unleased.
 	Take(ctx context.Context, shard string, grace time.Duration, keys []string) []Taken
 	// Fire is the fence: still this lease, and due? Then it counts the attempt
 	// and marks the timer as firing. Sent again with the same lease it renews
 	// the mark and does not count. A fence that the shard executes more than
-	// Limit after Began does nothing.
+	// Limit after it was first asked for, Age ago, does nothing.
 	Fire(ctx context.Context, shard string, terms FenceTerms, fences []Fence) []Fenced
 	// Settle writes each outcome to the leased copy, if the lease still holds.
 	// Grace is what was claimed with.
@@ -56,7 +57,7 @@ type Store interface {
 
 // Write is a state that copies shall become if it is newer than theirs.
 type Write struct {
-	ID      ID // the hint widens where the write goes; the rf says to how many shards
+	ID      ID // the hint widens where the write goes; the rf, at least 1, says to how many shards
 	Version Version
 	// Timer is the new specification, nil to end the timer.
 	Timer *Timer
@@ -137,6 +138,9 @@ type ClaimRequest struct {
 	// one may pass its share.
 	MaxBytes int
 	Grace    time.Duration // the lease ends so long after the due time
+	// Part of Parts, from 0, restricts the claim to one of so many equal shares of
+	// the shard's timers; Parts 0 stands for all of them. Parts divides 16.
+	Part, Parts int
 	// LeaveOwnRetries leaves a retry to other nodes for 1 s when this node's
 	// attempt failed last.
 	LeaveOwnRetries bool
@@ -267,7 +271,8 @@ type Settled struct {
 	// Accepted says that the lease still held and the outcome is written. Sent
 	// again, a settlement that was accepted before is not.
 	Accepted bool
-	// Holder is the node that has the lease now, if another has.
+	// Holder is the node that has the lease now, if one has; it may be this one,
+	// by a later claim.
 	Holder string
 	Err    error
 }

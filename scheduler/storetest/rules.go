@@ -107,9 +107,12 @@ func (c Change) says(e *entry) bool {
 		t.Callback == o.Callback && slices.Equal(t.Tags, o.Tags)
 }
 
-// pageSize is how many timers a claim looks at together: what is buried beyond
-// its bounds follows from it.
-const pageSize = 50
+// How many timers a claim looks at together, and how many tombstones it buries:
+// what is buried beyond its bounds follows from these.
+const (
+	pageSize  = 50
+	maxBuried = 500
+)
 
 // claim leases what is due within the horizon, the leased when their lease has
 // ended, and buries tombstones whose life has. There may be more if a bound was
@@ -117,11 +120,12 @@ const pageSize = 50
 func (s *shard) claim(now time.Time, node, token string, req scheduler.ClaimRequest) (_ []scheduler.Claimed, more bool) {
 	nowMs := now.UnixMilli()
 	var claims []scheduler.Claimed
-	bytes, most := 0, req.MaxBytes
+	buried, bytes, most := 0, 0, req.MaxBytes
 	if most <= 0 {
 		most = math.MaxInt
 	}
-	for page := range slices.Chunk(s.dueBy(nowMs+req.Horizon.Milliseconds()), max(min(req.Limit, pageSize), 1)) {
+	due := slices.DeleteFunc(s.dueBy(nowMs+req.Horizon.Milliseconds()), func(key string) bool { return !inPart(key, req) })
+	for page := range slices.Chunk(due, pageSize) {
 		for _, key := range page {
 			e := s.entries[key]
 			over := e.lookMs <= nowMs
@@ -129,17 +133,23 @@ func (s *shard) claim(now time.Time, node, token string, req scheduler.ClaimRequ
 			switch {
 			case e.state.Ended && over:
 				delete(s.entries, key)
+				buried++
 			case e.state.Ended || e.lease != nil && !over || leave || len(claims) >= req.Limit || bytes >= most:
 			default:
 				bytes += len(e.timer.Callback.URI) + len(e.timer.Callback.Opaque)
 				claims = append(claims, s.lease(now, key, token, max(e.lookMs, nowMs)+ceilMs(req.Grace)))
 			}
 		}
-		if len(claims) >= req.Limit || bytes >= most {
+		if len(claims) >= req.Limit || bytes >= most || buried >= maxBuried {
 			return claims, true
 		}
 	}
 	return claims, false
+}
+
+// inPart: the parts of a shard are the same for all its nodes, whatever they are.
+func inPart(key string, req scheduler.ClaimRequest) bool {
+	return req.Parts < 2 || int(hash(key)%16)%req.Parts == req.Part
 }
 
 func (s *shard) lease(now time.Time, key, token string, untilMs int64) scheduler.Claimed {

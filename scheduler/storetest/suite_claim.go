@@ -39,6 +39,7 @@ func claimCases() map[string]func(*rig) {
 			}
 		},
 		"claim takes no more than its limit":              checkLimit,
+		"claims of all parts get everything once":         checkParts,
 		"claim brings about as many bytes as it may":      checkBytes,
 		"claim takes the earliest first":                  checkOrder,
 		"claim without more has left nothing that is due": checkMore,
@@ -194,6 +195,28 @@ func checkLimit(r *rig) {
 				r.Errorf("claim with limit %d reached it, and says there is no more", limit)
 			}
 		}
+	}
+}
+
+func checkParts(r *rig) {
+	const n, parts = 200, 4
+	r.putAll(1, n)
+	want := keys(n)
+	var got []string
+	for i := range parts {
+		req := request()
+		req.Part, req.Parts = i, parts
+		claimed := claimedKeys(r.claimAll(r.a, req))
+		// Equal shares: 50 are expected.
+		if len(claimed) < n/parts/4 || len(claimed) > n/parts*3 {
+			r.Errorf("part %d of %d has %d of %d timers", i, parts, len(claimed), n)
+		}
+		got = append(got, claimed...)
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		r.Errorf("all parts have %d timers, want each of %d once", len(got), n)
 	}
 }
 

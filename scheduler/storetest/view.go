@@ -134,6 +134,9 @@ func (v *view) token(now time.Time) string {
 
 func (v *view) Claim(ctx context.Context, name string, req scheduler.ClaimRequest) (scheduler.ClaimResult, error) {
 	var result scheduler.ClaimResult
+	if req.Limit <= 0 {
+		return result, nil
+	}
 	err := v.m.call(ctx, "claim", name, func(s *shard, now time.Time) {
 		result.Claims, result.More = s.claim(now, v.node, v.token(now), req)
 	})
