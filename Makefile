@@ -74,6 +74,10 @@ vuln: ## look for known vulnerabilities in what is called (needs the network)
 load: ## run the load test against nodes of its own and check every callback
 	@go run -C loadtest ./load
 
+.PHONY: lateness
+lateness: ## measure how late 1,000 callbacks a second are, each checked
+	@go run -C loadtest ./load -scenario steady -rate 1000
+
 .PHONY: clean
 clean: ## remove what was built (chronos-data, which holds timers, stays)
 	@rm -rf .bin

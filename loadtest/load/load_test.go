@@ -62,7 +62,7 @@ func TestResultIsATable(t *testing.T) {
 
 func TestResultTellsWhatWasWrong(t *testing.T) {
 	r := newResult(t)
-	r.k6Err = errors.New("k6 ended: exit status 99")
+	r.loadErr = errors.New("k6 ended: exit status 99")
 	r.report.Passed = false
 	r.report.Violations[check.Early] = 1
 	r.report.Examples = map[check.Violation][]string{check.Early: {"an early one"}}
@@ -82,7 +82,7 @@ func TestResultTellsWhatWasWrong(t *testing.T) {
 
 func TestEitherJudgeFailsTheRun(t *testing.T) {
 	answers, callbacks := newResult(t), newResult(t)
-	answers.k6Err = errors.New("k6 ended: exit status 99")
+	answers.loadErr = errors.New("k6 ended: exit status 99")
 	callbacks.report.Passed = false
 	if answers.passed() || callbacks.passed() {
 		t.Errorf("passed with wrong answers = %v, with wrong callbacks = %v", answers.passed(), callbacks.passed())
@@ -101,6 +101,7 @@ func TestParseOptions(t *testing.T) {
 		"bug":          {args: []string{"-fake", "early"}, fake: true, bug: fakenode.Early},
 		"unknown bug":  {args: []string{"-fake", "other"}, wrong: true},
 		"argument":     {args: []string{"now"}, wrong: true},
+		"scenario":     {args: []string{"-scenario", "other"}, wrong: true},
 		"rate":         {args: []string{"-rate", "0"}, wrong: true},
 		"duration":     {args: []string{"-duration", "11m"}, wrong: true},
 		"unknown flag": {args: []string{"-other"}, wrong: true},

@@ -18,7 +18,7 @@ import (
 // and than a callback may come after an answer that said in flight.
 const grace = "3s"
 
-// measure starts everything, lets k6 run, and stops everything. There may be both a result and an error.
+// measure starts everything, lets the scenario run, and stops everything. There may be both a result and an error.
 func measure(ctx context.Context, o *options) (r *result, err error) {
 	ctx, cancel := context.WithTimeout(ctx, o.duration+spareLimit)
 	defer cancel()
@@ -33,26 +33,13 @@ func measure(ctx context.Context, o *options) (r *result, err error) {
 	}
 	defer func() { err = errors.Join(err, stopNode()) }()
 
-	summary := o.out("k6.json")
-	if err := os.Remove(summary); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("remove old figures: %w", err)
+	generate := runInterim
+	if o.scenario == scenarioSteady {
+		generate = runSteady
 	}
-	k6, err := start(ctx, "k6", o.out("k6.log"), nil, o.bin("k6"), "run",
-		"--quiet", "--no-color", "--no-usage-report", "--address", "", "--summary-export", summary,
-		"-e", "CHRONOS_URL="+nodeURL, "-e", "RECEIVER_URL="+receiverURL,
-		"-e", "RATE="+strconv.Itoa(o.rate), "-e", "DURATION="+o.duration.String(),
-		filepath.Join(o.root, "loadtest", "k6", "interim.js"))
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = k6.stop() }()
-	k6Err := k6.wait(ctx)
-	if ctx.Err() != nil {
-		return nil, k6Err
-	}
-	r = &result{options: o, k6Err: k6Err}
-	if err := readJSON(summary, &r.summary); err != nil {
-		return nil, errors.Join(k6Err, err)
+	r = &result{options: o}
+	if r.summary, r.loadErr = generate(ctx, o, nodeURL, receiverURL); len(r.summary.Metrics) == 0 {
+		return nil, r.loadErr
 	}
 	body, err := request(ctx, http.MethodPost, receiverURL+"/control/finish?grace="+grace)
 	if err != nil {
@@ -71,6 +58,31 @@ func measure(ctx context.Context, o *options) (r *result, err error) {
 		return r, fmt.Errorf("end receiver: %w", err)
 	}
 	return r, nil
+}
+
+// runInterim lets k6 run the scenario interim. Its figures may come with an error: an answer was wrong.
+func runInterim(ctx context.Context, o *options, nodeURL, receiverURL string) (figures summary, err error) {
+	path := o.out("k6.json")
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return summary{}, fmt.Errorf("remove old figures: %w", err)
+	}
+	k6, err := start(ctx, "k6", o.out("k6.log"), nil, o.bin("k6"), "run",
+		"--quiet", "--no-color", "--no-usage-report", "--address", "", "--summary-export", path,
+		"-e", "CHRONOS_URL="+nodeURL, "-e", "RECEIVER_URL="+receiverURL,
+		"-e", "RATE="+strconv.Itoa(o.rate), "-e", "DURATION="+o.duration.String(),
+		filepath.Join(o.root, "loadtest", "k6", "interim.js"))
+	if err != nil {
+		return summary{}, err
+	}
+	defer func() { _ = k6.stop() }()
+	err = k6.wait(ctx)
+	if ctx.Err() != nil {
+		return summary{}, err
+	}
+	if bad := readJSON(path, &figures); bad != nil {
+		return summary{}, errors.Join(err, bad)
+	}
+	return figures, err
 }
 
 func startReceiver(ctx context.Context, o *options) (p *process, url string, err error) {
@@ -162,8 +174,8 @@ func readJSON(path string, value any) error {
 type result struct {
 	options *options
 	summary summary
-	k6Err   error // nil if every answer was right and in time
+	loadErr error // nil if every answer was right, and in time for k6
 	report  check.Report
 }
 
-func (r *result) passed() bool { return r.k6Err == nil && r.report.Passed }
+func (r *result) passed() bool { return r.loadErr == nil && r.report.Passed }

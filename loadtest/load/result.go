@@ -56,11 +56,15 @@ func (r *result) write(out io.Writer) error {
 	for _, row := range ops {
 		total += r.figure("operations{op:"+row.op+"}", "count")
 	}
-	fmt.Fprintf(&b, "%.0f operations in %s (%.0f/s), then %.0f ends; k6, node, Redis and receiver share %d cores.\n\n",
-		total, r.options.duration, total/r.options.duration.Seconds(), float64(r.report.Operations)-total, runtime.NumCPU())
+	fmt.Fprintf(&b, "%.0f operations in %s (%.0f/s), then %.0f ends; %s, node, Redis and receiver share %d cores.\n\n",
+		total, r.options.duration, total/r.options.duration.Seconds(), float64(r.report.Operations)-total,
+		r.options.generator(), runtime.NumCPU())
 	b.WriteString("| ms | count | failed | p50 | p90 | p99 | p99.9 | max |\n|---|---:|---:|---:|---:|---:|---:|---:|\n")
 	for _, row := range ops {
 		took := "http_req_duration{op:" + row.op + "}"
+		if r.figure("operations{op:"+row.op+"}", "count") == 0 {
+			continue
+		}
 		// Of a rate that asks "did it fail?", passes counts those that did.
 		fmt.Fprintf(&b, "| %s | %.0f | %.0f | %.1f | %.1f | %.1f | %.1f | %.1f |\n", row.title,
 			r.figure("operations{op:"+row.op+"}", "count"), r.figure("http_req_failed{op:"+row.op+"}", "passes"),
@@ -87,8 +91,8 @@ func (r *result) write(out io.Writer) error {
 
 func (r *result) explain(b *strings.Builder) {
 	b.WriteString("\nFAILED\n")
-	if r.k6Err != nil {
-		fmt.Fprintf(b, "%v\n", r.k6Err)
+	if r.loadErr != nil {
+		fmt.Fprintf(b, "%v\n", r.loadErr)
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.summary.Metrics)) {
 		for _, threshold := range r.summary.Metrics[name].crossed {

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"chronos/loadtest/check"
+)
+
+// The scenario "steady": one-shot timers at a constant rate, each due after the
+// same interval, so that as many callbacks a second are fired as timers created.
+// It measures lateness with little beside it: k6 takes most of a core.
+const (
+	steadyInterval = 2500 * time.Millisecond
+	steadySenders  = 64
+	steadyTold     = 20 // operations told to the receiver together
+	steadyOpaque   = 100
+)
+
+// steady is one run of it. The load is open: a create that had to wait for a
+// sender is counted from when it should have been sent.
+type steady struct {
+	options  *options
+	node     string
+	receiver string
+	client   fasthttp.Client
+
+	mu     sync.Mutex
+	took   []float64 // ms
+	failed []error
+}
+
+// creation is one timer to create, and when.
+type creation struct {
+	number int
+	at     time.Time
+}
+
+func runSteady(ctx context.Context, o *options, nodeURL, receiverURL string) (summary, error) {
+	s := &steady{options: o, node: nodeURL, receiver: receiverURL, client: fasthttp.Client{MaxConnsPerHost: 2 * steadySenders}}
+	defer s.client.CloseIdleConnections()
+	todo := make(chan creation, o.rate) // a second's worth may wait
+	var senders sync.WaitGroup
+	for range steadySenders {
+		senders.Go(func() { s.send(todo) })
+	}
+	s.schedule(ctx, todo)
+	close(todo)
+	senders.Wait()
+	// Until the last is due; the receiver's grace follows.
+	if !pause(ctx, time.Now().Add(steadyInterval)) {
+		return summary{}, ctx.Err()
+	}
+	return s.summary(), errors.Join(s.failed[:min(len(s.failed), 5)]...)
+}
+
+// schedule hands out the creations in their time.
+func (s *steady) schedule(ctx context.Context, todo chan<- creation) {
+	begin := time.Now()
+	for n := range int(s.options.duration.Seconds() * float64(s.options.rate)) {
+		at := begin.Add(time.Duration(n) * time.Second / time.Duration(s.options.rate))
+		if !pause(ctx, at) {
+			return
+		}
+		todo <- creation{number: n, at: at}
+	}
+}
+
+// pause waits until an instant and reports whether ctx lasted.
+func pause(ctx context.Context, until time.Time) bool {
+	wait := time.Until(until)
+	if wait <= 0 {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (s *steady) send(todo <-chan creation) {
+	var told []check.Operation
+	for c := range todo {
+		op, err := s.create(c.number)
+		s.note(time.Since(c.at), err)
+		if told = append(told, op); len(told) == steadyTold {
+			s.tell(told)
+			told = told[:0]
+		}
+	}
+	s.tell(told)
+}
+
+func (s *steady) note(took time.Duration, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.took = append(s.took, float64(took.Microseconds())/1000)
+	if err != nil {
+		s.failed = append(s.failed, err)
+	}
+}
+
+func (s *steady) create(number int) (check.Operation, error) {
+	session := "steady-" + strconv.Itoa(number)
+	opaque := strings.Repeat("x", steadyOpaque-len(session)) + session
+	body := fmt.Sprintf(`{"timing":{"interval":%.3f},"callback":{"http":{"uri":"%s/cb/%s/1","opaque":"%s"}}}`,
+		steadyInterval.Seconds(), s.receiver, session, opaque)
+	op := check.Operation{
+		Session: session, Revision: 1, Op: check.Create, IntervalMs: steadyInterval.Milliseconds(), Pops: 1, Body: opaque,
+		SentMs: time.Now().UnixMilli(),
+	}
+	var answer struct {
+		ID string `json:"id"`
+	}
+	status, raw, err := s.post(s.node+"/timers", []byte(body))
+	op.AnsweredMs = time.Now().UnixMilli()
+	if err == nil && status == http.StatusOK {
+		err = json.Unmarshal(raw, &answer)
+	} else if err == nil {
+		err = fmt.Errorf("create: status %d: %s", status, raw)
+	}
+	op.ID, op.OK = answer.ID, err == nil && answer.ID != ""
+	return op, err
+}
+
+// tell makes operations known to the receiver.
+func (s *steady) tell(told []check.Operation) {
+	var body bytes.Buffer
+	encoder := json.NewEncoder(&body)
+	for i := range told {
+		if err := encoder.Encode(&told[i]); err != nil {
+			s.note(0, err)
+		}
+	}
+	if body.Len() == 0 {
+		return
+	}
+	if status, raw, err := s.post(s.receiver+"/control/expect", body.Bytes()); err != nil || status != http.StatusOK {
+		s.note(0, fmt.Errorf("tell receiver: status %d, %w: %s", status, err, raw))
+	}
+}
+
+func (s *steady) post(url string, body []byte) (status int, answer []byte, err error) {
+	req, res := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
+	defer fasthttp.ReleaseRequest(req)
+	defer fasthttp.ReleaseResponse(res)
+	req.SetRequestURI(url)
+	req.Header.SetMethod(http.MethodPost)
+	req.Header.SetContentType("application/json")
+	req.SetBodyRaw(body)
+	if err := s.client.DoTimeout(req, res, 10*time.Second); err != nil {
+		return 0, nil, fmt.Errorf("post: %w", err)
+	}
+	return res.StatusCode(), bytes.Clone(res.Body()), nil
+}
+
+// summary gives the figures the names that k6 gives its own.
+func (s *steady) summary() summary {
+	slices.Sort(s.took)
+	at := func(q float64) float64 { return s.took[int(q*float64(len(s.took)-1))] }
+	return summary{Metrics: map[string]metric{
+		"operations{op:create}":      {figures: map[string]float64{"count": float64(len(s.took))}},
+		"http_req_failed{op:create}": {figures: map[string]float64{"passes": float64(len(s.failed))}},
+		"http_req_duration{op:create}": {figures: map[string]float64{
+			"med": at(.5), "p(90)": at(.9), "p(99)": at(.99), "p(99.9)": at(.999), "max": at(1),
+		}},
+	}}
+}
