@@ -132,7 +132,8 @@ func (sh *shard) pollOnce(ctx context.Context, p part) (more bool) {
 	if room <= 0 {
 		return true
 	}
-	result, err := sh.s.store.Claim(ctx, sh.name, ClaimRequest{
+	// A stop must not lose the answer: what it leased would wait for the lease's end.
+	result, err := sh.s.store.Claim(context.WithoutCancel(ctx), sh.name, ClaimRequest{
 		Horizon: sh.s.config.horizon(), Limit: room, MaxBytes: room * weightBytes,
 		Part: p.index, Parts: p.of, Grace: sh.s.config.Grace, LeaveOwnRetries: sh.othersLive.Load(),
 	})
