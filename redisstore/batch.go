@@ -27,7 +27,8 @@ type job struct {
 
 const (
 	maxQueuedJobs = 16384
-	flushers      = 2 // Redis works on one flush while the other is put together
+	maxFlushBytes = 4 << 20 // about: what goes out together must not take longer than the shard may keep silent
+	flushers      = 2       // Redis works on one flush while the other is put together
 )
 
 // newBatcher starts the flushers; close ends them.
@@ -67,11 +68,15 @@ func (b *batcher) run() {
 	for first := range b.jobs {
 		var jobs []job
 		var items []*item
+		bytes := 0
 		for next, ok := first, true; ok; next, ok = b.more() {
 			if next.ctx.Err() == nil {
 				jobs, items = append(jobs, next), append(items, next.items...)
+				for _, it := range next.items {
+					bytes += it.bytes
+				}
 			}
-			if len(items) >= maxItems {
+			if len(items) >= maxItems || bytes >= maxFlushBytes {
 				break
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -69,10 +70,12 @@ func ParseShards(list string) ([]ShardConfig, error) {
 type connector func(poolSize int) redis.UniversalClient
 
 var (
-	errURL = errors.New("not a Redis URL; want redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://")
+	errURL = errors.New("not a Redis URL; want redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://, " +
+		"with special characters in user and password percent-encoded")
 	// A bare / ? or # in a password ends the host early, and what follows it
 	// would be taken for a database or an option, and quoted in errors.
 	errEscape = errors.New("percent-encode / ? # and @ where they stand in a password")
+	errPort   = errors.New("a port is a number from 1 to 65535")
 	errHosts  = errors.New("a URL has one host; name each shard, and give a shard's further hosts as ?addr=host:port")
 )
 
@@ -103,6 +106,8 @@ func newConnector(raw string) (connector, error) {
 		return nil, errEscape
 	case strings.Contains(u.Host, ","):
 		return nil, errHosts
+	case !portOK(u.Port()):
+		return nil, errPort
 	}
 	base, kind, _ := strings.Cut(u.Scheme, "+")
 	u.Scheme = base
@@ -118,6 +123,11 @@ func newConnector(raw string) (connector, error) {
 		return clusterConnector(u.String())
 	}
 	return nil, errURL
+}
+
+func portOK(port string) bool {
+	n, err := strconv.ParseUint(port, 10, 16)
+	return port == "" || err == nil && n > 0
 }
 
 func singleConnector(raw string) (connector, error) {

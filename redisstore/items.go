@@ -16,6 +16,7 @@ type item struct {
 	partition int
 	ends      int // 1 if it ends a timer
 	args      []any
+	bytes     int // of what weighs most in args
 
 	nowUs int64
 	reply []string

@@ -69,7 +69,7 @@ func (s *Store) claimCalls(sh *shard, counter string, partitions []int, room int
 	}
 	bytes := maxClaimBytes
 	if req.MaxBytes > 0 {
-		bytes = max(req.MaxBytes/n, 1)
+		bytes = min(max(req.MaxBytes/n, 1), maxClaimBytes)
 	}
 	calls := make([]*call, n)
 	for i := range calls {

@@ -93,6 +93,7 @@ func mergeItem(w *scheduler.Write) (*item, error) {
 	if err != nil {
 		return nil, err
 	}
+	it.bytes = len(body)
 	interval := wholeMs(w.Timer.Interval)
 	dueIn, dueAt := strconv.FormatInt(interval, 10), ""
 	if !w.Timer.At.IsZero() {

@@ -11,6 +11,7 @@ type claim struct {
 
 	weight  int  // in credit
 	waiting bool // for a slot; guarded by slots
+	waits   int  // for one so far; changed only in take
 
 	began    time.Duration // since boot, when the fence was first asked for; 0 before
 	fenced   Fenced        // the fence's answer
@@ -20,11 +21,11 @@ type claim struct {
 	tries      int // to settle
 }
 
-// turn is what the wheel holds: a claim that comes due, or the end of its wait
-// for a slot.
+// turn is what the wheel holds: a claim that comes due, or the end of its n-th
+// wait for a slot.
 type turn struct {
 	claim    *claim
-	endsWait bool
+	endsWait int // n; 0 if the claim comes due
 }
 
 func (c *claim) pops() int { return c.Record.Timer.Pops() }

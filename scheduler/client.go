@@ -8,8 +8,7 @@ import (
 )
 
 // What one client request may cost in tries. A try that was refused as older
-// goes above what is stored; one without answer is sent again as it was, which
-// is safe.
+// goes above what is stored; one without answer is sent again as it was.
 const (
 	maxWriteTries = 5
 	resendPause   = 30 * time.Millisecond
@@ -100,6 +99,7 @@ func (s *Scheduler) write(ctx context.Context, id ID, t *Timer) (Receipt, error)
 		w.Skew = s.config.Skew.Of(t.Interval, t.ReplicationFactor)
 	}
 	var last error
+	unanswered := false // w was sent before, and may have been executed
 	for try := range maxWriteTries {
 		if try > 0 && last != nil && !sleep(ctx, resendPause) {
 			break
@@ -108,23 +108,32 @@ func (s *Scheduler) write(ctx context.Context, id ID, t *Timer) (Receipt, error)
 		last = answer.Err
 		switch {
 		case errors.Is(last, ErrUnavailable):
+			unanswered = true
 			continue
 		case last != nil:
 			return Receipt{}, last
-		case answer.Status == WriteStored || answer.Status == WriteSame:
-			if t != nil {
-				s.poke(answer.Shard, answer.Wait)
-			}
-			return Receipt{
-				ID: answer.ID, Due: answer.Due, Copies: answer.Copies, Unreached: answer.Unreached, InFlight: answer.InFlight,
-			}, nil
+		case answer.Status == WriteStored, answer.Status == WriteSame:
+			return s.written(&answer, t), nil
+		case unanswered && answer.State.Version == w.Version:
+			// What is newer than the write is what has become of it since: it fires.
+			answer.Copies = max(answer.Copies, 1)
+			return s.written(&answer, t), nil
 		}
-		w.Version = answer.State.Version.Above(s.tag)
+		w.Version, unanswered = answer.State.Version.Above(s.tag), false
 	}
 	if last == nil {
 		last = fmt.Errorf("%w: other writes to this timer kept coming first", ErrUnavailable)
 	}
 	return Receipt{}, last
+}
+
+func (s *Scheduler) written(answer *Written, t *Timer) Receipt {
+	if t != nil {
+		s.poke(answer.Shard, answer.Wait)
+	}
+	return Receipt{
+		ID: answer.ID, Due: answer.Due, Copies: answer.Copies, Unreached: answer.Unreached, InFlight: answer.InFlight,
+	}
 }
 
 // sleep waits for d and reports whether ctx lasted.

@@ -308,3 +308,46 @@ func TestUpdateWhileInFlight(t *testing.T) {
 		wantOnTime(t, seen, maxLate)
 	})
 }
+
+// TestLostAnswerOfAWriteThatFires: a create whose answer is lost fires before it
+// is sent again. It must not begin anew under another version, which no receiver
+// could tell from another timer.
+func TestLostAnswerOfAWriteThatFires(t *testing.T) {
+	for name, timer := range map[string]scheduler.Timer{"one-shot": oneShot(0), "recurring": recurring(100*time.Millisecond, 3)} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
+				r.respond = func(attempt) (time.Duration, scheduler.Delivered) {
+					return 900 * time.Millisecond, scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+				}
+				n := startNode(t, m.Open("a"), "a", r)
+				pass(time.Second)
+				lost := false
+				m.Inject(nil, func(op, _ string) error {
+					if op == "merge" && !lost {
+						lost = true
+						<-time.After(500 * time.Millisecond)
+						return errors.New("no answer")
+					}
+					return nil
+				})
+				receipt := create(t, n, timer)
+				pass(time.Minute)
+				seqs := map[int]int{}
+				for _, a := range r.seen() {
+					if a.Version != r.seen()[0].Version {
+						t.Errorf("pop %d came under version %v and %v", a.Seq, r.seen()[0].Version, a.Version)
+					}
+					seqs[a.Seq]++
+				}
+				for seq, times := range seqs {
+					if times > 1 {
+						t.Errorf("pop %d came %d times", seq, times)
+					}
+				}
+				if !lost || receipt.Copies != 1 || len(seqs) == 0 {
+					t.Errorf("lost %v, receipt %+v, pops %v", lost, receipt, seqs)
+				}
+			})
+		})
+	}
+}

@@ -23,8 +23,8 @@ func (s *Scheduler) turnAt(at time.Time, c *claim) {
 func (s *Scheduler) expire(due []turn) {
 	for _, t := range due {
 		c := t.claim
-		if t.endsWait {
-			s.endWait(c)
+		if t.endsWait > 0 {
+			s.endWait(t)
 			continue
 		}
 		switch answer, delay := s.slots.take(c); answer {
@@ -33,16 +33,17 @@ func (s *Scheduler) expire(due []turn) {
 		case slotRefused:
 			c.settle(Settlement{Outcome: OutcomeRelease, Delay: delay})
 		case slotWaiting:
-			if !s.wheel.Add(time.Now().Add(slotWait), turn{claim: c, endsWait: true}) {
-				s.endWait(c)
+			end := turn{claim: c, endsWait: c.waits}
+			if !s.wheel.Add(time.Now().Add(slotWait), end) {
+				s.endWait(end)
 			}
 		}
 	}
 }
 
-func (s *Scheduler) endWait(c *claim) {
-	if waited, delay := s.slots.abandon(c); waited {
-		c.settle(Settlement{Outcome: OutcomeRelease, Delay: delay})
+func (s *Scheduler) endWait(t turn) {
+	if waited, delay := s.slots.abandon(t); waited {
+		t.claim.settle(Settlement{Outcome: OutcomeRelease, Delay: delay})
 	}
 }
 
@@ -86,7 +87,7 @@ func (sh *shard) fence(ctx context.Context, batch []*claim) {
 		s.afterFence(ctx, c)
 	}
 	if len(unanswered) > 0 {
-		sh.note(ctx, "fence", unanswered[0].fenced.Err)
+		sh.log.Debug("fences were not answered", "count", len(unanswered), "err", unanswered[0].fenced.Err)
 		sleep(ctx, fencePause)
 		sh.fences.put(unanswered...)
 	}

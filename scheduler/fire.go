@@ -18,7 +18,7 @@ func (s *Scheduler) fire(ctx context.Context, c *claim) {
 	defer cancel()
 	s.metrics.inFlight.Inc()
 	if c.fenced.State.Attempt == 1 {
-		s.metrics.lateness.Observe((c.fenced.Late + time.Since(c.answered)).Seconds())
+		s.metrics.lateness.Observe(s.lateness(c).Seconds())
 	}
 	delivered := s.deliverer.Deliver(&fenceContext{Context: bounded, ends: c.began + s.config.Limit, sinceBoot: s.config.SinceBoot}, Delivery{
 		Callback: c.Record.Timer.Callback, ID: c.Record.ID, Version: c.fenced.State.Version,
@@ -28,6 +28,15 @@ func (s *Scheduler) fire(ctx context.Context, c *claim) {
 	s.freeSlot(c)
 	s.metrics.fired.WithLabelValues(delivered.Verdict.String()).Inc()
 	c.settle(s.outcome(c, delivered))
+}
+
+// lateness is how long after its due time a pop is sent; after it was asked for,
+// if that was later.
+func (s *Scheduler) lateness(c *claim) time.Duration {
+	if asked := c.fenced.State.Version.Time(); c.fenced.Due.Before(asked) {
+		return max(s.config.Wall().Sub(asked), 0)
+	}
+	return c.fenced.Late + time.Since(c.answered)
 }
 
 // outcome is what an attempt means for the timer.

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// shard is the engine's work on one shard. Shards never wait for each other.
+// shard is the engine's work on one shard. One shard's polls, fences and
+// settlements never wait for another's; what they share are the slots.
 type shard struct {
 	s    *Scheduler
 	name string
@@ -19,13 +20,24 @@ type shard struct {
 	fences      *queue[*claim]
 	settlements *queue[*claim]
 
-	othersLive atomic.Bool // other nodes announced themselves lately
-	silent     atomic.Bool // the last conversation failed: logged once, not each time
+	othersLive atomic.Bool  // other nodes announced themselves lately
+	health     atomic.Int32 // what the last claim said of the shard
 
 	pokes  chan struct{} // has a token when wanted was brought forward
 	mu     sync.Mutex    // guards wanted
 	wanted time.Time     // when something is due that the next regular poll might miss; zero for nothing
 }
+
+// What is known of a shard's health.
+const (
+	healthUnknown int32 = iota
+	healthUp
+	healthSilent
+)
+
+// maxClaimBytes is what one claim may bring: more might take longer than the
+// shard may keep silent, and then for ever.
+const maxClaimBytes = 8 << 20
 
 func newShard(s *Scheduler, name string) *shard {
 	return &shard{
@@ -134,11 +146,11 @@ func (sh *shard) pollOnce(ctx context.Context, p part) (more bool) {
 	}
 	// A stop must not lose the answer: what it leased would wait for the lease's end.
 	result, err := sh.s.store.Claim(context.WithoutCancel(ctx), sh.name, ClaimRequest{
-		Horizon: sh.s.config.horizon(), Limit: room, MaxBytes: room * weightBytes,
+		Horizon: sh.s.config.horizon(), Limit: room, MaxBytes: min(room*weightBytes, maxClaimBytes),
 		Part: p.index, Parts: p.of, Grace: sh.s.config.Grace, LeaveOwnRetries: sh.othersLive.Load(),
 	})
 	answered := time.Now()
-	sh.note(ctx, "claim", err)
+	sh.note(ctx, err)
 	claims, weight := make([]*claim, len(result.Claims)), 0
 	for i := range claims {
 		claims[i] = &claim{Claimed: result.Claims[i], shard: sh, weight: weightOf(&result.Claims[i].Record.Timer)}
@@ -164,8 +176,8 @@ func (sh *shard) accept(c *claim, answered time.Time) {
 		sh.log.Error("timer can't be read; it goes to the dead letters", "timer", c.Lease.Key, "err", c.Err)
 		c.settle(Settlement{Outcome: OutcomeDead, Reason: "its record can't be read"})
 	case c.Record.State.Attempt >= s.config.Attempts:
-		// Every fence was passed and none settled: it may be what ends the nodes.
-		c.settle(s.giveUp(c, "no node survived its callback"))
+		// Every fence was passed and nothing settled: it may be what ends the nodes.
+		c.settle(s.giveUp(c, "no attempt at it was ever settled"))
 	default:
 		c.destination = s.deliverer.Destination(c.Record.Timer.Callback)
 		s.turnAt(answered.Add(c.DueIn), c)
@@ -174,17 +186,17 @@ func (sh *shard) accept(c *claim, answered time.Time) {
 
 // note keeps the log to one line when a shard falls silent and one when it is
 // back.
-func (sh *shard) note(ctx context.Context, doing string, err error) {
+func (sh *shard) note(ctx context.Context, err error) {
 	switch {
 	case err == nil:
 		sh.s.metrics.up.WithLabelValues(sh.name).Set(1)
-		if sh.silent.Swap(false) {
+		if sh.health.Swap(healthUp) == healthSilent {
 			sh.log.Info("shard is back")
 		}
 	case ctx.Err() == nil:
 		sh.s.metrics.up.WithLabelValues(sh.name).Set(0)
-		if !sh.silent.Swap(true) {
-			sh.log.Warn("shard can't be used; its timers wait until it is back", "doing", doing, "err", err)
+		if sh.health.Swap(healthSilent) != healthSilent {
+			sh.log.Warn("shard can't be used; its timers wait until it is back", "err", err)
 		}
 	}
 }

@@ -90,8 +90,8 @@ func (s *Scheduler) Run(ctx context.Context) {
 // giveBack releases what was in the wheel when it stopped. What was there only
 // to end a wait may have got its slot.
 func (s *Scheduler) giveBack(t turn) {
-	if t.endsWait {
-		if waited, _ := s.slots.abandon(t.claim); !waited {
+	if t.endsWait > 0 {
+		if waited, _ := s.slots.abandon(t); !waited {
 			return
 		}
 	}
@@ -135,10 +135,10 @@ func (s *Scheduler) poke(shard string, due time.Duration) {
 }
 
 // Ready says whether this node should get requests: nil, or that none of its
-// shards answers.
+// shards has answered a claim, or not the last one.
 func (s *Scheduler) Ready() error {
 	for _, sh := range s.shards {
-		if !sh.silent.Load() {
+		if sh.health.Load() == healthUp {
 			return nil
 		}
 	}

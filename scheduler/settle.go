@@ -30,7 +30,7 @@ func (sh *shard) settleBatch(ctx context.Context, batch []*claim) {
 		sh.settled(c, answers[i])
 	}
 	if len(unanswered) > 0 {
-		sh.note(ctx, "settle", why)
+		sh.log.Debug("outcomes were not answered", "count", len(unanswered), "err", why)
 		sleep(ctx, settlePause)
 		sh.settlements.put(unanswered...)
 	}

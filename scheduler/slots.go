@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"math/rand/v2"
 	"sync"
 	"time"
 )
@@ -17,16 +18,18 @@ const (
 // slow endpoint holds up only its own timers: a destination that has half of
 // them gets another only while more than an eighth are free for the others.
 type slots struct {
-	mu    sync.Mutex
-	total int
-	used  int
-	by    map[string]*destination
+	mu      sync.Mutex
+	total   int
+	used    int
+	waiting int // in all
+	by      map[string]*destination
 }
 
 type destination struct {
 	used    int
-	waiting []*claim      // in the order they came; those given up are nil'ed lazily
-	delay   time.Duration // of the last refusal; 0 after a slot was had
+	waiting []*claim      // in the order they came
+	delay   time.Duration // of refusals; 0 after a slot was had
+	raised  time.Time     // when delay was last raised
 }
 
 func newSlots(total int) *slots { return &slots{total: total, by: make(map[string]*destination)} }
@@ -56,21 +59,25 @@ func (s *slots) take(c *claim) (answer slotAnswer, delay time.Duration) {
 		return slotGranted, 0
 	case d.delay == 0:
 		c.waiting = true
+		c.waits++
+		s.waiting++
 		d.waiting = append(d.waiting, c)
 		return slotWaiting, 0
 	}
 	return slotRefused, d.longer()
 }
 
-// abandon ends c's wait, if it still waits, and says after which delay it should
-// come back.
-func (s *slots) abandon(c *claim) (waited bool, delay time.Duration) {
+// abandon ends a claim's wait, if it is still in that one, and says after which
+// delay it should come back.
+func (s *slots) abandon(t turn) (waited bool, delay time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !c.waiting {
+	c := t.claim
+	if !c.waiting || c.waits != t.endsWait {
 		return false, 0
 	}
 	c.waiting = false
+	s.waiting--
 	d := s.by[c.destination]
 	for i, w := range d.waiting {
 		if w == c {
@@ -89,7 +96,7 @@ func (s *slots) free(c *claim) *claim {
 	s.used--
 	d.used--
 	next := s.pass(d)
-	if next == nil {
+	if next == nil && s.waiting > 0 {
 		for _, other := range s.by {
 			if next = s.pass(other); next != nil {
 				break
@@ -111,6 +118,7 @@ func (s *slots) pass(d *destination) *claim {
 	d.waiting[0] = nil
 	d.waiting = d.waiting[1:]
 	next.waiting = false
+	s.waiting--
 	s.grant(d)
 	return next
 }
@@ -126,9 +134,13 @@ func (s *slots) grant(d *destination) {
 	d.delay = 0
 }
 
+// longer is the delay of a refusal: raised once for all that are refused within
+// it, and with jitter, so that they don't all come back at once.
 func (d *destination) longer() time.Duration {
-	d.delay = min(max(2*d.delay, minSlotDelay), maxSlotDelay)
-	return d.delay
+	if now := time.Now(); d.delay == 0 || now.Sub(d.raised) >= d.delay {
+		d.delay, d.raised = min(max(2*d.delay, minSlotDelay), maxSlotDelay), now
+	}
+	return d.delay - rand.N(d.delay/4)
 }
 
 // forgetIdle keeps the map as small as what is under way, whatever destinations

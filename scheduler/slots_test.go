@@ -3,6 +3,7 @@ package scheduler
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
@@ -68,22 +69,33 @@ func TestSlotFreedGoesToOtherThatWaits(t *testing.T) {
 
 func TestSlotDelayGrowsUntilOneIsHad(t *testing.T) {
 	s := newSlots(8)
+	synctest.Test(t, func(t *testing.T) { checkGrowingDelay(t, s) })
+}
+
+func checkGrowingDelay(t *testing.T, s *slots) {
+	t.Helper()
 	held, waiting, _ := take(s, claimsTo("http://slow:80", 8))
 	if len(held) != 7 || len(waiting) != 1 {
 		t.Fatalf("%d held, %d waiting", len(held), len(waiting))
 	}
-	waited, delay := s.abandon(waiting[0])
-	if !waited || delay != minSlotDelay {
-		t.Fatalf("abandon: waited %v, delay %v; want true, %v", waited, delay, minSlotDelay)
+	end := turn{claim: waiting[0], endsWait: 1}
+	waited, delay := s.abandon(end)
+	if !waited || delay > minSlotDelay || delay <= minSlotDelay*3/4 {
+		t.Fatalf("abandon: waited %v, delay %v; want true, %v with jitter", waited, delay, minSlotDelay)
 	}
-	if again, _ := s.abandon(waiting[0]); again {
+	if again, _ := s.abandon(end); again {
 		t.Error("a wait was abandoned twice")
 	}
 	const ms = time.Millisecond
+	last := 100 * ms
 	for _, want := range []time.Duration{200 * ms, 400 * ms, 800 * ms, 1600 * ms, 2000 * ms, 2000 * ms} {
-		answer, got := s.take(&claim{destination: "http://slow:80"})
-		if answer != slotRefused || got != want {
-			t.Fatalf("answer %v after %v, want a refusal after %v", answer, got, want)
+		<-time.After(last)
+		last = want
+		for range 100 { // however many are refused together, the delay is raised once
+			answer, got := s.take(&claim{destination: "http://slow:80"})
+			if answer != slotRefused || got > want || got <= want*3/4 {
+				t.Fatalf("answer %v with delay %v, want a refusal with %v and jitter", answer, got, want)
+			}
 		}
 	}
 	s.free(held[0])
@@ -112,7 +124,7 @@ func TestSlotsForgetDestinations(t *testing.T) {
 	for i := range 1000 {
 		c := &claim{destination: fmt.Sprintf("http://refused%d:80", i)}
 		s.take(c)
-		s.abandon(c)
+		s.abandon(turn{claim: c, endsWait: c.waits})
 	}
 	if len(s.by) > 2*s.total+1 {
 		t.Errorf("%d destinations are remembered for %d slots", len(s.by), s.total)
@@ -165,7 +177,11 @@ func TestSlotsProperties(t *testing.T) {
 				if len(waiting) == 0 {
 					t.Skip("nothing waits")
 				}
-				if waited, _ := s.abandon(drop(&waiting)); !waited {
+				c := drop(&waiting)
+				if waited, _ := s.abandon(turn{claim: c, endsWait: c.waits + 1}); waited {
+					t.Fatal("another wait's end has ended this one")
+				}
+				if waited, _ := s.abandon(turn{claim: c, endsWait: c.waits}); !waited {
 					t.Fatal("a claim that waited was granted unseen")
 				}
 			},
@@ -178,6 +194,9 @@ func checkSlots(t *rapid.T, s *slots, held, waiting []*claim) {
 	by := map[string]int{}
 	for _, c := range held {
 		by[c.destination]++
+	}
+	if s.waiting != len(waiting) {
+		t.Fatalf("%d counted as waiting, %d wait", s.waiting, len(waiting))
 	}
 	if s.used != len(held) || s.used > s.total {
 		t.Fatalf("%d slots in use, %d held, %d in all", s.used, len(held), s.total)

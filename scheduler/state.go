@@ -27,6 +27,9 @@ func (v Version) Above(tag uint16) Version {
 	return (v>>versionTagBits+1)<<versionTagBits | Version(tag)
 }
 
+// Time is the wall-clock time of the write, by the clock of the node that took it.
+func (v Version) Time() time.Time { return time.UnixMilli(int64(v >> versionTagBits)) }
+
 // String is the fixed-width hexadecimal form (16 digits): strings compare as
 // versions do.
 func (v Version) String() string {

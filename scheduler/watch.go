@@ -32,7 +32,9 @@ func (sh *shard) beat(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(ctx, beatInterval)
 	defer cancel()
 	nodes, err := sh.s.store.Beat(bounded, sh.name)
-	sh.note(ctx, "announce", err)
+	if err != nil {
+		sh.log.Debug("could not announce this node", "err", err)
+	}
 	others := false
 	for _, node := range nodes {
 		others = others || node != sh.s.config.Node
@@ -45,7 +47,10 @@ func (sh *shard) survey(ctx context.Context) {
 	defer cancel()
 	found, err := sh.s.store.Survey(bounded, sh.name)
 	if err != nil {
-		return // the beat beside it tells of a silent shard
+		// Old figures would say that all is well.
+		sh.s.metrics.pending.DeleteLabelValues(sh.name)
+		sh.s.metrics.overdue.DeleteLabelValues(sh.name)
+		return
 	}
 	sh.s.metrics.pending.WithLabelValues(sh.name).Set(float64(found.Pending))
 	sh.s.metrics.overdue.WithLabelValues(sh.name).Set(found.Overdue.Seconds())

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/sethvargo/go-envconfig"
+
+	"chronos/redisstore"
 )
 
 // config is what the environment says about a node. A variable that is unset
@@ -56,6 +58,11 @@ func loadConfig(environ []string) (config, error) {
 	fields := reflect.ValueOf(&cfg).Elem()
 	for i, s := range settingsOf(fields.Type()) {
 		faults = append(faults, s.read(env, fields.Field(i)))
+	}
+	if cfg.Redis != "" && cfg.Redis != "memory" {
+		if _, err := redisstore.ParseShards(cfg.Redis); err != nil {
+			faults = append(faults, fmt.Errorf("CHRONOS_REDIS: %w", err))
+		}
 	}
 	faults = append(faults, unknownVariables(env, settingsOfAll())...)
 	if err := errors.Join(faults...); err != nil {

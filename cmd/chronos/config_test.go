@@ -71,6 +71,7 @@ func TestConfigFaults(t *testing.T) {
 		"CHRONOS_HOLD=-4s":                  `CHRONOS_HOLD="-4s": want a duration from 3s to 1m, such as 3.5s`,
 		"CHRONOS_POLL_INTERVAL=0s":          `CHRONOS_POLL_INTERVAL="0s": want a duration from 10ms to 200ms, such as 100ms`,
 		"CHRONOS_POLL_INTERVAL=1001ms":      `CHRONOS_POLL_INTERVAL="1001ms": want a duration from 10ms to 200ms, such as 100ms`,
+		"CHRONOS_REDIS=a=redis://h:99999/0": `CHRONOS_REDIS: shard a: a port is a number from 1 to 65535`,
 		"CHRONOS_SLOTS=0":                   `CHRONOS_SLOTS="0": want a whole number from 8 to 1000000`,
 		"CHRONOS_SLOTS=1000001":             `CHRONOS_SLOTS="1000001": want a whole number from 8 to 1000000`,
 		"CHRONOS_SLOTS=9223372036854775808": `CHRONOS_SLOTS="9223372036854775808": want a whole number from 8 to 1000000`,

@@ -112,6 +112,7 @@ func (n *node) shards(ctx context.Context, cfg config) (_ []redisstore.ShardConf
 	case "":
 		n.backend, err = startEmbedded(ctx, cfg.DataDir, n.log)
 	case "memory":
+		n.log.Warn("timers are kept in memory and end with this node; unset CHRONOS_REDIS to keep them")
 		n.backend, err = startMemory()
 	default:
 		shards, err := redisstore.ParseShards(cfg.Redis)
@@ -170,7 +171,9 @@ func (n *node) run(ctx context.Context) error {
 	}
 	stopClaiming()
 	<-fired
-	err = errors.Join(err, n.admin.Shutdown(draining), n.close())
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	err = errors.Join(err, n.admin.Shutdown(closing), n.close())
 	n.log.Info("node has stopped", "node", n.id)
 	return err
 }
