@@ -7,7 +7,7 @@ import (
 )
 
 // Waiting for a slot. What waited in vain goes back to its shard, so that its
-// lease doesn't end here; where waiting was in vain before, nothing waits.
+// lease doesn't end here; where waiting was in vain lately, nothing waits.
 const (
 	slotWait     = 100 * time.Millisecond
 	minSlotDelay = 100 * time.Millisecond
