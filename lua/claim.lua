@@ -33,13 +33,14 @@ local function consider(key, score, record, lease)
     return
   end
   if lease and score > now_ms then return end
-  local failed_by, first = string.match(record, '^%x+ %d+ %d+ %d+ %d+ %S+ %S+ %-?%d+ %d+ %S+ (%S+) %S+ ?(.?)')
-  if failed_by and first ~= '{' then
+  local attempt, failure, first = string.match(record, '^%x+ %d+ (%d+) %d+ %d+ %S+ %S+ %-?%d+ %d+ %S+ (%S+) %S+ %S+ ?(.?)')
+  if attempt and first ~= '{' then
     if score <= now_ms then buried[#buried + 1] = key end
     return
   end
   if taken >= limit or bytes >= max_bytes then return end
-  if leave_own_retries and not lease and failed_by == node and now_ms < score + 1000 then return end
+  local own = leave_own_retries and not lease and attempt ~= '0' and string.sub(failure, 1, #node + 1) == node .. ':'
+  if own and now_ms < score + 1000 then return end
   taken, bytes = taken + 1, bytes + #record
   scores[2 * taken - 1], scores[2 * taken] = int(math.max(score, now_ms) + grace_ms), key
   tokens[2 * taken - 1], tokens[2 * taken] = key, token

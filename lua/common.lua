@@ -1,6 +1,6 @@
 -- Prepended to every script: the shard's clock and the record's header.
 -- A record is `version seq attempt rank rf site away start_ms interval_ms
--- firing_until_ms failed_by tags {json}`; a tombstone has no {json}.
+-- firing_until_ms failure tags body_hash {json}`; a tombstone has no {json}.
 
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
@@ -10,13 +10,13 @@ local now_ms = math.floor(now_us / 1000)
 local function int(n) return string.format('%.0f', n) end
 
 local function parse(record)
-  local version, seq, attempt, rank, rf, site, away, start, interval, firing, failed_by, tags, body =
-    string.match(record, '^(%x+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+) (%-?%d+) (%d+) (%S+) (%S+) (%S+) ?(.*)$')
+  local version, seq, attempt, rank, rf, site, away, start, interval, firing, failure, tags, body_hash, body =
+    string.match(record, '^(%x+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+) (%-?%d+) (%d+) (%S+) (%S+) (%S+) (%S+) ?(.*)$')
   if not version then return nil end
   return {
     version = version, seq = tonumber(seq), attempt = tonumber(attempt), rank = tonumber(rank), rf = rf,
     site = site, away = away, start = tonumber(start), interval = tonumber(interval),
-    firing = tonumber(firing) or 0, failed_by = failed_by, tags = tags, body = body,
+    firing = tonumber(firing) or 0, failure = failure, tags = tags, body_hash = body_hash, body = body,
     ended = string.sub(body, 1, 1) ~= '{',
   }
 end
@@ -26,7 +26,7 @@ local function format(c)
   if c.firing > now_ms then firing = int(c.firing) end
   local head = c.version .. ' ' .. int(c.seq) .. ' ' .. int(c.attempt) .. ' ' .. int(c.rank) .. ' ' .. c.rf .. ' ' ..
     c.site .. ' ' .. c.away .. ' ' .. int(c.start) .. ' ' .. int(c.interval) .. ' ' .. firing .. ' ' ..
-    c.failed_by .. ' ' .. c.tags
+    c.failure .. ' ' .. c.tags .. ' ' .. c.body_hash
   if c.body == '' then return head end
   return head .. ' ' .. c.body
 end

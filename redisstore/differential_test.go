@@ -374,11 +374,13 @@ func (d *differ) merge() {
 	for range draw(d, "writes", 1, 1, 2) {
 		w := scheduler.Write{
 			ID: scheduler.ID{Key: d.key(), RF: draw(d, "rf", 2, 2, 2, 3)}, Skew: d.some("skew"), Life: d.some("life"),
+			Keep: d.some("keep"),
 		}
 		w.Version = d.version(w.ID.Key)
 		if draw(d, "live", true, true, true, false) {
 			w.Timer = d.timer()
 			w.Timer.ReplicationFactor = w.ID.RF
+			w.BodyHash = draw(d, "body hash", "", "", "", "aa", "bb")
 		}
 		writes = append(writes, w)
 	}
@@ -393,9 +395,6 @@ func (d *differ) merge() {
 	}, func() {
 		want := d.views[n].Merge(context.Background(), writes)
 		for i := range got {
-			if got[i].State.Ended { // an end is not due
-				got[i].Due, got[i].Wait, want[i].Due, want[i].Wait = time.Time{}, 0, time.Time{}, 0
-			}
 			got[i].ID.Hint, want[i].ID.Hint = 0, 0
 		}
 		d.same("merge", got, want)
@@ -501,7 +500,8 @@ func (d *differ) settle(pairs []leasePair, grace time.Duration) {
 	settlements, modelled := make([]scheduler.Settlement, len(pairs)), make([]scheduler.Settlement, len(pairs))
 	for i, p := range pairs {
 		settlements[i] = scheduler.Settlement{
-			Lease: p.store, Delay: d.some("delay"), Pops: draw(d, "pops", 1, 2, 3, 50), Skew: d.some("skew"), Reason: "no - reason",
+			Lease: p.store, Delay: d.some("delay"), Pops: draw(d, "pops", 1, 2, 3, 50), Skew: d.some("skew"),
+			Reason: draw(d, "reason", "", "no - reason", "-"), Keep: draw(d, "keep", 0, 0, d.unit, 10*d.unit),
 			Outcome: draw(d, "outcome", scheduler.OutcomeRelease, scheduler.OutcomeDone, scheduler.OutcomeNext,
 				scheduler.OutcomeNext, scheduler.OutcomeAgain, scheduler.OutcomeAgain, scheduler.OutcomeDead),
 		}
@@ -555,10 +555,11 @@ func (d *differ) apply() {
 	var changes, modelled []storetest.Change
 	for range draw(d, "changes", 1, 1, 2) {
 		c := storetest.Change{
-			Kind: draw(d, "change", storetest.Live, storetest.Live, storetest.Live, storetest.Done, storetest.Done, storetest.Gone),
+			Kind: draw(d, "change", storetest.Live, storetest.Live, storetest.Put, storetest.Once, storetest.Done, storetest.Done, storetest.Gone),
 			Key:  d.key(), RF: draw(d, "rf", 2, 2, 3), Rank: draw(d, "rank", 0, 1, 2), DueIn: d.some("due in"), Skew: d.some("skew"), Life: d.some("life"),
+			Keep: d.some("keep"), BodyHash: draw(d, "body hash", "", "", "aa", "bb"),
 		}
-		if c.Kind == storetest.Live {
+		if c.Kind != storetest.Done && c.Kind != storetest.Gone {
 			c.Timer = *d.timer()
 			c.Timer.ReplicationFactor = c.RF
 		}
@@ -593,7 +594,7 @@ func (s *Store) apply(t testing.TB, changes []storetest.Change) ([]storetest.Cha
 	items := make([]*item, len(changes))
 	for i, c := range changes {
 		body, dueIn, dueAt := "", "", ""
-		if c.Kind == storetest.Live {
+		if c.Kind != storetest.Done && c.Kind != storetest.Gone {
 			var err error
 			if body, err = encodeSpecification(&c.Timer); err != nil {
 				t.Fatal(err)
@@ -605,7 +606,8 @@ func (s *Store) apply(t testing.TB, changes []storetest.Change) ([]storetest.Cha
 		}
 		items[i] = &item{partition: partitionOf(c.Key), args: []any{
 			string(c.Kind), c.Key, c.State.Version.String(), c.State.Seq, c.State.Attempt, c.Rank, c.RF, "-", "-", dueIn, dueAt, "",
-			c.Skew.Milliseconds(), wholeMs(c.Timer.Interval), formatTags(c.Timer.Tags), body, wholeMs(c.Life), c.Token,
+			c.Skew.Milliseconds(), wholeMs(c.Timer.Interval), formatTags(c.Timer.Tags), field(c.BodyHash), body,
+			wholeMs(c.Life), wholeMs(c.Keep), c.Token,
 		}}
 	}
 	home.evalItems(context.Background(), home.front, &s.keys, itemScript{
@@ -619,8 +621,9 @@ func (s *Store) apply(t testing.TB, changes []storetest.Change) ([]storetest.Cha
 		r := reader{text: it.reply[0]}
 		answers[i].Status = storetest.ChangeStatus(r.word())
 		answers[i].State, answers[i].Firing = r.state(), milliseconds(r.int64())
-		if due := r.int64(); !answers[i].State.Ended && answers[i].Status != storetest.ChangeNone {
-			answers[i].DueMs = due
+		answers[i].DueMs, answers[i].RF = r.int64(), int(r.int64())
+		if hash := r.word(); hash != "-" {
+			answers[i].BodyHash = hash
 		}
 		if r.err != nil && !errors.Is(r.err, errReply) {
 			t.Fatalf("merge answered %q: %v", it.reply[0], r.err)

@@ -259,12 +259,8 @@ func (s *Store) Settle(ctx context.Context, shard string, grace time.Duration, s
 	}
 	items := make([]*item, len(settlements))
 	for i, o := range settlements {
-		label := ""
-		if o.Outcome == scheduler.OutcomeDead {
-			label = field(o.Lease.Key) + " " + field(o.Reason)
-		}
 		items[i] = &item{partition: partitionOf(o.Lease.Key), args: []any{
-			o.Lease.Key, o.Lease.Token, o.Outcome.String(), wholeMs(o.Delay), o.Pops, o.Skew.Milliseconds(), 0, label,
+			o.Lease.Key, o.Lease.Token, o.Outcome.String(), wholeMs(o.Delay), o.Pops, o.Skew.Milliseconds(), wholeMs(o.Keep), field(o.Reason),
 		}}
 	}
 	script := itemScript{

@@ -16,7 +16,7 @@ import (
 // A record is a header of space-separated fields, then the specification as
 // JSON:
 //
-//	version seq attempt rank rf site away start_ms interval_ms firing_until_ms failed_by tags {json}
+//	version seq attempt rank rf site away start_ms interval_ms firing_until_ms failure tags body_hash {json}
 //
 // An empty field is "-". A tombstone has no specification. The scripts write
 // the header; only tests and tools format it here.
@@ -27,12 +27,13 @@ type record struct {
 	startMs       int64
 	intervalMs    int64
 	firingUntilMs int64
-	failedBy      string
+	failure       scheduler.Failure // node:at_ms:reason
 	tags          []scheduler.Tag
-	body          string // JSON; a tombstone's is empty or the hash of an idempotent request
+	bodyHash      string // of a request with an idempotency key
+	body          string // JSON, "" of a tombstone
 }
 
-const recordFields = 12
+const recordFields = 13
 
 var errRecord = errors.New("malformed record")
 
@@ -49,8 +50,9 @@ func parseRecord(s string) (record, error) {
 		site:    p.text(5),
 		away:    p.text(6),
 		startMs: p.int64(7), intervalMs: p.int64(8), firingUntilMs: p.int64(9),
-		failedBy: p.text(10),
+		failure:  p.failure(10),
 		tags:     p.tags(11),
+		bodyHash: p.text(12),
 	}
 	if len(fields) > recordFields {
 		r.body = fields[recordFields]
@@ -61,8 +63,8 @@ func parseRecord(s string) (record, error) {
 
 func (r record) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %d %d %d %d %s %s %d %d %s %s %s", r.state.Version, r.state.Seq, r.state.Attempt, r.rank, r.rf,
-		field(r.site), field(r.away), r.startMs, r.intervalMs, number(r.firingUntilMs), field(r.failedBy), formatTags(r.tags))
+	fmt.Fprintf(&b, "%s %d %d %d %d %s %s %d %d %s %s %s %s", r.state.Version, r.state.Seq, r.state.Attempt, r.rank, r.rf,
+		field(r.site), field(r.away), r.startMs, r.intervalMs, number(r.firingUntilMs), formatFailure(r.failure), formatTags(r.tags), field(r.bodyHash))
 	if r.body != "" {
 		b.WriteString(" " + r.body)
 	}
@@ -77,6 +79,21 @@ func field(s string) string {
 		return "%2D"
 	}
 	return strings.ReplaceAll(url.QueryEscape(s), "+", "%20")
+}
+
+// unescape reads what field wrote.
+func unescape(s string) (string, error) {
+	if s == "-" {
+		return "", nil
+	}
+	return url.QueryUnescape(s)
+}
+
+func formatFailure(f scheduler.Failure) string {
+	if f.Node == "" {
+		return "-"
+	}
+	return f.Node + ":" + strconv.FormatInt(f.At.UnixMilli(), 10) + ":" + field(f.Reason)
 }
 
 func number(n int64) string {
@@ -131,14 +148,26 @@ func (p *fieldParser) int64(i int) int64 {
 func (p *fieldParser) int(i int) int { return int(p.int64(i)) }
 
 func (p *fieldParser) text(i int) string {
-	if p.fields[i] == "-" {
-		return ""
-	}
-	s, err := url.QueryUnescape(p.fields[i])
+	s, err := unescape(p.fields[i])
 	if err != nil {
 		p.fail(i, errors.New("bad percent-encoding"))
 	}
 	return s
+}
+
+func (p *fieldParser) failure(i int) scheduler.Failure {
+	if p.fields[i] == "-" {
+		return scheduler.Failure{}
+	}
+	node, rest, _ := strings.Cut(p.fields[i], ":")
+	at, reason, ok := strings.Cut(rest, ":")
+	ms, err := strconv.ParseInt(at, 10, 64)
+	text, uerr := unescape(reason)
+	if !ok || err != nil || uerr != nil {
+		p.fail(i, errors.New("not node:at_ms:reason"))
+		return scheduler.Failure{}
+	}
+	return scheduler.Failure{Node: node, At: time.UnixMilli(ms).UTC(), Reason: text}
 }
 
 func (p *fieldParser) tags(i int) []scheduler.Tag {
@@ -206,7 +235,7 @@ func (r record) timer() (scheduler.Timer, error) {
 func (r record) scheduled(key string, hint scheduler.Hint) (scheduler.Record, error) {
 	out := scheduler.Record{
 		ID: scheduler.ID{Key: key, RF: r.rf, Hint: hint}, State: r.state, Rank: r.rank, Site: r.site,
-		Start: time.UnixMilli(r.startMs).UTC(), FailedBy: r.failedBy,
+		Start: time.UnixMilli(r.startMs).UTC(), Failure: r.failure, BodyHash: r.bodyHash,
 	}
 	if r.state.Ended {
 		return out, nil

@@ -20,7 +20,8 @@ var exported = cmp.AllowUnexported(record{})
 func full() record {
 	return record{
 		state: scheduler.State{Version: 0x019b76679000beef, Seq: 7, Attempt: 2}, rank: 1, rf: 3, site: "north hall", away: "c,d",
-		startMs: 1767225600000, intervalMs: 1500, firingUntilMs: 1767225612345, failedBy: "node-1",
+		startMs: 1767225600000, intervalMs: 1500, firingUntilMs: 1767225612345,
+		failure: scheduler.Failure{Node: "node-1", At: time.UnixMilli(1767225611000).UTC(), Reason: "status 503"}, bodyHash: "0af1",
 		tags: []scheduler.Tag{{Type: "call", Count: 1}, {Type: "a=b, c", Count: 40}},
 		body: `{"uri":"http://localhost:8080/pop","opaque":"a b","repeat_for_ms":60000}`,
 	}
@@ -34,25 +35,26 @@ func TestRecordText(t *testing.T) {
 		rec  record
 		text string
 	}{
-		{"every field", full(), `019b76679000beef 7 2 1 3 north%20hall c%2Cd 1767225600000 1500 1767225612345 node-1 call=1,a%3Db%2C%20c=40 ` +
+		{"every field", full(), `019b76679000beef 7 2 1 3 north%20hall c%2Cd 1767225600000 1500 1767225612345 ` +
+			`node-1:1767225611000:status%20503 call=1,a%3Db%2C%20c=40 0af1 ` +
 			`{"uri":"http://localhost:8080/pop","opaque":"a b","repeat_for_ms":60000}`},
 		{"fresh", record{state: scheduler.State{Version: 1, Seq: 1}, rf: 2, startMs: 1, intervalMs: 2, body: `{"uri":"http://h"}`},
-			`0000000000000001 1 0 0 2 - - 1 2 - - - {"uri":"http://h"}`},
-		{"tombstone", record{state: scheduler.State{Version: 1, Ended: true}, rf: 1}, `0000000000000001 0 0 0 1 - - 0 0 - - -`},
-		{"tombstone with a hash", record{state: scheduler.State{Version: 1, Seq: 3, Ended: true}, rf: 1, body: "9f86d081"},
+			`0000000000000001 1 0 0 2 - - 1 2 - - - - {"uri":"http://h"}`},
+		{"tombstone", record{state: scheduler.State{Version: 1, Ended: true}, rf: 1}, `0000000000000001 0 0 0 1 - - 0 0 - - - -`},
+		{"tombstone with a hash", record{state: scheduler.State{Version: 1, Seq: 3, Ended: true}, rf: 1, bodyHash: "9f86d081"},
 			`0000000000000001 3 0 0 1 - - 0 0 - - - 9f86d081`},
 		{"start before 1970", record{state: scheduler.State{Version: 1, Seq: 1}, rf: 1, startMs: -62135596800000, body: "{}"},
-			`0000000000000001 1 0 0 1 - - -62135596800000 0 - - - {}`},
+			`0000000000000001 1 0 0 1 - - -62135596800000 0 - - - - {}`},
 		{"largest numbers", record{
 			state: scheduler.State{Version: math.MaxUint64, Seq: math.MaxInt64, Attempt: math.MaxInt64}, rank: math.MaxInt64, rf: math.MaxInt64,
 			startMs: math.MinInt64, intervalMs: math.MaxInt64, firingUntilMs: math.MaxInt64, tags: []scheduler.Tag{{Type: "t", Count: math.MaxInt64}}, body: "{}",
 		}, `ffffffffffffffff 9223372036854775807 9223372036854775807 9223372036854775807 9223372036854775807 - - ` +
-			`-9223372036854775808 9223372036854775807 9223372036854775807 - t=9223372036854775807 {}`},
-		{"texts that look empty", record{state: scheduler.State{Version: 1, Seq: 1}, rf: 1, site: "-", away: "-", failedBy: "-",
-			tags: []scheduler.Tag{{Type: "-", Count: 1}}, body: "{}"}, `0000000000000001 1 0 0 1 %2D %2D 0 0 - %2D %2D=1 {}`},
+			`-9223372036854775808 9223372036854775807 9223372036854775807 - t=9223372036854775807 - {}`},
+		{"texts that look empty", record{state: scheduler.State{Version: 1, Seq: 1}, rf: 1, site: "-", away: "-", failure: scheduler.Failure{Node: "n", At: time.UnixMilli(-1).UTC(), Reason: "-"},
+			tags: []scheduler.Tag{{Type: "-", Count: 1}}, bodyHash: "-", body: "{}"}, `0000000000000001 1 0 0 1 %2D %2D 0 0 - n:-1:%2D %2D=1 %2D {}`},
 		{"texts that would break the header", record{state: scheduler.State{Version: 1, Seq: 1}, rf: 1, site: "a b\n%+", away: "é\x00\xff",
-			failedBy: " ", tags: []scheduler.Tag{{Type: "{\"", Count: 1}, {Type: ",=", Count: 2}}, body: "{}"},
-			`0000000000000001 1 0 0 1 a%20b%0A%25%2B %C3%A9%00%FF 0 0 - %20 %7B%22=1,%2C%3D=2 {}`},
+			failure: scheduler.Failure{Node: "n", At: time.UnixMilli(0).UTC(), Reason: ": "}, tags: []scheduler.Tag{{Type: "{\"", Count: 1}, {Type: ",=", Count: 2}}, body: "{}"},
+			`0000000000000001 1 0 0 1 a%20b%0A%25%2B %C3%A9%00%FF 0 0 - n:0:%3A%20 %7B%22=1,%2C%3D=2 - {}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := c.rec.String(); got != c.text {
@@ -79,8 +81,12 @@ func TestRecordRoundTrip(t *testing.T) {
 			},
 			rank: rapid.Int().Draw(t, "rank"), rf: rapid.Int().Draw(t, "rf"), site: text.Draw(t, "site"), away: text.Draw(t, "away"),
 			startMs: number.Draw(t, "start"), intervalMs: number.Draw(t, "interval"), firingUntilMs: number.Draw(t, "firing"),
-			failedBy: text.Draw(t, "failed by"),
-			body:     rapid.SampledFrom([]string{"", "hash", `{"uri":"x y"}`, "{"}).Draw(t, "body"),
+			bodyHash: text.Draw(t, "body hash"), body: rapid.SampledFrom([]string{"", `{"uri":"x y"}`, "{"}).Draw(t, "body"),
+		}
+		if node := rapid.StringMatching(`[0-9a-f-]{0,9}`).Draw(t, "node"); node != "" {
+			want.failure = scheduler.Failure{
+				Node: node, At: time.UnixMilli(rapid.Int64Range(-1<<40, 1<<50).Draw(t, "at")).UTC(), Reason: text.Draw(t, "reason"),
+			}
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "tags") {
 			want.tags = append(want.tags, scheduler.Tag{Type: text.Filter(func(s string) bool { return s != "" }).Draw(t, "type"), Count: rapid.IntRange(1, math.MaxInt).Draw(t, "count")})
@@ -97,11 +103,11 @@ func TestRecordRoundTrip(t *testing.T) {
 }
 
 func TestMalformedRecords(t *testing.T) {
-	const tail = " - - 1 2 - - - {}"
+	const tail = " - - 1 2 - - - - {}"
 	for name, text := range map[string]string{
 		"empty":                 "",
 		"one word":              "x",
-		"a field short":         "0000000000000001 1 0 0 2 - - 1 2 - -",
+		"a field short":         "0000000000000001 1 0 0 2 - - 1 2 - - -",
 		"version short":         "1 1 0 0 2" + tail,
 		"version in upper case": "000000000000000A 1 0 0 2" + tail,
 		"version empty":         " 1 0 0 2" + tail,
@@ -111,17 +117,20 @@ func TestMalformedRecords(t *testing.T) {
 		"attempt in e notation": "0000000000000001 1 1e3 0 2" + tail,
 		"rank hexadecimal":      "0000000000000001 1 0 0x1 2" + tail,
 		"two spaces":            "0000000000000001 1 0 0  2" + tail,
-		"site badly encoded":    "0000000000000001 1 0 0 2 %zz - 1 2 - - - {}",
-		"away cut off":          "0000000000000001 1 0 0 2 - %2 1 2 - - - {}",
-		"start empty":           "0000000000000001 1 0 0 2 - -  2 - - - {}",
-		"interval infinite":     "0000000000000001 1 0 0 2 - - 1 inf - - - {}",
-		"firing no number":      "0000000000000001 1 0 0 2 - - 1 2 nan - - {}",
-		"tag without count":     "0000000000000001 1 0 0 2 - - 1 2 - - a {}",
-		"tag without type":      "0000000000000001 1 0 0 2 - - 1 2 - - =1 {}",
-		"tag with count 0":      "0000000000000001 1 0 0 2 - - 1 2 - - a=0 {}",
-		"tag negative":          "0000000000000001 1 0 0 2 - - 1 2 - - a=-1 {}",
-		"tag list ends early":   "0000000000000001 1 0 0 2 - - 1 2 - - a=1, {}",
-		"tag type badly coded":  "0000000000000001 1 0 0 2 - - 1 2 - - %=1 {}",
+		"site badly encoded":    "0000000000000001 1 0 0 2 %zz - 1 2 - - - - {}",
+		"away cut off":          "0000000000000001 1 0 0 2 - %2 1 2 - - - - {}",
+		"start empty":           "0000000000000001 1 0 0 2 - -  2 - - - - {}",
+		"interval infinite":     "0000000000000001 1 0 0 2 - - 1 inf - - - - {}",
+		"firing no number":      "0000000000000001 1 0 0 2 - - 1 2 nan - - - {}",
+		"tag without count":     "0000000000000001 1 0 0 2 - - 1 2 - - a - {}",
+		"tag without type":      "0000000000000001 1 0 0 2 - - 1 2 - - =1 - {}",
+		"tag with count 0":      "0000000000000001 1 0 0 2 - - 1 2 - - a=0 - {}",
+		"tag negative":          "0000000000000001 1 0 0 2 - - 1 2 - - a=-1 - {}",
+		"tag list ends early":   "0000000000000001 1 0 0 2 - - 1 2 - - a=1, - {}",
+		"tag type badly coded":  "0000000000000001 1 0 0 2 - - 1 2 - - %=1 - {}",
+		"failure is a node":     "0000000000000001 1 0 0 2 - - 1 2 - node - - {}",
+		"failure at no time":    "0000000000000001 1 0 0 2 - - 1 2 - node:x:why - - {}",
+		"failure badly encoded": "0000000000000001 1 0 0 2 - - 1 2 - node:1:%zz - - {}",
 		"tab instead of space":  strings.ReplaceAll(full().String(), " ", "\t"),
 		"binary":                "\x00\xff\xfe",
 	} {
@@ -133,7 +142,7 @@ func TestMalformedRecords(t *testing.T) {
 
 // An error names the field and doesn't repeat what may be a client's secret.
 func TestRecordErrorsKeepSecrets(t *testing.T) {
-	text := strings.Replace(full().String(), "node-1", "%s3cret", 1)
+	text := strings.Replace(full().String(), "status%20503", "%s3cret", 1)
 	_, err := parseRecord(text)
 	if err == nil || !strings.Contains(err.Error(), "field 11") || strings.Contains(err.Error(), "s3cret") {
 		t.Errorf("error %v, want one that names field 11 alone", err)
@@ -187,7 +196,8 @@ func TestScheduled(t *testing.T) {
 	}
 	want := scheduler.Record{
 		ID: scheduler.ID{Key: "key", RF: 3, Hint: 5}, State: scheduler.State{Version: 0x019b76679000beef, Seq: 7, Attempt: 2}, Rank: 1,
-		Site: "north hall", Start: time.UnixMilli(1767225600000).UTC(), FailedBy: "node-1",
+		Site: "north hall", Start: time.UnixMilli(1767225600000).UTC(),
+		Failure: scheduler.Failure{Node: "node-1", At: time.UnixMilli(1767225611000).UTC(), Reason: "status 503"}, BodyHash: "0af1",
 		Timer: scheduler.Timer{
 			Interval: 1500 * time.Millisecond, RepeatFor: time.Minute, ReplicationFactor: 3,
 			Callback: scheduler.Callback{URI: "http://localhost:8080/pop", Opaque: "a b"},

@@ -85,7 +85,8 @@ func mergeItem(w *scheduler.Write) (*item, error) {
 	if w.Timer == nil {
 		it.ends = 1
 		it.args = []any{
-			"gone", w.ID.Key, w.Version.String(), 0, 0, 0, rfOf(w), "-", "-", "", "", "", 0, 0, "-", "", wholeMs(w.Life), "",
+			"gone", w.ID.Key, w.Version.String(), 0, 0, 0, rfOf(w), "-", "-", "", "", "", 0, 0, "-", "-", "",
+			wholeMs(w.Life), wholeMs(w.Keep), "",
 		}
 		return it, nil
 	}
@@ -99,16 +100,20 @@ func mergeItem(w *scheduler.Write) (*item, error) {
 	if !w.Timer.At.IsZero() {
 		dueIn, dueAt = "", strconv.FormatInt(w.Timer.At.UnixMilli(), 10)
 	}
+	kind := "put"
+	if w.BodyHash != "" {
+		kind = "once"
+	}
 	it.args = []any{
-		"live", w.ID.Key, w.Version.String(), 1, 0, 0, rfOf(w), "-", "-", dueIn, dueAt, "", w.Skew.Milliseconds(), interval,
-		formatTags(w.Timer.Tags), body, 0, "",
+		kind, w.ID.Key, w.Version.String(), 1, 0, 0, rfOf(w), "-", "-", dueIn, dueAt, "", w.Skew.Milliseconds(), interval,
+		formatTags(w.Timer.Tags), field(w.BodyHash), body, 0, 0, "",
 	}
 	return it, nil
 }
 
 func rfOf(w *scheduler.Write) int { return max(w.ID.RF, 1) }
 
-// readMerged reads "status version seq attempt ended firing_ms due_ms away".
+// readMerged reads "status version seq attempt ended firing_ms due_ms rf body_hash away".
 func readMerged(it *item, answer *scheduler.Written) {
 	if it.err != nil {
 		answer.Err, answer.Unreached = it.err, 1
@@ -119,6 +124,10 @@ func readMerged(it *item, answer *scheduler.Written) {
 	answer.State = r.state()
 	answer.InFlight = r.int64() > 0
 	dueMs := r.int64()
+	answer.ID.RF = cmp.Or(int(r.int64()), answer.ID.RF) // 0 where nothing is
+	if hash := r.word(); hash != "-" {
+		answer.BodyHash = hash
+	}
 	if r.err != nil {
 		answer.Err, answer.Unreached = fmt.Errorf("%w: merge: %w", scheduler.ErrUnavailable, r.err), 1
 		return
@@ -134,6 +143,10 @@ func readMerged(it *item, answer *scheduler.Written) {
 		answer.Status = scheduler.WriteNewer
 	case "conflict":
 		answer.Status = scheduler.WriteConflict
+	case "factor":
+		answer.Status = scheduler.WriteFactor
+	case "exists":
+		answer.Status, answer.Copies = scheduler.WriteExists, 1
 	default:
 		answer.Err = fmt.Errorf("%w: merge: %w: status %q", scheduler.ErrUnavailable, errReply, status)
 	}

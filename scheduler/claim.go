@@ -34,6 +34,9 @@ func (c *claim) pops() int { return c.Record.Timer.Pops() }
 func (c *claim) settle(o Settlement) {
 	o.Lease, o.Pops = c.Lease, c.pops()
 	o.Skew = c.shard.s.config.Skew.Of(c.Record.Timer.Interval, c.Record.ID.RF)
+	if c.Record.BodyHash != "" {
+		o.Keep = c.shard.s.config.IdempotencyLife
+	}
 	c.settlement = o
 	c.shard.settlements.put(c)
 }

@@ -1,7 +1,10 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
@@ -17,17 +20,30 @@ const (
 // Create stores a new timer under a key of ours. Errors: *InvalidError,
 // ErrUnavailable, ErrOverloaded; with the latter two the timer may exist.
 func (s *Scheduler) Create(ctx context.Context, t Timer) (Receipt, error) {
-	if t.ReplicationFactor == 0 {
-		t.ReplicationFactor = DefaultReplicationFactor
-	}
-	if err := s.validate(&t); err != nil {
-		return Receipt{}, err
-	}
 	key, err := NewKey()
 	if err != nil {
 		return Receipt{}, err
 	}
-	return s.write(ctx, ID{Key: key, RF: t.ReplicationFactor}, &t)
+	return s.create(ctx, key, "", &t)
+}
+
+// CreateOnce is Create for a request that may come again, with the same
+// idempotency key and body: then the receipt is that of the timer that the first
+// one made, until CHRONOS_IDEMPOTENCY_LIFE after it was over. ErrKeyReused says
+// that the body is another; its other errors are those of Create.
+func (s *Scheduler) CreateOnce(ctx context.Context, idempotencyKey string, body []byte, t Timer) (Receipt, error) {
+	sum := sha256.Sum256(body)
+	return s.create(ctx, OnceKey(idempotencyKey), hex.EncodeToString(sum[:16]), &t)
+}
+
+func (s *Scheduler) create(ctx context.Context, key, bodyHash string, t *Timer) (Receipt, error) {
+	t.ReplicationFactor = cmp.Or(t.ReplicationFactor, DefaultReplicationFactor)
+	if err := s.validate(t); err != nil {
+		return Receipt{}, err
+	}
+	w := s.newWrite(ID{Key: key, RF: t.ReplicationFactor}, t)
+	w.BodyHash = bodyHash
+	return s.write(ctx, &w)
 }
 
 // Replace makes t the timer of this id, or creates it: a new start, a sequence
@@ -45,13 +61,18 @@ func (s *Scheduler) Replace(ctx context.Context, id ID, t Timer) (Receipt, error
 	case t.ReplicationFactor == 0:
 		t.ReplicationFactor = own
 	case own != 0 && own != t.ReplicationFactor:
-		return Receipt{}, invalid("/reliability/replication-factor", "replication-factor-changed",
-			"the replication factor of a timer can't be changed; it is %d: leave it out, or delete the timer and create another", own)
+		return Receipt{}, factorChanged(own)
 	}
 	if err := s.validate(&t); err != nil {
 		return Receipt{}, err
 	}
-	return s.write(ctx, ID{Key: id.Key, RF: t.ReplicationFactor, Hint: id.Hint}, &t)
+	w := s.newWrite(ID{Key: id.Key, RF: t.ReplicationFactor, Hint: id.Hint}, &t)
+	return s.write(ctx, &w)
+}
+
+func factorChanged(own int) error {
+	return invalid("/reliability/replication-factor", "replication-factor-changed",
+		"the replication factor of a timer can't be changed; it is %d: leave it out and use the id that was answered, or delete the timer and create another", own)
 }
 
 // ownFactor is the replication factor that the id or the stored timer has, 0 if
@@ -71,7 +92,8 @@ func (s *Scheduler) ownFactor(ctx context.Context, id ID) (int, error) {
 // no callback of it starts; if it says in flight, none starts later than 2 s
 // after it. Errors: ErrUnavailable, ErrOverloaded.
 func (s *Scheduler) Delete(ctx context.Context, id ID) (Receipt, error) {
-	receipt, err := s.write(ctx, id, nil)
+	w := s.newWrite(id, nil)
+	receipt, err := s.write(ctx, &w)
 	receipt.Due = time.Time{}
 	return receipt, err
 }
@@ -92,19 +114,26 @@ func (s *Scheduler) validate(t *Timer) error {
 	return nil
 }
 
-// write merges a new version of the timer, nil for its end.
-func (s *Scheduler) write(ctx context.Context, id ID, t *Timer) (Receipt, error) {
-	w := Write{ID: id, Version: VersionAt(s.config.Wall(), s.tag), Timer: t, Life: s.config.TombLife}
+// newWrite is a new version of the timer, nil for its end.
+func (s *Scheduler) newWrite(id ID, t *Timer) Write {
+	w := Write{
+		ID: id, Version: VersionAt(s.config.Wall(), s.tag), Timer: t, Life: s.config.TombLife, Keep: s.config.IdempotencyLife,
+	}
 	if t != nil {
 		w.Skew = s.config.Skew.Of(t.Interval, t.ReplicationFactor)
 	}
+	return w
+}
+
+// write merges w, if need be as a newer version.
+func (s *Scheduler) write(ctx context.Context, w *Write) (Receipt, error) {
 	var last error
 	unanswered := false // w was sent before, and may have been executed
 	for try := range maxWriteTries {
 		if try > 0 && last != nil && !sleep(ctx, resendPause) {
 			break
 		}
-		answer := s.store.Merge(ctx, []Write{w})[0]
+		answer := s.store.Merge(ctx, []Write{*w})[0]
 		last = answer.Err
 		switch {
 		case errors.Is(last, ErrUnavailable):
@@ -113,11 +142,19 @@ func (s *Scheduler) write(ctx context.Context, id ID, t *Timer) (Receipt, error)
 		case last != nil:
 			return Receipt{}, last
 		case answer.Status == WriteStored, answer.Status == WriteSame:
-			return s.written(&answer, t), nil
+			return s.written(&answer, w), nil
+		case answer.Status == WriteFactor:
+			return Receipt{}, factorChanged(answer.ID.RF)
+		case answer.Status == WriteExists && answer.BodyHash != w.BodyHash:
+			return Receipt{}, ErrKeyReused
+		case answer.Status == WriteExists:
+			receipt := s.written(&answer, w)
+			receipt.Replayed = !unanswered || answer.State.Version != w.Version
+			return receipt, nil
 		case unanswered && answer.State.Version == w.Version:
 			// What is newer than the write is what has become of it since: it fires.
 			answer.Copies = max(answer.Copies, 1)
-			return s.written(&answer, t), nil
+			return s.written(&answer, w), nil
 		}
 		w.Version, unanswered = answer.State.Version.Above(s.tag), false
 	}
@@ -127,8 +164,8 @@ func (s *Scheduler) write(ctx context.Context, id ID, t *Timer) (Receipt, error)
 	return Receipt{}, last
 }
 
-func (s *Scheduler) written(answer *Written, t *Timer) Receipt {
-	if t != nil {
+func (s *Scheduler) written(answer *Written, w *Write) Receipt {
+	if w.Timer != nil && !answer.State.Ended {
 		s.poke(answer.Shard, answer.Wait)
 	}
 	return Receipt{

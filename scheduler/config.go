@@ -20,6 +20,9 @@ type Config struct {
 	Hold         time.Duration // others may take over so long after the fence
 	Settling     time.Duration // at stop: outcomes may take so long to be settled
 	TombLife     time.Duration // of the tombstones that deletes leave
+	// IdempotencyLife is how long a create with an idempotency key is answered
+	// after its timer is over.
+	IdempotencyLife time.Duration
 
 	Attempts int  // callbacks for one pop before it is given up
 	Slots    int  // callbacks under way in all
@@ -39,7 +42,7 @@ func DefaultConfig(node string, log *slog.Logger) Config {
 	return Config{
 		Node: node, Log: log,
 		PollInterval: 100 * time.Millisecond, Grace: time.Second, Limit: 2 * time.Second, Hold: 3500 * time.Millisecond,
-		Settling: time.Second, TombLife: 2 * time.Minute, Attempts: 5, Slots: 4096, Skew: DefaultSkew(),
+		Settling: time.Second, TombLife: 2 * time.Minute, IdempotencyLife: time.Hour, Attempts: 5, Slots: 4096, Skew: DefaultSkew(),
 		SinceBoot: sinceBoot, Wall: time.Now,
 	}
 }
@@ -57,6 +60,7 @@ func (c Config) Validate() error {
 	require(c.Hold >= c.Limit+time.Second, "hold %v: want at least the callback limit %v and 1s to settle", c.Hold, c.Limit)
 	require(c.Grace >= 5*c.PollInterval, "poll interval %v: want at most a fifth of the lease grace %v", c.PollInterval, c.Grace)
 	require(c.TombLife >= time.Second, "tombstone life %v: want at least 1s", c.TombLife)
+	require(c.IdempotencyLife >= time.Second, "idempotency life %v: want at least 1s", c.IdempotencyLife)
 	require(c.Attempts >= 1, "attempts %d: want at least 1", c.Attempts)
 	require(c.Slots >= 8, "slots %d: want at least 8", c.Slots)
 	require(c.Skew.Min > 0 && c.Skew.Max >= c.Skew.Min, "skew from %v to %v: want a positive range", c.Skew.Min, c.Skew.Max)

@@ -15,6 +15,10 @@ var (
 	// asked for may have happened or may not.
 	ErrUnavailable = errors.New("store unavailable")
 
+	// ErrKeyReused says that a request with the same idempotency key and another
+	// body was accepted before. Nothing was done.
+	ErrKeyReused = errors.New("idempotency key reused")
+
 	// ErrOverloaded says that a bounded queue is full. Nothing was done.
 	ErrOverloaded = errors.New("overloaded")
 )

@@ -53,7 +53,7 @@ func (s *Scheduler) outcome(c *claim, delivered Delivered) Settlement {
 	default:
 		return s.giveUpAt(c, state, delivered.Reason)
 	}
-	return Settlement{Outcome: outcome, Delay: delay}
+	return Settlement{Outcome: outcome, Delay: delay, Reason: delivered.Reason}
 }
 
 // giveUp ends the pop that a claim found with its attempts used up.

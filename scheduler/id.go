@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"math/bits"
@@ -56,6 +57,13 @@ func NewKey() (string, error) {
 		return "", fmt.Errorf("make key: %w", err)
 	}
 	return hex.EncodeToString(id[:]), nil
+}
+
+// OnceKey is the key of the timer that requests with this idempotency key make:
+// it tells nothing of the latter.
+func OnceKey(idempotencyKey string) string {
+	sum := sha256.Sum256([]byte(idempotencyKey))
+	return "ik-" + hex.EncodeToString(sum[:16])
 }
 
 // String is the form that clients see; a bare key if RF is 0.

@@ -9,4 +9,7 @@ type Receipt struct {
 	Copies    int
 	Unreached int
 	InFlight  bool
+	// Replayed says that an earlier request with the same idempotency key and body
+	// was accepted, and this is the timer it made.
+	Replayed bool
 }

@@ -161,6 +161,8 @@ func TestReplicationFactorOfAnUpdate(t *testing.T) {
 			"the same, bare key":        {bare, 3, 3},
 			"another":                   {made, 2, 0},
 			"another, bare key":         {bare, 2, 0},
+			"another in the id alone":   {scheduler.ID{Key: made.Key, RF: 2, Hint: made.Hint}, 0, 0},
+			"another in id and body":    {scheduler.ID{Key: made.Key, RF: 2, Hint: made.Hint}, 2, 0},
 			"unknown and absent":        {scheduler.ID{Key: "new"}, 0, 2},
 			"unknown and given":         {scheduler.ID{Key: "newer"}, 5, 5},
 		} {

@@ -63,17 +63,23 @@ type Write struct {
 	Timer *Timer
 	// Skew is how long each further copy waits for the one before it.
 	Skew time.Duration
-	// Life is how long the tombstone of an ended timer stays.
-	Life time.Duration
+	// Life is how long the tombstone of an ended timer stays; Keep how long that
+	// of one with a body hash does, if that is longer.
+	Life, Keep time.Duration
+	// BodyHash makes the write a create that happens once: where a record with a
+	// body hash is, live or ended, it does nothing (WriteExists). It has no space.
+	BodyHash string
 }
 
 // Written is the answer to a Write.
 type Written struct {
 	Status WriteStatus
-	// ID is valid from now on; its hint may differ from the one given.
+	// ID is valid from now on; its hint may differ from the one given. With
+	// WriteFactor and WriteExists its RF is that of the timer that is there.
 	ID ID
-	// State is what is there now.
-	State State
+	// State is what is there now, BodyHash the hash that is kept with it.
+	State    State
+	BodyHash string
 	// Due is when the next pop is due, by the clock of the primary's shard.
 	Due time.Time
 	// Wait is how long after the answer that is; negative if it is overdue.
@@ -98,6 +104,8 @@ const (
 	WriteSame                        // it was there already: the write was sent twice
 	WriteNewer                       // State is there, which is newer: nothing was written
 	WriteConflict                    // State is the same but says something else: nothing was written
+	WriteFactor                      // a live timer with another replication factor is there: nothing was written
+	WriteExists                      // a timer with BodyHash is or was there: nothing was written
 )
 
 // Record is one copy of a timer.
@@ -110,8 +118,18 @@ type Record struct {
 	// Start is when this copy was written, by its shard's clock; pop n is due at
 	// Start + n·Interval.
 	Start time.Time
-	// FailedBy is the node whose callback attempt failed last, "" if none did.
-	FailedBy string
+	// Failure is why the callback attempt before failed, at this pop or at the one
+	// before; zero if it succeeded.
+	Failure Failure
+	// BodyHash is that of the request, if it had an idempotency key.
+	BodyHash string
+}
+
+// Failure is a callback attempt that failed.
+type Failure struct {
+	Node   string
+	At     time.Time // by the shard's clock
+	Reason string    // printable, without secrets
 }
 
 // ReadResult is the newest copy of one timer and how it stands.
@@ -263,7 +281,12 @@ type Settlement struct {
 	Delay   time.Duration
 	Pops    int           // of the timer in all
 	Skew    time.Duration // of its copies, for the next pop
-	Reason  string        // of OutcomeDead; printable
+	// Reason is why the callback failed, in a few printable words; "" if it
+	// succeeded or was not tried.
+	Reason string
+	// Keep is how long the tombstone of OutcomeDone and OutcomeDead stays; 0 for
+	// none.
+	Keep time.Duration
 }
 
 // Settled is the answer to a Settlement.

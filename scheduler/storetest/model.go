@@ -152,7 +152,8 @@ func (s *shard) dueBy(lookMs int64) []string {
 func (s *shard) record(key string, e *entry) scheduler.Record {
 	return scheduler.Record{
 		ID:    scheduler.ID{Key: key, RF: e.rf, Hint: scheduler.HintOf(hash(s.name))},
-		State: e.state, Timer: e.timer, Rank: e.rank, Start: time.UnixMilli(e.startMs).UTC(), FailedBy: e.failedBy,
+		State: e.state, Timer: e.timer, Rank: e.rank, Start: time.UnixMilli(e.startMs).UTC(), Failure: e.failure,
+		BodyHash: e.bodyHash,
 	}
 }
 

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -16,7 +17,8 @@ type entry struct {
 	startMs    int64
 	intervalMs int64
 	firingMs   int64 // end of the firing mark; in the past or 0 if there is none
-	failedBy   string
+	failure    scheduler.Failure
+	bodyHash   string
 	lookMs     int64 // when someone must next look at it
 	lease      *lease
 }
@@ -46,7 +48,7 @@ func (e *entry) markMs(now int64) int64 {
 // there. A newer state ends the lease and keeps the firing mark.
 func (s *shard) merge(now time.Time, c Change) Changed {
 	old, nowMs := s.entries[c.Key], now.UnixMilli()
-	c.State.Ended = c.Kind != Live
+	c.State.Ended = c.Kind == Gone || c.Kind == Done
 	if c.Token != "" {
 		if old == nil {
 			return Changed{Status: ChangeNone}
@@ -54,6 +56,12 @@ func (s *shard) merge(now time.Time, c Change) Changed {
 		if !old.held(c.Token) {
 			return old.changed(ChangeLost, nowMs)
 		}
+	}
+	switch {
+	case c.Kind == Once && old != nil && old.bodyHash != "":
+		return old.changed(ChangeExists, nowMs)
+	case c.Kind == Put && old != nil && !old.state.Ended && old.rf != c.RF:
+		return old.changed(ChangeFactor, nowMs)
 	}
 	if old != nil {
 		switch order := c.State.Compare(old.state); {
@@ -81,12 +89,19 @@ func (s *shard) merge(now time.Time, c Change) Changed {
 
 // entry is the copy that the change makes in place of old.
 func (c Change) entry(now time.Time, old *entry) *entry {
-	e := &entry{state: c.State, rf: c.RF, rank: c.Rank}
+	e := &entry{state: c.State, rf: c.RF, rank: c.Rank, bodyHash: c.BodyHash}
 	if old != nil {
-		e.firingMs = old.firingMs
+		e.firingMs, e.bodyHash = old.firingMs, cmp.Or(e.bodyHash, old.bodyHash)
 	}
 	if e.state.Ended {
-		e.lookMs = max(now.UnixMilli()+ceilMs(c.Life), e.firingMs)
+		if old != nil {
+			e.state.Seq, e.rf, e.startMs, e.intervalMs = old.state.Seq, old.rf, old.startMs, old.intervalMs
+		}
+		life := c.Life
+		if e.bodyHash != "" {
+			life = max(life, c.Keep)
+		}
+		e.lookMs = max(now.UnixMilli()+ceilMs(life), e.firingMs)
 		return e
 	}
 	e.timer, e.intervalMs = c.Timer, ceilMs(c.Timer.Interval)
@@ -129,7 +144,7 @@ func (s *shard) claim(now time.Time, node, token string, req scheduler.ClaimRequ
 		for _, key := range page {
 			e := s.entries[key]
 			over := e.lookMs <= nowMs
-			leave := req.LeaveOwnRetries && e.lease == nil && e.failedBy == node && nowMs < e.lookMs+1000
+			leave := req.LeaveOwnRetries && e.lease == nil && e.state.Attempt > 0 && e.failure.Node == node && nowMs < e.lookMs+1000
 			switch {
 			case e.state.Ended && over:
 				delete(s.entries, key)
@@ -238,11 +253,11 @@ func (s *shard) settle(now time.Time, node string, grace time.Duration, o schedu
 	switch o.Outcome {
 	case scheduler.OutcomeDead:
 		s.dead = append(s.dead, DeadLetter{At: time.UnixMilli(nowMs), Key: o.Lease.Key, Reason: o.Reason, State: e.state})
-		s.finish(nowMs, o.Lease.Key)
+		s.finish(nowMs, o)
 	case scheduler.OutcomeDone:
-		s.finish(nowMs, o.Lease.Key)
+		s.finish(nowMs, o)
 	case scheduler.OutcomeNext:
-		e.next(o.Skew)
+		e.next(nowMs, node, o)
 	case scheduler.OutcomeAgain:
 		e.again(nowMs, node, o)
 	case scheduler.OutcomeRelease:
@@ -255,29 +270,39 @@ func (s *shard) settle(now time.Time, node string, grace time.Duration, o schedu
 	return scheduler.Settled{Accepted: true}
 }
 
-// finish leaves nothing, or a tombstone while an earlier state's mark lasts.
-func (s *shard) finish(nowMs int64, key string) {
-	e := s.entries[key]
-	if e.markMs(nowMs) == 0 {
-		delete(s.entries, key)
+// finish leaves nothing, or a tombstone to keep, or one while an earlier state's
+// mark lasts.
+func (s *shard) finish(nowMs int64, o scheduler.Settlement) {
+	e := s.entries[o.Lease.Key]
+	untilMs := max(nowMs+ceilMs(o.Keep), e.markMs(nowMs))
+	if untilMs <= nowMs {
+		delete(s.entries, o.Lease.Key)
 		return
 	}
-	e.state.Ended, e.timer, e.failedBy, e.lookMs = true, scheduler.Timer{}, "", e.firingMs
+	e.state.Ended, e.timer, e.failure, e.lookMs = true, scheduler.Timer{}, scheduler.Failure{}, untilMs
 }
 
-func (e *entry) next(skew time.Duration) {
-	e.state.Seq, e.state.Attempt, e.failedBy = e.state.Seq+1, 0, ""
-	e.lookMs = e.popMs(e.state.Seq) + int64(e.rank)*skew.Milliseconds()
+func (e *entry) next(nowMs int64, node string, o scheduler.Settlement) {
+	e.state.Seq, e.state.Attempt, e.failure = e.state.Seq+1, 0, scheduler.Failure{}
+	if o.Reason != "" {
+		e.fail(nowMs, node, o)
+	}
+	e.lookMs = e.popMs(e.state.Seq) + int64(e.rank)*o.Skew.Milliseconds()
+}
+
+func (e *entry) fail(nowMs int64, node string, o scheduler.Settlement) {
+	e.failure = scheduler.Failure{Node: node, At: time.UnixMilli(nowMs).UTC(), Reason: o.Reason}
 }
 
 // again retries the pop, unless the next one comes first.
 func (e *entry) again(nowMs int64, node string, o scheduler.Settlement) {
 	at := nowMs + ceilMs(o.Delay)
 	if e.state.Seq < o.Pops && at >= e.popMs(e.state.Seq+1)+int64(e.rank)*o.Skew.Milliseconds() {
-		e.next(o.Skew)
+		e.next(nowMs, node, o)
 		return
 	}
-	e.failedBy, e.lookMs = node, at
+	e.fail(nowMs, node, o)
+	e.lookMs = at
 }
 
 // ask compares one state with the copy; ok says that it is the same and idle.

@@ -105,8 +105,8 @@ func checkReplace(r *rig) {
 	}
 	r.between("start", got.Record.Start, from, to)
 	r.between("due", got.Due, from.Add(far), to.Add(far))
-	if got.Record.FailedBy != "" {
-		r.Errorf("failed by %q, want nobody", got.Record.FailedBy)
+	if got.Record.Failure.Node != "" {
+		r.Errorf("failed by %q, want nobody", got.Record.Failure.Node)
 	}
 }
 

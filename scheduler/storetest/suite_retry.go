@@ -19,8 +19,8 @@ func retryCases() map[string]func(*rig) {
 				}
 				return ""
 			})
-			if c := r.claim(r.b, leaving()); c.Record.FailedBy != nodeA || c.Record.State.Attempt != 1 || c.Previous != "" {
-				r.Errorf("failed by %q, attempt %d, previous %q, want %q, 1, none", c.Record.FailedBy, c.Record.State.Attempt, c.Previous, nodeA)
+			if c := r.claim(r.b, leaving()); c.Record.Failure.Node != nodeA || c.Record.State.Attempt != 1 || c.Previous != "" {
+				r.Errorf("failed by %q, attempt %d, previous %q, want %q, 1, none", c.Record.Failure.Node, c.Record.State.Attempt, c.Previous, nodeA)
 			}
 		},
 		"a retry is left for a second": func(r *rig) {

@@ -17,6 +17,7 @@ func settleCases() map[string]func(*rig) {
 		},
 		"settle next goes to the next pop on the grid": checkNext,
 		"settle again waits and names who failed":      checkAgain,
+		"settle keeps why the callback failed":         checkFailure,
 		"settle again never goes past the next pop":    checkAgainBounded,
 		"settle again at the last pop is not bounded": func(r *rig) {
 			c, _ := r.overdue("k", 3, 4)
@@ -103,14 +104,42 @@ func checkAgain(r *rig) {
 			r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeAgain, Delay: brief / 2, Pops: 1})
 		})
 		got := r.live(key)
-		if got.Record.State != f.State || got.Record.State.Attempt != 1 || got.Record.FailedBy != nodeA || got.Leased {
-			r.Errorf("state %+v, failed by %q, leased %v, want %+v, %q, false", got.Record.State, got.Record.FailedBy, got.Leased, f.State, nodeA)
+		if got.Record.State != f.State || got.Record.State.Attempt != 1 || got.Record.Failure.Node != nodeA || got.Leased {
+			r.Errorf("state %+v, failed by %q, leased %v, want %+v, %q, false", got.Record.State, got.Record.Failure.Node, got.Leased, f.State, nodeA)
 		}
 		r.between("next look", got.Look, from.Add(brief/2), to.Add(brief/2))
 		if !got.Due.Equal(got.Look) {
 			r.Errorf("due %v, want when the retry is, %v", got.Due, got.Look)
 		}
 		r.awaits("claimed", from.Add(brief/2), to.Add(brief/2), func() bool { return len(r.claimAll(r.b, request())) == 1 })
+	}
+}
+
+// checkFailure: the last failure is known until an attempt succeeds.
+func checkFailure(r *rig) {
+	r.put("k", 1, recurring(far, 9))
+	req := request()
+	req.Horizon = 9 * far
+	fails := func(outcome scheduler.Outcome, reason string) {
+		r.Helper()
+		from, to := r.during(func() { r.accept(r.claim(r.a, req), scheduler.Settlement{Outcome: outcome, Reason: reason}) })
+		got := r.live("k").Record.Failure
+		if got.Node != nodeA || got.Reason != reason {
+			r.Errorf("%s: failure %+v, want by %q: %q", outcome, got, nodeA, reason)
+		}
+		r.between("failure", got.At, from, to)
+	}
+	fails(scheduler.OutcomeAgain, "status 500")
+	fails(scheduler.OutcomeAgain, "no answer within 2 s: 100% -")
+	fails(scheduler.OutcomeNext, "status 503")
+	fails(scheduler.OutcomeAgain, "")
+	r.accept(r.claim(r.a, req), scheduler.Settlement{Outcome: scheduler.OutcomeRelease})
+	if got := r.live("k").Record.Failure; got.Node != nodeA {
+		r.Errorf("after a release: failure %+v, want it kept", got)
+	}
+	r.accept(r.claim(r.a, req), scheduler.Settlement{Outcome: scheduler.OutcomeNext})
+	if got := r.live("k").Record.Failure; got != (scheduler.Failure{}) {
+		r.Errorf("after a success: failure %+v, want none", got)
 	}
 }
 
@@ -131,9 +160,9 @@ func checkAgainBounded(r *rig) {
 		if next := got.Record.State.Seq == 2; next != c.next {
 			r.Errorf("delay %v after due: pop %d", c.delay, got.Record.State.Seq)
 		}
-		if c.next && (!got.Look.Equal(due.Add(far)) || got.Record.FailedBy != "" || got.Record.State.Attempt != 0) {
+		if c.next && (!got.Look.Equal(due.Add(far)) || got.Record.Failure.Node != "" || got.Record.State.Attempt != 0) {
 			r.Errorf("delay %v after due: looked at %v after due, failed by %q, want the next pop as if it had not failed",
-				c.delay, got.Look.Sub(due), got.Record.FailedBy)
+				c.delay, got.Look.Sub(due), got.Record.Failure.Node)
 		}
 		if got.Look.After(due.Add(far)) {
 			r.Errorf("delay %v after due: looked at %v after the next pop", c.delay, got.Look.Sub(due.Add(far)))
@@ -221,8 +250,8 @@ func releaseCases() map[string]func(*rig) {
 			r.pass(c, 1, terms(far, 3*far))
 			r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeRelease})
 			again := r.claim(r.a, leaving())
-			if again.Previous != "" || again.Record.FailedBy != "" {
-				r.Errorf("previous %q, failed by %q, want none", again.Previous, again.Record.FailedBy)
+			if again.Previous != "" || again.Record.Failure.Node != "" {
+				r.Errorf("previous %q, failed by %q, want none", again.Previous, again.Record.Failure.Node)
 			}
 			if f := r.pass(again, 1, terms(far, far)); f.State.Attempt != 2 {
 				r.Errorf("attempt %d, want 2: a fence that passed counts", f.State.Attempt)
@@ -231,8 +260,8 @@ func releaseCases() map[string]func(*rig) {
 		"release of a retry keeps who failed": func(r *rig) {
 			r.failed(1, "k")
 			r.accept(r.claim(r.b, request()), scheduler.Settlement{Outcome: scheduler.OutcomeRelease})
-			if got := r.live("k").Record; got.FailedBy != nodeA || got.State.Attempt != 1 {
-				r.Errorf("failed by %q, attempt %d, want %q, 1", got.FailedBy, got.State.Attempt, nodeA)
+			if got := r.live("k").Record; got.Failure.Node != nodeA || got.State.Attempt != 1 {
+				r.Errorf("failed by %q, attempt %d, want %q, 1", got.Failure.Node, got.State.Attempt, nodeA)
 			}
 		},
 		"release of what was overdue is due at once": func(r *rig) {

@@ -141,9 +141,6 @@ func checkConflicts(r *rig) {
 		"uri":        func(w *scheduler.Write) { w.Timer.Callback.URI = "http://receiver.example/other" },
 		"opaque":     func(w *scheduler.Write) { w.Timer.Callback.Opaque = "other" },
 		"tags":       func(w *scheduler.Write) { w.Timer.Tags = []scheduler.Tag{{Type: "call", Count: 1}} },
-		"replication factor": func(w *scheduler.Write) {
-			w.ID.RF, w.Timer.ReplicationFactor = replicas+1, replicas+1
-		},
 	} {
 		r.Run(name, func(t *testing.T) {
 			sub := &rig{T: t, Fixture: r.Fixture, a: r.a, b: r.b}

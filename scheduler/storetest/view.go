@@ -55,26 +55,29 @@ func (v *view) Merge(ctx context.Context, writes []scheduler.Write) []scheduler.
 			}
 			_, hint := v.m.home(writes[i].ID.Key)
 			answers[i].Shard = name
-			answers[i].ID = scheduler.ID{Key: writes[i].ID.Key, RF: writes[i].ID.RF, Hint: hint}
+			answers[i].ID = scheduler.ID{Key: writes[i].ID.Key, RF: cmp.Or(answers[i].ID.RF, writes[i].ID.RF), Hint: hint}
 		}
 	})
 	return answers
 }
 
 func change(w *scheduler.Write) Change {
-	c := Change{Key: w.ID.Key, State: scheduler.State{Version: w.Version}, RF: max(w.ID.RF, 1), Skew: w.Skew, Life: w.Life}
+	c := Change{Key: w.ID.Key, State: scheduler.State{Version: w.Version}, RF: max(w.ID.RF, 1), Skew: w.Skew, Life: w.Life, Keep: w.Keep}
 	if w.Timer == nil {
 		c.Kind = Gone
 		return c
 	}
-	c.Kind, c.State.Seq, c.Timer, c.DueIn = Live, 1, *w.Timer, w.Timer.Interval
+	c.Kind, c.State.Seq, c.Timer, c.DueIn = Put, 1, *w.Timer, w.Timer.Interval
+	if w.BodyHash != "" {
+		c.Kind, c.BodyHash = Once, w.BodyHash
+	}
 	c.Timer.Tags = slices.Clone(w.Timer.Tags)
 	return c
 }
 
 func written(now time.Time, c Changed) scheduler.Written {
 	w := scheduler.Written{
-		State: c.State, InFlight: c.Firing > 0, Due: time.UnixMilli(c.DueMs).UTC(), Wait: time.UnixMilli(c.DueMs).Sub(now),
+		ID: scheduler.ID{RF: c.RF}, State: c.State, BodyHash: c.BodyHash, InFlight: c.Firing > 0, Due: time.UnixMilli(c.DueMs).UTC(), Wait: time.UnixMilli(c.DueMs).Sub(now),
 	}
 	switch c.Status {
 	case ChangeStored:
@@ -85,6 +88,10 @@ func written(now time.Time, c Changed) scheduler.Written {
 		w.Status = scheduler.WriteNewer
 	case ChangeConflict:
 		w.Status = scheduler.WriteConflict
+	case ChangeFactor:
+		w.Status = scheduler.WriteFactor
+	case ChangeExists:
+		w.Status, w.Copies = scheduler.WriteExists, 1
 	case ChangeLost, ChangeNone: // only with a token, which a Write has not
 	}
 	return w

@@ -1,0 +1,182 @@
+package scheduler_test
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"chronos/scheduler"
+	"chronos/scheduler/storetest"
+)
+
+const idempotencyKey = "8e03978e-40d5-43dd-bc93-6894a57f9324"
+
+func createOnce(t *testing.T, n *node, body string, timer scheduler.Timer) scheduler.Receipt {
+	t.Helper()
+	receipt, err := n.CreateOnce(t.Context(), idempotencyKey, []byte(body), timer)
+	if err != nil {
+		t.Fatalf("create once: %v", err)
+	}
+	return receipt
+}
+
+func wantReplay(t *testing.T, when string, first, again scheduler.Receipt) {
+	t.Helper()
+	if first.Replayed || !again.Replayed {
+		t.Errorf("%s: replayed %v, then %v, want false, then true", when, first.Replayed, again.Replayed)
+	}
+	if again.ID != first.ID || !again.Due.Equal(first.Due) || again.Copies != first.Copies {
+		t.Errorf("%s: answered %+v, want %+v as before", when, again, first)
+	}
+}
+
+func TestIdempotencyKeyMakesOneTimer(t *testing.T) {
+	for name, c := range map[string]struct {
+		respond scheduler.Delivered
+		most    int // attempts
+		calls   int
+	}{
+		"that fires":      {scheduler.Delivered{Verdict: scheduler.VerdictDelivered}, 5, 1},
+		"that is refused": {scheduler.Delivered{Verdict: scheduler.VerdictGone, Reason: "status 410"}, 5, 1},
+		"that fails":      {scheduler.Delivered{Reason: "status 500"}, 2, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
+				r.respond = func(attempt) (time.Duration, scheduler.Delivered) { return 0, c.respond }
+				n := startNode(t, m.Open("a"), "a", r, func(cfg *scheduler.Config) {
+					cfg.Attempts, cfg.IdempotencyLife = c.most, time.Hour
+				})
+				first := createOnce(t, n, "body", oneShot(time.Minute))
+				wantReplay(t, "while it waits", first, createOnce(t, n, "body", oneShot(time.Minute)))
+				pass(2 * time.Minute)
+				for range 3 {
+					wantReplay(t, "after it was over", first, createOnce(t, n, "body", oneShot(time.Minute)))
+					if _, err := n.CreateOnce(t.Context(), idempotencyKey, []byte("other"), oneShot(time.Minute)); !errors.Is(err, scheduler.ErrKeyReused) {
+						t.Errorf("another body: %v, want ErrKeyReused", err)
+					}
+					pass(15 * time.Minute)
+				}
+				if calls := len(r.seen()); calls != c.calls {
+					t.Errorf("%d callbacks, want %d", calls, c.calls)
+				}
+				pass(15 * time.Minute)
+				if again := createOnce(t, n, "other", oneShot(time.Hour)); again.Replayed || again.ID.Key != first.ID.Key {
+					t.Errorf("after its life: %+v, want a new timer under the same key", again)
+				}
+			})
+		})
+	}
+}
+
+func TestIdempotencyKeyOutlivesUpdateAndDelete(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
+		n := startNode(t, m.Open("a"), "a", r)
+		first := createOnce(t, n, "body", oneShot(time.Minute))
+		updated, err := n.Replace(t.Context(), first.ID, oneShot(30*time.Minute))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again := createOnce(t, n, "body", oneShot(time.Minute)); !again.Replayed || !again.Due.Equal(updated.Due) {
+			t.Errorf("after an update: %+v, want the timer as it is now, due %v", again, updated.Due)
+		}
+		if _, err := n.Delete(t.Context(), scheduler.ID{Key: first.ID.Key}); err != nil {
+			t.Fatal(err)
+		}
+		pass(50 * time.Minute)
+		if again := createOnce(t, n, "body", oneShot(time.Minute)); !again.Replayed || again.ID != first.ID {
+			t.Errorf("after a delete: %+v, want %v, replayed", again, first.ID)
+		}
+		if _, err := n.Lookup(t.Context(), first.ID); !errors.Is(err, scheduler.ErrNotFound) {
+			t.Errorf("look up a deleted timer: %v, want ErrNotFound", err)
+		}
+		if calls := len(r.seen()); calls != 0 {
+			t.Errorf("%d callbacks of a deleted timer", calls)
+		}
+	})
+}
+
+func TestIdempotencyKeyAtTheSameTime(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
+		nodes := []*node{startNode(t, m.Open("a"), "a", r), startNode(t, m.Open("b"), "b", r)}
+		var wg sync.WaitGroup
+		receipts, errs := make([]scheduler.Receipt, 20), make([]error, 20)
+		for i := range receipts {
+			wg.Go(func() {
+				receipts[i], errs[i] = nodes[i%2].CreateOnce(t.Context(), idempotencyKey, []byte("body"), oneShot(time.Second))
+			})
+		}
+		wg.Wait()
+		made := 0
+		for i, receipt := range receipts {
+			if errs[i] != nil || receipt.ID != receipts[0].ID || !receipt.Due.Equal(receipts[0].Due) {
+				t.Errorf("answered %+v, %v, want %+v", receipt, errs[i], receipts[0])
+			}
+			if !receipt.Replayed {
+				made++
+			}
+		}
+		pass(time.Minute)
+		if calls := len(r.seen()); made != 1 || calls != 1 {
+			t.Errorf("%d made, %d callbacks, want one", made, calls)
+		}
+	})
+}
+
+// TestIdempotencyKeyWithoutAnswer: the shard's answer is lost, so the node sends
+// the write again; the client's own repetition comes on top.
+func TestIdempotencyKeyWithoutAnswer(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
+		n := startNode(t, m.Open("a"), "a", r)
+		pass(time.Second)
+		losses := 0
+		m.Inject(nil, func(op, _ string) error {
+			if op == "merge" && losses < 7 {
+				losses++
+				<-time.After(100 * time.Millisecond)
+				return errors.New("no answer")
+			}
+			return nil
+		})
+		if _, err := n.CreateOnce(t.Context(), idempotencyKey, []byte("body"), oneShot(0)); !errors.Is(err, scheduler.ErrUnavailable) {
+			t.Errorf("all answers lost: %v, want ErrUnavailable", err)
+		}
+		createOnce(t, n, "body", oneShot(0))
+		pass(time.Minute)
+		if calls := len(r.seen()); calls != 1 || losses != 7 {
+			t.Errorf("%d callbacks after %d lost answers, want 1 after 7", calls, losses)
+		}
+	})
+}
+
+func TestFailureIsTold(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
+		r.respond = func(a attempt) (time.Duration, scheduler.Delivered) {
+			if a.Seq == 1 {
+				return 0, scheduler.Delivered{Reason: "status 503"}
+			}
+			return 0, scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+		}
+		n := startNode(t, m.Open("a"), "a", r, func(cfg *scheduler.Config) { cfg.Attempts = 1 })
+		id := create(t, n, recurring(time.Minute, 3)).ID
+		lookup := func() scheduler.Record {
+			t.Helper()
+			found, err := n.Lookup(t.Context(), id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return found.Record
+		}
+		if got := lookup().Failure; got != (scheduler.Failure{}) {
+			t.Errorf("before the first pop: %+v, want none", got)
+		}
+		pass(time.Minute + time.Second)
+		if got := lookup(); got.Failure.Reason != "status 503" || got.Failure.Node != "a" || got.State.Seq != 2 {
+			t.Errorf("after the first pop was given up: %+v, want its reason, and pop 2 to come", got)
+		}
+		pass(time.Minute)
+		if got := lookup(); got.Failure != (scheduler.Failure{}) || got.State.Seq != 3 {
+			t.Errorf("after the second pop: %+v, want no failure, and pop 3 to come", got)
+		}
+	})
+}
