@@ -86,8 +86,26 @@ func take(c net.Conn) {
 // candidate makes one callback.
 type candidate func(ctx context.Context, d scheduler.Delivery) error
 
-func ours() candidate {
-	client := webhook.New(webhook.Config{})
+func ours() candidate { return oursWith(webhook.Config{}) }
+
+func guarded() candidate {
+	guard, err := webhook.ParseGuard("127.0.0.0/8,*.test", "10.0.0.0/8,:22")
+	if err != nil {
+		panic(err)
+	}
+	return oursWith(webhook.Config{Guard: guard})
+}
+
+func signing(secrets ...string) func() candidate {
+	list, err := webhook.ParseSecrets(strings.Join(secrets, ","))
+	if err != nil {
+		panic(err)
+	}
+	return func() candidate { return oursWith(webhook.Config{Secrets: list}) }
+}
+
+func oursWith(cfg webhook.Config) candidate {
+	client := webhook.New(cfg)
 	return func(ctx context.Context, d scheduler.Delivery) error {
 		if got := client.Deliver(ctx, d); got.Verdict != scheduler.VerdictDelivered {
 			return errors.New(got.Reason)
@@ -188,7 +206,10 @@ func BenchmarkClients(b *testing.B) {
 	for _, c := range []struct {
 		name string
 		make func() candidate
-	}{{"ours", ours}, {"fasthttp", fastHTTP}, {"nethttp", netHTTP}} {
+	}{
+		{"ours", ours}, {"guarded", guarded}, {"signed", signing(secretOf(32, 1))},
+		{"signed-twice", signing(secretOf(32, 1), secretOf(32, 2))}, {"fasthttp", fastHTTP}, {"nethttp", netHTTP},
+	} {
 		for _, concurrent := range []int64{64, 256, 512} {
 			b.Run(fmt.Sprintf("%s/%d", c.name, concurrent), func(b *testing.B) {
 				callBack := c.make()

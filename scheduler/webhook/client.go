@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -34,7 +35,15 @@ type Config struct {
 	// TLS is for https; nil stands for the system's roots. It is copied; its
 	// ServerName and NextProtos are set, and its MinVersion is at least TLS 1.2.
 	TLS *tls.Config
-	// Dial connects; nil stands for that of a zero net.Dialer.
+	// Guard says where callbacks may go; nil has no rules.
+	Guard *Guard
+	// Secrets sign every callback, each one of them; none, and nothing is signed.
+	Secrets []Secret
+	// Dial connects; nil stands for that of a zero net.Dialer, whose every
+	// connection Guard is asked about before it is made. What is given here
+	// connects first: it is called if Guard has nothing against the URI, and a
+	// connection whose remote address Guard refuses is closed with nothing sent.
+	// One without an IP address, as in memory, is judged by the URI.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
@@ -43,7 +52,10 @@ type Config struct {
 // no more of these than calls of Deliver; others are idle, and bounded by
 // Config. New makes one, Close ends it.
 type Client struct {
-	dialContext func(ctx context.Context, network, address string) (net.Conn, error)
+	dialContext func(ctx context.Context, network, address string) (net.Conn, error) // Config's, maybe nil
+	resolver    *net.Resolver                                                        // of tests; nil for the system's
+	guard       *Guard
+	secrets     []Secret
 	tls         *tls.Config
 	pool        *pool
 	buffers     sync.Pool // of *buffers
@@ -53,8 +65,9 @@ var _ scheduler.Deliverer = (*Client)(nil)
 
 // buffers are one attempt's.
 type buffers struct {
-	r *bufio.Reader
-	w *bufio.Writer
+	r      *bufio.Reader
+	w      *bufio.Writer
+	signer *signer // nil if nothing is signed
 }
 
 // New makes a Client. It starts nothing.
@@ -65,10 +78,13 @@ func New(cfg Config) *Client {
 	if cfg.IdleTimeout <= 0 {
 		cfg.IdleTimeout = defaultIdleTimeout
 	}
-	if cfg.Dial == nil {
-		cfg.Dial = new(net.Dialer).DialContext
+	return &Client{
+		dialContext: cfg.Dial,
+		guard:       cfg.Guard,
+		secrets:     slices.DeleteFunc(slices.Clone(cfg.Secrets), func(s Secret) bool { return s.key == nil }),
+		tls:         tlsConfig(cfg.TLS),
+		pool:        newPool(cfg.MaxIdle, cfg.IdleTimeout),
 	}
-	return &Client{dialContext: cfg.Dial, tls: tlsConfig(cfg.TLS), pool: newPool(cfg.MaxIdle, cfg.IdleTimeout)}
 }
 
 func tlsConfig(given *tls.Config) *tls.Config {
@@ -98,6 +114,34 @@ func (*Client) Destination(cb scheduler.Callback) string {
 		return ""
 	}
 	return t.destination
+}
+
+// Check reports as a *[scheduler.InvalidError] what is known of a callback
+// without looking its host up: that the URI can't be called, or that [Guard]
+// refuses its host, be it a name or any spelling of an address, or its port. nil
+// means that Deliver may still find that the host's address is refused. The
+// callback is one that Timer.Validate accepts.
+func (c *Client) Check(cb scheduler.Callback) error {
+	if c.guard.open() && plainName(cb.URI) {
+		return nil
+	}
+	t, err := parseTarget(cb.URI)
+	if err != nil {
+		return invalidURI("uri-malformed", "uri's host is neither a host name nor an address in brackets; correct it")
+	}
+	err = c.guard.check(t.place())
+	if err == nil {
+		return nil
+	}
+	detail := err.Error()
+	if refused, ok := errors.AsType[*refusedError](err); ok {
+		detail = refused.detail
+	}
+	return invalidURI("uri-denied", detail)
+}
+
+func invalidURI(code, detail string) error {
+	return &scheduler.InvalidError{Pointer: "/callback/http/uri", Code: code, Detail: detail}
 }
 
 // Deliver makes one attempt, as [scheduler.Deliverer] says. It ends at ctx's
@@ -164,7 +208,11 @@ func (c *Client) exchange(
 func (c *Client) acquire(cn *conn) *buffers {
 	b, ok := c.buffers.Get().(*buffers)
 	if !ok {
-		b = &buffers{r: bufio.NewReaderSize(nil, readBuffer), w: bufio.NewWriterSize(nil, writeBuffer)}
+		b = &buffers{
+			r:      bufio.NewReaderSize(nil, readBuffer),
+			w:      bufio.NewWriterSize(nil, writeBuffer),
+			signer: newSigner(c.secrets),
+		}
 	}
 	b.r.Reset(cn.stream)
 	b.w.Reset(cn.stream)

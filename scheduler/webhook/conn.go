@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"chronos/scheduler"
@@ -37,7 +39,7 @@ type conn struct {
 
 // dial connects to t, with TLS if that says so.
 func (c *Client) dial(ctx context.Context, t *target) (*conn, error) {
-	network, err := c.dialContext(ctx, "tcp", t.address())
+	network, err := c.connect(ctx, t)
 	if err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
 	}
@@ -56,6 +58,38 @@ func (c *Client) dial(ctx context.Context, t *target) (*conn, error) {
 	}
 	cn.stream = secure
 	return cn, nil
+}
+
+// connect connects to where the guard lets t go. It is asked about each address
+// right before that is connected to, so it doesn't matter what the resolver said
+// before, and to whom.
+func (c *Client) connect(ctx context.Context, t *target) (net.Conn, error) {
+	p := t.place()
+	if err := c.guard.check(p); err != nil {
+		return nil, err
+	}
+	if c.dialContext == nil {
+		dialer := net.Dialer{
+			Resolver: c.resolver,
+			ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
+				exact, err := netip.ParseAddrPort(address)
+				if err != nil {
+					return fmt.Errorf("read address: %w", err)
+				}
+				return c.guard.check(p.at(exact))
+			},
+		}
+		return dialer.DialContext(ctx, "tcp", t.address())
+	}
+	network, err := c.dialContext(ctx, "tcp", t.address())
+	if err != nil {
+		return nil, err
+	}
+	if err := c.guard.check(p.over(network)); err != nil {
+		_ = network.Close()
+		return nil, err
+	}
+	return network, nil
 }
 
 // begin binds the connection to an attempt. The error is errUnused if the
@@ -81,7 +115,7 @@ func (cn *conn) begin(ctx context.Context, deadline time.Time) error {
 func (cn *conn) exchange(ctx context.Context, b *buffers, t *target, d *scheduler.Delivery) (answer, *failure) {
 	reused := cn.reused
 	cn.reused = true
-	head := appendHead(b.w.AvailableBuffer(), t, d, time.Now())
+	head := appendHead(b.w.AvailableBuffer(), t, d, b.signer, time.Now())
 	if err := ctx.Err(); err != nil {
 		return answer{}, &failure{stageSend, err}
 	}

@@ -301,6 +301,14 @@ func TestProxyOfTheEnvironmentIsNotUsed(t *testing.T) {
 	if dialed != "tcp a.test:80" {
 		t.Errorf("dialed %q", dialed)
 	}
+	server := serveRaw(t, answering(ok))
+	wantDelivered(t, deliver(t, newClient(t, webhook.Config{}), delivery(server.url+"/path")))
+	if requests := server.seen(); len(requests) != 1 || !strings.HasPrefix(requests[0], "POST /path HTTP/1.1\r\n") {
+		t.Errorf("at the receiver arrived %q", requests)
+	}
+	if n := len(proxy.conns()); n != 0 {
+		t.Errorf("the proxy got %d connections", n)
+	}
 }
 
 func TestConcurrentCallsShareConnections(t *testing.T) {

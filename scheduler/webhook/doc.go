@@ -27,6 +27,18 @@
 // more right before the first byte. If it is canceled before its deadline,
 // Deliver returns within 50 ms (wire.go).
 //
+// # Where it may go
+//
+// A [Guard] is asked before a host is looked up, and again about each address
+// right before it is connected to, so no resolver, spelling or redirect leads
+// where it doesn't let go. A connection that is used again was let go there.
+//
+// # Signatures
+//
+// With secrets every request has the webhook-signature of Standard Webhooks,
+// with one signature for each secret, so that receivers can change over from an
+// old secret to a new one (secret.go).
+//
 // # Connections
 //
 // They are kept per destination and speak HTTP/1.1: a callback has one request

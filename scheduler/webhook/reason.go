@@ -56,7 +56,10 @@ func connectReason(err error) string {
 	var dns *net.DNSError
 	var certificate *tls.CertificateVerificationError
 	var record tls.RecordHeaderError
+	var refused *refusedError
 	switch {
+	case errors.As(err, &refused):
+		return refused.reason
 	case errors.Is(err, errURI), errors.Is(err, errHost):
 		return err.Error()
 	case errors.As(err, &dns) && dns.IsNotFound:

@@ -7,12 +7,14 @@ import (
 	"chronos/scheduler"
 )
 
-// appendHead appends the request up to its body; now is when it is sent.
+// appendHead appends the request up to its body; now is when it is sent. What a
+// client can choose in it is in ASCII without spaces: the target's parts are, and
+// so are keys.
 //
 // The opaque is a string of a client's JSON document, so it is text, always
 // UTF-8, and nothing more is known of it: to call it JSON would be a guess, and
 // application/octet-stream would deny what is known.
-func appendHead(b []byte, t *target, d *scheduler.Delivery, now time.Time) []byte {
+func appendHead(b []byte, t *target, d *scheduler.Delivery, s *signer, now time.Time) []byte {
 	b = append(b, "POST "...)
 	b = appendResource(b, t.resource)
 	b = append(b, " HTTP/1.1\r\nHost: "...)
@@ -31,20 +33,25 @@ func appendHead(b []byte, t *target, d *scheduler.Delivery, now time.Time) []byt
 	b = strconv.AppendInt(b, int64(d.Attempt), 10)
 	b = append(b, "\r\nX-Chronos-Due: "...)
 	b = d.Due.UTC().AppendFormat(b, "2006-01-02T15:04:05.000Z")
-	b = appendStandardWebhook(b, d, now)
+	b = appendStandardWebhook(b, d, s, now)
 	return append(b, "\r\n\r\n"...)
 }
 
 // appendStandardWebhook appends the headers of standardwebhooks.com. The id is
 // the same for every attempt at a pop, so that a receiver can drop a repeat; the
-// timestamp is the attempt's.
-func appendStandardWebhook(b []byte, d *scheduler.Delivery, now time.Time) []byte {
+// timestamp is the attempt's, and so is the signature, which is over both and
+// the body.
+func appendStandardWebhook(b []byte, d *scheduler.Delivery, s *signer, now time.Time) []byte {
 	b = append(b, "\r\nwebhook-id: "...)
+	idStart := len(b)
 	b = append(b, d.ID.Key...)
 	b = append(b, '.')
 	b = append(b, d.Version.String()...)
 	b = append(b, '.')
 	b = strconv.AppendInt(b, int64(d.Seq), 10)
+	idEnd := len(b)
 	b = append(b, "\r\nwebhook-timestamp: "...)
-	return strconv.AppendInt(b, now.Unix(), 10)
+	timeStart := len(b)
+	b = strconv.AppendInt(b, now.Unix(), 10)
+	return s.appendHeader(b, b[idStart:idEnd], b[timeStart:], d.Callback.Opaque)
 }

@@ -3,7 +3,9 @@ package webhook
 import (
 	"encoding/base64"
 	"errors"
+	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
 )
 
@@ -43,6 +45,20 @@ func (t *target) serverName() string {
 	return name
 }
 
+// place is where the callback would go, as far as the URI tells.
+func (t *target) place() place {
+	host, port := splitPort(t.address())
+	host = strings.TrimRight(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"), ".")
+	p := place{name: host}
+	if n, err := strconv.ParseUint(port, 10, 16); err == nil {
+		p.port = uint16(n)
+	}
+	if addr, ok := literal(host); ok {
+		p.addr = addr
+	}
+	return p
+}
+
 // parseTarget reads a URI that scheduler's Timer.Validate accepts. Those are
 // common that need no more than cutting; the rest is left to net/url.
 func parseTarget(uri string) (target, error) {
@@ -60,6 +76,8 @@ func parseTarget(uri string) (target, error) {
 			return target{}, errURI
 		case !ascii(u.Host):
 			return target{}, errHost
+		case !validHost(u.Host):
+			return target{}, errURI
 		}
 		t.host = hostHeader(u)
 		t.destination = destination(secure, u.Host)
@@ -109,6 +127,38 @@ func plainAuthority(authority string) bool {
 		}
 	}
 	return name != ""
+}
+
+// validHost reports whether a host that url.Parse accepts is a name, or an IPv6
+// address in brackets, rather than something that no resolver knows and that a
+// Host header has no place for. A zone is the name of an interface.
+func validHost(hostport string) bool {
+	host, _ := splitPort(hostport)
+	inner, bracketed := strings.CutPrefix(host, "[")
+	if !bracketed {
+		return hostBytes(host)
+	}
+	addr, err := netip.ParseAddr(strings.TrimSuffix(inner, "]"))
+	return err == nil && addr.Is6() && hostBytes(addr.Zone())
+}
+
+// hostBytes reports whether s has only letters, digits, '.', '-' and '_'.
+func hostBytes(s string) bool {
+	for i := range len(s) {
+		c := s[i] | 0x20 // letters in lower case
+		if (c < 'a' || c > 'z') && (s[i] < '0' || s[i] > '9') && s[i] != '.' && s[i] != '-' && s[i] != '_' {
+			return false
+		}
+	}
+	return true
+}
+
+// plainName reports whether the URI's host is a name in lower case that no
+// resolver takes for an address, so that there is no more to read.
+func plainName(uri string) bool {
+	_, authority, _, ok := splitURI(uri)
+	host, _ := splitPort(authority)
+	return ok && plainAuthority(authority) && !endsInDigits(strings.TrimRight(host, "."))
 }
 
 // splitPort cuts the port off, "" if there is none.

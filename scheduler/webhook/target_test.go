@@ -33,6 +33,11 @@ func TestDestination(t *testing.T) {
 		"http://:80/":                                "",
 		"http://a:b:c/":                              "",
 		"http://a b/":                                "",
+		"http://a%25b/":                              "",
+		"http://a,b/":                                "",
+		"http://a\"b/":                               "",
+		"http://[fe80::1%25a%20b]/":                  "",
+		"http://[::1]x/":                             "",
 		"ftp://a.test/":                              "",
 		"/x":                                         "",
 		"":                                           "",
@@ -96,6 +101,12 @@ func FuzzTarget(f *testing.F) {
 		}
 		got, err := parseTarget(uri)
 		if !ascii(u.Host) {
+			if err == nil {
+				t.Fatalf("host %q is accepted", u.Host)
+			}
+			return
+		}
+		if !validHost(u.Host) {
 			if err == nil {
 				t.Fatalf("host %q is accepted", u.Host)
 			}
