@@ -163,7 +163,7 @@ func (p *fieldParser) failure(i int) scheduler.Failure {
 	at, reason, ok := strings.Cut(rest, ":")
 	ms, err := strconv.ParseInt(at, 10, 64)
 	text, uerr := unescape(reason)
-	if !ok || err != nil || uerr != nil {
+	if !ok || node == "" || err != nil || uerr != nil {
 		p.fail(i, errors.New("not node:at_ms:reason"))
 		return scheduler.Failure{}
 	}

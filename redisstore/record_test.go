@@ -129,6 +129,7 @@ func TestMalformedRecords(t *testing.T) {
 		"tag list ends early":   "0000000000000001 1 0 0 2 - - 1 2 - - a=1, - {}",
 		"tag type badly coded":  "0000000000000001 1 0 0 2 - - 1 2 - - %=1 - {}",
 		"failure is a node":     "0000000000000001 1 0 0 2 - - 1 2 - node - - {}",
+		"failure of nobody":     "0000000000000001 1 0 0 2 - - 1 2 - :1:why - - {}",
 		"failure at no time":    "0000000000000001 1 0 0 2 - - 1 2 - node:x:why - - {}",
 		"failure badly encoded": "0000000000000001 1 0 0 2 - - 1 2 - node:1:%zz - - {}",
 		"tab instead of space":  strings.ReplaceAll(full().String(), " ", "\t"),

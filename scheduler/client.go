@@ -109,9 +109,9 @@ func (s *Scheduler) validate(t *Timer) error {
 		return err
 	}
 	if t.At.Sub(s.config.Wall()) > MaxInterval {
-		return invalid("/timing/at", "at-too-late", "at is over 100 years ahead")
+		return invalid("/timing/at", "at-too-late", "at is over 100 years ahead; give an earlier instant")
 	}
-	return nil
+	return s.deliverer.Check(t.Callback)
 }
 
 // newWrite is a new version of the timer, nil for its end.

@@ -7,6 +7,10 @@ import (
 
 // Deliverer calls back. It is safe for concurrent use.
 type Deliverer interface {
+	// Check refuses a callback that would never be delivered, with an
+	// *InvalidError. What only an attempt can tell it lets pass. It blocks on
+	// nothing.
+	Check(Callback) error
 	// Destination names what is slow or down together with the callback's
 	// target: scheme://host:port for HTTP. Slots are bounded by it.
 	Destination(Callback) string

@@ -53,6 +53,13 @@ type nodeRecorder struct {
 	node string
 }
 
+func (nodeRecorder) Check(c scheduler.Callback) error {
+	if c.URI == "http://denied/" {
+		return &scheduler.InvalidError{Pointer: "/callback/http/uri", Code: "uri-denied"}
+	}
+	return nil
+}
+
 func (nodeRecorder) Destination(c scheduler.Callback) string { return c.URI }
 
 func (r nodeRecorder) Deliver(ctx context.Context, d scheduler.Delivery) scheduler.Delivered {
@@ -171,6 +178,26 @@ func TestTimersFireOnTime(t *testing.T) {
 			if _, err := n.Lookup(t.Context(), a.ID); !errors.Is(err, scheduler.ErrNotFound) {
 				t.Errorf("after its only pop a timer is still there: %v", err)
 			}
+		}
+	})
+}
+
+func TestDeniedCallbackIsRefused(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
+		n := startNode(t, m.Open("a"), "a", r)
+		denied := oneShot(0)
+		denied.Callback.URI = "http://denied/"
+		_, created := n.Create(t.Context(), denied)
+		_, once := n.CreateOnce(t.Context(), "key", nil, denied)
+		_, replaced := n.Replace(t.Context(), scheduler.ID{Key: "k"}, denied)
+		for name, err := range map[string]error{"create": created, "create once": once, "replace": replaced} {
+			if refused, ok := errors.AsType[*scheduler.InvalidError](err); !ok || refused.Code != "uri-denied" {
+				t.Errorf("%s: %v, want it refused", name, err)
+			}
+		}
+		pass(time.Minute)
+		if calls := len(r.seen()); calls != 0 {
+			t.Errorf("%d callbacks", calls)
 		}
 	})
 }

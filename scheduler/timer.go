@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -78,9 +79,9 @@ func (t *Timer) checkTiming() *InvalidError {
 	case t.RepeatFor < 0:
 		return invalid(repeat, "repeat-for-negative", "repeat-for is negative; give a number of seconds from 0 up, or leave it out")
 	case t.Interval > MaxInterval:
-		return invalid(interval, "interval-too-long", "interval is over 100 years")
+		return invalid(interval, "interval-too-long", "interval is over 100 years; give at most 3153600000 seconds")
 	case t.RepeatFor > MaxInterval:
-		return invalid(repeat, "repeat-for-too-long", "repeat-for is over 100 years")
+		return invalid(repeat, "repeat-for-too-long", "repeat-for is over 100 years; give at most 3153600000 seconds")
 	case !t.At.IsZero() && t.Interval != 0:
 		return invalid("/timing", "at-and-interval", "at and interval exclude each other; give one of them")
 	case !t.At.IsZero() && t.RepeatFor != 0:
@@ -92,7 +93,7 @@ func (t *Timer) checkTiming() *InvalidError {
 	case t.RepeatFor < t.Interval:
 		return invalid(repeat, "repeat-for-short", "repeat-for is less than interval, so the timer would never fire; raise it to at least interval")
 	case t.Interval < MinRecurringInterval:
-		return invalid(interval, "interval-too-short", "a recurring timer's interval is at least 0.1 s")
+		return invalid(interval, "interval-too-short", "a recurring timer's interval is less than 0.1 s; raise it, or leave out repeat-for")
 	}
 	return nil
 }
@@ -104,28 +105,35 @@ func (t *Timer) checkCallback() *InvalidError {
 	case raw == "":
 		return invalid(uri, "uri-missing", "uri is missing; give the absolute http or https URL to call")
 	case len(raw) > MaxURILength:
-		return invalid(uri, "uri-too-long", "uri is longer than %d bytes", MaxURILength)
+		return invalid(uri, "uri-too-long", "uri is longer than %d bytes; shorten it, and put data into opaque", MaxURILength)
 	case strings.ContainsFunc(raw, func(r rune) bool { return r <= ' ' || r == 0x7f || r == utf8.RuneError }):
 		return invalid(uri, "uri-characters", "uri holds a space, a control character or invalid UTF-8; percent-encode it")
 	}
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil:
-		return invalid(uri, "uri-malformed", "uri is not a valid URL")
+		return invalid(uri, "uri-malformed", "uri is not a valid URL; give an absolute one, such as http://localhost:8080/path")
 	case u.Scheme != "http" && u.Scheme != "https":
-		return invalid(uri, "uri-scheme", "uri must begin with http:// or https://")
+		return invalid(uri, "uri-scheme", "uri is not absolute or of another scheme; begin it with http:// or https://")
 	case u.Hostname() == "":
-		return invalid(uri, "uri-host", "uri names no host")
+		return invalid(uri, "uri-host", "uri names no host; give an absolute URL, such as http://localhost:8080/path")
 	case strings.ContainsFunc(u.Host, func(r rune) bool { return r >= utf8.RuneSelf }):
 		return invalid(uri, "uri-host-ascii", "uri's host is not in ASCII; give it in its xn-- form")
+	case !validPort(u.Port()):
+		return invalid(uri, "uri-port", "uri's port is not from 1 to 65535; correct it, or leave it out")
 	}
 	return nil
+}
+
+func validPort(port string) bool {
+	n, err := strconv.ParseUint(port, 10, 16)
+	return port == "" || err == nil && n > 0
 }
 
 func (t *Timer) checkReplication() *InvalidError {
 	if t.ReplicationFactor < 1 || t.ReplicationFactor > MaxReplicationFactor {
 		return invalid("/reliability/replication-factor", "replication-factor-range",
-			"replication-factor is a whole number from 1 to %d", MaxReplicationFactor)
+			"replication-factor is not a whole number from 1 to %d; give one, or leave it out", MaxReplicationFactor)
 	}
 	return nil
 }
@@ -133,7 +141,7 @@ func (t *Timer) checkReplication() *InvalidError {
 func (t *Timer) checkTags() *InvalidError {
 	for _, tag := range t.Tags {
 		if tag.Type == "" || tag.Count < 1 {
-			return invalid("/statistics/tag-info", "tag-info", "each tag-info entry needs a non-empty string type and a whole positive count")
+			return invalid("/statistics/tag-info", "tag-info", "an entry of tag-info has no type or no positive count; give each a non-empty string type, and a whole count from 1 up or none")
 		}
 	}
 	return nil
