@@ -1,0 +1,184 @@
+package tokens
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/subtle"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"time"
+)
+
+// Challenge is the WWW-Authenticate header of an answer to a request whose
+// token is Missing or Unknown.
+const Challenge = `Bearer realm="chronos"`
+
+// Outcome is what a check came to. The zero value is Missing, so that a
+// decision nobody made lets nothing through.
+type Outcome uint8
+
+// The outcomes.
+const (
+	Missing Outcome = iota // the request has no bearer token
+	Unknown                // its token is not one of the file, or not a token
+	Scope                  // its token's role is too low
+	Limited                // its name asks too often
+	OK
+)
+
+// String is a stable code, for problems and metrics.
+func (o Outcome) String() string {
+	switch o {
+	case Missing:
+		return "token-missing"
+	case Unknown:
+		return "token-unknown"
+	case Scope:
+		return "token-scope"
+	case Limited:
+		return "rate-limited"
+	case OK:
+		return "ok"
+	default:
+		return "none"
+	}
+}
+
+// Decision is the answer to a check. The zero value refuses.
+type Decision struct {
+	Outcome Outcome
+	// Name is the token's name in the file, "" if Missing or Unknown. It is safe
+	// to log, and there are no more than the file has.
+	Name string
+	// RetryAfter is how long the name must wait if Limited, at least 1 ms. Else 0.
+	RetryAfter time.Duration
+}
+
+// Set is what a tokens file says. It does not change, its rate limits' state
+// aside, and is safe for concurrent use. Formatted or logged it shows how many
+// tokens it has and nothing else. The zero value can't be used: Load and Parse
+// make it.
+type Set struct {
+	list *list
+}
+
+type list struct {
+	digests  []digest // side by side, to be looked through
+	holders  []holder // whose the digest of the same index is
+	buckets  map[string]*bucket
+	warnings []string
+}
+
+type holder struct {
+	name   string
+	role   Role
+	bucket *bucket // that of the name; nil for no limit
+}
+
+func newSet(claims []claim) *Set {
+	l := &list{buckets: map[string]*bucket{}}
+	for _, c := range claims {
+		if l.buckets[c.name] == nil && c.rate > 0 {
+			l.buckets[c.name] = newBucket(c.rate, c.burst)
+		}
+		l.digests = append(l.digests, c.digest)
+		l.holders = append(l.holders, holder{c.name, c.role, l.buckets[c.name]})
+	}
+	if !slices.ContainsFunc(l.holders, func(h holder) bool { return h.role == Admin }) {
+		l.warnings = append(l.warnings, "no token has the role admin, so nobody can use the admin API")
+	}
+	return &Set{l}
+}
+
+// Len returns the number of tokens.
+func (s Set) Len() int { return len(s.list.digests) }
+
+// Warnings returns what an operator should know although the file can be used,
+// a line each. Nothing in it is secret. The caller must not change it.
+func (s Set) Warnings() []string { return s.list.warnings }
+
+// String tells the number of tokens.
+func (s Set) String() string { return fmt.Sprintf("%d tokens", s.Len()) }
+
+// Format writes what String returns, whatever the verb: package fmt goes down
+// into pointers when a verb doesn't suit.
+func (s Set) Format(f fmt.State, _ rune) {
+	_, _ = io.WriteString(f, s.String()) // fmt.State doesn't fail
+}
+
+// LogValue is String.
+func (s Set) LogValue() slog.Value { return slog.StringValue(s.String()) }
+
+// Check decides whether a request with this Authorization header ("" if it has
+// none) may do what needs the role need at the time now, which is time.Now()
+// outside tests. If the answer is OK or Limited, one request was counted. Check
+// keeps nothing of authorization, does not allocate, and blocks on nothing but
+// a short lock.
+func (s Set) Check(authorization []byte, need Role, now time.Time) Decision {
+	text, outcome := bearer(authorization)
+	if outcome != OK {
+		return Decision{Outcome: outcome}
+	}
+	i := s.list.find(sha256.Sum256(text))
+	if i < 0 {
+		return Decision{Outcome: Unknown}
+	}
+	h := s.list.holders[i]
+	if !h.role.Allows(need) {
+		return Decision{Outcome: Scope, Name: h.name}
+	}
+	if h.bucket != nil {
+		if wait := h.bucket.take(now); wait > 0 {
+			return Decision{Outcome: Limited, Name: h.name, RetryAfter: wait}
+		}
+	}
+	return Decision{Outcome: OK, Name: h.name}
+}
+
+// find returns the index of a digest, -1 if it is not there. Its time depends
+// on nothing but the number of digests.
+func (l *list) find(want digest) int {
+	found := -1
+	for i := range l.digests {
+		found = subtle.ConstantTimeSelect(subtle.ConstantTimeCompare(l.digests[i][:], want[:]), i, found)
+	}
+	return found
+}
+
+// bearer returns the token of an Authorization header, with OK if it has the
+// form of one.
+func bearer(header []byte) ([]byte, Outcome) {
+	const (
+		scheme    = "bearer"
+		maxHeader = 256
+	)
+	header = bytes.Trim(header, " \t")
+	if len(header) <= len(scheme) || header[len(scheme)] != ' ' || !bytes.EqualFold(header[:len(scheme)], []byte(scheme)) {
+		return nil, Missing
+	}
+	if len(header) > maxHeader {
+		return nil, Unknown
+	}
+	text := bytes.TrimLeft(header[len(scheme):], " ")
+	if !isToken(text) {
+		return nil, Unknown
+	}
+	return text, OK
+}
+
+// inherit lets the names that prev has too go on with their buckets, at the
+// rates of s. It must be called before s is used.
+func (s Set) inherit(prev *Set, now time.Time) {
+	for name, b := range s.list.buckets {
+		if old := prev.list.buckets[name]; old != nil {
+			old.resize(b.limiter.Limit(), b.limiter.Burst(), now)
+			s.list.buckets[name] = old
+		}
+	}
+	for i := range s.list.holders {
+		h := &s.list.holders[i]
+		h.bucket = s.list.buckets[h.name]
+	}
+}

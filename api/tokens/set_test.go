@@ -1,0 +1,216 @@
+package tokens
+
+import (
+	"crypto/rand"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+func TestCheckRoles(t *testing.T) {
+	reader, readLine := generate(t, "reader", Read)
+	writer, writeLine := generate(t, "writer", Write)
+	admin, adminLine := generate(t, "admin", Admin)
+	stranger, _ := generate(t, "stranger", Admin)
+	s := parse(t, readLine, writeLine, adminLine)
+	for _, c := range []struct {
+		about string
+		token Token
+		need  Role
+		want  Decision
+	}{
+		{"reader reads", reader, Read, Decision{OK, "reader", 0}},
+		{"reader writes", reader, Write, Decision{Scope, "reader", 0}},
+		{"reader administers", reader, Admin, Decision{Scope, "reader", 0}},
+		{"writer reads", writer, Read, Decision{OK, "writer", 0}},
+		{"writer writes", writer, Write, Decision{OK, "writer", 0}},
+		{"writer administers", writer, Admin, Decision{Scope, "writer", 0}},
+		{"admin reads", admin, Read, Decision{OK, "admin", 0}},
+		{"admin writes", admin, Write, Decision{OK, "admin", 0}},
+		{"admin administers", admin, Admin, Decision{OK, "admin", 0}},
+		{"admin where nobody may", admin, 0, Decision{Scope, "admin", 0}},
+		{"admin above the ladder", admin, Admin + 1, Decision{Scope, "admin", 0}},
+		{"stranger reads", stranger, Read, Decision{Unknown, "", 0}},
+		{"zero token", Token{}, Read, Decision{Missing, "", 0}},
+	} {
+		t.Run(c.about, func(t *testing.T) {
+			if diff := cmp.Diff(c.want, s.Check(header(c.token), c.need, time.Now())); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestCheckHeader(t *testing.T) {
+	token, line := generate(t, "a", Read)
+	s, text := parse(t, line), token.Reveal()
+	for _, c := range []struct {
+		about, header string
+		want          Outcome
+	}{
+		{"as usual", "Bearer " + text, OK},
+		{"lower case", "bearer " + text, OK},
+		{"any case", "bEaReR " + text, OK},
+		{"spaces", "  Bearer    " + text + "  ", OK},
+		{"as many spaces as allowed", "Bearer" + strings.Repeat(" ", 256-6-47) + text, OK},
+		{"a space more", "Bearer" + strings.Repeat(" ", 257-6-47) + text, Unknown},
+		{"nothing", "", Missing},
+		{"spaces only", "   ", Missing},
+		{"scheme only", "Bearer", Missing},
+		{"scheme and spaces", "Bearer   ", Missing},
+		{"token only", text, Missing},
+		{"no space", "Bearer" + text, Missing},
+		{"tab", "Bearer\t" + text, Missing},
+		{"tab after the space", "Bearer \t" + text, Unknown},
+		{"colon", "Bearer: " + text, Missing},
+		{"basic", "Basic " + text, Missing},
+		{"long negotiate", "Negotiate " + strings.Repeat("A", 4000), Missing},
+		{"folded look-alike", "Beaɾer " + text, Missing},
+		{"comma", "Bearer " + text + ",", Unknown},
+		{"two tokens", "Bearer " + text + " " + text, Unknown},
+		{"two schemes", "Bearer Bearer " + text, Unknown},
+		{"quoted", `Bearer "` + text + `"`, Unknown},
+		{"without prefix", "Bearer " + text[4:], Unknown},
+		{"prefix in upper case", "Bearer CHR_" + text[4:], Unknown},
+		{"one character short", "Bearer " + text[:46], Unknown},
+		{"one character long", "Bearer " + text + "A", Unknown},
+		// The last character has four of the token's bits and two that are 0, so it is never B.
+		{"one character other", "Bearer " + text[:46] + "B", Unknown},
+		{"padded", "Bearer " + text + "=", Unknown},
+		{"NUL", "Bearer " + text[:46] + "\x00", Unknown},
+		{"line end", "Bearer " + text + "\n", Unknown},
+		{"not ASCII", "Bearer " + text[:45] + "é", Unknown},
+		{"very long", "Bearer " + strings.Repeat(text, 1000), Unknown},
+		{"its hash", "Bearer " + strings.Fields(line)[2], Unknown},
+	} {
+		t.Run(c.about, func(t *testing.T) {
+			if got := s.Check([]byte(c.header), Read, time.Now()).Outcome; got != c.want {
+				t.Errorf("outcome %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+// Tokens of one name are valid at once and share a rate, and a request refused
+// for its role takes nothing from it.
+func TestCheckLimits(t *testing.T) {
+	old, oldLine := generate(t, "a", Read)
+	next, nextLine := generate(t, "a", Read)
+	other, otherLine := generate(t, "b", Read)
+	free, freeLine := generate(t, "c", Read)
+	const limit = " rate=10 burst=3"
+	s := parse(t, oldLine+limit, nextLine+limit, otherLine+limit, freeLine)
+	now := time.Now()
+	check := func(token Token, need Role, want Decision) {
+		t.Helper()
+		if diff := cmp.Diff(want, s.Check(header(token), need, now)); diff != "" {
+			t.Error(diff)
+		}
+	}
+	for range 10 {
+		check(old, Write, Decision{Scope, "a", 0})
+	}
+	check(old, Read, Decision{OK, "a", 0})
+	check(next, Read, Decision{OK, "a", 0})
+	check(old, Read, Decision{OK, "a", 0})
+	for range 10 {
+		check(next, Read, Decision{Limited, "a", 101 * time.Millisecond})
+		check(old, Read, Decision{Limited, "a", 101 * time.Millisecond})
+	}
+	check(other, Read, Decision{OK, "b", 0})
+	for range 1000 {
+		check(free, Read, Decision{OK, "c", 0})
+	}
+	now = now.Add(101 * time.Millisecond)
+	check(old, Read, Decision{OK, "a", 0})
+	check(old, Read, Decision{Limited, "a", 100 * time.Millisecond})
+}
+
+func TestZeroDecisionRefuses(t *testing.T) {
+	if d := (Decision{}); d.Outcome == OK || d.Outcome != Missing {
+		t.Errorf("a decision nobody made is %v", d.Outcome)
+	}
+	want := []string{"token-missing", "token-unknown", "token-scope", "rate-limited", "ok", "none"}
+	got := make([]string, len(want))
+	for i := range got {
+		got[i] = Outcome(i).String() //nolint:gosec // six of them
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Whatever file and whatever tokens: those of the file pass as far as their
+// role goes, and no other passes.
+func TestOnlyTokensOfTheFilePass(t *testing.T) {
+	type made struct {
+		token Token
+		role  Role
+		kept  bool
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		var all []made
+		var text strings.Builder
+		text.WriteString("always read " + hash(1) + "\n")
+		for range rapid.IntRange(1, 12).Draw(t, "tokens") {
+			m := made{role: Role(rapid.IntRange(1, 3).Draw(t, "role")), kept: rapid.Bool().Draw(t, "kept")} //nolint:gosec // 1 to 3
+			var line string
+			var err error
+			if m.token, line, err = Generate("n-"+m.role.String(), m.role, rand.Reader); err != nil {
+				t.Fatal(err)
+			}
+			if m.kept {
+				text.WriteString(line + "\n")
+			}
+			all = append(all, m)
+		}
+		s, err := Parse([]byte(text.String()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range all {
+			for need := Read; need <= Admin; need++ {
+				got := s.Check(header(m.token), need, time.Now()).Outcome
+				want := Unknown
+				if m.kept {
+					want = Scope
+					if m.role >= need {
+						want = OK
+					}
+				}
+				if got != want {
+					t.Fatalf("outcome %v, want %v", got, want)
+				}
+			}
+			near := []byte(m.token.Reveal())
+			i := rapid.IntRange(0, len(near)-1).Draw(t, "index")
+			near[i] ^= byte(rapid.IntRange(1, 255).Draw(t, "bits"))
+			if got := s.Check(append([]byte("Bearer "), near...), Read, time.Now()).Outcome; got == OK {
+				t.Fatal("a token with other bits passes")
+			}
+		}
+	})
+}
+
+func TestCheckDoesNotAllocate(t *testing.T) {
+	token, line := generate(t, "a", Write)
+	spent, spentLine := generate(t, "b", Write)
+	stranger, _ := generate(t, "c", Write)
+	s := parse(t, line+" rate=1000000 burst=1000000", spentLine+" rate=0.001 burst=1")
+	s.Check(header(spent), Write, time.Now())
+	for want, h := range map[Outcome][]byte{
+		OK: header(token), Limited: header(spent), Unknown: header(stranger), Missing: nil,
+	} {
+		n := testing.AllocsPerRun(1000, func() {
+			if got := s.Check(h, Write, time.Now()).Outcome; got != want {
+				t.Errorf("outcome %v, want %v", got, want)
+			}
+		})
+		if n != 0 {
+			t.Errorf("%v: %v allocations", want, n)
+		}
+	}
+}
