@@ -1,14 +1,19 @@
 package main
 
 import (
+	"crypto/rand"
 	"fmt"
 	"io"
 	"runtime/debug"
+
+	"chronos/api/tokens"
 )
 
 const usage = `chronos runs a node of the timer service.
 
   chronos           run a node until SIGTERM or Ctrl-C
+  chronos token     make a token for CHRONOS_TOKENS_FILE: chronos token NAME ROLES,
+                    where ROLES are some of read,write,admin
   chronos help      this text, and the environment variables
   chronos version   the version that was built
 
@@ -20,6 +25,8 @@ func command(args []string, out, errs io.Writer) int {
 	case "help", "-h", "--help", "-help":
 		_, _ = fmt.Fprint(out, usage, configTable())
 		return 0
+	case "token":
+		return makeToken(args[1:], out, errs)
 	case "version", "--version":
 		version := "unknown"
 		if info, ok := debug.ReadBuildInfo(); ok {
@@ -30,4 +37,26 @@ func command(args []string, out, errs io.Writer) int {
 	}
 	_, _ = fmt.Fprintf(errs, "chronos: unknown command %q\n\n%s", args[0], usage)
 	return 2
+}
+
+// makeToken shows a new token to whoever asked for it, and the line that lets it
+// in. The token goes to errs: out is the line alone, fit to be appended to the file.
+func makeToken(args []string, out, errs io.Writer) int {
+	if len(args) != 2 {
+		_, _ = fmt.Fprint(errs, "chronos: chronos token NAME ROLES makes a token; ROLES are some of read,write,admin\n")
+		return 2
+	}
+	role, err := tokens.ParseRoles(args[1])
+	if err != nil {
+		_, _ = fmt.Fprintln(errs, "chronos:", err)
+		return 2
+	}
+	token, line, err := tokens.Generate(args[0], role, rand.Reader)
+	if err != nil {
+		_, _ = fmt.Fprintln(errs, "chronos:", err)
+		return 2
+	}
+	_, _ = fmt.Fprintf(errs, "The token, which is shown only now; clients send it as `Authorization: Bearer <token>`:\n\n  %s\n\nThe line for CHRONOS_TOKENS_FILE:\n\n", token.Reveal())
+	_, _ = fmt.Fprintln(out, line)
+	return 0
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/sethvargo/go-envconfig"
 
 	"chronos/redisstore"
+	"chronos/scheduler/webhook"
 )
 
 // config is what the environment says about a node. A variable that is unset
@@ -29,18 +30,24 @@ import (
 //	want    what is allowed, where the type does not say it
 //	secret  the value may hold a password and is never shown
 type config struct {
-	Listen       string        `env:"CHRONOS_LISTEN,default=:7253" want:"address" about:"public listener: the timers"`
-	AdminListen  string        `env:"CHRONOS_ADMIN_LISTEN,default=127.0.0.1:7254" want:"address" about:"admin listener: health and metrics"`
-	Redis        string        `env:"CHRONOS_REDIS" secret:"true" about:"where timers are kept: shards as name=redis://host:6379/0, several separated by commas; memory keeps nothing; unset starts a redis-server in CHRONOS_DATA_DIR"`
-	DataDir      string        `env:"CHRONOS_DATA_DIR,default=./chronos-data" want:"path" about:"data directory of the redis-server that is started when CHRONOS_REDIS is unset"`
-	MaxBody      int           `env:"CHRONOS_MAX_BODY,default=1048576" min:"1024" max:"67108864" about:"longest request body in bytes"`
-	Attempts     int           `env:"CHRONOS_ATTEMPTS,default=5" min:"1" max:"100" about:"callback attempts per pop"`
-	Hold         time.Duration `env:"CHRONOS_HOLD,default=3.5s" min:"3s" max:"1m" about:"longest a node keeps a timer it is firing before others take it over"`
-	PollInterval time.Duration `env:"CHRONOS_POLL_INTERVAL,default=100ms" min:"10ms" max:"200ms" about:"how often a node looks for due timers"`
-	Slots        int           `env:"CHRONOS_SLOTS,default=4096" min:"8" max:"1000000" about:"callbacks under way at once"`
-	ReplicaSkew  time.Duration `env:"CHRONOS_REPLICA_SKEW,default=2s" min:"250ms" max:"1m" about:"longest delay between two copies of a timer"`
-	LogLevel     slog.Level    `env:"CHRONOS_LOG_LEVEL,default=info" oneof:"debug info warn error" about:"least severe level that is logged"`
-	LogFormat    string        `env:"CHRONOS_LOG_FORMAT,default=text" oneof:"text json" about:"format of the log on standard error"`
+	Listen          string        `env:"CHRONOS_LISTEN,default=:7253" want:"address" about:"public listener: the timers"`
+	AdminListen     string        `env:"CHRONOS_ADMIN_LISTEN,default=127.0.0.1:7254" want:"address" about:"admin listener: health and metrics"`
+	Redis           string        `env:"CHRONOS_REDIS" secret:"true" about:"where timers are kept: shards as name=redis://host:6379/0, several separated by commas; memory keeps nothing; unset starts a redis-server in CHRONOS_DATA_DIR"`
+	DataDir         string        `env:"CHRONOS_DATA_DIR,default=./chronos-data" want:"path" about:"data directory of the redis-server that is started when CHRONOS_REDIS is unset"`
+	MaxBody         int           `env:"CHRONOS_MAX_BODY,default=1048576" min:"1024" max:"67108864" about:"longest request body in bytes"`
+	Attempts        int           `env:"CHRONOS_ATTEMPTS,default=5" min:"1" max:"100" about:"callback attempts per pop"`
+	Hold            time.Duration `env:"CHRONOS_HOLD,default=3.5s" min:"3s" max:"1m" about:"longest a node keeps a timer it is firing before others take it over"`
+	PollInterval    time.Duration `env:"CHRONOS_POLL_INTERVAL,default=100ms" min:"10ms" max:"200ms" about:"how often a node looks for due timers"`
+	Slots           int           `env:"CHRONOS_SLOTS,default=4096" min:"8" max:"1000000" about:"callbacks under way at once"`
+	ReplicaSkew     time.Duration `env:"CHRONOS_REPLICA_SKEW,default=2s" min:"250ms" max:"1m" about:"longest delay between two copies of a timer"`
+	IdempotencyLife time.Duration `env:"CHRONOS_IDEMPOTENCY_LIFE,default=1h" min:"1s" max:"168h" about:"how long a request with an Idempotency-Key is answered after its timer is over"`
+	CallbackAllow   string        `env:"CHRONOS_CALLBACK_ALLOW" about:"the only places that are called back: CIDRs, addresses, host names or *.suffix, each with or without :port, or :port alone, separated by commas; unset for all but link-local and metadata addresses"`
+	CallbackDeny    string        `env:"CHRONOS_CALLBACK_DENY" about:"places that are never called back, written likewise; stronger than CHRONOS_CALLBACK_ALLOW"`
+	WebhookSecrets  string        `env:"CHRONOS_WEBHOOK_SECRETS" secret:"true" about:"one or two secrets, whsec_ and base64, separated by a comma: callbacks are signed with each, as standardwebhooks.com says"`
+	TokensFile      string        `env:"CHRONOS_TOKENS_FILE" about:"file of the tokens that requests need; chronos token makes its lines; unset asks for none"`
+	AdminOpen       bool          `env:"CHRONOS_ADMIN_OPEN,default=false" oneof:"true false" about:"true allows an admin listener without tokens that other machines can reach"`
+	LogLevel        slog.Level    `env:"CHRONOS_LOG_LEVEL,default=info" oneof:"debug info warn error" about:"least severe level that is logged"`
+	LogFormat       string        `env:"CHRONOS_LOG_FORMAT,default=text" oneof:"text json" about:"format of the log on standard error"`
 }
 
 // settingsOfAll are the settings of every binary of chronos: one environment
@@ -59,16 +66,39 @@ func loadConfig(environ []string) (config, error) {
 	for i, s := range settingsOf(fields.Type()) {
 		faults = append(faults, s.read(env, fields.Field(i)))
 	}
-	if cfg.Redis != "" && cfg.Redis != "memory" {
-		if _, err := redisstore.ParseShards(cfg.Redis); err != nil {
-			faults = append(faults, fmt.Errorf("CHRONOS_REDIS: %w", err))
-		}
-	}
+	faults = append(faults, cfg.contradictions()...)
 	faults = append(faults, unknownVariables(env, settingsOfAll())...)
 	if err := errors.Join(faults...); err != nil {
 		return config{}, err
 	}
 	return cfg, nil
+}
+
+// contradictions are what is wrong with values that are fine by themselves, or
+// that have a syntax of their own.
+func (c *config) contradictions() (faults []error) {
+	if c.Redis != "" && c.Redis != "memory" {
+		if _, err := redisstore.ParseShards(c.Redis); err != nil {
+			faults = append(faults, fmt.Errorf("CHRONOS_REDIS: %w", err))
+		}
+	}
+	if _, err := webhook.ParseGuard(c.CallbackAllow, c.CallbackDeny); err != nil {
+		faults = append(faults, err)
+	}
+	if _, err := webhook.ParseSecrets(c.WebhookSecrets); err != nil {
+		faults = append(faults, err)
+	}
+	if c.TokensFile == "" && !c.AdminOpen && c.AdminListen != "" && !isLoopback(c.AdminListen) {
+		faults = append(faults, fmt.Errorf("CHRONOS_ADMIN_LISTEN=%q: other machines can reach it without a token; set CHRONOS_TOKENS_FILE, or CHRONOS_ADMIN_OPEN=true if all that reach it may", c.AdminListen))
+	}
+	return faults
+}
+
+// isLoopback reports whether only this machine reaches a listener at the address.
+func isLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	ip := net.ParseIP(host)
+	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
 }
 
 // chronosVariables picks from environ what begins with CHRONOS_.

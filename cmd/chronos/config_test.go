@@ -14,7 +14,7 @@ func TestConfigDefaults(t *testing.T) {
 	want := config{
 		Listen: ":7253", AdminListen: "127.0.0.1:7254", Redis: "", DataDir: "./chronos-data",
 		MaxBody: 1 << 20, Attempts: 5, Hold: 3500 * time.Millisecond, PollInterval: 100 * time.Millisecond,
-		Slots: 4096, ReplicaSkew: 2 * time.Second, LogLevel: slog.LevelInfo, LogFormat: "text",
+		Slots: 4096, ReplicaSkew: 2 * time.Second, IdempotencyLife: time.Hour, LogLevel: slog.LevelInfo, LogFormat: "text",
 	}
 	environments := map[string][]string{
 		"unset":   {"HOME=/", "CHRONOSPHERE=x"},
@@ -37,6 +37,8 @@ func TestConfigValues(t *testing.T) {
 	got, err := loadConfig([]string{
 		"CHRONOS_LISTEN=[::1]:0", "CHRONOS_ADMIN_LISTEN=localhost:65535", "CHRONOS_REDIS=a=redis://:x=y@h:1/0,b=rediss://i",
 		"CHRONOS_DATA_DIR=/var/lib/with space", "CHRONOS_MAX_BODY=1024", "CHRONOS_ATTEMPTS=100", "CHRONOS_HOLD=1m",
+		"CHRONOS_IDEMPOTENCY_LIFE=168h", "CHRONOS_CALLBACK_ALLOW=10.0.0.0/8,*.example.com:443", "CHRONOS_CALLBACK_DENY=:22",
+		"CHRONOS_WEBHOOK_SECRETS=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "CHRONOS_TOKENS_FILE=/etc/chronos/tokens", "CHRONOS_ADMIN_OPEN=true",
 		"CHRONOS_POLL_INTERVAL=10ms", "CHRONOS_SLOTS=8", "CHRONOS_REPLICA_SKEW=250ms", "CHRONOS_LOG_LEVEL=error", "CHRONOS_LOG_FORMAT=json",
 	})
 	if err != nil {
@@ -45,6 +47,8 @@ func TestConfigValues(t *testing.T) {
 	want := config{
 		Listen: "[::1]:0", AdminListen: "localhost:65535", Redis: "a=redis://:x=y@h:1/0,b=rediss://i",
 		DataDir: "/var/lib/with space", MaxBody: 1024, Attempts: 100, Hold: time.Minute,
+		IdempotencyLife: 168 * time.Hour, CallbackAllow: "10.0.0.0/8,*.example.com:443", CallbackDeny: ":22",
+		WebhookSecrets: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", TokensFile: "/etc/chronos/tokens", AdminOpen: true,
 		PollInterval: 10 * time.Millisecond, Slots: 8, ReplicaSkew: 250 * time.Millisecond, LogLevel: slog.LevelError, LogFormat: "json",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -76,14 +80,25 @@ func TestConfigFaults(t *testing.T) {
 		"CHRONOS_SLOTS=1000001":             `CHRONOS_SLOTS="1000001": want a whole number from 8 to 1000000`,
 		"CHRONOS_SLOTS=9223372036854775808": `CHRONOS_SLOTS="9223372036854775808": want a whole number from 8 to 1000000`,
 		"CHRONOS_REPLICA_SKEW=249ms":        `CHRONOS_REPLICA_SKEW="249ms": want a duration from 250ms to 1m, such as 2s`,
-		"CHRONOS_LOG_LEVEL=loud":            `CHRONOS_LOG_LEVEL="loud": want one of debug, info, warn, error`,
-		`CHRONOS_LOG_LEVEL="info"`:          `CHRONOS_LOG_LEVEL="\"info\"": want one of debug, info, warn, error`,
-		"CHRONOS_LOG_FORMAT=xml":            `CHRONOS_LOG_FORMAT="xml": want one of text, json`,
-		"CHRONOS_REDDIS=a":                  `CHRONOS_REDDIS: no such variable; did you mean CHRONOS_REDIS?`,
-		"CHRONOS_POLL=1s":                   `CHRONOS_POLL: no such variable; did you mean CHRONOS_POLL_INTERVAL?`,
-		"CHRONOS_LOGLEVEL=info":             `CHRONOS_LOGLEVEL: no such variable; did you mean CHRONOS_LOG_LEVEL?`,
-		"CHRONOS_PORTAL=":                   `CHRONOS_PORTAL: no such variable; did you mean CHRONOS_LISTEN?`,
-		"CHRONOS_=":                         `CHRONOS_: no such variable; did you mean CHRONOS_HOLD?`,
+		"CHRONOS_IDEMPOTENCY_LIFE=0s":       `CHRONOS_IDEMPOTENCY_LIFE="0s": want a duration from 1s to 168h, such as 1h`,
+		"CHRONOS_ADMIN_OPEN=yes":            `CHRONOS_ADMIN_OPEN="yes": want one of true, false`,
+		"CHRONOS_ADMIN_LISTEN=:7254": `CHRONOS_ADMIN_LISTEN=":7254": other machines can reach it without a token; ` +
+			`set CHRONOS_TOKENS_FILE, or CHRONOS_ADMIN_OPEN=true if all that reach it may`,
+		"CHRONOS_ADMIN_LISTEN=10.0.0.1:1": `CHRONOS_ADMIN_LISTEN="10.0.0.1:1": other machines can reach it without a token; ` +
+			`set CHRONOS_TOKENS_FILE, or CHRONOS_ADMIN_OPEN=true if all that reach it may`,
+		"CHRONOS_WEBHOOK_SECRETS=hunter2": "read CHRONOS_WEBHOOK_SECRETS: secret 1 doesn't begin with whsec_; give one secret, or two while one " +
+			"replaces the other, separated by a comma or space, each whsec_ and the base64 of 24 to 64 random bytes",
+		"CHRONOS_CALLBACK_DENY=10.0.0.0/33": "read callback rules: CHRONOS_CALLBACK_DENY entry 1 is no CIDR; write one as 10.0.0.0/8; " +
+			"an entry is a CIDR, an address, a host name or *.suffix, each with or without :port, or :port alone; " +
+			"entries are separated by commas, and IPv6 before a port is in brackets, as in [fd00::/8]:443",
+		"CHRONOS_LOG_LEVEL=loud":   `CHRONOS_LOG_LEVEL="loud": want one of debug, info, warn, error`,
+		`CHRONOS_LOG_LEVEL="info"`: `CHRONOS_LOG_LEVEL="\"info\"": want one of debug, info, warn, error`,
+		"CHRONOS_LOG_FORMAT=xml":   `CHRONOS_LOG_FORMAT="xml": want one of text, json`,
+		"CHRONOS_REDDIS=a":         `CHRONOS_REDDIS: no such variable; did you mean CHRONOS_REDIS?`,
+		"CHRONOS_POLL=1s":          `CHRONOS_POLL: no such variable; did you mean CHRONOS_POLL_INTERVAL?`,
+		"CHRONOS_LOGLEVEL=info":    `CHRONOS_LOGLEVEL: no such variable; did you mean CHRONOS_LOG_LEVEL?`,
+		"CHRONOS_PORTAL=":          `CHRONOS_PORTAL: no such variable; did you mean CHRONOS_LISTEN?`,
+		"CHRONOS_=":                `CHRONOS_: no such variable; did you mean CHRONOS_HOLD?`,
 	}
 	for variable, want := range faults {
 		cfg, err := loadConfig([]string{variable})
@@ -150,7 +165,7 @@ func TestConfigTable(t *testing.T) {
 			t.Errorf("row %d has not three cells: %s", i, row)
 		}
 	}
-	want := "| `CHRONOS_HOLD`          | `3.5s`           | longest a node keeps a timer it is firing before others take it over; a duration from 3s to 1m, such as 3.5s |"
+	want := "| `CHRONOS_HOLD`             | `3.5s`           | longest a node keeps a timer it is firing before others take it over; a duration from 3s to 1m, such as 3.5s |"
 	if !strings.Contains(configTable(), want) {
 		t.Errorf("there is no line\n%s\nin\n%s", want, configTable())
 	}

@@ -86,7 +86,9 @@ func newNode(ctx context.Context, cfg config, log *slog.Logger) (_ *node, err er
 	if err != nil {
 		return nil, err
 	}
-	n.client = webhook.New(webhook.Config{})
+	if n.client, err = newClient(cfg); err != nil {
+		return nil, err
+	}
 	if n.engine, err = scheduler.New(engineConfig(cfg, n.id, log, registry), n.store, n.client); err != nil {
 		return nil, err
 	}
@@ -128,10 +130,23 @@ func (n *node) shards(ctx context.Context, cfg config) (_ []redisstore.ShardConf
 	return []redisstore.ShardConfig{{Name: "main", URL: n.backend.URL()}}, nil
 }
 
+func newClient(cfg config) (*webhook.Client, error) {
+	guard, err := webhook.ParseGuard(cfg.CallbackAllow, cfg.CallbackDeny)
+	if err != nil {
+		return nil, err
+	}
+	secrets, err := webhook.ParseSecrets(cfg.WebhookSecrets)
+	if err != nil {
+		return nil, err
+	}
+	return webhook.New(webhook.Config{Guard: guard, Secrets: secrets}), nil
+}
+
 func engineConfig(cfg config, id string, log *slog.Logger, registry prometheus.Registerer) scheduler.Config {
 	engine := scheduler.DefaultConfig(id, log)
 	engine.PollInterval, engine.Hold = cfg.PollInterval, cfg.Hold
 	engine.Attempts, engine.Slots = cfg.Attempts, cfg.Slots
+	engine.IdempotencyLife = cfg.IdempotencyLife
 	engine.Skew.Max = cfg.ReplicaSkew
 	engine.Registerer = registry
 	return engine

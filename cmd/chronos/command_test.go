@@ -1,0 +1,41 @@
+package main
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"chronos/api/tokens"
+)
+
+func TestTokenCommand(t *testing.T) {
+	t.Parallel()
+	var out, errs strings.Builder
+	if status := command([]string{"token", "orders", "read,write"}, &out, &errs); status != 0 {
+		t.Fatalf("status %d: %s", status, errs.String())
+	}
+	set, err := tokens.Parse([]byte(out.String()))
+	if err != nil || set.Len() != 1 {
+		t.Fatalf("standard output is no tokens file of one line: %v\n%s", err, out.String())
+	}
+	token := regexp.MustCompile(`chr_[\w-]{43}\b`).FindString(errs.String())
+	if token == "" || strings.Contains(out.String(), token) {
+		t.Fatalf("no token on standard error, or one on standard output:\n%s\n%s", errs.String(), out.String())
+	}
+	for role, want := range map[tokens.Role]tokens.Outcome{tokens.Read: tokens.OK, tokens.Write: tokens.OK, tokens.Admin: tokens.Scope} {
+		if got := set.Check([]byte("Bearer "+token), role, time.Now()); got.Outcome != want || got.Name != "orders" {
+			t.Errorf("%s: %+v, want %s", role, got, want)
+		}
+	}
+}
+
+func TestCommandMistakes(t *testing.T) {
+	t.Parallel()
+	for _, args := range []string{"token", "token orders", "token orders root", "token or\tders read", "token orders read more", "tokens", "start"} {
+		var out, errs strings.Builder
+		if status := command(strings.Split(args, " "), &out, &errs); status != 2 || out.Len() != 0 || !strings.HasPrefix(errs.String(), "chronos: ") {
+			t.Errorf("%s: status %d, out %q, errors %q", args, status, out.String(), errs.String())
+		}
+	}
+}
