@@ -12,6 +12,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/valyala/fasthttp"
+
+	"chronos/api/tokens"
 )
 
 // AdminConfig is what an Admin needs.
@@ -20,6 +23,9 @@ type AdminConfig struct {
 	// words that may be shown. It must be safe for concurrent use and not block.
 	// nil means always ready.
 	Ready func() error
+	// Authorizer says who may read the metrics; nil lets everyone. Health is for
+	// everyone.
+	Authorizer Authorizer
 	// Gatherer has the metrics; nil for no /metrics.
 	Gatherer prometheus.Gatherer
 	// Log takes what went wrong in the server; nil for none.
@@ -50,11 +56,11 @@ func NewAdmin(cfg AdminConfig) *Admin {
 		answerLine(w, http.StatusOK, "ready")
 	})
 	if cfg.Gatherer != nil {
-		mux.Handle("GET /metrics", promhttp.HandlerFor(cfg.Gatherer, promhttp.HandlerOpts{
+		mux.Handle("GET /metrics", authorized(cfg.Authorizer, tokens.Read, promhttp.HandlerFor(cfg.Gatherer, promhttp.HandlerOpts{
 			ErrorLog:            slog.NewLogLogger(log, slog.LevelError),
 			MaxRequestsInFlight: 4,
 			Timeout:             10 * time.Second,
-		}))
+		})))
 	}
 	return &Admin{&http.Server{
 		Handler:           mux,
@@ -65,6 +71,24 @@ func NewAdmin(cfg AdminConfig) *Admin {
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(log, slog.LevelWarn),
 	}}
+}
+
+// authorized lets those requests through that may do what needs the role.
+func authorized(by Authorizer, need tokens.Role, next http.Handler) http.Handler {
+	if by == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var headers [][]byte
+		for _, header := range r.Header.Values(fasthttp.HeaderAuthorization) {
+			headers = append(headers, []byte(header))
+		}
+		if p, refused := unauthorized(by, headers, need); refused {
+			p.writeTo(w)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 func answerLine(w http.ResponseWriter, status int, line string) {

@@ -6,11 +6,15 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"chronos/api/tokens"
 )
 
 func TestAdmin(t *testing.T) {
@@ -58,5 +62,40 @@ func TestAdmin(t *testing.T) {
 	}
 	if err := <-served; err != nil {
 		t.Errorf("Serve: %v", err)
+	}
+}
+
+func TestAdminAsksForTokens(t *testing.T) {
+	s, byRole := guarded(t, &fakeTimers{})
+	admin := NewAdmin(AdminConfig{Gatherer: prometheus.NewRegistry(), Authorizer: s.authorizer})
+	for _, c := range []struct {
+		path   string
+		tokens []string
+		status int
+	}{
+		{"/livez", nil, http.StatusOK},
+		{"/readyz", nil, http.StatusOK},
+		{"/metrics", nil, http.StatusUnauthorized},
+		{"/metrics", []string{"chr_"}, http.StatusUnauthorized},
+		{"/metrics", []string{byRole[tokens.Read]}, http.StatusOK},
+		{"/metrics", []string{byRole[tokens.Admin]}, http.StatusOK},
+		{"/metrics", []string{byRole[tokens.Read], byRole[tokens.Admin]}, http.StatusUnauthorized},
+	} {
+		req := httptest.NewRequestWithContext(t.Context(), "GET", c.path, http.NoBody)
+		for _, token := range c.tokens {
+			req.Header.Add("Authorization", "Bearer "+token)
+		}
+		w := httptest.NewRecorder()
+		admin.server.Handler.ServeHTTP(w, req)
+		if w.Code != c.status {
+			t.Errorf("%s with %d tokens: have %d, want %d", c.path, len(c.tokens), w.Code, c.status)
+		}
+		if w.Code == http.StatusUnauthorized {
+			code := "token-missing"
+			if len(c.tokens) == 1 {
+				code = "token-unknown"
+			}
+			wantProblem(t, answer{w.Code, w.Header(), w.Body.Bytes()}, http.StatusUnauthorized, code, noPointer)
+		}
 	}
 }

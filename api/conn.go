@@ -1,135 +1,217 @@
 package api
 
 import (
-	"errors"
-	"io"
+	"bytes"
 	"net"
-	"sync"
-	"syscall"
-	"time"
+	"slices"
+	"sync/atomic"
 )
 
-const (
-	// lingerFor is how long what a client still sends is read and dropped after
-	// an answer that came before the end of its request. Closing at once would
-	// reset the connection, and the answer with it.
-	lingerFor = 500 * time.Millisecond
-	// acceptPause is how long to wait for a file descriptor to become free.
-	acceptPause = 50 * time.Millisecond
-)
-
-// connections are those that a server has open. It is safe for concurrent use.
-type connections struct {
-	mu     sync.Mutex
-	open   map[*conn]struct{}
-	closed bool
-}
-
-func newConnections() *connections { return &connections{open: map[*conn]struct{}{}} }
-
-// add reports false if all were closed.
-func (cs *connections) add(c *conn) bool {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	if !cs.closed {
-		cs.open[c] = struct{}{}
-	}
-	return !cs.closed
-}
-
-func (cs *connections) remove(c *conn) {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	delete(cs.open, c)
-}
-
-// interruptReads lets every read that waits for bytes fail, and no write.
-func (cs *connections) interruptReads() {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	for c := range cs.open {
-		_ = c.SetReadDeadline(time.Unix(1, 0)) // it is closed already if it fails
-	}
-}
-
-// closeAll closes what is open and what may still come.
-func (cs *connections) closeAll() {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	cs.closed = true
-	for c := range cs.open {
-		_ = c.Conn.Close() // nobody is left to tell
-	}
-}
-
-// conn is a connection that its server knows of.
+// conn is a connection that its server knows of. It lets fasthttp read a
+// request only as far as it is well-formed (framing.go, chunks.go), and the end
+// of the headers only with a body that has arrived, if that is a large one:
+// fasthttp sets aside as much memory as a body is announced to have. One
+// goroutine reads and writes it; any may close it.
 type conn struct {
 	net.Conn
 	server *connections
 	// linger is set and read by the goroutine that serves the connection.
 	linger bool
+
+	phase   phase
+	head    head
+	carry   []byte // of a line of the head, what has arrived and was handed over
+	left    int64  // bytes of a body with a length that are still to come
+	chunks  chunks
+	held    []byte // what is handed over when the body is whole
+	out     []byte // what is handed over before anything else
+	ahead   []byte // what came behind a held body, unread
+	refusal error  // what reading ends with once out is empty
+
+	charged atomic.Int64 // bytes of the server's budget
+}
+
+// phase is what of a request arrives.
+type phase int
+
+const (
+	phaseHead phase = iota
+	phaseBody       // handed over as it comes
+	phaseHeld       // with a length, kept until it is whole
+	phaseChunked
+)
+
+const (
+	// passedBody is the largest body that is handed over as it comes.
+	passedBody = 8 << 10
+	// firstHeld is how much is set aside for a body before any of it arrived.
+	firstHeld = 4 << 10
+	// heldSize begins a held chunked body, which is handed over as one chunk.
+	heldSize = "\n00000000\r\n"
+	// heldEnd ends it.
+	heldEnd = "\r\n0\r\n\r\n"
+
+	continueLine = "HTTP/1.1 100 Continue\r\n\r\n"
+)
+
+// Read hands over what may be seen of the requests that arrive.
+func (c *conn) Read(p []byte) (int, error) {
+	for {
+		switch {
+		case len(c.out) > 0:
+			n := copy(p, c.out)
+			c.out = c.out[n:]
+			return n, nil
+		case c.refusal != nil:
+			return 0, c.refusal
+		case c.phase == phaseHeld && len(c.ahead) == 0:
+			if err := c.fill(); err != nil {
+				return 0, err
+			}
+			continue
+		case c.phase == phaseHead:
+			c.out = nil
+			c.release() // the request before has been answered
+		}
+		n, err := c.raw(p)
+		if n == 0 {
+			return 0, err
+		}
+		if n = c.admit(p[:n]); n > 0 {
+			return n, nil // an error of the connection comes again
+		}
+	}
+}
+
+// raw reads what was not looked at yet.
+func (c *conn) raw(p []byte) (int, error) {
+	if len(c.ahead) > 0 {
+		n := copy(p, c.ahead)
+		if c.ahead = c.ahead[n:]; len(c.ahead) == 0 {
+			c.ahead = nil
+		}
+		return n, nil
+	}
+	if c.phase == phaseChunked {
+		if err := c.invite(); err != nil {
+			return 0, err
+		}
+	}
+	return c.Conn.Read(p)
+}
+
+// admit looks at bytes that arrived and returns how many of them may be handed
+// over at once; the rest is dealt with.
+func (c *conn) admit(b []byte) int {
+	handed := 0
+	for at := 0; at < len(b) && c.refusal == nil; {
+		switch c.phase {
+		case phaseBody:
+			n := min(c.left, int64(len(b)-at))
+			if c.left -= n; c.left == 0 {
+				c.begin()
+			}
+			at += int(n)
+			handed = at
+		case phaseHead:
+			used, good := c.admitHead(b[at:])
+			handed = at + good
+			at += used
+		default:
+			at += c.admitHeld(b[at:])
+			if c.phase == phaseHead { // it is whole; what comes behind it waits
+				c.ahead = slices.Concat(b[at:], c.ahead)
+				return handed
+			}
+		}
+	}
+	return handed
+}
+
+// admitHead takes a line of the head, or the beginning of one, and says how much
+// of it may be handed over: not the end of a head that a body has to follow, and
+// nothing of a line that is refused, so that fasthttp waits for more.
+func (c *conn) admitHead(b []byte) (used, good int) {
+	if first := b[0]; c.head.size == 0 && len(c.carry) == 0 && first != '\r' && (first < 'A' || first > 'Z') {
+		c.refuse(errMalformed)
+		return len(b), 0
+	}
+	end := bytes.IndexByte(b, '\n')
+	if end < 0 {
+		if c.head.size+len(c.carry)+len(b) > readBuffer {
+			c.refuse(errHeaderTooLarge)
+			return len(b), 0
+		}
+		c.carry = append(c.carry, b...)
+		return len(b), len(b)
+	}
+	line := b[:end+1]
+	if len(c.carry) > 0 {
+		c.carry = append(c.carry, line...)
+		line = c.carry
+	}
+	over, err := c.head.next(line, c.server.maxBody)
+	c.carry = c.carry[:0]
+	if err != nil {
+		c.refuse(err)
+		return end + 1, 0
+	}
+	if over && c.receiveBody() {
+		return end + 1, end
+	}
+	return end + 1, end + 1
+}
+
+// refuse ends the reading in the middle of a head. fasthttp answers only if it
+// saw something other than an empty line.
+func (c *conn) refuse(err error) {
+	c.refusal = err
+	if c.head.lines == 0 {
+		c.out = []byte{'?'}
+	}
+}
+
+// receiveBody goes on from the end of a head. It reports whether the body is held.
+func (c *conn) receiveBody() (held bool) {
+	switch {
+	case c.head.encodings > 0:
+		c.phase = phaseChunked
+		c.chunks = chunks{line: c.chunks.line[:0]}
+		c.hold(heldSize)
+		return true
+	case c.head.length == 0:
+		c.begin()
+	case c.head.length > passedBody || c.head.expects:
+		c.phase, c.left = phaseHeld, c.head.length
+		c.hold("\n")
+		return true
+	default:
+		c.phase, c.left = phaseBody, c.head.length
+	}
+	return false
+}
+
+// begin makes ready for the next request.
+func (c *conn) begin() {
+	c.phase = phaseHead
+	c.head = head{}
+}
+
+// Write sends an answer. The connection itself tells clients to go on with a
+// body, so fasthttp's word for it is left out.
+func (c *conn) Write(p []byte) (int, error) {
+	if len(p) == len(continueLine) && string(p) == continueLine {
+		return len(p), nil
+	}
+	return c.Conn.Write(p)
 }
 
 // Close closes the connection, after a pause if it should linger.
 func (c *conn) Close() error {
 	if c.linger {
-		c.drain()
+		drain(c.Conn)
 	}
 	c.server.remove(c)
+	c.release()
 	return c.Conn.Close()
-}
-
-func (c *conn) drain() {
-	half, ok := c.Conn.(interface{ CloseWrite() error })
-	if !ok || half.CloseWrite() != nil {
-		return
-	}
-	if c.SetReadDeadline(time.Now().Add(lingerFor)) == nil {
-		_, _ = io.Copy(io.Discard, c.Conn) // ends with an error at the latest when the deadline passes
-	}
-}
-
-// listener hands out tracked connections.
-type listener struct {
-	net.Listener
-	server *connections
-	once   sync.Once
-	done   chan struct{}
-}
-
-func newListener(ln net.Listener, server *connections) *listener {
-	return &listener{Listener: ln, server: server, done: make(chan struct{})}
-}
-
-// Accept waits for a connection. It doesn't fail for want of file descriptors,
-// but waits until some are free.
-func (l *listener) Accept() (net.Conn, error) {
-	for {
-		inner, err := l.Listener.Accept()
-		switch {
-		case err == nil:
-			c := &conn{Conn: inner, server: l.server}
-			if !l.server.add(c) {
-				_ = inner.Close() // it was never used
-				return nil, net.ErrClosed
-			}
-			return c, nil
-		case !errors.Is(err, syscall.EMFILE) && !errors.Is(err, syscall.ENFILE) && !errors.Is(err, syscall.ECONNABORTED):
-			return nil, err
-		}
-		select {
-		case <-l.done:
-			return nil, net.ErrClosed
-		case <-time.After(acceptPause):
-		}
-	}
-}
-
-// Close stops accepting; more than once does no harm.
-func (l *listener) Close() (err error) {
-	l.once.Do(func() {
-		close(l.done)
-		err = l.Listener.Close()
-	})
-	return err
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"chronos/scheduler"
 )
 
@@ -38,7 +40,7 @@ type field struct {
 // show. ignored are pointers to members without effect, not more than an answer
 // should list.
 func decode(body []byte) (timer scheduler.Timer, ignored []string, err error) {
-	d := decoder{scanner: scanner{buf: body}}
+	d := decoder{scanner: newScanner(body)}
 	if err := d.body(); err != nil {
 		return scheduler.Timer{}, nil, err
 	}
@@ -46,10 +48,10 @@ func decode(body []byte) (timer scheduler.Timer, ignored []string, err error) {
 }
 
 func (d *decoder) body() error {
-	if d.next(); d.pos >= len(d.buf) {
+	if d.blank() {
 		return refuse("", "body-missing", "the body is empty; send the timer as a JSON object")
 	}
-	if !d.open('{') {
+	if !d.open(jsontext.KindBeginObject) {
 		return refuse("", "body-not-object", "the body is not a JSON object; send the timer as one")
 	}
 	seen, err := d.members("", []field{
@@ -72,22 +74,23 @@ func (d *decoder) body() error {
 // object reads an object of which fields are known, and returns which of them
 // were there, as bits.
 func (d *decoder) object(pointer, code, detail string, fields []field) (seen uint, err error) {
-	if !d.open('{') {
+	if !d.open(jsontext.KindBeginObject) {
 		return 0, d.mistyped(pointer, code, detail)
 	}
 	return d.members(pointer, fields)
 }
 
 func (d *decoder) members(pointer string, fields []field) (seen uint, err error) {
-	for first := true; ; first = false {
-		name, ok, err := d.member(first, pointer)
+	for {
+		token, ok, err := d.member(pointer)
 		if !ok || err != nil {
 			return seen, err
 		}
-		known := indexField(fields, name)
+		name := token.String()
+		known := slices.IndexFunc(fields, func(f field) bool { return f.name == name })
 		if known < 0 {
 			d.ignore(pointer, name)
-			err = d.skip(pointer, 1)
+			err = d.skip(pointer)
 		} else {
 			if seen&(1<<known) != 0 {
 				return seen, duplicate(pointer + "/" + fields[known].name)
@@ -101,34 +104,15 @@ func (d *decoder) members(pointer string, fields []field) (seen uint, err error)
 	}
 }
 
-func indexField(fields []field, name []byte) int {
-	for i := range fields {
-		if fields[i].name == string(name) {
-			return i
-		}
-	}
-	return -1
-}
-
 func duplicate(pointer string) error {
 	return refuse(pointer, "member-duplicate", "a member stands twice in its object; send it once")
 }
 
-// mistyped refuses the value that begins here, as malformed if nothing could
-// begin so.
-func (d *decoder) mistyped(pointer, code, detail string) error {
-	switch c := d.next(); {
-	case c == '{', c == '[', c == '"', c == '-', c == 't', c == 'f', c == 'n', isDigit(c):
-		return refuse(pointer, code, detail)
-	}
-	return d.syntax("a value")
-}
-
-func (d *decoder) ignore(pointer string, name []byte) {
+func (d *decoder) ignore(pointer, name string) {
 	if len(d.ignored) >= maxIgnored || len(name) > maxIgnoredName {
 		return
 	}
-	path := pointer + "/" + strings.ReplaceAll(strings.ReplaceAll(string(name), "~", "~0"), "/", "~1")
+	path := pointer + "/" + strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
 	if !slices.Contains(d.ignored, path) {
 		d.ignored = append(d.ignored, path)
 	}
@@ -164,7 +148,7 @@ func (d *decoder) repeatFor() (err error) {
 
 // seconds reads a number of seconds, up to the next millisecond.
 func (d *decoder) seconds(pointer, name string) (time.Duration, error) {
-	text, ok, err := d.number()
+	text, ok, err := d.number(pointer)
 	if err != nil {
 		return 0, err
 	}
@@ -184,11 +168,11 @@ func (d *decoder) seconds(pointer, name string) (time.Duration, error) {
 
 func (d *decoder) callback() error {
 	const pointer = "/callback"
-	if !d.open('{') {
+	if !d.open(jsontext.KindBeginObject) {
 		return d.mistyped(pointer, "callback-type", "callback is not an object; give one with http")
 	}
 	for first := true; ; first = false {
-		name, ok, err := d.member(first, pointer)
+		kind, ok, err := d.member(pointer)
 		switch {
 		case err != nil:
 			return err
@@ -196,7 +180,7 @@ func (d *decoder) callback() error {
 			return refuse(pointer, "callback-kind", "callback is empty; give exactly one kind of callback: http")
 		case !ok:
 			return nil
-		case string(name) != "http":
+		case kind.String() != "http":
 			return refuse(pointer, "callback-kind", "callback has an unknown kind; give exactly one kind of callback: http")
 		case !first:
 			return duplicate(pointer + "/http")
@@ -223,11 +207,11 @@ func (d *decoder) http() error {
 
 // str reads a string and copies it.
 func (d *decoder) str(pointer, code, detail string) (string, error) {
-	if d.next() != '"' {
-		return "", d.mistyped(pointer, code, detail)
+	text, ok, err := d.text(pointer)
+	if !ok && err == nil {
+		err = d.mistyped(pointer, code, detail)
 	}
-	text, err := d.text(pointer)
-	return string(text), err
+	return text, err
 }
 
 func (d *decoder) reliability() error {
@@ -239,7 +223,7 @@ func (d *decoder) reliability() error {
 
 func (d *decoder) replicationFactor() error {
 	const pointer = "/reliability/replication-factor"
-	n, ok, err := d.whole(scheduler.MaxReplicationFactor)
+	n, ok, err := d.whole(pointer, scheduler.MaxReplicationFactor)
 	switch {
 	case err != nil:
 		return err
@@ -254,8 +238,8 @@ func (d *decoder) replicationFactor() error {
 
 // whole reads a number. It is 0 if that is none from 1 to limit; ok is false if
 // something else than a number begins here.
-func (d *decoder) whole(limit int64) (n int, ok bool, err error) {
-	text, ok, err := d.number()
+func (d *decoder) whole(pointer string, limit int64) (n int, ok bool, err error) {
+	text, ok, err := d.number(pointer)
 	if !ok || err != nil {
 		return 0, ok, err
 	}
@@ -275,11 +259,11 @@ func (d *decoder) statistics() error {
 
 func (d *decoder) tagInfo() error {
 	const pointer = "/statistics/tag-info"
-	if !d.open('[') {
+	if !d.open(jsontext.KindBeginArray) {
 		return d.mistyped(pointer, "tag-info-type", "tag-info is not an array; give one of objects with type and count, or leave it out")
 	}
-	for first := true; ; first = false {
-		ok, err := d.more(first, ']')
+	for {
+		ok, err := d.more(pointer)
 		if !ok || err != nil {
 			return err
 		}
@@ -307,14 +291,15 @@ func (d *decoder) tagType() (err error) {
 
 func (d *decoder) tagCount() error {
 	const maxCount, detail = 1<<31 - 1, "count is not a whole number from 1 to 2147483647; give one, or leave it out for 1"
-	n, ok, err := d.whole(maxCount)
+	pointer := d.entry + "/count"
+	n, ok, err := d.whole(pointer, maxCount)
 	switch {
 	case err != nil:
 		return err
 	case !ok:
-		return d.mistyped(d.entry+"/count", "tag-info", detail)
+		return d.mistyped(pointer, "tag-info", detail)
 	case n == 0:
-		return refuse(d.entry+"/count", "tag-info", detail)
+		return refuse(pointer, "tag-info", detail)
 	}
 	d.tag().Count = n
 	return nil

@@ -2,9 +2,11 @@
 // on Fiber) and the admin listener for those who run the node (Admin, on
 // net/http).
 //
-// A request goes this way: the connection is tracked (conn.go), fasthttp reads
-// the request within its timeouts and limits, guard.go refuses what could be
-// read in two ways and measures the rest (metrics.go), Fiber finds the handler
+// A request goes this way: its connection is accepted if there are not too many
+// (listener.go), what could be read in two ways is refused before fasthttp sees
+// the end of it (conn.go over framing.go and chunks.go), a large body is kept
+// until it is whole and counted (held.go), fasthttp reads the request within its
+// timeouts, guard.go bounds and measures it (metrics.go), Fiber finds the handler
 // (timers.go), the body becomes a scheduler.Timer (decode.go over scan.go and
 // decimal.go), Timers does the work, and the answer is written (render.go, or
 // problem.go if something is wrong).

@@ -25,6 +25,8 @@ type fakeTimers struct {
 	// told is what receipts of PUT and DELETE say.
 	inFlight  bool
 	unreached int
+	// replayed is what a receipt of CreateOnce says.
+	replayed bool
 }
 
 var _ Timers = (*fakeTimers)(nil)
@@ -48,6 +50,16 @@ func (f *fakeTimers) Create(ctx context.Context, t scheduler.Timer) (scheduler.R
 		return scheduler.Receipt{}, err
 	}
 	return f.store(scheduler.ID{Key: key}, t)
+}
+
+// CreateOnce keeps the timer under the key that the idempotency key makes.
+func (f *fakeTimers) CreateOnce(ctx context.Context, key string, _ []byte, t scheduler.Timer) (scheduler.Receipt, error) {
+	if err := f.start(ctx, "create once", scheduler.ID{Key: key}); err != nil {
+		return scheduler.Receipt{}, err
+	}
+	receipt, err := f.store(scheduler.ID{Key: scheduler.OnceKey(key)}, t)
+	receipt.Replayed = f.replayed
+	return receipt, err
 }
 
 func (f *fakeTimers) Replace(ctx context.Context, id scheduler.ID, t scheduler.Timer) (scheduler.Receipt, error) {
@@ -158,6 +170,7 @@ func ask(t testing.TB, s *Server, method, path, body string, headers ...string) 
 	if err != nil {
 		t.Fatalf("read answer: %v", err)
 	}
+	wantDescribed(t, req, body, resp, read)
 	return answer{resp.StatusCode, resp.Header, read}
 }
 
@@ -211,6 +224,10 @@ const noPointer = "none"
 type constantTimers struct{ receipt scheduler.Receipt }
 
 func (c constantTimers) Create(context.Context, scheduler.Timer) (scheduler.Receipt, error) {
+	return c.receipt, nil
+}
+
+func (c constantTimers) CreateOnce(context.Context, string, []byte, scheduler.Timer) (scheduler.Receipt, error) {
 	return c.receipt, nil
 }
 

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bytes"
 	"errors"
 	"net/http"
 	"runtime/debug"
@@ -12,8 +11,12 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// guard wraps Fiber's handler: it measures, answers a panic, and refuses what
-// Fiber would answer in its own way or fasthttp would let pass.
+// keptBody is how large the memory of a body may be that a connection keeps for
+// its next request.
+const keptBody = 64 << 10
+
+// guard wraps Fiber's handler: it measures, answers a panic, and refuses what is
+// too much or what Fiber would answer in its own way.
 func (s *Server) guard(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(rc *fasthttp.RequestCtx) {
 		began := time.Now()
@@ -24,11 +27,13 @@ func (s *Server) guard(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 			}
 			s.metrics.observe(rc, time.Since(began))
 		}()
+		defer rc.Request.ReleaseBody(keptBody)
+		defer s.underWay.Add(-1)
 		switch {
-		case ambiguousLength(&rc.Request.Header):
-			p := newProblem(http.StatusBadRequest, "request-malformed", "the request gives its length in more than one way or in one that is obsolete; send either Content-Length or Transfer-Encoding: chunked")
-			p.closes = true
-			s.refuse(rc, p)
+		case s.underWay.Add(1) > s.maxRequests:
+			s.metrics.refusedRequest.Inc()
+			s.refuse(rc, overloadedProblem())
+		case s.refuseUnauthorized(rc):
 		case !knownMethod(rc.Method()):
 			s.refuseMethod(rc)
 		default:
@@ -44,7 +49,7 @@ func (s *Server) refuse(rc *fasthttp.RequestCtx, p problem) {
 
 // refuseMethod answers a method that the path doesn't take.
 func (s *Server) refuseMethod(rc *fasthttp.RequestCtx) {
-	allowed := allowedAt(rc.URI().Path())
+	allowed := allowedAt(routedPath(rc.URI()))
 	if allowed == "" {
 		s.refuse(rc, pathUnknown())
 		return
@@ -60,6 +65,8 @@ func allowedAt(path []byte) string {
 		return "POST"
 	case routeItem:
 		return "GET, HEAD, PUT, DELETE"
+	case routeDescription:
+		return "GET, HEAD"
 	default:
 		return ""
 	}
@@ -72,31 +79,6 @@ func knownMethod(method []byte) bool {
 		return true
 	}
 	return false
-}
-
-// ambiguousLength reports whether a request has Transfer-Encoding together with
-// Content-Length, or one that isn't chunked: someone between the client and us
-// may have read it in another way than fasthttp, which prefers the first and
-// drops the second. fasthttp itself refuses either sent twice, and
-// Transfer-Encoding in HTTP/1.0.
-func ambiguousLength(header *fasthttp.RequestHeader) bool {
-	length, chunked, identity := false, false, false
-	for rest := header.RawHeaders(); len(rest) > 0; {
-		var line []byte
-		line, rest, _ = bytes.Cut(rest, []byte{'\n'})
-		if len(line) == 0 || line[0]|0x20 != 'c' && line[0]|0x20 != 't' {
-			continue
-		}
-		name, value, _ := bytes.Cut(line, []byte{':'})
-		switch {
-		case fieldIs(name, fasthttp.HeaderContentLength):
-			length = true
-		case fieldIs(name, fasthttp.HeaderTransferEncoding):
-			chunked = true
-			identity = !fieldIs(bytes.TrimSpace(value), "chunked")
-		}
-	}
-	return identity || length && chunked
 }
 
 func fieldIs(have []byte, want string) bool {
@@ -113,7 +95,7 @@ func (s *Server) fail(c *fiber.Ctx, err error) error {
 	}
 	p, known := problemOf(err)
 	if !known {
-		s.log.Error("request failed", "method", c.Method(), "route", routeOf(rc.URI().Path()).String(), "error", err)
+		s.log.Error("request failed", "method", c.Method(), "route", routeOf(routedPath(rc.URI())).String(), "error", err)
 	}
 	s.refuse(rc, p)
 	return nil
@@ -123,8 +105,15 @@ func (s *Server) fail(c *fiber.Ctx, err error) error {
 func (s *Server) failTransport(rc *fasthttp.RequestCtx, err error) {
 	p := transportProblem(err, s.maxBody)
 	s.metrics.unread.WithLabelValues(p.Code).Inc()
-	s.refuse(rc, p)
-	if conn, ok := rc.Conn().(*conn); ok && p.Status != http.StatusRequestTimeout {
-		conn.linger = true
+	if errors.Is(err, errBodiesFull) {
+		s.metrics.refusedBody.Inc()
 	}
+	s.refuse(rc, p)
+	conn, ok := rc.Conn().(*conn)
+	if !ok {
+		return
+	}
+	// fasthttp leaves the deadline of the answer before, which may have passed.
+	_ = conn.SetWriteDeadline(time.Now().Add(writeTimeout)) // it is closed already if it fails
+	conn.linger = p.Status != http.StatusRequestTimeout
 }

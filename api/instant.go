@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"strings"
 	"time"
 )
 
@@ -9,62 +10,85 @@ import (
 // the past as 1970 itself, which is what the timer gets.
 func (d *decoder) at() error {
 	const pointer = "/timing/at"
-	if d.next() != '"' {
+	text, ok, err := d.text(pointer)
+	switch {
+	case err != nil:
+		return err
+	case !ok:
 		return d.mistyped(pointer, "at-type", "at is not a string; give an instant such as 2030-01-31T12:00:00.250Z")
 	}
-	text, err := d.text(pointer)
-	if err != nil {
-		return err
-	}
-	at, err := time.Parse(time.RFC3339, string(text))
-	if err != nil || !shapedAsInstant(text) {
+	at, ok := parseInstant(text)
+	switch {
+	case !ok:
 		return refuse(pointer, "at-malformed", "at is not an RFC 3339 instant with its offset, such as 2030-01-31T12:00:00.250Z")
+	case at.Year() > 9999:
+		return refuse(pointer, "at-too-late", "at is after the year 9999 in UTC; give an earlier instant")
+	case at.Before(time.UnixMilli(0)):
+		at = time.UnixMilli(0).UTC()
 	}
-	if whole := at.Truncate(time.Millisecond); whole.Before(at) || finer(text) {
-		at = whole.Add(time.Millisecond)
-	}
-	if epoch := time.UnixMilli(0); at.Before(epoch) {
-		at = epoch
-	}
-	d.timer.At = at.UTC()
+	d.timer.At = at
 	return nil
 }
 
-// finer reports whether a valid instant has digits other than zero that a
-// time.Time can't hold.
-func finer(text []byte) bool {
-	const nanoseconds = 9
-	_, fraction, _ := bytes.Cut(text, []byte{'.'})
-	if len(fraction) <= nanoseconds {
-		return false
+// shape is how long the part of an instant is that precedes the fraction.
+const shape = len("2006-01-02T15:04:05")
+
+// parseInstant reads an instant of RFC 3339, up to the next millisecond, in UTC.
+// T and Z may be in lower case. A leap second is over when the next one begins.
+func parseInstant(text string) (at time.Time, ok bool) {
+	if len(text) <= shape {
+		return time.Time{}, false
 	}
-	for _, c := range fraction[nanoseconds:] {
-		switch {
-		case !isDigit(c):
-			return false
-		case c != '0':
-			return true
-		}
+	raw := []byte(text)
+	if raw[10] == 't' {
+		raw[10] = 'T'
 	}
-	return false
+	if last := len(raw) - 1; raw[last] == 'z' {
+		raw[last] = 'Z'
+	}
+	leap := text[shape-2:shape] == "60"
+	if leap {
+		copy(raw[shape-2:], "59")
+	}
+	at, err := time.Parse(time.RFC3339, string(raw))
+	if err != nil || !strict(raw) {
+		return time.Time{}, false
+	}
+	at = at.UTC()
+	if leap {
+		at = at.Truncate(time.Second).Add(time.Second)
+		return at, endsMonth(at)
+	}
+	if whole := at.Truncate(time.Millisecond); whole.Before(at) || finer(text[shape:]) {
+		at = whole.Add(time.Millisecond)
+	}
+	return at, true
 }
 
-// shapedAsInstant refuses what time.Parse takes beyond RFC 3339: hours of one
-// digit, a comma before the fraction, offsets of more than a day.
-func shapedAsInstant(text []byte) bool {
-	const shape = "2006-01-02T15:04:05"
-	if len(text) <= len(shape) || text[len("2006-01-02T15")] != ':' {
-		return false
-	}
-	rest := text[len(shape):]
-	if rest[0] == '.' {
-		rest = bytes.TrimLeft(rest[1:], "0123456789")
-	}
+// strict refuses what time.Parse takes beyond RFC 3339: hours of one digit, a
+// comma before the fraction, offsets of more than a day.
+func strict(text []byte) bool {
 	switch {
-	case string(rest) == "Z":
-		return true
-	case len(rest) != len("+07:00"):
+	case text[len("2006-01-02T15")] != ':', bytes.ContainsRune(text, ','):
 		return false
+	case text[len(text)-1] == 'Z':
+		return true
 	}
-	return string(rest[1:3]) < "24" && string(rest[4:]) < "60"
+	offset := text[len(text)-len("+07:00"):]
+	return string(offset[1:3]) < "24" && string(offset[4:]) < "60"
+}
+
+// endsMonth reports whether a month ends at an instant, as it does with each
+// leap second.
+func endsMonth(at time.Time) bool {
+	year, month, _ := at.Date()
+	return at.Equal(time.Date(year, month, 1, 0, 0, 0, 0, time.UTC))
+}
+
+// finer reports whether the end of a valid instant, from the fraction on, has
+// digits other than zero that a time.Time can't hold.
+func finer(end string) bool {
+	const nanoseconds = len(".000000000")
+	fraction := end[:len(end)-len(strings.TrimLeft(end, ".0123456789"))]
+	return len(fraction) > nanoseconds && strings.Trim(fraction[nanoseconds:], "0") != ""
 }

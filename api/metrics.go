@@ -17,6 +17,7 @@ const (
 	routeOther route = iota
 	routeCollection
 	routeItem
+	routeDescription
 	routes
 )
 
@@ -26,20 +27,34 @@ func (r route) String() string {
 		return collectionPath
 	case routeItem:
 		return itemPrefix + "{id}"
+	case routeDescription:
+		return openAPIPath
 	default:
 		return "other"
 	}
 }
 
 func routeOf(path []byte) route {
-	if string(path) == collectionPath {
+	switch string(path) {
+	case collectionPath:
 		return routeCollection
+	case openAPIPath:
+		return routeDescription
 	}
 	id, ok := bytes.CutPrefix(path, []byte(itemPrefix))
 	if ok && len(id) > 0 && bytes.IndexByte(id, '/') < 0 {
 		return routeItem
 	}
 	return routeOther
+}
+
+// routedPath is the path as Fiber looks at it: without escapes, and otherwise as
+// it was sent, while fasthttp takes /a/../b for /b.
+func routedPath(uri *fasthttp.URI) []byte {
+	if sent := uri.PathOriginal(); bytes.IndexByte(sent, '%') < 0 {
+		return sent
+	}
+	return uri.Path()
 }
 
 // Methods and classes of status codes, by index into the table of observers.
@@ -78,7 +93,7 @@ func methodIndex(method []byte) int {
 
 func classIndex(status int) int {
 	switch status / 100 {
-	case 2:
+	case 2, 3:
 		return classSuccess
 	case 4:
 		return classClientError
@@ -91,6 +106,9 @@ func classIndex(status int) int {
 type metrics struct {
 	duration [routes][methods][classes]prometheus.Observer
 	unread   *prometheus.CounterVec
+
+	// What was refused since a limit was reached.
+	refusedConnection, refusedRequest, refusedBody prometheus.Counter
 }
 
 // newMetrics registers the metrics with r, nowhere if that is nil. It panics if
@@ -106,6 +124,13 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		Name: "chronos_api_unreadable_requests_total",
 		Help: "Requests that could not be read, by the code of the answer.",
 	}, []string{"code"})}
+	refused := auto.NewCounterVec(prometheus.CounterOpts{
+		Name: "chronos_api_overload_refusals_total",
+		Help: "Requests and connections refused with 503 since too much was under way, by the limit that was reached.",
+	}, []string{"limit"})
+	m.refusedConnection = refused.WithLabelValues("connections")
+	m.refusedRequest = refused.WithLabelValues("requests")
+	m.refusedBody = refused.WithLabelValues("bodies")
 	methodNames := [methods]string{"other", http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete}
 	classNames := [classes]string{"5xx", "2xx", "4xx"}
 	for r := range m.duration {
@@ -127,15 +152,24 @@ func occurs(r route, method, class int) bool {
 }
 
 func countedMethod(r route, method int) int {
-	post := method == methodPost
-	if r == routeOther || post != (r == routeCollection) {
+	taken := false
+	switch r {
+	case routeCollection:
+		taken = method == methodPost
+	case routeItem:
+		taken = method != methodPost
+	case routeDescription:
+		taken = method == methodGet || method == methodHead
+	case routeOther, routes:
+	}
+	if !taken {
 		return methodOther
 	}
 	return method
 }
 
 func (m *metrics) observe(rc *fasthttp.RequestCtx, took time.Duration) {
-	r := routeOf(rc.URI().Path())
+	r := routeOf(routedPath(rc.URI()))
 	method := countedMethod(r, methodIndex(rc.Method()))
 	if observer := m.duration[r][method][classIndex(rc.Response.StatusCode())]; observer != nil {
 		observer.Observe(took.Seconds())

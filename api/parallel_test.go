@@ -16,7 +16,7 @@ import (
 
 // Buffers of requests are reused, so what outlives a handler must be a copy.
 func TestParallelRequestsDontMix(t *testing.T) {
-	const clients, rounds = 200, 3
+	const clients, rounds = 1000, 2
 	timers := &fakeTimers{}
 	address := serve(t, New(Config{Timers: timers}))
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}, Timeout: patience}
@@ -36,6 +36,7 @@ func TestParallelRequestsDontMix(t *testing.T) {
 		})
 	}
 	group.Wait()
+	overwrite(t, client, address, clients)
 	if n := len(timers.records); n != clients*rounds {
 		t.Fatalf("%d timers are stored, want %d", n, clients*rounds)
 	}
@@ -51,8 +52,34 @@ func TestParallelRequestsDontMix(t *testing.T) {
 	}
 }
 
+// overwrite sends other bytes through the buffers that the requests had.
+func overwrite(t *testing.T, client *http.Client, address string, requests int) {
+	t.Helper()
+	var group sync.WaitGroup
+	for range requests {
+		group.Go(func() {
+			req, err := http.NewRequestWithContext(context.Background(), http.MethodPut, "http://"+address+"/timers/"+strings.Repeat("~", 20),
+				strings.NewReader(strings.Repeat("~", 400)))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			resp, err := client.Do(req)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_ = resp.Body.Close() // what it says doesn't matter
+			if resp.StatusCode == http.StatusOK {
+				t.Errorf("have %d", resp.StatusCode)
+			}
+		})
+	}
+	group.Wait()
+}
+
 func distinct(i, round int) (key string, timer scheduler.Timer) {
-	mark := fmt.Sprintf("%03d-%d", i, round)
+	mark := fmt.Sprintf("%04d-%d", i, round)
 	return "key-" + mark, scheduler.Timer{
 		Callback: scheduler.Callback{URI: "http://host-" + mark + "/", Opaque: strings.Repeat(mark, 20)},
 		Tags:     []scheduler.Tag{{Type: "T" + mark, Count: i + 1}},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"chronos/api/tokens"
 	"chronos/scheduler"
 )
 
@@ -26,8 +27,9 @@ type problem struct {
 	Code    string  `json:"code"`              // stable, for programs
 	Pointer *string `json:"pointer,omitempty"` // JSON pointer into the request body
 
-	again  bool // Retry-After says when
-	closes bool // what else the connection brings can't be made out
+	retryAfter time.Duration // of the header, rounded up to seconds; 0 for none
+	challenge  bool          // asks for a token
+	closes     bool          // what else the connection brings can't be made out
 }
 
 func newProblem(status int, code, detail string) problem {
@@ -57,13 +59,13 @@ func problemOf(err error) (problem, bool) {
 		return p, true
 	case errors.Is(err, scheduler.ErrNotFound):
 		return newProblem(http.StatusNotFound, "timer-not-found", "there is no such timer; it may have ended or been deleted"), true
+	case errors.Is(err, scheduler.ErrKeyReused):
+		return newProblem(http.StatusUnprocessableEntity, "idempotency-key-reused", "this Idempotency-Key was used with another body; send a new key for another timer"), true
 	case errors.Is(err, scheduler.ErrOverloaded):
-		p := newProblem(http.StatusServiceUnavailable, "overloaded", "too much is under way and nothing was done; send the request again later")
-		p.again = true
-		return p, true
+		return overloadedProblem(), true
 	case errors.Is(err, scheduler.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
 		p := newProblem(http.StatusServiceUnavailable, "store-unavailable", "the timer's store could not be reached in time; the request may have been carried out or not; send it again later")
-		p.again = true
+		p.retryAfter = scheduler.RetryAfter
 		return p, true
 	}
 	return internalProblem(), false
@@ -71,6 +73,12 @@ func problemOf(err error) (problem, bool) {
 
 func internalProblem() problem {
 	return newProblem(http.StatusInternalServerError, "internal", "something went wrong in the server; its log says what")
+}
+
+func overloadedProblem() problem {
+	p := newProblem(http.StatusServiceUnavailable, "overloaded", "too much is under way and nothing was done; send the request again later")
+	p.retryAfter = scheduler.RetryAfter
+	return p
 }
 
 func pathUnknown() problem {
@@ -90,39 +98,57 @@ func transportProblem(err error, maxBody int) problem {
 		p     problem
 	)
 	switch {
-	case errors.As(err, &large):
-		p = newProblem(http.StatusRequestHeaderFieldsTooLarge, "header-too-large", "the request line and headers are over "+strconv.Itoa(readBuffer)+" bytes; send fewer or shorter ones")
+	case errors.Is(err, errBodiesFull):
+		p = overloadedProblem()
+	case errors.As(err, &large), errors.Is(err, errHeaderTooLarge):
+		p = newProblem(http.StatusRequestHeaderFieldsTooLarge, "header-too-large", "the request line and headers are over "+strconv.Itoa(readBuffer)+" bytes or more than "+strconv.Itoa(maxFields)+" headers; send fewer or shorter ones")
 	case errors.Is(err, fasthttp.ErrBodyTooLarge):
 		p = newProblem(http.StatusRequestEntityTooLarge, "body-too-large", "the body is over "+strconv.Itoa(maxBody)+" bytes; send a smaller one")
 	case errors.As(err, &netOp) && netOp.Timeout():
 		p = newProblem(http.StatusRequestTimeout, "request-timeout", "the request did not arrive in time; send all of it without pause")
 	default:
-		p = newProblem(http.StatusBadRequest, "request-malformed", "the request is not valid HTTP/1.1")
+		p = newProblem(http.StatusBadRequest, "request-malformed", "the request is not valid HTTP/1.1 as RFC 9112 has it; send one Host, either one Content-Length or Transfer-Encoding: chunked, and lines that end with CR LF")
 	}
 	p.closes = true
 	return p
 }
 
-// write makes p the answer.
+// write makes p the answer of the public listener.
 func (p problem) write(resp *fasthttp.Response) {
-	body, err := json.Marshal(p)
-	if err != nil { // no field can fail
-		body = nil
-	}
 	resp.SetStatusCode(p.Status)
-	resp.SetBody(body)
+	resp.SetBody(p.body())
 	resp.Header.SetContentType(problemType)
-	resp.Header.Set("Reason", printable(p.Detail))
-	if p.again {
-		resp.Header.Set(fasthttp.HeaderRetryAfter, strconv.Itoa(max(1, retryAfter)))
-	}
+	p.eachHeader(resp.Header.Set)
 	if p.closes {
 		resp.SetConnectionClose()
 	}
 }
 
-// retryAfter is scheduler.RetryAfter in whole seconds, rounded up.
-const retryAfter = int((scheduler.RetryAfter + time.Second - 1) / time.Second)
+// writeTo makes p the answer of the admin listener.
+func (p problem) writeTo(w http.ResponseWriter) {
+	w.Header().Set(fasthttp.HeaderContentType, problemType)
+	p.eachHeader(w.Header().Set)
+	w.WriteHeader(p.Status)
+	_, _ = w.Write(p.body()) // the client has gone if it fails
+}
+
+func (p problem) body() []byte {
+	body, err := json.Marshal(p)
+	if err != nil { // no field can fail
+		return nil
+	}
+	return body
+}
+
+func (p problem) eachHeader(set func(name, value string)) {
+	set("Reason", printable(p.Detail))
+	if p.retryAfter > 0 {
+		set(fasthttp.HeaderRetryAfter, strconv.FormatInt(int64((p.retryAfter+time.Second-1)/time.Second), 10))
+	}
+	if p.challenge {
+		set(fasthttp.HeaderWWWAuthenticate, tokens.Challenge)
+	}
+}
 
 // printable makes one line of printable ASCII of s.
 func printable(s string) string {

@@ -49,6 +49,12 @@ type (
 		Due         string          `json:"due"`      // of the next pop or retry
 		Sequence    int             `json:"sequence"` // of the next pop, from 1
 		Attempts    int             `json:"attempts"` // callbacks started for that pop
+		LastFailure *failureView    `json:"last-failure,omitempty"`
+	}
+	// failureView is why the attempt before failed; an attempt that succeeded has none.
+	failureView struct {
+		At     string `json:"at"`
+		Reason string `json:"reason"`
 	}
 	timingView struct {
 		Interval  json.RawMessage `json:"interval,omitempty"`
@@ -87,6 +93,9 @@ func renderTimer(found *scheduler.ReadResult) ([]byte, error) {
 		Due:         formatInstant(found.Due),
 		Sequence:    record.State.Seq,
 		Attempts:    record.State.Attempt,
+	}
+	if failure := record.Failure; failure.Node != "" {
+		view.LastFailure = &failureView{At: formatInstant(failure.At), Reason: failure.Reason}
 	}
 	if len(record.Timer.Tags) > 0 {
 		view.Statistics = &statisticsView{}

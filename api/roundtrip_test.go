@@ -5,18 +5,22 @@ import (
 	"encoding/json"
 	"math/big"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
 
 // drawRequest makes a valid body with all that GET should show again.
-func drawRequest(t *rapid.T) map[string]any {
+func drawRequest(t *rapid.T) object {
 	text := rapid.String()
-	timing := map[string]any{}
+	timing := object{}
 	switch rapid.SampledFrom([]string{"one-shot", "recurring", "at"}).Draw(t, "kind") {
 	case "one-shot":
 		timing["interval"] = json.Number(rapid.StringMatching(`(0|[1-9][0-9]{0,7})(\.[0-9]{1,12})?([eE]-?[01])?`).Draw(t, "interval"))
@@ -27,65 +31,79 @@ func drawRequest(t *rapid.T) map[string]any {
 		at := time.UnixMilli(rapid.Int64Range(0, 4e12).Draw(t, "at"))
 		timing["at"] = at.In(time.FixedZone("", 60*rapid.IntRange(-1439, 1439).Draw(t, "offset"))).Format(time.RFC3339Nano)
 	}
-	request := map[string]any{
+	request := object{
 		"timing":      timing,
-		"callback":    map[string]any{"http": map[string]any{"uri": "http://host/" + rapid.StringMatching(`[a-z%"<&é]{0,5}`).Draw(t, "path"), "opaque": text.Draw(t, "opaque")}},
-		"reliability": map[string]any{"replication-factor": json.Number(strconv.Itoa(rapid.IntRange(1, 16).Draw(t, "factor")))},
+		"callback":    object{"http": object{"uri": "http://host/" + rapid.StringMatching(`([a-z"<&é]|%[0-9a-fA-F]{2}){0,5}`).Draw(t, "path"), "opaque": text.Draw(t, "opaque")}},
+		"reliability": object{"replication-factor": json.Number(strconv.Itoa(rapid.IntRange(1, 16).Draw(t, "factor")))},
 	}
 	var tags []any
 	for range rapid.IntRange(0, 3).Draw(t, "tags") {
-		tags = append(tags, map[string]any{"type": "T" + text.Draw(t, "type"), "count": json.Number(strconv.Itoa(rapid.IntRange(1, 1<<31-1).Draw(t, "count")))})
+		tags = append(tags, object{"type": "T" + text.Draw(t, "type"), "count": json.Number(strconv.Itoa(rapid.IntRange(1, 1<<31-1).Draw(t, "count")))})
 	}
 	if tags != nil {
-		request["statistics"] = map[string]any{"tag-info": tags}
+		request["statistics"] = object{"tag-info": tags}
 	}
 	return request
 }
 
+// Whatever a valid request looks like, GET shows what it means, and what GET
+// shows makes the same timer when it is sent again.
 func TestRequestsRoundTrip(t *testing.T) {
-	s := New(Config{Timers: &fakeTimers{}})
+	timers := &fakeTimers{}
+	s := New(Config{Timers: timers})
 	rapid.Check(t, func(r *rapid.T) {
 		request := drawRequest(r)
-		body, err := json.Marshal(request)
-		if err != nil {
-			r.Fatal(err)
+		w := writer{t: r}
+		w.value("", request)
+		body := w.text.String()
+		if !json.Valid([]byte(body)) {
+			r.Fatalf("%s is no JSON", body)
 		}
-		created := ask(t, s, "POST", "/timers", string(body))
+		created := ask(t, s, "POST", "/timers", body)
 		if created.status != http.StatusOK {
-			if code := parse[problem](t, created.body).Code; code == "uri-malformed" {
-				return // a percent sign before what is no hexadecimal number
-			}
 			r.Fatalf("%s: %d %s", body, created.status, created.body)
 		}
-		got := ask(t, s, "GET", created.header.Get("Location"), "")
-		var shown map[string]any
-		decoder := json.NewDecoder(bytes.NewReader(got.body))
-		decoder.UseNumber()
-		if err := decoder.Decode(&shown); err != nil {
-			r.Fatalf("%s: %v", got.body, err)
+		receipt := parse[receiptView](t, created.body)
+		if ignored := receipt.Ignored; len(ignored) != min(len(w.unknown), maxIgnored) || !subset(ignored, w.unknown) {
+			r.Fatalf("%s: ignored %q, want %q", body, ignored, w.unknown)
 		}
-		for _, member := range []string{"callback", "reliability", "statistics"} {
-			if diff := cmp.Diff(request[member], shown[member]); diff != "" {
-				r.Fatalf("%s (-want +have):\n%s", member, diff)
+		made, _ := timers.get(receipt.Key)
+		path := created.header.Get("Location")
+		got := ask(t, s, "GET", path, "")
+		shown := readPeer(t, got.body)
+		checkShown(r, request, shown)
+
+		again := ask(t, s, "PUT", path, string(got.body))
+		if again.status != http.StatusOK {
+			r.Fatalf("PUT of %s: %d %s", got.body, again.status, again.body)
+		}
+		for member := range shown {
+			_, asked := request[member]
+			if ignored := slices.Contains(parse[receiptView](t, again.body).Ignored, "/"+member); ignored == asked {
+				r.Fatalf("%s of what GET showed: ignored is %v", member, ignored)
 			}
 		}
-		checkTimingShown(r, request["timing"], shown["timing"])
-
-		// What GET shows can be sent again.
-		again := ask(t, s, "PUT", created.header.Get("Location"), string(got.body))
-		want := []string{"/id", "/key", "/state", "/due", "/sequence", "/attempts"}
-		if diff := cmp.Diff(want, parse[receiptView](t, again.body).Ignored); again.status != http.StatusOK || diff != "" {
-			r.Fatalf("PUT of what GET showed: %d %s", again.status, again.body)
+		replaced, _ := timers.get(receipt.Key)
+		if diff := cmp.Diff(made.Record.Timer, replaced.Record.Timer); diff != "" {
+			r.Fatalf("sent again it is another timer (-first +second):\n%s", diff)
 		}
-		if after := ask(t, s, "GET", created.header.Get("Location"), ""); !bytes.Equal(got.body, after.body) {
+		if after := ask(t, s, "GET", path, ""); !bytes.Equal(got.body, after.body) {
 			r.Fatalf("have %s, want %s", after.body, got.body)
 		}
 	})
 }
 
-func checkTimingShown(t *rapid.T, asked, shown any) {
-	want, _ := asked.(map[string]any)
-	have, _ := shown.(map[string]any)
+func subset(some, all []string) bool {
+	return !slices.ContainsFunc(some, func(s string) bool { return !slices.Contains(all, s) })
+}
+
+func checkShown(t *rapid.T, request, shown object) {
+	for _, member := range []string{"callback", "reliability", "statistics"} {
+		if diff := cmp.Diff(plain(request[member]), shown[member]); diff != "" {
+			t.Fatalf("%s (-want +have):\n%s", member, diff)
+		}
+	}
+	want, have := request.object("timing"), shown.object("timing")
 	if len(want) != len(have) {
 		t.Fatalf("asked %v, shown %v", want, have)
 	}
@@ -107,4 +125,164 @@ func checkTimingShown(t *rapid.T, asked, shown any) {
 			}
 		}
 	}
+}
+
+// plain makes of a drawn value what encoding/json would read.
+func plain(value any) any {
+	switch value := value.(type) {
+	case object:
+		members := map[string]any{}
+		for name, inner := range value {
+			members[name] = plain(inner)
+		}
+		return members
+	case []any:
+		elements := make([]any, len(value))
+		for i, inner := range value {
+			elements[i] = plain(inner)
+		}
+		return elements
+	}
+	return value
+}
+
+// writer writes a value in one of the many ways in which JSON can say it, and
+// with members that nobody knows.
+type writer struct {
+	t       *rapid.T
+	text    strings.Builder
+	unknown []string // JSON pointers to them
+}
+
+func (w *writer) space() {
+	w.text.WriteString(rapid.SampledFrom([]string{"", "", "", " ", "\n", "\t", "\r\n  "}).Draw(w.t, "space"))
+}
+
+func (w *writer) value(pointer string, value any) {
+	w.space()
+	defer w.space()
+	switch value := value.(type) {
+	case object:
+		w.object(pointer, value)
+	case []any:
+		w.text.WriteByte('[')
+		for i, element := range value {
+			w.comma(i)
+			w.value(pointer+"/"+strconv.Itoa(i), element)
+		}
+		w.text.WriteByte(']')
+	case string:
+		if pointer == "/timing/at" && rapid.Bool().Draw(w.t, "lower case") {
+			value = strings.ToLower(value)
+		}
+		w.string(value)
+	case json.Number:
+		w.text.WriteString(respell(w.t, value.String()))
+	}
+}
+
+func (w *writer) comma(i int) {
+	if i > 0 {
+		w.text.WriteByte(',')
+	}
+}
+
+func (w *writer) object(pointer string, members object) {
+	var names []string
+	for name := range members {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	if pointer != "/callback" { // there it would be another kind
+		names = append(names, rapid.SliceOfNDistinct(unknownName(), 0, 2, rapid.ID[string]).Draw(w.t, "unknown")...)
+	}
+	w.text.WriteByte('{')
+	for i, name := range rapid.Permutation(names).Draw(w.t, "order") {
+		w.comma(i)
+		w.space()
+		w.string(name)
+		w.space()
+		w.text.WriteByte(':')
+		inner := pointer + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+		if member, ok := members[name]; ok {
+			w.value(inner, member)
+			continue
+		}
+		w.unknown = append(w.unknown, inner)
+		w.text.WriteString(rapid.SampledFrom([]string{"null", "true", `"\u0000"`, "-0.5e-7", "1e999", "[[],{}]", `{"a":1,"a":[2,{"interval":null}]}`}).Draw(w.t, "value"))
+	}
+	w.text.WriteByte('}')
+}
+
+// unknownName makes names short enough to be listed.
+func unknownName() *rapid.Generator[string] {
+	internal := rapid.SampledFrom([]string{"replicas", "sites", "start-time-delta", "sequence-number", "cluster-view-id", "Timing", "id", "", "~1/"})
+	return rapid.OneOf(internal, rapid.Map(rapid.StringN(0, 10, 40), func(s string) string { return "x" + s }))
+}
+
+func (w *writer) string(text string) {
+	const short = `"\/bfnrt`
+	w.text.WriteByte('"')
+	for _, r := range text {
+		style := rapid.IntRange(0, 3).Draw(w.t, "style")
+		at := strings.IndexRune("\"\\/\b\f\n\r\t", r)
+		switch {
+		case at >= 0 && (style < 3 || r != '/'):
+			w.text.WriteString(`\` + short[at:at+1])
+		case r < ' ' || style == 0:
+			w.escape(r)
+		default:
+			w.text.WriteRune(r)
+		}
+	}
+	w.text.WriteByte('"')
+}
+
+// escape writes one \u or, beyond the basic plane, two.
+func (w *writer) escape(r rune) {
+	if high, low := utf16.EncodeRune(r); high != utf8.RuneError {
+		w.unit(high)
+		r = low
+	}
+	w.unit(r)
+}
+
+func (w *writer) unit(unit rune) {
+	digits := strconv.FormatInt(int64(unit)+0x10000, 16)[1:]
+	if rapid.Bool().Draw(w.t, "upper case") {
+		digits = strings.ToUpper(digits)
+	}
+	w.text.WriteString(`\u` + digits)
+}
+
+// respell writes a number that isn't negative in another way.
+func respell(t *rapid.T, number string) string {
+	mantissa, exponent := splitExponent([]byte(number))
+	whole, fraction, _ := strings.Cut(string(mantissa), ".")
+	digits := strings.TrimLeft(whole+fraction, "0")
+	if digits == "" {
+		return rapid.SampledFrom([]string{"0", "-0", "0.00", "-0e5", "0E-999999999"}).Draw(t, "zero")
+	}
+	exponent += int64(len(digits) - len(fraction)) // of 0.digits
+	digits += strings.Repeat("0", rapid.IntRange(0, 3).Draw(t, "zeros"))
+	point := rapid.IntRange(-3, len(digits)).Draw(t, "point")
+	exponent -= int64(point)
+	text := digits
+	switch {
+	case point <= 0:
+		text = "0." + strings.Repeat("0", -point) + digits
+	case point < len(digits):
+		text = digits[:point] + "." + digits[point:]
+	}
+	if exponent == 0 && rapid.Bool().Draw(t, "bare") {
+		return text
+	}
+	sign := ""
+	if exponent >= 0 {
+		sign = rapid.SampledFrom([]string{"", "+", "-0", "00"}).Draw(t, "sign")
+		if sign == "-0" && exponent != 0 {
+			sign = "+0"
+		}
+	}
+	return text + rapid.SampledFrom([]string{"e", "E"}).Draw(t, "e") + sign + strconv.FormatInt(exponent, 10)
 }

@@ -2,10 +2,13 @@ package api
 
 import (
 	"bytes"
-	"slices"
+	"errors"
+	"io"
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"chronos/scheduler"
 )
@@ -14,330 +17,152 @@ import (
 // skipped. What is read nests five deep.
 const maxDepth = 32
 
-// scanner reads one JSON text (RFC 8259) from buf, value by value. It is
-// stricter than encoding/json where that would alter what a client sent: bytes
-// that are not UTF-8 and escapes that stand for half a character are refused.
-// Nothing it returns aliases buf except where it says so. All errors are
-// *scheduler.InvalidError, whose texts hold nothing of buf.
+const whiteSpace = " \t\r\n" // of JSON
+
+// scanner reads one JSON text value by value. jsontext does so, as strictly as
+// I-JSON (RFC 7493) but for repeated member names: bytes that are not UTF-8 and
+// escapes that stand for half a character are refused, since they could not be
+// sent unchanged. All errors are *scheduler.InvalidError, whose texts hold
+// nothing of the body, unlike those of jsontext.
 type scanner struct {
-	buf []byte
-	pos int
-	// scratch holds the last string that had escapes.
-	scratch []byte
+	body []byte
+	json *jsontext.Decoder
+}
+
+func newScanner(body []byte) scanner {
+	return scanner{body, jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true))}
 }
 
 func refuse(pointer, code, detail string) error {
 	return &scheduler.InvalidError{Pointer: pointer, Code: code, Detail: detail}
 }
 
-func (s *scanner) syntax(expected string) error {
-	if s.pos >= len(s.buf) {
-		return refuse("", "body-syntax", "the body is not valid JSON: it ends where "+expected+" should be")
-	}
-	return refuse("", "body-syntax", "the body is not valid JSON at byte "+strconv.Itoa(s.pos+1)+": there should be "+expected)
-}
-
-// next skips white space and returns the byte there, 0 at the end.
-func (s *scanner) next() byte {
-	for ; s.pos < len(s.buf); s.pos++ {
-		switch c := s.buf[s.pos]; c {
-		case ' ', '\t', '\n', '\r':
-		default:
-			return c
-		}
-	}
-	return 0
-}
+// blank reports whether there is nothing but white space.
+func (s *scanner) blank() bool { return len(bytes.Trim(s.body, whiteSpace)) == 0 }
 
 // end refuses anything but white space.
 func (s *scanner) end() error {
-	if s.next(); s.pos < len(s.buf) {
-		return refuse("", "body-trailing", "something follows the JSON object at byte "+strconv.Itoa(s.pos+1)+"; send one object and nothing else")
+	rest := bytes.TrimLeft(s.body[s.json.InputOffset():], whiteSpace)
+	if len(rest) == 0 {
+		return nil
 	}
-	return nil
+	return refuse("", "body-trailing", "something follows the JSON object at "+s.place(len(s.body)-len(rest))+"; send one object and nothing else")
 }
 
-// open steps into an object or array whose first byte is open, and reports
-// false, having read nothing, if the value is something else.
-func (s *scanner) open(open byte) bool {
-	if s.next() != open {
+// place names a byte of the body, counted from 1.
+func (s *scanner) place(offset int) string { return "byte " + strconv.Itoa(offset+1) }
+
+// open steps into the object or array that begins here, and reports false,
+// having read nothing, if it is something else.
+func (s *scanner) open(kind jsontext.Kind) bool {
+	if s.json.PeekKind() != kind {
 		return false
 	}
-	s.pos++
-	return true
+	_, err := s.json.ReadToken()
+	return err == nil
 }
 
-// more reports whether another element of the open object or array follows, and
-// stops before it; first says that none was read yet.
-func (s *scanner) more(first bool, closing byte) (bool, error) {
-	switch c := s.next(); {
-	case c == closing:
-		s.pos++
-		return false, nil
-	case first:
+// more reports whether another element of the open array follows, and steps out
+// of the array if not.
+func (s *scanner) more(pointer string) (bool, error) {
+	if s.json.PeekKind() != jsontext.KindEndArray {
 		return true, nil
-	case c != ',':
-		return false, s.syntax("a comma or " + string(rune(closing)))
 	}
-	s.pos++
-	s.next()
-	return true, nil
+	_, err := s.json.ReadToken()
+	return false, s.told(pointer, err)
 }
 
 // member steps to the value of the next member of the open object and returns
-// its name, which is valid until the next call. pointer is the object's.
-func (s *scanner) member(first bool, pointer string) (name []byte, ok bool, err error) {
-	if ok, err = s.more(first, '}'); !ok || err != nil {
-		return nil, false, err
+// its name, which is valid until the next call; ok is false if there is none.
+// pointer is the object's.
+func (s *scanner) member(pointer string) (name jsontext.Token, ok bool, err error) {
+	name, err = s.json.ReadToken()
+	if err != nil {
+		return name, false, s.told(pointer, err)
 	}
-	if s.next() != '"' {
-		return nil, false, s.syntax("a member name in double quotes")
-	}
-	if name, err = s.text(pointer); err != nil {
-		return nil, false, err
-	}
-	if s.next() != ':' {
-		return nil, false, s.syntax("a colon")
-	}
-	s.pos++
-	return name, true, nil
+	return name, name.Kind() == jsontext.KindString, nil
 }
 
-// text reads the string that begins here and returns it unescaped. The result
-// is valid until the next call and aliases buf.
-func (s *scanner) text(pointer string) ([]byte, error) {
-	raw, escaped, err := s.quoted(pointer)
-	if err != nil || !escaped {
-		return raw, err
+// text reads a string and copies it; ok is false, with nothing read, if
+// something else begins here.
+func (s *scanner) text(pointer string) (text string, ok bool, err error) {
+	if s.json.PeekKind() != jsontext.KindString {
+		return "", false, nil
 	}
-	s.scratch, err = unescape(slices.Grow(s.scratch[:0], len(raw)), raw, pointer)
-	return s.scratch, err
+	token, err := s.json.ReadToken()
+	if err != nil {
+		return "", true, s.told(pointer, err)
+	}
+	return token.String(), true, nil
 }
 
-// quoted reads the string that begins here, checks its bytes and the form of
-// its escapes, and returns what stands between the quotes.
-func (s *scanner) quoted(pointer string) (raw []byte, escaped bool, err error) {
-	s.pos++
-	start, ascii := s.pos, true
-	for s.pos < len(s.buf) {
-		switch c := s.buf[s.pos]; {
-		case c == '"':
-			raw = s.buf[start:s.pos]
-			s.pos++
-			if !ascii && !utf8.Valid(raw) {
-				return nil, false, refuse(pointer, "string-utf8", "a string holds bytes that are not UTF-8 and could not be sent unchanged; encode binary data, for example as Base64")
-			}
-			return raw, escaped, nil
-		case c == '\\':
-			escaped = true
-			if err := s.escape(); err != nil {
-				return nil, false, err
-			}
-			continue
-		case c < ' ':
-			return nil, false, s.syntax("an escape such as \\n: control characters can't stand in a string")
-		case c >= utf8.RuneSelf:
-			ascii = false
-		}
-		s.pos++
-	}
-	return nil, false, s.syntax("a closing double quote")
-}
-
-// escape steps over one escape.
-func (s *scanner) escape() error {
-	s.pos++
-	if s.pos >= len(s.buf) {
-		return s.syntax("an escape")
-	}
-	switch s.buf[s.pos] {
-	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-		s.pos++
-		return nil
-	case 'u':
-	default:
-		return s.syntax(`one of " \ / b f n r t u`)
-	}
-	s.pos++
-	for range 4 {
-		if s.pos >= len(s.buf) || !isHex(s.buf[s.pos]) {
-			return s.syntax("a hexadecimal digit")
-		}
-		s.pos++
-	}
-	return nil
-}
-
-func isHex(c byte) bool {
-	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
-}
-
-// unescape appends what raw stands for; its escapes are well-formed.
-func unescape(dst, raw []byte, pointer string) ([]byte, error) {
-	for {
-		at := bytes.IndexByte(raw, '\\')
-		if at < 0 {
-			return append(dst, raw...), nil
-		}
-		dst = append(dst, raw[:at]...)
-		c := raw[at+1]
-		if c != 'u' {
-			dst = append(dst, unescaped(c))
-			raw = raw[at+2:]
-			continue
-		}
-		r := hex4(raw[at+2:])
-		raw = raw[at+6:]
-		if utf16.IsSurrogate(r) {
-			low := rune(-1)
-			if len(raw) >= 6 && raw[0] == '\\' && raw[1] == 'u' {
-				low = hex4(raw[2:])
-			}
-			if r = utf16.DecodeRune(r, low); r == utf8.RuneError {
-				return nil, refuse(pointer, "string-surrogate", "a string holds half of a surrogate pair, which is no character and could not be sent; send both halves, or encode binary data, for example as Base64")
-			}
-			raw = raw[6:]
-		}
-		dst = utf8.AppendRune(dst, r)
-	}
-}
-
-func unescaped(c byte) byte {
-	switch c {
-	case 'b':
-		return '\b'
-	case 'f':
-		return '\f'
-	case 'n':
-		return '\n'
-	case 'r':
-		return '\r'
-	case 't':
-		return '\t'
-	}
-	return c // " \ /
-}
-
-func hex4(digits []byte) (r rune) {
-	for _, c := range digits[:4] {
-		switch {
-		case c <= '9':
-			c -= '0'
-		case c <= 'F':
-			c -= 'A' - 10
-		default:
-			c -= 'a' - 10
-		}
-		r = r<<4 | rune(c)
-	}
-	return r
-}
-
-// number reads the number that begins here, if one does. The result aliases buf.
-func (s *scanner) number() (text []byte, ok bool, err error) {
-	if c := s.next(); c != '-' && !isDigit(c) {
+// number reads a number and returns its text, which is valid until the next
+// call; ok is false, with nothing read, if something else begins here.
+func (s *scanner) number(pointer string) (text []byte, ok bool, err error) {
+	if s.json.PeekKind() != jsontext.KindNumber {
 		return nil, false, nil
 	}
-	start := s.pos
-	s.skipByte('-')
-	if !s.skipByte('0') {
-		err = s.digits()
-	}
-	if err == nil && s.skipByte('.') {
-		err = s.digits()
-	}
-	if err == nil && (s.skipByte('e') || s.skipByte('E')) {
-		if !s.skipByte('+') {
-			s.skipByte('-')
+	text, err = s.json.ReadValue()
+	return text, true, s.told(pointer, err)
+}
+
+// mistyped refuses the value that begins here, as malformed if nothing could
+// begin so.
+func (s *scanner) mistyped(pointer, code, detail string) error {
+	if kind := s.json.PeekKind(); kind == jsontext.KindInvalid || kind == jsontext.KindEndObject || kind == jsontext.KindEndArray {
+		if _, err := s.json.ReadToken(); err != nil {
+			return s.told(pointer, err)
 		}
-		err = s.digits()
 	}
-	return s.buf[start:s.pos], true, err
+	return refuse(pointer, code, detail)
 }
 
-func isDigit(c byte) bool { return '0' <= c && c <= '9' }
-
-func (s *scanner) skipByte(c byte) bool {
-	if s.pos < len(s.buf) && s.buf[s.pos] == c {
-		s.pos++
-		return true
-	}
-	return false
-}
-
-func (s *scanner) digits() error {
-	start := s.pos
-	for s.pos < len(s.buf) && isDigit(s.buf[s.pos]) {
-		s.pos++
-	}
-	if s.pos == start {
-		return s.syntax("a digit")
-	}
-	return nil
-}
-
-// skip steps over one value of any kind. pointer is the value's or that of
-// something around it.
-func (s *scanner) skip(pointer string, depth int) error {
-	if depth > maxDepth {
-		return refuse(pointer, "body-depth", "values nest more than "+strconv.Itoa(maxDepth)+" deep; flatten them")
-	}
-	switch c := s.next(); c {
-	case '{', '[':
-		s.pos++
-		return s.skipElements(pointer, c, depth)
-	case '"':
-		_, _, err := s.quoted(pointer)
-		return err
-	case 't':
-		return s.literal("true")
-	case 'f':
-		return s.literal("false")
-	case 'n':
-		return s.literal("null")
-	}
-	if _, ok, err := s.number(); ok || err != nil {
-		return err
-	}
-	return s.syntax("a value")
-}
-
-func (s *scanner) skipElements(pointer string, open byte, depth int) error {
-	closing := open + 2 // of { and [ in ASCII
-	for first := true; ; first = false {
-		ok, err := s.more(first, closing)
-		if !ok || err != nil {
-			return err
+// skip steps over one value of any kind. pointer is that of something around it.
+func (s *scanner) skip(pointer string) error {
+	for outside := s.json.StackDepth(); ; {
+		if _, err := s.json.ReadToken(); err != nil {
+			return s.told(pointer, err)
 		}
-		if open == '{' {
-			if err := s.skipName(pointer); err != nil {
-				return err
-			}
-		}
-		if err := s.skip(pointer, depth+1); err != nil {
-			return err
+		switch depth := s.json.StackDepth() - outside; {
+		case depth <= 0:
+			return nil
+		case depth > maxDepth:
+			return refuse(pointer, "body-depth", "values nest more than "+strconv.Itoa(maxDepth)+" deep; flatten them")
 		}
 	}
 }
 
-func (s *scanner) skipName(pointer string) error {
-	if s.next() != '"' {
-		return s.syntax("a member name in double quotes")
+// told says in our words what jsontext found wrong; pointer is that of what was
+// being read.
+func (s *scanner) told(pointer string, err error) error {
+	if err == nil {
+		return nil
 	}
-	if _, _, err := s.quoted(pointer); err != nil {
-		return err
+	syntactic, ok := errors.AsType[*jsontext.SyntacticError](err)
+	if !ok || errors.Is(err, io.ErrUnexpectedEOF) {
+		return refuse("", "body-syntax", "the body is not valid JSON: it ends too early; send all of it, with every quote and bracket closed")
 	}
-	if s.next() != ':' {
-		return s.syntax("a colon")
+	offset := min(max(int(syntactic.ByteOffset), 0), len(s.body))
+	switch at := s.body[offset:]; {
+	case notUTF8(at):
+		return refuse(pointer, "string-utf8", "there are bytes that are not UTF-8 at "+s.place(offset)+", which could not be sent unchanged; encode binary data, for example as Base64")
+	case escapesUTF16(at):
+		return refuse(pointer, "string-surrogate", "half of a surrogate pair is escaped at "+s.place(offset)+", which is no character and could not be sent; send both halves, or encode binary data, for example as Base64")
 	}
-	s.pos++
-	return nil
+	return refuse("", "body-syntax", "the body is not valid JSON at "+s.place(offset)+"; check the quotes, commas, colons and brackets there")
 }
 
-func (s *scanner) literal(word string) error {
-	if !bytes.HasPrefix(s.buf[s.pos:], []byte(word)) {
-		return s.syntax("a value")
+func notUTF8(text []byte) bool {
+	r, size := utf8.DecodeRune(text)
+	return r == utf8.RuneError && size == 1
+}
+
+// escapesUTF16 reports whether text begins with the escape of a surrogate.
+func escapesUTF16(text []byte) bool {
+	const escape = `\ud800`
+	if len(text) < len(escape) || !bytes.HasPrefix(text, []byte(escape[:2])) {
+		return false
 	}
-	s.pos += len(word)
-	return nil
+	unit, err := strconv.ParseUint(string(text[2:len(escape)]), 16, 16)
+	return err == nil && utf16.IsSurrogate(rune(unit))
 }

@@ -1,20 +1,33 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// DefaultMaxBody is how large a request body may be if Config says nothing.
-const DefaultMaxBody = 1 << 20
+// What Config says if it says nothing.
+const (
+	// DefaultMaxBody is how large a request body may be, in bytes.
+	DefaultMaxBody = 1 << 20
+	// DefaultMaxConnections is how many connections may be open. One costs about
+	// 30 KiB while a request of ordinary size is under way on it.
+	DefaultMaxConnections = 8192
+	// DefaultMaxRequests is how many requests may be under way.
+	DefaultMaxRequests = 4096
+	// DefaultMaxBodies is how much all bodies over 8 KiB together may take, in bytes.
+	DefaultMaxBodies = 64 << 20
+)
 
 // Limits of a connection.
 const (
@@ -32,22 +45,44 @@ const halfOpenGrace = 250 * time.Millisecond
 type Config struct {
 	// Timers does the work. It must be set.
 	Timers Timers
+	// Authorizer says who may do what; nil lets everyone do all. The description
+	// of the interface is for everyone.
+	Authorizer Authorizer
 	// Log takes what went wrong in the server; nil for none.
 	Log *slog.Logger
-	// MaxBody is the largest body of a request, in bytes; 0 for DefaultMaxBody.
+	// MaxBody is the largest body of a request, in bytes, below 2 GiB; 0 for
+	// DefaultMaxBody.
 	MaxBody int
+	// MaxConnections is how many connections may be open; 0 for
+	// DefaultMaxConnections. On one more the first request is answered with 503,
+	// unread, and the connection is closed.
+	MaxConnections int
+	// MaxRequests is how many requests may be under way, from the last byte of
+	// one to its answer; 0 for DefaultMaxRequests. One more is answered with 503.
+	MaxRequests int
+	// MaxBodies is how many bytes may be set aside for bodies over 8 KiB and
+	// chunked ones, from a body's first byte to its answer; 0 for
+	// DefaultMaxBodies, and never less than one body. A request that needs more
+	// than is left is answered with 503. While they are worked on, such bodies
+	// may take about three times as much.
+	MaxBodies int64
 	// Registerer takes the metrics, which must not be there yet; nil for none.
 	Registerer prometheus.Registerer
 }
 
 // Server answers the public listener. It is safe for concurrent use.
 type Server struct {
-	timers  Timers
-	log     *slog.Logger
-	maxBody int
-	metrics *metrics
-	app     *fiber.App
-	conns   *connections
+	timers Timers
+	// authorizer is nil if everyone may do all.
+	authorizer Authorizer
+	log        *slog.Logger
+	maxBody    int
+	metrics    *metrics
+	app        *fiber.App
+	conns      *connections
+
+	maxRequests int64
+	underWay    atomic.Int64 // requests
 
 	mu        sync.Mutex
 	listeners []*listener
@@ -57,18 +92,19 @@ type Server struct {
 // New makes a server that serves nothing yet. It starts no goroutines and needs
 // no closing unless it has served.
 func New(cfg Config) *Server {
+	cfg.setDefaults()
 	s := &Server{
-		timers:  cfg.Timers,
-		log:     cfg.Log,
-		maxBody: cfg.MaxBody,
-		metrics: newMetrics(cfg.Registerer),
-		conns:   newConnections(),
+		timers:     cfg.Timers,
+		authorizer: cfg.Authorizer,
+		log:        cfg.Log,
+		maxBody:    cfg.MaxBody,
+		metrics:    newMetrics(cfg.Registerer),
+
+		maxRequests: int64(cfg.MaxRequests),
 	}
+	s.conns = newConnections(&cfg, s.metrics.refusedConnection.Inc)
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
-	}
-	if s.maxBody <= 0 {
-		s.maxBody = DefaultMaxBody
 	}
 	s.app = fiber.New(fiber.Config{
 		AppName:                      "chronos",
@@ -88,8 +124,17 @@ func New(cfg Config) *Server {
 	server := s.app.Server()
 	server.Handler = s.guard(s.app.Handler())
 	server.ErrorHandler = s.failTransport
+	server.Concurrency = math.MaxInt32 // connections are bounded before fasthttp sees them
 	server.CloseOnShutdown = true
 	return s
+}
+
+func (cfg *Config) setDefaults() {
+	cfg.MaxBody = min(cmp.Or(max(cfg.MaxBody, 0), DefaultMaxBody), math.MaxInt32)
+	cfg.MaxConnections = cmp.Or(max(cfg.MaxConnections, 0), DefaultMaxConnections)
+	cfg.MaxRequests = cmp.Or(max(cfg.MaxRequests, 0), DefaultMaxRequests)
+	cfg.MaxBodies = cmp.Or(max(cfg.MaxBodies, 0), DefaultMaxBodies)
+	cfg.MaxBodies = max(cfg.MaxBodies, 2*int64(cfg.MaxBody)+firstHeld) // a body's room grows by doubling
 }
 
 // Serve accepts connections from ln, which it closes, and answers them. It

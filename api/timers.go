@@ -22,6 +22,10 @@ import (
 type Timers interface {
 	// Create stores a new timer.
 	Create(ctx context.Context, t scheduler.Timer) (scheduler.Receipt, error)
+	// CreateOnce is Create for a request that may come again: with the same key
+	// and body the receipt is that of the timer that the first one made, and
+	// scheduler.ErrKeyReused is the error if the body is another.
+	CreateOnce(ctx context.Context, idempotencyKey string, body []byte, t scheduler.Timer) (scheduler.Receipt, error)
 	// Replace stores t under id, whether or not there was a timer. A
 	// ReplicationFactor of 0 is the one of id or of the stored timer, else the
 	// default; one that differs from these is refused.
@@ -52,9 +56,14 @@ func (s *Server) routes() {
 	s.app.Get(itemPrefix+":id", s.lookup) // and HEAD
 	s.app.Put(itemPrefix+":id", s.replace)
 	s.app.Delete(itemPrefix+":id", s.remove)
+	s.app.Get(openAPIPath, describe())
 }
 
 func (s *Server) create(c *fiber.Ctx) error {
+	key, err := readIdempotencyKey(c)
+	if err != nil {
+		return err
+	}
 	timer, ignored, err := readTimer(c)
 	if err != nil {
 		return err
@@ -64,9 +73,17 @@ func (s *Server) create(c *fiber.Ctx) error {
 	}
 	ctx, cancel := operation()
 	defer cancel()
-	receipt, err := s.timers.Create(ctx, timer)
+	var receipt scheduler.Receipt
+	if key == "" {
+		receipt, err = s.timers.Create(ctx, timer)
+	} else {
+		receipt, err = s.timers.CreateOnce(ctx, key, c.Request().Body(), timer)
+	}
 	if err != nil {
 		return err
+	}
+	if receipt.Replayed {
+		c.Set("Idempotent-Replayed", "true")
 	}
 	return answerReceipt(c, &receipt, ignored)
 }
@@ -137,6 +154,27 @@ func readID(c *fiber.Ctx) (scheduler.ID, error) {
 	}
 	id.Key = strings.Clone(id.Key)
 	return id, nil
+}
+
+const (
+	idempotencyHeader = "Idempotency-Key"
+	maxIdempotencyKey = 255
+)
+
+// readIdempotencyKey copies the key of a request that may come again; "" if it
+// has none.
+func readIdempotencyKey(c *fiber.Ctx) (string, error) {
+	given := c.Request().Header.PeekAll(idempotencyHeader)
+	if len(given) == 0 {
+		return "", nil
+	}
+	key := string(given[0])
+	unprintable := func(r rune) bool { return r < ' ' || r > '~' }
+	if len(given) > 1 || key == "" || len(key) > maxIdempotencyKey || strings.ContainsFunc(key, unprintable) {
+		return "", &problemError{newProblem(http.StatusBadRequest, "idempotency-key",
+			"Idempotency-Key is one header of 1 to 255 printable ASCII characters; send a fresh UUID for each timer, and the same one when you repeat a request")}
+	}
+	return key, nil
 }
 
 func readTimer(c *fiber.Ctx) (scheduler.Timer, []string, error) {

@@ -140,10 +140,14 @@ func TestGet(t *testing.T) {
 			body: withCallback(`"timing":{"at":"2031-01-31T14:00:00.0001+02:00"}`),
 			edit: func(r *scheduler.ReadResult) {
 				r.Record.State.Attempt = 2
+				r.Record.Failure = scheduler.Failure{
+					Node: "n", At: time.Date(2031, 1, 31, 13, 0, 0, 0, time.FixedZone("east", 3600)), Reason: `status 503 "<&>"`,
+				}
 				r.Due = time.Date(2031, 1, 31, 13, 0, 4, 0, time.FixedZone("east", 3600))
 			},
 			want: `{"id":"k-2-0000000000008421","key":"k","timing":{"at":"2031-01-31T12:00:00.001Z"},"callback":{"http":{"uri":"http://a/b","opaque":""}},` +
-				`"reliability":{"replication-factor":2},"state":"retrying","due":"2031-01-31T12:00:04.000Z","sequence":1,"attempts":2}`,
+				`"reliability":{"replication-factor":2},"state":"retrying","due":"2031-01-31T12:00:04.000Z","sequence":1,"attempts":2,` +
+				`"last-failure":{"at":"2031-01-31T12:00:00.000Z","reason":"status 503 \"<&>\""}}`,
 		},
 		"nothing is escaped that need not be": {
 			body: withHTTP(`"uri":"http://a/b?c=1&d=<2>","opaque":"\u2028é\u0001"`),

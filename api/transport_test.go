@@ -20,7 +20,7 @@ import (
 const patience = time.Minute
 
 // serve starts s on a port of its own and stops it with the test.
-func serve(t *testing.T, s *Server) (address string) {
+func serve(t testing.TB, s *Server) (address string) {
 	t.Helper()
 	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -46,7 +46,7 @@ func serve(t *testing.T, s *Server) (address string) {
 	return ln.Addr().String()
 }
 
-func dial(t *testing.T, address string) net.Conn {
+func dial(t testing.TB, address string) net.Conn {
 	t.Helper()
 	c, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
 	if err != nil {

@@ -1,0 +1,68 @@
+package api
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"chronos/api/tokens"
+)
+
+// Authorizer says by its Authorization header whether a request may do what it
+// asks. It is safe for concurrent use and blocks on nothing. *tokens.Set and
+// *tokens.Keeper are Authorizers.
+type Authorizer interface {
+	// Check decides about a request with this header, nil if it has none.
+	Check(authorization []byte, need tokens.Role, now time.Time) tokens.Decision
+}
+
+// neededRole is what a request on the public listener needs.
+func neededRole(method []byte) tokens.Role {
+	switch string(method) {
+	case http.MethodGet, http.MethodHead:
+		return tokens.Read
+	}
+	return tokens.Write
+}
+
+// unauthorized is the answer to a request that may not do what it asks; false if
+// it may. Two headers are as none: someone on the way may have read the other.
+func unauthorized(by Authorizer, headers [][]byte, need tokens.Role) (problem, bool) {
+	var authorization []byte
+	if len(headers) == 1 {
+		authorization = headers[0]
+	}
+	decision := by.Check(authorization, need, time.Now())
+	switch decision.Outcome {
+	case tokens.OK:
+		return problem{}, false
+	case tokens.Scope:
+		return newProblem(http.StatusForbidden, "token-scope", "this token's role does not allow this; use one with the role "+need.String()), true
+	case tokens.Limited:
+		p := newProblem(http.StatusTooManyRequests, "rate-limited", "this token's requests come faster than its rate; send them again later, and fewer at once")
+		p.retryAfter = decision.RetryAfter
+		return p, true
+	case tokens.Unknown:
+		p := newProblem(http.StatusUnauthorized, "token-unknown", "this token is not known; ask the operator for a valid one")
+		p.challenge = true
+		return p, true
+	case tokens.Missing:
+	}
+	p := newProblem(http.StatusUnauthorized, "token-missing", "the request has no token; send one header Authorization: Bearer <token>")
+	p.challenge = true
+	return p, true
+}
+
+// refuseUnauthorized answers a request that may not do what it asks, and reports
+// whether it did. The description of the interface is for all.
+func (s *Server) refuseUnauthorized(rc *fasthttp.RequestCtx) bool {
+	if s.authorizer == nil || string(rc.URI().PathOriginal()) == openAPIPath {
+		return false
+	}
+	p, refused := unauthorized(s.authorizer, rc.Request.Header.PeekAll(fasthttp.HeaderAuthorization), neededRole(rc.Method()))
+	if refused {
+		s.refuse(rc, p)
+	}
+	return refused
+}

@@ -1,0 +1,159 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"chronos/api/tokens"
+	"chronos/scheduler"
+)
+
+// guarded is a server with a token for each role, and the tokens.
+func guarded(t testing.TB, timers Timers) (s *Server, byRole map[tokens.Role]string) {
+	t.Helper()
+	var file strings.Builder
+	byRole = map[tokens.Role]string{}
+	for _, role := range []tokens.Role{tokens.Read, tokens.Write, tokens.Admin} {
+		token, line, err := tokens.Generate("name-"+role.String(), role, rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		byRole[role] = token.Reveal()
+		file.WriteString(line + "\n")
+	}
+	set, err := tokens.Parse([]byte(file.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return New(Config{Timers: timers, Authorizer: set}), byRole
+}
+
+func TestRoles(t *testing.T) {
+	s, byRole := guarded(t, &fakeTimers{})
+	for _, c := range []struct {
+		method, path, body string
+		role               tokens.Role // the least that will do
+		status             int
+	}{
+		{"POST", "/timers", simple, tokens.Write, 200},
+		{"PUT", "/timers/k", simple, tokens.Write, 200},
+		{"GET", "/timers/k", "", tokens.Read, 200},
+		{"HEAD", "/timers/k", "", tokens.Read, 200},
+		{"GET", "/nothing", "", tokens.Read, 404},
+		{"PATCH", "/timers/k", "", tokens.Write, 405},
+		{"DELETE", "/timers/k", "", tokens.Write, 201},
+	} {
+		t.Run(c.method, func(t *testing.T) {
+			for role, token := range byRole {
+				got := ask(t, s, c.method, c.path, c.body, "Authorization", "Bearer "+token)
+				switch {
+				case role.Allows(c.role) && got.status != c.status:
+					t.Errorf("%s %s as %s: have %d, want %d", c.method, c.path, role, got.status, c.status)
+				case !role.Allows(c.role):
+					wantProblem(t, got, http.StatusForbidden, "token-scope", noPointer)
+				}
+			}
+		})
+	}
+}
+
+func TestTokensAreAskedFor(t *testing.T) {
+	timers := &fakeTimers{before: func(_ context.Context, operation string, _ scheduler.ID) error {
+		t.Errorf("%s was carried out", operation)
+		return nil
+	}}
+	s, byRole := guarded(t, timers)
+	stranger, _, err := tokens.Generate("stranger", tokens.Admin, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ header, code string }{
+		"none":                 {"", "token-missing"},
+		"another scheme":       {"Basic " + byRole[tokens.Admin], "token-missing"},
+		"the token alone":      {byRole[tokens.Admin], "token-missing"},
+		"someone else's":       {"Bearer " + stranger.Reveal(), "token-unknown"},
+		"with something added": {"Bearer " + byRole[tokens.Admin] + "x", "token-unknown"},
+		"cut off":              {"Bearer " + byRole[tokens.Admin][:40], "token-unknown"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, method := range []string{"POST", "PUT", "GET", "DELETE"} {
+				path := "/timers/k"
+				if method == "POST" {
+					path = "/timers"
+				}
+				var headers []string
+				if c.header != "" {
+					headers = []string{"Authorization", c.header}
+				}
+				got := ask(t, s, method, path+"?access_token="+byRole[tokens.Admin], simple, headers...)
+				wantProblem(t, got, http.StatusUnauthorized, c.code, noPointer)
+				if challenge := got.header.Get("WWW-Authenticate"); challenge != `Bearer realm="chronos"` {
+					t.Errorf("WWW-Authenticate %q", challenge)
+				}
+				if bytes.Contains(got.body, []byte("chr_")) {
+					t.Errorf("the answer repeats a token: %s", got.body)
+				}
+			}
+		})
+	}
+}
+
+// TestTwoAuthorizationHeaders: someone on the way may have read the other one.
+func TestTwoAuthorizationHeaders(t *testing.T) {
+	s, byRole := guarded(t, &fakeTimers{})
+	req := httptest.NewRequestWithContext(t.Context(), "POST", "/timers", strings.NewReader(simple))
+	for _, role := range []tokens.Role{tokens.Write, tokens.Admin} {
+		req.Header.Add("Authorization", "Bearer "+byRole[role])
+	}
+	resp, err := s.app.Test(req, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // read from memory
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantProblem(t, answer{resp.StatusCode, resp.Header, body}, http.StatusUnauthorized, "token-missing", noPointer)
+}
+
+// TestDescriptionNeedsNoToken, and no other spelling of its path gets by.
+func TestDescriptionNeedsNoToken(t *testing.T) {
+	s, _ := guarded(t, &fakeTimers{})
+	if got := ask(t, s, "GET", openAPIPath, ""); got.status != http.StatusOK || !bytes.Equal(got.body, openAPI) {
+		t.Errorf("have %d, %d bytes", got.status, len(got.body))
+	}
+	for _, path := range []string{"/timers/..%2fopenapi.yaml", "/timers/%2e%2e/openapi.yaml", "//openapi.yaml", "/openapi.yaml/"} {
+		if got := ask(t, s, "GET", path, ""); got.status != http.StatusUnauthorized {
+			t.Errorf("%s: have %d, want 401", path, got.status)
+		}
+	}
+}
+
+func TestRateOfAToken(t *testing.T) {
+	token, line, err := tokens.Generate("slow", tokens.Write, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := tokens.Parse([]byte(line + " rate=0.01 burst=3\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := New(Config{Timers: &fakeTimers{}, Authorizer: set})
+	for range 3 {
+		if got := ask(t, s, "POST", "/timers", simple, "Authorization", "Bearer "+token.Reveal()); got.status != http.StatusOK {
+			t.Fatalf("within the rate: %d %s", got.status, got.body)
+		}
+	}
+	got := ask(t, s, "POST", "/timers", simple, "Authorization", "bearer "+token.Reveal())
+	wantProblem(t, got, http.StatusTooManyRequests, "rate-limited", noPointer)
+	if after := got.header.Get("Retry-After"); after != "100" {
+		t.Errorf("Retry-After %q, want 100", after)
+	}
+}

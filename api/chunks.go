@@ -1,0 +1,117 @@
+package api
+
+import (
+	"bytes"
+	"encoding/hex"
+
+	"github.com/valyala/fasthttp"
+)
+
+const (
+	maxChunkLine       = 256  // bytes of a chunk's size with its extensions
+	maxChunkExtensions = 1024 // bytes of all extensions of a body
+)
+
+// chunkPart is what of a chunked body comes next.
+type chunkPart int
+
+const (
+	chunkSize chunkPart = iota
+	chunkData
+	chunkEnd // the line end after the data
+	chunkTrailer
+	chunkDone
+)
+
+// chunks takes a chunked body apart as it arrives. Lines end with CR LF;
+// extensions are read over, up to a bound; trailer fields are refused, since
+// nobody here would look at them. The zero value is at the start of a body.
+type chunks struct {
+	part       chunkPart
+	line       []byte // what is there of the line that is arriving
+	left       int64  // bytes of the chunk that are still to come
+	total      int64  // bytes of the body
+	extensions int
+}
+
+// next takes what it can from b: how many bytes it used, and which of them are
+// bytes of the body.
+func (k *chunks) next(b []byte, maxBody int64) (used int, data []byte, err error) {
+	if k.part == chunkData {
+		used = int(min(k.left, int64(len(b))))
+		k.left -= int64(used)
+		if k.left == 0 {
+			k.part = chunkEnd
+		}
+		return used, b[:used], nil
+	}
+	end := bytes.IndexByte(b, '\n')
+	used = end + 1
+	if end < 0 {
+		used = len(b)
+	}
+	k.line = append(k.line, b[:min(used, maxChunkLine+1)]...)
+	if len(k.line) > maxChunkLine {
+		return used, nil, errMalformed
+	}
+	if end < 0 {
+		return used, nil, nil
+	}
+	line, terminated := bytes.CutSuffix(k.line, []byte("\r\n"))
+	if !terminated {
+		return used, nil, errMalformed
+	}
+	err = k.takeLine(line, maxBody)
+	k.line = k.line[:0]
+	return used, nil, err
+}
+
+func (k *chunks) takeLine(line []byte, maxBody int64) error {
+	switch {
+	case k.part == chunkSize:
+		return k.takeSize(line, maxBody)
+	case len(line) > 0:
+		return errMalformed
+	case k.part == chunkEnd:
+		k.part = chunkSize
+	default:
+		k.part = chunkDone
+	}
+	return nil
+}
+
+func (k *chunks) takeSize(line []byte, maxBody int64) error {
+	const maxDigits = 15
+	digits, extensions, extended := bytes.Cut(line, []byte{';'})
+	if len(digits) == 0 || len(digits) > maxDigits {
+		return errMalformed
+	}
+	k.left = 0
+	for _, c := range digits {
+		var nibble [1]byte
+		if _, err := hex.Decode(nibble[:], []byte{'0', c}); err != nil {
+			return errMalformed
+		}
+		k.left = k.left<<4 | int64(nibble[0])
+	}
+	for _, c := range extensions {
+		if c < ' ' && c != '\t' || c == 0x7f {
+			return errMalformed
+		}
+	}
+	if extended {
+		k.extensions += 1 + len(extensions)
+	}
+	k.total += k.left
+	switch {
+	case k.extensions > maxChunkExtensions:
+		return errMalformed
+	case k.total > maxBody:
+		return fasthttp.ErrBodyTooLarge
+	case k.left > 0:
+		k.part = chunkData
+	default:
+		k.part = chunkTrailer
+	}
+	return nil
+}

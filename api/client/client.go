@@ -1,0 +1,148 @@
+package client
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// What a Client does unless an Option says otherwise.
+const (
+	// DefaultTries is how often a request is sent at most.
+	DefaultTries = 3
+	// DefaultTimeout bounds each try, from connecting to the answer's last byte.
+	DefaultTimeout = 5 * time.Second
+	// DefaultMaxAnswer is the longest body of an answer, in bytes.
+	DefaultMaxAnswer = 8 << 20
+)
+
+// Client speaks to one node of chronos, or to a load balancer before several;
+// any node serves any timer. New makes one. It is safe for concurrent use and
+// keeps connections for the next request; Close closes those.
+type Client struct {
+	base      string // without a slash at its end
+	token     string
+	http      *http.Client
+	own       bool // http was made here
+	tries     int
+	timeout   time.Duration
+	maxAnswer int64
+}
+
+// Option changes what New makes.
+type Option func(*Client) error
+
+// New makes a client for the node at baseURL, such as http://localhost:7253. A
+// path in it is put before those of chronos. It connects to nothing yet.
+func New(baseURL string, options ...Option) (*Client, error) {
+	u, err := url.Parse(baseURL)
+	switch {
+	case err != nil:
+		return nil, errors.New("make client: the base URL is not a valid URL")
+	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+		return nil, errors.New("make client: the base URL must begin with http:// or https:// and a host")
+	case u.User != nil:
+		return nil, errors.New("make client: the base URL has a user name; chronos knows tokens only, see WithToken")
+	case u.RawQuery != "" || u.Fragment != "":
+		return nil, errors.New("make client: the base URL must have no query and no fragment")
+	}
+	c := &Client{
+		base:      strings.TrimRight(u.String(), "/?#"),
+		tries:     DefaultTries,
+		timeout:   DefaultTimeout,
+		maxAnswer: DefaultMaxAnswer,
+	}
+	for _, option := range options {
+		if err := option(c); err != nil {
+			return nil, err
+		}
+	}
+	if c.http == nil {
+		c.http, c.own = newHTTPClient(), true
+	}
+	return c, nil
+}
+
+func newHTTPClient() *http.Client {
+	const perHost = 64 // idle connections; net/http keeps 2
+	transport := &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		MaxIdleConns:        perHost,
+		MaxIdleConnsPerHost: perHost,
+		IdleConnTimeout:     30 * time.Second, // a node closes them after 60
+		ForceAttemptHTTP2:   true,
+	}
+	return &http.Client{
+		Transport: transport,
+		// chronos redirects nowhere, and the token is for it alone.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// Close closes connections that wait for the next request, unless WithHTTPClient
+// brought them. Requests under way go on, and the client may still be used.
+func (c *Client) Close() {
+	if c.own {
+		c.http.CloseIdleConnections()
+	}
+}
+
+// WithToken sends a bearer token with every request.
+func WithToken(token string) Option {
+	return func(c *Client) error {
+		if token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+			return errors.New("make client: the token is empty or holds a space or something that is not printable ASCII")
+		}
+		c.token = token
+		return nil
+	}
+}
+
+// WithHTTPClient sends requests through another client, for example one with a
+// TLS configuration. It should follow no redirects. It stays the caller's to
+// close.
+func WithHTTPClient(client *http.Client) Option {
+	return func(c *Client) error {
+		if client == nil {
+			return errors.New("make client: the HTTP client is nil")
+		}
+		c.http = client
+		return nil
+	}
+}
+
+// WithTries lets each request be sent n times at most; 1 sends nothing again.
+func WithTries(n int) Option {
+	return func(c *Client) error {
+		if n < 1 {
+			return errors.New("make client: the number of tries is less than 1")
+		}
+		c.tries = n
+		return nil
+	}
+}
+
+// WithTimeout bounds each try. A node answers within about a second.
+func WithTimeout(d time.Duration) Option {
+	return func(c *Client) error {
+		if d <= 0 {
+			return errors.New("make client: the timeout is not positive")
+		}
+		c.timeout = d
+		return nil
+	}
+}
+
+// WithMaxAnswer bounds the body of an answer, in bytes. That of Lookup has the
+// timer's opaque data.
+func WithMaxAnswer(bytes int64) Option {
+	return func(c *Client) error {
+		if bytes < 1 {
+			return errors.New("make client: the longest answer is less than a byte")
+		}
+		c.maxAnswer = bytes
+		return nil
+	}
+}

@@ -1,0 +1,103 @@
+package client
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ErrNotFound says that there is no such timer.
+var ErrNotFound = errors.New("timer not found")
+
+// Problem is what a node answers when it has not done what it was asked for. It
+// is an error; errors.As finds it in what the operations return.
+type Problem struct { //nolint:errname // RFC 9457 calls it so, and it is more than an error
+	// Status is the HTTP status.
+	Status int
+	// Code says what is wrong, for programs: "interval-negative". It is stable. It
+	// is empty if something between here and the node has answered.
+	Code string
+	// Detail says what is wrong and what to do, for people.
+	Detail string
+	// Pointer is a JSON pointer to what is wrong in the request's body, empty if
+	// that is the whole body or something else than the body.
+	Pointer string
+	// RetryAfter is how long to wait before the request is sent again, zero if the
+	// answer doesn't say.
+	RetryAfter time.Duration
+}
+
+// Error has the status, the code and the detail.
+func (p *Problem) Error() string {
+	text := "status " + strconv.Itoa(p.Status)
+	if p.Code != "" {
+		text += " " + p.Code
+	}
+	if p.Pointer != "" {
+		text += " at " + p.Pointer
+	}
+	return text + ": " + p.Detail
+}
+
+// Is reports whether p is what ErrNotFound says.
+func (p *Problem) Is(target error) bool {
+	return target == ErrNotFound && p.Status == http.StatusNotFound && p.Code == "timer-not-found"
+}
+
+// again reports whether a request that can be repeated should be.
+func (p *Problem) again() bool {
+	return p.Status == http.StatusTooManyRequests || p.Status == http.StatusServiceUnavailable
+}
+
+// nothingDone reports whether the node answered before it did anything, so that
+// even a request that can't be repeated may be sent again.
+func (p *Problem) nothingDone() bool {
+	return p.Status == http.StatusTooManyRequests && p.Code != "" ||
+		p.Status == http.StatusServiceUnavailable && p.Code == "overloaded"
+}
+
+// problemOf makes a Problem of an answer, whoever it is from.
+func problemOf(a *answer) *Problem {
+	p := &Problem{Status: a.status, Detail: a.header.Get("Reason"), RetryAfter: a.retryAfter()}
+	kind, _, err := mime.ParseMediaType(a.header.Get("Content-Type"))
+	if err == nil && kind == "application/problem+json" {
+		var body struct {
+			Detail  string `json:"detail"`
+			Code    string `json:"code"`
+			Pointer string `json:"pointer"`
+		}
+		if json.Unmarshal(a.body, &body) == nil {
+			p.Code, p.Pointer = body.Code, body.Pointer
+			if body.Detail != "" {
+				p.Detail = body.Detail
+			}
+		}
+	}
+	if p.Detail == "" {
+		p.Detail = fmt.Sprintf("unexpected answer: %s", strings.ToLower(http.StatusText(a.status)))
+	}
+	return p
+}
+
+// retryAfter reads Retry-After in seconds or as a date.
+func (a *answer) retryAfter() time.Duration {
+	const most = 24 * time.Hour
+	given := a.header.Get("Retry-After")
+	if n, err := strconv.ParseUint(given, 10, 32); err == nil {
+		return min(time.Duration(n)*time.Second, most)
+	}
+	until, err := http.ParseTime(given)
+	if err != nil {
+		return 0
+	}
+	now := time.Now()
+	if date, err := http.ParseTime(a.header.Get("Date")); err == nil {
+		now = date // its own clock made until, too
+	}
+	return min(max(until.Sub(now), 0), most)
+}

@@ -1,0 +1,176 @@
+package client
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// The bodies of requests and answers.
+type (
+	timerBody struct {
+		Timing      timingBody       `json:"timing"`
+		Callback    callbackBody     `json:"callback"`
+		Reliability *reliabilityBody `json:"reliability,omitempty"`
+		Statistics  *statisticsBody  `json:"statistics,omitempty"`
+	}
+	timingBody struct {
+		Interval  json.Number `json:"interval,omitempty"`
+		RepeatFor json.Number `json:"repeat-for,omitempty"`
+		At        string      `json:"at,omitempty"`
+	}
+	callbackBody struct {
+		HTTP httpBody `json:"http"`
+	}
+	httpBody struct {
+		URI    string `json:"uri"`
+		Opaque string `json:"opaque,omitempty"`
+	}
+	reliabilityBody struct {
+		ReplicationFactor int `json:"replication-factor"`
+	}
+	statisticsBody struct {
+		TagInfo []tagBody `json:"tag-info"`
+	}
+	tagBody struct {
+		Type  string `json:"type"`
+		Count int    `json:"count,omitempty"`
+	}
+	receiptBody struct {
+		ID      string    `json:"id"`
+		Key     string    `json:"key"`
+		Due     time.Time `json:"due"`
+		Copies  int       `json:"copies"`
+		Ignored []string  `json:"ignored"`
+	}
+	storedBody struct {
+		timerBody
+
+		ID          string       `json:"id"`
+		Key         string       `json:"key"`
+		State       State        `json:"state"`
+		Due         time.Time    `json:"due"`
+		Sequence    int          `json:"sequence"`
+		Attempts    int          `json:"attempts"`
+		LastFailure *failureBody `json:"last-failure"`
+	}
+	failureBody struct {
+		At     time.Time `json:"at"`
+		Reason string    `json:"reason"`
+	}
+)
+
+func encodeTimer(t *Timer) ([]byte, error) {
+	switch {
+	case !utf8.ValidString(t.Opaque):
+		// json.Marshal would send something else in silence.
+		return nil, errors.New("the opaque data is not UTF-8; encode it, for example as Base64")
+	case !utf8.ValidString(t.URI):
+		return nil, errors.New("the URI is not UTF-8; percent-encode it")
+	case !t.At.IsZero() && t.Interval != 0:
+		return nil, errors.New("the timer has both Interval and At; give one of them")
+	}
+	body := timerBody{Callback: callbackBody{httpBody{URI: t.URI, Opaque: t.Opaque}}}
+	if t.At.IsZero() {
+		body.Timing.Interval = seconds(t.Interval)
+	} else {
+		body.Timing.At = t.At.UTC().Format(time.RFC3339Nano)
+	}
+	if t.RepeatFor != 0 {
+		body.Timing.RepeatFor = seconds(t.RepeatFor)
+	}
+	if t.ReplicationFactor != 0 {
+		body.Reliability = &reliabilityBody{t.ReplicationFactor}
+	}
+	if len(t.Tags) > 0 {
+		body.Statistics = &statisticsBody{}
+	}
+	for _, tag := range t.Tags {
+		if !utf8.ValidString(tag.Type) {
+			return nil, errors.New("the type of a tag is not UTF-8")
+		}
+		body.Statistics.TagInfo = append(body.Statistics.TagInfo, tagBody(tag))
+	}
+	raw, err := json.Marshal(&body)
+	if err != nil {
+		return nil, fmt.Errorf("encode timer: %w", err)
+	}
+	return raw, nil
+}
+
+// seconds writes a duration exactly.
+func seconds(d time.Duration) json.Number {
+	sign, rest := "", uint64(d)
+	if d < 0 {
+		sign, rest = "-", -rest
+	}
+	const second = uint64(time.Second)
+	fraction := strings.TrimRight(fmt.Sprintf("%09d", rest%second), "0")
+	if fraction != "" {
+		fraction = "." + fraction
+	}
+	return json.Number(sign + strconv.FormatUint(rest/second, 10) + fraction)
+}
+
+// duration reads seconds in whole milliseconds; those are exact in a float64 as
+// far as a Duration goes.
+func duration(text json.Number) (time.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
+	value, err := text.Float64()
+	if err != nil || math.Abs(value) > math.MaxInt64/float64(time.Second) {
+		return 0, errors.New("the answer has an interval that is no number of seconds")
+	}
+	return time.Duration(math.Round(value*1000)) * time.Millisecond, nil
+}
+
+func decodeReceipt(raw []byte) (Receipt, error) {
+	var body receiptBody
+	if err := json.Unmarshal(raw, &body); err != nil || body.ID == "" {
+		return Receipt{}, errors.New("the answer is not a receipt of chronos; is the base URL right?")
+	}
+	return Receipt{ID: body.ID, Key: body.Key, Due: body.Due, Copies: body.Copies, Ignored: body.Ignored}, nil
+}
+
+func decodeStored(raw []byte) (Stored, error) {
+	var body storedBody
+	if err := json.Unmarshal(raw, &body); err != nil || body.ID == "" {
+		return Stored{}, errors.New("the answer is not a timer of chronos; is the base URL right?")
+	}
+	stored := Stored{
+		ID: body.ID, Key: body.Key, State: body.State, Due: body.Due, Sequence: body.Sequence, Attempts: body.Attempts,
+		Timer: Timer{URI: body.Callback.HTTP.URI, Opaque: body.Callback.HTTP.Opaque},
+	}
+	var err error
+	if stored.Timer.Interval, err = duration(body.Timing.Interval); err != nil {
+		return Stored{}, err
+	}
+	if stored.Timer.RepeatFor, err = duration(body.Timing.RepeatFor); err != nil {
+		return Stored{}, err
+	}
+	if body.Timing.At != "" {
+		at, err := time.Parse(time.RFC3339, body.Timing.At)
+		if err != nil {
+			return Stored{}, errors.New("the answer has an at that is no instant")
+		}
+		stored.Timer.At = at
+	}
+	if body.Reliability != nil {
+		stored.Timer.ReplicationFactor = body.Reliability.ReplicationFactor
+	}
+	if body.Statistics != nil {
+		for _, tag := range body.Statistics.TagInfo {
+			stored.Timer.Tags = append(stored.Timer.Tags, Tag(tag))
+		}
+	}
+	if body.LastFailure != nil {
+		stored.LastFailure = &Failure{At: body.LastFailure.At, Reason: body.LastFailure.Reason}
+	}
+	return stored, nil
+}

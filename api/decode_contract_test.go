@@ -1,0 +1,213 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"chronos/scheduler"
+)
+
+// What a body's timing comes to, from its text to the pops.
+func TestTimingOfBodies(t *testing.T) {
+	const year = 365 * 24 * time.Hour
+	timers := &fakeTimers{}
+	s := New(Config{Timers: timers})
+	for timing, want := range map[string]struct {
+		interval, repeatFor time.Duration
+		pops                int
+	}{
+		`"interval":0`:                       {0, 0, 1},
+		`"interval":-0`:                      {0, 0, 1},
+		`"interval":-0.0E-0,"repeat-for":-0`: {0, 0, 1},
+		`"interval":30`:                      {30 * time.Second, 0, 1},
+		`"interval":30,"repeat-for":0`:       {30 * time.Second, 0, 1},
+		`"interval":0.25`:                    {250 * time.Millisecond, 0, 1},
+		`"interval":1e-3`:                    {time.Millisecond, 0, 1},
+		`"interval":1E2`:                     {100 * time.Second, 0, 1},
+		`"interval":1e+2`:                    {100 * time.Second, 0, 1},
+		`"interval":0.0001`:                  {time.Millisecond, 0, 1},
+		`"interval":1e-400`:                  {time.Millisecond, 0, 1},
+		`"interval":1.001`:                   {1001 * time.Millisecond, 0, 1},
+		`"interval":1.0010000000000000000000000000000001`:   {1002 * time.Millisecond, 0, 1},
+		`"interval":3153600000`:                             {100 * year, 0, 1},
+		`"interval":0.1,"repeat-for":0.3`:                   {100 * time.Millisecond, 300 * time.Millisecond, 3},
+		`"interval":0.1,"repeat-for":0.7`:                   {100 * time.Millisecond, 700 * time.Millisecond, 7},
+		`"interval":0.7,"repeat-for":4.9`:                   {700 * time.Millisecond, 4900 * time.Millisecond, 7},
+		`"interval":1.1,"repeat-for":3.3`:                   {1100 * time.Millisecond, 3300 * time.Millisecond, 3},
+		`"interval":4.35,"repeat-for":435`:                  {4350 * time.Millisecond, 435 * time.Second, 100},
+		`"interval":0.29,"repeat-for":29e0`:                 {290 * time.Millisecond, 29 * time.Second, 100},
+		`"interval":5,"repeat-for":5`:                       {5 * time.Second, 5 * time.Second, 1},
+		`"interval":5,"repeat-for":9.999`:                   {5 * time.Second, 9999 * time.Millisecond, 1},
+		`"interval":0.09991,"repeat-for":1`:                 {100 * time.Millisecond, time.Second, 10},
+		`"interval":0.3,"repeat-for":0.2991`:                {300 * time.Millisecond, 300 * time.Millisecond, 1},
+		`"interval":0.1,"repeat-for":3153600000`:            {100 * time.Millisecond, 100 * year, 31536000000},
+		`"interval":3153600000,"repeat-for":3153600000.000`: {100 * year, 100 * year, 1},
+	} {
+		t.Run(timing, func(t *testing.T) {
+			got := ask(t, s, "POST", "/timers", withCallback(`"timing":{`+timing+`}`))
+			if got.status != http.StatusOK {
+				t.Fatalf("have %d %s", got.status, got.body)
+			}
+			stored, _ := timers.get(parse[receiptView](t, got.body).Key)
+			timer := stored.Record.Timer
+			if timer.Interval != want.interval || timer.RepeatFor != want.repeatFor || timer.Pops() != want.pops {
+				t.Errorf("have %v for %v, %d pops; want %v for %v, %d", timer.Interval, timer.RepeatFor, timer.Pops(), want.interval, want.repeatFor, want.pops)
+			}
+		})
+	}
+}
+
+func TestTimingOfBodiesIsRefused(t *testing.T) {
+	const interval, repeat = "/timing/interval", "/timing/repeat-for"
+	s := New(Config{Timers: &fakeTimers{}})
+	nines := strings.Repeat("9", 100)
+	for timing, want := range map[string][2]string{
+		`"interval":1e400`:                           {"interval-too-long", interval},
+		`"interval":` + nines:                        {"interval-too-long", interval},
+		`"interval":3153600000.0000000000000000001`:  {"interval-too-long", interval},
+		`"interval":-1e-400`:                         {"interval-negative", interval},
+		`"interval":-` + nines:                       {"interval-negative", interval},
+		`"interval":1,"repeat-for":1e400`:            {"repeat-for-too-long", repeat},
+		`"interval":1,"repeat-for":3153600000.001`:   {"repeat-for-too-long", repeat},
+		`"interval":1,"repeat-for":-0.001`:           {"repeat-for-negative", repeat},
+		`"interval":1,"repeat-for":1e-400`:           {"repeat-for-short", repeat},
+		`"interval":0.3001,"repeat-for":0.3`:         {"repeat-for-short", repeat},
+		`"interval":0,"repeat-for":1e-400`:           {"interval-zero", interval},
+		`"interval":0.099,"repeat-for":0.099`:        {"interval-too-short", interval},
+		`"interval":1e-400,"repeat-for":1`:           {"interval-too-short", interval},
+		`"repeat-for":1,"at":"1999-01-31T12:00:00Z"`: {"at-and-repeat-for", repeat},
+		`"at":"1999-01-31T12:00:00Z","interval":0`:   {"at-and-interval", "/timing"},
+		``: {"interval-missing", interval},
+	} {
+		t.Run(timing[:min(len(timing), 50)], func(t *testing.T) {
+			wantProblem(t, ask(t, s, "POST", "/timers", withCallback(`"timing":{`+timing+`}`)), 400, want[0], want[1])
+		})
+	}
+}
+
+// Numbers cost what their text is long, whatever they say.
+func TestNumbersAreCheap(t *testing.T) {
+	long := strings.Repeat("7", 1<<20)
+	for _, number := range []string{"1e-999999999", "1e999999999", "0e999999999", "-1e-999999999", "1e-" + long, "1e" + long, long, "0." + long, long + "e-" + long} {
+		text := []byte(number)
+		if n := testing.AllocsPerRun(1, func() {
+			if value, _, err := scaleDecimal(text, 3); err == nil && value > 7778 {
+				t.Errorf("%.20s… becomes %d", number, value)
+			}
+		}); n != 0 {
+			t.Errorf("%.20s… makes %v allocations", number, n)
+		}
+	}
+}
+
+func TestSyntaxErrorsSayWhere(t *testing.T) {
+	for body, want := range map[string]string{
+		`{`:                                "ends too early",
+		`{"timing`:                         "ends too early",
+		`{"timing":{"interval":1`:          "ends too early",
+		`{"a":tru`:                         "ends too early",
+		`{x:{}}`:                           "at byte 2;",
+		`{"a" 1}`:                          "at byte 6;",
+		`{"a":1 "b":2}`:                    "at byte 8;",
+		`{"a":1,}`:                         "at byte 7;",
+		"{\"a\":\"\x01\"}":                 "at byte 7;",
+		`{"a":"\x"}`:                       "at byte 7;",
+		`{"a":01}`:                         "at byte 7;",
+		`{"a":NaN}`:                        "at byte 6;",
+		`{"é":"漢字",x}`:                     "at byte 16;",
+		`{"a":[1,{"b":nul}]}`:              "at byte 17;",
+		"{\"a\":\"\xff\"}":                 "at byte 7,",
+		`{"a":"x\ud800"}`:                  "at byte 8,",
+		withHTTP(`"uri":"a"`) + " x":       "at byte 59;",
+		"\n" + withHTTP(`"uri":"a"`) + "]": "at byte 59;",
+	} {
+		t.Run(body, func(t *testing.T) {
+			_, _, err := decode([]byte(body))
+			refused, ok := errors.AsType[*scheduler.InvalidError](err)
+			if !ok || !strings.Contains(refused.Detail, want) {
+				t.Errorf("have %v, want one %q", err, want)
+			}
+		})
+	}
+}
+
+// An opaque is sent unchanged, so it is decoded unchanged: every character, and
+// as long as a body may be.
+func TestOpaqueIsUnchanged(t *testing.T) {
+	var all strings.Builder
+	for r := range rune(0x30000) {
+		if r < 0xd800 || r > 0xdfff {
+			all.WriteRune(r)
+		}
+	}
+	want := all.String()
+	w := strings.Builder{}
+	for _, r := range want {
+		if r < ' ' || r == '"' || r == '\\' {
+			w.WriteString(`\u00`)
+			w.WriteByte("0123456789abcdef"[r>>4])
+			w.WriteByte("0123456789ABCDEF"[r&15])
+			continue
+		}
+		w.WriteRune(r)
+	}
+	timer, _, err := decode([]byte(withHTTP(`"uri":"http://a/b","opaque":"` + w.String() + `"`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if timer.Callback.Opaque != want {
+		t.Errorf("%d bytes became %d others", len(want), len(timer.Callback.Opaque))
+	}
+}
+
+// A client written from seed 004 sends what it calls mandatory and no more, all
+// of it, or what nodes sent each other.
+func TestBodiesOfTheTimerServiceAPI(t *testing.T) {
+	timers := &fakeTimers{}
+	s := New(Config{Timers: timers})
+	callback := scheduler.Callback{URI: "http://10.0.0.1:9888/timers", Opaque: "b3BhcXVl"}
+	for name, tc := range map[string]struct {
+		body    string
+		timer   scheduler.Timer
+		ignored []string
+	}{
+		"mandatory": {
+			body:  `{"timing":{"interval":300},"callback":{"http":{"uri":"http://10.0.0.1:9888/timers","opaque":"b3BhcXVl"}}}`,
+			timer: scheduler.Timer{Interval: 300 * time.Second, ReplicationFactor: scheduler.DefaultReplicationFactor, Callback: callback},
+		},
+		"all": {
+			body: `{"timing":{"interval":100,"repeat-for":200},"callback":{"http":{"uri":"http://10.0.0.1:9888/timers","opaque":"b3BhcXVl"}},
+				"reliability":{"replication-factor":3},"statistics":{"tag-info":[{"type":"TAG 1","count":1},{"type":"TAG 2","count":7},{"type":"TAG 3"}]}}`,
+			timer: scheduler.Timer{
+				Interval: 100 * time.Second, RepeatFor: 200 * time.Second, ReplicationFactor: 3, Callback: callback,
+				Tags: []scheduler.Tag{{Type: "TAG 1", Count: 1}, {Type: "TAG 2", Count: 7}, {Type: "TAG 3", Count: 1}},
+			},
+		},
+		"internal": {
+			body: `{"timing":{"interval":100,"repeat-for":200,"start-time-delta":-235,"sequence-number":3},"callback":{"http":{"uri":"http://10.0.0.1:9888/timers","opaque":"b3BhcXVl"}},
+				"reliability":{"cluster-view-id":"17","replicas":["10.0.0.1:7253","10.0.0.2:7253"],"sites":["one"]}}`,
+			timer:   scheduler.Timer{Interval: 100 * time.Second, RepeatFor: 200 * time.Second, ReplicationFactor: scheduler.DefaultReplicationFactor, Callback: callback},
+			ignored: []string{"/timing/start-time-delta", "/timing/sequence-number", "/reliability/cluster-view-id", "/reliability/replicas", "/reliability/sites"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := ask(t, s, "POST", "/timers", tc.body)
+			if got.status != http.StatusOK {
+				t.Fatalf("have %d %s", got.status, got.body)
+			}
+			receipt := parse[receiptView](t, got.body)
+			stored, _ := timers.get(receipt.Key)
+			if diff := cmp.Diff(tc.timer, stored.Record.Timer); diff != "" {
+				t.Errorf("timer (-want +have):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.ignored, receipt.Ignored); diff != "" {
+				t.Errorf("ignored (-want +have):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,171 @@
+package api
+
+import (
+	"bytes"
+	"errors"
+	"math"
+
+	"github.com/valyala/fasthttp"
+)
+
+// maxFields is how many header fields a request may have.
+const maxFields = 100
+
+// Why a request is refused before fasthttp sees the end of its head.
+var (
+	errMalformed      = errors.New("request is not strict HTTP/1.1")
+	errHeaderTooLarge = errors.New("request line and headers are too large")
+	errBodiesFull     = errors.New("too many bodies are being received")
+)
+
+// head reads the request line and the headers of one request, a line at a time,
+// as strictly as RFC 9112 allows. fasthttp forgives what another server between
+// the client and us may have read in another way: lines that end with a bare LF,
+// several lengths. The zero value is at the start of a request.
+type head struct {
+	lines     int // lines seen, without an empty one before the request line
+	size      int // bytes of them
+	blank     bool
+	http10    bool
+	hosts     int
+	lengths   int
+	encodings int
+	length    int64 // of the body; it is chunked if there are encodings
+	expects   bool  // the client waits for 100 Continue before it sends the body
+}
+
+// next takes a line with its LF. At the end of the headers it reports true.
+func (h *head) next(line []byte, maxBody int64) (end bool, err error) {
+	n := len(line) - 2
+	h.size += len(line)
+	switch {
+	case n < 0 || line[n] != '\r':
+		return false, errMalformed
+	case h.size > readBuffer:
+		return false, errHeaderTooLarge
+	case n == 0 && h.lines == 0:
+		again := h.blank
+		h.blank = true
+		if again {
+			return false, errMalformed
+		}
+		return false, nil
+	case n == 0:
+		return true, h.finish(maxBody)
+	}
+	h.lines++
+	switch {
+	case h.lines == 1:
+		return false, h.requestLine(line[:n])
+	case h.lines > 1+maxFields:
+		return false, errHeaderTooLarge
+	}
+	return false, h.field(line[:n])
+}
+
+// requestLine takes METHOD SP target SP version. A method is not known to be one
+// of ours, but is in capitals like all that are registered.
+func (h *head) requestLine(line []byte) error {
+	method, rest, _ := bytes.Cut(line, []byte{' '})
+	target, version, _ := bytes.Cut(rest, []byte{' '})
+	if len(method) == 0 || len(target) == 0 {
+		return errMalformed
+	}
+	for _, c := range method {
+		if (c < 'A' || c > 'Z') && c != '-' {
+			return errMalformed
+		}
+	}
+	for _, c := range target {
+		if c <= ' ' || c >= 0x7f {
+			return errMalformed
+		}
+	}
+	switch string(version) {
+	case "HTTP/1.1":
+	case "HTTP/1.0":
+		h.http10 = true
+	default:
+		return errMalformed
+	}
+	return nil
+}
+
+// field takes one header field. One that begins with white space goes on with
+// the line before it, which is obsolete, and is refused as it has no name.
+func (h *head) field(line []byte) error {
+	colon := bytes.IndexByte(line, ':')
+	if colon <= 0 {
+		return errMalformed
+	}
+	name, value := line[:colon], bytes.Trim(line[colon+1:], " \t")
+	for _, c := range name {
+		if !isTokenByte(c) {
+			return errMalformed
+		}
+	}
+	for _, c := range value {
+		if c < ' ' && c != '\t' || c == 0x7f {
+			return errMalformed
+		}
+	}
+	switch {
+	case fieldIs(name, fasthttp.HeaderHost):
+		h.hosts++
+	case fieldIs(name, fasthttp.HeaderExpect):
+		h.expects = h.expects || !h.http10 && fieldIs(value, "100-continue")
+	case fieldIs(name, fasthttp.HeaderContentLength):
+		h.lengths++
+		return h.contentLength(value)
+	case fieldIs(name, fasthttp.HeaderTransferEncoding):
+		h.encodings++
+		if !fieldIs(value, "chunked") {
+			return errMalformed
+		}
+	}
+	return nil
+}
+
+// contentLength takes digits and nothing else.
+func (h *head) contentLength(value []byte) error {
+	if len(value) == 0 {
+		return errMalformed
+	}
+	h.length = 0
+	for _, c := range value {
+		digit := int64(c - '0')
+		if c < '0' || c > '9' || h.length > (math.MaxInt64-digit)/10 {
+			return errMalformed
+		}
+		h.length = h.length*10 + digit
+	}
+	return nil
+}
+
+// finish looks at what only all headers together tell.
+func (h *head) finish(maxBody int64) error {
+	switch {
+	case h.hosts > 1, h.hosts == 0 && !h.http10:
+		return errMalformed
+	case h.lengths+h.encodings > 1, h.encodings > 0 && h.http10:
+		return errMalformed
+	case h.length > maxBody:
+		return fasthttp.ErrBodyTooLarge
+	}
+	return nil
+}
+
+// isTokenByte reports whether c may be in the name of a field (RFC 9110, 5.6.2).
+func isTokenByte(c byte) bool {
+	const (
+		low  = 1<<'!' | 1<<'#' | 1<<'$' | 1<<'%' | 1<<'&' | 1<<'\'' | 1<<'*' | 1<<'+' | 1<<'-' | 1<<'.' | (1<<10-1)<<'0'
+		high = (1<<26-1)<<('A'-64) | (1<<26-1)<<('a'-64) | 1<<('^'-64) | 1<<('_'-64) | 1<<('`'-64) | 1<<('|'-64) | 1<<('~'-64)
+	)
+	switch {
+	case c < 64:
+		return uint64(low)>>c&1 != 0
+	case c < 128:
+		return uint64(high)>>(c-64)&1 != 0
+	}
+	return false
+}

@@ -1,0 +1,341 @@
+package api
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"chronos/scheduler"
+)
+
+// counted are timers that count what is done.
+func counted() (*fakeTimers, *atomic.Int64) {
+	var n atomic.Int64
+	return &fakeTimers{before: func(context.Context, string, scheduler.ID) error {
+		n.Add(1)
+		return nil
+	}}, &n
+}
+
+// withLength is a request with simple as its body.
+func withLength(head string) string {
+	return head + "Content-Length: " + strconv.Itoa(len(simple)) + "\r\n\r\n" + simple
+}
+
+// inChunks is body in chunks of at most size bytes, up to the last one.
+func inChunks(body string, size int) string {
+	var b strings.Builder
+	for body != "" {
+		n := min(size, len(body))
+		fmt.Fprintf(&b, "%x\r\n%s\r\n", n, body[:n])
+		body = body[n:]
+	}
+	return b.String() + "0\r\n"
+}
+
+// What two servers may read in two ways is refused, and what follows it on the
+// connection isn't read.
+func TestAmbiguousRequestsAreRefused(t *testing.T) {
+	const (
+		post    = "POST /timers HTTP/1.1\r\n"
+		head    = post + "Host: h\r\n"
+		chunked = head + "Transfer-Encoding: chunked\r\n\r\n"
+	)
+	length := strconv.Itoa(len(simple))
+	for name, tc := range map[string]struct {
+		raw    string
+		status int
+	}{
+		"two lengths, the same":       {withLength(head + "Content-Length: " + length + "\r\n"), 400},
+		"two lengths, different":      {withLength(head + "Content-Length: 3\r\n"), 400},
+		"two lengths in one":          {head + "Content-Length: " + length + ", " + length + "\r\n\r\n" + simple, 400},
+		"two encodings":               {head + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n" + inChunks(simple, 99) + "\r\n", 400},
+		"two encodings in one":        {head + "Transfer-Encoding: chunked, chunked\r\n\r\n" + inChunks(simple, 99) + "\r\n", 400},
+		"length and encoding":         {withLength(head + "Transfer-Encoding: chunked\r\n"), 400},
+		"encoding and length":         {head + "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n" + inChunks(simple, 99) + "\r\n", 400},
+		"encoding in HTTP/1.0":        {"POST /timers HTTP/1.0\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n" + inChunks(simple, 99) + "\r\n", 400},
+		"encoding identity":           {withLength(head + "Transfer-Encoding: identity\r\n"), 400},
+		"encoding gzip":               {head + "Transfer-Encoding: gzip\r\n\r\n" + simple, 400},
+		"encoding gzip, chunked":      {head + "Transfer-Encoding: gzip, chunked\r\n\r\n" + inChunks(simple, 99) + "\r\n", 400},
+		"encoding xchunked":           {head + "Transfer-Encoding: xchunked\r\n\r\n" + inChunks(simple, 99) + "\r\n", 400},
+		"encoding with parameter":     {head + "Transfer-Encoding: chunked;q=1\r\n\r\n" + inChunks(simple, 99) + "\r\n", 400},
+		"encoding empty":              {head + "Transfer-Encoding:\r\n\r\n" + simple, 400},
+		"encoding after a tab":        {head + "Transfer-Encoding\t: chunked\r\n\r\n" + inChunks(simple, 99) + "\r\n", 400},
+		"encoding after VT":           {head + "Transfer-Encoding: \vchunked\r\n\r\n" + inChunks(simple, 99) + "\r\n", 400},
+		"no host":                     {withLength(post), 400},
+		"no host, absolute form":      {withLength("POST http://h/timers HTTP/1.1\r\n"), 400},
+		"empty host":                  {withLength(post + "Host:\r\n"), 400},
+		"two hosts, the same":         {withLength(head + "Host: h\r\n"), 400},
+		"two hosts in HTTP/1.0":       {withLength("POST /timers HTTP/1.0\r\nHost: h\r\nHost: i\r\n"), 400},
+		"LF after the request line":   {withLength("POST /timers HTTP/1.1\nHost: h\r\n"), 400},
+		"LF after a header":           {withLength(post + "Host: h\n"), 400},
+		"LF after the last header":    {head + "Content-Length: " + length + "\n\r\n" + simple, 400},
+		"LF for the empty line":       {head + "Content-Length: " + length + "\r\n\n" + simple, 400},
+		"LF everywhere":               {strings.ReplaceAll(withLength(head), "\r\n", "\n"), 400},
+		"LF before the request":       {"\n" + withLength(head), 400},
+		"two empty lines before":      {"\r\n\r\n" + withLength(head), 400},
+		"CR alone in a header":        {withLength(head + "A: b\rC: d\r\n"), 400},
+		"CR alone for a line end":     {withLength(head + "A: b\r"), 400},
+		"CR CR LF":                    {withLength(head + "A: b\r\r\n"), 400},
+		"NUL in a header":             {withLength(head + "A: b\x00c\r\n"), 400},
+		"NUL in a name":               {withLength(head + "A\x00: b\r\n"), 400},
+		"DEL in a header":             {withLength(head + "A: b\x7f\r\n"), 400},
+		"folded header":               {withLength(head + "A: b\r\n c\r\n"), 400},
+		"folded length":               {head + "Content-Length:\r\n " + length + "\r\n\r\n" + simple, 400},
+		"first header folded":         {withLength(post + " A: b\r\nHost: h\r\n"), 400},
+		"space before the colon":      {head + "Content-Length : " + length + "\r\n\r\n" + simple, 400},
+		"space in a name":             {withLength(head + "A b: c\r\n"), 400},
+		"no name":                     {withLength(head + ": c\r\n"), 400},
+		"no colon":                    {withLength(head + "A\r\n"), 400},
+		"non-ASCII name":              {withLength(head + "Content-L\u00e9ngth: 3\r\n"), 400},
+		"length negative":             {head + "Content-Length: -2\r\n\r\n{}", 400},
+		"length plus":                 {head + "Content-Length: +2\r\n\r\n{}", 400},
+		"length hexadecimal":          {head + "Content-Length: 0x2\r\n\r\n{}", 400},
+		"length with underscore":      {head + "Content-Length: 1_0\r\n\r\n{}", 400},
+		"length with fraction":        {head + "Content-Length: 2.0\r\n\r\n{}", 400},
+		"length with inner space":     {head + "Content-Length: 1 0\r\n\r\n{}", 400},
+		"length empty":                {head + "Content-Length:\r\n\r\n{}", 400},
+		"length just over 63 bits":    {head + "Content-Length: 9223372036854775808\r\n\r\n{}", 400},
+		"length over 64 bits":         {head + "Content-Length: 18446744073709551618\r\n\r\n{}", 400},
+		"length of 63 bits":           {head + "Content-Length: 9223372036854775807\r\n\r\n{}", 413},
+		"HTTP/0.9":                    {"GET /timers/k\r\n", 400},
+		"HTTP/0.9 by name":            {"GET /timers/k HTTP/0.9\r\nHost: h\r\n\r\n", 400},
+		"HTTP/1.2":                    {withLength("POST /timers HTTP/1.2\r\nHost: h\r\n"), 400},
+		"HTTP/2 preface":              {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400},
+		"http/1.1":                    {withLength("POST /timers http/1.1\r\nHost: h\r\n"), 400},
+		"TLS":                         {"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 400},
+		"lower-case method":           {withLength("post /timers HTTP/1.1\r\nHost: h\r\n"), 400},
+		"method with a tab":           {withLength("POST\t/timers HTTP/1.1\r\nHost: h\r\n"), 400},
+		"two spaces":                  {withLength("POST  /timers HTTP/1.1\r\nHost: h\r\n"), 400},
+		"space at the end":            {withLength("POST /timers HTTP/1.1 \r\nHost: h\r\n"), 400},
+		"space before the method":     {withLength(" " + head), 400},
+		"space in the path":           {withLength("POST /tim ers HTTP/1.1\r\nHost: h\r\n"), 400},
+		"NUL in the path":             {withLength("PUT /timers/a\x00b HTTP/1.1\r\nHost: h\r\n"), 400},
+		"CR in the path":              {withLength("PUT /timers/a\rb HTTP/1.1\r\nHost: h\r\n"), 400},
+		"raw UTF-8 in the path":       {withLength("PUT /timers/\u00e9 HTTP/1.1\r\nHost: h\r\n"), 400},
+		"no path":                     {withLength("POST HTTP/1.1\r\nHost: h\r\n"), 400},
+		"relative path":               {withLength("POST timers HTTP/1.1\r\nHost: h\r\n"), 400},
+		"request line too long":       {"GET /" + strings.Repeat("a", readBuffer) + " HTTP/1.1\r\nHost: h\r\n\r\n", 431},
+		"a header too long":           {withLength(head + "A: " + strings.Repeat("a", readBuffer) + "\r\n"), 431},
+		"many bytes of headers":       {withLength(head + strings.Repeat("A: "+strings.Repeat("a", 90)+"\r\n", 90)), 431},
+		"many headers":                {withLength(head + strings.Repeat("A:b\r\n", maxFields)), 431},
+		"LF after a chunk's size":     {chunked + strings.Replace(inChunks(simple, 99), "\r\n", "\n", 1) + "\r\n", 400},
+		"LF after a chunk":            {chunked + "1\r\n{\n" + inChunks(simple[1:], 99) + "\r\n", 400},
+		"LF after the last chunk":     {chunked + strings.TrimSuffix(inChunks(simple, 99), "\r\n") + "\n\r\n", 400},
+		"LF for the end":              {chunked + inChunks(simple, 99) + "\n", 400},
+		"a chunk too long":            {chunked + "1\r\n{{\r\n0\r\n\r\n", 400},
+		"chunk size negative":         {chunked + "-1\r\n{\r\n0\r\n\r\n", 400},
+		"chunk size with 0x":          {chunked + "0x1\r\n{\r\n0\r\n\r\n", 400},
+		"chunk size empty":            {chunked + "\r\n{\r\n0\r\n\r\n", 400},
+		"chunk size with space":       {chunked + "1 \r\n{\r\n0\r\n\r\n", 400},
+		"chunk size after space":      {chunked + " 1\r\n{\r\n0\r\n\r\n", 400},
+		"chunk size over 64 bits":     {chunked + "10000000000000001\r\n{\r\n0\r\n\r\n", 400},
+		"chunk size of 60 bits":       {chunked + "fffffffffffffff\r\n{\r\n0\r\n\r\n", 413},
+		"chunk extension with LF":     {chunked + "1;a\nb\r\n{\r\n0\r\n\r\n", 400},
+		"chunk extension with CR":     {chunked + "1;a\rb\r\n{\r\n0\r\n\r\n", 400},
+		"chunk extension with NUL":    {chunked + "1;a\x00\r\n{\r\n0\r\n\r\n", 400},
+		"chunk extension too long":    {chunked + "1;" + strings.Repeat("a", maxChunkLine) + "\r\n{\r\n0\r\n\r\n", 400},
+		"chunk extension without end": {chunked + "1;" + strings.Repeat("a", 1<<20), 400},
+		"chunk extensions too many":   {chunked + strings.Repeat("1;"+strings.Repeat("a", 200)+"\r\n \r\n", 6) + inChunks(simple, 99) + "\r\n", 400},
+		"trailer":                     {chunked + inChunks(simple, 99) + "A: b\r\n\r\n", 400},
+		"trailer with a length":       {chunked + inChunks(simple, 99) + "Content-Length: 5\r\n\r\n", 400},
+	} {
+		t.Run(name, func(t *testing.T) {
+			timers, executed := counted()
+			c := dial(t, serve(t, New(Config{Timers: timers})))
+			if _, err := io.WriteString(c, tc.raw); err != nil {
+				t.Fatal(err)
+			}
+			_, _ = io.WriteString(c, "DELETE /timers/smuggled HTTP/1.1\r\nHost: h\r\n\r\n") // may be reset by now
+			got, closed := await(t, c)
+			code := map[int]string{400: "request-malformed", 413: "body-too-large", 431: "header-too-large"}[tc.status]
+			wantProblem(t, got, tc.status, code, noPointer)
+			if !closed {
+				t.Error("the connection stays open")
+			}
+			if n := executed.Load(); n != 0 {
+				t.Errorf("%d operations were executed", n)
+			}
+		})
+	}
+}
+
+// What is refused on a connection that was used before is refused like that too.
+func TestSecondRequestIsRefused(t *testing.T) {
+	timers, executed := counted()
+	address := serve(t, New(Config{Timers: timers}))
+	const good, bad = "DELETE /timers/k HTTP/1.1\r\nHost: h\r\n\r\n", "DELETE /timers/k HTTP/1.1\nHost: h\r\n\r\n"
+	for name, parts := range map[string][]string{"apart": {good, bad + good}, "together": {good + bad + good}} {
+		t.Run(name, func(t *testing.T) {
+			executed.Store(0)
+			c := dial(t, address)
+			reader := bufio.NewReader(c)
+			var statuses []int
+			for _, part := range parts {
+				if _, err := io.WriteString(c, part); err != nil {
+					t.Fatal(err)
+				}
+				statuses = append(statuses, receive(t, reader).status)
+			}
+			if len(parts) == 1 {
+				statuses = append(statuses, receive(t, reader).status)
+			}
+			if diff := cmp.Diff([]int{201, 400}, statuses); diff != "" || executed.Load() != 1 {
+				t.Errorf("%d operations were executed; -want +have:\n%s", executed.Load(), diff)
+			}
+			if _, err := reader.ReadByte(); err != io.EOF {
+				t.Errorf("after the refusal have %v, want the end", err)
+			}
+		})
+	}
+}
+
+// What is unusual and yet clear is taken, and the connection goes on.
+func TestUnusualRequestsAreTaken(t *testing.T) {
+	const head = "POST /timers HTTP/1.1\r\nHost: h\r\n"
+	large := withMore(`"a":"` + strings.Repeat("x", 100_000) + `"`)
+	c := dial(t, serve(t, New(Config{Timers: &fakeTimers{}})))
+	for name, raw := range map[string]string{
+		"empty line before":         "\r\n" + withLength(head),
+		"length with zeros":         head + "Content-Length: 000" + strconv.Itoa(len(simple)) + "\r\n\r\n" + simple,
+		"length between spaces":     head + "Content-Length: \t " + strconv.Itoa(len(simple)) + " \t\r\n\r\n" + simple,
+		"CHUNKED":                   head + "transfer-encoding: CHUNKED\r\n\r\n" + inChunks(simple, 7) + "\r\n",
+		"chunks of one byte":        head + "Transfer-Encoding: chunked\r\n\r\n" + inChunks(simple, 1) + "\r\n",
+		"chunk size with zeros":     head + "Transfer-Encoding: chunked\r\n\r\n0000" + inChunks(simple, 999) + "\r\n",
+		"chunk extension":           head + "Transfer-Encoding: chunked\r\n\r\n" + strings.Replace(inChunks(simple, 999), "\r\n", ";a=\"b\";c\r\n", 1) + "\r\n",
+		"large body":                head + "Content-Length: " + strconv.Itoa(len(large)) + "\r\n\r\n" + large,
+		"large body in chunks":      head + "Transfer-Encoding: chunked\r\n\r\n" + inChunks(large, 3000) + "\r\n",
+		"absolute form, other host": withLength("POST http://elsewhere:1/timers HTTP/1.1\r\nHost: h\r\n"),
+		"host with non-ASCII value": withLength(head + "A: \u00e9\r\n"),
+		"an unknown expectation":    withLength(head + "Expect: the-unexpected\r\n"),
+		"many headers":              withLength(head + strings.Repeat("A:b\r\n", maxFields-2)),
+	} {
+		got, closed := send(t, c, raw)
+		if got.status != http.StatusOK || closed {
+			t.Errorf("%s: have %d, closed %v: %s", name, got.status, closed, got.body)
+		}
+	}
+}
+
+func TestExpectContinue(t *testing.T) {
+	const head = "POST /timers HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\n"
+	large := withMore(`"a":"` + strings.Repeat("x", 100_000) + `"`)
+	c := dial(t, serve(t, New(Config{Timers: &fakeTimers{}})))
+	reader := bufio.NewReader(c)
+	exchange := func(name, raw string, want int) {
+		t.Helper()
+		if _, err := io.WriteString(c, raw); err != nil {
+			t.Fatal(err)
+		}
+		if got := receive(t, reader); got.status != want {
+			t.Fatalf("%s: have %d, want %d: %s", name, got.status, want, got.body)
+		}
+	}
+	for name, body := range map[string]string{"small": simple, "large": large} {
+		exchange(name, head+"Content-Length: "+strconv.Itoa(len(body))+"\r\n\r\n", 100)
+		exchange(name, body, 200)
+		exchange(name+" in chunks", head+"Transfer-Encoding: chunked\r\n\r\n", 100)
+		exchange(name+" in chunks", inChunks(body, 5000)+"\r\n", 200)
+		exchange(name+" at once", head+"Content-Length: "+strconv.Itoa(len(body))+"\r\n\r\n"+body, 200)
+	}
+	exchange("to HTTP/1.0", strings.Replace(head, "1.1", "1.0", 1)+"Connection: keep-alive\r\nContent-Length: "+strconv.Itoa(len(simple))+"\r\n\r\n"+simple, 200)
+	exchange("no body", "GET /timers/k HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\n\r\n", 404)
+	exchange("too large", head+"Content-Length: 1048577\r\n\r\n", 413)
+}
+
+// scripted is a connection on which all has been sent already, in pieces.
+type scripted struct {
+	net.Conn
+	pieces [][]byte
+	sent   bytes.Buffer
+}
+
+func (c *scripted) Read(p []byte) (int, error) {
+	if len(c.pieces) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, c.pieces[0])
+	if c.pieces[0] = c.pieces[0][n:]; len(c.pieces[0]) == 0 {
+		c.pieces = c.pieces[1:]
+	}
+	return n, nil
+}
+
+func (c *scripted) Write(p []byte) (int, error)      { return c.sent.Write(p) }
+func (c *scripted) Close() error                     { return nil }
+func (c *scripted) SetReadDeadline(time.Time) error  { return nil }
+func (c *scripted) SetWriteDeadline(time.Time) error { return nil }
+func (c *scripted) LocalAddr() net.Addr              { return &net.TCPAddr{} }
+func (c *scripted) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
+
+// However requests are cut into packets and read, the same is handed over, and
+// the budget is whole again afterwards.
+func TestReadingDoesNotDependOnPackets(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var raw, want strings.Builder
+		for range rapid.IntRange(1, 6).Draw(t, "requests") {
+			body := strings.Repeat("b\r\n", rapid.SampledFrom([]int{0, 1, 100, 2700, 2800, 9000}).Draw(t, "length")/3)
+			const head = "PUT /timers/k HTTP/1.1\r\nHost: h\r\n"
+			switch rapid.IntRange(0, 2).Draw(t, "kind") {
+			case 0:
+				one := head + "Content-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body
+				raw.WriteString(one)
+				want.WriteString(one)
+			case 1:
+				raw.WriteString(head + "Transfer-Encoding: chunked\r\n\r\n" + inChunks(body, rapid.IntRange(1, 4000).Draw(t, "chunk")) + "\r\n")
+				want.WriteString(head + "Transfer-Encoding: chunked\r\n\r\n")
+				if body != "" {
+					fmt.Fprintf(&want, "%08x\r\n%s\r\n", len(body), body)
+				}
+				want.WriteString("0\r\n\r\n")
+			default:
+				raw.WriteString("GET / HTTP/1.0\r\n\r\n")
+				want.WriteString("GET / HTTP/1.0\r\n\r\n")
+			}
+		}
+		cfg := Config{}
+		cfg.setDefaults()
+		conns := newConnections(&cfg, func() {})
+		inner := &scripted{}
+		for rest := []byte(raw.String()); len(rest) > 0; {
+			n := min(len(rest), rapid.SampledFrom([]int{1, 2, 7, 300, 5000, 100_000}).Draw(t, "piece"))
+			inner.pieces = append(inner.pieces, rest[:n])
+			rest = rest[n:]
+		}
+		c := &conn{Conn: inner, server: conns}
+		var have []byte
+		for {
+			p := make([]byte, rapid.SampledFrom([]int{1, 100, readBuffer, 100_000}).Draw(t, "read"))
+			n, err := c.Read(p)
+			have = append(have, p[:n]...)
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil || n == 0 {
+				t.Fatalf("read %d bytes and %v", n, err)
+			}
+		}
+		if diff := cmp.Diff(want.String(), string(have)); diff != "" {
+			t.Fatalf("-want +have:\n%s", diff)
+		}
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if n := conns.budget.used.Load(); n != 0 {
+			t.Fatalf("%d bytes of the budget are missing", n)
+		}
+	})
+}

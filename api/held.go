@@ -1,0 +1,131 @@
+package api
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"io"
+	"time"
+)
+
+// hold begins to keep what is handed over once the body is whole.
+func (c *conn) hold(start string) {
+	c.held = nil
+	if c.reserve(len(start)) {
+		c.held = append(c.held, start...)
+	}
+}
+
+// reserve makes room for n more bytes that are held. If the server's budget
+// doesn't allow it, the request is refused.
+func (c *conn) reserve(n int) bool {
+	need := len(c.held) + n
+	if need <= cap(c.held) {
+		return true
+	}
+	size := max(firstHeld, need, 2*cap(c.held))
+	if c.phase == phaseHeld { // its end is known
+		size = max(need, min(size, 1+int(c.head.length)))
+	}
+	more := int64(size - cap(c.held))
+	if !c.server.budget.take(more) {
+		c.refusal, c.held = errBodiesFull, nil
+		return false
+	}
+	c.charged.Add(more)
+	grown := make([]byte, len(c.held), size)
+	copy(grown, c.held)
+	c.held = grown
+	return true
+}
+
+// release gives back what the connection has of the budget.
+func (c *conn) release() {
+	if n := c.charged.Load(); n > 0 {
+		c.server.budget.give(c.charged.Swap(0))
+	}
+}
+
+// fill reads a body with a length from the connection.
+func (c *conn) fill() error {
+	if err := c.invite(); err != nil {
+		return err
+	}
+	if !c.reserve(1) {
+		return c.refusal
+	}
+	room := c.held[len(c.held):cap(c.held)]
+	n, err := c.Conn.Read(room[:min(int64(len(room)), c.left)])
+	c.held = c.held[:len(c.held)+n]
+	if c.left -= int64(n); c.left == 0 {
+		c.whole()
+		return nil
+	}
+	return err
+}
+
+// admitHeld takes bytes of a held body and returns how many.
+func (c *conn) admitHeld(b []byte) int {
+	c.head.expects = false // the client did not wait
+	if c.phase == phaseHeld {
+		n := int(min(c.left, int64(len(b))))
+		if !c.keep(b[:n]) {
+			return len(b)
+		}
+		if c.left -= int64(n); c.left == 0 {
+			c.whole()
+		}
+		return n
+	}
+	n, data, err := c.chunks.next(b, c.server.maxBody)
+	switch {
+	case err != nil:
+		c.refusal, c.held = err, nil
+	case len(data) > 0:
+		c.keep(data)
+	case c.chunks.part == chunkDone:
+		if c.sealChunks() {
+			c.whole()
+		}
+	}
+	return n
+}
+
+func (c *conn) keep(data []byte) bool {
+	if !c.reserve(len(data)) {
+		return false
+	}
+	c.held = append(c.held, data...)
+	return true
+}
+
+// sealChunks makes one chunk of a body that came in several.
+func (c *conn) sealChunks() bool {
+	if c.chunks.total == 0 {
+		c.held = append(c.held[:0], "\n0\r\n\r\n"...)
+		return true
+	}
+	var size [4]byte
+	binary.BigEndian.PutUint32(size[:], uint32(c.chunks.total))
+	hex.Encode(c.held[1:], size[:])
+	return c.keep([]byte(heldEnd))
+}
+
+// whole hands over what was held.
+func (c *conn) whole() {
+	c.out, c.held = c.held, nil
+	c.begin()
+}
+
+// invite tells a client that waits for it to send the body. All earlier answers
+// have been written by then: fasthttp reads only after it has.
+func (c *conn) invite() error {
+	if !c.head.expects {
+		return nil
+	}
+	c.head.expects = false
+	if err := c.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+		return err
+	}
+	_, err := io.WriteString(c.Conn, continueLine)
+	return err
+}

@@ -1,0 +1,265 @@
+package api
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/valyala/fasthttp"
+)
+
+func TestMethods(t *testing.T) {
+	address := serve(t, New(Config{Timers: &fakeTimers{}}))
+	if got, _ := send(t, dial(t, address), withLength("PUT /timers/k HTTP/1.1\r\nHost: h\r\n")); got.status != 200 {
+		t.Fatalf("have %d", got.status)
+	}
+	for path, allowed := range map[string]string{"/timers": "POST", "/timers/k": "GET, HEAD, PUT, DELETE"} {
+		for _, method := range []string{"OPTIONS", "TRACE", "CONNECT", "PATCH", "BREW", "PROPFIND", "M-SEARCH"} {
+			got, closed := send(t, dial(t, address), withLength(method+" "+path+" HTTP/1.1\r\nHost: h\r\n"))
+			wantProblem(t, got, http.StatusMethodNotAllowed, "method-not-allowed", noPointer)
+			if have := got.header.Get("Allow"); have != allowed || closed {
+				t.Errorf("%s %s: Allow %q, want %q; closed %v", method, path, have, allowed, closed)
+			}
+		}
+	}
+	for target, status := range map[string]int{"OPTIONS *": 404, "CONNECT h:443": 404, "GET http://h:1": 404, "GET //timers/k": 404, "GET /timers/x/../k": 404, "PATCH //timers/k": 404, "GET /timers/k/": 404, "GET /Timers/k": 404} {
+		if got, _ := send(t, dial(t, address), target+" HTTP/1.1\r\nHost: h\r\n\r\n"); got.status != status {
+			t.Errorf("%s: have %d, want %d", target, got.status, status)
+		}
+	}
+}
+
+func TestHeadAnswersLikeGet(t *testing.T) {
+	address := serve(t, New(Config{Timers: &fakeTimers{}}))
+	if got, _ := send(t, dial(t, address), withLength("PUT /timers/k HTTP/1.1\r\nHost: h\r\n")); got.status != 200 {
+		t.Fatalf("have %d", got.status)
+	}
+	for _, path := range []string{"/timers/k", "/timers/none", "/timers/a%20b", "/elsewhere"} {
+		ask := func(method string) string {
+			c := dial(t, address)
+			if _, err := io.WriteString(c, method+" "+path+" HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"); err != nil {
+				t.Fatal(err)
+			}
+			raw, err := io.ReadAll(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			head, body, _ := strings.Cut(string(raw), "\r\n\r\n")
+			if (method == "HEAD") != (body == "") {
+				t.Errorf("%s %s has the body %q", method, path, body)
+			}
+			before, after, _ := strings.Cut(head, "Date: ")
+			_, after, _ = strings.Cut(after, " GMT")
+			return before + after
+		}
+		if get, head := ask("GET"), ask("HEAD"); get != head {
+			t.Errorf("%s: GET answers %q, HEAD %q", path, get, head)
+		}
+	}
+}
+
+// Control characters in a path come to nothing.
+func TestControlsInPaths(t *testing.T) {
+	timers, executed := counted()
+	address := serve(t, New(Config{Timers: timers}))
+	for _, bad := range []string{"%0d%0aSet-Cookie:x=1", "%0a", "%0d", "%00", "k%00", "%7f", "%1b[2J", "%250d%250a", "%2500", "%c3%a9", "%ff", "%e2%80%a8", "a%20b", "a%2Bb", "%22", "%3Cscript%3E", "a%zz", "a%"} {
+		for _, method := range []string{"GET", "PUT", "DELETE"} {
+			got, _ := send(t, dial(t, address), withLength(method+" /timers/"+bad+" HTTP/1.1\r\nHost: h\r\n"))
+			if got.status != 400 || got.header.Get("Set-Cookie") != "" || got.header.Get("Location") != "" {
+				t.Errorf("%s %s: have %d and %v", method, bad, got.status, got.header)
+			}
+		}
+	}
+	if n := executed.Load(); n != 0 {
+		t.Errorf("%d operations were executed", n)
+	}
+	for _, good := range []string{"k?a=%0d%0ab", "k?%00", "k?a=b;c&d", "%6b", "k#f"} {
+		if got, _ := send(t, dial(t, address), withLength("PUT /timers/"+good+" HTTP/1.1\r\nHost: h\r\n")); got.status != 200 || !strings.HasPrefix(got.header.Get("Location"), "/timers/k-") {
+			t.Errorf("%s: have %d and %v", good, got.status, got.header)
+		}
+	}
+}
+
+// Nothing that a client sends comes back or is logged, but for names of members
+// that are ignored and the id of a timer.
+func TestNothingIsEchoed(t *testing.T) {
+	const mark = "mArK3r"
+	var log lockedBuffer
+	address := serve(t, New(Config{Timers: &fakeTimers{}, Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}))
+	const head = "POST /timers HTTP/1.1\r\nHost: h\r\n"
+	post := func(body string) string {
+		return head + "Content-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body
+	}
+	for name, raw := range map[string]string{
+		"method":               withLength("MARKER-mArK3r /timers HTTP/1.1\r\nHost: h\r\n"),
+		"known-looking method": withLength("MARK /timers/mArK3r HTTP/1.1\r\nHost: h\r\n"),
+		"version":              withLength("POST /timers HTTP/mArK3r\r\nHost: h\r\n"),
+		"path":                 withLength("POST /mArK3r HTTP/1.1\r\nHost: h\r\n"),
+		"path, not absolute":   withLength("POST mArK3r HTTP/1.1\r\nHost: h\r\n"),
+		"scheme":               withLength("POST mArK3r://h/timers HTTP/1.1\r\nHost: h\r\n"),
+		"authority":            withLength("POST http://mArK3r:x/timers HTTP/1.1\r\nHost: h\r\n"),
+		"unknown id":           "GET /timers/mArK3r HTTP/1.1\r\nHost: h\r\n\r\n",
+		"bad id":               "GET /timers/mArK3r%20 HTTP/1.1\r\nHost: h\r\n\r\n",
+		"bad escape":           "GET /timers/mArK3r%z HTTP/1.1\r\nHost: h\r\n\r\n",
+		"deleted id":           "DELETE /timers/mArK3r HTTP/1.1\r\nHost: h\r\n\r\n",
+		"query":                "GET /timers/k?mArK3r=mArK3r HTTP/1.1\r\nHost: h\r\n\r\n",
+		"host":                 withLength("POST /timers HTTP/1.1\r\nHost: mArK3r\r\n"),
+		"bad host":             withLength("POST /timers HTTP/1.1\r\nHost: mArK3r^[:\r\n"),
+		"header":               withLength(head + "mArK3r: mArK3r\r\n"),
+		"bad header":           withLength(head + "mArK3r\r\n"),
+		"bad header name":      withLength(head + "mArK3r^( : mArK3r\r\n"),
+		"bad header value":     withLength(head + "A: mArK3r\x00\r\n"),
+		"large header":         withLength(head + "A: " + strings.Repeat(mark, readBuffer) + "\r\n"),
+		"length":               head + "Content-Length: mArK3r\r\n\r\n",
+		"transfer-encoding":    head + "Transfer-Encoding: mArK3r\r\n\r\n",
+		"content-encoding":     withLength(head + "Content-Encoding: mArK3r\r\n"),
+		"content-type":         withLength(head + "Content-Type: mArK3r\r\n"),
+		"connection":           withLength(head + "Connection: mArK3r\r\nUpgrade: mArK3r\r\n"),
+		"cookie":               withLength(head + "Cookie: mArK3r=mArK3r\r\nX-Request-Id: mArK3r\r\nOrigin: mArK3r\r\nX-Forwarded-For: mArK3r\r\n"),
+		"range":                "GET /timers HTTP/1.1\r\nHost: h\r\nRange: mArK3r\r\n\r\n",
+		"expect":               withLength(head + "Expect: mArK3r\r\n"),
+		"chunk size":           head + "Transfer-Encoding: chunked\r\n\r\nmArK3r\r\n",
+		"chunk extension":      head + "Transfer-Encoding: chunked\r\n\r\n1;mArK3r\n",
+		"trailer":              head + "Transfer-Encoding: chunked\r\n\r\n0\r\nmArK3r: mArK3r\r\n\r\n",
+		"trailer names":        withLength(head + "Trailer: mArK3r, Host\r\n"),
+		"no JSON":              post(mark),
+		"broken JSON":          post(`{"mArK3r":"mArK3r`),
+		"bad escape in JSON":   post(`{"mArK3r":"mArK3r\x"}`),
+		"JSON and more":        post(simple + mark),
+		"member twice":         post(`{"mArK3r":1,"mArK3r":2}`),
+		"uri":                  post(`{"timing":{"interval":1},"callback":{"http":{"uri":"mArK3r"}}}`),
+		"uri, bad":             post(`{"timing":{"interval":1},"callback":{"http":{"uri":"http://mArK3r\u0000/"}}}`),
+		"uri, no string":       post(`{"timing":{"interval":1},"callback":{"http":{"uri":["mArK3r"]}}}`),
+		"kind of callback":     post(`{"timing":{"interval":1},"callback":{"mArK3r":{}}}`),
+		"interval":             post(`{"timing":{"interval":"mArK3r"},"callback":{"http":{"uri":"http://a"}}}`),
+		"at":                   post(`{"timing":{"at":"mArK3r"},"callback":{"http":{"uri":"http://a"}}}`),
+		"opaque":               post(`{"timing":{"interval":-1},"callback":{"http":{"uri":"http://a","opaque":"mArK3r"}}}`),
+		"tag type":             post(withMore(`"statistics":{"tag-info":[{"type":"mArK3r ","count":0}]}`)),
+		"key":                  withLength(head + "Idempotency-Key: mArK3r\r\n"),
+		"bad key":              withLength(head + "Idempotency-Key: mArK3r" + strings.Repeat("x", 2000) + "\r\n"),
+		"nothing but":          mark + "\r\n\r\n",
+	} {
+		c := dial(t, address)
+		if _, err := io.WriteString(c, raw); err != nil {
+			t.Fatal(err)
+		}
+		if half, ok := c.(interface{ CloseWrite() error }); !ok || half.CloseWrite() != nil {
+			t.Fatal("can't close the sending side")
+		}
+		answer, err := io.ReadAll(c)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if !bytes.HasPrefix(answer, []byte("HTTP/1.1 ")) {
+			t.Errorf("%s: have %q", name, answer)
+		}
+		if bytes.Contains(bytes.ToLower(answer), []byte(strings.ToLower(mark))) {
+			t.Errorf("%s comes back: %s", name, answer)
+		}
+	}
+	c := dial(t, address)
+	got, _ := send(t, c, "PUT /timers/mArK3r HTTP/1.1\r\nHost: h\r\nContent-Length: "+strconv.Itoa(len(withMore(`"m<\r\n\u0000>":1`)))+"\r\n\r\n"+withMore(`"m<\r\n\u0000>":1`))
+	if got.status != 200 || !bytes.Contains(got.body, []byte(`\r\n\u0000`)) || bytes.ContainsAny(got.body, "\r\n\x00") || strings.Count(fmt.Sprint(got.header), mark) != 1 {
+		t.Errorf("have %d %q %v", got.status, got.body, got.header)
+	}
+	if shown := log.String(); strings.Contains(strings.ToLower(shown), strings.ToLower(mark)) {
+		t.Errorf("the log holds what was sent:\n%s", shown)
+	}
+}
+
+// Whatever arrives, answers are well-formed, nothing is done that is refused as
+// malformed, and the budget is whole again afterwards.
+func FuzzConnection(f *testing.F) {
+	for _, seed := range []string{
+		lookup, lookup + lookup, withLength("PUT /timers/k HTTP/1.1\r\nHost: h\r\n") + lookup, "HEAD /timers/k HTTP/1.1\r\nHost: h\r\n\r\n",
+		"POST /timers HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n" + inChunks(simple, 9) + "\r\n" + lookup,
+		"DELETE /timers/k HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\nabc" + lookup,
+		"DELETE /timers/k HTTP/1.1\r\nHost: h\r\nContent-Length: 9000\r\n\r\n" + strings.Repeat("a", 9000) + lookup,
+		"GET /timers/k HTTP/1.0\r\nConnection: keep-alive\r\n\r\n" + lookup, "DELETE /timers/k HTTP/1.1\nHost: h\n\n" + lookup,
+	} {
+		f.Add([]byte(seed), uint16(3))
+	}
+	timers, executed := counted()
+	s := New(Config{Timers: timers, MaxBody: 20_000})
+	server := s.app.Server()
+	inner := server.Handler
+	f.Fuzz(func(t *testing.T, raw []byte, piece uint16) {
+		var methods []string
+		server.Handler = func(rc *fasthttp.RequestCtx) {
+			before := executed.Load()
+			inner(rc)
+			methods = append(methods, string(rc.Method()))
+			if answer := rc.Response.Body(); executed.Load() != before && bytes.Contains(answer, []byte("request-malformed")) {
+				t.Errorf("executed what is refused: %s", answer)
+			}
+			if rc.Response.StatusCode() == http.StatusInternalServerError {
+				t.Errorf("the handler panicked on %q", raw)
+			}
+		}
+		script := &scripted{}
+		for rest := raw; len(rest) > 0; {
+			n := min(len(rest), int(piece)+1)
+			script.pieces = append(script.pieces, rest[:n])
+			rest = rest[n:]
+		}
+		_ = server.ServeConn(&conn{Conn: script, server: s.conns}) // the answer says what went wrong
+		if n := s.conns.budget.used.Load(); n != 0 {
+			t.Errorf("%d bytes of the budget are missing", n)
+		}
+		if n := wellFormed(t, script.sent.Bytes(), methods); n < len(methods) || n > len(methods)+1 {
+			t.Errorf("%d answers to %d requests: %q", n, len(methods), script.sent.Bytes())
+		}
+	})
+}
+
+// wellFormed reads answers and counts them.
+func wellFormed(t *testing.T, raw []byte, methods []string) (n int) {
+	t.Helper()
+	reader := bufio.NewReader(bytes.NewReader(raw))
+	for {
+		if _, err := reader.Peek(1); err == io.EOF {
+			return n
+		}
+		method := http.MethodGet
+		if n < len(methods) {
+			method = methods[n]
+		}
+		resp, err := http.ReadResponse(reader, httptest.NewRequestWithContext(t.Context(), method, "/", http.NoBody))
+		if err != nil {
+			t.Fatalf("answer %d: %v in %q", n, err, raw)
+		}
+		if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+			t.Fatalf("answer %d: %v in %q", n, err, raw)
+		}
+		_ = resp.Body.Close() // read to its end
+		if resp.StatusCode != http.StatusContinue {
+			n++
+		}
+	}
+}
+
+// lockedBuffer is safe for concurrent use.
+type lockedBuffer struct {
+	mu     sync.Mutex
+	buffer bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.String()
+}

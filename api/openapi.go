@@ -1,0 +1,52 @@
+package api
+
+import (
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
+)
+
+//go:embed openapi.yaml
+var openAPI []byte
+
+const openAPIPath = "/openapi.yaml"
+
+// OpenAPI returns the description of this interface, which is served too: OpenAPI
+// 3.1 in YAML. The caller owns the bytes.
+func OpenAPI() []byte { return slices.Clone(openAPI) }
+
+// describe makes the handler that serves the description.
+func describe() fiber.Handler {
+	sum := sha256.Sum256(openAPI)
+	tag := `"` + hex.EncodeToString(sum[:8]) + `"`
+	return func(c *fiber.Ctx) error {
+		header := &c.Response().Header
+		header.Set(fasthttp.HeaderETag, tag)
+		header.Set(fasthttp.HeaderCacheControl, "public, max-age=3600")
+		if hasTag(c.Get(fasthttp.HeaderIfNoneMatch), tag) {
+			c.Status(http.StatusNotModified)
+			return nil
+		}
+		header.SetContentType("application/yaml")
+		c.Response().SetBodyRaw(openAPI)
+		return nil
+	}
+}
+
+// hasTag reports whether a list of entity tags, as If-None-Match has it, holds
+// one, weak or strong.
+func hasTag(list, tag string) bool {
+	for entry := range strings.SplitSeq(list, ",") {
+		entry = strings.TrimSpace(entry)
+		if entry == "*" || strings.TrimPrefix(entry, "W/") == tag {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,359 @@
+package api
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"chronos/scheduler"
+)
+
+const retryLater = "overloaded"
+
+func wantOverloaded(t *testing.T, got answer) {
+	t.Helper()
+	wantProblem(t, got, http.StatusServiceUnavailable, retryLater, noPointer)
+	if seconds, err := strconv.Atoi(got.header.Get("Retry-After")); err != nil || seconds < 1 {
+		t.Errorf("Retry-After %q, want whole seconds", got.header.Get("Retry-After"))
+	}
+}
+
+// until waits for a condition.
+func until(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	again := time.NewTicker(time.Millisecond)
+	defer again.Stop()
+	for deadline := time.Now().Add(patience); !holds(); <-again.C {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain until %s", what)
+		}
+	}
+}
+
+func open(s *Server) int {
+	s.conns.mu.Lock()
+	defer s.conns.mu.Unlock()
+	return len(s.conns.open)
+}
+
+const lookup = "GET /timers/k HTTP/1.1\r\nHost: h\r\n\r\n"
+
+func TestTooManyConnections(t *testing.T) {
+	const most = 3
+	registry := prometheus.NewRegistry()
+	s := New(Config{Timers: &fakeTimers{}, MaxConnections: most, Registerer: registry})
+	address := serve(t, s)
+	var held []net.Conn
+	for range most {
+		c := dial(t, address)
+		if got, closed := send(t, c, lookup); got.status != 404 || closed {
+			t.Fatalf("have %d, closed %v", got.status, closed)
+		}
+		held = append(held, c)
+	}
+	for range 5 {
+		got, closed := send(t, dial(t, address), lookup)
+		if wantOverloaded(t, got); !closed {
+			t.Error("the connection stays open")
+		}
+	}
+	c := dial(t, address)
+	if _, err := io.WriteString(c, strings.Replace(lookup, "GET", "HEAD", 1)); err != nil {
+		t.Fatal(err)
+	}
+	if raw, err := io.ReadAll(c); err != nil || !strings.HasPrefix(string(raw), "HTTP/1.1 503 ") || !strings.HasSuffix(string(raw), "\r\n\r\n") {
+		t.Errorf("HEAD: have %q and %v", raw, err)
+	}
+	silent := dial(t, address)
+	if got, _ := await(t, silent); got.status != 503 {
+		t.Errorf("without a request: have %d", got.status)
+	}
+	if got, _ := send(t, held[0], lookup); got.status != 404 {
+		t.Errorf("a connection from before: have %d", got.status)
+	}
+	if have := samples(t, registry, "chronos_api_overload_refusals_total"); have["connections"] != 7 || len(have) != 1 {
+		t.Errorf("counted %v", have)
+	}
+	if err := held[1].Close(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "there is room again", func() bool { return open(s) < most })
+	if got, _ := send(t, dial(t, address), lookup); got.status != 404 {
+		t.Errorf("when there is room again: have %d", got.status)
+	}
+}
+
+// A client that opens connections without end gets its refusals, and the server
+// neither stops accepting nor keeps them.
+func TestFloodOfConnections(t *testing.T) {
+	s := New(Config{Timers: &fakeTimers{}, MaxConnections: 1})
+	address := serve(t, s)
+	held := dial(t, address)
+	if got, _ := send(t, held, lookup); got.status != 404 {
+		t.Fatalf("have %d", got.status)
+	}
+	conns := make([]net.Conn, 2*maxTurnedAway)
+	for i := range conns {
+		conns[i] = dial(t, address)
+	}
+	for i, c := range conns {
+		if got, closed := await(t, c); got.status != 503 || !closed {
+			t.Fatalf("connection %d: have %d, closed %v", i, got.status, closed)
+		}
+	}
+	if got, _ := send(t, held, lookup); got.status != 404 {
+		t.Errorf("have %d", got.status)
+	}
+}
+
+// While as many requests as may be are under way, more are refused and those of
+// before finish; the admin listener answers.
+func TestTooManyRequests(t *testing.T) {
+	const most = 4
+	entered, leave := make(chan struct{}, most), make(chan struct{})
+	registry := prometheus.NewRegistry()
+	s := New(Config{MaxRequests: most, Registerer: registry, Timers: &fakeTimers{before: func(_ context.Context, operation string, _ scheduler.ID) error {
+		if operation == "delete" {
+			entered <- struct{}{}
+			<-leave
+		}
+		return nil
+	}}})
+	address := serve(t, s)
+	var working []net.Conn
+	for range most {
+		c := dial(t, address)
+		if _, err := io.WriteString(c, "DELETE /timers/k HTTP/1.1\r\nHost: h\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		<-entered
+		working = append(working, c)
+	}
+	flood := dial(t, address)
+	for range 100 {
+		got, closed := send(t, flood, lookup)
+		if wantOverloaded(t, got); closed {
+			t.Fatal("the connection was closed")
+		}
+	}
+	admin := serveAdmin(t, NewAdmin(AdminConfig{Gatherer: registry}))
+	for path, part := range map[string]string{"/livez": "alive", "/readyz": "ready", "/metrics": `chronos_api_overload_refusals_total{limit="requests"} 100`} {
+		got, _ := send(t, dial(t, admin), "GET "+path+" HTTP/1.1\r\nHost: h\r\n\r\n")
+		if got.status != 200 || !strings.Contains(string(got.body), part) {
+			t.Errorf("%s under overload: %d %.200q", path, got.status, got.body)
+		}
+	}
+	close(leave)
+	for _, c := range working {
+		if got, _ := await(t, c); got.status != 201 {
+			t.Errorf("a request from before: have %d", got.status)
+		}
+	}
+	if got, _ := send(t, flood, lookup); got.status != 404 {
+		t.Errorf("afterwards: have %d", got.status)
+	}
+}
+
+func serveAdmin(t *testing.T, admin *Admin) (address string) {
+	t.Helper()
+	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- admin.Serve(ln) }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := admin.Shutdown(ctx); err != nil {
+			t.Errorf("shut down admin: %v", err)
+		}
+		if err := <-served; err != nil {
+			t.Errorf("serve admin: %v", err)
+		}
+	})
+	return ln.Addr().String()
+}
+
+// Large bodies are refused once they together take too much; small ones aren't.
+func TestTooManyBodies(t *testing.T) {
+	const size = 100_000
+	registry := prometheus.NewRegistry()
+	s := New(Config{Timers: &fakeTimers{}, MaxBody: size, MaxBodies: 3*size + 1000, Registerer: registry})
+	address := serve(t, s)
+	head := "POST /timers HTTP/1.1\r\nHost: h\r\nContent-Length: " + strconv.Itoa(size) + "\r\n\r\n"
+	body := withMore(`"a":"` + strings.Repeat("x", size-len(withMore(`"a":""`))) + `"`)
+	var waiting []net.Conn
+	for i := range 3 {
+		c := dial(t, address)
+		if _, err := io.WriteString(c, head+body[:size-1]); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "the body is there", func() bool { return s.conns.budget.used.Load() > int64(i*size+size/2) })
+		waiting = append(waiting, c)
+	}
+	c := dial(t, address)
+	if _, err := io.WriteString(c, head); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.WriteString(c, body) // may be reset by now
+	got, closed := await(t, c)
+	if wantOverloaded(t, got); !closed {
+		t.Error("the connection stays open")
+	}
+	if got, _ := send(t, dial(t, address), withLength("POST /timers HTTP/1.1\r\nHost: h\r\n")); got.status != 200 {
+		t.Errorf("a small body: have %d", got.status)
+	}
+	for _, c := range waiting {
+		if got, _ := send(t, c, body[size-1:]); got.status != 200 {
+			t.Errorf("a body from before: have %d %s", got.status, got.body)
+		}
+		if got, _ := send(t, c, lookup); got.status != 404 {
+			t.Errorf("the next request: have %d", got.status)
+		}
+	}
+	if n := s.conns.budget.used.Load(); n != 0 {
+		t.Errorf("%d bytes are still counted", n)
+	}
+	if have := samples(t, registry, "chronos_api_overload_refusals_total"); have["bodies"] != 1 || len(have) != 1 {
+		t.Errorf("counted %v", have)
+	}
+}
+
+// Connections on which half a request has arrived cost little memory, whatever
+// they announce, and leave the others alone.
+func TestSlowConnections(t *testing.T) {
+	const slow = 1000
+	s := New(Config{Timers: &fakeTimers{}})
+	s.app.Server().ReadTimeout = patience
+	address := serve(t, s)
+	alone := askOrdinary(t, address, 8, 100)
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	openSlow(t, s, address, slow)
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	grown := int64(after.HeapAlloc) - int64(before.HeapAlloc) + int64(after.StackInuse) - int64(before.StackInuse)
+	if grown > slow*128<<10 {
+		t.Errorf("%d slow connections take %d MiB", slow, grown>>20)
+	}
+	beside := askOrdinary(t, address, 8, 100)
+	if len(alone) != 800 || len(beside) != 800 {
+		t.Errorf("%d and %d requests were answered, want 800", len(alone), len(beside))
+	}
+	if len(alone) > 0 && len(beside) > 0 {
+		slices.Sort(alone)
+		slices.Sort(beside)
+		t.Logf("p99 %v alone, %v beside %d slow connections, which take %d KiB each", alone[len(alone)*99/100], beside[len(beside)*99/100], slow, grown>>10/slow)
+	}
+}
+
+// In virtual time: what a connection may take for what.
+func TestTimeouts(t *testing.T) {
+	const idle = "PUT /timers/k HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n"
+	s := New(Config{Timers: &fakeTimers{}})
+	ask(t, s, "GET", "/timers/k", "") // starts what lives outside the bubble
+	within := func(t *testing.T, run func(t *testing.T, c net.Conn)) {
+		synctest.Test(t, func(t *testing.T) {
+			ours, theirs := net.Pipe()
+			var group sync.WaitGroup
+			group.Go(func() {
+				tracked := &conn{Conn: theirs, server: s.conns}
+				_ = s.app.Server().ServeConn(tracked) // the answer says what went wrong
+			})
+			run(t, ours)
+			_ = ours.Close() // ends what is left
+			group.Wait()
+		})
+	}
+	for name, raw := range map[string]string{
+		"headers":    "POST /timers HTTP/1.1\r\nHost: h\r\nA: bcdefghijklmnop",
+		"small body": "POST /timers HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\n{\"timing\":{\"int",
+		"large body": "POST /timers HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\n{\"timing\":{\"int",
+		"chunks":     "POST /timers HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n64\r\n{\"timing\":{\"int",
+	} {
+		t.Run("a byte a second of "+name, func(t *testing.T) {
+			within(t, func(t *testing.T, c net.Conn) {
+				if got, _ := send(t, c, idle); got.status != 400 {
+					t.Fatalf("have %d", got.status)
+				}
+				time.Sleep(30 * time.Second) // a connection may be idle for longer than its last answer took
+				began := time.Now()
+				if _, err := io.WriteString(c, raw[:len(raw)-12]); err != nil {
+					t.Fatal(err)
+				}
+				var sending sync.WaitGroup
+				defer sending.Wait()
+				sending.Go(func() {
+					for i := len(raw) - 12; i < len(raw); i++ {
+						time.Sleep(time.Second)
+						if _, err := io.WriteString(c, raw[i:i+1]); err != nil {
+							return
+						}
+					}
+				})
+				got, closed := await(t, c)
+				wantProblem(t, got, 408, "request-timeout", noPointer)
+				if took := time.Since(began); took != readTimeout || !closed {
+					t.Errorf("answered after %v, closed %v", took, closed)
+				}
+				_ = c.Close() // ends the sending
+			})
+		})
+	}
+	t.Run("idle", func(t *testing.T) {
+		within(t, func(t *testing.T, c net.Conn) {
+			if got, _ := send(t, c, idle); got.status != 400 {
+				t.Fatalf("have %d", got.status)
+			}
+			began := time.Now()
+			if left, err := io.ReadAll(c); err != nil || len(left) > 0 || time.Since(began) != idleTimeout {
+				t.Errorf("after %v have %q and %v", time.Since(began), left, err)
+			}
+		})
+	})
+	t.Run("an answer that nobody reads", func(t *testing.T) {
+		within(t, func(t *testing.T, c net.Conn) {
+			if _, err := io.WriteString(c, lookup); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(writeTimeout + time.Second)
+			if left, err := io.ReadAll(c); err != nil || len(left) > 0 {
+				t.Errorf("have %q and %v, want a closed connection", left, err)
+			}
+		})
+	})
+	t.Run("100 Continue after a pause", func(t *testing.T) {
+		within(t, func(t *testing.T, c net.Conn) {
+			reader := bufio.NewReader(c)
+			for range 2 {
+				if _, err := io.WriteString(c, "POST /timers HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: "+strconv.Itoa(len(simple))+"\r\n\r\n"); err != nil {
+					t.Fatal(err)
+				}
+				if got := receive(t, reader); got.status != 100 {
+					t.Fatalf("have %d", got.status)
+				}
+				if _, err := io.WriteString(c, simple); err != nil {
+					t.Fatal(err)
+				}
+				if got := receive(t, reader); got.status != 200 {
+					t.Fatalf("have %d", got.status)
+				}
+				time.Sleep(writeTimeout + time.Second)
+			}
+		})
+	})
+}
