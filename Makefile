@@ -17,7 +17,7 @@ in-modules = for module in $(MODULES); do (cd $$module && $(1)) || exit 1; done
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## build the node into .bin/chronos
@@ -73,6 +73,10 @@ vuln: ## look for known vulnerabilities in what is called (needs the network)
 .PHONY: load
 load: ## run the load test against nodes of its own and check every callback
 	@go run -C loadtest ./load
+
+.PHONY: registration
+registration: ## like load, with the registrations and nonces of a SIP registrar
+	@go run -C loadtest ./load -scenario registration
 
 .PHONY: lateness
 lateness: ## measure how late 1,000 callbacks a second are, each checked

@@ -14,12 +14,13 @@ type Kind string
 
 // The operations.
 const (
-	Create  Kind = "create"  // POST: a new timer
+	Create  Kind = "create"  // POST, or PUT under an id of the client's own: a new timer
 	Refresh Kind = "refresh" // PUT: everything anew, the sequence begins again at 1
 	End     Kind = "end"     // DELETE
 )
 
-// Operation is one request about a timer and its answer, told after the answer has been read.
+// Operation is one request about a timer and its answer, told after the answer has been read. A create that is sent again
+// with its Idempotency-Key is not told again: nothing may come of it.
 type Operation struct {
 	// Session is the load's own name for the timer, without a slash; a callback's path has it.
 	Session string `json:"session"`

@@ -26,10 +26,11 @@ const (
 	Altered     Bug = "altered"      // changes the body
 	AfterDelete Bug = "after-delete" // answers a DELETE without carrying it out
 	AfterUpdate Bug = "after-update" // lets the old version live on beside the one that a PUT brings
+	Repeated    Bug = "repeated"     // makes another timer of a POST that is sent again with its Idempotency-Key
 )
 
 // Bugs returns all bugs.
-func Bugs() []Bug { return []Bug{Early, Lost, Doubled, Altered, AfterDelete, AfterUpdate} }
+func Bugs() []Bug { return []Bug{Early, Lost, Doubled, Altered, AfterDelete, AfterUpdate, Repeated} }
 
 const (
 	callLimit = 2 * time.Second
@@ -52,6 +53,7 @@ type Node struct {
 	writes uint64
 	pops   int
 	timers map[string]*timer // by key
+	once   map[string]*timer // by Idempotency-Key
 	all    map[*timer]struct{}
 }
 
@@ -96,6 +98,7 @@ func Start(ctx context.Context, bug Bug) (*Node, error) {
 		url:    "http://" + listener.Addr().String(),
 		served: make(chan struct{}),
 		timers: make(map[string]*timer),
+		once:   make(map[string]*timer),
 		all:    make(map[*timer]struct{}),
 	}
 	mux := http.NewServeMux()
@@ -135,7 +138,7 @@ func (n *Node) put(w http.ResponseWriter, r *http.Request) {
 	}
 	t := &timer{
 		start:    time.UnixMilli(time.Now().UnixMilli() + 1),
-		interval: time.Duration(in.Timing.Interval * float64(time.Second)),
+		interval: time.Duration(math.Round(in.Timing.Interval*1000)) * time.Millisecond,
 		sequence: 1,
 		pops:     1,
 		uri:      in.Callback.HTTP.URI, body: in.Callback.HTTP.Opaque,
@@ -144,6 +147,13 @@ func (n *Node) put(w http.ResponseWriter, r *http.Request) {
 		t.pops = int(math.Floor(in.Timing.RepeatFor / in.Timing.Interval))
 	}
 	n.mu.Lock()
+	idempotencyKey := r.Header.Get("Idempotency-Key")
+	if first := n.once[idempotencyKey]; first != nil && n.bug != Repeated {
+		n.mu.Unlock()
+		w.Header().Set("Idempotent-Replayed", "true")
+		answer(w, first)
+		return
+	}
 	key := keyOf(r.PathValue("id"))
 	if key == "" {
 		n.minted++
@@ -154,15 +164,23 @@ func (n *Node) put(w http.ResponseWriter, r *http.Request) {
 	t.key, t.version = key, fmt.Sprintf("%016x", n.writes)
 	n.timers[key] = t
 	n.all[t] = struct{}{}
+	if idempotencyKey != "" {
+		n.once[idempotencyKey] = t
+	}
 	n.schedule(t)
 	n.mu.Unlock()
 
 	if inFlight {
 		w.Header().Set("X-Chronos-In-Flight", "true")
 	}
+	answer(w, t)
+}
+
+// answer tells of a timer as it was when it was put.
+func answer(w http.ResponseWriter, t *timer) {
 	w.Header().Set("Location", "/timers/"+t.id())
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = fmt.Fprintf(w, `{"id":%q,"key":%q,"due":%q,"copies":1}`, t.id(), key, stamp(t.due()))
+	_, _ = fmt.Fprintf(w, `{"id":%q,"key":%q,"due":%q,"copies":1}`, t.id(), t.key, stamp(t.start.Add(t.interval)))
 }
 
 func (n *Node) remove(w http.ResponseWriter, r *http.Request) {

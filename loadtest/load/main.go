@@ -1,8 +1,9 @@
 // Command load is the load test behind `make load`: it builds the node, the receiver and k6 (the first time), starts a
 // node with a Redis of its own in a temporary directory and a receiver that checks, runs a scenario against them (interim
-// by k6, or steady by a generator of its own), and prints the result as a Markdown table. It ends with status 1 if an answer or a callback was wrong,
-// with 2 if the test could not be run. Logs and raw figures are left in loadtest/out. Variables that begin with CHRONOS_
-// reach the node, so CHRONOS_REDIS makes it use another store.
+// or registration by k6, or steady by a generator of its own), and prints the result as a Markdown table. It ends with
+// status 1 if an answer or a callback was wrong, with 2 if the test could not be run, with 3 if too little was done to
+// say that all is right. Logs and raw figures are left in loadtest/out. Variables that begin with CHRONOS_ reach the node,
+// so CHRONOS_REDIS makes it use another store.
 package main
 
 import (
@@ -36,25 +37,11 @@ func main() {
 // options are the command line.
 type options struct {
 	root     string // of the repository
-	scenario string
+	scenario scenario
 	rate     int // operations a second
 	duration time.Duration
 	bug      fakenode.Bug
 	fake     bool
-}
-
-// The scenarios.
-const (
-	scenarioInterim = "interim" // k6: recurring timers refreshed and ended
-	scenarioSteady  = "steady"  // of our own: one-shot timers, for lateness
-)
-
-// generator is what makes the load.
-func (o *options) generator() string {
-	if o.scenario == scenarioSteady {
-		return "generator"
-	}
-	return "k6"
 }
 
 func (o *options) bin(name string) string { return filepath.Join(o.root, ".bin", name) }
@@ -66,7 +53,7 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	flags := flag.NewFlagSet("load", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.StringVar(&o.root, "root", "..", "`folder` of the repository")
-	flags.StringVar(&o.scenario, "scenario", scenarioInterim, "`name`: interim or steady")
+	name := flags.String("scenario", scenarios()[0].name, "`name`: "+scenarioNames())
 	flags.IntVar(&o.rate, "rate", 500, "operations a second")
 	flags.DurationVar(&o.duration, "duration", time.Minute, "of the load, at most 10m")
 	flags.Func("fake", fmt.Sprintf("test the test: instead of the node use one with a `bug`: none or one of %q", fakenode.Bugs()),
@@ -82,8 +69,9 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
-	if o.scenario != scenarioInterim && o.scenario != scenarioSteady {
-		return o, fmt.Errorf("read arguments: no scenario is named %q; there are interim and steady", o.scenario)
+	var err error
+	if o.scenario, err = scenarioNamed(*name); err != nil {
+		return o, fmt.Errorf("read arguments: %w", err)
 	}
 	if flags.NArg() > 0 || o.rate < 1 || o.duration < time.Second || o.duration > 10*time.Minute {
 		return o, errors.New("read arguments: no arguments but flags, -rate from 1, -duration 1s to 10m")
@@ -118,8 +106,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		_, _ = fmt.Fprintf(stderr, "%v\nthe logs are in %s\n", err, o.out(""))
 		return 2
 	}
-	if !r.passed() {
+	switch {
+	case !r.right():
 		return 1
+	case !r.enough():
+		return 3
 	}
 	return 0
 }
@@ -131,7 +122,7 @@ func build(ctx context.Context, o *options, stderr io.Writer) error {
 	if err := os.MkdirAll(o.out(""), 0o755); err != nil {
 		return fmt.Errorf("build: %w", err)
 	}
-	if _, err := os.Stat(o.bin("k6")); err != nil && o.scenario == scenarioInterim {
+	if _, err := os.Stat(o.bin("k6")); err != nil && !o.scenario.own {
 		_, _ = fmt.Fprintln(stderr, "building k6, which takes minutes the first time")
 	}
 	for _, target := range []struct{ name, folder, pkg string }{
@@ -139,7 +130,7 @@ func build(ctx context.Context, o *options, stderr io.Writer) error {
 		{"receiver", "loadtest", "./receiver"},
 		{"k6", "loadtest/k6", "go.k6.io/k6"},
 	} {
-		if o.fake && target.name == "chronos" || o.scenario != scenarioInterim && target.name == "k6" {
+		if o.fake && target.name == "chronos" || o.scenario.own && target.name == "k6" {
 			continue
 		}
 		cmd := command(ctx, "go", "build", "-trimpath", "-o", o.bin(target.name), target.pkg)

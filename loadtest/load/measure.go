@@ -14,10 +14,6 @@ import (
 	"chronos/loadtest/fakenode"
 )
 
-// grace is how long callbacks are still received after the last timer was ended: more than an interval of the scenario,
-// and than a callback may come after an answer that said in flight.
-const grace = "3s"
-
 // measure starts everything, lets the scenario run, and stops everything. There may be both a result and an error.
 func measure(ctx context.Context, o *options) (r *result, err error) {
 	ctx, cancel := context.WithTimeout(ctx, o.duration+spareLimit)
@@ -33,15 +29,11 @@ func measure(ctx context.Context, o *options) (r *result, err error) {
 	}
 	defer func() { err = errors.Join(err, stopNode()) }()
 
-	generate := runInterim
-	if o.scenario == scenarioSteady {
-		generate = runSteady
-	}
 	r = &result{options: o}
-	if r.summary, r.loadErr = generate(ctx, o, nodeURL, receiverURL); len(r.summary.Metrics) == 0 {
+	if r.summary, r.loadErr = o.scenario.generate(ctx, o, nodeURL, receiverURL); len(r.summary.Metrics) == 0 {
 		return nil, r.loadErr
 	}
-	body, err := request(ctx, http.MethodPost, receiverURL+"/control/finish?grace="+grace)
+	body, err := request(ctx, http.MethodPost, receiverURL+"/control/finish?grace="+o.scenario.grace.String())
 	if err != nil {
 		return nil, fmt.Errorf("end receiver: %w", err)
 	}
@@ -60,8 +52,8 @@ func measure(ctx context.Context, o *options) (r *result, err error) {
 	return r, nil
 }
 
-// runInterim lets k6 run the scenario interim. Its figures may come with an error: an answer was wrong.
-func runInterim(ctx context.Context, o *options, nodeURL, receiverURL string) (figures summary, err error) {
+// runK6 lets k6 run the script that is named like the scenario. Its figures may come with an error: an answer was wrong.
+func runK6(ctx context.Context, o *options, nodeURL, receiverURL string) (figures summary, err error) {
 	path := o.out("k6.json")
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return summary{}, fmt.Errorf("remove old figures: %w", err)
@@ -70,7 +62,7 @@ func runInterim(ctx context.Context, o *options, nodeURL, receiverURL string) (f
 		"--quiet", "--no-color", "--no-usage-report", "--address", "", "--summary-export", path,
 		"-e", "CHRONOS_URL="+nodeURL, "-e", "RECEIVER_URL="+receiverURL,
 		"-e", "RATE="+strconv.Itoa(o.rate), "-e", "DURATION="+o.duration.String(),
-		filepath.Join(o.root, "loadtest", "k6", "interim.js"))
+		filepath.Join(o.root, "loadtest", "k6", o.scenario.name+".js"))
 	if err != nil {
 		return summary{}, err
 	}
@@ -178,4 +170,8 @@ type result struct {
 	report  check.Report
 }
 
-func (r *result) passed() bool { return r.loadErr == nil && r.report.Passed }
+// right is whether no answer and no callback was wrong.
+func (r *result) right() bool { return r.loadErr == nil && r.report.Passed }
+
+// enough is whether so much was done that being right means something.
+func (r *result) enough() bool { return len(r.tooFew()) == 0 }

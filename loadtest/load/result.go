@@ -48,26 +48,27 @@ func (m *metric) UnmarshalJSON(body []byte) error {
 	return nil
 }
 
+// A run that did less of a kind proves nothing about it.
+const (
+	minOperations = 1000
+	minOfAKind    = 50
+)
+
 // write prints the result as Markdown, and after it what was wrong.
 func (r *result) write(out io.Writer) error {
 	var b strings.Builder
-	ops := []struct{ op, title string }{{"create", "create (POST)"}, {"refresh", "refresh (PUT)"}, {"end", "end (DELETE)"}}
-	total := 0.0
-	for _, row := range ops {
-		total += r.figure("operations{op:"+row.op+"}", "count")
+	total := r.operations()
+	fmt.Fprintf(&b, "%.0f operations in %s (%.0f/s)", total, r.options.duration, total/r.options.duration.Seconds())
+	if ends := float64(r.report.Operations) + r.untold() - total; ends > 0 {
+		fmt.Fprintf(&b, ", then %.0f ends", ends)
 	}
-	fmt.Fprintf(&b, "%.0f operations in %s (%.0f/s), then %.0f ends; %s, node, Redis and receiver share %d cores.\n\n",
-		total, r.options.duration, total/r.options.duration.Seconds(), float64(r.report.Operations)-total,
-		r.options.generator(), runtime.NumCPU())
+	fmt.Fprintf(&b, "; %s, node, Redis and receiver share %d cores.\n\n", r.options.scenario.generator(), runtime.NumCPU())
 	b.WriteString("| ms | count | failed | p50 | p90 | p99 | p99.9 | max |\n|---|---:|---:|---:|---:|---:|---:|---:|\n")
-	for _, row := range ops {
+	for _, row := range r.options.scenario.rows {
 		took := "http_req_duration{op:" + row.op + "}"
-		if r.figure("operations{op:"+row.op+"}", "count") == 0 {
-			continue
-		}
 		// Of a rate that asks "did it fail?", passes counts those that did.
 		fmt.Fprintf(&b, "| %s | %.0f | %.0f | %.1f | %.1f | %.1f | %.1f | %.1f |\n", row.title,
-			r.figure("operations{op:"+row.op+"}", "count"), r.figure("http_req_failed{op:"+row.op+"}", "passes"),
+			r.count(row), r.figure("http_req_failed{op:"+row.op+"}", "passes"),
 			r.figure(took, "med"), r.figure(took, "p(90)"), r.figure(took, "p(99)"), r.figure(took, "p(99.9)"), r.figure(took, "max"))
 	}
 	q := r.report.LatenessMs
@@ -80,8 +81,10 @@ func (r *result) write(out io.Writer) error {
 		fmt.Fprintf(&b, "| %d ", r.report.Violations[kind])
 	}
 	b.WriteString("|\n")
-	if !r.passed() {
+	if !r.right() {
 		r.explain(&b)
+	} else if few := r.tooFew(); len(few) > 0 {
+		fmt.Fprintf(&b, "\nUNKNOWN\nnothing was wrong, but too little was done to say that all is right: %s\n", strings.Join(few, ", "))
 	}
 	if _, err := io.WriteString(out, b.String()); err != nil {
 		return fmt.Errorf("write result: %w", err)
@@ -111,3 +114,36 @@ func (r *result) explain(b *strings.Builder) {
 }
 
 func (r *result) figure(name, field string) float64 { return r.summary.Metrics[name].figures[field] }
+
+func (r *result) count(kind row) float64 { return r.figure("operations{op:"+kind.op+"}", "count") }
+
+// operations is the number of those that are part of the load.
+func (r *result) operations() (n float64) {
+	for _, row := range r.options.scenario.rows {
+		n += r.count(row)
+	}
+	return n
+}
+
+// untold is the number of those that the receiver was not told of.
+func (r *result) untold() (n float64) {
+	for _, row := range r.options.scenario.rows {
+		if row.untold {
+			n += r.count(row)
+		}
+	}
+	return n
+}
+
+// tooFew says what there was too little of.
+func (r *result) tooFew() (few []string) {
+	if n := r.operations(); n < minOperations {
+		few = append(few, fmt.Sprintf("%.0f operations, want %d", n, minOperations))
+	}
+	for _, row := range r.options.scenario.rows {
+		if n := r.count(row); n < minOfAKind {
+			few = append(few, fmt.Sprintf("%.0f of %s, want %d", n, row.title, minOfAKind))
+		}
+	}
+	return few
+}

@@ -18,7 +18,7 @@ import (
 // TestSteady: the scenario creates timers at its rate, tells all of them, and is
 // over when their callbacks have come.
 func TestSteady(t *testing.T) {
-	o := options{root: t.TempDir(), scenario: scenarioSteady, rate: 200, duration: time.Second, fake: true, bug: fakenode.None}
+	o := options{root: t.TempDir(), scenario: named(t, "steady"), rate: 200, duration: time.Second, fake: true, bug: fakenode.None}
 	node, stop, err := startNode(t.Context(), &o)
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +74,7 @@ func TestSteadyTellsWhatFailed(t *testing.T) {
 	defer node.Close()
 	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer receiver.Close()
-	o := options{scenario: scenarioSteady, rate: 20, duration: time.Second}
+	o := options{scenario: named(t, "steady"), rate: 20, duration: time.Second}
 	figures, err := runSteady(t.Context(), &o, node.URL, receiver.URL)
 	if err == nil || !strings.Contains(err.Error(), "status 503") {
 		t.Errorf("error %v, want one that says status 503", err)

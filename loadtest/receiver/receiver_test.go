@@ -52,11 +52,14 @@ func start(t *testing.T, bug fakenode.Bug, args ...string) *rig {
 	return r
 }
 
-func (r *rig) do(method, url, body string) (*http.Response, string) {
+func (r *rig) do(method, url, body string, header ...string) (*http.Response, string) {
 	r.t.Helper()
 	request, err := http.NewRequestWithContext(r.t.Context(), method, url, strings.NewReader(body))
 	if err != nil {
 		r.t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		request.Header.Set(header[i], header[i+1])
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
@@ -70,7 +73,8 @@ func (r *rig) do(method, url, body string) (*http.Response, string) {
 	return response, string(answer)
 }
 
-// operate sends one request about a timer to the node and tells the receiver of it.
+// operate sends one request about a timer to the node, a create twice with its idempotency key, and tells the receiver
+// of it.
 func (r *rig) operate(session string, revision int, kind check.Kind, id string) string {
 	r.t.Helper()
 	op := check.Operation{Session: session, Revision: revision, Op: kind, ID: id, OK: true}
@@ -82,8 +86,16 @@ func (r *rig) operate(session string, revision int, kind check.Kind, id string) 
 			r.receiver, check.CallbackPath(session, revision), op.Body)
 	}
 	op.SentMs = time.Now().UnixMilli()
-	response, _ := r.do(method, strings.TrimSuffix(r.node.URL()+"/timers/"+id, "/"), body)
+	url := strings.TrimSuffix(r.node.URL()+"/timers/"+id, "/")
+	var header []string
+	if kind == check.Create {
+		header = []string{"Idempotency-Key", session}
+	}
+	response, _ := r.do(method, url, body, header...)
 	op.AnsweredMs = time.Now().UnixMilli()
+	if kind == check.Create {
+		r.do(method, url, body, header...)
+	}
 	op.InFlight = response.Header.Get("X-Chronos-In-Flight") == "true"
 	if location := response.Header.Get("Location"); location != "" {
 		op.ID = strings.TrimPrefix(location, "/timers/")
@@ -178,6 +190,7 @@ func TestEachBugIsFound(t *testing.T) {
 		fakenode.Altered:     check.Altered,
 		fakenode.AfterDelete: check.AfterAnswer,
 		fakenode.AfterUpdate: check.AfterAnswer,
+		fakenode.Repeated:    check.Altered, // the other timer has another key
 	}
 	for _, bug := range fakenode.Bugs() {
 		t.Run(string(bug), func(t *testing.T) {
