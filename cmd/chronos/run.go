@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"chronos/api"
+	"chronos/api/tokens"
 	"chronos/redisstore"
 	"chronos/scheduler"
 	"chronos/scheduler/webhook"
@@ -58,7 +59,8 @@ type node struct {
 	engine   *scheduler.Scheduler
 	public   *api.Server
 	admin    *api.Admin
-	listener net.Listener // of public
+	tokens   *tokens.Keeper // nil if no request needs one
+	listener net.Listener   // of public
 	adminAt  net.Listener
 	draining atomic.Bool
 }
@@ -92,9 +94,22 @@ func newNode(ctx context.Context, cfg config, log *slog.Logger) (_ *node, err er
 	if n.engine, err = scheduler.New(engineConfig(cfg, n.id, log, registry), n.store, n.client); err != nil {
 		return nil, err
 	}
-	n.public = api.New(api.Config{Timers: n.engine, Log: log, MaxBody: cfg.MaxBody, Registerer: registry})
-	n.admin = api.NewAdmin(api.AdminConfig{Ready: n.ready, Gatherer: registry, Log: log})
-	return n, nil
+	return n, n.serve(cfg, registry)
+}
+
+// serve makes the servers of both listeners.
+func (n *node) serve(cfg config, registry *prometheus.Registry) (err error) {
+	public := api.Config{Timers: n.engine, Log: n.log, MaxBody: cfg.MaxBody, Registerer: registry}
+	admin := api.AdminConfig{Ready: n.ready, Gatherer: registry, Log: n.log}
+	if cfg.TokensFile != "" {
+		n.tokens, err = tokens.Open(tokens.KeeperConfig{Path: cfg.TokensFile, Log: n.log})
+		if err != nil {
+			return fmt.Errorf("CHRONOS_TOKENS_FILE: %w", err)
+		}
+		public.Authorizer, admin.Authorizer = n.tokens, n.tokens
+	}
+	n.public, n.admin = api.New(public), api.NewAdmin(admin)
+	return nil
 }
 
 func (n *node) listen(ctx context.Context, cfg config) (err error) {
@@ -168,6 +183,7 @@ func (n *node) run(ctx context.Context) error {
 	fired := make(chan struct{})
 	failed := make(chan error, 2)
 	go func() { defer close(fired); n.engine.Run(claiming) }()
+	defer n.keepTokens(ctx)()
 	go func() { failed <- n.public.Serve(n.listener) }()
 	go func() { failed <- n.admin.Serve(n.adminAt) }()
 	n.announce()
@@ -191,6 +207,18 @@ func (n *node) run(ctx context.Context) error {
 	err = errors.Join(err, n.admin.Shutdown(closing), n.close())
 	n.log.Info("node has stopped", "node", n.id)
 	return err
+}
+
+// keepTokens keeps the tokens as the file has them until what it returns is
+// called, which waits for the end of it.
+func (n *node) keepTokens(ctx context.Context) (stop func()) {
+	if n.tokens == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	go func() { defer close(done); n.tokens.Run(ctx) }()
+	return func() { cancel(); <-done }
 }
 
 func (n *node) announce() {

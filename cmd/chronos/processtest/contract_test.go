@@ -4,14 +4,21 @@ import (
 	"testing"
 	"time"
 
+	chronosapi "chronos/api"
+	"chronos/api/openapitest"
 	"chronos/cmd/chronos/processtest/timerservice"
 )
 
 // TestTimerServiceAPI: a client that was written from the document of the Timer
-// Service API alone works unchanged.
+// Service API alone works unchanged, and all that goes over the wire is as the description says.
 func TestTimerServiceAPI(t *testing.T) {
+	t.Parallel()
 	node := startNode(t, startRedis(t).url)
-	timerservice.Run(t, node.url)
+	description, err := openapitest.Load(chronosapi.OpenAPI())
+	if err != nil {
+		t.Fatal(err)
+	}
+	timerservice.Run(t, node.url, description)
 	if err := node.stop(t, 15*time.Second); err != nil {
 		t.Errorf("stop: %v", err)
 	}

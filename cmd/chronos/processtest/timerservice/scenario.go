@@ -28,9 +28,17 @@ type part struct {
 	run  func(b *bench)
 }
 
+// Tap looks at what goes over the wire.
+type Tap interface {
+	// Transport sends requests by base and looks at them and their answers.
+	Transport(t testing.TB, base http.RoundTripper) http.RoundTripper
+	// Callbacks looks at callbacks on their way to next.
+	Callbacks(t testing.TB, next http.Handler) http.Handler
+}
+
 // Run drives the service at the address through the public part of the API,
 // one subtest for each statement. It returns when all subtests have ended.
-func Run(t *testing.T, baseURL string) {
+func Run(t *testing.T, baseURL string, tap Tap) {
 	t.Helper()
 	var parts []part
 	parts = append(parts, timingParts()...)
@@ -44,7 +52,7 @@ func Run(t *testing.T, baseURL string) {
 	t.Run("timerservice", func(t *testing.T) {
 		for _, p := range parts {
 			t.Run(p.name, func(t *testing.T) {
-				p.run(newBench(t, baseURL))
+				p.run(newBench(t, baseURL, tap))
 			})
 		}
 	})
@@ -56,12 +64,14 @@ type bench struct {
 	client   *Client
 	receiver *Receiver
 	url      string // of the receiver
+	tap      Tap
 }
 
-func newBench(t *testing.T, baseURL string) *bench {
+func newBench(t *testing.T, baseURL string, tap Tap) *bench {
 	t.Helper()
-	b := &bench{t: t, client: NewClient(baseURL)}
+	b := &bench{t: t, client: NewClient(baseURL), tap: tap}
 	t.Cleanup(b.client.HTTP.CloseIdleConnections)
+	b.client.HTTP.Transport = tap.Transport(t, b.client.HTTP.Transport)
 	b.receiver, b.url = b.listen()
 	return b
 }
@@ -69,7 +79,7 @@ func newBench(t *testing.T, baseURL string) *bench {
 // listen starts one more receiver, for as long as the test runs.
 func (b *bench) listen() (receiver *Receiver, address string) {
 	receiver = &Receiver{}
-	server := httptest.NewServer(receiver)
+	server := httptest.NewServer(b.tap.Callbacks(b.t, receiver))
 	b.t.Cleanup(server.Close)
 	return receiver, server.URL
 }
