@@ -15,6 +15,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"chronos/api/client"
 	"chronos/loadtest/check"
 )
 
@@ -32,9 +33,9 @@ const (
 // sender is counted from when it should have been sent.
 type steady struct {
 	options  *options
-	node     string
+	timers   *client.Client
 	receiver string
-	client   fasthttp.Client
+	control  fasthttp.Client // of the receiver
 
 	mu     sync.Mutex
 	took   []float64 // ms
@@ -48,12 +49,17 @@ type creation struct {
 }
 
 func runSteady(ctx context.Context, o *options, nodeURL, receiverURL string) (summary, error) {
-	s := &steady{options: o, node: nodeURL, receiver: receiverURL, client: fasthttp.Client{MaxConnsPerHost: 2 * steadySenders}}
-	defer s.client.CloseIdleConnections()
+	timers, err := client.New(nodeURL, client.WithTries(1)) // what has to be repeated counts as failed
+	if err != nil {
+		return summary{}, err
+	}
+	defer timers.Close()
+	s := &steady{options: o, timers: timers, receiver: receiverURL}
+	defer s.control.CloseIdleConnections()
 	todo := make(chan creation, o.rate) // a second's worth may wait
 	var senders sync.WaitGroup
 	for range steadySenders {
-		senders.Go(func() { s.send(todo) })
+		senders.Go(func() { s.send(ctx, todo) })
 	}
 	s.schedule(ctx, todo)
 	close(todo)
@@ -93,10 +99,10 @@ func pause(ctx context.Context, until time.Time) bool {
 	}
 }
 
-func (s *steady) send(todo <-chan creation) {
+func (s *steady) send(ctx context.Context, todo <-chan creation) {
 	var told []check.Operation
 	for c := range todo {
-		op, err := s.create(c.number)
+		op, err := s.create(ctx, c.number)
 		s.note(time.Since(c.at), err)
 		if told = append(told, op); len(told) == steadyTold {
 			s.tell(told)
@@ -115,26 +121,16 @@ func (s *steady) note(took time.Duration, err error) {
 	}
 }
 
-func (s *steady) create(number int) (check.Operation, error) {
+func (s *steady) create(ctx context.Context, number int) (check.Operation, error) {
 	session := "steady-" + strconv.Itoa(number)
 	opaque := strings.Repeat("x", steadyOpaque-len(session)) + session
-	body := fmt.Sprintf(`{"timing":{"interval":%.3f},"callback":{"http":{"uri":"%s/cb/%s/1","opaque":"%s"}}}`,
-		steadyInterval.Seconds(), s.receiver, session, opaque)
 	op := check.Operation{
 		Session: session, Revision: 1, Op: check.Create, IntervalMs: steadyInterval.Milliseconds(), Pops: 1, Body: opaque,
 		SentMs: time.Now().UnixMilli(),
 	}
-	var answer struct {
-		ID string `json:"id"`
-	}
-	status, raw, err := s.post(s.node+"/timers", []byte(body))
+	receipt, err := s.timers.Create(ctx, client.Timer{Interval: steadyInterval, URI: s.receiver + "/cb/" + session + "/1", Opaque: opaque})
 	op.AnsweredMs = time.Now().UnixMilli()
-	if err == nil && status == http.StatusOK {
-		err = json.Unmarshal(raw, &answer)
-	} else if err == nil {
-		err = fmt.Errorf("create: status %d: %s", status, raw)
-	}
-	op.ID, op.OK = answer.ID, err == nil && answer.ID != ""
+	op.ID, op.OK = receipt.ID, err == nil
 	return op, err
 }
 
@@ -163,7 +159,7 @@ func (s *steady) post(url string, body []byte) (status int, answer []byte, err e
 	req.Header.SetMethod(http.MethodPost)
 	req.Header.SetContentType("application/json")
 	req.SetBodyRaw(body)
-	if err := s.client.DoTimeout(req, res, 10*time.Second); err != nil {
+	if err := s.control.DoTimeout(req, res, 10*time.Second); err != nil {
 		return 0, nil, fmt.Errorf("post: %w", err)
 	}
 	return res.StatusCode(), bytes.Clone(res.Body()), nil
