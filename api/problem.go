@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -133,11 +134,13 @@ func (p problem) writeTo(w http.ResponseWriter) {
 }
 
 func (p problem) body() []byte {
-	body, err := json.Marshal(p)
-	if err != nil { // no field can fail
+	var body bytes.Buffer
+	encoder := json.NewEncoder(&body)
+	encoder.SetEscapeHTML(false)
+	if encoder.Encode(p) != nil { // no field can fail
 		return nil
 	}
-	return body
+	return bytes.TrimSuffix(body.Bytes(), []byte{'\n'})
 }
 
 func (p problem) eachHeader(set func(name, value string)) {

@@ -56,7 +56,7 @@ func makeToken(args []string, out, errs io.Writer) int {
 		_, _ = fmt.Fprintln(errs, "chronos:", err)
 		return 2
 	}
-	_, _ = fmt.Fprintf(errs, "The token, which is shown only now; clients send it as `Authorization: Bearer <token>`:\n\n  %s\n\nThe line for CHRONOS_TOKENS_FILE:\n\n", token.Reveal())
+	_, _ = fmt.Fprintf(errs, "The token, which is shown only now; clients send it as `Authorization: Bearer <token>`:\n\n  %s\n\nIts line of CHRONOS_TOKENS_FILE, on standard output:\n\n", token.Reveal())
 	_, _ = fmt.Fprintln(out, line)
 	return 0
 }

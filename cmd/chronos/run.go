@@ -75,6 +75,11 @@ func newNode(ctx context.Context, cfg config, log *slog.Logger) (_ *node, err er
 			err = errors.Join(err, n.close())
 		}
 	}()
+	if cfg.TokensFile != "" {
+		if n.tokens, err = tokens.Open(tokens.KeeperConfig{Path: cfg.TokensFile, Log: log}); err != nil {
+			return nil, fmt.Errorf("CHRONOS_TOKENS_FILE: %w", err)
+		}
+	}
 	if err := n.listen(ctx, cfg); err != nil {
 		return nil, err
 	}
@@ -94,22 +99,18 @@ func newNode(ctx context.Context, cfg config, log *slog.Logger) (_ *node, err er
 	if n.engine, err = scheduler.New(engineConfig(cfg, n.id, log, registry), n.store, n.client); err != nil {
 		return nil, err
 	}
-	return n, n.serve(cfg, registry)
+	n.serve(cfg, registry)
+	return n, nil
 }
 
 // serve makes the servers of both listeners.
-func (n *node) serve(cfg config, registry *prometheus.Registry) (err error) {
+func (n *node) serve(cfg config, registry *prometheus.Registry) {
 	public := api.Config{Timers: n.engine, Log: n.log, MaxBody: cfg.MaxBody, Registerer: registry}
 	admin := api.AdminConfig{Ready: n.ready, Gatherer: registry, Log: n.log}
-	if cfg.TokensFile != "" {
-		n.tokens, err = tokens.Open(tokens.KeeperConfig{Path: cfg.TokensFile, Log: n.log})
-		if err != nil {
-			return fmt.Errorf("CHRONOS_TOKENS_FILE: %w", err)
-		}
+	if n.tokens != nil { // an interface that holds a nil pointer is not nil
 		public.Authorizer, admin.Authorizer = n.tokens, n.tokens
 	}
 	n.public, n.admin = api.New(public), api.NewAdmin(admin)
-	return nil
 }
 
 func (n *node) listen(ctx context.Context, cfg config) (err error) {
