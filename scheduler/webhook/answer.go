@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	maxHead    = 64 << 10 // bytes of an answer's head, also of its trailer
+	maxHead    = 64 << 10 // bytes of an answer's head
 	maxBody    = 64 << 10 // bytes of an answer's body that are read
 	maxInterim = 5        // answers 1xx before the final one
 	maxValue   = 64       // bytes of a header's value that can be of interest
@@ -217,7 +217,7 @@ func (a *answer) skipBody(r *bufio.Reader) bool {
 	case a.status == http.StatusNoContent, a.status == http.StatusNotModified:
 		return true
 	case a.chunked:
-		return skip(httputil.NewChunkedReader(r)) && skipTrailer(r)
+		return skip(httputil.NewChunkedReader(r)) && skipLastLine(r)
 	case a.length > maxBody:
 		return false
 	case a.length >= 0:
@@ -234,14 +234,15 @@ func skip(r io.Reader) bool {
 	return errors.Is(err, io.EOF)
 }
 
-func skipTrailer(r *bufio.Reader) bool {
-	left := maxHead
-	for {
-		line, _, err := readLine(r, &left)
-		if err != nil || len(line) == 0 {
-			return err == nil
-		}
+// skipLastLine steps over the line end that follows the last chunk, and reports
+// whether that was all: a trailer is rare, and costs the connection.
+func skipLastLine(r *bufio.Reader) bool {
+	const end = "\r\n"
+	if line, err := r.Peek(len(end)); err != nil || string(line) != end {
+		return false
 	}
+	_, err := r.Discard(len(end))
+	return err == nil
 }
 
 // delivered is what the answer means; now is the local time of its arrival.

@@ -15,6 +15,8 @@ func FuzzAnswer(f *testing.F) {
 	for _, s := range []string{
 		"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nabc\r\n0\r\nT: a\r\n\r\n",
+		"HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n00\r\n0000000\n\n", // a line that is no trailer
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\n",
 		"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n",
 		"HTTP/1.0 503 Busy\nRetry-After: 5\nConnection: keep-alive\nContent-Length: 0\n\n",
 		"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nContent-Length: 1\r\n\r\nx",
