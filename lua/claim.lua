@@ -39,7 +39,8 @@ local function consider(key, score, record, lease)
     return
   end
   if taken >= limit or bytes >= max_bytes then return end
-  local own = leave_own_retries and not lease and attempt ~= '0' and string.sub(failure, 1, #node + 1) == node .. ':'
+  local tried = attempt and attempt ~= '0' -- nil: not readable
+  local own = leave_own_retries and not lease and tried and string.sub(failure, 1, #node + 1) == node .. ':'
   if own and now_ms < score + 1000 then return end
   taken, bytes = taken + 1, bytes + #record
   scores[2 * taken - 1], scores[2 * taken] = int(math.max(score, now_ms) + grace_ms), key

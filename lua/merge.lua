@@ -1,6 +1,6 @@
 -- Kind:    merge
 -- Does:    "become this state if it is newer than yours": put (a client's create or replace: refused if a live timer has
---          another rf), once (a create that does nothing where a record with a body hash is, live or ended), live (adopt,
+--          another rf), once (a create that does nothing where a live timer or a body hash is), live (adopt,
 --          restore, sweep), gone (a client's delete), done (an outcome told to another copy: removes exactly its
 --          predecessor, leaves a tombstone on what is older and on nothing). Ends a lease, keeps a body hash and a firing
 --          mark that has not passed. An item with a token is a leased write: it does nothing unless the lease is that
@@ -12,8 +12,8 @@
 --          look at it if not when due, or empty. body_hash: of a request with an idempotency key, else -. life_ms: of the
 --          tombstone, keep_ms: of one with a body hash, if that is longer. token: empty for a merge.)
 -- Returns: now_us, then for each item: "status version seq attempt ended firing_ms due_ms rf body_hash away"; status
---          stored, same, newer, conflict (same state, another body), factor (another rf is there), exists (once: a body
---          hash is there), lost (the token's lease is gone), none (a token and no timer);
+--          stored, same, newer, conflict (same state, another body), factor (another rf is there), exists (once: a live
+--          timer or a body hash is there), lost (the token's lease is gone), none (a token and no timer);
 --          firing_ms is how long a callback of an earlier state may still start; after not_after_ms: now_us, "late"
 -- Cost:    O(items · log n)
 -- Twice:   safe: the second finds the same
@@ -80,10 +80,10 @@ local function store(new)
   redis.call('HDEL', leases, new.key)
 end
 
--- Done on its predecessor: nothing is left of it, but a mark that has not passed.
+-- Done on its predecessor: nothing is left of it, but a mark that has not passed, and a body hash that is to be kept.
 local function remove(new)
-  if new.firing > now_ms then
-    new.life, new.keep = 0, 0
+  if new.firing > now_ms or new.body_hash ~= '-' and new.keep > 0 then
+    new.life = 0
     return store(new)
   end
   redis.call('ZREM', due, new.key)
@@ -99,7 +99,7 @@ local function merge(new)
     local lease = redis.call('HGET', leases, new.key) or ''
     if lease ~= new.token and not fired(lease, new.token) then return answer('lost', old) end
   end
-  if new.kind == 'once' and old and old.body_hash ~= '-' then return answer('exists', old) end
+  if new.kind == 'once' and old and (not old.ended or old.body_hash ~= '-') then return answer('exists', old) end
   if new.kind == 'put' and old and not old.ended and old.rf ~= new.rf then return answer('factor', old) end
   local order = old and compare(new, old) or 1
   if order < 0 then return answer('newer', old) end

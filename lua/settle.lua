@@ -35,7 +35,7 @@ local function finish(key, c, keep_ms)
     redis.call('HDEL', leases, key)
     return
   end
-  c.body, c.failure = '', '-'
+  c.body, c.failure, c.tags = '', '-', '-'
   put(key, now_ms + life, c)
 end
 

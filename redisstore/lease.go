@@ -34,12 +34,12 @@ func (s *Store) Claim(ctx context.Context, shard string, req scheduler.ClaimRequ
 		partitions = partitions[len(now):]
 		calls := s.claimCalls(sh, counter, now, room, req)
 		sh.eval(ctx, sh.poll, calls)
-		for _, c := range calls {
+		for i, c := range calls {
 			if c.err != nil {
 				failed = c.err
 				continue
 			}
-			claims, more := s.readClaims(sh, counter, c)
+			claims, more := s.readClaims(sh, counter, now[i], c)
 			result.More = result.More || more
 			result.Claims = append(result.Claims, claims...)
 		}
@@ -90,7 +90,7 @@ const maxClaimBytes = 16 << 20
 
 // readClaims reads "score_ms previous_lease", key and record for each, and "more"
 // if there may be more.
-func (s *Store) readClaims(sh *shard, counter string, c *call) (claims []scheduler.Claimed, more bool) {
+func (s *Store) readClaims(sh *shard, counter string, partition int, c *call) (claims []scheduler.Claimed, more bool) {
 	token := s.node + ":" + counter + ":" + strconv.FormatInt(c.nowUs/1000, 10)
 	claims = make([]scheduler.Claimed, 0, len(c.reply)/3)
 	for i := 0; i+3 <= len(c.reply); i += 3 {
@@ -101,7 +101,7 @@ func (s *Store) readClaims(sh *shard, counter string, c *call) (claims []schedul
 		}
 		r := reader{text: t[0]}
 		score, previous := r.int64(), r.word()
-		claimed := s.claimed(scheduler.Lease{Shard: sh.name, Key: t[1], Token: token}, t[2])
+		claimed := s.claimed(scheduler.Lease{Shard: sh.name, Key: t[1], Token: token, Partition: partition}, t[2])
 		claimed.DueIn = sh.clock.until(score)
 		if previous != "-" {
 			claimed.Previous = nodeOf(previous)
@@ -114,6 +114,9 @@ func (s *Store) readClaims(sh *shard, counter string, c *call) (claims []schedul
 func (s *Store) claimed(lease scheduler.Lease, raw string) scheduler.Claimed {
 	claimed := scheduler.Claimed{Lease: lease}
 	rec, err := parseRecord(raw)
+	if err == nil && partitionOf(lease.Key) != lease.Partition {
+		err = fmt.Errorf("%w: it is in partition %d, where no request finds it", errRecord, lease.Partition)
+	}
 	if err == nil {
 		_, hint := s.topology.home(lease.Key)
 		claimed.Record, err = rec.scheduled(lease.Key, hint)
@@ -181,7 +184,7 @@ func (s *Store) readTaken(sh *shard, counter, key string, it *item) scheduler.Ta
 		return taken
 	}
 	token := s.node + ":" + counter + ":" + strconv.FormatInt(it.nowUs/1000, 10)
-	taken.Claimed = s.claimed(scheduler.Lease{Shard: sh.name, Key: key, Token: token}, it.reply[1])
+	taken.Claimed = s.claimed(scheduler.Lease{Shard: sh.name, Key: key, Token: token, Partition: it.partition}, it.reply[1])
 	taken.DueIn = sh.clock.until(scoreMs)
 	if previous != "-" {
 		taken.Previous = nodeOf(previous)
@@ -215,7 +218,7 @@ func (s *Store) Fire(ctx context.Context, shard string, terms scheduler.FenceTer
 	}
 	items := make([]*item, len(fences))
 	for i, f := range fences {
-		items[i] = &item{partition: partitionOf(f.Lease.Key), args: []any{
+		items[i] = &item{partition: f.Lease.Partition, args: []any{
 			f.Lease.Key, f.Lease.Token, f.Pops, sh.clock.in(terms.Limit - f.Age),
 		}}
 	}
@@ -259,7 +262,7 @@ func (s *Store) Settle(ctx context.Context, shard string, grace time.Duration, s
 	}
 	items := make([]*item, len(settlements))
 	for i, o := range settlements {
-		items[i] = &item{partition: partitionOf(o.Lease.Key), args: []any{
+		items[i] = &item{partition: o.Lease.Partition, args: []any{
 			o.Lease.Key, o.Lease.Token, o.Outcome.String(), wholeMs(o.Delay), o.Pops, o.Skew.Milliseconds(), wholeMs(o.Keep), field(o.Reason),
 		}}
 	}

@@ -19,7 +19,7 @@ import (
 //	version seq attempt rank rf site away start_ms interval_ms firing_until_ms failure tags body_hash {json}
 //
 // An empty field is "-". A tombstone has no specification. The scripts write
-// the header; only tests and tools format it here.
+// the header, which is why nothing here does.
 type record struct {
 	state         scheduler.State
 	rank, rf      int
@@ -49,7 +49,7 @@ func parseRecord(s string) (record, error) {
 		rf:      p.int(4),
 		site:    p.text(5),
 		away:    p.text(6),
-		startMs: p.int64(7), intervalMs: p.int64(8), firingUntilMs: p.int64(9),
+		startMs: p.int64(7), intervalMs: p.count(8), firingUntilMs: p.instant(9),
 		failure:  p.failure(10),
 		tags:     p.tags(11),
 		bodyHash: p.text(12),
@@ -59,16 +59,6 @@ func parseRecord(s string) (record, error) {
 	}
 	r.state.Ended = !strings.HasPrefix(r.body, "{")
 	return r, p.err
-}
-
-func (r record) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s %d %d %d %d %s %s %d %d %s %s %s %s", r.state.Version, r.state.Seq, r.state.Attempt, r.rank, r.rf,
-		field(r.site), field(r.away), r.startMs, r.intervalMs, number(r.firingUntilMs), formatFailure(r.failure), formatTags(r.tags), field(r.bodyHash))
-	if r.body != "" {
-		b.WriteString(" " + r.body)
-	}
-	return b.String()
 }
 
 func field(s string) string {
@@ -87,20 +77,6 @@ func unescape(s string) (string, error) {
 		return "", nil
 	}
 	return url.QueryUnescape(s)
-}
-
-func formatFailure(f scheduler.Failure) string {
-	if f.Node == "" {
-		return "-"
-	}
-	return f.Node + ":" + strconv.FormatInt(f.At.UnixMilli(), 10) + ":" + field(f.Reason)
-}
-
-func number(n int64) string {
-	if n == 0 {
-		return "-"
-	}
-	return strconv.FormatInt(n, 10)
 }
 
 func formatTags(tags []scheduler.Tag) string {
@@ -135,22 +111,35 @@ func (p *fieldParser) version(i int) scheduler.Version {
 }
 
 func (p *fieldParser) int64(i int) int64 {
-	if p.fields[i] == "-" {
-		return 0
-	}
 	n, err := strconv.ParseInt(p.fields[i], 10, 64)
-	if err != nil {
+	if err != nil || strings.HasPrefix(p.fields[i], "+") {
 		p.fail(i, errors.New("not a whole number"))
 	}
 	return n
 }
 
-func (p *fieldParser) int(i int) int { return int(p.int64(i)) }
+// count reads what is never negative: the scripts take digits alone there.
+func (p *fieldParser) count(i int) int64 {
+	n := p.int64(i)
+	if n < 0 || strings.HasPrefix(p.fields[i], "-") {
+		p.fail(i, errors.New("negative"))
+	}
+	return n
+}
+
+func (p *fieldParser) instant(i int) int64 {
+	if p.fields[i] == "-" {
+		return 0
+	}
+	return p.count(i)
+}
+
+func (p *fieldParser) int(i int) int { return int(p.count(i)) }
 
 func (p *fieldParser) text(i int) string {
 	s, err := unescape(p.fields[i])
-	if err != nil {
-		p.fail(i, errors.New("bad percent-encoding"))
+	if err != nil || p.fields[i] == "" {
+		p.fail(i, errors.New("empty or bad percent-encoding"))
 	}
 	return s
 }

@@ -2,7 +2,9 @@ package redisstore
 
 import (
 	"errors"
+	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +17,31 @@ import (
 )
 
 var exported = cmp.AllowUnexported(record{})
+
+// String writes a record as the scripts do.
+func (r record) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %d %d %d %d %s %s %d %d %s %s %s %s", r.state.Version, r.state.Seq, r.state.Attempt, r.rank, r.rf,
+		field(r.site), field(r.away), r.startMs, r.intervalMs, number(r.firingUntilMs), formatFailure(r.failure), formatTags(r.tags), field(r.bodyHash))
+	if r.body != "" {
+		b.WriteString(" " + r.body)
+	}
+	return b.String()
+}
+
+func formatFailure(f scheduler.Failure) string {
+	if f.Node == "" {
+		return "-"
+	}
+	return f.Node + ":" + strconv.FormatInt(f.At.UnixMilli(), 10) + ":" + field(f.Reason)
+}
+
+func number(n int64) string {
+	if n == 0 {
+		return "-"
+	}
+	return strconv.FormatInt(n, 10)
+}
 
 // full has a value in every field.
 func full() record {
@@ -73,14 +100,15 @@ func TestRecordText(t *testing.T) {
 
 func TestRecordRoundTrip(t *testing.T) {
 	text := rapid.OneOf(rapid.String(), rapid.StringMatching(`[ %+,=\-{}]{0,5}`))
-	number := rapid.OneOf(rapid.Int64(), rapid.Just(int64(0)))
+	number, count := rapid.OneOf(rapid.Int64(), rapid.Just(int64(0))), rapid.IntRange(0, math.MaxInt)
+	instant := rapid.Int64Range(0, math.MaxInt64)
 	rapid.Check(t, func(t *rapid.T) {
 		want := record{
 			state: scheduler.State{
-				Version: scheduler.Version(rapid.Uint64().Draw(t, "version")), Seq: rapid.Int().Draw(t, "seq"), Attempt: rapid.Int().Draw(t, "attempt"),
+				Version: scheduler.Version(rapid.Uint64().Draw(t, "version")), Seq: count.Draw(t, "seq"), Attempt: count.Draw(t, "attempt"),
 			},
-			rank: rapid.Int().Draw(t, "rank"), rf: rapid.Int().Draw(t, "rf"), site: text.Draw(t, "site"), away: text.Draw(t, "away"),
-			startMs: number.Draw(t, "start"), intervalMs: number.Draw(t, "interval"), firingUntilMs: number.Draw(t, "firing"),
+			rank: count.Draw(t, "rank"), rf: count.Draw(t, "rf"), site: text.Draw(t, "site"), away: text.Draw(t, "away"),
+			startMs: number.Draw(t, "start"), intervalMs: instant.Draw(t, "interval"), firingUntilMs: instant.Draw(t, "firing"),
 			bodyHash: text.Draw(t, "body hash"), body: rapid.SampledFrom([]string{"", `{"uri":"x y"}`, "{"}).Draw(t, "body"),
 		}
 		if node := rapid.StringMatching(`[0-9a-f-]{0,9}`).Draw(t, "node"); node != "" {
@@ -112,6 +140,13 @@ func TestMalformedRecords(t *testing.T) {
 		"version in upper case": "000000000000000A 1 0 0 2" + tail,
 		"version empty":         " 1 0 0 2" + tail,
 		"sequence no number":    "0000000000000001 x 0 0 2" + tail,
+		"sequence negative":     "0000000000000001 -1 0 0 2" + tail,
+		"sequence with a sign":  "0000000000000001 +1 0 0 2" + tail,
+		"sequence of minus 0":   "0000000000000001 -0 0 0 2" + tail,
+		"start with a sign":     "0000000000000001 1 0 0 2 - - +1 2 - - - - {}",
+		"firing negative":       "0000000000000001 1 0 0 2 - - 1 2 -1 - - - {}",
+		"site empty":            "0000000000000001 1 0 0 2  - 1 2 - - - - {}",
+		"hash empty":            "0000000000000001 1 0 0 2 - - 1 2 - - -  {}",
 		"sequence too large":    "0000000000000001 9223372036854775808 0 0 2" + tail,
 		"attempt fractional":    "0000000000000001 1 0.5 0 2" + tail,
 		"attempt in e notation": "0000000000000001 1 1e3 0 2" + tail,

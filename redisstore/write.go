@@ -94,7 +94,8 @@ func mergeItem(w *scheduler.Write) (*item, error) {
 	if err != nil {
 		return nil, err
 	}
-	it.bytes = len(body)
+	tags := formatTags(w.Timer.Tags)
+	it.bytes = len(body) + len(tags)
 	interval := wholeMs(w.Timer.Interval)
 	dueIn, dueAt := strconv.FormatInt(interval, 10), ""
 	if !w.Timer.At.IsZero() {
@@ -106,7 +107,7 @@ func mergeItem(w *scheduler.Write) (*item, error) {
 	}
 	it.args = []any{
 		kind, w.ID.Key, w.Version.String(), 1, 0, 0, rfOf(w), "-", "-", dueIn, dueAt, "", w.Skew.Milliseconds(), interval,
-		formatTags(w.Timer.Tags), field(w.BodyHash), body, 0, 0, "",
+		tags, field(w.BodyHash), body, 0, 0, "",
 	}
 	return it, nil
 }

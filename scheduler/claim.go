@@ -48,4 +48,11 @@ func (c *claim) done() { c.shard.credit.give(c.weight) }
 // bounds memory too: with 4,096 slots to 72 MiB a shard.
 const weightBytes = 16 << 10
 
-func weightOf(t *Timer) int { return 1 + (len(t.Callback.URI)+len(t.Callback.Opaque))/weightBytes }
+func weightOf(t *Timer) int {
+	const tag = 24 // bytes of a Tag beside its type
+	size := len(t.Callback.URI) + len(t.Callback.Opaque)
+	for i := range t.Tags {
+		size += tag + len(t.Tags[i].Type)
+	}
+	return 1 + size/weightBytes
+}

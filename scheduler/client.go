@@ -18,7 +18,7 @@ const (
 )
 
 // Create stores a new timer under a key of ours. Errors: *InvalidError,
-// ErrUnavailable, ErrOverloaded; with the latter two the timer may exist.
+// ErrUnavailable, with which the timer may exist, ErrOverloaded.
 func (s *Scheduler) Create(ctx context.Context, t Timer) (Receipt, error) {
 	key, err := NewKey()
 	if err != nil {
@@ -51,20 +51,22 @@ func (s *Scheduler) create(ctx context.Context, key, bodyHash string, t *Timer) 
 // own is refused. After the answer no callback of the earlier timer starts; if it
 // says in flight, none starts later than 2 s after it. Errors as Create.
 func (s *Scheduler) Replace(ctx context.Context, id ID, t Timer) (Receipt, error) {
-	own, err := s.ownFactor(ctx, id)
-	if err != nil {
+	asked := t.ReplicationFactor
+	t.ReplicationFactor = cmp.Or(asked, id.RF, DefaultReplicationFactor)
+	switch err := s.validate(&t); {
+	case err != nil:
 		return Receipt{}, err
+	case id.RF != 0 && id.RF != t.ReplicationFactor:
+		return Receipt{}, factorChanged(id.RF)
 	}
-	switch {
-	case t.ReplicationFactor == 0 && own == 0:
-		t.ReplicationFactor = DefaultReplicationFactor
-	case t.ReplicationFactor == 0:
-		t.ReplicationFactor = own
-	case own != 0 && own != t.ReplicationFactor:
-		return Receipt{}, factorChanged(own)
-	}
-	if err := s.validate(&t); err != nil {
-		return Receipt{}, err
+	if asked == 0 && id.RF == 0 {
+		stored, err := s.Lookup(ctx, id)
+		switch {
+		case err == nil:
+			t.ReplicationFactor = stored.Record.ID.RF
+		case !errors.Is(err, ErrNotFound):
+			return Receipt{}, err
+		}
 	}
 	w := s.newWrite(ID{Key: id.Key, RF: t.ReplicationFactor, Hint: id.Hint}, &t)
 	return s.write(ctx, &w)
@@ -73,19 +75,6 @@ func (s *Scheduler) Replace(ctx context.Context, id ID, t Timer) (Receipt, error
 func factorChanged(own int) error {
 	return invalid("/reliability/replication-factor", "replication-factor-changed",
 		"the replication factor of a timer can't be changed; it is %d: leave it out and use the id that was answered, or delete the timer and create another", own)
-}
-
-// ownFactor is the replication factor that the id or the stored timer has, 0 if
-// neither says.
-func (s *Scheduler) ownFactor(ctx context.Context, id ID) (int, error) {
-	if id.RF != 0 {
-		return id.RF, nil
-	}
-	stored, err := s.Lookup(ctx, id)
-	if errors.Is(err, ErrNotFound) {
-		return 0, nil
-	}
-	return stored.Record.ID.RF, err
 }
 
 // Delete ends the timer of this id, known or not, once or again. After the answer
@@ -139,6 +128,8 @@ func (s *Scheduler) write(ctx context.Context, w *Write) (Receipt, error) {
 		case errors.Is(last, ErrUnavailable):
 			unanswered = true
 			continue
+		case last != nil && unanswered:
+			return Receipt{}, fmt.Errorf("%w: sent before without an answer, and now: %v", ErrUnavailable, last) //nolint:errorlint // that nothing was done is true of the last try alone
 		case last != nil:
 			return Receipt{}, last
 		case answer.Status == WriteStored, answer.Status == WriteSame:

@@ -202,6 +202,20 @@ func TestDeniedCallbackIsRefused(t *testing.T) {
 	})
 }
 
+func TestInstantsAreWithin100Years(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
+		n := startNode(t, m.Open("a"), "a", r)
+		timer := oneShot(0)
+		timer.At = time.Now().Add(scheduler.MaxInterval)
+		create(t, n, timer)
+		timer.At = timer.At.Add(time.Millisecond)
+		_, err := n.Create(t.Context(), timer)
+		if refused, ok := errors.AsType[*scheduler.InvalidError](err); !ok || refused.Code != "at-too-late" || refused.Pointer != "/timing/at" {
+			t.Errorf("over 100 years ahead: %v, want it refused", err)
+		}
+	})
+}
+
 func TestRecurringTimerStaysOnItsGrid(t *testing.T) {
 	for _, interval := range []time.Duration{100 * time.Millisecond, 333 * time.Millisecond, 10 * time.Second} {
 		inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {

@@ -1,6 +1,7 @@
 package scheduler_test
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"testing"
@@ -141,10 +142,146 @@ func TestIdempotencyKeyWithoutAnswer(t *testing.T) {
 		if _, err := n.CreateOnce(t.Context(), idempotencyKey, []byte("body"), oneShot(0)); !errors.Is(err, scheduler.ErrUnavailable) {
 			t.Errorf("all answers lost: %v, want ErrUnavailable", err)
 		}
-		createOnce(t, n, "body", oneShot(0))
+		if receipt := createOnce(t, n, "body", oneShot(0)); !receipt.Replayed {
+			t.Error("the client's repetition is not answered as one")
+		}
 		pass(time.Minute)
 		if calls := len(r.seen()); calls != 1 || losses != 7 {
 			t.Errorf("%d callbacks after %d lost answers, want 1 after 7", calls, losses)
+		}
+	})
+}
+
+// TestResentWriteIsNoReplay: the node's own repetition is none of the client's.
+func TestResentWriteIsNoReplay(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
+		n := startNode(t, m.Open("a"), "a", r)
+		lost := false
+		m.Inject(nil, func(op, _ string) error {
+			if op == "merge" && !lost {
+				lost = true
+				return errors.New("no answer")
+			}
+			return nil
+		})
+		if receipt := createOnce(t, n, "body", oneShot(time.Hour)); receipt.Replayed || !lost {
+			t.Errorf("lost %v, answered %+v, want it not replayed", lost, receipt)
+		}
+	})
+}
+
+// TestOverloadAfterALostAnswer: the first try may have stored the timer, so the
+// second must not be answered as if nothing was done.
+func TestOverloadAfterALostAnswer(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
+		store := &failingMerge{Store: m.Open("a"), errs: []error{scheduler.ErrUnavailable, scheduler.ErrOverloaded}}
+		n := startNode(t, store, "a", r)
+		_, err := n.Create(t.Context(), oneShot(0))
+		if !errors.Is(err, scheduler.ErrUnavailable) || errors.Is(err, scheduler.ErrOverloaded) {
+			t.Errorf("create: %v, want ErrUnavailable", err)
+		}
+		store.errs = []error{scheduler.ErrOverloaded}
+		if _, err := n.Create(t.Context(), oneShot(0)); !errors.Is(err, scheduler.ErrOverloaded) || errors.Is(err, scheduler.ErrUnavailable) {
+			t.Errorf("create: %v, want ErrOverloaded alone", err)
+		}
+		pass(time.Minute)
+		if calls := len(r.seen()); calls != 1 {
+			t.Errorf("%d callbacks, want that of the write whose answer was lost", calls)
+		}
+	})
+}
+
+// failingMerge carries out a merge and answers with an error, for as long as
+// there are some; one that is overloaded does nothing.
+type failingMerge struct {
+	scheduler.Store
+	errs []error
+}
+
+func (f *failingMerge) Merge(ctx context.Context, writes []scheduler.Write) []scheduler.Written {
+	if len(f.errs) == 0 {
+		return f.Store.Merge(ctx, writes)
+	}
+	err := f.errs[0]
+	f.errs = f.errs[1:]
+	if !errors.Is(err, scheduler.ErrOverloaded) {
+		f.Store.Merge(ctx, writes)
+	}
+	return []scheduler.Written{{Err: err}}
+}
+
+func TestIdempotencyKeyOfALivingTimer(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
+		n := startNode(t, m.Open("a"), "a", r)
+		id := scheduler.ID{Key: scheduler.OnceKey(idempotencyKey)}
+		put, err := n.Replace(t.Context(), id, oneShot(time.Hour))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := n.CreateOnce(t.Context(), idempotencyKey, []byte("body"), oneShot(0)); !errors.Is(err, scheduler.ErrKeyReused) {
+			t.Errorf("create once where a timer of a client's own lives: %v, want ErrKeyReused", err)
+		}
+		if found, err := n.Lookup(t.Context(), id); err != nil || !found.Due.Equal(put.Due) {
+			t.Errorf("it is now %+v, %v, want it unchanged", found, err)
+		}
+	})
+}
+
+// TestOnceKeyStays: other versions of chronos make the same key.
+func TestOnceKeyStays(t *testing.T) {
+	if got, want := scheduler.OnceKey(idempotencyKey), "ik-d77da8028f3c5a13752873cb9c7581d5"; got != want {
+		t.Errorf("key %s, want %s", got, want)
+	}
+	if scheduler.OnceKey("a") == scheduler.OnceKey("b") {
+		t.Error("two idempotency keys make one timer's key")
+	}
+}
+
+// TestNothingStaysOfWhatIsOver: only an idempotency key is kept after its timer.
+func TestNothingStaysOfWhatIsOver(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
+		store := m.Open("a")
+		n := startNode(t, store, "a", r, func(cfg *scheduler.Config) { cfg.Attempts = 1 })
+		r.respond = func(a attempt) (time.Duration, scheduler.Delivered) {
+			if a.Callback.Opaque == "fails" {
+				return 0, scheduler.Delivered{Reason: "status 500"}
+			}
+			return 0, scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+		}
+		failing := oneShot(time.Second)
+		failing.Callback.Opaque = "fails"
+		for _, timer := range []scheduler.Timer{oneShot(time.Second), failing, recurring(time.Second, 2)} {
+			create(t, n, timer)
+		}
+		createOnce(t, n, "body", oneShot(time.Second))
+		pass(5 * time.Second)
+		survey, err := store.Survey(t.Context(), store.Shards()[0])
+		if err != nil || survey.Pending != 1 || len(r.seen()) != 5 {
+			t.Errorf("%d entries are left after %d callbacks, %v, want the idempotency key's alone after 5", survey.Pending, len(r.seen()), err)
+		}
+	})
+}
+
+// TestFailureIsToldWhileRetrying, and is gone once an attempt has succeeded.
+func TestFailureIsToldWhileRetrying(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
+		r.respond = func(a attempt) (time.Duration, scheduler.Delivered) {
+			if a.Seq == 1 && a.Attempt < 3 {
+				return 0, scheduler.Delivered{Reason: "status 50" + string(rune('0'+a.Attempt)), RetryAfter: 5 * time.Second}
+			}
+			return 0, scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+		}
+		n := startNode(t, m.Open("a"), "a", r)
+		id := create(t, n, recurring(time.Minute, 2)).ID
+		for _, c := range []struct {
+			at     time.Duration
+			reason string
+		}{{time.Minute + time.Second, "status 501"}, {6 * time.Second, "status 502"}, {15 * time.Second, ""}} {
+			pass(c.at)
+			found, err := n.Lookup(t.Context(), id)
+			if err != nil || found.Record.Failure.Reason != c.reason {
+				t.Errorf("%+v, %v, want the failure %q", found.Record, err, c.reason)
+			}
 		}
 	})
 }

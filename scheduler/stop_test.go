@@ -163,6 +163,7 @@ func TestReplicationFactorOfAnUpdate(t *testing.T) {
 			"another, bare key":         {bare, 2, 0},
 			"another in the id alone":   {scheduler.ID{Key: made.Key, RF: 2, Hint: made.Hint}, 0, 0},
 			"another in id and body":    {scheduler.ID{Key: made.Key, RF: 2, Hint: made.Hint}, 2, 0},
+			"unknown, id and body":      {scheduler.ID{Key: "newest", RF: 2}, 3, 0},
 			"unknown and absent":        {scheduler.ID{Key: "new"}, 0, 2},
 			"unknown and given":         {scheduler.ID{Key: "newer"}, 5, 5},
 		} {

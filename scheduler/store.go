@@ -66,8 +66,8 @@ type Write struct {
 	// Life is how long the tombstone of an ended timer stays; Keep how long that
 	// of one with a body hash does, if that is longer.
 	Life, Keep time.Duration
-	// BodyHash makes the write a create that happens once: where a record with a
-	// body hash is, live or ended, it does nothing (WriteExists). It has no space.
+	// BodyHash makes the write a create that happens once: where a live timer or a
+	// body hash is, it does nothing (WriteExists). It has no space.
 	BodyHash string
 }
 
@@ -105,7 +105,7 @@ const (
 	WriteNewer                       // State is there, which is newer: nothing was written
 	WriteConflict                    // State is the same but says something else: nothing was written
 	WriteFactor                      // a live timer with another replication factor is there: nothing was written
-	WriteExists                      // a timer with BodyHash is or was there: nothing was written
+	WriteExists                      // a live timer, or BodyHash of one that was, is there: nothing was written
 )
 
 // Record is one copy of a timer.
@@ -132,6 +132,9 @@ type Failure struct {
 	Reason string    // printable, without secrets
 }
 
+// IsZero reports whether nothing failed.
+func (f Failure) IsZero() bool { return f == Failure{} }
+
 // ReadResult is the newest copy of one timer and how it stands.
 type ReadResult struct {
 	Record Record
@@ -146,6 +149,8 @@ type Lease struct {
 	Shard string
 	Key   string
 	Token string // carries node, counter and when it was taken
+	// Partition is where on the shard the store found the timer; its own business.
+	Partition int
 }
 
 // ClaimRequest says what to claim.

@@ -58,7 +58,7 @@ func (s *shard) merge(now time.Time, c Change) Changed {
 		}
 	}
 	switch {
-	case c.Kind == Once && old != nil && old.bodyHash != "":
+	case c.Kind == Once && old != nil && (!old.state.Ended || old.bodyHash != ""):
 		return old.changed(ChangeExists, nowMs)
 	case c.Kind == Put && old != nil && !old.state.Ended && old.rf != c.RF:
 		return old.changed(ChangeFactor, nowMs)
@@ -78,8 +78,8 @@ func (s *shard) merge(now time.Time, c Change) Changed {
 	switch {
 	case c.Kind != Done || !predecessor:
 		s.entries[c.Key] = next
-	case next.markMs(nowMs) > 0: // a mark that has not passed is kept, and nothing else
-		next.lookMs = next.firingMs
+	case next.markMs(nowMs) > 0 || next.bodyHash != "" && c.Keep > 0: // which are kept, and nothing else
+		next.lookMs = max(next.markMs(nowMs), next.keptMs(nowMs, c))
 		s.entries[c.Key] = next
 	default:
 		delete(s.entries, c.Key)
@@ -97,11 +97,7 @@ func (c Change) entry(now time.Time, old *entry) *entry {
 		if old != nil {
 			e.state.Seq, e.rf, e.startMs, e.intervalMs = old.state.Seq, old.rf, old.startMs, old.intervalMs
 		}
-		life := c.Life
-		if e.bodyHash != "" {
-			life = max(life, c.Keep)
-		}
-		e.lookMs = max(now.UnixMilli()+ceilMs(life), e.firingMs)
+		e.lookMs = max(now.UnixMilli()+ceilMs(c.Life), e.keptMs(now.UnixMilli(), c), e.firingMs)
 		return e
 	}
 	e.timer, e.intervalMs = c.Timer, ceilMs(c.Timer.Interval)
@@ -113,6 +109,14 @@ func (c Change) entry(now time.Time, old *entry) *entry {
 	e.startMs = dueMs - int64(c.State.Seq)*e.intervalMs
 	e.lookMs = dueMs + int64(c.Rank)*c.Skew.Milliseconds()
 	return e
+}
+
+// keptMs is how long a body hash is kept after its timer.
+func (e *entry) keptMs(nowMs int64, c Change) int64 {
+	if e.bodyHash == "" {
+		return nowMs
+	}
+	return nowMs + ceilMs(c.Keep)
 }
 
 // says reports whether the change would put what is there already.

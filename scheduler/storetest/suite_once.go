@@ -39,6 +39,10 @@ func onceCases() map[string]func(*rig) {
 		"once after its timer was given up": func(r *rig) { checkOnceOver(r, scheduler.OutcomeDead) },
 		"once after its timer was deleted":  checkOnceDeleted,
 		"once by many at the same time":     checkOnceAtOnce,
+		"once where a timer without a hash lives changes nothing": func(r *rig) {
+			there := r.put("k", 1, oneShot(far/2))
+			r.exists(once("k", 2, "aa"), "", there)
+		},
 		"once above a plain tombstone is stored": func(r *rig) {
 			r.put("k", 1, nil)
 			r.merge(once("k", 2, "aa"))

@@ -23,6 +23,12 @@ func retryCases() map[string]func(*rig) {
 				r.Errorf("failed by %q, attempt %d, previous %q, want %q, 1, none", c.Record.Failure.Node, c.Record.State.Attempt, c.Previous, nodeA)
 			}
 		},
+		"a retry is left by the very node that failed": func(r *rig) {
+			r.failed(1, "k") // by node-a
+			if claims := r.claimAll(r.Open("node"), leaving()); len(claims) != 1 {
+				r.Errorf("a node whose id begins the other's claimed %d, want the one that is due", len(claims))
+			}
+		},
 		"a retry is left for a second": func(r *rig) {
 			from, to := r.during(func() { r.failed(1, "k") })
 			r.awaits("claimed", from.Add(time.Second), to.Add(time.Second), func() bool { return len(r.claimAll(r.a, leaving())) == 1 })

@@ -29,9 +29,10 @@ func metadata(a netip.Addr) bool {
 	var buf [64]byte
 	switch string(a.AppendTo(buf[:0])) {
 	case "fd00:ec2::254", "fd00:ec2::23", // Amazon: instances, pods
-		"fd20:ce::254",      // Google
-		"168.63.129.16",     // Azure
-		"100.100.100.200",   // Alibaba
+		"fd00:c1::a9fe:a9fe",                   // Oracle
+		"fd20:ce::254",                         // Google
+		"168.63.129.16",                        // Azure
+		"100.100.100.200", "fd00:100::100:200", // Alibaba
 		"192.0.0.192",       // Oracle
 		"fd00:42::42",       // Scaleway
 		"fd00:a9fe:a9fe::1": // Akamai

@@ -1,0 +1,104 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"chronos/scheduler"
+)
+
+// TestUnreadableRecordsHinderNobody: what a record or an entry of a Redis holds
+// is input like any other. It is claimed as unreadable and goes to the dead
+// letters, and what is due beside it fires.
+func TestUnreadableRecordsHinderNobody(t *testing.T) {
+	for name, start := range map[string]func(*testing.T) *testRedis{
+		"mini": startSwift, "real": func(t *testing.T) *testRedis { t.Helper(); return startRedis(t) },
+	} {
+		for _, leave := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, leaving own retries %v", name, leave), func(t *testing.T) {
+				shard := start(t)
+				s := openStore(t, "node", "http", shard)
+				broken := plantUnreadable(t, s, shard.client)
+				healthy := s.keysOf("a", 3, 5)
+				var writes []scheduler.Write
+				for _, key := range healthy {
+					w := oneWrite(key, 1)
+					w.Timer.Interval = 0
+					writes = append(writes, w)
+				}
+				s.Merge(t.Context(), writes)
+
+				got := map[string]error{}
+				await(t, 10*time.Second, "all to be claimed", func() bool {
+					result, err := s.Claim(t.Context(), "a", scheduler.ClaimRequest{
+						Horizon: time.Minute, Limit: 500, Grace: time.Minute, LeaveOwnRetries: leave,
+					})
+					if err != nil {
+						t.Fatalf("claim: %v", err)
+					}
+					for _, c := range result.Claims {
+						got[c.Lease.Key] = c.Err
+						settleDead(t, s, c)
+					}
+					return len(got) == len(broken)+len(healthy)
+				})
+				for key, err := range got {
+					if unreadable := slices.Contains(broken, key); unreadable != (err != nil) {
+						t.Errorf("%s is claimed with error %v", key, err)
+					} else if unreadable && strings.Contains(err.Error(), "s3cret") {
+						t.Errorf("the error repeats what the record holds: %v", err)
+					}
+				}
+				survey, err := s.Survey(t.Context(), "a")
+				if err != nil || survey.Pending != 0 {
+					t.Errorf("%d are left, %v, want none", survey.Pending, err)
+				}
+				if letters := shard.client.ZCard(t.Context(), s.keys[3].dead).Val(); letters != int64(len(got)) {
+					t.Errorf("%d dead letters in the partition, want %d", letters, len(got))
+				}
+			})
+		}
+	}
+}
+
+func settleDead(t *testing.T, s *Store, c scheduler.Claimed) {
+	t.Helper()
+	settled := s.Settle(t.Context(), "a", time.Minute, []scheduler.Settlement{{Lease: c.Lease, Outcome: scheduler.OutcomeDead, Reason: "test"}})[0]
+	if settled.Err != nil || !settled.Accepted {
+		t.Fatalf("settle %s: %+v", c.Lease.Key, settled)
+	}
+}
+
+// plantUnreadable puts records that can't be read into partition 3, and a good
+// one of another partition, and returns their keys.
+func plantUnreadable(t *testing.T, s *Store, client *redis.Client) (keys []string) {
+	t.Helper()
+	const good = `0000000000000001 1 0 0 2 - - 1 2 - - - - {"uri":"http://h/"}`
+	plant := func(key, record string) {
+		t.Helper()
+		ctx := context.Background()
+		if err := client.HSet(ctx, s.keys[3].timers, key, record).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if err := client.ZAdd(ctx, s.keys[3].due, redis.Z{Score: 1, Member: key}).Err(); err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, key)
+	}
+	records := []string{
+		"s3cret", " ", "x y z", strings.Replace(good, " 1 ", " -1 ", 1), strings.Replace(good, " 1 ", " +1 ", 1),
+		strings.Replace(good, " - - ", "  - ", 1), strings.Replace(good, "{", "{s3cret", 1), good[:20],
+		strings.Replace(good, " - - - - {", " - s3cret - - {", 1), "\x00\xff" + good, strings.Repeat("9", 400) + good,
+	}
+	for i, key := range s.keysOf("a", 3, len(records)+5)[5:] { // the first five are healthy
+		plant(key, records[i])
+	}
+	plant(s.keysOf("a", 4, 1)[0], good)
+	return keys
+}
