@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -107,4 +108,31 @@ func TestParseDelivered(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("callback (-want +have):\n%s", diff)
 	}
+}
+
+// FuzzParseCallback: whatever comes in its place, a callback that is taken has
+// all that its fields promise.
+func FuzzParseCallback(f *testing.F) {
+	f.Add("k-2-0000000000008421", "k.019b76679000beef.1", "1", "1", "2026-11-21T00:33:39.390Z", "1795221219", "body")
+	f.Add("", "", "-1", "0", "now", "x", "")
+	f.Add("a.b", "a.b.019b76679000beef.07", "+1", "9999999999999999999", "0000-01-01T00:00:00Z", "-1", "\x00")
+	f.Fuzz(func(t *testing.T, timer, id, sequence, attempt, due, sent, body string) {
+		r := &http.Request{Method: http.MethodPost, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body))}
+		for name, value := range map[string]string{
+			"X-Chronos-Timer": timer, "Webhook-Id": id, "X-Sequence-Number": sequence, "X-Chronos-Attempt": attempt,
+			"X-Chronos-Due": due, "Webhook-Timestamp": sent,
+		} {
+			r.Header.Set(name, value)
+		}
+		c, err := client.ParseCallback(r)
+		if err != nil {
+			return
+		}
+		if c.Sequence < 1 || c.Attempt < 1 || c.Due.IsZero() && due != "0001-01-01T00:00:00Z" || c.Key == "" || c.Timer != timer || c.WebhookID != id || string(c.Body) != body {
+			t.Errorf("taken as %+v", c)
+		}
+		if !strings.HasPrefix(id, c.Key+".") {
+			t.Errorf("key %q of webhook-id %q", c.Key, id)
+		}
+	})
 }

@@ -11,9 +11,9 @@ type Role uint8
 
 // The roles, from the least to the greatest.
 const (
-	Read  Role = iota + 1 // GET of timers
+	Read  Role = iota + 1 // GET, of timers and metrics
 	Write                 // also POST, PUT and DELETE of timers
-	Admin                 // also the admin API
+	Admin                 // everything
 )
 
 // ParseRoles reads one role or several separated by commas, and returns the

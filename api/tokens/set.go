@@ -87,7 +87,7 @@ func newSet(claims []claim) *Set {
 		l.holders = append(l.holders, holder{c.name, c.role, l.buckets[c.name]})
 	}
 	if !slices.ContainsFunc(l.holders, func(h holder) bool { return h.role == Admin }) {
-		l.warnings = append(l.warnings, "no token has the role admin, so nobody can use the admin API")
+		l.warnings = append(l.warnings, "no token has the role admin")
 	}
 	return &Set{l}
 }

@@ -75,6 +75,11 @@ func newNode(ctx context.Context, cfg config, log *slog.Logger) (_ *node, err er
 			err = errors.Join(err, n.close())
 		}
 	}()
+	shared, err := openFiles(cfg.Slots, log)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Slots = shared.slots
 	if cfg.TokensFile != "" {
 		if n.tokens, err = tokens.Open(tokens.KeeperConfig{Path: cfg.TokensFile, Log: log}); err != nil {
 			return nil, fmt.Errorf("CHRONOS_TOKENS_FILE: %w", err)
@@ -93,19 +98,19 @@ func newNode(ctx context.Context, cfg config, log *slog.Logger) (_ *node, err er
 	if err != nil {
 		return nil, err
 	}
-	if n.client, err = newClient(cfg); err != nil {
+	if n.client, err = newClient(cfg, shared.idle); err != nil {
 		return nil, err
 	}
 	if n.engine, err = scheduler.New(engineConfig(cfg, n.id, log, registry), n.store, n.client); err != nil {
 		return nil, err
 	}
-	n.serve(cfg, registry)
+	n.serve(cfg, shared, registry)
 	return n, nil
 }
 
 // serve makes the servers of both listeners.
-func (n *node) serve(cfg config, registry *prometheus.Registry) {
-	public := api.Config{Timers: n.engine, Log: n.log, MaxBody: cfg.MaxBody, Registerer: registry}
+func (n *node) serve(cfg config, shared files, registry *prometheus.Registry) {
+	public := api.Config{Timers: n.engine, Log: n.log, MaxBody: cfg.MaxBody, MaxConnections: shared.connections, Registerer: registry}
 	admin := api.AdminConfig{Ready: n.ready, Gatherer: registry, Log: n.log}
 	if n.tokens != nil { // an interface that holds a nil pointer is not nil
 		public.Authorizer, admin.Authorizer = n.tokens, n.tokens
@@ -146,7 +151,7 @@ func (n *node) shards(ctx context.Context, cfg config) (_ []redisstore.ShardConf
 	return []redisstore.ShardConfig{{Name: "main", URL: n.backend.URL()}}, nil
 }
 
-func newClient(cfg config) (*webhook.Client, error) {
+func newClient(cfg config, idle int) (*webhook.Client, error) {
 	guard, err := webhook.ParseGuard(cfg.CallbackAllow, cfg.CallbackDeny)
 	if err != nil {
 		return nil, err
@@ -155,7 +160,7 @@ func newClient(cfg config) (*webhook.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return webhook.New(webhook.Config{Guard: guard, Secrets: secrets}), nil
+	return webhook.New(webhook.Config{Guard: guard, Secrets: secrets, MaxIdle: idle}), nil
 }
 
 func engineConfig(cfg config, id string, log *slog.Logger, registry prometheus.Registerer) scheduler.Config {

@@ -155,11 +155,15 @@ var upLine = regexp.MustCompile(`msg="node is up" node=(\S+) timers=(\S+) admin=
 // ready.
 func startNode(t *testing.T, redisURL string, env ...string) *nodeProcess {
 	t.Helper()
-	env = append([]string{
+	return awaitNode(t, start(t, nodeEnv(t, redisURL, env...), binary))
+}
+
+func nodeEnv(t *testing.T, redisURL string, more ...string) []string {
+	t.Helper()
+	return append([]string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "CHRONOS_REDIS=main=" + redisURL,
 		"CHRONOS_LISTEN=127.0.0.1:0", "CHRONOS_ADMIN_LISTEN=127.0.0.1:0",
-	}, env...)
-	return awaitNode(t, start(t, env, binary))
+	}, more...)
 }
 
 // awaitNode returns when a node that was started is ready.

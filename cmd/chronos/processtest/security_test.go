@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"errors"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -14,7 +15,9 @@ import (
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
+	chronosapi "chronos/api"
 	"chronos/api/client"
+	"chronos/api/openapitest"
 	"chronos/api/tokens"
 	"chronos/scheduler/webhook/webhooktest"
 )
@@ -39,7 +42,14 @@ func writeFile(t *testing.T, path string, lines ...string) {
 // clientOf asks once: what is refused is to be seen.
 func clientOf(t *testing.T, node *nodeProcess, options ...client.Option) *client.Client {
 	t.Helper()
-	c, err := client.New(node.url, append(options, client.WithTries(1))...)
+	description, err := openapitest.Load(chronosapi.OpenAPI())
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	checked := client.WithHTTPClient(&http.Client{Transport: description.Transport(t, transport)})
+	c, err := client.New(node.url, append(options, client.WithTries(1), checked)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +155,7 @@ func TestSignedAndGuardedCallbacks(t *testing.T) {
 		"http://127.0.0.3:8080/", "http://a.Denied.test/",
 	} {
 		_, err := c.Create(t.Context(), client.Timer{URI: uri})
-		if got := refusedWith(t, err); got != "uri-denied" && got != "uri-malformed" {
+		if got := refusedWith(t, err); got != "uri-denied" {
 			t.Errorf("%s: refused with %q, want uri-denied", uri, got)
 		}
 	}
@@ -190,5 +200,36 @@ func TestCreateOnceOverNodes(t *testing.T) {
 	}
 	if calls = quiet(t, receiver, calls); made != 1 || len(calls) != 1 {
 		t.Errorf("%d made, %d callbacks, want one", made, len(calls))
+	}
+}
+
+// TestFewOpenFiles: clients that hold all the connections there may be take none
+// from Redis, callbacks and health checks.
+func TestFewOpenFiles(t *testing.T) {
+	t.Parallel()
+	node := awaitNode(t, start(t, nodeEnv(t, startRedis(t).url), "sh", "-c", "ulimit -n 1024 && exec "+binary))
+	receiver := webhooktest.New(t)
+	timer := client.Timer{Interval: 3 * time.Second, URI: receiver.URL()}
+	if _, err := clientOf(t, node).Create(t.Context(), timer); err != nil {
+		t.Fatal(err)
+	}
+	for range 1300 {
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(node.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()                                                 //nolint:errcheck // nothing was sent
+		_, _ = conn.Write([]byte("GET /timers/k HTTP/1.1\r\nHost: h\r\n")) // one that was refused is closed
+	}
+	for _, path := range []string{"/livez", "/readyz", "/metrics"} {
+		if got := newAPI().do(http.MethodGet, node.admin+path, ""); got.err != nil || got.status != http.StatusOK {
+			t.Errorf("%s: %d, %v", path, got.status, got.err)
+		}
+	}
+	if call := receiver.WaitFor(t, 10*time.Second, webhooktest.AtLeast(1))[0]; call.Late() > 1500*time.Millisecond {
+		t.Errorf("%s came %v late", call, call.Late())
+	}
+	if !strings.Contains(node.log.String(), "few open files are allowed") {
+		t.Error("the node doesn't warn")
 	}
 }
