@@ -54,10 +54,31 @@ func unauthorized(by Authorizer, headers [][]byte, need tokens.Role) (problem, b
 	return p, true
 }
 
+// authorize refuses a request with a body that would be held before any of it
+// is: strangers could fill all the room there is for bodies. Since the room is
+// what it protects, it makes no exception of a path.
+func (cs *connections) authorize(h *head) error {
+	if cs.authorizer == nil {
+		return nil
+	}
+	var headers [][]byte
+	if h.authorizations == 1 {
+		headers = [][]byte{h.authorization}
+	}
+	if p, refused := unauthorized(cs.authorizer, headers, h.need); refused {
+		return &problemError{p}
+	}
+	return nil
+}
+
 // refuseUnauthorized answers a request that may not do what it asks, and reports
-// whether it did. The description of the interface is for all.
+// whether it did. The description of the interface is for all. What was let pass
+// before its body came is not asked again, which would count it twice.
 func (s *Server) refuseUnauthorized(rc *fasthttp.RequestCtx) bool {
 	if s.authorizer == nil || string(rc.URI().PathOriginal()) == openAPIPath {
+		return false
+	}
+	if c, ok := rc.Conn().(*conn); ok && c.cleared {
 		return false
 	}
 	p, refused := unauthorized(s.authorizer, rc.Request.Header.PeekAll(fasthttp.HeaderAuthorization), neededRole(rc.Method()))

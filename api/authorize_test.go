@@ -1,14 +1,18 @@
 package api
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/rand"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"chronos/api/tokens"
 	"chronos/scheduler"
@@ -155,5 +159,98 @@ func TestRateOfAToken(t *testing.T) {
 	wantProblem(t, got, http.StatusTooManyRequests, "rate-limited", noPointer)
 	if after := got.header.Get("Retry-After"); after != "100" {
 		t.Errorf("Retry-After %q, want 100", after)
+	}
+}
+
+// Nothing is set aside for the body of a request that may not do what it asks.
+func TestBodiesOfStrangersAreNotReceived(t *testing.T) {
+	timers, executed := counted()
+	s, byRole := guarded(t, timers)
+	address := serve(t, s)
+	reader, writer := "Authorization: Bearer "+byRole[tokens.Read]+"\r\n", "Authorization: Bearer "+byRole[tokens.Write]+"\r\n"
+	for name, c := range map[string]struct {
+		head   string
+		status int
+		code   string
+	}{
+		"large":                {"Content-Length: 8193\r\n", 401, "token-missing"},
+		"chunked":              {"Transfer-Encoding: chunked\r\n", 401, "token-missing"},
+		"invited":              {"Expect: 100-continue\r\nContent-Length: 9\r\n", 401, "token-missing"},
+		"of an unknown token":  {"Authorization: Bearer x\r\nContent-Length: 8193\r\n", 401, "token-unknown"},
+		"of two tokens":        {reader + writer + "Content-Length: 8193\r\n", 401, "token-missing"},
+		"of a reader":          {reader + "Content-Length: 8193\r\n", 403, "token-scope"},
+		"of a reader, chunked": {"Transfer-Encoding: chunked\r\n" + reader, 403, "token-scope"},
+	} {
+		for _, line := range []string{"POST /timers", "DELETE /timers/k", "POST /openapi.yaml", "BREW /nothing"} {
+			t.Run(name+" "+line, func(t *testing.T) {
+				got, closed := send(t, dial(t, address), line+" HTTP/1.1\r\nHost: h\r\n"+c.head+"\r\n")
+				wantProblem(t, got, c.status, c.code, noPointer)
+				if !closed || (got.header.Get("WWW-Authenticate") != "") != (c.status == 401) {
+					t.Errorf("closed %v, headers %v", closed, got.header)
+				}
+			})
+		}
+	}
+	if n := executed.Load(); n != 0 || s.conns.budget.used.Load() != 0 {
+		t.Errorf("%d operations were executed, %d bytes are charged", n, s.conns.budget.used.Load())
+	}
+}
+
+// That one request was let pass before its body came is not taken for another.
+func TestClearanceIsForOneRequest(t *testing.T) {
+	timers, executed := counted()
+	s, byRole := guarded(t, timers)
+	address := serve(t, s)
+	const stranger = "DELETE /timers/k HTTP/1.1\r\nHost: h\r\n\r\n"
+	head := "PUT /timers/k HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer " + byRole[tokens.Write] + "\r\n"
+	large := withMore(`"a":"` + strings.Repeat("x", 9000) + `"`)
+	for name, cleared := range map[string]string{
+		"large":   head + "Content-Length: " + strconv.Itoa(len(large)) + "\r\n\r\n" + large,
+		"chunked": head + "Transfer-Encoding: chunked\r\n\r\n" + inChunks(simple, 50) + "\r\n",
+		"small":   withLength(head),
+	} {
+		t.Run(name, func(t *testing.T) {
+			executed.Store(0)
+			c := dial(t, address)
+			if _, err := io.WriteString(c, stranger+cleared+stranger+cleared+cleared+stranger); err != nil {
+				t.Fatal(err)
+			}
+			answers := bufio.NewReader(c)
+			var have []int
+			for range 6 {
+				have = append(have, receive(t, answers).status)
+			}
+			if diff := cmp.Diff([]int{401, 200, 401, 200, 200, 401}, have); diff != "" || executed.Load() != 3 {
+				t.Errorf("%d operations were executed; -want +have:\n%s", executed.Load(), diff)
+			}
+		})
+	}
+}
+
+// A request counts once towards its token's rate, whatever its body.
+func TestRateCountsLargeBodiesOnce(t *testing.T) {
+	token, line, err := tokens.Generate("slow", tokens.Write, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := tokens.Parse([]byte(line + " rate=0.01 burst=4\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := dial(t, serve(t, New(Config{Timers: &fakeTimers{}, Authorizer: set})))
+	head := "POST /timers HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer " + token.Reveal() + "\r\n"
+	large := withMore(`"a":"` + strings.Repeat("x", 9000) + `"`)
+	raw := head + "Content-Length: " + strconv.Itoa(len(large)) + "\r\n\r\n"
+	for range 2 {
+		for _, request := range []string{raw + large, head + "Transfer-Encoding: chunked\r\n\r\n" + inChunks(simple, 50) + "\r\n"} {
+			if got, _ := send(t, c, request); got.status != http.StatusOK {
+				t.Fatalf("within the rate: %d %s", got.status, got.body)
+			}
+		}
+	}
+	got, closed := send(t, c, raw)
+	wantProblem(t, got, http.StatusTooManyRequests, "rate-limited", noPointer)
+	if after := got.header.Get("Retry-After"); after != "100" || !closed {
+		t.Errorf("Retry-After %q, want 100; closed %v", after, closed)
 	}
 }

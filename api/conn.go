@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"io"
 	"net"
 	"slices"
 	"sync/atomic"
@@ -27,8 +28,15 @@ type conn struct {
 	out     []byte // what is handed over before anything else
 	ahead   []byte // what came behind a held body, unread
 	refusal error  // what reading ends with once out is empty
+	// cleared says that what is being handed over is a request that the server's
+	// authorizer has let pass.
+	cleared bool
 
-	charged atomic.Int64 // bytes of the server's budget
+	idle idleLink // of the server
+
+	// Bytes of the server's budget.
+	charged atomic.Int64 // for bodies
+	answer  atomic.Int64 // for the largest answer since the last Read
 }
 
 // phase is what of a request arrives.
@@ -54,9 +62,12 @@ const (
 	continueLine = "HTTP/1.1 100 Continue\r\n\r\n"
 )
 
-// Read hands over what may be seen of the requests that arrive.
+// Read hands over what may be seen of the requests that arrive. fasthttp calls it
+// only when all earlier answers have been written.
 func (c *conn) Read(p []byte) (int, error) {
+	c.release(&c.answer)
 	for {
+		c.cleared = len(c.out) > 0
 		switch {
 		case len(c.out) > 0:
 			n := copy(p, c.out)
@@ -71,9 +82,12 @@ func (c *conn) Read(p []byte) (int, error) {
 			continue
 		case c.phase == phaseHead:
 			c.out = nil
-			c.release() // the request before has been answered
+			c.release(&c.charged) // the request before has been answered
 		}
 		n, err := c.raw(p)
+		if n == 0 && err != nil && c.between() {
+			return 0, io.EOF // no request has begun that could be answered
+		}
 		if n == 0 {
 			return 0, err
 		}
@@ -97,7 +111,15 @@ func (c *conn) raw(p []byte) (int, error) {
 			return 0, err
 		}
 	}
+	if c.between() {
+		return c.server.readIdle(c, p)
+	}
 	return c.Conn.Read(p)
+}
+
+// between reports whether nothing of the next request has arrived.
+func (c *conn) between() bool {
+	return c.phase == phaseHead && c.head.size == 0 && len(c.carry) == 0
 }
 
 // admit looks at bytes that arrived and returns how many of them may be handed
@@ -129,21 +151,31 @@ func (c *conn) admit(b []byte) int {
 }
 
 // admitHead takes a line of the head, or the beginning of one, and says how much
-// of it may be handed over: not the end of a head that a body has to follow, and
-// nothing of a line that is refused, so that fasthttp waits for more.
+// of it may be handed over. Of a line that is refused it is a byte that ends
+// nothing: fasthttp answers only if it saw something of a request and waits for
+// more.
 func (c *conn) admitHead(b []byte) (used, good int) {
-	if first := b[0]; c.head.size == 0 && len(c.carry) == 0 && first != '\r' && (first < 'A' || first > 'Z') {
-		c.refuse(errMalformed)
+	used, good, err := c.takeLine(b)
+	if err != nil {
+		c.refusal, c.out = err, []byte{'?'}
 		return len(b), 0
+	}
+	return used, good
+}
+
+// takeLine is admitHead for a line that is not refused. The end of a head that a
+// body has to follow is not handed over.
+func (c *conn) takeLine(b []byte) (used, good int, err error) {
+	if first := b[0]; c.between() && first != '\r' && (first < 'A' || first > 'Z') {
+		return 0, 0, errMalformed
 	}
 	end := bytes.IndexByte(b, '\n')
 	if end < 0 {
 		if c.head.size+len(c.carry)+len(b) > readBuffer {
-			c.refuse(errHeaderTooLarge)
-			return len(b), 0
+			return 0, 0, errHeaderTooLarge
 		}
 		c.carry = append(c.carry, b...)
-		return len(b), len(b)
+		return len(b), len(b), nil
 	}
 	line := b[:end+1]
 	if len(c.carry) > 0 {
@@ -152,49 +184,46 @@ func (c *conn) admitHead(b []byte) (used, good int) {
 	}
 	over, err := c.head.next(line, c.server.maxBody)
 	c.carry = c.carry[:0]
-	if err != nil {
-		c.refuse(err)
-		return end + 1, 0
+	if err != nil || !over {
+		return end + 1, end + 1, err
 	}
-	if over && c.receiveBody() {
-		return end + 1, end
+	held, err := c.receiveBody()
+	if held {
+		return end + 1, end, err
 	}
-	return end + 1, end + 1
+	return end + 1, end + 1, err
 }
 
-// refuse ends the reading in the middle of a head. fasthttp answers only if it
-// saw something other than an empty line.
-func (c *conn) refuse(err error) {
-	c.refusal = err
-	if c.head.lines == 0 {
-		c.out = []byte{'?'}
-	}
-}
-
-// receiveBody goes on from the end of a head. It reports whether the body is held.
-func (c *conn) receiveBody() (held bool) {
+// receiveBody goes on from the end of a head. It reports whether the body is
+// held, which it is only for a request that may do what it asks.
+func (c *conn) receiveBody() (held bool, err error) {
+	chunked := c.head.encodings > 0
 	switch {
-	case c.head.encodings > 0:
+	case !chunked && c.head.length == 0:
+		c.begin()
+		return false, nil
+	case !chunked && c.head.length <= passedBody && !c.head.expects:
+		c.phase, c.left = phaseBody, c.head.length
+		return false, nil
+	}
+	if err := c.server.authorize(&c.head); err != nil {
+		return false, err
+	}
+	if chunked {
 		c.phase = phaseChunked
 		c.chunks = chunks{line: c.chunks.line[:0]}
 		c.hold(heldSize)
-		return true
-	case c.head.length == 0:
-		c.begin()
-	case c.head.length > passedBody || c.head.expects:
+	} else {
 		c.phase, c.left = phaseHeld, c.head.length
 		c.hold("\n")
-		return true
-	default:
-		c.phase, c.left = phaseBody, c.head.length
 	}
-	return false
+	return true, nil
 }
 
 // begin makes ready for the next request.
 func (c *conn) begin() {
 	c.phase = phaseHead
-	c.head = head{}
+	c.head = head{authorization: c.head.authorization[:0]}
 }
 
 // Write sends an answer. The connection itself tells clients to go on with a
@@ -212,6 +241,7 @@ func (c *conn) Close() error {
 		drain(c.Conn)
 	}
 	c.server.remove(c)
-	c.release()
+	c.release(&c.charged)
+	c.release(&c.answer)
 	return c.Conn.Close()
 }

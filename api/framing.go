@@ -6,6 +6,8 @@ import (
 	"math"
 
 	"github.com/valyala/fasthttp"
+
+	"chronos/api/tokens"
 )
 
 // maxFields is how many header fields a request may have.
@@ -32,6 +34,10 @@ type head struct {
 	encodings int
 	length    int64 // of the body; it is chunked if there are encodings
 	expects   bool  // the client waits for 100 Continue before it sends the body
+
+	need           tokens.Role // what the method asks for
+	authorizations int
+	authorization  []byte // the value of the last
 }
 
 // next takes a line with its LF. At the end of the headers it reports true.
@@ -76,11 +82,10 @@ func (h *head) requestLine(line []byte) error {
 			return errMalformed
 		}
 	}
-	for _, c := range target {
-		if c <= ' ' || c >= 0x7f {
-			return errMalformed
-		}
+	if !validTarget(method, target) {
+		return errMalformed
 	}
+	h.need = neededRole(method)
 	switch string(version) {
 	case "HTTP/1.1":
 	case "HTTP/1.0":
@@ -112,6 +117,12 @@ func (h *head) field(line []byte) error {
 	switch {
 	case fieldIs(name, fasthttp.HeaderHost):
 		h.hosts++
+		if !validHost(value) {
+			return errMalformed
+		}
+	case fieldIs(name, fasthttp.HeaderAuthorization):
+		h.authorizations++
+		h.authorization = append(h.authorization[:0], value...)
 	case fieldIs(name, fasthttp.HeaderExpect):
 		h.expects = h.expects || !h.http10 && fieldIs(value, "100-continue")
 	case fieldIs(name, fasthttp.HeaderContentLength):

@@ -173,33 +173,46 @@ func TestAmbiguousRequestsAreRefused(t *testing.T) {
 	}
 }
 
-// What is refused on a connection that was used before is refused like that too.
+// What is refused on a connection that was used before is refused like that too,
+// whichever line of it is wrong and however it is cut into packets.
 func TestSecondRequestIsRefused(t *testing.T) {
 	timers, executed := counted()
 	address := serve(t, New(Config{Timers: timers}))
-	const good, bad = "DELETE /timers/k HTTP/1.1\r\nHost: h\r\n\r\n", "DELETE /timers/k HTTP/1.1\nHost: h\r\n\r\n"
-	for name, parts := range map[string][]string{"apart": {good, bad + good}, "together": {good + bad + good}} {
-		t.Run(name, func(t *testing.T) {
-			executed.Store(0)
-			c := dial(t, address)
-			reader := bufio.NewReader(c)
-			var statuses []int
-			for _, part := range parts {
-				if _, err := io.WriteString(c, part); err != nil {
-					t.Fatal(err)
+	const good = "DELETE /timers/k HTTP/1.1\r\nHost: h\r\n\r\n"
+	for name, bad := range map[string]string{
+		"LF":            "DELETE /timers/k HTTP/1.1\nHost: h\r\n\r\n",
+		"version":       "DELETE /timers/k HTTP/2.0\r\nHost: h\r\n\r\n",
+		"two spaces":    "DELETE  /timers/k HTTP/1.1\r\nHost: h\r\n\r\n",
+		"control":       "DELETE /timers/\x01 HTTP/1.1\r\nHost: h\r\n\r\n",
+		"TLS":           "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+		"empty lines":   "\r\n\r\nDELETE /timers/k HTTP/1.1\r\nHost: h\r\n\r\n",
+		"header":        "DELETE /timers/k HTTP/1.1\r\nHost: h\r\nA\r\n\r\n",
+		"no host":       "DELETE /timers/k HTTP/1.1\r\n\r\n",
+		"LF at the end": "DELETE /timers/k HTTP/1.1\r\nHost: h\r\n\n",
+	} {
+		for how, parts := range map[string][]string{"apart": {good, bad + good}, "together": {good + bad + good}, "in pieces": {good, bad[:1], bad[1:9], bad[9:] + good}} {
+			t.Run(name+" "+how, func(t *testing.T) {
+				executed.Store(0)
+				c := dial(t, address)
+				reader := bufio.NewReader(c)
+				var statuses []int
+				for i, part := range parts {
+					if _, err := io.WriteString(c, part); err != nil && i == 0 {
+						t.Fatal(err)
+					}
+					if i == 0 {
+						statuses = append(statuses, receive(t, reader).status)
+					}
 				}
 				statuses = append(statuses, receive(t, reader).status)
-			}
-			if len(parts) == 1 {
-				statuses = append(statuses, receive(t, reader).status)
-			}
-			if diff := cmp.Diff([]int{201, 400}, statuses); diff != "" || executed.Load() != 1 {
-				t.Errorf("%d operations were executed; -want +have:\n%s", executed.Load(), diff)
-			}
-			if _, err := reader.ReadByte(); err != io.EOF {
-				t.Errorf("after the refusal have %v, want the end", err)
-			}
-		})
+				if diff := cmp.Diff([]int{201, 400}, statuses); diff != "" || executed.Load() != 1 {
+					t.Errorf("%d operations were executed; -want +have:\n%s", executed.Load(), diff)
+				}
+				if _, err := reader.ReadByte(); err != io.EOF {
+					t.Errorf("after the refusal have %v, want the end", err)
+				}
+			})
+		}
 	}
 }
 
@@ -308,7 +321,7 @@ func TestReadingDoesNotDependOnPackets(t *testing.T) {
 		}
 		cfg := Config{}
 		cfg.setDefaults()
-		conns := newConnections(&cfg, func() {})
+		conns := newConnections(&cfg, newMetrics(nil))
 		inner := &scripted{}
 		for rest := []byte(raw.String()); len(rest) > 0; {
 			n := min(len(rest), rapid.SampledFrom([]int{1, 2, 7, 300, 5000, 100_000}).Draw(t, "piece"))

@@ -9,6 +9,8 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
+
+	"chronos/scheduler"
 )
 
 // keptBody is how large the memory of a body may be that a connection keeps for
@@ -34,7 +36,7 @@ func (s *Server) guard(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 			s.metrics.refusedRequest.Inc()
 			s.refuse(rc, overloadedProblem())
 		case s.refuseUnauthorized(rc):
-		case !knownMethod(rc.Method()):
+		case !knownMethod(rc.Method()), hasEscapedSlash(rc.URI().PathOriginal()):
 			s.refuseMethod(rc)
 		default:
 			next(rc)
@@ -47,9 +49,9 @@ func (s *Server) refuse(rc *fasthttp.RequestCtx, p problem) {
 	p.write(&rc.Response)
 }
 
-// refuseMethod answers a method that the path doesn't take.
+// refuseMethod answers a method that the path doesn't take, if it is a path.
 func (s *Server) refuseMethod(rc *fasthttp.RequestCtx) {
-	allowed := allowedAt(routedPath(rc.URI()))
+	allowed := routeAt(rc.URI()).allowed()
 	if allowed == "" {
 		s.refuse(rc, pathUnknown())
 		return
@@ -58,9 +60,9 @@ func (s *Server) refuseMethod(rc *fasthttp.RequestCtx) {
 	rc.Response.Header.Set(fasthttp.HeaderAllow, allowed)
 }
 
-// allowedAt is the Allow header of a path, "" if there is nothing there.
-func allowedAt(path []byte) string {
-	switch routeOf(path) {
+// allowed is the Allow header of a route, "" if it leads nowhere.
+func (r route) allowed() string {
+	switch r {
 	case routeCollection:
 		return "POST"
 	case routeItem:
@@ -95,7 +97,7 @@ func (s *Server) fail(c *fiber.Ctx, err error) error {
 	}
 	p, known := problemOf(err)
 	if !known {
-		s.log.Error("request failed", "method", c.Method(), "route", routeOf(routedPath(rc.URI())).String(), "error", err)
+		s.log.Error("request failed", "method", c.Method(), "route", routeAt(rc.URI()).String(), "error", err)
 	}
 	s.refuse(rc, p)
 	return nil
@@ -116,4 +118,14 @@ func (s *Server) failTransport(rc *fasthttp.RequestCtx, err error) {
 	// fasthttp leaves the deadline of the answer before, which may have passed.
 	_ = conn.SetWriteDeadline(time.Now().Add(writeTimeout)) // it is closed already if it fails
 	conn.linger = p.Status != http.StatusRequestTimeout
+}
+
+// reserveAnswer bounds what the answers that are being made or written take
+// together. Its error is scheduler.ErrOverloaded.
+func (s *Server) reserveAnswer(c *fiber.Ctx, size int) error {
+	if conn, ok := c.Context().Conn().(*conn); ok && !conn.chargeAnswer(size) {
+		s.metrics.refusedBody.Inc()
+		return scheduler.ErrOverloaded
+	}
+	return nil
 }

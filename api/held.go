@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"io"
+	"sync/atomic"
 	"time"
 )
 
@@ -38,10 +39,25 @@ func (c *conn) reserve(n int) bool {
 	return true
 }
 
-// release gives back what the connection has of the budget.
-func (c *conn) release() {
-	if n := c.charged.Load(); n > 0 {
-		c.server.budget.give(c.charged.Swap(0))
+// chargeAnswer makes room for an answer of n bytes until the next Read, and
+// reports whether the server's budget allows it. Answers are written one after
+// another, so only the largest counts. Small ones are free.
+func (c *conn) chargeAnswer(n int) bool {
+	more := int64(n) - c.answer.Load()
+	if n <= passedBody || more <= 0 {
+		return true
+	}
+	if !c.server.budget.take(more) {
+		return false
+	}
+	c.answer.Add(more)
+	return true
+}
+
+// release gives back what the connection has of the budget for one purpose.
+func (c *conn) release(charged *atomic.Int64) {
+	if charged.Load() > 0 {
+		c.server.budget.give(charged.Swap(0))
 	}
 }
 

@@ -30,7 +30,7 @@ func TestMethods(t *testing.T) {
 			}
 		}
 	}
-	for target, status := range map[string]int{"OPTIONS *": 404, "CONNECT h:443": 404, "GET http://h:1": 404, "GET //timers/k": 404, "GET /timers/x/../k": 404, "PATCH //timers/k": 404, "GET /timers/k/": 404, "GET /Timers/k": 404} {
+	for target, status := range map[string]int{"OPTIONS *": 404, "CONNECT h:443": 400, "CONNECT /": 404, "GET http://h:1": 404, "GET //timers/k": 400, "GET /timers/x/../k": 404, "PATCH /timers//k": 404, "GET /timers/k/": 404, "GET /Timers/k": 404} {
 		if got, _ := send(t, dial(t, address), target+" HTTP/1.1\r\nHost: h\r\n\r\n"); got.status != status {
 			t.Errorf("%s: have %d, want %d", target, got.status, status)
 		}
@@ -81,7 +81,7 @@ func TestControlsInPaths(t *testing.T) {
 	if n := executed.Load(); n != 0 {
 		t.Errorf("%d operations were executed", n)
 	}
-	for _, good := range []string{"k?a=%0d%0ab", "k?%00", "k?a=b;c&d", "%6b", "k#f"} {
+	for _, good := range []string{"k?a=%0d%0ab", "k?%00", "k?a=b;c&d", "%6b"} {
 		if got, _ := send(t, dial(t, address), withLength("PUT /timers/"+good+" HTTP/1.1\r\nHost: h\r\n")); got.status != 200 || !strings.HasPrefix(got.header.Get("Location"), "/timers/k-") {
 			t.Errorf("%s: have %d and %v", good, got.status, got.header)
 		}

@@ -41,27 +41,32 @@ func (b *budget) give(n int64) { b.used.Add(-n) }
 
 // connections are those that a server has open. It is safe for concurrent use.
 type connections struct {
-	maxBody int64
-	maxOpen int
-	budget  budget
-	refused func() // is called for each connection that was too many
+	maxBody    int64
+	maxOpen    int
+	authorizer Authorizer // nil if everyone may do all
+	budget     budget
+	metrics    *metrics
 
 	mu     sync.Mutex
 	open   map[*conn]struct{}
+	idle   idleLink              // begins and ends the ring of those that are idle
 	turned map[net.Conn]struct{} // too many, and being told so
 	closed bool
 	group  sync.WaitGroup // of turned
 }
 
-func newConnections(cfg *Config, refused func()) *connections {
-	return &connections{
-		maxBody: int64(cfg.MaxBody),
-		maxOpen: cfg.MaxConnections,
-		budget:  budget{limit: cfg.MaxBodies},
-		refused: refused,
-		open:    map[*conn]struct{}{},
-		turned:  map[net.Conn]struct{}{},
+func newConnections(cfg *Config, m *metrics) *connections {
+	cs := &connections{
+		maxBody:    int64(cfg.MaxBody),
+		maxOpen:    cfg.MaxConnections,
+		authorizer: cfg.Authorizer,
+		budget:     budget{limit: cfg.MaxBodies},
+		metrics:    m,
+		open:       map[*conn]struct{}{},
+		turned:     map[net.Conn]struct{}{},
 	}
+	cs.idle.previous, cs.idle.next = &cs.idle, &cs.idle
+	return cs
 }
 
 // admission is what becomes of a new connection.
@@ -79,7 +84,7 @@ func (cs *connections) add(c *conn) admission {
 	switch {
 	case cs.closed:
 		return closed
-	case len(cs.open) >= cs.maxOpen:
+	case len(cs.open) >= cs.maxOpen && !cs.makeRoom():
 		return full
 	}
 	cs.open[c] = struct{}{}
@@ -90,12 +95,13 @@ func (cs *connections) remove(c *conn) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	delete(cs.open, c)
+	c.idle.leave()
 }
 
 // turnAway tells a client that there are too many connections, without waiting:
 // the next may be accepted.
 func (cs *connections) turnAway(c net.Conn) {
-	cs.refused()
+	cs.metrics.refusedConnection.Inc()
 	if cs.tell(c) {
 		return
 	}

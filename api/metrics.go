@@ -48,13 +48,23 @@ func routeOf(path []byte) route {
 	return routeOther
 }
 
-// routedPath is the path as Fiber looks at it: without escapes, and otherwise as
-// it was sent, while fasthttp takes /a/../b for /b.
-func routedPath(uri *fasthttp.URI) []byte {
-	if sent := uri.PathOriginal(); bytes.IndexByte(sent, '%') < 0 {
-		return sent
+// routeAt is where a path leads. Fiber undoes escapes and leaves all else as it
+// was sent, and so does routeAt, while uri.Path takes /a/../b for /b. An escaped
+// slash, which Fiber takes for a slash, makes no route.
+func routeAt(uri *fasthttp.URI) route {
+	sent := uri.PathOriginal()
+	switch {
+	case bytes.IndexByte(sent, '%') < 0:
+		return routeOf(sent)
+	case hasEscapedSlash(sent):
+		return routeOther
 	}
-	return uri.Path()
+	return routeOf(fasthttp.AppendUnquotedArg(nil, sent))
+}
+
+func hasEscapedSlash(path []byte) bool {
+	at := bytes.IndexByte(path, '%')
+	return at >= 0 && (bytes.Contains(path[at:], []byte("%2F")) || bytes.Contains(path[at:], []byte("%2f")))
 }
 
 // Methods and classes of status codes, by index into the table of observers.
@@ -109,6 +119,8 @@ type metrics struct {
 
 	// What was refused since a limit was reached.
 	refusedConnection, refusedRequest, refusedBody prometheus.Counter
+	// Idle connections that were closed so that others could be accepted.
+	closedIdle prometheus.Counter
 }
 
 // newMetrics registers the metrics with r, nowhere if that is nil. It panics if
@@ -122,7 +134,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	}, []string{"method", "route", "class"})
 	m := &metrics{unread: auto.NewCounterVec(prometheus.CounterOpts{
 		Name: "chronos_api_unreadable_requests_total",
-		Help: "Requests that could not be read, by the code of the answer.",
+		Help: "Requests that were refused before they were read, by the code of the answer.",
 	}, []string{"code"})}
 	refused := auto.NewCounterVec(prometheus.CounterOpts{
 		Name: "chronos_api_overload_refusals_total",
@@ -131,6 +143,10 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	m.refusedConnection = refused.WithLabelValues("connections")
 	m.refusedRequest = refused.WithLabelValues("requests")
 	m.refusedBody = refused.WithLabelValues("bodies")
+	m.closedIdle = auto.NewCounter(prometheus.CounterOpts{
+		Name: "chronos_api_idle_connections_closed_total",
+		Help: "Connections that were closed between requests to make room for new ones.",
+	})
 	methodNames := [methods]string{"other", http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete}
 	classNames := [classes]string{"5xx", "2xx", "4xx"}
 	for r := range m.duration {
@@ -169,7 +185,7 @@ func countedMethod(r route, method int) int {
 }
 
 func (m *metrics) observe(rc *fasthttp.RequestCtx, took time.Duration) {
-	r := routeOf(routedPath(rc.URI()))
+	r := routeAt(rc.URI())
 	method := countedMethod(r, methodIndex(rc.Method()))
 	if observer := m.duration[r][method][classIndex(rc.Response.StatusCode())]; observer != nil {
 		observer.Observe(took.Seconds())

@@ -48,6 +48,20 @@ func open(s *Server) int {
 	return len(s.conns.open)
 }
 
+// engage opens connections and begins a request on each, so that none is idle.
+func engage(t testing.TB, s *Server, address string, n int) []net.Conn {
+	t.Helper()
+	conns := make([]net.Conn, n)
+	for i := range conns {
+		conns[i] = dial(t, address)
+		if _, err := io.WriteString(conns[i], lookup[:1]); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "the connection is busy", func() bool { return open(s) == i+1 && idle(s) == 0 })
+	}
+	return conns
+}
+
 const lookup = "GET /timers/k HTTP/1.1\r\nHost: h\r\n\r\n"
 
 func TestTooManyConnections(t *testing.T) {
@@ -55,14 +69,7 @@ func TestTooManyConnections(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	s := New(Config{Timers: &fakeTimers{}, MaxConnections: most, Registerer: registry})
 	address := serve(t, s)
-	var held []net.Conn
-	for range most {
-		c := dial(t, address)
-		if got, closed := send(t, c, lookup); got.status != 404 || closed {
-			t.Fatalf("have %d, closed %v", got.status, closed)
-		}
-		held = append(held, c)
-	}
+	held := engage(t, s, address, most)
 	for range 5 {
 		got, closed := send(t, dial(t, address), lookup)
 		if wantOverloaded(t, got); !closed {
@@ -80,7 +87,7 @@ func TestTooManyConnections(t *testing.T) {
 	if got, _ := await(t, silent); got.status != 503 {
 		t.Errorf("without a request: have %d", got.status)
 	}
-	if got, _ := send(t, held[0], lookup); got.status != 404 {
+	if got, _ := send(t, held[0], lookup[1:]); got.status != 404 {
 		t.Errorf("a connection from before: have %d", got.status)
 	}
 	if have := samples(t, registry, "chronos_api_overload_refusals_total"); have["connections"] != 7 || len(have) != 1 {
@@ -100,10 +107,7 @@ func TestTooManyConnections(t *testing.T) {
 func TestFloodOfConnections(t *testing.T) {
 	s := New(Config{Timers: &fakeTimers{}, MaxConnections: 1})
 	address := serve(t, s)
-	held := dial(t, address)
-	if got, _ := send(t, held, lookup); got.status != 404 {
-		t.Fatalf("have %d", got.status)
-	}
+	held := engage(t, s, address, 1)[0]
 	conns := make([]net.Conn, 2*maxTurnedAway)
 	for i := range conns {
 		conns[i] = dial(t, address)
@@ -113,7 +117,7 @@ func TestFloodOfConnections(t *testing.T) {
 			t.Fatalf("connection %d: have %d, closed %v", i, got.status, closed)
 		}
 	}
-	if got, _ := send(t, held, lookup); got.status != 404 {
+	if got, _ := send(t, held, lookup[1:]); got.status != 404 {
 		t.Errorf("have %d", got.status)
 	}
 }
@@ -321,6 +325,14 @@ func TestTimeouts(t *testing.T) {
 			}
 			began := time.Now()
 			if left, err := io.ReadAll(c); err != nil || len(left) > 0 || time.Since(began) != idleTimeout {
+				t.Errorf("after %v have %q and %v", time.Since(began), left, err)
+			}
+		})
+	})
+	t.Run("nothing at all", func(t *testing.T) {
+		within(t, func(t *testing.T, c net.Conn) {
+			began := time.Now()
+			if left, err := io.ReadAll(c); err != nil || len(left) > 0 || time.Since(began) != readTimeout {
 				t.Errorf("after %v have %q and %v", time.Since(began), left, err)
 			}
 		})

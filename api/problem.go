@@ -96,9 +96,12 @@ func transportProblem(err error, maxBody int) problem {
 	var (
 		large *fasthttp.ErrSmallBuffer
 		netOp net.Error
+		own   *problemError
 		p     problem
 	)
 	switch {
+	case errors.As(err, &own):
+		p = own.problem
 	case errors.Is(err, errBodiesFull):
 		p = overloadedProblem()
 	case errors.As(err, &large), errors.Is(err, errHeaderTooLarge):
@@ -108,7 +111,7 @@ func transportProblem(err error, maxBody int) problem {
 	case errors.As(err, &netOp) && netOp.Timeout():
 		p = newProblem(http.StatusRequestTimeout, "request-timeout", "the request did not arrive in time; send all of it without pause")
 	default:
-		p = newProblem(http.StatusBadRequest, "request-malformed", "the request is not valid HTTP/1.1 as RFC 9112 has it; send one Host, either one Content-Length or Transfer-Encoding: chunked, and lines that end with CR LF")
+		p = newProblem(http.StatusBadRequest, "request-malformed", "the request is not valid HTTP/1.1 as RFC 9112 has it; send a path that begins with one slash and has no fragment, one Host, either one Content-Length or Transfer-Encoding: chunked, and lines that end with CR LF")
 	}
 	p.closes = true
 	return p

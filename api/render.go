@@ -94,7 +94,7 @@ func renderTimer(found *scheduler.ReadResult) ([]byte, error) {
 		Sequence:    record.State.Seq,
 		Attempts:    record.State.Attempt,
 	}
-	if failure := record.Failure; failure.Node != "" {
+	if failure := record.Failure; !failure.IsZero() {
 		view.LastFailure = &failureView{At: formatInstant(failure.At), Reason: failure.Reason}
 	}
 	if len(record.Timer.Tags) > 0 {

@@ -25,7 +25,8 @@ const (
 	DefaultMaxConnections = 8192
 	// DefaultMaxRequests is how many requests may be under way.
 	DefaultMaxRequests = 4096
-	// DefaultMaxBodies is how much all bodies over 8 KiB together may take, in bytes.
+	// DefaultMaxBodies is how much all bodies over 8 KiB, of requests and of
+	// answers, together may take, in bytes.
 	DefaultMaxBodies = 64 << 20
 )
 
@@ -54,14 +55,17 @@ type Config struct {
 	// DefaultMaxBody.
 	MaxBody int
 	// MaxConnections is how many connections may be open; 0 for
-	// DefaultMaxConnections. On one more the first request is answered with 503,
-	// unread, and the connection is closed.
+	// DefaultMaxConnections. One more takes the place of the one that has waited
+	// longest for a request, which is closed; if all are busy its first request is
+	// answered with 503, unread, and it is closed itself.
 	MaxConnections int
-	// MaxRequests is how many requests may be under way, from the last byte of
-	// one to its answer; 0 for DefaultMaxRequests. One more is answered with 503.
+	// MaxRequests is how many requests may be worked on, from the last byte of one
+	// until its answer is ready to be written; 0 for DefaultMaxRequests. One more
+	// is answered with 503. How long clients take to read is no part of it.
 	MaxRequests int
 	// MaxBodies is how many bytes may be set aside for bodies over 8 KiB and
-	// chunked ones, from a body's first byte to its answer; 0 for
+	// chunked ones, from a body's first byte to its answer, and for timers over
+	// 8 KiB that are read, until the answer has been written; 0 for
 	// DefaultMaxBodies, and never less than one body. A request that needs more
 	// than is left is answered with 503. While they are worked on, such bodies
 	// may take about three times as much.
@@ -102,7 +106,7 @@ func New(cfg Config) *Server {
 
 		maxRequests: int64(cfg.MaxRequests),
 	}
-	s.conns = newConnections(&cfg, s.metrics.refusedConnection.Inc)
+	s.conns = newConnections(&cfg, s.metrics)
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}

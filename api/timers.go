@@ -16,8 +16,8 @@ import (
 
 // Timers is what the API needs done; *scheduler.Scheduler does it. Its methods
 // are safe for concurrent use and return soon after ctx has ended. An error that
-// wraps a *scheduler.InvalidError, scheduler.ErrNotFound, ErrUnavailable or
-// ErrOverloaded is told to the client; any other is logged and answered as an
+// wraps a *scheduler.InvalidError, scheduler.ErrNotFound, ErrKeyReused,
+// ErrUnavailable or ErrOverloaded is told to the client; any other is logged and answered as an
 // internal one.
 type Timers interface {
 	// Create stores a new timer.
@@ -134,8 +134,14 @@ func (s *Server) lookup(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
+	if err := s.reserveAnswer(c, len(found.Record.Timer.Callback.Opaque)); err != nil {
+		return err
+	}
 	body, err := renderTimer(&found)
 	if err != nil {
+		return err
+	}
+	if err := s.reserveAnswer(c, len(body)); err != nil {
 		return err
 	}
 	c.Response().Header.SetContentType(fiber.MIMEApplicationJSON)

@@ -63,5 +63,5 @@ func openFilesLimit() uint64 {
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {
 		return math.MaxUint64
 	}
-	return uint64(limit.Cur)
+	return limit.Cur
 }

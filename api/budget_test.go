@@ -1,0 +1,74 @@
+package api
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Clients that don't read what they ask for can't fill the memory with it.
+func TestAnswersThatNobodyReads(t *testing.T) {
+	const size = 100_000
+	registry := prometheus.NewRegistry()
+	s := New(Config{Timers: &fakeTimers{}, MaxBody: size, MaxBodies: 2*size + firstHeld, Registerer: registry}) // room for two such answers
+	body := `{"timing":{"interval":1},"callback":{"http":{"uri":"http://a","opaque":"` + strings.Repeat("x", size-200) + `"}}}`
+	if got := ask(t, s, "PUT", "/timers/k", body); got.status != 200 {
+		t.Fatalf("have %d %s", got.status, got.body)
+	}
+	ln := newPipeListener()
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(ln) }()
+	begin := func() (net.Conn, *bufio.Reader) {
+		c := ln.dial()
+		t.Cleanup(func() { _ = c.Close() })
+		if _, err := io.WriteString(c, strings.Repeat(lookup, 3)); err != nil {
+			t.Fatal(err)
+		}
+		return c, bufio.NewReader(c)
+	}
+	used := s.conns.budget.used.Load
+	slowly, slow := begin()
+	until(t, "an answer is charged", func() bool { return used() > size })
+	one := used()
+	gone, _ := begin()
+	until(t, "two answers are charged", func() bool { return used() == 2*one })
+
+	_, reader := begin()
+	for range 3 {
+		wantOverloaded(t, receive(t, reader))
+	}
+	for range 3 { // one after another they take no more than one
+		if got := receive(t, slow); got.status != 200 || used() > 2*one {
+			t.Errorf("have %d, %d bytes are charged", got.status, used())
+		}
+	}
+	until(t, "the answers were written", func() bool { return used() == one })
+	if _, err := io.WriteString(slowly, lookup); err != nil || receive(t, slow).status != 200 {
+		t.Errorf("the slow connection is of no use any more: %v", err)
+	}
+	until(t, "that answer was written", func() bool { return used() == one })
+	_, reader = begin()
+	for range 3 {
+		if got := receive(t, reader); got.status != 200 {
+			t.Errorf("when there is room again: have %d %.300s", got.status, got.body)
+		}
+	}
+	_ = gone.Close()
+	until(t, "nothing is charged", func() bool { return used() == 0 })
+	if have := samples(t, registry, "chronos_api_overload_refusals_total"); have["bodies"] != 3 || len(have) != 1 {
+		t.Errorf("counted %v", have)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := s.Shutdown(ctx); err != nil {
+		t.Error(err)
+	}
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+}

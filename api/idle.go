@@ -1,0 +1,52 @@
+package api
+
+import "net"
+
+// idleLink is a place in the ring of idle connections, in which the one that has
+// been idle longest comes first. connections.mu guards it; the zero value is in
+// no ring.
+type idleLink struct {
+	previous, next *idleLink
+	conn           *conn // nil at the ring's beginning
+}
+
+// leave takes l out of its ring, and reports whether it was in one.
+func (l *idleLink) leave() bool {
+	if l.next == nil {
+		return false
+	}
+	l.previous.next, l.next.previous = l.next, l.previous
+	l.previous, l.next = nil, nil
+	return true
+}
+
+// readIdle waits for the first bytes of a request. Meanwhile c may be closed to
+// make room for another connection; what has arrived then is not looked at.
+func (cs *connections) readIdle(c *conn, p []byte) (int, error) {
+	cs.mu.Lock()
+	c.idle.previous, c.idle.next, c.idle.conn = cs.idle.previous, &cs.idle, c
+	c.idle.previous.next, cs.idle.previous = &c.idle, &c.idle
+	cs.mu.Unlock()
+	n, err := c.Conn.Read(p)
+	cs.mu.Lock()
+	still := c.idle.leave()
+	cs.mu.Unlock()
+	if !still {
+		return 0, net.ErrClosed
+	}
+	return n, err
+}
+
+// makeRoom closes the connection that has been idle longest, and reports whether
+// there was one. Its caller has mu.
+func (cs *connections) makeRoom() bool {
+	longest := cs.idle.next.conn
+	if longest == nil {
+		return false
+	}
+	longest.idle.leave()
+	delete(cs.open, longest)
+	_ = longest.Conn.Close() // nobody is left to tell
+	cs.metrics.closedIdle.Inc()
+	return true
+}

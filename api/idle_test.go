@@ -1,0 +1,68 @@
+package api
+
+import (
+	"io"
+	"net"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+func idle(s *Server) (n int) {
+	s.conns.mu.Lock()
+	defer s.conns.mu.Unlock()
+	for at := s.conns.idle.next; at != &s.conns.idle; at = at.next {
+		n++
+	}
+	return n
+}
+
+// When there are as many connections as may be, the one that has been idle
+// longest makes room, and only when none is idle the new one is refused.
+func TestIdleConnectionsMakeRoom(t *testing.T) {
+	const most = 3
+	registry := prometheus.NewRegistry()
+	s := New(Config{Timers: &fakeTimers{}, MaxConnections: most, Registerer: registry})
+	address := serve(t, s)
+	use := func(c net.Conn, idleThen int) {
+		t.Helper()
+		if got, closed := send(t, c, lookup); got.status != 404 || closed {
+			t.Fatalf("have %d, closed %v", got.status, closed)
+		}
+		until(t, "the connection is idle", func() bool { return idle(s) == idleThen })
+	}
+	first, second, unused := dial(t, address), dial(t, address), dial(t, address)
+	until(t, "all are there", func() bool { return idle(s) == 3 })
+	use(second, 3)
+	use(first, 3) // the order is now unused, second, first
+	for i, longest := range []net.Conn{unused, second} {
+		use(dial(t, address), 3)
+		if rest, err := io.ReadAll(longest); err != nil || len(rest) > 0 {
+			t.Errorf("connection %d: have %q and %v, want the end", i, rest, err)
+		}
+	}
+	use(first, 3) // it was not the longest
+	if n := open(s); n != most {
+		t.Errorf("%d connections are open, want %d", n, most)
+	}
+	busy := make([]net.Conn, most)
+	for i := range busy {
+		busy[i] = dial(t, address)
+		if _, err := io.WriteString(busy[i], lookup[:9]); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "it is busy", func() bool { return idle(s) == most-1-i && open(s) == most })
+	}
+	got, closed := send(t, dial(t, address), lookup)
+	if wantOverloaded(t, got); !closed {
+		t.Error("the connection stays open")
+	}
+	for i, c := range busy {
+		if got, _ := send(t, c, lookup[9:]); got.status != 404 {
+			t.Errorf("busy connection %d: have %d", i, got.status)
+		}
+	}
+	if have := samples(t, registry, "chronos_api_idle_connections_closed_total"); have[""] != 2+most {
+		t.Errorf("counted %v, want %d", have, 2+most)
+	}
+}

@@ -1,0 +1,21 @@
+package api
+
+import (
+	"testing"
+	"time"
+)
+
+// TestLimitsAreThoseOfTheContract: the other tests compare with the constants,
+// which are promised.
+func TestLimitsAreThoseOfTheContract(t *testing.T) {
+	for name, c := range map[string]struct{ have, want any }{
+		"to read a request": {readTimeout, 5 * time.Second}, "to write an answer": {writeTimeout, 10 * time.Second},
+		"between requests": {idleTimeout, time.Minute}, "to carry out a request": {answerWithin, 900 * time.Millisecond},
+		"of a body": {DefaultMaxBody, 1 << 20}, "of an idempotency key": {maxIdempotencyKey, 255},
+		"of listed ignored members": {maxIgnored, 16}, "of their names": {maxIgnoredName, 64},
+	} {
+		if c.have != c.want {
+			t.Errorf("the limit %s is %v, want %v", name, c.have, c.want)
+		}
+	}
+}
