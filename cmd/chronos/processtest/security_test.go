@@ -218,7 +218,7 @@ func TestFewOpenFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer conn.Close()                                                 //nolint:errcheck // nothing was sent
+		t.Cleanup(func() { _ = conn.Close() })
 		_, _ = conn.Write([]byte("GET /timers/k HTTP/1.1\r\nHost: h\r\n")) // one that was refused is closed
 	}
 	for _, path := range []string{"/livez", "/readyz", "/metrics"} {
