@@ -4,8 +4,6 @@ import (
 	"testing"
 	"time"
 
-	chronosapi "chronos/api"
-	"chronos/api/openapitest"
 	"chronos/cmd/chronos/processtest/timerservice"
 )
 
@@ -14,11 +12,7 @@ import (
 func TestTimerServiceAPI(t *testing.T) {
 	t.Parallel()
 	node := startNode(t, startRedis(t).url)
-	description, err := openapitest.Load(chronosapi.OpenAPI())
-	if err != nil {
-		t.Fatal(err)
-	}
-	timerservice.Run(t, node.url, description)
+	timerservice.Run(t, node.url, described(t))
 	if err := node.stop(t, 15*time.Second); err != nil {
 		t.Errorf("stop: %v", err)
 	}

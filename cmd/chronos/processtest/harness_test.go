@@ -15,12 +15,15 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	chronosapi "chronos/api"
+	"chronos/api/openapitest"
 	"chronos/scheduler"
 )
 
@@ -204,9 +207,36 @@ type answer struct {
 // api speaks to nodes with enough connections for many requests at once.
 type api struct{ client *http.Client }
 
-func newAPI() *api {
+func newAPI(t *testing.T) *api {
+	t.Helper()
 	transport := &http.Transport{MaxIdleConnsPerHost: 512}
-	return &api{client: &http.Client{Transport: transport, Timeout: 5 * time.Second}}
+	return &api{client: &http.Client{Transport: &sampler{all: transport, some: described(t).Transport(t, transport)}, Timeout: 5 * time.Second}}
+}
+
+// sampler holds one exchange in a hundred, and the first, against the
+// description: to check thousands in a second would slow down what is tested.
+type sampler struct {
+	all, some http.RoundTripper
+	count     atomic.Int64
+}
+
+func (s *sampler) RoundTrip(r *http.Request) (*http.Response, error) {
+	if s.count.Add(1)%100 == 1 {
+		return s.some.RoundTrip(r)
+	}
+	return s.all.RoundTrip(r)
+}
+
+// loadDescription is the description that all traffic is held against.
+var loadDescription = sync.OnceValues(func() (*openapitest.Description, error) { return openapitest.Load(chronosapi.OpenAPI()) })
+
+func described(t *testing.T) *openapitest.Description {
+	t.Helper()
+	description, err := loadDescription()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return description
 }
 
 func (a *api) do(method, url, body string) (got answer) {

@@ -2,6 +2,7 @@ package processtest
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -45,6 +46,24 @@ func leasesOf(t *testing.T, client *redis.Client, node string) (waiting, underWa
 	return waiting, underWay
 }
 
+// leasesOfStopped are those of a node that was just stopped, once Redis has
+// carried out what the node sent before: ten reads in a row bring the same.
+func leasesOfStopped(t *testing.T, client *redis.Client, node string) (waiting, underWay []string) {
+	t.Helper()
+	same := 0
+	eventually(t, 5*time.Second, "the leases of a stopped node stand still", func() bool {
+		w, u := leasesOf(t, client, node)
+		slices.Sort(w)
+		slices.Sort(u)
+		if same++; !slices.Equal(w, waiting) || !slices.Equal(u, underWay) {
+			same = 0
+		}
+		waiting, underWay = w, u
+		return same == 10
+	})
+	return waiting, underWay
+}
+
 func twoDigits(n int) string { return string([]byte{'0' + byte(n/10), '0' + byte(n%10)}) }
 
 func enough(waiting, underWay []string) bool { return len(waiting) >= 200 && len(underWay) >= 50 }
@@ -61,7 +80,7 @@ func TestKilledNode(t *testing.T) {
 		}
 		return webhooktest.Answer{}
 	})
-	client := newAPI()
+	client := newAPI(t)
 	// Slow callbacks that are under way all the while, and quick ones of which some
 	// hundred are always within a wheel's horizon.
 	const slow, quick = 400, 4000
@@ -86,7 +105,7 @@ func TestKilledNode(t *testing.T) {
 			}
 			// Stopped, so that what is counted is what it has when it is killed.
 			n.signal(syscall.SIGSTOP)
-			if waiting, underWay = leasesOf(t, store.client, n.id); enough(waiting, underWay) {
+			if waiting, underWay = leasesOfStopped(t, store.client, n.id); enough(waiting, underWay) {
 				killed = n
 				return true
 			}
@@ -179,7 +198,7 @@ func TestStoppedNode(t *testing.T) {
 	receiver.Respond(func(c webhooktest.Call) webhooktest.Answer {
 		return webhooktest.Answer{Delay: time.Duration(c.Number%200) * time.Millisecond}
 	})
-	client := newAPI()
+	client := newAPI(t)
 	const count = 3000
 	created := make([]answer, count)
 	stopped := make(chan error, 1)

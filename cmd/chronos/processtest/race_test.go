@@ -23,7 +23,7 @@ func TestRacedWrites(t *testing.T) {
 	receiver.Respond(func(c webhooktest.Call) webhooktest.Answer {
 		return webhooktest.Answer{Delay: time.Duration(c.Number%10) * 4 * time.Millisecond}
 	})
-	client := newAPI()
+	client := newAPI(t)
 	written := make([]answer, count)
 	keys := make([]string, count)
 	begin := time.Now()

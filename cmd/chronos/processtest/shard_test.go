@@ -16,7 +16,7 @@ func TestShardDown(t *testing.T) {
 	up := startRedis(t)
 	port, dir := freePort(t), t.TempDir()
 	node := startNode(t, up.url+",late=redis://127.0.0.1:"+port+"/0")
-	receiver, client := webhooktest.New(t), newAPI()
+	receiver, client := webhooktest.New(t), newAPI(t)
 
 	const tries = 40
 	creates := func() (stored, refused []answer) {

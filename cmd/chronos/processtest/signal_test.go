@@ -21,7 +21,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	node := startNode(t, startRedis(t).url)
 	receiver := webhooktest.New(t)
 	receiver.Respond(func(webhooktest.Call) webhooktest.Answer { return webhooktest.Answer{Hang: true} })
-	newAPI().create(t, node, 0, receiver.URL(), "")
+	newAPI(t).create(t, node, 0, receiver.URL(), "")
 	receiver.WaitFor(t, 5*time.Second, webhooktest.AtLeast(1))
 	node.signal(syscall.SIGTERM)
 	eventually(t, 5*time.Second, "the node is stopping", func() bool { return strings.Contains(node.log.String(), "node stops") })
@@ -65,7 +65,7 @@ func TestEmbeddedNodeIsKilled(t *testing.T) {
 	dir := t.TempDir()
 	first := startEmbeddedNode(t, "CHRONOS_DATA_DIR="+dir)
 	t.Cleanup(func() { killRedisIn(t, dir) })
-	receiver, client := webhooktest.New(t), newAPI()
+	receiver, client := webhooktest.New(t), newAPI(t)
 	made := client.create(t, first, 4*time.Second, receiver.URL(), "kept")
 	redisPid := strings.TrimSpace(redisInfo(t, dir))
 	first.kill()
@@ -94,7 +94,7 @@ func TestEmbeddedNodeIsKilled(t *testing.T) {
 func TestMemoryNode(t *testing.T) {
 	node := startEmbeddedNode(t, "CHRONOS_REDIS=memory")
 	receiver := webhooktest.New(t)
-	newAPI().create(t, node, 500*time.Millisecond, receiver.URL(), "in memory")
+	newAPI(t).create(t, node, 500*time.Millisecond, receiver.URL(), "in memory")
 	calls := receiver.WaitFor(t, 5*time.Second, webhooktest.AtLeast(1))
 	if calls[0].Body != "in memory" || calls[0].Late() < -time.Millisecond {
 		t.Errorf("%s with body %q, %v late", calls[0], calls[0].Body, calls[0].Late())

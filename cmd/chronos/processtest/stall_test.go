@@ -23,7 +23,7 @@ func TestStoppedRedis(t *testing.T) {
 	nodes := []*nodeProcess{startNode(t, store.url), startNode(t, store.url)}
 	receiver := webhooktest.New(t)
 	receiver.Respond(func(webhooktest.Call) webhooktest.Answer { return webhooktest.Answer{Delay: callback} })
-	client := newAPI()
+	client := newAPI(t)
 	created := make([]answer, count)
 	inParallel(count, 16, func(i int) {
 		created[i] = client.create(t, nodes[i%2], 3*time.Second+time.Duration(i)*2*time.Millisecond, receiver.URL()+"/kept", "")
