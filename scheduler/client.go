@@ -32,18 +32,74 @@ func (s *Scheduler) Create(ctx context.Context, t Timer) (Receipt, error) {
 // one made, until CHRONOS_IDEMPOTENCY_LIFE after it was over. ErrKeyReused says
 // that the body is another; its other errors are those of Create.
 func (s *Scheduler) CreateOnce(ctx context.Context, idempotencyKey string, body []byte, t Timer) (Receipt, error) {
+	return s.create(ctx, OnceKey(idempotencyKey), hashOf(body), &t)
+}
+
+func hashOf(body []byte) string {
 	sum := sha256.Sum256(body)
-	return s.create(ctx, OnceKey(idempotencyKey), hex.EncodeToString(sum[:16]), &t)
+	return hex.EncodeToString(sum[:16])
 }
 
 func (s *Scheduler) create(ctx context.Context, key, bodyHash string, t *Timer) (Receipt, error) {
+	w, err := s.newCreate(key, bodyHash, t)
+	if err != nil {
+		return Receipt{}, err
+	}
+	return s.write(ctx, &w)
+}
+
+func (s *Scheduler) newCreate(key, bodyHash string, t *Timer) (Write, error) {
 	t.ReplicationFactor = cmp.Or(t.ReplicationFactor, DefaultReplicationFactor)
 	if err := s.validate(t); err != nil {
-		return Receipt{}, err
+		return Write{}, err
 	}
 	w := s.newWrite(ID{Key: key, RF: t.ReplicationFactor}, t)
 	w.BodyHash = bodyHash
-	return s.write(ctx, &w)
+	return w, nil
+}
+
+// Creation is one timer of a CreateAll, and what came of it.
+type Creation struct {
+	Timer Timer
+	// IdempotencyKey makes it a CreateOnce with this Body; "" for a plain Create.
+	IdempotencyKey string
+	Body           []byte
+
+	// Receipt and Err are set by CreateAll, as Create and CreateOnce would return
+	// them. What has an Err before is left alone.
+	Receipt Receipt
+	Err     error
+}
+
+// CreateAll is Create, or CreateOnce, of many timers at once: they go to their
+// shards together, and each gets its own answer.
+func (s *Scheduler) CreateAll(ctx context.Context, all []Creation) {
+	attempts, of := make([]attempt, 0, len(all)), make([]*Creation, 0, len(all))
+	for i := range all {
+		n := &all[i]
+		if n.Err != nil {
+			continue
+		}
+		var w Write
+		if w, n.Err = s.newOf(n); n.Err == nil {
+			attempts, of = append(attempts, attempt{write: w}), append(of, n)
+		}
+	}
+	s.writeAll(ctx, attempts)
+	for i, n := range of {
+		n.Receipt, n.Err = attempts[i].receipt, attempts[i].err
+	}
+}
+
+func (s *Scheduler) newOf(n *Creation) (Write, error) {
+	if n.IdempotencyKey != "" {
+		return s.newCreate(OnceKey(n.IdempotencyKey), hashOf(n.Body), &n.Timer)
+	}
+	key, err := NewKey()
+	if err != nil {
+		return Write{}, err
+	}
+	return s.newCreate(key, "", &n.Timer)
 }
 
 // Replace makes t the timer of this id, or creates it: a new start, a sequence
@@ -114,45 +170,82 @@ func (s *Scheduler) newWrite(id ID, t *Timer) Write {
 	return w
 }
 
+// attempt is what has become of a write so far.
+type attempt struct {
+	write      Write
+	receipt    Receipt
+	err        error // of the last try
+	unanswered bool  // it was sent before, and may have been executed
+	over       bool
+}
+
 // write merges w, if need be as a newer version.
 func (s *Scheduler) write(ctx context.Context, w *Write) (Receipt, error) {
-	var last error
-	unanswered := false // w was sent before, and may have been executed
-	for try := range maxWriteTries {
-		if try > 0 && last != nil && !sleep(ctx, resendPause) {
+	attempts := []attempt{{write: *w}}
+	s.writeAll(ctx, attempts)
+	return attempts[0].receipt, attempts[0].err
+}
+
+// writeAll merges each attempt's write, together in each try, until all are over.
+func (s *Scheduler) writeAll(ctx context.Context, attempts []attempt) {
+	open := make([]*attempt, len(attempts))
+	for i := range attempts {
+		open[i] = &attempts[i]
+	}
+	for range maxWriteTries {
+		writes := make([]Write, len(open))
+		for i, a := range open {
+			writes[i] = a.write
+		}
+		pause, still := false, open[:0]
+		for i, answer := range s.store.Merge(ctx, writes) {
+			if s.judge(open[i], &answer); !open[i].over {
+				pause = pause || open[i].err != nil
+				still = append(still, open[i])
+			}
+		}
+		open = still
+		if len(open) == 0 || pause && !sleep(ctx, resendPause) {
 			break
 		}
-		answer := s.store.Merge(ctx, []Write{*w})[0]
-		last = answer.Err
-		switch {
-		case errors.Is(last, ErrUnavailable):
-			unanswered = true
-			continue
-		case last != nil && unanswered:
-			return Receipt{}, fmt.Errorf("%w: sent before without an answer, and now: %v", ErrUnavailable, last) //nolint:errorlint // that nothing was done is true of the last try alone
-		case last != nil:
-			return Receipt{}, last
-		case answer.Status == WriteStored, answer.Status == WriteSame:
-			return s.written(&answer, w), nil
-		case answer.Status == WriteFactor:
-			return Receipt{}, factorChanged(answer.ID.RF)
-		case answer.Status == WriteExists && answer.BodyHash != w.BodyHash:
-			return Receipt{}, ErrKeyReused
-		case answer.Status == WriteExists:
-			receipt := s.written(&answer, w)
-			receipt.Replayed = !unanswered || answer.State.Version != w.Version
-			return receipt, nil
-		case unanswered && answer.State.Version == w.Version:
-			// What is newer than the write is what has become of it since: it fires.
-			answer.Copies = max(answer.Copies, 1)
-			return s.written(&answer, w), nil
+	}
+	for _, a := range open {
+		if a.err == nil {
+			a.err = errOvertaken
 		}
-		w.Version, unanswered = answer.State.Version.Above(s.tag), false
 	}
-	if last == nil {
-		last = fmt.Errorf("%w: other writes to this timer kept coming first", ErrUnavailable)
+}
+
+var errOvertaken = fmt.Errorf("%w: other writes to this timer kept coming first", ErrUnavailable)
+
+// judge takes the answer to a try. If the attempt isn't over, it is to be tried
+// again.
+func (s *Scheduler) judge(a *attempt, answer *Written) {
+	w := &a.write
+	a.err = answer.Err
+	a.over = true
+	switch {
+	case errors.Is(a.err, ErrUnavailable):
+		a.unanswered, a.over = true, false
+	case a.err != nil && a.unanswered:
+		a.err = fmt.Errorf("%w: sent before without an answer, and now: %v", ErrUnavailable, a.err) //nolint:errorlint // that nothing was done is true of the last try alone
+	case a.err != nil:
+	case answer.Status == WriteStored, answer.Status == WriteSame:
+		a.receipt = s.written(answer, w)
+	case answer.Status == WriteFactor:
+		a.err = factorChanged(answer.ID.RF)
+	case answer.Status == WriteExists && answer.BodyHash != w.BodyHash:
+		a.err = ErrKeyReused
+	case answer.Status == WriteExists:
+		a.receipt = s.written(answer, w)
+		a.receipt.Replayed = !a.unanswered || answer.State.Version != w.Version
+	case a.unanswered && answer.State.Version == w.Version:
+		// What is newer than the write is what has become of it since: it fires.
+		answer.Copies = max(answer.Copies, 1)
+		a.receipt = s.written(answer, w)
+	default:
+		w.Version, a.unanswered, a.over = answer.State.Version.Above(s.tag), false, false
 	}
-	return Receipt{}, last
 }
 
 func (s *Scheduler) written(answer *Written, w *Write) Receipt {
