@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/pprof"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -23,8 +24,8 @@ type AdminConfig struct {
 	// words that may be shown. It must be safe for concurrent use and not block.
 	// nil means always ready.
 	Ready func() error
-	// Authorizer says who may read the metrics; nil lets everyone. Health is for
-	// everyone.
+	// Authorizer says who may read the metrics and, as admin, the profiles; nil
+	// lets everyone. Health is for everyone.
 	Authorizer Authorizer
 	// Gatherer has the metrics; nil for no /metrics.
 	Gatherer prometheus.Gatherer
@@ -32,7 +33,8 @@ type AdminConfig struct {
 	Log *slog.Logger
 }
 
-// Admin answers the admin listener: /livez, /readyz and /metrics. It is safe for
+// Admin answers the admin listener: /livez, /readyz, /metrics and the profiles
+// of net/http/pprof under /debug/pprof/, at most 30 s long. It is safe for
 // concurrent use.
 type Admin struct{ server *http.Server }
 
@@ -61,6 +63,11 @@ func NewAdmin(cfg AdminConfig) *Admin {
 			MaxRequestsInFlight: 4,
 			Timeout:             10 * time.Second,
 		})))
+	}
+	for path, profile := range map[string]http.HandlerFunc{
+		"": pprof.Index, "profile": pprof.Profile, "trace": pprof.Trace, "cmdline": http.NotFound, "symbol": pprof.Symbol,
+	} {
+		mux.Handle("GET /debug/pprof/"+path, authorized(cfg.Authorizer, tokens.Admin, profile))
 	}
 	return &Admin{&http.Server{
 		Handler:           mux,

@@ -419,7 +419,7 @@ func (c *checker) checkArguments(body []ast.Stmt) {
 	}
 }
 
-// checkItems: one loop steps from behind the arguments over ARGV by as many as
+// checkItems: each loop steps from behind the arguments over ARGV by as many as
 // an item has fields, and each field has its name.
 func (c *checker) checkItems(body []ast.Stmt) {
 	var loops []*ast.NumberForStmt
@@ -430,7 +430,7 @@ func (c *checker) checkItems(body []ast.Stmt) {
 		}
 	})
 	variable := "i"
-	if len(loops) == 1 {
+	if len(loops) > 0 {
 		variable = loops[0].Name
 	}
 	forNames(body, func(name string, value ast.Expr) {
@@ -446,7 +446,7 @@ func (c *checker) checkItems(body []ast.Stmt) {
 	})
 	all := countIdent(body, "ARGV") - len(c.argv)
 	if all != uses+len(loops) {
-		c.fault("ARGV is used otherwise than for the locals of arguments, of item fields, and one loop")
+		c.fault("ARGV is used otherwise than for the locals of arguments, of item fields, and loops")
 	}
 	if len(c.item) == 0 {
 		if all > 0 {
@@ -454,19 +454,11 @@ func (c *checker) checkItems(body []ast.Stmt) {
 		}
 		return
 	}
-	if len(loops) != 1 {
-		c.fault("%d loops over #ARGV, want one loop", len(loops))
-		return
+	if len(loops) == 0 {
+		c.fault("no loop over #ARGV")
 	}
-	if first, _ := number(loops[0].Init); first != len(c.argv)+1 {
-		c.fault("the items begin at ARGV[%d], behind %d arguments", first, len(c.argv))
-	}
-	stride, ok := number(loops[0].Step)
-	if !ok {
-		stride = 1
-	}
-	if stride != len(c.item) {
-		c.fault("the stride is %d, and an item has %d fields", stride, len(c.item))
+	for _, loop := range loops {
+		c.checkLoop(loop, variable)
 	}
 	for i := range max(len(c.item), len(named)) {
 		switch name, ok := named[i]; {
@@ -480,10 +472,26 @@ func (c *checker) checkItems(body []ast.Stmt) {
 	}
 }
 
+func (c *checker) checkLoop(loop *ast.NumberForStmt, variable string) {
+	if loop.Name != variable {
+		c.fault("the loops over #ARGV count by %s and by %s", variable, loop.Name)
+	}
+	if first, _ := number(loop.Init); first != len(c.argv)+1 {
+		c.fault("the items begin at ARGV[%d], behind %d arguments", first, len(c.argv))
+	}
+	stride, ok := number(loop.Step)
+	if !ok {
+		stride = 1
+	}
+	if stride != len(c.item) {
+		c.fault("the stride is %d, and an item has %d fields", stride, len(c.item))
+	}
+}
+
 // checkCommands: only plain calls of the few commands that every flavor has and
 // whose behavior at maxmemory is known, on keys of the header alone.
 func (c *checker) checkCommands(body []ast.Stmt) {
-	reads := []string{"HGET", "HMGET", "ZSCORE", "ZRANGEBYSCORE", "ZRANGE"}
+	reads := []string{"HGET", "HMGET", "ZSCORE", "ZMSCORE", "ZRANGEBYSCORE", "ZRANGE"}
 	writes := []string{"ZREM", "ZADD", "HSET", "HDEL", "ZREMRANGEBYSCORE"}
 	calls, written, counted := 0, 0, 0
 	walk(body, func(n any) {

@@ -7,20 +7,25 @@
 --          token's.
 -- KEYS:    due timers leases
 -- ARGV:    not_after_ms
--- ITEM:    kind key version seq attempt rank rf site away due_in_ms due_at_ms look_in_ms skew_ms interval_ms tags body_hash body life_ms keep_ms token
---          (due_in_ms: the pop from now, due_at_ms: the instant a client gave; one of them is empty. look_in_ms: when to
---          look at it if not when due, or empty. body_hash: of a request with an idempotency key, else -. life_ms: of the
---          tombstone, keep_ms: of one with a body hash, if that is longer. token: empty for a merge.)
--- Returns: now_us, then for each item: "status version seq attempt ended firing_ms due_ms rf body_hash away"; status
---          stored, same, newer, conflict (same state, another body), factor (another rf is there), exists (once: a live
---          timer or a body hash is there), lost (the token's lease is gone), none (a token and no timer);
---          firing_ms is how long a callback of an earlier state may still start; after not_after_ms: now_us, "late"
+-- ITEM:    kind key head tail start_in_ms start_at_ms look_ms look_in_ms keep_ms token
+--          (head and tail: the record before and behind its start_ms. start_in_ms: of the grid, from now; start_at_ms: an
+--          instant, where a client gave one; a tombstone has neither. look_ms: when to look at it, from the start of the grid;
+--          look_in_ms: from now, if it is not empty; of a tombstone its life. keep_ms: life of one with a body hash, if
+--          that is longer. token: empty for a merge.)
+-- Returns: now_us, then for each item: "new start_ms" if it was stored where nothing was, else "status version seq
+--          attempt ended firing_ms due_ms rf body_hash away"; status stored, same, newer, conflict (same state, another
+--          body), factor (another rf is there), exists (once: a live timer or a body hash is there), lost (the token's
+--          lease is gone), none (a token and no timer); firing_ms is how long a callback of an earlier state may still
+--          start; after not_after_ms: now_us, "late"
 -- Cost:    O(items · log n)
 -- Twice:   safe: the second finds the same
 local due, timers, leases = KEYS[1], KEYS[2], KEYS[3]
 local not_after_ms = tonumber(ARGV[1])
 
 if now_ms > not_after_ms then return { now_us, 'late' } end
+
+-- Rounded up: a start before the write would make the timer early.
+local starts_from = math.ceil(now_us / 1000)
 
 -- Rule P1: negative if a is older than b. Versions are compared as numbers: Lua
 -- compares strings as the server's locale sorts them, in some of which aa comes
@@ -37,15 +42,13 @@ local function compare(a, b)
 end
 
 local function read_item(i)
-  local kind = ARGV[i]
-  return {
-    kind = kind, key = ARGV[i + 1], version = ARGV[i + 2], seq = tonumber(ARGV[i + 3]), attempt = tonumber(ARGV[i + 4]),
-    rank = tonumber(ARGV[i + 5]), rf = ARGV[i + 6], site = ARGV[i + 7], away = ARGV[i + 8],
-    due_in = tonumber(ARGV[i + 9]), due_at = tonumber(ARGV[i + 10]), look_in = tonumber(ARGV[i + 11]),
-    skew = tonumber(ARGV[i + 12]), interval = tonumber(ARGV[i + 13]), tags = ARGV[i + 14], body_hash = ARGV[i + 15],
-    body = ARGV[i + 16], life = tonumber(ARGV[i + 17]), keep = tonumber(ARGV[i + 18]), token = ARGV[i + 19],
-    ended = kind == 'gone' or kind == 'done', start = 0, firing = 0, failure = '-',
-  }
+  local head, tail, token = ARGV[i + 2], ARGV[i + 3], ARGV[i + 9]
+  local start_in, start_at = tonumber(ARGV[i + 4]), tonumber(ARGV[i + 5])
+  local kind, key, look, look_in = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 6]), tonumber(ARGV[i + 7])
+  local keep = tonumber(ARGV[i + 8])
+  local new = parse(head .. ' ' .. int(start_at or start_in and starts_from + start_in or 0) .. ' ' .. tail)
+  new.kind, new.key, new.look, new.look_in, new.keep, new.token = kind, key, look, look_in, keep, token
+  return new
 end
 
 local function answer(status, c)
@@ -64,16 +67,11 @@ local function inherit(new, old)
 end
 
 local function store(new)
-  local score
+  local score = new.look_in and now_ms + new.look_in or new.start + (new.look or 0)
   if new.ended then
-    if new.body_hash ~= '-' then new.life = math.max(new.life, new.keep) end
-    score = math.max(now_ms + new.life, new.firing)
+    if new.body_hash ~= '-' then score = math.max(score, now_ms + new.keep) end
+    score = math.max(score, new.firing)
     redis.call('ZREM', due, new.key)
-  else
-    -- Rounded up: a start before the write would make the timer early.
-    local first = new.due_at or math.ceil(now_us / 1000) + new.due_in
-    new.start = first - new.seq * new.interval
-    score = new.look_in and now_ms + new.look_in or first + new.rank * new.skew
   end
   redis.call('HSET', timers, new.key, format(new))
   redis.call('ZADD', due, int(score), new.key)
@@ -83,7 +81,7 @@ end
 -- Done on its predecessor: nothing is left of it, but a mark that has not passed, and a body hash that is to be kept.
 local function remove(new)
   if new.firing > now_ms or new.body_hash ~= '-' and new.keep > 0 then
-    new.life = 0
+    new.look_in = 0
     return store(new)
   end
   redis.call('ZREM', due, new.key)
@@ -91,8 +89,7 @@ local function remove(new)
   redis.call('HDEL', leases, new.key)
 end
 
-local function merge(new)
-  local record = redis.call('HGET', timers, new.key)
+local function merge(new, record)
   local old = record and parse(record)
   if new.token ~= '' then
     if not old then return answer('none') end
@@ -114,10 +111,47 @@ local function merge(new)
   return answer('stored', new), true
 end
 
-local reply, stored = { now_us }, 0
-for i = 2, #ARGV, 20 do
-  local said, wrote = merge(read_item(i))
-  reply[#reply + 1] = said
+-- Records, which may be a megabyte each, are read few together.
+local together = 50
+local keys, page = {}, nil
+for i = 2, #ARGV, 10 do
+  local key = ARGV[i + 1]
+  keys[#keys + 1] = key
+end
+
+-- What is new is written first and together: on a full Redis it is refused before anything was written.
+local reply, stored, item = { now_us }, 0, 0
+local scores, records, seen, rest = {}, {}, {}, {}
+for i = 2, #ARGV, 10 do
+  if item % together == 0 then
+    page = redis.call('HMGET', timers, unpack(keys, item + 1, math.min(item + together, #keys)))
+  end
+  local key, record, token = ARGV[i + 1], page[item % together + 1], ARGV[i + 9]
+  local start_in, start_at = tonumber(ARGV[i + 4]), tonumber(ARGV[i + 5])
+  item = item + 1
+  if seen[key] then
+    rest[#rest + 1] = { i, item }
+  elseif record or token ~= '' or not (start_in or start_at) then
+    rest[#rest + 1] = { i, item, record }
+  else
+    local head, tail, look, look_in = ARGV[i + 2], ARGV[i + 3], tonumber(ARGV[i + 6]), tonumber(ARGV[i + 7])
+    local start = start_at or starts_from + start_in
+    local text, n = int(start), #scores
+    scores[n + 1], scores[n + 2] = int(look_in and now_ms + look_in or start + look), key
+    records[n + 1], records[n + 2] = key, head .. ' ' .. text .. ' ' .. tail
+    reply[item + 1] = 'new ' .. text
+    stored = stored + 1
+  end
+  seen[key] = true
+end
+if stored > 0 then
+  redis.call('HSET', timers, unpack(records))
+  redis.call('ZADD', due, unpack(scores))
+end
+for _, r in ipairs(rest) do
+  local new = read_item(r[1])
+  local said, wrote = merge(new, r[3] or redis.call('HGET', timers, new.key))
+  reply[r[2] + 1] = said
   if wrote then stored = stored + 1 end
 end
 if stored > 0 then redis.call('HINCRBY', timers, '#', 1) end

@@ -593,22 +593,24 @@ func (s *Store) apply(t testing.TB, changes []storetest.Change) ([]storetest.Cha
 	home := s.topology.shards[0]
 	items := make([]*item, len(changes))
 	for i, c := range changes {
-		body, dueIn, dueAt := "", "", ""
-		if c.Kind != storetest.Done && c.Kind != storetest.Gone {
-			var err error
-			if body, err = encodeSpecification(&c.Timer); err != nil {
+		head := appendHead(nil, c.State, c.Rank, c.RF)
+		it := &item{partition: partitionOf(c.Key)}
+		if c.Kind == storetest.Done || c.Kind == storetest.Gone {
+			it.args = endArgs(string(c.Kind), c.Key, head, tailOfEnd(c.BodyHash), c.Life, c.Keep, c.Token)
+		} else {
+			tail, err := appendTail(nil, &c.Timer, c.BodyHash)
+			if err != nil {
 				t.Fatal(err)
 			}
-			dueIn = fmt.Sprint(wholeMs(c.DueIn))
-			if !c.Timer.At.IsZero() {
-				dueIn, dueAt = "", fmt.Sprint(c.Timer.At.UnixMilli())
+			from := startOf(&c.Timer, c.State.Seq)
+			if c.Timer.At.IsZero() {
+				from.in = fmt.Sprint(wholeMs(c.DueIn) - from.look)
 			}
+			from.look += int64(c.Rank) * c.Skew.Milliseconds()
+			it.args = liveArgs(string(c.Kind), c.Key, head, tail, from, c.Token)
+			it.args[8] = wholeMs(c.Keep)
 		}
-		items[i] = &item{partition: partitionOf(c.Key), args: []any{
-			string(c.Kind), c.Key, c.State.Version.String(), c.State.Seq, c.State.Attempt, c.Rank, c.RF, "-", "-", dueIn, dueAt, "",
-			c.Skew.Milliseconds(), wholeMs(c.Timer.Interval), formatTags(c.Timer.Tags), field(c.BodyHash), body,
-			wholeMs(c.Life), wholeMs(c.Keep), c.Token,
-		}}
+		items[i] = it
 	}
 	home.evalItems(context.Background(), home.front, &s.keys, itemScript{
 		name: "merge", keys: partitionKeys.three, replies: 1, head: func() []any { return []any{home.clock.in(notAfter)} },
@@ -620,6 +622,15 @@ func (s *Store) apply(t testing.TB, changes []storetest.Change) ([]storetest.Cha
 		}
 		r := reader{text: it.reply[0]}
 		answers[i].Status = storetest.ChangeStatus(r.word())
+		if answers[i].Status == "new" {
+			state := changes[i].State
+			state.Ended = false
+			answers[i] = storetest.Changed{
+				Status: "stored", State: state, RF: changes[i].RF, BodyHash: changes[i].BodyHash,
+				DueMs: r.int64() + int64(changes[i].State.Seq)*wholeMs(changes[i].Timer.Interval),
+			}
+			continue
+		}
 		answers[i].State, answers[i].Firing = r.state(), milliseconds(r.int64())
 		answers[i].DueMs, answers[i].RF = r.int64(), int(r.int64())
 		if hash := r.word(); hash != "-" {

@@ -2,8 +2,11 @@ package redisstore
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/cespare/xxhash/v2"
+
+	"chronos/scheduler"
 )
 
 // Partitions is how many groups of keys a shard has for each lane. It is a
@@ -34,3 +37,27 @@ func laneKeys(lane string) [Partitions]partitionKeys {
 
 // partitionOf is where a timer's key lives on every shard.
 func partitionOf(key string) int { return int(xxhash.Sum64String(key) % Partitions) }
+
+// together is how many keys that are made one after another share a partition.
+const together = 64
+
+// NewKey is scheduler.Store's. The last two digits are chosen so that keys made
+// one after another share a partition: what is created together is written by
+// one script call, and if it is due together, claimed, fenced and settled by one.
+func (s *Store) NewKey() (string, error) {
+	made, err := scheduler.NewKey()
+	if err != nil {
+		return "", err
+	}
+	want := s.minted.Add(1) / together % Partitions
+	const digits = "0123456789abcdef"
+	key := []byte(made)
+	first, second := strings.IndexByte(digits, key[30]), strings.IndexByte(digits, key[31])
+	for try := range 1 << 8 { // one of 16 fits
+		key[30], key[31] = digits[(first+try>>4)&15], digits[(second+try)&15]
+		if xxhash.Sum64(key)%Partitions == want {
+			break
+		}
+	}
+	return string(key), nil
+}

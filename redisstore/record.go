@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"chronos/scheduler"
 )
@@ -186,20 +187,44 @@ type specification struct {
 	AtMs        *int64 `json:"at_ms,omitempty"`
 }
 
-func encodeSpecification(t *scheduler.Timer) (string, error) {
-	spec := specification{URI: t.Callback.URI, Opaque: t.Callback.Opaque, RepeatForMs: t.RepeatFor.Milliseconds()}
+// appendSpecification appends the JSON of a timer. The error says that a string
+// is not UTF-8.
+func appendSpecification(b []byte, t *scheduler.Timer) ([]byte, error) {
+	b, err := jsontext.AppendQuote(append(b, `{"uri":`...), t.Callback.URI)
+	if err == nil && t.Callback.Opaque != "" {
+		b, err = jsontext.AppendQuote(append(b, `,"opaque":`...), t.Callback.Opaque)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("encode specification: %w", err)
+	}
+	if ms := t.RepeatFor.Milliseconds(); ms != 0 {
+		b = strconv.AppendInt(append(b, `,"repeat_for_ms":`...), ms, 10)
+	}
 	if !t.At.IsZero() {
-		at := t.At.UnixMilli()
-		spec.AtMs = &at
+		b = strconv.AppendInt(append(b, `,"at_ms":`...), t.At.UnixMilli(), 10)
 	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(spec); err != nil {
-		return "", fmt.Errorf("encode specification: %w", err)
-	}
-	return strings.TrimSuffix(b.String(), "\n"), nil
+	return append(b, '}'), nil
 }
+
+// appendHead appends what stands before start_ms in a record.
+func appendHead(b []byte, state scheduler.State, rank, rf int) []byte {
+	b = state.Version.Append(b)
+	for _, n := range [...]int{state.Seq, state.Attempt, rank, rf} {
+		b = strconv.AppendInt(append(b, ' '), int64(n), 10)
+	}
+	return append(b, " - -"...)
+}
+
+// appendTail appends what stands behind start_ms in a record that never fired.
+func appendTail(b []byte, t *scheduler.Timer, bodyHash string) ([]byte, error) {
+	b = strconv.AppendInt(b, wholeMs(t.Interval), 10)
+	b = append(append(b, " - - "...), formatTags(t.Tags)...)
+	b = append(append(append(b, ' '), field(bodyHash)...), ' ')
+	return appendSpecification(b, t)
+}
+
+// tailOfEnd is the tail of a tombstone.
+func tailOfEnd(bodyHash string) string { return "0 - - - " + field(bodyHash) }
 
 // timer is the specification of a live record as the client gave it.
 func (r record) timer() (scheduler.Timer, error) {

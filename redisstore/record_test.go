@@ -206,14 +206,14 @@ func TestSpecification(t *testing.T) {
 			`{"uri":"http://h/?a=1&b=<2>","opaque":"line\nend \"é\" \u0000"}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			body, err := encodeSpecification(&c.timer)
+			body, err := appendSpecification(nil, &c.timer)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if body != c.json {
+			if string(body) != c.json {
 				t.Errorf("written %s, want %s", body, c.json)
 			}
-			got, err := record{intervalMs: c.timer.Interval.Milliseconds(), rf: 2, body: body}.timer()
+			got, err := record{intervalMs: c.timer.Interval.Milliseconds(), rf: 2, body: string(body)}.timer()
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -37,6 +37,7 @@ type Store struct {
 	patience time.Duration // of a flush, which nobody waits for any longer
 	counter  atomic.Uint64
 	rotation atomic.Uint64
+	minted   atomic.Uint64 // keys
 }
 
 var _ scheduler.Store = (*Store)(nil)

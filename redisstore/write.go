@@ -20,6 +20,7 @@ func (s *Store) Merge(ctx context.Context, writes []scheduler.Write) []scheduler
 	answers := make([]scheduler.Written, len(writes))
 	type share struct {
 		items   []*item
+		writes  []*scheduler.Write
 		answers []*scheduler.Written
 	}
 	shares := make(map[*shard]*share, 1)
@@ -36,6 +37,7 @@ func (s *Store) Merge(ctx context.Context, writes []scheduler.Write) []scheduler
 			shares[home] = &share{}
 		}
 		shares[home].items = append(shares[home].items, it)
+		shares[home].writes = append(shares[home].writes, &writes[i])
 		shares[home].answers = append(shares[home].answers, &answers[i])
 	}
 	inParallel(shares, func(home *shard, sh *share) {
@@ -47,7 +49,7 @@ func (s *Store) Merge(ctx context.Context, writes []scheduler.Write) []scheduler
 			case err != nil:
 				answer.Err, answer.Unreached = fmt.Errorf("%w: shard %s: %w", scheduler.ErrUnavailable, home.name, err), 1
 			default:
-				readMerged(sh.items[i], answer)
+				readMerged(sh.items[i], sh.writes[i], answer)
 			}
 		}
 	})
@@ -80,54 +82,77 @@ func (s *Store) flushMerge(sh *shard, items []*item) {
 	}
 }
 
+// mergeItem is a write as the script takes it (lua/merge.lua): the record in two
+// parts, between which the shard puts the start of its grid.
 func mergeItem(w *scheduler.Write) (*item, error) {
 	it := &item{partition: partitionOf(w.ID.Key)}
 	if w.Timer == nil {
 		it.ends = 1
-		it.args = []any{
-			"gone", w.ID.Key, w.Version.String(), 0, 0, 0, rfOf(w), "-", "-", "", "", "", 0, 0, "-", "-", "",
-			wholeMs(w.Life), wholeMs(w.Keep), "",
-		}
+		head := appendHead(nil, scheduler.State{Version: w.Version}, 0, rfOf(w))
+		it.args = endArgs("gone", w.ID.Key, head, tailOfEnd(""), w.Life, w.Keep, "")
 		return it, nil
 	}
-	body, err := encodeSpecification(w.Timer)
+	tail, err := appendTail(make([]byte, 0, typicalRecord), w.Timer, w.BodyHash)
 	if err != nil {
 		return nil, err
 	}
-	tags := formatTags(w.Timer.Tags)
-	it.bytes = len(body) + len(tags)
-	interval := wholeMs(w.Timer.Interval)
-	dueIn, dueAt := strconv.FormatInt(interval, 10), ""
-	if !w.Timer.At.IsZero() {
-		dueIn, dueAt = "", strconv.FormatInt(w.Timer.At.UnixMilli(), 10)
-	}
+	it.bytes = len(tail)
 	kind := "put"
 	if w.BodyHash != "" {
 		kind = "once"
 	}
-	it.args = []any{
-		kind, w.ID.Key, w.Version.String(), 1, 0, 0, rfOf(w), "-", "-", dueIn, dueAt, "", w.Skew.Milliseconds(), interval,
-		tags, field(w.BodyHash), body, 0, 0, "",
-	}
+	state := scheduler.State{Version: w.Version, Seq: 1}
+	it.args = liveArgs(kind, w.ID.Key, appendHead(nil, state, 0, rfOf(w)), tail, startOf(w.Timer, state.Seq), "")
 	return it, nil
+}
+
+const typicalRecord = 256 // bytes
+
+// start is when a grid begins, and when to look at the timer first.
+type start struct {
+	in, at string // ms from now, or an instant, where a client gave one
+	look   int64  // ms from the start
+}
+
+func startOf(t *scheduler.Timer, seq int) start {
+	interval := wholeMs(t.Interval)
+	if !t.At.IsZero() {
+		return start{at: strconv.FormatInt(t.At.UnixMilli()-int64(seq)*interval, 10), look: int64(seq) * interval}
+	}
+	return start{in: strconv.FormatInt(interval-int64(seq)*interval, 10), look: int64(seq) * interval}
+}
+
+func liveArgs(kind, key string, head, tail []byte, from start, token string) []any {
+	return []any{kind, key, head, tail, from.in, from.at, from.look, "", "", token}
+}
+
+func endArgs(kind, key string, head []byte, tail string, life, keep time.Duration, token string) []any {
+	return []any{kind, key, head, tail, "", "", "", wholeMs(life), wholeMs(keep), token}
 }
 
 func rfOf(w *scheduler.Write) int { return max(w.ID.RF, 1) }
 
-// readMerged reads "status version seq attempt ended firing_ms due_ms rf body_hash away".
-func readMerged(it *item, answer *scheduler.Written) {
+// readMerged reads what the script answers to w.
+func readMerged(it *item, w *scheduler.Write, answer *scheduler.Written) {
 	if it.err != nil {
 		answer.Err, answer.Unreached = it.err, 1
 		return
 	}
 	r := reader{text: it.reply[0]}
 	status := r.word()
-	answer.State = r.state()
-	answer.InFlight = r.int64() > 0
-	dueMs := r.int64()
-	answer.ID.RF = cmp.Or(int(r.int64()), answer.ID.RF) // 0 where nothing is
-	if hash := r.word(); hash != "-" {
-		answer.BodyHash = hash
+	var dueMs int64
+	if status == "new" {
+		status = "stored"
+		answer.State, answer.BodyHash = scheduler.State{Version: w.Version, Seq: 1}, w.BodyHash
+		dueMs = r.int64() + wholeMs(w.Timer.Interval)
+	} else {
+		answer.State = r.state()
+		answer.InFlight = r.int64() > 0
+		dueMs = r.int64()
+		answer.ID.RF = cmp.Or(int(r.int64()), answer.ID.RF) // 0 where nothing is
+		if hash := r.word(); hash != "-" {
+			answer.BodyHash = hash
+		}
 	}
 	if r.err != nil {
 		answer.Err, answer.Unreached = fmt.Errorf("%w: merge: %w", scheduler.ErrUnavailable, r.err), 1

@@ -20,7 +20,7 @@ const (
 // Create stores a new timer under a key of ours. Errors: *InvalidError,
 // ErrUnavailable, with which the timer may exist, ErrOverloaded.
 func (s *Scheduler) Create(ctx context.Context, t Timer) (Receipt, error) {
-	key, err := NewKey()
+	key, err := s.store.NewKey()
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -95,7 +95,7 @@ func (s *Scheduler) newOf(n *Creation) (Write, error) {
 	if n.IdempotencyKey != "" {
 		return s.newCreate(OnceKey(n.IdempotencyKey), hashOf(n.Body), &n.Timer)
 	}
-	key, err := NewKey()
+	key, err := s.store.NewKey()
 	if err != nil {
 		return Write{}, err
 	}

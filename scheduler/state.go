@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"encoding/binary"
 	"cmp"
 	"encoding/hex"
 	"fmt"
@@ -32,12 +33,13 @@ func (v Version) Time() time.Time { return time.UnixMilli(int64(v >> versionTagB
 
 // String is the fixed-width hexadecimal form (16 digits): strings compare as
 // versions do.
-func (v Version) String() string {
+func (v Version) String() string { return string(v.Append(nil)) }
+
+// Append appends what String returns.
+func (v Version) Append(b []byte) []byte {
 	var raw [8]byte
-	for i := range raw {
-		raw[i] = byte(v >> (56 - 8*i))
-	}
-	return hex.EncodeToString(raw[:])
+	binary.BigEndian.PutUint64(raw[:], uint64(v))
+	return hex.AppendEncode(b, raw[:])
 }
 
 // ParseVersion reads what String wrote.

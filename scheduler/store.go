@@ -21,6 +21,10 @@ type Store interface {
 	// Shards names the parts that fail independently, in list order.
 	Shards() []string
 
+	// NewKey makes a key for a timer whose client chose none. Timers with keys that
+	// were made one after another may cost less.
+	NewKey() (string, error)
+
 	// Merge makes the copies of each timer what the write says, if that is newer
 	// than what is there (rules P1 and P2), on every shard where copies belong.
 	Merge(ctx context.Context, writes []Write) []Written

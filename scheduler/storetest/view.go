@@ -26,6 +26,8 @@ const aliveFor = 3 * time.Second
 
 func (v *view) Shards() []string { return slices.Clone(v.m.names) }
 
+func (v *view) NewKey() (string, error) { return scheduler.NewKey() }
+
 // byShard calls do once for each shard that is home to some of the n keys, in
 // list order, with their indexes.
 func (v *view) byShard(n int, key func(i int) string, do func(name string, indexes []int)) {
