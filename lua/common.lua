@@ -6,8 +6,8 @@ local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
 local now_ms = math.floor(now_us / 1000)
 
--- Lua writes a number of 15 digits and more in exponent form.
-local function int(n) return string.format('%.0f', n) end
+-- Lua writes a number of 15 digits and more in exponent form; %d is several times faster than %.0f.
+local function int(n) return string.format('%d', n) end
 
 local function parse(record)
   local version, seq, attempt, rank, rf, site, away, start, interval, firing, failure, tags, body_hash, body =

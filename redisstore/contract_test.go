@@ -70,7 +70,7 @@ func TestClaimReadsPastWithinItsShare(t *testing.T) {
 		s.Merge(ctx, []scheduler.Write{oneWrite(key, 1)})
 		shard.pass(t, time.Millisecond)
 		taken := s.Take(ctx, "a", time.Minute, []string{key})
-		settled := s.Settle(ctx, "a", time.Minute, []scheduler.Settlement{{Lease: taken[0].Lease, Outcome: scheduler.OutcomeAgain, Pops: 1}})
+		settled := s.Settle(ctx, "a", []scheduler.Settlement{{Lease: taken[0].Lease, Outcome: scheduler.OutcomeAgain, Pops: 1}})
 		if !settled[0].Accepted {
 			t.Fatalf("%s: %+v, %+v", key, taken, settled)
 		}
@@ -129,7 +129,7 @@ func TestP10StoppedRedisExecutesNothingLate(t *testing.T) {
 		}
 	})
 	calls.Go(func() {
-		terms := scheduler.FenceTerms{Limit: time.Second, Hold: time.Minute, Grace: time.Minute}
+		terms := scheduler.FenceTerms{Limit: time.Second, Hold: time.Minute}
 		fenced := s.Fire(ctx, "a", terms, []scheduler.Fence{{Lease: claimed.Claims[0].Lease, Pops: 1}})[0]
 		if fenced.Status != scheduler.FenceTooLate {
 			t.Errorf("fence: %+v, want too late", fenced)

@@ -465,7 +465,7 @@ func (d *differ) take() {
 }
 
 func (d *differ) fire(pairs []leasePair, grace time.Duration) {
-	terms := scheduler.FenceTerms{Limit: d.some("limit"), Hold: d.some("hold"), Grace: grace}
+	terms := scheduler.FenceTerms{Limit: d.some("limit"), Hold: d.some("hold")}
 	fences, modelled := make([]scheduler.Fence, len(pairs)), make([]scheduler.Fence, len(pairs))
 	for i, p := range pairs {
 		fences[i] = scheduler.Fence{Lease: p.store, Pops: draw(d, "pops", 1, 2, 3, 50)}
@@ -510,10 +510,10 @@ func (d *differ) settle(pairs []leasePair, grace time.Duration) {
 	}
 	var got []scheduler.Settled
 	d.do(func() error {
-		got = d.stores[pairs[0].node].Settle(context.Background(), "a", grace, settlements)
+		got = d.stores[pairs[0].node].Settle(context.Background(), "a", settlements)
 		return first(got, func(s scheduler.Settled) error { return s.Err })
 	}, func() {
-		d.same("settle", got, d.views[pairs[0].node].Settle(context.Background(), "a", grace, modelled))
+		d.same("settle", got, d.views[pairs[0].node].Settle(context.Background(), "a", modelled))
 	})
 }
 
@@ -663,8 +663,8 @@ func onEach(t *testing.T, check func(t *testing.T, s scheduler.Store, a applier)
 		model := storetest.NewModel("a")
 		check(t, model.Open("node"), modelApplier{model})
 	})
-	for name, start := range map[string]func(*testing.T) *testRedis{
-		"mini": startSwift, "real": func(t *testing.T) *testRedis { t.Helper(); return startRedis(t) },
+	for name, start := range map[string]func(testing.TB) *testRedis{
+		"mini": startSwift, "real": func(t testing.TB) *testRedis { t.Helper(); return startRedis(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := openStore(t, "node", "http", start(t))
@@ -754,7 +754,7 @@ func TestRetryAtTheNextPopIsTheNextPop(t *testing.T) {
 				t.Fatalf("%s: %+v, %v", name, claims, err)
 			}
 			delay := next.Sub(shard.now(t)) - early
-			settled := store.Settle(t.Context(), "a", time.Hour, []scheduler.Settlement{
+			settled := store.Settle(t.Context(), "a", []scheduler.Settlement{
 				{Lease: claims.Claims[0].Lease, Outcome: scheduler.OutcomeAgain, Delay: delay, Pops: 5},
 			})
 			got := store.Read(t.Context(), []scheduler.ID{{Key: "k"}})[0]
@@ -776,7 +776,7 @@ func TestP2DoneKeepsAMark(t *testing.T) {
 		if err != nil || len(differences) != 1 || !differences[0].State.Ended || differences[0].Firing <= 0 {
 			t.Errorf("it is now %+v, %v, want a tombstone that is firing", differences, err)
 		}
-		if settled := s.Settle(t.Context(), "a", time.Minute, []scheduler.Settlement{{Lease: lease, Outcome: scheduler.OutcomeDone}})[0]; settled.Accepted {
+		if settled := s.Settle(t.Context(), "a", []scheduler.Settlement{{Lease: lease, Outcome: scheduler.OutcomeDone}})[0]; settled.Accepted {
 			t.Error("the lease survived")
 		}
 	})
@@ -839,7 +839,7 @@ func fire(t *testing.T, s scheduler.Store, a applier) scheduler.Lease {
 		taken = s.Take(t.Context(), "a", time.Minute, []string{"k"})[0]
 		return taken.Status == scheduler.TakeGot
 	})
-	terms := scheduler.FenceTerms{Limit: time.Minute, Hold: time.Minute, Grace: time.Minute}
+	terms := scheduler.FenceTerms{Limit: time.Minute, Hold: time.Minute}
 	if fenced := s.Fire(t.Context(), "a", terms, []scheduler.Fence{{Lease: taken.Lease, Pops: 9}})[0]; fenced.Status != scheduler.FencePassed {
 		t.Fatalf("fence: %+v", fenced)
 	}

@@ -17,8 +17,8 @@ import (
 // is input like any other. It is claimed as unreadable and goes to the dead
 // letters, and what is due beside it fires.
 func TestUnreadableRecordsHinderNobody(t *testing.T) {
-	for name, start := range map[string]func(*testing.T) *testRedis{
-		"mini": startSwift, "real": func(t *testing.T) *testRedis { t.Helper(); return startRedis(t) },
+	for name, start := range map[string]func(testing.TB) *testRedis{
+		"mini": startSwift, "real": func(t testing.TB) *testRedis { t.Helper(); return startRedis(t) },
 	} {
 		for _, leave := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, leaving own retries %v", name, leave), func(t *testing.T) {
@@ -69,7 +69,7 @@ func TestUnreadableRecordsHinderNobody(t *testing.T) {
 
 func settleDead(t *testing.T, s *Store, c scheduler.Claimed) {
 	t.Helper()
-	settled := s.Settle(t.Context(), "a", time.Minute, []scheduler.Settlement{{Lease: c.Lease, Outcome: scheduler.OutcomeDead, Reason: "test"}})[0]
+	settled := s.Settle(t.Context(), "a", []scheduler.Settlement{{Lease: c.Lease, Outcome: scheduler.OutcomeDead, Reason: "test"}})[0]
 	if settled.Err != nil || !settled.Accepted {
 		t.Fatalf("settle %s: %+v", c.Lease.Key, settled)
 	}

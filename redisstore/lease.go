@@ -101,7 +101,7 @@ func (s *Store) readClaims(sh *shard, counter string, partition int, c *call) (c
 		}
 		r := reader{text: t[0]}
 		score, previous := r.int64(), r.word()
-		claimed := s.claimed(scheduler.Lease{Shard: sh.name, Key: t[1], Token: token, Partition: partition}, t[2])
+		claimed := s.claimed(scheduler.Lease{Shard: sh.name, Key: t[1], Token: token, Partition: partition, ScoreMs: score}, t[2])
 		claimed.DueIn = sh.clock.until(score)
 		if previous != "-" {
 			claimed.Previous = nodeOf(previous)
@@ -184,7 +184,7 @@ func (s *Store) readTaken(sh *shard, counter, key string, it *item) scheduler.Ta
 		return taken
 	}
 	token := s.node + ":" + counter + ":" + strconv.FormatInt(it.nowUs/1000, 10)
-	taken.Claimed = s.claimed(scheduler.Lease{Shard: sh.name, Key: key, Token: token, Partition: it.partition}, it.reply[1])
+	taken.Claimed = s.claimed(scheduler.Lease{Shard: sh.name, Key: key, Token: token, Partition: it.partition, ScoreMs: scoreMs}, it.reply[1])
 	taken.DueIn = sh.clock.until(scoreMs)
 	if previous != "-" {
 		taken.Previous = nodeOf(previous)
@@ -219,11 +219,11 @@ func (s *Store) Fire(ctx context.Context, shard string, terms scheduler.FenceTer
 	items := make([]*item, len(fences))
 	for i, f := range fences {
 		items[i] = &item{partition: f.Lease.Partition, args: []any{
-			f.Lease.Key, f.Lease.Token, f.Pops, sh.clock.in(terms.Limit - f.Age),
+			f.Lease.Key, f.Lease.Token, f.Lease.ScoreMs, f.Pops, sh.clock.in(terms.Limit - f.Age),
 		}}
 	}
 	script := itemScript{name: "fire", keys: partitionKeys.three, replies: 1, head: func() []any {
-		return []any{wholeMs(terms.Limit), wholeMs(terms.Hold), wholeMs(terms.Grace)}
+		return []any{wholeMs(terms.Limit), wholeMs(terms.Hold)}
 	}}
 	sh.evalItems(ctx, sh.fire, &s.keys, script, items)
 	for i, it := range items {
@@ -251,7 +251,7 @@ func readFenced(it *item) scheduler.Fenced {
 }
 
 // Settle is scheduler.Store's.
-func (s *Store) Settle(ctx context.Context, shard string, grace time.Duration, settlements []scheduler.Settlement) []scheduler.Settled {
+func (s *Store) Settle(ctx context.Context, shard string, settlements []scheduler.Settlement) []scheduler.Settled {
 	results := make([]scheduler.Settled, len(settlements))
 	sh, err := s.shard(shard)
 	if err != nil {
@@ -263,13 +263,13 @@ func (s *Store) Settle(ctx context.Context, shard string, grace time.Duration, s
 	items := make([]*item, len(settlements))
 	for i, o := range settlements {
 		items[i] = &item{partition: o.Lease.Partition, args: []any{
-			o.Lease.Key, o.Lease.Token, o.Outcome.String(), wholeMs(o.Delay), o.Pops, o.Skew.Milliseconds(), wholeMs(o.Keep), field(o.Reason),
+			o.Lease.Key, o.Lease.Token, o.Lease.ScoreMs, o.Outcome.String(), wholeMs(o.Delay), o.Pops, o.Skew.Milliseconds(), wholeMs(o.Keep), field(o.Reason),
 		}}
 	}
 	script := itemScript{
 		name: "settle", replies: 1,
 		keys: func(k partitionKeys) []string { return append(k.three(), k.dead) },
-		head: func() []any { return []any{s.node, wholeMs(grace)} },
+		head: func() []any { return []any{s.node} },
 	}
 	sh.evalItems(ctx, sh.fire, &s.keys, script, items)
 	for i, it := range items {

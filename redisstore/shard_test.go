@@ -236,7 +236,7 @@ func claimAll(ctx context.Context, s *Store, shard string) (scheduler.ClaimResul
 }
 
 func terms() scheduler.FenceTerms {
-	return scheduler.FenceTerms{Limit: 2 * time.Second, Hold: 3500 * time.Millisecond, Grace: time.Second}
+	return scheduler.FenceTerms{Limit: 2 * time.Second, Hold: 3500 * time.Millisecond}
 }
 
 // fireAll takes claims through fence and settlement.
@@ -253,7 +253,7 @@ func fireAll(ctx context.Context, s *Store, shard string, claims []scheduler.Cla
 			errs = append(errs, fmt.Errorf("fence of %s: status %d: %w", fences[i].Lease.Key, f.Status, f.Err))
 		}
 	}
-	for i, o := range s.Settle(ctx, shard, time.Second, settlements) {
+	for i, o := range s.Settle(ctx, shard, settlements) {
 		if !o.Accepted {
 			errs = append(errs, fmt.Errorf("settlement of %s: holder %q: %w", settlements[i].Lease.Key, o.Holder, o.Err))
 		}
@@ -777,7 +777,7 @@ func TestInstantLongPast(t *testing.T) {
 		if fenced.Status != scheduler.FencePassed || fenced.Late <= 0 || !fenced.Due.Equal(w.Timer.At) {
 			t.Errorf("year %d: fenced as %+v", year, fenced)
 		}
-		settled := s.Settle(t.Context(), "a", time.Second, []scheduler.Settlement{{Lease: lease, Outcome: scheduler.OutcomeDone, Pops: 1}})[0]
+		settled := s.Settle(t.Context(), "a", []scheduler.Settlement{{Lease: lease, Outcome: scheduler.OutcomeDone, Pops: 1}})[0]
 		if !settled.Accepted {
 			t.Errorf("year %d: settled as %+v", year, settled)
 		}

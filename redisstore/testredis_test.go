@@ -17,7 +17,7 @@ import (
 )
 
 // needProgram finds a program. A test without it is skipped, but fails in CI.
-func needProgram(t *testing.T, name string) string {
+func needProgram(t testing.TB, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil {
@@ -28,7 +28,7 @@ func needProgram(t *testing.T, name string) string {
 
 // unfit ends a test for which an external program is missing, or not the one that
 // is meant.
-func unfit(t *testing.T, format string, args ...any) {
+func unfit(t testing.TB, format string, args ...any) {
 	t.Helper()
 	if os.Getenv("CI") != "" {
 		t.Fatalf(format, args...)
@@ -56,7 +56,7 @@ func newTestRedis(network, address, url string, mini *miniredis.Miniredis) *test
 // startRedis starts a redis-server that keeps nothing and ends with the test. It
 // listens on a socket in the test's folder, which a long test name makes too
 // long a path for.
-func startRedis(t *testing.T, env ...string) *testRedis {
+func startRedis(t testing.TB, env ...string) *testRedis {
 	t.Helper()
 	program := needProgram(t, "redis-server")
 	dir := t.TempDir()
@@ -92,7 +92,7 @@ func startRedis(t *testing.T, env ...string) *testRedis {
 
 // startMini starts a Redis in this process whose clock stands at an instant
 // until the test moves it.
-func startMini(t *testing.T, at time.Time) *testRedis {
+func startMini(t testing.TB, at time.Time) *testRedis {
 	t.Helper()
 	mini := miniredis.RunT(t)
 	mini.SetTime(at)
@@ -104,7 +104,7 @@ func startMini(t *testing.T, at time.Time) *testRedis {
 // startSwift starts a Redis in this process whose clock goes, and that the test
 // can move on. Stores learn a shard's clock from its answers, and don't learn
 // one that stands.
-func startSwift(t *testing.T) *testRedis {
+func startSwift(t testing.TB) *testRedis {
 	t.Helper()
 	r := startMini(t, time.Now())
 	r.ahead = &atomic.Int64{}
@@ -171,7 +171,7 @@ func await(t testing.TB, limit time.Duration, what string, cond func() bool) {
 }
 
 // openStore opens a node's store on shards that are closed with the test.
-func openStore(t *testing.T, node, lane string, shards ...*testRedis) *Store {
+func openStore(t testing.TB, node, lane string, shards ...*testRedis) *Store {
 	t.Helper()
 	options := Options{Node: node, Lane: lane, Log: slog.New(slog.DiscardHandler)}
 	for i, r := range shards {

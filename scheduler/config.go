@@ -71,4 +71,4 @@ func (c Config) Validate() error {
 // and the time that the poll itself takes.
 func (c Config) horizon() time.Duration { return c.PollInterval*5/4 + 25*time.Millisecond }
 
-func (c Config) terms() FenceTerms { return FenceTerms{Limit: c.Limit, Hold: c.Hold, Grace: c.Grace} }
+func (c Config) terms() FenceTerms { return FenceTerms{Limit: c.Limit, Hold: c.Hold} }

@@ -47,9 +47,9 @@ func (s *cutStore) Fire(ctx context.Context, shard string, terms scheduler.Fence
 	return answers
 }
 
-func (s *cutStore) Settle(ctx context.Context, shard string, grace time.Duration, o []scheduler.Settlement) []scheduler.Settled {
+func (s *cutStore) Settle(ctx context.Context, shard string, o []scheduler.Settlement) []scheduler.Settled {
 	if !s.cut.Load() {
-		return s.Store.Settle(ctx, shard, grace, o)
+		return s.Store.Settle(ctx, shard, o)
 	}
 	answers := make([]scheduler.Settled, len(o))
 	for i := range answers {

@@ -19,7 +19,7 @@ func (sh *shard) settleBatch(ctx context.Context, batch []*claim) {
 		settlements[i] = c.settlement
 		c.tries++
 	}
-	answers := sh.s.store.Settle(ctx, sh.name, sh.s.config.Grace, settlements)
+	answers := sh.s.store.Settle(ctx, sh.name, settlements)
 	var unanswered []*claim
 	var why error
 	for i, c := range batch {

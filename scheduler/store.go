@@ -44,8 +44,7 @@ type Store interface {
 	// Limit after it was first asked for, Age ago, does nothing.
 	Fire(ctx context.Context, shard string, terms FenceTerms, fences []Fence) []Fenced
 	// Settle writes each outcome to the leased copy, if the lease still holds.
-	// Grace is what was claimed with.
-	Settle(ctx context.Context, shard string, grace time.Duration, settlements []Settlement) []Settled
+	Settle(ctx context.Context, shard string, settlements []Settlement) []Settled
 	// Ask returns those of the given states that differ on the shard or are
 	// firing there, by index into states, in rising order.
 	Ask(ctx context.Context, shard string, states []KeyState) ([]Difference, error)
@@ -153,8 +152,10 @@ type Lease struct {
 	Shard string
 	Key   string
 	Token string // carries node, counter and when it was taken
-	// Partition is where on the shard the store found the timer; its own business.
+	// Partition is where on the shard the store found the timer, and ScoreMs with
+	// which score; its own business.
 	Partition int
+	ScoreMs   int64
 }
 
 // ClaimRequest says what to claim.
@@ -218,7 +219,6 @@ const (
 type FenceTerms struct {
 	Limit time.Duration // how long after the fence a callback may still start
 	Hold  time.Duration // others may take over so long after the fence
-	Grace time.Duration // as claimed with
 }
 
 // Fence asks for leave to call back.

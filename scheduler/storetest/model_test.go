@@ -76,7 +76,7 @@ func callAll(t *testing.T, node scheduler.Store, each func(do func() error)) {
 	each(func() error { _, err := node.Claim(ctx, "main", request()); return err })
 	each(func() error { return node.Take(ctx, "main", far, []string{"k1"})[0].Err })
 	each(func() error { return node.Fire(ctx, "main", terms(far, far), make([]scheduler.Fence, 1))[0].Err })
-	each(func() error { return node.Settle(ctx, "main", far, make([]scheduler.Settlement, 1))[0].Err })
+	each(func() error { return node.Settle(ctx, "main", make([]scheduler.Settlement, 1))[0].Err })
 	each(func() error { _, err := node.Beat(ctx, "main"); return err })
 	each(func() error { return node.Leave(ctx, "main") })
 }
@@ -138,7 +138,7 @@ func TestDeadLettersAreKept(t *testing.T) {
 		node.Merge(t.Context(), []scheduler.Write{write(key, 1, oneShot(0))})
 		taken := node.Take(t.Context(), "main", far, []string{key})[0]
 		node.Fire(t.Context(), "main", terms(far, far), []scheduler.Fence{{Lease: taken.Lease, Pops: 1}})
-		node.Settle(t.Context(), "main", far, []scheduler.Settlement{
+		node.Settle(t.Context(), "main", []scheduler.Settlement{
 			{Lease: taken.Lease, Outcome: scheduler.OutcomeDead, Reason: key + " failed"},
 		})
 		clock.Advance(time.Minute)

@@ -174,7 +174,7 @@ func inPart(key string, req scheduler.ClaimRequest) bool {
 func (s *shard) lease(now time.Time, key, token string, untilMs int64) scheduler.Claimed {
 	e := s.entries[key]
 	claimed := scheduler.Claimed{
-		Lease: scheduler.Lease{Shard: s.name, Key: key, Token: token}, Record: s.record(key, e),
+		Lease: scheduler.Lease{Shard: s.name, Key: key, Token: token, ScoreMs: e.lookMs}, Record: s.record(key, e),
 		DueIn: time.UnixMilli(e.lookMs).Sub(now),
 	}
 	if e.lease != nil {
@@ -207,7 +207,7 @@ func (s *shard) fire(now time.Time, terms scheduler.FenceTerms, f scheduler.Fenc
 		return scheduler.Fenced{Status: scheduler.FenceLost}
 	}
 	fenced := scheduler.Fenced{Status: scheduler.FencePassed}
-	wait := e.lookMs - ceilMs(terms.Grace) - nowMs
+	wait := f.Lease.ScoreMs - nowMs
 	switch {
 	case f.Age > terms.Limit:
 		fenced.Status = scheduler.FenceTooLate
@@ -241,7 +241,7 @@ func (s *shard) pass(nowMs int64, e *entry, terms scheduler.FenceTerms, pops int
 
 // settle writes the outcome of a claim, if its lease still holds, and ends the
 // lease. Of the firing marks it clears the one that this lease's fence set.
-func (s *shard) settle(now time.Time, node string, grace time.Duration, o scheduler.Settlement) scheduler.Settled {
+func (s *shard) settle(now time.Time, node string, o scheduler.Settlement) scheduler.Settled {
 	e, nowMs := s.entries[o.Lease.Key], now.UnixMilli()
 	if !e.held(o.Lease.Token) {
 		if e == nil || e.lease == nil {
@@ -265,10 +265,9 @@ func (s *shard) settle(now time.Time, node string, grace time.Duration, o schedu
 	case scheduler.OutcomeAgain:
 		e.again(nowMs, node, o)
 	case scheduler.OutcomeRelease:
-		dueMs := e.lookMs - ceilMs(grace)
 		e.lookMs = nowMs + ceilMs(o.Delay)
 		if !fired {
-			e.lookMs = max(e.lookMs, dueMs)
+			e.lookMs = max(e.lookMs, o.Lease.ScoreMs)
 		}
 	}
 	return scheduler.Settled{Accepted: true}

@@ -199,7 +199,7 @@ func (r *rig) leased(key string, t *scheduler.Timer, grace time.Duration) schedu
 
 // terms fit request's grace.
 func terms(limit, hold time.Duration) scheduler.FenceTerms {
-	return scheduler.FenceTerms{Limit: limit, Hold: hold, Grace: far}
+	return scheduler.FenceTerms{Limit: limit, Hold: hold}
 }
 
 // fence asks for leave to call back, for a timer with that many pops. A fence
@@ -245,7 +245,7 @@ func (r *rig) settle(c scheduler.Claimed, o scheduler.Settlement) scheduler.Sett
 	if o.Pops == 0 {
 		o.Pops = c.Record.Timer.Pops()
 	}
-	answers := r.a.Settle(r.Context(), o.Lease.Shard, far, []scheduler.Settlement{o})
+	answers := r.a.Settle(r.Context(), o.Lease.Shard, []scheduler.Settlement{o})
 	if len(answers) != 1 {
 		r.Fatalf("one settlement: %d answers", len(answers))
 	}

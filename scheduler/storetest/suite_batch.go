@@ -76,7 +76,7 @@ func (r *rig) fireAndSettle(shard string, claims []scheduler.Claimed) {
 			r.Fatalf("fence %d: %+v", i, f)
 		}
 	}
-	for i, s := range r.a.Settle(r.Context(), shard, far, settlements) {
+	for i, s := range r.a.Settle(r.Context(), shard, settlements) {
 		if !s.Accepted {
 			r.Fatalf("settlement %d: %+v", i, s)
 		}

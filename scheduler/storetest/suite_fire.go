@@ -55,7 +55,7 @@ func fireCases() map[string]func(*rig) {
 			for r.Now().Before(to.Add(2 * brief)) {
 				r.Pass(brief)
 			}
-			r.pass(c, 1, scheduler.FenceTerms{Limit: far, Hold: far, Grace: brief})
+			r.pass(c, 1, scheduler.FenceTerms{Limit: far, Hold: far})
 			if claims := r.claimAll(r.b, request()); len(claims) != 0 {
 				r.Error("it was claimed while it is firing")
 			}

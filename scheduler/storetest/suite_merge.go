@@ -213,7 +213,7 @@ func checkEndedContext(r *rig) {
 		r.a.Read(ended(), []scheduler.ID{{Key: "k"}})[0].Err,
 		r.a.Take(ended(), c.Lease.Shard, far, []string{"k"})[0].Err,
 		r.a.Fire(ended(), c.Lease.Shard, terms(far, far), []scheduler.Fence{{Lease: c.Lease}})[0].Err,
-		r.a.Settle(ended(), c.Lease.Shard, far, []scheduler.Settlement{{Lease: c.Lease}})[0].Err,
+		r.a.Settle(ended(), c.Lease.Shard, []scheduler.Settlement{{Lease: c.Lease}})[0].Err,
 		r.a.Leave(ended(), c.Lease.Shard))
 	_, err := r.a.Claim(ended(), c.Lease.Shard, request())
 	errs = append(errs, err)
@@ -236,7 +236,7 @@ func checkUnknownShard(r *rig) {
 	errs := []error{
 		r.a.Take(r.Context(), shard, far, []string{"k"})[0].Err,
 		r.a.Fire(r.Context(), shard, terms(far, far), []scheduler.Fence{{Lease: lease}})[0].Err,
-		r.a.Settle(r.Context(), shard, far, []scheduler.Settlement{{Lease: lease}})[0].Err,
+		r.a.Settle(r.Context(), shard, []scheduler.Settlement{{Lease: lease}})[0].Err,
 		r.a.Leave(r.Context(), shard),
 	}
 	_, err := r.a.Claim(r.Context(), shard, request())
@@ -260,7 +260,7 @@ func checkShards(r *rig) {
 func checkEmptyCalls(r *rig) {
 	shard := r.a.Shards()[0]
 	n := len(r.a.Merge(r.Context(), nil)) + len(r.a.Read(r.Context(), nil)) + len(r.a.Take(r.Context(), shard, far, nil)) +
-		len(r.a.Fire(r.Context(), shard, terms(far, far), nil)) + len(r.a.Settle(r.Context(), shard, far, nil))
+		len(r.a.Fire(r.Context(), shard, terms(far, far), nil)) + len(r.a.Settle(r.Context(), shard, nil))
 	differences, err := r.a.Ask(r.Context(), shard, nil)
 	if n+len(differences) != 0 || err != nil {
 		r.Errorf("%d answers to empty calls, err %v", n+len(differences), err)

@@ -126,7 +126,7 @@ func (r *rig) failed(n int, keys ...string) {
 			r.Fatalf("fence %d: %+v, want passed", i, f)
 		}
 	}
-	for i, s := range r.a.Settle(r.Context(), shard, far, settlements) {
+	for i, s := range r.a.Settle(r.Context(), shard, settlements) {
 		if !s.Accepted {
 			r.Fatalf("settlement %d: %+v, want accepted", i, s)
 		}

@@ -186,11 +186,11 @@ func (v *view) Fire(ctx context.Context, name string, terms scheduler.FenceTerms
 	return results
 }
 
-func (v *view) Settle(ctx context.Context, name string, grace time.Duration, settlements []scheduler.Settlement) []scheduler.Settled {
+func (v *view) Settle(ctx context.Context, name string, settlements []scheduler.Settlement) []scheduler.Settled {
 	results := make([]scheduler.Settled, len(settlements))
 	err := v.m.call(ctx, "settle", name, func(s *shard, now time.Time) {
 		for i, o := range settlements {
-			results[i] = s.settle(now, v.node, grace, o)
+			results[i] = s.settle(now, v.node, o)
 		}
 	})
 	for i := range results {
