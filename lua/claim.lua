@@ -22,10 +22,32 @@ if now_ms > not_after_ms then return { now_us, 'late' } end
 local together, max_buried = 50, 500
 
 local token = node .. ':' .. counter .. ':' .. int(now_ms)
-local reply, scores, tokens, buried = { now_us }, {}, {}, {}
+local reply, scores, tokens, folded, buried = { now_us }, {}, {}, {}, {}
 local taken, bytes = 0, 0
 
 local function enough() return taken >= limit or bytes >= max_bytes or #buried >= max_buried end
+
+local last_of_json = 125
+
+-- What can't be read is no tombstone: it is claimed, and ends among the dead letters.
+local function ended(record)
+  local c = parse(record)
+  return c and c.ended
+end
+
+-- A retry of which this node's attempt was the one that failed.
+local function own_retry(record)
+  local attempt, behind = string.match(record, '^%x+ %d+ (%d+) %d+ %d+ %S+ %S+ %-?%d+ %d+ %S+ ()')
+  return attempt and attempt ~= '0' and string.sub(record, behind, behind + #node) == node .. ':'
+end
+
+-- What a passed fence noted in the lease goes into the record, since the lease is overwritten.
+local function fold(key, record, lease)
+  local c = string.find(lease, ' ', 1, true) and parse(record, lease)
+  if not c then return record end
+  folded[#folded + 1], folded[#folded + 2] = key, format(c)
+  return folded[#folded]
+end
 
 local function consider(key, score, record, lease)
   if not record then
@@ -33,15 +55,13 @@ local function consider(key, score, record, lease)
     return
   end
   if lease and score > now_ms then return end
-  local attempt, failure, first = string.match(record, '^%x+ %d+ (%d+) %d+ %d+ %S+ %S+ %-?%d+ %d+ %S+ (%S+) %S+ %S+ ?(.?)')
-  if attempt and first ~= '{' then
+  if string.byte(record, -1) ~= last_of_json and ended(record) then
     if score <= now_ms then buried[#buried + 1] = key end
     return
   end
   if taken >= limit or bytes >= max_bytes then return end
-  local tried = attempt and attempt ~= '0' -- nil: not readable
-  local own = leave_own_retries and not lease and tried and string.sub(failure, 1, #node + 1) == node .. ':'
-  if own and now_ms < score + 1000 then return end
+  if leave_own_retries and not lease and now_ms < score + 1000 and own_retry(record) then return end
+  if lease then record = fold(key, record, lease) end
   taken, bytes = taken + 1, bytes + #record
   scores[2 * taken - 1], scores[2 * taken] = int(math.max(score, now_ms) + grace_ms), key
   tokens[2 * taken - 1], tokens[2 * taken] = key, token
@@ -50,7 +70,7 @@ local function consider(key, score, record, lease)
 end
 
 -- Pages grow, so that reading past many costs no more than they are.
-local offset, size = 0, together
+local offset, size = 0, math.max(math.min(limit, together), 4)
 repeat
   local page = redis.call('ZRANGEBYSCORE', due, '-inf', int(now_ms + horizon_ms), 'WITHSCORES', 'LIMIT', offset, size)
   for first = 1, #page, 2 * together do
@@ -74,6 +94,7 @@ if taken > 0 then
   redis.call('ZREM', due, scores[2])
   redis.call('ZADD', due, unpack(scores))
   redis.call('HSET', leases, unpack(tokens))
+  if #folded > 0 then redis.call('HSET', timers, unpack(folded)) end
 end
 if taken > 0 or #buried > 0 then redis.call('HINCRBY', timers, '#', 1) end
 if enough() then reply[#reply + 1] = 'more' end

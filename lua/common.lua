@@ -9,10 +9,15 @@ local now_ms = math.floor(now_us / 1000)
 -- Lua writes a number of 15 digits and more in exponent form; %d is several times faster than %.0f.
 local function int(n) return string.format('%d', n) end
 
-local function parse(record)
+-- What a passed fence has noted in the lease counts: where nobody writes the record anew, it stays there alone.
+local function parse(record, lease)
   local version, seq, attempt, rank, rf, site, away, start, interval, firing, failure, tags, body_hash, body =
     string.match(record, '^(%x+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+) (%-?%d+) (%d+) (%S+) (%S+) (%S+) (%S+) ?(.*)$')
   if not version then return nil end
+  if lease then
+    local mark, noted_seq, noted_attempt = string.match(lease, ' %d+ (%d+) (%d+) (%d+)$')
+    if mark then firing, seq, attempt = mark, noted_seq, noted_attempt end
+  end
   return {
     version = version, seq = tonumber(seq), attempt = tonumber(attempt), rank = tonumber(rank), rf = rf,
     site = site, away = away, start = tonumber(start), interval = tonumber(interval),
@@ -31,11 +36,11 @@ local function format(c)
   return head .. ' ' .. c.body
 end
 
--- A lease is `node:counter:taken_ms`; once its fence has passed, a space and
--- the end of a firing mark that an earlier state's fence had set (0 if none).
+-- A lease is `node:counter:taken_ms`; once its fence has passed ` foreign_ms mark_ms seq attempt` follows: the end of a
+-- firing mark that an earlier state's fence had set (0 if none), the end of its own, the pop and the attempt.
+-- fired says foreign_ms of a token whose fence has passed, nil of others.
 local function fired(lease, token)
   local n = #token + 1
   if string.sub(lease, 1, n) ~= token .. ' ' then return nil end
-  return tonumber(string.sub(lease, n + 1)) or 0
+  return tonumber(string.match(lease, '^%d+', n + 1)) or 0
 end
-

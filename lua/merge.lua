@@ -90,10 +90,10 @@ local function remove(new)
 end
 
 local function merge(new, record)
-  local old = record and parse(record)
+  local lease = record and redis.call('HGET', leases, new.key) or ''
+  local old = record and parse(record, lease)
   if new.token ~= '' then
     if not old then return answer('none') end
-    local lease = redis.call('HGET', leases, new.key) or ''
     if lease ~= new.token and not fired(lease, new.token) then return answer('lost', old) end
   end
   if new.kind == 'once' and old and (not old.ended or old.body_hash ~= '-') then return answer('exists', old) end

@@ -56,12 +56,12 @@ local function settle(i, lease)
   local pops, skew_ms, keep_ms, reason = tonumber(ARGV[i + 5]), tonumber(ARGV[i + 6]), tonumber(ARGV[i + 7]), ARGV[i + 8]
   local record, foreign = redis.call('HGET', timers, key), fired(lease, token)
   if not record or not (lease == token or foreign) then return 'lost ' .. lease end
-  local c = parse(record)
+  local c = parse(record, lease)
   if not c then outcome, reason = 'dead', reason ~= '-' and reason or 'unreadable' end
   if c and foreign then c.firing = foreign end
   if outcome == 'dead' then
     redis.call('ZREM', due, key)
-    redis.call('ZADD', dead, int(now_ms), encode(key) .. ' ' .. reason .. ' ' .. record)
+    redis.call('ZADD', dead, int(now_ms), encode(key) .. ' ' .. reason .. ' ' .. (c and format(c) or record))
   end
   if outcome == 'dead' or outcome == 'done' then
     finish(key, c, c and keep_ms or 0)
@@ -100,7 +100,7 @@ for i = 2, #ARGV, 9 do
     lease = redis.call('HGET', leases, key) or '-'
   end
   seen[key] = true
-  if outcome == 'done' and keep_ms == 0 and lease == token .. ' 0' then
+  if outcome == 'done' and keep_ms == 0 and string.sub(lease, 1, #token + 3) == token .. ' 0 ' then
     done[#done + 1] = key
     reply[item + 1] = 'ok'
   else

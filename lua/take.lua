@@ -29,7 +29,9 @@ for i = 5, #ARGV do
   elseif got[key] then
     status, wait = 'leased', grace_ms
   else
-    got[key], got[#got + 1], answer = true, key, record
+    -- What a passed fence noted in the lease goes into the record, since the lease is overwritten.
+    local c = lease and parse(record, lease)
+    got[key], got[#got + 1], answer = c and format(c) or record, key, c and format(c) or record
   end
   reply[#reply + 1] = status .. ' ' .. int(wait) .. ' ' .. int(score) .. ' ' .. (lease or '-')
   reply[#reply + 1] = answer
@@ -38,6 +40,7 @@ end
 for _, key in ipairs(got) do
   redis.call('ZREM', due, key)
   redis.call('ZADD', due, int(now_ms + grace_ms), key)
+  redis.call('HSET', timers, key, got[key])
   redis.call('HSET', leases, key, token)
 end
 if #got > 0 then redis.call('HINCRBY', timers, '#', 1) end

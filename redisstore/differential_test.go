@@ -181,7 +181,7 @@ func (d *differ) same(what string, store, model any) {
 // after the answer a timer is due, which the store can only estimate.
 func alike(claims ...*scheduler.Claimed) {
 	for _, c := range claims {
-		c.Record.ID.Hint, c.Lease.Token, c.Lease.Partition, c.DueIn = 0, "", 0, 0
+		c.Record.ID.Hint, c.Lease.Token, c.Lease.Partition, c.Lease.Found, c.DueIn = 0, "", 0, scheduler.Found{}, 0
 	}
 }
 

@@ -25,6 +25,8 @@ type partitionKeys struct {
 
 func (k partitionKeys) three() []string { return []string{k.due, k.timers, k.leases} }
 
+func (k partitionKeys) fence() []string { return []string{k.due, k.leases, k.timers} }
+
 // laneKeys are the keys of all partitions of a lane.
 func laneKeys(lane string) [Partitions]partitionKeys {
 	var keys [Partitions]partitionKeys

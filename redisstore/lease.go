@@ -101,7 +101,7 @@ func (s *Store) readClaims(sh *shard, counter string, partition int, c *call) (c
 		}
 		r := reader{text: t[0]}
 		score, previous := r.int64(), r.word()
-		claimed := s.claimed(scheduler.Lease{Shard: sh.name, Key: t[1], Token: token, Partition: partition, ScoreMs: score}, t[2])
+		claimed := s.claimed(scheduler.Lease{Shard: sh.name, Key: t[1], Token: token, Partition: partition}, score, t[2])
 		claimed.DueIn = sh.clock.until(score)
 		if previous != "-" {
 			claimed.Previous = nodeOf(previous)
@@ -111,9 +111,12 @@ func (s *Store) readClaims(sh *shard, counter string, partition int, c *call) (c
 	return claims, len(c.reply)%3 == 1
 }
 
-func (s *Store) claimed(lease scheduler.Lease, raw string) scheduler.Claimed {
-	claimed := scheduler.Claimed{Lease: lease}
+func (s *Store) claimed(lease scheduler.Lease, scoreMs int64, raw string) scheduler.Claimed {
 	rec, err := parseRecord(raw)
+	lease.Found = scheduler.Found{
+		ScoreMs: scoreMs, State: rec.state, StartMs: rec.startMs, IntervalMs: rec.intervalMs, FiringUntilMs: rec.firingUntilMs,
+	}
+	claimed := scheduler.Claimed{Lease: lease}
 	if err == nil && partitionOf(lease.Key) != lease.Partition {
 		err = fmt.Errorf("%w: it is in partition %d, where no request finds it", errRecord, lease.Partition)
 	}
@@ -184,7 +187,7 @@ func (s *Store) readTaken(sh *shard, counter, key string, it *item) scheduler.Ta
 		return taken
 	}
 	token := s.node + ":" + counter + ":" + strconv.FormatInt(it.nowUs/1000, 10)
-	taken.Claimed = s.claimed(scheduler.Lease{Shard: sh.name, Key: key, Token: token, Partition: it.partition, ScoreMs: scoreMs}, it.reply[1])
+	taken.Claimed = s.claimed(scheduler.Lease{Shard: sh.name, Key: key, Token: token, Partition: it.partition}, scoreMs, it.reply[1])
 	taken.DueIn = sh.clock.until(scoreMs)
 	if previous != "-" {
 		taken.Previous = nodeOf(previous)
@@ -219,27 +222,31 @@ func (s *Store) Fire(ctx context.Context, shard string, terms scheduler.FenceTer
 	items := make([]*item, len(fences))
 	for i, f := range fences {
 		items[i] = &item{partition: f.Lease.Partition, args: []any{
-			f.Lease.Key, f.Lease.Token, f.Lease.ScoreMs, f.Pops, sh.clock.in(terms.Limit - f.Age),
+			f.Lease.Key, f.Lease.Token, f.Lease.Found.ScoreMs, f.Lease.Found.State.Seq, f.Lease.Found.State.Attempt,
+			f.Lease.Found.StartMs, f.Lease.Found.IntervalMs, f.Lease.Found.FiringUntilMs, f.Pops, sh.clock.in(terms.Limit - f.Age),
 		}}
 	}
-	script := itemScript{name: "fire", keys: partitionKeys.three, replies: 1, head: func() []any {
+	script := itemScript{name: "fire", keys: partitionKeys.fence, replies: 1, head: func() []any {
 		return []any{wholeMs(terms.Limit), wholeMs(terms.Hold)}
 	}}
 	sh.evalItems(ctx, sh.fire, &s.keys, script, items)
 	for i, it := range items {
-		results[i] = readFenced(it)
+		results[i] = readFenced(it, fences[i].Lease.Found.State.Version)
 	}
 	return results
 }
 
-// readFenced reads "status version seq attempt due_ms wait_ms".
-func readFenced(it *item) scheduler.Fenced {
+// readFenced reads "status seq attempt due_ms wait_ms".
+func readFenced(it *item, version scheduler.Version) scheduler.Fenced {
 	if it.err != nil {
 		return scheduler.Fenced{Err: it.err}
 	}
 	r := reader{text: it.reply[0]}
 	fenced := scheduler.Fenced{Status: fenceStatus(r.word())}
-	fenced.State = r.position()
+	fenced.State = scheduler.State{Version: version, Seq: int(r.int64()), Attempt: int(r.int64())}
+	if fenced.Status == scheduler.FenceLost {
+		fenced.State = scheduler.State{}
+	}
 	dueMs := r.int64()
 	fenced.Wait = milliseconds(r.int64())
 	if r.err != nil || fenced.Status == scheduler.FenceFailed {
@@ -263,7 +270,7 @@ func (s *Store) Settle(ctx context.Context, shard string, settlements []schedule
 	items := make([]*item, len(settlements))
 	for i, o := range settlements {
 		items[i] = &item{partition: o.Lease.Partition, args: []any{
-			o.Lease.Key, o.Lease.Token, o.Lease.ScoreMs, o.Outcome.String(), wholeMs(o.Delay), o.Pops, o.Skew.Milliseconds(), wholeMs(o.Keep), field(o.Reason),
+			o.Lease.Key, o.Lease.Token, o.Lease.Found.ScoreMs, o.Outcome.String(), wholeMs(o.Delay), o.Pops, o.Skew.Milliseconds(), wholeMs(o.Keep), field(o.Reason),
 		}}
 	}
 	script := itemScript{
@@ -303,7 +310,7 @@ func (s *Store) Ask(ctx context.Context, shard string, states []scheduler.KeySta
 	for i, st := range states {
 		p := partitionOf(st.Key)
 		if k := open[p] - 1; k < 0 || len(indexes[k]) == maxItems {
-			calls, indexes = append(calls, &call{script: "ask", keys: []string{s.keys[p].timers}}), append(indexes, nil)
+			calls, indexes = append(calls, &call{script: "ask", keys: []string{s.keys[p].timers, s.keys[p].leases}}), append(indexes, nil)
 			open[p] = len(calls)
 		}
 		k, ended := open[p]-1, 0

@@ -62,6 +62,22 @@ func parseRecord(s string) (record, error) {
 	return r, p.err
 }
 
+// noteLease takes in what a passed fence has noted in the lease:
+//
+//	node:counter:taken_ms foreign_ms mark_ms seq attempt
+func (r *record) noteLease(lease string) error {
+	fields := strings.Split(lease, " ")
+	if len(fields) == 1 {
+		return nil
+	}
+	if len(fields) != 5 {
+		return fmt.Errorf("%w: lease of %d fields", errRecord, len(fields))
+	}
+	p := fieldParser{fields: fields}
+	r.firingUntilMs, r.state.Seq, r.state.Attempt = p.count(2), p.int(3), p.int(4)
+	return p.err
+}
+
 func field(s string) string {
 	if s == "" {
 		return "-"

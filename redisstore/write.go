@@ -208,6 +208,9 @@ func (s *Store) readResult(key string, it *item) scheduler.ReadResult {
 		return scheduler.ReadResult{Err: scheduler.ErrNotFound}
 	}
 	rec, err := parseRecord(raw)
+	if err == nil {
+		err = rec.noteLease(lease)
+	}
 	if err != nil {
 		return scheduler.ReadResult{Err: fmt.Errorf("read timer: %w", err)}
 	}

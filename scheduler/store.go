@@ -152,10 +152,19 @@ type Lease struct {
 	Shard string
 	Key   string
 	Token string // carries node, counter and when it was taken
-	// Partition is where on the shard the store found the timer, and ScoreMs with
-	// which score; its own business.
+	// Partition and Found are the store's own business: where on the shard, and as
+	// what, it found the timer.
 	Partition int
-	ScoreMs   int64
+	Found     Found
+}
+
+// Found is a timer as a claim found it. Nothing changes it while the lease lasts,
+// so the fence goes on from there without a look at the record.
+type Found struct {
+	ScoreMs             int64 // when someone had to look at it
+	State               State
+	StartMs, IntervalMs int64 // of its grid
+	FiringUntilMs       int64 // of an earlier state; 0 if none
 }
 
 // ClaimRequest says what to claim.

@@ -174,7 +174,7 @@ func inPart(key string, req scheduler.ClaimRequest) bool {
 func (s *shard) lease(now time.Time, key, token string, untilMs int64) scheduler.Claimed {
 	e := s.entries[key]
 	claimed := scheduler.Claimed{
-		Lease: scheduler.Lease{Shard: s.name, Key: key, Token: token, ScoreMs: e.lookMs}, Record: s.record(key, e),
+		Lease: scheduler.Lease{Shard: s.name, Key: key, Token: token, Found: scheduler.Found{ScoreMs: e.lookMs}}, Record: s.record(key, e),
 		DueIn: time.UnixMilli(e.lookMs).Sub(now),
 	}
 	if e.lease != nil {
@@ -207,7 +207,7 @@ func (s *shard) fire(now time.Time, terms scheduler.FenceTerms, f scheduler.Fenc
 		return scheduler.Fenced{Status: scheduler.FenceLost}
 	}
 	fenced := scheduler.Fenced{Status: scheduler.FencePassed}
-	wait := f.Lease.ScoreMs - nowMs
+	wait := f.Lease.Found.ScoreMs - nowMs
 	switch {
 	case f.Age > terms.Limit:
 		fenced.Status = scheduler.FenceTooLate
@@ -267,7 +267,7 @@ func (s *shard) settle(now time.Time, node string, o scheduler.Settlement) sched
 	case scheduler.OutcomeRelease:
 		e.lookMs = nowMs + ceilMs(o.Delay)
 		if !fired {
-			e.lookMs = max(e.lookMs, o.Lease.ScoreMs)
+			e.lookMs = max(e.lookMs, o.Lease.Found.ScoreMs)
 		}
 	}
 	return scheduler.Settled{Accepted: true}
