@@ -94,14 +94,16 @@ func (s *Store) readClaims(sh *shard, counter string, partition int, c *call) (c
 	token := s.node + ":" + counter + ":" + strconv.FormatInt(c.nowUs/1000, 10)
 	claims = make([]scheduler.Claimed, 0, len(c.reply)/3)
 	for i := 0; i+3 <= len(c.reply); i += 3 {
-		t, err := texts(c.reply, i, 3)
-		if err != nil {
-			sh.log.Error("claim answered nonsense", "err", err)
+		line, ok1 := c.reply[i].(string)
+		key, ok2 := c.reply[i+1].(string)
+		raw, ok3 := c.reply[i+2].(string)
+		if !ok1 || !ok2 || !ok3 {
+			sh.log.Error("claim answered nonsense")
 			continue
 		}
-		r := reader{text: t[0]}
+		r := reader{text: line}
 		score, previous := r.int64(), r.word()
-		claimed := s.claimed(scheduler.Lease{Shard: sh.name, Key: t[1], Token: token, Partition: partition}, score, t[2])
+		claimed := s.claimed(scheduler.Lease{Shard: sh.name, Key: key, Token: token, Partition: partition}, score, raw)
 		claimed.DueIn = sh.clock.until(score)
 		if previous != "-" {
 			claimed.Previous = nodeOf(previous)

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -39,11 +40,15 @@ const recordFields = 13
 var errRecord = errors.New("malformed record")
 
 func parseRecord(s string) (record, error) {
-	fields := strings.SplitN(s, " ", recordFields+1)
-	if len(fields) < recordFields {
-		return record{}, fmt.Errorf("%w: %d fields", errRecord, len(fields))
+	var parts [recordFields]string
+	n, rest, more := 0, s, true
+	for ; n < recordFields && more; n++ {
+		parts[n], rest, more = strings.Cut(rest, " ")
 	}
-	p := fieldParser{fields: fields}
+	if n < recordFields {
+		return record{}, fmt.Errorf("%w: %d fields", errRecord, n)
+	}
+	p := fieldParser{fields: parts[:]}
 	r := record{
 		state:   scheduler.State{Version: p.version(0), Seq: p.int(1), Attempt: p.int(2)},
 		rank:    p.int(3),
@@ -55,8 +60,8 @@ func parseRecord(s string) (record, error) {
 		tags:     p.tags(11),
 		bodyHash: p.text(12),
 	}
-	if len(fields) > recordFields {
-		r.body = fields[recordFields]
+	if more {
+		r.body = rest
 	}
 	r.state.Ended = !strings.HasPrefix(r.body, "{")
 	return r, p.err
@@ -203,6 +208,32 @@ type specification struct {
 	AtMs        *int64 `json:"at_ms,omitempty"`
 }
 
+// plainSpecification reads what most specifications look like: as
+// appendSpecification writes them, with strings that nothing is escaped in, and
+// no more than those. Others are left to a JSON library.
+func plainSpecification(body string) (spec specification, plain bool) {
+	rest, ok := strings.CutPrefix(body, `{"uri":"`)
+	if !ok {
+		return specification{}, false
+	}
+	spec.URI, rest, ok = strings.Cut(rest, `"`)
+	if opaque, found := strings.CutPrefix(rest, `,"opaque":"`); ok && found {
+		spec.Opaque, rest, ok = strings.Cut(opaque, `"`)
+	}
+	if !ok || rest != "}" || !utf8.ValidString(body) {
+		return specification{}, false
+	}
+	special := func(c byte) bool { return c < ' ' || c == '\\' }
+	for _, s := range [...]string{spec.URI, spec.Opaque} {
+		for i := range len(s) {
+			if special(s[i]) {
+				return specification{}, false
+			}
+		}
+	}
+	return spec, true
+}
+
 // appendSpecification appends the JSON of a timer. The error says that a string
 // is not UTF-8.
 func appendSpecification(b []byte, t *scheduler.Timer) ([]byte, error) {
@@ -244,9 +275,11 @@ func tailOfEnd(bodyHash string) string { return "0 - - - " + field(bodyHash) }
 
 // timer is the specification of a live record as the client gave it.
 func (r record) timer() (scheduler.Timer, error) {
-	var spec specification
-	if err := json.Unmarshal([]byte(r.body), &spec); err != nil {
-		return scheduler.Timer{}, fmt.Errorf("%w: specification is not valid JSON", errRecord)
+	spec, plain := plainSpecification(r.body)
+	if !plain {
+		if err := json.Unmarshal([]byte(r.body), &spec); err != nil {
+			return scheduler.Timer{}, fmt.Errorf("%w: specification is not valid JSON", errRecord)
+		}
 	}
 	t := scheduler.Timer{
 		Interval:          milliseconds(r.intervalMs),

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -327,4 +328,40 @@ func FuzzRecord(f *testing.F) {
 		}
 		_ = rec.dueMs()
 	})
+}
+
+// What is read without the JSON library is read as that reads it.
+func FuzzPlainSpecification(f *testing.F) {
+	for _, body := range []string{
+		`{"uri":"http://h"}`, `{"uri":"http://h","opaque":"o"}`, `{"uri":"a","opaque":"\n"}`, `{"uri":"é","opaque":""}`,
+		`{"uri":"a","at_ms":1}`, `{"uri":"a"} `, `{"uri":"a\","opaque":"b"}`, `{"uri":"` + "\x01\xff" + `"}`,
+	} {
+		f.Add(body)
+	}
+	f.Fuzz(func(t *testing.T, body string) {
+		got, plain := plainSpecification(body)
+		if !plain {
+			return
+		}
+		var want specification
+		if err := json.Unmarshal([]byte(body), &want); err != nil {
+			t.Fatalf("%q was read as plain, and is no JSON: %v", body, err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%q (-library +plain):\n%s", body, diff)
+		}
+	})
+}
+
+func TestWrittenSpecificationsArePlain(t *testing.T) {
+	for _, opaque := range []string{"", "plain", "é ☃"} {
+		timer := scheduler.Timer{Interval: time.Second, Callback: scheduler.Callback{URI: "http://h/p?q=1&r=<2>", Opaque: opaque}}
+		body, err := appendSpecification(nil, &timer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, plain := plainSpecification(string(body)); !plain {
+			t.Errorf("%s is left to the library", body)
+		}
+	}
 }

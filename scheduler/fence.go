@@ -96,7 +96,7 @@ func (sh *shard) fence(ctx context.Context, batch []*claim) {
 func (s *Scheduler) afterFence(ctx context.Context, c *claim) {
 	switch c.fenced.Status {
 	case FencePassed:
-		s.firing.Go(func() { s.fire(ctx, c) })
+		s.startFire(ctx, c)
 	case FenceEarly:
 		s.freeSlot(c)
 		c.began = 0

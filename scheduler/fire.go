@@ -2,8 +2,43 @@ package scheduler
 
 import (
 	"context"
+	"sync"
 	"time"
 )
+
+// maxIdleWorkers is how many goroutines wait for further callbacks: their stacks
+// have grown already.
+const maxIdleWorkers = 512
+
+// startFire has an idle worker fire c, or a new one.
+func (s *Scheduler) startFire(ctx context.Context, c *claim) {
+	select {
+	case s.handed <- c:
+	default:
+		s.firing.Go(func() { s.work(ctx, c) })
+	}
+}
+
+// work fires c and what else it is handed, until ctx ends or enough others are idle.
+func (s *Scheduler) work(ctx context.Context, c *claim) {
+	for c != nil {
+		s.fire(ctx, c)
+		c = s.handedNext(ctx)
+	}
+}
+
+func (s *Scheduler) handedNext(ctx context.Context) *claim {
+	defer s.idle.Add(-1)
+	if s.idle.Add(1) > maxIdleWorkers {
+		return nil
+	}
+	select {
+	case c := <-s.handed:
+		return c
+	case <-ctx.Done():
+		return nil
+	}
+}
 
 // fire makes the callback that the fence has allowed, and settles it.
 func (s *Scheduler) fire(ctx context.Context, c *claim) {
@@ -14,19 +49,21 @@ func (s *Scheduler) fire(ctx context.Context, c *claim) {
 		c.settle(Settlement{Outcome: OutcomeRelease})
 		return
 	}
-	bounded, cancel := context.WithTimeout(ctx, left)
-	defer cancel()
+	bounded := &fenceContext{
+		Context: ctx, deadline: time.Now().Add(left), ends: c.began + s.config.Limit, sinceBoot: s.config.SinceBoot,
+	}
+	defer bounded.release()
 	s.metrics.inFlight.Inc()
 	if c.fenced.State.Attempt == 1 {
 		s.metrics.lateness.Observe(s.lateness(c).Seconds())
 	}
-	delivered := s.deliverer.Deliver(&fenceContext{Context: bounded, ends: c.began + s.config.Limit, sinceBoot: s.config.SinceBoot}, Delivery{
+	delivered := s.deliverer.Deliver(bounded, Delivery{
 		Callback: c.Record.Timer.Callback, ID: c.Record.ID, Version: c.fenced.State.Version,
 		Seq: c.fenced.State.Seq, Attempt: c.fenced.State.Attempt, Due: c.fenced.Due,
 	})
 	s.metrics.inFlight.Dec()
 	s.freeSlot(c)
-	s.metrics.fired.WithLabelValues(delivered.Verdict.String()).Inc()
+	s.metrics.countFired(delivered.Verdict)
 	c.settle(s.outcome(c, delivered))
 }
 
@@ -43,9 +80,11 @@ func (s *Scheduler) lateness(c *claim) time.Duration {
 func (s *Scheduler) outcome(c *claim, delivered Delivered) Settlement {
 	state := c.fenced.State
 	outcome, delay := outcomeOf(delivered, state.Seq, state.Attempt, c.pops(), s.config.Attempts)
+	if delivered.Verdict == VerdictDelivered {
+		return Settlement{Outcome: outcome, Delay: delay, Reason: delivered.Reason}
+	}
 	log := s.log.With("timer", c.Record.ID.String(), "seq", state.Seq, "attempt", state.Attempt, "reason", delivered.Reason)
 	switch {
-	case delivered.Verdict == VerdictDelivered:
 	case delivered.Verdict == VerdictGone:
 		log.Info("receiver wants no more of this timer; it is ended")
 	case outcome == OutcomeAgain:
@@ -78,16 +117,56 @@ func (s *Scheduler) giveUpAt(c *claim, state State, reason string) Settlement {
 }
 
 // fenceContext ends when its Context does, and when the time since boot says
-// that the fence is over: while a machine is suspended, timers stand still.
+// that the fence is over: while a machine is suspended, timers stand still. Only
+// who asks for its Done pays for a timer.
 type fenceContext struct {
 	context.Context
+	deadline  time.Time
 	ends      time.Duration
 	sinceBoot func() time.Duration
+
+	mu     sync.Mutex
+	timed  context.Context // Context with the deadline, once Done was asked for
+	cancel context.CancelFunc
+}
+
+func (c *fenceContext) Deadline() (time.Time, bool) { return c.deadline, true }
+
+func (c *fenceContext) Done() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.timed == nil {
+		c.timed, c.cancel = context.WithDeadline(c.Context, c.deadline)
+	}
+	return c.timed.Done()
 }
 
 func (c *fenceContext) Err() error {
 	if c.sinceBoot() >= c.ends {
 		return context.DeadlineExceeded
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.timed != nil {
+		return c.timed.Err()
+	}
 	return c.Context.Err()
+}
+
+// Value finds what context.AfterFunc looks for, so that watching takes no
+// goroutine.
+func (c *fenceContext) Value(key any) any {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.timed != nil {
+		return c.timed.Value(key)
+	}
+	return c.Context.Value(key)
+}
+
+// release ends the timer, if there is one. Nobody may use c any more.
+func (c *fenceContext) release() {
+	if c.cancel != nil {
+		c.cancel()
+	}
 }

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"math/bits"
@@ -71,8 +72,19 @@ func (id ID) String() string {
 	if id.RF == 0 {
 		return id.Key
 	}
-	hint := strconv.FormatUint(uint64(id.Hint), 16)
-	return id.Key + "-" + strconv.Itoa(id.RF) + "-" + strings.Repeat("0", hintDigits-len(hint)) + hint
+	return string(id.Append(make([]byte, 0, len(id.Key)+len("-16-")+hintDigits)))
+}
+
+// Append appends what String returns.
+func (id ID) Append(b []byte) []byte {
+	b = append(b, id.Key...)
+	if id.RF == 0 {
+		return b
+	}
+	b = append(strconv.AppendInt(append(b, '-'), int64(id.RF), 10), '-')
+	var raw [hintDigits / 2]byte
+	binary.BigEndian.PutUint64(raw[:], uint64(id.Hint))
+	return hex.AppendEncode(b, raw[:])
 }
 
 const hintDigits = 16

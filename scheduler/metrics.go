@@ -10,6 +10,8 @@ type metrics struct {
 	lateness  prometheus.Histogram
 	fired     *prometheus.CounterVec // by result: delivered, failed, gone
 	settled   *prometheus.CounterVec // by outcome
+	delivered prometheus.Counter     // of fired; most are
+	done      prometheus.Counter     // of settled; most are
 	inFlight  prometheus.Gauge
 	takenOver prometheus.Counter
 	lost      prometheus.Counter
@@ -55,6 +57,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	for _, result := range []string{resultDelivered, resultFailed, resultGone} {
 		m.fired.WithLabelValues(result)
 	}
+	m.delivered, m.done = m.fired.WithLabelValues(resultDelivered), m.settled.WithLabelValues(OutcomeDone.String())
 	if r == nil {
 		return m, nil
 	}
@@ -66,6 +69,22 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		}
 	}
 	return m, nil
+}
+
+func (m *metrics) countFired(v Verdict) {
+	if v == VerdictDelivered {
+		m.delivered.Inc()
+		return
+	}
+	m.fired.WithLabelValues(v.String()).Inc()
+}
+
+func (m *metrics) countSettled(o Outcome) {
+	if o == OutcomeDone {
+		m.done.Inc()
+		return
+	}
+	m.settled.WithLabelValues(o.String()).Inc()
 }
 
 const (

@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"chronos/scheduler/wheel"
@@ -25,7 +26,10 @@ type Scheduler struct {
 	wheel  *wheel.Wheel[turn]
 	slots  *slots
 	shards map[string]*shard
-	firing sync.WaitGroup // deliveries under way
+
+	firing sync.WaitGroup // workers that deliver
+	handed chan *claim    // to an idle one of them
+	idle   atomic.Int32   // workers
 }
 
 // New makes an engine. Its error lists every setting that is wrong.
@@ -42,6 +46,7 @@ func New(config Config, store Store, deliverer Deliverer) (*Scheduler, error) {
 	s := &Scheduler{
 		config: config, tag: uint16(tag.Sum32()), store: store, deliverer: deliverer, log: config.Log, metrics: metrics,
 		wheel: wheel.New[turn](time.Now()), slots: newSlots(config.Slots), shards: make(map[string]*shard),
+		handed: make(chan *claim),
 	}
 	for _, name := range store.Shards() {
 		s.shards[name] = newShard(s, name)

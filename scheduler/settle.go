@@ -45,7 +45,7 @@ func (sh *shard) settled(c *claim, answer Settled) {
 		sh.log.Error("outcome could not be settled; the timer fires again when its lease ends",
 			"timer", c.Record.ID.String(), "outcome", o.Outcome.String(), "err", answer.Err)
 	case answer.Accepted:
-		sh.s.metrics.settled.WithLabelValues(o.Outcome.String()).Inc()
+		sh.s.metrics.countSettled(o.Outcome)
 		sh.pokeNext(c)
 	case answer.Holder != "" && answer.Holder != sh.s.config.Node:
 		sh.s.metrics.lost.Inc()
