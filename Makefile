@@ -82,6 +82,14 @@ registration: ## like load, with the registrations and nonces of a SIP registrar
 lateness: ## measure how late 1,000 callbacks a second are, each checked
 	@go run -C loadtest ./load -scenario steady -rate 1000
 
+.PHONY: bench
+bench: | test-needs ## measure chronos, asynq and the machine's limits side by side; writes loadtest/results
+	@go run -C loadtest ./bench
+
+.PHONY: bench-peers
+bench-peers: | test-needs ## like bench, with BullMQ (needs npm)
+	@go run -C loadtest ./bench -peers
+
 .PHONY: clean
 clean: ## remove what was built (chronos-data, which holds timers, stays)
 	@rm -rf .bin

@@ -1,0 +1,159 @@
+//go:build linux
+
+// Package machine starts and stops what the bench measures, each as a process
+// of its own in a temporary directory, and reads from /proc what it took.
+package machine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+const (
+	stopLimit  = 10 * time.Second // from SIGTERM to SIGKILL
+	readyLimit = 20 * time.Second
+	readyAgain = 20 * time.Millisecond
+)
+
+// Process runs until it ends or Stop is called.
+type Process struct {
+	name   string
+	log    string
+	cmd    *exec.Cmd
+	cancel context.CancelFunc
+	ended  chan struct{} // closed when the program has ended and err is set
+	err    error
+}
+
+// Start starts a program with its output in a file of dir. The end of ctx does
+// not end it: Stop must be called.
+func Start(ctx context.Context, name, dir string, env []string, path string, args ...string) (*Process, error) {
+	log, err := os.CreateTemp(dir, name+"-*.log")
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	cmd := exec.CommandContext(own, path, args...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = stopLimit
+	// Not in our process group: Ctrl-C leaves the order of their ends to us.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Stdout, cmd.Stderr, cmd.Env = log, log, append(os.Environ(), env...)
+	if err := cmd.Start(); err != nil {
+		cancel()
+		return nil, errors.Join(fmt.Errorf("start %s: %w", name, err), log.Close())
+	}
+	p := &Process{name: name, log: log.Name(), cmd: cmd, cancel: cancel, ended: make(chan struct{})}
+	go func() {
+		defer close(p.ended)
+		if err := cmd.Wait(); err != nil && !cmd.ProcessState.Success() {
+			p.err = fmt.Errorf("%s ended: %w", name, err)
+		}
+		_ = log.Close()
+	}()
+	return p, nil
+}
+
+// PID is that of the process.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Stop ends the program if it runs, and waits for its end. It returns an error
+// if the program did not end with status 0. It may be called again.
+func (p *Process) Stop() error {
+	p.cancel()
+	<-p.ended
+	return p.err
+}
+
+// Wait waits until the program ends by itself, or ctx ends.
+func (p *Process) Wait(ctx context.Context) error {
+	select {
+	case <-p.ended:
+		return p.err
+	case <-ctx.Done():
+		return fmt.Errorf("wait for %s: %w", p.name, ctx.Err())
+	}
+}
+
+// Tail is the end of what the program wrote.
+func (p *Process) Tail() string {
+	const tail = 2000
+	text, err := os.ReadFile(p.log)
+	if err != nil {
+		return ""
+	}
+	return string(text[max(0, len(text)-tail):])
+}
+
+// Output is all that the program wrote.
+func (p *Process) Output() ([]byte, error) {
+	text, err := os.ReadFile(filepath.Clean(p.log))
+	if err != nil {
+		return nil, fmt.Errorf("read output of %s: %w", p.name, err)
+	}
+	return text, nil
+}
+
+// Until asks again and again until ask succeeds. It fails when the program ends
+// before, and after a while.
+func (p *Process) Until(ctx context.Context, ask func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, readyLimit)
+	defer cancel()
+	again := time.NewTicker(readyAgain)
+	defer again.Stop()
+	for {
+		err := ask(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-p.ended:
+			return fmt.Errorf("wait for %s: it ended: %w\n%s", p.name, errors.Join(p.err, err), p.Tail())
+		case <-ctx.Done():
+			return fmt.Errorf("wait for %s: %w; last: %w\n%s", p.name, ctx.Err(), err, p.Tail())
+		case <-again.C:
+		}
+	}
+}
+
+// Answers is an ask for Until: a GET of url is answered by 200.
+func Answers(url string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+		if err != nil {
+			return fmt.Errorf("ask: %w", err)
+		}
+		response, err := http.DefaultClient.Do(r)
+		if err != nil {
+			return fmt.Errorf("ask: %w", err)
+		}
+		if err := response.Body.Close(); err != nil {
+			return fmt.Errorf("ask: %w", err)
+		}
+		if response.StatusCode != http.StatusOK {
+			return fmt.Errorf("ask: answered %s", response.Status)
+		}
+		return nil
+	}
+}
+
+// FreeAddress is host:port of the loopback interface where nobody listens.
+func FreeAddress(ctx context.Context) (string, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("find a free port: %w", err)
+	}
+	address := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		return "", fmt.Errorf("find a free port: %w", err)
+	}
+	return address, nil
+}

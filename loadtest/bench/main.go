@@ -1,0 +1,143 @@
+//go:build linux
+
+// Command bench is behind `make bench`: it measures chronos, the peer asynq
+// (and, with -peers, BullMQ) and the limits of the machine, in turn, in three
+// runs on the same machine, and prints medians, their spread and ratios. All is
+// on the loopback interface, in temporary directories, and bounded in time. The
+// tables, the values of all runs and charts are written to loadtest/results. It
+// ends with status 1 if an answer or a callback was wrong, with 2 if something
+// could not be measured. It runs on Linux only.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"chronos/loadtest/bench/role"
+)
+
+const buildLimit = 5 * time.Minute
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	status := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(status)
+}
+
+// options are the command line.
+type options struct {
+	root, results string // no results are written to ""
+	node          string // its binary
+	build         bool   // it first
+	subject       string // "" for all
+	runs          int
+	only          []string
+	quick, peers  bool
+}
+
+func parseOptions(args []string, stderr io.Writer) (options, error) {
+	o := options{only: sectionNames()}
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.StringVar(&o.root, "root", "..", "`folder` of the repository")
+	flags.StringVar(&o.results, "results", "", "`folder` for what is written (default loadtest/results, or none if not all is measured)")
+	flags.StringVar(&o.node, "node", "", "`binary` of a node to measure, instead of the one that the repository makes")
+	flags.IntVar(&o.runs, "runs", 3, "how often everything is measured, in turn")
+	flags.BoolVar(&o.quick, "quick", false, "a tenth of the sizes, short durations: to try the bench, not to measure")
+	flags.BoolVar(&o.peers, "peers", false, "measure BullMQ too, which takes node and npm")
+	flags.StringVar(&o.subject, "subject", "", "measure only what has this `text` in its name, such as chronos")
+	flags.Func("only", "`names`, separated by commas, of "+strings.Join(o.only, ", "), func(names string) error {
+		o.only = strings.Split(names, ",")
+		for _, name := range o.only {
+			if !slices.Contains(sectionNames(), name) {
+				return fmt.Errorf("there is no section named %.20q", name)
+			}
+		}
+		return nil
+	})
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	if flags.NArg() > 0 || o.runs < 1 || o.runs > 20 {
+		return o, errors.New("read arguments: no arguments but flags, -runs from 1 to 20")
+	}
+	var err error
+	if o.root, err = filepath.Abs(o.root); err != nil {
+		return o, fmt.Errorf("read arguments: %w", err)
+	}
+	if o.node == "" {
+		o.node, o.build = filepath.Join(o.root, ".bin", "chronos"), true
+	}
+	// Part of the figures must not replace all of them.
+	if whole := !o.quick && o.subject == "" && len(o.only) == len(sectionNames()); o.results == "" && whole {
+		o.results = filepath.Join(o.root, "loadtest", "results")
+	}
+	return o, nil
+}
+
+// run does everything and returns the exit status.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	if len(args) > 0 && args[0] == "role" {
+		if err := role.Run(ctx, args[1:], stdout); err != nil {
+			_, _ = fmt.Fprintln(stderr, err)
+			return 2
+		}
+		return 0
+	}
+	o, err := parseOptions(args, stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	if err == nil && o.build {
+		err = build(ctx, o.root)
+	}
+	if err != nil {
+		_, _ = fmt.Fprintln(stderr, err)
+		return 2
+	}
+	b, err := newBench(o, stdout, stderr)
+	if err != nil {
+		_, _ = fmt.Fprintln(stderr, err)
+		return 2
+	}
+	defer b.close()
+	if err := b.prepare(ctx); err != nil {
+		_, _ = fmt.Fprintln(stderr, err)
+		return 2
+	}
+	b.measure(ctx)
+	if ctx.Err() != nil {
+		_, _ = fmt.Fprintln(stderr, "interrupted: nothing was written")
+		return 2
+	}
+	if err := b.write(); err != nil {
+		_, _ = fmt.Fprintln(stderr, err)
+		return 2
+	}
+	return b.status()
+}
+
+// build makes the node.
+func build(ctx context.Context, root string) error {
+	ctx, cancel := context.WithTimeout(ctx, buildLimit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", filepath.Join(".bin", "chronos"), "./cmd/chronos")
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build chronos: %w\n%s", err, output)
+	}
+	return nil
+}

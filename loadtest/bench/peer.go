@@ -1,0 +1,211 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"chronos/loadtest/bench/machine"
+	"chronos/loadtest/bench/role"
+)
+
+// peer is another queue that can do things later. It is two programs, which
+// take the same flags: one enqueues, the other works off what is due by posting
+// to the receiver.
+type peer struct {
+	name          string
+	enqueue, work func(b *bench) []string
+	enqueuers     int
+	check         time.Duration // how often it looks for what is due in a burst; 0 for as it does
+	tuned         []int         // how many at once to try in a burst
+}
+
+const (
+	peerAsynq  = "asynq"
+	peerBullMQ = "BullMQ"
+
+	peerLead      = 3 * time.Second
+	peerPessimist = 15_000 // tasks a second
+	tuneShare     = 5      // of a burst's size
+)
+
+func asynq() *peer {
+	return &peer{
+		name:      peerAsynq,
+		enqueue:   func(b *bench) []string { return []string{b.self, "role", "asynq-enqueue"} },
+		work:      func(b *bench) []string { return []string{b.self, "role", "asynq-work"} },
+		enqueuers: 128,
+		check:     time.Second,
+		tuned:     []int{64, 256, 1024},
+	}
+}
+
+func bullMQ() *peer {
+	return &peer{
+		name:      peerBullMQ,
+		enqueue:   func(b *bench) []string { return []string{"node", b.bullMQ(), "enqueue"} },
+		work:      func(b *bench) []string { return []string{"node", b.bullMQ(), "work"} },
+		enqueuers: 4,
+		tuned:     []int{64, 256},
+	}
+}
+
+// put enqueues n tasks. Of timing, the rest of the flags, one says when they
+// are due.
+func (p *peer) put(ctx context.Context, b *bench, store *machine.Redis, url string, n int, timing ...string) (role.Took, error) {
+	args := append(p.enqueue(b), "-redis", store.Address, "-url", url, "-n", strconv.Itoa(n), "-goroutines", strconv.Itoa(p.enqueuers))
+	return b.job(ctx, p.name, append(args, timing...)...)
+}
+
+// start starts what works the tasks off, so many at once, 0 for as it does.
+func (p *peer) start(ctx context.Context, b *bench, store *machine.Redis, concurrency int, check time.Duration) (*machine.Process, error) {
+	args := append(p.work(b), "-redis", store.Address, "-goroutines", strconv.Itoa(concurrency))
+	if check > 0 {
+		args = append(args, "-check", check.String())
+	}
+	return machine.Start(ctx, p.name, b.dir, nil, args[0], args[1:]...)
+}
+
+// create measures how fast the peer enqueues for later.
+func (p *peer) create(ctx context.Context, b *bench, add func(string, float64)) (err error) {
+	store, err := machine.StartRedis(ctx, b.dir, true)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Stop()) }()
+	took, err := p.put(ctx, b, store, callbackURI(nowhere, 0), b.size(enqueued), "-delay-ms", inMs(time.Hour))
+	if err != nil {
+		return err
+	}
+	add("rate", took.Rate())
+	return nil
+}
+
+func inMs(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+
+// burst measures tasks that are scheduled for one instant.
+func (p *peer) burst(ctx context.Context, b *bench, add func(string, float64)) error {
+	if err := p.tune(ctx, b); err != nil {
+		return err
+	}
+	report, due, err := p.burstOf(ctx, b, b.size(burstSize), b.concurrency[p.name])
+	if err != nil {
+		return err
+	}
+	addBurst(&report, due, add)
+	return peerReport(&report)
+}
+
+// peerReport is an error if the peer did less than it was asked for. That it is
+// early or repeats itself is its own affair.
+func peerReport(r *role.Report) error {
+	if r.Missing > 0 || r.Unknown > 0 {
+		return fmt.Errorf("peer: of %d callbacks missing %d, unknown %d", r.Expected, r.Missing, r.Unknown)
+	}
+	return nil
+}
+
+// tune finds, once, with how many at once the peer is fastest.
+func (p *peer) tune(ctx context.Context, b *bench) error {
+	if b.concurrency[p.name] > 0 {
+		return nil
+	}
+	best, fastest := 0, 0.0
+	for _, concurrency := range p.tuned {
+		report, _, err := p.burstOf(ctx, b, b.size(burstSize)/tuneShare, concurrency)
+		if err == nil {
+			err = peerReport(&report)
+		}
+		if err != nil {
+			return err
+		}
+		if rate := float64(report.Expected) / report.SpanMs; rate > fastest {
+			best, fastest = concurrency, rate
+		}
+	}
+	b.concurrency[p.name] = best
+	b.notes = append(b.notes, fmt.Sprintf("%s was fastest with concurrency %d of %d", p.name, best, p.tuned))
+	return nil
+}
+
+func (p *peer) burstOf(ctx context.Context, b *bench, n, concurrency int) (report role.Report, due time.Time, err error) {
+	store, to, err := b.startPeer(ctx)
+	if err != nil {
+		return report, due, err
+	}
+	defer func() { err = errors.Join(err, to.Stop(), store.Stop()) }()
+	if err := to.expect(ctx, n); err != nil {
+		return report, due, err
+	}
+	// A whole second: asynq knows no others.
+	due = time.Now().Add(peerLead + time.Duration(n)*time.Second/peerPessimist).Truncate(time.Second)
+	if _, err := p.put(ctx, b, store, to.fast, n, "-at", strconv.FormatInt(due.UnixMilli(), 10)); err != nil {
+		return report, due, err
+	}
+	worker, err := p.start(ctx, b, store, concurrency, p.check)
+	if err != nil {
+		return report, due, err
+	}
+	defer func() { err = errors.Join(err, worker.Stop()) }()
+	report, err = to.await(ctx, n, due)
+	return report, due, err
+}
+
+// startPeer starts what a peer needs: a redis-server as ours, and a receiver.
+func (b *bench) startPeer(ctx context.Context) (*machine.Redis, *sink, error) {
+	store, err := machine.StartRedis(ctx, b.dir, true)
+	if err != nil {
+		return nil, nil, err
+	}
+	to, err := b.startSink(ctx)
+	if err != nil {
+		return nil, nil, errors.Join(err, store.Stop())
+	}
+	return store, to, nil
+}
+
+// late measures lateness with the peer's own settings.
+func (p *peer) late(ctx context.Context, b *bench, add func(string, float64)) (err error) {
+	store, to, err := b.startPeer(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, to.Stop(), store.Stop()) }()
+	const rate = 1000
+	n := int(b.lateSpan().Seconds()) * rate
+	if err := to.expect(ctx, n); err != nil {
+		return err
+	}
+	worker, err := p.start(ctx, b, store, 0, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, worker.Stop()) }()
+	if _, err := p.put(ctx, b, store, to.fast, n, "-rate", strconv.Itoa(rate), "-delay-ms", inMs((lateShortest+lateLongest)/2)); err != nil {
+		return err
+	}
+	report, err := to.await(ctx, n, time.Now().Add(lateLongest))
+	if err != nil {
+		return err
+	}
+	addLateness(&report, add)
+	return peerReport(&report)
+}
+
+// memory measures what a pending task takes in Redis.
+func (p *peer) memory(ctx context.Context, b *bench, add func(string, float64)) (err error) {
+	store, err := machine.StartRedis(ctx, b.dir, false)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Stop()) }()
+	n := b.size(memorySize)
+	return memoryOf(ctx, store, n, add, func() error {
+		_, err := p.put(ctx, b, store, nowhere+"/pppppppppppppppp", n, "-delay-ms", inMs(24*time.Hour))
+		return err
+	})
+}

@@ -1,0 +1,231 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"chronos/loadtest/bench/machine"
+	"chronos/loadtest/bench/role"
+)
+
+// stack is some nodes on some shards, all of them empty.
+type stack struct {
+	nodes  []*machine.Node
+	shards []*machine.Redis
+}
+
+func (b *bench) start(ctx context.Context, nodes, shards int, aof bool) (*stack, error) {
+	s := &stack{}
+	for range shards {
+		r, err := machine.StartRedis(ctx, b.dir, aof)
+		if err != nil {
+			return nil, errors.Join(err, s.stop())
+		}
+		s.shards = append(s.shards, r)
+	}
+	for range nodes {
+		n, err := machine.StartNode(ctx, b.dir, b.node, s.shards)
+		if err != nil {
+			return nil, errors.Join(err, s.stop())
+		}
+		s.nodes = append(s.nodes, n)
+	}
+	return s, nil
+}
+
+func (s *stack) stop() (err error) {
+	for _, n := range s.nodes {
+		err = errors.Join(err, n.Stop())
+	}
+	for _, r := range s.shards {
+		err = errors.Join(err, r.Stop())
+	}
+	return err
+}
+
+func (s *stack) addresses() (list []string) {
+	for _, n := range s.nodes {
+		list = append(list, n.Address)
+	}
+	return list
+}
+
+// cpu sums up what processes take between begin and end.
+type cpu struct {
+	pids []int
+	took time.Duration
+	err  error
+}
+
+func (c *cpu) begin() { c.took -= c.total() }
+
+func (c *cpu) end() { c.took += c.total() }
+
+// total is what they have taken since their starts.
+func (c *cpu) total() (sum time.Duration) {
+	for _, pid := range c.pids {
+		took, err := machine.CPU(pid)
+		sum += took
+		c.err = errors.Join(c.err, err)
+	}
+	return sum
+}
+
+// perOne is microseconds for each of n.
+func (c *cpu) perOne(n int) float64 {
+	return float64(c.took.Microseconds()) / float64(max(n, 1))
+}
+
+// role starts one of the roles, which runs until it is stopped.
+func (b *bench) role(ctx context.Context, args ...string) (*machine.Process, error) {
+	return machine.Start(ctx, args[0], b.dir, nil, b.self, append([]string{"role"}, args...)...)
+}
+
+// job lets a program do what it does, and returns what it has to say. A thing
+// that it could not do is an error.
+func (b *bench) job(ctx context.Context, name string, args ...string) (role.Took, error) {
+	var took role.Took
+	p, err := machine.Start(ctx, name, b.dir, nil, args[0], args[1:]...)
+	if err != nil {
+		return took, err
+	}
+	err = p.Wait(ctx)
+	if bad := p.Stop(); err != nil || bad != nil {
+		return took, fmt.Errorf("%w\n%s", errors.Join(err, bad), p.Tail())
+	}
+	output, err := p.Output()
+	if err != nil {
+		return took, err
+	}
+	if err := json.Unmarshal(output, &took); err != nil {
+		return took, fmt.Errorf("read what %s says: %w", name, err)
+	}
+	if took.Failed > 0 {
+		return took, fmt.Errorf("%s failed %d times: %s", name, took.Failed, took.Why)
+	}
+	return took, nil
+}
+
+// sink is the receiver of callbacks.
+type sink struct {
+	*machine.Process
+	fast, slow string // URLs
+}
+
+func (b *bench) startSink(ctx context.Context) (*sink, error) {
+	fast, err := machine.FreeAddress(ctx)
+	if err != nil {
+		return nil, err
+	}
+	slow, err := machine.FreeAddress(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p, err := b.role(ctx, "sink", "-listen", fast, "-slow", slow)
+	if err != nil {
+		return nil, err
+	}
+	s := &sink{Process: p, fast: "http://" + fast, slow: "http://" + slow}
+	if err := p.Until(ctx, machine.Answers(s.fast+"/control/count")); err != nil {
+		return nil, errors.Join(err, p.Stop())
+	}
+	return s, nil
+}
+
+// expect begins a round of n callbacks.
+func (s *sink) expect(ctx context.Context, n int) error {
+	return s.ask(ctx, "/control/expect?n="+strconv.Itoa(n), nil)
+}
+
+func (s *sink) report(ctx context.Context) (role.Report, error) {
+	var report role.Report
+	err := s.ask(ctx, "/control/report", &report)
+	return report, err
+}
+
+const (
+	lookAgain = 50 * time.Millisecond
+	straggle  = 300 * time.Millisecond // how long a callback too many is waited for
+	quiet     = 15 * time.Second       // after which what has not come is missing
+)
+
+// await waits until n callbacks have come and a bit longer, but not when after
+// due none comes for long.
+func (s *sink) await(ctx context.Context, n int, due time.Time) (role.Report, error) {
+	again := time.NewTicker(lookAgain)
+	defer again.Stop()
+	end, before := time.Now().Add(quiet), 0
+	if due := due.Add(quiet); due.After(end) {
+		end = due
+	}
+	for time.Now().Before(end) {
+		count := 0
+		if err := s.ask(ctx, "/control/count", &count); err != nil {
+			return role.Report{}, err
+		}
+		if count >= n {
+			break
+		}
+		if count > before {
+			before = count
+			if now := time.Now(); now.After(due) {
+				end = now.Add(quiet)
+			}
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return role.Report{}, fmt.Errorf("wait for callbacks: %w", ctx.Err())
+		}
+	}
+	if err := pause(ctx, straggle); err != nil {
+		return role.Report{}, err
+	}
+	return s.report(ctx)
+}
+
+func (s *sink) ask(ctx context.Context, path string, answer any) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.fast+path, http.NoBody)
+	if err != nil {
+		return fmt.Errorf("ask receiver: %w", err)
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return fmt.Errorf("ask receiver: %w", err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return fmt.Errorf("ask receiver: %w", err)
+	}
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("ask receiver: %s", response.Status)
+	}
+	if answer == nil {
+		return nil
+	}
+	if err := json.Unmarshal(body, answer); err != nil {
+		return fmt.Errorf("ask receiver: %w", err)
+	}
+	return nil
+}
+
+// pause takes the time, or less with an error when ctx ends.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait: %w", ctx.Err())
+	}
+}
