@@ -46,6 +46,8 @@ func TestRoles(t *testing.T) {
 		status             int
 	}{
 		{"POST", "/timers", simple, tokens.Write, 200},
+		{"POST", "/timers/batch", listOf(simple), tokens.Write, 200},
+		{"GET", "/timers/batch", "", tokens.Read, 405},
 		{"PUT", "/timers/k", simple, tokens.Write, 200},
 		{"GET", "/timers/k", "", tokens.Read, 200},
 		{"HEAD", "/timers/k", "", tokens.Read, 200},
@@ -53,7 +55,7 @@ func TestRoles(t *testing.T) {
 		{"PATCH", "/timers/k", "", tokens.Write, 405},
 		{"DELETE", "/timers/k", "", tokens.Write, 201},
 	} {
-		t.Run(c.method, func(t *testing.T) {
+		t.Run(c.method+" "+c.path, func(t *testing.T) {
 			for role, token := range byRole {
 				got := ask(t, s, c.method, c.path, c.body, "Authorization", "Bearer "+token)
 				switch {

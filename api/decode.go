@@ -20,13 +20,21 @@ const (
 
 // decoder makes a timer of a request body (design: the public contract). Every
 // error is an *scheduler.InvalidError. A member that is read may stand only once
-// in its object and is never null; others have no effect.
+// in its object and is never null; others have no effect. The zero value is ready
+// to decode one body after another, which takes less memory than a decoder each.
 type decoder struct {
 	scanner
 	timer   scheduler.Timer
 	ignored []string // JSON pointers
-	entry   string   // pointer to the tag-info entry being read
+	entry   tagEntry // being read
+	entries []tagEntry
 }
+
+// tagEntry is pointers to an entry of tag-info and to its members. Those of the
+// first few are kept for the next timer.
+type tagEntry struct{ pointer, kind, count string }
+
+const keptEntries = 8
 
 // field is a member that is read.
 type field struct {
@@ -39,21 +47,32 @@ type field struct {
 // for Timer.Validate to say, except where absence matters, which a Timer can't
 // show. ignored are pointers to members without effect, not more than an answer
 // should list.
-func decode(body []byte) (timer scheduler.Timer, ignored []string, err error) {
-	d := decoder{scanner: newScanner(body)}
-	if err := d.body(); err != nil {
-		return scheduler.Timer{}, nil, err
+func (d *decoder) decode(body []byte) (timer scheduler.Timer, ignored []string, err error) {
+	d.readStrictly(body, 0, len(body))
+	if err = d.single(); err == nil {
+		timer, ignored = d.timer, d.ignored
 	}
-	return d.timer, d.ignored, nil
+	d.release()
+	d.timer, d.ignored = scheduler.Timer{}, nil
+	return timer, ignored, err
 }
 
-func (d *decoder) body() error {
+// single reads a body that is one timer.
+func (d *decoder) single() error {
 	if d.blank() {
 		return refuse("", "body-missing", "the body is empty; send the timer as a JSON object")
 	}
 	if !d.open(jsontext.KindBeginObject) {
 		return refuse("", "body-not-object", "the body is not a JSON object; send the timer as one")
 	}
+	if err := d.content(); err != nil {
+		return err
+	}
+	return d.end()
+}
+
+// content reads the members of the timer's object.
+func (d *decoder) content() error {
 	seen, err := d.members("", []field{
 		{"timing", (*decoder).timing},
 		{"callback", (*decoder).callback},
@@ -68,7 +87,7 @@ func (d *decoder) body() error {
 	case seen&2 == 0:
 		return refuse("/callback", "callback-missing", "callback is missing; give an object with http")
 	}
-	return d.end()
+	return nil
 }
 
 // object reads an object of which fields are known, and returns which of them
@@ -263,13 +282,13 @@ func (d *decoder) tagInfo() error {
 		return d.mistyped(pointer, "tag-info-type", "tag-info is not an array; give one of objects with type and count, or leave it out")
 	}
 	for {
-		ok, err := d.more(pointer)
+		ok, err := d.more(pointer, jsontext.KindEndArray)
 		if !ok || err != nil {
 			return err
 		}
-		d.entry = pointer + "/" + strconv.Itoa(len(d.timer.Tags))
+		d.enter(pointer, len(d.timer.Tags))
 		d.timer.Tags = append(d.timer.Tags, scheduler.Tag{Count: 1})
-		_, err = d.object(d.entry, "tag-info-type", "an entry of tag-info is not an object; give one with type and count", []field{
+		_, err = d.object(d.entry.pointer, "tag-info-type", "an entry of tag-info is not an object; give one with type and count", []field{
 			{"type", (*decoder).tagType},
 			{"count", (*decoder).tagCount},
 		})
@@ -277,21 +296,33 @@ func (d *decoder) tagInfo() error {
 			return err
 		}
 		if d.tag().Type == "" {
-			return refuse(d.entry+"/type", "tag-info", "each tag-info entry needs a type that is a non-empty string")
+			return refuse(d.entry.kind, "tag-info", "each tag-info entry needs a type that is a non-empty string")
 		}
 	}
 }
 
 func (d *decoder) tag() *scheduler.Tag { return &d.timer.Tags[len(d.timer.Tags)-1] }
 
+func (d *decoder) enter(pointer string, n int) {
+	if n < len(d.entries) {
+		d.entry = d.entries[n]
+		return
+	}
+	pointer += "/" + strconv.Itoa(n)
+	d.entry = tagEntry{pointer, pointer + "/type", pointer + "/count"}
+	if n < keptEntries {
+		d.entries = append(d.entries, d.entry)
+	}
+}
+
 func (d *decoder) tagType() (err error) {
-	d.tag().Type, err = d.str(d.entry+"/type", "tag-info", "each tag-info entry needs a type that is a non-empty string")
+	d.tag().Type, err = d.str(d.entry.kind, "tag-info", "each tag-info entry needs a type that is a non-empty string")
 	return err
 }
 
 func (d *decoder) tagCount() error {
 	const maxCount, detail = 1<<31 - 1, "count is not a whole number from 1 to 2147483647; give one, or leave it out for 1"
-	pointer := d.entry + "/count"
+	pointer := d.entry.count
 	n, ok, err := d.whole(pointer, maxCount)
 	switch {
 	case err != nil:

@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -134,6 +135,30 @@ func TestSyntaxErrorsSayWhere(t *testing.T) {
 				t.Errorf("have %v, want one %q", err, want)
 			}
 		})
+	}
+}
+
+// Where something is wrong is told by its place in the whole body.
+func TestBatchSaysWhere(t *testing.T) {
+	before := `{"a":"é","timers" : [` + due(1) + " ,\n"
+	place := func(skip int) string { return "at byte " + strconv.Itoa(len(before)+skip+1) }
+	for entry, skip := range map[string]int{"{\"a\":\"\xff\"}": 6, `{"a":["\ud800"]}`: 7, "{\"x\xff\":1}": 3} {
+		b, err := decodeBatch([]byte(before+entry+"]}"), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if have := b.entries[1].Err; have == nil || !strings.Contains(have.Error(), place(skip)) {
+			t.Errorf("entry %q: have %v, want %s", entry, have, place(skip))
+		}
+	}
+	for rest, skip := range map[string]int{
+		`{"a":nul}]}`: 8, "\xff]}": 0, `{"a":"\x"}]}`: 6, `1]}}`: 3, `1 2]}`: 2, "1],\"b\":[\"\xff\"]}": 9, "1],\"b\xff\":1}": 5,
+		nest(maxParserDepth) + "]}": maxParserDepth - 2,
+	} {
+		_, err := decodeBatch([]byte(before+rest), "")
+		if err == nil || !strings.Contains(err.Error(), place(skip)) {
+			t.Errorf("%.20s: have %v, want %s", rest, err, place(skip))
+		}
 	}
 }
 

@@ -25,6 +25,9 @@ func withMore(members string) string {
 	return `{"timing":{"interval":1},"callback":{"http":{"uri":"http://a/b"}},` + members + `}`
 }
 
+// decode decodes with a decoder that has done nothing else.
+func decode(body []byte) (scheduler.Timer, []string, error) { return new(decoder).decode(body) }
+
 func TestDecodeAccepts(t *testing.T) {
 	plain := scheduler.Timer{Interval: time.Second, Callback: scheduler.Callback{URI: "http://a/b"}}
 	timed := func(interval, repeat time.Duration) scheduler.Timer {
@@ -249,6 +252,25 @@ func TestDecodeRefuses(t *testing.T) {
 				t.Errorf("have %s at %q, want %s at %q (%s)", refused.Code, refused.Pointer, tc[1], tc[2], refused.Detail)
 			}
 		})
+	}
+}
+
+// A decoder that has read other bodies, refused ones too, reads the next like a
+// new one.
+func TestDecodersAreReused(t *testing.T) {
+	good := withMore(`"a":1,"reliability":{"replication-factor":3},"statistics":{"tag-info":[{"type":"A","count":2},{"type":"B"}]}`)
+	var reused decoder
+	for name, tc := range refusals() {
+		for _, body := range []string{tc[0], good, simple} {
+			timer, ignored, err := reused.decode([]byte(body))
+			wantTimer, wantIgnored, wantErr := decode([]byte(body))
+			if diff := cmp.Diff([]any{wantTimer, wantIgnored, wantErr}, []any{timer, ignored, err}); diff != "" {
+				t.Fatalf("%s: %.100s (-want +have):\n%s", name, body, diff)
+			}
+		}
+	}
+	if reused.body != nil || reused.source.Len() != 0 || reused.source.Cap() != 0 {
+		t.Error("the decoder keeps the last body")
 	}
 }
 

@@ -25,8 +25,7 @@ type fakeTimers struct {
 	// told is what receipts of PUT and DELETE say.
 	inFlight  bool
 	unreached int
-	// replayed is what a receipt of CreateOnce says.
-	replayed bool
+	bodies    map[string]string // by idempotency key
 }
 
 var _ Timers = (*fakeTimers)(nil)
@@ -53,13 +52,42 @@ func (f *fakeTimers) Create(ctx context.Context, t scheduler.Timer) (scheduler.R
 }
 
 // CreateOnce keeps the timer under the key that the idempotency key makes.
-func (f *fakeTimers) CreateOnce(ctx context.Context, key string, _ []byte, t scheduler.Timer) (scheduler.Receipt, error) {
+func (f *fakeTimers) CreateOnce(ctx context.Context, key string, body []byte, t scheduler.Timer) (scheduler.Receipt, error) {
 	if err := f.start(ctx, "create once", scheduler.ID{Key: key}); err != nil {
 		return scheduler.Receipt{}, err
 	}
+	known, same := f.remember(key, string(body))
+	if !same {
+		return scheduler.Receipt{}, fmt.Errorf("create timer: %w", scheduler.ErrKeyReused)
+	}
 	receipt, err := f.store(scheduler.ID{Key: scheduler.OnceKey(key)}, t)
-	receipt.Replayed = f.replayed
+	receipt.Replayed = known
 	return receipt, err
+}
+
+func (f *fakeTimers) remember(key, body string) (known, same bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	had, known := f.bodies[key]
+	if !known {
+		if f.bodies == nil {
+			f.bodies = map[string]string{}
+		}
+		f.bodies[key], had = body, body
+	}
+	return known, had == body
+}
+
+func (f *fakeTimers) CreateAll(ctx context.Context, all []scheduler.Creation) {
+	for i := range all {
+		switch n := &all[i]; {
+		case n.Err != nil:
+		case n.IdempotencyKey != "":
+			n.Receipt, n.Err = f.CreateOnce(ctx, n.IdempotencyKey, n.Body, n.Timer)
+		default:
+			n.Receipt, n.Err = f.Create(ctx, n.Timer)
+		}
+	}
 }
 
 func (f *fakeTimers) Replace(ctx context.Context, id scheduler.ID, t scheduler.Timer) (scheduler.Receipt, error) {
@@ -229,6 +257,14 @@ func (c constantTimers) Create(context.Context, scheduler.Timer) (scheduler.Rece
 
 func (c constantTimers) CreateOnce(context.Context, string, []byte, scheduler.Timer) (scheduler.Receipt, error) {
 	return c.receipt, nil
+}
+
+func (c constantTimers) CreateAll(_ context.Context, all []scheduler.Creation) {
+	for i := range all {
+		if all[i].Err == nil {
+			all[i].Receipt = c.receipt
+		}
+	}
 }
 
 func (c constantTimers) Replace(context.Context, scheduler.ID, scheduler.Timer) (scheduler.Receipt, error) {

@@ -63,7 +63,7 @@ func (s *Server) refuseMethod(rc *fasthttp.RequestCtx) {
 // allowed is the Allow header of a route, "" if it leads nowhere.
 func (r route) allowed() string {
 	switch r {
-	case routeCollection:
+	case routeCollection, routeBatch:
 		return "POST"
 	case routeItem:
 		return "GET, HEAD, PUT, DELETE"

@@ -16,6 +16,7 @@ type route int
 const (
 	routeOther route = iota
 	routeCollection
+	routeBatch
 	routeItem
 	routeDescription
 	routes
@@ -25,6 +26,8 @@ func (r route) String() string {
 	switch r {
 	case routeCollection:
 		return collectionPath
+	case routeBatch:
+		return batchPath
 	case routeItem:
 		return itemPrefix + "{id}"
 	case routeDescription:
@@ -38,6 +41,8 @@ func routeOf(path []byte) route {
 	switch string(path) {
 	case collectionPath:
 		return routeCollection
+	case batchPath:
+		return routeBatch
 	case openAPIPath:
 		return routeDescription
 	}
@@ -170,7 +175,7 @@ func occurs(r route, method, class int) bool {
 func countedMethod(r route, method int) int {
 	taken := false
 	switch r {
-	case routeCollection:
+	case routeCollection, routeBatch:
 		taken = method == methodPost
 	case routeItem:
 		taken = method != methodPost

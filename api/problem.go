@@ -1,9 +1,7 @@
 package api
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"net"
 	"net/http"
@@ -16,7 +14,11 @@ import (
 	"chronos/scheduler"
 )
 
-const problemType = "application/problem+json"
+const (
+	problemType = "application/problem+json"
+	// codeOverloaded says that nothing was done.
+	codeOverloaded = "overloaded"
+)
 
 // problem is what a client is told when its request fails (RFC 9457, with the
 // reason also in the Reason header). Its texts are ours: they never hold bytes
@@ -77,7 +79,7 @@ func internalProblem() problem {
 }
 
 func overloadedProblem() problem {
-	p := newProblem(http.StatusServiceUnavailable, "overloaded", "too much is under way and nothing was done; send the request again later")
+	p := newProblem(http.StatusServiceUnavailable, codeOverloaded, "too much is under way and nothing was done; send the request again later")
 	p.retryAfter = scheduler.RetryAfter
 	return p
 }
@@ -137,19 +139,39 @@ func (p problem) writeTo(w http.ResponseWriter) {
 }
 
 func (p problem) body() []byte {
-	var body bytes.Buffer
-	encoder := json.NewEncoder(&body)
-	encoder.SetEscapeHTML(false)
-	if encoder.Encode(p) != nil { // no field can fail
-		return nil
-	}
-	return bytes.TrimSuffix(body.Bytes(), []byte{'\n'})
+	const typical = 256
+	return append(p.appendMembers(append(make([]byte, 0, typical), '{')), '}')
 }
+
+// append writes p as the error of one part of a request, which has no headers of
+// its own.
+func (p problem) append(dst []byte) []byte {
+	dst = p.appendMembers(append(dst, '{'))
+	if p.retryAfter > 0 {
+		dst = append(dst, `,"retry-after":`...)
+		dst = strconv.AppendInt(dst, p.retrySeconds(), 10)
+	}
+	return append(dst, '}')
+}
+
+func (p problem) appendMembers(dst []byte) []byte {
+	dst = appendString(append(dst, `"title":`...), p.Title)
+	dst = strconv.AppendInt(append(dst, `,"status":`...), int64(p.Status), 10)
+	dst = appendString(append(dst, `,"detail":`...), p.Detail)
+	dst = appendString(append(dst, `,"code":`...), p.Code)
+	if p.Pointer != nil {
+		dst = appendString(append(dst, `,"pointer":`...), *p.Pointer)
+	}
+	return dst
+}
+
+// retrySeconds is retryAfter in whole seconds, rounded up.
+func (p problem) retrySeconds() int64 { return int64((p.retryAfter + time.Second - 1) / time.Second) }
 
 func (p problem) eachHeader(set func(name, value string)) {
 	set("Reason", printable(p.Detail))
 	if p.retryAfter > 0 {
-		set(fasthttp.HeaderRetryAfter, strconv.FormatInt(int64((p.retryAfter+time.Second-1)/time.Second), 10))
+		set(fasthttp.HeaderRetryAfter, strconv.FormatInt(p.retrySeconds(), 10))
 	}
 	if p.challenge {
 		set(fasthttp.HeaderWWWAuthenticate, tokens.Challenge)

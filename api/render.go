@@ -7,32 +7,42 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"chronos/scheduler"
 )
 
-// instant is how answers write times: RFC 3339 with milliseconds, in UTC.
-const instant = "2006-01-02T15:04:05.000Z07:00"
-
-// appendReceipt writes the answer to a POST or PUT. What an ID consists of needs
-// no escapes.
-func appendReceipt(dst []byte, r *scheduler.Receipt, ignored []string) ([]byte, error) {
+// appendReceipt writes the answer to a POST or PUT up to its optional members.
+// What an ID consists of needs no escapes.
+func appendReceipt(dst []byte, r *scheduler.Receipt) []byte {
 	dst = append(dst, `{"id":"`...)
-	dst = append(dst, r.ID.String()...)
+	dst = r.ID.Append(dst)
 	dst = append(dst, `","key":"`...)
 	dst = append(dst, r.ID.Key...)
 	dst = append(dst, `","due":"`...)
-	dst = r.Due.UTC().AppendFormat(dst, instant)
+	dst = scheduler.AppendInstant(dst, r.Due)
 	dst = append(dst, `","copies":`...)
-	dst = strconv.AppendInt(dst, int64(r.Copies), 10)
-	if len(ignored) > 0 {
-		list, err := json.Marshal(ignored)
-		if err != nil {
-			return nil, fmt.Errorf("render ignored members: %w", err)
-		}
-		dst = append(dst, `,"ignored":`...)
-		dst = append(dst, list...)
+	return strconv.AppendInt(dst, int64(r.Copies), 10)
+}
+
+// appendIgnored writes the member that lists what had no effect, if there is any.
+func appendIgnored(dst []byte, pointers []string) []byte {
+	if len(pointers) == 0 {
+		return dst
 	}
-	return append(dst, '}'), nil
+	dst = append(dst, `,"ignored":`...)
+	delim := byte('[')
+	for _, pointer := range pointers {
+		dst = appendString(append(dst, delim), pointer)
+		delim = ','
+	}
+	return append(dst, ']')
+}
+
+// appendString writes a JSON string.
+func appendString(dst []byte, text string) []byte {
+	quoted, _ := jsontext.AppendQuote(dst, text) // it fails for what is not UTF-8, and writes U+FFFD instead
+	return quoted
 }
 
 // What a GET answers: the members of the request that made the timer, with
@@ -135,4 +145,4 @@ func stateOf(found *scheduler.ReadResult) string {
 	return "waiting"
 }
 
-func formatInstant(t time.Time) string { return t.UTC().Format(instant) }
+func formatInstant(t time.Time) string { return string(scheduler.AppendInstant(nil, t)) }

@@ -13,24 +13,46 @@ import (
 	"chronos/scheduler"
 )
 
-// maxDepth bounds how deeply values may nest in a part of a body that is
-// skipped. What is read nests five deep.
-const maxDepth = 32
+const (
+	// maxDepth bounds how deeply values may nest in a part of a body that is
+	// skipped. What is read nests five deep.
+	maxDepth = 32
+	// maxParserDepth is how deeply jsontext lets values nest.
+	maxParserDepth = 10_000
+)
 
 const whiteSpace = " \t\r\n" // of JSON
 
-// scanner reads one JSON text value by value. jsontext does so, as strictly as
-// I-JSON (RFC 7493) but for repeated member names: bytes that are not UTF-8 and
-// escapes that stand for half a character are refused, since they could not be
-// sent unchanged. All errors are *scheduler.InvalidError, whose texts hold
-// nothing of the body, unlike those of jsontext.
+// scanner reads a JSON text, a body or a part of one, value by value. jsontext
+// does so. It reads as strictly as I-JSON (RFC 7493) but for repeated member
+// names: bytes that are not UTF-8 and escapes that stand for half a character are
+// refused, since they could not be sent unchanged. A lax scanner lets these pass
+// in strings. All errors are *scheduler.InvalidError, whose texts hold nothing of
+// the body, unlike those of jsontext. The zero value is ready for readStrictly or
+// readLaxly, and a used one is again.
 type scanner struct {
-	body []byte
-	json *jsontext.Decoder
+	body   []byte
+	first  int // byte of the body that the text begins with
+	json   jsontext.Decoder
+	source bytes.Buffer // aliases body; jsontext reads such a buffer without copying it
 }
 
-func newScanner(body []byte) scanner {
-	return scanner{body, jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true))}
+// readStrictly begins to read the part of a body from first up to next.
+func (s *scanner) readStrictly(body []byte, first, next int) {
+	s.body, s.first, s.source = body, first, *bytes.NewBuffer(body[first:next])
+	s.json.Reset(&s.source, jsontext.AllowDuplicateNames(true))
+}
+
+// readLaxly begins to read all of a body.
+func (s *scanner) readLaxly(body []byte) {
+	s.body, s.first, s.source = body, 0, *bytes.NewBuffer(body)
+	s.json.Reset(&s.source, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+}
+
+// release forgets the body.
+func (s *scanner) release() {
+	s.body, s.source = nil, bytes.Buffer{}
+	s.json.Reset(&s.source)
 }
 
 func refuse(pointer, code, detail string) error {
@@ -42,12 +64,15 @@ func (s *scanner) blank() bool { return len(bytes.Trim(s.body, whiteSpace)) == 0
 
 // end refuses anything but white space.
 func (s *scanner) end() error {
-	rest := bytes.TrimLeft(s.body[s.json.InputOffset():], whiteSpace)
+	rest := bytes.TrimLeft(s.body[s.offset():], whiteSpace)
 	if len(rest) == 0 {
 		return nil
 	}
 	return refuse("", "body-trailing", "something follows the JSON object at "+s.place(len(s.body)-len(rest))+"; send one object and nothing else")
 }
+
+// offset is where in the body what was read has ended.
+func (s *scanner) offset() int { return s.first + int(s.json.InputOffset()) }
 
 // place names a byte of the body, counted from 1.
 func (s *scanner) place(offset int) string { return "byte " + strconv.Itoa(offset+1) }
@@ -62,10 +87,10 @@ func (s *scanner) open(kind jsontext.Kind) bool {
 	return err == nil
 }
 
-// more reports whether another element of the open array follows, and steps out
-// of the array if not.
-func (s *scanner) more(pointer string) (bool, error) {
-	if s.json.PeekKind() != jsontext.KindEndArray {
+// more reports whether another element of the open array, or member of the open
+// object, follows, and steps out if not; end is what closes it.
+func (s *scanner) more(pointer string, end jsontext.Kind) (bool, error) {
+	if s.json.PeekKind() != end {
 		return true, nil
 	}
 	_, err := s.json.ReadToken()
@@ -132,6 +157,19 @@ func (s *scanner) skip(pointer string) error {
 	}
 }
 
+// part steps over one value, or a member's name, and returns where in the body it
+// begins and ends. SkipValue does not recurse, as ReadValue does, so a value that
+// nests deeply takes no stack.
+func (s *scanner) part() (first, next int, err error) {
+	before := s.offset()
+	if err := s.json.SkipValue(); err != nil {
+		return 0, 0, s.told("", err)
+	}
+	next = s.offset()
+	// No value begins with what stands between two of them.
+	return next - len(bytes.TrimLeft(s.body[before:next], whiteSpace+",:")), next, nil
+}
+
 // told says in our words what jsontext found wrong; pointer is that of what was
 // being read.
 func (s *scanner) told(pointer string, err error) error {
@@ -142,10 +180,12 @@ func (s *scanner) told(pointer string, err error) error {
 	if !ok || errors.Is(err, io.ErrUnexpectedEOF) {
 		return refuse("", "body-syntax", "the body is not valid JSON: it ends too early; send all of it, with every quote and bracket closed")
 	}
-	offset := min(max(int(syntactic.ByteOffset), 0), len(s.body))
+	offset := min(max(s.first+int(syntactic.ByteOffset), 0), len(s.body))
 	switch at := s.body[offset:]; {
 	case notUTF8(at):
 		return refuse(pointer, "string-utf8", "there are bytes that are not UTF-8 at "+s.place(offset)+", which could not be sent unchanged; encode binary data, for example as Base64")
+	case s.json.StackDepth() == maxParserDepth:
+		return refuse("", "body-depth", "values nest "+strconv.Itoa(maxParserDepth)+" or more deep at "+s.place(offset)+"; flatten them")
 	case escapesUTF16(at):
 		return refuse(pointer, "string-surrogate", "half of a surrogate pair is escaped at "+s.place(offset)+", which is no character and could not be sent; send both halves, or encode binary data, for example as Base64")
 	}

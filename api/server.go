@@ -64,9 +64,10 @@ type Config struct {
 	// is answered with 503. How long clients take to read is no part of it.
 	MaxRequests int
 	// MaxBodies is how many bytes may be set aside for bodies over 8 KiB and
-	// chunked ones, from a body's first byte to its answer, and for timers over
-	// 8 KiB that are read, until the answer has been written; 0 for
-	// DefaultMaxBodies, and never less than one body. A request that needs more
+	// chunked ones, from a body's first byte to its answer, and, until the answer
+	// has been written, for timers over 8 KiB that are read and for batches of more
+	// than 14 timers, at 512 bytes a timer; 0 for DefaultMaxBodies, and never less
+	// than one body. A request that needs more
 	// than is left is answered with 503. While they are worked on, such bodies
 	// may take about three times as much.
 	MaxBodies int64
@@ -84,6 +85,7 @@ type Server struct {
 	metrics    *metrics
 	app        *fiber.App
 	conns      *connections
+	decoders   sync.Pool // of *decoder, for bodies of one timer
 
 	maxRequests int64
 	underWay    atomic.Int64 // requests

@@ -26,6 +26,9 @@ type Timers interface {
 	// and body the receipt is that of the timer that the first one made, and
 	// scheduler.ErrKeyReused is the error if the body is another.
 	CreateOnce(ctx context.Context, idempotencyKey string, body []byte, t scheduler.Timer) (scheduler.Receipt, error)
+	// CreateAll is Create, or CreateOnce, of many timers at once, which fail
+	// independently of each other. What has an Err is left alone.
+	CreateAll(ctx context.Context, all []scheduler.Creation)
 	// Replace stores t under id, whether or not there was a timer. A
 	// ReplicationFactor of 0 is the one of id or of the stored timer, else the
 	// default; one that differs from these is refused.
@@ -53,6 +56,7 @@ func operation() (context.Context, context.CancelFunc) {
 
 func (s *Server) routes() {
 	s.app.Post(collectionPath, s.create)
+	s.app.Post(batchPath, s.createBatch)
 	s.app.Get(itemPrefix+":id", s.lookup) // and HEAD
 	s.app.Put(itemPrefix+":id", s.replace)
 	s.app.Delete(itemPrefix+":id", s.remove)
@@ -64,7 +68,7 @@ func (s *Server) create(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	timer, ignored, err := readTimer(c)
+	timer, ignored, err := s.readTimer(c)
 	if err != nil {
 		return err
 	}
@@ -83,7 +87,7 @@ func (s *Server) create(c *fiber.Ctx) error {
 		return err
 	}
 	if receipt.Replayed {
-		c.Set("Idempotent-Replayed", "true")
+		c.Set(replayedHeader, "true")
 	}
 	return answerReceipt(c, &receipt, ignored)
 }
@@ -93,7 +97,7 @@ func (s *Server) replace(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	timer, ignored, err := readTimer(c)
+	timer, ignored, err := s.readTimer(c)
 	if err != nil {
 		return err
 	}
@@ -151,7 +155,11 @@ func (s *Server) lookup(c *fiber.Ctx) error {
 
 // readID reads the id in the path and copies it.
 func readID(c *fiber.Ctx) (scheduler.ID, error) {
-	id, err := scheduler.ParseID(c.Params("id"))
+	given := c.Params("id")
+	if given == batchID {
+		return scheduler.ID{}, fiber.ErrMethodNotAllowed
+	}
+	id, err := scheduler.ParseID(given)
 	if err != nil {
 		if refused, ok := errors.AsType[*scheduler.InvalidError](err); ok {
 			return scheduler.ID{}, idError{refused}
@@ -164,6 +172,7 @@ func readID(c *fiber.Ctx) (scheduler.ID, error) {
 
 const (
 	idempotencyHeader = "Idempotency-Key"
+	replayedHeader    = "Idempotent-Replayed"
 	maxIdempotencyKey = 255
 )
 
@@ -183,21 +192,33 @@ func readIdempotencyKey(c *fiber.Ctx) (string, error) {
 	return key, nil
 }
 
-func readTimer(c *fiber.Ctx) (scheduler.Timer, []string, error) {
+func (s *Server) readTimer(c *fiber.Ctx) (scheduler.Timer, []string, error) {
+	body, err := plainBody(c)
+	if err != nil {
+		return scheduler.Timer{}, nil, err
+	}
+	d, ok := s.decoders.Get().(*decoder)
+	if !ok {
+		d = new(decoder)
+	}
+	defer s.decoders.Put(d)
+	return d.decode(body)
+}
+
+// plainBody is the request's body, which must not be encoded.
+func plainBody(c *fiber.Ctx) ([]byte, error) {
 	request := c.Request()
 	if len(request.Header.ContentEncoding()) > 0 {
-		return scheduler.Timer{}, nil, &problemError{newProblem(http.StatusBadRequest, "content-encoding",
+		return nil, &problemError{newProblem(http.StatusBadRequest, "content-encoding",
 			"the body is compressed or otherwise encoded; send plain JSON without Content-Encoding")}
 	}
-	return decode(request.Body())
+	return request.Body(), nil
 }
 
 func answerReceipt(c *fiber.Ctx, receipt *scheduler.Receipt, ignored []string) error {
 	const typical = 192
-	body, err := appendReceipt(make([]byte, 0, typical), receipt, ignored)
-	if err != nil {
-		return err
-	}
+	body := appendReceipt(make([]byte, 0, typical), receipt)
+	body = append(appendIgnored(body, ignored), '}')
 	header := &c.Response().Header
 	header.SetContentType(fiber.MIMEApplicationJSON)
 	header.Set(fasthttp.HeaderLocation, itemPrefix+receipt.ID.String())

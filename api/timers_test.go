@@ -207,8 +207,7 @@ func TestIDsAreRefused(t *testing.T) {
 	s := New(Config{Timers: &fakeTimers{}})
 	for id, code := range map[string]string{
 		"references":                    "id-reserved",
-		"batch":                         "id-reserved",
-		"b%61tch":                       "id-reserved",
+		"batch-2-0000000000008421":      "id-reserved",
 		"references-2-0000000000008421": "id-reserved",
 		strings.Repeat("k", 129):        "id-length",
 		"a%20b":                         "id-characters",
@@ -236,7 +235,7 @@ func TestPathsAndMethods(t *testing.T) {
 			}
 		}
 	}
-	for path, allowed := range map[string]string{"/timers": "POST", "/timers/k": "GET, HEAD, PUT, DELETE"} {
+	for path, allowed := range map[string]string{"/timers": "POST", "/timers/batch": "POST", "/timers/b%61tch": "POST", "/timers/k": "GET, HEAD, PUT, DELETE"} {
 		for _, method := range []string{"GET", "HEAD", "PUT", "POST", "DELETE", "PATCH", "OPTIONS", "TRACE", "BREW"} {
 			if strings.Contains(allowed, method) {
 				continue
@@ -314,4 +313,5 @@ func TestOperationsAreBounded(t *testing.T) {
 	for _, request := range [][2]string{{"POST", "/timers"}, {"PUT", "/timers/k"}, {"DELETE", "/timers/k"}, {"GET", "/timers/k"}} {
 		wantProblem(t, ask(t, s, request[0], request[1], simple), 503, "store-unavailable", noPointer)
 	}
+	wantProblem(t, ask(t, s, "POST", "/timers/batch", listOf(simple, simple)), 503, "store-unavailable", noPointer)
 }

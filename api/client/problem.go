@@ -84,12 +84,14 @@ func problemOf(a *answer) *Problem {
 	return p
 }
 
+// maxRetryAfter is the longest that is believed.
+const maxRetryAfter = 24 * time.Hour
+
 // retryAfter reads Retry-After in seconds or as a date.
 func (a *answer) retryAfter() time.Duration {
-	const most = 24 * time.Hour
 	given := a.header.Get("Retry-After")
 	if n, err := strconv.ParseUint(given, 10, 32); err == nil {
-		return min(time.Duration(n)*time.Second, most)
+		return min(time.Duration(n)*time.Second, maxRetryAfter)
 	}
 	until, err := http.ParseTime(given)
 	if err != nil {
@@ -99,5 +101,5 @@ func (a *answer) retryAfter() time.Duration {
 	if date, err := http.ParseTime(a.header.Get("Date")); err == nil {
 		now = date // its own clock made until, too
 	}
-	return min(max(until.Sub(now), 0), most)
+	return min(max(until.Sub(now), 0), maxRetryAfter)
 }

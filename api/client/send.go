@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -36,11 +37,12 @@ type answer struct {
 	body   []byte
 }
 
-// do sends an operation until it is answered with want, or may not be sent again.
-func (c *Client) do(ctx context.Context, op *operation, want int) (*answer, error) {
+// do sends an operation until it is answered with one of want, or may not be sent
+// again.
+func (c *Client) do(ctx context.Context, op *operation, want ...int) (*answer, error) {
 	for try := 1; ; try++ {
 		a, err := c.try(ctx, op)
-		if err == nil && a.status == want {
+		if err == nil && slices.Contains(want, a.status) {
 			return a, nil
 		}
 		if err == nil {

@@ -73,6 +73,18 @@ func (m *memory) CreateOnce(_ context.Context, key string, body []byte, t schedu
 	return receipt, err
 }
 
+func (m *memory) CreateAll(ctx context.Context, all []scheduler.Creation) {
+	for i := range all {
+		switch n := &all[i]; {
+		case n.Err != nil:
+		case n.IdempotencyKey != "":
+			n.Receipt, n.Err = m.CreateOnce(ctx, n.IdempotencyKey, n.Body, n.Timer)
+		default:
+			n.Receipt, n.Err = m.Create(ctx, n.Timer)
+		}
+	}
+}
+
 func (m *memory) Replace(_ context.Context, id scheduler.ID, t scheduler.Timer) (scheduler.Receipt, error) {
 	receipt, err := m.put(id, t)
 	receipt.InFlight, receipt.Unreached = true, 1

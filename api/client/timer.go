@@ -32,7 +32,8 @@ type Tag struct {
 	Count int // zero counts as 1
 }
 
-// Receipt is the answer to Create, CreateOnce and Replace: the timer is stored.
+// Receipt is the answer to Create, CreateOnce, Replace and, for each timer,
+// CreateBatch: the timer is stored.
 type Receipt struct {
 	// ID is what to call the timer from now on. Key is the part of it that never
 	// changes, and a valid id by itself.
@@ -43,7 +44,7 @@ type Receipt struct {
 	Copies int
 	// Ignored are JSON pointers to what of the request had no effect.
 	Ignored []string
-	// Replayed says that an earlier CreateOnce with this key made the timer.
+	// Replayed says that an earlier request with this key made the timer.
 	Replayed bool
 	// InFlight says that a callback of what was replaced may still start, 2 s after
 	// the answer at the latest.

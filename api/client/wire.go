@@ -135,7 +135,11 @@ func decodeReceipt(raw []byte) (Receipt, error) {
 	if err := json.Unmarshal(raw, &body); err != nil || body.ID == "" {
 		return Receipt{}, errors.New("the answer is not a receipt of chronos; is the base URL right?")
 	}
-	return Receipt{ID: body.ID, Key: body.Key, Due: body.Due, Copies: body.Copies, Ignored: body.Ignored}, nil
+	return body.receipt(), nil
+}
+
+func (b *receiptBody) receipt() Receipt {
+	return Receipt{ID: b.ID, Key: b.Key, Due: b.Due, Copies: b.Copies, Ignored: b.Ignored}
 }
 
 func decodeStored(raw []byte) (Stored, error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -53,7 +54,7 @@ func (d *Description) Check(e Exchange) error {
 	if !known {
 		return d.checkElsewhere(input, &e)
 	}
-	if e.Response.StatusCode/100 == 2 {
+	if status := e.Response.StatusCode; status/100 == 2 && status != http.StatusMultiStatus {
 		// The server reads every body as JSON, whatever it is called.
 		if err := checkRequest(input, e.RequestBody, "application/json"); err != nil {
 			return fmt.Errorf("the request was accepted, but is not as described: %w", err)
@@ -174,11 +175,8 @@ func (d *Description) find(request *http.Request) (input *openapi3filter.Request
 	if request.URL == nil {
 		return nil, false, errors.New("the request has no URL")
 	}
-	for template, item := range d.doc.Paths.Map() {
-		params, ok := match(template, request.URL.EscapedPath(), request.URL.Path)
-		if !ok {
-			continue
-		}
+	if template, params, ok := d.template(request.URL); ok {
+		item := d.doc.Paths.Value(template)
 		input = d.input(request, params)
 		operation := item.GetOperation(request.Method)
 		if operation == nil && request.Method == http.MethodHead {
@@ -190,6 +188,18 @@ func (d *Description) find(request *http.Request) (input *openapi3filter.Request
 	input = d.input(request, nil)
 	input.Route = &routers.Route{Spec: d.doc, Method: request.Method}
 	return input, false, nil
+}
+
+// template is the described path that a URL has; one without a parameter comes
+// first.
+func (d *Description) template(u *url.URL) (template string, params map[string]string, ok bool) {
+	for candidate := range d.doc.Paths.Map() {
+		found, matches := match(candidate, u.EscapedPath(), u.Path)
+		if matches && (!ok || found == nil) {
+			template, params, ok = candidate, found, true
+		}
+	}
+	return template, params, ok
 }
 
 // match compares a path with a template whose last segment may be a parameter.

@@ -55,6 +55,8 @@ const (
 	absent   = `{"title":"Not Found","status":404,"detail":"no","code":"timer-not-found"}`
 	stored   = `{"id":"k-2-0000000000008421","key":"k","timing":{"interval":0.25},"callback":{"http":{"uri":"http://a/b","opaque":""}},` +
 		`"reliability":{"replication-factor":2},"state":"waiting","due":"2030-01-31T12:00:01.000Z","sequence":1,"attempts":0}`
+	batch      = `{"created":1,"failed":1,"results":[` + receipt + `,` + failure + `]}`
+	failure    = `{"error":{"title":"Bad Request","status":400,"detail":"no","code":"interval-negative","pointer":"/timers/1/timing/interval"}}`
 	unreadable = `{"title":"Bad Request","status":400,"detail":"no","code":"request-malformed"}`
 )
 
@@ -84,6 +86,10 @@ func TestCheckAccepts(t *testing.T) {
 		"create":             exchange(t, "POST", "/timers", timer, 200, receipt, isJSON, location),
 		"create in form":     formed(exchange(t, "POST", "/timers", timer, 200, receipt, isJSON, location)),
 		"create at":          exchange(t, "POST", "/timers", strings.Replace(timer, `"interval":30,"repeat-for":60`, `"at":"2030-01-31T12:00:00.25+02:00"`, 1), 200, receipt, isJSON, location),
+		"create many":        exchange(t, "POST", "/timers/batch", `{"timers":[`+timer+`]}`, 200, `{"created":1,"failed":0,"results":[`+receipt+`]}`, isJSON, "Idempotent-Replayed: true"),
+		"create some":        exchange(t, "POST", "/timers/batch", `{"timers":[`+timer+`,{}]}`, 207, batch, isJSON),
+		"create them later":  exchange(t, "POST", "/timers/batch", `{"timers":[`+timer+`,{}]}`, 207, strings.Replace(batch, failure, `{"error":{"title":"Service Unavailable","status":503,"detail":"no","code":"overloaded","retry-after":1}}`, 1), isJSON),
+		"no timer's path":    exchange(t, "GET", "/timers/batch", "", 405, wrong, isProblem, reason, "Allow: POST"),
 		"replace":            exchange(t, "PUT", "/timers/k", timer, 200, receipt, isJSON, location, "X-Chronos-In-Flight: true", "X-Chronos-Unreached: 2"),
 		"delete":             exchange(t, "DELETE", "/timers/k", "no JSON", 201, "", "Content-Length: 0"),
 		"look up":            exchange(t, "GET", "/timers/k", "", 200, stored, isJSON),
@@ -148,6 +154,13 @@ func TestCheckRefuses(t *testing.T) {
 		"no pointer":                  exchange(t, "POST", "/timers", "{}", 400, strings.Replace(refusal, `,"pointer":"/timing"`, "", 1), isProblem, reason),
 		"no place for a pointer":      exchange(t, "GET", "/timers/k", "", 404, strings.Replace(absent, `}`, `,"pointer":""}`, 1), isProblem, reason),
 		"path that should be unknown": exchange(t, "GET", "/elsewhere", "", 200, "", isJSON),
+		"accepted a bad timer":        exchange(t, "POST", "/timers/batch", `{"timers":[{}]}`, 200, `{"created":1,"failed":0,"results":[`+receipt+`]}`, isJSON),
+		"accepted no timers":          exchange(t, "POST", "/timers/batch", `{"timers":[]}`, 200, `{"created":1,"failed":0,"results":[`+receipt+`]}`, isJSON),
+		"all created and one not":     exchange(t, "POST", "/timers/batch", `{"timers":[`+timer+`]}`, 200, strings.Replace(batch, `"failed":1`, `"failed":0`, 1), isJSON),
+		"created in part, all":        exchange(t, "POST", "/timers/batch", `{"timers":[`+timer+`]}`, 207, strings.Replace(batch, failure, receipt, 1), isJSON),
+		"busy for no time":            exchange(t, "POST", "/timers/batch", `{"timers":[`+timer+`]}`, 207, strings.Replace(batch, failure, `{"error":{"title":"Service Unavailable","status":503,"detail":"no","code":"overloaded"}}`, 1), isJSON),
+		"refused of another kind":     exchange(t, "POST", "/timers/batch", `{"timers":[`+timer+`]}`, 207, strings.Replace(batch, "interval-negative", "id-length", 1), isJSON),
+		"batch's path as a timer's":   exchange(t, "GET", "/timers/batch", "", 200, stored, isJSON),
 		"no Allow":                    exchange(t, "PATCH", "/timers", "", 405, wrong, isProblem, reason),
 		"known path is unknown":       exchange(t, "PATCH", "/timers", "", 404, unknown, isProblem, reason),
 	} {

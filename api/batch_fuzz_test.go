@@ -1,0 +1,107 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"chronos/scheduler"
+)
+
+// placed is a place in a body, which in a batch is another.
+var placed = regexp.MustCompile(`byte [0-9]+`)
+
+// A batch of n entries is read as n bodies are: the same timers, the same
+// errors. It is refused as a whole if and only if it is no JSON.
+func FuzzDecodeBatch(f *testing.F) {
+	var all []string
+	for _, tc := range refusals() {
+		if len(tc[0]) < 1000 {
+			all = append(all, tc[0])
+			f.Add([]byte(simple+"\x1e"+tc[0]+"\x1e"+simple), "k")
+		}
+	}
+	f.Add([]byte(withMore(`"a":1,"reliability":{"b":2,"replication-factor":3}`)+"\x1e "+withMore(`"statistics":{"tag-info":[{"type":"T","c":2},{"type":"U"}]}`)+"\n\x1e"+simple), "")
+	slices.Sort(all)
+	f.Add([]byte(strings.Join(all, "\x1e")), "")
+	f.Fuzz(func(t *testing.T, joined []byte, key string) {
+		entries := bytes.Split(joined, []byte{0x1e})
+		if len(entries) > maxBatch {
+			return
+		}
+		body := fmt.Appendf(nil, `{"timers":[%s]}`, bytes.Join(entries, []byte{','}))
+		whole := json.Valid(body) // whatever its strings hold
+		before := string(body)
+		b, err := decodeBatch(body, key)
+		if string(body) != before {
+			t.Fatal("the body was changed")
+		}
+		if !whole {
+			if err == nil {
+				t.Fatal("what is no JSON was accepted")
+			}
+			return
+		}
+		for _, entry := range entries {
+			// Pieces that are no JSON by themselves may be together, such as [1 and 2].
+			if !json.Valid(entry) {
+				return
+			}
+		}
+		if err != nil {
+			t.Fatalf("refused: %v", err)
+		}
+		if len(b.entries) != len(entries) {
+			t.Fatalf("have %d entries, want %d", len(b.entries), len(entries))
+		}
+		for i, entry := range entries {
+			checkEntry(t, &b, i, entry, key)
+		}
+	})
+}
+
+func checkEntry(t *testing.T, b *batch, i int, body []byte, key string) {
+	t.Helper()
+	timer, ignored, err := decode(body)
+	have := &b.entries[i]
+	if err != nil || have.Err != nil {
+		single, batched := &scheduler.InvalidError{}, &scheduler.InvalidError{}
+		if !errors.As(err, &single) || !errors.As(have.Err, &batched) {
+			t.Fatalf("entry %d: have %v, want %v", i, have.Err, err)
+		}
+		want := *single
+		want.Detail = placed.ReplaceAllString(want.Detail, "")
+		if want.Code == "body-not-object" {
+			want.Detail = batched.Detail
+		}
+		got := *batched
+		got.Detail = placed.ReplaceAllString(got.Detail, "")
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("entry %d (-want +have):\n%s", i, diff)
+		}
+		return
+	}
+	if timer.ReplicationFactor == 0 {
+		timer.ReplicationFactor = scheduler.DefaultReplicationFactor
+	}
+	for j := range ignored {
+		ignored[j] = entryPointer(i, ignored[j])
+	}
+	want := scheduler.Creation{Timer: timer}
+	if key != "" {
+		want.IdempotencyKey, want.Body = entryKey(key, i), bytes.Trim(body, whiteSpace)
+	}
+	if diff := cmp.Diff(want, *have); diff != "" {
+		t.Fatalf("entry %d (-want +have):\n%s", i, diff)
+	}
+	if diff := cmp.Diff(ignored, b.ignored[i]); diff != "" {
+		t.Fatalf("entry %d ignored (-want +have):\n%s", i, diff)
+	}
+}

@@ -1,0 +1,377 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"chronos/scheduler"
+)
+
+// batchView is the answer to a batch.
+type batchView struct {
+	Created int          `json:"created"`
+	Failed  int          `json:"failed"`
+	Results []resultView `json:"results"`
+	Ignored []string     `json:"ignored"`
+}
+
+type resultView struct {
+	receiptView
+
+	Replayed bool         `json:"replayed"`
+	Error    *failureOnly `json:"error"`
+}
+
+type failureOnly struct {
+	problem
+
+	RetryAfter int `json:"retry-after"`
+}
+
+// listOf makes the body of a batch.
+func listOf(entries ...string) string { return `{"timers":[` + strings.Join(entries, ",") + `]}` }
+
+// nest makes arrays in arrays.
+func nest(depth int) string { return strings.Repeat("[", depth) + strings.Repeat("]", depth) }
+
+// due makes an entry whose result is told by its time.
+func due(seconds int) string {
+	return `{"timing":{"interval":` + strconv.Itoa(seconds) + `},"callback":{"http":{"uri":"http://a/b"}}}`
+}
+
+func wantBatch(t *testing.T, a answer, status, created, failed int) batchView {
+	t.Helper()
+	if a.status != status || a.header.Get("Content-Type") != "application/json" || a.header.Get("Location") != "" || a.header.Get("Reason") != "" {
+		t.Fatalf("have %d %v: %.500s", a.status, a.header, a.body)
+	}
+	view := parse[batchView](t, a.body)
+	if view.Created != created || view.Failed != failed || len(view.Results) != created+failed {
+		t.Fatalf("have %d created, %d failed, %d results; want %d, %d", view.Created, view.Failed, len(view.Results), created, failed)
+	}
+	return view
+}
+
+func TestBatch(t *testing.T) {
+	timers := &fakeTimers{}
+	s := New(Config{Timers: timers})
+	got := ask(t, s, "POST", "/timers/batch", `{"color":1,"timers" : [`+due(7)+` , `+withMore(`"a/b":[{}],"reliability":{"sites":[],"replication-factor":3}`)+"\n],\"\u00e9\":null}")
+	view := wantBatch(t, got, http.StatusOK, 2, 0)
+	if diff := cmp.Diff([]string{"/color", "/\u00e9"}, view.Ignored); diff != "" {
+		t.Errorf("ignored (-want +have):\n%s", diff)
+	}
+	for i, want := range []receiptView{
+		{Due: "2030-01-31T12:00:07.000Z", Copies: 1},
+		{Due: "2030-01-31T12:00:01.000Z", Copies: 1, Ignored: []string{"/timers/1/a~1b", "/timers/1/reliability/sites"}},
+	} {
+		result := view.Results[i]
+		stored, ok := timers.get(result.Key)
+		if factor := 2 + i; !ok || stored.Record.Timer.ReplicationFactor != factor || result.ID != fmt.Sprintf("%s-%d-0000000000008421", result.Key, factor) {
+			t.Errorf("timer %d: id %q, stored %+v", i, result.ID, stored)
+		}
+		want.ID, want.Key = result.ID, result.Key
+		if diff := cmp.Diff(resultView{receiptView: want}, result, cmp.AllowUnexported(resultView{})); diff != "" {
+			t.Errorf("timer %d (-want +have):\n%s", i, diff)
+		}
+	}
+	if got.header.Get("Idempotent-Replayed") != "" {
+		t.Error("nothing was replayed, but the answer says so")
+	}
+}
+
+func TestBatchSizes(t *testing.T) {
+	for _, n := range []int{1, maxBatch} {
+		timers := &fakeTimers{}
+		s := New(Config{Timers: timers})
+		entries := make([]string, n)
+		for i := range entries {
+			entries[i] = due(i)
+		}
+		view := wantBatch(t, ask(t, s, "POST", "/timers/batch", listOf(entries...)), http.StatusOK, n, 0)
+		for i, result := range view.Results {
+			stored, ok := timers.get(result.Key)
+			if want := fakeEpoch().Add(stored.Record.Timer.Interval); !ok || int(stored.Record.Timer.Interval.Seconds()) != i || result.Due != formatInstant(want) {
+				t.Fatalf("result %d is of a timer in %v", i, stored.Record.Timer.Interval)
+			}
+		}
+		if len(timers.records) != n {
+			t.Errorf("%d timers are stored, want %d", len(timers.records), n)
+		}
+	}
+	timers := &fakeTimers{}
+	got := ask(t, New(Config{Timers: timers}), "POST", "/timers/batch", timersOf(maxBatch+1, due(1)))
+	wantProblem(t, got, 400, "timers-too-many", "/timers")
+	if len(timers.records) != 0 {
+		t.Errorf("%d timers are stored, want none", len(timers.records))
+	}
+}
+
+// What is wrong with the whole keeps every timer from being created.
+func TestBatchIsRefused(t *testing.T) {
+	timers := &fakeTimers{}
+	s := New(Config{Timers: timers})
+	one := due(1)
+	for name, tc := range map[string][3]string{
+		"empty":                {"", "body-missing", ""},
+		"blank":                {"\n ", "body-missing", ""},
+		"array":                {"[" + one + "]", "body-not-object", ""},
+		"no JSON":              {"timers", "body-not-object", ""},
+		"one timer":            {one, "timers-missing", "/timers"},
+		"empty object":         {"{}", "timers-missing", "/timers"},
+		"null":                 {`{"timers":null}`, "timers-type", "/timers"},
+		"object":               {`{"timers":` + one + `}`, "timers-type", "/timers"},
+		"empty list":           {listOf(), "timers-empty", "/timers"},
+		"list twice":           {`{"timers":[` + one + `],"timers":[` + one + `]}`, "member-duplicate", "/timers"},
+		"list twice, escaped":  {`{"timers":[` + one + `],"t\u0069mers":[` + one + `]}`, "member-duplicate", "/timers"},
+		"cut off":              {listOf(one, one)[:100], "body-syntax", ""},
+		"list not closed":      {`{"timers":[` + one, "body-syntax", ""},
+		"not closed":           {`{"timers":[` + one + `]`, "body-syntax", ""},
+		"comma missing":        {`{"timers":[` + one + " " + one + `]}`, "body-syntax", ""},
+		"comma first":          {`{"timers":[,` + one + `]}`, "body-syntax", ""},
+		"comma last":           {`{"timers":[` + one + `,]}`, "body-syntax", ""},
+		"two commas":           {`{"timers":[` + one + `,,` + one + `]}`, "body-syntax", ""},
+		"closed wrongly":       {`{"timers":[` + one + `}}`, "body-syntax", ""},
+		"value missing":        {`{"timers":}`, "body-syntax", ""},
+		"something after":      {listOf(one) + "{}", "body-trailing", ""},
+		"list after":           {listOf(one) + ",[]", "body-trailing", ""},
+		"other too deep":       {`{"timers":[` + one + `],"a":` + strings.Repeat("[", maxDepth+1) + strings.Repeat("]", maxDepth+1) + `}`, "body-depth", ""},
+		"other malformed":      {`{"timers":[` + one + `],"a":nul}`, "body-syntax", ""},
+		"other not UTF-8":      {`{"timers":[` + one + "],\"a\":\"\xff\"}", "string-utf8", ""},
+		"entry malformed":      {listOf(one, `{"timing":{"interval":01}}`, one), "body-syntax", ""},
+		"refused, then broken": {listOf(one, `{"timing":1,"a":tru}`, one), "body-syntax", ""},
+		"deep and broken":      {listOf(strings.Repeat("[", 1000)+strings.Repeat("]", 999), one), "body-syntax", ""},
+		"entry is a word":      {listOf(one, "timer"), "body-syntax", ""},
+		"bad escape":           {listOf(one, `{"a":"\x"}`), "body-syntax", ""},
+		"control character":    {listOf(one, "\"\x01\""), "body-syntax", ""},
+		"not UTF-8 outside":    {listOf(one, "\xff"), "string-utf8", ""},
+		"name not UTF-8":       {`{"timers":[` + one + "],\"\xff\":1}", "string-utf8", ""},
+		"other half a pair":    {`{"timers":[` + one + `],"a":[{"\ud800":1}]}`, "string-surrogate", ""},
+		"pair cut off":         {listOf(one, `{"a":"\ud83d\ude"}`), "body-syntax", ""},
+		"array for a name":     {`{"timers":[` + one + `],[]:1}`, "body-syntax", ""},
+		"far too deep":         {listOf(one, nest(maxParserDepth-1)), "body-depth", ""},
+		"other far too deep":   {`{"timers":[` + one + `],"a":` + nest(maxParserDepth) + `}`, "body-depth", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			wantProblem(t, ask(t, s, "POST", "/timers/batch", tc[0]), 400, tc[1], tc[2])
+		})
+	}
+	wantProblem(t, ask(t, s, "POST", "/timers/batch", listOf(one), "Content-Encoding", "gzip"), 400, "content-encoding", noPointer)
+	wantProblem(t, ask(t, s, "POST", "/timers/batch", listOf(one), "Idempotency-Key", ""), 400, "idempotency-key", noPointer)
+	if len(timers.records) != 0 {
+		t.Errorf("%d timers are stored, want none", len(timers.records))
+	}
+}
+
+// What is wrong with one timer is told as a POST of it would be, and is not the
+// others' concern.
+func TestBatchEntriesAreRefused(t *testing.T) {
+	s := New(Config{Timers: &fakeTimers{}})
+	cases := refusals()
+	cases["uri missing"] = [3]string{withHTTP(`"opaque":""`), "uri-missing", "/callback/http/uri"}
+	cases["interval zero"] = [3]string{withCallback(`"timing":{"interval":0,"repeat-for":1}`), "interval-zero", "/timing/interval"}
+	cases["number"] = [3]string{"-7.5e1", "body-not-object", ""}
+	for name, tc := range cases {
+		if !json.Valid([]byte(tc[0])) { // the whole is malformed then
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			view := wantBatch(t, ask(t, s, "POST", "/timers/batch", listOf(due(1), tc[0], due(3), tc[0], due(5))), http.StatusMultiStatus, 3, 2)
+			for i, result := range view.Results {
+				if i%2 == 0 {
+					if want := "2030-01-31T12:00:0" + strconv.Itoa(i+1) + ".000Z"; result.Due != want || result.Error != nil {
+						t.Errorf("result %d: have %+v, want one due at %s", i, result, want)
+					}
+					continue
+				}
+				failure := result.Error
+				if failure == nil || failure.Pointer == nil || result.ID != "" {
+					t.Fatalf("result %d: have %+v, want an error", i, result)
+				}
+				if want := fmt.Sprintf("/timers/%d%s", i, tc[2]); failure.Status != 400 || failure.Title != "Bad Request" || failure.Code != tc[1] || *failure.Pointer != want || failure.Detail == "" || failure.RetryAfter != 0 {
+					t.Errorf("result %d: have %+v, want 400 %s at %s", i, failure, tc[1], want)
+				}
+			}
+		})
+	}
+}
+
+func TestBatchAllRefused(t *testing.T) {
+	timers := &fakeTimers{}
+	view := wantBatch(t, ask(t, New(Config{Timers: timers}), "POST", "/timers/batch", listOf("1", `{"a":"\ud800"}`, nest(maxParserDepth-2))), http.StatusMultiStatus, 0, 3)
+	for i, code := range []string{"body-not-object", "string-surrogate", "body-not-object"} {
+		if view.Results[i].Error.Code != code {
+			t.Errorf("result %d: have %s, want %s", i, view.Results[i].Error.Code, code)
+		}
+	}
+}
+
+// TestBatchOnce: a batch that is sent again is answered with the same timers.
+func TestBatchOnce(t *testing.T) {
+	timers := &fakeTimers{}
+	s := New(Config{Timers: timers})
+	first, second, third := due(1), " \n"+withHTTP(`"uri":"http://a/b","opaque":"]},{["`)+"\t", due(3)
+	send := func(entries ...string) answer {
+		t.Helper()
+		return ask(t, s, "POST", "/timers/batch", listOf(entries...), "Idempotency-Key", "k")
+	}
+	before := wantBatch(t, send(first, second), http.StatusOK, 2, 0)
+	for i, body := range []string{first, strings.TrimSpace(second)} {
+		key := "k\x00" + strconv.Itoa(i)
+		if have := timers.bodies[key]; have != body || before.Results[i].Key != scheduler.OnceKey(key) || before.Results[i].Replayed {
+			t.Errorf("entry %d: %+v with body %q, want %q", i, before.Results[i], have, body)
+		}
+	}
+	again := send(first, strings.TrimSpace(second))
+	after := wantBatch(t, again, http.StatusOK, 2, 0)
+	for i := range after.Results {
+		if after.Results[i].ID != before.Results[i].ID || !after.Results[i].Replayed {
+			t.Errorf("entry %d: %+v, want %s again", i, after.Results[i], before.Results[i].ID)
+		}
+	}
+	if again.header.Get("Idempotent-Replayed") != "true" {
+		t.Errorf("headers %v", again.header)
+	}
+	more := send(first, third, third)
+	after = wantBatch(t, more, http.StatusMultiStatus, 2, 1)
+	if p := after.Results[1].Error; p == nil || p.Status != 422 || p.Code != "idempotency-key-reused" || p.Pointer != nil {
+		t.Errorf("another body: %+v", after.Results[1])
+	}
+	if !after.Results[0].Replayed || after.Results[2].Replayed || more.header.Get("Idempotent-Replayed") != "" {
+		t.Errorf("replayed: %+v, %v", after.Results, more.header)
+	}
+	// The key of an entry is no other's, nor that of a single timer.
+	for _, key := range []string{"k", "k0", "k/0", "k 0", "k\\x000"} {
+		if got := ask(t, s, "POST", "/timers", third, "Idempotency-Key", key); got.status != 200 || got.header.Get("Idempotent-Replayed") != "" {
+			t.Errorf("key %q: %d %v", key, got.status, got.header)
+		}
+	}
+	if got := ask(t, s, "POST", "/timers/batch", listOf(third), "Idempotency-Key", "k0"); got.status != 200 || got.header.Get("Idempotent-Replayed") != "" {
+		t.Errorf("another batch: %d %v", got.status, got.header)
+	}
+}
+
+func TestBatchErrorsOfTimers(t *testing.T) {
+	const secret = "redis://user:password@host"
+	unavailable := fmt.Errorf("merge at %s: %w", secret, scheduler.ErrUnavailable)
+	overloaded := fmt.Errorf("queue of %s: %w", secret, scheduler.ErrOverloaded)
+	for name, tc := range map[string]struct {
+		errs   []error // by entry
+		status int
+		codes  []string // by entry, or of the whole
+		logged int
+	}{
+		"all unavailable":     {[]error{unavailable, context.DeadlineExceeded}, 503, []string{"store-unavailable"}, 0},
+		"all overloaded":      {[]error{overloaded, overloaded}, 503, []string{"overloaded"}, 0},
+		"one of each":         {[]error{overloaded, unavailable, overloaded}, 503, []string{"store-unavailable"}, 0},
+		"some unavailable":    {[]error{nil, unavailable, overloaded}, 207, []string{"", "store-unavailable", "overloaded"}, 0},
+		"internal":            {[]error{errors.New(secret), nil, errors.New(secret)}, 207, []string{"internal", "", "internal"}, 1},
+		"internal, all":       {[]error{errors.New(secret), errors.New(secret)}, 207, []string{"internal", "internal"}, 1},
+		"refused by the rest": {[]error{&scheduler.InvalidError{Pointer: "/callback/http/uri", Code: "uri-denied", Detail: "no"}, unavailable}, 207, []string{"uri-denied", "store-unavailable"}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log bytes.Buffer
+			next := 0
+			s := New(Config{
+				Timers: &fakeTimers{before: func(context.Context, string, scheduler.ID) error { next++; return tc.errs[next-1] }},
+				Log:    slog.New(slog.NewTextHandler(&log, nil)),
+			})
+			got := ask(t, s, "POST", "/timers/batch", timersOf(len(tc.errs), due(1)))
+			if strings.Contains(string(got.body)+fmt.Sprint(got.header), "password") {
+				t.Errorf("the answer shows what is inside: %s", got.body)
+			}
+			if logged := strings.Count(log.String(), "request failed"); logged != tc.logged {
+				t.Errorf("log: %q", log.String())
+			}
+			if tc.status == 503 {
+				wantProblem(t, got, 503, tc.codes[0], noPointer)
+				if got.header.Get("Retry-After") != "1" {
+					t.Errorf("headers %v", got.header)
+				}
+				return
+			}
+			for i, result := range parse[batchView](t, got.body).Results {
+				code, retry := "", 0
+				if result.Error != nil {
+					code, retry = result.Error.Code, result.Error.RetryAfter
+				}
+				if code != tc.codes[i] || (retry == 1) != (tc.errs[i] != nil && result.Error.Status == 503) {
+					t.Errorf("result %d: %q with retry-after %d, want %q", i, code, retry, tc.codes[i])
+				}
+			}
+			if got.status != tc.status {
+				t.Errorf("have %d, want %d", got.status, tc.status)
+			}
+		})
+	}
+}
+
+// Fiber uses the memory of a body again.
+func TestBatchCopies(t *testing.T) {
+	body := []byte(listOf(withMore(`"statistics":{"tag-info":[{"type":"CALL"}]},"x":1`), withHTTP(`"uri":"http://a/b","opaque":"o\n"`), `{"timing":1}`))
+	original := bytes.Clone(body)
+	have, err := decodeBatch(body, "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := decodeBatch(original, "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	clear(body)
+	for i := range have.entries {
+		have.entries[i].Body, want.entries[i].Body = nil, nil // these are meant to alias
+	}
+	if diff := cmp.Diff(want, have, cmp.AllowUnexported(batch{})); diff != "" {
+		t.Errorf("what was decoded changes with the body (-want +have):\n%s", diff)
+	}
+}
+
+// TestBatchRoom: what would take too much memory is refused before anything is
+// created.
+func TestBatchRoom(t *testing.T) {
+	timers := &fakeTimers{}
+	s := New(Config{Timers: timers, MaxBody: 20_000, MaxBodies: 1}) // room for about 85 timers
+	address := serve(t, s)
+	post := func(n int) answer {
+		t.Helper()
+		body := timersOf(n, due(1))
+		got, _ := send(t, dial(t, address), "POST /timers/batch HTTP/1.1\r\nHost: h\r\nContent-Length: "+strconv.Itoa(len(body))+"\r\n\r\n"+body)
+		return got
+	}
+	wantOverloaded(t, post(100))
+	if len(timers.records) != 0 {
+		t.Errorf("%d timers are stored, want none", len(timers.records))
+	}
+	wantBatch(t, post(80), http.StatusOK, 80, 0)
+	until(t, "nothing is charged", func() bool { return s.conns.budget.used.Load() == 0 })
+	wantProblem(t, post(300), http.StatusRequestEntityTooLarge, "body-too-large", noPointer)
+}
+
+// The room that is charged is more than an answer can take.
+func TestBatchAnswersFit(t *testing.T) {
+	late := scheduler.Receipt{
+		ID: scheduler.ID{Key: "ik-" + strings.Repeat("f", 32), RF: 16, Hint: ^scheduler.Hint(0)}, Due: time.Date(12345, 1, 1, 0, 0, 0, 0, time.UTC), Copies: 16, Replayed: true,
+	}
+	long := withMore(`"` + strings.Repeat(`\u0001`, maxIgnoredName) + `":1`)
+	for name, entry := range map[string]string{"ignored": long, "refused": `{"timing":{"interval":1},"statistics":{"tag-info":[{"type":"A","count":-1}]}}`, "surrogate": `{"a":"\ud800"}`} {
+		b, err := decodeBatch([]byte(timersOf(maxBatch, entry)), "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		constantTimers{late}.CreateAll(t.Context(), b.entries)
+		outcome := b.judge()
+		if body := b.render(outcome.failed); len(body) > b.room() || !json.Valid(body) {
+			t.Errorf("%s: %d bytes in a room of %d", name, len(body), b.room())
+		}
+	}
+}
