@@ -1,10 +1,11 @@
 -- Kind:    leased
 -- Does:    leases up to limit timers that are due within the horizon (leased ones: whose lease has ended), each until
 --          max(due, now) + grace; buries tombstones whose life has ended; leaves a retry to other nodes than the one
---          that failed for 1 s, if told so, reading past it
+--          that failed for 1 s, if told so, reading past it. With neglected_ms it leases only what another node, who polls
+--          these timers, has left: what is overdue by so long, retries that others failed at, and ended leases
 -- KEYS:    due timers leases
--- ARGV:    horizon_ms limit node counter grace_ms leave_own_retries not_after_ms max_bytes
---          (max_bytes: of records; the one that passes it is the last)
+-- ARGV:    horizon_ms limit node counter grace_ms leave_own_retries not_after_ms max_bytes neglected_ms
+--          (max_bytes: of records; the one that passes it is the last. neglected_ms: 0 for all that is due)
 -- Returns: now_us, then for each leased timer: "score_ms previous_lease", key, record (score as before the claim,
 --          previous_lease "-" if there was none), and "more" last if a bound was reached where more may be due;
 --          after not_after_ms: now_us, "late"
@@ -13,17 +14,19 @@
 local due, timers, leases = KEYS[1], KEYS[2], KEYS[3]
 local horizon_ms, limit, node, counter = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
 local grace_ms, leave_own_retries = tonumber(ARGV[5]), ARGV[6] == '1'
-local not_after_ms, max_bytes = tonumber(ARGV[7]), tonumber(ARGV[8])
+local not_after_ms, max_bytes, neglected_ms = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
 
 if now_ms > not_after_ms then return { now_us, 'late' } end
 
 -- Redis does nothing else meanwhile, so few records, which may be a megabyte
 -- each, are read together, and few tombstones buried in one call.
-local together, max_buried = 50, 500
+local together, max_buried, max_left = 50, 500, 200
+
+if neglected_ms > 0 then horizon_ms = 0 end
 
 local token = node .. ':' .. counter .. ':' .. int(now_ms)
 local reply, scores, tokens, folded, buried = { now_us }, {}, {}, {}, {}
-local taken, bytes = 0, 0
+local taken, bytes, left = 0, 0, 0
 
 local function enough() return taken >= limit or bytes >= max_bytes or #buried >= max_buried end
 
@@ -35,10 +38,20 @@ local function ended(record)
   return c and c.ended
 end
 
--- A retry of which this node's attempt was the one that failed.
-local function own_retry(record)
-  local attempt, behind = string.match(record, '^%x+ %d+ (%d+) %d+ %d+ %S+ %S+ %-?%d+ %d+ %S+ ()')
-  return attempt and attempt ~= '0' and string.sub(record, behind, behind + #node) == node .. ':'
+-- Who failed at a retry: nil if it is none.
+local function failed_by(record)
+  local attempt, failure = string.match(record, '^%x+ %d+ (%d+) %d+ %d+ %S+ %S+ %-?%d+ %d+ %S+ ([^: ]+)')
+  return attempt and attempt ~= '0' and failure ~= '-' and failure or nil
+end
+
+-- What is left to somebody else for now: to other nodes, a retry of which this node's attempt was the one that failed; to
+-- this node, what another polls and has not had the time for.
+local function leave(score, record)
+  local own = leave_own_retries and now_ms < score + 1000
+  local others = neglected_ms > 0 and now_ms < score + neglected_ms
+  if not own and not others then return false end
+  local failed = failed_by(record)
+  return own and failed == node or others and (failed == nil or failed == node)
 end
 
 -- What a passed fence noted in the lease goes into the record, since the lease is overwritten.
@@ -60,7 +73,10 @@ local function consider(key, score, record, lease)
     return
   end
   if taken >= limit or bytes >= max_bytes then return end
-  if leave_own_retries and not lease and now_ms < score + 1000 and own_retry(record) then return end
+  if not lease and leave(score, record) then
+    left = left + 1
+    return
+  end
   if lease then record = fold(key, record, lease) end
   taken, bytes = taken + 1, bytes + #record
   scores[2 * taken - 1], scores[2 * taken] = int(math.max(score, now_ms) + grace_ms), key
@@ -83,7 +99,7 @@ repeat
   end
   local last = #page < 2 * size
   offset, size = offset + size, 2 * size
-until last or enough()
+until last or enough() or neglected_ms > 0 and left >= max_left
 
 if #buried > 0 then
   redis.call('ZREM', due, unpack(buried))

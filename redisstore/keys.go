@@ -11,7 +11,7 @@ import (
 
 // Partitions is how many groups of keys a shard has for each lane. It is a
 // constant of the data: changing it loses sight of every stored timer.
-const Partitions = 16
+const Partitions = scheduler.Partitions
 
 // nodesKey is the sorted set of live nodes of a shard: node id by the time of
 // its last announcement, ms of the shard's clock.

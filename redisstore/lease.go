@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -50,14 +51,18 @@ func (s *Store) Claim(ctx context.Context, shard string, req scheduler.ClaimRequ
 // partitionsOf are those that a claim is about, beginning with another one each
 // time, so that a small limit starves none.
 func (s *Store) partitionsOf(req scheduler.ClaimRequest) []int {
-	first, parts := int(s.rotation.Add(1)%Partitions), max(req.Parts, 1)
-	all := make([]int, 0, Partitions)
-	for i := range Partitions {
-		if p := (first + i) % Partitions; p%parts == req.Part {
-			all = append(all, p)
+	asked := req.Partitions
+	if asked == nil {
+		asked = make([]int, Partitions)
+		for p := range asked {
+			asked[p] = p
 		}
 	}
-	return all
+	if len(asked) == 0 {
+		return nil
+	}
+	first := int(s.rotation.Add(1) % uint64(len(asked)))
+	return slices.Concat(asked[first:], asked[:first])
 }
 
 // claimCalls shares room out among partitions.
@@ -79,6 +84,7 @@ func (s *Store) claimCalls(sh *shard, counter string, partitions []int, room int
 		}
 		calls[i] = &call{script: "claim", keys: s.keys[partitions[i]].three(), args: []any{
 			req.Horizon.Milliseconds(), min(share, maxItems), s.node, counter, wholeMs(req.Grace), leaveRetries, sh.clock.in(notAfter), bytes,
+			req.Neglected.Milliseconds(),
 		}}
 	}
 	return calls

@@ -27,7 +27,7 @@ func (s *Store) Merge(ctx context.Context, writes []scheduler.Write) []scheduler
 	for i := range writes {
 		home, hint := s.topology.home(writes[i].ID.Key)
 		answers[i].ID = scheduler.ID{Key: writes[i].ID.Key, RF: writes[i].ID.RF, Hint: hint}
-		answers[i].Shard = home.name
+		answers[i].Shard, answers[i].Partition = home.name, partitionOf(writes[i].ID.Key)
 		it, err := mergeItem(&writes[i])
 		if err != nil {
 			answers[i].Err = err

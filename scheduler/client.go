@@ -250,7 +250,7 @@ func (s *Scheduler) judge(a *attempt, answer *Written) {
 
 func (s *Scheduler) written(answer *Written, w *Write) Receipt {
 	if w.Timer != nil && !answer.State.Ended {
-		s.poke(answer.Shard, answer.Wait)
+		s.poke(answer.Shard, answer.Partition, answer.Wait)
 	}
 	return Receipt{
 		ID: answer.ID, Due: answer.Due, Copies: answer.Copies, Unreached: answer.Unreached, InFlight: answer.InFlight,

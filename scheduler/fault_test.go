@@ -65,7 +65,7 @@ func TestDeadNode(t *testing.T) {
 			dying := &cutStore{Store: m.Open("dying")}
 			first := startNode(t, dying, "dying", r)
 			create(t, first, oneShot(time.Second))
-			pass(950 * time.Millisecond) // it is in the wheel
+			pass(970 * time.Millisecond) // it is in the wheel
 			dying.cut.Store(true)
 			second := startNode(t, m.Open("living"), "living", r)
 			pass(10 * time.Second)
@@ -90,7 +90,7 @@ func TestDeadNode(t *testing.T) {
 			}
 			first := startNode(t, dying, "dying", r)
 			create(t, first, oneShot(time.Second))
-			pass(950 * time.Millisecond)
+			pass(970 * time.Millisecond)
 			second := startNode(t, m.Open("living"), "living", r)
 			pass(20 * time.Second)
 			seen := r.seen()

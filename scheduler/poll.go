@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -23,9 +22,7 @@ type shard struct {
 	othersLive atomic.Bool  // other nodes announced themselves lately
 	health     atomic.Int32 // what the last claim said of the shard
 
-	pokes  chan struct{} // has a token when wanted was brought forward
-	mu     sync.Mutex    // guards wanted
-	wanted time.Time     // when something is due that the next regular poll might miss; zero for nothing
+	ownership *ownership
 }
 
 // What is known of a shard's health.
@@ -44,110 +41,96 @@ func newShard(s *Scheduler, name string) *shard {
 		s: s, name: name, log: s.log.With("shard", name),
 		// Room for those that wait for a slot beside those that have one.
 		credit: newCredit(s.config.Slots + s.config.Slots/8),
-		fences: newQueue[*claim](), settlements: newQueue[*claim](), pokes: make(chan struct{}, 1),
+		fences: newQueue[*claim](), settlements: newQueue[*claim](), ownership: newOwnership(),
 	}
 }
 
-// pokeLead is how long before due a poked poll begins.
-const pokeLead = 20 * time.Millisecond
+const (
+	// pokeLead is how long before due a poked poll begins.
+	pokeLead = 20 * time.Millisecond
+	// pokeGap is how long a poke waits for others: many short timers share a poll.
+	pokeGap = time.Millisecond
+)
 
-func (sh *shard) poke(due time.Duration) {
-	at := time.Now().Add(due - pokeLead)
-	sh.mu.Lock()
-	earlier := sh.wanted.IsZero() || at.Before(sh.wanted)
-	if earlier {
-		sh.wanted = at
-	}
-	sh.mu.Unlock()
-	if earlier {
-		select {
-		case sh.pokes <- struct{}{}:
-		default:
-		}
-	}
+func (sh *shard) poke(partition int, due time.Duration) {
+	sh.ownership.poke(partition, time.Now().Add(max(due-pokeLead, pokeGap)))
 }
 
-// part is the share of a shard's timers that one poll looks at.
-type part struct{ index, of int }
-
-// pollParts is how many polls go over a shard in one interval: a few claims at a
-// time keep what else the shard is asked from waiting behind many.
-const pollParts = 4
-
-func wholeShard() part { return part{of: 1} }
-
-// poll claims what is due, a part of the shard at a time, until ctx ends. When
-// there is more than one poll could take, or something was poked for, it looks at
-// the whole shard.
+// poll claims what is due until ctx ends: a quarter of the node's own partitions
+// at a time, what was poked, and what other nodes neglect.
 func (sh *shard) poll(ctx context.Context) {
-	next, p := 0, wholeShard()
+	step := sh.s.config.PollInterval / pollParts
+	next, turn := time.Now(), 0
+	again := partitionSet(allPartitions) // may have more than the last poll could take
 	for ctx.Err() == nil {
-		more := sh.pollOnce(ctx, p)
-		if more && !sh.credit.scarce() {
-			p = wholeShard()
-			continue
+		now := time.Now()
+		own, others := sh.ownership.takePoked(now), partitionSet(0)
+		// A poll may take longer than a step: then turns come together, none falls out.
+		for missed := 0; !now.Before(next) && missed < pollParts; missed++ {
+			mine, theirs := sh.ownership.turn(turn, now)
+			own, others, turn = own|mine, others|theirs, turn+1
+			// Jitter keeps nodes that were started together from polling in unison.
+			next = next.Add(step - step/10 + rand.N(step/5))
 		}
-		if sh.pause(ctx, more) {
-			p, next = part{index: next, of: pollParts}, (next+1)%pollParts
-		} else {
-			p = wholeShard()
+		if next.Before(now) {
+			next = now.Add(step)
+		}
+		if others &^= own; others != 0 {
+			sh.claim(ctx, others, patience)
+		}
+		if again != 0 && !sh.credit.scarce() {
+			own |= again
+		}
+		if own != 0 {
+			again &^= own
+			if sh.claim(ctx, own, 0) {
+				again |= own
+			}
+		}
+		if again == 0 || sh.credit.scarce() {
+			sh.pause(ctx, next, again != 0)
 		}
 	}
 }
 
-// pause waits for the next regular poll, for what was poked for, or, when there
-// is more to claim, for room. It reports whether it was the first.
-func (sh *shard) pause(ctx context.Context, more bool) (regularly bool) {
-	interval := sh.s.config.PollInterval / pollParts
-	// Jitter keeps nodes that were started together from polling in unison.
-	regular := time.Now().Add(interval - interval/10 + rand.N(interval/5))
-	timer := time.NewTimer(time.Until(regular))
+// pause waits for the next turn, for what was poked for, or, when there is more
+// to claim, for room.
+func (sh *shard) pause(ctx context.Context, next time.Time, more bool) {
+	timer := time.NewTimer(time.Until(next))
 	defer timer.Stop()
 	var room <-chan struct{}
 	if more {
 		room = sh.credit.free
 	}
 	for {
-		wanted := sh.wantedAt()
-		early := !wanted.IsZero() && wanted.Before(regular)
-		if early {
-			timer.Reset(time.Until(wanted))
+		if poked := sh.ownership.nextPoked(); !poked.IsZero() && poked.Before(next) {
+			timer.Reset(time.Until(poked))
 		}
 		select {
 		case <-ctx.Done():
-			return false
+			return
 		case <-timer.C:
-			return !early && !more
+			return
 		case <-room:
-			return false
-		case <-sh.pokes:
+			return
+		case <-sh.ownership.pokes:
 		}
 	}
 }
 
-func (sh *shard) wantedAt() time.Time {
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	return sh.wanted
-}
-
-// pollOnce claims of one part and puts what it got into the wheel. It reports whether
-// more may be due.
-func (sh *shard) pollOnce(ctx context.Context, p part) (more bool) {
-	if p == wholeShard() {
-		// What is poked for from here on may be missed by this poll.
-		sh.mu.Lock()
-		sh.wanted = time.Time{}
-		sh.mu.Unlock()
-	}
+// claim takes what is due in the partitions, of those of other nodes what they
+// have neglected for so long, and puts it into the wheel. It reports whether more
+// may be due.
+func (sh *shard) claim(ctx context.Context, partitions partitionSet, neglected time.Duration) (more bool) {
 	room := sh.credit.left()
 	if room <= 0 {
 		return true
 	}
 	// A stop must not lose the answer: what it leased would wait for the lease's end.
 	result, err := sh.s.store.Claim(context.WithoutCancel(ctx), sh.name, ClaimRequest{
-		Horizon: sh.s.config.horizon(), Limit: room, MaxBytes: min(room*weightBytes, maxClaimBytes),
-		Part: p.index, Parts: p.of, Grace: sh.s.config.Grace, LeaveOwnRetries: sh.othersLive.Load(),
+		Partitions: partitions.list(), Neglected: neglected, Horizon: sh.s.config.horizon(),
+		Limit: room, MaxBytes: min(room*weightBytes, maxClaimBytes),
+		Grace: sh.s.config.Grace, LeaveOwnRetries: sh.othersLive.Load(),
 	})
 	answered := time.Now()
 	sh.note(ctx, err)

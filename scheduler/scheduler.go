@@ -58,20 +58,23 @@ func New(config Config, store Store, deliverer Deliverer) (*Scheduler, error) {
 // while another is on its way.
 const loopsPerShard = 2
 
-// Run claims and fires until ctx ends; then it claims no more, gives back what
-// waits in the wheel, lets callbacks under way end (within the limit), settles
-// them, and returns. What it can't settle in time is left to the leases. It must
-// be called once at most.
+// Run claims and fires until ctx ends. Then it has other live nodes take its
+// partitions over, claims no more, calls back what it has claimed, gives back
+// what of that finds no slot, lets callbacks under way end (within the limit),
+// settles them, and returns. What it can't settle in time is left to the leases.
+// It must be called once at most.
 func (s *Scheduler) Run(ctx context.Context) {
 	lasting := context.WithoutCancel(ctx)
+	claiming, stopClaiming := context.WithCancel(lasting)
+	defer stopClaiming()
 	work, stopWork := context.WithCancel(lasting)
 	defer stopWork()
 	turning, stopWheel := context.WithCancel(lasting)
 	defer stopWheel()
-	var claiming, wheels, loops sync.WaitGroup
+	var watches, polls, wheels, loops sync.WaitGroup
 	for _, sh := range s.shards {
-		claiming.Go(func() { sh.poll(ctx) })
-		claiming.Go(func() { sh.watch(ctx) })
+		watches.Go(func() { sh.watch(ctx) })
+		polls.Go(func() { sh.poll(claiming) })
 		for range loopsPerShard {
 			loops.Go(func() { sh.fences.drain(work, maxFences, sh.fence) })
 			loops.Go(func() { sh.settlements.drain(work, maxSettlements, sh.settleBatch) })
@@ -79,7 +82,14 @@ func (s *Scheduler) Run(ctx context.Context) {
 	}
 	wheels.Go(func() { s.wheel.Run(turning, s.expire) })
 
-	claiming.Wait() // ends with ctx
+	watches.Wait() // end with ctx
+	s.handOver(lasting)
+	stopClaiming()
+	polls.Wait()
+	if s.wheel.Len() > 0 {
+		// Nobody else would call these back in time.
+		sleep(lasting, s.config.horizon())
+	}
 	stopWheel()
 	wheels.Wait()
 	for _, t := range s.wheel.Drain(nil) {
@@ -89,7 +99,6 @@ func (s *Scheduler) Run(ctx context.Context) {
 	stopWork()
 	loops.Wait()
 	s.firing.Wait()
-	s.leave(lasting)
 }
 
 // giveBack releases what was in the wheel when it stopped. What was there only
@@ -116,26 +125,36 @@ func (s *Scheduler) finishInHand(ctx context.Context) {
 	}
 }
 
-// leave withdraws the node, so that no other leaves retries to it.
-func (s *Scheduler) leave(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, s.config.Settling)
+// handOverTime is how long it takes until other nodes have learnt that one has
+// left, and poll in its place.
+const handOverTime = beatInterval + 150*time.Millisecond
+
+// handOver withdraws the node, and goes on claiming until others do in its place.
+func (s *Scheduler) handOver(ctx context.Context) {
+	bounded, cancel := context.WithTimeout(ctx, s.config.Settling)
 	defer cancel()
+	begun := time.Now()
 	var leaving sync.WaitGroup
+	others := false
 	for _, sh := range s.shards {
+		others = others || sh.othersLive.Load()
 		leaving.Go(func() {
-			if err := s.store.Leave(ctx, sh.name); err != nil {
+			if err := s.store.Leave(bounded, sh.name); err != nil {
 				s.log.Debug("could not withdraw from shard", "shard", sh.name, "err", err)
 			}
 		})
 	}
 	leaving.Wait()
+	if others {
+		sleep(ctx, handOverTime-time.Since(begun))
+	}
 }
 
 // poke tells the shard's poller that something is due soon: a hint, nothing
 // more.
-func (s *Scheduler) poke(shard string, due time.Duration) {
+func (s *Scheduler) poke(shard string, partition int, due time.Duration) {
 	if sh := s.shards[shard]; sh != nil && due < s.config.horizon() {
-		sh.poke(due)
+		sh.poke(partition, due)
 	}
 }
 

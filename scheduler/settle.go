@@ -59,10 +59,10 @@ func (sh *shard) pokeNext(c *claim) {
 	switch o := c.settlement; o.Outcome {
 	case OutcomeNext:
 		next := c.Record.Timer.Interval - c.fenced.Late - time.Since(c.answered)
-		sh.s.poke(sh.name, next)
+		sh.s.poke(sh.name, c.Lease.Partition, next)
 	case OutcomeAgain, OutcomeRelease:
 		if o.Delay > 0 {
-			sh.s.poke(sh.name, o.Delay)
+			sh.s.poke(sh.name, c.Lease.Partition, o.Delay)
 		}
 	case OutcomeDone, OutcomeDead:
 	}

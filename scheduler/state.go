@@ -1,8 +1,8 @@
 package scheduler
 
 import (
-	"encoding/binary"
 	"cmp"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"strconv"

@@ -17,7 +17,7 @@ func TestStopGivesBackWhatHasNotBegun(t *testing.T) {
 		for range 100 {
 			create(t, leaving, oneShot(time.Second))
 		}
-		pass(950 * time.Millisecond) // all are in its wheel
+		pass(970 * time.Millisecond) // all are in its wheel
 		leaving.stop()
 		staying := startNode(t, m.Open("staying"), "staying", r)
 		pass(10 * time.Second)

@@ -58,6 +58,9 @@ type Store interface {
 	Survey(ctx context.Context, shard string) (Survey, error)
 }
 
+// Partitions is how many groups a shard's timers fall into, by their keys.
+const Partitions = 16
+
 // Write is a state that copies shall become if it is newer than theirs.
 type Write struct {
 	ID      ID // the hint widens where the write goes; the rf, at least 1, says to how many shards
@@ -87,8 +90,9 @@ type Written struct {
 	Due time.Time
 	// Wait is how long after the answer that is; negative if it is overdue.
 	Wait time.Duration
-	// Shard is the primary's.
-	Shard string
+	// Shard is the primary's, Partition where the timer is on every shard.
+	Shard     string
+	Partition int
 	// Copies is how many shards hold the state; Unreached how many could not be told.
 	Copies, Unreached int
 	// InFlight says that a callback of an earlier state may still start, at most
@@ -149,13 +153,11 @@ type ReadResult struct {
 
 // Lease is a node's claim on one timer of one shard.
 type Lease struct {
-	Shard string
-	Key   string
-	Token string // carries node, counter and when it was taken
-	// Partition and Found are the store's own business: where on the shard, and as
-	// what, it found the timer.
-	Partition int
-	Found     Found
+	Shard     string
+	Key       string
+	Token     string // carries node, counter and when it was taken
+	Partition int    // where on the shard it was found
+	Found     Found  // as what it was found; the store's own business
 }
 
 // Found is a timer as a claim found it. Nothing changes it while the lease lasts,
@@ -175,9 +177,13 @@ type ClaimRequest struct {
 	// one may pass its share.
 	MaxBytes int
 	Grace    time.Duration // the lease ends so long after the due time
-	// Part of Parts, from 0, restricts the claim to one of so many equal shares of
-	// the shard's timers; Parts 0 stands for all of them. Parts divides 16.
-	Part, Parts int
+	// Partitions are those that it is about, none twice; nil for all.
+	Partitions []int
+	// Neglected restricts it to what whoever else polls the partitions has left:
+	// what is overdue by so long, retries after another node's failed attempt that
+	// are due, and what a lease has ended on. 0 for no restriction; else Horizon
+	// counts for nothing.
+	Neglected time.Duration
 	// LeaveOwnRetries leaves a retry to other nodes for 1 s when this node's
 	// attempt failed last.
 	LeaveOwnRetries bool

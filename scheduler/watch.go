@@ -34,7 +34,9 @@ func (sh *shard) beat(ctx context.Context) {
 	nodes, err := sh.s.store.Beat(bounded, sh.name)
 	if err != nil {
 		sh.log.Debug("could not announce this node", "err", err)
+		return // who lives there is as it was
 	}
+	sh.ownership.set(ranks(sh.s.config.Node, nodes, sh.name))
 	others := false
 	for _, node := range nodes {
 		others = others || node != sh.s.config.Node

@@ -143,17 +143,22 @@ func (s *shard) claim(now time.Time, node, token string, req scheduler.ClaimRequ
 	if most <= 0 {
 		most = math.MaxInt
 	}
-	due := slices.DeleteFunc(s.dueBy(nowMs+req.Horizon.Milliseconds()), func(key string) bool { return !inPart(key, req) })
+	horizonMs := req.Horizon.Milliseconds()
+	if req.Neglected > 0 {
+		horizonMs = 0
+	}
+	due := slices.DeleteFunc(s.dueBy(nowMs+horizonMs), func(key string) bool {
+		return req.Partitions != nil && !slices.Contains(req.Partitions, partitionOf(key))
+	})
 	for page := range slices.Chunk(due, pageSize) {
 		for _, key := range page {
 			e := s.entries[key]
 			over := e.lookMs <= nowMs
-			leave := req.LeaveOwnRetries && e.lease == nil && e.state.Attempt > 0 && e.failure.Node == node && nowMs < e.lookMs+1000
 			switch {
 			case e.state.Ended && over:
 				delete(s.entries, key)
 				buried++
-			case e.state.Ended || e.lease != nil && !over || leave || len(claims) >= req.Limit || bytes >= most:
+			case e.state.Ended || e.lease != nil && !over || e.leave(nowMs, node, req) || len(claims) >= req.Limit || bytes >= most:
 			default:
 				bytes += len(e.timer.Callback.URI) + len(e.timer.Callback.Opaque)
 				claims = append(claims, s.lease(now, key, token, max(e.lookMs, nowMs)+ceilMs(req.Grace)))
@@ -166,15 +171,27 @@ func (s *shard) claim(now time.Time, node, token string, req scheduler.ClaimRequ
 	return claims, false
 }
 
-// inPart: the parts of a shard are the same for all its nodes, whatever they are.
-func inPart(key string, req scheduler.ClaimRequest) bool {
-	return req.Parts < 2 || int(hash(key)%16)%req.Parts == req.Part
+// leave reports whether the copy is somebody else's for now: a retry that this
+// node failed at; what another node polls and has not neglected yet.
+func (e *entry) leave(nowMs int64, node string, req scheduler.ClaimRequest) bool {
+	if e.lease != nil {
+		return false
+	}
+	failed := ""
+	if e.state.Attempt > 0 {
+		failed = e.failure.Node
+	}
+	own := req.LeaveOwnRetries && nowMs < e.lookMs+1000
+	others := req.Neglected > 0 && nowMs < e.lookMs+req.Neglected.Milliseconds()
+	return own && failed == node || others && (failed == "" || failed == node)
 }
+
+func partitionOf(key string) int { return int(hash(key) % scheduler.Partitions) }
 
 func (s *shard) lease(now time.Time, key, token string, untilMs int64) scheduler.Claimed {
 	e := s.entries[key]
 	claimed := scheduler.Claimed{
-		Lease: scheduler.Lease{Shard: s.name, Key: key, Token: token, Found: scheduler.Found{ScoreMs: e.lookMs}}, Record: s.record(key, e),
+		Lease: scheduler.Lease{Shard: s.name, Key: key, Token: token, Partition: partitionOf(key), Found: scheduler.Found{ScoreMs: e.lookMs}}, Record: s.record(key, e),
 		DueIn: time.UnixMilli(e.lookMs).Sub(now),
 	}
 	if e.lease != nil {

@@ -39,7 +39,7 @@ func claimCases() map[string]func(*rig) {
 			}
 		},
 		"claim takes no more than its limit":              checkLimit,
-		"claims of all parts get everything once":         checkParts,
+		"claims of partitions get what is in them":        checkPartitions,
 		"claim brings about as many bytes as it may":      checkBytes,
 		"claim takes the earliest first":                  checkOrder,
 		"claim without more has left nothing that is due": checkMore,
@@ -198,25 +198,32 @@ func checkLimit(r *rig) {
 	}
 }
 
-func checkParts(r *rig) {
+func checkPartitions(r *rig) {
 	const n, parts = 200, 4
-	r.putAll(1, n)
-	want := keys(n)
-	var got []string
-	for i := range parts {
-		req := request()
-		req.Part, req.Parts = i, parts
-		claimed := claimedKeys(r.claimAll(r.a, req))
-		// Equal shares: 50 are expected.
-		if len(claimed) < n/parts/4 || len(claimed) > n/parts*3 {
-			r.Errorf("part %d of %d has %d of %d timers", i, parts, len(claimed), n)
-		}
-		got = append(got, claimed...)
+	of := make(map[string]int)
+	for _, key := range keys(n) {
+		of[key] = r.put(key, 1, oneShot(0)).Partition
 	}
-	slices.Sort(got)
-	slices.Sort(want)
-	if !slices.Equal(got, want) {
-		r.Errorf("all parts have %d timers, want each of %d once", len(got), n)
+	got := 0
+	for part := range parts {
+		req := request()
+		for p := part; p < scheduler.Partitions; p += parts {
+			req.Partitions = append(req.Partitions, p)
+		}
+		for _, c := range r.claimAll(r.a, req) {
+			if p := of[c.Lease.Key]; p != c.Lease.Partition || p%parts != part {
+				r.Errorf("%s was put into partition %d and claimed from %d by a claim of %v", c.Lease.Key, p, c.Lease.Partition, req.Partitions)
+			}
+			got++
+		}
+	}
+	if got != n {
+		r.Errorf("all claims have %d timers, want %d", got, n)
+	}
+	req := request()
+	req.Partitions = []int{}
+	if claims := r.claimAll(r.a, req); len(claims) != 0 {
+		r.Errorf("a claim of no partition got %d timers", len(claims))
 	}
 }
 

@@ -56,7 +56,7 @@ func (v *view) Merge(ctx context.Context, writes []scheduler.Write) []scheduler.
 				answers[i] = scheduler.Written{Err: err, Unreached: 1}
 			}
 			_, hint := v.m.home(writes[i].ID.Key)
-			answers[i].Shard = name
+			answers[i].Shard, answers[i].Partition = name, partitionOf(writes[i].ID.Key)
 			answers[i].ID = scheduler.ID{Key: writes[i].ID.Key, RF: cmp.Or(answers[i].ID.RF, writes[i].ID.RF), Hint: hint}
 		}
 	})
