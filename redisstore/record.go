@@ -220,6 +220,14 @@ func plainSpecification(body string) (spec specification, plain bool) {
 	if opaque, found := strings.CutPrefix(rest, `,"opaque":"`); ok && found {
 		spec.Opaque, rest, ok = strings.Cut(opaque, `"`)
 	}
+	if tail, found := strings.CutPrefix(rest, `,"repeat_for_ms":`); found {
+		spec.RepeatForMs, rest, ok = cutInteger(tail, ok)
+	}
+	if tail, found := strings.CutPrefix(rest, `,"at_ms":`); found {
+		var at int64
+		at, rest, ok = cutInteger(tail, ok)
+		spec.AtMs = &at
+	}
 	if !ok || rest != "}" || !utf8.ValidString(body) {
 		return specification{}, false
 	}
@@ -232,6 +240,13 @@ func plainSpecification(body string) (spec specification, plain bool) {
 		}
 	}
 	return spec, true
+}
+
+// cutInteger cuts a JSON number without a fraction off the beginning of text.
+func cutInteger(text string, ok bool) (n int64, rest string, still bool) {
+	end := len(text) - len(strings.TrimLeft(text, "-0123456789"))
+	n, err := strconv.ParseInt(text[:end], 10, 64)
+	return n, text[end:], ok && err == nil && strconv.FormatInt(n, 10) == text[:end]
 }
 
 // appendSpecification appends the JSON of a timer. The error says that a string

@@ -334,7 +334,7 @@ func FuzzRecord(f *testing.F) {
 func FuzzPlainSpecification(f *testing.F) {
 	for _, body := range []string{
 		`{"uri":"http://h"}`, `{"uri":"http://h","opaque":"o"}`, `{"uri":"a","opaque":"\n"}`, `{"uri":"é","opaque":""}`,
-		`{"uri":"a","at_ms":1}`, `{"uri":"a"} `, `{"uri":"a\","opaque":"b"}`, `{"uri":"` + "\x01\xff" + `"}`,
+		`{"uri":"a","at_ms":1}`, `{"uri":"a","repeat_for_ms":10,"at_ms":-1}`, `{"uri":"a","at_ms":-0}`, `{"uri":"a","at_ms":01}`, `{"uri":"a"} `, `{"uri":"a\","opaque":"b"}`, `{"uri":"` + "\x01\xff" + `"}`,
 	} {
 		f.Add(body)
 	}
@@ -355,7 +355,9 @@ func FuzzPlainSpecification(f *testing.F) {
 
 func TestWrittenSpecificationsArePlain(t *testing.T) {
 	for _, opaque := range []string{"", "plain", "é ☃"} {
-		timer := scheduler.Timer{Interval: time.Second, Callback: scheduler.Callback{URI: "http://h/p?q=1&r=<2>", Opaque: opaque}}
+		timer := scheduler.Timer{
+			Interval: time.Second, RepeatFor: time.Minute, At: time.UnixMilli(1), Callback: scheduler.Callback{URI: "http://h/p?q=1&r=<2>", Opaque: opaque},
+		}
 		body, err := appendSpecification(nil, &timer)
 		if err != nil {
 			t.Fatal(err)

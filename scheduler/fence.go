@@ -5,10 +5,7 @@ import (
 	"time"
 )
 
-const (
-	maxFences  = 500
-	fencePause = 25 * time.Millisecond // before an unanswered fence is sent again
-)
+const fencePause = 25 * time.Millisecond // before an unanswered fence is sent again
 
 // turnAt puts a claim into the wheel; once that has stopped, the claim goes back
 // to its shard.

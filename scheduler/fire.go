@@ -22,7 +22,9 @@ func (s *Scheduler) startFire(ctx context.Context, c *claim) {
 // work fires c and what else it is handed, until ctx ends or enough others are idle.
 func (s *Scheduler) work(ctx context.Context, c *claim) {
 	for c != nil {
+		span := s.pace.begin()
 		s.fire(ctx, c)
+		s.pace.end(span)
 		c = s.handedNext(ctx)
 	}
 }

@@ -32,9 +32,12 @@ const (
 	healthSilent
 )
 
-// maxClaimBytes is what one claim may bring: more might take longer than the
-// shard may keep silent, and then for ever.
-const maxClaimBytes = 8 << 20
+// What one claim may bring. The shard does nothing else meanwhile: so many timers
+// take some milliseconds, and more bytes might take longer than it may keep silent.
+const (
+	maxClaims     = 1000
+	maxClaimBytes = 8 << 20
+)
 
 func newShard(s *Scheduler, name string) *shard {
 	return &shard{
@@ -129,7 +132,7 @@ func (sh *shard) claim(ctx context.Context, partitions partitionSet, neglected t
 	// A stop must not lose the answer: what it leased would wait for the lease's end.
 	result, err := sh.s.store.Claim(context.WithoutCancel(ctx), sh.name, ClaimRequest{
 		Partitions: partitions.list(), Neglected: neglected, Horizon: sh.s.config.horizon(),
-		Limit: room, MaxBytes: min(room*weightBytes, maxClaimBytes),
+		Limit: min(room, maxClaims), MaxBytes: min(room*weightBytes, maxClaimBytes),
 		Grace: sh.s.config.Grace, LeaveOwnRetries: sh.othersLive.Load(),
 	})
 	answered := time.Now()

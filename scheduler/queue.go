@@ -29,9 +29,9 @@ func (q *queue[T]) signal() {
 	}
 }
 
-// take waits for items and returns up to most of them, appended to batch; none
-// when ctx has ended.
-func (q *queue[T]) take(ctx context.Context, batch []T, most int) []T {
+// take waits for items and returns up to as many of them as most says then,
+// appended to batch; none when ctx has ended.
+func (q *queue[T]) take(ctx context.Context, batch []T, most func(context.Context) int) []T {
 	for {
 		select {
 		case <-q.ready:
@@ -40,8 +40,9 @@ func (q *queue[T]) take(ctx context.Context, batch []T, most int) []T {
 		if ctx.Err() != nil { // also when both were ready
 			return batch
 		}
+		limit := most(ctx)
 		q.mu.Lock()
-		n := min(most, len(q.items))
+		n := min(limit, len(q.items))
 		batch = append(batch, q.items[:n]...)
 		rest := copy(q.items, q.items[n:])
 		clear(q.items[rest:])
@@ -56,9 +57,11 @@ func (q *queue[T]) take(ctx context.Context, batch []T, most int) []T {
 	}
 }
 
+func atMost(n int) func(context.Context) int { return func(context.Context) int { return n } }
+
 // drain hands everything over in batches of up to most, one after the other,
 // until ctx ends. The batch is valid during the call.
-func (q *queue[T]) drain(ctx context.Context, most int, do func(ctx context.Context, batch []T)) {
+func (q *queue[T]) drain(ctx context.Context, most func(context.Context) int, do func(ctx context.Context, batch []T)) {
 	var batch []T
 	for {
 		clear(batch) // what was handed over isn't ours to keep alive

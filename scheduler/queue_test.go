@@ -18,7 +18,7 @@ func TestQueueHandsOverEverythingOnceInBatches(t *testing.T) {
 		for range 2 {
 			takers.Go(func() {
 				for {
-					batch := q.take(ctx, nil, most)
+					batch := q.take(ctx, nil, atMost(most))
 					if len(batch) == 0 {
 						return
 					}

@@ -27,6 +27,7 @@ type Scheduler struct {
 	slots  *slots
 	shards map[string]*shard
 
+	pace   *pace
 	firing sync.WaitGroup // workers that deliver
 	handed chan *claim    // to an idle one of them
 	idle   atomic.Int32   // workers
@@ -46,7 +47,7 @@ func New(config Config, store Store, deliverer Deliverer) (*Scheduler, error) {
 	s := &Scheduler{
 		config: config, tag: uint16(tag.Sum32()), store: store, deliverer: deliverer, log: config.Log, metrics: metrics,
 		wheel: wheel.New[turn](time.Now()), slots: newSlots(config.Slots), shards: make(map[string]*shard),
-		handed: make(chan *claim),
+		handed: make(chan *claim), pace: newPace(),
 	}
 	for _, name := range store.Shards() {
 		s.shards[name] = newShard(s, name)
@@ -76,8 +77,8 @@ func (s *Scheduler) Run(ctx context.Context) {
 		watches.Go(func() { sh.watch(ctx) })
 		polls.Go(func() { sh.poll(claiming) })
 		for range loopsPerShard {
-			loops.Go(func() { sh.fences.drain(work, maxFences, sh.fence) })
-			loops.Go(func() { sh.settlements.drain(work, maxSettlements, sh.settleBatch) })
+			loops.Go(func() { sh.fences.drain(work, s.pace.wait, sh.fence) })
+			loops.Go(func() { sh.settlements.drain(work, atMost(maxSettlements), sh.settleBatch) })
 		}
 	}
 	wheels.Go(func() { s.wheel.Run(turning, s.expire) })
