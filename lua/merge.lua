@@ -7,11 +7,11 @@
 --          token's.
 -- KEYS:    due timers leases
 -- ARGV:    not_after_ms
--- ITEM:    kind key head tail start_in_ms start_at_ms look_ms look_in_ms keep_ms token
---          (head and tail: the record before and behind its start_ms. start_in_ms: of the grid, from now; start_at_ms: an
---          instant, where a client gave one; a tombstone has neither. look_ms: when to look at it, from the start of the grid;
---          look_in_ms: from now, if it is not empty; of a tombstone its life. keep_ms: life of one with a body hash, if
---          that is longer. token: empty for a merge.)
+-- ITEM:    kind key head tail start look_ms more
+--          (head and tail: the record before and behind its start_ms. start: of the grid, in ms from now, or an instant in ms
+--          behind an @; empty for a tombstone. look_ms: when to look at it, from the start of the grid. more: empty, or
+--          "look_in_ms keep_ms token", each maybe "-": when to look at it from now, of a tombstone its life; the life of one
+--          with a body hash, if that is longer; of a leased write)
 -- Returns: now_us, then for each item: "new start_ms" if it was stored where nothing was, else "status version seq
 --          attempt ended firing_ms due_ms rf body_hash away"; status stored, same, newer, conflict (same state, another
 --          body), factor (another rf is there), exists (once: a live timer or a body hash is there), lost (the token's
@@ -41,13 +41,18 @@ local function compare(a, b)
   return a.attempt - b.attempt
 end
 
+local function start_of(text)
+  local start_in = tonumber(text)
+  return start_in and starts_from + start_in or tonumber(string.match(text, '^@(%-?%d+)$') or '')
+end
+
 local function read_item(i)
-  local head, tail, token = ARGV[i + 2], ARGV[i + 3], ARGV[i + 9]
-  local start_in, start_at = tonumber(ARGV[i + 4]), tonumber(ARGV[i + 5])
-  local kind, key, look, look_in = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 6]), tonumber(ARGV[i + 7])
-  local keep = tonumber(ARGV[i + 8])
-  local new = parse(head .. ' ' .. int(start_at or start_in and starts_from + start_in or 0) .. ' ' .. tail)
-  new.kind, new.key, new.look, new.look_in, new.keep, new.token = kind, key, look, look_in, keep, token
+  local kind, key, head, tail = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
+  local start, look, more = start_of(ARGV[i + 4]), tonumber(ARGV[i + 5]), ARGV[i + 6]
+  local look_in, keep, token = string.match(more, '^(%S+) (%S+) (%S+)$')
+  local new = parse(head .. ' ' .. int(start or 0) .. ' ' .. tail)
+  new.kind, new.key, new.look, new.look_in, new.keep = kind, key, look, tonumber(look_in or ''), tonumber(keep or '') or 0
+  new.token = token or '-'
   return new
 end
 
@@ -92,7 +97,7 @@ end
 local function merge(new, record)
   local lease = record and redis.call('HGET', leases, new.key) or ''
   local old = record and parse(record, lease)
-  if new.token ~= '' then
+  if new.token ~= '-' then
     if not old then return answer('none') end
     if lease ~= new.token and not fired(lease, new.token) then return answer('lost', old) end
   end
@@ -114,7 +119,7 @@ end
 -- Records, which may be a megabyte each, are read few together.
 local together = 50
 local keys, page = {}, nil
-for i = 2, #ARGV, 10 do
+for i = 2, #ARGV, 7 do
   local key = ARGV[i + 1]
   keys[#keys + 1] = key
 end
@@ -122,22 +127,20 @@ end
 -- What is new is written first and together: on a full Redis it is refused before anything was written.
 local reply, stored, item = { now_us }, 0, 0
 local scores, records, seen, rest = {}, {}, {}, {}
-for i = 2, #ARGV, 10 do
+for i = 2, #ARGV, 7 do
   if item % together == 0 then
     page = redis.call('HMGET', timers, unpack(keys, item + 1, math.min(item + together, #keys)))
   end
-  local key, record, token = ARGV[i + 1], page[item % together + 1], ARGV[i + 9]
-  local start_in, start_at = tonumber(ARGV[i + 4]), tonumber(ARGV[i + 5])
+  local key, record, start, more = ARGV[i + 1], page[item % together + 1], start_of(ARGV[i + 4]), ARGV[i + 6]
   item = item + 1
   if seen[key] then
     rest[#rest + 1] = { i, item }
-  elseif record or token ~= '' or not (start_in or start_at) then
+  elseif record or more ~= '' or not start then
     rest[#rest + 1] = { i, item, record }
   else
-    local head, tail, look, look_in = ARGV[i + 2], ARGV[i + 3], tonumber(ARGV[i + 6]), tonumber(ARGV[i + 7])
-    local start = start_at or starts_from + start_in
+    local head, tail, look = ARGV[i + 2], ARGV[i + 3], tonumber(ARGV[i + 5])
     local text, n = int(start), #scores
-    scores[n + 1], scores[n + 2] = int(look_in and now_ms + look_in or start + look), key
+    scores[n + 1], scores[n + 2] = int(start + look), key
     records[n + 1], records[n + 2] = key, head .. ' ' .. text .. ' ' .. tail
     reply[item + 1] = 'new ' .. text
     stored = stored + 1

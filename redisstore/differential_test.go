@@ -600,7 +600,7 @@ func (s *Store) apply(t testing.TB, changes []storetest.Change) ([]storetest.Cha
 		head := appendHead(nil, c.State, c.Rank, c.RF)
 		it := &item{partition: partitionOf(c.Key)}
 		if c.Kind == storetest.Done || c.Kind == storetest.Gone {
-			it.args = endArgs(string(c.Kind), c.Key, head, tailOfEnd(c.BodyHash), c.Life, c.Keep, c.Token)
+			it.args = endArgs(string(c.Kind), c.Key, head, tailOfEnd(c.BodyHash), moreOf(c.Life, c.Keep, c.Token))
 		} else {
 			tail, err := appendTail(nil, &c.Timer, c.BodyHash)
 			if err != nil {
@@ -608,11 +608,14 @@ func (s *Store) apply(t testing.TB, changes []storetest.Change) ([]storetest.Cha
 			}
 			from := startOf(&c.Timer, c.State.Seq)
 			if c.Timer.At.IsZero() {
-				from.in = fmt.Sprint(wholeMs(c.DueIn) - from.look)
+				from.text = fmt.Sprint(wholeMs(c.DueIn) - from.look)
 			}
 			from.look += int64(c.Rank) * c.Skew.Milliseconds()
-			it.args = liveArgs(string(c.Kind), c.Key, head, tail, from, c.Token)
-			it.args[8] = wholeMs(c.Keep)
+			more := ""
+			if c.Token != "" {
+				more = "- - " + c.Token
+			}
+			it.args = liveArgs(string(c.Kind), c.Key, head, tail, from, more)
 		}
 		items[i] = it
 	}

@@ -89,7 +89,7 @@ func mergeItem(w *scheduler.Write) (*item, error) {
 	if w.Timer == nil {
 		it.ends = 1
 		head := appendHead(nil, scheduler.State{Version: w.Version}, 0, rfOf(w))
-		it.args = endArgs("gone", w.ID.Key, head, tailOfEnd(""), w.Life, w.Keep, "")
+		it.args = endArgs("gone", w.ID.Key, head, tailOfEnd(""), moreOf(w.Life, w.Keep, ""))
 		return it, nil
 	}
 	tail, err := appendTail(make([]byte, 0, typicalRecord), w.Timer, w.BodyHash)
@@ -110,24 +110,30 @@ const typicalRecord = 256 // bytes
 
 // start is when a grid begins, and when to look at the timer first.
 type start struct {
-	in, at string // ms from now, or an instant, where a client gave one
-	look   int64  // ms from the start
+	text string // ms from now, or, where a client gave one, an instant behind an @
+	look int64  // ms from the start
 }
 
 func startOf(t *scheduler.Timer, seq int) start {
 	interval := wholeMs(t.Interval)
+	look := int64(seq) * interval
 	if !t.At.IsZero() {
-		return start{at: strconv.FormatInt(t.At.UnixMilli()-int64(seq)*interval, 10), look: int64(seq) * interval}
+		return start{text: "@" + strconv.FormatInt(t.At.UnixMilli()-look, 10), look: look}
 	}
-	return start{in: strconv.FormatInt(interval-int64(seq)*interval, 10), look: int64(seq) * interval}
+	return start{text: strconv.FormatInt(interval-look, 10), look: look}
 }
 
-func liveArgs(kind, key string, head, tail []byte, from start, token string) []any {
-	return []any{kind, key, head, tail, from.in, from.at, from.look, "", "", token}
+func liveArgs(kind, key string, head, tail []byte, from start, more string) []any {
+	return []any{kind, key, head, tail, from.text, from.look, more}
 }
 
-func endArgs(kind, key string, head []byte, tail string, life, keep time.Duration, token string) []any {
-	return []any{kind, key, head, tail, "", "", "", wholeMs(life), wholeMs(keep), token}
+func endArgs(kind, key string, head []byte, tail, more string) []any {
+	return []any{kind, key, head, tail, "", "", more}
+}
+
+// moreOf is what few writes need.
+func moreOf(life, keep time.Duration, token string) string {
+	return strconv.FormatInt(wholeMs(life), 10) + " " + strconv.FormatInt(wholeMs(keep), 10) + " " + cmp.Or(token, "-")
 }
 
 func rfOf(w *scheduler.Write) int { return max(w.ID.RF, 1) }

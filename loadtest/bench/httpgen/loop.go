@@ -100,8 +100,9 @@ func (g *generator) send(now time.Time) error {
 				return g.wake(since.Sub(now))
 			}
 		}
-		c := g.idle[len(g.idle)-1]
-		g.idle = g.idle[:len(g.idle)-1]
+		// The one that has been idle longest: a server closes those that are never used.
+		c := g.idle[0]
+		g.idle = slices.Delete(g.idle, 0, 1)
 		if err := g.start(c, since); err != nil {
 			return err
 		}

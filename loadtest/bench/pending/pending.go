@@ -45,7 +45,7 @@ redis.call('HDEL', KEYS[2], unpack(ARGV))
 redis.call('HDEL', KEYS[3], unpack(ARGV))
 return 1`
 	// claimArguments is how claim.lua describes what Claim gives it.
-	claimArguments = "horizon_ms limit node counter grace_ms leave_own_retries not_after_ms max_bytes"
+	claimArguments = "horizon_ms limit node counter grace_ms leave_own_retries not_after_ms max_bytes neglected_ms\n"
 )
 
 // Shard is a Redis with its timers. Not safe for concurrent use.
@@ -212,7 +212,7 @@ func (s *Shard) Claim(ctx context.Context, want int) error {
 			counter++
 			notAfter := time.Now().Add(time.Minute).UnixMilli()
 			reply, err := s.client.EvalSha(ctx, s.claim, keys(p), longest, chunk, "bench", strconv.Itoa(counter), grace, "0",
-				notAfter, 1<<30).Slice()
+				notAfter, 1<<30, 0).Slice()
 			if err != nil {
 				return fmt.Errorf("claim timers: %w", err)
 			}
