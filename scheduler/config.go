@@ -28,6 +28,10 @@ type Config struct {
 	Slots    int  // callbacks under way in all
 	Skew     Skew // between the copies of a timer
 
+	// PreciseSleep has the wheel sleep by a timer of the kernel where there is one:
+	// callbacks are half a millisecond sooner. Not for bubbles.
+	PreciseSleep bool
+
 	Log        *slog.Logger
 	Registerer prometheus.Registerer // nil for none
 

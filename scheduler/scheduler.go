@@ -49,6 +49,11 @@ func New(config Config, store Store, deliverer Deliverer) (*Scheduler, error) {
 		wheel: wheel.New[turn](time.Now()), slots: newSlots(config.Slots), shards: make(map[string]*shard),
 		handed: make(chan *claim), pace: newPace(),
 	}
+	if config.PreciseSleep {
+		if err := s.wheel.SleepPrecisely(); err != nil {
+			s.log.Debug("callbacks are up to a millisecond later than they might be", "err", err)
+		}
+	}
 	for _, name := range store.Shards() {
 		s.shards[name] = newShard(s, name)
 	}

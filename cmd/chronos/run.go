@@ -169,6 +169,7 @@ func engineConfig(cfg config, id string, log *slog.Logger, registry prometheus.R
 	engine.Attempts, engine.Slots = cfg.Attempts, cfg.Slots
 	engine.IdempotencyLife = cfg.IdempotencyLife
 	engine.Skew.Max = cfg.ReplicaSkew
+	engine.PreciseSleep = true
 	engine.Registerer = registry
 	return engine
 }

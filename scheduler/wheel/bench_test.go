@@ -110,10 +110,20 @@ func BenchmarkAddAndAdvance(b *testing.B) {
 // Not a cost but an accuracy: how long after its instant an item comes out, with
 // one item every 1.37 ms in a process that does nothing else.
 func BenchmarkRunLateness(b *testing.B) {
+	b.Run("go", func(b *testing.B) { benchLateness(b, false) })
+	b.Run("kernel", func(b *testing.B) { benchLateness(b, true) })
+}
+
+func benchLateness(b *testing.B, precisely bool) {
 	ctx, cancel := context.WithCancel(b.Context())
 	defer cancel()
 	start := time.Now()
 	w := New[time.Time](start)
+	if precisely {
+		if err := w.SleepPrecisely(); err != nil {
+			b.Skip(err)
+		}
+	}
 	for i := range b.N {
 		at := start.Add(time.Duration(i+10) * 1370 * time.Microsecond)
 		w.Add(at, at)

@@ -26,10 +26,7 @@ func (w *Wheel[T]) Run(ctx context.Context, expire func(items []T)) {
 			clear(due) // what was handed over isn't ours to keep alive
 		}
 		w.arm()
-		select {
-		case <-ctx.Done():
-		case <-w.timer.C:
-		}
+		w.alarm.wait(ctx)
 	}
 }
 
@@ -45,15 +42,15 @@ func (w *Wheel[T]) arm() {
 func (w *Wheel[T]) sleep(tick int64) {
 	w.sleepUntil = tick
 	if tick == never {
-		w.timer.Stop()
+		w.alarm.unset()
 		return
 	}
-	w.timer.Reset(time.Until(w.instant(tick)))
+	w.alarm.set(time.Until(w.instant(tick)))
 }
 
 func (w *Wheel[T]) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.closed = true
-	w.timer.Stop()
+	w.alarm.close()
 }

@@ -2,6 +2,7 @@ package wheel
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"slices"
 	"sync"
@@ -311,5 +312,55 @@ func TestShutdownUnderConcurrentAdds(t *testing.T) {
 	}
 	if expired < enough || len(rest) == 0 {
 		t.Errorf("expired %d, drained %d: the end was not put to the test", expired, len(rest))
+	}
+}
+
+// The kernel's timer knows no bubble, so this takes real time, and asserts none.
+func TestRunByKernelTimer(t *testing.T) {
+	start := time.Now()
+	w := New[time.Time](start)
+	if err := w.SleepPrecisely(); errors.Is(err, errors.ErrUnsupported) {
+		t.Skip(err) //nolint:forbidigo // there is none on this system
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	const n = 60
+	out := make(chan time.Time, n)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		w.Run(ctx, func(items []time.Time) {
+			now := time.Now()
+			for _, at := range items {
+				if now.Before(at) {
+					t.Errorf("an item came out %v early", at.Sub(now))
+				}
+				out <- at
+			}
+		})
+	}()
+	w.Add(start.Add(time.Hour), start.Add(time.Hour)) // the sleep that the others shorten
+	for i := range n {
+		at := start.Add(time.Duration((i*37)%n) * ms)
+		if !w.Add(at, at) {
+			t.Fatal("Add refused an item")
+		}
+	}
+	for range n {
+		select {
+		case <-out:
+		case <-time.After(10 * time.Second):
+			t.Fatal("not all items came out")
+		}
+	}
+	cancel()
+	select {
+	case <-done:
+	case <-time.After(10 * time.Second):
+		t.Fatal("Run didn't end with its context")
+	}
+	if w.Add(start, start) || len(w.Drain(nil)) != 1 {
+		t.Error("after Run the wheel is open, or has not kept what was far ahead")
 	}
 }
