@@ -90,6 +90,14 @@ bench: | test-needs ## measure chronos, asynq and the machine's limits side by s
 bench-peers: | test-needs ## like bench, with BullMQ (needs npm)
 	@go run -C loadtest ./bench -peers
 
+.PHONY: profile
+profile: | test-needs ## write summaries of the node's profiles while it creates and fires to loadtest/results
+	@go run -C loadtest ./bench -profile
+
+.PHONY: microbench
+microbench: ## run the Go benchmarks of the hot path through benchstat; BASE=commit compares with it
+	@.ci/microbench $(BASE)
+
 .PHONY: clean
 clean: ## remove what was built (chronos-data, which holds timers, stays)
 	@rm -rf .bin

@@ -51,7 +51,10 @@ local function leave(score, record)
   local others = neglected_ms > 0 and now_ms < score + neglected_ms
   if not own and not others then return false end
   local failed = failed_by(record)
-  return own and failed == node or others and (failed == nil or failed == node)
+  if own and failed == node then return true end
+  if not others or failed ~= nil and failed ~= node then return false end
+  left = left + 1
+  return true
 end
 
 -- What a passed fence noted in the lease goes into the record, since the lease is overwritten.
@@ -73,10 +76,7 @@ local function consider(key, score, record, lease)
     return
   end
   if taken >= limit or bytes >= max_bytes then return end
-  if not lease and leave(score, record) then
-    left = left + 1
-    return
-  end
+  if not lease and leave(score, record) then return end
   if lease then record = fold(key, record, lease) end
   taken, bytes = taken + 1, bytes + #record
   scores[2 * taken - 1], scores[2 * taken] = int(math.max(score, now_ms) + grace_ms), key
@@ -113,5 +113,5 @@ if taken > 0 then
   if #folded > 0 then redis.call('HSET', timers, unpack(folded)) end
 end
 if taken > 0 or #buried > 0 then redis.call('HINCRBY', timers, '#', 1) end
-if enough() then reply[#reply + 1] = 'more' end
+if enough() or taken > 0 and left >= max_left then reply[#reply + 1] = 'more' end
 return reply

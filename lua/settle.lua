@@ -61,7 +61,7 @@ local function settle(i, lease)
   if c and foreign then c.firing = foreign end
   if outcome == 'dead' then
     redis.call('ZREM', due, key)
-    redis.call('ZADD', dead, int(now_ms), encode(key) .. ' ' .. reason .. ' ' .. (c and format(c) or record))
+    redis.call('ZADD', dead, int(now_ms), encode(key) .. ' ' .. reason .. ' ' .. (foreign and c and format(c) or record))
   end
   if outcome == 'dead' or outcome == 'done' then
     finish(key, c, c and keep_ms or 0)

@@ -122,3 +122,65 @@ func scriptTime(b *testing.B, r *testRedis) time.Duration {
 	}
 	return time.Duration(total) * time.Microsecond
 }
+
+const benchedRecord = "01a1fbe0aefb231c 1 0 0 2 - - 1795227168508 600000 - - - - " +
+	`{"uri":"http://127.0.0.1:9000/callbacks/abcdefghijklmnopqr","opaque":"` + "plain text of some length, as most have it" + `"}`
+
+// A record as a claim reads it.
+func BenchmarkReadRecord(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		rec, err := parseRecord(benchedRecord)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := rec.scheduled("key", 0); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// A record as a create writes it.
+func BenchmarkWriteRecord(b *testing.B) {
+	b.ReportAllocs()
+	w := creation("01a1fb85e06c712ab4c17a3759564143", time.Minute)
+	w.Timer.Callback.Opaque = strings.Repeat("x", 100)
+	for b.Loop() {
+		if _, err := mergeItem(&w); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkNewKey(b *testing.B) {
+	b.ReportAllocs()
+	s := &Store{}
+	for b.Loop() {
+		if _, err := s.NewKey(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkRendezvous(b *testing.B) {
+	const key = "01a1fb85e06c712ab4c17a3759564143"
+	for _, shards := range []int{3, 16} {
+		names := make([]string, shards)
+		for i := range names {
+			names[i] = fmt.Sprintf("shard-%d", i)
+		}
+		r := newRing(names)
+		b.Run(fmt.Sprintf("primary of %d", shards), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				r.primary(key)
+			}
+		})
+		b.Run(fmt.Sprintf("order of %d", shards), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				r.order(key)
+			}
+		})
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -64,6 +65,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		topology: newTopology(shards), keys: laneKeys(o.Lane), node: o.Node, log: o.Log,
 		mergers: make(map[string]*batcher, len(shards)), patience: notAfter,
 	}
+	s.minted.Store(rand.Uint64N(Partitions) * together) // nodes that start together go on in different partitions
 	for _, sh := range shards {
 		s.mergers[sh.name] = newBatcher(func(items []*item) { s.flushMerge(sh, items) })
 	}

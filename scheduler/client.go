@@ -192,12 +192,17 @@ func (s *Scheduler) writeAll(ctx context.Context, attempts []attempt) {
 	for i := range attempts {
 		open[i] = &attempts[i]
 	}
-	for range maxWriteTries {
+	pause := false
+	for try := range maxWriteTries {
+		if len(open) == 0 || try > 0 && pause && !sleep(ctx, resendPause) {
+			break
+		}
 		writes := make([]Write, len(open))
 		for i, a := range open {
 			writes[i] = a.write
 		}
-		pause, still := false, open[:0]
+		still := open[:0]
+		pause = false
 		for i, answer := range s.store.Merge(ctx, writes) {
 			if s.judge(open[i], &answer); !open[i].over {
 				pause = pause || open[i].err != nil
@@ -205,9 +210,6 @@ func (s *Scheduler) writeAll(ctx context.Context, attempts []attempt) {
 			}
 		}
 		open = still
-		if len(open) == 0 || pause && !sleep(ctx, resendPause) {
-			break
-		}
 	}
 	for _, a := range open {
 		if a.err == nil {

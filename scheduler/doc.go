@@ -7,10 +7,12 @@
 //
 // Create: a client's request is validated (timer.go), given an ID and a
 // version, and merged into the store. Fire: one poll loop per shard claims what
-// is due within a horizon a little over one poll interval (poll.go); the wheel
+// is due within a horizon a little over one poll interval (poll.go), in those
+// partitions that this node is the first to look after (ownership.go); the wheel
 // smooths the last milliseconds; a slot is taken (slots.go); the fence marks
-// the timer as firing on its shard (fence.go); the deliverer calls back
-// (fire.go); the outcome is settled in batches (settle.go).
+// the timer as firing on its shard (fence.go), as fast as callbacks are worked on
+// (pace.go); the deliverer calls back (fire.go); the outcome is settled in
+// batches (settle.go).
 //
 // # Why a lease is enough
 //

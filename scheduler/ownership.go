@@ -73,6 +73,11 @@ func newOwnership() *ownership { return &ownership{pokes: make(chan struct{}, 1)
 func (o *ownership) set(rank [Partitions]int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	for p := range rank {
+		if rank[p] != o.rank[p] {
+			o.nextLook[p] = time.Time{} // what a higher rank has put off may be far away
+		}
+	}
 	o.rank = rank
 }
 

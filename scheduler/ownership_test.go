@@ -113,3 +113,20 @@ func TestPokes(t *testing.T) {
 		t.Error("something is poked after all was taken")
 	}
 }
+
+// Who moves up looks at once, however long its rank before would have had it wait.
+func TestMovingUpLooksAtOnce(t *testing.T) {
+	o := newOwnership()
+	now := time.Now()
+	o.set([Partitions]int{0: 9})
+	if _, others := o.turn(0, now); !others.has(0) {
+		t.Fatal("the first look was not made")
+	}
+	if _, others := o.turn(0, now.Add(2*time.Second)); others.has(0) {
+		t.Fatal("the ninth looks again within 2 s")
+	}
+	o.set([Partitions]int{0: 1})
+	if _, others := o.turn(0, now.Add(2*time.Second)); !others.has(0) {
+		t.Error("the second does not look")
+	}
+}

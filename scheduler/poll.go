@@ -20,7 +20,8 @@ type shard struct {
 	settlements *queue[*claim]
 
 	othersLive atomic.Bool  // other nodes announced themselves lately
-	health     atomic.Int32 // what the last claim said of the shard
+	health     atomic.Int32 // what the last claim said of the shard, or the last beat if that was long ago
+	claimed    atomic.Int64 // when that was, ns since 1970
 
 	ownership *ownership
 }
@@ -64,7 +65,8 @@ func (sh *shard) poke(partition int, due time.Duration) {
 func (sh *shard) poll(ctx context.Context) {
 	step := sh.s.config.PollInterval / pollParts
 	next, turn := time.Now(), 0
-	again := partitionSet(allPartitions) // may have more than the last poll could take
+	// What may have more than the last poll, and the last look, could take.
+	again, lookAgain := partitionSet(allPartitions), partitionSet(0)
 	for ctx.Err() == nil {
 		now := time.Now()
 		own, others := sh.ownership.takePoked(now), partitionSet(0)
@@ -78,11 +80,14 @@ func (sh *shard) poll(ctx context.Context) {
 		if next.Before(now) {
 			next = now.Add(step)
 		}
-		if others &^= own; others != 0 {
-			sh.claim(ctx, others, patience)
+		if !sh.credit.scarce() {
+			own, others = own|again, others|lookAgain
 		}
-		if again != 0 && !sh.credit.scarce() {
-			own |= again
+		if others &^= own; others != 0 {
+			lookAgain &^= others
+			if sh.claim(ctx, others, patience) {
+				lookAgain |= others
+			}
 		}
 		if own != 0 {
 			again &^= own
@@ -90,8 +95,8 @@ func (sh *shard) poll(ctx context.Context) {
 				again |= own
 			}
 		}
-		if again == 0 || sh.credit.scarce() {
-			sh.pause(ctx, next, again != 0)
+		if left := again | lookAgain; left == 0 || sh.credit.scarce() {
+			sh.pause(ctx, next, left != 0)
 		}
 	}
 }
@@ -136,6 +141,7 @@ func (sh *shard) claim(ctx context.Context, partitions partitionSet, neglected t
 		Grace: sh.s.config.Grace, LeaveOwnRetries: sh.othersLive.Load(),
 	})
 	answered := time.Now()
+	sh.claimed.Store(answered.UnixNano())
 	sh.note(ctx, err)
 	claims, weight := make([]*claim, len(result.Claims)), 0
 	for i := range claims {

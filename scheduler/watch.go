@@ -32,6 +32,10 @@ func (sh *shard) beat(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(ctx, beatInterval)
 	defer cancel()
 	nodes, err := sh.s.store.Beat(bounded, sh.name)
+	if time.Since(time.Unix(0, sh.claimed.Load())) > 2*beatInterval {
+		// One of many nodes may have nothing to claim for long.
+		sh.note(ctx, err)
+	}
 	if err != nil {
 		sh.log.Debug("could not announce this node", "err", err)
 		return // who lives there is as it was

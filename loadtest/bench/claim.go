@@ -67,6 +67,9 @@ func claimAmong(n int) func(context.Context, *bench, func(string, float64)) erro
 		if err := shard.Fill(ctx, n, 48*time.Hour, 24*time.Hour); err != nil {
 			return err
 		}
+		if err := shard.Grow(ctx, n); err != nil {
+			return err
+		}
 		cost, err := claimCost(ctx, store, shard)
 		if err != nil {
 			return err

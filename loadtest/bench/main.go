@@ -45,6 +45,7 @@ type options struct {
 	runs          int
 	only          []string
 	quick, peers  bool
+	profile       bool // instead of measuring
 }
 
 func parseOptions(args []string, stderr io.Writer) (options, error) {
@@ -57,6 +58,7 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	flags.IntVar(&o.runs, "runs", 3, "how often everything is measured, in turn")
 	flags.BoolVar(&o.quick, "quick", false, "a tenth of the sizes, short durations: to try the bench, not to measure")
 	flags.BoolVar(&o.peers, "peers", false, "measure BullMQ too, which takes node and npm")
+	flags.BoolVar(&o.profile, "profile", false, "instead of measuring, write summaries of the node's profiles to loadtest/results")
 	flags.StringVar(&o.subject, "subject", "", "measure only what has this `text` in its name, such as chronos")
 	flags.Func("only", "`names`, separated by commas, of "+strings.Join(o.only, ", "), func(names string) error {
 		o.only = strings.Split(names, ",")
@@ -116,6 +118,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err := b.prepare(ctx); err != nil {
 		_, _ = fmt.Fprintln(stderr, err)
 		return 2
+	}
+	if o.profile {
+		if err := b.profile(ctx); err != nil {
+			_, _ = fmt.Fprintln(stderr, err)
+			return 2
+		}
+		return 0
 	}
 	b.measure(ctx)
 	if ctx.Err() != nil {

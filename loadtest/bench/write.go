@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -31,6 +32,9 @@ func (b *bench) write() error {
 	if len(b.figures.List) == 0 {
 		return nil
 	}
+	if err := b.keepOthers(); err != nil {
+		return err
+	}
 	text, err := b.markdown()
 	if err != nil {
 		return err
@@ -56,6 +60,34 @@ func (b *bench) write() error {
 		if err := os.WriteFile(filepath.Join(b.results, name), content, 0o644); err != nil {
 			return fmt.Errorf("write results: %w", err)
 		}
+	}
+	return nil
+}
+
+// keepOthers takes over what the results have of sections that were not measured
+// now, so that one section can be measured anew.
+func (b *bench) keepOthers() error {
+	if b.results == "" || b.quick {
+		return nil
+	}
+	text, err := os.ReadFile(filepath.Join(b.results, "bench.json"))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	var before raw
+	if err == nil {
+		err = json.Unmarshal(text, &before)
+	}
+	if err != nil {
+		return fmt.Errorf("read earlier results: %w", err)
+	}
+	for _, f := range before.Figures {
+		if !slices.Contains(b.only, f.Section) {
+			b.figures.List = append(b.figures.List, f)
+		}
+	}
+	if len(b.only) < len(sectionNames()) {
+		b.notes = append(b.notes, before.Notes...)
 	}
 	return nil
 }

@@ -1,10 +1,14 @@
 package processtest
 
 import (
+	"slices"
+	"strconv"
 	"testing"
 	"time"
 
+	"chronos/api/client"
 	"chronos/cmd/chronos/processtest/timerservice"
+	"chronos/scheduler/webhook/webhooktest"
 )
 
 // TestTimerServiceAPI: a client that was written from the document of the Timer
@@ -15,5 +19,57 @@ func TestTimerServiceAPI(t *testing.T) {
 	timerservice.Run(t, node.url, described(t))
 	if err := node.stop(t, 15*time.Second); err != nil {
 		t.Errorf("stop: %v", err)
+	}
+}
+
+// TestBatches: all timers of a batch are kept by one of two nodes and two shards,
+// fired once each, and a batch that is sent again makes none anew.
+func TestBatches(t *testing.T) {
+	t.Parallel()
+	a, b := startRedis(t), startRedis(t)
+	shards := a.url + ",other=" + b.url
+	nodes := []*nodeProcess{startNode(t, shards), startNode(t, shards)}
+	receiver := webhooktest.New(t)
+	const refused = 7
+	timers := make([]client.Timer, client.MaxBatch)
+	for i := range timers {
+		timers[i] = client.Timer{Interval: time.Second, URI: receiver.URL(), Opaque: strconv.Itoa(i), ReplicationFactor: 1}
+	}
+	timers[refused].URI = "ftp://nowhere"
+	var ids [2][]string
+	for n, node := range nodes {
+		results, err := clientOf(t, node).CreateBatch(t.Context(), timers, client.Once("the batch"))
+		if err != nil {
+			t.Fatalf("create: %v", err)
+		}
+		for i, r := range results {
+			if (r.Err != nil) != (i == refused) || i != refused && r.Receipt.Replayed != (n == 1) {
+				t.Errorf("result %d of batch %d: %+v", i, n, r)
+			}
+			ids[n] = append(ids[n], r.Receipt.ID)
+		}
+	}
+	if !slices.Equal(ids[0], ids[1]) {
+		t.Error("the second batch was answered with other timers")
+	}
+	calls := receiver.WaitFor(t, 15*time.Second, webhooktest.AtLeast(len(timers)-1))
+	calls = quiet(t, receiver, calls)
+	seen := map[string]int{}
+	for _, c := range calls {
+		seen[c.Body]++
+	}
+	for i := range timers {
+		want := 1
+		if i == refused {
+			want = 0
+		}
+		if got := seen[strconv.Itoa(i)]; got != want {
+			t.Errorf("timer %d was called back %d times, want %d", i, got, want)
+		}
+	}
+	for _, shard := range []*redisServer{a, b} {
+		if n, err := shard.client.DBSize(t.Context()).Result(); err != nil || n == 0 {
+			t.Errorf("a shard has %d keys, %v: the batch was not spread", n, err)
+		}
 	}
 }

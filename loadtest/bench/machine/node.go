@@ -12,6 +12,7 @@ import (
 type Node struct {
 	*Process
 	Address string // host:port of its API
+	Admin   string // host:port of its health, metrics and profiles
 }
 
 // StartNode starts a node on the given shards and waits until it is ready. Stop
@@ -38,5 +39,5 @@ func StartNode(ctx context.Context, dir, binary string, shards []*Redis) (*Node,
 	if err := process.Until(ctx, Answers("http://"+admin+"/readyz")); err != nil {
 		return nil, errors.Join(err, process.Stop())
 	}
-	return &Node{Process: process, Address: public}, nil
+	return &Node{Process: process, Address: public, Admin: admin}, nil
 }

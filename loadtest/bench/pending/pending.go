@@ -50,10 +50,10 @@ return 1`
 
 // Shard is a Redis with its timers. Not safe for concurrent use.
 type Shard struct {
-	client             *redis.Client
-	body               string // JSON of each record
-	made               uint64 // keys so far
-	put, remove, claim string // scripts by their SHA-1
+	client                   *redis.Client
+	body                     string // JSON of each record
+	made                     uint64 // keys so far
+	put, remove, claim, grow string // scripts by their SHA-1
 }
 
 // New loads the scripts. body is the specification that all records carry.
@@ -66,7 +66,7 @@ func New(ctx context.Context, client *redis.Client, body string) (*Shard, error)
 	for _, script := range []struct {
 		source string
 		sha    *string
-	}{{putScript, &s.put}, {removeScript, &s.remove}, {claim, &s.claim}} {
+	}{{putScript, &s.put}, {removeScript, &s.remove}, {claim, &s.claim}, {growScript, &s.grow}} {
 		sha, err := client.ScriptLoad(ctx, script.source).Result()
 		if err != nil {
 			return nil, fmt.Errorf("load scripts: %w", err)
@@ -92,6 +92,31 @@ type call struct {
 func (s *Shard) Fill(ctx context.Context, n int, in, span time.Duration) error {
 	_, err := s.add(ctx, n, time.Now().Add(in), span)
 	return err
+}
+
+// growScript makes Redis go on with the growing of its tables, which it does a
+// step at a time, with each access.
+const growScript = `
+for _ = 1, tonumber(ARGV[1]) do
+  redis.call('HGET', KEYS[2], '')
+  redis.call('ZSCORE', KEYS[1], '')
+end
+return 0
+`
+
+// Grow completes that for n timers: otherwise it would be measured with whatever
+// comes next.
+func (s *Shard) Grow(ctx context.Context, n int) error {
+	const steps = 20_000
+	return s.send(ctx, func(emit func(call) bool) {
+		for range n/partitions/steps + 1 {
+			for p := range partitions {
+				if !emit(call{sha: s.grow, partition: p, arguments: []any{steps}}) {
+					return
+				}
+			}
+		}
+	})
 }
 
 // MakeDue adds n timers that are due already, and returns their keys by
