@@ -122,8 +122,8 @@ func (d *differ) run(rt *rapid.T, unit time.Duration) {
 	rt.Repeat(map[string]func(*rapid.T){
 		"":      d.compare,
 		"merge": func(*rapid.T) { d.merge() }, "claim": func(*rapid.T) { d.claim(d.some("grace")) },
-		"take": func(*rapid.T) { d.take() }, "fire": func(*rapid.T) { d.fire(d.pairs(), d.some("grace")) },
-		"settle": func(*rapid.T) { d.settle(d.pairs(), d.some("grace")) }, "ask": func(*rapid.T) { d.ask() },
+		"take": func(*rapid.T) { d.take() }, "fire": func(*rapid.T) { d.fire(d.pairs()) },
+		"settle": func(*rapid.T) { d.settle(d.pairs()) }, "ask": func(*rapid.T) { d.ask() },
 		"apply": func(*rapid.T) { d.apply() }, "pass": func(*rapid.T) { d.pass() },
 		"claim to settle 1": func(*rapid.T) { d.claimToSettle() }, "claim to settle 2": func(*rapid.T) { d.claimToSettle() },
 		"send again": func(rt *rapid.T) {
@@ -418,10 +418,10 @@ func (d *differ) claimToSettle() {
 	d.claim(grace)
 	got := d.leases[had:]
 	if len(got) > 0 && draw(d, "fires", true, true, true, false) {
-		d.fire(got, grace)
+		d.fire(got)
 	}
 	if len(got) > 0 && draw(d, "settles", true, true, false) {
-		d.settle(got, grace)
+		d.settle(got)
 	}
 }
 
@@ -468,7 +468,7 @@ func (d *differ) take() {
 	})
 }
 
-func (d *differ) fire(pairs []leasePair, grace time.Duration) {
+func (d *differ) fire(pairs []leasePair) {
 	terms := scheduler.FenceTerms{Limit: d.some("limit"), Hold: d.some("hold")}
 	fences, modelled := make([]scheduler.Fence, len(pairs)), make([]scheduler.Fence, len(pairs))
 	for i, p := range pairs {
@@ -500,7 +500,7 @@ func (d *differ) fire(pairs []leasePair, grace time.Duration) {
 	})
 }
 
-func (d *differ) settle(pairs []leasePair, grace time.Duration) {
+func (d *differ) settle(pairs []leasePair) {
 	settlements, modelled := make([]scheduler.Settlement, len(pairs)), make([]scheduler.Settlement, len(pairs))
 	for i, p := range pairs {
 		settlements[i] = scheduler.Settlement{

@@ -70,17 +70,17 @@ func parseRecord(s string) (record, error) {
 // noteLease takes in what a passed fence has noted in the lease:
 //
 //	node:counter:taken_ms foreign_ms mark_ms seq attempt
-func (r *record) noteLease(lease string) error {
+func (r record) noteLease(lease string) (record, error) {
 	fields := strings.Split(lease, " ")
 	if len(fields) == 1 {
-		return nil
+		return r, nil
 	}
 	if len(fields) != 5 {
-		return fmt.Errorf("%w: lease of %d fields", errRecord, len(fields))
+		return r, fmt.Errorf("%w: lease of %d fields", errRecord, len(fields))
 	}
 	p := fieldParser{fields: fields}
 	r.firingUntilMs, r.state.Seq, r.state.Attempt = p.count(2), p.int(3), p.int(4)
-	return p.err
+	return r, p.err
 }
 
 func field(s string) string {

@@ -215,7 +215,7 @@ func (s *Store) readResult(key string, it *item) scheduler.ReadResult {
 	}
 	rec, err := parseRecord(raw)
 	if err == nil {
-		err = rec.noteLease(lease)
+		rec, err = rec.noteLease(lease)
 	}
 	if err != nil {
 		return scheduler.ReadResult{Err: fmt.Errorf("read timer: %w", err)}

@@ -30,9 +30,9 @@ func newPace() *pace {
 // turnOver goes to the present span; p.mu is held.
 func (p *pace) turnOver() {
 	now := int(time.Since(p.start) / paceSpan)
-	switch {
-	case now == p.span:
-	case now == p.span+1:
+	switch now {
+	case p.span:
+	case p.span + 1:
 		p.begun = [2]int{0, p.begun[0]}
 	default:
 		p.begun = [2]int{}

@@ -121,7 +121,7 @@ func benchLateness(b *testing.B, precisely bool) {
 	w := New[time.Time](start)
 	if precisely {
 		if err := w.SleepPrecisely(); err != nil {
-			b.Skip(err)
+			b.Skip(err) //nolint:forbidigo // there is none on this system
 		}
 	}
 	for i := range b.N {
