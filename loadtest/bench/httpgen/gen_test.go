@@ -128,7 +128,7 @@ func TestWindow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Answered == 0 || begin.IsZero() || end.Before(begin) || r.Elapsed < 50*time.Millisecond || r.Rate() <= 0 {
+	if r.Answered == 0 || begin.IsZero() || !end.After(begin) || r.Elapsed <= 0 || r.Rate() <= 0 {
 		t.Errorf("answered %d in %s, window from %v to %v", r.Answered, r.Elapsed, begin, end)
 	}
 }
