@@ -1,0 +1,79 @@
+package model
+
+import (
+	"flag"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+var (
+	question = flag.String("model.ask", "", "a scenario to walk, as README shows: Field=value …")
+	show     = flag.String("model.show", "", "the violation whose shortest way is shown")
+)
+
+// never is a lateness that no run is long enough for.
+const never int8 = 90
+
+// TestAsk walks the scenario of -model.ask and logs what it found.
+func TestAsk(t *testing.T) {
+	if *question == "" {
+		return
+	}
+	sc, states, err := parse(*question)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := Explore(sc, states)
+	t.Log(r)
+	for _, line := range r.Trace(Violation(*show)) {
+		t.Log(line)
+	}
+}
+
+// parse reads a scenario: oneshot=N comes first, max=N is the bound on states,
+// all else are fields of Scenario.
+func parse(text string) (sc Scenario, states int, err error) {
+	sc, states = Recurring(), bound
+	sc.Bound = never
+	for word := range strings.FieldsSeq(text) {
+		name, value, _ := strings.Cut(word, "=")
+		n, notNumber := strconv.Atoi(value)
+		switch name {
+		case "oneshot":
+			sc = OneShot(int8(n))
+			sc.Bound = never
+		case "max":
+			states = n
+		case "Faults":
+			sc.Budget = max(sc.Budget, 1)
+			for kind := range strings.SplitSeq(value, ",") {
+				sc.Faults |= faultNamed(kind)
+			}
+		default:
+			field := reflect.ValueOf(&sc).Elem()
+			for part := range strings.SplitSeq(name, ".") {
+				field = field.FieldByName(part)
+			}
+			switch {
+			case !field.IsValid():
+				return sc, 0, fmt.Errorf("parse %q: no such field", word)
+			case field.Kind() == reflect.Bool:
+				field.SetBool(value != "false")
+			case notNumber != nil:
+				return sc, 0, fmt.Errorf("parse %q: %w", word, notNumber)
+			default:
+				field.SetInt(int64(n))
+			}
+		}
+	}
+	return sc, states, nil
+}
+
+func faultNamed(name string) Fault {
+	return map[string]Fault{
+		"crash": Crash, "cut": Cut, "pause": Pause, "lost": Lost, "wipe": Wipe, "stall": Stall, "dead": Dead, "any": AnyFault,
+	}[name]
+}

@@ -1,0 +1,41 @@
+package model
+
+// tick moves the clock on, and forgets what is over, so that states that differ
+// in nothing else are one.
+func (x *stepper) tick() {
+	next := *x.now
+	next.Now++
+	if next.Now >= x.sc.Heal {
+		next.Cut = 0
+		for shard := range x.sc.Shards {
+			if next.Shards[shard] == away {
+				next.back(x.sc, shard)
+			}
+		}
+	}
+	next.noteSilence(x.sc)
+	if next.WipedAt != 0 && next.Now >= next.WipedAt-1+x.sc.sweepWaits() {
+		next.WipedAt = 0
+	}
+	for i := range next.Copies {
+		c := &next.Copies[i]
+		if c.Mark <= next.Now {
+			c.Mark = 0
+		}
+		if c.Kind == tombstone && c.Mark == 0 {
+			c.Token = noToken
+		}
+	}
+	for n := range next.Nodes {
+		if next.Nodes[n] > 0 && next.Nodes[n] <= next.Now {
+			next.Nodes[n] = 0
+		}
+		for shard := range next.Back[n] {
+			if next.Back[n][shard] <= next.Now {
+				next.Back[n][shard] = 0
+			}
+		}
+	}
+	x.maybe(&next, "-- tick %d", next.Now)
+	x.blame(next.checkLate(x.sc))
+}

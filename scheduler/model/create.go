@@ -1,0 +1,83 @@
+package model
+
+// create is the client's POST through node 0: every home is told, one that can't
+// be reached is replaced, and the answer given.
+func (x *stepper) create() {
+	if x.now.Create.Phase != begun {
+		return
+	}
+	told := true
+	for shard := range x.sc.Homes {
+		if x.now.Create.Told&(1<<shard) == 0 {
+			told = false
+			x.createOn(shard)
+		}
+	}
+	if !told {
+		return
+	}
+	next := *x.now
+	next.Create.Phase = answered
+	for shard := range x.sc.Homes {
+		if x.now.Create.Untold&(1<<shard) != 0 && x.sc.Shards > x.sc.Homes && x.now.reach(0, x.sc.Homes) {
+			next.substitute(x.sc, shard)
+		}
+	}
+	x.urgent(&next, "create acknowledged, not told %b", x.now.Create.Untold)
+}
+
+func (x *stepper) createOn(shard int8) {
+	next := *x.now
+	next.Create.Told |= 1 << shard
+	if !x.now.reach(0, shard) {
+		next.Create.Untold |= 1 << shard
+		if x.now.Shards[shard] == away && x.now.Buffered.On == 0 {
+			next.Buffered = buffered{On: 1, Shard: shard, NotAfter: x.now.Now + 1, Version: 1, Rank: shard}
+		}
+		x.urgent(&next, "create: S%d can't be reached", shard)
+		return
+	}
+	next.store(x.sc, shard, shard, next.due(x.sc, 1, 1, shard))
+	x.urgent(&next, "create tells S%d", shard)
+	if x.mayLose() {
+		next.Create.Untold |= 1 << shard
+		next.Budget--
+		x.maybe(&next, "create tells S%d, ANSWER LOST", shard)
+	}
+}
+
+// store puts the new timer onto a shard.
+func (s *state) store(sc *Scenario, shard, rank, score int8) {
+	s.merge(sc, shard, written{kind: live, version: 1, pop: 1, score: score, rank: rank, why: asCreate})
+}
+
+// substitute puts the copy of this rank onto the shard behind the homes (P8).
+func (s *state) substitute(sc *Scenario, rank int8) {
+	score := s.due(sc, 1, 1, rank)
+	score += sc.Variants.AwayLater
+	if sc.Rules.Look && !sc.Variants.AwayAsBackup {
+		score--
+	}
+	s.store(sc, sc.Homes, rank, score)
+}
+
+// initial is the state a scenario begins in.
+func initial(sc *Scenario) state {
+	s := state{Budget: sc.Budget, Failures: sc.Failures}
+	for shard := range sc.Shards {
+		s.Shards[shard] = up
+	}
+	if sc.Start == Creating {
+		s.Create.Phase = begun
+		return s
+	}
+	lacking := int8(sc.Start - Substitute0)
+	for shard := range sc.Homes {
+		if sc.Start != AtHome && shard == lacking {
+			s.substitute(sc, shard)
+			continue
+		}
+		s.store(sc, shard, shard, s.due(sc, 1, 1, shard))
+	}
+	return s
+}

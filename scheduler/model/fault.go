@@ -1,0 +1,115 @@
+package model
+
+// nodeFaults lets the node die or freeze.
+func (x *stepper) nodeFaults(n int8) {
+	if x.fault(Crash) && x.now.Nodes[1-n] != crashed {
+		next := *x.now
+		next.Nodes[n] = crashed
+		next.Tasks[n] = [maxShards]task{}
+		next.Budget--
+		x.maybe(&next, "FAULT N%d dies", n)
+	}
+	if !x.fault(Stall) {
+		return
+	}
+	busy := x.now.Op.Phase == begun && x.now.Op.Node == n || x.now.Get.Phase == begun && x.now.Get.Node == n
+	for shard := range x.sc.Shards {
+		busy = busy || x.now.Tasks[n][shard].Phase != idle
+	}
+	if busy { // it makes no difference otherwise
+		next := *x.now
+		next.Nodes[n] = x.now.Now + stallFor
+		next.Budget--
+		x.maybe(&next, "FAULT N%d freezes for 6 s", n)
+	}
+}
+
+// links lets links be cut and heal.
+func (x *stepper) links() {
+	for shard := range x.sc.Shards {
+		for n := range int8(nodes) {
+			next := *x.now
+			if x.now.Cut&link(n, shard) != 0 {
+				next.Cut &^= link(n, shard)
+				next.noteSilence(x.sc)
+				x.maybe(&next, "link N%d-S%d heals", n, shard)
+			} else if x.fault(Cut) && x.now.Now < x.sc.Heal && x.now.Shards[shard] != gone {
+				next.Cut |= link(n, shard)
+				next.Budget--
+				next.noteSilence(x.sc)
+				x.maybe(&next, "FAULT link N%d-S%d cut", n, shard)
+			}
+		}
+	}
+}
+
+// shards lets shards pause and wake, die, and lose their data.
+func (x *stepper) shards() {
+	for shard := range x.sc.Shards {
+		if x.now.Shards[shard] == away {
+			next := *x.now
+			next.back(x.sc, shard)
+			x.maybe(&next, "S%d is back", shard)
+		}
+		if x.now.Shards[shard] != up || x.now.Now >= x.sc.Heal {
+			continue
+		}
+		if x.fault(Pause) {
+			next := *x.now
+			next.Shards[shard] = away
+			next.Budget--
+			next.noteSilence(x.sc)
+			x.maybe(&next, "FAULT S%d pauses", shard)
+		}
+		if x.fault(Dead) {
+			next := *x.now
+			next.Shards[shard], next.Copies[shard] = gone, stored{}
+			next.Budget--
+			next.noteSilence(x.sc)
+			x.maybe(&next, "FAULT S%d dies for good", shard)
+		}
+		if x.fault(Wipe) && x.now.Copies[shard].Kind != absent {
+			x.wipe(shard)
+		}
+	}
+}
+
+func (x *stepper) wipe(shard int8) {
+	next := *x.now
+	next.Copies[shard] = stored{}
+	next.Budget--
+	next.WipedAt = x.now.Now + 1
+	if x.sc.Life > 0 {
+		for n := range next.Unswept {
+			next.Unswept[n] |= 1 << shard
+		}
+	}
+	x.maybe(&next, "FAULT S%d wiped", shard)
+}
+
+// back makes a paused shard reachable again.
+func (s *state) back(sc *Scenario, shard int8) {
+	s.Shards[shard] = up
+	s.noteSilence(sc)
+	s.wake(sc, shard)
+}
+
+// noteSilence keeps account of since when which shard is silent for which node.
+func (s *state) noteSilence(sc *Scenario) {
+	for n := range int8(nodes) {
+		for shard := range sc.Shards {
+			switch {
+			case s.reach(n, shard):
+				if sc.Variants.SkipSilent && s.Silent[n][shard] != 0 && s.Now >= s.Silent[n][shard] {
+					s.Back[n][shard] = s.Now + 1
+				}
+				s.Silent[n][shard] = 0
+			case s.Silent[n][shard] == 0:
+				s.Silent[n][shard] = s.Now + 1
+				if sc.Life > 0 {
+					s.Unswept[n] |= 1 << shard
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,305 @@
+package model
+
+import (
+	"flag"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var full = flag.Bool("model.full", false, "also walk the scenarios that take minutes")
+
+// bound is more states than any scenario here has.
+const bound = 20_000_000
+
+// scenario is one to be walked, with its name.
+type scenario struct {
+	name string
+	sc   Scenario
+	full bool // only with -model.full
+	// states is how many states the earlier model met; 0 where it differed.
+	states int
+	// known violations, which README explains.
+	known []Violation
+}
+
+func explore(t *testing.T, sc Scenario) *Result {
+	t.Helper()
+	r := Explore(sc, bound)
+	t.Log(r)
+	if r.Cut {
+		t.Errorf("not all states were met: %s", r)
+	}
+	return r
+}
+
+func wayTo(r *Result, v Violation) string { return strings.Join(r.Trace(v), "\n\t") }
+
+// withSubstitute gives the scenario a shard behind the homes, and another start.
+func withSubstitute(sc Scenario, start Start) Scenario {
+	sc.Shards, sc.Start = sc.Homes+1, start
+	return sc
+}
+
+// withFaults allows so many faults of these kinds, and the lateness that one may
+// cause.
+func withFaults(sc Scenario, kinds Fault, budget int8) Scenario {
+	sc.Faults, sc.Budget, sc.Bound = kinds, budget, sc.Hold
+	return sc
+}
+
+// withOp lets the client do this at any moment.
+func withOp(sc Scenario, op Op) Scenario {
+	sc.Op = op
+	return sc
+}
+
+// TestAllRules walks the protocol as it is worded: nothing may break.
+func TestAllRules(t *testing.T) {
+	for _, s := range slices.Concat(atHome(), threeCopies(), substitutes(), tombstones(), several()) {
+		t.Run(s.name, func(t *testing.T) {
+			if s.full && !*full {
+				return
+			}
+			r := explore(t, s.sc)
+			for _, v := range r.Broken() {
+				if !slices.Contains(s.known, v) {
+					t.Errorf("%s:\n\t%s", v, wayTo(r, v))
+				}
+			}
+			if s.states > 0 && r.States != s.states {
+				t.Errorf("%d states, but the earlier model met %d", r.States, s.states)
+			}
+		})
+	}
+}
+
+// atHome are three pops on two shards.
+func atHome() []scenario {
+	kinds := []struct {
+		name   string
+		kind   Fault
+		states [3]int // without operation, DELETE, PUT
+	}{
+		{"no fault", 0, [3]int{196, 1_270, 2_594}},
+		{"crash", Crash, [3]int{1_420, 9_746, 23_564}},
+		{"cut", Cut, [3]int{5_009, 48_245, 83_095}},
+		{"pause", Pause, [3]int{4_764, 35_034, 69_260}},
+		{"lost answer", Lost, [3]int{636, 5_108, 12_558}},
+		{"wipe", Wipe, [3]int{2_287, 19_787, 33_625}},
+		{"stall", Stall, [3]int{8_936, 28_538, 96_040}},
+	}
+	var all []scenario
+	for _, k := range kinds {
+		for i, op := range []Op{NoOp, Delete, Put} {
+			sc := withOp(Recurring(), op)
+			sc.Sweeping = true
+			if k.kind != 0 {
+				sc = withFaults(sc, k.kind, 1)
+			}
+			all = append(all, scenario{
+				name: fmt.Sprintf("recurring, %s, %s", k.name, op), sc: sc, states: k.states[i], full: k.states[i] > 10_000,
+			})
+		}
+	}
+	for i, op := range []Op{NoOp, Delete, Put} {
+		sc := withOp(Recurring(), op)
+		sc.Sweeping, sc.Failures = true, 1
+		all = append(all, scenario{
+			name: fmt.Sprintf("recurring, a callback fails, %s", op), sc: sc, states: []int{1_234, 4_324, 12_062}[i], full: i == 2,
+		})
+	}
+	return all
+}
+
+// threeCopies are one-shot timers on three shards.
+func threeCopies() []scenario {
+	one := withFaults(OneShot(3), AnyFault, 1)
+	twoDead := withFaults(withOp(OneShot(3), Delete), Dead, 2)
+	return []scenario{
+		{name: "three copies, lost answer", sc: withFaults(OneShot(3), Lost, 1)},
+		{name: "three copies, wipe", sc: withFaults(OneShot(3), Wipe, 1)},
+		{name: "three copies, any fault, DELETE", sc: withOp(one, Delete), states: 1_527_846, full: true},
+		{name: "three copies, any fault, PUT", sc: withOp(one, Put), states: 2_658_616, full: true},
+		{name: "three copies, two dead, DELETE", sc: twoDead, states: 1_313_868, full: true},
+	}
+}
+
+// substitutes are timers with a copy away from home. The earlier model took a
+// shard without a substitute for one that lacked its copy, so its counts differ
+// where there is an operation.
+func substitutes() []scenario {
+	create := withSubstitute(OneShot(2), Creating)
+	all := []scenario{
+		{name: "create, cut", sc: withFaults(create, Cut, 1), states: 7_654},
+		{name: "create, pause", sc: withFaults(create, Pause, 1), states: 6_050},
+		{name: "create, lost answer", sc: withFaults(create, Lost, 1), states: 616},
+	}
+	for _, start := range []Start{Substitute0, Substitute1} {
+		for _, op := range []Op{NoOp, Delete, Put} {
+			sc := withOp(withSubstitute(OneShot(2), start), op)
+			name := fmt.Sprintf("substitute of rank %d, %s", start-Substitute0, op)
+			all = append(all,
+				scenario{name: name, sc: sc},
+				scenario{name: name + ", any fault", sc: withFaults(sc, AnyFault, 1), full: true})
+		}
+	}
+	return all
+}
+
+// tombstones are runs in which tombstones are buried.
+func tombstones() []scenario {
+	var all []scenario
+	for _, k := range []struct {
+		name   string
+		kind   Fault
+		states int
+	}{
+		{"cut", Cut, 22_350}, {"pause", Pause, 35_705}, {"wipe", Wipe, 13_683}, {"stall", Stall, 14_571},
+	} {
+		all = append(all, scenario{
+			name: "short tombstones, " + k.name, sc: withFaults(buried(), k.kind, 1), states: k.states, full: k.states > 20_000,
+		})
+	}
+	return all
+}
+
+// buried is a timer whose DELETE leaves tombstones of 3 ticks.
+func buried() Scenario {
+	sc := withOp(Recurring(), Delete)
+	sc.Life, sc.Interval, sc.Pops, sc.End, sc.OpBy = 3, 6, 2, 30, 6
+	return sc
+}
+
+// several are runs with more than one fault, or dead letters.
+func several() []scenario {
+	two := withFaults(OneShot(3), AnyFault, 2)
+	two.Heal, two.End, two.Bound = 8, 26, 9
+	letters := OneShot(2)
+	letters.Attempts, letters.Failures = 2, 4
+	return []scenario{
+		{name: "three copies, any two faults", sc: two, states: 5_698_285, full: true, known: []Violation{OldAttempt}},
+		{name: "dead letter", sc: letters},
+		{name: "dead letter, DELETE", sc: withOp(letters, Delete)},
+		{name: "dead letter, any fault", sc: lettersLate(withFaults(letters, AnyFault, 1)), full: true},
+	}
+}
+
+// lettersLate allows a retry's time on top.
+func lettersLate(sc Scenario) Scenario {
+	sc.Bound += 2
+	return sc
+}
+
+// TestWithoutRule switches one rule off at a time: the violation named must be
+// found, and must not be there with the rule on.
+func TestWithoutRule(t *testing.T) {
+	two := Recurring()
+	two.Pops = 2
+	swept := two
+	swept.Sweeping = true
+	wiped := withFaults(swept, Wipe, 1)
+	wipedDelete := withOp(wiped, Delete)
+	stalled := withFaults(two, Stall, 1)
+	sub0 := withSubstitute(OneShot(2), Substitute0)
+	sub1 := withSubstitute(OneShot(2), Substitute1)
+	bare := sub1
+	bare.BareKey = true
+
+	for _, c := range []struct {
+		rule string
+		off  func(*Rules)
+		sc   Scenario
+		want Violation
+	}{
+		{"P1 NewerOnly", func(r *Rules) { r.NewerOnly = false }, wipedDelete, AfterAnswer},
+		{"P2 MarkKept", func(r *Rules) { r.MarkKept = false }, wipedDelete, AfterAnswer},
+		{"P2 DoneTombstone", func(r *Rules) { r.DoneTombstone = false }, sub1, Needless},
+		{"P2 LeasedAdoption (C1)", func(r *Rules) { r.LeasedAdoption = false }, two, Needless},
+		{"P3 Take", func(r *Rules) { r.Take = false }, two, Needless},
+		{"P4 Ask", func(r *Rules) { r.Ask = false }, wipedDelete, AfterAnswer},
+		{"P4 AskThenFence (C3)", func(r *Rules) { r.AskThenFence = false }, withFaults(two, Pause, 1), Overtaken},
+		{"P4 Limit", func(r *Rules) { r.Limit = false }, withOp(stalled, Delete), AfterAnswer},
+		{"P5 Tell", func(r *Rules) { r.Tell = false }, wiped, OldPop},
+		{"P5 RestoreAfterSettle (C2)", func(r *Rules) { r.RestoreAfterSettle = false }, withFaults(buried(), Stall, 1), LateAfterAnswer},
+		{"P5 AwayFirst (C6)", func(r *Rules) { r.AwayFirst = false }, withFaults(sub1, Lost, 1), Duplicate},
+		{"P6 MissingUntold (C4)", func(r *Rules) { r.MissingUntold = false }, wipedDelete, AfterAnswer},
+		{"P6 AnswerInTime (C7)", func(r *Rules) { r.AnswerInTime = false }, withFaults(buried(), Stall, 1), AfterAnswer},
+		{"P7 TombstonesWait", func(r *Rules) { r.TombstonesWait = false }, withFaults(buried(), Wipe, 1), AfterAnswer},
+		{"P7 TellOwed (C7)", func(r *Rules) { r.TellOwed = false }, withFaults(buried(), Cut, 1), LateAfterAnswer},
+		{"P8 Look", func(r *Rules) { r.Look = false }, withOp(sub0, Put), Needless},
+		{"P8 RenewThenBring (C6)", func(r *Rules) { r.RenewThenBring = false }, withFaults(sub1, Stall, 1), OldAttempt},
+		{"P8 KnowAway (C5)", func(r *Rules) { r.KnowAway = false }, withOp(bare, Put), LateAfterAnswer},
+		{"P9 SweepWaits (C4)", func(r *Rules) { r.SweepWaits = false }, withOp(wiped, Put), AfterAnswer},
+		{"P10 NotAfter", func(r *Rules) { r.NotAfter = false }, withFaults(sub1, Stall, 1), OldAttempt},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			if on := explore(t, c.sc); on.Counts[c.want] > 0 {
+				t.Errorf("with the rule on: %s:\n\t%s", c.want, wayTo(on, c.want))
+			}
+			c.off(&c.sc.Rules)
+			off := explore(t, c.sc)
+			if off.Counts[c.want] == 0 {
+				t.Errorf("without the rule %q was not found", c.want)
+			}
+			if lines := off.Trace(c.want); len(lines) == 0 || !strings.HasSuffix(lines[len(lines)-1], string(c.want)) {
+				t.Errorf("no trace of %q: %q", c.want, lines)
+			}
+		})
+	}
+}
+
+// TestVariants asks the model the questions that README answers: each departure
+// from the design breaks what is named, or nothing.
+func TestVariants(t *testing.T) {
+	two := Recurring()
+	two.Pops = 2
+	sub0, sub1 := withSubstitute(two, Substitute0), withSubstitute(two, Substitute1)
+	backup := Variants{AwayAsBackup: true}
+	updated := Variants{AwayAsBackup: true, AwayUpdated: true, RestoreWaits: true}
+	later := Variants{AwayAsBackup: true, AwayUpdated: true, AwayLater: 1}
+	slow := withFaults(withOp(two, Delete), Wipe, 1)
+	slow.Bound = slow.End // a node that takes its time is late by its own doing
+	repairing := two
+	repairing.Repairing = true
+	repairingSub := withSubstitute(OneShot(2), Substitute0)
+	repairingSub.Repairing = true
+	strict := updated
+	strict.RepairGuard, strict.RepairStrict = 2, true
+
+	for _, c := range []struct {
+		name     string
+		variants Variants
+		sc       Scenario
+		want     Violation // "": nothing breaks
+	}{
+		{"today, the home's shard dies", Variants{}, withFaults(sub1, Dead, 1), Missed},
+		{"updated away, the home's shard dies", Variants{AwayUpdated: true}, withFaults(sub1, Dead, 1), ""},
+		{"Q1 as asked, no fault, PUT", backup, withOp(sub0, Put), Needless},
+		{"Q1 as asked, the home's shard dies", backup, withFaults(sub1, Dead, 1), Missed},
+		{"Q1 updated, no fault, PUT", updated, withOp(sub0, Put), ""},
+		{"Q1 updated, rank 0", updated, withFaults(sub0, Wipe|Dead|Lost, 1), ""},
+		{"Q1 updated, rank 1", updated, withFaults(sub1, AnyFault, 1), ""},
+		{"Q1 updated, a tick later", later, withOp(withFaults(sub0, Wipe, 1), Delete), ""},
+		{"Q3 the 2 s count from the fence", Variants{AskAhead: 1, SlowSend: true}, slow, AfterAnswer},
+		{"Q4", Variants{SkipSilent: true}, withFaults(two, Cut|Pause, 1), ""},
+		{"Q6 as asked, no fault", Variants{RepairGuard: 2}, withOp(repairing, Delete), ""},
+		{"Q6 as asked, wipe", Variants{RepairGuard: 2}, withFaults(repairing, Wipe, 1), ""},
+		{"Q6 as asked, substitute", Variants{RepairGuard: 2, AwayAsBackup: true, AwayUpdated: true}, repairingSub, Needless},
+		{"Q6 strict, substitute", strict, repairingSub, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.sc.Variants = c.variants
+			r := explore(t, c.sc)
+			if c.want != "" && r.Counts[c.want] == 0 {
+				t.Errorf("%q was not found", c.want)
+			}
+			for _, v := range r.Broken() {
+				if c.want == "" {
+					t.Errorf("%s:\n\t%s", v, wayTo(r, v))
+				}
+			}
+		})
+	}
+}

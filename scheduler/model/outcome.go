@@ -1,0 +1,118 @@
+package model
+
+// answer is the end of a callback: it takes up to 2 s, and succeeds or fails. A
+// node that froze meanwhile may see a success as a failure.
+func (h *hand) answer() {
+	v := h.now.checkSuccess(h.sc, &h.task)
+	over := h.now.Now >= h.task.FencedAt+limit
+	next := *h.now
+	next.Succeeded |= h.sc.bit(h.task.Version, h.task.Pop)
+	own := &next.Tasks[h.n][h.shard]
+	own.Phase, own.Outcome = telling, succeeded
+	h.end(&next, over, v, "2xx")
+	if h.now.Now > h.task.FencedAt+limit {
+		own.Outcome = failed
+		h.end(&next, true, v, "2xx, but seen as timed out")
+	}
+	if h.now.Failures > 0 {
+		next = *h.now
+		next.Failures--
+		own.Phase, own.Outcome = telling, failed
+		if h.sc.Attempts > 0 && h.task.Attempt >= h.sc.Attempts {
+			own.Phase, own.Outcome = lettering, givenUp
+		}
+		h.end(&next, over, "", "callback fails")
+	}
+}
+
+func (h *hand) end(next *state, urgent bool, v Violation, what string) {
+	h.add(next, "%s, v%d pop %d", what, h.task.Version, h.task.Pop)
+	h.moves[len(h.moves)-1].urgent = urgent
+	h.blame(v)
+}
+
+// letter writes the dead letter on the leased copy's shard, under its token,
+// before anybody is told.
+func (h *hand) letter() {
+	next := *h.now
+	if !h.mine {
+		h.drop(&next, "dead letter refused")
+		return
+	}
+	v := h.now.checkLetter(h.sc, &h.task, h.shard)
+	next.Letters[h.task.Version-1] |= 1 << h.shard
+	next.Tasks[h.n][h.shard].Phase = telling
+	h.add(&next, "writes the dead letter")
+	h.blame(v)
+	if h.mayLose() {
+		next.Tasks[h.n][h.shard] = task{}
+		h.lose(&next, "writes the dead letter, gives up")
+	}
+}
+
+// outcome is what is merged into the copy of this rank (P5).
+func (h *hand) outcome(rank int8) written {
+	last := h.task.Pop >= h.sc.pops(h.task.Version)
+	w := written{kind: live, version: h.task.Version, pop: h.task.Pop, rank: rank, why: asOutcome}
+	retry := h.now.Now + h.sc.Retry
+	switch {
+	case h.task.Outcome == failed && (last || retry < h.now.due(h.sc, h.task.Version, h.task.Pop+1, 0)):
+		w.attempt, w.score = h.task.Attempt, retry+rank*h.sc.Skew
+	case last:
+		w.kind, w.score, w.why = tombstone, forever, asDone
+	default:
+		w.pop++
+		w.score = h.now.due(h.sc, h.task.Version, w.pop, rank)
+	}
+	return w
+}
+
+func (w *written) String() string {
+	switch {
+	case w.why == asDone:
+		return "done"
+	case w.attempt > 0:
+		return "again"
+	default:
+		return "next pop"
+	}
+}
+
+// tell tells the others the outcome, one at a time: copies away from home first.
+func (h *hand) tell() {
+	next := *h.now
+	own := &next.Tasks[h.n][h.shard]
+	o, more := h.unheard()
+	if !more {
+		own.Phase = settling
+		h.add(&next, "others told, but not %b", h.task.Untold)
+		return
+	}
+	if h.sc.Rules.AwayFirst && h.sc.Rules.KnowAway && h.sc.Shards > h.sc.Homes &&
+		h.shard != h.sc.Homes && h.task.Asked&(1<<h.sc.Homes) == 0 {
+		o = h.sc.Homes
+	}
+	own.Asked |= 1 << o
+	if h.stillSilent(o) {
+		skipped := next
+		skipped.Tasks[h.n][h.shard].Untold |= 1 << o
+		h.add(&skipped, "outcome not told to S%d, thought silent", o)
+	}
+	if !h.now.reach(h.n, o) || !h.sc.Rules.Tell {
+		own.Untold |= 1 << o
+		h.add(&next, "outcome not told to S%d", o)
+		return
+	}
+	w := h.outcome(o)
+	if w.kind == live && h.now.Copies[o].Kind == absent && h.sc.home(o) && h.sc.Rules.RestoreAfterSettle {
+		own.Missing |= 1 << o
+		h.add(&next, "outcome to S%d: missing there", o)
+		return
+	}
+	changed := next.merge(h.sc, o, w)
+	h.add(&next, "outcome (%s) to S%d: %v", &w, o, changed)
+	if h.mayLose() {
+		own.Untold |= 1 << o
+		h.lose(&next, "outcome (%s) to S%d", &w, o)
+	}
+}

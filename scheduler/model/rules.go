@@ -1,0 +1,105 @@
+package model
+
+// Rules are the protocol's rules, each a switch, so that a run can show what
+// breaks without one. P1 to P10 are the rules of the design, C1 to C7 the changes
+// that an earlier model asked for. The zero value follows none; see [AllRules].
+type Rules struct {
+	// NewerOnly (P1): a merge onto a newer state does nothing.
+	NewerOnly bool
+	// MarkKept (P2): a merge keeps the firing mark of the copy it changes.
+	MarkKept bool
+	// DoneTombstone (P2): a done that finds anything but its predecessor, or that
+	// could not be told to every copy, leaves a tombstone.
+	DoneTombstone bool
+	// LeasedAdoption (P2, C1): a newer state seen elsewhere is adopted by a leased
+	// write, which does nothing when the lease is gone.
+	LeasedAdoption bool
+	// Take (P3): a backup that is due takes the better copies first.
+	Take bool
+	// Ask (P4): before a callback is sent the other copies are asked.
+	Ask bool
+	// AskThenFence (P4, C3): the fence comes after all asks, not in any order.
+	AskThenFence bool
+	// Limit (P4): no callback starts 2 s after its fence or later.
+	Limit bool
+	// Tell (P5): outcomes are told to all copies.
+	Tell bool
+	// RestoreAfterSettle (P5, C2): a missing copy is restored only after the leased
+	// copy's settle was accepted.
+	RestoreAfterSettle bool
+	// AwayFirst (P5, C6): outcomes go to copies away from home first.
+	AwayFirst bool
+	// MissingUntold (P6, C4): a home copy missing beside a present one counts as
+	// not told.
+	MissingUntold bool
+	// AnswerInTime (P6, C7): an operation that took too long is not acknowledged.
+	AnswerInTime bool
+	// TombstonesWait (P7): no tombstone is buried by a node that has seen a shard
+	// away which has not been swept since.
+	TombstonesWait bool
+	// TellOwed (P7, C7): a tombstone names the copies that were not told, and who
+	// buries it tells them first.
+	TellOwed bool
+	// Look (P8): a copy away from home is looked at a second before it is due.
+	Look bool
+	// RenewThenBring (P8, C6): a lease is renewed between seeing that home lacks a
+	// copy and bringing it home.
+	RenewThenBring bool
+	// KnowAway (P8, C5): every copy knows where its substitutes are.
+	KnowAway bool
+	// SweepWaits (P9, C4): the sweep starts 3 s after a shard was seen to have lost
+	// its data.
+	SweepWaits bool
+	// NotAfter (P10): a write carries an instant after which it does nothing.
+	NotAfter bool
+}
+
+// AllRules returns the protocol as the design words it.
+func AllRules() Rules {
+	return Rules{
+		NewerOnly: true, MarkKept: true, DoneTombstone: true, LeasedAdoption: true,
+		Take: true,
+		Ask:  true, AskThenFence: true, Limit: true,
+		Tell: true, RestoreAfterSettle: true, AwayFirst: true,
+		MissingUntold: true, AnswerInTime: true,
+		TombstonesWait: true, TellOwed: true,
+		Look: true, RenewThenBring: true, KnowAway: true,
+		SweepWaits: true,
+		NotAfter:   true,
+	}
+}
+
+// Variants are departures from the design that the model was asked about.
+// The zero value is the design.
+type Variants struct {
+	// AwayAsBackup: a copy away from home ranks right behind the home of its rank
+	// and is never brought home.
+	AwayAsBackup bool
+	// AwayUpdated: a copy away from home that is there is merged onto like any
+	// other, instead of being removed.
+	AwayUpdated bool
+	// AwayLater is how many ticks after the home of its rank a copy away from home
+	// comes due, with AwayAsBackup and AwayUpdated. No other copy may be due then.
+	AwayLater int8
+	// RestoreWaits: neither an outcome nor a GET restores anything on a shard that
+	// lost its data less than 3 s ago, just as the sweep doesn't.
+	RestoreWaits bool
+	// AskAhead is how many ticks before its fence a pop may be asked about.
+	AskAhead int8
+	// LimitFromAsk: the 2 s for sending count from the first ask.
+	LimitFromAsk bool
+	// SlowSend: a node may take its time between the fence and the send.
+	SlowSend bool
+	// SkipSilent: for a tick after a shard is back, a node may still think it
+	// silent, and leave it out of its asks and outcomes.
+	SkipSilent bool
+	// RepairGuard is how many ticks a copy must be from due for a GET to spread it.
+	RepairGuard int8
+	// RepairStrict: RepairGuard counts to the pop's due time, not to the copy's,
+	// which is later by its rank's skew; and holds for every copy that was read, not
+	// for the newest alone.
+	RepairStrict bool
+	// RepairOlder: a GET spreads a copy onto older ones only, and leaves homes that
+	// have none to the sweep.
+	RepairOlder bool
+}

@@ -1,0 +1,117 @@
+package model
+
+// The nodes of every scenario, and the most shards one may have.
+const (
+	nodes     = 2
+	maxShards = 4
+)
+
+// The lengths that no scenario changes, in ticks.
+const (
+	limit     int8 = 2 // for a callback to start and to answer
+	grace     int8 = 1 // of a lease that has not fired
+	stallFor  int8 = 6
+	sweepWait int8 = 3
+	forever   int8 = 120 // beyond every run
+)
+
+// Fault is a set of kinds of faults.
+type Fault uint8
+
+// The kinds of faults.
+const (
+	Crash Fault = 1 << iota // a node dies
+	Cut                     // one node and one shard can't reach each other for a while
+	Pause                   // a shard answers nobody for a while, and may then carry out what was sent meanwhile
+	Lost                    // one answer is lost
+	Wipe                    // a shard loses its data
+	Stall                   // a node freezes for 6 s
+	Dead                    // a shard dies for good
+
+	AnyFault = Crash | Cut | Pause | Lost | Wipe | Stall | Dead
+)
+
+// Op is what the client asks for while the timer lives.
+type Op int8
+
+// The operations.
+const (
+	NoOp Op = iota
+	Delete
+	Put
+)
+
+// Start is where a scenario begins.
+type Start int8
+
+// The starts.
+const (
+	AtHome      Start = iota // every home has its copy
+	Creating                 // the create is about to be told
+	Substitute0              // the home of rank 0 lacks its copy, which is on the shard behind the homes
+	Substitute1              // the same of rank 1
+)
+
+// Scenario is one timer and what may happen to it. Times are in ticks.
+type Scenario struct {
+	Rules    Rules
+	Variants Variants
+
+	Start    Start
+	Interval int8 // a one-shot timer's due time
+	Pops     int8
+	Skew     int8
+	Shards   int8 // homes first
+	Homes    int8 // the replication factor
+	Hold     int8
+
+	Op        Op
+	OpBy      int8 // the operation comes no later
+	BareKey   bool // the client's ID does not name the substitute
+	Failures  int8 // callbacks that may fail
+	Attempts  int8 // until a one-shot timer becomes a dead letter; 0: without end
+	Retry     int8 // from a failure to the next attempt
+	Sweeping  bool // the sweep may copy at any moment
+	Repairing bool // a GET may come at any moment, and repairs
+	Life      int8 // of a tombstone; 0: longer than the run
+
+	Faults Fault
+	Budget int8 // faults in all
+	Heal   int8 // cuts and pauses end by then
+	End    int8
+	Bound  int8 // a pop's first send may be so late
+}
+
+// Recurring is a timer of three pops on two shards, with all rules and no fault.
+func Recurring() Scenario {
+	return Scenario{
+		Rules: AllRules(), Interval: 4, Pops: 3, Skew: 2, Shards: 2, Homes: 2, Hold: 3,
+		OpBy: 7, Retry: 1, Heal: 9, End: 24,
+	}
+}
+
+// OneShot is a timer of one pop on as many shards, with all rules and no fault.
+func OneShot(shards int8) Scenario {
+	sc := Recurring()
+	sc.Pops, sc.Shards, sc.Homes = 1, shards, shards
+	if shards > 2 {
+		sc.Skew = 1
+	}
+	return sc
+}
+
+func (sc *Scenario) pops(version int8) int8 {
+	if version == 1 {
+		return sc.Pops
+	}
+	return 1
+}
+
+func (sc *Scenario) home(shard int8) bool { return shard < sc.Homes }
+
+func (sc *Scenario) bit(version, pop int8) uint8 {
+	if version == 2 {
+		return 1 << 7
+	}
+	return 1 << (pop - 1)
+}

@@ -1,0 +1,150 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+)
+
+// move is one thing that may happen next.
+type move struct {
+	next      state
+	urgent    bool
+	violation Violation
+	label     string
+}
+
+// stepper collects what may happen next in one state.
+type stepper struct {
+	sc      *Scenario
+	now     *state
+	moves   []move
+	tracing bool // whether moves get labels
+}
+
+// successors returns what may happen next. The clock moves only if nothing is
+// urgent.
+func (x *stepper) successors(s *state) []move {
+	x.now, x.moves = s, x.moves[:0]
+	x.create()
+	if s.Create.Phase != begun {
+		for n := range int8(nodes) {
+			if s.awake(n) {
+				x.node(n)
+			}
+		}
+	}
+	x.client()
+	x.get()
+	x.links()
+	x.shards()
+	x.sweep()
+	if !slices.ContainsFunc(x.moves, func(m move) bool { return m.urgent }) && s.Now < x.sc.End {
+		x.tick()
+	}
+	return x.moves
+}
+
+// node is what a node may do: work on each shard, fail, take a client's call.
+func (x *stepper) node(n int8) {
+	for shard := range x.sc.Shards {
+		x.bury(n, shard)
+		h := hand{stepper: x, n: n, shard: shard, task: x.now.Tasks[n][shard]}
+		if h.task.Phase == idle {
+			x.claim(n, shard)
+			continue
+		}
+		h.mine = x.now.holds(n, shard)
+		h.work()
+	}
+	x.nodeFaults(n)
+	x.begin(n)
+}
+
+// hand is a node's task on one shard.
+type hand struct {
+	*stepper
+	n, shard int8
+	task     task
+	mine     bool // the lease is still the node's
+}
+
+func (h *hand) work() {
+	switch h.task.Phase {
+	case held:
+		if !h.look() {
+			h.take()
+		}
+	case asking:
+		h.fire()
+	case sent:
+		h.answer()
+	case lettering:
+		h.letter()
+	case telling:
+		h.tell()
+	case settling:
+		h.settle()
+	case bringing:
+		h.brought()
+	case restoring:
+		h.restore()
+	}
+}
+
+// add notes a move of the node that is urgent and breaks nothing.
+func (h *hand) add(next *state, format string, args ...any) {
+	h.urgent(next, "N%d S%d: "+format, append([]any{h.n, h.shard}, args...)...)
+}
+
+// lose notes the same move with its answer lost.
+func (h *hand) lose(next *state, format string, args ...any) {
+	next.Budget--
+	h.maybe(next, "N%d S%d: "+format+", ANSWER LOST", append([]any{h.n, h.shard}, args...)...)
+}
+
+// drop ends the task.
+func (h *hand) drop(next *state, format string, args ...any) {
+	next.Tasks[h.n][h.shard] = task{}
+	before, after := h.now.Copies[h.shard], next.Copies[h.shard]
+	h.add(next, format, args...)
+	if after.Kind == live && after.Token == noToken && after.Score <= h.now.Now &&
+		before.Token != noToken && after.order() == before.order() {
+		h.moves[len(h.moves)-1].violation = Stuck
+	}
+}
+
+// putOff gives the lease back, to be looked at again at this score.
+func (h *hand) putOff(score int8, format string, args ...any) {
+	next := *h.now
+	if h.mine {
+		next.Copies[h.shard].Score = score
+		next.Copies[h.shard].Token = noToken
+	}
+	h.drop(&next, format, args...)
+}
+
+// mayLose reports whether an answer may be lost.
+func (x *stepper) mayLose() bool { return x.fault(Lost) }
+
+func (x *stepper) fault(kind Fault) bool { return x.now.Budget > 0 && x.sc.Faults&kind != 0 }
+
+// urgent notes what happens before the clock moves.
+func (x *stepper) urgent(next *state, format string, args ...any) {
+	x.moves = append(x.moves, move{next: *next, urgent: true, label: x.label(format, args)})
+}
+
+// maybe notes what may happen now, later or never.
+func (x *stepper) maybe(next *state, format string, args ...any) {
+	x.moves = append(x.moves, move{next: *next, label: x.label(format, args)})
+}
+
+// blame marks the move just noted as a violation.
+func (x *stepper) blame(v Violation) { x.moves[len(x.moves)-1].violation = v }
+
+func (x *stepper) label(format string, args []any) string {
+	if !x.tracing {
+		return ""
+	}
+	// A copy, so that args needn't be on the heap when nothing is traced.
+	return fmt.Sprintf(format, slices.Clone(args)...)
+}
