@@ -1,0 +1,154 @@
+package history
+
+import (
+	"slices"
+	"time"
+)
+
+const (
+	backoffBase   = time.Second
+	backoffCap    = time.Minute
+	maxRetryAfter = time.Hour
+)
+
+// allowance is how late a callback may be that should start at due, or somewhat before that, but not before from. Without
+// faults that is 250 ms (Limits.Late). What can have shown by then adds up:
+//
+//   - nodes that died or froze since: the hold time and 1 s each, for the callback may have been under way; 1.5 s in all
+//     for those in whose window it is but that died before
+//   - faulty shards: one skew for each, the silence (1 s) and 0.5 s; if a link was cut or answers were lost also the hold
+//     time and 1 s, since an outcome could not be told
+//   - what the faults themselves name (LateMs), and every jump of a shard's clock since the write
+//
+// If as many shards were faulty at once as there are copies, it is late until 15 s (Limits.Recover) after these faults,
+// and those of the next time if that begins by then.
+func (r *run) allowance(w *write, from, due time.Duration) time.Duration {
+	steps := r.steps(w.invoked, due)
+	allowed := r.l.Late + steps
+	for {
+		more := max(r.allowanceUntil(w, from, due, later(due, allowed)), r.l.Late) + steps
+		if more <= allowed {
+			break
+		}
+		allowed = more
+	}
+	for o := range overlapping(r.outages(w.copies), from, later(due, allowed)) {
+		allowed = max(allowed, o.ended-due+r.l.Recover)
+	}
+	return allowed
+}
+
+func (r *run) allowanceUntil(w *write, from, due, until time.Duration) time.Duration {
+	var waiting, underWay, links, named time.Duration
+	var shards []string
+	held := r.h.Header.hold() + r.l.NodeUnderWay
+	for f := range r.during(from, until) {
+		if f.started() > until {
+			continue
+		}
+		if f.from <= due {
+			named += ms(f.LateMs)
+		}
+		switch {
+		case f.ofNode() && f.started() >= from:
+			underWay += held
+		case f.ofNode():
+			waiting = r.l.NodeWaiting
+		case f.ofShard() && f.healed >= from && !slices.Contains(shards, f.Shard):
+			shards = append(shards, f.Shard)
+		}
+		if f.ofLink() {
+			links = held
+		}
+	}
+	sum := max(waiting, underWay) + links + named
+	if len(shards) > 0 {
+		sum += time.Duration(len(shards))*w.skew + r.l.Silence + r.l.ShardMargin
+	}
+	return sum
+}
+
+// bound is when pop n must have started at the latest, for the first time. A pop before it that was held up holds it up too.
+// It is never for a write of which it isn't known when it was done.
+func (r *run) bound(w *write, n int) time.Duration {
+	if !w.ok {
+		return never
+	}
+	for k := len(w.bounds) + 1; k <= n; k++ {
+		due := max(w.latest(k), w.busyUntil)
+		bound := later(due, r.allowance(w, w.earliest(k), due))
+		if k > 1 {
+			bound = max(bound, later(w.bounds[k-2], r.l.Settle))
+		}
+		w.bounds = append(w.bounds, bound)
+	}
+	return w.bounds[n-1]
+}
+
+// boundAfter is when pop n must have started at the latest if callbacks of earlier pops held the timer until busy.
+func (r *run) boundAfter(w *write, n int, busy time.Duration) time.Duration {
+	by := r.bound(w, n)
+	if busy > max(w.latest(n), w.busyUntil) {
+		by = max(by, later(busy, r.allowance(w, w.earliest(n), busy)))
+	}
+	return by
+}
+
+// retryBy is when the next callback after c, the given attempt, must have arrived if there is one: after the full backoff or
+// what we asked for, the time that it is left to other nodes, and what the faults allow.
+func (r *run) retryBy(w *write, c *Callback, attempt int) time.Duration {
+	wait := max(backoff(attempt), min(ms(c.RetryAfterMs), maxRetryAfter))
+	over := c.over(r.h.Header.limit())
+	at := over + wait + r.l.OtherNode
+	return later(at, r.allowance(w, over, at))
+}
+
+// backoff is the longest wait after the given attempt.
+func backoff(attempt int) time.Duration {
+	wait := backoffBase
+	for ; attempt > 1 && wait < backoffCap; attempt-- {
+		wait *= 2
+	}
+	return min(wait, backoffCap)
+}
+
+// givenUp tells whether it is our own receiver's doing that pop n was not delivered: the attempts are used up (those that
+// a dead node took with it count), the next attempt may be yet to come by until, or it would come no sooner than the next
+// pop and so may have been dropped.
+func (r *run) givenUp(w *write, n int, until time.Duration) bool {
+	calls := w.pops[n]
+	if len(calls) == 0 {
+		return false
+	}
+	last, attempts := calls[len(calls)-1], 0
+	for _, c := range calls {
+		attempts = max(attempts, c.Attempt)
+	}
+	for f := range r.during(calls[0].arrived(), last.arrived()) {
+		if f.ofNode() {
+			attempts++
+		}
+	}
+	retryBy := r.retryBy(w, last, attempts)
+	return attempts >= r.h.Header.Attempts || retryBy > until || n < w.asked.Pops && retryBy >= w.earliest(n+1)
+}
+
+// gapExplained tells whether pop n may have been left out in favour of a later one: a fault may have held it up until the
+// next was due, or a callback of an earlier pop ran until then.
+func (r *run) gapExplained(w *write, n int) bool {
+	return r.heldUp(w, n) || slices.ContainsFunc(w.calls, func(c *Callback) bool { return c.Seq < n && r.ranInto(w, c, n) })
+}
+
+// heldUp tells whether faults may have held pop n up until the next one was due.
+func (r *run) heldUp(w *write, n int) bool {
+	next := w.earliest(n + 1)
+	return r.bound(w, n) >= next && r.explained(w.earliest(n)-r.l.Recover, next, (*Fault).explainsGaps)
+}
+
+// ranInto tells whether a callback ran until the pop after pop n was due.
+func (r *run) ranInto(w *write, c *Callback, n int) bool {
+	return c.over(r.h.Header.limit())+r.l.Settle >= w.earliest(n+1)
+}
+
+// surely is within what time an answer to a callback was certainly in time.
+func (r *run) surely() time.Duration { return r.h.Header.limit() - r.l.AnswerMargin }

@@ -1,0 +1,84 @@
+package history
+
+import (
+	"fmt"
+	"time"
+)
+
+// Class says what a fault explains.
+type Class string
+
+// The classes. Each explains late callbacks, except Harmless, and duplicates, except Slow, ClockStep and Harmless. The
+// shard of ShardAway, ShardLost, LinkCut and AnswersLost counts as faulty meanwhile.
+const (
+	NodeDeath   Class = "node_death"   // Node was killed at the start; the end is when it runs again
+	NodeFreeze  Class = "node_freeze"  // Node stood still
+	LinkCut     Class = "link_cut"     // between Node (all if empty) and Shard
+	AnswersLost Class = "answers_lost" // of Shard to Node (all if empty): commands are executed but seem to time out
+	ShardAway   Class = "shard_away"   // Shard answers nobody, or with errors only
+	ShardLost   Class = "shard_lost"   // Shard lost some or all of its data
+	Slow        Class = "slow"         // something takes LateMs longer in all
+	ClockStep   Class = "clock_step"   // Shard's clock jumped by StepMs at the start; a jump back is another fault
+	Harmless    Class = "harmless"     // explains nothing: node clocks, scripts flushed, topology changes
+)
+
+// Fault is one fault, written when it has ended or, with EndNs -1, at the end.
+type Fault struct {
+	// Kind is the harness's name of it; each kind must occur a few times.
+	Kind    string `json:"kind"`
+	Class   Class  `json:"class"`
+	Node    string `json:"node,omitempty"`
+	Shard   string `json:"shard,omitempty"`
+	StartNs int64  `json:"start_ns"`
+	EndNs   int64  `json:"end_ns"`
+	// RepairedNs is when the sweep had passed over a shard that was away or lost data: until then it counts as faulty. 0
+	// means that nobody looked; then it does until the fault's window ends. -1 means that it had not by the end.
+	RepairedNs int64 `json:"repaired_ns,omitempty"`
+	// LateMs is how much later a callback may be beyond what the class allows.
+	LateMs int64 `json:"late_ms,omitempty"`
+	// StepMs is how far the clock was put forward, negative for back.
+	StepMs int64 `json:"step_ms,omitempty"`
+}
+
+func (f *Fault) validate() error {
+	switch f.Class {
+	case NodeDeath, NodeFreeze:
+		if f.Node == "" {
+			return fmt.Errorf("fault of class %q names no node", f.Class)
+		}
+	case LinkCut, AnswersLost, ShardAway, ShardLost, ClockStep:
+		if f.Shard == "" {
+			return fmt.Errorf("fault of class %q names no shard", f.Class)
+		}
+	case Slow, Harmless:
+	default:
+		return fmt.Errorf("class %q is unknown", f.Class)
+	}
+	if f.EndNs != -1 && f.EndNs < f.StartNs {
+		return fmt.Errorf("start_ns %d, end_ns %d: not in order", f.StartNs, f.EndNs)
+	}
+	return nil
+}
+
+// ofNode tells whether callbacks under way on a node are held up by the fault.
+func (f *Fault) ofNode() bool { return f.Class == NodeDeath || f.Class == NodeFreeze }
+
+// ofShard tells whether the shard counts as faulty meanwhile.
+func (f *Fault) ofShard() bool { return f.Class == ShardAway || f.Class == ShardLost || f.ofLink() }
+
+func (f *Fault) ofLink() bool { return f.Class == LinkCut || f.Class == AnswersLost }
+
+func (f *Fault) explainsDuplicates() bool { return f.ofNode() || f.ofShard() }
+
+// explainsGaps tells whether pops of a recurring timer may be left out because of the fault.
+func (f *Fault) explainsGaps() bool { return f.Class != Harmless }
+
+func (f *Fault) started() time.Duration { return time.Duration(f.StartNs) }
+
+// ended is when all of the fault was over, by the end of the run at the latest.
+func (f *Fault) ended(end time.Duration) time.Duration {
+	if f.EndNs == -1 || f.RepairedNs == -1 {
+		return end
+	}
+	return time.Duration(max(f.EndNs, f.RepairedNs))
+}

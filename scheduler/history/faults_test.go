@@ -1,0 +1,410 @@
+package history
+
+import (
+	"fmt"
+	"testing"
+)
+
+// Each fault's window ends 3.5 s + 2 × 2 s + 3 s = 10.5 s after it.
+const afterMs = 10_500
+
+func TestAFaultExplainsLateCallbacks(t *testing.T) {
+	one := func(class Class, target string, start, end int) func(*book) {
+		return func(b *book) { b.fault(class, target, start, end) }
+	}
+	both := func(b *book) {
+		b.fault(ShardAway, "a", 1000, 1500)
+		b.fault(ShardAway, "b", 1000, 1500)
+	}
+	// /1 is due from 1100 to 1104; its skew is 500 ms.
+	for _, d := range []struct {
+		name   string
+		fault  func(*book)
+		lateMs int
+	}{
+		{"node died before it was due", one(NodeDeath, "n1", 1099, 2000), 1500},
+		{"node died when it may have been under way", one(NodeDeath, "n1", 1100, 2000), 4500},
+		{"node froze", one(NodeFreeze, "n1", 1000, 2000), 1500},
+		{"two nodes died", func(b *book) { b.fault(NodeDeath, "n1", 900, 901); b.fault(NodeDeath, "n2", 1000, 1001) }, 1500},
+		{"two nodes died that may have called", func(b *book) { b.fault(NodeDeath, "n1", 1200, 1201); b.fault(NodeDeath, "n2", 2000, 2001) }, 9000},
+		{"node died when it was late anyway", one(NodeDeath, "n1", 1355, 2000), 250},
+		{"shard away", one(ShardAway, "a", 1000, 1500), 2000},
+		{"shard lost", one(ShardLost, "a", 1000, 1500), 2000},
+		{"same shard twice", func(b *book) { b.fault(ShardAway, "a", 900, 901); b.fault(ShardLost, "a", 1000, 1001) }, 2000},
+		{"link cut", one(LinkCut, "a", 1000, 1500), 2000 + 4500},
+		{"all copies' shards away", both, 1500 + 15_000 - 1104},
+		{"all copies' shards away twice", func(b *book) {
+			both(b)
+			b.fault(ShardAway, "a", 10_000, 10_500)
+			b.fault(ShardAway, "b", 10_000, 10_500)
+			for i := range b.Faults {
+				b.Faults[i].RepairedNs = b.Faults[i].EndNs
+			}
+		}, 10_500 + 15_000 - 1104},
+		{"shard away and repaired before", func(b *book) { b.Faults[b.fault(ShardAway, "a", 900, 1000)].RepairedNs = at(1099) }, 250},
+		{"slow", func(b *book) { b.Faults[b.fault(Slow, "", 1000, 1500)].LateMs = 700 }, 700},
+		{"less slow than is allowed anyway", func(b *book) { b.Faults[b.fault(Slow, "", 1000, 1500)].LateMs = 70 }, 250},
+		{"harmless", one(Harmless, "n1", 1000, 2000), 250},
+		{"clock put back", func(b *book) { b.Faults[b.fault(ClockStep, "a", 500, 500)].StepMs = -300 }, 550},
+	} {
+		t.Run(d.name, func(t *testing.T) {
+			for extra, want := range [][]Invariant{nil, only(OnTime)} {
+				b := clean()
+				b.Operations = dropGets(b.Operations, "k1")
+				d.fault(b)
+				b.called("/1", 0).move(at(1104+d.lateMs) + int64(extra))
+				wantOnly(t, b.History, small(), want...)
+			}
+		})
+	}
+}
+
+func TestAShardsClockMayMakeItEarly(t *testing.T) {
+	for extra, want := range [][]Invariant{nil, only(NeverEarly)} {
+		b := clean()
+		b.Faults[b.fault(ClockStep, "a", 500, 500)].StepMs = 300
+		b.called("/1", 0).move(at(1100-1-300) - int64(extra))
+		wantOnly(t, b.History, small(), want...)
+	}
+}
+
+func TestAFaultExplainsDuplicatesInItsWindow(t *testing.T) {
+	for _, d := range []struct {
+		class Class
+		start int // of a fault that lasts 1 s; k1's callbacks are answered at 1107 and 1301
+		want  []Invariant
+	}{
+		{NodeDeath, 3300, nil},
+		{NodeDeath, 3302, only(NoDuplicates)},
+		{NodeFreeze, 3300, nil},
+		{AnswersLost, 3300, nil},
+		{LinkCut, 3300, nil},
+		{ShardAway, 3300, nil},
+		{ShardLost, 3300, nil},
+		{Slow, 1000, only(NoDuplicates)},
+		{ClockStep, 1000, only(NoDuplicates)},
+		{Harmless, 1000, only(NoDuplicates)},
+	} {
+		t.Run(fmt.Sprintf("%s at %d", d.class, d.start), func(t *testing.T) {
+			b := clean()
+			b.call("k1", "/1", 1, 1, 1, 1300, 200)
+			b.sample()
+			b.fault(d.class, "a", d.start, d.start+1000)
+			wantOnly(t, b.History, small(), d.want...)
+			if r := small().Check(b.History); d.want == nil && r.Counts.ExplainedDuplicates != 1 {
+				t.Errorf("%d explained duplicates, want 1", r.Counts.ExplainedDuplicates)
+			}
+		})
+	}
+}
+
+func TestADuplicateAfterTheWindow(t *testing.T) {
+	for extra, want := range [][]Invariant{nil, only(NoDuplicates)} {
+		b := clean()
+		for seq := range 5 {
+			b.called("/2", seq).Attempt = 1
+		}
+		start := 20_000
+		b.write(Create, "k7", "/7", start, 1000, 1)
+		b.call("k7", "/7", 70, 1, 1, start+1006, 200)
+		b.call("k7", "/7", 70, 1, 1, start+1106, 200)
+		b.sample()
+		b.fault(NodeDeath, "n2", start+1006-afterMs-1000, start+1006-afterMs-extra)
+		if extra > 0 { // the first is outside of the window as well
+			b.Faults[0].EndNs -= at(100)
+		}
+		wantOnly(t, b.History, small(), want...)
+	}
+}
+
+// A recurring timer with a pop each second, all of whose pops from 3 to 7 an outage holds up.
+func outage(resume ...int) *book {
+	b := clean()
+	b.write(Create, "k7", "/7", 20_000, 1000, 10)
+	for _, n := range []int{1, 2} {
+		b.call("k7", "/7", 70, n, 1, 20_006+1000*n, 200)
+	}
+	for i, n := range resume {
+		b.call("k7", "/7", 70, n, 1, max(20_006+1000*n, 27_500+i), 200)
+	}
+	b.fault(ShardAway, "a", 22_500, 27_400)
+	b.fault(ShardAway, "b", 22_500, 27_400)
+	b.sample()
+	return b
+}
+
+func TestAnOutageOfARecurringTimer(t *testing.T) {
+	wantOnly(t, outage(7, 8, 9, 10).History, small())
+	b := outage(7, 8, 9, 10)
+	if r := small().Check(b.History); r.Counts.Skipped != 4 {
+		t.Errorf("%d skipped, want 4", r.Counts.Skipped)
+	}
+	t.Run("no pop after it", func(t *testing.T) {
+		wantOnly(t, outage().History, small(), NothingLost)
+	})
+	t.Run("the last pop is missing", func(t *testing.T) {
+		wantOnly(t, outage(7, 8, 9).History, small(), NothingLost)
+	})
+	t.Run("without the fault", func(t *testing.T) {
+		b := outage(7, 8, 9, 10)
+		b.Faults = nil
+		b.called("/7", 2).move(at(27_200))
+		wantOnly(t, b.History, small(), NothingLost, SequenceRises)
+	})
+}
+
+func TestATimerWhoseCopiesWereLost(t *testing.T) {
+	for _, d := range []struct {
+		name   string
+		copies int
+		faults map[string]Class
+		want   []Invariant
+	}{
+		{"one of two lost", 2, map[string]Class{"a": ShardLost}, only(NothingLost)},
+		{"the only one lost", 1, map[string]Class{"a": ShardLost}, nil},
+		{"one lost, the other away", 2, map[string]Class{"a": ShardLost, "b": ShardAway}, nil},
+		{"both away", 2, map[string]Class{"a": ShardAway, "b": ShardAway}, only(NothingLost)},
+		{"two of three lost", 3, map[string]Class{"a": ShardLost, "b": ShardLost}, only(NothingLost)},
+	} {
+		t.Run(d.name, func(t *testing.T) {
+			b := clean()
+			b.drop("/1", 0)
+			b.sample()
+			b.asked("/1").Answer.Copies = d.copies
+			for shard, class := range d.faults {
+				b.fault(class, shard, 700, 800)
+			}
+			for i := range b.Operations { // whose other timers might be lost as well
+				if a := b.Operations[i].Answer; a != nil && a.Key != "k1" {
+					a.Copies = 3
+				}
+			}
+			wantOnly(t, b.History, small(), d.want...)
+		})
+	}
+}
+
+func TestAShardCountsAsLostUntilItIsRepaired(t *testing.T) {
+	for repaired, want := range map[int][]Invariant{2000: only(NothingLost), 40_000: nil} {
+		b := clean()
+		b.write(Create, "k7", "/7", 30_000, 1000, 1)
+		b.Operations[len(b.Operations)-1].Answer.Copies = 1
+		b.Faults[b.fault(ShardLost, "c", 700, 800)].RepairedNs = at(repaired)
+		b.Header.Exempt = only(CopiesAtHome)
+		wantOnly(t, b.History, small(), want...)
+	}
+}
+
+func TestReadsWhileTooManyShardsAreFaulty(t *testing.T) {
+	stale := func(b *book) { b.get("k5", 60_000, "", 0) }
+	b := clean()
+	stale(b)
+	wantOnly(t, b.History, small(), Linearizable)
+	b.fault(ShardAway, "a", 60_000, 61_000)
+	wantOnly(t, b.History, small(), Linearizable)
+	b.fault(ShardAway, "b", 60_000, 61_000)
+	wantOnly(t, b.History, small())
+	t.Run("and after it", func(t *testing.T) {
+		b.get("k5", 90_000, "/5", 1)
+		wantOnly(t, b.History, small())
+		b.get("k5", 91_000, "", 0)
+		wantOnly(t, b.History, small(), Linearizable)
+	})
+}
+
+func TestADeleteThatWasLost(t *testing.T) {
+	for unreached, want := range [][]Invariant{only(NoneAfterAnswer), nil} {
+		b := clean()
+		b.asked("/4").Timer.IntervalMs = 10_000
+		b.deletion("k4").Answer.InFlight = unreached > 0
+		b.deletion("k4").Answer.Unreached = unreached
+		b.call("k4", "/4", 3, 1, 1, 10_406, 200)
+		b.fault(ShardLost, "a", 4500, 4600)
+		b.Operations = dropGets(b.Operations, "k4")
+		b.sample()
+		wantOnly(t, b.History, small(), want...)
+	}
+}
+
+func TestAnUnsettledRunIsUnknown(t *testing.T) {
+	for name, do := range map[string]func(*book){
+		"no end":          func(b *book) { b.End = nil },
+		"no header":       func(b *book) { b.Header = Header{} },
+		"not dumped":      func(b *book) { b.End.DumpNs = -1 },
+		"not drained":     func(b *book) { b.End.Drained = false },
+		"dumped too soon": func(b *book) { b.fault(NodeDeath, "n1", 130_000, 140_001) },
+		"no samples":      func(b *book) { b.Samples = nil },
+		"homes not told":  func(b *book) { b.Homes = nil },
+		"writes look the same": func(b *book) {
+			b.write(Create, "k7", "/5", 600, 3_600_000, 1)
+			b.Copies = append(b.Copies, b.Copies...)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := clean()
+			do(b)
+			r := small().Check(b.History)
+			if name == "writes look the same" {
+				if len(r.Reasons) == 0 {
+					t.Errorf("no reason given\n%s", text(t, &r))
+				}
+				return
+			}
+			if r.Verdict != VerdictUnknown {
+				t.Errorf("verdict %s\n%s", r.Verdict, text(t, &r))
+			}
+		})
+	}
+}
+
+func TestASafetyRunNeedsNoDump(t *testing.T) {
+	b := clean()
+	b.Header.Mode, b.End.DumpNs, b.End.Drained = Safety, -1, false
+	wantOnly(t, b.History, small())
+}
+
+func TestARunThatIsTooSmallIsUnknown(t *testing.T) {
+	big := func() *book {
+		b := clean()
+		for range 50 {
+			b.write(Replace, "k8", fmt.Sprintf("/8.%d", len(b.Operations)), 10_000+100*len(b.Operations), 3_600_000, 1)
+			b.delete("k8", 10_000+100*len(b.Operations))
+			b.write(Create, fmt.Sprintf("k%d", len(b.Operations)+100), fmt.Sprintf("/c%d", len(b.Operations)), 30_000, 3_600_000, 1)
+			b.delete(b.Operations[len(b.Operations)-1].Answer.Key, 40_000)
+		}
+		for len(b.Operations) < 1000 {
+			b.get("k5", 4000, "/5", 1)
+		}
+		return b
+	}
+	wantOnly(t, big().History, DefaultLimits())
+	for name, do := range map[string]func(*book){
+		"operations": func(b *book) { b.Operations = b.Operations[:999] },
+		"one kind": func(b *book) {
+			for kept, i := 0, 0; i < len(b.Operations); i++ {
+				if o := b.Operations[i]; o.Kind == Delete && o.Key == "k8" {
+					if kept++; kept > 40 {
+						b.Operations[i] = b.Operations[5]
+					}
+				}
+			}
+			for i := range b.Operations {
+				if o := &b.Operations[i]; o.Kind == Delete && o.Key != "k8" && o.Key != "k4" {
+					o.Kind, o.Outcome, o.Status = Get, OK, 200
+					o.Read = nil
+					o.Status = 404
+				}
+			}
+		},
+		"few requests with all up": func(b *book) {
+			for range 3 {
+				b.Faults[b.fault(NodeFreeze, "n1", 1000, 1001)].EndNs = at(199_000)
+			}
+		},
+		"one fault":        func(b *book) { b.fault(NodeFreeze, "n1", 1000, 1001); b.fault(NodeFreeze, "n1", 1000, 1001) },
+		"pops in windows":  func(b *book) { b.farFaults(3) },
+		"fault without it": func(b *book) { b.farFaults(2) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := big()
+			do(b)
+			if r := DefaultLimits().Check(b.History); len(r.Reasons) == 0 {
+				t.Errorf("no reason given\n%s", text(t, &r))
+			}
+		})
+	}
+	t.Run("harmless faults need no pops in their windows", func(t *testing.T) {
+		b := big()
+		for range 3 {
+			b.fault(Harmless, "", 100_000, 100_001)
+		}
+		wantOnly(t, b.History, DefaultLimits())
+	})
+	t.Run("enough faults", func(t *testing.T) {
+		b := big()
+		for range 3 {
+			b.fault(NodeFreeze, "n2", 1000, 1001)
+		}
+		wantOnly(t, b.History, DefaultLimits())
+	})
+}
+
+func (b *book) farFaults(n int) {
+	for range n {
+		b.fault(NodeFreeze, "n1", 100_000, 100_001)
+	}
+}
+
+func TestAPopThatWasHeldUpHoldsUpTheNext(t *testing.T) {
+	for extra, want := range [][]Invariant{nil, only(OnTime)} {
+		b := clean()
+		b.write(Create, "k7", "/7", 20_000, 1000, 2)
+		b.call("k7", "/7", 70, 1, 1, 21_006, 200)
+		b.call("k7", "/7", 70, 2, 1, 21_004+4500+50, 200)
+		b.called("/7", 1).move(b.called("/7", 1).ArriveNs + int64(extra))
+		b.fault(NodeDeath, "n1", 21_010, 21_020)
+		b.sample()
+		wantOnly(t, b.History, small(), want...)
+	}
+}
+
+func TestAFaultExplainsNoGapThatIsTooLong(t *testing.T) {
+	b := clean()
+	b.write(Create, "k7", "/7", 20_000, 5000, 3)
+	b.call("k7", "/7", 70, 1, 1, 25_006, 200)
+	b.call("k7", "/7", 70, 3, 1, 35_006, 200)
+	b.fault(NodeDeath, "n1", 29_000, 29_500)
+	b.sample()
+	wantOnly(t, b.History, small(), NothingLost, SequenceRises)
+}
+
+func TestANodeMayTakeAnAttemptWithIt(t *testing.T) {
+	for start, want := range map[int][]Invariant{5000: nil, 50_000: only(NothingLost)} {
+		b := clean()
+		b.drop("/6", 1)
+		for i, ms := range []int{2600, 4600, 8600} {
+			b.call("k6", "/6", 6, 1, i+2, ms, 500)
+		}
+		b.fault(NodeFreeze, "n1", start, start+1)
+		b.sample()
+		wantOnly(t, b.History, small(), want...)
+	}
+}
+
+func TestARetryMayBeYetToCome(t *testing.T) {
+	for arrive, want := range map[int][]Invariant{197_750: nil, 197_740: only(NothingLost)} {
+		b := clean()
+		b.write(Create, "k7", "/7", arrive-1005, 1000, 1)
+		b.call("k7", "/7", 70, 1, 1, arrive, 500) // over 1 ms later, tried again within 2.25 s
+		b.copies("k7", "/7", 70, 1, 0, "a", "b")
+		b.sample()
+		wantOnly(t, b.History, small(), want...)
+	}
+}
+
+func TestNothingIsCertainOfATimerThatMayBeLost(t *testing.T) {
+	for name, do := range map[string]func(*book){
+		"live":    func(b *book) { b.Copies = nil },
+		"deleted": func(b *book) { b.copies("k4", "/4", 1, 1, 5000, "a", "b") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := clean()
+			do(b)
+			b.fault(ShardLost, "a", 100_000, 100_001)
+			b.fault(ShardAway, "b", 100_000, 100_001)
+			wantOnly(t, b.History, small())
+		})
+	}
+}
+
+func TestAnUnknownWriteMayComeAfterTooManyShardsWereFaulty(t *testing.T) {
+	for _, invoke := range []int{50_000, 60_500} {
+		b := clean()
+		b.unknownDelete("k5", invoke)
+		b.fault(ShardAway, "a", 60_000, 61_000)
+		b.fault(ShardAway, "b", 60_000, 61_000)
+		b.get("k5", 90_000, "/5", 1)
+		b.get("k5", 91_000, "", 0)
+		wantOnly(t, b.History, small())
+	}
+}

@@ -1,0 +1,81 @@
+package history
+
+import "time"
+
+// nothingLost is invariant 1: each obligatory pop was answered 2xx (or 410) within the limit; that it was in time is
+// invariant 7's to say.
+//
+// A pop is obligatory if its write was acknowledged and its bound (bound) lies before the end of the recording and before
+// the invocation of any other write to the timer that overlaps or follows; a write with an unknown outcome may take
+// effect at any time after its invocation, so nothing that is due later is obligatory.
+//
+// Not lost is a pop
+//   - of a timer of which as many shards as it had copies were away or lost data at once, and one lost data
+//   - that was due, or could still come, when a 410 ended the timer
+//   - that our receiver refused until the attempts were used up, or the next pop was due (givenUp)
+//   - of a recurring timer that was left out in favour of a later one that came (gapExplained)
+func nothingLost(r *run, f *Finding) {
+	for _, w := range r.writes {
+		r.eachObligatory(w, func(n int, bound time.Duration) {
+			r.counts.Obligatory++
+			if r.inWindow(w.latest(n), func(*Fault) bool { return true }) {
+				r.counts.InWindows++
+			}
+			limit := r.h.Header.limit()
+			switch {
+			case w.delivered(n, limit):
+			case r.givenUp(w, n, r.until(w)):
+				r.counts.GivenUp++
+			case len(w.pops[n]) == 0 && w.follows(n) && r.gapExplained(w, n):
+				r.counts.Skipped++
+			case len(w.pops[n]) > 0:
+				f.violation("timer %s (%s) pop %d: came %d times, never answered 2xx in time, and was not tried again",
+					w.key, w.asked.URL, n, len(w.pops[n]))
+			default:
+				f.violation("timer %s (%s) pop %d: due by %s, did not come by %s", w.key, w.asked.URL, n, w.latest(n), bound)
+			}
+		})
+	}
+}
+
+// eachObligatory calls do for each obligatory pop of w, in order.
+func (r *run) eachObligatory(w *write, do func(n int, bound time.Duration)) {
+	if !w.ok {
+		return
+	}
+	until := r.until(w)
+	gone := w.goneAt(r.h.Header.limit())
+	for n := 1; n <= w.asked.Pops && w.latest(n) <= until; n++ {
+		bound := r.bound(w, n)
+		if gone <= bound || r.lost(w.invoked, bound, w.copies) {
+			return
+		}
+		if bound <= until {
+			do(n, bound)
+		}
+	}
+}
+
+// until is when the obligations of an acknowledged write end: when the recording does, or when another write to the timer
+// was invoked that didn't certainly come before.
+func (r *run) until(w *write) time.Duration {
+	if w.until == 0 {
+		w.until = r.untilOf(w)
+	}
+	return w.until
+}
+
+func (r *run) untilOf(w *write) time.Duration {
+	until := r.end
+	t := r.byKey[w.key]
+	if t == nil {
+		return until
+	}
+	for _, op := range t.ops {
+		if op == w.op || !op.writes() || t.returned(op) < w.invoked {
+			continue
+		}
+		until = min(until, op.invoked())
+	}
+	return until
+}

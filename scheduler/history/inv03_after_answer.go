@@ -1,0 +1,55 @@
+package history
+
+import "time"
+
+// noneAfterAnswer is invariant 3: once a DELETE or PUT was acknowledged, no callback of an older version arrives, and
+// after an answer that says in flight none later than 2 s (Limits.InFlight). Limits.Network is added to both.
+//
+// A write is certainly older if it was acknowledged before the other was invoked, or if the versions that the callbacks of
+// both carry say so. It is excused if as many shards as were told of the later write may have lost it since.
+func noneAfterAnswer(r *run, f *Finding) {
+	for _, t := range r.timers {
+		for _, op := range t.ops {
+			if op.Outcome != OK || op.Kind == Get || op.Kind == Create {
+				continue
+			}
+			last := op.returned() + r.l.Network
+			if op.Answer != nil && op.Answer.InFlight {
+				last += r.l.InFlight
+			}
+			for _, w := range t.writes {
+				if w.op != op && older(w, op, t) {
+					r.judgeAfter(f, w, op, last)
+				}
+			}
+		}
+	}
+}
+
+func (r *run) judgeAfter(f *Finding, w *write, op *Operation, last time.Duration) {
+	for _, c := range w.calls {
+		if c.arrived() > last && !r.lost(op.invoked(), c.arrived(), r.told(op)) {
+			f.violation("%s: %s later than the answer to a %s at %s allows", c, c.arrived()-last, op.Kind, op.returned())
+		}
+	}
+}
+
+// older tells whether w certainly took effect before op, a DELETE or PUT of the same timer.
+func older(w *write, op *Operation, t *timer) bool {
+	if w.ok && w.returned < op.invoked() {
+		return true
+	}
+	o := t.byOp[op]
+	return o != nil && w.invoked <= op.returned() && w.version() != "" && w.version() < o.version()
+}
+
+// told is how many copies an acknowledged DELETE or PUT reached.
+func (r *run) told(op *Operation) int {
+	switch {
+	case op.Answer == nil:
+		return r.h.Header.RF
+	case op.Answer.Copies > 0:
+		return op.Answer.Copies
+	}
+	return max(r.h.Header.RF-op.Answer.Unreached, 1)
+}

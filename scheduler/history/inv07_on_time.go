@@ -1,0 +1,44 @@
+package history
+
+import "time"
+
+// onTime is invariant 7, about acknowledged writes: the first callback of a pop arrives by its bound (bound), which counts
+// from when the pop was certainly due (answer + n × interval, or `at`), from 2 s after an answer that says in flight, and
+// from when the callbacks of earlier pops were over. Faults add what they explain (allowance). A further callback after
+// one that failed arrives by retryBy. Repeats of what had succeeded have no bound; invariant 6 is about them.
+func onTime(r *run, f *Finding) {
+	limit := r.h.Header.limit()
+	for _, w := range r.writes {
+		if !w.ok {
+			continue
+		}
+		var busy time.Duration // with pops before
+		last := make(map[int]*Callback)
+		for _, c := range w.calls {
+			if c.Seq < 1 || c.Seq > w.asked.Pops {
+				continue // invariant 4
+			}
+			if before := last[c.Seq]; before == nil {
+				r.judgeFirst(f, w, c, busy)
+			} else if !before.succeeded(limit) && !before.gone(limit) {
+				if by := r.retryBy(w, before, max(before.Attempt, c.Attempt-1)); c.arrived() > by {
+					f.violation("%s: %s too late after attempt %d", c, c.arrived()-by, before.Attempt)
+				}
+			}
+			last[c.Seq] = c
+			busy = max(busy, later(c.over(limit), r.l.Settle))
+		}
+	}
+}
+
+func (r *run) judgeFirst(f *Finding, w *write, c *Callback, busy time.Duration) {
+	due := max(w.latest(c.Seq), w.busyUntil)
+	late := c.arrived() - due
+	r.counts.WorstLateNs = max(r.counts.WorstLateNs, late)
+	if !r.explained(due, c.arrived(), func(*Fault) bool { return true }) {
+		r.counts.WorstLateQuietNs = max(r.counts.WorstLateQuietNs, late)
+	}
+	if by := r.boundAfter(w, c.Seq, busy); c.arrived() > by {
+		f.violation("%s: due by %s, %s late, %s more than allowed", c, due, late, c.arrived()-by)
+	}
+}

@@ -1,0 +1,170 @@
+package history
+
+import (
+	"slices"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// linearizable is invariant 10: what the GETs of one timer read can be explained by an order of its operations in which
+// each takes effect between its invocation and its return. A write with an unknown outcome may take effect at any time
+// after its invocation, or never; a GET without an answer says nothing.
+//
+// A timer also ends by firing: a GET may say 404 from when the last pop of the write may have been due, or a callback was
+// answered 410. The sequence number that it reads must be of a pop, and the pops before must have been due.
+//
+// This holds only while fewer shards are faulty than the timer has copies. A GET at another time is left out, a write then
+// counts as unknown, and after it the timer may be in any state.
+//
+// If no order is found within Limits.Linearize, the run is unknown.
+func linearizable(r *run, f *Finding) {
+	undecided := 0
+	for _, t := range r.timers {
+		if !slices.ContainsFunc(t.ops, func(op *Operation) bool { return op.Kind == Get }) {
+			continue
+		}
+		r.counts.LinearKeys++
+		for i, ops := range r.segments(t) {
+			switch porcupine.CheckOperationsTimeout(modelOf(i > 0), ops, r.l.Linearize) {
+			case porcupine.Ok:
+			case porcupine.Illegal:
+				f.violation("timer %s: no order of its %d operations from %s on explains what was read",
+					t.key, len(ops), time.Duration(ops[0].Call))
+			case porcupine.Unknown:
+				undecided++
+			}
+		}
+	}
+	if undecided > 0 {
+		r.problem("invariant 10: %d timers could not be decided in %s each", undecided, r.l.Linearize)
+	}
+}
+
+// The states of a timer that are no write's index.
+const (
+	absent   = -1
+	whatever = -2 // any, until it is read or written
+)
+
+// step is what an operation does to a timer, or what it found.
+type step struct {
+	read bool
+	// found is the index of the write that was written or read, absent for a DELETE and a 404, whatever for what no write
+	// asked for.
+	found int
+	// overs are the writes that may have ended by themselves by the time of a 404.
+	overs []int
+}
+
+func modelOf(anyStart bool) porcupine.Model {
+	return porcupine.Model{
+		Init: func() any {
+			if anyStart {
+				return whatever
+			}
+			return absent
+		},
+		Step: func(state, input, _ any) (bool, any) {
+			current, is := state.(int)
+			s, known := input.(step)
+			if !is || !known {
+				return false, state
+			}
+			return s.apply(current)
+		},
+	}
+}
+
+// apply tells whether the step is possible in a state, and what the state is after it.
+func (s step) apply(state int) (possible bool, next int) {
+	switch {
+	case !s.read:
+		return true, s.found
+	case s.found == whatever:
+		return false, state
+	case state == whatever, state == s.found:
+		return true, s.found
+	case s.found == absent && slices.Contains(s.overs, state):
+		return true, absent
+	}
+	return false, state
+}
+
+// segments cuts a timer's operations where too many shards were faulty.
+func (r *run) segments(t *timer) [][]porcupine.Operation {
+	var segments [][]porcupine.Operation
+	var loose []porcupine.Operation // writes that may take effect later
+	dark := r.dark(r.copiesOf(t))
+	next := 0
+	var current []porcupine.Operation
+	for i, op := range t.ops {
+		for next < len(dark) && dark[next].from <= op.invoked() {
+			segments = append(segments, current)
+			current = slices.Clone(loose)
+			next++
+		}
+		from, to := op.invoked(), t.returned(op)
+		s := r.stepOf(t, op)
+		unlit := slices.ContainsFunc(dark, func(l level) bool { return l.from <= to && from <= l.to })
+		switch {
+		case op.Kind == Get && (op.Outcome != OK || unlit):
+			continue
+		case unlit:
+			to = never
+		}
+		o := porcupine.Operation{ClientId: i, Input: s, Call: int64(from), Return: int64(to)}
+		if current = append(current, o); to == never {
+			loose = append(loose, o)
+		}
+	}
+	segments = append(segments, current)
+	return segments
+}
+
+// copiesOf is the smallest number of copies that an answer about the timer named.
+func (r *run) copiesOf(t *timer) int {
+	copies := r.h.Header.RF
+	for _, op := range t.ops {
+		if op.writes() && op.Outcome == OK {
+			copies = min(copies, r.told(op))
+		}
+	}
+	return copies
+}
+
+func (r *run) stepOf(t *timer, op *Operation) step {
+	s := step{read: op.Kind == Get, found: absent}
+	switch {
+	case op.Timer != nil:
+		s.found = slices.IndexFunc(t.writes, func(w *write) bool { return w.op == op })
+	case s.read && op.Read != nil:
+		s.found = r.writeRead(t, op)
+	case s.read:
+		for i, w := range t.writes {
+			if op.returned() >= min(w.earliest(w.asked.Pops), w.goneAt(r.h.Header.limit())) {
+				s.overs = append(s.overs, i)
+			}
+		}
+	}
+	return s
+}
+
+// writeRead is the index of the write that a GET read, whatever if there is none that it can have read then.
+func (r *run) writeRead(t *timer, op *Operation) int {
+	i := slices.IndexFunc(t.writes, func(w *write) bool {
+		return w.asked.URL == op.Read.URL && w.asked.BodyHash == op.Read.BodyHash
+	})
+	if i < 0 {
+		return whatever
+	}
+	w, seq := t.writes[i], op.Read.Seq
+	due := w.invoked
+	if seq > 1 {
+		due = w.earliest(seq - 1)
+	}
+	if seq < 1 || seq > w.asked.Pops || due-r.steps(w.invoked, op.returned()) > op.returned() {
+		return whatever
+	}
+	return i
+}

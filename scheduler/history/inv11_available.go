@@ -1,0 +1,40 @@
+package history
+
+import (
+	"net/http"
+	"time"
+)
+
+// available is invariant 11: of the requests made while fewer than rf shards were faulty, at least 99.9 %
+// (Limits.Availability) had an answer below 500, and no node had to be restarted to work again. Not counted are requests
+// to a node in the window of its own death or freeze.
+func available(r *run, f *Finding) {
+	var example *Operation
+	for i := range r.h.Operations {
+		op := &r.h.Operations[i]
+		to := r.end
+		if op.ReturnNs != -1 {
+			to = time.Duration(op.ReturnNs)
+		}
+		if r.faulty(op.invoked(), to, r.h.Header.RF) || r.downFor(op) {
+			continue
+		}
+		r.counts.Requests++
+		if op.Status == 0 || op.Status >= http.StatusInternalServerError {
+			r.counts.Unanswered++
+			example = op
+		}
+	}
+	if n := r.counts.Requests; n > 0 && float64(n-r.counts.Unanswered) < r.l.Availability*float64(n) {
+		f.violation("%d of %d requests had no answer below 500, among them a %s to %s at %s",
+			r.counts.Unanswered, n, example.Kind, example.Node, example.invoked())
+	}
+	for _, node := range r.h.End.Stuck {
+		f.violation("node %s had to be restarted", node)
+	}
+}
+
+// downFor tells whether the operation's node was in the window of a fault of its own.
+func (r *run) downFor(op *Operation) bool {
+	return r.explained(op.invoked(), op.invoked(), func(f *Fault) bool { return f.ofNode() && f.Node == op.Node })
+}

@@ -1,0 +1,98 @@
+package history
+
+import (
+	"slices"
+	"time"
+)
+
+// labelFree is the second check, which looks at no label: of each write it takes the arrivals that were answered 2xx in
+// time, in their order, and gives each the pop whose time has come and whose bound is next (earliest deadline first).
+//
+// An arrival for which there is no pop is a violation outside the windows of faults that explain duplicates. So are
+// obligatory pops without an arrival, if there are more of them than these account for: pops that a fault, or a callback
+// which ran so long, may have held up until the next one was due; for a recurring timer each failed callback, since the
+// next pop ends the attempts; for any other as many failed ones as there are attempts, or fewer if a fault may have taken
+// the rest or the next is yet to come. After a failed callback no bound is held against an arrival.
+func labelFree(r *run, f *Finding) {
+	for _, w := range r.writes {
+		if w.refused {
+			continue
+		}
+		m := r.match(w)
+		for _, c := range m.unmatched {
+			if !slices.ContainsFunc(w.calls, func(o *Callback) bool { return o.arrived() <= c.arrived() && r.mayRepeat(o) }) {
+				f.violation("arrival at %s at %s: no pop was due for it", w.asked.URL, c.arrived())
+			}
+		}
+		if len(m.missing) == 0 {
+			continue
+		}
+		for _, n := range m.missing[min(r.excuses(w, &m), len(m.missing)):] {
+			f.violation("timer at %s: no arrival for pop %d, due by %s", w.asked.URL, n, w.latest(n))
+		}
+	}
+}
+
+// matching is what is left after each arrival was given a pop.
+type matching struct {
+	unmatched, failed []*Callback
+	missing           []int
+}
+
+func (r *run) match(w *write) (m matching) {
+	limit := r.h.Header.limit()
+	var open []int // pops whose time has come, those with the earliest bound first
+	var busy time.Duration
+	taken, due := make(map[int]bool), 1
+	for _, c := range w.calls {
+		early := r.l.Early + r.steps(w.invoked, c.arrived())
+		for ; due <= w.asked.Pops && w.earliest(due)-early <= c.arrived(); due++ {
+			open = append(open, due)
+		}
+		open = slices.DeleteFunc(open, func(n int) bool { return len(m.failed) == 0 && c.arrived() > r.boundAfter(w, n, busy) })
+		busy = max(busy, later(c.over(limit), r.l.Settle))
+		switch {
+		case !c.succeeded(limit):
+			m.failed = append(m.failed, c)
+		case len(open) > 0:
+			taken[open[0]], open = true, open[1:]
+		case c.succeeded(r.surely()):
+			m.unmatched = append(m.unmatched, c)
+		}
+	}
+	r.eachObligatory(w, func(n int, _ time.Duration) {
+		if !taken[n] {
+			m.missing = append(m.missing, n)
+		}
+	})
+	return m
+}
+
+// excuses is for how many pops it is accounted that they have no arrival.
+func (r *run) excuses(w *write, m *matching) int {
+	if w.asked.Pops == 1 {
+		return r.excusesOnce(w, m.failed)
+	}
+	n := len(m.failed)
+	r.eachObligatory(w, func(pop int, _ time.Duration) {
+		ranInto := func(c *Callback) bool { return c.arrived() < w.earliest(pop) && r.ranInto(w, c, pop) }
+		if pop < w.asked.Pops && (r.heldUp(w, pop) || slices.ContainsFunc(w.calls, ranInto)) {
+			n++
+		}
+	})
+	return n
+}
+
+func (r *run) excusesOnce(w *write, failed []*Callback) int {
+	if len(failed) == 0 {
+		return 0
+	}
+	last := failed[len(failed)-1]
+	switch {
+	case len(failed) >= r.h.Header.Attempts,
+		r.explained(failed[0].arrived(), last.arrived(), (*Fault).ofNode),
+		r.retryBy(w, last, len(failed)) > r.until(w):
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,74 @@
+package history
+
+import "time"
+
+// Limits are the tolerances of the checker, and how much a run must have done to prove anything.
+type Limits struct {
+	// MinOperations is the least number of operations, MinPerKind that of each kind which occurs.
+	MinOperations int
+	MinPerKind    int
+	// MinRequests is the least number of requests that availability is judged by.
+	MinRequests int
+	// MinPerFault is how often each kind of fault must have been used.
+	MinPerFault int
+	// MinInWindows is the share of obligatory pops that must fall into fault windows, in a run that has faults.
+	MinInWindows float64
+
+	// Early is how much before its time a callback may arrive.
+	Early time.Duration
+	// Late is how late a callback may be without faults.
+	Late time.Duration
+	// NodeWaiting is how late a timer may be that waits while a node dies; one under way has the hold time and NodeUnderWay.
+	NodeWaiting  time.Duration
+	NodeUnderWay time.Duration
+	// Silence is how long a shard is waited for, ShardMargin what a faulty one may cost beyond that and the skew.
+	Silence     time.Duration
+	ShardMargin time.Duration
+	// Recover is how long after the end of an outage of all copies a timer may be late.
+	Recover time.Duration
+	// OtherNode is how long a retry is left to other nodes.
+	OtherNode time.Duration
+	// Settle is how long after a callback its timer may be busy.
+	Settle time.Duration
+	// Network is how long after a node sent a callback it may arrive.
+	Network time.Duration
+	// InFlight is how long after an answer that says in flight a callback may start.
+	InFlight time.Duration
+	// AnswerMargin is how much before the limit an answer must be given so that the caller certainly had it in time.
+	AnswerMargin time.Duration
+
+	// TombstoneLife and IdempotencyLife are how long a tombstone may live, Bury how long after that it may be there.
+	TombstoneLife   time.Duration
+	IdempotencyLife time.Duration
+	Bury            time.Duration
+	// Heal is how long after the last fault all copies must be in place; Busy is how close to its time a timer is left alone.
+	Heal time.Duration
+	Busy time.Duration
+	// Linearize bounds the search for an order of one timer's operations, by the process's own clock.
+	Linearize time.Duration
+	// Availability is the share of requests that must be answered.
+	Availability float64
+	// Growth is by what share memory, goroutines and descriptors may grow, beyond the amounts that are allowed to each.
+	Growth             float64
+	SpareMemoryBytes   int64
+	SpareGoroutines    int64
+	SpareDescriptors   int64
+	ViolationsDetailed int // of each invariant; the others are counted only
+}
+
+// DefaultLimits are those that a run of full size is judged by.
+func DefaultLimits() Limits {
+	return Limits{
+		MinOperations: 1000, MinPerKind: 50, MinRequests: 500, MinPerFault: 3, MinInWindows: 0.2,
+		Early: time.Millisecond, Late: 250 * time.Millisecond,
+		NodeWaiting: 1500 * time.Millisecond, NodeUnderWay: time.Second,
+		Silence: time.Second, ShardMargin: 500 * time.Millisecond, Recover: 15 * time.Second,
+		OtherNode: time.Second, Settle: 50 * time.Millisecond,
+		InFlight: 2 * time.Second, AnswerMargin: 250 * time.Millisecond,
+		TombstoneLife: 2 * time.Minute, IdempotencyLife: time.Hour, Bury: 10 * time.Second,
+		Heal: time.Minute, Busy: 2 * time.Second,
+		Linearize: 10 * time.Second, Availability: 0.999,
+		Growth: 0.25, SpareMemoryBytes: 32 << 20, SpareGoroutines: 50, SpareDescriptors: 50,
+		ViolationsDetailed: 10,
+	}
+}

@@ -1,0 +1,177 @@
+package history
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// run is a history with what the invariants need of it in order.
+type run struct {
+	h       *History
+	l       Limits
+	end     time.Duration
+	timers  []*timer          // by key
+	byKey   map[string]*timer // the same
+	writes  []*write          // by invocation, refused ones included
+	unasked []*Callback       // that match no write
+	finder  finder
+	windows []window // by start, without those that explain nothing
+	levels  []level  // by start
+
+	outagesOf map[int][]level // what run.outages has worked out
+	counts    Counts
+	problems  []string
+}
+
+// timer is all that was done to one key.
+type timer struct {
+	key    string
+	ops    []*Operation // by invocation, GETs included, refused ones not
+	writes []*write     // creates and replaces, likewise
+	byOp   map[*Operation]*write
+}
+
+// returned is the return of an operation, for a repeated create that of the repeat that was answered.
+func (t *timer) returned(op *Operation) time.Duration {
+	if w := t.byOp[op]; w != nil {
+		return w.returned
+	}
+	return op.returned()
+}
+
+func newRun(h *History, l Limits) *run {
+	r := &run{h: h, l: l, end: time.Duration(h.End.AtNs), byKey: make(map[string]*timer), outagesOf: make(map[int][]level)}
+	r.count()
+	r.indexFaults()
+	r.indexWrites()
+	r.finder = newFinder(r.writes)
+	if r.finder.ambiguous > 0 {
+		r.problem("%d writes ask for the same URL and body as another one", r.finder.ambiguous)
+	}
+	r.indexCallbacks()
+	return r
+}
+
+func (r *run) count() {
+	r.counts = Counts{
+		Operations: make(map[Kind]int), Outcomes: make(map[Outcome]int), Faults: make(map[string]int),
+		Callbacks: len(r.h.Callbacks),
+	}
+	for i := range r.h.Operations {
+		r.counts.Operations[r.h.Operations[i].Kind]++
+		r.counts.Outcomes[r.h.Operations[i].Outcome]++
+	}
+	for i := range r.h.Faults {
+		r.counts.Faults[r.h.Faults[i].Kind]++
+	}
+	for i := range r.h.Callbacks {
+		if r.h.Callbacks[i].Attempt > 1 {
+			r.counts.Retries++
+		}
+	}
+}
+
+// indexWrites sorts the operations into timers and writes.
+func (r *run) indexWrites() {
+	ops := make([]*Operation, len(r.h.Operations))
+	for i := range ops {
+		ops[i] = &r.h.Operations[i]
+	}
+	slices.SortStableFunc(ops, func(a, b *Operation) int { return cmp.Compare(a.InvokeNs, b.InvokeNs) })
+	repeats := make(map[string]*write)
+	for _, op := range ops {
+		if op.Kind == Create && op.IdempotencyKey != "" {
+			if w := repeats[op.IdempotencyKey]; w != nil {
+				w.repeat(op)
+				continue
+			}
+		}
+		var w *write
+		if op.Timer != nil {
+			w = newWrite(r, op)
+			r.writes = append(r.writes, w)
+			if op.IdempotencyKey != "" {
+				repeats[op.IdempotencyKey] = w
+			}
+		}
+		if w == nil && !op.refused() {
+			t := r.timer(op.about())
+			t.ops = append(t.ops, op)
+		}
+	}
+	for _, w := range r.writes {
+		if w.refused || w.key == "" {
+			continue
+		}
+		t := r.timer(w.key)
+		t.ops, t.writes, t.byOp[w.op] = append(t.ops, w.op), append(t.writes, w), w
+	}
+	for _, t := range r.timers {
+		slices.SortStableFunc(t.ops, func(a, b *Operation) int { return cmp.Compare(a.InvokeNs, b.InvokeNs) })
+	}
+}
+
+func (r *run) timer(key string) *timer {
+	t := r.byKey[key]
+	if t == nil {
+		t = &timer{key: key, byOp: make(map[*Operation]*write)}
+		r.byKey[key] = t
+		r.timers = append(r.timers, t)
+	}
+	return t
+}
+
+// indexCallbacks sorts the callbacks into the writes that they belong to by URL and body, not by their labels.
+func (r *run) indexCallbacks() {
+	calls := make([]*Callback, len(r.h.Callbacks))
+	for i := range calls {
+		calls[i] = &r.h.Callbacks[i]
+	}
+	slices.SortStableFunc(calls, func(a, b *Callback) int { return cmp.Compare(a.ArriveNs, b.ArriveNs) })
+	for _, c := range calls {
+		w := r.finder.find(c.URL, c.BodyHash)
+		if w == nil {
+			r.unasked = append(r.unasked, c)
+			continue
+		}
+		w.take(c)
+	}
+}
+
+// finder finds the write that a URL and a body belong to.
+type finder struct {
+	exact, byURL, byBody map[string]*write // nil where several would do
+	ambiguous            int
+}
+
+func newFinder(writes []*write) finder {
+	f := finder{exact: make(map[string]*write), byURL: make(map[string]*write), byBody: make(map[string]*write)}
+	note := func(m map[string]*write, key string, w *write) (twice bool) {
+		_, twice = m[key]
+		if twice {
+			w = nil
+		}
+		m[key] = w
+		return twice
+	}
+	for _, w := range writes {
+		if note(f.exact, w.asked.URL+"\n"+w.asked.BodyHash, w) {
+			f.ambiguous++
+		}
+		note(f.byURL, w.asked.URL, w)
+		note(f.byBody, w.asked.BodyHash, w)
+	}
+	return f
+}
+
+// find is nil if no write, or more than one, may be meant. One of both may be wrong if the other leaves no doubt.
+func (f *finder) find(url, body string) *write {
+	if w, known := f.exact[url+"\n"+body]; known {
+		return w
+	}
+	if w := f.byURL[url]; w != nil {
+		return w
+	}
+	return f.byBody[body]
+}

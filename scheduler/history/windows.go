@@ -1,0 +1,186 @@
+package history
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+	"time"
+)
+
+const (
+	windowBefore = 2 * time.Second // a fault's window begins so long before it
+	windowAfter  = 3 * time.Second // and ends so long after the hold time and all skews
+)
+
+// window is the time in which a fault may show: [start − 2 s, end + hold + rf × skew + 3 s].
+type window struct {
+	from, to time.Duration
+	reach    time.Duration // the latest end of this window and all before it
+	healed   time.Duration // a faulty shard counts as faulty from the fault's start until then
+	*Fault
+}
+
+// level is a time in which the same shards are faulty.
+type level struct {
+	from, to time.Duration
+	shards   int
+	lost     bool          // one of them lost data
+	ended    time.Duration // when the last of their faults was over
+}
+
+func (r *run) indexFaults() {
+	header := &r.h.Header
+	after := header.hold() + time.Duration(header.RF)*ms(header.SkewMaxMs) + windowAfter
+	for i := range r.h.Faults {
+		f := &r.h.Faults[i]
+		if f.Class == Harmless {
+			continue
+		}
+		w := window{from: f.started() - windowBefore, to: later(f.ended(r.end), after), Fault: f}
+		if w.healed = w.to; f.RepairedNs != 0 {
+			w.healed = f.ended(r.end)
+		}
+		r.windows = append(r.windows, w)
+	}
+	slices.SortStableFunc(r.windows, func(a, b window) int { return cmp.Compare(a.from, b.from) })
+	reach := time.Duration(0)
+	for i := range r.windows {
+		reach = max(reach, r.windows[i].to)
+		r.windows[i].reach = reach
+	}
+	r.indexLevels()
+}
+
+// indexLevels cuts the run where a shard becomes faulty or is healed. One that is not said to be repaired is healed when
+// the fault's window ends.
+func (r *run) indexLevels() {
+	var cuts []time.Duration
+	for _, w := range r.windows {
+		if w.ofShard() {
+			cuts = append(cuts, w.started(), w.healed)
+		}
+	}
+	slices.Sort(cuts)
+	cuts = slices.Compact(cuts)
+	for i := range len(cuts) - 1 {
+		l := level{from: cuts[i], to: cuts[i+1]}
+		shards := make(map[string]bool)
+		for w := range r.during(l.from, l.to) {
+			if w.ofShard() && w.started() <= l.from && w.healed >= l.to {
+				shards[w.Shard] = true
+				l.lost = l.lost || w.Class == ShardLost
+				l.ended = max(l.ended, w.ended(r.end))
+			}
+		}
+		l.shards = len(shards)
+		r.levels = append(r.levels, l)
+	}
+}
+
+// during yields the windows that overlap [from, to].
+func (r *run) during(from, to time.Duration) iter.Seq[window] {
+	return func(yield func(window) bool) {
+		first, _ := slices.BinarySearchFunc(r.windows, from, func(w window, t time.Duration) int { return cmp.Compare(w.reach, t) })
+		for _, w := range r.windows[first:] {
+			if w.from > to {
+				return
+			}
+			if w.to >= from && !yield(w) {
+				return
+			}
+		}
+	}
+}
+
+// inWindow tells whether a fault that has the property may show at the instant.
+func (r *run) inWindow(at time.Duration, property func(*Fault) bool) bool {
+	return r.explained(at, at, property)
+}
+
+// explained tells whether a fault that has the property may show within [from, to].
+func (r *run) explained(from, to time.Duration, property func(*Fault) bool) bool {
+	for w := range r.during(from, to) {
+		if property(w.Fault) {
+			return true
+		}
+	}
+	return false
+}
+
+// faulty tells whether so many shards were faulty at once within [from, to].
+func (r *run) faulty(from, to time.Duration, shards int) bool {
+	for l := range overlapping(r.levels, from, to) {
+		if l.shards >= shards {
+			return true
+		}
+	}
+	return false
+}
+
+// lost tells whether so many copies may have been lost within [from, to]: so many shards were away or lost data at once,
+// and at least one of them lost data.
+func (r *run) lost(from, to time.Duration, copies int) bool {
+	for l := range overlapping(r.levels, from, to) {
+		if l.lost && l.shards >= copies {
+			return true
+		}
+	}
+	return false
+}
+
+// overlapping yields those of levels, which are in order, that overlap [from, to].
+func overlapping(levels []level, from, to time.Duration) iter.Seq[level] {
+	return func(yield func(level) bool) {
+		first, _ := slices.BinarySearchFunc(levels, from, func(l level, t time.Duration) int { return cmp.Compare(l.to, t) })
+		for _, l := range levels[first:] {
+			if l.from > to || !yield(l) {
+				return
+			}
+		}
+	}
+}
+
+// dark are the times in which so many shards were faulty at once.
+func (r *run) dark(shards int) (dark []level) {
+	for _, l := range r.levels {
+		if l.shards < shards {
+			continue
+		}
+		n := len(dark)
+		if n == 0 || dark[n-1].to < l.from {
+			dark = append(dark, l)
+			continue
+		}
+		dark[n-1].to, dark[n-1].ended = l.to, max(dark[n-1].ended, l.ended)
+	}
+	return dark
+}
+
+// outages are the times in which so many shards were faulty at once, as one where the next begins before the first is got
+// over.
+func (r *run) outages(shards int) []level {
+	outages, known := r.outagesOf[shards]
+	if known {
+		return outages
+	}
+	for _, l := range r.dark(shards) {
+		n := len(outages)
+		if n == 0 || outages[n-1].ended+r.l.Recover < l.from {
+			outages = append(outages, l)
+			continue
+		}
+		outages[n-1].to, outages[n-1].ended = l.to, max(outages[n-1].ended, l.ended)
+	}
+	r.outagesOf[shards] = outages
+	return outages
+}
+
+// steps is how far the shards' clocks jumped in all within [from, to].
+func (r *run) steps(from, to time.Duration) (sum time.Duration) {
+	for w := range r.during(from, to) {
+		if w.Class == ClockStep {
+			sum += ms(max(w.StepMs, -w.StepMs))
+		}
+	}
+	return sum
+}

@@ -1,0 +1,111 @@
+package history
+
+import (
+	"slices"
+	"time"
+)
+
+// write is a create or replace, with all repeats of the same Idempotency-Key, and the callbacks that came of it.
+type write struct {
+	op    *Operation // the first that was sent; of the whole: see invoked, returned, ok
+	asked *Asked
+	key   string // empty if no answer told it
+	// The write took effect between invoked and returned, which is never if that isn't known.
+	invoked, returned time.Duration
+	ok, refused       bool
+	copies            int           // that the answer named
+	busyUntil         time.Duration // a callback of the version before it may hold it up until then
+	interval, skew    time.Duration
+	calls             []*Callback // by arrival
+	pops              map[int][]*Callback
+	inFlight          time.Duration
+	bounds            []time.Duration // what run.bound has worked out
+	until             time.Duration   // what run.until has worked out
+}
+
+func newWrite(r *run, op *Operation) *write {
+	rf := op.Timer.RF
+	if rf == 0 {
+		rf = r.h.Header.RF
+	}
+	interval := ms(op.Timer.IntervalMs)
+	w := &write{
+		op: op, asked: op.Timer, key: op.about(), interval: interval, skew: r.h.Header.skew(interval, rf),
+		invoked: op.invoked(), returned: never, refused: op.refused(), copies: rf,
+		pops: make(map[int][]*Callback), inFlight: r.l.InFlight,
+	}
+	w.answered(op)
+	return w
+}
+
+// answered notes the first answer that says it is done.
+func (w *write) answered(op *Operation) {
+	if w.ok || op.Outcome != OK {
+		return
+	}
+	w.ok, w.returned, w.key = true, op.returned(), op.about()
+	if op.Answer.Copies > 0 {
+		w.copies = op.Answer.Copies
+	}
+	if op.Answer.InFlight {
+		w.busyUntil = later(w.returned, w.inFlight)
+	}
+}
+
+// repeat notes that the write was sent again with the same Idempotency-Key.
+func (w *write) repeat(op *Operation) {
+	w.refused = w.refused && op.refused()
+	w.answered(op)
+}
+
+func (w *write) take(c *Callback) {
+	w.calls = append(w.calls, c)
+	w.pops[c.Seq] = append(w.pops[c.Seq], c)
+}
+
+// version is what the first callback says, empty without one.
+func (w *write) version() string {
+	if len(w.calls) == 0 {
+		return ""
+	}
+	return w.calls[0].Version
+}
+
+// earliest is the instant before which pop n is certainly not due.
+func (w *write) earliest(n int) time.Duration { return w.due(w.invoked, n) }
+
+// latest is the instant at which pop n is certainly due, never if it isn't known whether the write was done.
+func (w *write) latest(n int) time.Duration {
+	if !w.ok {
+		return never
+	}
+	return w.due(w.returned, n)
+}
+
+// due is when pop n is due if the write took effect at the given instant.
+func (w *write) due(written time.Duration, n int) time.Duration {
+	if w.asked.AtNs != nil {
+		return max(written, time.Duration(*w.asked.AtNs))
+	}
+	return later(written, w.interval*time.Duration(n))
+}
+
+// delivered tells whether pop n was answered 2xx or 410 in time.
+func (w *write) delivered(n int, limit time.Duration) bool {
+	return slices.ContainsFunc(w.pops[n], func(c *Callback) bool { return c.succeeded(limit) || c.gone(limit) })
+}
+
+// goneAt is when a 410 ended the timer, never if none did. It counts from its arrival.
+func (w *write) goneAt(limit time.Duration) time.Duration {
+	for _, c := range w.calls {
+		if c.gone(limit) {
+			return c.arrived()
+		}
+	}
+	return never
+}
+
+// follows tells whether a callback of a later pop than n came.
+func (w *write) follows(n int) bool {
+	return slices.ContainsFunc(w.calls, func(c *Callback) bool { return c.Seq > n })
+}
