@@ -1,10 +1,12 @@
 -- Kind:    leased
 -- Does:    leases up to limit timers that are due within the horizon (leased ones: whose lease has ended), each until
---          max(due, now) + grace; buries tombstones whose life has ended; leaves a retry to other nodes than the one
---          that failed for 1 s, if told so, reading past it. With neglected_ms it leases only what another node, who polls
+--          max(due, now) + grace; buries tombstones whose life has ended, unless that is less than keep_tombstones_ms ago:
+--          then it looks again in 10 s; leases those that name copies away; leaves a retry to other nodes than the one that
+--          failed for 1 s, if told so, reading past it. With neglected_ms it leases only what another node, who polls
 --          these timers, has left: what is overdue by so long, retries that others failed at, and ended leases
 -- KEYS:    due timers leases
 -- ARGV:    horizon_ms limit node counter grace_ms leave_own_retries not_after_ms max_bytes neglected_ms
+--          keep_tombstones_ms
 --          (max_bytes: of records; the one that passes it is the last. neglected_ms: 0 for all that is due)
 -- Returns: now_us, then for each leased timer: "score_ms previous_lease", key, record (score as before the claim,
 --          previous_lease "-" if there was none), and "more" last if a bound was reached where more may be due;
@@ -15,27 +17,32 @@ local due, timers, leases = KEYS[1], KEYS[2], KEYS[3]
 local horizon_ms, limit, node, counter = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
 local grace_ms, leave_own_retries = tonumber(ARGV[5]), ARGV[6] == '1'
 local not_after_ms, max_bytes, neglected_ms = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
+local keep_tombstones_ms = tonumber(ARGV[10])
 
 if now_ms > not_after_ms then return { now_us, 'late' } end
 
 -- Redis does nothing else meanwhile, so few records, which may be a megabyte
 -- each, are read together, and few tombstones buried in one call.
-local together, max_buried, max_left = 50, 500, 200
+local together, max_buried, max_left, look_again_ms = 50, 500, 200, 10000
 
 if neglected_ms > 0 then horizon_ms = 0 end
 
 local token = node .. ':' .. counter .. ':' .. int(now_ms)
 local reply, scores, tokens, folded, buried = { now_us }, {}, {}, {}, {}
-local taken, bytes, left = 0, 0, 0
+local taken, bytes, left, kept = 0, 0, 0, 0
 
-local function enough() return taken >= limit or bytes >= max_bytes or #buried >= max_buried end
+local function enough() return taken >= limit or bytes >= max_bytes or #buried + kept >= max_buried end
 
 local last_of_json = 125
 
 -- What can't be read is no tombstone: it is claimed, and ends among the dead letters.
-local function ended(record)
+local function tombstone(record)
   local c = parse(record)
-  return c and c.ended
+  return c and c.ended and c or nil
+end
+
+local function look(key, at)
+  scores[#scores + 1], scores[#scores + 2] = int(at), key
 end
 
 -- Who failed at a retry: nil if it is none.
@@ -71,15 +78,21 @@ local function consider(key, score, record, lease)
     return
   end
   if lease and score > now_ms then return end
-  if string.byte(record, -1) ~= last_of_json and ended(record) then
-    if score <= now_ms then buried[#buried + 1] = key end
+  local grave = string.byte(record, -1) ~= last_of_json and tombstone(record)
+  if grave and score > now_ms then return end
+  if grave and now_ms - score < keep_tombstones_ms then
+    kept = kept + 1
+    return look(key, now_ms + look_again_ms)
+  end
+  if grave and grave.away == '-' then
+    buried[#buried + 1] = key
     return
   end
   if taken >= limit or bytes >= max_bytes then return end
   if not lease and leave(score, record) then return end
   if lease then record = fold(key, record, lease) end
   taken, bytes = taken + 1, bytes + #record
-  scores[2 * taken - 1], scores[2 * taken] = int(math.max(score, now_ms) + grace_ms), key
+  look(key, math.max(score, now_ms) + grace_ms)
   tokens[2 * taken - 1], tokens[2 * taken] = key, token
   reply[3 * taken - 1] = int(score) .. ' ' .. (lease or '-')
   reply[3 * taken], reply[3 * taken + 1] = key, record
@@ -106,12 +119,12 @@ if #buried > 0 then
   redis.call('HDEL', timers, unpack(buried))
   redis.call('HDEL', leases, unpack(buried))
 end
-if taken > 0 then
+if #scores > 0 then
   redis.call('ZREM', due, scores[2])
   redis.call('ZADD', due, unpack(scores))
-  redis.call('HSET', leases, unpack(tokens))
+  if taken > 0 then redis.call('HSET', leases, unpack(tokens)) end
   if #folded > 0 then redis.call('HSET', timers, unpack(folded)) end
 end
-if taken > 0 or #buried > 0 then redis.call('HINCRBY', timers, '#', 1) end
+if #scores > 0 or #buried > 0 then redis.call('HINCRBY', timers, '#', 1) end
 if enough() or taken > 0 and left >= max_left then reply[#reply + 1] = 'more' end
 return reply

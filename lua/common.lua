@@ -36,6 +36,17 @@ local function format(c)
   return head .. ' ' .. c.body
 end
 
+-- Two lists of shard:rank, or - for none, as one.
+local function union(a, b)
+  if a == '-' or a == b then return b end
+  if b == '-' then return a end
+  local all = a
+  for name in string.gmatch(b, '[^,]+') do
+    if not string.find(',' .. a .. ',', ',' .. name .. ',', 1, true) then all = all .. ',' .. name end
+  end
+  return all
+end
+
 -- A lease is `node:counter:taken_ms`; once its fence has passed ` foreign_ms mark_ms seq attempt` follows: the end of a
 -- firing mark that an earlier state's fence had set (0 if none), the end of its own, the pop and the attempt.
 -- fired says foreign_ms of a token whose fence has passed, nil of others.

@@ -136,6 +136,8 @@ func TestCheckerBites(t *testing.T) {
 		{"keys passed on", "local reply", "local all = KEYS\nlocal reply", "KEYS"},
 		{"argument too many", "ARGV:    limit_ms node flag", "ARGV:    limit_ms node flag more", "ARGV[4]"},
 		{"argument too few", "ARGV:    limit_ms node flag", "ARGV:    limit_ms node", "ARGV[3]"},
+		{"argument too many in another line", "ARGV:    limit_ms node flag", "ARGV:    limit_ms node flag\n--          more", "ARGV[4]"},
+		{"note without brackets", "ARGV:    limit_ms node flag", "ARGV:    limit_ms node flag\n--          flag: if set", "is not a name"},
 		{"arguments in another order", "ARGV:    limit_ms node", "ARGV:    node limit_ms", "ARGV[1]"},
 		{"argument unused", ", ARGV[3] == '1'", ", true", "ARGV[3]"},
 		{"argument used without its name", "if flag then", "if ARGV[3] then", "is used 4 times"},
@@ -263,7 +265,10 @@ func parseHeader(source string) (header, []error) {
 	}
 	h := header{kind: parts["Kind"], returns: parts["Returns"]}
 	for name, fields := range map[string]*[]string{"KEYS": &h.keys, "ARGV": &h.argv, "ITEM": &h.item} {
-		list, note, _ := strings.Cut(parts[name], "\n")
+		list, note := parts[name], "" // a list goes on in the lines before its note
+		if at := strings.Index(list, "\n("); at >= 0 {
+			list, note = list[:at], list[at:]
+		}
 		*fields = strings.Fields(list)
 		for _, field := range *fields {
 			if !fieldName.MatchString(field) {

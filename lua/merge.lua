@@ -1,22 +1,25 @@
 -- Kind:    merge
 -- Does:    "become this state if it is newer than yours": put (a client's create or replace: refused if a live timer has
---          another rf), once (a create that does nothing where a live timer or a body hash is), live (adopt,
---          restore, sweep), gone (a client's delete), done (an outcome told to another copy: removes exactly its
---          predecessor, leaves a tombstone on what is older and on nothing). Ends a lease, keeps a body hash and a firing
---          mark that has not passed. An item with a token is a leased write: it does nothing unless the lease is that
---          token's.
+--          another rf), once (a create that does nothing where a live timer or a body hash is), live (adopt, restore), over (live, onto a copy that is there),
+--          gone (a client's delete), done (an outcome told to another copy: removes exactly its predecessor, leaves a
+--          tombstone on what is older and on nothing), next and again (outcomes that leave a pop: the copy of the same
+--          version goes on; nothing is made of nothing, nor of another version), drop (removes a live copy that isn't
+--          newer), note (adds to the away of the same version, and ends no lease). All others end a lease. A body hash,
+--          what is away and a firing mark that has not passed are kept. An item with a token is a leased write: it does
+--          nothing unless the lease is that token's.
 -- KEYS:    due timers leases
 -- ARGV:    not_after_ms
 -- ITEM:    kind key head tail start look_ms more
 --          (head and tail: the record before and behind its start_ms. start: of the grid, in ms from now, or an instant in ms
---          behind an @; empty for a tombstone. look_ms: when to look at it, from the start of the grid. more: empty, or
---          "look_in_ms keep_ms token", each maybe "-": when to look at it from now, of a tombstone its life; the life of one
---          with a body hash, if that is longer; of a leased write)
+--          behind an @; empty where the grid stays, and of a tombstone. look_ms: when to look at it, from the start of the
+--          grid. more: empty, or "look_in_ms keep_ms token", each maybe "-": when to look at it from now, of a tombstone its
+--          life; the life of one with a body hash, if that is longer; of a leased write)
 -- Returns: now_us, then for each item: "new start_ms" if it was stored where nothing was, else "status version seq
---          attempt ended firing_ms due_ms rf body_hash away"; status stored, same, newer, conflict (same state, another
---          body), factor (another rf is there), exists (once: a live timer or a body hash is there), lost (the token's
---          lease is gone), none (a token and no timer); firing_ms is how long a callback of an earlier state may still
---          start; after not_after_ms: now_us, "late"
+--          attempt ended firing_ms due_ms rf body_hash away"; status stored, made (stored where nothing was), same, newer,
+--          conflict (same state, another body), factor (another rf is there), exists (once: a live timer or a body hash is
+--          there), lost (the token's lease is gone), none (nothing is there to go on from), older (an earlier version is
+--          there, to go on from that); firing_ms is how long a callback of an earlier state may still start; after
+--          not_after_ms: now_us, "late"
 -- Cost:    O(items · log n)
 -- Twice:   safe: the second finds the same
 local due, timers, leases = KEYS[1], KEYS[2], KEYS[3]
@@ -53,6 +56,8 @@ local function read_item(i)
   local new = parse(head .. ' ' .. int(start or 0) .. ' ' .. tail)
   new.kind, new.key, new.look, new.look_in, new.keep = kind, key, look, tonumber(look_in or ''), tonumber(keep or '') or 0
   new.token = token or '-'
+  new.ended = kind == 'gone' or kind == 'done'
+  new.failure = string.gsub(new.failure, '^([^:]+):@:', '%1:' .. int(now_ms) .. ':')
   return new
 end
 
@@ -66,7 +71,7 @@ end
 -- What a newer state keeps of an older one. A tombstone tells what was due last.
 local function inherit(new, old)
   new.firing = old.firing
-  if new.away == '-' then new.away = old.away end
+  new.away = union(new.away, old.away)
   if new.body_hash == '-' then new.body_hash = old.body_hash end
   if new.ended then new.start, new.interval, new.seq, new.rf = old.start, old.interval, old.seq, old.rf end
 end
@@ -94,26 +99,103 @@ local function remove(new)
   redis.call('HDEL', leases, new.key)
 end
 
+-- The outcome of a pop on another copy: it goes on, on its own grid.
+local function advance(new, old)
+  old.seq, old.attempt, old.away = new.seq, new.attempt, union(old.away, new.away)
+  old.failure = new.failure
+  old.key, old.look, old.look_in, old.keep = new.key, new.look, new.look_in, 0
+  redis.call('ZREM', due, new.key)
+  store(old)
+end
+
+local function note(new, old, record)
+  if new.version ~= old.version then return compare(new, old) < 0 and 'newer' or 'older' end
+  local c = parse(record)
+  c.away = union(c.away, new.away)
+  redis.call('HSET', timers, new.key, format(c))
+  return 'stored', true
+end
+
+local function drop(new)
+  redis.call('ZREM', due, new.key)
+  redis.call('HDEL', timers, new.key)
+  redis.call('HDEL', leases, new.key)
+end
+
+local onto_nothing = { put = true, once = true, live = true, gone = true, done = true }
+local specified = { put = true, once = true, live = true, over = true }
+
 local function merge(new, record)
   local lease = record and redis.call('HGET', leases, new.key) or ''
   local old = record and parse(record, lease)
-  if new.token ~= '-' then
-    if not old then return answer('none') end
-    if lease ~= new.token and not fired(lease, new.token) then return answer('lost', old) end
-  end
+  if not old and (new.token ~= '-' or not onto_nothing[new.kind]) then return answer('none') end
+  if new.token ~= '-' and lease ~= new.token and not fired(lease, new.token) then return answer('lost', old) end
   if new.kind == 'once' and old and (not old.ended or old.body_hash ~= '-') then return answer('exists', old) end
   if new.kind == 'put' and old and not old.ended and old.rf ~= new.rf then return answer('factor', old) end
+  if new.kind == 'note' then
+    local status, wrote = note(new, old, record)
+    return answer(status, old), wrote
+  end
   local order = old and compare(new, old) or 1
   if order < 0 then return answer('newer', old) end
+  if new.kind == 'drop' then
+    drop(new)
+    return answer('stored', old), true
+  end
   if order == 0 then
-    local same = new.ended or
+    local same = not specified[new.kind] or
       (new.body == old.body and new.interval == old.interval and new.rf == old.rf and new.tags == old.tags)
     return answer(same and 'same' or 'conflict', old)
+  end
+  if new.kind == 'next' or new.kind == 'again' then
+    if old.version ~= new.version then return answer('older', old) end
+    advance(new, old)
+    return answer('stored', old), true
   end
   local predecessor = new.kind == 'done' and old and not old.ended and old.version == new.version and old.seq == new.seq
   if old then inherit(new, old) end
   if predecessor then remove(new) else store(new) end
-  return answer('stored', new), true
+  return answer(old and 'stored' or 'made', new), true
+end
+
+-- What is done on another copy is most often its predecessor there, without a lease, a mark, or a body hash: so much is
+-- seen without taking the record apart. Answers nil if it isn't so.
+local last_of_json = 125
+local function predecessor(i, record)
+  local head = ARGV[i + 2]
+  local state, attempt, away = string.match(head, '^(%x+ %d+ )(%d+) %d+ %d+ %S+ (%S+)$')
+  if string.byte(record, -1) ~= last_of_json or string.sub(record, 1, #state) ~= state then return nil end
+  local rf, old_away, start, interval, firing, body_hash =
+    string.match(record, '^%d+ %d+ (%d+) %S+ (%S+) (%-?%d+) (%d+) (%S+) %S+ %S+ (%S+) ', #state + 1)
+  if firing ~= '-' or body_hash ~= '-' then return nil end
+  local seq = tonumber(string.match(state, ' (%d+) $'))
+  return 'stored ' .. state .. attempt .. ' 1 0 ' .. int(start + seq * interval) .. ' ' .. rf .. ' - ' .. union(away, old_away)
+end
+
+-- Such go together. Returns how many, and the items that are left; each is { where in ARGV, number, record }.
+local function end_predecessors(items, reply)
+  local done, keys = {}, {}
+  for n, item in ipairs(items) do
+    local i, record = item[1], item[3]
+    local kind, key, tail, more = ARGV[i], ARGV[i + 1], ARGV[i + 3], ARGV[i + 6]
+    local leased, hashed = string.sub(more, -2) ~= ' -', string.sub(tail, -2) ~= ' -'
+    if kind == 'done' and record and not leased and not hashed then done[#done + 1], keys[#keys + 1] = n, key end
+  end
+  if #done == 0 then return 0, items end
+  local held, over, ended = redis.call('HMGET', leases, unpack(keys)), {}, {}
+  for k, n in ipairs(done) do
+    local said = not held[k] and predecessor(items[n][1], items[n][3])
+    if said then over[#over + 1], ended[n], reply[items[n][2] + 1] = keys[k], true, said end
+  end
+  if #over > 0 then
+    redis.call('ZREM', due, unpack(over))
+    redis.call('HDEL', timers, unpack(over))
+  end
+  local left = {}
+  for n, item in ipairs(items) do
+    if not ended[n] then left[#left + 1] = item end
+  end
+  return #over, left
 end
 
 -- Records, which may be a megabyte each, are read few together.
@@ -151,6 +233,9 @@ if stored > 0 then
   redis.call('HSET', timers, unpack(records))
   redis.call('ZADD', due, unpack(scores))
 end
+local over
+over, rest = end_predecessors(rest, reply)
+stored = stored + over
 for _, r in ipairs(rest) do
   local new = read_item(r[1])
   local said, wrote = merge(new, r[3] or redis.call('HGET', timers, new.key))

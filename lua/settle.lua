@@ -1,14 +1,15 @@
 -- Kind:    leased
 -- Does:    writes the outcome of a claim to the leased copy, if the lease is still this token's, and ends the lease:
 --          release (due again as before, at the earliest in delay_ms), done, next (the next pop on the grid), again (in
---          delay_ms, but not past the next pop), dead (to the dead letters as `key reason record`, then as done). Done
+--          delay_ms), letter (to the dead letters as `key reason record`; the lease stays), dead (letter and done). Done
 --          leaves nothing, or a tombstone for keep_ms, or one for as long as an earlier state's firing mark lasts. A reason
 --          is why the callback failed, percent-encoded (- if it did not), and stays in a record that goes on. A
 --          record that can't be read goes to the dead letters whatever the outcome.
 -- KEYS:    due timers leases dead
 -- ARGV:    node
--- ITEM:    key token score_ms outcome delay_ms pops skew_ms keep_ms reason
---          (score_ms: what the claim found)
+-- ITEM:    key token score_ms outcome delay_ms offset_ms keep reason
+--          (score_ms: what the claim found. offset_ms: how long after its pops this copy is looked at. keep: keep_ms, or "keep_ms away": the copies that must hear of it before the
+--          tombstone may go)
 -- Returns: now_us, then for each item: "ok" or "lost lease" (the lease that is there, "-" if none)
 -- Cost:    O(items · log n)
 -- Twice:   safe: the lease is gone, so the second is "lost -" or "lost" to who leased it since
@@ -51,29 +52,42 @@ local function remove_done()
   done = {}
 end
 
+-- What has been claimed and not fired goes back as it was: such go together too.
+local given_back, scores = {}, {}
+local function give_back()
+  if #given_back == 0 then return end
+  redis.call('ZREM', due, unpack(given_back))
+  redis.call('ZADD', due, unpack(scores))
+  redis.call('HDEL', leases, unpack(given_back))
+  given_back, scores = {}, {}
+end
+
 local function settle(i, lease)
   local key, token, score, outcome, delay_ms = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2]), ARGV[i + 3], tonumber(ARGV[i + 4])
-  local pops, skew_ms, keep_ms, reason = tonumber(ARGV[i + 5]), tonumber(ARGV[i + 6]), tonumber(ARGV[i + 7]), ARGV[i + 8]
+  local offset_ms, keep, reason = tonumber(ARGV[i + 5]), ARGV[i + 6], ARGV[i + 7]
   local record, foreign = redis.call('HGET', timers, key), fired(lease, token)
   if not record or not (lease == token or foreign) then return 'lost ' .. lease end
   local c = parse(record, lease)
   if not c then outcome, reason = 'dead', reason ~= '-' and reason or 'unreadable' end
   if c and foreign then c.firing = foreign end
-  if outcome == 'dead' then
+  if outcome == 'dead' or outcome == 'letter' then
+    local look = redis.call('ZSCORE', due, key)
     redis.call('ZREM', due, key)
     redis.call('ZADD', dead, int(now_ms), encode(key) .. ' ' .. reason .. ' ' .. (foreign and c and format(c) or record))
+    if outcome == 'letter' and look then redis.call('ZADD', due, look, key) end
   end
+  if outcome == 'letter' then return 'ok' end
   if outcome == 'dead' or outcome == 'done' then
-    finish(key, c, c and keep_ms or 0)
+    local keep_ms, away = string.match(keep, '^(%d+) ?(%S*)$')
+    if c and away ~= '' then c.away = union(c.away, away) end
+    finish(key, c, c and tonumber(keep_ms) or 0)
     return 'ok'
   end
-  local nth = c.start + c.rank * skew_ms
   local look = now_ms + delay_ms
-  if outcome == 'again' and c.seq < pops and look >= nth + (c.seq + 1) * c.interval then outcome = 'next' end
   if outcome == 'next' then
     c.seq, c.attempt = c.seq + 1, 0
     c.failure = reason ~= '-' and failure_of(reason) or '-'
-    look = nth + c.seq * c.interval
+    look = c.start + c.seq * c.interval + offset_ms
   elseif outcome == 'again' then
     c.failure = failure_of(reason)
   elseif not foreign then
@@ -84,24 +98,30 @@ local function settle(i, lease)
 end
 
 local keys = {}
-for i = 2, #ARGV, 9 do
+for i = 2, #ARGV, 8 do
   local key = ARGV[i]
   keys[#keys + 1] = key
 end
 local held = redis.call('HMGET', leases, unpack(keys))
 
 local reply, accepted, seen = { now_us }, 0, {}
-for i = 2, #ARGV, 9 do
-  local key, token, outcome, keep_ms = ARGV[i], ARGV[i + 1], ARGV[i + 3], tonumber(ARGV[i + 7])
+for i = 2, #ARGV, 8 do
+  local key, token, outcome, keep = ARGV[i], ARGV[i + 1], ARGV[i + 3], ARGV[i + 6]
   local item = #reply
   local lease = held[item] or '-'
   if seen[key] then
     remove_done()
+    give_back()
     lease = redis.call('HGET', leases, key) or '-'
   end
   seen[key] = true
-  if outcome == 'done' and keep_ms == 0 and string.sub(lease, 1, #token + 3) == token .. ' 0 ' then
+  if outcome == 'done' and keep == '0' and string.sub(lease, 1, #token + 3) == token .. ' 0 ' then
     done[#done + 1] = key
+    reply[item + 1] = 'ok'
+  elseif outcome == 'release' and lease == token then
+    local delay_ms, score = tonumber(ARGV[i + 4]), tonumber(ARGV[i + 2])
+    given_back[#given_back + 1] = key
+    scores[#scores + 1], scores[#scores + 2] = int(math.max(now_ms + delay_ms, score)), key
     reply[item + 1] = 'ok'
   else
     reply[item + 1] = settle(i, lease)
@@ -109,5 +129,6 @@ for i = 2, #ARGV, 9 do
   if reply[item + 1] == 'ok' then accepted = accepted + 1 end
 end
 remove_done()
+give_back()
 if accepted > 0 then redis.call('HINCRBY', timers, '#', 1) end
 return reply

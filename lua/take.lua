@@ -14,15 +14,28 @@ local node, counter, grace_ms, not_after_ms = ARGV[1], ARGV[2], tonumber(ARGV[3]
 if now_ms > not_after_ms then return { now_us, 'late' } end
 
 local token = node .. ':' .. counter .. ':' .. int(now_ms)
-local reply, got = { now_us }, {}
+local keys = {}
 for i = 5, #ARGV do
   local key = ARGV[i]
-  local record, lease = redis.call('HGET', timers, key), redis.call('HGET', leases, key)
-  local score = tonumber(redis.call('ZSCORE', due, key) or '') or 0
+  keys[#keys + 1] = key
+end
+
+-- Records, which may be a megabyte each, are read few together.
+local together = 50
+local last_of_json = 125
+local reply, got, scores, tokens, folded, records, held = { now_us }, {}, {}, {}, {}, nil, nil
+for i, key in ipairs(keys) do
+  local nth = (i - 1) % together + 1
+  if nth == 1 then
+    records = redis.call('HMGET', timers, unpack(keys, i, math.min(i + together - 1, #keys)))
+    held = redis.call('HMGET', leases, unpack(keys, i, math.min(i + together - 1, #keys)))
+  end
+  local record, lease = records[nth], held[nth]
+  local score = tonumber(record and redis.call('ZSCORE', due, key) or '') or 0
   local status, wait, answer = 'got', 0, ''
   if not record then
     status = 'missing'
-  elseif (parse(record) or {}).ended then
+  elseif string.byte(record, -1) ~= last_of_json and (parse(record) or {}).ended then
     status = 'ended'
   elseif score > now_ms then
     status, wait = lease and 'leased' or 'waiting', score - now_ms
@@ -30,18 +43,22 @@ for i = 5, #ARGV do
     status, wait = 'leased', grace_ms
   else
     -- What a passed fence noted in the lease goes into the record, since the lease is overwritten.
-    local c = lease and parse(record, lease)
-    got[key], got[#got + 1], answer = c and format(c) or record, key, c and format(c) or record
+    local c = lease and string.find(lease, ' ', 1, true) and parse(record, lease)
+    answer = c and format(c) or record
+    if c then folded[#folded + 1], folded[#folded + 2] = key, answer end
+    got[key] = true
+    scores[#scores + 1], scores[#scores + 2] = int(now_ms + grace_ms), key
+    tokens[#tokens + 1], tokens[#tokens + 2] = key, token
   end
   reply[#reply + 1] = status .. ' ' .. int(wait) .. ' ' .. int(score) .. ' ' .. (lease or '-')
   reply[#reply + 1] = answer
 end
 
-for _, key in ipairs(got) do
-  redis.call('ZREM', due, key)
-  redis.call('ZADD', due, int(now_ms + grace_ms), key)
-  redis.call('HSET', timers, key, got[key])
-  redis.call('HSET', leases, key, token)
+if #scores > 0 then
+  redis.call('ZREM', due, scores[2])
+  redis.call('ZADD', due, unpack(scores))
+  redis.call('HSET', leases, unpack(tokens))
+  if #folded > 0 then redis.call('HSET', timers, unpack(folded)) end
+  redis.call('HINCRBY', timers, '#', 1)
 end
-if #got > 0 then redis.call('HINCRBY', timers, '#', 1) end
 return reply

@@ -47,20 +47,25 @@ func (b *batcher) close() {
 	b.done.Wait()
 }
 
-// submit queues the items and waits until they are flushed or ctx has ended;
-// then the effect is unknown, and the items must not be looked at.
-func (b *batcher) submit(ctx context.Context, items []*item) error {
+// submit queues the items. After wait has returned an error, or submit has, their
+// effect is unknown, and they must not be looked at.
+func (b *batcher) submit(ctx context.Context, items []*item) (job, error) {
 	j := job{ctx: ctx, items: items, done: make(chan struct{})}
 	select {
 	case b.jobs <- j:
+		return j, nil
 	default:
-		return scheduler.ErrOverloaded
+		return job{}, scheduler.ErrOverloaded
 	}
+}
+
+// wait returns when the items are flushed or the job's ctx has ended.
+func (j job) wait() error {
 	select {
 	case <-j.done:
 		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+	case <-j.ctx.Done():
+		return j.ctx.Err()
 	}
 }
 

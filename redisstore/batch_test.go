@@ -46,9 +46,18 @@ func (b *bench) submitted(ctx context.Context, numbers ...int) <-chan error {
 		items[i] = &item{partition: n}
 	}
 	answer := make(chan error, 1)
-	go func() { answer <- b.submit(ctx, items) }()
+	go func() { answer <- b.submitAndWait(ctx, items) }()
 	synctest.Wait() // it stands in the queue, or is being flushed
 	return answer
+}
+
+// submitAndWait is what each of its callers does.
+func (b *batcher) submitAndWait(ctx context.Context, items []*item) error {
+	j, err := b.submit(ctx, items)
+	if err != nil {
+		return err
+	}
+	return j.wait()
 }
 
 // busy keeps both flushers busy with items -1 and -2.
@@ -237,7 +246,7 @@ func TestNoneIsLost(t *testing.T) {
 		all.Go(func() {
 			for i := range each {
 				n := w*each + i
-				if err := b.submit(t.Context(), []*item{{partition: n}}); err != nil {
+				if err := b.submitAndWait(t.Context(), []*item{{partition: n}}); err != nil {
 					t.Error(err)
 				}
 				mu.Lock()

@@ -48,7 +48,7 @@ func benchScripts(b *testing.B, together int) {
 		inLots(claims, together, func(lot []scheduler.Claimed) {
 			settlements := make([]scheduler.Settlement, len(lot))
 			for i, c := range lot {
-				settlements[i] = scheduler.Settlement{Lease: c.Lease, Outcome: scheduler.OutcomeDone, Pops: 1}
+				settlements[i] = scheduler.Settlement{Lease: c.Lease, Outcome: scheduler.OutcomeDone}
 			}
 			for _, settled := range s.Settle(b.Context(), "a", settlements) {
 				if !settled.Accepted {
@@ -134,7 +134,7 @@ func BenchmarkReadRecord(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, err := rec.scheduled("key", 0); err != nil {
+		if _, err := rec.scheduled("key"); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -145,9 +145,10 @@ func BenchmarkWriteRecord(b *testing.B) {
 	b.ReportAllocs()
 	w := creation("01a1fb85e06c712ab4c17a3759564143", time.Minute)
 	w.Timer.Callback.Opaque = strings.Repeat("x", 100)
+	s, answers := &Store{}, make([]scheduler.Written, 1)
 	for b.Loop() {
-		if _, err := mergeItem(&w); err != nil {
-			b.Fatal(err)
+		if s.mergeItems([]scheduler.Write{w}, answers); answers[0].Err != nil {
+			b.Fatal(answers[0].Err)
 		}
 	}
 }
@@ -170,12 +171,6 @@ func BenchmarkRendezvous(b *testing.B) {
 			names[i] = fmt.Sprintf("shard-%d", i)
 		}
 		r := newRing(names)
-		b.Run(fmt.Sprintf("primary of %d", shards), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				r.primary(key)
-			}
-		})
 		b.Run(fmt.Sprintf("order of %d", shards), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

@@ -1,8 +1,10 @@
 package redisstore
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"regexp"
 	"strconv"
@@ -17,6 +19,13 @@ import (
 type ShardConfig struct {
 	Name string // placement follows the name: a renamed shard is another shard
 	URL  string // may hold a password: never log it
+	// Dial connects instead of the network, for shards in the process's own memory;
+	// nil for the network. It is called for each connection, by many goroutines at
+	// once, with the network and the address of the URL and a context that ends when
+	// connecting may take no longer. Only a single instance without TLS has it: a
+	// sentinel or cluster URL leads to addresses that it can't know, and a rediss URL
+	// asks for what it wouldn't do.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 var (
@@ -76,8 +85,33 @@ var (
 	// would be taken for a database or an option, and quoted in errors.
 	errEscape = errors.New("percent-encode / ? # and @ where they stand in a password")
 	errPort   = errors.New("a port is a number from 1 to 65535")
+	errDial   = errors.New("a shard with a Dial of its own is a single instance without TLS; want redis:// or unix://")
 	errHosts  = errors.New("a URL has one host; name each shard, and give a shard's further hosts as ?addr=host:port")
 )
+
+// connector reads the shard's URL, and has what that makes connect by Dial if
+// there is one. Its errors never hold the URL.
+func (c ShardConfig) connector() (connector, error) {
+	connect, err := newConnector(c.URL)
+	if err != nil || c.Dial == nil {
+		return connect, err
+	}
+	u, err := bounded(c.URL)
+	switch {
+	case err != nil:
+		return nil, err
+	case u.Scheme != "redis" && u.Scheme != "unix":
+		return nil, errDial
+	}
+	return singleConnector(u.String(), c.dialInTime)
+}
+
+// dialInTime is Dial within the time that connecting may take.
+func (c ShardConfig) dialInTime(ctx context.Context, network, address string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	return c.Dial(ctx, network, address)
+}
 
 // Bounds of every conversation with a shard. A claim or a merge that is sent
 // again by the client behind our back would break leases, so it retries nothing.
@@ -98,6 +132,25 @@ func bounds(query url.Values) {
 
 // newConnector reads a shard's URL. Its errors never hold the URL.
 func newConnector(raw string) (connector, error) {
+	u, err := bounded(raw)
+	if err != nil {
+		return nil, err
+	}
+	base, kind, _ := strings.Cut(u.Scheme, "+")
+	u.Scheme = base
+	switch kind {
+	case "":
+		return singleConnector(u.String(), nil)
+	case "sentinel":
+		return sentinelConnector(u.String())
+	case "cluster":
+		return clusterConnector(u.String())
+	}
+	return nil, errURL
+}
+
+// bounded is the URL with the bounds in its query, if it is one of a shard.
+func bounded(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil, u.Scheme == "unix" && u.Host != "":
@@ -109,20 +162,10 @@ func newConnector(raw string) (connector, error) {
 	case !portOK(u.Port()):
 		return nil, errPort
 	}
-	base, kind, _ := strings.Cut(u.Scheme, "+")
-	u.Scheme = base
 	query := u.Query()
 	bounds(query)
 	u.RawQuery = query.Encode()
-	switch kind {
-	case "":
-		return singleConnector(u.String())
-	case "sentinel":
-		return sentinelConnector(u.String())
-	case "cluster":
-		return clusterConnector(u.String())
-	}
-	return nil, errURL
+	return u, nil
 }
 
 func portOK(port string) bool {
@@ -130,7 +173,8 @@ func portOK(port string) bool {
 	return port == "" || err == nil && n > 0
 }
 
-func singleConnector(raw string) (connector, error) {
+// singleConnector makes clients that connect by dial, nil for the network.
+func singleConnector(raw string, dial func(ctx context.Context, network, address string) (net.Conn, error)) (connector, error) {
 	options, err := redis.ParseURL(raw)
 	if err != nil {
 		return nil, redacted(err)
@@ -138,6 +182,7 @@ func singleConnector(raw string) (connector, error) {
 	options.ContextTimeoutEnabled, options.DisableIdentity, options.DialerRetries = true, true, 1
 	options.OnConnect = refuseEvicting
 	options.MaintNotificationsConfig = noMaintenanceNotifications()
+	options.Dialer = dial
 	return func(poolSize int) redis.UniversalClient {
 		o := *options
 		o.PoolSize = poolSize

@@ -1,6 +1,9 @@
 package redisstore
 
 import (
+	"context"
+	"errors"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -10,39 +13,47 @@ import (
 )
 
 func TestParseShards(t *testing.T) {
+	type named struct{ Name, URL string }
 	for _, c := range []struct {
 		name, list string
-		want       []ShardConfig
+		want       []named
 	}{
-		{"one URL without a name", "redis://host:6379/0", []ShardConfig{{"main", "redis://host:6379/0"}}},
-		{"one with a name", "a=redis://host", []ShardConfig{{"a", "redis://host"}}},
-		{"several", "a=redis://h1:6379/0,b=rediss://u:p@h2:6380/1", []ShardConfig{{"a", "redis://h1:6379/0"}, {"b", "rediss://u:p@h2:6380/1"}}},
-		{"spaces around", " a=redis://h1 , b=redis://h2 ", []ShardConfig{{"a", "redis://h1"}, {"b", "redis://h2"}}},
-		{"spaces after the comma", "a=redis://h1, b=redis://h2 ", []ShardConfig{{"a", "redis://h1"}, {"b", "redis://h2"}}},
-		{"line ends", "a=redis://h1,\n\tb=redis://h2\n", []ShardConfig{{"a", "redis://h1"}, {"b", "redis://h2"}}},
+		{"one URL without a name", "redis://host:6379/0", []named{{"main", "redis://host:6379/0"}}},
+		{"one with a name", "a=redis://host", []named{{"a", "redis://host"}}},
+		{"several", "a=redis://h1:6379/0,b=rediss://u:p@h2:6380/1", []named{{"a", "redis://h1:6379/0"}, {"b", "rediss://u:p@h2:6380/1"}}},
+		{"spaces around", " a=redis://h1 , b=redis://h2 ", []named{{"a", "redis://h1"}, {"b", "redis://h2"}}},
+		{"spaces after the comma", "a=redis://h1, b=redis://h2 ", []named{{"a", "redis://h1"}, {"b", "redis://h2"}}},
+		{"line ends", "a=redis://h1,\n\tb=redis://h2\n", []named{{"a", "redis://h1"}, {"b", "redis://h2"}}},
 		{"every kind", "a=redis://h,b=rediss://h,c=unix:///run/redis.sock,d=redis+sentinel://h:26379/0?master_name=m,e=rediss+sentinel://h?master_name=m," +
-			"f=redis+cluster://h:6379?addr=h2:6379,g=rediss+cluster://h", []ShardConfig{
+			"f=redis+cluster://h:6379?addr=h2:6379,g=rediss+cluster://h", []named{
 			{"a", "redis://h"}, {"b", "rediss://h"}, {"c", "unix:///run/redis.sock"}, {"d", "redis+sentinel://h:26379/0?master_name=m"},
 			{"e", "rediss+sentinel://h?master_name=m"}, {"f", "redis+cluster://h:6379?addr=h2:6379"}, {"g", "rediss+cluster://h"},
 		}},
 		{"one cluster without a name", "redis+cluster://h:6379?addr=h2:6379&addr=h3:6379",
-			[]ShardConfig{{"main", "redis+cluster://h:6379?addr=h2:6379&addr=h3:6379"}}},
-		{"one socket without a name", "unix:///run/redis.sock?db=3", []ShardConfig{{"main", "unix:///run/redis.sock?db=3"}}},
-		{"comma in a path", "a=unix:///run/a,b.sock,c=redis://h", []ShardConfig{{"a", "unix:///run/a,b.sock"}, {"c", "redis://h"}}},
-		{"comma in a password", "a=redis://:x,y@h1,b=redis://:z,@h2", []ShardConfig{{"a", "redis://:x,y@h1"}, {"b", "redis://:z,@h2"}}},
-		{"comma in an option", "a=redis://h?client_name=x,y,b=redis://h", []ShardConfig{{"a", "redis://h?client_name=x,y"}, {"b", "redis://h"}}},
-		{"equals sign in a password", "a=redis://:x=y@h1,b=redis://h", []ShardConfig{{"a", "redis://:x=y@h1"}, {"b", "redis://h"}}},
-		{"escaped password", "a=redis://u%40x:p%2F%3F%23%40@h", []ShardConfig{{"a", "redis://u%40x:p%2F%3F%23%40@h"}}},
-		{"IPv6", "a=redis://[::1]:6379/0", []ShardConfig{{"a", "redis://[::1]:6379/0"}}},
+			[]named{{"main", "redis+cluster://h:6379?addr=h2:6379&addr=h3:6379"}}},
+		{"one socket without a name", "unix:///run/redis.sock?db=3", []named{{"main", "unix:///run/redis.sock?db=3"}}},
+		{"comma in a path", "a=unix:///run/a,b.sock,c=redis://h", []named{{"a", "unix:///run/a,b.sock"}, {"c", "redis://h"}}},
+		{"comma in a password", "a=redis://:x,y@h1,b=redis://:z,@h2", []named{{"a", "redis://:x,y@h1"}, {"b", "redis://:z,@h2"}}},
+		{"comma in an option", "a=redis://h?client_name=x,y,b=redis://h", []named{{"a", "redis://h?client_name=x,y"}, {"b", "redis://h"}}},
+		{"equals sign in a password", "a=redis://:x=y@h1,b=redis://h", []named{{"a", "redis://:x=y@h1"}, {"b", "redis://h"}}},
+		{"escaped password", "a=redis://u%40x:p%2F%3F%23%40@h", []named{{"a", "redis://u%40x:p%2F%3F%23%40@h"}}},
+		{"IPv6", "a=redis://[::1]:6379/0", []named{{"a", "redis://[::1]:6379/0"}}},
 		{"names of all characters", "0=redis://h,A.b_c-9=redis://h," + strings.Repeat("n", 64) + "=redis://h",
-			[]ShardConfig{{"0", "redis://h"}, {"A.b_c-9", "redis://h"}, {strings.Repeat("n", 64), "redis://h"}}},
+			[]named{{"0", "redis://h"}, {"A.b_c-9", "redis://h"}, {strings.Repeat("n", 64), "redis://h"}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := ParseShards(c.list)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(c.want, got); diff != "" {
+			var read []named
+			for _, shard := range got {
+				read = append(read, named{shard.Name, shard.URL})
+				if shard.Dial != nil {
+					t.Errorf("shard %s has a Dial", shard.Name)
+				}
+			}
+			if diff := cmp.Diff(c.want, read); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -154,6 +165,60 @@ func TestConnectionsAreBounded(t *testing.T) {
 		}
 		if err := client.Close(); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// TestDial: a shard's own Dial makes its connections, with the bounds of all
+// others, and in the time that connecting may take.
+func TestDial(t *testing.T) {
+	for url, want := range map[string][2]string{
+		"redis://nowhere.test:7000/0": {"tcp", "nowhere.test:7000"}, "unix:///nowhere/redis.sock": {"unix", "/nowhere/redis.sock"},
+	} {
+		t.Run(url, func(t *testing.T) {
+			refused := errors.New("refused by the test")
+			var dialed [2]string
+			left := time.Duration(-1)
+			connect, err := ShardConfig{Name: "a", URL: url, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+				dialed = [2]string{network, address}
+				if deadline, ok := ctx.Deadline(); ok {
+					left = time.Until(deadline)
+				}
+				return nil, refused
+			}}.connector()
+			if err != nil {
+				t.Fatal(err)
+			}
+			client, ok := connect(3).(*redis.Client)
+			if !ok {
+				t.Fatal("not a single instance")
+			}
+			defer func() { _ = client.Close() }()
+			if err := client.Ping(t.Context()).Err(); !errors.Is(err, refused) {
+				t.Errorf("error %v, want that of Dial", err)
+			}
+			if dialed != want {
+				t.Errorf("dialed %q, want %q", dialed, want)
+			}
+			if left <= 0 || left > dialTimeout {
+				t.Errorf("connecting may take %v, want at most %v", left, dialTimeout)
+			}
+			if o := client.Options(); o.MaxRetries != 0 || o.ReadTimeout != ioTimeout || o.WriteTimeout != ioTimeout || !o.ContextTimeoutEnabled || o.PoolSize != 3 {
+				t.Errorf("options %+v: not the bounds of other shards", o)
+			}
+		})
+	}
+}
+
+func TestDialRefuses(t *testing.T) {
+	dial := func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("not to be called") }
+	for url, want := range map[string]string{
+		"rediss://h": "single instance without TLS", "redis+sentinel://h?master_name=m": "single instance without TLS",
+		"redis+cluster://h": "single instance without TLS", "redis://h:port": "not a Redis URL", "http://h": "scheme",
+		"redis://h/zero": "database",
+	} {
+		if _, err := (ShardConfig{Name: "a", URL: url, Dial: dial}).connector(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want one that says %q", url, err, want)
 		}
 	}
 }

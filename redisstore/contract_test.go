@@ -57,7 +57,8 @@ func fixture(t *testing.T, lane string, shards ...*testRedis) storetest.Fixture 
 				s.learn(t, shards...)
 			}
 		},
-		Neighbors: func(n int) []string { return open[0].keysOf("a", 3, n) },
+		Neighbors:   func(n int) []string { return open[0].keysOf("a", 3, n) },
+		DeadLetters: func(name string) []storetest.DeadLetter { return open[0].deadLetters(t, name, shards...) },
 	}
 }
 
@@ -70,7 +71,7 @@ func TestClaimReadsPastWithinItsShare(t *testing.T) {
 		s.Merge(ctx, []scheduler.Write{oneWrite(key, 1)})
 		shard.pass(t, time.Millisecond)
 		taken := s.Take(ctx, "a", time.Minute, []string{key})
-		settled := s.Settle(ctx, "a", []scheduler.Settlement{{Lease: taken[0].Lease, Outcome: scheduler.OutcomeAgain, Pops: 1}})
+		settled := s.Settle(ctx, "a", []scheduler.Settlement{{Lease: taken[0].Lease, Outcome: scheduler.OutcomeAgain}})
 		if !settled[0].Accepted {
 			t.Fatalf("%s: %+v, %+v", key, taken, settled)
 		}
@@ -148,14 +149,14 @@ func TestP10StoppedRedisExecutesNothingLate(t *testing.T) {
 	calls.Wait()
 
 	for _, key := range []string{"claimed", "taken"} {
-		if got := other.Read(ctx, []scheduler.ID{{Key: key}})[0]; got.Err != nil || got.Leased {
+		if got := other.Read(ctx, spots(key))[0]; got.Err != nil || got.Leased {
 			t.Errorf("%s: leased %v, %v, want unleased", key, got.Leased, got.Err)
 		}
 	}
-	if got := other.Read(ctx, []scheduler.ID{{Key: "fired"}})[0]; got.Record.State.Attempt != 0 {
+	if got := other.Read(ctx, spots("fired"))[0]; got.Record.State.Attempt != 0 {
 		t.Errorf("an attempt was counted: %+v", got)
 	}
-	if got := other.Read(ctx, []scheduler.ID{{Key: "created"}})[0]; !errors.Is(got.Err, scheduler.ErrNotFound) {
+	if got := other.Read(ctx, spots("created"))[0]; !errors.Is(got.Err, scheduler.ErrNotFound) {
 		t.Errorf("created: %+v, want not found", got)
 	}
 }
@@ -168,9 +169,10 @@ func signal(t *testing.T, r *testRedis, s syscall.Signal) {
 }
 
 func oneWrite(key string, version scheduler.Version) scheduler.Write {
-	return scheduler.Write{ID: scheduler.ID{Key: key, RF: 1}, Version: version, Life: time.Minute, Timer: &scheduler.Timer{
-		ReplicationFactor: 1, Callback: scheduler.Callback{URI: "http://receiver.example/"},
-	}}
+	return scheduler.Write{
+		Kind: scheduler.WritePut, Shard: "a", Key: key, State: scheduler.State{Version: version, Seq: 1}, RF: 1, Life: time.Minute,
+		Timer: &scheduler.Timer{ReplicationFactor: 1, Callback: scheduler.Callback{URI: "http://receiver.example/"}},
+	}
 }
 
 // A shard whose clock was stepped refuses what seems late, says what its clock

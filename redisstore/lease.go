@@ -84,7 +84,7 @@ func (s *Store) claimCalls(sh *shard, counter string, partitions []int, room int
 		}
 		calls[i] = &call{script: "claim", keys: s.keys[partitions[i]].three(), args: []any{
 			req.Horizon.Milliseconds(), min(share, maxItems), s.node, counter, wholeMs(req.Grace), leaveRetries, sh.clock.in(notAfter), bytes,
-			req.Neglected.Milliseconds(),
+			req.Neglected.Milliseconds(), req.KeepTombstones.Milliseconds(),
 		}}
 	}
 	return calls
@@ -129,8 +129,7 @@ func (s *Store) claimed(lease scheduler.Lease, scoreMs int64, raw string) schedu
 		err = fmt.Errorf("%w: it is in partition %d, where no request finds it", errRecord, lease.Partition)
 	}
 	if err == nil {
-		_, hint := s.topology.home(lease.Key)
-		claimed.Record, err = rec.scheduled(lease.Key, hint)
+		claimed.Record, err = rec.scheduled(lease.Key)
 	}
 	if err != nil {
 		claimed.Err = fmt.Errorf("claim timer: %w", err)
@@ -278,7 +277,7 @@ func (s *Store) Settle(ctx context.Context, shard string, settlements []schedule
 	items := make([]*item, len(settlements))
 	for i, o := range settlements {
 		items[i] = &item{partition: o.Lease.Partition, args: []any{
-			o.Lease.Key, o.Lease.Token, o.Lease.Found.ScoreMs, o.Outcome.String(), wholeMs(o.Delay), o.Pops, o.Skew.Milliseconds(), wholeMs(o.Keep), field(o.Reason),
+			o.Lease.Key, o.Lease.Token, o.Lease.Found.ScoreMs, o.Outcome.String(), wholeMs(o.Delay), o.Offset.Milliseconds(), keepOf(&o), field(o.Reason),
 		}}
 	}
 	script := itemScript{
@@ -291,6 +290,17 @@ func (s *Store) Settle(ctx context.Context, shard string, settlements []schedule
 		results[i] = readSettled(it)
 	}
 	return results
+}
+
+func keepOf(o *scheduler.Settlement) string {
+	if o.Keep == 0 && len(o.Untold) == 0 {
+		return "0"
+	}
+	b := strconv.AppendInt(nil, wholeMs(o.Keep), 10)
+	if len(o.Untold) > 0 {
+		b = appendAway(append(b, ' '), o.Untold)
+	}
+	return string(b)
 }
 
 // readSettled reads "ok" or "lost lease".

@@ -25,7 +25,8 @@ import (
 type record struct {
 	state         scheduler.State
 	rank, rf      int
-	site, away    string
+	site          string
+	away          []scheduler.Away // shard:rank,…
 	startMs       int64
 	intervalMs    int64
 	firingUntilMs int64
@@ -54,7 +55,7 @@ func parseRecord(s string) (record, error) {
 		rank:    p.int(3),
 		rf:      p.int(4),
 		site:    p.text(5),
-		away:    p.text(6),
+		away:    p.away(6),
 		startMs: p.int64(7), intervalMs: p.count(8), firingUntilMs: p.instant(9),
 		failure:  p.failure(10),
 		tags:     p.tags(11),
@@ -181,6 +182,14 @@ func (p *fieldParser) failure(i int) scheduler.Failure {
 	return scheduler.Failure{Node: node, At: time.UnixMilli(ms).UTC(), Reason: text}
 }
 
+func (p *fieldParser) away(i int) []scheduler.Away {
+	all, err := parseAway(p.fields[i])
+	if err != nil {
+		p.fail(i, err)
+	}
+	return all
+}
+
 func (p *fieldParser) tags(i int) []scheduler.Tag {
 	if p.fields[i] == "-" {
 		return nil
@@ -269,24 +278,44 @@ func appendSpecification(b []byte, t *scheduler.Timer) ([]byte, error) {
 }
 
 // appendHead appends what stands before start_ms in a record.
-func appendHead(b []byte, state scheduler.State, rank, rf int) []byte {
-	b = state.Version.Append(b)
-	for _, n := range [...]int{state.Seq, state.Attempt, rank, rf} {
+func appendHead(b []byte, w *scheduler.Write) []byte {
+	b = w.State.Version.Append(b)
+	for _, n := range [...]int{w.State.Seq, w.State.Attempt, w.Rank, max(w.RF, 1)} {
 		b = strconv.AppendInt(append(b, ' '), int64(n), 10)
 	}
-	return append(b, " - -"...)
+	return appendAway(append(b, " - "...), w.Away)
 }
 
-// appendTail appends what stands behind start_ms in a record that never fired.
-func appendTail(b []byte, t *scheduler.Timer, bodyHash string) ([]byte, error) {
+// appendTail appends what stands behind start_ms in a record of a live timer.
+func appendTail(b []byte, w *scheduler.Write) ([]byte, error) {
+	t := w.Timer
 	b = strconv.AppendInt(b, wholeMs(t.Interval), 10)
-	b = append(append(b, " - - "...), formatTags(t.Tags)...)
-	b = append(append(append(b, ' '), field(bodyHash)...), ' ')
+	b = append(appendFailure(append(b, " - "...), w.Failure), ' ')
+	b = append(append(b, formatTags(t.Tags)...), ' ')
+	b = append(append(b, field(w.BodyHash)...), ' ')
 	return appendSpecification(b, t)
 }
 
-// tailOfEnd is the tail of a tombstone.
-func tailOfEnd(bodyHash string) string { return "0 - - - " + field(bodyHash) }
+// tailOfEnd is the tail of a write without a specification.
+func tailOfEnd(w *scheduler.Write) []byte {
+	b := append(appendFailure([]byte("0 - "), w.Failure), " - "...)
+	return append(b, field(w.BodyHash)...)
+}
+
+// appendFailure appends node:at_ms:reason, with an @ for the shard to put its
+// time in place of.
+func appendFailure(b []byte, f scheduler.Failure) []byte {
+	if f.IsZero() {
+		return append(b, '-')
+	}
+	b = append(append(b, f.Node...), ':')
+	if f.At.IsZero() {
+		b = append(b, '@')
+	} else {
+		b = strconv.AppendInt(b, f.At.UnixMilli(), 10)
+	}
+	return append(append(b, ':'), field(f.Reason)...)
+}
 
 // timer is the specification of a live record as the client gave it.
 func (r record) timer() (scheduler.Timer, error) {
@@ -310,10 +339,10 @@ func (r record) timer() (scheduler.Timer, error) {
 }
 
 // scheduled is the record as the scheduler sees it.
-func (r record) scheduled(key string, hint scheduler.Hint) (scheduler.Record, error) {
+func (r record) scheduled(key string) (scheduler.Record, error) {
 	out := scheduler.Record{
-		ID: scheduler.ID{Key: key, RF: r.rf, Hint: hint}, State: r.state, Rank: r.rank, Site: r.site,
-		Start: time.UnixMilli(r.startMs).UTC(), Failure: r.failure, BodyHash: r.bodyHash,
+		ID: scheduler.ID{Key: key, RF: r.rf}, State: r.state, Rank: r.rank, Site: r.site,
+		Start: time.UnixMilli(r.startMs).UTC(), Failure: r.failure, BodyHash: r.bodyHash, Away: r.away,
 	}
 	if r.state.Ended {
 		return out, nil

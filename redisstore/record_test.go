@@ -23,7 +23,7 @@ var exported = cmp.AllowUnexported(record{})
 func (r record) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %d %d %d %d %s %s %d %d %s %s %s %s", r.state.Version, r.state.Seq, r.state.Attempt, r.rank, r.rf,
-		field(r.site), field(r.away), r.startMs, r.intervalMs, number(r.firingUntilMs), formatFailure(r.failure), formatTags(r.tags), field(r.bodyHash))
+		field(r.site), appendAway(nil, r.away), r.startMs, r.intervalMs, number(r.firingUntilMs), formatFailure(r.failure), formatTags(r.tags), field(r.bodyHash))
 	if r.body != "" {
 		b.WriteString(" " + r.body)
 	}
@@ -47,7 +47,7 @@ func number(n int64) string {
 // full has a value in every field.
 func full() record {
 	return record{
-		state: scheduler.State{Version: 0x019b76679000beef, Seq: 7, Attempt: 2}, rank: 1, rf: 3, site: "north hall", away: "c,d",
+		state: scheduler.State{Version: 0x019b76679000beef, Seq: 7, Attempt: 2}, rank: 1, rf: 3, site: "north hall", away: []scheduler.Away{{Shard: "c"}, {Shard: "d.1", Rank: 2}},
 		startMs: 1767225600000, intervalMs: 1500, firingUntilMs: 1767225612345,
 		failure: scheduler.Failure{Node: "node-1", At: time.UnixMilli(1767225611000).UTC(), Reason: "status 503"}, bodyHash: "0af1",
 		tags: []scheduler.Tag{{Type: "call", Count: 1}, {Type: "a=b, c", Count: 40}},
@@ -63,7 +63,7 @@ func TestRecordText(t *testing.T) {
 		rec  record
 		text string
 	}{
-		{"every field", full(), `019b76679000beef 7 2 1 3 north%20hall c%2Cd 1767225600000 1500 1767225612345 ` +
+		{"every field", full(), `019b76679000beef 7 2 1 3 north%20hall c:0,d.1:2 1767225600000 1500 1767225612345 ` +
 			`node-1:1767225611000:status%20503 call=1,a%3Db%2C%20c=40 0af1 ` +
 			`{"uri":"http://localhost:8080/pop","opaque":"a b","repeat_for_ms":60000}`},
 		{"fresh", record{state: scheduler.State{Version: 1, Seq: 1}, rf: 2, startMs: 1, intervalMs: 2, body: `{"uri":"http://h"}`},
@@ -78,11 +78,11 @@ func TestRecordText(t *testing.T) {
 			startMs: math.MinInt64, intervalMs: math.MaxInt64, firingUntilMs: math.MaxInt64, tags: []scheduler.Tag{{Type: "t", Count: math.MaxInt64}}, body: "{}",
 		}, `ffffffffffffffff 9223372036854775807 9223372036854775807 9223372036854775807 9223372036854775807 - - ` +
 			`-9223372036854775808 9223372036854775807 9223372036854775807 - t=9223372036854775807 - {}`},
-		{"texts that look empty", record{state: scheduler.State{Version: 1, Seq: 1}, rf: 1, site: "-", away: "-", failure: scheduler.Failure{Node: "n", At: time.UnixMilli(-1).UTC(), Reason: "-"},
-			tags: []scheduler.Tag{{Type: "-", Count: 1}}, bodyHash: "-", body: "{}"}, `0000000000000001 1 0 0 1 %2D %2D 0 0 - n:-1:%2D %2D=1 %2D {}`},
-		{"texts that would break the header", record{state: scheduler.State{Version: 1, Seq: 1}, rf: 1, site: "a b\n%+", away: "é\x00\xff",
+		{"texts that look empty", record{state: scheduler.State{Version: 1, Seq: 1}, rf: 1, site: "-", failure: scheduler.Failure{Node: "n", At: time.UnixMilli(-1).UTC(), Reason: "-"},
+			tags: []scheduler.Tag{{Type: "-", Count: 1}}, bodyHash: "-", body: "{}"}, `0000000000000001 1 0 0 1 %2D - 0 0 - n:-1:%2D %2D=1 %2D {}`},
+		{"texts that would break the header", record{state: scheduler.State{Version: 1, Seq: 1}, rf: 1, site: "a b\n%+é\x00\xff",
 			failure: scheduler.Failure{Node: "n", At: time.UnixMilli(0).UTC(), Reason: ": "}, tags: []scheduler.Tag{{Type: "{\"", Count: 1}, {Type: ",=", Count: 2}}, body: "{}"},
-			`0000000000000001 1 0 0 1 a%20b%0A%25%2B %C3%A9%00%FF 0 0 - n:0:%3A%20 %7B%22=1,%2C%3D=2 - {}`},
+			`0000000000000001 1 0 0 1 a%20b%0A%25%2B%C3%A9%00%FF - 0 0 - n:0:%3A%20 %7B%22=1,%2C%3D=2 - {}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := c.rec.String(); got != c.text {
@@ -108,7 +108,7 @@ func TestRecordRoundTrip(t *testing.T) {
 			state: scheduler.State{
 				Version: scheduler.Version(rapid.Uint64().Draw(t, "version")), Seq: count.Draw(t, "seq"), Attempt: count.Draw(t, "attempt"),
 			},
-			rank: count.Draw(t, "rank"), rf: count.Draw(t, "rf"), site: text.Draw(t, "site"), away: text.Draw(t, "away"),
+			rank: count.Draw(t, "rank"), rf: count.Draw(t, "rf"), site: text.Draw(t, "site"),
 			startMs: number.Draw(t, "start"), intervalMs: instant.Draw(t, "interval"), firingUntilMs: instant.Draw(t, "firing"),
 			bodyHash: text.Draw(t, "body hash"), body: rapid.SampledFrom([]string{"", `{"uri":"x y"}`, "{"}).Draw(t, "body"),
 		}
@@ -116,6 +116,11 @@ func TestRecordRoundTrip(t *testing.T) {
 			want.failure = scheduler.Failure{
 				Node: node, At: time.UnixMilli(rapid.Int64Range(-1<<40, 1<<50).Draw(t, "at")).UTC(), Reason: text.Draw(t, "reason"),
 			}
+		}
+		for range rapid.IntRange(0, 3).Draw(t, "copies away") {
+			want.away = append(want.away, scheduler.Away{
+				Shard: rapid.StringMatching(`[A-Za-z0-9][A-Za-z0-9._-]{0,9}`).Draw(t, "shard"), Rank: rapid.IntRange(0, 255).Draw(t, "away rank"),
+			})
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "tags") {
 			want.tags = append(want.tags, scheduler.Tag{Type: text.Filter(func(s string) bool { return s != "" }).Draw(t, "type"), Count: rapid.IntRange(1, math.MaxInt).Draw(t, "count")})
@@ -154,7 +159,12 @@ func TestMalformedRecords(t *testing.T) {
 		"rank hexadecimal":      "0000000000000001 1 0 0x1 2" + tail,
 		"two spaces":            "0000000000000001 1 0 0  2" + tail,
 		"site badly encoded":    "0000000000000001 1 0 0 2 %zz - 1 2 - - - - {}",
-		"away cut off":          "0000000000000001 1 0 0 2 - %2 1 2 - - - - {}",
+		"away empty":            "0000000000000001 1 0 0 2 -  1 2 - - - - {}",
+		"away without rank":     "0000000000000001 1 0 0 2 - b 1 2 - - - - {}",
+		"away without shard":    "0000000000000001 1 0 0 2 - :1 1 2 - - - - {}",
+		"away ends early":       "0000000000000001 1 0 0 2 - b:1, 1 2 - - - - {}",
+		"away of rank -1":       "0000000000000001 1 0 0 2 - b:-1 1 2 - - - - {}",
+		"away of rank 256":      "0000000000000001 1 0 0 2 - b:256 1 2 - - - - {}",
 		"start empty":           "0000000000000001 1 0 0 2 - -  2 - - - - {}",
 		"interval infinite":     "0000000000000001 1 0 0 2 - - 1 inf - - - - {}",
 		"firing no number":      "0000000000000001 1 0 0 2 - - 1 2 nan - - - {}",
@@ -227,14 +237,15 @@ func TestSpecification(t *testing.T) {
 }
 
 func TestScheduled(t *testing.T) {
-	got, err := full().scheduled("key", 5)
+	got, err := full().scheduled("key")
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := scheduler.Record{
-		ID: scheduler.ID{Key: "key", RF: 3, Hint: 5}, State: scheduler.State{Version: 0x019b76679000beef, Seq: 7, Attempt: 2}, Rank: 1,
+		ID: scheduler.ID{Key: "key", RF: 3}, State: scheduler.State{Version: 0x019b76679000beef, Seq: 7, Attempt: 2}, Rank: 1,
 		Site: "north hall", Start: time.UnixMilli(1767225600000).UTC(),
 		Failure: scheduler.Failure{Node: "node-1", At: time.UnixMilli(1767225611000).UTC(), Reason: "status 503"}, BodyHash: "0af1",
+		Away: []scheduler.Away{{Shard: "c"}, {Shard: "d.1", Rank: 2}},
 		Timer: scheduler.Timer{
 			Interval: 1500 * time.Millisecond, RepeatFor: time.Minute, ReplicationFactor: 3,
 			Callback: scheduler.Callback{URI: "http://localhost:8080/pop", Opaque: "a b"},
@@ -249,7 +260,7 @@ func TestScheduled(t *testing.T) {
 	}
 	tombstone := full()
 	tombstone.state.Ended, tombstone.body = true, "hash"
-	if got, err = tombstone.scheduled("key", 5); err != nil || !got.State.Ended || got.Timer.Callback.URI != "" {
+	if got, err = tombstone.scheduled("key"); err != nil || !got.State.Ended || got.Timer.Callback.URI != "" {
 		t.Errorf("a tombstone is scheduled as %+v, %v", got, err)
 	}
 }
@@ -323,7 +334,7 @@ func FuzzRecord(f *testing.F) {
 		if again.String() != rec.String() {
 			t.Fatalf("%q is written %q and then %q", text, rec, again)
 		}
-		if _, err := rec.scheduled("key", 0); err != nil && !errors.Is(err, errRecord) {
+		if _, err := rec.scheduled("key"); err != nil && !errors.Is(err, errRecord) {
 			t.Fatalf("error of the specification of %q is %v", text, err)
 		}
 		_ = rec.dueMs()

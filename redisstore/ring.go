@@ -37,42 +37,20 @@ func seededHash(key string, seed uint64) uint64 {
 	return d.Sum64()
 }
 
-// primary is the index of the shard with the lowest hash; -1 for no shards.
-func (r ring) primary(key string) int {
-	best, lowest := -1, uint64(0)
-	for i, seed := range r.seeds {
-		// A clash is resolved for the shard first in the list, so < is enough.
-		if h := r.hash(key, seed); best < 0 || h < lowest {
-			best, lowest = i, h
-		}
-	}
-	return best
-}
-
 // order is all shards by rank: the primary, then the backups.
 func (r ring) order(key string) []int {
-	type ranked struct {
-		shard int
-		hash  uint64
-	}
-	byHash, taken := make([]ranked, len(r.seeds)), make([]uint64, 0, len(r.seeds))
+	hashes, order := make([]uint64, 0, len(r.seeds)), make([]int, 0, len(r.seeds))
 	for i, seed := range r.seeds {
-		h := distinct(r.hash(key, seed), taken)
-		byHash[i], taken = ranked{i, h}, append(taken, h)
+		// A clash is resolved for the shard first in the list.
+		h := distinct(r.hash(key, seed), hashes)
+		at := len(order)
+		for at > 0 && hashes[order[at-1]] > h {
+			at--
+		}
+		hashes, order = append(hashes, h), slices.Insert(order, at, i)
 	}
-	slices.SortFunc(byHash, func(a, b ranked) int {
-		if a.hash < b.hash {
-			return -1
-		}
-		return 1
-	})
-	order := make([]int, 0, len(byHash))
-	for i, r := range byHash {
-		if i == 0 {
-			order = append(order, r.shard)
-			continue
-		}
-		order = append(order, byHash[len(byHash)-i].shard)
+	if len(order) > 1 {
+		slices.Reverse(order[1:])
 	}
 	return order
 }

@@ -62,9 +62,6 @@ func TestWorkedExamples(t *testing.T) {
 			if diff := cmp.Diff(c.want, named(r.order(c.key), c.shards)); diff != "" {
 				t.Errorf("order (-want +got):\n%s", diff)
 			}
-			if got := c.shards[r.primary(c.key)]; got != c.want[0] {
-				t.Errorf("primary %s, want %s", got, c.want[0])
-			}
 		})
 	}
 }
@@ -82,9 +79,6 @@ func TestIncrementGoesOnUntilDistinct(t *testing.T) {
 
 func TestNoShards(t *testing.T) {
 	r := newRing(nil)
-	if got := r.primary("k"); got != -1 {
-		t.Errorf("primary of no shards: %d, want -1", got)
-	}
 	if got := r.order("k"); len(got) != 0 {
 		t.Errorf("order of no shards: %v", got)
 	}
@@ -155,7 +149,9 @@ func drawKeys(t *rapid.T) []string {
 	return rapid.SliceOfN(rapid.StringMatching(`[A-Za-z0-9._~-]{1,40}`), 1, 50).Draw(t, "keys")
 }
 
-func TestPrimaryIsFirstOfOrder(t *testing.T) {
+// The primary has the lowest hash, the first of the list among those that clash;
+// the backups follow from the highest down, clashes resolved in list order.
+func TestOrderFollowsTheHashes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 8).Draw(t, "shards")
 		hashes := rapid.SliceOfN(rapid.Uint64Range(0, 5), n, n).Draw(t, "hashes") // clashes are common
@@ -164,8 +160,17 @@ func TestPrimaryIsFirstOfOrder(t *testing.T) {
 			r.seeds = append(r.seeds, uint64(i))
 		}
 		order := r.order("k")
-		if order[0] != r.primary("k") {
-			t.Fatalf("order %v of %v, but primary %d", order, hashes, r.primary("k"))
+		if primary := slices.Index(hashes, slices.Min(hashes)); order[0] != primary {
+			t.Fatalf("order %v of %v, but primary %d", order, hashes, primary)
+		}
+		var taken []uint64
+		for _, h := range hashes {
+			taken = append(taken, distinct(h, taken))
+		}
+		for i := 2; i < n; i++ {
+			if taken[order[i-1]] < taken[order[i]] {
+				t.Fatalf("order %v of %v: the backups' hashes rise", order, taken)
+			}
 		}
 		slices.Sort(order)
 		for i, shard := range order {
@@ -215,11 +220,12 @@ func TestBalance(t *testing.T) {
 		primaries, backups, partitions := make([]int, n), make([]int, n), make([]int, n*Partitions)
 		for i := range timers {
 			key := fmt.Sprintf("%032x", i)
-			primary := r.primary(key)
+			order := r.order(key)
+			primary := order[0]
 			primaries[primary]++
 			partitions[primary*Partitions+partitionOf(key)]++
 			if i < ranked {
-				backups[r.order(key)[1]]++
+				backups[order[1]]++
 			}
 		}
 		for what, counts := range map[string][]int{"primaries": primaries, "first backups": backups, "partitions of shards": partitions} {

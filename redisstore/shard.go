@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -22,9 +23,9 @@ const notAfter = time.Second
 // Pool sizes per role: what clients ask for must not keep what fires from a
 // connection, nor the other way round.
 const (
-	frontPool = 8
-	pollPool  = 2
-	firePool  = 4
+	frontPool = 16
+	pollPool  = 4
+	firePool  = 16 // what fires on other shards asks and tells here too
 )
 
 // shard is one Redis deployment. All methods are safe for concurrent use.
@@ -56,7 +57,7 @@ func (e unfitError) Error() string {
 }
 
 func newShard(config ShardConfig, scripts scripts, log *slog.Logger) (*shard, error) {
-	connect, err := newConnector(config.URL)
+	connect, err := config.connector()
 	if err != nil {
 		return nil, fmt.Errorf("shard %s: %w", config.Name, err)
 	}
@@ -174,10 +175,15 @@ func parseInfo(info string) map[string]string {
 // used again, since it may come back as another.
 func (s *shard) unavailable(err error) error {
 	var answer redis.Error
-	if !errors.As(err, &answer) || readonly(answer) {
+	answered := errors.As(err, &answer)
+	if !answered || readonly(answer) {
 		s.verified.Store(false)
 	}
-	return fmt.Errorf("%w: shard %s: %w", scheduler.ErrUnavailable, s.name, err)
+	kind := scheduler.ErrUnavailable
+	if answered || errors.Is(err, syscall.ECONNREFUSED) {
+		kind = scheduler.ErrRefused
+	}
+	return fmt.Errorf("%w: shard %s: %w", kind, s.name, err)
 }
 
 func readonly(err error) bool {

@@ -34,7 +34,7 @@ type Store struct {
 	keys     [Partitions]partitionKeys
 	node     string
 	log      *slog.Logger
-	mergers  map[string]*batcher
+	mergers  []*batcher    // of each shard
 	patience time.Duration // of a flush, which nobody waits for any longer
 	counter  atomic.Uint64
 	rotation atomic.Uint64
@@ -63,11 +63,11 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	s := &Store{
 		topology: newTopology(shards), keys: laneKeys(o.Lane), node: o.Node, log: o.Log,
-		mergers: make(map[string]*batcher, len(shards)), patience: notAfter,
+		patience: notAfter,
 	}
 	s.minted.Store(rand.Uint64N(Partitions) * together) // nodes that start together go on in different partitions
 	for _, sh := range shards {
-		s.mergers[sh.name] = newBatcher(func(items []*item) { s.flushMerge(sh, items) })
+		s.mergers = append(s.mergers, newBatcher(func(items []*item) { s.flushMerge(sh, items) }))
 	}
 	if err := s.firstLook(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open store: %w", err), s.Close())
@@ -108,10 +108,19 @@ func (s *Store) Close() error {
 // Shards names the shards in list order.
 func (s *Store) Shards() []string { return s.topology.names() }
 
+// Rank is scheduler.Store's.
+func (s *Store) Rank(key string) []string { return s.topology.rank(key) }
+
+// HintOf is scheduler.Store's.
+func (s *Store) HintOf(shard string) scheduler.Hint { return s.topology.hintOf(shard) }
+
+// Hinted is scheduler.Store's.
+func (s *Store) Hinted(hint scheduler.Hint) []string { return s.topology.hinted(hint) }
+
 func (s *Store) shard(name string) (*shard, error) {
-	sh, ok := s.topology.byName[name]
+	i, ok := s.topology.index[name]
 	if !ok {
 		return nil, fmt.Errorf("%w: no shard is named %q", scheduler.ErrUnavailable, name)
 	}
-	return sh, nil
+	return s.topology.shards[i], nil
 }

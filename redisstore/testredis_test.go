@@ -3,17 +3,22 @@ package redisstore
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+
+	"chronos/scheduler"
+	"chronos/scheduler/storetest"
 )
 
 // needProgram finds a program. A test without it is skipped, but fails in CI.
@@ -224,14 +229,55 @@ func (s *Store) learn(t testing.TB, shards ...*testRedis) {
 	}
 }
 
+// spots are the timers' copies on the first shard.
+func spots(keys ...string) []scheduler.Spot {
+	all := make([]scheduler.Spot, len(keys))
+	for i, key := range keys {
+		all[i] = scheduler.Spot{Shard: "a", Key: key}
+	}
+	return all
+}
+
 // keysOf makes n keys that live in one partition of one shard.
 func (s *Store) keysOf(shard string, partition, n int) []string {
 	var keys []string
 	for i := 0; len(keys) < n; i++ {
 		key := fmt.Sprintf("key-%04d", i)
-		if home, _ := s.topology.home(key); home.name == shard && partitionOf(key) == partition {
+		if s.Rank(key)[0] == shard && partitionOf(key) == partition {
 			keys = append(keys, key)
 		}
 	}
 	return keys
+}
+
+// deadLetters reads "key reason record" of each dead letter of a shard.
+func (s *Store) deadLetters(t testing.TB, name string, shards ...*testRedis) (letters []storetest.DeadLetter) {
+	t.Helper()
+	r := shards[s.topology.index[name]]
+	for p := range s.keys {
+		found, err := r.client.ZRangeWithScores(t.Context(), s.keys[p].dead, 0, -1).Result()
+		if err != nil {
+			t.Fatalf("read the dead letters: %v", err)
+		}
+		for _, z := range found {
+			letters = append(letters, readLetter(t, z))
+		}
+	}
+	return letters
+}
+
+func readLetter(t testing.TB, z redis.Z) storetest.DeadLetter {
+	t.Helper()
+	text, _ := z.Member.(string)
+	words := strings.SplitN(text, " ", 3)
+	if len(words) < 3 {
+		t.Fatalf("dead letter %q", text)
+	}
+	rec, err := parseRecord(words[2])
+	key, keyErr := unescape(words[0])
+	reason, reasonErr := unescape(words[1])
+	if err := errors.Join(err, keyErr, reasonErr); err != nil {
+		t.Fatalf("dead letter %q: %v", text, err)
+	}
+	return storetest.DeadLetter{At: time.UnixMilli(int64(z.Score)), Key: key, Reason: reason, State: rec.state}
 }

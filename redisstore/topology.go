@@ -10,14 +10,14 @@ type topology struct {
 	shards []*shard
 	ring   ring
 	masks  []scheduler.Hint
-	byName map[string]*shard
+	index  map[string]int // of each shard, by its name
 }
 
 func newTopology(shards []*shard) *topology {
 	names := make([]string, len(shards))
-	t := &topology{shards: shards, byName: make(map[string]*shard, len(shards))}
+	t := &topology{shards: shards, index: make(map[string]int, len(shards))}
 	for i, s := range shards {
-		names[i], t.byName[s.name] = s.name, s
+		names[i], t.index[s.name] = s.name, i
 	}
 	t.ring = newRing(names)
 	for _, seed := range t.ring.seeds {
@@ -34,8 +34,30 @@ func (t *topology) names() []string {
 	return names
 }
 
-// home is the shard of the timer's primary and the filter that names it.
-func (t *topology) home(key string) (*shard, scheduler.Hint) {
-	i := t.ring.primary(key)
-	return t.shards[i], t.masks[i]
+// rank is all shards in the order in which a timer's copies belong on them.
+func (t *topology) rank(key string) []string {
+	if len(t.shards) == 1 {
+		return []string{t.shards[0].name}
+	}
+	names := make([]string, len(t.shards))
+	for r, i := range t.ring.order(key) {
+		names[r] = t.shards[i].name
+	}
+	return names
+}
+
+func (t *topology) hintOf(name string) scheduler.Hint {
+	if i, ok := t.index[name]; ok {
+		return t.masks[i]
+	}
+	return 0
+}
+
+func (t *topology) hinted(hint scheduler.Hint) (names []string) {
+	for i, mask := range t.masks {
+		if hint.Has(mask) {
+			names = append(names, t.shards[i].name)
+		}
+	}
+	return names
 }

@@ -25,18 +25,18 @@ func TestTopologyKeepsListOrder(t *testing.T) {
 		t.Errorf("names (-want +got):\n%s", diff)
 	}
 	for i, name := range names {
-		if top.byName[name] != top.shards[i] {
-			t.Errorf("%s is found as %v", name, top.byName[name])
+		if at, ok := top.index[name]; !ok || at != i {
+			t.Errorf("%s is found at %d, %t", name, at, ok)
 		}
 	}
-	if top.byName["d"] != nil {
+	if _, ok := top.index["d"]; ok || top.hintOf("d") != 0 {
 		t.Error("an unknown name is found")
 	}
 }
 
-// A timer's filter names the shard that it is on, as the ring says, and hardly
-// any other. Where a timer is depends on the names alone, not on their order.
-func TestHome(t *testing.T) {
+// The filter of a shard names it and hardly any other, that of several names all
+// of them. Where a timer is depends on the names alone, not on their order.
+func TestRank(t *testing.T) {
 	names := []string{"a", "b", "c", "d", "e"}
 	top := topologyOf(names...)
 	turned := slices.Clone(names)
@@ -45,18 +45,20 @@ func TestHome(t *testing.T) {
 	homes := map[string]int{}
 	for i := range 1000 {
 		key := fmt.Sprintf("timer-%d", i)
-		home, hint := top.home(key)
-		homes[home.name]++
-		if want := names[top.ring.order(key)[0]]; home.name != want {
-			t.Fatalf("home of %s is %s, want %s", key, home.name, want)
+		ranked := top.rank(key)
+		homes[ranked[0]]++
+		if diff := cmp.Diff(named(top.ring.order(key), names), ranked); diff != "" {
+			t.Fatalf("rank of %s (-ring +topology):\n%s", key, diff)
 		}
-		if again, _ := other.home(key); again.name != home.name {
-			t.Fatalf("home of %s is %s or %s, by the order of the list", key, home.name, again.name)
+		if again := other.rank(key); !slices.Equal(again, ranked) {
+			t.Fatalf("rank of %s is %v or %v, by the order of the list", key, ranked, again)
 		}
-		for k, mask := range top.masks {
-			if hint.Has(mask) != (names[k] == home.name) {
-				t.Fatalf("the filter of %s, on %s, says %t for %s", key, home.name, hint.Has(mask), names[k])
-			}
+		hint := top.hintOf(ranked[0])
+		if got := top.hinted(hint); !slices.Equal(got, ranked[:1]) {
+			t.Fatalf("the filter of %s, on %s, means %v", key, ranked[0], got)
+		}
+		if got := top.hinted(hint | top.hintOf(ranked[1])); !slices.Contains(got, ranked[0]) || !slices.Contains(got, ranked[1]) {
+			t.Fatalf("the filter of %v means %v", ranked[:2], got)
 		}
 	}
 	if len(homes) != len(names) {
@@ -73,8 +75,8 @@ func TestMasksOfClashingNames(t *testing.T) {
 			t.Errorf("mask %d is %#x, want that of %#x", i, uint64(top.masks[i]), seed)
 		}
 	}
-	one, hint := topologyOf("alone").home("k")
-	if one.name != "alone" || hint.Empty() {
-		t.Errorf("home with one shard: %s, filter %#x", one.name, uint64(hint))
+	one := topologyOf("alone")
+	if got := one.rank("k"); !slices.Equal(got, []string{"alone"}) || one.hintOf("alone").Empty() {
+		t.Errorf("rank with one shard: %v, filter %#x", got, uint64(one.hintOf("alone")))
 	}
 }

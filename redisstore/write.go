@@ -15,44 +15,71 @@ import (
 	"chronos/scheduler"
 )
 
-// Merge is scheduler.Store's. Writes of many callers go to a shard together.
+// Merge is scheduler.Store's: group commit, by a batcher for each shard.
 func (s *Store) Merge(ctx context.Context, writes []scheduler.Write) []scheduler.Written {
 	answers := make([]scheduler.Written, len(writes))
-	type share struct {
-		items   []*item
-		writes  []*scheduler.Write
-		answers []*scheduler.Written
-	}
-	shares := make(map[*shard]*share, 1)
-	for i := range writes {
-		home, hint := s.topology.home(writes[i].ID.Key)
-		answers[i].ID = scheduler.ID{Key: writes[i].ID.Key, RF: writes[i].ID.RF, Hint: hint}
-		answers[i].Shard, answers[i].Partition = home.name, partitionOf(writes[i].ID.Key)
-		it, err := mergeItem(&writes[i])
-		if err != nil {
-			answers[i].Err = err
+	items := s.mergeItems(writes, answers)
+	shares := make([]mergeShare, len(s.topology.shards))
+	for i, it := range items {
+		if it == nil {
 			continue
 		}
-		if shares[home] == nil {
-			shares[home] = &share{}
+		at, ok := s.topology.index[writes[i].Shard]
+		if !ok {
+			_, answers[i].Err = s.shard(writes[i].Shard)
+			continue
 		}
-		shares[home].items = append(shares[home].items, it)
-		shares[home].writes = append(shares[home].writes, &writes[i])
-		shares[home].answers = append(shares[home].answers, &answers[i])
+		shares[at].items, shares[at].indexes = append(shares[at].items, it), append(shares[at].indexes, i)
 	}
-	inParallel(shares, func(home *shard, sh *share) {
-		err := s.mergers[home.name].submit(ctx, sh.items)
-		for i, answer := range sh.answers {
+	for at := range shares {
+		if sh := &shares[at]; len(sh.items) > 0 {
+			sh.job, sh.err = s.mergers[at].submit(ctx, sh.items)
+		}
+	}
+	for at := range shares {
+		sh := &shares[at]
+		if len(sh.items) > 0 && sh.err == nil {
+			sh.err = sh.job.wait()
+		}
+		for k, i := range sh.indexes {
 			switch {
-			case errors.Is(err, scheduler.ErrOverloaded):
-				answer.Err = err
-			case err != nil:
-				answer.Err, answer.Unreached = fmt.Errorf("%w: shard %s: %w", scheduler.ErrUnavailable, home.name, err), 1
+			case errors.Is(sh.err, scheduler.ErrOverloaded):
+				answers[i].Err = sh.err
+			case sh.err != nil:
+				answers[i].Err = fmt.Errorf("%w: shard %s: %w", scheduler.ErrUnavailable, writes[i].Shard, sh.err)
 			default:
-				readMerged(sh.items[i], sh.writes[i], answer)
+				readMerged(sh.items[k], &writes[i], &answers[i])
 			}
 		}
-	})
+	}
+	return answers
+}
+
+// mergeShare is what of a Merge goes to one shard.
+type mergeShare struct {
+	items   []*item
+	indexes []int
+	job     job
+	err     error
+}
+
+// Tell is scheduler.Store's.
+func (s *Store) Tell(ctx context.Context, shard string, writes []scheduler.Write) []scheduler.Written {
+	answers := make([]scheduler.Written, len(writes))
+	sh, err := s.shard(shard)
+	if err != nil {
+		for i := range answers {
+			answers[i].Err = err
+		}
+		return answers
+	}
+	items := s.mergeItems(writes, answers)
+	sh.evalItems(ctx, sh.fire, &s.keys, sh.mergeScript(), slices.DeleteFunc(slices.Clone(items), func(it *item) bool { return it == nil }))
+	for i, it := range items {
+		if it != nil {
+			readMerged(it, &writes[i], &answers[i])
+		}
+	}
 	return answers
 }
 
@@ -65,10 +92,7 @@ func (s *Store) Merge(ctx context.Context, writes []scheduler.Write) []scheduler
 func (s *Store) flushMerge(sh *shard, items []*item) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.patience)
 	defer cancel()
-	script := itemScript{
-		name: "merge", keys: partitionKeys.three, replies: 1,
-		head: func() []any { return []any{sh.clock.in(notAfter)} },
-	}
+	script := sh.mergeScript()
 	slices.SortStableFunc(items, func(a, b *item) int { return cmp.Compare(a.ends, b.ends) })
 	sh.evalItems(ctx, sh.front, &s.keys, script, items)
 	var again []*item
@@ -82,130 +106,180 @@ func (s *Store) flushMerge(sh *shard, items []*item) {
 	}
 }
 
-// mergeItem is a write as the script takes it (lua/merge.lua): the record in two
-// parts, between which the shard puts the start of its grid.
-func mergeItem(w *scheduler.Write) (*item, error) {
-	it := &item{partition: partitionOf(w.ID.Key)}
-	if w.Timer == nil {
-		it.ends = 1
-		head := appendHead(nil, scheduler.State{Version: w.Version}, 0, rfOf(w))
-		it.args = endArgs("gone", w.ID.Key, head, tailOfEnd(""), moreOf(w.Life, w.Keep, ""))
-		return it, nil
+func (s *shard) mergeScript() itemScript {
+	return itemScript{
+		name: "merge", keys: partitionKeys.three, replies: 1,
+		head: func() []any { return []any{s.clock.in(notAfter)} },
 	}
-	tail, err := appendTail(make([]byte, 0, typicalRecord), w.Timer, w.BodyHash)
-	if err != nil {
-		return nil, err
-	}
-	it.bytes = len(tail)
-	kind := "put"
-	if w.BodyHash != "" {
-		kind = "once"
-	}
-	state := scheduler.State{Version: w.Version, Seq: 1}
-	it.args = liveArgs(kind, w.ID.Key, appendHead(nil, state, 0, rfOf(w)), tail, startOf(w.Timer, state.Seq), "")
-	return it, nil
 }
 
-const typicalRecord = 256 // bytes
+// mergeItems are the writes as the script takes them (lua/merge.lua): the record
+// in two parts, between which the shard puts the start of its grid. What can't be
+// written has an error instead.
+func (s *Store) mergeItems(writes []scheduler.Write, answers []scheduler.Written) []*item {
+	items := make([]*item, len(writes))
+	var tail []byte
+	for i := range writes {
+		w := &writes[i]
+		// Copies of one timer, which stand together, share what they say.
+		if i == 0 || !sameTail(w, &writes[i-1]) || tail == nil {
+			tail = nil
+			if w.Timer == nil {
+				tail = tailOfEnd(w)
+			} else if b, err := appendTail(make([]byte, 0, typicalRecord), w); err == nil {
+				tail = b
+			} else {
+				answers[i].Err = err
+				continue
+			}
+		}
+		it := &item{partition: partitionOf(w.Key), bytes: len(tail)}
+		if w.Kind == scheduler.WriteGone {
+			it.ends = 1
+		}
+		answers[i].Partition = it.partition
+		from := startOf(w)
+		it.args = []any{string(w.Kind), w.Key, appendHead(make([]byte, 0, typicalHead), w), tail, from.text, from.look, moreOf(w)}
+		items[i] = it
+	}
+	return items
+}
+
+func sameTail(a, b *scheduler.Write) bool {
+	return a.Timer != nil && a.Timer == b.Timer && a.BodyHash == b.BodyHash && a.Failure == b.Failure
+}
+
+const (
+	typicalRecord = 256 // bytes
+	typicalHead   = 40
+)
 
 // start is when a grid begins, and when to look at the timer first.
 type start struct {
-	text string // ms from now, or, where a client gave one, an instant behind an @
-	look int64  // ms from the start
+	text any // ms from now, or, where a client gave one, an instant behind an @; empty where the grid stays
+	look any // ms from the start
 }
 
-func startOf(t *scheduler.Timer, seq int) start {
-	interval := wholeMs(t.Interval)
-	look := int64(seq) * interval
-	if !t.At.IsZero() {
-		return start{text: "@" + strconv.FormatInt(t.At.UnixMilli()-look, 10), look: look}
+func startOf(w *scheduler.Write) start {
+	if w.Timer == nil {
+		return start{"", ""}
 	}
-	return start{text: strconv.FormatInt(interval-look, 10), look: look}
-}
-
-func liveArgs(kind, key string, head, tail []byte, from start, more string) []any {
-	return []any{kind, key, head, tail, from.text, from.look, more}
-}
-
-func endArgs(kind, key string, head []byte, tail, more string) []any {
-	return []any{kind, key, head, tail, "", "", more}
+	nth := int64(w.State.Seq) * wholeMs(w.Timer.Interval)
+	look := nth + w.Offset.Milliseconds()
+	switch {
+	case w.Kind == scheduler.WriteNext:
+		return start{"", look}
+	case !w.Timer.At.IsZero():
+		return start{"@" + strconv.FormatInt(w.Timer.At.UnixMilli()-nth, 10), look}
+	}
+	return start{strconv.FormatInt(wholeMs(w.DueIn)-nth, 10), look}
 }
 
 // moreOf is what few writes need.
-func moreOf(life, keep time.Duration, token string) string {
-	return strconv.FormatInt(wholeMs(life), 10) + " " + strconv.FormatInt(wholeMs(keep), 10) + " " + cmp.Or(token, "-")
+func moreOf(w *scheduler.Write) string {
+	look, keep := "-", strconv.FormatInt(wholeMs(w.Keep), 10)
+	switch {
+	case w.Kind == scheduler.WriteGone, w.Kind == scheduler.WriteDone:
+		look = strconv.FormatInt(wholeMs(w.Life), 10)
+	case w.Kind == scheduler.WriteAgain, w.Kind == scheduler.WriteLive && w.State.Attempt > 0:
+		look = strconv.FormatInt(wholeMs(w.Retry), 10)
+	case w.Token == "" && plain(w):
+		return ""
+	}
+	return look + " " + keep + " " + cmp.Or(w.Token, "-")
 }
 
-func rfOf(w *scheduler.Write) int { return max(w.ID.RF, 1) }
+// plain says of a write that the record can be stored as it is where nothing is.
+func plain(w *scheduler.Write) bool {
+	goesOn := w.Kind == scheduler.WriteNext || w.Kind == scheduler.WriteDrop || w.Kind == scheduler.WriteNote || w.Kind == scheduler.WriteOver
+	return !goesOn && (w.Failure.IsZero() || !w.Failure.At.IsZero())
+}
 
 // readMerged reads what the script answers to w.
 func readMerged(it *item, w *scheduler.Write, answer *scheduler.Written) {
 	if it.err != nil {
-		answer.Err, answer.Unreached = it.err, 1
+		answer.Err = it.err
 		return
 	}
 	r := reader{text: it.reply[0]}
 	status := r.word()
 	var dueMs int64
 	if status == "new" {
-		status = "stored"
-		answer.State, answer.BodyHash = scheduler.State{Version: w.Version, Seq: 1}, w.BodyHash
-		dueMs = r.int64() + wholeMs(w.Timer.Interval)
+		answer.New = true
+		answer.State, answer.RF, answer.BodyHash, answer.Away = w.State, max(w.RF, 1), w.BodyHash, w.Away
+		answer.State.Ended = false
+		dueMs = r.int64() + int64(w.State.Seq)*wholeMs(w.Timer.Interval)
 	} else {
+		answer.New = status == "made"
 		answer.State = r.state()
-		answer.InFlight = r.int64() > 0
+		answer.Firing = milliseconds(r.int64())
 		dueMs = r.int64()
-		answer.ID.RF = cmp.Or(int(r.int64()), answer.ID.RF) // 0 where nothing is
-		if hash := r.word(); hash != "-" {
-			answer.BodyHash = hash
-		}
+		answer.RF = int(r.int64())
+		answer.BodyHash = r.field()
+		answer.Away = r.away()
 	}
-	if r.err != nil {
-		answer.Err, answer.Unreached = fmt.Errorf("%w: merge: %w", scheduler.ErrUnavailable, r.err), 1
+	var ok bool
+	if answer.Status, ok = writeStatus(status); r.err != nil || !ok {
+		answer.Status, answer.Err = scheduler.WriteFailed, fmt.Errorf("%w: merge: %w: %q", scheduler.ErrUnavailable, errReply, status)
+		return
+	}
+	if answer.Status == scheduler.WriteNone {
 		return
 	}
 	answer.Due = time.UnixMilli(dueMs).UTC()
 	answer.Wait = until(dueMs, it.nowUs)
-	switch status {
-	case "stored":
-		answer.Status, answer.Copies = scheduler.WriteStored, 1
+}
+
+func writeStatus(word string) (scheduler.WriteStatus, bool) {
+	switch word {
+	case "new", "made", "stored":
+		return scheduler.WriteStored, true
 	case "same":
-		answer.Status, answer.Copies = scheduler.WriteSame, 1
+		return scheduler.WriteSame, true
 	case "newer":
-		answer.Status = scheduler.WriteNewer
+		return scheduler.WriteNewer, true
 	case "conflict":
-		answer.Status = scheduler.WriteConflict
+		return scheduler.WriteConflict, true
 	case "factor":
-		answer.Status = scheduler.WriteFactor
+		return scheduler.WriteFactor, true
 	case "exists":
-		answer.Status, answer.Copies = scheduler.WriteExists, 1
-	default:
-		answer.Err = fmt.Errorf("%w: merge: %w: status %q", scheduler.ErrUnavailable, errReply, status)
+		return scheduler.WriteExists, true
+	case "lost":
+		return scheduler.WriteLost, true
+	case "none":
+		return scheduler.WriteNone, true
+	case "older":
+		return scheduler.WriteOlder, true
 	}
+	return scheduler.WriteFailed, false
 }
 
 // Read is scheduler.Store's.
-func (s *Store) Read(ctx context.Context, ids []scheduler.ID) []scheduler.ReadResult {
-	results := make([]scheduler.ReadResult, len(ids))
+func (s *Store) Read(ctx context.Context, spots []scheduler.Spot) []scheduler.ReadResult {
+	results := make([]scheduler.ReadResult, len(spots))
 	items := make(map[*shard][]*item, 1)
 	indexes := make(map[*shard][]int, 1)
-	for i, id := range ids {
-		home, _ := s.topology.home(id.Key)
-		items[home] = append(items[home], &item{partition: partitionOf(id.Key), args: []any{id.Key}})
-		indexes[home] = append(indexes[home], i)
+	for i, spot := range spots {
+		sh, err := s.shard(spot.Shard)
+		if err != nil {
+			results[i].Err = err
+			continue
+		}
+		items[sh] = append(items[sh], &item{partition: partitionOf(spot.Key), args: []any{spot.Key}})
+		indexes[sh] = append(indexes[sh], i)
 	}
 	script := itemScript{name: "read", keys: partitionKeys.three, head: func() []any { return nil }, replies: 3}
-	inParallel(items, func(home *shard, asked []*item) {
-		home.evalItems(ctx, home.front, &s.keys, script, asked)
+	inParallel(items, func(sh *shard, asked []*item) {
+		sh.evalItems(ctx, sh.front, &s.keys, script, asked)
 		for k, it := range asked {
-			i := indexes[home][k]
-			results[i] = s.readResult(ids[i].Key, it)
+			i := indexes[sh][k]
+			results[i] = readResult(spots[i].Key, it)
 		}
 	})
 	return results
 }
 
-func (s *Store) readResult(key string, it *item) scheduler.ReadResult {
+func readResult(key string, it *item) scheduler.ReadResult {
 	if it.err != nil {
 		return scheduler.ReadResult{Err: it.err}
 	}
@@ -217,23 +291,23 @@ func (s *Store) readResult(key string, it *item) scheduler.ReadResult {
 	if err == nil {
 		rec, err = rec.noteLease(lease)
 	}
+	result := scheduler.ReadResult{Leased: lease != "", Due: time.UnixMilli(rec.dueMs()).UTC()}
+	if err == nil {
+		result.Record, err = rec.scheduled(key)
+	}
 	if err != nil {
 		return scheduler.ReadResult{Err: fmt.Errorf("read timer: %w", err)}
 	}
 	if rec.state.Ended {
-		return scheduler.ReadResult{Record: scheduler.Record{ID: scheduler.ID{Key: key, RF: rec.rf}, State: rec.state}, Err: scheduler.ErrNotFound}
-	}
-	_, hint := s.topology.home(key)
-	result := scheduler.ReadResult{Leased: lease != "", Due: time.UnixMilli(rec.dueMs()).UTC()}
-	if result.Record, err = rec.scheduled(key, hint); err != nil {
-		return scheduler.ReadResult{Err: fmt.Errorf("read timer: %w", err)}
+		result.Err = scheduler.ErrNotFound
 	}
 	if lookMs, err := strconv.ParseFloat(score, 64); err == nil {
-		result.Look = time.UnixMilli(int64(lookMs)).UTC()
+		result.Look, result.LookIn = time.UnixMilli(int64(lookMs)).UTC(), until(int64(lookMs), it.nowUs)
 	}
 	if rec.state.Attempt > 0 && !result.Leased {
 		result.Due = result.Look
 	}
+	result.DueIn = until(rec.dueMs(), it.nowUs)
 	return result
 }
 
@@ -251,6 +325,22 @@ func (r *reader) word() string {
 	}
 	r.text = rest
 	return word
+}
+
+// field is a word that is - if it is empty.
+func (r *reader) field() string {
+	if word := r.word(); word != "-" {
+		return word
+	}
+	return ""
+}
+
+func (r *reader) away() []scheduler.Away {
+	all, err := parseAway(r.word())
+	if err != nil && r.err == nil {
+		r.err = err
+	}
+	return all
 }
 
 func (r *reader) int64() int64 {

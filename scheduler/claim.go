@@ -1,24 +1,35 @@
 package scheduler
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // claim is a leased timer on its way through this node: wheel, slot, fence,
 // delivery, settlement. It belongs to one of these at a time.
 type claim struct {
 	Claimed
 	shard       *shard
+	own         place   // its copy's
+	others      []place // where else copies of its timer may be, in rank order
 	destination string
+
+	contended bool // the better copies have been tried (rule P3)
 
 	weight  int  // in credit
 	waiting bool // for a slot; guarded by slots
 	waits   int  // for one so far; changed only in take
 
+	other    otherCopy     // what the other copies say
+	asked    time.Duration // since boot, when the other copies were last asked; 0 if there are none
 	began    time.Duration // since boot, when the fence was first asked for; 0 before
 	fenced   Fenced        // the fence's answer
 	answered time.Time     // when it came
 
 	settlement Settlement
-	tries      int // to settle
+	tries      int     // to settle
+	told       bool    // the others of the outcome
+	lacking    []place // copies that were missing then, or too old
 }
 
 // turn is what the wheel holds: a claim that comes due, or the end of its n-th
@@ -32,13 +43,50 @@ func (c *claim) pops() int { return c.Record.Timer.Pops() }
 
 // settle hands the claim to the loop that writes its outcome.
 func (c *claim) settle(o Settlement) {
-	o.Lease, o.Pops = c.Lease, c.pops()
-	o.Skew = c.shard.s.config.Skew.Of(c.Record.Timer.Interval, c.Record.ID.RF)
+	o.Lease = c.Lease
+	o.Offset = c.own.offset(c.skew())
 	if c.Record.BodyHash != "" {
 		o.Keep = c.shard.s.config.IdempotencyLife
 	}
 	c.settlement = o
 	c.shard.settlements.put(c)
+}
+
+// locate finds out where the other copies of the timer may be.
+func (c *claim) locate() {
+	s, id := c.shard.s, &c.Record.ID
+	c.own = place{shard: c.shard, rank: c.Record.Rank}
+	if len(s.shards) == 1 {
+		c.own.home, id.Hint = true, c.shard.mask
+		return
+	}
+	all := s.places(ID{Key: id.Key, RF: id.RF}, c.Record.Away)
+	id.Hint = c.shard.mask
+	others := all[:0]
+	for _, p := range all {
+		if p.shard == c.shard {
+			c.own = p
+			continue
+		}
+		id.Hint |= p.shard.mask
+		others = append(others, p)
+	}
+	c.others = others
+}
+
+// better reports whether the copy at p has the right to fire before c's own (rule
+// P3): at equal rank the one at home.
+func (c *claim) better(p place) bool {
+	return p.rank < c.own.rank || p.rank == c.own.rank && p.home && !c.own.home
+}
+
+// yields reports whether there is a better copy.
+func (c *claim) yields() bool {
+	return !c.contended && slices.ContainsFunc(c.others, c.better)
+}
+
+func (c *claim) skew() time.Duration {
+	return c.shard.s.config.Skew.Of(c.Record.Timer.Interval, c.Record.ID.RF)
 }
 
 // done ends the claim's way: its credit is free again.

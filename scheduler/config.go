@@ -24,6 +24,10 @@ type Config struct {
 	// after its timer is over.
 	IdempotencyLife time.Duration
 
+	// MinCopies is how many copies, at most those that were asked for, must be stored
+	// before a write is acknowledged.
+	MinCopies int
+
 	Attempts int  // callbacks for one pop before it is given up
 	Slots    int  // callbacks under way in all
 	Skew     Skew // between the copies of a timer
@@ -46,7 +50,7 @@ func DefaultConfig(node string, log *slog.Logger) Config {
 	return Config{
 		Node: node, Log: log,
 		PollInterval: 100 * time.Millisecond, Grace: time.Second, Limit: 2 * time.Second, Hold: 3500 * time.Millisecond,
-		Settling: time.Second, TombLife: 2 * time.Minute, IdempotencyLife: time.Hour, Attempts: 5, Slots: 4096, Skew: DefaultSkew(),
+		Settling: time.Second, TombLife: 2 * time.Minute, IdempotencyLife: time.Hour, MinCopies: 1, Attempts: 5, Slots: 4096, Skew: DefaultSkew(),
 		SinceBoot: sinceBoot, Wall: time.Now,
 	}
 }
@@ -65,6 +69,7 @@ func (c Config) Validate() error {
 	require(c.Grace >= 5*c.PollInterval, "poll interval %v: want at most a fifth of the lease grace %v", c.PollInterval, c.Grace)
 	require(c.TombLife >= time.Second, "tombstone life %v: want at least 1s", c.TombLife)
 	require(c.IdempotencyLife >= time.Second, "idempotency life %v: want at least 1s", c.IdempotencyLife)
+	require(c.MinCopies >= 1 && c.MinCopies <= MaxReplicationFactor, "min copies %d: want 1 to %d", c.MinCopies, MaxReplicationFactor)
 	require(c.Attempts >= 1, "attempts %d: want at least 1", c.Attempts)
 	require(c.Slots >= 8, "slots %d: want at least 8", c.Slots)
 	require(c.Skew.Min > 0 && c.Skew.Max >= c.Skew.Min, "skew from %v to %v: want a positive range", c.Skew.Min, c.Skew.Max)

@@ -15,6 +15,10 @@ var (
 	// asked for may have happened or may not.
 	ErrUnavailable = errors.New("store unavailable")
 
+	// ErrRefused is an ErrUnavailable of a shard that said at once that it can't, or
+	// where nothing listens: it did nothing.
+	ErrRefused = fmt.Errorf("%w: refused", ErrUnavailable)
+
 	// ErrKeyReused says that a request with the same idempotency key and another
 	// body was accepted before. Nothing was done.
 	ErrKeyReused = errors.New("idempotency key reused")

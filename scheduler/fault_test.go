@@ -174,12 +174,10 @@ func TestSilentShardDelaysNoOther(t *testing.T) {
 		pass(time.Second)
 		shardOf := map[string]string{}
 		for range 60 {
-			receipt := create(t, n, oneShot(10*time.Second))
-			for _, shard := range []string{"sound", "silent"} {
-				if taken := m.Open("probe").Take(t.Context(), shard, time.Second, []string{receipt.ID.Key}); taken[0].Status != scheduler.TakeMissing {
-					shardOf[receipt.ID.Key] = shard
-				}
-			}
+			timer := oneShot(10 * time.Second)
+			timer.ReplicationFactor = 1
+			key := create(t, n, timer).ID.Key
+			shardOf[key] = m.Open("probe").Rank(key)[0]
 		}
 		var silent atomic.Bool
 		silent.Store(true)

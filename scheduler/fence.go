@@ -24,6 +24,10 @@ func (s *Scheduler) expire(due []turn) {
 			s.endWait(t)
 			continue
 		}
+		if c.yields() {
+			c.shard.contenders.put(c)
+			continue
+		}
 		switch answer, delay := s.slots.take(c); answer {
 		case slotGranted:
 			c.shard.fences.put(c)
@@ -51,9 +55,12 @@ func (s *Scheduler) freeSlot(c *claim) {
 	}
 }
 
-// fence asks the shard for leave to call back.
+// fence asks the other copies, and then the shard, for leave to call back.
 func (sh *shard) fence(ctx context.Context, batch []*claim) {
 	s := sh.s
+	if len(s.shards) > 1 {
+		batch = sh.ask(ctx, batch)
+	}
 	now := s.config.SinceBoot()
 	fences := make([]Fence, 0, len(batch))
 	live := make([]*claim, 0, len(batch))
@@ -72,8 +79,10 @@ func (sh *shard) fence(ctx context.Context, batch []*claim) {
 	if len(live) == 0 {
 		return
 	}
+	began := sh.silence.now()
 	answers := s.store.Fire(ctx, sh.name, s.config.terms(), fences)
 	answered := time.Now()
+	sh.silence.heard(began, answers[0].Err)
 	var unanswered []*claim
 	for i, c := range live {
 		c.fenced, c.answered = answers[i], answered

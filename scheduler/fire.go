@@ -44,7 +44,11 @@ func (s *Scheduler) handedNext(ctx context.Context) *claim {
 
 // fire makes the callback that the fence has allowed, and settles it.
 func (s *Scheduler) fire(ctx context.Context, c *claim) {
-	left := s.config.Limit - (s.config.SinceBoot() - c.began)
+	began := c.began
+	if c.asked != 0 {
+		began = min(began, c.asked) // what the others said is as old as that
+	}
+	left := s.config.Limit - (s.config.SinceBoot() - began)
 	if left <= 0 {
 		// The fence was counted as an attempt, but nothing was sent.
 		s.freeSlot(c)
@@ -52,7 +56,7 @@ func (s *Scheduler) fire(ctx context.Context, c *claim) {
 		return
 	}
 	bounded := &fenceContext{
-		Context: ctx, deadline: time.Now().Add(left), ends: c.began + s.config.Limit, sinceBoot: s.config.SinceBoot,
+		Context: ctx, deadline: time.Now().Add(left), ends: began + s.config.Limit, sinceBoot: s.config.SinceBoot,
 	}
 	defer bounded.release()
 	s.metrics.inFlight.Inc()
@@ -86,11 +90,16 @@ func (s *Scheduler) outcome(c *claim, delivered Delivered) Settlement {
 		return Settlement{Outcome: outcome, Delay: delay, Reason: delivered.Reason}
 	}
 	log := s.log.With("timer", c.Record.ID.String(), "seq", state.Seq, "attempt", state.Attempt, "reason", delivered.Reason)
+	if next := c.Record.Timer.Interval - c.fenced.Late - time.Since(c.answered); outcome == OutcomeAgain && state.Seq < c.pops() && delay >= next {
+		outcome, delay = OutcomeNext, 0 // a retry never runs past the next pop
+	}
 	switch {
 	case delivered.Verdict == VerdictGone:
 		log.Info("receiver wants no more of this timer; it is ended")
 	case outcome == OutcomeAgain:
 		log.Debug("callback failed", "again_in", delay)
+	case state.Attempt < s.config.Attempts:
+		log.Debug("callback failed; the timer goes on with its next pop")
 	default:
 		return s.giveUpAt(c, state, delivered.Reason)
 	}
@@ -112,7 +121,7 @@ func (s *Scheduler) giveUpAt(c *claim, state State, reason string) Settlement {
 		message = "all attempts failed; the timer goes to the dead letters"
 	case OutcomeDone:
 		message = "all attempts at the last pop failed; the timer is over"
-	case OutcomeNext, OutcomeAgain, OutcomeRelease:
+	case OutcomeNext, OutcomeAgain, OutcomeLetter, OutcomeRelease:
 	}
 	s.log.Warn(message, "timer", c.Record.ID.String(), "seq", state.Seq, "attempts", state.Attempt, "reason", reason)
 	return Settlement{Outcome: outcome, Reason: reason}

@@ -13,11 +13,16 @@ import (
 type shard struct {
 	s    *Scheduler
 	name string
+	mask Hint // that names it
 	log  *slog.Logger
+
+	silence *silence
 
 	credit      *credit
 	fences      *queue[*claim]
 	settlements *queue[*claim]
+	contenders  *queue[*claim] // of copies that are not the best
+	graves      *queue[*claim] // tombstones that not all copies have been told of
 
 	othersLive atomic.Bool  // other nodes announced themselves lately
 	health     atomic.Int32 // what the last claim said of the shard, or the last beat if that was long ago
@@ -42,10 +47,11 @@ const (
 
 func newShard(s *Scheduler, name string) *shard {
 	return &shard{
-		s: s, name: name, log: s.log.With("shard", name),
+		s: s, name: name, mask: s.store.HintOf(name), log: s.log.With("shard", name), silence: newSilence(),
 		// Room for those that wait for a slot beside those that have one.
 		credit: newCredit(s.config.Slots + s.config.Slots/8),
-		fences: newQueue[*claim](), settlements: newQueue[*claim](), ownership: newOwnership(),
+		fences: newQueue[*claim](), settlements: newQueue[*claim](), contenders: newQueue[*claim](), graves: newQueue[*claim](),
+		ownership: newOwnership(),
 	}
 }
 
@@ -55,6 +61,14 @@ const (
 	// pokeGap is how long a poke waits for others: many short timers share a poll.
 	pokeGap = time.Millisecond
 )
+
+// pokeIfSoon has a timer that is due before the next poll might find it claimed in
+// time: a hint, nothing more.
+func (sh *shard) pokeIfSoon(partition int, due time.Duration) {
+	if due < sh.s.config.horizon() {
+		sh.poke(partition, due)
+	}
+}
 
 func (sh *shard) poke(partition int, due time.Duration) {
 	sh.ownership.poke(partition, time.Now().Add(max(due-pokeLead, pokeGap)))
@@ -134,18 +148,20 @@ func (sh *shard) claim(ctx context.Context, partitions partitionSet, neglected t
 	if room <= 0 {
 		return true
 	}
+	began := sh.silence.now()
 	// A stop must not lose the answer: what it leased would wait for the lease's end.
 	result, err := sh.s.store.Claim(context.WithoutCancel(ctx), sh.name, ClaimRequest{
 		Partitions: partitions.list(), Neglected: neglected, Horizon: sh.s.config.horizon(),
 		Limit: min(room, maxClaims), MaxBytes: min(room*weightBytes, maxClaimBytes),
-		Grace: sh.s.config.Grace, LeaveOwnRetries: sh.othersLive.Load(),
+		Grace: sh.s.config.Grace, LeaveOwnRetries: sh.othersLive.Load(), KeepTombstones: sh.s.keepTombstones(sh),
 	})
+	sh.silence.heard(began, err)
 	answered := time.Now()
 	sh.claimed.Store(answered.UnixNano())
 	sh.note(ctx, err)
 	claims, weight := make([]*claim, len(result.Claims)), 0
 	for i := range claims {
-		claims[i] = &claim{Claimed: result.Claims[i], shard: sh, weight: weightOf(&result.Claims[i].Record.Timer)}
+		claims[i] = newClaim(sh, &result.Claims[i])
 		weight += claims[i].weight
 	}
 	sh.credit.take(weight)
@@ -167,13 +183,31 @@ func (sh *shard) accept(c *claim, answered time.Time) {
 	case c.Err != nil:
 		sh.log.Error("timer can't be read; it goes to the dead letters", "timer", c.Lease.Key, "err", c.Err)
 		c.settle(Settlement{Outcome: OutcomeDead, Reason: "its record can't be read"})
-	case c.Record.State.Attempt >= s.config.Attempts:
-		// Every fence was passed and nothing settled: it may be what ends the nodes.
-		c.settle(s.giveUp(c, "no attempt at it was ever settled"))
+	case c.Record.State.Ended:
+		sh.graves.put(c)
 	default:
 		c.destination = s.deliverer.Destination(c.Record.Timer.Callback)
-		s.turnAt(answered.Add(c.DueIn), c)
+		s.turnIn(answered.Add(c.DueIn), c)
 	}
+}
+
+// turnIn puts a claim that is due at an instant into the wheel, unless it can only
+// be given up.
+func (s *Scheduler) turnIn(at time.Time, c *claim) {
+	if c.Record.State.Attempt >= s.config.Attempts && !c.yields() {
+		// Every fence was passed and nothing settled: it may be what ends the nodes.
+		c.settle(s.giveUp(c, "no attempt at it was ever settled"))
+		return
+	}
+	s.turnAt(at, c)
+}
+
+func newClaim(sh *shard, claimed *Claimed) *claim {
+	c := &claim{Claimed: *claimed, shard: sh, weight: weightOf(&claimed.Record.Timer)}
+	if c.Err == nil {
+		c.locate()
+	}
+	return c
 }
 
 // note keeps the log to one line when a shard falls silent and one when it is

@@ -27,6 +27,8 @@ type Scheduler struct {
 	slots  *slots
 	shards map[string]*shard
 
+	mending *mending
+
 	pace   *pace
 	firing sync.WaitGroup // workers that deliver
 	handed chan *claim    // to an idle one of them
@@ -47,7 +49,7 @@ func New(config Config, store Store, deliverer Deliverer) (*Scheduler, error) {
 	s := &Scheduler{
 		config: config, tag: uint16(tag.Sum32()), store: store, deliverer: deliverer, log: config.Log, metrics: metrics,
 		wheel: wheel.New[turn](time.Now()), slots: newSlots(config.Slots), shards: make(map[string]*shard),
-		handed: make(chan *claim), pace: newPace(),
+		handed: make(chan *claim), pace: newPace(), mending: newMending(),
 	}
 	if config.PreciseSleep {
 		if err := s.wheel.SleepPrecisely(); err != nil {
@@ -85,8 +87,11 @@ func (s *Scheduler) Run(ctx context.Context) {
 			loops.Go(func() { sh.fences.drain(work, s.pace.wait, sh.fence) })
 			loops.Go(func() { sh.settlements.drain(work, atMost(maxSettlements), sh.settleBatch) })
 		}
+		loops.Go(func() { sh.contenders.drain(work, atMost(maxSettlements), sh.contend) })
+		loops.Go(func() { sh.graves.drain(work, atMost(maxSettlements), sh.bury) })
 	}
 	wheels.Go(func() { s.wheel.Run(turning, s.expire) })
+	watches.Go(func() { s.mend(ctx) })
 
 	watches.Wait() // end with ctx
 	s.handOver(lasting)
@@ -153,14 +158,6 @@ func (s *Scheduler) handOver(ctx context.Context) {
 	leaving.Wait()
 	if others {
 		sleep(ctx, handOverTime-time.Since(begun))
-	}
-}
-
-// poke tells the shard's poller that something is due soon: a hint, nothing
-// more.
-func (s *Scheduler) poke(shard string, partition int, due time.Duration) {
-	if sh := s.shards[shard]; sh != nil && due < s.config.horizon() {
-		sh.poke(partition, due)
 	}
 }
 

@@ -3,6 +3,8 @@ package scheduler
 import (
 	"context"
 	"errors"
+	"iter"
+	"slices"
 	"time"
 )
 
@@ -12,32 +14,83 @@ const (
 	maxSettleTries = 1200                  // with the pause and a silent shard's 0.5 s: half a minute to ten
 )
 
-// settleBatch writes outcomes to the shard.
+// settleBatch writes outcomes: to the other copies, then to the shard's own.
 func (sh *shard) settleBatch(ctx context.Context, batch []*claim) {
-	settlements := make([]Settlement, len(batch))
-	for i, c := range batch {
-		settlements[i] = c.settlement
-		c.tries++
+	batch = sh.writeLetters(ctx, batch)
+	if len(sh.s.shards) > 1 {
+		sh.tell(ctx, batch)
 	}
-	answers := sh.s.store.Settle(ctx, sh.name, settlements)
-	var unanswered []*claim
-	var why error
-	for i, c := range batch {
-		if answers[i].Err != nil && errors.Is(answers[i].Err, ErrUnavailable) && c.tries < maxSettleTries {
-			unanswered, why = append(unanswered, c), answers[i].Err
+	for c, answer := range sh.settleAll(ctx, batch) {
+		sh.settled(ctx, c, answer)
+	}
+}
+
+// writeLetters writes the dead letters of timers that have other copies, before
+// those are told that it is over, and returns what may go on.
+func (sh *shard) writeLetters(ctx context.Context, batch []*claim) []*claim {
+	isLetter := func(c *claim) bool { return c.settlement.Outcome == OutcomeDead && len(c.others) > 0 }
+	if !slices.ContainsFunc(batch, isLetter) {
+		return batch
+	}
+	var letters, rest []*claim
+	for _, c := range batch {
+		if isLetter(c) {
+			c.settlement.Outcome = OutcomeLetter
+			letters = append(letters, c)
+		} else {
+			rest = append(rest, c)
+		}
+	}
+	for c, answer := range sh.settleAll(ctx, letters) {
+		if !answer.Accepted {
+			sh.settled(ctx, c, answer)
 			continue
 		}
-		sh.settled(c, answers[i])
+		sh.s.metrics.countSettled(OutcomeDead)
+		c.settlement.Outcome, c.tries = OutcomeDone, 0
+		rest = append(rest, c)
 	}
-	if len(unanswered) > 0 {
-		sh.log.Debug("outcomes were not answered", "count", len(unanswered), "err", why)
-		sleep(ctx, settlePause)
-		sh.settlements.put(unanswered...)
+	return rest
+}
+
+// settleAll yields the shard's answers; what was not answered is sent again later.
+func (sh *shard) settleAll(ctx context.Context, batch []*claim) iter.Seq2[*claim, Settled] {
+	return func(yield func(*claim, Settled) bool) {
+		if len(batch) == 0 {
+			return
+		}
+		settlements := make([]Settlement, len(batch))
+		for i, c := range batch {
+			settlements[i] = c.settlement
+			c.tries++
+		}
+		began := sh.silence.now()
+		answers := sh.s.store.Settle(ctx, sh.name, settlements)
+		sh.silence.heard(began, answers[0].Err)
+		var unanswered []*claim
+		var why error
+		for i, c := range batch {
+			if answers[i].Err != nil && errors.Is(answers[i].Err, ErrUnavailable) && c.tries < maxSettleTries {
+				if c.settlement.Outcome == OutcomeLetter {
+					c.settlement.Outcome = OutcomeDead
+				}
+				unanswered, why = append(unanswered, c), answers[i].Err
+				continue
+			}
+			if !yield(c, answers[i]) {
+				return
+			}
+		}
+		if len(unanswered) > 0 {
+			sh.log.Debug("outcomes were not answered", "count", len(unanswered), "err", why)
+			sleep(ctx, settlePause)
+			sh.settlements.put(unanswered...)
+		}
 	}
 }
 
 // settled ends a claim whose outcome was answered.
-func (sh *shard) settled(c *claim, answer Settled) {
+func (sh *shard) settled(ctx context.Context, c *claim, answer Settled) {
 	defer c.done()
 	o := c.settlement
 	switch {
@@ -46,6 +99,7 @@ func (sh *shard) settled(c *claim, answer Settled) {
 			"timer", c.Record.ID.String(), "outcome", o.Outcome.String(), "err", answer.Err)
 	case answer.Accepted:
 		sh.s.metrics.countSettled(o.Outcome)
+		c.restore(ctx)
 		sh.pokeNext(c)
 	case answer.Holder != "" && answer.Holder != sh.s.config.Node:
 		sh.s.metrics.lost.Inc()
@@ -59,11 +113,11 @@ func (sh *shard) pokeNext(c *claim) {
 	switch o := c.settlement; o.Outcome {
 	case OutcomeNext:
 		next := c.Record.Timer.Interval - c.fenced.Late - time.Since(c.answered)
-		sh.s.poke(sh.name, c.Lease.Partition, next)
+		sh.pokeIfSoon(c.Lease.Partition, next)
 	case OutcomeAgain, OutcomeRelease:
 		if o.Delay > 0 {
-			sh.s.poke(sh.name, c.Lease.Partition, o.Delay)
+			sh.pokeIfSoon(c.Lease.Partition, o.Delay)
 		}
-	case OutcomeDone, OutcomeDead:
+	case OutcomeDone, OutcomeDead, OutcomeLetter:
 	}
 }

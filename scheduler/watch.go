@@ -31,7 +31,9 @@ func (sh *shard) watch(ctx context.Context) {
 func (sh *shard) beat(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(ctx, beatInterval)
 	defer cancel()
+	began := sh.silence.now()
 	nodes, err := sh.s.store.Beat(bounded, sh.name)
+	sh.silence.heard(began, err)
 	if time.Since(time.Unix(0, sh.claimed.Load())) > 2*beatInterval {
 		// One of many nodes may have nothing to claim for long.
 		sh.note(ctx, err)

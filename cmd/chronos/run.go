@@ -166,7 +166,7 @@ func newClient(cfg config, idle int) (*webhook.Client, error) {
 func engineConfig(cfg config, id string, log *slog.Logger, registry prometheus.Registerer) scheduler.Config {
 	engine := scheduler.DefaultConfig(id, log)
 	engine.PollInterval, engine.Hold = cfg.PollInterval, cfg.Hold
-	engine.Attempts, engine.Slots = cfg.Attempts, cfg.Slots
+	engine.Attempts, engine.Slots, engine.MinCopies = cfg.Attempts, cfg.Slots, cfg.MinCopies
 	engine.IdempotencyLife = cfg.IdempotencyLife
 	engine.Skew.Max = cfg.ReplicaSkew
 	engine.PreciseSleep = true

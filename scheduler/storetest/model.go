@@ -4,17 +4,17 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"hash/fnv"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
+
 	"chronos/scheduler"
 )
 
-// Model keeps timers in memory by rules.go: one copy of each, on the shard that
-// a hash of its key chooses. Open gives each node its scheduler.Store. It starts
+// Model keeps timers in memory by rules.go. Open gives each node its scheduler.Store. It starts
 // no goroutine and its clock is time.Now, so in a synctest bubble it keeps the
 // bubble's time. All methods are safe for concurrent use.
 type Model struct {
@@ -23,6 +23,7 @@ type Model struct {
 	shards        map[string]*shard
 	now           func() time.Time
 	before, after Hook
+	links         map[[2]string]Link // of node and shard
 }
 
 // Hook fails a call of an operation (a method of scheduler.Store in lower case)
@@ -44,7 +45,7 @@ func NewModel(shards ...string) *Model {
 	if len(shards) == 0 {
 		shards = []string{"main"}
 	}
-	m := &Model{names: slices.Clone(shards), shards: make(map[string]*shard, len(shards)), now: time.Now}
+	m := &Model{names: slices.Clone(shards), shards: make(map[string]*shard, len(shards)), now: time.Now, links: map[[2]string]Link{}}
 	for _, name := range shards {
 		m.shards[name] = &shard{name: name, entries: map[string]*entry{}, beats: map[string]int64{}}
 	}
@@ -77,41 +78,81 @@ func (m *Model) DeadLetters(name string) []DeadLetter {
 	return slices.Clone(m.shards[name].dead)
 }
 
-// Apply makes changes to the copies on a shard: what the merge script can do and
-// no method of scheduler.Store asks for yet.
-func (m *Model) Apply(name string, changes []Change) []Changed {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	now, answers := m.time(), make([]Changed, len(changes))
-	for i, c := range changes {
-		answers[i] = m.shards[name].merge(now, c)
-	}
-	return answers
-}
-
 // time is the shards' clock, in whole microseconds as Redis gives it.
 func (m *Model) time() time.Time { return m.now().Truncate(time.Microsecond) }
 
-// home is the shard of a timer's only copy and the hint that names it.
-func (m *Model) home(key string) (name string, hint scheduler.Hint) {
-	name = m.names[hash(key)%uint64(len(m.names))]
-	return name, scheduler.HintOf(hash(name))
+// rank orders the shards for a timer, by a hash of both.
+func (m *Model) rank(key string) []string {
+	return slices.SortedFunc(slices.Values(m.names), func(a, b string) int {
+		return cmp.Compare(hash(a+" "+key), hash(b+" "+key))
+	})
 }
 
-func hash(s string) uint64 {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(s)) // never fails
-	return h.Sum64()
-}
+func hash(s string) uint64 { return xxhash.Sum64String(s) }
 
-// call carries out one operation on one shard, unless ctx or a hook forbids it.
-// Its error wraps ErrUnavailable.
-func (m *Model) call(ctx context.Context, op, name string, do func(s *shard, now time.Time)) error {
+// Link is how a node and a shard are connected.
+type Link int
+
+// How a node and a shard are connected.
+const (
+	LinkUp    Link = iota
+	LinkCut        // refused at once
+	LinkMute       // nothing arrives, and nothing comes back
+	LinkLossy      // what arrives is carried out; no answer comes back
+)
+
+// silentFor is how long a call waits for an answer.
+const silentFor = 500 * time.Millisecond
+
+// Connect changes the link of a node and a shard.
+func (m *Model) Connect(node, shard string, link Link) {
 	m.mu.Lock()
-	s, before, after := m.shards[name], m.before, m.after
+	defer m.mu.Unlock()
+	m.links[[2]string{node, shard}] = link
+}
+
+// Wipe has a shard lose all it has.
+func (m *Model) Wipe(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.shards[name].entries = map[string]*entry{}
+}
+
+// Copies are the timers that a shard has, live or ended, and the state of each.
+func (m *Model) Copies(name string) map[string]scheduler.State {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := make(map[string]scheduler.State)
+	for key, e := range m.shards[name].entries {
+		all[key] = e.state
+	}
+	return all
+}
+
+func unanswered(ctx context.Context, name string) error {
+	timer := time.NewTimer(silentFor)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return fmt.Errorf("%w: shard %s: no answer", scheduler.ErrUnavailable, name)
+	case <-ctx.Done():
+		return fmt.Errorf("%w: shard %s: %w", scheduler.ErrUnavailable, name, ctx.Err())
+	}
+}
+
+// call carries out one operation of a node on one shard, unless ctx, a hook or the
+// link forbids it. Its error wraps ErrUnavailable.
+func (m *Model) call(ctx context.Context, node, op, name string, do func(s *shard, now time.Time)) error {
+	m.mu.Lock()
+	s, before, after, link := m.shards[name], m.before, m.after, m.links[[2]string{node, name}]
 	m.mu.Unlock()
-	if s == nil {
+	switch {
+	case s == nil:
 		return fmt.Errorf("%w: no shard is named %q", scheduler.ErrUnavailable, name)
+	case link == LinkCut:
+		return fmt.Errorf("%w: shard %s is cut off", scheduler.ErrRefused, name)
+	case link == LinkMute:
+		return unanswered(ctx, name)
 	}
 	if err := hold(ctx, before, op, name); err != nil {
 		return err
@@ -119,6 +160,9 @@ func (m *Model) call(ctx context.Context, op, name string, do func(s *shard, now
 	m.mu.Lock()
 	do(s, m.time())
 	m.mu.Unlock()
+	if link == LinkLossy {
+		return unanswered(ctx, name)
+	}
 	return hold(ctx, after, op, name)
 }
 
@@ -151,9 +195,9 @@ func (s *shard) dueBy(lookMs int64) []string {
 // record is the copy as the scheduler sees it.
 func (s *shard) record(key string, e *entry) scheduler.Record {
 	return scheduler.Record{
-		ID:    scheduler.ID{Key: key, RF: e.rf, Hint: scheduler.HintOf(hash(s.name))},
+		ID:    scheduler.ID{Key: key, RF: e.rf},
 		State: e.state, Timer: e.timer, Rank: e.rank, Start: time.UnixMilli(e.startMs).UTC(), Failure: e.failure,
-		BodyHash: e.bodyHash,
+		BodyHash: e.bodyHash, Away: slices.Clone(e.away),
 	}
 }
 

@@ -47,11 +47,11 @@ func TestInjectedFaults(t *testing.T) {
 				}
 			}
 			callAll(t, node, each)
-			want := []string{"merge", "read", "survey", "ask", "claim", "take", "fire", "settle", "beat", "leave"}
+			want := []string{"merge", "tell", "read", "survey", "ask", "claim", "take", "fire", "settle", "beat", "leave"}
 			if diff := cmp.Diff(want, ops); diff != "" {
 				t.Errorf("hooked operations (-want +got):\n%s", diff)
 			}
-			results := node.Read(t.Context(), []scheduler.ID{{Key: "k1"}, {Key: "k2"}})
+			results := node.Read(t.Context(), []scheduler.Spot{{Shard: "main", Key: "k1"}, {Shard: "main", Key: "k2"}})
 			if results[0].Err != nil {
 				t.Errorf("the write without a fault: %v", results[0].Err)
 			}
@@ -68,9 +68,10 @@ func callAll(t *testing.T, node scheduler.Store, each func(do func() error)) {
 	ctx, next := t.Context(), 0
 	each(func() error {
 		next++
-		return node.Merge(ctx, []scheduler.Write{write(fmt.Sprint("k", next), 1, oneShot(far))})[0].Err
+		return node.Merge(ctx, []scheduler.Write{onShard("main", write(fmt.Sprint("k", next), 1, oneShot(far)))})[0].Err
 	})
-	each(func() error { return node.Read(ctx, []scheduler.ID{{Key: "k1"}})[0].Err })
+	each(func() error { return node.Tell(ctx, "main", []scheduler.Write{write("told", 1, oneShot(far))})[0].Err })
+	each(func() error { return node.Read(ctx, []scheduler.Spot{{Shard: "main", Key: "k1"}})[0].Err })
 	each(func() error { _, err := node.Survey(ctx, "main"); return err })
 	each(func() error { _, err := node.Ask(ctx, "main", nil); return err })
 	each(func() error { _, err := node.Claim(ctx, "main", request()); return err })
@@ -85,7 +86,7 @@ func TestModelKeepsTheTimeOfABubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := NewModel().Open("node")
 		due := time.Now().Add(far)
-		if w := node.Merge(t.Context(), []scheduler.Write{write("k", 1, oneShot(far))})[0]; !w.Due.Equal(due) || w.Wait != far {
+		if w := node.Merge(t.Context(), []scheduler.Write{onShard("main", write("k", 1, oneShot(far)))})[0]; !w.Due.Equal(due) || w.Wait != far {
 			t.Errorf("due %v, in %v, want %v, %v", w.Due, w.Wait, due, far)
 		}
 		claim := func() int {
@@ -135,7 +136,7 @@ func TestDeadLettersAreKept(t *testing.T) {
 	model.SetClock(clock.Now)
 	node := model.Open("node")
 	for _, key := range []string{"first", "second"} {
-		node.Merge(t.Context(), []scheduler.Write{write(key, 1, oneShot(0))})
+		node.Merge(t.Context(), []scheduler.Write{onShard("main", write(key, 1, oneShot(0)))})
 		taken := node.Take(t.Context(), "main", far, []string{key})[0]
 		node.Fire(t.Context(), "main", terms(far, far), []scheduler.Fence{{Lease: taken.Lease, Pops: 1}})
 		node.Settle(t.Context(), "main", []scheduler.Settlement{
@@ -153,19 +154,19 @@ func TestDeadLettersAreKept(t *testing.T) {
 	}
 }
 
-// A key's home depends on the key alone, and every shard is some key's home.
+// A key's ranking depends on the key alone, and every shard is some key's first.
 func TestModelSpreadsTimers(t *testing.T) {
 	model := NewModel("a", "b", "c")
-	var homes []string
+	var firsts []string
 	for _, key := range keys(100) {
-		home, hint := model.home(key)
-		if again, _ := NewModel("a", "b", "c").home(key); again != home || hint.Empty() {
-			t.Errorf("%s lives on %s and %s, hint %x", key, home, again, hint)
+		ranked := model.Open("n").Rank(key)
+		if again := NewModel("a", "b", "c").Open("m").Rank(key); !slices.Equal(again, ranked) || len(ranked) != 3 {
+			t.Errorf("%s is ranked %v and %v", key, ranked, again)
 		}
-		homes = append(homes, home)
+		firsts = append(firsts, ranked[0])
 	}
-	slices.Sort(homes)
-	if got := slices.Compact(homes); len(got) != 3 {
+	slices.Sort(firsts)
+	if got := slices.Compact(firsts); len(got) != 3 {
 		t.Errorf("100 timers live on %v only", got)
 	}
 }

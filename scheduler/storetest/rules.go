@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"time"
 
@@ -19,6 +18,7 @@ type entry struct {
 	firingMs   int64 // end of the firing mark; in the past or 0 if there is none
 	failure    scheduler.Failure
 	bodyHash   string
+	away       []scheduler.Away
 	lookMs     int64 // when someone must next look at it
 	lease      *lease
 }
@@ -44,177 +44,156 @@ func (e *entry) markMs(now int64) int64 {
 	return 0
 }
 
-// merge is rules P1 and P2: become this state if it is newer than what is
-// there. A newer state ends the lease and keeps the firing mark.
-func (s *shard) merge(now time.Time, c Change) Changed {
-	old, nowMs := s.entries[c.Key], now.UnixMilli()
-	c.State.Ended = c.Kind == Gone || c.Kind == Done
-	if c.Token != "" {
-		if old == nil {
-			return Changed{Status: ChangeNone}
-		}
-		if !old.held(c.Token) {
-			return old.changed(ChangeLost, nowMs)
-		}
-	}
-	switch {
-	case c.Kind == Once && old != nil && (!old.state.Ended || old.bodyHash != ""):
-		return old.changed(ChangeExists, nowMs)
-	case c.Kind == Put && old != nil && !old.state.Ended && old.rf != c.RF:
-		return old.changed(ChangeFactor, nowMs)
-	}
-	if old != nil {
-		switch order := c.State.Compare(old.state); {
-		case order < 0:
-			return old.changed(ChangeNewer, nowMs)
-		case order == 0 && !c.says(old):
-			return old.changed(ChangeConflict, nowMs)
-		case order == 0:
-			return old.changed(ChangeSame, nowMs)
-		}
-	}
-	next := c.entry(now, old)
-	predecessor := old != nil && !old.state.Ended && old.state.Version == c.State.Version && old.state.Seq == c.State.Seq
-	switch {
-	case c.Kind != Done || !predecessor:
-		s.entries[c.Key] = next
-	case next.markMs(nowMs) > 0 || next.bodyHash != "" && c.Keep > 0: // which are kept, and nothing else
-		next.lookMs = max(next.markMs(nowMs), next.keptMs(nowMs, c))
-		s.entries[c.Key] = next
-	default:
-		delete(s.entries, c.Key)
-	}
-	return next.changed(ChangeStored, nowMs)
+// specified says which kinds of writes tell all about a timer.
+func specified(kind scheduler.WriteKind) bool {
+	return kind == scheduler.WritePut || kind == scheduler.WriteOnce || kind == scheduler.WriteLive || kind == scheduler.WriteOver
 }
 
-// entry is the copy that the change makes in place of old.
-func (c Change) entry(now time.Time, old *entry) *entry {
-	e := &entry{state: c.State, rf: c.RF, rank: c.Rank, bodyHash: c.BodyHash}
+func ends(kind scheduler.WriteKind) bool {
+	return kind == scheduler.WriteGone || kind == scheduler.WriteDone
+}
+
+// merge is rules P1 and P2: become this state if it is newer than what is
+// there. A newer state ends the lease and keeps the firing mark.
+func (s *shard) merge(now time.Time, w *scheduler.Write) scheduler.Written {
+	old := s.entries[w.Key]
+	if old == nil {
+		if w.Token != "" || w.Kind == scheduler.WriteOver || !specified(w.Kind) && !ends(w.Kind) {
+			return scheduler.Written{Status: scheduler.WriteNone}
+		}
+		answer := s.become(now, w, nil)
+		answer.New = true
+		return answer
+	}
+	order := stateOf(w).Compare(old.state)
+	switch {
+	case w.Token != "" && !old.held(w.Token):
+		return old.written(scheduler.WriteLost, now)
+	case w.Kind == scheduler.WriteOnce && (!old.state.Ended || old.bodyHash != ""):
+		return old.written(scheduler.WriteExists, now)
+	case w.Kind == scheduler.WritePut && !old.state.Ended && old.rf != max(w.RF, 1):
+		return old.written(scheduler.WriteFactor, now)
+	case w.Kind == scheduler.WriteNote && old.state.Version == w.State.Version:
+		answer := old.written(scheduler.WriteStored, now)
+		old.away = union(old.away, w.Away)
+		return answer
+	case order < 0:
+		return old.written(scheduler.WriteNewer, now)
+	case w.Kind == scheduler.WriteNote:
+		return old.written(scheduler.WriteOlder, now)
+	case w.Kind == scheduler.WriteDrop:
+		delete(s.entries, w.Key)
+		return old.written(scheduler.WriteStored, now)
+	case order == 0 && specified(w.Kind) && !says(w, old):
+		return old.written(scheduler.WriteConflict, now)
+	case order == 0:
+		return old.written(scheduler.WriteSame, now)
+	case (w.Kind == scheduler.WriteNext || w.Kind == scheduler.WriteAgain) && old.state.Version != w.State.Version:
+		return old.written(scheduler.WriteOlder, now)
+	case w.Kind == scheduler.WriteNext || w.Kind == scheduler.WriteAgain:
+		old.advance(now, w)
+		return old.written(scheduler.WriteStored, now)
+	}
+	return s.become(now, w, old)
+}
+
+func stateOf(w *scheduler.Write) scheduler.State {
+	state := w.State
+	state.Ended = ends(w.Kind)
+	return state
+}
+
+func union(a, b []scheduler.Away) []scheduler.Away {
+	all := slices.Clone(a)
+	for _, w := range b {
+		if !slices.Contains(all, w) {
+			all = append(all, w)
+		}
+	}
+	return all
+}
+
+// become puts the write's state in place of old.
+func (s *shard) become(now time.Time, w *scheduler.Write, old *entry) scheduler.Written {
+	nowMs := now.UnixMilli()
+	next := newEntry(now, w, old)
+	predecessor := old != nil && !old.state.Ended && old.state.Version == w.State.Version && old.state.Seq == w.State.Seq
+	switch {
+	case w.Kind != scheduler.WriteDone || !predecessor:
+		s.entries[w.Key] = next
+	case next.markMs(nowMs) > 0 || next.bodyHash != "" && w.Keep > 0: // which are kept, and nothing else
+		next.lookMs = max(next.markMs(nowMs), next.keptMs(nowMs, w))
+		s.entries[w.Key] = next
+	default:
+		delete(s.entries, w.Key)
+	}
+	return next.written(scheduler.WriteStored, now)
+}
+
+// advance is the outcome of a pop on another copy: it goes on, on its own grid.
+func (e *entry) advance(now time.Time, w *scheduler.Write) {
+	e.state, e.lease, e.failure = stateOf(w), nil, failureOf(now, w)
+	e.away = union(e.away, w.Away)
+	if w.Kind == scheduler.WriteAgain {
+		e.lookMs = now.UnixMilli() + ceilMs(w.Retry)
+		return
+	}
+	e.lookMs = e.startMs + int64(w.State.Seq)*ceilMs(w.Timer.Interval) + w.Offset.Milliseconds()
+}
+
+// failureOf is the write's failure, now if it doesn't say when.
+func failureOf(now time.Time, w *scheduler.Write) scheduler.Failure {
+	f := w.Failure
+	if !f.IsZero() && f.At.IsZero() {
+		f.At = time.UnixMilli(now.UnixMilli()).UTC()
+	}
+	return f
+}
+
+// newEntry is the copy that the write makes in place of old.
+func newEntry(now time.Time, w *scheduler.Write, old *entry) *entry {
+	e := &entry{
+		state: stateOf(w), rf: max(w.RF, 1), rank: w.Rank, bodyHash: w.BodyHash, failure: failureOf(now, w), away: slices.Clone(w.Away),
+	}
 	if old != nil {
-		e.firingMs, e.bodyHash = old.firingMs, cmp.Or(e.bodyHash, old.bodyHash)
+		e.firingMs, e.bodyHash, e.away = old.firingMs, cmp.Or(e.bodyHash, old.bodyHash), union(w.Away, old.away)
 	}
 	if e.state.Ended {
+		e.failure = scheduler.Failure{}
 		if old != nil {
 			e.state.Seq, e.rf, e.startMs, e.intervalMs = old.state.Seq, old.rf, old.startMs, old.intervalMs
 		}
-		e.lookMs = max(now.UnixMilli()+ceilMs(c.Life), e.keptMs(now.UnixMilli(), c), e.firingMs)
+		e.lookMs = max(now.UnixMilli()+ceilMs(w.Life), e.keptMs(now.UnixMilli(), w), e.firingMs)
 		return e
 	}
-	e.timer, e.intervalMs = c.Timer, ceilMs(c.Timer.Interval)
+	e.timer, e.intervalMs = *w.Timer, ceilMs(w.Timer.Interval)
+	e.timer.Tags = slices.Clone(w.Timer.Tags)
 	// Rounded up: a start before the write would make the timer early.
-	dueMs := (now.UnixMicro()+999)/1000 + ceilMs(c.DueIn)
-	if !c.Timer.At.IsZero() {
-		dueMs = c.Timer.At.UnixMilli()
+	dueMs := (now.UnixMicro()+999)/1000 + ceilMs(w.DueIn)
+	if !w.Timer.At.IsZero() {
+		dueMs = w.Timer.At.UnixMilli()
 	}
-	e.startMs = dueMs - int64(c.State.Seq)*e.intervalMs
-	e.lookMs = dueMs + int64(c.Rank)*c.Skew.Milliseconds()
+	e.startMs = dueMs - int64(w.State.Seq)*e.intervalMs
+	e.lookMs = dueMs + w.Offset.Milliseconds()
+	if w.Kind == scheduler.WriteLive && w.State.Attempt > 0 {
+		e.lookMs = now.UnixMilli() + ceilMs(w.Retry)
+	}
 	return e
 }
 
 // keptMs is how long a body hash is kept after its timer.
-func (e *entry) keptMs(nowMs int64, c Change) int64 {
+func (e *entry) keptMs(nowMs int64, w *scheduler.Write) int64 {
 	if e.bodyHash == "" {
 		return nowMs
 	}
-	return nowMs + ceilMs(c.Keep)
+	return nowMs + ceilMs(w.Keep)
 }
 
-// says reports whether the change would put what is there already.
-func (c Change) says(e *entry) bool {
-	t, o := c.Timer, e.timer
-	return e.state.Ended || c.RF == e.rf && t.Interval == o.Interval && t.At.Equal(o.At) && t.RepeatFor == o.RepeatFor &&
+// says reports whether the write would put what is there already.
+func says(w *scheduler.Write, e *entry) bool {
+	t, o := w.Timer, e.timer
+	return e.state.Ended || max(w.RF, 1) == e.rf && t.Interval == o.Interval && t.At.Equal(o.At) && t.RepeatFor == o.RepeatFor &&
 		t.Callback == o.Callback && slices.Equal(t.Tags, o.Tags)
-}
-
-// How many timers a claim looks at together, and how many tombstones it buries:
-// what is buried beyond its bounds follows from these.
-const (
-	pageSize  = 50
-	maxBuried = 500
-)
-
-// claim leases what is due within the horizon, the leased when their lease has
-// ended, and buries tombstones whose life has. There may be more if a bound was
-// reached.
-func (s *shard) claim(now time.Time, node, token string, req scheduler.ClaimRequest) (_ []scheduler.Claimed, more bool) {
-	nowMs := now.UnixMilli()
-	var claims []scheduler.Claimed
-	buried, bytes, most := 0, 0, req.MaxBytes
-	if most <= 0 {
-		most = math.MaxInt
-	}
-	horizonMs := req.Horizon.Milliseconds()
-	if req.Neglected > 0 {
-		horizonMs = 0
-	}
-	due := slices.DeleteFunc(s.dueBy(nowMs+horizonMs), func(key string) bool {
-		return req.Partitions != nil && !slices.Contains(req.Partitions, partitionOf(key))
-	})
-	for page := range slices.Chunk(due, pageSize) {
-		for _, key := range page {
-			e := s.entries[key]
-			over := e.lookMs <= nowMs
-			switch {
-			case e.state.Ended && over:
-				delete(s.entries, key)
-				buried++
-			case e.state.Ended || e.lease != nil && !over || e.leave(nowMs, node, req) || len(claims) >= req.Limit || bytes >= most:
-			default:
-				bytes += len(e.timer.Callback.URI) + len(e.timer.Callback.Opaque)
-				claims = append(claims, s.lease(now, key, token, max(e.lookMs, nowMs)+ceilMs(req.Grace)))
-			}
-		}
-		if len(claims) >= req.Limit || bytes >= most || buried >= maxBuried {
-			return claims, true
-		}
-	}
-	return claims, false
-}
-
-// leave reports whether the copy is somebody else's for now: a retry that this
-// node failed at; what another node polls and has not neglected yet.
-func (e *entry) leave(nowMs int64, node string, req scheduler.ClaimRequest) bool {
-	if e.lease != nil {
-		return false
-	}
-	failed := ""
-	if e.state.Attempt > 0 {
-		failed = e.failure.Node
-	}
-	own := req.LeaveOwnRetries && nowMs < e.lookMs+1000
-	others := req.Neglected > 0 && nowMs < e.lookMs+req.Neglected.Milliseconds()
-	return own && failed == node || others && (failed == "" || failed == node)
-}
-
-func partitionOf(key string) int { return int(hash(key) % scheduler.Partitions) }
-
-func (s *shard) lease(now time.Time, key, token string, untilMs int64) scheduler.Claimed {
-	e := s.entries[key]
-	claimed := scheduler.Claimed{
-		Lease: scheduler.Lease{Shard: s.name, Key: key, Token: token, Partition: partitionOf(key), Found: scheduler.Found{ScoreMs: e.lookMs}}, Record: s.record(key, e),
-		DueIn: time.UnixMilli(e.lookMs).Sub(now),
-	}
-	if e.lease != nil {
-		claimed.Previous = nodeOf(e.lease.token)
-	}
-	e.lease, e.lookMs = &lease{token: token}, untilMs
-	return claimed
-}
-
-// take leases one timer by name, if it is due and no lease on it lasts.
-func (s *shard) take(now time.Time, key, token string, grace time.Duration) scheduler.Taken {
-	e, nowMs := s.entries[key], now.UnixMilli()
-	switch {
-	case e == nil:
-		return scheduler.Taken{Status: scheduler.TakeMissing}
-	case e.state.Ended:
-		return scheduler.Taken{Status: scheduler.TakeEnded}
-	case e.held(token) || e.lookMs > nowMs && e.lease != nil: // held if the call names it twice
-		return scheduler.Taken{Status: scheduler.TakeLeased, Wait: ms(e.lookMs - nowMs)}
-	case e.lookMs > nowMs:
-		return scheduler.Taken{Status: scheduler.TakeWaiting, Wait: ms(e.lookMs - nowMs)}
-	}
-	return scheduler.Taken{Status: scheduler.TakeGot, Claimed: s.lease(now, key, token, nowMs+ceilMs(grace))}
 }
 
 // fire is the fence: still this lease, and due?
@@ -266,6 +245,10 @@ func (s *shard) settle(now time.Time, node string, o scheduler.Settlement) sched
 		}
 		return scheduler.Settled{Holder: nodeOf(e.lease.token)}
 	}
+	if o.Outcome == scheduler.OutcomeLetter {
+		s.giveUp(nowMs, o)
+		return scheduler.Settled{Accepted: true}
+	}
 	fired := e.lease.fired
 	if fired {
 		e.firingMs = e.lease.earlierMs
@@ -273,7 +256,7 @@ func (s *shard) settle(now time.Time, node string, o scheduler.Settlement) sched
 	e.lease = nil
 	switch o.Outcome {
 	case scheduler.OutcomeDead:
-		s.dead = append(s.dead, DeadLetter{At: time.UnixMilli(nowMs), Key: o.Lease.Key, Reason: o.Reason, State: e.state})
+		s.giveUp(nowMs, o)
 		s.finish(nowMs, o)
 	case scheduler.OutcomeDone:
 		s.finish(nowMs, o)
@@ -281,6 +264,7 @@ func (s *shard) settle(now time.Time, node string, o scheduler.Settlement) sched
 		e.next(nowMs, node, o)
 	case scheduler.OutcomeAgain:
 		e.again(nowMs, node, o)
+	case scheduler.OutcomeLetter: // above
 	case scheduler.OutcomeRelease:
 		e.lookMs = nowMs + ceilMs(o.Delay)
 		if !fired {
@@ -290,11 +274,24 @@ func (s *shard) settle(now time.Time, node string, o scheduler.Settlement) sched
 	return scheduler.Settled{Accepted: true}
 }
 
+// giveUp writes a dead letter, once for a state.
+func (s *shard) giveUp(nowMs int64, o scheduler.Settlement) {
+	letter := DeadLetter{At: time.UnixMilli(nowMs), Key: o.Lease.Key, Reason: o.Reason, State: s.entries[o.Lease.Key].state}
+	for i, d := range s.dead {
+		if d.Key == letter.Key && d.Reason == letter.Reason && d.State == letter.State {
+			s.dead[i] = letter
+			return
+		}
+	}
+	s.dead = append(s.dead, letter)
+}
+
 // finish leaves nothing, or a tombstone to keep, or one while an earlier state's
 // mark lasts.
 func (s *shard) finish(nowMs int64, o scheduler.Settlement) {
 	e := s.entries[o.Lease.Key]
 	untilMs := max(nowMs+ceilMs(o.Keep), e.markMs(nowMs))
+	e.away = union(e.away, o.Untold)
 	if untilMs <= nowMs {
 		delete(s.entries, o.Lease.Key)
 		return
@@ -307,22 +304,17 @@ func (e *entry) next(nowMs int64, node string, o scheduler.Settlement) {
 	if o.Reason != "" {
 		e.fail(nowMs, node, o)
 	}
-	e.lookMs = e.popMs(e.state.Seq) + int64(e.rank)*o.Skew.Milliseconds()
+	e.lookMs = e.popMs(e.state.Seq) + o.Offset.Milliseconds()
 }
 
 func (e *entry) fail(nowMs int64, node string, o scheduler.Settlement) {
 	e.failure = scheduler.Failure{Node: node, At: time.UnixMilli(nowMs).UTC(), Reason: o.Reason}
 }
 
-// again retries the pop, unless the next one comes first.
+// again retries the pop.
 func (e *entry) again(nowMs int64, node string, o scheduler.Settlement) {
-	at := nowMs + ceilMs(o.Delay)
-	if e.state.Seq < o.Pops && at >= e.popMs(e.state.Seq+1)+int64(e.rank)*o.Skew.Milliseconds() {
-		e.next(nowMs, node, o)
-		return
-	}
 	e.fail(nowMs, node, o)
-	e.lookMs = at
+	e.lookMs = nowMs + ceilMs(o.Delay)
 }
 
 // ask compares one state with the copy; ok says that it is the same and idle.

@@ -21,6 +21,8 @@ type Fixture struct {
 	// Neighbors makes n keys that are claimed in one order: of other keys a store
 	// may claim the later before the earlier. Nil if all keys are.
 	Neighbors func(n int) []string
+	// DeadLetters is what was given up on a shard.
+	DeadLetters func(shard string) []DeadLetter
 }
 
 // Run checks that what open makes keeps the contract of scheduler.Store. It
@@ -30,7 +32,7 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 	t.Helper()
 	for _, cases := range []map[string]func(*rig){
 		mergeCases(), stateCases(), onceCases(), markCases(), tombstoneCases(), claimCases(), retryCases(), neglectedCases(), takeCases(),
-		fireCases(), overdueCases(), settleCases(), releaseCases(), askCases(), readCases(), nodeCases(), batchCases(),
+		fireCases(), overdueCases(), settleCases(), releaseCases(), askCases(), readCases(), nodeCases(), batchCases(), outcomeCases(), letterCases(), awayCases(), graveCases(),
 	} {
 		for name, check := range cases {
 			t.Run(name, func(t *testing.T) {
@@ -70,8 +72,6 @@ func version(n int) scheduler.Version {
 	return scheduler.VersionAt(time.UnixMilli(1_800_000_000_000+int64(n)), 0xbeef)
 }
 
-func timerID(key string) scheduler.ID { return scheduler.ID{Key: key, RF: replicas} }
-
 // oneShot fires once, after the interval.
 func oneShot(interval time.Duration) *scheduler.Timer {
 	return &scheduler.Timer{
@@ -89,13 +89,24 @@ func recurring(interval time.Duration, pops int) *scheduler.Timer {
 // write makes a timer's version n; a nil timer ends it, with a tombstone that
 // outlives the test.
 func write(key string, n int, t *scheduler.Timer) scheduler.Write {
-	return scheduler.Write{ID: timerID(key), Version: version(n), Timer: t, Skew: 250 * time.Millisecond, Life: far}
+	w := scheduler.Write{
+		Kind: scheduler.WriteGone, Key: key, State: scheduler.State{Version: version(n)}, RF: replicas, Life: far,
+	}
+	if t != nil {
+		w.Kind, w.State.Seq, w.Timer, w.DueIn = scheduler.WritePut, 1, t, t.Interval
+	}
+	return w
+}
+
+func onShard(shard string, w scheduler.Write) scheduler.Write {
+	w.Shard = shard
+	return w
 }
 
 // merge sends one write by node a.
 func (r *rig) merge(w scheduler.Write) scheduler.Written {
 	r.Helper()
-	answers := r.a.Merge(r.Context(), []scheduler.Write{w})
+	answers := r.mergeBy(r.a, w)
 	if len(answers) != 1 {
 		r.Fatalf("merge of one write: %d answers", len(answers))
 	}
@@ -103,6 +114,26 @@ func (r *rig) merge(w scheduler.Write) scheduler.Written {
 		r.Fatalf("merge: %v", answers[0].Err)
 	}
 	return answers[0]
+}
+
+// shard is where everything is that the checks are about.
+func (r *rig) shard() string { return r.a.Shards()[0] }
+
+// mergeBy sends writes to the shard.
+func (r *rig) mergeBy(node scheduler.Store, writes ...scheduler.Write) []scheduler.Written {
+	r.Helper()
+	for i := range writes {
+		writes[i].Shard = r.shard()
+	}
+	return node.Merge(r.Context(), writes)
+}
+
+func (r *rig) spots(keys []string) []scheduler.Spot {
+	spots := make([]scheduler.Spot, len(keys))
+	for i, key := range keys {
+		spots[i] = scheduler.Spot{Shard: r.shard(), Key: key}
+	}
+	return spots
 }
 
 // put merges version n of a timer, which must be stored. What is due at once is
@@ -126,7 +157,7 @@ func (r *rig) putAll(version, n int) {
 	for i, key := range keys(n) {
 		writes[i] = write(key, version, oneShot(0))
 	}
-	for i, w := range r.a.Merge(r.Context(), writes) {
+	for i, w := range r.mergeBy(r.a, writes...) {
 		if w.Status != scheduler.WriteStored {
 			r.Fatalf("merge %d: %+v, want stored", i, w)
 		}
@@ -137,7 +168,7 @@ func (r *rig) putAll(version, n int) {
 // read reads one timer.
 func (r *rig) read(key string) scheduler.ReadResult {
 	r.Helper()
-	results := r.b.Read(r.Context(), []scheduler.ID{{Key: key}})
+	results := r.b.Read(r.Context(), r.spots([]string{key}))
 	if len(results) != 1 {
 		r.Fatalf("read of one timer: %d results", len(results))
 	}
@@ -242,9 +273,6 @@ func (r *rig) pass(c scheduler.Claimed, pops int, terms scheduler.FenceTerms) sc
 func (r *rig) settle(c scheduler.Claimed, o scheduler.Settlement) scheduler.Settled {
 	r.Helper()
 	o.Lease = c.Lease
-	if o.Pops == 0 {
-		o.Pops = c.Record.Timer.Pops()
-	}
 	answers := r.a.Settle(r.Context(), o.Lease.Shard, []scheduler.Settlement{o})
 	if len(answers) != 1 {
 		r.Fatalf("one settlement: %d answers", len(answers))

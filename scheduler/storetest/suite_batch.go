@@ -19,12 +19,12 @@ func batchCases() map[string]func(*rig) {
 func checkMany(r *rig) {
 	all := append(r.neighbors(600), keys(600)...)
 	n := len(all)
-	writes, ids := make([]scheduler.Write, n), make([]scheduler.ID, n)
+	writes, ids := make([]scheduler.Write, n), r.spots(all)
 	for i, key := range all {
-		writes[i], ids[i] = write(key, i+1, recurring(brief, 99)), scheduler.ID{Key: key}
+		writes[i] = write(key, i+1, recurring(brief, 99))
 	}
-	for i, w := range r.a.Merge(r.Context(), writes) {
-		if w.Status != scheduler.WriteStored || w.ID.Key != all[i] || w.State.Version != version(i+1) {
+	for i, w := range r.mergeBy(r.a, writes...) {
+		if w.Status != scheduler.WriteStored || w.State.Version != version(i+1) {
 			r.Fatalf("merge %d: %+v", i, w)
 		}
 	}
@@ -66,7 +66,7 @@ func (r *rig) fireAndSettle(shard string, claims []scheduler.Claimed) {
 	fences, settlements := make([]scheduler.Fence, len(claims)), make([]scheduler.Settlement, len(claims))
 	for i, c := range claims {
 		fences[i] = scheduler.Fence{Lease: c.Lease, Pops: 99}
-		settlements[i] = scheduler.Settlement{Lease: c.Lease, Outcome: scheduler.OutcomeNext, Pops: 99}
+		settlements[i] = scheduler.Settlement{Lease: c.Lease, Outcome: scheduler.OutcomeNext}
 		if int((c.Record.State.Version-version(0))>>16)%3 == 0 {
 			settlements[i].Outcome = scheduler.OutcomeDone
 		}

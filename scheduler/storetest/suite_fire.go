@@ -88,7 +88,7 @@ func checkPass(r *rig) {
 		r.Errorf("read as state %+v, leased %v, want %+v, true", got.Record.State, got.Leased, f.State)
 	}
 	r.between("next look", got.Look, from.Add(2*far), to.Add(2*far))
-	if left := r.firing(w.Shard, "k"); left > far || left < far-time.Minute {
+	if left := r.firing(r.shard(), "k"); left > far || left < far-time.Minute {
 		r.Errorf("the mark lasts %v, want nearly %v", left, far)
 	}
 }

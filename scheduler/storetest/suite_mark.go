@@ -31,18 +31,18 @@ func markCases() map[string]func(*rig) {
 		"P2 a settlement that is not accepted leaves it": func(r *rig) {
 			c := r.leased("k", oneShot(0), far)
 			r.pass(c, 1, terms(far, far))
-			w := r.put("k", 2, oneShot(far))
+			r.put("k", 2, oneShot(far))
 			r.settle(c, scheduler.Settlement{Outcome: scheduler.OutcomeDone})
-			if r.firing(w.Shard, "k") == 0 || !r.put("k", 3, nil).InFlight {
+			if r.firing(r.shard(), "k") == 0 || r.put("k", 3, nil).Firing <= 0 {
 				r.Error("the mark of the earlier state is gone")
 			}
 		},
 		"P2 another lease's settlement restores the mark it found": checkForeignMark,
 		"P2 a shorter fence leaves the longer mark": func(r *rig) {
 			r.pass(r.leased("k", oneShot(0), far), 1, terms(far, far))
-			w := r.put("k", 2, oneShot(0))
+			r.put("k", 2, oneShot(0))
 			r.pass(r.claim(r.a, request()), 1, terms(brief, far))
-			if left := r.firing(w.Shard, "k"); left < far-time.Minute {
+			if left := r.firing(r.shard(), "k"); left < far-time.Minute {
 				r.Errorf("the mark lasts %v, want about %v", left, far)
 			}
 		},
@@ -93,7 +93,7 @@ func checkMarkKept(r *rig) {
 	c := r.leased("k", oneShot(0), far)
 	r.pass(c, 1, terms(far, far))
 	for i, timer := range []*scheduler.Timer{oneShot(far), recurring(far, 2), nil, nil, oneShot(0), nil} {
-		if w := r.put("k", i+2, timer); !w.InFlight {
+		if w := r.put("k", i+2, timer); w.Firing <= 0 {
 			r.Errorf("merge %d: not in flight", i)
 		}
 		if left := r.firing(c.Lease.Shard, "k"); left <= far-time.Minute || left > far {
@@ -101,18 +101,18 @@ func checkMarkKept(r *rig) {
 		}
 	}
 	for _, w := range []scheduler.Write{write("k", 7, nil), write("k", 2, nil)} {
-		if !r.merge(w).InFlight {
+		if r.merge(w).Firing <= 0 {
 			r.Error("a merge that is the same, or older, is not answered in flight")
 		}
 	}
 }
 
 func checkInFlightFrom(r *rig) {
-	if r.put("k", 1, oneShot(0)).InFlight || r.put("k", 2, oneShot(0)).InFlight {
+	if r.put("k", 1, oneShot(0)).Firing > 0 || r.put("k", 2, oneShot(0)).Firing > 0 {
 		r.Error("in flight before any fence")
 	}
 	r.claim(r.a, request())
-	if r.put("k", 3, oneShot(far)).InFlight {
+	if r.put("k", 3, oneShot(far)).Firing > 0 {
 		r.Error("in flight from the claim on")
 	}
 	req := request()
@@ -121,7 +121,7 @@ func checkInFlightFrom(r *rig) {
 	if f := r.fence(c, 1, terms(far, far)); f.Status != scheduler.FenceEarly {
 		r.Fatalf("fence: status %d, want early", f.Status)
 	}
-	if r.put("k", 4, nil).InFlight {
+	if r.put("k", 4, nil).Firing > 0 {
 		r.Error("in flight after a fence that did not pass")
 	}
 }
@@ -138,11 +138,11 @@ func checkInFlightUntil(r *rig) {
 		var w scheduler.Written
 		at, _ := r.during(func() { w = r.put("k", n, nil) })
 		switch {
-		case w.InFlight && at.After(to.Add(brief+slack)):
+		case w.Firing > 0 && at.After(to.Add(brief+slack)):
 			r.Fatalf("in flight %v after the mark ended", at.Sub(to.Add(brief)))
-		case !w.InFlight && r.Now().Before(from.Add(brief-slack)):
+		case w.Firing <= 0 && r.Now().Before(from.Add(brief-slack)):
 			r.Fatalf("not in flight %v before the mark ends", from.Add(brief).Sub(r.Now()))
-		case !w.InFlight:
+		case w.Firing <= 0:
 			return
 		}
 	}
@@ -158,11 +158,11 @@ func checkOwnMarkCleared(r *rig) {
 		if r.firing(c.Lease.Shard, key) == 0 {
 			r.Fatalf("outcome %d: no mark after the fence", outcome)
 		}
-		r.accept(c, scheduler.Settlement{Outcome: outcome, Delay: far, Pops: 9})
+		r.accept(c, scheduler.Settlement{Outcome: outcome, Delay: far})
 		if left := r.firing(c.Lease.Shard, key); left != 0 {
 			r.Errorf("after outcome %d the mark lasts %v", outcome, left)
 		}
-		if r.put(key, 2, nil).InFlight {
+		if r.put(key, 2, nil).Firing > 0 {
 			r.Errorf("after outcome %d a delete is answered in flight", outcome)
 		}
 	}
@@ -170,40 +170,40 @@ func checkOwnMarkCleared(r *rig) {
 
 func checkForeignMark(r *rig) {
 	r.pass(r.leased("k", oneShot(0), far), 1, terms(far, far))
-	w := r.put("k", 2, oneShot(0))
+	r.put("k", 2, oneShot(0))
 	c := r.claim(r.b, request())
 	r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeRelease})
-	if r.firing(w.Shard, "k") == 0 {
+	if r.firing(r.shard(), "k") == 0 {
 		r.Error("a release without fence cleared the earlier state's mark")
 	}
 	c = r.claim(r.b, request())
 	r.pass(c, 1, terms(2*far, far))
 	r.pass(c, 1, terms(2*far, far))
-	if left := r.firing(w.Shard, "k"); left <= far {
+	if left := r.firing(r.shard(), "k"); left <= far {
 		r.Errorf("the mark lasts %v, want the longer one of its own fence", left)
 	}
 	r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeAgain, Delay: far})
-	if left := r.firing(w.Shard, "k"); left == 0 || left > far {
+	if left := r.firing(r.shard(), "k"); left == 0 || left > far {
 		r.Errorf("the mark lasts %v, want the earlier state's, nearly %v", left, far)
 	}
 }
 
 func checkDoneUnderMark(r *rig) {
 	r.pass(r.leased("k", oneShot(0), far), 1, terms(far, far))
-	w := r.put("k", 2, oneShot(0))
+	r.put("k", 2, oneShot(0))
 	c := r.claim(r.b, request())
 	r.pass(c, 1, terms(brief, far))
 	r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeDone})
 	if !errors.Is(r.read("k").Err, scheduler.ErrNotFound) {
 		r.Error("the timer is done, and read")
 	}
-	if d, _ := r.ask(w.Shard, "k", scheduler.State{}); d.Missing || !d.State.Ended || d.State.Version != version(2) || d.Firing == 0 {
+	if d, _ := r.ask(r.shard(), "k", scheduler.State{}); d.Missing || !d.State.Ended || d.State.Version != version(2) || d.Firing == 0 {
 		r.Errorf("there is %+v, want a tombstone that is firing", d)
 	}
-	if again := r.merge(write("k", 2, oneShot(0))); again.Status != scheduler.WriteNewer || !again.InFlight {
-		r.Errorf("the write again: status %d, in flight %v, want newer, true", again.Status, again.InFlight)
+	if again := r.merge(write("k", 2, oneShot(0))); again.Status != scheduler.WriteNewer || again.Firing <= 0 {
+		r.Errorf("the write again: status %d, in flight %v, want newer, true", again.Status, again.Firing > 0)
 	}
-	if !r.merge(write("k", 2, nil)).InFlight {
+	if r.merge(write("k", 2, nil)).Firing <= 0 {
 		r.Error("a delete is not answered in flight")
 	}
 

@@ -25,14 +25,8 @@ func mergeCases() map[string]func(*rig) {
 			}
 			r.between("due", w.Due, from.Add(far), to.Add(far))
 			r.between("wait", from.Add(w.Wait), w.Due.Add(-to.Sub(from)), w.Due)
-			if w.Copies < 1 || w.Unreached != 0 || w.InFlight {
-				r.Errorf("copies %d, unreached %d, in flight %v; want at least 1, 0, false", w.Copies, w.Unreached, w.InFlight)
-			}
-			if !slices.Contains(r.a.Shards(), w.Shard) {
-				r.Errorf("primary is on %q, which is none of %v", w.Shard, r.a.Shards())
-			}
-			if w.ID.Key != "k" || w.ID.RF != replicas {
-				r.Errorf("id is %v, want key and replication factor as given", w.ID)
+			if !w.New || w.Firing > 0 || w.RF != replicas {
+				r.Errorf("new %v, firing %v, replication factor %d; want true, 0, as given", w.New, w.Firing, w.RF)
 			}
 		},
 		"merge of an instant is due then": func(r *rig) {
@@ -94,7 +88,7 @@ func checkReplace(r *rig) {
 	c := r.leased("k", recurring(brief, 9), far)
 	due := c.Record.Start.Add(brief)
 	r.awaits("fence passes", due, due, func() bool { return r.fence(c, 9, terms(far, far)).Status == scheduler.FencePassed })
-	r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeAgain, Delay: 0, Pops: 1})
+	r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeAgain, Delay: 0})
 	from, to := r.during(func() { r.put("k", 2, recurring(far, 3)) })
 	got := r.live("k")
 	if want := (scheduler.State{Version: version(2), Seq: 1}); got.Record.State != want {
@@ -122,8 +116,8 @@ func checkReplaceRecurring(r *rig) {
 func checkDelete(r *rig) {
 	r.put("k", 1, oneShot(0))
 	w := r.put("k", 2, nil)
-	if !w.State.Ended || w.State.Version != version(2) || w.InFlight {
-		r.Errorf("state is %+v, in flight %v; want ended, version 2, not in flight", w.State, w.InFlight)
+	if !w.State.Ended || w.State.Version != version(2) || w.Firing > 0 {
+		r.Errorf("state is %+v, in flight %v; want ended, version 2, not in flight", w.State, w.Firing > 0)
 	}
 	if got := r.read("k"); !errors.Is(got.Err, scheduler.ErrNotFound) {
 		r.Errorf("read after delete: %v, want not found", got.Err)
@@ -134,9 +128,9 @@ func checkDelete(r *rig) {
 }
 
 func checkSameKeyTwice(r *rig) {
-	answers := r.a.Merge(r.Context(), []scheduler.Write{
+	answers := r.mergeBy(r.a,
 		write("k", 1, oneShot(far)), write("k", 3, recurring(far, 2)), write("k", 2, nil), write("k", 3, recurring(far, 2)),
-	})
+	)
 	var got []scheduler.WriteStatus
 	for _, a := range answers {
 		got = append(got, a.Status)
@@ -157,7 +151,7 @@ func checkConcurrentMerges(r *rig) {
 		node := []scheduler.Store{r.a, r.b}[w%2]
 		wg.Go(func() {
 			for n := range each {
-				answer := node.Merge(r.Context(), []scheduler.Write{write("k", n*writers+w+1, oneShot(far))})[0]
+				answer := r.mergeBy(node, write("k", n*writers+w+1, oneShot(far)))[0]
 				if answer.Err != nil {
 					r.Errorf("merge: %v", answer.Err)
 				}
@@ -170,20 +164,25 @@ func checkConcurrentMerges(r *rig) {
 	}
 }
 
+// Who knows an id finds every shard that may have a copy.
 func checkIDs(r *rig) {
-	w := r.put("k", 1, oneShot(far))
-	for _, id := range []scheduler.ID{
-		w.ID, {Key: "k"}, {Key: "k", RF: replicas}, {Key: "k", RF: 5, Hint: ^scheduler.Hint(0)}, {Key: "k", RF: 1, Hint: 1},
-	} {
-		if got := r.b.Read(r.Context(), []scheduler.ID{id})[0]; got.Err != nil || got.Record.ID.Key != "k" {
-			r.Errorf("read by %v: %v, %v", id, got.Record.ID, got.Err)
+	ranked := r.a.Rank("k")
+	if diff := cmp.Diff(r.b.Rank("k"), ranked); diff != "" {
+		r.Errorf("nodes rank shards differently:\n%s", diff)
+	}
+	var all scheduler.Hint
+	for _, name := range ranked {
+		hint := r.a.HintOf(name)
+		if got := r.b.Hinted(hint); !slices.Contains(got, name) {
+			r.Errorf("the filter of %s means %v", name, got)
 		}
+		all |= hint
 	}
-	if parsed, err := scheduler.ParseID(w.ID.String()); err != nil || parsed != w.ID {
-		r.Errorf("id %v reads as %v, %v", w.ID, parsed, err)
+	if got := len(r.a.Hinted(all)); got != len(r.a.Shards()) || got != len(ranked) {
+		r.Errorf("the filter of all %d shards means %d; %d are ranked", len(r.a.Shards()), got, len(ranked))
 	}
-	if got := r.live("k").Record.ID; got != w.ID {
-		r.Errorf("read names %v, merge named %v", got, w.ID)
+	if got := r.a.Hinted(0); len(got) != 0 {
+		r.Errorf("an empty filter means %v", got)
 	}
 }
 
@@ -191,10 +190,10 @@ func checkItemByItem(r *rig) {
 	r.put("same", 1, oneShot(far))
 	r.put("newer", 2, oneShot(far))
 	r.put("conflict", 1, oneShot(2*far))
-	answers := r.a.Merge(r.Context(), []scheduler.Write{
+	answers := r.mergeBy(r.a,
 		write("conflict", 1, oneShot(far)), write("fresh", 1, oneShot(far)), write("newer", 1, oneShot(far)),
 		write("same", 1, oneShot(far)), write("gone", 1, nil),
-	})
+	)
 	want := []scheduler.WriteStatus{
 		scheduler.WriteConflict, scheduler.WriteStored, scheduler.WriteNewer, scheduler.WriteSame, scheduler.WriteStored,
 	}
@@ -209,8 +208,9 @@ func checkEndedContext(r *rig) {
 	c := r.leased("k", oneShot(0), far)
 	var errs []error
 	errs = append(errs,
-		r.a.Merge(ended(), []scheduler.Write{write("other", 1, oneShot(far))})[0].Err,
-		r.a.Read(ended(), []scheduler.ID{{Key: "k"}})[0].Err,
+		r.a.Merge(ended(), []scheduler.Write{onShard(r.shard(), write("other", 1, oneShot(far)))})[0].Err,
+		r.a.Tell(ended(), r.shard(), []scheduler.Write{write("other", 1, oneShot(far))})[0].Err,
+		r.a.Read(ended(), r.spots([]string{"k"}))[0].Err,
 		r.a.Take(ended(), c.Lease.Shard, far, []string{"k"})[0].Err,
 		r.a.Fire(ended(), c.Lease.Shard, terms(far, far), []scheduler.Fence{{Lease: c.Lease}})[0].Err,
 		r.a.Settle(ended(), c.Lease.Shard, []scheduler.Settlement{{Lease: c.Lease}})[0].Err,
@@ -234,6 +234,9 @@ func checkUnknownShard(r *rig) {
 	const shard = "nowhere"
 	lease := scheduler.Lease{Shard: shard, Key: "k", Token: nodeA + ":1:1"}
 	errs := []error{
+		r.a.Merge(r.Context(), []scheduler.Write{onShard(shard, write("k", 1, oneShot(far)))})[0].Err,
+		r.a.Tell(r.Context(), shard, []scheduler.Write{write("k", 1, oneShot(far))})[0].Err,
+		r.a.Read(r.Context(), []scheduler.Spot{{Shard: shard, Key: "k"}})[0].Err,
 		r.a.Take(r.Context(), shard, far, []string{"k"})[0].Err,
 		r.a.Fire(r.Context(), shard, terms(far, far), []scheduler.Fence{{Lease: lease}})[0].Err,
 		r.a.Settle(r.Context(), shard, []scheduler.Settlement{{Lease: lease}})[0].Err,
@@ -286,7 +289,7 @@ func checkFields(r *rig) {
 	for key, timer := range map[string]scheduler.Timer{"full": full, "many": many, "instant": instant} {
 		r.Run(key, func(t *testing.T) {
 			w := write(key, 1, &timer)
-			w.ID.RF = timer.ReplicationFactor
+			w.RF = timer.ReplicationFactor
 			if answer := r.merge(w); answer.Status != scheduler.WriteStored {
 				t.Fatalf("merge: %+v", answer)
 			}
@@ -294,7 +297,7 @@ func checkFields(r *rig) {
 			if diff := cmp.Diff(timer, got.Record.Timer); diff != "" {
 				t.Errorf("read (-want +got):\n%s", diff)
 			}
-			taken := r.a.Take(r.Context(), r.merge(w).Shard, far, []string{key})[0]
+			taken := r.a.Take(r.Context(), r.shard(), far, []string{key})[0]
 			if taken.Status == scheduler.TakeGot {
 				if diff := cmp.Diff(timer, taken.Record.Timer); diff != "" {
 					t.Errorf("taken (-want +got):\n%s", diff)

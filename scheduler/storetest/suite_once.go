@@ -14,7 +14,7 @@ func onceCases() map[string]func(*rig) {
 	return map[string]func(*rig){
 		"once creates where nothing is": func(r *rig) {
 			w := r.merge(once("k", 1, "aa"))
-			if w.Status != scheduler.WriteStored || w.BodyHash != "aa" || w.Copies != 1 {
+			if w.Status != scheduler.WriteStored || w.BodyHash != "aa" {
 				r.Errorf("stored %+v, want stored with its hash, one copy", w)
 			}
 			if got := r.live("k").Record; got.BodyHash != "aa" || got.State != (scheduler.State{Version: version(1), Seq: 1}) {
@@ -69,22 +69,22 @@ func onceCases() map[string]func(*rig) {
 
 func once(key string, n int, hash string) scheduler.Write {
 	w := write(key, n, oneShot(far))
-	w.BodyHash, w.Keep = hash, 2*far
+	w.Kind, w.BodyHash, w.Keep = scheduler.WriteOnce, hash, 2*far
 	return w
 }
 
 // exists checks that w does nothing, and is answered with what is there.
 func (r *rig) exists(w scheduler.Write, hash string, there scheduler.Written) {
 	r.Helper()
-	before := r.read(w.ID.Key)
+	before := r.read(w.Key)
 	got := r.merge(w)
-	if got.Status != scheduler.WriteExists || got.BodyHash != hash || got.State != there.State || got.Copies != 1 {
+	if got.Status != scheduler.WriteExists || got.BodyHash != hash || got.State != there.State {
 		r.Errorf("answered %+v, want exists, hash %q, state %+v", got, hash, there.State)
 	}
-	if got.ID != there.ID || !got.Due.Equal(there.Due) {
-		r.Errorf("answered id %v, due %v, want those of what is there, %v, %v", got.ID, got.Due, there.ID, there.Due)
+	if got.RF != there.RF || !got.Due.Equal(there.Due) {
+		r.Errorf("answered id %v, due %v, want those of what is there, %v, %v", got.RF, got.Due, there.RF, there.Due)
 	}
-	if after := r.read(w.ID.Key); after.Record.State != before.Record.State || !after.Look.Equal(before.Look) {
+	if after := r.read(w.Key); after.Record.State != before.Record.State || !after.Look.Equal(before.Look) {
 		r.Errorf("it changed %+v into %+v", before, after)
 	}
 }
@@ -92,7 +92,7 @@ func (r *rig) exists(w scheduler.Write, hash string, there scheduler.Written) {
 // checkOnceOver: what is over is answered until its tombstone is buried.
 func checkOnceOver(r *rig, outcome scheduler.Outcome) {
 	w := once("k", 1, "aa")
-	w.Timer = oneShot(0)
+	w.Timer, w.DueIn = oneShot(0), 0
 	first := r.merge(w)
 	r.Pass(slack)
 	c := r.claim(r.a, request())
@@ -117,7 +117,7 @@ func checkOnceOver(r *rig, outcome scheduler.Outcome) {
 func checkOnceDeleted(r *rig) {
 	first := r.merge(once("k", 1, "aa"))
 	gone := write("k", 2, nil)
-	gone.ID.RF = 1 // as an id that is a bare key has it
+	gone.RF = 1 // as an id that is a bare key has it
 	gone.Life, gone.Keep = 0, brief
 	var w scheduler.Written
 	from, to := r.during(func() { w = r.merge(gone) })
@@ -140,7 +140,7 @@ func checkOnceAtOnce(r *rig) {
 	var wg sync.WaitGroup
 	answers := make([]scheduler.Written, n)
 	for i := range n {
-		wg.Go(func() { answers[i] = r.a.Merge(r.Context(), []scheduler.Write{once("k", i+1, "aa")})[0] })
+		wg.Go(func() { answers[i] = r.mergeBy(r.a, once("k", i+1, "aa"))[0] })
 	}
 	wg.Wait()
 	there, stored := r.live("k").Record.State, 0
@@ -165,9 +165,9 @@ func checkFactor(r *rig) {
 	there := r.put("k", 5, oneShot(far))
 	for n := 4; n <= 6; n++ {
 		w := write("k", n, oneShot(time.Minute))
-		w.ID.RF, w.Timer.ReplicationFactor = replicas+1, replicas+1
+		w.RF, w.Timer.ReplicationFactor = replicas+1, replicas+1
 		got := r.merge(w)
-		if got.Status != scheduler.WriteFactor || got.ID.RF != replicas || got.State != there.State || got.Copies != 0 {
+		if got.Status != scheduler.WriteFactor || got.RF != replicas || got.State != there.State {
 			r.Errorf("version %d: %+v, want another factor, %d, and the state that is there", n, got, replicas)
 		}
 	}
@@ -180,8 +180,8 @@ func checkFactorAfterDelete(r *rig) {
 	r.put("k", 1, oneShot(far))
 	r.put("k", 2, nil)
 	w := write("k", 3, oneShot(far))
-	w.ID.RF, w.Timer.ReplicationFactor = replicas+1, replicas+1
-	if got := r.merge(w); got.Status != scheduler.WriteStored || got.ID.RF != replicas+1 {
+	w.RF, w.Timer.ReplicationFactor = replicas+1, replicas+1
+	if got := r.merge(w); got.Status != scheduler.WriteStored || got.RF != replicas+1 {
 		r.Errorf("%+v, want stored with its own factor", got)
 	}
 }

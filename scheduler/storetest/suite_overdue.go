@@ -52,7 +52,7 @@ func overdueCases() map[string]func(*rig) {
 			due := c.Record.Start.Add(brief)
 			r.awaits("passed", due, due, func() bool { return r.fence(c, 99, terms(far, far)).Status == scheduler.FencePassed })
 			// As if the pop were the last: the retry may lie behind the next pop.
-			r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeAgain, Delay: 3 * brief, Pops: 1})
+			r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeAgain, Delay: 3 * brief})
 			from := r.Now()
 			r.Pass(4 * brief)
 			c = r.claim(r.b, request())

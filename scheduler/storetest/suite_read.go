@@ -14,11 +14,11 @@ func askCases() map[string]func(*rig) {
 	return map[string]func(*rig){
 		"ask answers nothing about what is the same and idle": func(r *rig) {
 			w := r.put("k", 1, oneShot(0))
-			r.sameAt(w.Shard, "k", w.State)
+			r.sameAt(r.shard(), "k", w.State)
 			c := r.claim(r.a, request())
-			r.sameAt(w.Shard, "k", w.State)
+			r.sameAt(r.shard(), "k", w.State)
 			r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeAgain})
-			r.sameAt(w.Shard, "k", w.State)
+			r.sameAt(r.shard(), "k", w.State)
 		},
 		"ask answers what differs": func(r *rig) {
 			w := r.put("k", 5, oneShot(far))
@@ -27,7 +27,7 @@ func askCases() map[string]func(*rig) {
 				{Version: version(5), Seq: 1, Attempt: 1}, {Version: version(5), Seq: 1, Ended: true}, {Version: version(5), Ended: true},
 			} {
 				want := scheduler.Difference{State: w.State}
-				if d, differs := r.ask(w.Shard, "k", other); !differs || d != want {
+				if d, differs := r.ask(r.shard(), "k", other); !differs || d != want {
 					r.Errorf("asked about %+v: %+v, %v, want %+v", other, d, differs, want)
 				}
 			}
@@ -52,10 +52,10 @@ func askCases() map[string]func(*rig) {
 		},
 		"ask knows a tombstone": func(r *rig) {
 			w := r.put("k", 5, nil)
-			r.sameAt(w.Shard, "k", w.State)
-			r.sameAt(w.Shard, "k", scheduler.State{Version: version(5), Seq: 7, Attempt: 2, Ended: true})
+			r.sameAt(r.shard(), "k", w.State)
+			r.sameAt(r.shard(), "k", scheduler.State{Version: version(5), Seq: 7, Attempt: 2, Ended: true})
 			for _, other := range []scheduler.State{{Version: version(5)}, {Version: version(5), Seq: 1}, {Version: version(4), Ended: true}, {}} {
-				if d, differs := r.ask(w.Shard, "k", other); !differs || !d.State.Ended || d.State.Version != version(5) {
+				if d, differs := r.ask(r.shard(), "k", other); !differs || !d.State.Ended || d.State.Version != version(5) {
 					r.Errorf("asked about %+v: %+v, %v, want the tombstone", other, d, differs)
 				}
 			}
@@ -79,15 +79,15 @@ func checkAskOrder(r *rig) {
 	}
 	var want []int
 	shard := r.a.Shards()[0]
-	for i, w := range r.a.Merge(r.Context(), writes) {
-		states[i] = scheduler.KeyState{Key: w.ID.Key, State: w.State}
+	for i, w := range r.mergeBy(r.a, writes...) {
+		states[i] = scheduler.KeyState{Key: all[i], State: w.State}
 		if i%7 == 0 {
 			states[i].State.Seq = 2
 		}
 		if i%11 == 0 {
-			states[i].Key = "unknown-" + w.ID.Key
+			states[i].Key = "unknown-" + all[i]
 		}
-		if i%7 == 0 || i%11 == 0 || w.Shard != shard {
+		if i%7 == 0 || i%11 == 0 {
 			want = append(want, i)
 		}
 	}
@@ -107,6 +107,12 @@ func checkAskOrder(r *rig) {
 	}
 }
 
+// stood is how it stands, however long ago that was read.
+func stood(result scheduler.ReadResult) scheduler.ReadResult {
+	result.LookIn, result.DueIn = 0, 0
+	return result
+}
+
 func readCases() map[string]func(*rig) {
 	return map[string]func(*rig){
 		"read of what isn't there is not found": func(r *rig) {
@@ -118,9 +124,13 @@ func readCases() map[string]func(*rig) {
 			timer := recurring(far, 3)
 			w := r.put("k", 1, timer)
 			want := scheduler.ReadResult{
-				Record: scheduler.Record{ID: w.ID, State: w.State, Timer: *timer, Start: w.Due.Add(-far)}, Look: w.Due, Due: w.Due,
+				Record: scheduler.Record{ID: scheduler.ID{Key: "k", RF: replicas}, State: w.State, Timer: *timer, Start: w.Due.Add(-far)}, Look: w.Due, Due: w.Due,
 			}
-			if diff := cmp.Diff(want, r.live("k")); diff != "" {
+			var got scheduler.ReadResult
+			from, to := r.during(func() { got = r.live("k") })
+			r.between("look in", from.Add(got.LookIn), w.Due.Add(-to.Sub(from)), w.Due)
+			r.between("due in", from.Add(got.DueIn), w.Due.Add(-to.Sub(from)), w.Due)
+			if diff := cmp.Diff(want, stood(got)); diff != "" {
 				r.Errorf("read (-want +got):\n%s", diff)
 			}
 		},
@@ -128,7 +138,7 @@ func readCases() map[string]func(*rig) {
 			r.put("k", 1, oneShot(far))
 			first := r.live("k")
 			r.Pass(2 * time.Millisecond)
-			if diff := cmp.Diff(first, r.live("k")); diff != "" {
+			if diff := cmp.Diff(stood(first), stood(r.live("k"))); diff != "" {
 				r.Errorf("read again (-first +second):\n%s", diff)
 			}
 		},
@@ -136,7 +146,7 @@ func readCases() map[string]func(*rig) {
 			r.put("one", 1, oneShot(far))
 			r.put("two", 2, oneShot(far))
 			r.put("gone", 3, nil)
-			ids := []scheduler.ID{{Key: "two"}, {Key: "none"}, {Key: "one"}, {Key: "gone"}, {Key: "two"}}
+			ids := r.spots([]string{"two", "none", "one", "gone", "two"})
 			for i, got := range r.a.Read(r.Context(), ids) {
 				missing := ids[i].Key == "none" || ids[i].Key == "gone"
 				if errors.Is(got.Err, scheduler.ErrNotFound) != missing || !missing && got.Record.ID.Key != ids[i].Key {
@@ -167,13 +177,14 @@ func nodeCases() map[string]func(*rig) {
 					r.Errorf("overdue %v, %v, in an empty store", s.Overdue, err)
 				}
 			}
-			shard := r.put("later", 1, oneShot(far)).Shard
+			r.put("later", 1, oneShot(far))
+			shard := r.shard()
 			if s, err := r.a.Survey(r.Context(), shard); err != nil || s.Overdue != 0 {
 				r.Errorf("overdue %v, %v, where all is due later", s.Overdue, err)
 			}
 			timer := oneShot(0)
 			timer.At = r.Now().Add(-far).Truncate(time.Millisecond)
-			shard = r.put("overdue", 1, timer).Shard
+			r.put("overdue", 1, timer)
 			s, err := r.a.Survey(r.Context(), shard)
 			if err != nil || s.Overdue < far || s.Overdue > far+time.Minute {
 				r.Errorf("overdue %v, %v, want about %v", s.Overdue, err, far)

@@ -115,7 +115,7 @@ func (r *rig) failed(n int, keys ...string) {
 	claims := r.claimAll(r.a, request())
 	for _, c := range claims {
 		fences = append(fences, scheduler.Fence{Lease: c.Lease, Pops: 1})
-		settlements = append(settlements, scheduler.Settlement{Lease: c.Lease, Outcome: scheduler.OutcomeAgain, Pops: 1})
+		settlements = append(settlements, scheduler.Settlement{Lease: c.Lease, Outcome: scheduler.OutcomeAgain})
 	}
 	if len(claims) != len(keys) {
 		r.Fatalf("%d claimed, want %d", len(claims), len(keys))

@@ -18,8 +18,7 @@ func settleCases() map[string]func(*rig) {
 		"settle next goes to the next pop on the grid": checkNext,
 		"settle again waits and names who failed":      checkAgain,
 		"settle keeps why the callback failed":         checkFailure,
-		"settle again never goes past the next pop":    checkAgainBounded,
-		"settle again at the last pop is not bounded": func(r *rig) {
+		"settle again is as long as it says": func(r *rig) {
 			c, _ := r.overdue("k", 3, 4)
 			r.pass(c, 3, terms(far, far))
 			from, to := r.during(func() { r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeAgain, Delay: far}) })
@@ -72,7 +71,7 @@ func (r *rig) checkEnds(o scheduler.Settlement) {
 		r.Errorf("ask says %+v, want missing", d)
 	}
 	r.takes(c.Lease.Shard, "k", scheduler.TakeMissing)
-	if w := r.put("k", 2, nil); w.InFlight {
+	if w := r.put("k", 2, nil); w.Firing > 0 {
 		r.Error("a delete afterwards is answered in flight")
 	}
 }
@@ -83,14 +82,14 @@ func checkNext(r *rig) {
 	req.Horizon = 9 * far
 	for seq := 2; seq <= 4; seq++ {
 		r.Pass(3 * time.Millisecond) // which must not move the grid
-		r.accept(r.claim(r.a, req), scheduler.Settlement{Outcome: scheduler.OutcomeNext, Skew: time.Minute})
+		r.accept(r.claim(r.a, req), scheduler.Settlement{Outcome: scheduler.OutcomeNext, Offset: time.Minute})
 		got := r.live("k")
 		due := start.Add(time.Duration(seq) * far)
 		if want := (scheduler.State{Version: version(1), Seq: seq}); got.Record.State != want {
 			r.Errorf("state is %+v, want %+v", got.Record.State, want)
 		}
-		if !got.Look.Equal(due) || !got.Due.Equal(due) || !got.Record.Start.Equal(start) || got.Leased {
-			r.Errorf("pop %d: %+v, want due and looked at %v after start, unleased", seq, got, due.Sub(start))
+		if !got.Look.Equal(due.Add(time.Minute)) || !got.Due.Equal(due) || !got.Record.Start.Equal(start) || got.Leased {
+			r.Errorf("pop %d: %+v, want due %v after start and looked at a minute later, unleased", seq, got, due.Sub(start))
 		}
 	}
 }
@@ -101,7 +100,7 @@ func checkAgain(r *rig) {
 		c, _ := r.overdue(key, pops, 1)
 		f := r.pass(c, 1, terms(far, far)) // as one of a single pop, which it stays on
 		from, to := r.during(func() {
-			r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeAgain, Delay: brief / 2, Pops: 1})
+			r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeAgain, Delay: brief / 2})
 		})
 		got := r.live(key)
 		if got.Record.State != f.State || got.Record.State.Attempt != 1 || got.Record.Failure.Node != nodeA || got.Leased {
@@ -143,34 +142,6 @@ func checkFailure(r *rig) {
 	}
 }
 
-func checkAgainBounded(r *rig) {
-	for i, c := range []struct {
-		delay time.Duration
-		next  bool
-	}{{0, false}, {far / 2, false}, {far - time.Minute, false}, {far + 2*slack, true}, {far + time.Minute, true}, {24 * far, true}} {
-		key := keys(9)[i]
-		timer := recurring(far, 5)
-		due := r.put(key, 1, timer).Due
-		req := request()
-		req.Horizon = far + time.Minute
-		claim := r.claim(r.a, req)
-		// The pop isn't due, so an hour before it is the time to compare with.
-		r.accept(claim, scheduler.Settlement{Outcome: scheduler.OutcomeAgain, Delay: far + c.delay})
-		got := r.live(key)
-		if next := got.Record.State.Seq == 2; next != c.next {
-			r.Errorf("delay %v after due: pop %d", c.delay, got.Record.State.Seq)
-		}
-		if c.next && (!got.Look.Equal(due.Add(far)) || got.Record.Failure.Node != "" || got.Record.State.Attempt != 0) {
-			r.Errorf("delay %v after due: looked at %v after due, failed by %q, want the next pop as if it had not failed",
-				c.delay, got.Look.Sub(due), got.Record.Failure.Node)
-		}
-		if got.Look.After(due.Add(far)) {
-			r.Errorf("delay %v after due: looked at %v after the next pop", c.delay, got.Look.Sub(due.Add(far)))
-		}
-		r.merge(write(key, 2, nil))
-	}
-}
-
 func checkSettleTwice(r *rig) {
 	for i, o := range []scheduler.Settlement{
 		{Outcome: scheduler.OutcomeRelease, Delay: far}, {Outcome: scheduler.OutcomeAgain, Delay: far}, {Outcome: scheduler.OutcomeNext},
@@ -182,7 +153,6 @@ func checkSettleTwice(r *rig) {
 			timer := recurring(brief, 1000)
 			sub.put(key, 1, timer)
 			c := sub.claim(sub.a, scheduler.ClaimRequest{Horizon: far, Limit: 99, Grace: far})
-			o.Pops = 1 // so that a long delay doesn't go on to the next pop
 			sub.accept(c, o)
 			before, pending := sub.read(key), sub.pending()
 			for range 2 {

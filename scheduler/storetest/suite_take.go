@@ -12,11 +12,11 @@ func takeCases() map[string]func(*rig) {
 		"take leases what is due": func(r *rig) {
 			w := r.put("k", 1, oneShot(0))
 			var got scheduler.Taken
-			from, to := r.during(func() { got = r.take(w.Shard, "k", far) })
-			if got.Status != scheduler.TakeGot || got.Lease.Key != "k" || got.Lease.Shard != w.Shard || got.Previous != "" {
+			from, to := r.during(func() { got = r.take(r.shard(), "k", far) })
+			if got.Status != scheduler.TakeGot || got.Lease.Key != "k" || got.Lease.Shard != r.shard() || got.Previous != "" {
 				r.Fatalf("taken is %+v, want got", got)
 			}
-			if got.Record.ID != w.ID || got.Record.State != w.State || got.Record.Timer.Callback != oneShot(0).Callback {
+			if got.Record.ID.Key != "k" || got.Record.State != w.State || got.Record.Timer.Callback != oneShot(0).Callback {
 				r.Errorf("record is %+v", got.Record)
 			}
 			r.between("due in", from.Add(got.DueIn), w.Due.Add(-to.Sub(from)), w.Due)
@@ -41,7 +41,7 @@ func takeCases() map[string]func(*rig) {
 		"take of what is not due tells when it is": func(r *rig) {
 			w := r.put("k", 1, oneShot(far))
 			var got scheduler.Taken
-			from, to := r.during(func() { got = r.take(w.Shard, "k", far) })
+			from, to := r.during(func() { got = r.take(r.shard(), "k", far) })
 			if got.Status != scheduler.TakeWaiting {
 				r.Errorf("status %d, want waiting", got.Status)
 			}
@@ -50,20 +50,23 @@ func takeCases() map[string]func(*rig) {
 				r.Error("it was leased")
 			}
 		},
-		"take of a tombstone":      func(r *rig) { r.takes(r.put("k", 1, nil).Shard, "k", scheduler.TakeEnded) },
+		"take of a tombstone": func(r *rig) {
+			r.put("k", 1, nil)
+			r.takes(r.shard(), "k", scheduler.TakeEnded)
+		},
 		"take of what isn't there": func(r *rig) { r.takes(r.a.Shards()[0], "k", scheduler.TakeMissing) },
 		"take of what is due later": func(r *rig) {
 			w := r.put("k", 1, oneShot(brief))
-			r.awaits("taken", w.Due, w.Due, func() bool { return r.take(w.Shard, "k", far).Status == scheduler.TakeGot })
+			r.awaits("taken", w.Due, w.Due, func() bool { return r.take(r.shard(), "k", far).Status == scheduler.TakeGot })
 		},
 		"take after the lease ended names who had it": func(r *rig) {
-			w := r.put("k", 1, oneShot(0))
+			r.put("k", 1, oneShot(0))
 			req := request()
 			req.Grace = brief
 			var c scheduler.Claimed
 			from, to := r.during(func() { c = r.claim(r.b, req) })
 			r.awaits("taken", from.Add(brief), to.Add(brief), func() bool {
-				got := r.take(w.Shard, "k", far)
+				got := r.take(r.shard(), "k", far)
 				if got.Status == scheduler.TakeGot && got.Previous != nodeB {
 					r.Errorf("previous is %q, want %q", got.Previous, nodeB)
 				}
@@ -74,14 +77,14 @@ func takeCases() map[string]func(*rig) {
 			}
 		},
 		"take lasts its grace": func(r *rig) {
-			w := r.put("k", 1, oneShot(0))
-			from, to := r.during(func() { r.take(w.Shard, "k", brief) })
+			r.put("k", 1, oneShot(0))
+			from, to := r.during(func() { r.take(r.shard(), "k", brief) })
 			r.awaits("claimed", from.Add(brief), to.Add(brief), func() bool { return len(r.claimAll(r.b, request())) == 1 })
 		},
 		"take answers in the order of its keys": checkTakeOrder,
 		"take does not leave retries": func(r *rig) {
 			r.failed(1, "k")
-			r.takes(r.merge(write("k", 1, oneShot(0))).Shard, "k", scheduler.TakeGot)
+			r.takes(r.shard(), "k", scheduler.TakeGot)
 		},
 	}
 }
@@ -104,16 +107,15 @@ func (r *rig) takes(shard, key string, want scheduler.TakeStatus) {
 
 func checkTakeOrder(r *rig) {
 	const n = 30
-	var shard string
 	for i, key := range keys(n) {
 		switch i % 3 {
 		case 0:
-			shard = r.put(key, 1, oneShot(0)).Shard
+			r.put(key, 1, oneShot(0))
 		case 1:
 			r.put(key, 1, oneShot(far))
 		}
 	}
-	for i, got := range r.a.Take(r.Context(), shard, far, append(keys(n), keys(1)...)) {
+	for i, got := range r.a.Take(r.Context(), r.shard(), far, append(keys(n), keys(1)...)) {
 		want := []scheduler.TakeStatus{scheduler.TakeGot, scheduler.TakeWaiting, scheduler.TakeMissing}[i%3]
 		if i == n {
 			want = scheduler.TakeLeased // the first key once more

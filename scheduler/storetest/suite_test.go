@@ -13,20 +13,16 @@ func TestModelKeepsTheContract(t *testing.T) {
 				clock := NewClock(time.UnixMilli(1_790_000_000_000).Add(300 * time.Microsecond))
 				model := NewModel(shards...)
 				model.SetClock(clock.Now)
-				return Fixture{Open: model.Open, Now: clock.Now, Pass: clock.Advance, Neighbors: model.neighbors}
+				return Fixture{Open: model.Open, Now: clock.Now, Pass: clock.Advance, Neighbors: neighbors, DeadLetters: model.DeadLetters}
 			})
 		})
 	}
 }
 
-// neighbors makes n keys of one shard.
-func (m *Model) neighbors(n int) []string {
-	var keys []string
-	for i := 0; len(keys) < n; i++ {
-		key := fmt.Sprintf("neighbor-%04d", i)
-		if home, _ := m.home(key); home == m.names[0] {
-			keys = append(keys, key)
-		}
+func neighbors(n int) []string {
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("neighbor-%04d", i)
 	}
 	return keys
 }

@@ -80,7 +80,8 @@ func tombstoneCases() map[string]func(*rig) {
 			c := r.leased("k", oneShot(0), far)
 			w := write("k", 2, nil)
 			w.Life = brief
-			shard := r.merge(w).Shard
+			r.merge(w)
+			shard := r.shard()
 			req := request()
 			req.Horizon = 2 * far
 			if claims := r.claimAll(r.b, req); len(claims) != 0 {
@@ -104,7 +105,7 @@ func checkTombstoneLife(r *rig) {
 	if !errors.Is(r.read("k").Err, scheduler.ErrNotFound) {
 		r.Error("a buried timer was read")
 	}
-	if w := r.put("k", 1, oneShot(far)); w.InFlight {
+	if w := r.put("k", 1, oneShot(far)); w.Firing > 0 {
 		r.Error("in flight after its tombstone was buried")
 	}
 	if left := r.live("k").Look.Sub(r.Now()); left < far-time.Minute {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -28,83 +29,72 @@ func (v *view) Shards() []string { return slices.Clone(v.m.names) }
 
 func (v *view) NewKey() (string, error) { return scheduler.NewKey() }
 
-// byShard calls do once for each shard that is home to some of the n keys, in
-// list order, with their indexes.
-func (v *view) byShard(n int, key func(i int) string, do func(name string, indexes []int)) {
-	homes := make(map[string][]int)
-	for i := range n {
-		name, _ := v.m.home(key(i))
-		homes[name] = append(homes[name], i)
-	}
+func (v *view) Rank(key string) []string { return v.m.rank(key) }
+
+func (v *view) HintOf(name string) scheduler.Hint { return scheduler.HintOf(hash(name)) }
+
+func (v *view) Hinted(hint scheduler.Hint) (names []string) {
 	for _, name := range v.m.names {
-		if len(homes[name]) > 0 {
-			do(name, homes[name])
+		if hint.Has(v.HintOf(name)) {
+			names = append(names, name)
 		}
 	}
+	return names
+}
+
+// byShard calls do at the same time for each shard that some of the n items are
+// on, with their indexes.
+func byShard(n int, shard func(i int) string, do func(name string, indexes []int)) {
+	all := make(map[string][]int)
+	for i := range n {
+		all[shard(i)] = append(all[shard(i)], i)
+	}
+	var wg sync.WaitGroup
+	for name, indexes := range all {
+		wg.Go(func() { do(name, indexes) })
+	}
+	wg.Wait()
 }
 
 func (v *view) Merge(ctx context.Context, writes []scheduler.Write) []scheduler.Written {
 	answers := make([]scheduler.Written, len(writes))
-	v.byShard(len(writes), func(i int) string { return writes[i].ID.Key }, func(name string, indexes []int) {
-		err := v.m.call(ctx, "merge", name, func(s *shard, now time.Time) {
-			for _, i := range indexes {
-				answers[i] = written(now, s.merge(now, change(&writes[i])))
-			}
-		})
-		for _, i := range indexes {
-			if err != nil {
-				answers[i] = scheduler.Written{Err: err, Unreached: 1}
-			}
-			_, hint := v.m.home(writes[i].ID.Key)
-			answers[i].Shard, answers[i].Partition = name, partitionOf(writes[i].ID.Key)
-			answers[i].ID = scheduler.ID{Key: writes[i].ID.Key, RF: cmp.Or(answers[i].ID.RF, writes[i].ID.RF), Hint: hint}
-		}
+	byShard(len(writes), func(i int) string { return writes[i].Shard }, func(name string, indexes []int) {
+		v.merge(ctx, "merge", name, writes, answers, indexes)
 	})
 	return answers
 }
 
-func change(w *scheduler.Write) Change {
-	c := Change{Key: w.ID.Key, State: scheduler.State{Version: w.Version}, RF: max(w.ID.RF, 1), Skew: w.Skew, Life: w.Life, Keep: w.Keep}
-	if w.Timer == nil {
-		c.Kind = Gone
-		return c
+func (v *view) Tell(ctx context.Context, name string, writes []scheduler.Write) []scheduler.Written {
+	answers, indexes := make([]scheduler.Written, len(writes)), make([]int, len(writes))
+	for i := range indexes {
+		indexes[i] = i
 	}
-	c.Kind, c.State.Seq, c.Timer, c.DueIn = Put, 1, *w.Timer, w.Timer.Interval
-	if w.BodyHash != "" {
-		c.Kind, c.BodyHash = Once, w.BodyHash
-	}
-	c.Timer.Tags = slices.Clone(w.Timer.Tags)
-	return c
+	v.merge(ctx, "tell", name, writes, answers, indexes)
+	return answers
 }
 
-func written(now time.Time, c Changed) scheduler.Written {
-	w := scheduler.Written{
-		ID: scheduler.ID{RF: c.RF}, State: c.State, BodyHash: c.BodyHash, InFlight: c.Firing > 0, Due: time.UnixMilli(c.DueMs).UTC(), Wait: time.UnixMilli(c.DueMs).Sub(now),
+func (v *view) merge(ctx context.Context, op, name string, writes []scheduler.Write, answers []scheduler.Written, indexes []int) {
+	results := make([]scheduler.Written, len(indexes))
+	err := v.m.call(ctx, v.node, op, name, func(s *shard, now time.Time) {
+		for k, i := range indexes {
+			results[k] = s.merge(now, &writes[i])
+		}
+	})
+	for k, i := range indexes {
+		answers[i] = results[k]
+		if err != nil {
+			answers[i] = scheduler.Written{Err: err}
+		}
+		answers[i].Partition = partitionOf(writes[i].Key)
 	}
-	switch c.Status {
-	case ChangeStored:
-		w.Status, w.Copies = scheduler.WriteStored, 1
-	case ChangeSame:
-		w.Status, w.Copies = scheduler.WriteSame, 1
-	case ChangeNewer:
-		w.Status = scheduler.WriteNewer
-	case ChangeConflict:
-		w.Status = scheduler.WriteConflict
-	case ChangeFactor:
-		w.Status = scheduler.WriteFactor
-	case ChangeExists:
-		w.Status, w.Copies = scheduler.WriteExists, 1
-	case ChangeLost, ChangeNone: // only with a token, which a Write has not
-	}
-	return w
 }
 
-func (v *view) Read(ctx context.Context, ids []scheduler.ID) []scheduler.ReadResult {
-	results := make([]scheduler.ReadResult, len(ids))
-	v.byShard(len(ids), func(i int) string { return ids[i].Key }, func(name string, indexes []int) {
-		err := v.m.call(ctx, "read", name, func(s *shard, _ time.Time) {
+func (v *view) Read(ctx context.Context, spots []scheduler.Spot) []scheduler.ReadResult {
+	results := make([]scheduler.ReadResult, len(spots))
+	byShard(len(spots), func(i int) string { return spots[i].Shard }, func(name string, indexes []int) {
+		err := v.m.call(ctx, v.node, "read", name, func(s *shard, now time.Time) {
 			for _, i := range indexes {
-				results[i] = s.read(ids[i].Key)
+				results[i] = s.read(now, spots[i].Key)
 			}
 		})
 		for _, i := range indexes {
@@ -116,19 +106,17 @@ func (v *view) Read(ctx context.Context, ids []scheduler.ID) []scheduler.ReadRes
 	return results
 }
 
-func (s *shard) read(key string) scheduler.ReadResult {
+func (s *shard) read(now time.Time, key string) scheduler.ReadResult {
 	e := s.entries[key]
 	if e == nil {
 		return scheduler.ReadResult{Err: scheduler.ErrNotFound}
 	}
-	if e.state.Ended {
-		return scheduler.ReadResult{
-			Record: scheduler.Record{ID: scheduler.ID{Key: key, RF: e.rf}, State: e.state}, Err: scheduler.ErrNotFound,
-		}
-	}
+	look, due := time.UnixMilli(e.lookMs).UTC(), time.UnixMilli(e.popMs(e.state.Seq)).UTC()
 	r := scheduler.ReadResult{
-		Record: s.record(key, e), Look: time.UnixMilli(e.lookMs).UTC(), Leased: e.lease != nil,
-		Due: time.UnixMilli(e.popMs(e.state.Seq)).UTC(),
+		Record: s.record(key, e), Look: look, LookIn: look.Sub(now), Leased: e.lease != nil, Due: due, DueIn: due.Sub(now),
+	}
+	if e.state.Ended {
+		r.Err = scheduler.ErrNotFound
 	}
 	if e.state.Attempt > 0 && !r.Leased {
 		r.Due = r.Look
@@ -146,7 +134,7 @@ func (v *view) Claim(ctx context.Context, name string, req scheduler.ClaimReques
 	if req.Limit <= 0 {
 		return result, nil
 	}
-	err := v.m.call(ctx, "claim", name, func(s *shard, now time.Time) {
+	err := v.m.call(ctx, v.node, "claim", name, func(s *shard, now time.Time) {
 		result.Claims, result.More = s.claim(now, v.node, v.token(now), req)
 	})
 	if err != nil {
@@ -157,7 +145,7 @@ func (v *view) Claim(ctx context.Context, name string, req scheduler.ClaimReques
 
 func (v *view) Take(ctx context.Context, name string, grace time.Duration, keys []string) []scheduler.Taken {
 	results := make([]scheduler.Taken, len(keys))
-	err := v.m.call(ctx, "take", name, func(s *shard, now time.Time) {
+	err := v.m.call(ctx, v.node, "take", name, func(s *shard, now time.Time) {
 		token := v.token(now)
 		for i, key := range keys {
 			results[i] = s.take(now, key, token, grace)
@@ -173,7 +161,7 @@ func (v *view) Take(ctx context.Context, name string, grace time.Duration, keys 
 
 func (v *view) Fire(ctx context.Context, name string, terms scheduler.FenceTerms, fences []scheduler.Fence) []scheduler.Fenced {
 	results := make([]scheduler.Fenced, len(fences))
-	err := v.m.call(ctx, "fire", name, func(s *shard, now time.Time) {
+	err := v.m.call(ctx, v.node, "fire", name, func(s *shard, now time.Time) {
 		for i, f := range fences {
 			results[i] = s.fire(now, terms, f)
 		}
@@ -188,7 +176,7 @@ func (v *view) Fire(ctx context.Context, name string, terms scheduler.FenceTerms
 
 func (v *view) Settle(ctx context.Context, name string, settlements []scheduler.Settlement) []scheduler.Settled {
 	results := make([]scheduler.Settled, len(settlements))
-	err := v.m.call(ctx, "settle", name, func(s *shard, now time.Time) {
+	err := v.m.call(ctx, v.node, "settle", name, func(s *shard, now time.Time) {
 		for i, o := range settlements {
 			results[i] = s.settle(now, v.node, o)
 		}
@@ -203,7 +191,7 @@ func (v *view) Settle(ctx context.Context, name string, settlements []scheduler.
 
 func (v *view) Ask(ctx context.Context, name string, states []scheduler.KeyState) ([]scheduler.Difference, error) {
 	differences := []scheduler.Difference{}
-	err := v.m.call(ctx, "ask", name, func(s *shard, now time.Time) {
+	err := v.m.call(ctx, v.node, "ask", name, func(s *shard, now time.Time) {
 		for i, st := range states {
 			if d, same := s.ask(now, st); !same {
 				d.Index = i
@@ -219,7 +207,7 @@ func (v *view) Ask(ctx context.Context, name string, states []scheduler.KeyState
 
 func (v *view) Beat(ctx context.Context, name string) ([]string, error) {
 	var nodes []string
-	err := v.m.call(ctx, "beat", name, func(s *shard, now time.Time) {
+	err := v.m.call(ctx, v.node, "beat", name, func(s *shard, now time.Time) {
 		s.beats[v.node] = now.UnixMilli()
 		for node, at := range s.beats {
 			if at < now.Add(-aliveFor).UnixMilli() {
@@ -239,12 +227,12 @@ func (v *view) Beat(ctx context.Context, name string) ([]string, error) {
 }
 
 func (v *view) Leave(ctx context.Context, name string) error {
-	return v.m.call(ctx, "leave", name, func(s *shard, _ time.Time) { delete(s.beats, v.node) })
+	return v.m.call(ctx, v.node, "leave", name, func(s *shard, _ time.Time) { delete(s.beats, v.node) })
 }
 
 func (v *view) Survey(ctx context.Context, name string) (scheduler.Survey, error) {
 	var survey scheduler.Survey
-	err := v.m.call(ctx, "survey", name, func(s *shard, now time.Time) {
+	err := v.m.call(ctx, v.node, "survey", name, func(s *shard, now time.Time) {
 		survey.Pending = int64(len(s.entries))
 		for _, e := range s.entries {
 			survey.Overdue = max(survey.Overdue, ms(now.UnixMilli()-e.lookMs))

@@ -1,0 +1,199 @@
+package redisstore
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"chronos/scheduler"
+)
+
+// What the differential test calls.
+
+// merge sends writes as clients' requests do.
+func (d *differ) merge() {
+	n := d.node()
+	writes, modelled := d.writes()
+	// What a client ends goes last in a batch: the order of a call is none.
+	gone := func(a, b scheduler.Write) int {
+		return map[bool]int{true: 1}[a.Kind == scheduler.WriteGone] - map[bool]int{true: 1}[b.Kind == scheduler.WriteGone]
+	}
+	slices.SortStableFunc(writes, gone)
+	slices.SortStableFunc(modelled, gone)
+	d.sendBoth("merge", n, modelled, func() []scheduler.Written { return d.stores[n].Merge(context.Background(), writes) })
+}
+
+// tell sends writes as outcomes and repairs do.
+func (d *differ) tell() {
+	n := d.node()
+	writes, modelled := d.writes()
+	d.sendBoth("tell", n, modelled, func() []scheduler.Written { return d.stores[n].Tell(context.Background(), "a", writes) })
+}
+
+func (d *differ) sendBoth(what string, n int, modelled []scheduler.Write, send func() []scheduler.Written) {
+	var got []scheduler.Written
+	d.do(func() error {
+		got = send()
+		return first(got, func(w scheduler.Written) error { return w.Err })
+	}, func() {
+		want := d.views[n].Tell(context.Background(), "a", modelled)
+		for i := range got {
+			got[i].Partition, want[i].Partition = 0, 0 // the model's hash is another
+		}
+		d.same(what, got, want)
+	})
+}
+
+// first is the first error of some answers.
+func first[T any](answers []T, errOf func(T) error) error {
+	for _, a := range answers {
+		if err := errOf(a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// claimToSettle is the way of a timer as a node goes it, or a part of it.
+func (d *differ) claimToSettle() {
+	grace, had := d.some("grace"), len(d.leases)
+	d.claim(grace)
+	got := d.leases[had:]
+	if len(got) > 0 && draw(d, "fires", true, true, true, false) {
+		d.fire(got)
+	}
+	if len(got) > 0 && draw(d, "settles", true, true, false) {
+		d.settle(got)
+	}
+}
+
+func (d *differ) claim(grace time.Duration) {
+	n, limit := d.node(), draw(d, "limit", 1, 2, 3, 500)
+	req := scheduler.ClaimRequest{
+		Horizon: d.some("horizon"), Limit: limit, Grace: grace, LeaveOwnRetries: draw(d, "leave", false, true),
+	}
+	if draw(d, "looks", false, false, true) {
+		req.Neglected = time.Millisecond + d.whole("neglected")
+	}
+	if draw(d, "keeps tombstones", false, false, true) {
+		req.KeepTombstones = d.whole("kept")
+	}
+	all := req
+	all.Limit *= Partitions // each gets its share
+	var got scheduler.ClaimResult
+	d.do(func() (err error) {
+		got, err = d.stores[n].Claim(context.Background(), "a", all)
+		return err
+	}, func() {
+		want, _ := d.views[n].Claim(context.Background(), "a", req)
+		for i := range min(len(got.Claims), len(want.Claims)) {
+			d.gained(n, got.Claims[i], want.Claims[i])
+			alike(&got.Claims[i], &want.Claims[i])
+		}
+		d.same("claim", got, want)
+	})
+}
+
+func (d *differ) take() {
+	n, grace := d.node(), d.some("grace")
+	keys := []string{d.key(), d.key(), d.key()}[:draw(d, "keys", 1, 2, 3)]
+	var got []scheduler.Taken
+	d.do(func() error {
+		got = d.stores[n].Take(context.Background(), "a", grace, keys)
+		return first(got, func(t scheduler.Taken) error { return t.Err })
+	}, func() {
+		want := d.views[n].Take(context.Background(), "a", grace, keys)
+		for i := range got {
+			if got[i].Status == scheduler.TakeGot {
+				d.gained(n, got[i].Claimed, want[i].Claimed)
+			}
+			alike(&got[i].Claimed, &want[i].Claimed)
+		}
+		d.same("take", got, want)
+	})
+}
+
+// fire asks for no tombstone: who claimed one knows.
+func (d *differ) fire(pairs []leasePair) {
+	pairs = slices.DeleteFunc(slices.Clone(pairs), func(p leasePair) bool { return p.grave })
+	if len(pairs) == 0 {
+		return
+	}
+	terms := scheduler.FenceTerms{Limit: d.some("limit"), Hold: d.some("hold")}
+	fences, modelled := make([]scheduler.Fence, len(pairs)), make([]scheduler.Fence, len(pairs))
+	for i, p := range pairs {
+		fences[i] = scheduler.Fence{Lease: p.store, Pops: draw(d, "pops", 1, 2, 3, 50)}
+		if draw(d, "late", false, false, false, true) {
+			fences[i].Age = terms.Limit + time.Hour
+		}
+		modelled[i] = fences[i]
+		modelled[i].Lease = p.model
+	}
+	var got []scheduler.Fenced
+	d.do(func() error {
+		got = d.stores[pairs[0].node].Fire(context.Background(), "a", terms, fences)
+		return first(got, func(f scheduler.Fenced) error { return f.Err })
+	}, func() {
+		for i := range got {
+			// It may have run too late by the clock that no test can stop.
+			if got[i].Status == scheduler.FenceTooLate && d.redis.mini == nil {
+				modelled[i].Age = terms.Limit + time.Hour
+			}
+		}
+		want := d.views[pairs[0].node].Fire(context.Background(), "a", terms, modelled)
+		for i := range got {
+			if got[i].Status == scheduler.FenceLost { // says nothing else
+				got[i] = scheduler.Fenced{Status: scheduler.FenceLost, Err: got[i].Err}
+			}
+		}
+		d.same("fire", got, want)
+	})
+}
+
+func (d *differ) settle(pairs []leasePair) {
+	settlements, modelled := make([]scheduler.Settlement, len(pairs)), make([]scheduler.Settlement, len(pairs))
+	for i, p := range pairs {
+		settlements[i] = scheduler.Settlement{
+			Lease: p.store, Delay: d.some("delay"), Offset: d.some("offset"),
+			Reason: draw(d, "reason", "", "no - reason", "-"), Keep: draw(d, "keep", 0, 0, d.unit, 10*d.unit),
+			Outcome: draw(d, "outcome", scheduler.OutcomeRelease, scheduler.OutcomeDone, scheduler.OutcomeNext,
+				scheduler.OutcomeNext, scheduler.OutcomeAgain, scheduler.OutcomeAgain, scheduler.OutcomeDead, scheduler.OutcomeLetter),
+			Untold: d.away("untold"),
+		}
+		modelled[i] = settlements[i]
+		modelled[i].Lease = p.model
+	}
+	var got []scheduler.Settled
+	d.do(func() error {
+		got = d.stores[pairs[0].node].Settle(context.Background(), "a", settlements)
+		return first(got, func(s scheduler.Settled) error { return s.Err })
+	}, func() {
+		d.same("settle", got, d.views[pairs[0].node].Settle(context.Background(), "a", modelled))
+	})
+}
+
+func (d *differ) ask() {
+	n := d.node()
+	states := make([]scheduler.KeyState, draw(d, "states", 1, 2, 5))
+	for i := range states {
+		states[i].Key = d.key()
+		states[i].State = d.state(states[i].Key)
+	}
+	var got []scheduler.Difference
+	d.do(func() (err error) {
+		got, err = d.stores[n].Ask(context.Background(), "a", states)
+		return err
+	}, func() {
+		want, _ := d.views[n].Ask(context.Background(), "a", states)
+		d.same("ask", got, want)
+	})
+}
+
+func (d *differ) pass() {
+	d.redis.pass(d.T, time.Duration(draw(d, "tenths", 1, 10, 20, 30, 50, 100))*d.unit/10)
+	if d.redis.mini != nil {
+		for _, s := range d.stores {
+			s.learn(d.T, d.redis)
+		}
+	}
+}

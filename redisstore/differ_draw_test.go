@@ -1,0 +1,173 @@
+package redisstore
+
+import (
+	"context"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"chronos/scheduler"
+)
+
+// What the differential test draws.
+
+func draw[T any](d *differ, what string, from ...T) T {
+	return rapid.SampledFrom(from).Draw(d.rt, what)
+}
+
+func (d *differ) node() int   { return rapid.IntRange(0, len(d.stores)-1).Draw(d.rt, "node") }
+func (d *differ) key() string { return draw(d, "key", d.keys...) }
+
+// some is a small multiple of the run's unit, now and then with half a
+// millisecond that is to be rounded.
+func (d *differ) some(what string) time.Duration {
+	return d.whole(what) + draw(d, what+" and", 0, 0, 0, time.Millisecond/2)
+}
+
+func (d *differ) whole(what string) time.Duration {
+	return time.Duration(draw(d, what, 0, 0, 1, 1, 2, 2, 3, 5, 10, 100)) * d.unit
+}
+
+// version is near that of the stored timer, mostly above it; else one of a few
+// that differ in all kinds of bits.
+func (d *differ) version(key string) scheduler.Version {
+	stored := d.stored(key).Version
+	switch draw(d, "version", "above", "above", "above", "same", "by tag", "below", "any") {
+	case "above":
+		return stored + 1<<16
+	case "same":
+		return stored
+	case "by tag":
+		return stored + 1
+	case "below":
+		return stored - min(stored, 1<<16)
+	}
+	return scheduler.VersionAt(time.UnixMilli(draw(d, "ms", int64(0x99a), 0x99f, 0x9a0, 0xa00)), draw(d, "tag", uint16(9), 0xa, 0xaa, 0xff))
+}
+
+// stored is the state that the model has of a timer or its tombstone.
+func (d *differ) stored(key string) scheduler.State {
+	return d.views[0].Read(context.Background(), spots(key))[0].Record.State
+}
+
+func (d *differ) timer() *scheduler.Timer {
+	t := &scheduler.Timer{ReplicationFactor: 2, Callback: scheduler.Callback{URI: draw(d, "uri", "http://a", "http://b")}}
+	switch draw(d, "kind", "one-shot", "one-shot", "recurring", "recurring", "instant") {
+	case "one-shot":
+		t.Interval = d.whole("interval")
+	case "recurring":
+		t.Interval = max(d.whole("interval"), d.unit)
+		t.RepeatFor = t.Interval * time.Duration(draw(d, "pops", 1, 2, 3, 50))
+	case "instant":
+		t.At = d.now.Truncate(time.Millisecond).Add(d.whole("ahead") - 3*d.unit).UTC()
+	}
+	if draw(d, "tagged", false, true) {
+		t.Tags = []scheduler.Tag{{Type: "a b", Count: 2}}
+	}
+	return t
+}
+
+// pairs are some leases, of the past too, and now and then the same twice.
+func (d *differ) pairs() []leasePair {
+	if len(d.leases) == 0 {
+		d.rt.Skip("no lease yet")
+	}
+	recent := d.leases[max(0, len(d.leases)-2):]
+	var pairs []leasePair
+	for range draw(d, "leases", 1, 1, 2, 3) {
+		from := d.leases
+		if draw(d, "recent", true, true, true, false) {
+			from = recent
+		}
+		pairs = append(pairs, from[rapid.IntRange(0, len(from)-1).Draw(d.rt, "lease")])
+	}
+	return pairs
+}
+
+// gained remembers the leases that both got.
+func (d *differ) gained(node int, store, model scheduler.Claimed) {
+	d.leases = append(d.leases, leasePair{node: node, store: store.Lease, model: model.Lease, grave: model.Record.State.Ended})
+}
+
+// state is that of the stored timer, one near it, or another.
+func (d *differ) state(key string) scheduler.State {
+	state := d.stored(key)
+	switch draw(d, "state", "stored", "near", "near", "any") {
+	case "near":
+		state.Seq += draw(d, "seq ahead", 0, 0, 1)
+		state.Attempt += draw(d, "attempts ahead", 0, 0, 1)
+	case "any":
+		state = scheduler.State{
+			Version: d.version(key), Seq: draw(d, "seq", 1, 1, 2, 3), Attempt: draw(d, "attempt", 0, 0, 1), Ended: draw(d, "ended", false, true),
+		}
+	}
+	return state
+}
+
+// away is a list without repetitions.
+func (d *differ) away(what string) []scheduler.Away {
+	return draw(d, what, nil, nil, nil, []scheduler.Away{{Shard: "b", Rank: 1}}, []scheduler.Away{{Shard: "b", Rank: 10}},
+		[]scheduler.Away{{Shard: "c", Rank: 0}, {Shard: "b", Rank: 1}}, []scheduler.Away{{Shard: "b", Rank: 0}, {Shard: "bb", Rank: 1}})
+}
+
+func (d *differ) failure() scheduler.Failure {
+	f := draw(d, "failure", scheduler.Failure{}, scheduler.Failure{}, scheduler.Failure{Node: "node0", Reason: "status 503: @ %"}, scheduler.Failure{Node: "other"})
+	if !f.IsZero() && draw(d, "failed at a known time", false, false, true) {
+		f.At = d.now.Add(-d.unit).Truncate(time.Millisecond).UTC()
+	}
+	return f
+}
+
+// write is any that a client, an outcome or a repair may send, and the same for
+// the model, which knows a lease by another token.
+func (d *differ) write() (store, model scheduler.Write) {
+	w := scheduler.Write{
+		Kind: draw(d, "kind of write", scheduler.WritePut, scheduler.WritePut, scheduler.WriteOnce, scheduler.WriteGone, scheduler.WriteNote,
+			scheduler.WriteLive, scheduler.WriteLive, scheduler.WriteDone, scheduler.WriteDone, scheduler.WriteNext, scheduler.WriteNext,
+			scheduler.WriteAgain, scheduler.WriteAgain, scheduler.WriteDrop, scheduler.WriteOver),
+		Shard: "a", Key: d.key(), RF: draw(d, "rf", 0, 2, 2, 2, 3), Rank: draw(d, "rank", 0, 1, 2), Away: d.away("away"),
+		DueIn: d.some("due in"), Retry: d.some("retry"), Offset: d.some("offset"), Life: d.some("life"), Keep: d.some("keep"),
+		BodyHash: draw(d, "body hash", "", "", "", "aa", "bb"),
+	}
+	if draw(d, "a client's state", false, true) {
+		w.State = scheduler.State{Version: d.version(w.Key), Seq: 1}
+	} else {
+		w.State = d.state(w.Key)
+	}
+	switch w.Kind {
+	case scheduler.WritePut, scheduler.WriteOnce, scheduler.WriteLive, scheduler.WriteOver, scheduler.WriteNext:
+		w.Timer, w.Failure = d.timer(), d.failure()
+		w.Timer.ReplicationFactor = max(w.RF, 1)
+		if draw(d, "overdue", false, false, true) {
+			w.DueIn = -w.DueIn
+		}
+	case scheduler.WriteAgain:
+		w.Failure = d.failure()
+	case scheduler.WriteGone, scheduler.WriteDone, scheduler.WriteNote, scheduler.WriteDrop:
+	}
+	m := w
+	if len(d.leases) > 0 && draw(d, "leased", false, false, true) {
+		p := d.leases[rapid.IntRange(max(0, len(d.leases)-2), len(d.leases)-1).Draw(d.rt, "lease")]
+		w.Key, w.Token, m.Key, m.Token = p.store.Key, p.store.Token, p.model.Key, p.model.Token
+	}
+	return w, m
+}
+
+// writes are some, now and then for copies of one timer, which share what they say.
+func (d *differ) writes() (store, model []scheduler.Write) {
+	for range draw(d, "writes", 1, 1, 2, 3) {
+		w, m := d.write()
+		if n := len(store); n > 0 && w.Timer != nil && store[n-1].Timer != nil && draw(d, "of one timer", false, true) {
+			w.Timer, m.Timer = store[n-1].Timer, store[n-1].Timer
+			w.RF, m.RF = store[n-1].RF, store[n-1].RF
+			if draw(d, "with one hash", false, true) {
+				w.BodyHash, m.BodyHash = store[n-1].BodyHash, store[n-1].BodyHash
+			}
+			if draw(d, "with one failure", false, true) {
+				w.Failure, m.Failure = store[n-1].Failure, store[n-1].Failure
+			}
+		}
+		store, model = append(store, w), append(model, m)
+	}
+	return store, model
+}

@@ -1,0 +1,143 @@
+package redisstore
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"chronos/scheduler"
+)
+
+// A Redis whose memory is full takes no new timer, and goes on firing and
+// deleting those it has.
+func TestFullServer(t *testing.T) {
+	t.Parallel()
+	p := startProcess(t)
+	s := openShards(t, io.Discard, p.shard("a"))
+	const each = 20
+	var keys []string
+	for i := range each {
+		for kind, w := range map[string]scheduler.Write{
+			"once": creation("once-"+strconv.Itoa(i), 0), "every": creation("every-"+strconv.Itoa(i), 100*time.Millisecond),
+			"again": creation("again-"+strconv.Itoa(i), 0), "dead": creation("dead-"+strconv.Itoa(i), 0),
+			"letter": creation("letter-"+strconv.Itoa(i), 0), "gone": creation("gone-"+strconv.Itoa(i), time.Hour), "kept": creation("kept-"+strconv.Itoa(i), time.Hour),
+		} {
+			if kind == "every" {
+				w.Timer.RepeatFor = time.Hour
+			}
+			keys = append(keys, w.Key)
+			merge(t, s, w)
+		}
+	}
+	for i := range 4 {
+		merge(t, s, creation("told-"+strconv.Itoa(i), time.Hour))
+	}
+	p.do("CONFIG", "SET", "maxmemory", "1mb")
+	if p.admin.Set(t.Context(), "x", "y", 0).Err() == nil {
+		t.Fatal("its memory is not full")
+	}
+
+	// Creates and deletes of many clients come together, so that they share calls.
+	var clients sync.WaitGroup
+	for i := range each {
+		clients.Go(func() {
+			answer := s.Merge(t.Context(), []scheduler.Write{creation("new-"+strconv.Itoa(i), 0)})[0]
+			if !errors.Is(answer.Err, scheduler.ErrUnavailable) {
+				t.Errorf("create in full memory: status %d, %v, want ErrUnavailable", answer.Status, answer.Err)
+			}
+			answer = s.Merge(t.Context(), []scheduler.Write{creation("kept-"+strconv.Itoa(i), 2*time.Hour)})[0]
+			if !errors.Is(answer.Err, scheduler.ErrUnavailable) {
+				t.Errorf("replace in full memory: status %d, %v, want ErrUnavailable", answer.Status, answer.Err)
+			}
+		})
+		clients.Go(func() {
+			answers := s.Merge(t.Context(), []scheduler.Write{deletion("gone-" + strconv.Itoa(i)), deletion("unknown-" + strconv.Itoa(i))})
+			for _, answer := range answers {
+				if answer.Err != nil || answer.Status != scheduler.WriteStored {
+					t.Errorf("delete in full memory: status %d, %v", answer.Status, answer.Err)
+				}
+			}
+		})
+	}
+	clients.Wait()
+	for i := range each {
+		key := "new-" + strconv.Itoa(i)
+		part := s.keys[partitionOf(key)]
+		for _, half := range []string{fmt.Sprint(p.do("HGET", part.timers, key)), fmt.Sprint(p.do("ZSCORE", part.due, key)), fmt.Sprint(p.do("HGET", part.leases, key))} {
+			if half != "<nil>" {
+				t.Errorf("%s was refused, and left %s", key, half)
+			}
+		}
+		if kept := read(t, s, "kept-"+strconv.Itoa(i)); kept.Err != nil || kept.Record.Timer.Interval != time.Hour {
+			t.Errorf("a timer whose replacement was refused is %+v, %v", kept.Record, kept.Err)
+		}
+	}
+
+	if nodes, err := s.Beat(t.Context(), "a"); err != nil || len(nodes) != 1 {
+		t.Errorf("announce in full memory: %v, %v", nodes, err)
+	}
+	outcomesToldInFullMemory(t, s)
+	outcomes := map[string]scheduler.Outcome{
+		"once": scheduler.OutcomeDone, "every": scheduler.OutcomeNext, "again": scheduler.OutcomeAgain, "dead": scheduler.OutcomeDead,
+		"letter": scheduler.OutcomeDone,
+	}
+	fired := map[string]int{}
+	await(t, soon, "all to be fired", func() bool {
+		result, err := claimAll(t.Context(), s, "a")
+		if err != nil {
+			t.Fatalf("claim in full memory: %v", err)
+		}
+		for _, c := range result.Claims {
+			kind, _, _ := strings.Cut(c.Lease.Key, "-")
+			if kind == "letter" {
+				letter := scheduler.Settlement{Lease: c.Lease, Outcome: scheduler.OutcomeLetter, Reason: "no more"}
+				if o := s.Settle(t.Context(), "a", []scheduler.Settlement{letter})[0]; !o.Accepted {
+					t.Errorf("dead letter in full memory: %v", o.Err)
+				}
+			}
+			if err := fireAll(t.Context(), s, "a", []scheduler.Claimed{c}, outcomes[kind]); err != nil {
+				t.Fatalf("fire in full memory: %v", err)
+			}
+			fired[kind]++
+		}
+		return fired["once"] == each && fired["every"] >= 2*each && fired["again"] >= 2*each && fired["dead"] == each &&
+			fired["letter"] == each
+	})
+	if answer := read(t, s, "dead-0"); !errors.Is(answer.Err, scheduler.ErrNotFound) {
+		t.Errorf("a dead timer is %+v, %v", answer.Record, answer.Err)
+	}
+	for _, key := range keys {
+		kind, _, _ := strings.Cut(key, "-")
+		if err := read(t, s, key).Err; slices.Contains([]string{"every", "again", "kept"}, kind) != (err == nil) {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+	p.do("CONFIG", "SET", "maxmemory", "0")
+	if !works(t, s, "new") {
+		t.Error("nothing is stored now that there is memory again")
+	}
+}
+
+// outcomesToldInFullMemory: a copy hears of what another copy's callback came to,
+// and goes on or ends.
+func outcomesToldInFullMemory(t *testing.T, s *Store) {
+	t.Helper()
+	for i, kind := range []scheduler.WriteKind{scheduler.WriteNext, scheduler.WriteAgain, scheduler.WriteDone, scheduler.WriteDrop} {
+		key := "told-" + strconv.Itoa(i)
+		there := read(t, s, key)
+		w := scheduler.Write{Kind: kind, Shard: "a", Key: key, State: there.Record.State, RF: 1, Rank: 1, Retry: time.Hour, Life: time.Minute}
+		w.State.Attempt = 1
+		if kind == scheduler.WriteNext {
+			w.State.Seq, w.Timer = 2, &there.Record.Timer
+		}
+		if answer := s.Tell(t.Context(), "a", []scheduler.Write{w})[0]; answer.Err != nil || answer.Status != scheduler.WriteStored {
+			t.Errorf("tell %s in full memory: status %d, %v", kind, answer.Status, answer.Err)
+		}
+	}
+}

@@ -1,0 +1,304 @@
+package redisstore
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"chronos/scheduler"
+)
+
+// A Redis that evicts would lose timers: it is refused at the start, and when
+// one that was away comes back so.
+func TestEvictingServer(t *testing.T) {
+	t.Parallel()
+	p := startProcess(t, "--maxmemory-policy", "allkeys-lru")
+	s, err := Open(t.Context(), options(io.Discard, p.shard("a")))
+	if err == nil {
+		_ = s.Close()
+		t.Fatal("an evicting shard is accepted")
+	}
+	for _, want := range []string{"shard a", "maxmemory-policy allkeys-lru", "CONFIG SET maxmemory-policy noeviction"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("error %q does not say %q", err, want)
+		}
+	}
+	p.do("CONFIG", "SET", "maxmemory-policy", "noeviction")
+	s = openShards(t, io.Discard, p.shard("a"))
+	merge(t, s, creation("kept", time.Hour))
+
+	p.kill()
+	p.start() // evicts again
+	for range 3 {
+		if err := read(t, s, "kept").Err; !errors.Is(err, scheduler.ErrUnavailable) || !strings.Contains(err.Error(), "maxmemory-policy") {
+			t.Errorf("read from a shard that evicts now: %v, want ErrUnavailable that says why", err)
+		}
+		if err := s.Merge(t.Context(), []scheduler.Write{creation("x", 0)})[0].Err; !errors.Is(err, scheduler.ErrUnavailable) {
+			t.Errorf("merge into a shard that evicts now: %v, want ErrUnavailable", err)
+		}
+		if _, err := claimAll(t.Context(), s, "a"); !errors.Is(err, scheduler.ErrUnavailable) {
+			t.Errorf("claim from a shard that evicts now: %v, want ErrUnavailable", err)
+		}
+		if _, err := s.Beat(t.Context(), "a"); !errors.Is(err, scheduler.ErrUnavailable) {
+			t.Errorf("beat on a shard that evicts now: %v, want ErrUnavailable", err)
+		}
+	}
+	p.do("CONFIG", "SET", "maxmemory-policy", "noeviction")
+	if err := read(t, s, "kept").Err; err != nil {
+		t.Errorf("the first request after it was set right: %v", err)
+	}
+}
+
+// Of several shards one is down at the start: the others work, and it joins in
+// by itself.
+func TestShardDownAtStart(t *testing.T) {
+	t.Parallel()
+	up, down := startProcess(t), startProcess(t)
+	down.kill()
+	var log logBuffer
+	s := openShards(t, &log, up.shard("up"), down.shard("down"))
+	if got := s.Shards(); !slices.Equal(got, []string{"up", "down"}) {
+		t.Errorf("shards %v", got)
+	}
+	if !strings.Contains(log.String(), "level=WARN") || !strings.Contains(log.String(), "shard=down") {
+		t.Errorf("the log doesn't warn of the shard that is down:\n%s", log.String())
+	}
+	var writes []scheduler.Write
+	for i := range 40 {
+		w := creation(strconv.Itoa(i), time.Hour)
+		w.Shard = s.Rank(w.Key)[0]
+		writes = append(writes, w)
+	}
+	count := map[string]int{}
+	begin := time.Now()
+	for i, answer := range s.Merge(t.Context(), writes) {
+		shard := writes[i].Shard
+		count[shard]++
+		if shard == "up" && answer.Err != nil || shard == "down" && !errors.Is(answer.Err, scheduler.ErrUnavailable) {
+			t.Errorf("shard %s: %v", shard, answer.Err)
+		}
+	}
+	if took := time.Since(begin); took > answered {
+		t.Errorf("the answer took %v", took)
+	}
+	if count["up"] < 5 || count["down"] < 5 {
+		t.Errorf("the timers are not spread: %v", count)
+	}
+	if _, err := claimAll(t.Context(), s, "up"); err != nil {
+		t.Error(err)
+	}
+	down.start()
+	await(t, soon, "the other shard to be found", func() bool {
+		_, err := claimAll(t.Context(), s, "down")
+		return err == nil
+	})
+	for i, answer := range s.Merge(t.Context(), writes) {
+		if answer.Err != nil {
+			t.Errorf("all are up, shard %s: %v", writes[i].Shard, answer.Err)
+		}
+	}
+}
+
+// More timers than a script takes: each is answered, in order.
+func TestManyTimersInOneCall(t *testing.T) {
+	t.Parallel()
+	p := startProcess(t)
+	s := openShards(t, io.Discard, p.shard("a"))
+	var writes []scheduler.Write
+	var keys []string
+	for i := 0; len(writes) < 2*maxItems+1; i++ {
+		if key := strconv.Itoa(i); partitionOf(key) == 7 || len(writes)%10 == 0 {
+			writes = append(writes, creation(key, time.Hour))
+			keys = append(keys, key)
+		}
+	}
+	before := p.calls("eval") + p.calls("evalsha")
+	for i, answer := range s.Merge(t.Context(), writes) {
+		if answer.Err != nil || answer.Status != scheduler.WriteStored || answer.Partition != partitionOf(keys[i]) {
+			t.Fatalf("write %d of %s: %+v", i, keys[i], answer)
+		}
+	}
+	if calls := p.calls("eval") + p.calls("evalsha") - before; calls < 3 || calls > 2*(Partitions+2) {
+		t.Errorf("%d timers took %d calls", len(writes), calls)
+	}
+	for i, answer := range s.Read(t.Context(), spots(keys...)) {
+		if answer.Err != nil || answer.Record.Timer.Callback.URI != "http://localhost/"+keys[i] {
+			t.Fatalf("read %d of %s: %+v", i, keys[i], answer)
+		}
+	}
+}
+
+// A client's instant may lie so far back that no duration holds the time since:
+// it fires at once like any that is past.
+func TestInstantLongPast(t *testing.T) {
+	t.Parallel()
+	s := openShards(t, io.Discard, startProcess(t).shard("a"))
+	for _, year := range []int{1, 1500, 1700, 1900, 1969} {
+		w := creation("in-"+strconv.Itoa(year), 0)
+		w.Timer.At = time.Date(year, 6, 1, 0, 0, 0, 0, time.UTC)
+		answer := s.Merge(t.Context(), []scheduler.Write{w})[0]
+		if answer.Err != nil || answer.Wait > 0 || !answer.Due.Equal(w.Timer.At) {
+			t.Errorf("year %d: due %v, in %v, %v", year, answer.Due, answer.Wait, answer.Err)
+		}
+		result, err := claimAll(t.Context(), s, "a")
+		if err != nil || len(result.Claims) != 1 || result.Claims[0].DueIn > 0 {
+			t.Fatalf("year %d: claimed %+v, %v", year, result.Claims, err)
+		}
+		lease := result.Claims[0].Lease
+		fenced := s.Fire(t.Context(), "a", terms(), []scheduler.Fence{{Lease: lease, Pops: 1}})[0]
+		if fenced.Status != scheduler.FencePassed || fenced.Late <= 0 || !fenced.Due.Equal(w.Timer.At) {
+			t.Errorf("year %d: fenced as %+v", year, fenced)
+		}
+		settled := s.Settle(t.Context(), "a", []scheduler.Settlement{{Lease: lease, Outcome: scheduler.OutcomeDone}})[0]
+		if !settled.Accepted {
+			t.Errorf("year %d: settled as %+v", year, settled)
+		}
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	shard := ShardConfig{Name: "a", URL: "redis://127.0.0.1:1"}
+	for name, o := range map[string]Options{
+		"no shards": options(io.Discard), "no node": {Shards: []ShardConfig{shard}, Lane: "http"},
+		"no lane": {Shards: []ShardConfig{shard}, Node: "n"}, "colon in the node": {Shards: []ShardConfig{shard}, Node: "a:b", Lane: "http"},
+		"space in the node": {Shards: []ShardConfig{shard}, Node: "a b", Lane: "http"},
+		"bad URL":           options(io.Discard, ShardConfig{Name: "a", URL: "redis://:s3cret@h:port"}),
+	} {
+		s, err := Open(t.Context(), o)
+		if err == nil {
+			_ = s.Close()
+			t.Errorf("%s: opened", name)
+		} else if strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// The log warns of a shard that keeps nothing on disk, and of no other.
+func TestPersistNothingWarning(t *testing.T) {
+	t.Parallel()
+	const warning = "persists nothing"
+	for _, c := range []struct {
+		name   string
+		args   []string
+		warned bool
+	}{
+		{"nothing", []string{"--appendonly", "no", "--save", ""}, true},
+		{"append-only file", []string{"--appendonly", "yes", "--save", ""}, false},
+		{"snapshots", []string{"--appendonly", "no", "--save", "60 1"}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var log logBuffer
+			openShards(t, &log, startProcess(t, c.args...).shard("a"))
+			if got := strings.Contains(log.String(), warning); got != c.warned {
+				t.Errorf("warned %t, want %t:\n%s", got, c.warned, log.String())
+			}
+		})
+	}
+}
+
+// A cluster of one node: every key of a script is in one slot, claims go to all
+// partitions, and what a silent node didn't answer is not sent to it again.
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	p := startProcess(t, "--cluster-enabled", "yes")
+	p.do("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+	await(t, soon, "the cluster to be whole", func() bool {
+		info, _ := p.admin.ClusterInfo(t.Context()).Result()
+		return strings.Contains(info, "cluster_state:ok")
+	})
+	s := openShards(t, io.Discard, ShardConfig{Name: "a", URL: "redis+cluster://" + p.addr()})
+	p.do("SCRIPT", "FLUSH")
+	const timers = 100
+	for i := range timers {
+		merge(t, s, creation(strconv.Itoa(i), 0))
+	}
+	fired := 0
+	await(t, soon, "all to be fired", func() bool {
+		result, err := claimAll(t.Context(), s, "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := fireAll(t.Context(), s, "a", result.Claims, scheduler.OutcomeDone); err != nil {
+			t.Fatal(err)
+		}
+		fired += len(result.Claims)
+		return fired == timers
+	})
+	if nodes, err := s.Beat(t.Context(), "a"); err != nil || !slices.Equal(nodes, []string{"node-1"}) {
+		t.Errorf("nodes %v, %v", nodes, err)
+	}
+	if survey, err := s.Survey(t.Context(), "a"); err != nil || survey.Pending != 0 {
+		t.Errorf("survey %+v, %v", survey, err)
+	}
+	merge(t, s, creation("kept", time.Hour))
+
+	before := p.calls("evalsha")
+	p.signal(syscall.SIGSTOP)
+	begin := time.Now()
+	_, err := claimAll(t.Context(), s, "a")
+	if took := time.Since(begin); !errors.Is(err, scheduler.ErrUnavailable) || took > answered {
+		t.Errorf("claim from a silent cluster: %v after %v", err, took)
+	}
+	p.signal(syscall.SIGCONT)
+	await(t, soon, "the claim to be executed", func() bool { return p.calls("evalsha") >= before+Partitions })
+	if err := read(t, s, "kept").Err; err != nil {
+		t.Errorf("the first request after it went on: %v", err)
+	}
+	if n := p.calls("evalsha") - before; n > Partitions+1 {
+		t.Errorf("a claim and a read are executed as %d scripts, want %d: the claim was sent again", n, Partitions+1)
+	}
+}
+
+// A socket does as well as a host.
+func TestUnixSocket(t *testing.T) {
+	t.Parallel()
+	socket := filepath.Join(t.TempDir(), "s")
+	startProcess(t, "--unixsocket", socket)
+	if s := openShards(t, io.Discard, ShardConfig{Name: "a", URL: "unix://" + socket}); !works(t, s, "x") {
+		t.Error("nothing is stored over a socket")
+	}
+}
+
+// No password gets into the log or an error, whatever happens to the shard.
+func TestSecretsStaySecret(t *testing.T) {
+	t.Parallel()
+	const secret = "hunter2"
+	p := startProcess(t, "--requirepass", "another")
+	var log logBuffer
+	var faults []error
+	tell := func(s *Store) {
+		faults = append(faults, read(t, s, "x").Err, s.Merge(t.Context(), []scheduler.Write{creation("x", 0)})[0].Err)
+		_, claimed := claimAll(t.Context(), s, "a")
+		_, beaten := s.Beat(t.Context(), "a")
+		_, surveyed := s.Survey(t.Context(), "a")
+		faults = append(faults, claimed, beaten, surveyed, s.Leave(t.Context(), "a"))
+	}
+	for _, url := range []string{"redis://user-hunter2:hunter2@%s/0", "redis+cluster://:hunter2@%s", "redis+sentinel://:hunter2@%s?master_name=m"} {
+		s := openShards(t, &log, ShardConfig{Name: "a", URL: fmt.Sprintf(url, p.addr())})
+		tell(s)
+	}
+	p.kill()
+	for _, url := range []string{"redis://:hunter2@%s/0", "redis+cluster://:hunter2@%s", "redis+sentinel://:hunter2@%s?master_name=m", "rediss://:hunter2@%s"} {
+		s := openShards(t, &log, ShardConfig{Name: "a", URL: fmt.Sprintf(url, p.addr())})
+		tell(s)
+	}
+	if n := strings.Count(log.String(), "level=WARN"); n < 7 {
+		t.Errorf("%d warnings, want one for each of 7 stores:\n%s", n, log.String())
+	}
+	if strings.Contains(log.String(), secret) {
+		t.Errorf("the log has the password:\n%s", log.String())
+	}
+	for _, err := range faults {
+		if !errors.Is(err, scheduler.ErrUnavailable) || strings.Contains(err.Error(), secret) {
+			t.Errorf("error %v, want ErrUnavailable without the password", err)
+		}
+	}
+}

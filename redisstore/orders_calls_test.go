@@ -1,0 +1,303 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"chronos/scheduler"
+	"chronos/scheduler/storetest"
+)
+
+// order is a call of the alphabet.
+type order struct {
+	name   string
+	node   int  // whose
+	leases bool // gets a lease
+	lease  bool // with the lease that the node got last
+	at     int  // shard 0 or 1; of a lease's: its own, or if other is set the other one
+	other  bool
+	do     func(s scheduler.Store, shard string, h *hand) answers // nil if a minute passes
+}
+
+func (o *order) shard(h *hand) int {
+	switch {
+	case !o.lease:
+		return o.at
+	case (h.store.Shard == "a") == o.other:
+		return 1
+	}
+	return 0
+}
+
+// Pops come each half minute; leases, holds and marks are over in a minute.
+const orderInterval = 30 * time.Second
+
+func orderTimer(version int) *scheduler.Timer {
+	return &scheduler.Timer{
+		Interval: orderInterval, RepeatFor: 9 * orderInterval, ReplicationFactor: 2,
+		Callback: scheduler.Callback{URI: fmt.Sprintf("http://receiver.example/%d", version)},
+	}
+}
+
+// alphabet is all calls.
+func alphabet() []order {
+	return slices.Concat(clientCalls(), leaseCalls(), fenceCalls(), toldCalls(), []order{{name: "a minute passes"}})
+}
+
+// clientCalls are a create, its update, and a delete, of each copy.
+func clientCalls() (all []order) {
+	for at, shard := range []string{"a", "b"} {
+		for _, c := range []struct {
+			name    string
+			kind    scheduler.WriteKind
+			version int
+		}{{"put v1", scheduler.WritePut, 1}, {"put v2", scheduler.WritePut, 2}, {"gone v3", scheduler.WriteGone, 3}} {
+			w := scheduler.Write{
+				Kind: c.kind, Key: orderKey, State: scheduler.State{Version: scheduler.Version(c.version)}, RF: 2, Rank: at,
+				Offset: time.Duration(at) * time.Second, Life: orderInterval,
+			}
+			if c.kind == scheduler.WritePut {
+				w.State.Seq, w.Timer = 1, orderTimer(c.version)
+			}
+			all = append(all, order{name: c.name + " on " + shard, at: at, do: writing(func(*hand) scheduler.Write { return w })})
+		}
+	}
+	return all
+}
+
+// writing tells the write.
+func writing(of func(h *hand) scheduler.Write) func(scheduler.Store, string, *hand) answers {
+	return func(s scheduler.Store, shard string, h *hand) answers {
+		w := of(h)
+		w.Shard = shard
+		got := s.Tell(context.Background(), shard, []scheduler.Write{w})
+		got[0].Partition = 0 // the model's hash is another
+		return answers{all: got}
+	}
+}
+
+// leaseCalls are claims and a take, by node 1 of the first copy, by node 2 of both.
+func leaseCalls() []order {
+	claim := func(s scheduler.Store, shard string, _ *hand) answers {
+		req := scheduler.ClaimRequest{Horizon: time.Second, Limit: 9, Grace: orderInterval}
+		if _, ours := s.(*Store); ours {
+			req.Partitions = []int{partitionOf(orderKey)}
+		}
+		got, err := s.Claim(context.Background(), shard, req)
+		if err != nil || len(got.Claims) == 0 {
+			return answers{all: []any{got, err}}
+		}
+		return gained(&got.Claims[0], []any{&got, err})
+	}
+	take := func(s scheduler.Store, shard string, _ *hand) answers {
+		got := s.Take(context.Background(), shard, orderInterval, []string{orderKey})
+		if got[0].Status != scheduler.TakeGot {
+			return answers{all: got}
+		}
+		return gained(&got[0].Claimed, got)
+	}
+	return []order{
+		{name: "node 1 claims on a", leases: true, do: claim},
+		{name: "node 2 claims on a", node: 1, leases: true, do: claim},
+		{name: "node 2 claims on b", node: 1, at: 1, leases: true, do: claim},
+		{name: "node 2 takes on a", node: 1, leases: true, do: take},
+	}
+}
+
+func gained(c *scheduler.Claimed, all any) answers {
+	lease, state := c.Lease, c.Record.State
+	alike(c)
+	return answers{all: all, lease: &lease, state: &state}
+}
+
+// fenceCalls are fences and settlements with a lease.
+func fenceCalls() []order {
+	fence := func(s scheduler.Store, shard string, h *hand) answers {
+		var a answers
+		if h.state.Ended { // who claimed a tombstone knows
+			return a
+		}
+		got := s.Fire(context.Background(), shard, scheduler.FenceTerms{Limit: orderInterval, Hold: orderInterval}, []scheduler.Fence{{Lease: h.store, Pops: 9}})
+		switch got[0].Status {
+		case scheduler.FencePassed:
+			a.state = &got[0].State
+		case scheduler.FenceLost: // says nothing else
+			got[0] = scheduler.Fenced{Status: scheduler.FenceLost, Err: got[0].Err}
+		case scheduler.FenceFailed, scheduler.FenceEarly, scheduler.FenceTooLate:
+		}
+		a.all = got
+		return a
+	}
+	settle := func(o scheduler.Settlement) func(scheduler.Store, string, *hand) answers {
+		return func(s scheduler.Store, shard string, h *hand) answers {
+			o := o
+			o.Lease = h.store
+			return answers{all: s.Settle(context.Background(), shard, []scheduler.Settlement{o})}
+		}
+	}
+	all := []order{
+		{name: "node 1 fires", lease: true, do: fence},
+		{name: "node 2 fires", lease: true, node: 1, do: fence},
+	}
+	for _, c := range []struct {
+		name  string
+		o     scheduler.Settlement
+		nodes int
+	}{
+		{"settles done", scheduler.Settlement{Outcome: scheduler.OutcomeDone}, 2},
+		{"settles done, untold", scheduler.Settlement{Outcome: scheduler.OutcomeDone, Keep: orderInterval, Untold: []scheduler.Away{{Shard: "b", Rank: 1}}}, 1},
+		{"settles next", scheduler.Settlement{Outcome: scheduler.OutcomeNext, Offset: time.Second}, 2},
+		{"settles again", scheduler.Settlement{Outcome: scheduler.OutcomeAgain, Delay: time.Second, Reason: "status 500"}, 1},
+		{"settles release", scheduler.Settlement{Outcome: scheduler.OutcomeRelease}, 1},
+		{"settles letter", scheduler.Settlement{Outcome: scheduler.OutcomeLetter, Reason: "status 500"}, 1},
+		{"settles dead", scheduler.Settlement{Outcome: scheduler.OutcomeDead, Reason: "status 500", Keep: orderInterval}, 1},
+	} {
+		for node := range c.nodes {
+			all = append(all, order{
+				name: fmt.Sprintf("node %d %s", node+1, c.name), lease: true, node: node, do: settle(c.o),
+			})
+		}
+	}
+	return all
+}
+
+// toldCalls are what the holder of a lease tells the other copy.
+func toldCalls() (all []order) {
+	for _, c := range []struct {
+		kind  scheduler.WriteKind
+		nodes int
+	}{
+		{scheduler.WriteDone, 2}, {scheduler.WriteNext, 2}, {scheduler.WriteAgain, 1}, {scheduler.WriteDrop, 1},
+		{scheduler.WriteNote, 1}, {scheduler.WriteLive, 2},
+	} {
+		told := writing(func(h *hand) scheduler.Write { return outcomeOf(c.kind, h) })
+		for node := range c.nodes {
+			all = append(all, order{
+				name: fmt.Sprintf("node %d tells %s", node+1, c.kind), lease: true, other: true, node: node, do: told,
+			})
+		}
+	}
+	return all
+}
+
+// outcomeOf is what a node that has called back under its lease tells.
+func outcomeOf(kind scheduler.WriteKind, h *hand) scheduler.Write {
+	w := scheduler.Write{
+		Kind: kind, Key: orderKey, State: h.state, RF: 2, Rank: 1, Offset: time.Second, Life: orderInterval, Retry: 2 * time.Second,
+	}
+	switch kind {
+	case scheduler.WriteDone:
+		w.Away = []scheduler.Away{{Shard: "c", Rank: 0}}
+	case scheduler.WriteNext:
+		w.State.Seq, w.State.Attempt, w.Timer = w.State.Seq+1, 0, orderTimer(int(h.state.Version))
+	case scheduler.WriteAgain:
+		w.Failure = scheduler.Failure{Node: "node1", Reason: "status 500"}
+	case scheduler.WriteLive:
+		w.Timer = orderTimer(int(h.state.Version))
+	case scheduler.WriteNote:
+		w.Away = []scheduler.Away{{Shard: "c", Rank: 1}}
+	case scheduler.WritePut, scheduler.WriteOnce, scheduler.WriteOver, scheduler.WriteGone, scheduler.WriteDrop:
+	}
+	return w
+}
+
+// plant puts a shard into a state.
+func (w *walk) plant(shard int, c contents) {
+	w.Helper()
+	mini, keys := w.shards[shard].mini, w.stores[0].keys[partitionOf(orderKey)]
+	for _, key := range []string{keys.due, keys.timers, keys.leases, keys.dead} {
+		mini.Del(key)
+	}
+	add := func(key, score, member string) {
+		n, err := strconv.ParseFloat(score, 64)
+		if err == nil {
+			_, err = mini.ZAdd(key, n, member)
+		}
+		if err != nil {
+			w.Fatal(err)
+		}
+	}
+	if c.record != "" {
+		mini.HSet(keys.timers, orderKey, c.record)
+	}
+	if c.score != "" {
+		add(keys.due, c.score, orderKey)
+	}
+	if c.lease != "" {
+		mini.HSet(keys.leases, orderKey, c.lease)
+	}
+	for line := range strings.Lines(c.letters) {
+		score, member, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		add(keys.dead, score, member)
+	}
+}
+
+// dig reads what plant wrote and a call has changed. Nothing else may be there.
+func (w *walk) dig(shard int) (c contents) {
+	w.Helper()
+	mini, keys := w.shards[shard].mini, w.stores[0].keys[partitionOf(orderKey)]
+	for _, key := range mini.Keys() {
+		if !slices.Contains([]string{keys.due, keys.timers, keys.leases, keys.dead}, key) {
+			w.Fatalf("there is a key %s", key)
+		}
+	}
+	c.record, c.lease = mini.HGet(keys.timers, orderKey), mini.HGet(keys.leases, orderKey)
+	if mini.Exists(keys.due) {
+		score, err := mini.ZScore(keys.due, orderKey)
+		if err != nil {
+			w.Fatal(err)
+		}
+		c.score = strconv.FormatFloat(score, 'f', -1, 64)
+	}
+	if mini.Exists(keys.dead) {
+		letters, err := mini.SortedSet(keys.dead)
+		if err != nil {
+			w.Fatal(err)
+		}
+		var lines []string
+		for member, score := range letters {
+			lines = append(lines, strconv.FormatFloat(score, 'f', -1, 64)+" "+member+"\n")
+		}
+		slices.Sort(lines)
+		c.letters = strings.Join(lines, "")
+	}
+	if (c.record == "") != (c.score == "") || c.lease != "" && c.record == "" {
+		w.Fatalf("a half of a timer is there: %+v", c)
+	}
+	return c
+}
+
+// firing is how long the copy's mark lasts.
+func (c *contents) firing(now time.Time) time.Duration {
+	if c.record == "" {
+		return 0
+	}
+	rec, err := parseRecord(c.record)
+	if err == nil {
+		rec, err = rec.noteLease(c.lease)
+	}
+	if err != nil {
+		return -1
+	}
+	return max(0, time.UnixMilli(rec.firingUntilMs).Sub(now))
+}
+
+func (c *contents) dead(t testing.TB) (letters []storetest.DeadLetter) {
+	t.Helper()
+	for line := range strings.Lines(c.letters) {
+		at, member, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		score, err := strconv.ParseFloat(at, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		letters = append(letters, readLetter(t, redis.Z{Score: score, Member: member}))
+	}
+	return letters
+}

@@ -1,0 +1,254 @@
+package redisstore
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"chronos/scheduler"
+	"chronos/scheduler/storetest"
+)
+
+// TestEveryOrder makes the calls that two nodes make about one timer with a copy
+// on each of two shards in every order, late and repeated ones included, and
+// compares each answer, and what both copies are then, with the model.
+//
+// Every sequence of up to 4 calls of the alphabet (orders_calls_test.go) is
+// covered, and every one of up to 6 that begins with putting the timer on both
+// shards. A call that a lease is needed for
+// is part of a sequence once its node has had one; the lease may be long over.
+// Nothing else is left out: where sequences led to the same contents of both
+// shards, the same leases in both nodes' hands and the same instant, what follows
+// is carried out once, since neither side remembers more; and a script that ran
+// on the same contents with the same arguments at the same instant is not run
+// once more.
+func TestEveryOrder(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		before []string
+		calls  int
+	}{
+		{"of nothing", nil, 4},
+		{"of a timer with its copy", []string{"put v1 on a", "put v1 on b"}, 4},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			newWalk(t).count(c.calls, c.before...)
+		})
+	}
+}
+
+// walk goes through worlds.
+type walk struct {
+	*testing.T
+	shards   []*testRedis
+	stores   []*Store // of each node
+	model    *storetest.Model
+	views    []scheduler.Store
+	alphabet []order
+	now      time.Time
+
+	worlds map[string]*world
+	ran    map[string]outcomeOfRun
+	edges  int
+}
+
+// world is all that what follows depends on.
+type world struct {
+	copies  [2]contents
+	hands   [2]hand // of each node
+	minutes int
+	model   func() // brings the model into it
+	next    []string
+	walked  bool
+}
+
+// contents is what one shard has of the timer.
+type contents struct {
+	record, score, lease string
+	letters              string // lines of "at_ms letter"
+}
+
+// hand is what a node knows of the lease that it got last.
+type hand struct {
+	holds        bool
+	store, model scheduler.Lease
+	state        scheduler.State // as claimed, or as fenced
+	nth          int             // which of two counters is in its token
+}
+
+// answers of a call, alike for store and model, and what they put into the hand of
+// its node.
+type answers struct {
+	all   any
+	lease *scheduler.Lease // a new one
+	state *scheduler.State
+}
+
+type outcomeOfRun struct {
+	said  answers
+	after contents
+}
+
+const orderKey = "k"
+
+func newWalk(t *testing.T) *walk {
+	t.Helper()
+	w := &walk{
+		T: t, alphabet: alphabet(), model: storetest.NewModel("a", "b"), now: time.UnixMilli(1_790_000_000_000),
+		worlds: map[string]*world{}, ran: map[string]outcomeOfRun{},
+	}
+	w.model.SetClock(func() time.Time { return w.now })
+	for range 2 {
+		w.shards = append(w.shards, startMini(t, w.now))
+	}
+	for n := range 2 {
+		w.stores = append(w.stores, openStore(t, fmt.Sprint("node", n+1), "http", w.shards...))
+		w.views = append(w.views, w.model.Open(w.stores[n].node))
+	}
+	return w
+}
+
+// count walks all sequences of up to so many calls behind those named, and says
+// how many they are.
+func (w *walk) count(calls int, before ...string) {
+	start := &world{model: w.model.Snapshot()}
+	for _, name := range before {
+		i := slices.IndexFunc(w.alphabet, func(o order) bool { return o.name == name })
+		start = w.step(start, &w.alphabet[i])
+		start.model = w.model.Snapshot()
+	}
+	w.worlds[start.key()] = start
+	ways, all := map[string]int{start.key(): 1}, 0
+	for range calls {
+		further := map[string]int{}
+		for key, n := range ways {
+			for _, next := range w.from(w.worlds[key]) {
+				further[next] += n
+				all += n
+			}
+		}
+		ways = further
+	}
+	w.Logf("%d calls, up to %d in every order: %d sequences through %d states, %d steps compared, %d script calls",
+		len(w.alphabet), calls, all, len(w.worlds), w.edges, len(w.ran))
+}
+
+// from is where each call leads from a world.
+func (w *walk) from(at *world) []string {
+	if at.walked {
+		return at.next
+	}
+	at.walked = true
+	for i := range w.alphabet {
+		o := &w.alphabet[i]
+		if o.lease && !at.hands[o.node].holds {
+			continue
+		}
+		to := w.step(at, o)
+		key := to.key()
+		if w.worlds[key] == nil {
+			to.model = w.model.Snapshot()
+			w.worlds[key] = to
+		}
+		at.next = append(at.next, key)
+	}
+	return at.next
+}
+
+func (at *world) key() string {
+	hands := ""
+	for i := range at.hands {
+		h := &at.hands[i]
+		hands += fmt.Sprintln(h.holds, h.store, h.state, h.nth)
+	}
+	return fmt.Sprintf("%q %d %s", at.copies, at.minutes, hands)
+}
+
+// step makes one call on both sides.
+func (w *walk) step(at *world, o *order) *world {
+	to := &world{copies: at.copies, hands: at.hands, minutes: at.minutes}
+	if o.do == nil {
+		at.model()
+		to.minutes++
+		return to
+	}
+	w.edges++
+	w.now = time.UnixMilli(1_790_000_000_000).Add(time.Duration(at.minutes) * time.Minute)
+	mine, theirs := at.hands[o.node], at.hands[o.node]
+	theirs.store = theirs.model
+	shard := o.shard(&mine)
+	ran := w.run(at, o, &mine, shard)
+	at.model()
+	said := o.do(w.views[o.node], []string{"a", "b"}[shard], &theirs)
+	if !reflect.DeepEqual(said.all, ran.said.all) {
+		if diff := cmp.Diff(said.all, ran.said.all, cmpopts.EquateEmpty(), cmpopts.EquateErrors()); diff != "" {
+			w.Fatalf("%s on %q:\n%s (-model +store)", o.name, at.key(), diff)
+		}
+	}
+	to.copies[shard] = ran.after
+	w.compare(o, at, shard, ran.after)
+	if ran.said.lease != nil {
+		mine.holds, mine.store, mine.model, mine.nth = true, *ran.said.lease, *said.lease, 1+mine.nth%2
+	}
+	if ran.said.state != nil {
+		mine.state = *ran.said.state
+	}
+	to.hands[o.node] = mine
+	return to
+}
+
+// run makes the call on the store, unless that was done before.
+func (w *walk) run(at *world, o *order, h *hand, shard int) outcomeOfRun {
+	key := fmt.Sprintf("%s %d %q %d", o.name, shard, at.copies[shard], at.minutes)
+	if o.lease {
+		key += fmt.Sprint(h.store, h.state)
+	} else if o.leases {
+		key += fmt.Sprint(h.nth)
+	}
+	if known, ok := w.ran[key]; ok {
+		return known
+	}
+	for i, r := range w.shards {
+		r.mini.SetTime(w.now)
+		for _, s := range w.stores {
+			s.topology.shards[i].clock.learn(w.now.UnixMicro())
+		}
+		w.plant(i, at.copies[i])
+	}
+	s := w.stores[o.node]
+	s.counter.Store(uint64(h.nth % 2)) // the other than that of the lease which it has
+	ran := outcomeOfRun{said: o.do(s, s.Shards()[shard], h), after: w.dig(shard)}
+	if other := w.dig(1 - shard); other != at.copies[1-shard] {
+		w.Fatalf("%s on shard %d changed the other from %+v to %+v", o.name, shard, at.copies[1-shard], other)
+	}
+	w.ran[key] = ran
+	return ran
+}
+
+// compare looks at the copy that the call was about.
+func (w *walk) compare(o *order, at *world, shard int, c contents) {
+	name := []string{"a", "b"}[shard]
+	spots, ask := []scheduler.Spot{{Shard: name, Key: orderKey}}, []scheduler.KeyState{{Key: orderKey}}
+	want := w.views[0].Read(w.Context(), spots)[0]
+	got := readResult(orderKey, &item{nowUs: w.now.UnixMicro(), reply: []string{c.record, c.score, c.lease}})
+	differences, err := w.views[0].Ask(w.Context(), name, ask)
+	firing := time.Duration(0)
+	if len(differences) == 1 && err == nil {
+		firing = differences[0].Firing
+	}
+	letters, found := w.model.DeadLetters(name), c.dead(w.T)
+	if reflect.DeepEqual(want, got) && firing == c.firing(w.now) && len(letters)+len(found) == 0 {
+		return // which is much faster
+	}
+	diff := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmpopts.EquateErrors()) + cmp.Diff(firing, c.firing(w.now)) +
+		cmp.Diff(lastLetters(letters), lastLetters(found))
+	if diff != "" {
+		w.Fatalf("after %s on %q, %+v:\n%s (-model +store)", o.name, at.key(), c, diff)
+	}
+}

@@ -1,0 +1,261 @@
+package redisstore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"chronos/scheduler"
+)
+
+// soon is how long the tests wait for what must come by itself, also on a busy
+// machine.
+const soon = 15 * time.Second
+
+// answered is when one request of a silent shard must have been answered.
+const answered = time.Second
+
+// process is a redis-server that a test stops, kills and starts again.
+type process struct {
+	t       *testing.T
+	program string
+	args    []string
+	port    int
+	admin   *redis.Client
+
+	cmd    *exec.Cmd
+	exited chan struct{}
+	output *bytes.Buffer // read only after exited
+}
+
+// startProcess starts a redis-server that keeps an append-only file; further
+// arguments come last and win.
+func startProcess(t *testing.T, args ...string) *process {
+	t.Helper()
+	program := needProgram(t, "redis-server")
+	p := &process{t: t, program: program, port: freePort(t)}
+	p.args = append([]string{
+		"--port", strconv.Itoa(p.port), "--bind", "127.0.0.1", "--dir", t.TempDir(), "--save", "", "--appendonly", "yes",
+	}, args...)
+	p.admin = redis.NewClient(&redis.Options{Addr: p.addr(), DisableIdentity: true, Protocol: 2})
+	t.Cleanup(func() {
+		p.kill()
+		_ = p.admin.Close()
+	})
+	p.start()
+	return p
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	var config net.ListenConfig
+	l, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	addr, ok := l.Addr().(*net.TCPAddr)
+	if !ok {
+		t.Fatalf("listening on %v", l.Addr())
+	}
+	return addr.Port
+}
+
+func (p *process) addr() string { return "127.0.0.1:" + strconv.Itoa(p.port) }
+
+func (p *process) shard(name string) ShardConfig {
+	return ShardConfig{Name: name, URL: "redis://" + p.addr() + "/0"}
+}
+
+// launch starts the server and doesn't wait for it.
+func (p *process) launch() {
+	p.t.Helper()
+	p.output = &bytes.Buffer{}
+	p.cmd = exec.CommandContext(p.t.Context(), p.program, p.args...)
+	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
+	if err := p.cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	exited := make(chan struct{})
+	p.exited = exited
+	go func(cmd *exec.Cmd) {
+		_ = cmd.Wait()
+		close(exited)
+	}(p.cmd)
+}
+
+func (p *process) start() {
+	p.t.Helper()
+	p.launch()
+	await(p.t, soon, "redis-server to answer", func() bool {
+		select {
+		case <-p.exited:
+			p.t.Fatalf("redis-server ended:\n%s", p.output)
+		default:
+		}
+		err := p.admin.Ping(p.t.Context()).Err()
+		var answer redis.Error
+		return err == nil || errors.As(err, &answer) && !strings.HasPrefix(answer.Error(), "LOADING")
+	})
+}
+
+// kill ends the server as a crash does.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill()
+	<-p.exited
+}
+
+func (p *process) signal(s syscall.Signal) {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// do runs a command of the test itself.
+func (p *process) do(args ...any) any {
+	p.t.Helper()
+	answer, err := p.admin.Do(p.t.Context(), args...).Result()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		p.t.Fatalf("%v: %v", args, err)
+	}
+	return answer
+}
+
+// fact is a line of INFO.
+func (p *process) fact(section, name string) string {
+	p.t.Helper()
+	info, err := p.admin.Info(p.t.Context(), section).Result()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return parseInfo(info)[name]
+}
+
+// calls is how often the server executed a command.
+func (p *process) calls(command string) int {
+	stat := p.fact("commandstats", "cmdstat_"+command)
+	_, rest, _ := strings.Cut(stat, "calls=")
+	number, _, _ := strings.Cut(rest, ",")
+	n, _ := strconv.Atoi(number)
+	return n
+}
+
+// logBuffer gathers what is logged; safe for concurrent use.
+type logBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+func options(log io.Writer, shards ...ShardConfig) Options {
+	return Options{Shards: shards, Node: "node-1", Lane: "http", Log: slog.New(slog.NewTextHandler(log, nil))}
+}
+
+func openShards(t *testing.T, log io.Writer, shards ...ShardConfig) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), options(log, shards...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func creation(key string, interval time.Duration) scheduler.Write {
+	return scheduler.Write{
+		Kind: scheduler.WritePut, Shard: "a", Key: key, State: scheduler.State{Version: scheduler.VersionAt(time.Now(), 1), Seq: 1},
+		RF: 1, DueIn: interval,
+		Timer: &scheduler.Timer{Interval: interval, ReplicationFactor: 1, Callback: scheduler.Callback{URI: "http://localhost/" + key}},
+	}
+}
+
+func deletion(key string) scheduler.Write {
+	return scheduler.Write{
+		Kind: scheduler.WriteGone, Shard: "a", Key: key, State: scheduler.State{Version: scheduler.VersionAt(time.Now().Add(time.Second), 1)},
+		RF: 1, Life: 2 * time.Minute,
+	}
+}
+
+func merge(t *testing.T, s *Store, writes ...scheduler.Write) {
+	t.Helper()
+	for i, answer := range s.Merge(t.Context(), writes) {
+		if answer.Err != nil || answer.Status != scheduler.WriteStored {
+			t.Fatalf("merge of %s: status %d, %v", writes[i].Key, answer.Status, answer.Err)
+		}
+	}
+}
+
+func read(t *testing.T, s *Store, key string) scheduler.ReadResult {
+	t.Helper()
+	return s.Read(t.Context(), spots(key))[0]
+}
+
+// works reports whether the shard takes and gives a timer.
+func works(t *testing.T, s *Store, key string) bool {
+	t.Helper()
+	w := creation(key, time.Hour)
+	if answer := s.Merge(t.Context(), []scheduler.Write{w})[0]; answer.Err != nil {
+		return false
+	}
+	return read(t, s, key).Err == nil
+}
+
+// claimAll claims what is due, nothing ahead of it.
+func claimAll(ctx context.Context, s *Store, shard string) (scheduler.ClaimResult, error) {
+	return s.Claim(ctx, shard, scheduler.ClaimRequest{Limit: 500, Grace: time.Second})
+}
+
+func terms() scheduler.FenceTerms {
+	return scheduler.FenceTerms{Limit: 2 * time.Second, Hold: 3500 * time.Millisecond}
+}
+
+// fireAll takes claims through fence and settlement.
+func fireAll(ctx context.Context, s *Store, shard string, claims []scheduler.Claimed, outcome scheduler.Outcome) error {
+	fences := make([]scheduler.Fence, len(claims))
+	settlements := make([]scheduler.Settlement, len(claims))
+	for i, c := range claims {
+		fences[i] = scheduler.Fence{Lease: c.Lease, Pops: c.Record.Timer.Pops()}
+		settlements[i] = scheduler.Settlement{Lease: c.Lease, Outcome: outcome, Reason: "no more"}
+	}
+	var errs []error
+	for i, f := range s.Fire(ctx, shard, terms(), fences) {
+		if f.Status != scheduler.FencePassed {
+			errs = append(errs, fmt.Errorf("fence of %s: status %d: %w", fences[i].Lease.Key, f.Status, f.Err))
+		}
+	}
+	for i, o := range s.Settle(ctx, shard, settlements) {
+		if !o.Accepted {
+			errs = append(errs, fmt.Errorf("settlement of %s: holder %q: %w", settlements[i].Lease.Key, o.Holder, o.Err))
+		}
+	}
+	return errors.Join(errs...)
+}

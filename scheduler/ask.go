@@ -1,0 +1,155 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// askPatience is how long the other copies are waited for.
+const askPatience = 50 * time.Millisecond
+
+// ask looks at the other copies of what is about to be fenced (rule P4) and
+// returns those claims that may go on. One of which a newer state is elsewhere
+// becomes that; one that is firing elsewhere waits for the end of that. Only a
+// shard that is silent is done without: one slow answer is not silence, and the
+// question is put again.
+func (sh *shard) ask(ctx context.Context, batch []*claim) []*claim {
+	asks := questions(batch)
+	if len(asks) == 0 {
+		return batch
+	}
+	now := sh.s.config.SinceBoot()
+	bounded, cancel := context.WithTimeout(ctx, askPatience)
+	defer cancel()
+	var wg sync.WaitGroup
+	for i := range asks[1:] {
+		wg.Go(func() { asks[i+1].put(bounded, sh.s.store) })
+	}
+	asks[0].put(bounded, sh.s.store)
+	wg.Wait()
+	for _, c := range batch {
+		if c.began == 0 {
+			c.asked, c.other = now, otherCopy{}
+		}
+	}
+	for i := range asks {
+		asks[i].weigh()
+	}
+	var unanswered []*claim
+	free := batch[:0:0]
+	for _, c := range batch {
+		switch {
+		case c.began != 0:
+			free = append(free, c)
+		case c.other.newer != nil:
+			sh.s.freeSlot(c)
+			sh.adopt(ctx, c, c.other.newer)
+		case c.other.firing > 0:
+			sh.s.freeSlot(c)
+			c.settle(Settlement{Outcome: OutcomeRelease, Delay: c.other.firing + time.Millisecond})
+		case c.other.unanswered:
+			unanswered = append(unanswered, c)
+		default:
+			free = append(free, c)
+		}
+	}
+	if len(unanswered) > 0 {
+		sleep(ctx, fencePause)
+		sh.fences.put(unanswered...)
+	}
+	return free
+}
+
+// question is what one shard is asked.
+type question struct {
+	shard       *shard
+	claims      []*claim
+	states      []KeyState
+	differences []Difference
+	err         error
+}
+
+// questions are those that claims which haven't been fenced yet raise.
+func questions(batch []*claim) (asks []question) {
+	for _, c := range batch {
+		if c.began != 0 {
+			continue // it is only the fence's answer that is missing
+		}
+		for _, p := range c.others {
+			if p.shard.silence.lasts() {
+				continue
+			}
+			i := 0
+			for i < len(asks) && asks[i].shard != p.shard {
+				i++
+			}
+			if i == len(asks) {
+				asks = append(asks, question{shard: p.shard})
+			}
+			asks[i].claims = append(asks[i].claims, c)
+			asks[i].states = append(asks[i].states, KeyState{Key: c.Lease.Key, State: c.Record.State})
+		}
+	}
+	return asks
+}
+
+func (q *question) put(ctx context.Context, store Store) {
+	began := q.shard.silence.now()
+	q.differences, q.err = store.Ask(ctx, q.shard.name, q.states)
+	q.shard.silence.heard(began, q.err)
+}
+
+// otherCopy is what the other copies say of a claim.
+type otherCopy struct {
+	newer      *shard // has a newer state than the claim's, the newest of all
+	state      State  // that one
+	firing     time.Duration
+	unanswered bool // by a shard that isn't silent
+}
+
+// weigh keeps for each claim the newest state that is newer than its own, and how
+// long a callback elsewhere may still start.
+func (q *question) weigh() {
+	if q.err != nil && !errors.Is(q.err, ErrRefused) && !q.shard.silence.lasts() {
+		for _, c := range q.claims {
+			c.other.unanswered = true
+		}
+	}
+	for _, d := range q.differences {
+		if d.Missing {
+			continue
+		}
+		c := q.claims[d.Index]
+		o := &c.other
+		newest := c.Record.State
+		if o.newer != nil {
+			newest = o.state
+		}
+		if d.State.Compare(newest) > 0 {
+			o.newer, o.state = q.shard, d.State
+		}
+		o.firing = max(o.firing, d.Firing)
+	}
+}
+
+// adopt makes c's copy what it is on another shard: by a leased write, which does
+// nothing once the lease is gone.
+func (sh *shard) adopt(ctx context.Context, c *claim, from *shard) {
+	bounded, cancel := context.WithTimeout(ctx, tellPatience)
+	defer cancel()
+	read := sh.s.store.Read(bounded, []Spot{{Shard: from.name, Key: c.Lease.Key}})[0]
+	if read.Record.State.Compare(c.Record.State) <= 0 {
+		c.settle(Settlement{Outcome: OutcomeRelease, Delay: hesitation}) // it couldn't be read, or is gone by now
+		return
+	}
+	w := sh.s.copyOf(&read, c.own)
+	w.Token = c.Lease.Token
+	if written := sh.s.store.Tell(bounded, sh.name, []Write{w})[0]; written.Err != nil {
+		c.settle(Settlement{Outcome: OutcomeRelease, Delay: hesitation})
+		return
+	}
+	sh.log.Debug("copy was brought up to a newer one", "timer", c.Record.ID.String(), "from", from.name)
+	c.done()
+}

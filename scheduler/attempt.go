@@ -1,0 +1,253 @@
+package scheduler
+
+import (
+	"fmt"
+	"slices"
+)
+
+// wish is what a client asks for: a new version of a timer, or its end.
+type wish struct {
+	id       ID
+	version  Version
+	timer    *Timer // nil for its end
+	bodyHash string // makes it a create that happens once
+	fresh    bool   // there can be no such timer yet
+}
+
+// target is one copy that a wish is for.
+type target struct {
+	place
+	progress progress
+	replaced bool // a substitute stands in for it
+	stray    bool // neither home nor substitute: nothing is made there of nothing
+	knows    int  // of the attempt's away, so many were told with it
+	answer   Written
+}
+
+type progress int
+
+const (
+	toTell progress = iota
+	asked
+	told
+	untold
+)
+
+// attempt is what has become of a wish so far.
+type attempt struct {
+	wish
+	s       *Scheduler
+	ranked  []string // all shards by rank
+	targets []target
+	away    []Away // substitutes; of an end, the copies that it was not told to
+	decided bool   // of a create that happens once: it is the first
+
+	writes     int // of this round
+	receipt    Receipt
+	err        error // of the last try
+	unanswered bool  // it was sent before, and may have been executed
+	over       bool
+}
+
+func (s *Scheduler) newAttempt(w wish) attempt {
+	a := attempt{wish: w, s: s, decided: w.bodyHash == ""}
+	a.begin(s.places(w.id, nil))
+	return a
+}
+
+func (a *attempt) begin(places []place) {
+	a.targets = make([]target, len(places), len(places)+1)
+	for i, p := range places {
+		a.targets[i] = target{place: p, stray: !p.home}
+	}
+}
+
+// plan appends what is to be written next. All of a shard that is silent is left
+// out.
+func (a *attempt) plan(writes []Write) []Write {
+	for i := range a.targets {
+		if t := &a.targets[i]; t.progress == toTell && t.shard.silence.lasts() {
+			t.progress, t.answer = untold, Written{Err: fmt.Errorf("%w: shard %s is silent", ErrUnavailable, t.shard.name)}
+		}
+	}
+	a.provide()
+	for i := range a.targets {
+		t := &a.targets[i]
+		if t.progress != toTell {
+			continue
+		}
+		t.progress, t.knows = asked, len(a.away)
+		writes = append(writes, a.writeTo(t))
+		if !a.decided {
+			return writes // one shard decides
+		}
+	}
+	if len(writes) > 0 && a.waits() {
+		return writes
+	}
+	return a.planNotes(writes)
+}
+
+func (a *attempt) waits() bool {
+	return slices.ContainsFunc(a.targets, func(t target) bool { return t.progress == asked })
+}
+
+// provide finds a substitute for each copy that could not be told, or, of an
+// end, remembers which those are. Where there may be an earlier version, one that
+// nobody has told would know nothing of the substitute and go on: so one at home
+// must have been told first.
+func (a *attempt) provide() {
+	if a.timer != nil && !a.fresh && !slices.ContainsFunc(a.targets, func(t target) bool { return t.home && t.progress == told }) {
+		return
+	}
+	for i := range a.targets {
+		t := &a.targets[i]
+		switch {
+		case t.progress != untold || t.replaced || a.timer != nil && t.stray:
+		case a.timer == nil:
+			t.replaced = true
+			a.away = append(a.away, Away{Shard: t.shard.name, Rank: t.rank})
+		default:
+			t.replaced = true
+			a.substitute(t.rank)
+		}
+	}
+}
+
+// substitute has the next shard in rank order that has no copy and isn't silent
+// keep the one of this rank.
+func (a *attempt) substitute(rank int) {
+	if a.ranked == nil {
+		a.ranked = a.s.store.Rank(a.id.Key)
+	}
+	for _, name := range a.ranked[min(a.id.RF, len(a.ranked)):] {
+		sh := a.s.shards[name]
+		i := slices.IndexFunc(a.targets, func(t target) bool { return t.shard == sh })
+		if sh.silence.lasts() || i >= 0 && !a.targets[i].stray {
+			continue
+		}
+		t := target{place: place{shard: sh, rank: rank}}
+		if i >= 0 {
+			a.targets[i] = t
+		} else {
+			a.targets = append(a.targets, t)
+		}
+		a.away = append(a.away, Away{Shard: name, Rank: rank})
+		return
+	}
+}
+
+// planNotes appends what those that were told do not know yet of copies away.
+func (a *attempt) planNotes(writes []Write) []Write {
+	for i := range a.targets {
+		t := &a.targets[i]
+		if t.progress != told || t.stray || t.knows == len(a.away) || !accepted(t.answer.Status) {
+			continue
+		}
+		w := a.writeTo(t)
+		w.Kind, w.Timer = WriteNote, nil
+		t.progress, t.knows = asked, len(a.away)
+		writes = append(writes, w)
+	}
+	return writes
+}
+
+func accepted(status WriteStatus) bool { return status == WriteStored || status == WriteSame }
+
+func (a *attempt) writeTo(t *target) Write {
+	config := &a.s.config
+	w := Write{
+		Kind: WriteGone, Shard: t.shard.name, Key: a.id.Key, State: State{Version: a.version}, RF: max(a.id.RF, 1), Rank: t.rank,
+		Away: a.away, Life: config.TombLife, Keep: config.IdempotencyLife,
+	}
+	if a.timer == nil {
+		return w
+	}
+	w.State.Seq = 1
+	w.Kind, w.Timer, w.DueIn, w.BodyHash = WritePut, a.timer, a.timer.Interval, a.bodyHash
+	w.Offset = t.offset(config.Skew.Of(a.timer.Interval, a.timer.ReplicationFactor))
+	switch {
+	case t.stray:
+		w.Kind = WriteOver
+	case a.bodyHash == "":
+	case a.decided:
+		w.Kind = WriteLive
+	default:
+		w.Kind = WriteOnce
+	}
+	return w
+}
+
+// take takes the answers to what was planned.
+func (a *attempt) take(answers []Written) {
+	i := 0
+	for k := range a.targets {
+		t := &a.targets[k]
+		if t.progress != asked {
+			continue
+		}
+		answer := answers[i]
+		i++
+		noting := t.answer.Status != WriteFailed
+		switch {
+		case answer.Err != nil && noting:
+			t.progress = told // of the write; that a note of it is missing is a fault's doing
+		case answer.Err != nil:
+			t.progress, t.answer = untold, answer
+		case noting:
+			t.progress = told
+		default:
+			t.progress, t.answer = told, answer
+			a.adoptStray(t)
+			a.decided = a.decided || accepted(answer.Status)
+			a.follow(answer.Away)
+		}
+	}
+	if a.settled() {
+		for k := range a.targets { // there is nothing to tell the others
+			if t := &a.targets[k]; t.progress == toTell {
+				t.progress, t.answer.Status = told, WriteNone
+			}
+		}
+	}
+}
+
+// adoptStray notes a copy that was found where only a hint led.
+func (a *attempt) adoptStray(t *target) {
+	if a.timer == nil || !t.stray || !accepted(t.answer.Status) {
+		return
+	}
+	t.stray = false
+	at := Away{Shard: t.shard.name, Rank: t.rank}
+	if !slices.Contains(a.away, at) && !slices.Contains(t.answer.Away, at) {
+		a.away = append(a.away, at)
+	}
+}
+
+// settled reports whether a create that happens once has found that it isn't the
+// first.
+func (a *attempt) settled() bool {
+	return !a.decided && slices.ContainsFunc(a.targets, func(t target) bool { return t.progress == told && t.answer.Status == WriteExists })
+}
+
+// follow has the copies told too that a record names.
+func (a *attempt) follow(away []Away) {
+	for _, w := range away {
+		sh := a.s.shards[w.Shard]
+		if sh != nil && !slices.ContainsFunc(a.targets, func(t target) bool { return t.shard == sh }) {
+			a.targets = append(a.targets, target{place: place{shard: sh, rank: w.Rank}, stray: true})
+		}
+	}
+}
+
+// again has all copies told anew, as a newer version if above isn't 0.
+func (a *attempt) again(above Version) {
+	if above != 0 {
+		a.version = above.Above(a.s.tag)
+	}
+	a.decided = a.bodyHash == ""
+	for i := range a.targets {
+		t := &a.targets[i]
+		t.progress, t.answer, t.knows, t.replaced = toTell, Written{}, 0, t.replaced && above != 0
+	}
+}

@@ -1,0 +1,59 @@
+package scheduler
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// graveRest is how long a tombstone waits when copies that must hear of it can't
+// be told.
+const graveRest = 10 * time.Second
+
+// bury tells the copies that a tombstone names of the end of their timer, and
+// removes it once all have heard (rule P7).
+func (sh *shard) bury(ctx context.Context, batch []*claim) {
+	bounded, cancel := context.WithTimeout(ctx, tellPatience)
+	defer cancel()
+	for _, c := range batch {
+		heard := true
+		for _, p := range c.others {
+			if !p.home || c.names(p) {
+				heard = heard && sh.s.tellOfEnd(bounded, c, p)
+			}
+		}
+		if heard {
+			c.told = true
+			c.settle(Settlement{Outcome: OutcomeDone})
+			continue
+		}
+		c.settle(Settlement{Outcome: OutcomeRelease, Delay: graveRest})
+	}
+}
+
+// names reports whether the record says that a copy may be at p.
+func (c *claim) names(p place) bool {
+	return slices.ContainsFunc(c.Record.Away, func(a Away) bool { return a.Shard == p.shard.name })
+}
+
+func (s *Scheduler) tellOfEnd(ctx context.Context, c *claim, p place) (heard bool) {
+	if p.shard.silence.lasts() {
+		return false
+	}
+	w := s.copyOf(&ReadResult{Record: c.Record}, p)
+	w.Away = nil
+	return s.store.Tell(ctx, p.shard.name, []Write{w})[0].Err == nil
+}
+
+// keepTombstones is how long past their life tombstones stay: those made since
+// another shard was lost sight of, if it is away, or was lately; what has ended
+// since then may live there.
+func (s *Scheduler) keepTombstones(of *shard) time.Duration {
+	since := time.Duration(0)
+	for _, sh := range s.shards {
+		if sh != of {
+			since = max(since, sh.silence.lostFor(s.config.TombLife))
+		}
+	}
+	return max(since-s.config.TombLife, 0)
+}

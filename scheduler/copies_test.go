@@ -1,0 +1,522 @@
+package scheduler_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"chronos/scheduler"
+	"chronos/scheduler/storetest"
+)
+
+// cluster is nodes on a model of several shards, in a bubble.
+type cluster struct {
+	*testing.T
+	*storetest.Model
+	*recorder
+	nodes []*node
+}
+
+func inCluster(t *testing.T, shards, nodes int, test func(c *cluster)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		names := make([]string, shards)
+		for i := range names {
+			names[i] = fmt.Sprintf("s%d", i)
+		}
+		c := &cluster{T: t, Model: storetest.NewModel(names...), recorder: &recorder{}}
+		for i := range nodes {
+			name := nodeName(i)
+			c.nodes = append(c.nodes, startNode(t, c.Open(name), name, c.recorder, briefly))
+		}
+		pass(2 * time.Second) // they know each other
+		test(c)
+	})
+}
+
+// briefly saves virtual time: tombstones live 10 s, and polls are seldom.
+func briefly(config *scheduler.Config) {
+	config.TombLife, config.PollInterval = 10*time.Second, 200*time.Millisecond
+}
+
+func nodeName(i int) string { return fmt.Sprintf("node-%d", i) }
+
+// connect changes the link of all nodes and a shard.
+func (c *cluster) connect(shard string, link storetest.Link) {
+	for i := range c.nodes {
+		c.Connect(nodeName(i), shard, link)
+	}
+}
+
+// homes are where a timer's copies belong.
+func (c *cluster) homes(key string, rf int) []string { return c.Open("probe").Rank(key)[:rf] }
+
+// holders are the shards that have a live copy.
+func (c *cluster) holders(key string) (names []string) {
+	for _, name := range c.Open("probe").Shards() {
+		if state, ok := c.Copies(name)[key]; ok && !state.Ended {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// wantEmpty waits until nothing is left, tombstones and all.
+func (c *cluster) wantEmpty() {
+	c.Helper()
+	pass(45 * time.Second)
+	for _, name := range c.Open("probe").Shards() {
+		if all := c.Copies(name); len(all) != 0 {
+			c.Errorf("left on %s: %v", name, all)
+		}
+	}
+}
+
+// callbacks are those of one timer.
+func (c *cluster) callbacks(key string) (all []attempt) {
+	for _, a := range c.seen() {
+		if a.ID.Key == key {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// wantOnce checks that each pop of the timer was called back once.
+func (c *cluster) wantOnce(key string, pops int, bound time.Duration) {
+	c.Helper()
+	seen := c.callbacks(key)
+	if len(seen) != pops {
+		c.Errorf("%d callbacks of %s, want %d: %+v", len(seen), key, pops, seen)
+		return
+	}
+	for i, a := range seen {
+		if a.Seq != i+1 || a.Attempt != 1 {
+			c.Errorf("callback %d of %s is pop %d, attempt %d", i+1, key, a.Seq, a.Attempt)
+		}
+	}
+	wantOnTime(c.T, seen, bound)
+}
+
+func (c *cluster) create(timer scheduler.Timer) scheduler.Receipt {
+	c.Helper()
+	return create(c.T, c.nodes[0], timer)
+}
+
+func TestCopiesAreWhereTheyBelongAndGoTogether(t *testing.T) {
+	for _, nodes := range []int{1, 2} {
+		inCluster(t, 3, nodes, func(c *cluster) {
+			var receipts []scheduler.Receipt
+			for i := range 60 {
+				timer := oneShot(time.Duration(i) * 50 * time.Millisecond)
+				if i%3 == 0 {
+					timer = recurring(time.Second, 3)
+				}
+				timer.ReplicationFactor = i%4 + 1
+				want := min(timer.ReplicationFactor, 3)
+				receipt := c.create(timer)
+				receipts = append(receipts, receipt)
+				hint := scheduler.Hint(0)
+				for _, name := range c.homes(receipt.ID.Key, want) {
+					hint |= c.Open("probe").HintOf(name)
+				}
+				if receipt.Copies != want || receipt.ID.Hint != hint || receipt.Unreached != 0 || receipt.InFlight {
+					c.Errorf("receipt %+v, want %d copies, hint %x", receipt, want, hint)
+				}
+			}
+			pass(10 * time.Second)
+			for i, receipt := range receipts {
+				c.wantOnce(receipt.ID.Key, map[bool]int{true: 3, false: 1}[i%3 == 0], maxLate)
+			}
+			c.wantEmpty()
+		})
+	}
+}
+
+// Nothing that takes long makes a backup fire too: not a callback as long as the
+// skew, not one that is retried.
+func TestSlowCallbacksComeOnce(t *testing.T) {
+	inCluster(t, 3, 2, func(c *cluster) {
+		c.respond = func(attempt) (time.Duration, scheduler.Delivered) {
+			return 1900 * time.Millisecond, scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+		}
+		var keys []string
+		for i := range 40 {
+			timer := recurring(2500*time.Millisecond, 4)
+			if i%2 == 0 {
+				timer = oneShot(time.Duration(i) * 100 * time.Millisecond)
+			}
+			timer.ReplicationFactor = 3
+			keys = append(keys, c.create(timer).ID.Key)
+		}
+		pass(30 * time.Second)
+		for i, key := range keys {
+			c.wantOnce(key, map[bool]int{true: 1, false: 4}[i%2 == 0], maxLate)
+		}
+		c.wantEmpty()
+	})
+}
+
+func TestRetriesAreKnownToAllCopies(t *testing.T) {
+	inCluster(t, 3, 2, func(c *cluster) {
+		c.respond = func(a attempt) (time.Duration, scheduler.Delivered) {
+			if a.Attempt < 4 {
+				return 100 * time.Millisecond, scheduler.Delivered{Reason: "status 500"}
+			}
+			return 0, scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+		}
+		var keys []string
+		for range 30 {
+			keys = append(keys, c.create(oneShot(time.Second)).ID.Key)
+		}
+		pass(30 * time.Second)
+		for _, key := range keys {
+			seen := c.callbacks(key)
+			if len(seen) != 4 {
+				c.Errorf("%d callbacks of %s, want 4 attempts", len(seen), key)
+			}
+			for i, a := range seen {
+				if a.Attempt != i+1 {
+					c.Errorf("callback %d of %s is attempt %d", i+1, key, a.Attempt)
+				}
+			}
+		}
+		c.wantEmpty()
+	})
+}
+
+func TestGivenUpLeavesOneLetter(t *testing.T) {
+	inCluster(t, 3, 2, func(c *cluster) {
+		c.respond = func(attempt) (time.Duration, scheduler.Delivered) {
+			return 0, scheduler.Delivered{Reason: "status 500"}
+		}
+		for range 20 {
+			c.create(oneShot(time.Second))
+		}
+		pass(time.Minute)
+		if n := len(c.seen()); n != 100 {
+			c.Errorf("%d attempts at 20 timers, want 5 each", n)
+		}
+		letters := 0
+		for _, name := range []string{"s0", "s1", "s2"} {
+			letters += len(c.DeadLetters(name))
+		}
+		if letters != 20 {
+			c.Errorf("%d dead letters of 20 timers", letters)
+		}
+		c.wantEmpty()
+	})
+}
+
+// P3: the primary's shard is dead, and the backup fires after the skew and a
+// second of silence.
+func TestP3BackupFiresWhenThePrimaryIsDead(t *testing.T) {
+	for name, link := range map[string]storetest.Link{"refused": storetest.LinkCut, "silent": storetest.LinkMute} {
+		t.Run(name, func(t *testing.T) {
+			inCluster(t, 3, 2, func(c *cluster) {
+				var keys []string
+				for range 40 {
+					timer := recurring(5*time.Second, 2)
+					timer.ReplicationFactor = 2
+					keys = append(keys, c.create(timer).ID.Key)
+				}
+				pass(time.Second)
+				c.connect("s1", link)
+				pass(12 * time.Second)
+				for _, key := range keys {
+					bound := maxLate
+					if c.homes(key, 2)[0] == "s1" {
+						bound = 3 * time.Second
+					}
+					c.wantOnce(key, 2, bound)
+				}
+				c.connect("s1", storetest.LinkUp)
+				pass(10 * time.Second)
+				if n := len(c.seen()); n != 80 {
+					c.Errorf("%d callbacks once the shard was back, want no more than 80", n)
+				}
+				c.wantEmpty()
+			})
+		})
+	}
+}
+
+// P3: nobody claims on the primary's shard, but it can be asked by key: the
+// backup's node fires under the lease of the primary's copy.
+func TestP3TheBetterCopyIsTaken(t *testing.T) {
+	inCluster(t, 2, 2, func(c *cluster) {
+		c.Inject(func(op, shard string) error {
+			if op == "claim" && shard == "s0" {
+				return errors.New("no claims here")
+			}
+			return nil
+		}, nil)
+		var keys []string
+		for range 20 {
+			keys = append(keys, c.create(oneShot(5*time.Second)).ID.Key)
+		}
+		pass(20 * time.Second)
+		for _, key := range keys {
+			c.wantOnce(key, 1, 2*time.Second+maxLate)
+			if got := c.holders(key); len(got) != 0 {
+				c.Errorf("%s is still on %v", key, got)
+			}
+		}
+	})
+}
+
+// P4: what was not told of an update finds it elsewhere before it fires.
+func TestP4TheNewerCopyIsAsked(t *testing.T) {
+	for name, ends := range map[string]bool{"deleted": true, "replaced": false} {
+		t.Run(name, func(t *testing.T) {
+			inCluster(t, 2, 2, func(c *cluster) {
+				var receipts []scheduler.Receipt
+				for range 20 {
+					receipts = append(receipts, c.create(oneShot(10*time.Second)))
+				}
+				c.Connect(nodeName(0), "s0", storetest.LinkCut)
+				for i := range receipts {
+					var changed scheduler.Receipt
+					var err error
+					if ends {
+						changed, err = c.nodes[0].Delete(c.Context(), receipts[i].ID)
+					} else {
+						changed, err = c.nodes[0].Replace(c.Context(), receipts[i].ID, oneShot(30*time.Second))
+					}
+					if err != nil || !changed.InFlight || changed.Unreached != 1 {
+						c.Fatalf("answered %+v, %v; want in flight, since one copy was not told", changed, err)
+					}
+				}
+				pass(20 * time.Second)
+				if n := len(c.seen()); n != 0 {
+					c.Errorf("%d callbacks of what was over", n)
+				}
+				c.Connect(nodeName(0), "s0", storetest.LinkUp)
+				pass(time.Minute)
+				for _, receipt := range receipts {
+					pops := 1
+					if ends {
+						pops = 0
+					}
+					c.wantOnce(receipt.ID.Key, pops, 4*time.Second)
+				}
+				c.wantEmpty()
+			})
+		})
+	}
+}
+
+// P5: a copy that is missing is restored with the next pop.
+func TestP5MissingCopiesComeBackWithTheNextPop(t *testing.T) {
+	inCluster(t, 3, 2, func(c *cluster) {
+		var keys []string
+		for range 30 {
+			keys = append(keys, c.create(recurring(10*time.Second, 5)).ID.Key)
+		}
+		c.Wipe("s1")
+		pass(25 * time.Second)
+		for _, key := range keys {
+			homes := slices.Sorted(slices.Values(c.homes(key, 2)))
+			if got := c.holders(key); !slices.Equal(got, homes) {
+				c.Errorf("%s is on %v, want %v again", key, got, homes)
+			}
+		}
+		pass(time.Minute)
+		for _, key := range keys {
+			c.wantOnce(key, 5, 2*time.Second+maxLate)
+		}
+		c.wantEmpty()
+	})
+}
+
+// P6: what an answer means.
+func TestP6Answers(t *testing.T) {
+	inCluster(t, 2, 1, func(c *cluster) {
+		n, ctx := c.nodes[0], c.Context()
+		first := c.create(oneShot(time.Hour))
+		changed, err := n.Replace(ctx, first.ID, oneShot(time.Hour))
+		if err != nil || changed.InFlight || changed.Copies != 2 || changed.Unreached != 0 || changed.ID != first.ID {
+			c.Errorf("replaced: %+v, %v", changed, err)
+		}
+		c.Wipe("s1")
+		if changed, err = n.Replace(ctx, first.ID, oneShot(time.Hour)); err != nil || !changed.InFlight || changed.Copies != 2 {
+			c.Errorf("replaced where a copy was missing: %+v, %v; want in flight, two copies", changed, err)
+		}
+		c.connect("s0", storetest.LinkMute)
+		if changed, err = n.Delete(ctx, first.ID); err != nil || !changed.InFlight || changed.Copies != 1 || changed.Unreached != 1 {
+			c.Errorf("deleted where one shard is silent: %+v, %v; want in flight, one told", changed, err)
+		}
+		c.connect("s1", storetest.LinkMute)
+		begun := time.Now()
+		if _, err = n.Delete(ctx, first.ID); !errors.Is(err, scheduler.ErrUnavailable) {
+			c.Errorf("deleted where all are silent: %v, want unavailable", err)
+		}
+		if took := time.Since(begun); took > 1100*time.Millisecond {
+			c.Errorf("the answer took %v", took)
+		}
+	})
+}
+
+func TestMinCopies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := storetest.NewModel("s0", "s1")
+		n := startNode(t, m.Open("node-0"), "node-0", &recorder{}, func(c *scheduler.Config) { c.MinCopies = 2 })
+		pass(time.Second)
+		m.Connect("node-0", "s1", storetest.LinkCut)
+		if _, err := n.Create(t.Context(), oneShot(time.Hour)); !errors.Is(err, scheduler.ErrUnavailable) {
+			t.Errorf("one copy of two: %v, want unavailable", err)
+		}
+		single := oneShot(time.Hour)
+		single.ReplicationFactor = 1
+		for range 10 { // some of them on each shard
+			_, err := n.Create(t.Context(), single)
+			if err != nil && !errors.Is(err, scheduler.ErrUnavailable) {
+				t.Errorf("a timer of one copy: %v", err)
+			}
+		}
+		m.Connect("node-0", "s1", storetest.LinkUp)
+		pass(time.Second)
+		if receipt, err := n.Create(t.Context(), oneShot(time.Hour)); err != nil || receipt.Copies != 2 {
+			t.Errorf("created: %+v, %v", receipt, err)
+		}
+	})
+}
+
+// P7: a tombstone outlives the cut that kept a copy from hearing of the delete,
+// and what it names is told before it goes.
+func TestP7TombstonesTellBeforeTheyGo(t *testing.T) {
+	for name, link := range map[string]storetest.Link{"cut": storetest.LinkCut, "silent": storetest.LinkMute, "lossy": storetest.LinkLossy} {
+		t.Run(name, func(t *testing.T) {
+			inCluster(t, 2, 2, func(c *cluster) {
+				var ids []scheduler.ID
+				for range 20 {
+					ids = append(ids, c.create(oneShot(4*time.Minute)).ID)
+				}
+				c.connect("s0", link)
+				pass(2 * time.Second)
+				for _, id := range ids {
+					if _, err := c.nodes[1].Delete(c.Context(), id); err != nil {
+						c.Fatal(err)
+					}
+				}
+				pass(time.Minute)
+				c.connect("s0", storetest.LinkUp)
+				pass(time.Minute)
+				for _, id := range ids {
+					if got := c.holders(id.Key); len(got) != 0 {
+						c.Errorf("%s is still on %v", id, got)
+					}
+				}
+				pass(3 * time.Minute)
+				if n := len(c.seen()); n != 0 {
+					c.Errorf("%d deleted timers were called back", n)
+				}
+				c.wantEmpty()
+			})
+		})
+	}
+}
+
+// P8: a substitute stands in for a shard that can't be reached, every copy knows
+// of it, and it goes with the timer.
+func TestP8Substitutes(t *testing.T) {
+	inCluster(t, 3, 2, func(c *cluster) {
+		c.connect("s2", storetest.LinkMute)
+		pass(2 * time.Second)
+		var keys []string
+		for i := range 40 {
+			receipt := c.create(oneShot(30 * time.Second))
+			key := receipt.ID.Key
+			keys = append(keys, key)
+			if got := c.holders(key); len(got) != 2 || receipt.Copies != 2 || slices.Contains(got, "s2") {
+				c.Errorf("copies are on %v, answered %d", got, receipt.Copies)
+			}
+			if slices.Contains(c.homes(key, 2), "s2") && i%2 == 0 {
+				// A bare key finds the substitute too.
+				if _, err := c.nodes[1].Delete(c.Context(), scheduler.ID{Key: key}); err != nil {
+					c.Fatal(err)
+				}
+				if got := c.holders(key); len(got) != 0 {
+					c.Errorf("after the delete %s is on %v", key, got)
+				}
+				keys = keys[:len(keys)-1]
+			}
+		}
+		pass(10 * time.Second)
+		c.connect("s2", storetest.LinkUp)
+		pass(time.Minute)
+		for _, key := range keys {
+			c.wantOnce(key, 1, 2*time.Second+maxLate)
+		}
+		if n := len(c.seen()); n != len(keys) {
+			c.Errorf("%d callbacks of %d timers", n, len(keys))
+		}
+		c.wantEmpty()
+	})
+}
+
+// A filter of all ones does no harm.
+func TestP8FilterOfAllOnes(t *testing.T) {
+	inCluster(t, 3, 1, func(c *cluster) {
+		n := c.nodes[0]
+		first := c.create(oneShot(time.Minute))
+		id := first.ID
+		id.Hint = ^scheduler.Hint(0)
+		if got, err := n.Lookup(c.Context(), id); err != nil || got.Record.ID != first.ID {
+			c.Errorf("looked up %v, %v", got.Record.ID, err)
+		}
+		changed, err := n.Replace(c.Context(), id, oneShot(time.Minute))
+		if err != nil || changed.ID != first.ID || changed.Copies != 2 || changed.InFlight {
+			c.Errorf("replaced: %+v, %v", changed, err)
+		}
+		pass(2 * time.Minute)
+		c.wantOnce(id.Key, 1, maxLate)
+		if _, err := n.Delete(c.Context(), id); err != nil {
+			c.Error(err)
+		}
+		c.wantEmpty()
+	})
+}
+
+// GET reads all copies, and brings those that are behind up to the newest.
+func TestLookupRepairs(t *testing.T) {
+	inCluster(t, 3, 2, func(c *cluster) {
+		first := c.create(oneShot(time.Minute))
+		homes := c.homes(first.ID.Key, 2)
+		c.Wipe(homes[1])
+		if _, err := c.nodes[1].Lookup(c.Context(), first.ID); err != nil {
+			c.Fatal(err)
+		}
+		pass(4 * time.Second)
+		if got := c.holders(first.ID.Key); len(got) != 2 {
+			c.Errorf("after a lookup it is on %v, want its two homes", got)
+		}
+		c.Connect(nodeName(0), homes[0], storetest.LinkCut)
+		second, err := c.nodes[0].Replace(c.Context(), first.ID, oneShot(2*time.Minute))
+		if err != nil {
+			c.Fatal(err)
+		}
+		got, err := c.nodes[1].Lookup(c.Context(), first.ID)
+		if err != nil || got.Record.Timer.Interval != 2*time.Minute {
+			c.Errorf("looked up %+v, %v", got, err)
+		}
+		pass(4 * time.Second)
+		states := map[scheduler.State]int{}
+		for _, name := range homes {
+			states[c.Copies(name)[first.ID.Key]]++
+		}
+		if len(states) != 1 {
+			c.Errorf("after a lookup the copies differ: %v", states)
+		}
+		pass(time.Minute + 5*time.Second)
+		if n := len(c.seen()); n != 0 {
+			c.Errorf("%d callbacks of the replaced timer", n)
+		}
+		pass(time.Minute)
+		c.wantOnce(second.ID.Key, 1, 2*time.Second+maxLate)
+	})
+}

@@ -1,0 +1,125 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+)
+
+// Lookup reads the newest copy of a timer, and has those that are older or
+// missing brought up to it. Errors: ErrNotFound, if no shard has a live one;
+// ErrUnavailable, if none has that could be asked.
+func (s *Scheduler) Lookup(ctx context.Context, id ID) (ReadResult, error) {
+	if len(s.shards) > 1 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, roundPatience)
+		defer cancel()
+	}
+	found, newest := s.find(ctx, id)
+	if newest == nil {
+		for i := range found {
+			if !errors.Is(found[i].Err, ErrNotFound) {
+				return ReadResult{}, found[i].Err
+			}
+		}
+		return ReadResult{}, ErrNotFound
+	}
+	if uneven(found, newest) {
+		s.mending.add(found, newest)
+	}
+	result := newest.ReadResult
+	result.Record.ID.Hint = s.hintOf(holders(found))
+	return result, result.Err
+}
+
+// find reads all copies of a timer, and says which is the newest; nil if there is
+// none.
+func (s *Scheduler) find(ctx context.Context, id ID) (found []finding, newest *finding) {
+	for _, p := range s.places(id, nil) {
+		found = append(found, finding{place: p})
+	}
+	s.look(ctx, id.Key, found)
+	newest = newestOf(found)
+	if newest == nil {
+		return found, nil
+	}
+	// Its record knows how many copies there should be, and where others may be.
+	asked, rf := len(found), newest.Record.ID.RF
+	for _, p := range s.places(ID{Key: id.Key, RF: rf}, newest.Record.Away) {
+		if i := slices.IndexFunc(found, func(f finding) bool { return f.shard == p.shard }); i >= 0 {
+			found[i].place = p
+		} else {
+			found = append(found, finding{place: p})
+		}
+	}
+	for i := range found {
+		found[i].home = found[i].home && found[i].rank < rf
+	}
+	if len(found) > asked {
+		s.look(ctx, id.Key, found[asked:])
+	}
+	return found, newestOf(found)
+}
+
+// finding is what was found of a timer at a place.
+type finding struct {
+	place
+	ReadResult
+}
+
+// there reports whether a copy is, live or ended.
+func (f *finding) there() bool { return f.Record.State.Version != 0 }
+
+// look reads the copies at those places whose shards aren't silent.
+func (s *Scheduler) look(ctx context.Context, key string, found []finding) {
+	spots, of := make([]Spot, 0, len(found)), make([]int, 0, len(found))
+	for i := range found {
+		if found[i].shard.silence.lasts() {
+			found[i].Err = ErrUnavailable
+			continue
+		}
+		spots, of = append(spots, Spot{Shard: found[i].shard.name, Key: key}), append(of, i)
+	}
+	for k, result := range s.store.Read(ctx, spots) {
+		found[of[k]].ReadResult = result
+	}
+}
+
+func newestOf(found []finding) (newest *finding) {
+	for i := range found {
+		if f := &found[i]; f.there() && (newest == nil || f.Record.State.Compare(newest.Record.State) > 0) {
+			newest = f
+		}
+	}
+	return newest
+}
+
+func holders(found []finding) (all []place) {
+	for i := range found {
+		if f := &found[i]; f.there() && f.Err == nil {
+			all = append(all, f.place)
+		}
+	}
+	return all
+}
+
+// copyOf is the write that makes the copy at a place what was read elsewhere a
+// moment ago.
+func (s *Scheduler) copyOf(read *ReadResult, to place) Write {
+	r := &read.Record
+	w := Write{
+		Kind: WriteLive, Shard: to.shard.name, Key: r.ID.Key, State: r.State, RF: r.ID.RF, Rank: to.rank, Away: r.Away,
+		Life: s.config.TombLife, Keep: s.config.IdempotencyLife, BodyHash: r.BodyHash, Failure: r.Failure,
+	}
+	if r.State.Ended {
+		w.Kind, w.Failure = WriteGone, Failure{}
+		return w
+	}
+	skew := s.config.Skew.Of(r.Timer.Interval, r.ID.RF)
+	w.Timer, w.Offset, w.DueIn = &r.Timer, to.offset(skew), read.DueIn
+	if r.State.Attempt > 0 {
+		w.Retry = max(read.LookIn-time.Duration(r.Rank)*skew, 0) + w.Offset
+	}
+	return w
+}

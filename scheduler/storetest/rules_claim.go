@@ -1,0 +1,105 @@
+package storetest
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"chronos/scheduler"
+)
+
+// How many timers a claim looks at together, and how many tombstones it buries:
+// what is buried beyond its bounds follows from these.
+const (
+	pageSize    = 50
+	maxBuried   = 500
+	lookAgainMs = 10_000 // at a tombstone that is to stay
+)
+
+// claim leases what is due within the horizon, the leased when their lease has
+// ended, and buries tombstones whose life has. There may be more if a bound was
+// reached.
+func (s *shard) claim(now time.Time, node, token string, req scheduler.ClaimRequest) (_ []scheduler.Claimed, more bool) {
+	nowMs := now.UnixMilli()
+	var claims []scheduler.Claimed
+	buried, bytes, most := 0, 0, req.MaxBytes
+	if most <= 0 {
+		most = math.MaxInt
+	}
+	horizonMs := req.Horizon.Milliseconds()
+	if req.Neglected > 0 {
+		horizonMs = 0
+	}
+	due := slices.DeleteFunc(s.dueBy(nowMs+horizonMs), func(key string) bool {
+		return req.Partitions != nil && !slices.Contains(req.Partitions, partitionOf(key))
+	})
+	for page := range slices.Chunk(due, pageSize) {
+		for _, key := range page {
+			e := s.entries[key]
+			over := e.lookMs <= nowMs
+			switch {
+			case e.lease != nil && !over, e.state.Ended && !over:
+			case e.state.Ended && nowMs-e.lookMs < req.KeepTombstones.Milliseconds():
+				e.lookMs = nowMs + lookAgainMs
+				buried++
+			case e.state.Ended && len(e.away) == 0:
+				delete(s.entries, key)
+				buried++
+			case e.leave(nowMs, node, req) || len(claims) >= req.Limit || bytes >= most:
+			default:
+				bytes += len(e.timer.Callback.URI) + len(e.timer.Callback.Opaque)
+				claims = append(claims, s.lease(now, key, token, max(e.lookMs, nowMs)+ceilMs(req.Grace)))
+			}
+		}
+		if len(claims) >= req.Limit || bytes >= most || buried >= maxBuried {
+			return claims, true
+		}
+	}
+	return claims, false
+}
+
+// leave reports whether the copy is somebody else's for now: a retry that this
+// node failed at; what another node polls and has not neglected yet.
+func (e *entry) leave(nowMs int64, node string, req scheduler.ClaimRequest) bool {
+	if e.lease != nil {
+		return false
+	}
+	failed := ""
+	if e.state.Attempt > 0 {
+		failed = e.failure.Node
+	}
+	own := req.LeaveOwnRetries && nowMs < e.lookMs+1000
+	others := req.Neglected > 0 && nowMs < e.lookMs+req.Neglected.Milliseconds()
+	return own && failed == node || others && (failed == "" || failed == node)
+}
+
+func partitionOf(key string) int { return int(hash(key) % scheduler.Partitions) }
+
+func (s *shard) lease(now time.Time, key, token string, untilMs int64) scheduler.Claimed {
+	e := s.entries[key]
+	claimed := scheduler.Claimed{
+		Lease: scheduler.Lease{Shard: s.name, Key: key, Token: token, Partition: partitionOf(key), Found: scheduler.Found{ScoreMs: e.lookMs}}, Record: s.record(key, e),
+		DueIn: time.UnixMilli(e.lookMs).Sub(now),
+	}
+	if e.lease != nil {
+		claimed.Previous = nodeOf(e.lease.token)
+	}
+	e.lease, e.lookMs = &lease{token: token}, untilMs
+	return claimed
+}
+
+// take leases one timer by name, if it is due and no lease on it lasts.
+func (s *shard) take(now time.Time, key, token string, grace time.Duration) scheduler.Taken {
+	e, nowMs := s.entries[key], now.UnixMilli()
+	switch {
+	case e == nil:
+		return scheduler.Taken{Status: scheduler.TakeMissing}
+	case e.state.Ended:
+		return scheduler.Taken{Status: scheduler.TakeEnded}
+	case e.held(token) || e.lookMs > nowMs && e.lease != nil: // held if the call names it twice
+		return scheduler.Taken{Status: scheduler.TakeLeased, Wait: ms(e.lookMs - nowMs)}
+	case e.lookMs > nowMs:
+		return scheduler.Taken{Status: scheduler.TakeWaiting, Wait: ms(e.lookMs - nowMs)}
+	}
+	return scheduler.Taken{Status: scheduler.TakeGot, Claimed: s.lease(now, key, token, nowMs+ceilMs(grace))}
+}

@@ -1,0 +1,36 @@
+package storetest
+
+import (
+	"maps"
+	"slices"
+)
+
+// Snapshot remembers what all shards hold. What it returns brings that back, as
+// often as it is called: so a test goes on from one state in many ways.
+func (m *Model) Snapshot() (restore func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	kept := m.copyShards(m.shards)
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.shards = m.copyShards(kept)
+	}
+}
+
+func (m *Model) copyShards(shards map[string]*shard) map[string]*shard {
+	all := make(map[string]*shard, len(shards))
+	for name, s := range shards {
+		c := &shard{name: s.name, entries: make(map[string]*entry, len(s.entries)), dead: slices.Clone(s.dead), beats: maps.Clone(s.beats)}
+		for key, e := range s.entries {
+			same := *e // its lists are never changed in place
+			if e.lease != nil {
+				held := *e.lease
+				same.lease = &held
+			}
+			c.entries[key] = &same
+		}
+		all[name] = c
+	}
+	return all
+}

@@ -1,0 +1,160 @@
+package scheduler
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// tellPatience is how long an outcome waits for the other copies to hear it.
+const tellPatience = 250 * time.Millisecond
+
+// tell merges the outcomes into the other copies (rule P5): first into those away
+// from home, so that nobody brings home what has just been removed there, then
+// into those at home; the leased copy, which the settlement is for, comes last.
+// What could not be told stays in the leased copy: a next pop or a retry is newer
+// anyway, of what is done a tombstone stays that names who must hear of it.
+func (sh *shard) tell(ctx context.Context, batch []*claim) {
+	var away, home []message
+	for _, c := range batch {
+		if c.told || c.settlement.Outcome == OutcomeRelease {
+			continue
+		}
+		c.told = true
+		for _, p := range c.others {
+			switch {
+			case p.shard.silence.lasts():
+				c.untold(p)
+			case p.home:
+				home = append(home, message{claim: c, to: p})
+			default:
+				away = append(away, message{claim: c, to: p})
+			}
+		}
+	}
+	if len(away)+len(home) == 0 {
+		return
+	}
+	bounded, cancel := context.WithTimeout(ctx, tellPatience)
+	defer cancel()
+	sh.s.send(bounded, away)
+	sh.s.send(bounded, home)
+}
+
+// message is an outcome for one of the other copies.
+type message struct {
+	claim *claim
+	to    place
+}
+
+// send tells each shard its messages, all shards at once.
+func (s *Scheduler) send(ctx context.Context, messages []message) {
+	by := make(map[*shard][]message)
+	for _, m := range messages {
+		by[m.to.shard] = append(by[m.to.shard], m)
+	}
+	var mu sync.Mutex // guards the claims
+	var wg sync.WaitGroup
+	for to, share := range by {
+		wg.Go(func() {
+			writes := make([]Write, len(share))
+			for i, m := range share {
+				writes[i] = m.claim.outcomeFor(m.to)
+			}
+			began := to.silence.now()
+			answers := s.store.Tell(ctx, to.name, writes)
+			to.silence.heard(began, answers[0].Err)
+			mu.Lock()
+			defer mu.Unlock()
+			for i, m := range share {
+				m.claim.heard(m.to, &answers[i])
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// heard takes the answer of a copy that was told.
+func (c *claim) heard(from place, answer *Written) {
+	switch {
+	case answer.Err != nil:
+		c.untold(from)
+	case answer.Status == WriteNone, answer.Status == WriteOlder:
+		if from.home {
+			c.lacking = append(c.lacking, from)
+		}
+	}
+}
+
+func (c *claim) untold(p place) {
+	o := &c.settlement
+	o.Untold = append(o.Untold, Away{Shard: p.shard.name, Rank: p.rank})
+	o.Keep = max(o.Keep, c.shard.s.config.TombLife)
+}
+
+// state is what the claim's outcome is about.
+func (c *claim) state() State {
+	if c.fenced.Status == FencePassed {
+		return c.fenced.State
+	}
+	return c.Record.State
+}
+
+// after is the state that the outcome leaves.
+func (c *claim) after() State {
+	state := c.state()
+	switch c.settlement.Outcome {
+	case OutcomeNext:
+		state.Seq, state.Attempt = state.Seq+1, 0
+	case OutcomeDone, OutcomeDead, OutcomeLetter:
+		state.Ended = true
+	case OutcomeAgain, OutcomeRelease:
+	}
+	return state
+}
+
+// outcomeFor is what the copy at p is told.
+func (c *claim) outcomeFor(p place) Write {
+	config, o := &c.shard.s.config, &c.settlement
+	w := Write{
+		Shard: p.shard.name, Key: c.Lease.Key, State: c.after(), RF: c.Record.ID.RF, Rank: p.rank,
+		Offset: p.offset(c.skew()), Life: config.TombLife, BodyHash: c.Record.BodyHash,
+	}
+	if w.BodyHash != "" {
+		w.Keep = config.IdempotencyLife
+	}
+	if o.Reason != "" && !w.State.Ended {
+		w.Failure = Failure{Node: config.Node, Reason: o.Reason}
+	}
+	switch {
+	case w.State.Ended:
+		w.Kind = WriteDone
+	case o.Outcome == OutcomeNext:
+		w.Kind, w.Timer = WriteNext, &c.Record.Timer
+	default:
+		w.Kind, w.Retry = WriteAgain, o.Delay+w.Offset
+	}
+	return w
+}
+
+// restore makes the copies that were missing, or too old, what the outcome left,
+// now that the leased copy has accepted it: an outcome that comes late must not
+// bring back what is over.
+func (c *claim) restore(ctx context.Context) {
+	if len(c.lacking) == 0 || c.fenced.Status != FencePassed || c.after().Ended {
+		return
+	}
+	s, o := c.shard.s, &c.settlement
+	bounded, cancel := context.WithTimeout(ctx, tellPatience)
+	defer cancel()
+	due := -c.fenced.Late - time.Since(c.answered) // of the pop that was fired
+	for _, p := range c.lacking {
+		w := c.outcomeFor(p)
+		w.Kind, w.Timer, w.Away = WriteLive, &c.Record.Timer, c.Record.Away
+		w.DueIn, w.Retry = due, o.Delay+w.Offset
+		if o.Outcome == OutcomeNext {
+			w.DueIn += c.Record.Timer.Interval
+		}
+		s.store.Tell(bounded, p.shard.name, []Write{w})
+	}
+}

@@ -1,0 +1,257 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// What one client request may cost. A try that was refused as older goes above
+// what is stored; one that no shard answered is sent again as it was.
+const (
+	maxWriteTries = 5
+	resendPause   = 30 * time.Millisecond
+	// answerLimit is how long after its first write an operation may still be
+	// acknowledged (rule P6).
+	answerLimit = time.Second
+	// roundPatience is how long a round of writes waits for a shard: so there is time
+	// for a substitute, and to note it.
+	roundPatience = 400 * time.Millisecond
+)
+
+// write carries out one wish.
+func (s *Scheduler) write(ctx context.Context, w wish) (Receipt, error) {
+	attempts := []attempt{s.newAttempt(w)}
+	s.writeAll(ctx, attempts)
+	return attempts[0].receipt, attempts[0].err
+}
+
+// writeAll carries out the attempts, together in each try, until all are over.
+func (s *Scheduler) writeAll(ctx context.Context, attempts []attempt) {
+	begun := s.config.SinceBoot()
+	if len(s.shards) > 1 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, answerLimit)
+		defer cancel()
+	}
+	open := make([]*attempt, len(attempts))
+	for i := range attempts {
+		open[i] = &attempts[i]
+	}
+	pause := false
+	for try := range maxWriteTries {
+		if len(open) == 0 || try > 0 && pause && !sleep(ctx, resendPause) {
+			break
+		}
+		s.try(ctx, open)
+		still := open[:0]
+		pause = false
+		for _, a := range open {
+			if a.judge(); !a.over {
+				pause = pause || a.err != nil
+				still = append(still, a)
+			}
+		}
+		open = still
+	}
+	for _, a := range open {
+		if a.err == nil {
+			a.err = errOvertaken
+		}
+	}
+	if took := s.config.SinceBoot() - begun; took > answerLimit && len(s.shards) > 1 {
+		for i := range attempts {
+			if attempts[i].err == nil {
+				attempts[i].err = fmt.Errorf("%w: it took %v to tell all copies", ErrUnavailable, took.Round(time.Millisecond))
+			}
+		}
+	}
+}
+
+var errOvertaken = fmt.Errorf("%w: other writes to this timer kept coming first", ErrUnavailable)
+
+// try sends what the attempts have to write, round by round: to the copies, to
+// substitutes for those that could not be told, and what must be noted of them.
+func (s *Scheduler) try(ctx context.Context, open []*attempt) {
+	for {
+		var writes []Write
+		for _, a := range open {
+			before := len(writes)
+			writes = a.plan(writes)
+			a.writes = len(writes) - before
+		}
+		if len(writes) == 0 {
+			return
+		}
+		answers := s.merge(ctx, writes)
+		for _, a := range open {
+			a.take(answers[:a.writes])
+			answers = answers[a.writes:]
+		}
+	}
+}
+
+func (s *Scheduler) merge(ctx context.Context, writes []Write) []Written {
+	if len(s.shards) > 1 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, roundPatience)
+		defer cancel()
+	}
+	return s.store.Merge(ctx, writes)
+}
+
+// judge says what the answers to a try mean. If the attempt isn't over, it is to
+// be tried again.
+func (a *attempt) judge() {
+	v := a.tally()
+	a.err, a.over = nil, true
+	switch {
+	case v.told == 0 && errors.Is(v.err, ErrUnavailable):
+		a.unanswered, a.over, a.err = true, false, v.err
+		a.again(0)
+	case v.told == 0 && a.unanswered:
+		a.err = fmt.Errorf("%w: sent before without an answer, and now: %v", ErrUnavailable, v.err) //nolint:errorlint // that nothing was done is true of the last try alone
+	case v.told == 0:
+		a.err = v.err
+	case v.factor != 0:
+		a.withdraw()
+		a.err = factorChanged(v.factor)
+	case v.exists != nil:
+		a.replay(v.exists)
+	case v.above != 0:
+		a.unanswered, a.over = false, false
+		a.again(v.above)
+	case a.timer != nil && v.copies < min(a.s.config.MinCopies, a.id.RF, len(a.s.shards)):
+		a.err = fmt.Errorf("%w: %d copies could be stored, and CHRONOS_MIN_COPIES asks for %d: %w", ErrUnavailable, v.copies, a.s.config.MinCopies, v.err)
+	default:
+		a.receipt = a.acknowledge(v)
+	}
+}
+
+// verdict is what the answers of a try say together.
+type verdict struct {
+	told, copies, unreached int
+	present, missing        bool    // something was there; nothing was where a copy belongs
+	firing                  bool    // a callback of an earlier state may still start
+	first                   *target // the best copy that was told
+	factor                  int     // of a live timer that is there, if it is another
+	exists                  *Written
+	above                   Version // of a newer write that is there
+	err                     error
+}
+
+func (a *attempt) tally() (v verdict) {
+	executed := a.unanswered
+	rf := a.id.RF
+	for i := range a.targets {
+		executed = executed || accepted(a.targets[i].answer.Status)
+		rf = max(rf, a.targets[i].answer.RF)
+	}
+	for i := range a.targets {
+		t := &a.targets[i]
+		w := &t.answer
+		if t.progress == untold {
+			v.err = w.Err
+			if !t.stray || a.timer == nil {
+				v.unreached++
+			}
+			continue
+		}
+		// One that is told where there was no copy tells none of those that are.
+		if present := !w.New && w.Status != WriteNone; a.fresh || t.home || present {
+			v.told++
+		}
+		v.firing = v.firing || w.Firing > 0
+		v.present = v.present || !w.New && w.Status != WriteNone
+		v.missing = v.missing || w.New && t.home && t.rank < rf
+		switch {
+		case t.stray && a.timer != nil:
+		case accepted(w.Status), w.Status == WriteNewer && executed && w.State.Version == a.version:
+			// What is newer than the write is what has become of it since: it fires.
+			v.copies++
+			if v.first == nil || t.rank < v.first.rank {
+				v.first = t
+			}
+		case w.Status == WriteFactor:
+			v.factor = w.RF
+		case w.Status == WriteExists:
+			v.exists = w
+		default:
+			v.above = max(v.above, w.State.Version)
+		}
+	}
+	return v
+}
+
+// acknowledge is the answer to a wish that was granted (rule P6).
+func (a *attempt) acknowledge(v verdict) Receipt {
+	r := Receipt{
+		ID: a.id, Copies: v.copies, Unreached: v.unreached,
+		InFlight: v.firing || v.unreached > 0 || v.present && v.missing,
+	}
+	if a.id.RF == 0 && v.first != nil {
+		r.ID.RF = v.first.answer.RF
+	}
+	if a.timer == nil || v.first == nil {
+		return r
+	}
+	var stored []place
+	for i := range a.targets {
+		if t := &a.targets[i]; t.progress == told && !t.stray {
+			stored = append(stored, t.place)
+		}
+	}
+	r.ID.Hint = a.s.hintOf(stored)
+	first := &v.first.answer
+	r.Due = first.Due
+	if !first.State.Ended {
+		v.first.shard.pokeIfSoon(first.Partition, first.Wait)
+	}
+	return r
+}
+
+// replay is the answer to a create that happened before.
+func (a *attempt) replay(there *Written) {
+	if there.BodyHash != a.bodyHash {
+		a.err = ErrKeyReused
+		return
+	}
+	id := ID{Key: a.id.Key, RF: there.RF}
+	homes := a.s.places(id, nil)
+	id.Hint = a.s.hintOf(homes)
+	a.receipt = Receipt{
+		ID: id, Due: there.Due, Copies: len(homes), Replayed: !a.unanswered || there.State.Version != a.version,
+	}
+}
+
+// withdraw takes back what was stored where nothing was, since elsewhere it was
+// refused. What can't be taken back is older than what comes next.
+func (a *attempt) withdraw() {
+	var writes []Write
+	for i := range a.targets {
+		if t := &a.targets[i]; t.progress == told && t.answer.New && !t.stray {
+			w := a.writeTo(t)
+			w.Kind, w.Timer = WriteDrop, nil
+			writes = append(writes, w)
+		}
+	}
+	if len(writes) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), roundPatience)
+	defer cancel()
+	a.s.store.Merge(ctx, writes)
+}
+
+// sleep waits for d and reports whether ctx lasted.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
