@@ -74,6 +74,9 @@ func burst(n int, beside bool) on {
 		if err != nil {
 			return err
 		}
+		node, store := s.costs()
+		node.begin()
+		store.begin()
 		var api httpgen.Result
 		var apiErr error
 		var drained atomic.Bool
@@ -82,12 +85,16 @@ func burst(n int, beside bool) on {
 			asking.Go(func() { api, apiErr = askBeside(ctx, s, due, &drained) })
 		}
 		report, err := to.await(ctx, n, due)
+		node.end()
+		store.end()
 		drained.Store(true)
 		asking.Wait()
-		if err := errors.Join(err, apiErr); err != nil {
+		if err := errors.Join(err, apiErr, node.err, store.err); err != nil {
 			return err
 		}
 		addBurst(&report, due, add)
+		add("node_us", node.perOne(n))
+		add("redis_us", store.perOne(n))
 		if beside {
 			addBeside(api.Took, add)
 		}
@@ -159,7 +166,7 @@ func (b *bench) fillBurst(ctx context.Context, s *stack, to *sink, n int) (due t
 	lead := 2*time.Second + time.Duration(n)*time.Second/time.Duration(perSecond)
 	due = time.Now().Add(lead).Truncate(time.Second).Add(time.Second)
 	timing := at(due)
-	each := func(i int) string { return timer(timing, callbackURI(to.fast, i)) }
+	each := func(i int) string { return copied(timing, callbackURI(to.fast, i), s.copies) }
 	if err := fill(ctx, s, n, batches, each); err != nil {
 		return due, err
 	}

@@ -88,23 +88,17 @@ func right(r httpgen.Result, err error) (httpgen.Result, error) {
 	return r, err
 }
 
-func createConfig(b *bench, addresses []string, c *cpu) httpgen.Config {
+func createConfig(b *bench, addresses []string, copies int, c *cpu) httpgen.Config {
 	return httpgen.Config{
 		Addresses: addresses, Connections: connections, Warm: b.span(warm), Duration: b.span(createSpan),
-		Request: constant("/timers", timer(interval(time.Hour), callbackURI(nowhere, 0))),
+		Request: constant("/timers", copied(interval(time.Hour), callbackURI(nowhere, 0), copies)),
 		Begin:   c.begin, End: c.end,
 	}
 }
 
 func createClosed(ctx context.Context, b *bench, s *stack, add func(string, float64)) error {
-	node, store := &cpu{}, &cpu{}
-	for _, n := range s.nodes {
-		node.pids = append(node.pids, n.PID())
-	}
-	for _, r := range s.shards {
-		store.pids = append(store.pids, r.PID())
-	}
-	config := createConfig(b, s.addresses(), node)
+	node, store := s.costs()
+	config := createConfig(b, s.addresses(), s.copies, node)
 	config.Begin = func() { node.begin(); store.begin() }
 	config.End = func() { node.end(); store.end() }
 	r, err := right(httpgen.Run(ctx, config))
@@ -132,7 +126,7 @@ func createFiber(ctx context.Context, b *bench, add func(string, float64)) (err 
 		return err
 	}
 	c := &cpu{pids: []int{p.PID()}}
-	r, err := right(httpgen.Run(ctx, createConfig(b, []string{address}, c)))
+	r, err := right(httpgen.Run(ctx, createConfig(b, []string{address}, 1, c)))
 	if err := errors.Join(err, c.err); err != nil {
 		return err
 	}

@@ -26,10 +26,13 @@ func callbackURI(base string, n int) string {
 // nowhere is where timers point that are not meant to fire.
 const nowhere = "http://127.0.0.1:9000"
 
-// timer is a timer in JSON. Its timing is a member such as "interval":1.
-func timer(timing, uri string) string {
+// timer is a timer of one copy in JSON. Its timing is a member such as "interval":1.
+func timer(timing, uri string) string { return copied(timing, uri, 1) }
+
+// copied is a timer of so many copies.
+func copied(timing, uri string, copies int) string {
 	return `{"timing":{` + timing + `},"callback":{"http":{"uri":"` + uri + `","opaque":"` + strings.Repeat("x", role.Opaque) +
-		`"}},"reliability":{"replication-factor":1}}`
+		`"}},"reliability":{"replication-factor":` + strconv.Itoa(copies) + `}}`
 }
 
 func interval(d time.Duration) string {

@@ -20,10 +20,11 @@ import (
 type stack struct {
 	nodes  []*machine.Node
 	shards []*machine.Redis
+	copies int // of each timer
 }
 
 func (b *bench) start(ctx context.Context, nodes, shards int, aof bool) (*stack, error) {
-	s := &stack{}
+	s := &stack{copies: 1}
 	for range shards {
 		r, err := machine.StartRedis(ctx, b.dir, aof)
 		if err != nil {
@@ -56,6 +57,18 @@ func (s *stack) addresses() (list []string) {
 		list = append(list, n.Address)
 	}
 	return list
+}
+
+// costs are the processors' time that nodes and redis-servers take.
+func (s *stack) costs() (node, store *cpu) {
+	node, store = &cpu{}, &cpu{}
+	for _, n := range s.nodes {
+		node.pids = append(node.pids, n.PID())
+	}
+	for _, r := range s.shards {
+		store.pids = append(store.pids, r.PID())
+	}
+	return node, store
 }
 
 // cpu sums up what processes take between begin and end.
