@@ -28,7 +28,11 @@ func noneAfterAnswer(r *run, f *Finding) {
 
 func (r *run) judgeAfter(f *Finding, w *write, op *Operation, last time.Duration) {
 	for _, c := range w.calls {
-		if c.arrived() > last && !r.lost(op.invoked(), c.arrived(), r.told(op)) {
+		if c.arrived() <= last || r.lost(op.invoked(), c.arrived(), r.told(op)) {
+			continue
+		}
+		unreached := op.Answer != nil && op.Answer.Unreached > 0
+		if !unreached || !r.faulty(c.arrived()-r.l.InFlight, c.arrived(), r.told(op)) {
 			f.violation("%s: %s later than the answer to a %s at %s allows", c, c.arrived()-last, op.Kind, op.returned())
 		}
 	}
