@@ -7,8 +7,12 @@ import (
 	"time"
 )
 
-// askPatience is how long the other copies are waited for.
-const askPatience = 50 * time.Millisecond
+// How long the other copies are waited for: the more, the longer their shard took
+// to answer before.
+const (
+	minAskPatience = 50 * time.Millisecond
+	maxAskPatience = 500 * time.Millisecond
+)
 
 // ask looks at the other copies of what is about to be fenced (rule P4) and
 // returns those claims that may go on. One of which a newer state is elsewhere
@@ -21,13 +25,11 @@ func (sh *shard) ask(ctx context.Context, batch []*claim) []*claim {
 		return batch
 	}
 	now := sh.s.config.SinceBoot()
-	bounded, cancel := context.WithTimeout(ctx, askPatience)
-	defer cancel()
 	var wg sync.WaitGroup
 	for i := range asks[1:] {
-		wg.Go(func() { asks[i+1].put(bounded, sh.s.store) })
+		wg.Go(func() { asks[i+1].put(ctx, sh.s.store) })
 	}
-	asks[0].put(bounded, sh.s.store)
+	asks[0].put(ctx, sh.s.store)
 	wg.Wait()
 	for _, c := range batch {
 		if c.began == 0 {
@@ -96,9 +98,17 @@ func questions(batch []*claim) (asks []question) {
 }
 
 func (q *question) put(ctx context.Context, store Store) {
+	patience := max(time.Duration(q.shard.patience.Load()), minAskPatience)
+	bounded, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	began := q.shard.silence.now()
-	q.differences, q.err = store.Ask(ctx, q.shard.name, q.states)
+	q.differences, q.err = store.Ask(bounded, q.shard.name, q.states)
 	q.shard.silence.heard(began, q.err)
+	took := q.shard.silence.now() - began
+	if q.err != nil {
+		took = max(took, patience/2)
+	}
+	q.shard.patience.Store(int64(min(4*took, maxAskPatience)))
 }
 
 // otherCopy is what the other copies say of a claim.

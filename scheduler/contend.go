@@ -55,10 +55,8 @@ func (sh *shard) takeFrom(ctx context.Context, from *shard, batch []*claim, inde
 	for k, i := range indexes {
 		keys[k] = batch[i].Lease.Key
 	}
-	bounded, cancel := context.WithTimeout(ctx, hesitation)
-	defer cancel()
 	began := from.silence.now()
-	answers := sh.s.store.Take(bounded, from.name, sh.s.config.Grace, keys)
+	answers := sh.s.store.Take(ctx, from.name, sh.s.config.Grace, keys)
 	from.silence.heard(began, answers[0].Err)
 	return answers
 }

@@ -16,7 +16,8 @@ type shard struct {
 	mask Hint // that names it
 	log  *slog.Logger
 
-	silence *silence
+	silence  *silence
+	patience atomic.Int64 // with its answers to questions, ns
 
 	credit      *credit
 	fences      *queue[*claim]

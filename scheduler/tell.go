@@ -7,7 +7,7 @@ import (
 )
 
 // tellPatience is how long an outcome waits for the other copies to hear it.
-const tellPatience = 250 * time.Millisecond
+const tellPatience = 400 * time.Millisecond
 
 // tell merges the outcomes into the other copies (rule P5): first into those away
 // from home, so that nobody brings home what has just been removed there, then
