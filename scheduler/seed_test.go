@@ -1,0 +1,128 @@
+package scheduler_test
+
+import (
+	"testing"
+	"time"
+
+	"chronos/scheduler"
+	"chronos/scheduler/storetest"
+)
+
+// TestSeedExample is the long example of the introduction that chronos follows
+// (seed 000, preventing duplicated pops), with its times and who pops: A, B and C
+// are the shards of the timer's copies in rank order; of the two nodes each is on
+// one side of the net-split.
+func TestSeedExample(t *testing.T) {
+	for name, split := range map[string]bool{"with the net-split": true, "both nodes see all that lives": false} {
+		t.Run(name, func(t *testing.T) {
+			inCluster(t, 3, 2, func(c *cluster) {
+				e := &example{cluster: c, begun: time.Now()}
+				timer := recurring(20*time.Second, 6)
+				timer.ReplicationFactor = 3
+				e.key = c.create(timer).ID.Key
+				e.homes = c.homes(e.key, 3)
+				e.run(split)
+			})
+		})
+	}
+}
+
+type example struct {
+	*cluster
+	begun   time.Time
+	key     string
+	homes   []string // A, B, C
+	reached int      // callbacks so far
+}
+
+// at lets time pass until n seconds after the beginning, and half of one.
+func (e *example) at(n int) {
+	pass(time.Until(e.begun.Add(time.Duration(n)*time.Second + 500*time.Millisecond)))
+}
+
+// pops checks that since the last step the n-th pop came, at so many seconds,
+// and nothing else.
+func (e *example) pops(n, seconds int) {
+	e.Helper()
+	seen := e.callbacks(e.key)[e.reached:]
+	e.reached += len(seen)
+	if len(seen) != 1 || seen[0].Seq != n || seen[0].Attempt != 1 {
+		e.Fatalf("callbacks %+v, want pop %d", seen, n)
+	}
+	at := seen[0].at.Sub(e.begun)
+	if want := time.Duration(seconds) * time.Second; at < want || at > want+maxLate {
+		e.Errorf("pop %d came at %v, want %v", n, at, want)
+	}
+}
+
+// copies checks when each of A, B and C is looked at next, in seconds; 0 for one
+// that has no copy, -1 for one that is dead.
+func (e *example) copies(seconds ...int) {
+	e.Helper()
+	for i, want := range seconds {
+		if want < 0 {
+			continue
+		}
+		read := e.Open("probe").Read(e.Context(), []scheduler.Spot{{Shard: e.homes[i], Key: e.key}})[0]
+		got := 0
+		if read.Err == nil {
+			got = int(read.Look.Sub(e.begun).Round(time.Second).Seconds())
+		}
+		if got != want {
+			e.Errorf("replica %c is to pop at %d, want %d", 'A'+i, got, want)
+		}
+	}
+}
+
+func (e *example) run(split bool) {
+	a, b, c := e.homes[0], e.homes[1], e.homes[2]
+	e.copies(20, 22, 24)
+	e.at(20)
+	e.pops(1, 20)
+	e.copies(40, 42, 44)
+
+	e.connect(a, storetest.LinkCut) // A fails
+	e.at(40)
+	if n := len(e.callbacks(e.key)); n != e.reached {
+		e.Errorf("at time 40 something happened")
+	}
+	e.at(42)
+	e.pops(2, 42)
+	e.copies(-1, 62, 64)
+
+	if split {
+		e.Connect(nodeName(0), c, storetest.LinkCut)
+		e.Connect(nodeName(1), b, storetest.LinkCut)
+	}
+	e.at(62)
+	e.pops(3, 62)
+	e.at(64)
+	if split {
+		e.copies(-1, 82, 84)
+		e.pops(3, 64) // a duplicate, and it says so: the same version and sequence number
+		e.Connect(nodeName(0), c, storetest.LinkUp)
+		e.Connect(nodeName(1), b, storetest.LinkUp)
+	}
+	e.copies(-1, 82, 84)
+	e.at(82)
+	e.pops(4, 82)
+	e.copies(-1, 102, 104)
+
+	e.Wipe(a) // A recovers, and has lost all
+	e.connect(a, storetest.LinkUp)
+	e.at(102)
+	e.pops(5, 102)
+	e.copies(120, 122, 124)
+
+	e.at(120)
+	e.pops(6, 120)
+	e.copies(0, 0, 0)
+	e.wantEmpty()
+	versions := map[scheduler.Version]bool{}
+	for _, call := range e.callbacks(e.key) {
+		versions[call.Version] = true
+	}
+	if len(versions) != 1 {
+		e.Errorf("callbacks of %d versions, want one", len(versions))
+	}
+}
