@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -57,6 +58,83 @@ func benchScripts(b *testing.B, together int) {
 			}
 		})
 	})
+}
+
+// BenchmarkCopies measures what Redis takes to be asked about, and told the
+// outcome of, what fires elsewhere.
+func BenchmarkCopies(b *testing.B) {
+	for _, together := range []int{1, 50, 500} {
+		b.Run(fmt.Sprintf("together=%d", together), func(b *testing.B) {
+			r := startRedis(b)
+			s := openStore(b, "0198f1c2-6d0e-7b11-9c55-5ad3a0b7e913", "http", r)
+			fill(b, s, b.N, together, time.Hour)
+			b.ResetTimer()
+			benchCopies(b, r, s, together)
+		})
+	}
+}
+
+func benchCopies(b *testing.B, r *testRedis, s *Store, together int) {
+	keys, err := r.client.HKeys(b.Context(), s.keys[0].timers).Result()
+	for p := 1; p < Partitions && err == nil; p++ {
+		var more []string
+		more, err = r.client.HKeys(b.Context(), s.keys[p].timers).Result()
+		keys = append(keys, more...)
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	keys = slices.DeleteFunc(keys, func(key string) bool { return key == "#" })
+	states := make(map[string]scheduler.State, len(keys))
+	inLots(keys, 500, func(keys []string) {
+		spots := make([]scheduler.Spot, len(keys))
+		for i, key := range keys {
+			spots[i] = scheduler.Spot{Shard: "a", Key: key}
+		}
+		for i, read := range s.Read(b.Context(), spots) {
+			states[keys[i]] = read.Record.State
+		}
+	})
+	busy := func(phase string, do func(keys []string)) {
+		before := scriptTime(b, r)
+		inLots(keys, together, do)
+		b.ReportMetric(float64((scriptTime(b, r)-before).Nanoseconds())/1e3/float64(b.N), phase+"-us/timer")
+	}
+	tell := func(kind scheduler.WriteKind, seq int) func(keys []string) {
+		return func(keys []string) {
+			writes := make([]scheduler.Write, len(keys))
+			for i, key := range keys {
+				writes[i] = scheduler.Write{Kind: kind, Shard: "a", Key: key, State: states[key], RF: 2, Rank: 1, Life: time.Minute}
+				writes[i].State.Seq = seq
+				if kind == scheduler.WriteNext {
+					writes[i].Timer = creation(key, time.Hour).Timer
+				}
+			}
+			for _, written := range s.Tell(b.Context(), "a", writes) {
+				if written.Status != scheduler.WriteStored {
+					b.Fatalf("tell: %+v", written)
+				}
+			}
+		}
+	}
+	busy("ask", func(keys []string) {
+		asked := make([]scheduler.KeyState, len(keys))
+		for i, key := range keys {
+			asked[i] = scheduler.KeyState{Key: key, State: states[key]}
+		}
+		if differences, err := s.Ask(b.Context(), "a", asked); err != nil || len(differences) != 0 {
+			b.Fatalf("ask: %v, %v", differences, err)
+		}
+	})
+	busy("take", func(keys []string) {
+		for _, taken := range s.Take(b.Context(), "a", time.Second, keys) {
+			if taken.Status != scheduler.TakeWaiting {
+				b.Fatalf("take: %+v", taken)
+			}
+		}
+	})
+	busy("next", tell(scheduler.WriteNext, 2))
+	busy("done", tell(scheduler.WriteDone, 2))
 }
 
 // fill creates n timers like those of the load tests, so many a call.

@@ -1,0 +1,114 @@
+package scheduler_test
+
+import (
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"chronos/scheduler"
+	"chronos/scheduler/storetest"
+)
+
+// P8: a PUT, DELETE or repeated create that tells no copy of the timer is not
+// acknowledged by a shard that has none: the old version would go on.
+func TestP8APutNeedsAHome(t *testing.T) {
+	inCluster(t, 2, 2, func(c *cluster) {
+		timer := oneShot(10 * time.Second)
+		timer.ReplicationFactor = 1
+		first := c.create(timer)
+		home := c.homes(first.ID.Key, 1)[0]
+		c.Connect(nodeName(0), home, storetest.LinkCut)
+		if _, err := c.nodes[0].Replace(c.Context(), first.ID, timer); !errors.Is(err, scheduler.ErrUnavailable) {
+			c.Errorf("replaced without its home: %v, want unavailable", err)
+		}
+		if _, err := c.nodes[0].Delete(c.Context(), first.ID); !errors.Is(err, scheduler.ErrUnavailable) {
+			c.Errorf("deleted without its home: %v, want unavailable", err)
+		}
+		if receipt, err := c.nodes[0].Create(c.Context(), timer); err != nil || receipt.Copies != 1 {
+			c.Errorf("created beside it: %+v, %v", receipt, err)
+		}
+		if got := c.holders(first.ID.Key); len(got) != 1 || got[0] != home {
+			c.Errorf("it is on %v, want %s alone", got, home)
+		}
+		pass(15 * time.Second)
+		c.wantOnce(first.ID.Key, 1, 700*time.Millisecond)
+		c.Connect(nodeName(0), home, storetest.LinkUp)
+		c.wantEmpty()
+	})
+}
+
+// P4: answers that take longer than they usually do are waited for, and no timer
+// waits for good.
+func TestP4SlowAnswersAreWaitedFor(t *testing.T) {
+	inCluster(t, 2, 1, func(c *cluster) {
+		c.Inject(func(op, shard string) error {
+			if op == "ask" && shard == "s1" {
+				<-time.After(120 * time.Millisecond)
+			}
+			return nil
+		}, nil)
+		var keys []string
+		for range 40 {
+			keys = append(keys, c.create(recurring(5*time.Second, 2)).ID.Key)
+		}
+		pass(15 * time.Second)
+		for _, key := range keys {
+			c.wantOnce(key, 2, 700*time.Millisecond)
+		}
+		c.wantEmpty()
+	})
+}
+
+// P5: a done that some copies could not be told stays as a tombstone, and who
+// comes to fire those finds it, however slow it is to answer.
+func TestP5DoneIsFoundByThoseItWasNotTold(t *testing.T) {
+	inCluster(t, 3, 2, func(c *cluster) {
+		for _, shard := range []string{"s0", "s1", "s2"} {
+			c.Connect(nodeName(0), shard, map[bool]storetest.Link{true: storetest.LinkCut, false: storetest.LinkUp}[shard == "s1"])
+		}
+		c.Inject(func(op, _ string) error {
+			if op == "ask" {
+				<-time.After(30 * time.Millisecond)
+			}
+			return nil
+		}, nil)
+		var keys []string
+		for i := range 60 {
+			timer := oneShot(time.Duration(2+i%5) * time.Second)
+			timer.ReplicationFactor = 3
+			keys = append(keys, create(c.T, c.nodes[1], timer).ID.Key)
+		}
+		pass(20 * time.Second)
+		for _, key := range keys {
+			c.wantOnce(key, 1, 700*time.Millisecond) // some are claimed by who doesn't own them
+		}
+		c.Connect(nodeName(0), "s1", storetest.LinkUp)
+		c.wantEmpty()
+	})
+}
+
+// P4: a machine that was suspended between the question and the fence sends
+// nothing once 2 s have passed since.
+func TestP4TheTwoSecondsBeginWithTheQuestion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, r := storetest.NewModel("s0", "s1"), &recorder{}
+		var suspended atomic.Int64
+		begun := time.Now()
+		n := startNode(t, m.Open("node-0"), "node-0", r, briefly, func(config *scheduler.Config) {
+			config.SinceBoot = func() time.Duration { return time.Hour + time.Since(begun) + time.Duration(suspended.Load()) }
+		})
+		m.Inject(func(op, _ string) error {
+			if op == "fire" {
+				suspended.CompareAndSwap(0, int64(3*time.Second))
+			}
+			return nil
+		}, nil)
+		create(t, n, oneShot(time.Second))
+		pass(30 * time.Second)
+		if seen := r.seen(); len(seen) != 1 || seen[0].Attempt != 2 {
+			t.Errorf("callbacks %+v, want one, by the second fence", seen)
+		}
+	})
+}
