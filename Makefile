@@ -70,6 +70,11 @@ fuzz: ## run every fuzz target for FUZZTIME (20s)
 vuln: ## look for known vulnerabilities in what is called (needs the network)
 	@$(call in-modules,$(GOVULNCHECK) ./...)
 
+.PHONY: sim
+sim: ## run whole clusters in virtual time under faults: 100 seeds of an hour, or SEED=n alone
+	go test -count=1 -timeout 90m ./cmd/chronos/simtest -run '^TestSim$$' -sim.minutes=60 \
+		$(if $(SEED),-v -sim.seed=$(SEED),-sim.seeds=100)
+
 .PHONY: load
 load: ## run the load test against nodes of its own and check every callback
 	@go run -C loadtest ./load
