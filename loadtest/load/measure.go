@@ -12,6 +12,7 @@ import (
 
 	"chronos/loadtest/check"
 	"chronos/loadtest/fakenode"
+	"chronos/scheduler/history"
 )
 
 // measure starts everything, lets the scenario run, and stops everything. There may be both a result and an error.
@@ -49,7 +50,25 @@ func measure(ctx context.Context, o *options) (r *result, err error) {
 	case err != nil && r.report.Passed:
 		return r, fmt.Errorf("end receiver: %w", err)
 	}
-	return r, nil
+	return r, r.judge(o.out(historyFile))
+}
+
+const historyFile = "history.jsonl"
+
+// judge has the history judged that the receiver wrote: a second opinion, by other code.
+func (r *result) judge(path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("judge history: %w", err)
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	h, err := history.ReadAll(file)
+	if err != nil {
+		return fmt.Errorf("judge history: %w", err)
+	}
+	judged := history.Check(h)
+	r.judged = &judged
+	return nil
 }
 
 // runK6 lets k6 run the script that is named like the scenario. Its figures may come with an error: an answer was wrong.
@@ -84,7 +103,7 @@ func startReceiver(ctx context.Context, o *options) (p *process, url string, err
 	}
 	url = "http://" + address
 	p, err = start(ctx, "receiver", o.out("receiver.log"), nil, o.bin("receiver"),
-		"-check", "-listen", address, "-for", (o.duration + spareLimit).String())
+		"-check", "-history", o.out(historyFile), "-listen", address, "-for", (o.duration + spareLimit).String())
 	if err != nil {
 		return nil, "", err
 	}
@@ -168,10 +187,13 @@ type result struct {
 	summary summary
 	loadErr error // nil if every answer was right, and in time for k6
 	report  check.Report
+	judged  *history.Report // nil if it could not be judged
 }
 
 // right is whether no answer and no callback was wrong.
-func (r *result) right() bool { return r.loadErr == nil && r.report.Passed }
+func (r *result) right() bool {
+	return r.loadErr == nil && r.report.Passed && (r.judged == nil || r.judged.Verdict != history.VerdictFailed)
+}
 
 // enough is whether so much was done that being right means something.
 func (r *result) enough() bool { return len(r.tooFew()) == 0 }

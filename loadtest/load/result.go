@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"chronos/loadtest/check"
+	"chronos/scheduler/history"
 )
 
 // summary is what k6 exports, as far as it is read. The figures of a metric are numbers by name.
@@ -109,6 +110,10 @@ func (r *result) explain(b *strings.Builder) {
 	}
 	if r.report.Skipped > 0 {
 		fmt.Fprintf(b, "%d of the missing callbacks were followed by a later one: an outage, no lost timer\n", r.report.Skipped)
+	}
+	if r.judged != nil && r.judged.Verdict == history.VerdictFailed {
+		b.WriteString("the judge of the history says:\n")
+		_ = r.judged.WriteText(b) // a strings.Builder takes all
 	}
 	fmt.Fprintf(b, "the logs are in %s\n", r.options.out(""))
 }

@@ -52,6 +52,18 @@ func TestSteady(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	deadline, tick := time.After(10*time.Second), time.NewTicker(10*time.Millisecond)
+	defer tick.Stop()
+	for all := false; !all; { // the last of them may still be under way
+		select {
+		case <-deadline:
+			all = true
+		case <-tick.C:
+			mu.Lock()
+			all = len(called) == 200
+			mu.Unlock()
+		}
+	}
 	mu.Lock()
 	defer mu.Unlock()
 	if got := figures.Metrics["operations{op:create}"].figures["count"]; got != 200 || len(told) != 200 {

@@ -43,6 +43,7 @@ type options struct {
 	delay        time.Duration
 	failPercent  float64
 	minCallbacks int64
+	history      string
 	checker      check.Config
 }
 
@@ -59,6 +60,7 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	flags.Int64Var(&o.minCallbacks, "min-callbacks", 1, "fewer are a failure, with -check")
 	flags.DurationVar(&o.delay, "delay", 0, "wait this `time` before each answer")
 	flags.Float64Var(&o.failPercent, "fail-percent", 0, "answer 500 to this `share` of the callbacks")
+	flags.StringVar(&o.history, "history", "", "write what comes and what is told to this `file`, for the judge")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -90,14 +92,21 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		ctx, cancel = context.WithTimeout(ctx, o.limit)
 		defer cancel()
 	}
+	server := newServer(o, stdout)
+	if o.history != "" {
+		if server.journal, err = newJournal(o.history); err != nil {
+			_, _ = fmt.Fprintln(stderr, err)
+			return 2
+		}
+	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.listen)
 	if err != nil {
 		_, _ = fmt.Fprintf(stderr, "listen: %v\n", err)
 		return 2
 	}
 	_, _ = fmt.Fprintf(stdout, "receiver listens on http://%s\n", listener.Addr())
-	report, err := newServer(o, stdout).serve(ctx, listener)
-	if err != nil {
+	report, err := server.serve(ctx, listener)
+	if err = errors.Join(err, server.journal.end()); err != nil {
 		_, _ = fmt.Fprintln(stderr, err)
 		return 2
 	}

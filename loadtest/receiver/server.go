@@ -30,6 +30,7 @@ const (
 type server struct {
 	options options
 	checker *check.Checker
+	journal *journal
 
 	printing sync.Mutex
 	out      io.Writer
@@ -119,9 +120,12 @@ func (s *server) callback(ctx *fasthttp.RequestCtx, arrived time.Time) {
 	if s.options.delay > 0 {
 		s.wait(s.options.delay)
 	}
+	status := fasthttp.StatusOK
 	if fail {
-		ctx.Error("failing as asked", fasthttp.StatusInternalServerError)
+		status = fasthttp.StatusInternalServerError
+		ctx.Error("failing as asked", status)
 	}
+	s.journal.callback(&cb, string(ctx.Path()), string(header.Peek("webhook-id")), ctx.PostBody(), status)
 }
 
 // wait takes the time, or less when the server stops.
@@ -144,7 +148,9 @@ func (s *server) expect(ctx *fasthttp.RequestCtx) {
 			return
 		}
 		if err == nil {
-			err = s.checker.Tell(op)
+			if err = s.checker.Tell(op); err == nil {
+				s.journal.operation(&op)
+			}
 		}
 		if err != nil {
 			ctx.Error(err.Error(), fasthttp.StatusBadRequest)
