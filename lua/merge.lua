@@ -158,44 +158,74 @@ local function merge(new, record)
   return answer(old and 'stored' or 'made', new), true
 end
 
--- What is done on another copy is most often its predecessor there, without a lease, a mark, or a body hash: so much is
--- seen without taking the record apart. Answers nil if it isn't so.
+-- What an outcome finds on another copy is most often the state before, without a lease or a mark: so much is seen without
+-- taking the record apart, and such go together. Either answers nil if it isn't so.
 local last_of_json = 125
-local function predecessor(i, record)
-  local head = ARGV[i + 2]
+local gone, moved, looks = {}, {}, {}
+
+local function end_predecessor(i, record)
+  local key, head, tail = ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
   local state, attempt, away = string.match(head, '^(%x+ %d+ )(%d+) %d+ %d+ %S+ (%S+)$')
-  if string.byte(record, -1) ~= last_of_json or string.sub(record, 1, #state) ~= state then return nil end
+  if string.sub(tail, -2) ~= ' -' or string.sub(record, 1, #state) ~= state then return nil end
   local rf, old_away, start, interval, firing, body_hash =
     string.match(record, '^%d+ %d+ (%d+) %S+ (%S+) (%-?%d+) (%d+) (%S+) %S+ %S+ (%S+) ', #state + 1)
   if firing ~= '-' or body_hash ~= '-' then return nil end
+  gone[#gone + 1] = key
   local seq = tonumber(string.match(state, ' (%d+) $'))
   return 'stored ' .. state .. attempt .. ' 1 0 ' .. int(start + seq * interval) .. ' ' .. rf .. ' - ' .. union(away, old_away)
 end
 
--- Such go together. Returns how many, and the items that are left; each is { where in ARGV, number, record }.
-local function end_predecessors(items, reply)
-  local done, keys = {}, {}
+local function advance_record(i, record)
+  local key, head, tail, look, more = ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 5], ARGV[i + 6]
+  local version, seq, attempt, away = string.match(head, '^(%x+ )(%d+) (%d+) %d+ %d+ %S+ (%S+)$')
+  if string.sub(record, 1, #version) ~= version then return nil end
+  local old_seq, old_attempt, rank, rf, site, old_away, start, interval, firing, rest, body_hash =
+    string.match(record, '^(%d+) (%d+) (%d+) (%d+) (%S+) (%S+) (%-?%d+) (%d+) (%S+) %S+() %S+ (%S+) ', #version + 1)
+  local ahead = tonumber(seq) - tonumber(old_seq)
+  if firing ~= '-' or ahead < 0 or ahead == 0 and tonumber(attempt) <= tonumber(old_attempt) then return nil end
+  local failure = string.gsub(string.match(tail, '^%S+ %S+ (%S+)'), '^([^:]+):@:', '%1:' .. int(now_ms) .. ':')
+  local state, look_in = version .. seq .. ' ' .. attempt, tonumber(string.match(more, '^(%d+) ') or '')
+  away = union(old_away, away)
+  moved[#moved + 1], moved[#moved + 2] = key, state .. ' ' .. rank .. ' ' .. rf .. ' ' .. site .. ' ' .. away .. ' ' .. start .. ' ' ..
+    interval .. ' - ' .. failure .. string.sub(record, rest)
+  looks[#looks + 1], looks[#looks + 2] = int(look_in and now_ms + look_in or start + tonumber(look)), key
+  return 'stored ' .. state .. ' 0 0 ' .. int(start + seq * interval) .. ' ' .. rf .. ' ' .. body_hash .. ' ' .. away
+end
+
+local quick = { done = end_predecessor, next = advance_record, again = advance_record }
+
+-- Returns how many went so, and the items that are left; each is { where in ARGV, number, record }.
+local function write_outcomes(items, reply)
+  local outcomes, keys = {}, {}
   for n, item in ipairs(items) do
     local i, record = item[1], item[3]
-    local kind, key, tail, more = ARGV[i], ARGV[i + 1], ARGV[i + 3], ARGV[i + 6]
-    local leased, hashed = string.sub(more, -2) ~= ' -', string.sub(tail, -2) ~= ' -'
-    if kind == 'done' and record and not leased and not hashed then done[#done + 1], keys[#keys + 1] = n, key end
+    local kind, key, more = ARGV[i], ARGV[i + 1], ARGV[i + 6]
+    if quick[kind] and record and string.byte(record, -1) == last_of_json and string.sub(more, -2) == ' -' then
+      outcomes[#outcomes + 1], keys[#keys + 1] = n, key
+    end
   end
-  if #done == 0 then return 0, items end
-  local held, over, ended = redis.call('HMGET', leases, unpack(keys)), {}, {}
-  for k, n in ipairs(done) do
-    local said = not held[k] and predecessor(items[n][1], items[n][3])
-    if said then over[#over + 1], ended[n], reply[items[n][2] + 1] = keys[k], true, said end
+  if #outcomes == 0 then return 0, items end
+  local held, written, wrote = redis.call('HMGET', leases, unpack(keys)), {}, 0
+  for k, n in ipairs(outcomes) do
+    local i = items[n][1]
+    local kind = ARGV[i]
+    local said = not held[k] and quick[kind](i, items[n][3])
+    if said then written[n], wrote, reply[items[n][2] + 1] = true, wrote + 1, said end
   end
-  if #over > 0 then
-    redis.call('ZREM', due, unpack(over))
-    redis.call('HDEL', timers, unpack(over))
+  if #gone > 0 then
+    redis.call('ZREM', due, unpack(gone))
+    redis.call('HDEL', timers, unpack(gone))
+  end
+  if #moved > 0 then
+    redis.call('ZREM', due, looks[2])
+    redis.call('HSET', timers, unpack(moved))
+    redis.call('ZADD', due, unpack(looks))
   end
   local left = {}
   for n, item in ipairs(items) do
-    if not ended[n] then left[#left + 1] = item end
+    if not written[n] then left[#left + 1] = item end
   end
-  return #over, left
+  return wrote, left
 end
 
 -- Records, which may be a megabyte each, are read few together.
@@ -233,9 +263,9 @@ if stored > 0 then
   redis.call('HSET', timers, unpack(records))
   redis.call('ZADD', due, unpack(scores))
 end
-local over
-over, rest = end_predecessors(rest, reply)
-stored = stored + over
+local outcomes
+outcomes, rest = write_outcomes(rest, reply)
+stored = stored + outcomes
 for _, r in ipairs(rest) do
   local new = read_item(r[1])
   local said, wrote = merge(new, r[3] or redis.call('HGET', timers, new.key))

@@ -124,7 +124,7 @@ func (s *Store) mergeItems(writes []scheduler.Write, answers []scheduler.Written
 		// Copies of one timer, which stand together, share what they say.
 		if i == 0 || !sameTail(w, &writes[i-1]) || tail == nil {
 			tail = nil
-			if w.Timer == nil {
+			if w.Timer == nil || w.Kind == scheduler.WriteNext {
 				tail = tailOfEnd(w)
 			} else if b, err := appendTail(make([]byte, 0, typicalRecord), w); err == nil {
 				tail = b
@@ -146,7 +146,7 @@ func (s *Store) mergeItems(writes []scheduler.Write, answers []scheduler.Written
 }
 
 func sameTail(a, b *scheduler.Write) bool {
-	return a.Timer != nil && a.Timer == b.Timer && a.BodyHash == b.BodyHash && a.Failure == b.Failure
+	return a.Timer != nil && a.Timer == b.Timer && a.Kind == b.Kind && a.BodyHash == b.BodyHash && a.Failure == b.Failure
 }
 
 const (
