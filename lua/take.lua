@@ -5,7 +5,8 @@
 -- ARGV:    node counter grace_ms not_after_ms
 -- ITEM:    key
 -- Returns: now_us, then for each key: "status wait_ms score_ms previous_lease", record; status got, leased (for
---          wait_ms), waiting (due in wait_ms), ended, missing; record only with got; after not_after_ms: now_us, "late"
+--          wait_ms), waiting (due in wait_ms), ended, missing; with got the whole record, of others "version seq attempt",
+--          of what is missing nothing; after not_after_ms: now_us, "late"
 -- Cost:    O(keys · log n)
 -- Twice:   safe: what the first leased is leased
 local due, timers, leases = KEYS[1], KEYS[2], KEYS[3]
@@ -49,6 +50,11 @@ for i, key in ipairs(keys) do
     got[key] = true
     scores[#scores + 1], scores[#scores + 2] = int(now_ms + grace_ms), key
     tokens[#tokens + 1], tokens[#tokens + 2] = key, token
+  end
+  if record and answer == '' then
+    local version, state = string.match(record, '^(%x+) (%d+ %d+)')
+    local noted = lease and string.match(lease, ' %d+ %d+ (%d+ %d+)$')
+    answer = (version or '0') .. ' ' .. (noted or state or '0 0')
   end
   reply[#reply + 1] = status .. ' ' .. int(wait) .. ' ' .. int(score) .. ' ' .. (lease or '-')
   reply[#reply + 1] = answer

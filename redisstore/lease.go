@@ -191,6 +191,11 @@ func (s *Store) readTaken(sh *shard, counter, key string, it *item) scheduler.Ta
 		return scheduler.Taken{Err: fmt.Errorf("%w: take: %w", scheduler.ErrUnavailable, errReply)}
 	}
 	if taken.Status != scheduler.TakeGot {
+		if taken.Status != scheduler.TakeMissing {
+			there := reader{text: it.reply[1]}
+			taken.Record.State = there.position()
+			taken.Record.State.Ended = taken.Status == scheduler.TakeEnded
+		}
 		return taken
 	}
 	token := s.node + ":" + counter + ":" + strconv.FormatInt(it.nowUs/1000, 10)

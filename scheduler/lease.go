@@ -64,6 +64,7 @@ type Claimed struct {
 // Taken is the answer for one key of a Take.
 type Taken struct {
 	Status TakeStatus
+	// Claimed is what was got; of what was not, but is there, the record's state.
 	Claimed
 	// Wait is how long the lease lasts or the due time is away.
 	Wait time.Duration

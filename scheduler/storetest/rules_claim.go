@@ -95,11 +95,16 @@ func (s *shard) take(now time.Time, key, token string, grace time.Duration) sche
 	case e == nil:
 		return scheduler.Taken{Status: scheduler.TakeMissing}
 	case e.state.Ended:
-		return scheduler.Taken{Status: scheduler.TakeEnded}
+		return e.taken(scheduler.TakeEnded, 0)
 	case e.held(token) || e.lookMs > nowMs && e.lease != nil: // held if the call names it twice
-		return scheduler.Taken{Status: scheduler.TakeLeased, Wait: ms(e.lookMs - nowMs)}
+		return e.taken(scheduler.TakeLeased, e.lookMs-nowMs)
 	case e.lookMs > nowMs:
-		return scheduler.Taken{Status: scheduler.TakeWaiting, Wait: ms(e.lookMs - nowMs)}
+		return e.taken(scheduler.TakeWaiting, e.lookMs-nowMs)
 	}
 	return scheduler.Taken{Status: scheduler.TakeGot, Claimed: s.lease(now, key, token, nowMs+ceilMs(grace))}
+}
+
+// taken is the answer about a copy that is not got.
+func (e *entry) taken(status scheduler.TakeStatus, waitMs int64) scheduler.Taken {
+	return scheduler.Taken{Status: status, Wait: ms(waitMs), Claimed: scheduler.Claimed{Record: scheduler.Record{State: e.state}}}
 }

@@ -81,7 +81,8 @@ func takeCases() map[string]func(*rig) {
 			from, to := r.during(func() { r.take(r.shard(), "k", brief) })
 			r.awaits("claimed", from.Add(brief), to.Add(brief), func() bool { return len(r.claimAll(r.b, request())) == 1 })
 		},
-		"take answers in the order of its keys": checkTakeOrder,
+		"take answers in the order of its keys":  checkTakeOrder,
+		"take tells the state of what isn't got": checkTakenState,
 		"take does not leave retries": func(r *rig) {
 			r.failed(1, "k")
 			r.takes(r.shard(), "k", scheduler.TakeGot)
@@ -96,6 +97,30 @@ func (r *rig) take(shard, key string, grace time.Duration) scheduler.Taken {
 		r.Fatalf("take of one key: %+v", got)
 	}
 	return got[0]
+}
+
+// checkTakenState: who doesn't get a copy is told how it stands.
+func checkTakenState(r *rig) {
+	state := func(key string) scheduler.State {
+		r.Helper()
+		return r.take(r.shard(), key, far).Record.State
+	}
+	r.put("later", 3, oneShot(far))
+	if got, want := state("later"), (scheduler.State{Version: version(3), Seq: 1}); got != want {
+		r.Errorf("waiting: %+v, want %+v", got, want)
+	}
+	r.put("fired", 1, oneShot(0))
+	f := r.pass(r.claim(r.a, request()), 1, terms(far, far))
+	if got := state("fired"); got != f.State {
+		r.Errorf("leased: %+v, want %+v", got, f.State)
+	}
+	r.put("gone", 5, nil)
+	if got := state("gone"); !got.Ended || got.Version != version(5) {
+		r.Errorf("ended: %+v", got)
+	}
+	if got := state("none"); got != (scheduler.State{}) {
+		r.Errorf("missing: %+v", got)
+	}
 }
 
 func (r *rig) takes(shard, key string, want scheduler.TakeStatus) {
