@@ -20,10 +20,12 @@ const (
 //     time and 1 s, since an outcome could not be told
 //   - what the faults themselves name (LateMs), and every jump of a shard's clock since the write
 //
+// On top of these comes one skew for each copy that may be missing (absent).
+//
 // If as many shards were faulty at once as there are copies, it is late until 15 s (Limits.Recover) after these faults,
 // and those of the next time if that begins by then.
 func (r *run) allowance(w *write, from, due time.Duration) time.Duration {
-	steps := r.steps(w.invoked, due)
+	steps := r.steps(w.invoked, due) + time.Duration(r.absent(w, from))*w.skew
 	allowed := r.l.Late + steps
 	for {
 		more := max(r.allowanceUntil(w, from, due, later(due, allowed)), r.l.Late) + steps
@@ -36,6 +38,18 @@ func (r *run) allowance(w *write, from, due time.Duration) time.Duration {
 		allowed = max(allowed, o.ended-due+r.l.Recover)
 	}
 	return allowed
+}
+
+// absent is how many of the better copies may not be there from an instant on: those that the answer says were not reached,
+// and those on shards that lost data since the write and were not said to be repaired, though the fault's window is over.
+func (r *run) absent(w *write, from time.Duration) int {
+	var lost []string
+	for _, f := range r.windows {
+		if f.Class == ShardLost && f.RepairedNs == 0 && f.ended(r.end) >= w.invoked && f.healed < from && !slices.Contains(lost, f.Shard) {
+			lost = append(lost, f.Shard)
+		}
+	}
+	return w.unreached + len(lost)
 }
 
 func (r *run) allowanceUntil(w *write, from, due, until time.Duration) time.Duration {
@@ -113,7 +127,7 @@ func backoff(attempt int) time.Duration {
 }
 
 // givenUp tells whether it is our own receiver's doing that pop n was not delivered: the attempts are used up (those that
-// a dead node took with it count), the next attempt may be yet to come by until, or it would come no sooner than the next
+// a fault took with it count: a fence counts one before anything is sent, and a node may die then, or its answer be lost), the next attempt may be yet to come by until, or it would come no sooner than the next
 // pop and so may have been dropped.
 func (r *run) givenUp(w *write, n int, until time.Duration) bool {
 	calls := w.pops[n]
@@ -124,8 +138,8 @@ func (r *run) givenUp(w *write, n int, until time.Duration) bool {
 	for _, c := range calls {
 		attempts = max(attempts, c.Attempt)
 	}
-	for f := range r.during(calls[0].arrived(), last.arrived()) {
-		if f.ofNode() {
+	for f := range r.during(calls[0].arrived(), r.retryBy(w, last, attempts)) {
+		if f.explainsDuplicates() {
 			attempts++
 		}
 	}
@@ -142,7 +156,7 @@ func (r *run) gapExplained(w *write, n int) bool {
 // heldUp tells whether faults may have held pop n up until the next one was due.
 func (r *run) heldUp(w *write, n int) bool {
 	next := w.earliest(n + 1)
-	return r.bound(w, n) >= next && r.explained(w.earliest(n)-r.l.Recover, next, (*Fault).explainsGaps)
+	return r.bound(w, n) >= next && (w.interval <= r.l.Gap || r.explained(w.earliest(n)-r.l.Recover, next, (*Fault).explainsGaps))
 }
 
 // ranInto tells whether a callback ran until the pop after pop n was due.

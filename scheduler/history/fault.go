@@ -8,7 +8,7 @@ import (
 // Class says what a fault explains.
 type Class string
 
-// The classes. Each explains late callbacks, except Harmless, and duplicates, except Slow, ClockStep and Harmless. The
+// The classes. Each explains late callbacks, except the last two, and duplicates, except the last four. The
 // shard of ShardAway, ShardLost, LinkCut and AnswersLost counts as faulty meanwhile.
 const (
 	NodeDeath   Class = "node_death"   // Node was killed at the start; the end is when it runs again
@@ -19,7 +19,8 @@ const (
 	ShardLost   Class = "shard_lost"   // Shard lost some or all of its data
 	Slow        Class = "slow"         // something takes LateMs longer in all
 	ClockStep   Class = "clock_step"   // Shard's clock jumped by StepMs at the start; a jump back is another fault
-	Harmless    Class = "harmless"     // explains nothing: node clocks, scripts flushed, topology changes
+	NodeClock   Class = "node_clock"   // Node's wall clock jumped by StepMs: see forgotten, it explains nothing else
+	Harmless    Class = "harmless"     // explains nothing: scripts flushed, topology changes
 )
 
 // Fault is one fault, written when it has ended or, with EndNs -1, at the end.
@@ -42,7 +43,7 @@ type Fault struct {
 
 func (f *Fault) validate() error {
 	switch f.Class {
-	case NodeDeath, NodeFreeze:
+	case NodeDeath, NodeFreeze, NodeClock:
 		if f.Node == "" {
 			return fmt.Errorf("fault of class %q names no node", f.Class)
 		}
@@ -71,7 +72,10 @@ func (f *Fault) ofLink() bool { return f.Class == LinkCut || f.Class == AnswersL
 func (f *Fault) explainsDuplicates() bool { return f.ofNode() || f.ofShard() }
 
 // explainsGaps tells whether pops of a recurring timer may be left out because of the fault.
-func (f *Fault) explainsGaps() bool { return f.Class != Harmless }
+func (f *Fault) explainsGaps() bool { return !f.hasNoWindow() }
+
+// hasNoWindow tells whether the fault explains nothing about the time around it.
+func (f *Fault) hasNoWindow() bool { return f.Class == Harmless || f.Class == NodeClock }
 
 func (f *Fault) started() time.Duration { return time.Duration(f.StartNs) }
 

@@ -1,6 +1,9 @@
 package history
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // noneAfterAnswer is invariant 3: once a DELETE or PUT was acknowledged, no callback of an older version arrives, and
 // after an answer that says in flight none later than 2 s (Limits.InFlight). Limits.Network is added to both.
@@ -32,10 +35,18 @@ func (r *run) judgeAfter(f *Finding, w *write, op *Operation, last time.Duration
 			continue
 		}
 		unreached := op.Answer != nil && op.Answer.Unreached > 0
-		if !unreached || !r.faulty(c.arrived()-r.l.InFlight, c.arrived(), r.told(op)) {
+		if !unreached || !r.faulty(c.arrived()-r.l.InFlight, c.arrived(), r.told(op)) && !r.stoodStill(c) {
 			f.violation("%s: %s later than the answer to a %s at %s allows", c, c.arrived()-last, op.Kind, op.returned())
 		}
 	}
+}
+
+// stoodStill tells whether a node did a moment before the callback: to it all shards were silent then, those that were
+// told among them.
+func (r *run) stoodStill(c *Callback) bool {
+	return slices.ContainsFunc(r.h.Faults, func(f Fault) bool {
+		return f.Class == NodeFreeze && f.started() <= c.arrived() && later(f.ended(r.end), r.l.Silence+r.l.InFlight) >= c.arrived()
+	})
 }
 
 // older tells whether w certainly took effect before op, a DELETE or PUT of the same timer.

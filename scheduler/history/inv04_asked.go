@@ -1,10 +1,15 @@
 package history
 
+import (
+	"slices"
+	"time"
+)
+
 // onlyWhatWasTold is invariant 4: every callback is one that was asked for. Its URL and body are those of one write, which
 // was not refused; its key is the timer's (and that of the id); its version is the same in all callbacks of the write, no
-// other write's, and above that of every write acknowledged before; its sequence number is one of the pops; its attempt is
-// counted from 1. After a callback was certainly answered 410 in time, none of the write follows outside the windows of
-// faults that explain duplicates.
+// other write's, and above that of every write acknowledged before, unless nothing told any more of that one (forgotten); its sequence number is one of the pops; its attempt is
+// counted from 1. After a callback was certainly answered 410 in time, none of the write follows but
+// what may be a duplicate (invariant 6).
 func onlyWhatWasTold(r *run, f *Finding) {
 	for _, c := range r.unasked {
 		f.violation("%s: no write asked for it", c)
@@ -18,7 +23,7 @@ func onlyWhatWasTold(r *run, f *Finding) {
 		r.judgeGone(f, w)
 	}
 	for _, t := range r.timers {
-		judgeVersions(f, t)
+		r.judgeVersions(f, t)
 	}
 }
 
@@ -53,7 +58,7 @@ func (r *run) judgeGone(f *Finding, w *write) {
 			continue
 		}
 		for _, next := range w.calls[i+1:] {
-			if next.arrived() > c.over(r.surely()) && !r.inWindow(next.arrived(), (*Fault).explainsDuplicates) {
+			if next.arrived() > c.over(r.surely()) && !r.mayRepeat(next) && !r.unsure(w) {
 				f.violation("%s: the timer was ended by a 410 at %s", next, c.over(r.surely()))
 			}
 		}
@@ -62,16 +67,40 @@ func (r *run) judgeGone(f *Finding, w *write) {
 }
 
 // judgeVersions holds the versions of a timer's writes to the order in which these were certainly done.
-func judgeVersions(f *Finding, t *timer) {
+func (r *run) judgeVersions(f *Finding, t *timer) {
 	for _, a := range t.writes {
 		for _, b := range t.writes {
 			if a == b || a.version() == "" || b.version() == "" || a.returned >= b.invoked {
 				continue
 			}
-			if a.version() >= b.version() {
+			if a.version() >= b.version() && !r.forgotten(t, a, b) {
 				f.violation("timer %s: version %s of %s is not below %s of %s, which was written later",
 					t.key, a.version(), a.asked.URL, b.version(), b.asked.URL)
 			}
 		}
 	}
+}
+
+// forgotten tells whether nothing may have been stored any more of a, nor of what came after it, when b was written, so that
+// the version of b came from a wall clock alone, and whether one had jumped by then. What was created with an
+// Idempotency-Key is remembered longer, and so is a delete.
+func (r *run) forgotten(t *timer, a, b *write) bool {
+	by := min(b.returned, b.calls[0].arrived())
+	jumped := func(f Fault) bool { return f.Class == NodeClock && f.started() <= by }
+	if !slices.ContainsFunc(r.h.Faults, jumped) {
+		return false
+	}
+	life := time.Duration(0)
+	if slices.ContainsFunc(t.writes, func(w *write) bool { return w.op.IdempotencyKey != "" && w.invoked <= by }) {
+		life = r.l.IdempotencyLife
+	}
+	over := func(w *write) bool {
+		return w != b && w.version() >= a.version() && slices.ContainsFunc(w.calls, func(c *Callback) bool {
+			return (c.Seq == w.asked.Pops || c.gone(r.h.Header.limit())) && later(c.arrived(), life) <= by
+		})
+	}
+	deleted := func(op *Operation) bool {
+		return op.Kind == Delete && later(op.invoked(), max(life, r.l.TombstoneLife)) <= by
+	}
+	return slices.ContainsFunc(t.writes, over) || slices.ContainsFunc(t.ops, deleted)
 }

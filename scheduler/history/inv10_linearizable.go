@@ -130,6 +130,11 @@ func (r *run) copiesOf(t *timer) int {
 			copies = min(copies, r.told(op))
 		}
 	}
+	for _, w := range t.writes {
+		if w.ok { // maybe by the answer to a repeat
+			copies = min(copies, w.copies)
+		}
+	}
 	return copies
 }
 
@@ -142,7 +147,8 @@ func (r *run) stepOf(t *timer, op *Operation) step {
 		s.found = r.writeRead(t, op)
 	case s.read:
 		for i, w := range t.writes {
-			if op.returned() >= min(w.earliest(w.asked.Pops), w.goneAt(r.h.Header.limit())) {
+			last := w.earliest(w.asked.Pops) - r.steps(w.invoked, op.returned())
+			if op.returned() >= min(last, w.goneAt(r.h.Header.limit())) {
 				s.overs = append(s.overs, i)
 			}
 		}

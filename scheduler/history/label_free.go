@@ -20,7 +20,8 @@ func labelFree(r *run, f *Finding) {
 		}
 		m := r.match(w)
 		for _, c := range m.unmatched {
-			if !slices.ContainsFunc(w.calls, func(o *Callback) bool { return o.arrived() <= c.arrived() && r.mayRepeat(o) }) {
+			mayRepeat := func(o *Callback) bool { return o.arrived() <= c.arrived() && r.mayRepeat(o) }
+			if !r.unsure(w) && !slices.ContainsFunc(w.calls, mayRepeat) {
 				f.violation("arrival at %s at %s: no pop was due for it", w.asked.URL, c.arrived())
 			}
 		}
@@ -90,7 +91,7 @@ func (r *run) excusesOnce(w *write, failed []*Callback) int {
 	last := failed[len(failed)-1]
 	switch {
 	case len(failed) >= r.h.Header.Attempts,
-		r.explained(failed[0].arrived(), last.arrived(), (*Fault).ofNode),
+		r.explained(failed[0].arrived(), r.retryBy(w, last, len(failed)), (*Fault).explainsDuplicates),
 		r.retryBy(w, last, len(failed)) > r.until(w):
 		return 1
 	}

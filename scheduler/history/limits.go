@@ -18,6 +18,8 @@ type Limits struct {
 	Early time.Duration
 	// Late is how late a callback may be without faults.
 	Late time.Duration
+	// Gap is up to what interval a pop may be left out without a fault, where nodes look so seldom that the next one is due.
+	Gap time.Duration
 	// NodeWaiting is how late a timer may be that waits while a node dies; one under way has the hold time and NodeUnderWay.
 	NodeWaiting  time.Duration
 	NodeUnderWay time.Duration

@@ -33,7 +33,7 @@ func (r *run) indexFaults() {
 	after := header.hold() + time.Duration(header.RF)*ms(header.SkewMaxMs) + windowAfter
 	for i := range r.h.Faults {
 		f := &r.h.Faults[i]
-		if f.Class == Harmless {
+		if f.hasNoWindow() {
 			continue
 		}
 		w := window{from: f.started() - windowBefore, to: later(f.ended(r.end), after), Fault: f}

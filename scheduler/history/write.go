@@ -14,6 +14,7 @@ type write struct {
 	invoked, returned time.Duration
 	ok, refused       bool
 	copies            int           // that the answer named
+	unreached         int           // that the answer said were not
 	busyUntil         time.Duration // a callback of the version before it may hold it up until then
 	interval, skew    time.Duration
 	calls             []*Callback // by arrival
@@ -47,6 +48,7 @@ func (w *write) answered(op *Operation) {
 	if op.Answer.Copies > 0 {
 		w.copies = op.Answer.Copies
 	}
+	w.unreached = op.Answer.Unreached
 	if op.Answer.InFlight {
 		w.busyUntil = later(w.returned, w.inFlight)
 	}

@@ -1,0 +1,231 @@
+package history
+
+import "testing"
+
+// Each excuse holds where it is meant to, and not just beside it.
+type excuse struct {
+	name string
+	tell func(*book)
+	want []Invariant
+}
+
+func runExcuses(t *testing.T, excuses []excuse) {
+	t.Helper()
+	for _, e := range excuses {
+		t.Run(e.name, func(t *testing.T) {
+			b := clean()
+			e.tell(b)
+			b.sample()
+			wantOnly(t, b.History, small(), e.want...)
+		})
+	}
+}
+
+// A DELETE of k7 at 50 s says that it did not reach one copy; the old version is called 10 s later.
+func TestAnOldVersionWhileAllThatWereToldAreAway(t *testing.T) {
+	after := func(unreached, faulty int) func(*book) {
+		return func(b *book) {
+			b.write(Create, "k7", "/7", 40_000, 20_000, 1)
+			b.Operations[b.delete("k7", 50_000)].Answer = &Answer{InFlight: true, Unreached: unreached}
+			b.call("k7", "/7", 7, 1, 1, 60_006, 200)
+			if faulty > 0 {
+				b.fault(ShardAway, "a", faulty, faulty+1000)
+			}
+		}
+	}
+	frozen := func(unreached, until int) func(*book) {
+		return func(b *book) {
+			after(unreached, 0)(b)
+			b.fault(NodeFreeze, "n1", until-1000, until)
+		}
+	}
+	late := only(NoneAfterAnswer)
+	runExcuses(t, []excuse{
+		{"the one that was told is away", after(1, 59_500), nil},
+		{"it was when the callback was sent, at the earliest", after(1, 60_006-2000-1000-afterMs), nil},
+		{"it was before", after(1, 60_006-2000-1000-afterMs-1), late},
+		{"it is later", after(1, 60_007), late},
+		{"none is", after(1, 0), late},
+		{"both were told, and one of them is away", after(0, 59_500), late},
+		{"a node had stood still until now", frozen(1, 60_006-3000), nil},
+		{"it had until before", frozen(1, 60_006-3001), late},
+		{"it had, and both were told", frozen(0, 60_000), late},
+	})
+}
+
+// k7 is over at 41 s, and a PUT at 60 s has a lower version.
+func TestVersionsGoDownOnlyWhereNothingIsStored(t *testing.T) {
+	again := func(jump int, change func(*book)) func(*book) {
+		return func(b *book) {
+			b.write(Create, "k7", "/7", 40_000, 1000, 1)
+			b.call("k7", "/7", 70, 1, 1, 41_006, 200)
+			b.write(Replace, "k7", "/7b", 60_000, 1000, 1)
+			b.call("k7", "/7b", 69, 1, 1, 61_006, 200)
+			if jump > 0 {
+				b.Faults = append(b.Faults, Fault{Kind: "clock", Class: NodeClock, Node: "n1", StartNs: at(jump), EndNs: at(jump), StepMs: -9000})
+			}
+			if change != nil {
+				change(b)
+			}
+		}
+	}
+	down := only(OnlyWhatWasTold)
+	runExcuses(t, []excuse{
+		{"a clock jumped", again(50_000, nil), nil},
+		{"a clock jumped before that", again(10, nil), nil},
+		{"a clock jumped later", again(60_005, nil), down},
+		{"no clock jumped", again(0, nil), down},
+		{"it was not over", again(50_000, func(b *book) {
+			b.asked("/7").Timer.Pops = 100
+		}), only(NothingLost, OnlyWhatWasTold)},
+		{"what replaced it is over", again(50_000, func(b *book) {
+			b.asked("/7").Timer.Pops = 100
+			b.write(Replace, "k7", "/7a", 42_000, 1000, 1)
+			b.call("k7", "/7a", 71, 1, 1, 43_006, 200)
+		}), nil},
+		{"it is remembered by its key", again(50_000, func(b *book) { b.asked("/7").IdempotencyKey = "once" }), down},
+		{"it was deleted a minute ago", again(50_000, func(b *book) {
+			b.asked("/7").Timer.IntervalMs, b.asked("/7").Timer.Pops = 1000, 60
+			b.delete("k7", 41_500)
+		}), down},
+	})
+}
+
+// k7 is written at 40 s and called twice, 60 s later.
+func TestADuplicateOfWhatMayBeStoredTwice(t *testing.T) {
+	twice := func(unreached, fault int, class Class) func(*book) {
+		return func(b *book) {
+			b.Operations[b.write(Create, "k7", "/7", 40_000, 60_000, 1)].Answer.Unreached = unreached
+			b.call("k7", "/7", 7, 1, 1, 100_006, 200)
+			b.call("k7", "/7", 7, 1, 1, 101_006, 200)
+			b.fault(class, "a", fault, fault+1000)
+		}
+	}
+	runExcuses(t, []excuse{
+		{"answers were lost when it was written", twice(1, 39_500, AnswersLost), nil},
+		{"they were before", twice(1, 40_000-1000-afterMs-1, AnswersLost), only(NoDuplicates)},
+		{"they were later", twice(1, 42_001, AnswersLost), only(NoDuplicates)},
+		{"all copies were reached", twice(0, 39_500, AnswersLost), only(NoDuplicates)},
+		{"a clock jumped", twice(1, 39_500, ClockStep), only(NoDuplicates)},
+		{"both were answered 410", func(b *book) {
+			twice(1, 39_500, AnswersLost)(b)
+			b.called("/7", 0).Status, b.called("/7", 1).Status = 410, 410
+		}, nil},
+		{"and all copies were reached", func(b *book) {
+			twice(0, 39_500, AnswersLost)(b)
+			b.called("/7", 0).Status, b.called("/7", 1).Status = 410, 410
+		}, only(OnlyWhatWasTold)},
+	})
+}
+
+// k7 is tried at 41 s, 42 s and again the first time; a shard is away meanwhile.
+func TestALowerAttemptOfACopyThatHasNotHeard(t *testing.T) {
+	again := func(fault int) func(*book) {
+		return func(b *book) {
+			b.write(Create, "k7", "/7", 40_000, 1000, 1)
+			b.call("k7", "/7", 7, 1, 1, 41_006, 500)
+			b.call("k7", "/7", 7, 1, 2, 42_006, 500)
+			b.call("k7", "/7", 7, 1, 1, 43_006, 200)
+			b.fault(ShardAway, "a", fault, fault+1000)
+		}
+	}
+	runExcuses(t, []excuse{
+		{"in the fault's window", again(40_900), nil},
+		{"before it", again(45_007), only(SequenceRises)},
+		{"after it", again(43_006 - 1000 - afterMs - 1), only(SequenceRises)},
+	})
+}
+
+// A one-shot timer fails four times, and isn't tried again.
+func TestAFaultMayTakeAnAttemptWithIt(t *testing.T) {
+	four := func(class Class, fault int) func(*book) {
+		return func(b *book) {
+			b.write(Create, "k7", "/7", 40_000, 1000, 1)
+			for n, arrive := range []int{41_006, 42_006, 44_006, 48_006} {
+				b.call("k7", "/7", 7, 1, n+1, arrive, 500)
+			}
+			b.fault(class, "a", fault, fault+1000)
+		}
+	}
+	runExcuses(t, []excuse{
+		{"the fifth fence's answer was lost", four(AnswersLost, 52_000), nil},
+		{"its shard was away", four(ShardAway, 52_000), nil},
+		{"a clock jumped", four(ClockStep, 52_000), only(NothingLost)},
+		{"the fault was long before", four(AnswersLost, 41_006-1000-afterMs-1), only(NothingLost)},
+		{"the fault was long after", four(AnswersLost, 80_000), only(NothingLost)},
+	})
+}
+
+// A skew is 2 s, and comes on top of the 250 ms that are always allowed.
+func TestTheBestCopyMayBeMissing(t *testing.T) {
+	late := func(unreached, by int, change func(*book)) func(*book) {
+		return func(b *book) {
+			b.Operations[b.write(Create, "k7", "/7", 40_000, 60_000, 1)].Answer.Unreached = unreached
+			b.call("k7", "/7", 7, 1, 1, 100_004+by, 200)
+			if change != nil {
+				change(b)
+			}
+		}
+	}
+	lose := func(end int, repaired int) func(*book) {
+		return func(b *book) {
+			f := &b.Faults[b.fault(ShardLost, "a", end-1000, end)]
+			f.RepairedNs = at(repaired)
+		}
+	}
+	runExcuses(t, []excuse{
+		{"one was not reached", late(1, 2250, nil), nil},
+		{"one was not reached, and later", late(1, 2251, nil), only(OnTime)},
+		{"two were not reached", late(2, 4250, nil), nil},
+		{"all were reached", late(0, 251, nil), only(OnTime)},
+		{"one was lost", late(0, 2250, lose(50_000, 0)), nil},
+		{"one was lost, and later", late(0, 2251, lose(50_000, 0)), only(OnTime)},
+		{"it was lost before", late(0, 251, lose(39_999, 0)), only(OnTime)},
+		{"it was repaired", late(0, 251, lose(50_000, 51_000)), only(OnTime)},
+	})
+}
+
+// A shard's clock jumps by 300 ms; k7 is called 200 ms early, and a GET finds nothing any more.
+func TestAClockThatJumpsMayEndATimer(t *testing.T) {
+	over := func(step int64) func(*book) {
+		return func(b *book) {
+			b.write(Create, "k7", "/7", 40_000, 1000, 1)
+			b.call("k7", "/7", 7, 1, 1, 40_800, 200)
+			b.get("k7", 40_810, "", 0)
+			f := &b.Faults[b.fault(ClockStep, "a", 40_500, 40_500)]
+			f.StepMs = step
+		}
+	}
+	runExcuses(t, []excuse{
+		{"far enough", over(300), nil},
+		{"not so far", over(100), only(NeverEarly, Linearizable)},
+	})
+}
+
+// k7 is created with an Idempotency-Key, is stored once, and its shard loses it.
+func TestARepeatTellsHowManyCopiesThereAre(t *testing.T) {
+	lost := func(copies int) func(*book) {
+		return func(b *book) {
+			first := b.write(Create, "k7", "/7", 40_000, 100_000, 1)
+			again := b.write(Create, "k7", "/7", 41_000, 100_000, 1)
+			for _, i := range []int{first, again} {
+				b.Operations[i].IdempotencyKey = "once"
+			}
+			b.Operations[again].Answer.Copies = copies
+			unknown := &b.Operations[first]
+			unknown.Outcome, unknown.Status, unknown.ReturnNs, unknown.Answer = Unknown, 0, -1, nil
+			b.fault(ShardLost, "a", 45_000, 46_000)
+			b.get("k7", 70_000, "", 0)
+			b.End.AtNs, b.End.DumpNs, b.End.Drained = at(120_000), -1, false
+			b.Header.Mode, b.Copies, b.Samples = Safety, nil, nil
+			b.Header.Exempt = only(BackToNormal, MetricsAgree)
+		}
+	}
+	for copies, want := range map[int][]Invariant{1: nil, 2: only(Linearizable)} {
+		b := clean()
+		lost(copies)(b)
+		limits := small()
+		limits.Availability = 0
+		wantOnly(t, b.History, limits, want...)
+	}
+}
