@@ -1,12 +1,12 @@
 -- Kind:    merge
 -- Does:    "become this state if it is newer than yours": put (a client's create or replace: refused if a live timer has
---          another rf), once (a create that does nothing where a live timer or a body hash is), live (adopt, restore), over (live, onto a copy that is there),
---          gone (a client's delete), done (an outcome told to another copy: removes exactly its predecessor, leaves a
---          tombstone on what is older and on nothing), next and again (outcomes that leave a pop: the copy of the same
---          version goes on; nothing is made of nothing, nor of another version), drop (removes a live copy that isn't
---          newer), note (adds to the away of the same version, and ends no lease). All others end a lease. A body hash,
---          what is away and a firing mark that has not passed are kept. An item with a token is a leased write: it does
---          nothing unless the lease is that token's.
+--          another rf), once (a create that does nothing where a live timer or a body hash is), live (adopt, restore),
+--          over (live, onto a copy that is there), gone (a client's delete), bury (gone, onto a copy that is there), done
+--          (an outcome told to another copy: removes exactly its predecessor, leaves a tombstone on what is older and on
+--          nothing), next and again (outcomes that leave a pop: the copy of the same version goes on; nothing is made of
+--          nothing, nor of another version), drop (removes what isn't newer), note (adds to the away of the same version,
+--          and ends no lease). All others end a lease. A body hash, what is away and a firing mark that has not passed are
+--          kept. An item with a token is a leased write: it does nothing unless the lease is that token's.
 -- KEYS:    due timers leases
 -- ARGV:    not_after_ms
 -- ITEM:    kind key head tail start look_ms more
@@ -56,7 +56,7 @@ local function read_item(i)
   local new = parse(head .. ' ' .. int(start or 0) .. ' ' .. tail)
   new.kind, new.key, new.look, new.look_in, new.keep = kind, key, look, tonumber(look_in or ''), tonumber(keep or '') or 0
   new.token = token or '-'
-  new.ended = kind == 'gone' or kind == 'done'
+  new.ended = kind == 'gone' or kind == 'bury' or kind == 'done'
   new.failure = string.gsub(new.failure, '^([^:]+):@:', '%1:' .. int(now_ms) .. ':')
   return new
 end

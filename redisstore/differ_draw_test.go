@@ -124,7 +124,7 @@ func (d *differ) write() (store, model scheduler.Write) {
 	w := scheduler.Write{
 		Kind: draw(d, "kind of write", scheduler.WritePut, scheduler.WritePut, scheduler.WriteOnce, scheduler.WriteGone, scheduler.WriteNote,
 			scheduler.WriteLive, scheduler.WriteLive, scheduler.WriteDone, scheduler.WriteDone, scheduler.WriteNext, scheduler.WriteNext,
-			scheduler.WriteAgain, scheduler.WriteAgain, scheduler.WriteDrop, scheduler.WriteOver),
+			scheduler.WriteAgain, scheduler.WriteAgain, scheduler.WriteDrop, scheduler.WriteOver, scheduler.WriteBury),
 		Shard: "a", Key: d.key(), RF: draw(d, "rf", 0, 2, 2, 2, 3), Rank: draw(d, "rank", 0, 1, 2), Away: d.away("away"),
 		DueIn: d.some("due in"), Retry: d.some("retry"), Offset: d.some("offset"), Life: d.some("life"), Keep: d.some("keep"),
 		BodyHash: draw(d, "body hash", "", "", "", "aa", "bb"),
@@ -143,7 +143,7 @@ func (d *differ) write() (store, model scheduler.Write) {
 		}
 	case scheduler.WriteAgain:
 		w.Failure = d.failure()
-	case scheduler.WriteGone, scheduler.WriteDone, scheduler.WriteNote, scheduler.WriteDrop:
+	case scheduler.WriteGone, scheduler.WriteBury, scheduler.WriteDone, scheduler.WriteNote, scheduler.WriteDrop:
 	}
 	m := w
 	if len(d.leases) > 0 && draw(d, "leased", false, false, true) {

@@ -40,6 +40,7 @@ func (sh *shard) ask(ctx context.Context, batch []*claim) []*claim {
 		asks[i].weigh()
 	}
 	var unanswered []*claim
+	outdated := make(map[*shard][]*claim)
 	free := batch[:0:0]
 	for _, c := range batch {
 		switch {
@@ -47,7 +48,7 @@ func (sh *shard) ask(ctx context.Context, batch []*claim) []*claim {
 			free = append(free, c)
 		case c.other.newer != nil:
 			sh.s.freeSlot(c)
-			sh.adopt(ctx, c, c.other.newer)
+			outdated[c.other.newer] = append(outdated[c.other.newer], c)
 		case c.other.firing > 0:
 			sh.s.freeSlot(c)
 			c.settle(Settlement{Outcome: OutcomeRelease, Delay: c.other.firing + time.Millisecond})
@@ -60,6 +61,9 @@ func (sh *shard) ask(ctx context.Context, batch []*claim) []*claim {
 	if len(unanswered) > 0 {
 		sleep(ctx, fencePause)
 		sh.fences.put(unanswered...)
+	}
+	for from, share := range outdated {
+		sh.adopt(ctx, from, share)
 	}
 	return free
 }
@@ -144,22 +148,39 @@ func (q *question) weigh() {
 	}
 }
 
-// adopt makes c's copy what it is on another shard: by a leased write, which does
-// nothing once the lease is gone.
-func (sh *shard) adopt(ctx context.Context, c *claim, from *shard) {
+// adopt makes the copies of the batch what they are on another shard: by leased
+// writes, which do nothing once the lease is gone.
+func (sh *shard) adopt(ctx context.Context, from *shard, batch []*claim) {
+	if len(batch) == 0 {
+		return
+	}
 	bounded, cancel := context.WithTimeout(ctx, tellPatience)
 	defer cancel()
-	read := sh.s.store.Read(bounded, []Spot{{Shard: from.name, Key: c.Lease.Key}})[0]
-	if read.Record.State.Compare(c.Record.State) <= 0 {
-		c.settle(Settlement{Outcome: OutcomeRelease, Delay: hesitation}) // it couldn't be read, or is gone by now
+	spots := make([]Spot, len(batch))
+	for i, c := range batch {
+		spots[i] = Spot{Shard: from.name, Key: c.Lease.Key}
+	}
+	var adopted []*claim
+	var writes []Write
+	for i, read := range sh.s.store.Read(bounded, spots) {
+		c := batch[i]
+		if read.Record.State.Compare(c.Record.State) <= 0 {
+			c.settle(Settlement{Outcome: OutcomeRelease, Delay: hesitation}) // it couldn't be read, or is gone by now
+			continue
+		}
+		w := sh.s.copyOf(&read, c.own)
+		w.Token = c.Lease.Token
+		adopted, writes = append(adopted, c), append(writes, w)
+	}
+	if len(writes) == 0 {
 		return
 	}
-	w := sh.s.copyOf(&read, c.own)
-	w.Token = c.Lease.Token
-	if written := sh.s.store.Tell(bounded, sh.name, []Write{w})[0]; written.Err != nil {
-		c.settle(Settlement{Outcome: OutcomeRelease, Delay: hesitation})
-		return
+	for i, written := range sh.s.store.Tell(bounded, sh.name, writes) {
+		if written.Err != nil {
+			adopted[i].settle(Settlement{Outcome: OutcomeRelease, Delay: hesitation})
+			continue
+		}
+		adopted[i].done()
 	}
-	sh.log.Debug("copy was brought up to a newer one", "timer", c.Record.ID.String(), "from", from.name)
-	c.done()
+	sh.log.Debug("copies were brought up to newer ones", "count", len(adopted), "from", from.name)
 }

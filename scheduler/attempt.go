@@ -39,7 +39,7 @@ type attempt struct {
 	s       *Scheduler
 	ranked  []string // all shards by rank
 	targets []target
-	away    []Away // substitutes; of an end, the copies that it was not told to
+	away    []Away // substitutes, and what a hint led to and was not told; of an end, all that it was not told to
 	decided bool   // of a create that happens once: it is the first
 
 	writes     int // of this round
@@ -71,9 +71,11 @@ func (a *attempt) plan(writes []Write) []Write {
 		}
 	}
 	a.provide()
+	// Those at home know which of the others there are, and in whose stead.
+	homesFirst := a.timer != nil && slices.ContainsFunc(a.targets, func(t target) bool { return t.progress == toTell && !t.stray })
 	for i := range a.targets {
 		t := &a.targets[i]
-		if t.progress != toTell {
+		if t.progress != toTell || homesFirst && t.stray {
 			continue
 		}
 		t.progress, t.knows = asked, len(a.away)
@@ -92,19 +94,23 @@ func (a *attempt) waits() bool {
 	return slices.ContainsFunc(a.targets, func(t target) bool { return t.progress == asked })
 }
 
-// provide finds a substitute for each copy that could not be told, or, of an
-// end, remembers which those are. Where there may be an earlier version, one that
+// provide finds a substitute for each copy that could not be told, or, of an end and
+// of one that is no home, remembers which those are. Where there may be an earlier version, one that
 // nobody has told would know nothing of the substitute and go on: so one at home
-// must have been told first.
+// must have been told first. A create that happens once and isn't the first has
+// nothing to store.
 func (a *attempt) provide() {
+	if a.settled() {
+		return
+	}
 	if a.timer != nil && !a.fresh && !slices.ContainsFunc(a.targets, func(t target) bool { return t.home && t.progress == told }) {
 		return
 	}
 	for i := range a.targets {
 		t := &a.targets[i]
 		switch {
-		case t.progress != untold || t.replaced || a.timer != nil && t.stray:
-		case a.timer == nil:
+		case t.progress != untold || t.replaced:
+		case a.timer == nil || t.stray:
 			t.replaced = true
 			a.away = append(a.away, Away{Shard: t.shard.name, Rank: t.rank})
 		default:
@@ -169,10 +175,7 @@ func (a *attempt) writeTo(t *target) Write {
 	switch {
 	case t.stray:
 		w.Kind = WriteOver
-	case a.bodyHash == "":
-	case a.decided:
-		w.Kind = WriteLive
-	default:
+	case a.bodyHash != "":
 		w.Kind = WriteOnce
 	}
 	return w
@@ -198,8 +201,11 @@ func (a *attempt) take(answers []Written) {
 			t.progress = told
 		default:
 			t.progress, t.answer = told, answer
+			if a.unanswered && answer.Status == WriteExists && answer.State.Version == a.version {
+				t.answer.Status = WriteSame // it was sent before
+			}
 			a.adoptStray(t)
-			a.decided = a.decided || accepted(answer.Status)
+			a.decided = a.decided || accepted(t.answer.Status)
 			a.follow(answer.Away)
 		}
 	}
@@ -227,15 +233,20 @@ func (a *attempt) adoptStray(t *target) {
 // settled reports whether a create that happens once has found that it isn't the
 // first.
 func (a *attempt) settled() bool {
-	return !a.decided && slices.ContainsFunc(a.targets, func(t target) bool { return t.progress == told && t.answer.Status == WriteExists })
+	return slices.ContainsFunc(a.targets, func(t target) bool { return t.progress == told && t.answer.Status == WriteExists })
 }
 
 // follow has the copies told too that a record names.
 func (a *attempt) follow(away []Away) {
 	for _, w := range away {
 		sh := a.s.shards[w.Shard]
-		if sh != nil && !slices.ContainsFunc(a.targets, func(t target) bool { return t.shard == sh }) {
+		i := slices.IndexFunc(a.targets, func(t target) bool { return t.shard == sh })
+		switch {
+		case sh == nil:
+		case i < 0:
 			a.targets = append(a.targets, target{place: place{shard: sh, rank: w.Rank}, stray: true})
+		case a.targets[i].stray && a.targets[i].progress == toTell:
+			a.targets[i].rank = w.Rank
 		}
 	}
 }

@@ -41,7 +41,7 @@ func (s *Scheduler) tellOfEnd(ctx context.Context, c *claim, p place) (heard boo
 		return false
 	}
 	w := s.copyOf(&ReadResult{Record: c.Record}, p)
-	w.Away = nil
+	w.Kind, w.Away = WriteBury, nil
 	return s.store.Tell(ctx, p.shard.name, []Write{w})[0].Err == nil
 }
 
@@ -56,4 +56,20 @@ func (s *Scheduler) keepTombstones(of *shard) time.Duration {
 		}
 	}
 	return max(since-s.config.TombLife, 0)
+}
+
+// lasting are the ends that homes must keep: a copy that has not heard of one knows
+// of these alone, and the tombstone that names it is away from home.
+func lasting(batch []*claim) (all []message) {
+	for _, c := range batch {
+		if c.own.home || len(c.settlement.Untold) == 0 || !c.after().Ended {
+			continue
+		}
+		for _, p := range c.others {
+			if p.home && !slices.ContainsFunc(c.settlement.Untold, func(a Away) bool { return a.Shard == p.shard.name }) {
+				all = append(all, message{claim: c, to: p, lasts: true})
+			}
+		}
+	}
+	return all
 }

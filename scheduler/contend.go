@@ -16,7 +16,7 @@ const hesitation = 250 * time.Millisecond
 func (sh *shard) contend(ctx context.Context, batch []*claim) {
 	at := make([]int, len(batch)) // into each claim's others
 	for len(batch) > 0 {
-		by := make(map[*shard][]int)
+		by := make(map[*shard]*contest)
 		for i, c := range batch {
 			for at[i] < len(c.others) && !c.better(c.others[at[i]]) {
 				at[i]++
@@ -25,68 +25,136 @@ func (sh *shard) contend(ctx context.Context, batch []*claim) {
 				sh.fireOwn(c)
 				continue
 			}
-			better := c.others[at[i]].shard
-			by[better] = append(by[better], i)
+			place := c.others[at[i]]
+			if by[place.shard] == nil {
+				by[place.shard] = &contest{own: sh, better: place.shard}
+			}
+			by[place.shard].add(c, place, at[i])
 		}
 		var still []*claim
-		var stillAt []int
-		for better, indexes := range by {
-			for k, taken := range sh.takeFrom(ctx, better, batch, indexes) {
-				i := indexes[k]
-				if sh.contended(ctx, batch[i], better, taken) {
-					still, stillAt = append(still, batch[i]), append(stillAt, at[i]+1)
-				}
-			}
+		var next []int
+		for _, on := range by {
+			on.take(ctx)
+			still, next = append(still, on.goOn...), append(next, on.next...)
 		}
-		batch, at = still, stillAt
+		batch, at = still, next
 	}
 }
 
-// takeFrom takes the copies of some of the batch from another shard.
-func (sh *shard) takeFrom(ctx context.Context, from *shard, batch []*claim, indexes []int) []Taken {
-	if from.silence.lasts() {
-		answers := make([]Taken, len(indexes))
-		for k := range answers {
-			answers[k].Err = ErrRefused
-		}
-		return answers
-	}
-	keys := make([]string, len(indexes))
-	for k, i := range indexes {
-		keys[k] = batch[i].Lease.Key
-	}
-	began := from.silence.now()
-	answers := sh.s.store.Take(ctx, from.name, sh.s.config.Grace, keys)
-	from.silence.heard(began, answers[0].Err)
-	return answers
+// contest is about the copies of some claims on one other shard, which are better
+// than the claims' own.
+type contest struct {
+	own, better *shard
+	claims      []*claim
+	places      []place
+	at          []int
+
+	goOn []*claim // those for which the next best copy is to be tried
+	next []int    // where that is
+	// What has to be brought up to the claims' states, and what the claims have to be
+	// brought up to.
+	older []raising
+	newer []*claim
 }
 
-// contended takes the answer to an attempt at a better copy, and reports whether
-// the next best should be tried.
-func (sh *shard) contended(ctx context.Context, c *claim, better *shard, taken Taken) (goOn bool) {
+// raising is a better copy that is of an earlier state than a claim's.
+type raising struct {
+	claim *claim
+	to    place
+}
+
+func (on *contest) add(c *claim, to place, at int) {
+	on.claims, on.places, on.at = append(on.claims, c), append(on.places, to), append(on.at, at)
+}
+
+// take tries to lease the copies.
+func (on *contest) take(ctx context.Context) {
+	if on.better.silence.lasts() {
+		for i := range on.claims {
+			on.pass(i)
+		}
+		return
+	}
+	keys := make([]string, len(on.claims))
+	for i, c := range on.claims {
+		keys[i] = c.Lease.Key
+	}
+	began := on.better.silence.now()
+	answers := on.own.s.store.Take(ctx, on.better.name, on.own.s.config.Grace, keys)
+	on.better.silence.heard(began, answers[0].Err)
+	for i := range answers {
+		on.answered(i, &answers[i])
+	}
+	on.own.raise(ctx, on.better, on.older)
+	on.own.adopt(ctx, on.better, on.newer)
+}
+
+// pass leaves the copy out: the next best is to be tried.
+func (on *contest) pass(i int) {
+	on.goOn, on.next = append(on.goOn, on.claims[i]), append(on.next, on.at[i]+1)
+}
+
+func (on *contest) answered(i int, taken *Taken) {
+	c, place := on.claims[i], on.places[i]
+	older := taken.Record.State.Compare(c.Record.State) < 0
 	switch taken.Status {
 	case TakeGot:
-		next := newClaim(better, &taken.Claimed)
+		next := newClaim(on.better, &taken.Claimed)
 		next.contended = true
-		better.credit.take(next.weight)
+		on.better.credit.take(next.weight)
 		c.settle(Settlement{Outcome: OutcomeRelease, Delay: c.skew()})
-		better.accept(next, time.Now())
-		return false
-	case TakeLeased, TakeWaiting:
+		on.better.accept(next, time.Now())
+	case TakeWaiting, TakeLeased:
+		if older && taken.Status == TakeWaiting {
+			// When that was to be looked at says nothing of the timer.
+			on.older = append(on.older, raising{c, place})
+			return
+		}
 		c.settle(Settlement{Outcome: OutcomeRelease, Delay: taken.Wait + c.skew()})
-		return false
 	case TakeEnded:
-		sh.adopt(ctx, c, better)
-		return false
+		switch {
+		case !older:
+			on.newer = append(on.newer, c)
+		case place.home:
+			on.older = append(on.older, raising{c, place})
+		default:
+			on.pass(i) // nothing is made there
+		}
 	case TakeMissing:
-		return true
+		on.pass(i)
 	case TakeFailed:
+		if errors.Is(taken.Err, ErrRefused) || on.better.silence.lasts() {
+			on.pass(i)
+			return
+		}
+		c.settle(Settlement{Outcome: OutcomeRelease, Delay: hesitation})
 	}
-	if errors.Is(taken.Err, ErrRefused) || better.silence.lasts() {
-		return true
+}
+
+// raise makes better copies what the claims' are, which then wait for them.
+func (sh *shard) raise(ctx context.Context, better *shard, all []raising) {
+	if len(all) == 0 {
+		return
 	}
-	c.settle(Settlement{Outcome: OutcomeRelease, Delay: hesitation})
-	return false
+	bounded, cancel := context.WithTimeout(ctx, tellPatience)
+	defer cancel()
+	spots := make([]Spot, len(all))
+	for i, r := range all {
+		spots[i] = Spot{Shard: sh.name, Key: r.claim.Lease.Key}
+	}
+	var writes []Write
+	for i, own := range sh.s.store.Read(bounded, spots) {
+		if own.Record.State == all[i].claim.Record.State {
+			own.LookIn = 0 // it is due
+			writes = append(writes, sh.s.copyOf(&own, all[i].to))
+		}
+	}
+	if len(writes) > 0 {
+		sh.s.store.Tell(bounded, better.name, writes)
+	}
+	for _, r := range all {
+		r.claim.settle(Settlement{Outcome: OutcomeRelease, Delay: hesitation})
+	}
 }
 
 // fireOwn goes on with the claim itself: there is no better copy.

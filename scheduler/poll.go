@@ -11,10 +11,11 @@ import (
 // shard is the engine's work on one shard. One shard's polls, fences and
 // settlements never wait for another's; what they share are the slots.
 type shard struct {
-	s    *Scheduler
-	name string
-	mask Hint // that names it
-	log  *slog.Logger
+	s     *Scheduler
+	index int // in list order
+	name  string
+	mask  Hint // that names it
+	log   *slog.Logger
 
 	silence  *silence
 	patience atomic.Int64 // with its answers to questions, ns
@@ -46,9 +47,9 @@ const (
 	maxClaimBytes = 8 << 20
 )
 
-func newShard(s *Scheduler, name string) *shard {
+func newShard(s *Scheduler, index int, name string) *shard {
 	return &shard{
-		s: s, name: name, mask: s.store.HintOf(name), log: s.log.With("shard", name), silence: newSilence(),
+		s: s, index: index, name: name, mask: s.store.HintOf(name), log: s.log.With("shard", name), silence: newSilence(),
 		// Room for those that wait for a slot beside those that have one.
 		credit: newCredit(s.config.Slots + s.config.Slots/8),
 		fences: newQueue[*claim](), settlements: newQueue[*claim](), contenders: newQueue[*claim](), graves: newQueue[*claim](),

@@ -56,8 +56,8 @@ func New(config Config, store Store, deliverer Deliverer) (*Scheduler, error) {
 			s.log.Debug("callbacks are up to a millisecond later than they might be", "err", err)
 		}
 	}
-	for _, name := range store.Shards() {
-		s.shards[name] = newShard(s, name)
+	for i, name := range store.Shards() {
+		s.shards[name] = newShard(s, i, name)
 	}
 	return s, nil
 }

@@ -107,6 +107,7 @@ const (
 	WritePut  WriteKind = "put"  // this state: a client's create or replace; refused if a live timer has another RF
 	WriteOnce WriteKind = "once" // this state, unless a live timer or a body hash is there
 	WriteGone WriteKind = "gone" // a client's delete
+	WriteBury WriteKind = "bury" // gone, onto a copy that is there
 	WriteNote WriteKind = "note" // the same state, and copies are away: adds to what is noted, and ends no lease
 	WriteLive WriteKind = "live" // this state: adopt, restore
 	WriteOver WriteKind = "over" // this state, onto a copy that is there

@@ -1,7 +1,9 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
@@ -39,39 +41,55 @@ func (sh *shard) tell(ctx context.Context, batch []*claim) {
 	defer cancel()
 	sh.s.send(bounded, away)
 	sh.s.send(bounded, home)
+	sh.s.send(bounded, lasting(batch))
 }
 
 // message is an outcome for one of the other copies.
 type message struct {
 	claim *claim
 	to    place
+	lasts bool // an end that leaves a tombstone
 }
 
 // send tells each shard its messages, all shards at once.
 func (s *Scheduler) send(ctx context.Context, messages []message) {
-	by := make(map[*shard][]message)
-	for _, m := range messages {
-		by[m.to.shard] = append(by[m.to.shard], m)
+	if len(messages) == 0 {
+		return
 	}
+	slices.SortStableFunc(messages, func(a, b message) int { return cmp.Compare(a.to.shard.index, b.to.shard.index) })
 	var mu sync.Mutex // guards the claims
 	var wg sync.WaitGroup
-	for to, share := range by {
-		wg.Go(func() {
-			writes := make([]Write, len(share))
-			for i, m := range share {
-				writes[i] = m.claim.outcomeFor(m.to)
-			}
-			began := to.silence.now()
-			answers := s.store.Tell(ctx, to.name, writes)
-			to.silence.heard(began, answers[0].Err)
-			mu.Lock()
-			defer mu.Unlock()
-			for i, m := range share {
-				m.claim.heard(m.to, &answers[i])
-			}
-		})
+	for len(messages) > 0 {
+		to := messages[0].to.shard
+		n := 1
+		for n < len(messages) && messages[n].to.shard == to {
+			n++
+		}
+		share := messages[:n]
+		if messages = messages[n:]; len(messages) == 0 {
+			s.sendTo(ctx, to, share, &mu)
+			break
+		}
+		wg.Go(func() { s.sendTo(ctx, to, share, &mu) })
 	}
 	wg.Wait()
+}
+
+func (s *Scheduler) sendTo(ctx context.Context, to *shard, share []message, mu *sync.Mutex) {
+	writes := make([]Write, len(share))
+	for i, m := range share {
+		if writes[i] = m.claim.outcomeFor(m.to); m.lasts {
+			writes[i].Kind = WriteGone
+		}
+	}
+	began := to.silence.now()
+	answers := s.store.Tell(ctx, to.name, writes)
+	to.silence.heard(began, answers[0].Err)
+	mu.Lock()
+	defer mu.Unlock()
+	for i, m := range share {
+		m.claim.heard(m.to, &answers[i])
+	}
 }
 
 // heard takes the answer of a copy that was told.

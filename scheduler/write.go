@@ -118,6 +118,7 @@ func (a *attempt) judge() {
 		a.withdraw()
 		a.err = factorChanged(v.factor)
 	case v.exists != nil:
+		a.withdraw() // from copies that did not hear of the first
 		a.replay(v.exists)
 	case v.above != 0:
 		a.unanswered, a.over = false, false
@@ -153,9 +154,7 @@ func (a *attempt) tally() (v verdict) {
 		w := &t.answer
 		if t.progress == untold {
 			v.err = w.Err
-			if !t.stray || a.timer == nil {
-				v.unreached++
-			}
+			v.unreached++
 			continue
 		}
 		// One that is told where there was no copy tells none of those that are.
@@ -166,7 +165,7 @@ func (a *attempt) tally() (v verdict) {
 		v.present = v.present || !w.New && w.Status != WriteNone
 		v.missing = v.missing || w.New && t.home && t.rank < rf
 		switch {
-		case t.stray && a.timer != nil:
+		case t.stray && a.timer != nil && (w.Status == WriteNone || w.State.Version == a.version):
 		case accepted(w.Status), w.Status == WriteNewer && executed && w.State.Version == a.version:
 			// What is newer than the write is what has become of it since: it fires.
 			v.copies++

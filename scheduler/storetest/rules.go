@@ -50,7 +50,7 @@ func specified(kind scheduler.WriteKind) bool {
 }
 
 func ends(kind scheduler.WriteKind) bool {
-	return kind == scheduler.WriteGone || kind == scheduler.WriteDone
+	return kind == scheduler.WriteGone || kind == scheduler.WriteBury || kind == scheduler.WriteDone
 }
 
 // merge is rules P1 and P2: become this state if it is newer than what is
@@ -58,7 +58,7 @@ func ends(kind scheduler.WriteKind) bool {
 func (s *shard) merge(now time.Time, w *scheduler.Write) scheduler.Written {
 	old := s.entries[w.Key]
 	if old == nil {
-		if w.Token != "" || w.Kind == scheduler.WriteOver || !specified(w.Kind) && !ends(w.Kind) {
+		if w.Token != "" || w.Kind == scheduler.WriteOver || w.Kind == scheduler.WriteBury || !specified(w.Kind) && !ends(w.Kind) {
 			return scheduler.Written{Status: scheduler.WriteNone}
 		}
 		answer := s.become(now, w, nil)

@@ -1,0 +1,217 @@
+package scheduler_test
+
+import (
+	"testing"
+	"time"
+
+	"chronos/scheduler"
+	"chronos/scheduler/storetest"
+)
+
+// What the simulation (cmd/chronos/simtest) has found, each named after its rule.
+
+// replaceUntold replaces a timer by way of the first node, which can't tell the
+// copy at the better of its homes.
+func (c *cluster) replaceUntold(id scheduler.ID, in time.Duration) {
+	c.Helper()
+	better := c.homes(id.Key, 2)[0]
+	c.Connect(nodeName(0), better, storetest.LinkCut)
+	defer c.Connect(nodeName(0), better, storetest.LinkUp)
+	changed, err := c.nodes[0].Replace(c.Context(), id, oneShot(in))
+	if err != nil || changed.Unreached != 1 || !changed.InFlight {
+		c.Fatalf("replaced: %+v, %v; want one unreached", changed, err)
+	}
+}
+
+// P3: a better copy of an earlier state isn't waited for: when that was due says
+// nothing of the timer.
+func TestP3AnEarlierStateIsNotWaitedFor(t *testing.T) {
+	for name, shards := range map[string]int{"two homes": 2, "and a substitute": 3} {
+		t.Run(name, func(t *testing.T) {
+			inCluster(t, shards, 2, func(c *cluster) {
+				id := c.create(oneShot(10 * time.Minute)).ID
+				c.replaceUntold(id, 5*time.Second)
+				pass(10 * time.Second)
+				c.wantOnce(id.Key, 1, 2*time.Second+hesitant+maxLate)
+				c.wantEmpty()
+			})
+		})
+	}
+}
+
+// hesitant is how much later a better copy is looked at that had to be brought up.
+const hesitant = 250 * time.Millisecond
+
+// P3: nor is the tombstone of an earlier version.
+func TestP3AnEarlierTombstoneIsNotWaitedFor(t *testing.T) {
+	for name, shards := range map[string]int{"two homes": 2, "and a substitute": 3} {
+		t.Run(name, func(t *testing.T) {
+			inCluster(t, shards, 2, func(c *cluster) {
+				receipt, err := c.nodes[0].CreateOnce(c.Context(), "once", []byte("body"), oneShot(time.Second))
+				if err != nil {
+					c.Fatal(err)
+				}
+				pass(5 * time.Second) // it is over, and remembered
+				c.replaceUntold(receipt.ID, 5*time.Second)
+				pass(10 * time.Second)
+				if n := len(c.callbacks(receipt.ID.Key)); n != 2 {
+					c.Errorf("%d callbacks, want one of each version", n)
+				}
+			})
+		})
+	}
+}
+
+// P8: a create that happens once, and finds that it isn't the first, stores nothing
+// in the stead of a copy that it can't reach.
+func TestP8ARepeatedCreateNeedsNoSubstitute(t *testing.T) {
+	for name, link := range map[string]storetest.Link{"cut": storetest.LinkCut, "silent": storetest.LinkMute} {
+		t.Run(name, func(t *testing.T) {
+			inCluster(t, 3, 2, func(c *cluster) {
+				n, body := c.nodes[0], []byte("body")
+				first, err := n.CreateOnce(c.Context(), "once", body, oneShot(10*time.Second))
+				if err != nil {
+					c.Fatal(err)
+				}
+				c.Connect(nodeName(0), c.homes(first.ID.Key, 2)[0], link)
+				again, err := n.CreateOnce(c.Context(), "once", body, oneShot(10*time.Second))
+				if err != nil || !again.Replayed {
+					c.Errorf("repeated: %+v, %v; want a replay", again, err)
+				}
+				if got := c.holders(first.ID.Key); len(got) != 2 {
+					c.Errorf("copies are on %v, want its two homes alone", got)
+				}
+				pass(30 * time.Second)
+				if n := len(c.callbacks(first.ID.Key)); n != 1 {
+					c.Errorf("%d callbacks, want 1", n)
+				}
+			})
+		})
+	}
+}
+
+// P8: nor does it make the timer anew where a copy had not heard of the first, or
+// has lost it, even if that is asked first.
+func TestP8ARepeatedCreateIsAskedOfAllCopies(t *testing.T) {
+	for name, in := range map[string]time.Duration{"waiting": 20 * time.Second, "over": time.Second} {
+		t.Run(name, func(t *testing.T) {
+			inCluster(t, 3, 2, func(c *cluster) {
+				n, key := c.nodes[0], scheduler.OnceKey("once")
+				better := c.homes(key, 2)[0]
+				create := func() scheduler.Receipt {
+					receipt, err := n.CreateOnce(c.Context(), "once", []byte("body"), oneShot(in))
+					if err != nil {
+						c.Error(err)
+					}
+					return receipt
+				}
+				c.connect(better, storetest.LinkCut)
+				create()
+				pass(5 * time.Second)
+				c.connect(better, storetest.LinkUp)
+				pass(5 * time.Second)
+				if !create().Replayed {
+					c.Error("the repeat was taken for the first")
+				}
+				c.Wipe(better)
+				if !create().Replayed {
+					c.Error("the repeat after a loss was taken for the first")
+				}
+				pass(30 * time.Second)
+				c.wantOnce(key, 1, 2*time.Second+maxLate)
+			})
+		})
+	}
+}
+
+// P2: a write goes above a newer version also where that is away from home: else
+// it would be acknowledged, and the earlier timer fire.
+func TestP2AWriteGoesAboveASubstitute(t *testing.T) {
+	inCluster(t, 3, 2, func(c *cluster) {
+		timer := oneShot(20 * time.Second)
+		timer.ReplicationFactor = 1
+		ahead := startNode(c.T, c.Open("ahead"), "ahead", c.recorder, func(config *scheduler.Config) {
+			briefly(config)
+			config.Wall = func() time.Time { return time.Now().Add(time.Minute) }
+		})
+		for _, shard := range c.Open("probe").Shards()[:2] { // so that some home is out of reach
+			c.Connect("ahead", shard, storetest.LinkCut)
+		}
+		for range 10 {
+			receipt, err := ahead.Create(c.Context(), timer)
+			if err != nil {
+				c.Error(err)
+				return
+			}
+			second := timer
+			second.Interval, second.Callback.Opaque = 5*time.Second, "second"
+			if _, err := c.nodes[0].Replace(c.Context(), receipt.ID, second); err != nil {
+				c.Error(err)
+			}
+			pass(30 * time.Second)
+			if seen := c.callbacks(receipt.ID.Key); len(seen) != 1 || seen[0].Callback.Opaque != second.Callback.Opaque {
+				c.Errorf("callbacks %+v, want one of the replaced timer", seen)
+			}
+		}
+	})
+}
+
+// P7: an end of which the tombstone is away from home stays at a home too: a copy
+// that was told neither of the write nor of the end asks its homes alone.
+func TestP7AnEndIsKeptWhereItIsAskedFor(t *testing.T) {
+	inCluster(t, 3, 2, func(c *cluster) {
+		for range 5 {
+			id := c.create(oneShot(20 * time.Second)).ID
+			better := c.homes(id.Key, 2)[0]
+			c.connect(better, storetest.LinkCut)
+			pass(3 * time.Second) // the best is away, and a substitute fires
+			if _, err := c.nodes[0].Replace(c.Context(), id, oneShot(2*time.Second)); err != nil {
+				c.Error(err)
+			}
+			pass(5 * time.Second)
+			c.connect(better, storetest.LinkUp)
+			pass(30 * time.Second)
+			if n := len(c.callbacks(id.Key)); n != 1 {
+				c.Errorf("%d callbacks, want that of the second version alone", n)
+			}
+		}
+		c.wantEmpty()
+	})
+}
+
+// P8: where a hint leads to is not told of a write: that is no home, but may have the
+// only earlier copy. The answer says so, and the write's copies know of it.
+func TestP8WhatAHintLeadsToIsRemembered(t *testing.T) {
+	inCluster(t, 3, 2, func(c *cluster) {
+		for range 5 {
+			timer := oneShot(20 * time.Second)
+			timer.ReplicationFactor = 1
+			c.connect("s0", storetest.LinkCut)
+			c.connect("s1", storetest.LinkCut)
+			pass(3 * time.Second)
+			id := c.create(timer).ID // on s2, which is its home or not
+			c.connect("s0", storetest.LinkUp)
+			c.connect("s1", storetest.LinkUp)
+			c.connect("s2", storetest.LinkCut)
+			pass(3 * time.Second)
+			second := timer
+			second.Interval, second.Callback.Opaque = time.Second, "second"
+			changed, err := c.nodes[0].Replace(c.Context(), id, second)
+			switch {
+			case c.homes(id.Key, 1)[0] == "s2":
+				if err == nil {
+					c.Error("replaced, although its home could not be told")
+				}
+			case err != nil || changed.Unreached != 1 || !changed.InFlight:
+				c.Errorf("replaced: %+v, %v; want one unreached", changed, err)
+			}
+			pass(5 * time.Second)
+			c.connect("s2", storetest.LinkUp)
+			pass(30 * time.Second)
+			if n := len(c.callbacks(id.Key)); n != 1 {
+				c.Errorf("%d callbacks, want one of the version that was acknowledged", n)
+			}
+		}
+		c.wantEmpty()
+	})
+}
