@@ -75,6 +75,10 @@ sim: ## run whole clusters in virtual time under faults: 100 seeds of an hour, o
 	go test -count=1 -timeout 90m ./cmd/chronos/simtest -run '^TestSim$$' -sim.minutes=60 \
 		$(if $(SEED),-v -sim.seed=$(SEED),-sim.seeds=100)
 
+.PHONY: faults
+faults: test-needs ## kill, stop, wipe and cut off real Redis and nodes under 1,000 timers a second: 12 minutes
+	go test -count=1 -v -timeout 30m -run TestCopies ./cmd/chronos/processtest -args -faults.full
+
 .PHONY: load
 load: ## run the load test against nodes of its own and check every callback
 	@go run -C loadtest ./load

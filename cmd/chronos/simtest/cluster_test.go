@@ -1,0 +1,333 @@
+package simtest
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"chronos/scheduler"
+	"chronos/scheduler/history"
+	"chronos/scheduler/webhook/webhooktest"
+)
+
+// cluster is nodes, shards and a receiver in one bubble, and who makes them work
+// and fail.
+type cluster struct {
+	t        *testing.T
+	setting  setting
+	options  options
+	journal  *journal
+	shards   []*shard
+	machines []*machine
+	receiver *webhooktest.Receiver
+
+	starts sync.WaitGroup // of processes, after a fault
+	begun  []time.Duration
+	undo   []func()
+	kept   map[int]snapshot // by fault
+}
+
+// newCluster makes a cluster and starts its nodes. It ends by close.
+func newCluster(t *testing.T, s setting, o options, log *slog.Logger) *cluster {
+	t.Helper()
+	c := &cluster{
+		t: t, setting: s, options: o, begun: make([]time.Duration, len(s.faults)), undo: make([]func(), len(s.faults)),
+		kept: map[int]snapshot{},
+	}
+	var fast *fastClaim
+	if !o.exact {
+		fast = newFastClaim(t)
+	}
+	header := history.Header{
+		Mode: s.mode, Seed: s.seed, Reproduce: o.repeat(s.seed), RF: scheduler.DefaultReplicationFactor,
+		SkewMinMs: scheduler.DefaultSkew().Min.Milliseconds(), SkewMaxMs: scheduler.DefaultSkew().Max.Milliseconds(),
+		HoldMs: 3500, LimitMs: 2000, PollMs: s.timing.poll.Milliseconds(), Attempts: 5, Exempt: exempt(),
+	}
+	for i := range s.shards {
+		sh := newShard(t, string(rune('a'+i)), fast)
+		sh.ahead = s.apart[i]
+		c.shards = append(c.shards, sh)
+		header.Shards = append(header.Shards, sh.name)
+	}
+	c.journal = newJournal(header)
+	listening := newListener()
+	c.receiver = webhooktest.Serve(t, listening)
+	c.receiver.Respond(func(call webhooktest.Call) webhooktest.Answer {
+		answer := answerTo(s.seed, call)
+		c.journal.call(call, answer)
+		return answer
+	})
+	for i := range s.nodes {
+		m := newMachine(string(rune('1'+i)), s.timing, log, c.shards, listening.accept)
+		c.machines = append(c.machines, m)
+		c.start(m)
+	}
+	c.starts.Wait()
+	for _, m := range c.machines {
+		for name, l := range m.links {
+			if l.dialed() == 0 {
+				c.close()
+				t.Fatalf("node %s did not dial shard %s: the store makes no use of ShardConfig.Dial", m.name, name)
+			}
+		}
+	}
+	return c
+}
+
+func (l *link) dialed() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.dials
+}
+
+// start starts a node, beside whatever else goes on.
+func (c *cluster) start(m *machine) {
+	c.starts.Go(func() {
+		if err := m.start(c.t.Context()); err != nil && !errors.Is(err, errRuns) {
+			c.t.Errorf("start node: %v", err)
+		}
+	})
+}
+
+// play lets clients ask and faults happen, and returns what was recorded.
+func (c *cluster) play() *history.History {
+	ctx, stop := context.WithTimeout(c.t.Context(), c.setting.load)
+	defer stop()
+	var clients sync.WaitGroup
+	for i := range c.setting.clients {
+		clients.Go(func() { newClient(c, i).run(ctx) })
+	}
+	for _, s := range steps(c.setting.faults) {
+		time.Sleep(s.at - c.journal.now())
+		c.take(s)
+	}
+	time.Sleep(c.setting.load - c.journal.now())
+	drained := c.setting.mode == history.Liveness
+	if drained {
+		time.Sleep(healing + draining)
+	}
+	clients.Wait()
+	if drained {
+		c.dump()
+	}
+	return c.journal.finish(drained)
+}
+
+// take begins or ends a fault, and records it at its end.
+func (c *cluster) take(s step) {
+	f := c.setting.faults[s.fault]
+	if !s.ends {
+		c.begun[s.fault] = c.journal.now()
+		c.undo[s.fault] = c.begin(s.fault, f)
+		return
+	}
+	c.undo[s.fault]()
+	if f.kind == shardBack {
+		c.begun[s.fault] = c.journal.now() // the data of before was only copied
+	}
+	begun, ended := c.begun[s.fault], c.journal.now()
+	h := history.Fault{Kind: string(f.kind), Class: f.class(), StartNs: int64(begun), EndNs: int64(ended)}
+	if f.node >= 0 {
+		h.Node = c.machines[f.node].name
+	}
+	if f.shard >= 0 {
+		h.Shard = c.shards[f.shard].name
+	}
+	switch classOf(f.kind) {
+	case history.Slow:
+		h.LateMs = 10 * f.by.Milliseconds()
+	case history.ClockStep, history.NodeClock:
+		h.StepMs = f.by.Milliseconds()
+	default:
+	}
+	c.journal.fault(h)
+}
+
+// What a call to a shard costs where no connection is left: greeting, a look at its
+// configuration and the call itself are a round trip each. The engine waits no longer
+// than bound for what goes to several shards, and drops the connection then.
+const (
+	roundTrips = 3
+	bound      = 400 * time.Millisecond
+)
+
+// class says what the fault explains. One between a node and the receiver is like
+// a freeze of the node: its callbacks are late, and their answers may be lost. What
+// is so slow that calls are given up is as good as cut.
+func (f fault) class() history.Class {
+	switch f.kind {
+	case linkSlow:
+		if roundTrips*2*f.by > bound {
+			return history.LinkCut
+		}
+	case shardSlow:
+		if roundTrips*f.by > bound {
+			return history.ShardAway
+		}
+	default:
+	}
+	return classOf(f.kind)
+}
+
+func classOf(k kind) history.Class {
+	switch k {
+	case nodeKill:
+		return history.NodeDeath
+	case nodePause, outCut, outHole, outLose:
+		return history.NodeFreeze
+	case linkCut, linkHole:
+		return history.LinkCut
+	case linkLose, linkHang:
+		return history.AnswersLost
+	case linkSlow, outSlow, shardSlow:
+		return history.Slow
+	case shardCut, shardPause, shardKill, shardReplica, shardLoading, shardFull, shardBusy:
+		return history.ShardAway
+	case shardWipe, shardEmpty, shardBack:
+		return history.ShardLost
+	case shardClock:
+		return history.ClockStep
+	case nodeClock:
+		return history.NodeClock
+	default:
+		return history.Harmless
+	}
+}
+
+// begin begins a fault and returns what ends it.
+func (c *cluster) begin(index int, f fault) (undo func()) {
+	var m *machine
+	if f.node >= 0 {
+		m = c.machines[f.node]
+	}
+	switch {
+	case f.node >= 0 && f.shard >= 0:
+		return beginLink(m.links[c.shards[f.shard].name], f)
+	case f.shard >= 0:
+		return c.beginShard(index, c.shards[f.shard], f)
+	}
+	switch f.kind {
+	case nodeKill:
+		m.kill()
+		return func() { c.start(m) }
+	case nodeStop:
+		ended := m.shutdown()
+		return func() { c.starts.Go(func() { <-ended; c.start(m) }) }
+	case nodePause:
+		return m.pause()
+	case nodeClock:
+		m.wall.Add(int64(f.by))
+		return func() {}
+	default:
+		return beginLink(m.receiver, f)
+	}
+}
+
+func beginLink(l *link, f fault) (undo func()) {
+	switch f.kind {
+	case linkHole, outHole:
+		return l.impose(BlackHole)
+	case linkLose, outLose:
+		return l.impose(LoseAnswers)
+	case linkHang:
+		return l.impose(HangAnswers)
+	case linkSlow, outSlow:
+		return l.slowDown(f.by)
+	default:
+		return l.impose(Cut)
+	}
+}
+
+func (c *cluster) beginShard(index int, s *shard, f fault) (undo func()) {
+	nothing := func() {}
+	switch f.kind {
+	case shardCut:
+		var lifts []func()
+		for _, l := range s.links {
+			lifts = append(lifts, l.impose(Cut))
+		}
+		return func() {
+			for _, lift := range slices.Backward(lifts) {
+				lift()
+			}
+		}
+	case shardPause:
+		return s.pause()
+	case shardSlow:
+		return s.slowDown(f.by)
+	case shardKill:
+		s.kill()
+		return s.restart
+	case shardEmpty:
+		s.kill()
+		s.wipe()
+		return s.restart
+	case shardScripts:
+		s.forgetScripts()
+	case shardClock:
+		s.step(f.by)
+	case shardWipe:
+		s.wipe()
+	case shardBack:
+		c.keep(index, s)
+		return func() { c.bringBack(index, s) }
+	case shardReplica:
+		return s.refuseAll(ReadOnly)
+	case shardLoading:
+		return s.refuseAll(Loading)
+	case shardFull:
+		return s.refuseAll(OutOfMemory)
+	case shardBusy:
+		return s.refuseAll(Busy)
+	default:
+		c.t.Errorf("fault %s is unknown", f.kind)
+	}
+	return nothing
+}
+
+func (c *cluster) keep(index int, s *shard) {
+	taken, err := s.snapshot()
+	if err != nil {
+		c.t.Errorf("shard %s: %v", s.name, err)
+	}
+	c.kept[index] = taken
+}
+
+func (c *cluster) bringBack(index int, s *shard) {
+	if err := s.restore(c.kept[index]); err != nil {
+		c.t.Errorf("shard %s: %v", s.name, err)
+	}
+	delete(c.kept, index)
+}
+
+// close stops all, whatever state it is in. No fault may be under way.
+func (c *cluster) close() {
+	c.starts.Wait()
+	for _, m := range c.machines {
+		m.shutdown()
+	}
+	for _, m := range c.machines {
+		m.running.Wait()
+	}
+	time.Sleep(2 * time.Second) // go-redis looks each second whether a pool that couldn't connect was closed
+	c.receiver.Close()
+	for _, s := range c.shards {
+		s.close()
+	}
+}
+
+// counts is what all shards executed.
+func (c *cluster) counts() (all tally) {
+	for _, s := range c.shards {
+		one := s.counts()
+		all.commands += one.commands
+		all.scripts += one.scripts
+		all.shortened += one.shortened
+		all.refused += one.refused
+	}
+	return all
+}

@@ -1,0 +1,83 @@
+package simtest
+
+import (
+	"fmt"
+	"maps"
+)
+
+// snapshot is all that a shard holds. It is never changed.
+type snapshot struct {
+	hashes  map[string]map[string]string
+	sorted  map[string]map[string]float64
+	strings map[string]string
+}
+
+// snapshot copies all data.
+func (s *shard) snapshot() (snapshot, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	taken := snapshot{
+		hashes: map[string]map[string]string{}, sorted: map[string]map[string]float64{}, strings: map[string]string{},
+	}
+	for _, key := range s.mini.Keys() {
+		switch kind := s.mini.Type(key); kind {
+		case "hash":
+			fields, err := s.mini.HKeys(key)
+			if err != nil {
+				return snapshot{}, fmt.Errorf("read %s: %w", key, err)
+			}
+			taken.hashes[key] = make(map[string]string, len(fields))
+			for _, field := range fields {
+				taken.hashes[key][field] = s.mini.HGet(key, field)
+			}
+		case "zset":
+			scores, err := s.mini.SortedSet(key)
+			if err != nil {
+				return snapshot{}, fmt.Errorf("read %s: %w", key, err)
+			}
+			taken.sorted[key] = maps.Clone(scores)
+		case "string":
+			text, err := s.mini.Get(key)
+			if err != nil {
+				return snapshot{}, fmt.Errorf("read %s: %w", key, err)
+			}
+			taken.strings[key] = text
+		default:
+			return snapshot{}, fmt.Errorf("key %s is a %s: teach snapshot to copy it", key, kind)
+		}
+	}
+	return taken, nil
+}
+
+// restore makes a snapshot all that the shard holds: it lost what was written
+// since.
+func (s *shard) restore(old snapshot) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mini.FlushAll()
+	for key, fields := range old.hashes {
+		for field, value := range fields {
+			s.mini.HSet(key, field, value)
+		}
+	}
+	for key, scores := range old.sorted {
+		for member, score := range scores {
+			if _, err := s.mini.ZAdd(key, score, member); err != nil {
+				return fmt.Errorf("write %s: %w", key, err)
+			}
+		}
+	}
+	for key, text := range old.strings {
+		if err := s.mini.Set(key, text); err != nil {
+			return fmt.Errorf("write %s: %w", key, err)
+		}
+	}
+	return nil
+}
+
+// wipe drops all data; its connections stay.
+func (s *shard) wipe() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mini.FlushAll()
+}

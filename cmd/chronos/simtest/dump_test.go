@@ -1,0 +1,147 @@
+package simtest
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"chronos/scheduler/history"
+)
+
+// tombLife is how long the tombstones of deletes live in runs, so that they are
+// buried before the shards are dumped.
+const tombLife = 20 * time.Second
+
+// dump notes what all shards hold, and where the copies of it belong.
+func (c *cluster) dump() {
+	at := c.journal.now()
+	var copies []history.Copy
+	var strays []history.Stray
+	for _, s := range c.shards {
+		taken, err := s.snapshot()
+		if err != nil {
+			c.t.Errorf("dump shard %s: %v", s.name, err)
+			continue
+		}
+		s.mu.Lock()
+		now := time.Now().Add(s.ahead)
+		s.mu.Unlock()
+		some, odd := contents(s.name, taken, now)
+		copies, strays = append(copies, some...), append(strays, odd...)
+	}
+	var homes []history.Home
+	seen := map[string]bool{}
+	for i := range copies {
+		if found := &copies[i]; !seen[found.Key] {
+			seen[found.Key] = true
+			ranked := c.rank(found.Key)
+			homes = append(homes, history.Home{Key: found.Key, Shards: ranked[:min(found.RF, len(ranked))]})
+		}
+	}
+	c.journal.dump(at, copies, strays, homes)
+}
+
+// rank is any node's order of the shards for a key; all have the same.
+func (c *cluster) rank(key string) []string {
+	for _, m := range c.machines {
+		m.mu.Lock()
+		p := m.current
+		m.mu.Unlock()
+		if p != nil {
+			return p.store.Rank(key)
+		}
+	}
+	c.t.Error("no node runs at the end")
+	return nil
+}
+
+// contents are the copies that a shard holds, and what belongs to none.
+func contents(shard string, taken snapshot, now time.Time) (copies []history.Copy, strays []history.Stray) {
+	odd := func(what string) { strays = append(strays, history.Stray{Shard: shard, Key: what}) }
+	for _, name := range slices.Sorted(maps.Keys(taken.hashes)) {
+		base, kind := cutLast(name, ":")
+		switch kind {
+		case "timers":
+			some := timersOf(shard, taken, base, now, odd)
+			copies = append(copies, some...)
+		case "leases":
+			for key := range taken.hashes[name] {
+				if _, there := taken.hashes[base+":timers"][key]; !there {
+					odd(name + " " + key)
+				}
+			}
+		case "tags":
+		default:
+			odd(name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(taken.sorted)) {
+		base, kind := cutLast(name, ":")
+		switch kind {
+		case "due":
+			for key := range taken.sorted[name] {
+				if _, there := taken.hashes[base+":timers"][key]; !there {
+					odd(name + " " + key)
+				}
+			}
+		case "dead", "nodes":
+		default:
+			odd(name)
+		}
+	}
+	return copies, strays
+}
+
+func cutLast(text, sep string) (before, after string) {
+	i := strings.LastIndex(text, sep)
+	return text[:max(i, 0)], text[i+len(sep):]
+}
+
+// timersOf are the copies of one partition.
+func timersOf(shard string, taken snapshot, base string, now time.Time, odd func(string)) (copies []history.Copy) {
+	records := taken.hashes[base+":timers"]
+	for _, key := range slices.Sorted(maps.Keys(records)) {
+		if key == "#" {
+			continue // counts writes
+		}
+		found, ok := copyOf(records[key])
+		score, due := taken.sorted[base+":due"][key]
+		if !ok || !due {
+			odd(base + ":timers " + key)
+			continue
+		}
+		_, found.Leased = taken.hashes[base+":leases"][key]
+		found.Shard, found.Key, found.ScoreMs = shard, key, int64(score)-now.UnixMilli()
+		copies = append(copies, found)
+	}
+	return copies
+}
+
+// copyOf reads a record; see lua/common.lua.
+func copyOf(record string) (found history.Copy, ok bool) {
+	const heads = 13
+	fields := strings.SplitN(record, " ", heads+1)
+	if len(fields) < heads {
+		return found, false
+	}
+	found.Version = fields[0]
+	var errs [4]error
+	found.Seq, errs[0] = strconv.Atoi(fields[1])
+	found.Attempt, errs[1] = strconv.Atoi(fields[2])
+	found.Rank, errs[2] = strconv.Atoi(fields[3])
+	found.RF, errs[3] = strconv.Atoi(fields[4])
+	if found.Ended = len(fields) == heads || fields[heads] == ""; !found.Ended {
+		var spec struct {
+			URI    string `json:"uri"`
+			Opaque string `json:"opaque"`
+		}
+		if json.Unmarshal([]byte(fields[heads]), &spec) != nil {
+			return found, false
+		}
+		found.URL, found.BodyHash = spec.URI, hashOf(spec.Opaque)
+	}
+	return found, errs == [4]error{}
+}

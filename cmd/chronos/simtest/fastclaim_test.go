@@ -1,0 +1,141 @@
+package simtest
+
+import (
+	"cmp"
+	"crypto/sha1" //nolint:gosec // Redis names scripts by their SHA-1; it protects nothing here.
+	"encoding/hex"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"chronos/lua"
+)
+
+// fastClaim answers claims that find nothing, and heartbeats, as the scripts would,
+// without running them: nearly all of a quiet cluster's calls are such, and starting
+// a Lua state costs more than everything else. It knows the claim's arguments from its
+// header. nil answers none.
+type fastClaim struct {
+	sha, beat           string
+	horizonMs, notAfter int // indexes into the claim's ARGV
+
+	mu    sync.Mutex
+	known map[knows]bool
+}
+
+// knows is a shard that has run a script.
+type knows struct {
+	mini *miniredis.Miniredis
+	sha  string
+}
+
+func newFastClaim(t testing.TB) *fastClaim {
+	t.Helper()
+	source := lua.Scripts()["claim"]
+	_, header, _ := strings.Cut(source, "-- ARGV:")
+	header, _, _ = strings.Cut(header, "(")
+	names := strings.Fields(strings.ReplaceAll(header, "--", ""))
+	f := &fastClaim{
+		sha: shaOf(source), beat: shaOf(lua.Scripts()["beat"]), known: map[knows]bool{},
+		horizonMs: slices.Index(names, "horizon_ms"), notAfter: slices.Index(names, "not_after_ms"),
+	}
+	if f.horizonMs < 0 || f.notAfter < 0 {
+		t.Fatalf("the header of claim names no horizon_ms or not_after_ms: %q", names)
+	}
+	return f
+}
+
+func shaOf(script string) string {
+	sum := sha1.Sum([]byte(script)) //nolint:gosec // as above
+	return hex.EncodeToString(sum[:])
+}
+
+// knew reports whether the shard has run the script, and that it has from now on: it
+// has to run it once, so that one that doesn't know it says so.
+func (f *fastClaim) knew(mini *miniredis.Miniredis, sha string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	known := f.known[knows{mini, sha}]
+	f.known[knows{mini, sha}] = true
+	return known
+}
+
+// beats does what a heartbeat does and returns the nodes that live; false if args,
+// of an EVALSHA, are none.
+func (f *fastClaim) beats(mini *miniredis.Miniredis, args []string, now time.Time) (live []string, ok bool) {
+	if f == nil || len(args) != 5 || args[0] != f.beat || !f.knew(mini, f.beat) {
+		return nil, false
+	}
+	key, node := args[2], args[3]
+	deadAfterMs, err := strconv.ParseInt(args[4], 10, 64)
+	if err != nil {
+		return nil, false
+	}
+	scores := map[string]float64{}
+	if mini.Exists(key) {
+		if scores, err = mini.SortedSet(key); err != nil {
+			return nil, false
+		}
+	}
+	scores[node] = float64(now.UnixMilli())
+	for id, score := range scores {
+		if int64(score) < now.UnixMilli()-deadAfterMs {
+			delete(scores, id)
+			_, _ = mini.ZRem(key, id) // it is there
+		}
+	}
+	_, _ = mini.ZAdd(key, scores[node], node) // it is a sorted set
+	return slices.SortedFunc(maps.Keys(scores), func(a, b string) int {
+		return cmp.Or(cmp.Compare(scores[a], scores[b]), cmp.Compare(a, b))
+	}), true
+}
+
+// answers reports whether args, of an EVALSHA, are a claim that finds nothing now.
+func (f *fastClaim) answers(mini *miniredis.Miniredis, args []string, now time.Time) bool {
+	if f == nil || len(args) < 3 || args[0] != f.sha {
+		return false
+	}
+	known := f.knew(mini, f.sha)
+	keys, err := strconv.Atoi(args[1])
+	if err != nil || !known || len(args) <= 2+keys+max(f.horizonMs, f.notAfter) {
+		return false
+	}
+	argv := args[2+keys:]
+	horizonMs, err := strconv.ParseInt(argv[f.horizonMs], 10, 64)
+	if err != nil {
+		return false
+	}
+	notAfterMs, err := strconv.ParseInt(argv[f.notAfter], 10, 64)
+	if err != nil || now.UnixMilli() > notAfterMs {
+		return false
+	}
+	if !mini.Exists(args[2]) {
+		return true
+	}
+	scores, err := mini.SortedSet(args[2])
+	if err != nil {
+		return false
+	}
+	for _, score := range scores {
+		if int64(score) <= now.UnixMilli()+horizonMs {
+			return false
+		}
+	}
+	return true
+}
+
+// forget says that a shard lost its scripts.
+func (f *fastClaim) forget(mini *miniredis.Miniredis) {
+	if f == nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	maps.DeleteFunc(f.known, func(k knows, _ bool) bool { return k.mini == mini })
+}

@@ -1,0 +1,85 @@
+package simtest
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"sync"
+	"time"
+
+	"chronos/scheduler/history"
+	"chronos/scheduler/webhook/webhooktest"
+)
+
+// journal records a run. It is safe for concurrent use and blocks on nothing but
+// its mutex.
+type journal struct {
+	start time.Time
+
+	mu     sync.Mutex
+	h      history.History
+	dumped time.Duration // 0 if the shards were not
+}
+
+func newJournal(header history.Header) *journal {
+	return &journal{start: time.Now(), h: history.History{Header: header}}
+}
+
+// now is the run's own clock.
+func (j *journal) now() time.Duration { return time.Since(j.start) }
+
+func (j *journal) operation(o history.Operation) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.h.Operations = append(j.h.Operations, o)
+}
+
+func (j *journal) fault(f history.Fault) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.h.Faults = append(j.h.Faults, f)
+}
+
+// call records a callback and how it is answered.
+func (j *journal) call(c webhooktest.Call, answer webhooktest.Answer) {
+	arrived := c.Arrived.Sub(j.start)
+	record := history.Callback{
+		ArriveNs: int64(arrived), URL: urlAt(c.Target), BodyHash: hashOf(c.Body), ID: c.ID.String(), Key: c.ID.Key,
+		Version: c.Version.String(), Seq: c.Seq, Attempt: c.Attempt, WebhookID: c.WebhookID, DueMs: c.Due.UnixMilli(),
+		Status: answer.Status, AnsweredNs: int64(arrived + answer.Delay),
+	}
+	switch {
+	case answer.Hang, answer.Drop:
+		record.Status, record.AnsweredNs = 0, -1
+	case record.Status == 0:
+		record.Status = 200
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.h.Callbacks = append(j.h.Callbacks, record)
+}
+
+// finish ends the recording and gives it away.
+func (j *journal) finish(drained bool) *history.History {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	h := j.h
+	h.Operations, h.Callbacks, h.Faults = slices.Clone(h.Operations), slices.Clone(h.Callbacks), slices.Clone(h.Faults)
+	h.End = &history.End{AtNs: int64(j.now()), DumpNs: -1, Drained: drained}
+	if j.dumped != 0 {
+		h.End.DumpNs = int64(j.dumped)
+	}
+	return &h
+}
+
+// dump records what the shards held at an instant.
+func (j *journal) dump(at time.Duration, copies []history.Copy, strays []history.Stray, homes []history.Home) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.dumped, j.h.Copies, j.h.Strays, j.h.Homes = at, copies, strays, homes
+}
+
+func hashOf(body string) string {
+	sum := sha256.Sum256([]byte(body))
+	return hex.EncodeToString(sum[:8])
+}

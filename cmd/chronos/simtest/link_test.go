@@ -1,0 +1,204 @@
+package simtest
+
+import (
+	"context"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Condition is what is wrong with a link. A link may have several, and one of
+// them twice.
+type Condition int
+
+// What can be wrong with a link.
+const (
+	// Cut: connections break, with what is on its way; connecting is refused.
+	Cut Condition = iota
+	// BlackHole: bytes vanish, both ways, and connecting hangs until it is over or
+	// the caller gives up. A connection that lost bytes carries nothing any more, even when
+	// the link has healed; one that wasn't used meanwhile goes on.
+	BlackHole
+	// Freeze: the node's end neither reads, writes nor connects until it is over or
+	// the deadline passes; what arrives for it waits. What the node wrote before
+	// arrives as always.
+	Freeze
+	// LoseAnswers: what the other side writes is lost, and the connection breaks.
+	LoseAnswers
+	// HangAnswers: what the other side writes is lost, and nothing comes after it.
+	HangAnswers
+	conditions
+)
+
+// link is the network between a node and one shard or the receiver. It is safe
+// for concurrent use.
+type link struct {
+	node, target string
+	accept       func(net.Conn) bool // takes the far end of a new connection; false if nobody listens
+
+	mu      sync.Mutex
+	have    [conditions]int
+	slow    time.Duration // each way
+	conns   map[*end]bool
+	dials   int
+	lost    int           // answers
+	changed chan struct{} // closed and replaced whenever a dial should look again
+}
+
+func newLink(node, target string, accept func(net.Conn) bool) *link {
+	return &link{node: node, target: target, accept: accept, conns: make(map[*end]bool), changed: make(chan struct{})}
+}
+
+// The following three are for those who hold mu.
+
+func (l *link) has(c Condition) bool { return l.have[c] > 0 }
+
+func (l *link) frozen() bool { return l.have[Freeze] > 0 }
+
+func (l *link) delay() time.Duration { return l.slow }
+
+// impose puts the link into a condition until what it returns is called, once.
+func (l *link) impose(c Condition) (lift func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.have[c]++
+	if c == Cut {
+		now := time.Now()
+		for e := range l.conns {
+			if e.near {
+				e.reset(now)
+			}
+		}
+	}
+	l.wake()
+	return sync.OnceFunc(func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.have[c]--
+		l.wake()
+	})
+}
+
+// slowDown delays what is written from now on by d, each way, until what it
+// returns is called, once. Nothing overtakes what was written before.
+func (l *link) slowDown(d time.Duration) (lift func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.slow += d
+	return sync.OnceFunc(func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.slow -= d
+	})
+}
+
+func (l *link) wake() {
+	close(l.changed)
+	l.changed = make(chan struct{})
+	for e := range l.conns {
+		e.in.wake()
+	}
+}
+
+// breakAll breaks all connections, as when the other side's process has ended. The
+// node learns nothing of that through a black hole.
+func (l *link) breakAll() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	for e := range l.conns {
+		switch {
+		case e.near && l.has(BlackHole):
+			e.die()
+			e.out.finish(syscall.ECONNRESET, now)
+		case e.near:
+			e.reset(now)
+		}
+	}
+}
+
+// orphan closes the node's end of all connections of a process, as the kernel does
+// for one that was killed: what was written arrives, then the end does.
+func (l *link) orphan(p *process) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	for e := range l.conns {
+		if e.near && e.owner == p && !e.closed {
+			e.closeLocked(now)
+		}
+	}
+	l.wake()
+}
+
+// dial connects for a process; it fails as the network would.
+func (l *link) dial(ctx context.Context, p *process) (net.Conn, error) {
+	l.mu.Lock()
+	l.dials++
+	slow := l.slow
+	l.mu.Unlock()
+	if slow > 0 && !sleep(ctx, 2*slow) {
+		return nil, l.dialFault(ctx.Err())
+	}
+	for {
+		conn, changed, err := l.tryDial(p)
+		switch {
+		case err != nil:
+			return nil, l.dialFault(err)
+		case conn != nil:
+			return conn, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, l.dialFault(ctx.Err())
+		}
+	}
+}
+
+func (l *link) dialFault(err error) error {
+	return &net.OpError{Op: "dial", Net: "memory", Addr: place{l, false}, Err: err}
+}
+
+// sleep waits for d and reports whether ctx lasted.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// tryDial gives a connection, an error, or what to wait for.
+func (l *link) tryDial(p *process) (net.Conn, <-chan struct{}, error) {
+	l.mu.Lock()
+	changed, hangs := l.changed, l.has(BlackHole) || l.frozen()
+	l.mu.Unlock()
+	if hangs && !p.killed() {
+		return nil, changed, nil
+	}
+	conn, err := l.connect(p)
+	return conn, nil, err
+}
+
+// connect makes a connection, unless the link was cut or the process was killed.
+func (l *link) connect(p *process) (net.Conn, error) {
+	near, far := l.newConn(p)
+	l.mu.Lock()
+	if l.has(Cut) || p.killed() {
+		l.mu.Unlock()
+		return nil, syscall.ECONNREFUSED
+	}
+	l.conns[near], l.conns[far] = true, true
+	l.mu.Unlock()
+	if !l.accept(far) {
+		_ = near.Close()
+		_ = far.Close()
+		return nil, syscall.ECONNREFUSED
+	}
+	return near, nil
+}

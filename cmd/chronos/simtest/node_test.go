@@ -1,0 +1,292 @@
+package simtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"chronos/redisstore"
+	"chronos/scheduler"
+	"chronos/scheduler/webhook"
+)
+
+// errDown says that a node doesn't run; nothing was asked of it.
+var errDown = errors.New("node is down")
+
+// errRuns says that a node was started before: while it took its time to stop, the
+// next fault was over.
+var errRuns = errors.New("it runs")
+
+// machine is what a node's processes run on, one at a time: its links and its
+// wall clock outlive them. It is safe for concurrent use.
+type machine struct {
+	name     string
+	timing   timing
+	log      *slog.Logger
+	shards   []*shard
+	links    map[string]*link // to each shard by name
+	receiver *link
+	boot     time.Time
+	wall     atomic.Int64 // how far the wall clock is ahead, ns
+
+	running sync.WaitGroup // processes, until all that they started has ended
+
+	mu      sync.Mutex
+	starts  int
+	current *process      // nil if none runs
+	pauses  int           // of the current one
+	resumed chan struct{} // closed when the last pause is over; nil while there is none
+	lifts   []func()      // of the freezes of a pause
+}
+
+// timing is what of an engine's configuration a run chooses.
+type timing struct{ poll, grace time.Duration }
+
+// process is one life of a node: the engine, the store and the client for
+// callbacks, as the command puts them together, without the HTTP edge.
+type process struct {
+	id     string
+	engine *scheduler.Scheduler
+	store  *redisstore.Store
+	client *webhook.Client
+	stop   context.CancelFunc
+	dead   atomic.Bool    // it was killed
+	asked  sync.WaitGroup // operations under way
+	closed bool           // it takes no more operations; guarded by the machine's mutex
+	ended  chan struct{}  // closed when all that it started has ended
+}
+
+func (p *process) killed() bool { return p != nil && p.dead.Load() }
+
+func newMachine(name string, timing timing, log *slog.Logger, shards []*shard, accept func(net.Conn) bool) *machine {
+	m := &machine{
+		name: name, timing: timing, log: log.With("node", name), shards: shards, links: map[string]*link{},
+		receiver: newLink(name, "receiver", accept), boot: time.Now(),
+	}
+	for _, s := range shards {
+		l := newLink(name, s.name, s.accept)
+		m.links[s.name] = l
+		s.links = append(s.links, l)
+	}
+	return m
+}
+
+// allLinks are those to the shards and to the receiver.
+func (m *machine) allLinks() []*link {
+	all := []*link{m.receiver}
+	for _, s := range m.shards {
+		all = append(all, m.links[s.name])
+	}
+	return all
+}
+
+// start starts a process, if none runs. It blocks as long as opening the store
+// does.
+func (m *machine) start(ctx context.Context) error {
+	m.mu.Lock()
+	if m.current != nil {
+		m.mu.Unlock()
+		return fmt.Errorf("start %s: %w", m.name, errRuns)
+	}
+	m.starts++
+	p := &process{id: fmt.Sprintf("%s-%d", m.name, m.starts), ended: make(chan struct{}), closed: true}
+	m.current = p
+	m.mu.Unlock()
+	run, stop := context.WithCancel(context.WithoutCancel(ctx))
+	p.stop = stop
+	if err := m.assemble(run, p); err != nil {
+		stop()
+		m.mu.Lock()
+		m.current = nil
+		m.mu.Unlock()
+		return fmt.Errorf("start %s: %w", m.name, err)
+	}
+	m.running.Go(func() { m.life(run, p) })
+	m.mu.Lock()
+	p.closed = p.dead.Load()
+	m.mu.Unlock()
+	return nil
+}
+
+func (m *machine) assemble(ctx context.Context, p *process) (err error) {
+	options := redisstore.Options{Node: p.id, Lane: "http", Log: m.log}
+	for _, s := range m.shards {
+		l := m.links[s.name]
+		options.Shards = append(options.Shards, redisstore.ShardConfig{
+			Name: s.name, URL: "redis://127.0.0.1:1/0", // where nothing listens, should it be dialed
+			Dial: func(ctx context.Context, _, _ string) (net.Conn, error) { return l.dial(ctx, p) },
+		})
+	}
+	if p.store, err = redisstore.Open(ctx, options); err != nil {
+		return err
+	}
+	p.client = webhook.New(webhook.Config{
+		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) { return m.receiver.dial(ctx, p) },
+	})
+	config := scheduler.DefaultConfig(p.id, m.log)
+	config.PollInterval, config.Grace = m.timing.poll, m.timing.grace
+	config.TombLife = tombLife
+	config.SinceBoot = func() time.Duration { return time.Hour + time.Since(m.boot) }
+	config.Wall = m.now
+	if p.engine, err = scheduler.New(config, p.store, p.client); err != nil {
+		p.client.Close()
+		return errors.Join(err, p.store.Close())
+	}
+	return nil
+}
+
+// life runs the engine until the process is stopped, and then ends the rest in
+// the command's order.
+func (m *machine) life(ctx context.Context, p *process) {
+	defer close(p.ended)
+	p.engine.Run(ctx)
+	m.leave(p)
+	p.asked.Wait()
+	p.client.Close()
+	if err := p.store.Close(); err != nil {
+		m.log.Debug("store closed", "err", err)
+	}
+}
+
+// now is the machine's wall clock.
+func (m *machine) now() time.Time { return time.Now().Add(time.Duration(m.wall.Load())) }
+
+// leave has the process take no more operations, and frees the machine for the
+// next one.
+func (m *machine) leave(p *process) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p.closed = true
+	if m.current == p {
+		m.current = nil
+	}
+}
+
+// shutdown stops the process in order, as SIGTERM does: no more operations, then
+// what Run says. It returns at once; what it returns is closed when all has ended.
+func (m *machine) shutdown() <-chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p := m.current
+	if p == nil {
+		ended := make(chan struct{})
+		close(ended)
+		return ended
+	}
+	p.closed = true
+	p.stop()
+	return p.ended
+}
+
+// kill ends the process, as SIGKILL does: from this instant on nothing that it
+// writes leaves the machine, what it wrote before still arrives, and its operations
+// have no answer. What it started ends by itself, unseen.
+func (m *machine) kill() {
+	m.mu.Lock()
+	p := m.current
+	m.current = nil
+	if p != nil {
+		p.closed = true
+		p.dead.Store(true)
+	}
+	m.mu.Unlock()
+	if p == nil {
+		return
+	}
+	for _, l := range m.allLinks() {
+		l.orphan(p)
+	}
+	p.stop()
+	m.thaw(true)
+}
+
+// pause stops the process, as SIGSTOP does, until what it returns is called, once.
+// A bubble can't stop goroutines: they go on, but read and write nothing, and
+// clients hear nothing of their operations. So timeouts run out as they do when a
+// real process wakes, only sooner; and what it would write is written when it
+// wakes, unless the deadline of the write has passed.
+func (m *machine) pause() (resume func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p := m.current
+	if p == nil {
+		return func() {}
+	}
+	if m.pauses++; m.pauses == 1 {
+		m.resumed = make(chan struct{})
+		for _, l := range m.allLinks() {
+			m.lifts = append(m.lifts, l.impose(Freeze))
+		}
+	}
+	return sync.OnceFunc(func() {
+		if !p.killed() {
+			m.thaw(false)
+		}
+	})
+}
+
+// thaw ends one pause, or all.
+func (m *machine) thaw(all bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.pauses == 0 {
+		return
+	}
+	if m.pauses--; m.pauses > 0 && !all {
+		return
+	}
+	m.pauses = 0
+	close(m.resumed)
+	m.resumed = nil
+	for _, lift := range m.lifts {
+		lift()
+	}
+	m.lifts = nil
+}
+
+// awake waits while the machine's process is paused.
+func (m *machine) awake() {
+	for {
+		m.mu.Lock()
+		resumed := m.resumed
+		m.mu.Unlock()
+		if resumed == nil {
+			return
+		}
+		<-resumed
+	}
+}
+
+// ask has the process do what a client asks, and reports whether the client hears
+// of the outcome. A paused one does it when it is awake. It is errDown if no
+// process takes it.
+func (m *machine) ask(do func(*scheduler.Scheduler)) (heard bool, err error) {
+	m.mu.Lock()
+	p := m.current
+	if p == nil || p.closed {
+		m.mu.Unlock()
+		return false, errDown
+	}
+	p.asked.Add(1)
+	m.mu.Unlock()
+	defer p.asked.Done()
+	m.awake()
+	if p.killed() {
+		return false, nil
+	}
+	do(p.engine)
+	m.awake()
+	return !p.killed(), nil
+}
+
+// up reports whether the machine's process takes operations.
+func (m *machine) up() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.current != nil && !m.current.closed
+}

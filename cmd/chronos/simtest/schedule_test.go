@@ -1,0 +1,272 @@
+package simtest
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"chronos/scheduler/history"
+)
+
+// setting is a whole run, drawn from its seed.
+type setting struct {
+	seed     uint64
+	mode     history.Mode
+	nodes    int
+	shards   int
+	clients  int
+	think    time.Duration // of a client between two operations, on average
+	timing   timing
+	load     time.Duration // how long clients ask
+	apart    []time.Duration
+	faults   []fault
+	instants bool // timers may name the instant that they are due at
+}
+
+// fault is one fault of a schedule. Node and shard are indexes, -1 for none; a
+// link's has both, or none of the shards for the one to the receiver.
+type fault struct {
+	kind     kind
+	at, last time.Duration // since the start; how long
+	node     int
+	shard    int
+	by       time.Duration // a delay, a step of a clock, or the age of a snapshot
+}
+
+func (f fault) String() string {
+	return fmt.Sprintf("%8.3fs %-16s node %2d shard %2d for %v by %v", f.at.Seconds(), f.kind, f.node, f.shard, f.last, f.by)
+}
+
+// kind names a fault.
+type kind string
+
+// The kinds of faults.
+const (
+	nodeKill     kind = "node-kill"     // and start after the time
+	nodeStop     kind = "node-stop"     // in order, and start after the time
+	nodePause    kind = "node-pause"    // as by SIGSTOP
+	nodeClock    kind = "node-clock"    // wall clock stepped
+	linkCut      kind = "link-cut"      // of a node and a shard
+	linkHole     kind = "link-hole"     // black hole
+	linkSlow     kind = "link-slow"     //
+	linkLose     kind = "link-lose"     // answers lost, connections break
+	linkHang     kind = "link-hang"     // answers lost, nothing comes after them
+	outCut       kind = "out-cut"       // the same of a node and the receiver
+	outHole      kind = "out-hole"      //
+	outSlow      kind = "out-slow"      //
+	outLose      kind = "out-lose"      //
+	shardCut     kind = "shard-cut"     // from all nodes
+	shardPause   kind = "shard-pause"   // as by SIGSTOP
+	shardSlow    kind = "shard-slow"    //
+	shardKill    kind = "shard-kill"    // started again with its data
+	shardScripts kind = "shard-scripts" // it forgets its scripts
+	shardReplica kind = "shard-replica" // READONLY
+	shardLoading kind = "shard-loading" // LOADING
+	shardFull    kind = "shard-full"    // OOM
+	shardBusy    kind = "shard-busy"    // BUSY
+	shardClock   kind = "shard-clock"   // stepped
+	shardWipe    kind = "shard-wipe"    // all data lost, connections kept
+	shardEmpty   kind = "shard-empty"   // killed, started again without data
+	shardBack    kind = "shard-back"    // rolled back to a snapshot
+)
+
+// rule is how often a kind is drawn and what it is about.
+type rule struct {
+	kind    kind
+	weight  int
+	node    bool
+	shard   bool
+	instant bool // it has no end
+	loses   bool // data
+}
+
+func rules() []rule {
+	return []rule{
+		{kind: nodeKill, weight: 6, node: true},
+		{kind: nodeStop, weight: 3, node: true},
+		{kind: nodePause, weight: 5, node: true},
+		{kind: nodeClock, weight: 2, node: true, instant: true},
+		{kind: linkCut, weight: 4, node: true, shard: true},
+		{kind: linkHole, weight: 4, node: true, shard: true},
+		{kind: linkSlow, weight: 3, node: true, shard: true},
+		{kind: linkLose, weight: 4, node: true, shard: true},
+		{kind: linkHang, weight: 3, node: true, shard: true},
+		{kind: outCut, weight: 1, node: true},
+		{kind: outHole, weight: 1, node: true},
+		{kind: outSlow, weight: 1, node: true},
+		{kind: outLose, weight: 2, node: true},
+		{kind: shardCut, weight: 2, shard: true},
+		{kind: shardPause, weight: 5, shard: true},
+		{kind: shardSlow, weight: 2, shard: true},
+		{kind: shardKill, weight: 4, shard: true},
+		{kind: shardScripts, weight: 2, shard: true, instant: true},
+		{kind: shardReplica, weight: 2, shard: true},
+		{kind: shardLoading, weight: 1, shard: true},
+		{kind: shardFull, weight: 2, shard: true},
+		{kind: shardBusy, weight: 1, shard: true},
+		{kind: shardClock, weight: 2, shard: true, instant: true},
+		{kind: shardWipe, weight: 2, shard: true, instant: true, loses: true},
+		{kind: shardEmpty, weight: 2, shard: true, loses: true},
+		{kind: shardBack, weight: 3, shard: true, instant: true, loses: true},
+	}
+}
+
+// Lengths of what a run's end consists of.
+const (
+	healing  = 30 * time.Second        // the last of a liveness run's minutes have no fault
+	draining = 100 * time.Second       // after a liveness run's minutes, until every timer had its attempts
+	longest  = 60 * time.Second        // from a timer's write to its last pop
+	calm     = 2500 * time.Millisecond // before the first fault
+)
+
+// draw makes the run of a seed. Another length changes how much there is of it,
+// not what it begins with.
+func draw(seed uint64, length time.Duration, o options) setting {
+	r := rand.New(rand.NewPCG(seed, 1))
+	s := setting{
+		seed: seed, nodes: 2 + r.IntN(2), shards: 1 + r.IntN(3), clients: 2 + r.IntN(3),
+		think: time.Duration(1+r.IntN(3)) * time.Second, timing: timing{poll: o.poll, grace: max(time.Second, 5*o.poll)},
+		mode: history.Liveness, load: length,
+	}
+	if o.shards > 0 {
+		s.shards = o.shards
+	}
+	if r.IntN(3) == 0 {
+		s.mode = history.Safety
+	}
+	if s.mode == history.Liveness {
+		s.load = max(length-healing, length/2)
+	}
+	s.instants = r.IntN(2) == 0
+	for range s.shards {
+		apart := time.Duration(r.Int64N(int64(20*time.Second))) - 10*time.Second
+		if s.instants {
+			apart = 0
+		}
+		s.apart = append(s.apart, apart)
+	}
+	if s.mode == history.Safety || !o.quiet {
+		s.faults = drawFaults(rand.New(rand.NewPCG(seed, 2)), &s, o)
+	}
+	if o.quiet {
+		s.faults = nil
+	}
+	return s
+}
+
+// drawFaults draws faults, about one in ten seconds, until the load ends. What the
+// same thing suffers from doesn't overlap, and one node is always left alone.
+func drawFaults(r *rand.Rand, s *setting, o options) []fault {
+	var all []fault
+	all = slices.Grow(all, int(s.load/o.every))
+	for at := calm; ; {
+		at += time.Duration(r.ExpFloat64() * float64(o.every))
+		if at >= s.load {
+			return all
+		}
+		f := drawFault(r, s, at, o)
+		if last := s.load - f.at; f.last > last {
+			f.last = last
+		}
+		if fits(all, f, s.nodes) {
+			all = append(all, f)
+		}
+	}
+}
+
+func drawFault(r *rand.Rand, s *setting, at time.Duration, o options) fault {
+	kinds := slices.DeleteFunc(rules(), func(k rule) bool {
+		return k.loses && !o.losses || k.kind == shardClock && s.instants || len(o.kinds) > 0 && !slices.Contains(o.kinds, string(k.kind))
+	})
+	total := 0
+	for _, k := range kinds {
+		total += k.weight
+	}
+	pick := r.IntN(total)
+	var chosen rule
+	for _, chosen = range kinds {
+		if pick -= chosen.weight; pick < 0 {
+			break
+		}
+	}
+	f := fault{kind: chosen.kind, at: at.Truncate(time.Millisecond), node: -1, shard: -1}
+	node, shard := r.IntN(s.nodes), r.IntN(s.shards)
+	if chosen.node {
+		f.node = node
+	}
+	if chosen.shard {
+		f.shard = shard
+	}
+	// Mostly short: around the hold time, and now and then much longer.
+	last := 200*time.Millisecond + time.Duration(r.ExpFloat64()*float64(4*time.Second))
+	if !chosen.instant {
+		f.last = min(last, 25*time.Second).Truncate(time.Millisecond)
+	}
+	f.by = drawBy(r, f.kind)
+	return f
+}
+
+func drawBy(r *rand.Rand, k kind) time.Duration {
+	amount := r.Float64()
+	sign := float64(1 - 2*r.IntN(2))
+	switch k {
+	case linkSlow, outSlow, shardSlow:
+		return time.Duration(20+amount*330) * time.Millisecond
+	case nodeClock:
+		return time.Duration(sign*amount*amount*120_000) * time.Millisecond
+	case shardClock:
+		return time.Duration(sign*(1+amount*amount*5_000)) * time.Millisecond
+	case shardBack:
+		return time.Duration(10+amount*2_500) * time.Millisecond
+	default:
+		return 0
+	}
+}
+
+// fits reports whether the things that f is about are left alone by others then,
+// and a node stays that runs and sees all.
+func fits(all []fault, f fault, nodes int) bool {
+	const margin = time.Second
+	hurt := map[int]bool{f.node: f.node >= 0}
+	for _, other := range slices.Backward(all) {
+		if other.at+other.last+margin < f.at {
+			continue
+		}
+		if other.node == f.node && f.node >= 0 || other.shard == f.shard && f.shard >= 0 && (other.node < 0 || f.node < 0) {
+			return false
+		}
+		if other.node >= 0 {
+			hurt[other.node] = true
+		}
+	}
+	count := 0
+	for _, is := range hurt {
+		if is {
+			count++
+		}
+	}
+	return count < nodes
+}
+
+// step is the begin or the end of a fault.
+type step struct {
+	at    time.Duration
+	fault int // index
+	ends  bool
+}
+
+// steps are all begins and ends in order.
+func steps(faults []fault) []step {
+	var all []step
+	for i, f := range faults {
+		begin := f.at
+		if f.kind == shardBack {
+			begin -= min(f.by, f.at)
+		}
+		all = append(all, step{begin, i, false}, step{f.at + f.last, i, true})
+	}
+	slices.SortStableFunc(all, func(a, b step) int { return cmp.Compare(a.at, b.at) })
+	return all
+}

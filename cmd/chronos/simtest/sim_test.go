@@ -1,0 +1,169 @@
+package simtest
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"runtime/debug"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"chronos/scheduler/history"
+)
+
+// options say how runs are drawn from seeds; they come from flags.
+type options struct {
+	seed    uint64
+	seeds   int
+	minutes float64
+	poll    time.Duration
+	every   time.Duration
+	kinds   []string
+	shards  int
+	losses  bool
+	quiet   bool
+	exact   bool
+	strict  bool
+	log     bool
+	keep    string
+}
+
+// lasting is the options with the length of the i-th run.
+func (o options) lasting(i int) options {
+	switch {
+	case o.minutes != 0:
+	case o.seed != 0 || o.seeds != 0:
+		o.minutes = 6
+	case i < fixed:
+		o.minutes = 3
+	default:
+		o.minutes = 2
+	}
+	return o
+}
+
+// fixed is how many seeds are the same in every run of the tests.
+const fixed = 10
+
+var flags options // of the command line; nothing changes it after TestMain
+
+func TestMain(m *testing.M) {
+	flag.Uint64Var(&flags.seed, "sim.seed", 0, "run this seed alone, or this one and -sim.seeds - 1 after it; 0 for ten fixed and five fresh ones")
+	flag.IntVar(&flags.seeds, "sim.seeds", 0, "how many seeds; 0 for one with -sim.seed, else for 15")
+	flag.Float64Var(&flags.minutes, "sim.minutes", 0, "virtual minutes of load and faults of each seed; 0 for 6, or for as long as all tests have time for")
+	flag.DurationVar(&flags.poll, "sim.poll", 2*time.Second, "poll interval of the nodes; their lease grace is at least five times as long")
+	flag.DurationVar(&flags.every, "sim.every", 10*time.Second, "average time between two faults")
+	flag.Func("sim.kinds", "kinds of faults, separated by commas; all if not given", func(list string) error {
+		flags.kinds = strings.Split(list, ",")
+		return nil
+	})
+	flag.IntVar(&flags.shards, "sim.shards", 0, "so many shards; 0 for 1 to 3, by the seed")
+	flag.BoolVar(&flags.losses, "sim.losses", false, "shards lose data, too")
+	flag.BoolVar(&flags.quiet, "sim.quiet", false, "no faults")
+	flag.BoolVar(&flags.exact, "sim.exact", false, "run the scripts of claims that find nothing, too: several times slower")
+	flag.BoolVar(&flags.strict, "sim.strict", false, "violations of any invariant of package history fail a run")
+	flag.BoolVar(&flags.log, "sim.log", false, "show the nodes' logs and the schedule")
+	flag.StringVar(&flags.keep, "sim.history", "", "folder for the history of each seed")
+	flag.Parse()
+	debug.SetGCPercent(400) // Lua states are many and small
+	redis.SetLogger(silence{})
+	os.Exit(m.Run())
+}
+
+// repeat is the command that runs a seed again.
+func (o options) repeat(seed uint64) string {
+	command := fmt.Sprintf("go test ./cmd/chronos/simtest -run '^TestSim$' -count=1 -v -sim.seed=%d -sim.minutes=%g -sim.poll=%v -sim.every=%v", seed, o.minutes, o.poll, o.every)
+	if len(o.kinds) > 0 {
+		command += " -sim.kinds=" + strings.Join(o.kinds, ",")
+	}
+	if o.shards > 0 {
+		command += fmt.Sprintf(" -sim.shards=%d", o.shards)
+	}
+	for name, set := range map[string]bool{"losses": o.losses, "quiet": o.quiet, "exact": o.exact, "strict": o.strict} {
+		if set {
+			command += " -sim." + name
+		}
+	}
+	return command
+}
+
+// chosen are the seeds to run.
+func (o options) chosen() []uint64 {
+	var all []uint64
+	count := o.seeds
+	if o.seed != 0 {
+		for i := range max(count, 1) {
+			all = append(all, o.seed+uint64(i))
+		}
+		return all
+	}
+	if count == 0 {
+		count = fixed + 5
+	}
+	for i := range count {
+		seed := uint64(i + 1)
+		if i >= fixed {
+			seed = 1000 + rand.Uint64N(1_000_000_000)
+		}
+		all = append(all, seed)
+	}
+	return all
+}
+
+// TestSim runs whole clusters in virtual time, with faults, and judges what came
+// of it. The same seed has the same setting, schedule and requests; how goroutines
+// take turns differs from run to run.
+func TestSim(t *testing.T) {
+	for i, seed := range flags.chosen() {
+		o := flags.lasting(i)
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			t.Parallel()
+			if i >= fixed && o.seed == 0 {
+				t.Logf("fresh seed %d", seed)
+			}
+			s := draw(seed, time.Duration(o.minutes*float64(time.Minute)), o)
+			var h *history.History
+			synctest.Test(t, func(t *testing.T) { h = simulate(t, s, o) })
+			verdict(t, s, h, o)
+			if t.Failed() {
+				t.Logf("repeat with: %s", o.repeat(seed))
+				for _, f := range s.faults {
+					t.Log(f)
+				}
+			}
+		})
+	}
+}
+
+// silence is go-redis' log: what goes wrong is meant to.
+type silence struct{}
+
+func (silence) Printf(context.Context, string, ...any) {}
+
+// simulate plays one run and returns what was recorded. It is called in a bubble.
+func simulate(t *testing.T, s setting, o options) *history.History {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	if o.log {
+		log = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
+	}
+	c := newCluster(t, s, o, log)
+	h := c.play()
+	took := c.journal.now()
+	c.close()
+	all := c.counts()
+	t.Logf("%s, %d nodes, %d shards, %v: %d operations, %d callbacks, %d faults, %d commands, %d script calls of which %d were run",
+		s.mode, s.nodes, s.shards, took.Round(time.Second), len(h.Operations), len(h.Callbacks), len(h.Faults),
+		all.commands, all.scripts, all.scripts-all.shortened)
+	for _, fault := range c.receiver.Faults() {
+		t.Errorf("receiver: %s", fault)
+	}
+	return h
+}
