@@ -1,0 +1,150 @@
+package processtest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"chronos/scheduler/history"
+)
+
+// contents are what all shards hold.
+type contents struct {
+	copies     []history.Copy
+	strays     []history.Stray
+	live       int // copies that are no tombstones
+	leases     int
+	tombstones int
+	letters    int // dead letters
+}
+
+var (
+	partitionKey = regexp.MustCompile(`^chronos:\{http\.(?:0\d|1[0-5])\}:(due|timers|leases|dead|tags)$`)
+	shardKey     = regexp.MustCompile(`^chronos:(nodes|shard|topology)$`)
+)
+
+// readContents reads all shards, past the nodes.
+func (c *cluster) readContents(ctx context.Context) (contents, error) {
+	var all contents
+	for _, s := range c.shards {
+		if err := all.readShard(ctx, s); err != nil {
+			return all, fmt.Errorf("read shard %s: %w", s.name, err)
+		}
+	}
+	return all, nil
+}
+
+func (all *contents) readShard(ctx context.Context, s *shardProcess) error {
+	now, err := s.client.Time(ctx).Result()
+	if err != nil {
+		return err
+	}
+	keys, err := s.client.Keys(ctx, "*").Result()
+	if err != nil {
+		return err
+	}
+	for _, key := range keys {
+		if !partitionKey.MatchString(key) && !shardKey.MatchString(key) {
+			all.stray(s, key)
+		}
+	}
+	for p := range 16 {
+		if err := all.readPartition(ctx, s, "chronos:{http."+twoDigits(p)+"}:", now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (all *contents) stray(s *shardProcess, key string) {
+	all.strays = append(all.strays, history.Stray{Shard: s.name, Key: key})
+}
+
+// readPartition reads the keys of a partition at one instant.
+func (all *contents) readPartition(ctx context.Context, s *shardProcess, prefix string, now time.Time) error {
+	pipe := s.client.TxPipeline()
+	timers, leased := pipe.HGetAll(ctx, prefix+"timers"), pipe.HGetAll(ctx, prefix+"leases")
+	due, dead := pipe.ZRangeWithScores(ctx, prefix+"due", 0, -1), pipe.ZCard(ctx, prefix+"dead")
+	if _, err := pipe.Exec(ctx); err != nil {
+		return err
+	}
+	all.letters += int(dead.Val())
+	scores := scoresOf(due.Val())
+	for key, record := range timers.Val() {
+		if key == "#" {
+			continue
+		}
+		found, err := parseCopy(key, record)
+		if err != nil {
+			return err
+		}
+		score, scheduled := scores[key]
+		if delete(scores, key); !scheduled {
+			all.stray(s, prefix+"timers "+key+" (without a time)")
+		}
+		_, found.Leased = leased.Val()[key]
+		found.Shard, found.ScoreMs = s.name, score-now.UnixMilli()
+		all.copies = append(all.copies, found)
+		if found.Ended {
+			all.tombstones++
+		} else {
+			all.live++
+		}
+	}
+	for key := range scores {
+		all.stray(s, prefix+"due "+key+" (without a record)")
+	}
+	for key := range leased.Val() {
+		all.leases++
+		if timers.Val()[key] == "" {
+			all.stray(s, prefix+"leases "+key+" (without a record)")
+		}
+	}
+	return nil
+}
+
+func scoresOf(due []redis.Z) map[string]int64 {
+	scores := make(map[string]int64, len(due))
+	for _, z := range due {
+		if key, ok := z.Member.(string); ok {
+			scores[key] = int64(z.Score)
+		}
+	}
+	return scores
+}
+
+// parseCopy reads a record as lua/README.md describes it.
+func parseCopy(key, record string) (history.Copy, error) {
+	const header = 13 // fields before the specification
+	c := history.Copy{Key: key}
+	fields := strings.SplitN(record, " ", header+1)
+	if len(fields) < header {
+		return c, fmt.Errorf("record of %s has %d fields: %q", key, len(fields), record)
+	}
+	c.Version = fields[0]
+	for i, to := range []*int{&c.Seq, &c.Attempt, &c.Rank, &c.RF} {
+		n, err := strconv.Atoi(fields[1+i])
+		if err != nil {
+			return c, fmt.Errorf("record of %s: field %d is %q", key, 1+i, fields[1+i])
+		}
+		*to = n
+	}
+	if c.Ended = len(fields) == header || fields[header] == ""; c.Ended {
+		return c, nil
+	}
+	var spec struct {
+		URI    string `json:"uri"`
+		Opaque string `json:"opaque"`
+	}
+	if err := json.Unmarshal([]byte(fields[header]), &spec); err != nil {
+		return c, fmt.Errorf("record of %s: %w", key, err)
+	}
+	c.URL, c.BodyHash = spec.URI, hashOf(spec.Opaque)
+	return c, nil
+}

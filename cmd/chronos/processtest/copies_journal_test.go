@@ -1,0 +1,128 @@
+package processtest
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"chronos/scheduler/history"
+	"chronos/scheduler/webhook/webhooktest"
+)
+
+// journal records a run by the test's own monotonic clock. It is safe for
+// concurrent use.
+type journal struct {
+	start   time.Time
+	repairs time.Duration // see plan
+
+	mu sync.Mutex
+	h  history.History
+}
+
+func newJournal(header history.Header, repairs time.Duration) *journal {
+	return &journal{start: time.Now(), repairs: repairs, h: history.History{Header: header}}
+}
+
+func (j *journal) now() int64 { return int64(time.Since(j.start)) }
+
+// add changes the history.
+func (j *journal) add(do func(h *history.History)) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	do(&j.h)
+}
+
+func (j *journal) operation(o history.Operation) {
+	j.add(func(h *history.History) { h.Operations = append(h.Operations, o) })
+}
+
+func (j *journal) sample(s history.Sample) {
+	j.add(func(h *history.History) { h.Samples = append(h.Samples, s) })
+}
+
+// begin records a fault that begins now; what it returns records that it is over.
+func (j *journal) begin(f history.Fault) (end func()) {
+	f.StartNs, f.EndNs = j.now(), -1
+	at := 0
+	j.add(func(h *history.History) { at = len(h.Faults); h.Faults = append(h.Faults, f) })
+	return func() {
+		now := j.now()
+		j.add(func(h *history.History) {
+			over := &h.Faults[at]
+			if over.EndNs = now; over.Shard != "" {
+				over.RepairedNs = now + int64(j.repairs)
+			}
+		})
+	}
+}
+
+// call records a callback, and that it is answered as told.
+func (j *journal) call(receiver string, c webhooktest.Call, told webhooktest.Answer) {
+	arrived := int64(c.Arrived.Sub(j.start))
+	record := history.Callback{
+		ArriveNs: arrived, URL: receiver + c.Target, BodyHash: hashOf(c.Body), ID: c.ID.String(), Key: c.ID.Key,
+		Version: c.Version.String(), Seq: c.Seq, Attempt: c.Attempt, WebhookID: c.WebhookID, DueMs: c.Due.UnixMilli(),
+		Status: max(told.Status, 200), AnsweredNs: arrived + int64(told.Delay),
+	}
+	j.add(func(h *history.History) { h.Callbacks = append(h.Callbacks, record) })
+}
+
+// finish ends the recording and returns what there is.
+func (j *journal) finish(end history.End) history.History {
+	end.AtNs = j.now()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	h := j.h
+	h.Operations, h.Callbacks, h.Faults = slices.Clone(h.Operations), slices.Clone(h.Callbacks), slices.Clone(h.Faults)
+	h.End = &end
+	return h
+}
+
+func hashOf(body string) string {
+	sum := sha256.Sum256([]byte(body))
+	return hex.EncodeToString(sum[:8])
+}
+
+// keepHistory writes a history as JSON lines.
+func keepHistory(t *testing.T, path string, h *history.History) {
+	t.Helper()
+	file, err := os.Create(path)
+	if err != nil {
+		t.Errorf("keep the history: %v", err)
+		return
+	}
+	defer func() { _ = file.Close() }()
+	w := history.NewWriter(file)
+	write := func(e history.Event) {
+		if err := w.Write(e); err != nil {
+			t.Errorf("keep the history: %v", err)
+		}
+	}
+	write(history.Event{Header: &h.Header})
+	for i := range h.Operations {
+		write(history.Event{Operation: &h.Operations[i]})
+	}
+	for i := range h.Callbacks {
+		write(history.Event{Callback: &h.Callbacks[i]})
+	}
+	for i := range h.Faults {
+		write(history.Event{Fault: &h.Faults[i]})
+	}
+	for i := range h.Copies {
+		write(history.Event{Copy: &h.Copies[i]})
+	}
+	for i := range h.Strays {
+		write(history.Event{Stray: &h.Strays[i]})
+	}
+	for i := range h.Samples {
+		write(history.Event{Sample: &h.Samples[i]})
+	}
+	write(history.Event{End: h.End})
+	if err := w.Flush(); err != nil {
+		t.Errorf("keep the history: %v", err)
+	}
+}

@@ -1,0 +1,241 @@
+package processtest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"chronos/scheduler/history"
+)
+
+// mix is what the load is made of; shares are of all timers.
+type mix struct {
+	rate                         int // timers a second
+	recurring, deletes, replaces float64
+	gets                         float64
+	longest                      time.Duration // interval of a one-shot timer
+	longestRecurring             time.Duration // interval of a recurring one
+}
+
+const (
+	shortest          = 500 * time.Millisecond
+	shortestRecurring = 2 * time.Second
+	recurringPops     = 3
+)
+
+// load is an open loop: timers are created at a fixed rate, however long the
+// answers take. What else is done to a timer is done by who created it, one thing
+// after another.
+type load struct {
+	t        *testing.T
+	mix      mix
+	cluster  *cluster
+	journal  *journal
+	receiver string // its URL
+	http     *http.Client
+	seed     uint64
+
+	wg      sync.WaitGroup
+	writes  atomic.Int64
+	lastDue atomic.Int64 // ns of the journal: all that was asked for is due by then
+}
+
+// start begins to create timers; what it returns ends that and waits until each
+// request is over.
+func (l *load) start() (stop func()) {
+	ctx, cancel := context.WithCancel(l.t.Context())
+	l.wg.Go(func() { l.create(ctx) })
+	stop = func() {
+		cancel()
+		l.wg.Wait()
+	}
+	l.t.Cleanup(stop) // where the test ended before
+	return stop
+}
+
+func (l *load) create(ctx context.Context) {
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	begun := time.Now()
+	for n := uint64(0); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		for ; n < uint64(time.Since(begun).Seconds()*float64(l.mix.rate)); n++ {
+			r := rand.New(rand.NewPCG(l.seed, n))
+			l.wg.Go(func() { l.timer(ctx, r) })
+		}
+	}
+}
+
+// timer creates a timer and does what is drawn for it.
+func (l *load) timer(ctx context.Context, r *rand.Rand) {
+	asked := l.draw(r)
+	made := l.send(history.Create, "", asked, r)
+	if made.Outcome != history.OK {
+		return
+	}
+	what := history.Get
+	switch share := r.Float64(); {
+	case share < l.mix.deletes:
+		what = history.Delete
+	case share < l.mix.deletes+l.mix.replaces:
+		what = history.Replace
+	case share >= l.mix.deletes+l.mix.replaces+l.mix.gets:
+		return
+	}
+	span := time.Duration(asked.IntervalMs) * time.Millisecond
+	if asked.Pops > 1 {
+		span *= 2
+	}
+	timer := time.NewTimer(time.Duration(r.Float64() * 1.02 * float64(span)))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return
+	case <-timer.C:
+	}
+	id := made.Answer.ID
+	switch what {
+	case history.Replace:
+		if put := l.send(history.Replace, id, l.draw(r), r); put.Outcome == history.OK {
+			id = put.Answer.ID
+		}
+	default:
+		l.send(what, id, nil, r)
+	}
+	if what != history.Get && r.Float64() < 0.3 {
+		l.send(history.Get, id, nil, r)
+	}
+}
+
+// draw is a timer with a URL and body of its own.
+func (l *load) draw(r *rand.Rand) *history.Asked {
+	n := strconv.FormatInt(l.writes.Add(1), 10)
+	asked := &history.Asked{URL: l.receiver + "/" + n, BodyHash: hashOf("body of " + n), Pops: 1}
+	from, to := shortest, l.mix.longest
+	if r.Float64() < l.mix.recurring {
+		from, to, asked.Pops = shortestRecurring, l.mix.longestRecurring, recurringPops
+	}
+	asked.IntervalMs = (from + time.Duration(r.Int64N(int64(to-from)))).Milliseconds()
+	if asked.Pops > 1 {
+		asked.RepeatForMs = int64(asked.Pops) * asked.IntervalMs
+	}
+	return asked
+}
+
+func bodyOf(asked *history.Asked) string {
+	n := asked.URL[strings.LastIndex(asked.URL, "/")+1:]
+	repeat := ""
+	if asked.RepeatForMs > 0 {
+		repeat = fmt.Sprintf(`,"repeat-for":%.3f`, float64(asked.RepeatForMs)/1000)
+	}
+	return fmt.Sprintf(`{"timing":{"interval":%.3f%s},"callback":{"http":{"uri":%q,"opaque":%q}}}`,
+		float64(asked.IntervalMs)/1000, repeat, asked.URL, "body of "+n)
+}
+
+// send makes a request of one of the nodes and records it.
+func (l *load) send(kind history.Kind, id string, asked *history.Asked, r *rand.Rand) history.Operation {
+	node, url := l.cluster.pick(r)
+	method, body := map[history.Kind]string{
+		history.Create: http.MethodPost, history.Replace: http.MethodPut, history.Delete: http.MethodDelete, history.Get: http.MethodGet,
+	}[kind], ""
+	url += "/timers"
+	if id != "" {
+		url += "/" + id
+	}
+	if asked != nil {
+		body = bodyOf(asked)
+	}
+	o := history.Operation{Kind: kind, Node: node, ID: id, Timer: asked, ReturnNs: -1, Outcome: history.Unknown}
+	o.Key, _, _ = strings.Cut(id, "-")
+	req, err := http.NewRequest(method, url, strings.NewReader(body)) //nolint:noctx // the client has a timeout
+	if err != nil {
+		l.t.Error(err)
+		return o
+	}
+	o.InvokeNs = l.journal.now()
+	l.answer(&o, req)
+	if asked != nil {
+		due := max(o.ReturnNs, l.journal.now()) + asked.IntervalMs*int64(asked.Pops)*int64(time.Millisecond)
+		for last := l.lastDue.Load(); due > last && !l.lastDue.CompareAndSwap(last, due); last = l.lastDue.Load() {
+		}
+	}
+	l.journal.operation(o)
+	return o
+}
+
+// answer notes what a request is answered.
+func (l *load) answer(o *history.Operation, req *http.Request) {
+	res, err := l.http.Do(req)
+	if err != nil {
+		return
+	}
+	defer res.Body.Close() //nolint:errcheck // read only
+	raw, err := io.ReadAll(res.Body)
+	if err != nil {
+		return
+	}
+	o.ReturnNs, o.Status = l.journal.now(), res.StatusCode
+	switch {
+	case o.Kind == history.Get && o.Status == http.StatusNotFound:
+		o.Outcome = history.OK
+	case o.Status >= http.StatusInternalServerError, o.Status == http.StatusTooManyRequests:
+	case o.Status >= http.StatusBadRequest:
+		o.Outcome = history.Failed
+		l.t.Errorf("%s of %q was refused: %d %s", o.Kind, o.ID, o.Status, res.Header.Get("Reason"))
+	default:
+		o.Outcome = history.OK
+		if err := readAnswer(o, res.Header, raw); err != nil {
+			l.t.Errorf("answer to a %s: %v: %s", o.Kind, err, raw)
+		}
+	}
+}
+
+func readAnswer(o *history.Operation, header http.Header, raw []byte) error {
+	var said struct {
+		ID       string    `json:"id"`
+		Key      string    `json:"key"`
+		Due      time.Time `json:"due"`
+		Copies   int       `json:"copies"`
+		State    string    `json:"state"`
+		Sequence int       `json:"sequence"`
+		Callback struct {
+			HTTP struct {
+				URI    string `json:"uri"`
+				Opaque string `json:"opaque"`
+			} `json:"http"`
+		} `json:"callback"`
+	}
+	if o.Kind != history.Delete {
+		if err := json.Unmarshal(raw, &said); err != nil {
+			return err
+		}
+	}
+	if o.Kind == history.Get {
+		call := &said.Callback.HTTP
+		o.Read = &history.Read{Seq: said.Sequence, State: said.State, URL: call.URI, BodyHash: hashOf(call.Opaque)}
+		return nil
+	}
+	o.Answer = &history.Answer{ID: said.ID, Key: said.Key, Copies: said.Copies, InFlight: header.Get("X-Chronos-In-Flight") == "true"}
+	if !said.Due.IsZero() {
+		o.Answer.DueMs = said.Due.UnixMilli()
+	}
+	if n := header.Get("X-Chronos-Unreached"); n != "" {
+		var err error
+		o.Answer.Unreached, err = strconv.Atoi(n)
+		return err
+	}
+	return nil
+}

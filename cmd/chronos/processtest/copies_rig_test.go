@@ -1,0 +1,212 @@
+package processtest
+
+import (
+	"context"
+	"math/rand/v2"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"chronos/scheduler/history"
+	"chronos/scheduler/webhook/webhooktest"
+)
+
+// rig is one run of a scenario.
+type rig struct {
+	t        *testing.T
+	plan     plan
+	scenario *scenario
+	cluster  *cluster
+	journal  *journal
+	load     *load
+	receiver *webhooktest.Receiver
+
+	failing  atomic.Bool   // callbacks are answered 500
+	loadedAt time.Time     // when the load ended
+	heldUp   time.Duration // the test itself, at most
+	letters  int           // dead letters that were found
+}
+
+func newRig(t *testing.T, s *scenario, p plan) *rig {
+	t.Helper()
+	seed := rand.Uint64()
+	j := newJournal(history.Header{
+		Mode: history.Load, Seed: seed, Reproduce: p.command(s.name),
+		Shards: shardNames, RF: 2, SkewMinMs: 250, SkewMaxMs: 2000,
+		HoldMs: hold.Milliseconds(), LimitMs: 2000, PollMs: 100, Attempts: 5, Exempt: p.exempt(),
+	}, p.repairs())
+	r := &rig{t: t, plan: p, scenario: s, journal: j, cluster: newCluster(t, j, s.proxied), receiver: webhooktest.New(t)}
+	url := r.receiver.URL()
+	r.receiver.Respond(func(c webhooktest.Call) webhooktest.Answer {
+		answer := webhooktest.Answer{Delay: s.callback}
+		if r.failing.Load() {
+			answer = webhooktest.Answer{Status: http.StatusInternalServerError}
+		}
+		j.call(url, c, answer)
+		return answer
+	})
+	m := p.mix()
+	if s.mix != nil {
+		s.mix(&m)
+	}
+	r.load = &load{t: t, mix: m, cluster: r.cluster, journal: j, receiver: url, http: newAPI(t).client, seed: seed}
+	return r
+}
+
+// runScenario runs the load, with the scenario's faults in it, lets all timers come
+// to their end, and judges what was recorded. Once all were due it has another begin.
+func runScenario(t *testing.T, s *scenario, p plan, another func()) {
+	r := newRig(t, s, p)
+	r.cluster.sample(history.Begin)
+	held := r.watchClock()
+	stop := r.load.start()
+	r.wait(warmUp)
+	s.inject(r)
+	stop()
+	r.loadedAt = time.Now()
+	r.awaitDue()
+	another()
+	r.heldUp = held()
+	r.awaitEmpty("no timer is left", time.Minute, time.Second, func(c *contents) bool { return c.live == 0 && c.leases == 0 })
+	if p.full {
+		// A tombstone lives for 2 minutes, longer if a shard was away since, and waits
+		// 10 s more if a copy that must hear of it could not be told.
+		r.awaitEmpty("no tombstone is left", 3*time.Minute, 5*time.Second, func(c *contents) bool { return len(c.copies) == 0 })
+	}
+	r.cluster.sample(history.Finish)
+	h := r.finish()
+	r.judge(&h)
+}
+
+// warmUp is how long there is load before the first fault.
+const warmUp = 2 * time.Second
+
+// wait is a time in the schedule of the faults.
+func (r *rig) wait(d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-r.t.Context().Done():
+	}
+}
+
+// watchClock measures how late the test itself wakes, until what it returns is
+// called: on a machine that is too busy, no bound in milliseconds means anything.
+func (r *rig) watchClock() (worst func() time.Duration) {
+	const step = 20 * time.Millisecond
+	ctx, cancel := context.WithCancel(r.t.Context())
+	late := make(chan time.Duration, 1)
+	go func() {
+		most := time.Duration(0)
+		for ctx.Err() == nil {
+			before := time.Now()
+			r.wait(step)
+			most = max(most, time.Since(before)-step)
+		}
+		late <- most.Round(time.Millisecond)
+	}()
+	return func() time.Duration {
+		cancel()
+		return <-late
+	}
+}
+
+// awaitDue waits until all that was asked for must have come, retries excepted:
+// from then on a timer that has no copy left and was not called back is lost.
+func (r *rig) awaitDue() {
+	r.wait(time.Duration(r.load.lastDue.Load()-r.journal.now()) + 4*time.Second)
+}
+
+// awaitEmpty waits for what the shards must come to hold, and looks now and then,
+// since that is work for them. If they don't, the run is judged as it is.
+func (r *rig) awaitEmpty(what string, within, each time.Duration, enough func(*contents) bool) {
+	r.t.Helper()
+	deadline := time.Now().Add(within)
+	for {
+		c, err := r.cluster.readContents(r.t.Context())
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		if enough(&c) {
+			r.t.Logf("%s %v after the load", what, time.Since(r.loadedAt).Round(100*time.Millisecond))
+			return
+		}
+		if time.Now().After(deadline) {
+			r.t.Errorf("waited %v in vain: %s: %d live copies, %d leases, %d tombstones are there", within, what, c.live, c.leases, c.tombstones)
+			return
+		}
+		r.wait(each)
+	}
+}
+
+// finish dumps the shards and ends the recording.
+func (r *rig) finish() history.History {
+	r.t.Helper()
+	dumped := r.journal.now()
+	c, err := r.cluster.readContents(r.t.Context())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.letters = c.letters
+	r.t.Logf("the shards hold %d live copies, %d tombstones, %d dead letters", c.live, c.tombstones, c.letters)
+	r.journal.add(func(h *history.History) { h.Copies, h.Strays = c.copies, c.strays })
+	return r.journal.finish(history.End{DumpNs: dumped, Drained: true})
+}
+
+// relax widens the bounds on time by how long the test itself was held up at most,
+// if that was long: several processes on a callback's way have waited as much.
+func relax(l *history.Limits, heldUp time.Duration) {
+	const usual = 50 * time.Millisecond
+	if heldUp <= usual {
+		return
+	}
+	for _, bound := range []*time.Duration{&l.Late, &l.NodeWaiting, &l.NodeUnderWay, &l.ShardMargin, &l.OtherNode} {
+		*bound += 8 * heldUp
+	}
+	l.Network += heldUp
+	l.AnswerMargin += heldUp
+}
+
+// judge has the history checked, and prints the figures.
+func (r *rig) judge(h *history.History) {
+	r.t.Helper()
+	if r.plan.keep != "" {
+		keepHistory(r.t, filepath.Join(r.plan.keep, r.scenario.name+".jsonl"), h)
+		r.keepLogs()
+	}
+	limits := r.plan.limits()
+	relax(&limits, r.heldUp)
+	if r.scenario.limits != nil {
+		r.scenario.limits(&limits, h)
+	}
+	report := limits.Check(*h)
+	var text strings.Builder
+	if err := report.WriteText(&text); err != nil {
+		r.t.Error(err)
+	}
+	r.t.Logf("\n%s", text.String())
+	c := &report.Counts
+	refused, unanswered := 0, 0
+	for i := range h.Operations {
+		switch status := h.Operations[i].Status; {
+		case status == 0:
+			unanswered++
+		case status >= http.StatusInternalServerError:
+			refused++
+		}
+	}
+	r.t.Logf("%s: %d pops had to come, worst lateness %v (%v without a fault), %d duplicates explained, of %d requests %d refused and %d without an answer, %d dead letters; the test itself was held up for %v at most",
+		r.scenario.name, c.Obligatory, c.WorstLateNs.Round(time.Millisecond), c.WorstLateQuietNs.Round(time.Millisecond),
+		c.ExplainedDuplicates, len(h.Operations), refused, unanswered, r.letters, r.heldUp)
+	if report.Verdict != history.VerdictPassed {
+		r.t.Errorf("the run is %s; the test itself was held up for %v at most by a busy machine", report.Verdict, r.heldUp)
+	}
+	if r.letters > c.GivenUp {
+		r.t.Errorf("%d dead letters, and %d pops that the receiver refused to the end", r.letters, c.GivenUp)
+	}
+	if r.scenario.after != nil {
+		r.scenario.after(r, h, &report)
+	}
+}
