@@ -35,20 +35,6 @@ type options struct {
 	keep    string
 }
 
-// lasting is the options with the length of the i-th run.
-func (o options) lasting(i int) options {
-	switch {
-	case o.minutes != 0:
-	case o.seed != 0 || o.seeds != 0:
-		o.minutes = 6
-	case i < fixed:
-		o.minutes = 3
-	default:
-		o.minutes = 2
-	}
-	return o
-}
-
 // fixed is how many seeds are the same in every run of the tests.
 const fixed = 10
 
@@ -57,7 +43,7 @@ var flags options // of the command line; nothing changes it after TestMain
 func TestMain(m *testing.M) {
 	flag.Uint64Var(&flags.seed, "sim.seed", 0, "run this seed alone, or this one and -sim.seeds - 1 after it; 0 for ten fixed and five fresh ones")
 	flag.IntVar(&flags.seeds, "sim.seeds", 0, "how many seeds; 0 for one with -sim.seed, else for 15")
-	flag.Float64Var(&flags.minutes, "sim.minutes", 0, "virtual minutes of load and faults of each seed; 0 for 6, or for as long as all tests have time for")
+	flag.Float64Var(&flags.minutes, "sim.minutes", 6, "virtual minutes of load and faults of each seed")
 	flag.DurationVar(&flags.poll, "sim.poll", 2*time.Second, "poll interval of the nodes; their lease grace is at least five times as long")
 	flag.DurationVar(&flags.every, "sim.every", 10*time.Second, "average time between two faults")
 	flag.Func("sim.kinds", "kinds of faults, separated by commas; all if not given", func(list string) error {
@@ -122,7 +108,7 @@ func (o options) chosen() []uint64 {
 // take turns differs from run to run.
 func TestSim(t *testing.T) {
 	for i, seed := range flags.chosen() {
-		o := flags.lasting(i)
+		o := flags
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			t.Parallel()
 			if i >= fixed && o.seed == 0 {
