@@ -2,6 +2,7 @@ package scheduler_test
 
 import (
 	"errors"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -109,6 +110,60 @@ func TestP4TheTwoSecondsBeginWithTheQuestion(t *testing.T) {
 		pass(30 * time.Second)
 		if seen := r.seen(); len(seen) != 1 || seen[0].Attempt != 2 {
 			t.Errorf("callbacks %+v, want one, by the second fence", seen)
+		}
+	})
+}
+
+// P8: a PUT leaves a substitute the rank that it stands for.
+func TestP8APutKeepsTheRankOfASubstitute(t *testing.T) {
+	inCluster(t, 3, 1, func(c *cluster) {
+		c.connect("s1", storetest.LinkMute)
+		pass(2 * time.Second)
+		seen := map[int]bool{}
+		for range 30 {
+			first := c.create(oneShot(time.Minute))
+			homes := c.homes(first.ID.Key, 3)
+			rank := slices.Index(homes, "s1")
+			if rank == 2 {
+				continue
+			}
+			seen[rank] = true
+			if _, err := c.nodes[0].Replace(c.Context(), first.ID, oneShot(time.Minute)); err != nil {
+				c.Fatal(err)
+			}
+			read := c.Open("probe").Read(c.Context(), []scheduler.Spot{{Shard: homes[2], Key: first.ID.Key}})[0]
+			late := read.Look.Sub(read.Due)
+			if want := time.Duration(rank)*2*time.Second + time.Second; read.Record.Rank != rank || late != want {
+				c.Errorf("the substitute of rank %d has rank %d and is looked at %v after the pop, want %v", rank, read.Record.Rank, late, want)
+			}
+		}
+		if len(seen) != 2 {
+			c.Errorf("substitutes of ranks %v, want 0 and 1", seen)
+		}
+	})
+}
+
+// P7: who buries a tombstone tells the copies that it names, and makes no other
+// where there are none.
+func TestP7BuryingMakesNoTombstones(t *testing.T) {
+	inCluster(t, 2, 1, func(c *cluster) {
+		for range 10 {
+			id := c.create(oneShot(time.Hour)).ID
+			c.connect("s1", storetest.LinkCut)
+			if _, err := c.nodes[0].Delete(c.Context(), id); err != nil {
+				c.Fatal(err)
+			}
+			c.connect("s1", storetest.LinkUp)
+		}
+		c.Wipe("s1")
+		for range 40 {
+			pass(time.Second)
+			if all := c.Copies("s1"); len(all) != 0 {
+				c.Fatalf("s1 has %v, and had nothing", all)
+			}
+		}
+		if all := c.Copies("s0"); len(all) != 0 {
+			c.Errorf("left on s0: %v", all)
 		}
 	})
 }

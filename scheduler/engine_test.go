@@ -73,6 +73,11 @@ func (r nodeRecorder) Deliver(ctx context.Context, d scheduler.Delivery) schedul
 	if respond != nil {
 		takes, ends = respond(a)
 	}
+	if takes <= 0 {
+		// Not by a timer that has run out when it is made: in a bubble, with the race detector, Go 1.26.8 crashed in
+		// timer.maybeRunChan once.
+		return ends
+	}
 	select {
 	case <-time.After(takes):
 		return ends
