@@ -134,13 +134,14 @@ func (d *differ) fire(pairs []leasePair) {
 		got = d.stores[pairs[0].node].Fire(context.Background(), "a", terms, fences)
 		return first(got, func(f scheduler.Fenced) error { return f.Err })
 	}, func() {
+		asked := slices.Clone(modelled) // what is true of this time is not of the next
 		for i := range got {
 			// It may have run too late by the clock that no test can stop.
 			if got[i].Status == scheduler.FenceTooLate && d.redis.mini == nil {
-				modelled[i].Age = terms.Limit + time.Hour
+				asked[i].Age = terms.Limit + time.Hour
 			}
 		}
-		want := d.views[pairs[0].node].Fire(context.Background(), "a", terms, modelled)
+		want := d.views[pairs[0].node].Fire(context.Background(), "a", terms, asked)
 		for i := range got {
 			if got[i].Status == scheduler.FenceLost { // says nothing else
 				got[i] = scheduler.Fenced{Status: scheduler.FenceLost, Err: got[i].Err}
