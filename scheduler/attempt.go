@@ -3,6 +3,7 @@ package scheduler
 import (
 	"fmt"
 	"slices"
+	"time"
 )
 
 // wish is what a client asks for: a new version of a timer, or its end.
@@ -21,6 +22,8 @@ type target struct {
 	replaced bool // a substitute stands in for it
 	stray    bool // neither home nor substitute: nothing is made there of nothing
 	knows    int  // of the attempt's away, so many were told with it
+	tried    bool // it was sent the write
+	warned   bool // it did not answer, and was sent what is away all the same
 	answer   Written
 }
 
@@ -37,7 +40,8 @@ const (
 type attempt struct {
 	wish
 	s       *Scheduler
-	ranked  []string // all shards by rank
+	ranked  []string      // all shards by rank
+	begun   time.Duration // since boot
 	targets []target
 	away    []Away // substitutes, and what a hint led to and was not told; of an end, all that it was not told to
 	decided bool   // of a create that happens once: it is the first
@@ -50,7 +54,7 @@ type attempt struct {
 }
 
 func (s *Scheduler) newAttempt(w wish) attempt {
-	a := attempt{wish: w, s: s, decided: w.bodyHash == ""}
+	a := attempt{wish: w, s: s, begun: s.config.SinceBoot(), decided: w.bodyHash == ""}
 	a.begin(s.places(w.id, nil))
 	return a
 }
@@ -78,7 +82,7 @@ func (a *attempt) plan(writes []Write) []Write {
 		if t.progress != toTell || homesFirst && t.stray {
 			continue
 		}
-		t.progress, t.knows = asked, len(a.away)
+		t.progress, t.knows, t.tried = asked, len(a.away), true
 		writes = append(writes, a.writeTo(t))
 		if !a.decided {
 			return writes // one shard decides
@@ -143,11 +147,19 @@ func (a *attempt) substitute(rank int) {
 	}
 }
 
-// planNotes appends what those that were told do not know yet of copies away.
+// warnLimit is how long after its begin an attempt still waits for one more round.
+const warnLimit = answerLimit/2 - 50*time.Millisecond
+
+// planNotes appends what those that were told do not know yet of copies away, in
+// the order of the targets.
 func (a *attempt) planNotes(writes []Write) []Write {
 	for i := range a.targets {
 		t := &a.targets[i]
-		if t.progress != told || t.stray || t.knows == len(a.away) || !accepted(t.answer.Status) {
+		switch {
+		case t.progress == told && !t.stray && t.knows < len(a.away) && accepted(t.answer.Status):
+		case a.warns(t):
+			t.warned = true
+		default:
 			continue
 		}
 		w := a.writeTo(t)
@@ -156,6 +168,14 @@ func (a *attempt) planNotes(writes []Write) []Write {
 		writes = append(writes, w)
 	}
 	return writes
+}
+
+// warns reports whether a home that did not answer should hear of what is away all
+// the same: it may be its answer alone that was lost, and who doesn't know of the
+// substitute in its stead would fire beside it.
+func (a *attempt) warns(t *target) bool {
+	return a.timer != nil && len(a.away) > 0 && t.progress == untold && t.home && t.tried && !t.warned &&
+		!t.shard.silence.lasts() && a.s.config.SinceBoot()-a.begun <= warnLimit
 }
 
 func accepted(status WriteStatus) bool { return status == WriteStored || status == WriteSame }
@@ -197,6 +217,8 @@ func (a *attempt) take(answers []Written) {
 			t.progress = told // of the write; that a note of it is missing is a fault's doing
 		case answer.Err != nil:
 			t.progress, t.answer = untold, answer
+		case t.warned && !accepted(answer.Status) && answer.Status != WriteNone:
+			t.progress = untold // an earlier version is there
 		case noting:
 			t.progress = told
 		default:

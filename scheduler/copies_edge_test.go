@@ -167,3 +167,22 @@ func TestP7BuryingMakesNoTombstones(t *testing.T) {
 		}
 	})
 }
+
+// P8: a home whose answer was lost is told of the substitute that stands in for it
+// all the same.
+func TestP8AHomeWhoseAnswerWasLostKnowsItsSubstitute(t *testing.T) {
+	inCluster(t, 3, 2, func(c *cluster) {
+		var keys []string
+		for range 30 {
+			c.Connect(nodeName(0), "s1", storetest.LinkLossy)
+			keys = append(keys, c.create(oneShot(40*time.Second)).ID.Key)
+			c.Connect(nodeName(0), "s1", storetest.LinkUp)
+			pass(300 * time.Millisecond) // it doesn't count as silent
+		}
+		pass(time.Minute)
+		for _, key := range keys {
+			c.wantOnce(key, 1, maxLate)
+		}
+		c.wantEmpty()
+	})
+}
