@@ -6,13 +6,16 @@
 // # The way of a timer
 //
 // Create: a client's request is validated (timer.go), given an ID and a
-// version, and merged into the store. Fire: one poll loop per shard claims what
+// version (client.go), and told to all copies of the timer (attempt.go, write.go),
+// wherever these may be (places.go). Fire: one poll loop per shard claims what
 // is due within a horizon a little over one poll interval (poll.go), in those
 // partitions that this node is the first to look after (ownership.go); the wheel
-// smooths the last milliseconds; a slot is taken (slots.go); the fence marks
+// smooths the last milliseconds; a copy that isn't the best takes the better ones
+// first (contend.go); a slot is taken (slots.go); the other copies are asked
+// (ask.go); the fence marks
 // the timer as firing on its shard (fence.go), as fast as callbacks are worked on
-// (pace.go); the deliverer calls back (fire.go); the outcome is settled in
-// batches (settle.go).
+// (pace.go); the deliverer calls back (fire.go); the outcome is told to the
+// other copies (tell.go) and settled, in batches (settle.go).
 //
 // # Why a lease is enough
 //
