@@ -98,11 +98,11 @@ func (a *attempt) waits() bool {
 	return slices.ContainsFunc(a.targets, func(t target) bool { return t.progress == asked })
 }
 
-// provide finds a substitute for each copy that could not be told, or, of an end and
-// of one that is no home, remembers which those are. Where there may be an earlier version, one that
-// nobody has told would know nothing of the substitute and go on: so one at home
-// must have been told first. A create that happens once and isn't the first has
-// nothing to store.
+// provide finds a substitute for each copy that could not be told, or, of an end
+// and of one that is no home, remembers which those are. Where there may be an
+// earlier version, one that nobody has told would know nothing of the substitute
+// and go on: so one at home must have been told first. A create that happens once
+// and isn't the first has nothing to store.
 func (a *attempt) provide() {
 	if a.settled() {
 		return

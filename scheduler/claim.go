@@ -89,6 +89,9 @@ func (c *claim) skew() time.Duration {
 	return c.shard.s.config.Skew.Of(c.Record.Timer.Interval, c.Record.ID.RF)
 }
 
+// sinceDue is how long ago the fenced pop was due, by its shard's clock.
+func (c *claim) sinceDue() time.Duration { return c.fenced.Late + time.Since(c.answered) }
+
 // done ends the claim's way: its credit is free again.
 func (c *claim) done() { c.shard.credit.give(c.weight) }
 

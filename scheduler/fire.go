@@ -79,7 +79,7 @@ func (s *Scheduler) lateness(c *claim) time.Duration {
 	if asked := c.fenced.State.Version.Time(); c.fenced.Due.Before(asked) {
 		return max(s.config.Wall().Sub(asked), 0)
 	}
-	return c.fenced.Late + time.Since(c.answered)
+	return c.sinceDue()
 }
 
 // outcome is what an attempt means for the timer.
@@ -90,7 +90,7 @@ func (s *Scheduler) outcome(c *claim, delivered Delivered) Settlement {
 		return Settlement{Outcome: outcome, Delay: delay, Reason: delivered.Reason}
 	}
 	log := s.log.With("timer", c.Record.ID.String(), "seq", state.Seq, "attempt", state.Attempt, "reason", delivered.Reason)
-	if next := c.Record.Timer.Interval - c.fenced.Late - time.Since(c.answered); outcome == OutcomeAgain && state.Seq < c.pops() && delay >= next {
+	if next := c.Record.Timer.Interval - c.sinceDue(); outcome == OutcomeAgain && state.Seq < c.pops() && delay >= next {
 		outcome, delay = OutcomeNext, 0 // a retry never runs past the next pop
 	}
 	switch {

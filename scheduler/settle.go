@@ -112,7 +112,7 @@ func (sh *shard) settled(ctx context.Context, c *claim, answer Settled) {
 func (sh *shard) pokeNext(c *claim) {
 	switch o := c.settlement; o.Outcome {
 	case OutcomeNext:
-		next := c.Record.Timer.Interval - c.fenced.Late - time.Since(c.answered)
+		next := c.Record.Timer.Interval - c.sinceDue()
 		sh.pokeIfSoon(c.Lease.Partition, next)
 	case OutcomeAgain, OutcomeRelease:
 		if o.Delay > 0 {

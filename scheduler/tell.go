@@ -165,7 +165,7 @@ func (c *claim) restore(ctx context.Context) {
 	s, o := c.shard.s, &c.settlement
 	bounded, cancel := context.WithTimeout(ctx, tellPatience)
 	defer cancel()
-	due := -c.fenced.Late - time.Since(c.answered) // of the pop that was fired
+	due := -c.sinceDue() // of the pop that was fired
 	for _, p := range c.lacking {
 		w := c.outcomeFor(p)
 		w.Kind, w.Timer, w.Away = WriteLive, &c.Record.Timer, c.Record.Away
