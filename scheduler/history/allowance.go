@@ -16,8 +16,8 @@ const (
 //
 //   - nodes that died or froze since: the hold time and 1 s each, for the callback may have been under way; 1.5 s in all
 //     for those in whose window it is but that died before
-//   - faulty shards: one skew for each, the silence (1 s) and 0.5 s; if a link was cut or answers were lost also the hold
-//     time and 1 s, since an outcome could not be told
+//   - faulty shards: one skew for each, the silence (1 s) and 0.5 s; if a link was cut, or answers or data were lost,
+//     also the hold time and 1 s, since an outcome could not be told, or is not known any more
 //   - what the faults themselves name (LateMs), and every jump of a shard's clock since the write
 //
 // On top of these comes one skew for each copy that may be missing (absent).
@@ -71,7 +71,7 @@ func (r *run) allowanceUntil(w *write, from, due, until time.Duration) time.Dura
 		case f.ofShard() && f.healed >= from && !slices.Contains(shards, f.Shard):
 			shards = append(shards, f.Shard)
 		}
-		if f.ofLink() {
+		if f.ofLink() || f.Class == ShardLost {
 			links = held
 		}
 	}

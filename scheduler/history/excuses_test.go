@@ -229,3 +229,35 @@ func TestARepeatTellsHowManyCopiesThereAre(t *testing.T) {
 		wantOnly(t, b.History, limits, want...)
 	}
 }
+
+// k7 is deleted at 50 s, which told one copy, and replaced at 60 s, which told the other; the PUT never comes.
+func TestTheClocksOrderWritesThatNoCopyHeardBothOf(t *testing.T) {
+	again := func(deleted, replaced Answer, jump int) func(*book) {
+		return func(b *book) {
+			b.write(Create, "k7", "/7", 40_000, 20_000, 1)
+			b.Operations[b.delete("k7", 50_000)].Answer = &deleted
+			replaced.Key = "k7"
+			b.Operations[b.write(Replace, "k7", "/7b", 60_000, 1000, 1)].Answer = &replaced
+			b.get("k7", 60_500, "", 0)
+			b.Faults = append(b.Faults, Fault{Kind: "clock", Class: NodeClock, Node: "n1", StartNs: at(jump), EndNs: at(jump), StepMs: -9000})
+		}
+	}
+	one := Answer{InFlight: true, Copies: 1, Unreached: 1}
+	gone := Answer{InFlight: true, Unreached: 1}
+	lost := only(NothingLost, Linearizable)
+	runExcuses(t, []excuse{
+		{"a clock jumped", again(gone, one, 30_000), nil},
+		{"it did later", again(gone, one, 60_001), lost},
+		{"a PUT came before, not a DELETE", func(b *book) {
+			again(gone, one, 30_000)(b)
+			b.Operations[b.write(Replace, "k7", "/7c", 70_000, 1000, 1)].Answer = &Answer{Key: "k7", InFlight: true, Copies: 1, Unreached: 1}
+		}, nil},
+		{"the DELETE told both", again(Answer{}, one, 30_000), lost},
+		{"the PUT told both", again(gone, Answer{Copies: 2}, 30_000), lost},
+		{"the PUT told two of three", again(gone, Answer{Copies: 2, Unreached: 1}, 30_000), lost},
+		{"it comes although a GET did not find it", func(b *book) {
+			again(gone, one, 30_000)(b)
+			b.call("k7", "/7b", 8, 1, 1, 61_006, 200)
+		}, nil},
+	})
+}

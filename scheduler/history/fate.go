@@ -9,7 +9,7 @@ const (
 	over        // it was deleted or its last pop is done
 )
 
-// fateOf is unsure if an operation had an unknown outcome or overlapped the last one, if the timer may have been lost, and
+// fateOf is unsure if an operation had an unknown outcome or overlapped the last one, if the timer may have been lost or overruled, and
 // while its last pop is about to be called.
 func (r *run) fateOf(t *timer) fate {
 	var last *Operation
@@ -38,7 +38,7 @@ func (r *run) fateOfWrite(w *write) fate {
 	limit, pops := r.h.Header.limit(), w.asked.Pops
 	gone := w.goneAt(limit) != never
 	switch {
-	case r.lost(w.invoked, r.dumped(), w.copies):
+	case r.lost(w.invoked, r.dumped(), w.copies), r.overruled(w):
 		return unsure
 	case !gone && w.earliest(pops) > r.dumped()+r.l.Busy:
 		return live

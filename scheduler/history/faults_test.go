@@ -3,6 +3,7 @@ package history
 import (
 	"fmt"
 	"testing"
+	"time"
 )
 
 // Each fault's window ends 3.5 s + 2 × 2 s + 3 s = 10.5 s after it.
@@ -29,8 +30,8 @@ func TestAFaultExplainsLateCallbacks(t *testing.T) {
 		{"two nodes died that may have called", func(b *book) { b.fault(NodeDeath, "n1", 1200, 1201); b.fault(NodeDeath, "n2", 2000, 2001) }, 9000},
 		{"node died when it was late anyway", one(NodeDeath, "n1", 1355, 2000), 250},
 		{"shard away", one(ShardAway, "a", 1000, 1500), 2000},
-		{"shard lost", one(ShardLost, "a", 1000, 1500), 2000},
-		{"same shard twice", func(b *book) { b.fault(ShardAway, "a", 900, 901); b.fault(ShardLost, "a", 1000, 1001) }, 2000},
+		{"shard lost", one(ShardLost, "a", 1000, 1500), 2000 + 4500},
+		{"same shard twice", func(b *book) { b.fault(ShardAway, "a", 900, 901); b.fault(ShardLost, "a", 1000, 1001) }, 2000 + 4500},
 		{"link cut", one(LinkCut, "a", 1000, 1500), 2000 + 4500},
 		{"all copies' shards away", both, 1500 + 15_000 - 1104},
 		{"all copies' shards away twice", func(b *book) {
@@ -95,6 +96,22 @@ func TestAFaultExplainsDuplicatesInItsWindow(t *testing.T) {
 				t.Errorf("%d explained duplicates, want 1", r.Counts.ExplainedDuplicates)
 			}
 		})
+	}
+}
+
+func TestALeaseThatARollbackBroughtBack(t *testing.T) {
+	for class, want := range map[Class][]Invariant{ShardLost: nil, ShardAway: only(NoDuplicates)} {
+		for extra, want := range [][]Invariant{want, only(NoDuplicates)} {
+			b := clean()
+			b.write(Create, "k7", "/7", 40_000, 1000, 1)
+			b.call("k7", "/7", 70, 1, 1, 41_006, 200)
+			b.call("k7", "/7", 70, 1, 1, 60_000+extra, 200)
+			b.sample()
+			b.fault(class, "a", 60_000-afterMs-5000, 60_000-afterMs-5000)
+			limits := small()
+			limits.OldLease = 5 * time.Second
+			wantOnly(t, b.History, limits, want...)
+		}
 	}
 }
 

@@ -60,3 +60,31 @@ func TestATombstoneOfAnIdempotentTimerLivesLonger(t *testing.T) {
 		wantOnly(t, b.History, small(), want...)
 	}
 }
+
+// /1 is called at 1.106 s, and again, by the version that the repeat stored, at 1.306 s.
+func TestASecondVersionOfAnIdempotentTimer(t *testing.T) {
+	for name, d := range map[string]struct {
+		tell func(*book)
+		want []Invariant
+	}{
+		"no fault":         {func(*book) {}, only(OnlyWhatWasTold, NoDuplicates)},
+		"a shard was away": {func(b *book) { b.fault(ShardAway, "a", 200, 1000) }, nil},
+		"without an Idempotency-Key": {func(b *book) {
+			b.fault(ShardAway, "a", 200, 1000)
+			b.asked("/1").IdempotencyKey = ""
+			b.Operations = b.Operations[:len(b.Operations)-1]
+		}, only(OnlyWhatWasTold)},
+		"another body": {func(b *book) {
+			b.fault(ShardAway, "a", 200, 1000)
+			b.called("/1", 1).BodyHash = "other"
+		}, only(OnlyWhatWasTold)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := repeated(OK)
+			b.call("k1", "/1", 9, 1, 1, 1306, 200)
+			d.tell(b)
+			b.sample()
+			wantOnly(t, b.History, small(), d.want...)
+		})
+	}
+}

@@ -1,6 +1,9 @@
 package history
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // nothingLost is invariant 1: each obligatory pop was answered 2xx (or 410) within the limit; that it was in time is
 // invariant 7's to say.
@@ -11,6 +14,7 @@ import "time"
 //
 // Not lost is a pop
 //   - of a timer of which as many shards as it had copies were away or lost data at once, and one lost data
+//   - of a timer whose earlier end or version may count as the later one (overruled)
 //   - that was due, or could still come, when a 410 ended the timer
 //   - that our receiver refused until the attempts were used up, or the next pop was due (givenUp)
 //   - of a recurring timer that was left out in favour of a later one that came (gapExplained)
@@ -40,7 +44,7 @@ func nothingLost(r *run, f *Finding) {
 
 // eachObligatory calls do for each obligatory pop of w, in order.
 func (r *run) eachObligatory(w *write, do func(n int, bound time.Duration)) {
-	if !w.ok {
+	if !w.ok || r.overruled(w) {
 		return
 	}
 	until := r.until(w)
@@ -78,4 +82,18 @@ func (r *run) untilOf(w *write) time.Duration {
 		until = min(until, op.invoked())
 	}
 	return until
+}
+
+// overruled tells whether something that was done to the timer before may count as done after the write: no copy has heard
+// of both, by what the answers say, so that the nodes' clocks alone order them, and one of these had jumped.
+func (r *run) overruled(w *write) bool {
+	jumped := func(f Fault) bool { return f.Class == NodeClock && f.started() <= w.invoked }
+	if w == nil || w.unreached == 0 || !slices.ContainsFunc(r.h.Faults, jumped) {
+		return false
+	}
+	t := r.byKey[w.key]
+	return t != nil && slices.ContainsFunc(t.ops, func(op *Operation) bool {
+		return op != w.op && op.writes() && t.returned(op) <= w.invoked && op.Answer != nil &&
+			w.copies <= op.Answer.Unreached
+	})
 }

@@ -7,17 +7,22 @@ import (
 
 // onlyWhatWasTold is invariant 4: every callback is one that was asked for. Its URL and body are those of one write, which
 // was not refused; its key is the timer's (and that of the id); its version is the same in all callbacks of the write, no
-// other write's, and above that of every write acknowledged before, unless nothing told any more of that one (forgotten); its sequence number is one of the pops; its attempt is
-// counted from 1. After a callback was certainly answered 410 in time, none of the write follows but
-// what may be a duplicate (invariant 6).
+// other write's, and above that of every write acknowledged before, unless nothing told any more of that one (forgotten);
+// its sequence number is one of the pops; its attempt is counted from 1. Of what was created with an Idempotency-Key a
+// duplicate that is allowed (invariant 6) may be of a second version, which a repeat stored where nobody knew of the first.
+// After a callback was certainly answered 410 in time, none of the write follows but what may be a duplicate.
 func onlyWhatWasTold(r *run, f *Finding) {
 	for _, c := range r.unasked {
 		f.violation("%s: no write asked for it", c)
 	}
 	for _, w := range r.writes {
 		for _, c := range w.calls {
-			if reason := w.unlike(c); reason != "" {
+			reason := w.unlike(c)
+			switch {
+			case reason != "":
 				f.violation("%s: %s", c, reason)
+			case c.Version != w.version() && !r.storedTwice(w, c):
+				f.violation("%s: before, the version was %s", c, w.version())
 			}
 		}
 		r.judgeGone(f, w)
@@ -42,14 +47,19 @@ func (w *write) unlike(c *Callback) string {
 		return "its body is not what was asked"
 	case !c.ofKey(key):
 		return "it is about timer " + c.ID + ", key " + c.Key + ", instead of " + key
-	case c.Version != w.version() || c.Version == "":
-		return "before, the version was " + w.version()
+	case c.Version == "":
+		return "there is no version"
 	case c.Seq < 1 || c.Seq > w.asked.Pops:
 		return "there is no such pop"
 	case c.Attempt < 1:
 		return "attempts count from 1"
 	}
 	return ""
+}
+
+// storedTwice tells whether the callback may be of a second version of the write, which a repeat of it stored.
+func (r *run) storedTwice(w *write, c *Callback) bool {
+	return w.op.IdempotencyKey != "" && r.mayRepeat(c)
 }
 
 func (r *run) judgeGone(f *Finding, w *write) {

@@ -15,7 +15,7 @@ import (
 // answered 410. The sequence number that it reads must be of a pop, and the pops before must have been due.
 //
 // This holds only while fewer shards are faulty than the timer has copies. A GET at another time is left out, a write then
-// counts as unknown, and after it the timer may be in any state.
+// counts as unknown, and after it the timer may be in any state. So does one that something before it may overrule (overruled).
 //
 // If no order is found within Limits.Linearize, the run is unknown.
 func linearizable(r *run, f *Finding) {
@@ -110,7 +110,7 @@ func (r *run) segments(t *timer) [][]porcupine.Operation {
 		switch {
 		case op.Kind == Get && (op.Outcome != OK || unlit):
 			continue
-		case unlit:
+		case unlit, r.overruled(t.byOp[op]):
 			to = never
 		}
 		o := porcupine.Operation{ClientId: i, Input: s, Call: int64(from), Return: int64(to)}

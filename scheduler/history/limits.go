@@ -26,6 +26,8 @@ type Limits struct {
 	// Silence is how long a shard is waited for, ShardMargin what a faulty one may cost beyond that and the skew.
 	Silence     time.Duration
 	ShardMargin time.Duration
+	// OldLease is by how much a lease that a shard's rollback brought back may outlast the hold time.
+	OldLease time.Duration
 	// Recover is how long after the end of an outage of all copies a timer may be late.
 	Recover time.Duration
 	// OtherNode is how long a retry is left to other nodes.

@@ -37,6 +37,9 @@ func (r *run) indexFaults() {
 			continue
 		}
 		w := window{from: f.started() - windowBefore, to: later(f.ended(r.end), after), Fault: f}
+		if f.Class == ShardLost {
+			w.to = later(w.to, r.l.OldLease)
+		}
 		if w.healed = w.to; f.RepairedNs != 0 {
 			w.healed = f.ended(r.end)
 		}
