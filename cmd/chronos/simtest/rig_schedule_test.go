@@ -3,7 +3,6 @@ package simtest
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -72,45 +71,5 @@ func TestLossesAreAskedFor(t *testing.T) {
 				t.Errorf("seed %d: %v", seed, f)
 			}
 		}
-	}
-}
-
-// TestJudge: each kind of wrong is found, and what is right is not.
-func TestJudge(t *testing.T) {
-	const s = int64(time.Second)
-	url := urlOf(promptly, "1")
-	wrote := history.Operation{
-		Kind: history.Create, ReturnNs: 1000, Outcome: history.OK, Answer: &history.Answer{Key: "k", Copies: 1},
-		Timer: &history.Asked{IntervalMs: 2000, Pops: 1, URL: url, BodyHash: "b"},
-	}
-	deleted := history.Operation{
-		Kind: history.Delete, Key: "k", InvokeNs: s, ReturnNs: s + 1000, Outcome: history.OK, Answer: &history.Answer{Key: "k"},
-	}
-	came := history.Callback{ArriveNs: 2 * s, URL: url, BodyHash: "b", Seq: 1, Status: 200, WebhookID: "k.1.1"}
-	early, other, twin := came, came, came
-	early.ArriveNs, other.URL, twin.ArriveNs = 2*s-2e6, urlOf(promptly, "2"), 3*s
-	for _, c := range []struct {
-		name       string
-		operations []history.Operation
-		callbacks  []history.Callback
-		want       string
-	}{
-		{"right", []history.Operation{wrote}, []history.Callback{came}, ""},
-		{"deleted", []history.Operation{wrote, deleted}, nil, ""},
-		{"lost", []history.Operation{wrote}, nil, "lost"},
-		{"early", []history.Operation{wrote}, []history.Callback{early}, "early"},
-		{"unknown", []history.Operation{wrote}, []history.Callback{came, other}, "never asked for"},
-		{"twice", []history.Operation{wrote}, []history.Callback{came, twin}, "twice"},
-		{"after a delete", []history.Operation{wrote, deleted}, []history.Callback{came}, "after the answer to a delete"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			h := &history.History{
-				Header: history.Header{LimitMs: 2000}, Operations: c.operations, Callbacks: c.callbacks, End: &history.End{Drained: true},
-			}
-			found := judge(h, false)
-			if c.want == "" && len(found) > 0 || c.want != "" && (len(found) != 1 || !strings.Contains(found[0], c.want)) {
-				t.Errorf("found %q, want %q", found, c.want)
-			}
-		})
 	}
 }
