@@ -4,9 +4,10 @@
 --          over (live, onto a copy that is there), gone (a client's delete), bury (gone, onto a copy that is there), done
 --          (an outcome told to another copy: removes exactly its predecessor, leaves a tombstone on what is older and on
 --          nothing), next and again (outcomes that leave a pop: the copy of the same version goes on; nothing is made of
---          nothing, nor of another version), drop (removes what isn't newer), note (adds to the away of the same version,
---          and ends no lease). All others end a lease. A body hash, what is away and a firing mark that has not passed are
---          kept. An item with a token is a leased write: it does nothing unless the lease is that token's.
+--          nothing, nor of another version), drop (removes the same version, if that isn't further on), note (adds to the
+--          away of the same version, and ends no lease). All others end a lease. A body hash, what is away and a firing
+--          mark that has not passed are kept. An item with a token is a leased write: it does nothing unless the lease is
+--          that token's.
 -- KEYS:    due timers leases
 -- ARGV:    not_after_ms
 -- ITEM:    kind key head tail start look_ms more
@@ -139,6 +140,7 @@ local function merge(new, record)
   local order = old and compare(new, old) or 1
   if order < 0 then return answer('newer', old) end
   if new.kind == 'drop' then
+    if new.version ~= old.version then return answer('older', old) end
     drop(new)
     return answer('stored', old), true
   end

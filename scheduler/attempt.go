@@ -21,7 +21,6 @@ type target struct {
 	progress progress
 	replaced bool // a substitute stands in for it
 	stray    bool // neither home nor substitute: nothing is made there of nothing
-	knows    int  // of the attempt's away, so many were told with it
 	tried    bool // it was sent the write
 	warned   bool // it did not answer, and was sent what is away all the same
 	answer   Written
@@ -45,6 +44,7 @@ type attempt struct {
 	targets []target
 	away    []Away // substitutes, and what a hint led to and was not told; of an end, all that it was not told to
 	decided bool   // of a create that happens once: it is the first
+	askew   bool   // a copy away was given another rank than it has
 
 	writes     int // of this round
 	receipt    Receipt
@@ -82,7 +82,7 @@ func (a *attempt) plan(writes []Write) []Write {
 		if t.progress != toTell || homesFirst && t.stray {
 			continue
 		}
-		t.progress, t.knows, t.tried = asked, len(a.away), true
+		t.progress, t.tried = asked, true
 		writes = append(writes, a.writeTo(t))
 		if !a.decided {
 			return writes // one shard decides
@@ -156,7 +156,8 @@ func (a *attempt) planNotes(writes []Write) []Write {
 	for i := range a.targets {
 		t := &a.targets[i]
 		switch {
-		case t.progress == told && !t.stray && t.knows < len(a.away) && accepted(t.answer.Status):
+		case t.progress == told && !t.stray && accepted(t.answer.Status) && !t.knowsAll(a.away):
+			t.answer.Away = slices.Concat(t.answer.Away, a.away)
 		case a.warns(t):
 			t.warned = true
 		default:
@@ -164,10 +165,20 @@ func (a *attempt) planNotes(writes []Write) []Write {
 		}
 		w := a.writeTo(t)
 		w.Kind, w.Timer = WriteNote, nil
-		t.progress, t.knows = asked, len(a.away)
+		t.progress = asked
 		writes = append(writes, w)
 	}
 	return writes
+}
+
+// knowsAll reports whether the target's record names all that are away.
+func (t *target) knowsAll(away []Away) bool {
+	for _, w := range away {
+		if !slices.ContainsFunc(t.answer.Away, func(known Away) bool { return known.Shard == w.Shard }) {
+			return false
+		}
+	}
+	return true
 }
 
 // warns reports whether a home that did not answer should hear of what is away all
@@ -226,9 +237,9 @@ func (a *attempt) take(answers []Written) {
 			if a.unanswered && answer.Status == WriteExists && answer.State.Version == a.version {
 				t.answer.Status = WriteSame // it was sent before
 			}
-			a.adoptStray(t)
 			a.decided = a.decided || accepted(t.answer.Status)
 			a.follow(answer.Away)
+			a.adoptStray(&a.targets[k])
 		}
 	}
 	if a.settled() {
@@ -240,14 +251,15 @@ func (a *attempt) take(answers []Written) {
 	}
 }
 
-// adoptStray notes a copy that was found where only a hint led.
+// adoptStray has a copy noted that was found where only a hint or another copy's
+// record led: a home that was told before it knows nothing of it.
 func (a *attempt) adoptStray(t *target) {
 	if a.timer == nil || !t.stray || !accepted(t.answer.Status) {
 		return
 	}
 	t.stray = false
 	at := Away{Shard: t.shard.name, Rank: t.rank}
-	if !slices.Contains(a.away, at) && !slices.Contains(t.answer.Away, at) {
+	if !slices.Contains(a.away, at) {
 		a.away = append(a.away, at)
 	}
 }
@@ -258,7 +270,8 @@ func (a *attempt) settled() bool {
 	return slices.ContainsFunc(a.targets, func(t target) bool { return t.progress == told && t.answer.Status == WriteExists })
 }
 
-// follow has the copies told too that a record names.
+// follow has the copies told too that a record names, and as what: a hint leads to
+// the shard alone.
 func (a *attempt) follow(away []Away) {
 	for _, w := range away {
 		sh := a.s.shards[w.Shard]
@@ -267,8 +280,9 @@ func (a *attempt) follow(away []Away) {
 		case sh == nil:
 		case i < 0:
 			a.targets = append(a.targets, target{place: place{shard: sh, rank: w.Rank}, stray: true})
-		case a.targets[i].stray && a.targets[i].progress == toTell:
+		case a.targets[i].stray && a.targets[i].rank != w.Rank:
 			a.targets[i].rank = w.Rank
+			a.askew = a.askew || a.timer != nil && a.targets[i].progress == told && accepted(a.targets[i].answer.Status)
 		}
 	}
 }
@@ -278,9 +292,9 @@ func (a *attempt) again(above Version) {
 	if above != 0 {
 		a.version = above.Above(a.s.tag)
 	}
-	a.decided = a.bodyHash == ""
+	a.decided, a.askew = a.bodyHash == "", false
 	for i := range a.targets {
 		t := &a.targets[i]
-		t.progress, t.answer, t.knows, t.replaced = toTell, Written{}, 0, t.replaced && above != 0
+		t.progress, t.answer, t.replaced = toTell, Written{}, t.replaced && above != 0
 	}
 }

@@ -215,3 +215,85 @@ func TestP8WhatAHintLeadsToIsRemembered(t *testing.T) {
 		c.wantEmpty()
 	})
 }
+
+// P8: a home that wasn't there when a substitute was made hears of it from a PUT,
+// although another home has named it to that.
+func TestP8AHomeThatWasAwayHearsOfItsSubstitute(t *testing.T) {
+	inCluster(t, 3, 2, func(c *cluster) {
+		var keys []string
+		for _, away := range []string{"s0", "s1", "s2"} {
+			c.connect(away, storetest.LinkCut)
+			pass(2 * time.Second)
+			var made []scheduler.ID
+			for range 10 {
+				made = append(made, c.create(oneShot(time.Hour)).ID)
+			}
+			c.connect(away, storetest.LinkUp)
+			pass(2 * time.Second)
+			for _, id := range made {
+				if _, err := c.nodes[0].Replace(c.Context(), id, oneShot(20*time.Second)); err != nil {
+					c.Fatal(err)
+				}
+				keys = append(keys, id.Key)
+			}
+		}
+		pass(time.Minute)
+		for _, key := range keys {
+			c.wantOnce(key, 1, maxLate)
+		}
+		c.wantEmpty()
+	})
+}
+
+// P8: a PUT leaves a substitute its rank although only the hint of the ID leads to
+// it, since its home is still away.
+func TestP8APutByAHintKeepsTheRankOfASubstitute(t *testing.T) {
+	inCluster(t, 3, 2, func(c *cluster) {
+		timer := oneShot(20 * time.Second)
+		timer.ReplicationFactor = 1
+		for _, away := range []string{"s0", "s1", "s2"} {
+			c.connect(away, storetest.LinkCut)
+			pass(3 * time.Second)
+			id := c.create(timer).ID
+			for c.homes(id.Key, 1)[0] != away {
+				id = c.create(timer).ID
+			}
+			pass(time.Second)
+			changed, err := c.nodes[0].Replace(c.Context(), id, timer)
+			if err != nil || changed.Copies != 1 || changed.Unreached != 1 {
+				c.Fatalf("replaced: %+v, %v; want one copy, and one unreached", changed, err)
+			}
+			pass(30 * time.Second)
+			c.wantOnce(id.Key, 1, time.Second+maxLate)
+			c.connect(away, storetest.LinkUp)
+			pass(10 * time.Second)
+		}
+		c.wantEmpty()
+	})
+}
+
+// P8: a repeated create that one copy knows to be none is taken back where another
+// one, which knows nothing of the first, may have stored it without an answer.
+func TestP8ARepeatedCreateIsTakenBackWhereNoAnswerCame(t *testing.T) {
+	inCluster(t, 3, 1, func(c *cluster) {
+		key := scheduler.OnceKey("once")
+		better := c.homes(key, 2)[0]
+		create := func() (receipt scheduler.Receipt) {
+			receipt, err := c.nodes[0].CreateOnce(c.Context(), "once", []byte("body"), oneShot(time.Second))
+			if err != nil {
+				c.Error(err)
+			}
+			return receipt
+		}
+		create()
+		pass(5 * time.Second) // it is over, and remembered
+		c.Wipe(better)
+		c.connect(better, storetest.LinkLossy)
+		if !create().Replayed {
+			c.Error("the repeat was taken for the first")
+		}
+		c.connect(better, storetest.LinkUp)
+		pass(30 * time.Second)
+		c.wantOnce(key, 1, maxLate)
+	})
+}

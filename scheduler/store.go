@@ -118,7 +118,7 @@ const (
 	// rest is as it was. What is of an earlier version, or missing, stays so.
 	WriteNext  WriteKind = "next"
 	WriteAgain WriteKind = "again"
-	WriteDrop  WriteKind = "drop" // removes what isn't newer, and leaves nothing
+	WriteDrop  WriteKind = "drop" // removes the same version if that isn't further on, and leaves nothing
 )
 
 // Write is a state that one copy shall become if it is newer than what is there.

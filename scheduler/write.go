@@ -180,6 +180,9 @@ func (a *attempt) tally() (v verdict) {
 			v.above = max(v.above, w.State.Version)
 		}
 	}
+	if a.askew {
+		v.above = max(v.above, a.version)
+	}
 	return v
 }
 
@@ -224,12 +227,14 @@ func (a *attempt) replay(there *Written) {
 	}
 }
 
-// withdraw takes back what was stored where nothing was, since elsewhere it was
-// refused. What can't be taken back is older than what comes next.
+// withdraw takes back what was stored where nothing was, or may have been where no
+// answer came, since elsewhere it was refused. What can't be taken back is older
+// than what comes next.
 func (a *attempt) withdraw() {
 	var writes []Write
 	for i := range a.targets {
-		if t := &a.targets[i]; t.progress == told && t.answer.New && !t.stray {
+		t := &a.targets[i]
+		if t.progress == told && t.answer.New && !t.stray || t.progress == untold && t.tried && !t.shard.silence.lasts() {
 			w := a.writeTo(t)
 			w.Kind, w.Timer = WriteDrop, nil
 			writes = append(writes, w)

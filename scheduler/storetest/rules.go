@@ -79,7 +79,7 @@ func (s *shard) merge(now time.Time, w *scheduler.Write) scheduler.Written {
 		return answer
 	case order < 0:
 		return old.written(scheduler.WriteNewer, now)
-	case w.Kind == scheduler.WriteNote:
+	case w.Kind == scheduler.WriteNote, w.Kind == scheduler.WriteDrop && old.state.Version != w.State.Version:
 		return old.written(scheduler.WriteOlder, now)
 	case w.Kind == scheduler.WriteDrop:
 		delete(s.entries, w.Key)

@@ -129,7 +129,7 @@ func checkDrop(r *rig) {
 		want  scheduler.WriteStatus
 	}{
 		{"nothing", nil, scheduler.WriteNone},
-		{"an older version", &scheduler.State{Version: version(4), Seq: 9}, scheduler.WriteStored},
+		{"an older version", &scheduler.State{Version: version(4), Seq: 9}, scheduler.WriteOlder},
 		{"an earlier pop", &scheduler.State{Version: version(5), Seq: 1, Attempt: 9}, scheduler.WriteStored},
 		{"the same state", &scheduler.State{Version: version(5), Seq: 2, Attempt: 1}, scheduler.WriteStored},
 		{"a later attempt", &scheduler.State{Version: version(5), Seq: 2, Attempt: 2}, scheduler.WriteNewer},
