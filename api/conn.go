@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"sync/atomic"
+	"time"
 )
 
 // conn is a connection that its server knows of. It lets fasthttp read a
@@ -19,6 +20,7 @@ type conn struct {
 	// linger is set and read by the goroutine that serves the connection.
 	linger bool
 
+	used    bool // something of a request has arrived
 	phase   phase
 	head    head
 	carry   []byte // of a line of the head, what has arrived and was handed over
@@ -111,10 +113,26 @@ func (c *conn) raw(p []byte) (int, error) {
 			return 0, err
 		}
 	}
-	if c.between() {
+	switch {
+	case !c.used:
+		return c.first(p)
+	case c.between():
 		return c.server.readIdle(c, p)
 	}
 	return c.Conn.Read(p)
+}
+
+// first reads for the first time. fasthttp counts a request's time from the begin
+// of the connection then, but clients open some before they need them.
+func (c *conn) first(p []byte) (int, error) {
+	if err := c.SetReadDeadline(time.Now().Add(idleTimeout)); err != nil {
+		return 0, err
+	}
+	n, err := c.server.readIdle(c, p)
+	if c.used = n > 0; c.used && err == nil {
+		err = c.SetReadDeadline(time.Now().Add(readTimeout))
+	}
+	return n, err
 }
 
 // between reports whether nothing of the next request has arrived.

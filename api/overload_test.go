@@ -329,10 +329,24 @@ func TestTimeouts(t *testing.T) {
 			}
 		})
 	})
+	t.Run("opened in advance", func(t *testing.T) {
+		within(t, func(t *testing.T, c net.Conn) {
+			time.Sleep(idleTimeout - time.Second)
+			began := time.Now()
+			if _, err := io.WriteString(c, lookup[:len(lookup)-1]); err != nil {
+				t.Fatal(err)
+			}
+			got, closed := await(t, c)
+			wantProblem(t, got, 408, "request-timeout", noPointer)
+			if took := time.Since(began); took != readTimeout || !closed {
+				t.Errorf("answered after %v, closed %v", took, closed)
+			}
+		})
+	})
 	t.Run("nothing at all", func(t *testing.T) {
 		within(t, func(t *testing.T, c net.Conn) {
 			began := time.Now()
-			if left, err := io.ReadAll(c); err != nil || len(left) > 0 || time.Since(began) != readTimeout {
+			if left, err := io.ReadAll(c); err != nil || len(left) > 0 || time.Since(began) != idleTimeout {
 				t.Errorf("after %v have %q and %v", time.Since(began), left, err)
 			}
 		})

@@ -32,9 +32,9 @@ const (
 
 // Limits of a connection.
 const (
-	readTimeout  = 5 * time.Second  // for a whole request, from its first byte or the connection's start
+	readTimeout  = 5 * time.Second  // for a whole request, from its first byte
 	writeTimeout = 10 * time.Second // for an answer
-	idleTimeout  = 60 * time.Second // between requests
+	idleTimeout  = 60 * time.Second // until one begins
 	readBuffer   = 8 << 10          // bytes of the request line and headers
 )
 

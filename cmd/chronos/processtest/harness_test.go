@@ -209,9 +209,7 @@ type api struct{ client *http.Client }
 
 func newAPI(t *testing.T) *api {
 	t.Helper()
-	// A node closes a connection on which nothing came for 5 s since it was opened, and this client opens some in advance: it
-	// has to drop them sooner, or a POST may meet the end of one.
-	transport := &http.Transport{MaxIdleConnsPerHost: 512, IdleConnTimeout: 4 * time.Second}
+	transport := &http.Transport{MaxIdleConnsPerHost: 512, IdleConnTimeout: 30 * time.Second}
 	return &api{client: &http.Client{Transport: &sampler{all: transport, some: described(t).Transport(t, transport)}, Timeout: 5 * time.Second}}
 }
 
