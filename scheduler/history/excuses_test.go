@@ -254,10 +254,58 @@ func TestTheClocksOrderWritesThatNoCopyHeardBothOf(t *testing.T) {
 		}, nil},
 		{"the DELETE told both", again(Answer{}, one, 30_000), lost},
 		{"the PUT told both", again(gone, Answer{Copies: 2}, 30_000), lost},
-		{"the PUT told two of three", again(gone, Answer{Copies: 2, Unreached: 1}, 30_000), lost},
+		{"the PUT told a substitute, too", again(gone, Answer{Copies: 2, Unreached: 1}, 30_000), nil},
+		{"the DELETE told two of three", func(b *book) {
+			again(gone, one, 30_000)(b)
+			b.Header.RF = 3
+			for i := range b.Operations {
+				if a := b.Operations[i].Answer; a != nil && a.Copies == 2 {
+					a.Copies = 3
+				}
+			}
+		}, lost},
 		{"it comes although a GET did not find it", func(b *book) {
 			again(gone, one, 30_000)(b)
 			b.call("k7", "/7b", 8, 1, 1, 61_006, 200)
 		}, nil},
+	})
+}
+
+// k7 is called for the only time at 41 s, and replaced at 60 s; the PUT never comes.
+func TestTheClocksOrderAPutAndWhatIsOver(t *testing.T) {
+	again := func(arrive, unreached, jump int) func(*book) {
+		return func(b *book) {
+			b.write(Create, "k7", "/7", 40_000, 1000, 1)
+			b.call("k7", "/7", 7, 1, 1, arrive, 200)
+			put := b.Operations[b.write(Replace, "k7", "/7b", 60_000, 1000, 1)].Answer
+			put.InFlight, put.Unreached = true, unreached
+			b.Faults = append(b.Faults, Fault{Kind: "clock", Class: NodeClock, Node: "n1", StartNs: at(jump), EndNs: at(jump), StepMs: -9000})
+		}
+	}
+	runExcuses(t, []excuse{
+		{"a clock jumped", again(41_006, 1, 30_000), nil},
+		{"it did later", again(41_006, 1, 60_001), only(NothingLost)},
+		{"the PUT told all", again(41_006, 0, 30_000), only(NothingLost)},
+		{"it was not over", func(b *book) {
+			again(41_006, 1, 30_000)(b)
+			b.asked("/7").Timer.Pops = 100
+		}, only(NothingLost)},
+	})
+}
+
+// k7 is stored on one copy at 40 s and deleted on the other at 50 s; it is called all the same, 10 s later.
+func TestADeleteThatAnEarlierClockOverrules(t *testing.T) {
+	called := func(unreached, jump int) func(*book) {
+		return func(b *book) {
+			b.Operations[b.write(Create, "k7", "/7", 40_000, 20_000, 1)].Answer = &Answer{Key: "k7", InFlight: true, Copies: 1, Unreached: 1}
+			b.Operations[b.delete("k7", 50_000)].Answer = &Answer{InFlight: true, Unreached: unreached}
+			b.call("k7", "/7", 7, 1, 1, 60_006, 200)
+			b.Faults = append(b.Faults, Fault{Kind: "clock", Class: NodeClock, Node: "n1", StartNs: at(jump), EndNs: at(jump), StepMs: -9000})
+		}
+	}
+	runExcuses(t, []excuse{
+		{"a clock jumped", called(1, 30_000), nil},
+		{"it did later", called(1, 50_001), only(NoneAfterAnswer)},
+		{"the DELETE told both", called(0, 30_000), only(NoneAfterAnswer)},
 	})
 }

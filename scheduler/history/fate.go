@@ -25,20 +25,22 @@ func (r *run) fateOf(t *timer) fate {
 	if last == nil {
 		return unsure
 	}
-	if last.Kind == Delete {
-		if r.lost(last.invoked(), r.dumped(), r.told(last)) {
-			return unsure
-		}
-		return over
+	switch {
+	case r.overruled(t, last):
+		return unsure
+	case last.Kind != Delete:
+		return r.fateOfWrite(t.byOp[last])
+	case r.lost(last.invoked(), r.dumped(), r.told(last)):
+		return unsure
 	}
-	return r.fateOfWrite(t.byOp[last])
+	return over
 }
 
 func (r *run) fateOfWrite(w *write) fate {
 	limit, pops := r.h.Header.limit(), w.asked.Pops
 	gone := w.goneAt(limit) != never
 	switch {
-	case r.lost(w.invoked, r.dumped(), w.copies), r.overruled(w):
+	case r.lost(w.invoked, r.dumped(), w.copies):
 		return unsure
 	case !gone && w.earliest(pops) > r.dumped()+r.l.Busy:
 		return live

@@ -44,7 +44,7 @@ func nothingLost(r *run, f *Finding) {
 
 // eachObligatory calls do for each obligatory pop of w, in order.
 func (r *run) eachObligatory(w *write, do func(n int, bound time.Duration)) {
-	if !w.ok || r.overruled(w) {
+	if !w.ok || r.overruled(r.byKey[w.key], w.op) {
 		return
 	}
 	until := r.until(w)
@@ -84,16 +84,23 @@ func (r *run) untilOf(w *write) time.Duration {
 	return until
 }
 
-// overruled tells whether something that was done to the timer before may count as done after the write: no copy has heard
-// of both, by what the answers say, so that the nodes' clocks alone order them, and one of these had jumped.
-func (r *run) overruled(w *write) bool {
-	jumped := func(f Fault) bool { return f.Class == NodeClock && f.started() <= w.invoked }
-	if w == nil || w.unreached == 0 || !slices.ContainsFunc(r.h.Faults, jumped) {
+// overruled tells whether something that was done to the timer before may count as done after the operation: a copy that
+// this did not reach, by what its answer says, may have it, and those that it did reach knew nothing of it (they had not
+// been told, or it was over), so that the nodes' clocks alone order the two, and one of these had jumped.
+func (r *run) overruled(t *timer, op *Operation) bool {
+	jumped := func(f Fault) bool { return f.Class == NodeClock && f.started() <= op.invoked() }
+	if t == nil || op.Answer == nil || op.Answer.Unreached == 0 || !slices.ContainsFunc(r.h.Faults, jumped) {
 		return false
 	}
-	t := r.byKey[w.key]
-	return t != nil && slices.ContainsFunc(t.ops, func(op *Operation) bool {
-		return op != w.op && op.writes() && t.returned(op) <= w.invoked && op.Answer != nil &&
-			w.copies <= op.Answer.Unreached
+	return slices.ContainsFunc(t.ops, func(before *Operation) bool {
+		return before != op && before.writes() && t.returned(before) <= op.invoked() && before.Answer != nil &&
+			(r.told(before) <= op.Answer.Unreached || r.overBy(t.byOp[before], op.invoked()))
+	})
+}
+
+// overBy tells whether the last pop of a write may have been done by then.
+func (r *run) overBy(w *write, by time.Duration) bool {
+	return w != nil && slices.ContainsFunc(w.calls, func(c *Callback) bool {
+		return (c.Seq == w.asked.Pops || c.gone(r.h.Header.limit())) && c.arrived() <= by
 	})
 }

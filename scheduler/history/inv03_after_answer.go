@@ -9,7 +9,8 @@ import (
 // after an answer that says in flight none later than 2 s (Limits.InFlight). Limits.Network is added to both.
 //
 // A write is certainly older if it was acknowledged before the other was invoked, or if the versions that the callbacks of
-// both carry say so. It is excused if as many shards as were told of the later write may have lost it since.
+// both carry say so. It is excused if as many shards as were told of the later write may have lost it since, or if the older one
+// may count as later (overruled).
 func noneAfterAnswer(r *run, f *Finding) {
 	for _, t := range r.timers {
 		for _, op := range t.ops {
@@ -19,6 +20,9 @@ func noneAfterAnswer(r *run, f *Finding) {
 			last := op.returned() + r.l.Network
 			if op.Answer != nil && op.Answer.InFlight {
 				last += r.l.InFlight
+			}
+			if r.overruled(t, op) {
+				continue
 			}
 			for _, w := range t.writes {
 				if w.op != op && older(w, op, t) {

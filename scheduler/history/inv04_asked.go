@@ -7,10 +7,10 @@ import (
 
 // onlyWhatWasTold is invariant 4: every callback is one that was asked for. Its URL and body are those of one write, which
 // was not refused; its key is the timer's (and that of the id); its version is the same in all callbacks of the write, no
-// other write's, and above that of every write acknowledged before, unless nothing told any more of that one (forgotten);
-// its sequence number is one of the pops; its attempt is counted from 1. Of what was created with an Idempotency-Key a
-// duplicate that is allowed (invariant 6) may be of a second version, which a repeat stored where nobody knew of the first.
-// After a callback was certainly answered 410 in time, none of the write follows but what may be a duplicate.
+// other write's, and above that of every write acknowledged before, unless nothing told any more of that one (forgotten),
+// or what did was not reached (overruled); its sequence number is one of the pops; its attempt is counted from 1. A
+// duplicate that is allowed (invariant 6) may be of a second version (storedTwice). After a callback was certainly answered
+// 410 in time, none of the write follows but what may be a duplicate.
 func onlyWhatWasTold(r *run, f *Finding) {
 	for _, c := range r.unasked {
 		f.violation("%s: no write asked for it", c)
@@ -57,9 +57,10 @@ func (w *write) unlike(c *Callback) string {
 	return ""
 }
 
-// storedTwice tells whether the callback may be of a second version of the write, which a repeat of it stored.
+// storedTwice tells whether the callback may be of a second version of the write: a repeat of it stored that, or it went
+// above a newer one with its second try, which did not reach a copy that had taken the first.
 func (r *run) storedTwice(w *write, c *Callback) bool {
-	return w.op.IdempotencyKey != "" && r.mayRepeat(c)
+	return (w.op.IdempotencyKey != "" || w.unreached > 0) && r.mayRepeat(c)
 }
 
 func (r *run) judgeGone(f *Finding, w *write) {
@@ -83,7 +84,7 @@ func (r *run) judgeVersions(f *Finding, t *timer) {
 			if a == b || a.version() == "" || b.version() == "" || a.returned >= b.invoked {
 				continue
 			}
-			if a.version() >= b.version() && !r.forgotten(t, a, b) {
+			if a.version() >= b.version() && !r.forgotten(t, a, b) && !r.overruled(t, b.op) {
 				f.violation("timer %s: version %s of %s is not below %s of %s, which was written later",
 					t.key, a.version(), a.asked.URL, b.version(), b.asked.URL)
 			}

@@ -110,7 +110,7 @@ func (r *run) segments(t *timer) [][]porcupine.Operation {
 		switch {
 		case op.Kind == Get && (op.Outcome != OK || unlit):
 			continue
-		case unlit, r.overruled(t.byOp[op]):
+		case unlit, op.writes() && r.overruled(t, op):
 			to = never
 		}
 		o := porcupine.Operation{ClientId: i, Input: s, Call: int64(from), Return: int64(to)}
