@@ -2,7 +2,7 @@
 -- Does:    leases up to limit timers that are due within the horizon (leased ones: whose lease has ended), each until
 --          max(due, now) + grace; buries tombstones whose life has ended, unless that is less than keep_tombstones_ms ago:
 --          then it looks again in 10 s; leases those that name copies away; leaves a retry to other nodes than the one that
---          failed for 1 s, if told so, reading past it. With neglected_ms it leases only what another node, who polls
+--          failed for 1 s, but not in the last 0.5 s before the timer's next pop, if told so, reading past it. With neglected_ms it leases only what another node, who polls
 --          these timers, has left: what is overdue by so long, retries that others failed at, and ended leases
 -- KEYS:    due timers leases
 -- ARGV:    horizon_ms limit node counter grace_ms leave_own_retries not_after_ms max_bytes neglected_ms
@@ -51,6 +51,14 @@ local function failed_by(record)
   return attempt and attempt ~= '0' and failure ~= '-' and failure or nil
 end
 
+-- When the pop behind the one that is retried is due: math.huge if there is none.
+local function next_due(record)
+  local seq, start, interval = string.match(record, '^%x+ (%d+) %d+ %d+ %d+ %S+ %S+ (%-?%d+) (%d+) ')
+  local repeat_for = string.match(record, '"repeat_for_ms":(%d+)')
+  if not repeat_for or (seq + 1) * interval > tonumber(repeat_for) then return math.huge end
+  return start + (seq + 1) * interval
+end
+
 -- What is left to somebody else for now: to other nodes, a retry of which this node's attempt was the one that failed; to
 -- this node, what another polls and has not had the time for.
 local function leave(score, record)
@@ -58,7 +66,7 @@ local function leave(score, record)
   local others = neglected_ms > 0 and now_ms < score + neglected_ms
   if not own and not others then return false end
   local failed = failed_by(record)
-  if own and failed == node then return true end
+  if own and failed == node and now_ms < next_due(record) - 500 then return true end
   if not others or failed ~= nil and failed ~= node then return false end
   left = left + 1
   return true

@@ -37,8 +37,8 @@ type ClaimRequest struct {
 	Neglected time.Duration
 	// KeepTombstones has tombstones stay whose life ended less than that ago.
 	KeepTombstones time.Duration
-	// LeaveOwnRetries leaves a retry to other nodes for 1 s when this node's
-	// attempt failed last.
+	// LeaveOwnRetries leaves a retry to other nodes for 1 s, but not in the last
+	// 0.5 s before the timer's next pop, when this node's attempt failed last.
 	LeaveOwnRetries bool
 }
 

@@ -68,9 +68,15 @@ func (e *entry) leave(nowMs int64, node string, req scheduler.ClaimRequest) bool
 	if e.state.Attempt > 0 {
 		failed = e.failure.Node
 	}
-	own := req.LeaveOwnRetries && nowMs < e.lookMs+1000
+	own := req.LeaveOwnRetries && nowMs < e.lookMs+1000 && !e.endsWithin(nowMs+500)
 	others := req.Neglected > 0 && nowMs < e.lookMs+req.Neglected.Milliseconds()
 	return own && failed == node || others && (failed == "" || failed == node)
+}
+
+// endsWithin reports whether the pop behind the next one is due by then.
+func (e *entry) endsWithin(byMs int64) bool {
+	next := int64(e.state.Seq + 1)
+	return e.timer.RepeatFor > 0 && next*e.intervalMs <= e.timer.RepeatFor.Milliseconds() && e.startMs+next*e.intervalMs <= byMs
 }
 
 func partitionOf(key string) int { return int(hash(key) % scheduler.Partitions) }

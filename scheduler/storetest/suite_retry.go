@@ -33,6 +33,7 @@ func retryCases() map[string]func(*rig) {
 			from, to := r.during(func() { r.failed(1, "k") })
 			r.awaits("claimed", from.Add(time.Second), to.Add(time.Second), func() bool { return len(r.claimAll(r.a, leaving())) == 1 })
 		},
+		"a retry is not left right before the next pop": checkRetryBeforeNextPop,
 		"a retry is not left if there is nobody else": func(r *rig) {
 			r.failed(1, "k")
 			r.claim(r.a, request())
@@ -76,6 +77,31 @@ func retryCases() map[string]func(*rig) {
 			from, to := r.during(func() { r.claim(r.b, req) })
 			r.awaits("claimed", from.Add(brief), to.Add(brief), func() bool { return len(r.claimAll(r.a, req)) == 1 })
 		},
+	}
+}
+
+// checkRetryBeforeNextPop fails at the first of pops that are 0.9 s apart, or the
+// only one, and sees until when its retry is left.
+func checkRetryBeforeNextPop(r *rig) {
+	const interval = 900 * time.Millisecond
+	for pops, left := range map[int]time.Duration{1: interval + time.Second, 9: 2*interval - 500*time.Millisecond} {
+		key := fmt.Sprint("pops-", pops)
+		from, to := r.during(func() { r.put(key, 1, recurring(interval, pops)) })
+		var c scheduler.Claimed
+		r.awaits("due", from.Add(interval), to.Add(interval), func() bool {
+			claims := r.claimAll(r.a, leaving())
+			if len(claims) == 1 {
+				c = claims[0]
+			}
+			return len(claims) == 1
+		})
+		r.pass(c, pops, terms(far, far))
+		r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeAgain})
+		again, until := from.Add(left), to.Add(left)
+		if pops == 1 { // the second is counted from when the retry was due
+			until = r.Now().Add(time.Second)
+		}
+		r.awaits("claimed", again, until, func() bool { return len(r.claimAll(r.a, leaving())) == 1 })
 	}
 }
 
