@@ -1,13 +1,14 @@
 -- Kind:    merge
 -- Does:    "become this state if it is newer than yours": put (a client's create or replace: refused if a live timer has
 --          another rf), once (a create that does nothing where a live timer or a body hash is), live (adopt, restore),
---          over (live, onto a copy that is there), gone (a client's delete), bury (gone, onto a copy that is there), done
---          (an outcome told to another copy: removes exactly its predecessor, leaves a tombstone on what is older and on
---          nothing), next and again (outcomes that leave a pop: the copy of the same version goes on; nothing is made of
---          nothing, nor of another version), drop (removes the same version, if that isn't further on), note (adds to the
---          away of the same version, and ends no lease). All others end a lease. A body hash, what is away and a firing
---          mark that has not passed are kept. An item with a token is a leased write: it does nothing unless the lease is
---          that token's.
+--          over (live, onto a copy that is there, whose rank stays: its look_ms is that of rank 0), gone (a client's
+--          delete), bury (gone, onto a copy that is there), done (an outcome told to another copy: removes exactly its
+--          predecessor, leaves a tombstone on what is older and on nothing), next and again (outcomes that leave a pop:
+--          the copy of the same version goes on; nothing is made of nothing, nor of another version), drop (removes the
+--          same version, if that isn't further on), note (adds to the away of the same version, and ends no lease). All
+--          others end a lease. A body hash, what is away and a firing mark that has not passed are kept; put and once
+--          add to the away of their own version. An item with a token is a leased write: it does nothing unless the lease
+--          is that token's.
 -- KEYS:    due timers leases
 -- ARGV:    not_after_ms
 -- ITEM:    kind key head tail start look_ms more
@@ -73,6 +74,10 @@ end
 local function inherit(new, old)
   new.firing = old.firing
   new.away = union(new.away, old.away)
+  if new.kind == 'over' then
+    local due_at = new.seq * new.interval
+    new.rank, new.look = old.rank, due_at + (new.look - due_at) * (2 * old.rank + 1)
+  end
   if new.body_hash == '-' then new.body_hash = old.body_hash end
   if new.ended then new.start, new.interval, new.seq, new.rf = old.start, old.interval, old.seq, old.rf end
 end
@@ -117,6 +122,14 @@ local function note(new, old, record)
   return 'stored', true
 end
 
+-- What was written before is written again, by who knows more of what is away.
+local function repeated(status, new, old, record)
+  if new.away == '-' or (new.kind ~= 'put' and new.kind ~= 'once') then return answer(status, old) end
+  note(new, old, record)
+  old.away = union(old.away, new.away)
+  return answer(status, old), true
+end
+
 local function drop(new)
   redis.call('ZREM', due, new.key)
   redis.call('HDEL', timers, new.key)
@@ -131,7 +144,10 @@ local function merge(new, record)
   local old = record and parse(record, lease)
   if not old and (new.token ~= '-' or not onto_nothing[new.kind]) then return answer('none') end
   if new.token ~= '-' and lease ~= new.token and not fired(lease, new.token) then return answer('lost', old) end
-  if new.kind == 'once' and old and (not old.ended or old.body_hash ~= '-') then return answer('exists', old) end
+  if new.kind == 'once' and old and (not old.ended or old.body_hash ~= '-') then
+    if old.version == new.version then return repeated('exists', new, old, record) end
+    return answer('exists', old)
+  end
   if new.kind == 'put' and old and not old.ended and old.rf ~= new.rf then return answer('factor', old) end
   if new.kind == 'note' then
     local status, wrote = note(new, old, record)
@@ -147,7 +163,8 @@ local function merge(new, record)
   if order == 0 then
     local same = not specified[new.kind] or
       (new.body == old.body and new.interval == old.interval and new.rf == old.rf and new.tags == old.tags)
-    return answer(same and 'same' or 'conflict', old)
+    if not same then return answer('conflict', old) end
+    return repeated('same', new, old, record)
   end
   if new.kind == 'next' or new.kind == 'again' then
     if old.version ~= new.version then return answer('older', old) end

@@ -22,7 +22,7 @@ type target struct {
 	replaced bool // a substitute stands in for it
 	stray    bool // neither home nor substitute: nothing is made there of nothing
 	tried    bool // it was sent the write
-	warned   bool // it did not answer, and was sent what is away all the same
+	warned   bool // it did not answer, and was sent the write again, with what is away
 	answer   Written
 }
 
@@ -44,7 +44,6 @@ type attempt struct {
 	targets []target
 	away    []Away // substitutes, and what a hint led to and was not told; of an end, all that it was not told to
 	decided bool   // of a create that happens once: it is the first
-	askew   bool   // a copy away was given another rank than it has
 
 	writes     int // of this round
 	receipt    Receipt
@@ -158,15 +157,16 @@ func (a *attempt) planNotes(writes []Write) []Write {
 		switch {
 		case t.progress == told && !t.stray && accepted(t.answer.Status) && !t.knowsAll(a.away):
 			t.answer.Away = slices.Concat(t.answer.Away, a.away)
+			w := a.writeTo(t)
+			w.Kind, w.Timer = WriteNote, nil
+			writes = append(writes, w)
 		case a.warns(t):
 			t.warned = true
+			writes = append(writes, a.writeTo(t))
 		default:
 			continue
 		}
-		w := a.writeTo(t)
-		w.Kind, w.Timer = WriteNote, nil
 		t.progress = asked
-		writes = append(writes, w)
 	}
 	return writes
 }
@@ -181,9 +181,10 @@ func (t *target) knowsAll(away []Away) bool {
 	return true
 }
 
-// warns reports whether a home that did not answer should hear of what is away all
-// the same: it may be its answer alone that was lost, and who doesn't know of the
-// substitute in its stead would fire beside it.
+// warns reports whether a home that did not answer is told once more: it may be its
+// answer alone that was lost, or the write may yet be executed, and who doesn't
+// know of the substitute in its stead would fire beside it. The two may be executed
+// in either order.
 func (a *attempt) warns(t *target) bool {
 	return a.timer != nil && len(a.away) > 0 && t.progress == untold && t.home && t.tried && !t.warned &&
 		!t.shard.silence.lasts() && a.s.config.SinceBoot()-a.begun <= warnLimit
@@ -202,10 +203,11 @@ func (a *attempt) writeTo(t *target) Write {
 	}
 	w.State.Seq = 1
 	w.Kind, w.Timer, w.DueIn, w.BodyHash = WritePut, a.timer, a.timer.Interval, a.bodyHash
-	w.Offset = t.offset(config.Skew.Of(a.timer.Interval, a.timer.ReplicationFactor))
+	skew := config.Skew.Of(a.timer.Interval, a.timer.ReplicationFactor)
+	w.Offset = t.offset(skew)
 	switch {
 	case t.stray:
-		w.Kind = WriteOver
+		w.Kind, w.Offset = WriteOver, place{}.offset(skew)
 	case a.bodyHash != "":
 		w.Kind = WriteOnce
 	}
@@ -222,19 +224,18 @@ func (a *attempt) take(answers []Written) {
 		}
 		answer := answers[i]
 		i++
+		a.s.latest.heard(answer.State.Version, a.s.config.Wall)
 		noting := t.answer.Status != WriteFailed
 		switch {
 		case answer.Err != nil && noting:
 			t.progress = told // of the write; that a note of it is missing is a fault's doing
 		case answer.Err != nil:
 			t.progress, t.answer = untold, answer
-		case t.warned && !accepted(answer.Status) && answer.Status != WriteNone:
-			t.progress = untold // an earlier version is there
 		case noting:
 			t.progress = told
 		default:
 			t.progress, t.answer = told, answer
-			if a.unanswered && answer.Status == WriteExists && answer.State.Version == a.version {
+			if (a.unanswered || t.warned) && answer.Status == WriteExists && answer.State.Version == a.version {
 				t.answer.Status = WriteSame // it was sent before
 			}
 			a.decided = a.decided || accepted(t.answer.Status)
@@ -280,9 +281,8 @@ func (a *attempt) follow(away []Away) {
 		case sh == nil:
 		case i < 0:
 			a.targets = append(a.targets, target{place: place{shard: sh, rank: w.Rank}, stray: true})
-		case a.targets[i].stray && a.targets[i].rank != w.Rank:
+		case a.targets[i].stray:
 			a.targets[i].rank = w.Rank
-			a.askew = a.askew || a.timer != nil && a.targets[i].progress == told && accepted(a.targets[i].answer.Status)
 		}
 	}
 }
@@ -292,7 +292,7 @@ func (a *attempt) again(above Version) {
 	if above != 0 {
 		a.version = above.Above(a.s.tag)
 	}
-	a.decided, a.askew = a.bodyHash == "", false
+	a.decided = a.bodyHash == ""
 	for i := range a.targets {
 		t := &a.targets[i]
 		t.progress, t.answer, t.replaced = toTell, Written{}, t.replaced && above != 0

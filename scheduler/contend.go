@@ -97,6 +97,7 @@ func (on *contest) pass(i int) {
 func (on *contest) answered(i int, taken *Taken) {
 	c, place := on.claims[i], on.places[i]
 	older := taken.Record.State.Compare(c.Record.State) < 0
+	replaced := taken.Record.State.Version > c.Record.State.Version
 	switch taken.Status {
 	case TakeGot:
 		next := newClaim(on.better, &taken.Claimed)
@@ -105,12 +106,16 @@ func (on *contest) answered(i int, taken *Taken) {
 		c.settle(Settlement{Outcome: OutcomeRelease, Delay: c.skew()})
 		on.better.accept(next, time.Now())
 	case TakeWaiting, TakeLeased:
-		if older && taken.Status == TakeWaiting {
+		switch {
+		case older && taken.Status == TakeWaiting:
 			// When that was to be looked at says nothing of the timer.
 			on.older = append(on.older, raising{c, place})
-			return
+		case replaced:
+			// Without the better one the earlier version would fire.
+			on.newer = append(on.newer, c)
+		default:
+			c.settle(Settlement{Outcome: OutcomeRelease, Delay: taken.Wait + c.skew()})
 		}
-		c.settle(Settlement{Outcome: OutcomeRelease, Delay: taken.Wait + c.skew()})
 	case TakeEnded:
 		switch {
 		case !older:

@@ -297,3 +297,85 @@ func TestP8ARepeatedCreateIsTakenBackWhereNoAnswerCame(t *testing.T) {
 		c.wantOnce(key, 1, maxLate)
 	})
 }
+
+// P10: what is remembered by an idempotency key stays so where a copy that knows
+// nothing of the key ends the timer.
+func TestP10TheKeyIsRememberedWhereAnotherCopyHasIt(t *testing.T) {
+	inCluster(t, 2, 1, func(c *cluster) {
+		create := func() scheduler.Receipt {
+			receipt, err := c.nodes[0].CreateOnce(c.Context(), "once", []byte("body"), oneShot(time.Minute))
+			if err != nil {
+				c.Fatal(err)
+			}
+			return receipt
+		}
+		id := create().ID
+		c.Wipe(c.homes(id.Key, 2)[0])
+		if _, err := c.nodes[0].Replace(c.Context(), id, oneShot(time.Second)); err != nil {
+			c.Fatal(err)
+		}
+		pass(10 * time.Minute)
+		if !create().Replayed {
+			c.Error("the repeat was taken for the first")
+		}
+		c.wantOnce(id.Key, 1, maxLate)
+	})
+}
+
+// P3: a copy that waits for a better one with a newer version becomes that: it may
+// have to do without the better one later.
+func TestP3ACopyThatWaitsForANewerVersionBecomesThat(t *testing.T) {
+	inCluster(t, 2, 2, func(c *cluster) {
+		id := c.create(oneShot(10 * time.Second)).ID
+		better, backup := c.homes(id.Key, 2)[0], c.homes(id.Key, 2)[1]
+		c.Connect(nodeName(0), backup, storetest.LinkCut)
+		timer := oneShot(time.Minute)
+		timer.Callback.Opaque = "second"
+		changed, err := c.nodes[0].Replace(c.Context(), id, timer)
+		if err != nil || changed.Unreached != 1 {
+			c.Fatalf("replaced: %+v, %v; want one unreached", changed, err)
+		}
+		c.Connect(nodeName(0), backup, storetest.LinkUp)
+		pass(30 * time.Second)
+		c.connect(better, storetest.LinkCut)
+		pass(time.Minute)
+		c.wantOnce(id.Key, 1, 2*time.Second+maxLate)
+		if seen := c.callbacks(id.Key); seen[0].Callback.Opaque != "second" {
+			c.Errorf("called back with %q, want what replaced that", seen[0].Callback.Opaque)
+		}
+	})
+}
+
+// P1: a write goes above all that its node has heard of, however far its clock is
+// behind: of two that no copy hears both of, the one that knew of the other counts.
+func TestP1AWriteIsAboveWhatItsNodeHasHeardOf(t *testing.T) {
+	inCluster(t, 2, 1, func(c *cluster) {
+		behind := startNode(c.T, c.Open("behind"), "behind", c.recorder, func(config *scheduler.Config) {
+			briefly(config)
+			config.Wall = func() time.Time { return time.Now().Add(-2 * time.Minute) }
+		})
+		for range 20 {
+			id, other := c.create(oneShot(time.Minute)).ID, c.create(oneShot(time.Minute)).ID
+			homes := c.homes(id.Key, 2)
+			c.connect(homes[0], storetest.LinkCut)
+			if _, err := c.nodes[0].Delete(c.Context(), id); err != nil {
+				c.Fatal(err)
+			}
+			c.connect(homes[0], storetest.LinkUp)
+			c.Wipe(homes[0]) // so that no copy hears of both
+			if _, err := behind.Lookup(c.Context(), other); err != nil {
+				c.Fatal(err)
+			}
+			c.connect(homes[1], storetest.LinkCut)
+			c.Connect("behind", homes[1], storetest.LinkCut)
+			changed, err := behind.Replace(c.Context(), id, oneShot(10*time.Second))
+			if err != nil || changed.Unreached != 1 {
+				c.Fatalf("replaced: %+v, %v; want one unreached", changed, err)
+			}
+			c.connect(homes[1], storetest.LinkUp)
+			c.Connect("behind", homes[1], storetest.LinkUp)
+			pass(30 * time.Second)
+			c.wantOnce(id.Key, 1, 2*time.Second+maxLate)
+		}
+	})
+}

@@ -83,6 +83,7 @@ func (s *Scheduler) look(ctx context.Context, key string, found []finding) {
 	}
 	for k, result := range s.store.Read(ctx, spots) {
 		found[of[k]].ReadResult = result
+		s.latest.heard(result.Record.State.Version, s.config.Wall)
 	}
 }
 

@@ -176,6 +176,7 @@ func (sh *shard) claim(ctx context.Context, partitions partitionSet, neglected t
 // accept sends a claim on its way.
 func (sh *shard) accept(c *claim, answered time.Time) {
 	s := sh.s
+	s.latest.heard(c.Record.State.Version, s.config.Wall)
 	if c.Previous != "" && c.Previous != s.config.Node {
 		s.metrics.takenOver.Inc()
 		sh.log.Warn("suspected failure of "+c.Previous+" for timer "+c.Record.ID.String(),

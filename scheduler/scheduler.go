@@ -28,6 +28,7 @@ type Scheduler struct {
 	shards map[string]*shard
 
 	mending *mending
+	latest  latest // version
 
 	pace   *pace
 	firing sync.WaitGroup // workers that deliver

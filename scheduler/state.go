@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strconv"
+	"sync/atomic"
 	"time"
 )
 
@@ -26,6 +27,35 @@ func VersionAt(wall time.Time, tag uint16) Version {
 // whatever v's tag is.
 func (v Version) Above(tag uint16) Version {
 	return (v>>versionTagBits+1)<<versionTagBits | Version(tag)
+}
+
+// latest is the highest version that a node has heard of. Its own writes go above
+// that (Kulkarni and others 2014): two that no copy hears both of are then ordered
+// by what their nodes knew, however far their clocks are apart. The zero value has
+// heard of none; it is safe for concurrent use.
+type latest struct{ ms atomic.Int64 }
+
+// maxAhead is how far ahead of this node's clock another's may be: a version
+// beyond that is that of a broken clock, and not followed.
+const maxAhead = time.Hour
+
+// heard notes a version that some copy has.
+func (l *latest) heard(v Version, wall func() time.Time) {
+	ms := int64(v >> versionTagBits)
+	for known := l.ms.Load(); ms > known; known = l.ms.Load() {
+		if ms > wall().Add(maxAhead).UnixMilli() || l.ms.CompareAndSwap(known, ms) {
+			return
+		}
+	}
+}
+
+// next is the version of a write at the given time.
+func (l *latest) next(wall time.Time, tag uint16) Version {
+	v := VersionAt(wall, tag)
+	if known := Version(l.ms.Load()) << versionTagBits; v < known {
+		return known.Above(tag)
+	}
+	return v
 }
 
 // Time is the wall-clock time of the write, by the clock of the node that took it.

@@ -104,13 +104,17 @@ type WriteKind string
 // What a Write makes of a copy. All but put, once, gone and note are outcomes
 // and repairs: they come from nodes, not from clients.
 const (
-	WritePut  WriteKind = "put"  // this state: a client's create or replace; refused if a live timer has another RF
+	// WritePut is this state: a client's create or replace; refused if a live timer has
+	// another RF. Where the state is there already, it and once add to what is away.
+	WritePut  WriteKind = "put"
 	WriteOnce WriteKind = "once" // this state, unless a live timer or a body hash is there
 	WriteGone WriteKind = "gone" // a client's delete
 	WriteBury WriteKind = "bury" // gone, onto a copy that is there
 	WriteNote WriteKind = "note" // the same state, and copies are away: adds to what is noted, and ends no lease
 	WriteLive WriteKind = "live" // this state: adopt, restore
-	WriteOver WriteKind = "over" // this state, onto a copy that is there
+	// WriteOver is this state onto a copy that is there, and away from home: its rank
+	// stays, and Offset is that of rank 0 (half a skew).
+	WriteOver WriteKind = "over"
 	// WriteDone is an outcome that leaves no pop: it removes exactly its predecessor,
 	// and leaves a tombstone on what is older and on nothing.
 	WriteDone WriteKind = "done"

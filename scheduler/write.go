@@ -180,9 +180,6 @@ func (a *attempt) tally() (v verdict) {
 			v.above = max(v.above, w.State.Version)
 		}
 	}
-	if a.askew {
-		v.above = max(v.above, a.version)
-	}
 	return v
 }
 

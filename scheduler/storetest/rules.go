@@ -70,6 +70,9 @@ func (s *shard) merge(now time.Time, w *scheduler.Write) scheduler.Written {
 	case w.Token != "" && !old.held(w.Token):
 		return old.written(scheduler.WriteLost, now)
 	case w.Kind == scheduler.WriteOnce && (!old.state.Ended || old.bodyHash != ""):
+		if old.state.Version == w.State.Version {
+			old.away = union(old.away, w.Away)
+		}
 		return old.written(scheduler.WriteExists, now)
 	case w.Kind == scheduler.WritePut && !old.state.Ended && old.rf != max(w.RF, 1):
 		return old.written(scheduler.WriteFactor, now)
@@ -87,6 +90,9 @@ func (s *shard) merge(now time.Time, w *scheduler.Write) scheduler.Written {
 	case order == 0 && specified(w.Kind) && !says(w, old):
 		return old.written(scheduler.WriteConflict, now)
 	case order == 0:
+		if w.Kind == scheduler.WritePut {
+			old.away = union(old.away, w.Away)
+		}
 		return old.written(scheduler.WriteSame, now)
 	case (w.Kind == scheduler.WriteNext || w.Kind == scheduler.WriteAgain) && old.state.Version != w.State.Version:
 		return old.written(scheduler.WriteOlder, now)
@@ -156,6 +162,9 @@ func newEntry(now time.Time, w *scheduler.Write, old *entry) *entry {
 		state: stateOf(w), rf: max(w.RF, 1), rank: w.Rank, bodyHash: w.BodyHash, failure: failureOf(now, w), away: slices.Clone(w.Away),
 	}
 	if old != nil {
+		if w.Kind == scheduler.WriteOver {
+			e.rank = old.rank
+		}
 		e.firingMs, e.bodyHash, e.away = old.firingMs, cmp.Or(e.bodyHash, old.bodyHash), union(w.Away, old.away)
 	}
 	if e.state.Ended {
@@ -175,6 +184,9 @@ func newEntry(now time.Time, w *scheduler.Write, old *entry) *entry {
 	}
 	e.startMs = dueMs - int64(w.State.Seq)*e.intervalMs
 	e.lookMs = dueMs + w.Offset.Milliseconds()
+	if w.Kind == scheduler.WriteOver {
+		e.lookMs = dueMs + w.Offset.Milliseconds()*int64(2*e.rank+1)
+	}
 	if w.Kind == scheduler.WriteLive && w.State.Attempt > 0 {
 		e.lookMs = now.UnixMilli() + ceilMs(w.Retry)
 	}

@@ -55,13 +55,33 @@ func awayCases() map[string]func(*rig) {
 		},
 		"refused writes are answered with what is away": func(r *rig) {
 			r.awayAt("k", far)
-			for _, w := range []scheduler.Write{write("k", 4, oneShot(far)), write("k", 4, nil), write("k", 5, oneShot(far)), write("k", 5, oneShot(2*far))} {
+			for _, w := range []scheduler.Write{write("k", 4, oneShot(far)), write("k", 4, nil), write("k", 5, oneShot(2*far))} {
 				w.Away = []scheduler.Away{other()}
 				if got := r.merge(w); got.Status == scheduler.WriteStored || !sameAway(got.Away, substitute()) {
 					r.Errorf("answered %+v, want refused, and %v", got, substitute())
 				}
 			}
 			r.checkAway("k", substitute())
+		},
+		"the same write once more adds to what is away": func(r *rig) {
+			for kind, want := range map[scheduler.WriteKind]scheduler.WriteStatus{
+				scheduler.WritePut: scheduler.WriteSame, scheduler.WriteOnce: scheduler.WriteExists,
+			} {
+				key := string(kind)
+				w := write(key, 5, oneShot(0))
+				w.Kind, w.Away = kind, []scheduler.Away{substitute()}
+				if got := r.merge(w); got.Status != scheduler.WriteStored {
+					r.Fatalf("answered %+v, want stored", got)
+				}
+				r.Pass(slack)
+				c := r.claim(r.a, request())
+				w.Away = []scheduler.Away{other()}
+				if got := r.merge(w); got.Status != want || !sameAway(got.Away, substitute(), other()) {
+					r.Errorf("%s: answered %+v, want %v away", kind, got, []scheduler.Away{substitute(), other()})
+				}
+				r.checkAway(key, substitute(), other())
+				r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeDone})
+			}
 		},
 	}
 }
