@@ -105,8 +105,14 @@ func (s *Store) Close() error {
 	return errors.Join(errs...)
 }
 
-// Shards names the shards in list order.
+// Shards is scheduler.Store's.
 func (s *Store) Shards() []string { return s.topology.names() }
+
+// Changed is scheduler.Store's.
+func (s *Store) Changed() <-chan struct{} { return nil }
+
+// Others is scheduler.Store's.
+func (s *Store) Others(string, int) []scheduler.Away { return nil }
 
 // Rank is scheduler.Store's.
 func (s *Store) Rank(key string) []string { return s.topology.rank(key) }

@@ -54,7 +54,11 @@ type attempt struct {
 
 func (s *Scheduler) newAttempt(w wish) attempt {
 	a := attempt{wish: w, s: s, begun: s.config.SinceBoot(), decided: w.bodyHash == ""}
-	a.begin(s.places(w.id, nil))
+	if w.fresh {
+		a.begin(s.homes(w.id, 0))
+	} else {
+		a.begin(s.places(w.id, nil))
+	}
 	return a
 }
 
@@ -130,7 +134,7 @@ func (a *attempt) substitute(rank int) {
 		a.ranked = a.s.store.Rank(a.id.Key)
 	}
 	for _, name := range a.ranked[min(a.id.RF, len(a.ranked)):] {
-		sh := a.s.shards[name]
+		sh := a.s.shard(name)
 		i := slices.IndexFunc(a.targets, func(t target) bool { return t.shard == sh })
 		if sh.silence.lasts() || i >= 0 && !a.targets[i].stray {
 			continue
@@ -275,7 +279,7 @@ func (a *attempt) settled() bool {
 // the shard alone.
 func (a *attempt) follow(away []Away) {
 	for _, w := range away {
-		sh := a.s.shards[w.Shard]
+		sh := a.s.shard(w.Shard)
 		i := slices.IndexFunc(a.targets, func(t target) bool { return t.shard == sh })
 		switch {
 		case sh == nil:

@@ -50,7 +50,7 @@ func (s *Scheduler) tellOfEnd(ctx context.Context, c *claim, p place) (heard boo
 // since then may live there.
 func (s *Scheduler) keepTombstones(of *shard) time.Duration {
 	since := time.Duration(0)
-	for _, sh := range s.shards {
+	for _, sh := range s.shards.load() {
 		if sh != of {
 			since = max(since, sh.silence.lostFor(s.config.TombLife))
 		}

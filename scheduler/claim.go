@@ -56,7 +56,7 @@ func (c *claim) settle(o Settlement) {
 func (c *claim) locate() {
 	s, id := c.shard.s, &c.Record.ID
 	c.own = place{shard: c.shard, rank: c.Record.Rank}
-	if len(s.shards) == 1 {
+	if !s.several() {
 		c.own.home, id.Hint = true, c.shard.mask
 		return
 	}

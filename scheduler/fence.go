@@ -58,7 +58,7 @@ func (s *Scheduler) freeSlot(c *claim) {
 // fence asks the other copies, and then the shard, for leave to call back.
 func (sh *shard) fence(ctx context.Context, batch []*claim) {
 	s := sh.s
-	if len(s.shards) > 1 {
+	if s.several() {
 		batch = sh.ask(ctx, batch)
 	}
 	now := s.config.SinceBoot()

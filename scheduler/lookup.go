@@ -11,7 +11,7 @@ import (
 // missing brought up to it. Errors: ErrNotFound, if no shard has a live one;
 // ErrUnavailable, if none has that could be asked.
 func (s *Scheduler) Lookup(ctx context.Context, id ID) (ReadResult, error) {
-	if len(s.shards) > 1 {
+	if s.several() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, roundPatience)
 		defer cancel()

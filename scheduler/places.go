@@ -20,20 +20,17 @@ func (p place) offset(skew time.Duration) time.Duration {
 
 // places are where the copies of a timer belong, in rank order, and then where
 // else some may be (rule P8): where the filter of its ID points, and where its
-// record says. The filter is a hint, the union is the truth. With a replication
-// factor of 0, which is not known, a copy may belong anywhere.
+// record says, and where they belonged before the shards changed, or are about to.
+// The filter is a hint, the union is the truth. With a replication factor of 0,
+// which is not known, a copy may belong anywhere.
 func (s *Scheduler) places(id ID, away []Away) []place {
-	ranked := s.store.Rank(id.Key)
-	homes := len(ranked)
-	if id.RF > 0 {
-		homes = min(homes, id.RF)
-	}
-	all := make([]place, homes, homes+len(away))
-	for rank := range homes {
-		all[rank] = place{shard: s.shards[ranked[rank]], rank: rank, home: true}
-	}
-	if homes == len(ranked) {
+	all := s.homes(id, len(away))
+	homes := len(all)
+	if homes == len(s.shards.load()) {
 		return all
+	}
+	for _, a := range s.store.Others(id.Key, homes) {
+		all = s.withPlace(all, a.Shard, a.Rank)
 	}
 	for _, a := range away {
 		all = s.withPlace(all, a.Shard, a.Rank)
@@ -46,9 +43,22 @@ func (s *Scheduler) places(id ID, away []Away) []place {
 	return all
 }
 
+// homes are where the copies of a timer belong, with room for so many places more.
+func (s *Scheduler) homes(id ID, more int) []place {
+	ranked := s.store.Rank(id.Key)
+	if id.RF > 0 {
+		ranked = ranked[:min(id.RF, len(ranked))]
+	}
+	all := make([]place, len(ranked), len(ranked)+more)
+	for rank, name := range ranked {
+		all[rank] = place{shard: s.shard(name), rank: rank, home: true}
+	}
+	return all
+}
+
 // withPlace adds a shard, if there is such a one and it isn't among them.
 func (s *Scheduler) withPlace(all []place, name string, rank int) []place {
-	sh := s.shards[name]
+	sh := s.shard(name)
 	if sh == nil || placed(all, sh) {
 		return all
 	}

@@ -25,7 +25,7 @@ type Scheduler struct {
 
 	wheel  *wheel.Wheel[turn]
 	slots  *slots
-	shards map[string]*shard
+	shards shards
 
 	mending *mending
 	latest  latest // version
@@ -49,7 +49,7 @@ func New(config Config, store Store, deliverer Deliverer) (*Scheduler, error) {
 	_, _ = tag.Write([]byte(config.Node)) // never fails
 	s := &Scheduler{
 		config: config, tag: uint16(tag.Sum32()), store: store, deliverer: deliverer, log: config.Log, metrics: metrics,
-		wheel: wheel.New[turn](time.Now()), slots: newSlots(config.Slots), shards: make(map[string]*shard),
+		wheel: wheel.New[turn](time.Now()), slots: newSlots(config.Slots),
 		handed: make(chan *claim), pace: newPace(), mending: newMending(),
 	}
 	if config.PreciseSleep {
@@ -57,9 +57,7 @@ func New(config Config, store Store, deliverer Deliverer) (*Scheduler, error) {
 			s.log.Debug("callbacks are up to a millisecond later than they might be", "err", err)
 		}
 	}
-	for i, name := range store.Shards() {
-		s.shards[name] = newShard(s, i, name)
-	}
+	s.gather()
 	return s, nil
 }
 
@@ -80,24 +78,15 @@ func (s *Scheduler) Run(ctx context.Context) {
 	defer stopWork()
 	turning, stopWheel := context.WithCancel(lasting)
 	defer stopWheel()
-	var watches, polls, wheels, loops sync.WaitGroup
-	for _, sh := range s.shards {
-		watches.Go(func() { sh.watch(ctx) })
-		polls.Go(func() { sh.poll(claiming) })
-		for range loopsPerShard {
-			loops.Go(func() { sh.fences.drain(work, s.pace.wait, sh.fence) })
-			loops.Go(func() { sh.settlements.drain(work, atMost(maxSettlements), sh.settleBatch) })
-		}
-		loops.Go(func() { sh.contenders.drain(work, atMost(maxSettlements), sh.contend) })
-		loops.Go(func() { sh.graves.drain(work, atMost(maxSettlements), sh.bury) })
-	}
+	c := crew{s: s, watching: ctx, polling: claiming, work: work, leave: map[*shard]func(){}}
+	var wheels sync.WaitGroup
 	wheels.Go(func() { s.wheel.Run(turning, s.expire) })
-	watches.Go(func() { s.mend(ctx) })
-
-	watches.Wait() // end with ctx
+	c.watches.Go(func() { s.mend(ctx) })
+	c.follow() // ends with ctx
+	c.watches.Wait()
 	s.handOver(lasting)
 	stopClaiming()
-	polls.Wait()
+	c.polls.Wait()
 	if s.wheel.Len() > 0 {
 		// Nobody else would call these back in time.
 		sleep(lasting, s.config.horizon())
@@ -109,7 +98,7 @@ func (s *Scheduler) Run(ctx context.Context) {
 	}
 	s.finishInHand(lasting)
 	stopWork()
-	loops.Wait()
+	c.loops.Wait()
 	s.firing.Wait()
 }
 
@@ -129,7 +118,7 @@ func (s *Scheduler) giveBack(t turn) {
 func (s *Scheduler) finishInHand(ctx context.Context) {
 	patience, cancel := context.WithTimeout(ctx, s.config.Limit+s.config.Settling)
 	defer cancel()
-	for _, sh := range s.shards {
+	for _, sh := range s.shards.load() {
 		if !sh.credit.settled(patience) {
 			sh.log.Warn("stopped with unsettled callbacks; other nodes take them over when their leases end",
 				"callbacks", sh.credit.all-sh.credit.left())
@@ -148,7 +137,7 @@ func (s *Scheduler) handOver(ctx context.Context) {
 	begun := time.Now()
 	var leaving sync.WaitGroup
 	others := false
-	for _, sh := range s.shards {
+	for _, sh := range s.shards.load() {
 		others = others || sh.othersLive.Load()
 		leaving.Go(func() {
 			if err := s.store.Leave(bounded, sh.name); err != nil {
@@ -165,7 +154,7 @@ func (s *Scheduler) handOver(ctx context.Context) {
 // Ready says whether this node should get requests: nil, or that none of its
 // shards has answered a claim, or not the last one.
 func (s *Scheduler) Ready() error {
-	for _, sh := range s.shards {
+	for _, sh := range s.shards.load() {
 		if sh.health.Load() == healthUp {
 			return nil
 		}

@@ -17,7 +17,7 @@ const (
 // settleBatch writes outcomes: to the other copies, then to the shard's own.
 func (sh *shard) settleBatch(ctx context.Context, batch []*claim) {
 	batch = sh.writeLetters(ctx, batch)
-	if len(sh.s.shards) > 1 {
+	if sh.s.several() {
 		sh.tell(ctx, batch)
 	}
 	for c, answer := range sh.settleAll(ctx, batch) {

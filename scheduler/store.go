@@ -24,13 +24,19 @@ type Store interface {
 	Membership
 }
 
-// Placement says where timers belong. Its methods block on nothing.
+// Placement says where timers belong. It may change; its methods block on nothing.
 type Placement interface {
 	// Shards names the parts that fail independently, in list order.
 	Shards() []string
-	// Rank orders all shards for a timer: its first copy, the primary, belongs on
-	// the first, its backups on those that follow.
+	// Changed is closed when they are not what they were when it was called.
+	Changed() <-chan struct{}
+	// Rank orders the shards that take timers for one: its first copy, the primary,
+	// belongs on the first, its backups on those that follow.
 	Rank(key string) []string
+	// Others are where else the first n copies of a timer may be, while the shards
+	// that take timers change: where they belonged before, or are about to. A shard
+	// may be named more than once.
+	Others(key string, n int) []Away
 	// HintOf is the filter that names the shard.
 	HintOf(shard string) Hint
 	// Hinted returns the shards that the filter may mean.

@@ -30,7 +30,7 @@ func (s *Scheduler) write(ctx context.Context, w wish) (Receipt, error) {
 // writeAll carries out the attempts, together in each try, until all are over.
 func (s *Scheduler) writeAll(ctx context.Context, attempts []attempt) {
 	begun := s.config.SinceBoot()
-	if len(s.shards) > 1 {
+	if s.several() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, answerLimit)
 		defer cancel()
@@ -60,7 +60,7 @@ func (s *Scheduler) writeAll(ctx context.Context, attempts []attempt) {
 			a.err = errOvertaken
 		}
 	}
-	if took := s.config.SinceBoot() - begun; took > answerLimit && len(s.shards) > 1 {
+	if took := s.config.SinceBoot() - begun; took > answerLimit && s.several() {
 		for i := range attempts {
 			if attempts[i].err == nil {
 				attempts[i].err = fmt.Errorf("%w: it took %v to tell all copies", ErrUnavailable, took.Round(time.Millisecond))
@@ -93,7 +93,7 @@ func (s *Scheduler) try(ctx context.Context, open []*attempt) {
 }
 
 func (s *Scheduler) merge(ctx context.Context, writes []Write) []Written {
-	if len(s.shards) > 1 {
+	if s.several() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, roundPatience)
 		defer cancel()
@@ -123,7 +123,7 @@ func (a *attempt) judge() {
 	case v.above != 0:
 		a.unanswered, a.over = false, false
 		a.again(v.above)
-	case a.timer != nil && v.copies < min(a.s.config.MinCopies, a.id.RF, len(a.s.shards)):
+	case a.timer != nil && v.copies < min(a.s.config.MinCopies, a.id.RF, len(a.s.store.Rank(a.id.Key))):
 		a.err = fmt.Errorf("%w: %d copies could be stored, and CHRONOS_MIN_COPIES asks for %d: %w", ErrUnavailable, v.copies, a.s.config.MinCopies, v.err)
 	default:
 		a.receipt = a.acknowledge(v)

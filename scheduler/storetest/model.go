@@ -19,7 +19,9 @@ import (
 // bubble's time. All methods are safe for concurrent use.
 type Model struct {
 	mu            sync.Mutex
-	names         []string
+	layout        Layout
+	layouts       map[string]Layout // of nodes that know another
+	changed       chan struct{}     // closed when any has
 	shards        map[string]*shard
 	now           func() time.Time
 	before, after Hook
@@ -45,11 +47,13 @@ func NewModel(shards ...string) *Model {
 	if len(shards) == 0 {
 		shards = []string{"main"}
 	}
-	m := &Model{names: slices.Clone(shards), shards: make(map[string]*shard, len(shards)), now: time.Now, links: map[[2]string]Link{}}
-	for _, name := range shards {
-		m.shards[name] = &shard{name: name, entries: map[string]*entry{}, beats: map[string]int64{}}
-	}
+	m := &Model{shards: make(map[string]*shard, len(shards)), now: time.Now, links: map[[2]string]Link{}, changed: make(chan struct{})}
+	m.Lay(Layout{Shards: slices.Clone(shards)})
 	return m
+}
+
+func newShard(name string) *shard {
+	return &shard{name: name, entries: map[string]*entry{}, beats: map[string]int64{}}
 }
 
 // SetClock makes now the clock of all shards.
@@ -80,13 +84,6 @@ func (m *Model) DeadLetters(name string) []DeadLetter {
 
 // time is the shards' clock, in whole microseconds as Redis gives it.
 func (m *Model) time() time.Time { return m.now().Truncate(time.Microsecond) }
-
-// rank orders the shards for a timer, by a hash of both.
-func (m *Model) rank(key string) []string {
-	return slices.SortedFunc(slices.Values(m.names), func(a, b string) int {
-		return cmp.Compare(hash(a+" "+key), hash(b+" "+key))
-	})
-}
 
 func hash(s string) uint64 { return xxhash.Sum64String(s) }
 

@@ -25,22 +25,7 @@ var _ scheduler.Store = (*view)(nil)
 // aliveFor is how long an announcement counts.
 const aliveFor = 3 * time.Second
 
-func (v *view) Shards() []string { return slices.Clone(v.m.names) }
-
 func (v *view) NewKey() (string, error) { return scheduler.NewKey() }
-
-func (v *view) Rank(key string) []string { return v.m.rank(key) }
-
-func (v *view) HintOf(name string) scheduler.Hint { return scheduler.HintOf(hash(name)) }
-
-func (v *view) Hinted(hint scheduler.Hint) (names []string) {
-	for _, name := range v.m.names {
-		if hint.Has(v.HintOf(name)) {
-			names = append(names, name)
-		}
-	}
-	return names
-}
 
 // byShard calls do at the same time for each shard that some of the n items are
 // on, with their indexes.

@@ -1,0 +1,93 @@
+package storetest
+
+import (
+	"cmp"
+	"slices"
+
+	"chronos/scheduler"
+)
+
+// Layout is which shards there are, and where timers belong.
+type Layout struct {
+	Shards []string   // in list order
+	Active []string   // those that take timers; all if nil
+	Others [][]string // that did before, or are about to
+}
+
+func (l *Layout) active() []string {
+	if l.Active != nil {
+		return l.Active
+	}
+	return l.Shards
+}
+
+// rank orders shards for a timer, by a hash of both.
+func rank(names []string, key string) []string {
+	return slices.SortedFunc(slices.Values(names), func(a, b string) int {
+		return cmp.Compare(hash(a+" "+key), hash(b+" "+key))
+	})
+}
+
+// Lay gives the named nodes, or all nodes, another layout. Shards that are new are
+// empty; those that no node knows any more keep what they have.
+func (m *Model) Lay(l Layout, nodes ...string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, name := range l.Shards {
+		if m.shards[name] == nil {
+			m.shards[name] = newShard(name)
+		}
+	}
+	if len(nodes) == 0 {
+		m.layout, m.layouts = l, map[string]Layout{}
+	}
+	for _, node := range nodes {
+		m.layouts[node] = l
+	}
+	close(m.changed)
+	m.changed = make(chan struct{})
+}
+
+// layoutOf is what a node knows.
+func (m *Model) layoutOf(node string) Layout {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if l, own := m.layouts[node]; own {
+		return l
+	}
+	return m.layout
+}
+
+func (v *view) Shards() []string { return slices.Clone(v.m.layoutOf(v.node).Shards) }
+
+func (v *view) Changed() <-chan struct{} {
+	v.m.mu.Lock()
+	defer v.m.mu.Unlock()
+	return v.m.changed
+}
+
+func (v *view) Rank(key string) []string {
+	l := v.m.layoutOf(v.node)
+	return rank(l.active(), key)
+}
+
+func (v *view) Others(key string, n int) (all []scheduler.Away) {
+	for _, names := range v.m.layoutOf(v.node).Others {
+		ranked := rank(names, key)
+		for i, name := range ranked[:min(n, len(ranked))] {
+			all = append(all, scheduler.Away{Shard: name, Rank: i})
+		}
+	}
+	return all
+}
+
+func (v *view) HintOf(name string) scheduler.Hint { return scheduler.HintOf(hash(name)) }
+
+func (v *view) Hinted(hint scheduler.Hint) (names []string) {
+	for _, name := range v.m.layoutOf(v.node).Shards {
+		if hint.Has(v.HintOf(name)) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
