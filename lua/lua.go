@@ -25,6 +25,8 @@ var (
 	read string
 	//go:embed beat.lua
 	beat string
+	//go:embed topology.lua
+	topology string
 )
 
 // Scripts maps the name of each script to its whole source. The caller owns the
@@ -33,6 +35,6 @@ func Scripts() map[string]string {
 	return map[string]string{
 		"merge": common + merge, "claim": common + claim, "take": common + take, "fire": common + fire,
 		"settle": common + settle, "ask": common + ask, "read": common + read,
-		"beat": common + beat,
+		"beat": common + beat, "topology": common + topology,
 	}
 }

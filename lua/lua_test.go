@@ -32,8 +32,8 @@ func TestScriptsAreTheFiles(t *testing.T) {
 	if diff := cmp.Diff(want, Scripts()); diff != "" {
 		t.Errorf("Scripts differ from the files (-want +got):\n%s", diff)
 	}
-	if len(want) != 8 {
-		t.Errorf("%d scripts, want the 7 of the design and beat", len(want))
+	if len(want) != 9 {
+		t.Errorf("%d scripts, want the 7 of the design, beat and topology", len(want))
 	}
 }
 
@@ -118,6 +118,7 @@ func TestCheckerBites(t *testing.T) {
 	}
 	for _, c := range []struct{ name, old, new, want string }{
 		{"kind unknown", "Kind:    leased", "Kind:    quick", "kind is"},
+		{"topology of timers", "Kind:    leased", "Kind:    topology", "kind is topology"},
 		{"kind missing", "-- Kind:    leased\n", "", "header has no Kind"},
 		{"does missing", "-- Does:    leases what it is told to,\n--          and says so\n", "", "header has no Does"},
 		{"cost empty", "Cost:    O(items)", "Cost:", "Cost says nothing"},
@@ -541,8 +542,12 @@ func (c *checker) checkCommands(body []ast.Stmt) {
 		if !slices.Equal(c.keys, []string{"nodes"}) || counted != 0 {
 			c.fault("kind is node: its only key is nodes, and it counts no write")
 		}
+	case "topology":
+		if !slices.Equal(c.keys, []string{"topology"}) || counted != 0 {
+			c.fault("kind is topology: its only key is topology, and it counts no write")
+		}
 	default:
-		c.fault("kind is %q, want merge, leased, read or node", c.kind)
+		c.fault("kind is %q, want merge, leased, read, node or topology", c.kind)
 	}
 }
 

@@ -30,10 +30,11 @@ const (
 
 // shard is one Redis deployment. All methods are safe for concurrent use.
 type shard struct {
-	name              string
+	name, url         string
 	front, poll, fire redis.UniversalClient
 	clock             *shardClock
 	scripts           scripts
+	merger            *batcher
 	log               *slog.Logger
 
 	verified atomic.Bool
@@ -62,7 +63,7 @@ func newShard(config ShardConfig, scripts scripts, log *slog.Logger) (*shard, er
 		return nil, fmt.Errorf("shard %s: %w", config.Name, err)
 	}
 	return &shard{
-		name: config.Name, front: connect(frontPool), poll: connect(pollPool), fire: connect(firePool),
+		name: config.Name, url: config.URL, front: connect(frontPool), poll: connect(pollPool), fire: connect(firePool),
 		clock: newShardClock(), scripts: scripts, log: log.With("shard", config.Name),
 	}, nil
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -30,15 +31,23 @@ type Options struct {
 
 // Store is a scheduler.Store. Make it with Open; Close ends it.
 type Store struct {
-	topology *topology
-	keys     [Partitions]partitionKeys
-	node     string
-	log      *slog.Logger
-	mergers  []*batcher    // of each shard
-	patience time.Duration // of a flush, which nobody waits for any longer
-	counter  atomic.Uint64
-	rotation atomic.Uint64
-	minted   atomic.Uint64 // keys
+	current   atomic.Pointer[placement]
+	keys      [Partitions]partitionKeys
+	node      string
+	log       *slog.Logger
+	scripts   scripts
+	given     map[string]ShardConfig // what the node was started with, by name
+	patience  time.Duration          // of a flush, which nobody waits for any longer
+	announced time.Duration          // announcedFor
+	counter   atomic.Uint64
+	rotation  atomic.Uint64
+	minted    atomic.Uint64 // keys
+	adopted   atomic.Int64  // when the topology was, ns since 1970
+	behind    atomic.Bool   // some shard holds an earlier topology, or none
+	read      atomic.Int64  // when the shards had no later one, ns since 1970
+
+	mu     sync.Mutex
+	opened []*shard // all that are connected to, those of no topology too
 }
 
 var _ scheduler.Store = (*Store)(nil)
@@ -53,33 +62,69 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.Node == "" || strings.ContainsAny(o.Node, ": ") || o.Lane == "" {
 		return nil, errors.New("open store: want a lane, and a node id without colon and space")
 	}
-	all := loadScripts()
-	shards := make([]*shard, len(o.Shards))
-	for i, config := range o.Shards {
-		var err error
-		if shards[i], err = newShard(config, all, o.Log); err != nil {
-			return nil, fmt.Errorf("open store: %w", err)
-		}
-	}
 	s := &Store{
-		topology: newTopology(shards), keys: laneKeys(o.Lane), node: o.Node, log: o.Log,
-		patience: notAfter,
+		keys: laneKeys(o.Lane), node: o.Node, log: o.Log, scripts: loadScripts(), given: map[string]ShardConfig{}, patience: notAfter,
+		announced: announcedFor,
 	}
 	s.minted.Store(rand.Uint64N(Partitions) * together) // nodes that start together go on in different partitions
-	for _, sh := range shards {
-		s.mergers = append(s.mergers, newBatcher(func(items []*item) { s.flushMerge(sh, items) }))
+	for _, config := range o.Shards {
+		s.given[config.Name] = config
 	}
+	first := firstTopology(o.Shards)
+	shards, err := s.shardsOf(&first)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open store: %w", err), s.Close())
+	}
+	s.current.Store(newPlacement(first, shards))
 	if err := s.firstLook(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open store: %w", err), s.Close())
 	}
 	return s, nil
 }
 
+// shardsOf are those of a topology, in list order. It connects to those that are
+// new, by the URL that the node was started with if it was.
+func (s *Store) shardsOf(l *Topology) ([]*shard, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]*shard, len(l.Shards))
+	for i, m := range l.Shards {
+		config, is := s.given[m.Name]
+		if !is {
+			config = ShardConfig{Name: m.Name, URL: m.URL}
+		}
+		at := slices.IndexFunc(s.opened, func(sh *shard) bool { return sh.name == m.Name && sh.url == config.URL })
+		if at >= 0 {
+			all[i] = s.opened[at]
+			continue
+		}
+		sh, err := newShard(config, s.scripts, s.log)
+		if err != nil {
+			return nil, err
+		}
+		sh.merger = newBatcher(func(items []*item) { s.flushMerge(sh, items) })
+		s.opened = append(s.opened, sh)
+		all[i] = sh
+	}
+	return all, nil
+}
+
+// everyShard is all that are connected to.
+func (s *Store) everyShard() []*shard {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.opened)
+}
+
+// Topology is the one that this node works by.
+func (s *Store) Topology() Topology { return s.current.Load().topology }
+
 // firstLook verifies all shards side by side and reports the unfit ones.
 func (s *Store) firstLook(ctx context.Context) error {
-	faults := make([]error, len(s.topology.shards))
+	shards := s.everyShard()
+	faults := make([]error, len(shards))
 	var wg sync.WaitGroup
-	for i, sh := range s.topology.shards {
+	for i, sh := range shards {
 		wg.Go(func() {
 			err := sh.ready(ctx)
 			if _, unfit := errors.AsType[unfitError](err); unfit {
@@ -95,38 +140,41 @@ func (s *Store) firstLook(ctx context.Context) error {
 
 // Close ends all connections. Calls under way fail; none may be made after it.
 func (s *Store) Close() error {
-	for _, b := range s.mergers {
-		b.close()
-	}
 	var errs []error
-	for _, sh := range s.topology.shards {
+	for _, sh := range s.everyShard() {
+		sh.merger.close()
+	}
+	for _, sh := range s.everyShard() {
 		errs = append(errs, sh.close())
 	}
 	return errors.Join(errs...)
 }
 
 // Shards is scheduler.Store's.
-func (s *Store) Shards() []string { return s.topology.names() }
+func (s *Store) Shards() []string { return s.current.Load().topology.names() }
 
 // Changed is scheduler.Store's.
-func (s *Store) Changed() <-chan struct{} { return nil }
-
-// Others is scheduler.Store's.
-func (s *Store) Others(string, int) []scheduler.Away { return nil }
+func (s *Store) Changed() <-chan struct{} { return s.current.Load().changed }
 
 // Rank is scheduler.Store's.
-func (s *Store) Rank(key string) []string { return s.topology.rank(key) }
+func (s *Store) Rank(key string) []string { return s.current.Load().active.rank(key) }
+
+// Others is scheduler.Store's.
+func (s *Store) Others(key string, n int) []scheduler.Away {
+	return s.current.Load().elsewhere(key, n)
+}
 
 // HintOf is scheduler.Store's.
-func (s *Store) HintOf(shard string) scheduler.Hint { return s.topology.hintOf(shard) }
+func (s *Store) HintOf(shard string) scheduler.Hint { return s.current.Load().hintOf(shard) }
 
 // Hinted is scheduler.Store's.
-func (s *Store) Hinted(hint scheduler.Hint) []string { return s.topology.hinted(hint) }
+func (s *Store) Hinted(hint scheduler.Hint) []string { return s.current.Load().hinted(hint) }
 
 func (s *Store) shard(name string) (*shard, error) {
-	i, ok := s.topology.index[name]
+	t := s.current.Load()
+	i, ok := t.index[name]
 	if !ok {
 		return nil, fmt.Errorf("%w: no shard is named %q", scheduler.ErrUnavailable, name)
 	}
-	return s.topology.shards[i], nil
+	return t.shards[i], nil
 }

@@ -188,7 +188,7 @@ func openStore(t testing.TB, node, lane string, shards ...*testRedis) *Store {
 	}
 	s.patience = time.Minute
 	for i, r := range shards {
-		s.topology.shards[i].bePatient(r)
+		s.current.Load().shards[i].bePatient(r)
 	}
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
@@ -225,7 +225,7 @@ func (s *shard) hook(h redis.Hook) {
 func (s *Store) learn(t testing.TB, shards ...*testRedis) {
 	t.Helper()
 	for i, r := range shards {
-		s.topology.shards[i].clock.learn(r.now(t).UnixMicro())
+		s.current.Load().shards[i].clock.learn(r.now(t).UnixMicro())
 	}
 }
 
@@ -253,7 +253,7 @@ func (s *Store) keysOf(shard string, partition, n int) []string {
 // deadLetters reads "key reason record" of each dead letter of a shard.
 func (s *Store) deadLetters(t testing.TB, name string, shards ...*testRedis) (letters []storetest.DeadLetter) {
 	t.Helper()
-	r := shards[s.topology.index[name]]
+	r := shards[s.current.Load().index[name]]
 	for p := range s.keys {
 		found, err := r.client.ZRangeWithScores(t.Context(), s.keys[p].dead, 0, -1).Result()
 		if err != nil {

@@ -1,63 +1,277 @@
 package redisstore
 
 import (
-	"chronos/scheduler"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
 )
 
-// topology is the list of shards, how timers are placed on them, and the mask
-// of each in an ID's filter.
-type topology struct {
-	shards []*shard
-	ring   ring
-	masks  []scheduler.Hint
-	index  map[string]int // of each shard, by its name
+// Topology is what the nodes agree on: which shards there are, and on which of them
+// timers belong. It is kept on every shard. A change is announced before it counts
+// (Next), so that no two nodes are further apart than one step, and what counted
+// before is remembered until the sweep has passed (Former). A Topology is not changed
+// once it is made.
+type Topology struct {
+	Epoch  int64    `json:"epoch"`
+	Change string   `json:"change"` // id of the change that made it
+	Shards []Member `json:"shards"` // in list order
+	// Active are the names of those that take timers, in list order. Next are those
+	// that soon will, nil if nothing is announced.
+	Active []string `json:"active"`
+	Next   []string `json:"next,omitempty"`
+	// Former are the lists that were Active before, latest first.
+	Former [][]string `json:"former,omitempty"`
 }
 
-func newTopology(shards []*shard) *topology {
-	names := make([]string, len(shards))
-	t := &topology{shards: shards, index: make(map[string]int, len(shards))}
-	for i, s := range shards {
-		names[i], t.index[s.name] = s.name, i
-	}
-	t.ring = newRing(names)
-	for _, seed := range t.ring.seeds {
-		t.masks = append(t.masks, scheduler.HintOf(seed))
-	}
-	return t
+// Member is a shard of a topology.
+type Member struct {
+	Name string `json:"name"`
+	URL  string `json:"url"` // may hold a password: never log it
 }
 
-func (t *topology) names() []string {
-	names := make([]string, len(t.shards))
-	for i, s := range t.shards {
-		names[i] = s.name
+// MemberState is what a shard is for.
+type MemberState string
+
+// What a shard is for.
+const (
+	MemberActive   MemberState = "active"   // takes timers
+	MemberJoining  MemberState = "joining"  // soon will
+	MemberLeaving  MemberState = "leaving"  // soon won't
+	MemberDraining MemberState = "draining" // takes none, and gives away those it has
+)
+
+// maxFormer is how many changes may wait for the sweep.
+const maxFormer = 5
+
+// StateOf is what the named shard is for.
+func (l *Topology) StateOf(name string) MemberState {
+	active := slices.Contains(l.Active, name)
+	soon := active
+	if l.Next != nil {
+		soon = slices.Contains(l.Next, name)
+	}
+	switch {
+	case active && soon:
+		return MemberActive
+	case active:
+		return MemberLeaving
+	case soon:
+		return MemberJoining
+	}
+	return MemberDraining
+}
+
+// RefusedError says why a change of the topology can't be made, and what to do.
+type RefusedError struct {
+	Reason   string
+	Topology Topology // as it stands
+}
+
+func (e *RefusedError) Error() string { return e.Reason }
+
+func (l *Topology) refuse(format string, args ...any) error {
+	return &RefusedError{Reason: fmt.Sprintf(format, args...), Topology: *l}
+}
+
+// firstTopology is of the shards that a node was started with.
+func firstTopology(shards []ShardConfig) Topology {
+	var l Topology
+	for _, s := range shards {
+		l.Shards = append(l.Shards, Member{Name: s.Name, URL: s.URL})
+		l.Active = append(l.Active, s.Name)
+	}
+	return l
+}
+
+func (l *Topology) names() []string {
+	names := make([]string, len(l.Shards))
+	for i, m := range l.Shards {
+		names[i] = m.Name
 	}
 	return names
 }
 
-// rank is all shards in the order in which a timer's copies belong on them.
-func (t *topology) rank(key string) []string {
-	if len(t.shards) == 1 {
-		return []string{t.shards[0].name}
+func (l *Topology) member(name string) (Member, bool) {
+	i := slices.IndexFunc(l.Shards, func(m Member) bool { return m.Name == name })
+	if i < 0 {
+		return Member{}, false
 	}
-	names := make([]string, len(t.shards))
-	for r, i := range t.ring.order(key) {
-		names[r] = t.shards[i].name
-	}
-	return names
+	return l.Shards[i], true
 }
 
-func (t *topology) hintOf(name string) scheduler.Hint {
-	if i, ok := t.index[name]; ok {
-		return t.masks[i]
+// lists are those of which a majority must know of the topology: nobody who asks any
+// of them may miss it.
+func (l *Topology) lists() [][]string {
+	lists := [][]string{l.names(), l.Active}
+	if l.Next != nil {
+		lists = append(lists, l.Next)
 	}
-	return 0
+	if len(l.Former) > 0 {
+		lists = append(lists, l.Former[0])
+	}
+	return lists
 }
 
-func (t *topology) hinted(hint scheduler.Hint) (names []string) {
-	for i, mask := range t.masks {
-		if hint.Has(mask) {
-			names = append(names, t.shards[i].name)
+// inOrder are those names for which in says so, in list order.
+func (l *Topology) inOrder(in func(name string) bool) []string {
+	return slices.DeleteFunc(l.names(), func(name string) bool { return !in(name) })
+}
+
+// free reports, as an error, that another change comes first.
+func (l *Topology) free() error {
+	switch {
+	case l.Next != nil:
+		return l.refuse("the change to epoch %d is being announced to all nodes; try again in some seconds", l.Epoch)
+	case len(l.Former) >= maxFormer:
+		return l.refuse("%d changes wait for the sweep; try again when it has passed", len(l.Former))
+	}
+	return nil
+}
+
+// add announces a new shard, or one again that is drained.
+func (l *Topology) add(m Member) (Topology, error) {
+	if err := l.free(); err != nil {
+		return *l, err
+	}
+	if !shardName.MatchString(m.Name) {
+		return *l, l.refuse("a name is 1 to 64 of A-Z a-z 0-9 . _ - and begins with a letter or digit")
+	}
+	known, is := l.member(m.Name)
+	switch {
+	case is && l.StateOf(m.Name) != MemberDraining:
+		return *l, l.refuse("there is a shard %s; choose another name: placement follows it", m.Name)
+	case is && m.URL != "" && m.URL != known.URL:
+		return *l, l.refuse("shard %s has another URL; remove it before you add another by this name", m.Name)
+	case !is && m.URL == "":
+		return *l, l.refuse("there is no shard %s yet; give its URL", m.Name)
+	case !is && slices.ContainsFunc(l.Shards, func(o Member) bool { return samePlace(o.URL, m.URL) }):
+		return *l, l.refuse("another shard has this URL already")
+	}
+	next := *l
+	if !is {
+		next.Shards = append(slices.Clone(l.Shards), m)
+	}
+	next.Next = next.inOrder(func(name string) bool { return name == m.Name || slices.Contains(l.Active, name) })
+	return next, nil
+}
+
+// samePlace reports whether two URLs lead to the same database.
+func samePlace(a, b string) bool {
+	at := func(raw string) string {
+		u, err := url.Parse(raw)
+		if err != nil {
+			return raw
+		}
+		if u.Scheme == "unix" {
+			return u.Path + "?" + u.Query().Get("db")
+		}
+		return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "6379")) + "/" + cmp.Or(strings.TrimPrefix(u.Path, "/"), u.Query().Get("db"), "0")
+	}
+	return at(a) == at(b)
+}
+
+// drain announces that a shard will take no more timers.
+func (l *Topology) drain(name string) (Topology, error) {
+	if err := l.free(); err != nil {
+		return *l, err
+	}
+	switch _, is := l.member(name); {
+	case !is:
+		return *l, l.refuse("there is no shard %s; the shards are %s", name, strings.Join(l.names(), ", "))
+	case l.StateOf(name) == MemberDraining:
+		return *l, l.refuse("shard %s is being drained already", name)
+	case len(l.Active) == 1:
+		return *l, l.refuse("shard %s is the only one that takes timers; add another first", name)
+	}
+	next := *l
+	next.Next = next.inOrder(func(n string) bool { return n != name && slices.Contains(l.Active, n) })
+	return next, nil
+}
+
+// remove forgets a shard that is drained.
+func (l *Topology) remove(name string) (Topology, error) {
+	if err := l.free(); err != nil {
+		return *l, err
+	}
+	switch _, is := l.member(name); {
+	case !is:
+		return *l, l.refuse("there is no shard %s; the shards are %s", name, strings.Join(l.names(), ", "))
+	case l.StateOf(name) != MemberDraining:
+		return *l, l.refuse("shard %s takes timers; drain it first", name)
+	}
+	next := *l
+	next.Shards = slices.DeleteFunc(slices.Clone(l.Shards), func(m Member) bool { return m.Name == name })
+	next.Former = slices.Clone(l.Former)
+	for i, names := range next.Former {
+		next.Former[i] = slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == name })
+	}
+	return next, nil
+}
+
+// enact has what was announced count.
+func (l *Topology) enact() Topology {
+	next := *l
+	next.Former = append([][]string{l.Active}, l.Former...)
+	next.Active, next.Next = l.Next, nil
+	return next
+}
+
+// swept forgets what counted before.
+func (l *Topology) swept() Topology {
+	next := *l
+	next.Former = nil
+	return next
+}
+
+var errTopology = errors.New("malformed topology")
+
+// encode is the topology as the shards keep it: "epoch change {json}".
+func (l *Topology) encode() (string, error) {
+	b, err := json.Marshal(l)
+	if err != nil {
+		return "", fmt.Errorf("encode topology: %w", err)
+	}
+	return strconv.FormatInt(l.Epoch, 10) + " " + l.Change + " " + string(b), nil
+}
+
+// decodeTopology reads what encode wrote, and refuses what no node can work with.
+func decodeTopology(text string) (*Topology, error) {
+	parts := strings.SplitN(text, " ", 3)
+	if len(parts) != 3 {
+		return nil, errTopology
+	}
+	var l Topology
+	if err := json.Unmarshal([]byte(parts[2]), &l); err != nil {
+		return nil, fmt.Errorf("%w: %w", errTopology, err)
+	}
+	if strconv.FormatInt(l.Epoch, 10) != parts[0] || l.Change != parts[1] || l.Epoch < 1 {
+		return nil, fmt.Errorf("%w: it isn't the one that it says", errTopology)
+	}
+	seen := map[string]bool{}
+	for _, m := range l.Shards {
+		if _, err := newConnector(m.URL); err != nil || seen[m.Name] || !shardName.MatchString(m.Name) {
+			return nil, fmt.Errorf("%w: shard %q", errTopology, m.Name)
+		}
+		seen[m.Name] = true
+	}
+	for _, list := range append([][]string{l.Active, l.Next}, l.Former...) {
+		for _, name := range list {
+			if !seen[name] {
+				return nil, fmt.Errorf("%w: no shard is named %q", errTopology, name)
+			}
 		}
 	}
-	return names
+	if len(l.Active) == 0 {
+		return nil, fmt.Errorf("%w: no shard takes timers", errTopology)
+	}
+	return &l, nil
 }
+
+// same reports whether two are the same step.
+func (l *Topology) same(o *Topology) bool { return l.Epoch == o.Epoch && l.Change == o.Change }

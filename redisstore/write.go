@@ -19,12 +19,13 @@ import (
 func (s *Store) Merge(ctx context.Context, writes []scheduler.Write) []scheduler.Written {
 	answers := make([]scheduler.Written, len(writes))
 	items := s.mergeItems(writes, answers)
-	shares := make([]mergeShare, len(s.topology.shards))
+	top := s.current.Load()
+	shares := make([]mergeShare, len(top.shards))
 	for i, it := range items {
 		if it == nil {
 			continue
 		}
-		at, ok := s.topology.index[writes[i].Shard]
+		at, ok := top.index[writes[i].Shard]
 		if !ok {
 			_, answers[i].Err = s.shard(writes[i].Shard)
 			continue
@@ -33,7 +34,7 @@ func (s *Store) Merge(ctx context.Context, writes []scheduler.Write) []scheduler
 	}
 	for at := range shares {
 		if sh := &shares[at]; len(sh.items) > 0 {
-			sh.job, sh.err = s.mergers[at].submit(ctx, sh.items)
+			sh.job, sh.err = top.shards[at].merger.submit(ctx, sh.items)
 		}
 	}
 	for at := range shares {

@@ -29,6 +29,12 @@ func (s *Scheduler) write(ctx context.Context, w wish) (Receipt, error) {
 
 // writeAll carries out the attempts, together in each try, until all are over.
 func (s *Scheduler) writeAll(ctx context.Context, attempts []attempt) {
+	if err := s.store.Writable(); err != nil {
+		for i := range attempts {
+			attempts[i].err = err
+		}
+		return
+	}
 	begun := s.config.SinceBoot()
 	if s.several() {
 		var cancel context.CancelFunc

@@ -98,6 +98,9 @@ func newNode(ctx context.Context, cfg config, log *slog.Logger) (_ *node, err er
 	if err != nil {
 		return nil, err
 	}
+	if err := n.store.Join(ctx); err != nil {
+		return nil, err
+	}
 	if n.client, err = newClient(cfg, shared.idle); err != nil {
 		return nil, err
 	}
@@ -191,6 +194,7 @@ func (n *node) run(ctx context.Context) error {
 	failed := make(chan error, 2)
 	go func() { defer close(fired); n.engine.Run(claiming) }()
 	defer n.keepTokens(ctx)()
+	unfollow := beside(ctx, n.store.Follow)
 	go func() { failed <- n.public.Serve(n.listener) }()
 	go func() { failed <- n.admin.Serve(n.adminAt) }()
 	n.announce()
@@ -209,6 +213,7 @@ func (n *node) run(ctx context.Context) error {
 	}
 	stopClaiming()
 	<-fired
+	unfollow()
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	err = errors.Join(err, n.admin.Shutdown(closing), n.close())
@@ -222,9 +227,15 @@ func (n *node) keepTokens(ctx context.Context) (stop func()) {
 	if n.tokens == nil {
 		return func() {}
 	}
+	return beside(ctx, n.tokens.Run)
+}
+
+// beside has work go on until what it returns is called, which waits for the end
+// of it.
+func beside(ctx context.Context, work func(context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
-	go func() { defer close(done); n.tokens.Run(ctx) }()
+	go func() { defer close(done); work(ctx) }()
 	return func() { cancel(); <-done }
 }
 

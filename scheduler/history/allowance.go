@@ -25,10 +25,11 @@ const (
 // If as many shards were faulty at once as there are copies, it is late until 15 s (Limits.Recover) after these faults,
 // and those of the next time if that begins by then.
 func (r *run) allowance(w *write, from, due time.Duration) time.Duration {
-	steps := r.steps(w.invoked, due) + time.Duration(r.absent(w, from))*w.skew
-	allowed := r.l.Late + steps
+	absent := time.Duration(r.absent(w, from)) * w.skew
+	allowed := r.l.Late + r.steps(w.invoked, due) + absent
 	for {
-		more := max(r.allowanceUntil(w, from, due, later(due, allowed)), r.l.Late) + steps
+		until := later(due, allowed)
+		more := max(r.allowanceUntil(w, from, due, until), r.l.Late) + r.steps(w.invoked, until) + absent
 		if more <= allowed {
 			break
 		}

@@ -60,7 +60,8 @@ func (w *write) unlike(c *Callback) string {
 // storedTwice tells whether the callback may be of a second version of the write: a repeat of it stored that, or it went
 // above a newer one with its second try, which did not reach a copy that had taken the first.
 func (r *run) storedTwice(w *write, c *Callback) bool {
-	return (w.op.IdempotencyKey != "" || w.unreached > 0) && r.mayRepeat(c)
+	first := slices.IndexFunc(w.calls, func(o *Callback) bool { return o.Version == c.Version })
+	return (w.op.IdempotencyKey != "" || w.unreached > 0) && r.mayRepeat(w.calls[first])
 }
 
 func (r *run) judgeGone(f *Finding, w *write) {

@@ -66,6 +66,8 @@ func (v *view) Changed() <-chan struct{} {
 	return v.m.changed
 }
 
+func (v *view) Writable() error { return nil }
+
 func (v *view) Rank(key string) []string {
 	l := v.m.layoutOf(v.node)
 	return rank(l.active(), key)

@@ -117,6 +117,10 @@ func (c *cluster) play() *history.History {
 	return c.journal.finish(drained)
 }
 
+// attemptsTake is how long the waits between five attempts are: those that did not
+// get out of their node are in no history.
+const attemptsTake = (1 + 2 + 4 + 8) * time.Second
+
 // take begins or ends a fault, and records it at its end.
 func (c *cluster) take(s step) {
 	f := c.setting.faults[s.fault]
@@ -143,6 +147,9 @@ func (c *cluster) take(s step) {
 	case history.ClockStep, history.NodeClock:
 		h.StepMs = f.by.Milliseconds()
 	default:
+	}
+	if f.kind == outCut || f.kind == outHole || f.kind == outLose {
+		h.LateMs = attemptsTake.Milliseconds()
 	}
 	c.journal.fault(h)
 }

@@ -42,7 +42,7 @@ func limits(s setting) history.Limits {
 	for _, f := range s.faults {
 		if classOf(f.kind) == history.Slow { // whatever else it is taken for
 			// The 2 s of an answer began before the call came, and it takes time to be heard.
-			l.AnswerMargin = max(l.AnswerMargin, history.DefaultLimits().AnswerMargin+3*f.by)
+			l.AnswerMargin = max(l.AnswerMargin, history.DefaultLimits().AnswerMargin+4*f.by)
 		}
 	}
 	// The lease of a claim that nobody had the answer of lasts that much longer than

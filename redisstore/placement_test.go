@@ -10,18 +10,20 @@ import (
 	"chronos/scheduler"
 )
 
-func topologyOf(names ...string) *topology {
+func placementOf(names ...string) *placement {
+	var l Topology
 	shards := make([]*shard, len(names))
 	for i, name := range names {
 		shards[i] = &shard{name: name}
+		l.Shards, l.Active = append(l.Shards, Member{Name: name}), append(l.Active, name)
 	}
-	return newTopology(shards)
+	return newPlacement(l, shards)
 }
 
-func TestTopologyKeepsListOrder(t *testing.T) {
+func TestPlacementKeepsListOrder(t *testing.T) {
 	names := []string{"c", "a", "b"}
-	top := topologyOf(names...)
-	if diff := cmp.Diff(names, top.names()); diff != "" {
+	top := placementOf(names...)
+	if diff := cmp.Diff(names, top.topology.names()); diff != "" {
 		t.Errorf("names (-want +got):\n%s", diff)
 	}
 	for i, name := range names {
@@ -38,19 +40,19 @@ func TestTopologyKeepsListOrder(t *testing.T) {
 // of them. Where a timer is depends on the names alone, not on their order.
 func TestRank(t *testing.T) {
 	names := []string{"a", "b", "c", "d", "e"}
-	top := topologyOf(names...)
+	top := placementOf(names...)
 	turned := slices.Clone(names)
 	slices.Reverse(turned)
-	other := topologyOf(turned...)
+	other := placementOf(turned...)
 	homes := map[string]int{}
 	for i := range 1000 {
 		key := fmt.Sprintf("timer-%d", i)
-		ranked := top.rank(key)
+		ranked := top.active.rank(key)
 		homes[ranked[0]]++
-		if diff := cmp.Diff(named(top.ring.order(key), names), ranked); diff != "" {
-			t.Fatalf("rank of %s (-ring +topology):\n%s", key, diff)
+		if diff := cmp.Diff(named(top.active.ring.order(key), names), ranked); diff != "" {
+			t.Fatalf("rank of %s (-ring +placement):\n%s", key, diff)
 		}
-		if again := other.rank(key); !slices.Equal(again, ranked) {
+		if again := other.active.rank(key); !slices.Equal(again, ranked) {
 			t.Fatalf("rank of %s is %v or %v, by the order of the list", key, ranked, again)
 		}
 		hint := top.hintOf(ranked[0])
@@ -69,14 +71,14 @@ func TestRank(t *testing.T) {
 // The masks come from the hashes of the names after clashes are resolved, as
 // placement does.
 func TestMasksOfClashingNames(t *testing.T) {
-	top := topologyOf("a", "a2")
-	for i, seed := range top.ring.seeds {
+	top := placementOf("a", "a2")
+	for i, seed := range top.active.ring.seeds {
 		if top.masks[i] != scheduler.HintOf(seed) {
 			t.Errorf("mask %d is %#x, want that of %#x", i, uint64(top.masks[i]), seed)
 		}
 	}
-	one := topologyOf("alone")
-	if got := one.rank("k"); !slices.Equal(got, []string{"alone"}) || one.hintOf("alone").Empty() {
+	one := placementOf("alone")
+	if got := one.active.rank("k"); !slices.Equal(got, []string{"alone"}) || one.hintOf("alone").Empty() {
 		t.Errorf("rank with one shard: %v, filter %#x", got, uint64(one.hintOf("alone")))
 	}
 }

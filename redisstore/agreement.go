@@ -1,0 +1,217 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+
+	"chronos/scheduler"
+)
+
+// topologyKey is where a shard holds it.
+const topologyKey = "chronos:topology"
+
+const (
+	// lockLife is how long whoever changes the topology may take.
+	lockLife = 10 * time.Second
+	// topologyPatience is how long one round of reading or writing it waits.
+	topologyPatience = 500 * time.Millisecond
+)
+
+// stand is what one shard holds.
+type stand struct {
+	shard    *shard
+	topology *Topology // nil if it holds none
+	err      error     // it could not be asked, or can't be read
+}
+
+// poll asks the shards at once for what they hold.
+func pollTopology(ctx context.Context, shards []*shard) []stand {
+	ctx, cancel := context.WithTimeout(ctx, topologyPatience)
+	defer cancel()
+	all := make([]stand, len(shards))
+	var wg sync.WaitGroup
+	for i, sh := range shards {
+		wg.Go(func() { all[i] = sh.topology(ctx) })
+	}
+	wg.Wait()
+	return all
+}
+
+func (s *shard) topology(ctx context.Context) stand {
+	if err := s.ready(ctx); err != nil {
+		return stand{shard: s, err: err}
+	}
+	text, err := s.poll.HGet(ctx, topologyKey, "current").Result()
+	switch {
+	case errors.Is(err, redis.Nil):
+		return stand{shard: s}
+	case err != nil:
+		return stand{shard: s, err: s.unavailable(err)}
+	}
+	l, err := decodeTopology(text)
+	if err != nil {
+		return stand{shard: s, err: fmt.Errorf("%w: shard %s: %w", scheduler.ErrRefused, s.name, err)}
+	}
+	return stand{shard: s, topology: l}
+}
+
+// agreed is the latest topology that a majority of its own shards hold, or that they
+// have gone on from; nil if there is none.
+func agreed(all []stand) (best *Topology) {
+	for _, at := range all {
+		if l := at.topology; l != nil && (best == nil || l.Epoch > best.Epoch) && majority(l.names(), func(name string) bool { return holds(all, name, l) }) {
+			best = l
+		}
+	}
+	return best
+}
+
+// latest is the topology of the highest epoch that anyone holds.
+func latest(all []stand) (best *Topology) {
+	for _, at := range all {
+		if l := at.topology; l != nil && (best == nil || l.Epoch > best.Epoch) {
+			best = l
+		}
+	}
+	return best
+}
+
+// holds reports whether the named shard has the topology, or one of a later epoch.
+func holds(all []stand, name string, l *Topology) bool {
+	for _, at := range all {
+		if at.shard.name == name {
+			return at.topology != nil && (at.topology.same(l) || at.topology.Epoch > l.Epoch)
+		}
+	}
+	return false
+}
+
+func majority(names []string, has func(name string) bool) bool {
+	n := 0
+	for _, name := range names {
+		if has(name) {
+			n++
+		}
+	}
+	return 2*n > len(names)
+}
+
+// proposal is one attempt at a change, under the lock of a majority of the shards:
+// nobody else changes the topology meanwhile, and who has died within one is
+// finished first (as in Paxos: what may have been agreed on is proposed again).
+type proposal struct {
+	s     *Store
+	token string
+	all   []stand
+}
+
+// Lock what can be locked, and read under it.
+func (s *Store) propose(ctx context.Context) (*proposal, error) {
+	p := &proposal{s: s, token: s.node + ":" + uuid.NewString()}
+	shards := s.everyShard()
+	locked := make(map[string]bool, len(shards))
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	bounded, cancel := context.WithTimeout(ctx, topologyPatience)
+	defer cancel()
+	for _, sh := range shards {
+		wg.Go(func() {
+			if sh.lockTopology(bounded, p.token) == nil {
+				mu.Lock()
+				locked[sh.name] = true
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	p.all = pollTopology(ctx, shards)
+	current := s.Topology()
+	if !majority(current.names(), func(name string) bool { return locked[name] }) {
+		p.end()
+		return nil, current.refuse("fewer than half of the shards could be locked: another change is under way, or they can't be reached; try again in %v", lockLife)
+	}
+	return p, nil
+}
+
+func (s *shard) lockTopology(ctx context.Context, token string) error {
+	return s.topologyCall(ctx, "locked", "lock", token, "", "", "")
+}
+
+// topologyCall runs the script, which must say what is wanted.
+func (s *shard) topologyCall(ctx context.Context, want, what, token string, epoch, change, text any) error {
+	c := &call{script: "topology", keys: []string{topologyKey}, args: []any{what, token, lockLife.Milliseconds(), epoch, change, text}}
+	s.eval(ctx, s.poll, []*call{c})
+	if c.err != nil {
+		return c.err
+	}
+	said, err := texts(c.reply, 0, 1)
+	if err != nil {
+		return s.unavailable(err)
+	}
+	if said[0] != want && (want != "stored" || said[0] != "same") {
+		return fmt.Errorf("%w: shard %s: %s %s", scheduler.ErrRefused, s.name, what, said[0])
+	}
+	return nil
+}
+
+// end gives the locks back.
+func (p *proposal) end() {
+	ctx, cancel := context.WithTimeout(context.Background(), topologyPatience)
+	defer cancel()
+	var wg sync.WaitGroup
+	for _, sh := range p.s.everyShard() {
+		wg.Go(func() {
+			_ = sh.topologyCall(ctx, "unlocked", "unlock", p.token, "", "", "") // it ends by itself, too
+		})
+	}
+	wg.Wait()
+}
+
+// write has the shards hold the topology, and reports what they hold then.
+func (p *proposal) write(ctx context.Context, l *Topology) error {
+	text, err := l.encode()
+	if err != nil {
+		return err
+	}
+	bounded, cancel := context.WithTimeout(ctx, topologyPatience)
+	defer cancel()
+	shards, err := p.s.shardsOf(l)
+	if err != nil {
+		return err
+	}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for _, sh := range shards {
+		wg.Go(func() {
+			if sh.storeTopology(bounded, p.token, l, text) != nil {
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			p.note(sh, l)
+		})
+	}
+	wg.Wait()
+	return nil
+}
+
+func (p *proposal) note(sh *shard, l *Topology) {
+	for i := range p.all {
+		if p.all[i].shard.name == sh.name {
+			p.all[i] = stand{shard: sh, topology: l}
+			return
+		}
+	}
+	p.all = append(p.all, stand{shard: sh, topology: l})
+}
+
+func (s *shard) storeTopology(ctx context.Context, token string, t *Topology, text string) error {
+	_ = s.lockTopology(ctx, token) // a shard that is new has not been locked; the script sees who has the lock
+	return s.topologyCall(ctx, "stored", "store", token, t.Epoch, t.Change, text)
+}

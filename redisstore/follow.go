@@ -1,0 +1,241 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"chronos/scheduler"
+)
+
+const (
+	// followInterval is how often a node looks for a later topology.
+	followInterval = time.Second
+	// announcedFor is how long a change is announced before it counts: every node has
+	// followed by then, or refuses writes (blindFor).
+	announcedFor = 7 * time.Second
+	// blindFor is how long a node goes on without having read the topology.
+	blindFor = 5 * time.Second
+)
+
+// Join takes the topology that the shards agree on. Where there is none yet, it is
+// that of the shards that the node was started with, and is stored on them.
+func (s *Store) Join(ctx context.Context) error {
+	s.look(ctx)
+	if s.Topology().Epoch > 0 {
+		return nil
+	}
+	p, err := s.propose(ctx)
+	if err != nil {
+		s.log.Warn("the topology is not stored yet, since most shards can't be reached", "err", err)
+		return nil //nolint:nilerr // the node works with what it was started with, and tries again
+	}
+	defer p.end()
+	if latest(p.all) != nil {
+		s.look(ctx)
+		return nil
+	}
+	first := s.Topology()
+	first.Epoch, first.Change = 1, uuid.NewString()
+	if err := p.write(ctx, &first); err != nil {
+		return fmt.Errorf("join the shards: %w", err)
+	}
+	s.look(ctx)
+	return nil
+}
+
+// Follow has the node work by the latest topology that the shards agree on, and
+// carries on changes that were announced, until ctx ends.
+func (s *Store) Follow(ctx context.Context) {
+	ticker := time.NewTicker(followInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if s.Topology().Epoch == 0 {
+			_ = s.Join(ctx) // it has said why
+			continue
+		}
+		s.look(ctx)
+		if s.behind.Load() {
+			s.restore(ctx)
+		}
+		if l := s.Topology(); l.Next != nil && time.Since(time.Unix(0, s.adopted.Load())) > s.announced {
+			if _, err := s.change(ctx, func(l *Topology) (Topology, error) { return l.enactAnnounced() }); err != nil {
+				s.log.Debug("the announced topology does not count yet", "err", err)
+			}
+		}
+	}
+}
+
+// look reads the topology from all shards, and works by the one that they agree on.
+func (s *Store) look(ctx context.Context) {
+	all := pollTopology(ctx, s.everyShard())
+	// A later topology names shards that have not been asked yet.
+	if l := latest(all); l != nil && l.Epoch > s.Topology().Epoch {
+		shards, err := s.shardsOf(l)
+		if err != nil {
+			s.log.Error("a later topology can't be followed", "epoch", l.Epoch, "err", err)
+			return
+		}
+		asked := make([]*shard, 0, len(shards))
+		for _, sh := range shards {
+			if !slices.ContainsFunc(all, func(at stand) bool { return at.shard == sh }) {
+				asked = append(asked, sh)
+			}
+		}
+		all = append(all, pollTopology(ctx, asked)...)
+	}
+	s.weigh(all)
+}
+
+// weigh takes what the shards hold.
+func (s *Store) weigh(all []stand) {
+	mine := s.Topology()
+	best := agreed(all)
+	if best == nil && mine.Epoch == 0 {
+		// Most shards are away; better the topology of a few than none.
+		best = latest(all)
+	}
+	if best != nil && best.Epoch > mine.Epoch {
+		if err := s.adopt(best); err != nil {
+			s.log.Error("a later topology can't be followed", "epoch", best.Epoch, "err", err)
+			return
+		}
+		mine = *best
+	}
+	s.behind.Store(slices.ContainsFunc(all, func(at stand) bool {
+		_, member := mine.member(at.shard.name)
+		return member && at.err == nil && (at.topology == nil || at.topology.Epoch < mine.Epoch)
+	}))
+	answered := slices.ContainsFunc(all, func(at stand) bool { return at.err == nil })
+	if l := latest(all); answered && (l == nil || l.Epoch <= mine.Epoch) {
+		s.read.Store(time.Now().UnixNano())
+	}
+}
+
+// restore gives the topology to shards that have lost it, or missed it.
+func (s *Store) restore(ctx context.Context) {
+	p, err := s.propose(ctx)
+	if err != nil {
+		return // somebody else does it, or the next look
+	}
+	defer p.end()
+	if best := agreed(p.all); best != nil || latest(p.all) == nil {
+		mine := s.Topology()
+		if best == nil || mine.Epoch > best.Epoch {
+			best = &mine
+		}
+		if err := p.write(ctx, best); err != nil {
+			s.log.Error("the topology can't be restored", "err", err)
+		}
+	}
+}
+
+// adopt has the node work by a topology.
+func (s *Store) adopt(l *Topology) error {
+	shards, err := s.shardsOf(l)
+	if err != nil {
+		return err
+	}
+	before := s.current.Load()
+	s.current.Store(newPlacement(*l, shards))
+	s.adopted.Store(time.Now().UnixNano())
+	close(before.changed)
+	if before.topology.Epoch == 0 && !slices.Equal(before.topology.Active, l.Active) {
+		s.log.Warn("CHRONOS_REDIS is outdated: this node follows the topology that is stored on the shards",
+			"epoch", l.Epoch, "shards", strings.Join(l.names(), ","), "given", strings.Join(before.topology.names(), ","))
+		return nil
+	}
+	s.log.Info("the shards are laid out anew", "epoch", l.Epoch, "active", strings.Join(l.Active, ","), "next", strings.Join(l.Next, ","))
+	return nil
+}
+
+// Writable is scheduler.Store's: others may work by another topology than a node that
+// has not been able to read it for long.
+func (s *Store) Writable() error {
+	if since := time.Since(time.Unix(0, s.read.Load())); s.Topology().Epoch > 0 && since > blindFor {
+		return fmt.Errorf("%w: the topology of the shards could not be read for %v", scheduler.ErrUnavailable, since.Round(time.Second))
+	}
+	return nil
+}
+
+// change makes a later topology of the one that is agreed on, and has it agreed on.
+// Somebody else's change that is unfinished is finished first. Its error is a
+// *RefusedError where nothing was changed.
+func (s *Store) change(ctx context.Context, edit func(l *Topology) (Topology, error)) (Topology, error) {
+	p, err := s.propose(ctx)
+	if err != nil {
+		return s.Topology(), err
+	}
+	defer p.end()
+	base := agreed(p.all)
+	if begun := latest(p.all); begun != nil && (base == nil || begun.Epoch > base.Epoch) {
+		if err := p.agree(ctx, begun); err != nil {
+			return s.Topology(), err
+		}
+		base = begun
+	}
+	if base == nil {
+		l := s.Topology()
+		return l, l.refuse("the shards have no topology yet; try again in some seconds")
+	}
+	next, err := edit(base)
+	if err != nil {
+		return *base, err
+	}
+	next.Epoch = base.Epoch + 1
+	if next.Change == base.Change {
+		next.Change = uuid.NewString()
+	}
+	if err := p.agree(ctx, &next); err != nil {
+		return *base, err
+	}
+	s.weigh(p.all)
+	return next, nil
+}
+
+// agree has a topology stored on a majority of its own shards, of those that took or
+// take timers in it, and on those whose part changes.
+func (p *proposal) agree(ctx context.Context, l *Topology) error {
+	if err := p.write(ctx, l); err != nil {
+		return err
+	}
+	has := func(name string) bool { return holds(p.all, name, l) }
+	var missing []string
+	for _, name := range l.names() {
+		if l.StateOf(name) != MemberActive && l.StateOf(name) != MemberDraining && !has(name) {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) > 0 || slices.ContainsFunc(l.lists(), func(names []string) bool { return !majority(names, has) }) {
+		for _, name := range l.names() {
+			if !has(name) && !slices.Contains(missing, name) {
+				missing = append(missing, name)
+			}
+		}
+		return fmt.Errorf("%w: the topology of epoch %d is begun, but %s did not take it; it is finished by the next change, or once they can be reached",
+			errUnfinished, l.Epoch, strings.Join(missing, ", "))
+	}
+	return nil
+}
+
+var errUnfinished = errors.New("change unfinished")
+
+// enactAnnounced has what was announced count, by the same step whoever makes it.
+func (l *Topology) enactAnnounced() (Topology, error) {
+	if l.Next == nil {
+		return *l, l.refuse("nothing is announced")
+	}
+	next := l.enact()
+	next.Change = l.Change + "+"
+	return next, nil
+}

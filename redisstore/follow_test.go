@@ -1,0 +1,269 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// laidOut is some real Redis, and nodes on them that follow each other's changes.
+type laidOut struct {
+	*testing.T
+	redis map[string]*process
+	log   logBuffer
+	nodes []*Store
+}
+
+func layOut(t *testing.T, shards ...string) *laidOut {
+	t.Helper()
+	l := &laidOut{T: t, redis: map[string]*process{}}
+	for _, name := range shards {
+		l.redis[name] = startProcess(t)
+	}
+	return l
+}
+
+// node is one more that was started with these shards, and works until the test
+// ends.
+func (l *laidOut) node(given ...string) *Store {
+	l.Helper()
+	o := Options{Node: "node-" + string(rune('0'+len(l.nodes))), Lane: "http", Log: slog.New(slog.NewTextHandler(&l.log, nil))}
+	for _, name := range given {
+		o.Shards = append(o.Shards, l.redis[name].shard(name))
+	}
+	s, err := Open(l.Context(), o)
+	if err != nil {
+		l.Fatal(err)
+	}
+	s.announced = 2 * time.Second
+	if err := s.Join(l.Context()); err != nil {
+		l.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(l.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); s.Follow(ctx) }()
+	l.Cleanup(func() {
+		stop()
+		<-done
+		if err := s.Close(); err != nil {
+			l.Error(err)
+		}
+	})
+	l.nodes = append(l.nodes, s)
+	return s
+}
+
+func (l *laidOut) add(s *Store, name string) error {
+	_, err := s.change(l.Context(), func(now *Topology) (Topology, error) {
+		return now.add(Member{Name: name, URL: l.redis[name].shard(name).URL})
+	})
+	return err
+}
+
+func (l *laidOut) drain(s *Store, name string) error {
+	_, err := s.change(l.Context(), func(now *Topology) (Topology, error) { return now.drain(name) })
+	return err
+}
+
+// wantActive waits until all nodes have their timers on these shards, and no
+// change is under way.
+func (l *laidOut) wantActive(within time.Duration, names ...string) {
+	l.Helper()
+	for _, s := range l.nodes {
+		await(l.T, within, strings.Join(names, ","), func() bool {
+			now := s.Topology()
+			return slices.Equal(now.Active, names) && now.Next == nil
+		})
+	}
+}
+
+func TestNodesFollowTheTopology(t *testing.T) {
+	l := layOut(t, "a", "b", "c", "d")
+	first := l.node("a", "b", "c")
+	if now := first.Topology(); now.Epoch != 1 || !slices.Equal(now.Active, []string{"a", "b", "c"}) {
+		t.Fatalf("the first node begins with %+v", now)
+	}
+	l.node("a", "b", "c")
+	outdated := l.node("a", "d") // as in an environment that nobody has cared for
+	if now := outdated.Topology(); !slices.Equal(now.names(), []string{"a", "b", "c"}) || !strings.Contains(l.log.String(), "CHRONOS_REDIS is outdated") {
+		t.Errorf("the node with an outdated list works by %+v; log: %s", now, l.log.String())
+	}
+	if err := l.add(first, "d"); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range l.nodes {
+		await(t, 2*time.Second, "the announcement", func() bool { return s.Topology().Epoch == 2 })
+		if now := s.Topology(); now.StateOf("d") != MemberJoining || slices.Contains(s.Rank("k"), "d") {
+			t.Errorf("announced: %+v", now)
+		}
+	}
+	l.wantActive(6*time.Second, "a", "b", "c", "d")
+	if err := l.drain(outdated, "b"); err != nil {
+		t.Fatal(err)
+	}
+	l.wantActive(6*time.Second, "a", "c", "d")
+	if got := first.Topology().Former; len(got) != 2 || !slices.Equal(got[0], []string{"a", "b", "c", "d"}) {
+		t.Errorf("remembered of before: %v", got)
+	}
+	for _, key := range []string{"k1", "k2", "k3", "k4", "k5"} {
+		if len(first.Others(key, 2)) != 4 {
+			t.Errorf("%s may also be at %v, want two places of each list before", key, first.Others(key, 2))
+		}
+	}
+	var refused *RefusedError
+	if err := l.add(first, "a"); !errors.As(err, &refused) {
+		t.Errorf("a shard that is there was added: %v", err)
+	}
+	late := l.node("b") // the drained one alone leads it to the others
+	if now := late.Topology(); !slices.Equal(now.Active, []string{"a", "c", "d"}) {
+		t.Errorf("a node that came late works by %+v", now)
+	}
+}
+
+// Of two operators at once one wins, and the other is told how things stand.
+func TestTwoOperators(t *testing.T) {
+	l := layOut(t, "a", "b", "c", "d", "e")
+	nodes := []*Store{l.node("a", "b", "c"), l.node("a", "b", "c")}
+	for round := range 5 {
+		name := []string{"d", "e"}
+		errs := make([]error, 2)
+		var wg sync.WaitGroup
+		for i, s := range nodes {
+			wg.Go(func() { errs[i] = l.add(s, name[i]) })
+		}
+		wg.Wait()
+		won := 0
+		for _, err := range errs {
+			var refused *RefusedError
+			switch {
+			case err == nil:
+				won++
+			case !errors.As(err, &refused):
+				t.Errorf("round %d: %v", round, err)
+			}
+		}
+		if won > 1 {
+			t.Fatalf("round %d: both won", round)
+		}
+		if won == 1 {
+			return
+		}
+	}
+	t.Error("neither won in five rounds")
+}
+
+// Who dies while it changes the topology leaves something that the next finishes.
+func TestAnUnfinishedChangeIsFinishedFirst(t *testing.T) {
+	for taken := range 4 { // by so many shards
+		l := layOut(t, "a", "b", "c", "d", "e")
+		s := l.node("a", "b", "c")
+		p, err := s.propose(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		base := agreed(p.all)
+		begun, err := base.add(Member{Name: "d", URL: l.redis["d"].shard("d").URL})
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun.Epoch, begun.Change = base.Epoch+1, "begun"
+		text, err := begun.encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		shards, err := s.shardsOf(&begun)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, sh := range shards[:taken] {
+			if err := sh.storeTopology(t.Context(), p.token, &begun, text); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, name := range []string{"a", "b", "c", "d"} { // its locks run out
+			l.redis[name].do("HDEL", topologyKey, "holder")
+		}
+		err = l.add(s, "e")
+		var refused *RefusedError
+		if taken == 0 && err != nil || taken > 0 && !errors.As(err, &refused) {
+			t.Fatalf("%d had taken it: %v; want refused until what was begun counts, if it was", taken, err)
+		}
+		want := []string{"a", "b", "c", "d"}
+		if taken == 0 {
+			want[3] = "e"
+		}
+		l.wantActive(8*time.Second, want...)
+	}
+}
+
+// A change needs most of the shards, and the one that it is about.
+func TestAChangeNeedsAMajority(t *testing.T) {
+	l := layOut(t, "a", "b", "c", "d")
+	s := l.node("a", "b", "c")
+	l.redis["d"].kill()
+	if err := l.add(s, "d"); err == nil {
+		t.Error("a shard that can't be reached was added")
+	}
+	l.redis["d"].start()
+	l.wantAnnounced(s, "d")
+	l.wantActive(8*time.Second, "a", "b", "c", "d")
+	l.redis["a"].kill()
+	l.redis["b"].kill()
+	if err := l.drain(s, "c"); err == nil {
+		t.Error("drained with two of four away")
+	}
+	l.redis["a"].start()
+	await(t, 15*time.Second, "the drain", func() bool {
+		err := l.drain(s, "c")
+		return err == nil || strings.Contains(err.Error(), "announced") || strings.Contains(err.Error(), "already")
+	})
+	l.wantActive(8*time.Second, "a", "b", "d")
+}
+
+// wantAnnounced tries the addition again until it is taken, or was before.
+func (l *laidOut) wantAnnounced(s *Store, name string) {
+	l.Helper()
+	await(l.T, 15*time.Second, "the addition of "+name, func() bool {
+		err := l.add(s, name)
+		return err == nil || strings.Contains(err.Error(), "announced") || strings.Contains(err.Error(), "there is a shard")
+	})
+}
+
+// A node that can't read the topology must not write.
+func TestBlind(t *testing.T) {
+	l := layOut(t, "a", "b")
+	s := l.node("a", "b")
+	l.redis["a"].kill()
+	time.Sleep(blindFor + 2*time.Second)
+	if err := s.Writable(); err != nil {
+		t.Errorf("blind with one of two shards: %v", err)
+	}
+	l.redis["b"].kill()
+	await(t, blindFor+3*time.Second, "blindness", func() bool { return s.Writable() != nil })
+	l.redis["a"].start()
+	await(t, 5*time.Second, "sight", func() bool { return s.Writable() == nil })
+}
+
+// A shard that has lost the topology, or missed a change, gets it from the nodes.
+func TestAShardThatLostTheTopologyGetsIt(t *testing.T) {
+	l := layOut(t, "a", "b", "c", "d")
+	s := l.node("a", "b", "c", "d")
+	held := func(name string) string {
+		text, _ := l.redis[name].do("HGET", topologyKey, "current").(string)
+		return text
+	}
+	l.redis["b"].do("FLUSHALL")
+	await(t, 5*time.Second, "the topology on b", func() bool { return held("b") != "" && held("b") == held("a") })
+	l.redis["c"].kill()
+	if err := l.drain(s, "a"); err != nil {
+		t.Fatal(err)
+	}
+	l.wantActive(8*time.Second, "b", "c", "d")
+	l.redis["c"].start()
+	await(t, 10*time.Second, "the topology on c", func() bool { return held("c") == held("a") })
+}
