@@ -5,8 +5,9 @@
 --          delete), bury (gone, onto a copy that is there), done (an outcome told to another copy: removes exactly its
 --          predecessor, leaves a tombstone on what is older and on nothing), next and again (outcomes that leave a pop:
 --          the copy of the same version goes on; nothing is made of nothing, nor of another version), drop (removes the
---          same version, if that isn't further on), note (adds to the away of the same version, and ends no lease). All
---          others end a lease. A body hash, what is away and a firing mark that has not passed are kept; put and once
+--          same version, if that isn't further on), note (adds to the away of the same version, and ends no lease), leave
+--          (removes exactly this state, that of seq 0 is a tombstone) and rank (gives exactly this state another rank),
+--          both but where a lease or a mark lasts. All but note, leave and rank end a lease. A body hash, what is away and a firing mark that has not passed are kept; put and once
 --          add to the away of their own version. An item with a token is a leased write: it does nothing unless the lease
 --          is that token's.
 -- KEYS:    due timers leases
@@ -19,7 +20,7 @@
 -- Returns: now_us, then for each item: "new start_ms" if it was stored where nothing was, else "status version seq
 --          attempt ended firing_ms due_ms rf body_hash away"; status stored, made (stored where nothing was), same, newer,
 --          conflict (same state, another body), factor (another rf is there), exists (once: a live timer or a body hash is
---          there), lost (the token's lease is gone), none (nothing is there to go on from), older (an earlier version is
+--          there), leased (or a mark lasts), lost (the token's lease is gone), none (nothing is there to go on from), older (an earlier version is
 --          there, to go on from that); firing_ms is how long a callback of an earlier state may still start; after
 --          not_after_ms: now_us, "late"
 -- Cost:    O(items · log n)
@@ -136,6 +137,26 @@ local function drop(new)
   redis.call('HDEL', leases, new.key)
 end
 
+-- What the sweep does to a copy that nobody is at: it is in place elsewhere, or has another place now.
+local function settle_down(new, old, record, lease)
+  if lease ~= '' or old.firing > now_ms then return answer('leased', old) end
+  new.ended = new.kind == 'leave' and new.seq == 0
+  local order = compare(new, old)
+  if order ~= 0 then return answer(order < 0 and 'newer' or 'older', old) end
+  if new.kind == 'leave' then
+    drop(new)
+    return answer('stored', old), true
+  end
+  local c = parse(record)
+  c.rank = new.rank
+  if old.attempt == 0 and not old.ended then
+    redis.call('ZREM', due, new.key)
+    redis.call('ZADD', due, int(old.start + new.look), new.key)
+  end
+  redis.call('HSET', timers, new.key, format(c))
+  return answer('stored', old), true
+end
+
 local onto_nothing = { put = true, once = true, live = true, gone = true, done = true }
 local specified = { put = true, once = true, live = true, over = true }
 
@@ -153,6 +174,7 @@ local function merge(new, record)
     local status, wrote = note(new, old, record)
     return answer(status, old), wrote
   end
+  if new.kind == 'leave' or new.kind == 'rank' then return settle_down(new, old, record, lease or '') end
   local order = old and compare(new, old) or 1
   if order < 0 then return answer('newer', old) end
   if new.kind == 'drop' then

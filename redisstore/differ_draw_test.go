@@ -124,7 +124,8 @@ func (d *differ) write() (store, model scheduler.Write) {
 	w := scheduler.Write{
 		Kind: draw(d, "kind of write", scheduler.WritePut, scheduler.WritePut, scheduler.WriteOnce, scheduler.WriteGone, scheduler.WriteNote,
 			scheduler.WriteLive, scheduler.WriteLive, scheduler.WriteDone, scheduler.WriteDone, scheduler.WriteNext, scheduler.WriteNext,
-			scheduler.WriteAgain, scheduler.WriteAgain, scheduler.WriteDrop, scheduler.WriteOver, scheduler.WriteBury),
+			scheduler.WriteAgain, scheduler.WriteAgain, scheduler.WriteDrop, scheduler.WriteOver, scheduler.WriteBury,
+			scheduler.WriteLeave, scheduler.WriteLeave, scheduler.WriteRank),
 		Shard: "a", Key: d.key(), RF: draw(d, "rf", 0, 2, 2, 2, 3), Rank: draw(d, "rank", 0, 1, 2), Away: d.away("away"),
 		DueIn: d.some("due in"), Retry: d.some("retry"), Offset: d.some("offset"), Life: d.some("life"), Keep: d.some("keep"),
 		BodyHash: draw(d, "body hash", "", "", "", "aa", "bb"),
@@ -143,6 +144,11 @@ func (d *differ) write() (store, model scheduler.Write) {
 		}
 	case scheduler.WriteAgain:
 		w.Failure = d.failure()
+	case scheduler.WriteRank:
+		w.Timer, w.State.Ended = d.timer(), false
+		w.Timer.ReplicationFactor = max(w.RF, 1)
+	case scheduler.WriteLeave:
+		w.State.Ended, w.State.Seq = draw(d, "of a tombstone", false, true), max(w.State.Seq, 1)
 	case scheduler.WriteGone, scheduler.WriteBury, scheduler.WriteDone, scheduler.WriteNote, scheduler.WriteDrop:
 	}
 	m := w

@@ -33,7 +33,7 @@ func (s *Store) Join(ctx context.Context) error {
 	p, err := s.propose(ctx)
 	if err != nil {
 		s.log.Warn("the topology is not stored yet, since most shards can't be reached", "err", err)
-		return nil //nolint:nilerr // the node works with what it was started with, and tries again
+		return nil // the node works with what it was started with, and tries again
 	}
 	defer p.end()
 	if latest(p.all) != nil {

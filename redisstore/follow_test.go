@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"chronos/scheduler"
 )
 
 // laidOut is some real Redis, and nodes on them that follow each other's changes.
@@ -59,14 +61,12 @@ func (l *laidOut) node(given ...string) *Store {
 }
 
 func (l *laidOut) add(s *Store, name string) error {
-	_, err := s.change(l.Context(), func(now *Topology) (Topology, error) {
-		return now.add(Member{Name: name, URL: l.redis[name].shard(name).URL})
-	})
+	_, err := s.AddShard(l.Context(), Member{Name: name, URL: l.redis[name].shard(name).URL})
 	return err
 }
 
 func (l *laidOut) drain(s *Store, name string) error {
-	_, err := s.change(l.Context(), func(now *Topology) (Topology, error) { return now.drain(name) })
+	_, err := s.DrainShard(l.Context(), name)
 	return err
 }
 
@@ -266,4 +266,51 @@ func TestAShardThatLostTheTopologyGetsIt(t *testing.T) {
 	l.wantActive(8*time.Second, "b", "c", "d")
 	l.redis["c"].start()
 	await(t, 10*time.Second, "the topology on c", func() bool { return held("c") == held("a") })
+}
+
+// A shard is removed once it is drained and empty, or by force.
+func TestRemoveAShard(t *testing.T) {
+	l := layOut(t, "a", "b", "c")
+	s := l.node("a", "b", "c")
+	refused := func(force bool, want string) {
+		t.Helper()
+		var reason *RefusedError
+		if _, err := s.RemoveShard(t.Context(), "c", force); !errors.As(err, &reason) || !strings.Contains(reason.Reason, want) {
+			t.Errorf("removed: %v, want %q", err, want)
+		}
+	}
+	refused(false, "drain it first")
+	w := creation("k", time.Hour)
+	w.Shard = "c"
+	if got := s.Merge(t.Context(), []scheduler.Write{w})[0]; got.Err != nil {
+		t.Fatal(got.Err)
+	}
+	if err := l.drain(s, "c"); err != nil {
+		t.Fatal(err)
+	}
+	l.wantActive(8*time.Second, "a", "b")
+	refused(false, "a moment ago")
+	s.adopted.Add(-int64(drainedFor))
+	refused(false, "still has 1 copies")
+	gone := w
+	gone.Kind, gone.Timer = scheduler.WriteDrop, nil
+	if got := s.Merge(t.Context(), []scheduler.Write{gone})[0]; got.Status != scheduler.WriteStored {
+		t.Fatalf("%+v", got)
+	}
+	if _, err := s.RemoveShard(t.Context(), "c", false); err != nil {
+		t.Fatal(err)
+	}
+	if now := s.Topology(); len(now.Shards) != 2 || slices.Contains(s.Shards(), "c") {
+		t.Errorf("left: %+v", now)
+	}
+	if err := l.drain(s, "b"); err != nil {
+		t.Fatal(err)
+	}
+	l.wantActive(8*time.Second, "a")
+	l.redis["b"].kill()
+	s.adopted.Add(-int64(drainedFor))
+	await(t, 5*time.Second, "a refusal that says what it costs", func() bool {
+		_, err := s.RemoveShard(t.Context(), "b", false)
+		return err != nil && strings.Contains(err.Error(), "with force")
+	})
 }

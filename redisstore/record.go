@@ -280,7 +280,11 @@ func appendSpecification(b []byte, t *scheduler.Timer) ([]byte, error) {
 // appendHead appends what stands before start_ms in a record.
 func appendHead(b []byte, w *scheduler.Write) []byte {
 	b = w.State.Version.Append(b)
-	for _, n := range [...]int{w.State.Seq, w.State.Attempt, w.Rank, max(w.RF, 1)} {
+	seq := w.State.Seq
+	if w.Kind == scheduler.WriteLeave && w.State.Ended {
+		seq = 0
+	}
+	for _, n := range [...]int{seq, w.State.Attempt, w.Rank, max(w.RF, 1)} {
 		b = strconv.AppendInt(append(b, ' '), int64(n), 10)
 	}
 	return appendAway(append(b, " - "...), w.Away)

@@ -33,6 +33,7 @@ type Options struct {
 type Store struct {
 	current   atomic.Pointer[placement]
 	keys      [Partitions]partitionKeys
+	lane      string
 	node      string
 	log       *slog.Logger
 	scripts   scripts
@@ -63,7 +64,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, errors.New("open store: want a lane, and a node id without colon and space")
 	}
 	s := &Store{
-		keys: laneKeys(o.Lane), node: o.Node, log: o.Log, scripts: loadScripts(), given: map[string]ShardConfig{}, patience: notAfter,
+		keys: laneKeys(o.Lane), lane: o.Lane, node: o.Node, log: o.Log, scripts: loadScripts(), given: map[string]ShardConfig{}, patience: notAfter,
 		announced: announcedFor,
 	}
 	s.minted.Store(rand.Uint64N(Partitions) * together) // nodes that start together go on in different partitions

@@ -27,6 +27,8 @@ type Topology struct {
 	Next   []string `json:"next,omitempty"`
 	// Former are the lists that were Active before, latest first.
 	Former [][]string `json:"former,omitempty"`
+	// Moved is the epoch in which Active changed last.
+	Moved int64 `json:"moved,omitempty"`
 }
 
 // Member is a shard of a topology.
@@ -218,7 +220,7 @@ func (l *Topology) remove(name string) (Topology, error) {
 func (l *Topology) enact() Topology {
 	next := *l
 	next.Former = append([][]string{l.Active}, l.Former...)
-	next.Active, next.Next = l.Next, nil
+	next.Active, next.Next, next.Moved = l.Next, nil, l.Epoch+1
 	return next
 }
 

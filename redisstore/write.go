@@ -125,7 +125,7 @@ func (s *Store) mergeItems(writes []scheduler.Write, answers []scheduler.Written
 		// Copies of one timer, which stand together, share what they say.
 		if i == 0 || !sameTail(w, &writes[i-1]) || tail == nil {
 			tail = nil
-			if w.Timer == nil || w.Kind == scheduler.WriteNext {
+			if w.Timer == nil || w.Kind == scheduler.WriteNext || w.Kind == scheduler.WriteRank {
 				tail = tailOfEnd(w)
 			} else if b, err := appendTail(make([]byte, 0, typicalRecord), w); err == nil {
 				tail = b
@@ -168,7 +168,7 @@ func startOf(w *scheduler.Write) start {
 	nth := int64(w.State.Seq) * wholeMs(w.Timer.Interval)
 	look := nth + w.Offset.Milliseconds()
 	switch {
-	case w.Kind == scheduler.WriteNext:
+	case w.Kind == scheduler.WriteNext, w.Kind == scheduler.WriteRank:
 		return start{"", look}
 	case !w.Timer.At.IsZero():
 		return start{"@" + strconv.FormatInt(w.Timer.At.UnixMilli()-nth, 10), look}
@@ -192,8 +192,12 @@ func moreOf(w *scheduler.Write) string {
 
 // plain says of a write that the record can be stored as it is where nothing is.
 func plain(w *scheduler.Write) bool {
-	goesOn := w.Kind == scheduler.WriteNext || w.Kind == scheduler.WriteDrop || w.Kind == scheduler.WriteNote || w.Kind == scheduler.WriteOver
-	return !goesOn && (w.Failure.IsZero() || !w.Failure.At.IsZero())
+	switch w.Kind {
+	case scheduler.WriteNext, scheduler.WriteDrop, scheduler.WriteNote, scheduler.WriteOver, scheduler.WriteLeave, scheduler.WriteRank:
+		return false
+	default:
+		return w.Failure.IsZero() || !w.Failure.At.IsZero()
+	}
 }
 
 // readMerged reads what the script answers to w.
@@ -245,6 +249,8 @@ func writeStatus(word string) (scheduler.WriteStatus, bool) {
 		return scheduler.WriteFactor, true
 	case "exists":
 		return scheduler.WriteExists, true
+	case "leased":
+		return scheduler.WriteLeased, true
 	case "lost":
 		return scheduler.WriteLost, true
 	case "none":

@@ -28,6 +28,10 @@ type Config struct {
 	// before a write is acknowledged.
 	MinCopies int
 
+	// SweepRate is how many copies a second a node looks at when it brings them where
+	// they belong.
+	SweepRate int
+
 	Attempts int  // callbacks for one pop before it is given up
 	Slots    int  // callbacks under way in all
 	Skew     Skew // between the copies of a timer
@@ -50,7 +54,7 @@ func DefaultConfig(node string, log *slog.Logger) Config {
 	return Config{
 		Node: node, Log: log,
 		PollInterval: 100 * time.Millisecond, Grace: time.Second, Limit: 2 * time.Second, Hold: 3500 * time.Millisecond,
-		Settling: time.Second, TombLife: 2 * time.Minute, IdempotencyLife: time.Hour, MinCopies: 1, Attempts: 5, Slots: 4096, Skew: DefaultSkew(),
+		Settling: time.Second, TombLife: 2 * time.Minute, IdempotencyLife: time.Hour, MinCopies: 1, SweepRate: 5000, Attempts: 5, Slots: 4096, Skew: DefaultSkew(),
 		SinceBoot: sinceBoot, Wall: time.Now,
 	}
 }
@@ -70,6 +74,7 @@ func (c Config) Validate() error {
 	require(c.TombLife >= time.Second, "tombstone life %v: want at least 1s", c.TombLife)
 	require(c.IdempotencyLife >= time.Second, "idempotency life %v: want at least 1s", c.IdempotencyLife)
 	require(c.MinCopies >= 1 && c.MinCopies <= MaxReplicationFactor, "min copies %d: want 1 to %d", c.MinCopies, MaxReplicationFactor)
+	require(c.SweepRate >= 1, "sweep rate %d: want at least 1", c.SweepRate)
 	require(c.Attempts >= 1, "attempts %d: want at least 1", c.Attempts)
 	require(c.Slots >= 8, "slots %d: want at least 8", c.Slots)
 	require(c.Skew.Min > 0 && c.Skew.Max >= c.Skew.Min, "skew from %v to %v: want a positive range", c.Skew.Min, c.Skew.Max)

@@ -1,6 +1,8 @@
 package scheduler_test
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -116,4 +118,119 @@ func (c *cluster) lay(known [2]storetest.Layout) {
 	c.Lay(known[0], nodeName(0), "probe")
 	c.Lay(known[1], nodeName(1))
 	pass(time.Second)
+}
+
+// inPlace reports what is not where it belongs.
+func (c *cluster) inPlace(ids []scheduler.ID) (wrong []string) {
+	probe := c.Open("probe")
+	for _, id := range ids {
+		ranked := probe.Rank(id.Key)
+		homes := ranked[:min(id.RF, len(ranked))]
+		for _, name := range probe.Shards() {
+			read := probe.Read(c.Context(), []scheduler.Spot{{Shard: name, Key: id.Key}})[0]
+			rank, there := slices.Index(homes, name), read.Record.State.Version != 0
+			switch {
+			case there != (rank >= 0):
+				wrong = append(wrong, fmt.Sprintf("%s on %s: %t", id, name, there))
+			case there && (read.Record.Rank != rank || read.Look.Sub(read.Due) != time.Duration(rank)*2*time.Second):
+				wrong = append(wrong, fmt.Sprintf("%s on %s: rank %d, looked at %v after the pop; want rank %d", id, name, read.Record.Rank, read.Look.Sub(read.Due), rank))
+			}
+		}
+	}
+	return wrong
+}
+
+// P9: the sweep brings all copies where they belong when a shard comes, and when
+// one goes, and then where they belonged before is forgotten.
+func TestP9TheSweepBringsCopiesHome(t *testing.T) {
+	three, four := []string{"s0", "s1", "s2"}, []string{"s0", "s1", "s2", "s3"}
+	less := []string{"s1", "s2", "s3"}
+	inCluster(t, 3, 2, func(c *cluster) {
+		var ids []scheduler.ID
+		for i := range 120 {
+			timer := oneShot(10 * time.Minute)
+			timer.ReplicationFactor = 1 + i%3
+			ids = append(ids, c.create(timer).ID)
+		}
+		for _, l := range []storetest.Layout{
+			{Shards: four, Others: [][]string{three}, Epoch: 2},
+			{Shards: four, Active: less, Others: [][]string{four}, Epoch: 3},
+			{Shards: four, Active: less, Others: [][]string{{"s3", "s1"}, three}, Epoch: 4},
+		} {
+			c.Lay(l)
+			pass(15 * time.Second)
+			if wrong := c.inPlace(ids); len(wrong) > 0 {
+				c.Fatalf("epoch %d: %d not in place: %s", l.Epoch, len(wrong), wrong[0])
+			}
+			if others := c.Open("probe").Others(ids[0].Key, 2); len(others) > 0 {
+				c.Errorf("epoch %d: %v is still remembered", l.Epoch, others)
+			}
+		}
+		if n := len(c.Copies("s0")); n != 0 {
+			c.Errorf("the shard that is drained has %d copies", n)
+		}
+		pass(10 * time.Minute)
+		for _, id := range ids {
+			c.wantOnce(id.Key, 1, maxLate)
+		}
+		c.wantEmpty()
+	})
+}
+
+// P9: timers that are about to fire are left alone, and everything that clients do
+// meanwhile holds.
+func TestP9TheSweepAndEverythingElse(t *testing.T) {
+	inCluster(t, 3, 2, func(c *cluster) {
+		before, announced, after := layouts()
+		after.Epoch = 2
+		back := storetest.Layout{Shards: after.Shards, Active: before.Shards, Others: [][]string{after.Shards}, Epoch: 3}
+		var kept, replaced, deleted []scheduler.ID
+		touched := map[int]bool{}
+		layouts := map[int]storetest.Layout{5: announced, 12: after, 40: back}
+		for second := range 60 {
+			if l, is := layouts[second]; is {
+				c.Lay(l)
+			}
+			n := c.nodes[second%2]
+			for k := range 6 {
+				timer := oneShot(time.Duration(1+3*k) * time.Second)
+				if k == 5 {
+					timer.Interval, timer.RepeatFor = 1500*time.Millisecond, 6*time.Second
+				}
+				timer.ReplicationFactor = 1 + k%3
+				kept = append(kept, create(c.T, n, timer).ID)
+				later := timer
+				later.Interval, later.RepeatFor = 30*time.Second, 0
+				replaced, deleted = append(replaced, create(c.T, n, later).ID), append(deleted, create(c.T, n, later).ID)
+			}
+			pass(time.Second)
+			if at := len(replaced) - 6*8; at >= 0 { // one that is eight seconds old
+				second := oneShot(5 * time.Second)
+				second.Callback.Opaque = "second"
+				second.ReplicationFactor = replaced[at].RF
+				if _, err := n.Replace(c.Context(), replaced[at], second); err != nil {
+					c.Error(err)
+				}
+				if _, err := n.Delete(c.Context(), deleted[at]); err != nil {
+					c.Error(err)
+				}
+				touched[at] = true
+			}
+		}
+		pass(3 * time.Minute)
+		for i := range kept {
+			pops := 1
+			if i%6 == 5 {
+				pops = 4
+			}
+			c.wantOnce(kept[i].Key, pops, 2*time.Second+maxLate)
+			c.wantOnce(replaced[i].Key, 1, 2*time.Second+maxLate)
+			seen, gone := c.callbacks(replaced[i].Key), c.callbacks(deleted[i].Key)
+			if touched[i] && (len(gone) > 0 || len(seen) == 1 && seen[0].Callback.Opaque != "second") {
+				c.Errorf("%d: after DELETE and PUT: %d callbacks, %+v", i, len(gone), seen)
+			}
+		}
+		pass(3 * time.Minute)
+		c.wantEmpty()
+	})
 }

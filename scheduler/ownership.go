@@ -81,6 +81,13 @@ func (o *ownership) set(rank [Partitions]int) {
 	o.rank = rank
 }
 
+// first reports whether this node is the first to look after a partition.
+func (o *ownership) first(p int) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.rank[p] == 0
+}
+
 // turn is what the n-th poll is about: partitions of its own, and those of
 // others at which it is time to look.
 func (o *ownership) turn(n int, now time.Time) (own, others partitionSet) {

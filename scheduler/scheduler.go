@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"chronos/scheduler/wheel"
 )
 
@@ -27,8 +29,9 @@ type Scheduler struct {
 	slots  *slots
 	shards shards
 
-	mending *mending
-	latest  latest // version
+	mending   *mending
+	sweepPace *rate.Limiter
+	latest    latest // version
 
 	pace   *pace
 	firing sync.WaitGroup // workers that deliver
@@ -51,6 +54,7 @@ func New(config Config, store Store, deliverer Deliverer) (*Scheduler, error) {
 		config: config, tag: uint16(tag.Sum32()), store: store, deliverer: deliverer, log: config.Log, metrics: metrics,
 		wheel: wheel.New[turn](time.Now()), slots: newSlots(config.Slots),
 		handed: make(chan *claim), pace: newPace(), mending: newMending(),
+		sweepPace: rate.NewLimiter(rate.Limit(config.SweepRate), max(config.SweepRate/10, sweepPage)),
 	}
 	if config.PreciseSleep {
 		if err := s.wheel.SleepPrecisely(); err != nil {

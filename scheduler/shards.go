@@ -103,6 +103,7 @@ func (c *crew) start(sh *shard) {
 		})
 	}
 	c.watches.Go(func() { sh.watch(watching) })
+	c.watches.Go(func() { sh.sweep(watching) })
 	c.polls.Go(func() { sh.poll(polling) })
 	for range loopsPerShard {
 		c.loops.Go(func() { sh.fences.drain(work, c.s.pace.wait, sh.fence) })

@@ -22,6 +22,7 @@ type Store interface {
 	Copies
 	Leases
 	Membership
+	Sweeping
 }
 
 // Placement says where timers belong. It may change; its methods block on nothing.
@@ -83,6 +84,24 @@ type Leases interface {
 	Settle(ctx context.Context, shard string, settlements []Settlement) []Settled
 }
 
+// Sweeping is what it takes to bring copies where they belong.
+type Sweeping interface {
+	// Epoch is that of the topology in which where timers belong changed last; 0 if it
+	// never has.
+	Epoch() int64
+	// Scan lists some n of the timers that a partition of a shard has, live or ended,
+	// from a cursor on: "" for the begin, and next is "" at the end. What is there
+	// throughout is listed once at least.
+	Scan(ctx context.Context, shard string, partition int, cursor string, n int) (keys []string, next string, err error)
+	// Swept are the epochs for which each partition of a shard has been swept.
+	Swept(ctx context.Context, shard string) ([Partitions]int64, error)
+	// MarkSwept notes one.
+	MarkSwept(ctx context.Context, shard string, partition int, epoch int64) error
+	// Forget has where timers belonged before no longer count, if all shards have been
+	// swept for this epoch, and it is the present one. It does nothing otherwise.
+	Forget(ctx context.Context, epoch int64) error
+}
+
 // Membership is who works on the shards, and how much waits there.
 type Membership interface {
 	// Beat announces this node on the shard and returns the nodes that
@@ -131,6 +150,10 @@ const (
 	// rest is as it was. What is of an earlier version, or missing, stays so.
 	WriteNext  WriteKind = "next"
 	WriteAgain WriteKind = "again"
+	// WriteLeave removes exactly this state, and WriteRank gives exactly this state
+	// another rank: both do nothing where a lease or a mark lasts.
+	WriteLeave WriteKind = "leave"
+	WriteRank  WriteKind = "rank"
 	WriteDrop  WriteKind = "drop" // removes the same version if that isn't further on, and leaves nothing
 )
 
@@ -139,8 +162,8 @@ type Write struct {
 	Kind  WriteKind
 	Shard string
 	Key   string
-	State State  // Ended follows the kind
-	Timer *Timer // of put, once, live and over, and of next for its interval
+	State State  // Ended follows the kind, but of leave
+	Timer *Timer // of put, once, live and over, and of next and rank for its interval
 	RF    int    // at least 1
 	Rank  int
 	Away  []Away // noted besides what is noted there
@@ -194,6 +217,7 @@ const (
 	WriteConflict                    // State is the same but says something else: nothing was written
 	WriteFactor                      // a live timer with another replication factor is there: nothing was written
 	WriteExists                      // a live timer, or BodyHash of one that was, is there: nothing was written
+	WriteLeased                      // a lease or a mark lasts: nothing was written
 	WriteLost                        // the lease is gone: nothing was written
 	WriteNone                        // nothing is there that it could go on from: nothing was written
 	WriteOlder                       // State is there, of an earlier version that it can't go on from: nothing was written

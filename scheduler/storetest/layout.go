@@ -2,7 +2,10 @@ package storetest
 
 import (
 	"cmp"
+	"context"
+	"fmt"
 	"slices"
+	"time"
 
 	"chronos/scheduler"
 )
@@ -12,6 +15,7 @@ type Layout struct {
 	Shards []string   // in list order
 	Active []string   // those that take timers; all if nil
 	Others [][]string // that did before, or are about to
+	Epoch  int64      // in which Active changed last
 }
 
 func (l *Layout) active() []string {
@@ -92,4 +96,50 @@ func (v *view) Hinted(hint scheduler.Hint) (names []string) {
 		}
 	}
 	return names
+}
+
+func (v *view) Epoch() int64 { return v.m.layoutOf(v.node).Epoch }
+
+func (v *view) Scan(ctx context.Context, name string, partition int, cursor string, n int) (keys []string, next string, err error) {
+	err = v.m.call(ctx, v.node, "scan", name, func(s *shard, _ time.Time) {
+		for key := range s.entries {
+			if partitionOf(key) == partition && key > cursor {
+				keys = append(keys, key)
+			}
+		}
+	})
+	slices.Sort(keys)
+	if len(keys) > n {
+		keys = keys[:n]
+		next = keys[n-1]
+	}
+	return keys, next, err
+}
+
+func (v *view) Swept(ctx context.Context, name string) (epochs [scheduler.Partitions]int64, err error) {
+	err = v.m.call(ctx, v.node, "swept", name, func(s *shard, _ time.Time) { epochs = s.swept })
+	return epochs, err
+}
+
+func (v *view) MarkSwept(ctx context.Context, name string, partition int, epoch int64) error {
+	return v.m.call(ctx, v.node, "markswept", name, func(s *shard, _ time.Time) { s.swept[partition] = epoch })
+}
+
+func (v *view) Forget(_ context.Context, epoch int64) error {
+	l := v.m.layoutOf(v.node)
+	v.m.mu.Lock()
+	for _, name := range l.Shards {
+		for _, mark := range v.m.shards[name].swept {
+			if mark < epoch {
+				v.m.mu.Unlock()
+				return fmt.Errorf("%w: shard %s is not swept", scheduler.ErrRefused, name)
+			}
+		}
+	}
+	v.m.mu.Unlock()
+	if l.Epoch == epoch && len(l.Others) > 0 {
+		l.Others = nil
+		v.m.Lay(l)
+	}
+	return nil
 }

@@ -39,6 +39,7 @@ type shard struct {
 	entries map[string]*entry
 	dead    []DeadLetter
 	beats   map[string]int64 // node to ms
+	swept   [scheduler.Partitions]int64
 }
 
 // NewModel makes an empty model of the named shards, of one named main if none

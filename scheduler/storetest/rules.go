@@ -69,6 +69,8 @@ func (s *shard) merge(now time.Time, w *scheduler.Write) scheduler.Written {
 	switch {
 	case w.Token != "" && !old.held(w.Token):
 		return old.written(scheduler.WriteLost, now)
+	case w.Kind == scheduler.WriteLeave, w.Kind == scheduler.WriteRank:
+		return s.settleDown(now, w, old)
 	case w.Kind == scheduler.WriteOnce && (!old.state.Ended || old.bodyHash != ""):
 		if old.state.Version == w.State.Version {
 			old.away = union(old.away, w.Away)
@@ -101,6 +103,27 @@ func (s *shard) merge(now time.Time, w *scheduler.Write) scheduler.Written {
 		return old.written(scheduler.WriteStored, now)
 	}
 	return s.become(now, w, old)
+}
+
+// settleDown is what the sweep does to a copy that nobody is at.
+func (s *shard) settleDown(now time.Time, w *scheduler.Write, old *entry) scheduler.Written {
+	order := w.State.Compare(old.state)
+	switch {
+	case old.lease != nil, old.markMs(now.UnixMilli()) > 0:
+		return old.written(scheduler.WriteLeased, now)
+	case order < 0:
+		return old.written(scheduler.WriteNewer, now)
+	case order > 0:
+		return old.written(scheduler.WriteOlder, now)
+	case w.Kind == scheduler.WriteLeave:
+		delete(s.entries, w.Key)
+	default:
+		old.rank = w.Rank
+		if old.state.Attempt == 0 && !old.state.Ended {
+			old.lookMs = old.startMs + int64(w.State.Seq)*ceilMs(w.Timer.Interval) + w.Offset.Milliseconds()
+		}
+	}
+	return old.written(scheduler.WriteStored, now)
 }
 
 func stateOf(w *scheduler.Write) scheduler.State {

@@ -1,0 +1,99 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"chronos/scheduler"
+)
+
+// AddShard announces a new shard, or one again that is being drained, which then
+// needs no URL. It returns the topology as it stands after that; a *RefusedError says why
+// nothing was changed.
+func (s *Store) AddShard(ctx context.Context, m Member) (Topology, error) {
+	return s.change(ctx, func(now *Topology) (Topology, error) { return now.add(m) })
+}
+
+// DrainShard announces that a shard takes no more timers: the sweep then moves
+// those that it has. Results as AddShard.
+func (s *Store) DrainShard(ctx context.Context, name string) (Topology, error) {
+	return s.change(ctx, func(now *Topology) (Topology, error) { return now.drain(name) })
+}
+
+const (
+	// emptyTwice is how long lies between two looks that must find a shard empty.
+	emptyTwice = time.Second
+	// drainedFor is how long a shard must have been drained before it may go.
+	drainedFor = 10 * time.Second
+)
+
+// RemoveShard forgets a shard that is drained and empty, or, with force, whatever
+// it has. Results as AddShard.
+func (s *Store) RemoveShard(ctx context.Context, name string, force bool) (Topology, error) {
+	t := s.Topology()
+	if _, err := t.remove(name); err != nil {
+		return t, err
+	}
+	if !force {
+		if wait := drainedFor - time.Since(time.Unix(0, s.adopted.Load())); wait > 0 {
+			return t, t.refuse("the topology has changed a moment ago; try again in %v", wait.Round(time.Second))
+		}
+		for look := range 2 {
+			if look > 0 && !pause(ctx, emptyTwice) {
+				return t, ctx.Err()
+			}
+			if err := s.isEmpty(ctx, &t, name); err != nil {
+				return t, err
+			}
+		}
+	}
+	return s.change(ctx, func(now *Topology) (Topology, error) { return now.remove(name) })
+}
+
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// isEmpty is nil if a shard has nothing of any lane.
+func (s *Store) isEmpty(ctx context.Context, t *Topology, name string) error {
+	sh, err := s.shard(name)
+	if err != nil {
+		return err
+	}
+	if err := sh.ready(ctx); err != nil {
+		return t.refuse("shard %s can't be looked at (%v); if it is gone for good, remove it with force: what has no other copy is lost", name, err)
+	}
+	pipe := sh.poll.Pipeline()
+	var counts []*redis.IntCmd
+	for _, lane := range lanes() {
+		for _, keys := range laneKeys(lane) {
+			counts = append(counts, pipe.ZCard(ctx, keys.due), pipe.ZCard(ctx, keys.dead))
+		}
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return fmt.Errorf("%w: shard %s: %w", scheduler.ErrUnavailable, name, err)
+	}
+	copies, letters := int64(0), int64(0)
+	for i, count := range counts {
+		if i%2 == 0 {
+			copies += count.Val()
+		} else {
+			letters += count.Val()
+		}
+	}
+	if copies+letters > 0 {
+		return t.refuse("shard %s still has %d copies of timers and %d dead letters; wait until the sweep has moved them, or remove it with force: what has no other copy is lost",
+			name, copies, letters)
+	}
+	return nil
+}
