@@ -27,13 +27,15 @@ type AdminConfig struct {
 	// Authorizer says who may read the metrics and, as admin, the profiles; nil
 	// lets everyone. Health is for everyone.
 	Authorizer Authorizer
+	// Topology is shown and changed under /topology; nil for none.
+	Topology Topology
 	// Gatherer has the metrics; nil for no /metrics.
 	Gatherer prometheus.Gatherer
 	// Log takes what went wrong in the server; nil for none.
 	Log *slog.Logger
 }
 
-// Admin answers the admin listener: /livez, /readyz, /metrics and the profiles
+// Admin answers the admin listener: /livez, /readyz, /metrics, /topology and the profiles
 // of net/http/pprof under /debug/pprof/, at most 30 s long. It is safe for
 // concurrent use.
 type Admin struct{ server *http.Server }
@@ -57,6 +59,9 @@ func NewAdmin(cfg AdminConfig) *Admin {
 		}
 		answerLine(w, http.StatusOK, "ready")
 	})
+	if cfg.Topology != nil {
+		serveTopology(mux, cfg.Authorizer, cfg.Topology)
+	}
 	if cfg.Gatherer != nil {
 		mux.Handle("GET /metrics", authorized(cfg.Authorizer, tokens.Read, promhttp.HandlerFor(cfg.Gatherer, promhttp.HandlerOpts{
 			ErrorLog:            slog.NewLogLogger(log, slog.LevelError),

@@ -19,6 +19,8 @@ const (
 	// announcedFor is how long a change is announced before it counts: every node has
 	// followed by then, or refuses writes (blindFor).
 	announcedFor = 7 * time.Second
+	// unusedFor is how long connections to a shard that is gone are kept.
+	unusedFor = 30 * time.Second
 	// blindFor is how long a node goes on without having read the topology.
 	blindFor = 5 * time.Second
 )
@@ -95,6 +97,36 @@ func (s *Store) look(ctx context.Context) {
 		all = append(all, pollTopology(ctx, asked)...)
 	}
 	s.weigh(all)
+	if err := s.retire(time.Now().Add(-unusedFor)); err != nil {
+		s.log.Debug("connections to a shard that is gone could not be closed", "err", err)
+	}
+}
+
+// retire ends the connections to shards of which nobody has made use since an
+// instant: calls that began before that are over.
+func (s *Store) retire(since time.Time) error {
+	inUse := s.current.Load().shards
+	var gone []*shard
+	s.mu.Lock()
+	s.opened = slices.DeleteFunc(s.opened, func(sh *shard) bool {
+		switch {
+		case slices.Contains(inUse, sh):
+			sh.unusedSince = time.Time{}
+		case sh.unusedSince.IsZero():
+			sh.unusedSince = time.Now()
+		case sh.unusedSince.Before(since):
+			gone = append(gone, sh)
+			return true
+		}
+		return false
+	})
+	s.mu.Unlock()
+	var errs []error
+	for _, sh := range gone {
+		sh.merger.close()
+		errs = append(errs, sh.close())
+	}
+	return errors.Join(errs...)
 }
 
 // weigh takes what the shards hold.

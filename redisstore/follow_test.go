@@ -303,6 +303,12 @@ func TestRemoveAShard(t *testing.T) {
 	if now := s.Topology(); len(now.Shards) != 2 || slices.Contains(s.Shards(), "c") {
 		t.Errorf("left: %+v", now)
 	}
+	await(t, 5*time.Second, "the end of the connections", func() bool {
+		if err := s.retire(time.Now()); err != nil {
+			t.Error(err)
+		}
+		return len(s.everyShard()) == 2
+	})
 	if err := l.drain(s, "b"); err != nil {
 		t.Fatal(err)
 	}

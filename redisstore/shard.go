@@ -35,6 +35,7 @@ type shard struct {
 	clock             *shardClock
 	scripts           scripts
 	merger            *batcher
+	unusedSince       time.Time // guarded by the store's mu; zero while the topology has it
 	log               *slog.Logger
 
 	verified atomic.Bool

@@ -144,6 +144,9 @@ func (l *Topology) add(m Member) (Topology, error) {
 	if !shardName.MatchString(m.Name) {
 		return *l, l.refuse("a name is 1 to 64 of A-Z a-z 0-9 . _ - and begins with a letter or digit")
 	}
+	if _, err := newConnector(m.URL); m.URL != "" && err != nil {
+		return *l, l.refuse("the URL of shard %s: %v", m.Name, err)
+	}
 	known, is := l.member(m.Name)
 	switch {
 	case is && l.StateOf(m.Name) != MemberDraining:

@@ -30,6 +30,7 @@ type claim struct {
 	tries      int     // to settle
 	told       bool    // the others of the outcome
 	lacking    []place // copies that were missing then, or too old
+	strays     []place // copies that were told, and belong elsewhere
 }
 
 // turn is what the wheel holds: a claim that comes due, or the end of its n-th

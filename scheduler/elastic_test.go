@@ -234,3 +234,38 @@ func TestP9TheSweepAndEverythingElse(t *testing.T) {
 		c.wantEmpty()
 	})
 }
+
+// P9: a timer whose interval is too short for the sweep moves with its outcomes.
+func TestP9ShortIntervalsMoveWithTheirOutcomes(t *testing.T) {
+	inCluster(t, 3, 2, func(c *cluster) {
+		var ids []scheduler.ID
+		for i := range 30 {
+			timer := oneShot(time.Second)
+			timer.RepeatFor, timer.ReplicationFactor = 60*time.Second, 1+i%3
+			ids = append(ids, c.create(timer).ID)
+		}
+		_, announced, after := layouts()
+		after.Epoch = 2
+		c.Lay(announced)
+		pass(5 * time.Second)
+		c.Lay(after)
+		pass(15 * time.Second)
+		probe := c.Open("probe")
+		for _, id := range ids {
+			homes := probe.Rank(id.Key)[:id.RF]
+			for _, name := range c.holders(id.Key) {
+				if !slices.Contains(homes, name) {
+					c.Errorf("%s is on %s, and belongs on %v", id, name, homes)
+				}
+			}
+		}
+		if others := probe.Others(ids[0].Key, 2); len(others) > 0 {
+			c.Errorf("%v is still remembered", others)
+		}
+		pass(time.Minute)
+		for _, id := range ids {
+			c.wantOnce(id.Key, 60, 2*time.Second+maxLate)
+		}
+		c.wantEmpty()
+	})
+}

@@ -99,7 +99,9 @@ func (sh *shard) settled(ctx context.Context, c *claim, answer Settled) {
 			"timer", c.Record.ID.String(), "outcome", o.Outcome.String(), "err", answer.Err)
 	case answer.Accepted:
 		sh.s.metrics.countSettled(o.Outcome)
-		c.restore(ctx)
+		if c.restore(ctx) && len(o.Untold) == 0 {
+			c.leave(ctx)
+		}
 		sh.pokeNext(c)
 	case answer.Holder != "" && answer.Holder != sh.s.config.Node:
 		sh.s.metrics.lost.Inc()

@@ -101,6 +101,7 @@ type stray struct {
 	own    place
 	homes  []place
 	behind []place // those that are to be brought up
+	busy   bool    // it is about to fire, or firing
 	stays  bool    // for now
 }
 
@@ -122,20 +123,15 @@ func (sh *shard) sweepKeys(ctx context.Context, keys []string) (clean bool) {
 			continue
 		}
 		read.Record.ID.Key = keys[i]
-		s := sh.strayOf(read)
-		if s.stays {
-			clean = false
-			continue
-		}
-		all = append(all, s)
+		all = append(all, sh.strayOf(read))
 	}
 	sh.askHomes(ctx, all)
 	sh.bringHome(ctx, all)
 	return sh.settleDown(ctx, all) && clean
 }
 
-// strayOf looks where a copy belongs. What is about to fire, or firing, tells its
-// copies itself.
+// strayOf looks where a copy belongs. What is about to fire, or firing, brings its
+// other copies up itself.
 func (sh *shard) strayOf(read ReadResult) *stray {
 	id := read.Record.ID
 	s := &stray{ReadResult: read, own: place{shard: sh, rank: read.Record.Rank}}
@@ -148,7 +144,8 @@ func (sh *shard) strayOf(read ReadResult) *stray {
 	}
 	timer := &read.Record.Timer
 	offset := s.own.offset(sh.s.config.Skew.Of(timer.Interval, id.RF))
-	s.stays = read.Leased || !read.Record.State.Ended && read.LookIn-offset < quiet
+	s.busy = read.Leased || !read.Record.State.Ended && read.LookIn-offset < quiet
+	s.stays = s.busy && !s.own.home
 	return s
 }
 
@@ -163,6 +160,9 @@ func (sh *shard) askHomes(ctx context.Context, all []*stray) {
 	var questions []*question
 	by := map[*shard]*question{}
 	for _, s := range all {
+		if s.busy {
+			continue
+		}
 		for _, p := range s.homes {
 			q := by[p.shard]
 			if q == nil {

@@ -101,6 +101,8 @@ func (c *claim) heard(from place, answer *Written) {
 		if from.home {
 			c.lacking = append(c.lacking, from)
 		}
+	case !from.home:
+		c.strays = append(c.strays, from)
 	}
 }
 
@@ -154,11 +156,15 @@ func (c *claim) outcomeFor(p place) Write {
 
 // restore makes the copies that were missing, or too old, what the outcome left,
 // now that the leased copy has accepted it: an outcome that comes late must not
-// bring back what is over.
-func (c *claim) restore(ctx context.Context) {
-	if len(c.lacking) == 0 || c.fenced.Status != FencePassed || c.after().Ended {
-		return
+// bring back what is over. It reports whether all that were told have a pop to come.
+func (c *claim) restore(ctx context.Context) (all bool) {
+	if c.fenced.Status != FencePassed || c.settlement.Outcome == OutcomeRelease || c.after().Ended {
+		return false
 	}
+	if len(c.lacking) == 0 {
+		return true
+	}
+	all = true
 	s, o := c.shard.s, &c.settlement
 	bounded, cancel := context.WithTimeout(ctx, tellPatience)
 	defer cancel()
@@ -170,6 +176,25 @@ func (c *claim) restore(ctx context.Context) {
 		if o.Outcome == OutcomeNext {
 			w.DueIn += c.Record.Timer.Interval
 		}
-		s.store.Tell(bounded, p.shard.name, []Write{w})
+		all = s.store.Tell(bounded, p.shard.name, []Write{w})[0].Err == nil && all
+	}
+	return all
+}
+
+// leave removes the copies from where none belong, since those at home go on: what
+// comes due too often to be left alone by the sweep moves with its outcome.
+func (c *claim) leave(ctx context.Context) {
+	if !c.own.home {
+		c.strays = append(c.strays, c.own)
+	}
+	if len(c.strays) == 0 {
+		return
+	}
+	bounded, cancel := context.WithTimeout(ctx, tellPatience)
+	defer cancel()
+	for _, p := range c.strays {
+		w := c.outcomeFor(p)
+		w.Kind, w.Timer = WriteLeave, nil
+		c.shard.s.store.Tell(bounded, p.shard.name, []Write{w})
 	}
 }

@@ -14,6 +14,9 @@ const usage = `chronos runs a node of the timer service.
   chronos           run a node until SIGTERM or Ctrl-C
   chronos token     make a token for CHRONOS_TOKENS_FILE: chronos token NAME ROLES,
                     where ROLES are some of read,write,admin
+  chronos topology  show or change which Redis instances there are:
+                    chronos topology show [--watch] | add NAME URL | drain NAME | remove NAME [--force]
+                    by the admin listener at CHRONOS_ADMIN_URL (http://127.0.0.1:7254), with CHRONOS_TOKEN if it needs one
   chronos help      this text, and the environment variables
   chronos version   the version that was built
 
@@ -27,6 +30,8 @@ func command(args []string, out, errs io.Writer) int {
 		return 0
 	case "token":
 		return makeToken(args[1:], out, errs)
+	case "topology":
+		return topologyCommand(args[1:], remoteFromEnv(), out, errs)
 	case "version", "--version":
 		version := "unknown"
 		if info, ok := debug.ReadBuildInfo(); ok {

@@ -114,7 +114,7 @@ func newNode(ctx context.Context, cfg config, log *slog.Logger) (_ *node, err er
 // serve makes the servers of both listeners.
 func (n *node) serve(cfg config, shared files, registry *prometheus.Registry) {
 	public := api.Config{Timers: n.engine, Log: n.log, MaxBody: cfg.MaxBody, MaxConnections: shared.connections, Registerer: registry}
-	admin := api.AdminConfig{Ready: n.ready, Gatherer: registry, Log: n.log}
+	admin := api.AdminConfig{Ready: n.ready, Topology: operator{n.store}, Gatherer: registry, Log: n.log}
 	if n.tokens != nil { // an interface that holds a nil pointer is not nil
 		public.Authorizer, admin.Authorizer = n.tokens, n.tokens
 	}
@@ -170,7 +170,7 @@ func engineConfig(cfg config, id string, log *slog.Logger, registry prometheus.R
 	engine := scheduler.DefaultConfig(id, log)
 	engine.PollInterval, engine.Hold = cfg.PollInterval, cfg.Hold
 	engine.Attempts, engine.Slots, engine.MinCopies = cfg.Attempts, cfg.Slots, cfg.MinCopies
-	engine.IdempotencyLife = cfg.IdempotencyLife
+	engine.IdempotencyLife, engine.SweepRate = cfg.IdempotencyLife, cfg.SweepRate
 	engine.Skew.Max = cfg.ReplicaSkew
 	engine.PreciseSleep = true
 	engine.Registerer = registry

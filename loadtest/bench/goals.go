@@ -42,6 +42,12 @@ func goals() []goal {
 		}},
 		{"create in batches", "≥ 120,000 timers/s", []way{rate("batch", batchThousand, "/s", 120_000)}},
 		{"burst", "≥ 45,000 callbacks/s", []way{rate("burst", oursAOF, "/s", 45_000)}},
+		{"create, two copies", "≥ 35,000/s", []way{rate("copies", twoCopiesTwoShard, "/s", 35_000)}},
+		{"create, two copies beside one", "≥ 0.8 × one copy on as many shards", []way{over(rate("copies", twoCopiesTwoShard, "", .8), oneCopyTwoShards)}},
+		{"burst, two copies", "≥ 40,000 callbacks/s", []way{{section: "copies", subject: twoCopiesTwoShard, metric: "burst", unit: "/s", bound: 40_000}}},
+		{"burst, two copies beside one", "≥ 0.8 × one copy on as many shards", []way{
+			{section: "copies", subject: twoCopiesTwoShard, over: oneCopyTwoShards, metric: "burst", unit: " ×", bound: .8},
+		}},
 		{"burst, beside BullMQ", "≥ 2.5 × BullMQ", []way{over(rate("burst", oursAOF, "", 2.5), peerBullMQ)}},
 		{"API beside a burst, p99", "≤ 100 ms", []way{most("burst", oursAOF, "api_p99_ms", " ms", 100)}},
 		{"lateness p99.9 at 1,000/s", "≤ 3 ms", []way{most("lateness", late1k, "p999_ms", " ms", 3)}},

@@ -1,0 +1,110 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"chronos/api/tokens"
+)
+
+// Topology is what the admin listener shows of the shards, and has changed. It
+// must be safe for concurrent use. Errors: a *RefusedError where nothing was
+// changed, others where it is not known whether something was.
+type Topology interface {
+	Show(ctx context.Context) TopologyView
+	Add(ctx context.Context, name, url string) (TopologyView, error)
+	Drain(ctx context.Context, name string) (TopologyView, error)
+	Remove(ctx context.Context, name string, force bool) (TopologyView, error)
+}
+
+// TopologyView is the topology as it is shown.
+type TopologyView struct {
+	Epoch int64 `json:"epoch"`
+	// Moving says that timers are still being brought where they belong since the
+	// last change.
+	Moving bool        `json:"moving"`
+	Shards []ShardView `json:"shards"`
+}
+
+// ShardView is one shard of it.
+type ShardView struct {
+	Name  string `json:"name"`
+	URL   string `json:"url"` // without what is secret
+	State string `json:"state"`
+	// Copies are the timers and tombstones that it has, 0 if it can't be reached.
+	Copies int64 `json:"copies"`
+	// Swept is the share of it, from 0 to 1, that is as the last change wants it.
+	Swept float64 `json:"swept"`
+	// Problem says what is wrong with it; empty if nothing is.
+	Problem string `json:"problem,omitempty"`
+}
+
+// RefusedError says why a change can't be made, and what to do.
+type RefusedError struct{ Reason string }
+
+func (e *RefusedError) Error() string { return e.Reason }
+
+const (
+	topologyPatience = 8 * time.Second
+	maxTopologyBody  = 4 << 10
+)
+
+// serveTopology has the admin listener answer for the topology.
+func serveTopology(mux *http.ServeMux, by Authorizer, topology Topology) {
+	handle := func(pattern string, need tokens.Role, do func(ctx context.Context, r *http.Request) (TopologyView, error)) {
+		mux.Handle(pattern, authorized(by, need, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			ctx, cancel := context.WithTimeout(r.Context(), topologyPatience)
+			defer cancel()
+			view, err := do(ctx, r)
+			if err != nil {
+				topologyProblem(err).writeTo(w)
+				return
+			}
+			w.Header().Set("Content-Type", "application/json")
+			w.Header().Set("Cache-Control", "no-store")
+			_ = json.NewEncoder(w).Encode(view) // the client has gone if it fails
+		})))
+	}
+	handle("GET /topology", tokens.Read, func(ctx context.Context, _ *http.Request) (TopologyView, error) {
+		return topology.Show(ctx), nil
+	})
+	handle("POST /topology/shards", tokens.Admin, func(ctx context.Context, r *http.Request) (TopologyView, error) {
+		var asked struct{ Name, URL string }
+		decoder := json.NewDecoder(io.LimitReader(r.Body, maxTopologyBody))
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(&asked); err != nil || asked.Name == "" {
+			return TopologyView{}, &problemError{newProblem(http.StatusBadRequest, "body-malformed", `send {"name": "d", "url": "redis://host:6379"}; the URL may be left out for a shard that is being drained`)}
+		}
+		return topology.Add(ctx, asked.Name, asked.URL)
+	})
+	handle("POST /topology/shards/{name}/drain", tokens.Admin, func(ctx context.Context, r *http.Request) (TopologyView, error) {
+		return topology.Drain(ctx, r.PathValue("name"))
+	})
+	handle("DELETE /topology/shards/{name}", tokens.Admin, func(ctx context.Context, r *http.Request) (TopologyView, error) {
+		force := r.URL.Query().Get("force")
+		if force != "" && force != "true" && force != "false" {
+			return TopologyView{}, &problemError{newProblem(http.StatusBadRequest, "force-malformed", "force is true or false")}
+		}
+		return topology.Remove(ctx, r.PathValue("name"), force == "true")
+	})
+}
+
+func topologyProblem(err error) problem {
+	var (
+		refused *RefusedError
+		own     *problemError
+	)
+	switch {
+	case errors.As(err, &own):
+		return own.problem
+	case errors.As(err, &refused):
+		return newProblem(http.StatusConflict, "topology-refused", printable(refused.Reason))
+	}
+	p := newProblem(http.StatusServiceUnavailable, "topology-unfinished", printable(err.Error()))
+	p.retryAfter = 10 * time.Second
+	return p
+}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+)
+
+// remote is a node's admin listener, for commands.
+type remote struct {
+	url, token string
+	client     *http.Client
+}
+
+func remoteFromEnv() remote {
+	return remote{
+		url:    strings.TrimSuffix(cmp.Or(os.Getenv("CHRONOS_ADMIN_URL"), "http://127.0.0.1:7254"), "/"),
+		token:  os.Getenv("CHRONOS_TOKEN"),
+		client: &http.Client{Timeout: 15 * time.Second},
+	}
+}
+
+// ask sends a request and reads the JSON of its answer into one. Its error is what
+// the node says is wrong.
+func (r remote) ask(ctx context.Context, method, path, body string, answer any) error {
+	req, err := http.NewRequestWithContext(ctx, method, r.url+path, strings.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("CHRONOS_ADMIN_URL: %w", err)
+	}
+	if r.token != "" {
+		req.Header.Set("Authorization", "Bearer "+r.token)
+	}
+	resp, err := r.client.Do(req)
+	if err != nil {
+		return fmt.Errorf("reach the node's admin listener; set CHRONOS_ADMIN_URL if it is elsewhere: %w", err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	b, err := io.ReadAll(io.LimitReader(resp.Body, 16<<20))
+	if err != nil {
+		return fmt.Errorf("read the node's answer: %w", err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		var problem struct{ Detail string }
+		if json.Unmarshal(b, &problem) != nil || problem.Detail == "" {
+			return fmt.Errorf("the node answers %s", resp.Status)
+		}
+		return fmt.Errorf("%s", problem.Detail)
+	}
+	if err := json.Unmarshal(b, answer); err != nil {
+		return fmt.Errorf("read the node's answer: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"chronos/api"
+)
+
+const topologyUsage = `chronos: chronos topology show [--watch]        the Redis instances, and how far the sweep is
+         chronos topology add NAME URL        another one; NAME alone takes one back that is being drained
+         chronos topology drain NAME          moves its timers to the others
+         chronos topology remove NAME [--force]   once it is empty; with --force whatever it has
+`
+
+// topologyCommand carries out `chronos topology`, and returns the exit status.
+func topologyCommand(args []string, node remote, out, errs io.Writer) int {
+	method, path, body, ok := topologyRequest(args)
+	if !ok {
+		_, _ = fmt.Fprint(errs, topologyUsage)
+		return 2
+	}
+	watch := len(args) == 2 && args[1] == "--watch"
+	for {
+		var view api.TopologyView
+		if err := node.ask(context.Background(), method, path, body, &view); err != nil {
+			_, _ = fmt.Fprintln(errs, "chronos:", err)
+			return 1
+		}
+		if watch && isTerminal(out) {
+			_, _ = fmt.Fprint(out, "\x1b[H\x1b[J") // from the top of an empty screen
+		}
+		showTopology(out, view)
+		if !watch || !view.Moving {
+			return 0
+		}
+		time.Sleep(time.Second) //nolint:forbidigo // a person watches, until Ctrl-C
+	}
+}
+
+func topologyRequest(args []string) (method, path, body string, ok bool) {
+	if len(args) == 0 {
+		return "GET", "/topology", "", true
+	}
+	rest := args[1:]
+	switch {
+	case args[0] == "show" && (len(rest) == 0 || len(rest) == 1 && rest[0] == "--watch"):
+		return "GET", "/topology", "", true
+	case args[0] == "add" && (len(rest) == 1 || len(rest) == 2):
+		asked := map[string]string{"name": rest[0]}
+		if len(rest) == 2 {
+			asked["url"] = rest[1]
+		}
+		b, err := json.Marshal(asked)
+		return "POST", "/topology/shards", string(b), err == nil
+	case args[0] == "drain" && len(rest) == 1:
+		return "POST", "/topology/shards/" + url.PathEscape(rest[0]) + "/drain", "", true
+	case args[0] == "remove" && len(rest) == 1:
+		return "DELETE", "/topology/shards/" + url.PathEscape(rest[0]), "", true
+	case args[0] == "remove" && len(rest) == 2 && rest[1] == "--force":
+		return "DELETE", "/topology/shards/" + url.PathEscape(rest[0]) + "?force=true", "", true
+	}
+	return "", "", "", false
+}
+
+func showTopology(out io.Writer, view api.TopologyView) {
+	state := "at rest"
+	if view.Moving {
+		state = "timers are being moved"
+	}
+	_, _ = fmt.Fprintf(out, "epoch %d, %s\n\n", view.Epoch, state)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(w, "NAME\tSTATE\tCOPIES\tSWEPT\tURL\tPROBLEM")
+	for _, s := range view.Shards {
+		swept := "-"
+		if view.Moving {
+			swept = progress(s.Swept)
+		}
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\n", s.Name, s.State, s.Copies, swept, s.URL, s.Problem)
+	}
+	_ = w.Flush() // whoever reads has gone if it fails
+}
+
+// progress is a bar of ten and a share.
+func progress(share float64) string {
+	full := int(share*10 + .5)
+	return "[" + strings.Repeat("#", full) + strings.Repeat(".", 10-full) + fmt.Sprintf("] %3.0f %%", share*100)
+}
+
+func isTerminal(out io.Writer) bool {
+	file, is := out.(*os.File)
+	if !is {
+		return false
+	}
+	info, err := file.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

@@ -1,0 +1,75 @@
+package redisstore
+
+import (
+	"context"
+	"net/url"
+	"sync"
+
+	"chronos/scheduler"
+)
+
+// ShardReport is how one shard of the topology stands.
+type ShardReport struct {
+	Member // its URL is without what is secret
+	State  MemberState
+	Epoch  int64 // of the topology that it holds, 0 for none
+	Copies int64 // timers and tombstones of this store's lane
+	Swept  int   // partitions of them that are as the last change wants them, of Partitions
+	Err    error // why it could not be asked
+}
+
+// Inspect asks all shards of the topology how they stand.
+func (s *Store) Inspect(ctx context.Context) (Topology, []ShardReport) {
+	current := s.current.Load()
+	t := current.topology
+	reports := make([]ShardReport, len(t.Shards))
+	var wg sync.WaitGroup
+	for i, m := range t.Shards {
+		wg.Go(func() {
+			reports[i] = s.inspect(ctx, current.shards[i], t.Moved)
+			reports[i].Member, reports[i].State = Member{Name: m.Name, URL: withoutSecrets(m.URL)}, t.StateOf(m.Name)
+		})
+	}
+	wg.Wait()
+	return t, reports
+}
+
+func (s *Store) inspect(ctx context.Context, sh *shard, moved int64) (r ShardReport) {
+	at := sh.topology(ctx)
+	if r.Err = at.err; r.Err != nil {
+		return r
+	}
+	if at.topology != nil {
+		r.Epoch = at.topology.Epoch
+	}
+	var survey scheduler.Survey
+	if survey, r.Err = s.Survey(ctx, sh.name); r.Err != nil {
+		return r
+	}
+	r.Copies = survey.Pending
+	marks, err := sh.sweptFor(ctx, s.lane)
+	if r.Err = err; err != nil {
+		return r
+	}
+	for _, mark := range marks {
+		if mark >= moved {
+			r.Swept++
+		}
+	}
+	return r
+}
+
+// withoutSecrets is a URL as it may be shown.
+func withoutSecrets(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return ""
+	}
+	u.User = nil
+	query := u.Query()
+	for _, name := range []string{"password", "username", "sentinel_password", "sentinel_username"} {
+		query.Del(name)
+	}
+	u.RawQuery = query.Encode()
+	return u.String()
+}
