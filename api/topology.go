@@ -15,9 +15,13 @@ import (
 // must be safe for concurrent use. Errors: a *RefusedError where nothing was
 // changed, others where it is not known whether something was.
 type Topology interface {
+	// Show asks all shards how they stand.
 	Show(ctx context.Context) TopologyView
+	// Add announces a shard; url is "" for one that is being drained.
 	Add(ctx context.Context, name, url string) (TopologyView, error)
+	// Drain has a shard's timers moved to the others.
 	Drain(ctx context.Context, name string) (TopologyView, error)
+	// Remove forgets a shard that is drained and empty, or, with force, whatever it has.
 	Remove(ctx context.Context, name string, force bool) (TopologyView, error)
 }
 

@@ -88,3 +88,24 @@ func TestASecondVersionOfAnIdempotentTimer(t *testing.T) {
 		})
 	}
 }
+
+// /1, which has one copy, is created again from 300 to 304; that did not reach so many copies.
+func TestARepeatThatReachesNoneOfTheCopies(t *testing.T) {
+	for name, d := range map[string]struct {
+		unreached, arrive int
+		want              []Invariant
+	}{
+		"may begin anew":           {1, 1304 + 750, nil}, // the best copy may be missing: a skew
+		"but no later":             {1, 1304 + 751, only(OnTime)},
+		"and the first may count":  {1, 1099, nil},
+		"all of them were reached": {0, 1104 + 251, only(OnTime)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := repeated(OK)
+			b.asked("/1").Answer.Copies = 1
+			b.Operations[len(b.Operations)-1].Answer = &Answer{Key: "k1", Copies: 1, Unreached: d.unreached}
+			b.called("/1", 0).move(at(d.arrive))
+			wantOnly(t, b.History, small(), d.want...)
+		})
+	}
+}

@@ -54,9 +54,13 @@ func (w *write) answered(op *Operation) {
 	}
 }
 
-// repeat notes that the write was sent again with the same Idempotency-Key.
+// repeat notes that the write was sent again with the same Idempotency-Key. If it did not reach as many copies as there
+// were, nobody may have told it of the first, and it has begun anew.
 func (w *write) repeat(op *Operation) {
 	w.refused = w.refused && op.refused()
+	if w.ok && op.Outcome == OK && op.Answer.Unreached >= w.copies {
+		w.returned, w.unreached = op.returned(), max(w.unreached, op.Answer.Unreached)
+	}
 	w.answered(op)
 }
 
