@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -19,6 +20,10 @@ const (
 	// announcedFor is how long a change is announced before it counts: every node has
 	// followed by then, or refuses writes (blindFor).
 	announcedFor = 7 * time.Second
+	// lockTries is how often a change asks for the lock, lockPause about how long after
+	// it was refused.
+	lockTries = 6
+	lockPause = 300 * time.Millisecond
 	// unusedFor is how long connections to a shard that is gone are kept.
 	unusedFor = 30 * time.Second
 	// blindFor is how long a node goes on without having read the topology.
@@ -205,6 +210,9 @@ func (s *Store) Writable() error {
 // *RefusedError where nothing was changed.
 func (s *Store) change(ctx context.Context, edit func(l *Topology) (Topology, error)) (Topology, error) {
 	p, err := s.propose(ctx)
+	for try := 1; err != nil && try < lockTries && pause(ctx, lockPause/2+rand.N(lockPause)); try++ {
+		p, err = s.propose(ctx) // a node that takes a step of its own has the lock for some milliseconds
+	}
 	if err != nil {
 		return s.Topology(), err
 	}

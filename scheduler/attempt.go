@@ -200,7 +200,7 @@ func (a *attempt) writeTo(t *target) Write {
 	config := &a.s.config
 	w := Write{
 		Kind: WriteGone, Shard: t.shard.name, Key: a.id.Key, State: State{Version: a.version}, RF: max(a.id.RF, 1), Rank: t.rank,
-		Away: a.away, Life: config.TombLife, Keep: config.IdempotencyLife,
+		Away: a.away, Life: t.tombLife(config), Keep: config.IdempotencyLife,
 	}
 	if a.timer == nil {
 		return w

@@ -18,6 +18,18 @@ func (p place) offset(skew time.Duration) time.Duration {
 	return time.Duration(p.rank)*skew + skew/2
 }
 
+// strayLife is how long a tombstone stays where no copy belongs: it is the homes'
+// that guard against what comes late.
+const strayLife = 10 * time.Second
+
+// tombLife is how long a tombstone stays there.
+func (p place) tombLife(config *Config) time.Duration {
+	if p.home {
+		return config.TombLife
+	}
+	return min(config.TombLife, strayLife)
+}
+
 // places are where the copies of a timer belong, in rank order, and then where
 // else some may be (rule P8): where the filter of its ID points, and where its
 // record says, and where they belonged before the shards changed, or are about to.

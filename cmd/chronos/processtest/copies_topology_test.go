@@ -1,0 +1,97 @@
+package processtest
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"chronos/scheduler/history"
+)
+
+// changeShards adds a shard under load, drains another, and removes it once it is
+// empty; in a full run three times.
+func (r *rig) changeShards() {
+	for round := range r.plan.either(1, 3) {
+		added := &shardProcess{name: string(rune('d' + round)), port: freePort(r.t), dir: r.t.TempDir()}
+		r.cluster.startShard(added)
+		r.cluster.shards = append(r.cluster.shards, added)
+		r.change("add", http.MethodPost, "/topology/shards", `{"name": "`+added.name+`", "url": "`+added.url+`"}`)
+		drained := r.cluster.shards[round+1].name
+		r.change("drain", http.MethodPost, "/topology/shards/"+drained+"/drain", "")
+		// What ended while the sweep passed leaves tombstones there for 10 s.
+		eventually(r.t, 15*time.Second, "the drained shard is empty", func() bool { return r.copiesOn(drained) == 0 })
+		eventually(r.t, 20*time.Second, "a shard that is drained is removed", func() bool {
+			status, _ := r.askTopology(http.MethodDelete, "/topology/shards/"+drained, "")
+			return status == http.StatusOK
+		})
+	}
+}
+
+func (r *rig) copiesOn(name string) int {
+	r.t.Helper()
+	for _, s := range r.topology(http.MethodGet, "/topology", "").Shards {
+		if s.Name == name && s.State == "draining" {
+			return s.Copies
+		}
+	}
+	r.t.Fatalf("no shard %s is being drained", name)
+	return 0
+}
+
+// shownTopology is what the admin listener shows.
+type shownTopology struct {
+	Moving bool
+	Shards []struct {
+		Name, State string
+		Copies      int
+	}
+}
+
+// change makes one change of the topology and waits until the sweep has passed.
+func (r *rig) change(kind, method, path, body string) {
+	r.t.Helper()
+	end := r.cluster.journal.begin(history.Fault{Kind: kind, Class: history.Harmless})
+	defer end()
+	begun := time.Now()
+	r.topology(method, path, body)
+	for _, m := range r.cluster.nodes {
+		eventually(r.t, time.Minute, "timers are where they belong", func() bool {
+			var view shownTopology
+			_, raw := r.askTopologyOf(m, http.MethodGet, "/topology", "")
+			return json.Unmarshal(raw, &view) == nil && !view.Moving
+		})
+	}
+	r.t.Logf("%s %s: over after %v", method, path, time.Since(begun).Round(100*time.Millisecond))
+}
+
+func (r *rig) topology(method, path, body string) (view shownTopology) {
+	r.t.Helper()
+	status, raw := r.askTopology(method, path, body)
+	if err := json.Unmarshal(raw, &view); status != http.StatusOK || err != nil {
+		r.t.Fatalf("%s %s: %d %s (%v)", method, path, status, raw, err)
+	}
+	return view
+}
+
+func (r *rig) askTopology(method, path, body string) (status int, raw []byte) {
+	return r.askTopologyOf(r.cluster.nodes[0], method, path, body)
+}
+
+func (r *rig) askTopologyOf(m *member, method, path, body string) (status int, raw []byte) {
+	r.t.Helper()
+	req, err := http.NewRequestWithContext(r.t.Context(), method, m.admin+path, strings.NewReader(body))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	if raw, err = io.ReadAll(res.Body); err != nil {
+		r.t.Fatal(err)
+	}
+	return res.StatusCode, raw
+}
