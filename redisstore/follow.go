@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -39,7 +40,11 @@ func (s *Store) Join(ctx context.Context) error {
 	}
 	p, err := s.propose(ctx)
 	if err != nil {
-		s.log.Warn("the topology is not stored yet, since most shards can't be reached", "err", err)
+		level := slog.LevelDebug // it is tried again each second
+		if !s.warned.Swap(true) {
+			level = slog.LevelWarn
+		}
+		s.log.Log(ctx, level, "the topology is not stored yet: most shards can't be reached, or another node is about to", "err", err)
 		return nil // the node works with what it was started with, and tries again
 	}
 	defer p.end()

@@ -91,9 +91,11 @@ func (s *Store) isEmpty(ctx context.Context, t *Topology, name string) error {
 			letters += count.Val()
 		}
 	}
-	if copies+letters > 0 {
-		return t.refuse("shard %s still has %d copies of timers and %d dead letters; wait until the sweep has moved them, or remove it with force: what has no other copy is lost",
-			name, copies, letters)
+	switch {
+	case copies > 0:
+		return t.refuse("shard %s still has %d copies of timers; wait until the sweep has moved them, or remove it with force: what has no other copy is lost", name, copies)
+	case letters > 0:
+		return t.refuse("shard %s still has %d dead letters, which are not moved; read them first if you need them, then remove it with force", name, letters)
 	}
 	return nil
 }

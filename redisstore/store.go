@@ -44,6 +44,7 @@ type Store struct {
 	rotation  atomic.Uint64
 	minted    atomic.Uint64 // keys
 	adopted   atomic.Int64  // when the topology was, ns since 1970
+	warned    atomic.Bool   // that the topology is not stored yet
 	behind    atomic.Bool   // some shard holds an earlier topology, or none
 	read      atomic.Int64  // when the shards had no later one, ns since 1970
 
