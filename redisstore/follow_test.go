@@ -239,10 +239,13 @@ func TestBlind(t *testing.T) {
 	l := layOut(t, "a", "b")
 	s := l.node("a", "b")
 	l.redis["a"].kill()
-	time.Sleep(blindFor + 2*time.Second)
-	if err := s.Writable(); err != nil {
-		t.Errorf("blind with one of two shards: %v", err)
-	}
+	killed := time.Now()
+	await(t, blindFor+5*time.Second, "the time in which it would go blind", func() bool {
+		if err := s.Writable(); err != nil {
+			t.Fatalf("blind with one of two shards: %v", err)
+		}
+		return time.Since(killed) > blindFor+2*time.Second
+	})
 	l.redis["b"].kill()
 	await(t, blindFor+3*time.Second, "blindness", func() bool { return s.Writable() != nil })
 	l.redis["a"].start()

