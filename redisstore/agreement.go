@@ -30,7 +30,7 @@ type stand struct {
 	err      error     // it could not be asked, or can't be read
 }
 
-// poll asks the shards at once for what they hold.
+// pollTopology asks the shards at once for what they hold.
 func pollTopology(ctx context.Context, shards []*shard) []stand {
 	ctx, cancel := context.WithTimeout(ctx, topologyPatience)
 	defer cancel()
@@ -111,7 +111,8 @@ type proposal struct {
 	all   []stand
 }
 
-// Lock what can be locked, and read under it.
+// propose locks what can be locked, and reads under that. Its error is a
+// *RefusedError if that is not a majority of the shards.
 func (s *Store) propose(ctx context.Context) (*proposal, error) {
 	p := &proposal{s: s, token: s.node + ":" + uuid.NewString()}
 	shards := s.everyShard()

@@ -197,7 +197,11 @@ func (s *Store) adopt(l *Topology) error {
 			"epoch", l.Epoch, "shards", strings.Join(l.names(), ","), "given", strings.Join(before.topology.names(), ","))
 		return nil
 	}
-	s.log.Info("the shards are laid out anew", "epoch", l.Epoch, "active", strings.Join(l.Active, ","), "next", strings.Join(l.Next, ","))
+	level := slog.LevelInfo
+	if before.topology.Epoch == 0 {
+		level = slog.LevelDebug // it is as this node was told
+	}
+	s.log.Log(context.Background(), level, "the topology has changed", "epoch", l.Epoch, "active", strings.Join(l.Active, ","), "next", strings.Join(l.Next, ","))
 	return nil
 }
 
