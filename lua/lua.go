@@ -27,6 +27,8 @@ var (
 	beat string
 	//go:embed topology.lua
 	topology string
+	//go:embed sweep.lua
+	sweep string
 )
 
 // Scripts maps the name of each script to its whole source. The caller owns the
@@ -35,6 +37,6 @@ func Scripts() map[string]string {
 	return map[string]string{
 		"merge": common + merge, "claim": common + claim, "take": common + take, "fire": common + fire,
 		"settle": common + settle, "ask": common + ask, "read": common + read,
-		"beat": common + beat, "topology": common + topology,
+		"beat": common + beat, "topology": common + topology, "sweep": common + sweep,
 	}
 }

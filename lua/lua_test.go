@@ -32,8 +32,8 @@ func TestScriptsAreTheFiles(t *testing.T) {
 	if diff := cmp.Diff(want, Scripts()); diff != "" {
 		t.Errorf("Scripts differ from the files (-want +got):\n%s", diff)
 	}
-	if len(want) != 9 {
-		t.Errorf("%d scripts, want the 7 of the design, beat and topology", len(want))
+	if len(want) != 10 {
+		t.Errorf("%d scripts, want the 7 of the design, beat, topology and sweep", len(want))
 	}
 }
 
@@ -542,12 +542,13 @@ func (c *checker) checkCommands(body []ast.Stmt) {
 		if !slices.Equal(c.keys, []string{"nodes"}) || counted != 0 {
 			c.fault("kind is node: its only key is nodes, and it counts no write")
 		}
-	case "topology":
-		if !slices.Equal(c.keys, []string{"topology"}) || counted != 0 {
-			c.fault("kind is topology: its only key is topology, and it counts no write")
+	case "topology", "sweep":
+		key := map[string]string{"topology": "topology", "sweep": "swept"}[c.kind]
+		if !slices.Equal(c.keys, []string{key}) || counted != 0 {
+			c.fault("kind is %s: its only key is %s, and it counts no write", c.kind, key)
 		}
 	default:
-		c.fault("kind is %q, want merge, leased, read, node or topology", c.kind)
+		c.fault("kind is %q, want merge, leased, read, node, topology or sweep", c.kind)
 	}
 }
 

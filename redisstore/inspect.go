@@ -14,7 +14,7 @@ type ShardReport struct {
 	State  MemberState
 	Epoch  int64 // of the topology that it holds, 0 for none
 	Copies int64 // timers and tombstones of this store's lane
-	Swept  int   // partitions of them that are as the last change wants them, of Partitions
+	Swept  int   // partitions of them that need no sweep, of Partitions
 	Err    error // why it could not be asked
 }
 
@@ -47,12 +47,12 @@ func (s *Store) inspect(ctx context.Context, sh *shard, moved int64) (r ShardRep
 		return r
 	}
 	r.Copies = survey.Pending
-	marks, err := sh.sweptFor(ctx, s.lane)
+	state, err := sh.sweep(ctx, s.lane, "state", 0, scheduler.SweepMark{}, 0)
 	if r.Err = err; err != nil {
 		return r
 	}
-	for _, mark := range marks {
-		if mark >= moved {
+	for p := range state.Marks {
+		if state.Done(p, moved) {
 			r.Swept++
 		}
 	}

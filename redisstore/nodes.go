@@ -2,6 +2,9 @@ package redisstore
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -24,11 +27,16 @@ func (s *Store) Beat(ctx context.Context, shard string) ([]string, error) {
 	if c.err != nil {
 		return nil, c.err
 	}
-	nodes, err := texts(c.reply, 0, len(c.reply))
-	if err != nil {
-		return nil, sh.unavailable(err)
+	said, err := texts(c.reply, 0, len(c.reply))
+	if err != nil || len(said) == 0 {
+		return nil, sh.unavailable(errors.Join(errReply, err))
 	}
-	return nodes, nil
+	gap, err := strconv.ParseInt(said[0], 10, 64)
+	if err != nil {
+		return nil, sh.unavailable(fmt.Errorf("%w: %w", errReply, err))
+	}
+	sh.leftAlone(milliseconds(gap))
+	return said[1:], nil
 }
 
 // Leave withdraws this node from the shard, so that nobody counts on it.

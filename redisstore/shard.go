@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,7 +40,9 @@ type shard struct {
 	log               *slog.Logger
 
 	verified atomic.Bool
-	warned   atomic.Bool // that it persists nothing
+	identity atomic.Pointer[string] // of the process that was verified last; nil before, "-" of one that won't say
+	gap      atomic.Int64           // the longest for which no node announced itself, ns, since a sweep was wanted
+	warned   atomic.Bool            // that it persists nothing
 	mu       sync.Mutex
 	checking *check
 }
@@ -134,8 +137,19 @@ func (s *shard) verify(ctx context.Context) error {
 	if facts["aof_enabled"] == "0" && !s.snapshots(ctx) && !s.warned.Swap(true) {
 		s.log.Warn("shard persists nothing: its timers are lost when it restarts; set appendonly yes")
 	}
+	identity := cmp.Or(facts["run_id"], "-")
+	if facts["cluster_enabled"] == "1" {
+		identity = "-" // any of many
+	}
+	s.identity.Store(&identity)
 	s.clock.learn(now.Val().UnixMicro())
 	return nil
+}
+
+// leftAlone notes for how long no node has announced itself.
+func (s *shard) leftAlone(gap time.Duration) {
+	for old := s.gap.Load(); int64(gap) > old && !s.gap.CompareAndSwap(old, int64(gap)); old = s.gap.Load() {
+	}
 }
 
 // refuseEvicting looks at each new connection: a Redis that was away may come

@@ -6,14 +6,14 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"chronos/scheduler"
 )
 
-// sweptKey is a hash of each shard: lane and partition to the epoch for which it
-// has been swept.
+// sweptKey is a hash of each shard that says how far its sweep is, for each lane.
 const sweptKey = "chronos:swept"
 
 // lanes are all that there may be.
@@ -22,7 +22,10 @@ func lanes() []string { return []string{"http", "kafka"} }
 func sweptField(lane string, partition int) string { return fmt.Sprintf("%s.%02d", lane, partition) }
 
 // Epoch is scheduler.Store's.
-func (s *Store) Epoch() int64 { return s.current.Load().topology.Moved }
+func (s *Store) Epoch() (epoch int64, steady bool) {
+	t := &s.current.Load().topology
+	return t.Moved, t.Next == nil && s.Writable() == nil
+}
 
 // Scan is scheduler.Store's.
 func (s *Store) Scan(ctx context.Context, shard string, partition int, cursor string, n int) (keys []string, next string, err error) {
@@ -48,44 +51,71 @@ func (s *Store) Scan(ctx context.Context, shard string, partition int, cursor st
 }
 
 // Swept is scheduler.Store's.
-func (s *Store) Swept(ctx context.Context, shard string) (epochs [scheduler.Partitions]int64, err error) {
+func (s *Store) Swept(ctx context.Context, shard string) (scheduler.SweepState, error) {
 	sh, err := s.shard(shard)
 	if err != nil {
-		return epochs, err
+		return scheduler.SweepState{}, err
 	}
-	return sh.sweptFor(ctx, s.lane)
-}
-
-func (s *shard) sweptFor(ctx context.Context, lane string) (epochs [scheduler.Partitions]int64, err error) {
-	if err := s.ready(ctx); err != nil {
-		return epochs, err
-	}
-	fields := make([]string, len(epochs))
-	for p := range fields {
-		fields[p] = sweptField(lane, p)
-	}
-	marks, err := s.poll.HMGet(ctx, sweptKey, fields...).Result()
-	if err != nil {
-		return epochs, s.unavailable(err)
-	}
-	for p, mark := range marks {
-		if text, is := mark.(string); is {
-			epochs[p], _ = strconv.ParseInt(text, 10, 64) // what can't be read is swept again
-		}
-	}
-	return epochs, nil
+	return sh.sweep(ctx, s.lane, "state", 0, scheduler.SweepMark{}, 0)
 }
 
 // MarkSwept is scheduler.Store's.
-func (s *Store) MarkSwept(ctx context.Context, shard string, partition int, epoch int64) error {
+func (s *Store) MarkSwept(ctx context.Context, shard string, partition int, mark scheduler.SweepMark) error {
 	sh, err := s.shard(shard)
 	if err != nil {
 		return err
 	}
-	if err := sh.poll.HSet(ctx, sweptKey, sweptField(s.lane, partition), epoch).Err(); err != nil {
-		return sh.unavailable(err)
+	_, err = sh.sweep(ctx, s.lane, "mark", partition, mark, 0)
+	return err
+}
+
+// WantSweep is scheduler.Store's.
+func (s *Store) WantSweep(ctx context.Context, shard string, missed time.Duration) error {
+	sh, err := s.shard(shard)
+	if err != nil {
+		return err
 	}
+	gap := sh.gap.Load()
+	if _, err := sh.sweep(ctx, s.lane, "want", 0, scheduler.SweepMark{}, missed); err != nil {
+		return err
+	}
+	sh.gap.CompareAndSwap(gap, 0)
 	return nil
+}
+
+// sweep runs the script. A shard that has another identity than the one that wanted
+// it swept last, or none, has restarted since, or lost all.
+func (s *shard) sweep(ctx context.Context, lane, what string, partition int, mark scheduler.SweepMark, missed time.Duration) (state scheduler.SweepState, err error) {
+	if err := s.ready(ctx); err != nil {
+		return state, err
+	}
+	identity := *s.identity.Load()
+	c := &call{script: "sweep", keys: []string{sweptKey}, args: []any{
+		what, lane, Partitions, identity, missed.Milliseconds(), partition, mark.Epoch, mark.AtMs,
+	}}
+	s.eval(ctx, s.poll, []*call{c})
+	if c.err != nil {
+		return state, c.err
+	}
+	said, err := texts(c.reply, 0, 3+Partitions)
+	if err != nil {
+		return state, s.unavailable(err)
+	}
+	p := fieldParser{fields: said}
+	state.NowMs, state.WantedMs, state.Missed = c.nowUs/1000, p.int64(0), milliseconds(p.int64(1))
+	if state.Restarted = said[2] != identity; state.Restarted {
+		state.Missed = max(state.Missed, time.Duration(s.gap.Load()))
+	}
+	for i := range state.Marks {
+		epoch, at, _ := strings.Cut(said[3+i], " ")
+		mark := fieldParser{fields: []string{epoch, at}}
+		state.Marks[i] = scheduler.SweepMark{Epoch: mark.int64(0), AtMs: mark.int64(1)}
+		p.err = errors.Join(p.err, mark.err)
+	}
+	if p.err != nil {
+		return state, s.unavailable(fmt.Errorf("%w: %w", errReply, p.err))
+	}
+	return state, nil
 }
 
 // Forget is scheduler.Store's.
@@ -116,7 +146,7 @@ func (s *Store) Forget(ctx context.Context, epoch int64) error {
 // isSwept is nil if all of a lane on the shard has been swept for the epoch, or
 // nothing is there.
 func (s *shard) isSwept(ctx context.Context, lane string, epoch int64) error {
-	epochs, err := s.sweptFor(ctx, lane)
+	state, err := s.sweep(ctx, lane, "state", 0, scheduler.SweepMark{}, 0)
 	if err != nil {
 		return err
 	}
@@ -124,8 +154,8 @@ func (s *shard) isSwept(ctx context.Context, lane string, epoch int64) error {
 	var missing []string
 	pipe := s.poll.Pipeline()
 	counts := map[int]*redis.IntCmd{}
-	for p, mark := range epochs {
-		if mark < epoch {
+	for p, mark := range state.Marks {
+		if mark.Epoch < epoch {
 			counts[p] = pipe.ZCard(ctx, keys[p].due)
 		}
 	}

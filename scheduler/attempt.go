@@ -235,6 +235,7 @@ func (a *attempt) take(answers []Written) {
 			t.progress = told // of the write; that a note of it is missing is a fault's doing
 		case answer.Err != nil:
 			t.progress, t.answer = untold, answer
+			t.shard.silence.outage.failed()
 		case noting:
 			t.progress = told
 		default:

@@ -46,14 +46,18 @@ func (s *Scheduler) tellOfEnd(ctx context.Context, c *claim, p place) (heard boo
 }
 
 // keepTombstones is how long past their life tombstones stay: those made since
-// another shard was lost sight of, if it is away, or was lately; what has ended
-// since then may live there.
+// another shard began to miss what it was told, while it is away, or back and not
+// swept yet; what has ended since then may live there.
 func (s *Scheduler) keepTombstones(of *shard) time.Duration {
 	since := time.Duration(0)
 	for _, sh := range s.shards.load() {
-		if sh != of {
-			since = max(since, sh.silence.lostFor(s.config.TombLife))
+		if sh == of {
+			continue
 		}
+		if lost := sh.silence.lostFor(s.config.TombLife); lost > 0 {
+			since = max(since, lost+lostTail)
+		}
+		since = max(since, sh.sweeping.missed())
 	}
 	return max(since-s.config.TombLife, 0)
 }

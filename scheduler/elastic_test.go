@@ -17,8 +17,8 @@ import (
 func layouts() (before, announced, after storetest.Layout) {
 	three, four := []string{"s0", "s1", "s2"}, []string{"s0", "s1", "s2", "s3"}
 	return storetest.Layout{Shards: three},
-		storetest.Layout{Shards: four, Active: three, Others: [][]string{four}},
-		storetest.Layout{Shards: four, Others: [][]string{three}}
+		storetest.Layout{Shards: four, Active: three, Others: [][]string{four}, Announced: true},
+		storetest.Layout{Shards: four, Others: [][]string{three}, Epoch: 2}
 }
 
 // A shard that comes takes timers, and they are called back; one that goes is
@@ -182,7 +182,6 @@ func TestP9TheSweepBringsCopiesHome(t *testing.T) {
 func TestP9TheSweepAndEverythingElse(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
 		before, announced, after := layouts()
-		after.Epoch = 2
 		back := storetest.Layout{Shards: after.Shards, Active: before.Shards, Others: [][]string{after.Shards}, Epoch: 3}
 		var kept, replaced, deleted []scheduler.ID
 		touched := map[int]bool{}
@@ -245,7 +244,6 @@ func TestP9ShortIntervalsMoveWithTheirOutcomes(t *testing.T) {
 			ids = append(ids, c.create(timer).ID)
 		}
 		_, announced, after := layouts()
-		after.Epoch = 2
 		c.Lay(announced)
 		pass(5 * time.Second)
 		c.Lay(after)

@@ -15,9 +15,11 @@ type metrics struct {
 	inFlight  prometheus.Gauge
 	takenOver prometheus.Counter
 	lost      prometheus.Counter
-	pending   *prometheus.GaugeVec // by shard
-	overdue   *prometheus.GaugeVec // by shard
-	up        *prometheus.GaugeVec // by shard
+	pending   *prometheus.GaugeVec   // by shard
+	overdue   *prometheus.GaugeVec   // by shard
+	up        *prometheus.GaugeVec   // by shard
+	swept     *prometheus.CounterVec // by shard, and what: seen, brought, settled
+	unswept   *prometheus.GaugeVec   // by shard
 }
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
@@ -53,6 +55,12 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		up: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "chronos_shard_up", Help: "1 if the last conversation with the shard succeeded.",
 		}, []string{"shard"}),
+		swept: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "chronos_sweep_copies_total", Help: "Copies that the sweep looked at on a shard (seen), wrote there since they were missing or behind (brought), and removed there or gave another place (settled).",
+		}, []string{"shard", "what"}),
+		unswept: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "chronos_sweep_partitions_left", Help: "Partitions of a shard, of 16, that are still to be swept, by whichever node.",
+		}, []string{"shard"}),
 	}
 	for _, result := range []string{resultDelivered, resultFailed, resultGone} {
 		m.fired.WithLabelValues(result)
@@ -62,7 +70,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		return m, nil
 	}
 	for _, c := range []prometheus.Collector{
-		m.lateness, m.fired, m.settled, m.inFlight, m.takenOver, m.lost, m.pending, m.overdue, m.up,
+		m.lateness, m.fired, m.settled, m.inFlight, m.takenOver, m.lost, m.pending, m.overdue, m.up, m.swept, m.unswept,
 	} {
 		if err := r.Register(c); err != nil {
 			return nil, err

@@ -31,6 +31,7 @@ type shard struct {
 	claimed    atomic.Int64 // when that was, ns since 1970
 
 	ownership *ownership
+	sweeping  sweeping
 }
 
 // What is known of a shard's health.

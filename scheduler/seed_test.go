@@ -1,6 +1,7 @@
 package scheduler_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -11,24 +12,42 @@ import (
 // TestSeedExample is the long example of the introduction that chronos follows
 // (seed 000, preventing duplicated pops), with its times and who pops: A, B and C
 // are the shards of the timer's copies in rank order; of the two nodes each is on
-// one side of the net-split.
+// one side of the net-split. The sweep, of which it knows nothing, has A pop again
+// one pop sooner.
 func TestSeedExample(t *testing.T) {
-	for name, split := range map[string]bool{"with the net-split": true, "both nodes see all that lives": false} {
+	for name, e := range map[string]example{
+		"with the net-split":            {split: true},
+		"both nodes see all that lives": {},
+		"with the net-split, and swept": {split: true, sweep: true},
+		"they see all, and it is swept": {sweep: true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			inCluster(t, 3, 2, func(c *cluster) {
-				e := &example{cluster: c, begun: time.Now()}
+				e.cluster, e.begun = c, time.Now()
+				if !e.sweep {
+					c.Inject(func(op, _ string) error {
+						if op == "swept" {
+							return errNoSweep
+						}
+						return nil
+					}, nil)
+				}
 				timer := recurring(20*time.Second, 6)
 				timer.ReplicationFactor = 3
 				e.key = c.create(timer).ID.Key
 				e.homes = c.homes(e.key, 3)
-				e.run(split)
+				e.run()
 			})
 		})
 	}
 }
 
+var errNoSweep = errors.New("no sweep here")
+
 type example struct {
 	*cluster
+	split   bool // while A is away, each node reaches one of the others
+	sweep   bool
 	begun   time.Time
 	key     string
 	homes   []string // A, B, C
@@ -74,7 +93,7 @@ func (e *example) copies(seconds ...int) {
 	}
 }
 
-func (e *example) run(split bool) {
+func (e *example) run() {
 	a, b, c := e.homes[0], e.homes[1], e.homes[2]
 	e.copies(20, 22, 24)
 	e.at(20)
@@ -90,14 +109,14 @@ func (e *example) run(split bool) {
 	e.pops(2, 42)
 	e.copies(-1, 62, 64)
 
-	if split {
+	if e.split {
 		e.Connect(nodeName(0), c, storetest.LinkCut)
 		e.Connect(nodeName(1), b, storetest.LinkCut)
 	}
 	e.at(62)
 	e.pops(3, 62)
 	e.at(64)
-	if split {
+	if e.split {
 		e.copies(-1, 82, 84)
 		e.pops(3, 64) // a duplicate, and it says so: the same version and sequence number
 		e.Connect(nodeName(0), c, storetest.LinkUp)
@@ -110,8 +129,16 @@ func (e *example) run(split bool) {
 
 	e.Wipe(a) // A recovers, and has lost all
 	e.connect(a, storetest.LinkUp)
+	if e.sweep {
+		e.at(95)
+		e.copies(100, 102, 104)
+		e.at(100)
+		e.pops(5, 100)
+	}
 	e.at(102)
-	e.pops(5, 102)
+	if !e.sweep {
+		e.pops(5, 102)
+	}
 	e.copies(120, 122, 124)
 
 	e.at(120)

@@ -18,15 +18,20 @@ type silence struct {
 
 	// The last silence that lasted, ns on the clock; 0 if none did.
 	lostAt, backAt atomic.Int64
+
+	outage *outage
 }
 
-func newSilence() *silence { return &silence{begun: time.Now()} }
+func newSilence() *silence { return &silence{begun: time.Now(), outage: newOutage()} }
 
 // now is what heard wants to know of a call when it begins.
 func (s *silence) now() time.Duration { return max(time.Since(s.begun), 1) }
 
 // heard takes the outcome of a call that began at an instant.
 func (s *silence) heard(began time.Duration, err error) {
+	if err != nil {
+		s.outage.failed()
+	}
 	switch {
 	case err == nil:
 		if since := s.since.Load(); since != 0 && s.since.CompareAndSwap(since, 0) && s.lasting(since) {

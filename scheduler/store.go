@@ -86,20 +86,48 @@ type Leases interface {
 
 // Sweeping is what it takes to bring copies where they belong.
 type Sweeping interface {
-	// Epoch is that of the topology in which where timers belong changed last; 0 if it
-	// never has.
-	Epoch() int64
+	// Epoch is that of the topology in which where timers belong changed last, 0 if it
+	// never has. It isn't steady while another change is about to come, or while this node
+	// may have missed one: nothing must be swept then.
+	Epoch() (epoch int64, steady bool)
 	// Scan lists some n of the timers that a partition of a shard has, live or ended,
 	// from a cursor on: "" for the begin, and next is "" at the end. What is there
 	// throughout is listed once at least.
 	Scan(ctx context.Context, shard string, partition int, cursor string, n int) (keys []string, next string, err error)
-	// Swept are the epochs for which each partition of a shard has been swept.
-	Swept(ctx context.Context, shard string) ([Partitions]int64, error)
-	// MarkSwept notes one.
-	MarkSwept(ctx context.Context, shard string, partition int, epoch int64) error
+	// Swept says how far the sweep of a shard is.
+	Swept(ctx context.Context, shard string) (SweepState, error)
+	// MarkSwept notes a partition. When all are swept that were to be, the shard misses
+	// nothing any more.
+	MarkSwept(ctx context.Context, shard string, partition int, mark SweepMark) error
+	// WantSweep has all of a shard swept again: it, or another one, may lack copies. Missed
+	// is how long ago it began to miss what it was to be told; 0 if it has been there all the time.
+	WantSweep(ctx context.Context, shard string, missed time.Duration) error
 	// Forget has where timers belonged before no longer count, if all shards have been
 	// swept for this epoch, and it is the present one. It does nothing otherwise.
 	Forget(ctx context.Context, epoch int64) error
+}
+
+// SweepMark says for what a partition has been swept.
+type SweepMark struct {
+	Epoch int64
+	AtMs  int64 // when that began, by the shard's clock
+}
+
+// SweepState is how far the sweep of a shard is.
+type SweepState struct {
+	Marks    [Partitions]SweepMark
+	NowMs    int64         // by the shard's clock, as all here
+	WantedMs int64         // when it was wanted last; 0 if it never was
+	Missed   time.Duration // how long ago the shard began to miss what nobody has told it since; 0 if it lacks nothing
+	// Restarted says that it may have lost what it was told last, or all, and that nobody
+	// has wanted it swept since.
+	Restarted bool
+}
+
+// Done reports whether a partition is swept for an epoch, and since it was wanted.
+func (s *SweepState) Done(partition int, epoch int64) bool {
+	mark := s.Marks[partition]
+	return mark.Epoch >= epoch && mark.AtMs >= s.WantedMs
 }
 
 // Membership is who works on the shards, and how much waits there.

@@ -3,14 +3,18 @@ package scheduler
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 )
 
 const (
 	// sweepDelay is how long after a change of the topology the sweep begins: by then
 	// no node writes where timers belonged before (nodes that have not heard of the
-	// change refuse to).
+	// change refuse to), and none sweeps by what counted then.
 	sweepDelay = 6 * time.Second
+	// repairDelay is how long it waits after a shard has missed something: a callback
+	// that began before that is over by then (rule P9).
+	repairDelay = 3 * time.Second
 	// sweepInterval is how often a node looks whether there is something to sweep.
 	sweepInterval = time.Second
 	// sweepPage is how many timers are looked at together.
@@ -18,229 +22,188 @@ const (
 	// sweepPatience is how long a page may take.
 	// What is due within the quiet is left alone, so nothing is over meanwhile.
 	sweepPatience = time.Second
+	// idleInterval is how often a partition is swept that nobody wants swept, and
+	// idleShare the part of the rate at which that is.
+	idleInterval = time.Hour
+	idleShare    = 10
 )
 
+// sweeping is what the sweep knows of a shard.
+type sweeping struct {
+	epoch int64     // as seen last
+	since time.Time // when it was seen first
+
+	wanted      atomic.Bool  // another shard has missed something: what is here may belong there
+	missedSince atomic.Int64 // ns since 1970; 0 if the shard misses nothing
+}
+
+// missed is how long ago the shard began to miss what nobody has told it since.
+func (sw *sweeping) missed() time.Duration {
+	since := sw.missedSince.Load()
+	if since == 0 {
+		return 0
+	}
+	return max(time.Since(time.Unix(0, since)), 1)
+}
+
 // sweep brings the copies of those partitions that this node is the first to look
-// after where they belong (rule P9), after each change of the topology, until ctx
-// ends.
+// after where they belong (rule P9), after each change of the topology, and when a
+// shard has missed something, and now and then anyway, until ctx ends.
 func (sh *shard) sweep(ctx context.Context) {
 	ticker := time.NewTicker(sweepInterval)
 	defer ticker.Stop()
-	var seen, done int64
-	since := time.Now()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
-		epoch := sh.s.store.Epoch()
-		if epoch != seen {
-			seen, since = epoch, time.Now()
+		if epoch, steady := sh.s.store.Epoch(); epoch != sh.sweeping.epoch || !steady {
+			sh.sweeping.epoch, sh.sweeping.since = epoch, time.Now()
 		}
-		if done == epoch || time.Since(since) < sweepDelay || sh.silence.lasts() {
+		if sh.silence.lasts() {
 			continue
 		}
-		if sh.sweepAll(ctx, epoch) {
-			done = epoch
+		bounded, cancel := context.WithTimeout(ctx, sweepPatience)
+		state, err := sh.s.store.Swept(bounded, sh.name)
+		if err == nil {
+			err = sh.recover(bounded, &state)
 		}
+		cancel()
+		if err != nil {
+			sh.log.Debug("the sweep has to wait", "err", err)
+			continue
+		}
+		sh.sweepWanted(ctx, &state)
 	}
 }
 
-// sweepAll sweeps the node's partitions for an epoch, and reports whether the
-// whole shard has been.
-func (sh *shard) sweepAll(ctx context.Context, epoch int64) bool {
-	marks, err := sh.s.store.Swept(ctx, sh.name)
-	if err != nil {
-		return false
-	}
-	all := true
-	for p, mark := range marks {
-		if mark >= epoch {
-			continue
+// sweepWanted sweeps those of the node's partitions that are to be swept, and has
+// what counted before forgotten when all of the shard is.
+func (sh *shard) sweepWanted(ctx context.Context, state *SweepState) {
+	epoch := sh.sweeping.epoch
+	left, settled := 0, true
+	for p := range state.Marks {
+		if !state.Done(p, epoch) {
+			left++
 		}
-		if !sh.ownership.first(p) || !sh.sweepPartition(ctx, p) || sh.s.store.Epoch() != epoch ||
-			sh.s.store.MarkSwept(ctx, sh.name, p, epoch) != nil {
-			all = false
+		settled = settled && state.Marks[p].Epoch >= epoch
+	}
+	sh.s.metrics.unswept.WithLabelValues(sh.name).Set(float64(left))
+	switch {
+	case time.Since(sh.sweeping.since) < sweepDelay || state.NowMs-state.WantedMs < repairDelay.Milliseconds() && state.NowMs >= state.WantedMs:
+		return
+	case left == 0:
+		sh.sweepIdly(ctx, state)
+	default:
+		for p := range state.Marks {
+			if !state.Done(p, epoch) && sh.ownership.first(p) {
+				sh.sweepPartition(ctx, p, SweepMark{Epoch: epoch, AtMs: state.NowMs}, sweepPage)
+			}
 		}
 	}
-	if all && sh.ownership.first(0) {
+	if settled && sh.ownership.first(0) {
 		if err := sh.s.store.Forget(ctx, epoch); err != nil {
 			sh.log.Debug("the sweep is not over on all shards", "epoch", epoch, "err", err)
-			return false
 		}
 	}
-	return all
 }
 
-// sweepPartition reports whether every copy is in place: none was left alone since
-// somebody is at it, or could not be moved.
-func (sh *shard) sweepPartition(ctx context.Context, partition int) (clean bool) {
-	clean = true
-	for cursor := ""; ctx.Err() == nil; {
+// sweepIdly sweeps the partition of the node that was swept longest ago, if that is
+// long ago.
+func (sh *shard) sweepIdly(ctx context.Context, state *SweepState) {
+	oldest := -1
+	for p, mark := range state.Marks {
+		if sh.ownership.first(p) && (oldest < 0 || mark.AtMs < state.Marks[oldest].AtMs) {
+			oldest = p
+		}
+	}
+	if oldest >= 0 && state.NowMs-state.Marks[oldest].AtMs > idleInterval.Milliseconds() {
+		sh.sweepPartition(ctx, oldest, SweepMark{Epoch: sh.sweeping.epoch, AtMs: state.NowMs}, sweepPage/idleShare)
+	}
+}
+
+// sweepPartition looks at all of a partition, so many copies at a time, and marks it
+// if every one is in place: none was left alone since somebody is at it, or could
+// not be moved.
+func (sh *shard) sweepPartition(ctx context.Context, partition int, mark SweepMark, page int) {
+	clean := true
+	for cursor, more := "", true; more; {
+		if epoch, steady := sh.s.store.Epoch(); epoch != mark.Epoch || !steady {
+			return
+		}
 		bounded, cancel := context.WithTimeout(ctx, sweepPatience)
-		keys, next, err := sh.s.store.Scan(bounded, sh.name, partition, cursor, sweepPage)
+		keys, next, err := sh.s.store.Scan(bounded, sh.name, partition, cursor, page)
 		if err == nil {
 			clean = sh.sweepKeys(bounded, keys) && clean
 		}
 		cancel()
-		if err != nil || next == "" {
-			return clean && err == nil
-		}
-		cursor = next
-		if sh.s.sweepPace.WaitN(ctx, min(len(keys), sh.s.sweepPace.Burst())) != nil {
-			return false
-		}
-	}
-	return false
-}
-
-// stray is a copy on the way to where it belongs.
-type stray struct {
-	ReadResult
-	own    place
-	homes  []place
-	behind []place // those that are to be brought up
-	busy   bool    // it is about to fire, or firing
-	stays  bool    // for now
-}
-
-// sweepKeys brings some timers of the shard where they belong, and reports whether
-// they are.
-func (sh *shard) sweepKeys(ctx context.Context, keys []string) (clean bool) {
-	spots := make([]Spot, len(keys))
-	for i, key := range keys {
-		spots[i] = Spot{Shard: sh.name, Key: key}
-	}
-	clean = true
-	var all []*stray
-	for i, read := range sh.s.store.Read(ctx, spots) {
-		switch {
-		case errors.Is(read.Err, ErrNotFound) && read.Record.State.Version == 0:
-			continue // it is gone
-		case read.Err != nil && !read.Record.State.Ended:
-			clean = false
-			continue
-		}
-		read.Record.ID.Key = keys[i]
-		all = append(all, sh.strayOf(read))
-	}
-	sh.askHomes(ctx, all)
-	sh.bringHome(ctx, all)
-	return sh.settleDown(ctx, all) && clean
-}
-
-// strayOf looks where a copy belongs. What is about to fire, or firing, brings its
-// other copies up itself.
-func (sh *shard) strayOf(read ReadResult) *stray {
-	id := read.Record.ID
-	s := &stray{ReadResult: read, own: place{shard: sh, rank: read.Record.Rank}}
-	for _, p := range sh.s.homes(ID{Key: id.Key, RF: max(id.RF, 1)}, 0) {
-		if p.shard == sh {
-			s.own = p
-		} else {
-			s.homes = append(s.homes, p)
-		}
-	}
-	timer := &read.Record.Timer
-	offset := s.own.offset(sh.s.config.Skew.Of(timer.Interval, id.RF))
-	s.busy = read.Leased || !read.Record.State.Ended && read.LookIn-offset < quiet
-	s.stays = s.busy && !s.own.home
-	return s
-}
-
-// askHomes finds out which of the other homes are behind.
-func (sh *shard) askHomes(ctx context.Context, all []*stray) {
-	type question struct {
-		to     *shard
-		about  []*stray
-		places []place
-		states []KeyState
-	}
-	var questions []*question
-	by := map[*shard]*question{}
-	for _, s := range all {
-		if s.busy {
-			continue
-		}
-		for _, p := range s.homes {
-			q := by[p.shard]
-			if q == nil {
-				q = &question{to: p.shard}
-				by[p.shard], questions = q, append(questions, q)
-			}
-			q.about, q.places = append(q.about, s), append(q.places, p)
-			q.states = append(q.states, KeyState{Key: s.Record.ID.Key, State: s.Record.State})
-		}
-	}
-	for _, q := range questions {
-		differences, err := sh.s.store.Ask(ctx, q.to.name, q.states)
 		if err != nil {
-			for _, s := range q.about {
-				s.stays = true
-			}
-			continue
+			return
 		}
-		for _, d := range differences {
-			s := q.about[d.Index]
-			if d.Missing || d.State.Compare(s.Record.State) < 0 {
-				s.behind = append(s.behind, q.places[d.Index])
-			}
+		cursor, more = next, next != ""
+		// A smaller page pays as a whole one does, so that it takes its share of the rate.
+		if cost := len(keys) * sweepPage / page; sh.s.sweepPace.WaitN(ctx, min(cost, sh.s.sweepPace.Burst())) != nil {
+			return
 		}
+	}
+	if !clean {
+		return
+	}
+	bounded, cancel := context.WithTimeout(ctx, sweepPatience)
+	defer cancel()
+	if err := sh.s.store.MarkSwept(bounded, sh.name, partition, mark); err != nil {
+		sh.log.Debug("the partition can't be marked", "partition", partition, "err", err)
 	}
 }
 
-// bringHome makes the homes that are behind what the copies are.
-func (sh *shard) bringHome(ctx context.Context, all []*stray) {
-	writes, about := map[*shard][]Write{}, map[*shard][]*stray{}
-	for _, s := range all {
-		for _, p := range s.behind {
-			if s.Record.State.Ended && s.own.home {
-				continue // it is buried from here
-			}
-			w := sh.s.copyOf(&s.ReadResult, p)
-			if s.Record.State.Ended {
-				w.Life = s.LookIn
-			}
-			writes[p.shard], about[p.shard] = append(writes[p.shard], w), append(about[p.shard], s)
-		}
+// recover has all shards swept after this one has missed something: what it was to
+// be told is elsewhere, and it may have what is over. The others come first: if
+// this node dies meanwhile, it is this shard that tells the next one.
+func (sh *shard) recover(ctx context.Context, state *SweepState) error {
+	ago, over := sh.silence.outage.over()
+	if state.Restarted {
+		ago, over = max(ago, state.Missed, 1), true
 	}
-	for to, batch := range writes {
-		for i, answer := range sh.s.store.Tell(ctx, to.name, batch) {
-			if answer.Err != nil || answer.Status != WriteStored && answer.Status != WriteSame && answer.Status != WriteNewer {
-				about[to][i].stays = true
+	if over {
+		ago += lostTail
+		for _, other := range sh.s.shards.load() {
+			if other != sh {
+				other.sweeping.wanted.Store(true)
 			}
 		}
+		for _, other := range sh.s.shards.load() {
+			if other != sh && !other.silence.lasts() {
+				if err := other.wantSweep(ctx); err != nil && !errors.Is(err, ErrRefused) {
+					sh.log.Debug("a shard could not be told to be swept", "other", other.name, "err", err)
+				}
+			}
+		}
+		sh.log.Info("the shard has missed something; all shards are swept", "since", ago.Round(time.Second), "restarted", state.Restarted)
+		if err := sh.s.store.WantSweep(ctx, sh.name, ago); err != nil {
+			return err
+		}
+		state.WantedMs, state.Missed = state.NowMs, max(state.Missed, ago)
 	}
+	if err := sh.wantSweep(ctx); err != nil {
+		return err
+	}
+	missedSince := int64(0)
+	if state.Missed > 0 {
+		missedSince = time.Now().Add(-state.Missed).UnixNano()
+	}
+	sh.sweeping.missedSince.Store(missedSince)
+	return nil
 }
 
-// settleDown removes what is in place elsewhere, and gives what has another rank
-// now that one. It reports whether all are in place.
-func (sh *shard) settleDown(ctx context.Context, all []*stray) (clean bool) {
-	clean = true
-	var writes []Write
-	for _, s := range all {
-		r := &s.Record
-		w := Write{Shard: sh.name, Key: r.ID.Key, State: r.State, RF: max(r.ID.RF, 1), Rank: s.own.rank}
-		switch {
-		case s.stays:
-			clean = false
-			continue
-		case !s.own.home:
-			w.Kind = WriteLeave
-		case r.Rank != s.own.rank && !r.State.Ended:
-			w.Kind, w.Timer = WriteRank, &r.Timer
-			w.Offset = s.own.offset(sh.s.config.Skew.Of(r.Timer.Interval, r.ID.RF))
-		default:
-			continue
-		}
-		writes = append(writes, w)
+// wantSweep has the shard swept if another one has missed something.
+func (sh *shard) wantSweep(ctx context.Context) error {
+	if !sh.sweeping.wanted.Load() {
+		return nil
 	}
-	if len(writes) == 0 {
-		return clean
+	if err := sh.s.store.WantSweep(ctx, sh.name, 0); err != nil {
+		return err
 	}
-	for _, answer := range sh.s.store.Tell(ctx, sh.name, writes) {
-		clean = clean && answer.Err == nil && (answer.Status == WriteStored || answer.Status == WriteNone)
-	}
-	return clean
+	sh.sweeping.wanted.Store(false)
+	return nil
 }

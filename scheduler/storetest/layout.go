@@ -16,6 +16,8 @@ type Layout struct {
 	Active []string   // those that take timers; all if nil
 	Others [][]string // that did before, or are about to
 	Epoch  int64      // in which Active changed last
+	// Announced says that another change is about to come.
+	Announced bool
 }
 
 func (l *Layout) active() []string {
@@ -98,7 +100,10 @@ func (v *view) Hinted(hint scheduler.Hint) (names []string) {
 	return names
 }
 
-func (v *view) Epoch() int64 { return v.m.layoutOf(v.node).Epoch }
+func (v *view) Epoch() (epoch int64, steady bool) {
+	l := v.m.layoutOf(v.node)
+	return l.Epoch, !l.Announced
+}
 
 func (v *view) Scan(ctx context.Context, name string, partition int, cursor string, n int) (keys []string, next string, err error) {
 	err = v.m.call(ctx, v.node, "scan", name, func(s *shard, _ time.Time) {
@@ -116,21 +121,44 @@ func (v *view) Scan(ctx context.Context, name string, partition int, cursor stri
 	return keys, next, err
 }
 
-func (v *view) Swept(ctx context.Context, name string) (epochs [scheduler.Partitions]int64, err error) {
-	err = v.m.call(ctx, v.node, "swept", name, func(s *shard, _ time.Time) { epochs = s.swept })
-	return epochs, err
+func (v *view) Swept(ctx context.Context, name string) (state scheduler.SweepState, err error) {
+	err = v.m.call(ctx, v.node, "swept", name, func(s *shard, now time.Time) {
+		state = s.swept
+		state.NowMs = now.UnixMilli()
+		if s.missedSince != nil {
+			state.Missed = max(now.Sub(*s.missedSince), time.Millisecond)
+		}
+	})
+	return state, err
 }
 
-func (v *view) MarkSwept(ctx context.Context, name string, partition int, epoch int64) error {
-	return v.m.call(ctx, v.node, "markswept", name, func(s *shard, _ time.Time) { s.swept[partition] = epoch })
+func (v *view) MarkSwept(ctx context.Context, name string, partition int, mark scheduler.SweepMark) error {
+	return v.m.call(ctx, v.node, "markswept", name, func(s *shard, _ time.Time) {
+		s.swept.Marks[partition] = mark
+		for _, mark := range s.swept.Marks {
+			if mark.AtMs < s.swept.WantedMs {
+				return
+			}
+		}
+		s.missedSince = nil
+	})
+}
+
+func (v *view) WantSweep(ctx context.Context, name string, missed time.Duration) error {
+	return v.m.call(ctx, v.node, "wantsweep", name, func(s *shard, now time.Time) {
+		if since := now.Add(-missed); missed > 0 && (s.missedSince == nil || since.Before(*s.missedSince)) {
+			s.missedSince = &since
+		}
+		s.swept.WantedMs, s.swept.Restarted = now.UnixMilli(), false
+	})
 }
 
 func (v *view) Forget(_ context.Context, epoch int64) error {
 	l := v.m.layoutOf(v.node)
 	v.m.mu.Lock()
 	for _, name := range l.Shards {
-		for _, mark := range v.m.shards[name].swept {
-			if mark < epoch {
+		for _, mark := range v.m.shards[name].swept.Marks {
+			if mark.Epoch < epoch {
 				v.m.mu.Unlock()
 				return fmt.Errorf("%w: shard %s is not swept", scheduler.ErrRefused, name)
 			}

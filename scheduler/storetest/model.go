@@ -39,7 +39,9 @@ type shard struct {
 	entries map[string]*entry
 	dead    []DeadLetter
 	beats   map[string]int64 // node to ms
-	swept   [scheduler.Partitions]int64
+	swept   scheduler.SweepState
+	// missedSince is when it began to miss what it was to be told; nil if it lacks nothing.
+	missedSince *time.Time
 }
 
 // NewModel makes an empty model of the named shards, of one named main if none
@@ -109,11 +111,29 @@ func (m *Model) Connect(node, shard string, link Link) {
 	m.links[[2]string{node, shard}] = link
 }
 
-// Wipe has a shard lose all it has.
+// Wipe has a shard lose all it has, as one does that comes back without its data.
 func (m *Model) Wipe(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.shards[name].entries = map[string]*entry{}
+	s := m.shards[name]
+	s.entries, s.swept, s.missedSince = map[string]*entry{}, scheduler.SweepState{Restarted: true}, nil
+}
+
+// Save remembers what a shard has, and returns what has it lose all that it has taken
+// since, as one does that comes back without what it had not written to disk.
+func (m *Model) Save(name string) (rollBack func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	entries := make(map[string]*entry, len(m.shards[name].entries))
+	for key, e := range m.shards[name].entries {
+		saved := *e
+		entries[key] = &saved
+	}
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.shards[name].entries, m.shards[name].swept.Restarted = entries, true
+	}
 }
 
 // Copies are the timers that a shard has, live or ended, and the state of each.

@@ -20,8 +20,8 @@ func (r *rig) changeShards() {
 		r.change("add", http.MethodPost, "/topology/shards", `{"name": "`+added.name+`", "url": "`+added.url+`"}`)
 		drained := r.cluster.shards[round+1].name
 		r.change("drain", http.MethodPost, "/topology/shards/"+drained+"/drain", "")
-		// What ended while the sweep passed leaves tombstones there for 10 s.
-		eventually(r.t, 15*time.Second, "the drained shard is empty", func() bool { return r.copiesOn(drained) == 0 })
+		// A delete by an ID that names the shard leaves a tombstone there for 10 s.
+		eventually(r.t, r.plan.mix().longest+20*time.Second, "the drained shard is empty", func() bool { return r.copiesOn(drained) == 0 })
 		eventually(r.t, 20*time.Second, "a shard that is drained is removed", func() bool {
 			status, _ := r.askTopology(http.MethodDelete, "/topology/shards/"+drained, "")
 			return status == http.StatusOK

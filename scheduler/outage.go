@@ -1,0 +1,41 @@
+package scheduler
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// outageAfter is how long calls must have failed for a shard to have missed more
+	// than a few.
+	outageAfter = time.Second
+	// outageOver is how long no call may have failed since.
+	outageOver = 3 * time.Second
+	// lostTail is how much of what it was told a shard may lose when it dies, and what
+	// a node may notice late.
+	lostTail = 5 * time.Second
+)
+
+// outage is since when calls to a shard have failed, of whatever kind: what it was
+// to be told is elsewhere then. It is safe for concurrent use.
+type outage struct {
+	begun       time.Time    // of the clock
+	first, last atomic.Int64 // ns on it; 0 if none failed lately
+}
+
+func newOutage() *outage { return &outage{begun: time.Now()} }
+
+func (o *outage) failed() {
+	now := max(int64(time.Since(o.begun)), 1)
+	o.first.CompareAndSwap(0, now)
+	o.last.Store(now)
+}
+
+// over reports how long ago an outage began that is over. It reports each once.
+func (o *outage) over() (ago time.Duration, is bool) {
+	now, first, last := time.Since(o.begun), o.first.Load(), o.last.Load()
+	if first == 0 || now-time.Duration(last) < outageOver || !o.first.CompareAndSwap(first, 0) {
+		return 0, false
+	}
+	return now - time.Duration(first), last-first >= int64(outageAfter)
+}

@@ -1,0 +1,168 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+)
+
+// stray is a copy on the way to where it belongs.
+type stray struct {
+	ReadResult
+	own    place
+	homes  []place
+	behind []place // those that are to be brought up
+	over   State   // that the timer has ended with elsewhere, which this copy doesn't know; zero if it hasn't
+	busy   bool    // it is about to fire, or firing
+	stays  bool    // for now
+}
+
+// sweepKeys brings some timers of the shard where they belong, and reports whether
+// they are.
+func (sh *shard) sweepKeys(ctx context.Context, keys []string) (clean bool) {
+	spots := make([]Spot, len(keys))
+	for i, key := range keys {
+		spots[i] = Spot{Shard: sh.name, Key: key}
+	}
+	clean = true
+	var all []*stray
+	for i, read := range sh.s.store.Read(ctx, spots) {
+		switch {
+		case errors.Is(read.Err, ErrNotFound) && read.Record.State.Version == 0:
+			continue // it is gone
+		case read.Err != nil && !read.Record.State.Ended:
+			clean = false
+			continue
+		}
+		read.Record.ID.Key = keys[i]
+		all = append(all, sh.strayOf(read))
+	}
+	sh.s.metrics.swept.WithLabelValues(sh.name, "seen").Add(float64(len(keys)))
+	sh.askHomes(ctx, all)
+	sh.bringHome(ctx, all)
+	return sh.settleDown(ctx, all) && clean
+}
+
+// strayOf looks where a copy belongs. What is about to fire, or firing, brings its
+// other copies up itself.
+func (sh *shard) strayOf(read ReadResult) *stray {
+	id := read.Record.ID
+	s := &stray{ReadResult: read, own: place{shard: sh, rank: read.Record.Rank}}
+	for _, p := range sh.s.homes(ID{Key: id.Key, RF: max(id.RF, 1)}, 0) {
+		if p.shard == sh {
+			s.own = p
+		} else {
+			s.homes = append(s.homes, p)
+		}
+	}
+	timer := &read.Record.Timer
+	offset := s.own.offset(sh.s.config.Skew.Of(timer.Interval, id.RF))
+	s.busy = read.Leased || !read.Record.State.Ended && read.LookIn-offset < quiet
+	s.stays = s.busy && !s.own.home
+	return s
+}
+
+// askHomes finds out which of the other homes are behind, and whether any is ahead
+// because the timer is over: nobody would tell this copy so again. What is newer and
+// lives is brought here from there.
+func (sh *shard) askHomes(ctx context.Context, all []*stray) {
+	type question struct {
+		to     *shard
+		about  []*stray
+		places []place
+		states []KeyState
+	}
+	var questions []*question
+	by := map[*shard]*question{}
+	for _, s := range all {
+		if s.busy {
+			continue
+		}
+		for _, p := range s.homes {
+			q := by[p.shard]
+			if q == nil {
+				q = &question{to: p.shard}
+				by[p.shard], questions = q, append(questions, q)
+			}
+			q.about, q.places = append(q.about, s), append(q.places, p)
+			q.states = append(q.states, KeyState{Key: s.Record.ID.Key, State: s.Record.State})
+		}
+	}
+	for _, q := range questions {
+		differences, err := sh.s.store.Ask(ctx, q.to.name, q.states)
+		if err != nil {
+			for _, s := range q.about {
+				s.stays = true
+			}
+			continue
+		}
+		for _, d := range differences {
+			s := q.about[d.Index]
+			switch {
+			case d.Missing || d.State.Compare(s.Record.State) < 0:
+				s.behind = append(s.behind, q.places[d.Index])
+			case d.State.Ended && d.State.Compare(s.over) > 0:
+				s.over = d.State
+			}
+		}
+	}
+}
+
+// bringHome makes the homes that are behind what the copies are.
+func (sh *shard) bringHome(ctx context.Context, all []*stray) {
+	writes, about := map[*shard][]Write{}, map[*shard][]*stray{}
+	for _, s := range all {
+		for _, p := range s.behind {
+			if s.over.Version != 0 || s.Record.State.Ended && s.own.home {
+				continue // it is not to be made anew, or it is buried from here
+			}
+			w := sh.s.copyOf(&s.ReadResult, p)
+			if s.Record.State.Ended {
+				w.Life = s.LookIn
+			}
+			writes[p.shard], about[p.shard] = append(writes[p.shard], w), append(about[p.shard], s)
+		}
+	}
+	for to, batch := range writes {
+		for i, answer := range sh.s.store.Tell(ctx, to.name, batch) {
+			if answer.Err != nil || answer.Status != WriteStored && answer.Status != WriteSame && answer.Status != WriteNewer {
+				about[to][i].stays = true
+			}
+		}
+		sh.s.metrics.swept.WithLabelValues(to.name, "brought").Add(float64(len(batch)))
+	}
+}
+
+// settleDown removes what is in place elsewhere, and gives what has another rank
+// now that one. It reports whether all are in place.
+func (sh *shard) settleDown(ctx context.Context, all []*stray) (clean bool) {
+	clean = true
+	var writes []Write
+	for _, s := range all {
+		r := &s.Record
+		w := Write{Shard: sh.name, Key: r.ID.Key, State: r.State, RF: max(r.ID.RF, 1), Rank: s.own.rank}
+		switch {
+		case s.over.Version != 0:
+			w.Kind, w.State = WriteBury, s.over
+			w.Life, w.Keep = s.own.tombLife(&sh.s.config), sh.s.config.IdempotencyLife
+		case s.stays:
+			clean = false
+			continue
+		case !s.own.home:
+			w.Kind = WriteLeave
+		case r.Rank != s.own.rank && !r.State.Ended:
+			w.Kind, w.Timer = WriteRank, &r.Timer
+			w.Offset = s.own.offset(sh.s.config.Skew.Of(r.Timer.Interval, r.ID.RF))
+		default:
+			continue
+		}
+		writes = append(writes, w)
+	}
+	if len(writes) == 0 {
+		return clean
+	}
+	for _, answer := range sh.s.store.Tell(ctx, sh.name, writes) {
+		clean = clean && answer.Err == nil && (answer.Status == WriteStored || answer.Status == WriteNone)
+	}
+	sh.s.metrics.swept.WithLabelValues(sh.name, "settled").Add(float64(len(writes)))
+	return clean
+}
