@@ -19,8 +19,8 @@ type Topology interface {
 	Show(ctx context.Context) TopologyView
 	// Add announces a shard; url is "" for one that is being drained.
 	Add(ctx context.Context, name, url string) (TopologyView, error)
-	// Drain has a shard's timers moved to the others.
-	Drain(ctx context.Context, name string) (TopologyView, error)
+	// Drain has a shard's timers moved to the others. One that can't be reached needs force.
+	Drain(ctx context.Context, name string, force bool) (TopologyView, error)
 	// Remove forgets a shard that is drained and empty, or, with force, whatever it has.
 	Remove(ctx context.Context, name string, force bool) (TopologyView, error)
 }
@@ -86,15 +86,20 @@ func serveTopology(mux *http.ServeMux, by Authorizer, topology Topology) {
 		return topology.Add(ctx, asked.Name, asked.URL)
 	})
 	handle("POST /topology/shards/{name}/drain", tokens.Admin, func(ctx context.Context, r *http.Request) (TopologyView, error) {
-		return topology.Drain(ctx, r.PathValue("name"))
+		return forcibly(ctx, r, topology.Drain)
 	})
 	handle("DELETE /topology/shards/{name}", tokens.Admin, func(ctx context.Context, r *http.Request) (TopologyView, error) {
-		force := r.URL.Query().Get("force")
-		if force != "" && force != "true" && force != "false" {
-			return TopologyView{}, &problemError{newProblem(http.StatusBadRequest, "force-malformed", "force is true or false")}
-		}
-		return topology.Remove(ctx, r.PathValue("name"), force == "true")
+		return forcibly(ctx, r, topology.Remove)
 	})
+}
+
+// forcibly changes the named shard's part, with force if the query says so.
+func forcibly(ctx context.Context, r *http.Request, do func(ctx context.Context, name string, force bool) (TopologyView, error)) (TopologyView, error) {
+	force := r.URL.Query().Get("force")
+	if force != "" && force != "true" && force != "false" {
+		return TopologyView{}, &problemError{newProblem(http.StatusBadRequest, "force-malformed", "force is true or false")}
+	}
+	return do(ctx, r.PathValue("name"), force == "true")
 }
 
 func topologyProblem(err error) problem {

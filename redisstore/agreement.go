@@ -62,10 +62,18 @@ func (s *shard) topology(ctx context.Context) stand {
 }
 
 // agreed is the latest topology that a majority of its own shards hold, or that they
-// have gone on from; nil if there is none.
-func agreed(all []stand) (best *Topology) {
+// have gone on from, those that have no voice left out; nil if there is none.
+func agreed(all []stand, voiceless ...string) (best *Topology) {
 	for _, at := range all {
-		if l := at.topology; l != nil && (best == nil || l.Epoch > best.Epoch) && majority(l.names(), func(name string) bool { return holds(all, name, l) }) {
+		l := at.topology
+		if l == nil || best != nil && l.Epoch <= best.Epoch {
+			continue
+		}
+		voters := l.voters(l.names())
+		for _, name := range voiceless {
+			voters = without(voters, name)
+		}
+		if majority(voters, func(name string) bool { return holds(all, name, l) }) {
 			best = l
 		}
 	}
@@ -112,8 +120,8 @@ type proposal struct {
 }
 
 // propose locks what can be locked, and reads under that. Its error is a
-// *RefusedError if that is not a majority of the shards.
-func (s *Store) propose(ctx context.Context) (*proposal, error) {
+// *RefusedError if that is not a majority of the shards, the voiceless left out.
+func (s *Store) propose(ctx context.Context, voiceless ...string) (*proposal, error) {
 	p := &proposal{s: s, token: s.node + ":" + uuid.NewString()}
 	shards := s.everyShard()
 	locked := make(map[string]bool, len(shards))
@@ -133,7 +141,11 @@ func (s *Store) propose(ctx context.Context) (*proposal, error) {
 	wg.Wait()
 	p.all = pollTopology(ctx, shards)
 	current := s.Topology()
-	if !majority(current.names(), func(name string) bool { return locked[name] }) {
+	voters := current.voters(current.names())
+	for _, name := range voiceless {
+		voters = without(voters, name)
+	}
+	if !majority(voters, func(name string) bool { return locked[name] }) {
 		p.end()
 		return nil, current.refuse("fewer than half of the shards could be locked: another change is under way, or they can't be reached; try again in %v", lockLife)
 	}

@@ -75,8 +75,11 @@ func ParseShards(list string) ([]ShardConfig, error) {
 	return shards, errors.Join(faults...)
 }
 
-// connector makes a client of one deployment whose pool has the given size.
-type connector func(poolSize int) redis.UniversalClient
+// connector makes a client of one deployment whose pool has the given size. It has
+// meet look at each new connection.
+type connector func(poolSize int, meet meeting) redis.UniversalClient
+
+type meeting func(ctx context.Context, conn *redis.Conn) error
 
 var (
 	errURL = errors.New("not a Redis URL; want redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://, " +
@@ -180,12 +183,11 @@ func singleConnector(raw string, dial func(ctx context.Context, network, address
 		return nil, redacted(err)
 	}
 	options.ContextTimeoutEnabled, options.DisableIdentity, options.DialerRetries = true, true, 1
-	options.OnConnect = refuseEvicting
 	options.MaintNotificationsConfig = noMaintenanceNotifications()
 	options.Dialer = dial
-	return func(poolSize int) redis.UniversalClient {
+	return func(poolSize int, meet meeting) redis.UniversalClient {
 		o := *options
-		o.PoolSize = poolSize
+		o.PoolSize, o.OnConnect = poolSize, meet
 		return redis.NewClient(&o)
 	}, nil
 }
@@ -199,10 +201,9 @@ func sentinelConnector(raw string) (connector, error) {
 		return nil, errors.New("a sentinel URL needs ?master_name=…")
 	}
 	options.ContextTimeoutEnabled, options.DisableIdentity, options.DialerRetries = true, true, 1
-	options.OnConnect = refuseEvicting
-	return func(poolSize int) redis.UniversalClient {
+	return func(poolSize int, meet meeting) redis.UniversalClient {
 		o := *options
-		o.PoolSize = poolSize
+		o.PoolSize, o.OnConnect = poolSize, meet
 		return redis.NewFailoverClient(&o)
 	}, nil
 }
@@ -213,14 +214,13 @@ func clusterConnector(raw string) (connector, error) {
 		return nil, redacted(err)
 	}
 	options.ContextTimeoutEnabled, options.DisableIdentity, options.DialerRetries = true, true, 1
-	options.OnConnect = refuseEvicting
 	// Not only follows redirections but sends again what was not answered. A slot
 	// that has moved costs an error, and the next call knows where it is.
 	options.MaxRedirects = -1
 	options.MaintNotificationsConfig = noMaintenanceNotifications()
-	return func(poolSize int) redis.UniversalClient {
+	return func(poolSize int, meet meeting) redis.UniversalClient {
 		o := *options
-		o.PoolSize = poolSize
+		o.PoolSize, o.OnConnect = poolSize, meet
 		return redis.NewClusterClient(&o)
 	}, nil
 }

@@ -149,7 +149,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		client := connect(3)
+		client := connect(3, nil)
 		var got facts
 		switch client := client.(type) {
 		case *redis.Client:
@@ -189,7 +189,7 @@ func TestDial(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			client, ok := connect(3).(*redis.Client)
+			client, ok := connect(3, nil).(*redis.Client)
 			if !ok {
 				t.Fatal("not a single instance")
 			}

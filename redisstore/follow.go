@@ -217,16 +217,17 @@ func (s *Store) Writable() error {
 // change makes a later topology of the one that is agreed on, and has it agreed on.
 // Somebody else's change that is unfinished is finished first. Its error is a
 // *RefusedError where nothing was changed.
-func (s *Store) change(ctx context.Context, edit func(l *Topology) (Topology, error)) (Topology, error) {
-	p, err := s.propose(ctx)
+// It needs none of the voiceless.
+func (s *Store) change(ctx context.Context, edit func(l *Topology) (Topology, error), voiceless ...string) (Topology, error) {
+	p, err := s.propose(ctx, voiceless...)
 	for try := 1; err != nil && try < lockTries && pause(ctx, lockPause/2+rand.N(lockPause)); try++ {
-		p, err = s.propose(ctx) // a node that takes a step of its own has the lock for some milliseconds
+		p, err = s.propose(ctx, voiceless...) // a node that takes a step of its own has the lock for some milliseconds
 	}
 	if err != nil {
 		return s.Topology(), err
 	}
 	defer p.end()
-	base := agreed(p.all)
+	base := agreed(p.all, voiceless...)
 	if begun := latest(p.all); begun != nil && (base == nil || begun.Epoch > base.Epoch) {
 		if err := p.agree(ctx, begun); err != nil {
 			return s.Topology(), err
@@ -253,7 +254,7 @@ func (s *Store) change(ctx context.Context, edit func(l *Topology) (Topology, er
 }
 
 // agree has a topology stored on a majority of its own shards, of those that took or
-// take timers in it, and on those whose part changes.
+// take timers in it, and on those that are new.
 func (p *proposal) agree(ctx context.Context, l *Topology) error {
 	if err := p.write(ctx, l); err != nil {
 		return err
@@ -261,7 +262,7 @@ func (p *proposal) agree(ctx context.Context, l *Topology) error {
 	has := func(name string) bool { return holds(p.all, name, l) }
 	var missing []string
 	for _, name := range l.names() {
-		if l.StateOf(name) != MemberActive && l.StateOf(name) != MemberDraining && !has(name) {
+		if l.StateOf(name) == MemberJoining && !has(name) {
 			missing = append(missing, name)
 		}
 	}

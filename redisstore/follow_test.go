@@ -66,7 +66,7 @@ func (l *laidOut) add(s *Store, name string) error {
 }
 
 func (l *laidOut) drain(s *Store, name string) error {
-	_, err := s.DrainShard(l.Context(), name)
+	_, err := s.DrainShard(l.Context(), name, false)
 	return err
 }
 

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -18,9 +19,58 @@ func (s *Store) AddShard(ctx context.Context, m Member) (Topology, error) {
 }
 
 // DrainShard announces that a shard takes no more timers: the sweep then moves
-// those that it has. Results as AddShard.
-func (s *Store) DrainShard(ctx context.Context, name string) (Topology, error) {
-	return s.change(ctx, func(now *Topology) (Topology, error) { return now.drain(name) })
+// those that it has. One that can't be reached needs force: then it has no voice in
+// this change and those that follow, so that one of two shards can be given up. Results as AddShard.
+func (s *Store) DrainShard(ctx context.Context, name string, force bool) (Topology, error) {
+	if force {
+		return s.change(ctx, func(now *Topology) (Topology, error) { return now.drain(name, true) }, name)
+	}
+	t := s.Topology()
+	if _, err := t.drain(name, false); err != nil {
+		return t, err
+	}
+	if sh, err := s.shard(name); err == nil {
+		if at := sh.topology(ctx); at.err != nil {
+			return t, t.refuse("shard %s can't be reached (%v); if it is gone for good, drain it with force: what has no copy elsewhere is lost", name, at.err)
+		}
+	}
+	return s.change(ctx, func(now *Topology) (Topology, error) { return now.drain(name, false) })
+}
+
+// Lost is scheduler.Store's.
+func (s *Store) Lost(shard string) bool {
+	_, lost := s.current.Load().topology.Lost[shard]
+	return lost
+}
+
+// Lose is scheduler.Store's.
+func (s *Store) Lose(ctx context.Context, shard string) error {
+	_, err := s.change(ctx, func(now *Topology) (Topology, error) { return now.lose(shard) })
+	return ignoreRefusal(err)
+}
+
+// Regain is scheduler.Store's.
+func (s *Store) Regain(ctx context.Context, shard string) error {
+	sh, err := s.shard(shard)
+	if err != nil {
+		return err
+	}
+	for _, lane := range lanes() {
+		if err := sh.isSwept(ctx, lane, s.Topology().Lost[shard]); err != nil {
+			return err
+		}
+	}
+	_, err = s.change(ctx, func(now *Topology) (Topology, error) { return now.regain(shard) })
+	return ignoreRefusal(err)
+}
+
+// ignoreRefusal is for changes that any node makes: somebody else did it, or another
+// change came first.
+func ignoreRefusal(err error) error {
+	if _, refused := errors.AsType[*RefusedError](err); refused {
+		return nil
+	}
+	return err
 }
 
 const (
@@ -50,7 +100,11 @@ func (s *Store) RemoveShard(ctx context.Context, name string, force bool) (Topol
 			}
 		}
 	}
-	return s.change(ctx, func(now *Topology) (Topology, error) { return now.remove(name) })
+	var voiceless []string
+	if force {
+		voiceless = []string{name}
+	}
+	return s.change(ctx, func(now *Topology) (Topology, error) { return now.remove(name) }, voiceless...)
 }
 
 func pause(ctx context.Context, d time.Duration) bool {

@@ -66,10 +66,9 @@ func newShard(config ShardConfig, scripts scripts, log *slog.Logger) (*shard, er
 	if err != nil {
 		return nil, fmt.Errorf("shard %s: %w", config.Name, err)
 	}
-	return &shard{
-		name: config.Name, url: config.URL, front: connect(frontPool), poll: connect(pollPool), fire: connect(firePool),
-		clock: newShardClock(), scripts: scripts, log: log.With("shard", config.Name),
-	}, nil
+	s := &shard{name: config.Name, url: config.URL, clock: newShardClock(), scripts: scripts, log: log.With("shard", config.Name)}
+	s.front, s.poll, s.fire = connect(frontPool, s.meet), connect(pollPool, s.meet), connect(firePool, s.meet)
+	return s, nil
 }
 
 // close waits for a check under way, which is bounded, and ends all connections.
@@ -137,10 +136,7 @@ func (s *shard) verify(ctx context.Context) error {
 	if facts["aof_enabled"] == "0" && !s.snapshots(ctx) && !s.warned.Swap(true) {
 		s.log.Warn("shard persists nothing: its timers are lost when it restarts; set appendonly yes")
 	}
-	identity := cmp.Or(facts["run_id"], "-")
-	if facts["cluster_enabled"] == "1" {
-		identity = "-" // any of many
-	}
+	identity := identityOf(facts)
 	s.identity.Store(&identity)
 	s.clock.learn(now.Val().UnixMicro())
 	return nil
@@ -152,15 +148,28 @@ func (s *shard) leftAlone(gap time.Duration) {
 	}
 }
 
-// refuseEvicting looks at each new connection: a Redis that was away may come
-// back with another configuration before any call has failed.
-func refuseEvicting(ctx context.Context, conn *redis.Conn) error {
-	info, err := conn.Info(ctx, "memory").Result()
+// meet looks at each new connection: a Redis that was away may come back with
+// another configuration, or as another process, before any call has failed.
+func (s *shard) meet(ctx context.Context, conn *redis.Conn) error {
+	info, err := conn.Info(ctx).Result()
 	var answer redis.Error
 	if err != nil && !errors.As(err, &answer) {
 		return err
 	}
-	return fit(parseInfo(info)) // nil for one that won't say
+	facts := parseInfo(info) // none of one that won't say
+	if known := s.identity.Load(); known != nil && *known != identityOf(facts) {
+		s.verified.Store(false)
+	}
+	return fit(facts)
+}
+
+// identityOf is who a shard is: another one may have lost what the one before had
+// not written to disk. It is "-" of one that won't say, and of many in one.
+func identityOf(facts map[string]string) string {
+	if facts["cluster_enabled"] == "1" {
+		return "-"
+	}
+	return cmp.Or(facts["run_id"], "-")
 }
 
 func fit(facts map[string]string) error {

@@ -22,9 +22,9 @@ func lanes() []string { return []string{"http", "kafka"} }
 func sweptField(lane string, partition int) string { return fmt.Sprintf("%s.%02d", lane, partition) }
 
 // Epoch is scheduler.Store's.
-func (s *Store) Epoch() (epoch int64, steady bool) {
+func (s *Store) Epoch(shard string) (epoch int64, steady bool) {
 	t := &s.current.Load().topology
-	return t.Moved, t.Next == nil && s.Writable() == nil
+	return max(t.Moved, t.Lost[shard]), t.Next == nil && s.Writable() == nil
 }
 
 // Scan is scheduler.Store's.
@@ -125,6 +125,9 @@ func (s *Store) Forget(ctx context.Context, epoch int64) error {
 		return nil
 	}
 	for _, sh := range s.current.Load().shards {
+		if s.Lost(sh.name) {
+			continue // it is swept before it fires anything
+		}
 		for _, lane := range lanes() {
 			if err := sh.isSwept(ctx, lane, epoch); err != nil {
 				return err
@@ -137,10 +140,7 @@ func (s *Store) Forget(ctx context.Context, epoch int64) error {
 		}
 		return now.swept(), nil
 	})
-	if _, refused := errors.AsType[*RefusedError](err); refused {
-		return nil // somebody else did it, or another change came first
-	}
-	return err
+	return ignoreRefusal(err)
 }
 
 // isSwept is nil if all of a lane on the shard has been swept for the epoch, or

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
 	"slices"
@@ -27,8 +28,14 @@ type Topology struct {
 	Next   []string `json:"next,omitempty"`
 	// Former are the lists that were Active before, latest first.
 	Former [][]string `json:"former,omitempty"`
-	// Moved is the epoch in which Active changed last.
+	// Moved is the epoch in which Active changed last, or all was to be swept again.
 	Moved int64 `json:"moved,omitempty"`
+	// Lost are the shards that have been away for so long that nobody waits for them,
+	// and the epoch in which each was given up. Such a one fires nothing until it is back
+	// and swept.
+	Lost map[string]int64 `json:"lost,omitempty"`
+	// Voiceless are those that an operator has given up: a change needs none of them.
+	Voiceless []string `json:"voiceless,omitempty"`
 }
 
 // Member is a shard of a topology.
@@ -117,7 +124,15 @@ func (l *Topology) lists() [][]string {
 	if len(l.Former) > 0 {
 		lists = append(lists, l.Former[0])
 	}
-	return lists
+	for i, names := range lists {
+		lists[i] = l.voters(names)
+	}
+	return slices.DeleteFunc(lists, func(names []string) bool { return len(names) == 0 })
+}
+
+// voters are those of the named that have a voice.
+func (l *Topology) voters(names []string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(l.Voiceless, name) })
 }
 
 // inOrder are those names for which in says so, in list order.
@@ -162,8 +177,13 @@ func (l *Topology) add(m Member) (Topology, error) {
 	if !is {
 		next.Shards = append(slices.Clone(l.Shards), m)
 	}
+	next.Voiceless = without(l.Voiceless, m.Name)
 	next.Next = next.inOrder(func(name string) bool { return name == m.Name || slices.Contains(l.Active, name) })
 	return next, nil
+}
+
+func without(names []string, name string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == name })
 }
 
 // samePlace reports whether two URLs lead to the same database.
@@ -181,12 +201,21 @@ func samePlace(a, b string) bool {
 	return at(a) == at(b)
 }
 
-// drain announces that a shard will take no more timers.
-func (l *Topology) drain(name string) (Topology, error) {
+// drain announces that a shard will take no more timers; with force, without its
+// voice, now and from then on.
+func (l *Topology) drain(name string, force bool) (Topology, error) {
+	next := *l
+	_, is := l.member(name)
+	if force && is && !slices.Contains(l.Voiceless, name) {
+		next.Voiceless = append(slices.Clone(l.Voiceless), name)
+		if state := l.StateOf(name); state == MemberLeaving || state == MemberDraining {
+			return next, nil // that it goes is known, and what it was asked for is not needed any more
+		}
+	}
 	if err := l.free(); err != nil {
 		return *l, err
 	}
-	switch _, is := l.member(name); {
+	switch {
 	case !is:
 		return *l, l.refuse("there is no shard %s; the shards are %s", name, strings.Join(l.names(), ", "))
 	case l.StateOf(name) == MemberDraining:
@@ -194,8 +223,37 @@ func (l *Topology) drain(name string) (Topology, error) {
 	case len(l.Active) == 1:
 		return *l, l.refuse("shard %s is the only one that takes timers; add another first", name)
 	}
-	next := *l
 	next.Next = next.inOrder(func(n string) bool { return n != name && slices.Contains(l.Active, n) })
+	return next, nil
+}
+
+// lose gives up a shard that has been away for long.
+func (l *Topology) lose(name string) (Topology, error) {
+	_, is := l.member(name)
+	switch _, lost := l.Lost[name]; {
+	case !is || lost:
+		return *l, l.refuse("shard %s is given up already", name)
+	case len(l.Active) == 1 && l.Active[0] == name:
+		return *l, l.refuse("shard %s is the only one that takes timers", name)
+	}
+	next := *l
+	if next.Lost = maps.Clone(l.Lost); next.Lost == nil {
+		next.Lost = map[string]int64{}
+	}
+	next.Lost[name] = l.Epoch + 1
+	return next, nil
+}
+
+// regain takes back a shard that was given up: it is swept, and all are then, to
+// refill it.
+func (l *Topology) regain(name string) (Topology, error) {
+	if _, lost := l.Lost[name]; !lost || l.Next != nil {
+		return *l, l.refuse("shard %s is not given up, or a change is being announced", name)
+	}
+	next := *l
+	next.Lost = maps.Clone(l.Lost)
+	delete(next.Lost, name)
+	next.Moved = l.Epoch + 1
 	return next, nil
 }
 
@@ -214,8 +272,10 @@ func (l *Topology) remove(name string) (Topology, error) {
 	next.Shards = slices.DeleteFunc(slices.Clone(l.Shards), func(m Member) bool { return m.Name == name })
 	next.Former = slices.Clone(l.Former)
 	for i, names := range next.Former {
-		next.Former[i] = slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == name })
+		next.Former[i] = without(names, name)
 	}
+	next.Voiceless, next.Lost = without(l.Voiceless, name), maps.Clone(l.Lost)
+	delete(next.Lost, name)
 	return next, nil
 }
 
@@ -265,7 +325,7 @@ func decodeTopology(text string) (*Topology, error) {
 		}
 		seen[m.Name] = true
 	}
-	for _, list := range append([][]string{l.Active, l.Next}, l.Former...) {
+	for _, list := range append([][]string{l.Active, l.Next, l.Voiceless, slices.Collect(maps.Keys(l.Lost))}, l.Former...) {
 		for _, name := range list {
 			if !seen[name] {
 				return nil, fmt.Errorf("%w: no shard is named %q", errTopology, name)

@@ -84,7 +84,7 @@ func questions(batch []*claim) (asks []question) {
 			continue // it is only the fence's answer that is missing
 		}
 		for _, p := range c.others {
-			if p.shard.silence.lasts() {
+			if p.shard.away() {
 				continue
 			}
 			i := 0
@@ -126,7 +126,7 @@ type otherCopy struct {
 // weigh keeps for each claim the newest state that is newer than its own, and how
 // long a callback elsewhere may still start.
 func (q *question) weigh() {
-	if q.err != nil && !errors.Is(q.err, ErrRefused) && !q.shard.silence.lasts() {
+	if q.err != nil && !errors.Is(q.err, ErrRefused) && !q.shard.away() {
 		for _, c := range q.claims {
 			c.other.unanswered = true
 		}

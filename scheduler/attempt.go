@@ -73,7 +73,7 @@ func (a *attempt) begin(places []place) {
 // out.
 func (a *attempt) plan(writes []Write) []Write {
 	for i := range a.targets {
-		if t := &a.targets[i]; t.progress == toTell && t.shard.silence.lasts() {
+		if t := &a.targets[i]; t.progress == toTell && t.shard.away() {
 			t.progress, t.answer = untold, Written{Err: fmt.Errorf("%w: shard %s is silent", ErrUnavailable, t.shard.name)}
 		}
 	}
@@ -136,7 +136,7 @@ func (a *attempt) substitute(rank int) {
 	for _, name := range a.ranked[min(a.id.RF, len(a.ranked)):] {
 		sh := a.s.shard(name)
 		i := slices.IndexFunc(a.targets, func(t target) bool { return t.shard == sh })
-		if sh.silence.lasts() || i >= 0 && !a.targets[i].stray {
+		if sh.away() || i >= 0 && !a.targets[i].stray {
 			continue
 		}
 		t := target{place: place{shard: sh, rank: rank}}
@@ -191,7 +191,7 @@ func (t *target) knowsAll(away []Away) bool {
 // in either order.
 func (a *attempt) warns(t *target) bool {
 	return a.timer != nil && len(a.away) > 0 && t.progress == untold && t.home && t.tried && !t.warned &&
-		!t.shard.silence.lasts() && a.s.config.SinceBoot()-a.begun <= warnLimit
+		!t.shard.away() && a.s.config.SinceBoot()-a.begun <= warnLimit
 }
 
 func accepted(status WriteStatus) bool { return status == WriteStored || status == WriteSame }

@@ -37,7 +37,10 @@ func (c *claim) names(p place) bool {
 }
 
 func (s *Scheduler) tellOfEnd(ctx context.Context, c *claim, p place) (heard bool) {
-	if p.shard.silence.lasts() {
+	switch {
+	case s.store.Lost(p.shard.name):
+		return true // nobody waits for it
+	case p.shard.silence.lasts():
 		return false
 	}
 	w := s.copyOf(&ReadResult{Record: c.Record}, p)
@@ -47,15 +50,18 @@ func (s *Scheduler) tellOfEnd(ctx context.Context, c *claim, p place) (heard boo
 
 // keepTombstones is how long past their life tombstones stay: those made since
 // another shard began to miss what it was told, while it is away, or back and not
-// swept yet; what has ended since then may live there.
+// swept yet; what has ended since then may live there. For one that is given up
+// nobody waits.
 func (s *Scheduler) keepTombstones(of *shard) time.Duration {
 	since := time.Duration(0)
 	for _, sh := range s.shards.load() {
-		if sh == of {
+		if sh == of || s.store.Lost(sh.name) {
 			continue
 		}
-		if lost := sh.silence.lostFor(s.config.TombLife); lost > 0 {
-			since = max(since, lost+lostTail)
+		for _, lost := range []time.Duration{sh.silence.lostFor(s.config.TombLife), sh.unheardFor()} {
+			if lost > 0 {
+				since = max(since, lost+lostTail)
+			}
 		}
 		since = max(since, sh.sweeping.missed())
 	}

@@ -24,6 +24,11 @@ type Config struct {
 	// after its timer is over.
 	IdempotencyLife time.Duration
 
+	// AwayLimit is how long a shard may be away before it is given up: ends are not
+	// remembered for it any more, and when it returns it fires nothing until it is
+	// swept.
+	AwayLimit time.Duration
+
 	// MinCopies is how many copies, at most those that were asked for, must be stored
 	// before a write is acknowledged.
 	MinCopies int
@@ -54,7 +59,7 @@ func DefaultConfig(node string, log *slog.Logger) Config {
 	return Config{
 		Node: node, Log: log,
 		PollInterval: 100 * time.Millisecond, Grace: time.Second, Limit: 2 * time.Second, Hold: 3500 * time.Millisecond,
-		Settling: time.Second, TombLife: 2 * time.Minute, IdempotencyLife: time.Hour, MinCopies: 1, SweepRate: 5000, Attempts: 5, Slots: 4096, Skew: DefaultSkew(),
+		Settling: time.Second, TombLife: 2 * time.Minute, IdempotencyLife: time.Hour, MinCopies: 1, SweepRate: 5000, AwayLimit: 15 * time.Minute, Attempts: 5, Slots: 4096, Skew: DefaultSkew(),
 		SinceBoot: sinceBoot, Wall: time.Now,
 	}
 }
@@ -73,6 +78,7 @@ func (c Config) Validate() error {
 	require(c.Grace >= 5*c.PollInterval, "poll interval %v: want at most a fifth of the lease grace %v", c.PollInterval, c.Grace)
 	require(c.TombLife >= time.Second, "tombstone life %v: want at least 1s", c.TombLife)
 	require(c.IdempotencyLife >= time.Second, "idempotency life %v: want at least 1s", c.IdempotencyLife)
+	require(c.AwayLimit >= 10*time.Second, "away limit %v: want at least 10s", c.AwayLimit)
 	require(c.MinCopies >= 1 && c.MinCopies <= MaxReplicationFactor, "min copies %d: want 1 to %d", c.MinCopies, MaxReplicationFactor)
 	require(c.SweepRate >= 1, "sweep rate %d: want at least 1", c.SweepRate)
 	require(c.Attempts >= 1, "attempts %d: want at least 1", c.Attempts)

@@ -70,7 +70,7 @@ func (on *contest) add(c *claim, to place, at int) {
 
 // take tries to lease the copies.
 func (on *contest) take(ctx context.Context) {
-	if on.better.silence.lasts() {
+	if on.better.away() {
 		for i := range on.claims {
 			on.pass(i)
 		}
@@ -131,7 +131,7 @@ func (on *contest) answered(i int, taken *Taken) {
 	case TakeMissing:
 		on.pass(i)
 	case TakeFailed:
-		if errors.Is(taken.Err, ErrRefused) || on.better.silence.lasts() {
+		if errors.Is(taken.Err, ErrRefused) || on.better.away() {
 			on.pass(i)
 			return
 		}
@@ -165,7 +165,7 @@ func (sh *shard) raise(ctx context.Context, better *shard, all []raising) (refus
 		return nil
 	}
 	for i, answer := range sh.s.store.Tell(bounded, better.name, writes) {
-		if errors.Is(answer.Err, ErrRefused) || answer.Err != nil && better.silence.lasts() {
+		if errors.Is(answer.Err, ErrRefused) || answer.Err != nil && better.away() {
 			refused = append(refused, about[i])
 			continue
 		}

@@ -75,7 +75,7 @@ func (f *finding) there() bool { return f.Record.State.Version != 0 }
 func (s *Scheduler) look(ctx context.Context, key string, found []finding) {
 	spots, of := make([]Spot, 0, len(found)), make([]int, 0, len(found))
 	for i := range found {
-		if found[i].shard.silence.lasts() {
+		if found[i].shard.away() {
 			found[i].Err = ErrUnavailable
 			continue
 		}

@@ -31,6 +31,9 @@ func (o *outage) failed() {
 	o.last.Store(now)
 }
 
+// pending reports whether calls have failed lately, or an outage is not over.
+func (o *outage) pending() bool { return o.first.Load() != 0 }
+
 // over reports how long ago an outage began that is over. It reports each once.
 func (o *outage) over() (ago time.Duration, is bool) {
 	now, first, last := time.Since(o.begun), o.first.Load(), o.last.Load()

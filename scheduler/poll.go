@@ -26,12 +26,14 @@ type shard struct {
 	contenders  *queue[*claim] // of copies that are not the best
 	graves      *queue[*claim] // tombstones that not all copies have been told of
 
+	unheard    atomic.Int64 // since when it has not answered this node's announcements, ns since 1970, until what it missed is known; 0 if it does
 	othersLive atomic.Bool  // other nodes announced themselves lately
 	health     atomic.Int32 // what the last claim said of the shard, or the last beat if that was long ago
 	claimed    atomic.Int64 // when that was, ns since 1970
 
 	ownership *ownership
 	sweeping  sweeping
+	gaveUp    time.Time // when it was tried last to give the shard up
 }
 
 // What is known of a shard's health.
@@ -147,6 +149,9 @@ func (sh *shard) pause(ctx context.Context, next time.Time, more bool) {
 // have neglected for so long, and puts it into the wheel. It reports whether more
 // may be due.
 func (sh *shard) claim(ctx context.Context, partitions partitionSet, neglected time.Duration) (more bool) {
+	if sh.s.store.Lost(sh.name) {
+		return false // what is over may be there
+	}
 	room := sh.credit.left()
 	if room <= 0 {
 		return true
@@ -213,6 +218,9 @@ func newClaim(sh *shard, claimed *Claimed) *claim {
 	}
 	return c
 }
+
+// away reports whether nobody should wait for the shard: it is silent, or given up.
+func (sh *shard) away() bool { return sh.silence.lasts() || sh.s.store.Lost(sh.name) }
 
 // note keeps the log to one line when a shard falls silent and one when it is
 // back.

@@ -113,3 +113,63 @@ func TestP9AShardThatLostItsLastSecondsLearnsOfEnds(t *testing.T) {
 		c.wantEmpty()
 	})
 }
+
+// P7: for a shard that has been away for too long nobody waits any more. When it is
+// back it fires nothing until it is swept, keeps what has no other copy and what
+// another home has too, and is refilled.
+func TestP7AShardThatWasGivenUp(t *testing.T) {
+	inCluster(t, 3, 2, func(c *cluster) {
+		limit := scheduler.DefaultConfig("", nil).AwayLimit
+		alone := oneShot(limit + 5*time.Minute)
+		alone.ReplicationFactor = 1
+		var kept, fired, deleted, single []scheduler.ID
+		for range 40 {
+			kept, fired = append(kept, c.create(oneShot(limit+10*time.Minute)).ID), append(fired, c.create(oneShot(2*time.Minute)).ID)
+			deleted, single = append(deleted, c.create(oneShot(limit+10*time.Minute)).ID), append(single, c.create(alone).ID)
+		}
+		c.connect("s1", storetest.LinkMute)
+		pass(time.Minute)
+		for _, id := range deleted {
+			if _, err := c.nodes[1].Delete(c.Context(), id); err != nil {
+				c.Error(err)
+			}
+		}
+		pass(limit - 2*time.Minute)
+		if n := ends(c, "s0") + ends(c, "s2"); n == 0 {
+			c.Error("no tombstone waits for the shard that is away")
+		}
+		pass(8 * time.Minute)
+		if n := ends(c, "s0") + ends(c, "s2"); n > 0 {
+			c.Errorf("%d tombstones still wait for the shard that is given up", n)
+		}
+		c.connect("s1", storetest.LinkUp)
+		pass(time.Minute)
+		if wrong := c.inPlace(append(kept, single...)); len(wrong) > 0 && c.Open("probe").Lost("s1") {
+			c.Errorf("%d not in place: %s", len(wrong), wrong[0])
+		}
+		pass(15 * time.Minute)
+		for i := range kept {
+			c.wantOnce(kept[i].Key, 1, maxLate)
+			if n := len(c.callbacks(deleted[i].Key)); n > 0 {
+				c.Errorf("%s was called back although it was deleted", deleted[i])
+			}
+			if n := len(c.callbacks(fired[i].Key)); n != 1 {
+				c.Errorf("%s was called back %d times", fired[i], n)
+			}
+			if n := len(c.callbacks(single[i].Key)); n != 1 {
+				c.Errorf("%s, which has one copy, was called back %d times", single[i], n)
+			}
+		}
+		c.wantEmpty()
+	})
+}
+
+// ends is how many tombstones a shard has.
+func ends(c *cluster, name string) (n int) {
+	for _, state := range c.Copies(name) {
+		if state.Ended {
+			n++
+		}
+	}
+	return n
+}

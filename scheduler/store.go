@@ -86,10 +86,10 @@ type Leases interface {
 
 // Sweeping is what it takes to bring copies where they belong.
 type Sweeping interface {
-	// Epoch is that of the topology in which where timers belong changed last, 0 if it
-	// never has. It isn't steady while another change is about to come, or while this node
+	// Epoch is that of the topology for which a shard is to be swept, since where timers
+	// belong changed, or it was given up; 0 for none. It isn't steady while another change is about to come, or while this node
 	// may have missed one: nothing must be swept then.
-	Epoch() (epoch int64, steady bool)
+	Epoch(shard string) (epoch int64, steady bool)
 	// Scan lists some n of the timers that a partition of a shard has, live or ended,
 	// from a cursor on: "" for the begin, and next is "" at the end. What is there
 	// throughout is listed once at least.
@@ -105,6 +105,14 @@ type Sweeping interface {
 	// Forget has where timers belonged before no longer count, if all shards have been
 	// swept for this epoch, and it is the present one. It does nothing otherwise.
 	Forget(ctx context.Context, epoch int64) error
+	// Lost reports whether a shard is given up, since it was away for too long. It blocks
+	// on nothing.
+	Lost(shard string) bool
+	// Lose gives one up, unless somebody else has. It may do nothing, while something
+	// else comes first.
+	Lose(ctx context.Context, shard string) error
+	// Regain takes one back that is swept. It may do nothing, as Lose.
+	Regain(ctx context.Context, shard string) error
 }
 
 // SweepMark says for what a partition has been swept.

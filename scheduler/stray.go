@@ -14,6 +14,7 @@ type stray struct {
 	over   State   // that the timer has ended with elsewhere, which this copy doesn't know; zero if it hasn't
 	busy   bool    // it is about to fire, or firing
 	stays  bool    // for now
+	absent int     // homes that have nothing of the timer
 }
 
 // sweepKeys brings some timers of the shard where they belong, and reports whether
@@ -57,8 +58,17 @@ func (sh *shard) strayOf(read ReadResult) *stray {
 	timer := &read.Record.Timer
 	offset := s.own.offset(sh.s.config.Skew.Of(timer.Interval, id.RF))
 	s.busy = read.Leased || !read.Record.State.Ended && read.LookIn-offset < quiet
+	if sh.s.store.Lost(sh.name) {
+		s.busy = false // nothing fires there
+	}
 	s.stays = s.busy && !s.own.home
 	return s
+}
+
+// forsaken reports whether a copy on a shard that was given up is to go: nobody
+// waited for it when its timer ended, so what no other home knows is over (rule P7).
+func (s *stray) forsaken() bool {
+	return s.own.shard.s.store.Lost(s.own.shard.name) && s.Record.ID.RF > 1 && !s.stays && len(s.homes) > 0 && s.absent == len(s.homes)
 }
 
 // askHomes finds out which of the other homes are behind, and whether any is ahead
@@ -97,6 +107,9 @@ func (sh *shard) askHomes(ctx context.Context, all []*stray) {
 		}
 		for _, d := range differences {
 			s := q.about[d.Index]
+			if d.Missing {
+				s.absent++
+			}
 			switch {
 			case d.Missing || d.State.Compare(s.Record.State) < 0:
 				s.behind = append(s.behind, q.places[d.Index])
@@ -112,7 +125,7 @@ func (sh *shard) bringHome(ctx context.Context, all []*stray) {
 	writes, about := map[*shard][]Write{}, map[*shard][]*stray{}
 	for _, s := range all {
 		for _, p := range s.behind {
-			if s.over.Version != 0 || s.Record.State.Ended && s.own.home {
+			if s.over.Version != 0 || s.Record.State.Ended && s.own.home || s.forsaken() {
 				continue // it is not to be made anew, or it is buried from here
 			}
 			w := sh.s.copyOf(&s.ReadResult, p)
@@ -147,6 +160,8 @@ func (sh *shard) settleDown(ctx context.Context, all []*stray) (clean bool) {
 		case s.stays:
 			clean = false
 			continue
+		case s.forsaken():
+			w.Kind = WriteDrop
 		case !s.own.home:
 			w.Kind = WriteLeave
 		case r.Rank != s.own.rank && !r.State.Ended:

@@ -58,7 +58,7 @@ func (sh *shard) sweep(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		if epoch, steady := sh.s.store.Epoch(); epoch != sh.sweeping.epoch || !steady {
+		if epoch, steady := sh.s.store.Epoch(sh.name); epoch != sh.sweeping.epoch || !steady {
 			sh.sweeping.epoch, sh.sweeping.since = epoch, time.Now()
 		}
 		if sh.silence.lasts() {
@@ -102,7 +102,16 @@ func (sh *shard) sweepWanted(ctx context.Context, state *SweepState) {
 			}
 		}
 	}
-	if settled && sh.ownership.first(0) {
+	switch {
+	case !settled || !sh.ownership.first(0):
+	case sh.s.store.Lost(sh.name):
+		if left > 0 {
+			return
+		}
+		if err := sh.s.store.Regain(ctx, sh.name); err != nil {
+			sh.log.Debug("the shard can't be taken back yet", "err", err)
+		}
+	default:
 		if err := sh.s.store.Forget(ctx, epoch); err != nil {
 			sh.log.Debug("the sweep is not over on all shards", "epoch", epoch, "err", err)
 		}
@@ -129,7 +138,7 @@ func (sh *shard) sweepIdly(ctx context.Context, state *SweepState) {
 func (sh *shard) sweepPartition(ctx context.Context, partition int, mark SweepMark, page int) {
 	clean := true
 	for cursor, more := "", true; more; {
-		if epoch, steady := sh.s.store.Epoch(); epoch != mark.Epoch || !steady {
+		if epoch, steady := sh.s.store.Epoch(sh.name); epoch != mark.Epoch || !steady {
 			return
 		}
 		bounded, cancel := context.WithTimeout(ctx, sweepPatience)
@@ -193,6 +202,9 @@ func (sh *shard) recover(ctx context.Context, state *SweepState) error {
 		missedSince = time.Now().Add(-state.Missed).UnixNano()
 	}
 	sh.sweeping.missedSince.Store(missedSince)
+	if !sh.silence.outage.pending() {
+		sh.unheard.Store(0)
+	}
 	return nil
 }
 

@@ -25,7 +25,7 @@ func (sh *shard) tell(ctx context.Context, batch []*claim) {
 		c.told = true
 		for _, p := range c.others {
 			switch {
-			case p.shard.silence.lasts():
+			case p.shard.away():
 				c.untold(p)
 			case p.home:
 				home = append(home, message{claim: c, to: p})

@@ -8,6 +8,8 @@ import (
 const (
 	beatInterval   = time.Second
 	surveyInterval = 5 // beats
+	// giveUpInterval is how often a node tries to have a shard given up.
+	giveUpInterval = 10 * time.Second
 )
 
 // watch announces this node on the shard each second, learns which others live,
@@ -40,6 +42,8 @@ func (sh *shard) beat(ctx context.Context) {
 	}
 	if err != nil {
 		sh.log.Debug("could not announce this node", "err", err)
+		sh.unheard.CompareAndSwap(0, time.Now().UnixNano())
+		sh.giveUp(ctx)
 		return // who lives there is as it was
 	}
 	sh.ownership.set(ranks(sh.s.config.Node, nodes, sh.name))
@@ -48,6 +52,32 @@ func (sh *shard) beat(ctx context.Context) {
 		others = others || node != sh.s.config.Node
 	}
 	sh.othersLive.Store(others)
+}
+
+// unheardFor is how long ago the shard stopped to answer; 0 if it does, and what it
+// missed is known.
+func (sh *shard) unheardFor() time.Duration {
+	since := sh.unheard.Load()
+	if since == 0 {
+		return 0
+	}
+	return max(time.Since(time.Unix(0, since)), 1)
+}
+
+// giveUp has nobody wait any more for a shard that has been away for too long.
+func (sh *shard) giveUp(ctx context.Context) {
+	if sh.unheardFor() < sh.s.config.AwayLimit || sh.s.store.Lost(sh.name) || time.Since(sh.gaveUp) < giveUpInterval {
+		return
+	}
+	sh.gaveUp = time.Now()
+	if err := sh.s.store.Lose(ctx, sh.name); err != nil {
+		sh.log.Debug("the shard can't be given up", "err", err)
+		return
+	}
+	if sh.s.store.Lost(sh.name) {
+		sh.log.Error("the shard has been away for too long: nobody waits for it any more; when it is back it fires nothing until it is swept",
+			"away", sh.unheardFor().Round(time.Second))
+	}
 }
 
 func (sh *shard) survey(ctx context.Context) {

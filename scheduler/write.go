@@ -237,7 +237,7 @@ func (a *attempt) withdraw() {
 	var writes []Write
 	for i := range a.targets {
 		t := &a.targets[i]
-		if t.progress == told && t.answer.New && !t.stray || t.progress == untold && t.tried && !t.shard.silence.lasts() {
+		if t.progress == told && t.answer.New && !t.stray || t.progress == untold && t.tried && !t.shard.away() {
 			w := a.writeTo(t)
 			w.Kind, w.Timer = WriteDrop, nil
 			writes = append(writes, w)

@@ -13,7 +13,7 @@ func TestConfigDefaults(t *testing.T) {
 	t.Parallel()
 	want := config{
 		Listen: ":7253", AdminListen: "127.0.0.1:7254", Redis: "", DataDir: "./chronos-data",
-		MaxBody: 1 << 20, Attempts: 5, MinCopies: 1, SweepRate: 5000, Hold: 3500 * time.Millisecond, PollInterval: 100 * time.Millisecond,
+		MaxBody: 1 << 20, Attempts: 5, MinCopies: 1, SweepRate: 5000, AwayLimit: 15 * time.Minute, Hold: 3500 * time.Millisecond, PollInterval: 100 * time.Millisecond,
 		Slots: 4096, ReplicaSkew: 2 * time.Second, IdempotencyLife: time.Hour, LogLevel: slog.LevelInfo, LogFormat: "text",
 	}
 	environments := map[string][]string{
@@ -46,7 +46,7 @@ func TestConfigValues(t *testing.T) {
 	}
 	want := config{
 		Listen: "[::1]:0", AdminListen: "localhost:65535", Redis: "a=redis://:x=y@h:1/0,b=rediss://i",
-		DataDir: "/var/lib/with space", MaxBody: 1024, Attempts: 100, MinCopies: 1, SweepRate: 5000, Hold: time.Minute,
+		DataDir: "/var/lib/with space", MaxBody: 1024, Attempts: 100, MinCopies: 1, SweepRate: 5000, AwayLimit: 15 * time.Minute, Hold: time.Minute,
 		IdempotencyLife: 168 * time.Hour, CallbackAllow: "10.0.0.0/8,*.example.com:443", CallbackDeny: ":22",
 		WebhookSecrets: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", TokensFile: "/etc/chronos/tokens", AdminOpen: true,
 		PollInterval: 10 * time.Millisecond, Slots: 8, ReplicaSkew: 250 * time.Millisecond, LogLevel: slog.LevelError, LogFormat: "json",

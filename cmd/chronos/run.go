@@ -170,7 +170,7 @@ func engineConfig(cfg config, id string, log *slog.Logger, registry prometheus.R
 	engine := scheduler.DefaultConfig(id, log)
 	engine.PollInterval, engine.Hold = cfg.PollInterval, cfg.Hold
 	engine.Attempts, engine.Slots, engine.MinCopies = cfg.Attempts, cfg.Slots, cfg.MinCopies
-	engine.IdempotencyLife, engine.SweepRate = cfg.IdempotencyLife, cfg.SweepRate
+	engine.IdempotencyLife, engine.SweepRate, engine.AwayLimit = cfg.IdempotencyLife, cfg.SweepRate, cfg.AwayLimit
 	engine.Skew.Max = cfg.ReplicaSkew
 	engine.PreciseSleep = true
 	engine.Registerer = registry

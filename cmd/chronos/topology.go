@@ -19,7 +19,11 @@ func (o operator) Show(ctx context.Context) api.TopologyView {
 		shown := api.ShardView{
 			Name: r.Name, URL: r.URL, State: string(r.State), Copies: r.Copies, Swept: float64(r.Swept) / scheduler.Partitions,
 		}
-		switch {
+		switch _, lost := t.Lost[r.Name]; {
+		case lost && r.Err != nil:
+			shown.Problem = "given up: it has been away for longer than CHRONOS_AWAY_LIMIT; bring it back, or drain and remove it with --force: " + r.Err.Error()
+		case lost:
+			shown.Problem = "it is back after it was given up, and fires nothing until it is swept"
 		case r.Err != nil:
 			shown.Problem = r.Err.Error()
 		case r.Epoch != t.Epoch:
@@ -35,8 +39,8 @@ func (o operator) Add(ctx context.Context, name, url string) (api.TopologyView, 
 	return o.after(ctx, err)
 }
 
-func (o operator) Drain(ctx context.Context, name string) (api.TopologyView, error) {
-	_, err := o.store.DrainShard(ctx, name)
+func (o operator) Drain(ctx context.Context, name string, force bool) (api.TopologyView, error) {
+	_, err := o.store.DrainShard(ctx, name, force)
 	return o.after(ctx, err)
 }
 

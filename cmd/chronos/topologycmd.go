@@ -16,7 +16,7 @@ import (
 
 const topologyUsage = `chronos: chronos topology show [--watch]        the Redis instances, and how far the sweep is
          chronos topology add NAME URL        another one; NAME alone takes one back that is being drained
-         chronos topology drain NAME          moves its timers to the others
+         chronos topology drain NAME [--force]    moves its timers to the others; one that can't be reached needs --force
          chronos topology remove NAME [--force]   once it is empty; with --force whatever it has
 `
 
@@ -60,12 +60,15 @@ func topologyRequest(args []string) (method, path, body string, ok bool) {
 		}
 		b, err := json.Marshal(asked)
 		return "POST", "/topology/shards", string(b), err == nil
-	case args[0] == "drain" && len(rest) == 1:
-		return "POST", "/topology/shards/" + url.PathEscape(rest[0]) + "/drain", "", true
-	case args[0] == "remove" && len(rest) == 1:
-		return "DELETE", "/topology/shards/" + url.PathEscape(rest[0]), "", true
-	case args[0] == "remove" && len(rest) == 2 && rest[1] == "--force":
-		return "DELETE", "/topology/shards/" + url.PathEscape(rest[0]) + "?force=true", "", true
+	case (args[0] == "drain" || args[0] == "remove") && (len(rest) == 1 || len(rest) == 2 && rest[1] == "--force"):
+		method, path = "DELETE", "/topology/shards/"+url.PathEscape(rest[0])
+		if args[0] == "drain" {
+			method, path = "POST", path+"/drain"
+		}
+		if len(rest) == 2 {
+			path += "?force=true"
+		}
+		return method, path, "", true
 	}
 	return "", "", "", false
 }

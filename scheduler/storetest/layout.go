@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -18,6 +19,8 @@ type Layout struct {
 	Epoch  int64      // in which Active changed last
 	// Announced says that another change is about to come.
 	Announced bool
+	// Lost are shards that are given up, and the epoch in which that was.
+	Lost map[string]int64
 }
 
 func (l *Layout) active() []string {
@@ -100,9 +103,46 @@ func (v *view) Hinted(hint scheduler.Hint) (names []string) {
 	return names
 }
 
-func (v *view) Epoch() (epoch int64, steady bool) {
+func (v *view) Epoch(name string) (epoch int64, steady bool) {
 	l := v.m.layoutOf(v.node)
-	return l.Epoch, !l.Announced
+	return max(l.Epoch, l.Lost[name]), !l.Announced
+}
+
+func (v *view) Lost(name string) bool {
+	_, lost := v.m.layoutOf(v.node).Lost[name]
+	return lost
+}
+
+// lose gives all nodes the layout with other shards given up, one epoch on.
+func (m *Model) lose(change func(l *Layout, epoch int64)) {
+	l := m.layoutOf("")
+	epoch := l.Epoch
+	for _, at := range l.Lost {
+		epoch = max(epoch, at)
+	}
+	l.Lost = maps.Clone(l.Lost)
+	if l.Lost == nil {
+		l.Lost = map[string]int64{}
+	}
+	change(&l, epoch+1)
+	m.Lay(l)
+}
+
+func (v *view) Lose(_ context.Context, name string) error {
+	if !v.Lost(name) {
+		v.m.lose(func(l *Layout, epoch int64) { l.Lost[name] = epoch })
+	}
+	return nil
+}
+
+func (v *view) Regain(_ context.Context, name string) error {
+	if v.Lost(name) {
+		v.m.lose(func(l *Layout, epoch int64) {
+			delete(l.Lost, name)
+			l.Epoch = epoch
+		})
+	}
+	return nil
 }
 
 func (v *view) Scan(ctx context.Context, name string, partition int, cursor string, n int) (keys []string, next string, err error) {
@@ -157,6 +197,9 @@ func (v *view) Forget(_ context.Context, epoch int64) error {
 	l := v.m.layoutOf(v.node)
 	v.m.mu.Lock()
 	for _, name := range l.Shards {
+		if _, lost := l.Lost[name]; lost {
+			continue
+		}
 		for _, mark := range v.m.shards[name].swept.Marks {
 			if mark.Epoch < epoch {
 				v.m.mu.Unlock()

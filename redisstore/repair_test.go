@@ -1,0 +1,148 @@
+package redisstore
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"chronos/scheduler"
+)
+
+// A shard that has restarted, or lost all, says so until somebody wants it swept,
+// and how long it was left alone.
+func TestARestartIsRecognised(t *testing.T) {
+	l := layOut(t, "a")
+	s := l.node("a")
+	state := func() (state scheduler.SweepState) {
+		t.Helper()
+		await(t, soon, "the state of the sweep", func() (ok bool) {
+			var err error
+			state, err = s.Swept(t.Context(), "a")
+			return err == nil
+		})
+		return state
+	}
+	restarted := func(what string) (now scheduler.SweepState) {
+		t.Helper()
+		await(t, soon, what+" to be recognised", func() bool { // the call that connects anew is not told yet
+			now = state()
+			return now.Restarted
+		})
+		return now
+	}
+	want := func() {
+		t.Helper()
+		if err := s.WantSweep(t.Context(), "a", 3*time.Second); err != nil {
+			t.Fatal(err)
+		}
+		if now := state(); now.Restarted || now.WantedMs == 0 || now.Missed < 3*time.Second || now.Done(0, 0) {
+			t.Errorf("wanted, it is %+v", now)
+		}
+	}
+	if !state().Restarted {
+		t.Error("one that nobody has seen before is not said to have restarted")
+	}
+	if _, err := s.Beat(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	want()
+	for what, lose := range map[string]func(){
+		"killed": func() { l.redis["a"].kill(); l.redis["a"].start() },
+		"wiped":  func() { l.redis["a"].do("FLUSHALL") },
+	} {
+		lose()
+		restarted(what)
+		want()
+	}
+	// Left alone for longer than it says that it missed something: that counts.
+	l.redis["a"].do("ZADD", nodesKey, time.Now().Add(-time.Hour).UnixMilli(), "another")
+	l.redis["a"].do("ZREM", nodesKey, s.node)
+	if _, err := s.Beat(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	l.redis["a"].kill()
+	l.redis["a"].start()
+	if now := restarted("killed"); now.Missed < 50*time.Minute {
+		t.Errorf("it missed %v, want an hour", now.Missed)
+	}
+	want()
+	mark := scheduler.SweepMark{Epoch: 7, AtMs: state().NowMs}
+	for p := range Partitions {
+		if now := state(); now.Missed == 0 || now.Done(p, 0) {
+			t.Errorf("before partition %d is marked: %+v", p, now)
+		}
+		if err := s.MarkSwept(t.Context(), "a", p, mark); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if now := state(); now.Missed != 0 || now.Restarted || !now.Done(3, 7) || now.Done(3, 8) {
+		t.Errorf("all marked, it is %+v", now)
+	}
+}
+
+// Of two shards one can be given up by force, and replaced.
+func TestOneOfTwoIsReplaced(t *testing.T) {
+	l := layOut(t, "a", "b", "c")
+	s, other := l.node("a", "b"), l.node("a", "b")
+	l.redis["b"].kill()
+	var refused *RefusedError
+	if err := l.drain(s, "b"); !errors.As(err, &refused) {
+		t.Errorf("one that can't be reached was drained: %v", err)
+	}
+	if err := l.add(s, "c"); err == nil {
+		t.Error("a shard was added by one of two")
+	}
+	await(t, soon, "the drain by force", func() bool {
+		_, err := s.DrainShard(t.Context(), "b", true)
+		return err == nil
+	})
+	l.wantActive(10*time.Second, "a")
+	l.wantAnnounced(other, "c")
+	l.wantActive(10*time.Second, "a", "c")
+	await(t, soon, "the removal by force", func() bool {
+		_, err := other.RemoveShard(t.Context(), "b", true)
+		return err == nil
+	})
+	await(t, 5*time.Second, "all to know", func() bool { return slices.Equal(s.Shards(), []string{"a", "c"}) })
+	if now := s.Topology(); len(now.Voiceless) > 0 {
+		t.Errorf("left: %+v", now)
+	}
+}
+
+// A shard that was given up is so for all nodes until it is taken back, which it is
+// only when all of it has been swept since.
+func TestALostShardIsTakenBackOnceItIsSwept(t *testing.T) {
+	l := layOut(t, "a", "b", "c")
+	s, other := l.node("a", "b", "c"), l.node("a", "b", "c")
+	for _, node := range []*Store{s, other} { // the second changes nothing
+		if err := node.Lose(t.Context(), "b"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	await(t, 5*time.Second, "all to know", func() bool { return s.Lost("b") && other.Lost("b") })
+	epoch, steady := other.Epoch("b")
+	if before, _ := other.Epoch("a"); epoch <= before || !steady {
+		t.Errorf("epoch %d of b, %d of a, steady: %t", epoch, before, steady)
+	}
+	w := creation("k", time.Hour)
+	w.Shard = "b"
+	if got := s.Merge(t.Context(), []scheduler.Write{w})[0]; got.Err != nil {
+		t.Fatal(got.Err)
+	}
+	if err := s.Regain(t.Context(), "b"); err == nil {
+		t.Error("taken back unswept")
+	}
+	for p := range Partitions {
+		if err := s.MarkSwept(t.Context(), "b", p, scheduler.SweepMark{Epoch: epoch, AtMs: time.Now().UnixMilli()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Regain(t.Context(), "b"); err != nil {
+		t.Fatal(err)
+	}
+	await(t, 5*time.Second, "all to know", func() bool { return !s.Lost("b") && !other.Lost("b") })
+	if again, _ := s.Epoch("a"); again <= epoch {
+		t.Errorf("epoch %d: nothing is swept to refill it", again)
+	}
+}
