@@ -188,7 +188,13 @@ func (sh *shard) recover(ctx context.Context, state *SweepState) error {
 				}
 			}
 		}
-		sh.log.Info("the shard has missed something; all shards are swept", "since", ago.Round(time.Second), "restarted", state.Restarted)
+		switch {
+		case !sh.s.several():
+		case state.Restarted && state.WantedMs == 0:
+			sh.log.Info("the shard is new, or has lost all; all shards are swept")
+		default:
+			sh.log.Info("the shard has missed something; all shards are swept", "since", ago.Round(time.Second), "restarted", state.Restarted)
+		}
 		if err := sh.s.store.WantSweep(ctx, sh.name, ago); err != nil {
 			return err
 		}

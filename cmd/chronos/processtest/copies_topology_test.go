@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"testing"
 	"time"
 
 	"chronos/scheduler/history"
@@ -57,41 +58,57 @@ func (r *rig) change(kind, method, path, body string) {
 	begun := time.Now()
 	r.topology(method, path, body)
 	for _, m := range r.cluster.nodes {
-		eventually(r.t, time.Minute, "timers are where they belong", func() bool {
-			var view shownTopology
-			_, raw := r.askTopologyOf(m, http.MethodGet, "/topology", "")
-			return json.Unmarshal(raw, &view) == nil && !view.Moving
-		})
+		m.settle(r.t)
 	}
 	r.t.Logf("%s %s: over after %v", method, path, time.Since(begun).Round(100*time.Millisecond))
 }
 
 func (r *rig) topology(method, path, body string) (view shownTopology) {
 	r.t.Helper()
-	status, raw := r.askTopology(method, path, body)
+	return r.cluster.nodes[0].topology(r.t, method, path, body)
+}
+
+func (r *rig) askTopology(method, path, body string) (status int, raw []byte) {
+	r.t.Helper()
+	return r.cluster.nodes[0].askTopology(r.t, method, path, body)
+}
+
+// topology asks the node's admin listener for what must succeed.
+func (n *nodeProcess) topology(t *testing.T, method, path, body string) (view shownTopology) {
+	t.Helper()
+	status, raw := n.askTopology(t, method, path, body)
 	if err := json.Unmarshal(raw, &view); status != http.StatusOK || err != nil {
-		r.t.Fatalf("%s %s: %d %s (%v)", method, path, status, raw, err)
+		t.Fatalf("%s %s: %d %s (%v)", method, path, status, raw, err)
 	}
 	return view
 }
 
-func (r *rig) askTopology(method, path, body string) (status int, raw []byte) {
-	return r.askTopologyOf(r.cluster.nodes[0], method, path, body)
-}
-
-func (r *rig) askTopologyOf(m *member, method, path, body string) (status int, raw []byte) {
-	r.t.Helper()
-	req, err := http.NewRequestWithContext(r.t.Context(), method, m.admin+path, strings.NewReader(body))
+func (n *nodeProcess) askTopology(t *testing.T, method, path, body string) (status int, raw []byte) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, n.admin+path, strings.NewReader(body))
 	if err != nil {
-		r.t.Fatal(err)
+		t.Fatal(err)
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		r.t.Fatal(err)
+		t.Fatal(err)
 	}
 	defer func() { _ = res.Body.Close() }()
 	if raw, err = io.ReadAll(res.Body); err != nil {
-		r.t.Fatal(err)
+		t.Fatal(err)
 	}
 	return res.StatusCode, raw
+}
+
+// settle waits until the sweep after a change has passed, and returns how long that
+// took.
+func (n *nodeProcess) settle(t *testing.T) time.Duration {
+	t.Helper()
+	begun := time.Now()
+	eventually(t, time.Minute, "timers are where they belong", func() bool {
+		var view shownTopology
+		_, raw := n.askTopology(t, http.MethodGet, "/topology", "")
+		return json.Unmarshal(raw, &view) == nil && !view.Moving
+	})
+	return time.Since(begun)
 }

@@ -1,0 +1,157 @@
+package processtest
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"chronos/api/client"
+)
+
+// movedTimers is how many timers TestAFourthShardMovesItsShare counts.
+const movedTimers = 100_000
+
+// A fourth Redis takes what rendezvous hashing gives it: a quarter of all copies,
+// counted, and not a byte of any other copy is touched. When it is drained, all is
+// as it was, and it is empty.
+func TestAFourthShardMovesItsShare(t *testing.T) {
+	shards := map[string]*redisServer{}
+	var urls []string
+	for _, name := range []string{"a", "b", "c", "d"} {
+		shards[name] = startRedis(t)
+		urls = append(urls, name+"="+shards[name].url)
+	}
+	node := startNode(t, "", "CHRONOS_REDIS="+strings.Join(urls[:3], ","), "CHRONOS_SWEEP_RATE=1000000")
+	before := createMany(t, node.url, shards)
+
+	node.topology(t, http.MethodPost, "/topology/shards", `{"name": "d", "url": "`+shards["d"].url+`"}`)
+	t.Logf("added: over after %v", node.settle(t))
+	after := placesOf(t, shards)
+	moved, primaries := 0, 0
+	for key, was := range before {
+		is := after[key]
+		if len(was) != 2 || len(is) != 2 {
+			t.Fatalf("%s had %d copies, and has %d", key, len(was), len(is))
+		}
+		for name, record := range is {
+			switch {
+			case name == "d":
+				moved++
+				if rankOf(t, record) == 0 {
+					primaries++
+				}
+			case was[name] != record:
+				t.Fatalf("%s on %s was %q, and is %q", key, name, was[name], record)
+			}
+		}
+	}
+	// Each copy of a timer belongs on any of the four shards alike.
+	wantAbout(t, "copies moved", moved, 2*len(before), .25)
+	wantAbout(t, "primaries among them", primaries, len(before), .25)
+
+	node.topology(t, http.MethodPost, "/topology/shards/d/drain", "")
+	t.Logf("drained: over after %v", node.settle(t))
+	back := placesOf(t, shards)
+	for key, was := range before {
+		for name, record := range was {
+			if is, there := back[key][name]; !there || len(back[key]) != 2 || rankOf(t, record) != rankOf(t, is) {
+				t.Fatalf("%s has %d copies, on %s %q, where %q was", key, len(back[key]), name, is, record)
+			}
+		}
+	}
+	eventually(t, 20*time.Second, "a shard that is drained is removed", func() bool {
+		status, _ := node.askTopology(t, http.MethodDelete, "/topology/shards/d", "")
+		return status == http.StatusOK
+	})
+	if left := placesOf(t, map[string]*redisServer{"d": shards["d"]}); len(left) > 0 {
+		t.Errorf("%d copies are left on the shard that was drained", len(left))
+	}
+}
+
+// wantAbout checks a count of independent chances within five standard deviations.
+func wantAbout(t *testing.T, what string, got, of int, share float64) {
+	t.Helper()
+	want, wide := share*float64(of), 5*math.Sqrt(float64(of)*share*(1-share))
+	t.Logf("%s: %d of %d", what, got, of)
+	if math.Abs(float64(got)-want) > wide {
+		t.Errorf("%s: %d, want %.0f ± %.0f", what, got, want, wide)
+	}
+}
+
+// createMany creates timers that are due in an hour, with two copies each, until so
+// many are where they belong, and returns their records. On a busy machine a shard
+// may be silent for a moment; what was put elsewhere then is left out.
+func createMany(t *testing.T, url string, shards map[string]*redisServer) map[string]map[string]string {
+	t.Helper()
+	c, err := client.New(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	const batch = 1000
+	timers := make([]client.Timer, batch)
+	for i := range timers {
+		timers[i] = client.Timer{Interval: time.Hour, URI: "http://127.0.0.1:9/" + strconv.Itoa(i), ReplicationFactor: 2}
+	}
+	for range 10 {
+		placed := placesOf(t, shards)
+		for key, copies := range placed {
+			for _, record := range copies {
+				if fields := strings.Fields(record); len(copies) != 2 || len(fields) < 7 || fields[6] != "-" {
+					delete(placed, key)
+				}
+			}
+		}
+		if len(placed) >= movedTimers {
+			return placed
+		}
+		for range (movedTimers - len(placed) + batch - 1) / batch {
+			if _, err := c.CreateBatch(t.Context(), timers); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	t.Fatalf("%d timers could not be put where they belong", movedTimers)
+	return nil
+}
+
+// placesOf are the records of all timers, by key and shard.
+func placesOf(t *testing.T, shards map[string]*redisServer) map[string]map[string]string {
+	t.Helper()
+	all := map[string]map[string]string{}
+	for name, s := range shards {
+		for p := range 16 {
+			records, err := s.client.HGetAll(t.Context(), fmt.Sprintf("chronos:{http.%02d}:timers", p)).Result()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for key, record := range records {
+				if key == "#" {
+					continue
+				}
+				if all[key] == nil {
+					all[key] = map[string]string{}
+				}
+				all[key][name] = record
+			}
+		}
+	}
+	return all
+}
+
+func rankOf(t *testing.T, record string) int {
+	t.Helper()
+	fields := strings.Fields(record)
+	if len(fields) < 4 {
+		t.Fatalf("record %q", record)
+	}
+	rank, err := strconv.Atoi(fields[3])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rank
+}
