@@ -27,6 +27,7 @@ func (r *rig) recover() { r.wait(r.plan.repairs() + time.Second/2) }
 // scenarios are all; those that take longest first.
 func scenarios() []*scenario {
 	return []*scenario{
+		{name: "shards-churned", mix: churning, inject: (*rig).churn, limits: placedLate},
 		{name: "shards-changed", inject: (*rig).changeShards},
 		{name: "shards-killed", inject: (*rig).killShards},
 		{name: "endpoints-fail", inject: (*rig).failEndpoints, after: (*rig).judgeFailing},
