@@ -69,9 +69,9 @@ func openSection() section {
 type on func(ctx context.Context, b *bench, s *stack, add func(string, float64)) error
 
 // ours is a measurement on a fresh stack.
-func ours(nodes, shards int, aof bool, do on) func(context.Context, *bench, func(string, float64)) error {
+func ours(nodes, shards int, aof bool, do on, more ...string) func(context.Context, *bench, func(string, float64)) error {
 	return func(ctx context.Context, b *bench, add func(string, float64)) (err error) {
-		s, err := b.start(ctx, nodes, shards, aof)
+		s, err := b.start(ctx, nodes, shards, aof, more...)
 		if err != nil {
 			return err
 		}

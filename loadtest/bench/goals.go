@@ -48,6 +48,8 @@ func goals() []goal {
 		{"burst, two copies beside one", "≥ 0.8 × one copy on as many shards", []way{
 			{section: "copies", subject: twoCopiesTwoShard, over: oneCopyTwoShards, metric: "burst", unit: " ×", bound: .8},
 		}},
+		{"sweep, alone", "≥ 20,000 copies/s", []way{rate("sweep", sweepAlone, "/s", 20_000)}},
+		{"lateness p99.9 at 1,000/s beside a sweep", "≤ 20 ms", []way{most("sweep", sweepBeside, "p999_ms", " ms", 20)}},
 		{"burst, beside BullMQ", "≥ 2.5 × BullMQ", []way{over(rate("burst", oursAOF, "", 2.5), peerBullMQ)}},
 		{"API beside a burst, p99", "≤ 100 ms", []way{most("burst", oursAOF, "api_p99_ms", " ms", 100)}},
 		{"lateness p99.9 at 1,000/s", "≤ 3 ms", []way{most("lateness", late1k, "p999_ms", " ms", 3)}},

@@ -23,7 +23,7 @@ type stack struct {
 	copies int // of each timer
 }
 
-func (b *bench) start(ctx context.Context, nodes, shards int, aof bool) (*stack, error) {
+func (b *bench) start(ctx context.Context, nodes, shards int, aof bool, more ...string) (*stack, error) {
 	s := &stack{copies: 1}
 	for range shards {
 		r, err := machine.StartRedis(ctx, b.dir, aof)
@@ -33,7 +33,7 @@ func (b *bench) start(ctx context.Context, nodes, shards int, aof bool) (*stack,
 		s.shards = append(s.shards, r)
 	}
 	for range nodes {
-		n, err := machine.StartNode(ctx, b.dir, b.node, s.shards)
+		n, err := machine.StartNode(ctx, b.dir, b.node, s.shards, more...)
 		if err != nil {
 			return nil, errors.Join(err, s.stop())
 		}

@@ -16,8 +16,8 @@ type Node struct {
 }
 
 // StartNode starts a node on the given shards and waits until it is ready. Stop
-// must be called.
-func StartNode(ctx context.Context, dir, binary string, shards []*Redis) (*Node, error) {
+// must be called. More is added to its environment.
+func StartNode(ctx context.Context, dir, binary string, shards []*Redis, more ...string) (*Node, error) {
 	public, err := FreeAddress(ctx)
 	if err != nil {
 		return nil, err
@@ -30,9 +30,9 @@ func StartNode(ctx context.Context, dir, binary string, shards []*Redis) (*Node,
 	for i, r := range shards {
 		list = append(list, string(rune('a'+i))+"=redis://"+r.Address+"/0")
 	}
-	process, err := Start(ctx, "node", dir, []string{
+	process, err := Start(ctx, "node", dir, append([]string{
 		"CHRONOS_REDIS=" + strings.Join(list, ","), "CHRONOS_LISTEN=" + public, "CHRONOS_ADMIN_LISTEN=" + admin,
-	}, binary)
+	}, more...), binary)
 	if err != nil {
 		return nil, err
 	}

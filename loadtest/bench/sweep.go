@@ -1,0 +1,198 @@
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"chronos/loadtest/bench/figure"
+	"chronos/loadtest/bench/machine"
+)
+
+const (
+	sweepAlone  = "as fast as it can, nothing else to do"
+	sweepBeside = "5,000 a second, beside 1,000 timers a second"
+
+	sweptTimers  = 200_000 // of two copies on three shards
+	sweepLook    = 20 * time.Millisecond
+	sweepBegins  = 30 * time.Second // at the latest
+	sweepStands  = 3 * time.Second  // it is over when it has stood still for so long
+	sweepOutlast = 5 * time.Minute
+)
+
+func sweepSection() section {
+	return section{
+		name: "sweep",
+		table: figure.Table{
+			Title: "Sweep",
+			Notes: []string{
+				"A fourth redis-server is added to three that hold 200,000 timers of two copies: copies that the sweep looks at in a second, a quarter of which move. " +
+					"Lateness of timers that are created and fired at 1,000/s meanwhile, at the default CHRONOS_SWEEP_RATE.",
+			},
+			Columns: []figure.Column{
+				{Metric: "rate", Title: "copies/s"}, {Metric: "moved", Title: "moved"}, {Metric: "node_us", Title: "node, CPU µs a copy"},
+				{Metric: "redis_us", Title: "redis-servers, CPU µs a copy"}, {Metric: "p999_ms", Title: "lateness p99.9 ms"}, {Metric: "p50_ms", Title: "p50 ms"},
+				{Metric: "p99_ms", Title: "p99 ms"}, {Metric: "max_ms", Title: "max ms"}, {Metric: "early", Title: "early"},
+			},
+			Ours: sweepAlone,
+		},
+		subjects: []subject{
+			{name: sweepAlone, measure: ours(1, 3, true, sweepAsFast, "CHRONOS_SWEEP_RATE=1000000")},
+			{name: sweepBeside, measure: ours(1, 3, true, sweepBesideLoad)},
+		},
+	}
+}
+
+// sweepAsFast measures from the first copy that is looked at to the last.
+func sweepAsFast(ctx context.Context, b *bench, s *stack, add func(string, float64)) error {
+	node, store := s.costs()
+	begun, before, err := beginSweep(ctx, b, s)
+	if err != nil {
+		return err
+	}
+	node.begin()
+	store.begin()
+	ended, after := begun, before
+	for now := begun; now.Sub(ended) < sweepStands; now = time.Now() {
+		if now.Sub(begun) > sweepOutlast {
+			return errors.New("the sweep does not end")
+		}
+		seen, err := sweptCopies(ctx, s.nodes[0])
+		if err != nil {
+			return err
+		}
+		if seen["seen"] > after["seen"] {
+			ended, after = time.Now(), seen
+		}
+		if err := pause(ctx, sweepLook); err != nil {
+			return err
+		}
+	}
+	node.end()
+	store.end()
+	n := int(after["seen"] - before["seen"])
+	if least := 2 * b.size(sweptTimers); n < least {
+		return fmt.Errorf("the sweep looked at %d copies of %d", n, least)
+	}
+	add("rate", float64(n)/ended.Sub(begun).Seconds())
+	add("moved", after["brought"]-before["brought"])
+	add("node_us", node.perOne(n))
+	add("redis_us", store.perOne(n))
+	return errors.Join(node.err, store.err)
+}
+
+// sweepBesideLoad measures lateness while the sweep goes on.
+func sweepBesideLoad(ctx context.Context, b *bench, s *stack, add func(string, float64)) error {
+	begun, before, err := beginSweep(ctx, b, s)
+	if err != nil {
+		return err
+	}
+	if err := late(1000, 0)(ctx, b, s, func(metric string, value float64) {
+		if metric != "create_p99_ms" {
+			add(metric, value)
+		}
+	}); err != nil {
+		return err
+	}
+	after, err := sweptCopies(ctx, s.nodes[0])
+	if err != nil {
+		return err
+	}
+	add("rate", (after["seen"]-before["seen"])/time.Since(begun).Seconds())
+	add("moved", after["brought"]-before["brought"])
+	if after["seen"]-before["seen"] > 2*float64(b.size(sweptTimers)) {
+		return errors.New("the sweep was over before the load was")
+	}
+	return nil
+}
+
+// beginSweep makes the timers, adds a shard, and returns when the sweep has begun,
+// with what it had looked at before.
+func beginSweep(ctx context.Context, b *bench, s *stack) (begun time.Time, before map[string]float64, err error) {
+	n := b.size(sweptTimers)
+	if err := fill(ctx, s, n, true, func(i int) string { return copied(interval(time.Hour), callbackURI(nowhere, i), 2) }); err != nil {
+		return begun, nil, err
+	}
+	added, err := machine.StartRedis(ctx, b.dir, true)
+	if err != nil {
+		return begun, nil, err
+	}
+	s.shards = append(s.shards, added)
+	body := `{"name": "d", "url": "redis://` + added.Address + `/0"}`
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+s.nodes[0].Admin+"/topology/shards", strings.NewReader(body))
+	if err != nil {
+		return begun, nil, fmt.Errorf("add shard: %w", err)
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return begun, nil, fmt.Errorf("add shard: %w", err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if said, err := io.ReadAll(response.Body); err != nil || response.StatusCode != http.StatusOK {
+		return begun, nil, fmt.Errorf("add shard: %s %s (%w)", response.Status, said, err)
+	}
+	if err := pause(ctx, announced); err != nil {
+		return begun, nil, err
+	}
+	if before, err = sweptCopies(ctx, s.nodes[0]); err != nil {
+		return begun, nil, err
+	}
+	for end := time.Now().Add(sweepBegins); time.Now().Before(end); {
+		now, err := sweptCopies(ctx, s.nodes[0])
+		if err != nil {
+			return begun, nil, err
+		}
+		if now["seen"] > before["seen"] {
+			return time.Now(), before, nil
+		}
+		if err := pause(ctx, sweepLook); err != nil {
+			return begun, nil, err
+		}
+	}
+	return begun, nil, errors.New("the sweep does not begin")
+}
+
+// announced is how long a new shard is announced before it counts.
+const announced = 7 * time.Second
+
+// sweptCopies are the node's counters of the sweep, by what was done, over all
+// shards.
+func sweptCopies(ctx context.Context, n *machine.Node) (map[string]float64, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.Admin+"/metrics", http.NoBody)
+	if err != nil {
+		return nil, fmt.Errorf("read metrics: %w", err)
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return nil, fmt.Errorf("read metrics: %w", err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, fmt.Errorf("read metrics: %w", err)
+	}
+	sums := map[string]float64{}
+	lines := bufio.NewScanner(bytes.NewReader(body))
+	for lines.Scan() {
+		labels, value, ok := strings.Cut(strings.TrimPrefix(lines.Text(), "chronos_sweep_copies_total{"), "} ")
+		_, what, named := strings.Cut(labels, `what="`)
+		if !ok || !named || !strings.HasPrefix(lines.Text(), "chronos_sweep_copies_total") {
+			continue
+		}
+		count, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			return nil, fmt.Errorf("read metrics: %w", err)
+		}
+		sums[strings.TrimSuffix(what, `"`)] += count
+	}
+	return sums, nil
+}
