@@ -52,12 +52,12 @@ func (p plan) mix() mix {
 	}
 }
 
-// repairs is how long after its end a shard's fault may show: until all timers are
-// over that lack a copy on it, or have one elsewhere in its stead, since nobody yet
-// brings those home.
+// repairs is how long after its end a shard's fault may show: until what it missed is
+// known, the sweep has waited and has passed, or until all timers are over that lack a
+// copy on it.
 func (p plan) repairs() time.Duration {
 	m := p.mix()
-	return max(m.longest, recurringPops*m.longestRecurring) + time.Second
+	return min(max(m.longest, recurringPops*m.longestRecurring)+time.Second, 15*time.Second)
 }
 
 // exempt are the invariants that are not judged: that nodes shrink again (see
