@@ -295,7 +295,7 @@ func (a *attempt) follow(away []Away) {
 // again has all copies told anew, as a newer version if above isn't 0.
 func (a *attempt) again(above Version) {
 	if above != 0 {
-		a.version = above.Above(a.s.tag)
+		a.version = above.Above(a.s.nextTag())
 	}
 	a.decided = a.bodyHash == ""
 	for i := range a.targets {

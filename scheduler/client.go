@@ -145,5 +145,5 @@ func (s *Scheduler) validate(t *Timer) error {
 
 // newWish is a new version of the timer, nil for its end.
 func (s *Scheduler) newWish(id ID, t *Timer) wish {
-	return wish{id: id, version: s.latest.next(s.config.Wall(), s.tag), timer: t}
+	return wish{id: id, version: s.latest.next(s.config.Wall(), s.nextTag()), timer: t}
 }

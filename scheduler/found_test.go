@@ -380,6 +380,27 @@ func TestP1AWriteIsAboveWhatItsNodeHasHeardOf(t *testing.T) {
 	})
 }
 
+// P1: two writes of one node within a millisecond are two versions.
+func TestP1WritesOfOneMillisecondAreApart(t *testing.T) {
+	inCluster(t, 2, 1, func(c *cluster) {
+		for range 40 {
+			id := c.create(oneShot(time.Minute)).ID
+			pass(time.Second)
+			c.connect(c.homes(id.Key, 2)[0], storetest.LinkCut)
+			if _, err := c.nodes[0].Delete(c.Context(), id); err != nil {
+				c.Fatal(err)
+			}
+			c.connect(c.homes(id.Key, 2)[0], storetest.LinkUp)
+			changed, err := c.nodes[0].Replace(c.Context(), id, oneShot(10*time.Second))
+			if err != nil || changed.Copies != 2 || changed.Unreached != 0 {
+				c.Fatalf("replaced: %+v, %v", changed, err)
+			}
+			pass(30 * time.Second)
+			c.wantOnce(id.Key, 1, maxLate)
+		}
+	})
+}
+
 // P3: a better copy of an earlier state on a shard that refuses to write is not
 // waited for.
 func TestP3AShardThatRefusesWritesIsNotWaitedFor(t *testing.T) {

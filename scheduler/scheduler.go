@@ -19,7 +19,7 @@ import (
 // Delete, Lookup) are safe for concurrent use before, during and after Run.
 type Scheduler struct {
 	config    Config
-	tag       uint16 // of this node in versions
+	tags      atomic.Uint32 // of versions: begins with one of this node's own
 	store     Store
 	deliverer Deliverer
 	log       *slog.Logger
@@ -51,11 +51,12 @@ func New(config Config, store Store, deliverer Deliverer) (*Scheduler, error) {
 	tag := fnv.New32a()
 	_, _ = tag.Write([]byte(config.Node)) // never fails
 	s := &Scheduler{
-		config: config, tag: uint16(tag.Sum32()), store: store, deliverer: deliverer, log: config.Log, metrics: metrics,
+		config: config, store: store, deliverer: deliverer, log: config.Log, metrics: metrics,
 		wheel: wheel.New[turn](time.Now()), slots: newSlots(config.Slots),
 		handed: make(chan *claim), pace: newPace(), mending: newMending(),
 		sweepPace: rate.NewLimiter(rate.Limit(config.SweepRate), max(config.SweepRate/10, sweepPage)),
 	}
+	s.tags.Store(tag.Sum32())
 	if config.PreciseSleep {
 		if err := s.wheel.SleepPrecisely(); err != nil {
 			s.log.Debug("callbacks are up to a millisecond later than they might be", "err", err)

@@ -12,13 +12,13 @@ import (
 
 // Version is the hybrid logical clock of a client's last write to a timer: the
 // upper 48 bits are milliseconds since the Unix epoch, the lower 16 bits a tag
-// of the node that took the write. It rises per timer, not per process.
+// that tells writes of one millisecond apart. It rises per timer, not per process.
 type Version uint64
 
 const versionTagBits = 16
 
-// VersionAt is the version of a write at the given wall-clock time by the node
-// with the given tag.
+// VersionAt is the version of a write at the given wall-clock time with the given
+// tag.
 func VersionAt(wall time.Time, tag uint16) Version {
 	return Version(wall.UnixMilli())<<versionTagBits | Version(tag)
 }
@@ -57,6 +57,11 @@ func (l *latest) next(wall time.Time, tag uint16) Version {
 	}
 	return v
 }
+
+// nextTag is another one for each of this node's writes, rising but where it begins
+// anew: two of one millisecond must not have one version, or copies that heard of
+// one of them each would take it for the other.
+func (s *Scheduler) nextTag() uint16 { return uint16(s.tags.Add(1)) }
 
 // Time is the wall-clock time of the write, by the clock of the node that took it.
 func (v Version) Time() time.Time { return time.UnixMilli(int64(v >> versionTagBits)) }

@@ -18,8 +18,8 @@ type stray struct {
 }
 
 // sweepKeys brings some timers of the shard where they belong, and reports whether
-// they are.
-func (sh *shard) sweepKeys(ctx context.Context, keys []string) (clean bool) {
+// they are, and how large their records were.
+func (sh *shard) sweepKeys(ctx context.Context, keys []string) (clean bool, weight int) {
 	spots := make([]Spot, len(keys))
 	for i, key := range keys {
 		spots[i] = Spot{Shard: sh.name, Key: key}
@@ -35,12 +35,13 @@ func (sh *shard) sweepKeys(ctx context.Context, keys []string) (clean bool) {
 			continue
 		}
 		read.Record.ID.Key = keys[i]
+		weight += weightOf(&read.Record.Timer)
 		all = append(all, sh.strayOf(read))
 	}
 	sh.s.metrics.swept.WithLabelValues(sh.name, "seen").Add(float64(len(keys)))
 	sh.askHomes(ctx, all)
 	sh.bringHome(ctx, all)
-	return sh.settleDown(ctx, all) && clean
+	return sh.settleDown(ctx, all) && clean, weight
 }
 
 // strayOf looks where a copy belongs. What is about to fire, or firing, brings its

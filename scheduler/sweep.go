@@ -17,8 +17,11 @@ const (
 	repairDelay = 3 * time.Second
 	// sweepInterval is how often a node looks whether there is something to sweep.
 	sweepInterval = time.Second
-	// sweepPage is how many timers are looked at together.
-	sweepPage = 200
+	// sweepPage is how many copies are looked at together at most, firstPage how many at
+	// first, and maxSweepBytes how much they may be, about.
+	sweepPage     = 200
+	firstPage     = 25
+	maxSweepBytes = 8 << 20
 	// sweepPatience is how long a page may take.
 	// What is due within the quiet is left alone, so nothing is over meanwhile.
 	sweepPatience = time.Second
@@ -30,8 +33,9 @@ const (
 
 // sweeping is what the sweep knows of a shard.
 type sweeping struct {
-	epoch int64     // as seen last
-	since time.Time // when it was seen first
+	epoch int64                 // as seen last
+	since time.Time             // when it was seen first
+	tried [Partitions]time.Time // when each was swept last by this node, clean or not
 
 	wanted      atomic.Bool  // another shard has missed something: what is here may belong there
 	missedSince atomic.Int64 // ns since 1970; 0 if the shard misses nothing
@@ -58,102 +62,117 @@ func (sh *shard) sweep(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		if epoch, steady := sh.s.store.Epoch(sh.name); epoch != sh.sweeping.epoch || !steady {
-			sh.sweeping.epoch, sh.sweeping.since = epoch, time.Now()
+		for sh.sweepNext(ctx) && ctx.Err() == nil {
 		}
-		if sh.silence.lasts() {
-			continue
-		}
-		bounded, cancel := context.WithTimeout(ctx, sweepPatience)
-		state, err := sh.s.store.Swept(bounded, sh.name)
-		if err == nil {
-			err = sh.recover(bounded, &state)
-		}
-		cancel()
-		if err != nil {
-			sh.log.Debug("the sweep has to wait", "err", err)
-			continue
-		}
-		sh.sweepWanted(ctx, &state)
 	}
 }
 
-// sweepWanted sweeps those of the node's partitions that are to be swept, and has
-// what counted before forgotten when all of the shard is.
-func (sh *shard) sweepWanted(ctx context.Context, state *SweepState) {
-	epoch := sh.sweeping.epoch
-	left, settled := 0, true
+// sweepNext looks whether the shard, or another one, has missed something, and
+// sweeps one partition if that is wanted. It reports whether there may be more.
+func (sh *shard) sweepNext(ctx context.Context) (more bool) {
+	if epoch, steady := sh.s.store.Epoch(sh.name); epoch != sh.sweeping.epoch || !steady {
+		sh.sweeping.epoch, sh.sweeping.since = epoch, time.Now()
+	}
+	if sh.silence.lasts() {
+		return false
+	}
+	bounded, cancel := context.WithTimeout(ctx, sweepPatience)
+	defer cancel()
+	state, err := sh.s.store.Swept(bounded, sh.name)
+	if err == nil {
+		err = sh.recover(bounded, &state)
+	}
+	if err != nil {
+		sh.log.Debug("the sweep has to wait", "err", err)
+		return false
+	}
+	left := 0
 	for p := range state.Marks {
-		if !state.Done(p, epoch) {
+		if !state.Done(p, sh.sweeping.epoch) {
 			left++
 		}
-		settled = settled && state.Marks[p].Epoch >= epoch
 	}
 	sh.s.metrics.unswept.WithLabelValues(sh.name).Set(float64(left))
-	switch {
-	case time.Since(sh.sweeping.since) < sweepDelay || state.NowMs-state.WantedMs < repairDelay.Milliseconds() && state.NowMs >= state.WantedMs:
-		return
-	case left == 0:
-		sh.sweepIdly(ctx, state)
-	default:
-		for p := range state.Marks {
-			if !state.Done(p, epoch) && sh.ownership.first(p) {
-				sh.sweepPartition(ctx, p, SweepMark{Epoch: epoch, AtMs: state.NowMs}, sweepPage)
-			}
-		}
+	waited := state.NowMs - state.WantedMs
+	if time.Since(sh.sweeping.since) < sweepDelay || waited >= 0 && waited < repairDelay.Milliseconds() {
+		return false
 	}
-	switch {
-	case !settled || !sh.ownership.first(0):
-	case sh.s.store.Lost(sh.name):
-		if left > 0 {
-			return
-		}
-		if err := sh.s.store.Regain(ctx, sh.name); err != nil {
-			sh.log.Debug("the shard can't be taken back yet", "err", err)
-		}
-	default:
-		if err := sh.s.store.Forget(ctx, epoch); err != nil {
-			sh.log.Debug("the sweep is not over on all shards", "epoch", epoch, "err", err)
-		}
+	sh.sweepOver(ctx, &state, left)
+	if left == 0 {
+		return sh.sweepOldest(ctx, &state, func(p int) bool { return state.NowMs-state.Marks[p].AtMs > idleInterval.Milliseconds() }, idleShare)
 	}
+	return sh.sweepOldest(ctx, &state, func(p int) bool { return !state.Done(p, sh.sweeping.epoch) }, 1)
 }
 
-// sweepIdly sweeps the partition of the node that was swept longest ago, if that is
-// long ago.
-func (sh *shard) sweepIdly(ctx context.Context, state *SweepState) {
-	oldest := -1
-	for p, mark := range state.Marks {
-		if sh.ownership.first(p) && (oldest < 0 || mark.AtMs < state.Marks[oldest].AtMs) {
+// sweepOldest sweeps that one of the node's partitions which was swept, or tried, longest
+// ago among those that are wanted, for a share of the rate, and reports whether there
+// was one.
+func (sh *shard) sweepOldest(ctx context.Context, state *SweepState, wanted func(p int) bool, share int) (found bool) {
+	tried, oldest := &sh.sweeping.tried, -1
+	for p := range state.Marks {
+		if wanted(p) && sh.ownership.first(p) && time.Since(tried[p]) >= sweepInterval && (oldest < 0 || tried[p].Before(tried[oldest])) {
 			oldest = p
 		}
 	}
-	if oldest >= 0 && state.NowMs-state.Marks[oldest].AtMs > idleInterval.Milliseconds() {
-		sh.sweepPartition(ctx, oldest, SweepMark{Epoch: sh.sweeping.epoch, AtMs: state.NowMs}, sweepPage/idleShare)
+	if oldest < 0 {
+		return false
+	}
+	sh.sweepPartition(ctx, oldest, SweepMark{Epoch: sh.sweeping.epoch, AtMs: state.NowMs}, share)
+	tried[oldest] = time.Now()
+	return true
+}
+
+// sweepOver has what counted before forgotten, or the shard taken back, when all of it
+// is swept that had to be for that.
+func (sh *shard) sweepOver(ctx context.Context, state *SweepState, left int) {
+	if !sh.ownership.first(0) {
+		return
+	}
+	for _, mark := range state.Marks {
+		if mark.Epoch < sh.sweeping.epoch {
+			return
+		}
+	}
+	switch {
+	case !sh.s.store.Lost(sh.name):
+		if err := sh.s.store.Forget(ctx, sh.sweeping.epoch); err != nil {
+			sh.log.Debug("the sweep is not over on all shards", "epoch", sh.sweeping.epoch, "err", err)
+		}
+	case left == 0:
+		if err := sh.s.store.Regain(ctx, sh.name); err != nil {
+			sh.log.Debug("the shard can't be taken back yet", "err", err)
+		}
 	}
 }
 
-// sweepPartition looks at all of a partition, so many copies at a time, and marks it
-// if every one is in place: none was left alone since somebody is at it, or could
-// not be moved.
-func (sh *shard) sweepPartition(ctx context.Context, partition int, mark SweepMark, page int) {
-	clean := true
+// sweepPartition looks at all of a partition, some copies at a time, for a share of
+// the rate, and marks it if every one is in place: none was left alone since somebody
+// is at it, or could not be moved.
+func (sh *shard) sweepPartition(ctx context.Context, partition int, mark SweepMark, share int) {
+	clean, page := true, firstPage
 	for cursor, more := "", true; more; {
-		if epoch, steady := sh.s.store.Epoch(sh.name); epoch != mark.Epoch || !steady {
-			return
-		}
 		bounded, cancel := context.WithTimeout(ctx, sweepPatience)
-		keys, next, err := sh.s.store.Scan(bounded, sh.name, partition, cursor, page)
-		if err == nil {
-			clean = sh.sweepKeys(bounded, keys) && clean
-		}
+		keys, next, err := sh.s.store.Scan(bounded, sh.name, partition, cursor, sweepPage)
 		cancel()
 		if err != nil {
 			return
 		}
 		cursor, more = next, next != ""
-		// A smaller page pays as a whole one does, so that it takes its share of the rate.
-		if cost := len(keys) * sweepPage / page; sh.s.sweepPace.WaitN(ctx, min(cost, sh.s.sweepPace.Burst())) != nil {
-			return
+		for len(keys) > 0 {
+			n := min(page, len(keys))
+			if epoch, steady := sh.s.store.Epoch(sh.name); epoch != mark.Epoch || !steady || sh.s.sweepPace.WaitN(ctx, n) != nil {
+				return
+			}
+			for range share - 1 { // what others may use meanwhile
+				if sh.s.sweepPace.WaitN(ctx, n) != nil {
+					return
+				}
+			}
+			bounded, cancel := context.WithTimeout(ctx, sweepPatience)
+			inPlace, weight := sh.sweepKeys(bounded, keys[:n])
+			cancel()
+			clean, keys = clean && inPlace, keys[n:]
+			page = nextPage(page, weight)
 		}
 	}
 	if !clean {
@@ -164,6 +183,18 @@ func (sh *shard) sweepPartition(ctx context.Context, partition int, mark SweepMa
 	if err := sh.s.store.MarkSwept(bounded, sh.name, partition, mark); err != nil {
 		sh.log.Debug("the partition can't be marked", "partition", partition, "err", err)
 	}
+}
+
+// nextPage is how many copies are looked at next, after so many that had this weight:
+// bodies may be a megabyte each.
+func nextPage(page, weight int) int {
+	switch {
+	case weight > maxSweepBytes/weightBytes:
+		return max(page/2, 1)
+	case weight < maxSweepBytes/weightBytes/4:
+		return min(page*2, sweepPage)
+	}
+	return page
 }
 
 // recover has all shards swept after this one has missed something: what it was to

@@ -62,6 +62,9 @@ func (c *cluster) rank(key string) []string {
 func contents(shard string, taken snapshot, now time.Time) (copies []history.Copy, strays []history.Stray) {
 	odd := func(what string) { strays = append(strays, history.Stray{Shard: shard, Key: what}) }
 	for _, name := range slices.Sorted(maps.Keys(taken.hashes)) {
+		if name == "chronos:swept" {
+			continue
+		}
 		base, kind := cutLast(name, ":")
 		switch kind {
 		case "timers":

@@ -66,9 +66,9 @@ func (f *fastClaim) knew(mini *miniredis.Miniredis, sha string) bool {
 	return known
 }
 
-// beats does what a heartbeat does and returns the nodes that live; false if args,
-// of an EVALSHA, are none.
-func (f *fastClaim) beats(mini *miniredis.Miniredis, args []string, now time.Time) (live []string, ok bool) {
+// beats does what a heartbeat does and returns how long ago the one before was, and
+// the nodes that live; false if args, of an EVALSHA, are none.
+func (f *fastClaim) beats(mini *miniredis.Miniredis, args []string, now time.Time) (said []string, ok bool) {
 	if f == nil || len(args) != 5 || args[0] != f.beat || !f.knew(mini, f.beat) {
 		return nil, false
 	}
@@ -83,6 +83,10 @@ func (f *fastClaim) beats(mini *miniredis.Miniredis, args []string, now time.Tim
 			return nil, false
 		}
 	}
+	gap := "-1"
+	if len(scores) > 0 {
+		gap = strconv.FormatInt(now.UnixMilli()-int64(slices.Max(slices.Collect(maps.Values(scores)))), 10)
+	}
 	scores[node] = float64(now.UnixMilli())
 	for id, score := range scores {
 		if int64(score) < now.UnixMilli()-deadAfterMs {
@@ -91,9 +95,9 @@ func (f *fastClaim) beats(mini *miniredis.Miniredis, args []string, now time.Tim
 		}
 	}
 	_, _ = mini.ZAdd(key, scores[node], node) // it is a sorted set
-	return slices.SortedFunc(maps.Keys(scores), func(a, b string) int {
+	return append([]string{gap}, slices.SortedFunc(maps.Keys(scores), func(a, b string) int {
 		return cmp.Or(cmp.Compare(scores[a], scores[b]), cmp.Compare(a, b))
-	}), true
+	})...), true
 }
 
 // answers reports whether args, of an EVALSHA, are a claim that finds nothing now.

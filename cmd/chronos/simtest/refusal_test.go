@@ -1,6 +1,7 @@
 package simtest
 
 import (
+	"fmt"
 	"strings"
 	"sync"
 
@@ -71,8 +72,12 @@ func (s *shard) mayNot(name string) string {
 }
 
 // before is called before each command, those of scripts included. The shard's
-// mutex is held.
+// mutex is held. It says which process this is, as Redis does and miniredis doesn't.
 func (s *shard) before(peer *server.Peer, name string, _ ...string) bool {
+	if name == "INFO" {
+		peer.WriteBulk(fmt.Sprintf("# Server\r\nrun_id:%s-%d\r\n", s.name, s.epoch))
+		return true
+	}
 	if !s.script || strings.HasPrefix(name, "EVAL") {
 		return false
 	}

@@ -167,20 +167,20 @@ func (s *shard) execute(epoch int, peer *server.Peer, args []string, waited bool
 // shorten answers what needs no Lua state, if fast knows how. The shard's mutex is
 // held.
 func (s *shard) shorten(peer *server.Peer, args []string, now time.Time) bool {
-	var live []string
+	var said []string
 	ok := false
 	if s.refuse == ([refusals]int{}) { // else a script that writes is refused
-		live, ok = s.fast.beats(s.mini, args, now)
+		said, ok = s.fast.beats(s.mini, args, now)
 	}
 	if !ok && !s.fast.answers(s.mini, args, now) {
 		return false
 	}
 	s.calls.shortened++
 	peer.Block(func(w *server.Writer) {
-		w.WriteLen(1 + len(live))
+		w.WriteLen(1 + len(said))
 		w.WriteInt(int(now.UnixMicro()))
-		for _, id := range live {
-			w.WriteBulk(id)
+		for _, text := range said {
+			w.WriteBulk(text)
 		}
 	})
 	peer.Flush()
