@@ -29,13 +29,15 @@ type AdminConfig struct {
 	Authorizer Authorizer
 	// Topology is shown and changed under /topology; nil for none.
 	Topology Topology
+	// Letters are the dead letters under /dead; nil for none.
+	Letters Letters
 	// Gatherer has the metrics; nil for no /metrics.
 	Gatherer prometheus.Gatherer
 	// Log takes what went wrong in the server; nil for none.
 	Log *slog.Logger
 }
 
-// Admin answers the admin listener: /livez, /readyz, /metrics, /topology and the profiles
+// Admin answers the admin listener: /livez, /readyz, /metrics, /topology, /dead and the profiles
 // of net/http/pprof under /debug/pprof/, at most 30 s long. It is safe for
 // concurrent use.
 type Admin struct{ server *http.Server }
@@ -61,6 +63,9 @@ func NewAdmin(cfg AdminConfig) *Admin {
 	})
 	if cfg.Topology != nil {
 		serveTopology(mux, cfg.Authorizer, cfg.Topology)
+	}
+	if cfg.Letters != nil {
+		serveLetters(mux, cfg.Authorizer, cfg.Letters)
 	}
 	if cfg.Gatherer != nil {
 		mux.Handle("GET /metrics", authorized(cfg.Authorizer, tokens.Read, promhttp.HandlerFor(cfg.Gatherer, promhttp.HandlerOpts{

@@ -107,12 +107,7 @@ func renderTimer(found *scheduler.ReadResult) ([]byte, error) {
 	if failure := record.Failure; !failure.IsZero() {
 		view.LastFailure = &failureView{At: formatInstant(failure.At), Reason: failure.Reason}
 	}
-	if len(record.Timer.Tags) > 0 {
-		view.Statistics = &statisticsView{}
-		for _, tag := range record.Timer.Tags {
-			view.Statistics.TagInfo = append(view.Statistics.TagInfo, tagView(tag))
-		}
-	}
+	view.Statistics = viewTags(&record.Timer)
 	var body bytes.Buffer
 	encoder := json.NewEncoder(&body)
 	encoder.SetEscapeHTML(false)
@@ -120,6 +115,18 @@ func renderTimer(found *scheduler.ReadResult) ([]byte, error) {
 		return nil, fmt.Errorf("render timer: %w", err)
 	}
 	return bytes.TrimSuffix(body.Bytes(), []byte{'\n'}), nil
+}
+
+// viewTags is nil if it has none.
+func viewTags(t *scheduler.Timer) *statisticsView {
+	if len(t.Tags) == 0 {
+		return nil
+	}
+	view := &statisticsView{}
+	for _, tag := range t.Tags {
+		view.TagInfo = append(view.TagInfo, tagView(tag))
+	}
+	return view
 }
 
 func viewTiming(t *scheduler.Timer) timingView {

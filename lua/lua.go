@@ -29,6 +29,10 @@ var (
 	topology string
 	//go:embed sweep.lua
 	sweep string
+	//go:embed letters.lua
+	letters string
+	//go:embed prune.lua
+	prune string
 )
 
 // Scripts maps the name of each script to its whole source. The caller owns the
@@ -37,6 +41,6 @@ func Scripts() map[string]string {
 	return map[string]string{
 		"merge": common + merge, "claim": common + claim, "take": common + take, "fire": common + fire,
 		"settle": common + settle, "ask": common + ask, "read": common + read,
-		"beat": common + beat, "topology": common + topology, "sweep": common + sweep,
+		"beat": common + beat, "topology": common + topology, "sweep": common + sweep, "letters": common + letters, "prune": common + prune,
 	}
 }

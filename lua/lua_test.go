@@ -32,8 +32,8 @@ func TestScriptsAreTheFiles(t *testing.T) {
 	if diff := cmp.Diff(want, Scripts()); diff != "" {
 		t.Errorf("Scripts differ from the files (-want +got):\n%s", diff)
 	}
-	if len(want) != 10 {
-		t.Errorf("%d scripts, want the 7 of the design, beat, topology and sweep", len(want))
+	if len(want) != 12 {
+		t.Errorf("%d scripts, want the 7 of the design, beat, topology, sweep, letters and prune", len(want))
 	}
 }
 
@@ -119,6 +119,7 @@ func TestCheckerBites(t *testing.T) {
 	for _, c := range []struct{ name, old, new, want string }{
 		{"kind unknown", "Kind:    leased", "Kind:    quick", "kind is"},
 		{"topology of timers", "Kind:    leased", "Kind:    topology", "kind is topology"},
+		{"letters of timers", "Kind:    leased", "Kind:    letters", "kind is letters"},
 		{"kind missing", "-- Kind:    leased\n", "", "header has no Kind"},
 		{"does missing", "-- Does:    leases what it is told to,\n--          and says so\n", "", "header has no Does"},
 		{"cost empty", "Cost:    O(items)", "Cost:", "Cost says nothing"},
@@ -497,8 +498,8 @@ func (c *checker) checkLoop(loop *ast.NumberForStmt, variable string) {
 // checkCommands: only plain calls of the few commands that every flavor has and
 // whose behavior at maxmemory is known, on keys of the header alone.
 func (c *checker) checkCommands(body []ast.Stmt) {
-	reads := []string{"HGET", "HMGET", "ZSCORE", "ZRANGEBYSCORE", "ZRANGE"}
-	writes := []string{"ZREM", "ZADD", "HSET", "HDEL", "ZREMRANGEBYSCORE"}
+	reads := []string{"HGET", "HMGET", "ZSCORE", "ZRANGEBYSCORE", "ZREVRANGEBYSCORE", "ZRANGE", "ZCOUNT"}
+	writes := []string{"ZREM", "ZADD", "HSET", "HDEL", "ZREMRANGEBYSCORE", "ZREMRANGEBYRANK"}
 	calls, written, counted := 0, 0, 0
 	walk(body, func(n any) {
 		command, args, ok := redisCall(n)
@@ -547,8 +548,12 @@ func (c *checker) checkCommands(body []ast.Stmt) {
 		if !slices.Equal(c.keys, []string{key}) || counted != 0 {
 			c.fault("kind is %s: its only key is %s, and it counts no write", c.kind, key)
 		}
+	case "letters": // whose timers are over
+		if !slices.Equal(c.keys, []string{"dead"}) || counted != 0 {
+			c.fault("kind is letters: its only key is dead, and it counts no write")
+		}
 	default:
-		c.fault("kind is %q, want merge, leased, read, node, topology or sweep", c.kind)
+		c.fault("kind is %q, want merge, leased, read, node, topology, sweep or letters", c.kind)
 	}
 }
 

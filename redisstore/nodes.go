@@ -61,10 +61,10 @@ func (s *Store) Survey(ctx context.Context, shard string) (scheduler.Survey, err
 		return scheduler.Survey{}, err
 	}
 	pipe := sh.poll.Pipeline()
-	var counts [Partitions]*redis.IntCmd
+	var counts, letters [Partitions]*redis.IntCmd
 	var firsts [Partitions]*redis.ZSliceCmd
 	for p := range s.keys {
-		counts[p] = pipe.ZCard(ctx, s.keys[p].due)
+		counts[p], letters[p] = pipe.ZCard(ctx, s.keys[p].due), pipe.ZCard(ctx, s.keys[p].dead)
 		firsts[p] = pipe.ZRangeWithScores(ctx, s.keys[p].due, 0, 0)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
@@ -74,6 +74,7 @@ func (s *Store) Survey(ctx context.Context, shard string) (scheduler.Survey, err
 	now := sh.clock.in(0)
 	for p := range s.keys {
 		survey.Pending += counts[p].Val()
+		survey.Letters += letters[p].Val()
 		for _, first := range firsts[p].Val() {
 			survey.Overdue = max(survey.Overdue, milliseconds(now-int64(first.Score)))
 		}

@@ -81,7 +81,7 @@ const (
 )
 
 // RemoveShard forgets a shard that is drained and empty, or, with force, whatever
-// it has. Results as AddShard.
+// it has. Its dead letters are brought to other shards first. Results as AddShard.
 func (s *Store) RemoveShard(ctx context.Context, name string, force bool) (Topology, error) {
 	t := s.Topology()
 	if _, err := t.remove(name); err != nil {
@@ -90,6 +90,9 @@ func (s *Store) RemoveShard(ctx context.Context, name string, force bool) (Topol
 	if !force {
 		if wait := drainedFor - time.Since(time.Unix(0, s.adopted.Load())); wait > 0 {
 			return t, t.refuse("the topology has changed a moment ago; try again in %v", wait.Round(time.Second))
+		}
+		if err := s.moveLetters(ctx, &t, name); err != nil {
+			return t, err
 		}
 		for look := range 2 {
 			if look > 0 && !pause(ctx, emptyTwice) {
@@ -149,7 +152,7 @@ func (s *Store) isEmpty(ctx context.Context, t *Topology, name string) error {
 	case copies > 0:
 		return t.refuse("shard %s still has %d copies of timers; wait until the sweep has moved them, or remove it with force: what has no other copy is lost", name, copies)
 	case letters > 0:
-		return t.refuse("shard %s still has %d dead letters, which are not moved; read them first if you need them, then remove it with force", name, letters)
+		return t.refuse("shard %s still has %d dead letters, more than can be moved at once; try again, or remove it with force: they are lost", name, letters)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ type wish struct {
 	timer    *Timer // nil for its end
 	bodyHash string // makes it a create that happens once
 	fresh    bool   // there can be no such timer yet
+	humble   bool   // what is newer stays: it is never written again above that
 }
 
 // target is one copy that a wish is for.

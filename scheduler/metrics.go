@@ -16,6 +16,7 @@ type metrics struct {
 	takenOver prometheus.Counter
 	lost      prometheus.Counter
 	pending   *prometheus.GaugeVec   // by shard
+	letters   *prometheus.GaugeVec   // by shard
 	overdue   *prometheus.GaugeVec   // by shard
 	up        *prometheus.GaugeVec   // by shard
 	swept     *prometheus.CounterVec // by shard, and what: seen, brought, settled
@@ -49,6 +50,9 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		pending: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "chronos_pending", Help: "Timers that wait on a shard, and tombstones not yet buried.",
 		}, []string{"shard"}),
+		letters: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "chronos_dead_letters", Help: "Dead letters on a shard.",
+		}, []string{"shard"}),
 		overdue: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "chronos_oldest_due_seconds", Help: "How long the timer that is due longest has been due; 0 if none is.",
 		}, []string{"shard"}),
@@ -70,7 +74,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		return m, nil
 	}
 	for _, c := range []prometheus.Collector{
-		m.lateness, m.fired, m.settled, m.inFlight, m.takenOver, m.lost, m.pending, m.overdue, m.up, m.swept, m.unswept,
+		m.lateness, m.fired, m.settled, m.inFlight, m.takenOver, m.lost, m.pending, m.letters, m.overdue, m.up, m.swept, m.unswept,
 	} {
 		if err := r.Register(c); err != nil {
 			return nil, err

@@ -120,6 +120,9 @@ func (a *attempt) judge() {
 		a.err = fmt.Errorf("%w: sent before without an answer, and now: %v", ErrUnavailable, v.err) //nolint:errorlint // that nothing was done is true of the last try alone
 	case v.told == 0:
 		a.err = v.err
+	case a.humble && (v.factor != 0 || v.above != 0):
+		a.withdraw()
+		a.err = ErrSuperseded
 	case v.factor != 0:
 		a.withdraw()
 		a.err = factorChanged(v.factor)
@@ -172,7 +175,7 @@ func (a *attempt) tally() (v verdict) {
 		v.missing = v.missing || w.New && t.home && t.rank < rf
 		switch {
 		case t.stray && a.timer != nil && (w.Status == WriteNone || w.State.Version == a.version):
-		case accepted(w.Status), w.Status == WriteNewer && executed && w.State.Version == a.version:
+		case accepted(w.Status), w.Status == WriteNewer && (executed || a.humble) && w.State.Version == a.version:
 			// What is newer than the write is what has become of it since: it fires.
 			v.copies++
 			if v.first == nil || t.rank < v.first.rank {

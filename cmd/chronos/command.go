@@ -16,7 +16,9 @@ const usage = `chronos runs a node of the timer service.
                     where ROLES are some of read,write,admin
   chronos topology  show or change which Redis instances there are:
                     chronos topology show [--watch] | add NAME URL | drain NAME | remove NAME [--force]
-                    by the admin listener at CHRONOS_ADMIN_URL (http://127.0.0.1:7254), with CHRONOS_TOKEN if it needs one
+  chronos dead      show the dead letters, fire them again, delete them:
+                    chronos dead [list] | show ID | fire ID | delete ID; chronos dead -h tells of filters
+                    both by the admin listener at CHRONOS_ADMIN_URL (http://127.0.0.1:7254), with CHRONOS_TOKEN if it needs one
   chronos help      this text, and the environment variables
   chronos version   the version that was built
 
@@ -32,6 +34,8 @@ func command(args []string, out, errs io.Writer) int {
 		return makeToken(args[1:], out, errs)
 	case "topology":
 		return topologyCommand(args[1:], remoteFromEnv(), out, errs)
+	case "dead":
+		return deadCommand(args[1:], remoteFromEnv(), out, errs)
 	case "version", "--version":
 		version := "unknown"
 		if info, ok := debug.ReadBuildInfo(); ok {

@@ -44,6 +44,7 @@ type config struct {
 	SweepRate       int           `env:"CHRONOS_SWEEP_RATE,default=5000" min:"1" max:"1000000" about:"copies a second that this node looks at to bring them where they belong, after Redis instances came, went or were away"`
 	AwayLimit       time.Duration `env:"CHRONOS_AWAY_LIMIT,default=15m" min:"10s" max:"168h" about:"how long a Redis may be away before nobody waits for it any more; then it fires nothing until it is back and swept"`
 	IdempotencyLife time.Duration `env:"CHRONOS_IDEMPOTENCY_LIFE,default=1h" min:"1s" max:"168h" about:"how long a request with an Idempotency-Key is answered after its timer is over"`
+	DeadRetention   time.Duration `env:"CHRONOS_DEAD_RETENTION,default=168h" min:"1s" max:"87600h" about:"how long the dead letters are kept: single-pop timers that were given up after their last attempt"`
 	CallbackAllow   string        `env:"CHRONOS_CALLBACK_ALLOW" about:"the only places that are called back: CIDRs, addresses, host names or *.suffix, each with or without :port, or :port alone, separated by commas; unset for all but link-local and metadata addresses"`
 	CallbackDeny    string        `env:"CHRONOS_CALLBACK_DENY" about:"places that are never called back, written likewise; stronger than CHRONOS_CALLBACK_ALLOW"`
 	WebhookSecrets  string        `env:"CHRONOS_WEBHOOK_SECRETS" secret:"true" about:"one or two secrets, whsec_ and base64, separated by a comma: callbacks are signed with each, as standardwebhooks.com says"`

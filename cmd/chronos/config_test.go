@@ -14,7 +14,7 @@ func TestConfigDefaults(t *testing.T) {
 	want := config{
 		Listen: ":7253", AdminListen: "127.0.0.1:7254", Redis: "", DataDir: "./chronos-data",
 		MaxBody: 1 << 20, Attempts: 5, MinCopies: 1, SweepRate: 5000, AwayLimit: 15 * time.Minute, Hold: 3500 * time.Millisecond, PollInterval: 100 * time.Millisecond,
-		Slots: 4096, ReplicaSkew: 2 * time.Second, IdempotencyLife: time.Hour, LogLevel: slog.LevelInfo, LogFormat: "text",
+		Slots: 4096, ReplicaSkew: 2 * time.Second, IdempotencyLife: time.Hour, DeadRetention: 7 * 24 * time.Hour, LogLevel: slog.LevelInfo, LogFormat: "text",
 	}
 	environments := map[string][]string{
 		"unset":   {"HOME=/", "CHRONOSPHERE=x"},
@@ -37,7 +37,7 @@ func TestConfigValues(t *testing.T) {
 	got, err := loadConfig([]string{
 		"CHRONOS_LISTEN=[::1]:0", "CHRONOS_ADMIN_LISTEN=localhost:65535", "CHRONOS_REDIS=a=redis://:x=y@h:1/0,b=rediss://i",
 		"CHRONOS_DATA_DIR=/var/lib/with space", "CHRONOS_MAX_BODY=1024", "CHRONOS_ATTEMPTS=100", "CHRONOS_HOLD=1m",
-		"CHRONOS_IDEMPOTENCY_LIFE=168h", "CHRONOS_CALLBACK_ALLOW=10.0.0.0/8,*.example.com:443", "CHRONOS_CALLBACK_DENY=:22",
+		"CHRONOS_IDEMPOTENCY_LIFE=168h", "CHRONOS_DEAD_RETENTION=1s", "CHRONOS_CALLBACK_ALLOW=10.0.0.0/8,*.example.com:443", "CHRONOS_CALLBACK_DENY=:22",
 		"CHRONOS_WEBHOOK_SECRETS=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "CHRONOS_TOKENS_FILE=/etc/chronos/tokens", "CHRONOS_ADMIN_OPEN=true",
 		"CHRONOS_POLL_INTERVAL=10ms", "CHRONOS_SLOTS=8", "CHRONOS_REPLICA_SKEW=250ms", "CHRONOS_LOG_LEVEL=error", "CHRONOS_LOG_FORMAT=json",
 	})
@@ -47,7 +47,7 @@ func TestConfigValues(t *testing.T) {
 	want := config{
 		Listen: "[::1]:0", AdminListen: "localhost:65535", Redis: "a=redis://:x=y@h:1/0,b=rediss://i",
 		DataDir: "/var/lib/with space", MaxBody: 1024, Attempts: 100, MinCopies: 1, SweepRate: 5000, AwayLimit: 15 * time.Minute, Hold: time.Minute,
-		IdempotencyLife: 168 * time.Hour, CallbackAllow: "10.0.0.0/8,*.example.com:443", CallbackDeny: ":22",
+		IdempotencyLife: 168 * time.Hour, DeadRetention: time.Second, CallbackAllow: "10.0.0.0/8,*.example.com:443", CallbackDeny: ":22",
 		WebhookSecrets: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", TokensFile: "/etc/chronos/tokens", AdminOpen: true,
 		PollInterval: 10 * time.Millisecond, Slots: 8, ReplicaSkew: 250 * time.Millisecond, LogLevel: slog.LevelError, LogFormat: "json",
 	}
@@ -76,6 +76,8 @@ func TestConfigFaults(t *testing.T) {
 		"CHRONOS_POLL_INTERVAL=0s":          `CHRONOS_POLL_INTERVAL="0s": want a duration from 10ms to 200ms, such as 100ms`,
 		"CHRONOS_POLL_INTERVAL=1001ms":      `CHRONOS_POLL_INTERVAL="1001ms": want a duration from 10ms to 200ms, such as 100ms`,
 		"CHRONOS_REDIS=a=redis://h:99999/0": `CHRONOS_REDIS: shard a: a port is a number from 1 to 65535`,
+		"CHRONOS_DEAD_RETENTION=0s":         `CHRONOS_DEAD_RETENTION="0s": want a duration from 1s to 87600h, such as 168h`,
+		"CHRONOS_DEAD_RETENTION=7d":         `CHRONOS_DEAD_RETENTION="7d": want a duration from 1s to 87600h, such as 168h`,
 		"CHRONOS_SLOTS=0":                   `CHRONOS_SLOTS="0": want a whole number from 8 to 1000000`,
 		"CHRONOS_SLOTS=1000001":             `CHRONOS_SLOTS="1000001": want a whole number from 8 to 1000000`,
 		"CHRONOS_SLOTS=9223372036854775808": `CHRONOS_SLOTS="9223372036854775808": want a whole number from 8 to 1000000`,

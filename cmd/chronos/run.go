@@ -60,6 +60,7 @@ type node struct {
 	public   *api.Server
 	admin    *api.Admin
 	tokens   *tokens.Keeper // nil if no request needs one
+	keepDead time.Duration  // how long dead letters are kept
 	listener net.Listener   // of public
 	adminAt  net.Listener
 	draining atomic.Bool
@@ -68,7 +69,7 @@ type node struct {
 // newNode puts a node together and opens its listeners. What it has opened when
 // it fails it closes again.
 func newNode(ctx context.Context, cfg config, log *slog.Logger) (_ *node, err error) {
-	n := &node{id: uuid.NewString(), log: log}
+	n := &node{id: uuid.NewString(), log: log, keepDead: cfg.DeadRetention}
 	log.Info("node starts", "node", n.id)
 	defer func() {
 		if err != nil {
@@ -114,7 +115,9 @@ func newNode(ctx context.Context, cfg config, log *slog.Logger) (_ *node, err er
 // serve makes the servers of both listeners.
 func (n *node) serve(cfg config, shared files, registry *prometheus.Registry) {
 	public := api.Config{Timers: n.engine, Log: n.log, MaxBody: cfg.MaxBody, MaxConnections: shared.connections, Registerer: registry}
-	admin := api.AdminConfig{Ready: n.ready, Topology: operator{n.store}, Gatherer: registry, Log: n.log}
+	admin := api.AdminConfig{
+		Ready: n.ready, Topology: operator{n.store}, Letters: scheduler.NewLetters(n.engine, n.store), Gatherer: registry, Log: n.log,
+	}
 	if n.tokens != nil { // an interface that holds a nil pointer is not nil
 		public.Authorizer, admin.Authorizer = n.tokens, n.tokens
 	}
@@ -195,6 +198,7 @@ func (n *node) run(ctx context.Context) error {
 	go func() { defer close(fired); n.engine.Run(claiming) }()
 	defer n.keepTokens(ctx)()
 	unfollow := beside(ctx, n.store.Follow)
+	stopPruning := beside(ctx, func(ctx context.Context) { n.store.PruneLetters(ctx, n.keepDead) })
 	go func() { failed <- n.public.Serve(n.listener) }()
 	go func() { failed <- n.admin.Serve(n.adminAt) }()
 	n.announce()
@@ -213,6 +217,7 @@ func (n *node) run(ctx context.Context) error {
 	}
 	stopClaiming()
 	<-fired
+	stopPruning()
 	unfollow()
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()

@@ -218,7 +218,7 @@ func (v *view) Leave(ctx context.Context, name string) error {
 func (v *view) Survey(ctx context.Context, name string) (scheduler.Survey, error) {
 	var survey scheduler.Survey
 	err := v.m.call(ctx, v.node, "survey", name, func(s *shard, now time.Time) {
-		survey.Pending = int64(len(s.entries))
+		survey.Pending, survey.Letters = int64(len(s.entries)), int64(len(s.dead))
 		for _, e := range s.entries {
 			survey.Overdue = max(survey.Overdue, ms(now.UnixMilli()-e.lookMs))
 		}

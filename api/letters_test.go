@@ -1,0 +1,246 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"chronos/api/tokens"
+	"chronos/scheduler"
+)
+
+// fakeLetters notes what it is asked.
+type fakeLetters struct {
+	letters []scheduler.Letter
+	err     error // the answer to whatever is about one letter
+	asked   []string
+	query   scheduler.LetterQuery
+	done    scheduler.LettersDone
+}
+
+var _ Letters = (*fakeLetters)(nil)
+
+func (f *fakeLetters) List(_ context.Context, q scheduler.LetterQuery) (scheduler.LetterPage, error) {
+	f.asked, f.query = append(f.asked, "list"), q
+	return scheduler.LetterPage{Letters: f.letters, Next: "next", Total: 7, Unreached: []string{"b"}}, f.err
+}
+
+func (f *fakeLetters) Letter(_ context.Context, id string) (scheduler.Letter, error) {
+	f.asked = append(f.asked, "letter "+id)
+	for _, l := range f.letters {
+		if l.ID == id {
+			return l, f.err
+		}
+	}
+	return scheduler.Letter{}, scheduler.ErrNotFound
+}
+
+func (f *fakeLetters) Fire(_ context.Context, id string) (scheduler.Receipt, error) {
+	f.asked = append(f.asked, "fire "+id)
+	return scheduler.Receipt{ID: scheduler.ID{Key: "k", RF: 2}, Due: fakeEpoch(), Copies: 2}, f.err
+}
+
+func (f *fakeLetters) FireAll(_ context.Context, q scheduler.LetterQuery) (scheduler.LettersDone, error) {
+	f.asked, f.query = append(f.asked, "fire all"), q
+	return f.done, f.err
+}
+
+func (f *fakeLetters) Delete(_ context.Context, id string) error {
+	f.asked = append(f.asked, "delete "+id)
+	return f.err
+}
+
+func (f *fakeLetters) DeleteAll(_ context.Context, q scheduler.LetterQuery) (scheduler.LettersDone, error) {
+	f.asked, f.query = append(f.asked, "delete all"), q
+	return f.done, f.err
+}
+
+func someLetters() []scheduler.Letter {
+	return []scheduler.Letter{
+		{
+			ID: "l1", Shard: "a", Key: "k", At: fakeEpoch(), Reason: "answered 500", Text: "k answered%20500 …",
+			Record: scheduler.Record{
+				ID: scheduler.ID{Key: "k", RF: 2}, State: scheduler.State{Version: 0x123, Seq: 1, Attempt: 5},
+				Timer: scheduler.Timer{
+					Interval: 1500 * time.Millisecond, ReplicationFactor: 2, Tags: []scheduler.Tag{{Type: "call", Count: 1}},
+					Callback: scheduler.Callback{URI: "http://u:s3cret@h/x?a=b&c", Opaque: "<opaque>"},
+				},
+			},
+		},
+		{
+			ID: "l2", Shard: "b", At: fakeEpoch(), Err: fmt.Errorf("%w: for a test", scheduler.ErrUnreadable),
+			Text: "\x1b[2J \xff {\"uri\":\"https://u:s3cret@h/\"} {\"uri\":\"http:\\/\\/u:s3cret@h\"}",
+		},
+	}
+}
+
+// askAdmin sends a request to the admin listener.
+func askAdmin(t *testing.T, a *Admin, method, path, token string) answer {
+	t.Helper()
+	req := httptest.NewRequestWithContext(t.Context(), method, path, http.NoBody)
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	w := httptest.NewRecorder()
+	a.server.Handler.ServeHTTP(w, req)
+	return answer{w.Code, w.Header(), w.Body.Bytes()}
+}
+
+func TestLettersAreShownWithoutSecrets(t *testing.T) {
+	admin := NewAdmin(AdminConfig{Letters: &fakeLetters{letters: someLetters()}})
+	for path, want := range map[string]string{
+		"/dead": `{"letters":[` +
+			`{"id":"l1","key":"k","at":"2030-01-31T12:00:00.000Z","reason":"answered 500","shard":"a","sequence":1,"attempts":5,"webhook-id":"k.0000000000000123.1","callback":"http://h/x?a=b&c"},` +
+			`{"id":"l2","at":"2030-01-31T12:00:00.000Z","shard":"b","problem":"unreadable: for a test"}],"next":"next","total":7,"unreached":["b"]}`,
+		"/dead/l1": `{"id":"l1","key":"k","at":"2030-01-31T12:00:00.000Z","reason":"answered 500","shard":"a","sequence":1,"attempts":5,"webhook-id":"k.0000000000000123.1","callback":"http://h/x?a=b&c",` +
+			`"timer":{"timing":{"interval":1.5},"callback":{"http":{"uri":"http://h/x?a=b&c","opaque":"<opaque>"}},"reliability":{"replication-factor":2},"statistics":{"tag-info":[{"type":"call","count":1}]}}}`,
+		"/dead/l2": `{"id":"l2","at":"2030-01-31T12:00:00.000Z","shard":"b","problem":"unreadable: for a test",` +
+			`"text":"\u001b[2J \ufffd {\"uri\":\"https://h/\"} {\"uri\":\"http:\\/\\/h\"}"}`,
+	} {
+		got := askAdmin(t, admin, "GET", path, "")
+		if got.status != http.StatusOK || got.header.Get("Content-Type") != "application/json" {
+			t.Errorf("%s: %d %v", path, got.status, got.header)
+		}
+		if diff := cmp.Diff(want+"\n", string(got.body)); diff != "" {
+			t.Errorf("%s: -want +got\n%s", path, diff)
+		}
+	}
+}
+
+func TestLetterQueries(t *testing.T) {
+	instant := time.Date(2030, 1, 31, 12, 0, 0, 0, time.UTC)
+	for request, want := range map[string]scheduler.LetterQuery{
+		"GET /dead":                         {Limit: 100},
+		"GET /dead?limit=1000&cursor=x":     {Limit: 1000, Cursor: "x"},
+		"GET /dead?key=a%26b&key-prefix=a":  {Limit: 100, Filter: scheduler.LetterFilter{Key: "a&b", KeyPrefix: "a"}},
+		"GET /dead?reason=no+answer":        {Limit: 100, Filter: scheduler.LetterFilter{Reason: "no answer"}},
+		"POST /dead/fire?callback=h:1":      {Limit: 100, Filter: scheduler.LetterFilter{Callback: "h:1"}},
+		"POST /dead/fire?all=true&cursor=x": {Limit: 100, Cursor: "x"},
+		"DELETE /dead?all=true":             {Limit: 100},
+		"DELETE /dead?until=2030-01-31T12:00:00Z&since=2030-01-31T13:00:00%2B01:00": {
+			Limit: 100, Filter: scheduler.LetterFilter{Since: instant, Until: instant},
+		},
+	} {
+		fake := &fakeLetters{}
+		method, path, _ := strings.Cut(request, " ")
+		if got := askAdmin(t, NewAdmin(AdminConfig{Letters: fake}), method, path, ""); got.status != http.StatusOK {
+			t.Errorf("%s: %d %s", request, got.status, got.body)
+		}
+		if diff := cmp.Diff(want, fake.query, cmp.Comparer(time.Time.Equal)); diff != "" {
+			t.Errorf("%s: -want +got\n%s", request, diff)
+		}
+	}
+}
+
+// What isn't clear is refused before anything is done: above all nothing is taken
+// for "all".
+func TestLetterQueriesThatAreRefused(t *testing.T) {
+	for _, request := range []string{
+		"GET /dead?limit=0", "GET /dead?limit=1001", "GET /dead?limit=x", "GET /dead?limit=", "GET /dead?resaon=x", "GET /dead?all=true",
+		"GET /dead?since=yesterday", "GET /dead?until=2030", "GET /dead?key=%zz", "GET /dead?key=a;b", "GET /dead?key=a&key=b",
+		"DELETE /dead", "DELETE /dead?key=", "DELETE /dead?cursor=x", "DELETE /dead?all=false", "DELETE /dead?all=yes", "DELETE /dead?all=",
+		"DELETE /dead?all=true&key=a", "DELETE /dead?keys=a", "DELETE /dead?limit=5&key=a", "POST /dead/fire", "POST /dead/fire?all=1",
+		"POST /dead/fire?reason", "POST /dead/fire?all=true&reason=x", "POST /dead/fire?Key=a",
+	} {
+		fake := &fakeLetters{}
+		method, path, _ := strings.Cut(request, " ")
+		wantProblem(t, askAdmin(t, NewAdmin(AdminConfig{Letters: fake}), method, path, ""), http.StatusBadRequest, "query-malformed", noPointer)
+		if fake.asked != nil {
+			t.Errorf("%s: %v was done", request, fake.asked)
+		}
+	}
+}
+
+func TestLettersAreChanged(t *testing.T) {
+	refused := scheduler.RefusedLetter{ID: "l1", Key: "k", Err: scheduler.ErrSuperseded}
+	fake := &fakeLetters{done: scheduler.LettersDone{Done: 3, Refused: []scheduler.RefusedLetter{refused}, Next: "n", Left: 9, Unreached: []string{"b"}}}
+	admin := NewAdmin(AdminConfig{Letters: fake})
+	for request, want := range map[string]string{
+		"POST /dead/l1/fire":       `{"id":"k-2-0000000000000000","key":"k","due":"2030-01-31T12:00:00.000Z","copies":2}`,
+		"DELETE /dead/l1":          `{"deleted":1}`,
+		"POST /dead/fire?all=true": `{"fired":3,"refused":[{"id":"l1","key":"k","code":"letter-superseded","detail":"…"}],"left":9,"next":"n","unreached":["b"]}`,
+		"DELETE /dead?reason=x":    `{"deleted":3,"refused":[{"id":"l1","key":"k","code":"letter-superseded","detail":"…"}],"left":9,"next":"n","unreached":["b"]}`,
+	} {
+		method, path, _ := strings.Cut(request, " ")
+		got := askAdmin(t, admin, method, path, "")
+		body := strings.ReplaceAll(string(got.body), letterProblem(scheduler.ErrSuperseded).Detail, "…")
+		if got.status != http.StatusOK || body != want+"\n" {
+			t.Errorf("%s: %d %s, want %s", request, got.status, body, want)
+		}
+	}
+}
+
+func TestLetterProblems(t *testing.T) {
+	for name, c := range map[string]struct {
+		err    error
+		status int
+		code   string
+	}{
+		"none":        {scheduler.ErrNotFound, 404, "letter-not-found"},
+		"cursor":      {scheduler.ErrCursor, 400, "cursor-malformed"},
+		"superseded":  {scheduler.ErrSuperseded, 409, "letter-superseded"},
+		"unreadable":  {fmt.Errorf("%w: x\x1b", scheduler.ErrUnreadable), 409, "letter-unreadable"},
+		"denied":      {&scheduler.InvalidError{Pointer: "/callback/http/uri", Code: "uri-denied", Detail: "d"}, 409, "uri-denied"},
+		"unavailable": {fmt.Errorf("a: %w", scheduler.ErrUnavailable), 503, "store-unavailable"},
+		"overloaded":  {scheduler.ErrOverloaded, 503, "overloaded"},
+		"late":        {context.DeadlineExceeded, 503, "store-unavailable"},
+		"unknown":     {errors.New("s3cret"), 500, "internal"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			admin := NewAdmin(AdminConfig{Letters: &fakeLetters{letters: someLetters(), err: c.err}})
+			for _, request := range []string{"GET /dead", "GET /dead/l1", "POST /dead/l1/fire", "DELETE /dead/l1", "POST /dead/fire?all=true", "DELETE /dead?all=true"} {
+				method, path, _ := strings.Cut(request, " ")
+				got := askAdmin(t, admin, method, path, "")
+				wantProblem(t, got, c.status, c.code, noPointer)
+				if (c.status == 503) != (got.header.Get("Retry-After") != "") || strings.Contains(string(got.body), "s3cret") {
+					t.Errorf("%s: %v %s", request, got.header, got.body)
+				}
+			}
+		})
+	}
+}
+
+func TestRolesForLetters(t *testing.T) {
+	s, byRole := guarded(t, &fakeTimers{})
+	fake := &fakeLetters{letters: someLetters()}
+	admin := NewAdmin(AdminConfig{Letters: fake, Authorizer: s.authorizer})
+	for request, need := range map[string]tokens.Role{
+		"GET /dead": tokens.Read, "GET /dead/l1": tokens.Read, "POST /dead/l1/fire": tokens.Admin, "DELETE /dead/l1": tokens.Admin,
+		"POST /dead/fire?all=true": tokens.Admin, "DELETE /dead?all=true": tokens.Admin,
+	} {
+		method, path, _ := strings.Cut(request, " ")
+		for role, token := range byRole {
+			fake.asked = nil
+			got := askAdmin(t, admin, method, path, token)
+			if allowed := role.Allows(need); allowed != (got.status == http.StatusOK) || allowed != (fake.asked != nil) {
+				t.Errorf("%s as %s: %d, done %v", request, role, got.status, fake.asked)
+			}
+		}
+		fake.asked = nil
+		wantProblem(t, askAdmin(t, admin, method, path, ""), http.StatusUnauthorized, "token-missing", noPointer)
+		if fake.asked != nil {
+			t.Errorf("%s without a token: %v", request, fake.asked)
+		}
+	}
+}
+
+// A page of letters can be read by who knows the types, as the command does.
+func TestLettersViewIsReadBack(t *testing.T) {
+	admin := NewAdmin(AdminConfig{Letters: &fakeLetters{letters: someLetters()}})
+	var page LettersView
+	if err := json.Unmarshal(askAdmin(t, admin, "GET", "/dead", "").body, &page); err != nil || len(page.Letters) != 2 || page.Letters[0].Attempts != 5 {
+		t.Errorf("%+v, %v", page, err)
+	}
+	var whole LetterView
+	if err := json.Unmarshal(askAdmin(t, admin, "GET", "/dead/l1", "").body, &whole); err != nil || whole.Timer.Callback.HTTP.Opaque != "<opaque>" {
+		t.Errorf("%+v, %v", whole, err)
+	}
+}

@@ -1,0 +1,335 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"chronos/scheduler"
+)
+
+var _ scheduler.LetterStore = (*Store)(nil)
+
+const (
+	// letterPageBytes is how much a page of dead letters brings at most, though one
+	// letter at least.
+	letterPageBytes = 8 << 20
+	// letterRound is how many letters of a partition are looked at together: less than
+	// a millisecond of Redis' time.
+	letterRound = 64
+	// letterScan is how many are looked at for one page, letterTime for how long: a
+	// filter may pick few of very many.
+	letterScan = 20000
+	letterTime = 2 * time.Second
+)
+
+// Letters is scheduler.LetterStore's. Whatever order letters are stored in, and
+// wherever, they are listed by when they were given up: each round asks all
+// partitions of all shards from the same position on.
+func (s *Store) Letters(ctx context.Context, q scheduler.LetterQuery) (page scheduler.LetterPage, err error) {
+	at := letterPosition{score: math.Inf(1)}
+	if !q.Filter.Until.IsZero() {
+		at.score = float64(q.Filter.Until.UnixMilli())
+	}
+	if q.Cursor != "" {
+		if at, err = parseLetterCursor(q.Cursor); err != nil {
+			return page, err
+		}
+	}
+	scan := letterScanner{s: s, since: math.Inf(-1), most: min(max(q.Limit, 8), letterRound)}
+	if !q.Filter.Since.IsZero() {
+		scan.since = float64(q.Filter.Since.UnixMilli())
+	}
+	scan.begin(ctx)
+	size, last := 0, ""
+	for begun := time.Now(); ; {
+		found, more := scan.round(ctx, at)
+		for i := range found {
+			if len(page.Letters) >= q.Limit || size >= letterPageBytes {
+				more = true
+				break
+			}
+			l := found[i].read()
+			at = found[i].position()
+			if l.ID != last && q.Filter.Picks(&l) { // not one that is on two shards twice
+				page.Letters, size, last = append(page.Letters, l), size+len(l.Text), l.ID
+			}
+		}
+		scan.looked += len(found)
+		full := len(page.Letters) >= q.Limit || size >= letterPageBytes
+		if more && (full || scan.looked >= letterScan || time.Since(begun) >= letterTime || ctx.Err() != nil) {
+			page.Next = at.cursor()
+		}
+		if !more || page.Next != "" {
+			break
+		}
+	}
+	page.Total, page.Unreached = scan.total, scan.unreached
+	return page, nil
+}
+
+// letterScanner goes over the letters of all shards that answer.
+type letterScanner struct {
+	s      *Store
+	since  float64
+	most   int // of a partition in a round
+	looked int
+
+	shards    []*shard // that answer
+	unreached []string
+	total     int64
+}
+
+// begin counts the letters, and finds out which shards answer.
+func (sc *letterScanner) begin(ctx context.Context) {
+	shards := sc.s.current.Load().shards
+	surveys, errs := make([]scheduler.Survey, len(shards)), make([]error, len(shards))
+	var wg sync.WaitGroup
+	for i, sh := range shards {
+		wg.Go(func() { surveys[i], errs[i] = sc.s.Survey(ctx, sh.name) })
+	}
+	wg.Wait()
+	for i, sh := range shards {
+		if errs[i] != nil {
+			sc.unreached = append(sc.unreached, sh.name)
+			continue
+		}
+		sc.shards, sc.total = append(sc.shards, sh), sc.total+surveys[i].Letters
+	}
+}
+
+// round returns the letters from a position on, in order, as far as all of them are
+// known: where a partition has more than it said, up to what it said last.
+func (sc *letterScanner) round(ctx context.Context, at letterPosition) (found []storedLetter, more bool) {
+	bytes := letterPageBytes / (Partitions * max(len(sc.shards), 1))
+	lists := make([][]letterList, len(sc.shards))
+	var wg sync.WaitGroup
+	for i, sh := range sc.shards {
+		wg.Go(func() { lists[i] = sh.listLetters(ctx, &sc.s.keys, at, sc.since, sc.most, bytes) })
+	}
+	wg.Wait()
+	var known letterPosition
+	answered := sc.shards[:0:0]
+	for i, sh := range sc.shards {
+		if slices.ContainsFunc(lists[i], func(l letterList) bool { return l.err != nil }) {
+			sc.unreached = append(sc.unreached, sh.name)
+			continue
+		}
+		answered = append(answered, sh)
+		for _, l := range lists[i] {
+			found = append(found, l.letters...)
+			if !l.more {
+				continue
+			}
+			if end := l.letters[len(l.letters)-1].position(); !more || end.compare(known) < 0 {
+				known = end
+			}
+			more = true
+		}
+	}
+	sc.shards = answered
+	slices.SortStableFunc(found, func(a, b storedLetter) int { return a.position().compare(b.position()) })
+	if more {
+		found = slices.DeleteFunc(found, func(l storedLetter) bool { return l.position().compare(known) > 0 })
+	}
+	return found, more
+}
+
+// letterList is what a partition answers.
+type letterList struct {
+	letters []storedLetter
+	more    bool
+	err     error
+}
+
+// listLetters asks all partitions for their newest letters from a position on, back
+// to since.
+func (s *shard) listLetters(ctx context.Context, lane *[Partitions]partitionKeys, at letterPosition, since float64, most, bytes int) []letterList {
+	calls := make([]*call, Partitions)
+	for p := range calls {
+		calls[p] = letterCall(lane[p].dead, at, since, most, bytes)
+	}
+	s.eval(ctx, s.poll, calls)
+	lists := make([]letterList, Partitions)
+	for p, c := range calls {
+		lists[p] = s.readLetters(p, c)
+	}
+	return lists
+}
+
+func letterCall(dead string, at letterPosition, since float64, most, bytes int) *call {
+	return &call{script: "letters", keys: []string{dead}, args: []any{formatScore(at.score), at.behind, formatScore(since), most, bytes}}
+}
+
+func (s *shard) readLetters(partition int, c *call) letterList {
+	if c.err != nil {
+		return letterList{err: c.err}
+	}
+	all, err := texts(c.reply, 0, len(c.reply))
+	if err != nil || len(all)%2 != 1 {
+		return letterList{err: s.unavailable(errReply)}
+	}
+	list := letterList{more: all[0] == "more" && len(all) > 1}
+	for i := 1; i < len(all); i += 2 {
+		score, err := strconv.ParseFloat(all[i], 64)
+		if err != nil {
+			return letterList{err: s.unavailable(errReply)}
+		}
+		list.letters = append(list.letters, storedLetter{shard: s, partition: partition, score: score, text: all[i+1]})
+	}
+	return list
+}
+
+// Letter is scheduler.LetterStore's.
+func (s *Store) Letter(ctx context.Context, id string) (scheduler.Letter, error) {
+	wanted, ok := parseLetterID(id)
+	if !ok {
+		return scheduler.Letter{}, scheduler.ErrNotFound
+	}
+	var failed error
+	for _, sh := range s.current.Load().shards {
+		found, err := s.findLetter(ctx, sh, wanted)
+		if err == nil {
+			return found.read(), nil
+		}
+		if !errors.Is(err, scheduler.ErrNotFound) {
+			failed = err
+		}
+	}
+	if failed != nil {
+		return scheduler.Letter{}, failed
+	}
+	return scheduler.Letter{}, scheduler.ErrNotFound
+}
+
+// findLetter looks through the letters of a shard that were given up at the same
+// time.
+func (s *Store) findLetter(ctx context.Context, sh *shard, id letterID) (storedLetter, error) {
+	for at := (letterPosition{score: id.score}); ; {
+		c := letterCall(s.keys[id.partition].dead, at, id.score, letterRound, letterPageBytes)
+		sh.eval(ctx, sh.poll, []*call{c})
+		list := sh.readLetters(id.partition, c)
+		if list.err != nil {
+			return storedLetter{}, list.err
+		}
+		for _, l := range list.letters {
+			if l.hash() == id.hash {
+				return l, nil
+			}
+			at = l.position()
+		}
+		if !list.more {
+			return storedLetter{}, scheduler.ErrNotFound
+		}
+	}
+}
+
+// RemoveLetters is scheduler.LetterStore's. They are removed from all shards: one
+// that is being moved is on two.
+func (s *Store) RemoveLetters(ctx context.Context, letters []scheduler.Letter) []error {
+	errs := make([]error, len(letters))
+	shards := s.current.Load().shards
+	answers := make([][]error, len(shards))
+	var wg sync.WaitGroup
+	for i, sh := range shards {
+		wg.Go(func() { answers[i] = s.removeFrom(ctx, sh, letters) })
+	}
+	wg.Wait()
+	for k := range letters {
+		errs[k] = fmt.Errorf("%w: no shard is named %q", scheduler.ErrUnavailable, letters[k].Shard)
+		for i, sh := range shards {
+			if sh.name == letters[k].Shard {
+				errs[k] = answers[i][k]
+			}
+		}
+	}
+	return errs
+}
+
+func (s *Store) removeFrom(ctx context.Context, sh *shard, letters []scheduler.Letter) []error {
+	errs := make([]error, len(letters))
+	pipe, removals := sh.poll.Pipeline(), make([]*redis.IntCmd, len(letters))
+	err := sh.ready(ctx)
+	for k := range letters {
+		id, ok := parseLetterID(letters[k].ID)
+		if errs[k] = err; ok && err == nil {
+			removals[k] = pipe.ZRem(ctx, s.keys[id.partition].dead, letters[k].Text)
+		}
+	}
+	if err != nil || len(letters) == 0 {
+		return errs
+	}
+	_, err = pipe.Exec(ctx)
+	for k, removal := range removals {
+		if removal == nil {
+			errs[k] = scheduler.ErrNotFound
+			continue
+		}
+		failed := removal.Err()
+		if failed == nil && !isAnswer(err) {
+			failed = err // what fails before anything is sent leaves no error at the commands
+		}
+		if failed != nil {
+			errs[k] = sh.unavailable(failed)
+		}
+	}
+	return errs
+}
+
+func isAnswer(err error) bool {
+	var answer redis.Error
+	return errors.As(err, &answer)
+}
+
+const (
+	// pruneInterval is how often what is too old is removed, at least.
+	pruneInterval = time.Minute
+	// pruneMost is how many letters of a partition are removed together.
+	pruneMost = 500
+)
+
+// PruneLetters removes the dead letters that are older than keep by their shard's
+// clock, each minute and more often if keep is short, until ctx ends. All nodes may
+// do it.
+func (s *Store) PruneLetters(ctx context.Context, keep time.Duration) {
+	interval := min(pruneInterval, max(keep/2, 100*time.Millisecond))
+	for pause(ctx, interval*9/10+rand.N(interval/5)) {
+		for _, sh := range s.current.Load().shards {
+			if err := s.pruneShard(ctx, sh, keep); err != nil {
+				sh.log.Debug("dead letters that are too old could not be removed", "err", err)
+			}
+		}
+	}
+}
+
+func (s *Store) pruneShard(ctx context.Context, sh *shard, keep time.Duration) error {
+	keys := make([]string, 0, Partitions)
+	for _, k := range &s.keys {
+		keys = append(keys, k.dead)
+	}
+	for len(keys) > 0 && ctx.Err() == nil {
+		calls := make([]*call, len(keys))
+		for i, key := range keys {
+			calls[i] = &call{script: "prune", keys: []string{key}, args: []any{wholeMs(keep), pruneMost}}
+		}
+		sh.eval(ctx, sh.poll, calls)
+		keys = keys[:0]
+		for _, c := range calls {
+			if c.err != nil {
+				return c.err
+			}
+			if slices.Equal(c.reply, []any{int64(pruneMost)}) {
+				keys = append(keys, c.keys[0]) // there may be more
+			}
+		}
+	}
+	return nil
+}

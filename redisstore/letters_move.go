@@ -1,0 +1,92 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// moveTime is how long dead letters are moved before a shard is looked at; what is
+	// left then is moved the next time.
+	moveTime = 4 * time.Second
+	// moveMost and moveBytes are how many go together.
+	moveMost  = 200
+	moveBytes = 4 << 20
+)
+
+// moveLetters brings the dead letters of a drained shard to those that take timers:
+// each to the first home of its key that can be reached. It is written there, as it
+// is and with its time, before it is removed here, so whoever does this again
+// finds what is left, and does no harm to what is there. One that somebody deletes
+// at the same moment may stay.
+func (s *Store) moveLetters(ctx context.Context, t *Topology, name string) error {
+	from, err := s.shard(name)
+	if err != nil {
+		return err
+	}
+	bounded, cancel := context.WithTimeout(ctx, moveTime)
+	defer cancel()
+	for _, lane := range lanes() {
+		for p, keys := range laneKeys(lane) {
+			for moved := moveMost; moved > 0 && bounded.Err() == nil; {
+				if moved, err = s.movePage(bounded, from, p, keys.dead); err != nil && bounded.Err() == nil {
+					return t.refuse("the dead letters of shard %s can't be moved (%v); try again, or remove it with force: what has no other copy is lost", name, err)
+				}
+			}
+		}
+	}
+	return ctx.Err()
+}
+
+// movePage moves some letters of one partition, and says how many.
+func (s *Store) movePage(ctx context.Context, from *shard, partition int, dead string) (moved int, err error) {
+	c := letterCall(dead, letterPosition{score: math.Inf(1)}, math.Inf(-1), moveMost, moveBytes)
+	from.eval(ctx, from.poll, []*call{c})
+	list := from.readLetters(partition, c)
+	if list.err != nil || len(list.letters) == 0 {
+		return 0, list.err
+	}
+	pipes, removal := map[*shard]redis.Pipeliner{}, make([]any, len(list.letters))
+	for i, l := range list.letters {
+		to, err := s.letterHome(ctx, &l)
+		if err != nil {
+			return 0, err
+		}
+		if pipes[to] == nil {
+			pipes[to] = to.poll.Pipeline()
+		}
+		pipes[to].ZAdd(ctx, dead, redis.Z{Score: l.score, Member: l.text})
+		removal[i] = l.text
+	}
+	for to, pipe := range pipes {
+		if _, err := pipe.Exec(ctx); err != nil {
+			return 0, to.unavailable(err)
+		}
+	}
+	if err := from.poll.ZRem(ctx, dead, removal...).Err(); err != nil {
+		return 0, from.unavailable(err)
+	}
+	return len(removal), nil
+}
+
+// letterHome is where a letter belongs that must go.
+func (s *Store) letterHome(ctx context.Context, l *storedLetter) (*shard, error) {
+	key, _, _ := strings.Cut(l.text, " ")
+	var errs []error
+	for _, name := range s.Rank(key) {
+		sh, err := s.shard(name)
+		if err == nil {
+			err = sh.ready(ctx)
+		}
+		if err == nil {
+			return sh, nil
+		}
+		errs = append(errs, err)
+	}
+	return nil, errors.Join(errs...)
+}

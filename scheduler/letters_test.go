@@ -1,0 +1,410 @@
+package scheduler_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"chronos/scheduler"
+	"chronos/scheduler/storetest"
+)
+
+// failing has all callbacks fail until healed is called.
+func (c *cluster) failing() (heal func()) {
+	set := func(respond func(attempt) (time.Duration, scheduler.Delivered)) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.respond = respond
+	}
+	set(func(attempt) (time.Duration, scheduler.Delivered) {
+		return 0, scheduler.Delivered{Reason: "status 500"}
+	})
+	return func() { set(nil) }
+}
+
+// letters are the dead letters of timers that are alike, in the order of their keys.
+func (c *cluster) letters(timer scheduler.Timer) (all []scheduler.Letter) {
+	for _, name := range c.Open("probe").Shards() {
+		for _, d := range c.DeadLetters(name) {
+			all = append(all, scheduler.Letter{
+				ID: d.Key + d.State.Version.String(), Shard: name, At: d.At, Key: d.Key, Reason: d.Reason,
+				Record: scheduler.Record{ID: scheduler.ID{Key: d.Key, RF: timer.ReplicationFactor}, State: d.State, Timer: timer},
+			})
+		}
+	}
+	slices.SortFunc(all, func(a, b scheduler.Letter) int { return cmp.Compare(a.ID, b.ID) })
+	return all
+}
+
+// inCemetery has n timers given up on three shards before the test begins; then
+// callbacks are delivered. What was tried until then is forgotten.
+func inCemetery(t *testing.T, n int, test func(c *cluster, letters []scheduler.Letter)) {
+	t.Helper()
+	inCluster(t, 3, 2, func(c *cluster) {
+		heal := c.failing()
+		timer := oneShot(time.Second)
+		timer.Tags = []scheduler.Tag{{Type: "call", Count: 2}}
+		for range n {
+			c.create(timer)
+		}
+		pass(3 * time.Minute)
+		heal()
+		letters := c.letters(timer)
+		if len(letters) != n {
+			c.Fatalf("%d dead letters, want %d", len(letters), n)
+		}
+		c.forget()
+		test(c, letters)
+	})
+}
+
+func (c *cluster) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.attempts = nil
+}
+
+// A letter is fired again once, at once, as a newer version, whoever asks for it at
+// the same time; asked for after it is over, it is the same version, so that the
+// receiver can tell.
+func TestALetterIsFiredAgain(t *testing.T) {
+	inCemetery(t, 20, func(c *cluster, letters []scheduler.Letter) {
+		var asked sync.WaitGroup
+		for i := range letters {
+			for k := range 4 {
+				asked.Go(func() {
+					receipt, err := c.nodes[k%2].FireAgain(c.Context(), &letters[i])
+					if err != nil || receipt.ID.Key != letters[i].Key || receipt.ID.RF != 2 || receipt.Copies != 2 {
+						c.Errorf("%s: %+v, %v", letters[i].Key, receipt, err)
+					}
+				})
+			}
+		}
+		asked.Wait()
+		pass(time.Second)
+		for _, l := range letters {
+			c.wantOnce(l.Key, 1, maxLate)
+			for _, a := range c.callbacks(l.Key) {
+				if a.Version <= l.Record.State.Version || a.Callback != l.Record.Timer.Callback {
+					c.Errorf("fired again: %+v, its letter is of version %s", a.Delivery, l.Record.State.Version)
+				}
+			}
+		}
+		c.wantEmpty()
+		l := &letters[0]
+		if _, err := c.nodes[1].FireAgain(c.Context(), l); err != nil {
+			c.Error(err)
+		}
+		pass(time.Second)
+		if again := c.callbacks(l.Key); len(again) != 2 || again[0].Version != again[1].Version || again[0].Seq != again[1].Seq {
+			c.Errorf("fired twice: %+v, want twice the same version and sequence number", again)
+		}
+	})
+}
+
+// One that fails again is a letter again, which can be fired.
+func TestALetterThatFailsAgain(t *testing.T) {
+	inCemetery(t, 1, func(c *cluster, letters []scheduler.Letter) {
+		heal := c.failing()
+		if _, err := c.nodes[0].FireAgain(c.Context(), &letters[0]); err != nil {
+			c.Fatal(err)
+		}
+		pass(3 * time.Minute)
+		heal()
+		both := c.letters(letters[0].Record.Timer)
+		if len(c.callbacks(letters[0].Key)) != 5 || len(both) != 2 || both[1].Record.State.Version <= both[0].Record.State.Version {
+			c.Fatalf("%d attempts, letters %+v", len(c.callbacks(letters[0].Key)), both)
+		}
+		c.forget()
+		if _, err := c.nodes[1].FireAgain(c.Context(), &both[1]); err != nil {
+			c.Fatal(err)
+		}
+		pass(time.Second)
+		c.wantOnce(letters[0].Key, 1, maxLate)
+	})
+}
+
+// What a client has made of the key since is never touched.
+func TestALetterYieldsToWhatIsNewer(t *testing.T) {
+	newer := oneShot(20 * time.Second)
+	newer.Callback.Opaque = "newer"
+	other := newer
+	other.ReplicationFactor = 3
+	id := func(l *scheduler.Letter) scheduler.ID { return scheduler.ID{Key: l.Key} }
+	for name, write := range map[string]func(c *cluster, l *scheduler.Letter) error{
+		"replaced": func(c *cluster, l *scheduler.Letter) error {
+			_, err := c.nodes[1].Replace(c.Context(), id(l), newer)
+			return err
+		},
+		"replaced with another factor": func(c *cluster, l *scheduler.Letter) error {
+			_, err := c.nodes[1].Replace(c.Context(), id(l), other)
+			return err
+		},
+		"deleted": func(c *cluster, l *scheduler.Letter) error {
+			_, err := c.nodes[1].Delete(c.Context(), id(l))
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inCemetery(t, 10, func(c *cluster, letters []scheduler.Letter) {
+				for i := range letters {
+					if err := write(c, &letters[i]); err != nil {
+						c.Fatal(err)
+					}
+					if receipt, err := c.nodes[0].FireAgain(c.Context(), &letters[i]); !errors.Is(err, scheduler.ErrSuperseded) {
+						c.Errorf("%+v, %v, want superseded", receipt, err)
+					}
+				}
+				pass(15 * time.Second)
+				if n := len(c.seen()); n != 0 {
+					c.Errorf("%d callbacks", n)
+				}
+				pass(10 * time.Second)
+				for _, l := range letters {
+					switch seen := c.callbacks(l.Key); {
+					case name == "deleted" && len(seen) == 0:
+					case len(seen) != 1 || seen[0].Callback.Opaque != "newer":
+						c.Errorf("%s: %+v, want the newer timer alone", l.Key, seen)
+					}
+				}
+				c.wantEmpty()
+				if _, err := c.nodes[0].FireAgain(c.Context(), &letters[0]); err != nil {
+					c.Errorf("after that is over: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// Of a client's write at the same moment none is lost, whichever comes first.
+func TestALetterAndAClientAtTheSameTime(t *testing.T) {
+	inCemetery(t, 60, func(c *cluster, letters []scheduler.Letter) {
+		newer := oneShot(5 * time.Second)
+		newer.Callback.Opaque = "newer"
+		var asked sync.WaitGroup
+		for i := range letters {
+			asked.Go(func() {
+				_, err := c.nodes[0].FireAgain(c.Context(), &letters[i])
+				if err != nil && !errors.Is(err, scheduler.ErrSuperseded) {
+					c.Error(err)
+				}
+			})
+			asked.Go(func() {
+				if _, err := c.nodes[1].Replace(c.Context(), scheduler.ID{Key: letters[i].Key, RF: 2}, newer); err != nil {
+					c.Error(err)
+				}
+			})
+		}
+		asked.Wait()
+		pass(10 * time.Second)
+		for _, l := range letters {
+			seen := c.callbacks(l.Key)
+			if len(seen) == 0 || seen[len(seen)-1].Callback.Opaque != "newer" || len(seen) > 2 {
+				c.Errorf("%s: %+v, want the client's timer last", l.Key, seen)
+			}
+		}
+	})
+}
+
+// A letter is fired from the copies that can be stored, and not without a home.
+func TestALetterWhileShardsAreAway(t *testing.T) {
+	inCemetery(t, 30, func(c *cluster, letters []scheduler.Letter) {
+		c.connect("s1", storetest.LinkCut)
+		for i := range letters {
+			if receipt, err := c.nodes[i%2].FireAgain(c.Context(), &letters[i]); err != nil || receipt.Copies != 2 {
+				c.Errorf("%+v, %v", receipt, err)
+			}
+		}
+		pass(10 * time.Second)
+		for _, l := range letters {
+			if n := len(c.callbacks(l.Key)); n != 1 {
+				c.Errorf("%s: %d callbacks", l.Key, n)
+			}
+		}
+		for _, name := range []string{"s0", "s2"} {
+			c.connect(name, storetest.LinkCut)
+		}
+		if _, err := c.nodes[0].FireAgain(c.Context(), &letters[0]); !errors.Is(err, scheduler.ErrUnavailable) {
+			c.Errorf("with all shards away: %v", err)
+		}
+	})
+}
+
+// What can't be fired is refused, and changes nothing.
+func TestLettersThatCannotBeFired(t *testing.T) {
+	inCemetery(t, 1, func(c *cluster, letters []scheduler.Letter) {
+		change := func(edit func(l *scheduler.Letter)) *scheduler.Letter {
+			l := letters[0]
+			edit(&l)
+			return &l
+		}
+		unreadable := fmt.Errorf("%w: for a test", scheduler.ErrUnreadable)
+		for name, l := range map[string]*scheduler.Letter{
+			"unreadable":          change(func(l *scheduler.Letter) { l.Err = unreadable }),
+			"of the last version": change(func(l *scheduler.Letter) { l.Record.State.Version = 1<<64 - 1 }),
+		} {
+			if _, err := c.nodes[0].FireAgain(c.Context(), l); !errors.Is(err, scheduler.ErrUnreadable) {
+				c.Errorf("%s: %v", name, err)
+			}
+		}
+		for name, l := range map[string]*scheduler.Letter{
+			"denied":        change(func(l *scheduler.Letter) { l.Record.Timer.Callback.URI = "http://denied/" }),
+			"no URL":        change(func(l *scheduler.Letter) { l.Record.Timer.Callback.URI = "x" }),
+			"many copies":   change(func(l *scheduler.Letter) { l.Record.ID.RF = 17 }),
+			"no copies":     change(func(l *scheduler.Letter) { l.Record.ID.RF = 0 }),
+			"a tag of none": change(func(l *scheduler.Letter) { l.Record.Timer.Tags = []scheduler.Tag{{}} }),
+		} {
+			if _, err := c.nodes[0].FireAgain(c.Context(), l); err == nil || !errors.As(err, new(*scheduler.InvalidError)) {
+				c.Errorf("%s: %v", name, err)
+			}
+		}
+		c.wantEmpty()
+	})
+}
+
+// drawer is a LetterStore that keeps letters in memory.
+type drawer struct {
+	mu      sync.Mutex
+	letters []scheduler.Letter
+	stuck   map[string]bool // ids that can't be removed
+}
+
+func (d *drawer) Letters(_ context.Context, q scheduler.LetterQuery) (page scheduler.LetterPage, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	page.Total, page.Unreached = int64(len(d.letters)), []string{"away"}
+	for i := range d.letters {
+		l := &d.letters[i]
+		if l.ID <= q.Cursor || !q.Filter.Picks(l) {
+			continue
+		}
+		if len(page.Letters) == q.Limit {
+			page.Next = page.Letters[q.Limit-1].ID
+			break
+		}
+		page.Letters = append(page.Letters, *l)
+	}
+	return page, nil
+}
+
+func (d *drawer) Letter(_ context.Context, id string) (scheduler.Letter, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, l := range d.letters {
+		if l.ID == id {
+			return l, nil
+		}
+	}
+	return scheduler.Letter{}, scheduler.ErrNotFound
+}
+
+func (d *drawer) RemoveLetters(_ context.Context, letters []scheduler.Letter) []error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	errs := make([]error, len(letters))
+	for i, l := range letters {
+		if d.stuck[l.ID] {
+			errs[i] = scheduler.ErrUnavailable
+			continue
+		}
+		d.letters = slices.DeleteFunc(d.letters, func(o scheduler.Letter) bool { return o.ID == l.ID })
+	}
+	return errs
+}
+
+// Letters are removed when they are fired, and only then; all have one turn.
+func TestFireAllLetters(t *testing.T) {
+	inCemetery(t, 250, func(c *cluster, letters []scheduler.Letter) {
+		superseded, unreadable, stuck := letters[7].ID, letters[120].ID, letters[249].ID
+		if _, err := c.nodes[0].Replace(c.Context(), scheduler.ID{Key: letters[7].Key, RF: 2}, oneShot(time.Hour)); err != nil {
+			c.Fatal(err)
+		}
+		letters[120].Err = scheduler.ErrUnreadable
+		kept := &drawer{letters: slices.Clone(letters), stuck: map[string]bool{stuck: true}}
+		d := scheduler.NewLetters(c.nodes[0].Scheduler, kept)
+		var refused []string
+		count, calls, begun := 0, 0, time.Now()
+		for q := (scheduler.LetterQuery{}); ; calls++ {
+			done, err := d.FireAll(c.Context(), q)
+			if err != nil || done.Done+len(done.Refused) > 100 || !slices.Equal(done.Unreached, []string{"away"}) {
+				c.Fatalf("%+v, %v", done, err)
+			}
+			for _, r := range done.Refused {
+				refused = append(refused, r.ID)
+			}
+			if count += done.Done; done.Left != int64(250-count) {
+				c.Errorf("%d are said to be left of 250 after %d", done.Left, count)
+			}
+			if q.Cursor = done.Next; q.Cursor == "" {
+				break
+			}
+		}
+		slices.Sort(refused)
+		want := []string{superseded, unreadable, stuck}
+		slices.Sort(want)
+		if count != 247 || calls != 2 || !slices.Equal(refused, want) || len(kept.letters) != 3 {
+			c.Errorf("%d fired in %d more calls, refused %v, want %v, %d left", count, calls, refused, want, len(kept.letters))
+		}
+		if took := time.Since(begun); took < 250*time.Millisecond || took > 10*time.Second {
+			c.Errorf("fired 500 a second, and 100 at once, in %v", took)
+		}
+		pass(time.Second)
+		for i, l := range letters {
+			if n := len(c.callbacks(l.Key)); n != 1 && i != 7 && i != 120 {
+				c.Errorf("letter %d: %d callbacks", i, n)
+			}
+		}
+		c.one(d, superseded, unreadable, stuck)
+	})
+}
+
+// one does with single letters what was done with all.
+func (c *cluster) one(d *scheduler.Letters, superseded, unreadable, stuck string) {
+	c.Helper()
+	for id, want := range map[string]error{
+		superseded: scheduler.ErrSuperseded, unreadable: scheduler.ErrUnreadable, stuck: scheduler.ErrUnavailable, "none": scheduler.ErrNotFound,
+	} {
+		if _, err := d.Fire(c.Context(), id); !errors.Is(err, want) {
+			c.Errorf("fire: %v, want %v", err, want)
+		}
+	}
+	for id, want := range map[string]error{superseded: nil, stuck: scheduler.ErrUnavailable, "none": scheduler.ErrNotFound} {
+		if err := d.Delete(c.Context(), id); !errors.Is(err, want) {
+			c.Errorf("delete: %v, want %v", err, want)
+		}
+	}
+	done, err := d.DeleteAll(c.Context(), scheduler.LetterQuery{})
+	if err != nil || done.Done != 1 || len(done.Refused) != 1 || done.Refused[0].ID != stuck || done.Left != 1 || done.Next != "" {
+		c.Errorf("delete all: %+v, %v", done, err)
+	}
+}
+
+func TestDeleteAllLetters(t *testing.T) {
+	kept := &drawer{}
+	for i := range 2500 {
+		kept.letters = append(kept.letters, scheduler.Letter{ID: fmt.Sprintf("%04d", i), Key: "k" + strconv.Itoa(i%2)})
+	}
+	inCluster(t, 1, 1, func(c *cluster) {
+		d := scheduler.NewLetters(c.nodes[0].Scheduler, kept)
+		count := 0
+		for q := (scheduler.LetterQuery{Filter: scheduler.LetterFilter{Key: "k1"}}); ; {
+			done, err := d.DeleteAll(c.Context(), q)
+			if err != nil || done.Done > 1000 {
+				c.Fatalf("%+v, %v", done, err)
+			}
+			count += done.Done
+			if q.Cursor = done.Next; q.Cursor == "" {
+				break
+			}
+		}
+		if count != 1250 || len(kept.letters) != 1250 || slices.ContainsFunc(kept.letters, func(l scheduler.Letter) bool { return l.Key == "k1" }) {
+			c.Errorf("%d are deleted, %d left", count, len(kept.letters))
+		}
+	})
+}
