@@ -17,13 +17,24 @@ type Authorizer interface {
 	Check(authorization []byte, need tokens.Role, now time.Time) tokens.Decision
 }
 
-// neededRole is what a request on the public listener needs.
+// neededRole is what a request on the public listener needs, for all that its
+// method tells.
 func neededRole(method []byte) tokens.Role {
 	switch string(method) {
 	case http.MethodGet, http.MethodHead:
 		return tokens.Read
 	}
 	return tokens.Write
+}
+
+// neededRoleAt is what one needs that leads somewhere: to read all timers, or to
+// have copies removed, is not for clients.
+func neededRoleAt(method []byte, to route) tokens.Role {
+	need := neededRole(method)
+	if to == routeCollection && need == tokens.Read || to == routeReferences {
+		return tokens.Admin
+	}
+	return need
 }
 
 // unauthorized is the answer to a request that may not do what it asks; false if
@@ -73,15 +84,17 @@ func (cs *connections) authorize(h *head) error {
 
 // refuseUnauthorized answers a request that may not do what it asks, and reports
 // whether it did. The description of the interface is for all. What was let pass
-// before its body came is not asked again, which would count it twice.
+// before its body came is not asked again, which would count it twice, unless it
+// needs more than its method tells.
 func (s *Server) refuseUnauthorized(rc *fasthttp.RequestCtx) bool {
 	if s.authorizer == nil || string(rc.URI().PathOriginal()) == openAPIPath {
 		return false
 	}
-	if c, ok := rc.Conn().(*conn); ok && c.cleared {
+	need := neededRoleAt(rc.Method(), routeAt(rc.URI()))
+	if c, ok := rc.Conn().(*conn); ok && c.cleared && need <= neededRole(rc.Method()) {
 		return false
 	}
-	p, refused := unauthorized(s.authorizer, rc.Request.Header.PeekAll(fasthttp.HeaderAuthorization), neededRole(rc.Method()))
+	p, refused := unauthorized(s.authorizer, rc.Request.Header.PeekAll(fasthttp.HeaderAuthorization), need)
 	if refused {
 		s.refuse(rc, p)
 	}

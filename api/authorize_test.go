@@ -54,6 +54,8 @@ func TestRoles(t *testing.T) {
 		{"GET", "/nothing", "", tokens.Read, 404},
 		{"PATCH", "/timers/k", "", tokens.Write, 405},
 		{"DELETE", "/timers/k", "", tokens.Write, 201},
+		{"GET", resyncOf("a"), "", tokens.Admin, 200},
+		{"DELETE", "/timers/references?node-for-replicas=a", references("tea"), tokens.Admin, 202},
 	} {
 		t.Run(c.method+" "+c.path, func(t *testing.T) {
 			for role, token := range byRole {

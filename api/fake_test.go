@@ -26,6 +26,10 @@ type fakeTimers struct {
 	inFlight  bool
 	unreached int
 	bodies    map[string]string // by idempotency key
+	// What Resync answers, with the query that it got last, and what DropReferences got.
+	page    scheduler.ResyncPage
+	query   scheduler.ResyncQuery
+	dropped map[string][]string // keys by shard
 }
 
 var _ Timers = (*fakeTimers)(nil)
@@ -154,6 +158,29 @@ func (f *fakeTimers) Lookup(ctx context.Context, id scheduler.ID) (scheduler.Rea
 	return found, nil
 }
 
+func (f *fakeTimers) Resync(ctx context.Context, q scheduler.ResyncQuery) (scheduler.ResyncPage, error) {
+	if err := f.start(ctx, "resync", scheduler.ID{}); err != nil {
+		return scheduler.ResyncPage{}, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.query = q
+	return f.page, nil
+}
+
+func (f *fakeTimers) DropReferences(ctx context.Context, shard string, keys []string) error {
+	if err := f.start(ctx, "drop references", scheduler.ID{}); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.dropped == nil {
+		f.dropped = map[string][]string{}
+	}
+	f.dropped[shard] = append(f.dropped[shard], keys...)
+	return nil
+}
+
 // get returns what is stored under a key.
 func (f *fakeTimers) get(key string) (scheduler.ReadResult, bool) {
 	f.mu.Lock()
@@ -277,4 +304,12 @@ func (c constantTimers) Delete(context.Context, scheduler.ID) (scheduler.Receipt
 
 func (constantTimers) Lookup(context.Context, scheduler.ID) (scheduler.ReadResult, error) {
 	return scheduler.ReadResult{}, scheduler.ErrNotFound
+}
+
+func (constantTimers) Resync(context.Context, scheduler.ResyncQuery) (scheduler.ResyncPage, error) {
+	return scheduler.ResyncPage{}, scheduler.ErrShardUnknown
+}
+
+func (constantTimers) DropReferences(context.Context, string, []string) error {
+	return scheduler.ErrShardUnknown
 }

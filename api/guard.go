@@ -63,8 +63,12 @@ func (s *Server) refuseMethod(rc *fasthttp.RequestCtx) {
 // allowed is the Allow header of a route, "" if it leads nowhere.
 func (r route) allowed() string {
 	switch r {
-	case routeCollection, routeBatch:
+	case routeCollection:
+		return "GET, HEAD, POST"
+	case routeBatch:
 		return "POST"
+	case routeReferences:
+		return "DELETE"
 	case routeItem:
 		return "GET, HEAD, PUT, DELETE"
 	case routeDescription:

@@ -21,7 +21,7 @@ func TestMethods(t *testing.T) {
 	if got, _ := send(t, dial(t, address), withLength("PUT /timers/k HTTP/1.1\r\nHost: h\r\n")); got.status != 200 {
 		t.Fatalf("have %d", got.status)
 	}
-	for path, allowed := range map[string]string{"/timers": "POST", "/timers/k": "GET, HEAD, PUT, DELETE"} {
+	for path, allowed := range map[string]string{"/timers": "GET, HEAD, POST", "/timers/references": "DELETE", "/timers/k": "GET, HEAD, PUT, DELETE"} {
 		for _, method := range []string{"OPTIONS", "TRACE", "CONNECT", "PATCH", "BREW", "PROPFIND", "M-SEARCH"} {
 			got, closed := send(t, dial(t, address), withLength(method+" "+path+" HTTP/1.1\r\nHost: h\r\n"))
 			wantProblem(t, got, http.StatusMethodNotAllowed, "method-not-allowed", noPointer)

@@ -236,7 +236,7 @@ func viewWholeLetter(l *scheduler.Letter) LetterView {
 	}
 	t := &l.Record.Timer
 	view.Timer = &LetterTimer{
-		Timing: viewTiming(t), Reliability: reliabilityView{t.ReplicationFactor}, Statistics: viewTags(t),
+		Timing: viewTiming(t), Reliability: reliabilityView{t.ReplicationFactor}, Statistics: viewTags(t.Tags),
 		Callback: callbackView{httpView{URI: t.Callback.WithoutUser(), Opaque: t.Callback.Opaque}},
 	}
 	return view

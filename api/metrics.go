@@ -17,6 +17,7 @@ const (
 	routeOther route = iota
 	routeCollection
 	routeBatch
+	routeReferences
 	routeItem
 	routeDescription
 	routes
@@ -28,6 +29,8 @@ func (r route) String() string {
 		return collectionPath
 	case routeBatch:
 		return batchPath
+	case routeReferences:
+		return referencesPath
 	case routeItem:
 		return itemPrefix + "{id}"
 	case routeDescription:
@@ -43,6 +46,8 @@ func routeOf(path []byte) route {
 		return routeCollection
 	case batchPath:
 		return routeBatch
+	case referencesPath:
+		return routeReferences
 	case openAPIPath:
 		return routeDescription
 	}
@@ -175,8 +180,12 @@ func occurs(r route, method, class int) bool {
 func countedMethod(r route, method int) int {
 	taken := false
 	switch r {
-	case routeCollection, routeBatch:
+	case routeCollection:
+		taken = method == methodPost || method == methodGet || method == methodHead
+	case routeBatch:
 		taken = method == methodPost
+	case routeReferences:
+		taken = method == methodDelete
 	case routeItem:
 		taken = method != methodPost
 	case routeDescription:

@@ -107,7 +107,7 @@ func renderTimer(found *scheduler.ReadResult) ([]byte, error) {
 	if failure := record.Failure; !failure.IsZero() {
 		view.LastFailure = &failureView{At: formatInstant(failure.At), Reason: failure.Reason}
 	}
-	view.Statistics = viewTags(&record.Timer)
+	view.Statistics = viewTags(record.Timer.Tags)
 	var body bytes.Buffer
 	encoder := json.NewEncoder(&body)
 	encoder.SetEscapeHTML(false)
@@ -117,13 +117,13 @@ func renderTimer(found *scheduler.ReadResult) ([]byte, error) {
 	return bytes.TrimSuffix(body.Bytes(), []byte{'\n'}), nil
 }
 
-// viewTags is nil if it has none.
-func viewTags(t *scheduler.Timer) *statisticsView {
-	if len(t.Tags) == 0 {
+// viewTags is nil without tags.
+func viewTags(tags []scheduler.Tag) *statisticsView {
+	if len(tags) == 0 {
 		return nil
 	}
 	view := &statisticsView{}
-	for _, tag := range t.Tags {
+	for _, tag := range tags {
 		view.TagInfo = append(view.TagInfo, tagView(tag))
 	}
 	return view

@@ -37,6 +37,12 @@ type Timers interface {
 	Delete(ctx context.Context, id scheduler.ID) (scheduler.Receipt, error)
 	// Lookup returns the timer and how it stands.
 	Lookup(ctx context.Context, id scheduler.ID) (scheduler.ReadResult, error)
+	// Resync tells of the timers of which a shard is to have a copy. Errors besides:
+	// scheduler.ErrShardUnknown, ErrShardsAway and a *scheduler.ViewError.
+	Resync(ctx context.Context, q scheduler.ResyncQuery) (scheduler.ResyncPage, error)
+	// DropReferences removes those of the timers' copies on a shard that don't belong
+	// there and are where they belong. Errors besides: scheduler.ErrShardUnknown.
+	DropReferences(ctx context.Context, shard string, keys []string) error
 }
 
 const (
@@ -56,6 +62,8 @@ func operation() (context.Context, context.CancelFunc) {
 
 func (s *Server) routes() {
 	s.app.Post(collectionPath, s.create)
+	s.app.Get(collectionPath, s.resync) // and HEAD
+	s.app.Delete(referencesPath, s.dropReferences)
 	s.app.Post(batchPath, s.createBatch)
 	s.app.Get(itemPrefix+":id", s.lookup) // and HEAD
 	s.app.Put(itemPrefix+":id", s.replace)
@@ -156,7 +164,7 @@ func (s *Server) lookup(c *fiber.Ctx) error {
 // readID reads the id in the path and copies it.
 func readID(c *fiber.Ctx) (scheduler.ID, error) {
 	given := c.Params("id")
-	if given == batchID {
+	if given == batchID || given == referencesID {
 		return scheduler.ID{}, fiber.ErrMethodNotAllowed
 	}
 	id, err := scheduler.ParseID(given)
@@ -226,12 +234,14 @@ func answerReceipt(c *fiber.Ctx, receipt *scheduler.Receipt, ignored []string) e
 	return nil
 }
 
+const unreachedHeader = "X-Chronos-Unreached"
+
 // markUntold says in headers what of the old version is still to be expected.
 func markUntold(c *fiber.Ctx, receipt *scheduler.Receipt) {
 	if receipt.InFlight {
 		c.Set("X-Chronos-In-Flight", "true")
 	}
 	if receipt.Unreached > 0 {
-		c.Set("X-Chronos-Unreached", strconv.Itoa(receipt.Unreached))
+		c.Set(unreachedHeader, strconv.Itoa(receipt.Unreached))
 	}
 }

@@ -206,7 +206,6 @@ func TestBodiesAreRefused(t *testing.T) {
 func TestIDsAreRefused(t *testing.T) {
 	s := New(Config{Timers: &fakeTimers{}})
 	for id, code := range map[string]string{
-		"references":                    "id-reserved",
 		"batch-2-0000000000008421":      "id-reserved",
 		"references-2-0000000000008421": "id-reserved",
 		strings.Repeat("k", 129):        "id-length",
@@ -235,7 +234,7 @@ func TestPathsAndMethods(t *testing.T) {
 			}
 		}
 	}
-	for path, allowed := range map[string]string{"/timers": "POST", "/timers/batch": "POST", "/timers/b%61tch": "POST", "/timers/k": "GET, HEAD, PUT, DELETE"} {
+	for path, allowed := range map[string]string{"/timers": "GET, HEAD, POST", "/timers/references": "DELETE", "/timers/batch": "POST", "/timers/b%61tch": "POST", "/timers/k": "GET, HEAD, PUT, DELETE"} {
 		for _, method := range []string{"GET", "HEAD", "PUT", "POST", "DELETE", "PATCH", "OPTIONS", "TRACE", "BREW"} {
 			if strings.Contains(allowed, method) {
 				continue

@@ -28,6 +28,8 @@ type Topology interface {
 // TopologyView is the topology as it is shown.
 type TopologyView struct {
 	Epoch int64 `json:"epoch"`
+	// View is what resynchronisation asks for: it changes with where timers belong.
+	View string `json:"cluster-view-id"`
 	// Moving says that timers are still being brought where they belong since the
 	// last change.
 	Moving bool        `json:"moving"`

@@ -23,6 +23,8 @@ var (
 	ask string
 	//go:embed read.lua
 	read string
+	//go:embed list.lua
+	list string
 	//go:embed beat.lua
 	beat string
 	//go:embed topology.lua
@@ -40,7 +42,7 @@ var (
 func Scripts() map[string]string {
 	return map[string]string{
 		"merge": common + merge, "claim": common + claim, "take": common + take, "fire": common + fire,
-		"settle": common + settle, "ask": common + ask, "read": common + read,
+		"settle": common + settle, "ask": common + ask, "read": common + read, "list": common + list,
 		"beat": common + beat, "topology": common + topology, "sweep": common + sweep, "letters": common + letters, "prune": common + prune,
 	}
 }

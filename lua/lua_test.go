@@ -32,8 +32,8 @@ func TestScriptsAreTheFiles(t *testing.T) {
 	if diff := cmp.Diff(want, Scripts()); diff != "" {
 		t.Errorf("Scripts differ from the files (-want +got):\n%s", diff)
 	}
-	if len(want) != 12 {
-		t.Errorf("%d scripts, want the 7 of the design, beat, topology, sweep, letters and prune", len(want))
+	if len(want) != 13 {
+		t.Errorf("%d scripts, want the 7 of the design, list, beat, topology, sweep, letters and prune", len(want))
 	}
 }
 
@@ -498,7 +498,7 @@ func (c *checker) checkLoop(loop *ast.NumberForStmt, variable string) {
 // checkCommands: only plain calls of the few commands that every flavor has and
 // whose behavior at maxmemory is known, on keys of the header alone.
 func (c *checker) checkCommands(body []ast.Stmt) {
-	reads := []string{"HGET", "HMGET", "ZSCORE", "ZRANGEBYSCORE", "ZREVRANGEBYSCORE", "ZRANGE", "ZCOUNT"}
+	reads := []string{"HGET", "HMGET", "ZSCORE", "ZRANGEBYSCORE", "ZREVRANGEBYSCORE", "ZRANGE", "ZCOUNT", "HKEYS"}
 	writes := []string{"ZREM", "ZADD", "HSET", "HDEL", "ZREMRANGEBYSCORE", "ZREMRANGEBYRANK"}
 	calls, written, counted := 0, 0, 0
 	walk(body, func(n any) {

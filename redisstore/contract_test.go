@@ -196,9 +196,10 @@ func TestP10SteppedClockIsLearnt(t *testing.T) {
 	}
 }
 
-// Lua compares strings as the server's locale sorts them, and in some of these
-// the digits of a version stand in another order.
-func TestP1VersionsInAnyLocale(t *testing.T) {
+// startBackwards starts a redis-server whose locale sorts digits and letters from the
+// last to the first: Lua compares strings so.
+func startBackwards(t *testing.T) *testRedis {
+	t.Helper()
 	localedef := needProgram(t, "localedef")
 	dir := t.TempDir()
 	source := filepath.Join(dir, "backwards")
@@ -218,6 +219,12 @@ func TestP1VersionsInAnyLocale(t *testing.T) {
 	if err != nil || !first {
 		unfit(t, "this system's localedef made no locale that sorts backwards (%v):\n%s", err, output)
 	}
+	return shard
+}
+
+// In some locales the digits of a version stand in another order.
+func TestP1VersionsInAnyLocale(t *testing.T) {
+	shard := startBackwards(t)
 	s := openStore(t, "node", "http", shard)
 	for i, pair := range [][2]scheduler.Version{{0xa, 0xb}, {0x9, 0xa}, {0x1_0000, 0x2_0000}, {0x1_ffff, 0x2_0000}, {1 << 63, 1<<63 | 1}} {
 		key := fmt.Sprint("k", i)

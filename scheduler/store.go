@@ -23,6 +23,7 @@ type Store interface {
 	Leases
 	Membership
 	Sweeping
+	Listing
 }
 
 // Placement says where timers belong. It may change; its methods block on nothing.

@@ -21,6 +21,8 @@ import (
 
 // memory keeps timers, as a scheduler does for the API.
 type memory struct {
+	api.Timers // nil: what the client asks for is below
+
 	mu      sync.Mutex
 	records map[string]scheduler.ReadResult
 	bodies  map[string]string // by idempotency key

@@ -13,7 +13,7 @@ type Role uint8
 const (
 	Read  Role = iota + 1 // GET, of timers and metrics
 	Write                 // also POST, PUT and DELETE of timers
-	Admin                 // everything
+	Admin                 // everything: all timers at once, the topology, profiles
 )
 
 // ParseRoles reads one role or several separated by commas, and returns the

@@ -14,7 +14,7 @@ type operator struct{ store *redisstore.Store }
 
 func (o operator) Show(ctx context.Context) api.TopologyView {
 	t, reports := o.store.Inspect(ctx)
-	view := api.TopologyView{Epoch: t.Epoch, Moving: t.Next != nil || len(t.Former) > 0}
+	view := api.TopologyView{Epoch: t.Epoch, View: t.View(), Moving: t.Next != nil || len(t.Former) > 0}
 	for _, r := range reports {
 		shown := api.ShardView{
 			Name: r.Name, URL: r.URL, State: string(r.State), Copies: r.Copies, Swept: float64(r.Swept) / scheduler.Partitions,

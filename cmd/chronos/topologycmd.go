@@ -78,7 +78,7 @@ func showTopology(out io.Writer, view api.TopologyView) {
 	if view.Moving {
 		state = "timers are being moved"
 	}
-	_, _ = fmt.Fprintf(out, "epoch %d, %s\n\n", view.Epoch, state)
+	_, _ = fmt.Fprintf(out, "epoch %d, cluster-view-id %s, %s\n\n", view.Epoch, view.View, state)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(w, "NAME\tSTATE\tCOPIES\tSWEPT\tURL\tPROBLEM")
 	for _, s := range view.Shards {

@@ -1,0 +1,234 @@
+package api
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
+
+	"chronos/scheduler"
+)
+
+// Resynchronisation as the Timer Service API has it, where a node is a shard.
+
+const (
+	// resyncWithin is how long a request may take: it asks all shards, several times.
+	resyncWithin = 5 * time.Second
+	// maxResync is how many timers an answer has at most, and without a Range.
+	maxResync = 1000
+	// resyncBytes is about how much they say, resyncRoom what that takes as JSON.
+	resyncBytes = 8 << 20
+	resyncRoom  = 2 * resyncBytes
+)
+
+// Parameters of the query.
+const (
+	nodeParameter  = "node-for-replicas"
+	viewParameter  = "cluster-view-id"
+	fromParameter  = "time-from"
+	afterParameter = "after"
+)
+
+func (s *Server) resync(c *fiber.Ctx) error {
+	q, err := readResync(c)
+	if err != nil {
+		return err
+	}
+	if err := s.reserveAnswer(c, resyncRoom); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), resyncWithin)
+	defer cancel()
+	page, err := s.timers.Resync(ctx, q)
+	if err != nil {
+		return resyncProblem(err)
+	}
+	body, err := renderResync(&page)
+	if err != nil {
+		return err
+	}
+	if err := s.reserveAnswer(c, len(body)); err != nil {
+		return err
+	}
+	header := &c.Response().Header
+	if page.Unreached > 0 {
+		header.Set(unreachedHeader, strconv.Itoa(page.Unreached))
+	}
+	if page.Next != nil {
+		c.Status(http.StatusPartialContent)
+		header.Set(fasthttp.HeaderContentRange, strconv.Itoa(len(page.Timers)))
+		header.Set(fasthttp.HeaderLink, "<"+nextPage(&q, page.Next)+`>; rel="next"`)
+	}
+	header.SetContentType(fiber.MIMEApplicationJSON)
+	c.Response().SetBodyRaw(body)
+	return nil
+}
+
+// nextPage is where it goes on. Names and keys need no escapes.
+func nextPage(q *scheduler.ResyncQuery, next *scheduler.Place) string {
+	path := collectionPath + "?" + nodeParameter + "=" + q.Shard + "&" + viewParameter + "=" + q.View +
+		"&" + fromParameter + "=" + strconv.FormatInt(max(next.At.UnixMicro(), 0), 10)
+	if next.Key != "" {
+		path += "&" + afterParameter + "=" + next.Key
+	}
+	return path
+}
+
+// resyncProblem says in words of its own what a client can't know.
+func resyncProblem(err error) error {
+	if view, is := errors.AsType[*scheduler.ViewError](err); is {
+		return &problemError{newProblem(http.StatusBadRequest, "cluster-view-mismatch",
+			"timers are placed otherwise than cluster-view-id says; begin anew with "+viewParameter+"="+view.Present)}
+	}
+	switch {
+	case errors.Is(err, scheduler.ErrShardUnknown):
+		return &problemError{newProblem(http.StatusNotFound, "shard-unknown",
+			"no shard has the name that node-for-replicas gives; `chronos topology show` lists them")}
+	case errors.Is(err, scheduler.ErrShardsAway):
+		p := newProblem(http.StatusServiceUnavailable, "shards-away",
+			"so many shards can't be reached that timers would be left out; nothing is sent; ask again when they are back")
+		p.retryAfter = scheduler.RetryAfter
+		return &problemError{p}
+	}
+	return err
+}
+
+func readResync(c *fiber.Ctx) (q scheduler.ResyncQuery, err error) {
+	q.Bytes = resyncBytes
+	if q.Shard, err = readShard(c); err != nil {
+		return q, err
+	}
+	view, given := parameter(c, viewParameter)
+	if !given || view == "" {
+		return q, refuseQuery(viewParameter, "cluster-view-id is missing, empty or there twice; give the one that `chronos topology show` shows")
+	}
+	q.View = view
+	from, given := parameter(c, fromParameter)
+	us, err := strconv.ParseUint(cmp.Or(from, "0"), 10, 63)
+	if given && (err != nil || from == "") {
+		return q, refuseQuery(fromParameter, "time-from is not an instant in microseconds since 1970; give a whole number from 0 to 9223372036854775807, once, or leave it out")
+	}
+	if given {
+		q.After.At = time.UnixMilli(int64((us + 999) / 1000)).UTC()
+	}
+	key, given := parameter(c, afterParameter)
+	if id, err := scheduler.ParseID(key); given && (from == "" || err != nil || id.Key != key) {
+		return q, refuseQuery(afterParameter, "after is not a timer's key, or there without time-from; take both from the Link of the answer before, or leave it out")
+	}
+	q.After.Key = key
+	q.Limit, err = readRange(c)
+	return q, err
+}
+
+func readShard(c *fiber.Ctx) (string, error) {
+	name, given := parameter(c, nodeParameter)
+	if !given || name == "" {
+		return "", refuseQuery(nodeParameter, "node-for-replicas is missing, empty or there twice; give the name of a shard")
+	}
+	return name, nil
+}
+
+// parameter copies the value of a parameter of the query; one that is there twice
+// is given, and empty.
+func parameter(c *fiber.Ctx, name string) (value string, given bool) {
+	all := c.Context().QueryArgs().PeekMulti(name)
+	if len(all) != 1 {
+		return "", len(all) > 0
+	}
+	return string(all[0]), true
+}
+
+func refuseQuery(code, detail string) error {
+	return &problemError{newProblem(http.StatusBadRequest, code, detail)}
+}
+
+// readRange reads how many timers are asked for.
+func readRange(c *fiber.Ctx) (int, error) {
+	given := c.Request().Header.PeekAll(fasthttp.HeaderRange)
+	if len(given) == 0 {
+		return maxResync, nil
+	}
+	text := string(given[0])
+	n := strings.TrimLeft(text, "0")
+	if len(given) > 1 || n == "" || strings.Trim(n, "0123456789") != "" {
+		return 0, refuseQuery("range", "Range is not a number of timers; send one such header, with a whole number from 1 up, or none")
+	}
+	if len(n) > len(strconv.Itoa(maxResync)) {
+		return maxResync, nil
+	}
+	limit, err := strconv.Atoi(n)
+	return min(limit, maxResync), err
+}
+
+// What a resynchronisation answers, with the names of the Timer Service API. What
+// that doesn't know is due, at, replication-factor and statistics.
+type (
+	resyncView struct {
+		Timers []resyncedView `json:"timers"`
+	}
+	resyncedView struct {
+		TimerID     string          `json:"TimerID"`
+		OldReplicas []string        `json:"OldReplicas"`
+		Timer       resyncTimerView `json:"Timer"`
+	}
+	resyncTimerView struct {
+		Timing      resyncTimingView      `json:"timing"`
+		Callback    callbackView          `json:"callback"`
+		Reliability resyncReliabilityView `json:"reliability"`
+		Statistics  *statisticsView       `json:"statistics,omitempty"`
+	}
+	resyncTimingView struct {
+		StartTime      uint32          `json:"start-time"`      // ms since 1970, modulo 2^32
+		SequenceNumber int             `json:"sequence-number"` // of the next pop, from 0
+		Interval       json.RawMessage `json:"interval"`
+		RepeatFor      json.RawMessage `json:"repeat-for"`
+		At             string          `json:"at,omitempty"`
+		Due            string          `json:"due"` // of the next pop or retry
+	}
+	resyncReliabilityView struct {
+		ClusterViewID     string   `json:"cluster-view-id"`
+		Replicas          []string `json:"replicas"`
+		ReplicationFactor int      `json:"replication-factor"`
+	}
+)
+
+func renderResync(page *scheduler.ResyncPage) ([]byte, error) {
+	view := resyncView{Timers: make([]resyncedView, len(page.Timers))}
+	for i := range page.Timers {
+		view.Timers[i] = viewResynced(&page.Timers[i], page.View)
+	}
+	var body bytes.Buffer
+	encoder := json.NewEncoder(&body)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(view); err != nil {
+		return nil, fmt.Errorf("render timers: %w", err)
+	}
+	return bytes.TrimSuffix(body.Bytes(), []byte{'\n'}), nil
+}
+
+func viewResynced(t *scheduler.Resynced, view string) resyncedView {
+	r := &t.Record
+	v := resyncedView{TimerID: r.ID.String(), OldReplicas: t.Former}
+	v.Timer = resyncTimerView{
+		Timing: resyncTimingView{
+			StartTime: uint32(r.Start.UnixMilli()), SequenceNumber: r.State.Seq - 1, //nolint:gosec // modulo 2^32
+			Interval: formatSeconds(r.Timer.Interval), RepeatFor: formatSeconds(r.Timer.RepeatFor), Due: formatInstant(t.Due),
+		},
+		Callback:    callbackView{httpView{URI: r.Timer.Callback.URI, Opaque: r.Timer.Callback.Opaque}},
+		Reliability: resyncReliabilityView{ClusterViewID: view, Replicas: t.Replicas, ReplicationFactor: r.Timer.ReplicationFactor},
+		Statistics:  viewTags(r.Timer.Tags),
+	}
+	if !r.Timer.At.IsZero() {
+		v.Timer.Timing.At = formatInstant(r.Timer.At)
+	}
+	return v
+}

@@ -1,0 +1,310 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"chronos/api/tokens"
+	"chronos/scheduler"
+)
+
+// resyncOf is the request for the timers of a shard.
+func resyncOf(shard string, more ...string) string {
+	return "/timers?node-for-replicas=" + shard + "&cluster-view-id=2f1c86d0a7b9e453" + strings.Join(more, "")
+}
+
+// references is the body of a request that drops the timers' copies.
+func references(ids ...string) string {
+	entries := make([]string, len(ids))
+	for i, id := range ids {
+		entries[i] = fmt.Sprintf(`{"ID":%q,"ReplicaIndex":%d}`, id, i)
+	}
+	return `{"IDs":[` + strings.Join(entries, ",") + `]}`
+}
+
+// resynced is a timer as the scheduler tells of it.
+func resynced() scheduler.Resynced {
+	start := time.UnixMilli(1_795_221_218_390).UTC()
+	return scheduler.Resynced{
+		ReadResult: scheduler.ReadResult{
+			Record: scheduler.Record{
+				ID: scheduler.ID{Key: "tea", RF: 2, Hint: 0x8421}, Start: start, State: scheduler.State{Version: 1, Seq: 3},
+				Timer: scheduler.Timer{
+					Interval: 250 * time.Millisecond, RepeatFor: time.Minute, ReplicationFactor: 2,
+					Callback: scheduler.Callback{URI: "http://localhost/<pop>", Opaque: "a\"b"}, Tags: []scheduler.Tag{{Type: "CALL", Count: 3}},
+				},
+			},
+			Due: start.Add(750 * time.Millisecond),
+		},
+		Replicas: []string{"a", "d"}, Former: []string{"a", "c"},
+	}
+}
+
+func TestResyncAnswers(t *testing.T) {
+	once := resynced()
+	once.Record.Timer = scheduler.Timer{At: once.Record.Start, ReplicationFactor: 1, Callback: scheduler.Callback{URI: "http://localhost/"}}
+	once.Record.State.Seq, once.Due, once.Replicas, once.Former = 1, once.Record.Start, []string{"d"}, []string{"d"}
+	timers := &fakeTimers{page: scheduler.ResyncPage{View: "2f1c86d0a7b9e453", Timers: []scheduler.Resynced{resynced(), once}}}
+	s := New(Config{Timers: timers})
+
+	got := ask(t, s, "GET", resyncOf("d"), "")
+	const want = `{"timers":[{"TimerID":"tea-2-0000000000008421","OldReplicas":["a","c"],"Timer":{` +
+		`"timing":{"start-time":4219855958,"sequence-number":2,"interval":0.25,"repeat-for":60,"due":"2026-11-21T00:33:39.140Z"},` +
+		`"callback":{"http":{"uri":"http://localhost/<pop>","opaque":"a\"b"}},` +
+		`"reliability":{"cluster-view-id":"2f1c86d0a7b9e453","replicas":["a","d"],"replication-factor":2},` +
+		`"statistics":{"tag-info":[{"type":"CALL","count":3}]}}},` +
+		`{"TimerID":"tea-2-0000000000008421","OldReplicas":["d"],"Timer":{` +
+		`"timing":{"start-time":4219855958,"sequence-number":0,"interval":0,"repeat-for":0,"at":"2026-11-21T00:33:38.390Z","due":"2026-11-21T00:33:38.390Z"},` +
+		`"callback":{"http":{"uri":"http://localhost/","opaque":""}},` +
+		`"reliability":{"cluster-view-id":"2f1c86d0a7b9e453","replicas":["d"],"replication-factor":1}}}]}`
+	if diff := cmp.Diff(want, string(got.body)); got.status != http.StatusOK || diff != "" {
+		t.Errorf("status %d (-want +got):\n%s", got.status, diff)
+	}
+	for _, name := range []string{"Content-Range", "Link", "X-Chronos-Unreached"} {
+		if value := got.header.Get(name); value != "" {
+			t.Errorf("200 with %s: %s", name, value)
+		}
+	}
+
+	timers.page.Next, timers.page.Unreached = &scheduler.Place{At: once.Due, Key: "tea"}, 1
+	for method, body := range map[string]bool{"GET": true, "HEAD": false} {
+		got = ask(t, s, method, resyncOf("d"), "", "Range", "2")
+		next := "</timers?node-for-replicas=d&cluster-view-id=2f1c86d0a7b9e453&time-from=1795221218390000&after=tea>; rel=\"next\""
+		if got.status != http.StatusPartialContent || got.header.Get("Content-Range") != "2" || got.header.Get("Link") != next ||
+			got.header.Get("X-Chronos-Unreached") != "1" || len(got.body) > 0 != body {
+			t.Errorf("%s: %d %v", method, got.status, got.header)
+		}
+	}
+	path, _, _ := strings.Cut(strings.TrimPrefix(got.header.Get("Link"), "<"), ">")
+	if ask(t, s, "GET", path, ""); timers.query.After != *timers.page.Next {
+		t.Errorf("the link leads behind %+v, want %+v", timers.query.After, *timers.page.Next)
+	}
+
+	timers.page = scheduler.ResyncPage{View: "2f1c86d0a7b9e453"}
+	if got := ask(t, s, "GET", resyncOf("d"), ""); got.status != http.StatusOK || string(got.body) != `{"timers":[]}` {
+		t.Errorf("of no timers: %d %s", got.status, got.body)
+	}
+}
+
+func TestResyncQueries(t *testing.T) {
+	timers := &fakeTimers{}
+	s := New(Config{Timers: timers})
+	at := func(ms int64, key string) scheduler.Place {
+		return scheduler.Place{At: time.UnixMilli(ms).UTC(), Key: key}
+	}
+	for name, tc := range map[string]struct {
+		more, count string
+		after       scheduler.Place
+		limit       int
+	}{
+		"neither":            {limit: 1000},
+		"a number":           {count: "100", limit: 100},
+		"one":                {count: "1", limit: 1},
+		"zeros before":       {count: "007", limit: 7},
+		"more than there is": {count: "1001", limit: 1000},
+		"more than fits":     {count: strings.Repeat("9", 400), limit: 1000},
+		"from the begin":     {more: "&time-from=0", after: at(0, ""), limit: 1000},
+		"a whole ms":         {more: "&time-from=1795221218390000", after: at(1_795_221_218_390, ""), limit: 1000},
+		"within a ms":        {more: "&time-from=1795221218390001", after: at(1_795_221_218_391, ""), limit: 1000},
+		"the last instant":   {more: "&time-from=9223372036854775807", after: at(9_223_372_036_854_776, ""), limit: 1000},
+		"behind a key":       {more: "&time-from=5000&after=tea", after: at(5, "tea"), limit: 1000},
+		"others are ignored": {more: "&sites=x&sites=y", limit: 1000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var headers []string
+			if tc.count != "" {
+				headers = []string{"Range", tc.count}
+			}
+			if got := ask(t, s, "GET", resyncOf("d", tc.more), "", headers...); got.status != http.StatusOK {
+				t.Fatalf("status %d: %s", got.status, got.body)
+			}
+			want := scheduler.ResyncQuery{Shard: "d", View: "2f1c86d0a7b9e453", After: tc.after, Limit: tc.limit, Bytes: resyncBytes}
+			if diff := cmp.Diff(want, timers.query); diff != "" {
+				t.Errorf("query (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestResyncRefusals(t *testing.T) {
+	const node, view = "node-for-replicas=d", "cluster-view-id=2f"
+	const both = node + "&" + view
+	s := New(Config{Timers: &fakeTimers{before: func(context.Context, string, scheduler.ID) error { return errors.New("it was carried out") }}})
+	for query, code := range map[string]string{
+		"":                                            "node-for-replicas",
+		"?":                                           "node-for-replicas",
+		"?" + view:                                    "node-for-replicas",
+		"?node-for-replicas=&" + view:                 "node-for-replicas",
+		"?node-for-replicas&" + view:                  "node-for-replicas",
+		"?" + both + "&" + node:                       "node-for-replicas",
+		"?NODE-FOR-REPLICAS=d&" + view:                "node-for-replicas",
+		"?" + node:                                    "cluster-view-id",
+		"?" + node + "&cluster-view-id=":              "cluster-view-id",
+		"?" + both + "&" + view:                       "cluster-view-id",
+		"?" + both + "&time-from=":                    "time-from",
+		"?" + both + "&time-from":                     "time-from",
+		"?" + both + "&time-from=-1":                  "time-from",
+		"?" + both + "&time-from=+1":                  "time-from",
+		"?" + both + "&time-from=1.5":                 "time-from",
+		"?" + both + "&time-from=1e9":                 "time-from",
+		"?" + both + "&time-from=0x10":                "time-from",
+		"?" + both + "&time-from=1_0":                 "time-from",
+		"?" + both + "&time-from=2027-01-01":          "time-from",
+		"?" + both + "&time-from=%D9%A1":              "time-from",
+		"?" + both + "&time-from=1&time-from=1":       "time-from",
+		"?" + both + "&time-from=9223372036854775808": "time-from",
+		"?" + both + "&time-from=" + strings.Repeat("9", 4000):        "time-from",
+		"?" + both + "&after=tea":                                     "after",
+		"?" + both + "&time-from=1&after=":                            "after",
+		"?" + both + "&time-from=1&after=a&after=b":                   "after",
+		"?" + both + "&time-from=1&after=a%20b":                       "after",
+		"?" + both + "&time-from=1&after=tea-2-0000000000008421":      "after",
+		"?" + both + "&time-from=1&after=" + strings.Repeat("k", 129): "after",
+	} {
+		wantProblem(t, ask(t, s, "GET", "/timers"+query, ""), 400, code, noPointer)
+	}
+	for _, count := range []string{"0", "000", "-1", "+1", "1.0", "1e2", "ten", "bytes=0-99", "timers=10", "1,2", "1 2", "0x10", "\u0661"} {
+		wantProblem(t, ask(t, s, "GET", "/timers?"+both, "", "Range", count), 400, "range", noPointer)
+	}
+	address := serve(t, s)
+	got, _ := send(t, dial(t, address), "GET /timers?"+both+" HTTP/1.1\r\nHost: h\r\nRange: 1\r\nRange: 2\r\n\r\n")
+	wantProblem(t, got, 400, "range", noPointer)
+}
+
+func TestResyncErrors(t *testing.T) {
+	var fault error
+	s := New(Config{Timers: &fakeTimers{before: func(context.Context, string, scheduler.ID) error { return fault }}})
+	for _, tc := range []struct {
+		err    error
+		status int
+		code   string
+	}{
+		{&scheduler.ViewError{Present: "00000000000000aa"}, 400, "cluster-view-mismatch"},
+		{scheduler.ErrShardUnknown, 404, "shard-unknown"},
+		{fmt.Errorf("%w: 2 of 3", scheduler.ErrShardsAway), 503, "shards-away"},
+		{scheduler.ErrUnavailable, 503, "store-unavailable"},
+		{context.DeadlineExceeded, 503, "store-unavailable"},
+		{errors.New("password"), 500, "internal"},
+	} {
+		fault = tc.err
+		got := ask(t, s, "GET", resyncOf("d"), "")
+		wantProblem(t, got, tc.status, tc.code, noPointer)
+		if tc.status == 503 && got.header.Get("Retry-After") == "" {
+			t.Errorf("%s without Retry-After", tc.code)
+		}
+		if tc.code == "cluster-view-mismatch" && !strings.Contains(got.header.Get("Reason"), "00000000000000aa") {
+			t.Errorf("Reason %q doesn't say which view is the present one", got.header.Get("Reason"))
+		}
+	}
+	for err, want := range map[error]string{scheduler.ErrShardUnknown: "404 shard-unknown", scheduler.ErrUnavailable: "503 store-unavailable"} {
+		fault = err
+		got := ask(t, s, "DELETE", "/timers/references?node-for-replicas=d", references("tea"))
+		if p := parse[problem](t, got.body); fmt.Sprint(got.status, " ", p.Code) != want {
+			t.Errorf("have %d %s, want %s", got.status, p.Code, want)
+		}
+	}
+}
+
+func TestReferencesAreDropped(t *testing.T) {
+	const path = "/timers/references?node-for-replicas=d"
+	many := make([]string, maxReferences)
+	for i := range many {
+		many[i] = fmt.Sprint("k", i)
+	}
+	for name, tc := range map[string]struct {
+		body string
+		keys []string
+	}{
+		"ids and keys":      {references("tea", "cake-2-0000000000008421"), []string{"tea", "cake"}},
+		"none":              {`{"IDs":[]}`, nil},
+		"twice":             {references("tea", "tea"), []string{"tea", "tea"}},
+		"others":            {`{"x":[{}],"IDs":[{"y":null,"ReplicaIndex":1e2,"ID":"t\u0065a"}]} `, []string{"tea"}},
+		"as many as may be": {references(many...), many},
+	} {
+		t.Run(name, func(t *testing.T) {
+			timers := &fakeTimers{}
+			got := ask(t, New(Config{Timers: timers}), "DELETE", path, tc.body)
+			if got.status != http.StatusAccepted || len(got.body) != 0 {
+				t.Fatalf("have %d %s", got.status, got.body)
+			}
+			if diff := cmp.Diff(tc.keys, timers.dropped["d"]); diff != "" {
+				t.Errorf("keys (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestReferencesAreRefused(t *testing.T) {
+	s := New(Config{Timers: &fakeTimers{before: func(context.Context, string, scheduler.ID) error { return errors.New("it was carried out") }}})
+	const path = "/timers/references?node-for-replicas=d"
+	for body, want := range map[string][2]string{
+		"":                             {"body-missing", ""},
+		" ":                            {"body-missing", ""},
+		"[]":                           {"body-not-object", ""},
+		"null":                         {"body-not-object", ""},
+		"{":                            {"body-syntax", ""},
+		`{"IDs":[`:                     {"body-syntax", ""},
+		`{"IDs":[}`:                    {"body-syntax", ""},
+		`{"IDs":[]}x`:                  {"body-trailing", ""},
+		`{"IDs":[]}{}`:                 {"body-trailing", ""},
+		"{}":                           {"references-type", "/IDs"},
+		`{"ids":[]}`:                   {"references-type", "/IDs"},
+		`{"IDs":{}}`:                   {"references-type", "/IDs"},
+		`{"IDs":null}`:                 {"references-type", "/IDs"},
+		`{"IDs":[],"IDs":[]}`:          {"member-duplicate", "/IDs"},
+		`{"IDs":[1]}`:                  {"references-entry", "/IDs/0"},
+		`{"IDs":["tea"]}`:              {"references-entry", "/IDs/0"},
+		`{"IDs":[[]]}`:                 {"references-entry", "/IDs/0"},
+		`{"IDs":[{}]}`:                 {"references-entry", "/IDs/0/ID"},
+		`{"IDs":[{"ID":"tea"}]}`:       {"references-entry", "/IDs/0/ReplicaIndex"},
+		`{"IDs":[{"ReplicaIndex":0}]}`: {"references-entry", "/IDs/0/ID"},
+		`{"IDs":[{"ID":"tea","ReplicaIndex":0},{"ID":1,"ReplicaIndex":0}]}`:        {"references-entry", "/IDs/1/ID"},
+		`{"IDs":[{"ID":"","ReplicaIndex":0}]}`:                                     {"references-entry", "/IDs/0/ID"},
+		`{"IDs":[{"ID":"a b","ReplicaIndex":0}]}`:                                  {"references-entry", "/IDs/0/ID"},
+		`{"IDs":[{"ID":"references","ReplicaIndex":0}]}`:                           {"references-entry", "/IDs/0/ID"},
+		`{"IDs":[{"ID":"a#","ReplicaIndex":0}]}`:                                   {"references-entry", "/IDs/0/ID"},
+		`{"IDs":[{"ID":"tea","ReplicaIndex":-1}]}`:                                 {"references-entry", "/IDs/0/ReplicaIndex"},
+		`{"IDs":[{"ID":"tea","ReplicaIndex":0.5}]}`:                                {"references-entry", "/IDs/0/ReplicaIndex"},
+		`{"IDs":[{"ID":"tea","ReplicaIndex":1e99}]}`:                               {"references-entry", "/IDs/0/ReplicaIndex"},
+		`{"IDs":[{"ID":"tea","ReplicaIndex":"0"}]}`:                                {"references-entry", "/IDs/0/ReplicaIndex"},
+		`{"IDs":[{"ID":"tea","ReplicaIndex":null}]}`:                               {"references-entry", "/IDs/0/ReplicaIndex"},
+		`{"IDs":[{"ID":"tea","ID":"tea","ReplicaIndex":0}]}`:                       {"member-duplicate", "/IDs/0/ID"},
+		`{"IDs":[{"ID":"` + "\xff" + `","ReplicaIndex":0}]}`:                       {"string-utf8", "/IDs/0/ID"},
+		`{"IDs":[{"ID":"\ud800","ReplicaIndex":0}]}`:                               {"string-surrogate", "/IDs/0/ID"},
+		`{"x":` + strings.Repeat("[", 40) + strings.Repeat("]", 40) + `,"IDs":[]}`: {"body-depth", ""},
+		`{"IDs":` + strings.Repeat("[", 20000):                                     {"references-entry", "/IDs/0"},
+		references(make([]string, 1)...):                                           {"references-entry", "/IDs/0/ID"},
+		references(strings.Split(strings.Repeat("k,", maxReferences)+"k", ",")...): {"references-too-many", "/IDs"},
+	} {
+		wantProblem(t, ask(t, s, "DELETE", path, body), 400, want[0], want[1])
+	}
+	wantProblem(t, ask(t, s, "DELETE", path, references("tea"), "Content-Encoding", "gzip"), 400, "content-encoding", noPointer)
+	for _, query := range []string{"", "?node-for-replicas=", "?node-for-replicas=a&node-for-replicas=a"} {
+		wantProblem(t, ask(t, s, "DELETE", "/timers/references"+query, references("tea")), 400, "node-for-replicas", noPointer)
+	}
+}
+
+// A body that is held before it is handed over is let in by what the method tells,
+// and must not get further by that.
+func TestLargeReferencesNeedTheRole(t *testing.T) {
+	many := make([]string, maxReferences)
+	for i := range many {
+		many[i] = fmt.Sprint("k", i)
+	}
+	body := references(many...)
+	for role, status := range map[tokens.Role]int{tokens.Read: 403, tokens.Write: 403, tokens.Admin: 202} {
+		s, byRole := guarded(t, &fakeTimers{})
+		got, _ := send(t, dial(t, serve(t, s)), fmt.Sprintf("DELETE /timers/references?node-for-replicas=d HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s",
+			byRole[role], len(body), body))
+		if got.status != status || len(body) <= passedBody {
+			t.Errorf("as %s, %d bytes: have %d, want %d", role, len(body), got.status, status)
+		}
+	}
+}

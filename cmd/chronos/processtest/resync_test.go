@@ -1,0 +1,180 @@
+package processtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"chronos/scheduler/webhook/webhooktest"
+)
+
+// resyncer reads what there is, as a client of the resynchronisation does.
+type resyncer struct {
+	t      *testing.T
+	node   *nodeProcess
+	client *http.Client
+}
+
+// ask sends a request that must be answered so, and returns the answer's headers and
+// body.
+func (r *resyncer) ask(status int, method, path, body string) (http.Header, []byte) {
+	r.t.Helper()
+	req, err := http.NewRequestWithContext(r.t.Context(), method, path, strings.NewReader(body))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	client := r.client
+	if !strings.HasPrefix(path, r.node.url) {
+		client = http.DefaultClient // the admin listener is not in openapi.yaml
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer res.Body.Close() //nolint:errcheck // read only
+	raw, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode != status {
+		r.t.Fatalf("%s %s: %d %s (%v), want %d", method, path, res.StatusCode, raw, err, status)
+	}
+	return res.Header, raw
+}
+
+// view is what the topology shows as cluster-view-id.
+func (r *resyncer) view() string {
+	r.t.Helper()
+	_, raw := r.ask(http.StatusOK, http.MethodGet, r.node.admin+"/topology", "")
+	var shown struct {
+		View string `json:"cluster-view-id"`
+	}
+	if err := json.Unmarshal(raw, &shown); err != nil || shown.View == "" {
+		r.t.Fatalf("topology: %s (%v)", raw, err)
+	}
+	return shown.View
+}
+
+// all follows the links from the first page to the last, and says how often each
+// timer came, by its opaque.
+func (r *resyncer) all(shard string, limit int, between func()) map[string]int {
+	r.t.Helper()
+	times := map[string]int{}
+	path := "/timers?node-for-replicas=" + shard + "&cluster-view-id=" + r.view()
+	for status := http.StatusPartialContent; status == http.StatusPartialContent; between() {
+		req, err := http.NewRequestWithContext(r.t.Context(), http.MethodGet, r.node.url+path, http.NoBody)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		req.Header.Set("Range", fmt.Sprint(limit))
+		res, err := r.client.Do(req)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		var page struct {
+			Timers []struct {
+				Timer struct {
+					Callback    struct{ HTTP struct{ Opaque string } }
+					Reliability struct{ Replicas []string }
+				}
+			}
+		}
+		err = json.NewDecoder(res.Body).Decode(&page)
+		_ = res.Body.Close()
+		status = res.StatusCode
+		if err != nil || status != http.StatusOK && status != http.StatusPartialContent || len(page.Timers) > limit {
+			r.t.Fatalf("GET %s: %d, %d timers, %v", path, status, len(page.Timers), err)
+		}
+		for _, timer := range page.Timers {
+			times[timer.Timer.Callback.HTTP.Opaque]++
+			if !strings.Contains(strings.Join(timer.Timer.Reliability.Replicas, ","), shard) {
+				r.t.Errorf("%s: replicas %v", shard, timer.Timer.Reliability.Replicas)
+			}
+		}
+		path, _, _ = strings.Cut(strings.TrimPrefix(res.Header.Get("Link"), "<"), ">")
+	}
+	return times
+}
+
+// TestResync: a client reads page by page what is to be on a shard, while timers
+// are created, fire and are retried, and while a shard comes.
+func TestResync(t *testing.T) {
+	t.Parallel()
+	first, second, third := startRedis(t), startRedis(t), startRedis(t)
+	node := startNode(t, first.url+",b="+second.url)
+	receiver := webhooktest.New(t)
+	r := &resyncer{t: t, node: node, client: &http.Client{Transport: described(t).Transport(t, nil), Timeout: 10 * time.Second}}
+	const lasting, recurring = 1500, 60
+	batch := func(n int, timing, uri, kind string) {
+		t.Helper()
+		entries := make([]string, n)
+		for i := range entries {
+			entries[i] = fmt.Sprintf(`{"timing":{%s},"callback":{"http":{"uri":%q,"opaque":"%s %d"}}}`, fmt.Sprintf(timing, 3600+i%100), uri, kind, i)
+		}
+		r.ask(http.StatusOK, http.MethodPost, node.url+"/timers/batch", `{"timers":[`+strings.Join(entries, ",")+`]}`)
+	}
+	batch(lasting/2, `"interval":%d`, receiver.URL(), "long")
+	batch(lasting/2, `"at":"2097-01-01T00:00:00Z","x":%d`, receiver.URL(), "at")
+	batch(recurring, `"interval":0.3,"repeat-for":%d`, receiver.URL(), "often")
+	batch(recurring, `"interval":2,"repeat-for":%d`, "http://127.0.0.1:1/refuses", "fails")
+
+	complete := func(shard string, limit int, want int) {
+		t.Helper()
+		begun, pages := time.Now(), 0
+		times := r.all(shard, limit, func() {
+			batch(10, `"interval":0.1,"x":%d`, receiver.URL(), "new")
+			pages++
+		})
+		have := map[string]int{}
+		for opaque, n := range times {
+			kind, _, _ := strings.Cut(opaque, " ")
+			if have[kind]++; n > 1 && (kind == "long" || kind == "at") {
+				t.Errorf("%s: %q is listed %d times", shard, opaque, n)
+			}
+		}
+		if have["long"]+have["at"] != want || have["often"]+have["fails"] < 2*recurring*want/lasting {
+			t.Errorf("%s: listed %v, want %d that last", shard, have, want)
+		}
+		t.Logf("%s: %d pages in %v: %v", shard, pages, time.Since(begun).Round(time.Millisecond), have)
+	}
+	complete("main", 100, lasting)
+	complete("b", 1000, lasting)
+
+	was := r.view()
+	r.ask(http.StatusNotFound, http.MethodGet, node.url+"/timers?node-for-replicas=c&cluster-view-id="+was, "")
+	r.ask(http.StatusOK, http.MethodPost, node.admin+"/topology/shards", `{"name":"c","url":"`+third.url+`"}`)
+	announced := r.view()
+	header, _ := r.ask(http.StatusBadRequest, http.MethodGet, node.url+"/timers?node-for-replicas=main&cluster-view-id="+was, "")
+	if !strings.Contains(header.Get("Reason"), announced) || announced == was {
+		t.Errorf("Reason %q doesn't name the present view, %s", header.Get("Reason"), announced)
+	}
+	eventually(t, 20*time.Second, "the new shard counts", func() bool { return r.view() != announced })
+	counts := func(shard string) int { // which changes no more
+		n := 0
+		for opaque := range r.all(shard, 1000, func() {}) {
+			if strings.HasPrefix(opaque, "long") || strings.HasPrefix(opaque, "at") {
+				n++
+			}
+		}
+		return n
+	}
+	before := counts("c")
+	if all := counts("main") + counts("b") + before; all != 2*lasting {
+		t.Errorf("%d copies are to be on the three shards, want %d", all, 2*lasting)
+	}
+	eventually(t, 60*time.Second, "the sweep has passed", func() bool {
+		_, raw := r.ask(http.StatusOK, http.MethodGet, node.admin+"/topology", "")
+		return strings.Contains(string(raw), `"moving":false`)
+	})
+	complete("c", 70, before)
+
+	r.ask(http.StatusAccepted, http.MethodDelete, node.url+"/timers/references?node-for-replicas=main", `{"IDs":[{"ID":"unknown","ReplicaIndex":1}]}`)
+	shown := exec.CommandContext(t.Context(), binary, "topology", "show")
+	shown.Env = append(os.Environ(), "CHRONOS_ADMIN_URL="+node.admin)
+	if out, err := shown.CombinedOutput(); err != nil || !strings.Contains(string(out), "cluster-view-id "+r.view()) {
+		t.Errorf("chronos topology show (%v):\n%s", err, out)
+	}
+}

@@ -1,0 +1,66 @@
+-- Kind:    read
+-- Does:    tells what copies stand for, without what they say, for resynchronisation: the given ones, and, with a limit, those
+--          behind a place in the order of when they are looked at next (at one instant: of the bytes of their keys), but
+--          leased ones; if the place isn't later than hot_ms from now, also all that are leased, wherever that is
+-- KEYS:    due timers leases
+-- ARGV:    after_ms after_key limit hot_ms
+-- ITEM:    key
+-- Returns: now_us, the place of the last that was looked at ("score_ms key", "" if there is none behind it), then for each copy:
+--          key, "version seq attempt ended rank rf look_ms due_ms taken_ms bytes" (look_ms: the score; due_ms: of the next pop,
+--          without a skew; taken_ms: when it was leased, - if it isn't; bytes: of the record), "" where a given one is missing
+-- Cost:    O(log² n + limit + keys), and where it tells of leased ones O(leases); each with one record, of a page no more than some 4 MB
+-- Twice:   safe: reads
+local due, timers, leases = KEYS[1], KEYS[2], KEYS[3]
+local after_ms, after_key, limit, hot_ms = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+
+-- Redis does nothing else meanwhile, and a record may be a megabyte.
+local max_bytes = 4000000
+
+local reply = { now_us, '' }
+
+local function tell(key, lease)
+  local record, score = redis.call('HGET', timers, key), redis.call('ZSCORE', due, key)
+  local c = record and score and parse(record, lease)
+  reply[#reply + 1] = key
+  reply[#reply + 1] = c and c.version .. ' ' .. int(c.seq) .. ' ' .. int(c.attempt) .. ' ' .. (c.ended and '1' or '0') .. ' ' ..
+    int(c.rank) .. ' ' .. c.rf .. ' ' .. int(tonumber(score)) .. ' ' .. int(c.start + c.seq * c.interval) .. ' ' ..
+    (lease and string.match(lease, '^[^:]*:%d+:(%d+)') or '-') .. ' ' .. int(#record) or ''
+  return record and #record or 0
+end
+
+for i = 5, #ARGV do
+  local key = ARGV[i]
+  tell(key, redis.call('HGET', leases, key))
+end
+
+-- Not every locale sorts strings by their bytes, as sorted sets do.
+local function behind(key)
+  for n = 1, math.max(#key, #after_key) do
+    local a, b = string.byte(key, n) or -1, string.byte(after_key, n) or -1
+    if a ~= b then return a > b end
+  end
+  return false
+end
+
+if limit > 0 then
+  local at = int(after_ms)
+  local first = redis.call('ZCOUNT', due, '-inf', '(' .. at)
+  local last = first + redis.call('ZCOUNT', due, at, at)
+  while first < last do
+    local middle = math.floor((first + last) / 2)
+    if behind(redis.call('ZRANGE', due, int(middle), int(middle))[1]) then last = middle else first = middle + 1 end
+  end
+  local page = redis.call('ZRANGE', due, int(first), int(first + limit - 1))
+  local bytes = 0
+  for i, key in ipairs(page) do
+    if not redis.call('HGET', leases, key) then bytes = bytes + tell(key, false) end
+    if i == limit or bytes >= max_bytes then
+      reply[2] = int(tonumber(redis.call('ZSCORE', due, key))) .. ' ' .. key
+      break
+    end
+  end
+  if after_ms <= now_ms + hot_ms then
+    for _, key in ipairs(redis.call('HKEYS', leases)) do tell(key, redis.call('HGET', leases, key)) end
+  end
+end
+return reply

@@ -1,0 +1,135 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"chronos/scheduler"
+)
+
+// View is scheduler.Store's.
+func (s *Store) View() string { return s.current.Load().topology.View() }
+
+// View names the shards that take timers, and those that soon will, in list order:
+// so many nodes as place timers alike have the same.
+func (l *Topology) View() string {
+	return fmt.Sprintf("%016x", xxhash.Sum64String(strings.Join(l.Active, ",")+"|"+strings.Join(l.Next, ",")))
+}
+
+// Formerly is scheduler.Store's.
+func (s *Store) Formerly(key string) []string {
+	t := s.current.Load()
+	if len(t.topology.Former) == 0 {
+		return t.active.rank(key)
+	}
+	return t.others[len(t.others)-len(t.topology.Former)].rank(key)
+}
+
+// List is scheduler.Store's: one call for each partition, all in one round trip.
+func (s *Store) List(ctx context.Context, shard string, after scheduler.Place, n int, hot time.Duration) ([]scheduler.Head, *scheduler.Place, error) {
+	sh, err := s.shard(shard)
+	if err != nil {
+		return nil, nil, err
+	}
+	calls := make([]*call, Partitions)
+	for p := range calls {
+		calls[p] = &call{script: "list", keys: s.keys[p].three(), args: []any{after.At.UnixMilli(), after.Key, n, hot.Milliseconds()}}
+	}
+	sh.eval(ctx, sh.front, calls)
+	var heads []scheduler.Head
+	var until *scheduler.Place
+	for _, c := range calls {
+		var all []scheduler.Head
+		last, err := sh.readHeads(c, &all)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, h := range all {
+			if h.State.Version != 0 { // else it can't be read
+				heads = append(heads, h)
+			}
+		}
+		if ms, key, more := strings.Cut(last, " "); more {
+			at, err := strconv.ParseInt(ms, 10, 64)
+			if err != nil {
+				return nil, nil, sh.unavailable(errReply)
+			}
+			place := scheduler.Place{At: time.UnixMilli(at).UTC(), Key: key}
+			if until == nil || place.Compare(*until) < 0 {
+				until = &place
+			}
+		}
+	}
+	return heads, until, nil
+}
+
+// Heads is scheduler.Store's.
+func (s *Store) Heads(ctx context.Context, shard string, keys []string) ([]scheduler.Head, error) {
+	sh, err := s.shard(shard)
+	if err != nil {
+		return nil, err
+	}
+	var calls []*call
+	var indexes [][]int // of the keys that each call asks about
+	var open [Partitions]int
+	for i, key := range keys {
+		p := partitionOf(key)
+		if k := open[p] - 1; k < 0 || len(indexes[k]) == maxItems {
+			calls = append(calls, &call{script: "list", keys: s.keys[p].three(), args: []any{0, "", 0, 0}})
+			indexes = append(indexes, nil)
+			open[p] = len(calls)
+		}
+		k := open[p] - 1
+		calls[k].args, indexes[k] = append(calls[k].args, key), append(indexes[k], i)
+	}
+	sh.eval(ctx, sh.front, calls)
+	heads := make([]scheduler.Head, len(keys))
+	for k, c := range calls {
+		var all []scheduler.Head
+		if _, err := sh.readHeads(c, &all); err != nil {
+			return nil, err
+		}
+		if len(all) != len(indexes[k]) {
+			return nil, sh.unavailable(errReply)
+		}
+		for n, i := range indexes[k] {
+			heads[i] = all[n]
+		}
+	}
+	return heads, nil
+}
+
+// readHeads reads the place of the last that was looked at, and key and "version seq
+// attempt ended rank rf look_ms due_ms taken_ms bytes" of each.
+func (s *shard) readHeads(c *call, into *[]scheduler.Head) (last string, err error) {
+	if c.err != nil {
+		return "", c.err
+	}
+	all, err := texts(c.reply, 0, len(c.reply))
+	if err != nil || len(all)%2 != 1 {
+		return "", s.unavailable(errReply)
+	}
+	for i := 1; i < len(all); i += 2 {
+		h := scheduler.Head{Key: all[i]}
+		if all[i+1] != "" {
+			r := reader{text: all[i+1]}
+			h.State, h.Rank, h.RF = r.state(), int(r.int64()), int(r.int64())
+			h.Look, h.Due = time.UnixMilli(r.int64()).UTC(), time.UnixMilli(r.int64()).UTC()
+			if leased := !strings.HasPrefix(r.text, "- "); leased {
+				h.Taken = time.UnixMilli(r.int64()).UTC()
+			} else {
+				r.word()
+			}
+			if h.Bytes = int(r.int64()); r.err != nil {
+				return "", s.unavailable(r.err)
+			}
+		}
+		*into = append(*into, h)
+	}
+	return all[0], nil
+}

@@ -1,0 +1,120 @@
+package redisstore
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"chronos/scheduler"
+)
+
+// A page goes on behind its last key by the order of bytes, which Lua doesn't
+// compare strings by in every locale.
+func TestListInAnyLocale(t *testing.T) {
+	s := openStore(t, "node", "http", startBackwards(t))
+	var want, got []string
+	at := time.Now().Add(time.Hour).Truncate(time.Millisecond)
+	for i := range 200 {
+		key := fmt.Sprintf("%02x-%d", i, i)
+		w := oneWrite(key, 1)
+		w.Timer.At = at
+		if w := s.Merge(t.Context(), []scheduler.Write{w})[0]; w.Status != scheduler.WriteStored {
+			t.Fatalf("merge %s: %+v", key, w)
+		}
+		want = append(want, key)
+	}
+	for after := (&scheduler.Place{At: at}); after != nil; {
+		heads, until, err := s.List(t.Context(), "a", *after, 2, 0)
+		if err != nil || until != nil && until.Compare(*after) <= 0 {
+			t.Fatalf("behind %v: until %v, %v", after, until, err)
+		}
+		for _, h := range heads {
+			if p := (scheduler.Place{At: h.Look, Key: h.Key}); until == nil || p.Compare(*until) <= 0 {
+				got = append(got, h.Key)
+			}
+		}
+		after = until
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if !slices.Equal(want, got) {
+		t.Errorf("%d are listed, want each of %d once", len(got), len(want))
+	}
+}
+
+// A page of records that are large ends early: a shard does nothing else meanwhile.
+func TestListIsBoundedInBytes(t *testing.T) {
+	s := openStore(t, "node", "http", startMini(t, time.Now()))
+	keys := s.keysOf("a", 3, 12)
+	for _, key := range keys {
+		w := oneWrite(key, 1)
+		w.Timer.Callback.Opaque = strings.Repeat("x", 1_000_000)
+		if w := s.Merge(t.Context(), []scheduler.Write{w})[0]; w.Status != scheduler.WriteStored {
+			t.Fatalf("merge %s: %+v", key, w)
+		}
+	}
+	listed, after := 0, &scheduler.Place{}
+	for ; after != nil; listed++ {
+		heads, until, err := s.List(t.Context(), "a", *after, 100, 0)
+		if err != nil || len(heads) > 4 {
+			t.Fatalf("%d are listed at once, %v; want 4 MB of them", len(heads), err)
+		}
+		after = until
+	}
+	if listed != 3 && listed != 4 {
+		t.Errorf("%d pages of 12 MB", listed)
+	}
+}
+
+// What decides where timers belong is in the view, and nothing else is.
+func TestViews(t *testing.T) {
+	three := Topology{Epoch: 1, Shards: []Member{{Name: "a"}, {Name: "b"}, {Name: "c"}}, Active: []string{"a", "b", "c"}}
+	views := map[string]string{}
+	differs := func(what string, change func(*Topology)) {
+		t.Helper()
+		other := three
+		change(&other)
+		if same, seen := views[other.View()]; seen {
+			t.Errorf("%s has the view of %s", what, same)
+		}
+		views[other.View()] = what
+	}
+	differs("three", func(*Topology) {})
+	differs("two", func(l *Topology) { l.Active = []string{"a", "b"} })
+	differs("two, and a third soon", func(l *Topology) { l.Active, l.Next = []string{"a", "b"}, []string{"a", "b", "c"} })
+	differs("three, and two soon", func(l *Topology) { l.Next = []string{"a", "b"} })
+	differs("in another order", func(l *Topology) { l.Active = []string{"b", "a", "c"} })
+	same := three
+	same.Epoch, same.Change, same.Moved, same.Former = 9, "x", 8, [][]string{{"a", "b"}}
+	same.Shards = append(slices.Clone(three.Shards), Member{Name: "d"})
+	if len(three.View()) != 16 || same.View() != three.View() {
+		t.Errorf("views %q and %q, want one, of 16 digits", three.View(), same.View())
+	}
+}
+
+func TestFormerly(t *testing.T) {
+	names := func(l Topology) []string {
+		p := newPlacement(l, nil)
+		s := &Store{}
+		s.current.Store(p)
+		return s.Formerly("tea")
+	}
+	two, three, four := []string{"a", "b"}, []string{"a", "b", "c"}, []string{"a", "b", "c", "d"}
+	rank := func(list []string) []string { p := newPlacing(list); return p.rank("tea") }
+	for name, tc := range map[string]struct {
+		topology Topology
+		want     []string
+	}{
+		"nothing has changed":   {Topology{Active: three}, three},
+		"one is announced":      {Topology{Active: three, Next: four}, three},
+		"one has come":          {Topology{Active: four, Former: [][]string{three}}, three},
+		"two have come":         {Topology{Active: four, Former: [][]string{three, two}}, three},
+		"one came, one is soon": {Topology{Active: three, Next: four, Former: [][]string{two}}, two},
+	} {
+		if got := names(tc.topology); !slices.Equal(got, rank(tc.want)) {
+			t.Errorf("%s: %v, want %v", name, got, rank(tc.want))
+		}
+	}
+}

@@ -1,0 +1,41 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"slices"
+)
+
+// referenceBytes is about how much of records is read together when copies are
+// dropped.
+const referenceBytes = 4 << 20
+
+// DropReferences removes those of the timers' copies on a shard that don't belong
+// there, once the timer is up to date wherever it belongs, as the sweep does (rule
+// P9): what nobody else has, and what is about to fire or firing, stays. Errors:
+// ErrShardUnknown, and ErrUnavailable, where some may have been removed.
+func (s *Scheduler) DropReferences(ctx context.Context, shard string, keys []string) error {
+	if err := s.knows(shard); err != nil {
+		return err
+	}
+	sh := s.shard(shard)
+	if sh == nil || sh.silence.lasts() {
+		return fmt.Errorf("%w: shard %s is silent", ErrUnavailable, shard)
+	}
+	heads, err := s.store.Heads(ctx, shard, slices.Compact(slices.Sorted(slices.Values(keys))))
+	if err != nil {
+		return err
+	}
+	heads = slices.DeleteFunc(heads, func(h Head) bool { return h.State.Version == 0 || s.isHome(shard, &h) })
+	for len(heads) > 0 {
+		var page []string
+		for bytes := 0; len(heads) > 0 && len(page) < sweepPage && bytes < referenceBytes; heads = heads[1:] {
+			page, bytes = append(page, heads[0].Key), bytes+heads[0].Bytes
+		}
+		sh.sweepKeys(ctx, page)
+		if ctx.Err() != nil {
+			return fmt.Errorf("%w: shard %s: %w", ErrUnavailable, shard, ctx.Err())
+		}
+	}
+	return nil
+}

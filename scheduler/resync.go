@@ -1,0 +1,338 @@
+package scheduler
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Listing is what it takes to tell which timers there are, for resynchronisation.
+type Listing interface {
+	// View names what decides where timers belong, now and soon: it is the same on
+	// nodes that place timers alike, and another where they don't.
+	View() string
+	// Formerly is Rank as it was before where timers belong changed last; Rank, once
+	// all copies are where they belong.
+	Formerly(key string) []string
+	// List tells of the next copies on a shard behind a place, in the order of when
+	// they are looked at: some n of each partition; of leased ones instead, wherever
+	// they are, if the place isn't later than hot from now. In no order; up to until it
+	// is complete, to the end if that is nil.
+	List(ctx context.Context, shard string, after Place, n int, hot time.Duration) (heads []Head, until *Place, err error)
+	// Heads tells of the given timers' copies on a shard, in their order; of one that
+	// isn't there, the key alone.
+	Heads(ctx context.Context, shard string, keys []string) ([]Head, error)
+}
+
+// Place is one in the order of timers: an instant, in whole milliseconds, and at one
+// instant by key. The one with an empty key is before all timers of its instant.
+type Place struct {
+	At  time.Time
+	Key string
+}
+
+// Compare is negative if p is before o, zero if they are the same.
+func (p Place) Compare(o Place) int { return cmp.Or(p.At.Compare(o.At), strings.Compare(p.Key, o.Key)) }
+
+// Head is what a copy of a timer stands for, without what it says.
+type Head struct {
+	Key      string
+	State    State
+	Rank, RF int
+	Look     time.Time // when someone must next look at it; the end of its lease, if it is leased
+	Due      time.Time // when its next pop is due, retry or not
+	Taken    time.Time // when it was leased; zero if it isn't
+	Bytes    int       // of the whole
+}
+
+// place is where the copy stands behind a place: at its due time, or, if that is
+// over, where it is looked at, or where all were that could be leased when it was. So
+// whatever is done to a timer, it never comes to stand before a place that it was
+// behind (DESIGN.md).
+func (h *Head) place(after Place, hot time.Duration) Place {
+	due, leased := Place{At: h.Due, Key: h.Key}, !h.Taken.IsZero()
+	switch {
+	case due.Compare(after) > 0 && (leased || !h.Due.After(h.Look)):
+		return due
+	case leased:
+		return Place{At: h.Taken.Add(hot), Key: h.Key}
+	}
+	return Place{At: h.Look, Key: h.Key}
+}
+
+// Resynchronisation errors.
+var (
+	// ErrShardUnknown says that no shard has the name.
+	ErrShardUnknown = errors.New("shard unknown")
+	// ErrShardsAway is an ErrUnavailable: so many shards are away that timers of the
+	// default replication factor might be left out.
+	ErrShardsAway = fmt.Errorf("%w: too many shards are away", ErrUnavailable)
+)
+
+// ViewError says that timers are placed otherwise than the client thinks.
+type ViewError struct{ Present string }
+
+func (e *ViewError) Error() string { return "timers are placed as in view " + e.Present }
+
+// ResyncQuery asks for timers of which a shard is to have a copy.
+type ResyncQuery struct {
+	Shard string
+	View  string // of the client; see Listing
+	After Place
+	Limit int // timers, at least 1
+	Bytes int // about so much in all, but one timer at least
+}
+
+// ResyncPage is some of them, in order of due time.
+type ResyncPage struct {
+	View   string
+	Timers []Resynced
+	// Next is behind which place it goes on; nil at the end.
+	Next *Place
+	// Unreached is how many shards could not be asked: timers that are on those alone
+	// are left out.
+	Unreached int
+}
+
+// Resynced is a timer, and where its copies belong, and belonged before, by rank.
+type Resynced struct {
+	ReadResult
+	Replicas, Former []string
+}
+
+const (
+	// listPatience is how long a page is put together, before what there is is sent.
+	listPatience = 2 * time.Second
+	// readTries is how often a timer is looked for that is being moved meanwhile.
+	readTries = 3
+)
+
+// Resync tells of the timers of which a shard is to have a copy, page by page. A
+// timer that exists throughout is in some page once at least, whatever is done
+// meanwhile; in order of when its pop or retry is due, by the clocks of the shards.
+// Errors: ErrShardUnknown; a *ViewError; ErrShardsAway and other ErrUnavailable.
+func (s *Scheduler) Resync(ctx context.Context, q ResyncQuery) (ResyncPage, error) {
+	if err := s.knows(q.Shard); err != nil {
+		return ResyncPage{}, err
+	}
+	if view := s.store.View(); view != q.View {
+		return ResyncPage{}, &ViewError{Present: view}
+	}
+	r := &resync{s: s, ResyncQuery: q, next: &q.After, away: map[string]bool{}, found: map[string]bool{}}
+	for began := time.Now(); r.next != nil && r.Limit > 0 && r.Bytes > 0 && time.Since(began) < listPatience; {
+		if err := r.round(ctx); err != nil {
+			return ResyncPage{}, err
+		}
+	}
+	page := ResyncPage{View: q.View, Next: r.next}
+	var err error
+	if page.Timers, err = r.read(ctx); err != nil {
+		return ResyncPage{}, err
+	}
+	page.Unreached = len(r.away)
+	if view := s.store.View(); view != q.View {
+		return ResyncPage{}, &ViewError{Present: view}
+	}
+	return page, nil
+}
+
+// knows is nil if a shard has this name, and this node knows where timers belong.
+func (s *Scheduler) knows(shard string) error {
+	if !slices.Contains(s.store.Shards(), shard) {
+		return ErrShardUnknown
+	}
+	return s.store.Writable()
+}
+
+// resync puts a page together.
+type resync struct {
+	s *Scheduler
+	ResyncQuery
+	next  *Place // where it goes on; nil at the end
+	away  map[string]bool
+	found map[string]bool
+	best  []bestCopy // of what the page is to have
+}
+
+// bestCopy is that of a timer's newest state that is of the lowest rank.
+type bestCopy struct {
+	Head
+	shard string
+	place Place
+}
+
+// onAll asks all shards at the same time that aren't away, and learns which are.
+func (r *resync) onAll(ask func(shard string) error) error {
+	names := r.s.store.Shards()
+	errs := make([]error, len(names))
+	var wg sync.WaitGroup
+	for i, name := range names {
+		if r.away[name] || r.s.shard(name).silence.lasts() {
+			errs[i] = ErrUnavailable
+			continue
+		}
+		wg.Go(func() { errs[i] = ask(name) })
+	}
+	wg.Wait()
+	for i, name := range names {
+		if errs[i] != nil {
+			r.away[name] = true
+		}
+	}
+	if len(r.away) >= min(DefaultReplicationFactor, len(names)) {
+		return fmt.Errorf("%w: %d of %d", ErrShardsAway, len(r.away), len(names))
+	}
+	return nil
+}
+
+// round goes on to a further place, and finds what stands on the way.
+func (r *resync) round(ctx context.Context) error {
+	after, hot := *r.next, r.s.config.horizon().Truncate(time.Millisecond)+time.Millisecond
+	var mu sync.Mutex
+	var heads []Head
+	var until *Place
+	err := r.onAll(func(shard string) error {
+		some, end, err := r.s.store.List(ctx, shard, after, min(max(r.Limit/8, 8), 100), hot)
+		mu.Lock()
+		defer mu.Unlock()
+		heads = append(heads, some...)
+		if end != nil && (until == nil || end.Compare(*until) < 0) {
+			until = end
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	within := func(p Place) bool { return p.Compare(after) > 0 && (until == nil || p.Compare(*until) <= 0) }
+	slices.SortFunc(heads, func(a, b Head) int { return a.place(after, hot).Compare(b.place(after, hot)) })
+	var keys []string
+	asked, bytes := map[string]bool{}, 0
+	for i := range heads {
+		h := &heads[i]
+		place := h.place(after, hot)
+		if h.State.Ended || asked[h.Key] || r.found[h.Key] || !within(place) || !r.s.isHome(r.Shard, h) {
+			continue
+		}
+		asked[h.Key], keys = true, append(keys, h.Key)
+		if bytes += h.Bytes; bytes >= r.Bytes { // what comes behind it has no room in the page
+			until = &place
+		}
+	}
+	all, err := r.find(ctx, keys)
+	if err != nil {
+		return err
+	}
+	for i := range all {
+		all[i].place = all[i].Head.place(after, hot)
+	}
+	all = slices.DeleteFunc(all, func(b bestCopy) bool { return !within(b.place) })
+	slices.SortFunc(all, func(a, b bestCopy) int { return a.place.Compare(b.place) })
+	r.next = until
+	r.take(all)
+	return nil
+}
+
+// take adds to the page what there is room for.
+func (r *resync) take(all []bestCopy) {
+	for i := range all {
+		if r.Limit <= 0 || r.Bytes <= 0 || len(r.best) > 0 && r.Bytes < all[i].Bytes {
+			r.Limit, r.next = 0, &r.best[len(r.best)-1].place
+			return
+		}
+		r.found[all[i].Key] = true
+		r.best = append(r.best, all[i])
+		r.Limit--
+		r.Bytes -= all[i].Bytes
+	}
+}
+
+// isHome reports whether a copy of the timer belongs on the shard.
+func (s *Scheduler) isHome(shard string, h *Head) bool {
+	ranked := s.store.Rank(h.Key)
+	return slices.Contains(ranked[:min(max(h.RF, 1), len(ranked))], shard)
+}
+
+// find returns the best copies of those of the timers that are live.
+func (r *resync) find(ctx context.Context, keys []string) ([]bestCopy, error) {
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	var mu sync.Mutex
+	byShard := map[string][]Head{}
+	err := r.onAll(func(shard string) error {
+		heads, err := r.s.store.Heads(ctx, shard, keys)
+		mu.Lock()
+		defer mu.Unlock()
+		if err == nil {
+			byShard[shard] = heads
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	all := make([]bestCopy, len(keys))
+	for _, shard := range slices.Sorted(maps.Keys(byShard)) {
+		for i, h := range byShard[shard] {
+			if order := h.State.Compare(all[i].State); order > 0 || order == 0 && h.Rank < all[i].Rank {
+				all[i] = bestCopy{Head: h, shard: shard}
+			}
+		}
+	}
+	return slices.DeleteFunc(all, func(b bestCopy) bool {
+		return b.State.Version == 0 || b.State.Ended || !r.s.isHome(r.Shard, &b.Head)
+	}), nil
+}
+
+// read reads what the timers of the page say. One that is not where it was found
+// has been moved, or is over.
+func (r *resync) read(ctx context.Context) ([]Resynced, error) {
+	timers, index := make([]Resynced, len(r.best)), map[string]int{}
+	for i := range r.best {
+		index[r.best[i].Key] = i
+	}
+	pending := r.best
+	for range readTries {
+		spots := make([]Spot, len(pending))
+		for i := range pending {
+			spots[i] = Spot{Shard: pending[i].shard, Key: pending[i].Key}
+		}
+		var missing []string
+		for i, read := range r.s.store.Read(ctx, spots) {
+			switch key := spots[i].Key; {
+			case read.Err == nil:
+				timers[index[key]] = r.s.resynced(read)
+			case errors.Is(read.Err, ErrNotFound), errors.Is(read.Err, ErrUnavailable):
+				missing = append(missing, key)
+			default:
+				r.s.log.Warn("a timer can't be read, and is left out of a resynchronisation", "id", key, "shard", spots[i].Shard, "err", read.Err)
+			}
+		}
+		var err error
+		if pending, err = r.find(ctx, missing); err != nil {
+			return nil, err
+		}
+		if len(pending) == 0 {
+			return slices.DeleteFunc(timers, func(t Resynced) bool { return t.Record.State.Version == 0 }), nil
+		}
+	}
+	return nil, fmt.Errorf("%w: %d timers are moved again and again", ErrUnavailable, len(pending))
+}
+
+func (s *Scheduler) resynced(read ReadResult) Resynced {
+	id := &read.Record.ID
+	first := func(ranked []string) []string { return ranked[:min(max(id.RF, 1), len(ranked))] }
+	t := Resynced{Replicas: first(s.store.Rank(id.Key)), Former: first(s.store.Formerly(id.Key))}
+	for _, name := range t.Replicas {
+		id.Hint |= s.store.HintOf(name)
+	}
+	t.ReadResult = read
+	return t
+}

@@ -1,0 +1,438 @@
+package scheduler_test
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"chronos/scheduler"
+	"chronos/scheduler/storetest"
+)
+
+// page asks a node for one page.
+func (c *cluster) page(n *node, shard string, after scheduler.Place, limit int) (scheduler.ResyncPage, error) {
+	return n.Resync(c.Context(), scheduler.ResyncQuery{Shard: shard, View: c.Open("probe").View(), After: after, Limit: limit, Bytes: 1 << 20})
+}
+
+// readAll reads all pages, by each node in turn, and checks what holds of each.
+func (c *cluster) readAll(shard string, limit int, between func()) (all []scheduler.Resynced) {
+	c.Helper()
+	after := &scheduler.Place{}
+	for k := 0; after != nil; k++ {
+		page, err := c.page(c.nodes[k%len(c.nodes)], shard, *after, limit)
+		if err != nil {
+			c.Fatalf("page %d of %s: %v", k, shard, err)
+		}
+		if len(page.Timers) > limit || page.Next != nil && page.Next.Compare(*after) <= 0 {
+			c.Fatalf("page %d of %s: %d timers, from %v to %v", k, shard, len(page.Timers), after, page.Next)
+		}
+		if n := len(count(page.Timers)); n != len(page.Timers) {
+			c.Errorf("page %d of %s: %d timers, %d of them twice", k, shard, n, len(page.Timers)-n)
+		}
+		all, after = append(all, page.Timers...), page.Next
+		if between != nil {
+			between()
+		}
+	}
+	return all
+}
+
+// count says how often each timer was listed.
+func count(all []scheduler.Resynced) map[string]int {
+	times := map[string]int{}
+	for i := range all {
+		times[all[i].Record.ID.Key]++
+	}
+	return times
+}
+
+func TestResyncListsWhatBelongsOnAShardOnce(t *testing.T) {
+	inCluster(t, 4, 2, func(c *cluster) {
+		var ids []scheduler.ID
+		at := time.Now().Add(time.Hour).Truncate(time.Millisecond)
+		for i := range 300 {
+			timer := oneShot(time.Minute + time.Duration(i%40)*time.Second)
+			if i%3 == 0 { // many at one instant
+				timer.Interval, timer.At = 0, at
+			}
+			timer.ReplicationFactor = 1 + i%5
+			timer.Tags = []scheduler.Tag{{Type: "n", Count: i + 1}}
+			ids = append(ids, c.create(timer).ID)
+			if i%10 == 9 {
+				if _, err := c.nodes[0].Delete(c.Context(), ids[len(ids)-1]); err != nil {
+					c.Fatal(err)
+				}
+				ids = ids[:len(ids)-1]
+			}
+			pass(3 * time.Millisecond)
+		}
+		for _, limit := range []int{1, 7, 1000} {
+			for _, shard := range []string{"s0", "s1", "s2", "s3"} {
+				all := c.readAll(shard, limit, nil)
+				times := count(all)
+				for _, id := range ids {
+					homes := c.homes(id.Key, min(id.RF, 4))
+					want := 0
+					if slices.Contains(homes, shard) {
+						want = 1
+					}
+					if times[id.Key] != want {
+						c.Errorf("%s, %d a page: %s is listed %d times, and belongs on %v", shard, limit, id, times[id.Key], homes)
+					}
+					delete(times, id.Key)
+				}
+				if len(times) > 0 {
+					c.Errorf("%s: listed too: %v", shard, times)
+				}
+				if !slices.IsSortedFunc(all, func(a, b scheduler.Resynced) int { return a.Due.Compare(b.Due) }) {
+					c.Errorf("%s, %d a page: not in order of due time", shard, limit)
+				}
+				for _, r := range all {
+					homes := c.homes(r.Record.ID.Key, min(r.Record.ID.RF, 4))
+					if !slices.Equal(r.Replicas, homes) || !slices.Equal(r.Former, homes) || r.Record.Rank != 0 || len(r.Record.Timer.Tags) != 1 {
+						c.Fatalf("%+v, want replicas %v", r, homes)
+					}
+				}
+			}
+		}
+	})
+}
+
+// Timers fire, fail, are retried, created, replaced and deleted, while somebody
+// reads: whatever is there throughout is listed.
+func TestResyncMissesNothingMeanwhile(t *testing.T) {
+	for name, pace := range map[string]struct {
+		limit int // a page
+		pause time.Duration
+	}{"at once": {5, 0}, "slowly": {20, 40 * time.Millisecond}, "more slowly": {60, 150 * time.Millisecond}, "in leaps": {200, 3 * time.Second}} {
+		t.Run(name, func(t *testing.T) {
+			inCluster(t, 3, 2, func(c *cluster) {
+				c.respond = func(a attempt) (time.Duration, scheduler.Delivered) {
+					switch {
+					case strings.HasPrefix(a.ID.Key, "fails"):
+						return 300 * time.Millisecond, scheduler.Delivered{Reason: "status 500"}
+					case strings.HasPrefix(a.ID.Key, "slow"):
+						return 1900 * time.Millisecond, scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+					}
+					return 0, scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+				}
+				var lasting []string
+				put := func(key string, timer scheduler.Timer) {
+					if _, err := c.nodes[len(key)%2].Replace(c.Context(), scheduler.ID{Key: key}, timer); err != nil {
+						c.Fatal(err)
+					}
+				}
+				for i := range 60 {
+					for kind, interval := range map[string]time.Duration{"fails": 20 * time.Second, "slow": 3 * time.Second, "quick": 400 * time.Millisecond, "later": 90 * time.Second} {
+						key := fmt.Sprintf("%s-%02d", kind, i)
+						lasting = append(lasting, key)
+						put(key, recurring(interval+time.Duration(i)*23*time.Millisecond, 1000))
+					}
+					pass(17 * time.Millisecond)
+				}
+				pass(25 * time.Second)
+				listed := map[string]bool{}
+				for _, shard := range []string{"s0", "s1", "s2"} {
+					n := 0
+					for key := range count(c.readAll(shard, pace.limit, func() {
+						n++
+						put(fmt.Sprintf("new-%s-%03d", shard, n), oneShot(time.Duration(n%7)*time.Second))
+						pass(pace.pause)
+					})) {
+						listed[shard+" "+key] = true
+					}
+				}
+				for _, key := range lasting {
+					for _, shard := range c.homes(key, 2) {
+						if !listed[shard+" "+key] {
+							c.Errorf("%s is not listed for %s", key, shard)
+						}
+					}
+				}
+			})
+		})
+	}
+}
+
+// A timer whose first copy's shard is away is listed from another copy; with two
+// shards away nothing is said rather than too little.
+func TestResyncWithShardsAway(t *testing.T) {
+	inCluster(t, 3, 2, func(c *cluster) {
+		var ids []scheduler.ID
+		for i := range 60 {
+			timer := oneShot(time.Hour + time.Duration(i)*time.Second)
+			timer.ReplicationFactor = 1 + i%3
+			ids = append(ids, c.create(timer).ID)
+		}
+		for name, link := range map[string]storetest.Link{"refused": storetest.LinkCut, "silent": storetest.LinkMute} {
+			c.connect("s1", link)
+			times := count(c.readAll("s0", 9, nil))
+			if page, err := c.page(c.nodes[0], "s1", scheduler.Place{}, 1); err != nil || page.Unreached != 1 {
+				c.Errorf("%s: %d unreached, %v; want 1", name, page.Unreached, err)
+			}
+			for _, id := range ids {
+				want := 0
+				if slices.Contains(c.homes(id.Key, id.RF), "s0") {
+					want = 1
+				}
+				// A backup stands where its pop is due and, behind that, where it is looked at itself.
+				if have := times[id.Key]; have < want || have > 2*want {
+					c.Errorf("%s: %s is listed %d times, want %d", name, id, have, want)
+				}
+			}
+			c.connect("s2", link)
+			if page, err := c.page(c.nodes[0], "s0", scheduler.Place{}, 9); !errors.Is(err, scheduler.ErrShardsAway) || !errors.Is(err, scheduler.ErrUnavailable) {
+				c.Errorf("%s: two away: %+v, %v", name, page, err)
+			}
+			c.connect("s1", storetest.LinkUp)
+			c.connect("s2", storetest.LinkUp)
+			pass(3 * time.Second)
+		}
+	})
+}
+
+// What a copy says that was not told of the latest write is not listed.
+func TestResyncListsTheNewestStateAlone(t *testing.T) {
+	inCluster(t, 2, 1, func(c *cluster) {
+		var replaced, deleted []scheduler.ID
+		for range 20 {
+			replaced, deleted = append(replaced, c.create(oneShot(time.Hour)).ID), append(deleted, c.create(oneShot(time.Hour)).ID)
+		}
+		c.connect("s0", storetest.LinkCut)
+		second := oneShot(2 * time.Hour)
+		second.Callback.Opaque = "second"
+		for i := range replaced {
+			if _, err := c.nodes[0].Replace(c.Context(), replaced[i], second); err != nil {
+				c.Fatal(err)
+			}
+			if _, err := c.nodes[0].Delete(c.Context(), deleted[i]); err != nil {
+				c.Fatal(err)
+			}
+		}
+		c.connect("s0", storetest.LinkUp)
+		all := c.readAll("s1", 3, nil)
+		if n := len(count(all)); n != len(replaced) {
+			c.Errorf("%d are listed, want the %d that were replaced", n, len(replaced))
+		}
+		for _, r := range all {
+			if r.Record.Timer.Callback.Opaque != "second" {
+				c.Errorf("listed: %+v", r.Record)
+			}
+		}
+	})
+}
+
+// Before, during and after a sweep each timer is listed, with where it belonged.
+func TestResyncWhileTheSweepMovesCopies(t *testing.T) {
+	inCluster(t, 3, 2, func(c *cluster) {
+		var ids []scheduler.ID
+		for i := range 200 {
+			timer := oneShot(time.Hour + time.Duration(i)*100*time.Millisecond)
+			timer.ReplicationFactor = 1 + i%2
+			ids = append(ids, c.create(timer).ID)
+		}
+		_, announced, after := layouts()
+		c.Lay(announced)
+		pass(5 * time.Second)
+		was := c.Open("probe").View()
+		c.Lay(after)
+		if _, err := c.nodes[0].Resync(c.Context(), scheduler.ResyncQuery{Shard: "s3", View: was, Limit: 1, Bytes: 1}); !isView(err, c.Open("probe").View()) {
+			c.Errorf("by the view before: %v", err)
+		}
+		// check reads all.
+		check := func(when string, limit int, between func()) {
+			c.Helper()
+			all := c.readAll("s3", limit, between)
+			times, before := count(all), 0
+			for _, id := range ids {
+				if slices.Contains(c.homes(id.Key, id.RF), "s3") && times[id.Key] == 0 {
+					c.Errorf("%s: %s is not listed", when, id)
+				}
+			}
+			for _, r := range all {
+				if slices.Contains(r.Former, "s3") {
+					before++
+				}
+			}
+			if when != "during the sweep" && before > 0 != (when == "after the sweep") {
+				c.Errorf("%s: %d of %d belonged on the shard before", when, before, len(all))
+			}
+		}
+		check("before the sweep", 7, nil)
+		c.Inject(func(op, _ string) error {
+			if op == "scan" { // so that the sweep takes a while
+				<-time.After(70 * time.Millisecond)
+			}
+			return nil
+		}, nil)
+		after.Epoch = 2
+		c.Lay(after)
+		for range 1000 {
+			if pass(10 * time.Millisecond); len(c.Copies("s3")) > 0 {
+				break
+			}
+		}
+		had := len(c.Copies("s3"))
+		check("during the sweep", 2, func() { pass(10 * time.Millisecond) })
+		if now := len(c.Copies("s3")); had == 0 || now < had+30 {
+			c.Errorf("%d copies before the sweep and %d after it: it was not in the middle", had, now)
+		}
+		pass(time.Minute)
+		check("after the sweep", 7, nil)
+	})
+}
+
+func isView(err error, present string) bool {
+	view, is := errors.AsType[*scheduler.ViewError](err)
+	return is && view.Present == present
+}
+
+func TestResyncRefusesAnUnknownShard(t *testing.T) {
+	inCluster(t, 1, 1, func(c *cluster) {
+		if _, err := c.page(c.nodes[0], "s7", scheduler.Place{}, 1); !errors.Is(err, scheduler.ErrShardUnknown) {
+			c.Errorf("resync: %v", err)
+		}
+		if err := c.nodes[0].DropReferences(c.Context(), "s7", nil); !errors.Is(err, scheduler.ErrShardUnknown) {
+			c.Errorf("drop references: %v", err)
+		}
+	})
+}
+
+// A retry that has been leased stands where any was that could be leased then: not
+// behind what it may be settled as, and not before where the reading is.
+func TestResyncListsARetryThatIsLeased(t *testing.T) {
+	inCluster(t, 1, 0, func(c *cluster) {
+		store := c.Open("other")
+		reader, err := scheduler.New(scheduler.DefaultConfig("reader", slog.New(slog.DiscardHandler)), c.Open("reader"), c.on("reader"))
+		if err != nil {
+			c.Fatal(err)
+		}
+		for key, interval := range map[string]time.Duration{"retry": 0, "first": time.Second, "second": 6 * time.Second} {
+			timer := oneShot(interval)
+			timer.ReplicationFactor = 1
+			if _, err := reader.Replace(c.Context(), scheduler.ID{Key: key, RF: 1}, timer); err != nil {
+				c.Fatal(err)
+			}
+		}
+		lease := func() scheduler.Claimed {
+			taken := store.Take(c.Context(), "s0", time.Second, []string{"retry"})[0]
+			if taken.Status != scheduler.TakeGot {
+				c.Fatalf("taken: %+v", taken)
+			}
+			claim := taken.Claimed
+			terms := scheduler.FenceTerms{Limit: 2 * time.Second, Hold: 3500 * time.Millisecond}
+			if fenced := store.Fire(c.Context(), "s0", terms, []scheduler.Fence{{Lease: claim.Lease, Pops: 1}})[0]; fenced.Status != scheduler.FencePassed {
+				c.Fatalf("fence: %+v", fenced)
+			}
+			return claim
+		}
+		claim := lease()
+		pass(10 * time.Millisecond)
+		store.Settle(c.Context(), "s0", []scheduler.Settlement{{Lease: claim.Lease, Outcome: scheduler.OutcomeAgain, Delay: 5 * time.Second}})
+		next := func(after scheduler.Place, want string) scheduler.Place {
+			c.Helper()
+			page, err := c.page(&node{Scheduler: reader}, "s0", after, 1)
+			if err != nil || len(page.Timers) != 1 || page.Timers[0].Record.ID.Key != want {
+				c.Fatalf("behind %+v: %+v, %v; want %s", after, page, err, want)
+			}
+			if page.Next == nil {
+				return after
+			}
+			return *page.Next
+		}
+		at := next(scheduler.Place{At: time.Now()}, "first")
+		pass(5 * time.Second) // until the retry is due; the reading is past when its pop was
+		claim = lease()
+		next(next(at, "retry"), "second")
+		store.Settle(c.Context(), "s0", []scheduler.Settlement{{Lease: claim.Lease, Outcome: scheduler.OutcomeAgain, Delay: 500 * time.Millisecond}})
+		next(next(at, "retry"), "second")
+	})
+}
+
+// A page ends where its timers say too much, and has one at least.
+func TestResyncPagesAreBounded(t *testing.T) {
+	inCluster(t, 1, 1, func(c *cluster) {
+		for range 10 {
+			timer := oneShot(time.Hour)
+			timer.Callback.Opaque = strings.Repeat("x", 1000)
+			c.create(timer)
+		}
+		for bytes, want := range map[int]int{1: 1, 1500: 1, 3500: 3, 1 << 20: 10} {
+			page, err := c.nodes[0].Resync(c.Context(), scheduler.ResyncQuery{Shard: "s0", View: c.Open("probe").View(), Limit: 100, Bytes: bytes})
+			if err != nil || len(page.Timers) != want || (page.Next != nil) != (want < 10) {
+				c.Errorf("%d bytes: %d timers, next %v, %v; want %d", bytes, len(page.Timers), page.Next, err, want)
+			}
+		}
+	})
+}
+
+// References are dropped where copies don't belong any more and are in place
+// elsewhere, and nothing else is.
+func TestDropReferences(t *testing.T) {
+	inCluster(t, 3, 1, func(c *cluster) {
+		var keys []string
+		for i := range 90 {
+			timer := oneShot(time.Hour)
+			if i%3 == 0 {
+				timer = oneShot(7500 * time.Millisecond) // due within 2 s when it counts
+			}
+			timer.ReplicationFactor = 1 + i%2
+			keys = append(keys, c.create(timer).ID.Key)
+		}
+		pass(time.Second)
+		c.Lay(storetest.Layout{Shards: []string{"s0", "s1", "s2"}, Active: []string{"s1", "s2"}, Others: [][]string{{"s0", "s1", "s2"}}})
+		pass(5 * time.Second)
+		before := c.Copies("s0")
+		drop := func(shard string, keys ...string) {
+			c.Helper()
+			if err := c.nodes[0].DropReferences(c.Context(), shard, append(keys, "unknown", keys[0])); err != nil {
+				c.Errorf("drop references: %v", err)
+			}
+		}
+		c.connect("s2", storetest.LinkCut)
+		drop("s0", keys...)
+		for key := range before {
+			rf := c.Open("probe").Read(c.Context(), []scheduler.Spot{{Shard: "s0", Key: key}})[0].Record.ID.RF
+			_, there := c.Copies("s0")[key]
+			if slices.Contains(c.homes(key, max(rf, 1)), "s2") && !there {
+				c.Errorf("%s was dropped while a shard on which it belongs was away", key)
+			}
+		}
+		c.connect("s2", storetest.LinkUp)
+		drop("s0", keys...)
+		for i, key := range keys {
+			_, was := before[key]
+			_, there := c.Copies("s0")[key]
+			switch {
+			case there != (was && i%3 == 0):
+				c.Errorf("%s: there before: %t, now: %t; due soon: %t", key, was, there, i%3 == 0)
+			case was && i%3 != 0:
+				if holders, homes := c.holders(key), c.homes(key, 1+i%2); len(holders) != len(homes) {
+					c.Errorf("%s is on %v, and belongs on %v", key, holders, homes)
+				}
+			}
+		}
+		for _, shard := range []string{"s1", "s2"} { // where they belong
+			had := len(c.Copies(shard))
+			if drop(shard, keys...); len(c.Copies(shard)) != had {
+				c.Errorf("%d of %d copies are left on %s, where they belong", len(c.Copies(shard)), had, shard)
+			}
+		}
+		c.connect("s0", storetest.LinkMute)
+		pass(3 * time.Second)
+		if err := c.nodes[0].DropReferences(c.Context(), "s0", keys); !errors.Is(err, scheduler.ErrUnavailable) {
+			c.Errorf("of a silent shard: %v", err)
+		}
+		c.connect("s0", storetest.LinkUp)
+		pass(30 * time.Second)
+		for i, key := range keys {
+			if i%3 == 0 {
+				c.wantOnce(key, 1, 4*time.Second)
+			}
+		}
+	})
+}
