@@ -29,7 +29,8 @@ type fakeTimers struct {
 	// What Resync answers, with the query that it got last, and what DropReferences got.
 	page    scheduler.ResyncPage
 	query   scheduler.ResyncQuery
-	dropped map[string][]string // keys by shard
+	dropped map[string][]string  // keys by shard
+	counted scheduler.Statistics // but the tags
 }
 
 var _ Timers = (*fakeTimers)(nil)
@@ -181,6 +182,22 @@ func (f *fakeTimers) DropReferences(ctx context.Context, shard string, keys []st
 	return nil
 }
 
+func (f *fakeTimers) Statistics(ctx context.Context) (scheduler.Statistics, error) {
+	if err := f.start(ctx, "statistics", scheduler.ID{}); err != nil {
+		return scheduler.Statistics{}, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	found := f.counted
+	found.Tags = map[string]int64{}
+	for _, r := range f.records {
+		for _, tag := range r.Record.Timer.Tags {
+			found.Tags[tag.Type] += int64(tag.Count)
+		}
+	}
+	return found, nil
+}
+
 // get returns what is stored under a key.
 func (f *fakeTimers) get(key string) (scheduler.ReadResult, bool) {
 	f.mu.Lock()
@@ -312,4 +329,8 @@ func (constantTimers) Resync(context.Context, scheduler.ResyncQuery) (scheduler.
 
 func (constantTimers) DropReferences(context.Context, string, []string) error {
 	return scheduler.ErrShardUnknown
+}
+
+func (constantTimers) Statistics(context.Context) (scheduler.Statistics, error) {
+	return scheduler.Statistics{}, nil
 }

@@ -71,7 +71,7 @@ func (r route) allowed() string {
 		return "DELETE"
 	case routeItem:
 		return "GET, HEAD, PUT, DELETE"
-	case routeDescription:
+	case routeStatistics, routeDescription:
 		return "GET, HEAD"
 	default:
 		return ""

@@ -42,7 +42,7 @@ func TestHeadAnswersLikeGet(t *testing.T) {
 	if got, _ := send(t, dial(t, address), withLength("PUT /timers/k HTTP/1.1\r\nHost: h\r\n")); got.status != 200 {
 		t.Fatalf("have %d", got.status)
 	}
-	for _, path := range []string{"/timers/k", "/timers/none", "/timers/a%20b", "/elsewhere"} {
+	for _, path := range []string{"/timers/k", "/timers/none", "/timers/a%20b", "/statistics", "/elsewhere"} {
 		ask := func(method string) string {
 			c := dial(t, address)
 			if _, err := io.WriteString(c, method+" "+path+" HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"); err != nil {

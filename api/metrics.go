@@ -19,6 +19,7 @@ const (
 	routeBatch
 	routeReferences
 	routeItem
+	routeStatistics
 	routeDescription
 	routes
 )
@@ -33,6 +34,8 @@ func (r route) String() string {
 		return referencesPath
 	case routeItem:
 		return itemPrefix + "{id}"
+	case routeStatistics:
+		return statisticsPath
 	case routeDescription:
 		return openAPIPath
 	default:
@@ -48,6 +51,8 @@ func routeOf(path []byte) route {
 		return routeBatch
 	case referencesPath:
 		return routeReferences
+	case statisticsPath:
+		return routeStatistics
 	case openAPIPath:
 		return routeDescription
 	}
@@ -188,7 +193,7 @@ func countedMethod(r route, method int) int {
 		taken = method == methodDelete
 	case routeItem:
 		taken = method != methodPost
-	case routeDescription:
+	case routeStatistics, routeDescription:
 		taken = method == methodGet || method == methodHead
 	case routeOther, routes:
 	}

@@ -43,6 +43,8 @@ type Timers interface {
 	// DropReferences removes those of the timers' copies on a shard that don't belong
 	// there and are where they belong. Errors besides: scheduler.ErrShardUnknown.
 	DropReferences(ctx context.Context, shard string, keys []string) error
+	// Statistics says what the live timers represent.
+	Statistics(ctx context.Context) (scheduler.Statistics, error)
 }
 
 const (
@@ -68,6 +70,7 @@ func (s *Server) routes() {
 	s.app.Get(itemPrefix+":id", s.lookup) // and HEAD
 	s.app.Put(itemPrefix+":id", s.replace)
 	s.app.Delete(itemPrefix+":id", s.remove)
+	s.app.Get(statisticsPath, s.statistics)
 	s.app.Get(openAPIPath, describe())
 }
 

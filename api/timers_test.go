@@ -225,7 +225,7 @@ func TestIDsAreRefused(t *testing.T) {
 
 func TestPathsAndMethods(t *testing.T) {
 	s := New(Config{Timers: &fakeTimers{}})
-	for _, path := range []string{"/", "/timer", "/Timers", "/timers/", "/timers/a/b", "/timers/a%2Fb", "/timers/a/", "/metrics", "/timers/<b>echo%0d%0a</b>/x"} {
+	for _, path := range []string{"/", "/timer", "/Timers", "/timers/", "/timers/a/b", "/timers/a%2Fb", "/timers/a/", "/metrics", "/statistics/", "/statistics/CALL", "/Statistics", "/timers/<b>echo%0d%0a</b>/x"} {
 		for _, method := range []string{"GET", "POST", "DELETE", "BREW"} {
 			got := ask(t, s, method, path, "")
 			wantProblem(t, got, 404, "path-unknown", noPointer)
@@ -234,7 +234,7 @@ func TestPathsAndMethods(t *testing.T) {
 			}
 		}
 	}
-	for path, allowed := range map[string]string{"/timers": "GET, HEAD, POST", "/timers/references": "DELETE", "/timers/batch": "POST", "/timers/b%61tch": "POST", "/timers/k": "GET, HEAD, PUT, DELETE"} {
+	for path, allowed := range map[string]string{"/timers": "GET, HEAD, POST", "/timers/references": "DELETE", "/timers/batch": "POST", "/timers/b%61tch": "POST", "/timers/k": "GET, HEAD, PUT, DELETE", "/statistics": "GET, HEAD"} {
 		for _, method := range []string{"GET", "HEAD", "PUT", "POST", "DELETE", "PATCH", "OPTIONS", "TRACE", "BREW"} {
 			if strings.Contains(allowed, method) {
 				continue

@@ -47,6 +47,15 @@ local function union(a, b)
   return all
 end
 
+-- What copies that came (sign 1) or went (-1) add to the sums of tags, by type as it is encoded; nil if nothing. A script
+-- writes it down at its end. Those that are live and of rank 0 count.
+local counted
+local function count(c, sign)
+  if c.rank ~= 0 or c.ended or c.tags == '-' then return end
+  counted = counted or {}
+  for tag, n in string.gmatch(c.tags, '([^=,]+)=(%d+)') do counted[tag] = (counted[tag] or 0) + sign * n end
+end
+
 -- A lease is `node:counter:taken_ms`; once its fence has passed ` foreign_ms mark_ms seq attempt` follows: the end of a
 -- firing mark that an earlier state's fence had set (0 if none), the end of its own, the pop and the attempt.
 -- fired says foreign_ms of a token whose fence has passed, nil of others.

@@ -27,6 +27,10 @@ var (
 	list string
 	//go:embed beat.lua
 	beat string
+	//go:embed tally.lua
+	tally string
+	//go:embed recount.lua
+	recount string
 	//go:embed topology.lua
 	topology string
 	//go:embed sweep.lua
@@ -44,5 +48,6 @@ func Scripts() map[string]string {
 		"merge": common + merge, "claim": common + claim, "take": common + take, "fire": common + fire,
 		"settle": common + settle, "ask": common + ask, "read": common + read, "list": common + list,
 		"beat": common + beat, "topology": common + topology, "sweep": common + sweep, "letters": common + letters, "prune": common + prune,
+		"tally": common + tally, "recount": common + recount,
 	}
 }

@@ -10,22 +10,24 @@
 --          both but where a lease or a mark lasts. All but note, leave and rank end a lease. A body hash, what is away and a firing mark that has not passed are kept; put and once
 --          add to the away of their own version. An item with a token is a leased write: it does nothing unless the lease
 --          is that token's.
--- KEYS:    due timers leases
+--          The sums of tags go with the live copies of rank 0.
+-- KEYS:    due timers leases tags
 -- ARGV:    not_after_ms
 -- ITEM:    kind key head tail start look_ms more
 --          (head and tail: the record before and behind its start_ms. start: of the grid, in ms from now, or an instant in ms
 --          behind an @; empty where the grid stays, and of a tombstone. look_ms: when to look at it, from the start of the
---          grid. more: empty, or "look_in_ms keep_ms token", each maybe "-": when to look at it from now, of a tombstone its
---          life; the life of one with a body hash, if that is longer; of a leased write)
+--          grid. more: empty, or "tags" if there are some and the rank is 0, or "look_in_ms keep_ms token", each maybe "-":
+--          when to look at it from now, of a tombstone its life; the life of one with a body hash, if that is longer; of a
+--          leased write)
 -- Returns: now_us, then for each item: "new start_ms" if it was stored where nothing was, else "status version seq
 --          attempt ended firing_ms due_ms rf body_hash away"; status stored, made (stored where nothing was), same, newer,
 --          conflict (same state, another body), factor (another rf is there), exists (once: a live timer or a body hash is
 --          there), leased (or a mark lasts), lost (the token's lease is gone), none (nothing is there to go on from), older (an earlier version is
 --          there, to go on from that); firing_ms is how long a callback of an earlier state may still start; after
 --          not_after_ms: now_us, "late"
--- Cost:    O(items · log n)
+-- Cost:    O(items · log n + tags)
 -- Twice:   safe: the second finds the same
-local due, timers, leases = KEYS[1], KEYS[2], KEYS[3]
+local due, timers, leases, tags = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local not_after_ms = tonumber(ARGV[1])
 
 if now_ms > not_after_ms then return { now_us, 'late' } end
@@ -131,7 +133,8 @@ local function repeated(status, new, old, record)
   return answer(status, old), true
 end
 
-local function drop(new)
+local function drop(new, old)
+  count(old, -1)
   redis.call('ZREM', due, new.key)
   redis.call('HDEL', timers, new.key)
   redis.call('HDEL', leases, new.key)
@@ -144,11 +147,13 @@ local function settle_down(new, old, record, lease)
   local order = compare(new, old)
   if order ~= 0 then return answer(order < 0 and 'newer' or 'older', old) end
   if new.kind == 'leave' then
-    drop(new)
+    drop(new, old)
     return answer('stored', old), true
   end
   local c = parse(record)
+  count(c, -1)
   c.rank = new.rank
+  count(c, 1)
   if old.attempt == 0 and not old.ended then
     redis.call('ZREM', due, new.key)
     redis.call('ZADD', due, int(old.start + new.look), new.key)
@@ -179,7 +184,7 @@ local function merge(new, record)
   if order < 0 then return answer('newer', old) end
   if new.kind == 'drop' then
     if new.version ~= old.version then return answer('older', old) end
-    drop(new)
+    drop(new, old)
     return answer('stored', old), true
   end
   if order == 0 then
@@ -194,7 +199,11 @@ local function merge(new, record)
     return answer('stored', old), true
   end
   local predecessor = new.kind == 'done' and old and not old.ended and old.version == new.version and old.seq == new.seq
-  if old then inherit(new, old) end
+  if old then
+    count(old, -1)
+    inherit(new, old)
+  end
+  count(new, 1)
   if predecessor then remove(new) else store(new) end
   return answer(old and 'stored' or 'made', new), true
 end
@@ -208,9 +217,10 @@ local function end_predecessor(i, record)
   local key, head, tail = ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
   local state, attempt, away = string.match(head, '^(%x+ %d+ )(%d+) %d+ %d+ %S+ (%S+)$')
   if string.sub(tail, -2) ~= ' -' or string.sub(record, 1, #state) ~= state then return nil end
-  local rf, old_away, start, interval, firing, body_hash =
-    string.match(record, '^%d+ %d+ (%d+) %S+ (%S+) (%-?%d+) (%d+) (%S+) %S+ %S+ (%S+) ', #state + 1)
+  local rf, old_away, start, interval, firing, tagged, body_hash =
+    string.match(record, '^%d+ %d+ (%d+) %S+ (%S+) (%-?%d+) (%d+) (%S+) %S+ (%S+) (%S+) ', #state + 1)
   if firing ~= '-' or body_hash ~= '-' then return nil end
+  if tagged ~= '-' then count({ rank = tonumber(string.match(record, '^%d+ (%d+)', #state + 1)), tags = tagged }, -1) end
   gone[#gone + 1] = key
   local seq = tonumber(string.match(state, ' (%d+) $'))
   return 'stored ' .. state .. attempt .. ' 1 0 ' .. int(start + seq * interval) .. ' ' .. rf .. ' - ' .. union(away, old_away)
@@ -288,13 +298,14 @@ for i = 2, #ARGV, 7 do
   item = item + 1
   if seen[key] then
     rest[#rest + 1] = { i, item }
-  elseif record or more ~= '' or not start then
+  elseif record or more ~= '' and more ~= 'tags' or not start then
     rest[#rest + 1] = { i, item, record }
   else
     local head, tail, look = ARGV[i + 2], ARGV[i + 3], tonumber(ARGV[i + 5])
     local text, n = int(start), #scores
     scores[n + 1], scores[n + 2] = int(start + look), key
     records[n + 1], records[n + 2] = key, head .. ' ' .. text .. ' ' .. tail
+    if more ~= '' then count({ rank = 0, tags = string.match(tail, '^%S+ %S+ %S+ (%S+)') }, 1) end
     reply[item + 1] = 'new ' .. text
     stored = stored + 1
   end
@@ -312,6 +323,11 @@ for _, r in ipairs(rest) do
   local said, wrote = merge(new, r[3] or redis.call('HGET', timers, new.key))
   reply[r[2] + 1] = said
   if wrote then stored = stored + 1 end
+end
+if counted then
+  for tag, by in pairs(counted) do
+    if by ~= 0 and redis.call('HINCRBY', tags, tag, int(by)) <= 0 then redis.call('HDEL', tags, tag) end
+  end
 end
 if stored > 0 then redis.call('HINCRBY', timers, '#', 1) end
 return reply

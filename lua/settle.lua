@@ -4,16 +4,18 @@
 --          delay_ms), letter (to the dead letters as `key reason record`; the lease stays), dead (letter and done). Done
 --          leaves nothing, or a tombstone for keep_ms, or one for as long as an earlier state's firing mark lasts. A reason
 --          is why the callback failed, percent-encoded (- if it did not), and stays in a record that goes on. A
---          record that can't be read goes to the dead letters whatever the outcome.
--- KEYS:    due timers leases dead
+--          record that can't be read goes to the dead letters whatever the outcome. The sums of tags go with the live
+--          copies of rank 0.
+-- KEYS:    due timers leases dead tags
 -- ARGV:    node
 -- ITEM:    key token score_ms outcome delay_ms offset_ms keep reason
---          (score_ms: what the claim found. offset_ms: how long after its pops this copy is looked at. keep: keep_ms, or "keep_ms away": the copies that must hear of it before the
---          tombstone may go)
+--          (score_ms: what the claim found. offset_ms: how long after its pops this copy is looked at. keep: keep_ms, or
+--          "keep_ms away": the copies that must hear of it before the tombstone may go; "0 - tags" if the claim found some
+--          on a copy of rank 0)
 -- Returns: now_us, then for each item: "ok" or "lost lease" (the lease that is there, "-" if none)
--- Cost:    O(items · log n)
+-- Cost:    O(items · log n + tags)
 -- Twice:   safe: the lease is gone, so the second is "lost -" or "lost" to who leased it since
-local due, timers, leases, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local due, timers, leases, dead, tags = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local node = ARGV[1]
 
 local function encode(text)
@@ -30,6 +32,7 @@ local function put(key, score, c)
 end
 
 local function finish(key, c, keep_ms)
+  if c then count(c, -1) end
   local life = math.max(keep_ms, c and c.firing - now_ms or 0)
   if life <= 0 then
     redis.call('ZREM', due, key)
@@ -42,7 +45,7 @@ local function finish(key, c, keep_ms)
 end
 
 -- What a passed fence says of a one-shot timer that is done: its lease, without an earlier state's mark, and nothing to
--- keep. Most are, and go together.
+-- keep. Most are, and go together. Its tags are those that the claim found, since nothing has written the record meanwhile.
 local done = {}
 local function remove_done()
   if #done == 0 then return end
@@ -78,7 +81,7 @@ local function settle(i, lease)
   end
   if outcome == 'letter' then return 'ok' end
   if outcome == 'dead' or outcome == 'done' then
-    local keep_ms, away = string.match(keep, '^(%d+) ?(%S*)$')
+    local keep_ms, away = string.match(keep, '^(%d+) ?(%S*)')
     if c and away ~= '' then c.away = union(c.away, away) end
     finish(key, c, c and tonumber(keep_ms) or 0)
     return 'ok'
@@ -115,8 +118,9 @@ for i = 2, #ARGV, 8 do
     lease = redis.call('HGET', leases, key) or '-'
   end
   seen[key] = true
-  if outcome == 'done' and keep == '0' and string.sub(lease, 1, #token + 3) == token .. ' 0 ' then
+  if outcome == 'done' and (keep == '0' or string.sub(keep, 1, 4) == '0 - ') and string.sub(lease, 1, #token + 3) == token .. ' 0 ' then
     done[#done + 1] = key
+    if keep ~= '0' then count({ rank = 0, tags = string.sub(keep, 5) }, -1) end
     reply[item + 1] = 'ok'
   elseif outcome == 'release' and lease == token then
     local delay_ms, score = tonumber(ARGV[i + 4]), tonumber(ARGV[i + 2])
@@ -130,5 +134,10 @@ for i = 2, #ARGV, 8 do
 end
 remove_done()
 give_back()
+if counted then
+  for tag, by in pairs(counted) do
+    if by ~= 0 and redis.call('HINCRBY', tags, tag, int(by)) <= 0 then redis.call('HDEL', tags, tag) end
+  end
+end
 if accepted > 0 then redis.call('HINCRBY', timers, '#', 1) end
 return reply

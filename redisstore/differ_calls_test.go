@@ -190,6 +190,25 @@ func (d *differ) ask() {
 	})
 }
 
+// recount has sums that somebody has spoilt be right again.
+func (d *differ) recount() {
+	ctx, tags := context.Background(), d.stores[0].keys[differPartition].tags
+	for _, field := range draw(d, "spoils", nil, []string{"a%20b"}, []string{"a%20b", "none", "-x"}) {
+		if err := d.redis.client.HIncrBy(ctx, tags, field, draw(d, "by", int64(1), -3, 1<<40)).Err(); err != nil {
+			d.rt.Fatalf("spoil the sum of %s: %v", field, err)
+		}
+	}
+	if draw(d, "loses all", false, false, true) {
+		if err := d.redis.client.Del(ctx, tags).Err(); err != nil {
+			d.rt.Fatalf("lose the sums: %v", err)
+		}
+	}
+	right, err := d.stores[d.node()].Recount(ctx, "a", differPartition)
+	if !d.breaksOff(err) && !right {
+		d.rt.Fatal("a recount found no quiet moment, though nobody else is there")
+	}
+}
+
 func (d *differ) pass() {
 	d.redis.pass(d.T, time.Duration(draw(d, "tenths", 1, 10, 20, 30, 50, 100))*d.unit/10)
 	if d.redis.mini != nil {

@@ -61,9 +61,8 @@ func (d *differ) timer() *scheduler.Timer {
 	case "instant":
 		t.At = d.now.Truncate(time.Millisecond).Add(d.whole("ahead") - 3*d.unit).UTC()
 	}
-	if draw(d, "tagged", false, true) {
-		t.Tags = []scheduler.Tag{{Type: "a b", Count: 2}}
-	}
+	t.Tags = draw(d, "tags", nil, nil, []scheduler.Tag{{Type: "a b", Count: 2}}, []scheduler.Tag{{Type: "-", Count: 1}, {Type: "a b", Count: 5}},
+		[]scheduler.Tag{{Type: "=,% {", Count: 1<<31 - 1}, {Type: "a b", Count: 1}, {Type: "-x", Count: 1}, {Type: "a b", Count: 1}})
 	return t
 }
 

@@ -120,6 +120,7 @@ func (d *differ) run(rt *rapid.T, unit time.Duration) {
 		s.learn(d.T, d.redis)
 		d.views = append(d.views, d.model.Open(s.node))
 	}
+	d.keepOne()
 	rt.Repeat(map[string]func(*rapid.T){
 		"":      d.compare,
 		"merge": func(*rapid.T) { d.merge() }, "tell": func(*rapid.T) { d.tell() },
@@ -127,6 +128,7 @@ func (d *differ) run(rt *rapid.T, unit time.Duration) {
 		"take":  func(*rapid.T) { d.take() }, "fire": func(*rapid.T) { d.fire(d.pairs()) },
 		"settle": func(*rapid.T) { d.settle(d.pairs()) }, "ask": func(*rapid.T) { d.ask() },
 		"pass":              func(*rapid.T) { d.pass() },
+		"recount":           func(*rapid.T) { d.recount() },
 		"claim to settle 1": func(*rapid.T) { d.claimToSettle() }, "claim to settle 2": func(*rapid.T) { d.claimToSettle() },
 		"send again": func(rt *rapid.T) {
 			if len(d.sent) == 0 {
@@ -135,6 +137,20 @@ func (d *differ) run(rt *rapid.T, unit time.Duration) {
 			rapid.SampledFrom(d.sent).Draw(rt, "what")()
 		},
 	})
+}
+
+// keepOne makes a timer that stays, with all tags: so no sum is less than 0.
+func (d *differ) keepOne() {
+	const far, many = 1000 * time.Hour, 1 << 40
+	w := scheduler.Write{
+		Kind: scheduler.WritePut, Shard: "a", Key: d.stores[0].keysOf("a", differPartition, 5)[4], State: scheduler.State{Version: 1, Seq: 1}, RF: 1, DueIn: far,
+		Timer: &scheduler.Timer{Interval: far, ReplicationFactor: 1, Callback: scheduler.Callback{URI: "http://a"}},
+	}
+	for _, typ := range []string{"a b", "-", "=,% {", "-x"} {
+		w.Timer.Tags = append(w.Timer.Tags, scheduler.Tag{Type: typ, Count: many})
+	}
+	d.sendBoth("keep one", 0, []scheduler.Write{w}, func() []scheduler.Written { return d.stores[0].Merge(context.Background(), []scheduler.Write{w}) })
+	d.sent = nil
 }
 
 // do runs one call on the store and then on the model, at the same instant, and
@@ -228,7 +244,24 @@ func (d *differ) compare(*rapid.T) {
 		wrote = 1
 	}
 	d.same("records", records.Val()-wrote, survey.Pending)
+	d.compareTags()
 	d.compareDead(dead.Val())
+}
+
+// compareTags compares the sums of tags with those of the model, which adds them up.
+func (d *differ) compareTags() {
+	ctx := context.Background()
+	got, err := d.stores[0].Tags(ctx, "a", 99)
+	if d.breaksOff(err) {
+		return
+	}
+	want, _ := d.views[0].Tags(ctx, "a", 99)
+	d.same("sums of tags", got, want)
+	fields, err := d.redis.client.HLen(ctx, d.stores[0].keys[differPartition].tags).Result()
+	if err != nil {
+		d.rt.Fatalf("look at the tags: %v", err)
+	}
+	d.same("types", fields, int64(len(want.ByType)))
 }
 
 // compareDead compares the dead letters.

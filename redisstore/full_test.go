@@ -32,6 +32,7 @@ func TestFullServer(t *testing.T) {
 				w.Timer.RepeatFor = time.Hour
 			}
 			keys = append(keys, w.Key)
+			w.Timer.Tags = []scheduler.Tag{{Type: kind, Count: 2}}
 			merge(t, s, w)
 		}
 	}
@@ -47,7 +48,7 @@ func TestFullServer(t *testing.T) {
 	var clients sync.WaitGroup
 	for i := range each {
 		clients.Go(func() {
-			answer := s.Merge(t.Context(), []scheduler.Write{creation("new-"+strconv.Itoa(i), 0)})[0]
+			answer := s.Merge(t.Context(), []scheduler.Write{taggedCreation("new-"+strconv.Itoa(i), scheduler.Tag{Type: "new", Count: 1})})[0]
 			if !errors.Is(answer.Err, scheduler.ErrUnavailable) {
 				t.Errorf("create in full memory: status %d, %v, want ErrUnavailable", answer.Status, answer.Err)
 			}
@@ -118,6 +119,7 @@ func TestFullServer(t *testing.T) {
 			t.Errorf("%s: %v", key, err)
 		}
 	}
+	wantSums(t, s, map[string]int64{"every": 2 * each, "again": 2 * each, "kept": 2 * each})
 	p.do("CONFIG", "SET", "maxmemory", "0")
 	if !works(t, s, "new") {
 		t.Error("nothing is stored now that there is memory again")

@@ -20,10 +20,14 @@ const nodesKey = "chronos:nodes"
 // partitionKeys are the keys of one partition. They share a hash tag, so that a
 // script may touch them together on a Redis Cluster.
 type partitionKeys struct {
-	due, timers, leases, dead string
+	due, timers, leases, dead, tags string
 }
 
 func (k partitionKeys) three() []string { return []string{k.due, k.timers, k.leases} }
+
+func (k partitionKeys) merge() []string { return []string{k.due, k.timers, k.leases, k.tags} }
+
+func (k partitionKeys) settle() []string { return []string{k.due, k.timers, k.leases, k.dead, k.tags} }
 
 func (k partitionKeys) fence() []string { return []string{k.due, k.leases, k.timers} }
 
@@ -32,7 +36,9 @@ func laneKeys(lane string) [Partitions]partitionKeys {
 	var keys [Partitions]partitionKeys
 	for p := range keys {
 		prefix := fmt.Sprintf("chronos:{%s.%02d}:", lane, p)
-		keys[p] = partitionKeys{due: prefix + "due", timers: prefix + "timers", leases: prefix + "leases", dead: prefix + "dead"}
+		keys[p] = partitionKeys{
+			due: prefix + "due", timers: prefix + "timers", leases: prefix + "leases", dead: prefix + "dead", tags: prefix + "tags",
+		}
 	}
 	return keys
 }

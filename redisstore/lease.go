@@ -124,6 +124,9 @@ func (s *Store) claimed(lease scheduler.Lease, scoreMs int64, raw string) schedu
 	lease.Found = scheduler.Found{
 		ScoreMs: scoreMs, State: rec.state, StartMs: rec.startMs, IntervalMs: rec.intervalMs, FiringUntilMs: rec.firingUntilMs,
 	}
+	if err == nil && rec.rank == 0 && len(rec.tags) > 0 && !rec.state.Ended {
+		lease.Found.Tags = tagField(raw)
+	}
 	claimed := scheduler.Claimed{Lease: lease}
 	if err == nil && partitionOf(lease.Key) != lease.Partition {
 		err = fmt.Errorf("%w: it is in partition %d, where no request finds it", errRecord, lease.Partition)
@@ -286,8 +289,7 @@ func (s *Store) Settle(ctx context.Context, shard string, settlements []schedule
 		}}
 	}
 	script := itemScript{
-		name: "settle", replies: 1,
-		keys: func(k partitionKeys) []string { return append(k.three(), k.dead) },
+		name: "settle", replies: 1, keys: partitionKeys.settle,
 		head: func() []any { return []any{s.node} },
 	}
 	sh.evalItems(ctx, sh.fire, &s.keys, script, items)
@@ -299,6 +301,9 @@ func (s *Store) Settle(ctx context.Context, shard string, settlements []schedule
 
 func keepOf(o *scheduler.Settlement) string {
 	if o.Keep == 0 && len(o.Untold) == 0 {
+		if o.Outcome == scheduler.OutcomeDone && o.Lease.Found.Tags != "" {
+			return "0 - " + o.Lease.Found.Tags
+		}
 		return "0"
 	}
 	b := strconv.AppendInt(nil, wholeMs(o.Keep), 10)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
 	"chronos/scheduler"
@@ -40,10 +41,14 @@ func (o *order) shard(h *hand) int {
 const orderInterval = 30 * time.Second
 
 func orderTimer(version int) *scheduler.Timer {
-	return &scheduler.Timer{
+	t := &scheduler.Timer{
 		Interval: orderInterval, RepeatFor: 9 * orderInterval, ReplicationFactor: 2,
 		Callback: scheduler.Callback{URI: fmt.Sprintf("http://receiver.example/%d", version)},
 	}
+	if version == 1 {
+		t.Tags = []scheduler.Tag{{Type: "a b", Count: 2}, {Type: "c", Count: 1}}
+	}
+	return t
 }
 
 // alphabet is all calls.
@@ -213,7 +218,7 @@ func outcomeOf(kind scheduler.WriteKind, h *hand) scheduler.Write {
 func (w *walk) plant(shard int, c contents) {
 	w.Helper()
 	mini, keys := w.shards[shard].mini, w.stores[0].keys[partitionOf(orderKey)]
-	for _, key := range []string{keys.due, keys.timers, keys.leases, keys.dead} {
+	for _, key := range []string{keys.due, keys.timers, keys.leases, keys.dead, keys.tags} {
 		mini.Del(key)
 	}
 	add := func(key, score, member string) {
@@ -234,6 +239,10 @@ func (w *walk) plant(shard int, c contents) {
 	if c.lease != "" {
 		mini.HSet(keys.leases, orderKey, c.lease)
 	}
+	for sum := range strings.FieldsSeq(c.tags) {
+		field, n, _ := strings.Cut(sum, "=")
+		mini.HSet(keys.tags, field, n)
+	}
 	for line := range strings.Lines(c.letters) {
 		score, member, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 		add(keys.dead, score, member)
@@ -245,11 +254,11 @@ func (w *walk) dig(shard int) (c contents) {
 	w.Helper()
 	mini, keys := w.shards[shard].mini, w.stores[0].keys[partitionOf(orderKey)]
 	for _, key := range mini.Keys() {
-		if !slices.Contains([]string{keys.due, keys.timers, keys.leases, keys.dead}, key) {
+		if !slices.Contains([]string{keys.due, keys.timers, keys.leases, keys.dead, keys.tags}, key) {
 			w.Fatalf("there is a key %s", key)
 		}
 	}
-	c.record, c.lease = mini.HGet(keys.timers, orderKey), mini.HGet(keys.leases, orderKey)
+	c.record, c.lease, c.tags = mini.HGet(keys.timers, orderKey), mini.HGet(keys.leases, orderKey), w.digTags(keys.tags, mini)
 	if mini.Exists(keys.due) {
 		score, err := mini.ZScore(keys.due, orderKey)
 		if err != nil {
@@ -273,6 +282,39 @@ func (w *walk) dig(shard int) (c contents) {
 		w.Fatalf("a half of a timer is there: %+v", c)
 	}
 	return c
+}
+
+// digTags reads the sums of tags, as words in one order.
+func (w *walk) digTags(key string, mini *miniredis.Miniredis) string {
+	w.Helper()
+	if !mini.Exists(key) {
+		return ""
+	}
+	fields, err := mini.HKeys(key)
+	if err != nil {
+		w.Fatal(err)
+	}
+	for i, field := range fields {
+		fields[i] += "=" + mini.HGet(key, field)
+	}
+	slices.Sort(fields)
+	return strings.Join(fields, " ")
+}
+
+// otherTags are those of other timers of the partition: so no sum is less than 0.
+const otherTags = "a%20b=1000 c=1000"
+
+// sums are the sums of the timer's tags by type.
+func (c *contents) sums() map[string]int64 {
+	sums := map[string]int64{}
+	for sum := range strings.FieldsSeq(c.tags) {
+		field, text, _ := strings.Cut(sum, "=")
+		n, err := strconv.ParseInt(text, 10, 64)
+		if n -= 1000; n != 0 || err != nil {
+			sums[tagType(field)] = n
+		}
+	}
+	return sums
 }
 
 // firing is how long the copy's mark lasts.

@@ -71,6 +71,7 @@ type world struct {
 // contents is what one shard has of the timer.
 type contents struct {
 	record, score, lease string
+	tags                 string // words "type=sum"
 	letters              string // lines of "at_ms letter"
 }
 
@@ -118,6 +119,9 @@ func newWalk(t *testing.T) *walk {
 // how many they are.
 func (w *walk) count(calls int, before ...string) {
 	start := &world{model: w.model.Snapshot()}
+	for i := range start.copies {
+		start.copies[i].tags = otherTags
+	}
 	for _, name := range before {
 		i := slices.IndexFunc(w.alphabet, func(o order) bool { return o.name == name })
 		start = w.step(start, &w.alphabet[i])
@@ -243,6 +247,10 @@ func (w *walk) compare(o *order, at *world, shard int, c contents) {
 		firing = differences[0].Firing
 	}
 	letters, found := w.model.DeadLetters(name), c.dead(w.T)
+	sums, err := w.views[0].Tags(w.Context(), name, 9)
+	if diff := cmp.Diff(sums.ByType, c.sums()); diff != "" || err != nil {
+		w.Fatalf("after %s on %q, %+v: tags %v:\n%s (-model +store)", o.name, at.key(), c, err, diff)
+	}
 	if reflect.DeepEqual(want, got) && firing == c.firing(w.now) && len(letters)+len(found) == 0 {
 		return // which is much faster
 	}

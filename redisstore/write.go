@@ -109,7 +109,7 @@ func (s *Store) flushMerge(sh *shard, items []*item) {
 
 func (s *shard) mergeScript() itemScript {
 	return itemScript{
-		name: "merge", keys: partitionKeys.three, replies: 1,
+		name: "merge", keys: partitionKeys.merge, replies: 1,
 		head: func() []any { return []any{s.clock.in(notAfter)} },
 	}
 }
@@ -185,6 +185,9 @@ func moreOf(w *scheduler.Write) string {
 	case w.Kind == scheduler.WriteAgain, w.Kind == scheduler.WriteLive && w.State.Attempt > 0:
 		look = strconv.FormatInt(wholeMs(w.Retry), 10)
 	case w.Token == "" && plain(w):
+		if w.Rank == 0 && w.Timer != nil && len(w.Timer.Tags) > 0 {
+			return "tags"
+		}
 		return ""
 	}
 	return look + " " + keep + " " + cmp.Or(w.Token, "-")

@@ -18,6 +18,8 @@ type Found struct {
 	State               State
 	StartMs, IntervalMs int64 // of its grid
 	FiringUntilMs       int64 // of an earlier state; 0 if none
+
+	Tags string // that count here, in the store's own words; "" if none do
 }
 
 // ClaimRequest says what to claim.

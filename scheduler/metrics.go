@@ -21,10 +21,12 @@ type metrics struct {
 	up        *prometheus.GaugeVec   // by shard
 	swept     *prometheus.CounterVec // by shard, and what: seen, brought, settled
 	unswept   *prometheus.GaugeVec   // by shard
+	counting  *counting
 }
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
+		counting: newCounting(),
 		lateness: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "chronos_lateness_seconds",
 			Help: "From the due time by the shard's clock to the sending of a pop's first callback.",
@@ -74,7 +76,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		return m, nil
 	}
 	for _, c := range []prometheus.Collector{
-		m.lateness, m.fired, m.settled, m.inFlight, m.takenOver, m.lost, m.pending, m.letters, m.overdue, m.up, m.swept, m.unswept,
+		m.lateness, m.fired, m.settled, m.inFlight, m.takenOver, m.lost, m.pending, m.letters, m.overdue, m.up, m.swept, m.unswept, m.counting,
 	} {
 		if err := r.Register(c); err != nil {
 			return nil, err

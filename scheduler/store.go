@@ -24,6 +24,7 @@ type Store interface {
 	Membership
 	Sweeping
 	Listing
+	Counting
 }
 
 // Placement says where timers belong. It may change; its methods block on nothing.
@@ -148,6 +149,25 @@ type Membership interface {
 	Leave(ctx context.Context, shard string) error
 	// Survey counts what waits on the shard.
 	Survey(ctx context.Context, shard string) (Survey, error)
+}
+
+// Counting is what the timers represent, as their tags say it. A timer counts where
+// its live copy of rank 0 is, so once whatever its copies.
+type Counting interface {
+	// Tags sums up the tags that count on the shard. Of a partition with more than
+	// most types it may read that many alone, and then says so.
+	Tags(ctx context.Context, shard string, most int) (TagSums, error)
+	// Recount has the sums of a partition made from its timers anew where they differ,
+	// and reports whether they are right: not if it was written to all the while.
+	Recount(ctx context.Context, shard string, partition int) (right bool, err error)
+}
+
+// TagSums are sums of tags, by type.
+type TagSums struct {
+	ByType map[string]int64 // each at least 1
+	// Partial says that there are more types than were to be read: some are missing,
+	// and sums may be too small.
+	Partial bool
 }
 
 // Partitions is how many groups a shard's timers fall into, by their keys.

@@ -183,6 +183,7 @@ func (sh *shard) sweepPartition(ctx context.Context, partition int, mark SweepMa
 	if err := sh.s.store.MarkSwept(bounded, sh.name, partition, mark); err != nil {
 		sh.log.Debug("the partition can't be marked", "partition", partition, "err", err)
 	}
+	sh.recount(ctx, partition)
 }
 
 // nextPage is how many copies are looked at next, after so many that had this weight:

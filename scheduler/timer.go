@@ -15,6 +15,8 @@ const (
 	MaxReplicationFactor     = 16
 	DefaultReplicationFactor = 2
 	MaxURILength             = 8 << 10 // bytes
+	MaxTags                  = 32
+	MaxTagType               = 256 // bytes
 )
 
 // Timer is what a client asks for: when, how often, whom to call. The zero
@@ -33,7 +35,7 @@ type Timer struct {
 	ReplicationFactor int
 	// Callback says whom to call.
 	Callback Callback
-	// Tags are counted by the statistics.
+	// Tags are counted by the statistics; at most MaxTags.
 	Tags []Tag
 }
 
@@ -45,8 +47,8 @@ type Callback struct {
 
 // Tag says what a timer represents, for the statistics.
 type Tag struct {
-	Type  string
-	Count int // at least 1
+	Type  string // not empty, MaxTagType bytes at most
+	Count int    // at least 1
 }
 
 // Pops is how many pops the timer has in all: floor(RepeatFor / Interval), and
@@ -139,7 +141,13 @@ func (t *Timer) checkReplication() *InvalidError {
 }
 
 func (t *Timer) checkTags() *InvalidError {
+	if len(t.Tags) > MaxTags {
+		return invalid("/statistics/tag-info", "tag-info", "tag-info has more than %d entries; leave some out", MaxTags)
+	}
 	for _, tag := range t.Tags {
+		if len(tag.Type) > MaxTagType {
+			return invalid("/statistics/tag-info", "tag-info", "a type in tag-info is longer than %d bytes; shorten it", MaxTagType)
+		}
 		if tag.Type == "" || tag.Count < 1 {
 			return invalid("/statistics/tag-info", "tag-info", "an entry of tag-info has no type or no positive count; give each a non-empty string type, and a whole count from 1 up or none")
 		}

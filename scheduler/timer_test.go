@@ -2,6 +2,7 @@ package scheduler_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -56,6 +57,12 @@ func TestValidate(t *testing.T) {
 		{"17 copies", fine(func(x *scheduler.Timer) { x.ReplicationFactor = 17 }), "replication-factor-range", "/reliability/replication-factor"},
 
 		{"tags", fine(func(x *scheduler.Timer) { x.Tags = []scheduler.Tag{{Type: "a", Count: 1}, {Type: "-", Count: 1 << 40}} }), "", ""},
+		{"32 tags", fine(func(x *scheduler.Timer) { x.Tags = slices.Repeat([]scheduler.Tag{{Type: "a", Count: 1}}, 32) }), "", ""},
+		{"33 tags", fine(func(x *scheduler.Timer) { x.Tags = slices.Repeat([]scheduler.Tag{{Type: "a", Count: 1}}, 33) }), "tag-info", "/statistics/tag-info"},
+		{"tag of 256 bytes", fine(func(x *scheduler.Timer) { x.Tags = []scheduler.Tag{{Type: strings.Repeat("é", 128), Count: 1}} }), "", ""},
+		{"tag of 257 bytes", fine(func(x *scheduler.Timer) {
+			x.Tags = []scheduler.Tag{{Type: "a", Count: 1}, {Type: "a" + strings.Repeat("é", 128), Count: 1}}
+		}), "tag-info", "/statistics/tag-info"},
 		{"tag without a type", fine(func(x *scheduler.Timer) { x.Tags = []scheduler.Tag{{Type: "a", Count: 1}, {Count: 1}} }), "tag-info", "/statistics/tag-info"},
 		{"tag with count 0", fine(func(x *scheduler.Timer) { x.Tags = []scheduler.Tag{{Type: "a"}} }), "tag-info", "/statistics/tag-info"},
 		{"tag with negative count", fine(func(x *scheduler.Timer) { x.Tags = []scheduler.Tag{{Type: "a", Count: -1}} }), "tag-info", "/statistics/tag-info"},

@@ -17,10 +17,12 @@ const (
 func (sh *shard) watch(ctx context.Context) {
 	ticker := time.NewTicker(beatInterval)
 	defer ticker.Stop()
+	defer sh.forgetTags()
 	for beat := 0; ; beat++ {
 		sh.beat(ctx)
 		if beat%surveyInterval == 0 {
 			sh.survey(ctx)
+			sh.surveyTags(ctx)
 		}
 		select {
 		case <-ctx.Done():

@@ -56,6 +56,10 @@ func (m *memory) put(id scheduler.ID, t scheduler.Timer) (scheduler.Receipt, err
 	return scheduler.Receipt{ID: id, Due: due, Copies: 2}, nil
 }
 
+func (m *memory) Statistics(context.Context) (scheduler.Statistics, error) {
+	return scheduler.Statistics{}, m.fails
+}
+
 func (m *memory) Create(_ context.Context, t scheduler.Timer) (scheduler.Receipt, error) {
 	key, err := scheduler.NewKey()
 	if err != nil {

@@ -22,7 +22,7 @@ type Timer struct {
 	// ReplicationFactor is how many copies to keep, 1 to 16; zero for the default,
 	// or with Replace for as many as the timer has.
 	ReplicationFactor int
-	// Tags are counted by the statistics.
+	// Tags are counted by the statistics; at most 32, of at most 256 bytes.
 	Tags []Tag
 }
 

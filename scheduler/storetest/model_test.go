@@ -47,7 +47,7 @@ func TestInjectedFaults(t *testing.T) {
 				}
 			}
 			callAll(t, node, each)
-			want := []string{"merge", "tell", "read", "survey", "ask", "claim", "take", "fire", "settle", "beat", "leave"}
+			want := []string{"merge", "tell", "read", "survey", "ask", "claim", "take", "fire", "settle", "beat", "leave", "tags", "recount"}
 			if diff := cmp.Diff(want, ops); diff != "" {
 				t.Errorf("hooked operations (-want +got):\n%s", diff)
 			}
@@ -80,6 +80,8 @@ func callAll(t *testing.T, node scheduler.Store, each func(do func() error)) {
 	each(func() error { return node.Settle(ctx, "main", make([]scheduler.Settlement, 1))[0].Err })
 	each(func() error { _, err := node.Beat(ctx, "main"); return err })
 	each(func() error { return node.Leave(ctx, "main") })
+	each(func() error { _, err := node.Tags(ctx, "main", 1); return err })
+	each(func() error { _, err := node.Recount(ctx, "main", 0); return err })
 }
 
 func TestModelKeepsTheTimeOfABubble(t *testing.T) {

@@ -33,6 +33,7 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 	for _, cases := range []map[string]func(*rig){
 		mergeCases(), stateCases(), onceCases(), markCases(), tombstoneCases(), claimCases(), retryCases(), neglectedCases(), takeCases(),
 		fireCases(), overdueCases(), settleCases(), releaseCases(), askCases(), readCases(), nodeCases(), batchCases(), outcomeCases(), letterCases(), awayCases(), graveCases(), listCases(),
+		tagCases(),
 	} {
 		for name, check := range cases {
 			t.Run(name, func(t *testing.T) {

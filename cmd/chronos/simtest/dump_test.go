@@ -70,6 +70,9 @@ func contents(shard string, taken snapshot, now time.Time) (copies []history.Cop
 		case "timers":
 			some := timersOf(shard, taken, base, now, odd)
 			copies = append(copies, some...)
+			if off := tagsOff(taken, base); off != "" {
+				odd(base + ":tags " + off)
+			}
 		case "leases":
 			for key := range taken.hashes[name] {
 				if _, there := taken.hashes[base+":timers"][key]; !there {

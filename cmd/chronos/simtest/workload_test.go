@@ -52,6 +52,7 @@ func (cl *client) draw() scheduler.Timer {
 		ReplicationFactor: 1 + cl.r.IntN(3),
 		Callback:          scheduler.Callback{URI: urlOf(cl.drawEndpoint(), unique), Opaque: "body of " + unique},
 	}
+	t.Tags = tagsOf(cl.writes)
 	switch draw := cl.r.IntN(100); {
 	case draw < 20:
 		t.Interval = cl.between(0, time.Second)

@@ -1,0 +1,83 @@
+package simtest
+
+import (
+	"maps"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"chronos/scheduler"
+)
+
+// tagsOf are the tags of a client's nth timer.
+func tagsOf(n int) []scheduler.Tag {
+	switch n % 4 {
+	case 1:
+		return []scheduler.Tag{{Type: "CALL", Count: 1}}
+	case 2:
+		return []scheduler.Tag{{Type: "a b", Count: 2}, {Type: "CALL", Count: n}}
+	}
+	return nil
+}
+
+// tagsOff says where the sums of tags of a partition are not those of its live copies
+// of rank 0.
+func tagsOff(taken snapshot, base string) string {
+	want, have := map[string]int{}, map[string]int{}
+	for key, record := range taken.hashes[base+":timers"] {
+		fields := strings.SplitN(record, " ", 14)
+		if key == "#" || len(fields) < 14 || fields[3] != "0" || fields[11] == "-" {
+			continue // a tombstone has no 14th field
+		}
+		for tag := range strings.SplitSeq(fields[11], ",") {
+			name, count, _ := strings.Cut(tag, "=")
+			n, err := strconv.Atoi(count)
+			if err != nil {
+				return key + " has the tag " + tag
+			}
+			want[name] += n
+		}
+	}
+	for name, sum := range taken.hashes[base+":tags"] {
+		n, err := strconv.Atoi(sum)
+		if err != nil || n < 1 {
+			return name + " is " + sum
+		}
+		have[name] = n
+	}
+	if maps.Equal(want, have) {
+		return ""
+	}
+	return cmp.Diff(want, have)
+}
+
+func TestTagsOffBites(t *testing.T) {
+	record := func(rank, tags, body string) string {
+		return strings.TrimSuffix("01a1fb841564b7e9 1 0 "+rank+" 2 - - 1795221099878 200 - - "+tags+" - "+body, " ")
+	}
+	const base, body = "chronos:{http.00}", `{"uri":"http://a b/"}`
+	for name, c := range map[string]struct {
+		rank, tags, body string
+		sums             map[string]string
+		off              bool
+	}{
+		"right":                 {"0", "CALL=2,a%20b=1", body, map[string]string{"CALL": "2", "a%20b": "1"}, false},
+		"missing":               {"0", "CALL=2", body, nil, true},
+		"too much":              {"0", "CALL=2", body, map[string]string{"CALL": "3"}, true},
+		"of nothing":            {"0", "-", body, map[string]string{"CALL": "1"}, true},
+		"none":                  {"0", "-", body, nil, false},
+		"of a backup":           {"1", "CALL=2", body, map[string]string{"CALL": "2"}, true},
+		"a backup, not counted": {"1", "CALL=2", body, nil, false},
+		"a tombstone":           {"0", "-", "", nil, false},
+		"zero":                  {"0", "-", body, map[string]string{"CALL": "0"}, true},
+	} {
+		taken := snapshot{hashes: map[string]map[string]string{
+			base + ":timers": {"#": "7", "k": record(c.rank, c.tags, c.body)}, base + ":tags": c.sums,
+		}}
+		if off := tagsOff(taken, base); (off != "") != c.off {
+			t.Errorf("%s: %q, want off %t", name, off, c.off)
+		}
+	}
+}

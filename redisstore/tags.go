@@ -1,0 +1,97 @@
+package redisstore
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"chronos/scheduler"
+)
+
+// The tags that count in a partition are fields of a hash, types as they are
+// encoded in records. The scripts keep it in step with the records (lua/merge.lua,
+// lua/settle.lua).
+
+// tagField is the field of a record that has the tags, as it is.
+func tagField(record string) string {
+	const behind = 11 // other fields
+	for range behind {
+		_, record, _ = strings.Cut(record, " ")
+	}
+	tags, _, _ := strings.Cut(record, " ")
+	return tags
+}
+
+// tagType is a type of the hash as its client gave it. What was not written by the
+// scripts is made readable, since it goes into metrics.
+func tagType(field string) string {
+	text, err := unescape(field)
+	if err != nil {
+		text = field
+	}
+	return strings.ToValidUTF8(text, "\uFFFD")
+}
+
+// Tags is scheduler.Store's.
+func (s *Store) Tags(ctx context.Context, shard string, most int) (scheduler.TagSums, error) {
+	sh, err := s.shard(shard)
+	if err != nil {
+		return scheduler.TagSums{}, err
+	}
+	if err := sh.ready(ctx); err != nil {
+		return scheduler.TagSums{}, err
+	}
+	found, whole, err := sh.tagHashes(ctx, s.keys[:], most)
+	if err != nil {
+		return scheduler.TagSums{}, err
+	}
+	sums := scheduler.TagSums{ByType: map[string]int64{}, Partial: !whole}
+	for _, hash := range found {
+		for field, sum := range hash {
+			if sum > 0 {
+				sums.ByType[tagType(field)] += sum
+			}
+		}
+	}
+	return sums, nil
+}
+
+// tagHashes reads the sums of partitions, of each at least most fields, or all if
+// there are no more; whole says that it was all of each.
+func (s *shard) tagHashes(ctx context.Context, partitions []partitionKeys, most int) (found []map[string]int64, whole bool, err error) {
+	found = make([]map[string]int64, len(partitions))
+	cursors := make(map[int]uint64, len(partitions)) // of those that there is more of
+	for p := range partitions {
+		found[p], cursors[p] = map[string]int64{}, 0
+	}
+	whole = true
+	for len(cursors) > 0 {
+		pipe, pages := s.poll.Pipeline(), make(map[int]*redis.ScanCmd, len(cursors))
+		for p, cursor := range cursors {
+			pages[p] = pipe.HScan(ctx, partitions[p].tags, cursor, "", int64(min(max(most, 1), maxTagPage)))
+		}
+		if _, err := pipe.Exec(ctx); err != nil {
+			return nil, false, s.unavailable(err)
+		}
+		for p, page := range pages {
+			fields, next := page.Val()
+			for i := 0; i+1 < len(fields); i += 2 {
+				found[p][fields[i]], _ = strconv.ParseInt(fields[i+1], 10, 64) // what is no number counts nothing
+			}
+			switch cursors[p] = next; {
+			case next == 0:
+				delete(cursors, p)
+			case len(found[p]) >= most:
+				whole = false
+				delete(cursors, p)
+			}
+		}
+	}
+	return found, whole, nil
+}
+
+// maxTagPage is how many fields a Redis is asked for at once: it does nothing else
+// meanwhile.
+const maxTagPage = 1000

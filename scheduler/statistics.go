@@ -1,0 +1,188 @@
+package scheduler
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// MaxTagTypes is how many types of tags the statistics tell apart, in answers and as
+// a metric. Clients choose types, and may choose a new one for each timer.
+const MaxTagTypes = 1000
+
+const (
+	// statisticsLife is how long what was read is answered again, so that who asks
+	// often costs the shards nothing.
+	statisticsLife = time.Second
+	// recountPatience is how long the timers of a partition may be counted.
+	recountPatience = 10 * time.Second
+)
+
+// Statistics are what the live timers represent.
+type Statistics struct {
+	// Tags are the sums of the tags' counts by type, at most MaxTagTypes of them: those
+	// that are the greatest. The map is nobody's to change.
+	Tags map[string]int64
+	// Truncated says that there are more types. Then sums may be too small, and a type
+	// may be missing though its sum is greater.
+	Truncated bool
+	// Incomplete are the shards that could not be asked: the timers whose primary is
+	// there are not counted.
+	Incomplete []string
+}
+
+// counting is what this node knows of the statistics.
+type counting struct {
+	turn chan struct{} // held by who reads
+	last Statistics    // of who had the turn
+	read time.Time     // when that was
+
+	mu      sync.Mutex
+	byShard map[*shard]TagSums // as it answered last; for the metric
+}
+
+func newCounting() *counting {
+	return &counting{turn: make(chan struct{}, 1), byShard: map[*shard]TagSums{}}
+}
+
+// Statistics counts the tags of all live timers, each timer once whatever its copies.
+// They are at most a second old. Its error wraps ErrUnavailable, if no shard could be
+// asked.
+func (s *Scheduler) Statistics(ctx context.Context) (Statistics, error) {
+	c := s.metrics.counting
+	select {
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
+	case <-ctx.Done():
+		return Statistics{}, fmt.Errorf("%w: read statistics: %w", ErrUnavailable, ctx.Err())
+	}
+	if !c.read.IsZero() && time.Since(c.read) < statisticsLife {
+		return c.last, nil
+	}
+	found, err := s.readStatistics(ctx)
+	if err == nil {
+		c.last, c.read = found, time.Now()
+	}
+	return found, err
+}
+
+func (s *Scheduler) readStatistics(ctx context.Context) (Statistics, error) {
+	ctx, cancel := context.WithTimeout(ctx, roundPatience)
+	defer cancel()
+	shards := slices.Collect(maps.Values(s.gather()))
+	answers, faults := make([]TagSums, len(shards)), make([]error, len(shards))
+	var asked sync.WaitGroup
+	for i, sh := range shards {
+		if sh.silence.lasts() {
+			faults[i] = ErrUnavailable
+			continue
+		}
+		asked.Go(func() { answers[i], faults[i] = s.store.Tags(ctx, sh.name, MaxTagTypes) })
+	}
+	asked.Wait()
+	var all Statistics
+	for i, sh := range shards {
+		if faults[i] != nil {
+			all.Incomplete = append(all.Incomplete, sh.name)
+		}
+	}
+	if len(all.Incomplete) == len(shards) {
+		return Statistics{}, fmt.Errorf("read statistics: %w", errors.Join(faults...))
+	}
+	slices.Sort(all.Incomplete)
+	var beyond int64
+	all.Tags, beyond, all.Truncated = sumOf(answers)
+	all.Truncated = all.Truncated || beyond > 0
+	return all, nil
+}
+
+// sumOf adds up what shards answered. Of more than MaxTagTypes types it keeps those
+// with the greatest sums; beyond is the sum of the others.
+func sumOf(answers []TagSums) (kept map[string]int64, beyond int64, partial bool) {
+	kept = map[string]int64{}
+	for _, answer := range answers {
+		partial = partial || answer.Partial
+		for typ, n := range answer.ByType {
+			kept[typ] += n
+		}
+	}
+	if len(kept) <= MaxTagTypes {
+		return kept, 0, partial
+	}
+	types := slices.SortedFunc(maps.Keys(kept), func(a, b string) int {
+		return cmp.Or(cmp.Compare(kept[b], kept[a]), strings.Compare(a, b))
+	})
+	for _, typ := range types[MaxTagTypes:] {
+		beyond += kept[typ]
+		delete(kept, typ)
+	}
+	return kept, beyond, partial
+}
+
+// surveyTags reads the shard's sums for the metric. Where that fails they stay as
+// they were: its timers are still there, and chronos_shard_up says that it is away.
+func (sh *shard) surveyTags(ctx context.Context) {
+	if sh.silence.lasts() {
+		return
+	}
+	bounded, cancel := context.WithTimeout(ctx, beatInterval)
+	defer cancel()
+	found, err := sh.s.store.Tags(bounded, sh.name, MaxTagTypes)
+	if err != nil {
+		sh.log.Debug("could not read the statistics", "err", err)
+		return
+	}
+	c := sh.s.metrics.counting
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.byShard[sh] = found
+}
+
+// forgetTags is for a shard that is gone.
+func (sh *shard) forgetTags() {
+	c := sh.s.metrics.counting
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.byShard, sh)
+}
+
+// recount has the sums of a swept partition be right, if they can be at this time.
+func (sh *shard) recount(ctx context.Context, partition int) {
+	bounded, cancel := context.WithTimeout(ctx, recountPatience)
+	defer cancel()
+	if right, err := sh.s.store.Recount(bounded, sh.name, partition); err != nil || !right {
+		sh.log.Debug("did not recount the tags", "partition", partition, "err", err)
+	}
+}
+
+func tagsDesc() *prometheus.Desc {
+	return prometheus.NewDesc("chronos_timers_tagged",
+		"Sums of the tags of live timers by type, of the whole cluster: take the maximum over nodes. Beyond 1,000 types the rest has an empty type.",
+		[]string{"type"}, nil)
+}
+
+// Describe is prometheus.Collector's.
+func (*counting) Describe(ch chan<- *prometheus.Desc) { ch <- tagsDesc() }
+
+// Collect is prometheus.Collector's.
+func (c *counting) Collect(ch chan<- prometheus.Metric) {
+	c.mu.Lock()
+	answers := slices.Collect(maps.Values(c.byShard))
+	c.mu.Unlock()
+	sums, beyond, _ := sumOf(answers) // nobody changes what an answer holds
+	if beyond > 0 {
+		sums[""] = beyond // which is no client's: a type is never empty
+	}
+	desc := tagsDesc()
+	for typ, n := range sums {
+		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(n), typ)
+	}
+}

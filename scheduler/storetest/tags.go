@@ -1,0 +1,45 @@
+package storetest
+
+import (
+	"context"
+	"time"
+
+	"chronos/scheduler"
+)
+
+// tags are the sums over the live copies of rank 0: what a store that keeps them
+// along must have at any time.
+func (s *shard) tags() map[string]int64 {
+	sums := map[string]int64{}
+	for _, e := range s.entries {
+		if e.rank != 0 || e.state.Ended {
+			continue
+		}
+		for _, tag := range e.timer.Tags {
+			sums[tag.Type] += int64(tag.Count)
+		}
+	}
+	return sums
+}
+
+func (v *view) Tags(ctx context.Context, name string, most int) (scheduler.TagSums, error) {
+	var sums scheduler.TagSums
+	err := v.m.call(ctx, v.node, "tags", name, func(s *shard, _ time.Time) { sums.ByType = s.tags() })
+	if err != nil {
+		return scheduler.TagSums{}, err
+	}
+	for typ := range sums.ByType {
+		if len(sums.ByType) <= most {
+			break
+		}
+		delete(sums.ByType, typ)
+		sums.Partial = true
+	}
+	return sums, nil
+}
+
+// Recount finds nothing to correct.
+func (v *view) Recount(ctx context.Context, name string, _ int) (bool, error) {
+	err := v.m.call(ctx, v.node, "recount", name, func(*shard, time.Time) {})
+	return err == nil, err
+}
