@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -78,6 +79,14 @@ func agreed(all []stand, voiceless ...string) (best *Topology) {
 		}
 	}
 	return best
+}
+
+// mayCount reports whether a topology may be agreed on, as far as those know that
+// could be asked.
+func mayCount(all []stand, l *Topology) bool {
+	return majority(l.voters(l.names()), func(name string) bool {
+		return holds(all, name, l) || !slices.ContainsFunc(all, func(at stand) bool { return at.shard.name == name && at.err == nil })
+	})
 }
 
 // latest is the topology of the highest epoch that anyone holds.

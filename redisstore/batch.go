@@ -65,6 +65,11 @@ func (j job) wait() error {
 	case <-j.done:
 		return nil
 	case <-j.ctx.Done():
+	}
+	select {
+	case <-j.done: // in time, while the caller waited for another shard
+		return nil
+	default:
 		return j.ctx.Err()
 	}
 }

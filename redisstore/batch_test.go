@@ -51,6 +51,20 @@ func (b *bench) submitted(ctx context.Context, numbers ...int) <-chan error {
 	return answer
 }
 
+// What was flushed in time counts, though its caller looks only when its time is over:
+// it has waited for another shard until then.
+func TestWhatWasFlushedInTimeCounts(t *testing.T) {
+	for range 100 {
+		ctx, cancel := context.WithCancel(t.Context())
+		j := job{ctx: ctx, done: make(chan struct{})}
+		close(j.done)
+		cancel()
+		if err := j.wait(); err != nil {
+			t.Fatalf("it was flushed, and its caller is told: %v", err)
+		}
+	}
+}
+
 // submitAndWait is what each of its callers does.
 func (b *batcher) submitAndWait(ctx context.Context, items []*item) error {
 	j, err := b.submit(ctx, items)

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"strings"
 	"testing"
@@ -207,6 +208,37 @@ func TestDial(t *testing.T) {
 				t.Errorf("options %+v: not the bounds of other shards", o)
 			}
 		})
+	}
+}
+
+// A shard that the node wasn't started with is connected to by the store's Dial.
+func TestDialOfShardsThatCome(t *testing.T) {
+	dial := func(to chan<- string) func(context.Context, string, string) (net.Conn, error) {
+		return func(_ context.Context, _, address string) (net.Conn, error) {
+			select {
+			case to <- address:
+			default:
+			}
+			return nil, errors.New("refused by the test")
+		}
+	}
+	start, later := make(chan string, 1), make(chan string, 1)
+	s, err := Open(t.Context(), Options{
+		Shards: []ShardConfig{{Name: "a", URL: "redis://a.test", Dial: dial(start)}}, Node: "n", Lane: "http", Log: slog.New(slog.DiscardHandler), Dial: dial(later),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	shards, err := s.shardsOf(&Topology{Shards: []Member{{Name: "a", URL: "redis://elsewhere.test"}, {Name: "b", URL: "redis://b.test"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := shards[1].ready(t.Context()); err == nil || !strings.Contains(err.Error(), "refused by the test") {
+		t.Errorf("error %v, want that of Dial", err)
+	}
+	if a, b := <-start, <-later; a != "a.test:6379" || b != "b.test:6379" {
+		t.Errorf("dialed %s and %s", a, b)
 	}
 }
 

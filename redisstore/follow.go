@@ -29,6 +29,8 @@ const (
 	unusedFor = 30 * time.Second
 	// blindFor is how long a node goes on without having read the topology.
 	blindFor = 5 * time.Second
+	// leftAlone is after how many looks a change that was begun is finished by others.
+	leftAlone = 3
 )
 
 // Join takes the topology that the shards agree on. Where there is none yet, it is
@@ -77,7 +79,10 @@ func (s *Store) Follow(ctx context.Context) {
 			continue
 		}
 		s.look(ctx)
-		if s.behind.Load() {
+		switch {
+		case s.begun.Load() >= leftAlone:
+			s.finish(ctx)
+		case s.behind.Load():
 			s.restore(ctx)
 		}
 		if l := s.Topology(); l.Next != nil && time.Since(time.Unix(0, s.adopted.Load())) > s.announced {
@@ -159,9 +164,29 @@ func (s *Store) weigh(all []stand) {
 		return member && at.err == nil && (at.topology == nil || at.topology.Epoch < mine.Epoch)
 	}))
 	answered := slices.ContainsFunc(all, func(at stand) bool { return at.err == nil })
-	if l := latest(all); answered && (l == nil || l.Epoch <= mine.Epoch) {
+	l := latest(all)
+	if l == nil || l.Epoch <= mine.Epoch {
+		s.begun.Store(0)
+	} else {
+		s.begun.Add(1)
+	}
+	if answered && (l == nil || l.Epoch <= mine.Epoch || !mayCount(all, l)) {
 		s.read.Store(time.Now().UnixNano())
 	}
+}
+
+// finish has a change agreed on that somebody has begun and left.
+func (s *Store) finish(ctx context.Context) {
+	p, err := s.propose(ctx)
+	if err != nil {
+		return // somebody is at it, or the next look
+	}
+	defer p.end()
+	if _, err := p.base(ctx); err != nil {
+		s.log.Debug("the change that was begun is not finished", "err", err)
+		return
+	}
+	s.weigh(p.all)
 }
 
 // restore gives the topology to shards that have lost it, or missed it.
@@ -227,12 +252,9 @@ func (s *Store) change(ctx context.Context, edit func(l *Topology) (Topology, er
 		return s.Topology(), err
 	}
 	defer p.end()
-	base := agreed(p.all, voiceless...)
-	if begun := latest(p.all); begun != nil && (base == nil || begun.Epoch > base.Epoch) {
-		if err := p.agree(ctx, begun); err != nil {
-			return s.Topology(), err
-		}
-		base = begun
+	base, err := p.base(ctx, voiceless...)
+	if err != nil {
+		return s.Topology(), err
 	}
 	if base == nil {
 		l := s.Topology()
@@ -251,6 +273,16 @@ func (s *Store) change(ctx context.Context, edit func(l *Topology) (Topology, er
 	}
 	s.weigh(p.all)
 	return next, nil
+}
+
+// base is the topology that a change begins from, nil if there is none. What was begun
+// and left is agreed on first: it may have been already.
+func (p *proposal) base(ctx context.Context, voiceless ...string) (*Topology, error) {
+	base := agreed(p.all, voiceless...)
+	if begun := latest(p.all); begun != nil && (base == nil || begun.Epoch > base.Epoch) {
+		return begun, p.agree(ctx, begun)
+	}
+	return base, nil
 }
 
 // agree has a topology stored on a majority of its own shards, of those that took or

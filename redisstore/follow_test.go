@@ -201,6 +201,42 @@ func TestAnUnfinishedChangeIsFinishedFirst(t *testing.T) {
 	}
 }
 
+// Nodes finish what a coordinator has left behind that died in the middle of it: while
+// they don't know what counts, they take no writes.
+func TestNodesFinishWhatWasBegun(t *testing.T) {
+	for taken := 1; taken < 4; taken++ { // by so many shards
+		l := layOut(t, "a", "b", "c", "d")
+		s := l.node("a", "b", "c")
+		l.node("a", "b", "c")
+		p, err := s.propose(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun, err := agreed(p.all).add(Member{Name: "d", URL: l.redis["d"].shard("d").URL})
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun.Epoch, begun.Change = 2, "begun"
+		text, err := begun.encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		shards, err := s.shardsOf(&begun)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, sh := range shards[:taken] {
+			if err := sh.storeTopology(t.Context(), p.token, &begun, text); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l.wantActive(lockLife+8*time.Second, "a", "b", "c", "d")
+		for _, s := range l.nodes {
+			await(t, 3*time.Second, "writes", func() bool { return s.Writable() == nil })
+		}
+	}
+}
+
 // A change needs most of the shards, and the one that it is about.
 func TestAChangeNeedsAMajority(t *testing.T) {
 	l := layOut(t, "a", "b", "c", "d")

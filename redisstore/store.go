@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -27,6 +28,9 @@ type Options struct {
 	// Lane separates what different deliverers fire: "http" or "kafka".
 	Lane string
 	Log  *slog.Logger
+	// Dial connects to shards that come later, as ShardConfig.Dial does to those of
+	// the start; nil for the network.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // Store is a scheduler.Store. Make it with Open; Close ends it.
@@ -38,14 +42,16 @@ type Store struct {
 	log       *slog.Logger
 	scripts   scripts
 	given     map[string]ShardConfig // what the node was started with, by name
-	patience  time.Duration          // of a flush, which nobody waits for any longer
-	announced time.Duration          // announcedFor
+	dial      func(ctx context.Context, network, address string) (net.Conn, error)
+	patience  time.Duration // of a flush, which nobody waits for any longer
+	announced time.Duration // announcedFor
 	counter   atomic.Uint64
 	rotation  atomic.Uint64
 	minted    atomic.Uint64 // keys
 	adopted   atomic.Int64  // when the topology was, ns since 1970
 	warned    atomic.Bool   // that the topology is not stored yet
 	behind    atomic.Bool   // some shard holds an earlier topology, or none
+	begun     atomic.Int32  // how many looks in a row found a later one that isn't agreed on
 	read      atomic.Int64  // when the shards had no later one, ns since 1970
 
 	mu     sync.Mutex
@@ -66,7 +72,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	s := &Store{
 		keys: laneKeys(o.Lane), lane: o.Lane, node: o.Node, log: o.Log, scripts: loadScripts(), given: map[string]ShardConfig{}, patience: notAfter,
-		announced: announcedFor,
+		announced: announcedFor, dial: o.Dial,
 	}
 	s.minted.Store(rand.Uint64N(Partitions) * together) // nodes that start together go on in different partitions
 	for _, config := range o.Shards {
@@ -93,7 +99,7 @@ func (s *Store) shardsOf(l *Topology) ([]*shard, error) {
 	for i, m := range l.Shards {
 		config, is := s.given[m.Name]
 		if !is {
-			config = ShardConfig{Name: m.Name, URL: m.URL}
+			config = ShardConfig{Name: m.Name, URL: m.URL, Dial: s.dial}
 		}
 		at := slices.IndexFunc(s.opened, func(sh *shard) bool { return sh.name == m.Name && sh.url == config.URL })
 		if at >= 0 {

@@ -98,6 +98,13 @@ func (a *attempt) plan(writes []Write) []Write {
 	return a.planNotes(writes)
 }
 
+// decideBy has the k-th target say first whether a create is the first.
+func (a *attempt) decideBy(k int) {
+	t := a.targets[k]
+	t.stray = false
+	a.targets = slices.Insert(slices.Delete(a.targets, k, k+1), 0, t)
+}
+
 func (a *attempt) waits() bool {
 	return slices.ContainsFunc(a.targets, func(t target) bool { return t.progress == asked })
 }
@@ -160,7 +167,7 @@ func (a *attempt) planNotes(writes []Write) []Write {
 	for i := range a.targets {
 		t := &a.targets[i]
 		switch {
-		case t.progress == told && !t.stray && accepted(t.answer.Status) && !t.knowsAll(a.away):
+		case t.progress == told && (!t.stray || a.timer == nil) && accepted(t.answer.Status) && !t.knowsAll(a.away):
 			t.answer.Away = slices.Concat(t.answer.Away, a.away)
 			w := a.writeTo(t)
 			w.Kind, w.Timer = WriteNote, nil
@@ -201,7 +208,7 @@ func (a *attempt) writeTo(t *target) Write {
 	config := &a.s.config
 	w := Write{
 		Kind: WriteGone, Shard: t.shard.name, Key: a.id.Key, State: State{Version: a.version}, RF: max(a.id.RF, 1), Rank: t.rank,
-		Away: a.away, Life: t.tombLife(config), Keep: config.IdempotencyLife,
+		Away: a.away, Life: t.tombLife(config), Keep: t.keepFor(config),
 	}
 	if a.timer == nil {
 		return w

@@ -12,6 +12,7 @@ type claim struct {
 	shard       *shard
 	own         place   // its copy's
 	others      []place // where else copies of its timer may be, in rank order
+	located     int64   // in which epoch that was so
 	destination string
 
 	contended bool // the better copies have been tried (rule P3)
@@ -56,7 +57,8 @@ func (c *claim) settle(o Settlement) {
 // locate finds out where the other copies of the timer may be.
 func (c *claim) locate() {
 	s, id := c.shard.s, &c.Record.ID
-	c.own = place{shard: c.shard, rank: c.Record.Rank}
+	c.own, c.others = place{shard: c.shard, rank: c.Record.Rank}, nil
+	c.located, _ = s.store.Epoch(c.shard.name)
 	if !s.several() {
 		c.own.home, id.Hint = true, c.shard.mask
 		return
@@ -73,6 +75,15 @@ func (c *claim) locate() {
 		others = append(others, p)
 	}
 	c.others = others
+}
+
+// relocate finds that out again if the shards have changed since.
+func (c *claim) relocate() {
+	if epoch, _ := c.shard.s.store.Epoch(c.shard.name); epoch == c.located {
+		return
+	}
+	c.locate()
+	c.settlement.Offset = c.own.offset(c.skew())
 }
 
 // better reports whether the copy at p has the right to fire before c's own (rule

@@ -15,6 +15,9 @@ const hesitation = 250 * time.Millisecond
 // nobody waits in a circle.
 func (sh *shard) contend(ctx context.Context, batch []*claim) {
 	at := make([]int, len(batch)) // into each claim's others
+	for _, c := range batch {
+		c.relocate()
+	}
 	for len(batch) > 0 {
 		by := make(map[*shard]*contest)
 		for i, c := range batch {
@@ -55,6 +58,9 @@ type contest struct {
 	// brought up to.
 	older []raising
 	newer []*claim
+	// What has to be given the rank that it has now that the shards have changed.
+	outranked []raising
+	reranked  bool
 }
 
 // raising is a better copy that is of an earlier state than a claim's.
@@ -86,10 +92,37 @@ func (on *contest) take(ctx context.Context) {
 	for i := range answers {
 		on.answered(i, &answers[i])
 	}
+	on.promote(ctx)
 	for _, r := range on.own.raise(ctx, on.better, on.older) {
 		on.pass(r.i)
 	}
 	on.own.adopt(ctx, on.better, on.newer)
+}
+
+// promote gives better copies that wait as the backups that they were, before the
+// shards changed, the rank that they have now, and takes them then: the sweep has
+// not come to them yet.
+func (on *contest) promote(ctx context.Context) {
+	if len(on.outranked) == 0 {
+		return
+	}
+	writes, keys := make([]Write, len(on.outranked)), make([]string, len(on.outranked))
+	for k, r := range on.outranked {
+		c := r.claim
+		keys[k] = c.Lease.Key
+		writes[k] = Write{
+			Kind: WriteRank, Shard: on.better.name, Key: c.Lease.Key, State: c.Record.State, RF: max(c.Record.ID.RF, 1),
+			Rank: r.to.rank, Timer: &c.Record.Timer, Offset: r.to.offset(c.skew()),
+		}
+	}
+	bounded, cancel := context.WithTimeout(ctx, tellPatience)
+	defer cancel()
+	on.own.s.store.Tell(bounded, on.better.name, writes) // what it can't tell waits, as before
+	on.reranked = true
+	answers := on.own.s.store.Take(bounded, on.better.name, on.own.s.config.Grace, keys)
+	for k := range answers {
+		on.answered(on.outranked[k].i, &answers[k])
+	}
 }
 
 // pass leaves the copy out: the next best is to be tried.
@@ -116,6 +149,8 @@ func (on *contest) answered(i int, taken *Taken) {
 		case replaced:
 			// Without the better one the earlier version would fire.
 			on.newer = append(on.newer, c)
+		case taken.Status == TakeWaiting && !on.reranked && c.Record.State.Attempt == 0 && on.own.s.changing(c.Lease.Key):
+			on.outranked = append(on.outranked, raising{c, place, i})
 		default:
 			c.settle(Settlement{Outcome: OutcomeRelease, Delay: taken.Wait + c.skew()})
 		}

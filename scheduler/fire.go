@@ -10,35 +10,44 @@ import (
 // have grown already.
 const maxIdleWorkers = 512
 
+// shot is a callback to be made until ctx ends, which is that of the claim's own shard:
+// a worker outlives the shards whose callbacks it made.
+type shot struct {
+	ctx   context.Context
+	claim *claim // nil for none
+}
+
 // startFire has an idle worker fire c, or a new one.
 func (s *Scheduler) startFire(ctx context.Context, c *claim) {
 	select {
-	case s.handed <- c:
+	case s.handed <- shot{ctx, c}:
 	default:
-		s.firing.Go(func() { s.work(ctx, c) })
+		s.firing.Go(func() { s.work(shot{ctx, c}) })
 	}
 }
 
-// work fires c and what else it is handed, until ctx ends or enough others are idle.
-func (s *Scheduler) work(ctx context.Context, c *claim) {
-	for c != nil {
+// work fires what it is handed, until enough others are idle, or its first shard is
+// gone or the engine stops.
+func (s *Scheduler) work(next shot) {
+	lasting := next.ctx
+	for next.claim != nil {
 		span := s.pace.begin()
-		s.fire(ctx, c)
+		s.fire(next.ctx, next.claim)
 		s.pace.end(span)
-		c = s.handedNext(ctx)
+		next = s.handedNext(lasting)
 	}
 }
 
-func (s *Scheduler) handedNext(ctx context.Context) *claim {
+func (s *Scheduler) handedNext(ctx context.Context) shot {
 	defer s.idle.Add(-1)
 	if s.idle.Add(1) > maxIdleWorkers {
-		return nil
+		return shot{}
 	}
 	select {
-	case c := <-s.handed:
-		return c
+	case next := <-s.handed:
+		return next
 	case <-ctx.Done():
-		return nil
+		return shot{}
 	}
 }
 

@@ -111,7 +111,7 @@ func (s *Scheduler) copyOf(read *ReadResult, to place) Write {
 	r := &read.Record
 	w := Write{
 		Kind: WriteLive, Shard: to.shard.name, Key: r.ID.Key, State: r.State, RF: r.ID.RF, Rank: to.rank, Away: r.Away,
-		Life: to.tombLife(&s.config), Keep: s.config.IdempotencyLife, BodyHash: r.BodyHash, Failure: r.Failure,
+		Life: to.tombLife(&s.config), Keep: to.keepFor(&s.config), BodyHash: r.BodyHash, Failure: r.Failure,
 	}
 	if r.State.Ended {
 		w.Kind, w.Failure = WriteGone, Failure{}

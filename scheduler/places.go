@@ -30,6 +30,14 @@ func (p place) tombLife(config *Config) time.Duration {
 	return min(config.TombLife, strayLife)
 }
 
+// keepFor is how long what an idempotency key remembers stays there.
+func (p place) keepFor(config *Config) time.Duration {
+	if p.home {
+		return config.IdempotencyLife
+	}
+	return min(config.IdempotencyLife, strayLife)
+}
+
 // places are where the copies of a timer belong, in rank order, and then where
 // else some may be (rule P8): where the filter of its ID points, and where its
 // record says, and where they belonged before the shards changed, or are about to.
@@ -41,7 +49,11 @@ func (s *Scheduler) places(id ID, away []Away) []place {
 	if homes == len(s.shards.load()) {
 		return all
 	}
-	for _, a := range s.store.Others(id.Key, homes) {
+	others := id.RF // where more shards took timers, or will, it may have more copies than it has homes
+	if others == 0 {
+		others = len(s.shards.load())
+	}
+	for _, a := range s.store.Others(id.Key, others) {
 		all = s.withPlace(all, a.Shard, a.Rank)
 	}
 	for _, a := range away {
@@ -54,6 +66,10 @@ func (s *Scheduler) places(id ID, away []Away) []place {
 	}
 	return all
 }
+
+// changing reports whether copies of a timer may be where they belonged before the
+// shards changed, or will belong.
+func (s *Scheduler) changing(key string) bool { return len(s.store.Others(key, 1)) > 0 }
 
 // homes are where the copies of a timer belong, with room for so many places more.
 func (s *Scheduler) homes(id ID, more int) []place {

@@ -35,7 +35,7 @@ type Scheduler struct {
 
 	pace   *pace
 	firing sync.WaitGroup // workers that deliver
-	handed chan *claim    // to an idle one of them
+	handed chan shot      // to an idle one of them
 	idle   atomic.Int32   // workers
 }
 
@@ -53,7 +53,7 @@ func New(config Config, store Store, deliverer Deliverer) (*Scheduler, error) {
 	s := &Scheduler{
 		config: config, store: store, deliverer: deliverer, log: config.Log, metrics: metrics,
 		wheel: wheel.New[turn](time.Now()), slots: newSlots(config.Slots),
-		handed: make(chan *claim), pace: newPace(), mending: newMending(),
+		handed: make(chan shot), pace: newPace(), mending: newMending(),
 		sweepPace: rate.NewLimiter(rate.Limit(config.SweepRate), max(config.SweepRate/10, sweepPage)),
 	}
 	s.tags.Store(tag.Sum32())

@@ -157,7 +157,7 @@ func (sh *shard) settleDown(ctx context.Context, all []*stray) (clean bool) {
 		switch {
 		case s.over.Version != 0:
 			w.Kind, w.State = WriteBury, s.over
-			w.Life, w.Keep = s.own.tombLife(&sh.s.config), sh.s.config.IdempotencyLife
+			w.Life, w.Keep = s.own.tombLife(&sh.s.config), s.own.keepFor(&sh.s.config)
 		case s.stays:
 			clean = false
 			continue

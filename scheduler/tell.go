@@ -23,6 +23,7 @@ func (sh *shard) tell(ctx context.Context, batch []*claim) {
 			continue
 		}
 		c.told = true
+		c.relocate()
 		for _, p := range c.others {
 			switch {
 			case p.shard.away():
@@ -138,7 +139,7 @@ func (c *claim) outcomeFor(p place) Write {
 	config, o := &c.shard.s.config, &c.settlement
 	w := Write{
 		Shard: p.shard.name, Key: c.Lease.Key, State: c.after(), RF: c.Record.ID.RF, Rank: p.rank,
-		Offset: p.offset(c.skew()), Life: p.tombLife(config), Keep: config.IdempotencyLife, BodyHash: c.Record.BodyHash,
+		Offset: p.offset(c.skew()), Life: p.tombLife(config), Keep: p.keepFor(config), BodyHash: c.Record.BodyHash,
 	}
 	if o.Reason != "" && !w.State.Ended {
 		w.Failure = Failure{Node: config.Node, Reason: o.Reason}

@@ -45,6 +45,7 @@ func (s *Scheduler) writeAll(ctx context.Context, attempts []attempt) {
 	for i := range attempts {
 		open[i] = &attempts[i]
 	}
+	s.recall(ctx, attempts)
 	pause := false
 	for try := range maxWriteTries {
 		if len(open) == 0 || try > 0 && pause && !sleep(ctx, resendPause) {
@@ -71,6 +72,32 @@ func (s *Scheduler) writeAll(ctx context.Context, attempts []attempt) {
 			if attempts[i].err == nil {
 				attempts[i].err = fmt.Errorf("%w: it took %v to tell all copies", ErrUnavailable, took.Round(time.Millisecond))
 			}
+		}
+	}
+}
+
+// recall has creates that happen once decided by who has the first, if that is where
+// the timer belonged before the shards changed.
+func (s *Scheduler) recall(ctx context.Context, attempts []attempt) {
+	var spots []Spot
+	var of []func()
+	for i := range attempts {
+		a := &attempts[i]
+		for k := range a.targets {
+			if t := &a.targets[k]; a.bodyHash != "" && t.stray && !t.shard.silence.lasts() {
+				spots = append(spots, Spot{Shard: t.shard.name, Key: a.id.Key})
+				of = append(of, func() { a.decideBy(k) })
+			}
+		}
+	}
+	if len(spots) == 0 {
+		return
+	}
+	bounded, cancel := context.WithTimeout(ctx, roundPatience)
+	defer cancel()
+	for i, read := range s.store.Read(bounded, spots) {
+		if read.Record.State.Version != 0 && read.Record.BodyHash != "" {
+			of[i]()
 		}
 	}
 }

@@ -35,7 +35,7 @@ func (r *run) allowance(w *write, from, due time.Duration) time.Duration {
 		}
 		allowed = more
 	}
-	for o := range overlapping(r.outages(w.copies), from, later(due, allowed)) {
+	for o := range overlapping(r.outages(r.copies(w, later(due, allowed))), from, later(due, allowed)) {
 		allowed = max(allowed, o.ended-due+r.l.Recover)
 	}
 	return allowed
@@ -110,12 +110,23 @@ func (r *run) boundAfter(w *write, n int, busy time.Duration) time.Duration {
 }
 
 // retryBy is when the next callback after c, the given attempt, must have arrived if there is one: after the full backoff or
-// what we asked for, the time that it is left to other nodes, and what the faults allow.
+// what we asked for, the time that it is left to other nodes, and what the faults, and changes of the shards (outranked), allow.
 func (r *run) retryBy(w *write, c *Callback, attempt int) time.Duration {
 	wait := max(backoff(attempt), min(ms(c.RetryAfterMs), maxRetryAfter))
 	over := c.over(r.h.Header.limit())
 	at := over + wait + r.l.OtherNode
-	return later(at, r.allowance(w, over, at))
+	return later(at, r.allowance(w, over, at)) + r.outranked(w, c.arrived(), at)
+}
+
+// outranked is how much later a retry may come if the shards change meanwhile: it was put down for a backup, behind all that were
+// better, that is the first now.
+func (r *run) outranked(w *write, from, to time.Duration) time.Duration {
+	for i := range r.h.Faults {
+		if f := &r.h.Faults[i]; f.Class == TopologyChange && f.started() <= to && f.ended(r.end) >= from {
+			return time.Duration(w.rf-1) * w.skew
+		}
+	}
+	return 0
 }
 
 // backoff is the longest wait after the given attempt.

@@ -9,6 +9,7 @@
 //	{"operation":{"kind":"create","invoke_ns":1000000,"return_ns":3000000,"outcome":"ok","status":200,"timer":{…},"answer":{…}}}
 //	{"callback":{"arrive_ns":1004000000,"url":"http://receiver/1","key":"k1","version":"…","seq":1,"attempt":1,"status":200,…}}
 //	{"fault":{"kind":"kill","class":"node_death","node":"n1","start_ns":…,"end_ns":…}}
+//	{"fault":{"kind":"drain","class":"topology_change","start_ns":…,"end_ns":…,"active":2}}
 //	{"home":{"key":"k1","shards":["b","a"]}}
 //	{"copy":{"shard":"b","key":"k1","version":"…","seq":3,"attempt":0,"rank":0,"rf":2,"score_ms":1200}}
 //	{"stray":{"shard":"a","key":"chronos:what"}}

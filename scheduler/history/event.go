@@ -60,6 +60,8 @@ type End struct {
 	DumpNs int64 `json:"dump_ns"`
 	// Drained says that no timer should be left but those with pops still to come.
 	Drained bool `json:"drained"`
+	// Active are the shards that took timers when the shards were dumped; empty if that isn't known, or all did.
+	Active []string `json:"active,omitempty"`
 	// Stuck names the nodes that had to be restarted to work again although no fault had ended them.
 	Stuck []string `json:"stuck,omitempty"`
 }

@@ -40,7 +40,7 @@ func (r *run) fateOfWrite(w *write) fate {
 	limit, pops := r.h.Header.limit(), w.asked.Pops
 	gone := w.goneAt(limit) != never
 	switch {
-	case r.lost(w.invoked, r.dumped(), w.copies):
+	case r.lost(w.invoked, r.dumped(), r.copies(w, r.dumped())):
 		return unsure
 	case !gone && w.earliest(pops) > r.dumped()+r.l.Busy:
 		return live

@@ -20,7 +20,10 @@ const (
 	Slow        Class = "slow"         // something takes LateMs longer in all
 	ClockStep   Class = "clock_step"   // Shard's clock jumped by StepMs at the start; a jump back is another fault
 	NodeClock   Class = "node_clock"   // Node's wall clock jumped by StepMs: see forgotten, it explains nothing else
-	Harmless    Class = "harmless"     // explains nothing: scripts flushed, topology changes
+	Harmless    Class = "harmless"     // explains nothing: scripts flushed
+	// TopologyChange is a change of the shards, until it is swept and known to all nodes. It explains nothing but that timers
+	// have no more copies than there are shards that take them (Active), and that retries are late (outranked).
+	TopologyChange Class = "topology_change"
 )
 
 // Fault is one fault, written when it has ended or, with EndNs -1, at the end.
@@ -39,6 +42,8 @@ type Fault struct {
 	LateMs int64 `json:"late_ms,omitempty"`
 	// StepMs is how far the clock was put forward, negative for back.
 	StepMs int64 `json:"step_ms,omitempty"`
+	// Active is the fewest shards that took timers before, during or after a TopologyChange, 0 if that isn't known.
+	Active int `json:"active,omitempty"`
 }
 
 func (f *Fault) validate() error {
@@ -51,7 +56,7 @@ func (f *Fault) validate() error {
 		if f.Shard == "" {
 			return fmt.Errorf("fault of class %q names no shard", f.Class)
 		}
-	case Slow, Harmless:
+	case Slow, Harmless, TopologyChange:
 	default:
 		return fmt.Errorf("class %q is unknown", f.Class)
 	}
@@ -75,7 +80,9 @@ func (f *Fault) explainsDuplicates() bool { return f.ofNode() || f.ofShard() }
 func (f *Fault) explainsGaps() bool { return !f.hasNoWindow() }
 
 // hasNoWindow tells whether the fault explains nothing about the time around it.
-func (f *Fault) hasNoWindow() bool { return f.Class == Harmless || f.Class == NodeClock }
+func (f *Fault) hasNoWindow() bool {
+	return f.Class == Harmless || f.Class == NodeClock || f.Class == TopologyChange
+}
 
 func (f *Fault) started() time.Duration { return time.Duration(f.StartNs) }
 

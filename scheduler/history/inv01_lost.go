@@ -51,7 +51,7 @@ func (r *run) eachObligatory(w *write, do func(n int, bound time.Duration)) {
 	gone := w.goneAt(r.h.Header.limit())
 	for n := 1; n <= w.asked.Pops && w.latest(n) <= until; n++ {
 		bound := r.bound(w, n)
-		if gone <= bound || r.lost(w.invoked, bound, w.copies) {
+		if gone <= bound || r.lost(w.invoked, bound, r.copies(w, bound)) {
 			return
 		}
 		if bound <= until {

@@ -20,7 +20,7 @@ func sequenceRises(r *run, f *Finding) {
 			if c.Seq < high && !r.mayRepeat(c) {
 				f.violation("%s: %d came before", c, high)
 			}
-			if c.Attempt < attempts[c.Seq] && !r.mayRepeat(c) && !r.unsure(w) && !r.faulty(w.invoked, c.arrived(), w.copies) {
+			if c.Attempt < attempts[c.Seq] && !r.mayRepeat(c) && !r.unsure(w) && !r.faulty(w.invoked, c.arrived(), r.copies(w, c.arrived())) {
 				f.violation("%s: attempt %d came before", c, attempts[c.Seq])
 			}
 			high, attempts[c.Seq] = max(high, c.Seq), max(attempts[c.Seq], c.Attempt)
@@ -30,7 +30,7 @@ func sequenceRises(r *run, f *Finding) {
 
 func (r *run) judgeGap(f *Finding, w *write, c *Callback, high int) {
 	for n := high + 1; n < c.Seq; n++ {
-		if !r.gapExplained(w, n) && !r.lost(w.invoked, c.arrived(), w.copies) {
+		if !r.gapExplained(w, n) && !r.lost(w.invoked, c.arrived(), r.copies(w, c.arrived())) {
 			f.violation("%s: pop %d is left out for no reason", c, n)
 			return
 		}

@@ -8,7 +8,7 @@ import (
 // copiesAtHome is invariant 9, judged if the shards were dumped at least 60 s (Limits.Heal) after the last fault: a timer
 // that certainly has pops to come (fateOf), or of which any copy is there, has copies on exactly the shards that its Home
 // names, each with the rank of its place there, all in the same state, and no tombstone elsewhere. Left alone is what is
-// leased or due within 2 s (Limits.Busy).
+// leased or due within 2 s (Limits.Busy). A shard that takes no timers (End.Active) has nothing at all.
 func copiesAtHome(r *run, f *Finding) {
 	switch {
 	case r.h.Header.Mode == Safety:
@@ -26,6 +26,11 @@ func copiesAtHome(r *run, f *Finding) {
 		homes[h.Key] = h.Shards
 	}
 	found := r.copiesByKey()
+	for i := range r.h.Copies {
+		if c := &r.h.Copies[i]; len(r.h.End.Active) > 0 && !slices.Contains(r.h.End.Active, c.Shard) {
+			f.violation("timer %s: shard %s, which takes no timers, has %s", c.Key, c.Shard, c.state())
+		}
+	}
 	for _, t := range r.timers {
 		if len(found[t.key]) == 0 && r.fateOf(t) == live {
 			f.violation("timer %s: it has pops to come, and no copy", t.key)
@@ -46,7 +51,7 @@ func copiesAtHome(r *run, f *Finding) {
 
 func (r *run) healed() (last time.Duration) {
 	for i := range r.h.Faults {
-		if f := &r.h.Faults[i]; f.Class != Harmless {
+		if f := &r.h.Faults[i]; f.Class != Harmless && f.Class != TopologyChange {
 			last = max(last, f.ended(r.end))
 		}
 	}

@@ -122,7 +122,7 @@ func (r *run) segments(t *timer) [][]porcupine.Operation {
 	return segments
 }
 
-// copiesOf is the smallest number of copies that an answer about the timer named.
+// copiesOf is the smallest number of copies that an answer about the timer named, or that there were shards for.
 func (r *run) copiesOf(t *timer) int {
 	copies := r.h.Header.RF
 	for _, op := range t.ops {
@@ -132,7 +132,7 @@ func (r *run) copiesOf(t *timer) int {
 	}
 	for _, w := range t.writes {
 		if w.ok { // maybe by the answer to a repeat
-			copies = min(copies, w.copies)
+			copies = min(copies, r.copies(w, t.ops[len(t.ops)-1].invoked()))
 		}
 	}
 	return copies

@@ -178,6 +178,19 @@ func (r *run) outages(shards int) []level {
 	return outages
 }
 
+// copies is how many copies of a write there were at least from its invocation until an instant: as many as its answer names,
+// but no more than there were shards that took timers.
+func (r *run) copies(w *write, until time.Duration) int {
+	copies := w.copies
+	for i := range r.h.Faults {
+		f := &r.h.Faults[i]
+		if f.Class == TopologyChange && f.Active > 0 && f.started() <= until && f.ended(r.end) >= w.invoked {
+			copies = min(copies, f.Active)
+		}
+	}
+	return copies
+}
+
 // steps is how far the shards' clocks jumped in all within [from, to].
 func (r *run) steps(from, to time.Duration) (sum time.Duration) {
 	for w := range r.during(from, to) {

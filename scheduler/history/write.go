@@ -14,6 +14,7 @@ type write struct {
 	invoked, returned time.Duration
 	ok, refused       bool
 	copies            int           // that the answer named
+	rf                int           // that was asked for
 	unreached         int           // that the answer said were not
 	busyUntil         time.Duration // a callback of the version before it may hold it up until then
 	interval, skew    time.Duration
@@ -32,7 +33,7 @@ func newWrite(r *run, op *Operation) *write {
 	interval := ms(op.Timer.IntervalMs)
 	w := &write{
 		op: op, asked: op.Timer, key: op.about(), interval: interval, skew: r.h.Header.skew(interval, rf),
-		invoked: op.invoked(), returned: never, refused: op.refused(), copies: rf,
+		invoked: op.invoked(), returned: never, refused: op.refused(), copies: rf, rf: rf,
 		pops: make(map[int][]*Callback), inFlight: r.l.InFlight,
 	}
 	w.answered(op)

@@ -29,6 +29,9 @@ type cluster struct {
 	begun  []time.Duration
 	undo   []func()
 	kept   map[int]snapshot // by fault
+
+	ledger    *ledger
+	operators sync.WaitGroup
 }
 
 // newCluster makes a cluster and starts its nodes. It ends by close.
@@ -36,7 +39,7 @@ func newCluster(t *testing.T, s setting, o options, log *slog.Logger) *cluster {
 	t.Helper()
 	c := &cluster{
 		t: t, setting: s, options: o, begun: make([]time.Duration, len(s.faults)), undo: make([]func(), len(s.faults)),
-		kept: map[int]snapshot{},
+		kept: map[int]snapshot{}, ledger: newLedger(),
 	}
 	var fast *fastClaim
 	if !o.exact {
@@ -47,11 +50,13 @@ func newCluster(t *testing.T, s setting, o options, log *slog.Logger) *cluster {
 		SkewMinMs: scheduler.DefaultSkew().Min.Milliseconds(), SkewMaxMs: scheduler.DefaultSkew().Max.Milliseconds(),
 		HoldMs: 3500, LimitMs: 2000, PollMs: s.timing.poll.Milliseconds(), Attempts: 5, Exempt: exempt(),
 	}
-	for i := range s.shards {
+	for i := range s.shards + s.spares {
 		sh := newShard(t, string(rune('a'+i)), fast)
-		sh.ahead = s.apart[i]
+		sh.ahead, sh.tell = s.apart[i], c.ledger.stored
 		c.shards = append(c.shards, sh)
-		header.Shards = append(header.Shards, sh.name)
+		if i < s.shards {
+			header.Shards = append(header.Shards, sh.name)
+		}
 	}
 	c.journal = newJournal(header)
 	listening := newListener()
@@ -62,16 +67,16 @@ func newCluster(t *testing.T, s setting, o options, log *slog.Logger) *cluster {
 		return answer
 	})
 	for i := range s.nodes {
-		m := newMachine(string(rune('1'+i)), s.timing, log, c.shards, listening.accept)
+		m := newMachine(string(rune('1'+i)), s.timing, log, c.shards, s.shards, listening.accept)
 		c.machines = append(c.machines, m)
 		c.start(m)
 	}
 	c.starts.Wait()
 	for _, m := range c.machines {
-		for name, l := range m.links {
-			if l.dialed() == 0 {
+		for _, sh := range c.shards[:s.shards] {
+			if m.links[sh.name].dialed() == 0 {
 				c.close()
-				t.Fatalf("node %s did not dial shard %s: the store makes no use of ShardConfig.Dial", m.name, name)
+				t.Fatalf("node %s did not dial shard %s: the store makes no use of ShardConfig.Dial", m.name, sh.name)
 			}
 		}
 	}
@@ -101,6 +106,9 @@ func (c *cluster) play() *history.History {
 	for i := range c.setting.clients {
 		clients.Go(func() { newClient(c, i).run(ctx) })
 	}
+	over, stopOverseer := context.WithCancel(c.t.Context())
+	defer stopOverseer()
+	clients.Go(func() { c.oversee(over) })
 	for _, s := range steps(c.setting.faults) {
 		time.Sleep(s.at - c.journal.now())
 		c.take(s)
@@ -108,11 +116,18 @@ func (c *cluster) play() *history.History {
 	time.Sleep(c.setting.load - c.journal.now())
 	drained := c.setting.mode == history.Liveness
 	if drained {
-		time.Sleep(healing + draining)
+		c.lastChange()
+		time.Sleep(c.setting.load + healing + draining - c.journal.now())
 	}
+	stopOverseer()
+	c.operators.Wait()
 	clients.Wait()
 	if drained {
 		c.dump()
+	}
+	c.tellRest()
+	for _, wrong := range c.ledger.judge() {
+		c.t.Errorf("topology: %s", wrong)
 	}
 	return c.journal.finish(drained)
 }
@@ -130,6 +145,9 @@ func (c *cluster) take(s step) {
 		return
 	}
 	c.undo[s.fault]()
+	if f.isChange() {
+		return // it has recorded what came of it
+	}
 	if f.kind == shardBack {
 		c.begun[s.fault] = c.journal.now() // the data of before was only copied
 	}
@@ -150,6 +168,9 @@ func (c *cluster) take(s step) {
 	}
 	if f.kind == outCut || f.kind == outHole || f.kind == outLose {
 		h.LateMs = attemptsTake.Milliseconds()
+	}
+	if h.Shard != "" && !c.wasMember(h.Shard, begun) {
+		h.Class = history.Harmless
 	}
 	c.journal.fault(h)
 }
@@ -212,6 +233,8 @@ func (c *cluster) begin(index int, f fault) (undo func()) {
 		m = c.machines[f.node]
 	}
 	switch {
+	case f.isChange():
+		return c.beginChange(f, m)
 	case f.node >= 0 && f.shard >= 0:
 		return beginLink(m.links[c.shards[f.shard].name], f)
 	case f.shard >= 0:

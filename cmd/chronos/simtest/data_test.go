@@ -3,6 +3,7 @@ package simtest
 import (
 	"fmt"
 	"maps"
+	"strings"
 )
 
 // snapshot is all that a shard holds. It is never changed.
@@ -73,6 +74,17 @@ func (s *shard) restore(old snapshot) error {
 		}
 	}
 	return nil
+}
+
+// dropLetters drops the dead letters.
+func (s *shard) dropLetters() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, key := range s.mini.Keys() {
+		if strings.HasSuffix(key, ":dead") {
+			s.mini.Del(key)
+		}
+	}
 }
 
 // wipe drops all data; its connections stay.

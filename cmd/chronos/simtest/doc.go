@@ -17,6 +17,9 @@
 //     be wrong with one. Bytes of one write arrive together, or not at all.
 //   - nodes: processes on machines that are killed, stopped in order, paused, or have
 //     their wall clock stepped. Time since boot goes on in all of these.
+//   - operators, who add, drain and remove shards through nodes that run, sometimes two
+//     at once; their node is killed after any call of a change, or cut off from some of
+//     the shards. There are one or two shards to spare. See ledger for what is judged.
 //   - a receiver whose endpoints answer at once, late, with errors, or never.
 //   - clients, which call the engine's methods: the HTTP edge stays outside. Each has
 //     timers of its own, and asks for one thing after another.
@@ -28,7 +31,7 @@
 //
 // Not simulated: the HTTP edge, TLS, names, Sentinel and Cluster, commands that take
 // time, what Redis and miniredis do differently, a disk's lies, more than one
-// timer's client at a time, changes of the topology, and drift of clocks.
+// timer's client at a time, and drift of clocks.
 //
 // The setting, the schedule of faults and what clients want to ask follow from the
 // seed. How goroutines take turns doesn't, nor do random numbers within chronos
@@ -38,7 +41,10 @@
 // Claims that find nothing, nine in ten of all script calls, and heartbeats are
 // answered without a Lua state; see fastClaim, and -sim.exact to run them all.
 //
-// A run that heals (liveness) is drained, and what the shards then hold is judged
-// too. Tombstones live 20 s for that. A link or shard so slow that calls are given up
+// A run that heals (liveness) ends with a change of the topology, after which it must
+// be at rest within 75 s: the sweep passes over all that the faults have left away from
+// home. Then it is drained, and what the shards hold is judged too; some timers last
+// for hours for that. Tombstones live 20 s. Where shards lose data (-sim.losses) the
+// topology doesn't change. A link or shard so slow that calls are given up
 // counts as cut; see the method class of fault.
 package simtest

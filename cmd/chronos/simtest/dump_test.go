@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"chronos/redisstore"
 	"chronos/scheduler/history"
 )
 
@@ -32,37 +33,36 @@ func (c *cluster) dump() {
 		some, odd := contents(s.name, taken, now)
 		copies, strays = append(copies, some...), append(strays, odd...)
 	}
+	rank, active := c.placement()
 	var homes []history.Home
 	seen := map[string]bool{}
 	for i := range copies {
 		if found := &copies[i]; !seen[found.Key] {
 			seen[found.Key] = true
-			ranked := c.rank(found.Key)
+			ranked := rank(found.Key)
 			homes = append(homes, history.Home{Key: found.Key, Shards: ranked[:min(found.RF, len(ranked))]})
 		}
 	}
-	c.journal.dump(at, copies, strays, homes)
+	c.journal.dump(at, copies, strays, homes, active)
 }
 
-// rank is any node's order of the shards for a key; all have the same.
-func (c *cluster) rank(key string) []string {
+// placement is any node's order of the shards for a key, and which shards take timers;
+// all have the same.
+func (c *cluster) placement() (rank func(key string) []string, active []string) {
 	for _, m := range c.machines {
-		m.mu.Lock()
-		p := m.current
-		m.mu.Unlock()
-		if p != nil {
-			return p.store.Rank(key)
+		if _, err := m.operate(func(s *redisstore.Store) { rank, active = s.Rank, s.Topology().Active }); err == nil {
+			return rank, active
 		}
 	}
 	c.t.Error("no node runs at the end")
-	return nil
+	return func(string) []string { return nil }, nil
 }
 
 // contents are the copies that a shard holds, and what belongs to none.
 func contents(shard string, taken snapshot, now time.Time) (copies []history.Copy, strays []history.Stray) {
 	odd := func(what string) { strays = append(strays, history.Stray{Shard: shard, Key: what}) }
 	for _, name := range slices.Sorted(maps.Keys(taken.hashes)) {
-		if name == "chronos:swept" {
+		if name == topologyKey || name == "chronos:swept" {
 			continue
 		}
 		base, kind := cutLast(name, ":")

@@ -19,6 +19,7 @@ type journal struct {
 	mu     sync.Mutex
 	h      history.History
 	dumped time.Duration // 0 if the shards were not
+	active []string      // when they were
 }
 
 func newJournal(header history.Header) *journal {
@@ -65,7 +66,7 @@ func (j *journal) finish(drained bool) *history.History {
 	defer j.mu.Unlock()
 	h := j.h
 	h.Operations, h.Callbacks, h.Faults = slices.Clone(h.Operations), slices.Clone(h.Callbacks), slices.Clone(h.Faults)
-	h.End = &history.End{AtNs: int64(j.now()), DumpNs: -1, Drained: drained}
+	h.End = &history.End{AtNs: int64(j.now()), DumpNs: -1, Drained: drained, Active: j.active}
 	if j.dumped != 0 {
 		h.End.DumpNs = int64(j.dumped)
 	}
@@ -73,10 +74,10 @@ func (j *journal) finish(drained bool) *history.History {
 }
 
 // dump records what the shards held at an instant.
-func (j *journal) dump(at time.Duration, copies []history.Copy, strays []history.Stray, homes []history.Home) {
+func (j *journal) dump(at time.Duration, copies []history.Copy, strays []history.Stray, homes []history.Home, active []string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.dumped, j.h.Copies, j.h.Strays, j.h.Homes = at, copies, strays, homes
+	j.dumped, j.h.Copies, j.h.Strays, j.h.Homes, j.active = at, copies, strays, homes, active
 }
 
 func hashOf(body string) string {

@@ -19,7 +19,11 @@ func verdict(t *testing.T, s setting, h *history.History, o options) {
 	if o.keep != "" {
 		keep(t, o.keep, h)
 	}
-	report := limits(s).Check(*h)
+	l := limits(s)
+	if o.quiet {
+		l.Availability = history.DefaultLimits().Availability
+	}
+	report := l.Check(*h)
 	if report.Verdict == history.VerdictPassed {
 		return
 	}

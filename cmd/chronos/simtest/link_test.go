@@ -36,6 +36,7 @@ const (
 type link struct {
 	node, target string
 	accept       func(net.Conn) bool // takes the far end of a new connection; false if nobody listens
+	trap         *trap               // nil for none; it hears what the node writes
 
 	mu      sync.Mutex
 	have    [conditions]int

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,8 +30,10 @@ type machine struct {
 	timing   timing
 	log      *slog.Logger
 	shards   []*shard
+	given    int              // so many of the shards it is started with
 	links    map[string]*link // to each shard by name
 	receiver *link
+	trap     *trap
 	boot     time.Time
 	wall     atomic.Int64 // how far the wall clock is ahead, ns
 
@@ -63,13 +66,14 @@ type process struct {
 
 func (p *process) killed() bool { return p != nil && p.dead.Load() }
 
-func newMachine(name string, timing timing, log *slog.Logger, shards []*shard, accept func(net.Conn) bool) *machine {
+func newMachine(name string, timing timing, log *slog.Logger, shards []*shard, given int, accept func(net.Conn) bool) *machine {
 	m := &machine{
-		name: name, timing: timing, log: log.With("node", name), shards: shards, links: map[string]*link{},
-		receiver: newLink(name, "receiver", accept), boot: time.Now(),
+		name: name, timing: timing, log: log.With("node", name), shards: shards, given: given, links: map[string]*link{},
+		receiver: newLink(name, "receiver", accept), trap: &trap{}, boot: time.Now(),
 	}
 	for _, s := range shards {
 		l := newLink(name, s.name, s.accept)
+		l.trap = m.trap
 		m.links[s.name] = l
 		s.links = append(s.links, l)
 	}
@@ -114,16 +118,19 @@ func (m *machine) start(ctx context.Context) error {
 }
 
 func (m *machine) assemble(ctx context.Context, p *process) (err error) {
-	options := redisstore.Options{Node: p.id, Lane: "http", Log: m.log}
-	for _, s := range m.shards {
-		l := m.links[s.name]
-		options.Shards = append(options.Shards, redisstore.ShardConfig{
-			Name: s.name, URL: "redis://127.0.0.1:1/0", // where nothing listens, should it be dialed
-			Dial: func(ctx context.Context, _, _ string) (net.Conn, error) { return l.dial(ctx, p) },
-		})
+	dial := func(ctx context.Context, _, address string) (net.Conn, error) {
+		name, _, _ := strings.Cut(address, ".")
+		return m.links[name].dial(ctx, p)
+	}
+	options := redisstore.Options{Node: p.id, Lane: "http", Log: m.log, Dial: dial}
+	for _, s := range m.shards[:m.given] {
+		options.Shards = append(options.Shards, redisstore.ShardConfig{Name: s.name, URL: s.url(), Dial: dial})
 	}
 	if p.store, err = redisstore.Open(ctx, options); err != nil {
 		return err
+	}
+	if err := p.store.Join(ctx); err != nil {
+		return errors.Join(err, p.store.Close())
 	}
 	p.client = webhook.New(webhook.Config{
 		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) { return m.receiver.dial(ctx, p) },
@@ -144,9 +151,14 @@ func (m *machine) assemble(ctx context.Context, p *process) (err error) {
 // the command's order.
 func (m *machine) life(ctx context.Context, p *process) {
 	defer close(p.ended)
+	following, unfollow := context.WithCancel(context.WithoutCancel(ctx))
+	var follower sync.WaitGroup
+	follower.Go(func() { p.store.Follow(following) })
 	p.engine.Run(ctx)
 	m.leave(p)
 	p.asked.Wait()
+	unfollow()
+	follower.Wait()
 	p.client.Close()
 	if err := p.store.Close(); err != nil {
 		m.log.Debug("store closed", "err", err)
@@ -266,6 +278,15 @@ func (m *machine) awake() {
 // of the outcome. A paused one does it when it is awake. It is errDown if no
 // process takes it.
 func (m *machine) ask(do func(*scheduler.Scheduler)) (heard bool, err error) {
+	return m.have(func(p *process) { do(p.engine) })
+}
+
+// operate is ask for what an operator wants.
+func (m *machine) operate(do func(*redisstore.Store)) (heard bool, err error) {
+	return m.have(func(p *process) { do(p.store) })
+}
+
+func (m *machine) have(do func(*process)) (heard bool, err error) {
 	m.mu.Lock()
 	p := m.current
 	if p == nil || p.closed {
@@ -279,9 +300,19 @@ func (m *machine) ask(do func(*scheduler.Scheduler)) (heard bool, err error) {
 	if p.killed() {
 		return false, nil
 	}
-	do(p.engine)
+	do(p)
 	m.awake()
 	return !p.killed(), nil
+}
+
+// topology is what the machine's process works by; false if none takes operations.
+func (m *machine) topology() (redisstore.Topology, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.current == nil || m.current.closed {
+		return redisstore.Topology{}, false
+	}
+	return m.current.store.Topology(), true
 }
 
 // up reports whether the machine's process takes operations.

@@ -14,10 +14,12 @@ import (
 // quietCluster is a cluster without clients and faults.
 func quietCluster(t *testing.T, nodes, shards int) *cluster {
 	t.Helper()
-	s := setting{
-		seed: 1, mode: history.Liveness, nodes: nodes, shards: shards, apart: make([]time.Duration, shards),
-		timing: timing{poll: 100 * time.Millisecond, grace: time.Second},
-	}
+	return clusterOf(t, setting{seed: 1, mode: history.Liveness, nodes: nodes, shards: shards})
+}
+
+func clusterOf(t *testing.T, s setting) *cluster {
+	t.Helper()
+	s.apart, s.timing = make([]time.Duration, s.shards+s.spares), timing{poll: 100 * time.Millisecond, grace: time.Second}
 	return newCluster(t, s, options{}, slog.New(slog.DiscardHandler))
 }
 

@@ -11,6 +11,8 @@ import (
 
 func allFaults() options { return options{losses: true, every: 3 * time.Second, poll: time.Second} }
 
+func allChanges() options { return options{every: 3 * time.Second, poll: time.Second} }
+
 func TestSameSeedSameSchedule(t *testing.T) {
 	seen := map[string]bool{}
 	for seed := range uint64(20) {
@@ -61,6 +63,52 @@ func TestSchedules(t *testing.T) {
 	}
 	if modes[history.Safety] < 10 || modes[history.Liveness] < 10 {
 		t.Errorf("modes %v", modes)
+	}
+}
+
+// TestChangesAreDrawn: changes are part of each schedule, and leave a node alone.
+func TestChangesAreDrawn(t *testing.T) {
+	drawn := map[kind]int{}
+	calls := map[int]bool{}
+	for seed := range uint64(60) {
+		s := draw(seed, 10*time.Minute, allChanges())
+		if again := draw(seed, 10*time.Minute, allChanges()); fmt.Sprint(s) != fmt.Sprint(again) {
+			t.Errorf("seed %d draws two schedules", seed)
+		}
+		if s.spares < 1 || len(s.apart) != s.shards+s.spares {
+			t.Errorf("seed %d: %d shards to spare, %d clocks", seed, s.spares, len(s.apart))
+		}
+		for i, f := range s.faults {
+			drawn[f.kind]++
+			if f.kind == topoKill {
+				calls[f.call()] = true
+			}
+			if f.at+f.last > s.load || i > 0 && f.at < s.faults[i-1].at || f.shard >= s.shards+s.spares {
+				t.Errorf("seed %d: %v is out of place", seed, f)
+			}
+			away := map[int]bool{}
+			for _, other := range s.faults {
+				if other.node >= 0 && other.at <= f.at && f.at <= other.at+other.last {
+					away[other.node] = true
+				}
+			}
+			if len(away) >= s.nodes {
+				t.Errorf("seed %d: no node is left alone by %v", seed, f)
+			}
+		}
+		for _, f := range draw(seed, 10*time.Minute, options{every: 3 * time.Second, still: true}).faults {
+			if f.isChange() {
+				t.Errorf("seed %d: %v", seed, f)
+			}
+		}
+	}
+	for _, r := range changeRules() {
+		if drawn[r.kind] < 60 {
+			t.Errorf("%s was drawn %d times", r.kind, drawn[r.kind])
+		}
+	}
+	if len(calls) < mostCalls/2 {
+		t.Errorf("nodes are killed at %d calls only", len(calls))
 	}
 }
 

@@ -15,7 +15,8 @@ type setting struct {
 	seed     uint64
 	mode     history.Mode
 	nodes    int
-	shards   int
+	shards   int // that the nodes are started with
+	spares   int // that may be added
 	clients  int
 	think    time.Duration // of a client between two operations, on average
 	timing   timing
@@ -33,6 +34,7 @@ type fault struct {
 	node     int
 	shard    int
 	by       time.Duration // a delay, a step of a clock, or the age of a snapshot
+	pick     uint64        // of a change of the topology: which one, and through which nodes
 }
 
 func (f fault) String() string {
@@ -70,6 +72,10 @@ const (
 	shardWipe    kind = "shard-wipe"    // all data lost, connections kept
 	shardEmpty   kind = "shard-empty"   // killed, started again without data
 	shardBack    kind = "shard-back"    // rolled back to a snapshot
+	topoOne      kind = "topology"      // an operator changes the topology
+	topoTwo      kind = "topology-two"  // two do at once, through two nodes
+	topoKill     kind = "topology-kill" // one does, and the node is killed at one of its steps
+	topoCut      kind = "topology-cut"  // one does, and the node is cut off from some shards
 )
 
 // rule is how often a kind is drawn and what it is about.
@@ -140,30 +146,35 @@ func draw(seed uint64, length time.Duration, o options) setting {
 		s.load = max(length-healing, length/2)
 	}
 	s.instants = r.IntN(2) == 0
-	for range s.shards {
+	changes := !o.still && !o.losses
+	if changes {
+		s.spares = 1 + r.IntN(2)
+	}
+	for range s.shards + s.spares {
 		apart := time.Duration(r.Int64N(int64(20*time.Second))) - 10*time.Second
 		if s.instants {
 			apart = 0
 		}
 		s.apart = append(s.apart, apart)
 	}
-	if s.mode == history.Safety || !o.quiet {
-		s.faults = drawFaults(rand.New(rand.NewPCG(seed, 2)), &s, o)
+	if changes {
+		s.faults = drawChanges(rand.New(rand.NewPCG(seed, 3)), &s, o)
 	}
-	if o.quiet {
-		s.faults = nil
+	if !o.quiet {
+		s.faults = drawFaults(rand.New(rand.NewPCG(seed, 2)), &s, o)
 	}
 	return s
 }
 
-// drawFaults draws faults, about one in ten seconds, until the load ends. What the
-// same thing suffers from doesn't overlap, and one node is always left alone.
+// drawFaults draws faults, about one in ten seconds, beside the changes of the
+// topology, until the load ends. What the same thing suffers from doesn't overlap,
+// and one node is always left alone.
 func drawFaults(r *rand.Rand, s *setting, o options) []fault {
-	var all []fault
-	all = slices.Grow(all, int(s.load/o.every))
+	all := slices.Grow(slices.Clone(s.faults), int(s.load/o.every))
 	for at := calm; ; {
 		at += time.Duration(r.ExpFloat64() * float64(o.every))
-		if at >= s.load {
+		if at >= s.load || len(o.wanted(rules())) == 0 {
+			slices.SortStableFunc(all, func(a, b fault) int { return cmp.Compare(a.at, b.at) })
 			return all
 		}
 		f := drawFault(r, s, at, o)
@@ -177,22 +188,11 @@ func drawFaults(r *rand.Rand, s *setting, o options) []fault {
 }
 
 func drawFault(r *rand.Rand, s *setting, at time.Duration, o options) fault {
-	kinds := slices.DeleteFunc(rules(), func(k rule) bool {
-		return k.loses && !o.losses || k.kind == shardClock && s.instants || len(o.kinds) > 0 && !slices.Contains(o.kinds, string(k.kind))
-	})
-	total := 0
-	for _, k := range kinds {
-		total += k.weight
-	}
-	pick := r.IntN(total)
-	var chosen rule
-	for _, chosen = range kinds {
-		if pick -= chosen.weight; pick < 0 {
-			break
-		}
-	}
+	chosen := drawRule(r, slices.DeleteFunc(o.wanted(rules()), func(k rule) bool {
+		return k.loses && !o.losses || k.kind == shardClock && s.instants
+	}))
 	f := fault{kind: chosen.kind, at: at.Truncate(time.Millisecond), node: -1, shard: -1}
-	node, shard := r.IntN(s.nodes), r.IntN(s.shards)
+	node, shard := r.IntN(s.nodes), r.IntN(s.shards+s.spares)
 	if chosen.node {
 		f.node = node
 	}
@@ -206,6 +206,25 @@ func drawFault(r *rand.Rand, s *setting, at time.Duration, o options) fault {
 	}
 	f.by = drawBy(r, f.kind)
 	return f
+}
+
+// wanted are those rules whose kinds the options name, if they name any.
+func (o options) wanted(all []rule) []rule {
+	return slices.DeleteFunc(all, func(k rule) bool { return len(o.kinds) > 0 && !slices.Contains(o.kinds, string(k.kind)) })
+}
+
+func drawRule(r *rand.Rand, all []rule) (chosen rule) {
+	total := 0
+	for _, k := range all {
+		total += k.weight
+	}
+	pick := r.IntN(total)
+	for _, chosen = range all {
+		if pick -= chosen.weight; pick < 0 {
+			break
+		}
+	}
+	return chosen
 }
 
 func drawBy(r *rand.Rand, k kind) time.Duration {
@@ -231,7 +250,7 @@ func fits(all []fault, f fault, nodes int) bool {
 	const margin = time.Second
 	hurt := map[int]bool{f.node: f.node >= 0}
 	for _, other := range slices.Backward(all) {
-		if other.at+other.last+margin < f.at {
+		if other.at+other.last+margin < f.at || f.at+f.last+margin < other.at {
 			continue
 		}
 		if other.node == f.node && f.node >= 0 || other.shard == f.shard && f.shard >= 0 && (other.node < 0 || f.node < 0) {

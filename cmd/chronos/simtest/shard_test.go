@@ -22,6 +22,8 @@ type shard struct {
 	name string
 	mini *miniredis.Miniredis
 	fast *fastClaim // nil to run every script
+	// tell is told of each topology that the shard takes, and nil to tell nobody.
+	tell func(shard, topology string)
 
 	links  []*link // of all nodes
 	served sync.WaitGroup
@@ -55,6 +57,9 @@ func newShard(t *testing.T, name string, fast *fastClaim) *shard {
 	s.mini.Server().SetPreHook(s.before)
 	return s
 }
+
+// url is the shard's, for nodes whose dial knows where the host is.
+func (s *shard) url() string { return "redis://" + s.name + ".test:6379/0" }
 
 // close ends the shard. All connections to it are closed before.
 func (s *shard) close() {
@@ -154,6 +159,9 @@ func (s *shard) execute(epoch int, peer *server.Peer, args []string, waited bool
 	}
 	s.mini.Server().Dispatch(peer, args)
 	peer.Flush()
+	if s.tell != nil && s.script && len(args) > 4 && args[3] == topologyKey && args[4] == "store" {
+		s.tell(s.name, s.mini.HGet(topologyKey, "current"))
+	}
 	if s.script && s.refused != "" {
 		// A script that may not write ends with the error of the command.
 		answer.Reset()

@@ -28,6 +28,7 @@ type options struct {
 	kinds   []string
 	shards  int
 	losses  bool
+	still   bool
 	quiet   bool
 	exact   bool
 	log     bool
@@ -51,9 +52,10 @@ func TestMain(m *testing.M) {
 		flags.kinds = strings.Split(list, ",")
 		return nil
 	})
-	flag.IntVar(&flags.shards, "sim.shards", 0, "so many shards; 0 for 1 to 3, by the seed")
-	flag.BoolVar(&flags.losses, "sim.losses", false, "shards lose data, too")
-	flag.BoolVar(&flags.quiet, "sim.quiet", false, "no faults")
+	flag.IntVar(&flags.shards, "sim.shards", 0, "so many shards at the start; 0 for 1 to 3, by the seed")
+	flag.BoolVar(&flags.losses, "sim.losses", false, "shards lose data, too; the topology doesn't change then")
+	flag.BoolVar(&flags.still, "sim.still", false, "the topology doesn't change")
+	flag.BoolVar(&flags.quiet, "sim.quiet", false, "no faults but changes of the topology")
 	flag.BoolVar(&flags.exact, "sim.exact", false, "run the scripts of claims that find nothing, too: several times slower")
 	flag.BoolVar(&flags.log, "sim.log", false, "show the nodes' logs and the schedule")
 	flag.StringVar(&flags.keep, "sim.history", "", "folder for the history of each seed")
@@ -72,7 +74,7 @@ func (o options) repeat(seed uint64) string {
 	if o.shards > 0 {
 		command += fmt.Sprintf(" -sim.shards=%d", o.shards)
 	}
-	for name, set := range map[string]bool{"losses": o.losses, "quiet": o.quiet, "exact": o.exact} {
+	for name, set := range map[string]bool{"losses": o.losses, "still": o.still, "quiet": o.quiet, "exact": o.exact} {
 		if set {
 			command += " -sim." + name
 		}

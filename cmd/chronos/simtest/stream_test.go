@@ -187,6 +187,8 @@ func (c *end) tryWrite(p []byte) (n int, again *hold, err error) {
 		return 0, nil, c.fault("write", net.ErrClosed)
 	case passed(c.wrote, now):
 		return 0, nil, c.fault("write", os.ErrDeadlineExceeded)
+	case c.near && c.owner.killed():
+		return 0, nil, c.fault("write", syscall.EPIPE)
 	case c.near && c.l.frozen():
 		return 0, c.in.wait(c.wrote), nil
 	case c.dead:
@@ -212,6 +214,9 @@ func (c *end) tryWrite(p []byte) (n int, again *hold, err error) {
 	c.out.last = at
 	c.out.parts = append(c.out.parts, part{at: at, bytes: append([]byte(nil), p...)})
 	c.out.wake()
+	if c.near {
+		c.l.trap.hear(c.owner, p)
+	}
 	return len(p), nil, nil
 }
 

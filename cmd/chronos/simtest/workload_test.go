@@ -54,6 +54,8 @@ func (cl *client) draw() scheduler.Timer {
 	}
 	t.Tags = tagsOf(cl.writes)
 	switch draw := cl.r.IntN(100); {
+	case draw < 3 && cl.c.setting.spares > 0:
+		t.Interval = lasting
 	case draw < 20:
 		t.Interval = cl.between(0, time.Second)
 	case draw < 60:

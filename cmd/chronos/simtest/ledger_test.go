@@ -1,0 +1,217 @@
+package simtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"chronos/redisstore"
+)
+
+// topologyKey is where a shard keeps the topology; see lua/README.md.
+const topologyKey = "chronos:topology"
+
+// ledger is what became of the topology: what the shards took, what nodes worked by,
+// and what operators asked for. It is safe for concurrent use.
+type ledger struct {
+	mu       sync.Mutex
+	steps    map[epochStep]*candidate
+	worked   map[epochStep]string // by whom, for one
+	acts     []*act
+	members  map[string]time.Duration // when a shard was last seen in a node's topology
+	problems []string
+}
+
+// epochStep tells one step of the topology from all others.
+type epochStep struct {
+	epoch  int64
+	change string
+}
+
+// candidate is a topology that some shard took.
+type candidate struct {
+	redisstore.Topology
+	on map[string]bool
+}
+
+// act is what an operator asked for, and what was answered.
+type act struct {
+	verb, shard string
+	node        string
+	begun       time.Duration
+	pending     bool
+	outcome     outcome
+	became      epochStep     // if it was done
+	active      int           // the fewest shards that took timers before and after
+	over        time.Duration // when the topology was at rest after it; -1 before that
+}
+
+type outcome int
+
+const (
+	unknown outcome = iota
+	refused
+	done
+)
+
+func (a *act) String() string {
+	return fmt.Sprintf("%8.3fs %s %s through %s: %s %v", a.begun.Seconds(), a.verb, a.shard, a.node,
+		[]string{"unknown", "refused", "done"}[a.outcome], a.became)
+}
+
+func newLedger() *ledger {
+	return &ledger{steps: map[epochStep]*candidate{}, worked: map[epochStep]string{}, members: map[string]time.Duration{}}
+}
+
+// stored notes what a shard holds after it was told to store a topology.
+func (l *ledger) stored(shard, text string) {
+	parts := strings.SplitN(text, " ", 3)
+	if len(parts) < 3 {
+		return // it had nothing, and did not take it
+	}
+	var t redisstore.Topology
+	err := json.Unmarshal([]byte(parts[2]), &t)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err != nil {
+		l.problems = append(l.problems, fmt.Sprintf("shard %s took %q: %v", shard, text, err))
+		return
+	}
+	at := epochStep{t.Epoch, t.Change}
+	if l.steps[at] == nil {
+		l.steps[at] = &candidate{Topology: t, on: map[string]bool{}}
+	}
+	l.steps[at].on[shard] = true
+}
+
+// works notes by what a node works.
+func (l *ledger) works(node string, t *redisstore.Topology, now time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if t.Epoch > 0 {
+		l.worked[epochStep{t.Epoch, t.Change}] = node
+	}
+	for _, m := range t.Shards {
+		l.members[m.Name] = now
+	}
+	for _, a := range l.acts {
+		if a.over < 0 {
+			a.active = min(a.active, len(t.Active))
+		}
+	}
+}
+
+func (l *ledger) ask(a *act) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.acts = append(l.acts, a)
+}
+
+// agreed reports whether most of its own shards took the topology.
+func (c *candidate) agreed() bool {
+	n := 0
+	for _, m := range c.Shards {
+		if c.on[m.Name] {
+			n++
+		}
+	}
+	return 2*n > len(c.Shards)
+}
+
+// judge says what is wrong: there must be one topology of each epoch, each a step from
+// the one before, for which an operator asked, but nobody who was refused; all that
+// was acknowledged is among them, and all that a node worked by.
+func (l *ledger) judge() (wrong []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	wrong = slices.Clone(l.problems)
+	complain := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+	chain := map[int64]*candidate{}
+	for _, at := range slices.SortedFunc(maps.Keys(l.steps), func(a, b epochStep) int { return strings.Compare(a.change, b.change) }) {
+		c := l.steps[at]
+		switch other := chain[at.epoch]; {
+		case !c.agreed():
+		case other != nil:
+			complain("epoch %d was agreed on twice: %+v and %+v", at.epoch, other.Topology, c.Topology)
+		default:
+			chain[at.epoch] = c
+		}
+	}
+	asked := slices.DeleteFunc(slices.Clone(l.acts), func(a *act) bool { return a.outcome == refused })
+	for _, a := range asked {
+		if c := chain[a.became.epoch]; a.outcome == done && (c == nil || c.Change != a.became.change) {
+			complain("%v: it was acknowledged, and not agreed on", a)
+		}
+	}
+	epochs := slices.Sorted(maps.Keys(chain))
+	for i, epoch := range epochs {
+		if i == 0 {
+			continue
+		}
+		before, now := chain[epochs[i-1]], chain[epoch]
+		verb, shard := stepBetween(&before.Topology, &now.Topology)
+		if epoch != epochs[i-1]+1 || verb == "" {
+			complain("epoch %d follows %d by no step: %+v, %+v", epoch, epochs[i-1], before.Topology, now.Topology)
+		}
+		if verb == "enact" || verb == "swept" {
+			continue
+		}
+		by := slices.IndexFunc(asked, func(a *act) bool { return a.outcome == done && a.became == epochStep{epoch, now.Change} })
+		if by < 0 {
+			by = slices.IndexFunc(asked, func(a *act) bool { return a.outcome == unknown && a.verb == verb && a.shard == shard })
+		}
+		if by < 0 || asked[by].verb != verb || asked[by].shard != shard {
+			complain("epoch %d is to %s %s, for which nobody asked who was not refused", epoch, verb, shard)
+			continue
+		}
+		asked = slices.Delete(asked, by, by+1)
+	}
+	for at, node := range l.worked {
+		if c := chain[at.epoch]; c == nil || c.Change != at.change {
+			complain("node %s worked by %v, which was not agreed on", node, at)
+		}
+	}
+	return wrong
+}
+
+// stepBetween says by what change one topology becomes another; "" if by none.
+func stepBetween(before, now *redisstore.Topology) (verb, shard string) {
+	had, has := names(before), names(now)
+	switch {
+	case before.Next == nil && now.Next != nil && slices.Equal(now.Active, before.Active):
+		for _, name := range now.Next {
+			if !slices.Contains(before.Active, name) {
+				return "add", name
+			}
+		}
+		for _, name := range before.Active {
+			if !slices.Contains(now.Next, name) {
+				return "drain", name
+			}
+		}
+	case before.Next != nil && now.Next == nil && slices.Equal(now.Active, before.Next) && slices.Equal(had, has):
+		return "enact", ""
+	case !slices.Equal(before.Active, now.Active):
+	case len(had) == len(has)+1:
+		for _, name := range had {
+			if !slices.Contains(has, name) {
+				return "remove", name
+			}
+		}
+	case slices.Equal(had, has) && len(before.Former) > 0 && now.Former == nil:
+		return "swept", ""
+	}
+	return "", ""
+}
+
+func names(t *redisstore.Topology) []string {
+	var all []string
+	for _, m := range t.Shards {
+		all = append(all, m.Name)
+	}
+	return all
+}

@@ -1,0 +1,194 @@
+package scheduler_test
+
+import (
+	"testing"
+	"time"
+
+	"chronos/scheduler"
+	"chronos/scheduler/storetest"
+)
+
+// What the simulation (cmd/chronos/simtest) has found when shards come and go.
+
+// oneLess are two shards of which one takes timers no more, before the sweep.
+func oneLess(stays, goes string) storetest.Layout {
+	return storetest.Layout{Shards: []string{"s0", "s1"}, Active: []string{stays}, Others: [][]string{{stays, goes}}, Epoch: 2}
+}
+
+// P8, P3: where fewer shards take timers than a timer has copies, all of these are
+// known until the sweep has passed, and the one that is to fire now doesn't wait as
+// the backup that it was.
+func TestP8MoreCopiesThanHomes(t *testing.T) {
+	inCluster(t, 2, 2, func(c *cluster) {
+		var ids []scheduler.ID
+		for range 40 {
+			timer := oneShot(10 * time.Second)
+			timer.ReplicationFactor = 2
+			ids = append(ids, c.create(timer).ID)
+		}
+		pass(5 * time.Second)
+		c.Lay(oneLess("s1", "s0"))
+		pass(10 * time.Second)
+		for _, id := range ids {
+			c.wantOnce(id.Key, 1, maxLate)
+		}
+		c.wantEmpty()
+	})
+}
+
+// P7: an end that only a copy was told of that belongs elsewhere now is not forgotten
+// there before the home has heard of it.
+func TestP7AnEndIsRememberedWhereNoTimersBelong(t *testing.T) {
+	inCluster(t, 2, 2, func(c *cluster) {
+		timer := oneShot(90 * time.Second)
+		timer.ReplicationFactor = 2
+		var ids []scheduler.ID
+		for range 10 {
+			ids = append(ids, c.create(timer).ID)
+		}
+		c.Lay(oneLess("s1", "s0"))
+		c.connect("s1", storetest.LinkCut)
+		for _, id := range ids {
+			if r, err := c.nodes[0].Delete(c.Context(), id); err != nil || r.Unreached != 1 || !r.InFlight {
+				c.Errorf("deleted: %+v, %v; want one unreached", r, err)
+			}
+		}
+		pass(15 * time.Second)
+		c.connect("s1", storetest.LinkUp)
+		pass(2 * time.Minute)
+		for _, id := range ids {
+			if seen := c.callbacks(id.Key); len(seen) > 0 {
+				c.Errorf("called back after its end: %+v", seen)
+			}
+		}
+		c.wantEmpty()
+	})
+}
+
+// P10: a create that is repeated after the shards have changed is recognised, though
+// the timer has not been moved.
+func TestP10ARepeatedCreateWhereAShardHasCome(t *testing.T) {
+	inCluster(t, 3, 2, func(c *cluster) {
+		_, announced, after := layouts()
+		for name, rf := range map[string]int{"one ": 1, "two ": 2} {
+			c.Lay(announced)
+			timer := oneShot(10 * time.Second)
+			timer.ReplicationFactor = rf
+			once := func(n *node, i int) scheduler.Receipt {
+				receipt, err := n.CreateOnce(c.Context(), name+string(rune('a'+i)), []byte("body"), timer)
+				if err != nil {
+					c.Fatal(err)
+				}
+				return receipt
+			}
+			var first []scheduler.Receipt
+			for i := range 20 {
+				first = append(first, once(c.nodes[0], i))
+			}
+			c.Lay(after)
+			pass(5 * time.Second)
+			for i := range first {
+				if again := once(c.nodes[1], i); !again.Replayed || !again.Due.Equal(first[i].Due) {
+					c.Errorf("the first was answered %+v, the second %+v", first[i], again)
+				}
+			}
+			pass(10 * time.Second)
+			for i := range first {
+				c.wantOnce(first[i].ID.Key, 1, maxLate)
+			}
+		}
+	})
+}
+
+// P10: what an idempotency key remembers doesn't stay for long where no timers
+// belong: a shard could not be removed for an hour.
+func TestP10NothingIsRememberedWhereNoTimersBelong(t *testing.T) {
+	inCluster(t, 2, 2, func(c *cluster) {
+		timer := oneShot(5 * time.Second)
+		timer.ReplicationFactor = 2
+		var ids []scheduler.ID
+		for i := range 20 {
+			receipt, err := c.nodes[0].CreateOnce(c.Context(), string(rune('a'+i)), []byte("body"), timer)
+			if err != nil {
+				c.Fatal(err)
+			}
+			ids = append(ids, receipt.ID)
+		}
+		c.Lay(oneLess("s1", "s0"))
+		for _, id := range ids[:10] {
+			if _, err := c.nodes[1].Delete(c.Context(), id); err != nil {
+				c.Fatal(err)
+			}
+		}
+		pass(time.Minute)
+		if left := c.Copies("s0"); len(left) > 0 {
+			c.Errorf("left on the shard that takes no timers: %v", left)
+		}
+		if kept := c.Copies("s1"); len(kept) != 20 {
+			c.Errorf("%d of 20 are remembered", len(kept))
+		}
+	})
+}
+
+// A callback that is under way when another shard goes has its time.
+func TestACallbackOutlivesAnotherShard(t *testing.T) {
+	inCluster(t, 3, 1, func(c *cluster) {
+		before, announced, after := layouts()
+		c.Lay(announced)
+		pass(time.Second)
+		c.Lay(after)
+		pass(time.Second)
+		on := func(shard string, in time.Duration) scheduler.ID {
+			timer := oneShot(in)
+			timer.ReplicationFactor = 1
+			for {
+				if id := c.create(timer).ID; c.homes(id.Key, 1)[0] == shard {
+					return id
+				}
+			}
+		}
+		c.respond = func(attempt) (time.Duration, scheduler.Delivered) {
+			return 1500 * time.Millisecond, scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+		}
+		id := on("s3", 2*time.Second)
+		pass(6 * time.Second) // whoever made that callback waits for the next
+		next := on("s0", 2*time.Second)
+		pass(2500 * time.Millisecond)
+		c.Lay(before)
+		pass(10 * time.Second)
+		for _, id := range []scheduler.ID{id, next} {
+			c.wantOnce(id.Key, 1, maxLate)
+		}
+	})
+}
+
+// P5: a callback that is under way while the shards change tells the other copies
+// where they belong now: its retry waits for no copy that was a backup.
+func TestP5AnOutcomeIsToldByTheShardsOfNow(t *testing.T) {
+	inCluster(t, 2, 1, func(c *cluster) {
+		const takes = 1500 * time.Millisecond
+		c.respond = func(a attempt) (time.Duration, scheduler.Delivered) {
+			if a.Attempt == 1 {
+				return takes, scheduler.Delivered{Reason: "failed"}
+			}
+			return 0, scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+		}
+		var ids []scheduler.ID
+		for range 40 {
+			timer := oneShot(5 * time.Second)
+			timer.ReplicationFactor = 2
+			ids = append(ids, c.create(timer).ID)
+		}
+		pass(5*time.Second + takes/2)
+		l := oneLess("s1", "s0")
+		l.Epoch = 2
+		c.Lay(l)
+		pass(4 * time.Second)
+		for _, id := range ids {
+			seen := c.callbacks(id.Key)
+			if len(seen) != 2 || seen[1].at.Sub(seen[0].at) > takes+time.Second+maxLate {
+				c.Errorf("%d callbacks of %s, want a retry within a second: %+v", len(seen), id, seen)
+			}
+		}
+	})
+}

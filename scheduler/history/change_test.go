@@ -1,0 +1,87 @@
+package history
+
+import "testing"
+
+// change notes one of the topology, with so many shards that take timers.
+func (b *book) change(start, end, active int) {
+	b.Faults = append(b.Faults, Fault{Kind: "topology-drain", Class: TopologyChange, StartNs: at(start), EndNs: at(end), Active: active})
+}
+
+// A change of the shards explains nothing by itself: no callback that is late, lost or
+// doubled.
+func TestAChangeOfTheShardsExplainsNothing(t *testing.T) {
+	changed := func(damage func(*book)) func(*book) {
+		return func(b *book) {
+			b.change(900, 20_000, 2)
+			damage(b)
+		}
+	}
+	runExcuses(t, []excuse{
+		{"a change", changed(func(*book) {}), nil},
+		{"as late as without", changed(func(b *book) { b.called("/1", 0).move(at(1104 + 250)) }), nil},
+		{"late", changed(func(b *book) { b.called("/1", 0).move(at(1104+250) + 1) }), only(OnTime)},
+		{"lost", changed(func(b *book) { b.drop("/1", 0) }), only(NothingLost)},
+		{"doubled", changed(func(b *book) { b.call("k1", "/1", 1, 1, 1, 1300, 200) }), only(NoDuplicates)},
+		{"left out", changed(func(b *book) { b.drop("/2", 2) }), only(NothingLost, SequenceRises)},
+		{"after its end was answered", changed(func(b *book) { b.call("k4", "/4", 4, 1, 1, 5406, 200) }), only(NoneAfterAnswer)},
+	})
+}
+
+// A timer has no more copies than there were shards that took timers.
+func TestAChangeOfTheShardsTakesCopies(t *testing.T) {
+	away := func(start, end, active int) func(*book) {
+		return func(b *book) {
+			b.Operations = dropGets(b.Operations, "k1")
+			b.called("/1", 0).move(at(12_000))
+			b.change(start, end, active)
+			b.fault(ShardAway, "a", 1000, 1500)
+		}
+	}
+	runExcuses(t, []excuse{
+		{"its only shard is away", away(200, 900, 1), nil},
+		{"the change is under way", away(1050, 20_000, 1), nil},
+		{"two are left", away(200, 900, 2), only(OnTime)},
+		{"nobody knows how many are left", away(200, 900, 0), only(OnTime)},
+		{"it was over before the write", away(10, 99, 1), only(OnTime)},
+		{"it is later", away(16_600, 17_000, 1), only(OnTime)},
+	})
+}
+
+// What takes no timers has nothing, and changes put off no judgement.
+func TestAShardThatTakesNoTimersIsEmpty(t *testing.T) {
+	runExcuses(t, []excuse{
+		{"all take timers", func(b *book) { b.End.Active = []string{"a", "b"} }, nil},
+		{"nobody says which do", func(b *book) { b.End.Active = nil }, nil},
+		{"one doesn't", func(b *book) { b.End.Active = []string{"b", "c"} }, only(CopiesAtHome)},
+		{"a tombstone is there", func(b *book) {
+			b.End.Active = []string{"a", "b"}
+			b.Copies = append(b.Copies, Copy{Shard: "c", Key: "k4", Version: "5", RF: 2, Ended: true, ScoreMs: 5000})
+		}, only(CopiesAtHome)},
+		{"a change until the end", func(b *book) {
+			b.change(190_000, 200_000, 2)
+			b.Copies[1].Shard = "c"
+		}, only(CopiesAtHome)},
+	})
+}
+
+// k7, of two copies and a skew of 2 s, fails at 40 s and is tried again 1 s + 1 s after
+// that at the latest, if nothing happens.
+func TestARetryAmidAChangeOfTheShards(t *testing.T) {
+	retry := func(lateMs int, change func(*book)) func(*book) {
+		return func(b *book) {
+			b.write(Create, "k7", "/7", 30_000, 10_000, 1)
+			b.call("k7", "/7", 7, 1, 1, 40_006, 500)
+			b.call("k7", "/7", 7, 1, 2, 40_007+2000+250+lateMs, 200)
+			change(b)
+		}
+	}
+	during := func(b *book) { b.change(39_000, 50_000, 2) }
+	runExcuses(t, []excuse{
+		{"none", retry(0, func(*book) {}), nil},
+		{"none, and late", retry(1, func(*book) {}), only(OnTime)},
+		{"by a skew", retry(2000, during), nil},
+		{"by more", retry(2001, during), only(OnTime)},
+		{"it was over before", retry(1, func(b *book) { b.change(35_000, 40_005, 2) }), only(OnTime)},
+		{"it came later", retry(1, func(b *book) { b.change(42_008, 50_000, 2) }), only(OnTime)},
+	})
+}
