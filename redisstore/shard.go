@@ -25,7 +25,7 @@ const notAfter = time.Second
 // connection, nor the other way round.
 const (
 	frontPool = 16
-	pollPool  = 4
+	pollPool  = 8 // polls, heartbeats, the sweep and the topology
 	firePool  = 16 // what fires on other shards asks and tells here too
 )
 
@@ -61,13 +61,13 @@ func (e unfitError) Error() string {
 		"run CONFIG SET maxmemory-policy noeviction on it and put that line into its configuration"
 }
 
-func newShard(config ShardConfig, scripts scripts, log *slog.Logger) (*shard, error) {
+func newShard(config ShardConfig, scripts scripts, times int, log *slog.Logger) (*shard, error) {
 	connect, err := config.connector()
 	if err != nil {
 		return nil, fmt.Errorf("shard %s: %w", config.Name, err)
 	}
 	s := &shard{name: config.Name, url: config.URL, clock: newShardClock(), scripts: scripts, log: log.With("shard", config.Name)}
-	s.front, s.poll, s.fire = connect(frontPool, s.meet), connect(pollPool, s.meet), connect(firePool, s.meet)
+	s.front, s.poll, s.fire = connect(times*frontPool, s.meet), connect(times*pollPool, s.meet), connect(times*firePool, s.meet)
 	return s, nil
 }
 

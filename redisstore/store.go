@@ -31,6 +31,10 @@ type Options struct {
 	// Dial connects to shards that come later, as ShardConfig.Dial does to those of
 	// the start; nil for the network.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Connections is how many times the usual number of connections a shard may have,
+	// 0 for once. In bubbles of testing/synctest nobody must wait for one: go-redis
+	// waits by timers that bubbles must not share, and does.
+	Connections int
 }
 
 // Store is a scheduler.Store. Make it with Open; Close ends it.
@@ -43,6 +47,7 @@ type Store struct {
 	scripts   scripts
 	given     map[string]ShardConfig // what the node was started with, by name
 	dial      func(ctx context.Context, network, address string) (net.Conn, error)
+	times     int           // Options.Connections
 	patience  time.Duration // of a flush, which nobody waits for any longer
 	announced time.Duration // announcedFor
 	counter   atomic.Uint64
@@ -72,7 +77,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	s := &Store{
 		keys: laneKeys(o.Lane), lane: o.Lane, node: o.Node, log: o.Log, scripts: loadScripts(), given: map[string]ShardConfig{}, patience: notAfter,
-		announced: announcedFor, dial: o.Dial,
+		announced: announcedFor, dial: o.Dial, times: max(o.Connections, 1),
 	}
 	s.minted.Store(rand.Uint64N(Partitions) * together) // nodes that start together go on in different partitions
 	for _, config := range o.Shards {
@@ -106,7 +111,7 @@ func (s *Store) shardsOf(l *Topology) ([]*shard, error) {
 			all[i] = s.opened[at]
 			continue
 		}
-		sh, err := newShard(config, s.scripts, s.log)
+		sh, err := newShard(config, s.scripts, s.times, s.log)
 		if err != nil {
 			return nil, err
 		}

@@ -122,7 +122,7 @@ func (m *machine) assemble(ctx context.Context, p *process) (err error) {
 		name, _, _ := strings.Cut(address, ".")
 		return m.links[name].dial(ctx, p)
 	}
-	options := redisstore.Options{Node: p.id, Lane: "http", Log: m.log, Dial: dial}
+	options := redisstore.Options{Node: p.id, Lane: "http", Log: m.log, Dial: dial, Connections: 8}
 	for _, s := range m.shards[:m.given] {
 		options.Shards = append(options.Shards, redisstore.ShardConfig{Name: s.name, URL: s.url(), Dial: dial})
 	}
