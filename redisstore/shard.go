@@ -25,7 +25,7 @@ const notAfter = time.Second
 // connection, nor the other way round.
 const (
 	frontPool = 16
-	pollPool  = 8 // polls, heartbeats, the sweep and the topology
+	pollPool  = 8  // polls, heartbeats, the sweep and the topology
 	firePool  = 16 // what fires on other shards asks and tells here too
 )
 
