@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -85,7 +86,7 @@ func (s *Store) Follow(ctx context.Context) {
 		case s.behind.Load():
 			s.restore(ctx)
 		}
-		if l := s.Topology(); l.Next != nil && time.Since(time.Unix(0, s.adopted.Load())) > s.announced {
+		if l := s.Topology(); l.Next != nil && s.since(&s.adopted) > s.announced {
 			if _, err := s.change(ctx, func(l *Topology) (Topology, error) { return l.enactAnnounced() }); err != nil {
 				s.log.Debug("the announced topology does not count yet", "err", err)
 			}
@@ -171,7 +172,7 @@ func (s *Store) weigh(all []stand) {
 		s.begun.Add(1)
 	}
 	if answered && (l == nil || l.Epoch <= mine.Epoch || !mayCount(all, l)) {
-		s.read.Store(time.Now().UnixNano())
+		s.read.Store(int64(time.Since(s.origin)))
 	}
 }
 
@@ -215,7 +216,7 @@ func (s *Store) adopt(l *Topology) error {
 	}
 	before := s.current.Load()
 	s.current.Store(newPlacement(*l, shards))
-	s.adopted.Store(time.Now().UnixNano())
+	s.adopted.Store(int64(time.Since(s.origin)))
 	close(before.changed)
 	if before.topology.Epoch == 0 && !slices.Equal(before.topology.Active, l.Active) {
 		s.log.Warn("CHRONOS_REDIS is outdated: this node follows the topology that is stored on the shards",
@@ -233,10 +234,16 @@ func (s *Store) adopt(l *Topology) error {
 // Writable is scheduler.Store's: others may work by another topology than a node that
 // has not been able to read it for long.
 func (s *Store) Writable() error {
-	if since := time.Since(time.Unix(0, s.read.Load())); s.Topology().Epoch > 0 && since > blindFor {
+	if since := s.since(&s.read); s.Topology().Epoch > 0 && since > blindFor {
 		return fmt.Errorf("%w: the topology of the shards could not be read for %v", scheduler.ErrUnavailable, since.Round(time.Second))
 	}
 	return nil
+}
+
+// since is how long ago an instant of the store was, whatever becomes of the wall
+// clock.
+func (s *Store) since(at *atomic.Int64) time.Duration {
+	return time.Since(s.origin) - time.Duration(at.Load())
 }
 
 // change makes a later topology of the one that is agreed on, and has it agreed on.

@@ -88,7 +88,7 @@ func (s *Store) RemoveShard(ctx context.Context, name string, force bool) (Topol
 		return t, err
 	}
 	if !force {
-		if wait := drainedFor - time.Since(time.Unix(0, s.adopted.Load())); wait > 0 {
+		if wait := drainedFor - s.since(&s.adopted); wait > 0 {
 			return t, t.refuse("the topology has changed a moment ago; try again in %v", wait.Round(time.Second))
 		}
 		if err := s.moveLetters(ctx, &t, name); err != nil {

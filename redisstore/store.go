@@ -50,14 +50,15 @@ type Store struct {
 	times     int           // Options.Connections
 	patience  time.Duration // of a flush, which nobody waits for any longer
 	announced time.Duration // announcedFor
+	origin    time.Time
 	counter   atomic.Uint64
 	rotation  atomic.Uint64
 	minted    atomic.Uint64 // keys
-	adopted   atomic.Int64  // when the topology was, ns since 1970
+	adopted   atomic.Int64  // when the topology was, ns since origin
 	warned    atomic.Bool   // that the topology is not stored yet
 	behind    atomic.Bool   // some shard holds an earlier topology, or none
 	begun     atomic.Int32  // how many looks in a row found a later one that isn't agreed on
-	read      atomic.Int64  // when the shards had no later one, ns since 1970
+	read      atomic.Int64  // when the shards had no later one, ns since origin
 
 	mu     sync.Mutex
 	opened []*shard // all that are connected to, those of no topology too
@@ -77,7 +78,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	s := &Store{
 		keys: laneKeys(o.Lane), lane: o.Lane, node: o.Node, log: o.Log, scripts: loadScripts(), given: map[string]ShardConfig{}, patience: notAfter,
-		announced: announcedFor, dial: o.Dial, times: max(o.Connections, 1),
+		announced: announcedFor, origin: time.Now(), dial: o.Dial, times: max(o.Connections, 1),
 	}
 	s.minted.Store(rand.Uint64N(Partitions) * together) // nodes that start together go on in different partitions
 	for _, config := range o.Shards {

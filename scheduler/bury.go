@@ -63,7 +63,7 @@ func (s *Scheduler) keepTombstones(of *shard) time.Duration {
 				since = max(since, lost+lostTail)
 			}
 		}
-		since = max(since, sh.sweeping.missed())
+		since = max(since, sh.missedFor())
 	}
 	return max(since-s.config.TombLife, 0)
 }

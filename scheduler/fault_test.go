@@ -123,7 +123,7 @@ func TestLateSettlementIsAWarningNothingMore(t *testing.T) {
 		}
 		first := startNode(t, slow, "slow", r)
 		create(t, first, recurring(time.Minute, 2))
-		pass(59*time.Second + 950*time.Millisecond) // it is in the slow one's wheel
+		pass(59*time.Second + 980*time.Millisecond) // it is in the slow one's wheel, whenever that polled
 		startNode(t, m.Open("other"), "other", r)
 		pass(30 * time.Second)
 		if got := len(r.seen()); got != 2 {

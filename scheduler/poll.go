@@ -26,10 +26,10 @@ type shard struct {
 	contenders  *queue[*claim] // of copies that are not the best
 	graves      *queue[*claim] // tombstones that not all copies have been told of
 
-	unheard    atomic.Int64 // since when it has not answered this node's announcements, ns since 1970, until what it missed is known; 0 if it does
+	unheard    atomic.Int64 // since when it has not answered this node's announcements, ns on the clock of silence, until what it missed is known; 0 if it does
 	othersLive atomic.Bool  // other nodes announced themselves lately
 	health     atomic.Int32 // what the last claim said of the shard, or the last beat if that was long ago
-	claimed    atomic.Int64 // when that was, ns since 1970
+	claimed    atomic.Int64 // when that was, ns on the clock of silence
 
 	ownership *ownership
 	sweeping  sweeping
@@ -165,7 +165,7 @@ func (sh *shard) claim(ctx context.Context, partitions partitionSet, neglected t
 	})
 	sh.silence.heard(began, err)
 	answered := time.Now()
-	sh.claimed.Store(answered.UnixNano())
+	sh.claimed.Store(int64(sh.silence.now()))
 	sh.note(ctx, err)
 	claims, weight := make([]*claim, len(result.Claims)), 0
 	for i := range claims {

@@ -173,3 +173,34 @@ func ends(c *cluster, name string) (n int) {
 	}
 	return n
 }
+
+// P9: a timer that asked for more copies than there were shards gets them when one
+// joins.
+func TestP9CopiesAreRaisedWhenAShardJoins(t *testing.T) {
+	inCluster(t, 2, 2, func(c *cluster) {
+		two, three := []string{"s0", "s1"}, []string{"s0", "s1", "s2"}
+		var ids []scheduler.ID
+		for range 30 {
+			timer := oneShot(5 * time.Minute)
+			timer.ReplicationFactor = 3
+			r := c.create(timer)
+			if r.Copies != 2 {
+				c.Fatalf("%d copies on two shards", r.Copies)
+			}
+			ids = append(ids, r.ID)
+		}
+		c.Lay(storetest.Layout{Shards: three, Active: two, Others: [][]string{three}, Announced: true})
+		pass(5 * time.Second)
+		c.Lay(storetest.Layout{Shards: three, Others: [][]string{two}, Epoch: 2})
+		pass(15 * time.Second)
+		if wrong := c.inPlace(ids); len(wrong) > 0 {
+			c.Errorf("%d not in place: %s", len(wrong), wrong[0])
+		}
+		c.Wipe("s0")
+		c.Wipe("s1")
+		pass(6 * time.Minute)
+		for _, id := range ids {
+			c.wantOnce(id.Key, 1, 4*time.Second+maxLate)
+		}
+	})
+}

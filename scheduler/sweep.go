@@ -38,16 +38,16 @@ type sweeping struct {
 	tried [Partitions]time.Time // when each was swept last by this node, clean or not
 
 	wanted      atomic.Bool  // another shard has missed something: what is here may belong there
-	missedSince atomic.Int64 // ns since 1970; 0 if the shard misses nothing
+	missedSince atomic.Int64 // ns on the clock of silence, maybe before its begin; 0 if the shard misses nothing
 }
 
-// missed is how long ago the shard began to miss what nobody has told it since.
-func (sw *sweeping) missed() time.Duration {
-	since := sw.missedSince.Load()
+// missedFor is how long ago the shard began to miss what nobody has told it since.
+func (sh *shard) missedFor() time.Duration {
+	since := sh.sweeping.missedSince.Load()
 	if since == 0 {
 		return 0
 	}
-	return max(time.Since(time.Unix(0, since)), 1)
+	return max(sh.silence.now()-time.Duration(since), 1)
 }
 
 // sweep brings the copies of those partitions that this node is the first to look
@@ -237,7 +237,9 @@ func (sh *shard) recover(ctx context.Context, state *SweepState) error {
 	}
 	missedSince := int64(0)
 	if state.Missed > 0 {
-		missedSince = time.Now().Add(-state.Missed).UnixNano()
+		if missedSince = int64(sh.silence.now() - state.Missed); missedSince == 0 {
+			missedSince = -1
+		}
 	}
 	sh.sweeping.missedSince.Store(missedSince)
 	if !sh.silence.outage.pending() {

@@ -38,13 +38,13 @@ func (sh *shard) beat(ctx context.Context) {
 	began := sh.silence.now()
 	nodes, err := sh.s.store.Beat(bounded, sh.name)
 	sh.silence.heard(began, err)
-	if time.Since(time.Unix(0, sh.claimed.Load())) > 2*beatInterval {
+	if sh.silence.now()-time.Duration(sh.claimed.Load()) > 2*beatInterval {
 		// One of many nodes may have nothing to claim for long.
 		sh.note(ctx, err)
 	}
 	if err != nil {
 		sh.log.Debug("could not announce this node", "err", err)
-		sh.unheard.CompareAndSwap(0, time.Now().UnixNano())
+		sh.unheard.CompareAndSwap(0, int64(sh.silence.now()))
 		sh.giveUp(ctx)
 		return // who lives there is as it was
 	}
@@ -63,7 +63,7 @@ func (sh *shard) unheardFor() time.Duration {
 	if since == 0 {
 		return 0
 	}
-	return max(time.Since(time.Unix(0, since)), 1)
+	return max(sh.silence.now()-time.Duration(since), 1)
 }
 
 // giveUp has nobody wait any more for a shard that has been away for too long.
