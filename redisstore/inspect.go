@@ -47,7 +47,7 @@ func (s *Store) inspect(ctx context.Context, sh *shard, moved int64) (r ShardRep
 		return r
 	}
 	r.Copies = survey.Pending
-	state, err := sh.sweep(ctx, s.lane, "state", 0, scheduler.SweepMark{}, 0)
+	state, err := sh.swept(ctx, s.lane)
 	if r.Err = err; err != nil {
 		return r
 	}

@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -56,7 +55,7 @@ func (s *Store) Swept(ctx context.Context, shard string) (scheduler.SweepState, 
 	if err != nil {
 		return scheduler.SweepState{}, err
 	}
-	return sh.sweep(ctx, s.lane, "state", 0, scheduler.SweepMark{}, 0)
+	return sh.swept(ctx, s.lane)
 }
 
 // MarkSwept is scheduler.Store's.
@@ -65,8 +64,7 @@ func (s *Store) MarkSwept(ctx context.Context, shard string, partition int, mark
 	if err != nil {
 		return err
 	}
-	_, err = sh.sweep(ctx, s.lane, "mark", partition, mark, 0)
-	return err
+	return sh.noteSweep(ctx, s.lane, "mark", "", 0, partition, mark)
 }
 
 // WantSweep is scheduler.Store's.
@@ -75,45 +73,58 @@ func (s *Store) WantSweep(ctx context.Context, shard string, missed time.Duratio
 	if err != nil {
 		return err
 	}
+	if err := sh.ready(ctx); err != nil {
+		return err
+	}
 	gap := sh.gap.Load()
-	if _, err := sh.sweep(ctx, s.lane, "want", 0, scheduler.SweepMark{}, missed); err != nil {
+	if err := sh.noteSweep(ctx, s.lane, "want", *sh.identity.Load(), missed, 0, scheduler.SweepMark{}); err != nil {
 		return err
 	}
 	sh.gap.CompareAndSwap(gap, 0)
 	return nil
 }
 
-// sweep runs the script. A shard that has another identity than the one that wanted
-// it swept last, or none, has restarted since, or lost all.
-func (s *shard) sweep(ctx context.Context, lane, what string, partition int, mark scheduler.SweepMark, missed time.Duration) (state scheduler.SweepState, err error) {
-	if err := s.ready(ctx); err != nil {
-		return state, err
-	}
-	identity := *s.identity.Load()
+func (s *shard) noteSweep(ctx context.Context, lane, what, identity string, missed time.Duration, partition int, mark scheduler.SweepMark) error {
 	c := &call{script: "sweep", keys: []string{sweptKey}, args: []any{
 		what, lane, Partitions, identity, missed.Milliseconds(), partition, mark.Epoch, mark.AtMs,
 	}}
 	s.eval(ctx, s.poll, []*call{c})
-	if c.err != nil {
-		return state, c.err
+	return c.err
+}
+
+// swept reads how far the sweep is. A shard that has another identity than the one
+// that wanted it swept last, or none, has restarted since, or lost all.
+func (s *shard) swept(ctx context.Context, lane string) (state scheduler.SweepState, err error) {
+	if err := s.ready(ctx); err != nil {
+		return state, err
 	}
-	said, err := texts(c.reply, 0, 3+Partitions)
-	if err != nil {
+	fields := []string{lane + ".wanted_ms", lane + ".missed_since_ms", lane + ".identity"}
+	for p := range Partitions {
+		fields = append(fields, sweptField(lane, p))
+	}
+	pipe := s.poll.Pipeline()
+	now, found := pipe.Time(ctx), pipe.HMGet(ctx, sweptKey, fields...)
+	if _, err := pipe.Exec(ctx); err != nil {
 		return state, s.unavailable(err)
 	}
-	p := fieldParser{fields: said}
-	state.NowMs, state.WantedMs, state.Missed = c.nowUs/1000, p.int64(0), milliseconds(p.int64(1))
-	if state.Restarted = said[2] != identity; state.Restarted {
+	text := func(i int) string {
+		said, _ := found.Val()[i].(string) // nil for none
+		return said
+	}
+	number := func(text string) int64 {
+		n, _ := strconv.ParseInt(text, 10, 64) // what can't be read is swept again
+		return n
+	}
+	state.NowMs, state.WantedMs = now.Val().UnixMilli(), number(text(0))
+	if since := number(text(1)); since != 0 {
+		state.Missed = max(milliseconds(state.NowMs-since), 1)
+	}
+	if state.Restarted = text(2) != *s.identity.Load(); state.Restarted {
 		state.Missed = max(state.Missed, time.Duration(s.gap.Load()))
 	}
-	for i := range state.Marks {
-		epoch, at, _ := strings.Cut(said[3+i], " ")
-		mark := fieldParser{fields: []string{epoch, at}}
-		state.Marks[i] = scheduler.SweepMark{Epoch: mark.int64(0), AtMs: mark.int64(1)}
-		p.err = errors.Join(p.err, mark.err)
-	}
-	if p.err != nil {
-		return state, s.unavailable(fmt.Errorf("%w: %w", errReply, p.err))
+	for p := range state.Marks {
+		epoch, at, _ := strings.Cut(text(3+p), " ")
+		state.Marks[p] = scheduler.SweepMark{Epoch: number(epoch), AtMs: number(at)}
 	}
 	return state, nil
 }
@@ -146,7 +157,7 @@ func (s *Store) Forget(ctx context.Context, epoch int64) error {
 // isSwept is nil if all of a lane on the shard has been swept for the epoch, or
 // nothing is there.
 func (s *shard) isSwept(ctx context.Context, lane string, epoch int64) error {
-	state, err := s.sweep(ctx, lane, "state", 0, scheduler.SweepMark{}, 0)
+	state, err := s.swept(ctx, lane)
 	if err != nil {
 		return err
 	}
