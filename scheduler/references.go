@@ -22,6 +22,9 @@ func (s *Scheduler) DropReferences(ctx context.Context, shard string, keys []str
 	if sh == nil || sh.silence.lasts() {
 		return fmt.Errorf("%w: shard %s is silent", ErrUnavailable, shard)
 	}
+	if _, steady := s.store.Epoch(shard); !steady {
+		return fmt.Errorf("%w: where timers belong is about to change", ErrUnavailable)
+	}
 	heads, err := s.store.Heads(ctx, shard, slices.Compact(slices.Sorted(slices.Values(keys))))
 	if err != nil {
 		return err

@@ -123,7 +123,7 @@ func checkTagsOnTheWay(r *rig) {
 			r.counts("of a release", want)
 			return
 		}
-		r.pass(c, 9, terms(brief, far))
+		r.pass(c, 9, terms(far, far))
 		r.counts("of a fence, then "+what, want)
 		r.accept(c, *o)
 		r.counts("of "+what, want)
@@ -140,7 +140,7 @@ func checkTagsEnd(r *rig) {
 		r.Helper()
 		c := r.leased(key, tagged(oneShot(0), tag("CALL", 2), tag(key, 1)), far)
 		r.counts("of "+key+", leased", sums{"CALL": 2, key: 1})
-		r.pass(c, 1, terms(time.Millisecond, far))
+		r.pass(c, 1, terms(far, far))
 		return c
 	}
 	for name, o := range map[string]scheduler.Settlement{
