@@ -202,10 +202,10 @@ func (r *rig) forgetWaiting(keys []string) {
 	}
 }
 
-// churning is the load of a churn: in a full run half as many creates, and more
-// updates and deletes.
+// churning is the load of a churn, which lasts: half as many creates as elsewhere,
+// and more updates and deletes.
 func churning(m *mix) {
-	m.rate = min(m.rate, 500)
+	m.rate /= 2
 	m.deletes, m.replaces = 0.15, 0.15
 }
 

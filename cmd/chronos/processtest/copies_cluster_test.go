@@ -110,6 +110,16 @@ func (c *cluster) startNode(m *member) {
 	c.logs = append(c.logs, nodeLog{m.name + "-" + strconv.Itoa(m.process), n.log})
 }
 
+// end ends all processes: what is recorded is all that there will be.
+func (c *cluster) end() {
+	for _, m := range c.nodes {
+		m.kill()
+	}
+	for _, s := range c.shards {
+		s.kill()
+	}
+}
+
 // withdraw sends no more requests to a node.
 func (c *cluster) withdraw(m *member) {
 	c.mu.Lock()

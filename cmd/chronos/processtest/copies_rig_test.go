@@ -57,8 +57,9 @@ func newRig(t *testing.T, s *scenario, p plan) *rig {
 }
 
 // runScenario runs the load, with the scenario's faults in it, lets all timers come
-// to their end, and judges what was recorded. Once all were due it has another begin.
-func runScenario(t *testing.T, s *scenario, p plan, another func()) {
+// to their end, and judges what was recorded when it may. Once all were due it has
+// another begin.
+func runScenario(t *testing.T, s *scenario, p plan, another, mayJudge func()) {
 	r := newRig(t, s, p)
 	r.cluster.sample(history.Begin)
 	held := r.watchClock()
@@ -78,6 +79,8 @@ func runScenario(t *testing.T, s *scenario, p plan, another func()) {
 	}
 	r.cluster.sample(history.Finish)
 	h := r.finish()
+	r.cluster.end()
+	mayJudge()
 	r.judge(&h)
 }
 

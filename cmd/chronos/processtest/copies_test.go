@@ -94,15 +94,21 @@ func TestCopies(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var wg sync.WaitGroup
+	all := scenarios()
+	var wg, loads sync.WaitGroup
 	defer wg.Wait()
+	loads.Add(len(all))
 	turns := make(chan struct{}, p.either(2, 1)) // so many scenarios have load at once
-	for _, s := range scenarios() {
+	for _, s := range all {
 		turns <- struct{}{}
-		release := sync.OnceFunc(func() { <-turns })
+		release := sync.OnceFunc(func() {
+			loads.Done()
+			<-turns
+		})
 		wg.Go(func() {
 			defer release()
-			t.Run(s.name, func(t *testing.T) { runScenario(t, s, p, release) })
+			// Judging takes all processors for seconds: none of it while others have load.
+			t.Run(s.name, func(t *testing.T) { runScenario(t, s, p, release, loads.Wait) })
 		})
 	}
 }
