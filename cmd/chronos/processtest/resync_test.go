@@ -59,10 +59,22 @@ func (r *resyncer) view() string {
 }
 
 // all follows the links from the first page to the last, and says how often each
-// timer came, by its opaque.
+// timer came, by its opaque. It begins anew where an answer says that a shard could not
+// be asked, which a busy machine may be the reason of.
 func (r *resyncer) all(shard string, limit int, between func()) map[string]int {
 	r.t.Helper()
-	times := map[string]int{}
+	for range 5 {
+		if times, whole := r.once(shard, limit, between); whole {
+			return times
+		}
+	}
+	r.t.Fatal("the machine is too slow for this test: a shard was silent in each of five listings")
+	return nil
+}
+
+func (r *resyncer) once(shard string, limit int, between func()) (times map[string]int, whole bool) {
+	r.t.Helper()
+	times, whole = map[string]int{}, true
 	path := "/timers?node-for-replicas=" + shard + "&cluster-view-id=" + r.view()
 	for status := http.StatusPartialContent; status == http.StatusPartialContent; between() {
 		req, err := http.NewRequestWithContext(r.t.Context(), http.MethodGet, r.node.url+path, http.NoBody)
@@ -85,6 +97,9 @@ func (r *resyncer) all(shard string, limit int, between func()) map[string]int {
 		err = json.NewDecoder(res.Body).Decode(&page)
 		_ = res.Body.Close()
 		status = res.StatusCode
+		if res.Header.Get("X-Chronos-Unreached") != "" || status == http.StatusServiceUnavailable {
+			return nil, false
+		}
 		if err != nil || status != http.StatusOK && status != http.StatusPartialContent || len(page.Timers) > limit {
 			r.t.Fatalf("GET %s: %d, %d timers, %v", path, status, len(page.Timers), err)
 		}
@@ -96,7 +111,7 @@ func (r *resyncer) all(shard string, limit int, between func()) map[string]int {
 		}
 		path, _, _ = strings.Cut(strings.TrimPrefix(res.Header.Get("Link"), "<"), ">")
 	}
-	return times
+	return times, whole
 }
 
 // TestResync: a client reads page by page what is to be on a shard, while timers
@@ -121,7 +136,8 @@ func TestResync(t *testing.T) {
 	batch(recurring, `"interval":0.3,"repeat-for":%d`, receiver.URL(), "often")
 	batch(recurring, `"interval":2,"repeat-for":%d`, "http://127.0.0.1:1/refuses", "fails")
 
-	complete := func(shard string, limit int, want int) {
+	// Of those that fail a page's end may hide one, as DESIGN.md says.
+	complete := func(shard string, limit int, want map[string]int) {
 		t.Helper()
 		begun, pages := time.Now(), 0
 		times := r.all(shard, limit, func() {
@@ -135,13 +151,14 @@ func TestResync(t *testing.T) {
 				t.Errorf("%s: %q is listed %d times", shard, opaque, n)
 			}
 		}
-		if have["long"]+have["at"] != want || have["often"]+have["fails"] < 2*recurring*want/lasting {
-			t.Errorf("%s: listed %v, want %d that last", shard, have, want)
+		if have["long"] != want["long"] || have["at"] != want["at"] || have["often"] < want["often"] || have["fails"] < want["fails"]*9/10 {
+			t.Errorf("%s: listed %v, want %v", shard, have, want)
 		}
 		t.Logf("%s: %d pages in %v: %v", shard, pages, time.Since(begun).Round(time.Millisecond), have)
 	}
-	complete("main", 100, lasting)
-	complete("b", 1000, lasting)
+	all := map[string]int{"long": lasting / 2, "at": lasting / 2, "often": recurring, "fails": recurring}
+	complete("main", 100, all)
+	complete("b", 1000, all)
 
 	was := r.view()
 	r.ask(http.StatusNotFound, http.MethodGet, node.url+"/timers?node-for-replicas=c&cluster-view-id="+was, "")
@@ -152,18 +169,20 @@ func TestResync(t *testing.T) {
 		t.Errorf("Reason %q doesn't name the present view, %s", header.Get("Reason"), announced)
 	}
 	eventually(t, 20*time.Second, "the new shard counts", func() bool { return r.view() != announced })
-	counts := func(shard string) int { // which changes no more
-		n := 0
+	counts := func(shard string) map[string]int { // which change no more
+		n := map[string]int{}
 		for opaque := range r.all(shard, 1000, func() {}) {
-			if strings.HasPrefix(opaque, "long") || strings.HasPrefix(opaque, "at") {
-				n++
-			}
+			kind, _, _ := strings.Cut(opaque, " ")
+			n[kind]++
 		}
 		return n
 	}
-	before := counts("c")
-	if all := counts("main") + counts("b") + before; all != 2*lasting {
-		t.Errorf("%d copies are to be on the three shards, want %d", all, 2*lasting)
+	before, copies := counts("c"), 0
+	for _, n := range []map[string]int{counts("main"), counts("b"), before} {
+		copies += n["long"] + n["at"]
+	}
+	if copies != 2*lasting {
+		t.Errorf("%d copies are to be on the three shards, want %d", copies, 2*lasting)
 	}
 	eventually(t, 60*time.Second, "the sweep has passed", func() bool {
 		_, raw := r.ask(http.StatusOK, http.MethodGet, node.admin+"/topology", "")
