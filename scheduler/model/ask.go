@@ -26,7 +26,7 @@ func (h *hand) unasked() (int8, bool) {
 // unheard is the first other shard that the task has not dealt with.
 func (h *hand) unheard() (int8, bool) {
 	for o := range h.sc.Shards {
-		if o != h.shard && h.task.Asked&(1<<o) == 0 && (h.sc.home(o) || h.sc.Rules.KnowAway) {
+		if o != h.shard && h.task.Asked&(1<<o) == 0 && h.looks(o) {
 			return o, true
 		}
 	}
@@ -51,6 +51,8 @@ func (h *hand) ask(o int8) {
 		h.adopt(o, "asks S%d: newer there, adopts, doesn't send", o)
 	case c.Mark > h.now.Now && (c.Kind != live || c.Version <= h.task.Version):
 		h.putOff(c.Mark, "asks S%d: firing there, waits to %d", o, c.Mark)
+	case c.Fired && c.Token != noToken && c.Score > h.now.Now:
+		h.putOff(c.Score, "asks S%d: leased, waits to %d", o, c.Score)
 	default:
 		h.add(&next, "asks S%d: nothing newer", o)
 	}
@@ -91,6 +93,7 @@ func (h *hand) fence() {
 		c.Attempt++
 		c.Mark = h.now.Now + limit
 		c.Score = h.now.Now + h.sc.Hold
+		c.Fired = h.sc.Variants.LeaseAsked
 		own.Pop, own.Attempt, own.FencedAt = c.Pop, c.Attempt, h.now.Now
 	}
 	own.Fence = fenced

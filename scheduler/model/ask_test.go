@@ -33,7 +33,7 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// parse reads a scenario: oneshot=N comes first, max=N is the bound on states,
+// parse reads a scenario: oneshot=N comes first, change=N next, max=N is the bound on states,
 // all else are fields of Scenario.
 func parse(text string) (sc Scenario, states int, err error) {
 	sc, states = Recurring(), bound
@@ -44,6 +44,9 @@ func parse(text string) (sc Scenario, states int, err error) {
 		switch name {
 		case "oneshot":
 			sc = OneShot(int8(n))
+			sc.Bound = never
+		case "change":
+			sc = Changing(Change(n), sc.Homes)
 			sc.Bound = never
 		case "max":
 			states = n

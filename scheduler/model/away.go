@@ -4,7 +4,7 @@ package model
 // it removes itself; home lacks it, then it is brought home; home is silent, then
 // it fires. It reports whether there was anything to do.
 func (h *hand) look() bool {
-	if h.sc.home(h.shard) || !h.sc.Rules.Look || h.sc.Variants.AwayAsBackup || h.task.Noted&homeSilent != 0 {
+	if h.home(h.shard) || !h.sc.Rules.Look || h.sc.Variants.AwayAsBackup || h.task.Noted&homeSilent != 0 {
 		return false
 	}
 	home := h.task.Rank
@@ -13,7 +13,7 @@ func (h *hand) look() bool {
 	case h.now.reach(h.n, home) && at.Kind != absent && at.order() > h.task.order():
 		next := *h.now
 		if h.mine {
-			next.adopt(h.sc, h.shard, home, h.task.Rank)
+			next.adopt(h.sc, h.epoch(), h.shard, home, h.task.Rank)
 		}
 		h.drop(&next, "away: S%d has newer, removes itself", home)
 	case h.now.reach(h.n, home) && at.Kind != absent && at.order() == h.task.order():

@@ -94,6 +94,9 @@ func (s *state) checkLetter(sc *Scenario, t *task, shard int8) Violation {
 
 // checkLate judges pops that should have been sent by now.
 func (s *state) checkLate(sc *Scenario) Violation {
+	if s.toCreate(sc) {
+		return ""
+	}
 	if s.Op.Phase == notBegun && s.Failures == sc.Failures {
 		for pop := int8(1); pop <= sc.Pops; pop++ {
 			if s.Sent>>(pop-1) == 0 && s.Now > s.due(sc, 1, pop, 0)+sc.Bound {
@@ -110,7 +113,7 @@ func (s *state) checkLate(sc *Scenario) Violation {
 
 // checkEnd judges what is left when the run is over.
 func (s *state) checkEnd(sc *Scenario) Violation {
-	if s.Op.Phase == notBegun && s.Letters[0] == 0 {
+	if s.Op.Phase == notBegun && s.Letters[0] == 0 && !s.toCreate(sc) {
 		for pop := int8(1); pop <= sc.Pops; pop++ {
 			if s.Succeeded&sc.bit(1, pop) == 0 && s.Sent>>pop == 0 {
 				return Missed
@@ -128,7 +131,7 @@ func (s *state) checkEnd(sc *Scenario) Violation {
 			return Undead
 		case c.Kind == live && s.Shards[shard] == up:
 			return LeftOver
-		case c.Kind == tombstone && !sc.home(shard) && s.Budget == sc.Budget && sc.Op != Delete:
+		case c.Kind == tombstone && sc.Change == NoChange && !sc.home(0, shard) && s.Budget == sc.Budget && sc.Op != Delete:
 			return StrayTombstone
 		}
 	}

@@ -3,12 +3,12 @@ package model
 // claim is a node's poll of one shard: what is due is leased.
 func (x *stepper) claim(n, shard int8) {
 	c := &x.now.Copies[shard]
-	if !x.now.reach(n, shard) || c.Kind != live || c.Score > x.now.Now {
+	if !x.sc.knows(x.now.Changing.Epochs[n], shard) || !x.now.reach(n, shard) || c.Kind != live || c.Score > x.now.Now {
 		return
 	}
 	next := *x.now
 	next.lease(x.sc, n, shard)
-	next.Tasks[n][shard] = taskOf(c, held)
+	next.Tasks[n][shard] = x.taskOf(n, c, held)
 	over := ""
 	if c.Token != noToken {
 		over = " (takes over a lease)"
@@ -24,11 +24,14 @@ func (x *stepper) claim(n, shard int8) {
 
 func (s *state) lease(sc *Scenario, n, shard int8) {
 	s.Copies[shard].Token = firstToken + n
+	s.Copies[shard].Fired = false
 	s.Copies[shard].Score = s.Now + grace + sc.Variants.AskAhead
 }
 
-func taskOf(c *stored, phase int8) task {
-	return task{Phase: phase, Version: c.Version, Pop: c.Pop, Attempt: c.Attempt, Rank: c.Rank}
+func (x *stepper) taskOf(n int8, c *stored, phase int8) task {
+	return task{
+		Phase: phase, Version: c.Version, Pop: c.Pop, Attempt: c.Attempt, Rank: c.Rank, Epoch: x.now.Changing.Epochs[n],
+	}
 }
 
 // bury is P7: a tombstone whose time is over is removed, once the copies it names
@@ -42,7 +45,7 @@ func (x *stepper) bury(n, shard int8) {
 		return
 	}
 	next := *x.now
-	if c.Owed == 0 || !x.sc.home(shard) {
+	if c.Owed == 0 || !x.sc.home(x.now.Changing.Epochs[n], shard) {
 		next.Copies[shard] = stored{}
 		x.urgent(&next, "N%d S%d: buries the tombstone", n, shard)
 		return

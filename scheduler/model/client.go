@@ -2,11 +2,11 @@ package model
 
 // begin starts the client's operation through this node.
 func (x *stepper) begin(n int8) {
-	if x.now.Op.Phase != notBegun || x.sc.Op == NoOp || x.now.Now < 1 || x.now.Now > x.sc.OpBy {
+	if x.now.Op.Phase != notBegun || x.sc.Op == NoOp || x.now.toCreate(x.sc) || x.now.Now < 1 || x.now.Now > x.sc.OpBy {
 		return
 	}
 	next := *x.now
-	next.Op.Phase, next.Op.Node, next.Op.Began = begun, n, x.now.Now
+	next.Op.Phase, next.Op.Node, next.Op.Began, next.Op.Epoch = begun, n, x.now.Now, x.now.Changing.Epochs[n]
 	x.maybe(&next, "%s begins through N%d", x.sc.Op, n)
 }
 
@@ -39,7 +39,7 @@ func (x *stepper) client() {
 	}
 	told := true
 	for shard := range x.sc.Shards {
-		if op.Told&(1<<shard) == 0 && (x.sc.home(shard) || x.sc.Rules.KnowAway || !x.sc.BareKey) {
+		if op.Told&(1<<shard) == 0 && x.sc.looks(op.Epoch, shard, x.sc.Rules.KnowAway || !x.sc.BareKey) {
 			told = false
 			x.tellOp(shard)
 		}
@@ -51,13 +51,14 @@ func (x *stepper) client() {
 
 func (x *stepper) tellOp(shard int8) {
 	op, c := &x.now.Op, &x.now.Copies[shard]
+	rank := x.sc.rank(op.Epoch, shard)
 	next := *x.now
 	next.Op.Told |= 1 << shard
 	late := x.sc.Op == Put && x.now.Now > op.Began+1 && x.sc.Rules.NotAfter
 	if late || !x.now.reach(op.Node, shard) {
 		next.Op.Untold |= 1 << shard
 		if x.now.Shards[shard] == away && x.now.Buffered.On == 0 {
-			next.Buffered = buffered{On: 1, Shard: shard, NotAfter: x.now.Now + 1, Version: 2, Rank: shard}
+			next.Buffered = buffered{On: 1, Shard: shard, NotAfter: x.now.Now + 1, Version: 2, Rank: rank}
 			if x.sc.Op == Delete {
 				next.Buffered.Delete = 1
 			}
@@ -65,15 +66,23 @@ func (x *stepper) tellOp(shard int8) {
 		x.urgent(&next, "%s: S%d not told", x.sc.Op, shard)
 		return
 	}
-	w := written{kind: tombstone, version: 2, score: forever, rank: shard, why: asDelete}
+	w := written{kind: tombstone, version: 2, score: forever, rank: rank, why: asDelete, epoch: op.Epoch}
 	if x.sc.Op == Put {
-		w = written{kind: live, version: 2, pop: 1, score: x.now.due(x.sc, 2, 1, shard), rank: shard}
+		w = written{kind: live, version: 2, pop: 1, score: x.now.due(x.sc, 2, 1, rank), rank: rank, epoch: op.Epoch}
 	}
-	next.merge(x.sc, shard, w)
+	if next.merge(x.sc, shard, w) && x.sc.Change != NoChange && x.sc.Op == Put && !x.sc.home(op.Epoch, shard) {
+		next.Op.Away |= 1 << shard
+	}
 	if c.Kind != absent {
 		next.Op.Found |= foundPresent
-	} else if x.sc.Rules.MissingUntold && x.sc.home(shard) {
+	} else if x.sc.Rules.MissingUntold && x.sc.home(op.Epoch, shard) {
 		next.Op.Found |= foundMissing
+	}
+	if x.sc.Change != NoChange && c.Kind != absent && !x.sc.home(op.Epoch, shard) {
+		next.Op.Found |= foundElsewhere
+		if c.Kind == live {
+			next.Op.Found |= foundLive
+		}
 	}
 	lost := next
 	if c.Mark > x.now.Now {
@@ -93,16 +102,16 @@ func (x *stepper) answerOp() {
 	next := *x.now
 	next.Op.Phase, next.Op.AnsweredAt = answered, x.now.Now
 	if x.sc.Rules.TellOwed && op.Untold != 0 {
-		for shard := range x.sc.Homes {
+		for shard := range x.sc.Shards {
 			c := &next.Copies[shard]
-			if c.Kind == tombstone && c.Version == 2 && op.Untold&(1<<shard) == 0 {
+			if x.sc.home(op.Epoch, shard) && c.Kind == tombstone && c.Version == 2 && op.Untold&(1<<shard) == 0 {
 				c.Owed = op.Untold
 			}
 		}
 	}
 	const partly = foundMissing | foundPresent
 	switch {
-	case op.Untold == op.Told || x.sc.Rules.AnswerInTime && x.now.Now > op.Began+2:
+	case op.Untold == op.Told || x.homeless() || x.sc.Rules.AnswerInTime && x.now.Now > op.Began+2:
 		next.Op.Answer = refused
 		x.urgent(&next, "%s answered: 503", x.sc.Op)
 	case op.Found&foundFiring != 0 || op.Found&partly == partly || op.Untold != 0:

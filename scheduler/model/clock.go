@@ -14,6 +14,9 @@ func (x *stepper) tick() {
 		}
 	}
 	next.noteSilence(x.sc)
+	if next.Changing.SteadyAt <= next.Now {
+		next.Changing.SteadyAt = 0
+	}
 	if next.WipedAt != 0 && next.Now >= next.WipedAt-1+x.sc.sweepWaits() {
 		next.WipedAt = 0
 	}
@@ -22,8 +25,12 @@ func (x *stepper) tick() {
 		if c.Mark <= next.Now {
 			c.Mark = 0
 		}
+		c.Fired = c.Fired && c.Token != noToken
 		if c.Kind == tombstone && c.Mark == 0 {
 			c.Token = noToken
+		}
+		if c.Kind == tombstone && c.Mark == 0 && c.Owed == 0 && x.sc.Change != NoChange && c.Score <= next.Now {
+			*c = stored{}
 		}
 	}
 	for n := range next.Nodes {

@@ -3,6 +3,9 @@ package model
 // create is the client's POST through node 0: every home is told, one that can't
 // be reached is replaced, and the answer given.
 func (x *stepper) create() {
+	if x.now.toCreate(x.sc) {
+		x.createLater()
+	}
 	if x.now.Create.Phase != begun {
 		return
 	}
@@ -69,6 +72,9 @@ func initial(sc *Scenario) state {
 	}
 	if sc.Start == Creating {
 		s.Create.Phase = begun
+		return s
+	}
+	if sc.Start == Later {
 		return s
 	}
 	lacking := int8(sc.Start - Substitute0)

@@ -1,8 +1,8 @@
 // Package model explores the copies protocol of chronos (rules P1 to P10 of the
 // design) state by state: one timer, two nodes, two to four shards, at most one
-// DELETE or PUT, and every interleaving of what they do within a budget of
-// faults. It shares no code with the scheduler. It says whether the rules are
-// right, not whether the code keeps them.
+// DELETE or PUT, at most one change of the shards, and every interleaving of what
+// they do within a budget of faults. It shares no code with the scheduler. It says
+// whether the rules are right, not whether the code keeps them.
 //
 // A [Scenario] names the timer, the faults and the [Rules] that are followed;
 // [Explore] walks all its states, breadth first, and returns a [Result] with the
@@ -21,7 +21,9 @@
 // next, one file per actor: create.go and client.go (the client), claim.go (poll
 // and claim), away.go (copies away from home), take.go, ask.go (ask, fence,
 // send), outcome.go (the callback's answer, told to all), settle.go (the leased
-// copy), sweep.go, repair.go (GET), fault.go and clock.go. check.go judges,
+// copy), sweep.go (in one step, where no shards change), change.go (what a node
+// knows of a change, and where copies belong for it), carry.go (the sweep of a
+// change, in two steps), repair.go (GET), fault.go and clock.go. check.go judges,
 // explore.go walks.
 //
 // README.md has what was found.

@@ -6,13 +6,15 @@ func (x *stepper) nodeFaults(n int8) {
 		next := *x.now
 		next.Nodes[n] = crashed
 		next.Tasks[n] = [maxShards]task{}
+		next.Changing.Sweeps[n] = carried{}
 		next.Budget--
 		x.maybe(&next, "FAULT N%d dies", n)
 	}
 	if !x.fault(Stall) {
 		return
 	}
-	busy := x.now.Op.Phase == begun && x.now.Op.Node == n || x.now.Get.Phase == begun && x.now.Get.Node == n
+	busy := x.now.Op.Phase == begun && x.now.Op.Node == n || x.now.Get.Phase == begun && x.now.Get.Node == n ||
+		x.now.Changing.Sweeps[n].On != 0
 	for shard := range x.sc.Shards {
 		busy = busy || x.now.Tasks[n][shard].Phase != idle
 	}

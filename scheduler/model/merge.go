@@ -16,6 +16,7 @@ type written struct {
 	kind, version, pop, attempt int8
 	score, rank                 int8
 	why                         why
+	epoch                       int8 // what who writes it knows of the shards
 }
 
 // merge is P2: the shard becomes this state if it is newer. It reports whether
@@ -32,10 +33,12 @@ func (s *state) merge(sc *Scenario, shard int8, w written) bool {
 	if c.Mark > s.Now && sc.Rules.MarkKept {
 		mark = c.Mark
 	}
-	if !sc.home(shard) && w.why != asCreate && (c.Kind == absent || !sc.Variants.AwayUpdated) {
+	home := sc.home(w.epoch, shard)
+	ends := sc.Change != NoChange && w.kind == tombstone // which is to be known where the timer may be brought
+	if !home && w.why != asCreate && !ends && (c.Kind == absent || !sc.Variants.AwayUpdated) {
 		return s.mergeAway(sc, shard, w, mark)
 	}
-	if !sc.home(shard) && w.why != asCreate { // it keeps its rank
+	if !home && w.why != asCreate && !ends { // it keeps its rank
 		w.score += (c.Rank-w.rank)*sc.Skew + sc.Variants.AwayLater
 		w.rank = c.Rank
 	}
@@ -47,8 +50,11 @@ func (s *state) merge(sc *Scenario, shard int8, w written) bool {
 		return true
 	}
 	s.Copies[shard] = stored{Kind: tombstone, Version: w.version, Score: s.tombstoneEnd(sc), Mark: mark}
-	if !sc.home(shard) {
+	if !home {
 		s.Copies[shard].Rank = c.Rank
+		if sc.Change != NoChange {
+			s.Copies[shard].Score = s.Now + strayLife
+		}
 	}
 	predecessor := c.Kind == live && c.Version == w.version && c.Pop == w.pop
 	if w.why == asDone && mark == 0 && (predecessor || !sc.Rules.DoneTombstone) {
@@ -77,19 +83,21 @@ func (s *state) mergeAway(sc *Scenario, shard int8, w written, mark int8) bool {
 	return true
 }
 
-// adopt makes the shard what another holds.
-func (s *state) adopt(sc *Scenario, shard, from, rank int8) {
+// adopt makes the shard what another holds, by what counts in the epoch.
+func (s *state) adopt(sc *Scenario, epoch, shard, from, rank int8) {
 	c := s.Copies[from]
 	if c.Kind == tombstone {
 		s.merge(sc, shard, written{
-			kind: tombstone, version: c.Version, pop: s.Copies[shard].Pop, score: forever, rank: rank, why: asDelete,
+			kind: tombstone, version: c.Version, pop: s.Copies[shard].Pop, score: forever, rank: rank, why: asDelete, epoch: epoch,
 		})
-		if !sc.home(shard) && s.Copies[shard].Kind == tombstone && s.Copies[shard].Mark <= s.Now {
+		if sc.Change == NoChange && !sc.home(epoch, shard) && s.Copies[shard].Kind == tombstone && s.Copies[shard].Mark <= s.Now {
 			s.Copies[shard] = stored{}
 		}
 		return
 	}
-	s.merge(sc, shard, s.copied(sc, &c, rank))
+	w := s.copied(sc, &c, rank)
+	w.epoch = epoch
+	s.merge(sc, shard, w)
 }
 
 // copied is the state of a copy as it is written for another rank.
@@ -115,10 +123,17 @@ func (s *state) wake(sc *Scenario, shard int8) {
 		return
 	}
 	if b.Delete != 0 {
-		s.merge(sc, shard, written{kind: tombstone, version: b.Version, score: forever, rank: b.Rank, why: asDelete})
+		s.merge(sc, shard, written{
+			kind: tombstone, version: b.Version, score: forever, rank: b.Rank, why: asDelete, epoch: s.Op.Epoch,
+		})
 		return
 	}
-	s.merge(sc, shard, written{
+	w := written{
 		kind: live, version: b.Version, pop: 1, score: s.due(sc, b.Version, 1, b.Rank), rank: b.Rank, why: asCreate,
-	})
+		epoch: s.Op.Epoch,
+	}
+	if sc.Change != NoChange {
+		w.why = asState
+	}
+	s.merge(sc, shard, w)
 }

@@ -57,7 +57,7 @@ func withOp(sc Scenario, op Op) Scenario {
 
 // TestAllRules walks the protocol as it is worded: nothing may break.
 func TestAllRules(t *testing.T) {
-	for _, s := range slices.Concat(atHome(), threeCopies(), substitutes(), tombstones(), several()) {
+	for _, s := range slices.Concat(atHome(), threeCopies(), substitutes(), tombstones(), several(), changes()) {
 		t.Run(s.name, func(t *testing.T) {
 			if s.full && !*full {
 				return
@@ -234,19 +234,23 @@ func TestWithoutRule(t *testing.T) {
 		{"P9 SweepWaits (C4)", func(r *Rules) { r.SweepWaits = false }, withOp(wiped, Put), AfterAnswer},
 		{"P10 NotAfter", func(r *Rules) { r.NotAfter = false }, withFaults(sub1, Stall, 1), OldAttempt},
 	} {
-		t.Run(c.rule, func(t *testing.T) {
-			if on := explore(t, c.sc); on.Counts[c.want] > 0 {
-				t.Errorf("with the rule on: %s:\n\t%s", c.want, wayTo(on, c.want))
-			}
-			c.off(&c.sc.Rules)
-			off := explore(t, c.sc)
-			if off.Counts[c.want] == 0 {
-				t.Errorf("without the rule %q was not found", c.want)
-			}
-			if lines := off.Trace(c.want); len(lines) == 0 || !strings.HasSuffix(lines[len(lines)-1], string(c.want)) {
-				t.Errorf("no trace of %q: %q", c.want, lines)
-			}
-		})
+		t.Run(c.rule, func(t *testing.T) { switchOff(t, c.sc, c.off, c.want) })
+	}
+}
+
+// switchOff explores the scenario with the rule on and off.
+func switchOff(t *testing.T, sc Scenario, off func(*Rules), want Violation) {
+	t.Helper()
+	if on := explore(t, sc); on.Counts[want] > 0 {
+		t.Errorf("with the rule on: %s:\n\t%s", want, wayTo(on, want))
+	}
+	off(&sc.Rules)
+	without := explore(t, sc)
+	if without.Counts[want] == 0 {
+		t.Errorf("without the rule %q was not found", want)
+	}
+	if lines := without.Trace(want); len(lines) == 0 || !strings.HasSuffix(lines[len(lines)-1], string(want)) {
+		t.Errorf("no trace of %q: %q", want, lines)
 	}
 }
 

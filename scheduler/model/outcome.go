@@ -53,7 +53,7 @@ func (h *hand) letter() {
 // outcome is what is merged into the copy of this rank (P5).
 func (h *hand) outcome(rank int8) written {
 	last := h.task.Pop >= h.sc.pops(h.task.Version)
-	w := written{kind: live, version: h.task.Version, pop: h.task.Pop, rank: rank, why: asOutcome}
+	w := written{kind: live, version: h.task.Version, pop: h.task.Pop, rank: rank, why: asOutcome, epoch: h.epoch()}
 	retry := h.now.Now + h.sc.Retry
 	switch {
 	case h.task.Outcome == failed && (last || retry < h.now.due(h.sc, h.task.Version, h.task.Pop+1, 0)):
@@ -80,8 +80,10 @@ func (w *written) String() string {
 
 // tell tells the others the outcome, one at a time: copies away from home first.
 func (h *hand) tell() {
+	h.relocate()
 	next := *h.now
 	own := &next.Tasks[h.n][h.shard]
+	own.Epoch = h.task.Epoch
 	o, more := h.unheard()
 	if !more {
 		own.Phase = settling
@@ -91,6 +93,9 @@ func (h *hand) tell() {
 	if h.sc.Rules.AwayFirst && h.sc.Rules.KnowAway && h.sc.Shards > h.sc.Homes &&
 		h.shard != h.sc.Homes && h.task.Asked&(1<<h.sc.Homes) == 0 {
 		o = h.sc.Homes
+	}
+	if h.sc.Change != NoChange && h.sc.Rules.AwayFirst {
+		o = h.awayFirst(o)
 	}
 	own.Asked |= 1 << o
 	if h.stillSilent(o) {
@@ -103,8 +108,8 @@ func (h *hand) tell() {
 		h.add(&next, "outcome not told to S%d", o)
 		return
 	}
-	w := h.outcome(o)
-	if w.kind == live && h.now.Copies[o].Kind == absent && h.sc.home(o) && h.sc.Rules.RestoreAfterSettle {
+	w := h.outcome(h.rank(o))
+	if w.kind == live && h.now.Copies[o].Kind == absent && h.home(o) && h.sc.Rules.RestoreAfterSettle {
 		own.Missing |= 1 << o
 		h.add(&next, "outcome to S%d: missing there", o)
 		return

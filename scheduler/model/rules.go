@@ -52,6 +52,20 @@ type Rules struct {
 	SweepWaits bool
 	// NotAfter (P10): a write carries an instant after which it does nothing.
 	NotAfter bool
+	// Announce (P8): a change of the shards is announced to all nodes before it counts.
+	Announce bool
+	// Others (P8): while the shards change, timers are looked for where they belonged
+	// before, and where they are about to, too.
+	Others bool
+	// SweepSteady (P9): nothing is swept before every node knows what counts, nor while
+	// a change is announced.
+	SweepSteady bool
+	// CopyThenLeave (P9): the sweep removes a copy when the homes have answered that
+	// they have it, not before.
+	CopyThenLeave bool
+	// LeaveExact (P9): what is removed, since it is in place elsewhere, is exactly the
+	// state that was read, and nobody is at it.
+	LeaveExact bool
 }
 
 // AllRules returns the protocol as the design words it.
@@ -66,6 +80,8 @@ func AllRules() Rules {
 		Look: true, RenewThenBring: true, KnowAway: true,
 		SweepWaits: true,
 		NotAfter:   true,
+		Announce:   true, Others: true,
+		SweepSteady: true, CopyThenLeave: true, LeaveExact: true,
 	}
 }
 
@@ -99,6 +115,19 @@ type Variants struct {
 	// which is later by its rank's skew; and holds for every copy that was read, not
 	// for the newest alone.
 	RepairStrict bool
+	// LeaseAsked: an ask waits for a callback elsewhere until the lease ends under which
+	// it was fenced, not for its firing mark alone, so that its outcome is told by then.
+	LeaseAsked bool
+	// SweepDue: the sweep of a change leaves a copy alone from 2 s before its pop is
+	// due on, not before it is looked at next: one that waits for a better copy's
+	// callback is looked at late.
+	SweepDue bool
+	// SweepOnto: the sweep of a change makes nothing of nothing on a home where it has
+	// seen an older copy: that may have been lost meanwhile.
+	SweepOnto bool
+	// ToldLive: where no home of a timer could be told, an operation is acknowledged
+	// only if it has told a live copy elsewhere, not a tombstone.
+	ToldLive bool
 	// RepairOlder: a GET spreads a copy onto older ones only, and leaves homes that
 	// have none to the sweep.
 	RepairOlder bool

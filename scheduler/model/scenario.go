@@ -12,6 +12,9 @@ const (
 	grace     int8 = 1 // of a lease that has not fired
 	stallFor  int8 = 6
 	sweepWait int8 = 3
+	strayLife int8 = 10  // of a tombstone where none belongs, while shards change
+	learnIn   int8 = 2   // until a node that is not frozen has heard of a step of a change
+	stepTakes int8 = 2   // how long after every node knows a step of a change the next may follow
 	forever   int8 = 120 // beyond every run
 )
 
@@ -50,6 +53,7 @@ const (
 	Creating                 // the create is about to be told
 	Substitute0              // the home of rank 0 lacks its copy, which is on the shard behind the homes
 	Substitute1              // the same of rank 1
+	Later                    // it is created while the shards change, through either node
 )
 
 // Scenario is one timer and what may happen to it. Times are in ticks.
@@ -58,6 +62,10 @@ type Scenario struct {
 	Variants Variants
 
 	Start    Start
+	Change   Change
+	Moves    int8 // the rank whose home Joins moves
+	ChangeBy int8 // the change begins no later
+	LearnIn  int8 // a node that is not frozen has heard of a step by then; 0 for 2
 	Interval int8 // a one-shot timer's due time
 	Pops     int8
 	Skew     int8
@@ -100,14 +108,24 @@ func OneShot(shards int8) Scenario {
 	return sc
 }
 
+// Changing is a one-shot timer whose homes change once, with all rules and no
+// fault. Copies away from home go on half a skew later, as in the product.
+func Changing(change Change, homes int8) Scenario {
+	sc := OneShot(homes)
+	sc.Change, sc.ChangeBy, sc.Skew, sc.Interval, sc.Bound = change, 4, 2, 7, 2
+	sc.Variants = Variants{AwayAsBackup: true, AwayUpdated: true, AwayLater: 1}
+	if change == Joins {
+		sc.Shards++
+	}
+	return sc
+}
+
 func (sc *Scenario) pops(version int8) int8 {
 	if version == 1 {
 		return sc.Pops
 	}
 	return 1
 }
-
-func (sc *Scenario) home(shard int8) bool { return shard < sc.Homes }
 
 func (sc *Scenario) bit(version, pop int8) uint8 {
 	if version == 2 {

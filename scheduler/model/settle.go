@@ -11,13 +11,17 @@ func (h *hand) settle() {
 		h.drop(&next, "settle refused")
 		return
 	}
-	w := h.outcome(h.task.Rank)
+	w := h.outcome(h.ownRank())
 	next.Copies[h.shard] = h.settled(&w)
 	own := &next.Tasks[h.n][h.shard]
-	if w.kind == live && h.task.Missing != 0 && h.sc.Rules.RestoreAfterSettle {
+	switch {
+	case w.kind == live && h.task.Missing != 0 && h.sc.Rules.RestoreAfterSettle:
 		own.Phase, own.Asked, own.FencedAt = restoring, h.task.Missing, h.now.Now
 		h.add(&next, "settles (%s)", &w)
-	} else {
+	case w.kind == live && h.leaves():
+		own.Phase, own.FencedAt = leaving, h.now.Now
+		h.add(&next, "settles (%s)", &w)
+	default:
 		h.drop(&next, "settles (%s)", &w)
 	}
 	if h.mayLose() {
@@ -29,7 +33,7 @@ func (h *hand) settle() {
 // settled is what the leased copy becomes.
 func (h *hand) settled(w *written) stored {
 	c := &h.now.Copies[h.shard]
-	home := h.sc.home(h.shard)
+	home := h.home(h.shard)
 	switch {
 	case w.kind == live && !home && h.sc.Variants.AwayAsBackup && !h.sc.Variants.AwayUpdated:
 		return stored{}
@@ -46,7 +50,8 @@ func (h *hand) settled(w *written) stored {
 	grave := stored{Kind: tombstone, Version: w.version, Score: h.now.tombstoneEnd(h.sc)}
 	if !home {
 		grave.Rank = c.Rank
-	} else if h.sc.Rules.TellOwed {
+	}
+	if (home || h.sc.Change != NoChange) && h.sc.Rules.TellOwed {
 		grave.Owed = h.task.Untold
 	}
 	return grave
@@ -54,7 +59,7 @@ func (h *hand) settled(w *written) stored {
 
 // restore restores the homes that lacked their copy, within a second of the settle.
 func (h *hand) restore() {
-	for o := range h.sc.Homes {
+	for o := range h.sc.Shards {
 		if h.task.Asked&(1<<o) == 0 {
 			continue
 		}
@@ -62,9 +67,9 @@ func (h *hand) restore() {
 		own := &next.Tasks[h.n][h.shard]
 		own.Asked &^= 1 << o
 		if own.Asked == 0 {
-			*own = task{}
+			h.restored(own)
 		}
-		w := h.outcome(o)
+		w := h.outcome(h.rank(o))
 		changed := w.kind == live && h.now.reach(h.n, o) && !h.lossSeen() && h.now.Now <= h.task.FencedAt+1 && next.merge(h.sc, o, w)
 		h.add(&next, "restores S%d: %v", o, changed)
 		return

@@ -22,6 +22,7 @@ type stored struct {
 	Mark                        int8 // firing until then
 	Rank                        int8
 	Owed                        uint8 // of a tombstone: shards that were not told
+	Fired                       bool  // under this lease, with Variants.LeaseAsked
 }
 
 // What a node does next with a copy it holds.
@@ -35,6 +36,7 @@ const (
 	settling
 	bringing
 	restoring
+	leaving
 )
 
 // How far a fence is.
@@ -65,6 +67,7 @@ type task struct {
 	Asked, Untold, Missing             uint8 // masks of shards
 	Fence, FencedAt, AskedAt           int8
 	Outcome                            int8
+	Epoch                              int8 // what the node knew when it claimed, or when it told the others
 }
 
 // buffered is a write that a paused shard carries out when it wakes.
@@ -92,12 +95,16 @@ const (
 	foundFiring uint8 = 1 << iota
 	foundMissing
 	foundPresent
+	foundElsewhere // something, where none belongs
+	foundLive      // a live copy there
 )
 
 // operation is the client's DELETE or PUT.
 type operation struct {
 	Phase, Node, Began  int8
+	Epoch               int8 // what its node knew when it began
 	Told, Untold, Found uint8
+	Away                uint8 // copies away from home that a PUT was told to, which the homes' know of
 	Answer, AnsweredAt  int8
 }
 
@@ -144,6 +151,7 @@ type state struct {
 	Buffered buffered
 	Unswept  [nodes]uint8
 	WipedAt  int8 // plus 1
+	Changing changing
 
 	// What has happened, for the checks.
 	Succeeded, Sent       uint8

@@ -38,6 +38,7 @@ func (x *stepper) successors(s *state) []move {
 	x.links()
 	x.shards()
 	x.sweep()
+	x.change()
 	if !slices.ContainsFunc(x.moves, func(m move) bool { return m.urgent }) && s.Now < x.sc.End {
 		x.tick()
 	}
@@ -88,6 +89,8 @@ func (h *hand) work() {
 		h.brought()
 	case restoring:
 		h.restore()
+	case leaving:
+		h.leave()
 	}
 }
 

@@ -8,7 +8,7 @@ func (sc *Scenario) sweepWaits() int8 {
 	return 0
 }
 
-// sweep is P9, in one step: a copy that is neither leased nor nearly due is copied
+// sweep is P9 where no shards change, in one step: a copy that is neither leased nor nearly due is copied
 // to the homes that lack it or have an older one.
 func (x *stepper) sweep() {
 	if x.now.WipedAt != 0 && x.now.Now < x.now.WipedAt-1+x.sc.sweepWaits() {
@@ -39,7 +39,7 @@ func (x *stepper) sweepFrom(shard int8) {
 		for n := range int8(nodes) {
 			if x.now.awake(n) && x.now.reach(n, shard) && x.now.reach(n, o) {
 				next := *x.now
-				next.adopt(x.sc, o, shard, o)
+				next.adopt(x.sc, 0, o, shard, o)
 				x.maybe(&next, "N%d sweeps S%d to S%d", n, shard, o)
 				break
 			}
@@ -62,7 +62,7 @@ func (x *stepper) sweepAll(n int8) {
 	for shard := range x.sc.Homes {
 		for o := range x.sc.Homes {
 			if next.Copies[o].Kind != absent && o != shard {
-				next.adopt(x.sc, shard, o, shard)
+				next.adopt(x.sc, 0, shard, o, shard)
 			}
 		}
 	}

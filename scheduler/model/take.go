@@ -4,6 +4,9 @@ package model
 // had does the node go on with its own.
 func (h *hand) take() {
 	o, found := h.better()
+	if h.sc.Change != NoChange {
+		o, found = h.betterPlace()
+	}
 	if !found {
 		next := *h.now
 		own := &next.Tasks[h.n][h.shard]
@@ -20,10 +23,12 @@ func (h *hand) take() {
 		h.putOff(h.now.Now+1, "better S%d slow, looks again", o)
 	case c.Kind == absent:
 		h.skip(o, "missing")
-	case c.order() > h.task.order():
+	case c.order() > h.task.order() && !h.fires(c):
 		h.adopt(o, "better S%d newer, adopts", o)
 	case c.Kind == tombstone:
 		h.skip(o, "an old tombstone")
+	case c.Score > h.now.Now && h.outranked(o):
+		h.promote(o)
 	case c.Score > h.now.Now:
 		h.putOff(c.Score+behind, "better S%d leased or not due, put off to %d", o, c.Score+behind)
 	case h.now.Tasks[h.n][o].Phase != idle:
@@ -41,7 +46,7 @@ func (h *hand) better() (int8, bool) {
 	}
 	for rank := range min(h.task.Rank+1, h.sc.Homes) {
 		ahead := rank < h.task.Rank
-		if rank != h.shard && (ahead || !h.sc.home(h.shard)) && h.task.Asked&(1<<rank) == 0 {
+		if rank != h.shard && (ahead || !h.home(h.shard)) && h.task.Asked&(1<<rank) == 0 {
 			return rank, true
 		}
 		for o := h.sc.Homes; o < h.sc.Shards; o++ {
@@ -64,7 +69,7 @@ func (h *hand) skip(o int8, reason string) {
 func (h *hand) adopt(o int8, format string, args ...any) {
 	next := *h.now
 	if h.mine || !h.sc.Rules.LeasedAdoption && h.now.reach(h.n, h.shard) {
-		next.adopt(h.sc, h.shard, o, h.task.Rank)
+		next.adopt(h.sc, h.epoch(), h.shard, o, h.ownRank())
 	}
 	h.drop(&next, format, args...)
 }
@@ -80,11 +85,11 @@ func (h *hand) takeOver(o, score int8) {
 	next.Tasks[h.n][h.shard] = task{}
 	lost := next
 	phase := asking
-	if !h.sc.home(o) && !h.sc.Variants.AwayAsBackup {
+	if !h.home(o) && !h.sc.Variants.AwayAsBackup {
 		phase = held
 	}
 	c := &h.now.Copies[o]
-	next.Tasks[h.n][o] = taskOf(c, phase)
+	next.Tasks[h.n][o] = h.taskOf(h.n, c, phase)
 	h.add(&next, "takes S%d v%d pop %d", o, c.Version, c.Pop)
 	if h.mayLose() {
 		lost.Copies[o].Token = lostToken
