@@ -10,11 +10,17 @@ type stray struct {
 	ReadResult
 	own    place
 	homes  []place
-	behind []place // those that are to be brought up
-	over   State   // that the timer has ended with elsewhere, which this copy doesn't know; zero if it hasn't
-	busy   bool    // it is about to fire, or firing
-	stays  bool    // for now
-	absent int     // homes that have nothing of the timer
+	behind []lag // those that are to be brought up
+	over   State // that the timer has ended with elsewhere, which this copy doesn't know; zero if it hasn't
+	busy   bool  // it is about to fire, or firing
+	stays  bool  // for now
+	absent int   // homes that have nothing of the timer
+}
+
+// lag is a home that is behind, or has nothing of the timer.
+type lag struct {
+	place
+	missing bool
 }
 
 // sweepKeys brings some timers of the shard where they belong, and reports whether
@@ -45,7 +51,8 @@ func (sh *shard) sweepKeys(ctx context.Context, keys []string) (clean bool, weig
 }
 
 // strayOf looks where a copy belongs. What is about to fire, or firing, brings its
-// other copies up itself.
+// other copies up itself. So does one that waits for a better copy's callback, and is
+// looked at after that.
 func (sh *shard) strayOf(read ReadResult) *stray {
 	id := read.Record.ID
 	s := &stray{ReadResult: read, own: place{shard: sh, rank: read.Record.Rank}}
@@ -58,7 +65,8 @@ func (sh *shard) strayOf(read ReadResult) *stray {
 	}
 	timer := &read.Record.Timer
 	offset := s.own.offset(sh.s.config.Skew.Of(timer.Interval, id.RF))
-	s.busy = read.Leased || !read.Record.State.Ended && read.LookIn-offset < quiet
+	state := &read.Record.State
+	s.busy = read.Leased || !state.Ended && (read.LookIn-offset < quiet || state.Attempt == 0 && read.DueIn < quiet)
 	if sh.s.store.Lost(sh.name) {
 		s.busy = false // nothing fires there
 	}
@@ -113,7 +121,7 @@ func (sh *shard) askHomes(ctx context.Context, all []*stray) {
 			}
 			switch {
 			case d.Missing || d.State.Compare(s.Record.State) < 0:
-				s.behind = append(s.behind, q.places[d.Index])
+				s.behind = append(s.behind, lag{q.places[d.Index], d.Missing})
 			case d.State.Ended && d.State.Compare(s.over) > 0:
 				s.over = d.State
 			}
@@ -129,9 +137,12 @@ func (sh *shard) bringHome(ctx context.Context, all []*stray) {
 			if s.over.Version != 0 || s.Record.State.Ended && s.own.home || s.forsaken() {
 				continue // it is not to be made anew, or it is buried from here
 			}
-			w := sh.s.copyOf(&s.ReadResult, p)
+			w := sh.s.copyOf(&s.ReadResult, p.place)
 			if s.Record.State.Ended {
 				w.Life = s.LookIn
+				if !p.missing { // if it is now, it has just been lost, and must not look as if it had been told
+					w.Kind = WriteBury
+				}
 			}
 			writes[p.shard], about[p.shard] = append(writes[p.shard], w), append(about[p.shard], s)
 		}
