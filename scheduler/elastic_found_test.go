@@ -192,3 +192,40 @@ func TestP5AnOutcomeIsToldByTheShardsOfNow(t *testing.T) {
 		}
 	})
 }
+
+// P5, P9: an end that was told where no copy belongs, and found nothing there, is not
+// brought home onto what is made of the key afterwards by a node whose clock is behind.
+func TestP9AnEndThatFoundNothingEndsNothingLater(t *testing.T) {
+	inCluster(t, 2, 1, func(c *cluster) {
+		c.Lay(oneLess("s1", "s0"))
+		timer := oneShot(300 * time.Millisecond)
+		timer.ReplicationFactor = 1
+		var ids []scheduler.ID
+		for range 20 {
+			ids = append(ids, c.create(timer).ID)
+		}
+		pass(1500 * time.Millisecond) // they have fired, and s0 was told
+		if ends(c, "s0") == 0 {
+			c.Fatal("no end was told to the shard that goes")
+		}
+		forgotten := oneLess("s1", "s0")
+		forgotten.Others, forgotten.Epoch = nil, 3
+		c.Lay(forgotten)
+		behind := startNode(c.T, c.Open("behind"), "behind", c.recorder, func(config *scheduler.Config) {
+			config.Wall = func() time.Time { return time.Now().Add(-2 * time.Minute) }
+		})
+		for _, id := range ids {
+			second := timer
+			second.Interval, second.Callback.Opaque = 15*time.Second, "second"
+			if _, err := behind.Replace(c.Context(), scheduler.ID{Key: id.Key}, second); err != nil {
+				c.Error(err)
+			}
+		}
+		pass(30 * time.Second)
+		for _, id := range ids {
+			if seen := c.callbacks(id.Key); len(seen) != 2 || seen[1].Callback.Opaque != "second" {
+				c.Errorf("%d callbacks of %s, want one of each version", len(seen), id.Key)
+			}
+		}
+	})
+}

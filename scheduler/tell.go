@@ -134,6 +134,12 @@ func (c *claim) after() State {
 	return state
 }
 
+// overtaken is how long an end that finds nothing stays where no copy belongs: for as
+// long as the create that it may have overtaken can come. The homes keep nothing of an
+// end, so it would be taken for newer than what is made of the key afterwards by a
+// node whose clock is behind.
+const overtaken = 2 * time.Second
+
 // outcomeFor is what the copy at p is told.
 func (c *claim) outcomeFor(p place) Write {
 	config, o := &c.shard.s.config, &c.settlement
@@ -147,6 +153,9 @@ func (c *claim) outcomeFor(p place) Write {
 	switch {
 	case w.State.Ended:
 		w.Kind = WriteDone
+		if !p.home {
+			w.Life = min(w.Life, overtaken)
+		}
 	case o.Outcome == OutcomeNext:
 		w.Kind, w.Timer = WriteNext, &c.Record.Timer
 	default:
