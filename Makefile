@@ -76,7 +76,7 @@ sim: ## run whole clusters in virtual time under faults: 100 seeds of an hour, o
 		$(if $(SEED),-v -sim.seed=$(SEED),-sim.seeds=100)
 
 .PHONY: faults
-faults: test-needs ## kill, stop, wipe and cut off real Redis and nodes under 1,000 timers a second: 12 minutes
+faults: test-needs ## kill, stop, wipe and cut off real Redis and nodes under 1,000 timers a second: some 20 minutes
 	go test -count=1 -v -timeout 30m -run TestCopies ./cmd/chronos/processtest -args -faults.full
 
 .PHONY: load
