@@ -71,6 +71,7 @@ func TestP10ARepeatedCreateWhereAShardHasCome(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
 		_, announced, after := layouts()
 		for name, rf := range map[string]int{"one ": 1, "two ": 2} {
+			after.Epoch++
 			c.Lay(announced)
 			timer := oneShot(10 * time.Second)
 			timer.ReplicationFactor = rf
