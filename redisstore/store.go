@@ -1,7 +1,9 @@
 // Package redisstore keeps timers in sorted sets on several Redis instances:
 // scheduler.Store by the scripts of package lua. keys.go names the keys,
 // record.go says what a timer looks like, ring.go where it lives; shard.go talks
-// to one Redis, write.go and lease.go carry out the methods.
+// to one Redis, write.go and lease.go carry out the methods. Nodes agree on the shards
+// by topology.go, agreement.go and follow.go, operators change them by operate.go;
+// sweep.go notes what is where it belongs, letters.go keeps the dead letters.
 package redisstore
 
 import (

@@ -17,6 +17,12 @@
 // (pace.go); the deliverer calls back (fire.go); the outcome is told to the
 // other copies (tell.go) and settled, in batches (settle.go).
 //
+// Beside that way: shards come and go (shards.go), are watched (watch.go) and given up
+// when they are away for too long; the sweep brings copies where they belong (sweep.go,
+// stray.go), after such a change or when a shard has missed something (outage.go). Dead
+// letters are fired again (letters.go), tags are counted (statistics.go), and other
+// systems are told where timers belong (resync.go, references.go).
+//
 // # Why a lease is enough
 //
 // A claim moves the timer's score to the lease end. Let g be the grace (1 s)

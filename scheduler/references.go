@@ -19,7 +19,7 @@ func (s *Scheduler) DropReferences(ctx context.Context, shard string, keys []str
 		return err
 	}
 	sh := s.shard(shard)
-	if sh == nil || sh.silence.lasts() {
+	if sh == nil || sh.away() {
 		return fmt.Errorf("%w: shard %s is silent", ErrUnavailable, shard)
 	}
 	if _, steady := s.store.Epoch(shard); !steady {

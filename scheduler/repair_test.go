@@ -204,3 +204,25 @@ func TestP9CopiesAreRaisedWhenAShardJoins(t *testing.T) {
 		}
 	})
 }
+
+// What a shard has that was given up counts for nothing until it is swept, though it
+// answers again.
+func TestAGivenUpShardIsNotListedNorCounted(t *testing.T) {
+	inCluster(t, 3, 1, func(c *cluster) {
+		timer := oneShot(time.Hour)
+		timer.ReplicationFactor, timer.Tags = 1, []scheduler.Tag{{Type: "CALL", Count: 1}}
+		for range 60 {
+			c.create(timer)
+		}
+		shards := c.Open("probe").Shards()
+		c.Lay(storetest.Layout{Shards: shards, Lost: map[string]int64{"s1": 1}})
+		there := int64(len(c.Copies("s0")) + len(c.Copies("s2")))
+		found, err := c.nodes[0].Statistics(c.Context())
+		if err != nil || len(found.Incomplete) != 1 || found.Incomplete[0] != "s1" || found.Tags["CALL"] != there {
+			c.Errorf("statistics %+v, %v; want %d, without s1", found, err, there)
+		}
+		if err := c.nodes[0].DropReferences(c.Context(), "s1", []string{"k"}); err == nil {
+			c.Error("references were dropped on a shard that is given up")
+		}
+	})
+}

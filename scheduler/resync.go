@@ -173,7 +173,7 @@ func (r *resync) onAll(ask func(shard string) error) error {
 	errs := make([]error, len(names))
 	var wg sync.WaitGroup
 	for i, name := range names {
-		if r.away[name] || r.s.shard(name).silence.lasts() {
+		if r.away[name] || r.s.shard(name).away() {
 			errs[i] = ErrUnavailable
 			continue
 		}

@@ -81,7 +81,7 @@ func (s *Scheduler) readStatistics(ctx context.Context) (Statistics, error) {
 	answers, faults := make([]TagSums, len(shards)), make([]error, len(shards))
 	var asked sync.WaitGroup
 	for i, sh := range shards {
-		if sh.silence.lasts() {
+		if sh.away() {
 			faults[i] = ErrUnavailable
 			continue
 		}
@@ -130,7 +130,7 @@ func sumOf(answers []TagSums) (kept map[string]int64, beyond int64, partial bool
 // surveyTags reads the shard's sums for the metric. Where that fails they stay as
 // they were: its timers are still there, and chronos_shard_up says that it is away.
 func (sh *shard) surveyTags(ctx context.Context) {
-	if sh.silence.lasts() {
+	if sh.away() {
 		return
 	}
 	bounded, cancel := context.WithTimeout(ctx, beatInterval)

@@ -80,7 +80,7 @@ func (sh *shard) sweepNext(ctx context.Context) (more bool) {
 	defer cancel()
 	state, err := sh.s.store.Swept(bounded, sh.name)
 	if err == nil {
-		err = sh.recover(bounded, &state)
+		err = sh.catchUp(bounded, &state)
 	}
 	if err != nil {
 		sh.log.Debug("the sweep has to wait", "err", err)
@@ -198,10 +198,10 @@ func nextPage(page, weight int) int {
 	return page
 }
 
-// recover has all shards swept after this one has missed something: what it was to
+// catchUp has all shards swept after this one has missed something: what it was to
 // be told is elsewhere, and it may have what is over. The others come first: if
 // this node dies meanwhile, it is this shard that tells the next one.
-func (sh *shard) recover(ctx context.Context, state *SweepState) error {
+func (sh *shard) catchUp(ctx context.Context, state *SweepState) error {
 	ago, over := sh.silence.outage.over()
 	if state.Restarted {
 		ago, over = max(ago, state.Missed, 1), true

@@ -84,7 +84,7 @@ func (s *Scheduler) recall(ctx context.Context, attempts []attempt) {
 	for i := range attempts {
 		a := &attempts[i]
 		for k := range a.targets {
-			if t := &a.targets[k]; a.bodyHash != "" && t.stray && !t.shard.silence.lasts() {
+			if t := &a.targets[k]; a.bodyHash != "" && t.stray && !t.shard.away() {
 				spots = append(spots, Spot{Shard: t.shard.name, Key: a.id.Key})
 				of = append(of, func() { a.decideBy(k) })
 			}
