@@ -154,9 +154,9 @@ local function settle_down(new, old, record, lease)
   count(c, -1)
   c.rank = new.rank
   count(c, 1)
-  if old.attempt == 0 and not old.ended then
+  if not old.ended and (old.attempt == 0 or new.look_in) then
     redis.call('ZREM', due, new.key)
-    redis.call('ZADD', due, int(old.start + new.look), new.key)
+    redis.call('ZADD', due, int(old.attempt == 0 and old.start + new.look or now_ms + new.look_in), new.key)
   end
   redis.call('HSET', timers, new.key, format(c))
   return answer('stored', old), true

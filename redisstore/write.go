@@ -182,7 +182,8 @@ func moreOf(w *scheduler.Write) string {
 	switch {
 	case w.Kind == scheduler.WriteGone, w.Kind == scheduler.WriteBury, w.Kind == scheduler.WriteDone:
 		look = strconv.FormatInt(wholeMs(w.Life), 10)
-	case w.Kind == scheduler.WriteAgain, w.Kind == scheduler.WriteLive && w.State.Attempt > 0:
+	case w.Kind == scheduler.WriteAgain, w.Kind == scheduler.WriteLive && w.State.Attempt > 0,
+		w.Kind == scheduler.WriteRank && w.State.Attempt > 0 && w.Retry != 0:
 		look = strconv.FormatInt(wholeMs(w.Retry), 10)
 	case w.Token == "" && plain(w):
 		if w.Rank == 0 && w.Timer != nil && len(w.Timer.Tags) > 0 {

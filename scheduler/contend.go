@@ -101,7 +101,8 @@ func (on *contest) take(ctx context.Context) {
 
 // promote gives better copies that wait as the backups that they were, before the
 // shards changed, the rank that they have now, and takes them then: the sweep has
-// not come to them yet.
+// not come to them yet. They are due as the claims are: no copy that is better still
+// is there.
 func (on *contest) promote(ctx context.Context) {
 	if len(on.outranked) == 0 {
 		return
@@ -112,7 +113,7 @@ func (on *contest) promote(ctx context.Context) {
 		keys[k] = c.Lease.Key
 		writes[k] = Write{
 			Kind: WriteRank, Shard: on.better.name, Key: c.Lease.Key, State: c.Record.State, RF: max(c.Record.ID.RF, 1),
-			Rank: r.to.rank, Timer: &c.Record.Timer, Offset: r.to.offset(c.skew()),
+			Rank: r.to.rank, Timer: &c.Record.Timer, Retry: -time.Millisecond,
 		}
 	}
 	bounded, cancel := context.WithTimeout(ctx, tellPatience)
@@ -149,7 +150,7 @@ func (on *contest) answered(i int, taken *Taken) {
 		case replaced:
 			// Without the better one the earlier version would fire.
 			on.newer = append(on.newer, c)
-		case taken.Status == TakeWaiting && !on.reranked && c.Record.State.Attempt == 0 && on.own.s.changing(c.Lease.Key):
+		case taken.Status == TakeWaiting && !on.reranked && on.own.s.changing(c.Lease.Key):
 			on.outranked = append(on.outranked, raising{c, place, i})
 		default:
 			c.settle(Settlement{Outcome: OutcomeRelease, Delay: taken.Wait + c.skew()})

@@ -36,6 +36,31 @@ func TestP8MoreCopiesThanHomes(t *testing.T) {
 	})
 }
 
+// P3: where the shards that have come have no copy yet, the best of those that are there
+// doesn't wait for the ranks that these would have.
+func TestP3ABetterCopyDoesNotWaitForThoseThatAreMissing(t *testing.T) {
+	inCluster(t, 4, 2, func(c *cluster) {
+		shards := []string{"s0", "s1", "s2", "s3"}
+		c.Lay(storetest.Layout{Shards: shards, Active: []string{"s2", "s3"}, Epoch: 2})
+		pass(time.Minute) // it is swept
+		var ids []scheduler.ID
+		for range 60 {
+			timer := oneShot(10 * time.Second)
+			timer.ReplicationFactor = 3
+			ids = append(ids, c.create(timer).ID)
+		}
+		pass(6 * time.Second)
+		c.Lay(storetest.Layout{
+			Shards: shards, Active: []string{"s0", "s1", "s2"}, Others: [][]string{{"s0", "s2"}, {"s0", "s2", "s3"}, {"s2", "s3"}}, Epoch: 3,
+		})
+		pass(10 * time.Second)
+		for _, id := range ids {
+			c.wantOnce(id.Key, 1, maxLate)
+		}
+		c.wantEmpty()
+	})
+}
+
 // P7: an end that only a copy was told of that belongs elsewhere now is not forgotten
 // there before the home has heard of it.
 func TestP7AnEndIsRememberedWhereNoTimersBelong(t *testing.T) {

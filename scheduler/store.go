@@ -226,7 +226,8 @@ type Write struct {
 	Away  []Away // noted besides what is noted there
 	// DueIn is how long until pop State.Seq is due (put, once, live, over), if Timer.At
 	// doesn't say when; Retry how long until someone must look at a copy that waits
-	// for a retry (again; live, if State has an attempt).
+	// for a retry (again; live, if State has an attempt; rank, if it isn't 0 and State has
+	// an attempt, negative for at once).
 	DueIn, Retry time.Duration
 	Offset       time.Duration // how long after its pops the copy is looked at
 	// Life is how long the tombstone of an ended timer stays; Keep how long that

@@ -119,8 +119,12 @@ func (s *shard) settleDown(now time.Time, w *scheduler.Write, old *entry) schedu
 		delete(s.entries, w.Key)
 	default:
 		old.rank = w.Rank
-		if old.state.Attempt == 0 && !old.state.Ended {
+		switch {
+		case old.state.Ended:
+		case old.state.Attempt == 0:
 			old.lookMs = old.startMs + int64(w.State.Seq)*ceilMs(w.Timer.Interval) + w.Offset.Milliseconds()
+		case w.Retry != 0:
+			old.lookMs = now.UnixMilli() + ceilMs(w.Retry)
 		}
 	}
 	return old.written(scheduler.WriteStored, now)
