@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -171,7 +172,9 @@ func (s *Store) weigh(all []stand) {
 	} else {
 		s.begun.Add(1)
 	}
-	if answered && (l == nil || l.Epoch <= mine.Epoch || !mayCount(all, l)) {
+	if answered && !slices.ContainsFunc(all, func(at stand) bool {
+		return at.topology != nil && at.topology.Epoch > mine.Epoch && mayCount(all, at.topology)
+	}) {
 		s.read.Store(int64(time.Since(s.origin)))
 	}
 }
@@ -208,13 +211,18 @@ func (s *Store) restore(ctx context.Context) {
 	}
 }
 
-// adopt has the node work by a topology.
+// adopt has the node work by a topology, unless it works by a later one by now.
 func (s *Store) adopt(l *Topology) error {
 	shards, err := s.shardsOf(l)
 	if err != nil {
 		return err
 	}
+	s.adopting.Lock()
+	defer s.adopting.Unlock()
 	before := s.current.Load()
+	if before.topology.Epoch >= l.Epoch {
+		return nil
+	}
 	s.current.Store(newPlacement(*l, shards))
 	s.adopted.Store(int64(time.Since(s.origin)))
 	close(before.changed)
@@ -287,9 +295,44 @@ func (s *Store) change(ctx context.Context, edit func(l *Topology) (Topology, er
 func (p *proposal) base(ctx context.Context, voiceless ...string) (*Topology, error) {
 	base := agreed(p.all, voiceless...)
 	if begun := latest(p.all); begun != nil && (base == nil || begun.Epoch > base.Epoch) {
+		begun, err := settleRivals(p.all, begun.Epoch)
+		if err != nil {
+			return base, err
+		}
 		return begun, p.agree(ctx, begun)
 	}
 	return base, nil
+}
+
+// settleRivals is the change that was begun at the latest epoch. Two that were begun
+// apart from each other, each by who could not see the other, may hold some shards
+// each, and then neither can be finished: one goes on as that of the next epoch, which
+// replaces both. It is the one that may have been agreed on. If that may be either, as
+// far as those know that could be asked, the others have to be waited for.
+func settleRivals(all []stand, epoch int64) (*Topology, error) {
+	var rivals, maybe []*Topology
+	for _, at := range all {
+		l := at.topology
+		if l == nil || l.Epoch != epoch || slices.ContainsFunc(rivals, l.same) {
+			continue
+		}
+		rivals = append(rivals, l)
+		if mayCount(all, l) {
+			maybe = append(maybe, l)
+		}
+	}
+	switch {
+	case len(rivals) == 1:
+		return rivals[0], nil
+	case len(maybe) > 1:
+		return nil, fmt.Errorf("%w: two changes of epoch %d were begun, and which of them counts is known to shards that can't be reached; try again when they are back, or drain what is gone for good with force",
+			errUnfinished, epoch)
+	case len(maybe) == 0:
+		maybe = rivals
+	}
+	next := *slices.MinFunc(maybe, func(a, b *Topology) int { return cmp.Compare(a.Change, b.Change) })
+	next.Epoch++
+	return &next, nil
 }
 
 // agree has a topology stored on a majority of its own shards, of those that took or

@@ -62,8 +62,9 @@ type Store struct {
 	begun     atomic.Int32  // how many looks in a row found a later one that isn't agreed on
 	read      atomic.Int64  // when the shards had no later one, ns since origin
 
-	mu     sync.Mutex
-	opened []*shard // all that are connected to, those of no topology too
+	adopting sync.Mutex // held while current is replaced: a look and an operator's change may find the same one
+	mu       sync.Mutex
+	opened   []*shard // all that are connected to, those of no topology too
 }
 
 var _ scheduler.Store = (*Store)(nil)

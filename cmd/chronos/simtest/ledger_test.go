@@ -154,7 +154,11 @@ func (l *ledger) judge() (wrong []string) {
 		}
 		before, now := chain[epochs[i-1]], chain[epoch]
 		verb, shard := stepBetween(&before.Topology, &now.Topology)
-		if epoch != epochs[i-1]+1 || verb == "" {
+		between := epochs[i-1] + 1
+		for l.rivals(between) {
+			between++ // neither could be agreed on, and one went on as the next
+		}
+		if epoch != between || verb == "" {
 			complain("epoch %d follows %d by no step: %+v, %+v", epoch, epochs[i-1], before.Topology, now.Topology)
 		}
 		if verb == "enact" || verb == "swept" {
@@ -171,11 +175,24 @@ func (l *ledger) judge() (wrong []string) {
 		asked = slices.Delete(asked, by, by+1)
 	}
 	for at, node := range l.worked {
-		if c := chain[at.epoch]; c == nil || c.Change != at.change {
+		// A node that is started while most shards are away works by what it finds, which is
+		// a step from all that counts.
+		if c := chain[at.epoch]; c == nil && !l.rivals(at.epoch) || c != nil && c.Change != at.change {
 			complain("node %s worked by %v, which was not agreed on", node, at)
 		}
 	}
 	return wrong
+}
+
+// rivals reports whether several topologies of an epoch were begun; l.mu is held.
+func (l *ledger) rivals(epoch int64) bool {
+	n := 0
+	for at := range l.steps {
+		if at.epoch == epoch {
+			n++
+		}
+	}
+	return n > 1
 }
 
 // stepBetween says by what change one topology becomes another; "" if by none.
