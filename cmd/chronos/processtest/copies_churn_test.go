@@ -21,7 +21,7 @@ func (r *rig) churn() {
 	r.cluster.startShard(added)
 	r.cluster.shards = append(r.cluster.shards, added)
 	keys := r.createWaiting(r.plan.either(500, 5000))
-	end := r.cluster.journal.begin(history.Fault{Kind: "churn", Class: history.Harmless})
+	end := func() {} // of the last change
 	steps := [][3]string{
 		{http.MethodPost, "/topology/shards", `{"name": "d", "url": "` + added.url + `"}`},
 		{http.MethodPost, "/topology/shards/b/drain"},
@@ -33,6 +33,8 @@ func (r *rig) churn() {
 		step := steps[made%len(steps)]
 		switch status, raw := r.askTopology(step[0], step[1], step[2]); status {
 		case http.StatusOK:
+			end()
+			end = r.cluster.journal.begin(history.Fault{Kind: "churn", Class: history.Harmless})
 			made++
 		case http.StatusConflict:
 			refused++
