@@ -200,14 +200,15 @@ func (s *Store) restore(ctx context.Context) {
 		return // somebody else does it, or the next look
 	}
 	defer p.end()
-	if best := agreed(p.all); best != nil || latest(p.all) == nil {
-		mine := s.Topology()
-		if best == nil || mine.Epoch > best.Epoch {
-			best = &mine
-		}
-		if err := p.write(ctx, best); err != nil {
-			s.log.Error("the topology can't be restored", "err", err)
-		}
+	best, mine := agreed(p.all), s.Topology()
+	if l := latest(p.all); best == nil && l != nil && l.Epoch > mine.Epoch {
+		return // it was begun, and is to be finished first
+	}
+	if best == nil || mine.Epoch > best.Epoch {
+		best = &mine // of two shards one that has lost it is half of them
+	}
+	if err := p.write(ctx, best); err != nil {
+		s.log.Error("the topology can't be restored", "err", err)
 	}
 }
 

@@ -290,21 +290,27 @@ func TestBlind(t *testing.T) {
 
 // A shard that has lost the topology, or missed a change, gets it from the nodes.
 func TestAShardThatLostTheTopologyGetsIt(t *testing.T) {
-	l := layOut(t, "a", "b", "c", "d")
-	s := l.node("a", "b", "c", "d")
-	held := func(name string) string {
+	held := func(l *laidOut, name string) string {
 		text, _ := l.redis[name].do("HGET", topologyKey, "current").(string)
 		return text
 	}
-	l.redis["b"].do("FLUSHALL")
-	await(t, 5*time.Second, "the topology on b", func() bool { return held("b") != "" && held("b") == held("a") })
+	flush := func(l *laidOut) {
+		l.redis["b"].do("FLUSHALL")
+		await(t, 5*time.Second, "the topology on b", func() bool { return held(l, "b") != "" && held(l, "b") == held(l, "a") })
+	}
+	two := layOut(t, "a", "b")
+	two.node("a", "b")
+	flush(two)
+	l := layOut(t, "a", "b", "c", "d")
+	s := l.node("a", "b", "c", "d")
+	flush(l)
 	l.redis["c"].kill()
 	if err := l.drain(s, "a"); err != nil {
 		t.Fatal(err)
 	}
 	l.wantActive(8*time.Second, "b", "c", "d")
 	l.redis["c"].start()
-	await(t, 10*time.Second, "the topology on c", func() bool { return held("c") == held("a") })
+	await(t, 10*time.Second, "the topology on c", func() bool { return held(l, "c") == held(l, "a") })
 }
 
 // A shard is removed once it is drained and empty, or by force.
