@@ -61,6 +61,29 @@ func TestP3ABetterCopyDoesNotWaitForThoseThatAreMissing(t *testing.T) {
 	})
 }
 
+// P9: what is about to fire when the sweep passes is not put off for copies that the
+// sweep leaves for later.
+func TestP9TheSweepPutsNothingOffThatIsAboutToFire(t *testing.T) {
+	inCluster(t, 3, 2, func(c *cluster) {
+		shards := []string{"s0", "s1", "s2"}
+		c.Lay(storetest.Layout{Shards: shards, Active: []string{"s2"}, Epoch: 2})
+		pass(time.Minute) // it is swept
+		var ids []scheduler.ID
+		for range 100 {
+			timer := oneShot(12 * time.Second)
+			timer.ReplicationFactor = 3
+			ids = append(ids, c.create(timer).ID)
+			pass(50 * time.Millisecond)
+		}
+		c.Lay(storetest.Layout{Shards: shards, Active: shards, Others: [][]string{{"s2"}}, Epoch: 3})
+		pass(20 * time.Second)
+		for _, id := range ids {
+			c.wantOnce(id.Key, 1, maxLate)
+		}
+		c.wantEmpty()
+	})
+}
+
 // P7: an end that only a copy was told of that belongs elsewhere now is not forgotten
 // there before the home has heard of it.
 func TestP7AnEndIsRememberedWhereNoTimersBelong(t *testing.T) {

@@ -179,6 +179,9 @@ func (sh *shard) settleDown(ctx context.Context, all []*stray) (clean bool) {
 		case r.Rank != s.own.rank && !r.State.Ended:
 			w.Kind, w.Timer = WriteRank, &r.Timer
 			w.Offset = s.own.offset(sh.s.config.Skew.Of(r.Timer.Interval, r.ID.RF))
+			if s.busy {
+				w.Offset = s.LookIn - s.DueIn // as it is: nobody has looked whether there are better ones
+			}
 		default:
 			continue
 		}
