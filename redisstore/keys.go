@@ -13,9 +13,9 @@ import (
 // constant of the data: changing it loses sight of every stored timer.
 const Partitions = scheduler.Partitions
 
-// nodesKey is the sorted set of live nodes of a shard: node id by the time of
-// its last announcement, ms of the shard's clock.
-const nodesKey = "chronos:nodes"
+// nodesKey is the sorted set of live nodes of a shard that work on a lane: node id by
+// the time of its last announcement, ms of the shard's clock.
+func nodesKey(lane string) string { return "chronos:nodes:" + lane }
 
 // partitionKeys are the keys of one partition. They share a hash tag, so that a
 // script may touch them together on a Redis Cluster.

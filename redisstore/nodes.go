@@ -22,7 +22,7 @@ func (s *Store) Beat(ctx context.Context, shard string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &call{script: "beat", keys: []string{nodesKey}, args: []any{s.node, deadAfter.Milliseconds()}}
+	c := &call{script: "beat", keys: []string{nodesKey(s.lane)}, args: []any{s.node, deadAfter.Milliseconds()}}
 	sh.eval(ctx, sh.poll, []*call{c})
 	if c.err != nil {
 		return nil, c.err
@@ -45,7 +45,7 @@ func (s *Store) Leave(ctx context.Context, shard string) error {
 	if err != nil {
 		return err
 	}
-	if err := sh.poll.ZRem(ctx, nodesKey, s.node).Err(); err != nil {
+	if err := sh.poll.ZRem(ctx, nodesKey(s.lane), s.node).Err(); err != nil {
 		return sh.unavailable(err)
 	}
 	return nil

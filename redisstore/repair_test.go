@@ -56,8 +56,8 @@ func TestARestartIsRecognised(t *testing.T) {
 		want()
 	}
 	// Left alone for longer than it says that it missed something: that counts.
-	l.redis["a"].do("ZADD", nodesKey, time.Now().Add(-time.Hour).UnixMilli(), "another")
-	l.redis["a"].do("ZREM", nodesKey, s.node)
+	l.redis["a"].do("ZADD", nodesKey("http"), time.Now().Add(-time.Hour).UnixMilli(), "another")
+	l.redis["a"].do("ZREM", nodesKey("http"), s.node)
 	if _, err := s.Beat(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
