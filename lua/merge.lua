@@ -1,14 +1,15 @@
 -- Kind:    merge
 -- Does:    "become this state if it is newer than yours": put (a client's create or replace: refused if a live timer has
---          another rf), once (a create that does nothing where a live timer or a body hash is), live (adopt, restore),
+--          another rf), once (a create that does nothing where a live timer or a body hash is), anew (likewise where a live timer or
+--          the same body hash is; without a specification it is a tombstone), live (adopt, restore),
 --          over (live, onto a copy that is there, whose rank stays: its look_ms is that of rank 0), gone (a client's
 --          delete), bury (gone, onto a copy that is there), done (an outcome told to another copy: removes exactly its
 --          predecessor, leaves a tombstone on what is older and on nothing), next and again (outcomes that leave a pop:
 --          the copy of the same version goes on; nothing is made of nothing, nor of another version), drop (removes the
 --          same version, if that isn't further on), note (adds to the away of the same version, and ends no lease), leave
 --          (removes exactly this state, that of seq 0 is a tombstone) and rank (gives exactly this state another rank),
---          both but where a lease or a mark lasts. All but note, leave and rank end a lease. A body hash, what is away and a firing mark that has not passed are kept; put and once
---          add to the away of their own version. An item with a token is a leased write: it does nothing unless the lease
+--          both but where a lease or a mark lasts. All but note, leave and rank end a lease. A body hash, what is away and a firing mark that has not passed are kept; put, once
+--          and anew add to the away of their own version. An item with a token is a leased write: it does nothing unless the lease
 --          is that token's.
 --          The sums of tags go with the live copies of rank 0.
 -- KEYS:    due timers leases tags
@@ -21,8 +22,8 @@
 --          leased write)
 -- Returns: now_us, then for each item: "new start_ms" if it was stored where nothing was, else "status version seq
 --          attempt ended firing_ms due_ms rf body_hash away"; status stored, made (stored where nothing was), same, newer,
---          conflict (same state, another body), factor (another rf is there), exists (once: a live timer or a body hash is
---          there), leased (or a mark lasts), lost (the token's lease is gone), none (nothing is there to go on from), older (an earlier version is
+--          conflict (same state, another body), factor (another rf is there), exists (once, anew: a live timer or a body hash
+--          is there), leased (or a mark lasts), lost (the token's lease is gone), none (nothing is there to go on from), older (an earlier version is
 --          there, to go on from that); firing_ms is how long a callback of an earlier state may still start; after
 --          not_after_ms: now_us, "late"
 -- Cost:    O(items · log n + tags)
@@ -61,7 +62,7 @@ local function read_item(i)
   local new = parse(head .. ' ' .. int(start or 0) .. ' ' .. tail)
   new.kind, new.key, new.look, new.look_in, new.keep = kind, key, look, tonumber(look_in or ''), tonumber(keep or '') or 0
   new.token = token or '-'
-  new.ended = kind == 'gone' or kind == 'bury' or kind == 'done'
+  new.ended = kind == 'gone' or kind == 'bury' or kind == 'done' or kind == 'anew' and new.ended
   new.failure = string.gsub(new.failure, '^([^:]+):@:', '%1:' .. int(now_ms) .. ':')
   return new
 end
@@ -127,7 +128,7 @@ end
 
 -- What was written before is written again, by who knows more of what is away.
 local function repeated(status, new, old, record)
-  if new.away == '-' or (new.kind ~= 'put' and new.kind ~= 'once') then return answer(status, old) end
+  if new.away == '-' or (new.kind ~= 'put' and new.kind ~= 'once' and new.kind ~= 'anew') then return answer(status, old) end
   note(new, old, record)
   old.away = union(old.away, new.away)
   return answer(status, old), true
@@ -162,15 +163,21 @@ local function settle_down(new, old, record, lease)
   return answer('stored', old), true
 end
 
-local onto_nothing = { put = true, once = true, live = true, gone = true, done = true }
-local specified = { put = true, once = true, live = true, over = true }
+-- Whether a create that is made once was made before.
+local function made_before(new, old)
+  if new.kind == 'once' then return not old.ended or old.body_hash ~= '-' end
+  return new.kind == 'anew' and (not old.ended or old.body_hash == new.body_hash)
+end
+
+local onto_nothing = { put = true, once = true, anew = true, live = true, gone = true, done = true }
+local specified = { put = true, once = true, anew = true, live = true, over = true }
 
 local function merge(new, record)
   local lease = record and redis.call('HGET', leases, new.key) or ''
   local old = record and parse(record, lease)
   if not old and (new.token ~= '-' or not onto_nothing[new.kind]) then return answer('none') end
   if new.token ~= '-' and lease ~= new.token and not fired(lease, new.token) then return answer('lost', old) end
-  if new.kind == 'once' and old and (not old.ended or old.body_hash ~= '-') then
+  if old and made_before(new, old) then
     if old.version == new.version then return repeated('exists', new, old, record) end
     return answer('exists', old)
   end
@@ -188,7 +195,7 @@ local function merge(new, record)
     return answer('stored', old), true
   end
   if order == 0 then
-    local same = not specified[new.kind] or
+    local same = new.ended or not specified[new.kind] or
       (new.body == old.body and new.interval == old.interval and new.rf == old.rf and new.tags == old.tags)
     if not same then return answer('conflict', old) end
     return repeated('same', new, old, record)

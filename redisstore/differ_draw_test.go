@@ -121,7 +121,7 @@ func (d *differ) failure() scheduler.Failure {
 // the model, which knows a lease by another token.
 func (d *differ) write() (store, model scheduler.Write) {
 	w := scheduler.Write{
-		Kind: draw(d, "kind of write", scheduler.WritePut, scheduler.WritePut, scheduler.WriteOnce, scheduler.WriteGone, scheduler.WriteNote,
+		Kind: draw(d, "kind of write", scheduler.WritePut, scheduler.WritePut, scheduler.WriteOnce, scheduler.WriteAnew, scheduler.WriteGone, scheduler.WriteNote,
 			scheduler.WriteLive, scheduler.WriteLive, scheduler.WriteDone, scheduler.WriteDone, scheduler.WriteNext, scheduler.WriteNext,
 			scheduler.WriteAgain, scheduler.WriteAgain, scheduler.WriteDrop, scheduler.WriteOver, scheduler.WriteBury,
 			scheduler.WriteLeave, scheduler.WriteLeave, scheduler.WriteRank),
@@ -135,6 +135,11 @@ func (d *differ) write() (store, model scheduler.Write) {
 		w.State = d.state(w.Key)
 	}
 	switch w.Kind {
+	case scheduler.WriteAnew:
+		if draw(d, "without a timer", false, true) {
+			break
+		}
+		fallthrough
 	case scheduler.WritePut, scheduler.WriteOnce, scheduler.WriteLive, scheduler.WriteOver, scheduler.WriteNext:
 		w.Timer, w.Failure = d.timer(), d.failure()
 		w.Timer.ReplicationFactor = max(w.RF, 1)

@@ -208,7 +208,7 @@ func outcomeOf(kind scheduler.WriteKind, h *hand) scheduler.Write {
 		w.Timer = orderTimer(int(h.state.Version))
 	case scheduler.WriteNote:
 		w.Away = []scheduler.Away{{Shard: "c", Rank: 1}}
-	case scheduler.WritePut, scheduler.WriteOnce, scheduler.WriteOver, scheduler.WriteGone, scheduler.WriteBury, scheduler.WriteDrop,
+	case scheduler.WritePut, scheduler.WriteOnce, scheduler.WriteAnew, scheduler.WriteOver, scheduler.WriteGone, scheduler.WriteBury, scheduler.WriteDrop,
 		scheduler.WriteLeave, scheduler.WriteRank:
 	}
 	return w

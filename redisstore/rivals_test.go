@@ -16,10 +16,12 @@ func TestRivalsAreSettled(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.wantActive(6*time.Second, "b", "c")
-	p, err := s.propose(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	var p *proposal
+	await(t, lockLife, "the lock, which nodes take for their steps", func() (locked bool) {
+		var err error
+		p, err = s.propose(t.Context())
+		return err == nil
+	})
 	base := agreed(p.all)
 	for change, at := range map[string]string{"x": "c", "y": "b"} {
 		begun, err := base.remove("a")

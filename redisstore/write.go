@@ -180,7 +180,7 @@ func startOf(w *scheduler.Write) start {
 func moreOf(w *scheduler.Write) string {
 	look, keep := "-", strconv.FormatInt(wholeMs(w.Keep), 10)
 	switch {
-	case w.Kind == scheduler.WriteGone, w.Kind == scheduler.WriteBury, w.Kind == scheduler.WriteDone:
+	case w.Kind == scheduler.WriteGone, w.Kind == scheduler.WriteBury, w.Kind == scheduler.WriteDone, w.Kind == scheduler.WriteAnew && w.Timer == nil:
 		look = strconv.FormatInt(wholeMs(w.Life), 10)
 	case w.Kind == scheduler.WriteAgain, w.Kind == scheduler.WriteLive && w.State.Attempt > 0,
 		w.Kind == scheduler.WriteRank && w.State.Attempt > 0 && w.Retry != 0:

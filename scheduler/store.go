@@ -186,13 +186,16 @@ type Away struct {
 // WriteKind says what a Write makes of a copy.
 type WriteKind string
 
-// What a Write makes of a copy. All but put, once, gone and note are outcomes
+// What a Write makes of a copy. All but put, once, anew, gone and note are outcomes
 // and repairs: they come from nodes, not from clients.
 const (
 	// WritePut is this state: a client's create or replace; refused if a live timer has
 	// another RF. Where the state is there already, it and once add to what is away.
 	WritePut  WriteKind = "put"
 	WriteOnce WriteKind = "once" // this state, unless a live timer or a body hash is there
+	// WriteAnew is this state, unless a live timer or the same body hash is there; without
+	// a Timer it is a tombstone.
+	WriteAnew WriteKind = "anew"
 	WriteGone WriteKind = "gone" // a client's delete
 	WriteBury WriteKind = "bury" // gone, onto a copy that is there
 	WriteNote WriteKind = "note" // the same state, and copies are away: adds to what is noted, and ends no lease
@@ -220,11 +223,11 @@ type Write struct {
 	Shard string
 	Key   string
 	State State  // Ended follows the kind, but of leave
-	Timer *Timer // of put, once, live and over, and of next and rank for its interval
+	Timer *Timer // of put, once, anew, live and over, and of next and rank for its interval
 	RF    int    // at least 1
 	Rank  int
 	Away  []Away // noted besides what is noted there
-	// DueIn is how long until pop State.Seq is due (put, once, live, over), if Timer.At
+	// DueIn is how long until pop State.Seq is due (put, once, anew, live, over), if Timer.At
 	// doesn't say when; Retry how long until someone must look at a copy that waits
 	// for a retry (again; live, if State has an attempt; rank, if it isn't 0 and State has
 	// an attempt, negative for at once).
@@ -233,7 +236,8 @@ type Write struct {
 	// Life is how long the tombstone of an ended timer stays; Keep how long that
 	// of one with a body hash does, if that is longer.
 	Life, Keep time.Duration
-	// BodyHash is that of a request with an idempotency key. It has no space.
+	// BodyHash is that of a request with an idempotency key, or says which of several
+	// with the same key it is. It has no space.
 	BodyHash string
 	// Failure is why the attempt before failed; its time is the shard's if it is zero.
 	Failure Failure

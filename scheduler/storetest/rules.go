@@ -46,11 +46,33 @@ func (e *entry) markMs(now int64) int64 {
 
 // specified says which kinds of writes tell all about a timer.
 func specified(kind scheduler.WriteKind) bool {
-	return kind == scheduler.WritePut || kind == scheduler.WriteOnce || kind == scheduler.WriteLive || kind == scheduler.WriteOver
+	switch kind {
+	case scheduler.WritePut, scheduler.WriteOnce, scheduler.WriteAnew, scheduler.WriteLive, scheduler.WriteOver:
+		return true
+	default:
+		return false
+	}
 }
 
-func ends(kind scheduler.WriteKind) bool {
-	return kind == scheduler.WriteGone || kind == scheduler.WriteBury || kind == scheduler.WriteDone
+func ends(w *scheduler.Write) bool {
+	switch w.Kind {
+	case scheduler.WriteGone, scheduler.WriteBury, scheduler.WriteDone:
+		return true
+	default:
+		return w.Kind == scheduler.WriteAnew && w.Timer == nil
+	}
+}
+
+// madeBefore says of a create that is made once that it was.
+func madeBefore(w *scheduler.Write, old *entry) bool {
+	switch w.Kind {
+	case scheduler.WriteOnce:
+		return !old.state.Ended || old.bodyHash != ""
+	case scheduler.WriteAnew:
+		return !old.state.Ended || old.bodyHash == w.BodyHash
+	default:
+		return false
+	}
 }
 
 // merge is rules P1 and P2: become this state if it is newer than what is
@@ -58,7 +80,7 @@ func ends(kind scheduler.WriteKind) bool {
 func (s *shard) merge(now time.Time, w *scheduler.Write) scheduler.Written {
 	old := s.entries[w.Key]
 	if old == nil {
-		if w.Token != "" || w.Kind == scheduler.WriteOver || w.Kind == scheduler.WriteBury || !specified(w.Kind) && !ends(w.Kind) {
+		if w.Token != "" || w.Kind == scheduler.WriteOver || w.Kind == scheduler.WriteBury || !specified(w.Kind) && !ends(w) {
 			return scheduler.Written{Status: scheduler.WriteNone}
 		}
 		answer := s.become(now, w, nil)
@@ -71,7 +93,7 @@ func (s *shard) merge(now time.Time, w *scheduler.Write) scheduler.Written {
 		return old.written(scheduler.WriteLost, now)
 	case w.Kind == scheduler.WriteLeave, w.Kind == scheduler.WriteRank:
 		return s.settleDown(now, w, old)
-	case w.Kind == scheduler.WriteOnce && (!old.state.Ended || old.bodyHash != ""):
+	case madeBefore(w, old):
 		if old.state.Version == w.State.Version {
 			old.away = union(old.away, w.Away)
 		}
@@ -92,7 +114,7 @@ func (s *shard) merge(now time.Time, w *scheduler.Write) scheduler.Written {
 	case order == 0 && specified(w.Kind) && !says(w, old):
 		return old.written(scheduler.WriteConflict, now)
 	case order == 0:
-		if w.Kind == scheduler.WritePut {
+		if w.Kind == scheduler.WritePut || w.Kind == scheduler.WriteAnew {
 			old.away = union(old.away, w.Away)
 		}
 		return old.written(scheduler.WriteSame, now)
@@ -132,7 +154,7 @@ func (s *shard) settleDown(now time.Time, w *scheduler.Write, old *entry) schedu
 
 func stateOf(w *scheduler.Write) scheduler.State {
 	state := w.State
-	state.Ended = ends(w.Kind)
+	state.Ended = ends(w)
 	return state
 }
 

@@ -31,7 +31,7 @@ type Fixture struct {
 func Run(t *testing.T, open func(t *testing.T) Fixture) {
 	t.Helper()
 	for _, cases := range []map[string]func(*rig){
-		mergeCases(), stateCases(), onceCases(), markCases(), tombstoneCases(), claimCases(), retryCases(), neglectedCases(), takeCases(),
+		mergeCases(), stateCases(), onceCases(), anewCases(), markCases(), tombstoneCases(), claimCases(), retryCases(), neglectedCases(), takeCases(),
 		fireCases(), overdueCases(), settleCases(), releaseCases(), askCases(), readCases(), nodeCases(), batchCases(), outcomeCases(), letterCases(), awayCases(), graveCases(), listCases(),
 		tagCases(),
 	} {

@@ -65,7 +65,7 @@ func awayCases() map[string]func(*rig) {
 		},
 		"the same write once more adds to what is away": func(r *rig) {
 			for kind, want := range map[scheduler.WriteKind]scheduler.WriteStatus{
-				scheduler.WritePut: scheduler.WriteSame, scheduler.WriteOnce: scheduler.WriteExists,
+				scheduler.WritePut: scheduler.WriteSame, scheduler.WriteOnce: scheduler.WriteExists, scheduler.WriteAnew: scheduler.WriteExists,
 			} {
 				key := string(kind)
 				w := write(key, 5, oneShot(0))
