@@ -12,6 +12,7 @@ type wish struct {
 	version  Version
 	timer    *Timer // nil for its end
 	bodyHash string // makes it a create that happens once
+	anew     bool   // that one happens again with another bodyHash once the timer is over
 	fresh    bool   // there can be no such timer yet
 	humble   bool   // what is newer stays: it is never written again above that
 }
@@ -48,6 +49,7 @@ type attempt struct {
 
 	writes     int // of this round
 	receipt    Receipt
+	ended      bool  // of a create that happened before: that timer is over
 	err        error // of the last try
 	unanswered bool  // it was sent before, and may have been executed
 	over       bool
@@ -220,6 +222,8 @@ func (a *attempt) writeTo(t *target) Write {
 	switch {
 	case t.stray:
 		w.Kind, w.Offset = WriteOver, place{}.offset(skew)
+	case a.anew:
+		w.Kind = WriteAnew
 	case a.bodyHash != "":
 		w.Kind = WriteOnce
 	}

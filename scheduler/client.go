@@ -137,10 +137,17 @@ func (s *Scheduler) validate(t *Timer) error {
 	if err := t.Validate(); err != nil {
 		return err
 	}
+	if err := s.checkInstant(t); err != nil {
+		return err
+	}
+	return s.deliverer.Check(t.Callback)
+}
+
+func (s *Scheduler) checkInstant(t *Timer) error {
 	if t.At.Sub(s.config.Wall()) > MaxInterval {
 		return invalid("/timing/at", "at-too-late", "at is over 100 years ahead; give an earlier instant")
 	}
-	return s.deliverer.Check(t.Callback)
+	return nil
 }
 
 // newWish is a new version of the timer, nil for its end.

@@ -18,6 +18,7 @@ type Config struct {
 	Grace        time.Duration // a lease ends so long after the due time, if no fence came
 	Limit        time.Duration // a callback may start and last so long from the fence on
 	Hold         time.Duration // others may take over so long after the fence
+	Renew        bool          // the fence of a callback while it lasts, which then may last as long as it must
 	Settling     time.Duration // at stop: outcomes may take so long to be settled
 	TombLife     time.Duration // of the tombstones that deletes leave
 	// IdempotencyLife is how long a create with an idempotency key is answered
@@ -92,3 +93,13 @@ func (c Config) Validate() error {
 func (c Config) horizon() time.Duration { return c.PollInterval*5/4 + 25*time.Millisecond }
 
 func (c Config) terms() FenceTerms { return FenceTerms{Limit: c.Limit, Hold: c.Hold} }
+
+// sending is how long after the other copies were asked a callback may begin. One whose
+// fence is renewed may last for longer than the next copy waits, but it must not begin
+// when that one may have called back already.
+func (c Config) sending() time.Duration {
+	if c.Renew {
+		return min(c.Limit, c.Skew.Max)
+	}
+	return c.Limit
+}

@@ -114,6 +114,38 @@ func TestP4TheTwoSecondsBeginWithTheQuestion(t *testing.T) {
 	})
 }
 
+// P4: where a fence is renewed a callback may last for longer than the next copy
+// waits. It doesn't begin when that one may have called back, with what the copies
+// said before.
+func TestP4ARenewedCallbackBeginsBeforeTheNextCopyIsDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, r := storetest.NewModel("s0", "s1"), &recorder{}
+		n := startNode(t, m.Open("node-0"), "node-0", r, briefly, func(config *scheduler.Config) {
+			config.Renew, config.Limit, config.Hold = true, 4*time.Second, 5*time.Second
+		})
+		pass(2 * time.Second)
+		timer := oneShot(5 * time.Second)
+		timer.ReplicationFactor = 2
+		home := m.Open("probe").Rank(create(t, n, timer).ID.Key)[0]
+		var away, was atomic.Bool
+		m.Inject(func(op, shard string) error {
+			if op == "fire" && was.CompareAndSwap(false, true) {
+				away.Store(true)
+			}
+			if away.Load() && shard == home {
+				return scheduler.ErrUnavailable
+			}
+			return nil
+		}, nil)
+		pass(8100 * time.Millisecond) // 3.1 s after it was due
+		away.Store(false)
+		pass(20 * time.Second)
+		if seen := r.seen(); len(seen) != 1 || !was.Load() {
+			t.Errorf("callbacks %+v, want one", seen)
+		}
+	})
+}
+
 // P8: a PUT leaves a substitute the rank that it stands for.
 func TestP8APutKeepsTheRankOfASubstitute(t *testing.T) {
 	inCluster(t, 3, 1, func(c *cluster) {

@@ -20,7 +20,7 @@ type cluster struct {
 	nodes []*node
 }
 
-func inCluster(t *testing.T, shards, nodes int, test func(c *cluster)) {
+func inCluster(t *testing.T, shards, nodes int, test func(c *cluster), tune ...func(*scheduler.Config)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		names := make([]string, shards)
@@ -30,7 +30,7 @@ func inCluster(t *testing.T, shards, nodes int, test func(c *cluster)) {
 		c := &cluster{T: t, Model: storetest.NewModel(names...), recorder: &recorder{}}
 		for i := range nodes {
 			name := nodeName(i)
-			c.nodes = append(c.nodes, startNode(t, c.Open(name), name, c.recorder, briefly))
+			c.nodes = append(c.nodes, startNode(t, c.Open(name), name, c.recorder, append([]func(*scheduler.Config){briefly}, tune...)...))
 		}
 		pass(2 * time.Second) // they know each other
 		test(c)

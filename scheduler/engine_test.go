@@ -27,14 +27,32 @@ type attempt struct {
 type recorder struct {
 	mu       sync.Mutex
 	attempts []attempt
+	ended    []attempt // those whose context ended first, at the instant of that
 	// respond says how long an attempt takes and how it ends; nil for delivered at once.
 	respond func(attempt) (time.Duration, scheduler.Delivered)
+	// stubborn has an attempt take that long whatever its context says, as one does that
+	// can't be taken back.
+	stubborn bool
 }
 
 func (r *recorder) seen() []attempt {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return append([]attempt(nil), r.attempts...)
+}
+
+// told are the attempts that were told that they have no more time.
+func (r *recorder) told() []attempt {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]attempt(nil), r.ended...)
+}
+
+func (r *recorder) tell(a attempt) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a.at = time.Now()
+	r.ended = append(r.ended, a)
 }
 
 // record keeps an attempt and says how to answer it.
@@ -78,10 +96,16 @@ func (r nodeRecorder) Deliver(ctx context.Context, d scheduler.Delivery) schedul
 		// timer.maybeRunChan once.
 		return ends
 	}
+	over := time.After(takes)
 	select {
-	case <-time.After(takes):
+	case <-over:
 		return ends
 	case <-ctx.Done():
+		r.tell(a)
+		if r.stubborn {
+			<-over
+			return ends
+		}
 		return scheduler.Delivered{Reason: "no answer within 2 s"}
 	}
 }

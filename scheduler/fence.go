@@ -68,7 +68,8 @@ func (sh *shard) fence(ctx context.Context, batch []*claim) {
 		if c.began == 0 {
 			c.began = now
 		}
-		if age := now - c.began; age < s.config.Limit {
+		if age := now - c.began; age < s.config.sending() {
+			age += s.config.Limit - s.config.sending() // the shard lets nobody begin later than that either
 			fences, live = append(fences, Fence{Lease: c.Lease, Pops: c.pops(), Age: age}), append(live, c)
 			continue
 		}

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -57,17 +58,22 @@ func (s *Scheduler) fire(ctx context.Context, c *claim) {
 	if c.asked != 0 {
 		began = min(began, c.asked) // what the others said is as old as that
 	}
-	left := s.config.Limit - (s.config.SinceBoot() - began)
-	if left <= 0 {
+	since := s.config.SinceBoot() - began
+	if since >= s.config.sending() {
 		// The fence was counted as an attempt, but nothing was sent.
 		s.freeSlot(c)
 		c.settle(Settlement{Outcome: OutcomeRelease})
 		return
 	}
-	bounded := &fenceContext{
-		Context: ctx, deadline: time.Now().Add(left), ends: began + s.config.Limit, sinceBoot: s.config.SinceBoot,
-	}
+	bounded := &fenceContext{Context: ctx, sinceBoot: s.config.SinceBoot}
+	bounded.ends.Store(int64(began + s.config.Limit))
 	defer bounded.release()
+	endRenewal := func() {}
+	if s.config.Renew {
+		endRenewal = c.shard.renewals.keep(c, bounded)
+	} else {
+		bounded.deadline = time.Now().Add(s.config.Limit - since)
+	}
 	s.metrics.inFlight.Inc()
 	if c.fenced.State.Attempt == 1 {
 		s.metrics.lateness.Observe(s.lateness(c).Seconds())
@@ -76,6 +82,7 @@ func (s *Scheduler) fire(ctx context.Context, c *claim) {
 		Callback: c.Record.Timer.Callback, ID: c.Record.ID, Version: c.fenced.State.Version,
 		Seq: c.fenced.State.Seq, Attempt: c.fenced.State.Attempt, Due: c.fenced.Due,
 	})
+	endRenewal() // before it is settled: a lease that is settled would be taken for lost
 	s.metrics.inFlight.Dec()
 	s.freeSlot(c)
 	s.metrics.countFired(delivered.Verdict)
@@ -141,8 +148,8 @@ func (s *Scheduler) giveUpAt(c *claim, state State, reason string) Settlement {
 // who asks for its Done pays for a timer.
 type fenceContext struct {
 	context.Context
-	deadline  time.Time
-	ends      time.Duration
+	deadline  time.Time    // zero if the fence is renewed
+	ends      atomic.Int64 // since boot, ns
 	sinceBoot func() time.Duration
 
 	mu     sync.Mutex
@@ -150,19 +157,37 @@ type fenceContext struct {
 	cancel context.CancelFunc
 }
 
-func (c *fenceContext) Deadline() (time.Time, bool) { return c.deadline, true }
+func (c *fenceContext) Deadline() (time.Time, bool) { return c.deadline, !c.deadline.IsZero() }
 
 func (c *fenceContext) Done() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.timed == nil {
-		c.timed, c.cancel = context.WithDeadline(c.Context, c.deadline)
-	}
+	c.watch()
 	return c.timed.Done()
 }
 
+// watch makes timed; c.mu is held.
+func (c *fenceContext) watch() {
+	switch {
+	case c.timed != nil:
+	case c.deadline.IsZero():
+		c.timed, c.cancel = context.WithCancel(c.Context)
+	default:
+		c.timed, c.cancel = context.WithDeadline(c.Context, c.deadline)
+	}
+}
+
+// end ends it now.
+func (c *fenceContext) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ends.Store(0)
+	c.watch()
+	c.cancel()
+}
+
 func (c *fenceContext) Err() error {
-	if c.sinceBoot() >= c.ends {
+	if int64(c.sinceBoot()) >= c.ends.Load() {
 		return context.DeadlineExceeded
 	}
 	c.mu.Lock()
@@ -186,6 +211,8 @@ func (c *fenceContext) Value(key any) any {
 
 // release ends the timer, if there is one. Nobody may use c any more.
 func (c *fenceContext) release() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.cancel != nil {
 		c.cancel()
 	}

@@ -110,6 +110,12 @@ func ParseID(s string) (ID, error) {
 	return id, nil
 }
 
+// ValidKey reports whether a timer's key may be that: it is a whole ID by itself.
+func ValidKey(key string) bool {
+	id, err := ParseID(key)
+	return err == nil && id.Key == key
+}
+
 func splitID(s string) ID {
 	bare := ID{Key: s}
 	rest, hint, ok := cutLast(s)

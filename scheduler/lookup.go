@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -44,9 +45,16 @@ func (s *Scheduler) find(ctx context.Context, id ID) (found []finding, newest *f
 	if newest == nil {
 		return found, nil
 	}
-	// Its record knows how many copies there should be, and where others may be.
-	asked, rf := len(found), newest.Record.ID.RF
-	for _, p := range s.places(ID{Key: id.Key, RF: rf}, newest.Record.Away) {
+	found = s.widen(id.Key, found, newest)
+	s.look(ctx, id.Key, found)
+	return found, newestOf(found)
+}
+
+// widen adds where else copies may be by the record of the newest, which knows how many
+// there should be.
+func (s *Scheduler) widen(key string, found []finding, newest *finding) []finding {
+	rf, away := newest.Record.ID.RF, newest.Record.Away
+	for _, p := range s.places(ID{Key: key, RF: rf}, away) {
 		if i := slices.IndexFunc(found, func(f finding) bool { return f.shard == p.shard }); i >= 0 {
 			found[i].place = p
 		} else {
@@ -56,10 +64,7 @@ func (s *Scheduler) find(ctx context.Context, id ID) (found []finding, newest *f
 	for i := range found {
 		found[i].home = found[i].home && found[i].rank < rf
 	}
-	if len(found) > asked {
-		s.look(ctx, id.Key, found[asked:])
-	}
-	return found, newestOf(found)
+	return found
 }
 
 // finding is what was found of a timer at a place.
@@ -71,18 +76,32 @@ type finding struct {
 // there reports whether a copy is, live or ended.
 func (f *finding) there() bool { return f.Record.State.Version != 0 }
 
-// look reads the copies at those places whose shards aren't silent.
+// look reads the copies at those places, but for those that were read, whose shards
+// aren't silent.
 func (s *Scheduler) look(ctx context.Context, key string, found []finding) {
-	spots, of := make([]Spot, 0, len(found)), make([]int, 0, len(found))
-	for i := range found {
-		if found[i].shard.away() {
-			found[i].Err = ErrUnavailable
-			continue
+	s.lookAll(ctx, []string{key}, [][]finding{found})
+}
+
+// lookAll does so for several timers together.
+func (s *Scheduler) lookAll(ctx context.Context, keys []string, found [][]finding) {
+	var spots []Spot
+	var of []*finding
+	for i, key := range keys {
+		for k := range found[i] {
+			switch f := &found[i][k]; {
+			case f.there() || f.Err != nil:
+			case f.shard.away():
+				f.Err = fmt.Errorf("%w: shard %s is silent", ErrUnavailable, f.shard.name)
+			default:
+				spots, of = append(spots, Spot{Shard: f.shard.name, Key: key}), append(of, f)
+			}
 		}
-		spots, of = append(spots, Spot{Shard: found[i].shard.name, Key: key}), append(of, i)
+	}
+	if len(spots) == 0 {
+		return
 	}
 	for k, result := range s.store.Read(ctx, spots) {
-		found[of[k]].ReadResult = result
+		of[k].ReadResult = result
 		s.latest.heard(result.Record.State.Version, s.config.Wall)
 	}
 }

@@ -25,6 +25,7 @@ type shard struct {
 	settlements *queue[*claim]
 	contenders  *queue[*claim] // of copies that are not the best
 	graves      *queue[*claim] // tombstones that not all copies have been told of
+	renewals    *renewals      // of fences
 
 	unheard    atomic.Int64 // since when it has not answered this node's announcements, ns on the clock of silence, until what it missed is known; 0 if it does
 	othersLive atomic.Bool  // other nodes announced themselves lately
@@ -55,7 +56,7 @@ func newShard(s *Scheduler, index int, name string) *shard {
 		s: s, index: index, name: name, mask: s.store.HintOf(name), log: s.log.With("shard", name), silence: newSilence(),
 		// Room for those that wait for a slot beside those that have one.
 		credit: newCredit(s.config.Slots + s.config.Slots/8),
-		fences: newQueue[*claim](), settlements: newQueue[*claim](), contenders: newQueue[*claim](), graves: newQueue[*claim](),
+		fences: newQueue[*claim](), settlements: newQueue[*claim](), contenders: newQueue[*claim](), graves: newQueue[*claim](), renewals: newRenewals(),
 		ownership: newOwnership(),
 	}
 }

@@ -109,6 +109,9 @@ func (c *crew) start(sh *shard) {
 		c.loops.Go(func() { sh.fences.drain(work, c.s.pace.wait, sh.fence) })
 		c.loops.Go(func() { sh.settlements.drain(work, atMost(maxSettlements), sh.settleBatch) })
 	}
+	if c.s.config.Renew {
+		c.loops.Go(func() { sh.renew(work) })
+	}
 	c.loops.Go(func() { sh.contenders.drain(work, atMost(maxSettlements), sh.contend) })
 	c.loops.Go(func() { sh.graves.drain(work, atMost(maxSettlements), sh.bury) })
 }

@@ -148,15 +148,21 @@ func (a *attempt) judge() {
 	case v.told == 0:
 		a.err = v.err
 	case a.humble && (v.factor != 0 || v.above != 0):
-		a.withdraw()
+		a.withdraw(false)
 		a.err = ErrSuperseded
 	case v.factor != 0:
-		a.withdraw()
+		a.withdraw(false)
 		a.err = factorChanged(v.factor)
+	case v.exists != nil && !v.exists.State.Ended && v.exists.State.Version > a.version && v.copies > 0:
+		// That may have been stored at the same time, and find this: of the two one makes room.
+		a.err = fmt.Errorf("%w: another one of its key came at the same time", ErrUnavailable)
 	case v.exists != nil:
-		a.withdraw() // from copies that did not hear of the first
+		a.withdraw(false) // from copies that did not hear of the first
 		a.replay(v.exists)
 	case v.above != 0:
+		if a.bodyHash != "" {
+			a.withdraw(true) // it would be taken for one that was there before
+		}
 		a.unanswered, a.over = false, false
 		a.again(v.above)
 	case a.timer != nil && v.copies < min(a.s.config.MinCopies, a.id.RF, len(a.s.store.Rank(a.id.Key))):
@@ -252,6 +258,7 @@ func (a *attempt) replay(there *Written) {
 		a.err = ErrKeyReused
 		return
 	}
+	a.ended = there.State.Ended
 	id := ID{Key: a.id.Key, RF: there.RF}
 	homes := a.s.places(id, nil)
 	id.Hint = a.s.hintOf(homes)
@@ -261,13 +268,14 @@ func (a *attempt) replay(there *Written) {
 }
 
 // withdraw takes back what was stored where nothing was, or may have been where no
-// answer came, since elsewhere it was refused. What can't be taken back is older
-// than what comes next.
-func (a *attempt) withdraw() {
+// answer came, since elsewhere it was refused; or all that was stored for certain. What
+// can't be taken back is older than what comes next.
+func (a *attempt) withdraw(all bool) {
 	var writes []Write
 	for i := range a.targets {
 		t := &a.targets[i]
-		if t.progress == told && t.answer.New && !t.stray || t.progress == untold && t.tried && !t.shard.away() {
+		stored := t.progress == told && !t.stray && (t.answer.New || all && accepted(t.answer.Status))
+		if stored || !all && t.progress == untold && t.tried && !t.shard.away() {
 			w := a.writeTo(t)
 			w.Kind, w.Timer = WriteDrop, nil
 			writes = append(writes, w)

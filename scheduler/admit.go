@@ -1,0 +1,265 @@
+package scheduler
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Admission is a timer that a stream brings, maybe more than once, under a key that
+// was chosen by who wrote it there. The key is taken while a timer of it waits or
+// fires, and free once that is over.
+type Admission struct {
+	Key string // as of an ID
+	// Origin tells it from others of the same key, and is the same when it comes again.
+	// It has no space.
+	Origin string
+	Timer  Timer
+
+	// Standing and Err are set by Admit and Known.
+	Standing Standing
+	Err      error
+}
+
+// errAdmission is for whoever reads the stream: no client is told so.
+var errAdmission = &InvalidError{Detail: "a timer of a stream needs a key as of an id, and an origin"}
+
+// Standing is what is known of an Admission.
+type Standing int
+
+// What is known of an Admission.
+const (
+	StandingUnknown   Standing = iota // Err says why
+	StandingNew                       // no timer of its key was there; Admit has stored it
+	StandingDuplicate                 // another one of its key waits or fires: this one counts for nothing
+	StandingAgain                     // this very one waits or fires, or was over less than IdempotencyLife ago
+)
+
+// Admit stores the timers that are new, together: each gets its own answer. Errors:
+// *InvalidError, and ErrUnavailable and ErrOverloaded, with which the same once more
+// does no harm.
+func (s *Scheduler) Admit(ctx context.Context, all []Admission) {
+	open := make([]*Admission, 0, len(all))
+	for i := range all {
+		a := &all[i]
+		a.Standing = StandingUnknown
+		if a.Err = s.admissible(a); a.Err == nil {
+			open = append(open, a)
+		}
+	}
+	for range 2 {
+		if open = s.confirm(ctx, s.admit(ctx, open)); len(open) == 0 {
+			return
+		}
+	}
+	for _, a := range open {
+		a.Standing, a.Err = StandingUnknown, fmt.Errorf("%w: some copy of timer %s has yet to hear that it is over", ErrUnavailable, a.Key)
+	}
+}
+
+// admit has each stored where none is, and returns those for which one is said to wait.
+func (s *Scheduler) admit(ctx context.Context, all []*Admission) (doubtful []*Admission) {
+	attempts := make([]attempt, len(all))
+	for i, a := range all {
+		w := s.newWish(ID{Key: a.Key, RF: a.Timer.ReplicationFactor}, &a.Timer)
+		w.bodyHash, w.anew = a.Origin, true
+		attempts[i] = s.newAttempt(w)
+	}
+	s.writeAll(ctx, attempts)
+	for i, a := range all {
+		a.Standing, a.Err = StandingNew, attempts[i].err
+		switch {
+		case errors.Is(a.Err, ErrKeyReused):
+			a.Standing, a.Err = StandingDuplicate, nil
+			doubtful = append(doubtful, a)
+		case a.Err != nil:
+			a.Standing = StandingUnknown
+		case attempts[i].receipt.Replayed:
+			a.Standing = StandingAgain
+			if !attempts[i].ended {
+				doubtful = append(doubtful, a)
+			}
+		}
+	}
+	return doubtful
+}
+
+// confirm looks at all copies of those of which one copy is said to wait: it may have
+// missed that its timer is over, or be all there is. It returns those that may be stored
+// after all.
+func (s *Scheduler) confirm(ctx context.Context, doubtful []*Admission) (free []*Admission) {
+	if len(doubtful) == 0 {
+		return nil
+	}
+	var ends []Write
+	for i, found := range s.findAll(ctx, doubtful) {
+		a, newest := doubtful[i], newestOf(found)
+		a.weigh(found)
+		switch {
+		case a.Standing == StandingNew:
+			free = append(free, a)
+			ends = append(ends, s.endsOf(found, newest)...)
+		case a.Standing == StandingAgain && !newest.Record.State.Ended:
+			s.confirmCopies(a, found, newest)
+		}
+	}
+	if len(ends) > 0 {
+		s.merge(ctx, ends)
+	}
+	return free
+}
+
+// endsOf tell the copies that don't know it that their timer is over, unless somebody is
+// at them, who will find out.
+func (s *Scheduler) endsOf(found []finding, newest *finding) (ends []Write) {
+	for i := range found {
+		if f := &found[i]; f.there() && !f.Record.State.Ended && !f.Leased {
+			w := s.copyOf(&newest.ReadResult, f.place)
+			w.Kind, w.Away = WriteBury, nil
+			ends = append(ends, w)
+		}
+	}
+	return ends
+}
+
+// confirmCopies holds what was stored before to what is asked of what is stored now: it
+// may be that whoever stored it could not tell all.
+func (s *Scheduler) confirmCopies(a *Admission, found []finding, newest *finding) {
+	copies := 0
+	for i := range found {
+		if r := &found[i].Record; !r.State.Ended && r.State.Version == newest.Record.State.Version {
+			copies++
+		}
+	}
+	if uneven(found, newest) {
+		s.mending.add(found, newest)
+	}
+	if want := min(s.config.MinCopies, newest.Record.ID.RF, len(s.store.Rank(a.Key))); copies < want {
+		a.Standing, a.Err = StandingUnknown, fmt.Errorf("%w: timer %s has %d copies, and CHRONOS_MIN_COPIES asks for %d", ErrUnavailable, a.Key, copies, want)
+	}
+}
+
+func (s *Scheduler) admissible(a *Admission) error {
+	t := &a.Timer
+	t.ReplicationFactor = cmp.Or(t.ReplicationFactor, DefaultReplicationFactor)
+	if err := cmp.Or(t.checkTiming(), t.checkReplication()); err != nil {
+		return err
+	}
+	if a.Origin == "" || !ValidKey(a.Key) {
+		return errAdmission
+	}
+	if err := s.checkInstant(t); err != nil {
+		return err
+	}
+	return s.deliverer.Check(t.Callback)
+}
+
+// Known finds out how the timers stand, and stores nothing. Errors: ErrUnavailable,
+// where no shard that should know has answered.
+func (s *Scheduler) Known(ctx context.Context, all []Admission) {
+	open := make([]*Admission, len(all))
+	for i := range all {
+		open[i] = &all[i]
+	}
+	for i, found := range s.findAll(ctx, open) {
+		open[i].weigh(found)
+	}
+}
+
+// findAll reads all copies of the timers.
+func (s *Scheduler) findAll(ctx context.Context, all []*Admission) [][]finding {
+	ctx, cancel := context.WithTimeout(ctx, roundPatience)
+	defer cancel()
+	keys, found := make([]string, len(all)), make([][]finding, len(all))
+	for i, a := range all {
+		keys[i] = a.Key
+		for _, p := range s.places(a.id(), nil) {
+			found[i] = append(found[i], finding{place: p})
+		}
+	}
+	s.lookAll(ctx, keys, found)
+	for i, key := range keys {
+		if newest := newestOf(found[i]); newest != nil {
+			found[i] = s.widen(key, found[i], newest)
+		}
+	}
+	s.lookAll(ctx, keys, found)
+	return found
+}
+
+func (a *Admission) id() ID {
+	return ID{Key: a.Key, RF: cmp.Or(a.Timer.ReplicationFactor, DefaultReplicationFactor)}
+}
+
+// weigh takes what the copies say of it. The newest counts, since the others may have
+// missed something; but what is over is remembered by whichever it was told to.
+func (a *Admission) weigh(found []finding) {
+	a.Standing, a.Err = StandingUnknown, fmt.Errorf("%w: all shards of timer %s are silent", ErrUnavailable, a.Key)
+	newest, heard := newestOf(found), false
+	for i := range found {
+		switch f := &found[i]; {
+		case f.Record.State.Ended && f.Record.BodyHash == a.Origin:
+			a.Standing, a.Err = StandingAgain, nil
+			return
+		case f.there() || errors.Is(f.Err, ErrNotFound):
+			heard = true
+		default:
+			a.Err = f.Err
+		}
+	}
+	switch {
+	case !heard:
+	case newest == nil || newest.Record.State.Ended:
+		a.Standing, a.Err = StandingNew, nil
+	case newest.Record.BodyHash == a.Origin:
+		a.Standing, a.Err = StandingAgain, nil
+	default:
+		a.Standing, a.Err = StandingDuplicate, nil
+	}
+}
+
+// Remember notes of timers that were never stored that they are over: where they
+// belong, as far as that can be reached, and no other of the key waits. Errors:
+// ErrUnavailable, where nobody has noted it.
+func (s *Scheduler) Remember(ctx context.Context, all []Admission) {
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	var writes []Write
+	var of []*Admission
+	for i := range all {
+		a := &all[i]
+		a.Err = fmt.Errorf("%w: all shards of timer %s are silent", ErrUnavailable, a.Key)
+		id := a.id()
+		// As old as can be: it says nothing of a timer of the key, and a copy elsewhere of
+		// one that waits must not take it for that one's end.
+		state := State{Version: Version(0).Above(s.nextTag())}
+		for _, p := range s.homes(id, 0) {
+			if p.shard.away() {
+				continue
+			}
+			writes, of = append(writes, Write{
+				Kind: WriteAnew, Shard: p.shard.name, Key: a.Key, State: state, RF: id.RF, Rank: p.rank,
+				Keep: s.config.IdempotencyLife, BodyHash: a.Origin,
+			}), append(of, a)
+		}
+	}
+	for try := 0; len(writes) > 0 && try < maxWriteTries; try++ {
+		writes, of = s.remember(ctx, writes, of)
+	}
+}
+
+// remember writes that down, and returns what has to go above what is over there.
+func (s *Scheduler) remember(ctx context.Context, writes []Write, of []*Admission) (above []Write, whose []*Admission) {
+	for i, written := range s.merge(ctx, writes) {
+		w, a := writes[i], of[i]
+		switch {
+		case written.Status == WriteNewer:
+			w.State.Version = written.State.Version.Above(s.nextTag())
+			above, whose = append(above, w), append(whose, a)
+		case written.Err == nil || a.Err != nil:
+			a.Err = written.Err
+		}
+	}
+	return above, whose
+}

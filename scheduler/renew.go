@@ -1,0 +1,108 @@
+package scheduler
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// renewals are the callbacks under way of a shard whose fences are renewed while they
+// last: those of a deliverer that can't take back what it has sent, and has to wait for
+// what becomes of it.
+type renewals struct {
+	mu    sync.Mutex
+	under map[*claim]*renewal
+}
+
+// renewal is of one callback.
+type renewal struct {
+	bounded *fenceContext
+	fenced  time.Duration // since boot, when the fence was last asked for and passed
+}
+
+func newRenewals() *renewals { return &renewals{under: make(map[*claim]*renewal)} }
+
+// keep has the fence of c renewed until what it returns is called.
+func (r *renewals) keep(c *claim, bounded *fenceContext) (end func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.under[c] = &renewal{bounded: bounded, fenced: c.began}
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.under, c)
+	}
+}
+
+// How often a fence is renewed within its limit: two of three may fail.
+const renewalsPerLimit = 4
+
+// renew renews the fences until ctx ends.
+func (sh *shard) renew(ctx context.Context) {
+	interval := sh.s.config.Limit / (2 * renewalsPerLimit)
+	for sleep(ctx, interval) {
+		now := sh.s.config.SinceBoot()
+		due := sh.renewals.due(now, sh.s.config.Limit/renewalsPerLimit)
+		for len(due) > 0 {
+			n := min(len(due), maxSettlements)
+			sh.renewFences(ctx, now, due[:n])
+			due = due[n:]
+		}
+	}
+}
+
+// due are those whose fences are older than that.
+func (r *renewals) due(now, age time.Duration) (all []*claim) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for c, own := range r.under {
+		if now-own.fenced >= age {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+func (sh *shard) renewFences(ctx context.Context, now time.Duration, batch []*claim) {
+	config := &sh.s.config
+	fences := make([]Fence, len(batch))
+	for i, c := range batch {
+		fences[i] = Fence{Lease: c.Lease, Pops: c.pops(), Age: config.SinceBoot() - now}
+	}
+	bounded, cancel := context.WithTimeout(ctx, config.Limit/renewalsPerLimit)
+	defer cancel()
+	began := sh.silence.now()
+	answers := sh.s.store.Fire(bounded, sh.name, config.terms(), fences)
+	sh.silence.heard(began, answers[0].Err)
+	lost := 0
+	for i, c := range batch {
+		if sh.renewals.renewed(c, now, config.Limit, answers[i].Status) {
+			continue
+		}
+		lost++
+		sh.log.Debug("callback under way has lost its lease", "timer", c.Lease.Key) // its record may be on its way to be settled
+	}
+	if lost > 0 {
+		sh.log.Warn("callbacks under way have lost their leases: other nodes may call back too", "count", lost)
+	}
+}
+
+// renewed takes the answer to a renewal. It reports whether the callback may go on.
+func (r *renewals) renewed(c *claim, now, limit time.Duration, status FenceStatus) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	own := r.under[c]
+	switch {
+	case own == nil: // it has ended meanwhile
+		return true
+	case status == FencePassed:
+		own.fenced = now
+		own.bounded.ends.Store(int64(now + limit))
+		return true
+	case status != FenceLost && now-own.fenced < limit:
+		return true
+	}
+	delete(r.under, c)
+	own.bounded.end()
+	return false
+}
