@@ -4,9 +4,10 @@ import (
 	"crypto/rand"
 	"fmt"
 	"io"
-	"runtime/debug"
 
 	"chronos/api/tokens"
+	"chronos/cmd/internal/environment"
+	"chronos/cmd/internal/process"
 )
 
 const usage = `chronos runs a node of the timer service.
@@ -28,7 +29,7 @@ const usage = `chronos runs a node of the timer service.
 func command(args []string, out, errs io.Writer) int {
 	switch args[0] {
 	case "help", "-h", "--help", "-help":
-		_, _ = fmt.Fprint(out, usage, configTable())
+		_, _ = fmt.Fprint(out, usage, environment.TableOf[environment.Node]())
 		return 0
 	case "token":
 		return makeToken(args[1:], out, errs)
@@ -37,11 +38,7 @@ func command(args []string, out, errs io.Writer) int {
 	case "dead":
 		return deadCommand(args[1:], remoteFromEnv(), out, errs)
 	case "version", "--version":
-		version := "unknown"
-		if info, ok := debug.ReadBuildInfo(); ok {
-			version = info.Main.Version + " " + info.GoVersion
-		}
-		_, _ = fmt.Fprintln(out, "chronos", version)
+		_, _ = fmt.Fprintln(out, "chronos", process.Version())
 		return 0
 	}
 	_, _ = fmt.Fprintf(errs, "chronos: unknown command %q\n\n%s", args[0], usage)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"chronos/api/tokens"
+	"chronos/cmd/internal/environment"
 )
 
 func TestTokenCommand(t *testing.T) {
@@ -27,6 +28,14 @@ func TestTokenCommand(t *testing.T) {
 		if got := set.Check([]byte("Bearer "+token), role, time.Now()); got.Outcome != want || got.Name != "orders" {
 			t.Errorf("%s: %+v, want %s", role, got, want)
 		}
+	}
+}
+
+func TestHelpTellsTheConfiguration(t *testing.T) {
+	t.Parallel()
+	var out, errs strings.Builder
+	if status := command([]string{"help"}, &out, &errs); status != 0 || errs.Len() != 0 || !strings.HasSuffix(out.String(), "\n"+environment.TableOf[environment.Node]()) {
+		t.Errorf("status %d, errors %q, and a text that does not end in the table of variables:\n%s", status, errs.String(), out.String())
 	}
 }
 

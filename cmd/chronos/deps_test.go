@@ -2,6 +2,7 @@ package main
 
 import (
 	"runtime/debug"
+	"strings"
 	"testing"
 
 	"golang.org/x/mod/semver"
@@ -24,6 +25,16 @@ func TestDependenciesAreNewEnough(t *testing.T) {
 		case semver.Compare(version, floor.version) < 0:
 			t.Errorf("%s is linked as %s, at least %s is needed (%s): run go get %s@latest and go mod tidy",
 				module, version, floor.version, floor.reason, module)
+		}
+	}
+}
+
+// TestNodeKnowsNoKafka: the node shares packages with the bridge, which must not bring the bridge's client with them.
+func TestNodeKnowsNoKafka(t *testing.T) {
+	t.Parallel()
+	for module := range linkedVersions(t) {
+		if strings.HasPrefix(module, "github.com/twmb/") {
+			t.Errorf("%s is linked: Kafka is the bridge's alone, so no package that the node shares with it may import that", module)
 		}
 	}
 }

@@ -16,6 +16,9 @@ import (
 
 	"chronos/api"
 	"chronos/api/tokens"
+	"chronos/cmd/internal/environment"
+	"chronos/cmd/internal/operator"
+	"chronos/cmd/internal/process"
 	"chronos/redisstore"
 	"chronos/scheduler"
 	"chronos/scheduler/webhook"
@@ -30,23 +33,15 @@ const (
 // run is a node's whole life: from its environment until ctx ends and
 // everything under way is over.
 func run(ctx context.Context, environ []string, logTo io.Writer) error {
-	cfg, err := loadConfig(environ)
+	cfg, err := environment.LoadNode(environ)
 	if err != nil {
 		return fmt.Errorf("the environment is wrong; `chronos help` lists its variables:\n%w", err)
 	}
-	n, err := newNode(ctx, cfg, newLog(cfg, logTo))
+	n, err := newNode(ctx, cfg, process.NewLog(logTo, cfg.LogLevel, cfg.LogFormat))
 	if err != nil {
 		return err
 	}
 	return n.run(ctx)
-}
-
-func newLog(cfg config, to io.Writer) *slog.Logger {
-	options := &slog.HandlerOptions{Level: cfg.LogLevel}
-	if cfg.LogFormat == "json" {
-		return slog.New(slog.NewJSONHandler(to, options))
-	}
-	return slog.New(slog.NewTextHandler(to, options))
 }
 
 // node is one chronos process. It owns everything in it and ends it in run.
@@ -68,7 +63,7 @@ type node struct {
 
 // newNode puts a node together and opens its listeners. What it has opened when
 // it fails it closes again.
-func newNode(ctx context.Context, cfg config, log *slog.Logger) (_ *node, err error) {
+func newNode(ctx context.Context, cfg environment.Node, log *slog.Logger) (_ *node, err error) {
 	n := &node{id: uuid.NewString(), log: log, keepDead: cfg.DeadRetention}
 	log.Info("node starts", "node", n.id)
 	defer func() {
@@ -113,10 +108,10 @@ func newNode(ctx context.Context, cfg config, log *slog.Logger) (_ *node, err er
 }
 
 // serve makes the servers of both listeners.
-func (n *node) serve(cfg config, shared files, registry *prometheus.Registry) {
+func (n *node) serve(cfg environment.Node, shared files, registry *prometheus.Registry) {
 	public := api.Config{Timers: n.engine, Log: n.log, MaxBody: cfg.MaxBody, MaxConnections: shared.connections, Registerer: registry}
 	admin := api.AdminConfig{
-		Ready: n.ready, Topology: operator{n.store}, Letters: scheduler.NewLetters(n.engine, n.store), Gatherer: registry, Log: n.log,
+		Ready: n.ready, Topology: operator.Operator{Store: n.store}, Letters: scheduler.NewLetters(n.engine, n.store), Gatherer: registry, Log: n.log,
 	}
 	if n.tokens != nil { // an interface that holds a nil pointer is not nil
 		public.Authorizer, admin.Authorizer = n.tokens, n.tokens
@@ -124,7 +119,7 @@ func (n *node) serve(cfg config, shared files, registry *prometheus.Registry) {
 	n.public, n.admin = api.New(public), api.NewAdmin(admin)
 }
 
-func (n *node) listen(ctx context.Context, cfg config) (err error) {
+func (n *node) listen(ctx context.Context, cfg environment.Node) (err error) {
 	var lc net.ListenConfig
 	if n.listener, err = lc.Listen(ctx, "tcp", cfg.Listen); err != nil {
 		return fmt.Errorf("listen for timers; set CHRONOS_LISTEN to a free address: %w", err)
@@ -136,7 +131,7 @@ func (n *node) listen(ctx context.Context, cfg config) (err error) {
 }
 
 // shards are those that CHRONOS_REDIS names, or one that the node brings itself.
-func (n *node) shards(ctx context.Context, cfg config) (_ []redisstore.ShardConfig, err error) {
+func (n *node) shards(ctx context.Context, cfg environment.Node) (_ []redisstore.ShardConfig, err error) {
 	switch cfg.Redis {
 	case "":
 		n.backend, err = startEmbedded(ctx, cfg.DataDir, n.log)
@@ -157,7 +152,7 @@ func (n *node) shards(ctx context.Context, cfg config) (_ []redisstore.ShardConf
 	return []redisstore.ShardConfig{{Name: "main", URL: n.backend.URL()}}, nil
 }
 
-func newClient(cfg config, idle int) (*webhook.Client, error) {
+func newClient(cfg environment.Node, idle int) (*webhook.Client, error) {
 	guard, err := webhook.ParseGuard(cfg.CallbackAllow, cfg.CallbackDeny)
 	if err != nil {
 		return nil, err
@@ -169,7 +164,7 @@ func newClient(cfg config, idle int) (*webhook.Client, error) {
 	return webhook.New(webhook.Config{Guard: guard, Secrets: secrets, MaxIdle: idle}), nil
 }
 
-func engineConfig(cfg config, id string, log *slog.Logger, registry prometheus.Registerer) scheduler.Config {
+func engineConfig(cfg environment.Node, id string, log *slog.Logger, registry prometheus.Registerer) scheduler.Config {
 	engine := scheduler.DefaultConfig(id, log)
 	engine.PollInterval, engine.Hold = cfg.PollInterval, cfg.Hold
 	engine.Attempts, engine.Slots, engine.MinCopies = cfg.Attempts, cfg.Slots, cfg.MinCopies
@@ -197,8 +192,8 @@ func (n *node) run(ctx context.Context) error {
 	failed := make(chan error, 2)
 	go func() { defer close(fired); n.engine.Run(claiming) }()
 	defer n.keepTokens(ctx)()
-	unfollow := beside(ctx, n.store.Follow)
-	stopPruning := beside(ctx, func(ctx context.Context) { n.store.PruneLetters(ctx, n.keepDead) })
+	unfollow := process.Beside(ctx, n.store.Follow)
+	stopPruning := process.Beside(ctx, func(ctx context.Context) { n.store.PruneLetters(ctx, n.keepDead) })
 	go func() { failed <- n.public.Serve(n.listener) }()
 	go func() { failed <- n.admin.Serve(n.adminAt) }()
 	n.announce()
@@ -232,33 +227,15 @@ func (n *node) keepTokens(ctx context.Context) (stop func()) {
 	if n.tokens == nil {
 		return func() {}
 	}
-	return beside(ctx, n.tokens.Run)
-}
-
-// beside has work go on until what it returns is called, which waits for the end
-// of it.
-func beside(ctx context.Context, work func(context.Context)) (stop func()) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	done := make(chan struct{})
-	go func() { defer close(done); work(ctx) }()
-	return func() { cancel(); <-done }
+	return process.Beside(ctx, n.tokens.Run)
 }
 
 func (n *node) announce() {
-	args := []any{"node", n.id, "timers", urlOf(n.listener), "admin", urlOf(n.adminAt)}
+	args := []any{"node", n.id, "timers", process.URLOf(n.listener), "admin", process.URLOf(n.adminAt)}
 	if n.backend != nil {
 		args = append(args, "look_inside", n.backend.CLI())
 	}
 	n.log.Info("node is up", args...)
-}
-
-// urlOf is where this machine reaches a listener.
-func urlOf(l net.Listener) string {
-	host, port, err := net.SplitHostPort(l.Addr().String())
-	if ip := net.ParseIP(host); err == nil && ip != nil && ip.IsUnspecified() {
-		return "http://localhost:" + port
-	}
-	return "http://" + l.Addr().String()
 }
 
 // close ends what is open, in the order in which one needs the other.

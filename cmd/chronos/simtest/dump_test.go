@@ -86,6 +86,9 @@ func contents(shard string, taken snapshot, now time.Time) (copies []history.Cop
 	}
 	for _, name := range slices.Sorted(maps.Keys(taken.sorted)) {
 		base, kind := cutLast(name, ":")
+		if base == "chronos:nodes" {
+			continue
+		}
 		switch kind {
 		case "due":
 			for key := range taken.sorted[name] {
@@ -93,7 +96,7 @@ func contents(shard string, taken snapshot, now time.Time) (copies []history.Cop
 					odd(name + " " + key)
 				}
 			}
-		case "dead", "nodes":
+		case "dead":
 		default:
 			odd(name)
 		}

@@ -1,4 +1,4 @@
-package main
+package environment
 
 import (
 	"log/slog"
@@ -9,20 +9,24 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestConfigDefaults(t *testing.T) {
+func TestNodeDefaults(t *testing.T) {
 	t.Parallel()
-	want := config{
+	want := Node{
 		Listen: ":7253", AdminListen: "127.0.0.1:7254", Redis: "", DataDir: "./chronos-data",
-		MaxBody: 1 << 20, Attempts: 5, MinCopies: 1, SweepRate: 5000, AwayLimit: 15 * time.Minute, Hold: 3500 * time.Millisecond, PollInterval: 100 * time.Millisecond,
-		Slots: 4096, ReplicaSkew: 2 * time.Second, IdempotencyLife: time.Hour, DeadRetention: 7 * 24 * time.Hour, LogLevel: slog.LevelInfo, LogFormat: "text",
+		MaxBody: 1 << 20, Attempts: 5, Hold: 3500 * time.Millisecond, PollInterval: 100 * time.Millisecond,
+		Slots: 4096, Copies: Copies{MinCopies: 1, SweepRate: 5000, AwayLimit: 15 * time.Minute, ReplicaSkew: 2 * time.Second},
+		IdempotencyLife: time.Hour, DeadRetention: 7 * 24 * time.Hour, Log: Log{LogLevel: slog.LevelInfo, LogFormat: "text"},
 	}
 	environments := map[string][]string{
-		"unset":   {"HOME=/", "CHRONOSPHERE=x"},
-		"empty":   {"CHRONOS_LISTEN=", "CHRONOS_REDIS=", "CHRONOS_SLOTS=", "CHRONOS_HOLD=", "CHRONOS_LOG_LEVEL="},
-		"cluster": {"CHRONOS_PORT=tcp://10.0.0.1:7253", "CHRONOS_PORT_7253_TCP_ADDR=10.0.0.1", "CHRONOS_SERVICE_HOST=10.0.0.1"},
+		"unset":                 {"HOME=/", "CHRONOSPHERE=x"},
+		"empty":                 {"CHRONOS_LISTEN=", "CHRONOS_REDIS=", "CHRONOS_SLOTS=", "CHRONOS_HOLD=", "CHRONOS_LOG_LEVEL="},
+		"cluster":               {"CHRONOS_PORT=tcp://10.0.0.1:7253", "CHRONOS_PORT_7253_TCP_ADDR=10.0.0.1", "CHRONOS_SERVICE_HOST=10.0.0.1"},
+		"cluster with a bridge": {"CHRONOS_BRIDGE_PORT=tcp://10.0.0.1:7255", "CHRONOS_BRIDGE_PORT_7255_TCP_ADDR=10.0.0.1", "CHRONOS_BRIDGE_SERVICE_HOST=10.0.0.1"},
+		// They are the bridge's to judge.
+		"bridge's": {"CHRONOS_KAFKA_BROKERS=nowhere", "CHRONOS_KAFKA_INPUT=..", "CHRONOS_KAFKA_HOLD=1", "CHRONOS_KAFKA_PASSWORD=x", "CHRONOS_BRIDGE_ADMIN_LISTEN=:7255"},
 	}
 	for name, environ := range environments {
-		got, err := loadConfig(environ)
+		got, err := LoadNode(environ)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -32,9 +36,9 @@ func TestConfigDefaults(t *testing.T) {
 	}
 }
 
-func TestConfigValues(t *testing.T) {
+func TestNodeValues(t *testing.T) {
 	t.Parallel()
-	got, err := loadConfig([]string{
+	got, err := LoadNode([]string{
 		"CHRONOS_LISTEN=[::1]:0", "CHRONOS_ADMIN_LISTEN=localhost:65535", "CHRONOS_REDIS=a=redis://:x=y@h:1/0,b=rediss://i",
 		"CHRONOS_DATA_DIR=/var/lib/with space", "CHRONOS_MAX_BODY=1024", "CHRONOS_ATTEMPTS=100", "CHRONOS_HOLD=1m",
 		"CHRONOS_IDEMPOTENCY_LIFE=168h", "CHRONOS_DEAD_RETENTION=1s", "CHRONOS_CALLBACK_ALLOW=10.0.0.0/8,*.example.com:443", "CHRONOS_CALLBACK_DENY=:22",
@@ -44,19 +48,20 @@ func TestConfigValues(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := config{
+	want := Node{
 		Listen: "[::1]:0", AdminListen: "localhost:65535", Redis: "a=redis://:x=y@h:1/0,b=rediss://i",
-		DataDir: "/var/lib/with space", MaxBody: 1024, Attempts: 100, MinCopies: 1, SweepRate: 5000, AwayLimit: 15 * time.Minute, Hold: time.Minute,
+		DataDir: "/var/lib/with space", MaxBody: 1024, Attempts: 100, Hold: time.Minute,
+		Copies:          Copies{MinCopies: 1, SweepRate: 5000, AwayLimit: 15 * time.Minute, ReplicaSkew: 250 * time.Millisecond},
 		IdempotencyLife: 168 * time.Hour, DeadRetention: time.Second, CallbackAllow: "10.0.0.0/8,*.example.com:443", CallbackDeny: ":22",
-		WebhookSecrets: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", TokensFile: "/etc/chronos/tokens", AdminOpen: true,
-		PollInterval: 10 * time.Millisecond, Slots: 8, ReplicaSkew: 250 * time.Millisecond, LogLevel: slog.LevelError, LogFormat: "json",
+		WebhookSecrets: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", Access: Access{TokensFile: "/etc/chronos/tokens", AdminOpen: true},
+		PollInterval: 10 * time.Millisecond, Slots: 8, Log: Log{LogLevel: slog.LevelError, LogFormat: "json"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
 
-func TestConfigFaults(t *testing.T) {
+func TestNodeFaults(t *testing.T) {
 	t.Parallel()
 	faults := map[string]string{
 		"CHRONOS_LISTEN=7253":               `CHRONOS_LISTEN="7253": want host:port or :port, such as :7253`,
@@ -101,21 +106,23 @@ func TestConfigFaults(t *testing.T) {
 		"CHRONOS_LOGLEVEL=info":    `CHRONOS_LOGLEVEL: no such variable; did you mean CHRONOS_LOG_LEVEL?`,
 		"CHRONOS_PORTAL=":          `CHRONOS_PORTAL: no such variable; did you mean CHRONOS_LISTEN?`,
 		"CHRONOS_=":                `CHRONOS_: no such variable; did you mean CHRONOS_HOLD?`,
+		"CHRONOS_KAFKA_INPUTS=in":  `CHRONOS_KAFKA_INPUTS: no such variable; did you mean CHRONOS_KAFKA_INPUT?`,
+		"CHRONOS_BRIDGE_PORTS=1":   `CHRONOS_BRIDGE_PORTS: no such variable; did you mean CHRONOS_ATTEMPTS?`,
 	}
 	for variable, want := range faults {
-		cfg, err := loadConfig([]string{variable})
+		cfg, err := LoadNode([]string{variable})
 		if err == nil || err.Error() != want {
 			t.Errorf("%s:\n got %v\nwant %s", variable, err, want)
 		}
-		if diff := cmp.Diff(config{}, cfg); diff != "" {
+		if diff := cmp.Diff(Node{}, cfg); diff != "" {
 			t.Errorf("%s: a configuration came with the error: %s", variable, diff)
 		}
 	}
 }
 
-func TestConfigReportsAllFaultsAtOnce(t *testing.T) {
+func TestNodeReportsAllFaultsAtOnce(t *testing.T) {
 	t.Parallel()
-	_, err := loadConfig([]string{
+	_, err := LoadNode([]string{
 		"CHRONOS_SLOTS=none", "CHRONOS_HOLD=1h", "CHRONOS_REDIS=redis://:hunter2@h", "CHRONOS_LISTENS=:1", "CHRONOS_ATTEMPT=3", "CHRONOS_LISTEN=x",
 	})
 	want := strings.Join([]string{
@@ -130,60 +137,5 @@ func TestConfigReportsAllFaultsAtOnce(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, err.Error()); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
-	}
-}
-
-// TestConfigTags holds the tags to what read, allows and configTable make of them.
-func TestConfigTags(t *testing.T) {
-	t.Parallel()
-	seen := map[string]bool{}
-	for _, s := range settingsOfAll() {
-		if !strings.HasPrefix(s.name, "CHRONOS_") || seen[s.name] || s.field.Tag.Get("about") == "" {
-			t.Errorf("%s: the name must begin with CHRONOS_, be its own, and have a meaning", s.name)
-		}
-		seen[s.name] = true
-		if (s.field.Tag.Get("min") == "") != (s.field.Tag.Get("max") == "") {
-			t.Errorf("%s: min and max go together", s.name)
-		}
-		if s.field.Tag.Get("min") != "" && s.bound("min") >= s.bound("max") {
-			t.Errorf("%s: min is not below max", s.name)
-		}
-	}
-}
-
-func TestConfigTable(t *testing.T) {
-	t.Parallel()
-	lines := strings.Split(strings.TrimSuffix(configTable(), "\n"), "\n")
-	settings := settingsOfAll()
-	if len(lines) != len(settings)+2 {
-		t.Fatalf("%d lines for %d variables:\n%s", len(lines), len(settings), configTable())
-	}
-	for i, s := range settings {
-		row := lines[i+2]
-		if !strings.HasPrefix(row, "| `"+s.name+"` ") || !strings.Contains(row, s.field.Tag.Get("about")) || !strings.Contains(row, s.preset) {
-			t.Errorf("row %d does not describe %s: %s", i, s.name, row)
-		}
-		if strings.Count(row, "|") != 4 {
-			t.Errorf("row %d has not three cells: %s", i, row)
-		}
-	}
-	want := "| `CHRONOS_HOLD`             | `3.5s`           | longest a node keeps a timer it is firing before others take it over; a duration from 3s to 1m, such as 3.5s |"
-	if !strings.Contains(configTable(), want) {
-		t.Errorf("there is no line\n%s\nin\n%s", want, configTable())
-	}
-}
-
-func TestEditDistance(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		a, b string
-		want int
-	}{{"", "", 0}, {"", "abc", 3}, {"abc", "abc", 0}, {"kitten", "sitting", 3}, {"REDDIS", "REDIS", 1}, {"flaw", "lawn", 2}} {
-		if got := editDistance(c.a, c.b); got != c.want {
-			t.Errorf("editDistance(%q, %q) = %d, want %d", c.a, c.b, got, c.want)
-		}
-		if got := editDistance(c.b, c.a); got != c.want {
-			t.Errorf("editDistance(%q, %q) = %d, want %d", c.b, c.a, got, c.want)
-		}
 	}
 }

@@ -1,4 +1,5 @@
-package main
+// Package operator lets an admin listener show and change the topology.
+package operator
 
 import (
 	"context"
@@ -9,11 +10,14 @@ import (
 	"chronos/scheduler"
 )
 
-// operator lets the admin listener show and change the topology.
-type operator struct{ store *redisstore.Store }
+// Operator is an api.Topology: that of the store.
+type Operator struct{ Store *redisstore.Store }
 
-func (o operator) Show(ctx context.Context) api.TopologyView {
-	t, reports := o.store.Inspect(ctx)
+var _ api.Topology = Operator{}
+
+// Show tells how the shards stand.
+func (o Operator) Show(ctx context.Context) api.TopologyView {
+	t, reports := o.Store.Inspect(ctx)
 	view := api.TopologyView{Epoch: t.Epoch, View: t.View(), Moving: t.Next != nil || len(t.Former) > 0}
 	for _, r := range reports {
 		shown := api.ShardView{
@@ -34,22 +38,25 @@ func (o operator) Show(ctx context.Context) api.TopologyView {
 	return view
 }
 
-func (o operator) Add(ctx context.Context, name, url string) (api.TopologyView, error) {
-	_, err := o.store.AddShard(ctx, redisstore.Member{Name: name, URL: url})
+// Add has a shard take timers.
+func (o Operator) Add(ctx context.Context, name, url string) (api.TopologyView, error) {
+	_, err := o.Store.AddShard(ctx, redisstore.Member{Name: name, URL: url})
 	return o.after(ctx, err)
 }
 
-func (o operator) Drain(ctx context.Context, name string, force bool) (api.TopologyView, error) {
-	_, err := o.store.DrainShard(ctx, name, force)
+// Drain has a shard give its timers to the others.
+func (o Operator) Drain(ctx context.Context, name string, force bool) (api.TopologyView, error) {
+	_, err := o.Store.DrainShard(ctx, name, force)
 	return o.after(ctx, err)
 }
 
-func (o operator) Remove(ctx context.Context, name string, force bool) (api.TopologyView, error) {
-	_, err := o.store.RemoveShard(ctx, name, force)
+// Remove takes a shard out that is drained and empty, or by force.
+func (o Operator) Remove(ctx context.Context, name string, force bool) (api.TopologyView, error) {
+	_, err := o.Store.RemoveShard(ctx, name, force)
 	return o.after(ctx, err)
 }
 
-func (o operator) after(ctx context.Context, err error) (api.TopologyView, error) {
+func (o Operator) after(ctx context.Context, err error) (api.TopologyView, error) {
 	if refused, is := errors.AsType[*redisstore.RefusedError](err); is {
 		return api.TopologyView{}, &api.RefusedError{Reason: refused.Reason}
 	}

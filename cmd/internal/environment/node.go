@@ -1,0 +1,55 @@
+package environment
+
+import (
+	"fmt"
+	"time"
+
+	"chronos/redisstore"
+	"chronos/scheduler/webhook"
+)
+
+// Node is what the environment says about a node.
+type Node struct {
+	Listen       string        `env:"CHRONOS_LISTEN,default=:7253" want:"address" about:"public listener: the timers"`
+	AdminListen  string        `env:"CHRONOS_ADMIN_LISTEN,default=127.0.0.1:7254" want:"address" about:"admin listener: health and metrics"`
+	Redis        string        `env:"CHRONOS_REDIS" secret:"true" about:"where timers are kept: shards as name=redis://host:6379/0, several separated by commas; memory keeps nothing; unset starts a redis-server in CHRONOS_DATA_DIR"`
+	DataDir      string        `env:"CHRONOS_DATA_DIR,default=./chronos-data" want:"path" about:"data directory of the redis-server that is started when CHRONOS_REDIS is unset"`
+	MaxBody      int           `env:"CHRONOS_MAX_BODY,default=1048576" min:"1024" max:"67108864" about:"longest request body in bytes"`
+	Attempts     int           `env:"CHRONOS_ATTEMPTS,default=5" min:"1" max:"100" about:"callback attempts per pop"`
+	Hold         time.Duration `env:"CHRONOS_HOLD,default=3.5s" min:"3s" max:"1m" about:"longest a node keeps a timer it is firing before others take it over"`
+	PollInterval time.Duration `env:"CHRONOS_POLL_INTERVAL,default=100ms" min:"10ms" max:"200ms" about:"how often a node looks for due timers"`
+	Slots        int           `env:"CHRONOS_SLOTS,default=4096" min:"8" max:"1000000" about:"callbacks under way at once"`
+	Copies
+	IdempotencyLife time.Duration `env:"CHRONOS_IDEMPOTENCY_LIFE,default=1h" min:"1s" max:"168h" about:"how long a request with an Idempotency-Key is answered after its timer is over"`
+	DeadRetention   time.Duration `env:"CHRONOS_DEAD_RETENTION,default=168h" min:"1s" max:"87600h" about:"how long the dead letters are kept: single-pop timers that were given up after their last attempt"`
+	CallbackAllow   string        `env:"CHRONOS_CALLBACK_ALLOW" about:"the only places that are called back: CIDRs, addresses, host names or *.suffix, each with or without :port, or :port alone, separated by commas; unset for all but link-local and metadata addresses"`
+	CallbackDeny    string        `env:"CHRONOS_CALLBACK_DENY" about:"places that are never called back, written likewise; stronger than CHRONOS_CALLBACK_ALLOW"`
+	WebhookSecrets  string        `env:"CHRONOS_WEBHOOK_SECRETS" secret:"true" about:"one or two secrets, whsec_ and base64, separated by a comma: callbacks are signed with each, as standardwebhooks.com says"`
+	Access
+	Log
+}
+
+// LoadNode reads the node's configuration from environ, which looks like
+// os.Environ. Its error lists everything that is wrong, a line each.
+func LoadNode(environ []string) (Node, error) {
+	var n Node
+	if err := load(environ, &n); err != nil {
+		return Node{}, err
+	}
+	return n, nil
+}
+
+func (n *Node) contradictions(map[string]bool) (faults []error) {
+	if n.Redis != "" && n.Redis != "memory" {
+		if _, err := redisstore.ParseShards(n.Redis); err != nil {
+			faults = append(faults, fmt.Errorf("CHRONOS_REDIS: %w", err))
+		}
+	}
+	if _, err := webhook.ParseGuard(n.CallbackAllow, n.CallbackDeny); err != nil {
+		faults = append(faults, err)
+	}
+	if _, err := webhook.ParseSecrets(n.WebhookSecrets); err != nil {
+		faults = append(faults, err)
+	}
+	return append(faults, n.unguarded("CHRONOS_ADMIN_LISTEN", n.AdminListen)...)
+}

@@ -1,0 +1,44 @@
+package environment
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+)
+
+// Copies say how the copies of timers are kept.
+type Copies struct {
+	ReplicaSkew time.Duration `env:"CHRONOS_REPLICA_SKEW,default=2s" min:"250ms" max:"1m" about:"longest delay between two copies of a timer"`
+	MinCopies   int           `env:"CHRONOS_MIN_COPIES,default=1" min:"1" max:"16" about:"copies of a timer, at most those it asks for, that must be stored before a write is acknowledged"`
+	SweepRate   int           `env:"CHRONOS_SWEEP_RATE,default=5000" min:"1" max:"1000000" about:"copies a second that this node looks at to bring them where they belong, after Redis instances came, went or were away"`
+	AwayLimit   time.Duration `env:"CHRONOS_AWAY_LIMIT,default=15m" min:"10s" max:"168h" about:"how long a Redis may be away before nobody waits for it any more; then it fires nothing until it is back and swept"`
+}
+
+// Access says who may ask.
+type Access struct {
+	TokensFile string `env:"CHRONOS_TOKENS_FILE" about:"file of the tokens that requests need; chronos token makes its lines; unset asks for none"`
+	AdminOpen  bool   `env:"CHRONOS_ADMIN_OPEN,default=false" oneof:"true false" about:"true allows an admin listener without tokens that other machines can reach"`
+}
+
+// unguarded is what is wrong if an admin listener is at the address, which the
+// variable gives.
+func (a Access) unguarded(variable, address string) []error {
+	if a.TokensFile != "" || a.AdminOpen || address == "" || isLoopback(address) {
+		return nil
+	}
+	return []error{fmt.Errorf("%s=%q: other machines can reach it without a token; set CHRONOS_TOKENS_FILE, or CHRONOS_ADMIN_OPEN=true if all that reach it may", variable, address)}
+}
+
+// isLoopback reports whether only this machine reaches a listener at the address.
+func isLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	ip := net.ParseIP(host)
+	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
+}
+
+// Log says what is logged, and how.
+type Log struct {
+	LogLevel  slog.Level `env:"CHRONOS_LOG_LEVEL,default=info" oneof:"debug info warn error" about:"least severe level that is logged"`
+	LogFormat string     `env:"CHRONOS_LOG_FORMAT,default=text" oneof:"text json" about:"format of the log on standard error"`
+}

@@ -1,0 +1,99 @@
+// Package process is how the binaries of chronos live and end.
+package process
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Main is the life of the process called name, in which run is all that happens,
+// and returns the exit status. SIGTERM and SIGINT end run's context; the second
+// signal ends the process at once, and outlook says what becomes of what is under
+// way then.
+func Main(name, outlook string, run func(ctx context.Context, environ []string, logTo io.Writer) error) int {
+	redis.SetLogger(quiet{}) // every error it logs is returned to us too
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	go func() { // ends with the process
+		awaitSecond(signals, stop)
+		fmt.Fprintln(os.Stderr, "second signal: ending at once; "+outlook)
+		os.Exit(1) //nolint:revive // deep-exit: to end at once is what was asked for
+	}()
+	if err := run(ctx, os.Environ(), os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, name+":", err)
+		return 1
+	}
+	return 0
+}
+
+// gcPercent lets the heap grow to five times what lives: that is little, so a
+// tenth of the processor time under load is cheaper than the memory.
+const gcPercent = 400
+
+// sameRequest is how far apart two signals may be to count as one: timeout(1) and
+// some supervisors signal a process and its group, so that it gets each twice.
+const sameRequest = 250 * time.Millisecond
+
+// awaitSecond stops at the first signal and returns at the second.
+func awaitSecond(signals <-chan os.Signal, stop func()) {
+	<-signals
+	stop()
+	for first := time.Now(); time.Since(first) < sameRequest; {
+		<-signals
+	}
+}
+
+// quiet keeps go-redis from writing to standard error past our log.
+type quiet struct{}
+
+func (quiet) Printf(context.Context, string, ...any) {}
+
+// NewLog makes the log of the process: as JSON, or else as text.
+func NewLog(to io.Writer, level slog.Level, format string) *slog.Logger {
+	options := &slog.HandlerOptions{Level: level}
+	if format == "json" {
+		return slog.New(slog.NewJSONHandler(to, options))
+	}
+	return slog.New(slog.NewTextHandler(to, options))
+}
+
+// Beside has work go on until what it returns is called, which waits for the end
+// of it. The end of ctx doesn't end it.
+func Beside(ctx context.Context, work func(context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	go func() { defer close(done); work(ctx) }()
+	return func() { cancel(); <-done }
+}
+
+// URLOf is where this machine reaches a listener.
+func URLOf(l net.Listener) string {
+	host, port, err := net.SplitHostPort(l.Addr().String())
+	if ip := net.ParseIP(host); err == nil && ip != nil && ip.IsUnspecified() {
+		return "http://localhost:" + port
+	}
+	return "http://" + l.Addr().String()
+}
+
+// Version is the version that was built, and what built it.
+func Version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	return info.Main.Version + " " + info.GoVersion
+}
