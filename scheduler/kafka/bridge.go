@@ -1,0 +1,176 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"golang.org/x/time/rate"
+
+	"chronos/scheduler"
+)
+
+// Config says between which topics a Bridge moves messages, and how.
+type Config struct {
+	Connection
+	Input, Output string
+	// DeadLetters is the topic of the messages that can't be delayed; "" to log and
+	// count them alone.
+	DeadLetters string
+	Group       string
+	// Advance is how long before its deadline a message is published.
+	Advance time.Duration
+	// ReplicationFactor is how many copies of a waiting message there are.
+	ReplicationFactor int
+	// RelayID has a published message say its id, for consumers that must not take one
+	// twice.
+	RelayID bool
+	// MaxPending is how many messages may be on their way to the output at once.
+	MaxPending int
+
+	Log        *slog.Logger
+	Registerer prometheus.Registerer // nil for none
+
+	more []kgo.Opt // of every client, for tests
+}
+
+// Timers keep the messages until they are due: a scheduler.Scheduler.
+type Timers interface {
+	// Admit has those wait that are new.
+	Admit(ctx context.Context, all []scheduler.Admission)
+	// Known finds out how they stand.
+	Known(ctx context.Context, all []scheduler.Admission)
+	// Remember notes of what never waited that it is over.
+	Remember(ctx context.Context, all []scheduler.Admission)
+}
+
+// Bridge has messages of the input topic wait in timers, and publishes those that
+// are due. It is the scheduler.Deliverer of these timers, safe for concurrent use
+// from Open until Close.
+type Bridge struct {
+	config  Config
+	log     *slog.Logger
+	metrics *metrics
+	output  *output
+	options []kgo.Opt // of every client
+
+	complaints  *rate.Limiter  // in the log, about messages
+	remembering sync.WaitGroup // has the timers remember what Run published
+}
+
+var _ scheduler.Deliverer = (*Bridge)(nil)
+
+// openTime is how long the brokers may take to say what topics there are. One that
+// can't be reached stops nothing: it may come later.
+const openTime = 10 * time.Second
+
+// Open makes a Bridge. Its error says what is wrong with the configuration, or with
+// the topics, if a broker could be asked.
+func Open(ctx context.Context, config Config) (*Bridge, error) {
+	options, err := config.options()
+	if err != nil {
+		return nil, fmt.Errorf("open bridge: %w", err)
+	}
+	if config.insecure() {
+		config.Log.Warn("the password is sent to the brokers unencrypted; set CHRONOS_KAFKA_TLS=true")
+	}
+	b := &Bridge{
+		config: config, log: config.Log, options: append(options, kgo.WithLogger(quiet{config.Log})),
+		complaints: rate.NewLimiter(10, 50),
+	}
+	if b.metrics, err = newMetrics(config.Registerer); err != nil {
+		return nil, fmt.Errorf("open bridge: %w", err)
+	}
+	bounded, cancel := context.WithTimeout(ctx, openTime)
+	defer cancel()
+	largest, err := b.inspect(bounded)
+	if err != nil {
+		return nil, fmt.Errorf("open bridge: %w", err)
+	}
+	if b.output, err = newOutput(&b.config, b.options, largest); err != nil {
+		return nil, fmt.Errorf("open bridge: %w", err)
+	}
+	return b, nil
+}
+
+// Run moves messages from the input into timers until ctx ends, and then lets what
+// is in hand come to its end, commits and leaves the group. What is on its way to the
+// brokers then, timers still have to remember until Close.
+func (b *Bridge) Run(ctx context.Context, timers Timers) error {
+	in, err := newInput(b, timers)
+	if err != nil {
+		return fmt.Errorf("consume %s: %w", b.config.Input, err)
+	}
+	b.remembering.Go(func() { in.remember(context.WithoutCancel(ctx)) })
+	in.run(ctx)
+	b.remembering.Go(func() { // ends when the output has kept its promises
+		in.pending.Wait()
+		close(in.published)
+	})
+	return nil
+}
+
+// Close ends what is being published: calls of Deliver return. It is called after Run.
+func (b *Bridge) Close() {
+	if b.output != nil {
+		b.output.client.Close()
+	}
+	b.remembering.Wait()
+}
+
+// scheme begins what stands for a message where other timers have a callback's URI.
+const scheme = "kafka:"
+
+// Check is scheduler.Deliverer's.
+func (b *Bridge) Check(c scheduler.Callback) error {
+	if _, err := decode(c.Opaque); err != nil {
+		return &scheduler.InvalidError{Code: "kafka-message", Detail: "this is not a message of a Kafka topic"}
+	}
+	return nil
+}
+
+// Destination is scheduler.Deliverer's: all messages go to one topic.
+func (b *Bridge) Destination(scheduler.Callback) string { return b.config.Output }
+
+// Deliver is scheduler.Deliverer's. It returns when the brokers have answered, or
+// the Bridge is closed, however long that takes: what was sent can't be taken back.
+func (b *Bridge) Deliver(ctx context.Context, d scheduler.Delivery) scheduler.Delivered {
+	m, err := decode(d.Callback.Opaque)
+	if err != nil {
+		b.log.Error("message can't be read; it stays where it is", "timer", d.ID.Key, "err", err)
+		return scheduler.Delivered{Reason: "the stored message can't be read"}
+	}
+	if ctx.Err() != nil {
+		return scheduler.Delivered{Reason: "its lease was lost before it was published"}
+	}
+	answer := make(chan error, 1)
+	b.output.publish(&m, func(err error) { answer <- err })
+	err = <-answer
+	switch {
+	case err == nil:
+		b.metrics.jitter.Observe(time.Since(m.Deadline).Seconds())
+		return scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+	case errors.Is(err, kgo.ErrClientClosed):
+		return scheduler.Delivered{Reason: "the bridge was stopped"}
+	}
+	if b.complaints.Allow() {
+		b.log.Warn("message could not be published; it is tried again", "id", m.ID, "from", m.From, "attempt", d.Attempt, "err", err)
+	}
+	return scheduler.Delivered{Reason: printable(err)}
+}
+
+// admission is a message as timers know it.
+func (b *Bridge) admission(m *Message) scheduler.Admission {
+	return scheduler.Admission{
+		Key: timerKey(m.ID), Origin: m.From.String(),
+		Timer: scheduler.Timer{
+			At: m.Deadline.Add(-b.config.Advance), ReplicationFactor: b.config.ReplicationFactor,
+			Callback: scheduler.Callback{URI: scheme + b.config.Output, Opaque: m.encode()},
+		},
+	}
+}

@@ -1,0 +1,184 @@
+package kafka
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+)
+
+// Connection is how to reach the brokers.
+type Connection struct {
+	Brokers []string // host or host:port, some of the cluster; they name the others
+	TLS     bool
+	// CAFile has the authorities, in PEM, whose certificates brokers may have; the
+	// system's if empty.
+	CAFile string
+	// CertFile and KeyFile are a client certificate, in PEM, and its key.
+	CertFile, KeyFile string
+	SASL              string // "", "plain", "scram-sha-256" or "scram-sha-512"
+	User, Password    string // for SASL; the password is never shown
+	ClientID          string // what the brokers' logs and quotas call us; franz-go's if empty
+}
+
+const (
+	saslPlain    = "plain"
+	saslSCRAM256 = "scram-sha-256"
+	saslSCRAM512 = "scram-sha-512"
+)
+
+// options are those of a client with this connection. The error says all that is
+// wrong, without the password.
+func (c Connection) options() ([]kgo.Opt, error) {
+	var faults []error
+	check := func(err error) {
+		if err != nil {
+			faults = append(faults, err)
+		}
+	}
+	options := []kgo.Opt{kgo.SeedBrokers(c.Brokers...)}
+	if c.ClientID != "" {
+		options = append(options, kgo.ClientID(c.ClientID))
+	}
+	check(c.checkBrokers())
+	secure, err := c.tlsConfig()
+	check(err)
+	if secure != nil {
+		options = append(options, kgo.DialTLSConfig(secure))
+	}
+	mechanism, err := c.mechanism()
+	check(err)
+	if mechanism != nil {
+		options = append(options, kgo.SASL(mechanism))
+	}
+	if len(faults) > 0 {
+		return nil, errors.Join(faults...)
+	}
+	return options, nil
+}
+
+// insecure reports whether the password goes over a network for all to read.
+// Where the brokers that these name are can't be known.
+func (c Connection) insecure() bool {
+	if c.SASL != saslPlain || c.TLS {
+		return false
+	}
+	for _, broker := range c.Brokers {
+		if host, ok := brokerHost(broker); ok && !loopback(host) {
+			return true
+		}
+	}
+	return false
+}
+
+func (c Connection) checkBrokers() error {
+	if len(c.Brokers) == 0 {
+		return errors.New("no brokers; give at least one as host:port")
+	}
+	var faults []error
+	for i, broker := range c.Brokers {
+		if _, ok := brokerHost(broker); !ok {
+			faults = append(faults, fmt.Errorf("broker %d: want host:port or host, without a scheme, IPv6 in brackets, a port from 1 to 65535", i+1))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// brokerHost is the host of a host or host:port. Some that franz-go would take are
+// refused: what they mean is a guess.
+func brokerHost(broker string) (string, bool) {
+	hostport := broker
+	if !strings.Contains(broker, ":") || strings.HasSuffix(broker, "]") {
+		hostport += ":9092"
+	}
+	host, port, err := net.SplitHostPort(hostport)
+	n, numeric := strconv.ParseUint(port, 10, 16)
+	if err != nil || numeric != nil || n == 0 || host == "" || strings.ContainsAny(host, "/@, \t\r\n") {
+		return "", false
+	}
+	if strings.Contains(host, ":") {
+		_, err = netip.ParseAddr(host)
+	}
+	return host, err == nil
+}
+
+func loopback(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	if err != nil {
+		return strings.EqualFold(strings.TrimSuffix(host, "."), "localhost")
+	}
+	return addr.Unmap().IsLoopback()
+}
+
+// tlsConfig is nil without TLS. franz-go adds the name of each broker to it.
+func (c Connection) tlsConfig() (*tls.Config, error) {
+	if !c.TLS {
+		if c.CAFile != "" || c.CertFile != "" || c.KeyFile != "" {
+			return nil, errors.New("a CA, certificate or key file is given, but TLS is off; turn it on, or give none")
+		}
+		return nil, nil
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	var faults []error
+	if c.CAFile != "" {
+		text, err := os.ReadFile(c.CAFile)
+		config.RootCAs = x509.NewCertPool()
+		switch {
+		case err != nil:
+			faults = append(faults, fmt.Errorf("read CA file: %w", err))
+		case !config.RootCAs.AppendCertsFromPEM(text):
+			faults = append(faults, errors.New("read CA file: it holds no certificate in PEM"))
+		}
+	}
+	switch {
+	case (c.CertFile == "") != (c.KeyFile == ""):
+		faults = append(faults, errors.New("of certificate file and key file only one is given; give both or none"))
+	case c.CertFile != "":
+		certificate, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
+		if err != nil {
+			faults = append(faults, fmt.Errorf("read certificate file and key file: %w", err))
+		}
+		config.Certificates = []tls.Certificate{certificate}
+	}
+	return config, errors.Join(faults...)
+}
+
+// mechanism is nil without SASL.
+func (c Connection) mechanism() (sasl.Mechanism, error) {
+	if c.SASL == "" {
+		if c.User != "" || c.Password != "" {
+			return nil, errors.New("a user or password is given, but no SASL mechanism; give plain, scram-sha-256 or scram-sha-512")
+		}
+		return nil, nil
+	}
+	var faults []error
+	var mechanism sasl.Mechanism
+	switch c.SASL {
+	case saslPlain:
+		mechanism = plain.Auth{User: c.User, Pass: c.Password}.AsMechanism()
+	case saslSCRAM256:
+		mechanism = scram.Auth{User: c.User, Pass: c.Password}.AsSha256Mechanism()
+	case saslSCRAM512:
+		mechanism = scram.Auth{User: c.User, Pass: c.Password}.AsSha512Mechanism()
+	default:
+		// Not quoted: it may be what was meant for the password.
+		faults = append(faults, errors.New("the SASL mechanism is unknown; give plain, scram-sha-256 or scram-sha-512"))
+	}
+	if c.User == "" {
+		faults = append(faults, errors.New("SASL needs a user"))
+	}
+	if c.Password == "" {
+		faults = append(faults, errors.New("SASL needs a password"))
+	}
+	return mechanism, errors.Join(faults...)
+}

@@ -1,0 +1,144 @@
+package kafka
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// TestDeadLetters: they are as they came, and say why and from where.
+func TestDeadLetters(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		const advice = "header chronosDeadline is missing; give it once, exactly so written"
+		headers := []kgo.RecordHeader{
+			{Key: "b", Value: []byte{0xff, 0}}, {Key: IDHeader, Value: []byte("\xfe")}, {Key: "a", Value: nil}, {Key: "b", Value: []byte{}}, {Key: ReasonHeader, Value: []byte("mine")},
+		}
+		sent := []*kgo.Record{
+			{Key: []byte("\x00k"), Value: []byte("\xffv"), Headers: headers},
+			{Key: nil, Value: nil, Headers: headers},
+			{Key: []byte{}, Value: []byte{}, Headers: headers},
+		}
+		for i, rec := range sent {
+			rec.Topic, rec.Partition = "in", int32(i)
+		}
+		r.produce(early(1, "before"))
+		r.produce(sent...)
+		b := r.start()
+		r.awaitCommitted(1, 2, 1)
+		came := make(map[string]*kgo.Record)
+		for _, rec := range r.records("dead") {
+			came[headerOf(rec, PartitionHeader)] = rec
+		}
+		for i, rec := range sent {
+			p := fmt.Sprint(i)
+			got := came[p]
+			if got == nil {
+				t.Errorf("that of partition %d is missing", i)
+				continue
+			}
+			want := slices.Concat(headers, []kgo.RecordHeader{
+				{Key: ReasonHeader, Value: []byte("missing_deadline")}, {Key: DetailHeader, Value: []byte(advice)},
+				{Key: TopicHeader, Value: []byte("in")}, {Key: PartitionHeader, Value: []byte(p)},
+				{Key: OffsetHeader, Value: []byte(map[bool]string{true: "1", false: "0"}[i == 1])},
+			})
+			if diff := cmp.Diff(want, got.Headers); diff != "" {
+				t.Errorf("headers (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff([][]byte{rec.Key, rec.Value}, [][]byte{got.Key, got.Value}); diff != "" {
+				t.Errorf("key and value (-want +got):\n%s", diff)
+			}
+		}
+		wantMetric(r, b, "chronos_bridge_malformed_total", 3)
+		r.wantLogged(3, "reason=missing_deadline")
+	})
+}
+
+// TestNoTopicForDeadLetters: what can't be delayed is logged, not without bounds, and
+// counted.
+func TestNoTopicForDeadLetters(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		const n = 1000
+		all := make([]*kgo.Record, n)
+		for i := range all {
+			all[i] = malformedRecord(0, "secret")
+			r.audit.ack(Origin{"in", 0, int64(i)}.String())
+		}
+		r.produce(all...)
+		b := r.start(func(c *Config) { c.DeadLetters = "" })
+		r.awaitCommitted(n, -1, -1)
+		wantMetric(r, b, "chronos_bridge_malformed_total", n)
+		if got := r.log.count("reason=missing_id"); got < 50 || got > 100 {
+			t.Errorf("%d lines are logged, want about 50", got)
+		}
+		r.wantLogged(0, "secret")
+		if got := r.records("dead"); len(got) != 0 {
+			t.Errorf("%d dead letters, want none", len(got))
+		}
+	})
+}
+
+// TestDeadLettersCantBeWritten: nothing is done until they can be, and others go on
+// being stored.
+func TestDeadLettersCantBeWritten(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		refusal := r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "dead", Err: kerr.TopicAuthorizationFailed, Count: -1})
+		r.produce(early(0, "a"), malformedRecord(0, "x"), early(0, "b"), late(0, "c"), malformedRecord(1, "y"))
+		r.start()
+		r.awaitCommitted(1, -1, -1)
+		r.pass(time.Minute)
+		r.wantCommitted(1, -1, -1)
+		wantIDs(r, r.timers.keys(), "a", "b")
+		wantIDs(r, r.ids("out"), "c")
+		if got := refusal.Hits(); got < 20 || got > 100 {
+			t.Errorf("%d tries in a minute, want one every %v for each", got, maxPause)
+		}
+		refusal.Remove()
+		r.awaitCommitted(4, 1, -1)
+		if got := r.records("dead"); len(got) != 2 {
+			t.Errorf("%d dead letters, want 2", len(got))
+		}
+	})
+}
+
+// TestLongDeadLetters: each topic has its own bound on how long a batch may be. What
+// is beyond it is dropped, and no other with it.
+func TestLongDeadLetters(t *testing.T) {
+	for name, c := range map[string]struct {
+		out, dead string // max.message.bytes
+		sizes     []int
+		come      int
+	}{
+		"the output takes more":       {"10000000", "1048588", []int{300e3, 300e3, 300e3, 300e3, 300e3, 300e3}, 6},
+		"the output takes less":       {"1000", "1048588", []int{300e3, 300e3, 300e3, 300e3, 300e3, 300e3}, 6},
+		"one is too long":             {"1048588", "100000", []int{10e3, 200e3, 10e3, 10e3}, 3},
+		"one that the headers do for": {"1048588", "100000", []int{99_900, 10e3}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(r *rig) {
+				for topic, largest := range map[string]string{"out2": c.out, "dead2": c.dead} {
+					if err := r.cluster.CreateTopic(topic, 1, map[string]string{"max.message.bytes": largest}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				for i, size := range c.sizes {
+					r.produce(malformedRecord(0, string(random(size))))
+					r.audit.ack(Origin{"in", 0, int64(i)}.String())
+				}
+				b := r.start(func(c *Config) { c.Output, c.DeadLetters = "out2", "dead2" })
+				r.awaitCommitted(int64(len(c.sizes)), -1, -1)
+				if got := r.records("dead2"); len(got) != c.come {
+					t.Errorf("%d dead letters came, want %d", len(got), c.come)
+				}
+				r.wantLogged(len(c.sizes)-c.come, "dead letter was refused")
+				wantMetric(r, b, "chronos_bridge_malformed_total", float64(len(c.sizes)))
+			})
+		})
+	}
+}

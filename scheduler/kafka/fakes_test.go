@@ -1,0 +1,261 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"chronos/scheduler"
+)
+
+// audit holds each commit, when it comes to the brokers, against what has been
+// acknowledged until then.
+type audit struct {
+	mu      sync.Mutex
+	acked   map[string]bool // origins
+	sound   map[int32]int64 // of a partition, offsets below which all is
+	faults  []string
+	commits []commit
+}
+
+// commit is what a member of the group has committed of a partition.
+type commit struct {
+	member    string
+	partition int32
+	offset    int64
+}
+
+func (a *audit) ack(origin string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.acked[origin] = true
+}
+
+// OnProduceRecordUnbuffered is kgo's: a dead letter is acknowledged here.
+func (a *audit) OnProduceRecordUnbuffered(r *kgo.Record, err error) {
+	if err == nil && headerOf(r, TopicHeader) != "" {
+		a.ack(headerOf(r, TopicHeader) + "/" + headerOf(r, PartitionHeader) + "/" + headerOf(r, OffsetHeader))
+	}
+}
+
+func (a *audit) commit(request kmsg.Request) {
+	r, ok := request.(*kmsg.OffsetCommitRequest)
+	if !ok {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, topic := range r.Topics {
+		for _, p := range topic.Partitions {
+			a.commits = append(a.commits, commit{r.MemberID, p.Partition, p.Offset})
+			for a.sound[p.Partition] < p.Offset {
+				origin := (Origin{"in", p.Partition, a.sound[p.Partition]}).String()
+				if !a.acked[origin] {
+					a.faults = append(a.faults, fmt.Sprintf("%d of partition %d is committed, and %s is not acknowledged", p.Offset, p.Partition, origin))
+					break
+				}
+				a.sound[p.Partition]++
+			}
+		}
+	}
+}
+
+// forget begins with another topic.
+func (a *audit) forget() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	clear(a.acked)
+	clear(a.sound)
+}
+
+func (a *audit) all() []commit {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.commits)
+}
+
+func (a *audit) end() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.faults
+}
+
+// logBook keeps the lines that bridges have logged.
+type logBook struct {
+	to    io.Writer
+	mu    sync.Mutex
+	lines []string
+}
+
+func (l *logBook) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, string(line))
+	return l.to.Write(line)
+}
+
+func (l *logBook) count(part string) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, line := range l.lines {
+		if strings.Contains(line, part) {
+			n++
+		}
+	}
+	return n
+}
+
+// fakeTimers keep messages in memory. What each call answers, and when, is up to the
+// test.
+type fakeTimers struct {
+	audit   *audit
+	mu      sync.Mutex
+	decide  func(ctx context.Context, call string, a *scheduler.Admission) error // before it is carried out; may block
+	waiting map[string]scheduler.Admission
+	over    map[string]string // origins
+	calls   map[string]int    // of admissions, that were carried out
+	asking  map[string]int    // of admissions, that are being decided
+}
+
+const (
+	admit    = "admit"
+	known    = "known"
+	remember = "remember"
+)
+
+var errDown = fmt.Errorf("%w: a test has it so", scheduler.ErrUnavailable)
+
+func newFakeTimers(a *audit) *fakeTimers {
+	return &fakeTimers{audit: a, waiting: make(map[string]scheduler.Admission), over: make(map[string]string), calls: make(map[string]int), asking: make(map[string]int)}
+}
+
+func (f *fakeTimers) Admit(ctx context.Context, all []scheduler.Admission) { f.each(ctx, admit, all) }
+func (f *fakeTimers) Known(ctx context.Context, all []scheduler.Admission) { f.each(ctx, known, all) }
+func (f *fakeTimers) Remember(ctx context.Context, all []scheduler.Admission) {
+	f.each(ctx, remember, all)
+}
+
+func (f *fakeTimers) set(decide func(ctx context.Context, call string, a *scheduler.Admission) error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.decide = decide
+}
+
+// fail has all calls of these kinds fail from now on; none for no failures.
+func (f *fakeTimers) fail(calls ...string) {
+	f.set(func(_ context.Context, call string, _ *scheduler.Admission) error {
+		if slices.Contains(calls, call) {
+			return errDown
+		}
+		return nil
+	})
+}
+
+func (f *fakeTimers) each(ctx context.Context, call string, all []scheduler.Admission) {
+	f.mu.Lock()
+	decide := f.decide
+	f.asking[call] += len(all)
+	f.mu.Unlock()
+	defer func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.asking[call] -= len(all)
+	}()
+	for i := range all {
+		a := &all[i]
+		a.Standing, a.Err = scheduler.StandingUnknown, nil
+		if decide != nil {
+			a.Err = decide(ctx, call, a)
+		}
+		if a.Err == nil {
+			f.carryOut(call, a)
+		}
+		if call == remember { // it is published, whatever the answer
+			f.audit.ack(a.Origin)
+		}
+	}
+}
+
+func (f *fakeTimers) carryOut(call string, a *scheduler.Admission) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls[call]++
+	w, waits := f.waiting[a.Key]
+	switch {
+	case call == remember:
+		if !waits {
+			f.over[a.Key] = a.Origin
+		}
+	case waits && w.Origin == a.Origin, !waits && f.over[a.Key] == a.Origin:
+		a.Standing = scheduler.StandingAgain
+	case waits:
+		a.Standing = scheduler.StandingDuplicate
+	default:
+		a.Standing = scheduler.StandingNew
+		if call == known {
+			return
+		}
+		f.waiting[a.Key] = *a
+	}
+	f.audit.ack(a.Origin)
+}
+
+// fire has a bridge publish what waits under the key.
+func (f *fakeTimers) fire(ctx context.Context, b *bridge, key string) scheduler.Delivered {
+	f.mu.Lock()
+	a, ok := f.waiting[key]
+	f.mu.Unlock()
+	if !ok {
+		return scheduler.Delivered{Reason: "nothing waits under " + key}
+	}
+	delivered := b.Deliver(ctx, scheduler.Delivery{Callback: a.Timer.Callback, ID: scheduler.ID{Key: key}, Attempt: 1})
+	if delivered.Verdict == scheduler.VerdictDelivered {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.waiting, key)
+		f.over[key] = a.Origin
+	}
+	return delivered
+}
+
+func (f *fakeTimers) keys() (keys []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for key := range f.waiting {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func (f *fakeTimers) count(call string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.calls[call]
+}
+
+// held is how many admissions have no answer yet.
+func (f *fakeTimers) held(call string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.asking[call]
+}
+
+// gate holds back what comes to it until it is opened or the caller gives up.
+type gate chan struct{}
+
+func (g gate) wait(ctx context.Context) error {
+	select {
+	case <-g:
+		return nil
+	case <-ctx.Done():
+		return errors.Join(errDown, ctx.Err())
+	}
+}

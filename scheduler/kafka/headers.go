@@ -1,0 +1,103 @@
+package kafka
+
+import (
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"chronos/scheduler"
+)
+
+// The headers that a publisher gives each record, exactly so written.
+const (
+	IDHeader       = "chronosMessageId"
+	DeadlineHeader = "chronosDeadline"
+)
+
+// malformed is why a record is no message.
+type malformed struct {
+	Reason string // stable, for programs: a label of metrics and a header's value
+	advice string
+}
+
+// Error says what the publisher has to do. All words are ours: what is in the
+// record may be anything.
+func (m *malformed) Error() string { return m.advice }
+
+const adviceDeadline = "must be an instant in RFC 3339, such as 2022-12-01T11:09:01.123+01:00, where UTC is meant if there is no offset, " +
+	"or the milliseconds since 1970 in up to 15 digits"
+
+// parse reads a record. The message has the record's bytes, not copies: franz-go
+// makes them anew for each fetch and, as long as its client has no pools
+// (kgo.WithPools), never uses them again. They keep the whole batch that they came
+// in from being freed.
+func parse(r *kgo.Record, now time.Time) (Message, *malformed) {
+	var id, deadline requiredHeader
+	for i := range r.Headers {
+		switch r.Headers[i].Key {
+		case IDHeader:
+			id.see(r.Headers[i].Value)
+		case DeadlineHeader:
+			deadline.see(r.Headers[i].Value)
+		}
+	}
+	if fault := id.fault(IDHeader, "id"); fault != nil {
+		return Message{}, fault
+	}
+	switch {
+	case len(id.value) == 0:
+		return Message{}, &malformed{"empty_id", "header " + IDHeader + " is empty; give an id of 1 to 128 bytes"}
+	case len(id.value) > maxID:
+		return Message{}, &malformed{"id_too_long", "header " + IDHeader + " is longer than 128 bytes; give a shorter id"}
+	}
+	if fault := deadline.fault(DeadlineHeader, "deadline"); fault != nil {
+		return Message{}, fault
+	}
+	at, ok := parseDeadline(deadline.value)
+	switch {
+	case !ok:
+		return Message{}, &malformed{"bad_deadline", "header " + DeadlineHeader + " " + adviceDeadline}
+	case at.Sub(now) > scheduler.MaxInterval:
+		return Message{}, &malformed{"deadline_too_far", "header " + DeadlineHeader + " is more than 100 years ahead; give an earlier instant"}
+	}
+	return Message{
+		ID: string(id.value), Deadline: at, From: Origin{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset},
+		Key: r.Key, Value: r.Value, Headers: others(r.Headers),
+	}, nil
+}
+
+// requiredHeader is one that a record has to have once.
+type requiredHeader struct {
+	count int
+	value []byte // of the last
+}
+
+func (h *requiredHeader) see(value []byte) { h.count, h.value = h.count+1, value }
+
+// fault is what is wrong with it whatever its value should be. Two that agree are
+// refused too: whoever adds the second can't know of the first.
+func (h *requiredHeader) fault(name, what string) *malformed {
+	switch {
+	case h.count == 0:
+		return &malformed{"missing_" + what, "header " + name + " is missing; give it once, exactly so written"}
+	case h.count > 1:
+		return &malformed{"repeated_" + what, "header " + name + " is there more than once; give it once"}
+	case h.value == nil:
+		return &malformed{"null_" + what, "header " + name + " is null; give it a value"}
+	}
+	return nil
+}
+
+// others are the headers that are passed on: all but chronos' own, which are two.
+func others(headers []kgo.RecordHeader) []Header {
+	if len(headers) <= 2 {
+		return nil
+	}
+	kept := make([]Header, 0, len(headers)-2)
+	for i := range headers {
+		if h := &headers[i]; h.Key != IDHeader && h.Key != DeadlineHeader {
+			kept = append(kept, Header(*h))
+		}
+	}
+	return kept
+}

@@ -1,0 +1,257 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"chronos/scheduler"
+)
+
+const (
+	maxPoll        = 10_000 // records
+	commitInterval = 500 * time.Millisecond
+	sessionTimeout = 10 * time.Second // another bridge takes over the partitions of one that was killed
+	// heartbeat is how soon a member learns that others came or went. Until all have, nobody
+	// reads the partitions that change hands.
+	heartbeat = 500 * time.Millisecond
+	// patience is how long partitions that are given back may take for what is in hand.
+	patience = 2 * time.Second
+	// commitTime bounds the last commit of partitions.
+	commitTime = 5 * time.Second
+	errorPause = 250 * time.Millisecond
+	// leaveTime bounds all of the end of the membership, these included.
+	leaveTime = 8 * time.Second
+)
+
+// input reads the topic. The poll loop blocks on nothing but the brokers: what it
+// gets goes to the partitions' workers, and a partition that has too much is paused,
+// so that the member stays in its group whatever the store does.
+type input struct {
+	bridge *Bridge
+	timers Timers
+	log    *slog.Logger
+	client *kgo.Client
+
+	room      *room          // of the records on their way to the brokers that didn't wait in a timer
+	pending   sync.WaitGroup // these
+	published chan published // of these, those that the timers must remember
+
+	mu       sync.Mutex
+	assigned map[int32]*partition
+	stuck    int // partitions that wait for the store
+}
+
+// published is a message that was late when it came, and is on the output now.
+type published struct {
+	partition *partition
+	admission scheduler.Admission
+	record    *kgo.Record
+}
+
+func newInput(b *Bridge, timers Timers) (*input, error) {
+	in := &input{
+		bridge: b, timers: timers, log: b.log, room: newRoom(),
+		published: make(chan published, maxLate), assigned: make(map[int32]*partition),
+	}
+	client, err := kgo.NewClient(slices.Concat(b.options, []kgo.Opt{
+		kgo.ConsumerGroup(b.config.Group),
+		kgo.ConsumeTopics(b.config.Input),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), // nothing is left out
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.FetchMaxWait(500 * time.Millisecond),
+		kgo.MetadataMinAge(250 * time.Millisecond),
+		kgo.SessionTimeout(sessionTimeout),
+		kgo.HeartbeatInterval(heartbeat),
+		kgo.AutoCommitMarks(),
+		kgo.AutoCommitInterval(commitInterval),
+		kgo.BlockRebalanceOnPoll(),
+		kgo.OnPartitionsAssigned(in.assign),
+		kgo.OnPartitionsRevoked(in.revoke),
+		kgo.OnPartitionsLost(in.lose),
+	}, b.config.more)...)
+	if err != nil {
+		return nil, err
+	}
+	in.client = client
+	return in, nil
+}
+
+// run polls until ctx ends, then commits what is done and leaves the group.
+func (in *input) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		fetches := in.client.PollRecords(ctx, maxPoll)
+		failed, anew := false, false
+		fetches.EachError(func(topic string, p int32, err error) {
+			if ctx.Err() != nil {
+				return
+			}
+			failed, anew = true, anew || errors.Is(err, kerr.UnknownTopicID)
+			if in.bridge.complaints.Allow() {
+				in.log.Warn("could not read from the topic; it is tried again", "topic", topic, "partition", p, "err", err)
+			}
+		})
+		fetches.EachPartition(in.take)
+		in.client.AllowRebalance()
+		if anew {
+			in.beginAnew()
+		}
+		if failed && fetches.NumRecords() == 0 {
+			sleep(ctx, errorPause) // the client makes none after what it takes to be final
+		}
+	}
+	in.leave()
+}
+
+// beginAnew reads another topic of the same name: the client sticks to the one that
+// was deleted until it is told to forget it. Nothing may be marked after that, for it
+// would be committed for the new one.
+func (in *input) beginAnew() {
+	in.mu.Lock()
+	ids := slices.Collect(maps.Keys(in.assigned))
+	in.mu.Unlock()
+	topic := in.bridge.config.Input
+	in.log.Warn("topic was deleted; it is read again from its start, when it is there again", "topic", topic)
+	in.release(in.client, map[string][]int32{topic: ids}, 0)
+	in.client.PurgeTopicsFromConsuming(topic)
+	in.client.AddConsumeTopics(topic)
+}
+
+// take gives a partition what was read of it. What was read before an error counts
+// too: the client goes on behind it.
+func (in *input) take(f kgo.FetchTopicPartition) {
+	p := in.partition(f.Partition)
+	if p == nil || f.Err != nil && len(f.Records) == 0 {
+		return
+	}
+	if !p.offer(f.Records, f.HighWatermark) {
+		in.restart(p).offer(f.Records, f.HighWatermark)
+	}
+}
+
+// leave revokes all and leaves the group. Brokers that don't answer find out by
+// themselves that it is gone.
+func (in *input) leave() {
+	in.client.AllowRebalance()
+	bounded, cancel := context.WithTimeout(context.Background(), leaveTime)
+	defer cancel()
+	if err := in.client.LeaveGroupContext(bounded); err != nil {
+		in.log.Warn("could not leave the group; others take over when the session ends", "err", err)
+	}
+	in.client.Close()
+}
+
+// remember has the timers remember what was published without them, until nothing
+// more comes. Where they can't, a message that is read again is published again.
+func (in *input) remember(ctx context.Context) {
+	for one := range in.published {
+		batch := []published{one}
+		for len(batch) < maxBatch && len(in.published) > 0 {
+			batch = append(batch, <-in.published)
+		}
+		admissions := make([]scheduler.Admission, len(batch))
+		for i, one := range batch {
+			admissions[i] = one.admission
+		}
+		in.timers.Remember(ctx, admissions)
+		for i, one := range batch {
+			if err := admissions[i].Err; err != nil {
+				in.log.Debug("published message is not remembered", "key", admissions[i].Key, "err", err)
+			}
+			one.partition.over(one.record)
+		}
+	}
+}
+
+// stuckMore counts a partition that waits for the store. The log has one line when
+// the store goes and one when it is back.
+func (in *input) stuckMore(why error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.stuck++; in.stuck == 1 {
+		in.log.Warn("store can't be used; partitions are paused until it is back, and nothing is committed", "err", why)
+	}
+}
+
+func (in *input) stuckLess(back bool) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.stuck--; in.stuck == 0 && back {
+		in.log.Info("store is back; partitions go on")
+	}
+}
+
+// restart begins anew with a partition whose log was cut: what is in hand of it no
+// longer stands where it stood.
+func (in *input) restart(p *partition) *partition {
+	in.log.Warn("topic was cut or made anew; it is read again from an earlier offset", "partition", p.id)
+	p.end(0)
+	in.client.ResumeFetchPartitions(map[string][]int32{in.bridge.config.Input: {p.id}})
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.assigned[p.id] = startPartition(in, p.id)
+	return in.assigned[p.id]
+}
+
+func (in *input) partition(id int32) *partition {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.assigned[id]
+}
+
+func (in *input) assign(_ context.Context, _ *kgo.Client, all map[string][]int32) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for _, id := range all[in.bridge.config.Input] {
+		if in.assigned[id] == nil {
+			in.assigned[id] = startPartition(in, id)
+		}
+	}
+	in.log.Info("partitions have come", "topic", in.bridge.config.Input, "partitions", all[in.bridge.config.Input])
+}
+
+// revoke ends the work on partitions that go to other members, and commits what is
+// done of them.
+func (in *input) revoke(ctx context.Context, client *kgo.Client, all map[string][]int32) {
+	in.release(client, all, patience)
+	bounded, cancel := context.WithTimeout(ctx, commitTime)
+	defer cancel()
+	if err := client.CommitMarkedOffsets(bounded); err != nil {
+		in.log.Warn("could not commit; some messages are read again, and recognised", "err", err)
+	}
+}
+
+// lose ends the work on partitions that others have already.
+func (in *input) lose(_ context.Context, client *kgo.Client, all map[string][]int32) {
+	in.release(client, all, 0)
+}
+
+func (in *input) release(client *kgo.Client, all map[string][]int32, patience time.Duration) {
+	ids := all[in.bridge.config.Input]
+	if len(ids) == 0 {
+		return
+	}
+	in.mu.Lock()
+	var going []*partition
+	for _, id := range ids {
+		if p := in.assigned[id]; p != nil {
+			going = append(going, p)
+			delete(in.assigned, id)
+		}
+	}
+	in.mu.Unlock()
+	var ending sync.WaitGroup
+	for _, p := range going {
+		ending.Go(func() { p.end(patience) })
+	}
+	ending.Wait()
+	client.ResumeFetchPartitions(all) // a pause would outlast the assignment
+	in.log.Info("partitions have gone", "topic", in.bridge.config.Input, "partitions", ids)
+}

@@ -1,0 +1,102 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// usualLargest is the longest batch that brokers take unless they are told otherwise.
+const usualLargest = 1048588
+
+// inspect asks the brokers whether the topics exist, and how long a batch for those
+// that are written to may be, where that isn't as usual.
+func (b *Bridge) inspect(ctx context.Context) (largest map[string]int32, err error) {
+	client, err := kgo.NewClient(slices.Concat(b.options, b.config.more)...)
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	if err := b.topicsExist(ctx, client); err != nil {
+		return nil, err
+	}
+	return b.largestBatches(ctx, client), nil
+}
+
+func (b *Bridge) topicsExist(ctx context.Context, client *kgo.Client) error {
+	ask := kmsg.NewPtrMetadataRequest()
+	for _, name := range []string{b.config.Input, b.config.Output, b.config.DeadLetters} {
+		if name != "" {
+			t := kmsg.NewMetadataRequestTopic()
+			t.Topic = &name
+			ask.Topics = append(ask.Topics, t)
+		}
+	}
+	answer, err := ask.RequestWith(ctx, client)
+	if err != nil {
+		if ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return ctx.Err()
+		}
+		if answered, ok := errors.AsType[*kerr.Error](err); ok && !answered.Retriable {
+			return fmt.Errorf("the brokers refuse: %w", err)
+		}
+		b.log.Warn("no broker answers; messages wait until one does", "err", err)
+		return nil
+	}
+	var faults []error
+	for i := range answer.Topics {
+		name := *answer.Topics[i].Topic
+		switch err := kerr.ErrorForCode(answer.Topics[i].ErrorCode); {
+		case err == nil, kerr.IsRetriable(err) && !errors.Is(err, kerr.UnknownTopicOrPartition):
+		case errors.Is(err, kerr.UnknownTopicOrPartition):
+			faults = append(faults, fmt.Errorf("topic %s doesn't exist; create it, with the partitions that you want", name))
+		default:
+			faults = append(faults, fmt.Errorf("topic %s: %w", name, err))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// largestBatches is what max.message.bytes of the topics says, as far as it can be
+// read.
+func (b *Bridge) largestBatches(ctx context.Context, client *kgo.Client) map[string]int32 {
+	const setting = "max.message.bytes"
+	ask := kmsg.NewPtrDescribeConfigsRequest()
+	for _, topic := range []string{b.config.Output, b.config.DeadLetters} {
+		if topic != "" {
+			resource := kmsg.NewDescribeConfigsRequestResource()
+			resource.ResourceType, resource.ResourceName, resource.ConfigNames = kmsg.ConfigResourceTypeTopic, topic, []string{setting}
+			ask.Resources = append(ask.Resources, resource)
+		}
+	}
+	answer, err := ask.RequestWith(ctx, client)
+	if err != nil {
+		return nil
+	}
+	largest := make(map[string]int32)
+	for i := range answer.Resources {
+		r := &answer.Resources[i]
+		for _, c := range r.Configs {
+			if c.Name != setting || c.Value == nil {
+				continue
+			}
+			if n, err := strconv.ParseInt(*c.Value, 10, 32); err == nil && n > 0 {
+				largest[r.ResourceName] = int32(min(max(n, leastEver), largestEver))
+			}
+		}
+	}
+	return largest
+}
+
+// What a topic may ask for is bounded: franz-go takes no less, and a request must fit
+// into what it sends at once.
+const (
+	leastEver   = 512
+	largestEver = 64 << 20
+)

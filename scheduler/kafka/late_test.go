@@ -1,0 +1,213 @@
+package kafka
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"chronos/scheduler"
+)
+
+// TestLateMessages: those that are known are ignored, others published at once and
+// remembered.
+func TestLateMessages(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.timers.waiting["waits"] = scheduler.Admission{Key: "waits", Origin: "in/1/7"}
+		r.timers.waiting["this-waits"] = scheduler.Admission{Key: "this-waits", Origin: "in/0/1"}
+		r.timers.over["this-was"] = "in/0/2"
+		r.timers.over["was"] = "in/2/9"
+		r.produce(late(0, "waits"), late(0, "this-waits"), late(0, "this-was"), late(0, "was"), late(0, "new"))
+		b := r.start()
+		r.awaitCommitted(5, -1, -1)
+		wantIDs(r, r.ids("out"), "new", "was")
+		if got := r.timers.over["new"]; got != "in/0/4" {
+			t.Errorf("remembered of new is %q", got)
+		}
+		r.produce(late(1, "new"))
+		r.awaitCommitted(5, 1, -1)
+		wantIDs(r, r.ids("out"), "new", "new", "was")
+		for as, want := range map[string]float64{asLate: 3, asDuplicate: 1, asAgain: 2, asStored: 0} {
+			if got := counted(b.metrics.consumed.WithLabelValues(as)); got != want {
+				t.Errorf("%v are %s, want %v", got, as, want)
+			}
+		}
+		wantMetric(r, b, "chronos_bridge_late_publish_seconds", 3)
+	})
+}
+
+// TestOrderOfOneID: a message counts for nothing only because of one that came before
+// it.
+func TestOrderOfOneID(t *testing.T) {
+	for name, want := range map[string]struct{ waiting, published []string }{ // capitals are late
+		"Aa":     {[]string{"a"}, []string{"a"}},
+		"aA":     {[]string{"a"}, nil},
+		"AA":     {nil, []string{"a", "a"}},
+		"aa":     {[]string{"a"}, nil},
+		"BAcaAC": {[]string{"a", "c"}, []string{"a", "b"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(r *rig) {
+				var all []*kgo.Record
+				for _, c := range name {
+					message := early
+					if unicode.IsUpper(c) {
+						message = late
+					}
+					all = append(all, message(0, strings.ToLower(string(c))))
+				}
+				r.produce(all...)
+				r.start()
+				r.awaitCommitted(int64(len(all)), -1, -1)
+				wantIDs(r, r.timers.keys(), want.waiting...)
+				wantIDs(r, r.ids("out"), want.published...)
+			})
+		})
+	}
+}
+
+// TestPublishedAndNotRemembered: it is done all the same.
+func TestPublishedAndNotRemembered(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.timers.fail(remember)
+		r.produce(late(0, "a"))
+		r.start()
+		r.awaitCommitted(1, -1, -1)
+		wantIDs(r, r.ids("out"), "a")
+	})
+}
+
+// TestOutputThatRefuses: a late message that the brokers won't take waits like others,
+// and nothing waits behind it.
+func TestOutputThatRefuses(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		if err := r.cluster.CreateTopic("small", 1, map[string]string{"max.message.bytes": "1000"}); err != nil {
+			t.Fatal(err)
+		}
+		b := r.start(func(c *Config) { c.Output = "small" })
+		large := late(0, "large")
+		large.Value = random(2000)
+		r.produce(large, late(0, "a"), late(1, "b"))
+		r.awaitCommitted(2, 1, -1)
+		wantIDs(r, r.timers.keys(), "large")
+		wantIDs(r, r.ids("small"), "a", "b")
+		if got := r.timers.fire(t.Context(), b, "large"); got.Verdict != scheduler.VerdictFailed || !strings.Contains(got.Reason, "MESSAGE_TOO_LARGE") {
+			t.Errorf("delivered is %+v", got)
+		}
+		refusal := r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "small", Err: kerr.InvalidRecord})
+		r.produce(late(2, "c"))
+		r.awaitCommitted(2, 1, 1)
+		if refusal.Hits() != 1 {
+			t.Error("nothing was refused")
+		}
+		wantIDs(r, r.timers.keys(), "c", "large")
+		r.timers.fire(t.Context(), b, "c")
+		wantIDs(r, r.ids("small"), "a", "b", "c")
+	})
+}
+
+// TestOutputRefusesAndStoreDown: it takes no more than there is room for.
+func TestOutputRefusesAndStoreDown(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		open := make(gate)
+		r.timers.set(func(ctx context.Context, call string, _ *scheduler.Admission) error {
+			if call == admit {
+				return open.wait(ctx)
+			}
+			return nil
+		})
+		r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "out", Err: kerr.TopicAuthorizationFailed, Count: -1})
+		r.start()
+		const n = maxLate / 2
+		for p := range int32(partitions) {
+			var all []*kgo.Record
+			for i := range n {
+				all = append(all, late(p, fmt.Sprint(p, "/", i)))
+			}
+			r.produce(all...)
+		}
+		r.pass(time.Minute)
+		if got := r.timers.held(admit); got > maxLate {
+			t.Errorf("%d messages wait for the store, want %d at most", got, maxLate)
+		}
+		close(open)
+		r.awaitCommitted(n, n, n)
+	})
+}
+
+// TestOutputThatIsSlow: while the brokers say nothing, or that it is another who
+// leads, late messages are not done, and others go on.
+func TestOutputThatIsSlow(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		open := r.holdProduce("out")
+		b := r.start()
+		r.produce(late(0, "a"), early(0, "b"), early(1, "c"))
+		r.awaitCommitted(-1, 1, -1)
+		r.produce(early(0, "d"))
+		r.await("d", func() bool { return len(r.timers.keys()) == 3 })
+		r.pass(30 * time.Second)
+		r.wantCommitted(-1, 1, -1)
+		moved := r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "out", Err: kerr.NotLeaderForPartition, Count: 5})
+		close(open)
+		r.awaitCommitted(3, 1, -1)
+		if moved.Hits() != 5 {
+			t.Errorf("%d requests went to those who don't lead, want 5", moved.Hits())
+		}
+		if d := r.timers.fire(t.Context(), b, "b"); d.Verdict != scheduler.VerdictDelivered {
+			t.Errorf("delivered is %+v", d)
+		}
+		wantIDs(r, r.ids("out"), "a", "b")
+	})
+}
+
+// TestRevocationDuringAPublish: what is published after the partition has gone is
+// remembered, so that whoever has it next doesn't publish it again if that is later.
+func TestRevocationDuringAPublish(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		open := r.holdProduce("out")
+		r.produce(late(0, "a"), late(1, "b"), late(2, "c"))
+		b := r.start()
+		r.await("late messages", func() bool { return r.timers.count(known) == 3 })
+		b.cancel()
+		<-b.ended
+		r.wantCommitted(-1, -1, -1)
+		close(open)
+		r.await("what is remembered", func() bool { return r.timers.count(remember) == 3 })
+		b.Close()
+		r.start()
+		r.awaitCommitted(1, 1, 1)
+		wantIDs(r, r.ids("out"), "a", "b", "c")
+	})
+}
+
+// TestCloseDuringAPublish: what is never answered holds nothing up.
+func TestCloseDuringAPublish(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		open := r.holdProduce("out", "dead")
+		defer close(open)
+		r.produce(late(0, "a"), malformedRecord(1, "x"), early(2, "b"))
+		b := r.start()
+		r.awaitCommitted(-1, -1, 1)
+		answer := make(chan scheduler.Delivered, 1)
+		go func() { answer <- r.timers.fire(context.Background(), b, "b") }()
+		r.pass(time.Second)
+		begun := time.Now()
+		b.stop()
+		if took := time.Since(begun); took > patience+2*time.Second {
+			t.Errorf("stopping took %v", took)
+		}
+		want := scheduler.Delivered{Reason: "the bridge was stopped"}
+		if diff := cmp.Diff(want, <-answer); diff != "" {
+			t.Errorf("delivered (-want +got):\n%s", diff)
+		}
+		r.wantCommitted(-1, -1, 1)
+	})
+}

@@ -1,0 +1,237 @@
+package kafka
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Bounds of what a partition has in hand. It is paused at the upper ones and goes on
+// at half of them.
+const (
+	maxQueued      = 4000
+	maxQueuedBytes = 16 << 20
+	maxKept        = 100_000 // behind one that is not done
+	// What goes to the store together.
+	maxBatch      = 500
+	maxBatchBytes = 4 << 20
+)
+
+// partition is one that is assigned to this member: a queue, and a worker that
+// empties it in order.
+type partition struct {
+	in    *input
+	id    int32
+	marks *watermark
+
+	mu     sync.Mutex
+	queue  []*kgo.Record
+	bytes  int
+	full   bool  // the queue is
+	behind bool  // too much is kept
+	stuck  int   // of what is in hand, how much waits for the store
+	paused bool  // at the client, for one of these
+	ended  bool  // the client's partition is no longer this one
+	high   int64 // the offset behind the last record of the topic's partition
+
+	marking  sync.Mutex // held while the client is told what may be committed
+	ready    chan struct{}
+	stopping chan struct{}      // is closed when no more batches are to be begun
+	cancel   context.CancelFunc // ends the one in hand too
+	worker   sync.WaitGroup
+	pending  sync.WaitGroup // records whose promises are not kept yet
+}
+
+func startPartition(in *input, id int32) *partition {
+	ctx, cancel := context.WithCancel(context.Background())
+	p := &partition{
+		in: in, id: id, marks: &watermark{}, ready: make(chan struct{}, 1), stopping: make(chan struct{}), cancel: cancel,
+	}
+	p.worker.Go(func() { p.work(ctx) })
+	return p
+}
+
+// offer queues records. It never blocks. It reports false if they stand before those
+// that came already: then they are others of these offsets.
+func (p *partition) offer(records []*kgo.Record, high int64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, r := range records {
+		if !p.marks.polled(r.Offset, r.LeaderEpoch) {
+			return false
+		}
+		p.bytes += sizeOf(r)
+	}
+	p.queue, p.high = append(p.queue, records...), high
+	p.weigh()
+	p.setLag()
+	if len(p.queue) > 0 {
+		signal(p.ready)
+	}
+	return true
+}
+
+func signal(to chan struct{}) {
+	select {
+	case to <- struct{}{}:
+	default:
+	}
+}
+
+func sizeOf(r *kgo.Record) int {
+	const record = 200 // bytes of one beside what it says
+	n := record + len(r.Key) + len(r.Value)
+	for _, h := range r.Headers {
+		n += len(h.Key) + len(h.Value)
+	}
+	return n
+}
+
+// weigh looks whether there is too much in hand; p.mu is held.
+func (p *partition) weigh() {
+	_, kept := p.marks.open()
+	p.full = tooMuch(p.full, len(p.queue), maxQueued) || tooMuch(p.full, p.bytes, maxQueuedBytes)
+	p.behind = tooMuch(p.behind, kept, maxKept)
+	p.pauseOrResume()
+}
+
+func tooMuch(was bool, n, most int) bool { return n >= most || was && n > most/2 }
+
+// pauseOrResume has the client do what full, behind and stuck say; p.mu is held.
+func (p *partition) pauseOrResume() {
+	want := p.full || p.behind || p.stuck > 0
+	if want == p.paused || p.ended {
+		return
+	}
+	p.paused = want
+	at := map[string][]int32{p.in.bridge.config.Input: {p.id}}
+	if want {
+		p.in.client.PauseFetchPartitions(at)
+		p.in.bridge.metrics.paused.Inc()
+	} else {
+		p.in.client.ResumeFetchPartitions(at)
+		p.in.bridge.metrics.paused.Dec()
+	}
+}
+
+// take returns the next records that go together, nil at the end.
+func (p *partition) take(ctx context.Context) []*kgo.Record {
+	for {
+		if batch := p.next(); batch != nil {
+			return batch
+		}
+		select {
+		case <-p.ready:
+			p.mark()
+		case <-p.stopping:
+			return nil
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (p *partition) next() []*kgo.Record {
+	select {
+	case <-p.stopping:
+		return nil
+	default:
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n, bytes := 0, 0
+	for n < len(p.queue) && n < maxBatch && (n == 0 || bytes < maxBatchBytes) {
+		bytes += sizeOf(p.queue[n])
+		n++
+	}
+	batch := p.queue[:n:n]
+	p.queue, p.bytes = p.queue[n:], p.bytes-bytes
+	p.weigh()
+	if n == 0 {
+		return nil
+	}
+	return batch
+}
+
+// work empties the queue until the partition goes.
+func (p *partition) work(ctx context.Context) {
+	for batch := p.take(ctx); batch != nil; batch = p.take(ctx) {
+		p.handle(ctx, batch)
+		p.mark()
+	}
+}
+
+// mark tells the client what may be committed, and how far behind the topic that is.
+func (p *partition) mark() {
+	p.marking.Lock()
+	defer p.marking.Unlock()
+	offset, epoch, ok := p.marks.next()
+	if !ok {
+		return
+	}
+	topic := p.in.bridge.config.Input
+	p.in.client.MarkCommitOffsets(map[string]map[int32]kgo.EpochOffset{topic: {p.id: {Epoch: epoch, Offset: offset + 1}}})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.setLag()
+}
+
+// setLag tells how far behind the topic the partition is; p.mu is held.
+func (p *partition) setLag() {
+	if first, _ := p.marks.open(); !p.ended {
+		p.in.bridge.metrics.lag.WithLabelValues(strconv.Itoa(int(p.id))).Set(float64(max(p.high-first, 0)))
+	}
+}
+
+// stick notes that one more thing in hand waits for the store, and why.
+func (p *partition) stick(why error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stuck++; p.stuck == 1 && !p.ended {
+		p.in.stuckMore(why)
+		p.pauseOrResume()
+	}
+}
+
+// unstick notes that one less does: the store is back, or there is no more time.
+func (p *partition) unstick(back bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stuck--; p.stuck == 0 && !p.ended {
+		p.in.stuckLess(back)
+		p.pauseOrResume()
+	}
+}
+
+// end ends the work: what is in hand may take so long, the rest is read again by
+// whoever has the partition next. Nothing is marked after it.
+func (p *partition) end(patience time.Duration) {
+	close(p.stopping)
+	done := make(chan struct{})
+	go func() { defer close(done); p.worker.Wait(); p.pending.Wait() }() // ends with the promises, which the output keeps when it is closed
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+	}
+	p.cancel()
+	p.worker.Wait()
+	p.mark()
+	p.marking.Lock()
+	p.marks.revoke()
+	p.marking.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ended = true
+	if p.stuck > 0 {
+		p.in.stuckLess(false)
+	}
+	if p.paused {
+		p.in.bridge.metrics.paused.Dec()
+	}
+	p.in.bridge.metrics.lag.DeleteLabelValues(strconv.Itoa(int(p.id)))
+}

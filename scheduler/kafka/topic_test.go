@@ -1,0 +1,196 @@
+package kafka
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"chronos/scheduler"
+)
+
+// recreate deletes a topic, and makes another one of its name after a while.
+func (r *rig) recreate(topic string, after time.Duration) {
+	r.Helper()
+	if err := r.cluster.DeleteTopic(topic); err != nil {
+		r.Fatal(err)
+	}
+	r.pass(after)
+	if err := r.cluster.CreateTopic(topic, partitions, nil); err != nil {
+		r.Fatal(err)
+	}
+	r.client.PurgeTopicsFromClient(topic)
+}
+
+// TestOutputsThatAreMadeAnew: a topic that is deleted, to have other partitions say, is
+// published to again when it is back.
+func TestOutputsThatAreMadeAnew(t *testing.T) {
+	for name, after := range map[string]time.Duration{"at once": 0, "later": time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(r *rig) {
+				b := r.start()
+				r.produce(early(0, "a"), early(0, "b"), late(0, "l"), malformedRecord(0, "x"))
+				r.awaitCommitted(4, -1, -1)
+				r.timers.fire(context.Background(), b, "a")
+				r.recreate("out", after)
+				r.produce(late(0, "m"))
+				r.awaitCommitted(5, -1, -1)
+				for _, key := range append(r.timers.keys(), "b") { // m, if it was refused first
+					r.await(key+" to be published", func() bool {
+						r.timers.fire(context.Background(), b, key)
+						return !slices.Contains(r.timers.keys(), key)
+					})
+				}
+				wantIDs(r, r.ids("out"), "b", "m")
+				r.recreate("dead", after)
+				r.produce(malformedRecord(0, "y"))
+				r.awaitCommitted(6, -1, -1)
+				if got := len(r.records("dead")); got != 1 {
+					t.Errorf("%d dead letters, want 1", got)
+				}
+			})
+		})
+	}
+}
+
+// TestInputThatIsMadeAnew: another topic of the name is read from its start, and what
+// was done of the first is not committed for it.
+func TestInputThatIsMadeAnew(t *testing.T) {
+	for name, after := range map[string]time.Duration{"at once": 0, "later": time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(r *rig) {
+				open := make(gate)
+				r.timers.set(func(ctx context.Context, _ string, a *scheduler.Admission) error {
+					if a.Key == "old" {
+						return open.wait(ctx)
+					}
+					return nil
+				})
+				b := r.start()
+				r.produce(early(0, "a"), early(0, "b"), late(1, "l"), early(2, "old"))
+				r.awaitCommitted(2, 1, -1)
+				r.audit.forget()
+				r.recreate("in", after)
+				r.produce(early(0, "c"), early(1, "d"), late(2, "m"))
+				r.awaitCommitted(1, 1, 1)
+				close(open)
+				r.pass(time.Minute)
+				r.wantCommitted(1, 1, 1)
+				wantIDs(r, r.timers.keys(), "a", "b", "c", "d")
+				wantIDs(r, r.ids("out"), "l", "m")
+				if r.log.count("topic was deleted") == 0 {
+					t.Error("that the topic was deleted is not logged")
+				}
+				wantMetric(r, b, "chronos_bridge_lag", 0)
+			})
+		})
+	}
+}
+
+// TestInputThatIsRefused: what the client does not try again by itself is neither tried
+// without a pause nor logged without bounds.
+func TestInputThatIsRefused(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.start()
+		r.produce(early(0, "a"))
+		r.awaitCommitted(1, -1, -1)
+		refusal := r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: "in", Err: kerr.TopicAuthorizationFailed, Count: -1})
+		r.pass(10 * time.Second)
+		if most := int(2 * 10 * time.Second / errorPause); refusal.Hits() > most {
+			t.Errorf("it was tried %d times in 10 seconds, want %d at most", refusal.Hits(), most)
+		}
+		refusal.Remove()
+		r.produce(early(0, "b"))
+		r.awaitCommitted(2, -1, -1)
+	})
+}
+
+// TestOpenAsksTheBrokers: what they say is wrong, Open says.
+func TestOpenAsksTheBrokers(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		refuse := func(key kmsg.Key, err *kerr.Error) func() {
+			return func() { r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{key}, Err: err, Count: -1}) }
+		}
+		for _, c := range []struct {
+			name   string
+			change func(*Config)
+			before func()
+			want   []string
+		}{
+			{"all is well", func(*Config) {}, func() {}, nil},
+			{"no dead letters", func(c *Config) { c.DeadLetters = "" }, func() {}, nil},
+			{"topics are missing", func(c *Config) { c.Input, c.Output, c.DeadLetters = "x", "y", "z" }, func() {},
+				[]string{"topic x doesn't exist", "topic y doesn't exist", "topic z doesn't exist"}},
+			{"settings can't be read", func(*Config) {}, refuse(kmsg.DescribeConfigs, kerr.TopicAuthorizationFailed), nil},
+			{"a topic is denied", func(*Config) {}, refuse(kmsg.Metadata, kerr.TopicAuthorizationFailed),
+				[]string{"topic in: TOPIC_AUTHORIZATION_FAILED", "topic out: TOPIC_AUTHORIZATION_FAILED"}},
+		} {
+			c.before()
+			b, err := Open(r.Context(), r.config(c.change))
+			if err == nil {
+				b.Close()
+			}
+			if (err == nil) != (c.want == nil) {
+				t.Errorf("%s: %v", c.name, err)
+			}
+			for _, part := range c.want {
+				if err != nil && !strings.Contains(err.Error(), part) {
+					t.Errorf("%s: %v, want it to say %q", c.name, err, part)
+				}
+			}
+		}
+	})
+}
+
+// TestOpenWithoutBrokers: they may come later.
+func TestOpenWithoutBrokers(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		end := r.silence()
+		defer end()
+		begun := time.Now()
+		b, err := Open(context.Background(), r.config())
+		if err != nil || time.Since(begun) > 5*openTime {
+			t.Fatalf("%v after %v", err, time.Since(begun))
+		}
+		defer b.Close() // clients wait for connections that they have begun
+		r.wantLogged(1, "no broker answers")
+		end()
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		if _, err := Open(ctx, r.config()); err == nil {
+			t.Error("it opens although it isn't wanted any more")
+		}
+	})
+}
+
+// TestOpenIsRefused: a broker that doesn't let us in has answered.
+func TestOpenIsRefused(t *testing.T) {
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.EnableSASL(), kfake.Superuser("PLAIN", "u", "secret"), kfake.SeedTopics(1, "in", "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cluster.Close()
+	config := Config{
+		Connection: Connection{Brokers: cluster.ListenAddrs(), SASL: "plain", User: "u", Password: "secret"}, Input: "in", Output: "out", Log: newLog(t.Output()),
+	}
+	b, err := Open(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Close()
+	cluster.ControlKey(kmsg.SASLAuthenticate.Int16(), func(request kmsg.Request) (kmsg.Response, error, bool) { // as brokers do, and kfake doesn't
+		cluster.KeepControl()
+		refusal := kmsg.NewPtrSASLAuthenticateResponse()
+		refusal.SetVersion(request.GetVersion())
+		refusal.ErrorCode = kerr.SaslAuthenticationFailed.Code
+		return refusal, nil, true
+	})
+	if _, err := Open(t.Context(), config); err == nil || !strings.Contains(err.Error(), "SASL_AUTHENTICATION_FAILED") || strings.Contains(err.Error(), "secret") {
+		t.Errorf("with another password: %v", err)
+	}
+}
