@@ -1,0 +1,56 @@
+package broker
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"testing"
+)
+
+// oldestJava is the oldest that runs Kafka 4.
+const oldestJava = 17
+
+const installHint = "install Java 17 or newer and Maven (Debian: apt-get install default-jre-headless maven)"
+
+var javaVersion = regexp.MustCompile(`version "(\d+)`)
+
+// Available reports whether this machine can run a broker, and if not why.
+func Available() (reason string, ok bool) {
+	for _, name := range []string{"java", "mvn"} {
+		if _, err := exec.LookPath(name); err != nil {
+			return name + " is not on PATH", false
+		}
+	}
+	said, err := exec.Command("java", "-version").CombinedOutput() //nolint:noctx // ends at once
+	if err != nil {
+		return fmt.Sprintf("java -version: %v", err), false
+	}
+	found := javaVersion.FindSubmatch(said)
+	if found == nil {
+		return fmt.Sprintf("java -version says no version: %q", said), false
+	}
+	if major, err := strconv.Atoi(string(found[1])); err != nil || major < oldestJava {
+		return fmt.Sprintf("java is of version %s", found[1]), false
+	}
+	return "", true
+}
+
+// Need skips the test where no broker can run, but not in CI.
+func Need(t testing.TB) {
+	t.Helper()
+	if reason, ok := Available(); !ok {
+		Missing(t, reason+"; "+installHint)
+	}
+}
+
+// Missing ends a test for which an external program is missing, of which why says
+// what to install.
+func Missing(t testing.TB, why string) {
+	t.Helper()
+	if os.Getenv("CI") != "" {
+		t.Fatal("no Kafka broker: " + why)
+	}
+	t.Skip("SKIPPED: no Kafka broker: " + why) //nolint:forbidigo // an external program is missing
+}

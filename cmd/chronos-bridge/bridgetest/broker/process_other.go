@@ -1,0 +1,8 @@
+//go:build !linux
+
+package broker
+
+import "syscall"
+
+// endsWithParent does nothing: only Linux knows of it.
+func endsWithParent() *syscall.SysProcAttr { return nil }

@@ -1,0 +1,59 @@
+package broker
+
+import "fmt"
+
+// clusterID is any UUID, as Kafka writes them.
+const clusterID = "MkU3OEVBNTcwNTJENDM2Qg"
+
+// javaArguments are for few cores and little memory: what starts fast matters more
+// than what would be compiled best after minutes. dir is where java may leave
+// something when it is killed. What lasts is compiled well all the same.
+func javaArguments(dir, classpath string, lasting bool) []string {
+	level := "1"
+	if lasting {
+		level = "4" // of compiling: all
+	}
+	return []string{
+		"-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=" + level, "-XX:-UsePerfData",
+		"-Djava.io.tmpdir=" + dir, "-XX:ErrorFile=" + dir + "/java-%p.log",
+		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.showDateTime=true",
+		"-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
+		"-cp", classpath,
+	}
+}
+
+// properties are of a cluster of one broker, which is its own controller.
+//
+// The controller takes a broker that was killed for alive until its session is
+// over, and refuses it meanwhile: with the default a restart would take 9 s more.
+// A broker that loses its session all the same, since it was stopped or the machine
+// is busy, is back with its next heartbeat.
+func properties(port, controllerPort int, data string) string {
+	return fmt.Sprintf(`process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:%[2]d
+listeners=PLAINTEXT://127.0.0.1:%[1]d,CONTROLLER://127.0.0.1:%[2]d
+advertised.listeners=PLAINTEXT://127.0.0.1:%[1]d
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+controller.listener.names=CONTROLLER
+inter.broker.listener.name=PLAINTEXT
+log.dirs=%[3]s
+auto.create.topics.enable=false
+broker.heartbeat.interval.ms=250
+broker.session.timeout.ms=2000
+group.initial.rebalance.delay.ms=0
+offsets.topic.num.partitions=1
+offsets.topic.replication.factor=1
+transaction.state.log.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.num.partitions=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+num.network.threads=2
+num.io.threads=4
+background.threads=2
+group.coordinator.threads=1
+log.cleaner.dedupe.buffer.size=2097152
+`, port, controllerPort, data)
+}
