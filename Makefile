@@ -20,8 +20,8 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: ## build the node into .bin/chronos
-	@CGO_ENABLED=0 go build -trimpath -o .bin/chronos ./cmd/chronos
+build: ## build the node and the Kafka bridge into .bin
+	@CGO_ENABLED=0 go build -trimpath -o .bin/ ./cmd/chronos ./cmd/chronos-bridge
 
 .PHONY: run
 run: build ## build and start a node; Ctrl-C stops it
@@ -31,12 +31,17 @@ run: build ## build and start a node; Ctrl-C stops it
 	fi; \
 	exec .bin/chronos
 
+.PHONY: kafka
+kafka: ## start a Kafka broker at 127.0.0.1:9092 to try the bridge with, with topics delay-in, delay-out and delay-dead; keeps nothing
+	@go run ./cmd/chronos-bridge/bridgetest/serve
+
 .PHONY: test
 test: test-needs ## install what the tests need, run all tests with the race detector
 	go test -C loadtest -race -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) ./...
-	go test -race -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $$(go list ./... | grep -v /processtest)
-	@# By itself, since its bounds are promises in milliseconds and other packages' tests would take the processor.
+	go test -race -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $$(go list ./... | grep -v -e '/processtest$$' -e '/bridgetest$$')
+	@# Each by itself, since their bounds are promises in milliseconds and other packages' tests would take the processor.
 	go test -race -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) ./cmd/chronos/processtest
+	go test -race -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) ./cmd/chronos-bridge/bridgetest
 
 .PHONY: check
 check: fmt-check tidy-check vet lint test ## all that a commit must pass, as .ci/run does
@@ -76,8 +81,9 @@ sim: ## run whole clusters in virtual time under faults: 100 seeds of an hour, o
 		$(if $(SEED),-v -sim.seed=$(SEED),-sim.seeds=100)
 
 .PHONY: faults
-faults: test-needs ## kill, stop, wipe and cut off real Redis and nodes under 1,000 timers a second: some 20 minutes
+faults: test-needs ## kill, stop, wipe and cut off real Redis, Kafka, nodes and bridges under load: some 30 minutes
 	go test -count=1 -v -timeout 30m -run TestCopies ./cmd/chronos/processtest -args -faults.full
+	go test -count=1 -v -timeout 30m ./cmd/chronos-bridge/bridgetest -args -faults.full
 
 .PHONY: load
 load: ## run the load test against nodes of its own and check every callback

@@ -138,11 +138,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return b.status()
 }
 
-// build makes the node.
+// build makes the node and the bridge.
 func build(ctx context.Context, root string) error {
 	ctx, cancel := context.WithTimeout(ctx, buildLimit)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", filepath.Join(".bin", "chronos"), "./cmd/chronos")
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", ".bin/", "./cmd/chronos", "./cmd/chronos-bridge")
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if output, err := cmd.CombinedOutput(); err != nil {

@@ -1,0 +1,106 @@
+package bridgetest
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// bridge is one process.
+type bridge struct {
+	*process
+	name, id, admin string
+}
+
+var upLine = regexp.MustCompile(`msg="bridge is up" node=(\S+) admin=(\S+)`)
+
+// startBridge starts one more bridge, and returns when it is ready.
+func (r *rig) startBridge() *bridge {
+	r.t.Helper()
+	r.started++
+	b := &bridge{name: fmt.Sprint("bridge-", r.started), process: start(r.t, r.environ(), binary)}
+	r.logs = append(r.logs, b)
+	r.bridges = append(r.bridges, b)
+	up := eventually(r.t, 20*time.Second, 5*time.Millisecond, "the bridge is up", func() bool {
+		found := upLine.FindStringSubmatch(b.log.String())
+		if found != nil {
+			b.id, b.admin = found[1], found[2]
+		}
+		return found != nil
+	})
+	ready := up && eventually(r.t, 10*time.Second, 5*time.Millisecond, "the bridge is ready", func() bool {
+		status, _, err := b.get("/readyz")
+		return err == nil && status == http.StatusOK
+	})
+	if !ready {
+		r.t.FailNow()
+	}
+	return b
+}
+
+func (r *rig) environ() []string {
+	var urls []string
+	for _, s := range r.stores {
+		urls = append(urls, s.url())
+	}
+	return []string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + r.t.TempDir(),
+		"CHRONOS_KAFKA_BROKERS=" + r.broker.Addr(), "CHRONOS_KAFKA_INPUT=" + r.input, "CHRONOS_KAFKA_OUTPUT=" + r.output,
+		"CHRONOS_KAFKA_DEAD_LETTERS=" + r.deadLetters, "CHRONOS_KAFKA_GROUP=" + r.group,
+		"CHRONOS_KAFKA_REPLICATION=" + strconv.Itoa(r.scenario.copies), "CHRONOS_REDIS=" + strings.Join(urls, ","),
+		"CHRONOS_BRIDGE_ADMIN_LISTEN=127.0.0.1:0",
+	}
+}
+
+// stopBridge ends a bridge in good order.
+func (r *rig) stopBridge(b *bridge) {
+	r.t.Helper()
+	r.forget(b)
+	begun := time.Now()
+	b.stop(r.t, 20*time.Second)
+	r.t.Logf("%s has ended %v after SIGTERM", b.name, time.Since(begun).Round(time.Millisecond))
+}
+
+func (r *rig) forget(b *bridge) {
+	for i, other := range r.bridges {
+		if other == b {
+			r.bridges = append(r.bridges[:i:i], r.bridges[i+1:]...)
+			return
+		}
+	}
+}
+
+func (b *bridge) get(path string) (status int, body string, err error) {
+	res, err := (&http.Client{Timeout: 5 * time.Second}).Get(b.admin + path) //nolint:noctx // it has a timeout
+	if err != nil {
+		return 0, "", err
+	}
+	defer res.Body.Close() //nolint:errcheck // read only
+	raw, err := io.ReadAll(res.Body)
+	return res.StatusCode, string(raw), err
+}
+
+// metric is the value of a metric without labels, -1 if it can't be read.
+func (b *bridge) metric(name string) float64 {
+	if _, body, err := b.get("/metrics"); err == nil {
+		for line := range strings.Lines(body) {
+			if value, ok := strings.CutPrefix(strings.TrimSpace(line), name+" "); ok {
+				if v, err := strconv.ParseFloat(value, 64); err == nil {
+					return v
+				}
+			}
+		}
+	}
+	return -1
+}
+
+// assignments is how often partitions have come to the bridge or gone from it.
+func (b *bridge) assignments() int {
+	log := b.log.String()
+	return strings.Count(log, `msg="partitions have come"`) + strings.Count(log, `msg="partitions have gone"`)
+}

@@ -1,0 +1,44 @@
+// Command chronos-bridge makes a Kafka topic that delays: what is published to the
+// input topic comes out of the output topic at its deadline, and waits in Redis
+// meanwhile. It is configured by the environment alone; `chronos-bridge help` lists
+// the variables.
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"chronos/cmd/internal/environment"
+	"chronos/cmd/internal/process"
+)
+
+const usage = `chronos-bridge delays the messages of a Kafka topic: those of the input topic are
+published to the output topic at their deadline.
+
+  chronos-bridge          run a bridge until SIGTERM or Ctrl-C
+  chronos-bridge help     this text, and the environment variables
+  chronos-bridge version  the version that was built
+
+`
+
+func main() {
+	if len(os.Args) > 1 {
+		os.Exit(command(os.Args[1:], os.Stdout, os.Stderr))
+	}
+	os.Exit(process.Main("chronos-bridge", "messages that are being published are taken over when their leases end", run))
+}
+
+// command carries out what isn't running a bridge, and returns the exit status.
+func command(args []string, out, errs io.Writer) int {
+	switch args[0] {
+	case "help", "-h", "--help", "-help":
+		_, _ = fmt.Fprint(out, usage, environment.TableOf[environment.Bridge]())
+		return 0
+	case "version", "--version":
+		_, _ = fmt.Fprintln(out, "chronos-bridge", process.Version())
+		return 0
+	}
+	_, _ = fmt.Fprintf(errs, "chronos-bridge: unknown command %q\n\n%s", args[0], usage)
+	return 2
+}

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"chronos/api"
+	"chronos/api/tokens"
+	"chronos/cmd/internal/environment"
+	"chronos/cmd/internal/operator"
+	"chronos/cmd/internal/process"
+	"chronos/redisstore"
+	"chronos/scheduler"
+	"chronos/scheduler/kafka"
+)
+
+// run is a bridge's whole life: from its environment until ctx ends and everything
+// under way is over.
+func run(ctx context.Context, environ []string, logTo io.Writer) error {
+	cfg, err := environment.LoadBridge(environ)
+	if err != nil {
+		return fmt.Errorf("the environment is wrong; `chronos-bridge help` lists its variables:\n%w", err)
+	}
+	w, err := newWorker(ctx, cfg, process.NewLog(logTo, cfg.LogLevel, cfg.LogFormat))
+	if err != nil {
+		return err
+	}
+	return w.run(ctx)
+}
+
+// worker is one bridge's process. It owns everything in it and ends it in run.
+type worker struct {
+	id       string
+	log      *slog.Logger
+	store    *redisstore.Store
+	bridge   *kafka.Bridge
+	engine   *scheduler.Scheduler
+	admin    *api.Admin
+	tokens   *tokens.Keeper // nil if no request needs one
+	adminAt  net.Listener
+	limit    time.Duration // how long what is being published may take at a stop
+	keepDead time.Duration // how long dead letters are kept
+	draining atomic.Bool
+}
+
+// newWorker puts a bridge together and opens its listener. What it has opened when it
+// fails it closes again.
+func newWorker(ctx context.Context, cfg environment.Bridge, log *slog.Logger) (_ *worker, err error) {
+	w := &worker{id: uuid.NewString(), log: log, keepDead: cfg.DeadRetention}
+	log.Info("bridge starts", "node", w.id)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, w.close())
+		}
+	}()
+	if cfg.TokensFile != "" {
+		if w.tokens, err = tokens.Open(tokens.KeeperConfig{Path: cfg.TokensFile, Log: log}); err != nil {
+			return nil, fmt.Errorf("CHRONOS_TOKENS_FILE: %w", err)
+		}
+	}
+	var lc net.ListenConfig
+	if w.adminAt, err = lc.Listen(ctx, "tcp", cfg.AdminListen); err != nil {
+		return nil, fmt.Errorf("listen for health and metrics; set CHRONOS_BRIDGE_ADMIN_LISTEN to a free address: %w", err)
+	}
+	shards, err := redisstore.ParseShards(cfg.Redis)
+	if err != nil {
+		return nil, fmt.Errorf("CHRONOS_REDIS: %w", err)
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if w.store, err = redisstore.Open(ctx, redisstore.Options{Shards: shards, Node: w.id, Lane: "kafka", Log: log}); err != nil {
+		return nil, err
+	}
+	if err := w.store.Join(ctx); err != nil {
+		return nil, err
+	}
+	if w.bridge, err = kafka.Open(ctx, bridgeConfig(&cfg, log, registry)); err != nil {
+		return nil, err
+	}
+	engine := engineConfig(&cfg, w.id, log, registry)
+	w.limit = engine.Limit + engine.Settling
+	if w.engine, err = scheduler.New(engine, w.store, w.bridge); err != nil {
+		return nil, err
+	}
+	admin := api.AdminConfig{
+		Ready: w.ready, Topology: operator.Operator{Store: w.store}, Letters: scheduler.NewLetters(w.engine, w.store), Gatherer: registry, Log: log,
+	}
+	if w.tokens != nil { // an interface that holds a nil pointer is not nil
+		admin.Authorizer = w.tokens
+	}
+	w.admin = api.NewAdmin(admin)
+	return w, nil
+}
+
+func bridgeConfig(cfg *environment.Bridge, log *slog.Logger, registry prometheus.Registerer) kafka.Config {
+	return kafka.Config{
+		Connection: kafka.Connection{
+			Brokers: cfg.Brokers, TLS: cfg.TLS, CAFile: cfg.CAFile, CertFile: cfg.CertFile, KeyFile: cfg.KeyFile,
+			SASL: cfg.SASL, User: cfg.User, Password: cfg.Password, ClientID: "chronos-bridge",
+		},
+		Input: cfg.Input, Output: cfg.Output, DeadLetters: cfg.DeadLetters, Group: cfg.Group,
+		Advance: cfg.Advance, ReplicationFactor: cfg.Replication, RelayID: cfg.RelayID, MaxPending: cfg.Slots,
+		Log: log, Registerer: registry,
+	}
+}
+
+func engineConfig(cfg *environment.Bridge, id string, log *slog.Logger, registry prometheus.Registerer) scheduler.Config {
+	engine := scheduler.DefaultConfig(id, log)
+	// Nobody else may begin before Hold is over; the last of it is for settling.
+	engine.PollInterval, engine.Hold, engine.Limit, engine.Renew = cfg.PollInterval, cfg.Hold, cfg.Hold-engine.Settling, true
+	engine.Attempts = math.MaxInt32 // a message is never given up
+	engine.Slots, engine.MinCopies = cfg.Slots, cfg.MinCopies
+	engine.IdempotencyLife, engine.SweepRate, engine.AwayLimit = cfg.Remember, cfg.SweepRate, cfg.AwayLimit
+	engine.Skew.Max = cfg.ReplicaSkew
+	engine.PreciseSleep = true
+	engine.Registerer = registry
+	return engine
+}
+
+func (w *worker) ready() error {
+	if w.draining.Load() {
+		return errors.New("the bridge is stopping")
+	}
+	return w.engine.Ready()
+}
+
+// run moves messages until ctx ends or a listener fails. Then it stops in this order:
+// not ready, no more records, what was read stored and committed, the group left, no
+// more claims, what is due now published and settled, the store closed.
+func (w *worker) run(ctx context.Context) error {
+	lasting := context.WithoutCancel(ctx)
+	stopClaiming := process.Beside(ctx, w.engine.Run)
+	unfollow := process.Beside(ctx, w.store.Follow)
+	stopPruning := process.Beside(ctx, func(ctx context.Context) { w.store.PruneLetters(ctx, w.keepDead) })
+	stopTokens := func() {}
+	if w.tokens != nil {
+		stopTokens = process.Beside(ctx, w.tokens.Run)
+	}
+	defer stopTokens()
+	reading, stopReading := context.WithCancel(lasting)
+	defer stopReading()
+	read, failed := make(chan error, 1), make(chan error, 1)
+	go func() { read <- w.bridge.Run(reading, w.engine) }()
+	go func() { failed <- w.admin.Serve(w.adminAt) }()
+	w.log.Info("bridge is up", "node", w.id, "admin", process.URLOf(w.adminAt))
+
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+	case err = <-read:
+		read <- nil
+	}
+	w.draining.Store(true)
+	w.log.Info("bridge stops", "node", w.id)
+	stopReading()
+	err = errors.Join(err, <-read)
+	// What the brokers have not taken when the engine has waited long enough is given up here.
+	giveUp := time.AfterFunc(w.limit+time.Second, w.bridge.Close)
+	stopClaiming()
+	giveUp.Stop()
+	stopPruning()
+	unfollow()
+	closing, cancel := context.WithTimeout(lasting, time.Second)
+	defer cancel()
+	err = errors.Join(err, w.admin.Shutdown(closing), w.close())
+	w.log.Info("bridge has stopped", "node", w.id)
+	return err
+}
+
+// close ends what is open.
+func (w *worker) close() (err error) {
+	if w.bridge != nil {
+		w.bridge.Close()
+	}
+	if w.store != nil {
+		err = w.store.Close()
+	}
+	if w.adminAt != nil {
+		if failed := w.adminAt.Close(); failed != nil && !errors.Is(failed, net.ErrClosed) {
+			err = errors.Join(err, failed)
+		}
+	}
+	return err
+}

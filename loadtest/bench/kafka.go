@@ -1,0 +1,168 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"chronos/loadtest/bench/figure"
+)
+
+const (
+	kafkaSteady  = "1,000/s for a minute, 90 % for in 1 s, 10 % late already"
+	kafkaOne     = "one bridge"
+	kafkaTwo     = "two bridges"
+	kafkaFour    = "four bridges"
+	kafkaTenth   = "at 10 % of the highest rate"
+	kafkaHalf    = "at 50 %"
+	kafkaAlmost  = "at 90 %"
+	kafkaHighest = "the highest rate that is held"
+
+	kafkaMessages = 200_000 // of a measurement of rates
+	kafkaSpan     = time.Minute
+	jitterSpan    = 20 * time.Second
+	warmUp        = 20 * time.Second // of the broker: Java compiles while it runs
+	searchSpan    = 10 * time.Second
+	searchStep    = 2000 // messages a second
+	searchMost    = 30_000
+	heldP99       = 250 * time.Millisecond
+)
+
+func kafkaSection() section {
+	s := section{
+		name: "kafka", once: true,
+		table: figure.Table{
+			Title: "Kafka bridge",
+			Notes: []string{
+				"A broker of Kafka, two redis-servers (two copies of each message, appendfsync everysec), bridges, generator and reader on this one machine; messages of 200 bytes, advance 0. " +
+					"Lateness is from a message's deadline to the broker's append time, which is in whole milliseconds; of messages that were late already, from their sending.",
+				"Enqueue: from the first of 200,000 messages that is stored to the last. Fire: as many that are due at one instant, from the first that is appended to the last. " +
+					"The highest rate that is held: in steps of 2,000/s, p99 of the lateness at most 250 ms.",
+			},
+			Columns: []figure.Column{
+				{Metric: "p999_ms", Title: "lateness p99.9 ms"}, {Metric: "p50_ms", Title: "p50 ms"}, {Metric: "p99_ms", Title: "p99 ms"}, {Metric: "max_ms", Title: "max ms"},
+				{Metric: "late_p999_ms", Title: "late already, p99.9 ms"}, {Metric: "early", Title: "early"},
+				{Metric: "enqueue", Title: "enqueue/s"}, {Metric: "fire", Title: "fire/s"}, {Metric: "rate", Title: "messages/s"},
+			},
+			Ours: kafkaSteady,
+		},
+		subjects: []subject{{name: kafkaSteady, measure: steadyMessages}},
+	}
+	for _, k := range []struct {
+		name    string
+		bridges int
+	}{{kafkaOne, 1}, {kafkaTwo, 2}, {kafkaFour, 4}} {
+		s.subjects = append(s.subjects, subject{name: k.name, measure: ratesOfMessages(k.bridges)})
+	}
+	return withJitter(s)
+}
+
+// withJitter adds what depends on the highest rate, which is found first.
+func withJitter(s section) section {
+	highest := 0
+	s.subjects = append(s.subjects, subject{name: kafkaHighest, measure: func(ctx context.Context, b *bench, add func(string, float64)) (err error) {
+		highest, err = highestRate(ctx, b)
+		add("rate", float64(highest))
+		return err
+	}})
+	for _, k := range []struct {
+		name    string
+		percent int
+	}{{kafkaTenth, 10}, {kafkaHalf, 50}, {kafkaAlmost, 90}} {
+		s.subjects = append(s.subjects, subject{name: k.name, measure: func(ctx context.Context, b *bench, add func(string, float64)) error {
+			if highest == 0 {
+				return fmt.Errorf("%w: no highest rate was found", errAbsent)
+			}
+			rate := highest * k.percent / 100
+			add("rate", float64(rate))
+			return withKafka(ctx, b, 1, func(s *kafkaStack) error {
+				if _, err := s.flow(ctx, load{rate: rate, span: b.span(warmUp)}); err != nil {
+					return err
+				}
+				came, err := s.flow(ctx, load{rate: rate, span: b.span(jitterSpan)})
+				if err != nil {
+					return err
+				}
+				came.addTo(add)
+				return nil
+			})
+		}})
+	}
+	return s
+}
+
+func steadyMessages(ctx context.Context, b *bench, add func(string, float64)) error {
+	return withKafka(ctx, b, 1, func(s *kafkaStack) error {
+		if _, err := s.flow(ctx, load{rate: 1000, span: b.span(warmUp), late: 10}); err != nil {
+			return err
+		}
+		came, err := s.flow(ctx, load{rate: 1000, span: b.span(kafkaSpan), late: 10})
+		if err != nil {
+			return err
+		}
+		came.addTo(add)
+		return nil
+	})
+}
+
+// highestRate is the highest of rates that rise in steps at which messages are not
+// later than they may be.
+func highestRate(ctx context.Context, b *bench) (held int, err error) {
+	for rate := searchStep; rate <= searchMost; rate += searchStep {
+		var p99 time.Duration
+		err := withKafka(ctx, b, 1, func(s *kafkaStack) error {
+			came, err := s.flow(ctx, load{rate: rate, span: b.span(searchSpan)})
+			p99 = figure.Quantile(came.lateness, .99)
+			return err
+		})
+		if err != nil && held == 0 {
+			return 0, err
+		}
+		if err != nil || p99 > heldP99 {
+			break // what could not be measured was too much
+		}
+		held = rate
+	}
+	return held, nil //nolint:nilerr // a rate at which something went wrong is not held
+}
+
+// ratesOfMessages measures how fast bridges store messages, and how fast they
+// publish them.
+func ratesOfMessages(bridges int) func(context.Context, *bench, func(string, float64)) error {
+	return func(ctx context.Context, b *bench, add func(string, float64)) error {
+		n := b.size(kafkaMessages)
+		due := time.Now().Add(time.Hour)
+		if err := withKafka(ctx, b, 0, func(s *kafkaStack) error {
+			if err := s.preload(ctx, n, due); err != nil {
+				return err
+			}
+			took, err := s.drain(ctx, bridges, n)
+			if err == nil {
+				add("enqueue", float64(n)/took.Seconds())
+			}
+			return err
+		}); err != nil {
+			return err
+		}
+		return withKafka(ctx, b, 0, func(s *kafkaStack) error {
+			due := time.Now().Add(30*time.Second + time.Duration(n)*time.Second/4000)
+			if err := s.preload(ctx, n, due); err != nil {
+				return err
+			}
+			if _, err := s.drain(ctx, bridges, n); err != nil {
+				return err
+			}
+			if left := time.Until(due); left < 2*time.Second {
+				return errors.New("the messages were due before they were stored")
+			}
+			rate, err := s.fired(ctx, n, due)
+			if err == nil {
+				add("fire", rate)
+			}
+			return err
+		})
+	}
+}
