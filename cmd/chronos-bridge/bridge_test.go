@@ -3,106 +3,134 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
-	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
-
-	"chronos/scheduler/kafka"
 )
 
-// setup is a Kafka in this process with an input, an output and a dead-letter topic,
-// and a Redis in memory.
-type setup struct {
-	*testing.T
-	brokers []string
-	redis   *miniredis.Miniredis
-	client  *kgo.Client
+// TestDeadline: no message comes before its deadline less the advance, and one that
+// is late comes at once.
+func TestDeadline(t *testing.T) {
+	for name, advance := range map[string]time.Duration{"to the point": 0, "in advance": 500 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSetup(t)
+			s.start("CHRONOS_KAFKA_ADVANCE=" + advance.String())
+			deadlines := make(map[string]time.Time)
+			for i := range 20 {
+				id := fmt.Sprint(i)
+				deadlines[id] = soon(time.Second + time.Duration(i)*37*time.Millisecond)
+				s.produce(on(int32(i%partitions), message(id, deadlines[id], id)))
+			}
+			most := time.Duration(-1 << 62)
+			for _, r := range s.consume(20) {
+				early := deadlines[string(r.Value)].Sub(r.Timestamp) // when it was handed to the client
+				if most = max(most, early); early > advance {
+					t.Errorf("%s came %v before its deadline, want %v at most", r.Value, early, advance)
+				}
+			}
+			if most < advance-250*time.Millisecond { // the best of 20, on a slow machine
+				t.Errorf("the earliest came %v before its deadline, want about %v", most, advance)
+			}
+			begun := time.Now()
+			s.produce(message("late", soon(-time.Hour), "late"), message("almost", soon(advance-time.Millisecond), "almost"))
+			s.consume(22)
+			t.Log("late messages took", time.Since(begun))
+		})
+	}
 }
 
-func newSetup(t *testing.T) *setup {
-	t.Helper()
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(4, "in", "out", "dead"))
-	if err != nil {
-		t.Fatal(err)
+// TestBridgesComeAndGo: messages that are in time come once each, while one of two
+// bridges is stopped and another one started.
+func TestBridgesComeAndGo(t *testing.T) {
+	s := newSetupOn(t, realRedis(t))
+	bridges := []*bridge{s.start(), s.start()}
+	const n = 300
+	want := numbered("m", n)
+	publish := func(from, to int) {
+		for i := from; i < to; i++ {
+			s.produce(on(int32(i%partitions), message(want[i], soon(3*time.Second+time.Duration(i%7)*100*time.Millisecond), want[i])))
+		}
 	}
-	t.Cleanup(cluster.Close)
-	s := &setup{T: t, brokers: cluster.ListenAddrs(), redis: miniredis.RunT(t)}
-	s.client, err = kgo.NewClient(kgo.SeedBrokers(s.brokers...), kgo.ConsumeTopics("out", "dead"), kgo.FetchMaxWait(50*time.Millisecond))
-	if err != nil {
-		t.Fatal(err)
+	publish(0, n/3)
+	bridges[0].stop()
+	publish(n/3, n/2)
+	s.start()
+	publish(n/2, n)
+	s.wantValues(want...)
+	for _, b := range bridges {
+		b.stop() // an error would show
 	}
-	t.Cleanup(s.client.Close)
-	return s
 }
 
-// start runs a bridge until the test ends, or what it returns is called.
-func (s *setup) start(more ...string) (stop func()) {
-	s.Helper()
-	environ := append([]string{
-		"CHRONOS_KAFKA_BROKERS=" + strings.Join(s.brokers, ","), "CHRONOS_KAFKA_INPUT=in", "CHRONOS_KAFKA_OUTPUT=out", "CHRONOS_KAFKA_DEAD_LETTERS=dead",
-		"CHRONOS_REDIS=a=redis://" + s.redis.Addr(), "CHRONOS_BRIDGE_ADMIN_LISTEN=127.0.0.1:0", "CHRONOS_KAFKA_ADVANCE=0s",
-	}, more...)
-	ctx, cancel := context.WithCancel(s.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- run(ctx, environ, logTo{s.T}) }()
-	var stopped bool
-	stop = func() {
-		if cancel(); !stopped {
-			stopped = true
-			if err := <-ended; err != nil {
-				s.Error(err)
+// TestTopicsThatAreMissing: a bridge says which, and doesn't start.
+func TestTopicsThatAreMissing(t *testing.T) {
+	s := newSetup(t)
+	for _, c := range []struct {
+		environ []string
+		missing []string
+	}{
+		{[]string{"CHRONOS_KAFKA_INPUT=no-in"}, []string{"no-in"}},
+		{[]string{"CHRONOS_KAFKA_OUTPUT=no-out"}, []string{"no-out"}},
+		{[]string{"CHRONOS_KAFKA_DEAD_LETTERS=no-dead"}, []string{"no-dead"}},
+		{[]string{"CHRONOS_KAFKA_INPUT=no-in", "CHRONOS_KAFKA_OUTPUT=no-out", "CHRONOS_KAFKA_DEAD_LETTERS=no-dead"}, []string{"no-in", "no-out", "no-dead"}},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		err := run(ctx, s.environ(c.environ...), t.Output())
+		cancel()
+		for _, topic := range c.missing {
+			if err == nil || !strings.Contains(err.Error(), "topic "+topic+" doesn't exist") {
+				t.Errorf("%v: %v", c.environ, err)
 			}
 		}
-	}
-	s.Cleanup(stop)
-	return stop
-}
-
-type logTo struct{ testing.TB }
-
-func (l logTo) Write(line []byte) (int, error) {
-	return l.Output().Write(line)
-}
-
-func (s *setup) produce(id string, deadline time.Time, value string) {
-	s.Helper()
-	r := &kgo.Record{Topic: "in", Key: []byte("key-" + id), Value: []byte(value), Headers: []kgo.RecordHeader{
-		{Key: "first", Value: nil}, {Key: kafka.IDHeader, Value: []byte(id)}, {Key: "second", Value: []byte{}},
-		{Key: kafka.DeadlineHeader, Value: []byte(deadline.Format("2006-01-02T15:04:05.000Z07:00"))}, {Key: "second", Value: []byte{0xff, 0}},
-	}}
-	if err := s.client.ProduceSync(s.Context(), r).FirstErr(); err != nil {
-		s.Fatal(err)
-	}
-}
-
-// consume returns the next n records of the output and the dead letters.
-func (s *setup) consume(n int) (all []*kgo.Record) {
-	s.Helper()
-	ctx, cancel := context.WithTimeout(s.Context(), 20*time.Second)
-	defer cancel()
-	for len(all) < n {
-		fetches := s.client.PollFetches(ctx)
-		if ctx.Err() != nil {
-			s.Fatalf("%d records came, want %d", len(all), n)
+		if err != nil && strings.Count(err.Error(), "doesn't exist") != len(c.missing) {
+			t.Errorf("%v: %v", c.environ, err)
 		}
-		all = append(all, fetches.Records()...)
 	}
-	return all
+	s.start("CHRONOS_KAFKA_DEAD_LETTERS=").stop() // none is asked for
 }
 
-func TestAMessageComesAtItsDeadline(t *testing.T) {
+func TestAdmin(t *testing.T) {
 	s := newSetup(t)
-	s.start()
-	deadline := time.Now().Add(2 * time.Second).Truncate(time.Millisecond)
-	for i := range 20 {
-		s.produce(fmt.Sprint("m", i), deadline, "value")
+	b := s.start()
+	s.produce(message("a", soon(300*time.Millisecond), "a"), on(1, message("b", soon(-time.Minute), "b")), &kgo.Record{Topic: "in", Value: []byte("c")})
+	s.wantValues("a", "b", "c")
+	await(t, "readiness", func() bool { status, _ := b.get("/readyz"); return status == http.StatusOK })
+	if status, _ := b.get("/livez"); status != http.StatusOK {
+		t.Errorf("/livez is %d", status)
 	}
-	s.produce("late", time.Now().Add(-time.Second), "late")
-	for i, r := range s.consume(21) {
-		t.Log(i, r.Topic, string(r.Key), r.Headers, time.Since(deadline))
+	for series, want := range map[string]float64{
+		`chronos_bridge_messages_total{as="stored"}`: 1, `chronos_bridge_messages_total{as="late"}`: 1,
+		`chronos_bridge_messages_total{as="duplicate"}`: 0, `chronos_bridge_messages_total{as="again"}`: 0,
+		`chronos_bridge_malformed_total{reason="missing_id"}`: 1, `chronos_bridge_lag{partition="0"}`: 0, `chronos_bridge_paused_partitions`: 0,
+		`chronos_bridge_jitter_seconds_count`: 1, `chronos_bridge_late_publish_seconds_count`: 1,
+	} {
+		_, text := b.get("/metrics")
+		if got := b.metric(series); got != want || !strings.Contains(text, "\n"+series+" ") {
+			t.Errorf("%s is %v, want %v", series, got, want)
+		}
 	}
+}
+
+// TestRedisDown: nothing is lost while it can't be used, and the bridge goes on by
+// itself.
+func TestRedisDown(t *testing.T) {
+	mini := miniredis.RunT(t)
+	s := newSetupOn(t, "redis://"+mini.Addr())
+	b := s.start()
+	s.produce(message("before", soon(0), "before"))
+	s.wantValues("before")
+	mini.SetError("LOADING it is")
+	s.produce(on(1, message("early", soon(time.Second), "early")), on(2, message("late", soon(-time.Second), "late")))
+	await(t, "pauses", func() bool { return b.metric("chronos_bridge_paused_partitions") == 2 })
+	if n := s.published(); n != 1 {
+		t.Errorf("%d messages are published, want 1", n)
+	}
+	mini.SetError("")
+	s.wantValues("before", "early", "late")
+	await(t, "the partitions to go on", func() bool { return b.metric("chronos_bridge_paused_partitions") == 0 })
 }

@@ -1,0 +1,303 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"chronos/scheduler/kafka"
+)
+
+const partitions = 4
+
+// setup is a Kafka in this process with an input, an output and a dead-letter topic,
+// and a Redis.
+type setup struct {
+	*testing.T
+	cluster *kfake.Cluster
+	brokers string
+	redis   string // URL
+	client  *kgo.Client
+	came    []*kgo.Record // of the output and the dead letters, so far
+}
+
+// newSetup is one with a Redis in this process.
+func newSetup(t *testing.T) *setup {
+	t.Helper()
+	return newSetupOn(t, "redis://"+miniredis.RunT(t).Addr())
+}
+
+func newSetupOn(t *testing.T, redis string) *setup {
+	t.Helper()
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(partitions, "in", "out", "dead"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	s := &setup{T: t, cluster: cluster, brokers: strings.Join(cluster.ListenAddrs(), ","), redis: redis}
+	s.client, err = kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.ConsumeTopics("out", "dead"), kgo.FetchMaxWait(50*time.Millisecond),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(2<<20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.client.Close)
+	return s
+}
+
+// realRedis starts a redis-server that keeps nothing and ends with the test.
+func realRedis(t *testing.T) (url string) {
+	t.Helper()
+	program, err := exec.LookPath("redis-server")
+	if err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal(err)
+		}
+		t.Skip(err) //nolint:forbidigo // an external program is missing
+	}
+	dir := t.TempDir()
+	socket := filepath.Join(dir, "s")
+	server := exec.Command(program, "--port", "0", "--unixsocket", socket, "--save", "", "--appendonly", "no", "--dir", dir) //nolint:noctx // ended by the cleanup
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Process.Kill(); _ = server.Wait() })
+	await(t, "redis-server", func() bool { _, err := os.Stat(socket); return err == nil })
+	return "unix://" + socket
+}
+
+func await(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	const patience = 30 * time.Second
+	tick, end := time.NewTicker(5*time.Millisecond), time.NewTimer(patience)
+	defer tick.Stop()
+	defer end.Stop()
+	for !cond() {
+		select {
+		case <-tick.C:
+		case <-end.C:
+			t.Fatalf("waited %v in vain for %s", patience, what)
+		}
+	}
+}
+
+// bridge is one that runs.
+type bridge struct {
+	*setup
+	log  *logBook
+	stop func()
+}
+
+// environ is a bridge's environment.
+func (s *setup) environ(more ...string) []string {
+	return append([]string{
+		"CHRONOS_KAFKA_BROKERS=" + s.brokers, "CHRONOS_KAFKA_INPUT=in", "CHRONOS_KAFKA_OUTPUT=out", "CHRONOS_KAFKA_DEAD_LETTERS=dead",
+		"CHRONOS_REDIS=a=" + s.redis, "CHRONOS_BRIDGE_ADMIN_LISTEN=127.0.0.1:0", "CHRONOS_KAFKA_ADVANCE=0s",
+		"CHRONOS_KAFKA_HOLD=1m", // nobody takes over from who is merely slow
+	}, more...)
+}
+
+// start runs a bridge until the test ends, or it is stopped, and returns when it has
+// its share of the partitions.
+func (s *setup) start(more ...string) *bridge {
+	s.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	b := &bridge{setup: s, log: &logBook{to: s.Output()}}
+	ended := make(chan error, 1)
+	members := s.members()
+	go func() { ended <- run(ctx, s.environ(more...), b.log) }()
+	b.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			s.Error(err)
+		}
+	})
+	s.Cleanup(b.stop)
+	await(s.T, "the bridge to have joined", func() bool { return s.members() == members+1 })
+	return b
+}
+
+// members is how many of the group have partitions; -1 while they change.
+func (s *setup) members() (n int) {
+	info := s.cluster.GroupInfo("chronos")
+	if info == nil {
+		return 0
+	}
+	if info.State != "Stable" && info.State != "Empty" || len(info.Members) > 0 && info.NumAssigned() != partitions {
+		return -1
+	}
+	for i := range info.Members {
+		if info.Members[i].NumAssigned() == 0 {
+			return -1
+		}
+	}
+	return len(info.Members)
+}
+
+var listening = regexp.MustCompile(`msg="bridge is up".* admin=(\S+)`)
+
+// get asks the admin listener.
+func (b *bridge) get(path string) (status int, body string) {
+	b.Helper()
+	var at []string
+	await(b.T, "the bridge to be up", func() bool { at = listening.FindStringSubmatch(b.log.text()); return at != nil })
+	request, err := http.NewRequestWithContext(b.Context(), http.MethodGet, at[1]+path, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return response.StatusCode, string(text)
+}
+
+// metric is the value of one series.
+func (b *bridge) metric(series string) float64 {
+	b.Helper()
+	_, text := b.get("/metrics")
+	for line := range strings.Lines(text) {
+		if value, ok := strings.CutPrefix(line, series+" "); ok {
+			v, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			if err != nil {
+				b.Fatal(err)
+			}
+			return v
+		}
+	}
+	return 0
+}
+
+type logBook struct {
+	to   io.Writer
+	mu   sync.Mutex
+	book bytes.Buffer
+}
+
+func (l *logBook) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.book.Write(line)
+	return l.to.Write(line)
+}
+
+func (l *logBook) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.book.String()
+}
+
+func header(key, value string) kgo.RecordHeader {
+	return kgo.RecordHeader{Key: key, Value: []byte(value)}
+}
+
+// stamp is a deadline as publishers write it.
+func stamp(t time.Time) string { return t.Format("2006-01-02T15:04:05.000Z07:00") }
+
+// message is a record with all that it needs.
+func message(id string, deadline time.Time, value string) *kgo.Record {
+	return &kgo.Record{
+		Topic: "in", Key: []byte("key of " + id), Value: []byte(value),
+		Headers: []kgo.RecordHeader{header(kafka.IDHeader, id), header(kafka.DeadlineHeader, stamp(deadline))},
+	}
+}
+
+func on(partition int32, r *kgo.Record) *kgo.Record {
+	r.Partition = partition
+	return r
+}
+
+// produce publishes to the input, at once.
+func (s *setup) produce(all ...*kgo.Record) {
+	s.Helper()
+	if err := s.client.ProduceSync(s.Context(), all...).FirstErr(); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// consume waits until so many records have come to the output and the dead letters.
+func (s *setup) consume(n int) []*kgo.Record {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), 30*time.Second)
+	defer cancel()
+	for len(s.came) < n {
+		s.came = append(s.came, s.client.PollFetches(ctx).Records()...)
+		if ctx.Err() != nil {
+			s.Fatalf("%d records came, want %d: %q", len(s.came), n, valuesOf(s.came))
+		}
+	}
+	return s.came
+}
+
+// wantValues waits for records with these values, sorted, in the output and the dead
+// letters, and until the input is done with: no other comes then.
+func (s *setup) wantValues(want ...string) {
+	s.Helper()
+	got := valuesOf(s.consume(len(want)))
+	s.awaitDone()
+	if n := s.published(); n != len(want) || !slices.Equal(got, want) {
+		s.Errorf("%d records were published, of them %q, want %q", n, got, want)
+	}
+}
+
+func valuesOf(all []*kgo.Record) (values []string) {
+	for _, r := range all {
+		values = append(values, string(r.Value))
+	}
+	slices.Sort(values)
+	return values
+}
+
+// published is how many records the output and the dead letters hold.
+func (s *setup) published() (n int) {
+	for _, topic := range []string{"out", "dead"} {
+		for _, p := range s.cluster.PartitionInfos(topic) {
+			n += int(p.HighWatermark)
+		}
+	}
+	return n
+}
+
+// awaitDone waits until all of the input is committed.
+func (s *setup) awaitDone() {
+	s.Helper()
+	await(s.T, "commits", func() bool {
+		info := s.cluster.GroupInfo("chronos")
+		for p, in := range s.cluster.PartitionInfos("in") {
+			if in.HighWatermark > 0 && (info == nil || info.Commits["in"][int32(p)].Offset != in.HighWatermark) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func soon(d time.Duration) time.Time { return time.Now().Add(d).Truncate(time.Millisecond) }
+
+func numbered(prefix string, n int) []string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = fmt.Sprintf("%s%03d", prefix, i)
+	}
+	return all
+}
