@@ -1,6 +1,7 @@
 package scheduler_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -80,6 +81,40 @@ func TestP9TheSweepPutsNothingOffThatIsAboutToFire(t *testing.T) {
 		for _, id := range ids {
 			c.wantOnce(id.Key, 1, maxLate)
 		}
+		c.wantEmpty()
+	})
+}
+
+// P9: what a shard that goes had first is on time, though the sweep comes late to the
+// shards that stay, where the other copies wait as the backups that they were.
+func TestP9WhoGoesHandsItsPlaceOn(t *testing.T) {
+	inCluster(t, 3, 2, func(c *cluster) {
+		shards := []string{"s0", "s1", "s2"}
+		c.Lay(storetest.Layout{Shards: shards, Epoch: 2})
+		pass(time.Minute) // it is swept
+		var ids []scheduler.ID
+		for i := range 100 {
+			timer := oneShot(40 * time.Second)
+			timer.ReplicationFactor = 2 + i%2
+			ids = append(ids, c.create(timer).ID)
+			pass(50 * time.Millisecond)
+		}
+		c.Inject(func(op, shard string) error {
+			if op == "scan" && shard != "s2" {
+				return errors.New("the sweep isn't there yet")
+			}
+			return nil
+		}, nil)
+		c.Lay(storetest.Layout{Shards: shards, Active: []string{"s0", "s1"}, Others: [][]string{shards}, Epoch: 3})
+		pass(20 * time.Second)
+		if n := len(c.Copies("s2")); n > 0 {
+			c.Errorf("s2 has %d copies still", n)
+		}
+		pass(30 * time.Second)
+		for _, id := range ids {
+			c.wantOnce(id.Key, 1, maxLate)
+		}
+		c.Inject(nil, nil)
 		c.wantEmpty()
 	})
 }

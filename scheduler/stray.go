@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"errors"
+	"slices"
 )
 
 // stray is a copy on the way to where it belongs.
@@ -129,10 +130,39 @@ func (sh *shard) askHomes(ctx context.Context, all []*stray) {
 	}
 }
 
-// bringHome makes the homes that are behind what the copies are.
+// movedUp are the homes of a copy that is to go whose own copies may still wait behind
+// it: only their own sweep would give them the rank that they have now, maybe long after
+// this copy has gone.
+func (s *stray) movedUp() (all []place) {
+	if s.own.home || s.stays || s.over.Version != 0 || s.Record.State.Ended || s.forsaken() {
+		return nil
+	}
+	for _, p := range s.homes {
+		isHere := func(l lag) bool { return l.shard == p.shard }
+		if p.rank >= s.Record.Rank && !slices.ContainsFunc(s.behind, isHere) { // who is behind becomes that of its rank
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// rankAt gives a copy of the timer the rank that is its shard's now.
+func (s *stray) rankAt(p place) Write {
+	r := &s.Record
+	return Write{
+		Kind: WriteRank, Shard: p.shard.name, Key: r.ID.Key, State: r.State, RF: max(r.ID.RF, 1), Rank: p.rank, Timer: &r.Timer,
+		Offset: p.offset(s.own.shard.s.config.Skew.Of(r.Timer.Interval, r.ID.RF)),
+	}
+}
+
+// bringHome makes the homes that are behind what the copies are, and has the others
+// take the place of those that are to go.
 func (sh *shard) bringHome(ctx context.Context, all []*stray) {
 	writes, about := map[*shard][]Write{}, map[*shard][]*stray{}
 	for _, s := range all {
+		for _, p := range s.movedUp() {
+			writes[p.shard], about[p.shard] = append(writes[p.shard], s.rankAt(p)), append(about[p.shard], s)
+		}
 		for _, p := range s.behind {
 			if s.over.Version != 0 || s.Record.State.Ended && s.own.home || s.forsaken() {
 				continue // it is not to be made anew, or it is buried from here
@@ -177,9 +207,7 @@ func (sh *shard) settleDown(ctx context.Context, all []*stray) (clean bool) {
 		case !s.own.home:
 			w.Kind = WriteLeave
 		case r.Rank != s.own.rank && !r.State.Ended:
-			w.Kind, w.Timer = WriteRank, &r.Timer
-			w.Offset = s.own.offset(sh.s.config.Skew.Of(r.Timer.Interval, r.ID.RF))
-			if s.busy {
+			if w = s.rankAt(s.own); s.busy {
 				w.Offset = s.LookIn - s.DueIn // as it is: nobody has looked whether there are better ones
 			}
 		default:
