@@ -138,25 +138,48 @@ func backoff(attempt int) time.Duration {
 	return min(wait, backoffCap)
 }
 
-// givenUp tells whether it is our own receiver's doing that pop n was not delivered: the attempts are used up (those that
-// a fault took with it count: a fence counts one before anything is sent, and a node may die then, or its answer be lost), the next attempt may be yet to come by until, or it would come no sooner than the next
+// givenUp tells whether it is our own receiver's doing, or a mute node's (swallowed), that pop n was not delivered: the
+// attempts are used up (those that a fault took with it count: a fence counts one before anything is sent, and a node may
+// die then, or its answer be lost), the next attempt may be yet to come by until, or it would come no sooner than the next
 // pop and so may have been dropped.
 func (r *run) givenUp(w *write, n int, until time.Duration) bool {
 	calls := w.pops[n]
 	if len(calls) == 0 {
-		return false
+		return r.allSwallowed(w, n)
 	}
 	last, attempts := calls[len(calls)-1], 0
 	for _, c := range calls {
 		attempts = max(attempts, c.Attempt)
 	}
-	for f := range r.during(calls[0].arrived(), r.retryBy(w, last, attempts)) {
-		if f.explainsDuplicates() {
+	retryBy := r.retryBy(w, last, attempts)
+	attempts += r.swallowed(last.arrived(), retryBy)
+	for f := range r.during(calls[0].arrived(), retryBy) {
+		if f.explainsDuplicates() && !f.Mute {
 			attempts++
 		}
 	}
-	retryBy := r.retryBy(w, last, attempts)
+	retryBy = r.retryBy(w, last, attempts)
 	return attempts >= r.h.Header.Attempts || retryBy > until || n < w.asked.Pops && retryBy >= w.earliest(n+1)
+}
+
+// allSwallowed tells whether mute nodes may have made all attempts at pop n.
+func (r *run) allSwallowed(w *write, n int) bool {
+	last := r.bound(w, n)
+	for attempt := 1; attempt < r.h.Header.Attempts; attempt++ {
+		last = later(last, r.h.Header.limit()+backoff(attempt)+r.l.OtherNode)
+	}
+	return r.swallowed(w.earliest(n), last) >= r.h.Header.Attempts
+}
+
+// swallowed is how many attempts at a pop mute nodes may have made within [from, to]: one that was under way, and one more
+// for each time that a node leaves its retry to the others, who may look too seldom to find it.
+func (r *run) swallowed(from, to time.Duration) (attempts int) {
+	for f := range r.during(from, to) {
+		if span := min(to, f.ended(r.end)) - max(from, f.started()); f.Mute && span >= 0 {
+			attempts += 1 + int(span/r.l.OtherNode)
+		}
+	}
+	return attempts
 }
 
 // gapExplained tells whether pop n may have been left out in favour of a later one: a fault may have held it up until the

@@ -309,3 +309,25 @@ func TestADeleteThatAnEarlierClockOverrules(t *testing.T) {
 		{"the DELETE told both", called(0, 30_000), only(NoneAfterAnswer)},
 	})
 }
+
+// k7 is due at 60 s, and at most one of its five attempts arrives, which is refused.
+func TestAttemptsThatAMuteNodeMade(t *testing.T) {
+	mute := func(from, to, refused int) func(*book) {
+		return func(b *book) {
+			b.write(Create, "k7", "/7", 40_000, 20_000, 1)
+			if refused > 0 {
+				b.call("k7", "/7", 7, 1, refused, 60_006, 500)
+			}
+			i := b.fault(NodeFreeze, "n1", from, to)
+			b.Faults[i].Mute = true
+		}
+	}
+	lost := only(NothingLost)
+	runExcuses(t, []excuse{
+		{"all five", mute(59_000, 64_500, 0), nil},
+		{"four at most", mute(59_000, 62_900, 0), lost},
+		{"those of before", mute(50_000, 58_000, 0), lost},
+		{"two after the third", mute(60_500, 61_600, 3), nil},
+		{"one after the third", mute(60_500, 61_400, 3), only(NothingLost)},
+	})
+}

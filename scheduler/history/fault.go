@@ -42,6 +42,8 @@ type Fault struct {
 	LateMs int64 `json:"late_ms,omitempty"`
 	// StepMs is how far the clock was put forward, negative for back.
 	StepMs int64 `json:"step_ms,omitempty"`
+	// Mute says of a NodeFreeze that the node stood only for its callbacks: it made attempts, and none arrived.
+	Mute bool `json:"mute,omitempty"`
 	// Active is the fewest shards that took timers before, during or after a TopologyChange, 0 if that isn't known.
 	Active int `json:"active,omitempty"`
 }
@@ -59,6 +61,9 @@ func (f *Fault) validate() error {
 	case Slow, Harmless, TopologyChange:
 	default:
 		return fmt.Errorf("class %q is unknown", f.Class)
+	}
+	if f.Mute && f.Class != NodeFreeze {
+		return fmt.Errorf("mute fault is of class %q; it is one of a node that stood still", f.Class)
 	}
 	if f.EndNs != -1 && f.EndNs < f.StartNs {
 		return fmt.Errorf("start_ns %d, end_ns %d: not in order", f.StartNs, f.EndNs)

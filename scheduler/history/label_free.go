@@ -12,7 +12,7 @@ import (
 // obligatory pops without an arrival, if there are more of them than these account for: pops that a fault, or a callback
 // which ran so long, may have held up until the next one was due; for a recurring timer each failed callback, since the
 // next pop ends the attempts; for any other as many failed ones as there are attempts, or fewer if a fault may have taken
-// the rest or the next is yet to come. After a failed callback no bound is held against an arrival.
+// the rest or the next is yet to come; or none, if nodes were mute for so long (allSwallowed). After a failed callback no bound is held against an arrival.
 func labelFree(r *run, f *Finding) {
 	for _, w := range r.writes {
 		if w.refused {
@@ -71,13 +71,13 @@ func (r *run) match(w *write) (m matching) {
 
 // excuses is for how many pops it is accounted that they have no arrival.
 func (r *run) excuses(w *write, m *matching) int {
-	if w.asked.Pops == 1 {
+	if w.asked.Pops == 1 && !r.allSwallowed(w, 1) {
 		return r.excusesOnce(w, m.failed)
 	}
 	n := len(m.failed)
 	r.eachObligatory(w, func(pop int, _ time.Duration) {
 		ranInto := func(c *Callback) bool { return c.arrived() < w.earliest(pop) && r.ranInto(w, c, pop) }
-		if pop < w.asked.Pops && (r.heldUp(w, pop) || slices.ContainsFunc(w.calls, ranInto)) {
+		if pop < w.asked.Pops && (r.heldUp(w, pop) || slices.ContainsFunc(w.calls, ranInto)) || r.allSwallowed(w, pop) {
 			n++
 		}
 	})

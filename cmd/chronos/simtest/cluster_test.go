@@ -167,7 +167,7 @@ func (c *cluster) take(s step) {
 	default:
 	}
 	if f.kind == outCut || f.kind == outHole || f.kind == outLose {
-		h.LateMs = attemptsTake.Milliseconds()
+		h.LateMs, h.Mute = attemptsTake.Milliseconds(), f.kind != outLose
 	}
 	if h.Shard != "" && !c.wasMember(h.Shard, begun) {
 		h.Class = history.Harmless
