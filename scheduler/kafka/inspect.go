@@ -2,6 +2,8 @@ package kafka
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"slices"
@@ -43,8 +45,8 @@ func (b *Bridge) topicsExist(ctx context.Context, client *kgo.Client) error {
 		if ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			return ctx.Err()
 		}
-		if answered, ok := errors.AsType[*kerr.Error](err); ok && !answered.Retriable {
-			return fmt.Errorf("the brokers refuse: %w", err)
+		if why := refusal(err); why != nil {
+			return why
 		}
 		b.log.Warn("no broker answers; messages wait until one does", "err", err)
 		return nil
@@ -61,6 +63,38 @@ func (b *Bridge) topicsExist(ctx context.Context, client *kgo.Client) error {
 		}
 	}
 	return errors.Join(faults...)
+}
+
+// refusal is the error, and what to do about it, if to wait is of no use: a broker is
+// there, and it or we will not have the other. It is nil for any other error.
+func refusal(err error) error {
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return fmt.Errorf("a broker's certificate can't be trusted; %s: %w", untrusted(err), err)
+	}
+	answered, ok := errors.AsType[*kerr.Error](err)
+	if !ok || answered.Retriable {
+		return nil
+	}
+	switch answered.Code {
+	case kerr.SaslAuthenticationFailed.Code:
+		return fmt.Errorf("the brokers refuse the login; check CHRONOS_KAFKA_USER and CHRONOS_KAFKA_PASSWORD, and that the brokers know them for CHRONOS_KAFKA_SASL: %w", err)
+	case kerr.UnsupportedSaslMechanism.Code:
+		return fmt.Errorf("the brokers refuse the login; set CHRONOS_KAFKA_SASL to a mechanism that they have: %w", err)
+	case kerr.IllegalSaslState.Code:
+		return fmt.Errorf("the brokers want no login at this port; give another in CHRONOS_KAFKA_BROKERS, or unset CHRONOS_KAFKA_SASL: %w", err)
+	}
+	return fmt.Errorf("the brokers refuse: %w", err)
+}
+
+// untrusted is what to do about a certificate.
+func untrusted(err error) (advice string) {
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+		return "set CHRONOS_KAFKA_CA_FILE to a PEM file of the authority that it comes from"
+	}
+	if _, ok := errors.AsType[x509.HostnameError](err); ok {
+		return "call brokers as their certificates do, in CHRONOS_KAFKA_BROKERS and in their own advertised.listeners"
+	}
+	return "that broker needs another one"
 }
 
 // largestBatches is what max.message.bytes of the topics says, as far as it can be

@@ -168,29 +168,69 @@ func TestOpenWithoutBrokers(t *testing.T) {
 	})
 }
 
-// TestOpenIsRefused: a broker that doesn't let us in has answered.
+// TestOpenIsRefused: a broker that doesn't let us in, or that we don't trust, is there,
+// and to wait for it is of no use. The error says what to do.
 func TestOpenIsRefused(t *testing.T) {
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.EnableSASL(), kfake.Superuser("PLAIN", "u", "secret"), kfake.SeedTopics(1, "in", "out"))
+	ca, other := newAuthority(t), newAuthority(t)
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.TLS(ca.server()), kfake.EnableSASL(),
+		kfake.Superuser("PLAIN", "u", testPassword), kfake.SeedTopics(1, "in", "out"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer cluster.Close()
-	config := Config{
-		Connection: Connection{Brokers: cluster.ListenAddrs(), SASL: "plain", User: "u", Password: "secret"}, Input: "in", Output: "out", Log: newLog(t.Output()),
+	brokers := cluster.ListenAddrs()
+	open := func(change func(*Connection)) error {
+		c := Connection{Brokers: brokers, TLS: true, CAFile: ca.file, SASL: "plain", User: "u", Password: testPassword}
+		change(&c)
+		b, err := Open(t.Context(), Config{Connection: c, Input: "in", Output: "out", Log: newLog(t.Output())})
+		if err == nil {
+			b.Close()
+		}
+		return err
 	}
-	b, err := Open(t.Context(), config)
-	if err != nil {
+	if err := open(func(*Connection) {}); err != nil {
 		t.Fatal(err)
 	}
-	b.Close()
-	cluster.ControlKey(kmsg.SASLAuthenticate.Int16(), func(request kmsg.Request) (kmsg.Response, error, bool) { // as brokers do, and kfake doesn't
-		cluster.KeepControl()
-		refusal := kmsg.NewPtrSASLAuthenticateResponse()
-		refusal.SetVersion(request.GetVersion())
-		refusal.ErrorCode = kerr.SaslAuthenticationFailed.Code
-		return refusal, nil, true
-	})
-	if _, err := Open(t.Context(), config); err == nil || !strings.Contains(err.Error(), "SASL_AUTHENTICATION_FAILED") || strings.Contains(err.Error(), "secret") {
-		t.Errorf("with another password: %v", err)
+	refuse := func(key kmsg.Key, code *kerr.Error) func(*Connection) { // as brokers do, and kfake doesn't
+		return func(*Connection) {
+			cluster.ControlKey(key.Int16(), func(request kmsg.Request) (kmsg.Response, error, bool) {
+				switch refusal := request.ResponseKind().(type) {
+				case *kmsg.SASLHandshakeResponse:
+					refusal.ErrorCode = code.Code
+					return refusal, nil, true
+				case *kmsg.SASLAuthenticateResponse:
+					refusal.ErrorCode = code.Code
+					return refusal, nil, true
+				}
+				return nil, nil, false
+			})
+		}
+	}
+	for name, c := range map[string]struct {
+		change func(*Connection)
+		want   []string
+	}{
+		"another authority": {func(c *Connection) { c.CAFile = other.file }, []string{"unknown authority", "set CHRONOS_KAFKA_CA_FILE"}},
+		"the system's":      {func(c *Connection) { c.CAFile = "" }, []string{"unknown authority", "set CHRONOS_KAFKA_CA_FILE"}},
+		"another name": {
+			func(c *Connection) { c.Brokers = []string{strings.Replace(brokers[0], "127.0.0.1", "localhost", 1)} },
+			[]string{"localhost", "CHRONOS_KAFKA_BROKERS", "advertised.listeners"},
+		},
+		"another password":  {refuse(kmsg.SASLAuthenticate, kerr.SaslAuthenticationFailed), []string{"SASL_AUTHENTICATION_FAILED", "check CHRONOS_KAFKA_USER and CHRONOS_KAFKA_PASSWORD"}},
+		"another mechanism": {refuse(kmsg.SASLHandshake, kerr.UnsupportedSaslMechanism), []string{"UNSUPPORTED_SASL_MECHANISM", "set CHRONOS_KAFKA_SASL"}},
+		"no login":          {refuse(kmsg.SASLHandshake, kerr.IllegalSaslState), []string{"ILLEGAL_SASL_STATE", "unset CHRONOS_KAFKA_SASL"}},
+		"something else":    {refuse(kmsg.SASLHandshake, kerr.ClusterAuthorizationFailed), []string{"the brokers refuse: CLUSTER_AUTHORIZATION_FAILED"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := open(c.change)
+			if err == nil || strings.Contains(err.Error(), testPassword) {
+				t.Fatal(err)
+			}
+			for _, part := range c.want {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("%v, want it to say %q", err, part)
+				}
+			}
+		})
 	}
 }

@@ -48,13 +48,13 @@ func (r *rig) environ() []string {
 	for _, s := range r.stores {
 		urls = append(urls, s.url())
 	}
-	return []string{
+	return append([]string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + r.t.TempDir(),
 		"CHRONOS_KAFKA_BROKERS=" + r.broker.Addr(), "CHRONOS_KAFKA_INPUT=" + r.input, "CHRONOS_KAFKA_OUTPUT=" + r.output,
 		"CHRONOS_KAFKA_DEAD_LETTERS=" + r.deadLetters, "CHRONOS_KAFKA_GROUP=" + r.group,
 		"CHRONOS_KAFKA_REPLICATION=" + strconv.Itoa(r.scenario.copies), "CHRONOS_REDIS=" + strings.Join(urls, ","),
 		"CHRONOS_BRIDGE_ADMIN_LISTEN=127.0.0.1:0",
-	}
+	}, r.scenario.environ...) // of two of a name the last counts
 }
 
 // stopBridge ends a bridge in good order.

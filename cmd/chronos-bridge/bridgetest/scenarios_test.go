@@ -19,6 +19,7 @@ type scenario struct {
 	inject                  func(*rig)
 	after                   func(*rig)    // once all has come, before the bridges stop
 	late                    time.Duration // how late a message in a thousand may be without a fault, if that is more than elsewhere
+	environ                 []string      // of the bridges, beside what all have
 }
 
 func scenarios() []*scenario {

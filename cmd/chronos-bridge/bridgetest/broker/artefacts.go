@@ -145,7 +145,7 @@ func makeArtefacts(ctx context.Context, pom, into string) error {
 	}
 	// The ports don't get into what is formatted.
 	settings := filepath.Join(into, "format.properties")
-	if err := os.WriteFile(settings, []byte(properties(1, 2, filepath.Join(into, "formatted"))), 0o644); err != nil {
+	if err := os.WriteFile(settings, []byte(properties(1, 2, filepath.Join(into, "formatted"), nil)), 0o644); err != nil {
 		return fmt.Errorf("write the settings: %w", err)
 	}
 	format := append(javaArguments(into, classpath, false), "kafka.tools.StorageTool", "format", "--cluster-id", clusterID, "--config", settings)

@@ -18,6 +18,19 @@ func Start(t testing.TB) *Broker {
 	t.Helper()
 	Need(t)
 	server, err := Launch(t.Context(), t.TempDir(), 0, false)
+	return brokerOf(t, server, err)
+}
+
+// StartSecure is Start with a second listener, where the user must log in.
+func StartSecure(t testing.TB, user, password string) (*Broker, *Secure) {
+	t.Helper()
+	Need(t)
+	server, secure, err := launchSecure(t.Context(), t.TempDir(), user, password)
+	return brokerOf(t, server, err), secure
+}
+
+func brokerOf(t testing.TB, server *Server, err error) *Broker {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,8 @@ type Server struct {
 	dir       string
 	addr      string
 	classpath string
-	lasting   bool // it is to run for longer than a test
+	lasting   bool    // it is to run for longer than a test
+	secure    *Secure // nil for none
 	process   *process
 }
 
@@ -39,6 +40,27 @@ type Server struct {
 // process on Linux. Lasting has Java compile what it runs often, which costs the start
 // some time.
 func Launch(ctx context.Context, dir string, port int, lasting bool) (*Server, error) {
+	return launch(ctx, dir, port, lasting, nil)
+}
+
+// launchSecure is Launch with a second listener, at a free port.
+func launchSecure(ctx context.Context, dir, user, password string) (*Server, *Secure, error) {
+	secure, err := newSecure(dir, user, password)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := launch(ctx, dir, 0, false, secure)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := s.admit(ctx); err != nil {
+		s.Kill()
+		return nil, nil, err
+	}
+	return s, secure, nil
+}
+
+func launch(ctx context.Context, dir string, port int, lasting bool, secure *Secure) (*Server, error) {
 	kafka, err := fetch(ctx)
 	if err != nil {
 		return nil, err
@@ -52,7 +74,7 @@ func Launch(ctx context.Context, dir string, port int, lasting bool) (*Server, e
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{dir: dir, addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), lasting: lasting}
+	s := &Server{dir: dir, addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), lasting: lasting, secure: secure}
 	if s.classpath, err = kafka.classpath(); err != nil {
 		return nil, err
 	}
@@ -60,7 +82,7 @@ func Launch(ctx context.Context, dir string, port int, lasting bool) (*Server, e
 	if err := os.CopyFS(data, kafka.formatted()); err != nil {
 		return nil, fmt.Errorf("copy the formatted data folder: %w", err)
 	}
-	if err := os.WriteFile(s.settings(), []byte(properties(port, controller, data)), 0o600); err != nil {
+	if err := os.WriteFile(s.settings(), []byte(properties(port, controller, data, secure)), 0o600); err != nil {
 		return nil, fmt.Errorf("write the settings: %w", err)
 	}
 	if err := s.launch(ctx); err != nil {

@@ -22,19 +22,24 @@ func javaArguments(dir, classpath string, lasting bool) []string {
 	}
 }
 
-// properties are of a cluster of one broker, which is its own controller.
+// properties are of a cluster of one broker, which is its own controller. It has one
+// more listener if secure isn't nil.
 //
 // The controller takes a broker that was killed for alive until its session is
 // over, and refuses it meanwhile: with the default a restart would take 9 s more.
 // A broker that loses its session all the same, since it was stopped or the machine
 // is busy, is back with its next heartbeat.
-func properties(port, controllerPort int, data string) string {
+func properties(port, controllerPort int, data string, secure *Secure) string {
+	addr, more := "", ""
+	if secure != nil {
+		addr, more = ",SECURE://"+secure.Addr, secure.properties()
+	}
 	return fmt.Sprintf(`process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:%[2]d
-listeners=PLAINTEXT://127.0.0.1:%[1]d,CONTROLLER://127.0.0.1:%[2]d
-advertised.listeners=PLAINTEXT://127.0.0.1:%[1]d
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+listeners=PLAINTEXT://127.0.0.1:%[1]d,CONTROLLER://127.0.0.1:%[2]d%[4]s
+advertised.listeners=PLAINTEXT://127.0.0.1:%[1]d%[4]s
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURE:SASL_SSL
 controller.listener.names=CONTROLLER
 inter.broker.listener.name=PLAINTEXT
 log.dirs=%[3]s
@@ -55,5 +60,5 @@ num.io.threads=4
 background.threads=2
 group.coordinator.threads=1
 log.cleaner.dedupe.buffer.size=2097152
-`, port, controllerPort, data)
+%[5]s`, port, controllerPort, data, addr, more)
 }
