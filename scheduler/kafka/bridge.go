@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"sync"
 	"time"
 
@@ -167,7 +168,7 @@ func (b *Bridge) Deliver(ctx context.Context, d scheduler.Delivery) scheduler.De
 // admission is a message as timers know it.
 func (b *Bridge) admission(m *Message) scheduler.Admission {
 	return scheduler.Admission{
-		Key: timerKey(m.ID), Origin: m.From.String(),
+		Key: timerKey(m.ID), Origin: m.From.String() + "@" + strconv.FormatInt(m.Written.UnixMilli(), 10),
 		Timer: scheduler.Timer{
 			At: m.Deadline.Add(-b.config.Advance), ReplicationFactor: b.config.ReplicationFactor,
 			Callback: scheduler.Callback{URI: scheme + b.config.Output, Opaque: m.encode()},

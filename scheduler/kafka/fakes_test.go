@@ -178,7 +178,7 @@ func (f *fakeTimers) each(ctx context.Context, call string, all []scheduler.Admi
 			f.carryOut(call, a)
 		}
 		if call == remember { // it is published, whatever the answer
-			f.audit.ack(a.Origin)
+			f.audit.ack(placeOf(a))
 		}
 	}
 }
@@ -204,7 +204,7 @@ func (f *fakeTimers) carryOut(call string, a *scheduler.Admission) {
 		}
 		f.waiting[a.Key] = *a
 	}
-	f.audit.ack(a.Origin)
+	f.audit.ack(placeOf(a))
 }
 
 // fire has a bridge publish what waits under the key.
@@ -258,4 +258,10 @@ func (g gate) wait(ctx context.Context) error {
 	case <-ctx.Done():
 		return errors.Join(errDown, ctx.Err())
 	}
+}
+
+// placeOf is where an admission's record stands on the topic.
+func placeOf(a *scheduler.Admission) string {
+	place, _, _ := strings.Cut(a.Origin, "@")
+	return place
 }

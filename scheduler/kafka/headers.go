@@ -61,7 +61,7 @@ func parse(r *kgo.Record, now time.Time) (Message, *malformed) {
 		return Message{}, &malformed{"deadline_too_far", "header " + DeadlineHeader + " is more than 100 years ahead; give an earlier instant"}
 	}
 	return Message{
-		ID: string(id.value), Deadline: at, From: Origin{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset},
+		ID: string(id.value), Deadline: at, From: Origin{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset}, Written: r.Timestamp,
 		Key: r.Key, Value: r.Value, Headers: others(r.Headers),
 	}, nil
 }

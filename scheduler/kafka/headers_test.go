@@ -188,6 +188,7 @@ func TestMessagesOutliveTheirPoll(t *testing.T) {
 				if fault != nil {
 					t.Fatal(fault)
 				}
+				m.Written = time.Time{}
 				got = append(got, m)
 			})
 		}

@@ -22,14 +22,15 @@ import (
 func TestLateMessages(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.timers.waiting["waits"] = scheduler.Admission{Key: "waits", Origin: "in/1/7"}
-		r.timers.waiting["this-waits"] = scheduler.Admission{Key: "this-waits", Origin: "in/0/1"}
-		r.timers.over["this-was"] = "in/0/2"
+		written := fmt.Sprintf("@%d", time.Now().UnixMilli())
+		r.timers.waiting["this-waits"] = scheduler.Admission{Key: "this-waits", Origin: "in/0/1" + written}
+		r.timers.over["this-was"] = "in/0/2" + written
 		r.timers.over["was"] = "in/2/9"
 		r.produce(late(0, "waits"), late(0, "this-waits"), late(0, "this-was"), late(0, "was"), late(0, "new"))
 		b := r.start()
 		r.awaitCommitted(5, -1, -1)
 		wantIDs(r, r.ids("out"), "new", "was")
-		if got := r.timers.over["new"]; got != "in/0/4" {
+		if got := r.timers.over["new"]; got != "in/0/4"+written {
 			t.Errorf("remembered of new is %q", got)
 		}
 		r.produce(late(1, "new"))

@@ -35,8 +35,12 @@ type Message struct {
 	ID       string // 1 to 128 bytes, not necessarily UTF-8
 	Deadline time.Time
 	From     Origin
-	Key      []byte // nil for null
-	Value    []byte // nil for null
+	// Written is the record's timestamp on the input topic, which a topic made anew
+	// under the name of one that was deleted doesn't repeat, as it does offsets. It is
+	// not kept with a message that waits.
+	Written time.Time
+	Key     []byte // nil for null
+	Value   []byte // nil for null
 	// Headers are in their order and with their repeats. The two that are meant
 	// for chronos are not among them.
 	Headers []Header

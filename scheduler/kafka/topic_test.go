@@ -76,13 +76,13 @@ func TestInputThatIsMadeAnew(t *testing.T) {
 				r.awaitCommitted(2, 1, -1)
 				r.audit.forget()
 				r.recreate("in", after)
-				r.produce(early(0, "c"), early(1, "d"), late(2, "m"))
+				r.produce(early(0, "c"), late(1, "l"), late(2, "m")) // l where it stood before
 				r.awaitCommitted(1, 1, 1)
 				close(open)
 				r.pass(time.Minute)
 				r.wantCommitted(1, 1, 1)
-				wantIDs(r, r.timers.keys(), "a", "b", "c", "d")
-				wantIDs(r, r.ids("out"), "l", "m")
+				wantIDs(r, r.timers.keys(), "a", "b", "c")
+				wantIDs(r, r.ids("out"), "l", "l", "m")
 				if r.log.count("topic was deleted") == 0 {
 					t.Error("that the topic was deleted is not logged")
 				}
