@@ -20,6 +20,19 @@ type Deliverer interface {
 	Deliver(context.Context, Delivery) Delivered
 }
 
+// Namer is a Deliverer whose timers users know by other names than their IDs.
+type Namer interface {
+	// NameOf is what the log calls the timer, as in "timer <id>".
+	NameOf(ID, Callback) string
+}
+
+func (s *Scheduler) nameOf(r *Record) string {
+	if n, ok := s.deliverer.(Namer); ok {
+		return n.NameOf(r.ID, r.Timer.Callback)
+	}
+	return "timer " + r.ID.String()
+}
+
 // Delivery is one attempt at one pop.
 type Delivery struct {
 	Callback Callback

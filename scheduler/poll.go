@@ -186,7 +186,7 @@ func (sh *shard) accept(c *claim, answered time.Time) {
 	s.latest.heard(c.Record.State.Version, s.config.Wall)
 	if c.Previous != "" && c.Previous != s.config.Node {
 		s.metrics.takenOver.Inc()
-		sh.log.Warn("suspected failure of "+c.Previous+" for timer "+c.Record.ID.String(),
+		sh.log.Warn("suspected failure of "+c.Previous+" for "+s.nameOf(&c.Record),
 			"node", c.Previous, "timer", c.Record.ID.String())
 	}
 	switch {

@@ -105,7 +105,7 @@ func (sh *shard) settled(ctx context.Context, c *claim, answer Settled) {
 		sh.pokeNext(c)
 	case answer.Holder != "" && answer.Holder != sh.s.config.Node:
 		sh.s.metrics.lost.Inc()
-		sh.log.Warn("timer was taken over by another node before this one had settled it",
+		sh.log.Warn(sh.s.nameOf(&c.Record)+" was taken over by another node before this one had settled it",
 			"timer", c.Record.ID.String(), "holder", answer.Holder, "outcome", o.Outcome.String())
 	}
 }

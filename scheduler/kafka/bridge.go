@@ -64,7 +64,10 @@ type Bridge struct {
 	remembering sync.WaitGroup // has the timers remember what Run published
 }
 
-var _ scheduler.Deliverer = (*Bridge)(nil)
+var (
+	_ scheduler.Deliverer = (*Bridge)(nil)
+	_ scheduler.Namer     = (*Bridge)(nil)
+)
 
 // openTime is how long the brokers may take to say what topics there are. One that
 // can't be reached stops nothing: it may come later.
@@ -137,6 +140,15 @@ func (b *Bridge) Check(c scheduler.Callback) error {
 
 // Destination is scheduler.Deliverer's: all messages go to one topic.
 func (b *Bridge) Destination(scheduler.Callback) string { return b.config.Output }
+
+// NameOf is scheduler.Namer's: publishers know their own ids alone.
+func (b *Bridge) NameOf(id scheduler.ID, c scheduler.Callback) string {
+	m, err := decode(c.Opaque)
+	if err != nil {
+		return "message of the key " + id.Key
+	}
+	return "message " + m.ID
+}
 
 // Deliver is scheduler.Deliverer's. It returns when the brokers have answered, or
 // the Bridge is closed, however long that takes: what was sent can't be taken back.

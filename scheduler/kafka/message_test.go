@@ -282,3 +282,16 @@ func TestTimerKeysDiffer(t *testing.T) {
 		}
 	})
 }
+
+// TestNameOf: the log names a message as its publisher does.
+func TestNameOf(t *testing.T) {
+	b := &Bridge{}
+	m := Message{ID: "order 47/n", Deadline: time.UnixMilli(1)}
+	id := scheduler.ID{Key: timerKey(m.ID), RF: 2}
+	if got := b.NameOf(id, scheduler.Callback{Opaque: m.encode()}); got != "message order 47/n" {
+		t.Error(got)
+	}
+	if got := b.NameOf(id, scheduler.Callback{Opaque: "?"}); got != "message of the key "+id.Key {
+		t.Error(got)
+	}
+}

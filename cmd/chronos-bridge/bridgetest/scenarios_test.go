@@ -125,7 +125,7 @@ func (r *rig) replaceBridges() {
 	r.calm()
 	suspected := 0
 	for _, b := range r.logs {
-		suspected += strings.Count(b.log.String(), "suspected failure of "+killed.id)
+		suspected += strings.Count(b.log.String(), "suspected failure of "+killed.id+" for message ")
 	}
 	r.t.Logf("the other bridge has taken over, and logged that for %d messages", suspected)
 }
