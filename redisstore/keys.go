@@ -17,6 +17,9 @@ const Partitions = scheduler.Partitions
 // the time of its last announcement, ms of the shard's clock.
 func nodesKey(lane string) string { return "chronos:nodes:" + lane }
 
+// dedicationKey is what the lane's timers on a shard are for.
+func dedicationKey(lane string) string { return "chronos:lane:" + lane }
+
 // partitionKeys are the keys of one partition. They share a hash tag, so that a
 // script may touch them together on a Redis Cluster.
 type partitionKeys struct {

@@ -94,6 +94,22 @@ func TestTopicsThatAreMissing(t *testing.T) {
 	s.start("CHRONOS_KAFKA_DEAD_LETTERS=").stop() // none is asked for
 }
 
+// TestTopicsOfOthers: two pairs of topics don't share a Redis.
+func TestTopicsOfOthers(t *testing.T) {
+	s := newSetup(t)
+	first := s.start()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for _, other := range []string{"CHRONOS_KAFKA_INPUT=dead", "CHRONOS_KAFKA_GROUP=others"} {
+		err := run(ctx, s.environ(other, "CHRONOS_KAFKA_DEAD_LETTERS="), t.Output())
+		if err == nil || !strings.Contains(err.Error(), "input in, output out, group chronos") || !strings.Contains(err.Error(), "a database of their own") {
+			t.Errorf("with %s: %v", other, err)
+		}
+	}
+	first.stop()
+	s.start("CHRONOS_KAFKA_DEAD_LETTERS=").stop()
+}
+
 func TestAdmin(t *testing.T) {
 	s := newSetup(t)
 	b := s.start()

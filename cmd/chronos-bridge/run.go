@@ -85,6 +85,9 @@ func newWorker(ctx context.Context, cfg environment.Bridge, log *slog.Logger) (_
 	if err := w.store.Join(ctx); err != nil {
 		return nil, err
 	}
+	if err := w.dedicate(ctx, &cfg); err != nil {
+		return nil, err
+	}
 	if w.bridge, err = kafka.Open(ctx, bridgeConfig(&cfg, log, registry)); err != nil {
 		return nil, err
 	}
@@ -101,6 +104,16 @@ func newWorker(ctx context.Context, cfg environment.Bridge, log *slog.Logger) (_
 	}
 	w.admin = api.NewAdmin(admin)
 	return w, nil
+}
+
+// dedicate fails where bridges of other topics run on the same Redis: each would
+// publish the others' messages, and take ids of theirs for its own.
+func (w *worker) dedicate(ctx context.Context, cfg *environment.Bridge) error {
+	err := w.store.Dedicate(ctx, fmt.Sprintf("input %s, output %s, group %s", cfg.Input, cfg.Output, cfg.Group))
+	if errors.Is(err, redisstore.ErrDedicated) {
+		return fmt.Errorf("bridges of other topics, or of another group, run on this Redis; give these a database of their own in CHRONOS_REDIS, such as redis://127.0.0.1:6379/1, or stop the others first: %w", err)
+	}
+	return err
 }
 
 func bridgeConfig(cfg *environment.Bridge, log *slog.Logger, registry prometheus.Registerer) kafka.Config {

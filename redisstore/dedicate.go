@@ -1,0 +1,84 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// ErrDedicated says that the lane's timers on these shards are somebody else's.
+var ErrDedicated = errors.New("in use for something else")
+
+// Dedicate notes on the shards, as far as they can be reached, what the lane's timers
+// are for: to nodes that are for something else they would look like their own. It
+// fails with ErrDedicated while a node that lives is. What only nodes were for that
+// are gone, as far as can be seen in deadAfter, is taken over, with the timers. It is
+// called before the node announces itself.
+func (s *Store) Dedicate(ctx context.Context, purpose string) error {
+	other := s.dedications(ctx, purpose)
+	if other.purpose != "" && !other.alive {
+		if !pause(ctx, deadAfter) { // they may be about to announce themselves
+			return fmt.Errorf("dedicate the lane: %w", ctx.Err())
+		}
+		other = s.dedications(ctx, purpose)
+	}
+	switch {
+	case other.alive:
+		return fmt.Errorf("dedicate the lane to %s: %w: %s", purpose, ErrDedicated, other.purpose)
+	case other.purpose == "":
+		return nil
+	}
+	s.log.Warn("what waits here was for something else, and is taken over", "was", other.purpose, "is", purpose)
+	for _, sh := range s.current.Load().shards {
+		if err := sh.poll.Set(ctx, dedicationKey(s.lane), purpose, 0).Err(); err != nil {
+			sh.log.Debug("what the lane is for can't be noted", "err", err)
+		}
+	}
+	return nil
+}
+
+// dedication is what a lane is for.
+type dedication struct {
+	purpose string
+	alive   bool // a node that announced itself lately is for it
+}
+
+// dedications notes the purpose where there is none, and returns another that it
+// finds, one of nodes that live first.
+func (s *Store) dedications(ctx context.Context, purpose string) (other dedication) {
+	for _, sh := range s.current.Load().shards {
+		found, err := sh.dedication(ctx, s.lane, purpose)
+		if err != nil {
+			sh.log.Debug("what the lane is for can't be seen", "err", err)
+			continue
+		}
+		if found.purpose != purpose && (other.purpose == "" || found.alive) {
+			other = found
+		}
+		if other.alive {
+			break
+		}
+	}
+	return other
+}
+
+func (s *shard) dedication(ctx context.Context, lane, purpose string) (dedication, error) {
+	if err := s.ready(ctx); err != nil {
+		return dedication{}, err
+	}
+	pipe := s.poll.TxPipeline()
+	pipe.SetNX(ctx, dedicationKey(lane), purpose, 0)
+	is, now := pipe.Get(ctx, dedicationKey(lane)), pipe.Time(ctx)
+	latest := pipe.ZRevRangeWithScores(ctx, nodesKey(lane), 0, 0)
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		return dedication{}, s.unavailable(err)
+	}
+	found := dedication{purpose: is.Val()}
+	for _, beat := range latest.Val() {
+		found.alive = now.Val().Sub(time.UnixMilli(int64(beat.Score))) < deadAfter
+	}
+	return found, nil
+}

@@ -1,0 +1,49 @@
+package redisstore
+
+import (
+	"errors"
+	"testing"
+	"time"
+)
+
+// A lane is for one thing as long as a node lives that is for it, on whatever shard that
+// is known.
+func TestDedicate(t *testing.T) {
+	l := layOut(t, "a", "b")
+	first := l.node("a", "b")
+	if err := first.Dedicate(t.Context(), "tea"); err != nil {
+		t.Fatal(err)
+	}
+	beat := func() {
+		if _, err := first.Beat(t.Context(), "b"); err != nil {
+			t.Error(err)
+		}
+	}
+	beat()
+	same, other := l.node("a", "b"), l.node("a", "b")
+	if err := same.Dedicate(t.Context(), "tea"); err != nil {
+		t.Error(err)
+	}
+	if err := other.Dedicate(t.Context(), "coffee"); !errors.Is(err, ErrDedicated) {
+		t.Errorf("%v, want that it is for tea", err)
+	}
+	// One that has begun, and announces itself only now.
+	if err := first.Leave(t.Context(), "b"); err != nil {
+		t.Fatal(err)
+	}
+	late := time.AfterFunc(deadAfter/2, beat)
+	defer late.Stop()
+	if err := other.Dedicate(t.Context(), "coffee"); !errors.Is(err, ErrDedicated) {
+		t.Errorf("%v, want that it is for tea", err)
+	}
+	if err := first.Leave(t.Context(), "b"); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Dedicate(t.Context(), "coffee"); err != nil {
+		t.Errorf("%v, though nobody is for tea any more", err)
+	}
+	begun := time.Now()
+	if err := other.Dedicate(t.Context(), "coffee"); err != nil || time.Since(begun) > deadAfter/2 {
+		t.Errorf("%v after %v, want nothing at once", err, time.Since(begun))
+	}
+}
