@@ -146,7 +146,7 @@ func (a *attempt) substitute(rank int) {
 	for _, name := range a.ranked[min(a.id.RF, len(a.ranked)):] {
 		sh := a.s.shard(name)
 		i := slices.IndexFunc(a.targets, func(t target) bool { return t.shard == sh })
-		if sh.away() || i >= 0 && !a.targets[i].stray {
+		if sh == nil || sh.away() || i >= 0 && !a.targets[i].stray { // nil if it was removed meanwhile
 			continue
 		}
 		t := target{place: place{shard: sh, rank: rank}}

@@ -2,6 +2,8 @@ package scheduler_test
 
 import (
 	"errors"
+	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -312,4 +314,40 @@ func TestP9AnEndThatFoundNothingEndsNothingLater(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A shard that is removed while somebody works out where a timer belongs is passed
+// over.
+func TestAShardThatIsRemovedMeanwhile(t *testing.T) {
+	inCluster(t, 3, 1, func(c *cluster) {
+		store := &stale{Store: c.Open("late")}
+		n := startNode(c.T, store, "late", c.recorder, briefly)
+		c.Connect("late", "s1", storetest.LinkCut) // a substitute is looked for
+		pass(2 * time.Second)
+		for range 20 {
+			timer := oneShot(10 * time.Second)
+			timer.ReplicationFactor = 2
+			r := create(c.T, n, timer)
+			if r.Copies != 2 {
+				c.Errorf("created: %+v, want two copies", r)
+			}
+			if _, err := n.Delete(c.Context(), r.ID); err != nil {
+				c.Error(err)
+			}
+		}
+	})
+}
+
+// stale is a store that ranks a shard, now and then, that it doesn't have any more.
+type stale struct {
+	scheduler.Store
+	calls atomic.Int32
+}
+
+func (s *stale) Rank(key string) []string {
+	ranked := s.Store.Rank(key)
+	if n := int(s.calls.Add(1)); n%2 == 0 {
+		ranked = slices.Insert(ranked, n/2%(len(ranked)+1), "gone")
+	}
+	return ranked
 }

@@ -73,15 +73,22 @@ func (s *Scheduler) changing(key string) bool { return len(s.store.Others(key, 1
 
 // homes are where the copies of a timer belong, with room for so many places more.
 func (s *Scheduler) homes(id ID, more int) []place {
-	ranked := s.store.Rank(id.Key)
-	if id.RF > 0 {
-		ranked = ranked[:min(id.RF, len(ranked))]
+	for {
+		ranked := s.store.Rank(id.Key)
+		if id.RF > 0 {
+			ranked = ranked[:min(id.RF, len(ranked))]
+		}
+		all := make([]place, 0, len(ranked)+more)
+		for rank, name := range ranked {
+			if sh := s.shard(name); sh != nil {
+				all = append(all, place{shard: sh, rank: rank, home: true})
+			}
+		}
+		if len(all) == len(ranked) {
+			return all
+		}
+		// One of them was removed meanwhile: it has no rank any more.
 	}
-	all := make([]place, len(ranked), len(ranked)+more)
-	for rank, name := range ranked {
-		all[rank] = place{shard: s.shard(name), rank: rank, home: true}
-	}
-	return all
 }
 
 // withPlace adds a shard, if there is such a one and it isn't among them.

@@ -173,7 +173,7 @@ func (r *resync) onAll(ask func(shard string) error) error {
 	errs := make([]error, len(names))
 	var wg sync.WaitGroup
 	for i, name := range names {
-		if r.away[name] || r.s.shard(name).away() {
+		if sh := r.s.shard(name); r.away[name] || sh == nil || sh.away() { // nil if it was removed meanwhile
 			errs[i] = ErrUnavailable
 			continue
 		}
