@@ -44,6 +44,8 @@ type input struct {
 	pending   sync.WaitGroup // these
 	published chan published // of these, those that the timers must remember
 
+	located chan struct{} // says that it is known where partitions are read from
+
 	mu       sync.Mutex
 	assigned map[int32]*partition
 	stuck    int // partitions that wait for the store
@@ -59,13 +61,14 @@ type published struct {
 func newInput(b *Bridge, timers Timers) (*input, error) {
 	in := &input{
 		bridge: b, timers: timers, log: b.log, room: newRoom(),
-		published: make(chan published, maxLate), assigned: make(map[int32]*partition),
+		published: make(chan published, maxLate), located: make(chan struct{}, 1), assigned: make(map[int32]*partition),
 	}
 	client, err := kgo.NewClient(slices.Concat(b.options, []kgo.Opt{
 		kgo.ConsumerGroup(b.config.Group),
 		kgo.ConsumeTopics(b.config.Input),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), // nothing is left out
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.KeepControlRecords(), // without, a partition would never be read to its end
 		kgo.FetchMaxWait(500 * time.Millisecond),
 		kgo.MetadataMinAge(250 * time.Millisecond),
 		kgo.SessionTimeout(sessionTimeout),
@@ -74,6 +77,7 @@ func newInput(b *Bridge, timers Timers) (*input, error) {
 		kgo.AutoCommitInterval(commitInterval),
 		kgo.BlockRebalanceOnPoll(),
 		kgo.OnPartitionsAssigned(in.assign),
+		kgo.AdjustFetchOffsetsFn(in.locate),
 		kgo.OnPartitionsRevoked(in.revoke),
 		kgo.OnPartitionsLost(in.lose),
 	}, b.config.more)...)
@@ -86,6 +90,8 @@ func newInput(b *Bridge, timers Timers) (*input, error) {
 
 // run polls until ctx ends, then commits what is done and leaves the group.
 func (in *input) run(ctx context.Context) {
+	var watching sync.WaitGroup
+	watching.Go(func() { in.watch(ctx) })
 	for ctx.Err() == nil {
 		fetches := in.client.PollRecords(ctx, maxPoll)
 		failed, anew := false, false
@@ -107,6 +113,7 @@ func (in *input) run(ctx context.Context) {
 			sleep(ctx, errorPause) // the client makes none after what it takes to be final
 		}
 	}
+	watching.Wait()
 	in.leave()
 }
 
@@ -114,12 +121,9 @@ func (in *input) run(ctx context.Context) {
 // was deleted until it is told to forget it. Nothing may be marked after that, for it
 // would be committed for the new one.
 func (in *input) beginAnew() {
-	in.mu.Lock()
-	ids := slices.Collect(maps.Keys(in.assigned))
-	in.mu.Unlock()
 	topic := in.bridge.config.Input
 	in.log.Warn("topic was deleted; it is read again from its start, when it is there again", "topic", topic)
-	in.release(in.client, map[string][]int32{topic: ids}, 0)
+	in.release(in.client, map[string][]int32{topic: in.ids()}, 0)
 	in.client.PurgeTopicsFromConsuming(topic)
 	in.client.AddConsumeTopics(topic)
 }
@@ -131,8 +135,8 @@ func (in *input) take(f kgo.FetchTopicPartition) {
 	if p == nil || f.Err != nil && len(f.Records) == 0 {
 		return
 	}
-	if !p.offer(f.Records, f.HighWatermark) {
-		in.restart(p).offer(f.Records, f.HighWatermark)
+	if !p.offer(f.Records) {
+		in.restart(p).offer(f.Records)
 	}
 }
 
@@ -204,6 +208,12 @@ func (in *input) partition(id int32) *partition {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return in.assigned[id]
+}
+
+func (in *input) ids() []int32 {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return slices.Collect(maps.Keys(in.assigned))
 }
 
 func (in *input) assign(_ context.Context, _ *kgo.Client, all map[string][]int32) {

@@ -26,7 +26,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			Name: "chronos_bridge_malformed_total", Help: "Messages of the input that can't be delayed, by reason.",
 		}, []string{"reason"}),
 		lag: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "chronos_bridge_lag", Help: "Messages of a partition of the input that this bridge has not dealt with.",
+			Name: "chronos_bridge_lag", Help: "Offsets of a partition of the input, up to the last stable one, that this bridge has not dealt with.",
 		}, []string{"partition"}),
 		paused: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "chronos_bridge_paused_partitions", Help: "Partitions that are not read for now, since the store or what is in hand holds them up.",

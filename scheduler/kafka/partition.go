@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"context"
-	"strconv"
 	"sync"
 	"time"
 
@@ -35,7 +34,7 @@ type partition struct {
 	stuck  int   // of what is in hand, how much waits for the store
 	paused bool  // at the client, for one of these
 	ended  bool  // the client's partition is no longer this one
-	high   int64 // the offset behind the last record of the topic's partition
+	read   int64 // all before this offset has been read or is over; -1 before it is known
 
 	marking  sync.Mutex // held while the client is told what may be committed
 	ready    chan struct{}
@@ -48,27 +47,31 @@ type partition struct {
 func startPartition(in *input, id int32) *partition {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &partition{
-		in: in, id: id, marks: &watermark{}, ready: make(chan struct{}, 1), stopping: make(chan struct{}), cancel: cancel,
+		in: in, id: id, marks: &watermark{}, ready: make(chan struct{}, 1), stopping: make(chan struct{}), cancel: cancel, read: -1,
 	}
+	in.bridge.metrics.lag.WithLabelValues(label(id))
 	p.worker.Go(func() { p.work(ctx) })
 	return p
 }
 
 // offer queues records. It never blocks. It reports false if they stand before those
 // that came already: then they are others of these offsets.
-func (p *partition) offer(records []*kgo.Record, high int64) bool {
+func (p *partition) offer(records []*kgo.Record) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, r := range records {
 		if !p.marks.polled(r.Offset, r.LeaderEpoch) {
 			return false
 		}
-		p.bytes += sizeOf(r)
+		p.read = r.Offset + 1
+		if r.Attrs.IsControl() { // the end of a transaction; it is passed, and that is all
+			p.marks.done(r.Offset)
+			continue
+		}
+		p.queue, p.bytes = append(p.queue, r), p.bytes+sizeOf(r)
 	}
-	p.queue, p.high = append(p.queue, records...), high
 	p.weigh()
-	p.setLag()
-	if len(p.queue) > 0 {
+	if len(records) > 0 {
 		signal(p.ready)
 	}
 	return true
@@ -164,7 +167,7 @@ func (p *partition) work(ctx context.Context) {
 	}
 }
 
-// mark tells the client what may be committed, and how far behind the topic that is.
+// mark tells the client what may be committed.
 func (p *partition) mark() {
 	p.marking.Lock()
 	defer p.marking.Unlock()
@@ -174,16 +177,6 @@ func (p *partition) mark() {
 	}
 	topic := p.in.bridge.config.Input
 	p.in.client.MarkCommitOffsets(map[string]map[int32]kgo.EpochOffset{topic: {p.id: {Epoch: epoch, Offset: offset + 1}}})
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.setLag()
-}
-
-// setLag tells how far behind the topic the partition is; p.mu is held.
-func (p *partition) setLag() {
-	if first, _ := p.marks.open(); !p.ended {
-		p.in.bridge.metrics.lag.WithLabelValues(strconv.Itoa(int(p.id))).Set(float64(max(p.high-first, 0)))
-	}
 }
 
 // stick notes that one more thing in hand waits for the store, and why.
@@ -233,5 +226,5 @@ func (p *partition) end(patience time.Duration) {
 	if p.paused {
 		p.in.bridge.metrics.paused.Dec()
 	}
-	p.in.bridge.metrics.lag.DeleteLabelValues(strconv.Itoa(int(p.id)))
+	p.in.bridge.metrics.lag.DeleteLabelValues(label(p.id))
 }

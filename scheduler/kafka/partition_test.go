@@ -27,7 +27,7 @@ func TestKeptIsBounded(t *testing.T) {
 			for k := range all {
 				all[k] = &kgo.Record{Offset: int64(i*n + k)}
 			}
-			p.offer(all, 2*maxKept)
+			p.offer(all)
 			for batch := p.next(); batch != nil; batch = p.next() {
 				for _, rec := range batch {
 					if rec.Offset > 0 {

@@ -128,7 +128,7 @@ func TestLostSession(t *testing.T) {
 		r.awaitCommitted(3, 3, 3)
 		wantIDs(r, r.timers.keys(), "0a", "0b", "0c", "1a", "1b", "1c", "2a", "2b", "2c")
 		wantMetric(r, b, "chronos_bridge_paused_partitions", 0)
-		wantMetric(r, b, "chronos_bridge_lag", 0)
+		r.wantLag(b, 0, 0, 0)
 	})
 }
 

@@ -86,7 +86,7 @@ func TestInputThatIsMadeAnew(t *testing.T) {
 				if r.log.count("topic was deleted") == 0 {
 					t.Error("that the topic was deleted is not logged")
 				}
-				wantMetric(r, b, "chronos_bridge_lag", 0)
+				r.wantLag(b, 0, 0, 0)
 			})
 		})
 	}
