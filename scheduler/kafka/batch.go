@@ -129,9 +129,7 @@ func (p *partition) over(r *kgo.Record) {
 // topic for them.
 func (p *partition) bury(ctx context.Context, r *kgo.Record, why *malformed) {
 	p.in.bridge.metrics.malformed.WithLabelValues(why.Reason).Inc()
-	if p.in.bridge.complaints.Allow() {
-		p.in.log.Error("message can't be delayed", "reason", why.Reason, "detail", why.Error(), "topic", r.Topic, "partition", r.Partition, "offset", r.Offset)
-	}
+	p.in.bridge.complaints.malformed.about(r, "reason", why.Reason, "detail", why.Error())
 	if p.in.bridge.output.deadLetters == "" {
 		p.marks.done(r.Offset)
 		return
@@ -148,14 +146,10 @@ func (p *partition) send(ctx context.Context, r *kgo.Record, why *malformed, pau
 		case err == nil:
 			p.over(r)
 		case refused(err):
-			if p.in.bridge.complaints.Allow() {
-				p.in.log.Error("dead letter was refused; it stays in the input topic alone", "topic", r.Topic, "partition", r.Partition, "offset", r.Offset, "err", err)
-			}
+			p.in.bridge.complaints.refused.about(r, "err", err)
 			p.over(r)
 		default:
-			if p.in.bridge.complaints.Allow() {
-				p.in.log.Warn("dead letter could not be published; it is tried again", "err", err)
-			}
+			p.in.bridge.complaints.unburied.say("err", err)
 			go func() { // ends with ctx
 				if !sleep(ctx, pause) {
 					p.finish(r)

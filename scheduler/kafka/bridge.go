@@ -11,7 +11,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"golang.org/x/time/rate"
 
 	"chronos/scheduler"
 )
@@ -60,7 +59,7 @@ type Bridge struct {
 	output  *output
 	options []kgo.Opt // of every client
 
-	complaints  *rate.Limiter  // in the log, about messages
+	complaints  *complaints
 	remembering sync.WaitGroup // has the timers remember what Run published
 }
 
@@ -85,7 +84,7 @@ func Open(ctx context.Context, config Config) (*Bridge, error) {
 	}
 	b := &Bridge{
 		config: config, log: config.Log, options: append(options, kgo.WithLogger(quiet{config.Log})),
-		complaints: rate.NewLimiter(10, 50),
+		complaints: newComplaints(config.Log),
 	}
 	if b.metrics, err = newMetrics(config.Registerer); err != nil {
 		return nil, fmt.Errorf("open bridge: %w", err)
@@ -125,6 +124,7 @@ func (b *Bridge) Close() {
 		b.output.client.Close()
 	}
 	b.remembering.Wait()
+	b.complaints.tellRest()
 }
 
 // scheme begins what stands for a message where other timers have a callback's URI.
@@ -171,9 +171,7 @@ func (b *Bridge) Deliver(ctx context.Context, d scheduler.Delivery) scheduler.De
 	case errors.Is(err, kgo.ErrClientClosed):
 		return scheduler.Delivered{Reason: "the bridge was stopped"}
 	}
-	if b.complaints.Allow() {
-		b.log.Warn("message could not be published; it is tried again", "id", m.ID, "from", m.From, "attempt", d.Attempt, "err", err)
-	}
+	b.complaints.unpublished.say("id", m.ID, "from", m.From, "attempt", d.Attempt, "err", err)
 	return scheduler.Delivered{Reason: printable(err)}
 }
 

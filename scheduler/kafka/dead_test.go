@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -74,12 +75,45 @@ func TestNoTopicForDeadLetters(t *testing.T) {
 		b := r.start(func(c *Config) { c.DeadLetters = "" })
 		r.awaitCommitted(n, -1, -1)
 		wantMetric(r, b, "chronos_bridge_malformed_total", n)
-		if got := r.log.count("reason=missing_id"); got < 50 || got > 100 {
-			t.Errorf("%d lines are logged, want about 50", got)
+		lines := r.log.count("reason=missing_id")
+		if lines < 50 || lines > 100 {
+			t.Errorf("%d lines are logged, want about 50", lines)
 		}
+		r.pass(tellInterval)
+		r.wantLogged(1, "lines were left out of the log")
+		r.wantLogged(1, fmt.Sprintf(`line="message can't be delayed" count=%d offsets="partition 0: 50 to 999"`, n-lines))
 		r.wantLogged(0, "secret")
 		if got := r.records("dead"); len(got) != 0 {
 			t.Errorf("%d dead letters, want none", len(got))
+		}
+	})
+}
+
+// TestComplaintsAreBounded: of many lines of a kind the rest is told, once, in few
+// words, and other kinds go on being logged.
+func TestComplaintsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		book := &logBook{to: t.Output()}
+		c := newComplaints(newLog(book))
+		want := func(n int, part string) {
+			t.Helper()
+			if got := book.count(part); got != n {
+				t.Errorf("%q is logged %d times, want %d", part, got, n)
+			}
+		}
+		for i := range int64(200) {
+			c.malformed.about(&kgo.Record{Topic: "in", Partition: int32(i % 50), Offset: 1000 - i})
+			c.unpublished.say("n", i)
+		}
+		c.refused.about(&kgo.Record{Topic: "in", Partition: 7, Offset: 8})
+		want(50, `"message can't be delayed" topic=in`)
+		want(1, "partition=7 offset=8")
+		for range 2 {
+			c.tellRest()
+			want(2, "lines were left out")
+			want(1, `count=150 offsets="partition 0: 850 to 950, partition 1: 849 to 949,`)
+			want(1, `partition 19: 831 to 931, and of 30 more partitions"`)
+			want(1, `line="message could not be published; it is tried again" count=150`)
 		}
 	})
 }

@@ -100,9 +100,7 @@ func (in *input) run(ctx context.Context) {
 				return
 			}
 			failed, anew = true, anew || errors.Is(err, kerr.UnknownTopicID)
-			if in.bridge.complaints.Allow() {
-				in.log.Warn("could not read from the topic; it is tried again", "topic", topic, "partition", p, "err", err)
-			}
+			in.bridge.complaints.unread.say("topic", topic, "partition", p, "err", err)
 		})
 		fetches.EachPartition(in.take)
 		in.client.AllowRebalance()

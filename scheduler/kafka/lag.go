@@ -14,14 +14,19 @@ import (
 const lagInterval = 2 * time.Second
 
 // watch measures the lag of all partitions until ctx ends, those that have come at
-// once.
+// once, and tells what was left out of the log.
 func (in *input) watch(ctx context.Context) {
 	ticker := time.NewTicker(lagInterval)
 	defer ticker.Stop()
+	telling := time.NewTicker(tellInterval)
+	defer telling.Stop()
 	for {
 		select {
 		case <-in.located:
 		case <-ticker.C:
+		case <-telling.C:
+			in.bridge.complaints.tellRest()
+			continue
 		case <-ctx.Done():
 			return
 		}

@@ -1,9 +1,17 @@
 package kafka
 
 import (
+	"context"
+	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"golang.org/x/time/rate"
 )
 
 // quiet is the client's log: what it warns of is what brokers do when they come and
@@ -18,4 +26,100 @@ func (q quiet) Log(level kgo.LogLevel, message string, keyvals ...any) {
 		return
 	}
 	q.log.Debug("kafka: "+message, keyvals...)
+}
+
+// tellInterval is how often it is told what was left out of the log.
+const tellInterval = 10 * time.Second
+
+// complaints are the lines of which there could be as many as messages, or as tries.
+// Each kind has a bound of its own, so that none silences another.
+type complaints struct {
+	malformed, refused, unburied, unpublished, unread *complaint
+}
+
+func newComplaints(log *slog.Logger) *complaints {
+	kind := func(level slog.Level, message string) *complaint {
+		return &complaint{log: log, level: level, message: message, limit: rate.NewLimiter(10, 50), offsets: make(map[int32]span)}
+	}
+	return &complaints{
+		malformed:   kind(slog.LevelError, "message can't be delayed"),
+		refused:     kind(slog.LevelError, "dead letter was refused; it stays in the input topic alone"),
+		unburied:    kind(slog.LevelWarn, "dead letter could not be published; it is tried again"),
+		unpublished: kind(slog.LevelWarn, "message could not be published; it is tried again"),
+		unread:      kind(slog.LevelWarn, "could not read from the topic; it is tried again"),
+	}
+}
+
+// tellRest tells of each kind what was left out since it was told last.
+func (c *complaints) tellRest() {
+	for _, kind := range []*complaint{c.malformed, c.refused, c.unburied, c.unpublished, c.unread} {
+		kind.tellRest()
+	}
+}
+
+// complaint is one kind of line. Those beyond the limit are left out and counted.
+type complaint struct {
+	log     *slog.Logger
+	level   slog.Level
+	message string
+	limit   *rate.Limiter
+
+	mu      sync.Mutex
+	left    int            // lines out, since it was told
+	offsets map[int32]span // of the records that they were about, by partition of the input
+}
+
+type span struct{ first, last int64 }
+
+func (c *complaint) say(args ...any) { c.about(nil, args...) }
+
+// about says where the record of the input is that it is about, be it later.
+func (c *complaint) about(r *kgo.Record, args ...any) {
+	if c.limit.Allow() {
+		if r != nil {
+			args = append(args, "topic", r.Topic, "partition", r.Partition, "offset", r.Offset)
+		}
+		c.log.Log(context.Background(), c.level, c.message, args...)
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.left++
+	if r != nil {
+		at, ok := c.offsets[r.Partition]
+		if !ok {
+			at = span{r.Offset, r.Offset}
+		}
+		c.offsets[r.Partition] = span{min(at.first, r.Offset), max(at.last, r.Offset)}
+	}
+}
+
+func (c *complaint) tellRest() {
+	c.mu.Lock()
+	left, offsets := c.left, c.offsets
+	c.left, c.offsets = 0, make(map[int32]span)
+	c.mu.Unlock()
+	if left == 0 {
+		return
+	}
+	args := []any{"line", c.message, "count", left}
+	if len(offsets) > 0 {
+		args = append(args, "offsets", places(offsets))
+	}
+	c.log.Log(context.Background(), c.level, "lines were left out of the log", args...)
+}
+
+// places are the offsets of each partition from first to last, in words of bounded
+// length.
+func places(offsets map[int32]span) string {
+	const most = 20
+	var words []string
+	for _, id := range slices.Sorted(maps.Keys(offsets)) {
+		if len(words) == most {
+			words = append(words, fmt.Sprintf("and of %d more partitions", len(offsets)-most))
+			break
+		}
+		words = append(words, fmt.Sprintf("partition %d: %d to %d", id, offsets[id].first, offsets[id].last))
+	}
+	return strings.Join(words, ", ")
 }
