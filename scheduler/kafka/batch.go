@@ -149,7 +149,7 @@ func (p *partition) send(ctx context.Context, r *kgo.Record, why *malformed, pau
 			p.in.bridge.complaints.refused.about(r, "err", err)
 			p.over(r)
 		default:
-			p.in.bridge.complaints.unburied.say("err", err)
+			p.in.bridge.complaints.unburied.say("err", p.in.bridge.config.advised(p.in.bridge.config.DeadLetters, err))
 			go func() { // ends with ctx
 				if !sleep(ctx, pause) {
 					p.finish(r)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"golang.org/x/time/rate"
 
 	"chronos/scheduler"
 )
@@ -83,7 +84,7 @@ func Open(ctx context.Context, config Config) (*Bridge, error) {
 		config.Log.Warn("the password is sent to the brokers unencrypted; set CHRONOS_KAFKA_TLS=true")
 	}
 	b := &Bridge{
-		config: config, log: config.Log, options: append(options, kgo.WithLogger(quiet{config.Log})),
+		config: config, log: config.Log, options: append(options, kgo.WithLogger(quiet{config.Log, rate.NewLimiter(rate.Every(tellInterval), 5)})),
 		complaints: newComplaints(config.Log),
 	}
 	if b.metrics, err = newMetrics(config.Registerer); err != nil {
@@ -171,7 +172,7 @@ func (b *Bridge) Deliver(ctx context.Context, d scheduler.Delivery) scheduler.De
 	case errors.Is(err, kgo.ErrClientClosed):
 		return scheduler.Delivered{Reason: "the bridge was stopped"}
 	}
-	b.complaints.unpublished.say("id", m.ID, "from", m.From, "attempt", d.Attempt, "err", err)
+	b.complaints.unpublished.say("id", m.ID, "from", m.From, "attempt", d.Attempt, "err", b.config.advised(b.config.Output, err))
 	return scheduler.Delivered{Reason: printable(err)}
 }
 

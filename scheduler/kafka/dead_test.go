@@ -104,13 +104,15 @@ func TestComplaintsAreBounded(t *testing.T) {
 		for i := range int64(200) {
 			c.malformed.about(&kgo.Record{Topic: "in", Partition: int32(i % 50), Offset: 1000 - i})
 			c.unpublished.say("n", i)
+			c.unjoined.say("n", i)
 		}
+		want(1, `msg="could not join the group`)
 		c.refused.about(&kgo.Record{Topic: "in", Partition: 7, Offset: 8})
 		want(50, `"message can't be delayed" topic=in`)
 		want(1, "partition=7 offset=8")
 		for range 2 {
 			c.tellRest()
-			want(2, "lines were left out")
+			want(3, "lines were left out")
 			want(1, `count=150 offsets="partition 0: 850 to 950, partition 1: 849 to 949,`)
 			want(1, `partition 19: 831 to 931, and of 30 more partitions"`)
 			want(1, `line="message could not be published; it is tried again" count=150`)

@@ -100,7 +100,7 @@ func (in *input) run(ctx context.Context) {
 				return
 			}
 			failed, anew = true, anew || errors.Is(err, kerr.UnknownTopicID)
-			in.bridge.complaints.unread.say("topic", topic, "partition", p, "err", err)
+			in.complain(topic, p, err)
 		})
 		fetches.EachPartition(in.take)
 		in.client.AllowRebalance()
@@ -113,6 +113,17 @@ func (in *input) run(ctx context.Context) {
 	}
 	watching.Wait()
 	in.leave()
+}
+
+// complain logs why a poll failed: for the group, which all partitions depend on, or
+// for one of them.
+func (in *input) complain(topic string, p int32, err error) {
+	b := in.bridge
+	if _, ok := errors.AsType[*kgo.ErrGroupSession](err); ok {
+		b.complaints.unjoined.say("group", b.config.Group, "err", b.config.advised(topic, err))
+		return
+	}
+	b.complaints.unread.say("topic", topic, "partition", p, "err", b.config.advised(topic, err))
 }
 
 // beginAnew reads another topic of the same name: the client sticks to the one that

@@ -59,7 +59,7 @@ func (b *Bridge) topicsExist(ctx context.Context, client *kgo.Client) error {
 		case errors.Is(err, kerr.UnknownTopicOrPartition):
 			faults = append(faults, fmt.Errorf("topic %s doesn't exist; create it, with the partitions that you want", name))
 		default:
-			faults = append(faults, fmt.Errorf("topic %s: %w", name, err))
+			faults = append(faults, fmt.Errorf("topic %s: %w", name, b.config.advised(name, err)))
 		}
 	}
 	return errors.Join(faults...)
@@ -95,6 +95,21 @@ func untrusted(err error) (advice string) {
 		return "call brokers as their certificates do, in CHRONOS_KAFKA_BROKERS and in their own advertised.listeners"
 	}
 	return "that broker needs another one"
+}
+
+// advised is an error about a topic, or about the group, with what to do about it if
+// something is not allowed.
+func (c *Config) advised(topic string, err error) error {
+	output := topic == c.Output || topic == c.DeadLetters
+	switch {
+	case errors.Is(err, kerr.GroupAuthorizationFailed):
+		return fmt.Errorf("grant Read on group %s to the bridge's user, or set CHRONOS_KAFKA_GROUP to a group that it may read: %w", c.Group, err)
+	case output && (errors.Is(err, kerr.TopicAuthorizationFailed) || errors.Is(err, kerr.ClusterAuthorizationFailed)): // the second if it may write no topic
+		return fmt.Errorf("grant Write on topic %s to the bridge's user: %w", topic, err)
+	case errors.Is(err, kerr.TopicAuthorizationFailed):
+		return fmt.Errorf("grant Read on topic %s to the bridge's user: %w", c.Input, err)
+	}
+	return err
 }
 
 // largestBatches is what max.message.bytes of the topics says, as far as it can be

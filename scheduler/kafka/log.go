@@ -15,13 +15,16 @@ import (
 )
 
 // quiet is the client's log: what it warns of is what brokers do when they come and
-// go, and what matters of that is said elsewhere.
-type quiet struct{ log *slog.Logger }
+// go, and what matters of that is said elsewhere. Its errors come with each try.
+type quiet struct {
+	log   *slog.Logger
+	limit *rate.Limiter
+}
 
 func (q quiet) Level() kgo.LogLevel { return kgo.LogLevelWarn }
 
 func (q quiet) Log(level kgo.LogLevel, message string, keyvals ...any) {
-	if level == kgo.LogLevelError {
+	if level == kgo.LogLevelError && q.limit.Allow() {
 		q.log.Warn("kafka: "+message, keyvals...)
 		return
 	}
@@ -34,25 +37,26 @@ const tellInterval = 10 * time.Second
 // complaints are the lines of which there could be as many as messages, or as tries.
 // Each kind has a bound of its own, so that none silences another.
 type complaints struct {
-	malformed, refused, unburied, unpublished, unread *complaint
+	malformed, refused, unburied, unpublished, unread, unjoined *complaint
 }
 
 func newComplaints(log *slog.Logger) *complaints {
-	kind := func(level slog.Level, message string) *complaint {
-		return &complaint{log: log, level: level, message: message, limit: rate.NewLimiter(10, 50), offsets: make(map[int32]span)}
+	kind := func(level slog.Level, message string, limit rate.Limit, burst int) *complaint {
+		return &complaint{log: log, level: level, message: message, limit: rate.NewLimiter(limit, burst), offsets: make(map[int32]span)}
 	}
 	return &complaints{
-		malformed:   kind(slog.LevelError, "message can't be delayed"),
-		refused:     kind(slog.LevelError, "dead letter was refused; it stays in the input topic alone"),
-		unburied:    kind(slog.LevelWarn, "dead letter could not be published; it is tried again"),
-		unpublished: kind(slog.LevelWarn, "message could not be published; it is tried again"),
-		unread:      kind(slog.LevelWarn, "could not read from the topic; it is tried again"),
+		malformed:   kind(slog.LevelError, "message can't be delayed", 10, 50),
+		refused:     kind(slog.LevelError, "dead letter was refused; it stays in the input topic alone", 10, 50),
+		unburied:    kind(slog.LevelWarn, "dead letter could not be published; it is tried again", 10, 50),
+		unpublished: kind(slog.LevelWarn, "message could not be published; it is tried again", 10, 50),
+		unread:      kind(slog.LevelWarn, "could not read from the topic; it is tried again", 1, 10),
+		unjoined:    kind(slog.LevelWarn, "could not join the group, or stay in it; it is tried again", rate.Every(tellInterval), 1),
 	}
 }
 
 // tellRest tells of each kind what was left out since it was told last.
 func (c *complaints) tellRest() {
-	for _, kind := range []*complaint{c.malformed, c.refused, c.unburied, c.unpublished, c.unread} {
+	for _, kind := range []*complaint{c.malformed, c.refused, c.unburied, c.unpublished, c.unread, c.unjoined} {
 		kind.tellRest()
 	}
 }

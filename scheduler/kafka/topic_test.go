@@ -128,7 +128,11 @@ func TestOpenAsksTheBrokers(t *testing.T) {
 				[]string{"topic x doesn't exist", "topic y doesn't exist", "topic z doesn't exist"}},
 			{"settings can't be read", func(*Config) {}, refuse(kmsg.DescribeConfigs, kerr.TopicAuthorizationFailed), nil},
 			{"a topic is denied", func(*Config) {}, refuse(kmsg.Metadata, kerr.TopicAuthorizationFailed),
-				[]string{"topic in: TOPIC_AUTHORIZATION_FAILED", "topic out: TOPIC_AUTHORIZATION_FAILED"}},
+				[]string{
+					"topic in: grant Read on topic in to the bridge's user: TOPIC_AUTHORIZATION_FAILED",
+					"topic out: grant Write on topic out to the bridge's user: TOPIC_AUTHORIZATION_FAILED",
+					"topic dead: grant Write on topic dead to the bridge's user: TOPIC_AUTHORIZATION_FAILED",
+				}},
 		} {
 			c.before()
 			b, err := Open(r.Context(), r.config(c.change))
