@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -31,6 +32,11 @@ func (b *batch) has(id string) bool {
 func (p *partition) handle(ctx context.Context, records []*kgo.Record) {
 	now := time.Now()
 	var early, late batch
+	flush := func() {
+		p.store(ctx, &early)
+		p.publish(ctx, &late)
+		early, late = batch{}, batch{}
+	}
 	for _, r := range records {
 		m, wrong := parse(r, now)
 		if wrong != nil {
@@ -38,52 +44,75 @@ func (p *partition) handle(ctx context.Context, records []*kgo.Record) {
 			continue
 		}
 		a := p.in.bridge.admission(&m)
+		if late.has(m.ID) { // what becomes of that one decides about this one
+			flush()
+		}
 		switch {
-		case !a.Timer.At.After(now):
-			late.add(r, &m, a)
-		case late.has(m.ID): // stored first, it would make the one before it a duplicate
-			p.store(ctx, &early)
-			p.publish(ctx, &late)
-			early, late = batch{}, batch{}
-			fallthrough
-		default:
+		case p.in.late.taken(&a):
+			p.duplicate(r)
+		case a.Timer.At.After(now):
 			early.add(r, &m, a)
+		default:
+			late.add(r, &m, a)
 		}
 	}
-	p.store(ctx, &early)
-	p.publish(ctx, &late)
+	flush()
 }
 
-// store has messages wait in timers, however often that has to be tried.
+func (p *partition) duplicate(r *kgo.Record) {
+	p.in.bridge.metrics.admitted(scheduler.StandingDuplicate)
+	p.marks.done(r.Offset)
+}
+
+// store has messages wait in timers, however often that has to be tried, and has those
+// buried that never can.
 func (p *partition) store(ctx context.Context, b *batch) {
+	for _, i := range p.admit(ctx, b) {
+		why, _ := invalid(b.admissions[i].Err)
+		p.bury(ctx, b.records[i], why)
+	}
+}
+
+// admit has messages wait in timers, and returns which of them never can.
+func (p *partition) admit(ctx context.Context, b *batch) (refused []int) {
 	p.insist(ctx, b, p.in.timers.Admit, func(i int) {
+		if b.admissions[i].Err != nil {
+			refused = append(refused, i)
+			return
+		}
 		p.in.bridge.metrics.admitted(b.admissions[i].Standing)
-		p.marks.done(b.messages[i].From.Offset)
+		p.marks.done(b.records[i].Offset)
 	})
+	return refused
 }
 
 // publish publishes messages that were late when they came, but for those whose id
 // waits or fires, and those that were published before. One that the brokers won't
 // take goes the way of the others, so that nothing waits behind it.
 func (p *partition) publish(ctx context.Context, b *batch) {
-	var acknowledged []int
+	var fresh []int
 	p.insist(ctx, b, p.in.timers.Known, func(i int) {
 		standing := b.admissions[i].Standing
 		if standing != scheduler.StandingNew {
 			p.in.bridge.metrics.admitted(standing)
-			p.marks.done(b.messages[i].From.Offset)
+			p.marks.done(b.records[i].Offset)
 			return
 		}
-		acknowledged = append(acknowledged, i)
+		fresh = append(fresh, i)
 	})
-	for _, i := range acknowledged {
+	for _, i := range fresh {
 		p.publishLate(ctx, b.records[i], &b.messages[i], b.admissions[i])
 	}
 }
 
 // publishLate publishes one, as soon as there is room for it.
 func (p *partition) publishLate(ctx context.Context, r *kgo.Record, m *Message, a scheduler.Admission) {
+	if !p.in.late.take(&a) { // from another partition, since handle looked
+		p.duplicate(r)
+		return
+	}
 	if !p.begin(ctx, r) {
+		p.in.late.free(&a)
 		return
 	}
 	came := time.Now()
@@ -94,11 +123,21 @@ func (p *partition) publishLate(ctx context.Context, r *kgo.Record, m *Message, 
 			p.in.published <- published{p, a, r} // there is room: each has some of in.room
 			return
 		}
-		go func() { // ends with ctx
-			defer p.finish(r)
-			p.store(ctx, &batch{messages: []Message{*m}, admissions: []scheduler.Admission{a}})
-		}()
+		go p.storeLate(ctx, r, m, a) // ends with ctx
 	})
+}
+
+// storeLate has a message wait that the brokers didn't take.
+func (p *partition) storeLate(ctx context.Context, r *kgo.Record, m *Message, a scheduler.Admission) {
+	b := batch{[]*kgo.Record{r}, []Message{*m}, []scheduler.Admission{a}}
+	p.admit(ctx, &b)
+	p.in.late.free(&a)
+	if why, ok := invalid(b.admissions[0].Err); ok {
+		p.complain(r, why)
+		p.send(ctx, r, why, minPause) // it has its room already
+		return
+	}
+	p.finish(r)
 }
 
 // begin waits until one more record may be on its way to the brokers, and reports
@@ -128,8 +167,7 @@ func (p *partition) over(r *kgo.Record) {
 // bury has a record that can't be delayed go to the dead letters, if there is a
 // topic for them.
 func (p *partition) bury(ctx context.Context, r *kgo.Record, why *malformed) {
-	p.in.bridge.metrics.malformed.WithLabelValues(why.Reason).Inc()
-	p.in.bridge.complaints.malformed.about(r, "reason", why.Reason, "detail", why.Error())
+	p.complain(r, why)
 	if p.in.bridge.output.deadLetters == "" {
 		p.marks.done(r.Offset)
 		return
@@ -139,13 +177,23 @@ func (p *partition) bury(ctx context.Context, r *kgo.Record, why *malformed) {
 	}
 }
 
+func (p *partition) complain(r *kgo.Record, why *malformed) {
+	p.in.bridge.metrics.malformed.WithLabelValues(why.Reason).Inc()
+	p.in.bridge.complaints.malformed.about(r, "reason", why.Reason, "detail", why.Error())
+}
+
 // send sends a dead letter until the brokers have taken it, or never will.
 func (p *partition) send(ctx context.Context, r *kgo.Record, why *malformed, pause time.Duration) {
+	if p.in.bridge.output.deadLetters == "" {
+		p.over(r)
+		return
+	}
 	p.in.bridge.output.bury(r, why, func(err error) {
 		switch {
 		case err == nil:
 			p.over(r)
 		case refused(err):
+			p.in.bridge.metrics.refused.Inc()
 			p.in.bridge.complaints.refused.about(r, "err", err)
 			p.over(r)
 		default:
@@ -168,11 +216,12 @@ const (
 )
 
 // insist asks about all of the batch until each has an answer or ctx ends, and tells
-// then of each. Meanwhile the partition is paused.
+// then of each. After a failure it asks about half as many at once, since a slow link
+// may take that in time. Meanwhile the partition is paused.
 func (p *partition) insist(ctx context.Context, b *batch, ask func(context.Context, []scheduler.Admission), then func(i int)) {
-	left, of := b.admissions, make([]int, len(b.admissions))
-	for i := range of {
-		of[i] = i
+	left := make([]int, len(b.admissions))
+	for i := range left {
+		left[i] = i
 	}
 	stuck := false
 	defer func() {
@@ -180,20 +229,17 @@ func (p *partition) insist(ctx context.Context, b *batch, ask func(context.Conte
 			p.unstick(len(left) == 0)
 		}
 	}()
-	for pause := minPause; len(left) > 0 && ctx.Err() == nil; pause = min(2*pause, maxPause) {
-		ask(ctx, left)
-		var again []scheduler.Admission
-		var still []int
-		var why error
-		for k := range left {
-			b.admissions[of[k]] = left[k]
-			if err := left[k].Err; err != nil {
-				again, still, why = append(again, left[k]), append(still, of[k]), err
-				continue
-			}
-			then(of[k])
+	pause := minPause
+	for n := len(left); len(left) > 0 && ctx.Err() == nil; {
+		n = min(max(n, 1), len(left))
+		some := left[:n]
+		failed, why := p.ask(ctx, b, some, ask, then)
+		left = append(left[n:], failed...)
+		if len(failed) == 0 {
+			n, pause = 2*n, minPause
+			continue
 		}
-		if left, of = again, still; len(left) == 0 || ctx.Err() != nil {
+		if ctx.Err() != nil {
 			return
 		}
 		if !stuck {
@@ -203,7 +249,43 @@ func (p *partition) insist(ctx context.Context, b *batch, ask func(context.Conte
 		if !sleep(ctx, pause-rand.N(pause/4)) {
 			return
 		}
+		n, pause = n/2, min(2*pause, maxPause)
 	}
+}
+
+// ask asks about some of the batch, tells then of those that have an answer, and
+// returns the others.
+func (p *partition) ask(ctx context.Context, b *batch, some []int, ask func(context.Context, []scheduler.Admission), then func(i int)) (failed []int, why error) {
+	admissions, size := make([]scheduler.Admission, len(some)), 0
+	for k, i := range some {
+		admissions[k] = b.admissions[i]
+		size += sizeOf(b.records[i])
+	}
+	if !p.in.store.enter(ctx, size) {
+		return some, ctx.Err()
+	}
+	ask(ctx, admissions)
+	p.in.store.exit(size)
+	for k, i := range some {
+		b.admissions[i] = admissions[k]
+		err := admissions[k].Err
+		if _, final := invalid(err); err != nil && !final {
+			failed, why = append(failed, i), err
+			continue
+		}
+		then(i)
+	}
+	return failed, why
+}
+
+// invalid is what is wrong with a message by an error of the timers, and whether they
+// would say the same again.
+func invalid(err error) (why *malformed, ok bool) {
+	e, ok := errors.AsType[*scheduler.InvalidError](err)
+	if !ok {
+		return nil, false
+	}
+	return &malformed{"invalid", "timers refuse it: " + e.Detail}, true
 }
 
 // sleep waits for d and reports whether ctx lasted.

@@ -127,7 +127,9 @@ func (c *course) messages() {
 		}
 		c.next[p] = max(c.next[p], 0) + 1
 	}
+	c.audit.number(all)
 	c.produce(all...)
+	c.audit.produced(all)
 }
 
 // draw is an id, that mostly is a new one.

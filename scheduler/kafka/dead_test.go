@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"testing"
@@ -144,7 +145,7 @@ func TestDeadLettersCantBeWritten(t *testing.T) {
 }
 
 // TestLongDeadLetters: each topic has its own bound on how long a batch may be. What
-// is beyond it is dropped, and no other with it.
+// is beyond it is shortened, or dropped, and no other with it.
 func TestLongDeadLetters(t *testing.T) {
 	for name, c := range map[string]struct {
 		out, dead string // max.message.bytes
@@ -153,8 +154,9 @@ func TestLongDeadLetters(t *testing.T) {
 	}{
 		"the output takes more":       {"10000000", "1048588", []int{300e3, 300e3, 300e3, 300e3, 300e3, 300e3}, 6},
 		"the output takes less":       {"1000", "1048588", []int{300e3, 300e3, 300e3, 300e3, 300e3, 300e3}, 6},
-		"one is too long":             {"1048588", "100000", []int{10e3, 200e3, 10e3, 10e3}, 3},
-		"one that the headers do for": {"1048588", "100000", []int{99_900, 10e3}, 1},
+		"one is too long":             {"1048588", "100000", []int{10e3, 200e3, 10e3, 10e3}, 4},
+		"one that the headers do for": {"1048588", "100000", []int{99_900, 10e3}, 2},
+		"all but one are":             {"1048588", "2000", []int{10e3, 100, 10e3}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(r *rig) {
@@ -173,8 +175,50 @@ func TestLongDeadLetters(t *testing.T) {
 					t.Errorf("%d dead letters came, want %d", len(got), c.come)
 				}
 				r.wantLogged(len(c.sizes)-c.come, "dead letter was refused")
+				wantMetric(r, b, "chronos_bridge_dead_letters_refused_total", float64(len(c.sizes)-c.come))
 				wantMetric(r, b, "chronos_bridge_malformed_total", float64(len(c.sizes)))
 			})
 		})
 	}
+}
+
+// TestShortenedDeadLetters: they say where they come from and how long they were, with as
+// much of them as has room in any topic.
+func TestShortenedDeadLetters(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		mine := kgo.RecordHeader{Key: "mine", Value: []byte("x")}
+		long := func(n int) []byte { return bytes.Repeat([]byte("a"), n) } // short when compressed
+		large := kgo.RecordHeader{Key: "large", Value: long(3e6)}
+		r.produce(
+			&kgo.Record{Topic: "in", Partition: 0, Value: long(3e6), Headers: []kgo.RecordHeader{mine}},
+			&kgo.Record{Topic: "in", Partition: 1, Key: long(2e6), Headers: []kgo.RecordHeader{mine, large}},
+		)
+		b := r.start()
+		r.awaitCommitted(1, 1, -1)
+		came := make(map[string]*kgo.Record)
+		for _, rec := range r.records("dead") {
+			came[headerOf(rec, PartitionHeader)] = rec
+		}
+		ours := func(partition, truncated string) []kgo.RecordHeader {
+			return []kgo.RecordHeader{
+				{Key: ReasonHeader, Value: []byte("missing_id")}, {Key: DetailHeader, Value: []byte("header chronosMessageId is missing; give it once, exactly so written")},
+				{Key: TopicHeader, Value: []byte("in")}, {Key: PartitionHeader, Value: []byte(partition)}, {Key: OffsetHeader, Value: []byte("0")},
+				{Key: TruncatedHeader, Value: []byte(truncated)},
+			}
+		}
+		for p, want := range map[string]*kgo.Record{
+			"0": {Value: long(4096), Headers: append([]kgo.RecordHeader{mine}, ours("0", "3000005")...)},
+			"1": {Key: long(4096), Headers: ours("1", "5000010")},
+		} {
+			got := came[p]
+			if got == nil {
+				t.Errorf("that of partition %s is missing", p)
+				continue
+			}
+			if diff := cmp.Diff([]any{want.Key, want.Value, want.Headers}, []any{got.Key, got.Value, got.Headers}); diff != "" {
+				t.Errorf("that of partition %s (-want +got):\n%s", p, diff)
+			}
+		}
+		wantMetric(r, b, "chronos_bridge_dead_letters_refused_total", 0)
+	})
 }

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -19,9 +21,12 @@ import (
 // acknowledged until then.
 type audit struct {
 	mu      sync.Mutex
-	acked   map[string]bool // origins
-	sound   map[int32]int64 // of a partition, offsets below which all is
-	faults  []string
+	acked   map[string]bool      // origins
+	serials map[string][2]string // by origin: id and number of a record that was published
+	last    int64                // number
+	sent    map[string]string    // numbers of the records of an id that were sent to the output
+	sound   map[int32]int64      // of a partition, offsets below which all is
+	doubts  []doubt
 	commits []commit
 }
 
@@ -58,13 +63,56 @@ func (a *audit) commit(request kmsg.Request) {
 			for a.sound[p.Partition] < p.Offset {
 				origin := (Origin{"in", p.Partition, a.sound[p.Partition]}).String()
 				if !a.acked[origin] {
-					a.faults = append(a.faults, fmt.Sprintf("%d of partition %d is committed, and %s is not acknowledged", p.Offset, p.Partition, origin))
-					break
+					a.doubts = append(a.doubts, doubt{
+						fmt.Sprintf("%d of partition %d is committed, and %s is not acknowledged", p.Offset, p.Partition, origin), origin, maps.Clone(a.sent),
+					})
 				}
 				a.sound[p.Partition]++
 			}
 		}
 	}
+}
+
+// OnProduceRecordBuffered is kgo's: from here on a late message has its id.
+func (a *audit) OnProduceRecordBuffered(r *kgo.Record) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if n := headerOf(r, serialHeader); n != "" && r.Topic == "out" {
+		a.sent[headerOf(r, IDHeader)] += n + " "
+	}
+}
+
+const serialHeader = "serial"
+
+// number gives each record a number, by which the audit knows it from others of its id.
+func (a *audit) number(all []*kgo.Record) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, r := range all {
+		a.last++
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: serialHeader, Value: strconv.AppendInt(nil, a.last, 10)})
+	}
+}
+
+// produced tells where these records stand.
+func (a *audit) produced(all []*kgo.Record) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, r := range all {
+		a.serials[Origin{r.Topic, r.Partition, r.Offset}.String()] = [2]string{headerOf(r, IDHeader), headerOf(r, serialHeader)}
+	}
+}
+
+// doubt is a commit of a record that was not acknowledged.
+type doubt struct {
+	text, origin string
+	sent         map[string]string // until then
+}
+
+// another reports whether another record of the id had been sent to the output, so that
+// this one may count for nothing.
+func (d *doubt) another(s [2]string) bool {
+	return slices.ContainsFunc(strings.Fields(d.sent[s[0]]), func(n string) bool { return n != s[1] })
 }
 
 // forget begins with another topic.
@@ -81,10 +129,15 @@ func (a *audit) all() []commit {
 	return slices.Clone(a.commits)
 }
 
-func (a *audit) end() []string {
+func (a *audit) end() (faults []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.faults
+	for _, d := range a.doubts {
+		if !d.another(a.serials[d.origin]) {
+			faults = append(faults, d.text)
+		}
+	}
+	return faults
 }
 
 // logBook keeps the lines that bridges have logged.

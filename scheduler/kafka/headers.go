@@ -14,6 +14,10 @@ const (
 	DeadlineHeader = "chronosDeadline"
 )
 
+// maxRecord is how long key, value and headers of a message may be together. A store
+// must get all copies of one, as text, through within its limit of time.
+const maxRecord = 16 << 20
+
 // malformed is why a record is no message.
 type malformed struct {
 	Reason string // stable, for programs: a label of metrics and a header's value
@@ -24,6 +28,8 @@ type malformed struct {
 // record may be anything.
 func (m *malformed) Error() string { return m.advice }
 
+var errTooLarge = &malformed{"too_large", "key, value and headers are longer than 16 MiB together; send less, or where the rest is"}
+
 const adviceDeadline = "must be an instant in RFC 3339, such as 2022-12-01T11:09:01.123+01:00, where UTC is meant if there is no offset, " +
 	"or the milliseconds since 1970 in up to 15 digits"
 
@@ -32,6 +38,9 @@ const adviceDeadline = "must be an instant in RFC 3339, such as 2022-12-01T11:09
 // (kgo.WithPools), never uses them again. They keep the whole batch that they came
 // in from being freed.
 func parse(r *kgo.Record, now time.Time) (Message, *malformed) {
+	if length(r) > maxRecord {
+		return Message{}, errTooLarge
+	}
 	var id, deadline requiredHeader
 	for i := range r.Headers {
 		switch r.Headers[i].Key {

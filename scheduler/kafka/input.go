@@ -41,8 +41,10 @@ type input struct {
 	client *kgo.Client
 
 	room      *room          // of the records on their way to the brokers that didn't wait in a timer
+	store     *room          // of what is on its way to the timers
 	pending   sync.WaitGroup // these
 	published chan published // of these, those that the timers must remember
+	late      *lateIDs       // of these, the ids of messages
 
 	located chan struct{} // says that it is known where partitions are read from
 
@@ -60,8 +62,8 @@ type published struct {
 
 func newInput(b *Bridge, timers Timers) (*input, error) {
 	in := &input{
-		bridge: b, timers: timers, log: b.log, room: newRoom(),
-		published: make(chan published, maxLate), located: make(chan struct{}, 1), assigned: make(map[int32]*partition),
+		bridge: b, timers: timers, log: b.log, room: newRoom(maxLate), store: newRoom(atStore),
+		published: make(chan published, maxLate), late: newLateIDs(), located: make(chan struct{}, 1), assigned: make(map[int32]*partition),
 	}
 	client, err := kgo.NewClient(slices.Concat(b.options, []kgo.Opt{
 		kgo.ConsumerGroup(b.config.Group),
@@ -178,6 +180,7 @@ func (in *input) remember(ctx context.Context) {
 			if err := admissions[i].Err; err != nil {
 				in.log.Debug("published message is not remembered", "key", admissions[i].Key, "err", err)
 			}
+			in.late.free(&admissions[i])
 			one.partition.over(one.record)
 		}
 	}

@@ -49,11 +49,11 @@ func TestLateMessages(t *testing.T) {
 // it.
 func TestOrderOfOneID(t *testing.T) {
 	for name, want := range map[string]struct{ waiting, published []string }{ // capitals are late
-		"Aa":     {[]string{"a"}, []string{"a"}},
+		"Aa":     {nil, []string{"a"}},
 		"aA":     {[]string{"a"}, nil},
-		"AA":     {nil, []string{"a", "a"}},
+		"AA":     {nil, []string{"a"}},
 		"aa":     {[]string{"a"}, nil},
-		"BAcaAC": {[]string{"a", "c"}, []string{"a", "b"}},
+		"BAcaAC": {[]string{"c"}, []string{"a", "b"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(r *rig) {
@@ -65,14 +65,50 @@ func TestOrderOfOneID(t *testing.T) {
 					}
 					all = append(all, message(0, strings.ToLower(string(c))))
 				}
+				open := r.holdProduce("out")
+				r.audit.number(all)
 				r.produce(all...)
+				r.audit.produced(all)
 				r.start()
+				r.pass(time.Second)
+				close(open)
 				r.awaitCommitted(int64(len(all)), -1, -1)
 				wantIDs(r, r.timers.keys(), want.waiting...)
 				wantIDs(r, r.ids("out"), want.published...)
 			})
 		})
 	}
+}
+
+// TestIDOnItsWay: an id is taken while a late message of it is on its way to the output,
+// in whichever partition, even if that message has to wait in the end.
+func TestIDOnItsWay(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		open := r.holdProduce("out")
+		r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "out", Err: kerr.InvalidRecord, Count: 1})
+		b := r.start()
+		all := []*kgo.Record{late(0, "a"), late(1, "a"), early(2, "a"), early(0, "a")}
+		r.audit.number(all)
+		r.produce(all[0])
+		r.audit.produced(all[:1])
+		r.await("the first", func() bool { return b.output.client.BufferedProduceRecords() == 1 })
+		r.produce(all[1:]...)
+		r.audit.produced(all[1:])
+		r.awaitCommitted(-1, 1, 1)
+		close(open)
+		r.awaitCommitted(2, 1, 1)
+		if got := r.timers.waiting["a"].Origin; !strings.HasPrefix(got, "in/0/0@") {
+			t.Errorf("%q waits, want the first", got)
+		}
+		wantIDs(r, r.ids("out"))
+		if got := counted(b.metrics.consumed.WithLabelValues(asDuplicate)); got != 3 {
+			t.Errorf("%v are duplicates, want 3", got)
+		}
+		r.timers.fire(t.Context(), b, "a")
+		r.produce(late(1, "a"))
+		r.awaitCommitted(2, 2, 1)
+		wantIDs(r, r.ids("out"), "a", "a")
+	})
 }
 
 // TestPublishedAndNotRemembered: it is done all the same.

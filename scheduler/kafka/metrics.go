@@ -10,6 +10,7 @@ import (
 type metrics struct {
 	consumed  *prometheus.CounterVec // by what became of it
 	malformed *prometheus.CounterVec // by reason
+	refused   prometheus.Counter     // dead letters
 	lag       *prometheus.GaugeVec   // by partition
 	paused    prometheus.Gauge
 	jitter    prometheus.Histogram
@@ -25,6 +26,10 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		malformed: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "chronos_bridge_malformed_total", Help: "Messages of the input that can't be delayed, by reason.",
 		}, []string{"reason"}),
+		refused: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "chronos_bridge_dead_letters_refused_total",
+			Help: "Dead letters that their topic doesn't take, not even shortened: they stay in the input alone.",
+		}),
 		lag: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "chronos_bridge_lag", Help: "Offsets of a partition of the input, up to the last stable one, that this bridge has not dealt with.",
 		}, []string{"partition"}),
@@ -50,7 +55,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	if r == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.consumed, m.malformed, m.lag, m.paused, m.jitter, m.late} {
+	for _, c := range []prometheus.Collector{m.consumed, m.malformed, m.refused, m.lag, m.paused, m.jitter, m.late} {
 		if err := r.Register(c); err != nil {
 			return nil, err
 		}

@@ -77,7 +77,8 @@ const (
 	OffsetHeader    = "chronosOffset"
 )
 
-// bury sends a record that can't be delayed to the dead-letter topic, as it came.
+// bury sends a record that can't be delayed to the dead-letter topic, as it came, or
+// shortened if it is too long for it so.
 func (o *output) bury(from *kgo.Record, why *malformed, promise func(error)) {
 	headers := append(slices.Clone(from.Headers),
 		kgo.RecordHeader{Key: ReasonHeader, Value: []byte(why.Reason)},
@@ -87,7 +88,13 @@ func (o *output) bury(from *kgo.Record, why *malformed, promise func(error)) {
 		kgo.RecordHeader{Key: OffsetHeader, Value: strconv.AppendInt(nil, from.Offset, 10)},
 	)
 	r := &kgo.Record{Topic: o.deadLetters, Key: from.Key, Value: from.Value, Headers: headers}
-	o.produce(r, promise)
+	o.produce(r, func(err error) {
+		if refused(err) {
+			o.produce(shortened(r, from), promise)
+			return
+		}
+		promise(err)
+	})
 }
 
 // refused says of an error of a promise that the brokers won't take the record

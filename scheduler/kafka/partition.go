@@ -16,7 +16,7 @@ const (
 	maxKept        = 100_000 // behind one that is not done
 	// What goes to the store together.
 	maxBatch      = 500
-	maxBatchBytes = 4 << 20
+	maxBatchBytes = 1 << 20 // if it isn't one record
 )
 
 // partition is one that is assigned to this member: a queue, and a worker that
@@ -86,7 +86,12 @@ func signal(to chan struct{}) {
 
 func sizeOf(r *kgo.Record) int {
 	const record = 200 // bytes of one beside what it says
-	n := record + len(r.Key) + len(r.Value)
+	return record + length(r)
+}
+
+// length is of key, value and headers together.
+func length(r *kgo.Record) int {
+	n := len(r.Key) + len(r.Value)
 	for _, h := range r.Headers {
 		n += len(h.Key) + len(h.Value)
 	}
@@ -146,9 +151,12 @@ func (p *partition) next() []*kgo.Record {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n, bytes := 0, 0
-	for n < len(p.queue) && n < maxBatch && (n == 0 || bytes < maxBatchBytes) {
-		bytes += sizeOf(p.queue[n])
-		n++
+	for n < len(p.queue) && n < maxBatch {
+		size := sizeOf(p.queue[n])
+		if n > 0 && bytes+size > maxBatchBytes {
+			break
+		}
+		n, bytes = n+1, bytes+size
 	}
 	batch := p.queue[:n:n]
 	p.queue, p.bytes = p.queue[n:], p.bytes-bytes

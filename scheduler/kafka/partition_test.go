@@ -49,7 +49,7 @@ func TestKeptIsBounded(t *testing.T) {
 // TestRoom: large records are fewer at once, each comes in, and nobody waits for ever.
 func TestRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		room, entered := newRoom(), make(chan int, 1000)
+		room, entered := newRoom(maxLate), make(chan int, 1000)
 		enter := func(ctx context.Context, size int) {
 			go func() {
 				if room.enter(ctx, size) {

@@ -77,7 +77,7 @@ func (r *rig) close() {
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	a := &audit{acked: make(map[string]bool), sound: make(map[int32]int64)}
+	a := &audit{acked: make(map[string]bool), serials: make(map[string][2]string), sent: make(map[string]string), sound: make(map[int32]int64)}
 	r := &rig{T: t, network: new(kfake.VirtualNetwork), timers: newFakeTimers(a), log: &logBook{to: t.Output()}, audit: a}
 	var err error
 	r.cluster, err = kfake.NewCluster(

@@ -1,13 +1,23 @@
 package kafka
 
-import "context"
+import (
+	"context"
+	"sync"
+
+	"chronos/scheduler"
+)
 
 // maxLate is how many records that don't wait in timers may be on their way to the
 // brokers at once, if each is small.
 const maxLate = 4096
 
-// room bounds these records, and with them the memory that they take while the
-// brokers don't answer.
+// atStore is how much of such shares goes to the store at once: 8 MiB, of which a
+// redis-server needs a fifth of a second, where it may keep silent for half of one. What
+// is longer goes alone.
+const atStore = 512
+
+// room bounds what is under way somewhere: with maxLate records the memory that they
+// take while the brokers don't answer.
 type room struct {
 	taken chan struct{} // has a token for each share of the room that is taken
 	turn  chan struct{} // is held by who takes some: two might wait for each other with half of what each needs
@@ -15,12 +25,12 @@ type room struct {
 
 const share = 16 << 10 // bytes
 
-func newRoom() *room {
-	return &room{taken: make(chan struct{}, maxLate), turn: make(chan struct{}, 1)}
+func newRoom(shares int) *room {
+	return &room{taken: make(chan struct{}, shares), turn: make(chan struct{}, 1)}
 }
 
-// shares is at least 1, so that there are never more than maxLate records.
-func shares(size int) int { return min(1+size/share, maxLate) }
+// shares is at least 1, so that there are never more records than shares.
+func (r *room) shares(size int) int { return min(1+size/share, cap(r.taken)) }
 
 // enter waits until there is room for a record of this size, and reports whether ctx
 // lasted.
@@ -31,7 +41,7 @@ func (r *room) enter(ctx context.Context, size int) bool {
 	case <-ctx.Done():
 		return false
 	}
-	for n := range shares(size) {
+	for n := range r.shares(size) {
 		select {
 		case r.taken <- struct{}{}:
 		case <-ctx.Done():
@@ -43,10 +53,54 @@ func (r *room) enter(ctx context.Context, size int) bool {
 }
 
 // exit never blocks.
-func (r *room) exit(size int) { r.free(shares(size)) }
+func (r *room) exit(size int) { r.free(r.shares(size)) }
 
 func (r *room) free(n int) {
 	for range n {
 		<-r.taken
+	}
+}
+
+// lateIDs are the ids of late messages that are on their way to the brokers, from
+// whichever partition: others of these ids are duplicates, though the timers don't know
+// of the first. There are no more than records in the room and partitions that wait for
+// some of it.
+type lateIDs struct {
+	mu      sync.Mutex
+	origins map[string]string // by key
+}
+
+func newLateIDs() *lateIDs { return &lateIDs{origins: make(map[string]string)} }
+
+// taken reports whether another message has the id.
+func (l *lateIDs) taken(a *scheduler.Admission) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.another(a)
+}
+
+// take takes the id until it is freed, and reports false if another message has it.
+func (l *lateIDs) take(a *scheduler.Admission) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.another(a) {
+		return false
+	}
+	l.origins[a.Key] = a.Origin
+	return true
+}
+
+// another is whether another message has the id; l.mu is held. The same record may come
+// again, when its partition has gone and come.
+func (l *lateIDs) another(a *scheduler.Admission) bool {
+	origin, ok := l.origins[a.Key]
+	return ok && origin != a.Origin
+}
+
+func (l *lateIDs) free(a *scheduler.Admission) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.origins[a.Key] == a.Origin {
+		delete(l.origins, a.Key)
 	}
 }

@@ -6,7 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"chronos/scheduler"
 )
@@ -133,5 +136,101 @@ func TestQueueIsBounded(t *testing.T) {
 		r.awaitCommitted(n, -1, -1)
 		wantMetric(r, b, "chronos_bridge_paused_partitions", 0)
 		wantMetric(r, b, "chronos_bridge_messages_total", n)
+	})
+}
+
+// TestStoreThatTakesLittleAtOnce: as with a slow link, the less is asked the more gets
+// through.
+func TestStoreThatTakesLittleAtOnce(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		const n, most = 100, 3
+		r.timers.set(func(_ context.Context, call string, _ *scheduler.Admission) error {
+			if call != remember && r.timers.held(call) > most {
+				return errDown
+			}
+			return nil
+		})
+		var all []*kgo.Record
+		for i := range n {
+			all = append(all, early(0, fmt.Sprint(i)), late(1, fmt.Sprint("late", i)))
+		}
+		r.produce(all...)
+		b := r.start()
+		r.awaitCommitted(n, n, -1)
+		wantMetric(r, b, "chronos_bridge_messages_total", 2*n)
+		if ids := r.ids("out"); len(ids) != n {
+			t.Errorf("%d messages are published, want %d", len(ids), n)
+		}
+	})
+}
+
+// TestTimersThatRefuse: what they never will take is a dead letter, on both paths, and
+// holds nothing up.
+func TestTimersThatRefuse(t *testing.T) {
+	for _, deadLetters := range []string{"dead", ""} {
+		t.Run("dead letters: "+deadLetters, func(t *testing.T) {
+			inBubble(t, func(r *rig) {
+				r.timers.set(func(_ context.Context, call string, a *scheduler.Admission) error {
+					if call == admit && a.Key[0] == 'x' {
+						return &scheduler.InvalidError{Detail: "a test has it so"}
+					}
+					return nil
+				})
+				for _, origin := range []string{"in/0/1", "in/1/0"} {
+					r.audit.ack(origin)
+				}
+				r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "out", Err: kerr.InvalidRecord, Count: 1})
+				r.produce(early(0, "a"), early(0, "x"), early(0, "b"), late(1, "x-late"))
+				b := r.start(func(c *Config) { c.DeadLetters = deadLetters })
+				r.awaitCommitted(3, 1, -1)
+				wantIDs(r, r.timers.keys(), "a", "b")
+				if deadLetters != "" {
+					wantIDs(r, r.ids("dead"), "x", "x-late")
+				}
+				if got := counted(b.metrics.malformed.WithLabelValues("invalid")); got != 2 {
+					t.Errorf("%v are invalid, want 2", got)
+				}
+				r.wantLogged(2, "timers refuse")
+				r.wantLogged(0, "store can't be used")
+			})
+		})
+	}
+}
+
+// TestTooLarge: what no store takes in time never goes there.
+func TestTooLarge(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		large, largest := early(0, "large"), early(0, "largest")
+		large.Value = make([]byte, maxRecord+1)
+		largest.Value = make([]byte, maxRecord-length(largest)+len(largest.Value))
+		for _, rec := range []*kgo.Record{large, largest, early(0, "a")} {
+			r.produce(rec)
+		}
+		r.start()
+		r.awaitCommitted(3, -1, -1)
+		wantIDs(r, r.timers.keys(), "a", "largest")
+		wantIDs(r, r.ids("dead"), "large")
+		r.wantLogged(1, "reason=too_large")
+	})
+}
+
+// TestStoreIsNotFlooded: all partitions together send no more to it at once than it
+// takes in time.
+func TestStoreIsNotFlooded(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		open, size := make(gate), maxRecord/4
+		r.timers.set(func(ctx context.Context, _ string, _ *scheduler.Admission) error { return open.wait(ctx) })
+		for p := range int32(partitions) {
+			large := early(p, fmt.Sprint(p))
+			large.Value = make([]byte, size)
+			r.produce(large)
+		}
+		r.start()
+		r.pass(5 * time.Second)
+		if got, want := r.timers.held(admit), 1; got != want {
+			t.Errorf("%d messages of %d bytes are on their way to the store, want %d", got, size, want)
+		}
+		close(open)
+		r.awaitCommitted(1, 1, 1)
 	})
 }
