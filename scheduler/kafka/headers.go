@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -33,11 +34,13 @@ var errTooLarge = &malformed{"too_large", "key, value and headers are longer tha
 const adviceDeadline = "must be an instant in RFC 3339, such as 2022-12-01T11:09:01.123+01:00, where UTC is meant if there is no offset, " +
 	"or the milliseconds since 1970 in up to 15 digits"
 
-// parse reads a record. The message has the record's bytes, not copies: franz-go
-// makes them anew for each fetch and, as long as its client has no pools
-// (kgo.WithPools), never uses them again. They keep the whole batch that they came
-// in from being freed.
+// parse reads a record. The message has the record's bytes, which are its own.
 func parse(r *kgo.Record, now time.Time) (Message, *malformed) {
+	if r.Context != nil {
+		if long, ok := r.Context.Value(skipped{}).(*kgo.ErrDecompressTooLarge); ok {
+			return Message{}, &malformed{"too_large", fmt.Sprintf("batch of offsets %d to %d is longer than 64 MiB when decompressed, and is not read; send smaller ones", long.Offset, r.Offset)}
+		}
+	}
 	if length(r) > maxRecord {
 		return Message{}, errTooLarge
 	}

@@ -16,7 +16,12 @@ import (
 )
 
 const (
-	maxPoll        = 10_000 // records
+	maxPoll = 10_000 // records
+	// What a fetch from one broker brings, compressed or not, and what one batch of it may
+	// be in the end: the client has as much beside what the partitions have in hand.
+	maxFetch, maxPartitionFetch = 8 << 20, 512 << 10
+	maxDecompressed             = 64 << 20
+
 	commitInterval = 500 * time.Millisecond
 	sessionTimeout = 10 * time.Second // another bridge takes over the partitions of one that was killed
 	// heartbeat is how soon a member learns that others came or went. Until all have, nobody
@@ -42,6 +47,7 @@ type input struct {
 
 	room      *room          // of the records on their way to the brokers that didn't wait in a timer
 	store     *room          // of what is on its way to the timers
+	budget    budget         // of what the partitions have in hand
 	pending   sync.WaitGroup // these
 	published chan published // of these, those that the timers must remember
 	late      *lateIDs       // of these, the ids of messages
@@ -72,6 +78,9 @@ func newInput(b *Bridge, timers Timers) (*input, error) {
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.KeepControlRecords(), // without, a partition would never be read to its end
 		kgo.FetchMaxWait(500 * time.Millisecond),
+		kgo.FetchMaxBytes(maxFetch),
+		kgo.FetchMaxPartitionBytes(maxPartitionFetch),
+		kgo.MaxDecompressBatchBytes(maxDecompressed),
 		kgo.MetadataMinAge(250 * time.Millisecond),
 		kgo.SessionTimeout(sessionTimeout),
 		kgo.HeartbeatInterval(heartbeat),
@@ -99,6 +108,10 @@ func (in *input) run(ctx context.Context) {
 		failed, anew := false, false
 		fetches.EachError(func(topic string, p int32, err error) {
 			if ctx.Err() != nil {
+				return
+			}
+			if long, ok := errors.AsType[*kgo.ErrDecompressTooLarge](err); ok {
+				in.skip(long)
 				return
 			}
 			failed, anew = true, anew || errors.Is(err, kerr.UnknownTopicID)
@@ -148,6 +161,42 @@ func (in *input) take(f kgo.FetchTopicPartition) {
 	}
 	if !p.offer(f.Records) {
 		in.restart(p).offer(f.Records)
+	}
+}
+
+// skip goes on behind a batch that is too long to be read. For all its records one dead
+// letter has to do.
+func (in *input) skip(long *kgo.ErrDecompressTooLarge) {
+	p := in.partition(long.Partition)
+	if p == nil {
+		return
+	}
+	last := &kgo.Record{
+		Topic: long.Topic, Partition: long.Partition, Offset: long.NextOffset - 1, LeaderEpoch: long.Epoch,
+		Context: context.WithValue(context.Background(), skipped{}, long),
+	}
+	in.take(kgo.FetchTopicPartition{Topic: long.Topic, FetchPartition: kgo.FetchPartition{Partition: long.Partition, HighWatermark: long.NextOffset, Records: []*kgo.Record{last}}})
+	// Without an epoch, which sorts before all that is marked: the client must not take
+	// anything for committed that is not.
+	in.client.SetOffsets(map[string]map[int32]kgo.EpochOffset{long.Topic: {long.Partition: {Epoch: -1, Offset: long.NextOffset}}})
+}
+
+// skipped is the key of what a record stands for that is none: a whole batch.
+type skipped struct{}
+
+// weighAll looks at all partitions when those may go on that could not, or the other way
+// round.
+func (in *input) weighAll() {
+	if !in.budget.changed() {
+		return
+	}
+	in.mu.Lock()
+	all := slices.Collect(maps.Values(in.assigned))
+	in.mu.Unlock()
+	for _, p := range all {
+		p.mu.Lock()
+		p.weigh()
+		p.mu.Unlock()
 	}
 }
 

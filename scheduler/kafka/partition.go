@@ -8,8 +8,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Bounds of what a partition has in hand. It is paused at the upper ones and goes on
-// at half of them.
+// Bounds of what a partition has in hand, beside those of all (budget.go). It is paused
+// at the upper ones and goes on at half of them.
 const (
 	maxQueued      = 4000
 	maxQueuedBytes = 16 << 20
@@ -28,7 +28,7 @@ type partition struct {
 
 	mu     sync.Mutex
 	queue  []*kgo.Record
-	bytes  int
+	bytes  int   // of the queue and of the batch in hand
 	full   bool  // the queue is
 	behind bool  // too much is kept
 	stuck  int   // of what is in hand, how much waits for the store
@@ -57,6 +57,7 @@ func startPartition(in *input, id int32) *partition {
 // offer queues records. It never blocks. It reports false if they stand before those
 // that came already: then they are others of these offsets.
 func (p *partition) offer(records []*kgo.Record) bool {
+	defer p.in.weighAll() // when p.mu is free
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, r := range records {
@@ -68,7 +69,8 @@ func (p *partition) offer(records []*kgo.Record) bool {
 			p.marks.done(r.Offset)
 			continue
 		}
-		p.queue, p.bytes = append(p.queue, r), p.bytes+sizeOf(r)
+		p.queue = append(p.queue, own(r))
+		p.use(sizeOf(r))
 	}
 	p.weigh()
 	if len(records) > 0 {
@@ -101,9 +103,18 @@ func length(r *kgo.Record) int {
 // weigh looks whether there is too much in hand; p.mu is held.
 func (p *partition) weigh() {
 	_, kept := p.marks.open()
-	p.full = tooMuch(p.full, len(p.queue), maxQueued) || tooMuch(p.full, p.bytes, maxQueuedBytes)
+	p.full = tooMuch(p.full, len(p.queue), maxQueued) || tooMuch(p.full, p.bytes, maxQueuedBytes) || p.bytes > 0 && p.in.budget.exceeded()
 	p.behind = tooMuch(p.behind, kept, maxKept)
 	p.pauseOrResume()
+}
+
+// use has n more bytes in hand, or less; p.mu is held.
+func (p *partition) use(n int) {
+	if p.ended {
+		return // all is given back
+	}
+	p.bytes += n
+	p.in.budget.add(n)
 }
 
 func tooMuch(was bool, n, most int) bool { return n >= most || was && n > most/2 }
@@ -159,7 +170,7 @@ func (p *partition) next() []*kgo.Record {
 		n, bytes = n+1, bytes+size
 	}
 	batch := p.queue[:n:n]
-	p.queue, p.bytes = p.queue[n:], p.bytes-bytes
+	p.queue = p.queue[n:]
 	p.weigh()
 	if n == 0 {
 		return nil
@@ -172,7 +183,20 @@ func (p *partition) work(ctx context.Context) {
 	for batch := p.take(ctx); batch != nil; batch = p.take(ctx) {
 		p.handle(ctx, batch)
 		p.mark()
+		p.handled(batch)
 	}
+}
+
+// handled gives back the room of what is no longer in hand: what is pending has some of
+// its own.
+func (p *partition) handled(batch []*kgo.Record) {
+	defer p.in.weighAll() // when p.mu is free
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, r := range batch {
+		p.use(-sizeOf(r))
+	}
+	p.weigh()
 }
 
 // mark tells the client what may be committed.
@@ -225,8 +249,10 @@ func (p *partition) end(patience time.Duration) {
 	p.marking.Lock()
 	p.marks.revoke()
 	p.marking.Unlock()
+	defer p.in.weighAll() // when p.mu is free
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.use(-p.bytes)
 	p.ended = true
 	if p.stuck > 0 {
 		p.in.stuckLess(false)

@@ -1,0 +1,66 @@
+package kafka
+
+import (
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// maxInput is how many bytes of records all partitions together may have in hand before
+// those that have any are paused. They go on when half of it is free.
+const maxInput = 64 << 20
+
+// budget is how much of that is used.
+type budget struct {
+	mu   sync.Mutex
+	used int
+	over bool
+	news bool // over has changed
+}
+
+// add takes n bytes, or gives them back if n is less than 0.
+func (b *budget) add(n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.used += n
+	was := b.over
+	b.over = tooMuch(was, b.used, maxInput)
+	b.news = b.news || b.over != was
+}
+
+// changed reports whether what exceeded says may have changed since it was last called.
+func (b *budget) changed() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	news := b.news
+	b.news = false
+	return news
+}
+
+func (b *budget) exceeded() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.over
+}
+
+// own is the record with bytes of its own: those that it came with are a part of what a
+// fetch brought for all partitions, and would keep that from being freed.
+func own(r *kgo.Record) *kgo.Record {
+	bytes := make([]byte, 0, length(r))
+	keep := func(value []byte) []byte {
+		if value == nil {
+			return nil
+		}
+		bytes = append(bytes, value...)
+		return slices.Clip(bytes[len(bytes)-len(value):])
+	}
+	c := *r
+	c.Key, c.Value, c.Headers = keep(r.Key), keep(r.Value), slices.Clone(r.Headers)
+	for i := range c.Headers {
+		h := &c.Headers[i]
+		h.Key, h.Value = strings.Clone(h.Key), keep(h.Value)
+	}
+	return &c
+}
