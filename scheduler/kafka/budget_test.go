@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -49,7 +50,11 @@ func TestInputIsBounded(t *testing.T) {
 			t.Errorf("paused are (-want +got):\n%s", diff)
 		}
 		close(open)
-		r.await("the others", func() bool { return len(paused()) == 0 && in.budget.used == 0 })
+		r.await("the others", func() bool {
+			in.budget.mu.Lock()
+			defer in.budget.mu.Unlock()
+			return in.budget.used == 0 && len(paused()) == 0
+		})
 	})
 }
 
@@ -74,7 +79,7 @@ func TestBatchThatIsABomb(t *testing.T) {
 		r.produce(early(0, "after"), early(1, "b"))
 		b := r.start()
 		r.awaitCommitted(-1, 1, -1)
-		r.pass(5e9)
+		r.pass(5 * time.Second)
 		r.wantCommitted(-1, 1, -1)
 		close(open)
 		r.awaitCommitted(3, 1, -1)

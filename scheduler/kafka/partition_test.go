@@ -34,6 +34,7 @@ func TestKeptIsBounded(t *testing.T) {
 						p.marks.done(rec.Offset)
 					}
 				}
+				p.handled(batch)
 			}
 		}
 		if !paused() {
