@@ -100,8 +100,8 @@ func TestBatchThatIsABomb(t *testing.T) {
 	})
 }
 
-// TestBombAtTheEnd: it is committed as any other.
-func TestBombAtTheEnd(t *testing.T) {
+// TestBombAlone: it is committed as any other, and what comes later is read.
+func TestBombAlone(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		client := r.newClient(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(100<<20), kgo.ProducerBatchCompression(kgo.GzipCompression()))
 		bomb := early(0, "bomb")
@@ -111,6 +111,8 @@ func TestBombAtTheEnd(t *testing.T) {
 		}
 		r.start()
 		r.awaitCommitted(1, -1, -1)
+		r.produce(early(0, "after"))
+		r.awaitCommitted(2, -1, -1)
 	})
 }
 

@@ -177,8 +177,13 @@ func (in *input) skip(long *kgo.ErrDecompressTooLarge) {
 	}
 	in.take(kgo.FetchTopicPartition{Topic: long.Topic, FetchPartition: kgo.FetchPartition{Partition: long.Partition, HighWatermark: long.NextOffset, Records: []*kgo.Record{last}}})
 	// Without an epoch, which sorts before all that is marked: the client must not take
-	// anything for committed that is not.
-	in.client.SetOffsets(map[string]map[int32]kgo.EpochOffset{long.Topic: {long.Partition: {Epoch: -1, Offset: long.NextOffset}}})
+	// anything for committed that is not. Of a partition that nothing has come from yet it
+	// doesn't know until something is marked.
+	at := func(offset int64) map[string]map[int32]kgo.EpochOffset {
+		return map[string]map[int32]kgo.EpochOffset{long.Topic: {long.Partition: {Epoch: -1, Offset: offset}}}
+	}
+	in.client.MarkCommitOffsets(at(0))
+	in.client.SetOffsets(at(long.NextOffset))
 }
 
 // skipped is the key of what a record stands for that is none: a whole batch.
