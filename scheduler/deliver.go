@@ -50,6 +50,9 @@ type Delivered struct {
 	Reason string
 	// RetryAfter is how long the receiver asked to be left alone, 0 if it didn't.
 	RetryAfter time.Duration
+	// Final says of a failed attempt that no other would do better: the pop is given up
+	// as after the last one.
+	Final bool
 }
 
 // Verdict says what an attempt means for the timer.

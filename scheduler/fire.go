@@ -114,7 +114,7 @@ func (s *Scheduler) outcome(c *claim, delivered Delivered) Settlement {
 		log.Info("receiver wants no more of this timer; it is ended")
 	case outcome == OutcomeAgain:
 		log.Debug("callback failed", "again_in", delay)
-	case state.Attempt < s.config.Attempts:
+	case state.Attempt < s.config.Attempts && !delivered.Final:
 		log.Debug("callback failed; the timer goes on with its next pop")
 	default:
 		return s.giveUpAt(c, state, delivered.Reason)

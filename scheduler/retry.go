@@ -33,7 +33,7 @@ func outcomeOf(d Delivered, seq, attempt, pops, most int) (Outcome, time.Duratio
 		return OutcomeDone, 0
 	case d.Verdict == VerdictDelivered:
 		return over, 0
-	case attempt < most:
+	case attempt < most && !d.Final:
 		return OutcomeAgain, max(backoff(attempt), min(d.RetryAfter, maxRetryAfter))
 	case pops == 1:
 		return OutcomeDead, 0

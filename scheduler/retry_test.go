@@ -45,6 +45,8 @@ func TestOutcomeOf(t *testing.T) {
 		"recurring given up goes on":     {Delivered{}, 2, 5, 3, OutcomeNext, 0},
 		"last pop given up":              {Delivered{}, 3, 5, 3, OutcomeDone, 0},
 		"more attempts than there are":   {Delivered{}, 1, 9, 1, OutcomeDead, 0},
+		"one-shot that no attempt saves": {Delivered{Final: true}, 1, 1, 1, OutcomeDead, 0},
+		"pop that no attempt saves":      {Delivered{Final: true}, 1, 1, 3, OutcomeNext, 0},
 		"gone ends a one-shot timer":     {Delivered{Verdict: VerdictGone}, 1, 1, 1, OutcomeDone, 0},
 		"gone ends a recurring timer":    {Delivered{Verdict: VerdictGone}, 1, 1, 3, OutcomeDone, 0},
 		"recurring failed, tries again":  {Delivered{}, 1, 1, 3, OutcomeAgain, 0},

@@ -193,7 +193,7 @@ func (p *partition) send(ctx context.Context, r *kgo.Record, why *malformed, pau
 		case err == nil:
 			p.over(r)
 		case refused(err):
-			p.in.bridge.metrics.refused.Inc()
+			p.in.bridge.metrics.deadRefused.Inc()
 			p.in.bridge.complaints.refused.about(r, "err", err)
 			p.over(r)
 		default:

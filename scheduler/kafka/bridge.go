@@ -96,7 +96,7 @@ func Open(ctx context.Context, config Config) (*Bridge, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open bridge: %w", err)
 	}
-	if b.output, err = newOutput(&b.config, b.options, largest); err != nil {
+	if b.output, err = newOutput(&b.config, b.options, largest, b.metrics.refused); err != nil {
 		return nil, fmt.Errorf("open bridge: %w", err)
 	}
 	return b, nil
@@ -122,7 +122,7 @@ func (b *Bridge) Run(ctx context.Context, timers Timers) error {
 // Close ends what is being published: calls of Deliver return. It is called after Run.
 func (b *Bridge) Close() {
 	if b.output != nil {
-		b.output.client.Close()
+		b.output.close()
 	}
 	b.remembering.Wait()
 	b.complaints.tellRest()
@@ -171,9 +171,24 @@ func (b *Bridge) Deliver(ctx context.Context, d scheduler.Delivery) scheduler.De
 		return scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
 	case errors.Is(err, kgo.ErrClientClosed):
 		return scheduler.Delivered{Reason: "the bridge was stopped"}
+	case refused(err):
+		return b.refusedBy(&m, d.Attempt, err)
 	}
 	b.complaints.unpublished.say("id", m.ID, "from", m.From, "attempt", d.Attempt, "err", b.config.advised(b.config.Output, err))
 	return scheduler.Delivered{Reason: printable(err)}
+}
+
+// maxRefusals is how many attempts a message has that the output refuses.
+const maxRefusals = 5
+
+// refusedBy has a message go to the engine's dead letters that the output won't take.
+func (b *Bridge) refusedBy(m *Message, attempt int, err error) scheduler.Delivered {
+	final, line := attempt >= maxRefusals, b.complaints.rejected
+	if final {
+		line = b.complaints.givenUp
+	}
+	line.say("id", m.ID, "from", m.From, "attempt", attempt, "err", err, "advice", remedy(err))
+	return scheduler.Delivered{Reason: printable(err), Final: final}
 }
 
 // admission is a message as timers know it.

@@ -186,17 +186,20 @@ func TestLongDeadLetters(t *testing.T) {
 // much of them as has room in any topic.
 func TestShortenedDeadLetters(t *testing.T) {
 	inBubble(t, func(r *rig) {
+		if err := r.cluster.CreateTopic("dead2", 1, map[string]string{"max.message.bytes": "100000"}); err != nil {
+			t.Fatal(err)
+		}
 		mine := kgo.RecordHeader{Key: "mine", Value: []byte("x")}
-		long := func(n int) []byte { return bytes.Repeat([]byte("a"), n) } // short when compressed
-		large := kgo.RecordHeader{Key: "large", Value: long(3e6)}
+		large := kgo.RecordHeader{Key: "large", Value: random(300e3)}
 		r.produce(
-			&kgo.Record{Topic: "in", Partition: 0, Value: long(3e6), Headers: []kgo.RecordHeader{mine}},
-			&kgo.Record{Topic: "in", Partition: 1, Key: long(2e6), Headers: []kgo.RecordHeader{mine, large}},
+			&kgo.Record{Topic: "in", Partition: 0, Value: random(300e3), Headers: []kgo.RecordHeader{mine}},
+			&kgo.Record{Topic: "in", Partition: 1, Key: random(200e3), Headers: []kgo.RecordHeader{mine, large}},
+			&kgo.Record{Topic: "in", Partition: 2, Value: bytes.Repeat([]byte("a"), 3e6)}, // short when compressed
 		)
-		b := r.start()
-		r.awaitCommitted(1, 1, -1)
+		b := r.start(func(c *Config) { c.DeadLetters = "dead2" })
+		r.awaitCommitted(1, 1, 1)
 		came := make(map[string]*kgo.Record)
-		for _, rec := range r.records("dead") {
+		for _, rec := range r.records("dead2") {
 			came[headerOf(rec, PartitionHeader)] = rec
 		}
 		ours := func(partition, truncated string) []kgo.RecordHeader {
@@ -207,8 +210,8 @@ func TestShortenedDeadLetters(t *testing.T) {
 			}
 		}
 		for p, want := range map[string]*kgo.Record{
-			"0": {Value: long(4096), Headers: append([]kgo.RecordHeader{mine}, ours("0", "3000005")...)},
-			"1": {Key: long(4096), Headers: ours("1", "5000010")},
+			"0": {Value: random(4096), Headers: append([]kgo.RecordHeader{mine}, ours("0", "300005")...)},
+			"1": {Key: random(4096), Headers: ours("1", "500010")},
 		} {
 			got := came[p]
 			if got == nil {
@@ -218,6 +221,9 @@ func TestShortenedDeadLetters(t *testing.T) {
 			if diff := cmp.Diff([]any{want.Key, want.Value, want.Headers}, []any{got.Key, got.Value, got.Headers}); diff != "" {
 				t.Errorf("that of partition %s (-want +got):\n%s", p, diff)
 			}
+		}
+		if got := came["2"]; got == nil || len(got.Value) != 3e6 {
+			t.Error("one that is short when it is compressed didn't come as it was")
 		}
 		wantMetric(r, b, "chronos_bridge_dead_letters_refused_total", 0)
 	})

@@ -85,13 +85,13 @@ func TestOrderOfOneID(t *testing.T) {
 func TestIDOnItsWay(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		open := r.holdProduce("out")
-		r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "out", Err: kerr.InvalidRecord, Count: 1})
+		r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "out", Err: kerr.InvalidRecord, Count: 2}) // in company, and alone
 		b := r.start()
 		all := []*kgo.Record{late(0, "a"), late(1, "a"), early(2, "a"), early(0, "a")}
 		r.audit.number(all)
 		r.produce(all[0])
 		r.audit.produced(all[:1])
-		r.await("the first", func() bool { return b.output.client.BufferedProduceRecords() == 1 })
+		r.await("the first", func() bool { return b.output.shared.client.BufferedProduceRecords() == 1 })
 		r.produce(all[1:]...)
 		r.audit.produced(all[1:])
 		r.awaitCommitted(-1, 1, 1)
@@ -139,11 +139,11 @@ func TestOutputThatRefuses(t *testing.T) {
 		if got := r.timers.fire(t.Context(), b, "large"); got.Verdict != scheduler.VerdictFailed || !strings.Contains(got.Reason, "MESSAGE_TOO_LARGE") {
 			t.Errorf("delivered is %+v", got)
 		}
-		refusal := r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "small", Err: kerr.InvalidRecord})
+		refusal := r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "small", Err: kerr.InvalidRecord, Count: 2})
 		r.produce(late(2, "c"))
 		r.awaitCommitted(2, 1, 1)
-		if refusal.Hits() != 1 {
-			t.Error("nothing was refused")
+		if refusal.Hits() != 2 {
+			t.Error("it was not refused alone too")
 		}
 		wantIDs(r, r.timers.keys(), "c", "large")
 		r.timers.fire(t.Context(), b, "c")

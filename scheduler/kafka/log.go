@@ -37,7 +37,7 @@ const tellInterval = 10 * time.Second
 // complaints are the lines of which there could be as many as messages, or as tries.
 // Each kind has a bound of its own, so that none silences another.
 type complaints struct {
-	malformed, refused, unburied, unpublished, unread, unjoined *complaint
+	malformed, refused, rejected, givenUp, unburied, unpublished, unread, unjoined *complaint
 }
 
 func newComplaints(log *slog.Logger) *complaints {
@@ -47,6 +47,8 @@ func newComplaints(log *slog.Logger) *complaints {
 	return &complaints{
 		malformed:   kind(slog.LevelError, "message can't be delayed", 10, 50),
 		refused:     kind(slog.LevelError, "dead letter was refused; it stays in the input topic alone", 10, 50),
+		rejected:    kind(slog.LevelError, "output refuses message; it is tried again", 10, 50),
+		givenUp:     kind(slog.LevelError, "output refuses message; it goes to the dead letters, and `chronos dead fire` tries it again", 10, 50),
 		unburied:    kind(slog.LevelWarn, "dead letter could not be published; it is tried again", 10, 50),
 		unpublished: kind(slog.LevelWarn, "message could not be published; it is tried again", 10, 50),
 		unread:      kind(slog.LevelWarn, "could not read from the topic; it is tried again", 1, 10),
@@ -56,7 +58,7 @@ func newComplaints(log *slog.Logger) *complaints {
 
 // tellRest tells of each kind what was left out since it was told last.
 func (c *complaints) tellRest() {
-	for _, kind := range []*complaint{c.malformed, c.refused, c.unburied, c.unpublished, c.unread, c.unjoined} {
+	for _, kind := range []*complaint{c.malformed, c.refused, c.rejected, c.givenUp, c.unburied, c.unpublished, c.unread, c.unjoined} {
 		kind.tellRest()
 	}
 }

@@ -8,13 +8,14 @@ import (
 
 // metrics are the bridge's. They count the same whether or not they are registered.
 type metrics struct {
-	consumed  *prometheus.CounterVec // by what became of it
-	malformed *prometheus.CounterVec // by reason
-	refused   prometheus.Counter     // dead letters
-	lag       *prometheus.GaugeVec   // by partition
-	paused    prometheus.Gauge
-	jitter    prometheus.Histogram
-	late      prometheus.Histogram
+	consumed    *prometheus.CounterVec // by what became of it
+	malformed   *prometheus.CounterVec // by reason
+	deadRefused prometheus.Counter
+	lag         *prometheus.GaugeVec // by partition
+	paused      prometheus.Gauge
+	refused     prometheus.Counter
+	jitter      prometheus.Histogram
+	late        prometheus.Histogram
 }
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
@@ -26,7 +27,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		malformed: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "chronos_bridge_malformed_total", Help: "Messages of the input that can't be delayed, by reason.",
 		}, []string{"reason"}),
-		refused: prometheus.NewCounter(prometheus.CounterOpts{
+		deadRefused: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "chronos_bridge_dead_letters_refused_total",
 			Help: "Dead letters that their topic doesn't take, not even shortened: they stay in the input alone.",
 		}),
@@ -35,6 +36,9 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		}, []string{"partition"}),
 		paused: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "chronos_bridge_paused_partitions", Help: "Partitions that are not read for now, since the store or what is in hand holds them up.",
+		}),
+		refused: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "chronos_bridge_refused_total", Help: "Attempts at which a topic refused a message or dead letter that was sent alone.",
 		}),
 		jitter: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "chronos_bridge_jitter_seconds",
@@ -55,7 +59,9 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	if r == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.consumed, m.malformed, m.refused, m.lag, m.paused, m.jitter, m.late} {
+	for _, c := range []prometheus.Collector{
+		m.consumed, m.malformed, m.deadRefused, m.lag, m.paused, m.refused, m.jitter, m.late,
+	} {
 		if err := r.Register(c); err != nil {
 			return nil, err
 		}

@@ -2,47 +2,73 @@ package kafka
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // output publishes to the output and the dead-letter topic. What becomes of a
-// record its promise alone can say: it has no deadline, and ends with the client.
+// record its promise alone can say: it has no deadline, and ends with the clients.
 type output struct {
-	client      *kgo.Client
+	shared      *producer
+	single      *producer        // of alone
+	alone       map[string]*lone // by topic: for what was refused in company, or is too long for the other
+	poison      poison
 	topic       string
 	deadLetters string // "" for none
 	relayID     bool
-	forgetting  atomic.Bool // a topic that was deleted
 }
 
-func newOutput(config *Config, options []kgo.Opt, largest map[string]int32) (*output, error) {
-	client, err := kgo.NewClient(slices.Concat(options, []kgo.Opt{
+func newOutput(config *Config, options []kgo.Opt, largest map[string]int32, refused prometheus.Counter) (*output, error) {
+	options = slices.Concat(options, []kgo.Opt{
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.ProducerLinger(0),
 		kgo.MetadataMinAge(250 * time.Millisecond), // a new leader is found that soon
 		kgo.UnknownTopicRetries(-1),
-		// A batch that is too long for its topic would take all that is in it down.
-		kgo.ProducerBatchMaxBytesFn(func(topic string) int32 { return cmp.Or(largest[topic], usualLargest) }),
 		kgo.MaxBufferedRecords(2*config.MaxPending + 2*maxLate),
+	})
+	// A batch that is too long for its topic would take all that is in it down.
+	shared, err := kgo.NewClient(slices.Concat(options, []kgo.Opt{
+		kgo.ProducerBatchMaxBytesFn(func(topic string) int32 { return cmp.Or(largest[topic], usualLargest) }),
 	}, config.more)...)
 	if err != nil {
 		return nil, err
 	}
-	return &output{client: client, topic: config.Output, deadLetters: config.DeadLetters, relayID: config.RelayID}, nil
+	// The client's bound is on what isn't compressed yet, the topic's on what is: so the
+	// brokers say what is too long.
+	single, err := kgo.NewClient(slices.Concat(options, []kgo.Opt{
+		kgo.ProducerBatchMaxBytes(largestEver),
+		kgo.ProducerBatchCompression(kgo.ZstdCompression(), kgo.SnappyCompression(), kgo.NoCompression()),
+	}, config.more)...)
+	if err != nil {
+		shared.Close()
+		return nil, err
+	}
+	o := &output{
+		shared: &producer{client: shared}, single: &producer{client: single}, alone: make(map[string]*lone),
+		topic: config.Output, deadLetters: config.DeadLetters, relayID: config.RelayID,
+	}
+	for _, topic := range []string{o.topic, o.deadLetters} {
+		o.alone[topic] = &lone{producer: o.single, refused: refused}
+	}
+	return o, nil
+}
+
+// close has all promises kept.
+func (o *output) close() {
+	o.shared.client.Close()
+	o.single.client.Close()
 }
 
 // publish sends the message to the output. The promise is kept once, and must not
-// block.
+// block. That the message was refused it says only if it was alone.
 func (o *output) publish(m *Message, promise func(error)) {
 	r := &kgo.Record{Topic: o.topic, Key: m.Key, Value: m.Value, Headers: make([]kgo.RecordHeader, 0, len(m.Headers)+1)}
 	for _, h := range m.Headers {
@@ -51,18 +77,26 @@ func (o *output) publish(m *Message, promise func(error)) {
 	if o.relayID {
 		r.Headers = append(r.Headers, kgo.RecordHeader{Key: IDHeader, Value: []byte(m.ID)})
 	}
-	o.produce(r, promise)
+	judged := func(err error) {
+		if refused(err) {
+			o.poison.add(m.From)
+		}
+		promise(err)
+	}
+	if o.poison.has(m.From) {
+		o.alone[r.Topic].send(r, judged)
+		return
+	}
+	o.produce(r, judged)
 }
 
-// produce is told by the client that a topic of the same name is another one, until it
-// is told to forget the first.
+// produce sends a record in the company of others. When the brokers refuse one, the
+// client fails all of its partition, and each is sent again alone.
 func (o *output) produce(r *kgo.Record, promise func(error)) {
-	o.client.Produce(context.Background(), r, func(_ *kgo.Record, err error) {
-		if errors.Is(err, kerr.UnknownTopicID) && o.forgetting.CompareAndSwap(false, true) {
-			go func() { // ends with the client, if not before
-				defer o.forgetting.Store(false)
-				o.client.PurgeTopicsFromProducing(r.Topic)
-			}()
+	o.shared.produce(r, func(err error) {
+		if refused(err) {
+			o.alone[r.Topic].send(r, promise)
+			return
 		}
 		promise(err)
 	})
@@ -101,6 +135,14 @@ func (o *output) bury(from *kgo.Record, why *malformed, promise func(error)) {
 // as it is, however often it is sent.
 func refused(err error) bool {
 	return errors.Is(err, kerr.MessageTooLarge) || errors.Is(err, kerr.InvalidRecord) || errors.Is(err, kerr.RecordListTooLarge)
+}
+
+// remedy is what to do about a refusal.
+func remedy(err error) string {
+	if errors.Is(err, kerr.InvalidRecord) {
+		return "a compacted topic takes no message without a key: give messages one, or set the output's cleanup.policy to delete"
+	}
+	return "raise the output's max.message.bytes"
 }
 
 // printable is an error in a few words for people.

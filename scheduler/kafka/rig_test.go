@@ -115,6 +115,8 @@ func (r *rig) config(change ...func(*Config)) Config {
 		RelayID: true, MaxPending: 64, Log: newLog(r.log),
 		more: []kgo.Opt{kgo.Dialer(r.network.DialContext), kgo.WithHooks(r.audit)},
 	}
+	// What unpacks zstd is closed by a finalizer, outside the bubble.
+	config.more = append(config.more, kgo.ProducerBatchCompression(kgo.SnappyCompression()))
 	if r.real {
 		config.more = append(config.more, kgo.HeartbeatInterval(50*time.Millisecond), kgo.SessionTimeout(time.Second))
 	}
@@ -322,8 +324,8 @@ func (r *rig) silence() (end func()) {
 
 // nameOf is how a topic is called: new requests have its number alone.
 func (r *rig) nameOf(t *kmsg.ProduceRequestTopic) string {
-	for _, name := range []string{"in", "out", "dead"} {
-		if t.Topic == name || t.TopicID == r.topicIDs[name] {
+	for name, id := range r.topicIDs {
+		if t.Topic == name || t.TopicID == id {
 			return name
 		}
 	}

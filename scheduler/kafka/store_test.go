@@ -179,7 +179,7 @@ func TestTimersThatRefuse(t *testing.T) {
 				for _, origin := range []string{"in/0/1", "in/1/0"} {
 					r.audit.ack(origin)
 				}
-				r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "out", Err: kerr.InvalidRecord, Count: 1})
+				r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "out", Err: kerr.InvalidRecord, Count: 2}) // in company, and alone
 				r.produce(early(0, "a"), early(0, "x"), early(0, "b"), late(1, "x-late"))
 				b := r.start(func(c *Config) { c.DeadLetters = deadLetters })
 				r.awaitCommitted(3, 1, -1)

@@ -1,0 +1,103 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// producer is a client that publishes.
+type producer struct {
+	client     *kgo.Client
+	forgetting atomic.Bool // a topic that was deleted
+}
+
+// produce never blocks. The client is told that a topic of the same name is another
+// one, until it is told to forget the first.
+func (p *producer) produce(r *kgo.Record, promise func(error)) {
+	p.client.TryProduce(context.Background(), r, func(_ *kgo.Record, err error) {
+		if errors.Is(err, kerr.UnknownTopicID) && p.forgetting.CompareAndSwap(false, true) {
+			go func() { // ends with the client, if not before
+				defer p.forgetting.Store(false)
+				p.client.PurgeTopicsFromProducing(r.Topic)
+			}()
+		}
+		promise(err)
+	})
+}
+
+// lone publishes the records of one topic, each when the one before it is answered: what
+// the brokers refuse then is that record, and no other with it.
+type lone struct {
+	producer *producer
+	refused  prometheus.Counter
+
+	mu    sync.Mutex
+	queue []sending // the first is on its way; all are pending in the bridge, which bounds them
+}
+
+// sending is a record and who waits for what becomes of it.
+type sending struct {
+	record  *kgo.Record
+	promise func(error)
+}
+
+// send never blocks.
+func (l *lone) send(r *kgo.Record, promise func(error)) {
+	l.mu.Lock()
+	l.queue = append(l.queue, sending{r, promise})
+	first := len(l.queue) == 1
+	l.mu.Unlock()
+	if first {
+		l.sendFirst(sending{r, promise})
+	}
+}
+
+func (l *lone) sendFirst(s sending) {
+	l.producer.produce(s.record, func(err error) {
+		l.mu.Lock()
+		l.queue[0] = sending{}
+		l.queue = l.queue[1:]
+		var next sending
+		if len(l.queue) > 0 {
+			next = l.queue[0]
+		}
+		l.mu.Unlock()
+		if next.record != nil {
+			l.sendFirst(next)
+		}
+		if refused(err) {
+			l.refused.Inc()
+		}
+		s.promise(err)
+	})
+}
+
+// poison knows messages that were refused alone, so that they don't hold up others
+// again. One that it has forgotten is found out once more.
+type poison struct {
+	mu  sync.Mutex
+	all map[Origin]bool
+}
+
+const maxPoison = 10_000
+
+func (p *poison) has(m Origin) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.all[m]
+}
+
+func (p *poison) add(m Origin) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.all == nil || len(p.all) >= maxPoison {
+		p.all = make(map[Origin]bool)
+	}
+	p.all[m] = true
+}
