@@ -132,7 +132,7 @@ func engineConfig(cfg *environment.Bridge, id string, log *slog.Logger, registry
 	engine := scheduler.DefaultConfig(id, log)
 	// Nobody else may begin before Hold is over; the last of it is for settling.
 	engine.PollInterval, engine.Hold, engine.Limit, engine.Renew = cfg.PollInterval, cfg.Hold, cfg.Hold-engine.Settling, true
-	engine.Attempts = math.MaxInt32 // a message is never given up
+	engine.Attempts = math.MaxInt32 // a message is given up only when the output refuses it
 	engine.Slots, engine.MinCopies = cfg.Slots, cfg.MinCopies
 	engine.IdempotencyLife, engine.SweepRate, engine.AwayLimit = cfg.Remember, cfg.SweepRate, cfg.AwayLimit
 	engine.Skew.Max = cfg.ReplicaSkew

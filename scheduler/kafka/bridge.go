@@ -60,6 +60,10 @@ type Bridge struct {
 	output  *output
 	options []kgo.Opt // of every client
 
+	onTheWay onTheWay
+	endWatch context.CancelFunc
+	watching sync.WaitGroup
+
 	complaints  *complaints
 	remembering sync.WaitGroup // has the timers remember what Run published
 }
@@ -87,18 +91,25 @@ func Open(ctx context.Context, config Config) (*Bridge, error) {
 		config: config, log: config.Log, options: append(options, kgo.WithLogger(quiet{config.Log, rate.NewLimiter(rate.Every(tellInterval), 5)})),
 		complaints: newComplaints(config.Log),
 	}
-	if b.metrics, err = newMetrics(config.Registerer); err != nil {
+	if b.metrics, err = newMetrics(config.Registerer, b.onTheWay.oldest); err != nil {
 		return nil, fmt.Errorf("open bridge: %w", err)
 	}
 	bounded, cancel := context.WithTimeout(ctx, openTime)
 	defer cancel()
 	largest, err := b.inspect(bounded)
-	if err != nil {
+	w := &watch{bridge: b, sound: err == nil}
+	if errors.Is(err, errNoAnswer) {
+		b.log.Warn("no broker answers; messages wait until one does", "err", err)
+		w.trouble = errNoAnswer.Error()
+	} else if err != nil {
 		return nil, fmt.Errorf("open bridge: %w", err)
 	}
-	if b.output, err = newOutput(&b.config, b.options, largest, b.metrics.refused); err != nil {
+	if b.output, err = newOutput(b, largest); err != nil {
 		return nil, fmt.Errorf("open bridge: %w", err)
 	}
+	watched, endWatch := context.WithCancel(context.WithoutCancel(ctx))
+	b.endWatch = endWatch
+	b.watching.Go(func() { w.run(watched) })
 	return b, nil
 }
 
@@ -121,9 +132,9 @@ func (b *Bridge) Run(ctx context.Context, timers Timers) error {
 
 // Close ends what is being published: calls of Deliver return. It is called after Run.
 func (b *Bridge) Close() {
-	if b.output != nil {
-		b.output.close()
-	}
+	b.endWatch()
+	b.watching.Wait()
+	b.output.close()
 	b.remembering.Wait()
 	b.complaints.tellRest()
 }

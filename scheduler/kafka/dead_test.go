@@ -194,7 +194,7 @@ func TestShortenedDeadLetters(t *testing.T) {
 		r.produce(
 			&kgo.Record{Topic: "in", Partition: 0, Value: random(300e3), Headers: []kgo.RecordHeader{mine}},
 			&kgo.Record{Topic: "in", Partition: 1, Key: random(200e3), Headers: []kgo.RecordHeader{mine, large}},
-			&kgo.Record{Topic: "in", Partition: 2, Value: bytes.Repeat([]byte("a"), 3e6)}, // short when compressed
+			&kgo.Record{Topic: "in", Partition: 2, Value: bytes.Repeat([]byte("a"), 1e6)}, // short when compressed
 		)
 		b := r.start(func(c *Config) { c.DeadLetters = "dead2" })
 		r.awaitCommitted(1, 1, 1)
@@ -222,7 +222,7 @@ func TestShortenedDeadLetters(t *testing.T) {
 				t.Errorf("that of partition %s (-want +got):\n%s", p, diff)
 			}
 		}
-		if got := came["2"]; got == nil || len(got.Value) != 3e6 {
+		if got := came["2"]; got == nil || len(got.Value) != 1e6 {
 			t.Error("one that is short when it is compressed didn't come as it was")
 		}
 		wantMetric(r, b, "chronos_bridge_dead_letters_refused_total", 0)

@@ -17,6 +17,9 @@ import (
 // usualLargest is the longest batch that brokers take unless they are told otherwise.
 const usualLargest = 1048588
 
+// errNoAnswer says that there is no broker that can be asked: one may come later.
+var errNoAnswer = errors.New("no broker answers")
+
 // inspect asks the brokers whether the topics exist, and how long a batch for those
 // that are written to may be, where that isn't as usual.
 func (b *Bridge) inspect(ctx context.Context) (largest map[string]int32, err error) {
@@ -31,6 +34,8 @@ func (b *Bridge) inspect(ctx context.Context) (largest map[string]int32, err err
 	return b.largestBatches(ctx, client), nil
 }
 
+// topicsExist says in its error what is wrong with the topics, that no broker will have
+// us, or that none answers.
 func (b *Bridge) topicsExist(ctx context.Context, client *kgo.Client) error {
 	ask := kmsg.NewPtrMetadataRequest()
 	for _, name := range []string{b.config.Input, b.config.Output, b.config.DeadLetters} {
@@ -48,8 +53,7 @@ func (b *Bridge) topicsExist(ctx context.Context, client *kgo.Client) error {
 		if why := refusal(err); why != nil {
 			return why
 		}
-		b.log.Warn("no broker answers; messages wait until one does", "err", err)
-		return nil
+		return fmt.Errorf("%w: %w", errNoAnswer, err)
 	}
 	var faults []error
 	for i := range answer.Topics {

@@ -1,6 +1,8 @@
 package kafka
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"chronos/scheduler"
@@ -14,11 +16,12 @@ type metrics struct {
 	lag         *prometheus.GaugeVec // by partition
 	paused      prometheus.Gauge
 	refused     prometheus.Counter
+	oldest      prometheus.GaugeFunc
 	jitter      prometheus.Histogram
 	late        prometheus.Histogram
 }
 
-func newMetrics(r prometheus.Registerer) (*metrics, error) {
+func newMetrics(r prometheus.Registerer, oldest func() time.Duration) (*metrics, error) {
 	m := &metrics{
 		consumed: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "chronos_bridge_messages_total",
@@ -40,6 +43,9 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		refused: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "chronos_bridge_refused_total", Help: "Attempts at which a topic refused a message or dead letter that was sent alone.",
 		}),
+		oldest: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "chronos_bridge_oldest_publish_seconds", Help: "How long the oldest message is on its way to the brokers; 0 if none is.",
+		}, func() float64 { return oldest().Seconds() }),
 		jitter: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "chronos_bridge_jitter_seconds",
 			Help: "From the deadline of a message that waited to the acknowledgement of the output, by this machine's clock.",
@@ -60,7 +66,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		return m, nil
 	}
 	for _, c := range []prometheus.Collector{
-		m.consumed, m.malformed, m.deadRefused, m.lag, m.paused, m.refused, m.jitter, m.late,
+		m.consumed, m.malformed, m.deadRefused, m.lag, m.paused, m.refused, m.oldest, m.jitter, m.late,
 	} {
 		if err := r.Register(c); err != nil {
 			return nil, err

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -21,13 +20,15 @@ type output struct {
 	single      *producer        // of alone
 	alone       map[string]*lone // by topic: for what was refused in company, or is too long for the other
 	poison      poison
+	onTheWay    *onTheWay
 	topic       string
 	deadLetters string // "" for none
 	relayID     bool
 }
 
-func newOutput(config *Config, options []kgo.Opt, largest map[string]int32, refused prometheus.Counter) (*output, error) {
-	options = slices.Concat(options, []kgo.Opt{
+func newOutput(b *Bridge, largest map[string]int32) (*output, error) {
+	config := &b.config
+	options := slices.Concat(b.options, []kgo.Opt{
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.ProducerLinger(0),
 		kgo.MetadataMinAge(250 * time.Millisecond), // a new leader is found that soon
@@ -54,9 +55,10 @@ func newOutput(config *Config, options []kgo.Opt, largest map[string]int32, refu
 	o := &output{
 		shared: &producer{client: shared}, single: &producer{client: single}, alone: make(map[string]*lone),
 		topic: config.Output, deadLetters: config.DeadLetters, relayID: config.RelayID,
+		onTheWay: &b.onTheWay,
 	}
 	for _, topic := range []string{o.topic, o.deadLetters} {
-		o.alone[topic] = &lone{producer: o.single, refused: refused}
+		o.alone[topic] = &lone{producer: o.single, refused: b.metrics.refused}
 	}
 	return o, nil
 }
@@ -77,7 +79,9 @@ func (o *output) publish(m *Message, promise func(error)) {
 	if o.relayID {
 		r.Headers = append(r.Headers, kgo.RecordHeader{Key: IDHeader, Value: []byte(m.ID)})
 	}
+	end := o.onTheWay.begin()
 	judged := func(err error) {
+		end()
 		if refused(err) {
 			o.poison.add(m.From)
 		}
@@ -122,12 +126,17 @@ func (o *output) bury(from *kgo.Record, why *malformed, promise func(error)) {
 		kgo.RecordHeader{Key: OffsetHeader, Value: strconv.AppendInt(nil, from.Offset, 10)},
 	)
 	r := &kgo.Record{Topic: o.deadLetters, Key: from.Key, Value: from.Value, Headers: headers}
+	end := o.onTheWay.begin()
+	ended := func(err error) {
+		end()
+		promise(err)
+	}
 	o.produce(r, func(err error) {
 		if refused(err) {
-			o.produce(shortened(r, from), promise)
+			o.produce(shortened(r, from), ended)
 			return
 		}
-		promise(err)
+		ended(err)
 	})
 }
 

@@ -311,12 +311,14 @@ func (r *rig) holdProduce(topics ...string) gate {
 	return open
 }
 
-// silence has no request answered any more.
-func (r *rig) silence() (end func()) {
+// silence has no request with these keys answered any more; none for all.
+func (r *rig) silence(keys ...kmsg.Key) (end func()) {
 	open := make(gate)
-	r.cluster.Control(func(kmsg.Request) (kmsg.Response, error, bool) {
+	r.cluster.Control(func(request kmsg.Request) (kmsg.Response, error, bool) {
 		r.cluster.KeepControl()
-		r.cluster.SleepControl(func() { <-open })
+		if len(keys) == 0 || slices.Contains(keys, kmsg.Key(request.Key())) {
+			r.cluster.SleepControl(func() { <-open })
+		}
 		return nil, nil, false
 	})
 	return sync.OnceFunc(func() { close(open) })

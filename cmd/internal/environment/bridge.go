@@ -31,7 +31,7 @@ type Bridge struct {
 	Replication   int           `env:"CHRONOS_KAFKA_REPLICATION,default=2" min:"1" max:"16" about:"copies of a message, each on a Redis of its own, as many as there are"`
 	RelayID       bool          `env:"CHRONOS_KAFKA_RELAY_ID,default=false" oneof:"true false" about:"true relays the header chronosMessageId to the output"`
 	Remember      time.Duration `env:"CHRONOS_KAFKA_REMEMBER,default=10m" min:"1s" max:"168h" about:"how long a fired message is remembered, so that a re-delivery of the same record is ignored"`
-	DeadRetention time.Duration `env:"CHRONOS_DEAD_RETENTION,default=168h" min:"1s" max:"87600h" about:"how long what is stored of a message is kept if it can't be read any more"`
+	DeadRetention time.Duration `env:"CHRONOS_DEAD_RETENTION,default=168h" min:"1s" max:"87600h" about:"how long messages are kept that the output refuses, or that can't be read any more"`
 	AdminListen   string        `env:"CHRONOS_BRIDGE_ADMIN_LISTEN,default=127.0.0.1:7255" want:"address" about:"admin listener: health and metrics"`
 	Redis         string        `env:"CHRONOS_REDIS,required" secret:"true" want:"shards as name=redis://host:6379/0, several separated by commas: a bridge starts no redis-server of its own" about:"where messages are kept until it is time: shards as name=redis://host:6379/0, several separated by commas"`
 	Slots         int           `env:"CHRONOS_SLOTS,default=4096" min:"8" max:"1000000" about:"messages being published at once"`

@@ -1,0 +1,117 @@
+package kafka
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+const (
+	watchInterval = time.Second
+	// publishPatience is how long a record may be on its way before the log says so.
+	publishPatience = 5 * time.Second
+	// askInterval is how often brokers are asked then what is wrong, and askTime how long
+	// they may take to say.
+	askInterval = 5 * time.Second
+	askTime     = 4 * time.Second
+)
+
+// onTheWay knows since when records are on their way to the brokers.
+type onTheWay struct {
+	mu    sync.Mutex
+	since list.List // the oldest first
+}
+
+// begin adds one, which is over when end is called.
+func (o *onTheWay) begin() (end func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	one := o.since.PushBack(time.Now())
+	return func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.since.Remove(one)
+	}
+}
+
+// oldest is how long the oldest is on its way, 0 if none is.
+func (o *onTheWay) oldest() time.Duration {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if first := o.since.Front(); first != nil {
+		if since, ok := first.Value.(time.Time); ok {
+			return time.Since(since)
+		}
+	}
+	return 0
+}
+
+// watch has the log say what is wrong while records wait for the brokers, and, if none
+// could be asked at the start, until one could and has all topics.
+type watch struct {
+	bridge  *Bridge
+	sound   bool      // the brokers have said once that all topics exist
+	asked   time.Time // last
+	trouble string    // that was logged last, "" for none
+}
+
+// run ends with ctx.
+func (w *watch) run(ctx context.Context) {
+	tick := time.NewTicker(watchInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			w.look(ctx)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (w *watch) look(ctx context.Context) {
+	oldest := w.bridge.onTheWay.oldest()
+	waits := oldest >= publishPatience
+	switch {
+	case w.sound && !waits:
+		if w.trouble != "" {
+			w.trouble = ""
+			w.bridge.log.Info("output is back; publishing goes on", "topic", w.bridge.config.Output)
+		}
+		return
+	case time.Since(w.asked) < askInterval:
+		return
+	}
+	w.asked = time.Now()
+	bounded, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	err := w.bridge.topicsExist(bounded, w.bridge.output.shared.client)
+	switch {
+	case ctx.Err() != nil:
+	case waits && err == nil:
+		w.sound = true
+		w.tell("output doesn't answer; messages wait", errUnknownTrouble, oldest)
+	case waits:
+		w.tell("output doesn't answer; messages wait", err, oldest)
+	case err != nil:
+		w.tell("topics can't be used", err, oldest)
+	default:
+		w.sound = true
+	}
+}
+
+var errUnknownTrouble = errors.New("the brokers answer, and the topics exist; a partition may have no leader, or fewer replicas in sync than min.insync.replicas")
+
+// tell logs what is wrong, once for as long as it is the same.
+func (w *watch) tell(message string, err error, oldest time.Duration) {
+	trouble := err.Error()
+	if errors.Is(err, errNoAnswer) {
+		trouble = errNoAnswer.Error() // how they don't may differ each time
+	}
+	if trouble != w.trouble {
+		w.trouble = trouble
+		w.bridge.log.Error(message, "topic", w.bridge.config.Output, "why", err, "oldest", oldest)
+	}
+}

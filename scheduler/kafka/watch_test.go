@@ -1,0 +1,92 @@
+package kafka
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// TestOutputThatDoesNotAnswer: the log says once that messages wait and why, once that
+// they don't any more, and a metric how long.
+func TestOutputThatDoesNotAnswer(t *testing.T) {
+	for name, c := range map[string]struct {
+		begin func(*rig) (end func())
+		want  string
+	}{
+		"no broker answers": {func(r *rig) func() { return r.silence(kmsg.Produce, kmsg.Metadata) }, "no broker answers"},
+		"its topic is gone": {func(r *rig) func() {
+			if err := r.cluster.DeleteTopic("out"); err != nil {
+				r.Fatal(err)
+			}
+			return func() {
+				if err := r.cluster.CreateTopic("out", partitions, nil); err != nil {
+					r.Fatal(err)
+				}
+			}
+		}, "topic out doesn't exist; create it"},
+		"it alone doesn't answer": {func(r *rig) func() {
+			open := r.holdProduce("out")
+			return func() { close(open) }
+		}, "min.insync.replicas"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(r *rig) {
+				b := r.start()
+				r.produce(early(0, "a"), early(0, "b"))
+				r.awaitCommitted(2, -1, -1)
+				r.timers.fire(r.Context(), b, "a")
+				end := c.begin(r)
+				fired := make(chan struct{})
+				go func() {
+					defer close(fired)
+					for len(r.timers.keys()) > 0 {
+						r.timers.fire(r.Context(), b, "b")
+						sleep(r.Context(), 100*time.Millisecond)
+					}
+				}()
+				r.pass(publishPatience - time.Second)
+				r.wantLogged(0, "output doesn't answer")
+				r.pass(26 * time.Second)
+				r.wantLogged(1, "output doesn't answer")
+				r.wantLogged(1, c.want)
+				if got := b.metric("chronos_bridge_oldest_publish_seconds"); got < 25 || got > 31 {
+					t.Errorf("the oldest is on its way for %v s, want some 30", got)
+				}
+				r.wantLogged(0, "output is back")
+				end()
+				<-fired
+				r.pass(askInterval + askTime)
+				r.wantLogged(1, "output is back")
+				r.wantLogged(1, "output doesn't answer")
+				wantMetric(r, b, "chronos_bridge_oldest_publish_seconds", 0)
+			})
+		})
+	}
+}
+
+// TestTopicsThatAreMissingLater: where no broker could be asked at the start, one is
+// asked when it comes.
+func TestTopicsThatAreMissingLater(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		end := r.silence()
+		b, err := Open(context.Background(), r.config(func(c *Config) { c.DeadLetters = "nowhere" }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.onEnd(b.Close)
+		r.pass(time.Minute)
+		r.wantLogged(1, "no broker answers")
+		end()
+		r.pass(time.Minute)
+		r.wantLogged(1, "topic nowhere doesn't exist")
+		r.wantLogged(0, "output is back")
+		if err := r.cluster.CreateTopic("nowhere", 1, nil); err != nil {
+			t.Fatal(err)
+		}
+		r.pass(2 * askInterval)
+		r.wantLogged(1, "output is back")
+		r.wantLogged(1, "topic nowhere doesn't exist")
+	})
+}
