@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -130,7 +131,10 @@ func (s *Scheduler) FireAgain(ctx context.Context, l *Letter) (Receipt, error) {
 		return Receipt{}, fmt.Errorf("%w: there is no version above its own", ErrUnreadable)
 	}
 	t := Timer{ReplicationFactor: r.ID.RF, Callback: r.Timer.Callback, Tags: r.Timer.Tags}
-	if err := s.validate(&t); err != nil {
+	if err := cmp.Or(t.checkReplication(), t.checkTags()); err != nil {
+		return Receipt{}, err
+	}
+	if err := s.deliverer.Check(t.Callback); err != nil { // it needn't be of HTTP
 		return Receipt{}, err
 	}
 	return s.write(ctx, wish{id: ID{Key: r.ID.Key, RF: t.ReplicationFactor}, version: version, timer: &t, humble: true})

@@ -236,6 +236,19 @@ func TestALetterWhileShardsAreAway(t *testing.T) {
 	})
 }
 
+// What a callback may be, its deliverer says: a bridge's is no URL.
+func TestALetterOfAnotherLaneIsFiredAgain(t *testing.T) {
+	inCemetery(t, 1, func(c *cluster, letters []scheduler.Letter) {
+		l := letters[0]
+		l.Record.Timer.Callback = scheduler.Callback{URI: "kafka:out", Opaque: "x"}
+		if _, err := c.nodes[0].FireAgain(c.Context(), &l); err != nil {
+			c.Fatal(err)
+		}
+		pass(time.Second)
+		c.wantOnce(l.Key, 1, maxLate)
+	})
+}
+
 // What can't be fired is refused, and changes nothing.
 func TestLettersThatCannotBeFired(t *testing.T) {
 	inCemetery(t, 1, func(c *cluster, letters []scheduler.Letter) {
@@ -255,7 +268,6 @@ func TestLettersThatCannotBeFired(t *testing.T) {
 		}
 		for name, l := range map[string]*scheduler.Letter{
 			"denied":        change(func(l *scheduler.Letter) { l.Record.Timer.Callback.URI = "http://denied/" }),
-			"no URL":        change(func(l *scheduler.Letter) { l.Record.Timer.Callback.URI = "x" }),
 			"many copies":   change(func(l *scheduler.Letter) { l.Record.ID.RF = 17 }),
 			"no copies":     change(func(l *scheduler.Letter) { l.Record.ID.RF = 0 }),
 			"a tag of none": change(func(l *scheduler.Letter) { l.Record.Timer.Tags = []scheduler.Tag{{}} }),

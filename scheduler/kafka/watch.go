@@ -104,14 +104,18 @@ func (w *watch) look(ctx context.Context) {
 
 var errUnknownTrouble = errors.New("the brokers answer, and the topics exist; a partition may have no leader, or fewer replicas in sync than min.insync.replicas")
 
-// tell logs what is wrong, once for as long as it is the same.
+// tell logs what is wrong, once for as long as it is the same: a warning, if it may end
+// by itself.
 func (w *watch) tell(message string, err error, oldest time.Duration) {
-	trouble := err.Error()
-	if errors.Is(err, errNoAnswer) {
-		trouble = errNoAnswer.Error() // how they don't may differ each time
+	trouble, log := err.Error(), w.bridge.log.Error
+	switch {
+	case errors.Is(err, errNoAnswer):
+		trouble, log = errNoAnswer.Error(), w.bridge.log.Warn // how they don't may differ each time
+	case errors.Is(err, errUnknownTrouble):
+		log = w.bridge.log.Warn
 	}
 	if trouble != w.trouble {
 		w.trouble = trouble
-		w.bridge.log.Error(message, "topic", w.bridge.config.Output, "why", err, "oldest", oldest)
+		log(message, "topic", w.bridge.config.Output, "why", err, "oldest", oldest)
 	}
 }

@@ -1,0 +1,91 @@
+package bridgetest
+
+import (
+	"crypto/rand"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"chronos/cmd/chronos-bridge/bridgetest/broker"
+	"chronos/scheduler/kafka"
+)
+
+// TestRefused: messages that the output refuses hold up no others, and go to the dead
+// letters, from which they come when the topic takes them.
+func TestRefused(t *testing.T) {
+	needRedis(t)
+	r := &rig{
+		t: t, scenario: &scenario{copies: 1}, broker: broker.Start(t), stores: []*store{newStore(t, "a")},
+		input: "in", output: "out", deadLetters: "dead", group: "refused",
+	}
+	r.broker.CreateTopic("in", 1, map[string]string{"max.message.bytes": "10000000"})
+	r.broker.CreateTopic("out", 1, map[string]string{"cleanup.policy": "compact"})
+	r.broker.CreateTopic("dead", 1, nil)
+	client, err := kgo.NewClient(kgo.SeedBrokers(r.broker.Addr()), kgo.ProducerBatchMaxBytes(10_000_000), kgo.ProducerBatchCompression(kgo.ZstdCompression()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	b := r.startBridge()
+	out := collect(t, r.broker.Addr(), "out")
+
+	const good = 500
+	deadline := time.Now().Add(2 * time.Second)
+	long := make([]byte, 2_000_000)
+	_, _ = rand.Read(long)
+	all := []*kgo.Record{plainMessage("compressible", make([]byte, 3_000_000), deadline), plainMessage("long", long, deadline)}
+	for i := range good {
+		all = append(all, plainMessage(fmt.Sprint("good", i), nil, deadline))
+		if i%100 == 50 {
+			keyless := plainMessage(fmt.Sprint("keyless", i), nil, deadline)
+			keyless.Key = nil
+			all = append(all, keyless)
+		}
+	}
+	if err := client.ProduceSync(t.Context(), all...).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 20*time.Second, 5*time.Millisecond, "all others come", func() bool { _, n := out.seen(); return n == good+1 })
+	took := time.Since(deadline)
+	t.Logf("all others had come %v after their deadline", took)
+	if took > soon {
+		t.Errorf("all others had come %v after their deadline, want %v at most", took, soon)
+	}
+	if out.foreigners("compressible") != 1 {
+		t.Error("what the topic takes when it is compressed has not come")
+	}
+	eventually(t, 40*time.Second, 100*time.Millisecond, "what is refused is among the dead letters", func() bool {
+		_, body, err := b.get("/dead")
+		return err == nil && strings.Count(body, "INVALID_RECORD") == good/100 && strings.Count(body, "MESSAGE_TOO_LARGE") == 1
+	})
+	largest := "10000000"
+	if _, err := kadm.NewClient(client).AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Name: "max.message.bytes", Value: &largest}}, "out"); err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.Post(b.admin+"/dead/fire?reason=MESSAGE_TOO_LARGE", "", nil) //nolint:noctx // the test ends it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close() //nolint:errcheck // read only
+	if body, err := io.ReadAll(res.Body); err != nil || res.StatusCode != http.StatusOK || !strings.Contains(string(body), `"fired":1,"left":5`) {
+		t.Errorf("firing it again: %v, %s, %v", res.Status, body, err)
+	}
+	eventually(t, 10*time.Second, 5*time.Millisecond, "what was too long comes", func() bool { return out.foreigners("long") == 1 })
+	if _, n := out.seen(); n != good+2 {
+		t.Errorf("%d messages have come, want %d", n, good+2)
+	}
+	r.stopBridge(b)
+}
+
+func plainMessage(key string, value []byte, deadline time.Time) *kgo.Record {
+	return &kgo.Record{Topic: "in", Key: []byte(key), Value: value, Headers: []kgo.RecordHeader{
+		{Key: kafka.IDHeader, Value: []byte(key)}, {Key: kafka.DeadlineHeader, Value: []byte(strconv.FormatInt(deadline.UnixMilli(), 10))},
+	}}
+}
