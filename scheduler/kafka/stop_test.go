@@ -23,7 +23,9 @@ func TestStopDrains(t *testing.T) {
 		})
 		r.produce(early(0, "a"), late(1, "b"), malformedRecord(2, "x"))
 		b := r.start()
-		r.await("work", func() bool { return r.timers.held(admit) == 1 })
+		r.await("all three in hand", func() bool {
+			return r.timers.held(admit) == 1 && r.timers.held(known) == 1 && counted(b.metrics.malformed.WithLabelValues("missing_id")) == 1
+		})
 		b.cancel()
 		<-b.ended
 		r.wantCommitted(1, 1, 1)
