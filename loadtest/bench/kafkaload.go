@@ -344,7 +344,8 @@ func (s *kafkaStack) drain(ctx context.Context, bridges, n int) (took time.Durat
 	}
 }
 
-// stored is how many messages the bridges have stored.
+// stored is how many messages the bridges have stored, those among them that were stored
+// by a try of which nobody had the answer.
 func (s *kafkaStack) stored(ctx context.Context) (sum int, err error) {
 	for _, admin := range s.admins {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+admin+"/metrics", http.NoBody)
@@ -362,7 +363,8 @@ func (s *kafkaStack) stored(ctx context.Context) (sum int, err error) {
 		}
 		lines := bufio.NewScanner(bytes.NewReader(body))
 		for lines.Scan() {
-			if value, found := strings.CutPrefix(lines.Text(), `chronos_bridge_messages_total{as="stored"} `); found {
+			series, value, _ := strings.Cut(lines.Text(), " ")
+			if series == `chronos_bridge_messages_total{as="stored"}` || series == `chronos_bridge_messages_total{as="again"}` {
 				count, err := strconv.ParseFloat(value, 64)
 				if err != nil {
 					return 0, fmt.Errorf("read metrics: %w", err)
