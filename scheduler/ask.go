@@ -11,7 +11,9 @@ import (
 // to answer before.
 const (
 	minAskPatience = 50 * time.Millisecond
-	maxAskPatience = 500 * time.Millisecond
+	// maxAskPatience leaves time to connect over a slow link, too: what is given up takes
+	// its connection along, and each question after it would be given up likewise.
+	maxAskPatience = 2 * time.Second
 )
 
 // ask looks at the other copies of what is about to be fenced (rule P4) and
@@ -105,6 +107,9 @@ func (q *question) put(ctx context.Context, store Store) {
 	patience := max(time.Duration(q.shard.patience.Load()), minAskPatience)
 	bounded, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	if patience > silenceLook {
+		q.shard.silence.cut(bounded, cancel) // nobody waits for it then
+	}
 	began := q.shard.silence.now()
 	q.differences, q.err = store.Ask(bounded, q.shard.name, q.states)
 	q.shard.silence.heard(began, q.err)

@@ -218,3 +218,21 @@ func TestP8AHomeWhoseAnswerWasLostKnowsItsSubstitute(t *testing.T) {
 		c.wantEmpty()
 	})
 }
+
+// A shard that takes long to answer questions, and answers other calls, is waited for;
+// it is not asked so briefly, over and over, that it never answers in time.
+func TestP4ASlowAnswerIsWaitedFor(t *testing.T) {
+	inCluster(t, 2, 1, func(c *cluster) {
+		c.Inject(func(op, _ string) error {
+			if op == "ask" {
+				<-time.After(900 * time.Millisecond)
+			}
+			return nil
+		}, nil)
+		timer := oneShot(time.Second)
+		timer.ReplicationFactor = 2
+		key := c.create(timer).ID.Key
+		pass(20 * time.Second)
+		c.wantOnce(key, 1, 4*time.Second)
+	})
+}

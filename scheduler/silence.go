@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"context"
 	"errors"
 	"sync/atomic"
 	"time"
@@ -9,6 +10,9 @@ import (
 // silentAfter is how long a shard may leave calls unanswered before others do
 // without it. One slow answer is not silence.
 const silentAfter = time.Second
+
+// silenceLook is how soon a call is given up when the shard's silence lasts.
+const silenceLook = 100 * time.Millisecond
 
 // silence is since when a shard has answered nothing. It is safe for concurrent
 // use.
@@ -46,6 +50,19 @@ func (s *silence) heard(began time.Duration, err error) {
 // lasts reports whether the shard has been silent for so long that nobody should
 // wait for it.
 func (s *silence) lasts() bool { return s.lasting(s.since.Load()) }
+
+// cut ends a call, whose ctx it is, if the silence lasts before that has ended.
+func (s *silence) cut(ctx context.Context, end context.CancelFunc) {
+	time.AfterFunc(silenceLook, func() {
+		switch {
+		case ctx.Err() != nil:
+		case s.lasts():
+			end()
+		default:
+			s.cut(ctx, end)
+		}
+	})
+}
 
 func (s *silence) lasting(since int64) bool {
 	return since != 0 && s.now()-time.Duration(since) >= silentAfter
