@@ -119,7 +119,8 @@ func (s *setup) start(more ...string) *bridge {
 	ctx, cancel := context.WithCancel(context.Background())
 	b := &bridge{setup: s, log: &logBook{to: s.Output()}}
 	ended := make(chan error, 1)
-	members := s.members()
+	var members int
+	await(s.T, "the group to have settled", func() bool { members = s.members(); return members >= 0 })
 	go func() { ended <- run(ctx, s.environ(more...), b.log) }()
 	b.stop = sync.OnceFunc(func() {
 		cancel()
