@@ -82,15 +82,15 @@ func TestKilledNode(t *testing.T) {
 	})
 	client := newAPI(t)
 	// Slow callbacks that are under way all the while, and quick ones of which some
-	// hundred are always within a wheel's horizon.
+	// hundred are always within a wheel's horizon, however long it takes to create them.
 	const slow, quick = 400, 4000
-	created := make([]answer, slow+quick)
+	created, begin := make([]answer, slow+quick), time.Now().Add(5*time.Second)
 	inParallel(len(created), 32, func(i int) {
-		interval, path := 2500*time.Millisecond+time.Duration(i%20)*10*time.Millisecond, "/slow"
+		at, path := time.Duration(i%20)*10*time.Millisecond, "/slow"
 		if i >= slow {
-			interval, path = 2600*time.Millisecond+time.Duration(i%200)*5*time.Millisecond, "/quick"
+			at, path = 100*time.Millisecond+time.Duration(i%200)*5*time.Millisecond, "/quick"
 		}
-		created[i] = client.create(t, nodes[i%2], interval, receiver.URL()+path, "")
+		created[i] = client.create(t, nodes[i%2], time.Until(begin.Add(at)).Round(time.Millisecond), receiver.URL()+path, "")
 	})
 	if t.Failed() {
 		t.FailNow()
