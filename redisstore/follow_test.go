@@ -313,6 +313,17 @@ func TestAShardThatLostTheTopologyGetsIt(t *testing.T) {
 	await(t, 10*time.Second, "the topology on c", func() bool { return held(l, "c") == held(l, "a") })
 }
 
+func TestWholeSeconds(t *testing.T) {
+	for _, d := range []time.Duration{1, 300 * time.Millisecond, time.Second} {
+		if got := wholeSeconds(d); got != time.Second {
+			t.Errorf("%v: %v, want 1s", d, got)
+		}
+	}
+	if got := wholeSeconds(time.Second + 1); got != 2*time.Second {
+		t.Errorf("%v", got)
+	}
+}
+
 // A shard is removed once it is drained and empty, or by force.
 func TestRemoveAShard(t *testing.T) {
 	l := layOut(t, "a", "b", "c")

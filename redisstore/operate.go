@@ -89,7 +89,7 @@ func (s *Store) RemoveShard(ctx context.Context, name string, force bool) (Topol
 	}
 	if !force {
 		if wait := drainedFor - s.since(&s.adopted); wait > 0 {
-			return t, t.refuse("the topology has changed a moment ago; try again in %v", wait.Round(time.Second))
+			return t, t.refuse("the topology has changed a moment ago; try again in %v", wholeSeconds(wait))
 		}
 		if err := s.moveLetters(ctx, &t, name); err != nil {
 			return t, err
@@ -108,6 +108,11 @@ func (s *Store) RemoveShard(ctx context.Context, name string, force bool) (Topol
 		voiceless = []string{name}
 	}
 	return s.change(ctx, func(now *Topology) (Topology, error) { return now.remove(name) }, voiceless...)
+}
+
+// wholeSeconds rounds up, since nobody can try again in 0s.
+func wholeSeconds(d time.Duration) time.Duration {
+	return (d + time.Second - 1).Truncate(time.Second)
 }
 
 func pause(ctx context.Context, d time.Duration) bool {
