@@ -34,9 +34,9 @@ func command(args []string, out, errs io.Writer) int {
 	case "token":
 		return makeToken(args[1:], out, errs)
 	case "topology":
-		return topologyCommand(args[1:], remoteFromEnv(), out, errs)
+		return withRemote(topologyCommand, args[1:], out, errs)
 	case "dead":
-		return deadCommand(args[1:], remoteFromEnv(), out, errs)
+		return withRemote(deadCommand, args[1:], out, errs)
 	case "version", "--version":
 		_, _ = fmt.Fprintln(out, "chronos", process.Version())
 		return 0

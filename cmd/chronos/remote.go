@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -10,6 +9,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"chronos/cmd/internal/environment"
 )
 
 // remote is a node's admin listener, for commands.
@@ -18,12 +19,16 @@ type remote struct {
 	client     *http.Client
 }
 
-func remoteFromEnv() remote {
-	return remote{
-		url:    strings.TrimSuffix(cmp.Or(os.Getenv("CHRONOS_ADMIN_URL"), "http://127.0.0.1:7254"), "/"),
-		token:  os.Getenv("CHRONOS_TOKEN"),
-		client: &http.Client{Timeout: 15 * time.Second},
+// withRemote has a command ask the admin listener that the environment names, and
+// returns its exit status.
+func withRemote(run func(args []string, node remote, out, errs io.Writer) int, args []string, out, errs io.Writer) int {
+	c, err := environment.LoadCommand(os.Environ())
+	if err != nil {
+		_, _ = fmt.Fprintln(errs, "chronos:", err)
+		return 2
 	}
+	node := remote{url: c.AdminURL, token: c.Token, client: &http.Client{Timeout: 15 * time.Second}}
+	return run(args, node, out, errs)
 }
 
 // ask sends a request and reads the JSON of its answer into one. Its error is what

@@ -1,6 +1,6 @@
 // Package environment is what the binaries of chronos read from their
-// environment: Node and Bridge, whose tags are the only list of variables there
-// is. Loading goes by them, its errors and the Markdown tables quote them. A
+// environment: Node, Bridge and Command, whose tags are the only list of variables
+// there is. Loading goes by them, its errors and the Markdown tables quote them. A
 // variable that is unset or empty has its default.
 //
 //	env     name and default or required, as go-envconfig reads them
@@ -21,10 +21,10 @@ import (
 	"strings"
 )
 
-// settingsOfAll are the settings of every binary of chronos. A new binary adds
+// settingsOfAll are the settings of every program of chronos. A new one adds
 // its own here.
 func settingsOfAll() []setting {
-	return slices.Concat(settingsOf(reflect.TypeFor[Node]()), settingsOf(reflect.TypeFor[Bridge]()))
+	return slices.Concat(settingsOf(reflect.TypeFor[Node]()), settingsOf(reflect.TypeFor[Bridge]()), settingsOf(reflect.TypeFor[Command]()))
 }
 
 // configuration is a struct of settings.

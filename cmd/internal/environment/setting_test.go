@@ -9,8 +9,9 @@ import (
 // allBinaries are the settings of each.
 func allBinaries() map[string][]setting {
 	return map[string][]setting{
-		"node":   settingsOf(reflect.TypeFor[Node]()),
-		"bridge": settingsOf(reflect.TypeFor[Bridge]()),
+		"node":    settingsOf(reflect.TypeFor[Node]()),
+		"bridge":  settingsOf(reflect.TypeFor[Bridge]()),
+		"command": settingsOf(reflect.TypeFor[Command]()),
 	}
 }
 

@@ -1,0 +1,35 @@
+package environment
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+)
+
+// Command is what the environment says about commands that ask a node or a bridge.
+type Command struct {
+	AdminURL string `env:"CHRONOS_ADMIN_URL,default=http://127.0.0.1:7254" want:"http://host:port of an admin listener" about:"admin listener of the node or bridge that is asked"`
+	Token    string `env:"CHRONOS_TOKEN" secret:"true" about:"token that the listener wants"`
+}
+
+// LoadCommand reads a command's configuration from environ, which looks like
+// os.Environ. Its error lists everything that is wrong, a line each.
+func LoadCommand(environ []string) (Command, error) {
+	var c Command
+	if err := load(environ, &c); err != nil {
+		return Command{}, err
+	}
+	c.AdminURL = strings.TrimSuffix(c.AdminURL, "/")
+	return c, nil
+}
+
+func (c *Command) contradictions(map[string]bool) []error {
+	u, err := url.Parse(c.AdminURL)
+	switch {
+	case err == nil && u.User != nil: // not shown: a password may be in it
+		return []error{fmt.Errorf("CHRONOS_ADMIN_URL names a user: leave it out, and set CHRONOS_TOKEN to what the listener wants")}
+	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Host == "", u.RawQuery != "", u.Fragment != "":
+		return []error{fmt.Errorf("CHRONOS_ADMIN_URL: want the URL of an admin listener, such as http://127.0.0.1:7254")}
+	}
+	return nil
+}

@@ -1,0 +1,50 @@
+package environment
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestCommandValues(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		environ []string
+		want    Command
+	}{
+		{nil, Command{AdminURL: "http://127.0.0.1:7254"}},
+		{[]string{"CHRONOS_ADMIN_URL=https://node-1:7254/", "CHRONOS_TOKEN=t"}, Command{AdminURL: "https://node-1:7254", Token: "t"}},
+		{leastBridge("CHRONOS_ADMIN_URL=http://[::1]:7255"), Command{AdminURL: "http://[::1]:7255"}},
+	} {
+		if got, err := LoadCommand(c.environ); err != nil || got != c.want {
+			t.Errorf("%q: %+v, %v", c.environ, got, err)
+		}
+	}
+}
+
+func TestCommandFaults(t *testing.T) {
+	t.Parallel()
+	for entry, want := range map[string]string{
+		"CHRONOS_ADMIN_URL=node-1:7254":         "such as http://127.0.0.1:7254",
+		"CHRONOS_ADMIN_URL=http://":             "such as http://127.0.0.1:7254",
+		"CHRONOS_ADMIN_URL=http://n:7254?a=b":   "such as http://127.0.0.1:7254",
+		"CHRONOS_ADMIN_URL=http://a:hush@n:254": "set CHRONOS_TOKEN",
+		"CHRONOS_ADMIN_URI=http://n:7254":       "CHRONOS_ADMIN_URI: no such variable; did you mean CHRONOS_ADMIN_URL?",
+	} {
+		_, err := LoadCommand([]string{entry})
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hush") {
+			t.Errorf("%s: %v, want %q", entry, err, want)
+		}
+	}
+}
+
+// A shell in which commands are given may start a node too.
+func TestNodesAndBridgesKnowTheVariablesOfCommands(t *testing.T) {
+	t.Parallel()
+	of := []string{"CHRONOS_ADMIN_URL=http://node-1:7254", "CHRONOS_TOKEN=t"}
+	if _, err := LoadNode(of); err != nil {
+		t.Error(err)
+	}
+	if _, err := LoadBridge(leastBridge(of...)); err != nil {
+		t.Error(err)
+	}
+}
