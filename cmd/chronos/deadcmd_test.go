@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -178,6 +179,27 @@ func TestDeadShow(t *testing.T) {
 	}
 	if out, errs := dead(t, node, 1, "show", "a/../b?c"); out != "" || !strings.Contains(errs, "there is no such dead letter") {
 		t.Errorf("unknown: %s%s", out, errs)
+	}
+}
+
+func TestDeadShowsTheLongest(t *testing.T) {
+	t.Parallel()
+	c, node := filled(t)
+	body := &c.letters[1].Record.Timer.Callback.Opaque
+	*body = strings.Repeat("x", 17<<20)
+	if out, errs := dead(t, node, 0, "show", "--json", "id001"); len(out) < len(*body) || errs != "" {
+		t.Errorf("%d bytes of output, %s", len(out), errs)
+	}
+	endless := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		for block := make([]byte, 1<<20); ; {
+			if _, err := w.Write(block); err != nil {
+				return
+			}
+		}
+	}))
+	defer endless.Close()
+	if out, errs := dead(t, remote{url: endless.URL, client: node.client}, 1, "show", "id001"); out != "" || !strings.Contains(errs, "longer than 128 MiB") {
+		t.Errorf("%d bytes of output, %s", len(out), errs)
 	}
 }
 

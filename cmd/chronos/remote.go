@@ -31,6 +31,10 @@ func withRemote(run func(args []string, node remote, out, errs io.Writer) int, a
 	return run(args, node, out, errs)
 }
 
+// longestAnswer has room for a dead letter of the longest message that a bridge
+// takes, 16 MiB, of which JSON may write each byte as six.
+const longestAnswer = 128 << 20
+
 // ask sends a request and reads the JSON of its answer into one. Its error is what
 // the node says is wrong.
 func (r remote) ask(ctx context.Context, method, path, body string, answer any) error {
@@ -46,9 +50,12 @@ func (r remote) ask(ctx context.Context, method, path, body string, answer any) 
 		return fmt.Errorf("reach the node's admin listener; set CHRONOS_ADMIN_URL if it is elsewhere: %w", err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	b, err := io.ReadAll(io.LimitReader(resp.Body, 16<<20))
+	b, err := io.ReadAll(io.LimitReader(resp.Body, longestAnswer+1))
 	if err != nil {
 		return fmt.Errorf("read the node's answer: %w", err)
+	}
+	if len(b) > longestAnswer {
+		return fmt.Errorf("the node's answer is longer than %d MiB", longestAnswer>>20)
 	}
 	if resp.StatusCode != http.StatusOK {
 		var problem struct{ Detail string }
