@@ -20,12 +20,13 @@ const (
 //     also the hold time and 1 s, since an outcome could not be told, or is not known any more
 //   - what the faults themselves name (LateMs), and every jump of a shard's clock since the write
 //
-// On top of these comes one skew for each copy that may be missing (absent).
+// On top of these comes one skew for each copy that may be missing (absent), or waits as the backup that it was before the
+// shards changed, since it was leased too early to be told (leasedAhead).
 //
 // If as many shards were faulty at once as there are copies, it is late until 15 s (Limits.Recover) after these faults,
 // and those of the next time if that begins by then.
 func (r *run) allowance(w *write, from, due time.Duration) time.Duration {
-	absent := time.Duration(r.absent(w, from)) * w.skew
+	absent := time.Duration(r.absent(w, from))*w.skew + r.leasedAhead(w, from, due)
 	allowed := r.l.Late + r.steps(w.invoked, due) + absent
 	for {
 		until := later(due, allowed)
@@ -127,6 +128,16 @@ func (r *run) outranked(w *write, from, to time.Duration) time.Duration {
 		}
 	}
 	return 0
+}
+
+// leasedAhead is how much later a pop may come if the shards change, where nodes lease copies further ahead of their time than a
+// backup waits for the better ones: what is leased so can't be told that it is the first now. That takes polls that are longer
+// than a node's may be, as simulations have them.
+func (r *run) leasedAhead(w *write, from, to time.Duration) time.Duration {
+	if horizon := ms(r.h.Header.PollMs)*5/4 + 25*time.Millisecond; horizon <= w.skew {
+		return 0
+	}
+	return r.outranked(w, from, to)
 }
 
 // backoff is the longest wait after the given attempt.

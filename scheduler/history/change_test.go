@@ -27,6 +27,24 @@ func TestAChangeOfTheShardsExplainsNothing(t *testing.T) {
 	})
 }
 
+// Only where nodes lease copies further ahead than backups wait may one that has become
+// the first be late by its skew.
+func TestAChangeOfTheShardsAndLongPolls(t *testing.T) {
+	late := func(poll int64, changeEnds, lateMs int) func(*book) {
+		return func(b *book) {
+			b.Header.PollMs = poll
+			b.change(900, changeEnds, 2)
+			b.called("/1", 0).move(at(1104 + 250 + lateMs)) // its skew is 500 ms
+		}
+	}
+	runExcuses(t, []excuse{
+		{"a skew", late(400, 20_000, 500), nil},
+		{"later than that", late(400, 20_000, 501), only(OnTime)},
+		{"they lease no further ahead", late(380, 20_000, 500), only(OnTime)},
+		{"the change was over", late(400, 1000, 500), only(OnTime)},
+	})
+}
+
 // A timer has no more copies than there were shards that took timers.
 func TestAChangeOfTheShardsTakesCopies(t *testing.T) {
 	away := func(start, end, active int) func(*book) {
