@@ -12,7 +12,8 @@ import (
 const (
 	minAskPatience = 50 * time.Millisecond
 	// maxAskPatience leaves time to connect over a slow link, too: what is given up takes
-	// its connection along, and each question after it would be given up likewise.
+	// its connection along, and each question after it would be given up likewise. The
+	// lease may end meanwhile; the next claim's question finds the shard connected.
 	maxAskPatience = 2 * time.Second
 )
 

@@ -34,11 +34,22 @@ func (o *outage) failed() {
 // pending reports whether calls have failed lately, or an outage is not over.
 func (o *outage) pending() bool { return o.first.Load() != 0 }
 
-// over reports how long ago an outage began that is over. It reports each once.
+// over reports how long ago an outage began that is over, until it is forgotten.
 func (o *outage) over() (ago time.Duration, is bool) {
 	now, first, last := time.Since(o.begun), o.first.Load(), o.last.Load()
-	if first == 0 || now-time.Duration(last) < outageOver || !o.first.CompareAndSwap(first, 0) {
+	if first == 0 || now-time.Duration(last) < outageOver {
 		return 0, false
 	}
-	return now - time.Duration(first), last-first >= int64(outageAfter)
+	if last-first < int64(outageAfter) {
+		o.first.CompareAndSwap(first, 0)
+		return 0, false
+	}
+	return now - time.Duration(first), true
+}
+
+// forget ends an outage that is over: the shard has been told what it missed.
+func (o *outage) forget() {
+	if _, is := o.over(); is {
+		o.first.Store(0)
+	}
 }

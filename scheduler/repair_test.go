@@ -1,6 +1,8 @@
 package scheduler_test
 
 import (
+	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -82,6 +84,70 @@ func TestP9AShardThatWasAwayIsBroughtUp(t *testing.T) {
 			})
 		})
 	}
+}
+
+// P9: what a shard missed is brought to it though it could not be told so at first.
+func TestP9WhatAShardMissedIsNotForgotten(t *testing.T) {
+	inCluster(t, 3, 1, func(c *cluster) {
+		pass(30 * time.Second) // nothing wants a sweep any more
+		c.connect("s1", storetest.LinkCut)
+		pass(2 * time.Second)
+		var ids []scheduler.ID
+		for range 40 {
+			ids = append(ids, c.create(oneShot(10*time.Minute)).ID)
+		}
+		pass(2 * time.Second)
+		refused := 0
+		c.Inject(func(op, shard string) error {
+			if op == "wantsweep" && shard == "s1" && refused < 3 {
+				refused++
+				return errors.New("not now")
+			}
+			return nil
+		}, nil)
+		c.connect("s1", storetest.LinkUp)
+		pass(time.Minute)
+		if refused != 3 {
+			t.Errorf("it was told %d times in vain", refused)
+		}
+		if wrong := c.inPlace(ids); len(wrong) > 0 {
+			c.Errorf("%d not in place: %s", len(wrong), wrong[0])
+		}
+	})
+}
+
+// P9: while shards are silent, what doesn't concern them is moved.
+func TestP9SilentShardsHoldUpOnlyTheirOwnTimers(t *testing.T) {
+	inCluster(t, 6, 2, func(c *cluster) {
+		shards := []string{"s0", "s1", "s2", "s3", "s4", "s5"}
+		c.Lay(storetest.Layout{Shards: shards, Epoch: 2})
+		pass(time.Minute) // it is swept
+		var ids []scheduler.ID
+		for range 200 {
+			timer := oneShot(time.Hour)
+			timer.ReplicationFactor = 2
+			ids = append(ids, c.create(timer).ID)
+		}
+		mute := shards[1:4]
+		for _, name := range mute {
+			c.connect(name, storetest.LinkMute)
+		}
+		pass(5 * time.Second)
+		c.Lay(storetest.Layout{Shards: shards, Active: shards[:5], Others: [][]string{shards}, Epoch: 3})
+		pass(time.Minute)
+		left, waiting := c.Copies("s5"), 0
+		for _, id := range ids {
+			silent := slices.ContainsFunc(c.homes(id.Key, 2), func(name string) bool { return slices.Contains(mute, name) })
+			if _, there := left[id.Key]; there && !silent {
+				c.Errorf("%s is still on s5, and has no home that is silent", id)
+			} else if there {
+				waiting++
+			}
+		}
+		if waiting == 0 {
+			c.Error("nothing waits for the silent shards")
+		}
+	})
 }
 
 // P7 and P9: a shard that has lost the last that it was told learns of what ended

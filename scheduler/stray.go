@@ -98,6 +98,10 @@ func (sh *shard) askHomes(ctx context.Context, all []*stray) {
 			continue
 		}
 		for _, p := range s.homes {
+			if p.shard.silence.lasts() { // the question would use up the time of the whole page
+				s.stays = true
+				continue
+			}
 			q := by[p.shard]
 			if q == nil {
 				q = &question{to: p.shard}

@@ -220,15 +220,16 @@ func (sh *shard) catchUp(ctx context.Context, state *SweepState) error {
 				}
 			}
 		}
+		if err := sh.s.store.WantSweep(ctx, sh.name, ago); err != nil {
+			return err
+		}
+		sh.silence.outage.forget()
 		switch {
 		case !sh.s.several():
 		case state.Restarted && state.WantedMs == 0:
 			sh.log.Info("the shard is new, or has lost all; all shards are swept")
 		default:
 			sh.log.Info("the shard has missed something; all shards are swept", "since", ago.Round(time.Second), "restarted", state.Restarted)
-		}
-		if err := sh.s.store.WantSweep(ctx, sh.name, ago); err != nil {
-			return err
 		}
 		state.WantedMs, state.Missed = state.NowMs, max(state.Missed, ago)
 	}
