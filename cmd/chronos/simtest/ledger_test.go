@@ -155,8 +155,8 @@ func (l *ledger) judge() (wrong []string) {
 		before, now := chain[epochs[i-1]], chain[epoch]
 		verb, shard := stepBetween(&before.Topology, &now.Topology)
 		between := epochs[i-1] + 1
-		for l.rivals(between) {
-			between++ // neither could be agreed on, and one went on as the next
+		for between < epoch && l.rivals(between) {
+			between++ // none of them could be agreed on, and one went on as the next
 		}
 		if epoch != between || verb == "" {
 			complain("epoch %d follows %d by no step: %+v, %+v", epoch, epochs[i-1], before.Topology, now.Topology)

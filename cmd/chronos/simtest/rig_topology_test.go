@@ -117,6 +117,14 @@ func TestLedger(t *testing.T) {
 			before.Epoch, before.Change, before.Next = 2, "another", []string{"a", "b"}
 			c.store(before, "b", "c")
 		}, "agreed on twice"},
+		"begun by few beside another": {func(c *chronicle) {
+			c.asked("drain", "b", unknown, "")
+			c.asked("drain", "a", unknown, "")
+			begun := c.now
+			begun.Epoch, begun.Change, begun.Next = 2, "begun", []string{"b", "c"}
+			c.store(begun, "a")
+			c.step("drain", drainB)
+		}, ""},
 		"no step": {func(c *chronicle) { c.step("x", func(t *redisstore.Topology) { t.Active = []string{"a"} }) }, "by no step"},
 		"a node works by what few have": {func(c *chronicle) {
 			begun := c.now
