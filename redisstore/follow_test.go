@@ -288,6 +288,30 @@ func TestBlind(t *testing.T) {
 	await(t, 5*time.Second, "sight", func() bool { return s.Writable() == nil })
 }
 
+// A node that was started with a shard that is gone, and can't be reached just then,
+// writes nothing there before it has heard so.
+func TestANodeWritesNothingBeforeItKnowsTheTopology(t *testing.T) {
+	l := layOut(t, "a", "b")
+	first := l.node("a", "b")
+	if err := l.drain(first, "a"); err != nil {
+		t.Fatal(err)
+	}
+	l.wantActive(8*time.Second, "b")
+	l.redis["a"].kill()
+	late := l.node("a")
+	if err := late.Writable(); !errors.Is(err, scheduler.ErrUnavailable) {
+		t.Errorf("writable before it has read the topology: %v", err)
+	}
+	l.redis["a"].start()
+	await(t, 10*time.Second, "the topology", func() bool {
+		ok := late.Writable() == nil
+		if active := late.Topology().Active; ok && !slices.Equal(active, []string{"b"}) {
+			t.Fatalf("it writes to %v", active)
+		}
+		return ok
+	})
+}
+
 // A shard that has lost the topology, or missed a change, gets it from the nodes.
 func TestAShardThatLostTheTopologyGetsIt(t *testing.T) {
 	held := func(l *laidOut, name string) string {
