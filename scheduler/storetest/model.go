@@ -165,7 +165,7 @@ func (m *Model) call(ctx context.Context, node, op, name string, do func(s *shar
 	s, before, after, link := m.shards[name], m.before, m.after, m.links[[2]string{node, name}]
 	m.mu.Unlock()
 	switch {
-	case s == nil:
+	case s == nil, !slices.Contains(m.layoutOf(node).Shards, name):
 		return fmt.Errorf("%w: no shard is named %q", scheduler.ErrUnavailable, name)
 	case link == LinkCut:
 		return fmt.Errorf("%w: shard %s is cut off", scheduler.ErrRefused, name)
