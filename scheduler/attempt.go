@@ -73,8 +73,9 @@ func (a *attempt) begin(places []place) {
 }
 
 // plan appends what is to be written next. All of a shard that is silent is left
-// out.
+// out, and one that is gone need not be told.
 func (a *attempt) plan(writes []Write) []Write {
+	a.targets = slices.DeleteFunc(a.targets, func(t target) bool { return t.stray && t.progress != told && t.vanished() })
 	for i := range a.targets {
 		if t := &a.targets[i]; t.progress == toTell && t.shard.away() {
 			t.progress, t.answer = untold, Written{Err: fmt.Errorf("%w: shard %s is silent", ErrUnavailable, t.shard.name)}

@@ -38,14 +38,14 @@ func (c *claim) names(p place) bool {
 
 func (s *Scheduler) tellOfEnd(ctx context.Context, c *claim, p place) (heard bool) {
 	switch {
-	case s.store.Lost(p.shard.name):
+	case p.shard.gone(), s.store.Lost(p.shard.name):
 		return true // nobody waits for it
 	case p.shard.silence.lasts():
 		return false
 	}
 	w := s.copyOf(&ReadResult{Record: c.Record}, p)
 	w.Kind, w.Away = WriteBury, nil
-	return s.store.Tell(ctx, p.shard.name, []Write{w})[0].Err == nil
+	return s.store.Tell(ctx, p.shard.name, []Write{w})[0].Err == nil || p.shard.gone()
 }
 
 // keepTombstones is how long past their life tombstones stay: those made since

@@ -20,8 +20,9 @@ func (s *Scheduler) Lookup(ctx context.Context, id ID) (ReadResult, error) {
 	found, newest := s.find(ctx, id)
 	if newest == nil {
 		for i := range found {
-			if !errors.Is(found[i].Err, ErrNotFound) {
-				return ReadResult{}, found[i].Err
+			f := &found[i]
+			if !errors.Is(f.Err, ErrNotFound) && !f.vanished() {
+				return ReadResult{}, f.Err
 			}
 		}
 		return ReadResult{}, ErrNotFound

@@ -9,6 +9,10 @@ type place struct {
 	home  bool // one belongs there
 }
 
+// vanished reports whether the place is there no more: its shard is gone, and no copy
+// belonged on it. Where one did, its shard is gone by force, and had it.
+func (p place) vanished() bool { return !p.home && p.shard.gone() }
+
 // offset is how long after a pop the copy is looked at: so long does it leave the
 // pop to the better ones. No two of a timer are due at the same time.
 func (p place) offset(skew time.Duration) time.Duration {

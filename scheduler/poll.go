@@ -34,7 +34,8 @@ type shard struct {
 
 	ownership *ownership
 	sweeping  sweeping
-	gaveUp    time.Time // when it was tried last to give the shard up
+	removed   atomic.Bool // it isn't among the shards any more
+	gaveUp    time.Time   // when it was tried last to give the shard up
 }
 
 // What is known of a shard's health.
@@ -220,8 +221,8 @@ func newClaim(sh *shard, claimed *Claimed) *claim {
 	return c
 }
 
-// away reports whether nobody should wait for the shard: it is silent, or given up.
-func (sh *shard) away() bool { return sh.silence.lasts() || sh.s.store.Lost(sh.name) }
+// away reports whether nobody should wait for the shard: it is gone, silent, or given up.
+func (sh *shard) away() bool { return sh.gone() || sh.silence.lasts() || sh.s.store.Lost(sh.name) }
 
 // note keeps the log to one line when a shard falls silent and one when it is
 // back.

@@ -181,7 +181,7 @@ func (r *resync) onAll(ask func(shard string) error) error {
 	}
 	wg.Wait()
 	for i, name := range names {
-		if errs[i] != nil {
+		if errs[i] != nil && r.s.shard(name) != nil {
 			r.away[name] = true
 		}
 	}

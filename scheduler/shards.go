@@ -28,6 +28,11 @@ func (s *Scheduler) shard(name string) *shard {
 	return s.gather()[name] // it has just come
 }
 
+// gone reports whether the shard was removed since it was found to be a place of some
+// timer: one of its name that comes later is another. It is passed over, as it is by
+// who looks for places now.
+func (sh *shard) gone() bool { return sh.removed.Load() }
+
 // several reports whether a timer may have copies on more than one shard.
 func (s *Scheduler) several() bool { return len(s.shards.load()) > 1 }
 
@@ -49,6 +54,11 @@ func (s *Scheduler) gather() map[string]*shard {
 		}
 	}
 	s.shards.byName.Store(&now)
+	for name, sh := range known {
+		if now[name] == nil {
+			sh.removed.Store(true)
+		}
+	}
 	return now
 }
 

@@ -107,7 +107,11 @@ func (c *claim) heard(from place, answer *Written) {
 	}
 }
 
+// untold notes who has to hear of the outcome yet: not a shard that is gone.
 func (c *claim) untold(p place) {
+	if p.shard.gone() {
+		return
+	}
 	o := &c.settlement
 	o.Untold = append(o.Untold, Away{Shard: p.shard.name, Rank: p.rank})
 	o.Keep = max(o.Keep, c.shard.s.config.TombLife)
@@ -203,6 +207,9 @@ func (c *claim) leave(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(ctx, tellPatience)
 	defer cancel()
 	for _, p := range c.strays {
+		if p.shard.gone() {
+			continue // a copy may belong on one of its name that has come since
+		}
 		w := c.outcomeFor(p)
 		w.Kind, w.Timer = WriteLeave, nil
 		c.shard.s.store.Tell(bounded, p.shard.name, []Write{w})

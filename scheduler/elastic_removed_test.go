@@ -1,0 +1,217 @@
+package scheduler_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"chronos/scheduler"
+	"chronos/scheduler/storetest"
+)
+
+// What was begun when a shard was there is not held up by its removal.
+
+var errHeld = errors.New("the connection was closed")
+
+// withoutS2 is the layout after s2 was removed, while where timers belonged before counts still.
+func withoutS2() storetest.Layout {
+	return storetest.Layout{Shards: []string{"s0", "s1"}, Others: [][]string{{"s0", "s1"}}, Epoch: 3}
+}
+
+// afterDraining runs a test on a cluster whose s2 takes no timers any more and is empty,
+// while it is a place still where copies may be: the others' sweep has not ended.
+func afterDraining(t *testing.T, test func(c *cluster), tune ...func(*scheduler.Config)) {
+	t.Helper()
+	inCluster(t, 3, 1, func(c *cluster) {
+		shards := []string{"s0", "s1", "s2"}
+		c.Lay(storetest.Layout{Shards: shards, Epoch: 2})
+		pass(time.Minute) // it is swept
+		c.hold("", 0)
+		c.Lay(storetest.Layout{Shards: shards, Active: []string{"s0", "s1"}, Others: [][]string{shards}, Epoch: 3})
+		pass(30 * time.Second)
+		if n := len(c.Copies("s2")); n > 0 {
+			c.Fatalf("s2 has %d copies", n)
+		}
+		test(c)
+	}, tune...)
+}
+
+// hold has one kind of calls to s2 wait, and fail then, as those do that are under way when the
+// shard is removed. The sweep of the others doesn't come to its end meanwhile.
+func (c *cluster) hold(held string, wait time.Duration) {
+	c.Inject(func(op, shard string) error {
+		switch {
+		case op == "scan" && shard != "s2":
+			return errors.New("the sweep isn't there yet")
+		case op == held && shard == "s2":
+			<-time.After(wait)
+			return errHeld
+		}
+		return nil
+	}, nil)
+}
+
+// wantNoEnds checks that no tombstone is left for a shard to hear of it that is gone.
+func (c *cluster) wantNoEnds() {
+	c.Helper()
+	if n := ends(c, "s0") + ends(c, "s1"); n > 0 {
+		c.Errorf("%d tombstones are left", n)
+	}
+}
+
+// P3, P4, P5: of what is in hand when a shard is removed nothing is late, since nobody waits for
+// that shard, and nothing of it is kept for that shard to hear.
+func TestP4ARemovedShardIsNotWaitedFor(t *testing.T) {
+	for name, back := range map[string]bool{"it is gone": false, "one of its name comes": true} {
+		t.Run(name, func(t *testing.T) {
+			afterDraining(t, func(c *cluster) {
+				var ids []scheduler.ID
+				for range 200 {
+					ids = append(ids, c.create(oneShot(5*time.Second)).ID)
+					pass(10 * time.Millisecond)
+				}
+				pass(4*time.Second + 5*time.Millisecond)
+				c.Lay(withoutS2())
+				if back {
+					pass(200 * time.Millisecond)
+					c.Lay(storetest.Layout{Shards: []string{"s0", "s1", "s2"}, Others: [][]string{{"s0", "s1"}}, Epoch: 4})
+				}
+				pass(1500 * time.Millisecond)
+				for _, id := range ids {
+					c.wantOnce(id.Key, 1, maxLate)
+				}
+				if !back {
+					c.wantNoEnds()
+				}
+				c.wantEmpty()
+			})
+		})
+	}
+}
+
+// P5: an outcome that is being told to a shard while that is removed is not kept for it.
+func TestP5ARemovedShardNeedNotBeTold(t *testing.T) {
+	for name, held := range map[string]bool{"told then": true, "told later": false} {
+		t.Run(name, func(t *testing.T) {
+			afterDraining(t, func(c *cluster) {
+				c.respond = func(attempt) (time.Duration, scheduler.Delivered) {
+					return time.Second, scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+				}
+				for range 20 {
+					c.create(oneShot(5 * time.Second))
+				}
+				removed := 5500 * time.Millisecond // the callbacks are under way
+				if held {
+					c.hold("tell", 200*time.Millisecond)
+					removed += 600 * time.Millisecond
+				}
+				pass(removed)
+				c.Lay(withoutS2())
+				pass(time.Second)
+				if n := len(c.seen()); n != 20 {
+					c.Errorf("%d callbacks, want 20", n)
+				}
+				c.wantNoEnds()
+			})
+		})
+	}
+}
+
+// P7: an end that a removed shard was to hear of is forgotten with it.
+func TestP7ARemovedShardNeedNotHearOfAnEnd(t *testing.T) {
+	afterDraining(t, func(c *cluster) {
+		var ids []scheduler.ID
+		for len(ids) < 10 {
+			if id := c.create(oneShot(time.Hour)).ID; c.maybeOnS2(id.Key) {
+				ids = append(ids, id)
+			}
+		}
+		c.hold("merge", 50*time.Millisecond)
+		for _, id := range ids {
+			if r, err := c.nodes[0].Delete(c.Context(), id); err != nil || r.Unreached != 1 {
+				c.Errorf("deleted: %+v, %v; want one unreached", r, err)
+			}
+		}
+		c.hold("tell", time.Second)
+		pass(10500 * time.Millisecond) // s2 is being told
+		c.Lay(withoutS2())
+		pass(1500 * time.Millisecond)
+		c.wantNoEnds()
+	})
+}
+
+// P6: a shard that is removed while a request is carried out is not missed by it: it had nothing.
+func TestP6ARemovedShardIsNotUnreached(t *testing.T) {
+	for name, request := range map[string]func(c *cluster, id scheduler.ID) (scheduler.Receipt, error){
+		"delete": func(c *cluster, id scheduler.ID) (scheduler.Receipt, error) {
+			return c.nodes[0].Delete(c.Context(), id)
+		},
+		"replace": func(c *cluster, id scheduler.ID) (scheduler.Receipt, error) {
+			return c.nodes[0].Replace(c.Context(), id, oneShot(time.Hour))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			afterDraining(t, func(c *cluster) {
+				id := c.create(oneShot(time.Hour)).ID
+				for !c.maybeOnS2(id.Key) {
+					id = c.create(oneShot(time.Hour)).ID
+				}
+				c.hold("merge", 100*time.Millisecond)
+				c.removeMeanwhile(func() {
+					if r, err := request(c, id); err != nil || r.Unreached != 0 || r.InFlight {
+						c.Errorf("answered %+v, %v; want all told", r, err)
+					}
+				})
+				for _, shard := range []string{"s0", "s1"} {
+					read := c.Open("probe").Read(c.Context(), []scheduler.Spot{{Shard: shard, Key: id.Key}})[0]
+					if len(read.Record.Away) > 0 {
+						c.Errorf("%s keeps for later: %+v", shard, read.Record.Away)
+					}
+				}
+			})
+		})
+	}
+}
+
+// maybeOnS2 reports whether a copy of a timer may be on s2, as far as others know.
+func (c *cluster) maybeOnS2(key string) bool {
+	return slices.ContainsFunc(c.Open("probe").Others(key, 2), func(a scheduler.Away) bool { return a.Shard == "s2" })
+}
+
+// removeMeanwhile removes s2 while something is done.
+func (c *cluster) removeMeanwhile(do func()) {
+	done := make(chan struct{})
+	go func() { defer close(done); do() }()
+	pass(50 * time.Millisecond)
+	c.Lay(withoutS2())
+	<-done
+}
+
+// Who looks for a timer while a shard is removed learns that there is none, or which there are.
+func TestReadsOutliveARemovedShard(t *testing.T) {
+	afterDraining(t, func(c *cluster) {
+		key := "none"
+		for !c.maybeOnS2(key) {
+			key += "!"
+		}
+		c.hold("read", 100*time.Millisecond)
+		c.removeMeanwhile(func() {
+			if _, err := c.nodes[0].Lookup(c.Context(), scheduler.ID{Key: key, RF: 2}); !errors.Is(err, scheduler.ErrNotFound) {
+				c.Errorf("looked up: %v, want %v", err, scheduler.ErrNotFound)
+			}
+		})
+	})
+	afterDraining(t, func(c *cluster) {
+		c.create(oneShot(time.Hour))
+		c.hold("list", 100*time.Millisecond)
+		c.removeMeanwhile(func() {
+			view := c.Open(nodeName(0)).View()
+			page, err := c.nodes[0].Resync(c.Context(), scheduler.ResyncQuery{Shard: "s0", View: view, Limit: 10, Bytes: 1 << 20})
+			var changed *scheduler.ViewError
+			if !errors.As(err, &changed) && (err != nil || page.Unreached != 0 || len(page.Timers) != 1) {
+				c.Errorf("listed %d timers, %d shards unreached, %v", len(page.Timers), page.Unreached, err)
+			}
+		})
+	})
+}
