@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"chronos/scheduler"
 	"chronos/scheduler/storetest"
 )
@@ -214,4 +216,70 @@ func TestReadsOutliveARemovedShard(t *testing.T) {
 			}
 		})
 	})
+}
+
+// Nothing is said of a shard that was removed; of one of its name that comes, how that one is.
+func TestRemovedShardHasNoGauges(t *testing.T) {
+	all := []string{"chronos_dead_letters", "chronos_oldest_due_seconds", "chronos_pending", "chronos_shard_up", "chronos_sweep_partitions_left"}
+	registry := prometheus.NewRegistry()
+	afterDraining(t, func(c *cluster) {
+		expect := func(when string, want []string) {
+			c.Helper()
+			if got := gaugesOf(c.T, registry, "s2"); !slices.Equal(got, want) {
+				c.Errorf("gauges of s2 %s: %v, want %v", when, got, want)
+			}
+		}
+		back := withoutS2()
+		back.Shards, back.Epoch = []string{"s0", "s1", "s2"}, 4
+		expect("before", all)
+		c.Inject(func(op, shard string) error {
+			if op == "claim" && shard == "s2" {
+				<-time.After(300 * time.Millisecond) // one is answered after the removal
+			}
+			return nil
+		}, nil)
+		pass(time.Second)
+		c.Lay(withoutS2())
+		pass(2 * time.Second)
+		expect("after its removal", nil)
+		c.Lay(back)
+		pass(2 * time.Second)
+		expect("when it is back", all)
+		c.connect("s2", storetest.LinkCut)
+		pass(10 * time.Second)
+		expect("when it is cut off", []string{"chronos_shard_up", "chronos_sweep_partitions_left"})
+		c.Lay(withoutS2())
+		pass(2 * time.Second)
+		expect("when it was removed by force", nil)
+		c.connect("s2", storetest.LinkUp)
+		c.Lay(back)
+		pass(2 * time.Second)
+		c.hold("beat", 700*time.Millisecond) // work on it ends when it is back
+		pass(1100 * time.Millisecond)
+		c.Lay(withoutS2())
+		pass(100 * time.Millisecond)
+		c.hold("", 0)
+		c.Lay(back)
+		pass(2 * time.Second)
+		expect("when it came back at once", all)
+	}, func(config *scheduler.Config) { config.Registerer = registry })
+}
+
+// gaugesOf are the names of those that say something of a shard.
+func gaugesOf(t *testing.T, registry *prometheus.Registry, shard string) (names []string) {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			for _, label := range metric.GetLabel() {
+				if metric.GetGauge() != nil && label.GetName() == "shard" && label.GetValue() == shard {
+					names = append(names, family.GetName())
+				}
+			}
+		}
+	}
+	return names
 }

@@ -85,6 +85,18 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	return m, nil
 }
 
+// forgetGauges has nothing said any more of a shard that is gone, unless one of its
+// name is there again: that one says how it is.
+func (sh *shard) forgetGauges() {
+	if sh.s.shards.load()[sh.name] != nil {
+		return
+	}
+	m := sh.s.metrics
+	for _, gauge := range []*prometheus.GaugeVec{m.pending, m.letters, m.overdue, m.up, m.unswept} {
+		gauge.DeleteLabelValues(sh.name)
+	}
+}
+
 func (m *metrics) countFired(v Verdict) {
 	if v == VerdictDelivered {
 		m.delivered.Inc()

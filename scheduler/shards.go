@@ -102,9 +102,21 @@ func (c *crew) start(sh *shard) {
 	watching, stopWatching := context.WithCancel(c.watching)
 	polling, stopPolling := context.WithCancel(c.polling)
 	work, stopWork := context.WithCancel(c.work)
+	var observers sync.WaitGroup // who may write the shard's gauges
+	observe := func(kind *sync.WaitGroup, do func()) {
+		observers.Add(1)
+		kind.Go(func() {
+			defer observers.Done()
+			do()
+		})
+	}
 	c.leave[sh] = func() {
 		stopWatching()
 		stopPolling()
+		c.watches.Go(func() {
+			observers.Wait()
+			sh.forgetGauges()
+		})
 		c.watches.Go(func() {
 			defer stopWork()
 			patience, cancel := context.WithTimeout(c.work, c.s.config.Limit+c.s.config.Settling)
@@ -112,9 +124,9 @@ func (c *crew) start(sh *shard) {
 			sh.credit.settled(patience)
 		})
 	}
-	c.watches.Go(func() { sh.watch(watching) })
-	c.watches.Go(func() { sh.sweep(watching) })
-	c.polls.Go(func() { sh.poll(polling) })
+	observe(&c.watches, func() { sh.watch(watching) })
+	observe(&c.watches, func() { sh.sweep(watching) })
+	observe(&c.polls, func() { sh.poll(polling) })
 	for range loopsPerShard {
 		c.loops.Go(func() { sh.fences.drain(work, c.s.pace.wait, sh.fence) })
 		c.loops.Go(func() { sh.settlements.drain(work, atMost(maxSettlements), sh.settleBatch) })
