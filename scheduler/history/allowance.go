@@ -122,12 +122,17 @@ func (r *run) retryBy(w *write, c *Callback, attempt int) time.Duration {
 // outranked is how much later a retry may come if the shards change meanwhile: it was put down for a backup, behind all that were
 // better, that is the first now.
 func (r *run) outranked(w *write, from, to time.Duration) time.Duration {
-	for i := range r.h.Faults {
-		if f := &r.h.Faults[i]; f.Class == TopologyChange && f.started() <= to && f.ended(r.end) >= from {
-			return time.Duration(w.rf-1) * w.skew
-		}
+	if r.changing(from, to) {
+		return time.Duration(w.rf-1) * w.skew
 	}
 	return 0
+}
+
+// changing tells whether the shards changed, or were swept after that, at some time within [from, to].
+func (r *run) changing(from, to time.Duration) bool {
+	return slices.ContainsFunc(r.h.Faults, func(f Fault) bool {
+		return f.Class == TopologyChange && f.started() <= to && f.ended(r.end) >= from
+	})
 }
 
 // leasedAhead is how much later a pop may come if the shards change, where nodes lease copies further ahead of their time than a
@@ -205,9 +210,14 @@ func (r *run) heldUp(w *write, n int) bool {
 	return r.bound(w, n) >= next && (w.interval <= r.l.Gap || r.explained(w.earliest(n)-r.l.Recover, next, (*Fault).explainsGaps))
 }
 
-// ranInto tells whether a callback ran until the pop after pop n was due.
+// ranInto tells whether a callback ran until the pop after pop n was due, or so long that who found the timer found it then:
+// while the shards change it moves with its outcome, and is found where it belongs by the next poll there.
 func (r *run) ranInto(w *write, c *Callback, n int) bool {
-	return c.over(r.h.Header.limit())+r.l.Settle >= w.earliest(n+1)
+	over := c.over(r.h.Header.limit()) + r.l.Settle
+	if found := later(over, ms(r.h.Header.PollMs)); r.changing(c.arrived(), found) {
+		over = found
+	}
+	return over >= w.earliest(n+1)
 }
 
 // surely is within what time an answer to a callback was certainly in time.

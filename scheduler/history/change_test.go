@@ -45,6 +45,23 @@ func TestAChangeOfTheShardsAndLongPolls(t *testing.T) {
 	})
 }
 
+// What moves with its outcome is found by the next poll, 100 ms later: a pop that was due
+// before that may be left out, if the next one is due by then.
+func TestAChangeOfTheShardsAndAPop(t *testing.T) {
+	ran := func(until, changeEnds int) func(*book) {
+		return func(b *book) {
+			b.called("/2", 0).AnsweredNs = at(until)
+			b.drop("/2", 1) // the next is due at 3200
+			b.change(900, changeEnds, 2)
+		}
+	}
+	runExcuses(t, []excuse{
+		{"until a poll before the next", ran(3050, 20_000), nil},
+		{"not so long", ran(3049, 20_000), only(NothingLost, SequenceRises)},
+		{"the change was over", ran(3050, 1000), only(NothingLost, SequenceRises)},
+	})
+}
+
 // A timer has no more copies than there were shards that took timers.
 func TestAChangeOfTheShardsTakesCopies(t *testing.T) {
 	away := func(start, end, active int) func(*book) {
