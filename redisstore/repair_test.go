@@ -3,6 +3,7 @@ package redisstore
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -144,5 +145,23 @@ func TestALostShardIsTakenBackOnceItIsSwept(t *testing.T) {
 	await(t, 5*time.Second, "all to know", func() bool { return !s.Lost("b") && !other.Lost("b") })
 	if again, _ := s.Epoch("a"); again <= epoch {
 		t.Errorf("epoch %d: nothing is swept to refill it", again)
+	}
+}
+
+// The last shard that takes timers and isn't given up stays.
+func TestDrainBesideOnesThatAreGivenUp(t *testing.T) {
+	t.Parallel()
+	for lost, drained := range map[string]string{"": "ab", "b": "b", "a": "a", "ab": "ab"} {
+		for _, name := range []string{"a", "b"} {
+			l := Topology{Epoch: 1, Shards: []Member{{Name: "a"}, {Name: "b"}}, Active: []string{"a", "b"}, Lost: map[string]int64{}}
+			for _, gone := range lost {
+				l.Lost[string(gone)] = 1
+			}
+			for _, force := range []bool{false, true} {
+				if _, err := l.drain(name, force); (err == nil) != strings.Contains(drained, name) {
+					t.Errorf("given up: %q; drain %s (force %t): %v", lost, name, force, err)
+				}
+			}
+		}
 	}
 }

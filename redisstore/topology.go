@@ -222,9 +222,20 @@ func (l *Topology) drain(name string, force bool) (Topology, error) {
 		return *l, l.refuse("shard %s is being drained already", name)
 	case len(l.Active) == 1:
 		return *l, l.refuse("shard %s is the only one that takes timers; add another first", name)
+	case l.isLast(name):
+		return *l, l.refuse("shard %s is the only one that takes timers and is not given up; add another first", name)
 	}
 	next.Next = next.inOrder(func(n string) bool { return n != name && slices.Contains(l.Active, n) })
 	return next, nil
+}
+
+// isLast reports whether all others that take timers are given up, and the named one is
+// not.
+func (l *Topology) isLast(name string) bool {
+	return !slices.ContainsFunc(l.Active, func(n string) bool {
+		_, lost := l.Lost[n]
+		return lost == (n == name)
+	})
 }
 
 // lose gives up a shard that has been away for long.
