@@ -36,11 +36,11 @@ const (
 )
 
 // Join takes the topology that the shards agree on. Where there is none yet, it is
-// that of the shards that the node was started with, and is stored on them.
+// that of the shards that the node was started with, and is stored on them. Those of
+// two clusters are an error that says what to do.
 func (s *Store) Join(ctx context.Context) error {
-	s.look(ctx)
-	if s.Topology().Epoch > 0 {
-		return nil
+	if err := s.look(ctx); err != nil || s.Topology().Epoch > 0 {
+		return err
 	}
 	p, err := s.propose(ctx)
 	if err != nil {
@@ -52,17 +52,16 @@ func (s *Store) Join(ctx context.Context) error {
 		return nil // the node works with what it was started with, and tries again
 	}
 	defer p.end()
-	if latest(p.all) != nil {
-		s.look(ctx)
-		return nil
+	if latest(p.all) != nil || apart(p.all) != nil {
+		return s.look(ctx)
 	}
 	first := s.Topology()
 	first.Epoch, first.Change = 1, uuid.NewString()
+	first.Cluster = first.Change
 	if err := p.write(ctx, &first); err != nil {
 		return fmt.Errorf("join the shards: %w", err)
 	}
-	s.look(ctx)
-	return nil
+	return s.look(ctx)
 }
 
 // Follow has the node work by the latest topology that the shards agree on, and
@@ -77,10 +76,13 @@ func (s *Store) Follow(ctx context.Context) {
 		case <-ticker.C:
 		}
 		if s.Topology().Epoch == 0 {
-			_ = s.Join(ctx) // it has said why
+			said := s.apart.Load()
+			if err := s.Join(ctx); err != nil && !said {
+				s.log.Error("the node can't join its shards", "err", err)
+			}
 			continue
 		}
-		s.look(ctx)
+		_ = s.look(ctx) // who works by a topology knows its own
 		switch {
 		case s.begun.Load() >= leftAlone:
 			s.finish(ctx)
@@ -95,15 +97,24 @@ func (s *Store) Follow(ctx context.Context) {
 	}
 }
 
-// look reads the topology from all shards, and works by the one that they agree on.
-func (s *Store) look(ctx context.Context) {
+// look reads the topology from all shards, and works by the one that they agree on. It
+// is an error that a node which works by none yet finds those of two clusters.
+func (s *Store) look(ctx context.Context) error {
 	all := pollTopology(ctx, s.everyShard())
+	mine := s.Topology()
+	mine.sift(all)
+	if mine.Epoch == 0 {
+		err := apart(all)
+		if s.apart.Store(err != nil); err != nil {
+			return fmt.Errorf("join the shards: %w", err)
+		}
+	}
 	// A later topology names shards that have not been asked yet.
-	if l := latest(all); l != nil && l.Epoch > s.Topology().Epoch {
+	if l := latest(all); l != nil && l.Epoch > mine.Epoch {
 		shards, err := s.shardsOf(l)
 		if err != nil {
 			s.log.Error("a later topology can't be followed", "epoch", l.Epoch, "err", err)
-			return
+			return nil
 		}
 		asked := make([]*shard, 0, len(shards))
 		for _, sh := range shards {
@@ -112,11 +123,14 @@ func (s *Store) look(ctx context.Context) {
 			}
 		}
 		all = append(all, pollTopology(ctx, asked)...)
+		mine.sift(all)
 	}
 	s.weigh(all)
+	s.report(all)
 	if err := s.retire(time.Now().Add(-unusedFor)); err != nil {
 		s.log.Debug("connections to a shard that is gone could not be closed", "err", err)
 	}
+	return nil
 }
 
 // retire ends the connections to shards of which nobody has made use since an
@@ -165,7 +179,10 @@ func (s *Store) weigh(all []stand) {
 		_, member := mine.member(at.shard.name)
 		return member && at.err == nil && (at.topology == nil || at.topology.Epoch < mine.Epoch)
 	}))
-	answered := slices.ContainsFunc(all, func(at stand) bool { return at.err == nil })
+	answered := slices.ContainsFunc(all, func(at stand) bool { return at.err == nil }) &&
+		!majority(mine.voters(mine.names()), func(name string) bool {
+			return slices.ContainsFunc(all, func(at stand) bool { return at.shard.name == name && at.foreign != nil })
+		})
 	l := latest(all)
 	if l == nil || l.Epoch <= mine.Epoch {
 		s.begun.Store(0)
@@ -284,9 +301,12 @@ func (s *Store) change(ctx context.Context, edit func(l *Topology) (Topology, er
 	if err != nil {
 		return *base, err
 	}
-	next.Epoch = base.Epoch + 1
+	next.Epoch, next.Cluster = base.Epoch+1, cmp.Or(base.Cluster, base.Change)
 	if next.Change == base.Change {
 		next.Change = uuid.NewString()
+	}
+	if err := p.vet(ctx, base, &next); err != nil {
+		return *base, err
 	}
 	if err := p.agree(ctx, &next); err != nil {
 		return *base, err

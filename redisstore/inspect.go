@@ -35,7 +35,10 @@ func (s *Store) Inspect(ctx context.Context) (Topology, []ShardReport) {
 }
 
 func (s *Store) inspect(ctx context.Context, sh *shard, moved int64) (r ShardReport) {
-	at := sh.topology(ctx)
+	all := []stand{sh.topology(ctx)}
+	t := s.Topology()
+	t.sift(all)
+	at := all[0]
 	if r.Err = at.err; r.Err != nil {
 		return r
 	}

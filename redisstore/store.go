@@ -2,8 +2,9 @@
 // scheduler.Store by the scripts of package lua. keys.go names the keys,
 // record.go says what a timer looks like, ring.go where it lives; shard.go talks
 // to one Redis, write.go and lease.go carry out the methods. Nodes agree on the shards
-// by topology.go, agreement.go and follow.go, operators change them by operate.go;
-// sweep.go notes what is where it belongs, letters.go keeps the dead letters.
+// by topology.go, agreement.go and follow.go, cluster.go tells theirs from another
+// cluster's, operators change them by operate.go; sweep.go notes what is where it
+// belongs, letters.go keeps the dead letters.
 package redisstore
 
 import (
@@ -58,6 +59,7 @@ type Store struct {
 	minted    atomic.Uint64 // keys
 	adopted   atomic.Int64  // when the topology was, ns since origin
 	warned    atomic.Bool   // that the topology is not stored yet
+	apart     atomic.Bool   // the node can't tell which topology is its own
 	behind    atomic.Bool   // some shard holds an earlier topology, or none
 	begun     atomic.Int32  // how many looks in a row found a later one that isn't agreed on
 	read      atomic.Int64  // when the shards had no later one, ns since origin
@@ -106,10 +108,7 @@ func (s *Store) shardsOf(l *Topology) ([]*shard, error) {
 	defer s.mu.Unlock()
 	all := make([]*shard, len(l.Shards))
 	for i, m := range l.Shards {
-		config, is := s.given[m.Name]
-		if !is {
-			config = ShardConfig{Name: m.Name, URL: m.URL, Dial: s.dial}
-		}
+		config := s.config(m)
 		at := slices.IndexFunc(s.opened, func(sh *shard) bool { return sh.name == m.Name && sh.url == config.URL })
 		if at >= 0 {
 			all[i] = s.opened[at]
@@ -124,6 +123,13 @@ func (s *Store) shardsOf(l *Topology) ([]*shard, error) {
 		all[i] = sh
 	}
 	return all, nil
+}
+
+func (s *Store) config(m Member) ShardConfig {
+	if config, is := s.given[m.Name]; is {
+		return config
+	}
+	return ShardConfig{Name: m.Name, URL: m.URL, Dial: s.dial}
 }
 
 // everyShard is all that are connected to.
