@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -134,18 +135,18 @@ type proposal struct {
 func (s *Store) propose(ctx context.Context, voiceless ...string) (*proposal, error) {
 	p := &proposal{s: s, token: s.node + ":" + uuid.NewString()}
 	shards := s.everyShard()
-	locked := make(map[string]bool, len(shards))
+	locked, held := make(map[string]bool, len(shards)), false
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	bounded, cancel := context.WithTimeout(ctx, topologyPatience)
 	defer cancel()
 	for _, sh := range shards {
 		wg.Go(func() {
-			if sh.lockTopology(bounded, p.token) == nil {
-				mu.Lock()
-				locked[sh.name] = true
-				mu.Unlock()
-			}
+			err := sh.lockTopology(bounded, p.token)
+			mu.Lock()
+			defer mu.Unlock()
+			locked[sh.name] = err == nil
+			held = held || errors.Is(err, errHeld)
 		})
 	}
 	wg.Wait()
@@ -158,7 +159,14 @@ func (s *Store) propose(ctx context.Context, voiceless ...string) (*proposal, er
 	}
 	if !majority(voters, func(name string) bool { return locked[name] }) {
 		p.end()
-		return nil, current.refuse("fewer than half of the shards could be locked: another change is under way, or they can't be reached; try again in %v", lockLife)
+		refused := &RefusedError{
+			Reason:   fmt.Sprintf("fewer than half of the shards could be locked: another change is under way, or they can't be reached; try again in %v", lockLife),
+			Topology: current,
+		}
+		if held {
+			refused.cause = errHeld
+		}
+		return nil, refused
 	}
 	return p, nil
 }
@@ -166,6 +174,9 @@ func (s *Store) propose(ctx context.Context, voiceless ...string) (*proposal, er
 func (s *shard) lockTopology(ctx context.Context, token string) error {
 	return s.topologyCall(ctx, "locked", "lock", token, "", "", "", "")
 }
+
+// errHeld says that another node changes the topology.
+var errHeld = fmt.Errorf("%w: the topology is locked by another node", scheduler.ErrRefused)
 
 // topologyCall runs the script, which must say what is wanted.
 func (s *shard) topologyCall(ctx context.Context, want, what, token string, epoch, change, cluster, text any) error {
@@ -177,6 +188,9 @@ func (s *shard) topologyCall(ctx context.Context, want, what, token string, epoc
 	said, err := texts(c.reply, 0, 1)
 	if err != nil {
 		return s.unavailable(err)
+	}
+	if said[0] == "held" {
+		return fmt.Errorf("%w: shard %s: %s", errHeld, s.name, what)
 	}
 	if said[0] != want && (want != "stored" || said[0] != "same") {
 		return fmt.Errorf("%w: shard %s: %s %s", scheduler.ErrRefused, s.name, what, said[0])

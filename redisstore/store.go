@@ -2,7 +2,7 @@
 // scheduler.Store by the scripts of package lua. keys.go names the keys,
 // record.go says what a timer looks like, ring.go where it lives; shard.go talks
 // to one Redis, write.go and lease.go carry out the methods. Nodes agree on the shards
-// by topology.go, agreement.go and follow.go, cluster.go tells theirs from another
+// by topology.go, agreement.go, join.go and follow.go, cluster.go tells theirs from another
 // cluster's, operators change them by operate.go; sweep.go notes what is where it
 // belongs, letters.go keeps the dead letters.
 package redisstore

@@ -83,9 +83,12 @@ func (l *Topology) StateOf(name string) MemberState {
 type RefusedError struct {
 	Reason   string
 	Topology Topology // as it stands
+	cause    error    // nil if it is nobody's
 }
 
 func (e *RefusedError) Error() string { return e.Reason }
+
+func (e *RefusedError) Unwrap() error { return e.cause }
 
 func (l *Topology) refuse(format string, args ...any) error {
 	return &RefusedError{Reason: fmt.Sprintf(format, args...), Topology: *l}

@@ -1,0 +1,46 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+
+	"github.com/google/uuid"
+)
+
+// Join takes the topology that the shards agree on. Where there is none yet, it is
+// that of the shards that the node was started with, and is stored on them. Those of
+// two clusters are an error that says what to do.
+func (s *Store) Join(ctx context.Context) error {
+	if err := s.look(ctx); err != nil || s.Topology().Epoch > 0 {
+		return err
+	}
+	p, err := s.propose(ctx)
+	for try := 1; errors.Is(err, errHeld) && try < lockTries && pause(ctx, lockPause/2+rand.N(lockPause)); try++ {
+		if err := s.look(ctx); err != nil || s.Topology().Epoch > 0 {
+			return err // whoever had the lock has stored the first
+		}
+		p, err = s.propose(ctx)
+	}
+	if err != nil {
+		level := slog.LevelDebug // it is tried again each second
+		if !s.warned.Swap(true) {
+			level = slog.LevelWarn
+		}
+		s.log.Log(ctx, level, "the topology is not stored yet: most shards can't be reached, or another node is about to", "err", err)
+		return nil // the node works with what it was started with, and tries again
+	}
+	defer p.end()
+	if latest(p.all) != nil || apart(p.all) != nil {
+		return s.look(ctx)
+	}
+	first := s.Topology()
+	first.Epoch, first.Change = 1, uuid.NewString()
+	first.Cluster = first.Change
+	if err := p.write(ctx, &first); err != nil {
+		return fmt.Errorf("join the shards: %w", err)
+	}
+	return s.look(ctx)
+}
