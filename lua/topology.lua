@@ -1,16 +1,16 @@
 -- Kind:    topology
 -- Does:    lets one node at a time change the topology: "lock" (for hold_ms, unless somebody else has it), "store" (for who has
---          the lock, unless one of another cluster is there, of a later epoch, or another of the same), "unlock"
+--          the lock, unless one of a later epoch is there, or another of the same), "unlock"
 -- KEYS:    topology
--- ARGV:    what token hold_ms epoch change cluster new
+-- ARGV:    what token hold_ms epoch change new
 --          (new: the topology to store, which begins with "epoch change ")
--- Returns: now_us, then locked, stored, same, newer (another one is there), foreign (another cluster's is), unlocked (nobody has the lock now), or held
+-- Returns: now_us, then locked, stored, same, newer (another one is there), unlocked (nobody has the lock now), or held
 --          (somebody else has it)
 -- Cost:    O(1)
 -- Twice:   safe: the second finds the same
 local topology = KEYS[1]
 local what, token, hold_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
-local epoch, change, cluster, new = tonumber(ARGV[4]), ARGV[5], ARGV[6], ARGV[7]
+local epoch, change, new = tonumber(ARGV[4]), ARGV[5], ARGV[6]
 
 local holder, free_at = redis.call('HGET', topology, 'holder'), tonumber(redis.call('HGET', topology, 'held_until_ms') or '0')
 local free = not holder or free_at <= now_ms
@@ -25,12 +25,10 @@ if what == 'unlock' then
   return { now_us, 'unlocked' }
 end
 if free or holder ~= token then return { now_us, 'held' } end
-local old_cluster = redis.call('HGET', topology, 'cluster') or ''
-if old_cluster ~= '' and old_cluster ~= cluster then return { now_us, 'foreign' } end
 local old_epoch, old_change = string.match(redis.call('HGET', topology, 'current') or '', '^(%d+) (%S+) ')
 if old_epoch then
   if tonumber(old_epoch) == epoch and old_change == change then return { now_us, 'same' } end
   if tonumber(old_epoch) >= epoch then return { now_us, 'newer' } end
 end
-redis.call('HSET', topology, 'current', new, 'cluster', cluster)
+redis.call('HSET', topology, 'current', new)
 return { now_us, 'stored' }

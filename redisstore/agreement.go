@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
 
 	"chronos/scheduler"
 )
@@ -27,7 +28,6 @@ const (
 type stand struct {
 	shard    *shard
 	topology *Topology // nil if it holds none
-	foreign  *Topology // what it holds if that is another cluster's: err says so
 	err      error     // it could not be asked, or can't be read
 }
 
@@ -48,19 +48,17 @@ func (s *shard) topology(ctx context.Context) stand {
 	if err := s.ready(ctx); err != nil {
 		return stand{shard: s, err: err}
 	}
-	held, err := s.poll.HMGet(ctx, topologyKey, "current", "cluster").Result()
-	if err != nil {
-		return stand{shard: s, err: s.unavailable(err)}
-	}
-	text, is := held[0].(string)
-	if !is {
+	text, err := s.poll.HGet(ctx, topologyKey, "current").Result()
+	switch {
+	case errors.Is(err, redis.Nil):
 		return stand{shard: s}
+	case err != nil:
+		return stand{shard: s, err: s.unavailable(err)}
 	}
 	l, err := decodeTopology(text)
 	if err != nil {
 		return stand{shard: s, err: fmt.Errorf("%w: shard %s: %w", scheduler.ErrRefused, s.name, err)}
 	}
-	l.Cluster, _ = held[1].(string) // none before there were ids
 	return stand{shard: s, topology: l}
 }
 
@@ -87,7 +85,7 @@ func agreed(all []stand, voiceless ...string) (best *Topology) {
 // could be asked.
 func mayCount(all []stand, l *Topology) bool {
 	return majority(l.voters(l.names()), func(name string) bool {
-		return holds(all, name, l) || !slices.ContainsFunc(all, func(at stand) bool { return at.shard.name == name && (at.err == nil || at.foreign != nil) })
+		return holds(all, name, l) || !slices.ContainsFunc(all, func(at stand) bool { return at.shard.name == name && at.err == nil })
 	})
 }
 
@@ -152,7 +150,6 @@ func (s *Store) propose(ctx context.Context, voiceless ...string) (*proposal, er
 	wg.Wait()
 	p.all = pollTopology(ctx, shards)
 	current := s.Topology()
-	current.sift(p.all)
 	voters := current.voters(current.names())
 	for _, name := range voiceless {
 		voters = without(voters, name)
@@ -172,15 +169,15 @@ func (s *Store) propose(ctx context.Context, voiceless ...string) (*proposal, er
 }
 
 func (s *shard) lockTopology(ctx context.Context, token string) error {
-	return s.topologyCall(ctx, "locked", "lock", token, "", "", "", "")
+	return s.topologyCall(ctx, "locked", "lock", token, "", "", "")
 }
 
 // errHeld says that another node changes the topology.
 var errHeld = fmt.Errorf("%w: the topology is locked by another node", scheduler.ErrRefused)
 
 // topologyCall runs the script, which must say what is wanted.
-func (s *shard) topologyCall(ctx context.Context, want, what, token string, epoch, change, cluster, text any) error {
-	c := &call{script: "topology", keys: []string{topologyKey}, args: []any{what, token, lockLife.Milliseconds(), epoch, change, cluster, text}}
+func (s *shard) topologyCall(ctx context.Context, want, what, token string, epoch, change, text any) error {
+	c := &call{script: "topology", keys: []string{topologyKey}, args: []any{what, token, lockLife.Milliseconds(), epoch, change, text}}
 	s.eval(ctx, s.poll, []*call{c})
 	if c.err != nil {
 		return c.err
@@ -205,7 +202,7 @@ func (p *proposal) end() {
 	var wg sync.WaitGroup
 	for _, sh := range p.s.everyShard() {
 		wg.Go(func() {
-			_ = sh.topologyCall(ctx, "unlocked", "unlock", p.token, "", "", "", "") // it ends by itself, too
+			_ = sh.topologyCall(ctx, "unlocked", "unlock", p.token, "", "", "") // it ends by itself, too
 		})
 	}
 	wg.Wait()
@@ -251,5 +248,5 @@ func (p *proposal) note(sh *shard, l *Topology) {
 
 func (s *shard) storeTopology(ctx context.Context, token string, t *Topology, text string) error {
 	_ = s.lockTopology(ctx, token) // a shard that is new has not been locked; the script sees who has the lock
-	return s.topologyCall(ctx, "stored", "store", token, t.Epoch, t.Change, t.Cluster, text)
+	return s.topologyCall(ctx, "stored", "store", token, t.Epoch, t.Change, text)
 }

@@ -47,13 +47,10 @@ func (s *Store) Follow(ctx context.Context) {
 		case <-ticker.C:
 		}
 		if s.Topology().Epoch == 0 {
-			said := s.apart.Load()
-			if err := s.Join(ctx); err != nil && !said {
-				s.log.Error("the node can't join its shards", "err", err)
-			}
+			_ = s.Join(ctx) // it has said why
 			continue
 		}
-		_ = s.look(ctx) // who works by a topology knows its own
+		s.look(ctx)
 		switch {
 		case s.begun.Load() >= leftAlone:
 			s.finish(ctx)
@@ -68,24 +65,15 @@ func (s *Store) Follow(ctx context.Context) {
 	}
 }
 
-// look reads the topology from all shards, and works by the one that they agree on. It
-// is an error that a node which works by none yet finds those of two clusters.
-func (s *Store) look(ctx context.Context) error {
+// look reads the topology from all shards, and works by the one that they agree on.
+func (s *Store) look(ctx context.Context) {
 	all := pollTopology(ctx, s.everyShard())
-	mine := s.Topology()
-	mine.sift(all)
-	if mine.Epoch == 0 {
-		err := apart(all)
-		if s.apart.Store(err != nil); err != nil {
-			return fmt.Errorf("join the shards: %w", err)
-		}
-	}
 	// A later topology names shards that have not been asked yet.
-	if l := latest(all); l != nil && l.Epoch > mine.Epoch {
+	if l := latest(all); l != nil && l.Epoch > s.Topology().Epoch {
 		shards, err := s.shardsOf(l)
 		if err != nil {
 			s.log.Error("a later topology can't be followed", "epoch", l.Epoch, "err", err)
-			return nil
+			return
 		}
 		asked := make([]*shard, 0, len(shards))
 		for _, sh := range shards {
@@ -94,14 +82,11 @@ func (s *Store) look(ctx context.Context) error {
 			}
 		}
 		all = append(all, pollTopology(ctx, asked)...)
-		mine.sift(all)
 	}
 	s.weigh(all)
-	s.report(all)
 	if err := s.retire(time.Now().Add(-unusedFor)); err != nil {
 		s.log.Debug("connections to a shard that is gone could not be closed", "err", err)
 	}
-	return nil
 }
 
 // retire ends the connections to shards of which nobody has made use since an
@@ -150,10 +135,7 @@ func (s *Store) weigh(all []stand) {
 		_, member := mine.member(at.shard.name)
 		return member && at.err == nil && (at.topology == nil || at.topology.Epoch < mine.Epoch)
 	}))
-	answered := slices.ContainsFunc(all, func(at stand) bool { return at.err == nil }) &&
-		!majority(mine.voters(mine.names()), func(name string) bool {
-			return slices.ContainsFunc(all, func(at stand) bool { return at.shard.name == name && at.foreign != nil })
-		})
+	answered := slices.ContainsFunc(all, func(at stand) bool { return at.err == nil })
 	l := latest(all)
 	if l == nil || l.Epoch <= mine.Epoch {
 		s.begun.Store(0)
@@ -272,7 +254,7 @@ func (s *Store) change(ctx context.Context, edit func(l *Topology) (Topology, er
 	if err != nil {
 		return *base, err
 	}
-	next.Epoch, next.Cluster = base.Epoch+1, cmp.Or(base.Cluster, base.Change)
+	next.Epoch = base.Epoch + 1
 	if next.Change == base.Change {
 		next.Change = uuid.NewString()
 	}

@@ -35,10 +35,7 @@ func (s *Store) Inspect(ctx context.Context) (Topology, []ShardReport) {
 }
 
 func (s *Store) inspect(ctx context.Context, sh *shard, moved int64) (r ShardReport) {
-	all := []stand{sh.topology(ctx)}
-	t := s.Topology()
-	t.sift(all)
-	at := all[0]
+	at := sh.topology(ctx)
 	if r.Err = at.err; r.Err != nil {
 		return r
 	}

@@ -11,16 +11,17 @@ import (
 )
 
 // Join takes the topology that the shards agree on. Where there is none yet, it is
-// that of the shards that the node was started with, and is stored on them. Those of
-// two clusters are an error that says what to do.
+// that of the shards that the node was started with, and is stored on them.
 func (s *Store) Join(ctx context.Context) error {
-	if err := s.look(ctx); err != nil || s.Topology().Epoch > 0 {
-		return err
+	s.look(ctx)
+	if s.Topology().Epoch > 0 {
+		return nil
 	}
 	p, err := s.propose(ctx)
 	for try := 1; errors.Is(err, errHeld) && try < lockTries && pause(ctx, lockPause/2+rand.N(lockPause)); try++ {
-		if err := s.look(ctx); err != nil || s.Topology().Epoch > 0 {
-			return err // whoever had the lock has stored the first
+		s.look(ctx)
+		if s.Topology().Epoch > 0 {
+			return nil // whoever had the lock has stored the first
 		}
 		p, err = s.propose(ctx)
 	}
@@ -33,14 +34,15 @@ func (s *Store) Join(ctx context.Context) error {
 		return nil // the node works with what it was started with, and tries again
 	}
 	defer p.end()
-	if latest(p.all) != nil || apart(p.all) != nil {
-		return s.look(ctx)
+	if latest(p.all) != nil {
+		s.look(ctx)
+		return nil
 	}
 	first := s.Topology()
 	first.Epoch, first.Change = 1, uuid.NewString()
-	first.Cluster = first.Change
 	if err := p.write(ctx, &first); err != nil {
 		return fmt.Errorf("join the shards: %w", err)
 	}
-	return s.look(ctx)
+	s.look(ctx)
+	return nil
 }

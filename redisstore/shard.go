@@ -43,7 +43,6 @@ type shard struct {
 	identity atomic.Pointer[string] // of the process that was verified last; nil before, "-" of one that won't say
 	gap      atomic.Int64           // the longest for which no node announced itself, ns, since a sweep was wanted
 	warned   atomic.Bool            // that it persists nothing
-	foreign  atomic.Bool            // that it holds another cluster's topology was logged
 	mu       sync.Mutex
 	checking *check
 }

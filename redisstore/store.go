@@ -2,9 +2,9 @@
 // scheduler.Store by the scripts of package lua. keys.go names the keys,
 // record.go says what a timer looks like, ring.go where it lives; shard.go talks
 // to one Redis, write.go and lease.go carry out the methods. Nodes agree on the shards
-// by topology.go, agreement.go, join.go and follow.go, cluster.go tells theirs from another
-// cluster's, operators change them by operate.go; sweep.go notes what is where it
-// belongs, letters.go keeps the dead letters.
+// by topology.go, agreement.go, join.go and follow.go, operators change them by
+// operate.go and vet.go; sweep.go notes what is where it belongs, letters.go keeps the dead
+// letters.
 package redisstore
 
 import (
@@ -59,7 +59,6 @@ type Store struct {
 	minted    atomic.Uint64 // keys
 	adopted   atomic.Int64  // when the topology was, ns since origin
 	warned    atomic.Bool   // that the topology is not stored yet
-	apart     atomic.Bool   // the node can't tell which topology is its own
 	behind    atomic.Bool   // some shard holds an earlier topology, or none
 	begun     atomic.Int32  // how many looks in a row found a later one that isn't agreed on
 	read      atomic.Int64  // when the shards had no later one, ns since origin

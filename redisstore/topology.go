@@ -19,12 +19,9 @@ import (
 // before is remembered until the sweep has passed (Former). A Topology is not changed
 // once it is made.
 type Topology struct {
-	Epoch  int64  `json:"epoch"`
-	Change string `json:"change"` // id of the change that made it
-	// Cluster tells it from those of others: the id of the change by which this one began,
-	// which a shard keeps beside it; empty before the first change since there are such.
-	Cluster string   `json:"-"`
-	Shards  []Member `json:"shards"` // in list order
+	Epoch  int64    `json:"epoch"`
+	Change string   `json:"change"` // id of the change that made it
+	Shards []Member `json:"shards"` // in list order
 	// Active are the names of those that take timers, in list order. Next are those
 	// that soon will, nil if nothing is announced.
 	Active []string `json:"active"`

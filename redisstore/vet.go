@@ -1,0 +1,60 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// vet refuses to have a shard join whose Redis holds the topology of other nodes, or
+// may: of the two the later would be followed by all, who would forget the shards of
+// the other. It is locked from then on, so that none comes to be there before the
+// change is.
+func (p *proposal) vet(ctx context.Context, base, next *Topology) error {
+	for _, m := range next.Shards {
+		if next.StateOf(m.Name) != MemberJoining || base.StateOf(m.Name) == MemberJoining {
+			continue
+		}
+		// Its connections are not the store's: a shard that is refused leaves nothing there.
+		sh, err := newShard(p.s.config(m), p.s.scripts, p.s.times, p.s.log)
+		if err != nil {
+			return err
+		}
+		if err := p.vetShard(ctx, base, sh); err != nil {
+			bounded, cancel := context.WithTimeout(ctx, topologyPatience)
+			_ = sh.topologyCall(bounded, "unlocked", "unlock", p.token, "", "", "") // it ends by itself, too
+			cancel()
+			return errors.Join(err, sh.close())
+		}
+		if err := sh.close(); err != nil {
+			return fmt.Errorf("close connections to shard %s: %w", m.Name, err)
+		}
+	}
+	return nil
+}
+
+func (p *proposal) vetShard(ctx context.Context, base *Topology, sh *shard) error {
+	bounded, cancel := context.WithTimeout(ctx, topologyPatience)
+	defer cancel()
+	locked := sh.lockTopology(bounded, p.token)
+	at := pollTopology(ctx, []*shard{sh})[0]
+	l := at.topology
+	switch {
+	case at.err != nil:
+		return base.refuse("the Redis of shard %s can't be read (%v), and may belong to another chronos; try again when it can", sh.name, at.err)
+	case l != nil && (!l.related(base) || l.Epoch > base.Epoch+1): // the next one was begun by a node that died
+		return base.refuse("the Redis of shard %s belongs to another chronos, or did (its topology is epoch %d with %s): empty it first, or give it another database",
+			sh.name, l.Epoch, strings.Join(l.names(), ", "))
+	case locked != nil:
+		return base.refuse("the Redis of shard %s could not be locked (%v): somebody else adds it, too; try again in %v", sh.name, locked, lockLife)
+	}
+	return nil
+}
+
+// related reports whether two topologies have a shard in common: each is a change of
+// the one before, so one that has none with another is of other nodes.
+func (l *Topology) related(to *Topology) bool {
+	return slices.ContainsFunc(l.Shards, func(m Member) bool { return slices.Contains(to.Shards, m) })
+}
