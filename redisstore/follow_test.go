@@ -292,6 +292,8 @@ func TestBlind(t *testing.T) {
 // writes nothing there before it has heard so.
 func TestANodeWritesNothingBeforeItKnowsTheTopology(t *testing.T) {
 	l := layOut(t, "a", "b")
+	// It is to lose nothing: of two shards that have agreed on a topology both are needed.
+	l.redis["a"].do("CONFIG", "SET", "appendfsync", "always")
 	first := l.node("a", "b")
 	if err := l.drain(first, "a"); err != nil {
 		t.Fatal(err)
