@@ -211,11 +211,14 @@ func (s *Store) adopt(l *Topology) error {
 }
 
 // Writable is scheduler.Store's: others may work by another topology than a node that
-// has not been able to read it for long, or ever. What is written to a shard that they
-// have removed, nobody calls back.
+// has not been able to read it for long, or has asked nobody yet who could say that there
+// is none. What is written to a shard that they have removed, nobody calls back.
 func (s *Store) Writable() error {
 	if s.Topology().Epoch == 0 {
-		return fmt.Errorf("%w: the topology of the shards could not be read yet", scheduler.ErrUnavailable)
+		if s.read.Load() == 0 {
+			return fmt.Errorf("%w: the topology of the shards could not be read yet", scheduler.ErrUnavailable)
+		}
+		return nil
 	}
 	if since := s.since(&s.read); since > blindFor {
 		return fmt.Errorf("%w: the topology of the shards could not be read for %v", scheduler.ErrUnavailable, since.Round(time.Second))
