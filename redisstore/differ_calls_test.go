@@ -179,6 +179,7 @@ func (d *differ) ask() {
 	for i := range states {
 		states[i].Key = d.key()
 		states[i].State = d.state(states[i].Key)
+		states[i].RankFrom = draw(d, "rank from", 0, 1, 2)
 	}
 	var got []scheduler.Difference
 	d.do(func() (err error) {

@@ -341,11 +341,11 @@ func (s *Store) Ask(ctx context.Context, shard string, states []scheduler.KeySta
 			calls, indexes = append(calls, &call{script: "ask", keys: []string{s.keys[p].timers, s.keys[p].leases}}), append(indexes, nil)
 			open[p] = len(calls)
 		}
-		k, ended := open[p]-1, 0
+		k, rankFrom := open[p]-1, any(st.RankFrom)
 		if st.State.Ended {
-			ended = 1
+			rankFrom = "ended"
 		}
-		calls[k].args = append(calls[k].args, st.Key, st.State.Version.String(), st.State.Seq, st.State.Attempt, ended)
+		calls[k].args = append(calls[k].args, st.Key, st.State.Version.String(), st.State.Seq, st.State.Attempt, rankFrom)
 		indexes[k] = append(indexes[k], i)
 	}
 	sh.eval(ctx, sh.fire, calls)

@@ -187,6 +187,10 @@ type Settled struct {
 type KeyState struct {
 	Key   string
 	State State
+
+	// RankFrom is the rank from which on a copy of this very state, if it is a live
+	// one, differs too; 0 if its rank doesn't matter.
+	RankFrom int
 }
 
 // Difference is where a shard's copy differs from a state asked about.

@@ -3,7 +3,6 @@ package scheduler
 import (
 	"context"
 	"errors"
-	"slices"
 )
 
 // stray is a copy on the way to where it belongs.
@@ -11,11 +10,12 @@ type stray struct {
 	ReadResult
 	own    place
 	homes  []place
-	behind []lag // those that are to be brought up
-	over   State // that the timer has ended with elsewhere, which this copy doesn't know; zero if it hasn't
-	busy   bool  // it is about to fire, or firing
-	stays  bool  // for now
-	absent int   // homes that have nothing of the timer
+	behind []lag   // those that are to be brought up
+	waits  []place // those that wait longer than they are to, while this copy is to go
+	over   State   // that the timer has ended with elsewhere, which this copy doesn't know; zero if it hasn't
+	busy   bool    // it is about to fire, or firing
+	stays  bool    // for now
+	absent int     // homes that have nothing of the timer
 }
 
 // lag is a home that is behind, or has nothing of the timer.
@@ -108,7 +108,11 @@ func (sh *shard) askHomes(ctx context.Context, all []*stray) {
 				by[p.shard], questions = q, append(questions, q)
 			}
 			q.about, q.places = append(q.about, s), append(q.places, p)
-			q.states = append(q.states, KeyState{Key: s.Record.ID.Key, State: s.Record.State})
+			state := KeyState{Key: s.Record.ID.Key, State: s.Record.State}
+			if !s.own.home {
+				state.RankFrom = p.rank + 1
+			}
+			q.states = append(q.states, state)
 		}
 	}
 	for _, q := range questions {
@@ -129,25 +133,11 @@ func (sh *shard) askHomes(ctx context.Context, all []*stray) {
 				s.behind = append(s.behind, lag{q.places[d.Index], d.Missing})
 			case d.State.Ended && d.State.Compare(s.over) > 0:
 				s.over = d.State
+			case !s.own.home && d.State == s.Record.State:
+				s.waits = append(s.waits, q.places[d.Index])
 			}
 		}
 	}
-}
-
-// movedUp are the homes of a copy that is to go whose own copies may still wait behind
-// it: only their own sweep would give them the rank that they have now, maybe long after
-// this copy has gone.
-func (s *stray) movedUp() (all []place) {
-	if s.own.home || s.stays || s.over.Version != 0 || s.Record.State.Ended || s.forsaken() {
-		return nil
-	}
-	for _, p := range s.homes {
-		isHere := func(l lag) bool { return l.shard == p.shard }
-		if p.rank >= s.Record.Rank && !slices.ContainsFunc(s.behind, isHere) { // who is behind becomes that of its rank
-			all = append(all, p)
-		}
-	}
-	return all
 }
 
 // rankAt gives a copy of the timer the rank that is its shard's now.
@@ -164,13 +154,13 @@ func (s *stray) rankAt(p place) Write {
 func (sh *shard) bringHome(ctx context.Context, all []*stray) {
 	writes, about := map[*shard][]Write{}, map[*shard][]*stray{}
 	for _, s := range all {
-		for _, p := range s.movedUp() {
+		if s.over.Version != 0 || s.Record.State.Ended && s.own.home || s.forsaken() {
+			continue // it is not to be made anew, or it is buried from here
+		}
+		for _, p := range s.waits { // only its own sweep would tell it so, maybe long after this copy has gone
 			writes[p.shard], about[p.shard] = append(writes[p.shard], s.rankAt(p)), append(about[p.shard], s)
 		}
 		for _, p := range s.behind {
-			if s.over.Version != 0 || s.Record.State.Ended && s.own.home || s.forsaken() {
-				continue // it is not to be made anew, or it is buried from here
-			}
 			w := sh.s.copyOf(&s.ReadResult, p.place)
 			if s.Record.State.Ended {
 				w.Life = s.LookIn

@@ -388,5 +388,6 @@ func (s *shard) ask(now time.Time, st scheduler.KeyState) (d scheduler.Differenc
 	if end := e.markMs(nowMs); end > 0 {
 		d.Firing = ms(end - nowMs)
 	}
-	return d, d.Firing == 0 && st.State.Compare(e.state) == 0
+	outranked := st.RankFrom > 0 && !e.state.Ended && e.rank >= st.RankFrom
+	return d, d.Firing == 0 && st.State.Compare(e.state) == 0 && !outranked
 }

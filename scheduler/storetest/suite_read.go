@@ -61,6 +61,7 @@ func askCases() map[string]func(*rig) {
 			}
 		},
 		"ask answers in the order of the states": checkAskOrder,
+		"ask tells a copy of a later rank":       checkAskRank,
 	}
 }
 
@@ -68,6 +69,30 @@ func (r *rig) sameAt(shard, key string, state scheduler.State) {
 	r.Helper()
 	if d, differs := r.ask(shard, key, state); differs {
 		r.Errorf("asked about %+v: %+v, want no difference", state, d)
+	}
+}
+
+func checkAskRank(r *rig) {
+	shard := r.a.Shards()[0]
+	w := write("k", 1, oneShot(far))
+	w.Rank = 2
+	r.mergeBy(r.a, w)
+	for from, want := range map[int]bool{0: false, 1: true, 2: true, 3: false, 12: false} {
+		got, err := r.b.Ask(r.Context(), shard, []scheduler.KeyState{{Key: "k", State: w.State, RankFrom: from}})
+		if err != nil {
+			r.Fatalf("ask: %v", err)
+		}
+		if differs := len(got) > 0; differs != want || differs && got[0] != (scheduler.Difference{State: w.State}) {
+			r.Errorf("asked about rank %d and on of a copy of rank 2: %+v, want one of the same state: %t", from, got, want)
+		}
+	}
+	w = write("k", 2, nil)
+	w.Rank = 2
+	r.mergeBy(r.a, w)
+	tombstone := scheduler.State{Version: w.State.Version, Ended: true}
+	got, err := r.b.Ask(r.Context(), shard, []scheduler.KeyState{{Key: "k", State: tombstone, RankFrom: 1}})
+	if err != nil || len(got) > 0 {
+		r.Errorf("asked about the tombstone that is there: %+v, %v; want no difference, whatever its rank", got, err)
 	}
 }
 
