@@ -156,9 +156,12 @@ func (r *rig) openStore() *redisstore.Store {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	if err := store.Join(r.t.Context()); err != nil {
-		r.t.Fatal(err)
-	}
+	eventually(r.t, 20*time.Second, "the topology is read", func() bool {
+		if err := store.Join(r.t.Context()); err != nil {
+			r.t.Fatal(err)
+		}
+		return store.Topology().Epoch > 0
+	})
 	return store
 }
 
@@ -177,7 +180,7 @@ func (r *rig) misplaced(store *redisstore.Store, keys []string) string {
 		}
 		for rank, name := range homes {
 			if record, there := places[key][name]; !there || rankOf(r.t, record) != rank {
-				return fmt.Sprintf("%s belongs on %v, and is on %s: %q", key, homes, name, record)
+				return fmt.Sprintf("%s belongs on %v, and %s has of it: %q", key, homes, name, record)
 			}
 		}
 	}

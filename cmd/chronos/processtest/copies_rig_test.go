@@ -60,6 +60,12 @@ func newRig(t *testing.T, s *scenario, p plan) *rig {
 // to their end, and judges what was recorded when it may. Once all were due it has
 // another begin.
 func runScenario(t *testing.T, s *scenario, p plan, another, mayJudge func()) {
+	var verdict string
+	t.Cleanup(func() { // behind the processes' logs, which are long
+		if t.Failed() {
+			t.Logf("%s failed:\n%s", s.name, verdict)
+		}
+	})
 	r := newRig(t, s, p)
 	r.cluster.sample(history.Begin)
 	held := r.watchClock()
@@ -81,7 +87,7 @@ func runScenario(t *testing.T, s *scenario, p plan, another, mayJudge func()) {
 	h := r.finish()
 	r.cluster.end()
 	mayJudge()
-	r.judge(&h)
+	verdict = r.judge(&h)
 }
 
 // warmUp is how long there is load before the first fault.
@@ -172,8 +178,8 @@ func relax(l *history.Limits, heldUp time.Duration) {
 	l.AnswerMargin += heldUp
 }
 
-// judge has the history checked, and prints the figures.
-func (r *rig) judge(h *history.History) {
+// judge has the history checked, and prints the figures, which it returns.
+func (r *rig) judge(h *history.History) string {
 	r.t.Helper()
 	if r.plan.keep != "" {
 		keepHistory(r.t, filepath.Join(r.plan.keep, r.scenario.name+".jsonl"), h)
@@ -212,4 +218,5 @@ func (r *rig) judge(h *history.History) {
 	if r.scenario.after != nil {
 		r.scenario.after(r, h, &report)
 	}
+	return text.String()
 }

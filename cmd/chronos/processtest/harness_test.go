@@ -300,18 +300,17 @@ func inParallel(n, workers int, do func(i int)) {
 	wg.Wait()
 }
 
-// eventually polls until the condition holds.
+// eventually polls until the condition holds, ever more slowly: each look is work for
+// those that are looked at.
 func eventually(t *testing.T, within time.Duration, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.After(within)
-	ticker := time.NewTicker(5 * time.Millisecond)
-	defer ticker.Stop()
+	begun := time.Now()
 	for !holds() {
-		select {
-		case <-ticker.C:
-		case <-deadline:
+		waited := time.Since(begun)
+		if waited >= within {
 			t.Fatalf("waited %v in vain: %s", within, what)
 		}
+		time.Sleep(min(max(waited/20, 5*time.Millisecond), 250*time.Millisecond, within-waited))
 	}
 }
 
