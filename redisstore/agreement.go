@@ -89,6 +89,22 @@ func mayCount(all []stand, l *Topology) bool {
 	})
 }
 
+// stands reports whether no later topology can be agreed on, as far as a node knows that
+// has just started: half of the shards have none, so there is no majority of the others.
+// Of a topology that nobody has stored yet half of its shards have to say so.
+func stands(all []stand, l *Topology) bool {
+	voters := l.voters(l.names())
+	n := 0
+	for _, name := range voters {
+		if slices.ContainsFunc(all, func(at stand) bool {
+			return at.shard.name == name && at.err == nil && (l.Epoch == 0 || holds(all, name, l))
+		}) {
+			n++
+		}
+	}
+	return 2*n >= len(voters)
+}
+
 // latest is the topology of the highest epoch that anyone holds.
 func latest(all []stand) (best *Topology) {
 	for _, at := range all {
@@ -233,6 +249,30 @@ func (p *proposal) write(ctx context.Context, l *Topology) error {
 		})
 	}
 	wg.Wait()
+	return nil
+}
+
+// dismiss tells a shard that is removed so before anybody else: a node that is started
+// with it, and can't reach those that stay, would take it for one of them by what it
+// held before.
+func (p *proposal) dismiss(ctx context.Context, base, next *Topology, voiceless []string) error {
+	text, err := next.encode()
+	if err != nil {
+		return err
+	}
+	bounded, cancel := context.WithTimeout(ctx, topologyPatience)
+	defer cancel()
+	for _, at := range p.all {
+		_, was := base.member(at.shard.name)
+		_, is := next.member(at.shard.name)
+		if !was || is {
+			continue
+		}
+		if err := at.shard.storeTopology(bounded, p.token, next, text); err != nil && !slices.Contains(voiceless, at.shard.name) {
+			return fmt.Errorf("%w: the topology of epoch %d, which has no shard %s, is not stored there (%w); try again, or remove it with force if it is gone for good",
+				errUnfinished, next.Epoch, at.shard.name, err)
+		}
+	}
 	return nil
 }
 

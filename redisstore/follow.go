@@ -119,12 +119,15 @@ func (s *Store) retire(since time.Time) error {
 // weigh takes what the shards hold.
 func (s *Store) weigh(all []stand) {
 	mine := s.Topology()
-	best := agreed(all)
+	best, ofFew := agreed(all), false
 	if best == nil && mine.Epoch == 0 {
 		// Most shards are away; better the topology of a few than none.
-		best = latest(all)
+		best, ofFew = latest(all), true
 	}
 	if best != nil && best.Epoch > mine.Epoch {
+		if ofFew {
+			s.read.Store(0)
+		}
 		if err := s.adopt(best); err != nil {
 			s.log.Error("a later topology can't be followed", "epoch", best.Epoch, "err", err)
 			return
@@ -142,7 +145,7 @@ func (s *Store) weigh(all []stand) {
 	} else {
 		s.begun.Add(1)
 	}
-	if answered && !slices.ContainsFunc(all, func(at stand) bool {
+	if answered && (s.read.Load() > 0 || stands(all, &mine)) && !slices.ContainsFunc(all, func(at stand) bool {
 		return at.topology != nil && at.topology.Epoch > mine.Epoch && mayCount(all, at.topology)
 	}) {
 		s.read.Store(int64(time.Since(s.origin)))
@@ -211,16 +214,14 @@ func (s *Store) adopt(l *Topology) error {
 }
 
 // Writable is scheduler.Store's: others may work by another topology than a node that
-// has not been able to read it for long, or has asked nobody yet who could say that there
-// is none. What is written to a shard that they have removed, nobody calls back.
+// has not been able to read it for long, or of one that has just started until half of
+// the shards have told it the same. What is written to a shard that they have removed,
+// nobody calls back.
 func (s *Store) Writable() error {
-	if s.Topology().Epoch == 0 {
-		if s.read.Load() == 0 {
-			return fmt.Errorf("%w: the topology of the shards could not be read yet", scheduler.ErrUnavailable)
-		}
-		return nil
+	if s.read.Load() == 0 {
+		return fmt.Errorf("%w: the topology of the shards could not be read yet: half of them have to answer", scheduler.ErrUnavailable)
 	}
-	if since := s.since(&s.read); since > blindFor {
+	if since := s.since(&s.read); s.Topology().Epoch > 0 && since > blindFor {
 		return fmt.Errorf("%w: the topology of the shards could not be read for %v", scheduler.ErrUnavailable, since.Round(time.Second))
 	}
 	return nil
@@ -262,6 +263,9 @@ func (s *Store) change(ctx context.Context, edit func(l *Topology) (Topology, er
 		next.Change = uuid.NewString()
 	}
 	if err := p.vet(ctx, base, &next); err != nil {
+		return *base, err
+	}
+	if err := p.dismiss(ctx, base, &next, voiceless); err != nil {
 		return *base, err
 	}
 	if err := p.agree(ctx, &next); err != nil {

@@ -1,0 +1,61 @@
+package redisstore
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"chronos/scheduler"
+)
+
+// A shard that was removed says so: a node that is started with it, and can reach no
+// other, writes nothing there.
+func TestARemovedShardIsNotWrittenTo(t *testing.T) {
+	l := layOut(t, "a", "b", "c")
+	for _, name := range []string{"a", "b"} { // they are to lose nothing when they are killed
+		l.redis[name].do("CONFIG", "SET", "appendfsync", "always")
+	}
+	first := l.node("a", "b", "c")
+	if err := l.drain(first, "c"); err != nil {
+		t.Fatal(err)
+	}
+	l.wantActive(8*time.Second, "a", "b")
+	first.adopted.Add(-int64(drainedFor))
+	if _, err := first.RemoveShard(t.Context(), "c", false); err != nil {
+		t.Fatal(err)
+	}
+	if on := func(name string) any { return l.redis[name].do("HGET", topologyKey, "current") }; on("c") != on("a") {
+		t.Errorf("c holds %v, a %v", on("c"), on("a"))
+	}
+	l.redis["a"].kill()
+	l.redis["b"].kill()
+	late := l.node("a", "b", "c")
+	if err := late.Writable(); !errors.Is(err, scheduler.ErrUnavailable) {
+		t.Errorf("writable though it reaches nobody but who was removed: %v", err)
+	}
+	if got := late.Topology(); !slices.Equal(got.Active, []string{"a", "b"}) {
+		t.Errorf("it works by %+v", got)
+	}
+	l.redis["a"].start()
+	await(t, 10*time.Second, "half of the shards", func() bool { return late.Writable() == nil })
+}
+
+// A node that has just been started writes once half of the shards say that the
+// topology is theirs: of those, others may have gone on without the few that it reaches.
+func TestAStartedNodeNeedsHalfOfTheShards(t *testing.T) {
+	l := layOut(t, "a", "b", "c")
+	l.redis["b"].do("CONFIG", "SET", "appendfsync", "always")
+	running := l.node("a", "b", "c")
+	l.redis["b"].kill()
+	l.redis["c"].kill()
+	late := l.node("a", "b", "c")
+	if err := late.Writable(); late.Topology().Epoch != 1 || !errors.Is(err, scheduler.ErrUnavailable) {
+		t.Errorf("writable with one of three shards, by %+v: %v", late.Topology(), err)
+	}
+	if err := running.Writable(); err != nil {
+		t.Errorf("who has seen that they agree: %v", err)
+	}
+	l.redis["b"].start()
+	await(t, 10*time.Second, "half of the shards", func() bool { return late.Writable() == nil })
+}
