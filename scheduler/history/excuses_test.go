@@ -303,10 +303,24 @@ func TestADeleteThatAnEarlierClockOverrules(t *testing.T) {
 			b.Faults = append(b.Faults, Fault{Kind: "clock", Class: NodeClock, Node: "n1", StartNs: at(jump), EndNs: at(jump), StepMs: -9000})
 		}
 	}
+	stored := func(copies, drained, active int) func(*book) {
+		return func(b *book) {
+			called(1, 30_000)(b)
+			for i := range b.Operations {
+				if o := &b.Operations[i]; o.Kind == Create && o.Answer != nil && o.Answer.Key == "k7" {
+					o.Answer.Copies, o.Answer.Unreached = copies, 0
+				}
+			}
+			b.change(drained, drained+1000, active)
+		}
+	}
 	runExcuses(t, []excuse{
 		{"a clock jumped", called(1, 30_000), nil},
 		{"it did later", called(1, 50_001), only(NoneAfterAnswer)},
 		{"the DELETE told both", called(0, 30_000), only(NoneAfterAnswer)},
+		{"both were told, and then one was drained", stored(2, 45_000, 1), nil},
+		{"it was drained later", stored(2, 50_001, 1), only(NoneAfterAnswer)},
+		{"two of three were left", stored(2, 45_000, 2), only(NoneAfterAnswer)},
 	})
 }
 

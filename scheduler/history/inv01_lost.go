@@ -86,7 +86,8 @@ func (r *run) untilOf(w *write) time.Duration {
 
 // overruled tells whether something that was done to the timer before may count as done after the operation: a copy that
 // this did not reach, by what its answer says, may have it, and those that it did reach knew nothing of it (they had not
-// been told, or it was over), so that the nodes' clocks alone order the two, and one of these had jumped.
+// been told, or have given their copies away since, or it was over), so that the nodes' clocks alone order the two, and one
+// of these had jumped.
 func (r *run) overruled(t *timer, op *Operation) bool {
 	jumped := func(f Fault) bool { return f.Class == NodeClock && f.started() <= op.invoked() }
 	if t == nil || op.Answer == nil || op.Answer.Unreached == 0 || !slices.ContainsFunc(r.h.Faults, jumped) {
@@ -94,7 +95,7 @@ func (r *run) overruled(t *timer, op *Operation) bool {
 	}
 	return slices.ContainsFunc(t.ops, func(before *Operation) bool {
 		return before != op && before.writes() && t.returned(before) <= op.invoked() && before.Answer != nil &&
-			(r.told(before) <= op.Answer.Unreached || r.overBy(t.byOp[before], op.invoked()))
+			(r.fewest(r.told(before), before.invoked(), op.invoked()) <= op.Answer.Unreached || r.overBy(t.byOp[before], op.invoked()))
 	})
 }
 

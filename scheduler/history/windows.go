@@ -181,10 +181,14 @@ func (r *run) outages(shards int) []level {
 // copies is how many copies of a write there were at least from its invocation until an instant: as many as its answer names,
 // but no more than there were shards that took timers.
 func (r *run) copies(w *write, until time.Duration) int {
-	copies := w.copies
+	return r.fewest(w.copies, w.invoked, until)
+}
+
+// fewest is how many of so many copies there were at least within [from, until].
+func (r *run) fewest(copies int, from, until time.Duration) int {
 	for i := range r.h.Faults {
 		f := &r.h.Faults[i]
-		if f.Class == TopologyChange && f.Active > 0 && f.started() <= until && f.ended(r.end) >= w.invoked {
+		if f.Class == TopologyChange && f.Active > 0 && f.started() <= until && f.ended(r.end) >= from {
 			copies = min(copies, f.Active)
 		}
 	}
