@@ -54,7 +54,7 @@ func New(config Config, store Store, deliverer Deliverer) (*Scheduler, error) {
 		config: config, store: store, deliverer: deliverer, log: config.Log, metrics: metrics,
 		wheel: wheel.New[turn](time.Now()), slots: newSlots(config.Slots),
 		handed: make(chan shot), pace: newPace(), mending: newMending(),
-		sweepPace: rate.NewLimiter(rate.Limit(config.SweepRate), max(config.SweepRate/10, sweepPage)),
+		sweepPace: rate.NewLimiter(rate.Limit(config.SweepRate), sweepPage),
 	}
 	s.tags.Store(tag.Sum32())
 	if config.PreciseSleep {

@@ -19,7 +19,7 @@ const (
 	sweepInterval = time.Second
 	// sweepPage is how many copies are looked at together at most, firstPage how many at
 	// first, and maxSweepBytes how much they may be, about.
-	sweepPage     = 200
+	sweepPage     = 100
 	firstPage     = 25
 	maxSweepBytes = 8 << 20
 	// sweepPatience is how long a page may take.
