@@ -52,6 +52,8 @@ func (s *Store) Follow(ctx context.Context) {
 		}
 		s.look(ctx)
 		switch {
+		case s.read.Load() == 0:
+			continue // others may have gone on from what it works by
 		case s.begun.Load() >= leftAlone:
 			s.finish(ctx)
 		case s.behind.Load():
@@ -238,6 +240,10 @@ func (s *Store) since(at *atomic.Int64) time.Duration {
 // *RefusedError where nothing was changed.
 // It needs none of the voiceless.
 func (s *Store) change(ctx context.Context, edit func(l *Topology) (Topology, error), voiceless ...string) (Topology, error) {
+	if s.read.Load() == 0 {
+		l := s.Topology()
+		return l, l.refuse("this node has just started, and half of the shards have not told it their topology yet; try again in some seconds, or through another node")
+	}
 	p, err := s.propose(ctx, voiceless...)
 	for try := 1; err != nil && try < lockTries && pause(ctx, lockPause/2+rand.N(lockPause)); try++ {
 		p, err = s.propose(ctx, voiceless...) // a node that takes a step of its own has the lock for some milliseconds

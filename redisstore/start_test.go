@@ -59,3 +59,42 @@ func TestAStartedNodeNeedsHalfOfTheShards(t *testing.T) {
 	l.redis["b"].start()
 	await(t, 10*time.Second, "half of the shards", func() bool { return late.Writable() == nil })
 }
+
+// A node that has just started gives nobody the topology that it found on a shard that
+// was removed: of its members one was removed and emptied since.
+func TestAStartedNodeRestoresNothing(t *testing.T) {
+	l := layOut(t, "a", "b", "c")
+	first := l.node("a", "c")
+	remove := func(name string) {
+		t.Helper()
+		if err := l.drain(first, name); err != nil {
+			t.Fatal(err)
+		}
+		await(t, 10*time.Second, "the drain of "+name, func() bool { return !slices.Contains(first.Topology().Active, name) })
+		first.adopted.Add(-int64(drainedFor))
+		await(t, 10*time.Second, "the removal of "+name, func() bool {
+			_, err := first.RemoveShard(t.Context(), name, false)
+			return err == nil
+		})
+	}
+	remove("a")
+	if err := l.add(first, "b"); err != nil {
+		t.Fatal(err)
+	}
+	l.wantActive(10*time.Second, "c", "b")
+	remove("c")
+	l.redis["c"].do("FLUSHALL")
+	l.redis["b"].kill()
+	late := l.node("a", "c") // a holds that c alone is left, c holds nothing
+	time.Sleep(3 * followInterval)
+	if held := l.redis["c"].do("HGET", topologyKey, "current"); held != nil {
+		t.Errorf("c was given %v", held)
+	}
+	var refused *RefusedError
+	if _, err := late.AddShard(t.Context(), Member{Name: "a"}); !errors.As(err, &refused) {
+		t.Errorf("it changed the shards: %v", err)
+	}
+	if late.Writable() == nil {
+		t.Error("it writes")
+	}
+}
