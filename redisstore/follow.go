@@ -52,7 +52,7 @@ func (s *Store) Follow(ctx context.Context) {
 		}
 		s.look(ctx)
 		switch {
-		case s.read.Load() == 0:
+		case !s.sure.Load():
 			continue // others may have gone on from what it works by
 		case s.begun.Load() >= leftAlone:
 			s.finish(ctx)
@@ -128,6 +128,7 @@ func (s *Store) weigh(all []stand) {
 	}
 	if best != nil && best.Epoch > mine.Epoch {
 		if ofFew {
+			s.sure.Store(false)
 			s.read.Store(0)
 		}
 		if err := s.adopt(best); err != nil {
@@ -147,7 +148,10 @@ func (s *Store) weigh(all []stand) {
 	} else {
 		s.begun.Add(1)
 	}
-	if answered && (s.read.Load() > 0 || stands(all, &mine)) && !slices.ContainsFunc(all, func(at stand) bool {
+	if stands(all, &mine) {
+		s.sure.Store(true)
+	}
+	if answered && s.sure.Load() && !slices.ContainsFunc(all, func(at stand) bool {
 		return at.topology != nil && at.topology.Epoch > mine.Epoch && mayCount(all, at.topology)
 	}) {
 		s.read.Store(max(int64(time.Since(s.origin)), 1)) // in a test no time may have passed; 0 is never
@@ -240,7 +244,7 @@ func (s *Store) since(at *atomic.Int64) time.Duration {
 // *RefusedError where nothing was changed.
 // It needs none of the voiceless.
 func (s *Store) change(ctx context.Context, edit func(l *Topology) (Topology, error), voiceless ...string) (Topology, error) {
-	if s.read.Load() == 0 {
+	if !s.sure.Load() {
 		l := s.Topology()
 		return l, l.refuse("this node has just started, and half of the shards have not told it their topology yet; try again in some seconds, or through another node")
 	}

@@ -98,3 +98,26 @@ func TestAStartedNodeRestoresNothing(t *testing.T) {
 		t.Error("it writes")
 	}
 }
+
+// A change that was begun and left is finished by a node that has just started, though a
+// shard is away: it is known that most of the others hold what came before.
+func TestAStartedNodeFinishesWhatWasBegun(t *testing.T) {
+	l := layOut(t, "a", "b", "c")
+	before := firstTopology([]ShardConfig{l.redis["a"].shard("a"), l.redis["b"].shard("b"), l.redis["c"].shard("c")})
+	before.Epoch, before.Change = 1, "first"
+	begun, err := before.drain("c", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun.Epoch, begun.Change = 2, "begun"
+	for name, held := range map[string]Topology{"a": begun, "b": before} {
+		text, err := held.encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.redis[name].do("HSET", topologyKey, "current", text)
+	}
+	l.redis["c"].kill()
+	s := l.node("a", "b", "c")
+	await(t, 10*time.Second, "the end of the change", func() bool { return s.Writable() == nil && s.Topology().Epoch >= 2 })
+}

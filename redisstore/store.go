@@ -61,6 +61,7 @@ type Store struct {
 	warned    atomic.Bool   // that the topology is not stored yet
 	behind    atomic.Bool   // some shard holds an earlier topology, or none
 	begun     atomic.Int32  // how many looks in a row found a later one that isn't agreed on
+	sure      atomic.Bool   // half of the shards have said once that its topology is theirs (stands)
 	read      atomic.Int64  // when the shards had no later one, ns since origin; 0 if never yet
 
 	adopting sync.Mutex // held while current is replaced: a look and an operator's change may find the same one
