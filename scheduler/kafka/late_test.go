@@ -71,7 +71,7 @@ func TestOrderOfOneID(t *testing.T) {
 				r.audit.produced(all)
 				r.start()
 				r.pass(time.Second)
-				close(open)
+				open()
 				r.awaitCommitted(int64(len(all)), -1, -1)
 				wantIDs(r, r.timers.keys(), want.waiting...)
 				wantIDs(r, r.ids("out"), want.published...)
@@ -95,7 +95,7 @@ func TestIDOnItsWay(t *testing.T) {
 		r.produce(all[1:]...)
 		r.audit.produced(all[1:])
 		r.awaitCommitted(-1, 1, 1)
-		close(open)
+		open()
 		r.awaitCommitted(2, 1, 1)
 		if got := r.timers.waiting["a"].Origin; !strings.HasPrefix(got, "in/0/0@") {
 			t.Errorf("%q waits, want the first", got)
@@ -193,7 +193,7 @@ func TestOutputThatIsSlow(t *testing.T) {
 		r.pass(30 * time.Second)
 		r.wantCommitted(-1, 1, -1)
 		moved := r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "out", Err: kerr.NotLeaderForPartition, Count: 5})
-		close(open)
+		open()
 		r.awaitCommitted(3, 1, -1)
 		if moved.Hits() != 5 {
 			t.Errorf("%d requests went to those who don't lead, want 5", moved.Hits())
@@ -216,7 +216,7 @@ func TestRevocationDuringAPublish(t *testing.T) {
 		b.cancel()
 		<-b.ended
 		r.wantCommitted(-1, -1, -1)
-		close(open)
+		open()
 		r.await("what is remembered", func() bool { return r.timers.count(remember) == 3 })
 		b.Close()
 		r.start()
@@ -228,8 +228,7 @@ func TestRevocationDuringAPublish(t *testing.T) {
 // TestCloseDuringAPublish: what is never answered holds nothing up.
 func TestCloseDuringAPublish(t *testing.T) {
 	inBubble(t, func(r *rig) {
-		open := r.holdProduce("out", "dead")
-		defer close(open)
+		r.holdProduce("out", "dead")
 		r.produce(late(0, "a"), malformedRecord(1, "x"), early(2, "b"))
 		b := r.start()
 		r.awaitCommitted(-1, -1, 1)

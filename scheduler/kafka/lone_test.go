@@ -81,7 +81,7 @@ func TestRefusedInCompany(t *testing.T) {
 		}
 		r.pass(time.Second)
 		opened := time.Now()
-		close(open)
+		open()
 		firing.Wait()
 		r.awaitCommitted(31, 30, -1)
 		if took := time.Since(opened); took > time.Second { // a commit's interval is in it
@@ -203,8 +203,7 @@ func TestCloseDuringARefusal(t *testing.T) {
 			r.timers.attempt(b, key, 1)
 		}
 		refusal.Remove()
-		open := r.holdProduce("narrow")
-		defer close(open)
+		r.holdProduce("narrow")
 		answers := make(chan scheduler.Delivered, 3)
 		for _, key := range []string{"bad0", "bad1", "good"} {
 			go func() { answers <- r.timers.attempt(b, key, 2) }()

@@ -87,7 +87,13 @@ func newRig(t *testing.T) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.onEnd(r.cluster.Close)
+	r.onEnd(func() {
+		// Two requests that are held while it closes would wait for its mutex for ever.
+		if !r.real {
+			synctest.Wait()
+		}
+		r.cluster.Close()
+	})
 	r.topicIDs = make(map[string][16]byte)
 	for _, name := range []string{"in", "out", "dead"} {
 		r.topicIDs[name] = r.cluster.TopicInfo(name).TopicID
@@ -298,8 +304,9 @@ func wantIDs(t failer, got []string, want ...string) {
 	}
 }
 
-// holdProduce has requests to produce to these topics wait until the gate is opened.
-func (r *rig) holdProduce(topics ...string) gate {
+// holdProduce has requests to produce to these topics wait until it is called, or the
+// test ends.
+func (r *rig) holdProduce(topics ...string) (end func()) {
 	open := make(gate)
 	r.cluster.ControlKey(kmsg.Produce.Int16(), func(request kmsg.Request) (kmsg.Response, error, bool) {
 		r.cluster.KeepControl()
@@ -308,10 +315,11 @@ func (r *rig) holdProduce(topics ...string) gate {
 		}
 		return nil, nil, false
 	})
-	return open
+	return r.opens(open)
 }
 
-// silence has no request with these keys answered any more; none for all.
+// silence has no request with these keys answered until it is called, or the test
+// ends; none for all.
 func (r *rig) silence(keys ...kmsg.Key) (end func()) {
 	open := make(gate)
 	r.cluster.Control(func(request kmsg.Request) (kmsg.Response, error, bool) {
@@ -321,7 +329,13 @@ func (r *rig) silence(keys ...kmsg.Key) (end func()) {
 		}
 		return nil, nil, false
 	})
-	return sync.OnceFunc(func() { close(open) })
+	return r.opens(open)
+}
+
+func (r *rig) opens(g gate) func() {
+	open := sync.OnceFunc(func() { close(g) })
+	r.onEnd(open)
+	return open
 }
 
 // nameOf is how a topic is called: new requests have its number alone.

@@ -41,7 +41,7 @@ func TestStopDrains(t *testing.T) {
 func TestStopWithoutBrokers(t *testing.T) {
 	for name, end := range map[string]func(*rig){
 		"that are gone":    func(r *rig) { r.cluster.Close() },
-		"that say nothing": func(r *rig) { r.onEnd(r.silence()) },
+		"that say nothing": func(r *rig) { r.silence() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(r *rig) { // it joins but once, while all is well

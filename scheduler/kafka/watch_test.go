@@ -26,10 +26,7 @@ func TestOutputThatDoesNotAnswer(t *testing.T) {
 				}
 			}
 		}, "topic out doesn't exist; create it"},
-		"it alone doesn't answer": {func(r *rig) func() {
-			open := r.holdProduce("out")
-			return func() { close(open) }
-		}, "min.insync.replicas"},
+		"it alone doesn't answer": {func(r *rig) func() { return r.holdProduce("out") }, "min.insync.replicas"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(r *rig) {
