@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -70,11 +71,7 @@ func agreed(all []stand, voiceless ...string) (best *Topology) {
 		if l == nil || best != nil && l.Epoch <= best.Epoch {
 			continue
 		}
-		voters := l.voters(l.names())
-		for _, name := range voiceless {
-			voters = without(voters, name)
-		}
-		if majority(voters, func(name string) bool { return holds(all, name, l) }) {
+		if majority(l.voters(l.names(), voiceless...), func(name string) bool { return holds(all, name, l) }) {
 			best = l
 		}
 	}
@@ -82,9 +79,9 @@ func agreed(all []stand, voiceless ...string) (best *Topology) {
 }
 
 // mayCount reports whether a topology may be agreed on, as far as those know that
-// could be asked.
-func mayCount(all []stand, l *Topology) bool {
-	return majority(l.voters(l.names()), func(name string) bool {
+// could be asked, those that have no voice left out.
+func mayCount(all []stand, l *Topology, voiceless ...string) bool {
+	return majority(l.voters(l.names(), voiceless...), func(name string) bool {
 		return holds(all, name, l) || !slices.ContainsFunc(all, func(at stand) bool { return at.shard.name == name && at.err == nil })
 	})
 }
@@ -139,17 +136,18 @@ func majority(names []string, has func(name string) bool) bool {
 // nobody else changes the topology meanwhile, and who has died within one is
 // finished first (as in Paxos: what may have been agreed on is proposed again).
 type proposal struct {
-	s     *Store
-	token string
-	all   []stand
+	s      *Store
+	token  string
+	locked map[string]bool // at first
+	all    []stand
 }
 
 // propose locks what can be locked, and reads under that. Its error is a
 // *RefusedError if that is not a majority of the shards, the voiceless left out.
 func (s *Store) propose(ctx context.Context, voiceless ...string) (*proposal, error) {
-	p := &proposal{s: s, token: s.node + ":" + uuid.NewString()}
 	shards := s.everyShard()
-	locked, held := make(map[string]bool, len(shards)), false
+	p := &proposal{s: s, token: s.node + ":" + uuid.NewString(), locked: make(map[string]bool, len(shards))}
+	held := false
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	bounded, cancel := context.WithTimeout(ctx, topologyPatience)
@@ -159,29 +157,42 @@ func (s *Store) propose(ctx context.Context, voiceless ...string) (*proposal, er
 			err := sh.lockTopology(bounded, p.token)
 			mu.Lock()
 			defer mu.Unlock()
-			locked[sh.name] = err == nil
+			p.locked[sh.name] = err == nil
 			held = held || errors.Is(err, errHeld)
 		})
 	}
 	wg.Wait()
 	p.all = pollTopology(ctx, shards)
 	current := s.Topology()
-	voters := current.voters(current.names())
-	for _, name := range voiceless {
-		voters = without(voters, name)
+	voters := current.voters(current.names(), voiceless...)
+	if majority(voters, func(name string) bool { return p.locked[name] }) {
+		return p, nil
 	}
-	if !majority(voters, func(name string) bool { return locked[name] }) {
-		p.end()
-		refused := &RefusedError{
-			Reason:   fmt.Sprintf("fewer than half of the shards could be locked: another change is under way, or they can't be reached; try again in %v", lockLife),
-			Topology: current,
-		}
-		if held {
-			refused.cause = errHeld
-		}
-		return nil, refused
+	p.end()
+	if held {
+		return nil, &RefusedError{Reason: fmt.Sprintf("another change is under way; try again in %v", lockLife), Topology: current, cause: errHeld}
 	}
-	return p, nil
+	away := slices.DeleteFunc(voters, func(name string) bool { return p.locked[name] })
+	return nil, current.refuse("%s", needed(away))
+}
+
+// needed says what to do about shards that can't be reached.
+func needed(away []string) string {
+	return fmt.Sprintf("a change needs more than half of the shards, and %s can't be reached; try again when they can, or drain what is gone for good with force",
+		strings.Join(away, ", "))
+}
+
+// away are those of a topology that can't be reached, where it can't be agreed on
+// without them; otherwise none.
+func (p *proposal) away(l *Topology, voiceless ...string) []string {
+	voters := l.voters(l.names(), voiceless...)
+	isAway := func(name string) bool {
+		return slices.ContainsFunc(p.all, func(at stand) bool { return at.shard.name == name && at.err != nil })
+	}
+	if majority(voters, func(name string) bool { return !isAway(name) }) {
+		return nil
+	}
+	return slices.DeleteFunc(voters, func(name string) bool { return !isAway(name) })
 }
 
 func (s *shard) lockTopology(ctx context.Context, token string) error {
@@ -240,6 +251,11 @@ func (p *proposal) write(ctx context.Context, l *Topology) error {
 	var wg sync.WaitGroup
 	for _, sh := range shards {
 		wg.Go(func() {
+			// One that is new has not been locked; a lock that ran out is not taken again:
+			// somebody else may have had it since.
+			if !p.locked[sh.name] && sh.lockTopology(bounded, p.token) != nil {
+				return
+			}
 			if sh.storeTopology(bounded, p.token, l, text) != nil {
 				return
 			}
@@ -287,6 +303,5 @@ func (p *proposal) note(sh *shard, l *Topology) {
 }
 
 func (s *shard) storeTopology(ctx context.Context, token string, t *Topology, text string) error {
-	_ = s.lockTopology(ctx, token) // a shard that is new has not been locked; the script sees who has the lock
 	return s.topologyCall(ctx, "stored", "store", token, t.Epoch, t.Change, text)
 }

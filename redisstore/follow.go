@@ -126,7 +126,8 @@ func (s *Store) weigh(all []stand) {
 		// Most shards are away; better the topology of a few than none.
 		best, ofFew = latest(all), true
 	}
-	if best != nil && best.Epoch > mine.Epoch {
+	// What a few held is given up for what is agreed on, be that the earlier one.
+	if best != nil && (best.Epoch > mine.Epoch || !s.sure.Load() && !best.same(&mine)) {
 		if ofFew {
 			s.sure.Store(false)
 			s.read.Store(0)
@@ -141,6 +142,7 @@ func (s *Store) weigh(all []stand) {
 		_, member := mine.member(at.shard.name)
 		return member && at.err == nil && (at.topology == nil || at.topology.Epoch < mine.Epoch)
 	}))
+	s.noteDrained(all)
 	answered := slices.ContainsFunc(all, func(at stand) bool { return at.err == nil })
 	l := latest(all)
 	if l == nil || l.Epoch <= mine.Epoch {
@@ -155,6 +157,19 @@ func (s *Store) weigh(all []stand) {
 		return at.topology != nil && at.topology.Epoch > mine.Epoch && mayCount(all, at.topology)
 	}) {
 		s.read.Store(max(int64(time.Since(s.origin)), 1)) // in a test no time may have passed; 0 is never
+	}
+}
+
+func (s *Store) noteDrained(all []stand) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, at := range all {
+		name := at.shard.name
+		if at.topology == nil || at.topology.StateOf(name) != MemberDraining {
+			delete(s.drained, name)
+		} else if s.drained[name].IsZero() {
+			s.drained[name] = time.Now()
+		}
 	}
 }
 
@@ -191,7 +206,8 @@ func (s *Store) restore(ctx context.Context) {
 	}
 }
 
-// adopt has the node work by a topology, unless it works by a later one by now.
+// adopt has the node work by a topology, unless it works by a later one by now, and is
+// sure of that.
 func (s *Store) adopt(l *Topology) error {
 	shards, err := s.shardsOf(l)
 	if err != nil {
@@ -200,7 +216,7 @@ func (s *Store) adopt(l *Topology) error {
 	s.adopting.Lock()
 	defer s.adopting.Unlock()
 	before := s.current.Load()
-	if before.topology.Epoch >= l.Epoch {
+	if before.topology.same(l) || before.topology.Epoch >= l.Epoch && s.sure.Load() {
 		return nil
 	}
 	s.current.Store(newPlacement(*l, shards))
@@ -225,10 +241,10 @@ func (s *Store) adopt(l *Topology) error {
 // nobody calls back.
 func (s *Store) Writable() error {
 	if s.read.Load() == 0 {
-		return fmt.Errorf("%w: the topology of the shards could not be read yet: half of them have to answer", scheduler.ErrUnavailable)
+		return fmt.Errorf("%w: this node has just started, and fewer than half of the shards hold the topology of epoch %d that it found", scheduler.ErrUnavailable, s.Topology().Epoch)
 	}
 	if since := s.since(&s.read); s.Topology().Epoch > 0 && since > blindFor {
-		return fmt.Errorf("%w: the topology of the shards could not be read for %v", scheduler.ErrUnavailable, since.Round(time.Second))
+		return fmt.Errorf("%w: for %v it could not be known which topology counts: no shard can be read, or a change that was begun waits for one that can't be", scheduler.ErrUnavailable, since.Round(time.Second))
 	}
 	return nil
 }
@@ -242,11 +258,12 @@ func (s *Store) since(at *atomic.Int64) time.Duration {
 // change makes a later topology of the one that is agreed on, and has it agreed on.
 // Somebody else's change that is unfinished is finished first. Its error is a
 // *RefusedError where nothing was changed.
-// It needs none of the voiceless.
+// It needs none of the voiceless: who names some takes it upon himself that no others
+// have gone on from another topology.
 func (s *Store) change(ctx context.Context, edit func(l *Topology) (Topology, error), voiceless ...string) (Topology, error) {
-	if !s.sure.Load() {
+	if !s.sure.Load() && len(voiceless) == 0 {
 		l := s.Topology()
-		return l, l.refuse("this node has just started, and half of the shards have not told it their topology yet; try again in some seconds, or through another node")
+		return l, l.refuse("this node has just started, and fewer than half of the shards hold the topology of epoch %d that it found; try again in some seconds, or through another node; if the others are gone or lost all that they held, drain one of them with force", l.Epoch)
 	}
 	p, err := s.propose(ctx, voiceless...)
 	for try := 1; err != nil && try < lockTries && pause(ctx, lockPause/2+rand.N(lockPause)); try++ {
@@ -272,6 +289,9 @@ func (s *Store) change(ctx context.Context, edit func(l *Topology) (Topology, er
 	if next.Change == base.Change {
 		next.Change = uuid.NewString()
 	}
+	if away := p.away(&next); len(away) > 0 {
+		return *base, base.refuse("%s", needed(away))
+	}
 	if err := p.vet(ctx, base, &next); err != nil {
 		return *base, err
 	}
@@ -290,11 +310,11 @@ func (s *Store) change(ctx context.Context, edit func(l *Topology) (Topology, er
 func (p *proposal) base(ctx context.Context, voiceless ...string) (*Topology, error) {
 	base := agreed(p.all, voiceless...)
 	if begun := latest(p.all); begun != nil && (base == nil || begun.Epoch > base.Epoch) {
-		begun, err := settleRivals(p.all, begun.Epoch)
+		begun, err := settleRivals(p.all, begun.Epoch, voiceless...)
 		if err != nil {
 			return base, err
 		}
-		return begun, p.agree(ctx, begun)
+		return begun, p.agree(ctx, begun, voiceless...)
 	}
 	return base, nil
 }
@@ -304,7 +324,7 @@ func (p *proposal) base(ctx context.Context, voiceless ...string) (*Topology, er
 // each, and then neither can be finished: one goes on as that of the next epoch, which
 // replaces both. It is the one that may have been agreed on. If that may be either, as
 // far as those know that could be asked, the others have to be waited for.
-func settleRivals(all []stand, epoch int64) (*Topology, error) {
+func settleRivals(all []stand, epoch int64, voiceless ...string) (*Topology, error) {
 	var rivals, maybe []*Topology
 	for _, at := range all {
 		l := at.topology
@@ -312,7 +332,7 @@ func settleRivals(all []stand, epoch int64) (*Topology, error) {
 			continue
 		}
 		rivals = append(rivals, l)
-		if mayCount(all, l) {
+		if mayCount(all, l, voiceless...) {
 			maybe = append(maybe, l)
 		}
 	}
@@ -331,8 +351,12 @@ func settleRivals(all []stand, epoch int64) (*Topology, error) {
 }
 
 // agree has a topology stored on a majority of its own shards, of those that took or
-// take timers in it, and on those that are new.
-func (p *proposal) agree(ctx context.Context, l *Topology) error {
+// take timers in it, and on those that are new. Where it can't be, none is given it: what
+// a few hold, and others that are away may hold, keeps all nodes from writing.
+func (p *proposal) agree(ctx context.Context, l *Topology, voiceless ...string) error {
+	if away := p.away(l, voiceless...); len(away) > 0 {
+		return fmt.Errorf("%w: the topology of epoch %d is begun; %s", errUnfinished, l.Epoch, needed(away))
+	}
 	if err := p.write(ctx, l); err != nil {
 		return err
 	}
@@ -343,7 +367,7 @@ func (p *proposal) agree(ctx context.Context, l *Topology) error {
 			missing = append(missing, name)
 		}
 	}
-	if len(missing) > 0 || slices.ContainsFunc(l.lists(), func(names []string) bool { return !majority(names, has) }) {
+	if len(missing) > 0 || slices.ContainsFunc(l.lists(voiceless...), func(names []string) bool { return !majority(names, has) }) {
 		for _, name := range l.names() {
 			if !has(name) && !slices.Contains(missing, name) {
 				missing = append(missing, name)

@@ -70,6 +70,56 @@ func (l *laidOut) drain(s *Store, name string) error {
 	return err
 }
 
+// topology is one of shards that all take timers.
+func (l *laidOut) topology(epoch int64, change string, names ...string) Topology {
+	var shards []ShardConfig
+	for _, name := range names {
+		shards = append(shards, l.redis[name].shard(name))
+	}
+	t := firstTopology(shards)
+	t.Epoch, t.Change = epoch, change
+	return t
+}
+
+// step is the change of a topology that somebody begins.
+func (l *laidOut) step(from Topology, edit func() (Topology, error)) Topology {
+	l.Helper()
+	next, err := edit()
+	if err != nil {
+		l.Fatal(err)
+	}
+	next.Epoch, next.Change = from.Epoch+1, "begun"
+	return next
+}
+
+func (l *laidOut) hold(shard string, t Topology) {
+	l.Helper()
+	text, err := t.encode()
+	if err != nil {
+		l.Fatal(err)
+	}
+	l.redis[shard].do("HSET", topologyKey, "current", text)
+}
+
+// held is the topology that a shard keeps, "" for none.
+func (l *laidOut) held(shard string) string {
+	text, _ := l.redis[shard].do("HGET", topologyKey, "current").(string)
+	return text
+}
+
+// saysDrained waits until a node has seen that a shard says that it is drained, and is
+// the time since when.
+func (l *laidOut) saysDrained(s *Store, shard string) (since time.Time) {
+	l.Helper()
+	await(l.T, 5*time.Second, "the word of "+shard, func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		since = s.drained[shard]
+		return !since.IsZero()
+	})
+	return since
+}
+
 // wantActive waits until all nodes have their timers on these shards, and no
 // change is under way.
 func (l *laidOut) wantActive(within time.Duration, names ...string) {
@@ -315,13 +365,9 @@ func TestANodeWritesNothingBeforeItKnowsTheTopology(t *testing.T) {
 
 // A shard that has lost the topology, or missed a change, gets it from the nodes.
 func TestAShardThatLostTheTopologyGetsIt(t *testing.T) {
-	held := func(l *laidOut, name string) string {
-		text, _ := l.redis[name].do("HGET", topologyKey, "current").(string)
-		return text
-	}
 	flush := func(l *laidOut) {
 		l.redis["b"].do("FLUSHALL")
-		await(t, 5*time.Second, "the topology on b", func() bool { return held(l, "b") != "" && held(l, "b") == held(l, "a") })
+		await(t, 5*time.Second, "the topology on b", func() bool { return l.held("b") != "" && l.held("b") == l.held("a") })
 	}
 	two := layOut(t, "a", "b")
 	two.node("a", "b")
@@ -335,7 +381,7 @@ func TestAShardThatLostTheTopologyGetsIt(t *testing.T) {
 	}
 	l.wantActive(8*time.Second, "b", "c", "d")
 	l.redis["c"].start()
-	await(t, 10*time.Second, "the topology on c", func() bool { return held(l, "c") == held(l, "a") })
+	await(t, 10*time.Second, "the topology on c", func() bool { return l.held("c") == l.held("a") })
 }
 
 func TestWholeSeconds(t *testing.T) {
@@ -370,8 +416,14 @@ func TestRemoveAShard(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.wantActive(8*time.Second, "a", "b")
+	since := l.saysDrained(s, "c")
 	refused(false, "a moment ago")
-	s.adopted.Add(-int64(drainedFor))
+	earlier := s.Topology()
+	earlier.Epoch, earlier.Active = earlier.Epoch-1, earlier.names()
+	l.hold("c", earlier) // who reaches it alone writes there again
+	await(t, 5*time.Second, "the time anew", func() bool { return l.saysDrained(s, "c").After(since) })
+	refused(false, "a moment ago")
+	s.drainedFor = 0
 	refused(false, "still has 1 copies")
 	gone := w
 	gone.Kind, gone.Timer = scheduler.WriteDrop, nil
@@ -395,7 +447,6 @@ func TestRemoveAShard(t *testing.T) {
 	}
 	l.wantActive(8*time.Second, "a")
 	l.redis["b"].kill()
-	s.adopted.Add(-int64(drainedFor))
 	await(t, 5*time.Second, "a refusal that says what it costs", func() bool {
 		_, err := s.RemoveShard(t.Context(), "b", false)
 		return err != nil && strings.Contains(err.Error(), "with force")

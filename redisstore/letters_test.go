@@ -390,7 +390,8 @@ func TestLettersOfARemovedShardAreMoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.wantActive(8*time.Second, "a", "b")
-	s.adopted.Add(-int64(drainedFor))
+	l.saysDrained(s, "c")
+	s.drainedFor = 0
 	want := map[string]string{}
 	for i := range 700 {
 		key := fmt.Sprint("k", i)

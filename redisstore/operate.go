@@ -15,6 +15,10 @@ import (
 // needs no URL. It returns the topology as it stands after that; a *RefusedError says why
 // nothing was changed.
 func (s *Store) AddShard(ctx context.Context, m Member) (Topology, error) {
+	if given, is := s.given[m.Name]; is && m.URL != "" && !samePlace(given.URL, m.URL) {
+		t := s.Topology()
+		return t, t.refuse("this node was started with a shard %s at another place in CHRONOS_REDIS, and would use that one; give the new one another name", m.Name)
+	}
 	return s.change(ctx, func(now *Topology) (Topology, error) { return now.add(m) })
 }
 
@@ -76,7 +80,8 @@ func ignoreRefusal(err error) error {
 const (
 	// emptyTwice is how long lies between two looks that must find a shard empty.
 	emptyTwice = time.Second
-	// drainedFor is how long a shard must have been drained before it may go.
+	// drainedFor is how long a shard must have said that it is drained before it may go:
+	// who reaches no other has heard of it by then, and writes nothing there (blindFor).
 	drainedFor = 10 * time.Second
 )
 
@@ -88,8 +93,8 @@ func (s *Store) RemoveShard(ctx context.Context, name string, force bool) (Topol
 		return t, err
 	}
 	if !force {
-		if wait := drainedFor - s.since(&s.adopted); wait > 0 {
-			return t, t.refuse("the topology has changed a moment ago; try again in %v", wholeSeconds(wait))
+		if err := s.isDrained(ctx, &t, name); err != nil {
+			return t, err
 		}
 		if err := s.moveLetters(ctx, &t, name); err != nil {
 			return t, err
@@ -126,6 +131,31 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
+// isDrained is nil if a shard has said for long enough that it is drained.
+func (s *Store) isDrained(ctx context.Context, t *Topology, name string) error {
+	sh, err := s.shard(name)
+	if err != nil {
+		return err
+	}
+	if at := sh.topology(ctx); at.err != nil {
+		return t.refuseUnseen(name, at.err)
+	}
+	s.mu.Lock()
+	since, says := s.drained[name]
+	s.mu.Unlock()
+	if wait := s.drainedFor - time.Since(since); says && wait > 0 {
+		return t.refuse("shard %s was told a moment ago that it is drained; try again in %v", name, wholeSeconds(wait))
+	}
+	if !says {
+		return t.refuse("shard %s has not been told yet that it is drained; try again in some seconds", name)
+	}
+	return nil
+}
+
+func (l *Topology) refuseUnseen(name string, err error) error {
+	return l.refuse("shard %s can't be looked at (%v); if it is gone for good, remove it with force: what has no other copy is lost", name, err)
+}
+
 // isEmpty is nil if a shard has nothing of any lane.
 func (s *Store) isEmpty(ctx context.Context, t *Topology, name string) error {
 	sh, err := s.shard(name)
@@ -133,7 +163,7 @@ func (s *Store) isEmpty(ctx context.Context, t *Topology, name string) error {
 		return err
 	}
 	if err := sh.ready(ctx); err != nil {
-		return t.refuse("shard %s can't be looked at (%v); if it is gone for good, remove it with force: what has no other copy is lost", name, err)
+		return t.refuseUnseen(name, err)
 	}
 	pipe := sh.poll.Pipeline()
 	var counts []*redis.IntCmd

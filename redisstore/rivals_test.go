@@ -67,16 +67,18 @@ func TestSettleRivals(t *testing.T) {
 		all   []stand
 		epoch int64 // 0 if it can't be known
 		is    string
+		gone  []string
 	}{
-		"one alone":                {[]stand{at("a", x, nil), at("b", before, nil), at("c", before, nil)}, 5, "x"},
-		"one alone, one away":      {[]stand{at("a", x, nil), at("b", before, nil), at("c", nil, errReply)}, 5, "x"},
-		"neither":                  {[]stand{at("a", y, nil), at("b", before, nil), at("c", x, nil)}, 6, "x"},
-		"one has the most":         {[]stand{at("a", y, nil), at("b", y, nil), at("c", x, nil)}, 6, "y"},
-		"either, one is away":      {[]stand{at("a", y, nil), at("b", nil, errReply), at("c", x, nil)}, 0, ""},
-		"three, and neither":       {[]stand{at("a", y, nil), at("b", change("z"), nil), at("c", x, nil)}, 6, "x"},
-		"one of them can be alone": {[]stand{at("a", y, nil), at("b", nil, errReply), at("c", before, nil)}, 5, "y"},
+		"one alone":                {[]stand{at("a", x, nil), at("b", before, nil), at("c", before, nil)}, 5, "x", nil},
+		"one alone, one away":      {[]stand{at("a", x, nil), at("b", before, nil), at("c", nil, errReply)}, 5, "x", nil},
+		"neither":                  {[]stand{at("a", y, nil), at("b", before, nil), at("c", x, nil)}, 6, "x", nil},
+		"one has the most":         {[]stand{at("a", y, nil), at("b", y, nil), at("c", x, nil)}, 6, "y", nil},
+		"either, one is away":      {[]stand{at("a", y, nil), at("b", nil, errReply), at("c", x, nil)}, 0, "", nil},
+		"either, one is given up":  {[]stand{at("a", y, nil), at("b", nil, errReply), at("c", x, nil)}, 6, "x", []string{"b"}},
+		"three, and neither":       {[]stand{at("a", y, nil), at("b", change("z"), nil), at("c", x, nil)}, 6, "x", nil},
+		"one of them can be alone": {[]stand{at("a", y, nil), at("b", nil, errReply), at("c", before, nil)}, 5, "y", nil},
 	} {
-		got, err := settleRivals(c.all, 5)
+		got, err := settleRivals(c.all, 5, c.gone...)
 		switch {
 		case c.epoch == 0 && err == nil:
 			t.Errorf("%s: %+v, want an error", name, got)

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,12 +22,13 @@ func TestARemovedShardIsNotWrittenTo(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.wantActive(8*time.Second, "a", "b")
-	first.adopted.Add(-int64(drainedFor))
+	l.saysDrained(first, "c")
+	first.drainedFor = 0
 	if _, err := first.RemoveShard(t.Context(), "c", false); err != nil {
 		t.Fatal(err)
 	}
-	if on := func(name string) any { return l.redis[name].do("HGET", topologyKey, "current") }; on("c") != on("a") {
-		t.Errorf("c holds %v, a %v", on("c"), on("a"))
+	if l.held("c") != l.held("a") {
+		t.Errorf("c holds %v, a %v", l.held("c"), l.held("a"))
 	}
 	l.redis["a"].kill()
 	l.redis["b"].kill()
@@ -71,7 +73,7 @@ func TestAStartedNodeRestoresNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		await(t, 10*time.Second, "the drain of "+name, func() bool { return !slices.Contains(first.Topology().Active, name) })
-		first.adopted.Add(-int64(drainedFor))
+		first.drainedFor = 0 // it is tried until it may
 		await(t, 10*time.Second, "the removal of "+name, func() bool {
 			_, err := first.RemoveShard(t.Context(), name, false)
 			return err == nil
@@ -87,7 +89,7 @@ func TestAStartedNodeRestoresNothing(t *testing.T) {
 	l.redis["b"].kill()
 	late := l.node("a", "c") // a holds that c alone is left, c holds nothing
 	time.Sleep(3 * followInterval)
-	if held := l.redis["c"].do("HGET", topologyKey, "current"); held != nil {
+	if held := l.held("c"); held != "" {
 		t.Errorf("c was given %v", held)
 	}
 	var refused *RefusedError
@@ -103,21 +105,69 @@ func TestAStartedNodeRestoresNothing(t *testing.T) {
 // shard is away: it is known that most of the others hold what came before.
 func TestAStartedNodeFinishesWhatWasBegun(t *testing.T) {
 	l := layOut(t, "a", "b", "c")
-	before := firstTopology([]ShardConfig{l.redis["a"].shard("a"), l.redis["b"].shard("b"), l.redis["c"].shard("c")})
-	before.Epoch, before.Change = 1, "first"
-	begun, err := before.drain("c", false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	begun.Epoch, begun.Change = 2, "begun"
-	for name, held := range map[string]Topology{"a": begun, "b": before} {
-		text, err := held.encode()
-		if err != nil {
-			t.Fatal(err)
-		}
-		l.redis[name].do("HSET", topologyKey, "current", text)
-	}
+	before := l.topology(1, "first", "a", "b", "c")
+	begun := l.step(before, func() (Topology, error) { return before.drain("c", false) })
+	l.hold("a", begun)
+	l.hold("b", before)
 	l.redis["c"].kill()
 	s := l.node("a", "b", "c")
 	await(t, 10*time.Second, "the end of the change", func() bool { return s.Writable() == nil && s.Topology().Epoch >= 2 })
+}
+
+// What a node found on the only shard that answered when it started, it gives up for
+// what the others hold: a change that nobody knew but who was removed, or another.
+func TestAStartedNodeFollowsTheOthers(t *testing.T) {
+	for _, instead := range []bool{false, true} {
+		l := layOut(t, "a", "b", "c")
+		before := l.topology(2, "drained", "a", "b", "c")
+		before.Active = []string{"a", "b"}
+		gone := l.step(before, func() (Topology, error) { return before.remove("c") })
+		kept := before
+		if instead {
+			gone.Change, kept = "instead", l.step(before, func() (Topology, error) { return before.drain("b", false) })
+		}
+		l.hold("c", gone)
+		for _, name := range []string{"a", "b"} {
+			l.redis[name].do("CONFIG", "SET", "appendfsync", "always")
+			l.hold(name, kept)
+			l.redis[name].kill()
+		}
+		s := l.node("c")
+		if got := s.Topology(); !got.same(&gone) || s.Writable() == nil {
+			t.Errorf("it works by %+v, writable: %v", got, s.Writable())
+		}
+		l.redis["a"].start()
+		l.redis["b"].start()
+		await(t, 15*time.Second, "what they agree on", func() bool {
+			now := s.Topology()
+			_, has := now.member("c")
+			return s.Writable() == nil && has == instead && now.Epoch >= 3
+		})
+	}
+}
+
+// Where more than half of the shards lost all while all nodes were started anew, no node
+// knows whether others have gone on from what the few hold; an operator may say so.
+func TestMoreThanHalfLostAll(t *testing.T) {
+	l := layOut(t, "a", "b", "c")
+	l.hold("c", l.topology(4, "kept", "a", "b", "c"))
+	s := l.node("a", "b", "c")
+	var refused *RefusedError
+	if _, err := s.DrainShard(t.Context(), "a", false); !errors.As(err, &refused) || !strings.Contains(err.Error(), "with force") {
+		t.Errorf("drained: %v", err)
+	}
+	time.Sleep(2 * followInterval)
+	if err := s.Writable(); !errors.Is(err, scheduler.ErrUnavailable) || !strings.Contains(err.Error(), "epoch 4") {
+		t.Errorf("writable: %v", err)
+	}
+	if _, err := s.DrainShard(t.Context(), "a", true); err != nil {
+		t.Fatal(err)
+	}
+	l.wantActive(10*time.Second, "b", "c")
+	if err := s.Writable(); err != nil {
+		t.Error(err)
+	}
+	if got := l.held("b"); got == "" || got != l.held("c") {
+		t.Errorf("b holds %v, c %v", got, l.held("c"))
+	}
 }

@@ -42,31 +42,33 @@ type Options struct {
 
 // Store is a scheduler.Store. Make it with Open; Close ends it.
 type Store struct {
-	current   atomic.Pointer[placement]
-	keys      [Partitions]partitionKeys
-	lane      string
-	node      string
-	log       *slog.Logger
-	scripts   scripts
-	given     map[string]ShardConfig // what the node was started with, by name
-	dial      func(ctx context.Context, network, address string) (net.Conn, error)
-	times     int           // Options.Connections
-	patience  time.Duration // of a flush, which nobody waits for any longer
-	announced time.Duration // announcedFor
-	origin    time.Time
-	counter   atomic.Uint64
-	rotation  atomic.Uint64
-	minted    atomic.Uint64 // keys
-	adopted   atomic.Int64  // when the topology was, ns since origin
-	warned    atomic.Bool   // that the topology is not stored yet
-	behind    atomic.Bool   // some shard holds an earlier topology, or none
-	begun     atomic.Int32  // how many looks in a row found a later one that isn't agreed on
-	sure      atomic.Bool   // half of the shards have said once that its topology is theirs (stands)
-	read      atomic.Int64  // when the shards had no later one, ns since origin; 0 if never yet
+	current    atomic.Pointer[placement]
+	keys       [Partitions]partitionKeys
+	lane       string
+	node       string
+	log        *slog.Logger
+	scripts    scripts
+	given      map[string]ShardConfig // what the node was started with, by name
+	dial       func(ctx context.Context, network, address string) (net.Conn, error)
+	times      int           // Options.Connections
+	patience   time.Duration // of a flush, which nobody waits for any longer
+	announced  time.Duration // announcedFor
+	drainedFor time.Duration // drainedFor
+	origin     time.Time
+	counter    atomic.Uint64
+	rotation   atomic.Uint64
+	minted     atomic.Uint64 // keys
+	adopted    atomic.Int64  // when the topology was, ns since origin
+	warned     atomic.Bool   // that the topology is not stored yet
+	behind     atomic.Bool   // some shard holds an earlier topology, or none
+	begun      atomic.Int32  // how many looks in a row found a later one that isn't agreed on
+	sure       atomic.Bool   // half of the shards have said once that its topology is theirs (stands)
+	read       atomic.Int64  // when the shards had no later one, ns since origin; 0 if never yet
 
 	adopting sync.Mutex // held while current is replaced: a look and an operator's change may find the same one
 	mu       sync.Mutex
-	opened   []*shard // all that are connected to, those of no topology too
+	opened   []*shard             // all that are connected to, those of no topology too
+	drained  map[string]time.Time // since when a shard has said at each look that it is
 }
 
 var _ scheduler.Store = (*Store)(nil)
@@ -83,7 +85,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	s := &Store{
 		keys: laneKeys(o.Lane), lane: o.Lane, node: o.Node, log: o.Log, scripts: loadScripts(), given: map[string]ShardConfig{}, patience: notAfter,
-		announced: announcedFor, origin: time.Now(), dial: o.Dial, times: max(o.Connections, 1),
+		announced: announcedFor, drainedFor: drainedFor, drained: map[string]time.Time{}, origin: time.Now(), dial: o.Dial, times: max(o.Connections, 1),
 	}
 	s.minted.Store(rand.Uint64N(Partitions) * together) // nodes that start together go on in different partitions
 	for _, config := range o.Shards {

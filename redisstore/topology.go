@@ -119,7 +119,7 @@ func (l *Topology) member(name string) (Member, bool) {
 
 // lists are those of which a majority must know of the topology: nobody who asks any
 // of them may miss it.
-func (l *Topology) lists() [][]string {
+func (l *Topology) lists(voiceless ...string) [][]string {
 	lists := [][]string{l.names(), l.Active}
 	if l.Next != nil {
 		lists = append(lists, l.Next)
@@ -128,14 +128,16 @@ func (l *Topology) lists() [][]string {
 		lists = append(lists, l.Former[0])
 	}
 	for i, names := range lists {
-		lists[i] = l.voters(names)
+		lists[i] = l.voters(names, voiceless...)
 	}
 	return slices.DeleteFunc(lists, func(names []string) bool { return len(names) == 0 })
 }
 
-// voters are those of the named that have a voice.
-func (l *Topology) voters(names []string) []string {
-	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(l.Voiceless, name) })
+// voters are those of the named that have a voice, some more left out.
+func (l *Topology) voters(names []string, voiceless ...string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		return slices.Contains(l.Voiceless, name) || slices.Contains(voiceless, name)
+	})
 }
 
 // inOrder are those names for which in says so, in list order.
@@ -170,7 +172,7 @@ func (l *Topology) add(m Member) (Topology, error) {
 	case is && l.StateOf(m.Name) != MemberDraining:
 		return *l, l.refuse("there is a shard %s; choose another name: placement follows it", m.Name)
 	case is && m.URL != "" && m.URL != known.URL:
-		return *l, l.refuse("shard %s has another URL; remove it before you add another by this name", m.Name)
+		return *l, l.refuse("shard %s has another URL; give the new one another name", m.Name)
 	case !is && m.URL == "":
 		return *l, l.refuse("there is no shard %s yet; give its URL", m.Name)
 	case !is && slices.ContainsFunc(l.Shards, func(o Member) bool { return samePlace(o.URL, m.URL) }):
@@ -205,7 +207,7 @@ func samePlace(a, b string) bool {
 }
 
 // drain announces that a shard will take no more timers; with force, without its
-// voice, now and from then on.
+// voice, now and from then on, and in what was announced before.
 func (l *Topology) drain(name string, force bool) (Topology, error) {
 	next := *l
 	_, is := l.member(name)
@@ -213,6 +215,11 @@ func (l *Topology) drain(name string, force bool) (Topology, error) {
 		next.Voiceless = append(slices.Clone(l.Voiceless), name)
 		if state := l.StateOf(name); state == MemberLeaving || state == MemberDraining {
 			return next, nil // that it goes is known, and what it was asked for is not needed any more
+		}
+		if l.Next != nil {
+			var err error
+			next.Next, err = l.announcedWithout(name)
+			return next, err
 		}
 	}
 	if err := l.free(); err != nil {
@@ -230,6 +237,22 @@ func (l *Topology) drain(name string, force bool) (Topology, error) {
 	}
 	next.Next = next.inOrder(func(n string) bool { return n != name && slices.Contains(l.Active, n) })
 	return next, nil
+}
+
+// announcedWithout is Next without a shard that is gone for good. If it was to be the
+// only one, the others stay; if it alone was to join, nothing is announced any more.
+func (l *Topology) announcedWithout(name string) ([]string, error) {
+	left := without(l.Next, name)
+	if len(left) == 0 {
+		left = without(l.Active, name)
+	}
+	if slices.Equal(left, l.Active) {
+		return nil, nil
+	}
+	if !slices.ContainsFunc(left, func(n string) bool { _, lost := l.Lost[n]; return !lost }) {
+		return l.Next, l.refuse("shard %s is the only one that takes timers and is not given up; add another first", name)
+	}
+	return left, nil
 }
 
 // isLast reports whether all others that take timers are given up, and the named one is

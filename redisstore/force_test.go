@@ -1,0 +1,166 @@
+package redisstore
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What is announced goes on without a shard that is gone for good.
+func TestForceDuringAnAnnouncement(t *testing.T) {
+	t.Parallel()
+	names := func(text string) []string {
+		if text == "" {
+			return nil
+		}
+		return strings.Split(text, "")
+	}
+	for name, c := range map[string]struct {
+		active, next, lost, gone string
+		want                     string // of Next
+		refused                  bool
+	}{
+		"another leaves":              {"abc", "bc", "", "c", "b", false},
+		"it would be the only one":    {"ab", "b", "", "b", "a", false},
+		"another joins":               {"ab", "abc", "", "b", "ac", false},
+		"it joins":                    {"ab", "abc", "", "c", "", false},
+		"it joins in another's stead": {"ab", "bc", "", "c", "b", false},
+		"it leaves":                   {"abc", "bc", "", "a", "bc", false},
+		"the other is given up":       {"ab", "b", "a", "b", "", true},
+	} {
+		l := Topology{Epoch: 4, Active: names(c.active), Next: names(c.next), Lost: map[string]int64{}}
+		for _, n := range []string{"a", "b", "c"} {
+			l.Shards = append(l.Shards, Member{Name: n})
+		}
+		for _, n := range names(c.lost) {
+			l.Lost[n] = 2
+		}
+		got, err := l.drain(c.gone, true)
+		switch {
+		case c.refused:
+			if err == nil {
+				t.Errorf("%s: %+v, want it refused", name, got)
+			}
+		case err != nil || !slices.Equal(got.Next, names(c.want)) || !slices.Equal(got.Voiceless, []string{c.gone}):
+			t.Errorf("%s: %+v, %v; want %s next", name, got, err, c.want)
+		}
+	}
+}
+
+// A shard that is lost while a change is announced which needs it can be given up.
+func TestAShardIsLostDuringAnAnnouncement(t *testing.T) {
+	l := layOut(t, "a", "b")
+	s := l.node("a", "b")
+	s.announced = time.Hour // it is not to count before b is lost
+	if err := l.drain(s, "a"); err != nil {
+		t.Fatal(err)
+	}
+	l.redis["b"].kill()
+	s.announced = time.Second
+	time.Sleep(3 * followInterval)
+	if now := s.Topology(); now.Next == nil {
+		t.Errorf("it counts without b: %+v", now)
+	}
+	await(t, 15*time.Second, "the drain of b", func() bool {
+		_, err := s.DrainShard(t.Context(), "b", true)
+		return err == nil
+	})
+	l.wantActive(10*time.Second, "a")
+	if err := s.Writable(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A change that can't be agreed on since shards are away is refused before anybody is told: what is
+// half made keeps all nodes from writing.
+func TestNoChangeIsBegunThatCannotBeAgreedOn(t *testing.T) {
+	l := layOut(t, "a", "b", "c")
+	s := l.node("a", "b", "c")
+	if err := l.drain(s, "c"); err != nil {
+		t.Fatal(err)
+	}
+	l.wantActive(10*time.Second, "a", "b")
+	l.redis["b"].kill()
+	l.saysDrained(s, "c")
+	s.drainedFor = 0
+	var refused *RefusedError
+	await(t, 15*time.Second, "a refusal that names who is away", func() bool {
+		_, err := s.RemoveShard(t.Context(), "c", false)
+		return errors.As(err, &refused) && strings.Contains(refused.Reason, "and b can't be reached")
+	})
+	for end := time.Now().Add(blindFor + 3*time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		if err := s.Writable(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if l.held("c") != l.held("a") {
+		t.Errorf("c holds %v, a %v", l.held("c"), l.held("a"))
+	}
+}
+
+// Of a removal that its coordinator left after it told the shard alone, nothing more is
+// told while it can't be agreed on: nodes write.
+func TestARemovalThatWasLeftWaits(t *testing.T) {
+	l := layOut(t, "a", "b", "c")
+	s := l.node("a", "b", "c")
+	before := l.topology(2, "drained", "a", "b", "c")
+	before.Active = []string{"a", "b"}
+	for _, name := range []string{"a", "b", "c"} {
+		l.hold(name, before)
+	}
+	await(t, 5*time.Second, "the drain", func() bool { return s.Topology().Epoch == 2 })
+	l.redis["b"].kill()
+	l.hold("c", l.step(before, func() (Topology, error) { return before.remove("c") }))
+	for end := time.Now().Add(leftAlone*followInterval + blindFor + 3*time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		if err := s.Writable(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	await(t, 15*time.Second, "the drain of b", func() bool {
+		_, err := s.DrainShard(t.Context(), "b", true)
+		return err == nil
+	})
+	await(t, 15*time.Second, "what was begun, and the drain", func() bool {
+		now := s.Topology()
+		return slices.Equal(now.names(), []string{"a", "b"}) && slices.Equal(now.Active, []string{"a"}) && s.Writable() == nil
+	})
+}
+
+// Who was held up for longer than a lock lasts writes nothing any more: another may have
+// changed the topology on other shards.
+func TestALockThatRanOutIsNotTakenAgain(t *testing.T) {
+	l := layOut(t, "a", "b", "c")
+	s := l.node("a", "b", "c")
+	var p *proposal
+	await(t, lockLife, "the lock", func() (locked bool) {
+		var err error
+		p, err = s.propose(t.Context())
+		return err == nil
+	})
+	before := l.held("a")
+	for _, name := range []string{"a", "b", "c"} {
+		l.redis[name].do("HDEL", topologyKey, "holder", "held_until_ms")
+	}
+	next := l.step(s.Topology(), func() (Topology, error) { now := s.Topology(); return now.drain("c", false) })
+	if err := p.agree(t.Context(), &next); !errors.Is(err, errUnfinished) {
+		t.Errorf("agreed: %v", err)
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		if l.held(name) != before {
+			t.Errorf("%s holds %v", name, l.held(name))
+		}
+	}
+}
+
+// A node that was started with a shard of this name at another place would go on to use that.
+func TestANameThatTheNodeKnowsElsewhere(t *testing.T) {
+	l := layOut(t, "a", "b", "c")
+	l.hold("a", l.topology(5, "b was removed", "a"))
+	s := l.node("a", "b")
+	var refused *RefusedError
+	if _, err := s.AddShard(t.Context(), Member{Name: "b", URL: l.redis["c"].shard("c").URL}); !errors.As(err, &refused) || !strings.Contains(err.Error(), "CHRONOS_REDIS") {
+		t.Errorf("added: %v", err)
+	}
+}
