@@ -139,11 +139,14 @@ func (r *run) changing(from, to time.Duration) bool {
 // backup waits for the better ones: what is leased so can't be told that it is the first now. That takes polls that are longer
 // than a node's may be, as simulations have them.
 func (r *run) leasedAhead(w *write, from, to time.Duration) time.Duration {
-	if horizon := ms(r.h.Header.PollMs)*5/4 + 25*time.Millisecond; horizon <= w.skew {
+	if r.horizon() <= w.skew {
 		return 0
 	}
 	return r.outranked(w, from, to)
 }
+
+// horizon is how far ahead of its time a copy may be leased.
+func (r *run) horizon() time.Duration { return ms(r.h.Header.PollMs)*5/4 + 25*time.Millisecond }
 
 // backoff is the longest wait after the given attempt.
 func backoff(attempt int) time.Duration {

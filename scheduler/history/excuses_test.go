@@ -286,6 +286,22 @@ func TestTheClocksOrderAPutAndWhatIsOver(t *testing.T) {
 		{"a clock jumped", again(41_006, 1, 30_000), nil},
 		{"it did later", again(41_006, 1, 60_001), only(NothingLost)},
 		{"the PUT told all", again(41_006, 0, 30_000), only(NothingLost)},
+		{"the PUT told all that its node knew of", func(b *book) {
+			again(41_006, 0, 30_000)(b)
+			b.change(40_500, 41_500, 2)
+		}, nil},
+		{"the shards had changed before", func(b *book) {
+			again(41_006, 0, 30_000)(b)
+			b.change(38_000, 39_000, 2)
+		}, only(NothingLost)},
+		{"the shards changed later", func(b *book) {
+			again(41_006, 0, 30_000)(b)
+			b.change(42_000, 43_000, 2)
+		}, only(NothingLost)},
+		{"the shards changed, and no clock", func(b *book) {
+			again(41_006, 0, 60_001)(b)
+			b.change(40_500, 41_500, 2)
+		}, only(NothingLost)},
 		{"it was not over", func(b *book) {
 			again(41_006, 1, 30_000)(b)
 			b.asked("/7").Timer.Pops = 100

@@ -87,21 +87,34 @@ func (r *run) untilOf(w *write) time.Duration {
 // overruled tells whether something that was done to the timer before may count as done after the operation: a copy that
 // this did not reach, by what its answer says, may have it, and those that it did reach knew nothing of it (they had not
 // been told, or have given their copies away since, or it was over), so that the nodes' clocks alone order the two, and one
-// of these had jumped.
+// of these had jumped. Where it was over while the shards changed, a node that had leased it before may have said so to
+// a shard of which the others knew no more, and which is asked when it is swept.
 func (r *run) overruled(t *timer, op *Operation) bool {
 	jumped := func(f Fault) bool { return f.Class == NodeClock && f.started() <= op.invoked() }
-	if t == nil || op.Answer == nil || op.Answer.Unreached == 0 || !slices.ContainsFunc(r.h.Faults, jumped) {
+	if t == nil || op.Answer == nil || !slices.ContainsFunc(r.h.Faults, jumped) {
 		return false
 	}
 	return slices.ContainsFunc(t.ops, func(before *Operation) bool {
-		return before != op && before.writes() && t.returned(before) <= op.invoked() && before.Answer != nil &&
-			(r.fewest(r.told(before), before.invoked(), op.invoked()) <= op.Answer.Unreached || r.overBy(t.byOp[before], op.invoked()))
+		if before == op || !before.writes() || t.returned(before) > op.invoked() || before.Answer == nil {
+			return false
+		}
+		over := r.overBy(t.byOp[before], op.invoked())
+		if op.Answer.Unreached == 0 {
+			return over != nil && r.changing(over.arrived()-r.horizon(), over.arrived())
+		}
+		return over != nil || r.fewest(r.told(before), before.invoked(), op.invoked()) <= op.Answer.Unreached
 	})
 }
 
-// overBy tells whether the last pop of a write may have been done by then.
-func (r *run) overBy(w *write, by time.Duration) bool {
-	return w != nil && slices.ContainsFunc(w.calls, func(c *Callback) bool {
-		return (c.Seq == w.asked.Pops || c.gone(r.h.Header.limit())) && c.arrived() <= by
-	})
+// overBy is the callback with which the last pop of a write may have been done by then, nil if none was.
+func (r *run) overBy(w *write, by time.Duration) *Callback {
+	if w == nil {
+		return nil
+	}
+	for _, c := range w.calls {
+		if (c.Seq == w.asked.Pops || c.gone(r.h.Header.limit())) && c.arrived() <= by {
+			return c
+		}
+	}
+	return nil
 }

@@ -2,6 +2,9 @@ package simtest
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -73,9 +76,13 @@ func (s *shard) mayNot(name string) string {
 
 // before is called before each command, those of scripts included. The shard's
 // mutex is held. It says which process this is, as Redis does and miniredis doesn't.
-func (s *shard) before(peer *server.Peer, name string, _ ...string) bool {
+func (s *shard) before(peer *server.Peer, name string, args ...string) bool {
 	if name == "INFO" {
 		peer.WriteBulk(fmt.Sprintf("# Server\r\nrun_id:%s-%d\r\n", s.name, s.epoch))
+		return true
+	}
+	if name == "ZSCAN" {
+		s.scan(peer, args[0])
 		return true
 	}
 	if !s.script || strings.HasPrefix(name, "EVAL") {
@@ -87,6 +94,19 @@ func (s *shard) before(peer *server.Peer, name string, _ ...string) bool {
 	}
 	s.wrote = s.wrote || effects[name] != 0
 	return false
+}
+
+// scan tells of all members at once, as Redis does while they are few. Behind a cursor
+// miniredis misses some if others were removed meanwhile; Redis doesn't.
+func (s *shard) scan(peer *server.Peer, key string) {
+	members, _ := s.mini.SortedSet(key) // no error but that there is none
+	peer.WriteLen(2)
+	peer.WriteBulk("0")
+	peer.WriteLen(2 * len(members))
+	for _, member := range slices.Sorted(maps.Keys(members)) {
+		peer.WriteBulk(member)
+		peer.WriteBulk(strconv.FormatFloat(members[member], 'f', -1, 64))
+	}
 }
 
 // effect is what a command that writes does to memory.

@@ -389,3 +389,33 @@ func claimArgs(horizonMs int, notAfter time.Time) []any {
 	}
 	return args
 }
+
+// What is there all the time is found, though what was found before is removed meanwhile.
+func TestShardIsScanned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newProbe(t, nil)
+		for i := range 300 {
+			if err := p.client.ZAdd(t.Context(), "z", redis.Z{Score: float64(i) / 2, Member: fmt.Sprint(i)}).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		found := map[string]string{}
+		for cursor, more := uint64(0), true; more; more = cursor != 0 {
+			pairs, next, err := p.client.ZScan(t.Context(), "z", cursor, "", 100).Result()
+			if err != nil {
+				t.Fatal(err)
+			}
+			cursor = next
+			for i := 0; i < len(pairs); i += 2 {
+				found[pairs[i]] = pairs[i+1]
+				p.client.ZRem(t.Context(), "z", pairs[i])
+			}
+		}
+		if len(found) != 300 || found["7"] != "3.5" {
+			t.Errorf("%d of 300 found, 7 at %s", len(found), found["7"])
+		}
+		if pairs, _, err := p.client.ZScan(t.Context(), "none", 0, "", 100).Result(); err != nil || len(pairs) > 0 {
+			t.Errorf("of nothing %v, %v", pairs, err)
+		}
+	})
+}
