@@ -176,18 +176,19 @@ func (s *Store) propose(ctx context.Context, voiceless ...string) (*proposal, er
 	return nil, current.refuse("%s", needed(away))
 }
 
-// needed says what to do about shards that can't be reached.
+// needed says what to do about shards that are away.
 func needed(away []string) string {
-	return fmt.Sprintf("a change needs more than half of the shards, and %s can't be reached; try again when they can, or drain what is gone for good with force",
+	return fmt.Sprintf("a change needs more than half of the shards, and %s can't be written to; try again when they can, or drain what is gone for good with force",
 		strings.Join(away, ", "))
 }
 
-// away are those of a topology that can't be reached, where it can't be agreed on
+// away are those of a topology that could not be locked, where it can't be agreed on
 // without them; otherwise none.
 func (p *proposal) away(l *Topology, voiceless ...string) []string {
 	voters := l.voters(l.names(), voiceless...)
 	isAway := func(name string) bool {
-		return slices.ContainsFunc(p.all, func(at stand) bool { return at.shard.name == name && at.err != nil })
+		locked, asked := p.locked[name]
+		return asked && !locked
 	}
 	if majority(voters, func(name string) bool { return !isAway(name) }) {
 		return nil
@@ -251,12 +252,7 @@ func (p *proposal) write(ctx context.Context, l *Topology) error {
 	var wg sync.WaitGroup
 	for _, sh := range shards {
 		wg.Go(func() {
-			// One that is new has not been locked; a lock that ran out is not taken again:
-			// somebody else may have had it since.
-			if !p.locked[sh.name] && sh.lockTopology(bounded, p.token) != nil {
-				return
-			}
-			if sh.storeTopology(bounded, p.token, l, text) != nil {
+			if p.store(bounded, sh, l, text) != nil {
 				return
 			}
 			mu.Lock()
@@ -284,7 +280,7 @@ func (p *proposal) dismiss(ctx context.Context, base, next *Topology, voiceless 
 		if !was || is {
 			continue
 		}
-		if err := at.shard.storeTopology(bounded, p.token, next, text); err != nil && !slices.Contains(voiceless, at.shard.name) {
+		if err := p.store(bounded, at.shard, next, text); err != nil && !slices.Contains(voiceless, at.shard.name) {
 			return fmt.Errorf("%w: the topology of epoch %d, which has no shard %s, is not stored there (%w); try again, or remove it with force if it is gone for good",
 				errUnfinished, next.Epoch, at.shard.name, err)
 		}
@@ -300,6 +296,17 @@ func (p *proposal) note(sh *shard, l *Topology) {
 		}
 	}
 	p.all = append(p.all, stand{shard: sh, topology: l})
+}
+
+// store has one shard hold the topology. One that is new has not been locked yet; a lock
+// that ran out is not taken again: somebody else may have had it since.
+func (p *proposal) store(ctx context.Context, sh *shard, t *Topology, text string) error {
+	if !p.locked[sh.name] {
+		if err := sh.lockTopology(ctx, p.token); err != nil {
+			return err
+		}
+	}
+	return sh.storeTopology(ctx, p.token, t, text)
 }
 
 func (s *shard) storeTopology(ctx context.Context, token string, t *Topology, text string) error {

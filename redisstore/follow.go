@@ -70,8 +70,9 @@ func (s *Store) Follow(ctx context.Context) {
 // look reads the topology from all shards, and works by the one that they agree on.
 func (s *Store) look(ctx context.Context) {
 	all := pollTopology(ctx, s.everyShard())
-	// A later topology names shards that have not been asked yet.
-	if l := latest(all); l != nil && l.Epoch > s.Topology().Epoch {
+	// A later topology names shards that have not been asked yet, and so may an earlier one
+	// where it isn't sure which counts.
+	if l := latest(all); l != nil && (l.Epoch > s.Topology().Epoch || !s.sure.Load()) {
 		shards, err := s.shardsOf(l)
 		if err != nil {
 			s.log.Error("a later topology can't be followed", "epoch", l.Epoch, "err", err)
@@ -126,8 +127,12 @@ func (s *Store) weigh(all []stand) {
 		// Most shards are away; better the topology of a few than none.
 		best, ofFew = latest(all), true
 	}
-	// What a few held is given up for what is agreed on, be that the earlier one.
-	if best != nil && (best.Epoch > mine.Epoch || !s.sure.Load() && !best.same(&mine)) {
+	// What a few held is given up for what others agree on, be that the earlier one.
+	instead := best != nil && !s.sure.Load() && !best.same(&mine) && slices.ContainsFunc(all, func(at stand) bool {
+		_, member := best.member(at.shard.name)
+		return member && at.topology != nil && at.topology.same(best)
+	})
+	if instead || best != nil && best.Epoch > mine.Epoch {
 		if ofFew {
 			s.sure.Store(false)
 			s.read.Store(0)
@@ -163,14 +168,17 @@ func (s *Store) weigh(all []stand) {
 func (s *Store) noteDrained(all []stand) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	said := map[string]time.Time{}
 	for _, at := range all {
 		name := at.shard.name
-		if at.topology == nil || at.topology.StateOf(name) != MemberDraining {
-			delete(s.drained, name)
-		} else if s.drained[name].IsZero() {
-			s.drained[name] = time.Now()
+		if at.topology != nil && at.topology.StateOf(name) == MemberDraining {
+			said[name] = time.Now()
+			if since, before := s.drained[name]; before {
+				said[name] = since
+			}
 		}
 	}
+	s.drained = said
 }
 
 // finish has a change agreed on that somebody has begun and left.
@@ -195,11 +203,11 @@ func (s *Store) restore(ctx context.Context) {
 	}
 	defer p.end()
 	best, mine := agreed(p.all), s.Topology()
-	if l := latest(p.all); best == nil && l != nil && l.Epoch > mine.Epoch {
-		return // it was begun, and is to be finished first
-	}
 	if best == nil || mine.Epoch > best.Epoch {
 		best = &mine // of two shards one that has lost it is half of them
+	}
+	if l := latest(p.all); l != nil && l.Epoch > best.Epoch {
+		return // it was begun, and is to be finished first
 	}
 	if err := p.write(ctx, best); err != nil {
 		s.log.Error("the topology can't be restored", "err", err)
@@ -363,7 +371,7 @@ func (p *proposal) agree(ctx context.Context, l *Topology, voiceless ...string) 
 	has := func(name string) bool { return holds(p.all, name, l) }
 	var missing []string
 	for _, name := range l.names() {
-		if l.StateOf(name) == MemberJoining && !has(name) {
+		if l.StateOf(name) == MemberJoining && !has(name) && !slices.Contains(voiceless, name) {
 			missing = append(missing, name)
 		}
 	}

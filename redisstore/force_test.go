@@ -19,19 +19,22 @@ func TestForceDuringAnAnnouncement(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		active, next, lost, gone string
+		given                    string // up, without a voice
 		want                     string // of Next
 		refused                  bool
 	}{
-		"another leaves":              {"abc", "bc", "", "c", "b", false},
-		"it would be the only one":    {"ab", "b", "", "b", "a", false},
-		"another joins":               {"ab", "abc", "", "b", "ac", false},
-		"it joins":                    {"ab", "abc", "", "c", "", false},
-		"it joins in another's stead": {"ab", "bc", "", "c", "b", false},
-		"it leaves":                   {"abc", "bc", "", "a", "bc", false},
-		"the other is given up":       {"ab", "b", "a", "b", "", true},
+		"another leaves":                       {"abc", "bc", "", "c", "", "b", false},
+		"it would be the only one":             {"ab", "b", "", "b", "", "a", false},
+		"another joins":                        {"ab", "abc", "", "b", "", "ac", false},
+		"it joins":                             {"ab", "abc", "", "c", "", "", false},
+		"it joins in another's stead":          {"ab", "bc", "", "c", "", "b", false},
+		"it leaves":                            {"abc", "bc", "", "a", "", "bc", false},
+		"the other is given up":                {"ab", "b", "a", "b", "", "", true},
+		"no other has a voice":                 {"ab", "b", "", "b", "a", "", true},
+		"one of those that stayed is given up": {"abc", "c", "", "c", "b", "a", false},
 	} {
-		l := Topology{Epoch: 4, Active: names(c.active), Next: names(c.next), Lost: map[string]int64{}}
-		for _, n := range []string{"a", "b", "c"} {
+		l := Topology{Epoch: 4, Active: names(c.active), Next: names(c.next), Lost: map[string]int64{}, Voiceless: names(c.given)}
+		for _, n := range slices.Compact(slices.Sorted(slices.Values(names(c.active + c.next)))) {
 			l.Shards = append(l.Shards, Member{Name: n})
 		}
 		for _, n := range names(c.lost) {
@@ -43,7 +46,7 @@ func TestForceDuringAnAnnouncement(t *testing.T) {
 			if err == nil {
 				t.Errorf("%s: %+v, want it refused", name, got)
 			}
-		case err != nil || !slices.Equal(got.Next, names(c.want)) || !slices.Equal(got.Voiceless, []string{c.gone}):
+		case err != nil || !slices.Equal(got.Next, names(c.want)) || !slices.Equal(got.Voiceless, append(names(c.given), c.gone)):
 			t.Errorf("%s: %+v, %v; want %s next", name, got, err, c.want)
 		}
 	}
@@ -88,7 +91,7 @@ func TestNoChangeIsBegunThatCannotBeAgreedOn(t *testing.T) {
 	var refused *RefusedError
 	await(t, 15*time.Second, "a refusal that names who is away", func() bool {
 		_, err := s.RemoveShard(t.Context(), "c", false)
-		return errors.As(err, &refused) && strings.Contains(refused.Reason, "and b can't be reached")
+		return errors.As(err, &refused) && strings.Contains(refused.Reason, "and b can't be written to")
 	})
 	for end := time.Now().Add(blindFor + 3*time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		if err := s.Writable(); err != nil {
@@ -157,10 +160,33 @@ func TestALockThatRanOutIsNotTakenAgain(t *testing.T) {
 // A node that was started with a shard of this name at another place would go on to use that.
 func TestANameThatTheNodeKnowsElsewhere(t *testing.T) {
 	l := layOut(t, "a", "b", "c")
-	l.hold("a", l.topology(5, "b was removed", "a"))
+	l.hold("a", l.topology(5, "removed", "a"))
 	s := l.node("a", "b")
 	var refused *RefusedError
 	if _, err := s.AddShard(t.Context(), Member{Name: "b", URL: l.redis["c"].shard("c").URL}); !errors.As(err, &refused) || !strings.Contains(err.Error(), "CHRONOS_REDIS") {
 		t.Errorf("added: %v", err)
+	}
+}
+
+// One that could not be locked at first, since somebody else was at it, is told all the same.
+func TestWhoIsRemovedIsTold(t *testing.T) {
+	l := layOut(t, "a", "b", "c")
+	s := l.node("a", "b", "c")
+	var p *proposal
+	await(t, lockLife, "the lock", func() (locked bool) {
+		var err error
+		p, err = s.propose(t.Context())
+		return err == nil
+	})
+	l.redis["c"].do("HDEL", topologyKey, "holder", "held_until_ms")
+	p.locked["c"] = false
+	before := l.topology(2, "drained", "a", "b", "c")
+	before.Active = []string{"a", "b"}
+	next := l.step(before, func() (Topology, error) { return before.remove("c") })
+	if err := p.dismiss(t.Context(), &before, &next, nil); err != nil {
+		t.Fatal(err)
+	}
+	if held := l.held("c"); !strings.HasPrefix(held, "3 begun ") {
+		t.Errorf("c holds %s", held)
 	}
 }

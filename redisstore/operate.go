@@ -15,8 +15,9 @@ import (
 // needs no URL. It returns the topology as it stands after that; a *RefusedError says why
 // nothing was changed.
 func (s *Store) AddShard(ctx context.Context, m Member) (Topology, error) {
-	if given, is := s.given[m.Name]; is && m.URL != "" && !samePlace(given.URL, m.URL) {
-		t := s.Topology()
+	t := s.Topology()
+	_, member := t.member(m.Name)
+	if given, is := s.given[m.Name]; is && !member && m.URL != "" && !samePlace(given.URL, m.URL) {
 		return t, t.refuse("this node was started with a shard %s at another place in CHRONOS_REDIS, and would use that one; give the new one another name", m.Name)
 	}
 	return s.change(ctx, func(now *Topology) (Topology, error) { return now.add(m) })
@@ -26,12 +27,12 @@ func (s *Store) AddShard(ctx context.Context, m Member) (Topology, error) {
 // those that it has. One that can't be reached needs force: then it has no voice in
 // this change and those that follow, so that one of two shards can be given up. Results as AddShard.
 func (s *Store) DrainShard(ctx context.Context, name string, force bool) (Topology, error) {
+	t := s.Topology()
+	if _, err := t.drain(name, force); err != nil {
+		return t, err
+	}
 	if force {
 		return s.change(ctx, func(now *Topology) (Topology, error) { return now.drain(name, true) }, name)
-	}
-	t := s.Topology()
-	if _, err := t.drain(name, false); err != nil {
-		return t, err
 	}
 	if sh, err := s.shard(name); err == nil {
 		if at := sh.topology(ctx); at.err != nil {

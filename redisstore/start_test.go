@@ -146,6 +146,29 @@ func TestAStartedNodeFollowsTheOthers(t *testing.T) {
 	}
 }
 
+// That goes for one that has ended its connections to who was removed by then.
+func TestAStartedNodeAsksAgainWhoWasRemoved(t *testing.T) {
+	l := layOut(t, "a", "b")
+	before := l.topology(2, "drained", "a", "b")
+	before.Active = []string{"a"}
+	l.redis["a"].do("CONFIG", "SET", "appendfsync", "always")
+	l.hold("a", before)
+	l.hold("b", l.step(before, func() (Topology, error) { return before.remove("b") }))
+	l.redis["a"].kill()
+	s := l.node("b")
+	await(t, 5*time.Second, "the end of the connections to b", func() bool {
+		if err := s.retire(time.Now()); err != nil {
+			t.Error(err)
+		}
+		return len(s.everyShard()) == 1
+	})
+	l.redis["a"].start()
+	await(t, 15*time.Second, "the removal of b", func() bool {
+		now := s.Topology()
+		return s.Writable() == nil && now.Epoch >= 3 && slices.Equal(now.names(), []string{"a"})
+	})
+}
+
 // Where more than half of the shards lost all while all nodes were started anew, no node
 // knows whether others have gone on from what the few hold; an operator may say so.
 func TestMoreThanHalfLostAll(t *testing.T) {

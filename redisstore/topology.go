@@ -199,7 +199,7 @@ func samePlace(a, b string) bool {
 			return raw
 		}
 		if u.Scheme == "unix" {
-			return u.Path + "?" + u.Query().Get("db")
+			return u.Path + "?" + cmp.Or(u.Query().Get("db"), "0")
 		}
 		return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "6379")) + "/" + cmp.Or(strings.TrimPrefix(u.Path, "/"), u.Query().Get("db"), "0")
 	}
@@ -213,6 +213,9 @@ func (l *Topology) drain(name string, force bool) (Topology, error) {
 	_, is := l.member(name)
 	if force && is && !slices.Contains(l.Voiceless, name) {
 		next.Voiceless = append(slices.Clone(l.Voiceless), name)
+		if len(next.voters(next.names())) == 0 {
+			return *l, l.refuse("the other shards are given up already, and shard %s is the last that is not; add another first", name)
+		}
 		if state := l.StateOf(name); state == MemberLeaving || state == MemberDraining {
 			return next, nil // that it goes is known, and what it was asked for is not needed any more
 		}
@@ -244,7 +247,7 @@ func (l *Topology) drain(name string, force bool) (Topology, error) {
 func (l *Topology) announcedWithout(name string) ([]string, error) {
 	left := without(l.Next, name)
 	if len(left) == 0 {
-		left = without(l.Active, name)
+		left = l.voters(without(l.Active, name))
 	}
 	if slices.Equal(left, l.Active) {
 		return nil, nil
