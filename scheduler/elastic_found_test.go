@@ -121,6 +121,32 @@ func TestP9WhoGoesHandsItsPlaceOn(t *testing.T) {
 	})
 }
 
+// P5: a node that may not know where copies belong makes none with its outcomes.
+func TestP5NoCopyIsMadeWhereItMayNotBelong(t *testing.T) {
+	inCluster(t, 2, 1, func(c *cluster) {
+		doubtful := storetest.Layout{Shards: []string{"s0", "s1"}, Doubtful: true}
+		timer := recurring(10*time.Second, 4)
+		timer.ReplicationFactor = 2
+		id := c.create(timer).ID
+		lost := c.homes(id.Key, 2)[1]
+		c.Lay(doubtful)
+		c.Wipe(lost)
+		pass(21 * time.Second)
+		if _, err := c.nodes[0].Create(t.Context(), timer); !errors.Is(err, scheduler.ErrUnavailable) {
+			t.Errorf("created: %v", err)
+		}
+		if held := c.Copies(lost); len(held) > 0 {
+			t.Errorf("%s has %v", lost, held)
+		}
+		c.Lay(storetest.Layout{Shards: doubtful.Shards})
+		pass(10 * time.Second)
+		if held := c.Copies(lost); len(held) != 1 {
+			t.Errorf("%s has %v", lost, held)
+		}
+		c.wantOnce(id.Key, 3, maxLate)
+	})
+}
+
 // P7: an end that only a copy was told of that belongs elsewhere now is not forgotten
 // there before the home has heard of it.
 func TestP7AnEndIsRememberedWhereNoTimersBelong(t *testing.T) {

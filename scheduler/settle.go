@@ -99,7 +99,8 @@ func (sh *shard) settled(ctx context.Context, c *claim, answer Settled) {
 			"timer", c.Record.ID.String(), "outcome", o.Outcome.String(), "err", answer.Err)
 	case answer.Accepted:
 		sh.s.metrics.countSettled(o.Outcome)
-		if c.restore(ctx) && len(o.Untold) == 0 {
+		// Copies that are made where none belong any more are told of no end.
+		if sh.s.store.Writable() == nil && c.restore(ctx) && len(o.Untold) == 0 {
 			c.leave(ctx)
 		}
 		sh.pokeNext(c)

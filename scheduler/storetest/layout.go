@@ -19,6 +19,8 @@ type Layout struct {
 	Epoch  int64      // in which Active changed last
 	// Announced says that another change is about to come.
 	Announced bool
+	// Doubtful says that there may be another one by now.
+	Doubtful bool
 	// Lost are shards that are given up, and the epoch in which that was.
 	Lost map[string]int64
 }
@@ -75,7 +77,12 @@ func (v *view) Changed() <-chan struct{} {
 	return v.m.changed
 }
 
-func (v *view) Writable() error { return nil }
+func (v *view) Writable() error {
+	if v.m.layoutOf(v.node).Doubtful {
+		return fmt.Errorf("%w: where timers belong may have changed", scheduler.ErrUnavailable)
+	}
+	return nil
+}
 
 func (v *view) Rank(key string) []string {
 	l := v.m.layoutOf(v.node)
@@ -105,7 +112,7 @@ func (v *view) Hinted(hint scheduler.Hint) (names []string) {
 
 func (v *view) Epoch(name string) (epoch int64, steady bool) {
 	l := v.m.layoutOf(v.node)
-	return max(l.Epoch, l.Lost[name]), !l.Announced
+	return max(l.Epoch, l.Lost[name]), !l.Announced && !l.Doubtful
 }
 
 func (v *view) Lost(name string) bool {
