@@ -56,13 +56,11 @@ func TestForceDuringAnAnnouncement(t *testing.T) {
 func TestAShardIsLostDuringAnAnnouncement(t *testing.T) {
 	l := layOut(t, "a", "b")
 	s := l.node("a", "b")
-	s.announced = time.Hour // it is not to count before b is lost
 	if err := l.drain(s, "a"); err != nil {
 		t.Fatal(err)
 	}
-	l.redis["b"].kill()
-	s.announced = time.Second
-	time.Sleep(3 * followInterval)
+	l.redis["b"].kill() // before it counts
+	time.Sleep(2*time.Second + 2*followInterval)
 	if now := s.Topology(); now.Next == nil {
 		t.Errorf("it counts without b: %+v", now)
 	}
