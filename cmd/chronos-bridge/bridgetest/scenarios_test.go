@@ -204,10 +204,12 @@ func (r *rig) stopBroker() {
 	over()
 	r.wait(r.plan.seconds(4, 20))
 	over = r.fault()
+	killed := time.Now()
 	r.broker.Kill()
 	r.wait(r.plan.seconds(1, 5))
 	r.broker.Restart()
 	over()
+	r.worst = max(r.worst, time.Since(killed)+soon) // a broker takes its time to start
 	r.calm()
 }
 
