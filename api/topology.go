@@ -41,10 +41,11 @@ type ShardView struct {
 	Name  string `json:"name"`
 	URL   string `json:"url"` // without what is secret
 	State string `json:"state"`
-	// Copies are the timers and tombstones that it has, 0 if it can't be reached.
-	Copies int64 `json:"copies"`
-	// Swept is the share of it, from 0 to 1, that is as the last change wants it.
-	Swept float64 `json:"swept"`
+	// Copies are the timers and tombstones that it has; nil if it can't be asked.
+	Copies *int64 `json:"copies"`
+	// Swept is the share of it, from 0 to 1, that is as the last change wants it;
+	// nil if it can't be asked.
+	Swept *float64 `json:"swept"`
 	// Problem says what is wrong with it; empty if nothing is.
 	Problem string `json:"problem,omitempty"`
 }

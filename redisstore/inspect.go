@@ -15,7 +15,7 @@ type ShardReport struct {
 	Epoch  int64 // of the topology that it holds, 0 for none
 	Copies int64 // timers and tombstones of this store's lane
 	Swept  int   // partitions of them that need no sweep, of Partitions
-	Err    error // why it could not be asked
+	Err    error // why it could not be asked; Copies and Swept say nothing then
 }
 
 // Inspect asks all shards of the topology how they stand.

@@ -7,11 +7,14 @@ import (
 	"io"
 	"net/url"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"chronos/api"
+	"chronos/redisstore"
 )
 
 const topologyUsage = `chronos: chronos topology show [--watch]        the Redis instances, and how far the sweep is
@@ -75,20 +78,30 @@ func topologyRequest(args []string) (method, path, body string, ok bool) {
 
 func showTopology(out io.Writer, view api.TopologyView) {
 	state := "at rest"
-	if view.Moving {
+	switch {
+	case slices.ContainsFunc(view.Shards, announced):
+		state = "a change is being announced to all nodes"
+	case view.Moving:
 		state = "timers are being moved"
 	}
 	_, _ = fmt.Fprintf(out, "epoch %d, cluster-view-id %s, %s\n\n", view.Epoch, view.View, state)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(w, "NAME\tSTATE\tCOPIES\tSWEPT\tURL\tPROBLEM")
 	for _, s := range view.Shards {
-		swept := "-"
-		if view.Moving {
-			swept = progress(s.Swept)
+		copies, swept := "?", "?"
+		if s.Copies != nil && s.Swept != nil {
+			copies, swept = strconv.FormatInt(*s.Copies, 10), progress(*s.Swept)
 		}
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\n", s.Name, s.State, s.Copies, swept, s.URL, s.Problem)
+		if !view.Moving {
+			swept = "-"
+		}
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", s.Name, s.State, copies, swept, s.URL, s.Problem)
 	}
 	_ = w.Flush() // whoever reads has gone if it fails
+}
+
+func announced(s api.ShardView) bool {
+	return s.State == string(redisstore.MemberJoining) || s.State == string(redisstore.MemberLeaving)
 }
 
 // progress is a bar of ten and a share.

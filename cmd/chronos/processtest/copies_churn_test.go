@@ -80,7 +80,7 @@ func (r *rig) killDuringDrain() {
 	back()
 	took := r.settleAll()
 	r.t.Logf("%s was killed while %s was drained: over %v after it was back", killed, drained, took.Round(100*time.Millisecond))
-	eventually(r.t, r.plan.mix().longest+20*time.Second, "the drained shard is empty", func() bool { return r.copiesOn(drained) == 0 })
+	eventually(r.t, r.plan.mix().longest+20*time.Second, "the drained shard is empty", func() bool { return r.drainedIsEmpty(drained) })
 }
 
 // missing is a shard that takes no timers.

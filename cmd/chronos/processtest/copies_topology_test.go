@@ -22,7 +22,7 @@ func (r *rig) changeShards() {
 		drained := r.cluster.shards[round+1].name
 		r.change("drain", http.MethodPost, "/topology/shards/"+drained+"/drain", "")
 		// A delete by an ID that names the shard leaves a tombstone there for 10 s.
-		eventually(r.t, r.plan.mix().longest+20*time.Second, "the drained shard is empty", func() bool { return r.copiesOn(drained) == 0 })
+		eventually(r.t, r.plan.mix().longest+20*time.Second, "the drained shard is empty", func() bool { return r.drainedIsEmpty(drained) })
 		eventually(r.t, 20*time.Second, "a shard that is drained is removed", func() bool {
 			status, _ := r.askTopology(http.MethodDelete, "/topology/shards/"+drained, "")
 			return status == http.StatusOK
@@ -30,15 +30,15 @@ func (r *rig) changeShards() {
 	}
 }
 
-func (r *rig) copiesOn(name string) int {
+func (r *rig) drainedIsEmpty(name string) bool {
 	r.t.Helper()
 	for _, s := range r.topology(http.MethodGet, "/topology", "").Shards {
 		if s.Name == name && s.State == "draining" {
-			return s.Copies
+			return s.Copies != nil && *s.Copies == 0
 		}
 	}
 	r.t.Fatalf("no shard %s is being drained", name)
-	return 0
+	return false
 }
 
 // shownTopology is what the admin listener shows.
@@ -46,7 +46,7 @@ type shownTopology struct {
 	Moving bool
 	Shards []struct {
 		Name, State string
-		Copies      int
+		Copies      *int
 	}
 }
 

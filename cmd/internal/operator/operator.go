@@ -20,8 +20,9 @@ func (o Operator) Show(ctx context.Context) api.TopologyView {
 	t, reports := o.Store.Inspect(ctx)
 	view := api.TopologyView{Epoch: t.Epoch, View: t.View(), Moving: t.Next != nil || len(t.Former) > 0}
 	for _, r := range reports {
-		shown := api.ShardView{
-			Name: r.Name, URL: r.URL, State: string(r.State), Copies: r.Copies, Swept: float64(r.Swept) / scheduler.Partitions,
+		shown := api.ShardView{Name: r.Name, URL: r.URL, State: string(r.State)}
+		if r.Err == nil {
+			shown.Copies, shown.Swept = new(r.Copies), new(float64(r.Swept)/scheduler.Partitions)
 		}
 		switch _, lost := t.Lost[r.Name]; {
 		case lost && r.Err != nil:
