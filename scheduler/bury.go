@@ -68,11 +68,11 @@ func (s *Scheduler) keepTombstones(of *shard) time.Duration {
 	return max(since-s.config.TombLife, 0)
 }
 
-// lasting are the ends that homes must keep: a copy that has not heard of one knows
-// of these alone, and the tombstone that names it is away from home.
+// lasting are the ends that all homes must keep: a copy that has not heard of one asks
+// these alone before it fires, and the one that names it may be away by then.
 func lasting(batch []*claim) (all []message) {
 	for _, c := range batch {
-		if c.own.home || len(c.settlement.Untold) == 0 || !c.after().Ended {
+		if len(c.settlement.Untold) == 0 || !c.after().Ended {
 			continue
 		}
 		for _, p := range c.others {

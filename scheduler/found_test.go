@@ -179,6 +179,35 @@ func TestP7AnEndIsKeptWhereItIsAskedFor(t *testing.T) {
 	})
 }
 
+// P7: the end of a timer that one copy has not heard of is kept by all homes, not only
+// by the one that fired: that may be away when the other is back and asks.
+func TestP7AnEndThatACopyMissedIsKeptByAllHomes(t *testing.T) {
+	inCluster(t, 4, 2, func(c *cluster) {
+		for range 5 {
+			timer := oneShot(20 * time.Second)
+			timer.ReplicationFactor = 3
+			id := c.create(timer).ID
+			homes := c.homes(id.Key, 3)
+			c.connect(homes[2], storetest.LinkCut)
+			pass(3 * time.Second)
+			timer.Interval = 2 * time.Second
+			if _, err := c.nodes[0].Replace(c.Context(), id, timer); err != nil {
+				c.Error(err)
+			}
+			pass(5 * time.Second)
+			c.connect(homes[2], storetest.LinkUp)
+			c.connect(homes[0], storetest.LinkCut)
+			pass(30 * time.Second)
+			if n := len(c.callbacks(id.Key)); n != 1 {
+				c.Errorf("%d callbacks, want that of the second version alone", n)
+			}
+			c.connect(homes[0], storetest.LinkUp)
+			pass(30 * time.Second)
+		}
+		c.wantEmpty()
+	})
+}
+
 // P8: where a hint leads to is not told of a write: that is no home, but may have the
 // only earlier copy. The answer says so, and the write's copies know of it.
 func TestP8WhatAHintLeadsToIsRemembered(t *testing.T) {
