@@ -88,10 +88,7 @@ func TestAStartedNodeRestoresNothing(t *testing.T) {
 	l.redis["c"].do("FLUSHALL")
 	l.redis["b"].kill()
 	late := l.node("a", "c") // a holds that c alone is left, c holds nothing
-	time.Sleep(3 * followInterval)
-	if held := l.held("c"); held != "" {
-		t.Errorf("c was given %v", held)
-	}
+	throughout(t, 3*followInterval, "c is given nothing", func() bool { return l.held("c") == "" })
 	var refused *RefusedError
 	if _, err := late.AddShard(t.Context(), Member{Name: "a"}); !errors.As(err, &refused) {
 		t.Errorf("it changed the shards: %v", err)
@@ -179,10 +176,10 @@ func TestMoreThanHalfLostAll(t *testing.T) {
 	if _, err := s.DrainShard(t.Context(), "a", false); !errors.As(err, &refused) || !strings.Contains(err.Error(), "with force") {
 		t.Errorf("drained: %v", err)
 	}
-	time.Sleep(2 * followInterval)
-	if err := s.Writable(); !errors.Is(err, scheduler.ErrUnavailable) || !strings.Contains(err.Error(), "epoch 4") {
-		t.Errorf("writable: %v", err)
-	}
+	throughout(t, 2*followInterval, "it refuses writes and names epoch 4", func() bool {
+		err := s.Writable()
+		return errors.Is(err, scheduler.ErrUnavailable) && strings.Contains(err.Error(), "epoch 4")
+	})
 	if _, err := s.DrainShard(t.Context(), "a", true); err != nil {
 		t.Fatal(err)
 	}

@@ -175,6 +175,24 @@ func await(t testing.TB, limit time.Duration, what string, cond func() bool) {
 	}
 }
 
+// throughout wants what holds to do so again and again for a while.
+func throughout(t testing.TB, while time.Duration, what string, holds func() bool) {
+	t.Helper()
+	end, tick := time.NewTimer(while), time.NewTicker(50*time.Millisecond)
+	defer end.Stop()
+	defer tick.Stop()
+	for {
+		if !holds() {
+			t.Fatalf("within %v it did not hold that %s", while, what)
+		}
+		select {
+		case <-tick.C:
+		case <-end.C:
+			return
+		}
+	}
+}
+
 // openStore opens a node's store on shards that are closed with the test.
 func openStore(t testing.TB, node, lane string, shards ...*testRedis) *Store {
 	t.Helper()
