@@ -15,7 +15,8 @@ const tellPatience = 400 * time.Millisecond
 // from home, so that nobody brings home what has just been removed there, then
 // into those at home; the leased copy, which the settlement is for, comes last.
 // What could not be told stays in the leased copy: a next pop or a retry is newer
-// anyway, of what is done a tombstone stays that names who must hear of it.
+// anyway, of what is done a tombstone stays that names who must hear of it, and at the
+// other homes one that answers who asks (lasting).
 func (sh *shard) tell(ctx context.Context, batch []*claim) {
 	var away, home []message
 	for _, c := range batch {
