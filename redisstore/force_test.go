@@ -123,12 +123,7 @@ func TestARemovalThatWasLeftWaits(t *testing.T) {
 func TestALockThatRanOutIsNotTakenAgain(t *testing.T) {
 	l := layOut(t, "a", "b", "c")
 	s := l.node("a", "b", "c")
-	var p *proposal
-	await(t, lockLife, "the lock", func() (locked bool) {
-		var err error
-		p, err = s.propose(t.Context())
-		return err == nil
-	})
+	p := l.lock(s)
 	before := l.held("a")
 	for _, name := range []string{"a", "b", "c"} {
 		l.redis[name].do("HDEL", topologyKey, "holder", "held_until_ms")
@@ -159,12 +154,7 @@ func TestANameThatTheNodeKnowsElsewhere(t *testing.T) {
 func TestWhoIsRemovedIsTold(t *testing.T) {
 	l := layOut(t, "a", "b", "c")
 	s := l.node("a", "b", "c")
-	var p *proposal
-	await(t, lockLife, "the lock", func() (locked bool) {
-		var err error
-		p, err = s.propose(t.Context())
-		return err == nil
-	})
+	p := l.lock(s)
 	l.redis["c"].do("HDEL", topologyKey, "holder", "held_until_ms")
 	p.locked["c"] = false
 	before := l.topology(2, "drained", "a", "b", "c")

@@ -16,12 +16,7 @@ func TestRivalsAreSettled(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.wantActive(6*time.Second, "b", "c")
-	var p *proposal
-	await(t, lockLife, "the lock, which nodes take for their steps", func() (locked bool) {
-		var err error
-		p, err = s.propose(t.Context())
-		return err == nil
-	})
+	p := l.lock(s)
 	base := agreed(p.all)
 	for change, at := range map[string]string{"x": "c", "y": "b"} {
 		begun, err := base.remove("a")
@@ -29,18 +24,11 @@ func TestRivalsAreSettled(t *testing.T) {
 			t.Fatal(err)
 		}
 		begun.Epoch, begun.Change = base.Epoch+1, change
-		text, err := begun.encode()
+		sh, err := s.shard(at)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, sh := range s.everyShard() {
-			if sh.name != at {
-				continue
-			}
-			if err := sh.storeTopology(t.Context(), p.token, &begun, text); err != nil {
-				t.Fatal(err)
-			}
-		}
+		l.begin(p, &begun, sh)
 	}
 	p.end()
 	await(t, 15*time.Second, "the removal", func() bool {
