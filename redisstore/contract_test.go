@@ -93,7 +93,7 @@ func TestClaimReadsPastWithinItsShare(t *testing.T) {
 func TestP10StoppedRedisExecutesNothingLate(t *testing.T) {
 	shard := startRedis(t)
 	s, other := openStore(t, "node", "http", shard), openStore(t, "other", "http", shard)
-	s.patience = notAfter // as outside of tests
+	s.patience, s.notAfter = notAfter, notAfter // as outside of tests
 	ctx := t.Context()
 	put := func(key string) {
 		if w := s.Merge(ctx, []scheduler.Write{oneWrite(key, 1)})[0]; w.Status != scheduler.WriteStored {

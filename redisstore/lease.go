@@ -83,7 +83,7 @@ func (s *Store) claimCalls(sh *shard, counter string, partitions []int, room int
 			share++
 		}
 		calls[i] = &call{script: "claim", keys: s.keys[partitions[i]].three(), args: []any{
-			req.Horizon.Milliseconds(), min(share, maxItems), s.node, counter, wholeMs(req.Grace), leaveRetries, sh.clock.in(notAfter), bytes,
+			req.Horizon.Milliseconds(), min(share, maxItems), s.node, counter, wholeMs(req.Grace), leaveRetries, sh.clock.in(s.notAfter), bytes,
 			req.Neglected.Milliseconds(), req.KeepTombstones.Milliseconds(),
 		}}
 	}
@@ -157,7 +157,7 @@ func (s *Store) Take(ctx context.Context, shard string, grace time.Duration, key
 		items[i] = &item{partition: partitionOf(key), args: []any{key}}
 	}
 	script := itemScript{name: "take", keys: partitionKeys.three, replies: 2, head: func() []any {
-		return []any{s.node, counter, wholeMs(grace), sh.clock.in(notAfter)}
+		return []any{s.node, counter, wholeMs(grace), sh.clock.in(s.notAfter)}
 	}}
 	sh.evalItems(ctx, sh.fire, &s.keys, script, items)
 	for i, it := range items {

@@ -52,6 +52,7 @@ type Store struct {
 	dial       func(ctx context.Context, network, address string) (net.Conn, error)
 	times      int           // Options.Connections
 	patience   time.Duration // of a flush, which nobody waits for any longer
+	notAfter   time.Duration // notAfter
 	announced  time.Duration // announcedFor
 	drainedFor time.Duration // drainedFor
 	origin     time.Time
@@ -84,7 +85,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, errors.New("open store: want a lane, and a node id without colon and space")
 	}
 	s := &Store{
-		keys: laneKeys(o.Lane), lane: o.Lane, node: o.Node, log: o.Log, scripts: loadScripts(), given: map[string]ShardConfig{}, patience: notAfter,
+		keys: laneKeys(o.Lane), lane: o.Lane, node: o.Node, log: o.Log, scripts: loadScripts(), given: map[string]ShardConfig{}, patience: notAfter, notAfter: notAfter,
 		announced: announcedFor, drainedFor: drainedFor, drained: map[string]time.Time{}, origin: time.Now(), dial: o.Dial, times: max(o.Connections, 1),
 	}
 	s.minted.Store(rand.Uint64N(Partitions) * together) // nodes that start together go on in different partitions

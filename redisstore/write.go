@@ -75,7 +75,7 @@ func (s *Store) Tell(ctx context.Context, shard string, writes []scheduler.Write
 		return answers
 	}
 	items := s.mergeItems(writes, answers)
-	sh.evalItems(ctx, sh.fire, &s.keys, sh.mergeScript(), slices.DeleteFunc(slices.Clone(items), func(it *item) bool { return it == nil }))
+	sh.evalItems(ctx, sh.fire, &s.keys, s.mergeScript(sh), slices.DeleteFunc(slices.Clone(items), func(it *item) bool { return it == nil }))
 	for i, it := range items {
 		if it != nil {
 			readMerged(it, &writes[i], &answers[i])
@@ -93,7 +93,7 @@ func (s *Store) Tell(ctx context.Context, shard string, writes []scheduler.Write
 func (s *Store) flushMerge(sh *shard, items []*item) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.patience)
 	defer cancel()
-	script := sh.mergeScript()
+	script := s.mergeScript(sh)
 	slices.SortStableFunc(items, func(a, b *item) int { return cmp.Compare(a.ends, b.ends) })
 	sh.evalItems(ctx, sh.front, &s.keys, script, items)
 	var again []*item
@@ -107,10 +107,10 @@ func (s *Store) flushMerge(sh *shard, items []*item) {
 	}
 }
 
-func (s *shard) mergeScript() itemScript {
+func (s *Store) mergeScript(sh *shard) itemScript {
 	return itemScript{
 		name: "merge", keys: partitionKeys.merge, replies: 1,
-		head: func() []any { return []any{s.clock.in(notAfter)} },
+		head: func() []any { return []any{sh.clock.in(s.notAfter)} },
 	}
 }
 
