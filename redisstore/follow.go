@@ -297,6 +297,7 @@ func (s *Store) change(ctx context.Context, edit func(l *Topology) (Topology, er
 	if next.Change == base.Change {
 		next.Change = uuid.NewString()
 	}
+	next.Cluster = cmp.Or(next.Cluster, next.Change)
 	if away := p.away(&next); len(away) > 0 {
 		return *base, base.refuse("%s", needed(away))
 	}
@@ -388,13 +389,3 @@ func (p *proposal) agree(ctx context.Context, l *Topology, voiceless ...string) 
 }
 
 var errUnfinished = errors.New("change unfinished")
-
-// enactAnnounced has what was announced count, by the same step whoever makes it.
-func (l *Topology) enactAnnounced() (Topology, error) {
-	if l.Next == nil {
-		return *l, l.refuse("nothing is announced")
-	}
-	next := l.enact()
-	next.Change = l.Change + "+"
-	return next, nil
-}

@@ -40,6 +40,7 @@ func (s *Store) Join(ctx context.Context) error {
 	}
 	first := s.Topology()
 	first.Epoch, first.Change = 1, uuid.NewString()
+	first.Cluster = first.Change
 	if err := p.write(ctx, &first); err != nil {
 		return fmt.Errorf("join the shards: %w", err)
 	}

@@ -22,6 +22,9 @@ type Topology struct {
 	Epoch  int64    `json:"epoch"`
 	Change string   `json:"change"` // id of the change that made it
 	Shards []Member `json:"shards"` // in list order
+	// Cluster is the Change of the first of all topologies that led to this one; "" in one
+	// that was stored before there were such ids.
+	Cluster string `json:"cluster,omitempty"`
 	// Active are the names of those that take timers, in list order. Next are those
 	// that soon will, nil if nothing is announced.
 	Active []string `json:"active"`
@@ -325,6 +328,16 @@ func (l *Topology) enact() Topology {
 	next.Former = append([][]string{l.Active}, l.Former...)
 	next.Active, next.Next, next.Moved = l.Next, nil, l.Epoch+1
 	return next
+}
+
+// enactAnnounced has what was announced count, by the same step whoever makes it.
+func (l *Topology) enactAnnounced() (Topology, error) {
+	if l.Next == nil {
+		return *l, l.refuse("nothing is announced")
+	}
+	next := l.enact()
+	next.Change = l.Change + "+"
+	return next, nil
 }
 
 // swept forgets what counted before.

@@ -53,8 +53,11 @@ func (p *proposal) vetShard(ctx context.Context, base *Topology, sh *shard) erro
 	return nil
 }
 
-// related reports whether two topologies have a shard in common: each is a change of
-// the one before, so one that has none with another is of other nodes.
+// related reports whether two topologies came of the same first one. Where one of them
+// doesn't say, they have to have a shard in common, as a change and the one before it.
 func (l *Topology) related(to *Topology) bool {
+	if l.Cluster != "" && to.Cluster != "" {
+		return l.Cluster == to.Cluster
+	}
 	return slices.ContainsFunc(l.Shards, func(m Member) bool { return slices.Contains(to.Shards, m) })
 }

@@ -60,7 +60,41 @@ func TestWhatAShardHoldsThatIsAdded(t *testing.T) {
 	l.redis["d"].kill()
 	refused("can't be read")
 	l.redis["d"].start()
+	theirs := l.topology(1, "change", "a", "d")
+	theirs.Cluster = "another"
+	l.hold("d", theirs)
+	refused("belongs to another chronos")
 	l.hold("d", l.topology(1, "change", "a", "d"))
 	await(t, soon, "the addition of one that was ours", func() bool { return l.add(s, "d") == nil })
 	l.wantActive(8*time.Second, "a", "d")
+}
+
+// A shard that was removed is ours, though none of those that were beside it is left.
+func TestAShardIsAddedAgainAfterAllOthersWereReplaced(t *testing.T) {
+	t.Parallel()
+	l := layOut(t, "a", "b", "c")
+	s := l.node("a", "b")
+	s.drainedFor = time.Second
+	remove := func(name string, left ...string) {
+		t.Helper()
+		if err := l.drain(s, name); err != nil {
+			t.Fatal(err)
+		}
+		l.wantActive(8*time.Second, left...)
+		await(t, 15*time.Second, "the removal of "+name, func() bool {
+			_, err := s.RemoveShard(t.Context(), name, false)
+			return err == nil
+		})
+	}
+	remove("a", "b")
+	l.wantAnnounced(s, "c")
+	l.wantActive(8*time.Second, "b", "c")
+	remove("b", "c")
+	if held := l.held("a"); strings.Contains(held, `"name":"c"`) || !strings.Contains(held, `"name":"b"`) {
+		t.Fatalf("a holds %s", held)
+	}
+	if err := l.add(s, "a"); err != nil {
+		t.Fatal(err)
+	}
+	l.wantActive(8*time.Second, "c", "a")
 }
