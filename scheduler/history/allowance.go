@@ -129,9 +129,12 @@ func (r *run) outranked(w *write, from, to time.Duration) time.Duration {
 }
 
 // changing tells whether the shards changed, or were swept after that, at some time within [from, to].
-func (r *run) changing(from, to time.Duration) bool {
+func (r *run) changing(from, to time.Duration) bool { return r.meanwhile(TopologyChange, from, to) }
+
+// meanwhile tells whether there was a fault of the class at some time within [from, to].
+func (r *run) meanwhile(class Class, from, to time.Duration) bool {
 	return slices.ContainsFunc(r.h.Faults, func(f Fault) bool {
-		return f.Class == TopologyChange && f.started() <= to && f.ended(r.end) >= from
+		return f.Class == class && f.started() <= to && f.ended(r.end) >= from
 	})
 }
 
@@ -213,11 +216,12 @@ func (r *run) heldUp(w *write, n int) bool {
 	return r.bound(w, n) >= next && (w.interval <= r.l.Gap || r.explained(w.earliest(n)-r.l.Recover, next, (*Fault).explainsGaps))
 }
 
-// ranInto tells whether a callback ran until the pop after pop n was due, or so long that who found the timer found it then:
-// while the shards change it moves with its outcome, and is found where it belongs by the next poll there.
+// ranInto tells whether a callback ran until the pop after pop n was due, or so long that who found the timer found it then.
+// That is the next poll: of the shard where the timer belongs, if it moved with its outcome since the shards change, or of
+// another node, if the one that called was stopping and took nothing any more.
 func (r *run) ranInto(w *write, c *Callback, n int) bool {
 	over := c.over(r.h.Header.limit()) + r.l.Settle
-	if found := later(over, ms(r.h.Header.PollMs)); r.changing(c.arrived(), found) {
+	if found := later(over, ms(r.h.Header.PollMs)); r.changing(c.arrived(), found) || r.meanwhile(NodeStop, c.arrived(), over) {
 		over = found
 	}
 	return over >= w.earliest(n+1)

@@ -62,6 +62,25 @@ func TestAChangeOfTheShardsAndAPop(t *testing.T) {
 	})
 }
 
+// What a node that stops puts down for now is found by another one's next poll.
+func TestANodeThatStopsAndAPop(t *testing.T) {
+	ran := func(until, start, end int) func(*book) {
+		return func(b *book) {
+			b.called("/2", 0).AnsweredNs = at(until)
+			b.drop("/2", 1) // the next is due at 3200
+			b.fault(NodeStop, "n1", start, end)
+		}
+	}
+	runExcuses(t, []excuse{
+		{"until a poll before the next", ran(3050, 3000, 3100), nil},
+		{"not so long", ran(3049, 3000, 3100), only(NothingLost, SequenceRises)},
+		{"it ran again before", ran(3050, 900, 1000), only(NothingLost, SequenceRises)},
+		{"it stopped after that", ran(3050, 3101, 3200), only(NothingLost, SequenceRises)},
+		{"late", func(b *book) { b.fault(NodeStop, "n1", 1000, 2000); b.called("/1", 0).move(at(1104+250) + 1) }, only(OnTime)},
+		{"doubled", func(b *book) { b.fault(NodeStop, "n1", 1000, 2000); b.call("k1", "/1", 1, 1, 1, 1300, 200) }, only(NoDuplicates)},
+	})
+}
+
 // A timer has no more copies than there were shards that took timers.
 func TestAChangeOfTheShardsTakesCopies(t *testing.T) {
 	away := func(start, end, active int) func(*book) {

@@ -8,7 +8,7 @@ import (
 // Class says what a fault explains.
 type Class string
 
-// The classes. Each explains late callbacks, except the last two, and duplicates, except the last four. The
+// The classes. Each explains late callbacks, except the last four, and duplicates, except the last six. The
 // shard of ShardAway, ShardLost, LinkCut and AnswersLost counts as faulty meanwhile.
 const (
 	NodeDeath   Class = "node_death"   // Node was killed at the start; the end is when it runs again
@@ -18,9 +18,14 @@ const (
 	ShardAway   Class = "shard_away"   // Shard answers nobody, or with errors only
 	ShardLost   Class = "shard_lost"   // Shard lost some or all of its data
 	Slow        Class = "slow"         // something takes LateMs longer in all
-	ClockStep   Class = "clock_step"   // Shard's clock jumped by StepMs at the start; a jump back is another fault
-	NodeClock   Class = "node_clock"   // Node's wall clock jumped by StepMs: see forgotten, it explains nothing else
-	Harmless    Class = "harmless"     // explains nothing: scripts flushed
+	// ClockStep says that Shard's clock jumped by StepMs at the start; a jump back is another fault. It explains a duplicate
+	// only if it may have ended a lease (cutShort).
+	ClockStep Class = "clock_step"
+	NodeClock Class = "node_clock" // Node's wall clock jumped by StepMs: see forgotten, it explains nothing else
+	Harmless  Class = "harmless"   // explains nothing: scripts flushed
+	// NodeStop is a Node that ended in order, until it runs again. It explains nothing but that what its last callbacks put
+	// down for now is found by others (ranInto).
+	NodeStop Class = "node_stop"
 	// TopologyChange is a change of the shards, until it is swept and known to all nodes. It explains nothing but that timers
 	// have no more copies than there are shards that take them (Active), and that retries are late (outranked).
 	TopologyChange Class = "topology_change"
@@ -50,7 +55,7 @@ type Fault struct {
 
 func (f *Fault) validate() error {
 	switch f.Class {
-	case NodeDeath, NodeFreeze, NodeClock:
+	case NodeDeath, NodeFreeze, NodeClock, NodeStop:
 		if f.Node == "" {
 			return fmt.Errorf("fault of class %q names no node", f.Class)
 		}
@@ -86,7 +91,12 @@ func (f *Fault) explainsGaps() bool { return !f.hasNoWindow() }
 
 // hasNoWindow tells whether the fault explains nothing about the time around it.
 func (f *Fault) hasNoWindow() bool {
-	return f.Class == Harmless || f.Class == NodeClock || f.Class == TopologyChange
+	return f.explainsLittle() || f.Class == NodeClock
+}
+
+// explainsLittle tells whether all is as it should be meanwhile.
+func (f *Fault) explainsLittle() bool {
+	return f.Class == Harmless || f.Class == NodeStop || f.Class == TopologyChange
 }
 
 func (f *Fault) started() time.Duration { return time.Duration(f.StartNs) }

@@ -99,6 +99,24 @@ func TestAFaultExplainsDuplicatesInItsWindow(t *testing.T) {
 	}
 }
 
+// A lease that was taken for 3.5 s is over sooner if the shard's clock is put ahead meanwhile.
+func TestAShardsClockMayEndALease(t *testing.T) {
+	jump := func(at, ms int) func(*book) {
+		return func(b *book) {
+			b.call("k1", "/1", 1, 1, 1, 1300, 200) // the first, from 1106 to 1107, had its lease until 4606
+			b.Faults[b.fault(ClockStep, "a", at, at)].StepMs = int64(ms)
+		}
+	}
+	runExcuses(t, []excuse{
+		{"over before the second", jump(1107, 3306-50), nil},
+		{"not so far", jump(1107, 3306-51), only(NoDuplicates)},
+		{"back", jump(1107, -3306), only(NoDuplicates)},
+		{"as late as an outcome may be told", jump(1107+50, 3306), nil},
+		{"after that", jump(1107+51, 3306), only(NoDuplicates)},
+		{"before it was sent", jump(1106-51, 3306), only(NoDuplicates)},
+	})
+}
+
 func TestALeaseThatARollbackBroughtBack(t *testing.T) {
 	for class, want := range map[Class][]Invariant{ShardLost: nil, ShardAway: only(NoDuplicates)} {
 		for extra, want := range [][]Invariant{want, only(NoDuplicates)} {

@@ -51,7 +51,7 @@ func copiesAtHome(r *run, f *Finding) {
 
 func (r *run) healed() (last time.Duration) {
 	for i := range r.h.Faults {
-		if f := &r.h.Faults[i]; f.Class != Harmless && f.Class != TopologyChange {
+		if f := &r.h.Faults[i]; !f.explainsLittle() {
 			last = max(last, f.ended(r.end))
 		}
 	}

@@ -8,7 +8,8 @@ import (
 // labelFree is the second check, which looks at no label: of each write it takes the arrivals that were answered 2xx in
 // time, in their order, and gives each the pop whose time has come and whose bound is next (earliest deadline first).
 //
-// An arrival for which there is no pop is a violation outside the windows of faults that explain duplicates. So are
+// An arrival for which there is no pop is a violation outside the windows of faults that explain duplicates, unless the
+// lease of one before it may have been cut short. So are
 // obligatory pops without an arrival, if there are more of them than these account for: pops that a fault, or a callback
 // which ran so long, may have held up until the next one was due; for a recurring timer each failed callback, since the
 // next pop ends the attempts; for any other as many failed ones as there are attempts, or fewer if a fault may have taken
@@ -20,7 +21,9 @@ func labelFree(r *run, f *Finding) {
 		}
 		m := r.match(w)
 		for _, c := range m.unmatched {
-			mayRepeat := func(o *Callback) bool { return o.arrived() <= c.arrived() && r.mayRepeat(o) }
+			mayRepeat := func(o *Callback) bool {
+				return o.arrived() <= c.arrived() && (r.mayRepeat(o) || o != c && r.cutShort(o, c))
+			}
 			if !r.unsure(w) && !slices.ContainsFunc(w.calls, mayRepeat) {
 				f.violation("arrival at %s at %s: no pop was due for it", w.asked.URL, c.arrived())
 			}

@@ -221,6 +221,8 @@ func classOf(k kind) history.Class {
 		return history.ClockStep
 	case nodeClock:
 		return history.NodeClock
+	case nodeStop:
+		return history.NodeStop
 	default:
 		return history.Harmless
 	}
