@@ -23,6 +23,9 @@ const (
 	lockLife = 10 * time.Second
 	// topologyPatience is how long one round of reading or writing it waits.
 	topologyPatience = 500 * time.Millisecond
+	// maxHops is how far a survey follows topologies that name shards of which it had not
+	// heard: a node that is started with shards that are gone may be many changes behind.
+	maxHops = 8
 )
 
 // stand is what one shard holds.
@@ -43,6 +46,30 @@ func pollTopology(ctx context.Context, shards []*shard) []stand {
 	}
 	wg.Wait()
 	return all
+}
+
+// survey asks the shards of the node's topology, and those that a later one names, as far
+// as that leads: an earlier one, too, where the node isn't sure which counts.
+func (s *Store) survey(ctx context.Context) ([]stand, error) {
+	all := pollTopology(ctx, s.everyShard())
+	for range maxHops {
+		l := latest(all)
+		if l == nil || l.Epoch <= s.Topology().Epoch && s.sure.Load() {
+			break
+		}
+		shards, err := s.shardsOf(l)
+		if err != nil {
+			return nil, fmt.Errorf("epoch %d: %w", l.Epoch, err)
+		}
+		unasked := slices.DeleteFunc(slices.Clone(shards), func(sh *shard) bool {
+			return slices.ContainsFunc(all, func(at stand) bool { return at.shard == sh })
+		})
+		if len(unasked) == 0 {
+			break
+		}
+		all = append(all, pollTopology(ctx, unasked)...)
+	}
+	return all, nil
 }
 
 func (s *shard) topology(ctx context.Context) stand {

@@ -69,22 +69,10 @@ func (s *Store) Follow(ctx context.Context) {
 
 // look reads the topology from all shards, and works by the one that they agree on.
 func (s *Store) look(ctx context.Context) {
-	all := pollTopology(ctx, s.everyShard())
-	// A later topology names shards that have not been asked yet, and so may an earlier one
-	// where it isn't sure which counts.
-	if l := latest(all); l != nil && (l.Epoch > s.Topology().Epoch || !s.sure.Load()) {
-		shards, err := s.shardsOf(l)
-		if err != nil {
-			s.log.Error("a later topology can't be followed", "epoch", l.Epoch, "err", err)
-			return
-		}
-		asked := make([]*shard, 0, len(shards))
-		for _, sh := range shards {
-			if !slices.ContainsFunc(all, func(at stand) bool { return at.shard == sh }) {
-				asked = append(asked, sh)
-			}
-		}
-		all = append(all, pollTopology(ctx, asked)...)
+	all, err := s.survey(ctx)
+	if err != nil {
+		s.log.Error("a later topology can't be followed", "err", err)
+		return
 	}
 	s.weigh(all)
 	if err := s.retire(time.Now().Add(-unusedFor)); err != nil {

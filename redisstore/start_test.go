@@ -191,3 +191,18 @@ func TestMoreThanHalfLostAll(t *testing.T) {
 		t.Errorf("b holds %v, c %v", got, l.held("c"))
 	}
 }
+
+// What a removed shard holds leads to those that stayed, and that to those that came
+// since: a node works by none of the topologies between.
+func TestAStartedNodeFindsTheLatestTopologyAtOnce(t *testing.T) {
+	t.Parallel()
+	l := layOut(t, "a", "b", "c")
+	removed, latest := l.topology(2, "removed", "b"), l.topology(4, "enacted", "b", "c")
+	l.hold("a", removed)
+	l.hold("b", latest)
+	l.hold("c", latest)
+	s := l.node("a")
+	if now := s.Topology(); !now.same(&latest) {
+		t.Errorf("the node begins with %+v", now)
+	}
+}
