@@ -1,7 +1,7 @@
 -- Kind:    leased
 -- Does:    writes the outcome of a claim to the leased copy, if the lease is still this token's, and ends the lease:
---          release (due again as before, at the earliest in delay_ms), done, next (the next pop on the grid), again (in
---          delay_ms), letter (to the dead letters as `key reason record`; the lease stays), dead (letter and done). Done
+--          release (due again as before, at the earliest in delay_ms), done, next (the next pop on the grid), again (a retry
+--          in delay_ms), letter (to the dead letters as `key reason record`; the lease stays), dead (letter and done). Done
 --          leaves nothing, or a tombstone for keep_ms, or one for as long as an earlier state's firing mark lasts. A reason
 --          is why the callback failed, percent-encoded (- if it did not), and stays in a record that goes on. A
 --          record that can't be read goes to the dead letters whatever the outcome. The sums of tags go with the live
@@ -9,7 +9,7 @@
 -- KEYS:    due timers leases dead tags
 -- ARGV:    node
 -- ITEM:    key token score_ms outcome delay_ms offset_ms keep reason
---          (score_ms: what the claim found. offset_ms: how long after its pops this copy is looked at. keep: keep_ms, or
+--          (score_ms: what the claim found. offset_ms: how long after its pops and retries this copy is looked at. keep: keep_ms, or
 --          "keep_ms away": the copies that must hear of it before the tombstone may go; "0 - tags" if the claim found some
 --          on a copy of rank 0)
 -- Returns: now_us, then for each item: "ok" or "lost lease" (the lease that is there, "-" if none)
@@ -92,7 +92,7 @@ local function settle(i, lease)
     c.failure = reason ~= '-' and failure_of(reason) or '-'
     look = c.start + c.seq * c.interval + offset_ms
   elseif outcome == 'again' then
-    c.failure = failure_of(reason)
+    c.failure, look = failure_of(reason), look + offset_ms
   elseif not foreign then
     look = math.max(look, score)
   end

@@ -162,7 +162,7 @@ type Settlement struct {
 	Lease   Lease
 	Outcome Outcome
 	Delay   time.Duration
-	Offset  time.Duration // how long after a pop this copy is looked at
+	Offset  time.Duration // how long after a pop, or a retry, this copy is looked at
 	// Reason is why the callback failed, in a few printable words; "" if it
 	// succeeded or was not tried.
 	Reason string

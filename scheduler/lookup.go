@@ -137,10 +137,18 @@ func (s *Scheduler) copyOf(read *ReadResult, to place) Write {
 		w.Kind, w.Failure = WriteGone, Failure{}
 		return w
 	}
-	skew := s.config.Skew.Of(r.Timer.Interval, r.ID.RF)
-	w.Timer, w.Offset, w.DueIn = &r.Timer, to.offset(skew), read.DueIn
-	if r.State.Attempt > 0 {
-		w.Retry = max(read.LookIn-time.Duration(r.Rank)*skew, 0) + w.Offset
-	}
+	w.Timer, w.DueIn = &r.Timer, read.DueIn
+	w.Offset, w.Retry = s.looksFrom(read, to)
 	return w
+}
+
+// looksFrom is how long after its pops a copy at a place is looked at, and when it is
+// for its retry, if it waits for one: as that which was read a moment ago, by its own skew.
+func (s *Scheduler) looksFrom(read *ReadResult, to place) (offset, retry time.Duration) {
+	r := &read.Record
+	skew := s.config.Skew.Of(r.Timer.Interval, r.ID.RF)
+	if offset = to.offset(skew); r.State.Attempt > 0 {
+		retry = max(read.LookIn-time.Duration(r.Rank)*skew, 0) + offset
+	}
+	return offset, retry
 }

@@ -117,7 +117,9 @@ func (sh *shard) pokeNext(c *claim) {
 	case OutcomeNext:
 		next := c.Record.Timer.Interval - c.sinceDue()
 		sh.pokeIfSoon(c.Lease.Partition, next)
-	case OutcomeAgain, OutcomeRelease:
+	case OutcomeAgain:
+		sh.pokeIfSoon(c.Lease.Partition, o.Delay+o.Offset)
+	case OutcomeRelease:
 		if o.Delay > 0 {
 			sh.pokeIfSoon(c.Lease.Partition, o.Delay)
 		}

@@ -232,7 +232,7 @@ type Write struct {
 	// for a retry (again; live, if State has an attempt; rank, if it isn't 0 and State has
 	// an attempt, negative for at once).
 	DueIn, Retry time.Duration
-	Offset       time.Duration // how long after its pops the copy is looked at
+	Offset       time.Duration // how long after its pops the copy is looked at; Retry has it in it
 	// Life is how long the tombstone of an ended timer stays; Keep how long that
 	// of one with a body hash does, if that is longer.
 	Life, Keep time.Duration

@@ -143,10 +143,11 @@ func (sh *shard) askHomes(ctx context.Context, all []*stray) {
 // rankAt gives a copy of the timer the rank that is its shard's now.
 func (s *stray) rankAt(p place) Write {
 	r := &s.Record
-	return Write{
+	w := Write{
 		Kind: WriteRank, Shard: p.shard.name, Key: r.ID.Key, State: r.State, RF: max(r.ID.RF, 1), Rank: p.rank, Timer: &r.Timer,
-		Offset: p.offset(s.own.shard.s.config.Skew.Of(r.Timer.Interval, r.ID.RF)),
 	}
+	w.Offset, w.Retry = s.own.shard.s.looksFrom(&s.ReadResult, p)
+	return w
 }
 
 // bringHome makes the homes that are behind what the copies are, and has the others
@@ -202,7 +203,7 @@ func (sh *shard) settleDown(ctx context.Context, all []*stray) (clean bool) {
 			w.Kind = WriteLeave
 		case r.Rank != s.own.rank && !r.State.Ended:
 			if w = s.rankAt(s.own); s.busy {
-				w.Offset = s.LookIn - s.DueIn // as it is: nobody has looked whether there are better ones
+				w.Offset, w.Retry = s.LookIn-s.DueIn, 0 // as it is: nobody has looked whether there are better ones
 			}
 		default:
 			continue

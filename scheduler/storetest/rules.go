@@ -375,7 +375,7 @@ func (e *entry) fail(nowMs int64, node string, o scheduler.Settlement) {
 // again retries the pop.
 func (e *entry) again(nowMs int64, node string, o scheduler.Settlement) {
 	e.fail(nowMs, node, o)
-	e.lookMs = nowMs + ceilMs(o.Delay)
+	e.lookMs = nowMs + ceilMs(o.Delay) + o.Offset.Milliseconds()
 }
 
 // ask compares one state with the copy; ok says that it is the same and idle.

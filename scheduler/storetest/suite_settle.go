@@ -100,7 +100,7 @@ func checkAgain(r *rig) {
 		c, _ := r.overdue(key, pops, 1)
 		f := r.pass(c, 1, terms(far, far)) // as one of a single pop, which it stays on
 		from, to := r.during(func() {
-			r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeAgain, Delay: brief / 2})
+			r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeAgain, Delay: brief / 4, Offset: brief / 4})
 		})
 		got := r.live(key)
 		if got.Record.State != f.State || got.Record.State.Attempt != 1 || got.Record.Failure.Node != nodeA || got.Leased {

@@ -1,0 +1,101 @@
+package scheduler_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"chronos/scheduler"
+	"chronos/scheduler/storetest"
+)
+
+// P5: after a failed attempt all copies wait for the retry, each its own skew longer,
+// that which has failed too. So two nodes that differ in which is the better one
+// while a shard comes don't call back at the same instant.
+func TestP5RetriesOfTwoCopiesAreApart(t *testing.T) {
+	one, both := []string{"s0"}, []string{"s0", "s1"}
+	announced := storetest.Layout{Shards: both, Active: one, Others: [][]string{both}, Announced: true}
+	after := storetest.Layout{Shards: both, Others: [][]string{one}, Epoch: 2}
+	inCluster(t, 2, 3, func(c *cluster) {
+		// The second attempt is another node's, and the third again that one's which polls
+		// the copy, and has it in its wheel beforehand.
+		c.respond = func(a attempt) (time.Duration, scheduler.Delivered) {
+			if a.Attempt < 3 {
+				return 100 * time.Millisecond, scheduler.Delivered{Reason: "status 503", RetryAfter: time.Second}
+			}
+			return 100 * time.Millisecond, scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+		}
+		c.Lay(announced)
+		pass(time.Second)
+		var ids []scheduler.ID
+		for range 120 {
+			timer := oneShot(time.Second)
+			timer.ReplicationFactor = 2
+			ids = append(ids, c.create(timer).ID)
+		}
+		c.Lay(after, nodeName(0), nodeName(1))
+		pass(5 * time.Second)
+		c.Lay(after)
+		pass(15 * time.Second)
+		for _, id := range ids {
+			seen := c.callbacks(id.Key)
+			for i, a := range seen {
+				if a.Attempt != i+1 {
+					c.Errorf("callback %d of %s is attempt %d", i+1, id, a.Attempt)
+				}
+			}
+			if len(seen) != 3 {
+				c.Errorf("%d callbacks of %s, want two that fail and one more: %+v", len(seen), id, seen)
+			}
+		}
+		c.wantEmpty()
+	})
+}
+
+// P9: they are so, too, where the sweep has made copies, or given them another rank,
+// while their timers waited for a retry.
+func TestP9RetriesAreApartWhereTheSweepWas(t *testing.T) {
+	inCluster(t, 3, 2, func(c *cluster) {
+		c.respond = func(a attempt) (time.Duration, scheduler.Delivered) {
+			if a.Attempt == 1 {
+				return 0, scheduler.Delivered{Reason: "status 503", RetryAfter: time.Minute}
+			}
+			return 0, scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+		}
+		var ids []scheduler.ID
+		for range 60 {
+			timer := oneShot(time.Second)
+			timer.ReplicationFactor = 2
+			ids = append(ids, c.create(timer).ID)
+		}
+		pass(5 * time.Second)
+		_, announced, after := layouts()
+		for _, l := range []storetest.Layout{announced, after} {
+			c.Lay(l)
+			pass(15 * time.Second)
+		}
+		const skew, rounding = 500 * time.Millisecond, 10 * time.Millisecond
+		moved, probe := 0, c.Open("probe")
+		for _, id := range ids {
+			homes := probe.Rank(id.Key)[:2]
+			if slices.Contains(homes, "s3") {
+				moved++
+			}
+			read := probe.Read(c.Context(), []scheduler.Spot{{Shard: homes[0], Key: id.Key}, {Shard: homes[1], Key: id.Key}})
+			first, second := read[0], read[1]
+			if apart := second.Look.Sub(first.Look); first.Record.State.Attempt != 1 || second.Record.State != first.Record.State || (apart-skew).Abs() > rounding {
+				c.Errorf("%s: %+v on %s and %+v on %s, %v later; want %v", id, first.Record.State, homes[0], second.Record.State, homes[1], apart, skew)
+			}
+		}
+		if moved == 0 {
+			c.Error("no timer belongs on the shard that has come")
+		}
+		pass(time.Minute)
+		for _, id := range ids {
+			if seen := c.callbacks(id.Key); len(seen) != 2 {
+				c.Errorf("%d callbacks of %s, want one that fails and its retry: %+v", len(seen), id, seen)
+			}
+		}
+		c.wantEmpty()
+	})
+}
