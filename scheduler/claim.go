@@ -46,12 +46,18 @@ func (c *claim) pops() int { return c.Record.Timer.Pops() }
 // settle hands the claim to the loop that writes its outcome.
 func (c *claim) settle(o Settlement) {
 	o.Lease = c.Lease
-	o.Offset = c.own.offset(c.skew())
-	if c.Record.BodyHash != "" {
-		o.Keep = c.shard.s.config.IdempotencyLife
-	}
 	c.settlement = o
+	c.fit()
 	c.shard.settlements.put(c)
+}
+
+// fit has the settlement be one for the copy's place. What a tombstone remembers has had
+// its time when that is claimed.
+func (c *claim) fit() {
+	c.settlement.Offset = c.own.offset(c.skew())
+	if c.Record.BodyHash != "" && !c.Record.State.Ended {
+		c.settlement.Keep = c.own.keepFor(&c.shard.s.config)
+	}
 }
 
 // locate finds out where the other copies of the timer may be.
@@ -83,7 +89,7 @@ func (c *claim) relocate() {
 		return
 	}
 	c.locate()
-	c.settlement.Offset = c.own.offset(c.skew())
+	c.fit()
 }
 
 // better reports whether the copy at p has the right to fire before c's own (rule

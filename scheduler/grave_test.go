@@ -1,0 +1,77 @@
+package scheduler_test
+
+import (
+	"testing"
+	"time"
+
+	"chronos/scheduler"
+	"chronos/scheduler/storetest"
+)
+
+// Tombstones that remember an Idempotency-Key go when that has had its time.
+
+const rememberedFor = 30 * time.Second
+
+func remembersBriefly(config *scheduler.Config) { config.IdempotencyLife = rememberedFor }
+
+// createOnce makes n timers of two copies, each with a key, due in a minute.
+func (c *cluster) createOnce(n int) (ids []scheduler.ID) {
+	c.Helper()
+	timer := oneShot(time.Minute)
+	timer.ReplicationFactor = 2
+	for i := range n {
+		receipt, err := c.nodes[0].CreateOnce(c.Context(), string(rune('a'+i)), []byte("body"), timer)
+		if err != nil {
+			c.Fatal(err)
+		}
+		ids = append(ids, receipt.ID)
+	}
+	return ids
+}
+
+// P7, P10: what has told those that had not heard is over, and doesn't begin anew.
+func TestP7ATombstoneOfAKeyGoesWhenAllHaveHeard(t *testing.T) {
+	inCluster(t, 2, 2, func(c *cluster) {
+		ids := c.createOnce(10)
+		c.connect("s1", storetest.LinkCut)
+		pass(3 * time.Second)
+		for _, id := range ids {
+			if r, err := c.nodes[0].Delete(c.Context(), id); err != nil || r.Unreached != 1 {
+				c.Fatalf("deleted: %+v, %v; want one copy unreached", r, err)
+			}
+		}
+		c.connect("s1", storetest.LinkUp)
+		pass(rememberedFor + 15*time.Second)
+		c.wantEmpty()
+		if seen := c.seen(); len(seen) > 0 {
+			c.Errorf("called back although they were deleted: %+v", seen)
+		}
+	}, remembersBriefly)
+}
+
+// P10: what ends on a shard that takes no timers any more, since the callback began
+// before that, doesn't hold up the shard's removal for an hour.
+func TestP10AnEndWhereNoTimersBelongIsKeptBriefly(t *testing.T) {
+	inCluster(t, 2, 2, func(c *cluster) {
+		const takes = 1500 * time.Millisecond
+		c.respond = func(attempt) (time.Duration, scheduler.Delivered) {
+			return takes, scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+		}
+		ids := c.createOnce(10)
+		pass(time.Minute + takes/2)
+		c.Lay(oneLess("s1", "s0"))
+		pass(takes)
+		if seen := c.seen(); len(seen) != len(ids) {
+			c.Fatalf("%d callbacks, want %d", len(seen), len(ids))
+		}
+		probe := c.Open("probe")
+		for _, id := range ids {
+			read := probe.Read(c.Context(), []scheduler.Spot{{Shard: "s0", Key: id.Key}, {Shard: "s1", Key: id.Key}})
+			for i, most := range []time.Duration{10 * time.Second, time.Hour} {
+				if left := read[i].LookIn; !read[i].Record.State.Ended || left > most || left < most-3*time.Second {
+					c.Errorf("s%d: %+v, kept for another %v; want an end, and %v", i, read[i].Record.State, left, most)
+				}
+			}
+		}
+	})
+}
