@@ -135,7 +135,7 @@ func (s *Store) mergeItems(writes []scheduler.Write, answers []scheduler.Written
 			}
 		}
 		it := &item{partition: partitionOf(w.Key), bytes: len(tail)}
-		if w.Kind == scheduler.WriteGone {
+		if w.Kind == scheduler.WriteGone || w.Kind == scheduler.WriteBury {
 			it.ends = 1
 		}
 		answers[i].Partition = it.partition

@@ -22,7 +22,7 @@ type target struct {
 	place
 	progress progress
 	replaced bool // a substitute stands in for it
-	stray    bool // neither home nor substitute: nothing is made there of nothing
+	stray    bool // neither home nor substitute: nothing is made there of nothing, but for an end that homes were told
 	tried    bool // it was sent the write
 	warned   bool // it did not answer, and was sent the write again, with what is away
 	answer   Written
@@ -82,8 +82,9 @@ func (a *attempt) plan(writes []Write) []Write {
 		}
 	}
 	a.provide()
-	// Those at home know which of the others there are, and in whose stead.
-	homesFirst := a.timer != nil && slices.ContainsFunc(a.targets, func(t target) bool { return t.progress == toTell && !t.stray })
+	// Those at home know which of the others there are, and in whose stead; and an end
+	// that tells none of them must leave nothing elsewhere that looks like a copy.
+	homesFirst := slices.ContainsFunc(a.targets, func(t target) bool { return t.progress == toTell && !t.stray })
 	for i := range a.targets {
 		t := &a.targets[i]
 		if t.progress != toTell || homesFirst && t.stray {
@@ -121,7 +122,7 @@ func (a *attempt) provide() {
 	if a.settled() {
 		return
 	}
-	if a.timer != nil && !a.fresh && !slices.ContainsFunc(a.targets, func(t target) bool { return t.home && t.progress == told }) {
+	if a.timer != nil && !a.fresh && !a.toldHome() {
 		return
 	}
 	for i := range a.targets {
@@ -136,6 +137,10 @@ func (a *attempt) provide() {
 			a.substitute(t.rank)
 		}
 	}
+}
+
+func (a *attempt) toldHome() bool {
+	return slices.ContainsFunc(a.targets, func(t target) bool { return t.home && t.progress == told })
 }
 
 // substitute has the next shard in rank order that has no copy and isn't silent
@@ -214,6 +219,9 @@ func (a *attempt) writeTo(t *target) Write {
 		Away: a.away, Life: t.tombLife(config), Keep: t.keepFor(config),
 	}
 	if a.timer == nil {
+		if t.stray && !a.toldHome() {
+			w.Kind = WriteBury
+		}
 		return w
 	}
 	w.State.Seq = 1

@@ -40,6 +40,33 @@ func TestP8APutNeedsAHome(t *testing.T) {
 	})
 }
 
+// P8: neither does a shard that has none become one by a DELETE that told no copy, for
+// its next try or for the request when it is repeated.
+func TestP8ADeleteThatToldNobodyLeavesNothing(t *testing.T) {
+	inCluster(t, 3, 2, func(c *cluster) {
+		timer := oneShot(20 * time.Second)
+		timer.ReplicationFactor = 1
+		first := c.create(timer)
+		home := c.homes(first.ID.Key, 1)[0]
+		for _, silent := range []storetest.Link{storetest.LinkCut, storetest.LinkMute} {
+			c.connect(home, silent)
+			id := first.ID
+			id.Hint = ^scheduler.Hint(0) // it may be anywhere
+			for range 3 {
+				if r, err := c.nodes[0].Delete(c.Context(), id); !errors.Is(err, scheduler.ErrUnavailable) {
+					c.Errorf("deleted without its home: %+v, %v, want unavailable", r, err)
+				}
+				pass(time.Second)
+			}
+			c.connect(home, storetest.LinkUp)
+			pass(3 * time.Second)
+		}
+		pass(15 * time.Second)
+		c.wantOnce(first.ID.Key, 1, maxLate)
+		c.wantEmpty()
+	})
+}
+
 // P4: answers that take longer than they usually do are waited for, and no timer
 // waits for good.
 func TestP4SlowAnswersAreWaitedFor(t *testing.T) {
