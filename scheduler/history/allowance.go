@@ -15,7 +15,7 @@ const (
 // faults that is 250 ms (Limits.Late). What can have shown by then adds up:
 //
 //   - nodes that died or froze since: the hold time and 1 s each, for the callback may have been under way; 1.5 s in all
-//     for those in whose window it is but that died before
+//     for those in whose window it is but that died before: who took it over from these may have died since
 //   - faulty shards: one skew for each, the silence (1 s) and 0.5 s; if a link was cut, or answers or data were lost,
 //     also the hold time and 1 s, since an outcome could not be told, or is not known any more
 //   - what the faults themselves name (LateMs), and every jump of a shard's clock since the write
@@ -77,7 +77,7 @@ func (r *run) allowanceUntil(w *write, from, due, until time.Duration) time.Dura
 			links = held
 		}
 	}
-	sum := max(waiting, underWay) + links + named
+	sum := waiting + underWay + links + named
 	if len(shards) > 0 {
 		sum += time.Duration(len(shards))*w.skew + r.l.Silence + r.l.ShardMargin
 	}

@@ -28,6 +28,7 @@ func TestAFaultExplainsLateCallbacks(t *testing.T) {
 		{"node froze", one(NodeFreeze, "n1", 1000, 2000), 1500},
 		{"two nodes died", func(b *book) { b.fault(NodeDeath, "n1", 900, 901); b.fault(NodeDeath, "n2", 1000, 1001) }, 1500},
 		{"two nodes died that may have called", func(b *book) { b.fault(NodeDeath, "n1", 1200, 1201); b.fault(NodeDeath, "n2", 2000, 2001) }, 9000},
+		{"a node died before, and who took it over", func(b *book) { b.fault(NodeDeath, "n1", 1099, 2000); b.fault(NodeDeath, "n2", 2500, 2600) }, 6000},
 		{"node died when it was late anyway", one(NodeDeath, "n1", 1355, 2000), 250},
 		{"shard away", one(ShardAway, "a", 1000, 1500), 2000},
 		{"shard lost", one(ShardLost, "a", 1000, 1500), 2000 + 4500},
