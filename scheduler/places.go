@@ -1,6 +1,9 @@
 package scheduler
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // place is where a copy of a timer may be.
 type place struct {
@@ -61,14 +64,25 @@ func (s *Scheduler) places(id ID, away []Away) []place {
 		all = s.withPlace(all, a.Shard, a.Rank)
 	}
 	for _, a := range away {
-		all = s.withPlace(all, a.Shard, a.Rank)
+		if !s.swept(id.Key, a.Shard) {
+			all = s.withPlace(all, a.Shard, a.Rank)
+		}
 	}
 	if !id.Hint.Empty() {
 		for _, name := range s.store.Hinted(id.Hint) {
-			all = s.withPlace(all, name, homes)
+			if !placed(all, s.shard(name)) && !s.swept(id.Key, name) {
+				all = s.withPlace(all, name, homes)
+			}
 		}
 	}
 	return all
+}
+
+// swept reports whether the shard takes no timers and has been swept since: there is
+// nothing, whatever records and IDs say, and an end that is told there would be all there
+// is, and hold up the shard's removal.
+func (s *Scheduler) swept(key, name string) bool {
+	return !slices.Contains(s.store.Rank(key), name) && !s.changing(key)
 }
 
 // changing reports whether copies of a timer may be where they belonged before the
