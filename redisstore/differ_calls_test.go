@@ -15,9 +15,10 @@ func (d *differ) merge() {
 	n := d.node()
 	writes, modelled := d.writes()
 	// What a client ends goes last in a batch: the order of a call is none.
-	gone := func(a, b scheduler.Write) int {
-		return map[bool]int{true: 1}[a.Kind == scheduler.WriteGone] - map[bool]int{true: 1}[b.Kind == scheduler.WriteGone]
+	ends := func(w scheduler.Write) int {
+		return map[bool]int{true: 1}[w.Kind == scheduler.WriteGone || w.Kind == scheduler.WriteBury]
 	}
+	gone := func(a, b scheduler.Write) int { return ends(a) - ends(b) }
 	slices.SortStableFunc(writes, gone)
 	slices.SortStableFunc(modelled, gone)
 	d.sendBoth("merge", n, modelled, func() []scheduler.Written { return d.stores[n].Merge(context.Background(), writes) })
