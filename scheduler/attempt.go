@@ -304,7 +304,7 @@ func (a *attempt) follow(away []Away) {
 		sh := a.s.shard(w.Shard)
 		i := slices.IndexFunc(a.targets, func(t target) bool { return t.shard == sh })
 		switch {
-		case sh == nil, a.s.swept(a.id.Key, w.Shard):
+		case sh == nil, a.s.drained(a.id.Key, w.Shard):
 		case i < 0:
 			a.targets = append(a.targets, target{place: place{shard: sh, rank: w.Rank}, stray: true})
 		case a.targets[i].stray:

@@ -64,13 +64,13 @@ func (s *Scheduler) places(id ID, away []Away) []place {
 		all = s.withPlace(all, a.Shard, a.Rank)
 	}
 	for _, a := range away {
-		if !s.swept(id.Key, a.Shard) {
+		if !s.drained(id.Key, a.Shard) {
 			all = s.withPlace(all, a.Shard, a.Rank)
 		}
 	}
 	if !id.Hint.Empty() {
 		for _, name := range s.store.Hinted(id.Hint) {
-			if !placed(all, s.shard(name)) && !s.swept(id.Key, name) {
+			if !placed(all, s.shard(name)) && !s.drained(id.Key, name) {
 				all = s.withPlace(all, name, homes)
 			}
 		}
@@ -78,10 +78,10 @@ func (s *Scheduler) places(id ID, away []Away) []place {
 	return all
 }
 
-// swept reports whether the shard takes no timers and has been swept since: there is
+// drained reports whether the shard takes no timers and has been swept since: there is
 // nothing, whatever records and IDs say, and an end that is told there would be all there
 // is, and hold up the shard's removal.
-func (s *Scheduler) swept(key, name string) bool {
+func (s *Scheduler) drained(key, name string) bool {
 	return !slices.Contains(s.store.Rank(key), name) && !s.changing(key)
 }
 

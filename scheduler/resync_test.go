@@ -277,7 +277,7 @@ func TestResyncWhileTheSweepMovesCopies(t *testing.T) {
 			}
 		}
 		had := len(c.Copies("s3"))
-		check("during the sweep", 2, func() { pass(10 * time.Millisecond) })
+		check("during the sweep", 2, func() { pass(30 * time.Millisecond) }) // longer than the sweeps of two shards are apart
 		if now := len(c.Copies("s3")); had == 0 || now < had+30 {
 			c.Errorf("%d copies before the sweep and %d after it: it was not in the middle", had, now)
 		}

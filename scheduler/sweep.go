@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"sync/atomic"
 	"time"
 )
@@ -54,13 +55,14 @@ func (sh *shard) missedFor() time.Duration {
 // after where they belong (rule P9), after each change of the topology, and when a
 // shard has missed something, and now and then anyway, until ctx ends.
 func (sh *shard) sweep(ctx context.Context) {
-	ticker := time.NewTicker(sweepInterval)
+	ticker := time.NewTicker(1 + rand.N(sweepInterval)) // shards and nodes that begin together don't go on in unison
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
+			ticker.Reset(sweepInterval)
 		}
 		for sh.sweepNext(ctx) && ctx.Err() == nil {
 		}

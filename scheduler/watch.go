@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 )
 
@@ -15,7 +16,7 @@ const (
 // watch announces this node on the shard each second, learns which others live,
 // and now and then surveys what waits there, until ctx ends.
 func (sh *shard) watch(ctx context.Context) {
-	ticker := time.NewTicker(beatInterval)
+	ticker := time.NewTicker(1 + rand.N(beatInterval)) // shards and nodes that begin together don't go on in unison
 	defer ticker.Stop()
 	defer sh.forgetTags()
 	for beat := 0; ; beat++ {
@@ -28,6 +29,7 @@ func (sh *shard) watch(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
+			ticker.Reset(beatInterval)
 		}
 	}
 }
