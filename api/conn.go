@@ -255,11 +255,11 @@ func (c *conn) Write(p []byte) (int, error) {
 
 // Close closes the connection, after a pause if it should linger.
 func (c *conn) Close() error {
+	c.release(&c.charged) // what is drained is not kept
+	c.release(&c.answer)
 	if c.linger {
 		drain(c.Conn)
 	}
 	c.server.remove(c)
-	c.release(&c.charged)
-	c.release(&c.answer)
 	return c.Conn.Close()
 }
