@@ -2,8 +2,8 @@
 -- Does:    "become this state if it is newer than yours": put (a client's create or replace: refused if a live timer has
 --          another rf), once (a create that does nothing where a live timer or a body hash is), anew (likewise where a live timer or
 --          the same body hash is; without a specification it is a tombstone), live (adopt, restore),
---          over (live, onto a copy that is there, whose rank stays: its look_ms is that of rank 0), gone (a client's
---          delete), bury (gone, onto a copy that is there), done (an outcome told to another copy: removes exactly its
+--          over (live, onto a copy that is there, whose rank stays: its look_ms is that of rank 0), onto (over, unless that has
+--          ended), gone (a client's delete), bury (gone, onto a copy that is there), done (an outcome told to another copy: removes exactly its
 --          predecessor, leaves a tombstone on what is older and on nothing), next and again (outcomes that leave a pop:
 --          the copy of the same version goes on; nothing is made of nothing, nor of another version), drop (removes the
 --          same version, if that isn't further on), note (adds to the away of the same version, and ends no lease), leave
@@ -78,7 +78,7 @@ end
 local function inherit(new, old)
   new.firing = old.firing
   new.away = union(new.away, old.away)
-  if new.kind == 'over' then
+  if new.kind == 'over' or new.kind == 'onto' then
     local due_at = new.seq * new.interval
     new.rank, new.look = old.rank, due_at + (new.look - due_at) * (2 * old.rank + 1)
   end
@@ -170,7 +170,7 @@ local function made_before(new, old)
 end
 
 local onto_nothing = { put = true, once = true, anew = true, live = true, gone = true, done = true }
-local specified = { put = true, once = true, anew = true, live = true, over = true }
+local specified = { put = true, once = true, anew = true, live = true, over = true, onto = true }
 
 local function merge(new, record)
   local lease = record and redis.call('HGET', leases, new.key) or ''
@@ -189,6 +189,7 @@ local function merge(new, record)
   if new.kind == 'leave' or new.kind == 'rank' then return settle_down(new, old, record, lease or '') end
   local order = old and compare(new, old) or 1
   if order < 0 then return answer('newer', old) end
+  if new.kind == 'onto' and old.ended then return answer('none', old) end
   if new.kind == 'drop' then
     if new.version ~= old.version then return answer('older', old) end
     drop(new, old)

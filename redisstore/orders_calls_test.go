@@ -208,8 +208,8 @@ func outcomeOf(kind scheduler.WriteKind, h *hand) scheduler.Write {
 		w.Timer = orderTimer(int(h.state.Version))
 	case scheduler.WriteNote:
 		w.Away = []scheduler.Away{{Shard: "c", Rank: 1}}
-	case scheduler.WritePut, scheduler.WriteOnce, scheduler.WriteAnew, scheduler.WriteOver, scheduler.WriteGone, scheduler.WriteBury, scheduler.WriteDrop,
-		scheduler.WriteLeave, scheduler.WriteRank:
+	case scheduler.WritePut, scheduler.WriteOnce, scheduler.WriteAnew, scheduler.WriteOver, scheduler.WriteOnto, scheduler.WriteGone, scheduler.WriteBury,
+		scheduler.WriteDrop, scheduler.WriteLeave, scheduler.WriteRank:
 	}
 	return w
 }

@@ -59,11 +59,11 @@ func (p *placing) rank(key string) []string {
 }
 
 // elsewhere is where the first n copies of a timer belonged, or soon will.
-func (t *placement) elsewhere(key string, n int) (all []scheduler.Away) {
+func (t *placement) elsewhere(key string, n int) (all []scheduler.Other) {
 	for i := range t.others {
 		ranked := t.others[i].rank(key)
 		for r, name := range ranked[:min(n, len(ranked))] {
-			all = append(all, scheduler.Away{Shard: name, Rank: r})
+			all = append(all, scheduler.Other{Away: scheduler.Away{Shard: name, Rank: r}, Coming: i == 0 && t.topology.Next != nil})
 		}
 	}
 	return all

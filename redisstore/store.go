@@ -186,7 +186,7 @@ func (s *Store) Changed() <-chan struct{} { return s.current.Load().changed }
 func (s *Store) Rank(key string) []string { return s.current.Load().active.rank(key) }
 
 // Others is scheduler.Store's.
-func (s *Store) Others(key string, n int) []scheduler.Away {
+func (s *Store) Others(key string, n int) []scheduler.Other {
 	return s.current.Load().elsewhere(key, n)
 }
 

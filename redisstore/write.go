@@ -197,7 +197,7 @@ func moreOf(w *scheduler.Write) string {
 // plain says of a write that the record can be stored as it is where nothing is.
 func plain(w *scheduler.Write) bool {
 	switch w.Kind {
-	case scheduler.WriteNext, scheduler.WriteDrop, scheduler.WriteNote, scheduler.WriteOver, scheduler.WriteLeave, scheduler.WriteRank:
+	case scheduler.WriteNext, scheduler.WriteDrop, scheduler.WriteNote, scheduler.WriteOver, scheduler.WriteOnto, scheduler.WriteLeave, scheduler.WriteRank:
 		return false
 	default:
 		return w.Failure.IsZero() || !w.Failure.At.IsZero()
@@ -232,7 +232,7 @@ func readMerged(it *item, w *scheduler.Write, answer *scheduler.Written) {
 		answer.Status, answer.Err = scheduler.WriteFailed, fmt.Errorf("%w: merge: %w: %q", scheduler.ErrUnavailable, errReply, status)
 		return
 	}
-	if answer.Status == scheduler.WriteNone {
+	if answer.Status == scheduler.WriteNone && answer.State.Version == 0 {
 		return
 	}
 	answer.Due = time.UnixMilli(dueMs).UTC()

@@ -102,11 +102,20 @@ func (a *attempt) plan(writes []Write) []Write {
 	return a.planNotes(writes)
 }
 
-// decideBy has the k-th target say first whether a create is the first.
-func (a *attempt) decideBy(k int) {
-	t := a.targets[k]
-	t.stray = false
-	a.targets = slices.Insert(slices.Delete(a.targets, k, k+1), 0, t)
+// decideBy has a create that happens once not be the first, if what was read at the k-th
+// target says so.
+func (a *attempt) decideBy(k int, read *ReadResult) {
+	there := &read.Record
+	if there.State.Version == 0 || there.BodyHash == "" || a.anew && there.State.Ended && there.BodyHash != a.bodyHash || a.settled() {
+		return
+	}
+	for i := range a.targets {
+		t := &a.targets[i]
+		t.progress, t.answer.Status = told, WriteNone
+	}
+	a.targets[k].answer = Written{
+		Status: WriteExists, State: there.State, RF: there.ID.RF, Away: there.Away, BodyHash: there.BodyHash, Due: read.Due, Wait: read.DueIn,
+	}
 }
 
 func (a *attempt) waits() bool {
@@ -231,6 +240,9 @@ func (a *attempt) writeTo(t *target) Write {
 	switch {
 	case t.stray:
 		w.Kind, w.Offset = WriteOver, place{}.offset(skew)
+		if !a.s.takes(a.id.Key, w.Shard) {
+			w.Kind = WriteOnto // the sweep may have been over it
+		}
 	case a.anew:
 		w.Kind = WriteAnew
 	case a.bodyHash != "":

@@ -1,6 +1,8 @@
 package scheduler_test
 
 import (
+	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -49,6 +51,146 @@ func TestP8ADrainedShardStaysEmpty(t *testing.T) {
 		}
 		for _, id := range pops {
 			c.wantOnce(id.Key, 12, time.Second+maxLate)
+		}
+		c.wantEmpty()
+	})
+}
+
+// drainedButNotForgotten takes s2 from among three shards and has it swept, while
+// where timers belonged before isn't forgotten yet.
+func (c *cluster) drainedButNotForgotten() (forget func()) {
+	all, stay := []string{"s0", "s1", "s2"}, []string{"s0", "s1"}
+	c.Inject(func(op, shard string) error {
+		if op == "markswept" && shard == "s0" {
+			return errors.New("not now")
+		}
+		return nil
+	}, nil)
+	c.Lay(storetest.Layout{Shards: all, Active: stay, Others: [][]string{all}, Epoch: 2})
+	pass(20 * time.Second)
+	return func() {
+		c.Inject(nil, nil)
+		pass(5 * time.Second)
+		if others := c.Open("probe").Others("k", 2); len(others) > 0 {
+			c.Fatalf("%v is still remembered", others)
+		}
+	}
+}
+
+// P8: the end of one timer that is told to a shard that takes none any more, and has been
+// swept, isn't made a copy by the next one of its key: no sweep would come for it.
+func TestP8AnEndOnADrainedShardStaysOne(t *testing.T) {
+	inCluster(t, 3, 2, func(c *cluster) {
+		forget := c.drainedButNotForgotten()
+		timer := oneShot(10 * time.Second)
+		timer.ReplicationFactor = 2
+		var replaced, read, once []scheduler.ID
+		for i := range 60 {
+			node := c.nodes[i%2]
+			id := c.create(timer).ID
+			if _, err := node.Delete(c.Context(), id); err != nil {
+				c.Fatal(err)
+			}
+			if _, err := node.Replace(c.Context(), id, timer); err != nil {
+				c.Fatal(err)
+			}
+			replaced = append(replaced, id)
+			if id.Hint = ^scheduler.Hint(0); i%2 == 0 { // who reads it finds its copies uneven
+				if _, err := node.Lookup(c.Context(), id); err != nil {
+					c.Fatal(err)
+				}
+				read = append(read, id)
+			}
+		}
+		for i := range 60 {
+			first := message(fmt.Sprint("k", i), "one", time.Second)
+			c.wantStanding("first", c.standing(admit, c.nodes[i%2], first), scheduler.StandingNew)
+			once = append(once, scheduler.ID{Key: first.Key})
+		}
+		pass(2 * time.Second)
+		for i, id := range once {
+			c.wantStanding("another", c.standing(admit, c.nodes[i%2], message(id.Key, "other", 8*time.Second)), scheduler.StandingNew)
+		}
+		pass(time.Second)
+		ends := 0
+		for key, state := range c.Copies("s2") {
+			if ends++; !state.Ended {
+				c.Errorf("%s lives on the shard that takes no timers: %+v", key, state)
+			}
+		}
+		if ends == 0 || len(read) == 0 {
+			c.Fatal("no end was told there")
+		}
+		forget()
+		pass(time.Minute)
+		for _, id := range replaced {
+			c.wantOnce(id.Key, 1, maxLate)
+		}
+		for _, id := range once {
+			c.wantOrigins(id.Key, "one", "other")
+		}
+	})
+}
+
+// P10: what a key remembers of a timer that ended while a change of the shards was
+// announced is remembered by those that take it then.
+func TestP10AKeyIsRememberedWhereTimersAreAboutToBelong(t *testing.T) {
+	inCluster(t, 4, 2, func(c *cluster) {
+		_, announced, after := layouts()
+		c.Lay(announced)
+		timer := oneShot(time.Second)
+		timer.ReplicationFactor = 1
+		keys := make([]string, 60)
+		for i := range keys {
+			keys[i] = fmt.Sprint("once-", i)
+			if _, err := c.nodes[i%2].CreateOnce(c.Context(), keys[i], []byte("body"), timer); err != nil {
+				c.Fatal(err)
+			}
+		}
+		pass(3 * time.Second)
+		c.Lay(after)
+		pass(time.Minute)
+		for i, key := range keys {
+			if r, err := c.nodes[i%2].CreateOnce(c.Context(), key, []byte("body"), timer); err != nil || !r.Replayed {
+				c.Errorf("again: %+v, %v; want the answer of the first", r, err)
+			}
+		}
+		pass(5 * time.Second)
+		if seen := c.seen(); len(seen) != len(keys) {
+			c.Errorf("%d callbacks, want %d", len(seen), len(keys))
+		}
+	})
+}
+
+// P8, P7: a shard that is drained, but has lost the last that it was told, may have copies
+// again: what ends while it is away is remembered until it has heard of it.
+func TestP8ADrainedShardThatLostItsLastIsToldOfEnds(t *testing.T) {
+	inCluster(t, 3, 2, func(c *cluster) {
+		all, stay := []string{"s0", "s1", "s2"}, []string{"s0", "s1"}
+		timer := oneShot(40 * time.Second)
+		timer.ReplicationFactor = 1
+		var ids []scheduler.ID
+		for range 60 {
+			ids = append(ids, c.create(timer).ID)
+		}
+		c.Lay(storetest.Layout{Shards: all, Active: stay, Others: [][]string{all}, Epoch: 2})
+		for i, id := range ids { // their records say from now on that s2 may have a copy
+			if _, err := c.nodes[i%2].Replace(c.Context(), id, timer); err != nil {
+				c.Fatal(err)
+			}
+		}
+		had, back := len(c.Copies("s2")), c.Save("s2")
+		pass(25 * time.Second)
+		if left := c.Copies("s2"); had == 0 || len(left) > 0 {
+			c.Fatalf("s2 had %d copies and has %v, want none any more", had, left)
+		}
+		c.connect("s2", storetest.LinkCut)
+		back()
+		pass(30 * time.Second)
+		c.connect("s2", storetest.LinkUp)
+		pass(2 * time.Minute)
+		for _, id := range ids {
+			c.wantOnce(id.Key, 1, maxLate)
 		}
 		c.wantEmpty()
 	})

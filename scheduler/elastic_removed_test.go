@@ -178,7 +178,7 @@ func TestP6ARemovedShardIsNotUnreached(t *testing.T) {
 
 // maybeOnS2 reports whether a copy of a timer may be on s2, as far as others know.
 func (c *cluster) maybeOnS2(key string) bool {
-	return slices.ContainsFunc(c.Open("probe").Others(key, 2), func(a scheduler.Away) bool { return a.Shard == "s2" })
+	return slices.ContainsFunc(c.Open("probe").Others(key, 2), func(o scheduler.Other) bool { return o.Shard == "s2" })
 }
 
 // removeMeanwhile removes s2 while something is done.

@@ -49,9 +49,12 @@ func uneven(found []finding, newest *finding) bool {
 }
 
 // behind reports whether the copy should be brought up to a state: one that is
-// there and older, or missing at home and not because the timer is over.
+// there and older, or missing at home and not because the timer is over. What has ended
+// where none belongs is not made anew: nobody would know of it.
 func (f *finding) behind(state State) bool {
 	switch {
+	case f.there() && f.Record.State.Ended && !f.home:
+		return false
 	case f.there():
 		return f.Record.State.Compare(state) < 0
 	case errors.Is(f.Err, ErrNotFound):

@@ -10,6 +10,7 @@ type place struct {
 	shard *shard
 	rank  int  // of the copy that belongs there, or is there in another's stead
 	home  bool // one belongs there
+	soon  bool // one will, once the shards have changed
 }
 
 // vanished reports whether the place is there no more: its shard is gone, and no copy
@@ -31,7 +32,7 @@ const strayLife = 10 * time.Second
 
 // tombLife is how long a tombstone stays there.
 func (p place) tombLife(config *Config) time.Duration {
-	if p.home {
+	if p.home || p.soon {
 		return config.TombLife
 	}
 	return min(config.TombLife, strayLife)
@@ -39,7 +40,7 @@ func (p place) tombLife(config *Config) time.Duration {
 
 // keepFor is how long what an idempotency key remembers stays there.
 func (p place) keepFor(config *Config) time.Duration {
-	if p.home {
+	if p.home || p.soon {
 		return config.IdempotencyLife
 	}
 	return min(config.IdempotencyLife, strayLife)
@@ -60,30 +61,34 @@ func (s *Scheduler) places(id ID, away []Away) []place {
 	if others == 0 {
 		others = len(s.shards.load())
 	}
-	for _, a := range s.store.Others(id.Key, others) {
-		all = s.withPlace(all, a.Shard, a.Rank)
+	for _, o := range s.store.Others(id.Key, others) {
+		all = withPlace(all, place{shard: s.shard(o.Shard), rank: o.Rank, soon: o.Coming})
 	}
 	for _, a := range away {
 		if !s.drained(id.Key, a.Shard) {
-			all = s.withPlace(all, a.Shard, a.Rank)
+			all = withPlace(all, place{shard: s.shard(a.Shard), rank: a.Rank})
 		}
 	}
 	if !id.Hint.Empty() {
 		for _, name := range s.store.Hinted(id.Hint) {
-			if !placed(all, s.shard(name)) && !s.drained(id.Key, name) {
-				all = s.withPlace(all, name, homes)
+			if p := (place{shard: s.shard(name), rank: homes}); !placed(all, p.shard) && !s.drained(id.Key, name) {
+				all = withPlace(all, p)
 			}
 		}
 	}
 	return all
 }
 
-// drained reports whether the shard takes no timers and has been swept since: there is
-// nothing, whatever records and IDs say, and an end that is told there would be all there
-// is, and hold up the shard's removal.
+// drained reports whether the shard takes no timers, has been swept since and lacks nothing
+// that it was told: no copy lives there, whatever records and IDs say, and an end that is
+// told there would be all there is, and hold up the shard's removal.
 func (s *Scheduler) drained(key, name string) bool {
-	return !slices.Contains(s.store.Rank(key), name) && !s.changing(key)
+	sh := s.shard(name)
+	return sh != nil && !s.takes(key, name) && !s.changing(key) && sh.unheardFor() == 0 && sh.missedFor() == 0
 }
+
+// takes reports whether the shard takes timers.
+func (s *Scheduler) takes(key, name string) bool { return slices.Contains(s.store.Rank(key), name) }
 
 // changing reports whether copies of a timer may be where they belonged before the
 // shards changed, or will belong.
@@ -109,13 +114,12 @@ func (s *Scheduler) homes(id ID, more int) []place {
 	}
 }
 
-// withPlace adds a shard, if there is such a one and it isn't among them.
-func (s *Scheduler) withPlace(all []place, name string, rank int) []place {
-	sh := s.shard(name)
-	if sh == nil || placed(all, sh) {
+// withPlace adds a place, if there is such a shard and it isn't among them.
+func withPlace(all []place, p place) []place {
+	if p.shard == nil || placed(all, p.shard) {
 		return all
 	}
-	return append(all, place{shard: sh, rank: rank})
+	return append(all, p)
 }
 
 func placed(all []place, sh *shard) bool {

@@ -40,9 +40,9 @@ type Placement interface {
 	// belongs on the first, its backups on those that follow.
 	Rank(key string) []string
 	// Others are where else the first n copies of a timer may be, while the shards
-	// that take timers change: where they belonged before, or are about to. A shard
-	// may be named more than once.
-	Others(key string, n int) []Away
+	// that take timers change: where they are about to belong, and then where they did
+	// before. A shard may be named more than once.
+	Others(key string, n int) []Other
 	// HintOf is the filter that names the shard.
 	HintOf(shard string) Hint
 	// Hinted returns the shards that the filter may mean.
@@ -50,6 +50,12 @@ type Placement interface {
 	// NewKey makes a key for a timer whose client chose none. Timers with keys that
 	// were made one after another may cost less.
 	NewKey() (string, error)
+}
+
+// Other is where a copy of a timer belonged before the shards changed, or soon will.
+type Other struct {
+	Away
+	Coming bool // it soon will
 }
 
 // Copies are the timers as they are on the shards.
@@ -203,6 +209,7 @@ const (
 	// WriteOver is this state onto a copy that is there, and away from home: its rank
 	// stays, and Offset is that of rank 0 (half a skew).
 	WriteOver WriteKind = "over"
+	WriteOnto WriteKind = "onto" // over, onto a live one
 	// WriteDone is an outcome that leaves no pop: it removes exactly its predecessor,
 	// and leaves a tombstone on what is older and on nothing.
 	WriteDone WriteKind = "done"

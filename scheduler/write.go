@@ -76,17 +76,18 @@ func (s *Scheduler) writeAll(ctx context.Context, attempts []attempt) {
 	}
 }
 
-// recall has creates that happen once decided by who has the first, if that is where
-// the timer belonged before the shards changed.
+// recall finds the creates that happen once and happened before, where their timer
+// belonged before the shards changed. It is read, not written there: the sweep may just
+// have taken away what would refuse it.
 func (s *Scheduler) recall(ctx context.Context, attempts []attempt) {
 	var spots []Spot
-	var of []func()
+	var of []func(read *ReadResult)
 	for i := range attempts {
 		a := &attempts[i]
 		for k := range a.targets {
 			if t := &a.targets[k]; a.bodyHash != "" && t.stray && !t.shard.away() {
 				spots = append(spots, Spot{Shard: t.shard.name, Key: a.id.Key})
-				of = append(of, func() { a.decideBy(k) })
+				of = append(of, func(read *ReadResult) { a.decideBy(k, read) })
 			}
 		}
 	}
@@ -96,9 +97,7 @@ func (s *Scheduler) recall(ctx context.Context, attempts []attempt) {
 	bounded, cancel := context.WithTimeout(ctx, roundPatience)
 	defer cancel()
 	for i, read := range s.store.Read(bounded, spots) {
-		if read.Record.State.Version != 0 && read.Record.BodyHash != "" {
-			of[i]()
-		}
+		of[i](&read)
 	}
 }
 

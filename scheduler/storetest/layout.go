@@ -15,7 +15,7 @@ import (
 type Layout struct {
 	Shards []string   // in list order
 	Active []string   // those that take timers; all if nil
-	Others [][]string // that did before, or are about to
+	Others [][]string // those that are about to, if that is announced, and those that did before
 	Epoch  int64      // in which Active changed last
 	// Announced says that another change is about to come.
 	Announced bool
@@ -89,11 +89,12 @@ func (v *view) Rank(key string) []string {
 	return rank(l.active(), key)
 }
 
-func (v *view) Others(key string, n int) (all []scheduler.Away) {
-	for _, names := range v.m.layoutOf(v.node).Others {
+func (v *view) Others(key string, n int) (all []scheduler.Other) {
+	l := v.m.layoutOf(v.node)
+	for k, names := range l.Others {
 		ranked := rank(names, key)
 		for i, name := range ranked[:min(n, len(ranked))] {
-			all = append(all, scheduler.Away{Shard: name, Rank: i})
+			all = append(all, scheduler.Other{Away: scheduler.Away{Shard: name, Rank: i}, Coming: k == 0 && l.Announced})
 		}
 	}
 	return all

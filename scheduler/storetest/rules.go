@@ -47,11 +47,15 @@ func (e *entry) markMs(now int64) int64 {
 // specified says which kinds of writes tell all about a timer.
 func specified(kind scheduler.WriteKind) bool {
 	switch kind {
-	case scheduler.WritePut, scheduler.WriteOnce, scheduler.WriteAnew, scheduler.WriteLive, scheduler.WriteOver:
+	case scheduler.WritePut, scheduler.WriteOnce, scheduler.WriteAnew, scheduler.WriteLive, scheduler.WriteOver, scheduler.WriteOnto:
 		return true
 	default:
 		return false
 	}
+}
+
+func isOver(kind scheduler.WriteKind) bool {
+	return kind == scheduler.WriteOver || kind == scheduler.WriteOnto
 }
 
 func ends(w *scheduler.Write) bool {
@@ -80,7 +84,7 @@ func madeBefore(w *scheduler.Write, old *entry) bool {
 func (s *shard) merge(now time.Time, w *scheduler.Write) scheduler.Written {
 	old := s.entries[w.Key]
 	if old == nil {
-		if w.Token != "" || w.Kind == scheduler.WriteOver || w.Kind == scheduler.WriteBury || !specified(w.Kind) && !ends(w) {
+		if w.Token != "" || isOver(w.Kind) || w.Kind == scheduler.WriteBury || !specified(w.Kind) && !ends(w) {
 			return scheduler.Written{Status: scheduler.WriteNone}
 		}
 		answer := s.become(now, w, nil)
@@ -106,6 +110,8 @@ func (s *shard) merge(now time.Time, w *scheduler.Write) scheduler.Written {
 		return answer
 	case order < 0:
 		return old.written(scheduler.WriteNewer, now)
+	case w.Kind == scheduler.WriteOnto && old.state.Ended:
+		return old.written(scheduler.WriteNone, now)
 	case w.Kind == scheduler.WriteNote, w.Kind == scheduler.WriteDrop && old.state.Version != w.State.Version:
 		return old.written(scheduler.WriteOlder, now)
 	case w.Kind == scheduler.WriteDrop:
@@ -211,7 +217,7 @@ func newEntry(now time.Time, w *scheduler.Write, old *entry) *entry {
 		state: stateOf(w), rf: max(w.RF, 1), rank: w.Rank, bodyHash: w.BodyHash, failure: failureOf(now, w), away: slices.Clone(w.Away),
 	}
 	if old != nil {
-		if w.Kind == scheduler.WriteOver {
+		if isOver(w.Kind) {
 			e.rank = old.rank
 		}
 		e.firingMs, e.bodyHash, e.away = old.firingMs, cmp.Or(e.bodyHash, old.bodyHash), union(w.Away, old.away)
@@ -233,7 +239,7 @@ func newEntry(now time.Time, w *scheduler.Write, old *entry) *entry {
 	}
 	e.startMs = dueMs - int64(w.State.Seq)*e.intervalMs
 	e.lookMs = dueMs + w.Offset.Milliseconds()
-	if w.Kind == scheduler.WriteOver {
+	if isOver(w.Kind) {
 		e.lookMs = dueMs + w.Offset.Milliseconds()*int64(2*e.rank+1)
 	}
 	if w.Kind == scheduler.WriteLive && w.State.Attempt > 0 {

@@ -74,6 +74,25 @@ func outcomeCases() map[string]func(*rig) {
 			w.Timer = oneShot(far)
 			r.unless(w, scheduler.WriteConflict)
 		},
+		"onto is over, unless that has ended": func(r *rig) {
+			w := outcome(scheduler.WriteLive, "k", 5, 2, 0)
+			w.Kind = scheduler.WriteOnto
+			r.unless(w, scheduler.WriteNone)
+			r.told(outcome(scheduler.WriteGone, "ended", 4, 1, 1))
+			w.Key = "ended"
+			if got := r.told(w); got.Status != scheduler.WriteNone || got.State.Version != version(4) || !got.State.Ended {
+				r.Errorf("onto an end: %+v, want that end, and that nothing was done", got)
+			}
+			if n := r.pending(); n != 1 {
+				r.Errorf("%d are there, want the end", n)
+			}
+			for i, n := range []int{6, 4} {
+				w.Key = fmt.Sprint("k", n)
+				r.there(w.Key, scheduler.State{Version: version(n), Seq: 1})
+				r.unless(w, []scheduler.WriteStatus{scheduler.WriteNewer, scheduler.WriteStored}[i])
+			}
+			r.unless(w, scheduler.WriteSame)
+		},
 		"merge and tell do the same": checkMergeAsTell,
 		"rank is the same for all nodes": func(r *rig) {
 			for _, key := range keys(50) {
