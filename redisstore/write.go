@@ -232,7 +232,7 @@ func readMerged(it *item, w *scheduler.Write, answer *scheduler.Written) {
 		answer.Status, answer.Err = scheduler.WriteFailed, fmt.Errorf("%w: merge: %w: %q", scheduler.ErrUnavailable, errReply, status)
 		return
 	}
-	if answer.Status == scheduler.WriteNone && answer.State.Version == 0 {
+	if answer.Status == scheduler.WriteNone {
 		return
 	}
 	answer.Due = time.UnixMilli(dueMs).UTC()

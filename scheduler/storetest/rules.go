@@ -111,7 +111,9 @@ func (s *shard) merge(now time.Time, w *scheduler.Write) scheduler.Written {
 	case order < 0:
 		return old.written(scheduler.WriteNewer, now)
 	case w.Kind == scheduler.WriteOnto && old.state.Ended:
-		return old.written(scheduler.WriteNone, now)
+		answer := old.written(scheduler.WriteNone, now)
+		answer.Due, answer.Wait = time.Time{}, 0 // nothing is
+		return answer
 	case w.Kind == scheduler.WriteNote, w.Kind == scheduler.WriteDrop && old.state.Version != w.State.Version:
 		return old.written(scheduler.WriteOlder, now)
 	case w.Kind == scheduler.WriteDrop:
