@@ -33,16 +33,20 @@ type stand struct {
 	shard    *shard
 	topology *Topology // nil if it holds none
 	err      error     // it could not be asked, or can't be read
+	asked    time.Time // when that began; zero for what was just written there
 }
 
 // pollTopology asks the shards at once for what they hold.
 func pollTopology(ctx context.Context, shards []*shard) []stand {
 	ctx, cancel := context.WithTimeout(ctx, topologyPatience)
 	defer cancel()
-	all := make([]stand, len(shards))
+	all, began := make([]stand, len(shards)), time.Now()
 	var wg sync.WaitGroup
 	for i, sh := range shards {
-		wg.Go(func() { all[i] = sh.topology(ctx) })
+		wg.Go(func() {
+			all[i] = sh.topology(ctx)
+			all[i].asked = began
+		})
 	}
 	wg.Wait()
 	return all

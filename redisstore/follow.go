@@ -149,8 +149,19 @@ func (s *Store) weigh(all []stand) {
 	if answered && s.sure.Load() && !slices.ContainsFunc(all, func(at stand) bool {
 		return at.topology != nil && at.topology.Epoch > mine.Epoch && mayCount(all, at.topology)
 	}) {
-		s.read.Store(max(int64(time.Since(s.origin)), 1)) // in a test no time may have passed; 0 is never
+		s.read.Store(max(int64(firstAsked(all).Sub(s.origin)), 1)) // in a test no time may have passed; 0 is never
 	}
+}
+
+// firstAsked is the instant for which it is known what the shards hold.
+func firstAsked(all []stand) time.Time {
+	first := time.Now()
+	for _, at := range all {
+		if !at.asked.IsZero() && at.asked.Before(first) {
+			first = at.asked
+		}
+	}
+	return first
 }
 
 func (s *Store) noteDrained(all []stand) {

@@ -106,7 +106,8 @@ func (a *attempt) plan(writes []Write) []Write {
 // target says so.
 func (a *attempt) decideBy(k int, read *ReadResult) {
 	there := &read.Record
-	if there.State.Version == 0 || there.BodyHash == "" || a.anew && there.State.Ended && there.BodyHash != a.bodyHash || a.settled() {
+	over := there.State.Ended && (there.BodyHash == "" || a.anew && there.BodyHash != a.bodyHash)
+	if there.State.Version == 0 || over || a.settled() {
 		return
 	}
 	for i := range a.targets {
@@ -114,7 +115,8 @@ func (a *attempt) decideBy(k int, read *ReadResult) {
 		t.progress, t.answer.Status = told, WriteNone
 	}
 	a.targets[k].answer = Written{
-		Status: WriteExists, State: there.State, RF: there.ID.RF, Away: there.Away, BodyHash: there.BodyHash, Due: read.Due, Wait: read.DueIn,
+		Status: WriteExists, State: there.State, RF: there.ID.RF, Away: there.Away, BodyHash: there.BodyHash,
+		Due: there.Start.Add(time.Duration(there.State.Seq) * there.Timer.Interval), Wait: read.DueIn,
 	}
 }
 
@@ -228,7 +230,7 @@ func (a *attempt) writeTo(t *target) Write {
 		Away: a.away, Life: t.tombLife(config), Keep: t.keepFor(config),
 	}
 	if a.timer == nil {
-		if t.stray && !a.toldHome() {
+		if t.stray && (!a.toldHome() || a.s.drained(a.id.Key, w.Shard)) {
 			w.Kind = WriteBury
 		}
 		return w
@@ -241,7 +243,7 @@ func (a *attempt) writeTo(t *target) Write {
 	case t.stray:
 		w.Kind, w.Offset = WriteOver, place{}.offset(skew)
 		if !a.s.takes(a.id.Key, w.Shard) {
-			w.Kind = WriteOnto // the sweep may have been over it
+			w.Kind = WriteOnto // the sweep may have been over it, or is yet to bring it up
 		}
 	case a.anew:
 		w.Kind = WriteAnew
@@ -316,7 +318,7 @@ func (a *attempt) follow(away []Away) {
 		sh := a.s.shard(w.Shard)
 		i := slices.IndexFunc(a.targets, func(t target) bool { return t.shard == sh })
 		switch {
-		case sh == nil, a.s.drained(a.id.Key, w.Shard):
+		case sh == nil:
 		case i < 0:
 			a.targets = append(a.targets, target{place: place{shard: sh, rank: w.Rank}, stray: true})
 		case a.targets[i].stray:

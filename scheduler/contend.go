@@ -144,6 +144,8 @@ func (on *contest) answered(i int, taken *Taken) {
 		on.better.accept(next, time.Now())
 	case TakeWaiting, TakeLeased:
 		switch {
+		case older && taken.Status == TakeWaiting && !on.raises(place, c):
+			on.pass(i)
 		case older && taken.Status == TakeWaiting:
 			// When that was to be looked at says nothing of the timer.
 			on.older = append(on.older, raising{c, place, i})
@@ -159,7 +161,7 @@ func (on *contest) answered(i int, taken *Taken) {
 		switch {
 		case !older:
 			on.newer = append(on.newer, c)
-		case place.home:
+		case place.home && on.raises(place, c):
 			on.older = append(on.older, raising{c, place, i})
 		default:
 			on.pass(i) // nothing is made there
@@ -173,6 +175,14 @@ func (on *contest) answered(i int, taken *Taken) {
 		}
 		c.settle(Settlement{Outcome: OutcomeRelease, Delay: hesitation})
 	}
+}
+
+// raises reports whether an earlier copy at the place may be made what the claim's is: not
+// where the sweep may just have removed it, nor by a node that may not know where timers
+// belong.
+func (on *contest) raises(p place, c *claim) bool {
+	s := on.own.s
+	return (p.home || s.takes(c.Lease.Key, p.shard.name)) && s.store.Writable() == nil
 }
 
 // raise makes better copies what the claims' are, which then wait for them, but for

@@ -195,3 +195,64 @@ func TestP8ADrainedShardThatLostItsLastIsToldOfEnds(t *testing.T) {
 		c.wantEmpty()
 	})
 }
+
+// P8: a copy that is on a drained shard against the rules hears of its timer's end from who
+// is led there.
+func TestP8ACopyOnADrainedShardHearsOfItsEnd(t *testing.T) {
+	inCluster(t, 3, 2, func(c *cluster) {
+		all, stay := []string{"s0", "s1", "s2"}, []string{"s0", "s1"}
+		c.Lay(storetest.Layout{Shards: all, Active: stay, Others: [][]string{all}, Epoch: 2})
+		pass(25 * time.Second)
+		timer, probe := oneShot(10*time.Second), c.Open("probe")
+		timer.ReplicationFactor = 1
+		for i := range 40 {
+			id := c.create(timer).ID
+			id.Hint = ^scheduler.Hint(0)
+			read, err := c.nodes[0].Lookup(c.Context(), id)
+			if err != nil {
+				c.Fatal(err)
+			}
+			probe.Tell(c.Context(), "s2", []scheduler.Write{{
+				Kind: scheduler.WriteLive, Shard: "s2", Key: id.Key, State: read.Record.State, RF: 1, Rank: 1, Timer: &timer,
+				DueIn: 10 * time.Second, Offset: time.Second,
+			}})
+			if _, err := c.nodes[i%2].Delete(c.Context(), id); err != nil {
+				c.Error(err)
+			}
+		}
+		if n := len(c.Copies("s2")); n != 40 {
+			c.Errorf("%d copies on the drained shard, want 40 ends", n)
+		}
+		pass(3 * time.Minute)
+		if seen := c.seen(); len(seen) > 0 {
+			c.Errorf("%d callbacks of what was deleted", len(seen))
+		}
+		c.wantEmpty()
+	})
+}
+
+// P8, P9: a node that may not know where timers belong mends no copies.
+func TestP8ANodeInDoubtMendsNothing(t *testing.T) {
+	inCluster(t, 3, 2, func(c *cluster) {
+		all, stay := []string{"s0", "s1", "s2"}, []string{"s0", "s1"}
+		before := storetest.Layout{Shards: all}
+		c.Lay(storetest.Layout{Shards: all, Active: stay, Others: [][]string{all}, Epoch: 2})
+		pass(25 * time.Second)
+		for _, doubtful := range []bool{true, false} {
+			before.Doubtful = doubtful
+			c.Lay(before, nodeName(1))
+			timer := oneShot(time.Hour)
+			timer.ReplicationFactor = 2
+			for range 40 {
+				id := c.create(timer).ID
+				if _, err := c.nodes[1].Lookup(c.Context(), id); err != nil {
+					c.Fatal(err)
+				}
+			}
+			pass(5 * time.Second)
+			if n := len(c.Copies("s2")); n > 0 == doubtful {
+				c.Errorf("in doubt: %t; %d copies are on the drained shard", doubtful, n)
+			}
+		}
+	})
+}

@@ -125,7 +125,7 @@ func (s *Scheduler) mend(ctx context.Context) {
 // to fire any: what a shard has lost meanwhile waits for another look.
 func (s *Scheduler) mendOne(ctx context.Context, m mend) {
 	found, newest := s.find(ctx, m.id)
-	if newest == nil || newest.Record.State != m.newer {
+	if newest == nil || newest.Record.State != m.newer || s.store.Writable() != nil {
 		return
 	}
 	for i := range found {
@@ -136,6 +136,9 @@ func (s *Scheduler) mendOne(ctx context.Context, m mend) {
 	}
 	for i := range found {
 		f := &found[i]
+		if !f.home && !s.takes(m.id.Key, f.shard.name) {
+			continue // the sweep may just have removed it
+		}
 		if was, looked := m.seen[f.shard]; looked && was == f.Record.State && f.behind(m.newer) {
 			s.store.Tell(ctx, f.shard.name, []Write{s.copyOf(&newest.ReadResult, f.place)})
 		}

@@ -65,27 +65,20 @@ func (s *Scheduler) places(id ID, away []Away) []place {
 		all = withPlace(all, place{shard: s.shard(o.Shard), rank: o.Rank, soon: o.Coming})
 	}
 	for _, a := range away {
-		if !s.drained(id.Key, a.Shard) {
-			all = withPlace(all, place{shard: s.shard(a.Shard), rank: a.Rank})
-		}
+		all = withPlace(all, place{shard: s.shard(a.Shard), rank: a.Rank})
 	}
 	if !id.Hint.Empty() {
 		for _, name := range s.store.Hinted(id.Hint) {
-			if p := (place{shard: s.shard(name), rank: homes}); !placed(all, p.shard) && !s.drained(id.Key, name) {
-				all = withPlace(all, p)
-			}
+			all = withPlace(all, place{shard: s.shard(name), rank: homes})
 		}
 	}
 	return all
 }
 
-// drained reports whether the shard takes no timers, has been swept since and lacks nothing
-// that it was told: no copy lives there, whatever records and IDs say, and an end that is
-// told there would be all there is, and hold up the shard's removal.
-func (s *Scheduler) drained(key, name string) bool {
-	sh := s.shard(name)
-	return sh != nil && !s.takes(key, name) && !s.changing(key) && sh.unheardFor() == 0 && sh.missedFor() == 0
-}
+// drained reports whether the shard takes no timers, and the sweep has been over it since:
+// a copy is there by exception, though records and IDs name the shard, and an end that
+// finds none must leave nothing, which would hold up the shard's removal.
+func (s *Scheduler) drained(key, name string) bool { return !s.takes(key, name) && !s.changing(key) }
 
 // takes reports whether the shard takes timers.
 func (s *Scheduler) takes(key, name string) bool { return slices.Contains(s.store.Rank(key), name) }

@@ -10,6 +10,8 @@ import (
 // dropped.
 const referenceBytes = 4 << 20
 
+var errUnsteady = fmt.Errorf("%w: where timers belong is about to change", ErrUnavailable)
+
 // DropReferences removes those of the timers' copies on a shard that don't belong
 // there, once the timer is up to date wherever it belongs, as the sweep does (rule
 // P9): what nobody else has, and what is about to fire or firing, stays. Errors:
@@ -22,8 +24,9 @@ func (s *Scheduler) DropReferences(ctx context.Context, shard string, keys []str
 	if sh == nil || sh.away() {
 		return fmt.Errorf("%w: shard %s is silent", ErrUnavailable, shard)
 	}
-	if _, steady := s.store.Epoch(shard); !steady {
-		return fmt.Errorf("%w: where timers belong is about to change", ErrUnavailable)
+	epoch, steady := s.store.Epoch(shard)
+	if !steady {
+		return errUnsteady
 	}
 	heads, err := s.store.Heads(ctx, shard, slices.Compact(slices.Sorted(slices.Values(keys))))
 	if err != nil {
@@ -34,6 +37,9 @@ func (s *Scheduler) DropReferences(ctx context.Context, shard string, keys []str
 		var page []string
 		for bytes := 0; len(heads) > 0 && len(page) < sweepPage && bytes < referenceBytes; heads = heads[1:] {
 			page, bytes = append(page, heads[0].Key), bytes+heads[0].Bytes
+		}
+		if now, steady := s.store.Epoch(shard); now != epoch || !steady {
+			return errUnsteady
 		}
 		sh.sweepKeys(ctx, page)
 		if ctx.Err() != nil {

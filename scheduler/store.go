@@ -230,11 +230,11 @@ type Write struct {
 	Shard string
 	Key   string
 	State State  // Ended follows the kind, but of leave
-	Timer *Timer // of put, once, anew, live and over, and of next and rank for its interval
+	Timer *Timer // of put, once, anew, live, over and onto, and of next and rank for its interval
 	RF    int    // at least 1
 	Rank  int
 	Away  []Away // noted besides what is noted there
-	// DueIn is how long until pop State.Seq is due (put, once, anew, live, over), if Timer.At
+	// DueIn is how long until pop State.Seq is due (put, once, anew, live, over, onto), if Timer.At
 	// doesn't say when; Retry how long until someone must look at a copy that waits
 	// for a retry (again; live, if State has an attempt; rank, if it isn't 0 and State has
 	// an attempt, negative for at once).

@@ -160,6 +160,9 @@ func (c *claim) outcomeFor(p place) Write {
 		w.Kind = WriteDone
 		if !p.home {
 			w.Life = min(w.Life, overtaken)
+			if c.shard.s.drained(w.Key, w.Shard) {
+				w.Kind = WriteBury
+			}
 		}
 	case o.Outcome == OutcomeNext:
 		w.Kind, w.Timer = WriteNext, &c.Record.Timer
@@ -185,6 +188,9 @@ func (c *claim) restore(ctx context.Context) (all bool) {
 	defer cancel()
 	due := -c.sinceDue() // of the pop that was fired
 	for _, p := range c.lacking {
+		if !c.belongs(p) {
+			continue // the shards have changed since
+		}
 		w := c.outcomeFor(p)
 		w.Kind, w.Timer, w.Away = WriteLive, &c.Record.Timer, c.Record.Away
 		w.DueIn, w.Retry = due, o.Delay+w.Offset
@@ -194,6 +200,11 @@ func (c *claim) restore(ctx context.Context) (all bool) {
 		all = s.store.Tell(bounded, p.shard.name, []Write{w})[0].Err == nil && all
 	}
 	return all
+}
+
+// belongs reports whether a copy belongs at p by now.
+func (c *claim) belongs(p place) bool {
+	return c.shard.s.isHome(p.shard.name, &Head{Key: c.Lease.Key, RF: c.Record.ID.RF})
 }
 
 // leave removes the copies from where none belong, since those at home go on: what
@@ -208,8 +219,8 @@ func (c *claim) leave(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(ctx, tellPatience)
 	defer cancel()
 	for _, p := range c.strays {
-		if p.shard.gone() {
-			continue // a copy may belong on one of its name that has come since
+		if p.shard.gone() || c.belongs(p) {
+			continue // a copy belongs on it, or may on one of its name, since the shards have changed
 		}
 		w := c.outcomeFor(p)
 		w.Kind, w.Timer = WriteLeave, nil

@@ -54,9 +54,7 @@ func specified(kind scheduler.WriteKind) bool {
 	}
 }
 
-func isOver(kind scheduler.WriteKind) bool {
-	return kind == scheduler.WriteOver || kind == scheduler.WriteOnto
-}
+func isOver(kind scheduler.WriteKind) bool { return kind == scheduler.WriteOver || kind == scheduler.WriteOnto }
 
 func ends(w *scheduler.Write) bool {
 	switch w.Kind {
