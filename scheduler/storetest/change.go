@@ -7,6 +7,10 @@ import (
 	"chronos/scheduler"
 )
 
+func isOver(kind scheduler.WriteKind) bool {
+	return kind == scheduler.WriteOver || kind == scheduler.WriteOnto
+}
+
 // written is the answer to a write that found or left this copy.
 func (e *entry) written(status scheduler.WriteStatus, now time.Time) scheduler.Written {
 	due := time.UnixMilli(e.popMs(e.state.Seq))

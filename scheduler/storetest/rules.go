@@ -54,8 +54,6 @@ func specified(kind scheduler.WriteKind) bool {
 	}
 }
 
-var overs = []scheduler.WriteKind{scheduler.WriteOver, scheduler.WriteOnto}
-
 func ends(w *scheduler.Write) bool {
 	switch w.Kind {
 	case scheduler.WriteGone, scheduler.WriteBury, scheduler.WriteDone:
@@ -82,7 +80,7 @@ func madeBefore(w *scheduler.Write, old *entry) bool {
 func (s *shard) merge(now time.Time, w *scheduler.Write) scheduler.Written {
 	old := s.entries[w.Key]
 	if old == nil {
-		if w.Token != "" || slices.Contains(overs, w.Kind) || w.Kind == scheduler.WriteBury || !specified(w.Kind) && !ends(w) {
+		if w.Token != "" || isOver(w.Kind) || w.Kind == scheduler.WriteBury || !specified(w.Kind) && !ends(w) {
 			return scheduler.Written{Status: scheduler.WriteNone}
 		}
 		answer := s.become(now, w, nil)
@@ -217,7 +215,7 @@ func newEntry(now time.Time, w *scheduler.Write, old *entry) *entry {
 		state: stateOf(w), rf: max(w.RF, 1), rank: w.Rank, bodyHash: w.BodyHash, failure: failureOf(now, w), away: slices.Clone(w.Away),
 	}
 	if old != nil {
-		if slices.Contains(overs, w.Kind) {
+		if isOver(w.Kind) {
 			e.rank = old.rank
 		}
 		e.firingMs, e.bodyHash, e.away = old.firingMs, cmp.Or(e.bodyHash, old.bodyHash), union(w.Away, old.away)
@@ -239,7 +237,7 @@ func newEntry(now time.Time, w *scheduler.Write, old *entry) *entry {
 	}
 	e.startMs = dueMs - int64(w.State.Seq)*e.intervalMs
 	e.lookMs = dueMs + w.Offset.Milliseconds()
-	if slices.Contains(overs, w.Kind) {
+	if isOver(w.Kind) {
 		e.lookMs = dueMs + w.Offset.Milliseconds()*int64(2*e.rank+1)
 	}
 	if w.Kind == scheduler.WriteLive && w.State.Attempt > 0 {
