@@ -15,7 +15,7 @@ func TestDedicate(t *testing.T) {
 		t.Fatal(err)
 	}
 	beat := func() {
-		if _, err := first.Beat(t.Context(), "b"); err != nil {
+		if _, _, err := first.Beat(t.Context(), "b", time.Now()); err != nil {
 			t.Error(err)
 		}
 	}

@@ -80,7 +80,7 @@ func TestFullServer(t *testing.T) {
 		}
 	}
 
-	if nodes, err := s.Beat(t.Context(), "a"); err != nil || len(nodes) != 1 {
+	if nodes, _, err := s.Beat(t.Context(), "a", time.Now()); err != nil || len(nodes) != 1 {
 		t.Errorf("announce in full memory: %v, %v", nodes, err)
 	}
 	outcomesToldInFullMemory(t, s)

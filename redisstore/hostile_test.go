@@ -102,3 +102,37 @@ func plantUnreadable(t *testing.T, s *Store, client *redis.Client) (keys []strin
 	plant(s.keysOf("a", 4, 1)[0], good)
 	return keys
 }
+
+// What nodes are said to have announced is input too: what can't be read is removed, and
+// so is what is old.
+func TestUnreadableClocksHinderNobody(t *testing.T) {
+	for name, start := range map[string]func(testing.TB) *testRedis{
+		"mini": startSwift, "real": func(t testing.TB) *testRedis { t.Helper(); return startRedis(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			shard := start(t)
+			s := openStore(t, "node", "http", shard)
+			now, err := shard.client.Time(t.Context()).Result()
+			if err != nil {
+				t.Fatal(err)
+			}
+			ms := now.UnixMilli()
+			said := map[string]string{
+				"readable": fmt.Sprint(60_000, ms-100_000), "much": fmt.Sprint(int64(9e15), ms), "old": fmt.Sprint(120_000, ms-121_000),
+				"young": fmt.Sprint(120_000, ms+200_000), "no time": "120000", "a word": "s3cret", "nothing": "", "a fraction": fmt.Sprint(1.5, ms),
+			}
+			if err := shard.client.HSet(t.Context(), clocksKey("http"), said).Err(); err != nil {
+				t.Fatal(err)
+			}
+			_, fastest, err := s.Beat(t.Context(), "a", now)
+			if ahead := fastest.Sub(now); err != nil || ahead < time.Minute-time.Second || ahead > time.Minute+10*time.Second {
+				t.Errorf("the fastest clock is %v ahead, %v; want a minute", ahead, err)
+			}
+			left, err := shard.client.HKeys(t.Context(), clocksKey("http")).Result()
+			slices.Sort(left)
+			if err != nil || !slices.Equal(left, []string{"much", "node", "readable"}) {
+				t.Errorf("left is what %q said, %v", left, err)
+			}
+		})
+	}
+}

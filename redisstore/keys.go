@@ -15,7 +15,11 @@ const Partitions = scheduler.Partitions
 
 // nodesKey is the sorted set of live nodes of a shard that work on a lane: node id by
 // the time of its last announcement, ms of the shard's clock.
-func nodesKey(lane string) string { return "chronos:nodes:" + lane }
+func nodesKey(lane string) string { return "chronos:{" + lane + "}:nodes" }
+
+// clocksKey is the hash of what the clocks of the nodes showed that announced themselves
+// there: node id to how far it was ahead of the shard's clock, and when that was, ms.
+func clocksKey(lane string) string { return "chronos:{" + lane + "}:clocks" }
 
 // dedicationKey is what the lane's timers on a shard are for.
 func dedicationKey(lane string) string { return "chronos:lane:" + lane }

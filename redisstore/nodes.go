@@ -12,31 +12,39 @@ import (
 	"chronos/scheduler"
 )
 
-// deadAfter is how long a node counts as alive after it announced itself.
-const deadAfter = 3 * time.Second
+const (
+	// deadAfter is how long a node counts as alive after it announced itself.
+	deadAfter = 3 * time.Second
+	// clockLife is how long its clock counts.
+	clockLife = 2 * time.Minute
+)
 
 // Beat is scheduler.Store's, by a script: a shard whose memory is full takes
 // what a script writes after it has removed something.
-func (s *Store) Beat(ctx context.Context, shard string) ([]string, error) {
+func (s *Store) Beat(ctx context.Context, shard string, clock time.Time) (nodes []string, fastest time.Time, err error) {
 	sh, err := s.shard(shard)
 	if err != nil {
-		return nil, err
+		return nil, time.Time{}, err
 	}
-	c := &call{script: "beat", keys: []string{nodesKey(s.lane)}, args: []any{s.node, deadAfter.Milliseconds()}}
+	c := &call{
+		script: "beat", keys: []string{nodesKey(s.lane), clocksKey(s.lane)},
+		args: []any{s.node, deadAfter.Milliseconds(), clock.UnixMilli(), clockLife.Milliseconds(), scheduler.MaxClockAhead.Milliseconds()},
+	}
 	sh.eval(ctx, sh.poll, []*call{c})
 	if c.err != nil {
-		return nil, c.err
+		return nil, time.Time{}, c.err
 	}
 	said, err := texts(c.reply, 0, len(c.reply))
-	if err != nil || len(said) == 0 {
-		return nil, sh.unavailable(errors.Join(errReply, err))
+	if err != nil || len(said) < 2 {
+		return nil, time.Time{}, sh.unavailable(errors.Join(errReply, err))
 	}
-	gap, err := strconv.ParseInt(said[0], 10, 64)
-	if err != nil {
-		return nil, sh.unavailable(fmt.Errorf("%w: %w", errReply, err))
+	gap, gapErr := strconv.ParseInt(said[0], 10, 64)
+	shows, clockErr := strconv.ParseInt(said[1], 10, 64)
+	if err := errors.Join(gapErr, clockErr); err != nil {
+		return nil, time.Time{}, sh.unavailable(fmt.Errorf("%w: %w", errReply, err))
 	}
 	sh.leftAlone(milliseconds(gap))
-	return said[1:], nil
+	return said[2:], time.UnixMilli(shows), nil
 }
 
 // Leave withdraws this node from the shard, so that nobody counts on it.

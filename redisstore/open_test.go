@@ -46,7 +46,7 @@ func TestEvictingServer(t *testing.T) {
 		if _, err := claimAll(t.Context(), s, "a"); !errors.Is(err, scheduler.ErrUnavailable) {
 			t.Errorf("claim from a shard that evicts now: %v, want ErrUnavailable", err)
 		}
-		if _, err := s.Beat(t.Context(), "a"); !errors.Is(err, scheduler.ErrUnavailable) {
+		if _, _, err := s.Beat(t.Context(), "a", time.Now()); !errors.Is(err, scheduler.ErrUnavailable) {
 			t.Errorf("beat on a shard that evicts now: %v, want ErrUnavailable", err)
 		}
 	}
@@ -232,7 +232,7 @@ func TestCluster(t *testing.T) {
 		fired += len(result.Claims)
 		return fired == timers
 	})
-	if nodes, err := s.Beat(t.Context(), "a"); err != nil || !slices.Equal(nodes, []string{"node-1"}) {
+	if nodes, _, err := s.Beat(t.Context(), "a", time.Now()); err != nil || !slices.Equal(nodes, []string{"node-1"}) {
 		t.Errorf("nodes %v, %v", nodes, err)
 	}
 	if survey, err := s.Survey(t.Context(), "a"); err != nil || survey.Pending != 0 {
@@ -277,7 +277,7 @@ func TestSecretsStaySecret(t *testing.T) {
 	tell := func(s *Store) {
 		faults = append(faults, read(t, s, "x").Err, s.Merge(t.Context(), []scheduler.Write{creation("x", 0)})[0].Err)
 		_, claimed := claimAll(t.Context(), s, "a")
-		_, beaten := s.Beat(t.Context(), "a")
+		_, _, beaten := s.Beat(t.Context(), "a", time.Now())
 		_, surveyed := s.Survey(t.Context(), "a")
 		faults = append(faults, claimed, beaten, surveyed, s.Leave(t.Context(), "a"))
 	}

@@ -44,7 +44,7 @@ func TestARestartIsRecognised(t *testing.T) {
 	if !state().Restarted {
 		t.Error("one that nobody has seen before is not said to have restarted")
 	}
-	if _, err := s.Beat(t.Context(), "a"); err != nil {
+	if _, _, err := s.Beat(t.Context(), "a", time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	want()
@@ -59,7 +59,7 @@ func TestARestartIsRecognised(t *testing.T) {
 	// Left alone for longer than it says that it missed something: that counts.
 	l.redis["a"].do("ZADD", nodesKey("http"), time.Now().Add(-time.Hour).UnixMilli(), "another")
 	l.redis["a"].do("ZREM", nodesKey("http"), s.node)
-	if _, err := s.Beat(t.Context(), "a"); err != nil {
+	if _, _, err := s.Beat(t.Context(), "a", time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	l.redis["a"].kill()

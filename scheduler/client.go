@@ -152,5 +152,5 @@ func (s *Scheduler) checkInstant(t *Timer) error {
 
 // newWish is a new version of the timer, nil for its end.
 func (s *Scheduler) newWish(id ID, t *Timer) wish {
-	return wish{id: id, version: s.latest.next(s.config.Wall(), s.nextTag()), timer: t}
+	return wish{id: id, version: s.latest.next(s.clock(), s.nextTag()), timer: t}
 }

@@ -29,11 +29,11 @@ func (s *cutStore) Claim(ctx context.Context, shard string, req scheduler.ClaimR
 	return s.Store.Claim(ctx, shard, req)
 }
 
-func (s *cutStore) Beat(ctx context.Context, shard string) ([]string, error) {
+func (s *cutStore) Beat(ctx context.Context, shard string, clock time.Time) ([]string, time.Time, error) {
 	if s.cut.Load() {
-		return nil, errCut
+		return nil, time.Time{}, errCut
 	}
-	return s.Store.Beat(ctx, shard)
+	return s.Store.Beat(ctx, shard, clock)
 }
 
 func (s *cutStore) Fire(ctx context.Context, shard string, terms scheduler.FenceTerms, fences []scheduler.Fence) []scheduler.Fenced {

@@ -93,7 +93,7 @@ func (s *Scheduler) fire(ctx context.Context, c *claim) {
 // if that was later.
 func (s *Scheduler) lateness(c *claim) time.Duration {
 	if asked := c.fenced.State.Version.Time(); c.fenced.Due.Before(asked) {
-		return max(s.config.Wall().Sub(asked), 0)
+		return max(s.clock().Sub(asked), 0)
 	}
 	return c.sinceDue()
 }

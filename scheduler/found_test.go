@@ -379,34 +379,81 @@ func TestP3ACopyThatWaitsForANewerVersionBecomesThat(t *testing.T) {
 // behind: of two that no copy hears both of, the one that knew of the other counts.
 func TestP1AWriteIsAboveWhatItsNodeHasHeardOf(t *testing.T) {
 	inCluster(t, 2, 1, func(c *cluster) {
-		behind := startNode(c.T, c.Open("behind"), "behind", c.recorder, func(config *scheduler.Config) {
-			briefly(config)
-			config.Wall = func() time.Time { return time.Now().Add(-2 * time.Minute) }
-		})
+		c.Inject(func(op, _ string) error {
+			if op == "beat" {
+				return scheduler.ErrUnavailable // so that no node hears of another's clock
+			}
+			return nil
+		}, nil)
+		behind := c.startBehind("behind")
 		for range 20 {
 			id, other := c.create(oneShot(time.Minute)).ID, c.create(oneShot(time.Minute)).ID
-			homes := c.homes(id.Key, 2)
-			c.connect(homes[0], storetest.LinkCut)
-			if _, err := c.nodes[0].Delete(c.Context(), id); err != nil {
-				c.Fatal(err)
-			}
-			c.connect(homes[0], storetest.LinkUp)
-			c.Wipe(homes[0]) // so that no copy hears of both
+			c.endUnheard(id)
 			if _, err := behind.Lookup(c.Context(), other); err != nil {
 				c.Fatal(err)
 			}
-			c.connect(homes[1], storetest.LinkCut)
-			c.Connect("behind", homes[1], storetest.LinkCut)
-			changed, err := behind.Replace(c.Context(), id, oneShot(10*time.Second))
-			if err != nil || changed.Unreached != 1 {
-				c.Fatalf("replaced: %+v, %v; want one unreached", changed, err)
-			}
-			c.connect(homes[1], storetest.LinkUp)
-			c.Connect("behind", homes[1], storetest.LinkUp)
-			pass(30 * time.Second)
-			c.wantOnce(id.Key, 1, 2*time.Second+maxLate)
+			c.wantReplaced(behind, "behind", id)
 		}
 	})
+}
+
+// P1: so does one of a node that has just started and heard of no write: nodes tell
+// each other what their clocks show, also those that are gone.
+func TestP1AWriteFollowsTheFastestClock(t *testing.T) {
+	for name, gone := range map[string]bool{"a node that runs": false, "a node that is gone": true} {
+		t.Run(name, func(t *testing.T) {
+			for range 20 {
+				inCluster(t, 2, 1, func(c *cluster) {
+					id := c.create(oneShot(time.Minute)).ID
+					c.endUnheard(id)
+					pass(1500 * time.Millisecond)
+					if gone {
+						c.nodes[0].stop()
+						pass(4 * time.Second)
+					}
+					behind := c.startBehind("behind")
+					pass(1500 * time.Millisecond)
+					c.wantReplaced(behind, "behind", id)
+				})
+			}
+		})
+	}
+}
+
+// startBehind starts a node whose clock is behind.
+func (c *cluster) startBehind(name string) *node {
+	return startNode(c.T, c.Open(name), name, c.recorder, func(config *scheduler.Config) {
+		briefly(config)
+		config.Wall = func() time.Time { return time.Now().Add(-2 * time.Minute) }
+	})
+}
+
+// endUnheard deletes a timer where its second copy is, and has its first forgotten.
+func (c *cluster) endUnheard(id scheduler.ID) {
+	c.Helper()
+	first := c.homes(id.Key, 2)[0]
+	c.connect(first, storetest.LinkCut)
+	if _, err := c.nodes[0].Delete(c.Context(), id); err != nil {
+		c.Fatal(err)
+	}
+	c.connect(first, storetest.LinkUp)
+	c.Wipe(first) // so that no copy hears of what comes next too
+}
+
+// wantReplaced replaces a timer where its first copy is, and checks that this counts.
+func (c *cluster) wantReplaced(by *node, name string, id scheduler.ID) {
+	c.Helper()
+	second := c.homes(id.Key, 2)[1]
+	c.connect(second, storetest.LinkCut)
+	c.Connect(name, second, storetest.LinkCut)
+	changed, err := by.Replace(c.Context(), id, oneShot(10*time.Second))
+	if err != nil || changed.Unreached != 1 {
+		c.Fatalf("replaced: %+v, %v; want one unreached", changed, err)
+	}
+	c.connect(second, storetest.LinkUp)
+	c.Connect(name, second, storetest.LinkUp)
+	pass(30 * time.Second)
+	c.wantOnce(id.Key, 1, 2*time.Second+maxLate)
 }
 
 // P1: two writes of one node within a millisecond are two versions.

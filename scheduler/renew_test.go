@@ -249,9 +249,9 @@ func (s *frozenStore) Claim(ctx context.Context, shard string, req scheduler.Cla
 	return s.Store.Claim(ctx, shard, req)
 }
 
-func (s *frozenStore) Beat(ctx context.Context, shard string) ([]string, error) {
+func (s *frozenStore) Beat(ctx context.Context, shard string, clock time.Time) ([]string, time.Time, error) {
 	s.wait()
-	return s.Store.Beat(ctx, shard)
+	return s.Store.Beat(ctx, shard, clock)
 }
 
 func (s *frozenStore) Fire(ctx context.Context, shard string, terms scheduler.FenceTerms, fences []scheduler.Fence) []scheduler.Fenced {

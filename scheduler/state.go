@@ -35,27 +35,41 @@ func (v Version) Above(tag uint16) Version {
 // heard of none; it is safe for concurrent use.
 type latest struct{ ms atomic.Int64 }
 
-// maxAhead is how far ahead of this node's clock another's may be: a version
-// beyond that is that of a broken clock, and not followed.
-const maxAhead = time.Hour
+// MaxClockAhead is how far ahead of this node's clock another's may be: one beyond that
+// is broken, and neither it nor its versions are followed.
+const MaxClockAhead = time.Hour
 
 // heard notes a version that some copy has.
 func (l *latest) heard(v Version, wall func() time.Time) {
 	ms := int64(v >> versionTagBits)
 	for known := l.ms.Load(); ms > known; known = l.ms.Load() {
-		if ms > wall().Add(maxAhead).UnixMilli() || l.ms.CompareAndSwap(known, ms) {
+		if ms > wall().Add(MaxClockAhead).UnixMilli() || l.ms.CompareAndSwap(known, ms) {
 			return
 		}
 	}
 }
 
-// next is the version of a write at the given time.
+// next is the version of a write at the given time, of the fastest clock.
 func (l *latest) next(wall time.Time, tag uint16) Version {
 	v := VersionAt(wall, tag)
 	if known := Version(l.ms.Load()) << versionTagBits; v < known {
 		return known.Above(tag)
 	}
 	return v
+}
+
+// clock is what the fastest clock of all nodes shows, as far as this one has heard: two
+// writes that no copy hears both of are then in the order in which they were asked for,
+// however far their nodes' clocks are apart.
+func (s *Scheduler) clock() time.Time {
+	fastest, sinceBoot := s.config.Wall(), s.config.SinceBoot()
+	for _, sh := range s.shards.load() {
+		known := sh.fastest.Load()
+		if shows := time.UnixMilli(known).Add(sinceBoot); known != 0 && shows.After(fastest) {
+			fastest = shows
+		}
+	}
+	return fastest
 }
 
 // nextTag is another one for each of this node's writes, rising but where it begins

@@ -148,9 +148,11 @@ func (s *SweepState) Done(partition int, epoch int64) bool {
 
 // Membership is who works on the shards, and how much waits there.
 type Membership interface {
-	// Beat announces this node on the shard and returns the nodes that
-	// announced themselves there within the last 3 s, this one among them.
-	Beat(ctx context.Context, shard string) (nodes []string, err error)
+	// Beat announces this node, and what its clock shows, on the shard. It returns the
+	// nodes that announced themselves there within the last 3 s, this one among them,
+	// and what the fastest clock shows now of all that were announced in the last 2 min
+	// and are not more than MaxClockAhead ahead of this one.
+	Beat(ctx context.Context, shard string, clock time.Time) (nodes []string, fastest time.Time, err error)
 	// Leave withdraws the announcement.
 	Leave(ctx context.Context, shard string) error
 	// Survey counts what waits on the shard.

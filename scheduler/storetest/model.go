@@ -39,9 +39,16 @@ type shard struct {
 	entries map[string]*entry
 	dead    []DeadLetter
 	beats   map[string]int64 // node to ms
+	clocks  map[string]announced
 	swept   scheduler.SweepState
 	// missedSince is when it began to miss what it was to be told; nil if it lacks nothing.
 	missedSince *time.Time
+}
+
+// announced is what a node's clock showed, and when that was.
+type announced struct {
+	at    time.Time
+	ahead time.Duration // of the shard's clock
 }
 
 // NewModel makes an empty model of the named shards, of one named main if none
@@ -56,7 +63,7 @@ func NewModel(shards ...string) *Model {
 }
 
 func newShard(name string) *shard {
-	return &shard{name: name, entries: map[string]*entry{}, beats: map[string]int64{}}
+	return &shard{name: name, entries: map[string]*entry{}, beats: map[string]int64{}, clocks: map[string]announced{}}
 }
 
 // SetClock makes now the clock of all shards.
@@ -117,6 +124,7 @@ func (m *Model) Wipe(name string) {
 	defer m.mu.Unlock()
 	s := m.shards[name]
 	s.entries, s.swept, s.missedSince = map[string]*entry{}, scheduler.SweepState{Restarted: true}, nil
+	s.beats, s.clocks = map[string]int64{}, map[string]announced{}
 }
 
 // Save remembers what a shard has, and returns what has it lose all that it has taken

@@ -21,7 +21,8 @@ func (m *Model) Snapshot() (restore func()) {
 func (m *Model) copyShards(shards map[string]*shard) map[string]*shard {
 	all := make(map[string]*shard, len(shards))
 	for name, s := range shards {
-		c := &shard{name: s.name, entries: make(map[string]*entry, len(s.entries)), dead: slices.Clone(s.dead), beats: maps.Clone(s.beats)}
+		c := newShard(s.name)
+		c.dead, c.beats, c.clocks = slices.Clone(s.dead), maps.Clone(s.beats), maps.Clone(s.clocks)
 		for key, e := range s.entries {
 			same := *e // its lists are never changed in place
 			if e.lease != nil {

@@ -219,7 +219,7 @@ func checkEndedContext(r *rig) {
 	errs = append(errs, err)
 	_, err = r.a.Ask(ended(), c.Lease.Shard, []scheduler.KeyState{{Key: "k"}})
 	errs = append(errs, err)
-	_, err = r.a.Beat(ended(), c.Lease.Shard)
+	_, _, err = r.a.Beat(ended(), c.Lease.Shard, r.Now())
 	errs = append(errs, err)
 	_, err = r.a.Survey(ended(), c.Lease.Shard)
 	errs = append(errs, err)

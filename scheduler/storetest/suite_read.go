@@ -185,6 +185,7 @@ func readCases() map[string]func(*rig) {
 func nodeCases() map[string]func(*rig) {
 	return map[string]func(*rig){
 		"nodes that announced themselves are named for 3 s": checkBeat,
+		"the fastest clock of all nodes is known to all":    checkFastest,
 		"survey counts what waits": func(r *rig) {
 			if n := r.pending(); n != 0 {
 				r.Errorf("%d pending in an empty store", n)
@@ -222,10 +223,39 @@ func nodeCases() map[string]func(*rig) {
 	}
 }
 
+// checkFastest: what a node's clock shows is known to the others, and goes on when it
+// is gone.
+func checkFastest(r *rig) {
+	shard := r.a.Shards()[0]
+	beat := func(what string, node scheduler.Store, clock, want time.Duration) {
+		r.Helper()
+		var shows time.Time
+		from, to := r.during(func() {
+			var err error
+			if _, shows, err = node.Beat(r.Context(), shard, r.Now().Add(clock)); err != nil {
+				r.Fatalf("beat: %v", err)
+			}
+		})
+		r.between("the fastest clock, "+what, shows, from.Add(want), to.Add(want))
+	}
+	beat("its own", r.a, -time.Minute, -time.Minute)
+	beat("its own", r.b, time.Minute, time.Minute)
+	beat("the other's", r.a, -time.Minute, time.Minute)
+	if err := r.b.Leave(r.Context(), shard); err != nil {
+		r.Fatalf("leave: %v", err)
+	}
+	beat("that of one that left", r.a, -time.Minute, time.Minute)
+	beat("its own again", r.b, -2*time.Minute, -time.Minute)
+	const ahead = scheduler.MaxClockAhead
+	beat("a broken one", r.b, ahead, ahead)
+	beat("not a broken one", r.a, -time.Second, -time.Second)
+	beat("one that is not", r.a, time.Second, ahead)
+}
+
 func checkBeat(r *rig) {
 	shard := r.a.Shards()[0]
 	beat := func(node scheduler.Store) []string {
-		nodes, err := node.Beat(r.Context(), shard)
+		nodes, _, err := node.Beat(r.Context(), shard, r.Now())
 		if err != nil {
 			r.Fatalf("beat: %v", err)
 		}

@@ -22,8 +22,10 @@ type view struct {
 
 var _ scheduler.Store = (*view)(nil)
 
-// aliveFor is how long an announcement counts.
-const aliveFor = 3 * time.Second
+const (
+	aliveFor  = 3 * time.Second // how long an announcement counts
+	clockLife = 2 * time.Minute // and what it said of the node's clock
+)
 
 func (v *view) NewKey() (string, error) { return scheduler.NewKey() }
 
@@ -190,10 +192,18 @@ func (v *view) Ask(ctx context.Context, name string, states []scheduler.KeyState
 	return differences, nil
 }
 
-func (v *view) Beat(ctx context.Context, name string) ([]string, error) {
-	var nodes []string
-	err := v.m.call(ctx, v.node, "beat", name, func(s *shard, now time.Time) {
+func (v *view) Beat(ctx context.Context, name string, clock time.Time) (nodes []string, fastest time.Time, err error) {
+	err = v.m.call(ctx, v.node, "beat", name, func(s *shard, now time.Time) {
 		s.beats[v.node] = now.UnixMilli()
+		s.clocks[v.node] = announced{at: now, ahead: clock.Sub(now)}
+		fastest = clock
+		for node, a := range s.clocks {
+			if now.Sub(a.at).Abs() > clockLife {
+				delete(s.clocks, node)
+			} else if shows := now.Add(a.ahead); shows.After(fastest) && shows.Sub(clock) <= scheduler.MaxClockAhead {
+				fastest = shows
+			}
+		}
 		for node, at := range s.beats {
 			if at < now.Add(-aliveFor).UnixMilli() {
 				delete(s.beats, node)
@@ -205,10 +215,7 @@ func (v *view) Beat(ctx context.Context, name string) ([]string, error) {
 			return cmp.Or(cmp.Compare(s.beats[a], s.beats[b]), strings.Compare(a, b))
 		})
 	})
-	if err != nil {
-		return nil, err
-	}
-	return nodes, nil
+	return nodes, fastest, err
 }
 
 func (v *view) Leave(ctx context.Context, name string) error {

@@ -79,16 +79,13 @@ func contents(shard string, taken snapshot, now time.Time) (copies []history.Cop
 					odd(name + " " + key)
 				}
 			}
-		case "tags":
+		case "tags", "clocks":
 		default:
 			odd(name)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(taken.sorted)) {
 		base, kind := cutLast(name, ":")
-		if base == "chronos:nodes" {
-			continue
-		}
 		switch kind {
 		case "due":
 			for key := range taken.sorted[name] {
@@ -96,7 +93,7 @@ func contents(shard string, taken snapshot, now time.Time) (copies []history.Cop
 					odd(name + " " + key)
 				}
 			}
-		case "dead":
+		case "dead", "nodes":
 		default:
 			odd(name)
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha1" //nolint:gosec // Redis names scripts by their SHA-1; it protects nothing here.
 	"encoding/hex"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -66,14 +67,27 @@ func (f *fastClaim) knew(mini *miniredis.Miniredis, sha string) bool {
 	return known
 }
 
-// beats does what a heartbeat does and returns how long ago the one before was, and
-// the nodes that live; false if args, of an EVALSHA, are none.
+// beats does what a heartbeat does and returns how long ago the one before was, what
+// the fastest clock shows, and the nodes that live; false if args, of an EVALSHA, are
+// none.
 func (f *fastClaim) beats(mini *miniredis.Miniredis, args []string, now time.Time) (said []string, ok bool) {
-	if f == nil || len(args) != 5 || args[0] != f.beat || !f.knew(mini, f.beat) {
+	if f == nil || len(args) != 9 || args[0] != f.beat || !f.knew(mini, f.beat) {
 		return nil, false
 	}
-	key, node := args[2], args[3]
-	deadAfterMs, err := strconv.ParseInt(args[4], 10, 64)
+	key, clocks, node := args[2], args[3], args[4]
+	deadAfterMs, err := strconv.ParseInt(args[5], 10, 64)
+	if err != nil {
+		return nil, false
+	}
+	clockMs, err := strconv.ParseInt(args[6], 10, 64)
+	if err != nil {
+		return nil, false
+	}
+	clockLifeMs, err := strconv.ParseInt(args[7], 10, 64)
+	if err != nil {
+		return nil, false
+	}
+	maxAheadMs, err := strconv.ParseInt(args[8], 10, 64)
 	if err != nil {
 		return nil, false
 	}
@@ -95,9 +109,29 @@ func (f *fastClaim) beats(mini *miniredis.Miniredis, args []string, now time.Tim
 		}
 	}
 	_, _ = mini.ZAdd(key, scores[node], node) // it is a sorted set
-	return append([]string{gap}, slices.SortedFunc(maps.Keys(scores), func(a, b string) int {
+	return append([]string{gap, fastest(mini, clocks, node, clockMs, clockLifeMs, maxAheadMs, now)}, slices.SortedFunc(maps.Keys(scores), func(a, b string) int {
 		return cmp.Or(cmp.Compare(scores[a], scores[b]), cmp.Compare(a, b))
 	})...), true
+}
+
+// fastest announces what a node's clock shows, and returns what the fastest does.
+func fastest(mini *miniredis.Miniredis, clocks, node string, clockMs, lifeMs, maxAheadMs int64, now time.Time) string {
+	nowMs := now.UnixMilli()
+	mini.HSet(clocks, node, fmt.Sprint(clockMs-nowMs, nowMs))
+	fastestMs := clockMs
+	all, _ := mini.HKeys(clocks) // it is there
+	for _, of := range all {
+		var aheadMs, atMs int64
+		_, err := fmt.Sscan(mini.HGet(clocks, of), &aheadMs, &atMs)
+		if err != nil || max(nowMs-atMs, atMs-nowMs) > lifeMs {
+			mini.HDel(clocks, of)
+			continue
+		}
+		if shows := nowMs + aheadMs; shows <= clockMs+maxAheadMs {
+			fastestMs = max(fastestMs, shows)
+		}
+	}
+	return strconv.FormatInt(fastestMs, 10)
 }
 
 // answers reports whether args, of an EVALSHA, are a claim that finds nothing now.
