@@ -69,7 +69,7 @@ func (s *shard) dedication(ctx context.Context, lane, purpose string) (dedicatio
 	if err := s.ready(ctx); err != nil {
 		return dedication{}, err
 	}
-	pipe := s.poll.TxPipeline()
+	pipe := s.poll.Pipeline() // a cluster has the keys in several slots
 	pipe.SetNX(ctx, dedicationKey(lane), purpose, 0)
 	is, now := pipe.Get(ctx, dedicationKey(lane)), pipe.Time(ctx)
 	latest := pipe.ZRevRangeWithScores(ctx, nodesKey(lane), 0, 0)

@@ -18,7 +18,7 @@ const Partitions = scheduler.Partitions
 func nodesKey(lane string) string { return "chronos:{" + lane + "}:nodes" }
 
 // clocksKey is the hash of what the clocks of the nodes showed that announced themselves
-// there: node id to how far it was ahead of the shard's clock, and when that was, ms.
+// there: node id to that, and to when it was by the shard's clock, ms.
 func clocksKey(lane string) string { return "chronos:{" + lane + "}:clocks" }
 
 // dedicationKey is what the lane's timers on a shard are for.

@@ -12,12 +12,8 @@ import (
 	"chronos/scheduler"
 )
 
-const (
-	// deadAfter is how long a node counts as alive after it announced itself.
-	deadAfter = 3 * time.Second
-	// clockLife is how long its clock counts.
-	clockLife = 2 * time.Minute
-)
+// deadAfter is how long a node counts as alive after it announced itself.
+const deadAfter = 3 * time.Second
 
 // Beat is scheduler.Store's, by a script: a shard whose memory is full takes
 // what a script writes after it has removed something.
@@ -28,7 +24,7 @@ func (s *Store) Beat(ctx context.Context, shard string, clock time.Time) (nodes 
 	}
 	c := &call{
 		script: "beat", keys: []string{nodesKey(s.lane), clocksKey(s.lane)},
-		args: []any{s.node, deadAfter.Milliseconds(), clock.UnixMilli(), clockLife.Milliseconds(), scheduler.MaxClockAhead.Milliseconds()},
+		args: []any{s.node, deadAfter.Milliseconds(), clock.UnixMilli(), scheduler.MaxClockAhead.Milliseconds()},
 	}
 	sh.eval(ctx, sh.poll, []*call{c})
 	if c.err != nil {

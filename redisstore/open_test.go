@@ -235,6 +235,12 @@ func TestCluster(t *testing.T) {
 	if nodes, _, err := s.Beat(t.Context(), "a", time.Now()); err != nil || !slices.Equal(nodes, []string{"node-1"}) {
 		t.Errorf("nodes %v, %v", nodes, err)
 	}
+	if err := s.Dedicate(t.Context(), "tea"); err != nil {
+		t.Error(err)
+	}
+	if err := s.Dedicate(t.Context(), "coffee"); !errors.Is(err, ErrDedicated) {
+		t.Errorf("for something else: %v, want that it is for tea", err)
+	}
 	if survey, err := s.Survey(t.Context(), "a"); err != nil || survey.Pending != 0 {
 		t.Errorf("survey %+v, %v", survey, err)
 	}

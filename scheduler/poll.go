@@ -27,11 +27,11 @@ type shard struct {
 	graves      *queue[*claim] // tombstones that not all copies have been told of
 	renewals    *renewals      // of fences
 
-	fastest    atomic.Int64 // what the fastest clock of its nodes shows, ms less those since boot; 0 until that is known
-	unheard    atomic.Int64 // since when it has not answered this node's announcements, ns on the clock of silence, until what it missed is known; 0 if it does
-	othersLive atomic.Bool  // other nodes announced themselves lately
-	health     atomic.Int32 // what the last claim said of the shard, or the last beat if that was long ago
-	claimed    atomic.Int64 // when that was, ns on the clock of silence
+	fastest    atomic.Pointer[fastestClock] // of its nodes; nil until that is known
+	unheard    atomic.Int64                 // since when it has not answered this node's announcements, ns on the clock of silence, until what it missed is known; 0 if it does
+	othersLive atomic.Bool                  // other nodes announced themselves lately
+	health     atomic.Int32                 // what the last claim said of the shard, or the last beat if that was long ago
+	claimed    atomic.Int64                 // when that was, ns on the clock of silence
 
 	ownership *ownership
 	sweeping  sweeping

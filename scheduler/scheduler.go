@@ -157,13 +157,13 @@ func (s *Scheduler) handOver(ctx context.Context) {
 }
 
 // Ready says whether this node should get requests: nil, or that it doesn't know where
-// to write, or that none of its shards has answered a claim, or not the last one.
+// to write, or that none of its shards has answered a heartbeat and its last claim.
 func (s *Scheduler) Ready() error {
 	if err := s.store.Writable(); err != nil {
 		return err
 	}
 	for _, sh := range s.shards.load() {
-		if sh.health.Load() == healthUp {
+		if sh.health.Load() == healthUp && sh.fastest.Load() != nil {
 			return nil
 		}
 	}

@@ -58,18 +58,31 @@ func (l *latest) next(wall time.Time, tag uint16) Version {
 	return v
 }
 
+// fastestClock is what the fastest clock that was announced on a shard showed, and when
+// that was heard. It is late by the answer's way, so never ahead of what it shows.
+type fastestClock struct {
+	shows     time.Time
+	sinceBoot time.Duration
+}
+
+// clockLife is how long a clock is followed after it was heard of last.
+const clockLife = 2 * time.Minute
+
 // clock is what the fastest clock of all nodes shows, as far as this one has heard: two
 // writes that no copy hears both of are then in the order in which they were asked for,
 // however far their nodes' clocks are apart.
 func (s *Scheduler) clock() time.Time {
-	fastest, sinceBoot := s.config.Wall(), s.config.SinceBoot()
+	latest, now := s.config.Wall(), s.config.SinceBoot()
 	for _, sh := range s.shards.load() {
 		known := sh.fastest.Load()
-		if shows := time.UnixMilli(known).Add(sinceBoot); known != 0 && shows.After(fastest) {
-			fastest = shows
+		if known == nil || now-known.sinceBoot > clockLife {
+			continue
+		}
+		if shows := known.shows.Add(now - known.sinceBoot); shows.After(latest) {
+			latest = shows
 		}
 	}
-	return fastest
+	return latest
 }
 
 // nextTag is another one for each of this node's writes, rising but where it begins
@@ -77,7 +90,7 @@ func (s *Scheduler) clock() time.Time {
 // one of them each would take it for the other.
 func (s *Scheduler) nextTag() uint16 { return uint16(s.tags.Add(1)) }
 
-// Time is the wall-clock time of the write, by the clock of the node that took it.
+// Time is the wall-clock time of the write, by the fastest clock that its node knew of.
 func (v Version) Time() time.Time { return time.UnixMilli(int64(v >> versionTagBits)) }
 
 // String is the fixed-width hexadecimal form (16 digits): strings compare as

@@ -150,8 +150,9 @@ func (s *SweepState) Done(partition int, epoch int64) bool {
 type Membership interface {
 	// Beat announces this node, and what its clock shows, on the shard. It returns the
 	// nodes that announced themselves there within the last 3 s, this one among them,
-	// and what the fastest clock shows now of all that were announced in the last 2 min
-	// and are not more than MaxClockAhead ahead of this one.
+	// and what the fastest clock shows now of all that were announced and are not more
+	// than MaxClockAhead ahead of this one; that of a node that is gone has stood still
+	// since it was.
 	Beat(ctx context.Context, shard string, clock time.Time) (nodes []string, fastest time.Time, err error)
 	// Leave withdraws the announcement.
 	Leave(ctx context.Context, shard string) error

@@ -37,7 +37,7 @@ func (sh *shard) watch(ctx context.Context) {
 func (sh *shard) beat(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(ctx, beatInterval)
 	defer cancel()
-	began, sinceBoot := sh.silence.now(), sh.s.config.SinceBoot()
+	began := sh.silence.now()
 	nodes, fastest, err := sh.s.store.Beat(bounded, sh.name, sh.s.config.Wall())
 	sh.silence.heard(began, err)
 	if sh.silence.now()-time.Duration(sh.claimed.Load()) > 2*beatInterval {
@@ -50,7 +50,7 @@ func (sh *shard) beat(ctx context.Context) {
 		sh.giveUp(ctx)
 		return // who lives there is as it was
 	}
-	sh.fastest.Store(fastest.Add(-sinceBoot).UnixMilli())
+	sh.fastest.Store(&fastestClock{shows: fastest, sinceBoot: sh.s.config.SinceBoot()})
 	sh.ownership.set(ranks(sh.s.config.Node, nodes, sh.name))
 	others := false
 	for _, node := range nodes {

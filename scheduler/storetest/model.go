@@ -45,11 +45,8 @@ type shard struct {
 	missedSince *time.Time
 }
 
-// announced is what a node's clock showed, and when that was.
-type announced struct {
-	at    time.Time
-	ahead time.Duration // of the shard's clock
-}
+// announced is what a node's clock showed, and when that was by the shard's.
+type announced struct{ clock, at time.Time }
 
 // NewModel makes an empty model of the named shards, of one named main if none
 // is named.

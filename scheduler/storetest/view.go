@@ -22,10 +22,8 @@ type view struct {
 
 var _ scheduler.Store = (*view)(nil)
 
-const (
-	aliveFor  = 3 * time.Second // how long an announcement counts
-	clockLife = 2 * time.Minute // and what it said of the node's clock
-)
+// aliveFor is how long an announcement counts.
+const aliveFor = 3 * time.Second
 
 func (v *view) NewKey() (string, error) { return scheduler.NewKey() }
 
@@ -195,12 +193,11 @@ func (v *view) Ask(ctx context.Context, name string, states []scheduler.KeyState
 func (v *view) Beat(ctx context.Context, name string, clock time.Time) (nodes []string, fastest time.Time, err error) {
 	err = v.m.call(ctx, v.node, "beat", name, func(s *shard, now time.Time) {
 		s.beats[v.node] = now.UnixMilli()
-		s.clocks[v.node] = announced{at: now, ahead: clock.Sub(now)}
+		s.clocks[v.node] = announced{clock: clock, at: now}
 		fastest = clock
-		for node, a := range s.clocks {
-			if now.Sub(a.at).Abs() > clockLife {
-				delete(s.clocks, node)
-			} else if shows := now.Add(a.ahead); shows.After(fastest) && shows.Sub(clock) <= scheduler.MaxClockAhead {
+		for _, a := range s.clocks {
+			shows := a.clock.Add(min(now.Sub(a.at), aliveFor))
+			if shows.After(fastest) && shows.Sub(clock) <= scheduler.MaxClockAhead {
 				fastest = shows
 			}
 		}

@@ -71,7 +71,7 @@ func (f *fastClaim) knew(mini *miniredis.Miniredis, sha string) bool {
 // the fastest clock shows, and the nodes that live; false if args, of an EVALSHA, are
 // none.
 func (f *fastClaim) beats(mini *miniredis.Miniredis, args []string, now time.Time) (said []string, ok bool) {
-	if f == nil || len(args) != 9 || args[0] != f.beat || !f.knew(mini, f.beat) {
+	if f == nil || len(args) != 8 || args[0] != f.beat || !f.knew(mini, f.beat) {
 		return nil, false
 	}
 	key, clocks, node := args[2], args[3], args[4]
@@ -83,11 +83,7 @@ func (f *fastClaim) beats(mini *miniredis.Miniredis, args []string, now time.Tim
 	if err != nil {
 		return nil, false
 	}
-	clockLifeMs, err := strconv.ParseInt(args[7], 10, 64)
-	if err != nil {
-		return nil, false
-	}
-	maxAheadMs, err := strconv.ParseInt(args[8], 10, 64)
+	maxAheadMs, err := strconv.ParseInt(args[7], 10, 64)
 	if err != nil {
 		return nil, false
 	}
@@ -109,26 +105,27 @@ func (f *fastClaim) beats(mini *miniredis.Miniredis, args []string, now time.Tim
 		}
 	}
 	_, _ = mini.ZAdd(key, scores[node], node) // it is a sorted set
-	return append([]string{gap, fastest(mini, clocks, node, clockMs, clockLifeMs, maxAheadMs, now)}, slices.SortedFunc(maps.Keys(scores), func(a, b string) int {
+	return append([]string{gap, fastest(mini, clocks, node, now, deadAfterMs, clockMs, maxAheadMs)}, slices.SortedFunc(maps.Keys(scores), func(a, b string) int {
 		return cmp.Or(cmp.Compare(scores[a], scores[b]), cmp.Compare(a, b))
 	})...), true
 }
 
 // fastest announces what a node's clock shows, and returns what the fastest does.
-func fastest(mini *miniredis.Miniredis, clocks, node string, clockMs, lifeMs, maxAheadMs int64, now time.Time) string {
-	nowMs := now.UnixMilli()
-	mini.HSet(clocks, node, fmt.Sprint(clockMs-nowMs, nowMs))
-	fastestMs := clockMs
+func fastest(mini *miniredis.Miniredis, clocks, node string, now time.Time, deadAfterMs, clockMs, maxAheadMs int64) string {
+	nowMs, fastestMs := now.UnixMilli(), clockMs
+	mini.HSet(clocks, node, fmt.Sprint(clockMs, nowMs))
 	all, _ := mini.HKeys(clocks) // it is there
 	for _, of := range all {
-		var aheadMs, atMs int64
-		_, err := fmt.Sscan(mini.HGet(clocks, of), &aheadMs, &atMs)
-		if err != nil || max(nowMs-atMs, atMs-nowMs) > lifeMs {
-			mini.HDel(clocks, of)
-			continue
+		var showedMs, atMs int64
+		_, _ = fmt.Sscan(mini.HGet(clocks, of), &showedMs, &atMs) // it was announced
+		ageMs := nowMs - atMs
+		showsMs := showedMs + max(0, min(ageMs, deadAfterMs))
+		broken := showsMs > clockMs+maxAheadMs
+		if !broken {
+			fastestMs = max(fastestMs, showsMs)
 		}
-		if shows := nowMs + aheadMs; shows <= clockMs+maxAheadMs {
-			fastestMs = max(fastestMs, shows)
+		if max(ageMs, -ageMs) > deadAfterMs && (broken || showsMs <= clockMs) {
+			mini.HDel(clocks, of)
 		}
 	}
 	return strconv.FormatInt(fastestMs, 10)

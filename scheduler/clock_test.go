@@ -1,0 +1,149 @@
+package scheduler_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"chronos/scheduler"
+	"chronos/scheduler/storetest"
+)
+
+// P1: a write goes above all that its node has heard of, however far its clock is
+// behind: of two that no copy hears both of, the one that knew of the other counts.
+func TestP1AWriteIsAboveWhatItsNodeHasHeardOf(t *testing.T) {
+	inCluster(t, 2, 1, func(c *cluster) {
+		c.Inject(func(op, _ string) error {
+			if op == "beat" {
+				return scheduler.ErrUnavailable // so that no node hears of another's clock
+			}
+			return nil
+		}, nil)
+		behind := c.startBehind("behind")
+		for range 20 {
+			id, other := c.create(oneShot(time.Minute)).ID, c.create(oneShot(time.Minute)).ID
+			c.endUnheard(c.nodes[0], nodeName(0), id)
+			if _, err := behind.Lookup(c.Context(), other); err != nil {
+				c.Fatal(err)
+			}
+			c.wantReplaced(behind, "behind", id)
+		}
+	})
+}
+
+// P1: so does one of a node that has just started and heard of no write: nodes tell
+// each other what their clocks show, also those that are gone.
+func TestP1AWriteFollowsTheFastestClock(t *testing.T) {
+	for name, gone := range map[string]bool{"a node that runs": false, "a node that is gone": true} {
+		t.Run(name, func(t *testing.T) {
+			for range 20 {
+				inCluster(t, 2, 1, func(c *cluster) {
+					id := c.create(oneShot(time.Minute)).ID
+					c.endUnheard(c.nodes[0], nodeName(0), id)
+					pass(1500 * time.Millisecond)
+					if gone {
+						c.nodes[0].stop()
+						pass(4 * time.Second)
+					}
+					behind := c.startBehind("behind")
+					pass(1500 * time.Millisecond)
+					c.wantReplaced(behind, "behind", id)
+				})
+			}
+		})
+	}
+}
+
+// startBehind starts a node whose clock is behind.
+func (c *cluster) startBehind(name string) *node {
+	return startNode(c.T, c.Open(name), name, c.recorder, func(config *scheduler.Config) {
+		briefly(config)
+		config.Wall = func() time.Time { return time.Now().Add(-2 * time.Minute) }
+	})
+}
+
+// endUnheard deletes a timer where its second copy is, and has its first forgotten.
+func (c *cluster) endUnheard(by *node, name string, id scheduler.ID) {
+	c.Helper()
+	first := c.homes(id.Key, 2)[0]
+	c.Connect(name, first, storetest.LinkCut)
+	if _, err := by.Delete(c.Context(), id); err != nil {
+		c.Fatal(err)
+	}
+	c.Connect(name, first, storetest.LinkUp)
+	c.Wipe(first) // so that no copy hears of what comes next too
+}
+
+// wantReplaced replaces a timer where its first copy is, and checks that this counts.
+func (c *cluster) wantReplaced(by *node, name string, id scheduler.ID) {
+	c.Helper()
+	second := c.homes(id.Key, 2)[1]
+	c.Connect(name, second, storetest.LinkCut)
+	changed, err := by.Replace(c.Context(), id, oneShot(10*time.Second))
+	if err != nil || changed.Unreached != 1 {
+		c.Fatalf("replaced: %+v, %v; want one unreached", changed, err)
+	}
+	c.Connect(name, second, storetest.LinkUp)
+	pass(30 * time.Second)
+	c.wantOnce(id.Key, 1, 2*time.Second+maxLate)
+}
+
+// slowStore takes its time with a heartbeat, before that is executed.
+type slowStore struct{ scheduler.Store }
+
+func (s slowStore) Beat(ctx context.Context, shard string, clock time.Time) ([]string, time.Time, error) {
+	select {
+	case <-time.After(450 * time.Millisecond):
+	case <-ctx.Done():
+		return nil, time.Time{}, errCut
+	}
+	return s.Store.Beat(ctx, shard, clock)
+}
+
+// P1: where clocks agree, the way of a heartbeat puts nobody ahead of them.
+func TestP1ASlowHeartbeatPutsNobodyAhead(t *testing.T) {
+	for range 20 {
+		inCluster(t, 2, 1, func(c *cluster) {
+			slow := startNode(c.T, slowStore{c.Open("slow")}, "slow", c.recorder, briefly)
+			id := c.create(oneShot(time.Minute)).ID
+			pass(5 * time.Second)
+			c.endUnheard(slow, "slow", id)
+			pass(200 * time.Millisecond)
+			c.wantReplaced(c.nodes[0], nodeName(0), id)
+		})
+	}
+}
+
+// P1: what a clock showed by mistake is forgotten when it is set right, also by who heard
+// of it on a shard that has been silent since.
+func TestP1AClockThatWasSetRightIsFollowedNoMore(t *testing.T) {
+	inCluster(t, 3, 1, func(c *cluster) {
+		var ahead atomic.Int64
+		ahead.Store(int64(10 * time.Minute))
+		startNode(c.T, c.Open("fast"), "fast", c.recorder, func(config *scheduler.Config) {
+			config.Wall = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+		})
+		pass(3 * time.Second)
+		version := func() time.Duration {
+			key := c.create(oneShot(time.Hour)).ID.Key
+			for _, name := range c.holders(key) {
+				return time.Until(c.Copies(name)[key].Version.Time())
+			}
+			c.Fatal("it has no copy")
+			return 0
+		}
+		if by := version(); by < 9*time.Minute {
+			c.Errorf("%v ahead, want what the fast clock is", by)
+		}
+		shard := c.Open("probe").Shards()[2]
+		c.connect(shard, storetest.LinkCut)
+		c.Connect("fast", shard, storetest.LinkCut)
+		pass(time.Second)
+		ahead.Store(0)
+		pass(12 * time.Minute) // by then versions that were written meanwhile are past
+		if by := version(); by > 0 {
+			c.Errorf("%v ahead, want what the clocks show", by)
+		}
+	})
+}
