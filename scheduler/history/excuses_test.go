@@ -40,8 +40,16 @@ func TestAnOldVersionWhileAllThatWereToldAreAway(t *testing.T) {
 		}
 	}
 	late := only(NoneAfterAnswer)
+	behind := func(faulty int) func(*book) {
+		return func(b *book) {
+			after(1, faulty)(b)
+			b.called("/7", 0).move(at(80_000))
+		}
+	}
 	runExcuses(t, []excuse{
 		{"the one that was told is away", after(1, 59_500), nil},
+		{"it is away when the callback comes, late as well", behind(79_500), nil},
+		{"it was away when the callback was due", behind(60_500), late},
 		{"it was when the callback was sent, at the earliest", after(1, 60_006-2000-1000-afterMs), nil},
 		{"it was before", after(1, 60_006-2000-1000-afterMs-1), late},
 		{"it is later", after(1, 60_007), late},

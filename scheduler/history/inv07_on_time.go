@@ -1,11 +1,15 @@
 package history
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // onTime is invariant 7, about acknowledged writes: the first callback of a pop arrives by its bound (bound), which counts
 // from when the pop was certainly due (answer + n × interval, or `at`), from 2 s after an answer that says in flight, and
 // from when the callbacks of earlier pops were over. Faults add what they explain (allowance). A further callback after
-// one that failed arrives by retryBy. Repeats of what had succeeded have no bound; invariant 6 is about them.
+// one that failed arrives by retryBy. Repeats of what had succeeded have no bound; invariant 6 is about them. Nor has what
+// comes after an acknowledged later write that some copy was not told of: invariant 3 says whether it may come at all.
 func onTime(r *run, f *Finding) {
 	limit := r.h.Header.limit()
 	for _, w := range r.writes {
@@ -18,6 +22,9 @@ func onTime(r *run, f *Finding) {
 			if c.Seq < 1 || c.Seq > w.asked.Pops {
 				continue // invariant 4
 			}
+			if r.replacedBefore(w, c) {
+				continue // invariant 3
+			}
 			if before := last[c.Seq]; before == nil {
 				r.judgeFirst(f, w, c, busy)
 			} else if !before.succeeded(limit) && !before.gone(limit) {
@@ -29,6 +36,15 @@ func onTime(r *run, f *Finding) {
 			busy = max(busy, later(c.over(limit), r.l.Settle))
 		}
 	}
+}
+
+// replacedBefore tells whether a later write than w was acknowledged before the callback came, and could not tell all copies.
+func (r *run) replacedBefore(w *write, c *Callback) bool {
+	t := r.byKey[w.key]
+	return t != nil && slices.ContainsFunc(t.ops, func(op *Operation) bool {
+		return op != w.op && op.Outcome == OK && (op.Kind == Replace || op.Kind == Delete) && op.Answer != nil && op.Answer.Unreached > 0 &&
+			op.returned() <= c.arrived() && older(w, op, t)
+	})
 }
 
 func (r *run) judgeFirst(f *Finding, w *write, c *Callback, busy time.Duration) {
