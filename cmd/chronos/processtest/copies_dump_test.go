@@ -26,7 +26,7 @@ type contents struct {
 
 var (
 	partitionKey = regexp.MustCompile(`^chronos:\{http\.(?:0\d|1[0-5])\}:(due|timers|leases|dead|tags)$`)
-	shardKey     = regexp.MustCompile(`^chronos:(nodes:[a-z]+|shard|topology|swept)$`)
+	shardKey     = regexp.MustCompile(`^chronos:(\{[a-z]+\}:(nodes|clocks)|shard|topology|swept)$`)
 )
 
 // readContents reads all shards, past the nodes.
