@@ -367,6 +367,19 @@ func TestAvailable(t *testing.T) {
 			}
 		}
 	}
+	over := func(when, away int) func(*book) {
+		return func(b *book) {
+			requests(0)(b)
+			for range 3 {
+				b.get("k1", when, "", 0)
+				o := &b.Operations[len(b.Operations)-1]
+				o.Outcome, o.Status, o.Read = Failed, 503, nil
+			}
+			if away > 0 {
+				b.fault(ShardAway, "a", away, away+1000)
+			}
+		}
+	}
 	runDamages(t, []damage{
 		{"2 of 2000", requests(2), nil},
 		{"3 of 2000", requests(3), only(Available)},
@@ -389,6 +402,9 @@ func TestAvailable(t *testing.T) {
 			b.fault(ShardAway, "a", 4000, 5000)
 			b.fault(ShardAway, "a", 4000, 5000)
 		}, only(Available)},
+		{"one was away, and the timer may have been over", over(4000, 4000), nil},
+		{"the timer may have been over, and none was away", over(4000, 0), only(Available)},
+		{"one was away before it could have been over", over(900, 900), only(Available)},
 	})
 }
 
