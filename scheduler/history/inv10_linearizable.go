@@ -147,18 +147,13 @@ func (r *run) stepOf(t *timer, op *Operation) step {
 		s.found = r.writeRead(t, op)
 	case s.read:
 		for i, w := range t.writes {
-			if r.mayBeOver(w, op.returned()) {
+			last := w.earliest(w.asked.Pops) - r.steps(w.invoked, op.returned())
+			if op.returned() >= min(last, w.goneAt(r.h.Header.limit())) {
 				s.overs = append(s.overs, i)
 			}
 		}
 	}
 	return s
-}
-
-// mayBeOver tells whether a write may have ended by itself by an instant.
-func (r *run) mayBeOver(w *write, at time.Duration) bool {
-	last := w.earliest(w.asked.Pops) - r.steps(w.invoked, at)
-	return at >= min(last, w.goneAt(r.h.Header.limit()))
 }
 
 // writeRead is the index of the write that a GET read, whatever if there is none that it can have read then.

@@ -8,7 +8,7 @@ import (
 
 // available is invariant 11: of the requests made while fewer than rf shards were faulty, at least 99.9 %
 // (Limits.Availability) had an answer below 500, and no node had to be restarted to work again. Not counted are requests
-// to a node in the window of its own death or freeze, and a GET that only a shard that was faulty can answer (unknowable).
+// to a node in the window of its own death or freeze, and a GET that only a shard that was faulty could answer (unknowable).
 func available(r *run, f *Finding) {
 	var example *Operation
 	for i := range r.h.Operations {
@@ -17,7 +17,7 @@ func available(r *run, f *Finding) {
 		if op.ReturnNs != -1 {
 			to = time.Duration(op.ReturnNs)
 		}
-		if r.faulty(op.invoked(), to, r.h.Header.RF) || r.downFor(op) || op.Kind == Get && r.unknowable(op, to) {
+		if r.faulty(op.invoked(), to, r.h.Header.RF) || r.downFor(op) || r.unknowable(op, to) {
 			continue
 		}
 		r.counts.Requests++
@@ -40,9 +40,10 @@ func (r *run) downFor(op *Operation) bool {
 	return r.explained(op.invoked(), op.invoked(), func(f *Fault) bool { return f.ofNode() && f.Node == op.Node })
 }
 
-// unknowable tells whether a GET's timer may have been over, which leaves nothing on the shards that could be asked: a
-// live copy may have been on the one that could not.
+// unknowable tells whether op is a GET that was refused, of a timer that was over, which leaves nothing on the shards that
+// could be asked: a live copy may have been on the one that could not.
 func (r *run) unknowable(op *Operation, to time.Duration) bool {
 	t := r.byKey[op.about()]
-	return t != nil && r.faulty(op.invoked(), to, 1) && slices.ContainsFunc(t.writes, func(w *write) bool { return r.mayBeOver(w, to) })
+	return op.Kind == Get && op.Status == http.StatusServiceUnavailable && t != nil && r.faulty(op.invoked(), to, 1) &&
+		slices.ContainsFunc(t.writes, func(w *write) bool { return r.overBy(w, to) != nil })
 }

@@ -367,13 +367,13 @@ func TestAvailable(t *testing.T) {
 			}
 		}
 	}
-	over := func(when, away int) func(*book) {
+	over := func(when, away, status int) func(*book) {
 		return func(b *book) {
 			requests(0)(b)
 			for range 3 {
 				b.get("k1", when, "", 0)
 				o := &b.Operations[len(b.Operations)-1]
-				o.Outcome, o.Status, o.Read = Failed, 503, nil
+				o.Outcome, o.Status, o.Read = Failed, status, nil
 			}
 			if away > 0 {
 				b.fault(ShardAway, "a", away, away+1000)
@@ -402,9 +402,11 @@ func TestAvailable(t *testing.T) {
 			b.fault(ShardAway, "a", 4000, 5000)
 			b.fault(ShardAway, "a", 4000, 5000)
 		}, only(Available)},
-		{"one was away, and the timer may have been over", over(4000, 4000), nil},
-		{"the timer may have been over, and none was away", over(4000, 0), only(Available)},
-		{"one was away before it could have been over", over(900, 900), only(Available)},
+		{"one was away, and the timer was over", over(4000, 4000, 503), nil},
+		{"the timer was over, and none was away", over(4000, 0, 503), only(Available)},
+		{"one was away before it was over", over(900, 900, 503), only(Available)},
+		{"one was away when it was due, but not called yet", over(1101, 1101, 503), only(Available)},
+		{"one was away, and the answer was another", over(4000, 4000, 500), only(Available)},
 	})
 }
 
