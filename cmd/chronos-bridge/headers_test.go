@@ -62,6 +62,7 @@ func TestHeaders(t *testing.T) {
 		"before 1970 in ms":    {[]kgo.RecordHeader{id("x"), deadline("-1")}, "bad_deadline"},
 		"an exponent":          {[]kgo.RecordHeader{id("x"), deadline("1e12")}, "bad_deadline"},
 		"too many digits":      {[]kgo.RecordHeader{id("x"), deadline("1000000000000000")}, "bad_deadline"},
+		"s since 1970":         {[]kgo.RecordHeader{id("x"), deadline(strconv.FormatInt(at.Unix(), 10))}, "deadline_seconds"},
 		"in 101 years":         {[]kgo.RecordHeader{id("x"), deadline(stamp(at.AddDate(101, 0, 0)))}, "deadline_too_far"},
 		"in the year 9999":     {[]kgo.RecordHeader{id("x"), deadline("9999-12-31T23:59:59.999999999Z")}, "deadline_too_far"},
 		"most digits":          {[]kgo.RecordHeader{id("x"), deadline("999999999999999")}, "deadline_too_far"},

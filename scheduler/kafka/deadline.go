@@ -14,7 +14,7 @@ const (
 // 1970 as plain digits. The instant is in UTC and in whole milliseconds, rounded up:
 // nothing goes out early. A leap second is not accepted, as in Go.
 func parseDeadline(text []byte) (time.Time, bool) {
-	if n := len(text); n > 0 && n <= maxEpochDigits && digits(text) == n {
+	if isEpoch(text) {
 		return time.UnixMilli(number(text)).UTC(), true
 	}
 	if len(text) < len(stampForm) {
@@ -27,6 +27,20 @@ func parseDeadline(text []byte) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	return t.Add(fraction - offset), true
+}
+
+// isEpoch reports whether text is a number that can be milliseconds since 1970.
+func isEpoch(text []byte) bool {
+	n := len(text)
+	return n > 0 && n <= maxEpochDigits && digits(text) == n
+}
+
+// inSeconds reports whether text is a number that must be seconds since 1970. Numbers
+// of ten digits are the seconds from 2001 to 2286; as milliseconds the same numbers
+// would mean some days of early 1970, for which nobody delays a message.
+func inSeconds(text []byte) bool {
+	const first, last = 1_000_000_000, 9_999_999_999
+	return isEpoch(text) && first <= number(text) && number(text) <= last
 }
 
 // parseStamp reads date and time of day, to the second.

@@ -67,6 +67,8 @@ func parse(r *kgo.Record, now time.Time) (Message, *malformed) {
 	}
 	at, ok := parseDeadline(deadline.value)
 	switch {
+	case inSeconds(deadline.value):
+		return Message{}, &malformed{"deadline_seconds", "header " + DeadlineHeader + " is a number of ten digits, which is seconds since 1970; give milliseconds, such as 1669892941123"}
 	case !ok:
 		return Message{}, &malformed{"bad_deadline", "header " + DeadlineHeader + " " + adviceDeadline}
 	case at.Sub(now) > scheduler.MaxInterval:

@@ -66,6 +66,18 @@ func TestParse(t *testing.T) {
 			Message{ID: "an id", Deadline: time.UnixMilli(0).UTC(), From: from},
 		},
 		{
+			"most milliseconds of nine digits", nil, nil, []kgo.RecordHeader{id, header(DeadlineHeader, "999999999")},
+			Message{ID: "an id", Deadline: time.UnixMilli(999_999_999).UTC(), From: from},
+		},
+		{
+			"least milliseconds of eleven digits", nil, nil, []kgo.RecordHeader{id, header(DeadlineHeader, "10000000000")},
+			Message{ID: "an id", Deadline: time.UnixMilli(10_000_000_000).UTC(), From: from},
+		},
+		{
+			"an instant of early 1970 in RFC 3339", nil, nil, []kgo.RecordHeader{id, header(DeadlineHeader, "1970-02-01T00:00:00Z")},
+			Message{ID: "an id", Deadline: time.Date(1970, 2, 1, 0, 0, 0, 0, time.UTC), From: from},
+		},
+		{
 			"as far as may be", nil, nil, []kgo.RecordHeader{id, header(DeadlineHeader, "2122-11-07T11:00:00Z")},
 			Message{ID: "an id", Deadline: time.Date(2122, 11, 7, 11, 0, 0, 0, time.UTC), From: from},
 		},
@@ -103,6 +115,10 @@ func TestMalformed(t *testing.T) {
 		{"null deadline", []kgo.RecordHeader{id, {Key: DeadlineHeader}}, "null_deadline"},
 		{"empty deadline", []kgo.RecordHeader{id, header(DeadlineHeader, "")}, "bad_deadline"},
 		{"no instant", []kgo.RecordHeader{id, header(DeadlineHeader, "secret\xff")}, "bad_deadline"},
+		{"seconds since 1970", []kgo.RecordHeader{id, header(DeadlineHeader, "1669892941")}, "deadline_seconds"},
+		{"first second of ten digits", []kgo.RecordHeader{id, header(DeadlineHeader, "1000000000")}, "deadline_seconds"},
+		{"last second of ten digits", []kgo.RecordHeader{id, header(DeadlineHeader, "9999999999")}, "deadline_seconds"},
+		{"seconds behind zeros", []kgo.RecordHeader{id, header(DeadlineHeader, "0001669892941")}, "deadline_seconds"},
 		{"100 years and a bit", []kgo.RecordHeader{id, header(DeadlineHeader, "2122-11-07T11:00:00.001Z")}, "deadline_too_far"},
 		{"as far as can be", []kgo.RecordHeader{id, header(DeadlineHeader, "999999999999999")}, "deadline_too_far"},
 	} {
