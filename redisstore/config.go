@@ -28,10 +28,14 @@ type ShardConfig struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
+const schemes = `(redis|rediss|unix|redis\+sentinel|rediss\+sentinel|redis\+cluster|rediss\+cluster)://`
+
 var (
 	shardName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 	// The beginning of a shard in a list; commas also separate the hosts of one URL.
-	shardStart = regexp.MustCompile(`(?:^|,)\s*([^=,:/?@]*)=(redis|rediss|unix|redis\+sentinel|rediss\+sentinel|redis\+cluster|rediss\+cluster)://`)
+	shardStart = regexp.MustCompile(`(?:^|,)\s*([^=,:/?@]*)=` + schemes)
+	// A URL in a list that no name stands before.
+	unnamed = regexp.MustCompile(`,\s*` + schemes)
 )
 
 // ParseShards reads a list of shards:
@@ -43,6 +47,9 @@ var (
 func ParseShards(list string) ([]ShardConfig, error) {
 	starts := shardStart.FindAllStringSubmatchIndex(list, -1)
 	if len(starts) == 0 {
+		if unnamed.MatchString(list) {
+			return nil, errNames
+		}
 		if _, err := newConnector(list); err != nil {
 			return nil, fmt.Errorf("want name=redis://host:6379/0, several separated by commas: %w", err)
 		}
@@ -51,7 +58,7 @@ func ParseShards(list string) ([]ShardConfig, error) {
 	var shards []ShardConfig
 	var faults []error
 	if starts[0][0] != 0 {
-		faults = append(faults, errors.New("the list must begin with name=redis://…"))
+		faults = append(faults, errors.New("the list must begin with name=redis://…, and the first has none"))
 	}
 	seen := map[string]bool{}
 	for i, at := range starts {
@@ -64,6 +71,8 @@ func ParseShards(list string) ([]ShardConfig, error) {
 		switch _, err := newConnector(shard.URL); {
 		case !shardName.MatchString(name):
 			faults = append(faults, fmt.Errorf("shard %d: a name is 1 to 64 of A-Z a-z 0-9 . _ - and begins with a letter or digit", i+1))
+		case unnamed.MatchString(shard.URL):
+			faults = append(faults, fmt.Errorf("shard %s: the next URL has no name; write name=redis://… for each", name))
 		case seen[name]:
 			faults = append(faults, fmt.Errorf("shard %d: the name %s is taken; each shard needs its own", i+1, name))
 		case err != nil:
@@ -89,6 +98,7 @@ var (
 	errEscape = errors.New("percent-encode / ? # and @ where they stand in a password")
 	errPort   = errors.New("a port is a number from 1 to 65535")
 	errDial   = errors.New("a shard with a Dial of its own is a single instance without TLS; want redis:// or unix://")
+	errNames  = errors.New("the names are missing: each of several shards needs one, as in a=redis://host1:6379/0,b=redis://host2:6379/0")
 	errHosts  = errors.New("a URL has one host; name each shard, and give a shard's further hosts as ?addr=host:port")
 )
 

@@ -22,6 +22,9 @@ func TestNodesFollowTheTopology(t *testing.T) {
 	if now := outdated.Topology(); !slices.Equal(now.names(), []string{"a", "b", "c"}) || !strings.Contains(l.log.String(), "CHRONOS_REDIS is outdated") {
 		t.Errorf("the node with an outdated list works by %+v; log: %s", now, l.log.String())
 	}
+	if line := l.log.String(); !strings.Contains(line, "chronos topology add d URL") || strings.Contains(line, "topology add a") {
+		t.Errorf("the warning does not say how d is added: %s", line)
+	}
 	if err := l.add(first, "d"); err != nil {
 		t.Fatal(err)
 	}
