@@ -80,7 +80,7 @@ func NewAdmin(cfg AdminConfig) *Admin {
 		mux.Handle("GET /debug/pprof/"+path, authorized(cfg.Authorizer, tokens.Admin, profile))
 	}
 	return &Admin{&http.Server{
-		Handler:           mux,
+		Handler:           withoutOutsiders(mux),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      30 * time.Second,

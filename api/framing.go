@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"math"
+	"net/http"
 
 	"github.com/valyala/fasthttp"
 
@@ -18,7 +19,21 @@ var (
 	errMalformed      = errors.New("request is not strict HTTP/1.1")
 	errHeaderTooLarge = errors.New("request line and headers are too large")
 	errBodiesFull     = errors.New("too many bodies are being received")
+	errFromCallback   = &problemError{fromCallback()}
 )
+
+// Headers that every callback has, and no client. Without this rule, whoever may create
+// timers could have a node call its own listeners, with the node's rights there.
+const (
+	callbackTimerHeader = "X-Chronos-Timer"
+	callbackIDHeader    = "Webhook-Id"
+)
+
+// fromCallback is the answer to a callback.
+func fromCallback() problem {
+	return newProblem(http.StatusForbidden, "from-callback",
+		"the request has X-Chronos-Timer or webhook-id, as callbacks have, and a callback may not ask chronos for anything; send the request yourself, without these headers")
+}
 
 // head reads the request line and the headers of one request, a line at a time,
 // as strictly as RFC 9112 allows. fasthttp forgives what another server between
@@ -123,6 +138,8 @@ func (h *head) field(line []byte) error {
 	case fieldIs(name, fasthttp.HeaderAuthorization):
 		h.authorizations++
 		h.authorization = append(h.authorization[:0], value...)
+	case fieldIs(name, callbackTimerHeader), fieldIs(name, callbackIDHeader):
+		return errFromCallback
 	case fieldIs(name, fasthttp.HeaderExpect):
 		h.expects = h.expects || !h.http10 && fieldIs(value, "100-continue")
 	case fieldIs(name, fasthttp.HeaderContentLength):

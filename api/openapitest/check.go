@@ -40,7 +40,7 @@ func (d *Description) checkElsewhere(input *openapi3filter.RequestValidationInpu
 	early := map[int]string{ // before it is known what is asked for
 		http.StatusBadRequest:                  "RequestMalformed",
 		http.StatusUnauthorized:                "TokenRefused",
-		http.StatusForbidden:                   "TokenScope",
+		http.StatusForbidden:                   "Forbidden",
 		http.StatusTooManyRequests:             "RateLimited",
 		http.StatusRequestTimeout:              "RequestTimeout",
 		http.StatusRequestEntityTooLarge:       "BodyTooLarge",
