@@ -40,9 +40,11 @@ type shard struct {
 	log               *slog.Logger
 
 	verified atomic.Bool
-	identity atomic.Pointer[string] // of the process that was verified last; nil before, "-" of one that won't say
-	gap      atomic.Int64           // the longest for which no node announced itself, ns, since a sweep was wanted
-	warned   atomic.Bool            // that it persists nothing
+	identity atomic.Pointer[string]   // of the process that was verified last; nil before, "-" of one that won't say
+	gap      atomic.Int64             // the longest for which no node announced itself, ns, since a sweep was wanted
+	warned   atomic.Bool              // that it persists nothing
+	members  atomic.Pointer[[]string] // host:port of a Sentinel group's or Cluster's; nil until learnt
+	tcpPort  atomic.Pointer[string]   // on which the Redis says that it listens; nil until it has said so
 	mu       sync.Mutex
 	checking *check
 }
@@ -136,8 +138,9 @@ func (s *shard) verify(ctx context.Context) error {
 	if facts["aof_enabled"] == "0" && !s.snapshots(ctx) && !s.warned.Swap(true) {
 		s.log.Warn("shard persists nothing: its timers are lost when it restarts; set appendonly yes")
 	}
-	identity := identityOf(facts)
+	identity, port := identityOf(facts), cmp.Or(facts["tcp_port"], "0")
 	s.identity.Store(&identity)
+	s.tcpPort.Store(&port)
 	s.clock.learn(now.Val().UnixMicro())
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -43,6 +44,7 @@ type Options struct {
 // Store is a scheduler.Store. Make it with Open; Close ends it.
 type Store struct {
 	current    atomic.Pointer[placement]
+	book       addressBook
 	keys       [Partitions]partitionKeys
 	lane       string
 	node       string
@@ -88,6 +90,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		keys: laneKeys(o.Lane), lane: o.Lane, node: o.Node, log: o.Log, scripts: loadScripts(), given: map[string]ShardConfig{}, patience: notAfter, notAfter: notAfter,
 		announced: announcedFor, drainedFor: drainedFor, drained: map[string]time.Time{}, origin: time.Now(), dial: o.Dial, times: max(o.Connections, 1),
 	}
+	s.book.lookUp, s.book.names = net.DefaultResolver.LookupNetIP, map[string]map[netip.Addr]time.Time{}
 	s.minted.Store(rand.Uint64N(Partitions) * together) // nodes that start together go on in different partitions
 	for _, config := range o.Shards {
 		s.given[config.Name] = config
@@ -98,6 +101,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, errors.Join(fmt.Errorf("open store: %w", err), s.Close())
 	}
 	s.current.Store(newPlacement(first, shards))
+	s.publish(&first)
 	if err := s.firstLook(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open store: %w", err), s.Close())
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/netip"
 	"sync/atomic"
 	"time"
 
@@ -97,7 +98,8 @@ func newNode(ctx context.Context, cfg environment.Node, log *slog.Logger) (_ *no
 	if err := n.store.Join(ctx); err != nil {
 		return nil, err
 	}
-	if n.client, err = newClient(cfg, shared.idle); err != nil {
+	n.store.LearnAddresses(ctx) // before the first callback
+	if n.client, err = newClient(cfg, shared.idle, n.reserved()); err != nil {
 		return nil, err
 	}
 	if n.engine, err = scheduler.New(engineConfig(cfg, n.id, log, registry), n.store, n.client); err != nil {
@@ -152,7 +154,19 @@ func (n *node) shards(ctx context.Context, cfg environment.Node) (_ []redisstore
 	return []redisstore.ShardConfig{{Name: "main", URL: n.backend.URL()}}, nil
 }
 
-func newClient(cfg environment.Node, idle int) (*webhook.Client, error) {
+// reserved tells the addresses that no callback connects to: a timer must not reach
+// what is meant for operators and nodes.
+func (n *node) reserved() func() []webhook.Reserved {
+	admin := webhook.Reserved{Whose: "admin listener of this node"}
+	if at, ok := n.adminAt.Addr().(*net.TCPAddr); ok {
+		admin.Addresses = []netip.AddrPort{at.AddrPort()}
+	}
+	return func() []webhook.Reserved {
+		return []webhook.Reserved{admin, {Whose: "Redis of this cluster", Addresses: n.store.Addresses(), AnyLocal: true}}
+	}
+}
+
+func newClient(cfg environment.Node, idle int, reserved func() []webhook.Reserved) (*webhook.Client, error) {
 	guard, err := webhook.ParseGuard(cfg.CallbackAllow, cfg.CallbackDeny)
 	if err != nil {
 		return nil, err
@@ -161,7 +175,7 @@ func newClient(cfg environment.Node, idle int) (*webhook.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return webhook.New(webhook.Config{Guard: guard, Secrets: secrets, MaxIdle: idle}), nil
+	return webhook.New(webhook.Config{Guard: guard, Reserved: reserved, Secrets: secrets, MaxIdle: idle}), nil
 }
 
 func engineConfig(cfg environment.Node, id string, log *slog.Logger, registry prometheus.Registerer) scheduler.Config {
@@ -193,6 +207,7 @@ func (n *node) run(ctx context.Context) error {
 	go func() { defer close(fired); n.engine.Run(claiming) }()
 	defer n.keepTokens(ctx)()
 	unfollow := process.Beside(ctx, n.store.Follow)
+	forgetAddresses := process.Beside(ctx, n.store.KeepAddresses)
 	stopPruning := process.Beside(ctx, func(ctx context.Context) { n.store.PruneLetters(ctx, n.keepDead) })
 	go func() { failed <- n.public.Serve(n.listener) }()
 	go func() { failed <- n.admin.Serve(n.adminAt) }()
@@ -213,6 +228,7 @@ func (n *node) run(ctx context.Context) error {
 	stopClaiming()
 	<-fired
 	stopPruning()
+	forgetAddresses()
 	unfollow()
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()

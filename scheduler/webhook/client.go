@@ -37,6 +37,10 @@ type Config struct {
 	TLS *tls.Config
 	// Guard says where callbacks may go; nil has no rules.
 	Guard *Guard
+	// Reserved says which addresses callbacks never connect to; nil for none. It is
+	// asked before each connection is made, so it must be quick and safe for
+	// concurrent use.
+	Reserved func() []Reserved
 	// Secrets sign every callback, each one of them; none, and nothing is signed.
 	Secrets []Secret
 	// Dial connects; nil stands for that of a zero net.Dialer, whose every
@@ -55,6 +59,7 @@ type Client struct {
 	dialContext func(ctx context.Context, network, address string) (net.Conn, error) // Config's, maybe nil
 	resolver    *net.Resolver                                                        // of tests; nil for the system's
 	guard       *Guard
+	reserved    func() []Reserved // Config's, maybe nil
 	secrets     []Secret
 	tls         *tls.Config
 	pool        *pool
@@ -81,6 +86,7 @@ func New(cfg Config) *Client {
 	return &Client{
 		dialContext: cfg.Dial,
 		guard:       cfg.Guard,
+		reserved:    cfg.Reserved,
 		secrets:     slices.DeleteFunc(slices.Clone(cfg.Secrets), func(s Secret) bool { return s.key == nil }),
 		tls:         tlsConfig(cfg.TLS),
 		pool:        newPool(cfg.MaxIdle, cfg.IdleTimeout),

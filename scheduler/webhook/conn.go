@@ -60,9 +60,9 @@ func (c *Client) dial(ctx context.Context, t *target) (*conn, error) {
 	return cn, nil
 }
 
-// connect connects to where the guard lets t go. It is asked about each address
-// right before that is connected to, so it doesn't matter what the resolver said
-// before, and to whom.
+// connect connects to t unless the guard refuses the address, or the address is
+// reserved. Both are asked right before each address is connected to, so earlier
+// answers of the resolver don't matter.
 func (c *Client) connect(ctx context.Context, t *target) (net.Conn, error) {
 	p := t.place()
 	if err := c.guard.check(p); err != nil {
@@ -76,7 +76,10 @@ func (c *Client) connect(ctx context.Context, t *target) (net.Conn, error) {
 				if err != nil {
 					return fmt.Errorf("read address: %w", err)
 				}
-				return c.guard.check(p.at(exact))
+				if err := c.guard.check(p.at(exact)); err != nil {
+					return err
+				}
+				return c.unreserved(exact)
 			},
 		}
 		return dialer.DialContext(ctx, "tcp", t.address())
@@ -85,7 +88,11 @@ func (c *Client) connect(ctx context.Context, t *target) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.guard.check(p.over(network)); err != nil {
+	err = c.guard.check(p.over(network))
+	if remote, ok := network.RemoteAddr().(*net.TCPAddr); ok && err == nil {
+		err = c.unreserved(remote.AddrPort())
+	}
+	if err != nil {
 		_ = network.Close()
 		return nil, err
 	}

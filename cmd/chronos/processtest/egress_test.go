@@ -1,0 +1,145 @@
+package processtest
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"chronos/api/client"
+	"chronos/api/tokens"
+)
+
+// redisSawHTTP is what a redis-server logs when an HTTP request reaches it.
+const redisSawHTTP = "SECURITY ATTACK"
+
+// operated is a node whose clients and operators have tokens.
+type operated struct {
+	*nodeProcess
+	client *client.Client
+	token  string // of the operator
+}
+
+// startOperated starts a node with an admin listener at an address.
+func startOperated(t *testing.T, redisURL, admin string) *operated {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "tokens")
+	writer, writerLine := newToken(t, "orders", tokens.Write)
+	operator, operatorLine := newToken(t, "ops", tokens.Admin)
+	writeFile(t, file, writerLine, operatorLine)
+	node := startNode(t, redisURL, "CHRONOS_TOKENS_FILE="+file, "CHRONOS_ADMIN_LISTEN="+admin)
+	return &operated{nodeProcess: node, client: clientOf(t, node, client.WithToken(writer)), token: operator}
+}
+
+// topologyAdd runs `chronos topology add`.
+func (o *operated) topologyAdd(t *testing.T, name, url string) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), binary, "topology", "add", name, url)
+	command.Env = append(os.Environ(), "CHRONOS_ADMIN_URL="+o.admin, "CHRONOS_TOKEN="+o.token)
+	if out, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("chronos topology add: %v\n%s", err, out)
+	}
+}
+
+// failureOf is why the first callback to the URI failed.
+func (o *operated) failureOf(t *testing.T, uri string) (reason string) {
+	t.Helper()
+	receipt, err := o.client.Create(t.Context(), client.Timer{URI: uri})
+	if err != nil {
+		t.Fatalf("create a timer for %s: %v", uri, err)
+	}
+	eventually(t, 10*time.Second, "the callback to "+uri+" has failed", func() bool {
+		stored, err := o.client.Lookup(t.Context(), receipt.ID)
+		if err == nil && stored.LastFailure != nil {
+			reason = stored.LastFailure.Reason
+		}
+		return reason != ""
+	})
+	return reason
+}
+
+// machineAddresses are all addresses of this machine that a callback might go to,
+// and the names that lead to them.
+func machineAddresses(t *testing.T) []string {
+	t.Helper()
+	hosts := []string{"localhost", "127.0.0.1", "127.0.0.2", "[::ffff:127.0.0.1]"}
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range all {
+		network, ok := at.(*net.IPNet)
+		switch {
+		case !ok || network.IP.IsLinkLocalUnicast():
+		case network.IP.To4() != nil:
+			hosts = append(hosts, network.IP.String())
+		default:
+			hosts = append(hosts, "["+network.IP.String()+"]")
+		}
+	}
+	return hosts
+}
+
+func portOf(t *testing.T, url string) string {
+	t.Helper()
+	_, port, err := net.SplitHostPort(strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(url, "http://"), "redis://"), "/0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+// TestCallbacksReachNoAdminListener: whatever name or address of this machine a
+// callback has, it doesn't connect to the node's own admin listener.
+func TestCallbacksReachNoAdminListener(t *testing.T) {
+	t.Parallel()
+	const want = "address not allowed: admin listener of this node"
+	redis := startRedis(t)
+	for admin, hosts := range map[string][]string{"127.0.0.1:0": {"127.0.0.1", "localhost", "[::ffff:127.0.0.1]"}, ":0": machineAddresses(t)} {
+		node := startOperated(t, redis.url, admin)
+		for _, host := range hosts {
+			uri := "http://" + host + ":" + portOf(t, node.admin) + "/topology/shards/main/drain?force=true"
+			if got := node.failureOf(t, uri); got != want {
+				t.Errorf("admin listener at %s: callback to %s failed with %q, want %q", admin, uri, got, want)
+			}
+		}
+		if reason := node.stop(t, 20*time.Second); reason != nil {
+			t.Error(reason)
+		}
+	}
+}
+
+// TestCallbacksReachNoRedis: no callback connects to a Redis of the topology, be
+// the Redis there from the start or added later, by address or by name.
+func TestCallbacksReachNoRedis(t *testing.T) {
+	t.Parallel()
+	const want = "address not allowed: Redis of this cluster"
+	first, named, added, stranger := startRedis(t), startRedis(t), startRedis(t), startRedis(t)
+	node := startOperated(t, first.url+",named=redis://localhost:"+portOf(t, named.url)+"/0", "127.0.0.1:0")
+	refused := func(what string, redis *redisServer) {
+		t.Helper()
+		for _, host := range []string{"127.0.0.1", "localhost", "[::ffff:127.0.0.1]"} {
+			if got := node.failureOf(t, "http://"+host+":"+portOf(t, redis.url)+"/"); got != want {
+				t.Errorf("%s: callback to %s failed with %q, want %q", what, host, got, want)
+			}
+		}
+		if strings.Contains(redis.log.String(), redisSawHTTP) {
+			t.Errorf("%s: a callback reached the redis-server:\n%s", what, redis.log)
+		}
+	}
+	refused("a Redis of the start", first)
+	refused("a Redis that is given by its name", named)
+	node.topologyAdd(t, "added", added.url)
+	refused("a Redis that was added later", added)
+
+	// A Redis that the node doesn't know shows what a callback looks like there.
+	if got := node.failureOf(t, "http://127.0.0.1:"+portOf(t, stranger.url)+"/"); got == want {
+		t.Errorf("a callback to another Redis failed with %q", got)
+	}
+	eventually(t, 5*time.Second, "another redis-server logs the request", func() bool {
+		return strings.Contains(stranger.log.String(), redisSawHTTP)
+	})
+}
