@@ -30,11 +30,12 @@ const (
 // called. Without rules loopback and private addresses are called as any other.
 //
 // A rule with an address or CIDR is about the address that is connected to,
-// after the host was looked up, for each address that is tried. One that denies
-// an IPv4 address also denies the IPv6 addresses that stand for it. A rule with
-// a name is about the host as the URI has it, whatever its case and with or
-// without a final dot; *.a.test matches all names below a.test, not a.test
-// itself. The same receiver may have other names, so deny its address to be
+// after the host was looked up, for each address that is tried. A rule that denies
+// an IPv4 address also denies the IPv6 addresses that stand for the address. A rule
+// that denies 127.0.0.0/8 or localhost denies every loopback address, ::1 included.
+// Any other rule with a name is about the host as the URI has it, whatever its case
+// and with or without a final dot; *.a.test matches all names below a.test, not
+// a.test itself. The same receiver may have other names, so deny its address to be
 // sure. An allowed name may have any address that isn't denied.
 type Guard struct {
 	allow, deny rules

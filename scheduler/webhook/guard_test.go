@@ -305,6 +305,32 @@ func TestGuardRules(t *testing.T) {
 			},
 		},
 		{
+			name: "IPv4 loopback denied means all loopback", deny: "127.0.0.0/8",
+			want: map[string]string{
+				"127.0.0.1:$": denied, "127.9.9.9:$": denied, "[::1]:$": denied, "[::ffff:127.0.0.1]:$": denied, "localhost:$": denied, "x.localhost.:$": denied,
+				"a.test:$": denied, "[64:ff9b::127.0.0.1]:$": denied,
+			},
+		},
+		{
+			name: "localhost denied means all loopback", deny: "LOCALHOST.",
+			want: map[string]string{
+				"127.0.0.1:$": denied, "127.9.9.9:$": denied, "[::1]:$": denied, "[::ffff:127.0.0.1]:$": denied, "localhost:$": denied,
+				"localhost.:$": denied, "a.test:$": denied,
+			},
+		},
+		{
+			name: "loopback denied at a port", deny: "127.0.0.0/8:1,localhost:2",
+			want: map[string]string{"127.0.0.1:$": "", "[::1]:1": denied, "[::1]:2": denied, "127.0.0.1:2": denied},
+		},
+		{
+			name: "all of IPv4 denied", deny: "0.0.0.0/0",
+			want: map[string]string{"127.0.0.1:$": denied, "[::1]:$": denied},
+		},
+		{
+			name: "some of loopback denied", deny: "127.0.0.2,127.1.0.0/16,[::1]:1",
+			want: map[string]string{"127.0.0.1:$": "", "a.test:$": "", "127.1.2.3:$": denied, "[::1]:1": denied, "127.0.0.2:$": denied},
+		},
+		{
 			name: "mapped address denied", deny: "::ffff:127.0.0.0/104",
 			want: map[string]string{"127.0.0.1:$": denied, "[::ffff:127.0.0.1]:$": denied},
 		},
@@ -472,6 +498,21 @@ func TestCheck(t *testing.T) {
 		}
 		if strings.ContainsFunc(invalid.Detail, func(r rune) bool { return r < ' ' || r > '~' }) {
 			t.Errorf("%s: detail %q doesn't fit a header", uri, invalid.Detail)
+		}
+	}
+}
+
+// Names and literals that can only be loopback are refused when the timer is set.
+func TestCheckKnowsLoopback(t *testing.T) {
+	for _, deny := range []string{"127.0.0.0/8", "localhost"} {
+		client := newClient(t, webhook.Config{Guard: guard(t, "", deny)})
+		for _, uri := range []string{"http://localhost/", "http://a.LOCALHOST.:8080/", "http://[::1]/", "http://127.0.0.7/", "http://[::ffff:127.0.0.1]/"} {
+			if err := client.Check(scheduler.Callback{URI: uri}); err == nil {
+				t.Errorf("%s denied: %s is accepted", deny, uri)
+			}
+		}
+		if err := client.Check(scheduler.Callback{URI: "http://mylocalhost/"}); err != nil {
+			t.Errorf("%s denied: %v", deny, err)
 		}
 	}
 }

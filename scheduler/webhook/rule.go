@@ -145,12 +145,14 @@ func endsInDigits(host string) bool {
 	return last != "" && '0' <= last[0] && last[0] <= '9'
 }
 
-// denies errs to the side of denying: an address that stands for another one is
-// that one too.
+// denies errs on the side of denying: an address that stands for another one counts
+// as both, and a rule about loopback is about all of it.
 func (r rule) denies(p place) bool {
 	switch {
 	case r.port != 0 && r.port != p.port:
 		return false
+	case r.aboutLoopback() && p.isLoopback():
+		return true
 	case r.prefix.IsValid():
 		for form := range forms(p.addr) {
 			if r.prefix.Contains(form) {
@@ -160,6 +162,24 @@ func (r rule) denies(p place) bool {
 		return false
 	}
 	return r.name == "" || r.named(p.name)
+}
+
+const localhost = "localhost"
+
+// aboutLoopback reports whether the rule names localhost, or all of IPv4's loopback
+// addresses.
+func (r rule) aboutLoopback() bool {
+	return r.name == localhost || r.prefix.Bits() <= 8 && r.prefix.Contains(netip.AddrFrom4([4]byte{127}))
+}
+
+// isLoopback reports whether the place can only be this machine, in IPv4 or IPv6.
+func (p place) isLoopback() bool {
+	for form := range forms(p.addr) {
+		if form.IsLoopback() {
+			return true
+		}
+	}
+	return p.name == localhost || strings.HasSuffix(p.name, "."+localhost)
 }
 
 // allows reports whether the rule allows p, or may do so when p is settled.
