@@ -10,6 +10,7 @@ import (
 const (
 	maxChunkLine       = 256  // bytes of a chunk's size with its extensions
 	maxChunkExtensions = 1024 // bytes of all extensions of a body
+	maxTrailers        = 4096 // bytes of all trailer fields of a body
 )
 
 // chunkPart is what of a chunked body comes next.
@@ -23,15 +24,16 @@ const (
 	chunkDone
 )
 
-// chunks takes a chunked body apart as it arrives. Lines end with CR LF;
-// extensions are read over, up to a bound; trailer fields are refused, since
-// nobody here would look at them. The zero value is at the start of a body.
+// chunks takes a chunked body apart as it arrives. Lines end with CR LF.
+// Extensions and trailer fields are checked, bounded and dropped. The zero value
+// is at the start of a body.
 type chunks struct {
 	part       chunkPart
 	line       []byte // what is there of the line that is arriving
 	left       int64  // bytes of the chunk that are still to come
 	total      int64  // bytes of the body
 	extensions int
+	trailers   int // bytes
 }
 
 // next takes what it can from b: how many bytes it used, and which of them are
@@ -50,9 +52,13 @@ func (k *chunks) next(b []byte, maxBody int64) (used int, data []byte, err error
 	if end < 0 {
 		used = len(b)
 	}
-	k.line = append(k.line, b[:min(used, maxChunkLine+1)]...)
-	if len(k.line) > maxChunkLine {
-		return used, nil, errMalformed
+	most, tooLong := maxChunkLine, errMalformed
+	if k.part == chunkTrailer {
+		most, tooLong = maxTrailers-k.trailers, errHeaderTooLarge
+	}
+	k.line = append(k.line, b[:min(used, most+1)]...)
+	if len(k.line) > most {
+		return used, nil, tooLong
 	}
 	if end < 0 {
 		return used, nil, nil
@@ -70,12 +76,36 @@ func (k *chunks) takeLine(line []byte, maxBody int64) error {
 	switch {
 	case k.part == chunkSize:
 		return k.takeSize(line, maxBody)
+	case k.part == chunkTrailer && len(line) > 0:
+		k.trailers += len(line) + len("\r\n")
+		return checkTrailer(line)
 	case len(line) > 0:
 		return errMalformed
 	case k.part == chunkEnd:
 		k.part = chunkSize
 	default:
 		k.part = chunkDone
+	}
+	return nil
+}
+
+// checkTrailer refuses a trailer field that is malformed, or that means something
+// else for a server that counts trailers among the headers (RFC 9110, 6.5.1).
+func checkTrailer(line []byte) error {
+	name, _, err := splitField(line)
+	if err != nil {
+		return err
+	}
+	for _, forbidden := range []string{
+		fasthttp.HeaderContentLength, fasthttp.HeaderTransferEncoding, fasthttp.HeaderTrailer, fasthttp.HeaderTE,
+		fasthttp.HeaderConnection, fasthttp.HeaderUpgrade, fasthttp.HeaderHost, fasthttp.HeaderExpect,
+		fasthttp.HeaderAuthorization, fasthttp.HeaderProxyAuthorization, fasthttp.HeaderCookie,
+		fasthttp.HeaderContentEncoding, fasthttp.HeaderContentType, fasthttp.HeaderContentRange,
+		fasthttp.HeaderIfMatch, fasthttp.HeaderIfNoneMatch, idempotencyHeader,
+	} {
+		if fieldIs(name, forbidden) {
+			return errMalformed
+		}
 	}
 	return nil
 }

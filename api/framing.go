@@ -114,20 +114,9 @@ func (h *head) requestLine(line []byte) error {
 // field takes one header field. One that begins with white space goes on with
 // the line before it, which is obsolete, and is refused as it has no name.
 func (h *head) field(line []byte) error {
-	colon := bytes.IndexByte(line, ':')
-	if colon <= 0 {
-		return errMalformed
-	}
-	name, value := line[:colon], bytes.Trim(line[colon+1:], " \t")
-	for _, c := range name {
-		if !isTokenByte(c) {
-			return errMalformed
-		}
-	}
-	for _, c := range value {
-		if c < ' ' && c != '\t' || c == 0x7f {
-			return errMalformed
-		}
+	name, value, err := splitField(line)
+	if err != nil {
+		return err
 	}
 	switch {
 	case fieldIs(name, fasthttp.HeaderHost):
@@ -152,6 +141,26 @@ func (h *head) field(line []byte) error {
 		}
 	}
 	return nil
+}
+
+// splitField takes a header or trailer field apart, without its line end.
+func splitField(line []byte) (name, value []byte, err error) {
+	name, value, colon := bytes.Cut(line, []byte{':'})
+	if !colon || len(name) == 0 {
+		return nil, nil, errMalformed
+	}
+	value = bytes.Trim(value, " \t")
+	for _, c := range name {
+		if !isTokenByte(c) {
+			return nil, nil, errMalformed
+		}
+	}
+	for _, c := range value {
+		if c < ' ' && c != '\t' || c == 0x7f {
+			return nil, nil, errMalformed
+		}
+	}
+	return name, value, nil
 }
 
 // contentLength takes digits and nothing else.

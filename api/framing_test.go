@@ -150,8 +150,19 @@ func TestAmbiguousRequestsAreRefused(t *testing.T) {
 		"chunk extension too long":    {chunked + "1;" + strings.Repeat("a", maxChunkLine) + "\r\n{\r\n0\r\n\r\n", 400},
 		"chunk extension without end": {chunked + "1;" + strings.Repeat("a", 1<<20), 400},
 		"chunk extensions too many":   {chunked + strings.Repeat("1;"+strings.Repeat("a", 200)+"\r\n \r\n", 6) + inChunks(simple, 99) + "\r\n", 400},
-		"trailer":                     {chunked + inChunks(simple, 99) + "A: b\r\n\r\n", 400},
+		"trailer without a colon":     {chunked + inChunks(simple, 99) + "A\r\n\r\n", 400},
+		"trailer without a name":      {chunked + inChunks(simple, 99) + ": b\r\n\r\n", 400},
+		"trailer with a folded line":  {chunked + inChunks(simple, 99) + "A: b\r\n c\r\n\r\n", 400},
+		"trailer, space before colon": {chunked + inChunks(simple, 99) + "A : b\r\n\r\n", 400},
+		"trailer with LF":             {chunked + inChunks(simple, 99) + "A: b\n\r\n", 400},
+		"trailer with CR":             {chunked + inChunks(simple, 99) + "A: b\rc\r\n\r\n", 400},
+		"trailer with NUL":            {chunked + inChunks(simple, 99) + "A: \x00\r\n\r\n", 400},
 		"trailer with a length":       {chunked + inChunks(simple, 99) + "Content-Length: 5\r\n\r\n", 400},
+		"trailer with an encoding":    {chunked + inChunks(simple, 99) + "A: b\r\ntransfer-encoding: chunked\r\n\r\n", 400},
+		"trailer with a host":         {chunked + inChunks(simple, 99) + "HOST: elsewhere\r\n\r\n", 400},
+		"trailer with a token":        {chunked + inChunks(simple, 99) + "Authorization: Bearer x\r\n\r\n", 400},
+		"trailers too long":           {chunked + inChunks(simple, 99) + strings.Repeat("A: "+strings.Repeat("b", 90)+"\r\n", maxTrailers/90) + "\r\n", 431},
+		"trailer without end":         {chunked + inChunks(simple, 99) + "A: " + strings.Repeat("b", 1<<20), 431},
 	} {
 		t.Run(name, func(t *testing.T) {
 			timers, executed := counted()
@@ -229,6 +240,8 @@ func TestUnusualRequestsAreTaken(t *testing.T) {
 		"chunks of one byte":        head + "Transfer-Encoding: chunked\r\n\r\n" + inChunks(simple, 1) + "\r\n",
 		"chunk size with zeros":     head + "Transfer-Encoding: chunked\r\n\r\n0000" + inChunks(simple, 999) + "\r\n",
 		"chunk extension":           head + "Transfer-Encoding: chunked\r\n\r\n" + strings.Replace(inChunks(simple, 999), "\r\n", ";a=\"b\";c\r\n", 1) + "\r\n",
+		"a trailer":                 head + "Transfer-Encoding: chunked\r\nTrailer: Digest\r\n\r\n" + inChunks(simple, 999) + "Digest: sha-256=x\r\n\r\n",
+		"trailers":                  head + "Transfer-Encoding: chunked\r\n\r\n" + inChunks(simple, 7) + "A:b\r\nX-Checksum: \t" + strings.Repeat("c", maxChunkLine) + "\r\nE:\r\n\r\n",
 		"large body":                head + "Content-Length: " + strconv.Itoa(len(large)) + "\r\n\r\n" + large,
 		"large body in chunks":      head + "Transfer-Encoding: chunked\r\n\r\n" + inChunks(large, 3000) + "\r\n",
 		"absolute form, other host": withLength("POST http://elsewhere:1/timers HTTP/1.1\r\nHost: h\r\n"),
@@ -308,7 +321,8 @@ func TestReadingDoesNotDependOnPackets(t *testing.T) {
 				raw.WriteString(one)
 				want.WriteString(one)
 			case 1:
-				raw.WriteString(head + "Transfer-Encoding: chunked\r\n\r\n" + inChunks(body, rapid.IntRange(1, 4000).Draw(t, "chunk")) + "\r\n")
+				trailers := rapid.SampledFrom([]string{"", "A: b\r\n", "A:\r\nDigest: " + strings.Repeat("d", 300) + "\r\n"}).Draw(t, "trailers")
+				raw.WriteString(head + "Transfer-Encoding: chunked\r\n\r\n" + inChunks(body, rapid.IntRange(1, 4000).Draw(t, "chunk")) + trailers + "\r\n")
 				want.WriteString(head + "Transfer-Encoding: chunked\r\n\r\n")
 				if body != "" {
 					fmt.Fprintf(&want, "%08x\r\n%s\r\n", len(body), body)
