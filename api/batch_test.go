@@ -165,7 +165,7 @@ func TestBatchIsRefused(t *testing.T) {
 			wantProblem(t, ask(t, s, "POST", "/timers/batch", tc[0]), 400, tc[1], tc[2])
 		})
 	}
-	wantProblem(t, ask(t, s, "POST", "/timers/batch", listOf(one), "Content-Encoding", "gzip"), 400, "content-encoding", noPointer)
+	wantProblem(t, ask(t, s, "POST", "/timers/batch", listOf(one), "Content-Encoding", "gzip"), 415, "content-encoding", noPointer)
 	wantProblem(t, ask(t, s, "POST", "/timers/batch", listOf(one), "Idempotency-Key", ""), 400, "idempotency-key", noPointer)
 	if len(timers.records) != 0 {
 		t.Errorf("%d timers are stored, want none", len(timers.records))

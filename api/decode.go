@@ -18,10 +18,11 @@ const (
 	maxIgnoredName = 64 // bytes
 )
 
-// decoder makes a timer of a request body (design: the public contract). Every
-// error is an *scheduler.InvalidError. A member that is read may stand only once
-// in its object and is never null; others have no effect. The zero value is ready
-// to decode one body after another, which takes less memory than a decoder each.
+// decoder makes a timer of a request body. Every error is an
+// *scheduler.InvalidError. A member that is read may stand only once in its
+// object; an optional one that is null is as if it were absent. Other members
+// have no effect. The zero value is ready to decode one body after another,
+// which takes less memory than a new decoder for each.
 type decoder struct {
 	scanner
 	timer   scheduler.Timer
@@ -38,8 +39,9 @@ const keptEntries = 8
 
 // field is a member that is read.
 type field struct {
-	name string
-	read func(*decoder) error
+	name     string
+	read     func(*decoder) error
+	optional bool // null is as if the member were absent
 }
 
 // decode reads the body of a POST or PUT. The timer's strings are copies; its
@@ -74,10 +76,10 @@ func (d *decoder) single() error {
 // content reads the members of the timer's object.
 func (d *decoder) content() error {
 	seen, err := d.members("", []field{
-		{"timing", (*decoder).timing},
-		{"callback", (*decoder).callback},
-		{"reliability", (*decoder).reliability},
-		{"statistics", (*decoder).statistics},
+		{"timing", (*decoder).timing, false},
+		{"callback", (*decoder).callback, false},
+		{"reliability", (*decoder).reliability, true},
+		{"statistics", (*decoder).statistics, true},
 	})
 	switch {
 	case err != nil:
@@ -90,8 +92,8 @@ func (d *decoder) content() error {
 	return nil
 }
 
-// object reads an object of which fields are known, and returns which of them
-// were there, as bits.
+// object reads an object of which fields are known, and returns as bits which of
+// the fields have a value.
 func (d *decoder) object(pointer, code, detail string, fields []field) (seen uint, err error) {
 	if !d.open(jsontext.KindBeginObject) {
 		return 0, d.mistyped(pointer, code, detail)
@@ -100,7 +102,7 @@ func (d *decoder) object(pointer, code, detail string, fields []field) (seen uin
 }
 
 func (d *decoder) members(pointer string, fields []field) (seen uint, err error) {
-	for {
+	for named := uint(0); ; {
 		token, ok, err := d.member(pointer)
 		if !ok || err != nil {
 			return seen, err
@@ -111,11 +113,17 @@ func (d *decoder) members(pointer string, fields []field) (seen uint, err error)
 			d.ignore(pointer, name)
 			err = d.skip(pointer)
 		} else {
-			if seen&(1<<known) != 0 {
+			bit := uint(1) << known
+			if named&bit != 0 {
 				return seen, duplicate(pointer + "/" + fields[known].name)
 			}
-			seen |= 1 << known
-			err = fields[known].read(d)
+			named |= bit
+			if f := &fields[known]; f.optional && d.null() {
+				err = d.skip(pointer + "/" + f.name)
+			} else {
+				seen |= bit
+				err = f.read(d)
+			}
 		}
 		if err != nil {
 			return seen, err
@@ -139,16 +147,16 @@ func (d *decoder) ignore(pointer, name string) {
 
 func (d *decoder) timing() error {
 	seen, err := d.object("/timing", "timing-type", "timing is not an object; give one with interval or at", []field{
-		{"interval", (*decoder).interval},
-		{"repeat-for", (*decoder).repeatFor},
-		{"at", (*decoder).at},
+		{"interval", (*decoder).interval, true},
+		{"repeat-for", (*decoder).repeatFor, true},
+		{"at", (*decoder).at, true},
 	})
 	const interval, at = 1, 4
 	switch {
 	case err != nil:
 		return err
 	case seen&interval == 0 && seen&at == 0:
-		return refuse("/timing/interval", "interval-missing", "interval is missing; give a number of seconds, or at instead")
+		return refuse("/timing/interval", "interval-missing", "interval is missing or null; give a number of seconds, or at instead")
 	case seen&interval != 0 && seen&at != 0:
 		return refuse("/timing", "at-and-interval", "at and interval exclude each other; give one of them")
 	}
@@ -215,11 +223,11 @@ func (d *decoder) http() error {
 		{"uri", func(d *decoder) (err error) {
 			d.timer.Callback.URI, err = d.str("/callback/http/uri", "uri-type", "uri is not a string; give the absolute http or https URL to call")
 			return err
-		}},
+		}, false},
 		{"opaque", func(d *decoder) (err error) {
 			d.timer.Callback.Opaque, err = d.str("/callback/http/opaque", "opaque-type", "opaque is not a string; give the callback's body as one, or leave it out")
 			return err
-		}},
+		}, true},
 	})
 	return err
 }
@@ -235,7 +243,7 @@ func (d *decoder) str(pointer, code, detail string) (string, error) {
 
 func (d *decoder) reliability() error {
 	_, err := d.object("/reliability", "reliability-type", "reliability is not an object; give one with replication-factor, or leave it out", []field{
-		{"replication-factor", (*decoder).replicationFactor},
+		{"replication-factor", (*decoder).replicationFactor, true},
 	})
 	return err
 }
@@ -271,7 +279,7 @@ func (d *decoder) whole(pointer string, limit int64) (n int, ok bool, err error)
 
 func (d *decoder) statistics() error {
 	_, err := d.object("/statistics", "statistics-type", "statistics is not an object; give one with tag-info, or leave it out", []field{
-		{"tag-info", (*decoder).tagInfo},
+		{"tag-info", (*decoder).tagInfo, true},
 	})
 	return err
 }
@@ -289,8 +297,8 @@ func (d *decoder) tagInfo() error {
 		d.enter(pointer, len(d.timer.Tags))
 		d.timer.Tags = append(d.timer.Tags, scheduler.Tag{Count: 1})
 		_, err = d.object(d.entry.pointer, "tag-info-type", "an entry of tag-info is not an object; give one with type and count", []field{
-			{"type", (*decoder).tagType},
-			{"count", (*decoder).tagCount},
+			{"type", (*decoder).tagType, false},
+			{"count", (*decoder).tagCount, true},
 		})
 		if err != nil {
 			return err

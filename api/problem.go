@@ -30,9 +30,10 @@ type problem struct {
 	Code    string  `json:"code"`              // stable, for programs
 	Pointer *string `json:"pointer,omitempty"` // JSON pointer into the request body
 
-	retryAfter time.Duration // of the header, rounded up to seconds; 0 for none
-	challenge  bool          // asks for a token
-	closes     bool          // what else the connection brings can't be made out
+	retryAfter     time.Duration // of the header, rounded up to seconds; 0 for none
+	acceptEncoding string        // the header; "" for none
+	challenge      bool          // asks for a token
+	closes         bool          // what else the connection brings can't be made out
 }
 
 func newProblem(status int, code, detail string) problem {
@@ -172,6 +173,9 @@ func (p problem) eachHeader(set func(name, value string)) {
 	set("Reason", printable(p.Detail))
 	if p.retryAfter > 0 {
 		set(fasthttp.HeaderRetryAfter, strconv.FormatInt(p.retrySeconds(), 10))
+	}
+	if p.acceptEncoding != "" {
+		set(fasthttp.HeaderAcceptEncoding, p.acceptEncoding)
 	}
 	if p.challenge {
 		set(fasthttp.HeaderWWWAuthenticate, tokens.Challenge)

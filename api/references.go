@@ -58,7 +58,7 @@ func decodeReferences(body []byte) ([]string, error) {
 	if !d.open(jsontext.KindBeginObject) {
 		return nil, refuse("", "body-not-object", "the body is not a JSON object; send one with IDs, an array")
 	}
-	seen, err := d.members("", []field{{"IDs", func(*decoder) error { return d.list() }}})
+	seen, err := d.members("", []field{{"IDs", func(*decoder) error { return d.list() }, false}})
 	switch {
 	case err != nil:
 		return nil, err
@@ -101,7 +101,7 @@ func (d *referencesDecoder) reference(pointer string) error {
 				return refuse(pointer+"/ID", "references-entry", what)
 			}
 			return nil
-		}},
+		}, false},
 		{"ReplicaIndex", func(*decoder) error {
 			text, err := d.numeral(pointer+"/ReplicaIndex", "references-entry", what)
 			if err != nil {
@@ -111,7 +111,7 @@ func (d *referencesDecoder) reference(pointer string) error {
 				return refuse(pointer+"/ReplicaIndex", "references-entry", what)
 			}
 			return nil
-		}},
+		}, false},
 	})
 	switch {
 	case err != nil:

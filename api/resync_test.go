@@ -285,7 +285,7 @@ func TestReferencesAreRefused(t *testing.T) {
 	} {
 		wantProblem(t, ask(t, s, "DELETE", path, body), 400, want[0], want[1])
 	}
-	wantProblem(t, ask(t, s, "DELETE", path, references("tea"), "Content-Encoding", "gzip"), 400, "content-encoding", noPointer)
+	wantProblem(t, ask(t, s, "DELETE", path, references("tea"), "Content-Encoding", "gzip"), 415, "content-encoding", noPointer)
 	for _, query := range []string{"", "?node-for-replicas=", "?node-for-replicas=a&node-for-replicas=a"} {
 		wantProblem(t, ask(t, s, "DELETE", "/timers/references"+query, references("tea")), 400, "node-for-replicas", noPointer)
 	}

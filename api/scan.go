@@ -131,6 +131,9 @@ func (s *scanner) number(pointer string) (text []byte, ok bool, err error) {
 	return text, true, s.told(pointer, err)
 }
 
+// null reports whether null begins here, or what looks like it: nothing is read.
+func (s *scanner) null() bool { return s.json.PeekKind() == jsontext.KindNull }
+
 // mistyped refuses the value that begins here, as malformed if nothing could
 // begin so.
 func (s *scanner) mistyped(pointer, code, detail string) error {

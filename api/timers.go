@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/http"
@@ -104,6 +105,9 @@ func (s *Server) create(c *fiber.Ctx) error {
 }
 
 func (s *Server) replace(c *fiber.Ctx) error {
+	if err := refuseConditions(c); err != nil {
+		return err
+	}
 	id, err := readID(c)
 	if err != nil {
 		return err
@@ -123,6 +127,9 @@ func (s *Server) replace(c *fiber.Ctx) error {
 }
 
 func (s *Server) remove(c *fiber.Ctx) error {
+	if err := refuseConditions(c); err != nil {
+		return err
+	}
 	id, err := readID(c)
 	if err != nil {
 		return err
@@ -216,14 +223,38 @@ func (s *Server) readTimer(c *fiber.Ctx) (scheduler.Timer, []string, error) {
 	return d.decode(body)
 }
 
-// plainBody is the request's body, which must not be encoded.
+// plainBody is the request's body, which must not be encoded, without a byte
+// order mark at its beginning.
 func plainBody(c *fiber.Ctx) ([]byte, error) {
+	const byteOrderMark = "\uFEFF"
 	request := c.Request()
-	if len(request.Header.ContentEncoding()) > 0 {
-		return nil, &problemError{newProblem(http.StatusBadRequest, "content-encoding",
-			"the body is compressed or otherwise encoded; send plain JSON without Content-Encoding")}
+	for _, given := range request.Header.PeekAll(fasthttp.HeaderContentEncoding) {
+		for coding := range bytes.SplitSeq(given, []byte{','}) {
+			if coding = bytes.TrimSpace(coding); len(coding) > 0 && !fieldIs(coding, identity) {
+				p := newProblem(http.StatusUnsupportedMediaType, "content-encoding",
+					"the body is compressed or otherwise encoded; send plain JSON without Content-Encoding")
+				p.acceptEncoding = identity
+				return nil, &problemError{p}
+			}
+		}
 	}
-	return request.Body(), nil
+	return bytes.TrimPrefix(request.Body(), []byte(byteOrderMark)), nil
+}
+
+// identity is the one coding of bodies that is read.
+const identity = "identity"
+
+// refuseConditions refuses a request that is meant to have an effect only if a
+// condition holds, since nobody here would look at the condition.
+func refuseConditions(c *fiber.Ctx) error {
+	header := &c.Request().Header
+	for _, name := range []string{fasthttp.HeaderIfMatch, fasthttp.HeaderIfNoneMatch} {
+		if len(header.PeekAll(name)) > 0 {
+			return &problemError{newProblem(http.StatusBadRequest, "precondition-unsupported",
+				"If-Match and If-None-Match are not supported, and nothing was done; send the request without them")}
+		}
+	}
+	return nil
 }
 
 func answerReceipt(c *fiber.Ctx, receipt *scheduler.Receipt, ignored []string) error {

@@ -1,6 +1,7 @@
 package openapitest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -55,8 +56,10 @@ func (d *Description) Check(e Exchange) error {
 		return d.checkElsewhere(input, &e)
 	}
 	if status := e.Response.StatusCode; status/100 == 2 && status != http.StatusMultiStatus {
-		// The server reads every body as JSON, whatever it is called.
-		if err := checkRequest(input, e.RequestBody, "application/json"); err != nil {
+		// The server reads every body as JSON, whatever it is called, and skips a byte
+		// order mark.
+		body := bytes.TrimPrefix(e.RequestBody, []byte("\uFEFF"))
+		if err := checkRequest(input, body, "application/json"); err != nil {
 			return fmt.Errorf("the request was accepted, but is not as described: %w", err)
 		}
 	}
