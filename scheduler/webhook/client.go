@@ -123,13 +123,13 @@ func (*Client) Destination(cb scheduler.Callback) string {
 }
 
 // Check reports as a *[scheduler.InvalidError] what is known of a callback
-// without looking its host up: that the URI can't be called, or that [Guard]
-// refuses its host, be it a name or any spelling of an address, or its port. nil
-// means that Deliver may still find that the host's address is refused. The
-// callback is one that Timer.Validate accepts.
+// without looking its host up: that the URI can't be called, that [Guard]
+// refuses its host, be it a name or any spelling of an address, or its port, or
+// that no such host can be. nil means that Deliver may still find that the host's
+// address is refused. The callback is one that Timer.Validate accepts.
 func (c *Client) Check(cb scheduler.Callback) error {
 	if c.guard.open() && plainName(cb.URI) {
-		return nil
+		return checkHost(cb.URI)
 	}
 	t, err := parseTarget(cb.URI)
 	if err != nil {
@@ -137,7 +137,7 @@ func (c *Client) Check(cb scheduler.Callback) error {
 	}
 	err = c.guard.check(t.place())
 	if err == nil {
-		return nil
+		return checkHost(cb.URI)
 	}
 	detail := err.Error()
 	if refused, ok := errors.AsType[*refusedError](err); ok {

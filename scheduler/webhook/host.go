@@ -1,0 +1,66 @@
+package webhook
+
+import (
+	"net/netip"
+	"strings"
+)
+
+const (
+	maxLabel = 63  // characters, of a name in the DNS
+	maxName  = 253 // without a final dot
+)
+
+// checkHost refuses as a *[scheduler.InvalidError] a host that no resolver can
+// know, and numbers that some programs read as an IPv4 address and others as a
+// name. It is asked when a timer is created: one that is stored keeps its URI.
+func checkHost(uri string) error {
+	_, authority, _, _ := splitURI(uri)
+	authority = authority[strings.LastIndexByte(authority, '@')+1:]
+	host, _ := splitPort(authority)
+	if strings.HasPrefix(host, "[") {
+		return nil
+	}
+	name := strings.TrimSuffix(host, ".")
+	switch fault := nameFault(name); {
+	case strings.EqualFold(authority, "unix:"): // what follows is meant as the path of a socket
+		return invalidURI("uri-host", "uri names a Unix socket, and callbacks go over TCP; give a host name or an address")
+	case fault != "":
+		return invalidURI("uri-host", fault)
+	}
+	if !endsInNumber(name) {
+		return nil
+	}
+	if _, err := netip.ParseAddr(host); err != nil {
+		return invalidURI("uri-host", "uri's host ends in a number, so it must be an IPv4 address of four decimal numbers, such as 127.0.0.1; correct it")
+	}
+	return nil
+}
+
+// nameFault says what keeps a name without its final dot out of the DNS, "" if
+// nothing does. An underscore is none: containers and services have it.
+func nameFault(name string) string {
+	if len(name) > maxName {
+		return "uri's host is over 253 characters; give a name that can be"
+	}
+	for label := range strings.SplitSeq(name, ".") {
+		switch {
+		case label == "":
+			return "uri's host has an empty label, such as between two dots; correct it"
+		case len(label) > maxLabel:
+			return "uri's host has a label of over 63 characters between its dots; give a name that can be"
+		case label[0] == '-' || label[len(label)-1] == '-':
+			return "uri's host has a label that begins or ends with a hyphen; give a name that can be"
+		}
+	}
+	return ""
+}
+
+// endsInNumber reports whether the last label is a number, decimal, octal or
+// hexadecimal: then the whole is an IPv4 address or nothing (URL Standard, 3.5).
+func endsInNumber(name string) bool {
+	last := name[strings.LastIndexByte(name, '.')+1:]
+	if hasPrefixFold(last, "0x") {
+		return strings.Trim(last[2:], "0123456789abcdefABCDEF") == ""
+	}
+	return strings.Trim(last, "0123456789") == ""
+}
