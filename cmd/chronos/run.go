@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -175,7 +176,12 @@ func newClient(cfg environment.Node, idle int, reserved func() []webhook.Reserve
 	if err != nil {
 		return nil, err
 	}
-	return webhook.New(webhook.Config{Guard: guard, Reserved: reserved, Secrets: secrets, MaxIdle: idle}), nil
+	authorities, err := webhook.LoadAuthorities(cfg.CallbackCAFile)
+	if err != nil {
+		return nil, err
+	}
+	trust := &tls.Config{RootCAs: authorities, MinVersion: tls.VersionTLS12}
+	return webhook.New(webhook.Config{Guard: guard, Reserved: reserved, Secrets: secrets, TLS: trust, MaxIdle: idle}), nil
 }
 
 func engineConfig(cfg environment.Node, id string, log *slog.Logger, registry prometheus.Registerer) scheduler.Config {

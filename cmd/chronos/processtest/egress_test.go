@@ -1,7 +1,18 @@
 package processtest
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"log/slog"
+	"math/big"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -142,4 +153,83 @@ func TestCallbacksReachNoRedis(t *testing.T) {
 	eventually(t, 5*time.Second, "another redis-server logs the request", func() bool {
 		return strings.Contains(stranger.log.String(), redisSawHTTP)
 	})
+}
+
+// secureReceiver is a receiver whose certificate nobody but itself has signed.
+type secureReceiver struct {
+	url, certificate string // the certificate in PEM
+	called           chan struct{}
+}
+
+func newSecureReceiver(t *testing.T) *secureReceiver {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: t.Name()}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+	}
+	signed, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &secureReceiver{called: make(chan struct{}, 1)}
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		select {
+		case r.called <- struct{}{}:
+		default:
+		}
+	}))
+	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{signed}, PrivateKey: key}}, MinVersion: tls.VersionTLS13}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	r.url = server.URL
+	r.certificate = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signed}))
+	return r
+}
+
+// TestCallbacksTrustTheOperatorsAuthorities: a receiver may have a certificate of an
+// authority that the operator names, or of one that the system trusts.
+func TestCallbacksTrustTheOperatorsAuthorities(t *testing.T) {
+	t.Parallel()
+	ours, systems, strangers := newSecureReceiver(t), newSecureReceiver(t), newSecureReceiver(t)
+	dir := t.TempDir()
+	file, system := filepath.Join(dir, "ours.pem"), filepath.Join(dir, "system.pem")
+	writeFile(t, file, "# authorities of ours\n", ours.certificate)
+	writeFile(t, system, systems.certificate)
+	node := startNode(t, startRedis(t).url, "CHRONOS_CALLBACK_CA_FILE="+file, "SSL_CERT_FILE="+system, "SSL_CERT_DIR="+dir+"/none")
+	plain := &operated{nodeProcess: node, client: clientOf(t, node)}
+	for what, receiver := range map[string]*secureReceiver{"the operator's": ours, "the system's": systems} {
+		if _, err := plain.client.Create(t.Context(), client.Timer{URI: receiver.url}); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-receiver.called:
+		case <-time.After(10 * time.Second):
+			t.Errorf("%s: no callback has come", what)
+		}
+	}
+	if got := plain.failureOf(t, strangers.url); got != "certificate not accepted" {
+		t.Errorf("a stranger's: the callback failed with %q", got)
+	}
+
+	broken := filepath.Join(dir, "broken.pem")
+	for what, text := range map[string]string{
+		"empty": "", "no PEM": "hello\n", "not a certificate": "-----BEGIN CERTIFICATE-----\naGVsbG8=\n-----END CERTIFICATE-----\n",
+		"cut short": ours.certificate + systems.certificate[:len(systems.certificate)/2],
+	} {
+		writeFile(t, broken, text)
+		p := start(t, nodeEnv(t, "redis://127.0.0.1:1", "CHRONOS_CALLBACK_CA_FILE="+broken), binary)
+		select {
+		case <-p.done:
+		case <-time.After(10 * time.Second):
+			t.Fatalf("%s: the node has started", what)
+		}
+		if said := p.log.String(); p.err == nil || !strings.Contains(said, "CHRONOS_CALLBACK_CA_FILE") || !strings.Contains(said, broken) {
+			t.Errorf("%s: %v, said:\n%s", what, p.err, said)
+		}
+	}
 }

@@ -98,16 +98,17 @@ func TestNodeFaults(t *testing.T) {
 		"CHRONOS_CALLBACK_DENY=10.0.0.0/33": "read callback rules: CHRONOS_CALLBACK_DENY entry 1 is no CIDR; write one as 10.0.0.0/8; " +
 			"an entry is a CIDR, an address, a host name or *.suffix, each with or without :port, or :port alone; " +
 			"entries are separated by commas, and IPv6 before a port is in brackets, as in [fd00::/8]:443",
-		"CHRONOS_LOG_LEVEL=loud":   `CHRONOS_LOG_LEVEL="loud": want one of debug, info, warn, error`,
-		`CHRONOS_LOG_LEVEL="info"`: `CHRONOS_LOG_LEVEL="\"info\"": want one of debug, info, warn, error`,
-		"CHRONOS_LOG_FORMAT=xml":   `CHRONOS_LOG_FORMAT="xml": want one of text, json`,
-		"CHRONOS_REDDIS=a":         `CHRONOS_REDDIS: no such variable; did you mean CHRONOS_REDIS?`,
-		"CHRONOS_POLL=1s":          `CHRONOS_POLL: no such variable; did you mean CHRONOS_POLL_INTERVAL?`,
-		"CHRONOS_LOGLEVEL=info":    `CHRONOS_LOGLEVEL: no such variable; did you mean CHRONOS_LOG_LEVEL?`,
-		"CHRONOS_PORTAL=":          `CHRONOS_PORTAL: no such variable; did you mean CHRONOS_LISTEN?`,
-		"CHRONOS_=":                `CHRONOS_: no such variable; did you mean CHRONOS_HOLD?`,
-		"CHRONOS_KAFKA_INPUTS=in":  `CHRONOS_KAFKA_INPUTS: no such variable; did you mean CHRONOS_KAFKA_INPUT?`,
-		"CHRONOS_BRIDGE_PORTS=1":   `CHRONOS_BRIDGE_PORTS: no such variable; did you mean CHRONOS_ATTEMPTS?`,
+		"CHRONOS_CALLBACK_CA_FILE=/none/ca.pem": `CHRONOS_CALLBACK_CA_FILE: open /none/ca.pem: no such file or directory`,
+		"CHRONOS_LOG_LEVEL=loud":                `CHRONOS_LOG_LEVEL="loud": want one of debug, info, warn, error`,
+		`CHRONOS_LOG_LEVEL="info"`:              `CHRONOS_LOG_LEVEL="\"info\"": want one of debug, info, warn, error`,
+		"CHRONOS_LOG_FORMAT=xml":                `CHRONOS_LOG_FORMAT="xml": want one of text, json`,
+		"CHRONOS_REDDIS=a":                      `CHRONOS_REDDIS: no such variable; did you mean CHRONOS_REDIS?`,
+		"CHRONOS_POLL=1s":                       `CHRONOS_POLL: no such variable; did you mean CHRONOS_POLL_INTERVAL?`,
+		"CHRONOS_LOGLEVEL=info":                 `CHRONOS_LOGLEVEL: no such variable; did you mean CHRONOS_LOG_LEVEL?`,
+		"CHRONOS_PORTAL=":                       `CHRONOS_PORTAL: no such variable; did you mean CHRONOS_LISTEN?`,
+		"CHRONOS_=":                             `CHRONOS_: no such variable; did you mean CHRONOS_HOLD?`,
+		"CHRONOS_KAFKA_INPUTS=in":               `CHRONOS_KAFKA_INPUTS: no such variable; did you mean CHRONOS_KAFKA_INPUT?`,
+		"CHRONOS_BRIDGE_PORTS=1":                `CHRONOS_BRIDGE_PORTS: no such variable; did you mean CHRONOS_ATTEMPTS?`,
 	}
 	for variable, want := range faults {
 		cfg, err := LoadNode([]string{variable})
