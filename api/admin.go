@@ -13,7 +13,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"github.com/valyala/fasthttp"
 
 	"chronos/api/tokens"
 )
@@ -24,9 +23,12 @@ type AdminConfig struct {
 	// words that may be shown. It must be safe for concurrent use and not block.
 	// nil means always ready.
 	Ready func() error
-	// Authorizer says who may read the metrics and, as admin, the profiles; nil
-	// lets everyone. Health is for everyone.
+	// Authorizer says who may change something, and who may read timers, dead letters
+	// and profiles; nil lets nobody. Health and the description are for everyone.
 	Authorizer Authorizer
+	// OpenReads lets everyone read the metrics and the topology; otherwise a request for
+	// them needs a token of the role read.
+	OpenReads bool
 	// Topology is shown and changed under /topology; nil for none.
 	Topology Topology
 	// Letters are the dead letters under /dead; nil for none.
@@ -37,9 +39,9 @@ type AdminConfig struct {
 	Log *slog.Logger
 }
 
-// Admin answers the admin listener: /livez, /readyz, /metrics, /topology, /dead and the profiles
-// of net/http/pprof under /debug/pprof/, at most 30 s long. It is safe for
-// concurrent use.
+// Admin answers the admin listener: /livez, /readyz, /metrics, /openapi.yaml, /topology,
+// /dead, and under /debug/pprof/ the profiles of net/http/pprof, at most 30 s long. Admin
+// is safe for concurrent use.
 type Admin struct{ server *http.Server }
 
 // NewAdmin makes a server that serves nothing yet.
@@ -49,26 +51,17 @@ func NewAdmin(cfg AdminConfig) *Admin {
 		log = cfg.Log.Handler()
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
-		answerLine(w, http.StatusOK, "alive")
-	})
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if cfg.Ready != nil {
-			if err := cfg.Ready(); err != nil {
-				answerLine(w, http.StatusServiceUnavailable, printable(err.Error()))
-				return
-			}
-		}
-		answerLine(w, http.StatusOK, "ready")
-	})
+	by := gate{authorizer: cfg.Authorizer, openReads: cfg.OpenReads}
+	serveHealth(mux, cfg.Ready)
+	mux.HandleFunc("GET "+openAPIPath, serveDescription)
 	if cfg.Topology != nil {
-		serveTopology(mux, cfg.Authorizer, cfg.Topology)
+		serveTopology(mux, by, cfg.Topology)
 	}
 	if cfg.Letters != nil {
-		serveLetters(mux, cfg.Authorizer, cfg.Letters)
+		serveLetters(mux, by, cfg.Letters)
 	}
 	if cfg.Gatherer != nil {
-		mux.Handle("GET /metrics", authorized(cfg.Authorizer, tokens.Read, promhttp.HandlerFor(cfg.Gatherer, promhttp.HandlerOpts{
+		mux.Handle("GET /metrics", by.lets(openRead, promhttp.HandlerFor(cfg.Gatherer, promhttp.HandlerOpts{
 			ErrorLog:            slog.NewLogLogger(log, slog.LevelError),
 			MaxRequestsInFlight: 4,
 			Timeout:             10 * time.Second,
@@ -77,7 +70,7 @@ func NewAdmin(cfg AdminConfig) *Admin {
 	for path, profile := range map[string]http.HandlerFunc{
 		"": pprof.Index, "profile": pprof.Profile, "trace": pprof.Trace, "cmdline": http.NotFound, "symbol": pprof.Symbol,
 	} {
-		mux.Handle("GET /debug/pprof/"+path, authorized(cfg.Authorizer, tokens.Admin, profile))
+		mux.Handle("GET /debug/pprof/"+path, by.lets(tokens.Admin, profile))
 	}
 	return &Admin{&http.Server{
 		Handler:           withoutOutsiders(mux),
@@ -90,21 +83,18 @@ func NewAdmin(cfg AdminConfig) *Admin {
 	}}
 }
 
-// authorized lets those requests through that may do what needs the role.
-func authorized(by Authorizer, need tokens.Role, next http.Handler) http.Handler {
-	if by == nil {
-		return next
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var headers [][]byte
-		for _, header := range r.Header.Values(fasthttp.HeaderAuthorization) {
-			headers = append(headers, []byte(header))
+func serveHealth(mux *http.ServeMux, ready func() error) {
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
+		answerLine(w, http.StatusOK, "alive")
+	})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if ready != nil {
+			if err := ready(); err != nil {
+				answerLine(w, http.StatusServiceUnavailable, printable(err.Error()))
+				return
+			}
 		}
-		if p, refused := unauthorized(by, headers, need); refused {
-			p.writeTo(w)
-			return
-		}
-		next.ServeHTTP(w, r)
+		answerLine(w, http.StatusOK, "ready")
 	})
 }
 

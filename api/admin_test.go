@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -22,7 +23,7 @@ func TestAdmin(t *testing.T) {
 	New(Config{Timers: &fakeTimers{}, Registerer: registry})
 	var mu sync.Mutex
 	var unready error
-	admin := NewAdmin(AdminConfig{Gatherer: registry, Ready: func() error {
+	admin := NewAdmin(AdminConfig{Gatherer: registry, OpenReads: true, Ready: func() error {
 		mu.Lock()
 		defer mu.Unlock()
 		return unready
@@ -97,5 +98,102 @@ func TestAdminAsksForTokens(t *testing.T) {
 			}
 			wantProblem(t, answer{w.Code, w.Header(), w.Body.Bytes()}, http.StatusUnauthorized, code, noPointer)
 		}
+	}
+}
+
+// anyone lets everyone do everything.
+type anyone struct{}
+
+func (anyone) Check([]byte, tokens.Role, time.Time) tokens.Decision {
+	return tokens.Decision{Outcome: tokens.OK, Name: "anyone"}
+}
+
+// fakeTopology counts changes.
+type fakeTopology struct{ changes int }
+
+func (*fakeTopology) Show(context.Context) TopologyView { return TopologyView{View: "eaa6"} }
+
+func (f *fakeTopology) Add(context.Context, string, string) (TopologyView, error) {
+	f.changes++
+	return TopologyView{}, nil
+}
+
+func (f *fakeTopology) Drain(ctx context.Context, name string, _ bool) (TopologyView, error) {
+	return f.Add(ctx, name, "")
+}
+
+func (f *fakeTopology) Remove(ctx context.Context, name string, _ bool) (TopologyView, error) {
+	return f.Add(ctx, name, "")
+}
+
+// Without a token five reads are answered at most, and no change is made.
+func TestRolesOnTheAdminListener(t *testing.T) {
+	s, byRole := guarded(t, &fakeTimers{})
+	const everyone, nobody = openRead, tokens.Admin + 1
+	for _, c := range []struct {
+		method, path     string
+		closed, opened   tokens.Role // the least that will do, without and with OpenReads
+		withoutAnyTokens tokens.Role // where there is no Authorizer, and OpenReads
+	}{
+		{"GET", "/livez", everyone, everyone, everyone},
+		{"GET", "/readyz", everyone, everyone, everyone},
+		{"GET", "/openapi.yaml", everyone, everyone, everyone},
+		{"GET", "/metrics", tokens.Read, everyone, everyone},
+		{"HEAD", "/metrics", tokens.Read, everyone, everyone},
+		{"GET", "/topology", tokens.Read, everyone, everyone},
+		{"GET", "/dead", tokens.Read, tokens.Read, nobody},
+		{"GET", "/dead/l1", tokens.Read, tokens.Read, nobody},
+		{"GET", "/debug/pprof/", tokens.Admin, tokens.Admin, nobody},
+		{"GET", "/debug/pprof/heap", tokens.Admin, tokens.Admin, nobody},
+		{"GET", "/debug/pprof/symbol", tokens.Admin, tokens.Admin, nobody},
+		{"POST", "/topology/shards", tokens.Admin, tokens.Admin, nobody},
+		{"POST", "/topology/shards/b/drain", tokens.Admin, tokens.Admin, nobody},
+		{"DELETE", "/topology/shards/b", tokens.Admin, tokens.Admin, nobody},
+		{"POST", "/dead/fire?all=true", tokens.Admin, tokens.Admin, nobody},
+		{"POST", "/dead/l1/fire", tokens.Admin, tokens.Admin, nobody},
+		{"DELETE", "/dead/l1", tokens.Admin, tokens.Admin, nobody},
+		{"DELETE", "/dead?all=true", tokens.Admin, tokens.Admin, nobody},
+	} {
+		for name, of := range map[string]struct {
+			cfg  AdminConfig
+			need tokens.Role
+		}{
+			"closed":  {AdminConfig{Authorizer: s.authorizer}, c.closed},
+			"open":    {AdminConfig{Authorizer: s.authorizer, OpenReads: true}, c.opened},
+			"no keys": {AdminConfig{OpenReads: true}, c.withoutAnyTokens},
+		} {
+			topology, letters := &fakeTopology{}, &fakeLetters{letters: someLetters()}
+			of.cfg.Topology, of.cfg.Letters, of.cfg.Gatherer = topology, letters, prometheus.NewRegistry()
+			admin := NewAdmin(of.cfg)
+			for role := everyone; role <= tokens.Admin; role++ {
+				topology.changes, letters.asked = 0, nil
+				body := ""
+				if c.path == "/topology/shards" {
+					body = `{"name": "b"}`
+				}
+				got := askAdmin(t, admin, c.method, c.path, byRole[role], body)
+				status := http.StatusOK
+				if role < of.need {
+					status = http.StatusForbidden
+					if role == everyone || of.cfg.Authorizer == nil {
+						status = http.StatusUnauthorized
+					}
+				}
+				if got.status != status || status != http.StatusOK && (topology.changes > 0 || letters.asked != nil) {
+					t.Errorf("%s %s %s as %s: %d %s, want %d; %d changes, asked %v", name, c.method, c.path, role, got.status, got.body, status, topology.changes, letters.asked)
+				}
+			}
+			if got := askAdmin(t, admin, c.method, c.path, "chr_"+strings.Repeat("A", 43)); (of.need == everyone) != (got.status == http.StatusOK) {
+				t.Errorf("%s %s %s with an unknown token: %d", name, c.method, c.path, got.status)
+			}
+		}
+	}
+}
+
+func TestAdminServesTheDescription(t *testing.T) {
+	admin := NewAdmin(AdminConfig{})
+	got := askAdmin(t, admin, "GET", openAPIPath, "")
+	if got.status != http.StatusOK || string(got.body) != string(openAPI) || got.header.Get("Content-Type") != "application/yaml" {
+		t.Errorf("%d %s, %d bytes", got.status, got.header.Get("Content-Type"), len(got.body))
 	}
 }

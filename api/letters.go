@@ -99,9 +99,9 @@ const (
 )
 
 // serveLetters has the admin listener answer for the dead letters.
-func serveLetters(mux *http.ServeMux, by Authorizer, letters Letters) {
+func serveLetters(mux *http.ServeMux, by gate, letters Letters) {
 	handle := func(pattern string, need tokens.Role, do func(ctx context.Context, r *http.Request) (any, error)) {
-		mux.Handle(pattern, authorized(by, need, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mux.Handle(pattern, by.lets(need, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			ctx, cancel := context.WithTimeout(r.Context(), lettersPatience)
 			defer cancel()
 			view, err := do(ctx, r)

@@ -82,10 +82,15 @@ func someLetters() []scheduler.Letter {
 	}
 }
 
-// askAdmin sends a request to the admin listener.
-func askAdmin(t *testing.T, a *Admin, method, path, token string) answer {
+// askAdmin sends a request to the admin listener, with JSON if there is a body.
+func askAdmin(t *testing.T, a *Admin, method, path, token string, body ...string) answer {
 	t.Helper()
-	req := httptest.NewRequestWithContext(t.Context(), method, path, http.NoBody)
+	text := strings.Join(body, "")
+	req := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(text))
+	req.Host = "127.0.0.1:7254"
+	if text != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
@@ -95,7 +100,7 @@ func askAdmin(t *testing.T, a *Admin, method, path, token string) answer {
 }
 
 func TestLettersAreShownWithoutSecrets(t *testing.T) {
-	admin := NewAdmin(AdminConfig{Letters: &fakeLetters{letters: someLetters()}})
+	admin := NewAdmin(AdminConfig{Letters: &fakeLetters{letters: someLetters()}, Authorizer: anyone{}})
 	for path, want := range map[string]string{
 		"/dead": `{"letters":[` +
 			`{"id":"l1","key":"k","at":"2030-01-31T12:00:00.000Z","reason":"answered 500","shard":"a","sequence":1,"attempts":5,"webhook-id":"k.0000000000000123.1","callback":"http://h/x?a=b&c"},` +
@@ -131,7 +136,7 @@ func TestLetterQueries(t *testing.T) {
 	} {
 		fake := &fakeLetters{}
 		method, path, _ := strings.Cut(request, " ")
-		if got := askAdmin(t, NewAdmin(AdminConfig{Letters: fake}), method, path, ""); got.status != http.StatusOK {
+		if got := askAdmin(t, NewAdmin(AdminConfig{Letters: fake, Authorizer: anyone{}}), method, path, ""); got.status != http.StatusOK {
 			t.Errorf("%s: %d %s", request, got.status, got.body)
 		}
 		if diff := cmp.Diff(want, fake.query, cmp.Comparer(time.Time.Equal)); diff != "" {
@@ -152,7 +157,7 @@ func TestLetterQueriesThatAreRefused(t *testing.T) {
 	} {
 		fake := &fakeLetters{}
 		method, path, _ := strings.Cut(request, " ")
-		wantProblem(t, askAdmin(t, NewAdmin(AdminConfig{Letters: fake}), method, path, ""), http.StatusBadRequest, "query-malformed", noPointer)
+		wantProblem(t, askAdmin(t, NewAdmin(AdminConfig{Letters: fake, Authorizer: anyone{}}), method, path, ""), http.StatusBadRequest, "query-malformed", noPointer)
 		if fake.asked != nil {
 			t.Errorf("%s: %v was done", request, fake.asked)
 		}
@@ -162,7 +167,7 @@ func TestLetterQueriesThatAreRefused(t *testing.T) {
 func TestLettersAreChanged(t *testing.T) {
 	refused := scheduler.RefusedLetter{ID: "l1", Key: "k", Err: scheduler.ErrSuperseded}
 	fake := &fakeLetters{done: scheduler.LettersDone{Done: 3, Refused: []scheduler.RefusedLetter{refused}, Next: "n", Left: 9, Unreached: []string{"b"}}}
-	admin := NewAdmin(AdminConfig{Letters: fake})
+	admin := NewAdmin(AdminConfig{Letters: fake, Authorizer: anyone{}})
 	for request, want := range map[string]string{
 		"POST /dead/l1/fire":       `{"id":"k-2-0000000000000000","key":"k","due":"2030-01-31T12:00:00.000Z","copies":2}`,
 		"DELETE /dead/l1":          `{"deleted":1}`,
@@ -195,7 +200,7 @@ func TestLetterProblems(t *testing.T) {
 		"unknown":     {errors.New("s3cret"), 500, "internal"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			admin := NewAdmin(AdminConfig{Letters: &fakeLetters{letters: someLetters(), err: c.err}})
+			admin := NewAdmin(AdminConfig{Letters: &fakeLetters{letters: someLetters(), err: c.err}, Authorizer: anyone{}})
 			for _, request := range []string{"GET /dead", "GET /dead/l1", "POST /dead/l1/fire", "DELETE /dead/l1", "POST /dead/fire?all=true", "DELETE /dead?all=true"} {
 				method, path, _ := strings.Cut(request, " ")
 				got := askAdmin(t, admin, method, path, "")
@@ -234,7 +239,7 @@ func TestRolesForLetters(t *testing.T) {
 
 // A page of letters can be read by who knows the types, as the command does.
 func TestLettersViewIsReadBack(t *testing.T) {
-	admin := NewAdmin(AdminConfig{Letters: &fakeLetters{letters: someLetters()}})
+	admin := NewAdmin(AdminConfig{Letters: &fakeLetters{letters: someLetters()}, Authorizer: anyone{}})
 	var page LettersView
 	if err := json.Unmarshal(askAdmin(t, admin, "GET", "/dead", "").body, &page); err != nil || len(page.Letters) != 2 || page.Letters[0].Attempts != 5 {
 		t.Errorf("%+v, %v", page, err)

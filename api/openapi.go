@@ -1,12 +1,14 @@
 package api
 
 import (
+	"bytes"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/hex"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
@@ -21,19 +23,37 @@ const openAPIPath = "/openapi.yaml"
 // 3.1 in YAML. The caller owns the bytes.
 func OpenAPI() []byte { return slices.Clone(openAPI) }
 
+const (
+	descriptionType  = "application/yaml"
+	descriptionCache = "public, max-age=3600"
+)
+
+// descriptionTag is the entity tag of the description.
+func descriptionTag() string {
+	sum := sha256.Sum256(openAPI)
+	return `"` + hex.EncodeToString(sum[:8]) + `"`
+}
+
+// serveDescription serves the description on the admin listener.
+func serveDescription(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set(fasthttp.HeaderETag, descriptionTag())
+	w.Header().Set(fasthttp.HeaderCacheControl, descriptionCache)
+	w.Header().Set(fasthttp.HeaderContentType, descriptionType)
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(openAPI))
+}
+
 // describe makes the handler that serves the description.
 func describe() fiber.Handler {
-	sum := sha256.Sum256(openAPI)
-	tag := `"` + hex.EncodeToString(sum[:8]) + `"`
+	tag := descriptionTag()
 	return func(c *fiber.Ctx) error {
 		header := &c.Response().Header
 		header.Set(fasthttp.HeaderETag, tag)
-		header.Set(fasthttp.HeaderCacheControl, "public, max-age=3600")
+		header.Set(fasthttp.HeaderCacheControl, descriptionCache)
 		if hasTag(c.Get(fasthttp.HeaderIfNoneMatch), tag) {
 			c.Status(http.StatusNotModified)
 			return nil
 		}
-		header.SetContentType("application/yaml")
+		header.SetContentType(descriptionType)
 		c.Response().SetBodyRaw(openAPI)
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math"
 	"net"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"chronos/api"
 	"chronos/api/tokens"
 	"chronos/cmd/internal/environment"
+	"chronos/cmd/internal/localtoken"
 	"chronos/cmd/internal/operator"
 	"chronos/cmd/internal/process"
 	"chronos/redisstore"
@@ -32,7 +34,7 @@ func run(ctx context.Context, environ []string, logTo io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("the environment is wrong; `chronos-bridge help` lists its variables:\n%w", err)
 	}
-	w, err := newWorker(ctx, cfg, process.NewLog(logTo, cfg.LogLevel, cfg.LogFormat))
+	w, err := newWorker(ctx, cfg, localtoken.RuntimeDir(environ), process.NewLog(logTo, cfg.LogLevel, cfg.LogFormat))
 	if err != nil {
 		return err
 	}
@@ -47,7 +49,8 @@ type worker struct {
 	bridge   *kafka.Bridge
 	engine   *scheduler.Scheduler
 	admin    *api.Admin
-	tokens   *tokens.Keeper // nil if no request needs one
+	tokens   *tokens.Keeper    // nil without a file of tokens
+	local    *localtoken.Token // nil with one
 	adminAt  net.Listener
 	limit    time.Duration // how long what is being published may take at a stop
 	keepDead time.Duration // how long dead letters are kept
@@ -55,8 +58,8 @@ type worker struct {
 }
 
 // newWorker puts a bridge together and opens its listener. What it has opened when it
-// fails it closes again.
-func newWorker(ctx context.Context, cfg environment.Bridge, log *slog.Logger) (_ *worker, err error) {
+// fails it closes again. A token that the bridge makes is in runtimeDir.
+func newWorker(ctx context.Context, cfg environment.Bridge, runtimeDir localtoken.Dir, log *slog.Logger) (_ *worker, err error) {
 	w := &worker{id: uuid.NewString(), log: log, keepDead: cfg.DeadRetention}
 	log.Info("bridge starts", "node", w.id)
 	defer func() {
@@ -72,6 +75,11 @@ func newWorker(ctx context.Context, cfg environment.Bridge, log *slog.Logger) (_
 	var lc net.ListenConfig
 	if w.adminAt, err = lc.Listen(ctx, "tcp", cfg.AdminListen); err != nil {
 		return nil, fmt.Errorf("listen for health and metrics; set CHRONOS_BRIDGE_ADMIN_LISTEN to a free address: %w", err)
+	}
+	if w.tokens == nil {
+		if w.local, err = localtoken.Make(w.adminAt.Addr(), runtimeDir); err != nil {
+			return nil, err
+		}
 	}
 	shards, err := redisstore.ParseShards(cfg.Redis)
 	if err != nil {
@@ -101,6 +109,8 @@ func newWorker(ctx context.Context, cfg environment.Bridge, log *slog.Logger) (_
 	}
 	if w.tokens != nil { // an interface that holds a nil pointer is not nil
 		admin.Authorizer = w.tokens
+	} else {
+		admin.Authorizer, admin.OpenReads = w.local, true
 	}
 	w.admin = api.NewAdmin(admin)
 	return w, nil
@@ -166,7 +176,7 @@ func (w *worker) run(ctx context.Context) error {
 	read, failed := make(chan error, 1), make(chan error, 1)
 	go func() { read <- w.bridge.Run(reading, w.engine) }()
 	go func() { failed <- w.admin.Serve(w.adminAt) }()
-	w.log.Info("bridge is up", "node", w.id, "admin", process.URLOf(w.adminAt))
+	w.announce()
 
 	var err error
 	select {
@@ -187,18 +197,27 @@ func (w *worker) run(ctx context.Context) error {
 	unfollow()
 	closing, cancel := context.WithTimeout(lasting, time.Second)
 	defer cancel()
-	err = errors.Join(err, w.admin.Shutdown(closing), w.close())
+	err = errors.Join(err, w.local.Remove(), w.admin.Shutdown(closing), w.close())
 	w.log.Info("bridge has stopped", "node", w.id)
 	return err
 }
 
+func (w *worker) announce() {
+	args := []any{"node", w.id, "admin", process.URLOf(w.adminAt)}
+	if w.local != nil {
+		args = append(args, "token_file", strings.Join(w.local.Files(), " "))
+	}
+	w.log.Info("bridge is up", args...)
+}
+
 // close ends what is open.
 func (w *worker) close() (err error) {
+	err = w.local.Remove()
 	if w.bridge != nil {
 		w.bridge.Close()
 	}
 	if w.store != nil {
-		err = w.store.Close()
+		err = errors.Join(err, w.store.Close())
 	}
 	if w.adminAt != nil {
 		if failed := w.adminAt.Close(); failed != nil && !errors.Is(failed, net.ErrClosed) {

@@ -33,8 +33,10 @@ type setup struct {
 	cluster *kfake.Cluster
 	brokers string
 	redis   string // URL
-	client  *kgo.Client
-	came    []*kgo.Record // of the output and the dead letters, so far
+
+	runtimeDir string
+	client     *kgo.Client
+	came       []*kgo.Record // of the output and the dead letters, so far
 }
 
 // newSetup is one with a Redis in this process.
@@ -50,7 +52,7 @@ func newSetupOn(t *testing.T, redis string) *setup {
 		t.Fatal(err)
 	}
 	t.Cleanup(cluster.Close)
-	s := &setup{T: t, cluster: cluster, brokers: strings.Join(cluster.ListenAddrs(), ","), redis: redis}
+	s := &setup{T: t, cluster: cluster, brokers: strings.Join(cluster.ListenAddrs(), ","), redis: redis, runtimeDir: t.TempDir()}
 	s.client, err = kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.ConsumeTopics("out", "dead"), kgo.FetchMaxWait(50*time.Millisecond),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(2<<20))
 	if err != nil {
@@ -108,6 +110,7 @@ func (s *setup) environ(more ...string) []string {
 	return append([]string{
 		"CHRONOS_KAFKA_BROKERS=" + s.brokers, "CHRONOS_KAFKA_INPUT=in", "CHRONOS_KAFKA_OUTPUT=out", "CHRONOS_KAFKA_DEAD_LETTERS=dead",
 		"CHRONOS_REDIS=a=" + s.redis, "CHRONOS_BRIDGE_ADMIN_LISTEN=127.0.0.1:0", "CHRONOS_KAFKA_ADVANCE=0s",
+		"XDG_RUNTIME_DIR=" + s.runtimeDir,
 		"CHRONOS_KAFKA_HOLD=1m", // nobody takes over from who is merely slow
 	}, more...)
 }

@@ -19,7 +19,8 @@ const usage = `chronos runs a node of the timer service.
                     chronos topology show [--watch] | add NAME URL | drain NAME | remove NAME [--force]
   chronos dead      show the dead letters, fire them again, delete them:
                     chronos dead [list] | show ID | fire ID | delete ID; chronos dead -h tells of filters
-                    both by the admin listener at CHRONOS_ADMIN_URL (http://127.0.0.1:7254), with CHRONOS_TOKEN if it needs one
+                    both by the admin listener at CHRONOS_ADMIN_URL (http://127.0.0.1:7254), with the token in CHRONOS_TOKEN, or
+                    with the token that a node or bridge of this user on this machine made
   chronos help      this text, and the environment variables
   chronos version   the version that was built
 

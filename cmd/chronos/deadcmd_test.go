@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"chronos/api"
+	"chronos/api/tokens"
 	"chronos/scheduler"
 )
 
@@ -93,6 +94,13 @@ func (c *cabinet) DeleteAll(ctx context.Context, q scheduler.LetterQuery) (sched
 	return c.FireAll(ctx, q)
 }
 
+// anyone lets everyone do everything.
+type anyone struct{}
+
+func (anyone) Check([]byte, tokens.Role, time.Time) tokens.Decision {
+	return tokens.Decision{Outcome: tokens.OK, Name: "anyone"}
+}
+
 // filled is a cabinet of 100 letters, and the admin listener that shows it.
 func filled(t *testing.T) (*cabinet, remote) {
 	t.Helper()
@@ -107,7 +115,7 @@ func filled(t *testing.T) (*cabinet, remote) {
 		})
 	}
 	c.letters[99] = scheduler.Letter{ID: "id999", Shard: "a", Text: "\x1b[2J", Err: fmt.Errorf("%w: \x1b[2J\nx", scheduler.ErrUnreadable)}
-	admin := api.NewAdmin(api.AdminConfig{Letters: c})
+	admin := api.NewAdmin(api.AdminConfig{Letters: c, Authorizer: anyone{}})
 	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

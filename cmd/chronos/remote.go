@@ -11,12 +11,15 @@ import (
 	"time"
 
 	"chronos/cmd/internal/environment"
+	"chronos/cmd/internal/localtoken"
 )
 
 // remote is a node's admin listener, for commands.
 type remote struct {
 	url, token string
 	client     *http.Client
+	// advice is what to do when the listener does not take the token.
+	advice string
 }
 
 // withRemote has a command ask the admin listener that the environment names, and
@@ -28,7 +31,27 @@ func withRemote(run func(args []string, node remote, out, errs io.Writer) int, a
 		return 2
 	}
 	node := remote{url: c.AdminURL, token: c.Token, client: &http.Client{Timeout: 15 * time.Second}}
+	node.advice = "set CHRONOS_TOKEN to a token of this listener, or unset it to use the token that its process made"
+	if c.Token == "" {
+		node.token, node.advice = localToken(c.AdminURL)
+	}
 	return run(args, node, out, errs)
+}
+
+// localToken is the token that a process of this user made for its admin listener, "" if
+// there is none, and what to do when the listener does not take the token.
+func localToken(adminURL string) (token, advice string) {
+	found, err := localtoken.Find(os.Environ(), adminURL)
+	const elsewhere = "give the command on the machine of the node or bridge, as its user, with the same XDG_RUNTIME_DIR and TMPDIR; or set CHRONOS_TOKEN"
+	switch {
+	case found.Token != "":
+		advice = "the token in " + found.File + " is none of this listener; set CHRONOS_TOKEN to a token that is"
+	case err != nil:
+		advice = "no token was found (" + err.Error() + "); " + elsewhere
+	default:
+		advice = "no token was found for " + adminURL + "; " + elsewhere
+	}
+	return found.Token, advice
 }
 
 // longestAnswer has room for a dead letter of the longest message that a bridge
@@ -41,6 +64,9 @@ func (r remote) ask(ctx context.Context, method, path, body string, answer any) 
 	req, err := http.NewRequestWithContext(ctx, method, r.url+path, strings.NewReader(body))
 	if err != nil {
 		return fmt.Errorf("CHRONOS_ADMIN_URL: %w", err)
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
 	}
 	if r.token != "" {
 		req.Header.Set("Authorization", "Bearer "+r.token)
@@ -61,6 +87,9 @@ func (r remote) ask(ctx context.Context, method, path, body string, answer any) 
 		var problem struct{ Detail string }
 		if json.Unmarshal(b, &problem) != nil || problem.Detail == "" {
 			return fmt.Errorf("the node answers %s", resp.Status)
+		}
+		if resp.StatusCode == http.StatusUnauthorized && r.advice != "" {
+			return fmt.Errorf("the listener wants a token of its own: %s", r.advice)
 		}
 		return fmt.Errorf("%s", problem.Detail)
 	}

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"chronos/api"
 	"chronos/api/tokens"
 	"chronos/cmd/internal/environment"
+	"chronos/cmd/internal/localtoken"
 	"chronos/cmd/internal/operator"
 	"chronos/cmd/internal/process"
 	"chronos/redisstore"
@@ -39,7 +41,7 @@ func run(ctx context.Context, environ []string, logTo io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("the environment is wrong; `chronos help` lists its variables:\n%w", err)
 	}
-	n, err := newNode(ctx, cfg, process.NewLog(logTo, cfg.LogLevel, cfg.LogFormat))
+	n, err := newNode(ctx, cfg, localtoken.RuntimeDir(environ), process.NewLog(logTo, cfg.LogLevel, cfg.LogFormat))
 	if err != nil {
 		return err
 	}
@@ -56,16 +58,17 @@ type node struct {
 	engine   *scheduler.Scheduler
 	public   *api.Server
 	admin    *api.Admin
-	tokens   *tokens.Keeper // nil if no request needs one
-	keepDead time.Duration  // how long dead letters are kept
-	listener net.Listener   // of public
+	tokens   *tokens.Keeper    // nil without a file of tokens
+	local    *localtoken.Token // nil with one
+	keepDead time.Duration     // how long dead letters are kept
+	listener net.Listener      // of public
 	adminAt  net.Listener
 	draining atomic.Bool
 }
 
 // newNode puts a node together and opens its listeners. What it has opened when
-// it fails it closes again.
-func newNode(ctx context.Context, cfg environment.Node, log *slog.Logger) (_ *node, err error) {
+// it fails it closes again. A token that the node makes is also in runtimeDir.
+func newNode(ctx context.Context, cfg environment.Node, runtimeDir localtoken.Dir, log *slog.Logger) (_ *node, err error) {
 	n := &node{id: uuid.NewString(), log: log, keepDead: cfg.DeadRetention}
 	log.Info("node starts", "node", n.id)
 	defer func() {
@@ -88,6 +91,9 @@ func newNode(ctx context.Context, cfg environment.Node, log *slog.Logger) (_ *no
 	}
 	shards, err := n.shards(ctx, cfg)
 	if err != nil {
+		return nil, err
+	}
+	if err := n.makeToken(cfg, runtimeDir); err != nil {
 		return nil, err
 	}
 	registry := prometheus.NewRegistry()
@@ -118,6 +124,8 @@ func (n *node) serve(cfg environment.Node, shared files, registry *prometheus.Re
 	}
 	if n.tokens != nil { // an interface that holds a nil pointer is not nil
 		public.Authorizer, admin.Authorizer = n.tokens, n.tokens
+	} else {
+		admin.Authorizer, admin.OpenReads = n.local, true
 	}
 	n.public, n.admin = api.New(public), api.NewAdmin(admin)
 }
@@ -165,6 +173,20 @@ func (n *node) reserved() func() []webhook.Reserved {
 	return func() []webhook.Reserved {
 		return []webhook.Reserved{admin, {Whose: "Redis of this cluster", Addresses: n.store.Addresses(), AnyLocal: true}}
 	}
+}
+
+// makeToken makes the token of the admin listener where no file has tokens. A node that
+// has a data directory writes the token there, too.
+func (n *node) makeToken(cfg environment.Node, runtimeDir localtoken.Dir) (err error) {
+	if n.tokens != nil {
+		return nil
+	}
+	var dirs []localtoken.Dir
+	if cfg.Redis == "" {
+		dirs = append(dirs, localtoken.DataDir(cfg.DataDir))
+	}
+	n.local, err = localtoken.Make(n.adminAt.Addr(), append(dirs, runtimeDir)...)
+	return err
 }
 
 func newClient(cfg environment.Node, idle int, reserved func() []webhook.Reserved) (*webhook.Client, error) {
@@ -238,7 +260,7 @@ func (n *node) run(ctx context.Context) error {
 	unfollow()
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	err = errors.Join(err, n.admin.Shutdown(closing), n.close())
+	err = errors.Join(err, n.local.Remove(), n.admin.Shutdown(closing), n.close())
 	n.log.Info("node has stopped", "node", n.id)
 	return err
 }
@@ -254,6 +276,9 @@ func (n *node) keepTokens(ctx context.Context) (stop func()) {
 
 func (n *node) announce() {
 	args := []any{"node", n.id, "timers", process.URLOf(n.listener), "admin", process.URLOf(n.adminAt)}
+	if n.local != nil {
+		args = append(args, "token_file", strings.Join(n.local.Files(), " "))
+	}
 	if n.backend != nil {
 		args = append(args, "look_inside", n.backend.CLI())
 	}
@@ -264,7 +289,7 @@ func (n *node) announce() {
 func (n *node) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
-	var errs []error
+	errs := []error{n.local.Remove()}
 	if n.client != nil {
 		n.client.Close()
 	}

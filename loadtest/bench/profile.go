@@ -16,6 +16,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"chronos/loadtest/bench/machine"
 )
 
 // How the profiles of a phase are taken.
@@ -125,7 +127,7 @@ func (b *bench) whileFiring(ctx context.Context, s *stack, load on, begin func()
 
 // counted is a counter of the node.
 func counted(ctx context.Context, s *stack, name string) (value float64, err error) {
-	text, err := get(ctx, "http://"+s.nodes[0].Admin+"/metrics")
+	text, err := get(ctx, s.nodes[0], "/metrics")
 	if err != nil {
 		return 0, err
 	}
@@ -142,21 +144,17 @@ func takeProfile(ctx context.Context, s *stack, kind, file string) error {
 	if err := pause(ctx, profileAfter); err != nil {
 		return err
 	}
-	body, err := get(ctx, fmt.Sprintf("http://%s/debug/pprof/%s?seconds=%d", s.nodes[0].Admin, kind, int(profileSpan.Seconds())))
+	body, err := get(ctx, s.nodes[0], fmt.Sprintf("/debug/pprof/%s?seconds=%d", kind, int(profileSpan.Seconds())))
 	if err != nil {
 		return fmt.Errorf("take profile: %w", err)
 	}
 	return os.WriteFile(file, body, 0o600)
 }
 
-func get(ctx context.Context, url string) ([]byte, error) {
+func get(ctx context.Context, node *machine.Node, path string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, profileTimeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return nil, err
-	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := node.Ask(ctx, http.MethodGet, path, "")
 	if err != nil {
 		return nil, err
 	}

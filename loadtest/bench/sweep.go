@@ -128,11 +128,7 @@ func beginSweep(ctx context.Context, b *bench, s *stack) (begun time.Time, befor
 	}
 	s.shards = append(s.shards, added)
 	body := `{"name": "d", "url": "redis://` + added.Address + `/0"}`
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+s.nodes[0].Admin+"/topology/shards", strings.NewReader(body))
-	if err != nil {
-		return begun, nil, fmt.Errorf("add shard: %w", err)
-	}
-	response, err := http.DefaultClient.Do(r)
+	response, err := s.nodes[0].Ask(ctx, http.MethodPost, "/topology/shards", body)
 	if err != nil {
 		return begun, nil, fmt.Errorf("add shard: %w", err)
 	}

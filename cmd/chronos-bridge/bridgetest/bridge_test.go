@@ -9,12 +9,15 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"chronos/cmd/internal/localtoken"
 )
 
 // bridge is one process.
 type bridge struct {
 	*process
 	name, id, admin string
+	token           string // of the admin listener
 }
 
 var upLine = regexp.MustCompile(`msg="bridge is up" node=(\S+) admin=(\S+)`)
@@ -30,6 +33,11 @@ func (r *rig) startBridge() *bridge {
 		found := upLine.FindStringSubmatch(b.log.String())
 		if found != nil {
 			b.id, b.admin = found[1], found[2]
+			made, err := localtoken.Find(b.cmd.Env, b.admin)
+			if err != nil {
+				r.t.Fatal(err)
+			}
+			b.token = made.Token
 		}
 		return found != nil
 	})
@@ -49,7 +57,7 @@ func (r *rig) environ() []string {
 		urls = append(urls, s.url())
 	}
 	return append([]string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + r.t.TempDir(),
+		"PATH=" + os.Getenv("PATH"), "HOME=" + r.t.TempDir(), "XDG_RUNTIME_DIR=" + r.t.TempDir(),
 		"CHRONOS_KAFKA_BROKERS=" + r.broker.Addr(), "CHRONOS_KAFKA_INPUT=" + r.input, "CHRONOS_KAFKA_OUTPUT=" + r.output,
 		"CHRONOS_KAFKA_DEAD_LETTERS=" + r.deadLetters, "CHRONOS_KAFKA_GROUP=" + r.group,
 		"CHRONOS_KAFKA_REPLICATION=" + strconv.Itoa(r.scenario.copies), "CHRONOS_REDIS=" + strings.Join(urls, ","),
@@ -76,7 +84,17 @@ func (r *rig) forget(b *bridge) {
 }
 
 func (b *bridge) get(path string) (status int, body string, err error) {
-	res, err := (&http.Client{Timeout: 5 * time.Second}).Get(b.admin + path) //nolint:noctx // it has a timeout
+	return b.ask(http.MethodGet, path)
+}
+
+// ask asks the admin listener as an operator does.
+func (b *bridge) ask(method, path string) (status int, body string, err error) {
+	req, err := http.NewRequest(method, b.admin+path, http.NoBody) //nolint:noctx // the client has a timeout
+	if err != nil {
+		return 0, "", err
+	}
+	req.Header.Set("Authorization", "Bearer "+b.token)
+	res, err := (&http.Client{Timeout: 5 * time.Second}).Do(req)
 	if err != nil {
 		return 0, "", err
 	}

@@ -3,7 +3,6 @@ package bridgetest
 import (
 	"crypto/rand"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -69,13 +68,8 @@ func TestRefused(t *testing.T) {
 	if _, err := kadm.NewClient(client).AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Name: "max.message.bytes", Value: &largest}}, "out"); err != nil {
 		t.Fatal(err)
 	}
-	res, err := http.Post(b.admin+"/dead/fire?reason=MESSAGE_TOO_LARGE", "", nil) //nolint:noctx // the test ends it
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close() //nolint:errcheck // read only
-	if body, err := io.ReadAll(res.Body); err != nil || res.StatusCode != http.StatusOK || !strings.Contains(string(body), `"fired":1,"left":5`) {
-		t.Errorf("firing it again: %v, %s, %v", res.Status, body, err)
+	if status, body, err := b.ask(http.MethodPost, "/dead/fire?reason=MESSAGE_TOO_LARGE"); err != nil || status != http.StatusOK || !strings.Contains(body, `"fired":1,"left":5`) {
+		t.Errorf("firing it again: %d, %s, %v", status, body, err)
 	}
 	eventually(t, 10*time.Second, 5*time.Millisecond, "what was too long comes", func() bool { return out.foreigners("long") == 1 })
 	if _, n := out.seen(); n != good+2 {

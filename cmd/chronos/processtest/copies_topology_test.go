@@ -2,9 +2,7 @@ package processtest
 
 import (
 	"encoding/json"
-	"io"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -85,18 +83,7 @@ func (n *nodeProcess) topology(t *testing.T, method, path, body string) (view sh
 
 func (n *nodeProcess) askTopology(t *testing.T, method, path, body string) (status int, raw []byte) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, n.admin+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = res.Body.Close() }()
-	if raw, err = io.ReadAll(res.Body); err != nil {
-		t.Fatal(err)
-	}
+	res, raw := n.ask(t, method, path, body)
 	return res.StatusCode, raw
 }
 

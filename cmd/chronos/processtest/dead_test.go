@@ -16,13 +16,24 @@ import (
 // dead runs `chronos dead` against a node.
 func dead(t *testing.T, node *nodeProcess, args ...string) string {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), binary, append([]string{"dead"}, args...)...)
-	command.Env = []string{"CHRONOS_ADMIN_URL=" + node.admin}
-	out, err := command.CombinedOutput()
+	out, err := commandOf(t, node, append([]string{"dead"}, args...)...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("chronos dead %v: %v\n%s", args, err, out)
 	}
 	return string(out)
+}
+
+// commandOf is a command that the user of a node gives in some other directory.
+func commandOf(t *testing.T, node *nodeProcess, args ...string) *exec.Cmd {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), binary, args...)
+	command.Dir, command.Env = t.TempDir(), []string{"CHRONOS_ADMIN_URL=" + node.admin}
+	for _, entry := range node.cmd.Env {
+		if strings.HasPrefix(entry, "XDG_RUNTIME_DIR=") {
+			command.Env = append(command.Env, entry)
+		}
+	}
+	return command
 }
 
 func listed(t *testing.T, node *nodeProcess, args ...string) (page chronosapi.LettersView) {

@@ -24,6 +24,7 @@ import (
 
 	chronosapi "chronos/api"
 	"chronos/api/openapitest"
+	"chronos/cmd/internal/localtoken"
 	"chronos/scheduler"
 )
 
@@ -150,6 +151,7 @@ func freePort(t *testing.T) string {
 type nodeProcess struct {
 	*process
 	id, url, admin string
+	token          string // of the admin listener, "" for a node with a file of tokens
 }
 
 var upLine = regexp.MustCompile(`msg="node is up" node=(\S+) timers=(\S+) admin=(\S+)`)
@@ -164,7 +166,7 @@ func startNode(t *testing.T, redisURL string, env ...string) *nodeProcess {
 func nodeEnv(t *testing.T, redisURL string, more ...string) []string {
 	t.Helper()
 	return append([]string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "CHRONOS_REDIS=main=" + redisURL,
+		"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "XDG_RUNTIME_DIR=" + t.TempDir(), "CHRONOS_REDIS=main=" + redisURL,
 		"CHRONOS_LISTEN=127.0.0.1:0", "CHRONOS_ADMIN_LISTEN=127.0.0.1:0",
 	}, more...)
 }
@@ -181,6 +183,11 @@ func awaitNode(t *testing.T, p *process) *nodeProcess {
 		n.id, n.url, n.admin = found[1], found[2], found[3]
 		return true
 	})
+	made, err := localtoken.Find(p.cmd.Env, n.admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.token = made.Token
 	eventually(t, 10*time.Second, "node is ready", func() bool {
 		res, err := http.Get(n.admin + "/readyz") //nolint:noctx // a loopback address, in a loop with a deadline
 		if err != nil {
@@ -190,6 +197,29 @@ func awaitNode(t *testing.T, p *process) *nodeProcess {
 		return res.StatusCode == http.StatusOK
 	})
 	return n
+}
+
+// ask asks the admin listener as an operator does.
+func (n *nodeProcess) ask(t *testing.T, method, path, body string) (*http.Response, []byte) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, n.admin+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+n.token)
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close() //nolint:errcheck // read only
+	raw, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res, raw
 }
 
 // answer is what a node said to one request.

@@ -54,7 +54,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 func startEmbeddedNode(t *testing.T, env ...string) *nodeProcess {
 	t.Helper()
 	return awaitNode(t, start(t, append([]string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "CHRONOS_LISTEN=127.0.0.1:0", "CHRONOS_ADMIN_LISTEN=127.0.0.1:0",
+		"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "XDG_RUNTIME_DIR=" + t.TempDir(), "CHRONOS_LISTEN=127.0.0.1:0", "CHRONOS_ADMIN_LISTEN=127.0.0.1:0",
 	}, env...), binary))
 }
 

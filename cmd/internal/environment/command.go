@@ -9,7 +9,7 @@ import (
 // Command is what the environment says about commands that ask a node or a bridge.
 type Command struct {
 	AdminURL string `env:"CHRONOS_ADMIN_URL,default=http://127.0.0.1:7254" want:"http://host:port of an admin listener" about:"admin listener of the node or bridge that is asked"`
-	Token    string `env:"CHRONOS_TOKEN" secret:"true" about:"token that the listener wants"`
+	Token    string `env:"CHRONOS_TOKEN" secret:"true" about:"token that the listener wants; unset takes the token that a node or bridge of this user made"`
 }
 
 // LoadCommand reads a command's configuration from environ, which looks like

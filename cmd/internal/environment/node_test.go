@@ -90,9 +90,9 @@ func TestNodeFaults(t *testing.T) {
 		"CHRONOS_IDEMPOTENCY_LIFE=0s":       `CHRONOS_IDEMPOTENCY_LIFE="0s": want a duration from 1s to 168h, such as 1h`,
 		"CHRONOS_ADMIN_OPEN=yes":            `CHRONOS_ADMIN_OPEN="yes": want one of true, false`,
 		"CHRONOS_ADMIN_LISTEN=:7254": `CHRONOS_ADMIN_LISTEN=":7254": other machines can reach it without a token; ` +
-			`set CHRONOS_TOKENS_FILE, or CHRONOS_ADMIN_OPEN=true if all that reach it may`,
+			`set CHRONOS_TOKENS_FILE, or CHRONOS_ADMIN_OPEN=true if all that reach it may read health, metrics and the topology`,
 		"CHRONOS_ADMIN_LISTEN=10.0.0.1:1": `CHRONOS_ADMIN_LISTEN="10.0.0.1:1": other machines can reach it without a token; ` +
-			`set CHRONOS_TOKENS_FILE, or CHRONOS_ADMIN_OPEN=true if all that reach it may`,
+			`set CHRONOS_TOKENS_FILE, or CHRONOS_ADMIN_OPEN=true if all that reach it may read health, metrics and the topology`,
 		"CHRONOS_WEBHOOK_SECRETS=hunter2": "read CHRONOS_WEBHOOK_SECRETS: secret 1 doesn't begin with whsec_; give one secret, or two while one " +
 			"replaces the other, separated by a comma or space, each whsec_ and the base64 of 24 to 64 random bytes",
 		"CHRONOS_CALLBACK_DENY=10.0.0.0/33": "read callback rules: CHRONOS_CALLBACK_DENY entry 1 is no CIDR; write one as 10.0.0.0/8; " +

@@ -17,8 +17,8 @@ type Copies struct {
 
 // Access says who may ask.
 type Access struct {
-	TokensFile string `env:"CHRONOS_TOKENS_FILE" about:"file of the tokens that requests need; chronos token makes its lines; unset asks for none"`
-	AdminOpen  bool   `env:"CHRONOS_ADMIN_OPEN,default=false" oneof:"true false" about:"true allows an admin listener without tokens that other machines can reach"`
+	TokensFile string `env:"CHRONOS_TOKENS_FILE" about:"file of the tokens that requests need; chronos token makes its lines; unset leaves the public listener open, and makes a token for the admin listener at each start"`
+	AdminOpen  bool   `env:"CHRONOS_ADMIN_OPEN,default=false" oneof:"true false" about:"true allows an admin listener that other machines can reach though CHRONOS_TOKENS_FILE is unset: they may read health, metrics and the topology without a token, and change nothing"`
 }
 
 // unguarded is what is wrong if an admin listener is at the address, which the
@@ -27,7 +27,7 @@ func (a Access) unguarded(variable, address string) []error {
 	if a.TokensFile != "" || a.AdminOpen || address == "" || isLoopback(address) {
 		return nil
 	}
-	return []error{fmt.Errorf("%s=%q: other machines can reach it without a token; set CHRONOS_TOKENS_FILE, or CHRONOS_ADMIN_OPEN=true if all that reach it may", variable, address)}
+	return []error{fmt.Errorf("%s=%q: other machines can reach it without a token; set CHRONOS_TOKENS_FILE, or CHRONOS_ADMIN_OPEN=true if all that reach it may read health, metrics and the topology", variable, address)}
 }
 
 // isLoopback reports whether only this machine reaches a listener at the address.

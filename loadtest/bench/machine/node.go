@@ -5,6 +5,10 @@ package machine
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 )
 
@@ -13,6 +17,29 @@ type Node struct {
 	*Process
 	Address string // host:port of its API
 	Admin   string // host:port of its health, metrics and profiles
+
+	runtimeDir string
+}
+
+// Ask asks the admin listener as the node's user, with the token that the node made. A
+// body is JSON. The caller must close the body of the answer.
+func (n *Node) Ask(ctx context.Context, method, path, body string) (*http.Response, error) {
+	name := "admin-" + strings.ReplaceAll(n.Admin, ":", "-") + ".token"
+	token, err := os.ReadFile(filepath.Join(n.runtimeDir, "chronos", name))
+	if err != nil {
+		return nil, fmt.Errorf("read token of the node: %w", err)
+	}
+	r, err := http.NewRequestWithContext(ctx, method, "http://"+n.Admin+path, strings.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("ask the node: %w", err)
+	}
+	r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+	r.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return nil, fmt.Errorf("ask the node: %w", err)
+	}
+	return response, nil
 }
 
 // StartNode starts a node on the given shards and waits until it is ready. Stop
@@ -32,6 +59,7 @@ func StartNode(ctx context.Context, dir, binary string, shards []*Redis, more ..
 	}
 	process, err := Start(ctx, "node", dir, append([]string{
 		"CHRONOS_REDIS=" + strings.Join(list, ","), "CHRONOS_LISTEN=" + public, "CHRONOS_ADMIN_LISTEN=" + admin,
+		"XDG_RUNTIME_DIR=" + dir,
 	}, more...), binary)
 	if err != nil {
 		return nil, err
@@ -39,5 +67,5 @@ func StartNode(ctx context.Context, dir, binary string, shards []*Redis, more ..
 	if err := process.Until(ctx, Answers("http://"+admin+"/readyz")); err != nil {
 		return nil, errors.Join(err, process.Stop())
 	}
-	return &Node{Process: process, Address: public, Admin: admin}, nil
+	return &Node{Process: process, Address: public, Admin: admin, runtimeDir: dir}, nil
 }

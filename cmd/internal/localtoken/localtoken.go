@@ -1,0 +1,129 @@
+// Package localtoken gives operators on the machine of a node or bridge a token without
+// any set-up. A process without CHRONOS_TOKENS_FILE makes a token when it starts, and
+// writes the token to a file that only the user of the process can read. Commands of
+// the same user find the file by the address of the admin listener.
+package localtoken
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"time"
+
+	"chronos/api/tokens"
+)
+
+// Name is the token's name in logs.
+const Name = "local"
+
+// Token is a token of the role admin that a process made for itself, and the files that
+// hold the token. Check is safe for concurrent use, Remove is not.
+type Token struct {
+	set   *tokens.Set
+	files []file
+}
+
+// file is a file in a directory that stays the same whatever becomes of the path.
+type file struct {
+	dir  *os.Root
+	path string // for people
+	name string
+}
+
+// Make makes a token for the admin listener at address, and writes the token to a file in
+// each directory. The caller must call Remove.
+func Make(address net.Addr, dirs ...Dir) (_ *Token, err error) {
+	token, line, err := tokens.Generate(Name, tokens.Admin, rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("make token: %w", err)
+	}
+	t := &Token{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, t.Remove())
+		}
+	}()
+	if t.set, err = tokens.Parse([]byte(line)); err != nil {
+		return nil, fmt.Errorf("make token: %w", err)
+	}
+	at, err := netip.ParseAddrPort(address.String())
+	if err != nil {
+		return nil, fmt.Errorf("name token file: %w", err)
+	}
+	for _, dir := range dirs {
+		root, err := dir.openOrMake()
+		if err != nil {
+			return nil, err
+		}
+		name := fileName(at.Addr(), at.Port())
+		if err := write(root, name, token.Reveal()+"\n"); err != nil {
+			return nil, errors.Join(fmt.Errorf("write token file in %s: %w", dir.path, err), root.Close())
+		}
+		t.files = append(t.files, file{root, filepath.Join(dir.path, name), name})
+	}
+	return t, nil
+}
+
+// Check is that of an api.Authorizer.
+func (t *Token) Check(authorization []byte, need tokens.Role, now time.Time) tokens.Decision {
+	return t.set.Check(authorization, need, now)
+}
+
+// Files are the paths of the files that hold the token.
+func (t *Token) Files() (paths []string) {
+	for _, f := range t.files {
+		paths = append(paths, f.path)
+	}
+	return paths
+}
+
+// Remove removes the files. Remove must be called while the listener is open: afterwards a
+// file of the same name may belong to the next process. A second call does nothing, nor
+// does a call on nil.
+func (t *Token) Remove() error {
+	if t == nil {
+		return nil
+	}
+	var errs []error
+	for _, f := range t.files {
+		if err := f.dir.Remove(f.name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, fmt.Errorf("remove token file: %w", err))
+		}
+		errs = append(errs, f.dir.Close())
+	}
+	t.files = nil
+	return errors.Join(errs...)
+}
+
+// fileName is the file for a listener at an address. One that listens on all addresses of
+// the machine has a name of its own.
+func fileName(ip netip.Addr, port uint16) string {
+	host := ip.Unmap().String()
+	if ip.Unmap().IsUnspecified() {
+		host = "any"
+	}
+	return fmt.Sprintf("admin-%s-%d.token", host, port)
+}
+
+// write writes a file that only this user can read. Whoever reads the file meanwhile has
+// the old text or the new text. A link of that name is replaced and not followed.
+func write(dir *os.Root, name, text string) error {
+	temporary := name + "." + rand.Text()
+	f, err := dir.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = dir.Rename(temporary, name)
+	}
+	if err != nil {
+		return errors.Join(err, dir.Remove(temporary))
+	}
+	return nil
+}
