@@ -360,7 +360,7 @@ func TestBatchRoom(t *testing.T) {
 // The room that is charged is more than an answer can take.
 func TestBatchAnswersFit(t *testing.T) {
 	late := scheduler.Receipt{
-		ID: scheduler.ID{Key: "ik-" + strings.Repeat("f", 32), RF: 16, Hint: ^scheduler.Hint(0)}, Due: time.Date(12345, 1, 1, 0, 0, 0, 0, time.UTC), Copies: 16, Replayed: true,
+		ID: scheduler.ID{Key: "ik-" + strings.Repeat("f", 32), RF: 16, Hint: ^scheduler.Hint(0)}, Due: time.Date(12345, 1, 1, 0, 0, 0, 0, time.UTC), Copies: 16, Replayed: true, Over: true,
 	}
 	long := withMore(`"` + strings.Repeat(`\u0001`, maxIgnoredName) + `":1`)
 	for name, entry := range map[string]string{"ignored": long, "refused": `{"timing":{"interval":1},"statistics":{"tag-info":[{"type":"A","count":-1}]}}`, "surrogate": `{"a":"\ud800"}`} {

@@ -252,6 +252,7 @@ type receiptView struct {
 	Key     string   `json:"key"`
 	Due     string   `json:"due"`
 	Copies  int      `json:"copies"`
+	State   string   `json:"state"`
 	Ignored []string `json:"ignored"`
 }
 

@@ -70,3 +70,25 @@ func TestIdempotencyKeyRefused(t *testing.T) {
 	}
 	wantProblem(t, ask(t, s, "POST", "/timers", simple, "Idempotency-Key", "k"), http.StatusUnprocessableEntity, "idempotency-key-reused", noPointer)
 }
+
+// The answer to a repeated create tells a timer that is over from one that waits.
+func TestReplayOfATimerThatIsOver(t *testing.T) {
+	over := scheduler.Receipt{ID: scheduler.ID{Key: "k", RF: 2}, Due: fakeEpoch(), Replayed: true, Over: true}
+	s := New(Config{Timers: constantTimers{over}})
+	got := ask(t, s, "POST", "/timers", simple, "Idempotency-Key", "k")
+	if receipt := parse[receiptView](t, got.body); got.status != http.StatusOK || receipt.State != "over" || receipt.Copies != 0 || receipt.Key != "k" {
+		t.Errorf("have %d %s", got.status, got.body)
+	}
+	batch := ask(t, s, "POST", "/timers/batch", listOf(simple, simple), "Idempotency-Key", "k")
+	for i, result := range parse[batchView](t, batch.body).Results {
+		if result.State != "over" || result.Copies != 0 || !result.Replayed {
+			t.Errorf("result %d: have %+v", i, result)
+		}
+	}
+	live := over
+	live.Over, live.Copies = false, 2
+	got = ask(t, New(Config{Timers: constantTimers{live}}), "POST", "/timers", simple, "Idempotency-Key", "k")
+	if receipt := parse[receiptView](t, got.body); receipt.State != "" || receipt.Copies != 2 {
+		t.Errorf("of a timer that waits: have %s", got.body)
+	}
+}

@@ -22,7 +22,11 @@ func appendReceipt(dst []byte, r *scheduler.Receipt) []byte {
 	dst = append(dst, `","due":"`...)
 	dst = scheduler.AppendInstant(dst, r.Due)
 	dst = append(dst, `","copies":`...)
-	return strconv.AppendInt(dst, int64(r.Copies), 10)
+	dst = strconv.AppendInt(dst, int64(r.Copies), 10)
+	if r.Over {
+		dst = append(dst, `,"state":"over"`...)
+	}
+	return dst
 }
 
 // appendIgnored writes the member that lists what had no effect, if there is any.

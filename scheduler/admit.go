@@ -77,7 +77,7 @@ func (s *Scheduler) admit(ctx context.Context, all []*Admission) (doubtful []*Ad
 			a.Standing = StandingUnknown
 		case attempts[i].receipt.Replayed:
 			a.Standing = StandingAgain
-			if !attempts[i].ended {
+			if !attempts[i].receipt.Over {
 				doubtful = append(doubtful, a)
 			}
 		}

@@ -49,7 +49,6 @@ type attempt struct {
 
 	writes     int // of this round
 	receipt    Receipt
-	ended      bool  // of a create that happened before: that timer is over
 	err        error // of the last try
 	unanswered bool  // it was sent before, and may have been executed
 	over       bool

@@ -27,9 +27,19 @@ func wantReplay(t *testing.T, when string, first, again scheduler.Receipt) {
 	if first.Replayed || !again.Replayed {
 		t.Errorf("%s: replayed %v, then %v, want false, then true", when, first.Replayed, again.Replayed)
 	}
-	if again.ID != first.ID || !again.Due.Equal(first.Due) || again.Copies != first.Copies {
+	if first.Over || again.Over || again.ID != first.ID || !again.Due.Equal(first.Due) || again.Copies != first.Copies {
 		t.Errorf("%s: answered %+v, want %+v as before", when, again, first)
 	}
+}
+
+// wantOver is wantReplay for a timer that is over: the answer says so.
+func wantOver(t *testing.T, when string, first, again scheduler.Receipt) {
+	t.Helper()
+	if !again.Over || again.Copies != 0 {
+		t.Errorf("%s: over %v with %d copies, want true and none", when, again.Over, again.Copies)
+	}
+	again.Over, again.Copies = false, first.Copies
+	wantReplay(t, when, first, again)
 }
 
 func TestIdempotencyKeyMakesOneTimer(t *testing.T) {
@@ -52,7 +62,7 @@ func TestIdempotencyKeyMakesOneTimer(t *testing.T) {
 				wantReplay(t, "while it waits", first, createOnce(t, n, "body", oneShot(time.Minute)))
 				pass(2 * time.Minute)
 				for range 3 {
-					wantReplay(t, "after it was over", first, createOnce(t, n, "body", oneShot(time.Minute)))
+					wantOver(t, "after it was over", first, createOnce(t, n, "body", oneShot(time.Minute)))
 					if _, err := n.CreateOnce(t.Context(), idempotencyKey, []byte("other"), oneShot(time.Minute)); !errors.Is(err, scheduler.ErrKeyReused) {
 						t.Errorf("another body: %v, want ErrKeyReused", err)
 					}
@@ -85,8 +95,8 @@ func TestIdempotencyKeyOutlivesUpdateAndDelete(t *testing.T) {
 			t.Fatal(err)
 		}
 		pass(50 * time.Minute)
-		if again := createOnce(t, n, "body", oneShot(time.Minute)); !again.Replayed || again.ID != first.ID {
-			t.Errorf("after a delete: %+v, want %v, replayed", again, first.ID)
+		if again := createOnce(t, n, "body", oneShot(time.Minute)); !again.Replayed || again.ID != first.ID || !again.Over || again.Copies != 0 {
+			t.Errorf("after a delete: %+v, want %v, replayed and over", again, first.ID)
 		}
 		if _, err := n.Lookup(t.Context(), first.ID); !errors.Is(err, scheduler.ErrNotFound) {
 			t.Errorf("look up a deleted timer: %v, want ErrNotFound", err)

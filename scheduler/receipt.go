@@ -12,4 +12,7 @@ type Receipt struct {
 	// Replayed says that an earlier request with the same idempotency key and body
 	// was accepted, and this is the timer it made.
 	Replayed bool
+	// Over says of a create with an idempotency key that its timer has fired or was
+	// deleted, so that there are no copies of it.
+	Over bool
 }

@@ -257,12 +257,15 @@ func (a *attempt) replay(there *Written) {
 		a.err = ErrKeyReused
 		return
 	}
-	a.ended = there.State.Ended
 	id := ID{Key: a.id.Key, RF: there.RF}
 	homes := a.s.places(id, nil)
 	id.Hint = a.s.hintOf(homes)
 	a.receipt = Receipt{
 		ID: id, Due: there.Due, Copies: len(homes), Replayed: !a.unanswered || there.State.Version != a.version,
+		Over: there.State.Ended,
+	}
+	if a.receipt.Over {
+		a.receipt.Copies = 0
 	}
 }
 

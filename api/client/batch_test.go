@@ -68,9 +68,10 @@ func TestCreateBatchOnce(t *testing.T) {
 	if err != nil || first[0].Receipt.Replayed || first[0].Receipt.ID == first[1].Receipt.ID {
 		t.Fatalf("first: %+v, %v", first, err)
 	}
+	m.over = true
 	timers[1].Opaque = "other"
 	again, err := c.CreateBatch(t.Context(), timers, client.Once("key 1"))
-	if err != nil || !again[0].Receipt.Replayed || again[0].Receipt.ID != first[0].Receipt.ID {
+	if err != nil || !again[0].Receipt.Replayed || again[0].Receipt.ID != first[0].Receipt.ID || !again[0].Receipt.Over || again[0].Receipt.Copies != 0 {
 		t.Fatalf("again: %+v, %v", again, err)
 	}
 	if problem, ok := errors.AsType[*client.Problem](again[1].Err); !ok || problem.Status != 422 || problem.Code != "idempotency-key-reused" {

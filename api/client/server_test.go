@@ -27,6 +27,7 @@ type memory struct {
 	records map[string]scheduler.ReadResult
 	bodies  map[string]string // by idempotency key
 	fails   error             // of every operation
+	over    bool              // says of replayed creates that their timers are over
 }
 
 var epoch = time.Date(2030, 1, 31, 12, 0, 0, 0, time.UTC)
@@ -75,7 +76,9 @@ func (m *memory) CreateOnce(_ context.Context, key string, body []byte, t schedu
 	}
 	m.bodies[key] = string(body)
 	receipt, err := m.put(scheduler.ID{Key: scheduler.OnceKey(key)}, t)
-	receipt.Replayed = known
+	if receipt.Replayed = known; known && m.over {
+		receipt.Over, receipt.Copies = true, 0
+	}
 	return receipt, err
 }
 
@@ -229,15 +232,18 @@ func TestLookupOfFailed(t *testing.T) {
 }
 
 func TestCreateOnce(t *testing.T) {
-	c, _ := connect(t, newMemory())
+	m := newMemory()
+	c, _ := connect(t, m)
 	timer := client.Timer{Interval: time.Second, URI: "http://a/b"}
 	first, err := c.CreateOnce(t.Context(), "key 1", timer)
 	if err != nil || first.Replayed {
 		t.Fatalf("first: %+v, %v", first, err)
 	}
-	again, err := c.CreateOnce(t.Context(), "key 1", timer)
-	if err != nil || !again.Replayed || again.ID != first.ID {
-		t.Errorf("again: %+v, %v; want %s", again, err, first.ID)
+	for _, m.over = range []bool{false, true} {
+		again, err := c.CreateOnce(t.Context(), "key 1", timer)
+		if err != nil || !again.Replayed || again.ID != first.ID || again.Over != m.over || (again.Copies == 0) != m.over {
+			t.Errorf("again: %+v, %v; want %s, over %v", again, err, first.ID, m.over)
+		}
 	}
 	timer.Opaque = "other"
 	_, err = c.CreateOnce(t.Context(), "key 1", timer)

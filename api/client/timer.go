@@ -46,6 +46,9 @@ type Receipt struct {
 	Ignored []string
 	// Replayed says that an earlier request with this key made the timer.
 	Replayed bool
+	// Over says that the timer which an earlier request with this key made has fired
+	// or was deleted: nothing of it is stored any more, and Copies is 0.
+	Over bool
 	// InFlight says that a callback of what was replaced may still start, 2 s after
 	// the answer at the latest.
 	InFlight bool

@@ -46,6 +46,7 @@ type (
 		Key     string    `json:"key"`
 		Due     time.Time `json:"due"`
 		Copies  int       `json:"copies"`
+		State   string    `json:"state"`
 		Ignored []string  `json:"ignored"`
 	}
 	storedBody struct {
@@ -139,7 +140,7 @@ func decodeReceipt(raw []byte) (Receipt, error) {
 }
 
 func (b *receiptBody) receipt() Receipt {
-	return Receipt{ID: b.ID, Key: b.Key, Due: b.Due, Copies: b.Copies, Ignored: b.Ignored}
+	return Receipt{ID: b.ID, Key: b.Key, Due: b.Due, Copies: b.Copies, Ignored: b.Ignored, Over: b.State == "over"}
 }
 
 func decodeStored(raw []byte) (Stored, error) {
