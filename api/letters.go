@@ -54,7 +54,7 @@ type LetterView struct {
 	Sequence  int    `json:"sequence,omitempty"` // of the pop
 	Attempts  int    `json:"attempts,omitempty"`
 	WebhookID string `json:"webhook-id,omitempty"` // of the callbacks that failed
-	Callback  string `json:"callback,omitempty"`   // without user and password
+	Callback  string `json:"callback,omitempty"`   // user and password are ***
 	// Problem says why it can't be read, and so not be fired again; "" if it can.
 	Problem string `json:"problem,omitempty"`
 	// Timer is what the client asked for, and Text what is stored of a letter that
@@ -220,7 +220,7 @@ func viewLetter(l *scheduler.Letter) LetterView {
 		return view
 	}
 	state := l.Record.State
-	view.Sequence, view.Attempts, view.Callback = state.Seq, state.Attempt, l.Record.Timer.Callback.WithoutUser()
+	view.Sequence, view.Attempts, view.Callback = state.Seq, state.Attempt, l.Record.Timer.Callback.Redacted()
 	view.WebhookID = l.Key + "." + state.Version.String() + "." + strconv.Itoa(state.Seq)
 	return view
 }
@@ -231,13 +231,13 @@ var userOf = regexp.MustCompile(`(https?:\\?/\\?/)[^/?#"\s]*@`)
 func viewWholeLetter(l *scheduler.Letter) LetterView {
 	view := viewLetter(l)
 	if l.Err != nil {
-		view.Text = userOf.ReplaceAllString(l.Text, "$1")
+		view.Text = userOf.ReplaceAllString(l.Text, "$1"+scheduler.RedactedUser+"@")
 		return view
 	}
 	t := &l.Record.Timer
 	view.Timer = &LetterTimer{
 		Timing: viewTiming(t), Reliability: reliabilityView{t.ReplicationFactor}, Statistics: viewTags(t.Tags),
-		Callback: callbackView{httpView{URI: t.Callback.WithoutUser(), Opaque: t.Callback.Opaque}},
+		Callback: callbackView{httpView{URI: t.Callback.Redacted(), Opaque: t.Callback.Opaque}},
 	}
 	return view
 }

@@ -103,12 +103,12 @@ func TestLettersAreShownWithoutSecrets(t *testing.T) {
 	admin := NewAdmin(AdminConfig{Letters: &fakeLetters{letters: someLetters()}, Authorizer: anyone{}})
 	for path, want := range map[string]string{
 		"/dead": `{"letters":[` +
-			`{"id":"l1","key":"k","at":"2030-01-31T12:00:00.000Z","reason":"answered 500","shard":"a","sequence":1,"attempts":5,"webhook-id":"k.0000000000000123.1","callback":"http://h/x?a=b&c"},` +
+			`{"id":"l1","key":"k","at":"2030-01-31T12:00:00.000Z","reason":"answered 500","shard":"a","sequence":1,"attempts":5,"webhook-id":"k.0000000000000123.1","callback":"http://***@h/x?a=b&c"},` +
 			`{"id":"l2","at":"2030-01-31T12:00:00.000Z","shard":"b","problem":"unreadable: for a test"}],"next":"next","total":7,"unreached":["b"]}`,
-		"/dead/l1": `{"id":"l1","key":"k","at":"2030-01-31T12:00:00.000Z","reason":"answered 500","shard":"a","sequence":1,"attempts":5,"webhook-id":"k.0000000000000123.1","callback":"http://h/x?a=b&c",` +
-			`"timer":{"timing":{"interval":1.5},"callback":{"http":{"uri":"http://h/x?a=b&c","opaque":"<opaque>"}},"reliability":{"replication-factor":2},"statistics":{"tag-info":[{"type":"call","count":1}]}}}`,
+		"/dead/l1": `{"id":"l1","key":"k","at":"2030-01-31T12:00:00.000Z","reason":"answered 500","shard":"a","sequence":1,"attempts":5,"webhook-id":"k.0000000000000123.1","callback":"http://***@h/x?a=b&c",` +
+			`"timer":{"timing":{"interval":1.5},"callback":{"http":{"uri":"http://***@h/x?a=b&c","opaque":"<opaque>"}},"reliability":{"replication-factor":2},"statistics":{"tag-info":[{"type":"call","count":1}]}}}`,
 		"/dead/l2": `{"id":"l2","at":"2030-01-31T12:00:00.000Z","shard":"b","problem":"unreadable: for a test",` +
-			`"text":"\u001b[2J \ufffd {\"uri\":\"https://h/\"} {\"uri\":\"http:\\/\\/h\"}"}`,
+			`"text":"\u001b[2J \ufffd {\"uri\":\"https://***@h/\"} {\"uri\":\"http:\\/\\/***@h\"}"}`,
 	} {
 		got := askAdmin(t, admin, "GET", path, "")
 		if got.status != http.StatusOK || got.header.Get("Content-Type") != "application/json" {

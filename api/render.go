@@ -101,7 +101,7 @@ func renderTimer(found *scheduler.ReadResult) ([]byte, error) {
 		ID:          record.ID.String(),
 		Key:         record.ID.Key,
 		Timing:      viewTiming(&record.Timer),
-		Callback:    callbackView{httpView{URI: record.Timer.Callback.URI, Opaque: record.Timer.Callback.Opaque}},
+		Callback:    callbackView{httpView{URI: record.Timer.Callback.Redacted(), Opaque: record.Timer.Callback.Opaque}},
 		Reliability: reliabilityView{record.Timer.ReplicationFactor},
 		State:       stateOf(found),
 		Due:         formatInstant(found.Due),

@@ -223,7 +223,7 @@ func viewResynced(t *scheduler.Resynced, view string) resyncedView {
 			StartTime: uint32(r.Start.UnixMilli()), SequenceNumber: r.State.Seq - 1, //nolint:gosec // modulo 2^32
 			Interval: formatSeconds(r.Timer.Interval), RepeatFor: formatSeconds(r.Timer.RepeatFor), Due: formatInstant(t.Due),
 		},
-		Callback:    callbackView{httpView{URI: r.Timer.Callback.URI, Opaque: r.Timer.Callback.Opaque}},
+		Callback:    callbackView{httpView{URI: r.Timer.Callback.Redacted(), Opaque: r.Timer.Callback.Opaque}},
 		Reliability: resyncReliabilityView{ClusterViewID: view, Replicas: t.Replicas, ReplicationFactor: r.Timer.ReplicationFactor},
 		Statistics:  viewTags(r.Timer.Tags),
 	}

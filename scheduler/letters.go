@@ -53,24 +53,11 @@ func (f *LetterFilter) Picks(l *Letter) bool {
 
 func (f *LetterFilter) calls(c Callback) bool {
 	if strings.Contains(f.Callback, "://") {
-		return strings.HasPrefix(c.WithoutUser(), f.Callback)
+		shown := c.Redacted()
+		return strings.HasPrefix(shown, f.Callback) || strings.HasPrefix(strings.Replace(shown, RedactedUser+"@", "", 1), f.Callback)
 	}
 	u, err := url.Parse(c.URI)
 	return err == nil && (strings.EqualFold(u.Host, f.Callback) || strings.EqualFold(u.Hostname(), f.Callback))
-}
-
-// WithoutUser is the URI as it may be shown: without user and password. It is
-// empty if it can't be read.
-func (c Callback) WithoutUser() string {
-	u, err := url.Parse(c.URI)
-	if err != nil {
-		return ""
-	}
-	if u.User == nil {
-		return c.URI
-	}
-	u.User = nil
-	return u.String()
 }
 
 // LetterQuery asks for some of the dead letters.

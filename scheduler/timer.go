@@ -45,6 +45,38 @@ type Callback struct {
 	Opaque string
 }
 
+// RedactedUser stands for user and password in a URI that is shown.
+const RedactedUser = "***"
+
+// Redacted is the URI as it may be shown: user and password are RedactedUser. It
+// is empty if the URI can't be read.
+func (c Callback) Redacted() string {
+	if !strings.Contains(c.URI, "@") {
+		return c.URI
+	}
+	u, err := url.Parse(c.URI)
+	switch {
+	case err != nil:
+		return ""
+	case u.User == nil:
+		return c.URI
+	}
+	// Text, since url.URL would write the rest in another way.
+	scheme, rest, _ := strings.Cut(c.URI, "://")
+	end := len(rest)
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		end = i
+	}
+	return scheme + "://" + RedactedUser + rest[strings.LastIndexByte(rest[:end], '@'):]
+}
+
+// redacted reports whether a URI has what Redacted shows in place of a user or a
+// password.
+func redacted(user *url.Userinfo) bool {
+	password, _ := user.Password()
+	return user.Username() == RedactedUser || password == RedactedUser
+}
+
 // Tag says what a timer represents, for the statistics.
 type Tag struct {
 	Type  string // not empty, MaxTagType bytes at most
@@ -121,6 +153,8 @@ func (t *Timer) checkCallback() *InvalidError {
 		return invalid(uri, "uri-host", "uri names no host; give an absolute URL, such as http://localhost:8080/path")
 	case strings.ContainsFunc(u.Host, func(r rune) bool { return r >= utf8.RuneSelf }):
 		return invalid(uri, "uri-host-ascii", "uri's host is not in ASCII; give it in its xn-- form")
+	case redacted(u.User):
+		return invalid(uri, "uri-redacted", "uri has %s in place of a user or a password, as answers do that hide them; give the real ones", RedactedUser)
 	case !validPort(u.Port()):
 		return invalid(uri, "uri-port", "uri's port is not from 1 to 65535; correct it, or leave it out")
 	}

@@ -79,7 +79,8 @@ const (
 type Stored struct {
 	// ID and Key are as in Receipt.
 	ID, Key string
-	// Timer has defaults filled in and times in whole milliseconds.
+	// Timer has defaults filled in and times in whole milliseconds. Its URI has ***
+	// for user and password, if there are any: Replace with such a URI is refused.
 	Timer Timer
 	State State
 	// Due is when the next pop, or the next attempt at it, is due.

@@ -1,0 +1,59 @@
+package api
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"chronos/scheduler"
+)
+
+// User and password of a callback URI are shown to nobody; the timer keeps them.
+func TestAnswersHideUserAndPassword(t *testing.T) {
+	const uri, shown = "http://u:s3cret@h/x?to=a@b", "http://***@h/x?to=a@b"
+	timers := &fakeTimers{}
+	s := New(Config{Timers: timers})
+	body := strings.Replace(simple, "http://127.0.0.1:9/cb", uri, 1)
+	for _, request := range [][2]string{{"POST", "/timers"}, {"PUT", "/timers/k"}} {
+		if got := ask(t, s, request[0], request[1], body); got.status != http.StatusOK || strings.Contains(string(got.body), "s3cret") {
+			t.Errorf("%v: have %d %s", request, got.status, got.body)
+		}
+	}
+	if stored, _ := timers.get("k"); stored.Record.Timer.Callback.URI != uri {
+		t.Errorf("stored %q, want %q", stored.Record.Timer.Callback.URI, uri)
+	}
+	got := ask(t, s, "GET", "/timers/k", "")
+	if !strings.Contains(string(got.body), `"uri":"`+shown+`"`) || strings.Contains(string(got.body), "s3cret") {
+		t.Errorf("GET shows %s", got.body)
+	}
+	record := scheduler.Record{
+		ID: scheduler.ID{Key: "tea", RF: 2}, State: scheduler.State{Version: 1, Seq: 1}, Start: fakeEpoch(),
+		Timer: scheduler.Timer{ReplicationFactor: 2, Callback: scheduler.Callback{URI: uri}},
+	}
+	page := scheduler.ResyncPage{View: "v", Timers: []scheduler.Resynced{{ReadResult: scheduler.ReadResult{Record: record, Due: fakeEpoch()}, Replicas: []string{"a"}, Former: []string{"a"}}}}
+	list, err := renderResync(&page)
+	if err != nil || !strings.Contains(string(list), `"uri":"`+shown+`"`) || strings.Contains(string(list), "s3cret") {
+		t.Errorf("the resynchronisation shows %s, %v", list, err)
+	}
+}
+
+// A client that reads a timer and writes it back must not store what hid the
+// password.
+func TestHiddenUserAndPasswordAreNotStored(t *testing.T) {
+	timers := &fakeTimers{}
+	s := New(Config{Timers: timers})
+	const uri = "http://u:s3cret@h/x"
+	if got := ask(t, s, "PUT", "/timers/k", strings.Replace(simple, "http://127.0.0.1:9/cb", uri, 1)); got.status != http.StatusOK {
+		t.Fatalf("have %d %s", got.status, got.body)
+	}
+	back := strings.Replace(simple, "http://127.0.0.1:9/cb", "http://***@h/x", 1)
+	wantProblem(t, ask(t, s, "PUT", "/timers/k", back), 400, "uri-redacted", "/callback/http/uri")
+	wantProblem(t, ask(t, s, "POST", "/timers", back), 400, "uri-redacted", "/callback/http/uri")
+	results := parse[batchView](t, ask(t, s, "POST", "/timers/batch", listOf(simple, back)).body).Results
+	if e := results[1].Error; results[0].Error != nil || e == nil || e.Code != "uri-redacted" || e.Pointer == nil || *e.Pointer != "/timers/1/callback/http/uri" {
+		t.Errorf("results of the batch: %+v", results)
+	}
+	if stored, _ := timers.get("k"); stored.Record.Timer.Callback.URI != uri {
+		t.Errorf("stored %q, want %q", stored.Record.Timer.Callback.URI, uri)
+	}
+}

@@ -1,0 +1,84 @@
+package scheduler_test
+
+import (
+	"net/url"
+	"testing"
+
+	"chronos/scheduler"
+)
+
+func TestRedactedURIs(t *testing.T) {
+	for uri, want := range map[string]string{
+		"http://h/x":                        "http://h/x",
+		"http://h/x@y?to=a@b#c@d":           "http://h/x@y?to=a@b#c@d",
+		"http://u:p@h/x":                    "http://***@h/x",
+		"http://u@h/x":                      "http://***@h/x",
+		"http://:p@h":                       "http://***@h",
+		"http://@h/x":                       "http://***@h/x",
+		"HTTPS://u:p%40q@H:8080?to=a@b":     "HTTPS://***@H:8080?to=a@b",
+		"http://u:p@[fe80::1%25eth0]:9/%7e": "http://***@[fe80::1%25eth0]:9/%7e",
+		"http://u:p@h#x":                    "http://***@h#x",
+		"http://u:p@h\x00/":                 "",
+		"":                                  "",
+	} {
+		if have := (scheduler.Callback{URI: uri}).Redacted(); have != want {
+			t.Errorf("%q: have %q, want %q", uri, have, want)
+		}
+	}
+}
+
+// What a node has shown is not taken for a user and a password again.
+func TestRedactedURIsAreRefused(t *testing.T) {
+	for _, uri := range []string{
+		"http://***@h/", "http://***:***@h/", "http://u:***@h/", "http://***:p@h/", "http://%2A%2A%2A@h/", "https://***:@h:1/x",
+	} {
+		err := fine(func(x *scheduler.Timer) { x.Callback.URI = uri }).Validate()
+		checkRefusal(t, err, "uri-redacted", "/callback/http/uri")
+	}
+	for _, uri := range []string{"http://**@h/", "http://****:p@h/", "http://h/***@x", "http://u:p@h/***"} {
+		checkRefusal(t, fine(func(x *scheduler.Timer) { x.Callback.URI = uri }).Validate(), "", "")
+	}
+}
+
+// FuzzRedacted: no user and no password is left in what is shown, and the rest is
+// as it was.
+func FuzzRedacted(f *testing.F) {
+	for _, uri := range []string{"http://u:p@h/x@y", "https://h", "http://a@b@c/", "http://u:p@[::1]/", "http:///u:p@h", "//u:p@h", "http://h?u:p@x"} {
+		f.Add(uri)
+	}
+	f.Fuzz(func(t *testing.T, uri string) {
+		timer := fine(func(x *scheduler.Timer) { x.Callback.URI = uri })
+		if timer.Validate() != nil {
+			return
+		}
+		shown, err := url.Parse(timer.Callback.Redacted())
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole, err := url.Parse(uri)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (whole.User == nil) != (shown.User == nil) || shown.User != nil && shown.User.String() != url.User("***").String() {
+			t.Errorf("%q is shown as %q", uri, timer.Callback.Redacted())
+		}
+		whole.User, shown.User = nil, nil
+		if whole.String() != shown.String() {
+			t.Errorf("%q is shown as %q", uri, timer.Callback.Redacted())
+		}
+	})
+}
+
+// A dead letter is found by its URI as it is shown, and without what hides the
+// password.
+func TestLettersAreFoundByRedactedURI(t *testing.T) {
+	letter := scheduler.Letter{Key: "k", Record: scheduler.Record{Timer: scheduler.Timer{Callback: scheduler.Callback{URI: "http://u:p@h/x"}}}}
+	for prefix, want := range map[string]bool{
+		"http://***@h/": true, "http://h/x": true, "http://h/y": false, "http://u:p@h/": false, "http://u": false, "h": true,
+	} {
+		filter := scheduler.LetterFilter{Callback: prefix}
+		if filter.Picks(&letter) != want {
+			t.Errorf("%s: picked %v, want %v", prefix, !want, want)
+		}
+	}
+}
