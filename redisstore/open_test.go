@@ -181,24 +181,30 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// The log warns of a shard that keeps nothing on disk, and of no other.
-func TestPersistNothingWarning(t *testing.T) {
+// A shard that loses timers when it is killed is warned about, and no other is.
+func TestShardsWithoutAppendOnlyFileAreWarnedAbout(t *testing.T) {
 	t.Parallel()
-	const warning = "persists nothing"
+	const nothing, snapshots = "persists nothing", "since its last snapshot"
 	for _, c := range []struct {
-		name   string
-		args   []string
-		warned bool
+		name string
+		args []string
+		want string // the warning, "" for none
 	}{
-		{"nothing", []string{"--appendonly", "no", "--save", ""}, true},
-		{"append-only file", []string{"--appendonly", "yes", "--save", ""}, false},
-		{"snapshots", []string{"--appendonly", "no", "--save", "60 1"}, false},
+		{"nothing", []string{"--appendonly", "no", "--save", ""}, nothing},
+		{"append-only file", []string{"--appendonly", "yes", "--save", ""}, ""},
+		{"append-only file and snapshots", []string{"--appendonly", "yes", "--save", "60 1"}, ""},
+		{"snapshots", []string{"--appendonly", "no", "--save", "60 1"}, snapshots},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var log logBuffer
 			openShards(t, &log, startProcess(t, c.args...).shard("a"))
-			if got := strings.Contains(log.String(), warning); got != c.warned {
-				t.Errorf("warned %t, want %t:\n%s", got, c.warned, log.String())
+			for _, warning := range []string{nothing, snapshots} {
+				if got := strings.Contains(log.String(), warning); got != (c.want == warning) {
+					t.Errorf("warned that it %s: %t:\n%s", warning, got, log.String())
+				}
+			}
+			if warned := strings.Contains(log.String(), "set appendonly yes"); warned != (c.want != "") {
+				t.Errorf("advice given: %t:\n%s", warned, log.String())
 			}
 		})
 	}

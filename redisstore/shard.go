@@ -42,7 +42,7 @@ type shard struct {
 	verified atomic.Bool
 	identity atomic.Pointer[string]   // of the process that was verified last; nil before, "-" of one that won't say
 	gap      atomic.Int64             // the longest for which no node announced itself, ns, since a sweep was wanted
-	warned   atomic.Bool              // that it persists nothing
+	warned   atomic.Bool              // that it has no append-only file
 	members  atomic.Pointer[[]string] // host:port of a Sentinel group's or Cluster's; nil until learnt
 	tcpPort  atomic.Pointer[string]   // on which the Redis says that it listens; nil until it has said so
 	mu       sync.Mutex
@@ -135,8 +135,8 @@ func (s *shard) verify(ctx context.Context) error {
 	if facts["loading"] == "1" {
 		return s.unavailable(errors.New("it is loading its data"))
 	}
-	if facts["aof_enabled"] == "0" && !s.snapshots(ctx) && !s.warned.Swap(true) {
-		s.log.Warn("shard persists nothing: its timers are lost when it restarts; set appendonly yes")
+	if facts["aof_enabled"] == "0" && !s.warned.Swap(true) {
+		s.warnOfLoss(ctx)
 	}
 	identity, port := identityOf(facts), cmp.Or(facts["tcp_port"], "0")
 	s.identity.Store(&identity)
@@ -180,6 +180,15 @@ func fit(facts map[string]string) error {
 		return unfitError{policy: policy}
 	}
 	return nil
+}
+
+// warnOfLoss says what a shard without an append-only file loses.
+func (s *shard) warnOfLoss(ctx context.Context) {
+	if s.snapshots(ctx) {
+		s.log.Warn("shard has no append-only file: when it is killed it loses what it has stored since its last snapshot; set appendonly yes")
+		return
+	}
+	s.log.Warn("shard persists nothing: its timers are lost when it restarts; set appendonly yes")
 }
 
 // snapshots reports whether the shard saves itself now and then; true where it

@@ -150,3 +150,17 @@ func TestRedisDown(t *testing.T) {
 	s.wantValues("before", "early", "late")
 	await(t, "the partitions to go on", func() bool { return b.metric("chronos_bridge_paused_partitions") == 0 })
 }
+
+// TestFewerInstancesThanCopiesAreWarnedAbout: one Redis can't hold the two copies that
+// a bridge stores by default.
+func TestFewerInstancesThanCopiesAreWarnedAbout(t *testing.T) {
+	const warning = "fewer Redis instances than copies are asked for"
+	for setting, warned := range map[string]bool{"": true, "CHRONOS_KAFKA_REPLICATION=1": false} {
+		s := newSetup(t)
+		b := s.start(setting)
+		if got := strings.Contains(b.log.text(), warning); got != warned {
+			t.Errorf("%q: warned %t, want %t", setting, got, warned)
+		}
+		b.stop()
+	}
+}

@@ -96,6 +96,7 @@ func newWorker(ctx context.Context, cfg environment.Bridge, runtimeDir localtoke
 	if err := w.dedicate(ctx, &cfg); err != nil {
 		return nil, err
 	}
+	operator.WarnOfFewCopies(log, w.store, cfg.Replication, fmt.Sprintf("set CHRONOS_KAFKA_REPLICATION=%d", len(w.store.Topology().Active)))
 	if w.bridge, err = kafka.Open(ctx, bridgeConfig(&cfg, log, registry)); err != nil {
 		return nil, err
 	}

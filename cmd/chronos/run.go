@@ -105,6 +105,9 @@ func newNode(ctx context.Context, cfg environment.Node, runtimeDir localtoken.Di
 	if err := n.store.Join(ctx); err != nil {
 		return nil, err
 	}
+	if n.backend == nil { // a node that brings its own Redis means to have one
+		operator.WarnOfFewCopies(log, n.store, scheduler.DefaultReplicationFactor, "give timers the replication-factor 1")
+	}
 	n.store.LearnAddresses(ctx) // before the first callback
 	if n.client, err = newClient(cfg, shared.idle, n.reserved()); err != nil {
 		return nil, err

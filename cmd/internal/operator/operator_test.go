@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"bytes"
 	"encoding/json"
 	"log/slog"
 	"strings"
@@ -36,6 +37,31 @@ func TestShowAShardThatCannotBeAsked(t *testing.T) {
 	} {
 		if !strings.Contains(string(raw), want) {
 			t.Errorf("%s does not have\n%s", raw, want)
+		}
+	}
+}
+
+func TestFewerInstancesThanCopiesAreWarnedAbout(t *testing.T) {
+	t.Parallel()
+	a, b := miniredis.RunT(t), miniredis.RunT(t)
+	store, err := redisstore.Open(t.Context(), redisstore.Options{
+		Node: "n", Lane: "kafka", Log: slog.New(slog.DiscardHandler),
+		Shards: []redisstore.ShardConfig{{Name: "a", URL: "redis://" + a.Addr()}, {Name: "b", URL: "redis://" + b.Addr()}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	for copies, warned := range map[int]bool{1: false, 2: false, 3: true} {
+		var log bytes.Buffer
+		WarnOfFewCopies(slog.New(slog.NewTextHandler(&log, nil)), store, copies, "ask for less")
+		if got := strings.Contains(log.String(), "level=WARN"); got != warned {
+			t.Errorf("%d copies: warned %t, want %t: %s", copies, got, warned, log.String())
+		}
+		for _, want := range []string{"instances=2 copies=3", "or ask for less"} {
+			if warned && !strings.Contains(log.String(), want) {
+				t.Errorf("the warning does not say %q: %s", want, log.String())
+			}
 		}
 	}
 }
