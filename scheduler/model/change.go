@@ -197,7 +197,12 @@ func (h *hand) relocate() {
 // looks reports whether the task deals with the copy of a shard.
 func (h *hand) looks(o int8) bool {
 	op := &h.now.Op
-	return h.sc.looks(h.epoch(), o, h.sc.Rules.KnowAway) || h.task.Version == 2 && op.Away&(1<<o) != 0
+	return h.sc.looks(h.epoch(), o, h.knowsAway()) || h.task.Version == 2 && op.Away&(1<<o) != 0
+}
+
+// knowsAway reports whether the task knows of the substitute.
+func (h *hand) knowsAway() bool {
+	return h.sc.Rules.KnowAway && (h.sc.Start != Meeting || h.task.Named || h.shard == h.sc.Homes)
 }
 
 func (h *hand) home(shard int8) bool { return h.sc.home(h.epoch(), shard) }

@@ -31,6 +31,7 @@ func (s *state) lease(sc *Scenario, n, shard int8) {
 func (x *stepper) taskOf(n int8, c *stored, phase int8) task {
 	return task{
 		Phase: phase, Version: c.Version, Pop: c.Pop, Attempt: c.Attempt, Rank: c.Rank, Epoch: x.now.Changing.Epochs[n],
+		Named: c.Named,
 	}
 }
 
@@ -45,7 +46,7 @@ func (x *stepper) bury(n, shard int8) {
 		return
 	}
 	next := *x.now
-	if c.Owed == 0 || !x.sc.home(x.now.Changing.Epochs[n], shard) {
+	if c.Owed == 0 && !c.Named || !x.sc.home(x.now.Changing.Epochs[n], shard) {
 		next.Copies[shard] = stored{}
 		x.urgent(&next, "N%d S%d: buries the tombstone", n, shard)
 		return
@@ -55,6 +56,10 @@ func (x *stepper) bury(n, shard int8) {
 			next.Copies[shard].Owed &^= 1 << o
 			next.merge(x.sc, o, written{kind: tombstone, version: c.Version, why: asDelete})
 		}
+	}
+	if away := x.sc.Homes; c.Named && x.now.reach(n, away) {
+		next.Copies[shard].Named = false
+		next.merge(x.sc, away, written{kind: tombstone, version: c.Version, why: asDelete})
 	}
 	next.Copies[shard].Score = x.now.Now + 1
 	x.urgent(&next, "N%d S%d: tells for the tombstone who was not told (%b)", n, shard, c.Owed)

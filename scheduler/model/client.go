@@ -2,7 +2,7 @@ package model
 
 // begin starts the client's operation through this node.
 func (x *stepper) begin(n int8) {
-	if x.now.Op.Phase != notBegun || x.sc.Op == NoOp || x.now.toCreate(x.sc) || x.now.Now < 1 || x.now.Now > x.sc.OpBy {
+	if x.now.Op.Phase != notBegun || x.sc.Op == NoOp || x.now.toCreate(x.sc) || x.now.Now < 1 && x.sc.Start != Meeting || x.now.Now > x.sc.OpBy {
 		return
 	}
 	next := *x.now
@@ -38,8 +38,12 @@ func (x *stepper) client() {
 		return
 	}
 	told := true
+	knows := x.sc.Rules.KnowAway || !x.sc.BareKey
+	if x.sc.Start == Meeting {
+		knows = x.sc.Rules.KnowAway && op.Named
+	}
 	for shard := range x.sc.Shards {
-		if op.Told&(1<<shard) == 0 && x.sc.looks(op.Epoch, shard, x.sc.Rules.KnowAway || !x.sc.BareKey) {
+		if op.Told&(1<<shard) == 0 && x.sc.looks(op.Epoch, shard, knows) {
 			told = false
 			x.tellOp(shard)
 		}
@@ -73,6 +77,7 @@ func (x *stepper) tellOp(shard int8) {
 	if next.merge(x.sc, shard, w) && x.sc.Change != NoChange && x.sc.Op == Put && !x.sc.home(op.Epoch, shard) {
 		next.Op.Away |= 1 << shard
 	}
+	next.Op.Named = next.Op.Named || c.Named
 	if c.Kind != absent {
 		next.Op.Found |= foundPresent
 	} else if x.sc.Rules.MissingUntold && x.sc.home(op.Epoch, shard) {

@@ -19,6 +19,10 @@ func (x *stepper) create() {
 	if !told {
 		return
 	}
+	if x.sc.Start == Meeting {
+		x.meet()
+		return
+	}
 	next := *x.now
 	next.Create.Phase = answered
 	for shard := range x.sc.Homes {
@@ -70,7 +74,7 @@ func initial(sc *Scenario) state {
 	for shard := range sc.Shards {
 		s.Shards[shard] = up
 	}
-	if sc.Start == Creating {
+	if sc.Start == Creating || sc.Start == Meeting {
 		s.Create.Phase = begun
 		return s
 	}

@@ -17,6 +17,7 @@ type written struct {
 	score, rank                 int8
 	why                         why
 	epoch                       int8 // what who writes it knows of the shards
+	named                       bool // the record that is copied names the substitute
 }
 
 // merge is P2: the shard becomes this state if it is newer. It reports whether
@@ -45,11 +46,11 @@ func (s *state) merge(sc *Scenario, shard int8, w written) bool {
 	if w.kind == live {
 		s.Copies[shard] = stored{
 			Kind: live, Version: w.version, Pop: w.pop, Attempt: w.attempt,
-			Score: w.score, Mark: mark, Rank: w.rank,
+			Score: w.score, Mark: mark, Rank: w.rank, Named: c.Named || w.named,
 		}
 		return true
 	}
-	s.Copies[shard] = stored{Kind: tombstone, Version: w.version, Score: s.tombstoneEnd(sc), Mark: mark}
+	s.Copies[shard] = stored{Kind: tombstone, Version: w.version, Score: s.tombstoneEnd(sc), Mark: mark, Named: c.Named || w.named}
 	if !home {
 		s.Copies[shard].Rank = c.Rank
 		if sc.Change != NoChange {
@@ -89,6 +90,7 @@ func (s *state) adopt(sc *Scenario, epoch, shard, from, rank int8) {
 	if c.Kind == tombstone {
 		s.merge(sc, shard, written{
 			kind: tombstone, version: c.Version, pop: s.Copies[shard].Pop, score: forever, rank: rank, why: asDelete, epoch: epoch,
+			named: c.Named,
 		})
 		if sc.Change == NoChange && !sc.home(epoch, shard) && s.Copies[shard].Kind == tombstone && s.Copies[shard].Mark <= s.Now {
 			s.Copies[shard] = stored{}
@@ -108,7 +110,7 @@ func (s *state) copied(sc *Scenario, c *stored, rank int8) written {
 	}
 	return written{
 		kind: live, version: c.Version, pop: c.Pop, attempt: c.Attempt,
-		score: score, rank: rank, why: asState,
+		score: score, rank: rank, why: asState, named: c.Named,
 	}
 }
 

@@ -231,11 +231,21 @@ func TestWithoutRule(t *testing.T) {
 		{"P8 Look", func(r *Rules) { r.Look = false }, withOp(sub0, Put), Needless},
 		{"P8 RenewThenBring (C6)", func(r *Rules) { r.RenewThenBring = false }, withFaults(sub1, Stall, 1), OldAttempt},
 		{"P8 KnowAway (C5)", func(r *Rules) { r.KnowAway = false }, withOp(bare, Put), LateAfterAnswer},
+		{"P8 NameFirst", func(r *Rules) { r.NameFirst = false }, withOp(meeting(), Put), AfterAnswer},
 		{"P9 SweepWaits (C4)", func(r *Rules) { r.SweepWaits = false }, withOp(wiped, Put), AfterAnswer},
 		{"P10 NotAfter", func(r *Rules) { r.NotAfter = false }, withFaults(sub1, Stall, 1), OldAttempt},
 	} {
 		t.Run(c.rule, func(t *testing.T) { switchOff(t, c.sc, c.off, c.want) })
 	}
+}
+
+// meeting is a PUT through node 0 whose link to a home may be cut, so that the PUT makes a
+// substitute, and another operation that may come at any moment of that.
+func meeting() Scenario {
+	sc := withSubstitute(OneShot(2), Meeting)
+	sc.Rules.Look = false
+	sc.Variants = Variants{AwayAsBackup: true, AwayUpdated: true, AwayLater: 1}
+	return withFaults(sc, Cut, 1)
 }
 
 // switchOff explores the scenario with the rule on and off.

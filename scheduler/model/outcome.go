@@ -90,7 +90,7 @@ func (h *hand) tell() {
 		h.add(&next, "others told, but not %b", h.task.Untold)
 		return
 	}
-	if h.sc.Rules.AwayFirst && h.sc.Rules.KnowAway && h.sc.Shards > h.sc.Homes &&
+	if h.sc.Rules.AwayFirst && h.knowsAway() && h.sc.Shards > h.sc.Homes &&
 		h.shard != h.sc.Homes && h.task.Asked&(1<<h.sc.Homes) == 0 {
 		o = h.sc.Homes
 	}

@@ -47,6 +47,9 @@ type Rules struct {
 	RenewThenBring bool
 	// KnowAway (P8, C5): every copy knows where its substitutes are.
 	KnowAway bool
+	// NameFirst (P8): a substitute is made once a home names it, and not if a home has
+	// something newer by then.
+	NameFirst bool
 	// SweepWaits (P9, C4): the sweep starts 3 s after a shard was seen to have lost
 	// its data.
 	SweepWaits bool
@@ -77,7 +80,7 @@ func AllRules() Rules {
 		Tell: true, RestoreAfterSettle: true, AwayFirst: true,
 		MissingUntold: true, AnswerInTime: true,
 		TombstonesWait: true, TellOwed: true,
-		Look: true, RenewThenBring: true, KnowAway: true,
+		Look: true, RenewThenBring: true, KnowAway: true, NameFirst: true,
 		SweepWaits: true,
 		NotAfter:   true,
 		Announce:   true, Others: true,

@@ -54,6 +54,7 @@ const (
 	Substitute0              // the home of rank 0 lacks its copy, which is on the shard behind the homes
 	Substitute1              // the same of rank 1
 	Later                    // it is created while the shards change, through either node
+	Meeting                  // a PUT through node 0 is about to be told, and the operation may come meanwhile
 )
 
 // Scenario is one timer and what may happen to it. Times are in ticks.

@@ -40,14 +40,14 @@ func (h *hand) settled(w *written) stored {
 	case w.kind == live && !home:
 		return stored{
 			Kind: live, Version: w.version, Pop: w.pop, Attempt: w.attempt,
-			Score: w.score + h.sc.Variants.AwayLater, Rank: c.Rank,
+			Score: w.score + h.sc.Variants.AwayLater, Rank: c.Rank, Named: c.Named,
 		}
 	case w.kind == live:
-		return stored{Kind: live, Version: w.version, Pop: w.pop, Attempt: w.attempt, Score: w.score, Rank: c.Rank}
+		return stored{Kind: live, Version: w.version, Pop: w.pop, Attempt: w.attempt, Score: w.score, Rank: c.Rank, Named: c.Named}
 	case h.task.Untold == 0 || home && !h.sc.Rules.DoneTombstone:
 		return stored{}
 	}
-	grave := stored{Kind: tombstone, Version: w.version, Score: h.now.tombstoneEnd(h.sc)}
+	grave := stored{Kind: tombstone, Version: w.version, Score: h.now.tombstoneEnd(h.sc), Named: c.Named}
 	if !home {
 		grave.Rank = c.Rank
 	}

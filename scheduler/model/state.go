@@ -23,6 +23,7 @@ type stored struct {
 	Rank                        int8
 	Owed                        uint8 // of a tombstone: shards that were not told
 	Fired                       bool  // under this lease, with Variants.LeaseAsked
+	Named                       bool  // its record names the substitute; only where writes meet
 }
 
 // What a node does next with a copy it holds.
@@ -68,6 +69,7 @@ type task struct {
 	Fence, FencedAt, AskedAt           int8
 	Outcome                            int8
 	Epoch                              int8 // what the node knew when it claimed, or when it told the others
+	Named                              bool // the record that was claimed names the substitute
 }
 
 // buffered is a write that a paused shard carries out when it wakes.
@@ -106,12 +108,15 @@ type operation struct {
 	Told, Untold, Found uint8
 	Away                uint8 // copies away from home that a PUT was told to, which the homes' know of
 	Answer, AnsweredAt  int8
+	Named               bool // a copy that was told names the substitute
 }
 
 // creation is the client's POST.
 type creation struct {
 	Phase        int8
 	Told, Untold uint8
+	Noted        uint8 // homes that were sent a note of the substitute
+	Made         bool  // the substitute is there
 }
 
 // getting is a GET that repairs: the newest copy it has read so far.

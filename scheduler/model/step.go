@@ -26,7 +26,7 @@ type stepper struct {
 func (x *stepper) successors(s *state) []move {
 	x.now, x.moves = s, x.moves[:0]
 	x.create()
-	if s.Create.Phase != begun {
+	if s.Create.Phase != begun || x.sc.Start == Meeting {
 		for n := range int8(nodes) {
 			if s.awake(n) {
 				x.node(n)

@@ -51,7 +51,7 @@ func (h *hand) better() (int8, bool) {
 		}
 		for o := h.sc.Homes; o < h.sc.Shards; o++ {
 			c := &h.now.Copies[o]
-			if h.sc.Rules.KnowAway && o != h.shard && ahead && c.Kind == live && c.Rank == rank && h.task.Asked&(1<<o) == 0 {
+			if h.knowsAway() && o != h.shard && ahead && c.Kind == live && c.Rank == rank && h.task.Asked&(1<<o) == 0 {
 				return o, true
 			}
 		}
