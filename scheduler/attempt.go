@@ -101,24 +101,6 @@ func (a *attempt) plan(writes []Write) []Write {
 	return a.planNotes(writes)
 }
 
-// decideBy has a create that happens once not be the first, if what was read at the k-th
-// target says so.
-func (a *attempt) decideBy(k int, read *ReadResult) {
-	there := &read.Record
-	over := there.State.Ended && (there.BodyHash == "" || a.anew && there.BodyHash != a.bodyHash)
-	if there.State.Version == 0 || over || a.settled() {
-		return
-	}
-	for i := range a.targets {
-		t := &a.targets[i]
-		t.progress, t.answer.Status = told, WriteNone
-	}
-	a.targets[k].answer = Written{
-		Status: WriteExists, State: there.State, RF: there.ID.RF, Away: there.Away, BodyHash: there.BodyHash,
-		Due: there.Start.Add(time.Duration(there.State.Seq) * there.Timer.Interval), Wait: read.DueIn,
-	}
-}
-
 func (a *attempt) waits() bool {
 	return slices.ContainsFunc(a.targets, func(t target) bool { return t.progress == asked })
 }

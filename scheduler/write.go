@@ -45,12 +45,12 @@ func (s *Scheduler) writeAll(ctx context.Context, attempts []attempt) {
 	for i := range attempts {
 		open[i] = &attempts[i]
 	}
-	s.recall(ctx, attempts)
 	pause := false
 	for try := range maxWriteTries {
 		if len(open) == 0 || try > 0 && pause && !sleep(ctx, resendPause) {
 			break
 		}
+		s.recall(ctx, open)
 		s.try(ctx, open)
 		still := open[:0]
 		pause = false
@@ -73,31 +73,6 @@ func (s *Scheduler) writeAll(ctx context.Context, attempts []attempt) {
 				attempts[i].err = fmt.Errorf("%w: it took %v to tell all copies", ErrUnavailable, took.Round(time.Millisecond))
 			}
 		}
-	}
-}
-
-// recall finds the creates that happen once and happened before, where their timer
-// belonged before the shards changed. It is read, not written there: the sweep may just
-// have taken away what would refuse it.
-func (s *Scheduler) recall(ctx context.Context, attempts []attempt) {
-	var spots []Spot
-	var of []func(read *ReadResult)
-	for i := range attempts {
-		a := &attempts[i]
-		for k := range a.targets {
-			if t := &a.targets[k]; a.bodyHash != "" && t.stray && !t.shard.away() {
-				spots = append(spots, Spot{Shard: t.shard.name, Key: a.id.Key})
-				of = append(of, func(read *ReadResult) { a.decideBy(k, read) })
-			}
-		}
-	}
-	if len(spots) == 0 {
-		return
-	}
-	bounded, cancel := context.WithTimeout(ctx, roundPatience)
-	defer cancel()
-	for i, read := range s.store.Read(bounded, spots) {
-		of[i](&read)
 	}
 }
 
