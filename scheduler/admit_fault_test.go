@@ -244,7 +244,7 @@ func TestCreateOnceAboveWhatIsOver(t *testing.T) {
 			inCluster(t, 2, 2, func(c *cluster) {
 				key := scheduler.OnceKey("once")
 				lose(c, c.homes(key, 1)[0], func(n *node) {
-					if _, err := n.Delete(c.Context(), scheduler.ID{Key: key}); err != nil {
+					if _, err := n.Delete(c.Context(), scheduler.ID{Key: key, RF: 2}); err != nil {
 						c.Error(err)
 					}
 				})

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 )
@@ -86,7 +87,7 @@ func questions(batch []*claim) (asks []question) {
 		if c.began != 0 {
 			continue // it is only the fence's answer that is missing
 		}
-		for _, p := range c.others {
+		for _, p := range c.witnesses() {
 			if p.shard.away() {
 				continue
 			}
@@ -102,6 +103,22 @@ func questions(batch []*claim) (asks []question) {
 		}
 	}
 	return asks
+}
+
+// witnesses are the places that are asked about the claim. A PUT that could not ask the
+// first owner takes its timer for new, and leaves two copies where there may have been
+// one: so the one copy of a timer asks the second owner, too, while its shard has been
+// away lately, or lacks something.
+func (c *claim) witnesses() []place {
+	s := c.shard.s
+	if c.Record.ID.RF != 1 || c.shard.missedFor() == 0 && c.shard.silence.lostFor(s.config.TombLife) == 0 {
+		return c.others
+	}
+	ranked := s.store.Rank(c.Record.ID.Key)
+	if len(ranked) < 2 {
+		return c.others
+	}
+	return withPlace(slices.Clone(c.others), place{shard: s.shard(ranked[1]), rank: 1})
 }
 
 func (q *question) put(ctx context.Context, store Store) {

@@ -107,18 +107,31 @@ func (s *Scheduler) Replace(ctx context.Context, id ID, t Timer) (Receipt, error
 		return Receipt{}, factorChanged(id.RF)
 	}
 	if id.RF == 0 {
-		// Where its copies are depends on what it was created with.
-		stored, err := s.Lookup(ctx, id)
+		own, err := s.ownFactor(ctx, id)
 		switch {
-		case err == nil && asked != 0 && asked != stored.Record.ID.RF:
-			return Receipt{}, factorChanged(stored.Record.ID.RF)
-		case err == nil:
-			t.ReplicationFactor = stored.Record.ID.RF
-		case !errors.Is(err, ErrNotFound):
+		case err != nil:
 			return Receipt{}, err
+		case own != 0 && asked != 0 && asked != own:
+			return Receipt{}, factorChanged(own)
+		case own != 0:
+			t.ReplicationFactor = own
 		}
 	}
 	return s.write(ctx, s.newWish(ID{Key: id.Key, RF: t.ReplicationFactor, Hint: id.Hint}, &t))
+}
+
+// ownFactor is the replication factor with which a timer is stored, on which depends where
+// its copies are; 0 if no copy was found. A shard that can't be asked is done without: a
+// copy that was found elsewhere decides, and without one the timer counts as new.
+func (s *Scheduler) ownFactor(ctx context.Context, id ID) (int, error) {
+	stored, err := s.Lookup(ctx, id)
+	switch {
+	case err == nil:
+		return stored.Record.ID.RF, nil
+	case errors.Is(err, ErrNotFound), errors.Is(err, ErrUnavailable):
+		return 0, nil
+	}
+	return 0, err
 }
 
 func factorChanged(own int) error {

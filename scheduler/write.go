@@ -165,6 +165,7 @@ func (a *attempt) tally() (v verdict) {
 		executed = executed || accepted(a.targets[i].answer.Status)
 		rf = max(rf, a.targets[i].answer.RF)
 	}
+	factor := a.factor()
 	for i := range a.targets {
 		t := &a.targets[i]
 		w := &t.answer
@@ -173,8 +174,7 @@ func (a *attempt) tally() (v verdict) {
 			v.unreached++
 			continue
 		}
-		// One that is told where there was no copy tells none of those that are.
-		if present := !w.New && w.Status != WriteNone; a.fresh || t.home || present {
+		if a.tells(t, factor) {
 			v.told++
 		}
 		v.firing = v.firing || w.Firing > 0
