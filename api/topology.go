@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,8 +18,9 @@ import (
 type Topology interface {
 	// Show asks all shards how they stand.
 	Show(ctx context.Context) TopologyView
-	// Add announces a shard; url is "" for one that is being drained.
-	Add(ctx context.Context, name, url string) (TopologyView, error)
+	// Add announces a shard; url is "" for a shard that is being drained. A second
+	// database of a Redis that has a shard already needs force.
+	Add(ctx context.Context, name, url string, force bool) (TopologyView, error)
 	// Drain has a shard's timers moved to the others. One that can't be reached needs force.
 	Drain(ctx context.Context, name string, force bool) (TopologyView, error)
 	// Remove forgets a shard that is drained and empty, or, with force, whatever it has.
@@ -51,7 +53,10 @@ type ShardView struct {
 }
 
 // RefusedError says why a change can't be made, and what to do.
-type RefusedError struct{ Reason string }
+type RefusedError struct {
+	Reason string
+	Code   string // "" for topology-refused
+}
 
 func (e *RefusedError) Error() string { return e.Reason }
 
@@ -86,7 +91,9 @@ func serveTopology(mux *http.ServeMux, by gate, topology Topology) {
 		if err := decoder.Decode(&asked); err != nil || asked.Name == "" {
 			return TopologyView{}, &problemError{newProblem(http.StatusBadRequest, "body-malformed", `send {"name": "d", "url": "redis://host:6379"}; the URL may be left out for a shard that is being drained`)}
 		}
-		return topology.Add(ctx, asked.Name, asked.URL)
+		return forcibly(ctx, r, func(ctx context.Context, _ string, force bool) (TopologyView, error) {
+			return topology.Add(ctx, asked.Name, asked.URL, force)
+		})
 	})
 	handle("POST /topology/shards/{name}/drain", tokens.Admin, func(ctx context.Context, r *http.Request) (TopologyView, error) {
 		return forcibly(ctx, r, topology.Drain)
@@ -114,7 +121,7 @@ func topologyProblem(err error) problem {
 	case errors.As(err, &own):
 		return own.problem
 	case errors.As(err, &refused):
-		return newProblem(http.StatusConflict, "topology-refused", printable(refused.Reason))
+		return newProblem(http.StatusConflict, cmp.Or(refused.Code, "topology-refused"), printable(refused.Reason))
 	}
 	p := newProblem(http.StatusServiceUnavailable, "topology-unfinished", printable(err.Error()))
 	p.retryAfter = 10 * time.Second

@@ -274,6 +274,11 @@ func (s *Store) since(at *atomic.Int64) time.Duration {
 // It needs none of the voiceless: who names some takes it upon himself that no others
 // have gone on from another topology.
 func (s *Store) change(ctx context.Context, edit func(l *Topology) (Topology, error), voiceless ...string) (Topology, error) {
+	return s.changeBy(ctx, false, edit, voiceless...)
+}
+
+// changeBy is change, by force of what AddShard allows then.
+func (s *Store) changeBy(ctx context.Context, force bool, edit func(l *Topology) (Topology, error), voiceless ...string) (Topology, error) {
 	if !s.sure.Load() && len(voiceless) == 0 {
 		l := s.Topology()
 		return l, l.refuse("this node has just started, and fewer than half of the shards hold the topology of epoch %d that it found; try again in some seconds, or through another node; if the others are gone or lost all that they held, drain one of them with force", l.Epoch)
@@ -306,7 +311,7 @@ func (s *Store) change(ctx context.Context, edit func(l *Topology) (Topology, er
 	if away := p.away(&next); len(away) > 0 {
 		return *base, base.refuse("%s", needed(away))
 	}
-	if err := p.vet(ctx, base, &next); err != nil {
+	if err := p.vet(ctx, base, &next, force); err != nil {
 		return *base, err
 	}
 	if err := p.dismiss(ctx, base, &next, voiceless); err != nil {

@@ -145,7 +145,7 @@ func TestANameThatTheNodeKnowsElsewhere(t *testing.T) {
 	l.hold("a", l.topology(5, "removed", "a"))
 	s := l.node("a", "b")
 	var refused *RefusedError
-	if _, err := s.AddShard(t.Context(), Member{Name: "b", URL: l.redis["c"].shard("c").URL}); !errors.As(err, &refused) || !strings.Contains(err.Error(), "CHRONOS_REDIS") {
+	if _, err := s.AddShard(t.Context(), Member{Name: "b", URL: l.redis["c"].shard("c").URL}, false); !errors.As(err, &refused) || !strings.Contains(err.Error(), "CHRONOS_REDIS") {
 		t.Errorf("added: %v", err)
 	}
 }

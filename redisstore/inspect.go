@@ -12,10 +12,11 @@ import (
 type ShardReport struct {
 	Member // its URL is without what is secret
 	State  MemberState
-	Epoch  int64 // of the topology that it holds, 0 for none
-	Copies int64 // timers and tombstones of this store's lane
-	Swept  int   // partitions of them that need no sweep, of Partitions
-	Err    error // why it could not be asked; Copies and Swept say nothing then
+	Epoch  int64  // of the topology that it holds, 0 for none
+	Copies int64  // timers and tombstones of this store's lane
+	Swept  int    // partitions of them that need no sweep, of Partitions
+	Twin   string // another shard in the same Redis process, "" if there is none
+	Err    error  // why it could not be asked; Copies and Swept say nothing then
 }
 
 // Inspect asks all shards of the topology how they stand.
@@ -31,6 +32,11 @@ func (s *Store) Inspect(ctx context.Context) (Topology, []ShardReport) {
 		})
 	}
 	wg.Wait()
+	for i := range reports {
+		if twin := twinOf(current.shards[i], current.shards); twin != nil {
+			reports[i].Twin = twin.name
+		}
+	}
 	return t, reports
 }
 

@@ -57,7 +57,7 @@ func (l *laidOut) node(given ...string) *Store {
 }
 
 func (l *laidOut) add(s *Store, name string) error {
-	_, err := s.AddShard(l.Context(), Member{Name: name, URL: l.redis[name].shard(name).URL})
+	_, err := s.AddShard(l.Context(), Member{Name: name, URL: l.redis[name].shard(name).URL}, false)
 	return err
 }
 

@@ -11,16 +11,17 @@ import (
 	"chronos/scheduler"
 )
 
-// AddShard announces a new shard, or one again that is being drained, which then
-// needs no URL. It returns the topology as it stands after that; a *RefusedError says why
-// nothing was changed.
-func (s *Store) AddShard(ctx context.Context, m Member) (Topology, error) {
+// AddShard announces a new shard, or again a shard that is being drained, which then
+// needs no URL. A second database of a Redis that has a shard already needs force. It
+// returns the topology as it stands after that; a *RefusedError says why nothing was
+// changed.
+func (s *Store) AddShard(ctx context.Context, m Member, force bool) (Topology, error) {
 	t := s.Topology()
 	_, member := t.member(m.Name)
 	if given, is := s.given[m.Name]; is && !member && m.URL != "" && !samePlace(given.URL, m.URL) {
 		return t, t.refuse("this node was started with a shard %s at another place in CHRONOS_REDIS, and would use that one; give the new one another name", m.Name)
 	}
-	return s.change(ctx, func(now *Topology) (Topology, error) { return now.add(m) })
+	return s.changeBy(ctx, force, func(now *Topology) (Topology, error) { return now.add(m) })
 }
 
 // DrainShard announces that a shard takes no more timers: the sweep then moves

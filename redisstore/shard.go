@@ -166,13 +166,16 @@ func (s *shard) meet(ctx context.Context, conn *redis.Conn) error {
 	return fit(facts)
 }
 
+// unnamedProcess is the identity of a Redis that does not say which process it is.
+const unnamedProcess = "-"
+
 // identityOf is who a shard is: another one may have lost what the one before had
 // not written to disk. It is "-" of one that won't say, and of many in one.
 func identityOf(facts map[string]string) string {
 	if facts["cluster_enabled"] == "1" {
-		return "-"
+		return unnamedProcess
 	}
-	return cmp.Or(facts["run_id"], "-")
+	return cmp.Or(facts["run_id"], unnamedProcess)
 }
 
 func fit(facts map[string]string) error {

@@ -90,7 +90,7 @@ func TestAStartedNodeRestoresNothing(t *testing.T) {
 	late := l.node("a", "c") // a holds that c alone is left, c holds nothing
 	throughout(t, 3*followInterval, "c is given nothing", func() bool { return l.held("c") == "" })
 	var refused *RefusedError
-	if _, err := late.AddShard(t.Context(), Member{Name: "a"}); !errors.As(err, &refused) {
+	if _, err := late.AddShard(t.Context(), Member{Name: "a"}, false); !errors.As(err, &refused) {
 		t.Errorf("it changed the shards: %v", err)
 	}
 	if late.Writable() == nil {

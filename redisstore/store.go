@@ -105,6 +105,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err := s.firstLook(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open store: %w", err), s.Close())
 	}
+	s.warnOfTwins()
 	return s, nil
 }
 

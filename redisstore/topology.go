@@ -82,6 +82,7 @@ func (l *Topology) StateOf(name string) MemberState {
 // RefusedError says why a change of the topology can't be made, and what to do.
 type RefusedError struct {
 	Reason   string
+	Code     string   // "" if there is none beside that the change is refused
 	Topology Topology // as it stands
 	cause    error    // nil if it is nobody's
 }

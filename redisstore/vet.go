@@ -11,8 +11,8 @@ import (
 // vet refuses to have a shard join whose Redis holds the topology of other nodes, or
 // may: of the two the later would be followed by all, who would forget the shards of
 // the other. It is locked from then on, so that none comes to be there before the
-// change is.
-func (p *proposal) vet(ctx context.Context, base, next *Topology) error {
+// change is. Force is AddShard's.
+func (p *proposal) vet(ctx context.Context, base, next *Topology, force bool) error {
 	for _, m := range next.Shards {
 		if next.StateOf(m.Name) != MemberJoining || base.StateOf(m.Name) == MemberJoining {
 			continue
@@ -22,7 +22,7 @@ func (p *proposal) vet(ctx context.Context, base, next *Topology) error {
 		if err != nil {
 			return err
 		}
-		if err := p.vetShard(ctx, base, sh); err != nil {
+		if err := p.vetShard(ctx, base, sh, force); err != nil {
 			bounded, cancel := context.WithTimeout(ctx, topologyPatience)
 			_ = sh.topologyCall(bounded, "unlocked", "unlock", p.token, "", "", "") // it ends by itself, too
 			cancel()
@@ -35,7 +35,7 @@ func (p *proposal) vet(ctx context.Context, base, next *Topology) error {
 	return nil
 }
 
-func (p *proposal) vetShard(ctx context.Context, base *Topology, sh *shard) error {
+func (p *proposal) vetShard(ctx context.Context, base *Topology, sh *shard, force bool) error {
 	bounded, cancel := context.WithTimeout(ctx, topologyPatience)
 	defer cancel()
 	locked := sh.lockTopology(bounded, p.token)
@@ -50,7 +50,7 @@ func (p *proposal) vetShard(ctx context.Context, base *Topology, sh *shard) erro
 	case locked != nil:
 		return base.refuse("the Redis of shard %s could not be locked (%v): somebody else adds it, too; try again in %v", sh.name, locked, lockLife)
 	}
-	return nil
+	return p.vetTwin(base, sh, force)
 }
 
 // related reports whether two topologies came of the same first one. Where one of them

@@ -18,7 +18,8 @@ import (
 )
 
 const topologyUsage = `chronos: chronos topology show [--watch]        the Redis instances, and how far the sweep is
-         chronos topology add NAME URL        another one; NAME alone takes one back that is being drained
+         chronos topology add NAME URL [--force]  another one; NAME alone takes one back that is being drained;
+                                              a second database of one Redis needs --force
          chronos topology drain NAME [--force]    moves its timers to the others; one that can't be reached needs --force
          chronos topology remove NAME [--force]   once it is empty; with --force whatever it has
 `
@@ -56,24 +57,35 @@ func topologyRequest(args []string) (method, path, body string, ok bool) {
 	switch {
 	case args[0] == "show" && (len(rest) == 0 || len(rest) == 1 && rest[0] == "--watch"):
 		return "GET", "/topology", "", true
-	case args[0] == "add" && (len(rest) == 1 || len(rest) == 2):
+	case args[0] == "add":
+		path, rest = forced("/topology/shards", rest)
+		if len(rest) == 0 || len(rest) > 2 {
+			return "", "", "", false
+		}
 		asked := map[string]string{"name": rest[0]}
 		if len(rest) == 2 {
 			asked["url"] = rest[1]
 		}
 		b, err := json.Marshal(asked)
-		return "POST", "/topology/shards", string(b), err == nil
+		return "POST", path, string(b), err == nil
 	case (args[0] == "drain" || args[0] == "remove") && (len(rest) == 1 || len(rest) == 2 && rest[1] == "--force"):
 		method, path = "DELETE", "/topology/shards/"+url.PathEscape(rest[0])
 		if args[0] == "drain" {
 			method, path = "POST", path+"/drain"
 		}
-		if len(rest) == 2 {
-			path += "?force=true"
-		}
+		path, _ = forced(path, rest)
 		return method, path, "", true
 	}
 	return "", "", "", false
+}
+
+// forced has a path ask for force if the last argument says so, and returns the other
+// arguments.
+func forced(path string, args []string) (withForce string, others []string) {
+	if n := len(args); n > 0 && args[n-1] == "--force" {
+		return path + "?force=true", args[:n-1]
+	}
+	return path, args
 }
 
 func showTopology(out io.Writer, view api.TopologyView) {

@@ -50,3 +50,31 @@ b     active   ?       ?                   redis://r2  it can't be reached
 		}
 	}
 }
+
+func TestTopologyCommandsAskForForce(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"":                              "GET /topology ",
+		"show --watch":                  "GET /topology ",
+		"add d redis://r4/1":            `POST /topology/shards {"name":"d","url":"redis://r4/1"}`,
+		"add d redis://r4/1 --force":    `POST /topology/shards?force=true {"name":"d","url":"redis://r4/1"}`,
+		"add d":                         `POST /topology/shards {"name":"d"}`,
+		"add d --force":                 `POST /topology/shards?force=true {"name":"d"}`,
+		"drain d --force":               "POST /topology/shards/d/drain?force=true ",
+		"drain d":                       "POST /topology/shards/d/drain ",
+		"remove d --force":              "DELETE /topology/shards/d?force=true ",
+		"add":                           "",
+		"add --force":                   "",
+		"add d redis://r4 more":         "",
+		"add d redis://r4 more --force": "",
+		"remove d more":                 "",
+	} {
+		got := ""
+		if method, path, body, ok := topologyRequest(strings.Fields(args)); ok {
+			got = method + " " + path + " " + body
+		}
+		if got != want {
+			t.Errorf("%q asks %q, want %q", args, got, want)
+		}
+	}
+}

@@ -223,7 +223,7 @@ func (c *cluster) request(m *machine, verb, shard string) (outcome, error) {
 	heard, down := m.operate(func(s *redisstore.Store) {
 		switch verb {
 		case "add":
-			t, err = s.AddShard(ctx, redisstore.Member{Name: shard, URL: c.shards[c.shardNamed(shard)].url()})
+			t, err = s.AddShard(ctx, redisstore.Member{Name: shard, URL: c.shards[c.shardNamed(shard)].url()}, false)
 		case "drain":
 			t, err = s.DrainShard(ctx, shard, false)
 		default:

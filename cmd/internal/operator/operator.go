@@ -33,6 +33,8 @@ func (o Operator) Show(ctx context.Context) api.TopologyView {
 			shown.Problem = r.Err.Error()
 		case r.Epoch != t.Epoch:
 			shown.Problem = "it does not hold this epoch"
+		case r.Twin != "":
+			shown.Problem = "it is a database of the same Redis as shard " + r.Twin + ": both are lost together, and are worth one copy"
 		}
 		view.Shards = append(view.Shards, shown)
 	}
@@ -40,8 +42,8 @@ func (o Operator) Show(ctx context.Context) api.TopologyView {
 }
 
 // Add has a shard take timers.
-func (o Operator) Add(ctx context.Context, name, url string) (api.TopologyView, error) {
-	_, err := o.Store.AddShard(ctx, redisstore.Member{Name: name, URL: url})
+func (o Operator) Add(ctx context.Context, name, url string, force bool) (api.TopologyView, error) {
+	_, err := o.Store.AddShard(ctx, redisstore.Member{Name: name, URL: url}, force)
 	return o.after(ctx, err)
 }
 
@@ -59,7 +61,7 @@ func (o Operator) Remove(ctx context.Context, name string, force bool) (api.Topo
 
 func (o Operator) after(ctx context.Context, err error) (api.TopologyView, error) {
 	if refused, is := errors.AsType[*redisstore.RefusedError](err); is {
-		return api.TopologyView{}, &api.RefusedError{Reason: refused.Reason}
+		return api.TopologyView{}, &api.RefusedError{Reason: refused.Reason, Code: refused.Code}
 	}
 	if err != nil {
 		return api.TopologyView{}, err

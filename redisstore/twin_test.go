@@ -1,0 +1,67 @@
+package redisstore
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+// database is the URL of a database of a shard's Redis.
+func (l *laidOut) database(shard, n string) string {
+	return strings.TrimSuffix(l.redis[shard].shard(shard).URL, "/0") + "/" + n
+}
+
+// Copies in two databases of one Redis are lost together.
+func TestASecondDatabaseOfOneRedisIsAddedByForceAlone(t *testing.T) {
+	t.Parallel()
+	l := layOut(t, "a")
+	s := l.node("a")
+	twin := Member{Name: "b", URL: l.database("a", "1")}
+	refused := func(m Member, force bool, want string) {
+		t.Helper()
+		var reason *RefusedError
+		if _, err := s.AddShard(t.Context(), m, force); !errors.As(err, &reason) || reason.Code != CodeSameRedis || !strings.Contains(reason.Reason, want) {
+			t.Errorf("added %s, force %t: %v", m.Name, force, err)
+		}
+		if now := l.held("a"); !strings.HasPrefix(now, "1 ") {
+			t.Fatalf("something was begun: %s", now)
+		}
+	}
+	refused(twin, false, "shards a and b would be two databases of one Redis")
+	if left := l.redis["a"].do("EVAL", "redis.call('SELECT', 1) return redis.call('HGET', '"+topologyKey+"', 'holder')", 0); left != nil {
+		t.Errorf("the refused database is locked by %v", left)
+	}
+	other := strings.Replace(l.database("a", "0"), "127.0.0.1", "localhost", 1) // the same, called otherwise
+	for _, force := range []bool{false, true} {
+		refused(Member{Name: "c", URL: other}, force, "shards a and c would be the same database of one Redis")
+	}
+	if _, err := s.AddShard(t.Context(), twin, true); err != nil {
+		t.Fatal(err)
+	}
+	l.wantActive(8*time.Second, "a", "b")
+	_, reports := s.Inspect(t.Context())
+	if len(reports) != 2 || reports[0].Twin != "b" || reports[1].Twin != "a" {
+		t.Errorf("the shards are shown as %+v", reports)
+	}
+}
+
+func TestTwoDatabasesOfOneRedisAreWarnedAboutAtTheStart(t *testing.T) {
+	t.Parallel()
+	l := layOut(t, "a", "b")
+	const warning = "are databases of one Redis"
+	var log logBuffer
+	two := openShards(t, &log, l.redis["a"].shard("a"), l.redis["b"].shard("b"))
+	if strings.Contains(log.String(), warning) {
+		t.Errorf("two Redis are warned about: %s", log.String())
+	}
+	one := openShards(t, &log, l.redis["a"].shard("a"), ShardConfig{Name: "c", URL: l.database("a", "1")}, l.redis["b"].shard("b"))
+	if !strings.Contains(log.String(), warning) || !strings.Contains(log.String(), "shards=a,c") {
+		t.Errorf("two databases of one Redis are not warned about: %s", log.String())
+	}
+	for s, want := range map[*Store]string{two: "", one: "c"} {
+		if _, reports := s.Inspect(t.Context()); reports[0].Twin != want {
+			t.Errorf("a is shown with twin %q, want %q", reports[0].Twin, want)
+		}
+	}
+}
