@@ -1,42 +1,42 @@
 package scheduler
 
-import (
-	"context"
-	"errors"
-	"time"
-)
+import "context"
 
-// recall finds creates that were sent before. A create with an idempotency key reads all
+// recall finds creates that were sent before. A create with an idempotency key asks all
 // places before the first write: an owner that lost its data, or was away, would store a
 // second timer, and that timer may be called before another owner refuses the create. A
-// message of a stream is read only where the timer belonged before the shards changed,
-// since the sweep may just have removed the copy that would refuse the write.
+// message of a stream is asked for only where the timer belonged before the shards
+// changed, since the sweep may just have removed the copy that would refuse the write.
+//
+// The question is a note for a version below all others. A note changes no other version,
+// and tells what is there. Unlike a read, a note goes with other writes, over connections
+// that are open.
 func (s *Scheduler) recall(ctx context.Context, open []*attempt) {
-	var spots []Spot
+	var notes []Write
 	var of []*target
 	for _, a := range open {
 		for k := range a.targets {
 			if t := &a.targets[k]; a.recalls(t) {
-				spots, of = append(spots, Spot{Shard: t.shard.name, Key: a.id.Key}), append(of, t)
+				notes = append(notes, Write{Kind: WriteNote, Shard: t.shard.name, Key: a.id.Key, RF: max(a.id.RF, 1), Rank: t.rank})
+				of = append(of, t)
 			}
 		}
 	}
-	if len(spots) == 0 {
+	if len(notes) == 0 {
 		return
 	}
-	bounded, cancel := context.WithTimeout(ctx, roundPatience)
-	defer cancel()
-	read := make(map[*target]*ReadResult, len(of))
-	results := s.store.Read(bounded, spots)
+	heard := make(map[*target]*Written, len(of))
+	answers := s.merge(ctx, notes)
 	for i, t := range of {
-		read[t] = &results[i]
+		heard[t] = &answers[i]
+		s.latest.heard(answers[i].State.Version, s.config.Wall)
 	}
 	for _, a := range open {
-		a.remember(read)
+		a.remember(heard)
 	}
 }
 
-// recalls reports whether the target is read before the first write.
+// recalls reports whether the target is asked before the first write.
 func (a *attempt) recalls(t *target) bool {
 	if a.bodyHash == "" || t.shard.away() || a.sent() {
 		return false
@@ -56,21 +56,16 @@ func (a *attempt) sent() bool {
 
 // remember takes the answers. The newest copy that knows of the create decides: the create
 // is a repeat. An owner that did not answer is not waited for once more.
-func (a *attempt) remember(read map[*target]*ReadResult) {
+func (a *attempt) remember(heard map[*target]*Written) {
 	var newest *target
 	for k := range a.targets {
 		t := &a.targets[k]
-		r := read[t]
-		if r == nil {
-			continue
-		}
-		if r.Err != nil && !errors.Is(r.Err, ErrNotFound) {
-			if t.home {
-				t.progress, t.answer = untold, Written{Err: r.Err}
-			}
-			continue
-		}
-		if a.knownBy(&r.Record) && (newest == nil || r.Record.State.Compare(read[newest].Record.State) > 0) {
+		switch there := heard[t]; {
+		case there == nil:
+		case there.Err != nil && t.home:
+			t.progress, t.answer = untold, Written{Err: there.Err}
+		case there.Err != nil || !a.knownBy(there):
+		case newest == nil || there.State.Compare(heard[newest].State) > 0:
 			newest = t
 		}
 	}
@@ -81,17 +76,14 @@ func (a *attempt) remember(read map[*target]*ReadResult) {
 		t := &a.targets[k]
 		t.progress, t.answer = told, Written{Status: WriteNone}
 	}
-	there := &read[newest].Record
-	newest.answer = Written{
-		Status: WriteExists, State: there.State, RF: there.ID.RF, Away: there.Away, BodyHash: there.BodyHash,
-		Due: there.Start.Add(time.Duration(there.State.Seq) * there.Timer.Interval), Wait: read[newest].DueIn,
-	}
+	newest.answer = *heard[newest]
+	newest.answer.Status = WriteExists
 }
 
 // knownBy reports whether a copy refuses the create: the copy is live, or remembers a timer
 // of the same key that is over.
-func (a *attempt) knownBy(there *Record) bool {
-	if there.State.Version == 0 {
+func (a *attempt) knownBy(there *Written) bool {
+	if there.Status == WriteNone || there.State.Version == 0 {
 		return false
 	}
 	return !there.State.Ended || there.BodyHash != "" && (!a.anew || there.BodyHash == a.bodyHash)
