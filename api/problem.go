@@ -65,6 +65,8 @@ func problemOf(err error) (problem, bool) {
 		return newProblem(http.StatusNotFound, "timer-not-found", "there is no such timer; it may have ended or been deleted"), true
 	case errors.Is(err, scheduler.ErrKeyReused):
 		return newProblem(http.StatusUnprocessableEntity, "idempotency-key-reused", "this Idempotency-Key was used with another body; send a new key for another timer"), true
+	case errors.Is(err, scheduler.ErrOvertaken):
+		return newProblem(http.StatusConflict, "overtaken", "other requests wrote this timer at the same time; a newer write replaced this one, which may have been in force for a moment; read the timer, and send the request again if you still want it"), true
 	case errors.Is(err, scheduler.ErrOverloaded):
 		return overloadedProblem(), true
 	case errors.Is(err, scheduler.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):

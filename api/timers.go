@@ -17,7 +17,7 @@ import (
 
 // Timers is what the API needs done; *scheduler.Scheduler does it. Its methods
 // are safe for concurrent use and return soon after ctx has ended. An error that
-// wraps a *scheduler.InvalidError, scheduler.ErrNotFound, ErrKeyReused,
+// wraps a *scheduler.InvalidError, scheduler.ErrNotFound, ErrKeyReused, ErrOvertaken,
 // ErrUnavailable or ErrOverloaded is told to the client; any other is logged and answered as an
 // internal one.
 type Timers interface {

@@ -287,6 +287,20 @@ func TestErrorsOfTimers(t *testing.T) {
 	}
 }
 
+// A PUT or DELETE that lost to others is told so, and not as if Redis were away.
+func TestAnOvertakenWriteIsAConflict(t *testing.T) {
+	s := New(Config{Timers: &fakeTimers{before: func(context.Context, string, scheduler.ID) error {
+		return fmt.Errorf("write timer: %w", scheduler.ErrOvertaken)
+	}}})
+	for _, method := range []string{"PUT", "DELETE"} {
+		got := ask(t, s, method, "/timers/k", simple)
+		wantProblem(t, got, 409, "overtaken", noPointer)
+		if retry := got.header.Get("Retry-After"); retry != "" {
+			t.Errorf("%s: Retry-After %q, want none", method, retry)
+		}
+	}
+}
+
 func TestPanicIsAnswered(t *testing.T) {
 	var log bytes.Buffer
 	s := New(Config{

@@ -10,22 +10,27 @@ import (
 type wish struct {
 	id       ID
 	version  Version
-	timer    *Timer // nil for its end
-	bodyHash string // makes it a create that happens once
-	anew     bool   // that one happens again with another bodyHash once the timer is over
-	fresh    bool   // there can be no such timer yet
-	humble   bool   // what is newer stays: it is never written again above that
+	timer    *Timer        // nil for its end
+	begun    time.Duration // since boot
+	bodyHash string        // makes it a create that happens once
+	anew     bool          // that one happens again with another bodyHash once the timer is over
+	fresh    bool          // there can be no such timer yet
+	humble   bool          // what is newer stays: it is never written again above that
 }
 
 // target is one copy that a wish is for.
 type target struct {
 	place
-	progress progress
-	replaced bool // a substitute stands in for it
-	stray    bool // neither home nor substitute: nothing is made there of nothing, but for an end that homes were told
-	tried    bool // it was sent the write
-	warned   bool // it did not answer, and was sent the write again, with what is away
-	answer   Written
+	progress   progress
+	replaced   bool // a substitute stands in for it
+	stray      bool // neither home nor substitute: nothing is made there of nothing, but for an end that homes were told
+	substitute bool // it was chosen in the stead of a home that could not be told
+	tried      bool // it was sent the write
+	warned     bool // it did not answer, and was sent the write again, with what is away
+	unheard    bool // it did not answer a note
+	looked     bool // it was asked whether it still has the write, since another copy refused it
+	passed     bool // it had the write, and has something newer since, or nothing any more
+	answer     Written
 }
 
 type progress int
@@ -41,8 +46,7 @@ const (
 type attempt struct {
 	wish
 	s       *Scheduler
-	ranked  []string      // all shards by rank
-	begun   time.Duration // since boot
+	ranked  []string // all shards by rank
 	targets []target
 	away    []Away // substitutes, and what a hint led to and was not told; of an end, all that it was not told to
 	decided bool   // of a create that happens once: it is the first
@@ -55,7 +59,7 @@ type attempt struct {
 }
 
 func (s *Scheduler) newAttempt(w wish) attempt {
-	a := attempt{wish: w, s: s, begun: s.config.SinceBoot(), decided: w.bodyHash == ""}
+	a := attempt{wish: w, s: s, decided: w.bodyHash == ""}
 	if w.fresh {
 		a.begin(s.homes(w.id, 0))
 	} else {
@@ -83,101 +87,54 @@ func (a *attempt) plan(writes []Write) []Write {
 	a.provide()
 	// Those at home know which of the others there are, and in whose stead; and an end
 	// that tells none of them must leave nothing elsewhere that looks like a copy.
-	homesFirst := slices.ContainsFunc(a.targets, func(t target) bool { return t.progress == toTell && !t.stray })
+	homesFirst := slices.ContainsFunc(a.targets, func(t target) bool { return t.progress == toTell && !t.stray && !a.holds(&t) })
 	for i := range a.targets {
 		t := &a.targets[i]
-		if t.progress != toTell || homesFirst && t.stray {
+		if t.progress != toTell || homesFirst && t.stray || a.holds(t) {
 			continue
 		}
-		t.progress, t.tried = asked, true
-		writes = append(writes, a.writeTo(t))
+		writes = a.send(t, writes)
 		if !a.decided {
 			return writes // one shard decides
 		}
 	}
-	if len(writes) > 0 && a.waits() {
-		return writes
+	if !a.waits() {
+		writes = a.planNotes(writes)
 	}
-	return a.planNotes(writes)
+	if !a.waits() {
+		writes = a.planWarnings(a.planSubstitutes(writes))
+	}
+	return writes
 }
+
+func (a *attempt) send(t *target, writes []Write) []Write {
+	t.progress, t.tried = asked, true
+	return append(writes, a.writeTo(t))
+}
+
+// stored reports whether the target took the write.
+func (t *target) stored() bool { return t.progress == told && accepted(t.answer.Status) }
 
 func (a *attempt) waits() bool {
 	return slices.ContainsFunc(a.targets, func(t target) bool { return t.progress == asked })
 }
 
-// provide finds a substitute for each copy that could not be told, or, of an end
-// and of one that is no home, remembers which those are. Where there may be an
-// earlier version, one that nobody has told would know nothing of the substitute
-// and go on: so one at home must have been told first. A create that happens once
-// and isn't the first has nothing to store.
-func (a *attempt) provide() {
-	if a.settled() {
-		return
-	}
-	if a.timer != nil && !a.fresh && !a.toldHome() {
-		return
-	}
-	for i := range a.targets {
-		t := &a.targets[i]
-		switch {
-		case t.progress != untold || t.replaced:
-		case a.timer == nil || t.stray:
-			t.replaced = true
-			a.away = append(a.away, Away{Shard: t.shard.name, Rank: t.rank})
-		default:
-			t.replaced = true
-			a.substitute(t.rank)
-		}
-	}
-}
-
-func (a *attempt) toldHome() bool {
-	return slices.ContainsFunc(a.targets, func(t target) bool { return t.home && t.progress == told })
-}
-
-// substitute has the next shard in rank order that has no copy and isn't silent
-// keep the one of this rank.
-func (a *attempt) substitute(rank int) {
-	if a.ranked == nil {
-		a.ranked = a.s.store.Rank(a.id.Key)
-	}
-	for _, name := range a.ranked[min(a.id.RF, len(a.ranked)):] {
-		sh := a.s.shard(name)
-		i := slices.IndexFunc(a.targets, func(t target) bool { return t.shard == sh })
-		if sh == nil || sh.away() || i >= 0 && !a.targets[i].stray { // nil if it was removed meanwhile
-			continue
-		}
-		t := target{place: place{shard: sh, rank: rank}}
-		if i >= 0 {
-			a.targets[i] = t
-		} else {
-			a.targets = append(a.targets, t)
-		}
-		a.away = append(a.away, Away{Shard: name, Rank: rank})
-		return
-	}
-}
-
-// warnLimit is how long after its begin an attempt still waits for one more round.
-const warnLimit = answerLimit/2 - 50*time.Millisecond
-
 // planNotes appends what those that were told do not know yet of copies away, in
-// the order of the targets.
+// the order of the targets. Those that have a write which another copy refused are
+// asked in the same way whether they still have that write.
 func (a *attempt) planNotes(writes []Write) []Write {
+	contested := a.contested()
 	for i := range a.targets {
 		t := &a.targets[i]
-		switch {
-		case t.progress == told && (!t.stray || a.timer == nil) && accepted(t.answer.Status) && !t.knowsAll(a.away):
-			t.answer.Away = slices.Concat(t.answer.Away, a.away)
-			w := a.writeTo(t)
-			w.Kind, w.Timer = WriteNote, nil
-			writes = append(writes, w)
-		case a.warns(t):
-			t.warned = true
-			writes = append(writes, a.writeTo(t))
-		default:
+		looks := contested && !t.looked
+		names := (!t.stray || a.timer == nil) && !t.unheard && !t.knowsAll(a.away)
+		if !t.stored() || t.passed || !looks && !names {
 			continue
 		}
+		t.looked = t.looked || looks
+		w := a.writeTo(t)
+		w.Kind, w.Timer = WriteNote, nil
+		writes = append(writes, w)
 		t.progress = asked
 	}
 	return writes
@@ -191,15 +148,6 @@ func (t *target) knowsAll(away []Away) bool {
 		}
 	}
 	return true
-}
-
-// warns reports whether a home that did not answer is told once more: it may be its
-// answer alone that was lost, or the write may yet be executed, and who doesn't
-// know of the substitute in its stead would fire beside it. The two may be executed
-// in either order.
-func (a *attempt) warns(t *target) bool {
-	return a.timer != nil && len(a.away) > 0 && t.progress == untold && t.home && t.tried && !t.warned &&
-		!t.shard.away() && a.s.config.SinceBoot()-a.begun <= warnLimit
 }
 
 func accepted(status WriteStatus) bool { return status == WriteStored || status == WriteSame }
@@ -247,13 +195,11 @@ func (a *attempt) take(answers []Written) {
 		a.s.latest.heard(answer.State.Version, a.s.config.Wall)
 		noting := t.answer.Status != WriteFailed
 		switch {
-		case answer.Err != nil && noting:
-			t.progress = told // of the write; that a note of it is missing is a fault's doing
+		case noting:
+			a.noted(t, &answer)
 		case answer.Err != nil:
 			t.progress, t.answer = untold, answer
 			t.shard.silence.outage.failed()
-		case noting:
-			t.progress = told
 		default:
 			t.progress, t.answer = told, answer
 			if (a.unanswered || t.warned) && answer.Status == WriteExists && answer.State.Version == a.version {
@@ -270,6 +216,19 @@ func (a *attempt) take(answers []Written) {
 				t.progress, t.answer.Status = told, WriteNone
 			}
 		}
+	}
+}
+
+// noted takes the answer to a note.
+func (a *attempt) noted(t *target, answer *Written) {
+	t.progress = told // of the write
+	switch {
+	case answer.Err != nil:
+		t.unheard = true
+	case accepted(answer.Status):
+		t.answer.Away = slices.Concat(t.answer.Away, a.away)
+	default:
+		t.passed = true
 	}
 }
 
@@ -311,11 +270,15 @@ func (a *attempt) follow(away []Away) {
 // again has all copies told anew, as a newer version if above isn't 0.
 func (a *attempt) again(above Version) {
 	if above != 0 {
-		a.version = above.Above(a.s.nextTag())
+		// Above all that the node has heard of, too: else newer requests keep coming first.
+		tag := a.s.nextTag()
+		a.version = max(above.Above(tag), a.s.latest.next(a.s.clock(), tag))
 	}
 	a.decided = a.bodyHash == ""
 	for i := range a.targets {
 		t := &a.targets[i]
-		t.progress, t.answer, t.replaced = toTell, Written{}, t.replaced && above != 0
+		t.progress, t.answer = toTell, Written{}
+		t.replaced = t.replaced && above != 0 && (a.timer == nil || !t.home || a.substituted(t.rank))
+		t.unheard, t.looked, t.passed = false, false, false
 	}
 }

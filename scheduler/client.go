@@ -96,7 +96,8 @@ func (s *Scheduler) newOf(n *Creation) (wish, error) {
 // Replace makes t the timer of this id, or creates it: a new start, a sequence
 // from 1. A replication factor of 0 stands for the timer's own; another than its
 // own is refused. After the answer no callback of the earlier timer starts; if it
-// says in flight, none starts later than 2 s after it. Errors as Create.
+// says in flight, none starts later than 2 s after it. Errors as Create, and
+// ErrOvertaken.
 func (s *Scheduler) Replace(ctx context.Context, id ID, t Timer) (Receipt, error) {
 	asked := t.ReplicationFactor
 	t.ReplicationFactor = cmp.Or(asked, id.RF, DefaultReplicationFactor)
@@ -106,6 +107,8 @@ func (s *Scheduler) Replace(ctx context.Context, id ID, t Timer) (Receipt, error
 	case id.RF != 0 && id.RF != t.ReplicationFactor:
 		return Receipt{}, factorChanged(id.RF)
 	}
+	begun := s.config.SinceBoot()
+	defer s.lines.join(ctx, id.Key)()
 	if id.RF == 0 {
 		own, err := s.ownFactor(ctx, id)
 		switch {
@@ -117,7 +120,9 @@ func (s *Scheduler) Replace(ctx context.Context, id ID, t Timer) (Receipt, error
 			t.ReplicationFactor = own
 		}
 	}
-	return s.write(ctx, s.newWish(ID{Key: id.Key, RF: t.ReplicationFactor, Hint: id.Hint}, &t))
+	w := s.newWish(ID{Key: id.Key, RF: t.ReplicationFactor, Hint: id.Hint}, &t)
+	w.begun = begun
+	return s.write(ctx, w)
 }
 
 // ownFactor is the replication factor with which a timer is stored, on which depends where
@@ -141,8 +146,9 @@ func factorChanged(own int) error {
 
 // Delete ends the timer of this id, known or not, once or again. After the answer
 // no callback of it starts; if it says in flight, none starts later than 2 s
-// after it. Errors: ErrUnavailable, ErrOverloaded.
+// after it. Errors: ErrUnavailable, ErrOverloaded, ErrOvertaken.
 func (s *Scheduler) Delete(ctx context.Context, id ID) (Receipt, error) {
+	defer s.lines.join(ctx, id.Key)()
 	return s.write(ctx, s.newWish(id, nil))
 }
 
@@ -165,5 +171,5 @@ func (s *Scheduler) checkInstant(t *Timer) error {
 
 // newWish is a new version of the timer, nil for its end.
 func (s *Scheduler) newWish(id ID, t *Timer) wish {
-	return wish{id: id, version: s.latest.next(s.clock(), s.nextTag()), timer: t}
+	return wish{id: id, version: s.latest.next(s.clock(), s.nextTag()), timer: t, begun: s.config.SinceBoot()}
 }

@@ -23,6 +23,11 @@ var (
 	// body was accepted before. Nothing was done.
 	ErrKeyReused = errors.New("idempotency key reused")
 
+	// ErrOvertaken says that other writes to the same timer kept coming first for
+	// as long as this one could be tried. A newer write is in force; this one may
+	// have been, for a moment before that.
+	ErrOvertaken = errors.New("overtaken by a newer write")
+
 	// ErrOverloaded says that a bounded queue is full. Nothing was done.
 	ErrOverloaded = errors.New("overloaded")
 )

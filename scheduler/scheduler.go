@@ -30,6 +30,7 @@ type Scheduler struct {
 	shards shards
 
 	mending   *mending
+	lines     *lines
 	sweepPace *rate.Limiter
 	latest    latest // version
 
@@ -53,7 +54,7 @@ func New(config Config, store Store, deliverer Deliverer) (*Scheduler, error) {
 	s := &Scheduler{
 		config: config, store: store, deliverer: deliverer, log: config.Log, metrics: metrics,
 		wheel: wheel.New[turn](time.Now()), slots: newSlots(config.Slots),
-		handed: make(chan shot), pace: newPace(), mending: newMending(),
+		handed: make(chan shot), pace: newPace(), mending: newMending(), lines: newLines(),
 		sweepPace: rate.NewLimiter(rate.Limit(config.SweepRate), sweepPage),
 	}
 	s.tags.Store(tag.Sum32())

@@ -45,27 +45,16 @@ func (s *Scheduler) writeAll(ctx context.Context, attempts []attempt) {
 	for i := range attempts {
 		open[i] = &attempts[i]
 	}
-	pause := false
-	for try := range maxWriteTries {
-		if len(open) == 0 || try > 0 && pause && !sleep(ctx, resendPause) {
-			break
-		}
+	for n := 1; len(open) > 0; n++ {
 		s.recall(ctx, open)
 		s.try(ctx, open)
-		still := open[:0]
-		pause = false
-		for _, a := range open {
-			if a.judge(); !a.over {
-				pause = pause || a.err != nil
-				still = append(still, a)
-			}
+		var pause time.Duration
+		if open, pause = s.unsettled(open, n, s.config.SinceBoot()-begun); len(open) > 0 && !sleep(ctx, pause) {
+			break
 		}
-		open = still
 	}
 	for _, a := range open {
-		if a.err == nil {
-			a.err = errOvertaken
-		}
+		a.lose()
 	}
 	if took := s.config.SinceBoot() - begun; took > answerLimit && s.several() {
 		for i := range attempts {
@@ -76,7 +65,34 @@ func (s *Scheduler) writeAll(ctx context.Context, attempts []attempt) {
 	}
 }
 
-var errOvertaken = fmt.Errorf("%w: other writes to this timer kept coming first", ErrUnavailable)
+// unsettled are those attempts that are to be tried again after their n-th try, and the
+// pause before that.
+func (s *Scheduler) unsettled(open []*attempt, n int, took time.Duration) (still []*attempt, pause time.Duration) {
+	still = open[:0]
+	for _, a := range open {
+		switch a.judge(); {
+		case a.over:
+		case a.err != nil && n < maxWriteTries:
+			still, pause = append(still, a), resendPause
+		case a.err == nil && took < raceLimit:
+			still, pause = append(still, a), max(pause, racePause(n))
+		default:
+			a.lose()
+		}
+	}
+	return still, pause
+}
+
+// lose ends an attempt whose last try did not decide it.
+func (a *attempt) lose() {
+	switch {
+	case a.err != nil:
+	case a.bodyHash != "":
+		a.err = fmt.Errorf("%w: other writes to this timer kept coming first", ErrUnavailable)
+	default:
+		a.err = ErrOvertaken
+	}
+}
 
 // try sends what the attempts have to write, round by round: to the copies, to
 // substitutes for those that could not be told, and what must be noted of them.
@@ -133,6 +149,8 @@ func (a *attempt) judge() {
 	case v.exists != nil:
 		a.withdraw(false) // from copies that did not hear of the first
 		a.replay(v.exists)
+	case v.replaced():
+		a.receipt = a.acknowledge(v)
 	case v.above != 0:
 		if a.bodyHash != "" {
 			a.withdraw(true) // it would be taken for one that was there before
@@ -149,6 +167,7 @@ func (a *attempt) judge() {
 // verdict is what the answers of a try say together.
 type verdict struct {
 	told, copies, unreached int
+	holding, passed         int     // copies that took the write: they have it, have something newer
 	present, missing        bool    // something was there; nothing was where a copy belongs
 	firing                  bool    // a callback of an earlier state may still start
 	first                   *target // the best copy that was told
@@ -167,11 +186,15 @@ func (a *attempt) tally() (v verdict) {
 	}
 	factor := a.factor()
 	for i := range a.targets {
+		if t := &a.targets[i]; t.progress == untold {
+			v.err = t.answer.Err
+			v.unreached++
+		}
+	}
+	for i := range a.targets {
 		t := &a.targets[i]
 		w := &t.answer
 		if t.progress == untold {
-			v.err = w.Err
-			v.unreached++
 			continue
 		}
 		if a.tells(t, factor) {
@@ -185,9 +208,16 @@ func (a *attempt) tally() (v verdict) {
 		case accepted(w.Status), w.Status == WriteNewer && (executed || a.humble) && w.State.Version == a.version:
 			// What is newer than the write is what has become of it since: it fires.
 			v.copies++
+			if t.passed {
+				v.passed++
+			} else {
+				v.holding++
+			}
 			if v.first == nil || t.rank < v.first.rank {
 				v.first = t
 			}
+		case a.ends(t) && v.unreached == 0:
+			v.copies++
 		case w.Status == WriteFactor:
 			v.factor = w.RF
 		case w.Status == WriteExists:

@@ -34,7 +34,8 @@ func (c *Client) CreateOnce(ctx context.Context, key string, t Timer) (Receipt, 
 
 // Replace stores t under an id or key, whether or not there was a timer. It
 // starts anew, with sequence number 1. So it is also how to choose a key: 1 to
-// 128 of A-Z a-z 0-9 . _ ~ -.
+// 128 of A-Z a-z 0-9 . _ ~ -. A *Problem with the code overtaken says that a newer
+// write of the same timer won; the write is not repeated then.
 func (c *Client) Replace(ctx context.Context, id string, t Timer) (Receipt, error) {
 	op, err := itemOperation("replace timer", http.MethodPut, id)
 	if err != nil {

@@ -119,6 +119,7 @@ func TestTries(t *testing.T) {
 		"broken in the server":   {[]step{coded(500, "internal", "1")}, false, false, 0, 0, 1},
 		"refused":                {[]step{coded(400, "id-length", "")}, false, false, 0, 0, 1},
 		"token":                  {[]step{coded(401, "token-unknown", "")}, false, false, 0, 0, 1},
+		"overtaken":              {[]step{coded(409, "overtaken", "")}, false, false, 0, 0, 1},
 		"redirected":             {[]step{{status: 307}}, false, false, 0, 0, 1},
 		"proxy has nothing":      {[]step{{status: 503}}, false, true, 0, 100 * time.Millisecond, 1},
 	} {

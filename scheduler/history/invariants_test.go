@@ -158,6 +158,16 @@ func (b *book) deletion(key string) *Operation {
 	panic("no delete of " + key)
 }
 
+// refusedWrite is a write that was answered with a status, and called back nevertheless.
+func refusedWrite(kind Kind, key string, status int) func(*book) {
+	return func(b *book) {
+		i := b.write(kind, key, "/7", 5000, 100, 1)
+		b.Operations[i].Outcome, b.Operations[i].Status, b.Operations[i].Answer = Failed, status, nil
+		b.call("k7", "/7", 7, 1, 1, 5106, 200)
+		b.sample()
+	}
+}
+
 func TestOnlyWhatWasAsked(t *testing.T) {
 	runDamages(t, []damage{
 		{"nobody asked", func(b *book) { b.call("k9", "/9", 1, 1, 1, 1000, 200); b.sample() }, only(OnlyWhatWasTold)},
@@ -169,12 +179,9 @@ func TestOnlyWhatWasAsked(t *testing.T) {
 		{"no version", func(b *book) { c := b.called("/1", 0); c.Version = ""; c.WebhookID = "k1..1" }, only(OnlyWhatWasTold)},
 		{"attempt 0", func(b *book) { b.called("/1", 0).Attempt = 0 }, only(OnlyWhatWasTold)},
 		{"one pop too many", func(b *book) { b.call("k2", "/2", 2, 6, 1, 6206, 200); b.sample() }, only(OnlyWhatWasTold)},
-		{"refused create", func(b *book) {
-			i := b.write(Create, "", "/7", 5000, 100, 1)
-			b.Operations[i].Outcome, b.Operations[i].Status, b.Operations[i].Answer = Failed, 400, nil
-			b.call("k7", "/7", 7, 1, 1, 5106, 200)
-			b.sample()
-		}, only(OnlyWhatWasTold)},
+		{"refused create", refusedWrite(Create, "", 400), only(OnlyWhatWasTold)},
+		{"refused put", refusedWrite(Replace, "k7", 400), only(OnlyWhatWasTold)},
+		{"overtaken put, in force for a moment", refusedWrite(Replace, "k7", 409), nil},
 		{"version falls with a later put", func(b *book) {
 			b.asked("/3").Timer.IntervalMs = 500
 			b.call("k3", "/3", 9, 1, 1, 806, 200)

@@ -24,7 +24,7 @@ type Outcome string
 // The outcomes.
 const (
 	OK      Outcome = "ok"      // done as the answer says; also a GET that says 404
-	Failed  Outcome = "failed"  // refused: a 4xx; a 5xx of a write counts as unknown whatever is written here
+	Failed  Outcome = "failed"  // refused: a 4xx; a 409 and a 5xx of a write count as unknown whatever is written here
 	Unknown Outcome = "unknown" // may have taken effect, or may yet
 )
 
@@ -145,8 +145,12 @@ func (o *Operation) returned() time.Duration {
 
 // refused tells that the operation certainly had no effect.
 func (o *Operation) refused() bool {
-	return o.Outcome == Failed && o.Status >= http.StatusBadRequest && o.Status < http.StatusInternalServerError
+	return o.Outcome == Failed && o.Status >= http.StatusBadRequest && o.Status < http.StatusInternalServerError && !o.overtaken()
 }
+
+// overtaken tells that a newer write replaced this one, which may have been in force for a
+// moment.
+func (o *Operation) overtaken() bool { return o.writes() && o.Status == http.StatusConflict }
 
 // uncertain tells that the operation may have taken effect, or may at any time after it was invoked.
 func (o *Operation) uncertain() bool { return o.Outcome != OK && !o.refused() }

@@ -192,6 +192,7 @@ func (l *load) answer(o *history.Operation, req *http.Request) {
 	case o.Kind == history.Get && o.Status == http.StatusNotFound:
 		o.Outcome = history.OK
 	case o.Status >= http.StatusInternalServerError, o.Status == http.StatusTooManyRequests:
+	case o.Status == http.StatusConflict: // overtaken: it may have been in force for a moment
 	case o.Status >= http.StatusBadRequest:
 		o.Outcome = history.Failed
 		l.t.Errorf("%s of %q was refused: %d %s", o.Kind, o.ID, o.Status, res.Header.Get("Reason"))

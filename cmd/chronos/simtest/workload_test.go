@@ -240,6 +240,8 @@ func outcomeOf(err error) (history.Outcome, int) {
 		return history.Failed, http.StatusUnprocessableEntity
 	case errors.Is(err, scheduler.ErrNotFound):
 		return history.Failed, http.StatusNotFound
+	case errors.Is(err, scheduler.ErrOvertaken):
+		return history.Unknown, http.StatusConflict
 	}
 	return history.Unknown, http.StatusServiceUnavailable
 }

@@ -1,0 +1,46 @@
+package scheduler
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// How long a write that lost a race goes on, and the longest pause before the next try. A
+// try that begins later could not be answered in time.
+const (
+	raceLimit    = answerLimit - roundPatience
+	maxRacePause = 32 * time.Millisecond
+)
+
+// racePause is the pause before the n-th try of a write that lost a race: longer each
+// time, and random, so that two writers don't meet again.
+func racePause(n int) time.Duration {
+	most := min(time.Millisecond<<min(n, 8), maxRacePause)
+	return time.Duration(rand.Int64N(int64(most))) + time.Millisecond/4
+}
+
+// contested reports whether one copy took the write, and another copy has something newer.
+// Either the newer write is under way, and about to come to the first copy, too, or the
+// first copy could not be told of the newer write.
+func (a *attempt) contested() bool {
+	if a.bodyHash != "" || a.humble {
+		return false
+	}
+	taken, refused := false, false
+	for i := range a.targets {
+		t := &a.targets[i]
+		taken = taken || t.stored()
+		refused = refused || t.progress == told && t.answer.Status == WriteNewer && t.answer.State.Version > a.version && !a.ends(t)
+	}
+	return taken && refused
+}
+
+// replaced reports whether the write was in force, and all copies that took the write have
+// something newer since: the write was carried out, and the newer write came afterwards.
+func (v *verdict) replaced() bool { return v.passed > 0 && v.holding == 0 }
+
+// ends reports whether a delete finds a newer end. A delete that could not tell all copies
+// is not content with that end, but leaves an end that names these copies.
+func (a *attempt) ends(t *target) bool {
+	return a.timer == nil && t.answer.Status == WriteNewer && t.answer.State.Ended
+}

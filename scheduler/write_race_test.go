@@ -1,0 +1,133 @@
+package scheduler_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"chronos/scheduler"
+	"chronos/scheduler/storetest"
+)
+
+// A write whose node can't reach one owner meets a newer write through another node. It
+// makes no substitute of what is no longer in force.
+func TestASubstituteIsNotMadeOfWhatWasReplaced(t *testing.T) {
+	for name, rival := range map[string]func(c *cluster, id scheduler.ID) error{
+		"by a PUT": func(c *cluster, id scheduler.ID) error {
+			_, err := c.nodes[1].Replace(c.Context(), id, oneShot(5*time.Second))
+			return err
+		},
+		"by a DELETE": func(c *cluster, id scheduler.ID) error {
+			_, err := c.nodes[1].Delete(c.Context(), id)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inCluster(t, 3, 2, func(c *cluster) {
+				for range 10 {
+					id := c.create(oneShot(time.Hour)).ID
+					stalled := c.homes(id.Key, 2)[0]
+					c.Connect(nodeName(0), stalled, storetest.LinkMute)
+					var wg sync.WaitGroup
+					wg.Go(func() {
+						if _, err := c.nodes[0].Replace(c.Context(), id, oneShot(10*time.Second)); err != nil {
+							c.Errorf("the write that was held up: %v", err)
+						}
+					})
+					pass(100 * time.Millisecond)
+					if err := rival(c, id); err != nil {
+						c.Errorf("the other write: %v", err)
+					}
+					wg.Wait()
+					c.Connect(nodeName(0), stalled, storetest.LinkUp)
+					for _, name := range c.holders(id.Key) {
+						if name != stalled && name != c.homes(id.Key, 2)[1] {
+							c.Errorf("%s has a copy of what was replaced", name)
+						}
+					}
+					pass(30 * time.Second)
+					if n := len(c.callbacks(id.Key)); n > 1 {
+						c.Errorf("%d callbacks of %s, want one at most", n, id.Key)
+					}
+				}
+			})
+		})
+	}
+}
+
+// jitter has each call of clients' operations take up to 3 ms, each way.
+func (c *cluster) jitter() {
+	slow := func(op, _ string) error {
+		if op == "merge" || op == "read" {
+			time.Sleep(rand.N(3*time.Millisecond) + time.Microsecond)
+		}
+		return nil
+	}
+	c.Inject(slow, slow)
+}
+
+// Writes of one timer through two nodes at the same time are all carried out: the newest
+// is in force afterwards, on all copies, and is called alone.
+func TestWritesAtTheSameTimeAreCarriedOut(t *testing.T) {
+	inCluster(t, 3, 2, func(c *cluster) {
+		id := c.create(oneShot(time.Hour)).ID
+		c.jitter()
+		lost := 0
+		var mu sync.Mutex
+		var wg sync.WaitGroup
+		for client := range 20 {
+			wg.Go(func() {
+				for i := range 10 {
+					_, err := c.nodes[(client+i)%2].Replace(c.Context(), id, oneShot(10*time.Second))
+					mu.Lock()
+					switch {
+					case errors.Is(err, scheduler.ErrOvertaken):
+						lost++
+					case err != nil:
+						c.Error(err)
+					}
+					mu.Unlock()
+				}
+			})
+		}
+		wg.Wait()
+		if lost > 0 {
+			c.Errorf("%d of 200 writes were overtaken", lost)
+		}
+		c.Inject(nil, nil)
+		first, err := c.nodes[0].Lookup(c.Context(), id)
+		if err != nil {
+			c.Fatal(err)
+		}
+		second, err := c.nodes[1].Lookup(c.Context(), id)
+		if err != nil || first.Record.State != second.Record.State {
+			c.Errorf("the nodes read %v and %v, %v", first.Record.State, second.Record.State, err)
+		}
+		pass(30 * time.Second)
+		c.wantOnce(id.Key, 1, maxLate)
+	})
+}
+
+// A delete that finds a newer end is done.
+func TestDeletesAtTheSameTimeAreDone(t *testing.T) {
+	inCluster(t, 3, 2, func(c *cluster) {
+		c.jitter()
+		for range 20 {
+			id := c.create(oneShot(time.Hour)).ID
+			var wg sync.WaitGroup
+			for client := range 8 {
+				wg.Go(func() {
+					if _, err := c.nodes[client%2].Delete(c.Context(), id); err != nil {
+						c.Error(err)
+					}
+				})
+			}
+			wg.Wait()
+			if holders := c.holders(id.Key); len(holders) > 0 {
+				c.Errorf("copies live on %v", holders)
+			}
+		}
+	})
+}
