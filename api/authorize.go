@@ -116,11 +116,15 @@ func (cs *connections) authorize(h *head) error {
 }
 
 // refuseUnauthorized answers a request that may not do what it asks, and reports
-// whether it did. The description of the interface is for all. What was let pass
-// before its body came is not asked again, which would count it twice, unless it
+// whether it did. The description of the interface and /ping are for all. What was
+// let pass before its body came is not asked again, which would count it twice, unless it
 // needs more than its method tells.
 func (s *Server) refuseUnauthorized(rc *fasthttp.RequestCtx) bool {
-	if s.authorizer == nil || string(rc.URI().PathOriginal()) == openAPIPath {
+	if s.authorizer == nil {
+		return false
+	}
+	switch string(rc.URI().PathOriginal()) {
+	case openAPIPath, pingPath:
 		return false
 	}
 	need := neededRoleAt(rc.Method(), routeAt(rc.URI()))

@@ -29,6 +29,7 @@ func (s *Server) guard(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 			}
 			s.metrics.observe(rc, time.Since(began))
 		}()
+		normalize(rc.URI())
 		defer rc.Request.ReleaseBody(keptBody)
 		defer s.underWay.Add(-1)
 		switch {
@@ -71,7 +72,7 @@ func (r route) allowed() string {
 		return "DELETE"
 	case routeItem:
 		return "GET, HEAD, PUT, DELETE"
-	case routeStatistics, routeDescription:
+	case routeStatistics, routeDescription, routePing:
 		return "GET, HEAD"
 	default:
 		return ""

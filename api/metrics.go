@@ -21,6 +21,7 @@ const (
 	routeItem
 	routeStatistics
 	routeDescription
+	routePing
 	routes
 )
 
@@ -38,6 +39,8 @@ func (r route) String() string {
 		return statisticsPath
 	case routeDescription:
 		return openAPIPath
+	case routePing:
+		return pingPath
 	default:
 		return "other"
 	}
@@ -55,6 +58,8 @@ func routeOf(path []byte) route {
 		return routeStatistics
 	case openAPIPath:
 		return routeDescription
+	case pingPath:
+		return routePing
 	}
 	id, ok := bytes.CutPrefix(path, []byte(itemPrefix))
 	if ok && len(id) > 0 && bytes.IndexByte(id, '/') < 0 {
@@ -193,7 +198,7 @@ func countedMethod(r route, method int) int {
 		taken = method == methodDelete
 	case routeItem:
 		taken = method != methodPost
-	case routeStatistics, routeDescription:
+	case routeStatistics, routeDescription, routePing:
 		taken = method == methodGet || method == methodHead
 	case routeOther, routes:
 	}

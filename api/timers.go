@@ -73,6 +73,7 @@ func (s *Server) routes() {
 	s.app.Delete(itemPrefix+":id", s.remove)
 	s.app.Get(statisticsPath, s.statistics)
 	s.app.Get(openAPIPath, describe())
+	s.app.Get(pingPath, ping)
 }
 
 func (s *Server) create(c *fiber.Ctx) error {

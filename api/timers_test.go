@@ -223,7 +223,7 @@ func TestIDsAreRefused(t *testing.T) {
 
 func TestPathsAndMethods(t *testing.T) {
 	s := New(Config{Timers: &fakeTimers{}})
-	for _, path := range []string{"/", "/timer", "/Timers", "/timers/", "/timers/a/b", "/timers/a%2Fb", "/timers/a/", "/metrics", "/statistics/", "/statistics/CALL", "/Statistics", "/timers/<b>echo%0d%0a</b>/x"} {
+	for _, path := range []string{"/", "/timer", "/Timers", "/timers//", "/timers/a/b", "/timers/a%2Fb", "/timers/a/", "/metrics", "/statistics/", "/statistics/CALL", "/Statistics", "/timers/<b>echo%0d%0a</b>/x"} {
 		for _, method := range []string{"GET", "POST", "DELETE", "BREW"} {
 			got := ask(t, s, method, path, "")
 			wantProblem(t, got, 404, "path-unknown", noPointer)

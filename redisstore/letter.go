@@ -122,7 +122,7 @@ func (l *storedLetter) read() scheduler.Letter {
 	word, rest, _ := strings.Cut(l.text, " ")
 	reason, record, ok := strings.Cut(rest, " ")
 	key, err := unescape(word)
-	if id, invalid := scheduler.ParseID(key); err != nil || invalid != nil || id.RF != 0 {
+	if err != nil || !scheduler.ValidKey(key) {
 		letter.Err = fmt.Errorf("%w: it does not begin with a timer's key", scheduler.ErrUnreadable)
 		return letter
 	}

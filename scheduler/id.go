@@ -42,8 +42,9 @@ func (h Hint) Empty() bool { return bits.OnesCount64(uint64(h)) < hintBits }
 // MaxKeyLength is the longest key of a timer, in bytes.
 const MaxKeyLength = 128
 
-// ID is what a client knows a timer by: <key>-<rf>-<bloom>. A bare key is a
-// valid ID too and has RF 0.
+// ID is what a client knows a timer by: <key>-<rf>-<bloom>. A bare key is a valid
+// ID too and has RF 0. A bare key of the form <16 hex>-<n>, as Metaswitch's
+// Chronos has them, has RF n.
 type ID struct {
 	Key  string // [A-Za-z0-9._~-]{1,128}
 	RF   int    // the replication factor asked for at creation, 0 if not given
@@ -90,10 +91,14 @@ func (id ID) Append(b []byte) []byte {
 const hintDigits = 16
 
 // ParseID reads an ID. What doesn't end in -<rf>-<bloom> with a replication
-// factor from 1 to 16 and 16 lower-case hexadecimal digits is a bare key. The
-// error is an *InvalidError.
+// factor from 1 to 16 and 16 lower-case hexadecimal digits is a bare key. A bare
+// key of the form <16 hex>-<n>, with n from 1 to 16, has n as its RF. The error is
+// an *InvalidError.
 func ParseID(s string) (ID, error) {
 	id := splitID(s)
+	if id.RF == 0 {
+		id.RF = referenceFactor(id.Key)
+	}
 	switch {
 	case id.Key == "" || len(id.Key) > MaxKeyLength:
 		return ID{}, invalid("", "id-length", "a timer's id is 1 to %d characters, and what chronos appends to it", MaxKeyLength)
@@ -127,14 +132,32 @@ func splitID(s string) ID {
 		return bare
 	}
 	key, factor, ok := cutLast(rest)
-	if !ok || key == "" {
-		return bare
-	}
-	rf, err := strconv.Atoi(factor)
-	if err != nil || rf < 1 || rf > MaxReplicationFactor || strconv.Itoa(rf) != factor {
+	rf := readFactor(factor)
+	if !ok || key == "" || rf == 0 {
 		return bare
 	}
 	return ID{Key: key, RF: rf, Hint: Hint(bloom)}
+}
+
+// readFactor reads a replication factor; 0 if it is none.
+func readFactor(s string) int {
+	rf, err := strconv.Atoi(s)
+	if err != nil || rf < 1 || rf > MaxReplicationFactor || strconv.Itoa(rf) != s {
+		return 0
+	}
+	return rf
+}
+
+// referenceFactor is the replication factor in a key that has the form of an id of
+// Metaswitch's Chronos, <16 hex>-<n>; 0 if the key has another form. The factor
+// stays a part of the key here, so that timers are found that were stored under
+// such keys before the factor counted.
+func referenceFactor(key string) int {
+	const digits = 16
+	if len(key) <= digits || key[digits] != '-' || strings.Trim(key[:digits], "0123456789abcdefABCDEF") != "" {
+		return 0
+	}
+	return readFactor(key[digits+1:])
 }
 
 func cutLast(s string) (before, after string, found bool) {

@@ -2,6 +2,7 @@ package scheduler_test
 
 import (
 	"errors"
+	"fmt"
 	"math/bits"
 	"math/rand/v2"
 	"regexp"
@@ -125,6 +126,17 @@ func TestParseID(t *testing.T) {
 		{"nothing before the suffix", "-2-0123456789abcdef", scheduler.ID{Key: "-2-0123456789abcdef"}},
 		{"no key, no hyphen", "2-0123456789abcdef", scheduler.ID{Key: "2-0123456789abcdef"}},
 		{"a UUID in its usual form", "0198f1c2-a3b4-7d5e-8f00-112233445566", scheduler.ID{Key: "0198f1c2-a3b4-7d5e-8f00-112233445566"}},
+		{"of the reference", "00a5c3d2e4f60001-2", scheduler.ID{Key: "00a5c3d2e4f60001-2", RF: 2}},
+		{"of the reference, most copies", "00A5c3d2e4f60001-16", scheduler.ID{Key: "00A5c3d2e4f60001-16", RF: 16}},
+		{"of the reference, as chronos answers it", "00a5c3d2e4f60001-2-2-0123456789abcdef", scheduler.ID{Key: "00a5c3d2e4f60001-2", RF: 2, Hint: 0x0123456789abcdef}},
+		{"of the reference, with another factor", "00a5c3d2e4f60001-2-3-0123456789abcdef", scheduler.ID{Key: "00a5c3d2e4f60001-2", RF: 3, Hint: 0x0123456789abcdef}},
+		{"of the reference, rf 0", "00a5c3d2e4f60001-0", scheduler.ID{Key: "00a5c3d2e4f60001-0"}},
+		{"of the reference, rf 17", "00a5c3d2e4f60001-17", scheduler.ID{Key: "00a5c3d2e4f60001-17"}},
+		{"of the reference, rf with a leading zero", "00a5c3d2e4f60001-02", scheduler.ID{Key: "00a5c3d2e4f60001-02"}},
+		{"15 digits and a factor", "0a5c3d2e4f60001-2", scheduler.ID{Key: "0a5c3d2e4f60001-2"}},
+		{"17 digits and a factor", "000a5c3d2e4f60001-2", scheduler.ID{Key: "000a5c3d2e4f60001-2"}},
+		{"no hexadecimal digits and a factor", "00a5c3d2e4f6000g-2", scheduler.ID{Key: "00a5c3d2e4f6000g-2"}},
+		{"digits alone", "00a5c3d2e4f60001", scheduler.ID{Key: "00a5c3d2e4f60001"}},
 		{"hyphens at the end", "abc-2-", scheduler.ID{Key: "abc-2-"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -135,11 +147,23 @@ func TestParseID(t *testing.T) {
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if got.String() != c.text {
-				t.Errorf("written again: %q", got)
+			if want := written(c.text, got); got.String() != want {
+				t.Errorf("written again: %q, want %q", got, want)
+			}
+			if want := got.Key == c.text; scheduler.ValidKey(c.text) != want {
+				t.Errorf("a valid key: %v, want %v", !want, want)
 			}
 		})
 	}
+}
+
+// written is how an ID is written that was read from text: as it was, or, if the
+// text is a key that says how many copies there are, with a suffix.
+func written(text string, id scheduler.ID) string {
+	if id.RF == 0 || id.Key != text {
+		return text
+	}
+	return fmt.Sprintf("%s-%d-0000000000000000", text, id.RF)
 }
 
 func TestParseIDRefuses(t *testing.T) {
@@ -212,7 +236,7 @@ func TestNewKey(t *testing.T) {
 func FuzzParseID(f *testing.F) {
 	for _, text := range []string{
 		"", "abc", "abc-2-0123456789abcdef", "a-1-0000000000000000-2-0123456789abcdef", "-2-0123456789abcdef", "references",
-		"abc-16-ffffffffffffffff", "abc-02-0123456789abcdef", "..", "a\xffb", strings.Repeat("k", 129),
+		"abc-16-ffffffffffffffff", "abc-02-0123456789abcdef", "00a5c3d2e4f60001-2", "..", "a\xffb", strings.Repeat("k", 129),
 	} {
 		f.Add(text)
 	}
@@ -228,7 +252,7 @@ func FuzzParseID(f *testing.F) {
 		if id.Key == "" || len(id.Key) > scheduler.MaxKeyLength || id.RF < 0 || id.RF > scheduler.MaxReplicationFactor {
 			t.Fatalf("%q parses to %+v", text, id)
 		}
-		if id.String() != text {
+		if id.String() != written(text, id) {
 			t.Fatalf("%q parses to %+v, which is written %q", text, id, id)
 		}
 		again, err := scheduler.ParseID(id.String())

@@ -162,7 +162,7 @@ func (d *Description) input(request *http.Request, params map[string]string) *op
 	return &openapi3filter.RequestValidationInput{
 		Request:     request,
 		PathParams:  params,
-		QueryParams: request.URL.Query(),
+		QueryParams: query(request.URL),
 		Options: &openapi3filter.Options{
 			MultiError:              true,
 			SkipSettingDefaults:     true,
@@ -170,6 +170,12 @@ func (d *Description) input(request *http.Request, params map[string]string) *op
 			SchemaValidationOptions: formats(),
 		},
 	}
+}
+
+// query are the parameters of a URL; a semicolon separates them as well.
+func query(u *url.URL) url.Values {
+	values, _ := url.ParseQuery(strings.ReplaceAll(u.RawQuery, ";", "&")) // what is malformed is left out
+	return values
 }
 
 // find is the operation that a request is for; known is false if there is none,
@@ -196,8 +202,12 @@ func (d *Description) find(request *http.Request) (input *openapi3filter.Request
 // template is the described path that a URL has; one without a parameter comes
 // first.
 func (d *Description) template(u *url.URL) (template string, params map[string]string, ok bool) {
+	path := u.Path
+	if path == "/timers/" { // the server takes it for the one without the slash
+		path = "/timers"
+	}
 	for candidate := range d.doc.Paths.Map() {
-		found, matches := match(candidate, u.EscapedPath(), u.Path)
+		found, matches := match(candidate, u.EscapedPath(), path)
 		if matches && (!ok || found == nil) {
 			template, params, ok = candidate, found, true
 		}

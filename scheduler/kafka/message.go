@@ -204,11 +204,9 @@ func (r *frameReader) headers() []Header {
 // it can be one, otherwise its hash behind a '~'. No id begins with '~' there, so
 // two ids have the same key only if SHA-256 has the same sum for them.
 func timerKey(id string) string {
-	if id != "" && id[0] != '~' {
-		// What isn't a bare key would be taken for another's, or not be found.
-		if bare, err := scheduler.ParseID(id); err == nil && bare.RF == 0 {
-			return id
-		}
+	// What isn't a key would be taken for another's, or not be found.
+	if id != "" && id[0] != '~' && scheduler.ValidKey(id) {
+		return id
 	}
 	sum := sha256.Sum256([]byte(id))
 	return "~" + base64.RawURLEncoding.EncodeToString(sum[:])
