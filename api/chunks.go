@@ -89,8 +89,9 @@ func (k *chunks) takeLine(line []byte, maxBody int64) error {
 	return nil
 }
 
-// checkTrailer refuses a trailer field that is malformed, or that means something
-// else for a server that counts trailers among the headers (RFC 9110, 6.5.1).
+// checkTrailer refuses a malformed trailer field. It also refuses fields that
+// frame, route or authorize a request: a server that merges trailers into the
+// headers would read another request (RFC 9110, 6.5.1).
 func checkTrailer(line []byte) error {
 	name, _, err := splitField(line)
 	if err != nil {

@@ -10,9 +10,9 @@ const (
 	maxName  = 253 // without a final dot
 )
 
-// checkHost refuses as a *[scheduler.InvalidError] a host that no resolver can
-// know, and numbers that some programs read as an IPv4 address and others as a
-// name. It is asked when a timer is created: one that is stored keeps its URI.
+// checkHost returns a *[scheduler.InvalidError] for a host that no resolver can
+// know, and for numbers that some programs read as an IPv4 address and some as a
+// name. Only new timers are checked: a stored timer keeps its URI.
 func checkHost(uri string) error {
 	_, authority, _, _ := splitURI(uri)
 	authority = authority[strings.LastIndexByte(authority, '@')+1:]
