@@ -34,6 +34,9 @@ type conn struct {
 	// authorizer has let pass.
 	cleared bool
 
+	fresh      bool   // no request has arrived whole yet; for the goroutine that reads
+	countedFor client // who has this connection counted as fresh; server.mu guards it
+
 	idle idleLink // of the server
 
 	// Bytes of the server's budget.
@@ -238,8 +241,9 @@ func (c *conn) receiveBody() (held bool, err error) {
 	return true, nil
 }
 
-// begin makes ready for the next request.
+// begin makes ready for the next request: the one before has arrived whole.
 func (c *conn) begin() {
+	c.arrived()
 	c.phase = phaseHead
 	c.head = head{authorization: c.head.authorization[:0]}
 }

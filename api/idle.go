@@ -46,6 +46,7 @@ func (cs *connections) makeRoom() bool {
 	}
 	longest.idle.leave()
 	delete(cs.open, longest)
+	cs.uncountFresh(longest)
 	_ = longest.Conn.Close() // nobody is left to tell
 	cs.metrics.closedIdle.Inc()
 	return true

@@ -3,6 +3,7 @@ package api
 import (
 	"io"
 	"net"
+	"strconv"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -24,6 +25,11 @@ func TestIdleConnectionsMakeRoom(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	s := New(Config{Timers: &fakeTimers{}, MaxConnections: most, Registerer: registry})
 	address := serve(t, s)
+	clients := 0
+	dial := func(t *testing.T, address string) net.Conn { // a client may not have all connections without a request
+		clients++
+		return dialFrom(t, "127.0.1."+strconv.Itoa(clients), address)
+	}
 	use := func(c net.Conn, idleThen int) {
 		t.Helper()
 		if got, closed := send(t, c, lookup); got.status != 404 || closed {

@@ -49,6 +49,7 @@ type connections struct {
 
 	mu     sync.Mutex
 	open   map[*conn]struct{}
+	fresh  map[client]int        // connections on which no request has arrived whole
 	idle   idleLink              // begins and ends the ring of those that are idle
 	turned map[net.Conn]struct{} // too many, and being told so
 	closed bool
@@ -63,6 +64,7 @@ func newConnections(cfg *Config, m *metrics) *connections {
 		budget:     budget{limit: cfg.MaxBodies},
 		metrics:    m,
 		open:       map[*conn]struct{}{},
+		fresh:      map[client]int{},
 		turned:     map[net.Conn]struct{}{},
 	}
 	cs.idle.previous, cs.idle.next = &cs.idle, &cs.idle
@@ -75,19 +77,24 @@ type admission int
 const (
 	accepted admission = iota
 	full
+	crowdedOut // there is room, but not for more of this client's
 	closed
 )
 
 func (cs *connections) add(c *conn) admission {
+	by := clientOf(c.RemoteAddr())
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	switch {
 	case cs.closed:
 		return closed
+	case cs.crowded(by):
+		return crowdedOut
 	case len(cs.open) >= cs.maxOpen && !cs.makeRoom():
 		return full
 	}
 	cs.open[c] = struct{}{}
+	cs.countFresh(c, by)
 	return accepted
 }
 
@@ -95,13 +102,13 @@ func (cs *connections) remove(c *conn) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	delete(cs.open, c)
+	cs.uncountFresh(c)
 	c.idle.leave()
 }
 
 // turnAway tells a client that there are too many connections, without waiting:
 // the next may be accepted.
 func (cs *connections) turnAway(c net.Conn) {
-	cs.metrics.refusedConnection.Inc()
 	if cs.tell(c) {
 		return
 	}
@@ -212,6 +219,11 @@ func (l *listener) Accept() (net.Conn, error) {
 			case accepted:
 				return c, nil
 			case full:
+				l.server.metrics.refusedConnection.Inc()
+				l.server.turnAway(inner)
+				continue
+			case crowdedOut:
+				l.server.metrics.refusedClient.Inc()
 				l.server.turnAway(inner)
 				continue
 			default:

@@ -138,7 +138,7 @@ type metrics struct {
 	unread   *prometheus.CounterVec
 
 	// What was refused since a limit was reached.
-	refusedConnection, refusedRequest, refusedBody prometheus.Counter
+	refusedConnection, refusedClient, refusedRequest, refusedBody prometheus.Counter
 	// Idle connections that were closed so that others could be accepted.
 	closedIdle prometheus.Counter
 }
@@ -161,6 +161,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		Help: "Requests and connections refused with 503 since too much was under way, by the limit that was reached.",
 	}, []string{"limit"})
 	m.refusedConnection = refused.WithLabelValues("connections")
+	m.refusedClient = refused.WithLabelValues("client")
 	m.refusedRequest = refused.WithLabelValues("requests")
 	m.refusedBody = refused.WithLabelValues("bodies")
 	m.closedIdle = auto.NewCounter(prometheus.CounterOpts{

@@ -49,11 +49,12 @@ func open(s *Server) int {
 }
 
 // engage opens connections and begins a request on each, so that none is idle.
+// Each is of another client, since one may have only a part of all connections so.
 func engage(t testing.TB, s *Server, address string, n int) []net.Conn {
 	t.Helper()
 	conns := make([]net.Conn, n)
 	for i := range conns {
-		conns[i] = dial(t, address)
+		conns[i] = dialFrom(t, "127.0.1."+strconv.Itoa(i+1), address)
 		if _, err := io.WriteString(conns[i], lookup[:1]); err != nil {
 			t.Fatal(err)
 		}

@@ -57,7 +57,8 @@ type Config struct {
 	// MaxConnections is how many connections may be open; 0 for
 	// DefaultMaxConnections. One more takes the place of the one that has waited
 	// longest for a request, which is closed; if all are busy its first request is
-	// answered with 503, unread, and it is closed itself.
+	// answered with 503, unread, and it is closed itself. So is one more of a client
+	// that has a quarter of them open without a request that has arrived whole.
 	MaxConnections int
 	// MaxRequests is how many requests may be worked on, from the last byte of one
 	// until its answer is ready to be written; 0 for DefaultMaxRequests. One more

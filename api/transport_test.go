@@ -48,7 +48,18 @@ func serve(t testing.TB, s *Server) (address string) {
 
 func dial(t testing.TB, address string) net.Conn {
 	t.Helper()
-	c, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
+	return dialFrom(t, "", address)
+}
+
+// dialFrom connects as the client with a loopback address of its own; "" leaves it
+// to the system, which takes 127.0.0.1.
+func dialFrom(t testing.TB, client, address string) net.Conn {
+	t.Helper()
+	var dialer net.Dialer
+	if client != "" {
+		dialer.LocalAddr = &net.TCPAddr{IP: net.ParseIP(client)}
+	}
+	c, err := dialer.DialContext(t.Context(), "tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}

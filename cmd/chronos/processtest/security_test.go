@@ -207,8 +207,9 @@ func TestFewOpenFiles(t *testing.T) {
 	if _, err := clientOf(t, node).Create(t.Context(), timer); err != nil {
 		t.Fatal(err)
 	}
-	for range 1300 {
-		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(node.url, "http://"))
+	for i := range 1300 { // from several addresses: one may not have them all
+		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(1+i%8))}}
+		conn, err := dialer.DialContext(t.Context(), "tcp", strings.TrimPrefix(node.url, "http://"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,75 @@
+package api
+
+import (
+	"net"
+	"net/netip"
+)
+
+// A connection is fresh until its first request has arrived whole. Without a bound,
+// a client that begins requests and never ends them could hold all connections for
+// the 5 s that a request may take, again and again. A client may therefore have a
+// quarter of all connections fresh. Other connections don't count, so a proxy may
+// have all of them.
+
+// freshShare is how many clients share the fresh connections at least.
+const freshShare = 4
+
+// client is where a connection comes from: an IPv4 address, or an IPv6 network of
+// 64 bits, since one machine may use any address of its network. The zero value
+// stands for an unknown client, whose connections are not counted.
+type client struct{ netip.Prefix }
+
+func clientOf(addr net.Addr) client {
+	tcp, ok := addr.(*net.TCPAddr)
+	if !ok || tcp == nil {
+		return client{}
+	}
+	ip := tcp.AddrPort().Addr().Unmap()
+	bits := ip.BitLen()
+	if ip.Is6() && !ip.IsLinkLocalUnicast() { // all machines of a link have the same 64 bits there
+		bits = 64
+	}
+	prefix, err := ip.WithZone("").Prefix(bits)
+	if err != nil { // there is no address
+		return client{}
+	}
+	return client{prefix}
+}
+
+// crowded reports whether a client has as many fresh connections as it may. Its
+// caller has mu.
+func (cs *connections) crowded(by client) bool {
+	return by.IsValid() && cs.fresh[by] >= max(1, cs.maxOpen/freshShare)
+}
+
+// countFresh counts c, which was just accepted. Its caller has mu.
+func (cs *connections) countFresh(c *conn, by client) {
+	if by.IsValid() {
+		c.fresh, c.countedFor = true, by
+		cs.fresh[by]++
+	}
+}
+
+// uncountFresh ends the counting of c, which may have ended before. Its caller has
+// mu.
+func (cs *connections) uncountFresh(c *conn) {
+	by := c.countedFor
+	if !by.IsValid() {
+		return
+	}
+	c.countedFor = client{}
+	if cs.fresh[by]--; cs.fresh[by] == 0 {
+		delete(cs.fresh, by)
+	}
+}
+
+// arrived notes that a request on c has arrived whole.
+func (c *conn) arrived() {
+	if !c.fresh {
+		return
+	}
+	c.fresh = false
+	c.server.mu.Lock()
+	defer c.server.mu.Unlock()
+	c.server.uncountFresh(c)
+}

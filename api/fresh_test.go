@@ -1,0 +1,151 @@
+package api
+
+import (
+	"io"
+	"net"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// counts are how many connections a client has without a request.
+func counts(s *Server, address string) int {
+	s.conns.mu.Lock()
+	defer s.conns.mu.Unlock()
+	return s.conns.fresh[clientOf(&net.TCPAddr{IP: net.ParseIP(address)})]
+}
+
+// One client that begins requests on all connections it can get keeps nobody else
+// out.
+func TestHalfRequestsOfOneClientKeepNobodyOut(t *testing.T) {
+	const most, quarter, one, other = 16, 4, "127.0.0.1", "127.0.0.2"
+	registry := prometheus.NewRegistry()
+	s := New(Config{Timers: &fakeTimers{}, MaxConnections: most, Registerer: registry})
+	address := serve(t, s)
+	var held []net.Conn
+	for i := range 2 * most {
+		c := dialFrom(t, one, address)
+		if _, err := io.WriteString(c, lookup[:9]); err != nil {
+			t.Fatal(err)
+		}
+		if i < quarter {
+			held = append(held, c)
+			until(t, "the connection is busy", func() bool { return open(s) == i+1 && idle(s) == 0 })
+			continue
+		}
+		got, closed := await(t, c)
+		if wantOverloaded(t, got); !closed {
+			t.Error("the connection stays open")
+		}
+	}
+	if have := samples(t, registry, "chronos_api_overload_refusals_total"); have["client"] != 2*most-quarter || len(have) != 1 {
+		t.Errorf("counted %v, want %d of the client", have, 2*most-quarter)
+	}
+	for range most - quarter { // all that are left
+		if got, closed := send(t, dialFrom(t, other, address), lookup); got.status != 404 || closed {
+			t.Fatalf("another client: have %d, closed %v", got.status, closed)
+		}
+	}
+	if n := counts(s, other); n != 0 {
+		t.Errorf("%d connections that had a request are counted", n)
+	}
+
+	for _, c := range held[:2] {
+		if got, _ := send(t, c, lookup[9:]); got.status != 404 {
+			t.Errorf("the end of a request: have %d", got.status)
+		}
+	}
+	if err := held[2].Close(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the client has one left", func() bool { return counts(s, one) == 1 })
+	for range quarter - 1 {
+		c := dialFrom(t, one, address)
+		if _, err := io.WriteString(c, lookup[:9]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	until(t, "the client has a quarter again", func() bool { return counts(s, one) == quarter })
+	if got, _ := send(t, dialFrom(t, one, address), lookup); got.status != 503 {
+		t.Errorf("one more: have %d", got.status)
+	}
+}
+
+// A proxy is one client, and may have all connections once requests have come on
+// them.
+func TestConnectionsThatWereUsedDoNotCount(t *testing.T) {
+	const most = 8
+	s := New(Config{Timers: &fakeTimers{}, MaxConnections: most})
+	address := serve(t, s)
+	body := withLength("PUT /timers/k HTTP/1.1\r\nHost: h\r\n")
+	large := "PUT /timers/k HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n" + inChunks(simple, 9) + "\r\n"
+	conns := make([]net.Conn, most)
+	for i := range conns {
+		conns[i] = dial(t, address)
+		if got, _ := send(t, conns[i], []string{lookup, body, large}[i%3]); got.status != 404 && got.status != 200 {
+			t.Fatalf("connection %d: have %d", i, got.status)
+		}
+	}
+	for _, c := range conns { // half a request on each of them
+		if _, err := io.WriteString(c, lookup[:9]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	until(t, "all are busy", func() bool { return idle(s) == 0 })
+	for i, c := range conns {
+		if got, _ := send(t, c, lookup[9:]); got.status != 404 && got.status != 200 {
+			t.Errorf("connection %d: have %d", i, got.status)
+		}
+	}
+}
+
+// What is refused unread, or closed to make room, is counted no longer.
+func TestFreshConnectionsAreUncounted(t *testing.T) {
+	const most, one = 4, "127.0.0.1"
+	s := New(Config{Timers: &fakeTimers{}, MaxConnections: most})
+	address := serve(t, s)
+	for range 3 {
+		if got, closed := send(t, dialFrom(t, one, address), "NO HTTP\r\n\r\n"); got.status != 400 || !closed {
+			t.Fatalf("have %d, closed %v", got.status, closed)
+		}
+		until(t, "it is uncounted", func() bool { return counts(s, one) == 0 && open(s) == 0 })
+	}
+	silent := dialFrom(t, one, address)
+	until(t, "it is idle", func() bool { return idle(s) == 1 })
+	for i := range most {
+		c := dialFrom(t, "127.0.1."+string(rune('1'+i)), address)
+		if _, err := io.WriteString(c, lookup[:9]); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "it is busy", func() bool { return idle(s) == min(1, most-1-i) && open(s) == min(i+2, most) })
+	}
+	if rest, err := io.ReadAll(silent); err != nil || len(rest) > 0 {
+		t.Errorf("have %q and %v, want the end", rest, err)
+	}
+	until(t, "it is uncounted", func() bool { return counts(s, one) == 0 })
+}
+
+func TestClientsAreTold(t *testing.T) {
+	for address, want := range map[string]string{
+		"10.0.0.1":         "10.0.0.1/32",
+		"::ffff:10.0.0.1":  "10.0.0.1/32",
+		"2001:db8:1:2:3::": "2001:db8:1:2::/64",
+		"::1":              "::/64",
+		"fe80::1":          "fe80::1/128",
+	} {
+		if have := clientOf(&net.TCPAddr{IP: net.ParseIP(address), Port: 9}); have.String() != want {
+			t.Errorf("%s: have %v, want %s", address, have, want)
+		}
+	}
+	if have := clientOf(&net.TCPAddr{IP: net.ParseIP("fe80::1"), Zone: "eth0"}); have.String() != "fe80::1/128" {
+		t.Errorf("with a zone: have %v", have)
+	}
+	ours, theirs := net.Pipe()
+	defer ours.Close()   //nolint:errcheck // in memory
+	defer theirs.Close() //nolint:errcheck // in memory
+	for _, nobody := range []net.Addr{theirs.RemoteAddr(), &net.UnixAddr{Name: "s"}, &net.TCPAddr{}, (*net.TCPAddr)(nil), nil} {
+		if have := clientOf(nobody); have.IsValid() {
+			t.Errorf("%v: have %v", nobody, have)
+		}
+	}
+}
