@@ -41,6 +41,8 @@ type Delivery struct {
 	Seq      int       // of the pop, from 1
 	Attempt  int       // from 1
 	Due      time.Time // when the pop was due
+	// Late is how long ago that was when Deliver was called, by the shard's clock.
+	Late time.Duration
 }
 
 // Delivered is how an attempt ended.

@@ -80,7 +80,7 @@ func (s *Scheduler) fire(ctx context.Context, c *claim) {
 	}
 	delivered := s.deliverer.Deliver(bounded, Delivery{
 		Callback: c.Record.Timer.Callback, ID: c.Record.ID, Version: c.fenced.State.Version,
-		Seq: c.fenced.State.Seq, Attempt: c.fenced.State.Attempt, Due: c.fenced.Due,
+		Seq: c.fenced.State.Seq, Attempt: c.fenced.State.Attempt, Due: c.fenced.Due, Late: c.sinceDue(),
 	})
 	endRenewal() // before it is settled: a lease that is settled would be taken for lost
 	s.metrics.inFlight.Dec()

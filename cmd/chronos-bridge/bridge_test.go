@@ -10,6 +10,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // TestDeadline: no message comes before its deadline less the advance, and one that
@@ -41,6 +42,61 @@ func TestDeadline(t *testing.T) {
 			s.consume(22)
 			t.Log("late messages took", time.Since(begun))
 		})
+	}
+}
+
+// TestAdvanceFollowsTheWayToTheOutput: the advance that is measured is none at first,
+// and then as long as the brokers take.
+func TestAdvanceFollowsTheWayToTheOutput(t *testing.T) {
+	t.Parallel()
+	const way, most = 80 * time.Millisecond, 250 * time.Millisecond
+	s := newSetup(t)
+	s.cluster.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
+		s.cluster.KeepControl()
+		s.cluster.SleepControl(func() { <-time.After(way) })
+		return nil, nil, false
+	})
+	b := s.start("CHRONOS_KAFKA_ADVANCE=auto")
+	early := func(id string) (last time.Duration) {
+		t.Helper()
+		deadline := soon(time.Second)
+		s.produce(message(id, deadline, id))
+		n := len(s.came)
+		return deadline.Sub(s.consume(n + 1)[n].Timestamp) // when it was handed to the client
+	}
+	if got := early("first"); got > 0 {
+		t.Errorf("the first message came %v early, and no way was known yet", got)
+	}
+	for i := range 4 {
+		early(fmt.Sprint("measured ", i))
+	}
+	if got := early("last"); got < way-20*time.Millisecond || got > most {
+		t.Errorf("the last message was handed over %v before its deadline, want %v at least and %v at most", got, way, most)
+	}
+	if got := b.metric("chronos_bridge_advance_seconds"); got < way.Seconds() || got > most.Seconds() {
+		t.Errorf("the metric says %vs, want %v at least", got, way)
+	}
+}
+
+// TestStoredEarlierPublishedNeverEarly: the advance that is set when a message is
+// published counts, though the message was stored with a longer one.
+func TestStoredEarlierPublishedNeverEarly(t *testing.T) {
+	t.Parallel()
+	s := newSetup(t)
+	first := s.start("CHRONOS_KAFKA_ADVANCE=2s")
+	deadlines := make(map[string]time.Time)
+	for i := range 20 {
+		id := fmt.Sprint(i)
+		deadlines[id] = soon(5*time.Second + time.Duration(i)*13*time.Millisecond)
+		s.produce(on(int32(i%partitions), message(id, deadlines[id], id)))
+	}
+	s.awaitDone()
+	first.stop()
+	s.start("CHRONOS_KAFKA_ADVANCE=0s")
+	for _, r := range s.consume(20) {
+		if early := deadlines[string(r.Value)].Sub(r.Timestamp); early > 0 {
+			t.Errorf("%s came %v before its deadline", r.Value, early)
+		}
 	}
 }
 

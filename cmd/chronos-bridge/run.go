@@ -128,15 +128,19 @@ func (w *worker) dedicate(ctx context.Context, cfg *environment.Bridge) error {
 }
 
 func bridgeConfig(cfg *environment.Bridge, log *slog.Logger, registry prometheus.Registerer) kafka.Config {
-	return kafka.Config{
+	config := kafka.Config{
 		Connection: kafka.Connection{
 			Brokers: cfg.Brokers, TLS: cfg.TLS, CAFile: cfg.CAFile, CertFile: cfg.CertFile, KeyFile: cfg.KeyFile,
 			SASL: cfg.SASL, User: cfg.User, Password: cfg.Password, ClientID: "chronos-bridge",
 		},
 		Input: cfg.Input, Output: cfg.Output, DeadLetters: cfg.DeadLetters, Group: cfg.Group,
-		Advance: cfg.Advance, ReplicationFactor: cfg.Replication, RelayID: cfg.RelayID, MaxPending: cfg.Slots,
+		AutoAdvance: cfg.Advance == environment.AutoAdvance, ReplicationFactor: cfg.Replication, RelayID: cfg.RelayID, MaxPending: cfg.Slots,
 		Log: log, Registerer: registry,
 	}
+	if !config.AutoAdvance {
+		config.Advance = time.Duration(cfg.Advance)
+	}
+	return config
 }
 
 func engineConfig(cfg *environment.Bridge, id string, log *slog.Logger, registry prometheus.Registerer) scheduler.Config {

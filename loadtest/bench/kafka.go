@@ -13,6 +13,7 @@ import (
 
 const (
 	kafkaSteady  = "1,000/s for a minute, 90 % for in 1 s, 10 % late already"
+	kafkaAuto    = "the same with advance auto"
 	kafkaOne     = "one bridge"
 	kafkaTwo     = "two bridges"
 	kafkaFour    = "four bridges"
@@ -37,19 +38,19 @@ func kafkaSection() section {
 		table: figure.Table{
 			Title: "Kafka bridge",
 			Notes: []string{
-				"A broker of Kafka, two redis-servers (two copies of each message, appendfsync everysec), bridges, generator and reader on this one machine; messages of 200 bytes, advance 0. " +
+				"A broker of Kafka, two redis-servers (two copies of each message, appendfsync everysec), bridges, generator and reader on this one machine; messages of 200 bytes, advance 0 unless it says auto. " +
 					"Lateness is from a message's deadline to the broker's append time, which is in whole milliseconds; of messages that were late already, from their sending.",
 				"Enqueue: from the first of 200,000 messages that is stored to the last. Fire: as many that are due at one instant, from the first that is appended to the last. " +
 					"The highest rate that is held: in steps of 2,000/s, p99 of the lateness at most 250 ms.",
 			},
 			Columns: []figure.Column{
 				{Metric: "p999_ms", Title: "lateness p99.9 ms"}, {Metric: "p50_ms", Title: "p50 ms"}, {Metric: "p99_ms", Title: "p99 ms"}, {Metric: "max_ms", Title: "max ms"},
-				{Metric: "late_p999_ms", Title: "late already, p99.9 ms"}, {Metric: "early", Title: "early"},
+				{Metric: "late_p999_ms", Title: "late already, p99.9 ms"}, {Metric: "early", Title: "early"}, {Metric: "within", Title: "within ± 5 ms, %"},
 				{Metric: "enqueue", Title: "enqueue/s"}, {Metric: "fire", Title: "fire/s"}, {Metric: "rate", Title: "messages/s"},
 			},
 			Ours: kafkaSteady,
 		},
-		subjects: []subject{{name: kafkaSteady, measure: steadyMessages}},
+		subjects: []subject{{name: kafkaSteady, measure: steadyMessages(neverEarly)}, {name: kafkaAuto, measure: steadyMessages("auto")}},
 	}
 	for _, k := range []struct {
 		name    string
@@ -94,18 +95,25 @@ func withJitter(s section) section {
 	return s
 }
 
-func steadyMessages(ctx context.Context, b *bench, add func(string, float64)) error {
-	return withKafka(ctx, b, 1, func(s *kafkaStack) error {
-		if _, err := s.flow(ctx, load{rate: 1000, span: b.span(warmUp), late: 10}); err != nil {
-			return err
-		}
-		came, err := s.flow(ctx, load{rate: 1000, span: b.span(kafkaSpan), late: 10})
-		if err != nil {
-			return err
-		}
-		came.addTo(add)
-		return nil
-	})
+// steadyMessages measures a steady flow with an advance as CHRONOS_KAFKA_ADVANCE says it.
+func steadyMessages(advance string) func(context.Context, *bench, func(string, float64)) error {
+	return func(ctx context.Context, b *bench, add func(string, float64)) error {
+		return withKafka(ctx, b, 0, func(s *kafkaStack) error {
+			s.advance = advance
+			if err := s.startBridges(ctx, 1); err != nil {
+				return err
+			}
+			if _, err := s.flow(ctx, load{rate: 1000, span: b.span(warmUp), late: 10}); err != nil {
+				return err
+			}
+			came, err := s.flow(ctx, load{rate: 1000, span: b.span(kafkaSpan), late: 10})
+			if err != nil {
+				return err
+			}
+			came.addTo(add)
+			return nil
+		})
+	}
 }
 
 // highestRate is the highest of rates that rise in steps at which messages are not

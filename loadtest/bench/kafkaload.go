@@ -41,13 +41,17 @@ type kafkaStack struct {
 	admins  []string
 	client  *kgo.Client // writes the input, reads the output
 	flows   int         // so far
+	advance string      // of the bridges that are started
 }
+
+// neverEarly is an advance.
+const neverEarly = "0s"
 
 func withKafka(ctx context.Context, b *bench, bridges int, do func(*kafkaStack) error) (err error) {
 	if reason, ok := broker.Available(); !ok {
 		return fmt.Errorf("%w: %s", errAbsent, reason)
 	}
-	s := &kafkaStack{b: b}
+	s := &kafkaStack{b: b, advance: neverEarly}
 	defer func() { err = errors.Join(err, s.stop()) }()
 	for range 2 {
 		r, err := machine.StartRedis(ctx, b.dir, true)
@@ -91,7 +95,7 @@ func (s *kafkaStack) startBridges(ctx context.Context, n int) error {
 		}
 		p, err := machine.Start(ctx, "bridge", s.b.dir, []string{
 			"CHRONOS_REDIS=" + strings.Join(shards, ","), "CHRONOS_BRIDGE_ADMIN_LISTEN=" + admin, "CHRONOS_KAFKA_BROKERS=" + s.server.Addr(),
-			"CHRONOS_KAFKA_INPUT=" + inputTopic, "CHRONOS_KAFKA_OUTPUT=" + outputTopic, "CHRONOS_KAFKA_ADVANCE=0s",
+			"CHRONOS_KAFKA_INPUT=" + inputTopic, "CHRONOS_KAFKA_OUTPUT=" + outputTopic, "CHRONOS_KAFKA_ADVANCE=" + s.advance,
 		}, filepath.Join(filepath.Dir(s.b.node), "chronos-bridge"))
 		if err != nil {
 			return err
@@ -152,8 +156,11 @@ type arrivals struct {
 	seen                  []int // how often, by number
 	first, last           time.Time
 	lateness, fromSending []time.Duration // sorted once all is read
-	early                 int
+	early, within         int             // before the deadline; at most closeBy before or after it
 }
+
+// closeBy is how far from its deadline a message may be that comes on time.
+const closeBy = 5 * time.Millisecond
 
 // flow sends messages and reads what comes of them. Each has to come, and once.
 func (s *kafkaStack) flow(ctx context.Context, l load) (*arrivals, error) {
@@ -274,6 +281,9 @@ func (a *arrivals) take(r *kgo.Record) (fresh bool, err error) {
 			if a.lateness = append(a.lateness, late); late < 0 {
 				a.early++
 			}
+			if late.Abs() <= closeBy {
+				a.within++
+			}
 		case sentHeader:
 			a.fromSending = append(a.fromSending, at.Sub(time.UnixMilli(value)))
 		}
@@ -302,6 +312,7 @@ func (a *arrivals) addTo(add func(string, float64)) {
 		add("late_p999_ms", figure.Ms(figure.Quantile(a.fromSending, .999)))
 	}
 	add("early", float64(a.early))
+	add("within", 100*float64(a.within)/float64(max(len(a.lateness), 1)))
 }
 
 // preload puts n messages of one deadline into the input.

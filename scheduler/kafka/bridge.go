@@ -24,8 +24,11 @@ type Config struct {
 	// count them alone.
 	DeadLetters string
 	Group       string
-	// Advance is how long before its deadline a message is published.
+	// Advance is how long before its deadline a message is published; 0 for never early.
 	Advance time.Duration
+	// AutoAdvance has messages published as long before their deadlines as the median
+	// of the measured way to the output takes, instead of Advance.
+	AutoAdvance bool
 	// ReplicationFactor is how many copies of a waiting message there are.
 	ReplicationFactor int
 	// RelayID has a published message say its id, for consumers that must not take one
@@ -58,6 +61,7 @@ type Bridge struct {
 	log     *slog.Logger
 	metrics *metrics
 	output  *output
+	advance *advance
 	options []kgo.Opt // of every client
 
 	onTheWay onTheWay
@@ -89,9 +93,9 @@ func Open(ctx context.Context, config Config) (*Bridge, error) {
 	}
 	b := &Bridge{
 		config: config, log: config.Log, options: append(options, kgo.WithLogger(quiet{config.Log, rate.NewLimiter(rate.Every(tellInterval), 5)})),
-		complaints: newComplaints(config.Log),
+		complaints: newComplaints(config.Log), advance: newAdvance(&config),
 	}
-	if b.metrics, err = newMetrics(config.Registerer, b.onTheWay.oldest); err != nil {
+	if b.metrics, err = newMetrics(config.Registerer, b.onTheWay.oldest, b.advance.now); err != nil {
 		return nil, fmt.Errorf("open bridge: %w", err)
 	}
 	bounded, cancel := context.WithTimeout(ctx, openTime)
@@ -170,14 +174,18 @@ func (b *Bridge) Deliver(ctx context.Context, d scheduler.Delivery) scheduler.De
 		b.log.Error("message can't be read; it stays where it is", "timer", d.ID.Key, "err", err)
 		return scheduler.Delivered{Reason: "the stored message can't be read"}
 	}
-	if ctx.Err() != nil {
+	left := b.advance.left(m.Deadline, d.Due, d.Late)
+	if left > 0 && !sleep(ctx, left) || ctx.Err() != nil {
 		return scheduler.Delivered{Reason: "its lease was lost before it was published"}
 	}
-	answer := make(chan error, 1)
+	answer, begun := make(chan error, 1), time.Now()
 	b.output.publish(&m, func(err error) { answer <- err })
 	err = <-answer
 	switch {
 	case err == nil:
+		if now := time.Now(); d.Late <= inTime {
+			b.advance.observe(now, now.Sub(begun))
+		}
 		b.metrics.jitter.Observe(time.Since(m.Deadline).Seconds())
 		return scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
 	case errors.Is(err, kgo.ErrClientClosed):
@@ -202,12 +210,18 @@ func (b *Bridge) refusedBy(m *Message, attempt int, err error) scheduler.Deliver
 	return scheduler.Delivered{Reason: printable(err), Final: final}
 }
 
+// wholeMs is d rounded up: timers are due at whole milliseconds, and Deliver waits for
+// the rest.
+func wholeMs(d time.Duration) time.Duration {
+	return (d + time.Millisecond - 1).Truncate(time.Millisecond)
+}
+
 // admission is a message as timers know it.
 func (b *Bridge) admission(m *Message) scheduler.Admission {
 	return scheduler.Admission{
 		Key: timerKey(m.ID), Origin: m.From.String() + "@" + strconv.FormatInt(m.Written.UnixMilli(), 10),
 		Timer: scheduler.Timer{
-			At: m.Deadline.Add(-b.config.Advance), ReplicationFactor: b.config.ReplicationFactor,
+			At: m.Deadline.Add(-wholeMs(b.advance.now())), ReplicationFactor: b.config.ReplicationFactor,
 			Callback: scheduler.Callback{URI: scheme + b.config.Output, Opaque: m.encode()},
 		},
 	}

@@ -60,7 +60,7 @@ func TestDenied(t *testing.T) {
 			ended := make(chan error, 1)
 			go func() { ended <- b.Run(ctx, newFakeTimers(&audit{acked: make(map[string]bool)})) }()
 			m := Message{ID: "m", From: Origin{Topic: "in"}}
-			d := b.Deliver(ctx, scheduler.Delivery{Callback: scheduler.Callback{Opaque: m.encode()}, Attempt: 1})
+			d := b.Deliver(ctx, scheduler.Delivery{Callback: scheduler.Callback{Opaque: m.encode()}, Attempt: 1, Due: m.Deadline})
 			if !strings.Contains(d.Reason, c.answer) {
 				t.Errorf("a message is not published since %q, want it to say %q", d.Reason, c.answer)
 			}

@@ -268,7 +268,7 @@ func (f *fakeTimers) fire(ctx context.Context, b *bridge, key string) scheduler.
 	if !ok {
 		return scheduler.Delivered{Reason: "nothing waits under " + key}
 	}
-	delivered := b.Deliver(ctx, scheduler.Delivery{Callback: a.Timer.Callback, ID: scheduler.ID{Key: key}, Attempt: 1})
+	delivered := b.Deliver(ctx, scheduler.Delivery{Callback: a.Timer.Callback, ID: scheduler.ID{Key: key}, Attempt: 1, Due: a.Timer.At})
 	if delivered.Verdict == scheduler.VerdictDelivered {
 		f.mu.Lock()
 		defer f.mu.Unlock()

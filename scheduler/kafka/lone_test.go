@@ -51,9 +51,9 @@ func poisonous(r *kgo.Record) *kgo.Record {
 // attempt has a bridge make the n-th attempt at what waits under the key.
 func (f *fakeTimers) attempt(b *bridge, key string, n int) scheduler.Delivered {
 	f.mu.Lock()
-	callback := f.waiting[key].Timer.Callback
+	timer := f.waiting[key].Timer
 	f.mu.Unlock()
-	return b.Deliver(context.Background(), scheduler.Delivery{Callback: callback, ID: scheduler.ID{Key: key}, Attempt: n})
+	return b.Deliver(context.Background(), scheduler.Delivery{Callback: timer.Callback, ID: scheduler.ID{Key: key}, Attempt: n, Due: timer.At})
 }
 
 // TestRefusedInCompany: of messages that are on their way together one alone is

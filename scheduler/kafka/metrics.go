@@ -17,11 +17,12 @@ type metrics struct {
 	paused      prometheus.Gauge
 	refused     prometheus.Counter
 	oldest      prometheus.GaugeFunc
+	advance     prometheus.GaugeFunc
 	jitter      prometheus.Histogram
 	late        prometheus.Histogram
 }
 
-func newMetrics(r prometheus.Registerer, oldest func() time.Duration) (*metrics, error) {
+func newMetrics(r prometheus.Registerer, oldest, advance func() time.Duration) (*metrics, error) {
 	m := &metrics{
 		consumed: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "chronos_bridge_messages_total",
@@ -46,6 +47,9 @@ func newMetrics(r prometheus.Registerer, oldest func() time.Duration) (*metrics,
 		oldest: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "chronos_bridge_oldest_publish_seconds", Help: "How long the oldest message is on its way to the brokers; 0 if none is.",
 		}, func() float64 { return oldest().Seconds() }),
+		advance: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "chronos_bridge_advance_seconds", Help: "How long before their deadlines messages are published now.",
+		}, func() float64 { return advance().Seconds() }),
 		jitter: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "chronos_bridge_jitter_seconds",
 			Help: "From the deadline of a message that waited to the acknowledgement of the output, by this machine's clock.",
@@ -66,7 +70,7 @@ func newMetrics(r prometheus.Registerer, oldest func() time.Duration) (*metrics,
 		return m, nil
 	}
 	for _, c := range []prometheus.Collector{
-		m.consumed, m.malformed, m.deadRefused, m.lag, m.paused, m.refused, m.oldest, m.jitter, m.late,
+		m.consumed, m.malformed, m.deadRefused, m.lag, m.paused, m.refused, m.oldest, m.advance, m.jitter, m.late,
 	} {
 		if err := r.Register(c); err != nil {
 			return nil, err

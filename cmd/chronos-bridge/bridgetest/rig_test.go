@@ -17,7 +17,9 @@ import (
 
 // Of bridges as they are when nothing is set.
 const (
-	hold    = 5 * time.Second
+	hold = 5 * time.Second
+	// advance is how early a message may come: more than half of the messages take to
+	// the broker of a test, whatever fault there was a moment before.
 	advance = 50 * time.Millisecond
 	skew    = 2 * time.Second  // until the copy of a message fires whose better one can't be reached
 	session = 10 * time.Second // until a bridge that was killed is no member of the group any more

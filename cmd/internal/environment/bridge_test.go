@@ -20,7 +20,7 @@ func TestBridgeDefaults(t *testing.T) {
 	t.Parallel()
 	want := Bridge{
 		Brokers: []string{"kafka-1:9092"}, Input: "timers", Output: "due", Group: "chronos",
-		Advance: 50 * time.Millisecond, Hold: 5 * time.Second, PollInterval: 100 * time.Millisecond, Replication: 2, Remember: 10 * time.Minute, DeadRetention: 168 * time.Hour,
+		Advance: AutoAdvance, Hold: 5 * time.Second, PollInterval: 100 * time.Millisecond, Replication: 2, Remember: 10 * time.Minute, DeadRetention: 168 * time.Hour,
 		AdminListen: "127.0.0.1:7255", Redis: "redis://h/0", Slots: 4096,
 		Copies: Copies{MinCopies: 1, SweepRate: 5000, AwayLimit: 15 * time.Minute, ReplicaSkew: 2 * time.Second},
 		Log:    Log{LogLevel: slog.LevelInfo, LogFormat: "text"},
@@ -110,8 +110,10 @@ func TestBridgeFaults(t *testing.T) {
 		"CHRONOS_KAFKA_SASL=plain CHRONOS_KAFKA_PASSWORD=hunter2":                    "CHRONOS_KAFKA_USER is not set: CHRONOS_KAFKA_SASL=plain needs it; set it, or unset CHRONOS_KAFKA_SASL",
 		"CHRONOS_KAFKA_SASL=plain CHRONOS_KAFKA_USER=u CHRONOS_KAFKA_PASSWORD=\t":    "CHRONOS_KAFKA_PASSWORD=(not shown: it may hold a password): want a value that is not blank",
 		"CHRONOS_KAFKA_USER=u CHRONOS_KAFKA_PASSWORD=hunter2":                        "CHRONOS_KAFKA_USER" + nobody + "\nCHRONOS_KAFKA_PASSWORD" + nobody,
-		"CHRONOS_KAFKA_ADVANCE=-1ms":                                                 `CHRONOS_KAFKA_ADVANCE="-1ms": want a duration from 0s to 10s, such as 50ms`,
-		"CHRONOS_KAFKA_ADVANCE=10001ms":                                              `CHRONOS_KAFKA_ADVANCE="10001ms": want a duration from 0s to 10s, such as 50ms`,
+		"CHRONOS_KAFKA_ADVANCE=-1ms":                                                 `CHRONOS_KAFKA_ADVANCE="-1ms": want auto, or a duration from 0s to 10s, such as 50ms`,
+		"CHRONOS_KAFKA_ADVANCE=10001ms":                                              `CHRONOS_KAFKA_ADVANCE="10001ms": want auto, or a duration from 0s to 10s, such as 50ms`,
+		"CHRONOS_KAFKA_ADVANCE=-1ns":                                                 `CHRONOS_KAFKA_ADVANCE="-1ns": want auto, or a duration from 0s to 10s, such as 50ms`,
+		"CHRONOS_KAFKA_ADVANCE=Auto":                                                 `CHRONOS_KAFKA_ADVANCE="Auto": want auto, or a duration from 0s to 10s, such as 50ms`,
 		"CHRONOS_KAFKA_HOLD=2.9s":                                                    `CHRONOS_KAFKA_HOLD="2.9s": want a duration from 3s to 1m, such as 5s`,
 		"CHRONOS_KAFKA_POLL_INTERVAL=201ms":                                          `CHRONOS_KAFKA_POLL_INTERVAL="201ms": want a duration from 10ms to 200ms, such as 100ms`,
 		"CHRONOS_KAFKA_REPLICATION=17":                                               `CHRONOS_KAFKA_REPLICATION="17": want a whole number from 1 to 16`,

@@ -1,0 +1,84 @@
+package kafka
+
+import (
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// maxAutoAdvance bounds the measured advance. A broker that takes longer for half of
+	// its records is overloaded: to publish still sooner would only make messages early
+	// when the load is over.
+	maxAutoAdvance = 250 * time.Millisecond
+	// waysKept is from how many seconds the advance is measured, and leastWays how many
+	// have to be known. A broker that stalls must do so for half of these seconds before
+	// a message comes early, and the first record, which waits for connections, counts
+	// for nothing by itself.
+	waysKept, leastWays = 31, 3
+	// inTime is how late a message may be whose way counts. Messages that are later come
+	// in a crowd, and take as long as a crowd does.
+	inTime = 50 * time.Millisecond
+	// maxAdvance is how long before its deadline a message may be published at all.
+	maxAdvance = 10 * time.Second
+)
+
+// advance is how long before their deadlines messages are published: a fixed time, or
+// the median of the ways that messages took to the output. It is safe for concurrent
+// use.
+type advance struct {
+	auto bool
+	by   atomic.Int64 // ns
+
+	mu      sync.Mutex
+	ways    [waysKept]time.Duration // a ring: of each second in which messages were published, the way of one of them
+	seconds int                     // in which messages were published
+	second  time.Time               // when the last of these began
+	seen    int                     // messages of the last second
+}
+
+func newAdvance(c *Config) *advance {
+	a := &advance{auto: c.AutoAdvance}
+	if !a.auto {
+		a.by.Store(int64(c.Advance))
+	}
+	return a
+}
+
+// now is the advance of a message that is published now.
+func (a *advance) now() time.Duration { return time.Duration(a.by.Load()) }
+
+// observe takes note of how long a message took to the output that was published in
+// time, and acknowledged at an instant. Each message of a second has the same chance to
+// stand for that second.
+func (a *advance) observe(at time.Time, took time.Duration) {
+	if !a.auto {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.seconds == 0 || at.Sub(a.second) >= time.Second {
+		a.seconds, a.second, a.seen = a.seconds+1, at, 0
+	}
+	a.seen++
+	if rand.N(a.seen) > 0 {
+		return
+	}
+	a.ways[(a.seconds-1)%waysKept] = took
+	if a.seconds < leastWays {
+		return
+	}
+	known := slices.Clone(a.ways[:min(a.seconds, waysKept)])
+	slices.Sort(known)
+	a.by.Store(int64(min(known[(len(known)-1)/2], maxAutoAdvance)))
+}
+
+// left is how long a message has to wait still that was stored to be published at due,
+// and is published late since then: the advance may have been longer when the message
+// was stored. It is not negative.
+func (a *advance) left(deadline, due time.Time, late time.Duration) time.Duration {
+	stored := min(deadline.Sub(due), maxAdvance)
+	return max(stored-a.now()-late, 0)
+}
