@@ -1,10 +1,10 @@
 -- Kind:    leased
 -- Does:    leases up to limit timers that are due within the horizon (leased ones: whose lease has ended), each until
---          max(due, now) + grace; buries tombstones whose life has ended, unless that is less than keep_tombstones_ms ago:
+--          max(due, now) + grace; buries, and no longer counts, tombstones whose life has ended, unless that is less than keep_tombstones_ms ago:
 --          then it looks again in 10 s; leases those that name copies away; leaves a retry to other nodes than the one that
 --          failed for 1 s, but not in the last 0.5 s before the timer's next pop, if told so, reading past it. With neglected_ms it leases only what another node, who polls
 --          these timers, has left: what is overdue by so long, retries that others failed at, and ended leases
--- KEYS:    due timers leases
+-- KEYS:    due timers leases tags
 -- ARGV:    horizon_ms limit node counter grace_ms leave_own_retries not_after_ms max_bytes neglected_ms
 --          keep_tombstones_ms
 --          (max_bytes: of records; the one that passes it is the last. neglected_ms: 0 for all that is due)
@@ -13,7 +13,7 @@
 --          after not_after_ms: now_us, "late"
 -- Cost:    O(log n + limit + entries read past), each with one HMGET field of records and leases
 -- Twice:   safe: what the first leased is leased; the second gets what comes after it
-local due, timers, leases = KEYS[1], KEYS[2], KEYS[3]
+local due, timers, leases, tags = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local horizon_ms, limit, node, counter = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
 local grace_ms, leave_own_retries = tonumber(ARGV[5]), ARGV[6] == '1'
 local not_after_ms, max_bytes, neglected_ms = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
@@ -93,6 +93,7 @@ local function consider(key, score, record, lease)
     return look(key, now_ms + look_again_ms)
   end
   if grave and grave.away == '-' then
+    count(grave, -1)
     buried[#buried + 1] = key
     return
   end
@@ -132,6 +133,11 @@ if #scores > 0 then
   redis.call('ZADD', due, unpack(scores))
   if taken > 0 then redis.call('HSET', leases, unpack(tokens)) end
   if #folded > 0 then redis.call('HSET', timers, unpack(folded)) end
+end
+if counted then
+  for tag, by in pairs(counted) do
+    if redis.call('HINCRBY', tags, tag, int(by)) <= 0 then redis.call('HDEL', tags, tag) end
+  end
 end
 if #scores > 0 or #buried > 0 then redis.call('HINCRBY', timers, '#', 1) end
 if enough() or taken > 0 and left >= max_left then reply[#reply + 1] = 'more' end

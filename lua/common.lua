@@ -48,11 +48,16 @@ local function union(a, b)
 end
 
 -- What copies that came (sign 1) or went (-1) add to the sums of tags, by type as it is encoded; nil if nothing. A script
--- writes it down at its end. Those that are live and of rank 0 count.
+-- writes the sums at its end. Live copies of rank 0 count by their tags, tombstones under + whatever their rank: an
+-- encoded type has no +.
 local counted
 local function count(c, sign)
-  if c.rank ~= 0 or c.ended or c.tags == '-' then return end
+  if not c.ended and (c.rank ~= 0 or c.tags == '-') then return end
   counted = counted or {}
+  if c.ended then
+    counted['+'] = (counted['+'] or 0) + sign
+    return
+  end
   for tag, n in string.gmatch(c.tags, '([^=,]+)=(%d+)') do counted[tag] = (counted[tag] or 0) + sign * n end
 end
 

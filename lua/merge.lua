@@ -11,7 +11,7 @@
 --          both but where a lease or a mark lasts. All but note, leave and rank end a lease. A body hash, what is away and a firing mark that has not passed are kept; put, once
 --          and anew add to the away of their own version. An item with a token is a leased write: it does nothing unless the lease
 --          is that token's.
---          The sums of tags go with the live copies of rank 0.
+--          The sums of tags go with the live copies of rank 0, the number of tombstones with these.
 -- KEYS:    due timers leases tags
 -- ARGV:    not_after_ms
 -- ITEM:    kind key head tail start look_ms more
@@ -102,6 +102,7 @@ end
 local function remove(new)
   if new.firing > now_ms or new.body_hash ~= '-' and new.keep > 0 then
     new.look_in = 0
+    count(new, 1)
     return store(new)
   end
   redis.call('ZREM', due, new.key)
@@ -211,8 +212,12 @@ local function merge(new, record)
     count(old, -1)
     inherit(new, old)
   end
-  count(new, 1)
-  if predecessor then remove(new) else store(new) end
+  if predecessor then
+    remove(new)
+  else
+    count(new, 1)
+    store(new)
+  end
   return answer(old and 'stored' or 'made', new), true
 end
 

@@ -1,5 +1,5 @@
 -- Kind:    merge
--- Does:    corrects sums of tags by what a count of all timers of the partition has found them to be off, if nothing was
+-- Does:    corrects sums of tags, and the number of tombstones, by what a count of all timers of the partition has found them to be off, if nothing was
 --          written since
 -- KEYS:    timers tags
 -- ARGV:    counter

@@ -5,7 +5,7 @@
 --          leaves nothing, or a tombstone for keep_ms, or one for as long as an earlier state's firing mark lasts. A reason
 --          is why the callback failed, percent-encoded (- if it did not), and stays in a record that goes on. A
 --          record that can't be read goes to the dead letters whatever the outcome. The sums of tags go with the live
---          copies of rank 0.
+--          copies of rank 0, the number of tombstones with these.
 -- KEYS:    due timers leases dead tags
 -- ARGV:    node
 -- ITEM:    key token score_ms outcome delay_ms offset_ms keep reason
@@ -40,7 +40,8 @@ local function finish(key, c, keep_ms)
     redis.call('HDEL', leases, key)
     return
   end
-  c.body, c.failure, c.tags = '', '-', '-'
+  c.body, c.failure, c.tags, c.ended = '', '-', '-', true
+  count(c, 1)
   put(key, now_ms + life, c)
 end
 

@@ -1,17 +1,17 @@
 -- Kind:    read
--- Does:    adds up the tags of the live copies of rank 0 among some of a partition's timers, in the order of due: pages of
---          one write counter fit together, and have each timer once
+-- Does:    adds up the tags of the live copies of rank 0 among some of a partition's timers, and counts the tombstones
+--          among them, in the order of due: pages of one write counter fit together, and have each timer once
 -- KEYS:    due timers
 -- ARGV:    first limit
 --          (first: from 0)
--- Returns: now_us, "counter looked" (the write counter, and how many timers were looked at), then for each type: "type sum"
+-- Returns: now_us, "counter looked" (the write counter, and how many timers were looked at), then for each type: "type sum", of tombstones "+ number"
 -- Cost:    O(log n + limit)
 -- Twice:   safe: reads
 local due, timers = KEYS[1], KEYS[2]
 local first, limit = tonumber(ARGV[1]), tonumber(ARGV[2])
 
 -- Records, which may be a megabyte each, are read few together.
-local together = 50
+local together, last_of_json = 50, 125
 local page = redis.call('ZRANGE', due, int(first), int(first + limit - 1))
 for from = 1, #page, together do
   local to = math.min(from + together - 1, #page)
@@ -19,6 +19,8 @@ for from = 1, #page, together do
   for i = 1, to - from + 1 do
     local tagged = records[i] and string.match(records[i], '^%x+ %d+ %d+ 0 %d+ %S+ %S+ %-?%d+ %d+ %S+ %S+ (%S+) %S+ {')
     if tagged and tagged ~= '-' then count({ rank = 0, tags = tagged }, 1) end
+    local c = records[i] and string.byte(records[i], -1) ~= last_of_json and parse(records[i])
+    if c and c.ended then count(c, 1) end
   end
 end
 

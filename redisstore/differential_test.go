@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -238,18 +239,19 @@ func (d *differ) compare(*rapid.T) {
 		d.rt.Fatalf("look at the keys: %v", err)
 	}
 	survey, _ := d.views[0].Survey(ctx, "a")
-	d.same("entries of due", due.Val(), survey.Pending)
+	d.same("entries of due", due.Val(), survey.Pending+survey.Tombstones)
 	wrote := int64(0) // the write counter is a field too
 	if counter.Val() {
 		wrote = 1
 	}
-	d.same("records", records.Val()-wrote, survey.Pending)
-	d.compareTags()
+	d.same("records", records.Val()-wrote, survey.Pending+survey.Tombstones)
+	d.compareTags(survey.Tombstones)
 	d.compareDead(dead.Val())
 }
 
-// compareTags compares the sums of tags with those of the model, which adds them up.
-func (d *differ) compareTags() {
+// compareTags compares the sums of tags, and the number of tombstones, with those of the
+// model, which adds them up.
+func (d *differ) compareTags(tombstones int64) {
 	ctx := context.Background()
 	got, err := d.stores[0].Tags(ctx, "a", 99)
 	if d.breaksOff(err) {
@@ -257,11 +259,19 @@ func (d *differ) compareTags() {
 	}
 	want, _ := d.views[0].Tags(ctx, "a", 99)
 	d.same("sums of tags", got, want)
-	fields, err := d.redis.client.HLen(ctx, d.stores[0].keys[differPartition].tags).Result()
+	fields, err := d.redis.client.HGetAll(ctx, d.stores[0].keys[differPartition].tags).Result()
 	if err != nil {
 		d.rt.Fatalf("look at the tags: %v", err)
 	}
-	d.same("types", fields, int64(len(want.ByType)))
+	counted := int64(0) // of none nothing is kept
+	if text, is := fields[tombstonesField]; is {
+		delete(fields, tombstonesField)
+		if counted, err = strconv.ParseInt(text, 10, 64); err != nil {
+			d.rt.Fatal(err)
+		}
+	}
+	d.same("types", len(fields), len(want.ByType))
+	d.same("tombstones", counted, tombstones)
 }
 
 // compareDead compares the dead letters.

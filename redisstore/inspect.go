@@ -52,7 +52,7 @@ func (s *Store) inspect(ctx context.Context, sh *shard, moved int64) (r ShardRep
 	if survey, r.Err = s.Survey(ctx, sh.name); r.Err != nil {
 		return r
 	}
-	r.Copies = survey.Pending
+	r.Copies = survey.Pending + survey.Tombstones
 	state, err := sh.swept(ctx, s.lane)
 	if r.Err = err; err != nil {
 		return r

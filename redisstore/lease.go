@@ -82,7 +82,7 @@ func (s *Store) claimCalls(sh *shard, counter string, partitions []int, room int
 		if i < room%n {
 			share++
 		}
-		calls[i] = &call{script: "claim", keys: s.keys[partitions[i]].three(), args: []any{
+		calls[i] = &call{script: "claim", keys: s.keys[partitions[i]].merge(), args: []any{
 			req.Horizon.Milliseconds(), min(share, maxItems), s.node, counter, wholeMs(req.Grace), leaveRetries, sh.clock.in(s.notAfter), bytes,
 			req.Neglected.Milliseconds(), req.KeepTombstones.Milliseconds(),
 		}}

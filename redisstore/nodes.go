@@ -66,9 +66,11 @@ func (s *Store) Survey(ctx context.Context, shard string) (scheduler.Survey, err
 	}
 	pipe := sh.poll.Pipeline()
 	var counts, letters [Partitions]*redis.IntCmd
+	var tombstones [Partitions]*redis.SliceCmd
 	var firsts [Partitions]*redis.ZSliceCmd
 	for p := range s.keys {
 		counts[p], letters[p] = pipe.ZCard(ctx, s.keys[p].due), pipe.ZCard(ctx, s.keys[p].dead)
+		tombstones[p] = pipe.HMGet(ctx, s.keys[p].tags, tombstonesField)
 		firsts[p] = pipe.ZRangeWithScores(ctx, s.keys[p].due, 0, 0)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
@@ -77,11 +79,24 @@ func (s *Store) Survey(ctx context.Context, shard string) (scheduler.Survey, err
 	var survey scheduler.Survey
 	now := sh.clock.in(0)
 	for p := range s.keys {
-		survey.Pending += counts[p].Val()
+		// The two are not of one moment.
+		ended := min(max(tombstonesIn(tombstones[p]), 0), counts[p].Val())
+		survey.Pending, survey.Tombstones = survey.Pending+counts[p].Val()-ended, survey.Tombstones+ended
 		survey.Letters += letters[p].Val()
 		for _, first := range firsts[p].Val() {
 			survey.Overdue = max(survey.Overdue, milliseconds(now-int64(first.Score)))
 		}
 	}
 	return survey, nil
+}
+
+// tombstonesIn is what a partition says of its tombstones, 0 if it says nothing.
+func tombstonesIn(said *redis.SliceCmd) int64 {
+	for _, value := range said.Val() {
+		if text, ok := value.(string); ok {
+			n, _ := strconv.ParseInt(text, 10, 64) // what is no number counts nothing
+			return n
+		}
+	}
+	return 0
 }

@@ -301,8 +301,22 @@ func (w *walk) digTags(key string, mini *miniredis.Miniredis) string {
 	return strings.Join(fields, " ")
 }
 
-// otherTags are those of other timers of the partition: so no sum is less than 0.
-const otherTags = "a%20b=1000 c=1000"
+// otherTags are the tags, and the number of tombstones, of other timers of the
+// partition: so no sum is less than 0.
+const otherTags = tombstonesField + "=1000 a%20b=1000 c=1000"
+
+// tombstones is how many tombstones of the timer are counted.
+func (c *contents) tombstones() int64 {
+	for sum := range strings.FieldsSeq(c.tags) {
+		if field, text, _ := strings.Cut(sum, "="); field == tombstonesField {
+			n, err := strconv.ParseInt(text, 10, 64)
+			if err == nil {
+				return n - 1000
+			}
+		}
+	}
+	return -1000
+}
 
 // sums are the sums of the timer's tags by type.
 func (c *contents) sums() map[string]int64 {
@@ -310,7 +324,7 @@ func (c *contents) sums() map[string]int64 {
 	for sum := range strings.FieldsSeq(c.tags) {
 		field, text, _ := strings.Cut(sum, "=")
 		n, err := strconv.ParseInt(text, 10, 64)
-		if n -= 1000; n != 0 || err != nil {
+		if n -= 1000; field != tombstonesField && (n != 0 || err != nil) {
 			sums[tagType(field)] = n
 		}
 	}

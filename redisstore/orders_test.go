@@ -251,6 +251,10 @@ func (w *walk) compare(o *order, at *world, shard int, c contents) {
 	if diff := cmp.Diff(sums.ByType, c.sums()); diff != "" || err != nil {
 		w.Fatalf("after %s on %q, %+v: tags %v:\n%s (-model +store)", o.name, at.key(), c, err, diff)
 	}
+	survey, err := w.views[0].Survey(w.Context(), name)
+	if n := c.tombstones(); n != survey.Tombstones || err != nil {
+		w.Fatalf("after %s on %q, %+v: %d tombstones are counted, want %d (%v)", o.name, at.key(), c, n, survey.Tombstones, err)
+	}
 	if reflect.DeepEqual(want, got) && firing == c.firing(w.now) && len(letters)+len(found) == 0 {
 		return // which is much faster
 	}

@@ -11,8 +11,11 @@ import (
 )
 
 // The tags that count in a partition are fields of a hash, types as they are
-// encoded in records. The scripts keep it in step with the records (lua/merge.lua,
-// lua/settle.lua).
+// encoded in records; beside them is the number of tombstones. The scripts keep it in step with the records (lua/merge.lua,
+// lua/settle.lua, lua/claim.lua).
+
+// tombstonesField counts the tombstones of the partition. No type is encoded so.
+const tombstonesField = "+"
 
 // tagField is the field of a record that has the tags, as it is.
 func tagField(record string) string {
@@ -50,7 +53,7 @@ func (s *Store) Tags(ctx context.Context, shard string, most int) (scheduler.Tag
 	sums := scheduler.TagSums{ByType: map[string]int64{}, Partial: !whole}
 	for _, hash := range found {
 		for field, sum := range hash {
-			if sum > 0 {
+			if sum > 0 && field != tombstonesField {
 				sums.ByType[tagType(field)] += sum
 			}
 		}

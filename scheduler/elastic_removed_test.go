@@ -220,7 +220,7 @@ func TestReadsOutliveARemovedShard(t *testing.T) {
 
 // Nothing is said of a shard that was removed; of one of its name that comes, how that one is.
 func TestRemovedShardHasNoGauges(t *testing.T) {
-	all := []string{"chronos_dead_letters", "chronos_oldest_due_seconds", "chronos_pending", "chronos_shard_up", "chronos_sweep_partitions_left"}
+	all := []string{"chronos_dead_letters", "chronos_oldest_due_seconds", "chronos_pending", "chronos_shard_up", "chronos_sweep_partitions_left", "chronos_tombstones"}
 	registry := prometheus.NewRegistry()
 	afterDraining(t, func(c *cluster) {
 		expect := func(when string, want []string) {

@@ -203,7 +203,8 @@ type Difference struct {
 
 // Survey is what waits on a shard.
 type Survey struct {
-	Pending int64         // timers, and tombstones not yet buried
-	Letters int64         // dead letters
-	Overdue time.Duration // how long the one that waits longest should have been looked at
+	Pending    int64         // timers
+	Tombstones int64         // of timers that are over, not yet buried
+	Letters    int64         // dead letters
+	Overdue    time.Duration // how long the one that waits longest should have been looked at
 }

@@ -7,21 +7,22 @@ import (
 // metrics are the engine's. They count the same whether or not they are
 // registered.
 type metrics struct {
-	lateness  prometheus.Histogram
-	fired     *prometheus.CounterVec // by result: delivered, failed, gone
-	settled   *prometheus.CounterVec // by outcome
-	delivered prometheus.Counter     // of fired; most are
-	done      prometheus.Counter     // of settled; most are
-	inFlight  prometheus.Gauge
-	takenOver prometheus.Counter
-	lost      prometheus.Counter
-	pending   *prometheus.GaugeVec   // by shard
-	letters   *prometheus.GaugeVec   // by shard
-	overdue   *prometheus.GaugeVec   // by shard
-	up        *prometheus.GaugeVec   // by shard
-	swept     *prometheus.CounterVec // by shard, and what: seen, brought, settled
-	unswept   *prometheus.GaugeVec   // by shard
-	counting  *counting
+	lateness   prometheus.Histogram
+	fired      *prometheus.CounterVec // by result: delivered, failed, gone
+	settled    *prometheus.CounterVec // by outcome
+	delivered  prometheus.Counter     // of fired; most are
+	done       prometheus.Counter     // of settled; most are
+	inFlight   prometheus.Gauge
+	takenOver  prometheus.Counter
+	lost       prometheus.Counter
+	pending    *prometheus.GaugeVec   // by shard
+	tombstones *prometheus.GaugeVec   // by shard
+	letters    *prometheus.GaugeVec   // by shard
+	overdue    *prometheus.GaugeVec   // by shard
+	up         *prometheus.GaugeVec   // by shard
+	swept      *prometheus.CounterVec // by shard, and what: seen, brought, settled
+	unswept    *prometheus.GaugeVec   // by shard
+	counting   *counting
 }
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
@@ -50,7 +51,10 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			Name: "chronos_leases_lost_total", Help: "Callbacks whose lease another node had taken over by the time they were settled.",
 		}),
 		pending: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "chronos_pending", Help: "Timers that wait on a shard, and tombstones not yet buried.",
+			Name: "chronos_pending", Help: "Timers that wait on a shard, whichever copy they are.",
+		}, []string{"shard"}),
+		tombstones: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "chronos_tombstones", Help: "Timers on a shard that are over, and remembered for a while.",
 		}, []string{"shard"}),
 		letters: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "chronos_dead_letters", Help: "Dead letters on a shard.",
@@ -76,7 +80,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		return m, nil
 	}
 	for _, c := range []prometheus.Collector{
-		m.lateness, m.fired, m.settled, m.inFlight, m.takenOver, m.lost, m.pending, m.letters, m.overdue, m.up, m.swept, m.unswept, m.counting,
+		m.lateness, m.fired, m.settled, m.inFlight, m.takenOver, m.lost, m.pending, m.tombstones, m.letters, m.overdue, m.up, m.swept, m.unswept, m.counting,
 	} {
 		if err := r.Register(c); err != nil {
 			return nil, err
@@ -92,7 +96,7 @@ func (sh *shard) forgetGauges() {
 		return
 	}
 	m := sh.s.metrics
-	for _, gauge := range []*prometheus.GaugeVec{m.pending, m.letters, m.overdue, m.up, m.unswept} {
+	for _, gauge := range []*prometheus.GaugeVec{m.pending, m.tombstones, m.letters, m.overdue, m.up, m.unswept} {
 		gauge.DeleteLabelValues(sh.name)
 	}
 }

@@ -92,11 +92,13 @@ func (sh *shard) survey(ctx context.Context) {
 	if err != nil {
 		// Old figures would say that all is well.
 		sh.s.metrics.pending.DeleteLabelValues(sh.name)
+		sh.s.metrics.tombstones.DeleteLabelValues(sh.name)
 		sh.s.metrics.letters.DeleteLabelValues(sh.name)
 		sh.s.metrics.overdue.DeleteLabelValues(sh.name)
 		return
 	}
 	sh.s.metrics.pending.WithLabelValues(sh.name).Set(float64(found.Pending))
+	sh.s.metrics.tombstones.WithLabelValues(sh.name).Set(float64(found.Tombstones))
 	sh.s.metrics.letters.WithLabelValues(sh.name).Set(float64(found.Letters))
 	sh.s.metrics.overdue.WithLabelValues(sh.name).Set(found.Overdue.Seconds())
 }

@@ -324,7 +324,7 @@ func (r *rig) pending() int64 {
 		if err != nil {
 			r.Fatalf("survey %s: %v", shard, err)
 		}
-		n += survey.Pending
+		n += survey.Pending + survey.Tombstones
 	}
 	return n
 }

@@ -222,8 +222,13 @@ func (v *view) Leave(ctx context.Context, name string) error {
 func (v *view) Survey(ctx context.Context, name string) (scheduler.Survey, error) {
 	var survey scheduler.Survey
 	err := v.m.call(ctx, v.node, "survey", name, func(s *shard, now time.Time) {
-		survey.Pending, survey.Letters = int64(len(s.entries)), int64(len(s.dead))
+		survey.Letters = int64(len(s.dead))
 		for _, e := range s.entries {
+			if e.state.Ended {
+				survey.Tombstones++
+			} else {
+				survey.Pending++
+			}
 			survey.Overdue = max(survey.Overdue, ms(now.UnixMilli()-e.lookMs))
 		}
 	})
