@@ -122,7 +122,7 @@ func TestAddressesFollowTheTopology(t *testing.T) {
 		return all
 	}
 	wantAddresses(t, first, of("a", "b")...)
-	if _, err := first.AddShard(t.Context(), Member{Name: "c", URL: l.redis["c"].shard("c").URL}); err != nil {
+	if _, err := first.AddShard(t.Context(), Member{Name: "c", URL: l.redis["c"].shard("c").URL}, false); err != nil {
 		t.Fatal(err)
 	}
 	wantAddresses(t, first, of("a", "b", "c")...)
