@@ -29,6 +29,9 @@ type AdminConfig struct {
 	// OpenReads lets everyone read the metrics and the topology; otherwise a request for
 	// them needs a token of the role read.
 	OpenReads bool
+	// Hosts are names under which the listener answers, on any port, beside addresses and
+	// localhost.
+	Hosts []string
 	// Topology is shown and changed under /topology; nil for none.
 	Topology Topology
 	// Letters are the dead letters under /dead; nil for none.
@@ -73,7 +76,7 @@ func NewAdmin(cfg AdminConfig) *Admin {
 		mux.Handle("GET /debug/pprof/"+path, by.lets(tokens.Admin, profile))
 	}
 	return &Admin{&http.Server{
-		Handler:           withoutOutsiders(mux),
+		Handler:           withoutOutsiders(cfg.Hosts, mux),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      30 * time.Second,

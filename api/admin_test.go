@@ -37,7 +37,7 @@ func TestAdmin(t *testing.T) {
 	fetch := func(method, path string, status int, part string) {
 		t.Helper()
 		c := dial(t, ln.Addr().String())
-		if _, err := io.WriteString(c, method+" "+path+" HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"); err != nil {
+		if _, err := io.WriteString(c, method+" "+path+" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}
 		got := receive(t, bufio.NewReader(c))
@@ -83,6 +83,7 @@ func TestAdminAsksForTokens(t *testing.T) {
 		{"/metrics", []string{byRole[tokens.Read], byRole[tokens.Admin]}, http.StatusUnauthorized},
 	} {
 		req := httptest.NewRequestWithContext(t.Context(), "GET", c.path, http.NoBody)
+		req.Host = "127.0.0.1"
 		for _, token := range c.tokens {
 			req.Header.Add("Authorization", "Bearer "+token)
 		}

@@ -1,17 +1,46 @@
 package api
 
-import "net/http"
+import (
+	"mime"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+)
 
-// withoutOutsiders refuses requests that no operator sent on purpose, before next sees
-// them: those of callbacks.
-func withoutOutsiders(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if isFromCallback(r) {
-			errFromCallback.problem.writeTo(w)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
+// outsiders refuses requests to the admin listener that no operator sent on purpose: those
+// of callbacks, of pages in an operator's browser, and of pages whose host name leads to
+// the listener, which the browser takes for one site with it.
+type outsiders struct {
+	hosts  []string // names by which the listener is known, in lower case
+	origin *http.CrossOriginProtection
+	next   http.Handler
+}
+
+func withoutOutsiders(hosts []string, next http.Handler) http.Handler {
+	known := []string{"localhost"}
+	for _, host := range hosts {
+		known = append(known, nameOf(host))
+	}
+	return &outsiders{known, http.NewCrossOriginProtection(), next}
+}
+
+// ServeHTTP refuses the request, or passes it on.
+func (o *outsiders) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case isFromCallback(r):
+		errFromCallback.problem.writeTo(w)
+	case !o.knows(r.Host):
+		newProblem(http.StatusMisdirectedRequest, "host-unknown",
+			"this listener answers under addresses and localhost; add the name in the header Host to CHRONOS_ADMIN_HOSTS if it is one of this machine").writeTo(w)
+	case o.origin.Check(r) != nil:
+		newProblem(http.StatusForbidden, "cross-origin", "a page of another site asks for a change; send the request without a browser").writeTo(w)
+	case r.ContentLength != 0 && !isRead(r.Method) && !isJSON(r.Header):
+		newProblem(http.StatusUnsupportedMediaType, "content-type", "a request for a change has a body that is not declared as JSON; send one header Content-Type: application/json").writeTo(w)
+	default:
+		o.next.ServeHTTP(w, r)
+	}
 }
 
 func isFromCallback(r *http.Request) bool {
@@ -21,4 +50,35 @@ func isFromCallback(r *http.Request) bool {
 		}
 	}
 	return false
+}
+
+// knows reports whether a Host leads here. An address does, since no name service can
+// change where it leads.
+func (o *outsiders) knows(host string) bool {
+	name := nameOf(host)
+	if _, err := netip.ParseAddr(name); err == nil {
+		return true
+	}
+	return slices.Contains(o.hosts, name)
+}
+
+// nameOf is a host without port, brackets and the dot that may end it, in lower case.
+func nameOf(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	} else if bare, open := strings.CutPrefix(host, "["); open {
+		host = strings.TrimSuffix(bare, "]")
+	}
+	return strings.ToLower(strings.TrimSuffix(host, "."))
+}
+
+func isRead(method string) bool { return method == http.MethodGet || method == http.MethodHead }
+
+func isJSON(header http.Header) bool {
+	given := header.Values("Content-Type")
+	if len(given) != 1 {
+		return false
+	}
+	kind, _, err := mime.ParseMediaType(given[0])
+	return err == nil && kind == "application/json"
 }

@@ -65,16 +65,136 @@ func TestLookingForCallbacksDoesNotAllocate(t *testing.T) {
 }
 
 func TestCallbacksAskNothingOfTheAdminListener(t *testing.T) {
-	admin := NewAdmin(AdminConfig{Gatherer: prometheus.NewRegistry(), Letters: &fakeLetters{letters: someLetters()}})
+	admin := NewAdmin(AdminConfig{Authorizer: anyone{}, Gatherer: prometheus.NewRegistry(), Letters: &fakeLetters{letters: someLetters()}})
 	for _, header := range callbackHeaders() {
 		for _, line := range []string{"GET /livez", "GET /metrics", "POST /dead/fire?all=true", "DELETE /dead/l1", "GET /nothing"} {
 			method, path, _ := strings.Cut(line, " ")
 			name, value, _ := strings.Cut(header, ":")
 			req := httptest.NewRequestWithContext(t.Context(), method, path, http.NoBody)
+			req.Host = "127.0.0.1"
 			req.Header.Set(name, strings.TrimSpace(value))
 			w := httptest.NewRecorder()
 			admin.server.Handler.ServeHTTP(w, req)
 			wantProblem(t, answer{w.Code, w.Header(), w.Body.Bytes()}, http.StatusForbidden, "from-callback", noPointer)
 		}
+	}
+}
+
+// outside sends a request with headers, names and values in turn, to an admin listener
+// that lets everyone in, and reports whether a change was made.
+func outside(t *testing.T, method, path, host, body string, headers ...string) (got answer, changed bool) {
+	t.Helper()
+	topology := &fakeTopology{}
+	admin := NewAdmin(AdminConfig{Authorizer: anyone{}, Hosts: []string{"Timers.Example.com", "node_1"}, Topology: topology})
+	req := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
+	req.Host = host
+	for i := 0; i+1 < len(headers); i += 2 {
+		req.Header.Add(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	admin.server.Handler.ServeHTTP(w, req)
+	return answer{w.Code, w.Header(), w.Body.Bytes()}, topology.changes > 0
+}
+
+func TestHostsOfTheAdminListener(t *testing.T) {
+	for host, known := range map[string]bool{
+		"127.0.0.1": true, "127.0.0.1:7254": true, "10.9.8.7:1": true, "[::1]": true, "[::1]:7254": true, "[fe80::1%25eth0]:1": true, "[2001:DB8::A]:1": true,
+		"localhost": true, "localhost:7254": true, "LOCALHOST:80": true, "LocalHost.": true, "localhost.:7254": true, "127.0.0.1.": true,
+		"timers.example.com": true, "timers.example.com:7254": true, "TIMERS.EXAMPLE.COM.:1": true, "node_1:7254": true,
+		"": false, ":7254": false, ".": false, "evil.example": false, "evil.example:7254": false, "localhost.evil.example": false, "evil.localhost": false,
+		"127.0.0.1.evil.example": false, "a.timers.example.com": false, "example.com": false, "127.1": false, "2130706433": false, "0x7f000001:7254": false,
+		"[::1].evil.example": false, "localhost..": false, "1:2:3": false, "localhost@evil.example": false,
+	} {
+		for _, path := range []string{"/livez", "/topology", "/nothing"} {
+			got, _ := outside(t, "GET", path, host, "")
+			if !known {
+				wantProblem(t, got, http.StatusMisdirectedRequest, "host-unknown", noPointer)
+			} else if got.status == http.StatusMisdirectedRequest {
+				t.Errorf("%q is not known", host)
+			}
+		}
+		if got, changed := outside(t, "POST", "/topology/shards/b/drain", host, ""); changed != known {
+			t.Errorf("%q: %d, changed %v", host, got.status, changed)
+		}
+	}
+	if got, _ := outside(t, "GET", "/livez", "evil.example", ""); !strings.Contains(got.header.Get("Reason"), "CHRONOS_ADMIN_HOSTS") {
+		t.Errorf("the refusal does not name the setting: %s", got.body)
+	}
+}
+
+// A target in absolute form counts more than the header Host, as RFC 9112 wants it, and
+// a request has a Host.
+func TestHostOnTheWire(t *testing.T) {
+	address := serveAdmin(t, NewAdmin(AdminConfig{}))
+	for head, status := range map[string]int{
+		"GET /livez HTTP/1.1\r\nHost: " + address + "\r\n":              200,
+		"GET http://evil.example/livez HTTP/1.1\r\nHost: localhost\r\n": 421,
+		"GET http://localhost/livez HTTP/1.1\r\nHost: evil.example\r\n": 200,
+		"GET /livez HTTP/1.1\r\nHost:\r\n":                              421,
+		"GET /livez HTTP/1.0\r\n":                                       421,
+		"GET /livez HTTP/1.1\r\n":                                       400,
+		"GET /livez HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n": 400,
+	} {
+		if got, _ := send(t, dial(t, address), head+"Connection: close\r\n\r\n"); got.status != status {
+			t.Errorf("%q: %d, want %d", head, got.status, status)
+		}
+	}
+}
+
+func TestPagesOfOtherSites(t *testing.T) {
+	const host, json = "localhost:7254", "application/json"
+	for name, c := range map[string]struct {
+		headers []string
+		refused bool
+	}{
+		"no browser":                   {nil, false},
+		"typed by the user":            {[]string{"Sec-Fetch-Site", "none"}, false},
+		"the same origin":              {[]string{"Sec-Fetch-Site", "same-origin", "Origin", "http://localhost:7254"}, false},
+		"the same origin, old browser": {[]string{"Origin", "http://localhost:7254"}, false},
+		"another site":                 {[]string{"Sec-Fetch-Site", "cross-site", "Origin", "https://evil.example"}, true},
+		"another port":                 {[]string{"Sec-Fetch-Site", "same-site", "Origin", "http://localhost:1"}, true},
+		"another site, old browser":    {[]string{"Origin", "https://evil.example"}, true},
+		"another port, old browser":    {[]string{"Origin", "http://localhost:1"}, true},
+		"a sandboxed frame":            {[]string{"Origin", "null"}, true},
+	} {
+		for _, method := range []string{"POST /topology/shards/b/drain", "DELETE /topology/shards/b", "POST /topology/shards"} {
+			method, path, _ := strings.Cut(method, " ")
+			got, changed := outside(t, method, path, host, `{"name":"b"}`, append(c.headers, "Content-Type", json)...)
+			if changed == c.refused {
+				t.Errorf("%s, %s: %d, changed %v", name, method, got.status, changed)
+			}
+			if c.refused {
+				wantProblem(t, got, http.StatusForbidden, "cross-origin", noPointer)
+			}
+		}
+		if got, _ := outside(t, "GET", "/topology", host, "", c.headers...); got.status != http.StatusOK || got.header.Get("Access-Control-Allow-Origin") != "" {
+			t.Errorf("%s reads: %d, Access-Control-Allow-Origin %q", name, got.status, got.header.Get("Access-Control-Allow-Origin"))
+		}
+	}
+}
+
+func TestChangesAreJSON(t *testing.T) {
+	for kind, taken := range map[string]bool{
+		"application/json": true, "application/json; charset=utf-8": true, "Application/JSON;charset=UTF-8": true,
+		"": false, "text/plain": false, "application/x-www-form-urlencoded": false, "multipart/form-data; boundary=x": false, "text/plain;application/json": false,
+		"application/json-seq": false, "application/jsonp": false, "application/json, text/plain": false, "application/json;": true, "application/json; charset": false,
+	} {
+		var headers []string
+		if kind != "" {
+			headers = []string{"Content-Type", kind}
+		}
+		got, changed := outside(t, "POST", "/topology/shards", "localhost", `{"name":"b"}`, headers...)
+		if changed != taken {
+			t.Errorf("%q: %d, changed %v", kind, got.status, changed)
+		}
+		if !taken {
+			wantProblem(t, got, http.StatusUnsupportedMediaType, "content-type", noPointer)
+		}
+		if got, changed := outside(t, "POST", "/topology/shards/b/drain", "localhost", "", headers...); !changed {
+			t.Errorf("%q without a body: %d", kind, got.status)
+		}
+	}
+	if got, changed := outside(t, "POST", "/topology/shards", "localhost", `{"name":"b"}`, "Content-Type", "application/json", "Content-Type", "text/plain"); changed || got.status != 415 {
+		t.Errorf("two types: %d, changed %v", got.status, changed)
 	}
 }

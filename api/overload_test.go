@@ -155,7 +155,7 @@ func TestTooManyRequests(t *testing.T) {
 	}
 	admin := serveAdmin(t, NewAdmin(AdminConfig{Gatherer: registry, OpenReads: true}))
 	for path, part := range map[string]string{"/livez": "alive", "/readyz": "ready", "/metrics": `chronos_api_overload_refusals_total{limit="requests"} 100`} {
-		got, _ := send(t, dial(t, admin), "GET "+path+" HTTP/1.1\r\nHost: h\r\n\r\n")
+		got, _ := send(t, dial(t, admin), "GET "+path+" HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		if got.status != 200 || !strings.Contains(string(got.body), part) {
 			t.Errorf("%s under overload: %d %.200q", path, got.status, got.body)
 		}

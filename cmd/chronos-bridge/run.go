@@ -106,7 +106,7 @@ func newWorker(ctx context.Context, cfg environment.Bridge, runtimeDir localtoke
 		return nil, err
 	}
 	admin := api.AdminConfig{
-		Ready: w.ready, Topology: operator.Operator{Store: w.store}, Letters: scheduler.NewLetters(w.engine, w.store), Gatherer: registry, Log: log,
+		Ready: w.ready, Hosts: cfg.AdminHosts, Topology: operator.Operator{Store: w.store}, Letters: scheduler.NewLetters(w.engine, w.store), Gatherer: registry, Log: log,
 	}
 	if w.tokens != nil { // an interface that holds a nil pointer is not nil
 		admin.Authorizer = w.tokens

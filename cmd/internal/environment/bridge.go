@@ -85,6 +85,7 @@ func (b *Bridge) contradictions(wrong map[string]bool) (faults []error) {
 	} else if b.Redis != "" && err != nil {
 		faults = append(faults, fmt.Errorf("CHRONOS_REDIS: %w", err))
 	}
+	faults = append(faults, b.misnamed()...)
 	return append(faults, b.unguarded("CHRONOS_BRIDGE_ADMIN_LISTEN", b.AdminListen)...)
 }
 

@@ -52,7 +52,7 @@ func TestBridgeValues(t *testing.T) {
 		"CHRONOS_KAFKA_PASSWORD=p,=$x ", "CHRONOS_KAFKA_ADVANCE=0s", "CHRONOS_KAFKA_HOLD=1m", "CHRONOS_KAFKA_POLL_INTERVAL=10ms",
 		"CHRONOS_KAFKA_REPLICATION=16", "CHRONOS_KAFKA_RELAY_ID=true", "CHRONOS_KAFKA_REMEMBER=168h", "CHRONOS_DEAD_RETENTION=720h", "CHRONOS_BRIDGE_ADMIN_LISTEN=:0",
 		"CHRONOS_REDIS=redis://h:1/2", "CHRONOS_SLOTS=8", "CHRONOS_MIN_COPIES=2", "CHRONOS_SWEEP_RATE=1", "CHRONOS_AWAY_LIMIT=10s",
-		"CHRONOS_REPLICA_SKEW=250ms", "CHRONOS_TOKENS_FILE=/tokens", "CHRONOS_ADMIN_OPEN=false", "CHRONOS_LOG_LEVEL=debug", "CHRONOS_LOG_FORMAT=json",
+		"CHRONOS_REPLICA_SKEW=250ms", "CHRONOS_TOKENS_FILE=/tokens", "CHRONOS_ADMIN_OPEN=false", "CHRONOS_ADMIN_HOSTS=bridge-1", "CHRONOS_LOG_LEVEL=debug", "CHRONOS_LOG_FORMAT=json",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -63,7 +63,7 @@ func TestBridgeValues(t *testing.T) {
 		Hold: time.Minute, PollInterval: 10 * time.Millisecond, Replication: 16, RelayID: true, Remember: 168 * time.Hour, DeadRetention: 720 * time.Hour,
 		AdminListen: ":0", Redis: "redis://h:1/2", Slots: 8,
 		Copies: Copies{MinCopies: 2, SweepRate: 1, AwayLimit: 10 * time.Second, ReplicaSkew: 250 * time.Millisecond},
-		Access: Access{TokensFile: "/tokens"}, Log: Log{LogLevel: slog.LevelDebug, LogFormat: "json"},
+		Access: Access{TokensFile: "/tokens", AdminHosts: []string{"bridge-1"}}, Log: Log{LogLevel: slog.LevelDebug, LogFormat: "json"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -120,6 +120,7 @@ func TestBridgeFaults(t *testing.T) {
 		"CHRONOS_KAFKA_RELAY_ID=yes":                                                 `CHRONOS_KAFKA_RELAY_ID="yes": want one of true, false`,
 		"CHRONOS_KAFKA_REMEMBER=0s":                                                  `CHRONOS_KAFKA_REMEMBER="0s": want a duration from 1s to 168h, such as 10m`,
 		"CHRONOS_BRIDGE_ADMIN_LISTEN=7255":                                           `CHRONOS_BRIDGE_ADMIN_LISTEN="7255": want host:port or :port, such as 127.0.0.1:7255`,
+		"CHRONOS_ADMIN_HOSTS=http://bridge-1":                                        `CHRONOS_ADMIN_HOSTS: "http://bridge-1" is not a host name; give names without scheme, port and *, such as node-1.example.com`,
 		"CHRONOS_BRIDGE_ADMIN_LISTEN=:7255":                                          `CHRONOS_BRIDGE_ADMIN_LISTEN=":7255"` + open,
 		"CHRONOS_REDIS=":                                                             "CHRONOS_REDIS is not set: " + shards,
 		"CHRONOS_REDIS=\t":                                                           "CHRONOS_REDIS=(not shown: it may hold a password): " + shards,

@@ -55,5 +55,6 @@ func (n *Node) contradictions(map[string]bool) (faults []error) {
 	if _, err := webhook.ParseSecrets(n.WebhookSecrets); err != nil {
 		faults = append(faults, err)
 	}
+	faults = append(faults, n.misnamed()...)
 	return append(faults, n.unguarded("CHRONOS_ADMIN_LISTEN", n.AdminListen)...)
 }

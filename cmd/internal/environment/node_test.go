@@ -43,6 +43,7 @@ func TestNodeValues(t *testing.T) {
 		"CHRONOS_DATA_DIR=/var/lib/with space", "CHRONOS_MAX_BODY=1024", "CHRONOS_ATTEMPTS=100", "CHRONOS_HOLD=1m",
 		"CHRONOS_IDEMPOTENCY_LIFE=168h", "CHRONOS_DEAD_RETENTION=1s", "CHRONOS_CALLBACK_ALLOW=10.0.0.0/8,*.example.com:443", "CHRONOS_CALLBACK_DENY=:22",
 		"CHRONOS_WEBHOOK_SECRETS=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "CHRONOS_TOKENS_FILE=/etc/chronos/tokens", "CHRONOS_ADMIN_OPEN=true",
+		"CHRONOS_ADMIN_HOSTS=node-1,Timers.example.com",
 		"CHRONOS_POLL_INTERVAL=10ms", "CHRONOS_SLOTS=8", "CHRONOS_REPLICA_SKEW=250ms", "CHRONOS_LOG_LEVEL=error", "CHRONOS_LOG_FORMAT=json",
 	})
 	if err != nil {
@@ -53,7 +54,7 @@ func TestNodeValues(t *testing.T) {
 		DataDir: "/var/lib/with space", MaxBody: 1024, Attempts: 100, Hold: time.Minute,
 		Copies:          Copies{MinCopies: 1, SweepRate: 5000, AwayLimit: 15 * time.Minute, ReplicaSkew: 250 * time.Millisecond},
 		IdempotencyLife: 168 * time.Hour, DeadRetention: time.Second, CallbackAllow: "10.0.0.0/8,*.example.com:443", CallbackDeny: ":22",
-		WebhookSecrets: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", Access: Access{TokensFile: "/etc/chronos/tokens", AdminOpen: true},
+		WebhookSecrets: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", Access: Access{TokensFile: "/etc/chronos/tokens", AdminOpen: true, AdminHosts: []string{"node-1", "Timers.example.com"}},
 		PollInterval: 10 * time.Millisecond, Slots: 8, Log: Log{LogLevel: slog.LevelError, LogFormat: "json"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -88,6 +89,8 @@ func TestNodeFaults(t *testing.T) {
 		"CHRONOS_SLOTS=9223372036854775808": `CHRONOS_SLOTS="9223372036854775808": want a whole number from 8 to 1000000`,
 		"CHRONOS_REPLICA_SKEW=249ms":        `CHRONOS_REPLICA_SKEW="249ms": want a duration from 250ms to 1m, such as 2s`,
 		"CHRONOS_IDEMPOTENCY_LIFE=0s":       `CHRONOS_IDEMPOTENCY_LIFE="0s": want a duration from 1s to 168h, such as 1h`,
+		"CHRONOS_ADMIN_HOSTS=a,node-1:7254": `CHRONOS_ADMIN_HOSTS: "node-1:7254" is not a host name; give names without scheme, port and *, such as node-1.example.com`,
+		"CHRONOS_ADMIN_HOSTS=*.example.com": `CHRONOS_ADMIN_HOSTS: "*.example.com" is not a host name; give names without scheme, port and *, such as node-1.example.com`,
 		"CHRONOS_ADMIN_OPEN=yes":            `CHRONOS_ADMIN_OPEN="yes": want one of true, false`,
 		"CHRONOS_ADMIN_LISTEN=:7254": `CHRONOS_ADMIN_LISTEN=":7254": other machines can reach it without a token; ` +
 			`set CHRONOS_TOKENS_FILE, or CHRONOS_ADMIN_OPEN=true if all that reach it may read health, metrics and the topology`,

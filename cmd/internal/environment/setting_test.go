@@ -59,8 +59,8 @@ func TestSharedSettingsAreAlike(t *testing.T) {
 			}
 		}
 	}
-	if shared != 11 {
-		t.Errorf("%d variables are shared, want 11", shared)
+	if shared != 12 {
+		t.Errorf("%d variables are shared, want 12", shared)
 	}
 }
 

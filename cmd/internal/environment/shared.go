@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"regexp"
 	"time"
 )
 
@@ -17,8 +18,21 @@ type Copies struct {
 
 // Access says who may ask.
 type Access struct {
-	TokensFile string `env:"CHRONOS_TOKENS_FILE" about:"file of the tokens that requests need; chronos token makes its lines; unset leaves the public listener open, and makes a token for the admin listener at each start"`
-	AdminOpen  bool   `env:"CHRONOS_ADMIN_OPEN,default=false" oneof:"true false" about:"true allows an admin listener that other machines can reach though CHRONOS_TOKENS_FILE is unset: they may read health, metrics and the topology without a token, and change nothing"`
+	TokensFile string   `env:"CHRONOS_TOKENS_FILE" about:"file of the tokens that requests need; chronos token makes its lines; unset leaves the public listener open, and makes a token for the admin listener at each start"`
+	AdminHosts []string `env:"CHRONOS_ADMIN_HOSTS" want:"host names without ports, several separated by commas" about:"host names without ports, separated by commas, under which the admin listener answers beside addresses and localhost; under any other it answers 421"`
+	AdminOpen  bool     `env:"CHRONOS_ADMIN_OPEN,default=false" oneof:"true false" about:"true allows an admin listener that other machines can reach though CHRONOS_TOKENS_FILE is unset: they may read health, metrics and the topology without a token, and change nothing"`
+}
+
+var hostName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?$`)
+
+// misnamed are the faults of CHRONOS_ADMIN_HOSTS.
+func (a Access) misnamed() (faults []error) {
+	for _, host := range a.AdminHosts {
+		if !hostName.MatchString(host) {
+			faults = append(faults, fmt.Errorf("CHRONOS_ADMIN_HOSTS: %q is not a host name; give names without scheme, port and *, such as node-1.example.com", host))
+		}
+	}
+	return faults
 }
 
 // unguarded is what is wrong if an admin listener is at the address, which the
