@@ -36,6 +36,9 @@ type AdminConfig struct {
 	Topology Topology
 	// Letters are the dead letters under /dead; nil for none.
 	Letters Letters
+	// Resync answers requests for resynchronisation, as Server.Resynchronisation does; nil
+	// for none.
+	Resync http.Handler
 	// Gatherer has the metrics; nil for no /metrics.
 	Gatherer prometheus.Gatherer
 	// Log takes what went wrong in the server; nil for none.
@@ -43,7 +46,7 @@ type AdminConfig struct {
 }
 
 // Admin answers the admin listener: /livez, /readyz, /metrics, /openapi.yaml, /topology,
-// /dead, and under /debug/pprof/ the profiles of net/http/pprof, at most 30 s long. Admin
+// /dead, the requests for resynchronisation, and under /debug/pprof/ the profiles of net/http/pprof, at most 30 s long. Admin
 // is safe for concurrent use.
 type Admin struct{ server *http.Server }
 
@@ -62,6 +65,9 @@ func NewAdmin(cfg AdminConfig) *Admin {
 	}
 	if cfg.Letters != nil {
 		serveLetters(mux, by, cfg.Letters)
+	}
+	if cfg.Resync != nil {
+		serveResync(mux, by, cfg.Resync)
 	}
 	if cfg.Gatherer != nil {
 		mux.Handle("GET /metrics", by.lets(openRead, promhttp.HandlerFor(cfg.Gatherer, promhttp.HandlerOpts{

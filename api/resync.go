@@ -7,14 +7,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
+	"github.com/gofiber/fiber/v2/middleware/adaptor"
 	"github.com/valyala/fasthttp"
 
+	"chronos/api/tokens"
 	"chronos/scheduler"
 )
 
@@ -37,6 +40,46 @@ const (
 	fromParameter  = "time-from"
 	afterParameter = "after"
 )
+
+// ofAdmins is a handler of the public listener for what a token of the role admin may do
+// there. Without tokens nobody may: the handler would tell everybody of timers whose ids
+// they don't know.
+func (s *Server) ofAdmins(next fiber.Handler) fiber.Handler {
+	if s.authorizer != nil {
+		return next
+	}
+	return func(*fiber.Ctx) error {
+		return &problemError{newProblem(http.StatusForbidden, "admin-listener",
+			"without CHRONOS_TOKENS_FILE this is answered on the admin listener alone (CHRONOS_ADMIN_LISTEN, 127.0.0.1:7254 by default); ask there, with a token")}
+	}
+}
+
+// Resynchronisation answers the requests for resynchronisation on the admin listener,
+// which must have found that they are allowed.
+func (s *Server) Resynchronisation() http.Handler {
+	app := fiber.New(s.fiberConfig())
+	app.Get(collectionPath, s.resync)
+	app.Delete(referencesPath, s.dropReferences)
+	answer := adaptor.FiberApp(app)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(s.maxBody)))
+		if err != nil {
+			if _, large := errors.AsType[*http.MaxBytesError](err); large {
+				err = fasthttp.ErrBodyTooLarge
+			}
+			transportProblem(err, s.maxBody).writeTo(w)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		answer(w, r)
+	})
+}
+
+// serveResync has the admin listener answer requests for resynchronisation.
+func serveResync(mux *http.ServeMux, by gate, answer http.Handler) {
+	mux.Handle("GET "+collectionPath, by.lets(tokens.Admin, answer))
+	mux.Handle("DELETE "+referencesPath, by.lets(tokens.Admin, answer))
+}
 
 func (s *Server) resync(c *fiber.Ctx) error {
 	q, err := readResync(c)

@@ -52,7 +52,7 @@ func TestResyncAnswers(t *testing.T) {
 	once.Record.Timer = scheduler.Timer{At: once.Record.Start, ReplicationFactor: 1, Callback: scheduler.Callback{URI: "http://localhost/"}}
 	once.Record.State.Seq, once.Due, once.Replicas, once.Former = 1, once.Record.Start, []string{"d"}, []string{"d"}
 	timers := &fakeTimers{page: scheduler.ResyncPage{View: "2f1c86d0a7b9e453", Timers: []scheduler.Resynced{resynced(), once}}}
-	s := New(Config{Timers: timers})
+	s := New(Config{Timers: timers, Authorizer: anyone{}})
 
 	got := ask(t, s, "GET", resyncOf("d"), "")
 	const want = `{"timers":[{"TimerID":"tea-2-0000000000008421","OldReplicas":["a","c"],"Timer":{` +
@@ -95,7 +95,7 @@ func TestResyncAnswers(t *testing.T) {
 
 func TestResyncQueries(t *testing.T) {
 	timers := &fakeTimers{}
-	s := New(Config{Timers: timers})
+	s := New(Config{Timers: timers, Authorizer: anyone{}})
 	at := func(ms int64, key string) scheduler.Place {
 		return scheduler.Place{At: time.UnixMilli(ms).UTC(), Key: key}
 	}
@@ -136,7 +136,7 @@ func TestResyncQueries(t *testing.T) {
 func TestResyncRefusals(t *testing.T) {
 	const node, view = "node-for-replicas=d", "cluster-view-id=2f"
 	const both = node + "&" + view
-	s := New(Config{Timers: &fakeTimers{before: func(context.Context, string, scheduler.ID) error { return errors.New("it was carried out") }}})
+	s := New(Config{Timers: &fakeTimers{before: func(context.Context, string, scheduler.ID) error { return errors.New("it was carried out") }}, Authorizer: anyone{}})
 	for query, code := range map[string]string{
 		"":                                            "node-for-replicas",
 		"?":                                           "node-for-replicas",
@@ -180,7 +180,7 @@ func TestResyncRefusals(t *testing.T) {
 
 func TestResyncErrors(t *testing.T) {
 	var fault error
-	s := New(Config{Timers: &fakeTimers{before: func(context.Context, string, scheduler.ID) error { return fault }}})
+	s := New(Config{Timers: &fakeTimers{before: func(context.Context, string, scheduler.ID) error { return fault }}, Authorizer: anyone{}})
 	for _, tc := range []struct {
 		err    error
 		status int
@@ -230,7 +230,7 @@ func TestReferencesAreDropped(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			timers := &fakeTimers{}
-			got := ask(t, New(Config{Timers: timers}), "DELETE", path, tc.body)
+			got := ask(t, New(Config{Timers: timers, Authorizer: anyone{}}), "DELETE", path, tc.body)
 			if got.status != http.StatusAccepted || len(got.body) != 0 {
 				t.Fatalf("have %d %s", got.status, got.body)
 			}
@@ -242,7 +242,7 @@ func TestReferencesAreDropped(t *testing.T) {
 }
 
 func TestReferencesAreRefused(t *testing.T) {
-	s := New(Config{Timers: &fakeTimers{before: func(context.Context, string, scheduler.ID) error { return errors.New("it was carried out") }}})
+	s := New(Config{Timers: &fakeTimers{before: func(context.Context, string, scheduler.ID) error { return errors.New("it was carried out") }}, Authorizer: anyone{}})
 	const path = "/timers/references?node-for-replicas=d"
 	for body, want := range map[string][2]string{
 		"":                             {"body-missing", ""},
@@ -306,5 +306,50 @@ func TestLargeReferencesNeedTheRole(t *testing.T) {
 		if got.status != status || len(body) <= passedBody {
 			t.Errorf("as %s, %d bytes: have %d, want %d", role, len(body), got.status, status)
 		}
+	}
+}
+
+// Without tokens the public listener would tell everybody of all timers.
+func TestResyncWithoutTokensIsOnTheAdminListener(t *testing.T) {
+	timers := &fakeTimers{page: scheduler.ResyncPage{View: "2f1c86d0a7b9e453", Timers: []scheduler.Resynced{resynced()}, Next: &scheduler.Place{Key: "tea"}}}
+	s := New(Config{Timers: timers, MaxBody: 4096})
+	const drop = "/timers/references?node-for-replicas=d"
+	for _, request := range []string{"GET " + resyncOf("d"), "GET /timers", "GET /%74imers", "DELETE " + drop, "DELETE /timers/%72eferences"} {
+		method, path, _ := strings.Cut(request, " ")
+		got := ask(t, s, method, path, references("tea"))
+		wantProblem(t, got, http.StatusForbidden, "admin-listener", noPointer)
+		if !strings.Contains(got.header.Get("Reason"), "CHRONOS_ADMIN_LISTEN") {
+			t.Errorf("%s: the answer does not say where to ask: %s", request, got.body)
+		}
+	}
+	if got := ask(t, s, "HEAD", resyncOf("d"), ""); got.status != http.StatusForbidden {
+		t.Errorf("HEAD: %d", got.status)
+	}
+	if timers.query.Shard != "" || timers.dropped != nil {
+		t.Errorf("asked %+v, dropped %v", timers.query, timers.dropped)
+	}
+
+	withTokens, byRole := guarded(t, timers)
+	admin := NewAdmin(AdminConfig{Authorizer: withTokens.authorizer, OpenReads: true, Resync: s.Resynchronisation()})
+	same := ask(t, New(Config{Timers: timers, Authorizer: anyone{}}), "GET", resyncOf("d"), "")
+	for role := openRead; role <= tokens.Admin; role++ {
+		timers.dropped = nil
+		read, dropped := askAdmin(t, admin, "GET", resyncOf("d"), byRole[role]), askAdmin(t, admin, "DELETE", drop, byRole[role], references("tea"))
+		if role < tokens.Admin {
+			if status := read.status; status != dropped.status || status != 401 && status != 403 || timers.dropped != nil {
+				t.Errorf("as %s: %d and %d, dropped %v", role, read.status, dropped.status, timers.dropped)
+			}
+			continue
+		}
+		if read.status != http.StatusPartialContent || string(read.body) != string(same.body) || read.header.Get("Link") != same.header.Get("Link") ||
+			dropped.status != http.StatusAccepted || len(timers.dropped["d"]) != 1 {
+			t.Errorf("as %s: %d %v %s, %d, dropped %v", role, read.status, read.header, read.body, dropped.status, timers.dropped)
+		}
+	}
+	token := byRole[tokens.Admin]
+	wantProblem(t, askAdmin(t, admin, "GET", "/timers", token), http.StatusBadRequest, "node-for-replicas", noPointer)
+	wantProblem(t, askAdmin(t, admin, "DELETE", drop, token, strings.Repeat(" ", 4097)), http.StatusRequestEntityTooLarge, "body-too-large", noPointer)
+	if got := askAdmin(t, admin, "GET", "/timers/tea", token); got.status != http.StatusNotFound {
+		t.Errorf("a timer on the admin listener: %d %s", got.status, got.body)
 	}
 }

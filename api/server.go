@@ -46,8 +46,8 @@ const halfOpenGrace = 250 * time.Millisecond
 type Config struct {
 	// Timers does the work. It must be set.
 	Timers Timers
-	// Authorizer says who may do what; nil lets everyone do all. The description
-	// of the interface is for everyone.
+	// Authorizer says who may do what; nil lets everyone do everything but what takes a
+	// token of the role admin. The description of the interface is for everyone.
 	Authorizer Authorizer
 	// Log takes what went wrong in the server; nil for none.
 	Log *slog.Logger
@@ -113,7 +113,18 @@ func New(cfg Config) *Server {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	s.app = fiber.New(fiber.Config{
+	s.app = fiber.New(s.fiberConfig())
+	s.routes()
+	server := s.app.Server()
+	server.Handler = s.guard(s.app.Handler())
+	server.ErrorHandler = s.failTransport
+	server.Concurrency = math.MaxInt32 // connections are bounded before fasthttp sees them
+	server.CloseOnShutdown = true
+	return s
+}
+
+func (s *Server) fiberConfig() fiber.Config {
+	return fiber.Config{
 		AppName:                      "chronos",
 		BodyLimit:                    s.maxBody,
 		CaseSensitive:                true,
@@ -126,14 +137,7 @@ func New(cfg Config) *Server {
 		WriteTimeout:                 writeTimeout,
 		IdleTimeout:                  idleTimeout,
 		ReadBufferSize:               readBuffer,
-	})
-	s.routes()
-	server := s.app.Server()
-	server.Handler = s.guard(s.app.Handler())
-	server.ErrorHandler = s.failTransport
-	server.Concurrency = math.MaxInt32 // connections are bounded before fasthttp sees them
-	server.CloseOnShutdown = true
-	return s
+	}
 }
 
 func (cfg *Config) setDefaults() {

@@ -65,8 +65,8 @@ func operation() (context.Context, context.CancelFunc) {
 
 func (s *Server) routes() {
 	s.app.Post(collectionPath, s.create)
-	s.app.Get(collectionPath, s.resync) // and HEAD
-	s.app.Delete(referencesPath, s.dropReferences)
+	s.app.Get(collectionPath, s.ofAdmins(s.resync)) // and HEAD
+	s.app.Delete(referencesPath, s.ofAdmins(s.dropReferences))
 	s.app.Post(batchPath, s.createBatch)
 	s.app.Get(itemPrefix+":id", s.lookup) // and HEAD
 	s.app.Put(itemPrefix+":id", s.replace)

@@ -130,7 +130,9 @@ func (n *node) serve(cfg environment.Node, shared files, registry *prometheus.Re
 	} else {
 		admin.Authorizer, admin.OpenReads = n.local, true
 	}
-	n.public, n.admin = api.New(public), api.NewAdmin(admin)
+	n.public = api.New(public)
+	admin.Resync = n.public.Resynchronisation()
+	n.admin = api.NewAdmin(admin)
 }
 
 func (n *node) listen(ctx context.Context, cfg environment.Node) (err error) {
