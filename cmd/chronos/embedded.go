@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -31,6 +32,7 @@ type backend interface {
 }
 
 const (
+	privateUmask   = 0o077
 	steadyRun      = 10 * time.Second // a redis-server that lived so long is started again at once
 	firstRestart   = 100 * time.Millisecond
 	slowestRestart = 5 * time.Second
@@ -76,7 +78,9 @@ func startEmbedded(ctx context.Context, path string, log *slog.Logger) (*embedde
 	if binary, err = filepath.Abs(binary); err != nil {
 		return nil, fmt.Errorf("find redis-server: %w", err)
 	}
-	dir, err := openDataDir(path, log)
+	// Whatever this process and its redis-server make from here on is for this user alone.
+	syscall.Umask(privateUmask)
+	dir, err := openDataDir(path)
 	if err != nil {
 		return nil, err
 	}

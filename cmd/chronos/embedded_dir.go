@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -35,8 +34,9 @@ type dataDir struct {
 	given, path string
 }
 
-// openDataDir creates the directory if it isn't there, for its owner alone.
-func openDataDir(given string, log *slog.Logger) (dataDir, error) {
+// openDataDir creates the directory if it isn't there, for its owner alone, and refuses
+// one that other users of the machine can get into: the timers' data is in there.
+func openDataDir(given string) (dataDir, error) {
 	path, err := filepath.Abs(given)
 	if err != nil {
 		return dataDir{}, fmt.Errorf("find data directory %s: %w", given, err)
@@ -48,8 +48,9 @@ func openDataDir(given string, log *slog.Logger) (dataDir, error) {
 	if err != nil {
 		return dataDir{}, fmt.Errorf("look at data directory: %w", err)
 	}
-	if info.Mode().Perm()&0o077 != 0 {
-		log.Warn("the data directory is open to other users of this machine", "dir", given, "mode", fmt.Sprintf("%04o", info.Mode().Perm()), "want", "0700")
+	if mode := info.Mode().Perm(); info.IsDir() && mode&0o077 != 0 {
+		return dataDir{}, fmt.Errorf("open data directory %s: other users of this machine can get into it (mode %04o); "+
+			"run chmod 700 %s, or set CHRONOS_DATA_DIR to another", given, mode, quoted(path))
 	}
 	return dataDir{given: given, path: path}, nil
 }

@@ -2,8 +2,8 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,7 +17,7 @@ import (
 // TestShortcutOfKilledNodeIsRemoved leaves a shortcut as a killed node does.
 func TestShortcutOfKilledNodeIsRemoved(t *testing.T) {
 	t.Parallel()
-	dir, err := openDataDir(filepath.Join(t.TempDir(), strings.Repeat("x", maxSocketPath)), slog.New(slog.DiscardHandler))
+	dir, err := openDataDir(filepath.Join(t.TempDir(), strings.Repeat("x", maxSocketPath)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,20 +49,31 @@ func TestShortcutOfKilledNodeIsRemoved(t *testing.T) {
 	}
 }
 
-func TestOpenDirectoryIsWarnedAbout(t *testing.T) {
+func TestDirectoryThatOthersCanReadIsRefused(t *testing.T) {
 	t.Parallel()
-	path := t.TempDir()
-	for mode, want := range map[fs.FileMode]bool{0o700: false, 0o750: true, 0o705: true} {
+	path := filepath.Join(t.TempDir(), "it's data")
+	if err := os.Mkdir(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for mode, refused := range map[fs.FileMode]bool{0o700: false, 0o500: false, 0o750: true, 0o705: true, 0o710: true, 0o702: true} {
 		if err := os.Chmod(path, mode); err != nil {
 			t.Fatal(err)
 		}
-		log := &logBuffer{}
-		if _, err := openDataDir(path, slog.New(slog.NewTextHandler(log, nil))); err != nil {
-			t.Fatal(err)
+		_, err := openDataDir(path)
+		if !refused {
+			if err != nil {
+				t.Errorf("mode %o: %v", mode, err)
+			}
+			continue
 		}
-		if got := strings.Contains(log.String(), "level=WARN"); got != want {
-			t.Errorf("mode %o: warned %v, want %v", mode, got, want)
-		}
+		wantParts(t, err, path, fmt.Sprintf("mode %04o", mode), "chmod 700 "+quoted(path), "CHRONOS_DATA_DIR")
+	}
+	// What the error says helps.
+	if out, err := exec.CommandContext(t.Context(), "sh", "-c", "chmod 700 "+quoted(path)).CombinedOutput(); err != nil {
+		t.Fatalf("chmod: %v: %s", err, out)
+	}
+	if _, err := openDataDir(path); err != nil {
+		t.Error(err)
 	}
 }
 

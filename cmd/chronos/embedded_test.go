@@ -234,6 +234,10 @@ func TestEmbeddedIsPrivateAndDurable(t *testing.T) {
 			t.Errorf("mode of %q is %o, want %o", path, got, want)
 		}
 	}
+	storeKey(t, e)
+	if files := wantPrivate(t, dir); files < 6 {
+		t.Errorf("%d files and folders in the data directory: the append-only file is missing", files)
+	}
 	settings := map[string]string{
 		"port": "0", "appendonly": "yes", "appendfsync": "everysec", "save": "", "maxmemory-policy": "noeviction",
 		"aof-load-truncated": "yes", "protected-mode": "yes", "dir": dir,
@@ -251,6 +255,29 @@ func TestEmbeddedIsPrivateAndDurable(t *testing.T) {
 	if want := "redis-cli -s " + dir + "/redis.sock"; e.CLI() != want {
 		t.Errorf("CLI() = %s, want %s", e.CLI(), want)
 	}
+}
+
+// wantPrivate checks that nobody else may read anything in the directory, and counts
+// what is there.
+func wantPrivate(t *testing.T, dir string) (files int) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		if files++; info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s has mode %o", path, info.Mode().Perm())
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
 }
 
 func TestEmbeddedRefusesSecondNode(t *testing.T) {

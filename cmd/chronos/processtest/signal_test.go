@@ -62,7 +62,7 @@ func startEmbeddedNode(t *testing.T, env ...string) *nodeProcess {
 // in its directory takes its redis-server over, and the timers with it.
 func TestEmbeddedNodeIsKilled(t *testing.T) {
 	needRedis(t)
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "data")
 	first := startEmbeddedNode(t, "CHRONOS_DATA_DIR="+dir)
 	t.Cleanup(func() { killRedisIn(t, dir) })
 	receiver, client := webhooktest.New(t), newAPI(t)

@@ -13,7 +13,7 @@ type Node struct {
 	Listen       string        `env:"CHRONOS_LISTEN,default=:7253" want:"address" about:"public listener: the timers"`
 	AdminListen  string        `env:"CHRONOS_ADMIN_LISTEN,default=127.0.0.1:7254" want:"address" about:"admin listener: health and metrics"`
 	Redis        string        `env:"CHRONOS_REDIS" secret:"true" about:"where timers are kept: shards as name=redis://host:6379/0, several separated by commas; memory keeps nothing; unset starts a redis-server in CHRONOS_DATA_DIR"`
-	DataDir      string        `env:"CHRONOS_DATA_DIR,default=./chronos-data" want:"path" about:"data directory of the redis-server that is started when CHRONOS_REDIS is unset"`
+	DataDir      string        `env:"CHRONOS_DATA_DIR,default=./chronos-data" want:"path" about:"data directory of the redis-server that is started when CHRONOS_REDIS is unset; no other user may have access to it"`
 	MaxBody      int           `env:"CHRONOS_MAX_BODY,default=1048576" min:"1024" max:"67108864" about:"longest request body in bytes"`
 	Attempts     int           `env:"CHRONOS_ATTEMPTS,default=5" min:"1" max:"100" about:"callback attempts per pop"`
 	Hold         time.Duration `env:"CHRONOS_HOLD,default=3.5s" min:"3s" max:"1m" about:"longest a node keeps a timer it is firing before others take it over"`
