@@ -23,13 +23,20 @@ func tagsOf(n int) []scheduler.Tag {
 }
 
 // tagsOff says where the sums of tags of a partition are not those of its live copies
-// of rank 0.
+// of rank 0, or the number under + is not that of its tombstones.
 func tagsOff(taken snapshot, base string) string {
 	want, have := map[string]int{}, map[string]int{}
 	for key, record := range taken.hashes[base+":timers"] {
 		fields := strings.SplitN(record, " ", 14)
-		if key == "#" || len(fields) < 14 || fields[3] != "0" || fields[11] == "-" {
-			continue // a tombstone has no 14th field
+		if key == "#" {
+			continue
+		}
+		if len(fields) < 14 {
+			want["+"]++ // a tombstone has no 14th field
+			continue
+		}
+		if fields[3] != "0" || fields[11] == "-" {
+			continue
 		}
 		for tag := range strings.SplitSeq(fields[11], ",") {
 			name, count, _ := strings.Cut(tag, "=")
@@ -70,7 +77,11 @@ func TestTagsOffBites(t *testing.T) {
 		"none":                  {"0", "-", body, nil, false},
 		"of a backup":           {"1", "CALL=2", body, map[string]string{"CALL": "2"}, true},
 		"a backup, not counted": {"1", "CALL=2", body, nil, false},
-		"a tombstone":           {"0", "-", "", nil, false},
+		"a tombstone":           {"0", "-", "", map[string]string{"+": "1"}, false},
+		"of a backup, ended":    {"1", "-", "", map[string]string{"+": "1"}, false},
+		"tombstone not counted": {"0", "-", "", nil, true},
+		"two for one":           {"0", "-", "", map[string]string{"+": "2"}, true},
+		"no tombstone":          {"0", "-", body, map[string]string{"+": "1"}, true},
 		"zero":                  {"0", "-", body, map[string]string{"CALL": "0"}, true},
 	} {
 		taken := snapshot{hashes: map[string]map[string]string{
