@@ -50,15 +50,9 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		lost: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "chronos_leases_lost_total", Help: "Callbacks whose lease another node had taken over by the time they were settled.",
 		}),
-		pending: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "chronos_pending", Help: "Timers that wait on a shard, whichever copy they are.",
-		}, []string{"shard"}),
-		tombstones: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "chronos_tombstones", Help: "Timers on a shard that are over, and remembered for a while.",
-		}, []string{"shard"}),
-		letters: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "chronos_dead_letters", Help: "Dead letters on a shard.",
-		}, []string{"shard"}),
+		pending:    gaugeByShard("chronos_pending", "Timers that wait on a shard, whichever copy they are."),
+		tombstones: gaugeByShard("chronos_tombstones", "Timers on a shard that are over, and remembered for a while."),
+		letters:    gaugeByShard("chronos_dead_letters", "Dead letters on a shard."),
 		overdue: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "chronos_oldest_due_seconds", Help: "How long the timer that is due longest has been due; 0 if none is.",
 		}, []string{"shard"}),
@@ -87,6 +81,10 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		}
 	}
 	return m, nil
+}
+
+func gaugeByShard(name, help string) *prometheus.GaugeVec {
+	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"shard"})
 }
 
 // forgetGauges has nothing said any more of a shard that is gone, unless one of its

@@ -30,6 +30,8 @@ const (
 	searchStep    = 2000 // messages a second
 	searchMost    = 30_000
 	heldP99       = 250 * time.Millisecond
+	neverEarly    = "0s"                 // an advance
+	closeBy       = 5 * time.Millisecond // from its deadline a message comes on time
 )
 
 func kafkaSection() section {

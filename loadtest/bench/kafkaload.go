@@ -44,9 +44,6 @@ type kafkaStack struct {
 	advance string      // of the bridges that are started
 }
 
-// neverEarly is an advance.
-const neverEarly = "0s"
-
 func withKafka(ctx context.Context, b *bench, bridges int, do func(*kafkaStack) error) (err error) {
 	if reason, ok := broker.Available(); !ok {
 		return fmt.Errorf("%w: %s", errAbsent, reason)
@@ -158,9 +155,6 @@ type arrivals struct {
 	lateness, fromSending []time.Duration // sorted once all is read
 	early, within         int             // before the deadline; at most closeBy before or after it
 }
-
-// closeBy is how far from its deadline a message may be that comes on time.
-const closeBy = 5 * time.Millisecond
 
 // flow sends messages and reads what comes of them. Each has to come, and once.
 func (s *kafkaStack) flow(ctx context.Context, l load) (*arrivals, error) {
