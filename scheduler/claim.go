@@ -114,7 +114,7 @@ func (c *claim) sinceDue() time.Duration { return c.fenced.Late + time.Since(c.a
 func (c *claim) done() { c.shard.credit.give(c.weight) }
 
 // weightBytes is how much of a timer one unit of credit carries, so that credit
-// bounds memory too: with 4,096 slots to 72 MiB a shard.
+// bounds memory too: with 4,096 slots to 80 MiB a shard.
 const weightBytes = 16 << 10
 
 func weightOf(t *Timer) int {

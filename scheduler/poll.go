@@ -53,11 +53,16 @@ const (
 	maxClaimBytes = 8 << 20
 )
 
+// claimRoom is how many claims of a shard may be on their way to a slot while all slots
+// are in use. Claims are made up to a horizon before they are due, so a shard can still
+// bring several thousand timers a second to destinations that have slots.
+const claimRoom = 1024
+
 func newShard(s *Scheduler, index int, name string) *shard {
 	return &shard{
 		s: s, index: index, name: name, mask: s.store.HintOf(name), log: s.log.With("shard", name), silence: newSilence(),
-		// Room for those that wait for a slot beside those that have one.
-		credit: newCredit(s.config.Slots + s.config.Slots/8),
+		// Room for claims on their way to a slot beside those that have one.
+		credit: newCredit(s.config.Slots + claimRoom),
 		fences: newQueue[*claim](), settlements: newQueue[*claim](), contenders: newQueue[*claim](), graves: newQueue[*claim](), renewals: newRenewals(),
 		ownership: newOwnership(),
 	}

@@ -2,34 +2,49 @@ package scheduler
 
 import (
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 )
 
-// Waiting for a slot. What waited in vain goes back to its shard, so that its
-// lease doesn't end here; where waiting was in vain lately, nothing waits.
 const (
-	slotWait     = 100 * time.Millisecond
-	minSlotDelay = 100 * time.Millisecond
-	maxSlotDelay = 2 * time.Second
+	// slotWait is how long a claim waits in hand for a slot at most. Its lease lasts for
+	// longer.
+	slotWait = 500 * time.Millisecond
+	slotSpan = 100 * time.Millisecond
+	// returnsPerSecond is how many of the claims that were refused come again. The
+	// destinations share them as they share the slots.
+	returnsPerSecond = 2000
+	// maxSlotDelay is the longest delay of a claim that was refused.
+	maxSlotDelay = backoffCap
 )
 
-// slots bounds the callbacks under way, in all and per destination, so that a
-// slow endpoint holds up only its own timers: a destination that has half of
-// them gets another only while more than an eighth are free for the others.
+// slots bounds the callbacks under way. They are shared by a dynamic threshold (Choudhury
+// and Hahne 1998): a destination gets another slot while it has fewer than are free. So one
+// destination alone gets half of all, n busy ones get an equal share of n/(n+1), and a slot
+// is free for a destination that has none.
+//
+// A claim without a slot waits for one while fewer claims wait than slots are free and the
+// destination got lately. Otherwise the claim is refused: it goes back to its shard and
+// comes again at a time of its own. So claims in vain cost the same however many timers call
+// a destination that hangs, and a burst to a quick destination is claimed once. It is safe
+// for concurrent use.
 type slots struct {
 	mu      sync.Mutex
 	total   int
 	used    int
 	waiting int // in all
 	by      map[string]*destination
+	queued  []*destination // those for which claims wait
 }
 
 type destination struct {
 	used    int
-	waiting []*claim      // in the order they came
-	delay   time.Duration // of refusals; 0 after a slot was had
-	raised  time.Time     // when delay was last raised
+	waiting []*claim // in the order they came
+
+	span   int64     // ordinal of the present span of time
+	had    [2]int    // slots granted in the present span and in the one before
+	booked time.Time // when the last of those that were refused comes again
 }
 
 func newSlots(total int) *slots { return &slots{total: total, by: make(map[string]*destination)} }
@@ -47,24 +62,28 @@ const (
 func (s *slots) take(c *claim) (answer slotAnswer, delay time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	now := time.Now()
 	d := s.by[c.destination]
 	if d == nil {
-		s.forgetIdle()
+		s.forgetIdle(now)
 		d = &destination{}
 		s.by[c.destination] = d
 	}
 	switch {
 	case s.available(d):
-		s.grant(d)
+		s.grant(d, now)
 		return slotGranted, 0
-	case d.delay == 0:
+	case s.waiting < s.total-s.used+d.recent(now):
 		c.waiting = true
 		c.waits++
 		s.waiting++
+		if len(d.waiting) == 0 {
+			s.queued = append(s.queued, d)
+		}
 		d.waiting = append(d.waiting, c)
 		return slotWaiting, 0
 	}
-	return slotRefused, d.longer()
+	return slotRefused, s.book(d, now)
 }
 
 // abandon ends a claim's wait, if it is still in that one, and says after which
@@ -76,76 +95,111 @@ func (s *slots) abandon(t turn) (waited bool, delay time.Duration) {
 	if !c.waiting || c.waits != t.endsWait {
 		return false, 0
 	}
-	c.waiting = false
-	s.waiting--
 	d := s.by[c.destination]
-	for i, w := range d.waiting {
-		if w == c {
-			d.waiting = append(d.waiting[:i], d.waiting[i+1:]...)
-			break
-		}
-	}
-	return true, d.longer()
+	s.leaveQueue(d, slices.Index(d.waiting, c))
+	return true, s.book(d, time.Now())
 }
 
-// free gives c's slot back and returns the claim that has it now, if one waited.
+// free gives c's slot back and returns the claim that has the slot now, if one waited.
 func (s *slots) free(c *claim) *claim {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	now := time.Now()
 	d := s.by[c.destination]
 	s.used--
 	d.used--
-	next := s.pass(d)
-	if next == nil && s.waiting > 0 {
-		for _, other := range s.by {
-			if next = s.pass(other); next != nil {
-				break
-			}
-		}
-	}
-	if d.used == 0 && len(d.waiting) == 0 && d.delay == 0 {
+	next := s.pass(now)
+	if d.idle(now) {
 		delete(s.by, c.destination)
 	}
 	return next
 }
 
-// pass grants a slot to the first that waits for d, if d may have one.
-func (s *slots) pass(d *destination) *claim {
-	if len(d.waiting) == 0 || !s.available(d) {
+// pass grants a free slot to the first that waits for the destination with the fewest, if
+// that may have another. No other may then: the threshold is what it was before the slot
+// was free.
+func (s *slots) pass(now time.Time) *claim {
+	if len(s.queued) == 0 {
+		return nil
+	}
+	d := slices.MinFunc(s.queued, func(a, b *destination) int { return a.used - b.used })
+	if !s.available(d) {
 		return nil
 	}
 	next := d.waiting[0]
-	d.waiting[0] = nil
-	d.waiting = d.waiting[1:]
-	next.waiting = false
-	s.waiting--
-	s.grant(d)
+	s.leaveQueue(d, 0)
+	s.grant(d, now)
 	return next
 }
 
-func (s *slots) available(d *destination) bool {
-	free := s.total - s.used
-	return free > 0 && (d.used < s.total/2 || free > s.total/8)
+// leaveQueue ends the wait of the i-th that waits for d.
+func (s *slots) leaveQueue(d *destination, i int) {
+	d.waiting[i].waiting = false
+	s.waiting--
+	if i == 0 {
+		d.waiting[0] = nil
+		d.waiting = d.waiting[1:]
+	} else {
+		d.waiting = slices.Delete(d.waiting, i, i+1)
+	}
+	if len(d.waiting) == 0 {
+		k := slices.Index(s.queued, d)
+		s.queued = slices.Delete(s.queued, k, k+1)
+	}
 }
 
-func (s *slots) grant(d *destination) {
+func (s *slots) available(d *destination) bool { return d.used < s.total-s.used }
+
+func (s *slots) grant(d *destination, now time.Time) {
 	s.used++
 	d.used++
-	d.delay = 0
+	d.turnOver(now)
+	d.had[0]++
 }
 
-// longer is the delay of a refusal: raised once for all that are refused within
-// it, and with jitter, so that they don't all come back at once.
-func (d *destination) longer() time.Duration {
-	if now := time.Now(); d.delay == 0 || now.Sub(d.raised) >= d.delay {
-		d.delay, d.raised = min(max(2*d.delay, minSlotDelay), maxSlotDelay), now
+// turnOver goes to the present span.
+func (d *destination) turnOver(now time.Time) {
+	span := now.UnixNano() / int64(slotSpan)
+	switch span {
+	case d.span:
+	case d.span + 1:
+		d.had = [2]int{0, d.had[0]}
+	default:
+		d.had = [2]int{}
 	}
-	return d.delay - rand.N(d.delay/4)
+	d.span = span
+}
+
+// recent is how many slots the destination got in the last one to two spans.
+func (d *destination) recent(now time.Time) int {
+	d.turnOver(now)
+	return d.had[0] + d.had[1]
+}
+
+// book is the delay of a claim that is refused: behind those that were refused before.
+func (s *slots) book(d *destination, now time.Time) time.Duration {
+	turn := time.Second / returnsPerSecond * time.Duration(max(s.used, 1)) / time.Duration(max(d.used, 1))
+	if recent := d.recent(now); recent > 0 {
+		turn = min(turn, 2*slotSpan/time.Duration(recent))
+	}
+	if first := now.Add(slotSpan); d.booked.Before(first) {
+		d.booked = first
+	}
+	if d.booked.Sub(now) > maxSlotDelay-turn {
+		return maxSlotDelay - rand.N(maxSlotDelay/2)
+	}
+	d.booked = d.booked.Add(turn)
+	return d.booked.Sub(now)
+}
+
+// idle reports whether nothing has to be remembered of the destination.
+func (d *destination) idle(now time.Time) bool {
+	return d.used == 0 && len(d.waiting) == 0 && !d.booked.After(now)
 }
 
 // forgetIdle keeps the map as small as what is under way, whatever destinations
 // clients make up.
-func (s *slots) forgetIdle() {
+func (s *slots) forgetIdle(now time.Time) {
 	if len(s.by) < 2*s.total {
 		return
 	}

@@ -31,80 +31,122 @@ func take(s *slots, claims []*claim) (granted, waiting, refused []*claim) {
 	return granted, waiting, refused
 }
 
-func TestSlotsLeaveRoomForOthers(t *testing.T) {
-	s := newSlots(64)
-	slow, waiting, _ := take(s, claimsTo("http://slow:80", 200))
-	if len(slow) != 56 || len(waiting) != 144 {
-		t.Fatalf("a lone destination got %d of 64 slots with %d waiting, want 56 and 144", len(slow), len(waiting))
-	}
-	// An eighth is left for others at any moment.
-	quick, _, _ := take(s, claimsTo("http://quick:80", 8))
-	if len(quick) != 8 {
-		t.Fatalf("beside a slow destination %d of 8 got a slot", len(quick))
-	}
-	// While others use theirs, what the slow one frees isn't its own again until it
-	// has less than half, or enough is free.
-	for i := range 8 {
-		if next := s.free(slow[i]); next != nil {
-			t.Fatalf("slot %d freed by a destination with %d slots went to it again", i, 56-i)
-		}
-	}
-	if next := s.free(slow[8]); next != waiting[0] {
-		t.Fatalf("with more than an eighth free, the first that waits gets a slot; got %v", next)
-	}
-}
-
-func TestSlotFreedGoesToOtherThatWaits(t *testing.T) {
-	s := newSlots(16)
-	slow, _, _ := take(s, claimsTo("http://slow:80", 14))
-	take(s, claimsTo("http://a:80", 2))
-	_, waiting, _ := take(s, claimsTo("http://b:80", 1))
-	if len(waiting) != 1 {
-		t.Fatal("with all slots taken, another destination's claim should wait")
-	}
-	if next := s.free(slow[0]); next != waiting[0] {
-		t.Errorf("the freed slot went to %v, want the one that waits for another destination", next)
-	}
-}
-
-func TestSlotDelayGrowsUntilOneIsHad(t *testing.T) {
-	s := newSlots(8)
-	synctest.Test(t, func(t *testing.T) { checkGrowingDelay(t, s) })
-}
-
-func checkGrowingDelay(t *testing.T, s *slots) {
-	t.Helper()
-	held, waiting, _ := take(s, claimsTo("http://slow:80", 8))
-	if len(held) != 7 || len(waiting) != 1 {
-		t.Fatalf("%d held, %d waiting", len(held), len(waiting))
-	}
-	end := turn{claim: waiting[0], endsWait: 1}
-	waited, delay := s.abandon(end)
-	if !waited || delay > minSlotDelay || delay <= minSlotDelay*3/4 {
-		t.Fatalf("abandon: waited %v, delay %v; want true, %v with jitter", waited, delay, minSlotDelay)
-	}
-	if again, _ := s.abandon(end); again {
-		t.Error("a wait was abandoned twice")
-	}
-	const ms = time.Millisecond
-	last := 100 * ms
-	for _, want := range []time.Duration{200 * ms, 400 * ms, 800 * ms, 1600 * ms, 2000 * ms, 2000 * ms} {
-		<-time.After(last)
-		last = want
-		for range 100 { // however many are refused together, the delay is raised once
-			answer, got := s.take(&claim{destination: "http://slow:80"})
-			if answer != slotRefused || got > want || got <= want*3/4 {
-				t.Fatalf("answer %v with delay %v, want a refusal with %v and jitter", answer, got, want)
+// TestSlotsAreShared: however many destinations want all slots, each gets an equal share,
+// and as many are left for a destination that comes later.
+func TestSlotsAreShared(t *testing.T) {
+	for _, test := range []struct{ total, busy, share int }{{4096, 1, 2048}, {4096, 16, 240}, {4096, 256, 15}, {64, 1, 32}, {64, 16, 3}} {
+		s := newSlots(test.total)
+		for range test.total {
+			for i := range test.busy {
+				s.take(&claim{destination: fmt.Sprintf("http://slow%d:80", i)})
 			}
 		}
+		for name, d := range s.by {
+			if d.used < test.share || d.used > test.share+1 {
+				t.Errorf("%d destinations share %d slots: %s has %d, want %d or one more", test.busy, test.total, name, d.used, test.share)
+			}
+		}
+		if quick, _, _ := take(s, claimsTo("http://quick:80", 2)); len(quick) != 2 {
+			t.Errorf("beside %d slow destinations %d of 2 claims got one of %d slots", test.busy, len(quick), test.total)
+		}
 	}
-	s.free(held[0])
-	if answer, _ := s.take(&claim{destination: "http://slow:80"}); answer != slotGranted {
-		t.Fatal("a slot was free")
+}
+
+func TestSlotFreedGoesToTheDestinationWithTheFewest(t *testing.T) {
+	s := newSlots(16)
+	slow, slowWaits, _ := take(s, claimsTo("http://slow:80", 10))
+	if len(slow) != 8 || len(slowWaits) != 2 {
+		t.Fatalf("a lone destination has %d of 16 slots with %d waiting, want 8 and 2", len(slow), len(slowWaits))
 	}
-	if answer, _ := s.take(&claim{destination: "http://slow:80"}); answer != slotWaiting {
-		t.Error("after a slot was had, the next one waits again")
+	first, firstWaits, _ := take(s, claimsTo("http://a:80", 5))
+	second, secondWaits, _ := take(s, claimsTo("http://b:80", 3))
+	if len(first) != 4 || len(firstWaits) != 1 || len(second) != 2 || len(secondWaits) != 1 {
+		t.Fatalf("slots granted %d and %d, waiting %d and %d", len(first), len(second), len(firstWaits), len(secondWaits))
 	}
+	if next := s.free(slow[0]); next != secondWaits[0] {
+		t.Errorf("the freed slot went to %v, want the claim of the destination with the fewest slots", next)
+	}
+	// Each has as many as are free by now, or more.
+	if next := s.free(slow[1]); next != nil {
+		t.Errorf("a slot went to %v, whose destination has as many as are free", next)
+	}
+	if next := s.free(first[0]); next != firstWaits[0] {
+		t.Errorf("the freed slot went to %v, want its destination's next claim", next)
+	}
+}
+
+// TestRefusedClaimsComeBackOneByOne: claims that found no slot come again one after the
+// other, those of the destination with more slots faster, after a minute at the latest.
+func TestRefusedClaimsComeBackOneByOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlots(16)
+		held, waiting, _ := take(s, claimsTo("http://slow:80", 16))
+		other, _, _ := take(s, claimsTo("http://other:80", 4))
+		if len(held) != 8 || len(waiting) != 8 || len(other) != 4 {
+			t.Fatalf("%d held, %d waiting, %d held by the other", len(held), len(waiting), len(other))
+		}
+		s.waiting += 4 // claims of a third destination
+		<-time.After(slotWait)
+		const turnOf8, turnOf4 = time.Second / returnsPerSecond * 12 / 8, time.Second / returnsPerSecond * 12 / 4
+		end := turn{claim: waiting[0], endsWait: 1}
+		waited, delay := s.abandon(end)
+		if !waited || delay != slotSpan+turnOf8 {
+			t.Fatalf("abandon: waited %v, delay %v; want true, %v", waited, delay, slotSpan+turnOf8)
+		}
+		if again, _ := s.abandon(end); again {
+			t.Error("a wait was abandoned twice")
+		}
+		for _, c := range waiting[1:] {
+			s.abandon(turn{claim: c, endsWait: 1})
+		}
+		for name, turn := range map[string]time.Duration{"http://slow:80": turnOf8, "http://other:80": turnOf4} {
+			want := s.by[name].booked.Sub(time.Now())
+			for range 1000 {
+				want = max(want, slotSpan) + turn
+				if answer, got := s.take(&claim{destination: name}); answer != slotRefused || got != want {
+					t.Fatalf("answer %v with delay %v, want a refusal with %v", answer, got, want)
+				}
+			}
+		}
+		for range 2 * returnsPerSecond * int(maxSlotDelay/time.Second) {
+			if _, got := s.take(&claim{destination: "http://slow:80"}); got > maxSlotDelay {
+				t.Fatalf("delay %v, want %v at most", got, maxSlotDelay)
+			}
+		}
+		if _, got := s.take(&claim{destination: "http://slow:80"}); got < maxSlotDelay/2 {
+			t.Fatalf("delay %v, want %v at least", got, maxSlotDelay/2)
+		}
+		for _, c := range held[:5] {
+			s.free(c)
+		}
+		if answer, _ := s.take(&claim{destination: "http://slow:80"}); answer != slotGranted {
+			t.Fatal("a slot was free")
+		}
+	})
+}
+
+// TestClaimsOfAQuickDestinationWait: claims wait for slots while fewer wait than slots are
+// free and the destination got lately, and go on in the order they came.
+func TestClaimsOfAQuickDestinationWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlots(8)
+		held, waiting, refused := take(s, claimsTo("http://quick:80", 13))
+		if len(held) != 4 || len(waiting) != 8 || len(refused) != 1 {
+			t.Fatalf("%d held, %d waiting, %d refused; want 4, 4 that are free and 4 that were had, 1", len(held), len(waiting), len(refused))
+		}
+		for i := range held {
+			if next := s.free(held[i]); next != waiting[i] {
+				t.Fatalf("slot %d went to %v, want the claim that has waited longest", i, next)
+			}
+		}
+		if _, more, _ := take(s, claimsTo("http://quick:80", 20)); len(more) != 8 {
+			t.Errorf("%d claims wait after 4 waiting ones and 4 more slots, want 8", len(more))
+		}
+		<-time.After(2 * slotSpan)
+		if _, more, _ := take(s, claimsTo("http://quick:80", 1)); len(more) != 0 {
+			t.Error("a claim waits though no slot was had for a while")
+		}
+	})
 }
 
 func TestSlotsForgetDestinations(t *testing.T) {
@@ -195,23 +237,28 @@ func checkSlots(t *rapid.T, s *slots, held, waiting []*claim) {
 	for _, c := range held {
 		by[c.destination]++
 	}
-	if s.waiting != len(waiting) {
-		t.Fatalf("%d counted as waiting, %d wait", s.waiting, len(waiting))
+	queued, free := 0, s.total-s.used
+	for _, d := range s.queued {
+		queued += len(d.waiting)
+		if len(d.waiting) == 0 {
+			t.Fatal("a destination is queued for which nothing waits")
+		}
+		if d.used < free {
+			t.Fatalf("claims wait for a destination that has %d slots while %d are free", d.used, free)
+		}
+	}
+	if queued != len(waiting) || s.waiting != len(waiting) {
+		t.Fatalf("%d queued, %d counted as waiting, %d wait", queued, s.waiting, len(waiting))
 	}
 	if s.used != len(held) || s.used > s.total {
 		t.Fatalf("%d slots in use, %d held, %d in all", s.used, len(held), s.total)
 	}
 	for name, n := range by {
-		if n > s.total-s.total/8 {
+		if n > (s.total+1)/2 {
 			t.Fatalf("destination %s has %d of %d slots", name, n, s.total)
 		}
 		if s.by[name].used != n {
 			t.Fatalf("destination %s: %d counted, %d held", name, s.by[name].used, n)
-		}
-	}
-	for _, c := range waiting {
-		if s.total-s.used > s.total/8+1 {
-			t.Fatalf("a claim for %s waits with %d of %d slots free", c.destination, s.total-s.used, s.total)
 		}
 	}
 }
