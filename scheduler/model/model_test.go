@@ -18,7 +18,8 @@ type scenario struct {
 	name string
 	sc   Scenario
 	full bool // only with -model.full
-	// states is how many states the earlier model met; 0 where it differed.
+	// states is how many states there are; 0 where that is not held. Where no pop is settled
+	// overdue an earlier model met as many.
 	states int
 	// known violations, which README explains.
 	known []Violation
@@ -69,7 +70,7 @@ func TestAllRules(t *testing.T) {
 				}
 			}
 			if s.states > 0 && r.States != s.states {
-				t.Errorf("%d states, but the earlier model met %d", r.States, s.states)
+				t.Errorf("%d states, want %d", r.States, s.states)
 			}
 		})
 	}
@@ -83,12 +84,12 @@ func atHome() []scenario {
 		states [3]int // without operation, DELETE, PUT
 	}{
 		{"no fault", 0, [3]int{196, 1_270, 2_594}},
-		{"crash", Crash, [3]int{1_420, 9_746, 23_564}},
+		{"crash", Crash, [3]int{1_470, 9_802, 23_620}},
 		{"cut", Cut, [3]int{5_009, 48_245, 83_095}},
 		{"pause", Pause, [3]int{4_764, 35_034, 69_260}},
 		{"lost answer", Lost, [3]int{636, 5_108, 12_558}},
 		{"wipe", Wipe, [3]int{2_287, 19_787, 33_625}},
-		{"stall", Stall, [3]int{8_936, 28_538, 96_040}},
+		{"stall", Stall, [3]int{9_102, 28_642, 96_274}},
 	}
 	var all []scenario
 	for _, k := range kinds {
@@ -107,7 +108,7 @@ func atHome() []scenario {
 		sc := withOp(Recurring(), op)
 		sc.Sweeping, sc.Failures = true, 1
 		all = append(all, scenario{
-			name: fmt.Sprintf("recurring, a callback fails, %s", op), sc: sc, states: []int{1_234, 4_324, 12_062}[i], full: i == 2,
+			name: fmt.Sprintf("recurring, a callback fails, %s", op), sc: sc, states: []int{1_244, 4_334, 12_072}[i], full: i == 2,
 		})
 	}
 	return all
@@ -172,6 +173,13 @@ func buried() Scenario {
 	return sc
 }
 
+// overdue is a timer whose receiver is slower than its interval, with a DELETE.
+func overdue() Scenario {
+	sc := withFaults(withOp(Recurring(), Delete), Wipe, 1)
+	sc.Interval, sc.Skew, sc.OpBy, sc.End = 1, 1, 5, 14
+	return sc
+}
+
 // several are runs with more than one fault, or dead letters.
 func several() []scenario {
 	two := withFaults(OneShot(3), AnyFault, 2)
@@ -224,6 +232,7 @@ func TestWithoutRule(t *testing.T) {
 		{"P5 Tell", func(r *Rules) { r.Tell = false }, wiped, OldPop},
 		{"P5 RestoreAfterSettle (C2)", func(r *Rules) { r.RestoreAfterSettle = false }, withFaults(buried(), Stall, 1), LateAfterAnswer},
 		{"P5 AwayFirst (C6)", func(r *Rules) { r.AwayFirst = false }, withFaults(sub1, Lost, 1), Duplicate},
+		{"P5 OverdueFromNow", func(r *Rules) { r.OverdueFromNow = false }, overdue(), AfterAnswer},
 		{"P6 MissingUntold (C4)", func(r *Rules) { r.MissingUntold = false }, wipedDelete, AfterAnswer},
 		{"P6 AnswerInTime (C7)", func(r *Rules) { r.AnswerInTime = false }, withFaults(buried(), Stall, 1), AfterAnswer},
 		{"P7 TombstonesWait", func(r *Rules) { r.TombstonesWait = false }, withFaults(buried(), Wipe, 1), AfterAnswer},

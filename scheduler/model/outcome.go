@@ -63,6 +63,9 @@ func (h *hand) outcome(rank int8) written {
 	default:
 		w.pop++
 		w.score = h.now.due(h.sc, h.task.Version, w.pop, rank)
+		if h.sc.Rules.OverdueFromNow {
+			w.score = max(w.score, h.now.Now+rank*h.sc.Skew)
+		}
 	}
 	return w
 }

@@ -29,6 +29,9 @@ type Rules struct {
 	RestoreAfterSettle bool
 	// AwayFirst (P5, C6): outcomes go to copies away from home first.
 	AwayFirst bool
+	// OverdueFromNow (P5): a next pop that is overdue when it is told is looked at from
+	// then on, rank skews later by each copy.
+	OverdueFromNow bool
 	// MissingUntold (P6, C4): a home copy missing beside a present one counts as
 	// not told.
 	MissingUntold bool
@@ -77,7 +80,7 @@ func AllRules() Rules {
 		NewerOnly: true, MarkKept: true, DoneTombstone: true, LeasedAdoption: true,
 		Take: true,
 		Ask:  true, AskThenFence: true, Limit: true,
-		Tell: true, RestoreAfterSettle: true, AwayFirst: true,
+		Tell: true, RestoreAfterSettle: true, AwayFirst: true, OverdueFromNow: true,
 		MissingUntold: true, AnswerInTime: true,
 		TombstonesWait: true, TellOwed: true,
 		Look: true, RenewThenBring: true, KnowAway: true, NameFirst: true,
