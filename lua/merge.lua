@@ -5,7 +5,8 @@
 --          over (live, onto a copy that is there, whose rank stays: its look_ms is that of rank 0), onto (over, unless that has
 --          ended), gone (a client's delete), bury (gone, onto a copy that is there), done (an outcome told to another copy: removes exactly its
 --          predecessor, leaves a tombstone on what is older and on nothing), next and again (outcomes that leave a pop:
---          the copy of the same version goes on; nothing is made of nothing, nor of another version), drop (removes the
+--          the copy of the same version goes on; nothing is made of nothing, nor of another version; a next pop that is overdue is
+--          looked at as if it were due now), drop (removes the
 --          same version, if that isn't further on), note (adds to the away of the same version, and ends no lease), leave
 --          (removes exactly this state, that of seq 0 is a tombstone) and rank (gives exactly this state another rank),
 --          both but where a lease or a mark lasts. All but note, leave and rank end a lease. A body hash, what is away and a firing mark that has not passed are kept; put, once
@@ -17,7 +18,7 @@
 -- ITEM:    kind key head tail start look_ms more
 --          (head and tail: the record before and behind its start_ms. start: of the grid, in ms from now, or an instant in ms
 --          behind an @; empty where the grid stays, and of a tombstone. look_ms: when to look at it, from the start of the
---          grid. more: empty, or "tags" if there are some and the rank is 0, or "look_in_ms keep_ms token", each maybe "-":
+--          grid; of next, from its pop. more: empty, or "tags" if there are some and the rank is 0, or "look_in_ms keep_ms token", each maybe "-":
 --          when to look at it from now, of a tombstone its life; the life of one with a body hash, if that is longer; of a
 --          leased write)
 -- Returns: now_us, then for each item: "new start_ms" if it was stored where nothing was, else "status version seq
@@ -110,11 +111,16 @@ local function remove(new)
   redis.call('HDEL', leases, new.key)
 end
 
+-- When to look at the copy of a pop: a pop that is overdue as if it were due now. So the copies of an overdue pop stay a
+-- skew apart, and none of them is looked at while a callback of a better copy is told.
+local function look_at_pop(due_at, offset) return math.max(due_at, now_ms) + offset end
+
 -- The outcome of a pop on another copy: it goes on, on its own grid.
 local function advance(new, old)
   old.seq, old.attempt, old.away = new.seq, new.attempt, union(old.away, new.away)
   old.failure = new.failure
-  old.key, old.look, old.look_in, old.keep = new.key, new.look, new.look_in, 0
+  old.key, old.look_in, old.keep = new.key, new.look_in, 0
+  if new.kind == 'next' then old.look = look_at_pop(old.start + new.seq * old.interval, new.look) - old.start end
   redis.call('ZREM', due, new.key)
   store(old)
 end
@@ -252,8 +258,9 @@ local function advance_record(i, record)
   away = union(old_away, away)
   moved[#moved + 1], moved[#moved + 2] = key, state .. ' ' .. rank .. ' ' .. rf .. ' ' .. site .. ' ' .. away .. ' ' .. start .. ' ' ..
     interval .. ' - ' .. failure .. string.sub(record, rest)
-  looks[#looks + 1], looks[#looks + 2] = int(look_in and now_ms + look_in or start + tonumber(look)), key
-  return 'stored ' .. state .. ' 0 0 ' .. int(start + seq * interval) .. ' ' .. rf .. ' ' .. body_hash .. ' ' .. away
+  local due_at = start + seq * interval
+  looks[#looks + 1], looks[#looks + 2] = int(look_in and now_ms + look_in or look_at_pop(due_at, tonumber(look))), key
+  return 'stored ' .. state .. ' 0 0 ' .. int(due_at) .. ' ' .. rf .. ' ' .. body_hash .. ' ' .. away
 end
 
 local quick = { done = end_predecessor, next = advance_record, again = advance_record }

@@ -1,7 +1,7 @@
 -- Kind:    leased
 -- Does:    writes the outcome of a claim to the leased copy, if the lease is still this token's, and ends the lease:
---          release (due again as before, at the earliest in delay_ms), done, next (the next pop on the grid), again (a retry
---          in delay_ms), letter (to the dead letters as `key reason record`; the lease stays), dead (letter and done). Done
+--          release (due again as before, at the earliest in delay_ms), done, next (the next pop on the grid; one that is overdue
+--          is looked at as if it were due now), again (a retry in delay_ms), letter (to the dead letters as `key reason record`; the lease stays), dead (letter and done). Done
 --          leaves nothing, or a tombstone for keep_ms, or one for as long as an earlier state's firing mark lasts. A reason
 --          is why the callback failed, percent-encoded (- if it did not), and stays in a record that goes on. A
 --          record that can't be read goes to the dead letters whatever the outcome. The sums of tags go with the live
@@ -91,7 +91,7 @@ local function settle(i, lease)
   if outcome == 'next' then
     c.seq, c.attempt = c.seq + 1, 0
     c.failure = reason ~= '-' and failure_of(reason) or '-'
-    look = c.start + c.seq * c.interval + offset_ms
+    look = math.max(c.start + c.seq * c.interval, now_ms) + offset_ms
   elseif outcome == 'again' then
     c.failure, look = failure_of(reason), look + offset_ms
   elseif not foreign then

@@ -158,17 +158,20 @@ const (
 // start is when a grid begins, and when to look at the timer first.
 type start struct {
 	text any // ms from now, or, where a client gave one, an instant behind an @; empty where the grid stays
-	look any // ms from the start
+	look any // ms from the start; of a next pop from when that is due
 }
 
 func startOf(w *scheduler.Write) start {
-	if w.Timer == nil {
+	switch {
+	case w.Kind == scheduler.WriteNext:
+		return start{"", w.Offset.Milliseconds()}
+	case w.Timer == nil:
 		return start{"", ""}
 	}
 	nth := int64(w.State.Seq) * wholeMs(w.Timer.Interval)
 	look := nth + w.Offset.Milliseconds()
 	switch {
-	case w.Kind == scheduler.WriteNext, w.Kind == scheduler.WriteRank:
+	case w.Kind == scheduler.WriteRank:
 		return start{"", look}
 	case !w.Timer.At.IsZero():
 		return start{"@" + strconv.FormatInt(w.Timer.At.UnixMilli()-nth, 10), look}

@@ -133,7 +133,7 @@ type Outcome int
 const (
 	OutcomeRelease Outcome = iota // not called back: due again, Delay from now at the earliest
 	OutcomeDone                   // no pop is left
-	OutcomeNext                   // on to the next pop
+	OutcomeNext                   // on to the next pop; one that is overdue is looked at Offset from now
 	OutcomeAgain                  // the callback failed: again in Delay
 	OutcomeDead                   // given up: to the dead letters with Reason
 	OutcomeLetter                 // to the dead letters with Reason, and the lease stays: done follows

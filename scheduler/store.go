@@ -217,7 +217,8 @@ const (
 	// and leaves a tombstone on what is older and on nothing.
 	WriteDone WriteKind = "done"
 	// WriteNext and WriteAgain are outcomes that leave a pop: the state goes on, the
-	// rest is as it was. What is of an earlier version, or missing, stays so.
+	// rest is as it was. What is of an earlier version, or missing, stays so. A next pop
+	// that is overdue is looked at Offset from now.
 	WriteNext  WriteKind = "next"
 	WriteAgain WriteKind = "again"
 	// WriteLeave removes exactly this state, and WriteRank gives exactly this state
@@ -233,7 +234,7 @@ type Write struct {
 	Shard string
 	Key   string
 	State State  // Ended follows the kind, but of leave
-	Timer *Timer // of put, once, anew, live, over and onto, and of next and rank for its interval
+	Timer *Timer // of put, once, anew, live, over and onto, and of rank for its interval
 	RF    int    // at least 1
 	Rank  int
 	Away  []Away // noted besides what is noted there

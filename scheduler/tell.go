@@ -165,7 +165,7 @@ func (c *claim) outcomeFor(p place) Write {
 			}
 		}
 	case o.Outcome == OutcomeNext:
-		w.Kind, w.Timer = WriteNext, &c.Record.Timer
+		w.Kind = WriteNext
 	default:
 		w.Kind, w.Retry = WriteAgain, o.Delay+w.Offset
 	}
@@ -196,6 +196,7 @@ func (c *claim) restore(ctx context.Context) (all bool) {
 		w.DueIn, w.Retry = due, o.Delay+w.Offset
 		if o.Outcome == OutcomeNext {
 			w.DueIn += c.Record.Timer.Interval
+			w.Offset += max(-w.DueIn, 0) // an overdue pop is looked at as if it were due now
 		}
 		all = s.store.Tell(bounded, p.shard.name, []Write{w})[0].Err == nil && all
 	}

@@ -197,7 +197,7 @@ func (e *entry) advance(now time.Time, w *scheduler.Write) {
 		e.lookMs = now.UnixMilli() + ceilMs(w.Retry)
 		return
 	}
-	e.lookMs = e.startMs + int64(w.State.Seq)*ceilMs(w.Timer.Interval) + w.Offset.Milliseconds()
+	e.lookMs = lookAtPop(e.popMs(w.State.Seq), now.UnixMilli(), w.Offset)
 }
 
 // failureOf is the write's failure, now if it doesn't say when.
@@ -369,7 +369,13 @@ func (e *entry) next(nowMs int64, node string, o scheduler.Settlement) {
 	if o.Reason != "" {
 		e.fail(nowMs, node, o)
 	}
-	e.lookMs = e.popMs(e.state.Seq) + o.Offset.Milliseconds()
+	e.lookMs = lookAtPop(e.popMs(e.state.Seq), nowMs, o.Offset)
+}
+
+// lookAtPop is when to look at a copy after the outcome of the pop before: a pop that is
+// overdue is looked at as if it were due now.
+func lookAtPop(dueMs, nowMs int64, offset time.Duration) int64 {
+	return max(dueMs, nowMs) + offset.Milliseconds()
 }
 
 func (e *entry) fail(nowMs int64, node string, o scheduler.Settlement) {

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"time"
 
 	"chronos/scheduler"
@@ -59,6 +60,28 @@ func overdueCases() map[string]func(*rig) {
 			f := r.pass(c, 99, terms(far, far))
 			if f.State.Seq < 4 || f.State.Attempt != 1 {
 				r.Errorf("state %+v %v after the retry was set, want the first attempt of a later pop", f.State, r.Now().Sub(from))
+			}
+		},
+		"a next pop that is overdue is looked at from its settlement on": func(r *rig) {
+			c, _ := r.overdue("k", 99, 2)
+			r.pass(c, 99, terms(far, far))
+			r.Pass(3 * brief)
+			from, to := r.during(func() { r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeNext, Offset: skewed}) })
+			r.between("look", r.live("k").Look, from.Add(skewed), to.Add(skewed))
+		},
+		"a next pop that is overdue is looked at from when it is told on": func(r *rig) {
+			for i, leased := range []bool{false, true} {
+				w := outcome(scheduler.WriteLive, fmt.Sprint("k", i), 5, 1, 0)
+				w.Timer = recurring(brief, 99)
+				w.DueIn, w.Offset = 0, 0
+				r.toldStored(w)
+				r.Pass(3 * brief)
+				if leased { // scripts write such copies by themselves
+					r.claim(r.a, request())
+				}
+				w.Kind, w.State.Seq, w.Offset = scheduler.WriteNext, 2, skewed
+				from, to := r.during(func() { r.toldStored(w) })
+				r.between("look", r.live(w.Key).Look, from.Add(skewed), to.Add(skewed))
 			}
 		},
 		"a next pop that has passed is claimed at once": func(r *rig) {
