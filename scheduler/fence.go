@@ -100,9 +100,24 @@ func (sh *shard) fence(ctx context.Context, batch []*claim) {
 	}
 }
 
+// noteLeftOut counts the pops that the fence has passed over and nobody called.
+func (s *Scheduler) noteLeftOut(c *claim) {
+	found, now := c.Record.State, c.fenced.State.Seq
+	first := found.Seq
+	if found.Attempt > 0 {
+		first++ // a callback for the pop was started
+	}
+	if now <= first {
+		return
+	}
+	s.metrics.leftOut.Add(float64(now - first))
+	s.skipped.say("timer", c.Record.ID.String(), "from", first, "to", now-1, "interval", c.Record.Timer.Interval)
+}
+
 func (s *Scheduler) afterFence(ctx context.Context, c *claim) {
 	switch c.fenced.Status {
 	case FencePassed:
+		s.noteLeftOut(c)
 		s.startFire(ctx, c)
 	case FenceEarly:
 		s.freeSlot(c)

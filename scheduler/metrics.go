@@ -12,6 +12,7 @@ type metrics struct {
 	settled    *prometheus.CounterVec // by outcome
 	delivered  prometheus.Counter     // of fired; most are
 	done       prometheus.Counter     // of settled; most are
+	leftOut    prometheus.Counter
 	inFlight   prometheus.Gauge
 	takenOver  prometheus.Counter
 	lost       prometheus.Counter
@@ -41,6 +42,9 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		settled: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "chronos_settled_total", Help: "Outcomes written to the shards: done, next, again, dead, release.",
 		}, []string{"outcome"}),
+		leftOut: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "chronos_pops_left_out_total", Help: "Pops of recurring timers that were overdue when a later one was due, and were never called.",
+		}),
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "chronos_callbacks_in_flight", Help: "Callbacks under way.",
 		}),
@@ -74,7 +78,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		return m, nil
 	}
 	for _, c := range []prometheus.Collector{
-		m.lateness, m.fired, m.settled, m.inFlight, m.takenOver, m.lost, m.pending, m.tombstones, m.letters, m.overdue, m.up, m.swept, m.unswept, m.counting,
+		m.lateness, m.fired, m.settled, m.leftOut, m.inFlight, m.takenOver, m.lost, m.pending, m.tombstones, m.letters, m.overdue, m.up, m.swept, m.unswept, m.counting,
 	} {
 		if err := r.Register(c); err != nil {
 			return nil, err

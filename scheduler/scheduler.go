@@ -24,6 +24,7 @@ type Scheduler struct {
 	deliverer Deliverer
 	log       *slog.Logger
 	metrics   *metrics
+	skipped   *sample // pops that are left out
 
 	wheel  *wheel.Wheel[turn]
 	slots  *slots
@@ -54,7 +55,8 @@ func New(config Config, store Store, deliverer Deliverer) (*Scheduler, error) {
 	s := &Scheduler{
 		config: config, store: store, deliverer: deliverer, log: config.Log, metrics: metrics,
 		wheel: wheel.New[turn](time.Now()), slots: newSlots(config.Slots),
-		handed: make(chan shot), pace: newPace(), mending: newMending(), lines: newLines(),
+		skipped: newSample(config.Log, slog.LevelWarn, "pops are left out: their timer was still busy with an earlier pop, or nobody could call back"),
+		handed:  make(chan shot), pace: newPace(), mending: newMending(), lines: newLines(),
 		sweepPace: rate.NewLimiter(rate.Limit(config.SweepRate), sweepPage),
 	}
 	s.tags.Store(tag.Sum32())
