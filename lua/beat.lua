@@ -1,5 +1,6 @@
 -- Kind:    node
--- Does:    announces a node and what its clock shows on the shard, and forgets nodes that were silent for dead_after
+-- Does:    announces a node and what its clock shows on the shard, and forgets nodes that were silent for dead_after, and
+--          announcements of times to come, which no node makes
 -- KEYS:    nodes clocks
 -- ARGV:    node dead_after_ms clock_ms max_ahead_ms
 -- Returns: now_us, how long ago in ms the latest announcement before this one was (-1 if there is none), what the fastest
@@ -10,6 +11,7 @@
 local nodes, clocks = KEYS[1], KEYS[2]
 local node, dead_after_ms, clock_ms, max_ahead_ms = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 
+redis.call('ZREMRANGEBYSCORE', nodes, '(' .. int(now_ms), '+inf')
 local latest = redis.call('ZRANGE', nodes, -1, -1, 'WITHSCORES')
 redis.call('ZREM', nodes, node)
 redis.call('ZREMRANGEBYSCORE', nodes, '-inf', '(' .. int(now_ms - dead_after_ms))

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -136,6 +137,38 @@ func TestUnreadableClocksHinderNobody(t *testing.T) {
 			want := []string{"behind", "much", "node", "of one that came before the shard's was set back", "of one that is gone"}
 			if left = slices.DeleteFunc(left, func(of string) bool { return of == "more than a number" }); err != nil || !slices.Equal(left, want) {
 				t.Errorf("left is what %q said, %v; want %q", left, err, want)
+			}
+		})
+	}
+}
+
+// No node announces itself in times to come: who says so would count as alive for ever, and
+// keep the nodes that live from the partitions.
+func TestAnnouncementsOfTimesToComeAreDropped(t *testing.T) {
+	for name, start := range map[string]func(testing.TB) *testRedis{
+		"mini": startSwift, "real": func(t testing.TB) *testRedis { t.Helper(); return startRedis(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			shard := start(t)
+			s := openStore(t, "node", "http", shard)
+			now, err := shard.client.Time(t.Context()).Result()
+			if err != nil {
+				t.Fatal(err)
+			}
+			announced := []redis.Z{{Score: float64(now.UnixMilli()), Member: "another"}, {Score: math.Inf(1), Member: "for ever"}}
+			for i := range 50 {
+				announced = append(announced, redis.Z{Score: float64(now.Add(time.Duration(i+1) * time.Minute).UnixMilli()), Member: fmt.Sprint("ghost", i)})
+			}
+			if err := shard.client.ZAdd(t.Context(), nodesKey("http"), announced...).Err(); err != nil {
+				t.Fatal(err)
+			}
+			nodes, _, err := s.Beat(t.Context(), "a", now)
+			slices.Sort(nodes)
+			if want := []string{"another", "node"}; err != nil || !slices.Equal(nodes, want) {
+				t.Errorf("live nodes are %q, %v; want %q", nodes, err, want)
+			}
+			if left, err := shard.client.ZCard(t.Context(), nodesKey("http")).Result(); err != nil || left != 2 {
+				t.Errorf("%d announcements are left, %v; want 2", left, err)
 			}
 		})
 	}

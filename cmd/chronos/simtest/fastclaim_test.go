@@ -93,6 +93,12 @@ func (f *fastClaim) beats(mini *miniredis.Miniredis, args []string, now time.Tim
 			return nil, false
 		}
 	}
+	for id, score := range scores {
+		if int64(score) > now.UnixMilli() {
+			delete(scores, id)
+			_, _ = mini.ZRem(key, id) // it is there
+		}
+	}
 	gap := "-1"
 	if len(scores) > 0 {
 		gap = strconv.FormatInt(now.UnixMilli()-int64(slices.Max(slices.Collect(maps.Values(scores)))), 10)
