@@ -84,7 +84,10 @@ func (s *Store) Survey(ctx context.Context, shard string) (scheduler.Survey, err
 		survey.Pending, survey.Tombstones = survey.Pending+counts[p].Val()-ended, survey.Tombstones+ended
 		survey.Letters += letters[p].Val()
 		for _, first := range firsts[p].Val() {
-			survey.Overdue = max(survey.Overdue, milliseconds(now-int64(first.Score)))
+			key, _ := first.Member.(string) // is one
+			overdue := milliseconds(now - int64(first.Score))
+			survey.Overdue = max(survey.Overdue, overdue)
+			survey.First[p] = scheduler.First{Key: key, Look: time.UnixMilli(int64(first.Score)), Overdue: overdue}
 		}
 	}
 	return survey, nil

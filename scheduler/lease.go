@@ -207,4 +207,13 @@ type Survey struct {
 	Tombstones int64         // of timers that are over, not yet buried
 	Letters    int64         // dead letters
 	Overdue    time.Duration // how long the one that waits longest should have been looked at
+	First      [Partitions]First
+}
+
+// First is what has to be looked at first in a partition; its zero value says that nothing
+// waits there.
+type First struct {
+	Key     string
+	Look    time.Time     // by the shard's clock
+	Overdue time.Duration // negative before
 }

@@ -34,6 +34,7 @@ type shard struct {
 	claimed    atomic.Int64                 // when that was, ns on the clock of silence
 
 	ownership *ownership
+	neglect   neglect
 	sweeping  sweeping
 	removed   atomic.Bool // it isn't among the shards any more
 	gaveUp    time.Time   // when it was tried last to give the shard up

@@ -159,16 +159,22 @@ func (s *Scheduler) handOver(ctx context.Context) {
 	}
 }
 
-// Ready says whether this node should get requests: nil, or that it doesn't know where
-// to write, or that none of its shards has answered a heartbeat and its last claim.
+// Ready says whether this node should get requests: nil, or that the node doesn't know
+// where to write, that none of its shards has answered a heartbeat and its last claim, or
+// that no node claims overdue timers of a shard.
 func (s *Scheduler) Ready() error {
 	if err := s.store.Writable(); err != nil {
 		return err
 	}
+	answers := false
 	for _, sh := range s.shards.load() {
-		if sh.health.Load() == healthUp && sh.fastest.Load() != nil {
-			return nil
+		if err := sh.neglected(); err != nil {
+			return err
 		}
+		answers = answers || sh.health.Load() == healthUp && sh.fastest.Load() != nil
 	}
-	return fmt.Errorf("%w: no shard answers", ErrUnavailable)
+	if !answers {
+		return fmt.Errorf("%w: no shard answers", ErrUnavailable)
+	}
+	return nil
 }

@@ -96,8 +96,10 @@ func (sh *shard) survey(ctx context.Context) {
 		sh.s.metrics.tombstones.DeleteLabelValues(sh.name)
 		sh.s.metrics.letters.DeleteLabelValues(sh.name)
 		sh.s.metrics.overdue.DeleteLabelValues(sh.name)
+		sh.noteNeglect(&Survey{})
 		return
 	}
+	sh.noteNeglect(&found)
 	sh.s.metrics.pending.WithLabelValues(sh.name).Set(float64(found.Pending))
 	sh.s.metrics.tombstones.WithLabelValues(sh.name).Set(float64(found.Tombstones))
 	sh.s.metrics.letters.WithLabelValues(sh.name).Set(float64(found.Letters))

@@ -223,13 +223,17 @@ func (v *view) Survey(ctx context.Context, name string) (scheduler.Survey, error
 	var survey scheduler.Survey
 	err := v.m.call(ctx, v.node, "survey", name, func(s *shard, now time.Time) {
 		survey.Letters = int64(len(s.dead))
-		for _, e := range s.entries {
+		for key, e := range s.entries {
 			if e.state.Ended {
 				survey.Tombstones++
 			} else {
 				survey.Pending++
 			}
-			survey.Overdue = max(survey.Overdue, ms(now.UnixMilli()-e.lookMs))
+			overdue, first := ms(now.UnixMilli()-e.lookMs), &survey.First[partitionOf(key)]
+			survey.Overdue = max(survey.Overdue, overdue)
+			if first.Key == "" || overdue > first.Overdue || overdue == first.Overdue && key < first.Key {
+				*first = scheduler.First{Key: key, Look: time.UnixMilli(e.lookMs), Overdue: overdue}
+			}
 		}
 	})
 	if err != nil {
