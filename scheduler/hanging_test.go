@@ -28,7 +28,7 @@ func TestHangingDestinationsDelayNobodyElse(t *testing.T) {
 				}
 				n := startNode(t, m.Open("a"), "a", r, func(c *scheduler.Config) { c.Slots = test.slots })
 				keepHanging(t, n, test.hanging, test.timers)
-				const others = 200
+				const others = 100
 				for range others {
 					timer := oneShot(time.Second)
 					timer.Callback.URI = "http://answers/"
