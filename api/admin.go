@@ -41,7 +41,7 @@ type AdminConfig struct {
 	Resync http.Handler
 	// Gatherer has the metrics; nil for no /metrics.
 	Gatherer prometheus.Gatherer
-	// Log takes what went wrong in the server; nil for none.
+	// Log takes what went wrong in the server, and who has changed something; nil for none.
 	Log *slog.Logger
 }
 
@@ -57,7 +57,7 @@ func NewAdmin(cfg AdminConfig) *Admin {
 		log = cfg.Log.Handler()
 	}
 	mux := http.NewServeMux()
-	by := gate{authorizer: cfg.Authorizer, openReads: cfg.OpenReads}
+	by := gate{authorizer: cfg.Authorizer, openReads: cfg.OpenReads, log: slog.New(log)}
 	serveHealth(mux, cfg.Ready)
 	mux.HandleFunc("GET "+openAPIPath, serveDescription)
 	if cfg.Topology != nil {

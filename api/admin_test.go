@@ -114,17 +114,17 @@ type fakeTopology struct{ changes int }
 
 func (*fakeTopology) Show(context.Context) TopologyView { return TopologyView{View: "eaa6"} }
 
-func (f *fakeTopology) Add(context.Context, string, string) (TopologyView, error) {
+func (f *fakeTopology) Add(context.Context, string, string, bool) (TopologyView, error) {
 	f.changes++
 	return TopologyView{}, nil
 }
 
 func (f *fakeTopology) Drain(ctx context.Context, name string, _ bool) (TopologyView, error) {
-	return f.Add(ctx, name, "")
+	return f.Add(ctx, name, "", false)
 }
 
 func (f *fakeTopology) Remove(ctx context.Context, name string, _ bool) (TopologyView, error) {
-	return f.Add(ctx, name, "")
+	return f.Add(ctx, name, "", false)
 }
 
 // Without a token five reads are answered at most, and no change is made.

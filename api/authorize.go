@@ -1,6 +1,7 @@
 package api
 
 import (
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -37,9 +38,9 @@ func neededRoleAt(method []byte, to route) tokens.Role {
 	return need
 }
 
-// unauthorized is the answer to a request that may not do what it asks; false if
-// it may. Two headers are as none: someone on the way may have read the other.
-func unauthorized(by Authorizer, headers [][]byte, need tokens.Role) (problem, bool) {
+// unauthorized is the answer to a request that may not do what it asks; false if it may,
+// with the name of its token. Two headers are as none: someone on the way may have read the other.
+func unauthorized(by Authorizer, headers [][]byte, need tokens.Role) (name string, p problem, refused bool) {
 	var authorization []byte
 	if len(headers) == 1 {
 		authorization = headers[0]
@@ -50,22 +51,22 @@ func unauthorized(by Authorizer, headers [][]byte, need tokens.Role) (problem, b
 	}
 	switch decision.Outcome {
 	case tokens.OK:
-		return problem{}, false
+		return decision.Name, problem{}, false
 	case tokens.Scope:
-		return newProblem(http.StatusForbidden, "token-scope", "this token's role does not allow this; use one with the role "+need.String()), true
+		return "", newProblem(http.StatusForbidden, "token-scope", "this token's role does not allow this; use one with the role "+need.String()), true
 	case tokens.Limited:
-		p := newProblem(http.StatusTooManyRequests, "rate-limited", "this token's requests come faster than its rate; send them again later, and fewer at once")
+		p = newProblem(http.StatusTooManyRequests, "rate-limited", "this token's requests come faster than its rate; send them again later, and fewer at once")
 		p.retryAfter = decision.RetryAfter
-		return p, true
+		return "", p, true
 	case tokens.Unknown:
-		p := newProblem(http.StatusUnauthorized, "token-unknown", "this token is not known; ask the operator for a valid one")
+		p = newProblem(http.StatusUnauthorized, "token-unknown", "this token is not known; ask the operator for a valid one")
 		p.challenge = true
-		return p, true
+		return "", p, true
 	case tokens.Missing:
 	}
-	p := newProblem(http.StatusUnauthorized, "token-missing", "the request has no token; send one header Authorization: Bearer <token>")
+	p = newProblem(http.StatusUnauthorized, "token-missing", "the request has no token; send one header Authorization: Bearer <token>")
 	p.challenge = true
-	return p, true
+	return "", p, true
 }
 
 // openRead is what a request to the admin listener needs that may be open to everyone.
@@ -75,6 +76,7 @@ const openRead tokens.Role = 0
 type gate struct {
 	authorizer Authorizer // nil lets nobody
 	openReads  bool
+	log        *slog.Logger // takes who has changed something
 }
 
 // lets passes on the requests that may do what needs the role.
@@ -90,11 +92,15 @@ func (g gate) lets(need tokens.Role, next http.Handler) http.Handler {
 		for _, header := range r.Header.Values(fasthttp.HeaderAuthorization) {
 			headers = append(headers, []byte(header))
 		}
-		if p, refused := unauthorized(g.authorizer, headers, need); refused {
+		name, p, refused := unauthorized(g.authorizer, headers, need)
+		switch {
+		case refused:
 			p.writeTo(w)
-			return
+		case isRead(r.Method):
+			next.ServeHTTP(w, r)
+		default:
+			g.audited(name, next, w, r)
 		}
-		next.ServeHTTP(w, r)
 	})
 }
 
@@ -109,7 +115,7 @@ func (cs *connections) authorize(h *head) error {
 	if h.authorizations == 1 {
 		headers = [][]byte{h.authorization}
 	}
-	if p, refused := unauthorized(cs.authorizer, headers, h.need); refused {
+	if _, p, refused := unauthorized(cs.authorizer, headers, h.need); refused {
 		return &problemError{p}
 	}
 	return nil
@@ -131,9 +137,12 @@ func (s *Server) refuseUnauthorized(rc *fasthttp.RequestCtx) bool {
 	if c, ok := rc.Conn().(*conn); ok && c.cleared && need <= neededRole(rc.Method()) {
 		return false
 	}
-	p, refused := unauthorized(s.authorizer, rc.Request.Header.PeekAll(fasthttp.HeaderAuthorization), need)
-	if refused {
+	name, p, refused := unauthorized(s.authorizer, rc.Request.Header.PeekAll(fasthttp.HeaderAuthorization), need)
+	switch {
+	case refused:
 		s.refuse(rc, p)
+	case need == tokens.Admin && !isRead(string(rc.Method())):
+		noteChange(rc, name)
 	}
 	return refused
 }

@@ -41,6 +41,7 @@ func (s *Server) guard(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 			s.refuseMethod(rc)
 		default:
 			next(rc)
+			s.logChange(rc)
 		}
 	}
 }

@@ -91,6 +91,7 @@ func serveTopology(mux *http.ServeMux, by gate, topology Topology) {
 		if err := decoder.Decode(&asked); err != nil || asked.Name == "" {
 			return TopologyView{}, &problemError{newProblem(http.StatusBadRequest, "body-malformed", `send {"name": "d", "url": "redis://host:6379"}; the URL may be left out for a shard that is being drained`)}
 		}
+		noteShard(ctx, asked.Name)
 		return forcibly(ctx, r, func(ctx context.Context, _ string, force bool) (TopologyView, error) {
 			return topology.Add(ctx, asked.Name, asked.URL, force)
 		})

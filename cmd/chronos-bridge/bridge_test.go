@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +14,8 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"chronos/cmd/internal/localtoken"
 )
 
 // TestDeadline: no message comes before its deadline less the advance, and one that
@@ -185,6 +190,73 @@ func TestAdmin(t *testing.T) {
 		if got := b.metric(series); got != want || !strings.Contains(text, "\n"+series+" ") {
 			t.Errorf("%s is %v, want %v", series, got, want)
 		}
+	}
+}
+
+// Everyone may read health, metrics, the description and the topology of a bridge; the rest
+// takes the token that the bridge made.
+func TestAdminNeedsTheTokenOfTheBridge(t *testing.T) {
+	s := newSetup(t)
+	b := s.start()
+	await(t, "readiness", func() bool { status, _ := b.get("/readyz"); return status == http.StatusOK })
+	address := listening.FindStringSubmatch(b.log.text())[1]
+	made, err := localtoken.Find([]string{"XDG_RUNTIME_DIR=" + s.runtimeDir}, address)
+	if err != nil || made.Token == "" || !strings.Contains(b.log.text(), made.File) {
+		t.Fatalf("the token is in %q, %v", made.File, err)
+	}
+	ask := func(method, path string, headers ...string) int {
+		t.Helper()
+		request, err := http.NewRequestWithContext(t.Context(), method, address+path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := 0; i+1 < len(headers); i += 2 {
+			request.Header.Set(headers[i], headers[i+1])
+		}
+		if request.Header.Get("Host") != "" {
+			request.Host = request.Header.Get("Host")
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		return response.StatusCode
+	}
+	bearer := "Bearer " + made.Token
+	for _, c := range []struct {
+		method, path    string
+		without, having int
+	}{
+		{"GET", "/livez", 200, 200},
+		{"GET", "/readyz", 200, 200},
+		{"GET", "/metrics", 200, 200},
+		{"GET", "/openapi.yaml", 200, 200},
+		{"GET", "/topology", 200, 200},
+		{"GET", "/dead", 401, 200},
+		{"GET", "/debug/pprof/", 401, 200},
+		{"POST", "/dead/fire?all=true", 401, 200},
+		{"DELETE", "/topology/shards/other", 401, 409},
+	} {
+		without, having := ask(c.method, c.path), ask(c.method, c.path, "Authorization", bearer)
+		if without != c.without || having != c.having {
+			t.Errorf("%s %s: %d without the token, %d with it, want %d and %d", c.method, c.path, without, having, c.without, c.having)
+		}
+	}
+	for header, status := range map[string]int{"X-Chronos-Timer": 403, "webhook-id": 403, "Origin": 403, "Host": 421} {
+		if got := ask("POST", "/dead/fire?all=true", "Authorization", bearer, header, "http://evil.example"); got != status {
+			t.Errorf("with %s: %d, want %d", header, got, status)
+		}
+	}
+	if !strings.Contains(b.log.text(), `msg="admin change" method=POST path=/dead/fire query="all=true" status=200 token=local address=127.0.0.1:`) {
+		t.Error("the log does not say who fired the dead letters")
+	}
+	b.stop()
+	if strings.Contains(b.log.text(), made.Token) {
+		t.Error("the token is in the log")
+	}
+	if _, err := os.Stat(made.File); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("after the end there is still %s: %v", made.File, err)
 	}
 }
 

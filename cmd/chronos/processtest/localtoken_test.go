@@ -69,6 +69,10 @@ func TestAdminWithoutTokensFile(t *testing.T) {
 		}
 	}
 
+	if !regexp.MustCompile(`msg="admin change" method=DELETE path=/dead query="all=true" status=200 token=local address=127\.0\.0\.1:\d+\n`).MatchString(node.log.String()) {
+		t.Error("the log does not say who deleted the dead letters")
+	}
+
 	if err := node.stop(t, 15*time.Second); err != nil {
 		t.Errorf("stop: %v", err)
 	}
