@@ -2,6 +2,11 @@ package scheduler
 
 import "context"
 
+// recallPatience is how long owners are asked about a create. Over a slow link the
+// question may have to wait for the writes before it, and an owner that was not heard may
+// be the only one that knows. The writes that follow have the rest of the second.
+const recallPatience = answerLimit - roundPatience
+
 // recall finds creates that were sent before. A create with an idempotency key asks all
 // places before the first write: an owner that lost its data, or was away, would store a
 // second timer, and that timer may be called before another owner refuses the create. A
@@ -25,8 +30,10 @@ func (s *Scheduler) recall(ctx context.Context, open []*attempt) {
 	if len(notes) == 0 {
 		return
 	}
+	bounded, cancel := context.WithTimeout(ctx, recallPatience)
+	defer cancel()
 	heard := make(map[*target]*Written, len(of))
-	answers := s.merge(ctx, notes)
+	answers := s.store.Merge(bounded, notes)
 	for i, t := range of {
 		heard[t] = &answers[i]
 		s.latest.heard(answers[i].State.Version, s.config.Wall)
