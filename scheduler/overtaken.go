@@ -16,7 +16,7 @@ const (
 // time, and random, so that two writers don't meet again.
 func racePause(n int) time.Duration {
 	most := min(time.Millisecond<<min(n, 8), maxRacePause)
-	return time.Duration(rand.Int64N(int64(most))) + time.Millisecond/4
+	return rand.N(most) + time.Millisecond/4
 }
 
 // contested reports whether one copy took the write, and another copy has something newer.

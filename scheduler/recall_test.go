@@ -8,41 +8,54 @@ import (
 	"chronos/scheduler"
 )
 
-// A repeated create is read on all owners before anything is written: an owner that lost
-// its data takes no second timer, not even for a moment.
-func TestARepeatedCreateIsReadFirst(t *testing.T) {
-	inCluster(t, 3, 1, func(c *cluster) {
-		key := scheduler.OnceKey("once")
-		create := func() scheduler.Receipt {
-			receipt, err := c.nodes[0].CreateOnce(c.Context(), "once", []byte("body"), oneShot(time.Second))
-			if err != nil {
-				c.Error(err)
-			}
-			return receipt
-		}
-		create()
-		pass(5 * time.Second)
-		better := c.homes(key, 2)[0]
-		c.Wipe(better)
-		var mu sync.Mutex
-		live := false
-		c.Inject(nil, func(op, shard string) error {
-			if op == "merge" && shard == better {
-				mu.Lock()
-				defer mu.Unlock()
-				state, there := c.Copies(better)[key]
-				live = live || there && !state.Ended
-			}
-			return nil
+// A repeated create asks all owners before anything is written: an owner that lost its
+// data takes no second timer, not even for a moment, however slow the other owner is.
+func TestARepeatedCreateIsAskedFirst(t *testing.T) {
+	for name, slow := range map[string]time.Duration{"quick": 0, "slow": 240 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			inCluster(t, 3, 1, func(c *cluster) { repeatAfterALoss(c, slow) })
 		})
-		if !create().Replayed {
-			c.Error("the repeat was taken for the first")
+	}
+}
+
+func repeatAfterALoss(c *cluster, slow time.Duration) {
+	key := scheduler.OnceKey("once")
+	create := func() scheduler.Receipt {
+		receipt, err := c.nodes[0].CreateOnce(c.Context(), "once", []byte("body"), oneShot(time.Second))
+		if err != nil {
+			c.Error(err)
 		}
-		c.Inject(nil, nil)
+		return receipt
+	}
+	create()
+	pass(5 * time.Second)
+	better, other := c.homes(key, 2)[0], c.homes(key, 2)[1]
+	c.Wipe(better)
+	wait := func(op, shard string) {
+		if slow > 0 && op == "merge" && shard == other {
+			time.Sleep(slow)
+		}
+	}
+	var mu sync.Mutex
+	live := false
+	c.Inject(func(op, shard string) error {
+		wait(op, shard)
+		return nil
+	}, func(op, shard string) error {
+		wait(op, shard)
 		mu.Lock()
 		defer mu.Unlock()
-		if live {
-			c.Error("the owner that lost its data took a second timer")
-		}
+		state, there := c.Copies(better)[key]
+		live = live || there && !state.Ended
+		return nil
 	})
+	if !create().Replayed {
+		c.Error("the repeat was taken for the first")
+	}
+	c.Inject(nil, nil)
+	mu.Lock()
+	defer mu.Unlock()
+	if live {
+		c.Error("the owner that lost its data took a second timer")
+	}
 }

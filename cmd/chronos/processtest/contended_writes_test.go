@@ -82,7 +82,11 @@ func contend(t *testing.T, clients int, deletes bool) {
 // opaque is what a node reads of a timer.
 func (r *lateRig) opaque(node int, id string) string {
 	r.t.Helper()
-	res, err := r.client.client.Get(r.nodes[node].url + "/timers/" + id)
+	req, err := http.NewRequestWithContext(r.t.Context(), http.MethodGet, r.nodes[node].url+"/timers/"+id, http.NoBody)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	res, err := r.client.client.Do(req)
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -42,7 +42,7 @@ func repeatCreates(t *testing.T, count int, before, between func(r *lateRig, sha
 		for s, l := range r.links[0] {
 			l.setDelay(0)
 			if s != shard {
-				l.setDelay(120 * time.Millisecond)
+				l.setDelay(100 * time.Millisecond)
 			}
 		}
 		before(r, shard)
