@@ -113,15 +113,17 @@ func (c *claim) sinceDue() time.Duration { return c.fenced.Late + time.Since(c.a
 // done ends the claim's way: its credit is free again.
 func (c *claim) done() { c.shard.credit.give(c.weight) }
 
-// weightBytes is how much of a timer one unit of credit carries, so that credit
-// bounds memory too: with 4,096 slots to 80 MiB a shard.
+// weightBytes is how much of a timer one unit of weight carries.
 const weightBytes = 16 << 10
 
-func weightOf(t *Timer) int {
+func weightOf(t *Timer) int { return 1 + sizeOf(t)/weightBytes }
+
+// sizeOf is how many bytes of memory a timer takes in a node, about.
+func sizeOf(t *Timer) int {
 	const tag = 24 // bytes of a Tag beside its type
 	size := len(t.Callback.URI) + len(t.Callback.Opaque)
 	for i := range t.Tags {
 		size += tag + len(t.Tags[i].Type)
 	}
-	return 1 + size/weightBytes
+	return size
 }

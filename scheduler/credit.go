@@ -9,6 +9,7 @@ import (
 // more than there is room for, so every queue behind it is bounded too. What a
 // poll brings may outweigh the room by what it was short of.
 type credit struct {
+	bytes int // of timers that one unit carries
 	mu    sync.Mutex
 	room  int
 	all   int
@@ -16,9 +17,25 @@ type credit struct {
 	whole chan struct{} // closed when all is given back; nil unless somebody waits for that
 }
 
+// claimRoom is how many claims of a shard may be on their way to a slot while all slots
+// are in use. Claims are made up to a horizon before they are due, so a shard can still
+// bring several thousand timers a second to destinations that have slots.
+const claimRoom = 1024
+
 func newCredit(all int) *credit {
-	return &credit{room: all, all: all, free: make(chan struct{}, 1)}
+	return &credit{room: all, all: all, bytes: weightBytes, free: make(chan struct{}, 1)}
 }
+
+// creditFor makes the credit of a shard: for a claim in each slot and for claims on their
+// way to a slot; with 4,096 slots for 72 MiB of timers.
+func creditFor(slots int) *credit {
+	c := newCredit(slots + claimRoom)
+	c.bytes = (slots + slots/8) * weightBytes / c.all
+	return c
+}
+
+// weight is how much credit a claim of the timer takes.
+func (c *credit) weight(t *Timer) int { return 1 + sizeOf(t)/c.bytes }
 
 // left is how many more may be claimed.
 func (c *credit) left() int {

@@ -54,16 +54,10 @@ const (
 	maxClaimBytes = 8 << 20
 )
 
-// claimRoom is how many claims of a shard may be on their way to a slot while all slots
-// are in use. Claims are made up to a horizon before they are due, so a shard can still
-// bring several thousand timers a second to destinations that have slots.
-const claimRoom = 1024
-
 func newShard(s *Scheduler, index int, name string) *shard {
 	return &shard{
 		s: s, index: index, name: name, mask: s.store.HintOf(name), log: s.log.With("shard", name), silence: newSilence(),
-		// Room for claims on their way to a slot beside those that have one.
-		credit: newCredit(s.config.Slots + claimRoom),
+		credit: creditFor(s.config.Slots),
 		fences: newQueue[*claim](), settlements: newQueue[*claim](), contenders: newQueue[*claim](), graves: newQueue[*claim](), renewals: newRenewals(),
 		ownership: newOwnership(),
 	}
@@ -169,7 +163,7 @@ func (sh *shard) claim(ctx context.Context, partitions partitionSet, neglected t
 	// A stop must not lose the answer: what it leased would wait for the lease's end.
 	result, err := sh.s.store.Claim(context.WithoutCancel(ctx), sh.name, ClaimRequest{
 		Partitions: partitions.list(), Neglected: neglected, Horizon: sh.s.config.horizon(),
-		Limit: min(room, maxClaims), MaxBytes: min(room*weightBytes, maxClaimBytes),
+		Limit: min(room, maxClaims), MaxBytes: min(room*sh.credit.bytes, maxClaimBytes),
 		Grace: sh.s.config.Grace, LeaveOwnRetries: sh.othersLive.Load(), KeepTombstones: sh.s.keepTombstones(sh),
 	})
 	sh.silence.heard(began, err)
@@ -221,7 +215,7 @@ func (s *Scheduler) turnIn(at time.Time, c *claim) {
 }
 
 func newClaim(sh *shard, claimed *Claimed) *claim {
-	c := &claim{Claimed: *claimed, shard: sh, weight: weightOf(&claimed.Record.Timer)}
+	c := &claim{Claimed: *claimed, shard: sh, weight: sh.credit.weight(&claimed.Record.Timer)}
 	if c.Err == nil {
 		c.locate()
 	}
