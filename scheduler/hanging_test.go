@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"chronos/scheduler"
 	"chronos/scheduler/storetest"
 )
@@ -97,4 +99,43 @@ func wantAtOnce(t *testing.T, seen []attempt, want int) {
 	if most != want {
 		t.Errorf("%d callbacks of a destination that hangs were under way at once, want %d", most, want)
 	}
+}
+
+// TestABurstIsClaimedOnce: of many timers of one quick destination that are due at once
+// hardly any goes back to its shard, since it finds no slot.
+func TestABurstIsClaimedOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
+		r.respond = slowly(100 * time.Millisecond)
+		registry := prometheus.NewRegistry()
+		n := startNode(t, m.Open("a"), "a", r, func(c *scheduler.Config) { c.Registerer = registry })
+		const burst = 10000
+		due := time.Now().Add(20 * time.Second)
+		for range burst {
+			create(t, n, scheduler.Timer{At: due, ReplicationFactor: 1, Callback: scheduler.Callback{URI: "http://receiver/"}})
+		}
+		pass(30 * time.Second)
+		if seen := r.seen(); len(seen) != burst {
+			t.Fatalf("%d callbacks, want %d", len(seen), burst)
+		}
+		if released := settled(t, registry, "release"); released > burst/20 {
+			t.Errorf("%v claims of %d went back to the shard", released, burst)
+		}
+	})
+}
+
+// settled is how many claims had that outcome.
+func settled(t *testing.T, registry *prometheus.Registry, outcome string) float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, metric := range f.GetMetric() {
+			if f.GetName() == "chronos_settled_total" && metric.GetLabel()[0].GetValue() == outcome {
+				return metric.GetCounter().GetValue()
+			}
+		}
+	}
+	return 0
 }
