@@ -235,7 +235,7 @@ type (
 		Interval       json.RawMessage `json:"interval"`
 		RepeatFor      json.RawMessage `json:"repeat-for"`
 		At             string          `json:"at,omitempty"`
-		Due            string          `json:"due"` // of the next pop or retry
+		Due            string          `json:"due"` // the place in the list
 	}
 	resyncReliabilityView struct {
 		ClusterViewID     string   `json:"cluster-view-id"`
@@ -264,7 +264,7 @@ func viewResynced(t *scheduler.Resynced, view string) resyncedView {
 	v.Timer = resyncTimerView{
 		Timing: resyncTimingView{
 			StartTime: uint32(r.Start.UnixMilli()), SequenceNumber: r.State.Seq - 1, //nolint:gosec // modulo 2^32
-			Interval: formatSeconds(r.Timer.Interval), RepeatFor: formatSeconds(r.Timer.RepeatFor), Due: formatInstant(t.Due),
+			Interval: formatSeconds(r.Timer.Interval), RepeatFor: formatSeconds(r.Timer.RepeatFor), Due: formatInstant(t.At),
 		},
 		Callback:    callbackView{httpView{URI: r.Timer.Callback.Redacted(), Opaque: r.Timer.Callback.Opaque}},
 		Reliability: resyncReliabilityView{ClusterViewID: view, Replicas: t.Replicas, ReplicationFactor: r.Timer.ReplicationFactor},

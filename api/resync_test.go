@@ -41,8 +41,9 @@ func resynced() scheduler.Resynced {
 					Callback: scheduler.Callback{URI: "http://localhost/<pop>", Opaque: "a\"b"}, Tags: []scheduler.Tag{{Type: "CALL", Count: 3}},
 				},
 			},
-			Due: start.Add(750 * time.Millisecond),
+			Due: start.Add(time.Second), // of a retry that waits
 		},
+		At:       start.Add(750 * time.Millisecond),
 		Replicas: []string{"a", "d"}, Former: []string{"a", "c"},
 	}
 }
@@ -50,7 +51,7 @@ func resynced() scheduler.Resynced {
 func TestResyncAnswers(t *testing.T) {
 	once := resynced()
 	once.Record.Timer = scheduler.Timer{At: once.Record.Start, ReplicationFactor: 1, Callback: scheduler.Callback{URI: "http://localhost/"}}
-	once.Record.State.Seq, once.Due, once.Replicas, once.Former = 1, once.Record.Start, []string{"d"}, []string{"d"}
+	once.Record.State.Seq, once.At, once.Replicas, once.Former = 1, once.Record.Start, []string{"d"}, []string{"d"}
 	timers := &fakeTimers{page: scheduler.ResyncPage{View: "2f1c86d0a7b9e453", Timers: []scheduler.Resynced{resynced(), once}}}
 	s := New(Config{Timers: timers, Authorizer: anyone{}})
 

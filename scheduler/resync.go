@@ -89,7 +89,7 @@ type ResyncQuery struct {
 	Bytes int // about so much in all, but one timer at least
 }
 
-// ResyncPage is some of them, in order of due time.
+// ResyncPage is some of them, in the order of their At.
 type ResyncPage struct {
 	View   string
 	Timers []Resynced
@@ -103,6 +103,9 @@ type ResyncPage struct {
 // Resynced is a timer, and where its copies belong, and belonged before, by rank.
 type Resynced struct {
 	ReadResult
+	// At is the instant of the timer's place in the list. Most timers stand where their
+	// next pop is due; a timer that waits for a retry, or is leased, may stand later.
+	At               time.Time
 	Replicas, Former []string
 }
 
@@ -115,7 +118,7 @@ const (
 
 // Resync tells of the timers of which a shard is to have a copy, page by page. A
 // timer that exists throughout is in some page once at least, whatever is done
-// meanwhile; in order of when its pop or retry is due, by the clocks of the shards.
+// meanwhile, for a reader who goes on behind each page's Next.
 // Errors: ErrShardUnknown; a *ViewError; ErrShardsAway and other ErrUnavailable.
 func (s *Scheduler) Resync(ctx context.Context, q ResyncQuery) (ResyncPage, error) {
 	if err := s.knows(q.Shard); err != nil {
@@ -308,7 +311,9 @@ func (r *resync) read(ctx context.Context) ([]Resynced, error) {
 		for i, read := range r.s.store.Read(ctx, spots) {
 			switch key := spots[i].Key; {
 			case read.Err == nil:
-				timers[index[key]] = r.s.resynced(read)
+				at := index[key]
+				timers[at] = r.s.resynced(read)
+				timers[at].At = r.best[at].place.At
 			case errors.Is(read.Err, ErrNotFound), errors.Is(read.Err, ErrUnavailable):
 				missing = append(missing, key)
 			default:

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -33,12 +34,67 @@ func (c *cluster) readAll(shard string, limit int, between func()) (all []schedu
 		if n := len(count(page.Timers)); n != len(page.Timers) {
 			c.Errorf("page %d of %s: %d timers, %d of them twice", k, shard, n, len(page.Timers)-n)
 		}
+		c.wantInOrder(shard, page.Timers, *after)
 		all, after = append(all, page.Timers...), page.Next
 		if between != nil {
 			between()
 		}
 	}
 	return all
+}
+
+// wantInOrder checks that the timers of a page behind a place stand in the order that
+// they show.
+func (c *cluster) wantInOrder(shard string, timers []scheduler.Resynced, after scheduler.Place) {
+	c.Helper()
+	last := after.At
+	for i := range timers {
+		if timers[i].At.Before(last) {
+			c.Errorf("%s: timer %d, %s, shows %v, and the one before it %v", shard, i, timers[i].Record.ID.Key, timers[i].At, last)
+		}
+		last = timers[i].At
+	}
+}
+
+// readByTime reads all pages as a client does that goes on with what the last timer of
+// a page shows.
+func (c *cluster) readByTime(n *node, shard string, limit int) (all []scheduler.Resynced) {
+	c.Helper()
+	var after scheduler.Place
+	for range 100 {
+		page, err := c.page(n, shard, after, limit)
+		if err != nil || page.Next != nil && len(page.Timers) == 0 {
+			c.Fatalf("page of %s behind %v: %d timers, %v", shard, after, len(page.Timers), err)
+		}
+		c.wantInOrder(shard, page.Timers, after)
+		if all = append(all, page.Timers...); page.Next == nil {
+			return all
+		}
+		after.At = page.Timers[len(page.Timers)-1].At
+	}
+	c.Fatalf("%s: after 100 pages the reader is still at %v", shard, after.At)
+	return nil
+}
+
+// reader is a node that fires nothing.
+func (c *cluster) reader() *node {
+	c.Helper()
+	s, err := scheduler.New(scheduler.DefaultConfig("reader", slog.New(slog.DiscardHandler)), c.Open("reader"), c.on("reader"))
+	if err != nil {
+		c.Fatal(err)
+	}
+	return &node{Scheduler: s}
+}
+
+// failOnce has a timer's callback fail, so that the timer waits for its retry.
+func (c *cluster) failOnce(store scheduler.Store, key string, delay time.Duration) {
+	c.Helper()
+	taken := store.Take(c.Context(), "s0", time.Second, []string{key})[0]
+	terms := scheduler.FenceTerms{Limit: 2 * time.Second, Hold: 3500 * time.Millisecond}
+	if taken.Status != scheduler.TakeGot || store.Fire(c.Context(), "s0", terms, []scheduler.Fence{{Lease: taken.Claimed.Lease, Pops: 1}})[0].Status != scheduler.FencePassed {
+		c.Fatalf("%s can't be fired: %+v", key, taken)
+	}
+	store.Settle(c.Context(), "s0", []scheduler.Settlement{{Lease: taken.Claimed.Lease, Outcome: scheduler.OutcomeAgain, Delay: delay}})
 }
 
 // count says how often each timer was listed.
@@ -302,15 +358,59 @@ func TestResyncRefusesAnUnknownShard(t *testing.T) {
 	})
 }
 
+// A timer whose retry is far ahead leads no reader past the timers before it.
+func TestResyncByTimeMissesNothingWhileRetriesWait(t *testing.T) {
+	inCluster(t, 1, 0, func(c *cluster) {
+		store, reader := c.Open("other"), c.reader()
+		waiting := map[string]time.Duration{"retry-1": 0, "retry-2": 0, "t1": 5 * time.Second, "t2": 6 * time.Second, "t3": 7 * time.Second, "t4": 40 * time.Second}
+		keys := slices.Sorted(maps.Keys(waiting))
+		for _, key := range keys {
+			timer := oneShot(waiting[key])
+			timer.ReplicationFactor = 1
+			if _, err := reader.Replace(c.Context(), scheduler.ID{Key: key, RF: 1}, timer); err != nil {
+				c.Fatal(err)
+			}
+			pass(time.Millisecond) // so that no two are due at one instant
+		}
+		c.failOnce(store, "retry-1", 30*time.Second)
+		pass(time.Millisecond)
+		c.failOnce(store, "retry-2", 30*time.Second)
+		for _, limit := range []int{2, 3, 10} {
+			times := count(c.readByTime(reader, "s0", limit))
+			for _, key := range keys {
+				if times[key] == 0 {
+					c.Errorf("%d a page: %s is not listed", limit, key)
+				}
+			}
+		}
+	})
+}
+
+// A backup stands where its pop is due, and behind that where the backup itself is
+// looked at: each page goes on, none back.
+func TestResyncByTimeComesToAnEndWithAShardAway(t *testing.T) {
+	inCluster(t, 3, 1, func(c *cluster) {
+		var ids []scheduler.ID
+		for i := range 40 {
+			ids = append(ids, c.create(oneShot(time.Hour+time.Duration(i)*300*time.Millisecond)).ID)
+		}
+		c.connect("s1", storetest.LinkCut)
+		for _, limit := range []int{2, 3, 7} {
+			times := count(c.readByTime(c.nodes[0], "s0", limit))
+			for _, id := range ids {
+				if slices.Contains(c.homes(id.Key, id.RF), "s0") && times[id.Key] == 0 {
+					c.Errorf("%d a page: %s is not listed", limit, id)
+				}
+			}
+		}
+	})
+}
+
 // A retry that has been leased stands where any was that could be leased then: not
 // behind what it may be settled as, and not before where the reading is.
 func TestResyncListsARetryThatIsLeased(t *testing.T) {
 	inCluster(t, 1, 0, func(c *cluster) {
-		store := c.Open("other")
-		reader, err := scheduler.New(scheduler.DefaultConfig("reader", slog.New(slog.DiscardHandler)), c.Open("reader"), c.on("reader"))
-		if err != nil {
-			c.Fatal(err)
-		}
+		store, reader := c.Open("other"), c.reader()
 		for key, interval := range map[string]time.Duration{"retry": 0, "first": time.Second, "second": 6 * time.Second} {
 			timer := oneShot(interval)
 			timer.ReplicationFactor = 1
@@ -335,7 +435,7 @@ func TestResyncListsARetryThatIsLeased(t *testing.T) {
 		store.Settle(c.Context(), "s0", []scheduler.Settlement{{Lease: claim.Lease, Outcome: scheduler.OutcomeAgain, Delay: 5 * time.Second}})
 		next := func(after scheduler.Place, want string) scheduler.Place {
 			c.Helper()
-			page, err := c.page(&node{Scheduler: reader}, "s0", after, 1)
+			page, err := c.page(reader, "s0", after, 1)
 			if err != nil || len(page.Timers) != 1 || page.Timers[0].Record.ID.Key != want {
 				c.Fatalf("behind %+v: %+v, %v; want %s", after, page, err, want)
 			}
