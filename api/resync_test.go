@@ -74,7 +74,7 @@ func TestResyncAnswers(t *testing.T) {
 		}
 	}
 
-	timers.page.Next, timers.page.Unreached = &scheduler.Place{At: once.Due, Key: "tea"}, 1
+	timers.page.Next, timers.page.Unreached = &scheduler.Place{At: once.At, Key: "tea"}, 1
 	for method, body := range map[string]bool{"GET": true, "HEAD": false} {
 		got = ask(t, s, method, resyncOf("d"), "", "Range", "2")
 		next := "</timers?node-for-replicas=d&cluster-view-id=2f1c86d0a7b9e453&time-from=1795221218390000&after=tea>; rel=\"next\""
