@@ -101,6 +101,22 @@ func plantUnreadable(t *testing.T, s *Store, client *redis.Client) (keys []strin
 		plant(key, records[i])
 	}
 	plant(s.keysOf("a", 4, 1)[0], good)
+	for _, key := range hostileKeys() {
+		plant(key, good)
+	}
+	return keys
+}
+
+// hostileKeys are of partition 3, and no header may have them as they are.
+func hostileKeys() (keys []string) {
+	for _, start := range []string{"a\r\nX-Evil: s3cret", "a b", "a\x00", "ü", "\xff", "a/../b", "a&time-from=0", strings.Repeat("k", 129)} {
+		for i := 0; ; i++ {
+			if key := start + fmt.Sprint(i); partitionOf(key) == 3 {
+				keys = append(keys, key)
+				break
+			}
+		}
+	}
 	return keys
 }
 

@@ -342,8 +342,12 @@ func (r record) timer() (scheduler.Timer, error) {
 	return t, nil
 }
 
-// scheduled is the record as the scheduler sees it.
+// scheduled is the record as the scheduler sees it. The key is checked like the rest
+// of what Redis holds: callbacks send it in a header.
 func (r record) scheduled(key string) (scheduler.Record, error) {
+	if !scheduler.ValidKey(key) {
+		return scheduler.Record{}, fmt.Errorf("%w: its key can't be a timer's", errRecord)
+	}
 	out := scheduler.Record{
 		ID: scheduler.ID{Key: key, RF: r.rf}, State: r.state, Rank: r.rank, Site: r.site,
 		Start: time.UnixMilli(r.startMs).UTC(), Failure: r.failure, BodyHash: r.bodyHash, Away: r.away,

@@ -133,8 +133,11 @@ func (s *Scheduler) Resync(ctx context.Context, q ResyncQuery) (ResyncPage, erro
 			return ResyncPage{}, err
 		}
 	}
-	page := ResyncPage{View: q.View, Next: r.next}
-	var err error
+	next, err := r.resume()
+	if err != nil {
+		return ResyncPage{}, err
+	}
+	page := ResyncPage{View: q.View, Next: next}
 	if page.Timers, err = r.read(ctx); err != nil {
 		return ResyncPage{}, err
 	}
@@ -143,6 +146,18 @@ func (s *Scheduler) Resync(ctx context.Context, q ResyncQuery) (ResyncPage, erro
 		return ResyncPage{}, &ViewError{Present: view}
 	}
 	return page, nil
+}
+
+// resume is where the next page begins. A key that can't be a timer's, which somebody
+// has put into a Redis, names no place to a client.
+func (r *resync) resume() (*Place, error) {
+	switch {
+	case r.next == nil || r.next.Key == "" || ValidKey(r.next.Key):
+		return r.next, nil
+	case len(r.best) > 0:
+		return &r.best[len(r.best)-1].place, nil
+	}
+	return nil, fmt.Errorf("%w: the list is full of records that can't be read", ErrUnavailable)
 }
 
 // knows is nil if a shard has this name, and this node knows where timers belong.
@@ -220,7 +235,7 @@ func (r *resync) round(ctx context.Context) error {
 	for i := range heads {
 		h := &heads[i]
 		place := h.place(after, hot)
-		if h.State.Ended || asked[h.Key] || r.found[h.Key] || !within(place) || !r.s.isHome(r.Shard, h) {
+		if h.State.Ended || !ValidKey(h.Key) || asked[h.Key] || r.found[h.Key] || !within(place) || !r.s.isHome(r.Shard, h) {
 			continue
 		}
 		asked[h.Key], keys = true, append(keys, h.Key)

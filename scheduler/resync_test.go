@@ -453,6 +453,47 @@ func TestResyncListsARetryThatIsLeased(t *testing.T) {
 	})
 }
 
+// Somebody who may write into a Redis puts no key of a foreign form into an answer.
+func TestResyncNamesNoHostileKey(t *testing.T) {
+	inCluster(t, 1, 0, func(c *cluster) {
+		store, reader := c.Open("other"), c.reader()
+		var writes []scheduler.Write
+		put := func(key string, in time.Duration) {
+			timer := oneShot(in)
+			writes = append(writes, scheduler.Write{
+				Kind: scheduler.WritePut, Shard: "s0", Key: key, State: scheduler.State{Version: 1 << 20, Seq: 1}, RF: 1, Life: time.Hour, Timer: &timer, DueIn: in,
+			})
+		}
+		for i := range 40 {
+			put(fmt.Sprintf("a\r\nX-Evil: %d", i), 5*time.Second)
+		}
+		for i := range 5 {
+			put(fmt.Sprintf("tea-%d", i), time.Duration(5+i)*time.Second)
+		}
+		for _, w := range store.Merge(c.Context(), writes) {
+			if w.Err != nil {
+				c.Fatal(w.Err)
+			}
+		}
+		for _, limit := range []int{1, 2, 5, 100} {
+			var all []scheduler.Resynced
+			for after := (&scheduler.Place{}); after != nil; {
+				page, err := c.page(reader, "s0", *after, limit)
+				if err != nil {
+					c.Fatal(err)
+				}
+				if page.Next != nil && page.Next.Key != "" && !scheduler.ValidKey(page.Next.Key) {
+					c.Fatalf("%d a page: goes on behind %q", limit, page.Next.Key)
+				}
+				all, after = append(all, page.Timers...), page.Next
+			}
+			if times := count(all); len(times) != 5 || len(all) != 5 {
+				c.Errorf("%d a page: listed are %v", limit, times)
+			}
+		}
+	})
+}
+
 // A page ends where its timers say too much, and has one at least.
 func TestResyncPagesAreBounded(t *testing.T) {
 	inCluster(t, 1, 1, func(c *cluster) {
