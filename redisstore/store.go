@@ -161,7 +161,7 @@ func (s *Store) firstLook(ctx context.Context) error {
 			if _, unfit := errors.AsType[unfitError](err); unfit {
 				faults[i] = err
 			} else if err != nil {
-				sh.log.Warn("shard can't be reached; its timers wait until it is back", "err", err)
+				sh.log.Warn("shard can't be reached; timers without a copy elsewhere wait until the shard is back", "err", err)
 			}
 		})
 	}

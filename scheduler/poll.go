@@ -237,7 +237,7 @@ func (sh *shard) note(ctx context.Context, err error) {
 	case ctx.Err() == nil:
 		sh.s.metrics.up.WithLabelValues(sh.name).Set(0)
 		if sh.health.Swap(healthSilent) != healthSilent {
-			sh.log.Warn("shard can't be used; its timers wait until it is back", "err", err)
+			sh.log.Warn("shard can't be used; timers without a copy elsewhere wait until the shard is back", "err", err)
 		}
 	}
 }

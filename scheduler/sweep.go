@@ -229,7 +229,7 @@ func (sh *shard) catchUp(ctx context.Context, state *SweepState) error {
 		switch {
 		case !sh.s.several():
 		case state.Restarted && state.WantedMs == 0:
-			sh.log.Info("the shard is new, or has lost all; all shards are swept")
+			sh.log.Info("the shard is empty; all shards are swept, and it gets the copies that belong there")
 		default:
 			sh.log.Info("the shard has missed something; all shards are swept", "since", ago.Round(time.Second), "restarted", state.Restarted)
 		}

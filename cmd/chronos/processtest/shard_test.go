@@ -97,3 +97,16 @@ func singleCopy(interval time.Duration, uri string) string {
 	body := timerBody(interval, uri, "")
 	return body[:len(body)-1] + `,"reliability":{"replication-factor":1}}`
 }
+
+// TestFirstStartHasLostNothing: empty Redis instances at the first start are no loss of
+// data, and the log says so.
+func TestFirstStartHasLostNothing(t *testing.T) {
+	t.Parallel()
+	node := startNode(t, startRedis(t).url+",b="+startRedis(t).url)
+	eventually(t, 20*time.Second, "the node finds an empty shard", func() bool {
+		return strings.Contains(node.log.String(), `msg="the shard is empty; all shards are swept`)
+	})
+	if log := node.log.String(); strings.Contains(log, "lost") {
+		t.Errorf("the log tells of a loss:\n%s", log)
+	}
+}
