@@ -99,12 +99,13 @@ const maxClaimBytes = 16 << 20
 func (s *Store) readClaims(sh *shard, counter string, partition int, c *call) (claims []scheduler.Claimed, more bool) {
 	token := s.node + ":" + counter + ":" + strconv.FormatInt(c.nowUs/1000, 10)
 	claims = make([]scheduler.Claimed, 0, len(c.reply)/3)
+	nonsense := 0
 	for i := 0; i+3 <= len(c.reply); i += 3 {
 		line, ok1 := c.reply[i].(string)
 		key, ok2 := c.reply[i+1].(string)
 		raw, ok3 := c.reply[i+2].(string)
 		if !ok1 || !ok2 || !ok3 {
-			sh.log.Error("claim answered nonsense")
+			nonsense++
 			continue
 		}
 		r := reader{text: line}
@@ -115,6 +116,9 @@ func (s *Store) readClaims(sh *shard, counter string, partition int, c *call) (c
 			claimed.Previous = nodeOf(previous)
 		}
 		claims = append(claims, claimed)
+	}
+	if nonsense > 0 {
+		sh.log.Error("claim answered nonsense", "timers", nonsense)
 	}
 	return claims, len(c.reply)%3 == 1
 }

@@ -111,7 +111,7 @@ func (s *Scheduler) outcome(c *claim, delivered Delivered) Settlement {
 	}
 	switch {
 	case delivered.Verdict == VerdictGone:
-		log.Info("receiver wants no more of this timer; it is ended")
+		s.lines.ended.Log(log, "receiver wants no more of this timer; it is ended")
 	case outcome == OutcomeAgain:
 		log.Debug("callback failed", "again_in", delay)
 	case state.Attempt < s.config.Attempts && !delivered.Final:
@@ -139,7 +139,7 @@ func (s *Scheduler) giveUpAt(c *claim, state State, reason string) Settlement {
 		message = "all attempts at the last pop failed; the timer is over"
 	case OutcomeNext, OutcomeAgain, OutcomeLetter, OutcomeRelease:
 	}
-	s.log.Warn(message, "timer", c.Record.ID.String(), "seq", state.Seq, "attempts", state.Attempt, "reason", reason)
+	s.lines.givenUp.Log(s.log, message, "timer", c.Record.ID.String(), "seq", state.Seq, "attempts", state.Attempt, "reason", reason)
 	return Settlement{Outcome: outcome, Reason: reason}
 }
 

@@ -1,12 +1,47 @@
 package scheduler_test
 
 import (
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"chronos/scheduler"
 	"chronos/scheduler/storetest"
 )
+
+// However many timers fail at once, the log has some lines about them, and how many
+// were left out.
+func TestLogLinesAboutTimersAreSampled(t *testing.T) {
+	inCluster(t, 1, 1, func(c *cluster) {
+		const timers = 400
+		c.respond = func(attempt) (time.Duration, scheduler.Delivered) {
+			return 0, scheduler.Delivered{Reason: "status 500"}
+		}
+		for range timers {
+			c.create(oneShot(time.Second))
+		}
+		pass(15 * time.Second)
+		c.nodes[0].stop()
+		log := c.nodes[0].log.String()
+		lines := strings.Count(log, "all attempts failed; the timer goes to the dead letters")
+		if lines < 50 || lines > 100 {
+			c.Errorf("%d lines for %d timers, want some more than 50", lines, timers)
+		}
+		left := 0
+		for _, found := range regexp.MustCompile(`msg="lines were left out of the log" line="all attempts at a pop failed" count=(\d+)`).FindAllStringSubmatch(log, -1) {
+			n, err := strconv.Atoi(found[1])
+			if err != nil {
+				c.Fatal(err)
+			}
+			left += n
+		}
+		if left != timers-lines {
+			c.Errorf("%d lines are said to be left out, want %d", left, timers-lines)
+		}
+	}, func(config *scheduler.Config) { config.Attempts = 1 })
+}
 
 // The log tells what becomes of the timers on a shard that is away, and says of an
 // empty shard no more than that.

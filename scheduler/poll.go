@@ -188,12 +188,12 @@ func (sh *shard) accept(c *claim, answered time.Time) {
 	s.latest.heard(c.Record.State.Version, s.config.Wall)
 	if c.Previous != "" && c.Previous != s.config.Node {
 		s.metrics.takenOver.Inc()
-		sh.log.Warn("suspected failure of "+c.Previous+" for "+s.nameOf(&c.Record),
+		s.lines.suspected.Log(sh.log, "suspected failure of "+c.Previous+" for "+s.nameOf(&c.Record),
 			"node", c.Previous, "timer", c.Record.ID.String())
 	}
 	switch {
 	case c.Err != nil:
-		sh.log.Error("timer can't be read; it goes to the dead letters", "timer", c.Lease.Key, "err", c.Err)
+		s.lines.unreadable.Log(sh.log, "timer can't be read; it goes to the dead letters", "timer", c.Lease.Key, "err", c.Err)
 		c.settle(Settlement{Outcome: OutcomeDead, Reason: "its record can't be read"})
 	case c.Record.State.Ended:
 		sh.graves.put(c)

@@ -332,7 +332,7 @@ func (r *resync) read(ctx context.Context) ([]Resynced, error) {
 			case errors.Is(read.Err, ErrNotFound), errors.Is(read.Err, ErrUnavailable):
 				missing = append(missing, key)
 			default:
-				r.s.log.Warn("a timer can't be read, and is left out of a resynchronisation", "id", key, "shard", spots[i].Shard, "err", read.Err)
+				r.s.lines.unlisted.Log(r.s.log, "a timer can't be read, and is left out of a resynchronisation", "id", key, "shard", spots[i].Shard, "err", read.Err)
 			}
 		}
 		var err error

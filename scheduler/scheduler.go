@@ -23,6 +23,7 @@ type Scheduler struct {
 	store     Store
 	deliverer Deliverer
 	log       *slog.Logger
+	lines     lines
 	metrics   *metrics
 	skipped   *sample // pops that are left out
 
@@ -53,7 +54,7 @@ func New(config Config, store Store, deliverer Deliverer) (*Scheduler, error) {
 	tag := fnv.New32a()
 	_, _ = tag.Write([]byte(config.Node)) // never fails
 	s := &Scheduler{
-		config: config, store: store, deliverer: deliverer, log: config.Log, metrics: metrics,
+		config: config, store: store, deliverer: deliverer, log: config.Log, lines: newLines(), metrics: metrics,
 		wheel: wheel.New[turn](time.Now()), slots: newSlots(config.Slots),
 		skipped: newSample(config.Log, slog.LevelWarn, "pops are left out: their timer was still busy with an earlier pop, or nobody could call back"),
 		handed:  make(chan shot), pace: newPace(), mending: newMending(), lines: newLines(),
@@ -87,6 +88,8 @@ func (s *Scheduler) Run(ctx context.Context) {
 	turning, stopWheel := context.WithCancel(lasting)
 	defer stopWheel()
 	c := crew{s: s, watching: ctx, polling: claiming, work: work, leave: map[*shard]func(){}}
+	stopTelling := s.tellUntilStopped(lasting)
+	defer stopTelling()
 	var wheels sync.WaitGroup
 	wheels.Go(func() { s.wheel.Run(turning, s.expire) })
 	c.watches.Go(func() { s.mend(ctx) })

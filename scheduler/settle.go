@@ -95,7 +95,7 @@ func (sh *shard) settled(ctx context.Context, c *claim, answer Settled) {
 	o := c.settlement
 	switch {
 	case answer.Err != nil:
-		sh.log.Error("outcome could not be settled; the timer fires again when its lease ends",
+		sh.s.lines.unsettled.Log(sh.log, "outcome could not be settled; the timer fires again when its lease ends",
 			"timer", c.Record.ID.String(), "outcome", o.Outcome.String(), "err", answer.Err)
 	case answer.Accepted:
 		sh.s.metrics.countSettled(o.Outcome)
@@ -106,7 +106,7 @@ func (sh *shard) settled(ctx context.Context, c *claim, answer Settled) {
 		sh.pokeNext(c)
 	case answer.Holder != "" && answer.Holder != sh.s.config.Node:
 		sh.s.metrics.lost.Inc()
-		sh.log.Warn(sh.s.nameOf(&c.Record)+" was taken over by another node before this one had settled it",
+		sh.s.lines.overtaken.Log(sh.log, sh.s.nameOf(&c.Record)+" was taken over by another node before this one had settled it",
 			"timer", c.Record.ID.String(), "holder", answer.Holder, "outcome", o.Outcome.String())
 	}
 }

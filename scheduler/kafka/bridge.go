@@ -171,7 +171,7 @@ func (b *Bridge) NameOf(id scheduler.ID, c scheduler.Callback) string {
 func (b *Bridge) Deliver(ctx context.Context, d scheduler.Delivery) scheduler.Delivered {
 	m, err := decode(d.Callback.Opaque)
 	if err != nil {
-		b.log.Error("message can't be read; it stays where it is", "timer", d.ID.Key, "err", err)
+		b.complaints.unreadable.say("timer", d.ID.Key, "err", err)
 		return scheduler.Delivered{Reason: "the stored message can't be read"}
 	}
 	left := b.advance.left(m.Deadline, d.Due, d.Late)

@@ -1,17 +1,17 @@
 package kafka
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/time/rate"
+
+	"chronos/scheduler/sample"
 )
 
 // quiet is the client's log: what it warns of is what brokers do when they come and
@@ -32,25 +32,26 @@ func (q quiet) Log(level kgo.LogLevel, message string, keyvals ...any) {
 }
 
 // tellInterval is how often it is told what was left out of the log.
-const tellInterval = 10 * time.Second
+const tellInterval = sample.RestInterval
 
 // complaints are the lines of which there could be as many as messages, or as tries.
 // Each kind has a bound of its own, so that none silences another.
 type complaints struct {
-	malformed, refused, rejected, givenUp, unburied, unpublished, unread, unjoined *complaint
+	malformed, refused, rejected, givenUp, unburied, unpublished, unreadable, unread, unjoined *complaint
 }
 
 func newComplaints(log *slog.Logger) *complaints {
 	kind := func(level slog.Level, message string, limit rate.Limit, burst int) *complaint {
-		return &complaint{log: log, level: level, message: message, limit: rate.NewLimiter(limit, burst), offsets: make(map[int32]span)}
+		return &complaint{log: log, message: message, line: sample.New(level, message, burst, limit), offsets: make(map[int32]span)}
 	}
 	return &complaints{
-		malformed:   kind(slog.LevelError, "message can't be delayed", 10, 50),
-		refused:     kind(slog.LevelError, "dead letter was refused; it stays in the input topic alone", 10, 50),
-		rejected:    kind(slog.LevelError, "output refuses message; it is tried again", 10, 50),
-		givenUp:     kind(slog.LevelError, "output refuses message; it goes to the dead letters, and `chronos dead fire` tries it again", 10, 50),
-		unburied:    kind(slog.LevelWarn, "dead letter could not be published; it is tried again", 10, 50),
-		unpublished: kind(slog.LevelWarn, "message could not be published; it is tried again", 10, 50),
+		malformed:   kind(slog.LevelError, "message can't be delayed", sample.PerSecond, sample.First),
+		refused:     kind(slog.LevelError, "dead letter was refused; it stays in the input topic alone", sample.PerSecond, sample.First),
+		rejected:    kind(slog.LevelError, "output refuses message; it is tried again", sample.PerSecond, sample.First),
+		givenUp:     kind(slog.LevelError, "output refuses message; it goes to the dead letters, and `chronos dead fire` tries it again", sample.PerSecond, sample.First),
+		unburied:    kind(slog.LevelWarn, "dead letter could not be published; it is tried again", sample.PerSecond, sample.First),
+		unpublished: kind(slog.LevelWarn, "message could not be published; it is tried again", sample.PerSecond, sample.First),
+		unreadable:  kind(slog.LevelError, "message can't be read; it stays where it is", sample.PerSecond, sample.First),
 		unread:      kind(slog.LevelWarn, "could not read from the topic; it is tried again", 1, 10),
 		unjoined:    kind(slog.LevelWarn, "could not join the group, or stay in it; it is tried again", rate.Every(tellInterval), 1),
 	}
@@ -58,7 +59,9 @@ func newComplaints(log *slog.Logger) *complaints {
 
 // tellRest tells of each kind what was left out since it was told last.
 func (c *complaints) tellRest() {
-	for _, kind := range []*complaint{c.malformed, c.refused, c.rejected, c.givenUp, c.unburied, c.unpublished, c.unread, c.unjoined} {
+	for _, kind := range []*complaint{
+		c.malformed, c.refused, c.rejected, c.givenUp, c.unburied, c.unpublished, c.unreadable, c.unread, c.unjoined,
+	} {
 		kind.tellRest()
 	}
 }
@@ -66,53 +69,40 @@ func (c *complaints) tellRest() {
 // complaint is one kind of line. Those beyond the limit are left out and counted.
 type complaint struct {
 	log     *slog.Logger
-	level   slog.Level
 	message string
-	limit   *rate.Limiter
+	line    *sample.Line
 
 	mu      sync.Mutex
-	left    int            // lines out, since it was told
-	offsets map[int32]span // of the records that they were about, by partition of the input
+	offsets map[int32]span // of the records that lines left out were about, by partition of the input
 }
 
 type span struct{ first, last int64 }
 
-func (c *complaint) say(args ...any) { c.about(nil, args...) }
+func (c *complaint) say(args ...any) { c.line.Log(c.log, c.message, args...) }
 
-// about says where the record of the input is that it is about, be it later.
+// about logs a line about a record of the input, or notes where the record is.
 func (c *complaint) about(r *kgo.Record, args ...any) {
-	if c.limit.Allow() {
-		if r != nil {
-			args = append(args, "topic", r.Topic, "partition", r.Partition, "offset", r.Offset)
-		}
-		c.log.Log(context.Background(), c.level, c.message, args...)
-		return
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.left++
-	if r != nil {
-		at, ok := c.offsets[r.Partition]
-		if !ok {
-			at = span{r.Offset, r.Offset}
-		}
-		c.offsets[r.Partition] = span{min(at.first, r.Offset), max(at.last, r.Offset)}
+	if c.line.Log(c.log, c.message, append(args, "topic", r.Topic, "partition", r.Partition, "offset", r.Offset)...) {
+		return
 	}
+	at, ok := c.offsets[r.Partition]
+	if !ok {
+		at = span{r.Offset, r.Offset}
+	}
+	c.offsets[r.Partition] = span{min(at.first, r.Offset), max(at.last, r.Offset)}
 }
 
 func (c *complaint) tellRest() {
 	c.mu.Lock()
-	left, offsets := c.left, c.offsets
-	c.left, c.offsets = 0, make(map[int32]span)
-	c.mu.Unlock()
-	if left == 0 {
+	defer c.mu.Unlock()
+	if len(c.offsets) == 0 {
+		c.line.Rest(c.log)
 		return
 	}
-	args := []any{"line", c.message, "count", left}
-	if len(offsets) > 0 {
-		args = append(args, "offsets", places(offsets))
-	}
-	c.log.Log(context.Background(), c.level, "lines were left out of the log", args...)
+	c.line.Rest(c.log, "offsets", places(c.offsets))
+	clear(c.offsets)
 }
 
 // places are the offsets of each partition from first to last, in words of bounded
