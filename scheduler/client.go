@@ -108,7 +108,7 @@ func (s *Scheduler) Replace(ctx context.Context, id ID, t Timer) (Receipt, error
 		return Receipt{}, factorChanged(id.RF)
 	}
 	begun := s.config.SinceBoot()
-	defer s.lines.join(ctx, id.Key)()
+	defer s.writes.join(ctx, id.Key)()
 	if id.RF == 0 {
 		own, err := s.ownFactor(ctx, id)
 		switch {
@@ -148,7 +148,7 @@ func factorChanged(own int) error {
 // no callback of it starts; if it says in flight, none starts later than 2 s
 // after it. Errors: ErrUnavailable, ErrOverloaded, ErrOvertaken.
 func (s *Scheduler) Delete(ctx context.Context, id ID) (Receipt, error) {
-	defer s.lines.join(ctx, id.Key)()
+	defer s.writes.join(ctx, id.Key)()
 	return s.write(ctx, s.newWish(id, nil))
 }
 

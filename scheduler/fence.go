@@ -111,7 +111,7 @@ func (s *Scheduler) noteLeftOut(c *claim) {
 		return
 	}
 	s.metrics.leftOut.Add(float64(now - first))
-	s.skipped.say("timer", c.Record.ID.String(), "from", first, "to", now-1, "interval", c.Record.Timer.Interval)
+	s.lines.leftOut.Log(s.log, leftOutLine, "timer", c.Record.ID.String(), "from", first, "to", now-1, "interval", c.Record.Timer.Interval)
 }
 
 func (s *Scheduler) afterFence(ctx context.Context, c *claim) {

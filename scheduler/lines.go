@@ -11,8 +11,11 @@ import (
 // lines are the kinds of log lines about single timers. One fault may concern every
 // timer, so each kind is sampled.
 type lines struct {
-	suspected, unreadable, ended, givenUp, unsettled, overtaken, unlisted *sample.Line
+	suspected, unreadable, ended, givenUp, unsettled, overtaken, unlisted, leftOut *sample.Line
 }
+
+// leftOutLine is logged where pops of a recurring timer are left out.
+const leftOutLine = "pops are left out: their timer was still busy with an earlier pop, or nobody could call back"
 
 func newLines() lines {
 	kind := func(level slog.Level, about string) *sample.Line {
@@ -26,6 +29,7 @@ func newLines() lines {
 		unsettled:  kind(slog.LevelError, "outcome could not be settled; the timer fires again when its lease ends"),
 		overtaken:  kind(slog.LevelWarn, "timer was taken over by another node before this one had settled it"),
 		unlisted:   kind(slog.LevelWarn, "a timer can't be read, and is left out of a resynchronisation"),
+		leftOut:    kind(slog.LevelWarn, leftOutLine),
 	}
 }
 
@@ -48,7 +52,7 @@ func (s *Scheduler) tellRest(ctx context.Context) {
 		case <-ticker.C:
 		}
 		l := &s.lines
-		for _, kind := range []*sample.Line{l.suspected, l.unreadable, l.ended, l.givenUp, l.unsettled, l.overtaken, l.unlisted} {
+		for _, kind := range []*sample.Line{l.suspected, l.unreadable, l.ended, l.givenUp, l.unsettled, l.overtaken, l.unlisted, l.leftOut} {
 			kind.Rest(s.log)
 		}
 	}

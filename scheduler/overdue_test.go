@@ -73,7 +73,7 @@ func TestLogOfPopsLeftOutIsBounded(t *testing.T) {
 		if lines := strings.Count(n.log.String(), "from=3"); lines < 50 || lines > 60 {
 			t.Errorf("%d lines about single timers, want 50 and 10 a second", lines)
 		}
-		if !strings.Contains(n.log.String(), "more such lines were left out") {
+		if !strings.Contains(n.log.String(), "lines were left out of the log") {
 			t.Errorf("the log does not say how many lines it left out:\n%s", n.log)
 		}
 	})

@@ -25,14 +25,13 @@ type Scheduler struct {
 	log       *slog.Logger
 	lines     lines
 	metrics   *metrics
-	skipped   *sample // pops that are left out
 
 	wheel  *wheel.Wheel[turn]
 	slots  *slots
 	shards shards
 
 	mending   *mending
-	lines     *lines
+	writes    *writeQueues
 	sweepPace *rate.Limiter
 	latest    latest // version
 
@@ -56,8 +55,7 @@ func New(config Config, store Store, deliverer Deliverer) (*Scheduler, error) {
 	s := &Scheduler{
 		config: config, store: store, deliverer: deliverer, log: config.Log, lines: newLines(), metrics: metrics,
 		wheel: wheel.New[turn](time.Now()), slots: newSlots(config.Slots),
-		skipped: newSample(config.Log, slog.LevelWarn, "pops are left out: their timer was still busy with an earlier pop, or nobody could call back"),
-		handed:  make(chan shot), pace: newPace(), mending: newMending(), lines: newLines(),
+		handed: make(chan shot), pace: newPace(), mending: newMending(), writes: newWriteQueues(),
 		sweepPace: rate.NewLimiter(rate.Limit(config.SweepRate), sweepPage),
 	}
 	s.tags.Store(tag.Sum32())

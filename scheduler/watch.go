@@ -24,7 +24,6 @@ func (sh *shard) watch(ctx context.Context) {
 		if beat%surveyInterval == 0 {
 			sh.survey(ctx)
 			sh.surveyTags(ctx)
-			sh.s.skipped.tellRest()
 		}
 		select {
 		case <-ctx.Done():
