@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"sync"
+	"time"
 
 	"chronos/scheduler"
 )
@@ -13,6 +14,8 @@ import (
 type batcher struct {
 	jobs  chan job
 	flush func([]*item)
+	turns chan struct{} // has a token for each flusher at work
+	more  chan struct{} // the same of those that begin where answers come late
 	done  sync.WaitGroup
 }
 
@@ -29,19 +32,24 @@ const (
 	maxQueuedJobs = 16384
 	maxFlushBytes = 4 << 20 // about: what goes out together must not take longer than the shard may keep silent
 	flushers      = 2       // Redis works on one flush while the other is put together
+	// Where answers come late, more flushes go out: a write must not wait for the answer
+	// to another one and then for its own.
+	moreFlushers  = 14
+	flushPatience = 10 * time.Millisecond
 )
 
-// newBatcher starts the flushers; close ends them.
+// newBatcher starts a batcher; close ends it.
 func newBatcher(flush func([]*item)) *batcher {
-	b := &batcher{jobs: make(chan job, maxQueuedJobs), flush: flush}
-	for range flushers {
-		b.done.Go(b.run)
+	b := &batcher{
+		jobs: make(chan job, maxQueuedJobs), flush: flush,
+		turns: make(chan struct{}, flushers), more: make(chan struct{}, moreFlushers),
 	}
+	b.done.Go(b.run)
 	return b
 }
 
-// close flushes what is queued and returns when the flushers are out. Nothing
-// may be submitted any more.
+// close flushes what is queued and returns when that is over. Nothing may be submitted
+// any more.
 func (b *batcher) close() {
 	close(b.jobs)
 	b.done.Wait()
@@ -76,30 +84,60 @@ func (j job) wait() error {
 
 func (b *batcher) run() {
 	for first := range b.jobs {
-		var jobs []job
-		var items []*item
-		bytes := 0
-		for next, ok := first, true; ok; next, ok = b.more() {
-			if next.ctx.Err() == nil {
-				jobs, items = append(jobs, next), append(items, next.items...)
-				for _, it := range next.items {
-					bytes += it.bytes
-				}
+		turns := b.turn()
+		jobs, items := b.gather(first)
+		b.done.Go(func() {
+			defer func() { <-turns }()
+			if len(items) > 0 {
+				b.flush(items)
 			}
-			if len(items) >= maxItems || bytes >= maxFlushBytes {
-				break
+			for _, j := range jobs {
+				close(j.done)
 			}
-		}
-		if len(items) > 0 {
-			b.flush(items)
-		}
-		for _, j := range jobs {
-			close(j.done)
-		}
+		})
 	}
 }
 
-func (b *batcher) more() (job, bool) {
+// turn waits until another flush may go out, and returns which turn this took.
+func (b *batcher) turn() (turns chan struct{}) {
+	select {
+	case b.turns <- struct{}{}:
+		return b.turns
+	default:
+	}
+	late := time.NewTimer(flushPatience)
+	defer late.Stop()
+	select {
+	case b.turns <- struct{}{}:
+		return b.turns
+	case <-late.C:
+	}
+	select {
+	case b.turns <- struct{}{}:
+		return b.turns
+	case b.more <- struct{}{}:
+		return b.more
+	}
+}
+
+// gather takes what has arrived by now.
+func (b *batcher) gather(first job) (jobs []job, items []*item) {
+	bytes := 0
+	for next, ok := first, true; ok; next, ok = b.next() {
+		if next.ctx.Err() == nil {
+			jobs, items = append(jobs, next), append(items, next.items...)
+			for _, it := range next.items {
+				bytes += it.bytes
+			}
+		}
+		if len(items) >= maxItems || bytes >= maxFlushBytes {
+			break
+		}
+	}
+	return jobs, items
+}
+
+func (b *batcher) next() (job, bool) {
 	select {
 	case j, ok := <-b.jobs:
 		return j, ok

@@ -13,27 +13,33 @@ type shardClock struct {
 	start time.Time // of this process's monotonic clock
 
 	mu      sync.Mutex
-	last    time.Duration    // the latest answer's difference: follows every step at once
+	last    time.Duration    // the difference that the latest answer allows: follows every step at once
 	best    [2]time.Duration // the greatest of this and of the previous span: the fastest way back
 	spanEnd time.Duration
 }
 
 const (
 	clockSpan = 5 * time.Second // a clock drifts by less than a millisecond in two of them
-	clockStep = ioTimeout       // no answer is so much slower than the fastest: the clock was stepped back
+	clockStep = ioTimeout       // an answer that allows no less than this shows that the clock was stepped back
 )
 
 func newShardClock() *shardClock { return &shardClock{start: time.Now()} }
 
-// learn takes the shard's time from an answer that has just come.
-func (c *shardClock) learn(nowUs int64) {
-	here := time.Since(c.start)
-	ahead := time.Duration(nowUs)*time.Microsecond - here
+// now is an instant of this process, for learn.
+func (c *shardClock) now() time.Duration { return time.Since(c.start) }
+
+// learn takes the shard's time from an answer that has just come to what was sent at an
+// instant: the shard read its clock after that, maybe long before the answer was read.
+func (c *shardClock) learn(sent time.Duration, nowUs int64) {
+	here, shows := c.now(), time.Duration(nowUs)*time.Microsecond
+	ahead, atMost := shows-here, shows-sent
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.last = ahead
+	if c.last = max(c.last, ahead); c.spanEnd == 0 || c.last > atMost {
+		c.last = ahead
+	}
 	switch {
-	case c.spanEnd == 0 || ahead < c.best[0]-clockStep || ahead < c.best[1]-clockStep:
+	case c.spanEnd == 0 || atMost < c.best[0]-clockStep || atMost < c.best[1]-clockStep:
 		c.best, c.spanEnd = [2]time.Duration{ahead, ahead}, here+clockSpan
 	case here >= c.spanEnd:
 		c.best, c.spanEnd = [2]time.Duration{ahead, c.best[0]}, here+clockSpan

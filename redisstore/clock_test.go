@@ -8,9 +8,9 @@ import (
 
 // answer lets one answer come whose way back took d.
 func answer(c *shardClock, shardUs func() int64, wayBack time.Duration) {
-	now := shardUs()
+	sent, now := c.now(), shardUs()
 	<-time.After(wayBack)
-	c.learn(now)
+	c.learn(sent, now)
 }
 
 func TestShardClockTakesTheFastestAnswer(t *testing.T) {
@@ -44,6 +44,23 @@ func TestShardClockTakesTheFastestAnswer(t *testing.T) {
 		answer(clock, shardUs, time.Millisecond)
 		wantError("stepped back", time.Millisecond, time.Millisecond)
 		if got, want := clock.in(time.Second), (shardUs()-1000+1e6)/1000; got != want {
+			t.Errorf("in a second it is %d ms, want %d", got, want)
+		}
+	})
+}
+
+// An answer that was read long after it came tells nothing new of the shard's clock.
+func TestShardClockAfterAStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock, begin := newShardClock(), time.Now()
+		shardUs := func() int64 { return time.Since(begin).Microseconds() }
+		answer(clock, shardUs, time.Millisecond)
+		before := clock.until(10_000)
+		answer(clock, shardUs, 900*time.Millisecond)
+		if moved := clock.until(10_000) - (before - 900*time.Millisecond); moved != 0 {
+			t.Errorf("a timer was put off by %v", moved)
+		}
+		if got, want := clock.in(time.Second), shardUs()/1000+1000-1; got != want {
 			t.Errorf("in a second it is %d ms, want %d", got, want)
 		}
 	})

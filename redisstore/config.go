@@ -13,6 +13,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"chronos/scheduler/awake"
 )
 
 // ShardConfig names one Redis deployment.
@@ -85,8 +87,8 @@ func ParseShards(list string) ([]ShardConfig, error) {
 }
 
 // connector makes a client of one deployment whose pool has the given size. It has
-// meet look at each new connection.
-type connector func(poolSize int, meet meeting) redis.UniversalClient
+// meet look at each new connection, and measures what takes time by the clock.
+type connector func(poolSize int, meet meeting, clock *awake.Clock) redis.UniversalClient
 
 type meeting func(ctx context.Context, conn *redis.Conn) error
 
@@ -195,9 +197,9 @@ func singleConnector(raw string, dial func(ctx context.Context, network, address
 	options.ContextTimeoutEnabled, options.DisableIdentity, options.DialerRetries = true, true, 1
 	options.MaintNotificationsConfig = noMaintenanceNotifications()
 	options.Dialer = dial
-	return func(poolSize int, meet meeting) redis.UniversalClient {
+	return func(poolSize int, meet meeting, clock *awake.Clock) redis.UniversalClient {
 		o := *options
-		o.PoolSize, o.OnConnect = poolSize, meet
+		o.PoolSize, o.OnConnect, o.Dialer = poolSize, meet, patientDial(clock, o.Dialer, o.TLSConfig)
 		return redis.NewClient(&o)
 	}, nil
 }
@@ -211,9 +213,9 @@ func sentinelConnector(raw string) (connector, error) {
 		return nil, errors.New("a sentinel URL needs ?master_name=…")
 	}
 	options.ContextTimeoutEnabled, options.DisableIdentity, options.DialerRetries = true, true, 1
-	return func(poolSize int, meet meeting) redis.UniversalClient {
+	return func(poolSize int, meet meeting, clock *awake.Clock) redis.UniversalClient {
 		o := *options
-		o.PoolSize, o.OnConnect = poolSize, meet
+		o.PoolSize, o.OnConnect, o.Dialer = poolSize, meet, patientDial(clock, o.Dialer, o.TLSConfig)
 		return redis.NewFailoverClient(&o)
 	}, nil
 }
@@ -228,9 +230,9 @@ func clusterConnector(raw string) (connector, error) {
 	// that has moved costs an error, and the next call knows where it is.
 	options.MaxRedirects = -1
 	options.MaintNotificationsConfig = noMaintenanceNotifications()
-	return func(poolSize int, meet meeting) redis.UniversalClient {
+	return func(poolSize int, meet meeting, clock *awake.Clock) redis.UniversalClient {
 		o := *options
-		o.PoolSize, o.OnConnect = poolSize, meet
+		o.PoolSize, o.OnConnect, o.Dialer = poolSize, meet, patientDial(clock, o.Dialer, o.TLSConfig)
 		return redis.NewClusterClient(&o)
 	}, nil
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
+
+	"chronos/scheduler/awake"
 )
 
 func TestParseShards(t *testing.T) {
@@ -155,7 +157,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		client := connect(3, nil)
+		client := connect(3, nil, awake.Always())
 		var got facts
 		switch client := client.(type) {
 		case *redis.Client:
@@ -195,7 +197,7 @@ func TestDial(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			client, ok := connect(3, nil).(*redis.Client)
+			client, ok := connect(3, nil, awake.Always()).(*redis.Client)
 			if !ok {
 				t.Fatal("not a single instance")
 			}

@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"chronos/lua"
+	"chronos/scheduler"
 )
 
 type script struct{ name, sha, source string }
@@ -44,14 +46,61 @@ var (
 
 // eval runs the calls in one round trip, and those whose script the shard has
 // lost in a second one with their source. It learns the shard's clock. Each
-// call's reply is without the leading now_us; each error wraps ErrUnavailable.
+// call's reply is without the leading now_us; each error wraps ErrUnavailable. A caller
+// whose ctx ends no longer waits; the answer is read all the same, so that the next
+// caller finds a connection.
 func (s *shard) eval(ctx context.Context, client redis.UniversalClient, calls []*call) {
-	if err := s.ready(ctx); err != nil {
+	err := s.ready(ctx)
+	if err == nil && ctx.Done() == nil {
+		s.converse(ctx, client, calls)
+		return
+	}
+	if err == nil {
+		err = s.converseUntil(ctx, client, calls)
+	}
+	if err != nil {
 		for _, c := range calls {
 			c.err = err
 		}
-		return
 	}
+}
+
+// converseUntil is converse, for which the caller waits until ctx ends.
+func (s *shard) converseUntil(ctx context.Context, client redis.UniversalClient, calls []*call) error {
+	if ctx.Err() != nil {
+		return s.impatient(ctx)
+	}
+	own, lasting := make([]*call, len(calls)), context.WithoutCancel(ctx)
+	for i, c := range calls {
+		own[i] = &call{script: c.script, keys: c.keys, args: c.args}
+	}
+	done := make(chan struct{})
+	s.under.Go(func() {
+		defer close(done)
+		s.converse(lasting, client, own)
+	})
+	select {
+	case <-done:
+	case <-ctx.Done():
+		select {
+		case <-done: // in time, while this goroutine waited for a processor
+		default:
+			return s.impatient(ctx)
+		}
+	}
+	for i, c := range own {
+		*calls[i] = *c
+	}
+	return nil
+}
+
+// impatient is the error of a caller that waited no longer. It says nothing of the
+// shard's state.
+func (s *shard) impatient(ctx context.Context) error {
+	return fmt.Errorf("%w: shard %s: %w", scheduler.ErrUnavailable, s.name, context.Cause(ctx))
+}
+
+func (s *shard) converse(ctx context.Context, client redis.UniversalClient, calls []*call) {
 	missing := s.round(ctx, client, calls, func(pipe redis.Pipeliner, c *call) *redis.Cmd {
 		return pipe.EvalSha(ctx, s.scripts[c.script].sha, c.keys, c.args...)
 	})
@@ -70,12 +119,13 @@ func (s *shard) round(ctx context.Context, client redis.UniversalClient, calls [
 	for i, c := range calls {
 		commands[i] = send(pipe, c)
 	}
+	sent := s.clock.now()
 	_, err := pipe.Exec(ctx)
 	for i, c := range calls {
 		if commands[i].Val() == nil && commands[i].Err() == nil {
 			commands[i].SetErr(err) // what fails before anything is sent leaves no error at the commands
 		}
-		c.nowUs, c.reply, c.err = s.read(commands[i])
+		c.nowUs, c.reply, c.err = s.read(sent, commands[i])
 		if c.err != nil && strings.Contains(c.err.Error(), "NOSCRIPT") {
 			missing = append(missing, c)
 		}
@@ -83,7 +133,7 @@ func (s *shard) round(ctx context.Context, client redis.UniversalClient, calls [
 	return missing
 }
 
-func (s *shard) read(command *redis.Cmd) (nowUs int64, reply []any, err error) {
+func (s *shard) read(sent time.Duration, command *redis.Cmd) (nowUs int64, reply []any, err error) {
 	reply, err = command.Slice()
 	if err != nil {
 		return 0, nil, s.unavailable(err)
@@ -95,7 +145,7 @@ func (s *shard) read(command *redis.Cmd) (nowUs int64, reply []any, err error) {
 	if !ok {
 		return 0, nil, s.unavailable(errReply)
 	}
-	s.clock.learn(nowUs)
+	s.clock.learn(sent, nowUs)
 	if len(reply) == 2 && reply[1] == "late" {
 		return 0, nil, s.unavailable(errLate)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"chronos/scheduler"
+	"chronos/scheduler/awake"
 )
 
 // notAfter is how long a command that creates, takes or copies stays valid
@@ -24,9 +25,9 @@ const notAfter = time.Second
 // Pool sizes per role: what clients ask for must not keep what fires from a
 // connection, nor the other way round.
 const (
-	frontPool = 16
+	frontPool = 24
 	pollPool  = 8  // polls, heartbeats, the sweep and the topology
-	firePool  = 16 // what fires on other shards asks and tells here too
+	firePool  = 32 // what fires on other shards asks and tells here too
 )
 
 // shard is one Redis deployment. All methods are safe for concurrent use.
@@ -34,6 +35,8 @@ type shard struct {
 	name, url         string
 	front, poll, fire redis.UniversalClient
 	clock             *shardClock
+	awake             *awake.Clock
+	under             sync.WaitGroup // conversations, until their answer is read
 	scripts           scripts
 	merger            *batcher
 	unusedSince       time.Time // guarded by the store's mu; zero while the topology has it
@@ -63,17 +66,18 @@ func (e unfitError) Error() string {
 		"run CONFIG SET maxmemory-policy noeviction on it and put that line into its configuration"
 }
 
-func newShard(config ShardConfig, scripts scripts, times int, log *slog.Logger) (*shard, error) {
+func newShard(config ShardConfig, scripts scripts, times int, clock *awake.Clock, log *slog.Logger) (*shard, error) {
 	connect, err := config.connector()
 	if err != nil {
 		return nil, fmt.Errorf("shard %s: %w", config.Name, err)
 	}
-	s := &shard{name: config.Name, url: config.URL, clock: newShardClock(), scripts: scripts, log: log.With("shard", config.Name)}
-	s.front, s.poll, s.fire = connect(times*frontPool, s.meet), connect(times*pollPool, s.meet), connect(times*firePool, s.meet)
+	s := &shard{name: config.Name, url: config.URL, clock: newShardClock(), awake: clock, scripts: scripts, log: log.With("shard", config.Name)}
+	s.front, s.poll, s.fire = connect(times*frontPool, s.meet, clock), connect(times*pollPool, s.meet, clock), connect(times*firePool, s.meet, clock)
 	return s, nil
 }
 
-// close waits for a check under way, which is bounded, and ends all connections.
+// close waits for a check and conversations under way, which are bounded, and ends all
+// connections.
 func (s *shard) close() error {
 	s.mu.Lock()
 	c := s.checking
@@ -81,6 +85,7 @@ func (s *shard) close() error {
 	if c != nil {
 		<-c.done
 	}
+	s.under.Wait()
 	return errors.Join(s.front.Close(), s.poll.Close(), s.fire.Close())
 }
 
@@ -107,11 +112,12 @@ func (s *shard) ready(ctx context.Context) error {
 }
 
 func (s *shard) runCheck(c *check) {
-	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout+ioTimeout)
+	ctx, cancel := s.awake.WithTimeout(context.Background(), dialTimeout+ioTimeout)
 	defer cancel()
 	c.err = s.verify(ctx)
 	if c.err == nil {
 		s.verified.Store(true)
+		s.warm()
 	}
 	s.mu.Lock()
 	s.checking = nil
@@ -119,9 +125,39 @@ func (s *shard) runCheck(c *check) {
 	close(c.done)
 }
 
+// warm opens connections before they are needed, beside whatever else goes on: opening
+// one costs a slow shard's caller as much time again.
+func (s *shard) warm() {
+	for _, pool := range []struct {
+		client redis.UniversalClient
+		share  int
+	}{{s.front, frontPool * 3 / 4}, {s.poll, pollPool * 3 / 4}, {s.fire, firePool * 3 / 4}} {
+		single, is := pool.client.(*redis.Client)
+		if !is {
+			continue // a Cluster's client has a pool for each of its nodes, and opens them itself
+		}
+		s.under.Go(func() { open(single, pool.share) })
+	}
+}
+
+// open has a client hold so many connections at once, and gives them back to the pool.
+// The caller of the next call sees why a connection could not be opened.
+func open(client *redis.Client, connections int) {
+	all := make([]*redis.Conn, connections)
+	var pings sync.WaitGroup
+	for i := range all {
+		all[i] = client.Conn()
+		pings.Go(func() { all[i].Ping(context.Background()) })
+	}
+	pings.Wait()
+	for _, conn := range all {
+		_ = conn.Close()
+	}
+}
+
 // verify reads the shard's clock and refuses one that may lose timers.
 func (s *shard) verify(ctx context.Context) error {
-	pipe := s.poll.Pipeline()
+	pipe, sent := s.poll.Pipeline(), s.clock.now()
 	now := pipe.Time(ctx)
 	info := pipe.Info(ctx)
 	// What fails before anything is sent may leave no error at the commands.
@@ -141,7 +177,7 @@ func (s *shard) verify(ctx context.Context) error {
 	identity, port := identityOf(facts), cmp.Or(facts["tcp_port"], "0")
 	s.identity.Store(&identity)
 	s.tcpPort.Store(&port)
-	s.clock.learn(now.Val().UnixMicro())
+	s.clock.learn(sent, now.Val().UnixMicro())
 	return nil
 }
 

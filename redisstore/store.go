@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"chronos/scheduler"
+	"chronos/scheduler/awake"
 )
 
 // Options say what a Store works on.
@@ -39,6 +40,9 @@ type Options struct {
 	// 0 for once. In bubbles of testing/synctest nobody must wait for one: go-redis
 	// waits by timers that bubbles must not share, and does.
 	Connections int
+	// Awake is the clock that stands still while the process does, by which shards are
+	// waited for; nil for one that never does.
+	Awake *awake.Clock
 }
 
 // Store is a scheduler.Store. Make it with Open; Close ends it.
@@ -52,7 +56,8 @@ type Store struct {
 	scripts    scripts
 	given      map[string]ShardConfig // what the node was started with, by name
 	dial       func(ctx context.Context, network, address string) (net.Conn, error)
-	times      int           // Options.Connections
+	times      int // Options.Connections
+	awake      *awake.Clock
 	patience   time.Duration // of a flush, which nobody waits for any longer
 	notAfter   time.Duration // notAfter
 	announced  time.Duration // announcedFor
@@ -88,7 +93,10 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	s := &Store{
 		keys: laneKeys(o.Lane), lane: o.Lane, node: o.Node, log: o.Log, scripts: loadScripts(), given: map[string]ShardConfig{}, patience: notAfter, notAfter: notAfter,
-		announced: announcedFor, drainedFor: drainedFor, drained: map[string]time.Time{}, origin: time.Now(), dial: o.Dial, times: max(o.Connections, 1),
+		announced: announcedFor, drainedFor: drainedFor, drained: map[string]time.Time{}, origin: time.Now(), dial: o.Dial, times: max(o.Connections, 1), awake: o.Awake,
+	}
+	if s.awake == nil {
+		s.awake = awake.Always()
 	}
 	s.book.lookUp, s.book.names = net.DefaultResolver.LookupNetIP, map[string]map[netip.Addr]time.Time{}
 	s.minted.Store(rand.Uint64N(Partitions) * together) // nodes that start together go on in different partitions
@@ -122,7 +130,7 @@ func (s *Store) shardsOf(l *Topology) ([]*shard, error) {
 			all[i] = s.opened[at]
 			continue
 		}
-		sh, err := newShard(config, s.scripts, s.times, s.log)
+		sh, err := newShard(config, s.scripts, s.times, s.awake, s.log)
 		if err != nil {
 			return nil, err
 		}

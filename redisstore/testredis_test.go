@@ -219,6 +219,7 @@ func openStore(t testing.TB, node, lane string, shards ...*testRedis) *Store {
 // bePatient gives the shard connections that a busy machine doesn't time out.
 func (s *shard) bePatient(r *testRedis) {
 	const patience = time.Minute
+	s.under.Wait() // until nothing is under way on those that are replaced
 	for _, client := range []*redis.UniversalClient{&s.front, &s.poll, &s.fire} {
 		_ = (*client).Close()
 		*client = redis.NewClient(&redis.Options{
@@ -243,7 +244,7 @@ func (s *shard) hook(h redis.Hook) {
 func (s *Store) learn(t testing.TB, shards ...*testRedis) {
 	t.Helper()
 	for i, r := range shards {
-		s.current.Load().shards[i].clock.learn(r.now(t).UnixMicro())
+		s.current.Load().shards[i].clock.learn(s.current.Load().shards[i].clock.now(), r.now(t).UnixMicro())
 	}
 }
 

@@ -91,7 +91,7 @@ func (s *Store) Tell(ctx context.Context, shard string, writes []scheduler.Write
 // memory is full: a script that has removed something may write on, so that
 // deletes work on a full shard, and creates behind a delete would.
 func (s *Store) flushMerge(sh *shard, items []*item) {
-	ctx, cancel := context.WithTimeout(context.Background(), s.patience)
+	ctx, cancel := s.awake.WithTimeout(context.Background(), s.patience)
 	defer cancel()
 	script := s.mergeScript(sh)
 	slices.SortStableFunc(items, func(a, b *item) int { return cmp.Compare(a.ends, b.ends) })
