@@ -169,7 +169,7 @@ func (s *Scheduler) Known(ctx context.Context, all []Admission) {
 
 // findAll reads all copies of the timers.
 func (s *Scheduler) findAll(ctx context.Context, all []*Admission) [][]finding {
-	ctx, cancel := context.WithTimeout(ctx, roundPatience)
+	ctx, cancel := s.config.Awake.WithTimeout(ctx, roundPatience)
 	defer cancel()
 	keys, found := make([]string, len(all)), make([][]finding, len(all))
 	for i, a := range all {

@@ -8,41 +8,32 @@ import (
 	"time"
 )
 
-// How long the other copies are waited for: the more, the longer their shard took
-// to answer before.
+// How long the other copies are waited for.
 const (
-	minAskPatience = 50 * time.Millisecond
-	// maxAskPatience leaves time to connect over a slow link, too: what is given up takes
-	// its connection along, and each question after it would be given up likewise. The
-	// lease may end meanwhile; the next claim's question finds the shard connected.
-	maxAskPatience = 2 * time.Second
+	// askPatience is short: claims with no copy on the shard wait, too.
+	askPatience = 50 * time.Millisecond
+	// heldPatience leaves time to connect over a slow link, too. The lease may end
+	// meanwhile; the next claim's question finds the shard connected.
+	heldPatience = 2 * time.Second
 )
 
 // ask looks at the other copies of what is about to be fenced (rule P4) and
 // returns those claims that may go on. One of which a newer state is elsewhere
 // becomes that; one that is firing elsewhere waits for the end of that. Only a
 // shard that is silent is done without: one slow answer is not silence, and the
-// question is put again.
-func (sh *shard) ask(ctx context.Context, batch []*claim) []*claim {
+// question is put again, by those who wait longer.
+func (sh *shard) ask(ctx context.Context, batch []*claim, patience time.Duration) []*claim {
 	asks := questions(batch)
 	if len(asks) == 0 {
 		return batch
 	}
 	now := sh.s.config.SinceBoot()
-	var wg sync.WaitGroup
-	for i := range asks[1:] {
-		wg.Go(func() { asks[i+1].put(ctx, sh.s.store) })
-	}
-	asks[0].put(ctx, sh.s.store)
-	wg.Wait()
 	for _, c := range batch {
 		if c.began == 0 {
 			c.asked, c.other = now, otherCopy{}
 		}
 	}
-	for i := range asks {
-		asks[i].weigh()
-	}
+	sh.question(ctx, asks, patience)
 	var unanswered []*claim
 	outdated := make(map[*shard][]*claim)
 	free := batch[:0:0]
@@ -63,13 +54,31 @@ func (sh *shard) ask(ctx context.Context, batch []*claim) []*claim {
 		}
 	}
 	if len(unanswered) > 0 {
-		sleep(ctx, fencePause)
-		sh.fences.put(unanswered...)
+		if patience == heldPatience {
+			sleep(ctx, fencePause)
+		}
+		sh.held.fences.put(unanswered...)
 	}
 	for from, share := range outdated {
 		sh.adopt(ctx, from, share)
 	}
 	return free
+}
+
+// question puts the questions, all at once, and has the claims know the answers.
+func (sh *shard) question(ctx context.Context, asks []question, patience time.Duration) {
+	if len(asks) == 0 {
+		return
+	}
+	var wg sync.WaitGroup
+	for i := range asks[1:] {
+		wg.Go(func() { asks[i+1].put(ctx, sh.s, patience) })
+	}
+	asks[0].put(ctx, sh.s, patience)
+	wg.Wait()
+	for i := range asks {
+		asks[i].weigh()
+	}
 }
 
 // question is what one shard is asked.
@@ -83,10 +92,13 @@ type question struct {
 
 // questions are those that claims which haven't been fenced yet raise.
 func questions(batch []*claim) (asks []question) {
+	fenced := func(c *claim) bool { return c.began != 0 } // it is only the fence's answer that is missing
+	return questionsOf(slices.DeleteFunc(slices.Clone(batch), fenced))
+}
+
+// questionsOf are those that claims raise.
+func questionsOf(batch []*claim) (asks []question) {
 	for _, c := range batch {
-		if c.began != 0 {
-			continue // it is only the fence's answer that is missing
-		}
 		for _, p := range c.witnesses() {
 			if p.shard.away() {
 				continue
@@ -121,21 +133,15 @@ func (c *claim) witnesses() []place {
 	return withPlace(slices.Clone(c.others), place{shard: s.shard(ranked[1]), rank: 1})
 }
 
-func (q *question) put(ctx context.Context, store Store) {
-	patience := max(time.Duration(q.shard.patience.Load()), minAskPatience)
-	bounded, cancel := context.WithTimeout(ctx, patience)
+func (q *question) put(ctx context.Context, s *Scheduler, patience time.Duration) {
+	bounded, cancel := s.config.Awake.WithTimeout(ctx, patience)
 	defer cancel()
 	if patience > silenceLook {
 		q.shard.silence.cut(bounded, cancel) // nobody waits for it then
 	}
-	began := q.shard.silence.now()
-	q.differences, q.err = store.Ask(bounded, q.shard.name, q.states)
-	q.shard.silence.heard(began, q.err)
-	took := q.shard.silence.now() - began
-	if q.err != nil {
-		took = max(took, patience/2)
-	}
-	q.shard.patience.Store(int64(min(4*took, maxAskPatience)))
+	began := q.shard.silence.begin()
+	q.differences, q.err = s.store.Ask(bounded, q.shard.name, q.states)
+	q.shard.silence.answered(began, q.err)
 }
 
 // otherCopy is what the other copies say of a claim.
@@ -177,7 +183,7 @@ func (sh *shard) adopt(ctx context.Context, from *shard, batch []*claim) {
 	if len(batch) == 0 {
 		return
 	}
-	bounded, cancel := context.WithTimeout(ctx, tellPatience)
+	bounded, cancel := sh.s.config.Awake.WithTimeout(ctx, tellPatience)
 	defer cancel()
 	spots := make([]Spot, len(batch))
 	for i, c := range batch {

@@ -13,7 +13,7 @@ const graveRest = 10 * time.Second
 // bury tells the copies that a tombstone names of the end of their timer, and
 // removes it once all have heard (rule P7).
 func (sh *shard) bury(ctx context.Context, batch []*claim) {
-	bounded, cancel := context.WithTimeout(ctx, tellPatience)
+	bounded, cancel := sh.s.config.Awake.WithTimeout(ctx, tellPatience)
 	defer cancel()
 	for _, c := range batch {
 		heard := true
@@ -40,7 +40,7 @@ func (s *Scheduler) tellOfEnd(ctx context.Context, c *claim, p place) (heard boo
 	switch {
 	case p.shard.gone(), s.store.Lost(p.shard.name):
 		return true // nobody waits for it
-	case p.shard.silence.lasts():
+	case p.shard.away():
 		return false
 	}
 	w := s.copyOf(&ReadResult{Record: c.Record}, p)

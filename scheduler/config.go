@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"chronos/scheduler/awake"
 )
 
 // Config says how an engine runs. DefaultConfig fills in everything but Node
@@ -53,6 +55,9 @@ type Config struct {
 	// is the wall clock. Tests in bubbles replace them.
 	SinceBoot func() time.Duration
 	Wall      func() time.Time
+	// Awake is the clock that stands still while the process does, by which others are
+	// waited for; nil for one that never does.
+	Awake *awake.Clock
 }
 
 // DefaultConfig is the configuration of design.md for the http lane.

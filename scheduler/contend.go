@@ -14,6 +14,10 @@ const hesitation = 250 * time.Millisecond
 // right to fire is the lease on that one. Leases are sought only upwards, so
 // nobody waits in a circle.
 func (sh *shard) contend(ctx context.Context, batch []*claim) {
+	sh.contendHeld(ctx, sh.hold(batch, sh.held.contenders, func(*claim) bool { return true }))
+}
+
+func (sh *shard) contendHeld(ctx context.Context, batch []*claim) {
 	at := make([]int, len(batch)) // into each claim's others
 	for _, c := range batch {
 		c.relocate()
@@ -76,7 +80,7 @@ func (on *contest) add(c *claim, to place, at int) {
 
 // take tries to lease the copies.
 func (on *contest) take(ctx context.Context) {
-	if on.better.away() {
+	if on.better.away() || on.better.slow() {
 		for i := range on.claims {
 			on.pass(i)
 		}
@@ -86,9 +90,9 @@ func (on *contest) take(ctx context.Context) {
 	for i, c := range on.claims {
 		keys[i] = c.Lease.Key
 	}
-	began := on.better.silence.now()
+	began := on.better.silence.begin()
 	answers := on.own.s.store.Take(ctx, on.better.name, on.own.s.config.Grace, keys)
-	on.better.silence.heard(began, answers[0].Err)
+	on.better.silence.answered(began, answers[0].Err)
 	for i := range answers {
 		on.answered(i, &answers[i])
 	}
@@ -116,7 +120,7 @@ func (on *contest) promote(ctx context.Context) {
 			Rank: r.to.rank, Timer: &c.Record.Timer, Retry: -time.Millisecond,
 		}
 	}
-	bounded, cancel := context.WithTimeout(ctx, tellPatience)
+	bounded, cancel := on.own.s.config.Awake.WithTimeout(ctx, tellPatience)
 	defer cancel()
 	on.own.s.store.Tell(bounded, on.better.name, writes) // what it can't tell waits, as before
 	on.reranked = true
@@ -191,7 +195,7 @@ func (sh *shard) raise(ctx context.Context, better *shard, all []raising) (refus
 	if len(all) == 0 {
 		return nil
 	}
-	bounded, cancel := context.WithTimeout(ctx, tellPatience)
+	bounded, cancel := sh.s.config.Awake.WithTimeout(ctx, tellPatience)
 	defer cancel()
 	spots := make([]Spot, len(all))
 	for i, r := range all {

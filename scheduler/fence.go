@@ -55,11 +55,22 @@ func (s *Scheduler) freeSlot(c *claim) {
 	}
 }
 
-// fence asks the other copies, and then the shard, for leave to call back.
+// fence asks the other copies, and then the shard, for leave to call back. Claims that
+// have to ask a shard which answers late don't hold up the others.
 func (sh *shard) fence(ctx context.Context, batch []*claim) {
+	batch = sh.hold(batch, sh.held.fences, func(c *claim) bool { return c.began == 0 })
+	sh.fenceWithin(ctx, batch, askPatience)
+}
+
+func (sh *shard) fenceHeld(ctx context.Context, batch []*claim) {
+	sh.fenceWithin(ctx, batch, heldPatience)
+}
+
+// fenceWithin waits so long for the other copies.
+func (sh *shard) fenceWithin(ctx context.Context, batch []*claim, patience time.Duration) {
 	s := sh.s
 	if s.several() {
-		batch = sh.ask(ctx, batch)
+		batch = sh.ask(ctx, batch, patience)
 	}
 	now := s.config.SinceBoot()
 	fences := make([]Fence, 0, len(batch))
@@ -80,19 +91,24 @@ func (sh *shard) fence(ctx context.Context, batch []*claim) {
 	if len(live) == 0 {
 		return
 	}
-	began := sh.silence.now()
+	began := sh.silence.begin()
 	answers := s.store.Fire(ctx, sh.name, s.config.terms(), fences)
 	answered := time.Now()
 	sh.silence.heard(began, answers[0].Err)
-	var unanswered []*claim
+	var unanswered, late []*claim
 	for i, c := range live {
 		c.fenced, c.answered = answers[i], answered
 		if answers[i].Status == FenceFailed {
 			unanswered = append(unanswered, c)
 			continue
 		}
+		if answers[i].Status == FencePassed && c.outdated() {
+			late = append(late, c)
+			continue
+		}
 		s.afterFence(ctx, c)
 	}
+	sh.askAgain(ctx, late)
 	if len(unanswered) > 0 {
 		sh.log.Debug("fences were not answered", "count", len(unanswered), "err", unanswered[0].fenced.Err)
 		sleep(ctx, fencePause)
@@ -112,6 +128,36 @@ func (s *Scheduler) noteLeftOut(c *claim) {
 	}
 	s.metrics.leftOut.Add(float64(now - first))
 	s.lines.leftOut.Log(s.log, leftOutLine, "timer", c.Record.ID.String(), "from", first, "to", now-1, "interval", c.Record.Timer.Interval)
+}
+
+// answerLife is how long what the other copies said is good for: others do without a shard
+// that keeps silent for longer, or answers late for long.
+const answerLife = 200 * time.Millisecond
+
+// outdated reports whether what the other copies said is old by now.
+func (c *claim) outdated() bool {
+	return len(c.others) > 0 && c.shard.s.config.SinceBoot()-c.asked >= answerLife
+}
+
+// askAgain asks the other copies once more before callbacks whose fence was answered late:
+// another node may have called back meanwhile. A shard that gives no answer at once is not
+// waited for, since the shard answered the question before the fence.
+func (sh *shard) askAgain(ctx context.Context, batch []*claim) {
+	if len(batch) == 0 {
+		return
+	}
+	for _, c := range batch {
+		c.other = otherCopy{}
+	}
+	sh.question(ctx, questionsOf(batch), askPatience)
+	for _, c := range batch {
+		if c.other.newer != nil || c.other.firing > 0 {
+			sh.s.freeSlot(c)
+			c.settle(Settlement{Outcome: OutcomeRelease, Delay: max(c.other.firing, hesitation)})
+			continue
+		}
+		sh.s.afterFence(ctx, c)
+	}
 }
 
 func (s *Scheduler) afterFence(ctx context.Context, c *claim) {

@@ -14,7 +14,7 @@ import (
 func (s *Scheduler) Lookup(ctx context.Context, id ID) (ReadResult, error) {
 	if s.several() {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, roundPatience)
+		ctx, cancel = s.config.Awake.WithTimeout(ctx, roundPatience)
 		defer cancel()
 	}
 	found, newest := s.find(ctx, id)

@@ -17,13 +17,13 @@ type shard struct {
 	mask  Hint // that names it
 	log   *slog.Logger
 
-	silence  *silence
-	patience atomic.Int64 // with its answers to questions, ns
+	silence *silence
 
 	credit      *credit
 	fences      *queue[*claim]
 	settlements *queue[*claim]
 	contenders  *queue[*claim] // of copies that are not the best
+	held        held           // those of the above that wait for a shard which answers late
 	graves      *queue[*claim] // tombstones that not all copies have been told of
 	renewals    *renewals      // of fences
 
@@ -31,6 +31,7 @@ type shard struct {
 	unheard    atomic.Int64                 // since when it has not answered this node's announcements, ns on the clock of silence, until what it missed is known; 0 if it does
 	othersLive atomic.Bool                  // other nodes announced themselves lately
 	health     atomic.Int32                 // what the last claim said of the shard, or the last beat if that was long ago
+	claiming   time.Duration                // how long the last claim took; of the poll alone
 	claimed    atomic.Int64                 // when that was, ns on the clock of silence
 
 	ownership *ownership
@@ -39,6 +40,11 @@ type shard struct {
 	removed   atomic.Bool // it isn't among the shards any more
 	gaveUp    time.Time   // when it was tried last to give the shard up
 }
+
+// held are claims that wait for a shard which answers late, apart from those that don't.
+type held struct{ fences, settlements, contenders *queue[*claim] }
+
+func newHeld() held { return held{newQueue[*claim](), newQueue[*claim](), newQueue[*claim]()} }
 
 // What is known of a shard's health.
 const (
@@ -56,9 +62,9 @@ const (
 
 func newShard(s *Scheduler, index int, name string) *shard {
 	return &shard{
-		s: s, index: index, name: name, mask: s.store.HintOf(name), log: s.log.With("shard", name), silence: newSilence(),
+		s: s, index: index, name: name, mask: s.store.HintOf(name), log: s.log.With("shard", name), silence: newSilence(s.config.Awake),
 		credit: creditFor(s.config.Slots),
-		fences: newQueue[*claim](), settlements: newQueue[*claim](), contenders: newQueue[*claim](), graves: newQueue[*claim](), renewals: newRenewals(),
+		fences: newQueue[*claim](), settlements: newQueue[*claim](), contenders: newQueue[*claim](), held: newHeld(), graves: newQueue[*claim](), renewals: newRenewals(),
 		ownership: newOwnership(),
 	}
 }
@@ -159,15 +165,16 @@ func (sh *shard) claim(ctx context.Context, partitions partitionSet, neglected t
 	if room <= 0 {
 		return true
 	}
-	began := sh.silence.now()
+	began, horizon := sh.silence.begin(), sh.horizon()
 	// A stop must not lose the answer: what it leased would wait for the lease's end.
 	result, err := sh.s.store.Claim(context.WithoutCancel(ctx), sh.name, ClaimRequest{
-		Partitions: partitions.list(), Neglected: neglected, Horizon: sh.s.config.horizon(),
+		Partitions: partitions.list(), Neglected: neglected, Horizon: horizon,
 		Limit: min(room, maxClaims), MaxBytes: min(room*sh.credit.bytes, maxClaimBytes),
 		Grace: sh.s.config.Grace, LeaveOwnRetries: sh.othersLive.Load(), KeepTombstones: sh.s.keepTombstones(sh),
 	})
 	sh.silence.heard(began, err)
 	answered := time.Now()
+	sh.claiming = sh.s.config.Awake.Now() - began.awake
 	sh.claimed.Store(int64(sh.silence.now()))
 	sh.note(ctx, err)
 	claims, weight := make([]*claim, len(result.Claims)), 0
@@ -181,6 +188,16 @@ func (sh *shard) claim(ctx context.Context, partitions partitionSet, neglected t
 	}
 	return result.More
 }
+
+// horizon is how far ahead of due a poll claims. Where answers take long, the next poll
+// begins as much later, and its answer comes later still.
+func (sh *shard) horizon() time.Duration {
+	return sh.s.config.horizon() + 2*min(sh.claiming, maxAhead)
+}
+
+// maxAhead is how long a claim may take for timers to be claimed in time. A lease must not
+// begin long before its timer is due.
+const maxAhead = 500 * time.Millisecond
 
 // accept sends a claim on its way.
 func (sh *shard) accept(c *claim, answered time.Time) {
@@ -198,6 +215,10 @@ func (sh *shard) accept(c *claim, answered time.Time) {
 	case c.Record.State.Ended:
 		sh.graves.put(c)
 	default:
+		if delay := c.putOff(); delay > 0 {
+			c.settle(Settlement{Outcome: OutcomeRelease, Delay: delay})
+			return
+		}
 		c.destination = s.deliverer.Destination(c.Record.Timer.Callback)
 		s.turnIn(answered.Add(c.DueIn), c)
 	}
@@ -222,8 +243,11 @@ func newClaim(sh *shard, claimed *Claimed) *claim {
 	return c
 }
 
-// away reports whether nobody should wait for the shard: it is gone, silent, or given up.
-func (sh *shard) away() bool { return sh.gone() || sh.silence.lasts() || sh.s.store.Lost(sh.name) }
+// away reports whether nobody should wait for the shard: it is gone, silent, too slow, or
+// given up.
+func (sh *shard) away() bool {
+	return sh.gone() || sh.silence.lasts() || sh.tooSlow() || sh.s.store.Lost(sh.name)
+}
 
 // note keeps the log to one line when a shard falls silent and one when it is
 // back.

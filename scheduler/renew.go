@@ -71,7 +71,7 @@ func (sh *shard) renewFences(ctx context.Context, now time.Duration, batch []*cl
 	}
 	bounded, cancel := context.WithTimeout(ctx, config.Limit/renewalsPerLimit)
 	defer cancel()
-	began := sh.silence.now()
+	began := sh.silence.begin()
 	answers := sh.s.store.Fire(bounded, sh.name, config.terms(), fences)
 	sh.silence.heard(began, answers[0].Err)
 	lost := 0

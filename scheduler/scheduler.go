@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"chronos/scheduler/awake"
 	"chronos/scheduler/wheel"
 )
 
@@ -45,6 +46,9 @@ type Scheduler struct {
 func New(config Config, store Store, deliverer Deliverer) (*Scheduler, error) {
 	if err := config.Validate(); err != nil {
 		return nil, fmt.Errorf("make scheduler: %w", err)
+	}
+	if config.Awake == nil {
+		config.Awake = awake.Always()
 	}
 	metrics, err := newMetrics(config.Registerer)
 	if err != nil {

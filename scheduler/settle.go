@@ -14,8 +14,16 @@ const (
 	maxSettleTries = 1200                  // with the pause and a silent shard's 0.5 s: half a minute to ten
 )
 
-// settleBatch writes outcomes: to the other copies, then to the shard's own.
+// settleBatch writes outcomes: to the other copies, then to the shard's own. Outcomes that
+// a shard has to hear of which answers late don't hold up the others.
 func (sh *shard) settleBatch(ctx context.Context, batch []*claim) {
+	sh.settleHeld(ctx, sh.hold(batch, sh.held.settlements, (*claim).tells))
+}
+
+// tells reports whether other copies are to hear of the claim's outcome.
+func (c *claim) tells() bool { return !c.told && c.settlement.Outcome != OutcomeRelease }
+
+func (sh *shard) settleHeld(ctx context.Context, batch []*claim) {
 	batch = sh.writeLetters(ctx, batch)
 	if sh.s.several() {
 		sh.tell(ctx, batch)
@@ -64,7 +72,7 @@ func (sh *shard) settleAll(ctx context.Context, batch []*claim) iter.Seq2[*claim
 			settlements[i] = c.settlement
 			c.tries++
 		}
-		began := sh.silence.now()
+		began := sh.silence.begin()
 		answers := sh.s.store.Settle(ctx, sh.name, settlements)
 		sh.silence.heard(began, answers[0].Err)
 		var unanswered []*claim

@@ -3,53 +3,112 @@ package scheduler
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
+
+	"chronos/scheduler/awake"
 )
 
-// silentAfter is how long a shard may leave calls unanswered before others do
-// without it. One slow answer is not silence.
-const silentAfter = time.Second
+const (
+	// silentAfter is how long a shard may leave calls unanswered before others do
+	// without it. One slow answer is not silence.
+	silentAfter = time.Second
+	// silenceLook is how soon a call is given up when the shard's silence lasts.
+	silenceLook = 100 * time.Millisecond
 
-// silenceLook is how soon a call is given up when the shard's silence lasts.
-const silenceLook = 100 * time.Millisecond
+	// slowAnswer is what a quick answer takes at most, connecting included. A shard none
+	// of whose answers was quick for slowAfter is slow, until all were for as long.
+	slowAnswer = 200 * time.Millisecond
+	slowAfter  = 3 * time.Second
+)
 
-// silence is since when a shard has answered nothing. It is safe for concurrent
-// use.
+// silence is how a shard answers this node. How long the shard keeps silent is measured
+// by a clock that stands still while the node does; since when the shard may have missed
+// something is not. It is safe for concurrent use.
 type silence struct {
-	begun time.Time    // of the clock
-	since atomic.Int64 // ns on it, when the first call began that was not answered; 0 if the last was
-
-	// The last silence that lasted, ns on the clock; 0 if none did.
-	lostAt, backAt atomic.Int64
-
+	begun  time.Time // of the clock that goes on always
+	awake  *awake.Clock
 	outage *outage
+
+	tardy atomic.Bool // the last call that others wait for got no answer, or not a prompt one
+
+	mu      sync.Mutex
+	since   moment // when the first call began that was not answered; zero if the last was
+	refused bool   // nothing listens there
+	slow    tardiness
+
+	// The last silence that lasted, by the clock that goes on always; 0 if none did.
+	lostAt, backAt time.Duration
 }
 
-func newSilence() *silence { return &silence{begun: time.Now(), outage: newOutage()} }
+// moment is an instant by the clock that goes on always, and by the one that stands still
+// while the node does.
+type moment struct{ real, awake time.Duration }
 
-// now is what heard wants to know of a call when it begins.
+func newSilence(clock *awake.Clock) *silence {
+	return &silence{begun: time.Now(), awake: clock, outage: newOutage()}
+}
+
+// now is an instant of the clock that goes on always.
 func (s *silence) now() time.Duration { return max(time.Since(s.begun), 1) }
 
-// heard takes the outcome of a call that began at an instant.
-func (s *silence) heard(began time.Duration, err error) {
+// begin is what heard wants to know of a call when it begins.
+func (s *silence) begin() moment { return moment{s.now(), s.awake.Now()} }
+
+// answered takes the outcome of a call that others wait for, too.
+func (s *silence) answered(began moment, err error) {
+	s.tardy.Store(err != nil || s.awake.Now()-began.awake > askPatience)
+	s.heard(began, err)
+}
+
+// heard takes the outcome of a call.
+func (s *silence) heard(began moment, err error) {
+	took := s.awake.Now() - began.awake
 	if err != nil {
 		s.outage.failed()
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	wasAway, since := s.lasting() || s.slow.is, s.lostSince()
 	switch {
 	case err == nil:
-		if since := s.since.Load(); since != 0 && s.since.CompareAndSwap(since, 0) && s.lasting(since) {
-			s.lostAt.Store(since)
-			s.backAt.Store(int64(s.now()))
-		}
+		s.since, s.refused = moment{}, false
 	case errors.Is(err, ErrUnavailable):
-		s.since.CompareAndSwap(0, int64(began))
+		if s.since == (moment{}) {
+			s.since = began
+		}
+		s.refused = s.refused || errors.Is(err, syscall.ECONNREFUSED)
+	}
+	if s.slow.heard(s.awake, took, err == nil) {
+		s.slow.since = s.now()
+	}
+	if s.slow.is {
+		s.outage.failed() // nobody tells the shard anything meanwhile
+	}
+	if wasAway && !s.lasting() && !s.slow.is {
+		s.lostAt, s.backAt = since, s.now()
 	}
 }
 
 // lasts reports whether the shard has been silent for so long that nobody should
 // wait for it.
-func (s *silence) lasts() bool { return s.lasting(s.since.Load()) }
+func (s *silence) lasts() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lasting()
+}
+
+// slowFor is for how long the shard has been slow; 0 if it isn't.
+func (s *silence) slowFor() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.slow.is {
+		return 0
+	}
+	return max(s.now()-s.slow.since, 1)
+}
 
 // cut ends a call, whose ctx it is, if the silence lasts before that has ended.
 func (s *silence) cut(ctx context.Context, end context.CancelFunc) {
@@ -64,19 +123,64 @@ func (s *silence) cut(ctx context.Context, end context.CancelFunc) {
 	})
 }
 
-func (s *silence) lasting(since int64) bool {
-	return since != 0 && s.now()-time.Duration(since) >= silentAfter
+// The following two are for those who hold mu.
+
+func (s *silence) lasting() bool {
+	return s.since != (moment{}) && (s.refused || s.awake.Since(s.since.awake) >= silentAfter)
+}
+
+// lostSince is when the shard began to miss what it should be told.
+func (s *silence) lostSince() time.Duration {
+	switch {
+	case s.slow.is && (s.since == (moment{}) || s.slow.since < s.since.real):
+		return s.slow.since
+	default:
+		return s.since.real
+	}
 }
 
 // lostFor is how long ago a silence began that lasts, or ended less than this
 // while ago; 0 if there is none.
 func (s *silence) lostFor(while time.Duration) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	now := s.now()
-	if since := s.since.Load(); s.lasting(since) {
-		return now - time.Duration(since)
+	if s.lasting() || s.slow.is {
+		return now - s.lostSince()
 	}
-	if back := s.backAt.Load(); back != 0 && now-time.Duration(back) < while {
-		return now - time.Duration(s.lostAt.Load())
+	if s.backAt != 0 && now-s.backAt < while {
+		return now - s.lostAt
 	}
 	return 0
+}
+
+// tardiness is whether a shard's answers are late, by the clock that stands still while
+// the node does.
+type tardiness struct {
+	is    bool
+	since time.Duration // when it began, by the clock that goes on always
+	first time.Duration // while it isn't: when the first late answer was asked for that no quick one followed; 0 if none was
+	last  time.Duration // while it is: when the last answer came that was not quick, or failed
+}
+
+// heard takes an answer, and reports whether the shard is slow from now on.
+func (t *tardiness) heard(clock *awake.Clock, took time.Duration, answered bool) (begins bool) {
+	now, quick := clock.Now(), answered && took <= slowAnswer
+	switch {
+	case !t.is && quick:
+		t.first = 0
+	case !t.is && answered:
+		if t.first == 0 {
+			t.first = max(now-took, 1)
+		}
+		if clock.Since(t.first) >= slowAfter {
+			t.is, t.last = true, now
+			return true
+		}
+	case t.is && !quick:
+		t.last = now
+	case t.is && clock.Since(t.last) >= slowAfter:
+		*t = tardiness{}
+	}
+	return false
 }

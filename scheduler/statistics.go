@@ -75,7 +75,7 @@ func (s *Scheduler) Statistics(ctx context.Context) (Statistics, error) {
 }
 
 func (s *Scheduler) readStatistics(ctx context.Context) (Statistics, error) {
-	ctx, cancel := context.WithTimeout(ctx, roundPatience)
+	ctx, cancel := s.config.Awake.WithTimeout(ctx, roundPatience)
 	defer cancel()
 	shards := slices.Collect(maps.Values(s.gather()))
 	answers, faults := make([]TagSums, len(shards)), make([]error, len(shards))

@@ -98,7 +98,7 @@ func (sh *shard) askHomes(ctx context.Context, all []*stray) {
 			continue
 		}
 		for _, p := range s.homes {
-			if p.shard.silence.lasts() { // the question would use up the time of the whole page
+			if p.shard.away() { // the question would use up the time of the whole page
 				s.stays = true
 				continue
 			}

@@ -95,7 +95,7 @@ func (a *attempt) substitute(rank int) {
 }
 
 // warnLimit is how long after its begin an attempt still waits for one more round.
-const warnLimit = answerLimit/2 - 50*time.Millisecond
+const warnLimit = answerLimit - roundPatience - 50*time.Millisecond
 
 // planWarnings appends the write once more for homes that did not answer.
 func (a *attempt) planWarnings(writes []Write) []Write {

@@ -75,10 +75,10 @@ func (sh *shard) sweepNext(ctx context.Context) (more bool) {
 	if epoch, steady := sh.s.store.Epoch(sh.name); epoch != sh.sweeping.epoch || !steady {
 		sh.sweeping.epoch, sh.sweeping.since = epoch, time.Now()
 	}
-	if sh.silence.lasts() {
+	if sh.silence.lasts() || sh.slow() {
 		return false
 	}
-	bounded, cancel := context.WithTimeout(ctx, sweepPatience)
+	bounded, cancel := sh.s.config.Awake.WithTimeout(ctx, sweepPatience)
 	defer cancel()
 	state, err := sh.s.store.Swept(bounded, sh.name)
 	if err == nil {
@@ -153,7 +153,7 @@ func (sh *shard) sweepOver(ctx context.Context, state *SweepState, left int) {
 func (sh *shard) sweepPartition(ctx context.Context, partition int, mark SweepMark, share int) {
 	clean, page := true, firstPage
 	for cursor, more := "", true; more; {
-		bounded, cancel := context.WithTimeout(ctx, sweepPatience)
+		bounded, cancel := sh.s.config.Awake.WithTimeout(ctx, sweepPatience)
 		keys, next, err := sh.s.store.Scan(bounded, sh.name, partition, cursor, sweepPage)
 		cancel()
 		if err != nil {
@@ -170,7 +170,7 @@ func (sh *shard) sweepPartition(ctx context.Context, partition int, mark SweepMa
 					return
 				}
 			}
-			bounded, cancel := context.WithTimeout(ctx, sweepPatience)
+			bounded, cancel := sh.s.config.Awake.WithTimeout(ctx, sweepPatience)
 			inPlace, weight := sh.sweepKeys(bounded, keys[:n])
 			cancel()
 			clean, keys = clean && inPlace, keys[n:]
@@ -180,7 +180,7 @@ func (sh *shard) sweepPartition(ctx context.Context, partition int, mark SweepMa
 	if !clean {
 		return
 	}
-	bounded, cancel := context.WithTimeout(ctx, sweepPatience)
+	bounded, cancel := sh.s.config.Awake.WithTimeout(ctx, sweepPatience)
 	defer cancel()
 	if err := sh.s.store.MarkSwept(bounded, sh.name, partition, mark); err != nil {
 		sh.log.Debug("the partition can't be marked", "partition", partition, "err", err)

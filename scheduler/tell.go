@@ -20,7 +20,7 @@ const tellPatience = 400 * time.Millisecond
 func (sh *shard) tell(ctx context.Context, batch []*claim) {
 	var away, home []message
 	for _, c := range batch {
-		if c.told || c.settlement.Outcome == OutcomeRelease {
+		if !c.tells() {
 			continue
 		}
 		c.told = true
@@ -39,7 +39,7 @@ func (sh *shard) tell(ctx context.Context, batch []*claim) {
 	if len(away)+len(home) == 0 {
 		return
 	}
-	bounded, cancel := context.WithTimeout(ctx, tellPatience)
+	bounded, cancel := sh.s.config.Awake.WithTimeout(ctx, tellPatience)
 	defer cancel()
 	sh.s.send(bounded, away)
 	sh.s.send(bounded, home)
@@ -84,9 +84,9 @@ func (s *Scheduler) sendTo(ctx context.Context, to *shard, share []message, mu *
 			writes[i].Kind = WriteGone
 		}
 	}
-	began := to.silence.now()
+	began := to.silence.begin()
 	answers := s.store.Tell(ctx, to.name, writes)
-	to.silence.heard(began, answers[0].Err)
+	to.silence.answered(began, answers[0].Err)
 	mu.Lock()
 	defer mu.Unlock()
 	for i, m := range share {
@@ -184,7 +184,7 @@ func (c *claim) restore(ctx context.Context) (all bool) {
 	}
 	all = true
 	s, o := c.shard.s, &c.settlement
-	bounded, cancel := context.WithTimeout(ctx, tellPatience)
+	bounded, cancel := s.config.Awake.WithTimeout(ctx, tellPatience)
 	defer cancel()
 	due := -c.sinceDue() // of the pop that was fired
 	for _, p := range c.lacking {
@@ -217,7 +217,7 @@ func (c *claim) leave(ctx context.Context) {
 	if len(c.strays) == 0 {
 		return
 	}
-	bounded, cancel := context.WithTimeout(ctx, tellPatience)
+	bounded, cancel := c.shard.s.config.Awake.WithTimeout(ctx, tellPatience)
 	defer cancel()
 	for _, p := range c.strays {
 		if p.shard.gone() || c.belongs(p) {

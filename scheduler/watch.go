@@ -35,9 +35,9 @@ func (sh *shard) watch(ctx context.Context) {
 }
 
 func (sh *shard) beat(ctx context.Context) {
-	bounded, cancel := context.WithTimeout(ctx, beatInterval)
+	bounded, cancel := sh.s.config.Awake.WithTimeout(ctx, beatInterval)
 	defer cancel()
-	began := sh.silence.now()
+	began := sh.silence.begin()
 	nodes, fastest, err := sh.s.store.Beat(bounded, sh.name, sh.s.config.Wall())
 	sh.silence.heard(began, err)
 	if sh.silence.now()-time.Duration(sh.claimed.Load()) > 2*beatInterval {
@@ -86,7 +86,7 @@ func (sh *shard) giveUp(ctx context.Context) {
 }
 
 func (sh *shard) survey(ctx context.Context) {
-	bounded, cancel := context.WithTimeout(ctx, beatInterval)
+	bounded, cancel := sh.s.config.Awake.WithTimeout(ctx, beatInterval)
 	defer cancel()
 	found, err := sh.s.store.Survey(bounded, sh.name)
 	if err != nil {

@@ -17,7 +17,7 @@ const (
 	answerLimit = time.Second
 	// roundPatience is how long a round of writes waits for a shard: so there is time
 	// for a substitute, and to note it.
-	roundPatience = 400 * time.Millisecond
+	roundPatience = 450 * time.Millisecond
 )
 
 // write carries out one wish.
@@ -118,7 +118,7 @@ func (s *Scheduler) try(ctx context.Context, open []*attempt) {
 func (s *Scheduler) merge(ctx context.Context, writes []Write) []Written {
 	if s.several() {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, roundPatience)
+		ctx, cancel = s.config.Awake.WithTimeout(ctx, roundPatience)
 		defer cancel()
 	}
 	return s.store.Merge(ctx, writes)
@@ -291,7 +291,7 @@ func (a *attempt) withdraw(all bool) {
 	if len(writes) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), roundPatience)
+	ctx, cancel := a.s.config.Awake.WithTimeout(context.Background(), roundPatience)
 	defer cancel()
 	a.s.store.Merge(ctx, writes)
 }

@@ -24,6 +24,7 @@ import (
 	"chronos/cmd/internal/process"
 	"chronos/redisstore"
 	"chronos/scheduler"
+	"chronos/scheduler/awake"
 	"chronos/scheduler/kafka"
 )
 
@@ -45,6 +46,7 @@ func run(ctx context.Context, environ []string, logTo io.Writer) error {
 type worker struct {
 	id       string
 	log      *slog.Logger
+	awake    *awake.Clock
 	store    *redisstore.Store
 	bridge   *kafka.Bridge
 	engine   *scheduler.Scheduler
@@ -60,7 +62,7 @@ type worker struct {
 // newWorker puts a bridge together and opens its listener. What it has opened when it
 // fails it closes again. A token that the bridge makes is in runtimeDir.
 func newWorker(ctx context.Context, cfg environment.Bridge, runtimeDir localtoken.Dir, log *slog.Logger) (_ *worker, err error) {
-	w := &worker{id: uuid.NewString(), log: log, keepDead: cfg.DeadRetention}
+	w := &worker{id: uuid.NewString(), log: log, awake: awake.Start(), keepDead: cfg.DeadRetention}
 	log.Info("bridge starts", "node", w.id)
 	defer func() {
 		if err != nil {
@@ -87,7 +89,7 @@ func newWorker(ctx context.Context, cfg environment.Bridge, runtimeDir localtoke
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	if w.store, err = redisstore.Open(ctx, redisstore.Options{Shards: shards, Node: w.id, Lane: "kafka", Log: log}); err != nil {
+	if w.store, err = redisstore.Open(ctx, redisstore.Options{Shards: shards, Node: w.id, Lane: "kafka", Log: log, Awake: w.awake}); err != nil {
 		return nil, err
 	}
 	if err := w.store.Join(ctx); err != nil {
@@ -101,6 +103,7 @@ func newWorker(ctx context.Context, cfg environment.Bridge, runtimeDir localtoke
 		return nil, err
 	}
 	engine := engineConfig(&cfg, w.id, log, registry)
+	engine.Awake = w.awake
 	w.limit = engine.Limit + engine.Settling
 	if w.engine, err = scheduler.New(engine, w.store, w.bridge); err != nil {
 		return nil, err
@@ -229,5 +232,6 @@ func (w *worker) close() (err error) {
 			err = errors.Join(err, failed)
 		}
 	}
+	w.awake.Stop()
 	return err
 }

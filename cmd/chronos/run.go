@@ -25,6 +25,7 @@ import (
 	"chronos/cmd/internal/process"
 	"chronos/redisstore"
 	"chronos/scheduler"
+	"chronos/scheduler/awake"
 	"chronos/scheduler/webhook"
 )
 
@@ -52,6 +53,7 @@ func run(ctx context.Context, environ []string, logTo io.Writer) error {
 type node struct {
 	id       string
 	log      *slog.Logger
+	awake    *awake.Clock
 	backend  backend // nil if CHRONOS_REDIS names the shards
 	store    *redisstore.Store
 	client   *webhook.Client
@@ -69,7 +71,7 @@ type node struct {
 // newNode puts a node together and opens its listeners. What it has opened when
 // it fails it closes again. A token that the node makes is also in runtimeDir.
 func newNode(ctx context.Context, cfg environment.Node, runtimeDir localtoken.Dir, log *slog.Logger) (_ *node, err error) {
-	n := &node{id: uuid.NewString(), log: log, keepDead: cfg.DeadRetention}
+	n := &node{id: uuid.NewString(), log: log, awake: awake.Start(), keepDead: cfg.DeadRetention}
 	log.Info("node starts", "node", n.id)
 	defer func() {
 		if err != nil {
@@ -98,7 +100,7 @@ func newNode(ctx context.Context, cfg environment.Node, runtimeDir localtoken.Di
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	n.store, err = redisstore.Open(ctx, redisstore.Options{Shards: shards, Node: n.id, Lane: "http", Log: log})
+	n.store, err = redisstore.Open(ctx, redisstore.Options{Shards: shards, Node: n.id, Lane: "http", Log: log, Awake: n.awake})
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +114,9 @@ func newNode(ctx context.Context, cfg environment.Node, runtimeDir localtoken.Di
 	if n.client, err = newClient(cfg, shared.idle, n.reserved()); err != nil {
 		return nil, err
 	}
-	if n.engine, err = scheduler.New(engineConfig(cfg, n.id, log, registry), n.store, n.client); err != nil {
+	engine := engineConfig(cfg, n.id, log, registry)
+	engine.Awake = n.awake
+	if n.engine, err = scheduler.New(engine, n.store, n.client); err != nil {
 		return nil, err
 	}
 	n.serve(cfg, shared, registry)
@@ -312,5 +316,6 @@ func (n *node) close() error {
 			errs = append(errs, err)
 		}
 	}
+	n.awake.Stop()
 	return errors.Join(errs...)
 }

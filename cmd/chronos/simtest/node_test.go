@@ -13,6 +13,7 @@ import (
 
 	"chronos/redisstore"
 	"chronos/scheduler"
+	"chronos/scheduler/awake"
 	"chronos/scheduler/webhook"
 )
 
@@ -38,6 +39,7 @@ type machine struct {
 	wall     atomic.Int64 // how far the wall clock is ahead, ns
 
 	running sync.WaitGroup // processes, until all that they started has ended
+	pausing pausing
 
 	mu      sync.Mutex
 	starts  int
@@ -70,6 +72,7 @@ func newMachine(name string, timing timing, log *slog.Logger, shards []*shard, g
 	m := &machine{
 		name: name, timing: timing, log: log.With("node", name), shards: shards, given: given, links: map[string]*link{},
 		receiver: newLink(name, "receiver", accept), trap: &trap{}, boot: time.Now(),
+		pausing: pausing{boot: time.Now()},
 	}
 	for _, s := range shards {
 		l := newLink(name, s.name, s.accept)
@@ -122,7 +125,8 @@ func (m *machine) assemble(ctx context.Context, p *process) (err error) {
 		name, _, _ := strings.Cut(address, ".")
 		return m.links[name].dial(ctx, p)
 	}
-	options := redisstore.Options{Node: p.id, Lane: "http", Log: m.log, Dial: dial, Connections: 8}
+	clock := awake.Following(m.pausing.awake)
+	options := redisstore.Options{Node: p.id, Lane: "http", Log: m.log, Dial: dial, Connections: 8, Awake: clock}
 	for _, s := range m.shards[:m.given] {
 		options.Shards = append(options.Shards, redisstore.ShardConfig{Name: s.name, URL: s.url(), Dial: dial})
 	}
@@ -139,7 +143,7 @@ func (m *machine) assemble(ctx context.Context, p *process) (err error) {
 	config.PollInterval, config.Grace = m.timing.poll, m.timing.grace
 	config.TombLife = tombLife
 	config.SinceBoot = func() time.Duration { return time.Hour + time.Since(m.boot) }
-	config.Wall = m.now
+	config.Wall, config.Awake = m.now, clock
 	if p.engine, err = scheduler.New(config, p.store, p.client); err != nil {
 		p.client.Close()
 		return errors.Join(err, p.store.Close())
@@ -163,6 +167,42 @@ func (m *machine) life(ctx context.Context, p *process) {
 	if err := p.store.Close(); err != nil {
 		m.log.Debug("store closed", "err", err)
 	}
+}
+
+// pausing is when a machine's processes were paused. It is safe for concurrent use.
+type pausing struct {
+	boot time.Time
+
+	mu      sync.Mutex
+	since   time.Time // when the present pause began; zero if there is none
+	paused  time.Duration
+	resumed time.Duration // when the last pause was over, in time awake
+}
+
+func (p *pausing) begin() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.since = time.Now()
+}
+
+func (p *pausing) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.paused += time.Since(p.since)
+	p.since = time.Time{}
+	p.resumed = time.Since(p.boot) - p.paused
+}
+
+// awake is for how long the machine's processes have not been paused, and when of that
+// the last pause was over.
+func (p *pausing) awake() (awake, resumed time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	if !p.since.IsZero() {
+		now = p.since
+	}
+	return now.Sub(p.boot) - p.paused, p.resumed
 }
 
 // now is the machine's wall clock.
@@ -231,6 +271,7 @@ func (m *machine) pause() (resume func()) {
 	}
 	if m.pauses++; m.pauses == 1 {
 		m.resumed = make(chan struct{})
+		m.pausing.begin()
 		for _, l := range m.allLinks() {
 			m.lifts = append(m.lifts, l.impose(Freeze))
 		}
@@ -255,6 +296,7 @@ func (m *machine) thaw(all bool) {
 	m.pauses = 0
 	close(m.resumed)
 	m.resumed = nil
+	m.pausing.end()
 	for _, lift := range m.lifts {
 		lift()
 	}
