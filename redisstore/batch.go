@@ -14,6 +14,7 @@ import (
 type batcher struct {
 	jobs  chan job
 	flush func([]*item)
+	late  time.Duration
 	turns chan struct{} // has a token for each flusher at work
 	more  chan struct{} // the same of those that begin where answers come late
 	done  sync.WaitGroup
@@ -38,10 +39,10 @@ const (
 	flushPatience = 10 * time.Millisecond
 )
 
-// newBatcher starts a batcher; close ends it.
-func newBatcher(flush func([]*item)) *batcher {
+// newBatcher starts a batcher, which takes flushes for late after so long; close ends it.
+func newBatcher(flush func([]*item), late time.Duration) *batcher {
 	b := &batcher{
-		jobs: make(chan job, maxQueuedJobs), flush: flush,
+		jobs: make(chan job, maxQueuedJobs), flush: flush, late: late,
 		turns: make(chan struct{}, flushers), more: make(chan struct{}, moreFlushers),
 	}
 	b.done.Go(b.run)
@@ -83,8 +84,12 @@ func (j job) wait() error {
 }
 
 func (b *batcher) run() {
-	for first := range b.jobs {
+	for {
 		turns := b.turn()
+		first, open := <-b.jobs
+		if !open {
+			return
+		}
 		jobs, items := b.gather(first)
 		b.done.Go(func() {
 			defer func() { <-turns }()
@@ -105,12 +110,12 @@ func (b *batcher) turn() (turns chan struct{}) {
 		return b.turns
 	default:
 	}
-	late := time.NewTimer(flushPatience)
-	defer late.Stop()
+	timer := time.NewTimer(b.late)
+	defer timer.Stop()
 	select {
 	case b.turns <- struct{}{}:
 		return b.turns
-	case <-late.C:
+	case <-timer.C:
 	}
 	select {
 	case b.turns <- struct{}{}:

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -35,7 +36,7 @@ func newBench() *bench {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.flushed = append(b.flushed, all...)
-	})
+	}, time.Hour)
 	return b
 }
 
@@ -254,7 +255,7 @@ func TestNoneIsLost(t *testing.T) {
 		for _, it := range items {
 			count[it.partition]++
 		}
-	})
+	}, flushPatience)
 	var all sync.WaitGroup
 	for w := range writers {
 		all.Go(func() {
@@ -279,4 +280,30 @@ func TestNoneIsLost(t *testing.T) {
 		}
 	}
 	t.Logf("%d writes in %d flushes", writers*each, flushes)
+}
+
+// Where flushes take long, others go out beside them, each a while after the one before.
+func TestLateFlushesHoldUpNoOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun, goOn := make(chan struct{}, 100), make(chan struct{})
+		b := newBatcher(func([]*item) {
+			begun <- struct{}{}
+			<-goOn
+		}, flushPatience)
+		var writers sync.WaitGroup
+		for n := range flushers + moreFlushers + 5 {
+			writers.Go(func() {
+				if err := b.submitAndWait(t.Context(), []*item{{partition: n}}); err != nil {
+					t.Error(err)
+				}
+			})
+			time.Sleep(2 * flushPatience)
+		}
+		if got, want := len(begun), flushers+moreFlushers; got != want {
+			t.Errorf("%d flushes are under way, want %d", got, want)
+		}
+		close(goOn)
+		writers.Wait()
+		b.close()
+	})
 }

@@ -134,7 +134,7 @@ func (s *Store) shardsOf(l *Topology) ([]*shard, error) {
 		if err != nil {
 			return nil, err
 		}
-		sh.merger = newBatcher(func(items []*item) { s.flushMerge(sh, items) })
+		sh.merger = newBatcher(func(items []*item) { s.flushMerge(sh, items) }, flushPatience)
 		s.opened = append(s.opened, sh)
 		all[i] = sh
 	}
