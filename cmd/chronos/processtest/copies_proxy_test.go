@@ -1,15 +1,20 @@
 package processtest
 
 import (
+	"bytes"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // link is a TCP proxy between one node and one shard.
 type link struct {
 	listener net.Listener
 	to       string
+
+	late atomic.Int64 // ns by which answers come later
 
 	mu    sync.Mutex
 	state linkState
@@ -71,9 +76,59 @@ func (l *link) serve(from net.Conn) {
 	}
 	var wg sync.WaitGroup
 	wg.Go(func() { l.carry(from, to) })
-	l.carry(to, from)
+	delayed, end := l.delayed(from)
+	l.carry(to, delayed)
+	end()
 	wg.Wait()
 }
+
+// slow has answers come so much later from now on. Nothing overtakes what came before.
+func (l *link) slow(by time.Duration) { l.late.Store(int64(by)) }
+
+// delayed is a connection to which what is written arrives as late as the link is slow.
+// What is on its way when end is called is lost.
+func (l *link) delayed(to net.Conn) (conn net.Conn, end func()) {
+	type parcel struct {
+		at    time.Time
+		bytes []byte
+	}
+	parcels, over := make(chan parcel, 4096), make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			select {
+			case p := <-parcels:
+				select {
+				case <-time.After(time.Until(p.at)):
+				case <-over:
+					return
+				}
+				if _, err := to.Write(p.bytes); err != nil {
+					_ = to.Close()
+				}
+			case <-over:
+				return
+			}
+		}
+	})
+	write := func(b []byte) (int, error) {
+		select {
+		case parcels <- parcel{time.Now().Add(time.Duration(l.late.Load())), bytes.Clone(b)}:
+			return len(b), nil
+		case <-over:
+			return 0, net.ErrClosed
+		}
+	}
+	return writer{to, write}, func() { close(over); wg.Wait() }
+}
+
+// writer is a connection whose Write is another.
+type writer struct {
+	net.Conn
+	write func([]byte) (int, error)
+}
+
+func (w writer) Write(b []byte) (int, error) { return w.write(b) }
 
 // carry ends with closing both, so that the other direction ends too.
 func (l *link) carry(from, to net.Conn) {

@@ -28,6 +28,12 @@ type rig struct {
 	loadedAt time.Time     // when the load ended
 	heldUp   time.Duration // the test itself, at most
 	letters  int           // dead letters that were found
+
+	// Of a run that measures lateness: with no fault, amid faults, and after them.
+	control, outage, afterwards span
+	noticed                     time.Duration             // how soon the nodes noticed the outage
+	slow                        string                    // the shard that answers late
+	rank                        func(key string) []string // of shards
 }
 
 func newRig(t *testing.T, s *scenario, p plan) *rig {

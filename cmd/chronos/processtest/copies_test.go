@@ -1,6 +1,7 @@
 package processtest
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
@@ -23,6 +24,7 @@ var (
 type plan struct {
 	full bool
 	keep string
+	test string // that runs the scenario; "" for TestCopies
 }
 
 // either is one of two numbers, for a short and for a full run.
@@ -42,7 +44,7 @@ func (p plan) command(name string) string {
 	if p.full {
 		more = " -timeout 30m -args -faults.full"
 	}
-	return fmt.Sprintf("go test ./cmd/chronos/processtest -run 'TestCopies/%s$' -v%s", name, more)
+	return fmt.Sprintf("go test ./cmd/chronos/processtest -run '%s$' -v%s", cmp.Or(p.test, "TestCopies/"+name), more)
 }
 
 // mix is the load. In a short run, with a race detector and beside another scenario, it

@@ -1,0 +1,95 @@
+package processtest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"chronos/scheduler"
+	"chronos/scheduler/history"
+)
+
+// TestSlowRedis has one of three Redis answer late, and nothing else: after 3 s it is
+// treated as one that is away, and timers without a copy there don't notice.
+func TestSlowRedis(t *testing.T) {
+	needRedis(t)
+	for _, delay := range []time.Duration{250 * time.Millisecond, 430 * time.Millisecond} {
+		t.Run(delay.String(), func(t *testing.T) {
+			runAlone(t, "TestSlowRedis/"+delay.String(), func(plan) *scenario {
+				return &scenario{
+					name: "redis-slow-" + delay.String(), proxied: true, mix: slowMix,
+					inject: func(r *rig) { r.slowDown(delay) }, after: (*rig).judgeSlowRedis,
+				}
+			})
+		})
+	}
+}
+
+func slowMix(m *mix) {
+	m.rate, m.deletes, m.replaces = 150, 0.1, 0.1
+	m.longest, m.longestRecurring = 3*time.Second, 2500*time.Millisecond
+}
+
+// slowDown measures the load as it is, and then while one shard answers late.
+func (r *rig) slowDown(delay time.Duration) {
+	store := r.openStore()
+	r.rank = store.Rank // which works on when the store is closed
+	if err := store.Close(); err != nil {
+		r.t.Error(err)
+	}
+	r.control = r.during(r.plan.seconds(6, 20))
+	slow := rand.IntN(len(shardNames))
+	r.slow = shardNames[slow]
+	end := r.journal.begin(history.Fault{Kind: "slow", Class: history.ShardAway, Shard: r.slow, LateMs: 1000})
+	for _, m := range r.cluster.nodes {
+		m.links[slow].slow(delay)
+	}
+	r.outage = span{from: r.now()}
+	r.wait(r.plan.seconds(12, 40))
+	for _, m := range r.cluster.nodes {
+		m.links[slow].slow(0)
+	}
+	r.outage.to = r.now()
+	end()
+	r.wait(r.plan.seconds(4, 10))
+}
+
+func (r *rig) judgeSlowRedis(h *history.History, report *history.Report) {
+	skews := make(map[string]time.Duration) // by URL
+	for i := range h.Operations {
+		if asked := h.Operations[i].Timer; asked != nil {
+			skews[asked.URL] = scheduler.DefaultSkew().Of(time.Duration(asked.IntervalMs)*time.Millisecond, 2)
+		}
+	}
+	beyondSkew := func(c *history.Callback) (is bool, less time.Duration) {
+		return r.rank(c.Key)[0] == r.slow, skews[c.URL]
+	}
+	without := func(c *history.Callback) (is bool, less time.Duration) {
+		return !slices.Contains(r.rank(c.Key)[:2], r.slow), 0
+	}
+	begin, later := r.outage, r.outage
+	begin.to = begin.from + 5*time.Second
+	later.from = begin.to
+	for _, part := range []struct {
+		name string
+		late []time.Duration
+		most time.Duration
+	}{
+		{"first copy there, first 5 s, beyond the skew", r.lateness(h, begin, beyondSkew), time.Second},
+		{"first copy there, later, beyond the skew", r.lateness(h, later, beyondSkew), 300 * time.Millisecond},
+		{"no copy there", r.lateness(h, r.outage, without), percentile(r.lateness(h, r.control, without), 99) + 50*time.Millisecond},
+	} {
+		got := percentile(part.late, 99)
+		line := fmt.Sprintf("lateness, %s: %d callbacks, p50 %v, p99 %v, worst %v; want p99 %v at most", part.name, len(part.late),
+			percentile(part.late, 50), got, percentile(part.late, 100), part.most)
+		r.t.Log(line)
+		if got > part.most || len(part.late) < 100 {
+			r.t.Error(line)
+		}
+	}
+	control := r.lateness(h, r.control, anyCallback)
+	r.t.Logf("lateness, control: %d callbacks, p50 %v, p99 %v", len(control), percentile(control, 50), percentile(control, 99))
+	r.wantFewDuplicates(report)
+}

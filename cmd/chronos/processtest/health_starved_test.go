@@ -1,0 +1,180 @@
+package processtest
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"chronos/scheduler/history"
+)
+
+// TestStarved runs two nodes on a machine whose processors other work keeps busy, and
+// stops and continues the nodes at random. A busy machine is no fault: nothing is lost,
+// early, out of order, or called twice, and a Redis that dies is noticed all the same.
+func TestStarved(t *testing.T) {
+	needRedis(t)
+	runAlone(t, "TestStarved", func(p plan) *scenario {
+		return &scenario{name: "starved", mix: p.starvedMix, inject: (*rig).starve, after: (*rig).judgeStarved}
+	})
+}
+
+// runAlone runs a scenario beside no other.
+func runAlone(t *testing.T, test string, scenarioOf func(plan) *scenario) {
+	t.Helper()
+	p := plan{full: *faultsFull, keep: *faultsKeep, test: test}
+	runScenario(t, scenarioOf(p), p, func() {}, func() {})
+}
+
+// starvedMix is light enough in a short run that the test itself, with a race detector,
+// answers callbacks in time beside the busy loops.
+func (p plan) starvedMix(m *mix) {
+	m.rate, m.deletes, m.replaces = p.either(60, 200), 0.15, 0.15
+	m.longest, m.longestRecurring = 2*time.Second, 2500*time.Millisecond
+}
+
+// span is a part of a run.
+type span struct{ from, to time.Duration }
+
+func (r *rig) now() time.Duration { return time.Duration(r.journal.now()) }
+
+// during waits, and returns the time that this took.
+func (r *rig) during(d time.Duration) span {
+	from := r.now()
+	r.wait(d)
+	return span{from, r.now()}
+}
+
+// starve measures the load beside busy loops as it is, then stops and continues both
+// nodes for a while, in the midst of which a shard is killed, and measures again.
+func (r *rig) starve() {
+	for range 4 {
+		// The processor time is limited, so that the loop ends by itself if the test can't end it.
+		start(r.t, nil, "/bin/sh", "-c", "ulimit -t 150; while :; do :; done")
+	}
+	r.wait(time.Second)
+	r.control = r.during(r.plan.seconds(5, 15))
+	stopping := make(chan struct{})
+	var stops sync.WaitGroup
+	for _, m := range r.cluster.nodes {
+		stops.Go(func() { r.stopAgainAndAgain(m, stopping) })
+	}
+	r.wait(r.plan.seconds(7, 25))
+	killed := r.cluster.shards[rand.IntN(len(r.cluster.shards))]
+	back := r.cluster.killShard(killed, "kill", history.ShardAway)
+	r.outage = span{from: r.now()}
+	eventually(r.t, 20*time.Second, "each node says that the shard is away", func() bool {
+		return !slices.ContainsFunc(r.cluster.nodes, func(m *member) bool { return !m.saysAway(killed.name) })
+	})
+	r.noticed = r.now() - r.outage.from
+	r.wait(5*time.Second - r.noticed)
+	back()
+	r.outage.to = r.now()
+	r.wait(r.plan.seconds(3, 30))
+	close(stopping)
+	stops.Wait()
+	r.wait(2 * time.Second)
+	r.afterwards = r.during(r.plan.seconds(5, 15))
+}
+
+// stopAgainAndAgain has a node stand still for 300 to 900 ms, again and again.
+func (r *rig) stopAgainAndAgain(m *member, stopping <-chan struct{}) {
+	for {
+		select {
+		case <-time.After(time.Duration(300+rand.IntN(1200)) * time.Millisecond):
+		case <-stopping:
+			return
+		}
+		// The class Slow explains that callbacks are late, and nothing else.
+		end := r.journal.begin(history.Fault{Kind: "stop", Class: history.Slow, Node: m.name, LateMs: 300})
+		m.signal(syscall.SIGSTOP)
+		r.wait(time.Duration(300+rand.IntN(600)) * time.Millisecond)
+		m.signal(syscall.SIGCONT)
+		end()
+	}
+}
+
+// saysAway reports whether a node's metrics say that a shard can't be used.
+func (m *member) saysAway(shard string) bool {
+	client := http.Client{Timeout: 2 * time.Second}
+	res, err := client.Get(m.admin + "/metrics") //nolint:noctx // it has a timeout
+	if err != nil {
+		return false
+	}
+	defer res.Body.Close() //nolint:errcheck // read only
+	raw, err := io.ReadAll(res.Body)
+	return err == nil && strings.Contains(string(raw), fmt.Sprintf("chronos_shard_up{shard=%q} 0", shard))
+}
+
+// lateness is how late the first callbacks of pops came that were due within the span,
+// less what a callback may be late. The shards' clocks are this machine's.
+func (r *rig) lateness(h *history.History, within span, of func(c *history.Callback) (is bool, less time.Duration)) (late []time.Duration) {
+	first := make(map[string]*history.Callback)
+	for i := range h.Callbacks {
+		c := &h.Callbacks[i]
+		if before := first[c.WebhookID]; before == nil || c.ArriveNs < before.ArriveNs {
+			first[c.WebhookID] = c
+		}
+	}
+	for _, c := range first {
+		due := time.UnixMilli(c.DueMs).Sub(r.journal.start.Round(0))
+		if is, less := of(c); is && due >= within.from && due < within.to {
+			late = append(late, time.Duration(c.ArriveNs)-due-less)
+		}
+	}
+	slices.Sort(late)
+	return late
+}
+
+func anyCallback(*history.Callback) (is bool, less time.Duration) { return true, 0 }
+
+// percentile of durations in order; 0 of none.
+func percentile(sorted []time.Duration, p float64) time.Duration {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[min(int(p/100*float64(len(sorted))), len(sorted)-1)].Round(100 * time.Microsecond)
+}
+
+func (r *rig) judgeStarved(h *history.History, report *history.Report) {
+	control, afterwards := r.lateness(h, r.control, anyCallback), r.lateness(h, r.afterwards, anyCallback)
+	stopped := r.lateness(h, span{r.control.to, r.outage.from}, anyCallback)
+	away := r.lateness(h, r.outage, anyCallback)
+	for _, part := range []struct {
+		name string
+		late []time.Duration
+	}{{"control", control}, {"nodes stopped", stopped}, {"and a Redis killed", away}, {"2 s after the last stop", afterwards}} {
+		r.t.Logf("lateness, %s: %d callbacks, p50 %v, p99 %v, worst %v", part.name, len(part.late),
+			percentile(part.late, 50), percentile(part.late, 99), percentile(part.late, 100))
+	}
+	r.t.Logf("the nodes said that the killed Redis was away after %v", r.noticed.Round(time.Millisecond))
+	if least := r.plan.either(150, 1000); len(control) < least || len(afterwards) < least || len(stopped) < least || len(away) < least {
+		r.t.Errorf("too few callbacks to judge by: %d, %d, %d, %d", len(control), len(stopped), len(away), len(afterwards))
+	}
+	const most = 3 * time.Second
+	if r.noticed > most {
+		r.t.Errorf("the killed Redis was noticed after %v, want %v at most", r.noticed, most)
+	}
+	if worst := percentile(away, 100); worst > 2*time.Second+most {
+		r.t.Errorf("a callback came %v late after a Redis was killed; want a skew of 2s and %v at most", worst, most)
+	}
+	if before, now := percentile(control, 99), percentile(afterwards, 99); now > before+max(before/2, 25*time.Millisecond) {
+		r.t.Errorf("2 s after the last stop the 99th percentile of lateness is %v; it was %v before", now, before)
+	}
+	r.wantFewDuplicates(report)
+}
+
+// wantFewDuplicates allows one duplicate in a thousand callbacks that a fault explains;
+// others are violations already.
+func (r *rig) wantFewDuplicates(report *history.Report) {
+	r.t.Helper()
+	if c := &report.Counts; c.ExplainedDuplicates*1000 > c.Callbacks {
+		r.t.Errorf("%d duplicates of %d callbacks; want one in a thousand at most", c.ExplainedDuplicates, c.Callbacks)
+	}
+}
