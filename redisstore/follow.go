@@ -231,13 +231,7 @@ func (s *Store) adopt(l *Topology) error {
 	s.adopted.Store(int64(time.Since(s.origin)))
 	close(before.changed)
 	if before.topology.Epoch == 0 && !slices.Equal(before.topology.Active, l.Active) {
-		args := []any{"epoch", l.Epoch, "shards", strings.Join(l.names(), ","), "given", strings.Join(before.topology.names(), ",")}
-		for _, name := range before.topology.names() {
-			if _, member := l.member(name); !member {
-				args = append(args, "to_add", "chronos topology add "+name+" URL")
-			}
-		}
-		s.log.Warn("CHRONOS_REDIS is outdated: this node follows the topology that is stored on the shards", args...)
+		s.warnOfOutdatedList(&before.topology, l)
 		return nil
 	}
 	level := slog.LevelInfo

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 
 	"github.com/google/uuid"
 )
@@ -46,4 +47,16 @@ func (s *Store) Join(ctx context.Context) error {
 	}
 	s.look(ctx)
 	return nil
+}
+
+// warnOfOutdatedList names the shards that the node was given and that the stored
+// topology lacks, with the command that adds each.
+func (s *Store) warnOfOutdatedList(given, stored *Topology) {
+	args := []any{"epoch", stored.Epoch, "shards", strings.Join(stored.names(), ","), "given", strings.Join(given.names(), ",")}
+	for _, name := range given.names() {
+		if _, member := stored.member(name); !member {
+			args = append(args, "to_add", "chronos topology add "+name+" URL")
+		}
+	}
+	s.log.Warn("CHRONOS_REDIS is outdated: this node follows the topology that is stored on the shards", args...)
 }

@@ -44,7 +44,7 @@ func (p *proposal) vetTwin(base *Topology, sh *shard, force bool) error {
 		if _, member := base.member(other.name); !member || other.name == sh.name || !sh.sameRedis(other) {
 			continue
 		}
-		reason := ""
+		var reason string
 		switch {
 		case sh.database() == other.database():
 			reason = fmt.Sprintf("shards %s and %s would be the same database of one Redis; give another Redis", other.name, sh.name)

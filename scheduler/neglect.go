@@ -20,7 +20,8 @@ type neglect struct {
 // surveyed compares a survey with the one before and reports whether the partitions that
 // are neglected have changed. The zero Survey says that nothing is known of the shard.
 func (n *neglect) surveyed(found *Survey) (neglected partitionSet, changed bool) {
-	for p, first := range found.First {
+	for p := range found.First {
+		first := &found.First[p]
 		if first.Key != "" && first.Overdue >= neglectLimit && first.Key == n.first[p].Key && first.Look.Equal(n.first[p].Look) {
 			neglected |= 1 << p
 		}

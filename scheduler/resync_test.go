@@ -91,10 +91,10 @@ func (c *cluster) failOnce(store scheduler.Store, key string, delay time.Duratio
 	c.Helper()
 	taken := store.Take(c.Context(), "s0", time.Second, []string{key})[0]
 	terms := scheduler.FenceTerms{Limit: 2 * time.Second, Hold: 3500 * time.Millisecond}
-	if taken.Status != scheduler.TakeGot || store.Fire(c.Context(), "s0", terms, []scheduler.Fence{{Lease: taken.Claimed.Lease, Pops: 1}})[0].Status != scheduler.FencePassed {
+	if taken.Status != scheduler.TakeGot || store.Fire(c.Context(), "s0", terms, []scheduler.Fence{{Lease: taken.Lease, Pops: 1}})[0].Status != scheduler.FencePassed {
 		c.Fatalf("%s can't be fired: %+v", key, taken)
 	}
-	store.Settle(c.Context(), "s0", []scheduler.Settlement{{Lease: taken.Claimed.Lease, Outcome: scheduler.OutcomeAgain, Delay: delay}})
+	store.Settle(c.Context(), "s0", []scheduler.Settlement{{Lease: taken.Lease, Outcome: scheduler.OutcomeAgain, Delay: delay}})
 }
 
 // count says how often each timer was listed.

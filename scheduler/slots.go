@@ -65,7 +65,7 @@ func (s *slots) take(c *claim) (answer slotAnswer, delay time.Duration) {
 	now := time.Now()
 	d := s.by[c.destination]
 	if d == nil {
-		s.forgetIdle(now)
+		s.forgetIdle()
 		d = &destination{}
 		s.by[c.destination] = d
 	}
@@ -199,7 +199,7 @@ func (d *destination) idle(now time.Time) bool {
 
 // forgetIdle keeps the map as small as what is under way, whatever destinations
 // clients make up.
-func (s *slots) forgetIdle(now time.Time) {
+func (s *slots) forgetIdle() {
 	if len(s.by) < 2*s.total {
 		return
 	}

@@ -100,7 +100,7 @@ func TestRefusedClaimsComeBackOneByOne(t *testing.T) {
 			s.abandon(turn{claim: c, endsWait: 1})
 		}
 		for name, turn := range map[string]time.Duration{"http://slow:80": turnOf8, "http://other:80": turnOf4} {
-			want := s.by[name].booked.Sub(time.Now())
+			want := time.Until(s.by[name].booked)
 			for range 1000 {
 				want = max(want, slotSpan) + turn
 				if answer, got := s.take(&claim{destination: name}); answer != slotRefused || got != want {

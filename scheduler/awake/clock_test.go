@@ -11,7 +11,7 @@ import (
 func TestClockStandsStillWhileTheProcessDoes(t *testing.T) {
 	begun := time.Now()
 	ticks := &ticks{last: begun}
-	for _, step := range []struct{ at, awake, resumed time.Duration }{
+	for _, step := range []struct{ at, awake, resumed int }{ // ms
 		{at: 20, awake: 20},
 		{at: 55, awake: 55},                  // late by less than a tick
 		{at: 135, awake: 95},                 // late, and no stop
@@ -19,12 +19,14 @@ func TestClockStandsStillWhileTheProcessDoes(t *testing.T) {
 		{at: 1030, awake: 135, resumed: 135}, // who was overtaken
 		{at: 1040, awake: 140, resumed: 135},
 	} {
-		awake, resumed := ticks.move(begun.Add(step.at * time.Millisecond))
-		if awake != step.awake*time.Millisecond || resumed != step.resumed*time.Millisecond {
+		awake, resumed := ticks.move(begun.Add(ms(step.at)))
+		if awake != ms(step.awake) || resumed != ms(step.resumed) {
 			t.Errorf("after %d ms: awake %v, resumed at %v; want %d and %d ms", step.at, awake, resumed, step.awake, step.resumed)
 		}
 	}
 }
+
+func ms(n int) time.Duration { return time.Duration(n) * time.Millisecond }
 
 func TestClockGoesOnWhileTheProcessDoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -28,3 +28,9 @@ func (c *Clock) Advance(d time.Duration) {
 	defer c.mu.Unlock()
 	c.now = c.now.Add(d)
 }
+
+// lookAtPop is when to look at a copy after the outcome of the pop before: a pop that is
+// overdue is looked at as if it were due now.
+func lookAtPop(dueMs, nowMs int64, offset time.Duration) int64 {
+	return max(dueMs, nowMs) + offset.Milliseconds()
+}

@@ -372,12 +372,6 @@ func (e *entry) next(nowMs int64, node string, o scheduler.Settlement) {
 	e.lookMs = lookAtPop(e.popMs(e.state.Seq), nowMs, o.Offset)
 }
 
-// lookAtPop is when to look at a copy after the outcome of the pop before: a pop that is
-// overdue is looked at as if it were due now.
-func lookAtPop(dueMs, nowMs int64, offset time.Duration) int64 {
-	return max(dueMs, nowMs) + offset.Milliseconds()
-}
-
 func (e *entry) fail(nowMs int64, node string, o scheduler.Settlement) {
 	e.failure = scheduler.Failure{Node: node, At: time.UnixMilli(nowMs).UTC(), Reason: o.Reason}
 }

@@ -125,7 +125,7 @@ func (m *machine) assemble(ctx context.Context, p *process) (err error) {
 		name, _, _ := strings.Cut(address, ".")
 		return m.links[name].dial(ctx, p)
 	}
-	clock := awake.Following(m.pausing.awake)
+	clock := awake.Following(m.pausing.elapsed)
 	options := redisstore.Options{Node: p.id, Lane: "http", Log: m.log, Dial: dial, Connections: 8, Awake: clock}
 	for _, s := range m.shards[:m.given] {
 		options.Shards = append(options.Shards, redisstore.ShardConfig{Name: s.name, URL: s.url(), Dial: dial})
@@ -193,9 +193,9 @@ func (p *pausing) end() {
 	p.resumed = time.Since(p.boot) - p.paused
 }
 
-// awake is for how long the machine's processes have not been paused, and when of that
+// elapsed is for how long the machine's processes have not been paused, and when of that
 // the last pause was over.
-func (p *pausing) awake() (awake, resumed time.Duration) {
+func (p *pausing) elapsed() (running, resumed time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
