@@ -46,6 +46,7 @@ type shard struct {
 	identity atomic.Pointer[string]   // of the process that was verified last; nil before, "-" of one that won't say
 	gap      atomic.Int64             // the longest for which no node announced itself, ns, since a sweep was wanted
 	warned   atomic.Bool              // that it has no append-only file
+	warming  atomic.Bool              // connections are being opened
 	members  atomic.Pointer[[]string] // host:port of a Sentinel group's or Cluster's; nil until learnt
 	tcpPort  atomic.Pointer[string]   // on which the Redis says that it listens; nil until it has said so
 	mu       sync.Mutex
@@ -126,8 +127,13 @@ func (s *shard) runCheck(c *check) {
 }
 
 // warm opens connections before they are needed, beside whatever else goes on: opening
-// one costs a slow shard's caller as much time again.
+// one costs a slow shard's caller as much time again. A second warm at the same time would
+// need more connections than a pool has, and each would wait for the other's.
 func (s *shard) warm() {
+	if !s.warming.CompareAndSwap(false, true) {
+		return
+	}
+	var opening sync.WaitGroup
 	for _, pool := range []struct {
 		client redis.UniversalClient
 		share  int
@@ -136,18 +142,21 @@ func (s *shard) warm() {
 		if !is {
 			continue // a Cluster's client has a pool for each of its nodes, and opens them itself
 		}
-		s.under.Go(func() { open(single, pool.share) })
+		opening.Go(func() { open(single, pool.share) })
 	}
+	s.under.Go(func() { opening.Wait(); s.warming.Store(false) })
 }
 
 // open has a client hold so many connections at once, and gives them back to the pool.
 // The caller of the next call sees why a connection could not be opened.
 func open(client *redis.Client, connections int) {
+	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout+ioTimeout)
+	defer cancel()
 	all := make([]*redis.Conn, connections)
 	var pings sync.WaitGroup
 	for i := range all {
 		all[i] = client.Conn()
-		pings.Go(func() { all[i].Ping(context.Background()) })
+		pings.Go(func() { all[i].Ping(ctx) })
 	}
 	pings.Wait()
 	for _, conn := range all {
