@@ -15,7 +15,7 @@ import (
 func TestAdminWithoutTokensFile(t *testing.T) {
 	t.Parallel()
 	needRedis(t)
-	data, runtime := t.TempDir(), t.TempDir()
+	data, runtime := filepath.Join(t.TempDir(), "data"), t.TempDir()
 	node := startEmbeddedNode(t, "CHRONOS_DATA_DIR="+data, "XDG_RUNTIME_DIR="+runtime)
 	t.Cleanup(func() { killRedisIn(t, data) })
 	if node.token == "" {

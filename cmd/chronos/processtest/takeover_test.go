@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +15,7 @@ import (
 func TestCallbacksOperateNothing(t *testing.T) {
 	t.Parallel()
 	needRedis(t)
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "data")
 	node := startEmbeddedNode(t, "CHRONOS_DATA_DIR="+dir, "CHRONOS_ATTEMPTS=1")
 	t.Cleanup(func() { killRedisIn(t, dir) })
 	stranger := startRedis(t)
