@@ -8,7 +8,7 @@ SHELL := bash
 MODULES      := . loadtest
 GOLANGCI     := go tool -modfile=$(CURDIR)/.ci/tools.mod golangci-lint
 GOVULNCHECK  := go tool -modfile=$(CURDIR)/.ci/tools.mod govulncheck
-TEST_TIMEOUT ?= 15m
+TEST_TIMEOUT ?= 25m
 TEST_FLAGS   ?= $(if $(CI),-count=1)
 FUZZTIME     ?= 20s
 
