@@ -114,12 +114,12 @@ func (r nodeRecorder) Deliver(ctx context.Context, d scheduler.Delivery) schedul
 type node struct {
 	*scheduler.Scheduler
 	stop func()
-	log  *bytes.Buffer
+	log  *logBuffer
 }
 
 func startNode(t *testing.T, store scheduler.Store, name string, r *recorder, tune ...func(*scheduler.Config)) *node {
 	t.Helper()
-	log := &bytes.Buffer{}
+	log := &logBuffer{}
 	config := scheduler.DefaultConfig(name, slog.New(slog.NewTextHandler(log, nil)))
 	begin := time.Now()
 	config.SinceBoot = func() time.Duration { return time.Hour + time.Since(begin) }
@@ -417,4 +417,22 @@ func TestRetryGoesToAnotherNode(t *testing.T) {
 			t.Errorf("attempts %v: want %d by the sound node, and some by the broken one before", byNode, count)
 		}
 	})
+}
+
+// logBuffer is a node's log, which a test may read while the node writes.
+type logBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
 }
