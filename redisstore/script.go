@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha1" //nolint:gosec // Redis names scripts by their SHA-1; it protects nothing here.
 	"encoding/hex"
@@ -67,7 +68,9 @@ func (s *shard) eval(ctx context.Context, client redis.UniversalClient, calls []
 
 // converseUntil is converse, for which the caller waits until ctx ends.
 func (s *shard) converseUntil(ctx context.Context, client redis.UniversalClient, calls []*call) error {
-	if ctx.Err() != nil {
+	// The deadline is looked at, too: right after a stop of the process, ctx does not know
+	// yet that it has ended. The arguments say by when the shard executes the calls.
+	if deadline, ok := ctx.Deadline(); ctx.Err() != nil || ok && !time.Now().Before(deadline) {
 		return s.impatient(ctx)
 	}
 	own, lasting := make([]*call, len(calls)), context.WithoutCancel(ctx)
@@ -97,7 +100,7 @@ func (s *shard) converseUntil(ctx context.Context, client redis.UniversalClient,
 // impatient is the error of a caller that waited no longer. It says nothing of the
 // shard's state.
 func (s *shard) impatient(ctx context.Context) error {
-	return fmt.Errorf("%w: shard %s: %w", scheduler.ErrUnavailable, s.name, context.Cause(ctx))
+	return fmt.Errorf("%w: shard %s: %w", scheduler.ErrUnavailable, s.name, cmp.Or(context.Cause(ctx), context.DeadlineExceeded))
 }
 
 func (s *shard) converse(ctx context.Context, client redis.UniversalClient, calls []*call) {

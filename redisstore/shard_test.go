@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"chronos/scheduler"
+	"chronos/scheduler/awake"
 )
 
 // A shard forgets its scripts again and again, between calls and amid them: no
@@ -293,5 +294,53 @@ func TestLoadingServer(t *testing.T) {
 		if err := read(t, store, "kept").Err; err != nil {
 			t.Errorf("%s: the first request after it has loaded: %v", name, err)
 		}
+	}
+}
+
+// stopped is the context of a caller whose process has just gone on after a stop: its
+// deadline has passed, and nobody has ended it yet.
+type stopped struct{ context.Context }
+
+func (stopped) Deadline() (time.Time, bool) { return time.Now().Add(-time.Millisecond), true }
+
+func TestNothingIsSentAfterTheDeadline(t *testing.T) {
+	t.Parallel()
+	s := openShards(t, io.Discard, startProcess(t).shard("a"))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	w := creation("late", time.Hour)
+	if err := s.Tell(stopped{ctx}, "a", []scheduler.Write{w})[0].Err; !errors.Is(err, scheduler.ErrUnavailable) {
+		t.Errorf("written after the deadline: %v, want %v", err, scheduler.ErrUnavailable)
+	}
+	if err := read(t, s, w.Key).Err; !errors.Is(err, scheduler.ErrNotFound) {
+		t.Errorf("the copy is there: %v", err)
+	}
+}
+
+// What a stopped process has sent too late is not sent once more when the process goes on.
+func TestALateWriteOfAStoppedProcessIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	p := startProcess(t)
+	o := options(io.Discard, p.shard("a"))
+	o.Awake = awake.Following(func() (shown, resumed time.Duration) { return time.Hour, time.Hour }) // stands still
+	s, err := Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close() //nolint:errcheck // nothing is to be learnt from it
+	merge(t, s, creation("first", time.Hour))
+	before := p.calls("evalsha")
+	p.signal(syscall.SIGSTOP)
+	sent := time.Now()
+	answered := make(chan error, 1)
+	go func() { answered <- s.Merge(t.Context(), []scheduler.Write{creation("late", time.Hour)})[0].Err }()
+	await(t, soon, "the write to be too late", func() bool { return time.Since(sent) >= notAfter+100*time.Millisecond })
+	p.signal(syscall.SIGCONT)
+	if err := <-answered; !errors.Is(err, scheduler.ErrUnavailable) {
+		t.Errorf("a write that was sent too late: %v, want %v", err, scheduler.ErrUnavailable)
+	}
+	await(t, soon, "what was buffered to be executed", func() bool { return p.calls("evalsha") > before })
+	if err := read(t, s, "late").Err; !errors.Is(err, scheduler.ErrNotFound) {
+		t.Errorf("the copy is there: %v", err)
 	}
 }

@@ -85,12 +85,14 @@ func (s *Store) Tell(ctx context.Context, shard string, writes []scheduler.Write
 }
 
 // flushMerge sends what a batcher gathered. What the shard refused as too late
-// was not executed, and goes once more with the clock learnt from the refusal.
+// was not executed, and goes once more with the clock learnt from the refusal, unless it
+// is too late: this process may have been stopped.
 //
 // What ends timers stands last, and goes once more by itself if the shard's
 // memory is full: a script that has removed something may write on, so that
 // deletes work on a full shard, and creates behind a delete would.
 func (s *Store) flushMerge(sh *shard, items []*item) {
+	begun := time.Now()
 	ctx, cancel := s.awake.WithTimeout(context.Background(), s.patience)
 	defer cancel()
 	script := s.mergeScript(sh)
@@ -98,7 +100,7 @@ func (s *Store) flushMerge(sh *shard, items []*item) {
 	sh.evalItems(ctx, sh.front, &s.keys, script, items)
 	var again []*item
 	for _, it := range items {
-		if errors.Is(it.err, errLate) || it.ends == 1 && redis.IsOOMError(it.err) {
+		if errors.Is(it.err, errLate) && time.Since(begun) < s.notAfter || it.ends == 1 && redis.IsOOMError(it.err) {
 			again = append(again, it)
 		}
 	}

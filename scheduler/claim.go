@@ -28,10 +28,11 @@ type claim struct {
 	answered time.Time     // when it came
 
 	settlement Settlement
-	tries      int     // to settle
-	told       bool    // the others of the outcome
-	lacking    []place // copies that were missing then, or too old
-	strays     []place // copies that were told, and belong elsewhere
+	tries      int       // to settle
+	settled    time.Time // when the settlement that was answered was sent
+	told       bool      // the others of the outcome
+	lacking    []place   // copies that were missing then, or too old
+	strays     []place   // copies that were told, and belong elsewhere
 }
 
 // turn is what the wheel holds: a claim that comes due, or the end of its n-th

@@ -22,19 +22,23 @@ type cluster struct {
 
 func inCluster(t *testing.T, shards, nodes int, test func(c *cluster), tune ...func(*scheduler.Config)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		names := make([]string, shards)
-		for i := range names {
-			names[i] = fmt.Sprintf("s%d", i)
-		}
-		c := &cluster{T: t, Model: storetest.NewModel(names...), recorder: &recorder{}}
-		for i := range nodes {
-			name := nodeName(i)
-			c.nodes = append(c.nodes, startNode(t, c.Open(name), name, c.recorder, append([]func(*scheduler.Config){briefly}, tune...)...))
-		}
-		pass(2 * time.Second) // they know each other
-		test(c)
-	})
+	synctest.Test(t, func(t *testing.T) { test(newCluster(t, shards, nodes, tune...)) })
+}
+
+// newCluster starts the nodes. It is called in a bubble.
+func newCluster(t *testing.T, shards, nodes int, tune ...func(*scheduler.Config)) *cluster {
+	t.Helper()
+	names := make([]string, shards)
+	for i := range names {
+		names[i] = fmt.Sprintf("s%d", i)
+	}
+	c := &cluster{T: t, Model: storetest.NewModel(names...), recorder: &recorder{}}
+	for i := range nodes {
+		name := nodeName(i)
+		c.nodes = append(c.nodes, startNode(t, c.Open(name), name, c.recorder, append([]func(*scheduler.Config){briefly}, tune...)...))
+	}
+	pass(2 * time.Second) // they know each other
+	return c
 }
 
 // briefly saves virtual time: tombstones live 10 s, and polls are seldom.

@@ -72,7 +72,7 @@ func (sh *shard) settleAll(ctx context.Context, batch []*claim) iter.Seq2[*claim
 			settlements[i] = c.settlement
 			c.tries++
 		}
-		began := sh.silence.begin()
+		began, sent := sh.silence.begin(), time.Now()
 		answers := sh.s.store.Settle(ctx, sh.name, settlements)
 		sh.silence.heard(began, answers[0].Err)
 		var unanswered []*claim
@@ -85,6 +85,7 @@ func (sh *shard) settleAll(ctx context.Context, batch []*claim) iter.Seq2[*claim
 				unanswered, why = append(unanswered, c), answers[i].Err
 				continue
 			}
+			c.settled = sent
 			if !yield(c, answers[i]) {
 				return
 			}

@@ -23,8 +23,8 @@ const (
 	sweepPage     = 100
 	firstPage     = 25
 	maxSweepBytes = 8 << 20
-	// sweepPatience is how long a page may take.
-	// What is due within the quiet is left alone, so nothing is over meanwhile.
+	// sweepPatience is how long a page may take, stops of the process included. What is
+	// due within the quiet is left alone, so nothing is over meanwhile.
 	sweepPatience = time.Second
 	// idleInterval is how often a partition is swept that nobody wants swept, and
 	// idleShare the part of the rate at which that is.
@@ -170,7 +170,7 @@ func (sh *shard) sweepPartition(ctx context.Context, partition int, mark SweepMa
 					return
 				}
 			}
-			bounded, cancel := sh.s.config.Awake.WithTimeout(ctx, sweepPatience)
+			bounded, cancel := context.WithTimeout(ctx, sweepPatience)
 			inPlace, weight := sh.sweepKeys(bounded, keys[:n])
 			cancel()
 			clean, keys = clean && inPlace, keys[n:]

@@ -8,8 +8,13 @@ import (
 	"time"
 )
 
-// tellPatience is how long an outcome waits for the other copies to hear it.
-const tellPatience = 400 * time.Millisecond
+const (
+	// tellPatience is how long an outcome waits for the other copies to hear it.
+	tellPatience = 400 * time.Millisecond
+	// restorePatience is how long after its settlement was sent an outcome makes copies,
+	// stops of the process included: the timer may be over later.
+	restorePatience = time.Second
+)
 
 // tell merges the outcomes into the other copies (rule P5): first into those away
 // from home, so that nobody brings home what has just been removed there, then
@@ -184,7 +189,7 @@ func (c *claim) restore(ctx context.Context) (all bool) {
 	}
 	all = true
 	s, o := c.shard.s, &c.settlement
-	bounded, cancel := s.config.Awake.WithTimeout(ctx, tellPatience)
+	bounded, cancel := context.WithDeadline(ctx, c.settled.Add(restorePatience))
 	defer cancel()
 	due := -c.sinceDue() // of the pop that was fired
 	for _, p := range c.lacking {

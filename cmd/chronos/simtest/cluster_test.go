@@ -21,6 +21,7 @@ type cluster struct {
 	setting  setting
 	options  options
 	journal  *journal
+	calls    *callLog
 	shards   []*shard
 	machines []*machine
 	receiver *webhooktest.Receiver
@@ -50,9 +51,12 @@ func newCluster(t *testing.T, s setting, o options, log *slog.Logger) *cluster {
 		SkewMinMs: scheduler.DefaultSkew().Min.Milliseconds(), SkewMaxMs: scheduler.DefaultSkew().Max.Milliseconds(),
 		HoldMs: 3500, LimitMs: 2000, PollMs: s.timing.poll.Milliseconds(), Attempts: 5, Exempt: exempt(),
 	}
+	if o.calls != "" {
+		c.calls = openCallLog(t, o.calls, s.seed)
+	}
 	for i := range s.shards + s.spares {
 		sh := newShard(t, string(rune('a'+i)), fast)
-		sh.ahead, sh.tell = s.apart[i], c.ledger.stored
+		sh.ahead, sh.tell, sh.log = s.apart[i], c.ledger.stored, c.calls
 		c.shards = append(c.shards, sh)
 		if i < s.shards {
 			header.Shards = append(header.Shards, sh.name)
@@ -350,6 +354,7 @@ func (c *cluster) close() {
 	for _, s := range c.shards {
 		s.close()
 	}
+	c.calls.close(c.t)
 }
 
 // counts is what all shards executed.

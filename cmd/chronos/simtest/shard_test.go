@@ -24,6 +24,7 @@ type shard struct {
 	fast *fastClaim // nil to run every script
 	// tell is told of each topology that the shard takes, and nil to tell nobody.
 	tell func(shard, topology string)
+	log  *callLog
 
 	links  []*link // of all nodes
 	served sync.WaitGroup
@@ -90,13 +91,14 @@ func (s *shard) serve(conn net.Conn, epoch int) {
 	var out bytes.Buffer
 	var answer bytes.Buffer
 	peer := server.NewPeer(bufio.NewWriter(&answer))
+	node := conn.RemoteAddr().String()
 	for {
 		args, err := readCommand(in)
 		if err != nil {
 			return
 		}
 		waited, alive := s.gate(epoch, out.Len() == 0)
-		if !alive || !s.execute(epoch, peer, args, waited, &answer) {
+		if !alive || !s.execute(epoch, peer, args, waited, &answer, node) {
 			return
 		}
 		_, _ = answer.WriteTo(&out)
@@ -133,7 +135,7 @@ func (s *shard) gate(epoch int, first bool) (waited, alive bool) {
 
 // execute runs a command now and leaves its answer; false if the process that the
 // connection belongs to has ended.
-func (s *shard) execute(epoch int, peer *server.Peer, args []string, waited bool, answer *bytes.Buffer) bool {
+func (s *shard) execute(epoch int, peer *server.Peer, args []string, waited bool, answer *bytes.Buffer, node string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.epoch != epoch || s.down {
@@ -168,6 +170,9 @@ func (s *shard) execute(epoch int, peer *server.Peer, args []string, waited bool
 		s.calls.refused++
 		peer.WriteError(s.refused)
 		peer.Flush()
+	}
+	if name == "EVALSHA" {
+		s.log.write(node, s.name, args, answer.Bytes())
 	}
 	return true
 }

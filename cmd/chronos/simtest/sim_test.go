@@ -34,6 +34,7 @@ type options struct {
 	log     bool
 	fresh   int
 	keep    string
+	calls   string
 }
 
 // fixed is how many seeds are the same in every run of the tests.
@@ -58,6 +59,7 @@ func TestMain(m *testing.M) {
 	flag.BoolVar(&flags.quiet, "sim.quiet", false, "no faults but changes of the topology")
 	flag.BoolVar(&flags.exact, "sim.exact", false, "run the scripts of claims that find nothing, too: several times slower")
 	flag.BoolVar(&flags.log, "sim.log", false, "show the nodes' logs and the schedule")
+	flag.StringVar(&flags.calls, "sim.calls", "", "folder for a log of the script calls of each seed")
 	flag.StringVar(&flags.keep, "sim.history", "", "folder for the history of each seed")
 	flag.Parse()
 	debug.SetGCPercent(400) // Lua states are many and small
