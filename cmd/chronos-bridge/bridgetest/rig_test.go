@@ -18,14 +18,9 @@ import (
 // Of bridges as they are when nothing is set.
 const (
 	hold = 5 * time.Second
-	// advance is how early a message may come: more than half of the messages take to
-	// the broker of a test, whatever fault there was a moment before.
-	advance = 50 * time.Millisecond
-	// mostAdvance is how early a message may come when the way to the broker is slow: the
-	// bound of CHRONOS_KAFKA_ADVANCE=auto.
-	mostAdvance = 250 * time.Millisecond
-	skew        = 2 * time.Second  // until the copy of a message fires whose better one can't be reached
-	session     = 10 * time.Second // until a bridge that was killed is no member of the group any more
+	advance = 50 * time.Millisecond // how early a message may come: the bound of CHRONOS_KAFKA_ADVANCE=auto
+	skew    = 2 * time.Second       // until the copy of a message fires whose better one can't be reached
+	session = 10 * time.Second      // until a bridge that was killed is no member of the group any more
 )
 
 // aftermath is how long a fault may show after its end: until leases are over that
@@ -250,7 +245,7 @@ func (r *rig) judge(heldUp time.Duration) {
 	})
 	r.out.mu.Lock()
 	defer r.out.mu.Unlock()
-	v := judge(r.load.all(), r.out.arrivals, r.windows, mostAdvance)
+	v := judge(r.load.all(), r.out.arrivals, r.windows, advance)
 	v.altered = len(r.out.altered)
 	v.examples = append(v.examples, r.out.altered[:min(len(r.out.altered), 3)]...)
 	r.t.Logf("%s: %v\n  the test itself was held up for %v at most", r.scenario.name, &v, heldUp)

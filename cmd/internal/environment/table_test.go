@@ -20,7 +20,7 @@ func TestTableOf(t *testing.T) {
 		"bridge": {TableOf[Bridge](), []string{
 			"| `CHRONOS_KAFKA_INPUT`         | required         | topic that messages come from |",
 			"| `CHRONOS_KAFKA_CA_FILE`       | unset            | PEM file of the authorities that the brokers' certificates must come from; unset trusts those that the system trusts |",
-			"| `CHRONOS_KAFKA_ADVANCE`       | `auto`           | how long before its deadline a message is published: auto, the median of the way to the output as the bridge measures that, at most 250ms; or a duration from 0s to 10s, such as 50ms, where 0s is never early |",
+			"| `CHRONOS_KAFKA_ADVANCE`       | `auto`           | how long before its deadline a message is published: auto, the median of the way to the output as the bridge measures that, at most 50ms; or a duration from 0s to 10s, such as 80ms, where 0s is never early |",
 			"| `CHRONOS_LOG_FORMAT`          | `text`           | format of the log on standard error; one of text, json |",
 		}},
 	} {
