@@ -17,7 +17,7 @@ import (
 
 // Of bridges as they are when nothing is set.
 const (
-	hold = 5 * time.Second
+	hold    = 5 * time.Second
 	advance = 50 * time.Millisecond // how early a message may come: the bound of CHRONOS_KAFKA_ADVANCE=auto
 	skew    = 2 * time.Second       // until the copy of a message fires whose better one can't be reached
 	session = 10 * time.Second      // until a bridge that was killed is no member of the group any more

@@ -70,5 +70,5 @@ func (l *callLog) write(node, shard string, args []string, answer []byte) {
 	said := strings.NewReplacer("\r\n", " ", "\n", " ").Replace(string(answer))
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	fmt.Fprintf(l.out, "%.6f %s>%s %s %q -> %s\n", time.Since(l.start).Seconds(), node, shard, name, args[3:], said)
+	_, _ = fmt.Fprintf(l.out, "%.6f %s>%s %s %q -> %s\n", time.Since(l.start).Seconds(), node, shard, name, args[3:], said) // close says what failed
 }
