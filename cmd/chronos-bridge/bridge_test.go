@@ -54,7 +54,7 @@ func TestDeadline(t *testing.T) {
 // and then as long as the brokers take.
 func TestAdvanceFollowsTheWayToTheOutput(t *testing.T) {
 	t.Parallel()
-	const way, most = 80 * time.Millisecond, 250 * time.Millisecond
+	const way, most = 30 * time.Millisecond, 50 * time.Millisecond
 	s := newSetup(t)
 	s.cluster.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
 		s.cluster.KeepControl()
