@@ -123,7 +123,7 @@ func (d *differ) fire(pairs []leasePair) {
 	terms := scheduler.FenceTerms{Limit: d.some("limit"), Hold: d.some("hold")}
 	fences, modelled := make([]scheduler.Fence, len(pairs)), make([]scheduler.Fence, len(pairs))
 	for i, p := range pairs {
-		fences[i] = scheduler.Fence{Lease: p.store, Pops: draw(d, "pops", 1, 2, 3, 50)}
+		fences[i] = scheduler.Fence{Lease: p.store, Pops: draw(d, "pops", 1, 2, 3, 50), Young: draw(d, "young", false, true)}
 		if draw(d, "late", false, false, false, true) {
 			fences[i].Age = terms.Limit + time.Hour
 		}

@@ -246,6 +246,23 @@ func TestP8AHomeWhoseAnswerWasLostKnowsItsSubstitute(t *testing.T) {
 	})
 }
 
+// A substitute that is noted at a home whose copy is claimed already hears of the outcome.
+func TestASubstituteNotedAfterTheClaimHearsOfTheOutcome(t *testing.T) {
+	inCluster(t, 3, 2, func(c *cluster) {
+		var keys []string
+		for range 30 {
+			c.Connect(nodeName(0), "s1", storetest.LinkLossy)
+			keys = append(keys, c.create(oneShot(600*time.Millisecond)).ID.Key)
+			c.Connect(nodeName(0), "s1", storetest.LinkUp)
+			pass(5 * time.Second)
+		}
+		for _, key := range keys {
+			c.wantOnce(key, 1, 2*time.Second)
+		}
+		c.wantEmpty()
+	})
+}
+
 // A shard that takes long to answer questions, and answers other calls, is waited for;
 // it is not asked so briefly, over and over, that it never answers in time.
 func TestP4ASlowAnswerIsWaitedFor(t *testing.T) {

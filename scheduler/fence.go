@@ -81,7 +81,7 @@ func (sh *shard) fenceWithin(ctx context.Context, batch []*claim, patience time.
 		}
 		if age := now - c.began; age < s.config.sending() {
 			age += s.config.Limit - s.config.sending() // the shard lets nobody begin later than that either
-			fences, live = append(fences, Fence{Lease: c.Lease, Pops: c.pops(), Age: age}), append(live, c)
+			fences, live = append(fences, Fence{Lease: c.Lease, Pops: c.pops(), Age: age, Young: c.young}), append(live, c)
 			continue
 		}
 		// Whether the fence passed is unknown, but nothing was sent and nothing will be.
@@ -98,6 +98,7 @@ func (sh *shard) fenceWithin(ctx context.Context, batch []*claim, patience time.
 	var unanswered, late []*claim
 	for i, c := range live {
 		c.fenced, c.answered = answers[i], answered
+		c.noted(answers[i].Away)
 		if answers[i].Status == FenceFailed {
 			unanswered = append(unanswered, c)
 			continue

@@ -98,6 +98,9 @@ type Fence struct {
 	Pops  int // of the timer in all: an overdue recurring timer goes to its latest pop
 	// Age is how long ago the fence was first asked for.
 	Age time.Duration
+	// Young says that the timer was written so lately that a copy may have been noted as
+	// away since the claim.
+	Young bool
 }
 
 // Fenced is the answer to a Fence.
@@ -111,6 +114,8 @@ type Fenced struct {
 	Late time.Duration
 	// Wait is how long before due the fence came (FenceEarly).
 	Wait time.Duration
+	// Away is, of a young timer whose fence passed, what the record names as away by now.
+	Away []Away
 	Err  error
 }
 

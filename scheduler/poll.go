@@ -238,6 +238,7 @@ func (s *Scheduler) turnIn(at time.Time, c *claim) {
 func newClaim(sh *shard, claimed *Claimed) *claim {
 	c := &claim{Claimed: *claimed, shard: sh, weight: sh.credit.weight(&claimed.Record.Timer)}
 	if c.Err == nil {
+		c.young = sh.s.several() && sh.s.config.Wall().Sub(c.Record.State.Version.Time()) < youngFor
 		c.locate()
 	}
 	return c

@@ -37,8 +37,9 @@ func fireCases() map[string]func(*rig) {
 			c.Lease.Key = "k"
 			r.pass(c, 1, terms(far, far))
 		},
-		"P4 a fence that comes too late does nothing": checkTooLate,
-		"P4 others take over at the end of the hold":  checkHold,
+		"the fence of a young timer says what is away": checkYoung,
+		"P4 a fence that comes too late does nothing":  checkTooLate,
+		"P4 others take over at the end of the hold":   checkHold,
 		"P4 a renewal moves the end of the hold": func(r *rig) {
 			c := r.leased("k", oneShot(0), far)
 			r.pass(c, 1, terms(brief, brief))
@@ -158,6 +159,26 @@ func checkLostToOther(r *rig) {
 		r.Errorf("settlement of the lost lease: %+v, want not accepted, held by %q", s, nodeB)
 	}
 	r.accept(second, scheduler.Settlement{Outcome: scheduler.OutcomeDone})
+}
+
+func checkYoung(r *rig) {
+	r.put("k", 5, oneShot(0))
+	c := r.claim(r.a, request())
+	for _, step := range []struct {
+		add, want []scheduler.Away
+		young     bool
+	}{
+		{nil, nil, true},
+		{[]scheduler.Away{substitute()}, nil, false},
+		{nil, []scheduler.Away{substitute()}, true},
+		{[]scheduler.Away{other()}, []scheduler.Away{substitute(), other()}, true},
+	} {
+		r.toldStored(note("k", 5, step.add...))
+		fenced := r.fire(scheduler.Fence{Lease: c.Lease, Pops: 1, Young: step.young}, terms(far, far))
+		if fenced.Status != scheduler.FencePassed || !sameAway(fenced.Away, step.want...) {
+			r.Errorf("status %d, away %v; want passed, %v", fenced.Status, fenced.Away, step.want)
+		}
+	}
 }
 
 func checkTooLate(r *rig) {
