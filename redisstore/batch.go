@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"chronos/scheduler"
@@ -17,6 +18,7 @@ type batcher struct {
 	late  time.Duration
 	turns chan struct{} // has a token for each flusher at work
 	more  chan struct{} // the same of those that begin where answers come late
+	took  atomic.Int64  // how long the last flush took, ns
 	done  sync.WaitGroup
 }
 
@@ -94,7 +96,9 @@ func (b *batcher) run() {
 		b.done.Go(func() {
 			defer func() { <-turns }()
 			if len(items) > 0 {
+				began := time.Now()
 				b.flush(items)
+				b.took.Store(int64(time.Since(began)))
 			}
 			for _, j := range jobs {
 				close(j.done)
@@ -110,7 +114,9 @@ func (b *batcher) turn() (turns chan struct{}) {
 		return b.turns
 	default:
 	}
-	timer := time.NewTimer(b.late)
+	// The turns spread over the time that an answer takes: taken at once, they would all be
+	// away for as long.
+	timer := time.NewTimer(max(b.late, time.Duration(b.took.Load())/(flushers+moreFlushers)))
 	defer timer.Stop()
 	select {
 	case b.turns <- struct{}{}:

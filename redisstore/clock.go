@@ -19,8 +19,8 @@ type shardClock struct {
 }
 
 const (
-	clockSpan = 5 * time.Second // a clock drifts by less than a millisecond in two of them
-	clockStep = ioTimeout       // an answer that allows no less than this shows that the clock was stepped back
+	clockSpan = 5 * time.Second        // a clock drifts by less than a millisecond in two of them
+	clockStep = 500 * time.Millisecond // an answer that allows no less than this shows that the clock was stepped back
 )
 
 func newShardClock() *shardClock { return &shardClock{start: time.Now()} }

@@ -131,9 +131,9 @@ func (c ShardConfig) dialInTime(ctx context.Context, network, address string) (n
 // Bounds of every conversation with a shard. A claim or a merge that is sent
 // again by the client behind our back would break leases, so it retries nothing.
 const (
-	dialTimeout = 300 * time.Millisecond
-	ioTimeout   = 500 * time.Millisecond
-	poolTimeout = 250 * time.Millisecond
+	dialTimeout = 900 * time.Millisecond
+	ioTimeout   = 900 * time.Millisecond
+	poolTimeout = ioTimeout
 )
 
 func bounds(query url.Values) {

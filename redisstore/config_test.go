@@ -147,8 +147,8 @@ func TestConnectionsAreBounded(t *testing.T) {
 		ContextTimeout                         bool
 	}
 	want := facts{
-		Pool: 3, DialerRetries: 1, Protocol: 2, Read: 500 * time.Millisecond, Write: 500 * time.Millisecond, Dial: 300 * time.Millisecond,
-		WaitForConnection: 250 * time.Millisecond, ContextTimeout: true,
+		Pool: 3, DialerRetries: 1, Protocol: 2, Read: 900 * time.Millisecond, Write: 900 * time.Millisecond, Dial: 900 * time.Millisecond,
+		WaitForConnection: 900 * time.Millisecond, ContextTimeout: true,
 	}
 	for _, url := range []string{
 		"redis://h?" + others, "unix:///run/x?" + others, "redis+sentinel://h?master_name=m&" + others, "redis+cluster://h?max_redirects=4&" + others,

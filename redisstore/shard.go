@@ -30,11 +30,16 @@ const (
 	firePool  = 32 // what fires on other shards asks and tells here too
 )
 
+// pools are how many times these numbers a shard may have, and how many times they are opened
+// ahead.
+type pools struct{ times, opened int }
+
 // shard is one Redis deployment. All methods are safe for concurrent use.
 type shard struct {
 	name, url         string
 	front, poll, fire redis.UniversalClient
 	clock             *shardClock
+	pools             pools
 	awake             *awake.Clock
 	under             sync.WaitGroup // conversations, until their answer is read
 	scripts           scripts
@@ -67,13 +72,13 @@ func (e unfitError) Error() string {
 		"run CONFIG SET maxmemory-policy noeviction on it and put that line into its configuration"
 }
 
-func newShard(config ShardConfig, scripts scripts, times int, clock *awake.Clock, log *slog.Logger) (*shard, error) {
+func newShard(config ShardConfig, scripts scripts, pools pools, clock *awake.Clock, log *slog.Logger) (*shard, error) {
 	connect, err := config.connector()
 	if err != nil {
 		return nil, fmt.Errorf("shard %s: %w", config.Name, err)
 	}
-	s := &shard{name: config.Name, url: config.URL, clock: newShardClock(), awake: clock, scripts: scripts, log: log.With("shard", config.Name)}
-	s.front, s.poll, s.fire = connect(times*frontPool, s.meet, clock), connect(times*pollPool, s.meet, clock), connect(times*firePool, s.meet, clock)
+	s := &shard{name: config.Name, url: config.URL, clock: newShardClock(), pools: pools, awake: clock, scripts: scripts, log: log.With("shard", config.Name)}
+	s.front, s.poll, s.fire = connect(pools.times*frontPool, s.meet, clock), connect(pools.times*pollPool, s.meet, clock), connect(pools.times*firePool, s.meet, clock)
 	return s, nil
 }
 
@@ -137,12 +142,12 @@ func (s *shard) warm() {
 	for _, pool := range []struct {
 		client redis.UniversalClient
 		share  int
-	}{{s.front, frontPool * 3 / 4}, {s.poll, pollPool * 3 / 4}, {s.fire, firePool * 3 / 4}} {
+	}{{s.front, frontPool}, {s.poll, pollPool}, {s.fire, firePool}} {
 		single, is := pool.client.(*redis.Client)
 		if !is {
 			continue // a Cluster's client has a pool for each of its nodes, and opens them itself
 		}
-		opening.Go(func() { open(single, pool.share) })
+		opening.Go(func() { open(single, s.pools.opened*pool.share) })
 	}
 	s.under.Go(func() { opening.Wait(); s.warming.Store(false) })
 }

@@ -40,6 +40,9 @@ type Options struct {
 	// 0 for once. In bubbles of testing/synctest nobody must wait for one: go-redis
 	// waits by timers that bubbles must not share, and does.
 	Connections int
+	// Opened is how many times the usual number are opened ahead, 0 for once. In the
+	// bubbles a caller who finds no open connection opens one, which others wait for.
+	Opened int
 	// Awake is the clock that stands still while the process does, by which shards are
 	// waited for; nil for one that never does.
 	Awake *awake.Clock
@@ -56,7 +59,7 @@ type Store struct {
 	scripts    scripts
 	given      map[string]ShardConfig // what the node was started with, by name
 	dial       func(ctx context.Context, network, address string) (net.Conn, error)
-	times      int // Options.Connections
+	pools      pools
 	awake      *awake.Clock
 	patience   time.Duration // of a flush, which nobody waits for any longer
 	notAfter   time.Duration // notAfter
@@ -93,7 +96,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	s := &Store{
 		keys: laneKeys(o.Lane), lane: o.Lane, node: o.Node, log: o.Log, scripts: loadScripts(), given: map[string]ShardConfig{}, patience: notAfter, notAfter: notAfter,
-		announced: announcedFor, drainedFor: drainedFor, drained: map[string]time.Time{}, origin: time.Now(), dial: o.Dial, times: max(o.Connections, 1), awake: o.Awake,
+		announced: announcedFor, drainedFor: drainedFor, drained: map[string]time.Time{}, origin: time.Now(), dial: o.Dial, pools: pools{max(o.Connections, 1), max(o.Opened, 1)}, awake: o.Awake,
 	}
 	if s.awake == nil {
 		s.awake = awake.Always()
@@ -130,7 +133,7 @@ func (s *Store) shardsOf(l *Topology) ([]*shard, error) {
 			all[i] = s.opened[at]
 			continue
 		}
-		sh, err := newShard(config, s.scripts, s.times, s.awake, s.log)
+		sh, err := newShard(config, s.scripts, s.pools, s.awake, s.log)
 		if err != nil {
 			return nil, err
 		}

@@ -18,7 +18,7 @@ func (p *proposal) vet(ctx context.Context, base, next *Topology, force bool) er
 			continue
 		}
 		// Its connections are not the store's: a shard that is refused leaves nothing there.
-		sh, err := newShard(p.s.config(m), p.s.scripts, p.s.times, p.s.awake, p.s.log)
+		sh, err := newShard(p.s.config(m), p.s.scripts, p.s.pools, p.s.awake, p.s.log)
 		if err != nil {
 			return err
 		}

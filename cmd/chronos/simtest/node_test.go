@@ -32,6 +32,7 @@ type machine struct {
 	log      *slog.Logger
 	shards   []*shard
 	given    int              // so many of the shards it is started with
+	opened   int              // redisstore.Options.Opened
 	links    map[string]*link // to each shard by name
 	receiver *link
 	trap     *trap
@@ -126,7 +127,7 @@ func (m *machine) assemble(ctx context.Context, p *process) (err error) {
 		return m.links[name].dial(ctx, p)
 	}
 	clock := awake.Following(m.pausing.elapsed)
-	options := redisstore.Options{Node: p.id, Lane: "http", Log: m.log, Dial: dial, Connections: 8, Awake: clock}
+	options := redisstore.Options{Node: p.id, Lane: "http", Log: m.log, Dial: dial, Connections: 8, Opened: m.opened, Awake: clock}
 	for _, s := range m.shards[:m.given] {
 		options.Shards = append(options.Shards, redisstore.ShardConfig{Name: s.name, URL: s.url(), Dial: dial})
 	}

@@ -23,6 +23,7 @@ type setting struct {
 	load     time.Duration // how long clients ask
 	apart    []time.Duration
 	faults   []fault
+	opened   int  // redisstore.Options.Opened
 	instants bool // timers may name the instant that they are due at
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"chronos/scheduler"
+	"chronos/scheduler/history"
 )
 
 // written is a timer that was created, and when its callbacks came.
@@ -22,14 +23,14 @@ type written struct {
 // TestShardTurnsSlow has the answers of one of three shards come late, and nothing else.
 // Within 5 s its timers are late by their skew and little more, all others by nothing.
 func TestShardTurnsSlow(t *testing.T) {
-	for _, late := range []time.Duration{250 * time.Millisecond} {
+	for _, late := range []time.Duration{250 * time.Millisecond, 430 * time.Millisecond} {
 		inBubble(t, late.String(), func(t *testing.T) {
-			c := quietCluster(t, 2, 3)
+			c := clusterOf(t, setting{seed: 1, mode: history.Liveness, nodes: 2, shards: 3, opened: 4})
 			defer c.close()
 			time.Sleep(10 * time.Second)
 			var onset time.Time
-			all := c.createMany(t, 1000, 10*time.Millisecond, func(i int) {
-				if i == 250 {
+			all := c.createMany(t, 3000, 4*time.Millisecond, func(i int) {
+				if i == 750 {
 					onset = time.Now()
 					for _, m := range c.machines {
 						m.links["b"].slowDown(late / 2) // each way, to the end
@@ -56,6 +57,7 @@ func (c *cluster) createMany(t *testing.T, n int, apart time.Duration, before fu
 				Interval: interval, ReplicationFactor: 2, Callback: scheduler.Callback{URI: urlOf(promptly, strconv.Itoa(i)), Opaque: "x"},
 			}
 			m := c.machines[i%2]
+			asked := time.Now()
 			_, err := m.have(func(p *process) {
 				receipt, err := p.engine.Create(t.Context(), timer)
 				if err != nil {
@@ -65,7 +67,7 @@ func (c *cluster) createMany(t *testing.T, n int, apart time.Duration, before fu
 				mu.Lock()
 				defer mu.Unlock()
 				all[receipt.ID.Key] = &written{
-					due: time.Now().Add(interval), skew: scheduler.DefaultSkew().Of(interval, 2), homes: p.store.Rank(receipt.ID.Key)[:2],
+					due: asked.Add(interval), skew: scheduler.DefaultSkew().Of(interval, 2), homes: p.store.Rank(receipt.ID.Key)[:2],
 				}
 			})
 			if err != nil && !errors.Is(err, errDown) {
