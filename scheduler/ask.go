@@ -18,14 +18,14 @@ const (
 )
 
 // ask looks at the other copies of what is about to be fenced (rule P4) and
-// returns those claims that may go on. One of which a newer state is elsewhere
-// becomes that; one that is firing elsewhere waits for the end of that. Only a
+// returns those claims that may go on, and, by shard, those of which a newer state is
+// there. One that is firing elsewhere waits for the end of that. Only a
 // shard that is silent is done without: one slow answer is not silence, and the
 // question is put again, by those who wait longer.
-func (sh *shard) ask(ctx context.Context, batch []*claim, patience time.Duration) []*claim {
+func (sh *shard) ask(ctx context.Context, batch []*claim, patience time.Duration) (free []*claim, outdated map[*shard][]*claim) {
 	asks := questions(batch)
 	if len(asks) == 0 {
-		return batch
+		return batch, nil
 	}
 	now := sh.s.config.SinceBoot()
 	for _, c := range batch {
@@ -35,8 +35,7 @@ func (sh *shard) ask(ctx context.Context, batch []*claim, patience time.Duration
 	}
 	sh.question(ctx, asks, patience)
 	var unanswered []*claim
-	outdated := make(map[*shard][]*claim)
-	free := batch[:0:0]
+	outdated = make(map[*shard][]*claim)
 	for _, c := range batch {
 		switch {
 		case c.began != 0:
@@ -59,10 +58,7 @@ func (sh *shard) ask(ctx context.Context, batch []*claim, patience time.Duration
 		}
 		sh.held.fences.put(unanswered...)
 	}
-	for from, share := range outdated {
-		sh.adopt(ctx, from, share)
-	}
-	return free
+	return free, outdated
 }
 
 // question puts the questions, all at once, and has the claims know the answers.
@@ -183,7 +179,7 @@ func (sh *shard) adopt(ctx context.Context, from *shard, batch []*claim) {
 	if len(batch) == 0 {
 		return
 	}
-	bounded, cancel := sh.s.config.Awake.WithTimeout(ctx, tellPatience)
+	bounded, cancel := sh.s.config.Awake.WithTimeout(ctx, copyPatience)
 	defer cancel()
 	spots := make([]Spot, len(batch))
 	for i, c := range batch {

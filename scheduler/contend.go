@@ -195,7 +195,7 @@ func (sh *shard) raise(ctx context.Context, better *shard, all []raising) (refus
 	if len(all) == 0 {
 		return nil
 	}
-	bounded, cancel := context.WithTimeout(ctx, tellPatience) // the timers may be over after a stop of the process
+	bounded, cancel := context.WithTimeout(ctx, copyPatience)
 	defer cancel()
 	spots := make([]Spot, len(all))
 	for i, r := range all {

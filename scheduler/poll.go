@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -31,7 +32,7 @@ type shard struct {
 	unheard    atomic.Int64                 // since when it has not answered this node's announcements, ns on the clock of silence, until what it missed is known; 0 if it does
 	othersLive atomic.Bool                  // other nodes announced themselves lately
 	health     atomic.Int32                 // what the last claim said of the shard, or the last beat if that was long ago
-	claiming   time.Duration                // how long the last claim took; of the poll alone
+	claiming   atomic.Int64                 // how long the last claim took, ns
 	claimed    atomic.Int64                 // when that was, ns on the clock of silence
 
 	ownership *ownership
@@ -111,18 +112,10 @@ func (sh *shard) poll(ctx context.Context) {
 		if !sh.credit.scarce() {
 			own, others = own|again, others|lookAgain
 		}
-		if others &^= own; others != 0 {
-			lookAgain &^= others
-			if sh.claim(ctx, others, patience) {
-				lookAgain |= others
-			}
-		}
-		if own != 0 {
-			again &^= own
-			if sh.claim(ctx, own, 0) {
-				again |= own
-			}
-		}
+		others &^= own
+		again, lookAgain = again&^own, lookAgain&^others
+		moreOwn, moreOthers := sh.claimBoth(ctx, own, others)
+		again, lookAgain = again|moreOwn, lookAgain|moreOthers
 		if left := again | lookAgain; left == 0 || sh.credit.scarce() {
 			sh.pause(ctx, next, left != 0)
 		}
@@ -154,16 +147,32 @@ func (sh *shard) pause(ctx context.Context, next time.Time, more bool) {
 	}
 }
 
+// claimBoth claims in the node's own partitions and in those of other nodes, and waits for
+// neither answer before it asks the other question.
+func (sh *shard) claimBoth(ctx context.Context, own, others partitionSet) (moreOwn, moreOthers partitionSet) {
+	switch {
+	case others == 0:
+		return sh.claim(ctx, own, 0), 0
+	case own == 0:
+		return 0, sh.claim(ctx, others, patience)
+	}
+	var looked sync.WaitGroup
+	looked.Go(func() { moreOthers = sh.claim(ctx, others, patience) })
+	moreOwn = sh.claim(ctx, own, 0)
+	looked.Wait()
+	return moreOwn, moreOthers
+}
+
 // claim takes what is due in the partitions, of those of other nodes what they
-// have neglected for so long, and puts it into the wheel. It reports whether more
-// may be due.
-func (sh *shard) claim(ctx context.Context, partitions partitionSet, neglected time.Duration) (more bool) {
-	if sh.s.store.Lost(sh.name) {
-		return false // what is over may be there
+// have neglected for so long, and puts it into the wheel. It returns the partitions in
+// which more may be due.
+func (sh *shard) claim(ctx context.Context, partitions partitionSet, neglected time.Duration) (more partitionSet) {
+	if partitions == 0 || sh.s.store.Lost(sh.name) {
+		return 0 // what is over may be on a shard that is given up
 	}
 	room := sh.credit.left()
 	if room <= 0 {
-		return true
+		return partitions
 	}
 	began, horizon := sh.silence.begin(), sh.horizon()
 	// A stop must not lose the answer: what it leased would wait for the lease's end.
@@ -174,7 +183,7 @@ func (sh *shard) claim(ctx context.Context, partitions partitionSet, neglected t
 	})
 	sh.silence.heard(began, err)
 	answered := time.Now()
-	sh.claiming = sh.s.config.Awake.Now() - began.awake
+	sh.claiming.Store(int64(sh.s.config.Awake.Now() - began.awake))
 	sh.claimed.Store(int64(sh.silence.now()))
 	sh.note(ctx, err)
 	claims, weight := make([]*claim, len(result.Claims)), 0
@@ -186,13 +195,16 @@ func (sh *shard) claim(ctx context.Context, partitions partitionSet, neglected t
 	for _, c := range claims {
 		sh.accept(c, answered)
 	}
-	return result.More
+	if result.More {
+		return partitions
+	}
+	return 0
 }
 
 // horizon is how far ahead of due a poll claims. Where answers take long, the next poll
 // begins as much later, and its answer comes later still.
 func (sh *shard) horizon() time.Duration {
-	return sh.s.config.horizon() + 2*min(sh.claiming, maxAhead)
+	return sh.s.config.horizon() + 2*min(time.Duration(sh.claiming.Load()), maxAhead)
 }
 
 // maxAhead is how long a claim may take for timers to be claimed in time. A lease must not

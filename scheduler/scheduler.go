@@ -72,9 +72,14 @@ func New(config Config, store Store, deliverer Deliverer) (*Scheduler, error) {
 	return s, nil
 }
 
-// Loops a shard has for fences and for settlements: one batch is put together
-// while another is on its way.
-const loopsPerShard = 2
+const (
+	// loopsPerShard are a shard's loops for fences and for settlements: one batch is put
+	// together while another is on its way.
+	loopsPerShard = 2
+	// heldLoopsPerShard are those for what waits for a shard which answers late. What comes
+	// while they wait waits for the first of them to be back.
+	heldLoopsPerShard = 4
+)
 
 // Run claims and fires until ctx ends. Then it has other live nodes take its
 // partitions over, claims no more, calls back what it has claimed, gives back

@@ -17,16 +17,21 @@ const (
 // settleBatch writes outcomes: to the other copies, then to the shard's own. Outcomes that
 // a shard has to hear of which answers late don't hold up the others.
 func (sh *shard) settleBatch(ctx context.Context, batch []*claim) {
-	sh.settleHeld(ctx, sh.hold(batch, sh.held.settlements, (*claim).tells))
+	sh.settleWithin(ctx, sh.hold(batch, sh.held.settlements, (*claim).tells), tellPatience)
+}
+
+func (sh *shard) settleHeld(ctx context.Context, batch []*claim) {
+	sh.settleWithin(ctx, batch, heldPatience)
 }
 
 // tells reports whether other copies are to hear of the claim's outcome.
 func (c *claim) tells() bool { return !c.told && c.settlement.Outcome != OutcomeRelease }
 
-func (sh *shard) settleHeld(ctx context.Context, batch []*claim) {
+// settleWithin waits so long for the other copies.
+func (sh *shard) settleWithin(ctx context.Context, batch []*claim, patience time.Duration) {
 	batch = sh.writeLetters(ctx, batch)
 	if sh.s.several() {
-		sh.tell(ctx, batch)
+		sh.tell(ctx, batch, patience)
 	}
 	for c, answer := range sh.settleAll(ctx, batch) {
 		sh.settled(ctx, c, answer)

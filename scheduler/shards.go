@@ -130,13 +130,15 @@ func (c *crew) start(sh *shard) {
 	for range loopsPerShard {
 		c.loops.Go(func() { sh.fences.drain(work, c.s.pace.wait, sh.fence) })
 		c.loops.Go(func() { sh.settlements.drain(work, atMost(maxSettlements), sh.settleBatch) })
+	}
+	for range heldLoopsPerShard {
 		c.loops.Go(func() { sh.held.fences.drain(work, c.s.pace.wait, sh.fenceHeld) })
 		c.loops.Go(func() { sh.held.settlements.drain(work, atMost(maxSettlements), sh.settleHeld) })
+		c.loops.Go(func() { sh.held.contenders.drain(work, atMost(maxSettlements), sh.contendHeld) })
 	}
 	if c.s.config.Renew {
 		c.loops.Go(func() { sh.renew(work) })
 	}
 	c.loops.Go(func() { sh.contenders.drain(work, atMost(maxSettlements), sh.contend) })
-	c.loops.Go(func() { sh.held.contenders.drain(work, atMost(maxSettlements), sh.contendHeld) })
 	c.loops.Go(func() { sh.graves.drain(work, atMost(maxSettlements), sh.bury) })
 }

@@ -23,9 +23,9 @@ const (
 	sweepPage     = 100
 	firstPage     = 25
 	maxSweepBytes = 8 << 20
-	// sweepPatience is how long a page may take, stops of the process included. What is
-	// due within the quiet is left alone, so nothing is over meanwhile.
-	sweepPatience = time.Second
+	// sweepPatience is how long a page may take. What is due within the quiet is left alone,
+	// so nothing is over meanwhile.
+	sweepPatience = copyPatience
 	// idleInterval is how often a partition is swept that nobody wants swept, and
 	// idleShare the part of the rate at which that is.
 	idleInterval = time.Hour

@@ -11,9 +11,9 @@ import (
 const (
 	// tellPatience is how long an outcome waits for the other copies to hear it.
 	tellPatience = 400 * time.Millisecond
-	// restorePatience is how long after its settlement was sent an outcome makes copies,
+	// copyPatience is how long after a look at a timer a copy of the timer may be made,
 	// stops of the process included: the timer may be over later.
-	restorePatience = time.Second
+	copyPatience = time.Second
 )
 
 // tell merges the outcomes into the other copies (rule P5): first into those away
@@ -21,8 +21,9 @@ const (
 // into those at home; the leased copy, which the settlement is for, comes last.
 // What could not be told stays in the leased copy: a next pop or a retry is newer
 // anyway, of what is done a tombstone stays that names who must hear of it, and at the
-// other homes one that answers who asks (lasting).
-func (sh *shard) tell(ctx context.Context, batch []*claim) {
+// other homes one that answers who asks (lasting). The other copies are waited for as long
+// as patience is.
+func (sh *shard) tell(ctx context.Context, batch []*claim, patience time.Duration) {
 	var away, home []message
 	for _, c := range batch {
 		if !c.tells() {
@@ -44,7 +45,7 @@ func (sh *shard) tell(ctx context.Context, batch []*claim) {
 	if len(away)+len(home) == 0 {
 		return
 	}
-	bounded, cancel := sh.s.config.Awake.WithTimeout(ctx, tellPatience)
+	bounded, cancel := sh.s.config.Awake.WithTimeout(ctx, patience)
 	defer cancel()
 	sh.s.send(bounded, away)
 	sh.s.send(bounded, home)
@@ -189,7 +190,7 @@ func (c *claim) restore(ctx context.Context) (all bool) {
 	}
 	all = true
 	s, o := c.shard.s, &c.settlement
-	bounded, cancel := context.WithDeadline(ctx, c.settled.Add(restorePatience))
+	bounded, cancel := context.WithDeadline(ctx, c.settled.Add(copyPatience))
 	defer cancel()
 	due := -c.sinceDue() // of the pop that was fired
 	for _, p := range c.lacking {
