@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"net"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -14,7 +13,7 @@ type link struct {
 	listener net.Listener
 	to       string
 
-	late atomic.Int64 // ns by which answers come later
+	requests, answers way
 
 	mu    sync.Mutex
 	state linkState
@@ -30,6 +29,13 @@ const (
 	linkHole           // connections stay, and what is sent in them goes nowhere
 )
 
+// way is one direction of a link. The zero value carries bytes at once.
+type way struct {
+	mu    sync.Mutex
+	delay time.Duration
+	gate  chan struct{} // bytes wait until the gate is closed; nil while nothing waits
+}
+
 func newLink(t *testing.T, to string) *link {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -44,6 +50,7 @@ func newLink(t *testing.T, to string) *link {
 		l.mu.Lock()
 		l.ended = true
 		l.mu.Unlock()
+		l.goOn()
 		l.drop()
 		wg.Wait()
 	})
@@ -75,71 +82,92 @@ func (l *link) serve(from net.Conn) {
 		return
 	}
 	var wg sync.WaitGroup
-	wg.Go(func() { l.carry(from, to) })
-	delayed, end := l.delayed(from)
-	l.carry(to, delayed)
-	end()
+	wg.Go(func() { l.carry(&l.requests, from, to) })
+	l.carry(&l.answers, to, from)
 	wg.Wait()
 }
 
-// slow has answers come so much later from now on. Nothing overtakes what came before.
-func (l *link) slow(by time.Duration) { l.late.Store(int64(by)) }
+// slow has requests and answers take so much longer from now on. No byte overtakes an
+// earlier one.
+func (l *link) slow(requests, answers time.Duration) {
+	l.requests.slow(requests)
+	l.answers.slow(answers)
+}
 
-// delayed is a connection to which what is written arrives as late as the link is slow.
-// What is on its way when end is called is lost.
-func (l *link) delayed(to net.Conn) (conn net.Conn, end func()) {
-	type parcel struct {
-		at    time.Time
-		bytes []byte
+// standStill holds all bytes back, both ways, until goOn.
+func (l *link) standStill() {
+	l.requests.standStill()
+	l.answers.standStill()
+}
+
+func (l *link) goOn() {
+	l.requests.goOn()
+	l.answers.goOn()
+}
+
+func (w *way) slow(by time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.delay = by
+}
+
+func (w *way) standStill() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.gate == nil {
+		w.gate = make(chan struct{})
 	}
-	parcels, over := make(chan parcel, 4096), make(chan struct{})
+}
+
+func (w *way) goOn() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.gate != nil {
+		close(w.gate)
+		w.gate = nil
+	}
+}
+
+func (w *way) is() (delay time.Duration, gate chan struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.delay, w.gate
+}
+
+// parcel is bytes that leave a link no earlier than at an instant.
+type parcel struct {
+	bytes []byte
+	at    time.Time
+}
+
+// carry ends when either end is closed, and closes both, so that the other direction ends
+// too.
+func (l *link) carry(w *way, from, to net.Conn) {
+	defer func() { _ = to.Close() }()
+	parcels := make(chan parcel, 4096)
 	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer close(parcels)
 	wg.Go(func() {
-		for {
-			select {
-			case p := <-parcels:
-				select {
-				case <-time.After(time.Until(p.at)):
-				case <-over:
-					return
-				}
-				if _, err := to.Write(p.bytes); err != nil {
-					_ = to.Close()
-				}
-			case <-over:
-				return
+		defer from.Close() //nolint:errcheck // the connection is over
+		for p := range parcels {
+			time.Sleep(time.Until(p.at))
+			if _, gate := w.is(); gate != nil {
+				<-gate
+			}
+			if _, err := to.Write(p.bytes); err != nil {
+				break
 			}
 		}
-	})
-	write := func(b []byte) (int, error) {
-		select {
-		case parcels <- parcel{time.Now().Add(time.Duration(l.late.Load())), bytes.Clone(b)}:
-			return len(b), nil
-		case <-over:
-			return 0, net.ErrClosed
+		for range parcels { // what is left has nowhere to go
 		}
-	}
-	return writer{to, write}, func() { close(over); wg.Wait() }
-}
-
-// writer is a connection whose Write is another.
-type writer struct {
-	net.Conn
-	write func([]byte) (int, error)
-}
-
-func (w writer) Write(b []byte) (int, error) { return w.write(b) }
-
-// carry ends with closing both, so that the other direction ends too.
-func (l *link) carry(from, to net.Conn) {
-	defer func() { _, _ = from.Close(), to.Close() }()
+	})
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buf)
 		if n > 0 && l.is() != linkHole {
-			if _, err := to.Write(buf[:n]); err != nil {
-				return
-			}
+			delay, _ := w.is()
+			parcels <- parcel{bytes.Clone(buf[:n]), time.Now().Add(delay)}
 		}
 		if err != nil {
 			return

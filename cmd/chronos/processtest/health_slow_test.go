@@ -44,12 +44,12 @@ func (r *rig) slowDown(delay time.Duration) {
 	r.slow = shardNames[slow]
 	end := r.journal.begin(history.Fault{Kind: "slow", Class: history.ShardAway, Shard: r.slow, LateMs: 1000})
 	for _, m := range r.cluster.nodes {
-		m.links[slow].slow(delay)
+		m.links[slow].slow(0, delay)
 	}
 	r.outage = span{from: r.now()}
 	r.wait(r.plan.seconds(12, 40))
 	for _, m := range r.cluster.nodes {
-		m.links[slow].slow(0)
+		m.links[slow].slow(0, 0)
 	}
 	r.outage.to = r.now()
 	end()

@@ -127,7 +127,8 @@ func TestSlowLinksLeaveOneVersion(t *testing.T) {
 	})
 	for n, links := range r.links {
 		for s, l := range links {
-			l.setDelay(time.Duration(75+25*((n+s)%4)) * time.Millisecond)
+			delay := time.Duration(75+25*((n+s)%4)) * time.Millisecond
+			l.slow(delay, delay)
 		}
 	}
 	answers := make([][2]answer, count)

@@ -40,9 +40,9 @@ func repeatCreates(t *testing.T, count int, before, between func(r *lateRig, sha
 			keys = append(keys, fmt.Sprintf("once-%d-%d", shard, i))
 		}
 		for s, l := range r.links[0] {
-			l.setDelay(0)
+			l.slow(0, 0)
 			if s != shard {
-				l.setDelay(100 * time.Millisecond)
+				l.slow(120*time.Millisecond, 120*time.Millisecond)
 			}
 		}
 		before(r, shard)
