@@ -228,39 +228,29 @@ func TestP7BuryingMakesNoTombstones(t *testing.T) {
 }
 
 // P8: a home whose answer was lost is told of the substitute that stands in for it
-// all the same.
+// all the same, and so is whoever has claimed the home's copy by then.
 func TestP8AHomeWhoseAnswerWasLostKnowsItsSubstitute(t *testing.T) {
-	inCluster(t, 3, 2, func(c *cluster) {
-		var keys []string
-		for range 30 {
-			c.Connect(nodeName(0), "s1", storetest.LinkLossy)
-			keys = append(keys, c.create(oneShot(40*time.Second)).ID.Key)
-			c.Connect(nodeName(0), "s1", storetest.LinkUp)
-			pass(300 * time.Millisecond) // it doesn't count as silent
-		}
-		pass(time.Minute)
-		for _, key := range keys {
-			c.wantOnce(key, 1, maxLate)
-		}
-		c.wantEmpty()
-	})
-}
-
-// A substitute that is noted at a home whose copy is claimed already hears of the outcome.
-func TestASubstituteNotedAfterTheClaimHearsOfTheOutcome(t *testing.T) {
-	inCluster(t, 3, 2, func(c *cluster) {
-		var keys []string
-		for range 30 {
-			c.Connect(nodeName(0), "s1", storetest.LinkLossy)
-			keys = append(keys, c.create(oneShot(600*time.Millisecond)).ID.Key)
-			c.Connect(nodeName(0), "s1", storetest.LinkUp)
-			pass(5 * time.Second)
-		}
-		for _, key := range keys {
-			c.wantOnce(key, 1, 2*time.Second)
-		}
-		c.wantEmpty()
-	})
+	for name, test := range map[string]struct{ in, apart, late time.Duration }{
+		"before a claim": {40 * time.Second, 300 * time.Millisecond, maxLate}, // s1 doesn't count as silent
+		"after a claim":  {600 * time.Millisecond, 5 * time.Second, 2 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inCluster(t, 3, 2, func(c *cluster) {
+				var keys []string
+				for range 30 {
+					c.Connect(nodeName(0), "s1", storetest.LinkLossy)
+					keys = append(keys, c.create(oneShot(test.in)).ID.Key)
+					c.Connect(nodeName(0), "s1", storetest.LinkUp)
+					pass(test.apart)
+				}
+				pass(time.Minute)
+				for _, key := range keys {
+					c.wantOnce(key, 1, test.late)
+				}
+				c.wantEmpty()
+			})
+		})
+	}
 }
 
 // A shard that takes long to answer questions, and answers other calls, is waited for;
