@@ -2,15 +2,20 @@
 // on Fiber) and the admin listener for those who run the node (Admin, on
 // net/http).
 //
-// A request goes this way: its connection is accepted if there are not too many
-// (listener.go), nor too many of its client (fresh.go), what could be read in two
-// ways is refused before fasthttp sees the end of it (conn.go over framing.go and
-// chunks.go), a large body is kept until it is whole and counted (held.go),
-// fasthttp reads the request within its timeouts, guard.go bounds and measures it
-// (metrics.go), Fiber finds the handler (timers.go, batch.go), the body becomes a
-// scheduler.Timer or many (decode.go over scan.go and decimal.go), Timers does the
-// work, and the answer is written (render.go, or problem.go if something is wrong).
+// The way of a request:
+//
+//   - The listener accepts the connection if there are not too many connections
+//     (listener.go), and not too many of the same client (fresh.go).
+//   - The connection refuses what could be read in two ways before fasthttp sees the
+//     end of the request (conn.go, framing.go, chunks.go), and keeps a large body until
+//     the body is whole and counted (held.go).
+//   - fasthttp reads the request within its timeouts.
+//   - The guard bounds the request and measures it (guard.go, metrics.go).
+//   - Fiber finds the handler (timers.go, batch.go).
+//   - The handler turns the body into one scheduler.Timer or many (decode.go, scan.go,
+//     decimal.go) and calls Timers.
+//   - The handler writes the answer (render.go), or the problem (problem.go).
 //
 // Fiber and fasthttp reuse the buffers of a request as soon as its handler has
-// returned, so every string that goes to Timers is a copy.
+// returned: every string that goes to Timers is a copy.
 package api

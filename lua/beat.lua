@@ -1,11 +1,11 @@
 -- Kind:    node
--- Does:    announces a node and what its clock shows on the shard, and forgets nodes that were silent for dead_after, and
---          announcements of times to come, which no node makes
+-- Does:    announces a node, and the time of the node's clock, on the shard. Forgets nodes without an announcement for
+--          dead_after. Drops announcements with a time in the future: no node makes them
 -- KEYS:    nodes clocks
 -- ARGV:    node dead_after_ms clock_ms max_ahead_ms
--- Returns: now_us, how long ago in ms the latest announcement before this one was (-1 if there is none), what the fastest
---          clock shows now, in ms, of those that are not more than max_ahead ahead of this node's, then the ids of the
---          nodes that live, this one among them
+-- Returns: now_us, the age in ms of the latest announcement before this one (-1 if there is none), the time in ms of the
+--          fastest clock (clocks more than max_ahead ahead of this node's clock don't count), then the ids of the live
+--          nodes, this node included
 -- Cost:    O(nodes)
 -- Twice:   safe: the second announces again
 local nodes, clocks = KEYS[1], KEYS[2]
