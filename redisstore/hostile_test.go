@@ -123,69 +123,57 @@ func hostileKeys() (keys []string) {
 // What nodes are said to have announced is input too. Clocks that are of no use any more
 // are forgotten.
 func TestUnreadableClocksHinderNobody(t *testing.T) {
-	for name, start := range map[string]func(testing.TB) *testRedis{
-		"mini": startSwift, "real": func(t testing.TB) *testRedis { t.Helper(); return startRedis(t) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			shard := start(t)
-			s := openStore(t, "node", "http", shard)
-			now, err := shard.client.Time(t.Context()).Result()
-			if err != nil {
-				t.Fatal(err)
-			}
-			ms := now.UnixMilli()
-			day := (24 * time.Hour).Milliseconds()
-			said := map[string]string{
-				"of one that is gone": fmt.Sprint(ms+60_000, ms-100_000), "of one that came before the shard's was set back": fmt.Sprint(ms+30_000, ms+100_000),
-				"behind": fmt.Sprint(ms-1, ms), "behind and gone": fmt.Sprint(ms-110_000, ms-100_000), "much": fmt.Sprint(int64(9e15), ms),
-				"much and gone": fmt.Sprint(ms+day, ms-100_000), "more than a number": "9" + strings.Repeat("0", 400) + " " + fmt.Sprint(ms), "no time": "120000",
-				"a word": "s3cret", "nothing": "", "a fraction": fmt.Sprint(1.5, ms),
-			}
-			if err := shard.client.HSet(t.Context(), clocksKey("http"), said).Err(); err != nil {
-				t.Fatal(err)
-			}
-			_, fastest, err := s.Beat(t.Context(), "a", now)
-			if want := now.Add(time.Minute + deadAfter); err != nil || fastest.UnixMilli() != want.UnixMilli() {
-				t.Errorf("the fastest clock is %v ahead, %v; want one that stands still a minute and %v ahead", fastest.Sub(now), err, deadAfter)
-			}
-			left, err := shard.client.HKeys(t.Context(), clocksKey("http")).Result()
-			slices.Sort(left)
-			want := []string{"behind", "much", "node", "of one that came before the shard's was set back", "of one that is gone"}
-			if left = slices.DeleteFunc(left, func(of string) bool { return of == "more than a number" }); err != nil || !slices.Equal(left, want) {
-				t.Errorf("left is what %q said, %v; want %q", left, err, want)
-			}
-		})
-	}
+	onBothRedis(t, func(t *testing.T, shard *testRedis, s *Store) {
+		now, err := shard.client.Time(t.Context()).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ms := now.UnixMilli()
+		day := (24 * time.Hour).Milliseconds()
+		said := map[string]string{
+			"of one that is gone": fmt.Sprint(ms+60_000, ms-100_000), "of one that came before the shard's was set back": fmt.Sprint(ms+30_000, ms+100_000),
+			"behind": fmt.Sprint(ms-1, ms), "behind and gone": fmt.Sprint(ms-110_000, ms-100_000), "much": fmt.Sprint(int64(9e15), ms),
+			"much and gone": fmt.Sprint(ms+day, ms-100_000), "more than a number": "9" + strings.Repeat("0", 400) + " " + fmt.Sprint(ms), "no time": "120000",
+			"a word": "s3cret", "nothing": "", "a fraction": fmt.Sprint(1.5, ms),
+		}
+		if err := shard.client.HSet(t.Context(), clocksKey("http"), said).Err(); err != nil {
+			t.Fatal(err)
+		}
+		_, fastest, err := s.Beat(t.Context(), "a", now)
+		if want := now.Add(time.Minute + deadAfter); err != nil || fastest.UnixMilli() != want.UnixMilli() {
+			t.Errorf("the fastest clock is %v ahead, %v; want one that stands still a minute and %v ahead", fastest.Sub(now), err, deadAfter)
+		}
+		left, err := shard.client.HKeys(t.Context(), clocksKey("http")).Result()
+		slices.Sort(left)
+		want := []string{"behind", "much", "node", "of one that came before the shard's was set back", "of one that is gone"}
+		if left = slices.DeleteFunc(left, func(of string) bool { return of == "more than a number" }); err != nil || !slices.Equal(left, want) {
+			t.Errorf("left is what %q said, %v; want %q", left, err, want)
+		}
+	})
 }
 
 // No node announces itself in times to come: who says so would count as alive for ever, and
 // keep the nodes that live from the partitions.
 func TestAnnouncementsOfTimesToComeAreDropped(t *testing.T) {
-	for name, start := range map[string]func(testing.TB) *testRedis{
-		"mini": startSwift, "real": func(t testing.TB) *testRedis { t.Helper(); return startRedis(t) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			shard := start(t)
-			s := openStore(t, "node", "http", shard)
-			now, err := shard.client.Time(t.Context()).Result()
-			if err != nil {
-				t.Fatal(err)
-			}
-			announced := []redis.Z{{Score: float64(now.UnixMilli()), Member: "another"}, {Score: math.Inf(1), Member: "for ever"}}
-			for i := range 50 {
-				announced = append(announced, redis.Z{Score: float64(now.Add(time.Duration(i+1) * time.Minute).UnixMilli()), Member: fmt.Sprint("ghost", i)})
-			}
-			if err := shard.client.ZAdd(t.Context(), nodesKey("http"), announced...).Err(); err != nil {
-				t.Fatal(err)
-			}
-			nodes, _, err := s.Beat(t.Context(), "a", now)
-			slices.Sort(nodes)
-			if want := []string{"another", "node"}; err != nil || !slices.Equal(nodes, want) {
-				t.Errorf("live nodes are %q, %v; want %q", nodes, err, want)
-			}
-			if left, err := shard.client.ZCard(t.Context(), nodesKey("http")).Result(); err != nil || left != 2 {
-				t.Errorf("%d announcements are left, %v; want 2", left, err)
-			}
-		})
-	}
+	onBothRedis(t, func(t *testing.T, shard *testRedis, s *Store) {
+		now, err := shard.client.Time(t.Context()).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		announced := []redis.Z{{Score: float64(now.UnixMilli()), Member: "another"}, {Score: math.Inf(1), Member: "for ever"}}
+		for i := range 50 {
+			announced = append(announced, redis.Z{Score: float64(now.Add(time.Duration(i+1) * time.Minute).UnixMilli()), Member: fmt.Sprint("ghost", i)})
+		}
+		if err := shard.client.ZAdd(t.Context(), nodesKey("http"), announced...).Err(); err != nil {
+			t.Fatal(err)
+		}
+		nodes, _, err := s.Beat(t.Context(), "a", now)
+		slices.Sort(nodes)
+		if want := []string{"another", "node"}; err != nil || !slices.Equal(nodes, want) {
+			t.Errorf("live nodes are %q, %v; want %q", nodes, err, want)
+		}
+		if left, err := shard.client.ZCard(t.Context(), nodesKey("http")).Result(); err != nil || left != 2 {
+			t.Errorf("%d announcements are left, %v; want 2", left, err)
+		}
+	})
 }
