@@ -180,6 +180,8 @@ func TestAdmin(t *testing.T) {
 	if status, _ := b.get("/livez"); status != http.StatusOK {
 		t.Errorf("/livez is %d", status)
 	}
+	// The bridge measures the lag every 2 s, perhaps last before it had dealt with the messages.
+	await(t, "no lag", func() bool { return b.metric(`chronos_bridge_lag{partition="0"}`) == 0 })
 	for series, want := range map[string]float64{
 		`chronos_bridge_messages_total{as="stored"}`: 1, `chronos_bridge_messages_total{as="late"}`: 1,
 		`chronos_bridge_messages_total{as="duplicate"}`: 0, `chronos_bridge_messages_total{as="again"}`: 0,
