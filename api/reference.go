@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"net/url"
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
@@ -13,6 +14,14 @@ const pingPath = "/ping"
 
 // ping says that the process answers.
 func ping(c *fiber.Ctx) error { return c.SendString("OK") }
+
+// reference is the URI of a request to the admin listener, as normalize rewrites others.
+func reference(u *url.URL) string {
+	var uri fasthttp.URI
+	uri.Update(u.RequestURI())
+	normalize(&uri)
+	return string(uri.RequestURI())
+}
 
 // normalize rewrites a URI as Metaswitch's Chronos reads it: /timers/ becomes
 // /timers, and a semicolon between parameters becomes an ampersand. Routing and

@@ -71,13 +71,16 @@ func (s *Server) Resynchronisation() http.Handler {
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
+		r.RequestURI = reference(r.URL)
 		answer(w, r)
 	})
 }
 
 // serveResync has the admin listener answer requests for resynchronisation.
 func serveResync(mux *http.ServeMux, by gate, answer http.Handler) {
-	mux.Handle("GET "+collectionPath, by.lets(tokens.Admin, answer))
+	for _, path := range []string{collectionPath, itemPrefix + "{$}"} {
+		mux.Handle("GET "+path, by.lets(tokens.Admin, answer))
+	}
 	mux.Handle("DELETE "+referencesPath, by.lets(tokens.Admin, answer))
 }
 

@@ -348,6 +348,11 @@ func TestResyncWithoutTokensIsOnTheAdminListener(t *testing.T) {
 		}
 	}
 	token := byRole[tokens.Admin]
+	for _, path := range []string{strings.ReplaceAll(resyncOf("d"), "&", ";"), strings.Replace(resyncOf("d"), "?", "/?", 1)} {
+		if got := askAdmin(t, admin, "GET", path, token); got.status != http.StatusPartialContent || string(got.body) != string(same.body) {
+			t.Errorf("%s: %d %s", path, got.status, got.body)
+		}
+	}
 	wantProblem(t, askAdmin(t, admin, "GET", "/timers", token), http.StatusBadRequest, "node-for-replicas", noPointer)
 	wantProblem(t, askAdmin(t, admin, "DELETE", drop, token, strings.Repeat(" ", 4097)), http.StatusRequestEntityTooLarge, "body-too-large", noPointer)
 	if got := askAdmin(t, admin, "GET", "/timers/tea", token); got.status != http.StatusNotFound {
