@@ -133,7 +133,7 @@ func (c ShardConfig) dialInTime(ctx context.Context, network, address string) (n
 const (
 	dialTimeout = 900 * time.Millisecond
 	ioTimeout   = 900 * time.Millisecond
-	poolTimeout = ioTimeout
+	poolTimeout = 500 * time.Millisecond
 )
 
 func bounds(query url.Values) {

@@ -148,7 +148,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	}
 	want := facts{
 		Pool: 3, DialerRetries: 1, Protocol: 2, Read: 900 * time.Millisecond, Write: 900 * time.Millisecond, Dial: 900 * time.Millisecond,
-		WaitForConnection: 900 * time.Millisecond, ContextTimeout: true,
+		WaitForConnection: 500 * time.Millisecond, ContextTimeout: true,
 	}
 	for _, url := range []string{
 		"redis://h?" + others, "unix:///run/x?" + others, "redis+sentinel://h?master_name=m&" + others, "redis+cluster://h?max_redirects=4&" + others,

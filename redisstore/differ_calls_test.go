@@ -120,10 +120,10 @@ func (d *differ) fire(pairs []leasePair) {
 	if len(pairs) == 0 {
 		return
 	}
-	terms := scheduler.FenceTerms{Limit: d.some("limit"), Hold: d.some("hold")}
+	terms := scheduler.FenceTerms{Limit: d.some("limit"), Hold: d.some("hold"), Names: draw(d, "names", false, true)}
 	fences, modelled := make([]scheduler.Fence, len(pairs)), make([]scheduler.Fence, len(pairs))
 	for i, p := range pairs {
-		fences[i] = scheduler.Fence{Lease: p.store, Pops: draw(d, "pops", 1, 2, 3, 50), Young: draw(d, "young", false, true)}
+		fences[i] = scheduler.Fence{Lease: p.store, Pops: draw(d, "pops", 1, 2, 3, 50)}
 		if draw(d, "late", false, false, false, true) {
 			fences[i].Age = terms.Limit + time.Hour
 		}

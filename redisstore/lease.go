@@ -242,33 +242,33 @@ func (s *Store) Fire(ctx context.Context, shard string, terms scheduler.FenceTer
 	for i, f := range fences {
 		items[i] = &item{partition: f.Lease.Partition, args: []any{
 			f.Lease.Key, f.Lease.Token, f.Lease.Found.ScoreMs, f.Lease.Found.State.Seq, f.Lease.Found.State.Attempt,
-			f.Lease.Found.StartMs, f.Lease.Found.IntervalMs, f.Lease.Found.FiringUntilMs, f.Pops, sh.clock.in(terms.Limit - f.Age), f.Young,
+			f.Lease.Found.StartMs, f.Lease.Found.IntervalMs, f.Lease.Found.FiringUntilMs, f.Pops, sh.clock.in(terms.Limit - f.Age),
 		}}
 	}
 	script := itemScript{name: "fire", keys: partitionKeys.fence, replies: 1, head: func() []any {
-		return []any{wholeMs(terms.Limit), wholeMs(terms.Hold)}
+		return []any{wholeMs(terms.Limit), wholeMs(terms.Hold), terms.Names}
 	}}
 	sh.evalItems(ctx, sh.fire, &s.keys, script, items)
 	for i, it := range items {
-		results[i] = readFenced(it, &fences[i])
+		results[i] = readFenced(it, fences[i].Lease.Found.State.Version, terms.Names)
 	}
 	return results
 }
 
-// readFenced reads "status seq attempt due_ms wait_ms", and of a young timer that passed "away".
-func readFenced(it *item, f *scheduler.Fence) scheduler.Fenced {
+// readFenced reads "status seq attempt due_ms wait_ms", and with names of what passed "away".
+func readFenced(it *item, version scheduler.Version, names bool) scheduler.Fenced {
 	if it.err != nil {
 		return scheduler.Fenced{Err: it.err}
 	}
 	r := reader{text: it.reply[0]}
 	fenced := scheduler.Fenced{Status: fenceStatus(r.word())}
-	fenced.State = scheduler.State{Version: f.Lease.Found.State.Version, Seq: int(r.int64()), Attempt: int(r.int64())}
+	fenced.State = scheduler.State{Version: version, Seq: int(r.int64()), Attempt: int(r.int64())}
 	if fenced.Status == scheduler.FenceLost {
 		fenced.State = scheduler.State{}
 	}
 	dueMs := r.int64()
 	fenced.Wait = milliseconds(r.int64())
-	if f.Young && fenced.Status == scheduler.FencePassed {
+	if names && fenced.Status == scheduler.FencePassed {
 		fenced.Away = r.away()
 	}
 	if r.err != nil || fenced.Status == scheduler.FenceFailed {

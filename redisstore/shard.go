@@ -152,12 +152,22 @@ func (s *shard) warm() {
 	s.under.Go(func() { opening.Wait(); s.warming.Store(false) })
 }
 
-// open has a client hold so many connections at once, and gives them back to the pool.
-// The caller of the next call sees why a connection could not be opened.
+// spare are the connections of a pool that callers may open while others are opened ahead.
+const spare = 2
+
+// open opens the connections of a pool that are missing: it holds so many at once that there
+// must be new ones, and gives them back. The caller of the next call sees why a connection
+// could not be opened.
 func open(client *redis.Client, connections int) {
+	stats := client.PoolStats()
+	busy := int(stats.TotalConns) - int(stats.IdleConns)
+	connections -= spare
+	if int(stats.TotalConns) >= connections || busy >= connections {
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout+ioTimeout)
 	defer cancel()
-	all := make([]*redis.Conn, connections)
+	all := make([]*redis.Conn, connections-busy)
 	var pings sync.WaitGroup
 	for i := range all {
 		all[i] = client.Conn()

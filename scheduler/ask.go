@@ -174,12 +174,12 @@ func (q *question) weigh() {
 }
 
 // adopt makes the copies of the batch what they are on another shard: by leased
-// writes, which do nothing once the lease is gone.
-func (sh *shard) adopt(ctx context.Context, from *shard, batch []*claim) {
+// writes, which do nothing once the lease is gone. That takes as long as patience is.
+func (sh *shard) adopt(ctx context.Context, from *shard, batch []*claim, patience time.Duration) {
 	if len(batch) == 0 {
 		return
 	}
-	bounded, cancel := sh.s.config.Awake.WithTimeout(ctx, copyPatience)
+	bounded, cancel := sh.s.config.Awake.WithTimeout(ctx, patience)
 	defer cancel()
 	spots := make([]Spot, len(batch))
 	for i, c := range batch {

@@ -14,7 +14,6 @@ type claim struct {
 	others      []place // where else copies of its timer may be, in rank order
 	located     int64   // in which epoch that was so
 	destination string
-	young       bool // a write may still have noted a substitute after the claim
 
 	contended bool // the better copies have been tried (rule P3)
 
@@ -93,10 +92,6 @@ func (c *claim) relocate() {
 	c.locate()
 	c.fit()
 }
-
-// youngFor is how long after a write began it may note substitutes: shards carry its rounds
-// out a second after they were sent at the latest (rule P10).
-const youngFor = answerLimit + time.Second
 
 // noted takes what the record names as away by the time of the fence. Without those that
 // were noted after the claim, a substitute would not hear of the outcome, and would fire.

@@ -100,7 +100,7 @@ func (on *contest) take(ctx context.Context) {
 	for _, r := range on.own.raise(ctx, on.better, on.older) {
 		on.pass(r.i)
 	}
-	on.own.adopt(ctx, on.better, on.newer)
+	on.own.adopt(ctx, on.better, on.newer, copyPatience)
 }
 
 // promote gives better copies that wait as the backups that they were, before the

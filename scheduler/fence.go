@@ -73,7 +73,7 @@ func (sh *shard) fenceWithin(ctx context.Context, batch []*claim, patience time.
 		free, outdated := sh.ask(ctx, batch, patience)
 		defer func() { // what may be called back goes first
 			for from, share := range outdated {
-				sh.adopt(ctx, from, share)
+				sh.adopt(ctx, from, share, min(max(patience, tellPatience), copyPatience))
 			}
 		}()
 		batch = free
@@ -87,7 +87,7 @@ func (sh *shard) fenceWithin(ctx context.Context, batch []*claim, patience time.
 		}
 		if age := now - c.began; age < s.config.sending() {
 			age += s.config.Limit - s.config.sending() // the shard lets nobody begin later than that either
-			fences, live = append(fences, Fence{Lease: c.Lease, Pops: c.pops(), Age: age, Young: c.young}), append(live, c)
+			fences, live = append(fences, Fence{Lease: c.Lease, Pops: c.pops(), Age: age}), append(live, c)
 			continue
 		}
 		// Whether the fence passed is unknown, but nothing was sent and nothing will be.
@@ -98,7 +98,9 @@ func (sh *shard) fenceWithin(ctx context.Context, batch []*claim, patience time.
 		return
 	}
 	began := sh.silence.begin()
-	answers := s.store.Fire(ctx, sh.name, s.config.terms(), fences)
+	terms := s.config.terms()
+	terms.Names = s.several()
+	answers := s.store.Fire(ctx, sh.name, terms, fences)
 	answered := time.Now()
 	sh.silence.heard(began, answers[0].Err)
 	var unanswered, late []*claim

@@ -90,6 +90,7 @@ const (
 type FenceTerms struct {
 	Limit time.Duration // how long after the fence a callback may still start
 	Hold  time.Duration // others may take over so long after the fence
+	Names bool          // the answers name what is away
 }
 
 // Fence asks for leave to call back.
@@ -98,9 +99,6 @@ type Fence struct {
 	Pops  int // of the timer in all: an overdue recurring timer goes to its latest pop
 	// Age is how long ago the fence was first asked for.
 	Age time.Duration
-	// Young says that the timer was written so lately that a copy may have been noted as
-	// away since the claim.
-	Young bool
 }
 
 // Fenced is the answer to a Fence.
@@ -114,7 +112,8 @@ type Fenced struct {
 	Late time.Duration
 	// Wait is how long before due the fence came (FenceEarly).
 	Wait time.Duration
-	// Away is, of a young timer whose fence passed, what the record names as away by now.
+	// Away is what the record names as away by now, if the fence passed and the terms ask
+	// for names.
 	Away []Away
 	Err  error
 }

@@ -150,15 +150,16 @@ func (sh *shard) pause(ctx context.Context, next time.Time, more bool) {
 // claimBoth claims in the node's own partitions and in those of other nodes, and waits for
 // neither answer before it asks the other question.
 func (sh *shard) claimBoth(ctx context.Context, own, others partitionSet) (moreOwn, moreOthers partitionSet) {
+	room := sh.credit.left()
 	switch {
 	case others == 0:
-		return sh.claim(ctx, own, 0), 0
+		return sh.claim(ctx, own, 0, room), 0
 	case own == 0:
-		return 0, sh.claim(ctx, others, patience)
+		return 0, sh.claim(ctx, others, patience, room)
 	}
 	var looked sync.WaitGroup
-	looked.Go(func() { moreOthers = sh.claim(ctx, others, patience) })
-	moreOwn = sh.claim(ctx, own, 0)
+	looked.Go(func() { moreOthers = sh.claim(ctx, others, patience, room/2) })
+	moreOwn = sh.claim(ctx, own, 0, room-room/2)
 	looked.Wait()
 	return moreOwn, moreOthers
 }
@@ -166,11 +167,10 @@ func (sh *shard) claimBoth(ctx context.Context, own, others partitionSet) (moreO
 // claim takes what is due in the partitions, of those of other nodes what they
 // have neglected for so long, and puts it into the wheel. It returns the partitions in
 // which more may be due.
-func (sh *shard) claim(ctx context.Context, partitions partitionSet, neglected time.Duration) (more partitionSet) {
+func (sh *shard) claim(ctx context.Context, partitions partitionSet, neglected time.Duration, room int) (more partitionSet) {
 	if partitions == 0 || sh.s.store.Lost(sh.name) {
 		return 0 // what is over may be on a shard that is given up
 	}
-	room := sh.credit.left()
 	if room <= 0 {
 		return partitions
 	}
@@ -250,7 +250,6 @@ func (s *Scheduler) turnIn(at time.Time, c *claim) {
 func newClaim(sh *shard, claimed *Claimed) *claim {
 	c := &claim{Claimed: *claimed, shard: sh, weight: sh.credit.weight(&claimed.Record.Timer)}
 	if c.Err == nil {
-		c.young = sh.s.several() && sh.s.config.Wall().Sub(c.Record.State.Version.Time()) < youngFor
 		c.locate()
 	}
 	return c

@@ -11,7 +11,7 @@ import (
 const (
 	maxSettlements = 500
 	settlePause    = 25 * time.Millisecond // before unanswered settlements are sent again
-	maxSettleTries = 1200                  // with the pause and a silent shard's 0.5 s: half a minute to ten
+	maxSettleTries = 1200                  // with the pause and a silent shard's 1.4 s: half a minute to half an hour
 )
 
 // settleBatch writes outcomes: to the other copies, then to the shard's own. Outcomes that
@@ -21,7 +21,7 @@ func (sh *shard) settleBatch(ctx context.Context, batch []*claim) {
 }
 
 func (sh *shard) settleHeld(ctx context.Context, batch []*claim) {
-	sh.settleWithin(ctx, batch, heldPatience)
+	sh.settleWithin(ctx, batch, heldTellPatience)
 }
 
 // tells reports whether other copies are to hear of the claim's outcome.

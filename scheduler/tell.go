@@ -11,8 +11,11 @@ import (
 const (
 	// tellPatience is how long an outcome waits for the other copies to hear it.
 	tellPatience = 400 * time.Millisecond
-	// copyPatience is how long after a look at a timer a copy of the timer may be made,
-	// stops of the process included: the timer may be over later.
+	// heldTellPatience is the same where the copies' shard answers late: the lease must last
+	// until the outcome is settled.
+	heldTellPatience = 900 * time.Millisecond
+	// copyPatience is how long after a look at a timer a copy of the timer may be made: the
+	// timer may be over later. Where no lease guards the copy, stops of the process count.
 	copyPatience = time.Second
 )
 

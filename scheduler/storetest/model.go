@@ -106,7 +106,7 @@ const (
 )
 
 // silentFor is how long a call waits for an answer.
-const silentFor = 500 * time.Millisecond
+const silentFor = 900 * time.Millisecond
 
 // Connect changes the link of a node and a shard.
 func (m *Model) Connect(node, shard string, link Link) {

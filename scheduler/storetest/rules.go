@@ -280,7 +280,7 @@ func (s *shard) fire(now time.Time, terms scheduler.FenceTerms, f scheduler.Fenc
 	fenced.State = e.state
 	fenced.Due = time.UnixMilli(e.popMs(e.state.Seq)).UTC()
 	fenced.Late = now.Sub(fenced.Due)
-	if f.Young && fenced.Status == scheduler.FencePassed {
+	if terms.Names && fenced.Status == scheduler.FencePassed {
 		fenced.Away = slices.Clone(e.away)
 	}
 	return fenced

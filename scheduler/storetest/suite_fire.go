@@ -37,9 +37,9 @@ func fireCases() map[string]func(*rig) {
 			c.Lease.Key = "k"
 			r.pass(c, 1, terms(far, far))
 		},
-		"the fence of a young timer says what is away": checkYoung,
-		"P4 a fence that comes too late does nothing":  checkTooLate,
-		"P4 others take over at the end of the hold":   checkHold,
+		"the fence names what is away":                checkNames,
+		"P4 a fence that comes too late does nothing": checkTooLate,
+		"P4 others take over at the end of the hold":  checkHold,
 		"P4 a renewal moves the end of the hold": func(r *rig) {
 			c := r.leased("k", oneShot(0), far)
 			r.pass(c, 1, terms(brief, brief))
@@ -161,12 +161,12 @@ func checkLostToOther(r *rig) {
 	r.accept(second, scheduler.Settlement{Outcome: scheduler.OutcomeDone})
 }
 
-func checkYoung(r *rig) {
+func checkNames(r *rig) {
 	r.put("k", 5, oneShot(0))
 	c := r.claim(r.a, request())
 	for _, step := range []struct {
 		add, want []scheduler.Away
-		young     bool
+		names     bool
 	}{
 		{nil, nil, true},
 		{[]scheduler.Away{substitute()}, nil, false},
@@ -174,7 +174,9 @@ func checkYoung(r *rig) {
 		{[]scheduler.Away{other()}, []scheduler.Away{substitute(), other()}, true},
 	} {
 		r.toldStored(note("k", 5, step.add...))
-		fenced := r.fire(scheduler.Fence{Lease: c.Lease, Pops: 1, Young: step.young}, terms(far, far))
+		named := terms(far, far)
+		named.Names = step.names
+		fenced := r.fire(scheduler.Fence{Lease: c.Lease, Pops: 1}, named)
 		if fenced.Status != scheduler.FencePassed || !sameAway(fenced.Away, step.want...) {
 			r.Errorf("status %d, away %v; want passed, %v", fenced.Status, fenced.Away, step.want)
 		}
