@@ -20,9 +20,10 @@ const (
 )
 
 // slots bounds the callbacks under way. They are shared by a dynamic threshold (Choudhury
-// and Hahne 1998): a destination gets another slot while it has fewer than are free. So one
-// destination alone gets half of all, n busy ones get an equal share of n/(n+1), and a slot
-// is free for a destination that has none.
+// and Hahne 1998): a destination gets another slot while it has fewer than are free. The
+// last quarter is for destinations that have none. So one destination alone gets half of
+// all slots, many busy ones share three quarters, and a destination that comes later gets a
+// slot at once.
 //
 // A claim without a slot waits for one while fewer claims wait than slots are free and the
 // destination got lately. Otherwise the claim is refused: it goes back to its shard and
@@ -148,7 +149,10 @@ func (s *slots) leaveQueue(d *destination, i int) {
 	}
 }
 
-func (s *slots) available(d *destination) bool { return d.used < s.total-s.used }
+func (s *slots) available(d *destination) bool {
+	free := s.total - s.used
+	return d.used < free && (d.used == 0 || free > s.total/4)
+}
 
 func (s *slots) grant(d *destination, now time.Time) {
 	s.used++

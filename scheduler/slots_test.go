@@ -32,9 +32,9 @@ func take(s *slots, claims []*claim) (granted, waiting, refused []*claim) {
 }
 
 // TestSlotsAreShared: however many destinations want all slots, each gets an equal share,
-// and as many are left for a destination that comes later.
+// and many destinations that come later get one.
 func TestSlotsAreShared(t *testing.T) {
-	for _, test := range []struct{ total, busy, share int }{{4096, 1, 2048}, {4096, 16, 240}, {4096, 256, 15}, {64, 1, 32}, {64, 16, 3}} {
+	for _, test := range []struct{ total, busy, share int }{{4096, 1, 2048}, {4096, 16, 192}, {4096, 256, 12}, {64, 1, 32}, {64, 16, 3}} {
 		s := newSlots(test.total)
 		for range test.total {
 			for i := range test.busy {
@@ -46,8 +46,10 @@ func TestSlotsAreShared(t *testing.T) {
 				t.Errorf("%d destinations share %d slots: %s has %d, want %d or one more", test.busy, test.total, name, d.used, test.share)
 			}
 		}
-		if quick, _, _ := take(s, claimsTo("http://quick:80", 2)); len(quick) != 2 {
-			t.Errorf("beside %d slow destinations %d of 2 claims got one of %d slots", test.busy, len(quick), test.total)
+		for i := range 2 * test.total / 9 {
+			if quick, _, _ := take(s, claimsTo(fmt.Sprintf("http://quick%d:80", i), 1)); len(quick) != 1 {
+				t.Fatalf("beside %d slow destinations the %d. other one got none of %d slots", test.busy, i+1, test.total)
+			}
 		}
 	}
 }
@@ -60,15 +62,14 @@ func TestSlotFreedGoesToTheDestinationWithTheFewest(t *testing.T) {
 	}
 	first, firstWaits, _ := take(s, claimsTo("http://a:80", 5))
 	second, secondWaits, _ := take(s, claimsTo("http://b:80", 3))
-	if len(first) != 4 || len(firstWaits) != 1 || len(second) != 2 || len(secondWaits) != 1 {
+	if len(first) != 4 || len(firstWaits) != 1 || len(second) != 1 || len(secondWaits) != 1 {
 		t.Fatalf("slots granted %d and %d, waiting %d and %d", len(first), len(second), len(firstWaits), len(secondWaits))
 	}
-	if next := s.free(slow[0]); next != secondWaits[0] {
-		t.Errorf("the freed slot went to %v, want the claim of the destination with the fewest slots", next)
+	if next := s.free(slow[0]); next != nil {
+		t.Errorf("one of the last slots went to %v, whose destination has one", next)
 	}
-	// Each has as many as are free by now, or more.
-	if next := s.free(slow[1]); next != nil {
-		t.Errorf("a slot went to %v, whose destination has as many as are free", next)
+	if next := s.free(slow[1]); next != secondWaits[0] {
+		t.Errorf("the freed slot went to %v, want the claim of the destination with the fewest slots", next)
 	}
 	if next := s.free(first[0]); next != firstWaits[0] {
 		t.Errorf("the freed slot went to %v, want its destination's next claim", next)
@@ -243,7 +244,7 @@ func checkSlots(t *rapid.T, s *slots, held, waiting []*claim) {
 		if len(d.waiting) == 0 {
 			t.Fatal("a destination is queued for which nothing waits")
 		}
-		if d.used < free {
+		if d.used < free && (d.used == 0 || free > s.total/4) {
 			t.Fatalf("claims wait for a destination that has %d slots while %d are free", d.used, free)
 		}
 	}

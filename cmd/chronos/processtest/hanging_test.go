@@ -1,0 +1,112 @@
+package processtest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"chronos/scheduler/webhook/webhooktest"
+)
+
+// TestHangingDestinations has destinations that accept connections and never answer, with
+// 500 recurring timers each: the timers of another destination don't notice.
+func TestHangingDestinations(t *testing.T) {
+	tests := []struct{ slots, hanging int }{{4096, 16}, {64, 16}}
+	if *faultsFull {
+		tests = append(tests, struct{ slots, hanging int }{4096, 1}, struct{ slots, hanging int }{4096, 256}, struct{ slots, hanging int }{64, 1})
+	}
+	for _, test := range tests {
+		t.Run(fmt.Sprintf("%d slots, %d hanging", test.slots, test.hanging), func(t *testing.T) {
+			node := startNode(t, startRedis(t).url, fmt.Sprintf("CHRONOS_SLOTS=%d", test.slots))
+			client, receiver := newAPI(t), webhooktest.New(t)
+			const others = 200
+			control := lateness(t, client, node, receiver, others)
+			for range test.hanging {
+				keepCalling(t, node, hangingDestination(t), 500)
+			}
+			time.Sleep(10 * time.Second) // with 256 of them, all of 128,000 timers have come due and been claimed by then
+			late := lateness(t, client, node, receiver, others)
+			p50, p99 := percentile(late, 50), percentile(late, 99)
+			t.Logf("%d callbacks: p50 %v, p99 %v, worst %v late; before, %d: p50 %v, p99 %v", len(late), p50, p99, late[len(late)-1],
+				len(control), percentile(control, 50), percentile(control, 99))
+			if p50 > 5*time.Millisecond || p99 > 250*time.Millisecond {
+				t.Errorf("p50 %v, p99 %v late; want at most 5ms and 250ms", p50, p99)
+			}
+		})
+	}
+}
+
+// lateness creates so many timers, 20 a second, and returns how late their callbacks are,
+// in order.
+func lateness(t *testing.T, client *api, node *nodeProcess, receiver *webhooktest.Receiver, count int) (late []time.Duration) {
+	t.Helper()
+	before := len(receiver.Calls())
+	ticker := time.NewTicker(50 * time.Millisecond)
+	defer ticker.Stop()
+	for range count {
+		client.create(t, node, 2*time.Second, receiver.URL(), "other")
+		<-ticker.C
+	}
+	eventually(t, 15*time.Second, "all timers were called", func() bool { return len(receiver.Calls()) >= before+count })
+	for _, call := range receiver.Calls()[before:] {
+		late = append(late, call.Arrived.Sub(call.Due))
+	}
+	slices.Sort(late)
+	return late
+}
+
+// hangingDestination accepts connections and never answers.
+func hangingDestination(t *testing.T) (url string) {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() {
+				end := context.AfterFunc(t.Context(), func() { _ = conn.Close() })
+				_, _ = io.Copy(io.Discard, conn) // until the node gives up
+				if end() {
+					_ = conn.Close()
+				}
+			})
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		wg.Wait()
+	})
+	return "http://" + listener.Addr().String() + "/"
+}
+
+// keepCalling creates timers that are called each second for an hour.
+func keepCalling(t *testing.T, node *nodeProcess, url string, count int) {
+	t.Helper()
+	timer := fmt.Sprintf(`{"timing":{"interval":1,"repeat-for":3600},"callback":{"http":{"uri":%q,"opaque":"hangs"}}}`, url)
+	body := `{"timers":[` + strings.TrimSuffix(strings.Repeat(timer+",", count), ",") + `]}`
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, node.url+"/timers/batch", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		t.Fatalf("create a batch: status %d", res.StatusCode)
+	}
+}
