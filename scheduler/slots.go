@@ -149,6 +149,7 @@ func (s *slots) leaveQueue(d *destination, i int) {
 	}
 }
 
+// available reports whether a destination may have another slot.
 func (s *slots) available(d *destination) bool {
 	free := s.total - s.used
 	return d.used < free && (d.used == 0 || free > s.total/4)
