@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -207,7 +208,7 @@ func (s *Store) Letter(ctx context.Context, id string) (scheduler.Letter, error)
 	if failed != nil {
 		return scheduler.Letter{}, failed
 	}
-	return scheduler.Letter{}, scheduler.ErrNotFound
+	return scheduler.Letter{}, cmp.Or(s.Writable(), scheduler.ErrNotFound)
 }
 
 // findLetter looks through the letters of a shard that were given up at the same

@@ -189,6 +189,12 @@ func TestALetterIsFoundReadAndRemoved(t *testing.T) {
 		if err := s.RemoveLetters(t.Context(), []scheduler.Letter{l})[0]; err != nil {
 			t.Fatal(err)
 		}
+		if _, err := s.Letter(t.Context(), l.ID); !errors.Is(err, scheduler.ErrUnavailable) {
+			t.Errorf("not found by a node that doesn't know the shards yet: %v", err)
+		}
+		if err := s.Join(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 		for range 2 {
 			if _, err := s.Letter(t.Context(), l.ID); !errors.Is(err, scheduler.ErrNotFound) {
 				t.Errorf("found after it was removed: %v", err)

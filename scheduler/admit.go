@@ -156,8 +156,15 @@ func (s *Scheduler) admissible(a *Admission) error {
 }
 
 // Known finds out how the timers stand, and stores nothing. Errors: ErrUnavailable,
-// where no shard that should know has answered.
+// where no shard that should know has answered, or this node doesn't know where timers
+// belong.
 func (s *Scheduler) Known(ctx context.Context, all []Admission) {
+	if err := s.store.Writable(); err != nil {
+		for i := range all {
+			all[i].Standing, all[i].Err = StandingUnknown, err
+		}
+		return
+	}
 	open := make([]*Admission, len(all))
 	for i := range all {
 		open[i] = &all[i]

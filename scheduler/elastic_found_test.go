@@ -147,6 +147,29 @@ func TestP5NoCopyIsMadeWhereItMayNotBelong(t *testing.T) {
 	})
 }
 
+// P5: a node that may not know where timers belong doesn't say that there is none: it may
+// have been started with a shard that was given up since.
+func TestP5NoTimerIsDeniedByANodeThatMayNotKnow(t *testing.T) {
+	inCluster(t, 2, 2, func(c *cluster) {
+		behind := c.nodes[1]
+		timer := recurring(time.Hour, 2)
+		timer.ReplicationFactor = 1
+		id := c.create(timer).ID
+		origin := message("from-a-stream", "one", time.Hour)
+		c.wantStanding("new", c.standing(admit, c.nodes[0], origin), scheduler.StandingNew)
+		c.Lay(storetest.Layout{Shards: []string{"gone"}, Doubtful: true}, nodeName(1))
+		if _, err := behind.Lookup(c.Context(), id); !errors.Is(err, scheduler.ErrUnavailable) {
+			c.Errorf("looked up: %v; want %v", err, scheduler.ErrUnavailable)
+		}
+		if got := c.standing(known, behind, origin); got.Standing != scheduler.StandingUnknown || !errors.Is(got.Err, scheduler.ErrUnavailable) {
+			c.Errorf("known: standing %d, %v; want %v", got.Standing, got.Err, scheduler.ErrUnavailable)
+		}
+		if _, err := c.nodes[0].Lookup(c.Context(), id); err != nil {
+			c.Errorf("looked up by the other node: %v", err)
+		}
+	})
+}
+
 // P7: an end that only a copy was told of that belongs elsewhere now is not forgotten
 // there before the home has heard of it.
 func TestP7AnEndIsRememberedWhereNoTimersBelong(t *testing.T) {

@@ -82,7 +82,7 @@ type LetterStore interface {
 	// could not reach it says so in the page.
 	Letters(ctx context.Context, q LetterQuery) (LetterPage, error)
 	// Letter is the one of an ID. Errors: ErrNotFound; ErrUnavailable, if it may be on
-	// a shard that could not be asked.
+	// a shard that could not be asked, or of which this node does not know.
 	Letter(ctx context.Context, id string) (Letter, error)
 	// RemoveLetters removes letters, and returns an error for each that wraps
 	// ErrUnavailable where it may be there still. One that was not there is removed.

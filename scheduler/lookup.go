@@ -10,8 +10,12 @@ import (
 
 // Lookup reads the newest copy of a timer, and has those that are older or
 // missing brought up to it. Errors: ErrNotFound, if no shard has a live one;
-// ErrUnavailable, if none has that could be asked.
+// ErrUnavailable, if none has that could be asked, or this node doesn't know where
+// timers belong.
 func (s *Scheduler) Lookup(ctx context.Context, id ID) (ReadResult, error) {
+	if err := s.store.Writable(); err != nil {
+		return ReadResult{}, err
+	}
 	if s.several() {
 		var cancel context.CancelFunc
 		ctx, cancel = s.config.Awake.WithTimeout(ctx, roundPatience)
