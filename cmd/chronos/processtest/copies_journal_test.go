@@ -44,7 +44,8 @@ func (j *journal) sample(s history.Sample) {
 	j.add(func(h *history.History) { h.Samples = append(h.Samples, s) })
 }
 
-// begin records a fault that begins now; what it returns records that it is over.
+// begin records a fault that begins now; what it returns records that it is over. A
+// fault of class Slow may make a callback as late as the fault lasted.
 func (j *journal) begin(f history.Fault) (end func()) {
 	f.StartNs, f.EndNs = j.now(), -1
 	at := 0
@@ -55,6 +56,9 @@ func (j *journal) begin(f history.Fault) (end func()) {
 			over := &h.Faults[at]
 			if over.EndNs = now; over.Shard != "" {
 				over.RepairedNs = now + int64(j.repairs)
+			}
+			if over.Class == history.Slow {
+				over.LateMs = (now - over.StartNs) / int64(time.Millisecond)
 			}
 		})
 	}

@@ -21,7 +21,7 @@ import (
 func TestStarved(t *testing.T) {
 	needRedis(t)
 	runAlone(t, "TestStarved", func(p plan) *scenario {
-		return &scenario{name: "starved", mix: p.starvedMix, inject: (*rig).starve, after: (*rig).judgeStarved}
+		return &scenario{name: "starved", mix: p.starvedMix, inject: (*rig).starve, limits: oneKill, after: (*rig).judgeStarved}
 	})
 }
 
@@ -38,6 +38,9 @@ func (p plan) starvedMix(m *mix) {
 	m.rate, m.deletes, m.replaces = p.either(60, 200), 0.15, 0.15
 	m.longest, m.longestRecurring = 2*time.Second, 2500*time.Millisecond
 }
+
+// oneKill is for a run in which one shard is killed once, amid many stops.
+func oneKill(l *history.Limits, _ *history.History) { l.MinPerFault = 1 }
 
 // span is a part of a run.
 type span struct{ from, to time.Duration }
@@ -92,7 +95,7 @@ func (r *rig) stopAgainAndAgain(m *member, stopping <-chan struct{}) {
 			return
 		}
 		// The class Slow explains that callbacks are late, and nothing else.
-		end := r.journal.begin(history.Fault{Kind: "stop", Class: history.Slow, Node: m.name, LateMs: 300})
+		end := r.journal.begin(history.Fault{Kind: "stop", Class: history.Slow, Node: m.name})
 		m.signal(syscall.SIGSTOP)
 		r.wait(time.Duration(300+rand.IntN(600)) * time.Millisecond)
 		m.signal(syscall.SIGCONT)
