@@ -147,9 +147,9 @@ func TestP5NoCopyIsMadeWhereItMayNotBelong(t *testing.T) {
 	})
 }
 
-// P5: a node that may not know where timers belong doesn't say that there is none: it may
-// have been started with a shard that was given up since.
-func TestP5NoTimerIsDeniedByANodeThatMayNotKnow(t *testing.T) {
+// A node that may not know where timers belong does not answer that there is no such timer:
+// the node may have been started with a shard that was removed since.
+func TestNodeInDoubtDeniesNoTimer(t *testing.T) {
 	inCluster(t, 2, 2, func(c *cluster) {
 		behind := c.nodes[1]
 		timer := recurring(time.Hour, 2)
