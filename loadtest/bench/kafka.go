@@ -13,7 +13,7 @@ import (
 
 const (
 	kafkaSteady  = "1,000/s for a minute, 90 % for in 1 s, 10 % late already"
-	kafkaAuto    = "the same with advance auto"
+	kafkaAuto    = "1,000/s for a minute with advance auto"
 	kafkaOne     = "one bridge"
 	kafkaTwo     = "two bridges"
 	kafkaFour    = "four bridges"
