@@ -82,7 +82,7 @@ sim: ## run whole clusters in virtual time under faults: 100 seeds of an hour, o
 
 .PHONY: faults
 faults: test-needs ## kill, stop, wipe and cut off real Redis, Kafka, nodes and bridges under load: some 30 minutes
-	go test -count=1 -v -timeout 30m -run 'TestCopies|TestSlowRedis|TestStarved' ./cmd/chronos/processtest -args -faults.full
+	go test -count=1 -v -timeout 30m -run 'TestCopies|TestSlowRedis|TestStarved|TestHangingDestinations' ./cmd/chronos/processtest -args -faults.full
 	go test -count=1 -v -timeout 30m ./cmd/chronos-bridge/bridgetest -args -faults.full
 
 .PHONY: load
