@@ -292,6 +292,9 @@ func TestLargeLetters(t *testing.T) {
 
 func TestMadeUpCursorsAndIDs(t *testing.T) {
 	s := openStore(t, "node", "http", startMini(t, time.Now()))
+	if err := s.Join(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	encode := base64.RawURLEncoding.EncodeToString
 	for _, cursor := range []string{
 		"x", "=", "é", encode([]byte("1")), encode([]byte("1 ")), encode([]byte("1 x")), encode([]byte("nan -x")), encode([]byte("one -x")),
