@@ -163,7 +163,7 @@ func (s *Store) Take(ctx context.Context, shard string, grace time.Duration, key
 	script := itemScript{name: "take", keys: partitionKeys.three, replies: 2, head: func() []any {
 		return []any{s.node, counter, wholeMs(grace), sh.clock.in(s.notAfter)}
 	}}
-	sh.evalItems(ctx, sh.fire, &s.keys, script, items)
+	sh.evalItems(ctx, sh.ask, &s.keys, script, items)
 	for i, it := range items {
 		results[i] = s.readTaken(sh, counter, keys[i], it)
 	}
@@ -355,7 +355,7 @@ func (s *Store) Ask(ctx context.Context, shard string, states []scheduler.KeySta
 		calls[k].args = append(calls[k].args, st.Key, st.State.Version.String(), st.State.Seq, st.State.Attempt, rankFrom)
 		indexes[k] = append(indexes[k], i)
 	}
-	sh.eval(ctx, sh.fire, calls)
+	sh.eval(ctx, sh.ask, calls)
 	byIndex := make(map[int]scheduler.Difference)
 	for k, c := range calls {
 		if c.err != nil {

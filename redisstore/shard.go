@@ -27,7 +27,8 @@ const notAfter = time.Second
 const (
 	frontPool = 24
 	pollPool  = 8  // polls, heartbeats, the sweep and the topology
-	firePool  = 32 // what fires on other shards asks and tells here too
+	firePool  = 16 // fences and settlements of what fires here: a connection for each loop that sends these
+	askPool   = 32 // what is about to fire on other shards asks and tells here; maybe waits for no answer
 )
 
 // pools are how many times these numbers a shard may have, and how many times they are opened
@@ -36,16 +37,17 @@ type pools struct{ times, opened int }
 
 // shard is one Redis deployment. All methods are safe for concurrent use.
 type shard struct {
-	name, url         string
-	front, poll, fire redis.UniversalClient
-	clock             *shardClock
-	pools             pools
-	awake             *awake.Clock
-	under             sync.WaitGroup // conversations, until their answer is read
-	scripts           scripts
-	merger            *batcher
-	unusedSince       time.Time // guarded by the store's mu; zero while the topology has it
-	log               *slog.Logger
+	name, url   string
+	clock       *shardClock
+	pools       pools
+	awake       *awake.Clock
+	under       sync.WaitGroup // conversations, until their answer is read
+	scripts     scripts
+	merger      *batcher
+	unusedSince time.Time // guarded by the store's mu; zero while the topology has it
+	log         *slog.Logger
+
+	front, poll, fire, ask redis.UniversalClient
 
 	verified atomic.Bool
 	identity atomic.Pointer[string]   // of the process that was verified last; nil before, "-" of one that won't say
@@ -78,8 +80,20 @@ func newShard(config ShardConfig, scripts scripts, pools pools, clock *awake.Clo
 		return nil, fmt.Errorf("shard %s: %w", config.Name, err)
 	}
 	s := &shard{name: config.Name, url: config.URL, clock: newShardClock(), pools: pools, awake: clock, scripts: scripts, log: log.With("shard", config.Name)}
-	s.front, s.poll, s.fire = connect(pools.times*frontPool, s.meet, clock), connect(pools.times*pollPool, s.meet, clock), connect(pools.times*firePool, s.meet, clock)
+	for _, pool := range s.pooled() {
+		*pool.client = connect(pools.times*pool.share, s.meet, clock)
+	}
 	return s, nil
+}
+
+// pooled are the shard's clients, and how large the pool of each is.
+func (s *shard) pooled() []pool {
+	return []pool{{&s.front, frontPool}, {&s.poll, pollPool}, {&s.fire, firePool}, {&s.ask, askPool}}
+}
+
+type pool struct {
+	client *redis.UniversalClient
+	share  int
 }
 
 // close waits for a check and conversations under way, which are bounded, and ends all
@@ -92,7 +106,11 @@ func (s *shard) close() error {
 		<-c.done
 	}
 	s.under.Wait()
-	return errors.Join(s.front.Close(), s.poll.Close(), s.fire.Close())
+	var errs []error
+	for _, pool := range s.pooled() {
+		errs = append(errs, (*pool.client).Close())
+	}
+	return errors.Join(errs...)
 }
 
 // ready verifies the shard if nobody has since it was last lost. A caller whose
@@ -139,11 +157,8 @@ func (s *shard) warm() {
 		return
 	}
 	var opening sync.WaitGroup
-	for _, pool := range []struct {
-		client redis.UniversalClient
-		share  int
-	}{{s.front, frontPool}, {s.poll, pollPool}, {s.fire, firePool}} {
-		single, is := pool.client.(*redis.Client)
+	for _, pool := range s.pooled() {
+		single, is := (*pool.client).(*redis.Client)
 		if !is {
 			continue // a Cluster's client has a pool for each of its nodes, and opens them itself
 		}

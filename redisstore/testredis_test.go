@@ -220,7 +220,8 @@ func openStore(t testing.TB, node, lane string, shards ...*testRedis) *Store {
 func (s *shard) bePatient(r *testRedis) {
 	const patience = time.Minute
 	s.under.Wait() // until nothing is under way on those that are replaced
-	for _, client := range []*redis.UniversalClient{&s.front, &s.poll, &s.fire} {
+	for _, pool := range s.pooled() {
+		client := pool.client
 		_ = (*client).Close()
 		*client = redis.NewClient(&redis.Options{
 			Network: r.network, Addr: r.address, Protocol: 2, MaxRetries: -1, ContextTimeoutEnabled: true,
@@ -234,8 +235,8 @@ func (s *shard) bePatient(r *testRedis) {
 }
 
 func (s *shard) hook(h redis.Hook) {
-	for _, client := range []redis.UniversalClient{s.front, s.poll, s.fire} {
-		client.AddHook(h)
+	for _, pool := range s.pooled() {
+		(*pool.client).AddHook(h)
 	}
 }
 

@@ -75,7 +75,7 @@ func (s *Store) Tell(ctx context.Context, shard string, writes []scheduler.Write
 		return answers
 	}
 	items := s.mergeItems(writes, answers)
-	sh.evalItems(ctx, sh.fire, &s.keys, s.mergeScript(sh), slices.DeleteFunc(slices.Clone(items), func(it *item) bool { return it == nil }))
+	sh.evalItems(ctx, sh.ask, &s.keys, s.mergeScript(sh), slices.DeleteFunc(slices.Clone(items), func(it *item) bool { return it == nil }))
 	for i, it := range items {
 		if it != nil {
 			readMerged(it, &writes[i], &answers[i])
