@@ -56,18 +56,19 @@ func (c *claim) putOff() time.Duration {
 }
 
 // hold moves claims to another queue if they wait for a shard that answers late, and
-// returns the other claims.
+// returns the other claims. That queue has more loops, so that few batches have to wait for
+// an answer to another batch: where their own shard answers late, all wait.
 func (sh *shard) hold(batch []*claim, held *queue[*claim], waits func(c *claim) bool) []*claim {
-	late := false
+	late, own := false, sh.silence.tardy.Load()
 	for _, other := range sh.s.shards.load() {
-		late = late || other != sh && other.silence.tardy.Load()
+		late = late || other.silence.tardy.Load()
 	}
 	if !late {
 		return batch
 	}
 	var prompt, rest []*claim
 	for _, c := range batch {
-		if waits(c) && slices.ContainsFunc(c.others, func(p place) bool { return p.shard.silence.tardy.Load() && !p.shard.away() }) {
+		if waits(c) && (own || slices.ContainsFunc(c.others, func(p place) bool { return p.shard.silence.tardy.Load() && !p.shard.away() })) {
 			rest = append(rest, c)
 		} else {
 			prompt = append(prompt, c)
