@@ -170,22 +170,11 @@ func (r *rig) finish() history.History {
 	return r.journal.finish(history.End{DumpNs: dumped, Drained: true})
 }
 
-// usualStall is for how long a test may be held up, and its bounds on time mean something.
-const usualStall = 50 * time.Millisecond
-
-// slack is by how much later than its bound a callback may arrive, since the test itself,
-// which receives the callback, was held up.
-func (r *rig) slack() time.Duration {
-	if r.heldUp <= usualStall {
-		return 0
-	}
-	return r.heldUp
-}
-
 // relax widens the bounds on time by how long the test itself was held up at most,
 // if that was long: several processes on a callback's way have waited as much.
 func relax(l *history.Limits, heldUp time.Duration) {
-	if heldUp <= usualStall {
+	const usual = 50 * time.Millisecond
+	if heldUp <= usual {
 		return
 	}
 	for _, bound := range []*time.Duration{&l.Late, &l.NodeWaiting, &l.NodeUnderWay, &l.ShardMargin, &l.OtherNode} {
