@@ -18,14 +18,14 @@ const (
 )
 
 // ask looks at the other copies of what is about to be fenced (rule P4) and
-// returns those claims that may go on, and, by shard, those of which a newer state is
-// there. One that is firing elsewhere waits for the end of that. Only a
+// returns those claims that may go on. One of which another copy is newer becomes what
+// that is; one that is firing elsewhere waits for the end of that. Only a
 // shard that is silent is done without: one slow answer is not silence, and the
 // question is put again, by those who wait longer.
-func (sh *shard) ask(ctx context.Context, batch []*claim, patience time.Duration) (free []*claim, outdated map[*shard][]*claim) {
+func (sh *shard) ask(ctx context.Context, batch []*claim, patience time.Duration) (free []*claim) {
 	asks := questions(batch)
 	if len(asks) == 0 {
-		return batch, nil
+		return batch
 	}
 	now := sh.s.config.SinceBoot()
 	for _, c := range batch {
@@ -35,14 +35,13 @@ func (sh *shard) ask(ctx context.Context, batch []*claim, patience time.Duration
 	}
 	sh.question(ctx, asks, patience)
 	var unanswered []*claim
-	outdated = make(map[*shard][]*claim)
 	for _, c := range batch {
 		switch {
 		case c.began != 0:
 			free = append(free, c)
 		case c.other.newer != nil:
 			sh.s.freeSlot(c)
-			outdated[c.other.newer] = append(outdated[c.other.newer], c)
+			sh.adoptions.put(adoption{c, c.other.newer})
 		case c.other.firing > 0:
 			sh.s.freeSlot(c)
 			c.settle(Settlement{Outcome: OutcomeRelease, Delay: c.other.firing + time.Millisecond})
@@ -58,7 +57,7 @@ func (sh *shard) ask(ctx context.Context, batch []*claim, patience time.Duration
 		}
 		sh.held.fences.put(unanswered...)
 	}
-	return free, outdated
+	return free
 }
 
 // question puts the questions, all at once, and has the claims know the answers.
@@ -173,13 +172,29 @@ func (q *question) weigh() {
 	}
 }
 
-// adopt makes the copies of the batch what they are on another shard: by leased
-// writes, which do nothing once the lease is gone. That takes as long as patience is.
-func (sh *shard) adopt(ctx context.Context, from *shard, batch []*claim, patience time.Duration) {
-	if len(batch) == 0 {
-		return
+// adoption is a claim whose copy is to become what the timer's copy on another shard is.
+type adoption struct {
+	claim *claim
+	from  *shard
+}
+
+// adopt makes copies what they are elsewhere. It has loops of its own: a shard that answers
+// late may be read, and callbacks don't wait for that.
+func (sh *shard) adopt(ctx context.Context, batch []adoption) {
+	by := make(map[*shard][]*claim, 1)
+	for _, a := range batch {
+		by[a.from] = append(by[a.from], a.claim)
 	}
-	bounded, cancel := sh.s.config.Awake.WithTimeout(ctx, patience)
+	var adopting sync.WaitGroup
+	for from, claims := range by {
+		adopting.Go(func() { sh.adoptFrom(ctx, from, claims) })
+	}
+	adopting.Wait()
+}
+
+// adoptFrom does that by leased writes, which do nothing once the lease is gone.
+func (sh *shard) adoptFrom(ctx context.Context, from *shard, batch []*claim) {
+	bounded, cancel := sh.s.config.Awake.WithTimeout(ctx, copyPatience)
 	defer cancel()
 	spots := make([]Spot, len(batch))
 	for i, c := range batch {

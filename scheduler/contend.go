@@ -58,10 +58,8 @@ type contest struct {
 
 	goOn []*claim // those for which the next best copy is to be tried
 	next []int    // where that is
-	// What has to be brought up to the claims' states, and what the claims have to be
-	// brought up to.
+	// What has to be brought up to the claims' states.
 	older []raising
-	newer []*claim
 	// What has to be given the rank that it has now that the shards have changed.
 	outranked []raising
 	reranked  bool
@@ -100,7 +98,6 @@ func (on *contest) take(ctx context.Context) {
 	for _, r := range on.own.raise(ctx, on.better, on.older) {
 		on.pass(r.i)
 	}
-	on.own.adopt(ctx, on.better, on.newer, copyPatience)
 }
 
 // promote gives better copies that wait as the backups that they were, before the
@@ -155,7 +152,7 @@ func (on *contest) answered(i int, taken *Taken) {
 			on.older = append(on.older, raising{c, place, i})
 		case replaced:
 			// Without the better one the earlier version would fire.
-			on.newer = append(on.newer, c)
+			on.own.adoptions.put(adoption{c, on.better})
 		case taken.Status == TakeWaiting && !on.reranked && on.own.s.changing(c.Lease.Key):
 			on.outranked = append(on.outranked, raising{c, place, i})
 		default:
@@ -164,7 +161,7 @@ func (on *contest) answered(i int, taken *Taken) {
 	case TakeEnded:
 		switch {
 		case !older:
-			on.newer = append(on.newer, c)
+			on.own.adoptions.put(adoption{c, on.better})
 		case place.home && on.raises(place, c):
 			on.older = append(on.older, raising{c, place, i})
 		default:

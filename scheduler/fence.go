@@ -70,13 +70,7 @@ func (sh *shard) fenceHeld(ctx context.Context, batch []*claim) {
 func (sh *shard) fenceWithin(ctx context.Context, batch []*claim, patience time.Duration) {
 	s := sh.s
 	if s.several() {
-		free, outdated := sh.ask(ctx, batch, patience)
-		defer func() { // what may be called back goes first
-			for from, share := range outdated {
-				sh.adopt(ctx, from, share, min(max(patience, tellPatience), copyPatience))
-			}
-		}()
-		batch = free
+		batch = sh.ask(ctx, batch, patience)
 	}
 	now := s.config.SinceBoot()
 	fences := make([]Fence, 0, len(batch))

@@ -25,6 +25,7 @@ type shard struct {
 	settlements *queue[*claim]
 	contenders  *queue[*claim] // of copies that are not the best
 	held        held           // those of the above that wait for a shard which answers late
+	adoptions   *queue[adoption]
 	graves      *queue[*claim] // tombstones that not all copies have been told of
 	renewals    *renewals      // of fences
 
@@ -65,7 +66,7 @@ func newShard(s *Scheduler, index int, name string) *shard {
 	return &shard{
 		s: s, index: index, name: name, mask: s.store.HintOf(name), log: s.log.With("shard", name), silence: newSilence(s.config.Awake),
 		credit: creditFor(s.config.Slots),
-		fences: newQueue[*claim](), settlements: newQueue[*claim](), contenders: newQueue[*claim](), held: newHeld(), graves: newQueue[*claim](), renewals: newRenewals(),
+		fences: newQueue[*claim](), settlements: newQueue[*claim](), contenders: newQueue[*claim](), held: newHeld(), adoptions: newQueue[adoption](), graves: newQueue[*claim](), renewals: newRenewals(),
 		ownership: newOwnership(),
 	}
 }

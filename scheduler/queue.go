@@ -3,6 +3,8 @@ package scheduler
 import (
 	"context"
 	"sync"
+	"sync/atomic"
+	"time"
 )
 
 // queue hands items from many to a few who take them in batches. It is bounded
@@ -70,5 +72,51 @@ func (q *queue[T]) drain(ctx context.Context, most func(context.Context) int, do
 			return
 		}
 		do(ctx, batch)
+	}
+}
+
+// turns are the turns of the lateLoops that drain one queue. Batches begin apart, by an
+// equal share of the time that a batch takes: loops that began together would all be busy
+// when the next item comes.
+type turns struct {
+	now   chan struct{} // has a token unless a loop is taking a batch
+	begun time.Time     // when the last batch began; for the holder of the token
+	took  atomic.Int64  // how long the last batch to end took, ns
+}
+
+func newTurns() *turns {
+	t := &turns{now: make(chan struct{}, 1)}
+	t.now <- struct{}{}
+	return t
+}
+
+// await waits until the next batch may begin.
+func (t *turns) await(ctx context.Context) {
+	sleep(ctx, time.Until(t.begun.Add(time.Duration(t.took.Load())/lateLoops)))
+	t.begun = time.Now()
+}
+
+// drainInTurn is drain for a loop that takes turns with others.
+func (q *queue[T]) drainInTurn(ctx context.Context, t *turns, most func(context.Context) int, do func(ctx context.Context, batch []T)) {
+	spaced := func(ctx context.Context) int {
+		t.await(ctx)
+		return most(ctx)
+	}
+	var batch []T
+	for {
+		select {
+		case <-t.now:
+		case <-ctx.Done():
+			return
+		}
+		clear(batch)
+		batch = q.take(ctx, batch[:0], spaced)
+		t.now <- struct{}{}
+		if len(batch) == 0 {
+			return
+		}
+		begun := time.Now()
+		do(ctx, batch)
+		t.took.Store(int64(time.Since(begun)))
 	}
 }

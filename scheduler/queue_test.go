@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 func TestQueueHandsOverEverythingOnceInBatches(t *testing.T) {
@@ -76,4 +77,50 @@ func TestCreditWakesWhenThereIsRoomAgain(t *testing.T) {
 	if c.left() != 10 || c.scarce() {
 		t.Errorf("left %d, scarce %v; want 10 and false", c.left(), c.scarce())
 	}
+}
+
+// TestLoopsInTurnBeginApart: an item waits for a part of a batch at most, however many come
+// at once.
+func TestLoopsInTurnBeginApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const took, apart = 400 * time.Millisecond, 7 * time.Millisecond
+		q, turns := newQueue[time.Time](), newTurns()
+		ctx, cancel := context.WithCancel(t.Context())
+		var mu sync.Mutex
+		var longest time.Duration
+		taken := 0
+		var loops sync.WaitGroup
+		for range lateLoops {
+			loops.Go(func() {
+				q.drainInTurn(ctx, turns, atMost(1000), func(_ context.Context, batch []time.Time) {
+					mu.Lock()
+					taken += len(batch)
+					for _, put := range batch {
+						longest = max(longest, time.Since(put))
+					}
+					mu.Unlock()
+					time.Sleep(took)
+				})
+			})
+		}
+		items := 0
+		put := func(n int) {
+			for range n {
+				q.put(time.Now())
+				items++
+			}
+		}
+		put(1)
+		time.Sleep(2 * took)
+		for range 300 {
+			put(1 + items%3)
+			time.Sleep(apart)
+		}
+		time.Sleep(2 * took)
+		cancel()
+		loops.Wait()
+		if taken != items || longest > took/lateLoops || longest == 0 {
+			t.Errorf("%d of %d items taken, the longest wait %v; want all, and at most %v", taken, items, longest, took/lateLoops)
+		}
+	})
 }

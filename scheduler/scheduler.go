@@ -76,9 +76,8 @@ const (
 	// loopsPerShard are a shard's loops for fences and for settlements: one batch is put
 	// together while another is on its way.
 	loopsPerShard = 2
-	// heldLoopsPerShard are those for what waits for a shard which answers late. What comes
-	// while they wait waits for the first of them to be back.
-	heldLoopsPerShard = 4
+	// lateLoops are those of each queue of what waits for a shard which answers late.
+	lateLoops = 4
 )
 
 // Run claims and fires until ctx ends. Then it has other live nodes take its

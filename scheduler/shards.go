@@ -96,6 +96,14 @@ func (c *crew) follow() {
 	}
 }
 
+// drainLate begins the loops that drain a queue of what waits for a shard which answers late.
+func drainLate[T any](ctx context.Context, c *crew, q *queue[T], most func(context.Context) int, do func(context.Context, []T)) {
+	t := newTurns()
+	for range lateLoops {
+		c.loops.Go(func() { q.drainInTurn(ctx, t, most, do) })
+	}
+}
+
 // start begins the work on a shard. What is in hand when the shard goes is let
 // come to its end first.
 func (c *crew) start(sh *shard) {
@@ -131,11 +139,10 @@ func (c *crew) start(sh *shard) {
 		c.loops.Go(func() { sh.fences.drain(work, c.s.pace.wait, sh.fence) })
 		c.loops.Go(func() { sh.settlements.drain(work, atMost(maxSettlements), sh.settleBatch) })
 	}
-	for range heldLoopsPerShard {
-		c.loops.Go(func() { sh.held.fences.drain(work, c.s.pace.wait, sh.fenceHeld) })
-		c.loops.Go(func() { sh.held.settlements.drain(work, atMost(maxSettlements), sh.settleHeld) })
-		c.loops.Go(func() { sh.held.contenders.drain(work, atMost(maxSettlements), sh.contendHeld) })
-	}
+	drainLate(work, c, sh.held.fences, c.s.pace.wait, sh.fenceHeld)
+	drainLate(work, c, sh.held.settlements, atMost(maxSettlements), sh.settleHeld)
+	drainLate(work, c, sh.held.contenders, atMost(maxSettlements), sh.contendHeld)
+	drainLate(work, c, sh.adoptions, atMost(maxSettlements), sh.adopt)
 	if c.s.config.Renew {
 		c.loops.Go(func() { sh.renew(work) })
 	}
