@@ -257,6 +257,8 @@ func readMetrics(url string, s *history.Sample) error {
 			if label := resultLabel.FindStringSubmatch(found[2]); label != nil {
 				s.Counters["fired_"+label[1]] = int64(value)
 			}
+		case "chronos_settled_total":
+			s.Counters["settled"] += int64(value)
 		case "chronos_takeovers_total", "chronos_leases_lost_total":
 			s.Counters[strings.TrimPrefix(found[1], "chronos_")] = int64(value)
 		}

@@ -164,6 +164,10 @@ func (r *rig) judgeStarved(h *history.History, report *history.Report) {
 	if r.noticed > most {
 		r.t.Errorf("the killed Redis was noticed after %v, want %v at most", r.noticed, most)
 	}
+	// A stop takes 0.9 s at most, and both nodes may be stopped one after the other.
+	if p99, worst := percentile(stopped, 99), percentile(stopped, 100); p99 > 1200*time.Millisecond || worst > 3*time.Second {
+		r.t.Errorf("while nodes were stopped, callbacks came p99 %v, worst %v late; want at most 1.2s and 3s", p99, worst)
+	}
 	if worst := percentile(away, 100); worst > 2*time.Second+most {
 		r.t.Errorf("a callback came %v late after a Redis was killed; want a skew of 2s and %v at most", worst, most)
 	}
