@@ -12,7 +12,8 @@ import (
 )
 
 // TestSlowRedis has one of three Redis answer late, and nothing else: after 3 s it is
-// treated as one that is away, and timers without a copy there don't notice.
+// treated as one that is away, and timers without a copy there don't notice. What holds up
+// the test itself on a busy machine holds up the nodes, too.
 func TestSlowRedis(t *testing.T) {
 	needRedis(t)
 	for _, delay := range []time.Duration{250 * time.Millisecond, 430 * time.Millisecond} {
@@ -79,7 +80,7 @@ func (r *rig) judgeSlowRedis(h *history.History, report *history.Report) {
 	}{
 		{"first copy there, first 5 s, beyond the skew", r.lateness(h, begin, beyondSkew), time.Second},
 		{"first copy there, later, beyond the skew", r.lateness(h, later, beyondSkew), 300 * time.Millisecond},
-		{"no copy there", r.lateness(h, r.outage, without), percentile(r.lateness(h, r.control, without), 99) + 50*time.Millisecond},
+		{"no copy there", r.lateness(h, r.outage, without), percentile(r.lateness(h, r.control, without), 99) + 50*time.Millisecond + r.heldUp},
 	} {
 		got := percentile(part.late, 99)
 		line := fmt.Sprintf("lateness, %s: %d callbacks, p50 %v, p99 %v, worst %v; want p99 %v at most", part.name, len(part.late),
