@@ -26,7 +26,7 @@ const (
 // slot at once.
 //
 // A claim without a slot waits for one while fewer claims wait than slots are free and the
-// destination got lately. Otherwise the claim is refused: it goes back to its shard and
+// destination gets while the claim may wait. Otherwise the claim is refused: it goes back to its shard and
 // comes again at a time of its own. So claims in vain cost the same however many timers call
 // a destination that hangs, and a burst to a quick destination is claimed once. It is safe
 // for concurrent use.
@@ -74,7 +74,7 @@ func (s *slots) take(c *claim) (answer slotAnswer, delay time.Duration) {
 	case s.available(d):
 		s.grant(d, now)
 		return slotGranted, 0
-	case s.waiting < s.total-s.used+d.recent(now):
+	case s.waiting < s.total-s.used+d.coming(now):
 		c.waiting = true
 		c.waits++
 		s.waiting++
@@ -179,6 +179,12 @@ func (d *destination) turnOver(now time.Time) {
 func (d *destination) recent(now time.Time) int {
 	d.turnOver(now)
 	return d.had[0] + d.had[1]
+}
+
+// coming is how many slots the destination gets within slotWait, if it gets them as it did
+// lately.
+func (d *destination) coming(now time.Time) int {
+	return d.recent(now) * int(slotWait) / int(2*slotSpan)
 }
 
 // book is the delay of a claim that is refused: behind those that were refused before.
