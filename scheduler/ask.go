@@ -18,8 +18,8 @@ const (
 )
 
 // ask looks at the other copies of what is about to be fenced (rule P4) and
-// returns those claims that may go on. One of which another copy is newer becomes what
-// that is; one that is firing elsewhere waits for the end of that. Only a
+// returns those claims that may go on. Where another copy is newer, the claim's copy becomes
+// that state; where another copy is firing, the claim waits for the end of the callback. Only a
 // shard that is silent is done without: one slow answer is not silence, and the
 // question is put again, by those who wait longer.
 func (sh *shard) ask(ctx context.Context, batch []*claim, patience time.Duration) (free []*claim) {

@@ -26,10 +26,10 @@ const (
 // slot at once.
 //
 // A claim without a slot waits for one while fewer claims wait than slots are free and the
-// destination gets while the claim may wait. Otherwise the claim is refused: it goes back to its shard and
-// comes again at a time of its own. So claims in vain cost the same however many timers call
-// a destination that hangs, and a burst to a quick destination is claimed once. It is safe
-// for concurrent use.
+// destination gets within slotWait. Otherwise the claim is refused: it goes back to its shard
+// and comes again at a time of its own. So claims in vain cost the same however many timers
+// call a destination that hangs, and a burst to a quick destination is claimed once. It is
+// safe for concurrent use.
 type slots struct {
 	mu      sync.Mutex
 	total   int
