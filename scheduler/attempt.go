@@ -53,8 +53,9 @@ type attempt struct {
 
 	writes     int // of this round
 	receipt    Receipt
-	err        error // of the last try
-	unanswered bool  // it was sent before, and may have been executed
+	err        error   // of the last try
+	unanswered bool    // it was sent before, and may have been executed
+	above      Version // what the last try lost a race to; 0 if it did not
 	over       bool
 }
 
@@ -269,11 +270,7 @@ func (a *attempt) follow(away []Away) {
 
 // again has all copies told anew, as a newer version if above isn't 0.
 func (a *attempt) again(above Version) {
-	if above != 0 {
-		// Above all that the node has heard of, too: else newer requests keep coming first.
-		tag := a.s.nextTag()
-		a.version = max(above.Above(tag), a.s.latest.next(a.s.clock(), tag))
-	}
+	a.above = above
 	a.decided = a.bodyHash == ""
 	for i := range a.targets {
 		t := &a.targets[i]
@@ -281,4 +278,15 @@ func (a *attempt) again(above Version) {
 		t.replaced = t.replaced && above != 0 && (a.timer == nil || !t.home || a.substituted(t.rank))
 		t.unheard, t.looked, t.passed = false, false, false
 	}
+}
+
+// renew gives the write a version above what it lost a race to, and above all that the node
+// has heard of: else newer requests keep coming first. So the version is drawn after the
+// pause before a try.
+func (a *attempt) renew() {
+	if a.above == 0 {
+		return
+	}
+	tag := a.s.nextTag()
+	a.version, a.above = max(a.above.Above(tag), a.s.latest.next(a.s.clock(), tag)), 0
 }

@@ -1,16 +1,26 @@
 package scheduler
 
 import (
+	"context"
 	"math/rand/v2"
 	"time"
 )
 
-// How long a write that lost a race goes on, and the longest pause before the next try. A
-// try that begins later could not be answered in time.
 const (
-	raceLimit    = answerLimit - roundPatience
+	// lastTry is how long before the end of an operation a write that lost a race may be
+	// tried again. A later try would be cut off, and its outcome unknown.
+	lastTry      = 250 * time.Millisecond
 	maxRacePause = 32 * time.Millisecond
 )
+
+// timeLeft is how long an operation may still take that has taken so long.
+func timeLeft(ctx context.Context, took time.Duration) time.Duration {
+	left := answerLimit - took
+	if at, is := ctx.Deadline(); is {
+		left = min(left, time.Until(at))
+	}
+	return left
+}
 
 // racePause is the pause before the n-th try of a write that lost a race: longer each
 // time, and random, so that two writers don't meet again.

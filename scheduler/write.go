@@ -46,10 +46,13 @@ func (s *Scheduler) writeAll(ctx context.Context, attempts []attempt) {
 		open[i] = &attempts[i]
 	}
 	for n := 1; len(open) > 0; n++ {
+		for _, a := range open {
+			a.renew()
+		}
 		s.recall(ctx, open)
 		s.try(ctx, open)
 		var pause time.Duration
-		if open, pause = s.unsettled(open, n, s.config.SinceBoot()-begun); len(open) > 0 && !sleep(ctx, pause) {
+		if open, pause = s.unsettled(open, n, timeLeft(ctx, s.config.SinceBoot()-begun)); len(open) > 0 && !sleep(ctx, pause) {
 			break
 		}
 	}
@@ -65,16 +68,16 @@ func (s *Scheduler) writeAll(ctx context.Context, attempts []attempt) {
 	}
 }
 
-// unsettled are those attempts that are to be tried again after their n-th try, and the
-// pause before that.
-func (s *Scheduler) unsettled(open []*attempt, n int, took time.Duration) (still []*attempt, pause time.Duration) {
+// unsettled are those attempts that are to be tried again after their n-th try, in the time
+// that is left, and the pause before that.
+func (s *Scheduler) unsettled(open []*attempt, n int, left time.Duration) (still []*attempt, pause time.Duration) {
 	still = open[:0]
 	for _, a := range open {
 		switch a.judge(); {
 		case a.over:
 		case a.err != nil && n < maxWriteTries:
 			still, pause = append(still, a), resendPause
-		case a.err == nil && took < raceLimit:
+		case a.err == nil && left > lastTry:
 			still, pause = append(still, a), max(pause, racePause(n))
 		default:
 			a.lose()

@@ -57,11 +57,11 @@ func TestASubstituteIsNotMadeOfWhatWasReplaced(t *testing.T) {
 	}
 }
 
-// jitter has each call of clients' operations take up to 3 ms, each way.
-func (c *cluster) jitter() {
+// jitter has each call of clients' operations take up to most, each way.
+func (c *cluster) jitter(most time.Duration) {
 	slow := func(op, _ string) error {
 		if op == "merge" || op == "read" {
-			time.Sleep(rand.N(3*time.Millisecond) + time.Microsecond)
+			time.Sleep(rand.N(most) + time.Microsecond)
 		}
 		return nil
 	}
@@ -73,7 +73,7 @@ func (c *cluster) jitter() {
 func TestWritesAtTheSameTimeAreCarriedOut(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
 		id := c.create(oneShot(time.Hour)).ID
-		c.jitter()
+		c.jitter(3 * time.Millisecond)
 		lost := 0
 		var mu sync.Mutex
 		var wg sync.WaitGroup
@@ -110,10 +110,44 @@ func TestWritesAtTheSameTimeAreCarriedOut(t *testing.T) {
 	})
 }
 
+// A write that loses races to a stream of writes through another node is carried out all the
+// same: each try is newer than what came during the pause before it.
+func TestAWriteThatLosesRacesIsNewerEachTime(t *testing.T) {
+	inCluster(t, 3, 2, func(c *cluster) {
+		id := c.create(oneShot(time.Hour)).ID
+		c.jitter(time.Millisecond)
+		stop := make(chan struct{})
+		var stream sync.WaitGroup
+		for range 2 {
+			stream.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+						_, _ = c.nodes[1].Replace(c.Context(), id, oneShot(time.Hour)) // it may be overtaken, too
+					}
+				}
+			})
+		}
+		slowest := time.Duration(0)
+		for range 50 {
+			begun := time.Now()
+			if _, err := c.nodes[0].Replace(c.Context(), id, oneShot(time.Hour)); err != nil {
+				c.Error(err)
+			}
+			slowest = max(slowest, time.Since(begun))
+		}
+		close(stop)
+		stream.Wait()
+		c.Logf("the slowest took %v", slowest)
+	})
+}
+
 // A delete that finds a newer end is done.
 func TestDeletesAtTheSameTimeAreDone(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
-		c.jitter()
+		c.jitter(3 * time.Millisecond)
 		for range 20 {
 			id := c.create(oneShot(time.Hour)).ID
 			var wg sync.WaitGroup
