@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"chronos/cmd/chronos-bridge/bridgetest/broker"
+	"chronos/cmd/chronos/processtest/heldup"
 )
 
 // Of bridges as they are when nothing is set.
@@ -82,13 +83,16 @@ func newRig(t *testing.T, s *scenario, p plan, b *broker.Broker) *rig {
 func (s *scenario) run(t *testing.T, p plan, b *broker.Broker) {
 	r := newRig(t, s, p, b)
 	defer r.keepLogs()
-	held := r.watchClock()
+	watch, err := heldup.Start(t.Context(), 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	stop := r.load.start()
 	r.wait(warmUp)
 	s.inject(r)
 	stop()
 	r.awaitEnd()
-	heldUp := held()
+	heldUp := watch.Stop()
 	if s.after != nil {
 		s.after(r)
 	}
@@ -117,27 +121,6 @@ func (r *rig) fault() (over func()) {
 		now := time.Now()
 		r.windows[i].to = now.Add(aftermath)
 		r.t.Logf("fault from %s to %s", clock(r.windows[i].from), clock(now))
-	}
-}
-
-// watchClock measures how late the test itself wakes, until what it returns is
-// called: on a machine that is too busy, no bound in milliseconds means anything.
-func (r *rig) watchClock() (worst func() time.Duration) {
-	const step = 20 * time.Millisecond
-	ctx, cancel := context.WithCancel(r.t.Context())
-	late := make(chan time.Duration, 1)
-	go func() {
-		most := time.Duration(0)
-		for ctx.Err() == nil {
-			before := time.Now()
-			r.wait(step)
-			most = max(most, time.Since(before)-step)
-		}
-		late <- most.Round(time.Millisecond)
-	}()
-	return func() time.Duration {
-		cancel()
-		return <-late
 	}
 }
 
@@ -254,7 +237,7 @@ func (r *rig) judge(heldUp time.Duration) {
 			r.t.Errorf("%d records with key %q came that nobody published", n, key)
 		}
 	}
-	more := relaxed(heldUp)
+	more := heldup.Slack(heldUp)
 	for _, fault := range v.faults(max(r.scenario.late, time.Duration(r.plan.either(1000, 500))*time.Millisecond) + more) {
 		r.t.Error(fault)
 	}
@@ -272,16 +255,6 @@ func (r *rig) judge(heldUp time.Duration) {
 			r.t.Errorf("%s has logged an error", b.name)
 		}
 	}
-}
-
-// relaxed is by how much bounds on lateness are wider since the test itself was held up:
-// several processes on a message's way have waited as much.
-func relaxed(heldUp time.Duration) time.Duration {
-	const usual = 50 * time.Millisecond
-	if heldUp <= usual {
-		return 0
-	}
-	return 8 * heldUp
 }
 
 // keepLogs writes what the bridges have logged.

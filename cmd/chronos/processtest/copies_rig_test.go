@@ -1,7 +1,6 @@
 package processtest
 
 import (
-	"context"
 	"math/rand/v2"
 	"net/http"
 	"path/filepath"
@@ -10,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"chronos/cmd/chronos/processtest/heldup"
 	"chronos/scheduler/history"
 	"chronos/scheduler/webhook/webhooktest"
 )
@@ -74,7 +74,7 @@ func runScenario(t *testing.T, s *scenario, p plan, another, mayJudge func()) {
 	})
 	r := newRig(t, s, p)
 	r.cluster.sample(history.Begin)
-	held := r.watchClock()
+	held := r.watch()
 	stop := r.load.start()
 	r.wait(warmUp)
 	s.inject(r)
@@ -107,25 +107,29 @@ func (r *rig) wait(d time.Duration) {
 	}
 }
 
-// watchClock measures how late the test itself wakes, until what it returns is
-// called: on a machine that is too busy, no bound in milliseconds means anything.
-func (r *rig) watchClock() (worst func() time.Duration) {
-	const step = 20 * time.Millisecond
-	ctx, cancel := context.WithCancel(r.t.Context())
-	late := make(chan time.Duration, 1)
-	go func() {
-		most := time.Duration(0)
-		for ctx.Err() == nil {
-			before := time.Now()
-			r.wait(step)
-			most = max(most, time.Since(before)-step)
+// watch measures how long a busy machine holds up the test itself, and records what holds
+// up callbacks and links so long that answers come too late: as if the nodes stood still.
+// A full run wants a machine of its own.
+func (r *rig) watch() (held func() time.Duration) {
+	r.t.Helper()
+	const long = 500 * time.Millisecond
+	watch, err := heldup.Start(r.t.Context(), long, func(from, to time.Time) {
+		if r.scenario.busy || r.plan.full {
+			return
 		}
-		late <- most.Round(time.Millisecond)
-	}()
-	return func() time.Duration {
-		cancel()
-		return <-late
+		for _, m := range r.cluster.nodes {
+			r.journal.add(func(h *history.History) {
+				h.Faults = append(h.Faults, history.Fault{
+					Kind: "held-up", Class: history.NodeFreeze, Node: m.name,
+					StartNs: int64(from.Sub(r.journal.start)), EndNs: int64(to.Sub(r.journal.start)),
+				})
+			})
+		}
+	})
+	if err != nil {
+		r.t.Fatal(err)
 	}
+	return watch.Stop
 }
 
 // awaitDue waits until all that was asked for must have come, retries excepted:
@@ -170,15 +174,14 @@ func (r *rig) finish() history.History {
 	return r.journal.finish(history.End{DumpNs: dumped, Drained: true})
 }
 
-// relax widens the bounds on time by how long the test itself was held up at most,
-// if that was long: several processes on a callback's way have waited as much.
+// relax widens the bounds on time by how long the test itself was held up at most.
 func relax(l *history.Limits, heldUp time.Duration) {
-	const usual = 50 * time.Millisecond
-	if heldUp <= usual {
+	slack := heldup.Slack(heldUp)
+	if slack == 0 {
 		return
 	}
 	for _, bound := range []*time.Duration{&l.Late, &l.NodeWaiting, &l.NodeUnderWay, &l.ShardMargin, &l.OtherNode} {
-		*bound += 8 * heldUp
+		*bound += slack
 	}
 	l.Network += heldUp
 	l.AnswerMargin += heldUp

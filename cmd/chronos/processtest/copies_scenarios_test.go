@@ -12,6 +12,7 @@ import (
 type scenario struct {
 	name     string
 	proxied  bool          // nodes speak to shards through links
+	busy     bool          // by design: a busy machine is no fault
 	callback time.Duration // how long the receiver takes to answer
 	mix      func(*mix)
 	inject   func(*rig)

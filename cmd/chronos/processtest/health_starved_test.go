@@ -21,7 +21,7 @@ import (
 func TestStarved(t *testing.T) {
 	needRedis(t)
 	runAlone(t, "TestStarved", func(p plan) *scenario {
-		return &scenario{name: "starved", mix: p.starvedMix, inject: (*rig).starve, limits: oneKill, after: (*rig).judgeStarved}
+		return &scenario{name: "starved", busy: true, mix: p.starvedMix, inject: (*rig).starve, limits: oneKill, after: (*rig).judgeStarved}
 	})
 }
 
