@@ -17,7 +17,10 @@ const (
 	AnswersLost Class = "answers_lost" // of Shard to Node (all if empty): commands are executed but seem to time out
 	ShardAway   Class = "shard_away"   // Shard answers nobody, or with errors only
 	ShardLost   Class = "shard_lost"   // Shard lost some or all of its data
-	Slow        Class = "slow"         // something takes LateMs longer in all
+	// HeldUp is a recorder that stood still, with the receivers and the links between processes that it plays: callbacks and
+	// answers to them came late. Nobody made this fault, so no run needs it a few times.
+	HeldUp Class = "held_up"
+	Slow   Class = "slow" // something takes LateMs longer in all
 	// ClockStep says that Shard's clock jumped by StepMs at the start; a jump back is another fault. It explains a duplicate
 	// only if it may have ended a lease (cutShort).
 	ClockStep Class = "clock_step"
@@ -63,7 +66,7 @@ func (f *Fault) validate() error {
 		if f.Shard == "" {
 			return fmt.Errorf("fault of class %q names no shard", f.Class)
 		}
-	case Slow, Harmless, TopologyChange:
+	case Slow, HeldUp, Harmless, TopologyChange:
 	default:
 		return fmt.Errorf("class %q is unknown", f.Class)
 	}
@@ -84,7 +87,7 @@ func (f *Fault) ofShard() bool { return f.Class == ShardAway || f.Class == Shard
 
 func (f *Fault) ofLink() bool { return f.Class == LinkCut || f.Class == AnswersLost }
 
-func (f *Fault) explainsDuplicates() bool { return f.ofNode() || f.ofShard() }
+func (f *Fault) explainsDuplicates() bool { return f.ofNode() || f.ofShard() || f.Class == HeldUp }
 
 // explainsGaps tells whether pops of a recurring timer may be left out because of the fault.
 func (f *Fault) explainsGaps() bool { return !f.hasNoWindow() }

@@ -83,6 +83,7 @@ func TestAFaultExplainsDuplicatesInItsWindow(t *testing.T) {
 		{LinkCut, 3300, nil},
 		{ShardAway, 3300, nil},
 		{ShardLost, 3300, nil},
+		{HeldUp, 3300, nil},
 		{Slow, 1000, only(NoDuplicates)},
 		{ClockStep, 1000, only(NoDuplicates)},
 		{Harmless, 1000, only(NoDuplicates)},
@@ -442,5 +443,25 @@ func TestAnUnknownWriteMayComeAfterTooManyShardsWereFaulty(t *testing.T) {
 		b.get("k5", 90_000, "/5", 1)
 		b.get("k5", 91_000, "", 0)
 		wantOnly(t, b.History, small())
+	}
+}
+
+// TestAHeldUpRecorderIsStillJudged: beside duplicates and lateness, a recorder that stood still
+// changes nothing of what a run must have done.
+func TestAHeldUpRecorderIsStillJudged(t *testing.T) {
+	l := small()
+	l.MinPerFault, l.MinInWindows = 3, 1
+	b := clean()
+	before := l.Check(b.History)
+	b.fault(HeldUp, "", 20_000, 21_000)
+	after := l.Check(b.History)
+	if after.Verdict != VerdictPassed || len(after.Reasons) > 0 {
+		t.Errorf("%s: %q", after.Verdict, after.Reasons)
+	}
+	if before.Counts.Requests == 0 || after.Counts.Requests != before.Counts.Requests {
+		t.Errorf("%d requests judged, %d without the fault", after.Counts.Requests, before.Counts.Requests)
+	}
+	if before.Counts.Obligatory == 0 || after.Counts.Obligatory != before.Counts.Obligatory {
+		t.Errorf("%d obligatory pops, %d without the fault", after.Counts.Obligatory, before.Counts.Obligatory)
 	}
 }

@@ -63,7 +63,9 @@ func (r *run) count() {
 		r.counts.Outcomes[r.h.Operations[i].Outcome]++
 	}
 	for i := range r.h.Faults {
-		r.counts.Faults[r.h.Faults[i].Kind]++
+		if f := &r.h.Faults[i]; f.Class != HeldUp {
+			r.counts.Faults[f.Kind]++
+		}
 	}
 	for i := range r.h.Callbacks {
 		if r.h.Callbacks[i].Attempt > 1 {

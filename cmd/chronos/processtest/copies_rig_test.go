@@ -108,23 +108,20 @@ func (r *rig) wait(d time.Duration) {
 }
 
 // watch measures how long a busy machine holds up the test itself, and records what holds
-// up callbacks and links so long that answers come too late: as if the nodes stood still.
-// A full run wants a machine of its own.
+// up callbacks and links so long that nodes may do without the answer.
 func (r *rig) watch() (held func() time.Duration) {
 	r.t.Helper()
-	const long = 500 * time.Millisecond
+	const long = 250 * time.Millisecond
 	watch, err := heldup.Start(r.t.Context(), long, func(from, to time.Time) {
-		if r.scenario.busy || r.plan.full {
+		if r.scenario.busy {
 			return
 		}
-		for _, m := range r.cluster.nodes {
-			r.journal.add(func(h *history.History) {
-				h.Faults = append(h.Faults, history.Fault{
-					Kind: "held-up", Class: history.NodeFreeze, Node: m.name,
-					StartNs: int64(from.Sub(r.journal.start)), EndNs: int64(to.Sub(r.journal.start)),
-				})
+		r.journal.add(func(h *history.History) {
+			h.Faults = append(h.Faults, history.Fault{
+				Kind: "held-up", Class: history.HeldUp, LateMs: heldup.Slack(to.Sub(from)).Milliseconds(),
+				StartNs: int64(from.Sub(r.journal.start)), EndNs: int64(to.Sub(r.journal.start)),
 			})
-		}
+		})
 	})
 	if err != nil {
 		r.t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"chronos/cmd/chronos/processtest/heldup"
 	"chronos/scheduler/history"
 	"chronos/scheduler/webhook/webhooktest"
 )
@@ -35,12 +36,18 @@ func TestHangingDestinations(t *testing.T) {
 				return settled(t, node)-before >= test.hanging*timers
 			})
 			t.Logf("the destinations keep the node busy after %v", time.Since(made).Round(time.Millisecond))
+			watch, err := heldup.Start(t.Context(), 0, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
 			late := lateness(t, client, node, receiver, others)
+			heldUp := watch.Stop()
 			p50, p99 := percentile(late, 50), percentile(late, 99)
-			t.Logf("%d callbacks: p50 %v, p99 %v, worst %v late; before, %d: p50 %v, p99 %v", len(late), p50, p99, late[len(late)-1],
-				len(control), percentile(control, 50), percentile(control, 99))
-			if p50 > 5*time.Millisecond || p99 > 250*time.Millisecond {
-				t.Errorf("p50 %v, p99 %v late; want at most 5ms and 250ms", p50, p99)
+			t.Logf("%d callbacks: p50 %v, p99 %v, worst %v late; before, %d: p50 %v, p99 %v; the test itself was held up for %v at most",
+				len(late), p50, p99, late[len(late)-1], len(control), percentile(control, 50), percentile(control, 99), heldUp)
+			slack := heldup.Slack(heldUp)
+			if most50, most99 := 5*time.Millisecond+slack/8, 250*time.Millisecond+slack; p50 > most50 || p99 > most99 {
+				t.Errorf("p50 %v, p99 %v late; want at most %v and %v", p50, p99, most50, most99)
 			}
 		})
 	}

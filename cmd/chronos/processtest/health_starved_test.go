@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"chronos/cmd/chronos/processtest/heldup"
 	"chronos/scheduler/history"
 )
 
@@ -178,10 +179,14 @@ func (r *rig) judgeStarved(h *history.History, report *history.Report) {
 }
 
 // wantFewDuplicates allows one duplicate in a thousand callbacks that a fault explains;
-// others are violations already.
+// others are violations already. It allows ten where links and receivers stood still, too.
 func (r *rig) wantFewDuplicates(report *history.Report) {
 	r.t.Helper()
-	if c := &report.Counts; c.ExplainedDuplicates*1000 > c.Callbacks {
-		r.t.Errorf("%d duplicates of %d callbacks; want one in a thousand at most", c.ExplainedDuplicates, c.Callbacks)
+	c, most := &report.Counts, 1
+	if heldup.Slack(r.heldUp) > 0 && !r.scenario.busy {
+		most = 10
+	}
+	if c.ExplainedDuplicates*1000 > c.Callbacks*most {
+		r.t.Errorf("%d duplicates of %d callbacks; want %d in a thousand at most", c.ExplainedDuplicates, c.Callbacks, most)
 	}
 }

@@ -47,7 +47,8 @@ func leasesOf(t *testing.T, client *redis.Client, node string) (waiting, underWa
 }
 
 // leasesOfStopped are those of a node that was just stopped, once Redis has
-// carried out what the node sent before: ten reads in a row bring the same.
+// carried out what the node sent before: three reads in a row bring the same, before the
+// other node takes the leases over.
 func leasesOfStopped(t *testing.T, client *redis.Client, node string) (waiting, underWay []string) {
 	t.Helper()
 	same := 0
@@ -59,7 +60,7 @@ func leasesOfStopped(t *testing.T, client *redis.Client, node string) (waiting, 
 			same = 0
 		}
 		waiting, underWay = w, u
-		return same == 10
+		return same == 3
 	})
 	return waiting, underWay
 }
