@@ -83,7 +83,7 @@ func newRig(t *testing.T, s *scenario, p plan, b *broker.Broker) *rig {
 func (s *scenario) run(t *testing.T, p plan, b *broker.Broker) {
 	r := newRig(t, s, p, b)
 	defer r.keepLogs()
-	watch, err := heldup.Start(t.Context(), 0, nil)
+	watch, err := heldup.Start(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func (s *scenario) run(t *testing.T, p plan, b *broker.Broker) {
 	s.inject(r)
 	stop()
 	r.awaitEnd()
-	heldUp := watch.Stop()
+	heldUp := watch.Stop().Longest()
 	if s.after != nil {
 		s.after(r)
 	}

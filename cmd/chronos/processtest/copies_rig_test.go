@@ -28,6 +28,7 @@ type rig struct {
 	loadedAt time.Time     // when the load ended
 	heldUp   time.Duration // the test itself, at most
 	letters  int           // dead letters that were found
+	holdUps  heldup.HoldUps
 
 	// Of a run that measures lateness: with no fault, amid faults, and after them.
 	control, outage, afterwards span
@@ -74,7 +75,7 @@ func runScenario(t *testing.T, s *scenario, p plan, another, mayJudge func()) {
 	})
 	r := newRig(t, s, p)
 	r.cluster.sample(history.Begin)
-	held := r.watch()
+	watched := r.watch()
 	stop := r.load.start()
 	r.wait(warmUp)
 	s.inject(r)
@@ -82,7 +83,7 @@ func runScenario(t *testing.T, s *scenario, p plan, another, mayJudge func()) {
 	r.loadedAt = time.Now()
 	r.awaitDue()
 	another()
-	r.heldUp = held()
+	watched()
 	r.awaitEmpty("no timer is left", time.Minute, time.Second, func(c *contents) bool { return c.live == 0 && c.leases == 0 })
 	if p.full {
 		// A tombstone lives for 2 minutes, longer if a shard was away since, and waits
@@ -107,26 +108,36 @@ func (r *rig) wait(d time.Duration) {
 	}
 }
 
-// watch measures how long a busy machine holds up the test itself, and records what holds
-// up callbacks and links so long that nodes may do without the answer.
-func (r *rig) watch() (held func() time.Duration) {
+// watch measures how long a busy machine holds up the test itself, until stop, which
+// records what held up callbacks and links so long that nodes may do without the answer.
+func (r *rig) watch() (stop func()) {
 	r.t.Helper()
 	const long = 250 * time.Millisecond
-	watch, err := heldup.Start(r.t.Context(), long, func(from, to time.Time) {
-		if r.scenario.busy {
-			return
-		}
-		r.journal.add(func(h *history.History) {
-			h.Faults = append(h.Faults, history.Fault{
-				Kind: "held-up", Class: history.HeldUp, LateMs: heldup.Slack(to.Sub(from)).Milliseconds(),
-				StartNs: int64(from.Sub(r.journal.start)), EndNs: int64(to.Sub(r.journal.start)),
-			})
-		})
-	})
+	watch, err := heldup.Start(r.t.Context())
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return watch.Stop
+	return func() {
+		r.holdUps = watch.Stop()
+		r.heldUp = r.holdUps.Longest()
+		for _, one := range r.holdUps {
+			took := one.To.Sub(one.From)
+			if r.scenario.busy || took < long {
+				continue
+			}
+			r.journal.add(func(h *history.History) {
+				h.Faults = append(h.Faults, history.Fault{
+					Kind: "held-up", Class: history.HeldUp, LateMs: heldup.Slack(took).Milliseconds(),
+					StartNs: int64(one.From.Sub(r.journal.start)), EndNs: int64(one.To.Sub(r.journal.start)),
+				})
+			})
+		}
+	}
+}
+
+// longestHoldUp is how long the test itself was held up at most, within a part of the run.
+func (r *rig) longestHoldUp(within span) time.Duration {
+	return r.holdUps.Within(r.journal.start.Add(within.from), r.journal.start.Add(within.to)).Longest()
 }
 
 // awaitDue waits until all that was asked for must have come, retries excepted:

@@ -21,41 +21,61 @@ const (
 // Watch is a watch that runs until Stop.
 type Watch struct {
 	cancel context.CancelFunc
-	worst  chan time.Duration
+	all    chan HoldUps
 }
 
+// HoldUp is a time in which a probe waited.
+type HoldUp struct{ From, To time.Time }
+
+// HoldUps are hold-ups in the order of time.
+type HoldUps []HoldUp
+
 // Start starts a watch: probes take the way of a callback, which is a wake of a timer, a new
-// connection on the loopback interface, and a byte there and back. The function long gets
-// each probe that took least or longer; long may be nil.
-func Start(ctx context.Context, least time.Duration, long func(from, to time.Time)) (*Watch, error) {
+// connection on the loopback interface, and a byte there and back.
+func Start(ctx context.Context) (*Watch, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // binds at once
 	if err != nil {
 		return nil, fmt.Errorf("listen for probes: %w", err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	w := &Watch{cancel: cancel, worst: make(chan time.Duration, 1)}
+	w := &Watch{cancel: cancel, all: make(chan HoldUps, 1)}
 	go echo(listener)
 	from := time.Now()
 	go func() {
 		defer listener.Close() //nolint:errcheck // nothing was written
-		worst := time.Duration(0)
+		var all HoldUps
 		for probe(ctx, listener.Addr().String()) == nil {
 			to := time.Now()
-			took := to.Sub(from) - interval
-			if worst = max(worst, took); took >= least && long != nil {
-				long(from, to)
-			}
+			all = append(all, HoldUp{from.Add(interval), to})
 			from = to
 		}
-		w.worst <- worst
+		w.all <- all
 	}()
 	return w, nil
 }
 
-// Stop ends the watch and returns the longest hold-up. Stop may be called once.
-func (w *Watch) Stop() time.Duration {
+// Stop ends the watch and returns the hold-ups, of each probe. Stop may be called once.
+func (w *Watch) Stop() HoldUps {
 	w.cancel()
-	return (<-w.worst).Round(time.Millisecond)
+	return <-w.all
+}
+
+// Longest is the duration of the longest hold-up.
+func (h HoldUps) Longest() (longest time.Duration) {
+	for _, one := range h {
+		longest = max(longest, one.To.Sub(one.From))
+	}
+	return longest.Round(time.Millisecond)
+}
+
+// Within are the hold-ups that overlap a time.
+func (h HoldUps) Within(from, to time.Time) (within HoldUps) {
+	for _, one := range h {
+		if one.From.Before(to) && one.To.After(from) {
+			within = append(within, one)
+		}
+	}
+	return within
 }
 
 // Slack is by how much bounds on lateness are wider after a hold-up: several processes on a
