@@ -30,7 +30,7 @@ func (s *Scheduler) recall(ctx context.Context, open []*attempt) {
 	if len(notes) == 0 {
 		return
 	}
-	bounded, cancel := context.WithTimeout(ctx, recallPatience)
+	bounded, cancel := s.config.Awake.WithTimeout(ctx, recallPatience)
 	defer cancel()
 	heard := make(map[*target]*Written, len(of))
 	answers := s.store.Merge(bounded, notes)
