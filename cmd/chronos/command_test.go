@@ -1,6 +1,9 @@
 package main
 
 import (
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"strings"
 	"testing"
@@ -46,5 +49,24 @@ func TestCommandMistakes(t *testing.T) {
 		if status := command(strings.Split(args, " "), &out, &errs); status != 2 || out.Len() != 0 || !strings.HasPrefix(errs.String(), "chronos: ") {
 			t.Errorf("%s: status %d, out %q, errors %q", args, status, out.String(), errs.String())
 		}
+	}
+}
+
+// TestAFoundTokenGoesToItsListenerAlone: neither a name that leads elsewhere as well, nor a
+// proxy, gets the token that a command has found.
+func TestAFoundTokenGoesToItsListenerAlone(t *testing.T) {
+	listener := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, `{"host":"`+r.Host+`"}`)
+	}))
+	defer listener.Close()
+	proxy := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("a proxy was asked for %s", r.URL)
+	}))
+	defer proxy.Close()
+	t.Setenv("HTTP_PROXY", proxy.URL)
+	node := remote{url: "http://elsewhere.test:7254", token: "secret", client: &http.Client{Transport: only(listener.Listener.Addr().String())}}
+	var answer struct{ Host string }
+	if err := node.ask(t.Context(), http.MethodGet, "/dead", "", &answer); err != nil || answer.Host != "elsewhere.test:7254" {
+		t.Errorf("answered %+v, %v", answer, err)
 	}
 }

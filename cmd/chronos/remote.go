@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -33,14 +34,25 @@ func withRemote(run func(args []string, node remote, out, errs io.Writer) int, a
 	node := remote{url: c.AdminURL, token: c.Token, client: &http.Client{Timeout: 15 * time.Second}}
 	node.advice = "set CHRONOS_TOKEN to a token of this listener, or unset it to use the token that its process made"
 	if c.Token == "" {
-		node.token, node.advice = localToken(c.AdminURL)
+		found, advice := localToken(c.AdminURL)
+		node.token, node.advice = found.Token, advice
+		if found.Token != "" {
+			node.client.Transport = only(found.Address)
+		}
 	}
 	return run(args, node, out, errs)
 }
 
-// localToken is the token that a process of this user made for its admin listener, "" if
-// there is none, and what to do when the listener does not take the token.
-func localToken(adminURL string) (token, advice string) {
+// only connects to an address whatever the URL says, and through no proxy.
+func only(address string) http.RoundTripper {
+	return &http.Transport{DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}}
+}
+
+// localToken is the token that a process of this user made for its admin listener, if there
+// is one, and what to do when the listener does not take the token.
+func localToken(adminURL string) (found localtoken.Found, advice string) {
 	found, err := localtoken.Find(os.Environ(), adminURL)
 	const elsewhere = "give the command on the machine of the node or bridge, as its user, with the same XDG_RUNTIME_DIR and TMPDIR; or set CHRONOS_TOKEN"
 	switch {
@@ -51,7 +63,7 @@ func localToken(adminURL string) (token, advice string) {
 	default:
 		advice = "no token was found for " + adminURL + "; " + elsewhere
 	}
-	return found.Token, advice
+	return found, advice
 }
 
 // longestAnswer has room for a dead letter of the longest message that a bridge

@@ -18,6 +18,9 @@ import (
 type Found struct {
 	Token string // "" if there is none
 	File  string
+	// Address is the listener's host:port. Connect there: a name of this machine may lead to
+	// another user's listener as well.
+	Address string
 
 	written time.Time
 }
@@ -27,24 +30,27 @@ type Found struct {
 // error is about directories and files that can't be used; Found may be there all the same.
 func Find(environ []string, adminURL string) (newest Found, err error) {
 	var errs []error
-	names := fileNames(adminURL)
+	addresses := ownAddresses(adminURL)
 	for _, dir := range runtimeDirs(environ) {
-		for _, name := range names {
-			found, err := dir.find(name)
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				errs = append(errs, err)
-			}
-			if found.written.After(newest.written) {
-				newest = found
+		for _, at := range addresses {
+			for _, ip := range []netip.Addr{at.Addr(), netip.IPv6Unspecified()} {
+				found, err := dir.find(fileName(ip, at.Port()))
+				if err != nil && !errors.Is(err, fs.ErrNotExist) {
+					errs = append(errs, err)
+				}
+				if found.written.After(newest.written) {
+					newest = found
+					newest.Address = at.String()
+				}
 			}
 		}
 	}
 	return newest, errors.Join(errs...)
 }
 
-// fileNames are the files that may hold the token for a URL; none for a host that is not
-// known to be this machine, which could be anybody's.
-func fileNames(adminURL string) (names []string) {
+// ownAddresses are where a URL leads on this machine; none for a host that is not known to
+// be this machine, which could be anybody's.
+func ownAddresses(adminURL string) (addresses []netip.AddrPort) {
 	u, err := url.Parse(adminURL)
 	if err != nil {
 		return nil
@@ -60,12 +66,9 @@ func fileNames(adminURL string) (names []string) {
 		ips = []netip.Addr{ip}
 	}
 	for _, ip := range ips {
-		names = append(names, fileName(ip, uint16(port)))
+		addresses = append(addresses, netip.AddrPortFrom(ip, uint16(port)))
 	}
-	if len(ips) > 0 {
-		names = append(names, fileName(netip.IPv6Unspecified(), uint16(port)))
-	}
-	return names
+	return addresses
 }
 
 // isOwn reports whether an address leads to this machine.
