@@ -174,11 +174,11 @@ func (w *worker) run(ctx context.Context) error {
 	stopClaiming := process.Beside(ctx, w.engine.Run)
 	unfollow := process.Beside(ctx, w.store.Follow)
 	stopPruning := process.Beside(ctx, func(ctx context.Context) { w.store.PruneLetters(ctx, w.keepDead) })
-	stopTokens := func() {}
+	keep := func(ctx context.Context) { w.local.Keep(ctx, w.log) }
 	if w.tokens != nil {
-		stopTokens = process.Beside(ctx, w.tokens.Run)
+		keep = w.tokens.Run
 	}
-	defer stopTokens()
+	defer process.Beside(ctx, keep)()
 	reading, stopReading := context.WithCancel(lasting)
 	defer stopReading()
 	read, failed := make(chan error, 1), make(chan error, 1)

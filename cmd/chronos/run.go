@@ -274,11 +274,11 @@ func (n *node) run(ctx context.Context) error {
 	return err
 }
 
-// keepTokens keeps the tokens as the file has them until what it returns is
-// called, which waits for the end of it.
+// keepTokens keeps the tokens as CHRONOS_TOKENS_FILE has them, or the files of the node's own
+// token where they are, until stop is called.
 func (n *node) keepTokens(ctx context.Context) (stop func()) {
 	if n.tokens == nil {
-		return func() {}
+		return process.Beside(ctx, func(ctx context.Context) { n.local.Keep(ctx, n.log) })
 	}
 	return process.Beside(ctx, n.tokens.Run)
 }

@@ -1,6 +1,7 @@
 package processtest
 
 import (
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -103,7 +104,7 @@ func TestCommandsFindTheToken(t *testing.T) {
 	t.Parallel()
 	runtime := t.TempDir()
 	first := startNode(t, startRedis(t).url, "XDG_RUNTIME_DIR="+runtime)
-	second := startNode(t, startRedis(t).url, "XDG_RUNTIME_DIR="+runtime, "CHRONOS_ADMIN_LISTEN=0.0.0.0:0", "CHRONOS_ADMIN_OPEN=true")
+	second := startNode(t, startRedis(t).url, "XDG_RUNTIME_DIR="+runtime, "CHRONOS_ADMIN_LISTEN=0.0.0.0:0", "CHRONOS_ADMIN_OPEN=true", "CHRONOS_ADMIN_HOSTS=chronos.test")
 	if first.token == second.token || first.token == "" || second.token == "" {
 		t.Fatal("two nodes have no token each")
 	}
@@ -129,6 +130,24 @@ func TestCommandsFindTheToken(t *testing.T) {
 	for _, args := range [][]string{{"topology", "show"}, {"dead"}, {"dead", "delete", "--all"}} {
 		if out, err := commandOf(t, first, args...).CombinedOutput(); err != nil {
 			t.Errorf("%v: %v\n%s", args, err, out)
+		}
+	}
+
+	_, port, err := net.SplitHostPort(strings.TrimPrefix(second.admin, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		method, path, host string
+		want               int
+	}{
+		{"GET", "/topology", "chronos.test:" + port, http.StatusOK},
+		{"GET", "/topology", "other.test:" + port, http.StatusMisdirectedRequest},
+		{"GET", "/dead", "chronos.test:" + port, http.StatusUnauthorized},
+		{"POST", "/topology/shards/main/drain", "chronos.test:" + port, http.StatusUnauthorized},
+	} {
+		if status, body := raw(t, c.method, second.admin+c.path, "", "Host", c.host); status != c.want {
+			t.Errorf("%s %s of a listener that is open to others, as %s: %d %.200s, want %d", c.method, c.path, c.host, status, body, c.want)
 		}
 	}
 

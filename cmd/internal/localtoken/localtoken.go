@@ -5,14 +5,17 @@
 package localtoken
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"chronos/api/tokens"
@@ -21,15 +24,22 @@ import (
 // Name is the token's name in logs.
 const Name = "local"
 
+// keepInterval is how often Keep looks for the files.
+const keepInterval = time.Minute
+
 // Token is a token of the role admin that a process made for itself, and the files that
-// hold the token. Check is safe for concurrent use, Remove is not.
+// hold the token. Token is safe for concurrent use.
 type Token struct {
-	set   *tokens.Set
+	set  *tokens.Set
+	text string // of a file
+
+	mu    sync.Mutex
 	files []file
 }
 
 // file is a file in a directory that stays the same whatever becomes of the path.
 type file struct {
+	in   Dir
 	dir  *os.Root
 	path string // for people
 	name string
@@ -42,7 +52,7 @@ func Make(address net.Addr, dirs ...Dir) (_ *Token, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("make token: %w", err)
 	}
-	t := &Token{}
+	t := &Token{text: token.Reveal() + "\n"}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, t.Remove())
@@ -56,17 +66,66 @@ func Make(address net.Addr, dirs ...Dir) (_ *Token, err error) {
 		return nil, fmt.Errorf("name token file: %w", err)
 	}
 	for _, dir := range dirs {
-		root, err := dir.openOrMake()
+		name := fileName(at.Addr(), at.Port())
+		root, err := dir.put(name, t.text)
 		if err != nil {
 			return nil, err
 		}
-		name := fileName(at.Addr(), at.Port())
-		if err := write(root, name, token.Reveal()+"\n"); err != nil {
-			return nil, errors.Join(fmt.Errorf("write token file in %s: %w", dir.path, err), root.Close())
-		}
-		t.files = append(t.files, file{root, filepath.Join(dir.path, name), name})
+		t.files = append(t.files, file{dir, root, filepath.Join(dir.path, name), name})
 	}
 	return t, nil
+}
+
+// put writes a file, and returns the directory.
+func (d Dir) put(name, text string) (*os.Root, error) {
+	root, err := d.openOrMake()
+	if err != nil {
+		return nil, err
+	}
+	if err := write(root, name, text); err != nil {
+		return nil, errors.Join(fmt.Errorf("write token file in %s: %w", d.path, err), root.Close())
+	}
+	return root, nil
+}
+
+// Keep writes the files again where somebody has removed them, until ctx ends: the end of a
+// login session does so, and so does a cleaner of temporary files.
+func (t *Token) Keep(ctx context.Context, log *slog.Logger) {
+	ticker := time.NewTicker(keepInterval)
+	defer ticker.Stop()
+	for failed := false; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		err := t.restore()
+		if err != nil && !failed {
+			log.Warn("commands don't find the token of the admin listener: its file is gone, and can't be written again", "err", err)
+		}
+		failed = err != nil
+	}
+}
+
+// restore writes the files that are gone.
+func (t *Token) restore() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var errs []error
+	for i := range t.files {
+		f := &t.files[i]
+		if _, err := os.Lstat(f.path); !errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		root, err := f.in.put(f.name, t.text)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		errs = append(errs, f.dir.Close())
+		f.dir = root
+	}
+	return errors.Join(errs...)
 }
 
 // Check is that of an api.Authorizer.
@@ -76,6 +135,8 @@ func (t *Token) Check(authorization []byte, need tokens.Role, now time.Time) tok
 
 // Files are the paths of the files that hold the token.
 func (t *Token) Files() (paths []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	for _, f := range t.files {
 		paths = append(paths, f.path)
 	}
@@ -89,6 +150,8 @@ func (t *Token) Remove() error {
 	if t == nil {
 		return nil
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	var errs []error
 	for _, f := range t.files {
 		if err := f.dir.Remove(f.name); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -1,7 +1,11 @@
 package localtoken
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/netip"
 	"os"
@@ -10,9 +14,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"chronos/api/tokens"
 )
@@ -68,7 +73,7 @@ func TestTokenFile(t *testing.T) {
 	data := t.TempDir()
 	made := mustMake(t, "127.0.0.1:7254", DataDir(data), RuntimeDir(environ))
 	want := []string{filepath.Join(data, "admin-127.0.0.1-7254.token"), filepath.Join(dir, "admin-127.0.0.1-7254.token")}
-	if diff := cmp.Diff(want, made.Files()); diff != "" {
+	if diff := gocmp.Diff(want, made.Files()); diff != "" {
 		t.Errorf("files (-want +have):\n%s", diff)
 	}
 	for _, path := range want {
@@ -156,6 +161,9 @@ func TestTokenFilesByAddress(t *testing.T) {
 		if err != nil || (want == "") != (found.Token == "") || want != "" && !found.opens(made[want]) {
 			t.Errorf("%s finds %q, %v, want the token of %q", url, found.File, err, want)
 		}
+		if only := netip.MustParseAddrPort(cmp.Or(want, "[::]:1")); !only.Addr().IsUnspecified() && netip.MustParseAddrPort(found.Address) != only {
+			t.Errorf("%s is to be asked at %s, want %s", url, found.Address, want)
+		}
 	}
 }
 
@@ -194,6 +202,52 @@ func TestTokenOfAServiceIsFound(t *testing.T) {
 }
 
 // A file that a killed process left hides no newer one elsewhere.
+// A login session that ends takes its runtime directory along, and a cleaner removes what is
+// old: the file is there again a minute later, and goes with the process all the same.
+func TestRemovedTokenFileIsWrittenAgain(t *testing.T) {
+	dir, environ := home(t)
+	synctest.Test(t, func(t *testing.T) {
+		made, err := Make(at("127.0.0.1:7254"), RuntimeDir(environ))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var log strings.Builder
+		ctx, stop := context.WithCancel(t.Context())
+		kept := make(chan struct{})
+		go func() {
+			defer close(kept)
+			made.Keep(ctx, slog.New(slog.NewTextHandler(&log, nil)))
+		}()
+		for _, gone := range []string{made.Files()[0], dir} {
+			if err := os.RemoveAll(gone); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(keepInterval + time.Second)
+			if found, err := Find(environ, "http://127.0.0.1:7254"); err != nil || !found.opens(made) {
+				t.Errorf("once %s was removed: found %q, %v", gone, found.File, err)
+			}
+		}
+		if err := os.RemoveAll(filepath.Dir(dir)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * keepInterval)
+		stop()
+		<-kept
+		if lines := strings.Count(log.String(), "can't be written again"); lines != 1 || strings.Contains(log.String(), "chr_") {
+			t.Errorf("the log has %d lines, want 1 without the token:\n%s", lines, log.String())
+		}
+		if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(made.restore(), made.Remove(), made.restore()); err != nil {
+			t.Error(err)
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+			t.Errorf("left: %v, %v", left, err)
+		}
+	})
+}
+
 func TestNewestTokenIsFound(t *testing.T) {
 	_, environ := home(t)
 	old := mustMake(t, "127.0.0.1:7254", RuntimeDir(environ))
