@@ -226,7 +226,7 @@ func viewLetter(l *scheduler.Letter) LetterView {
 }
 
 // userOf finds user and password of URLs in a text.
-var userOf = regexp.MustCompile(`(https?:\\?/\\?/)[^/?#"\s]*@`)
+var userOf = regexp.MustCompile(`(?i)(https?:\\?/\\?/)[^/?#"\s]*@`)
 
 func viewWholeLetter(l *scheduler.Letter) LetterView {
 	view := viewLetter(l)

@@ -77,7 +77,7 @@ func someLetters() []scheduler.Letter {
 		},
 		{
 			ID: "l2", Shard: "b", At: fakeEpoch(), Err: fmt.Errorf("%w: for a test", scheduler.ErrUnreadable),
-			Text: "\x1b[2J \xff {\"uri\":\"https://u:s3cret@h/\"} {\"uri\":\"http:\\/\\/u:s3cret@h\"}",
+			Text: "\x1b[2J \xff {\"uri\":\"HTTPS://u:s3cret@h/\"} {\"uri\":\"http:\\/\\/u:s3cret@h\"}",
 		},
 	}
 }
@@ -108,7 +108,7 @@ func TestLettersAreShownWithoutSecrets(t *testing.T) {
 		"/dead/l1": `{"id":"l1","key":"k","at":"2030-01-31T12:00:00.000Z","reason":"answered 500","shard":"a","sequence":1,"attempts":5,"webhook-id":"k.0000000000000123.1","callback":"http://***@h/x?a=b&c",` +
 			`"timer":{"timing":{"interval":1.5},"callback":{"http":{"uri":"http://***@h/x?a=b&c","opaque":"<opaque>"}},"reliability":{"replication-factor":2},"statistics":{"tag-info":[{"type":"call","count":1}]}}}`,
 		"/dead/l2": `{"id":"l2","at":"2030-01-31T12:00:00.000Z","shard":"b","problem":"unreadable: for a test",` +
-			`"text":"\u001b[2J \ufffd {\"uri\":\"https://***@h/\"} {\"uri\":\"http:\\/\\/***@h\"}"}`,
+			`"text":"\u001b[2J \ufffd {\"uri\":\"HTTPS://***@h/\"} {\"uri\":\"http:\\/\\/***@h\"}"}`,
 	} {
 		got := askAdmin(t, admin, "GET", path, "")
 		if got.status != http.StatusOK || got.header.Get("Content-Type") != "application/json" {

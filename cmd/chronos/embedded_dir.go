@@ -52,6 +52,10 @@ func openDataDir(given string) (dataDir, error) {
 		return dataDir{}, fmt.Errorf("open data directory %s: other users of this machine can get into it (mode %04o); "+
 			"run chmod 700 %s, or set CHRONOS_DATA_DIR to another", given, mode, quoted(path))
 	}
+	if owner, known := info.Sys().(*syscall.Stat_t); known && int(owner.Uid) != os.Geteuid() {
+		return dataDir{}, fmt.Errorf("open data directory %s: it belongs to the user with the number %d, who can change the timers; "+
+			"run chronos as that user, or set CHRONOS_DATA_DIR to another", given, owner.Uid)
+	}
 	return dataDir{given: given, path: path}, nil
 }
 

@@ -75,6 +75,13 @@ func TestDirectoryThatOthersCanReadIsRefused(t *testing.T) {
 	if _, err := openDataDir(path); err != nil {
 		t.Error(err)
 	}
+	if os.Geteuid() == 0 { // nobody else can give a directory away
+		if err := os.Chown(path, 65534, 65534); err != nil {
+			t.Fatal(err)
+		}
+		_, err := openDataDir(path)
+		wantParts(t, err, path, "belongs to the user", "65534", "CHRONOS_DATA_DIR")
+	}
 }
 
 func TestEmbeddedCLI(t *testing.T) {
