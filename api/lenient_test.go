@@ -60,7 +60,7 @@ func TestEncodedBodiesAreRefused(t *testing.T) {
 // A client that sets a condition means that nothing happens unless it holds.
 func TestPreconditionsAreRefused(t *testing.T) {
 	timers := &fakeTimers{}
-	s := New(Config{Timers: timers})
+	s := New(Config{Timers: timers, Authorizer: anyone{}})
 	if got := ask(t, s, "PUT", "/timers/k", simple); got.status != http.StatusOK {
 		t.Fatalf("have %d", got.status)
 	}
@@ -70,6 +70,7 @@ func TestPreconditionsAreRefused(t *testing.T) {
 			wantProblem(t, ask(t, s, "PUT", "/timers/k", other, header, value), 400, "precondition-unsupported", noPointer)
 			wantProblem(t, ask(t, s, "PUT", "/timers/new", other, header, value), 400, "precondition-unsupported", noPointer)
 			wantProblem(t, ask(t, s, "DELETE", "/timers/k", "", header, value), 400, "precondition-unsupported", noPointer)
+			wantProblem(t, ask(t, s, "DELETE", "/timers/references?node-for-replicas=d", `{"IDs":[]}`, header, value), 400, "precondition-unsupported", noPointer)
 			if got := ask(t, s, "GET", "/timers/k", "", header, value); got.status != http.StatusOK {
 				t.Errorf("GET with %s: have %d", header, got.status)
 			}

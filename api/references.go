@@ -20,6 +20,9 @@ const (
 
 // dropReferences has copies removed that don't belong on a shard any more.
 func (s *Server) dropReferences(c *fiber.Ctx) error {
+	if err := refuseConditions(c); err != nil {
+		return err
+	}
 	shard, err := readShard(c)
 	if err != nil {
 		return err
