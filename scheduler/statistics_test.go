@@ -170,6 +170,28 @@ func TestStatisticsNameWhatIsMissing(t *testing.T) {
 	})
 }
 
+// TestPendingLeavesOutTombstones: one gauge counts timers that wait, another one those that
+// are over and remembered.
+func TestPendingLeavesOutTombstones(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
+		registry := prometheus.NewRegistry()
+		n := startNode(t, m.Open("a"), "a", r, func(c *scheduler.Config) { c.Registerer = registry })
+		for range 3 {
+			create(t, n, oneShot(time.Hour))
+		}
+		ended := create(t, n, oneShot(time.Hour))
+		if _, err := n.Delete(t.Context(), ended.ID); err != nil {
+			t.Fatal(err)
+		}
+		pass(6 * time.Second)
+		for gauge, want := range map[string]float64{"chronos_pending": 3, "chronos_tombstones": 1} {
+			if got := valueOf(t, registry, gauge); got != want {
+				t.Errorf("%s is %v, want %v", gauge, got, want)
+			}
+		}
+	})
+}
+
 // metricOf is what chronos_timers_tagged says.
 func metricOf(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 	t.Helper()

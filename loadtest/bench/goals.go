@@ -51,6 +51,7 @@ func goals() []goal {
 		{"sweep, alone", "≥ 20,000 copies/s", []way{rate("sweep", sweepAlone, "/s", 20_000)}},
 		{"lateness p99.9 at 1,000/s beside a sweep", "≤ 20 ms", []way{most("sweep", sweepBeside, "p999_ms", " ms", 20)}},
 		{"Kafka: lateness p99.9 at 1,000/s", "≤ 25 ms", []way{most("kafka", kafkaSteady, "p999_ms", " ms", 25)}},
+		{"Kafka: within 5 ms of the deadline at 1,000/s, advance auto", "≥ 50 %", []way{{section: "kafka", subject: kafkaAuto, metric: "within", unit: " %", bound: 50}}},
 		{"Kafka: enqueue", "≥ 20,000 messages/s", []way{{section: "kafka", subject: kafkaOne, metric: "enqueue", unit: "/s", bound: 20_000}}},
 		{"Kafka: fire", "≥ 20,000 messages/s", []way{{section: "kafka", subject: kafkaOne, metric: "fire", unit: "/s", bound: 20_000}}},
 		{"burst, beside BullMQ", "≥ 2.5 × BullMQ", []way{over(rate("burst", oursAOF, "", 2.5), peerBullMQ)}},

@@ -139,11 +139,16 @@ func TestSlowLinksLeaveOneVersion(t *testing.T) {
 		}
 		wg.Wait()
 	})
+	agreed := make([]bool, count)
+	inParallel(count, 20, func(i int) { agreed[i] = r.opaque(0, ids[i]) == r.opaque(1, ids[i]) })
 	settle(t, r.receiver, r.receiver.Calls())
 	settle(t, r.receiver, r.receiver.Calls())
 	statuses := make(map[int]int)
 	both := 0
 	for i := range keys {
+		if !agreed[i] {
+			t.Errorf("%s: the nodes show different versions", keys[i])
+		}
 		statuses[answers[i][0].status]++
 		statuses[answers[i][1].status]++
 		called := r.opaquesOf(keys[i])
@@ -157,5 +162,8 @@ func TestSlowLinksLeaveOneVersion(t *testing.T) {
 	t.Logf("answers %v; both versions fired for %d of %d timers", statuses, both, count)
 	if both > 0 {
 		t.Errorf("both versions fired for %d of %d timers", both, count)
+	}
+	if statuses[http.StatusOK] < count {
+		t.Errorf("only %d of %d PUTs were acknowledged", statuses[http.StatusOK], 2*count)
 	}
 }
