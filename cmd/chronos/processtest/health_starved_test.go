@@ -22,15 +22,17 @@ import (
 func TestStarved(t *testing.T) {
 	needRedis(t)
 	runAlone(t, "TestStarved", func(p plan) *scenario {
-		return &scenario{name: "starved", busy: true, mix: p.starvedMix, inject: (*rig).starve, limits: oneKill, after: (*rig).judgeStarved}
+		return &scenario{name: "starved", busy: true, mix: p.starvedMix, inject: (*rig).starve, after: (*rig).judgeStarved}
 	})
 }
 
-// runAlone runs a scenario beside no other.
+// runAlone runs a scenario beside no other. The scenario measures what one fault costs.
 func runAlone(t *testing.T, test string, scenarioOf func(plan) *scenario) {
 	t.Helper()
 	p := plan{full: *faultsFull, keep: *faultsKeep, test: test}
-	runScenario(t, scenarioOf(p), p, func() {}, func() {})
+	s := scenarioOf(p)
+	s.limits = func(l *history.Limits, _ *history.History) { l.MinPerFault = 1 }
+	runScenario(t, s, p, func() {}, func() {})
 }
 
 // starvedMix is light enough in a short run that the test itself, with a race detector,
@@ -39,9 +41,6 @@ func (p plan) starvedMix(m *mix) {
 	m.rate, m.deletes, m.replaces = p.either(60, 200), 0.15, 0.15
 	m.longest, m.longestRecurring = 2*time.Second, 2500*time.Millisecond
 }
-
-// oneKill is for a run in which one shard is killed once, amid many stops.
-func oneKill(l *history.Limits, _ *history.History) { l.MinPerFault = 1 }
 
 // span is a part of a run.
 type span struct{ from, to time.Duration }
