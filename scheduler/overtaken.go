@@ -8,7 +8,8 @@ import (
 
 const (
 	// lastTry is how long before the end of an operation a write that lost a race may be
-	// tried again. A later try would be cut off, and its outcome unknown.
+	// tried again, if the tries before were quick. A later try would be cut off, and its
+	// outcome unknown.
 	lastTry      = 250 * time.Millisecond
 	maxRacePause = 32 * time.Millisecond
 )

@@ -49,10 +49,12 @@ func (s *Scheduler) writeAll(ctx context.Context, attempts []attempt) {
 		for _, a := range open {
 			a.renew()
 		}
+		tried := s.config.SinceBoot()
 		s.recall(ctx, open)
 		s.try(ctx, open)
+		now := s.config.SinceBoot()
 		var pause time.Duration
-		if open, pause = s.unsettled(open, n, timeLeft(ctx, s.config.SinceBoot()-begun)); len(open) > 0 && !sleep(ctx, pause) {
+		if open, pause = s.unsettled(open, n, timeLeft(ctx, now-begun), now-tried); len(open) > 0 && !sleep(ctx, pause) {
 			break
 		}
 	}
@@ -68,16 +70,16 @@ func (s *Scheduler) writeAll(ctx context.Context, attempts []attempt) {
 	}
 }
 
-// unsettled are those attempts that are to be tried again after their n-th try, in the time
-// that is left, and the pause before that.
-func (s *Scheduler) unsettled(open []*attempt, n int, left time.Duration) (still []*attempt, pause time.Duration) {
+// unsettled are those attempts that are to be tried again after their n-th try, which took
+// so long, in the time that is left, and the pause before that.
+func (s *Scheduler) unsettled(open []*attempt, n int, left, took time.Duration) (still []*attempt, pause time.Duration) {
 	still = open[:0]
 	for _, a := range open {
 		switch a.judge(); {
 		case a.over:
 		case a.err != nil && n < maxWriteTries:
 			still, pause = append(still, a), resendPause
-		case a.err == nil && left > lastTry:
+		case a.err == nil && left > max(lastTry, took+took/4):
 			still, pause = append(still, a), max(pause, racePause(n))
 		default:
 			a.lose()

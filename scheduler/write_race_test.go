@@ -1,9 +1,11 @@
 package scheduler_test
 
 import (
+	"context"
 	"errors"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -142,6 +144,41 @@ func TestAWriteThatLosesRacesIsNewerEachTime(t *testing.T) {
 		stream.Wait()
 		c.Logf("the slowest took %v", slowest)
 	})
+}
+
+// A write whose every try meets a newer write ends as overtaken, however long its tries
+// take: no try is begun that could not be answered.
+func TestAnOvertakenWriteIsNotCutOff(t *testing.T) {
+	for each := 20 * time.Millisecond; each < 220*time.Millisecond; each += 10 * time.Millisecond {
+		t.Run(each.String(), func(t *testing.T) {
+			inCluster(t, 3, 2, func(c *cluster) {
+				id := c.create(oneShot(time.Hour)).ID
+				var rival sync.Mutex
+				var quick atomic.Bool // while the rival writes
+				c.Inject(func(op, _ string) error {
+					if op != "merge" || quick.Load() {
+						return nil
+					}
+					time.Sleep(each)
+					rival.Lock()
+					defer rival.Unlock()
+					quick.Store(true)
+					defer quick.Store(false)
+					_, err := c.nodes[1].Replace(context.WithoutCancel(c.Context()), id, oneShot(time.Hour))
+					return err
+				}, func(op, _ string) error {
+					if op == "merge" && !quick.Load() {
+						time.Sleep(each)
+					}
+					return nil
+				})
+				if _, err := c.nodes[0].Replace(c.Context(), id, oneShot(time.Hour)); !errors.Is(err, scheduler.ErrOvertaken) {
+					c.Errorf("answered %v, want that the write was overtaken", err)
+				}
+				c.Inject(nil, nil)
+			})
+		})
+	}
 }
 
 // A delete that finds a newer end is done.
