@@ -28,7 +28,7 @@ const (
 	frontPool = 24
 	pollPool  = 8  // polls, heartbeats, the sweep and the topology
 	firePool  = 16 // fences and settlements of what fires here: a connection for each loop that sends these
-	askPool   = 32 // what is about to fire on other shards asks and tells here; maybe waits for no answer
+	askPool   = 32 // what fires on other shards asks and tells here, and copies are brought up to newer ones; maybe waits for no answer
 )
 
 // pools are how many times these numbers a shard may have, and how many times they are opened

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"chronos/scheduler/awake"
 )
 
 // queue hands items from many to a few who take them in batches. It is bounded
@@ -18,6 +20,9 @@ type queue[T any] struct {
 func newQueue[T any]() *queue[T] { return &queue[T]{ready: make(chan struct{}, 1)} }
 
 func (q *queue[T]) put(items ...T) {
+	if len(items) == 0 {
+		return
+	}
 	q.mu.Lock()
 	q.items = append(q.items, items...)
 	q.mu.Unlock()
@@ -79,21 +84,23 @@ func (q *queue[T]) drain(ctx context.Context, most func(context.Context) int, do
 // equal share of the time that a batch takes: loops that began together would all be busy
 // when the next item comes.
 type turns struct {
+	clock *awake.Clock  // a stop of the process makes no batch take longer
 	now   chan struct{} // has a token unless a loop is taking a batch
-	begun time.Time     // when the last batch began; for the holder of the token
+	begun time.Duration // when the last batch began; for the holder of the token
 	took  atomic.Int64  // how long the last batch to end took, ns
 }
 
-func newTurns() *turns {
-	t := &turns{now: make(chan struct{}, 1)}
+func newTurns(clock *awake.Clock) *turns {
+	t := &turns{clock: clock, now: make(chan struct{}, 1)}
 	t.now <- struct{}{}
 	return t
 }
 
 // await waits until the next batch may begin.
 func (t *turns) await(ctx context.Context) {
-	sleep(ctx, time.Until(t.begun.Add(time.Duration(t.took.Load())/lateLoops)))
-	t.begun = time.Now()
+	if left := t.begun + time.Duration(t.took.Load())/lateLoops - t.clock.Now(); left > 0 {
+		sleep(ctx, left)
+	}
 }
 
 // drainInTurn is drain for a loop that takes turns with others.
@@ -111,12 +118,13 @@ func (q *queue[T]) drainInTurn(ctx context.Context, t *turns, most func(context.
 		}
 		clear(batch)
 		batch = q.take(ctx, batch[:0], spaced)
+		begun := t.clock.Now()
+		t.begun = begun
 		t.now <- struct{}{}
 		if len(batch) == 0 {
 			return
 		}
-		begun := time.Now()
 		do(ctx, batch)
-		t.took.Store(int64(time.Since(begun)))
+		t.took.Store(int64(t.clock.Now() - begun))
 	}
 }

@@ -3,9 +3,12 @@ package scheduler
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"chronos/scheduler/awake"
 )
 
 func TestQueueHandsOverEverythingOnceInBatches(t *testing.T) {
@@ -84,7 +87,7 @@ func TestCreditWakesWhenThereIsRoomAgain(t *testing.T) {
 func TestLoopsInTurnBeginApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const took, apart = 400 * time.Millisecond, 7 * time.Millisecond
-		q, turns := newQueue[time.Time](), newTurns()
+		q, turns := newQueue[time.Time](), newTurns(awake.Always())
 		ctx, cancel := context.WithCancel(t.Context())
 		var mu sync.Mutex
 		var longest time.Duration
@@ -122,5 +125,45 @@ func TestLoopsInTurnBeginApart(t *testing.T) {
 		if taken != items || longest > took/lateLoops || longest == 0 {
 			t.Errorf("%d of %d items taken, the longest wait %v; want all, and at most %v", taken, items, longest, took/lateLoops)
 		}
+	})
+}
+
+// TestAnItemWaitsForNoEmptyBatch: a loop that was woken in vain holds up no item, nor does a
+// batch during which the process stood still.
+func TestAnItemWaitsForNoEmptyBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const took, stop = 400 * time.Millisecond, 20 * time.Second
+		begun := time.Now()
+		var stopped atomic.Int64
+		clock := awake.Following(func() (awake, resumed time.Duration) {
+			return time.Since(begun) - time.Duration(stopped.Load()), 0
+		})
+		q, turns := newQueue[time.Time](), newTurns(clock)
+		ctx, cancel := context.WithCancel(t.Context())
+		waited := make(chan time.Duration, 1)
+		var loops sync.WaitGroup
+		for range lateLoops {
+			loops.Go(func() {
+				q.drainInTurn(ctx, turns, atMost(1000), func(_ context.Context, batch []time.Time) {
+					waited <- time.Since(batch[0])
+					time.Sleep(took + stop)
+					stopped.Add(int64(stop))
+				})
+			})
+		}
+		for range 3 {
+			q.put(time.Now())
+			if late := <-waited; late > 0 {
+				t.Errorf("an item waited for %v while all loops were idle", late)
+			}
+			time.Sleep(took + stop + took/lateLoops)
+			for range 3 * lateLoops {
+				q.put()
+				q.signal()
+				time.Sleep(took / 100)
+			}
+		}
+		cancel()
+		loops.Wait()
 	})
 }

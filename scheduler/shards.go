@@ -98,7 +98,7 @@ func (c *crew) follow() {
 
 // drainLate begins the loops that drain a queue of what waits for a shard which answers late.
 func drainLate[T any](ctx context.Context, c *crew, q *queue[T], most func(context.Context) int, do func(context.Context, []T)) {
-	t := newTurns()
+	t := newTurns(c.s.config.Awake)
 	for range lateLoops {
 		c.loops.Go(func() { q.drainInTurn(ctx, t, most, do) })
 	}

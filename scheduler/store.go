@@ -33,7 +33,7 @@ type Placement interface {
 	Shards() []string
 	// Changed is closed when they are not what they were when it was called.
 	Changed() <-chan struct{}
-	// Writable is nil, or why this node must not write, nor answer what there is: where
+	// Writable is nil, or why this node must not write, nor say that a timer is unknown: where
 	// timers belong may have changed without its knowing. Its error wraps ErrUnavailable.
 	Writable() error
 	// Rank orders the shards that take timers for one: its first copy, the primary,
