@@ -153,7 +153,7 @@ func (s *setup) members() (n int) {
 	return len(info.Members)
 }
 
-var listening = regexp.MustCompile(`msg="bridge is up".* admin=(\S+)`)
+var listening = regexp.MustCompile(`msg="bridge is up".* admin=(\S+)\s`)
 
 // get asks the admin listener.
 func (b *bridge) get(path string) (status int, body string) {

@@ -20,7 +20,7 @@ type bridge struct {
 	token           string // of the admin listener
 }
 
-var upLine = regexp.MustCompile(`msg="bridge is up" node=(\S+) admin=(\S+)`)
+var upLine = regexp.MustCompile(`msg="bridge is up" node=(\S+) admin=(\S+)\s`)
 
 // startBridge starts one more bridge, and returns when it is ready.
 func (r *rig) startBridge() *bridge {

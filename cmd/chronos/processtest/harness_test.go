@@ -154,7 +154,7 @@ type nodeProcess struct {
 	token          string // of the admin listener, "" for a node with a file of tokens
 }
 
-var upLine = regexp.MustCompile(`msg="node is up" node=(\S+) timers=(\S+) admin=(\S+)`)
+var upLine = regexp.MustCompile(`msg="node is up" node=(\S+) timers=(\S+) admin=(\S+)\s`)
 
 // startNode starts a node on shards, the first named main, and returns when it is
 // ready.
@@ -188,15 +188,31 @@ func awaitNode(t *testing.T, p *process) *nodeProcess {
 		t.Fatal(err)
 	}
 	n.token = made.Token
-	eventually(t, 10*time.Second, "node is ready", func() bool {
-		res, err := http.Get(n.admin + "/readyz") //nolint:noctx // a loopback address, in a loop with a deadline
-		if err != nil {
-			return false
+	said := ""
+	defer func() {
+		if t.Failed() {
+			t.Logf("%s/readyz said last: %s", n.admin, said)
 		}
-		defer res.Body.Close() //nolint:errcheck // read only
-		return res.StatusCode == http.StatusOK
+	}()
+	eventually(t, 10*time.Second, "node is ready", func() (ready bool) {
+		ready, said = readiness(n.admin)
+		return ready
 	})
 	return n
+}
+
+// readiness is what an admin listener says of its process.
+func readiness(admin string) (ready bool, said string) {
+	res, err := http.Get(admin + "/readyz") //nolint:noctx // a loopback address, in a loop with a deadline
+	if err != nil {
+		return false, err.Error()
+	}
+	defer res.Body.Close() //nolint:errcheck // read only
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		return false, err.Error()
+	}
+	return res.StatusCode == http.StatusOK, res.Status + ", " + string(body)
 }
 
 // ask asks the admin listener as an operator does.
