@@ -133,7 +133,12 @@ func startRedisAt(t *testing.T, port, dir string) *redisServer {
 	}
 	r.client = redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + port})
 	t.Cleanup(func() { _ = r.client.Close() })
-	eventually(t, 10*time.Second, "redis-server answers", func() bool { return r.client.Ping(t.Context()).Err() == nil })
+	// Another process may have taken the port since it was free: that one's data is not the test's.
+	own := fmt.Sprintf("\r\nprocess_id:%d\r\n", r.cmd.Process.Pid)
+	eventually(t, 10*time.Second, "redis-server answers, and no other process on its port", func() bool {
+		info, err := r.client.Info(t.Context(), "server").Result()
+		return err == nil && strings.Contains(info, own) && r.client.Ping(t.Context()).Err() == nil
+	})
 	return r
 }
 
