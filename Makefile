@@ -114,6 +114,10 @@ profile: | test-needs ## write summaries of the node's profiles while it creates
 microbench: ## run the Go benchmarks of the hot path through benchstat; BASE=commit compares with it
 	@.ci/microbench $(BASE)
 
+.PHONY: size
+size: ## count statements and lines, room by room; BASE=commit compares with it
+	@go run -C loadtest ./size $(if $(BASE),-base $(BASE))
+
 .PHONY: clean
 clean: ## remove what was built (chronos-data, which holds timers, stays)
 	@rm -rf .bin
