@@ -191,8 +191,8 @@ func TestOpaqueIsUnchanged(t *testing.T) {
 	}
 }
 
-// A client written from seed 004 sends what it calls mandatory and no more, all
-// of it, or what nodes sent each other.
+// A client of Metaswitch's Chronos sends only the mandatory members, or all members, or
+// the members that nodes of that service sent each other.
 func TestBodiesOfTheTimerServiceAPI(t *testing.T) {
 	timers := &fakeTimers{}
 	s := New(Config{Timers: timers})

@@ -33,7 +33,7 @@ func TestScriptsAreTheFiles(t *testing.T) {
 		t.Errorf("Scripts differ from the files (-want +got):\n%s", diff)
 	}
 	if len(want) != 15 {
-		t.Errorf("%d scripts, want the 7 of the design, list, beat, topology, sweep, letters, prune, tally and recount", len(want))
+		t.Errorf("%d scripts, want merge, claim, take, fire, settle, ask, read, list, beat, topology, sweep, letters, prune, tally and recount", len(want))
 	}
 }
 

@@ -37,9 +37,9 @@ if now_ms > not_after_ms then return { now_us, 'late' } end
 -- Rounded up: a start before the write would make the timer early.
 local starts_from = math.ceil(now_us / 1000)
 
--- Rule P1: negative if a is older than b. Versions are compared as numbers: Lua
--- compares strings as the server's locale sorts them, in some of which aa comes
--- after ff. Milliseconds and tag by themselves: a number holds 53 bits.
+-- Rule "order of states": negative if a is older than b. Versions are compared as
+-- numbers: Lua compares strings by the server's locale, and some locales sort aa
+-- after ff. Milliseconds and tag are compared apart: a number holds 53 bits.
 local function compare(a, b)
   if a.version ~= b.version then
     local older = tonumber(string.sub(a.version, 1, 12), 16) - tonumber(string.sub(b.version, 1, 12), 16)

@@ -88,9 +88,9 @@ func TestClaimReadsPastWithinItsShare(t *testing.T) {
 	}
 }
 
-// A Redis that was stopped executes what was sent to it meanwhile when it wakes.
-// What creates, takes or fires must then do nothing.
-func TestP10StoppedRedisExecutesNothingLate(t *testing.T) {
+// Rule "no late writes": a Redis that was stopped executes buffered commands when it wakes.
+// Commands that create, lease or fire must then do nothing.
+func TestStoppedRedisExecutesNothingLate(t *testing.T) {
 	shard := startRedis(t)
 	s, other := openStore(t, "node", "http", shard), openStore(t, "other", "http", shard)
 	s.patience, s.notAfter = notAfter, notAfter // as outside of tests
@@ -177,7 +177,7 @@ func oneWrite(key string, version scheduler.Version) scheduler.Write {
 
 // A shard whose clock was stepped refuses what seems late, says what its clock
 // shows, and is believed.
-func TestP10SteppedClockIsLearnt(t *testing.T) {
+func TestSteppedClockIsLearnt(t *testing.T) {
 	shard := startMini(t, time.Now())
 	s := openStore(t, "node", "http", shard)
 	ctx := t.Context()
@@ -223,7 +223,7 @@ func startBackwards(t *testing.T) *testRedis {
 }
 
 // In some locales the digits of a version stand in another order.
-func TestP1VersionsInAnyLocale(t *testing.T) {
+func TestVersionsCompareInAnyLocale(t *testing.T) {
 	shard := startBackwards(t)
 	s := openStore(t, "node", "http", shard)
 	for i, pair := range [][2]scheduler.Version{{0xa, 0xb}, {0x9, 0xa}, {0x1_0000, 0x2_0000}, {0x1_ffff, 0x2_0000}, {1 << 63, 1<<63 | 1}} {

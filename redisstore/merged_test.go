@@ -8,7 +8,8 @@ import (
 	"chronos/scheduler/storetest"
 )
 
-// Cases of rule P2 said in full: the model and the scripts must do them both.
+// Merges and leased writes case by case: the model and the scripts must both pass
+// each of them.
 
 // onEach runs a check on the model and on both kinds of Redis.
 func onEach(t *testing.T, check func(t *testing.T, s scheduler.Store)) {
@@ -35,10 +36,9 @@ func writeOf(kind scheduler.WriteKind, state scheduler.State) scheduler.Write {
 	return w
 }
 
-// Rule P2: done removes exactly its predecessor; onto anything older, or
-// nothing, it leaves a tombstone, so that an outcome that overtakes its own
-// create still wins.
-func TestP2DoneRemovesExactlyItsPredecessor(t *testing.T) {
+// Rule "done removes only its predecessor": on an older state, or where nothing is, done leaves a
+// tombstone. So an outcome that overtakes its own create still wins.
+func TestDoneRemovesOnlyItsPredecessor(t *testing.T) {
 	const live, gone, done = scheduler.WriteLive, scheduler.WriteGone, scheduler.WriteDone
 	tomb := func(version scheduler.Version) *scheduler.State {
 		return &scheduler.State{Version: version, Ended: true}
@@ -85,8 +85,8 @@ func TestP2DoneRemovesExactlyItsPredecessor(t *testing.T) {
 	}
 }
 
-// Rule P2: a merge never ends a firing mark.
-func TestP2DoneKeepsAMark(t *testing.T) {
+// Rule "merge keeps the firing mark": a done keeps the mark of an earlier state's callback, too.
+func TestDoneKeepsTheFiringMark(t *testing.T) {
 	onEach(t, func(t *testing.T, s scheduler.Store) {
 		lease := fire(t, s)
 		if got := tellAll(t, s, writeOf(scheduler.WriteDone, at(5, 1, 1)))[0]; got.Status != scheduler.WriteStored || got.Firing <= 0 {
@@ -102,9 +102,9 @@ func TestP2DoneKeepsAMark(t *testing.T) {
 	})
 }
 
-// Rule P2: adopting a newer state seen elsewhere is a leased write, which does
-// nothing when the lease is gone.
-func TestP2LeasedWriteNeedsItsLease(t *testing.T) {
+// Rule "leased writes need the lease": a node adopts a newer state from another copy by a leased
+// write. That write does nothing when the lease is gone.
+func TestLeasedWriteNeedsItsLease(t *testing.T) {
 	onEach(t, func(t *testing.T, s scheduler.Store) {
 		adopt := func(token string, state scheduler.State) scheduler.WriteStatus {
 			w := writeOf(scheduler.WriteLive, state)

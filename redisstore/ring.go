@@ -6,8 +6,8 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// ring ranks shards for a timer by rendezvous hashing as seed 001 has it
-// (Thaler and Ravishankar 1998): each shard's name is hashed once, the timer's
+// ring ranks shards for a timer by rendezvous hashing (Thaler and Ravishankar 1998) as
+// Metaswitch's Chronos does: each shard's name is hashed once, the timer's
 // key is hashed with each of these as seed; the lowest is the primary, the
 // highest the first backup. So a timer moves only onto a new shard or off a
 // leaving one, and a primary never becomes a backup.

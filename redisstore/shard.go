@@ -19,7 +19,7 @@ import (
 )
 
 // notAfter is how long a command that creates, takes or copies stays valid
-// (rule P10): a Redis that was stopped executes buffered commands when it wakes.
+// (rule "no late writes"): a Redis that was stopped executes buffered commands when it wakes.
 const notAfter = time.Second
 
 // Pool sizes per role: what clients ask for must not keep what fires from a

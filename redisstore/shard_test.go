@@ -203,8 +203,8 @@ func TestSilentServer(t *testing.T) {
 	}
 }
 
-// Rule P10: a create that Redis finds in its buffers when it wakes is executed
-// if it is not too old, and not otherwise.
+// Rule "no late writes": a create that Redis finds in its buffers when it wakes is
+// executed only if the create is not too old.
 func TestCreateIsNotExecutedTooLate(t *testing.T) {
 	t.Parallel()
 	p := startProcess(t)

@@ -17,7 +17,7 @@ const (
 	heldPatience = 2 * time.Second
 )
 
-// ask looks at the other copies of what is about to be fenced (rule P4) and
+// ask looks at the other copies of what is about to be fenced (rule "compare before firing") and
 // returns those claims that may go on. Where another copy is newer, the claim's copy becomes
 // that state; where another copy is firing, the claim waits for the end of the callback. Only a
 // shard that is silent is done without: one slow answer is not silence, and the

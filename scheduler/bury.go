@@ -11,7 +11,7 @@ import (
 const graveRest = 10 * time.Second
 
 // bury tells the copies that a tombstone names of the end of their timer, and
-// removes it once all have heard (rule P7).
+// removes it once all have heard (rule "tombstones outlive what was missed").
 func (sh *shard) bury(ctx context.Context, batch []*claim) {
 	bounded, cancel := sh.s.config.Awake.WithTimeout(ctx, tellPatience)
 	defer cancel()

@@ -15,7 +15,7 @@ type claim struct {
 	located     int64   // in which epoch that was so
 	destination string
 
-	contended bool // the better copies have been tried (rule P3)
+	contended bool // the better copies have been tried (rule "take the better copy first")
 
 	weight  int  // in credit
 	waiting bool // for a slot; guarded by slots
@@ -102,8 +102,8 @@ func (c *claim) noted(away []Away) {
 	}
 }
 
-// better reports whether the copy at p has the right to fire before c's own (rule
-// P3): at equal rank the one at home.
+// better reports whether the copy at p has the right to fire before c's own (rule "take
+// the better copy first"): at equal rank the owner's copy has.
 func (c *claim) better(p place) bool {
 	return p.rank < c.own.rank || p.rank == c.own.rank && p.home && !c.own.home
 }

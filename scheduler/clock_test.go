@@ -10,9 +10,10 @@ import (
 	"chronos/scheduler/storetest"
 )
 
-// P1: a write goes above all that its node has heard of, however far its clock is
-// behind: of two that no copy hears both of, the one that knew of the other counts.
-func TestP1AWriteIsAboveWhatItsNodeHasHeardOf(t *testing.T) {
+// Rule "versions rise": a write is newer than all that its node has heard of, however slow the
+// node's clock is. Of two writes that no copy has both heard of, the one whose node knew of the
+// other counts.
+func TestAWriteIsNewerThanWhatItsNodeHasHeardOf(t *testing.T) {
 	inCluster(t, 2, 1, func(c *cluster) {
 		c.Inject(func(op, _ string) error {
 			if op == "beat" {
@@ -32,9 +33,9 @@ func TestP1AWriteIsAboveWhatItsNodeHasHeardOf(t *testing.T) {
 	})
 }
 
-// P1: so does one of a node that has just started and heard of no write: nodes tell
-// each other what their clocks show, also those that are gone.
-func TestP1AWriteFollowsTheFastestClock(t *testing.T) {
+// Rule "versions rise": the same holds for a node that has just started and heard of no write:
+// nodes tell each other what their clocks show, those of stopped nodes included.
+func TestAWriteFollowsTheFastestClock(t *testing.T) {
 	for name, gone := range map[string]bool{"a node that runs": false, "a node that is gone": true} {
 		t.Run(name, func(t *testing.T) {
 			for range 20 {
@@ -101,8 +102,9 @@ func (s slowStore) Beat(ctx context.Context, shard string, clock time.Time) ([]s
 	return s.Store.Beat(ctx, shard, clock)
 }
 
-// P1: where clocks agree, the way of a heartbeat puts nobody ahead of them.
-func TestP1ASlowHeartbeatPutsNobodyAhead(t *testing.T) {
+// Rule "versions rise": where clocks agree, the time that a heartbeat takes puts no node ahead of
+// them.
+func TestASlowHeartbeatPutsNoClockAhead(t *testing.T) {
 	for range 20 {
 		inCluster(t, 2, 1, func(c *cluster) {
 			slow := startNode(c.T, slowStore{c.Open("slow")}, "slow", c.recorder, briefly)
@@ -115,9 +117,9 @@ func TestP1ASlowHeartbeatPutsNobodyAhead(t *testing.T) {
 	}
 }
 
-// P1: what a clock showed by mistake is forgotten when it is set right, also by who heard
-// of it on a shard that has been silent since.
-func TestP1AClockThatWasSetRightIsFollowedNoMore(t *testing.T) {
+// Rule "versions rise": a wrong clock that was set right is forgotten, also by nodes that heard of
+// it on a shard that has been silent since.
+func TestAClockThatWasSetRightIsFollowedNoMore(t *testing.T) {
 	inCluster(t, 3, 1, func(c *cluster) {
 		var ahead atomic.Int64
 		ahead.Store(int64(10 * time.Minute))

@@ -60,7 +60,7 @@ type Config struct {
 	Awake *awake.Clock
 }
 
-// DefaultConfig is the configuration of design.md for the http lane.
+// DefaultConfig is the configuration for callbacks over HTTP.
 func DefaultConfig(node string, log *slog.Logger) Config {
 	return Config{
 		Node: node, Log: log,

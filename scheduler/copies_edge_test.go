@@ -12,9 +12,9 @@ import (
 	"chronos/scheduler/storetest"
 )
 
-// P8: a PUT, DELETE or repeated create that tells no copy of the timer is not
-// acknowledged by a shard that has none: the old version would go on.
-func TestP8APutNeedsAHome(t *testing.T) {
+// Rule "a write needs an owner": a PUT, DELETE or repeated create that reaches no copy of the
+// timer is not acknowledged by a shard without one: the old version would go on.
+func TestAPutNeedsAnOwner(t *testing.T) {
 	inCluster(t, 2, 2, func(c *cluster) {
 		timer := oneShot(10 * time.Second)
 		timer.ReplicationFactor = 1
@@ -40,9 +40,9 @@ func TestP8APutNeedsAHome(t *testing.T) {
 	})
 }
 
-// P8: neither does a shard that has none become one by a DELETE that told no copy, for
-// its next try or for the request when it is repeated.
-func TestP8ADeleteThatToldNobodyLeavesNothing(t *testing.T) {
+// Rule "a write needs an owner": a DELETE that reached no copy doesn't turn a shard without one
+// into a copy for its next try, or for the repeated request.
+func TestADeleteThatReachedNoCopyLeavesNothing(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
 		timer := oneShot(20 * time.Second)
 		timer.ReplicationFactor = 1
@@ -67,9 +67,9 @@ func TestP8ADeleteThatToldNobodyLeavesNothing(t *testing.T) {
 	})
 }
 
-// P4: answers that take longer than they usually do are waited for, and no timer
+// Rule "compare before firing": answers that take longer than usual are waited for, and no timer
 // waits for good.
-func TestP4SlowAnswersAreWaitedFor(t *testing.T) {
+func TestSlowAnswersAreWaitedFor(t *testing.T) {
 	inCluster(t, 2, 1, func(c *cluster) {
 		c.Inject(func(op, shard string) error {
 			if op == "ask" && shard == "s1" {
@@ -89,9 +89,9 @@ func TestP4SlowAnswersAreWaitedFor(t *testing.T) {
 	})
 }
 
-// P5: a done that some copies could not be told stays as a tombstone, and who
-// comes to fire those finds it, however slow it is to answer.
-func TestP5DoneIsFoundByThoseItWasNotTold(t *testing.T) {
+// Rule "tell every copy the outcome": a done that some copies missed stays as a tombstone. A node
+// that comes to fire one of those copies finds the tombstone, however slow the answer is.
+func TestACopyThatMissedAnEndFindsIt(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
 		for _, shard := range []string{"s0", "s1", "s2"} {
 			c.Connect(nodeName(0), shard, map[bool]storetest.Link{true: storetest.LinkCut, false: storetest.LinkUp}[shard == "s1"])
@@ -117,9 +117,9 @@ func TestP5DoneIsFoundByThoseItWasNotTold(t *testing.T) {
 	})
 }
 
-// P4: a machine that was suspended between the question and the fence sends
-// nothing once 2 s have passed since.
-func TestP4TheTwoSecondsBeginWithTheQuestion(t *testing.T) {
+// Rule "no late callbacks": a machine that was suspended between the comparison and the fence
+// sends nothing once 2 s have passed since the comparison.
+func TestTheSendLimitBeginsWithTheComparison(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, r := storetest.NewModel("s0", "s1"), &recorder{}
 		var suspended atomic.Int64
@@ -141,10 +141,10 @@ func TestP4TheTwoSecondsBeginWithTheQuestion(t *testing.T) {
 	})
 }
 
-// P4: where a fence is renewed a callback may last for longer than the next copy
-// waits. It doesn't begin when that one may have called back, with what the copies
-// said before.
-func TestP4ARenewedCallbackBeginsBeforeTheNextCopyIsDue(t *testing.T) {
+// Rule "no late callbacks": with renewed fences a callback may last longer than the next copy
+// waits. A callback doesn't begin on an old comparison when the next copy may have called back
+// meanwhile.
+func TestARenewedCallbackBeginsBeforeTheNextCopyIsDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, r := storetest.NewModel("s0", "s1"), &recorder{}
 		n := startNode(t, m.Open("node-0"), "node-0", r, briefly, func(config *scheduler.Config) {
@@ -173,8 +173,8 @@ func TestP4ARenewedCallbackBeginsBeforeTheNextCopyIsDue(t *testing.T) {
 	})
 }
 
-// P8: a PUT leaves a substitute the rank that it stands for.
-func TestP8APutKeepsTheRankOfASubstitute(t *testing.T) {
+// Rule "substitute copies": a PUT leaves a substitute the rank that it stands for.
+func TestAPutKeepsTheRankOfASubstitute(t *testing.T) {
 	inCluster(t, 3, 1, func(c *cluster) {
 		c.connect("s1", storetest.LinkMute)
 		pass(2 * time.Second)
@@ -202,9 +202,9 @@ func TestP8APutKeepsTheRankOfASubstitute(t *testing.T) {
 	})
 }
 
-// P7: who buries a tombstone tells the copies that it names, and makes no other
-// where there are none.
-func TestP7BuryingMakesNoTombstones(t *testing.T) {
+// Rule "tombstones outlive what was missed": a node that removes a tombstone tells the copies that
+// the tombstone names, and makes no tombstone where no copy is.
+func TestATombstoneThatExpiresMakesNoOthers(t *testing.T) {
 	inCluster(t, 2, 1, func(c *cluster) {
 		for range 10 {
 			id := c.create(oneShot(time.Hour)).ID
@@ -227,9 +227,9 @@ func TestP7BuryingMakesNoTombstones(t *testing.T) {
 	})
 }
 
-// P8: a home whose answer was lost is told of the substitute that stands in for it
-// all the same, and so is whoever has claimed the home's copy by then.
-func TestP8AHomeWhoseAnswerWasLostKnowsItsSubstitute(t *testing.T) {
+// Rule "substitute copies": an owner whose answer was lost is told of its substitute all the same,
+// and so is a node that has claimed the owner's copy by then.
+func TestAnOwnerWhoseAnswerWasLostKnowsItsSubstitute(t *testing.T) {
 	for name, test := range map[string]struct{ in, apart, late time.Duration }{
 		"before a claim": {40 * time.Second, 300 * time.Millisecond, maxLate}, // s1 doesn't count as silent
 		"after a claim":  {600 * time.Millisecond, 5 * time.Second, 2 * time.Second},
@@ -255,7 +255,7 @@ func TestP8AHomeWhoseAnswerWasLostKnowsItsSubstitute(t *testing.T) {
 
 // A shard that takes long to answer questions, and answers other calls, is waited for;
 // it is not asked so briefly, over and over, that it never answers in time.
-func TestP4ASlowAnswerIsWaitedFor(t *testing.T) {
+func TestAShardSlowToAnswerQuestionsIsWaitedFor(t *testing.T) {
 	inCluster(t, 2, 1, func(c *cluster) {
 		c.Inject(func(op, _ string) error {
 			if op == "ask" {

@@ -216,9 +216,9 @@ func TestGivenUpLeavesOneLetter(t *testing.T) {
 	})
 }
 
-// P3: the primary's shard is dead, and the backup fires after the skew and a
-// second of silence.
-func TestP3BackupFiresWhenThePrimaryIsDead(t *testing.T) {
+// Rule "take the better copy first": when the primary's shard is dead, the backup fires after the
+// skew and a second of silence.
+func TestABackupFiresWhenThePrimaryIsDead(t *testing.T) {
 	for name, link := range map[string]storetest.Link{"refused": storetest.LinkCut, "silent": storetest.LinkMute} {
 		t.Run(name, func(t *testing.T) {
 			inCluster(t, 3, 2, func(c *cluster) {
@@ -249,9 +249,9 @@ func TestP3BackupFiresWhenThePrimaryIsDead(t *testing.T) {
 	}
 }
 
-// P3: nobody claims on the primary's shard, but it can be asked by key: the
-// backup's node fires under the lease of the primary's copy.
-func TestP3TheBetterCopyIsTaken(t *testing.T) {
+// Rule "take the better copy first": nobody claims on the primary's shard, but the shard answers
+// by key: the backup's node fires under the lease of the primary's copy.
+func TestABackupTakesTheBetterCopy(t *testing.T) {
 	inCluster(t, 2, 2, func(c *cluster) {
 		c.Inject(func(op, shard string) error {
 			if op == "claim" && shard == "s0" {
@@ -273,8 +273,9 @@ func TestP3TheBetterCopyIsTaken(t *testing.T) {
 	})
 }
 
-// P4: what was not told of an update finds it elsewhere before it fires.
-func TestP4TheNewerCopyIsAsked(t *testing.T) {
+// Rule "compare before firing": a copy that missed an update finds the update on another shard
+// before the copy fires.
+func TestACopyThatMissedAnUpdateFindsItBeforeFiring(t *testing.T) {
 	for name, ends := range map[string]bool{"deleted": true, "replaced": false} {
 		t.Run(name, func(t *testing.T) {
 			inCluster(t, 2, 2, func(c *cluster) {
@@ -314,8 +315,8 @@ func TestP4TheNewerCopyIsAsked(t *testing.T) {
 	}
 }
 
-// P5: a copy that is missing is restored with the next pop.
-func TestP5MissingCopiesComeBackWithTheNextPop(t *testing.T) {
+// Rule "tell every copy the outcome": a missing copy is restored with the next pop.
+func TestMissingCopiesComeBackWithTheNextPop(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
 		var keys []string
 		for range 30 {
@@ -337,8 +338,9 @@ func TestP5MissingCopiesComeBackWithTheNextPop(t *testing.T) {
 	})
 }
 
-// P6: what an answer means.
-func TestP6Answers(t *testing.T) {
+// Rule "what an answer may say": an answer counts the copies that were told and says "in flight"
+// while a callback of the old version may still start.
+func TestAnswersNameUnreachedAndFiringCopies(t *testing.T) {
 	inCluster(t, 2, 1, func(c *cluster) {
 		n, ctx := c.nodes[0], c.Context()
 		first := c.create(oneShot(time.Hour))
@@ -390,9 +392,9 @@ func TestMinCopies(t *testing.T) {
 	})
 }
 
-// P7: a tombstone outlives the cut that kept a copy from hearing of the delete,
-// and what it names is told before it goes.
-func TestP7TombstonesTellBeforeTheyGo(t *testing.T) {
+// Rule "tombstones outlive what was missed": a tombstone outlives the cut that kept a copy from
+// hearing of the delete. The copies that the tombstone names are told before the tombstone goes.
+func TestTombstonesTellBeforeTheyGo(t *testing.T) {
 	for name, link := range map[string]storetest.Link{"cut": storetest.LinkCut, "silent": storetest.LinkMute, "lossy": storetest.LinkLossy} {
 		t.Run(name, func(t *testing.T) {
 			inCluster(t, 2, 2, func(c *cluster) {
@@ -425,9 +427,9 @@ func TestP7TombstonesTellBeforeTheyGo(t *testing.T) {
 	}
 }
 
-// P8: a substitute stands in for a shard that can't be reached, every copy knows
-// of it, and it goes with the timer.
-func TestP8Substitutes(t *testing.T) {
+// Rule "substitute copies": a substitute stands in for an owner that can't be reached. Every copy
+// knows of the substitute, which goes with the timer.
+func TestASubstituteStandsInForAnOwner(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
 		c.connect("s2", storetest.LinkMute)
 		pass(2 * time.Second)
@@ -464,7 +466,7 @@ func TestP8Substitutes(t *testing.T) {
 }
 
 // A filter of all ones does no harm.
-func TestP8FilterOfAllOnes(t *testing.T) {
+func TestAFilterOfAllOnesDoesNoHarm(t *testing.T) {
 	inCluster(t, 3, 1, func(c *cluster) {
 		n := c.nodes[0]
 		first := c.create(oneShot(time.Minute))

@@ -9,10 +9,10 @@ import (
 	"chronos/scheduler/storetest"
 )
 
-// P5: after a failed attempt all copies wait for the retry, each its own skew longer,
-// that which has failed too. So two nodes that differ in which is the better one
-// while a shard comes don't call back at the same instant.
-func TestP5RetriesOfTwoCopiesAreApart(t *testing.T) {
+// Rule "tell every copy the outcome": after a failed attempt all copies wait for the retry, each
+// its own skew longer, the copy that failed included. So two nodes that differ about the better
+// copy while a shard joins don't call back at the same instant.
+func TestRetriesOfTwoCopiesAreASkewApart(t *testing.T) {
 	one, both := []string{"s0"}, []string{"s0", "s1"}
 	announced := storetest.Layout{Shards: both, Active: one, Others: [][]string{both}, Announced: true}
 	after := storetest.Layout{Shards: both, Others: [][]string{one}, Epoch: 2}
@@ -52,9 +52,9 @@ func TestP5RetriesOfTwoCopiesAreApart(t *testing.T) {
 	})
 }
 
-// P9: they are so, too, where the sweep has made copies, or given them another rank,
-// while their timers waited for a retry.
-func TestP9RetriesAreApartWhereTheSweepWas(t *testing.T) {
+// Rule "sweep copies to their owners": retries are a skew apart, too, where the sweep has made
+// copies, or changed their ranks, while their timers waited for a retry.
+func TestRetriesAreASkewApartAfterTheSweep(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
 		c.respond = func(a attempt) (time.Duration, scheduler.Delivered) {
 			if a.Attempt == 1 {

@@ -10,10 +10,10 @@ import (
 	"chronos/scheduler/storetest"
 )
 
-// P8: nothing is written to a shard that takes no timers, once the sweep has been over it,
-// though records and IDs say that a copy may be there: it could not be removed while
-// timers end.
-func TestP8ADrainedShardStaysEmpty(t *testing.T) {
+// Rule "look wherever a copy may be": once the sweep has passed over a drained shard, nothing is
+// written there, though records and IDs name the shard. Otherwise the shard could not be removed
+// while timers end.
+func TestADrainedShardStaysEmpty(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
 		all, stay := []string{"s0", "s1", "s2"}, []string{"s0", "s1"}
 		var pops, deleted []scheduler.ID
@@ -77,9 +77,9 @@ func (c *cluster) drainedButNotForgotten() (forget func()) {
 	}
 }
 
-// P8: the end of one timer that is told to a shard that takes none any more, and has been
-// swept, isn't made a copy by the next one of its key: no sweep would come for it.
-func TestP8AnEndOnADrainedShardStaysOne(t *testing.T) {
+// Rule "look wherever a copy may be": a tombstone on a drained shard that has been swept isn't
+// made a copy by the next timer of its key: no sweep would come for that copy.
+func TestAnEndOnADrainedShardBecomesNoTimer(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
 		forget := c.drainedButNotForgotten()
 		timer := oneShot(10 * time.Second)
@@ -132,9 +132,9 @@ func TestP8AnEndOnADrainedShardStaysOne(t *testing.T) {
 	})
 }
 
-// P10: what a key remembers of a timer that ended while a change of the shards was
-// announced is remembered by those that take it then.
-func TestP10AKeyIsRememberedWhereTimersAreAboutToBelong(t *testing.T) {
+// Rule "a repeated create finds the first": a timer ended while a change of the shards was
+// announced. The coming owners remember its idempotency key.
+func TestAnIdempotencyKeyIsRememberedByComingOwners(t *testing.T) {
 	inCluster(t, 4, 2, func(c *cluster) {
 		_, announced, after := layouts()
 		c.Lay(announced)
@@ -162,9 +162,10 @@ func TestP10AKeyIsRememberedWhereTimersAreAboutToBelong(t *testing.T) {
 	})
 }
 
-// P8, P7: a shard that is drained, but has lost the last that it was told, may have copies
-// again: what ends while it is away is remembered until it has heard of it.
-func TestP8ADrainedShardThatLostItsLastIsToldOfEnds(t *testing.T) {
+// Rule "tombstones outlive what was missed": a drained shard that lost its last seconds may have
+// copies again. Timers that end while the shard is silent are remembered until the shard has heard
+// of the ends.
+func TestADrainedShardThatLostItsLastSecondsIsToldOfEnds(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
 		all, stay := []string{"s0", "s1", "s2"}, []string{"s0", "s1"}
 		timer := oneShot(40 * time.Second)
@@ -196,9 +197,9 @@ func TestP8ADrainedShardThatLostItsLastIsToldOfEnds(t *testing.T) {
 	})
 }
 
-// P8: a copy that is on a drained shard against the rules hears of its timer's end from who
-// is led there.
-func TestP8ACopyOnADrainedShardHearsOfItsEnd(t *testing.T) {
+// Rule "look wherever a copy may be": a copy on a drained shard, against the rules, hears of its
+// timer's end from the nodes that are led there.
+func TestACopyOnADrainedShardHearsOfItsEnd(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
 		all, stay := []string{"s0", "s1", "s2"}, []string{"s0", "s1"}
 		c.Lay(storetest.Layout{Shards: all, Active: stay, Others: [][]string{all}, Epoch: 2})
@@ -231,8 +232,9 @@ func TestP8ACopyOnADrainedShardHearsOfItsEnd(t *testing.T) {
 	})
 }
 
-// P8, P9: a node that may not know where timers belong mends no copies.
-func TestP8ANodeInDoubtMendsNothing(t *testing.T) {
+// Rule "wait before repairing": a node that may not know where timers belong repairs no
+// copies.
+func TestAnUncertainNodeRepairsNothing(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
 		all, stay := []string{"s0", "s1", "s2"}, []string{"s0", "s1"}
 		before := storetest.Layout{Shards: all}

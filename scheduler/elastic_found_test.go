@@ -18,10 +18,10 @@ func oneLess(stays, goes string) storetest.Layout {
 	return storetest.Layout{Shards: []string{"s0", "s1"}, Active: []string{stays}, Others: [][]string{{stays, goes}}, Epoch: 2}
 }
 
-// P8, P3: where fewer shards take timers than a timer has copies, all of these are
-// known until the sweep has passed, and the one that is to fire now doesn't wait as
-// the backup that it was.
-func TestP8MoreCopiesThanHomes(t *testing.T) {
+// Rule "look wherever a copy may be": where fewer shards take timers than a timer has copies, all
+// copies are known until the sweep has passed. The copy that is to fire now doesn't wait as the
+// backup that it was.
+func TestCopiesAreFoundWhenOwnersAreFewer(t *testing.T) {
 	inCluster(t, 2, 2, func(c *cluster) {
 		var ids []scheduler.ID
 		for range 40 {
@@ -39,9 +39,9 @@ func TestP8MoreCopiesThanHomes(t *testing.T) {
 	})
 }
 
-// P3: where the shards that have come have no copy yet, the best of those that are there
-// doesn't wait for the ranks that these would have.
-func TestP3ABetterCopyDoesNotWaitForThoseThatAreMissing(t *testing.T) {
+// Rule "take the better copy first": where new shards have no copy yet, the best existing copy
+// doesn't wait for the missing ranks.
+func TestTheBestCopyDoesNotWaitForMissingOnes(t *testing.T) {
 	inCluster(t, 4, 2, func(c *cluster) {
 		shards := []string{"s0", "s1", "s2", "s3"}
 		c.Lay(storetest.Layout{Shards: shards, Active: []string{"s2", "s3"}, Epoch: 2})
@@ -64,9 +64,9 @@ func TestP3ABetterCopyDoesNotWaitForThoseThatAreMissing(t *testing.T) {
 	})
 }
 
-// P9: what is about to fire when the sweep passes is not put off for copies that the
-// sweep leaves for later.
-func TestP9TheSweepPutsNothingOffThatIsAboutToFire(t *testing.T) {
+// Rule "sweep copies to their owners": a copy that is about to fire keeps its rank, as long as the
+// sweep leaves the better copies for later.
+func TestTheSweepDelaysNoTimerAboutToFire(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
 		shards := []string{"s0", "s1", "s2"}
 		c.Lay(storetest.Layout{Shards: shards, Active: []string{"s2"}, Epoch: 2})
@@ -87,9 +87,10 @@ func TestP9TheSweepPutsNothingOffThatIsAboutToFire(t *testing.T) {
 	})
 }
 
-// P9: what a shard that goes had first is on time, though the sweep comes late to the
-// shards that stay, where the other copies wait as the backups that they were.
-func TestP9WhoGoesHandsItsPlaceOn(t *testing.T) {
+// Rule "sweep copies to their owners": timers whose first copy was on a leaving shard are on time,
+// although the sweep comes late to the remaining shards, where the other copies still wait as
+// backups.
+func TestALeavingShardHandsItsRankOn(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
 		shards := []string{"s0", "s1", "s2"}
 		c.Lay(storetest.Layout{Shards: shards, Epoch: 2})
@@ -121,8 +122,9 @@ func TestP9WhoGoesHandsItsPlaceOn(t *testing.T) {
 	})
 }
 
-// P5: a node that may not know where copies belong makes none with its outcomes.
-func TestP5NoCopyIsMadeWhereItMayNotBelong(t *testing.T) {
+// Rule "tell every copy the outcome": a node that may not know where copies belong makes none with
+// its outcomes.
+func TestAnUncertainNodeMakesNoCopies(t *testing.T) {
 	inCluster(t, 2, 1, func(c *cluster) {
 		doubtful := storetest.Layout{Shards: []string{"s0", "s1"}, Doubtful: true}
 		timer := recurring(10*time.Second, 4)
@@ -170,9 +172,9 @@ func TestNodeInDoubtDeniesNoTimer(t *testing.T) {
 	})
 }
 
-// P7: an end that only a copy was told of that belongs elsewhere now is not forgotten
-// there before the home has heard of it.
-func TestP7AnEndIsRememberedWhereNoTimersBelong(t *testing.T) {
+// Rule "tombstones outlive what was missed": only a copy that no longer belongs to its shard was
+// told of the end. That copy's tombstone stays until the owner has heard of the end.
+func TestADrainedShardKeepsAnEndUntilTheOwnerHears(t *testing.T) {
 	inCluster(t, 2, 2, func(c *cluster) {
 		timer := oneShot(90 * time.Second)
 		timer.ReplicationFactor = 2
@@ -199,9 +201,9 @@ func TestP7AnEndIsRememberedWhereNoTimersBelong(t *testing.T) {
 	})
 }
 
-// P10: a create that is repeated after the shards have changed is recognised, though
-// the timer has not been moved.
-func TestP10ARepeatedCreateWhereAShardHasCome(t *testing.T) {
+// Rule "a repeated create finds the first": a repeated create is recognised after the shards have
+// changed, though the timer has not been moved.
+func TestARepeatedCreateIsRecognisedAfterAShardJoins(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
 		_, announced, after := layouts()
 		for name, rf := range map[string]int{"one ": 1, "two ": 2} {
@@ -235,9 +237,9 @@ func TestP10ARepeatedCreateWhereAShardHasCome(t *testing.T) {
 	})
 }
 
-// P10: what an idempotency key remembers doesn't stay for long where no timers
-// belong: a shard could not be removed for an hour.
-func TestP10NothingIsRememberedWhereNoTimersBelong(t *testing.T) {
+// Rule "a repeated create finds the first": a shard that takes no timers keeps the tombstone of an
+// idempotency key only briefly. Otherwise the shard could not be removed for an hour.
+func TestADrainedShardForgetsIdempotencyKeysSoon(t *testing.T) {
 	inCluster(t, 2, 2, func(c *cluster) {
 		timer := oneShot(5 * time.Second)
 		timer.ReplicationFactor = 2
@@ -297,9 +299,9 @@ func TestACallbackOutlivesAnotherShard(t *testing.T) {
 	})
 }
 
-// P5: a callback that is under way while the shards change tells the other copies
-// where they belong now: its retry waits for no copy that was a backup.
-func TestP5AnOutcomeIsToldByTheShardsOfNow(t *testing.T) {
+// Rule "tell every copy the outcome": a callback that is under way while the shards change tells
+// its outcome to the present owners. The retry waits for no copy that was a backup.
+func TestAnOutcomeUsesTheOwnersOfNow(t *testing.T) {
 	inCluster(t, 2, 1, func(c *cluster) {
 		const takes = 1500 * time.Millisecond
 		c.respond = func(a attempt) (time.Duration, scheduler.Delivered) {
@@ -328,9 +330,10 @@ func TestP5AnOutcomeIsToldByTheShardsOfNow(t *testing.T) {
 	})
 }
 
-// P5, P9: an end that was told where no copy belongs, and found nothing there, is not
-// brought home onto what is made of the key afterwards by a node whose clock is behind.
-func TestP9AnEndThatFoundNothingEndsNothingLater(t *testing.T) {
+// Rule "sweep copies to their owners": a tombstone that was written where no copy was, and none
+// belongs, ends no later timer of the same key, although the node that writes the later timer has
+// a slow clock.
+func TestAnEndThatFoundNoCopyEndsNoLaterTimer(t *testing.T) {
 	inCluster(t, 2, 1, func(c *cluster) {
 		c.Lay(oneLess("s1", "s0"))
 		timer := oneShot(300 * time.Millisecond)

@@ -62,9 +62,9 @@ func (c *cluster) wantNoEnds() {
 	}
 }
 
-// P3, P4, P5: of what is in hand when a shard is removed nothing is late, since nobody waits for
-// that shard, and nothing of it is kept for that shard to hear.
-func TestP4ARemovedShardIsNotWaitedFor(t *testing.T) {
+// Rule "compare before firing": when a shard is removed, no timer in hand is late: nobody waits
+// for the removed shard, and no outcome is kept for it.
+func TestARemovedShardIsNotWaitedFor(t *testing.T) {
 	for name, back := range map[string]bool{"it is gone": false, "one of its name comes": true} {
 		t.Run(name, func(t *testing.T) {
 			afterDraining(t, func(c *cluster) {
@@ -92,8 +92,9 @@ func TestP4ARemovedShardIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// P5: an outcome that is being told to a shard while that is removed is not kept for it.
-func TestP5ARemovedShardNeedNotBeTold(t *testing.T) {
+// Rule "tell every copy the outcome": a shard is removed while it is being told an outcome:
+// nothing is kept for the shard to hear.
+func TestARemovedShardIsToldNoOutcome(t *testing.T) {
 	for name, held := range map[string]bool{"told then": true, "told later": false} {
 		t.Run(name, func(t *testing.T) {
 			afterDraining(t, func(c *cluster) {
@@ -120,8 +121,8 @@ func TestP5ARemovedShardNeedNotBeTold(t *testing.T) {
 	}
 }
 
-// P7: an end that a removed shard was to hear of is forgotten with it.
-func TestP7ARemovedShardNeedNotHearOfAnEnd(t *testing.T) {
+// Rule "tombstones outlive what was missed": a tombstone no longer names a shard that was removed.
+func TestATombstoneForgetsARemovedShard(t *testing.T) {
 	afterDraining(t, func(c *cluster) {
 		var ids []scheduler.ID
 		for len(ids) < 10 {
@@ -143,8 +144,9 @@ func TestP7ARemovedShardNeedNotHearOfAnEnd(t *testing.T) {
 	})
 }
 
-// P6: a shard that is removed while a request is carried out is not missed by it: it had nothing.
-func TestP6ARemovedShardIsNotUnreached(t *testing.T) {
+// Rule "what an answer may say": a shard that is removed during a request doesn't count as
+// unreached: it had no copy.
+func TestARemovedShardDoesNotCountAsUnreached(t *testing.T) {
 	for name, request := range map[string]func(c *cluster, id scheduler.ID) (scheduler.Receipt, error){
 		"delete": func(c *cluster, id scheduler.ID) (scheduler.Receipt, error) {
 			return c.nodes[0].Delete(c.Context(), id)

@@ -140,9 +140,9 @@ func (c *cluster) inPlace(ids []scheduler.ID) (wrong []string) {
 	return wrong
 }
 
-// P9: the sweep brings all copies where they belong when a shard comes, and when
-// one goes, and then where they belonged before is forgotten.
-func TestP9TheSweepBringsCopiesHome(t *testing.T) {
+// Rule "sweep copies to their owners": the sweep brings all copies to their owners when a shard
+// joins, and when a shard leaves. Then the former owners are forgotten.
+func TestTheSweepBringsCopiesToTheirOwners(t *testing.T) {
 	three, four := []string{"s0", "s1", "s2"}, []string{"s0", "s1", "s2", "s3"}
 	less := []string{"s1", "s2", "s3"}
 	inCluster(t, 3, 2, func(c *cluster) {
@@ -177,9 +177,9 @@ func TestP9TheSweepBringsCopiesHome(t *testing.T) {
 	})
 }
 
-// P9: timers that are about to fire are left alone, and everything that clients do
-// meanwhile holds.
-func TestP9TheSweepAndEverythingElse(t *testing.T) {
+// Rule "sweep copies to their owners": timers that are about to fire are left alone, and every
+// client's request holds meanwhile.
+func TestEverythingHoldsWhileTheSweepRuns(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
 		before, announced, after := layouts()
 		back := storetest.Layout{Shards: after.Shards, Active: before.Shards, Others: [][]string{after.Shards}, Epoch: 3}
@@ -234,8 +234,9 @@ func TestP9TheSweepAndEverythingElse(t *testing.T) {
 	})
 }
 
-// P9: a timer whose interval is too short for the sweep moves with its outcomes.
-func TestP9ShortIntervalsMoveWithTheirOutcomes(t *testing.T) {
+// Rule "sweep copies to their owners": a timer whose interval is too short for the sweep moves
+// with its outcomes.
+func TestTimersWithShortIntervalsMoveWithTheirOutcomes(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
 		var ids []scheduler.ID
 		for i := range 30 {

@@ -247,7 +247,7 @@ func TestCallbackEndsWithTheFence(t *testing.T) {
 }
 
 // TestSuspendedMachine: a node that slept through its 2 s sends nothing on the
-// old fence (rule P4).
+// old fence (rule "no late callbacks").
 func TestSuspendedMachine(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
 		begin := time.Now()

@@ -23,9 +23,9 @@ func (c *cluster) replaceUntold(id scheduler.ID, in time.Duration) {
 	}
 }
 
-// P3: a better copy of an earlier state isn't waited for: when that was due says
-// nothing of the timer.
-func TestP3AnEarlierStateIsNotWaitedFor(t *testing.T) {
+// Rule "take the better copy first": a better copy of an earlier state isn't waited for: the
+// earlier state's due time says nothing about the timer.
+func TestAnEarlierStateIsNotWaitedFor(t *testing.T) {
 	for name, shards := range map[string]int{"two homes": 2, "and a substitute": 3} {
 		t.Run(name, func(t *testing.T) {
 			inCluster(t, shards, 2, func(c *cluster) {
@@ -42,8 +42,8 @@ func TestP3AnEarlierStateIsNotWaitedFor(t *testing.T) {
 // hesitant is how much later a better copy is looked at that had to be brought up.
 const hesitant = 250 * time.Millisecond
 
-// P3: nor is the tombstone of an earlier version.
-func TestP3AnEarlierTombstoneIsNotWaitedFor(t *testing.T) {
+// Rule "take the better copy first": the tombstone of an earlier version isn't waited for either.
+func TestAnEarlierTombstoneIsNotWaitedFor(t *testing.T) {
 	for name, shards := range map[string]int{"two homes": 2, "and a substitute": 3} {
 		t.Run(name, func(t *testing.T) {
 			inCluster(t, shards, 2, func(c *cluster) {
@@ -62,9 +62,9 @@ func TestP3AnEarlierTombstoneIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// P8: a create that happens once, and finds that it isn't the first, stores nothing
-// in the stead of a copy that it can't reach.
-func TestP8ARepeatedCreateNeedsNoSubstitute(t *testing.T) {
+// Rule "a repeated create finds the first": a create that happens once, and finds that it isn't
+// the first, makes no substitute for an owner that can't be reached.
+func TestARepeatedCreateMakesNoSubstitute(t *testing.T) {
 	for name, link := range map[string]storetest.Link{"cut": storetest.LinkCut, "silent": storetest.LinkMute} {
 		t.Run(name, func(t *testing.T) {
 			inCluster(t, 3, 2, func(c *cluster) {
@@ -90,9 +90,9 @@ func TestP8ARepeatedCreateNeedsNoSubstitute(t *testing.T) {
 	}
 }
 
-// P8: nor does it make the timer anew where a copy had not heard of the first, or
-// has lost it, even if that is asked first.
-func TestP8ARepeatedCreateIsAskedOfAllCopies(t *testing.T) {
+// Rule "a repeated create finds the first": a repeated create makes no new timer where a copy
+// missed the first create or has lost it, even if that copy is asked first.
+func TestARepeatedCreateAsksAllCopies(t *testing.T) {
 	for name, in := range map[string]time.Duration{"waiting": 20 * time.Second, "over": time.Second} {
 		t.Run(name, func(t *testing.T) {
 			inCluster(t, 3, 2, func(c *cluster) {
@@ -124,9 +124,9 @@ func TestP8ARepeatedCreateIsAskedOfAllCopies(t *testing.T) {
 	}
 }
 
-// P2: a write goes above a newer version also where that is away from home: else
-// it would be acknowledged, and the earlier timer fire.
-func TestP2AWriteGoesAboveASubstitute(t *testing.T) {
+// Rule "order of states": a write goes above a newer version of a substitute, too. Otherwise the
+// write would be acknowledged, and the earlier timer would fire.
+func TestAWriteGoesAboveANewerSubstitute(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
 		timer := oneShot(20 * time.Second)
 		timer.ReplicationFactor = 1
@@ -156,9 +156,9 @@ func TestP2AWriteGoesAboveASubstitute(t *testing.T) {
 	})
 }
 
-// P7: an end of which the tombstone is away from home stays at a home too: a copy
-// that was told neither of the write nor of the end asks its homes alone.
-func TestP7AnEndIsKeptWhereItIsAskedFor(t *testing.T) {
+// Rule "tombstones outlive what was missed": the end of a timer with a substitute is kept by an
+// owner, too: a copy that missed both the write and the end asks only its owners.
+func TestAnEndIsKeptByAnOwner(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
 		for range 5 {
 			id := c.create(oneShot(20 * time.Second)).ID
@@ -179,9 +179,9 @@ func TestP7AnEndIsKeptWhereItIsAskedFor(t *testing.T) {
 	})
 }
 
-// P7: the end of a timer that one copy has not heard of is kept by all homes, not only
-// by the one that fired: that may be away when the other is back and asks.
-func TestP7AnEndThatACopyMissedIsKeptByAllHomes(t *testing.T) {
+// Rule "tombstones outlive what was missed": an end that one copy missed is kept by all owners,
+// not only by the owner that fired. The latter may be unreachable when the copy returns and asks.
+func TestAnEndThatACopyMissedIsKeptByAllOwners(t *testing.T) {
 	inCluster(t, 4, 2, func(c *cluster) {
 		for range 5 {
 			timer := oneShot(20 * time.Second)
@@ -208,9 +208,10 @@ func TestP7AnEndThatACopyMissedIsKeptByAllHomes(t *testing.T) {
 	})
 }
 
-// P8: where a hint leads to is not told of a write: that is no home, but may have the
-// only earlier copy. The answer says so, and the write's copies know of it.
-func TestP8WhatAHintLeadsToIsRemembered(t *testing.T) {
+// Rule "look wherever a copy may be": a shard that only the ID's filter names misses a write: it
+// is no owner, but may have the only earlier copy. The answer says so, and the write's copies know
+// of the shard.
+func TestAShardThatOnlyTheFilterNamesIsRemembered(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
 		for range 5 {
 			timer := oneShot(20 * time.Second)
@@ -245,9 +246,9 @@ func TestP8WhatAHintLeadsToIsRemembered(t *testing.T) {
 	})
 }
 
-// P8: a home that wasn't there when a substitute was made hears of it from a PUT,
-// although another home has named it to that.
-func TestP8AHomeThatWasAwayHearsOfItsSubstitute(t *testing.T) {
+// Rule "substitute copies": an owner that was unreachable when a substitute was made hears of the
+// substitute from a PUT, although another owner has named the substitute to the PUT.
+func TestAnOwnerThatMissedACreateHearsOfItsSubstitute(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
 		var keys []string
 		for _, away := range []string{"s0", "s1", "s2"} {
@@ -274,9 +275,9 @@ func TestP8AHomeThatWasAwayHearsOfItsSubstitute(t *testing.T) {
 	})
 }
 
-// P8: a PUT leaves a substitute its rank although only the hint of the ID leads to
-// it, since its home is still away.
-func TestP8APutByAHintKeepsTheRankOfASubstitute(t *testing.T) {
+// Rule "substitute copies": a PUT leaves a substitute its rank although only the ID's filter leads
+// to the substitute, since its owner is still unreachable.
+func TestAPutByFilterKeepsTheRankOfASubstitute(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
 		timer := oneShot(20 * time.Second)
 		timer.ReplicationFactor = 1
@@ -301,9 +302,10 @@ func TestP8APutByAHintKeepsTheRankOfASubstitute(t *testing.T) {
 	})
 }
 
-// P8: a repeated create that one copy knows to be none is taken back where another
-// one, which knows nothing of the first, may have stored it without an answer.
-func TestP8ARepeatedCreateIsTakenBackWhereNoAnswerCame(t *testing.T) {
+// Rule "a repeated create finds the first": a repeated create that one copy refuses is taken back
+// from another copy that missed the first create and may have stored the repetition without an
+// answer.
+func TestARepeatedCreateIsTakenBackWhereNoAnswerCame(t *testing.T) {
 	inCluster(t, 3, 1, func(c *cluster) {
 		key := scheduler.OnceKey("once")
 		better := c.homes(key, 2)[0]
@@ -327,9 +329,9 @@ func TestP8ARepeatedCreateIsTakenBackWhereNoAnswerCame(t *testing.T) {
 	})
 }
 
-// P10: what is remembered by an idempotency key stays so where a copy that knows
-// nothing of the key ends the timer.
-func TestP10TheKeyIsRememberedWhereAnotherCopyHasIt(t *testing.T) {
+// Rule "a repeated create finds the first": a key stays remembered where a copy that knows nothing
+// of the key ends the timer.
+func TestAnEndKeepsTheIdempotencyKeyOfOtherCopies(t *testing.T) {
 	inCluster(t, 2, 1, func(c *cluster) {
 		create := func() scheduler.Receipt {
 			receipt, err := c.nodes[0].CreateOnce(c.Context(), "once", []byte("body"), oneShot(time.Minute))
@@ -351,9 +353,9 @@ func TestP10TheKeyIsRememberedWhereAnotherCopyHasIt(t *testing.T) {
 	})
 }
 
-// P3: a copy that waits for a better one with a newer version becomes that: it may
-// have to do without the better one later.
-func TestP3ACopyThatWaitsForANewerVersionBecomesThat(t *testing.T) {
+// Rule "take the better copy first": a copy that waits for a better copy of a newer version adopts
+// that version: it may have to do without the better copy later.
+func TestACopyThatWaitsForANewerVersionAdoptsIt(t *testing.T) {
 	inCluster(t, 2, 2, func(c *cluster) {
 		id := c.create(oneShot(10 * time.Second)).ID
 		better, backup := c.homes(id.Key, 2)[0], c.homes(id.Key, 2)[1]
@@ -375,8 +377,8 @@ func TestP3ACopyThatWaitsForANewerVersionBecomesThat(t *testing.T) {
 	})
 }
 
-// P1: two writes of one node within a millisecond are two versions.
-func TestP1WritesOfOneMillisecondAreApart(t *testing.T) {
+// Rule "versions rise": two writes of one node within a millisecond have two versions.
+func TestWritesWithinOneMillisecondDiffer(t *testing.T) {
 	inCluster(t, 2, 1, func(c *cluster) {
 		for range 40 {
 			id := c.create(oneShot(time.Minute)).ID
@@ -396,9 +398,9 @@ func TestP1WritesOfOneMillisecondAreApart(t *testing.T) {
 	})
 }
 
-// P3: a better copy of an earlier state on a shard that refuses to write is not
-// waited for.
-func TestP3AShardThatRefusesWritesIsNotWaitedFor(t *testing.T) {
+// Rule "take the better copy first": a better copy of an earlier state on a shard that refuses
+// writes isn't waited for.
+func TestAShardThatRefusesWritesIsNotWaitedFor(t *testing.T) {
 	inCluster(t, 2, 2, func(c *cluster) {
 		id := c.create(oneShot(10 * time.Minute)).ID
 		better := c.homes(id.Key, 2)[0]

@@ -29,8 +29,9 @@ func (c *cluster) createOnce(n int) (ids []scheduler.ID) {
 	return ids
 }
 
-// P7, P10: what has told those that had not heard is over, and doesn't begin anew.
-func TestP7ATombstoneOfAKeyGoesWhenAllHaveHeard(t *testing.T) {
+// Rule "tombstones outlive what was missed": a tombstone that has told all copies it names is
+// over, and its life doesn't begin again.
+func TestATombstoneWithAnIdempotencyKeyGoesWhenAllHaveHeard(t *testing.T) {
 	inCluster(t, 2, 2, func(c *cluster) {
 		ids := c.createOnce(10)
 		c.connect("s1", storetest.LinkCut)
@@ -49,9 +50,9 @@ func TestP7ATombstoneOfAKeyGoesWhenAllHaveHeard(t *testing.T) {
 	}, remembersBriefly)
 }
 
-// P10: what ends on a shard that takes no timers any more, since the callback began
-// before that, doesn't hold up the shard's removal for an hour.
-func TestP10AnEndWhereNoTimersBelongIsKeptBriefly(t *testing.T) {
+// Rule "a repeated create finds the first": a callback began before its shard was drained. The end
+// of that timer doesn't hold up the shard's removal for an hour.
+func TestAnEndOnADrainedShardIsKeptBriefly(t *testing.T) {
 	inCluster(t, 2, 2, func(c *cluster) {
 		const takes = 1500 * time.Millisecond
 		c.respond = func(attempt) (time.Duration, scheduler.Delivered) {

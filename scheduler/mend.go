@@ -8,9 +8,9 @@ import (
 )
 
 // mending brings copies up to the newest of their timer after somebody has read
-// it and found them uneven. It waits, and reads them once more: a shard that has
-// just lost its data takes the mark of a callback that may still start with it,
-// and that a copy is missing is then all that tells of that (rules P6 and P9).
+// it and found them uneven (rule "wait before repairing"). It waits, and reads
+// them once more: a shard that has just lost its data has also lost the mark of a callback
+// that may still start. Then only the missing copy tells of that callback.
 type mending struct {
 	mu      sync.Mutex
 	pending []mend

@@ -10,8 +10,8 @@ import (
 	"chronos/scheduler/storetest"
 )
 
-// TestSeedRebalancing is the example of the introduction that chronos follows
-// (seed 000, rebalancing timers): a timer on A, B and C; then D joins, and the
+// TestSeedRebalancing is the example of rebalancing in the introduction to Metaswitch's
+// Chronos: a timer on A, B and C; then D joins, and the
 // client updates it with the ID that it has.
 func TestSeedRebalancing(t *testing.T) {
 	inCluster(t, 3, 1, func(c *cluster) {

@@ -12,8 +12,9 @@ import (
 
 // What the sweep mends after a shard has missed something.
 
-// P9: a shard that has lost all is refilled before its timers are due.
-func TestP9AWipedShardIsRefilled(t *testing.T) {
+// Rule "sweep copies to their owners": a shard that has lost all its data is refilled before its
+// timers are due.
+func TestAWipedShardIsRefilled(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
 		var ids []scheduler.ID
 		for i := range 90 {
@@ -36,9 +37,9 @@ func TestP9AWipedShardIsRefilled(t *testing.T) {
 	})
 }
 
-// P9: what was made, replaced and deleted while a shard could not be reached, or
-// refused all, is where it belongs within a minute of its return.
-func TestP9AShardThatWasAwayIsBroughtUp(t *testing.T) {
+// Rule "sweep copies to their owners": a shard that was unreachable, or refused all writes, has
+// every create, replace and delete that it missed within a minute of its return.
+func TestAShardThatReturnsIsBroughtUp(t *testing.T) {
 	for name, link := range map[string]storetest.Link{"refuses": storetest.LinkCut, "is silent": storetest.LinkMute} {
 		t.Run(name, func(t *testing.T) {
 			inCluster(t, 3, 2, func(c *cluster) {
@@ -86,8 +87,9 @@ func TestP9AShardThatWasAwayIsBroughtUp(t *testing.T) {
 	}
 }
 
-// P9: what a shard missed is brought to it though it could not be told so at first.
-func TestP9WhatAShardMissedIsNotForgotten(t *testing.T) {
+// Rule "sweep copies to their owners": a shard gets the writes that it missed even if no node
+// could tell the shard at first that it had missed them.
+func TestMissedWritesAreRemembered(t *testing.T) {
 	inCluster(t, 3, 1, func(c *cluster) {
 		pass(30 * time.Second) // nothing wants a sweep any more
 		c.connect("s1", storetest.LinkCut)
@@ -116,8 +118,9 @@ func TestP9WhatAShardMissedIsNotForgotten(t *testing.T) {
 	})
 }
 
-// P9: while shards are silent, what doesn't concern them is moved.
-func TestP9SilentShardsHoldUpOnlyTheirOwnTimers(t *testing.T) {
+// Rule "sweep copies to their owners": while some shards are silent, the sweep still moves all
+// timers that have no copy there.
+func TestSilentShardsDelayOnlyTheirOwnTimers(t *testing.T) {
 	inCluster(t, 6, 2, func(c *cluster) {
 		shards := []string{"s0", "s1", "s2", "s3", "s4", "s5"}
 		c.Lay(storetest.Layout{Shards: shards, Epoch: 2})
@@ -150,9 +153,9 @@ func TestP9SilentShardsHoldUpOnlyTheirOwnTimers(t *testing.T) {
 	})
 }
 
-// P7 and P9: a shard that has lost the last that it was told learns of what ended
-// then, although the tombstones elsewhere don't name it.
-func TestP9AShardThatLostItsLastSecondsLearnsOfEnds(t *testing.T) {
+// Rule "tombstones outlive what was missed": a shard that lost its last seconds learns which
+// timers ended then, although the tombstones elsewhere don't name the shard.
+func TestAShardThatLostItsLastSecondsLearnsOfEnds(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
 		var deleted, kept []scheduler.ID
 		for range 60 {
@@ -180,10 +183,10 @@ func TestP9AShardThatLostItsLastSecondsLearnsOfEnds(t *testing.T) {
 	})
 }
 
-// P7: for a shard that has been away for too long nobody waits any more. When it is
-// back it fires nothing until it is swept, keeps what has no other copy and what
-// another home has too, and is refilled.
-func TestP7AShardThatWasGivenUp(t *testing.T) {
+// Rule "tombstones outlive what was missed": nobody waits any more for a shard that has been
+// silent for too long. When the shard is back, it fires nothing until it is swept. Then it keeps
+// timers without another copy and timers that another owner has too, and is refilled.
+func TestAShardThatWasGivenUpFiresNothingUntilSwept(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
 		limit := scheduler.DefaultConfig("", nil).AwayLimit
 		alone := oneShot(limit + 5*time.Minute)
@@ -240,9 +243,9 @@ func ends(c *cluster, name string) (n int) {
 	return n
 }
 
-// P9: a timer that asked for more copies than there were shards gets them when one
-// joins.
-func TestP9CopiesAreRaisedWhenAShardJoins(t *testing.T) {
+// Rule "sweep copies to their owners": a timer that asked for more copies than there were shards
+// gets its missing copies when a shard joins.
+func TestTimersGetMissingCopiesWhenAShardJoins(t *testing.T) {
 	inCluster(t, 2, 2, func(c *cluster) {
 		two, three := []string{"s0", "s1"}, []string{"s0", "s1", "s2"}
 		var ids []scheduler.ID

@@ -9,8 +9,8 @@ import (
 	"chronos/scheduler/storetest"
 )
 
-// TestSeedExample is the long example of the introduction that chronos follows
-// (seed 000, preventing duplicated pops), with its times and who pops: A, B and C
+// TestSeedExample is the long example of duplicated pops in the introduction to
+// Metaswitch's Chronos, with its times and who pops: A, B and C
 // are the shards of the timer's copies in rank order; of the two nodes each is on
 // one side of the net-split. The sweep, of which it knows nothing, has A pop again
 // one pop sooner.

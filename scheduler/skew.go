@@ -6,7 +6,7 @@ import "time"
 // interval / replication factor, at least Min, at most Max.
 type Skew struct{ Min, Max time.Duration }
 
-// DefaultSkew is what seed 000 asks for, shortened for short intervals.
+// DefaultSkew is the 2 s of Metaswitch's Chronos, shortened for short intervals.
 func DefaultSkew() Skew { return Skew{Min: 250 * time.Millisecond, Max: 2 * time.Second} }
 
 // Of is the skew of a timer.

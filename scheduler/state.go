@@ -121,7 +121,7 @@ func ParseVersion(s string) (Version, error) {
 	return Version(n), nil
 }
 
-// State orders the copies of one timer (rule P1): by version, then by whether
+// State orders the copies of one timer (rule "order of states"): by version, then by whether
 // the timer has ended, then by sequence number, then by attempt. Times are not
 // part of it.
 type State struct {

@@ -79,7 +79,7 @@ func TestParseVersionRefuses(t *testing.T) {
 	}
 }
 
-// Rule P1: version, then whether it has ended, then sequence number, attempt.
+// Rule "order of states": version, then whether it has ended, then sequence number, attempt.
 func TestStateOrder(t *testing.T) {
 	rising := []scheduler.State{
 		{},

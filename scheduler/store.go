@@ -61,7 +61,7 @@ type Other struct {
 // Copies are the timers as they are on the shards.
 type Copies interface {
 	// Merge makes each copy what the write says, if that is newer than what is
-	// there (rules P1 and P2). Writes of many callers go to a shard together.
+	// there (rules "order of states" and "merge keeps the firing mark"). Writes of many callers go to a shard together.
 	Merge(ctx context.Context, writes []Write) []Written
 	// Tell is Merge for what firing has to say: it shares no connection with
 	// clients' writes and waits for none of them.
@@ -252,7 +252,8 @@ type Write struct {
 	BodyHash string
 	// Failure is why the attempt before failed; its time is the shard's if it is zero.
 	Failure Failure
-	// Token makes it a leased write (rule P2): it does nothing unless the lease holds.
+	// Token makes it a leased write, which does nothing unless the lease holds (rule
+	// "leased writes need the lease").
 	Token string
 }
 

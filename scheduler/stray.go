@@ -76,7 +76,8 @@ func (sh *shard) strayOf(read ReadResult) *stray {
 }
 
 // forsaken reports whether a copy on a shard that was given up is to go: nobody
-// waited for it when its timer ended, so what no other home knows is over (rule P7).
+// waited for it when its timer ended, so a timer that no other owner knows is over (rule
+// "tombstones outlive what was missed").
 func (s *stray) forsaken() bool {
 	return s.own.shard.s.store.Lost(s.own.shard.name) && s.Record.ID.RF > 1 && !s.stays && len(s.homes) > 0 && s.absent == len(s.homes)
 }

@@ -13,8 +13,8 @@ const (
 	// no node writes where timers belonged before (nodes that have not heard of the
 	// change refuse to), and none sweeps by what counted then.
 	sweepDelay = 6 * time.Second
-	// repairDelay is how long it waits after a shard has missed something: a callback
-	// that began before that is over by then (rule P9).
+	// repairDelay is how long the sweep waits after a shard has missed something: by then
+	// every callback that began before is over (rule "wait before repairing").
 	repairDelay = 3 * time.Second
 	// sweepInterval is how often a node looks whether there is something to sweep.
 	sweepInterval = time.Second
@@ -51,9 +51,9 @@ func (sh *shard) missedFor() time.Duration {
 	return max(sh.silence.now()-time.Duration(since), 1)
 }
 
-// sweep brings the copies of those partitions that this node is the first to look
-// after where they belong (rule P9), after each change of the topology, and when a
-// shard has missed something, and now and then anyway, until ctx ends.
+// sweep brings copies where they belong (rule "sweep copies to their owners"), in the
+// partitions that this node is the first to look after. It does so after each change
+// of the topology, when a shard has missed something, and now and then anyway, until ctx ends.
 func (sh *shard) sweep(ctx context.Context) {
 	ticker := time.NewTicker(1 + rand.N(sweepInterval)) // shards and nodes that begin together don't go on in unison
 	defer ticker.Stop()

@@ -19,9 +19,9 @@ const (
 	copyPatience = time.Second
 )
 
-// tell merges the outcomes into the other copies (rule P5): first into those away
-// from home, so that nobody brings home what has just been removed there, then
-// into those at home; the leased copy, which the settlement is for, comes last.
+// tell merges the outcomes into the other copies (rule "tell every copy the
+// outcome"): first into copies on shards that are no owners, so that nobody brings
+// back a copy that has just been removed, then into the owners' copies; the leased copy, which the settlement is for, comes last.
 // What could not be told stays in the leased copy: a next pop or a retry is newer
 // anyway, of what is done a tombstone stays that names who must hear of it, and at the
 // other homes one that answers who asks (lasting). The other copies are waited for as long

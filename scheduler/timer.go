@@ -93,7 +93,7 @@ func (t *Timer) Pops() int {
 }
 
 // Validate reports the first thing about t that is refused as an *InvalidError
-// whose pointer is into the request body of seed 004, nil if t is fine.
+// whose pointer is into the request body of api/openapi.yaml, nil if t is fine.
 func (t *Timer) Validate() error {
 	for _, check := range []func(*Timer) *InvalidError{
 		(*Timer).checkTiming, (*Timer).checkCallback, (*Timer).checkReplication, (*Timer).checkTags,

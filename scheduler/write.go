@@ -13,7 +13,7 @@ const (
 	maxWriteTries = 5
 	resendPause   = 30 * time.Millisecond
 	// answerLimit is how long after its first write an operation may still be
-	// acknowledged (rule P6).
+	// acknowledged (rule "what an answer may say").
 	answerLimit = time.Second
 	// roundPatience is how long a round of writes waits for a shard: so there is time
 	// for a substitute, and to note it.
@@ -234,7 +234,7 @@ func (a *attempt) tally() (v verdict) {
 	return v
 }
 
-// acknowledge is the answer to a wish that was granted (rule P6).
+// acknowledge is the answer to a wish that was granted (rule "what an answer may say").
 func (a *attempt) acknowledge(v verdict) Receipt {
 	r := Receipt{
 		ID: a.id, Copies: v.copies, Unreached: v.unreached,

@@ -11,7 +11,7 @@ func TestParseDeadline(t *testing.T) {
 	base := time.Date(2022, 12, 1, 11, 9, 1, 0, time.UTC)
 	ms := func(n int) time.Time { return base.Add(time.Duration(n) * time.Millisecond) }
 	for text, want := range map[string]time.Time{
-		"2022-12-01T11:09:01.123":       ms(123), // the seed's own
+		"2022-12-01T11:09:01.123":       ms(123), // without a zone
 		"2022-12-01T11:09:01":           base,
 		"2022-12-01T11:09:01Z":          base,
 		"2022-12-01t11:09:01z":          base,

@@ -1,4 +1,4 @@
-// Package kafka is a delay queue between two topics, as seed 003 has it: what is
+// Package kafka is a delay queue between two topics: what is
 // published on the input topic comes out of the output topic when it is due.
 //
 // # Messages

@@ -47,7 +47,7 @@ type Message struct {
 }
 
 const (
-	maxID        = 128 // bytes, as in the seed
+	maxID        = 128 // bytes
 	frameVersion = 1
 )
 

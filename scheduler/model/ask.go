@@ -1,6 +1,6 @@
 package model
 
-// fire is P4: ask, fence, send.
+// fire is rule "compare before firing": ask, fence, send.
 func (h *hand) fire() {
 	if o, more := h.unasked(); more {
 		h.ask(o)

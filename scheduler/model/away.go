@@ -1,7 +1,7 @@
 package model
 
-// look is P8's look at a copy away from home, before it is due: home has it, then
-// it removes itself; home lacks it, then it is brought home; home is silent, then
+// look is the look of rule "substitute copies" at a copy away from home, before that is due: home
+// has it, then it removes itself; home lacks it, then it is brought home; home is silent, then
 // it fires. It reports whether there was anything to do.
 func (h *hand) look() bool {
 	if h.home(h.shard) || !h.sc.Rules.Look || h.sc.Variants.AwayAsBackup || h.task.Noted&homeSilent != 0 {

@@ -84,13 +84,13 @@ func TestWithoutRuleOfChanges(t *testing.T) {
 		sc   Scenario
 		want Violation
 	}{
-		{"P8 Announce", func(r *Rules) { r.Announce = false }, withOp(soon(paused, 3), Delete), AfterAnswer},
-		{"P8 Others", func(r *Rules) { r.Others = false }, moved, Needless},
-		{"P8 Others, DELETE", func(r *Rules) { r.Others = false }, withOp(created(), Delete), AfterAnswer},
-		{"P9 SweepSteady", func(r *Rules) { r.SweepSteady = false }, moved, Needless},
-		{"P9 SweepSteady, one copy", func(r *Rules) { r.SweepSteady = false }, created(), Missed},
-		{"P9 CopyThenLeave", func(r *Rules) { r.CopyThenLeave = false }, created(), Missed},
-		{"P9 LeaveExact", func(r *Rules) { r.LeaveExact = false }, withOp(soon(withFaults(bare, Pause, 1), 4), Put), Missed},
+		{"Announce", func(r *Rules) { r.Announce = false }, withOp(soon(paused, 3), Delete), AfterAnswer},
+		{"Others", func(r *Rules) { r.Others = false }, moved, Needless},
+		{"Others, DELETE", func(r *Rules) { r.Others = false }, withOp(created(), Delete), AfterAnswer},
+		{"SweepSteady", func(r *Rules) { r.SweepSteady = false }, moved, Needless},
+		{"SweepSteady, one copy", func(r *Rules) { r.SweepSteady = false }, created(), Missed},
+		{"CopyThenLeave", func(r *Rules) { r.CopyThenLeave = false }, created(), Missed},
+		{"LeaveExact", func(r *Rules) { r.LeaveExact = false }, withOp(soon(withFaults(bare, Pause, 1), 4), Put), Missed},
 	} {
 		t.Run(c.rule, func(t *testing.T) { switchOff(t, c.sc, c.off, c.want) })
 	}

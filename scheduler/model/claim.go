@@ -35,8 +35,8 @@ func (x *stepper) taskOf(n int8, c *stored, phase int8) task {
 	}
 }
 
-// bury is P7: a tombstone whose time is over is removed, once the copies it names
-// were told.
+// bury is rule "tombstones outlive what was missed": a tombstone whose time is over is
+// removed, once the copies it names were told.
 func (x *stepper) bury(n, shard int8) {
 	c := &x.now.Copies[shard]
 	if c.Kind != tombstone || x.sc.Life == 0 || c.Score > x.now.Now || c.Mark > x.now.Now || !x.now.reach(n, shard) {

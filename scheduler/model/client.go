@@ -101,7 +101,7 @@ func (x *stepper) tellOp(shard int8) {
 	}
 }
 
-// answerOp is P6.
+// answerOp is rule "what an answer may say".
 func (x *stepper) answerOp() {
 	op := &x.now.Op
 	next := *x.now

@@ -58,7 +58,7 @@ func (s *state) store(sc *Scenario, shard, rank, score int8) {
 	s.merge(sc, shard, written{kind: live, version: 1, pop: 1, score: score, rank: rank, why: asCreate})
 }
 
-// substitute puts the copy of this rank onto the shard behind the homes (P8).
+// substitute puts the copy of this rank onto the shard behind the homes (rule "substitute copies").
 func (s *state) substitute(sc *Scenario, rank int8) {
 	score := s.due(sc, 1, 1, rank)
 	score += sc.Variants.AwayLater

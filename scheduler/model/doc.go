@@ -1,5 +1,5 @@
-// Package model explores the copies protocol of chronos (rules P1 to P10 of the
-// design) state by state: one timer, two nodes, two to four shards, at most one
+// Package model explores the copies protocol of chronos (its rules are in
+// docs/protocol.md) state by state: one timer, two nodes, two to four shards, at most one
 // DELETE or PUT, at most one change of the shards, and every interleaving of what
 // they do within a budget of faults. It shares no code with the scheduler. It says
 // whether the rules are right, not whether the code keeps them.

@@ -20,8 +20,8 @@ type written struct {
 	named                       bool // the record that is copied names the substitute
 }
 
-// merge is P2: the shard becomes this state if it is newer. It reports whether
-// the shard changed.
+// merge has the shard become this state if it is newer (rules "order of states" and "merge
+// keeps the firing mark"). It reports whether the shard changed.
 func (s *state) merge(sc *Scenario, shard int8, w written) bool {
 	c := s.Copies[shard]
 	if !sc.Rules.NewerOnly && c.Kind != absent && c.order() == order(w.kind, w.version, w.pop, w.attempt) {
@@ -114,7 +114,7 @@ func (s *state) copied(sc *Scenario, c *stored, rank int8) written {
 	}
 }
 
-// wake carries out what a paused shard was sent meanwhile (P10).
+// wake carries out what a paused shard was sent meanwhile (rule "no late writes").
 func (s *state) wake(sc *Scenario, shard int8) {
 	b := s.Buffered
 	if b.On == 0 || b.Shard != shard {

@@ -50,7 +50,7 @@ func (h *hand) letter() {
 	}
 }
 
-// outcome is what is merged into the copy of this rank (P5).
+// outcome is what is merged into the copy of this rank (rule "tell every copy the outcome").
 func (h *hand) outcome(rank int8) written {
 	last := h.task.Pop >= h.sc.pops(h.task.Version)
 	w := written{kind: live, version: h.task.Version, pop: h.task.Pop, rank: rank, why: asOutcome, epoch: h.epoch()}

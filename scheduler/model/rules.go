@@ -1,75 +1,74 @@
 package model
 
 // Rules are the protocol's rules, each a switch, so that a run can show what
-// breaks without one. P1 to P10 are the rules of the design, C1 to C7 the changes
-// that an earlier model asked for. The zero value follows none; see [AllRules].
+// breaks without one. Each names the rule of docs/protocol.md that it belongs to. The zero value follows none; see [AllRules].
 type Rules struct {
-	// NewerOnly (P1): a merge onto a newer state does nothing.
+	// NewerOnly (rule "order of states"): a merge onto a newer state does nothing.
 	NewerOnly bool
-	// MarkKept (P2): a merge keeps the firing mark of the copy it changes.
+	// MarkKept (rule "merge keeps the firing mark"): a merge keeps the firing mark of the copy it changes.
 	MarkKept bool
-	// DoneTombstone (P2): a done that finds anything but its predecessor, or that
+	// DoneTombstone (rule "done removes only its predecessor"): a done that finds anything but its predecessor, or that
 	// could not be told to every copy, leaves a tombstone.
 	DoneTombstone bool
-	// LeasedAdoption (P2, C1): a newer state seen elsewhere is adopted by a leased
+	// LeasedAdoption (rule "leased writes need the lease"): a newer state seen elsewhere is adopted by a leased
 	// write, which does nothing when the lease is gone.
 	LeasedAdoption bool
-	// Take (P3): a backup that is due takes the better copies first.
+	// Take (rule "take the better copy first"): a backup that is due takes the better copies first.
 	Take bool
-	// Ask (P4): before a callback is sent the other copies are asked.
+	// Ask (rule "compare before firing"): before a callback is sent the other copies are asked.
 	Ask bool
-	// AskThenFence (P4, C3): the fence comes after all asks, not in any order.
+	// AskThenFence (rule "compare before firing"): the fence comes after all asks, not in any order.
 	AskThenFence bool
-	// Limit (P4): no callback starts 2 s after its fence or later.
+	// Limit (rule "no late callbacks"): no callback starts 2 s after its fence or later.
 	Limit bool
-	// Tell (P5): outcomes are told to all copies.
+	// Tell (rule "tell every copy the outcome"): outcomes are told to all copies.
 	Tell bool
-	// RestoreAfterSettle (P5, C2): a missing copy is restored only after the leased
+	// RestoreAfterSettle (rule "tell every copy the outcome"): a missing copy is restored only after the leased
 	// copy's settle was accepted.
 	RestoreAfterSettle bool
-	// AwayFirst (P5, C6): outcomes go to copies away from home first.
+	// AwayFirst (rule "substitute copies"): outcomes go to copies away from home first.
 	AwayFirst bool
-	// OverdueFromNow (P5): a next pop that is overdue when it is told is looked at from
+	// OverdueFromNow (rule "tell every copy the outcome"): a next pop that is overdue when it is told is looked at from
 	// then on, rank skews later by each copy.
 	OverdueFromNow bool
-	// MissingUntold (P6, C4): a home copy missing beside a present one counts as
+	// MissingUntold (rule "what an answer may say"): a home copy missing beside a present one counts as
 	// not told.
 	MissingUntold bool
-	// AnswerInTime (P6, C7): an operation that took too long is not acknowledged.
+	// AnswerInTime (rule "what an answer may say"): an operation that took too long is not acknowledged.
 	AnswerInTime bool
-	// TombstonesWait (P7): no tombstone is buried by a node that has seen a shard
+	// TombstonesWait (rule "tombstones outlive what was missed"): no tombstone is buried by a node that has seen a shard
 	// away which has not been swept since.
 	TombstonesWait bool
-	// TellOwed (P7, C7): a tombstone names the copies that were not told, and who
+	// TellOwed (rule "tombstones outlive what was missed"): a tombstone names the copies that were not told, and who
 	// buries it tells them first.
 	TellOwed bool
-	// Look (P8): a copy away from home is looked at a second before it is due.
+	// Look (rule "substitute copies"): a copy away from home is looked at a second before it is due.
 	Look bool
-	// RenewThenBring (P8, C6): a lease is renewed between seeing that home lacks a
+	// RenewThenBring (rule "substitute copies"): a lease is renewed between seeing that home lacks a
 	// copy and bringing it home.
 	RenewThenBring bool
-	// KnowAway (P8, C5): every copy knows where its substitutes are.
+	// KnowAway (rule "substitute copies"): every copy knows where its substitutes are.
 	KnowAway bool
-	// NameFirst (P8): a substitute is made once a home names it, and not if a home has
+	// NameFirst (rule "substitute copies"): a substitute is made once a home names it, and not if a home has
 	// something newer by then.
 	NameFirst bool
-	// SweepWaits (P9, C4): the sweep starts 3 s after a shard was seen to have lost
+	// SweepWaits (rule "wait before repairing"): the sweep starts 3 s after a shard was seen to have lost
 	// its data.
 	SweepWaits bool
-	// NotAfter (P10): a write carries an instant after which it does nothing.
+	// NotAfter (rule "no late writes"): a write carries an instant after which it does nothing.
 	NotAfter bool
-	// Announce (P8): a change of the shards is announced to all nodes before it counts.
+	// Announce (rule "look wherever a copy may be"): a change of the shards is announced to all nodes before it counts.
 	Announce bool
-	// Others (P8): while the shards change, timers are looked for where they belonged
+	// Others (rule "look wherever a copy may be"): while the shards change, timers are looked for where they belonged
 	// before, and where they are about to, too.
 	Others bool
-	// SweepSteady (P9): nothing is swept before every node knows what counts, nor while
+	// SweepSteady (rule "sweep copies to their owners"): nothing is swept before every node knows what counts, nor while
 	// a change is announced.
 	SweepSteady bool
-	// CopyThenLeave (P9): the sweep removes a copy when the homes have answered that
+	// CopyThenLeave (rule "sweep copies to their owners"): the sweep removes a copy when the homes have answered that
 	// they have it, not before.
 	CopyThenLeave bool
-	// LeaveExact (P9): what is removed, since it is in place elsewhere, is exactly the
+	// LeaveExact (rule "sweep copies to their owners"): what is removed, since it is in place elsewhere, is exactly the
 	// state that was read, and nobody is at it.
 	LeaveExact bool
 }

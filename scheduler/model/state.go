@@ -164,7 +164,7 @@ type state struct {
 	Letters               [2]uint8 // by version: shards with a dead letter
 }
 
-// order is P1: by version, pop and attempt, a tombstone last of its version.
+// order is rule "order of states": by version, pop and attempt, a tombstone last of its version.
 func order(kind, version, pop, attempt int8) int {
 	if kind == tombstone {
 		return int(version)*1000 + 999

@@ -1,7 +1,7 @@
 package model
 
-// take is P3: the better copies are taken in rank order, and only if none can be
-// had does the node go on with its own.
+// take is rule "take the better copy first": the better copies are taken in rank order,
+// and only if none can be had does the node go on with its own.
 func (h *hand) take() {
 	o, found := h.better()
 	if h.sc.Change != NoChange {

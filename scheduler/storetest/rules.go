@@ -75,8 +75,8 @@ func madeBefore(w *scheduler.Write, old *entry) bool {
 	}
 }
 
-// merge is rules P1 and P2: become this state if it is newer than what is
-// there. A newer state ends the lease and keeps the firing mark.
+// merge is rules "order of states" and "merge keeps the firing mark": become this state
+// if it is newer than what is there. A newer state ends the lease and keeps the firing mark.
 func (s *shard) merge(now time.Time, w *scheduler.Write) scheduler.Written {
 	old := s.entries[w.Key]
 	if old == nil {

@@ -10,8 +10,8 @@ import (
 	"chronos/scheduler"
 )
 
-// awayCases are rule P7: what a copy knows of copies that are not where they
-// belong.
+// awayCases are the notes of a copy about copies on other shards (rules "tombstones outlive
+// what was missed" and "substitute copies").
 func awayCases() map[string]func(*rig) {
 	return map[string]func(*rig){
 		"a note adds to what is away, once": checkNote,

@@ -6,26 +6,26 @@ import (
 	"chronos/scheduler"
 )
 
-// fireCases are the fence of rule P4.
+// fireCases are the fence (rules "compare before firing" and "no late callbacks").
 func fireCases() map[string]func(*rig) {
 	return map[string]func(*rig){
-		"P4 the fence counts the attempt and marks": checkPass,
-		"P4 the fence does not pass before due":     checkEarly,
-		"P4 the fence passes in time though claimed ahead": func(r *rig) {
+		"the fence counts the attempt and marks": checkPass,
+		"the fence does not pass before due":     checkEarly,
+		"the fence passes in time though claimed ahead": func(r *rig) {
 			c := r.leased("k", oneShot(brief), far)
 			due := c.Record.Start.Add(brief)
 			r.awaits("passed", due, due, func() bool { return r.fence(c, 1, terms(far, far)).Status == scheduler.FencePassed })
 		},
-		"P4 the fence sent again renews and does not count": checkRenew,
-		"P4 the fence is lost to another's lease":           checkLostToOther,
-		"P4 the fence is lost after settlement": func(r *rig) {
+		"the fence sent again renews and does not count": checkRenew,
+		"the fence is lost to another's lease":           checkLostToOther,
+		"the fence is lost after settlement": func(r *rig) {
 			c := r.leased("k", recurring(far, 3), far)
 			r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeRelease})
 			r.fences(c, scheduler.FenceLost)
 			r.accept(r.claim(r.b, scheduler.ClaimRequest{Horizon: 2 * far, Limit: 99, Grace: far}), scheduler.Settlement{Outcome: scheduler.OutcomeDone})
 			r.fences(c, scheduler.FenceLost)
 		},
-		"P4 the fence is lost with a token that never was": func(r *rig) {
+		"the fence is lost with a token that never was": func(r *rig) {
 			c := r.leased("k", oneShot(0), far)
 			good := c.Lease.Token
 			for _, token := range []string{"", "-", nodeA, good + " 0", good + "0", good[:len(good)-1]} {
@@ -37,17 +37,17 @@ func fireCases() map[string]func(*rig) {
 			c.Lease.Key = "k"
 			r.pass(c, 1, terms(far, far))
 		},
-		"the fence names what is away":                checkNames,
-		"P4 a fence that comes too late does nothing": checkTooLate,
-		"P4 others take over at the end of the hold":  checkHold,
-		"P4 a renewal moves the end of the hold": func(r *rig) {
+		"the fence names what is away":             checkNames,
+		"a fence that comes too late does nothing": checkTooLate,
+		"others take over at the end of the hold":  checkHold,
+		"a renewal moves the end of the hold": func(r *rig) {
 			c := r.leased("k", oneShot(0), far)
 			r.pass(c, 1, terms(brief, brief))
 			from, to := r.during(func() { r.pass(c, 1, terms(brief, 3*brief)) })
 			r.awaits("taken over", from.Add(3*brief), to.Add(3*brief), func() bool { return len(r.claimAll(r.b, request())) == 1 })
 		},
-		"P4 attempts are counted over takeovers": checkAttempts,
-		"P4 a lease that ended passes while nobody took over": func(r *rig) {
+		"attempts are counted over takeovers": checkAttempts,
+		"a lease that ended passes while nobody took over": func(r *rig) {
 			r.put("k", 1, oneShot(0))
 			req := request()
 			req.Grace = brief

@@ -7,8 +7,8 @@ import (
 	"chronos/scheduler"
 )
 
-// graveCases are rule P7: a tombstone that names copies stays until they have
-// heard, and tombstones stay that a shard which is away may need.
+// graveCases are rule "tombstones outlive what was missed": a tombstone that names copies stays
+// until they have heard, and so do tombstones that a silent shard may need.
 func graveCases() map[string]func(*rig) {
 	return map[string]func(*rig){
 		"a settlement names who must still hear of it":       checkUntold,

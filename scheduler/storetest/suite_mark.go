@@ -7,16 +7,16 @@ import (
 	"chronos/scheduler"
 )
 
-// markCases are rule P2: a merge ends a lease, never a firing mark; only the
+// markCases are rule "merge keeps the firing mark": a merge ends a lease, never a firing mark; only the
 // settle of the token that set a mark clears it.
 func markCases() map[string]func(*rig) {
 	return map[string]func(*rig){
-		"P2 a replace ends a lease":                func(r *rig) { r.checkLeaseEnds(oneShot(far), false) },
-		"P2 a delete ends a lease":                 func(r *rig) { r.checkLeaseEnds(nil, false) },
-		"P2 a replace ends a lease that has fired": func(r *rig) { r.checkLeaseEnds(oneShot(far), true) },
-		"P2 a delete ends a lease that has fired":  func(r *rig) { r.checkLeaseEnds(nil, true) },
-		"P2 a refused merge leaves the lease":      checkRefusedLeavesLease,
-		"P2 what is due after a merge can be claimed at once": func(r *rig) {
+		"a replace ends a lease":                func(r *rig) { r.checkLeaseEnds(oneShot(far), false) },
+		"a delete ends a lease":                 func(r *rig) { r.checkLeaseEnds(nil, false) },
+		"a replace ends a lease that has fired": func(r *rig) { r.checkLeaseEnds(oneShot(far), true) },
+		"a delete ends a lease that has fired":  func(r *rig) { r.checkLeaseEnds(nil, true) },
+		"a refused merge leaves the lease":      checkRefusedLeavesLease,
+		"what is due after a merge can be claimed at once": func(r *rig) {
 			c := r.leased("k", oneShot(0), far)
 			r.pass(c, 1, terms(far, far))
 			r.put("k", 2, oneShot(0))
@@ -24,11 +24,11 @@ func markCases() map[string]func(*rig) {
 				r.Errorf("claimed with previous %q, attempt %d, want none, 0", again.Previous, again.Record.State.Attempt)
 			}
 		},
-		"P2 every merge keeps the mark":                  checkMarkKept,
-		"P2 in flight only from the fence on":            checkInFlightFrom,
-		"P2 in flight until the mark ends":               checkInFlightUntil,
-		"P2 the settlement of its fence clears the mark": checkOwnMarkCleared,
-		"P2 a settlement that is not accepted leaves it": func(r *rig) {
+		"every merge keeps the mark":                  checkMarkKept,
+		"in flight only from the fence on":            checkInFlightFrom,
+		"in flight until the mark ends":               checkInFlightUntil,
+		"the settlement of its fence clears the mark": checkOwnMarkCleared,
+		"a settlement that is not accepted leaves it": func(r *rig) {
 			c := r.leased("k", oneShot(0), far)
 			r.pass(c, 1, terms(far, far))
 			r.put("k", 2, oneShot(far))
@@ -37,8 +37,8 @@ func markCases() map[string]func(*rig) {
 				r.Error("the mark of the earlier state is gone")
 			}
 		},
-		"P2 another lease's settlement restores the mark it found": checkForeignMark,
-		"P2 a shorter fence leaves the longer mark": func(r *rig) {
+		"another lease's settlement restores the mark it found": checkForeignMark,
+		"a shorter fence leaves the longer mark": func(r *rig) {
 			r.pass(r.leased("k", oneShot(0), far), 1, terms(far, far))
 			r.put("k", 2, oneShot(0))
 			r.pass(r.claim(r.a, request()), 1, terms(brief, far))
@@ -46,7 +46,7 @@ func markCases() map[string]func(*rig) {
 				r.Errorf("the mark lasts %v, want about %v", left, far)
 			}
 		},
-		"P2 done leaves a tombstone while an earlier mark lasts": checkDoneUnderMark,
+		"done leaves a tombstone while an earlier mark lasts": checkDoneUnderMark,
 	}
 }
 

@@ -12,14 +12,14 @@ import (
 	"chronos/scheduler"
 )
 
-// stateCases are rule P1: a copy's state is (version, seq, attempt), ordered in
+// stateCases are rule "order of states": a copy's state is (version, seq, attempt), ordered in
 // that order; a tombstone is the state after the last.
 func stateCases() map[string]func(*rig) {
 	return map[string]func(*rig){
-		"P1 newer wins, older and same change nothing": checkStateTable,
-		"P1 same version with another body is refused": checkConflicts,
-		"P1 versions compare by all their bits":        checkVersionBits,
-		"P1 a create that comes again after its fence is older": func(r *rig) {
+		"newer wins, older and same change nothing": checkStateTable,
+		"same version with another body is refused": checkConflicts,
+		"versions compare by all their bits":        checkVersionBits,
+		"a create that comes again after its fence is older": func(r *rig) {
 			c := r.leased("k", oneShot(0), far)
 			r.pass(c, 1, terms(far, far))
 			w := r.merge(write("k", 1, oneShot(0)))
@@ -28,7 +28,7 @@ func stateCases() map[string]func(*rig) {
 			}
 			r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeDone})
 		},
-		"P1 a create that comes again after its next pop is older": func(r *rig) {
+		"a create that comes again after its next pop is older": func(r *rig) {
 			c := r.leased("k", recurring(brief, 9), far)
 			r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeNext})
 			w := r.merge(write("k", 1, recurring(brief, 9)))
@@ -36,7 +36,7 @@ func stateCases() map[string]func(*rig) {
 				r.Errorf("status %d, state %+v, want newer, %+v", w.Status, w.State, want)
 			}
 		},
-		"P1 times are no part of the state": func(r *rig) {
+		"times are no part of the state": func(r *rig) {
 			w := r.put("k", 1, oneShot(far))
 			r.Pass(5 * time.Millisecond)
 			again := r.merge(write("k", 1, oneShot(far)))
