@@ -54,7 +54,7 @@ type Head struct {
 // place is where the copy stands behind a place: at its due time, or, if that is
 // over, where it is looked at, or where all were that could be leased when it was. So
 // whatever is done to a timer, it never comes to stand before a place that it was
-// behind (DESIGN.md).
+// behind (docs/decisions/listing.md).
 func (h *Head) place(after Place, hot time.Duration) Place {
 	due, leased := Place{At: h.Due, Key: h.Key}, !h.Taken.IsZero()
 	switch {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// mended follows what the model asks for where shards change; README says why.
+// mended follows what the model asks for where shards change; docs/decisions/model.md says why.
 func mended(sc Scenario) Scenario {
 	v := &sc.Variants
 	v.LeaseAsked, v.SweepDue, v.SweepOnto, v.ToldLive = true, true, true, true
@@ -64,7 +64,7 @@ func changes() []scenario {
 					s.known = []Violation{Missed, Late, AfterAnswer}
 				}
 				if c.sc.Moves == 0 && f.kind == Wipe && op == Delete {
-					s.known = append(s.known, AfterAnswer) // README says why
+					s.known = append(s.known, AfterAnswer) // docs/decisions/model.md says why
 				}
 				all = append(all, s)
 			}

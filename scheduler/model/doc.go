@@ -26,5 +26,5 @@
 // change, in two steps), repair.go (GET), fault.go and clock.go. check.go judges,
 // explore.go walks.
 //
-// README.md has what was found.
+// README.md says what breaks without each rule, docs/decisions/model.md what else was found.
 package model

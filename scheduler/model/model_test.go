@@ -273,8 +273,8 @@ func switchOff(t *testing.T, sc Scenario, off func(*Rules), want Violation) {
 	}
 }
 
-// TestVariants asks the model the questions that README answers: each departure
-// from the design breaks what is named, or nothing.
+// TestVariants asks the model the questions that docs/decisions/model.md answers: each
+// departure from the design breaks what is named, or nothing.
 func TestVariants(t *testing.T) {
 	two := Recurring()
 	two.Pops = 2
@@ -299,18 +299,18 @@ func TestVariants(t *testing.T) {
 	}{
 		{"today, the home's shard dies", Variants{}, withFaults(sub1, Dead, 1), Missed},
 		{"updated away, the home's shard dies", Variants{AwayUpdated: true}, withFaults(sub1, Dead, 1), ""},
-		{"Q1 as asked, no fault, PUT", backup, withOp(sub0, Put), Needless},
-		{"Q1 as asked, the home's shard dies", backup, withFaults(sub1, Dead, 1), Missed},
-		{"Q1 updated, no fault, PUT", updated, withOp(sub0, Put), ""},
-		{"Q1 updated, rank 0", updated, withFaults(sub0, Wipe|Dead|Lost, 1), ""},
-		{"Q1 updated, rank 1", updated, withFaults(sub1, AnyFault, 1), ""},
-		{"Q1 updated, a tick later", later, withOp(withFaults(sub0, Wipe, 1), Delete), ""},
-		{"Q3 the 2 s count from the fence", Variants{AskAhead: 1, SlowSend: true}, slow, AfterAnswer},
-		{"Q4", Variants{SkipSilent: true}, withFaults(two, Cut|Pause, 1), ""},
-		{"Q6 as asked, no fault", Variants{RepairGuard: 2}, withOp(repairing, Delete), ""},
-		{"Q6 as asked, wipe", Variants{RepairGuard: 2}, withFaults(repairing, Wipe, 1), ""},
-		{"Q6 as asked, substitute", Variants{RepairGuard: 2, AwayAsBackup: true, AwayUpdated: true}, repairingSub, Needless},
-		{"Q6 strict, substitute", strict, repairingSub, ""},
+		{"a substitute as backup, as asked, no fault, PUT", backup, withOp(sub0, Put), Needless},
+		{"a substitute as backup, as asked, the home's shard dies", backup, withFaults(sub1, Dead, 1), Missed},
+		{"a substitute as backup, updated, no fault, PUT", updated, withOp(sub0, Put), ""},
+		{"a substitute as backup, updated, rank 0", updated, withFaults(sub0, Wipe|Dead|Lost, 1), ""},
+		{"a substitute as backup, updated, rank 1", updated, withFaults(sub1, AnyFault, 1), ""},
+		{"a substitute as backup, updated, a tick later", later, withOp(withFaults(sub0, Wipe, 1), Delete), ""},
+		{"the 2 s count from the fence", Variants{AskAhead: 1, SlowSend: true}, slow, AfterAnswer},
+		{"silent shards are skipped", Variants{SkipSilent: true}, withFaults(two, Cut|Pause, 1), ""},
+		{"repair on GET, as asked, no fault", Variants{RepairGuard: 2}, withOp(repairing, Delete), ""},
+		{"repair on GET, as asked, wipe", Variants{RepairGuard: 2}, withFaults(repairing, Wipe, 1), ""},
+		{"repair on GET, as asked, substitute", Variants{RepairGuard: 2, AwayAsBackup: true, AwayUpdated: true}, repairingSub, Needless},
+		{"repair on GET, strict, substitute", strict, repairingSub, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.sc.Variants = c.variants

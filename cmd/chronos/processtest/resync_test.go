@@ -139,7 +139,7 @@ func TestResync(t *testing.T) {
 	batch(recurring, `"interval":0.3,"repeat-for":%d`, receiver.URL(), "often")
 	batch(recurring, `"interval":2,"repeat-for":%d`, "http://127.0.0.1:1/refuses", "fails")
 
-	// Of those that fail a page's end may hide one, as DESIGN.md says.
+	// Of those that fail a page's end may hide one, as docs/decisions/listing.md says.
 	complete := func(shard string, limit int, want map[string]int) {
 		t.Helper()
 		begun, pages := time.Now(), 0
