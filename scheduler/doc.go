@@ -23,6 +23,9 @@
 // letters are fired again (letters.go), tags are counted (statistics.go), and other
 // systems are told where timers belong (resync.go, references.go).
 //
+// The rules by which copies agree are in docs/protocol.md, each with its name, its tests
+// and the promise that it serves.
+//
 // # Why a lease is enough
 //
 // A claim moves the timer's score to the lease end. Let g be the grace (1 s)

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// silentAfter is how long a shard may leave calls unanswered before others do
-	// without it. One slow answer is not silence.
+	// silentAfter is how long a shard may leave calls unanswered before nodes do without
+	// the shard (rule "do without silent shards"). One slow answer is not silence.
 	silentAfter = time.Second
 	// silenceLook is how soon a call is given up when the shard's silence lasts.
 	silenceLook = 100 * time.Millisecond

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// slow reports whether the shard answers late, and timers with another copy fire from
-// there: not where most shards are late, for then it is the node, or all of the network,
-// that is slow.
+// slow reports whether the shard answers late, so that timers with another copy fire from the
+// other copy (rule "do without silent shards"). Where most shards are late, none is slow:
+// then the node, or all of the network, is slow.
 func (sh *shard) slow() bool { return sh.slowFor() > 0 }
 
 // slowFor is for how long that has been so.
