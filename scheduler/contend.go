@@ -10,8 +10,8 @@ import (
 // shard was slow to answer.
 const hesitation = 250 * time.Millisecond
 
-// contend takes for each claim the best copy that can be claimed (rule "take the
-// better copy first"): the right to fire is the lease on that copy. Leases are sought only upwards, so
+// contend takes for each claim the best copy that can be claimed (rule "take the better copy
+// first"): the right to fire is the lease on that copy. Leases are sought only upwards, so
 // nobody waits in a circle.
 func (sh *shard) contend(ctx context.Context, batch []*claim) {
 	sh.contendHeld(ctx, sh.hold(batch, sh.held.contenders, func(*claim) bool { return true }))

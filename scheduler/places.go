@@ -46,11 +46,11 @@ func (p place) keepFor(config *Config) time.Duration {
 	return min(config.IdempotencyLife, strayLife)
 }
 
-// places are where the copies of a timer belong, in rank order, and then where
-// else some may be (rule "look wherever a copy may be"): where the filter of its ID points, and where its
-// record says, and where they belonged before the shards changed, or are about to.
-// The filter is a hint, the union is the truth. With a replication factor of 0,
-// which is not known, a copy may belong anywhere.
+// places are where the copies of a timer belong, in rank order, and then where else some may
+// be (rule "look wherever a copy may be"): where the filter of its ID points, and where its
+// record says, and where they belonged before the shards changed, or are about to. The filter
+// is a hint, the union is the truth. With a replication factor of 0, which is not known, a
+// copy may belong anywhere.
 func (s *Scheduler) places(id ID, away []Away) []place {
 	all := s.homes(id, len(away))
 	homes := len(all)

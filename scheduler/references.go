@@ -12,9 +12,9 @@ const referenceBytes = 4 << 20
 
 var errUnsteady = fmt.Errorf("%w: where timers belong is about to change", ErrUnavailable)
 
-// DropReferences removes those of the timers' copies on a shard that don't belong
-// there, once the timer is up to date wherever it belongs, as the sweep does (rule
-// "sweep copies to their owners"): what nobody else has, and what is about to fire or firing, stays. Errors:
+// DropReferences removes those of the timers' copies on a shard that don't belong there, once
+// the timer is up to date wherever it belongs, as the sweep does (rule "sweep copies to their
+// owners"): what nobody else has, and what is about to fire or firing, stays. Errors:
 // ErrShardUnknown, and ErrUnavailable, where some may have been removed.
 func (s *Scheduler) DropReferences(ctx context.Context, shard string, keys []string) error {
 	if err := s.knows(shard); err != nil {

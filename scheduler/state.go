@@ -29,10 +29,10 @@ func (v Version) Above(tag uint16) Version {
 	return (v>>versionTagBits+1)<<versionTagBits | Version(tag)
 }
 
-// latest is the highest version that a node has heard of. The node's own writes go above
-// that version (rule "versions rise"; Kulkarni and others 2014). So two writes that no copy
-// hears both of are ordered by what their nodes knew, however far apart their clocks are. The zero value has
-// heard of none; it is safe for concurrent use.
+// latest is the highest version that a node has heard of. The node's own writes go above that
+// version (rule "versions rise"; Kulkarni and others 2014). So two writes that no copy hears
+// both of are ordered by what their nodes knew, however far apart their clocks are. The zero
+// value has heard of none; it is safe for concurrent use.
 type latest struct{ ms atomic.Int64 }
 
 // MaxClockAhead is how far ahead of this node's clock another's may be: one beyond that

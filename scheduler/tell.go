@@ -19,13 +19,13 @@ const (
 	copyPatience = time.Second
 )
 
-// tell merges the outcomes into the other copies (rule "tell every copy the
-// outcome"): first into copies on shards that are no owners, so that nobody brings
-// back a copy that has just been removed, then into the owners' copies; the leased copy, which the settlement is for, comes last.
-// What could not be told stays in the leased copy: a next pop or a retry is newer
-// anyway, of what is done a tombstone stays that names who must hear of it, and at the
-// other homes one that answers who asks (lasting). The other copies are waited for as long
-// as patience is.
+// tell merges the outcomes into the other copies (rule "tell every copy the outcome"): first
+// into copies on shards that are no owners, so that nobody brings back a copy that has just
+// been removed, then into the owners' copies; the leased copy, which the settlement is for,
+// comes last. What could not be told stays in the leased copy: a next pop or a retry is newer
+// anyway, of what is done a tombstone stays that names who must hear of it, and at the other
+// homes one that answers who asks (lasting). The other copies are waited for as long as
+// patience is.
 func (sh *shard) tell(ctx context.Context, batch []*claim, patience time.Duration) {
 	var away, home []message
 	for _, c := range batch {

@@ -27,7 +27,8 @@ func (x *stepper) carry(n int8) {
 	}
 }
 
-// maySweep is when a node may sweep (rule "sweep copies to their owners"): the change counts, and that is known to all.
+// maySweep is when a node may sweep (rule "sweep copies to their owners"): the change counts,
+// and that is known to all.
 func (x *stepper) maySweep(n int8) bool {
 	c := &x.now.Changing
 	if x.now.WipedAt != 0 && x.now.Now < x.now.WipedAt-1+x.sc.sweepWaits() {

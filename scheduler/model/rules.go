@@ -1,7 +1,8 @@
 package model
 
-// Rules are the protocol's rules, each a switch, so that a run can show what
-// breaks without one. Each names the rule of docs/protocol.md that it belongs to. The zero value follows none; see [AllRules].
+// Rules are the protocol's rules, each a switch, so that a run can show what breaks without
+// one. Each names the rule of docs/protocol.md that it belongs to. The zero value follows
+// none; see [AllRules].
 type Rules struct {
 	// NewerOnly (rule "order of states"): a merge onto a newer state does nothing.
 	NewerOnly bool

@@ -8,8 +8,9 @@ func (sc *Scenario) sweepWaits() int8 {
 	return 0
 }
 
-// sweep is rule "sweep copies to their owners" where no shards change, in one step: a copy that is neither leased nor nearly due is copied
-// to the homes that lack it or have an older one.
+// sweep is rule "sweep copies to their owners" where no shards change, in one step: a copy
+// that is neither leased nor nearly due is copied to the homes that lack it or have an older
+// one.
 func (x *stepper) sweep() {
 	if x.now.WipedAt != 0 && x.now.Now < x.now.WipedAt-1+x.sc.sweepWaits() {
 		return

@@ -8,8 +8,8 @@ import (
 	"chronos/scheduler"
 )
 
-// outcomeCases are rule "tell every copy the outcome": what a copy makes of the outcome that another copy's
-// callback had, and what brings back a copy that is missing.
+// outcomeCases are rule "tell every copy the outcome": what a copy makes of the outcome that
+// another copy's callback had, and what brings back a copy that is missing.
 func outcomeCases() map[string]func(*rig) {
 	return map[string]func(*rig){
 		"next told goes on on the copy's own grid": checkNextTold,
