@@ -334,10 +334,14 @@ func (c *cluster) keep(index int, s *shard) {
 	c.kept[index] = taken
 }
 
+// bringBack has the shard die and start with the data that was kept: a Redis that has
+// lost its last writes is always another process than before.
 func (c *cluster) bringBack(index int, s *shard) {
+	s.kill()
 	if err := s.restore(c.kept[index]); err != nil {
 		c.t.Errorf("shard %s: %v", s.name, err)
 	}
+	s.restart()
 	delete(c.kept, index)
 }
 

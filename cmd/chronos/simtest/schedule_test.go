@@ -72,7 +72,7 @@ const (
 	shardClock   kind = "shard-clock"   // stepped
 	shardWipe    kind = "shard-wipe"    // all data lost, connections kept
 	shardEmpty   kind = "shard-empty"   // killed, started again without data
-	shardBack    kind = "shard-back"    // rolled back to a snapshot
+	shardBack    kind = "shard-back"    // killed, started again without its last writes
 	topoOne      kind = "topology"      // an operator changes the topology
 	topoTwo      kind = "topology-two"  // two do at once, through two nodes
 	topoKill     kind = "topology-kill" // one does, and the node is killed at one of its steps
