@@ -39,19 +39,16 @@ func verdict(t *testing.T, s setting, h *history.History, o options) {
 func limits(s setting) history.Limits {
 	l := history.DefaultLimits()
 	l.MinOperations, l.MinPerKind, l.MinPerFault, l.MinInWindows, l.MinRequests = 0, 0, 0, 0, 0
-	l.Late += s.timing.poll * 5 / 4
+	l.Late += s.timing.slack()
 	l.Gap = l.Late
 	l.TombstoneLife = tombLife
 	l.Availability = 0 // a timer has fewer copies than the header says where shards are few
 	for _, f := range s.faults {
-		if classOf(f.kind) == history.Slow { // whatever else it is taken for
-			// The 2 s of an answer began before the call came, and it takes time to be heard.
-			l.AnswerMargin = max(l.AnswerMargin, history.DefaultLimits().AnswerMargin+4*f.by)
-		}
+		l.AnswerMargin = max(l.AnswerMargin, history.DefaultLimits().AnswerMargin+f.answersLater())
 	}
 	// The lease of a claim that nobody had the answer of lasts that much longer than
 	// elsewhere, and is found by a poll.
-	longer := s.timing.grace - time.Second + s.timing.poll*5/4
+	longer := s.timing.grace - time.Second + s.timing.slack()
 	l.NodeWaiting += longer
 	l.NodeUnderWay += longer
 	l.ShardMargin += longer

@@ -35,7 +35,9 @@ type epochStep struct {
 // candidate is a topology that some shard took.
 type candidate struct {
 	redisstore.Topology
-	on map[string]bool
+	on     map[string]bool
+	missed map[string]bool // shards that took it and have lost it since
+	lost   bool            // so many have at once that the others were no majority
 }
 
 // act is what an operator asked for, and what was answered.
@@ -83,9 +85,23 @@ func (l *ledger) stored(shard, text string) {
 	}
 	at := epochStep{t.Epoch, t.Change}
 	if l.steps[at] == nil {
-		l.steps[at] = &candidate{Topology: t, on: map[string]bool{}}
+		l.steps[at] = &candidate{Topology: t, on: map[string]bool{}, missed: map[string]bool{}}
 	}
-	l.steps[at].on[shard] = true
+	l.steps[at].on[shard], l.steps[at].missed[shard] = true, false
+}
+
+// forgot notes that a shard has lost data, and which topology it still holds; "" for none.
+func (l *ledger) forgot(shard, text string) {
+	var epoch int64
+	_, _ = fmt.Sscan(text, &epoch) // 0 for none
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for at, c := range l.steps {
+		if c.on[shard] && at.epoch > epoch {
+			c.missed[shard] = true
+			c.lost = c.lost || c.agreed() && 2*(c.count(c.on)-c.count(c.missed)) <= len(c.Shards)
+		}
+	}
 }
 
 // works notes by what a node works.
@@ -112,14 +128,60 @@ func (l *ledger) ask(a *act) {
 }
 
 // agreed reports whether most of its own shards took the topology.
-func (c *candidate) agreed() bool {
-	n := 0
+func (c *candidate) agreed() bool { return 2*c.count(c.on) > len(c.Shards) }
+
+// count is how many of the topology's own shards are in a set.
+func (c *candidate) count(set map[string]bool) (n int) {
 	for _, m := range c.Shards {
-		if c.on[m.Name] {
+		if set[m.Name] {
 			n++
 		}
 	}
-	return 2*n > len(c.Shards)
+	return n
+}
+
+// chain are the topologies that were agreed on and follow from one first one, by epoch.
+type chain map[int64]*candidate
+
+// lost reports whether data was lost that a majority needs to remember the chain.
+func (c chain) lost() bool {
+	for _, one := range c {
+		if one.lost {
+			return true
+		}
+	}
+	return false
+}
+
+// chains are all of them. There is one, unless the shards have lost the others.
+func (l *ledger) chains(complain func(format string, args ...any)) map[string]chain {
+	all := map[string]chain{}
+	for _, at := range slices.SortedFunc(maps.Keys(l.steps), func(a, b epochStep) int { return strings.Compare(a.change, b.change) }) {
+		c := l.steps[at]
+		if !c.agreed() {
+			continue
+		}
+		if all[c.Cluster] == nil {
+			all[c.Cluster] = chain{}
+		}
+		other := all[c.Cluster][at.epoch]
+		if other != nil && !other.lost && !c.lost {
+			complain("epoch %d was agreed on twice: %+v and %+v", at.epoch, other.Topology, c.Topology)
+		}
+		if other == nil || other.lost {
+			all[c.Cluster][at.epoch] = c
+		}
+	}
+	kept := 0
+	for _, c := range all {
+		if !c.lost() {
+			kept++
+		}
+	}
+	if kept > 1 {
+		complain("%d first topologies were agreed on that no loss of data explains", kept)
+	}
+	return all
 }
 
 // judge says what is wrong: there must be one topology of each epoch, each a step from
@@ -130,35 +192,46 @@ func (l *ledger) judge() (wrong []string) {
 	defer l.mu.Unlock()
 	wrong = slices.Clone(l.problems)
 	complain := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
-	chain := map[int64]*candidate{}
-	for _, at := range slices.SortedFunc(maps.Keys(l.steps), func(a, b epochStep) int { return strings.Compare(a.change, b.change) }) {
-		c := l.steps[at]
-		switch other := chain[at.epoch]; {
-		case !c.agreed():
-		case other != nil:
-			complain("epoch %d was agreed on twice: %+v and %+v", at.epoch, other.Topology, c.Topology)
-		default:
-			chain[at.epoch] = c
-		}
-	}
+	all := l.chains(complain)
 	asked := slices.DeleteFunc(slices.Clone(l.acts), func(a *act) bool { return a.outcome == refused })
 	for _, a := range asked {
-		if c := chain[a.became.epoch]; a.outcome == done && (c == nil || c.Change != a.became.change) {
+		if c := l.steps[a.became]; a.outcome == done && (c == nil || !c.agreed()) {
 			complain("%v: it was acknowledged, and not agreed on", a)
 		}
 	}
-	epochs := slices.Sorted(maps.Keys(chain))
+	for _, cluster := range slices.Sorted(maps.Keys(all)) {
+		asked = l.judgeSteps(all[cluster], asked, complain)
+	}
+	for at, node := range l.worked {
+		// A node that is started while most shards are away works by what it finds, which is
+		// a step from all that counts.
+		var c chain
+		if one := l.steps[at]; one != nil {
+			c = all[one.Cluster]
+		}
+		if one := c[at.epoch]; one == nil && !l.rivals(at.epoch) && !c.lost() || one != nil && one.Change != at.change && !one.lost {
+			complain("node %s worked by %v, which was not agreed on", node, at)
+		}
+	}
+	return wrong
+}
+
+// judgeSteps holds each topology to be a step from the one before for which an operator
+// asked, unless one of both was lost. It returns those who asked for none of these.
+func (l *ledger) judgeSteps(c chain, asked []*act, complain func(format string, args ...any)) []*act {
+	epochs := slices.Sorted(maps.Keys(c))
 	for i, epoch := range epochs {
 		if i == 0 {
 			continue
 		}
-		before, now := chain[epochs[i-1]], chain[epoch]
+		before, now := c[epochs[i-1]], c[epoch]
 		verb, shard := stepBetween(&before.Topology, &now.Topology)
 		between := epochs[i-1] + 1
 		for between < epoch && l.rivals(between) {
 			between++ // none of them could be agreed on, and one went on as the next
 		}
-		if epoch != between || verb == "" {
+		lost := before.lost || now.lost
+		if (epoch != between || verb == "") && !lost {
 			complain("epoch %d follows %d by no step: %+v, %+v", epoch, epochs[i-1], before.Topology, now.Topology)
 		}
 		if verb == "enact" || verb == "swept" {
@@ -168,20 +241,13 @@ func (l *ledger) judge() (wrong []string) {
 		if by < 0 {
 			by = slices.IndexFunc(asked, func(a *act) bool { return a.outcome == unknown && a.verb == verb && a.shard == shard })
 		}
-		if by < 0 || asked[by].verb != verb || asked[by].shard != shard {
+		if by >= 0 && asked[by].verb == verb && asked[by].shard == shard {
+			asked = slices.Delete(asked, by, by+1)
+		} else if !lost {
 			complain("epoch %d is to %s %s, for which nobody asked who was not refused", epoch, verb, shard)
-			continue
-		}
-		asked = slices.Delete(asked, by, by+1)
-	}
-	for at, node := range l.worked {
-		// A node that is started while most shards are away works by what it finds, which is
-		// a step from all that counts.
-		if c := chain[at.epoch]; c == nil && !l.rivals(at.epoch) || c != nil && c.Change != at.change {
-			complain("node %s worked by %v, which was not agreed on", node, at)
 		}
 	}
-	return wrong
+	return asked
 }
 
 // rivals reports whether several topologies of an epoch were begun; l.mu is held.

@@ -2,7 +2,9 @@ package simtest
 
 import (
 	"context"
+	"math/rand/v2"
 	"net"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -41,6 +43,8 @@ type link struct {
 	mu      sync.Mutex
 	have    [conditions]int
 	slow    time.Duration // each way
+	lags    []*lag        // on top of that
+	stalled time.Time     // until when nothing arrives
 	conns   map[*end]bool
 	dials   int
 	lost    int           // answers
@@ -51,13 +55,38 @@ func newLink(node, target string, accept func(net.Conn) bool) *link {
 	return &link{node: node, target: target, accept: accept, conns: make(map[*end]bool), changed: make(chan struct{})}
 }
 
-// The following three are for those who hold mu.
+// lag is what is late in one direction of a link: each write by base, and by up to
+// jitter more.
+type lag struct {
+	toNode       bool
+	base, jitter time.Duration
+	r            *rand.Rand
+}
+
+// The following four are for those who hold mu.
 
 func (l *link) has(c Condition) bool { return l.have[c] > 0 }
 
 func (l *link) frozen() bool { return l.have[Freeze] > 0 }
 
-func (l *link) delay() time.Duration { return l.slow }
+// delay is how long takes what is written now, by the node or for it.
+func (l *link) delay(byNode bool) time.Duration {
+	sum := l.slow
+	for _, g := range l.lags {
+		if g.toNode != byNode {
+			sum += g.base + time.Duration(g.r.Int64N(int64(g.jitter)+1))
+		}
+	}
+	return sum
+}
+
+// arrival is when arrives what is written now.
+func (l *link) arrival(byNode bool, now time.Time) time.Time {
+	if now.Before(l.stalled) {
+		now = l.stalled
+	}
+	return now.Add(l.delay(byNode))
+}
 
 // impose puts the link into a condition until what it returns is called, once.
 func (l *link) impose(c Condition) (lift func()) {
@@ -92,6 +121,32 @@ func (l *link) slowDown(d time.Duration) (lift func()) {
 		defer l.mu.Unlock()
 		l.slow -= d
 	})
+}
+
+// lagBehind delays what is written from now on in one direction, until what it returns
+// is called, once. Nothing overtakes what was written before.
+func (l *link) lagBehind(g *lag) (lift func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lags = append(l.lags, g)
+	return sync.OnceFunc(func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.lags = slices.DeleteFunc(l.lags, func(other *lag) bool { return other == g })
+	})
+}
+
+// stall has the link stand still for d: nothing arrives, and then everything does, in
+// the order in which it was written, as after a hiccup of a network. Connecting waits.
+func (l *link) stall(d time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	l.stalled = now.Add(d)
+	for e := range l.conns {
+		e.out.postpone(now, l.stalled)
+	}
+	l.wake()
 }
 
 func (l *link) wake() {
@@ -137,9 +192,10 @@ func (l *link) orphan(p *process) {
 func (l *link) dial(ctx context.Context, p *process) (net.Conn, error) {
 	l.mu.Lock()
 	l.dials++
-	slow := l.slow
+	now := time.Now()
+	takes := l.arrival(true, now).Sub(now) + l.delay(false)
 	l.mu.Unlock()
-	if slow > 0 && !sleep(ctx, 2*slow) {
+	if takes > 0 && !sleep(ctx, takes) {
 		return nil, l.dialFault(ctx.Err())
 	}
 	for {

@@ -9,9 +9,11 @@ import (
 	"chronos/scheduler/history"
 )
 
-func allFaults() options { return options{losses: true, every: 3 * time.Second, poll: time.Second} }
+func allFaults() options {
+	return options{losses: allSeeds, pending: true, every: 3 * time.Second, poll: time.Second}
+}
 
-func allChanges() options { return options{every: 3 * time.Second, poll: time.Second} }
+func allChanges() options { return options{pending: true, every: 3 * time.Second, poll: time.Second} }
 
 func TestSameSeedSameSchedule(t *testing.T) {
 	seen := map[string]bool{}
@@ -27,12 +29,25 @@ func TestSameSeedSameSchedule(t *testing.T) {
 	}
 }
 
+// wantAlone complains if whoever hurts all nodes does it beside a fault of a node.
+func wantAlone(t *testing.T, all []fault) {
+	t.Helper()
+	for _, f := range all {
+		for _, other := range all {
+			if f.isWhole() && other.node >= 0 && f.at <= other.at+other.last && other.at <= f.at+f.last {
+				t.Errorf("%v beside %v", f, other)
+			}
+		}
+	}
+}
+
 func TestSchedules(t *testing.T) {
 	drawn := map[kind]int{}
 	modes := map[history.Mode]int{}
 	for seed := range uint64(60) {
 		s := draw(seed, 10*time.Minute, allFaults())
 		modes[s.mode]++
+		wantAlone(t, s.faults)
 		if s.mode == history.Liveness && s.load != 10*time.Minute-healing {
 			t.Errorf("seed %d: faults go on until %v", seed, s.load)
 		}
@@ -112,12 +127,38 @@ func TestChangesAreDrawn(t *testing.T) {
 	}
 }
 
-func TestLossesAreAskedFor(t *testing.T) {
-	for seed := range uint64(20) {
-		for _, f := range draw(seed, 10*time.Minute, options{every: time.Second}).faults {
-			if classOf(f.kind) == history.ShardLost {
-				t.Errorf("seed %d: %v", seed, f)
+// TestLossesAreDrawn: a share of the seeds has shards that lose data, and the others not.
+func TestLossesAreDrawn(t *testing.T) {
+	losing := map[bool]int{}
+	for seed := range uint64(60) {
+		o := options{every: time.Second, pending: true}
+		s := draw(seed, 10*time.Minute, o)
+		losing[s.losses]++
+		o.losses = noSeed
+		for _, all := range [][]fault{s.faults, draw(seed, 10*time.Minute, o).faults} {
+			if lost := slices.ContainsFunc(all, func(f fault) bool { return classOf(f.kind) == history.ShardLost }); lost && !s.losses {
+				t.Errorf("seed %d loses data", seed)
 			}
+			s.losses = false
 		}
+	}
+	if losing[true] < 8 || losing[false] < 30 {
+		t.Errorf("seeds that lose data, and others: %v", losing)
+	}
+}
+
+// TestNodesPollAsInProduction: one seed in ten does, unless an option says how often.
+func TestNodesPollAsInProduction(t *testing.T) {
+	often := 0
+	for seed := range uint64(100) {
+		if s := draw(seed, time.Minute, options{every: time.Second}); s.timing.poll == quickPoll {
+			often++
+		}
+		if s := draw(seed, time.Minute, options{every: time.Second, poll: time.Second}); s.timing != (timing{time.Second, 5 * time.Second}) {
+			t.Errorf("seed %d: %v", seed, s.timing)
+		}
+	}
+	if often < 4 || often > 20 {
+		t.Errorf("%d of 100 seeds poll every %v", often, quickPoll)
 	}
 }

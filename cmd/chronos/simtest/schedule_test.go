@@ -25,6 +25,8 @@ type setting struct {
 	faults   []fault
 	opened   int  // redisstore.Options.Opened
 	instants bool // timers may name the instant that they are due at
+	losses   bool // shards lose data
+	habits   habits
 }
 
 // fault is one fault of a schedule. Node and shard are indexes, -1 for none; a
@@ -35,7 +37,7 @@ type fault struct {
 	node     int
 	shard    int
 	by       time.Duration // a delay, a step of a clock, or the age of a snapshot
-	pick     uint64        // of a change of the topology: which one, and through which nodes
+	pick     uint64        // what else is drawn; of a change of the topology, which one, and through which nodes
 }
 
 func (f fault) String() string {
@@ -73,6 +75,15 @@ const (
 	shardWipe    kind = "shard-wipe"    // all data lost, connections kept
 	shardEmpty   kind = "shard-empty"   // killed, started again without data
 	shardBack    kind = "shard-back"    // killed, started again without its last writes
+	linkLate     kind = "link-late"     // in one direction, with jitter
+	linkStall    kind = "link-stall"    // stands still for a moment again and again
+	shardStall   kind = "shard-stall"   // the same of a shard
+	shardSlowly  kind = "shard-slowly"  // slow for long
+	nodeBusy     kind = "node-busy"     // held up for a moment again and again
+	allSlow      kind = "all-slow"      // all nodes' links to a shard are slow
+	allHole      kind = "all-hole"      // the same: black holes
+	allCross     kind = "all-cross"     // each node is cut off from another shard
+	allPause     kind = "all-pause"     // all nodes are paused
 	topoOne      kind = "topology"      // an operator changes the topology
 	topoTwo      kind = "topology-two"  // two do at once, through two nodes
 	topoKill     kind = "topology-kill" // one does, and the node is killed at one of its steps
@@ -86,6 +97,7 @@ type rule struct {
 	node    bool
 	shard   bool
 	instant bool // it has no end
+	long    bool // it lasts for 10 s and more
 	loses   bool // data
 }
 
@@ -114,6 +126,15 @@ func rules() []rule {
 		{kind: shardFull, weight: 2, shard: true},
 		{kind: shardBusy, weight: 1, shard: true},
 		{kind: shardClock, weight: 2, shard: true, instant: true},
+		{kind: linkLate, weight: 3, node: true, shard: true},
+		{kind: linkStall, weight: 3, node: true, shard: true, long: true},
+		{kind: shardStall, weight: 2, shard: true, long: true},
+		{kind: shardSlowly, weight: 2, shard: true, long: true},
+		{kind: nodeBusy, weight: 3, node: true, long: true},
+		{kind: allSlow, weight: 2, shard: true},
+		{kind: allHole, weight: 2, shard: true},
+		{kind: allCross, weight: 4},
+		{kind: allPause, weight: 3},
 		{kind: shardWipe, weight: 2, shard: true, instant: true, loses: true},
 		{kind: shardEmpty, weight: 2, shard: true, loses: true},
 		{kind: shardBack, weight: 3, shard: true, instant: true, loses: true},
@@ -134,9 +155,9 @@ func draw(seed uint64, length time.Duration, o options) setting {
 	r := rand.New(rand.NewPCG(seed, 1))
 	s := setting{
 		seed: seed, nodes: 2 + r.IntN(2), shards: 1 + r.IntN(3), clients: 2 + r.IntN(3),
-		think: time.Duration(1+r.IntN(3)) * time.Second, timing: timing{poll: o.poll, grace: max(time.Second, 5*o.poll)},
-		mode: history.Liveness, load: length,
+		think: time.Duration(1+r.IntN(3)) * time.Second, mode: history.Liveness, load: length, habits: habitsOf(o),
 	}
+	drawKind(rand.New(rand.NewPCG(seed, 6)), &s, o)
 	if o.shards > 0 {
 		s.shards = o.shards
 	}
@@ -147,7 +168,7 @@ func draw(seed uint64, length time.Duration, o options) setting {
 		s.load = max(length-healing, length/2)
 	}
 	s.instants = r.IntN(2) == 0
-	changes := !o.still && !o.losses
+	changes := !o.still
 	if changes {
 		s.spares = 1 + r.IntN(2)
 	}
@@ -167,9 +188,36 @@ func draw(seed uint64, length time.Duration, o options) setting {
 	return s
 }
 
+// quickPoll is production's interval between two polls. It is too often for most seeds:
+// a run takes several times as long.
+const quickPoll = 100 * time.Millisecond
+
+// drawKind draws whether shards lose data, and how often nodes poll.
+func drawKind(r *rand.Rand, s *setting, o options) {
+	s.losses = r.IntN(4) == 0 && o.does(losing)
+	if o.losses != bySeed {
+		s.losses = o.losses == allSeeds
+	}
+	poll := 2 * time.Second
+	if r.IntN(10) == 0 {
+		poll = quickPoll
+	}
+	poll = cmp.Or(o.poll, poll)
+	s.timing = timing{poll: poll, grace: max(time.Second, 5*poll)}
+}
+
+// slack is how much later than by the promises a callback may come, as nodes poll more
+// seldom than in production.
+func (t timing) slack() time.Duration {
+	if t.poll <= quickPoll {
+		return 0
+	}
+	return t.poll * 5 / 4
+}
+
 // drawFaults draws faults, about one in ten seconds, beside the changes of the
 // topology, until the load ends. What the same thing suffers from doesn't overlap,
-// and one node is always left alone.
+// and one node is left alone by all but the faults of whole clusters.
 func drawFaults(r *rand.Rand, s *setting, o options) []fault {
 	all := slices.Grow(slices.Clone(s.faults), int(s.load/o.every))
 	for at := calm; ; {
@@ -190,7 +238,7 @@ func drawFaults(r *rand.Rand, s *setting, o options) []fault {
 
 func drawFault(r *rand.Rand, s *setting, at time.Duration, o options) fault {
 	chosen := drawRule(r, slices.DeleteFunc(o.wanted(rules()), func(k rule) bool {
-		return k.loses && !o.losses || k.kind == shardClock && s.instants
+		return k.loses && !s.losses || k.kind == shardClock && s.instants
 	}))
 	f := fault{kind: chosen.kind, at: at.Truncate(time.Millisecond), node: -1, shard: -1}
 	node, shard := r.IntN(s.nodes), r.IntN(s.shards+s.spares)
@@ -205,13 +253,20 @@ func drawFault(r *rand.Rand, s *setting, at time.Duration, o options) fault {
 	if !chosen.instant {
 		f.last = min(last, 25*time.Second).Truncate(time.Millisecond)
 	}
-	f.by = drawBy(r, f.kind)
+	if chosen.long {
+		f.last = (10*time.Second + 4*last).Truncate(time.Millisecond)
+		f.last = min(f.last, time.Minute)
+	}
+	f.by, f.pick = drawBy(r, f.kind), r.Uint64()
 	return f
 }
 
-// wanted are those rules whose kinds the options name, if they name any.
+// wanted are those rules whose kinds the options name. If they name none, these are all
+// but the pending ones.
 func (o options) wanted(all []rule) []rule {
-	return slices.DeleteFunc(all, func(k rule) bool { return len(o.kinds) > 0 && !slices.Contains(o.kinds, string(k.kind)) })
+	return slices.DeleteFunc(all, func(k rule) bool {
+		return !o.does(k.kind) || len(o.kinds) > 0 && !slices.Contains(o.kinds, string(k.kind))
+	})
 }
 
 func drawRule(r *rand.Rand, all []rule) (chosen rule) {
@@ -232,8 +287,12 @@ func drawBy(r *rand.Rand, k kind) time.Duration {
 	amount := r.Float64()
 	sign := float64(1 - 2*r.IntN(2))
 	switch k {
-	case linkSlow, outSlow, shardSlow:
+	case linkSlow, outSlow, shardSlow, allSlow:
 		return time.Duration(20+amount*330) * time.Millisecond
+	case shardSlowly:
+		return time.Duration(150+amount*200) * time.Millisecond
+	case linkLate:
+		return time.Duration(20+amount*980) * time.Millisecond
 	case nodeClock:
 		return time.Duration(sign*amount*amount*120_000) * time.Millisecond
 	case shardClock:
@@ -246,7 +305,7 @@ func drawBy(r *rand.Rand, k kind) time.Duration {
 }
 
 // fits reports whether the things that f is about are left alone by others then,
-// and a node stays that runs and sees all.
+// and a node stays that runs and sees all, unless f is to hurt all nodes.
 func fits(all []fault, f fault, nodes int) bool {
 	const margin = time.Second
 	hurt := map[int]bool{f.node: f.node >= 0}
@@ -255,6 +314,9 @@ func fits(all []fault, f fault, nodes int) bool {
 			continue
 		}
 		if other.node == f.node && f.node >= 0 || other.shard == f.shard && f.shard >= 0 && (other.node < 0 || f.node < 0) {
+			return false
+		}
+		if f.isWhole() && (other.node >= 0 || other.isWhole()) || other.isWhole() && f.node >= 0 {
 			return false
 		}
 		if other.node >= 0 {

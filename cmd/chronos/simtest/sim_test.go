@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -27,7 +28,8 @@ type options struct {
 	every   time.Duration
 	kinds   []string
 	shards  int
-	losses  bool
+	losses  choice
+	pending bool
 	still   bool
 	quiet   bool
 	exact   bool
@@ -36,6 +38,15 @@ type options struct {
 	keep    string
 	calls   string
 }
+
+// choice is what a flag says of something that is else drawn by the seed.
+type choice int
+
+const (
+	bySeed choice = iota
+	allSeeds
+	noSeed
+)
 
 // fixed is how many seeds are the same in every run of the tests.
 const fixed = 10
@@ -47,14 +58,21 @@ func TestMain(m *testing.M) {
 	flag.IntVar(&flags.fresh, "sim.fresh", 5, "so many seeds that are drawn anew")
 	flag.IntVar(&flags.seeds, "sim.seeds", 0, "how many seeds; 0 for one with -sim.seed, else for the fixed and the fresh ones")
 	flag.Float64Var(&flags.minutes, "sim.minutes", 6, "virtual minutes of load and faults of each seed")
-	flag.DurationVar(&flags.poll, "sim.poll", 2*time.Second, "poll interval of the nodes; their lease grace is at least five times as long")
+	flag.DurationVar(&flags.poll, "sim.poll", 0, "poll interval of the nodes, whose lease grace is at least five times as long; 0 for 2 s, and production's for one seed in ten")
 	flag.DurationVar(&flags.every, "sim.every", 10*time.Second, "average time between two faults")
 	flag.Func("sim.kinds", "kinds of faults, separated by commas; all if not given", func(list string) error {
 		flags.kinds = strings.Split(list, ",")
 		return nil
 	})
 	flag.IntVar(&flags.shards, "sim.shards", 0, "so many shards at the start; 0 for 1 to 3, by the seed")
-	flag.BoolVar(&flags.losses, "sim.losses", false, "shards lose data, too; the topology doesn't change then")
+	flag.BoolFunc("sim.losses", "shards lose data, too; =false for never; else the seed says", func(text string) error {
+		all, err := strconv.ParseBool(text)
+		if flags.losses = noSeed; all {
+			flags.losses = allSeeds
+		}
+		return err
+	})
+	flag.BoolVar(&flags.pending, "sim.pending", false, "with what the product is known not to stand; see the function pending")
 	flag.BoolVar(&flags.still, "sim.still", false, "the topology doesn't change")
 	flag.BoolVar(&flags.quiet, "sim.quiet", false, "no faults but changes of the topology")
 	flag.BoolVar(&flags.exact, "sim.exact", false, "run the scripts of claims that find nothing, too: several times slower")
@@ -69,14 +87,20 @@ func TestMain(m *testing.M) {
 
 // repeat is the command that runs a seed again.
 func (o options) repeat(seed uint64) string {
-	command := fmt.Sprintf("go test ./cmd/chronos/simtest -run '^TestSim$' -count=1 -v -sim.seed=%d -sim.minutes=%g -sim.poll=%v -sim.every=%v", seed, o.minutes, o.poll, o.every)
+	command := fmt.Sprintf("go test ./cmd/chronos/simtest -run '^TestSim$' -count=1 -v -sim.seed=%d -sim.minutes=%g -sim.every=%v", seed, o.minutes, o.every)
+	if o.poll > 0 {
+		command += fmt.Sprintf(" -sim.poll=%v", o.poll)
+	}
+	if o.losses != bySeed {
+		command += fmt.Sprintf(" -sim.losses=%t", o.losses == allSeeds)
+	}
 	if len(o.kinds) > 0 {
 		command += " -sim.kinds=" + strings.Join(o.kinds, ",")
 	}
 	if o.shards > 0 {
 		command += fmt.Sprintf(" -sim.shards=%d", o.shards)
 	}
-	for name, set := range map[string]bool{"losses": o.losses, "still": o.still, "quiet": o.quiet, "exact": o.exact} {
+	for name, set := range map[string]bool{"pending": o.pending, "still": o.still, "quiet": o.quiet, "exact": o.exact} {
 		if set {
 			command += " -sim." + name
 		}
@@ -119,15 +143,21 @@ func TestSim(t *testing.T) {
 				t.Logf("fresh seed %d", seed)
 			}
 			s := draw(seed, time.Duration(o.minutes*float64(time.Minute)), o)
-			var h *history.History
-			synctest.Test(t, func(t *testing.T) { h = simulate(t, s, o) })
-			verdict(t, s, h, o)
-			if t.Failed() {
-				t.Logf("repeat with: %s", o.repeat(seed))
-				for _, f := range s.faults {
-					t.Log(f)
+			defer func() { // also where the bubble has ended the test
+				if t.Failed() {
+					t.Logf("repeat with: %s", o.repeat(seed))
+					for _, f := range s.faults {
+						t.Log(f)
+					}
 				}
+			}()
+			var h *history.History
+			var wrong []string
+			synctest.Test(t, func(t *testing.T) { h, wrong = simulate(t, s, o) })
+			for _, each := range wrong {
+				t.Errorf("topology: %s", each)
 			}
+			verdict(t, s, h, o)
 		})
 	}
 }
@@ -137,15 +167,16 @@ type silence struct{}
 
 func (silence) Printf(context.Context, string, ...any) {}
 
-// simulate plays one run and returns what was recorded. It is called in a bubble.
-func simulate(t *testing.T, s setting, o options) *history.History {
+// simulate plays one run and returns what was recorded, and what was wrong with the
+// topology. It is called in a bubble.
+func simulate(t *testing.T, s setting, o options) (h *history.History, wrong []string) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	if o.log {
 		log = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
 	c := newCluster(t, s, o, log)
-	h := c.play()
+	h = c.play()
 	took := c.journal.now()
 	c.close()
 	all := c.counts()
@@ -155,5 +186,5 @@ func simulate(t *testing.T, s setting, o options) *history.History {
 	for _, fault := range c.receiver.Faults() {
 		t.Errorf("receiver: %s", fault)
 	}
-	return h
+	return h, c.ledger.judge()
 }

@@ -62,6 +62,20 @@ func (h *half) drop(now time.Time) {
 	}
 }
 
+// postpone has what has not arrived by now arrive at an instant at the earliest.
+func (h *half) postpone(now, until time.Time) {
+	later := func(at *time.Time) {
+		if at.After(now) && at.Before(until) {
+			*at = until
+		}
+	}
+	for i := range h.parts {
+		later(&h.parts[i].at)
+	}
+	later(&h.last)
+	later(&h.endAt)
+}
+
 // end is one end of a connection over a link. It is a net.Conn whose buffers have
 // no bounds, so only a frozen end's writes block. All its waiting is durable in a
 // bubble.
@@ -207,7 +221,7 @@ func (c *end) tryWrite(p []byte) (n int, again *hold, err error) {
 		c.die()
 		return len(p), nil, nil
 	}
-	at := now.Add(c.l.delay())
+	at := c.l.arrival(c.near, now)
 	if at.Before(c.out.last) {
 		at = c.out.last
 	}
@@ -252,7 +266,7 @@ func (c *end) closeLocked(now time.Time) {
 		c.out.finish(syscall.ECONNRESET, now)
 	case c.dead:
 	default:
-		at := now.Add(c.l.delay())
+		at := c.l.arrival(c.near, now)
 		if at.Before(c.out.last) {
 			at = c.out.last
 		}

@@ -6,20 +6,26 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"sync"
 	"time"
 
 	"chronos/scheduler"
 	"chronos/scheduler/history"
 )
 
-// client asks nodes for timers, one operation after another, each of its own
-// timers alone.
+// answerWithin is how long the HTTP edge lets a request take.
+const answerWithin = 900 * time.Millisecond
+
+// client asks nodes for timers, one operation after another, each of its own timers
+// alone. Two of its operations may be under way where it has sent both at once, or has
+// given the first up.
 type client struct {
 	number int
 	r      *rand.Rand
 	c      *cluster
 	made   []scheduler.ID // timers that it may know of
 	writes int
+	left   sync.WaitGroup // operations that it has given up
 }
 
 func newClient(c *cluster, number int) *client {
@@ -28,16 +34,23 @@ func newClient(c *cluster, number int) *client {
 
 // run asks until ctx ends.
 func (cl *client) run(ctx context.Context) {
+	defer cl.left.Wait()
+	does := cl.c.setting.habits
 	for sleep(ctx, time.Duration(cl.r.ExpFloat64()*float64(cl.c.setting.think))) {
-		switch draw := cl.r.IntN(100); {
+		draw, troubled := cl.r.IntN(100), cl.c.setting.troubled(cl.c.journal.now()) && cl.r.IntN(3) == 0
+		switch {
+		case does.batches && draw < 3:
+			cl.createMany(ctx)
 		case draw < 55 || len(cl.made) == 0:
 			cl.create(ctx)
-		case draw < 65:
+		case draw < 63:
 			cl.createOnce(ctx)
-		case draw < 80:
-			cl.replace(ctx)
+		case does.twoWriters && (draw < 68 || troubled):
+			cl.contend(ctx)
+		case draw < 81:
+			cl.change(ctx, cl.replacement())
 		case draw < 92:
-			cl.delete(ctx)
+			cl.change(ctx, cl.deletion(cl.pick()))
 		default:
 			cl.get(ctx)
 		}
@@ -104,10 +117,18 @@ func (cl *client) asked(t scheduler.Timer) *history.Asked {
 	return a
 }
 
+// request is a write that a client wants, and as what it is recorded.
+type request struct {
+	history.Operation
+	id scheduler.ID // of what there is
+	do func(context.Context, *scheduler.Scheduler) (scheduler.Receipt, error)
+}
+
 func (cl *client) create(ctx context.Context) {
 	t := cl.draw()
-	receipt, ok := cl.write(ctx, history.Operation{Kind: history.Create, Timer: cl.asked(t)}, func(s *scheduler.Scheduler) (scheduler.Receipt, error) {
-		return s.Create(context.WithoutCancel(ctx), t)
+	receipt, ok := cl.write(ctx, request{
+		history.Operation{Kind: history.Create, Timer: cl.asked(t)}, scheduler.ID{},
+		func(ctx context.Context, s *scheduler.Scheduler) (scheduler.Receipt, error) { return s.Create(ctx, t) },
 	})
 	if ok {
 		cl.made = append(cl.made, receipt.ID)
@@ -119,8 +140,11 @@ func (cl *client) createOnce(ctx context.Context) {
 	t := cl.draw()
 	key := fmt.Sprintf("once-%d-%d", cl.number, cl.writes)
 	for {
-		receipt, ok := cl.write(ctx, history.Operation{Kind: history.Create, Timer: cl.asked(t), IdempotencyKey: key}, func(s *scheduler.Scheduler) (scheduler.Receipt, error) {
-			return s.CreateOnce(context.WithoutCancel(ctx), key, []byte(t.Callback.Opaque), t)
+		receipt, ok := cl.write(ctx, request{
+			history.Operation{Kind: history.Create, Timer: cl.asked(t), IdempotencyKey: key}, scheduler.ID{},
+			func(ctx context.Context, s *scheduler.Scheduler) (scheduler.Receipt, error) {
+				return s.CreateOnce(ctx, key, []byte(t.Callback.Opaque), t)
+			},
 		})
 		if ok {
 			cl.made = append(cl.made, receipt.ID)
@@ -131,26 +155,34 @@ func (cl *client) createOnce(ctx context.Context) {
 	}
 }
 
-func (cl *client) replace(ctx context.Context) {
-	t, id := cl.draw(), cl.pick()
+// replacement is a PUT of a timer that there is, or of one whose key the client chooses.
+func (cl *client) replacement() request {
+	id := cl.pick()
 	if cl.r.IntN(6) == 0 {
-		id = scheduler.ID{Key: fmt.Sprintf("own-%d-%d", cl.number, cl.writes)}
+		id = scheduler.ID{Key: fmt.Sprintf("own-%d-%d", cl.number, cl.writes+1)}
 		cl.made = append(cl.made, id) // it may exist even if no answer says so
 	}
+	return cl.replacementOf(id)
+}
+
+func (cl *client) replacementOf(id scheduler.ID) request {
+	t := cl.draw()
 	if t.ReplicationFactor = id.RF; id.RF == 0 {
 		t.ReplicationFactor = 0
 	}
-	asked := cl.asked(t)
-	cl.write(ctx, history.Operation{Kind: history.Replace, ID: id.String(), Key: id.Key, Timer: asked}, func(s *scheduler.Scheduler) (scheduler.Receipt, error) {
-		return s.Replace(context.WithoutCancel(ctx), id, t)
-	})
+	return request{
+		history.Operation{Kind: history.Replace, ID: id.String(), Key: id.Key, Timer: cl.asked(t)}, id,
+		func(ctx context.Context, s *scheduler.Scheduler) (scheduler.Receipt, error) {
+			return s.Replace(ctx, id, t)
+		},
+	}
 }
 
-func (cl *client) delete(ctx context.Context) {
-	id := cl.pick()
-	cl.write(ctx, history.Operation{Kind: history.Delete, ID: id.String(), Key: id.Key}, func(s *scheduler.Scheduler) (scheduler.Receipt, error) {
-		return s.Delete(context.WithoutCancel(ctx), id)
-	})
+func (cl *client) deletion(id scheduler.ID) request {
+	return request{
+		history.Operation{Kind: history.Delete, ID: id.String(), Key: id.Key}, id,
+		func(ctx context.Context, s *scheduler.Scheduler) (scheduler.Receipt, error) { return s.Delete(ctx, id) },
+	}
 }
 
 // pick is one of the last few timers: most of the others are over.
@@ -162,8 +194,14 @@ func (cl *client) pick() scheduler.ID {
 func (cl *client) get(ctx context.Context) {
 	id := cl.pick()
 	o := history.Operation{Kind: history.Get, ID: id.String(), Key: id.Key}
-	cl.ask(ctx, &o, func(s *scheduler.Scheduler) {
-		found, err := s.Lookup(context.WithoutCancel(ctx), id)
+	m := cl.choose(ctx, nil)
+	if m == nil {
+		return
+	}
+	cl.ask(m, &o, func(s *scheduler.Scheduler) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerWithin)
+		defer cancel()
+		found, err := s.Lookup(ctx, id)
 		o.Outcome, o.Status = outcomeOf(err)
 		switch {
 		case errors.Is(err, scheduler.ErrNotFound):
@@ -175,6 +213,9 @@ func (cl *client) get(ctx context.Context) {
 			}
 		}
 	})
+	if o.InvokeNs > 0 {
+		cl.c.journal.operation(o)
+	}
 }
 
 func stateOf(found *scheduler.ReadResult) string {
@@ -188,43 +229,67 @@ func stateOf(found *scheduler.ReadResult) string {
 }
 
 // write asks a node for a write and records what came of it.
-func (cl *client) write(ctx context.Context, o history.Operation, do func(*scheduler.Scheduler) (scheduler.Receipt, error)) (receipt scheduler.Receipt, ok bool) {
-	heard := cl.ask(ctx, &o, func(s *scheduler.Scheduler) {
-		var err error
-		receipt, err = do(s)
-		if o.Outcome, o.Status = outcomeOf(err); err != nil {
-			return
-		}
-		o.Answer = &history.Answer{
-			ID: receipt.ID.String(), Key: receipt.ID.Key, Copies: receipt.Copies, InFlight: receipt.InFlight, Unreached: receipt.Unreached,
-		}
-		if !receipt.Due.IsZero() {
-			o.Answer.DueMs = receipt.Due.UnixMilli()
-		}
-	})
-	return receipt, heard && o.Outcome == history.OK
+func (cl *client) write(ctx context.Context, q request) (receipt scheduler.Receipt, ok bool) {
+	m := cl.choose(ctx, nil)
+	if m == nil {
+		return receipt, false
+	}
+	if receipt, ok = cl.perform(ctx, m, &q); q.InvokeNs > 0 {
+		cl.c.journal.operation(q.Operation)
+	}
+	return receipt, ok
 }
 
-// ask asks one node that is up, and records the operation. It reports whether an
-// answer was heard.
-func (cl *client) ask(ctx context.Context, o *history.Operation, do func(*scheduler.Scheduler)) bool {
-	m := cl.c.machines[cl.r.IntN(len(cl.c.machines))]
-	for tries := 0; !m.up(); tries++ {
-		if tries >= len(cl.c.machines) && !sleep(ctx, 100*time.Millisecond) {
-			return false
+// perform has a node do a write, and notes what came of it. It was invoked at 0 if the node
+// is down. It makes no use of the client's random numbers.
+func (cl *client) perform(ctx context.Context, m *machine, q *request) (receipt scheduler.Receipt, ok bool) {
+	heard := cl.ask(m, &q.Operation, func(s *scheduler.Scheduler) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerWithin)
+		defer cancel()
+		var err error
+		receipt, err = q.do(ctx, s)
+		q.Outcome, q.Status = outcomeOf(err)
+		if err == nil {
+			q.Answer = answerOf(&receipt)
 		}
-		m = cl.c.machines[cl.r.IntN(len(cl.c.machines))]
+	})
+	return receipt, heard && q.Outcome == history.OK
+}
+
+func answerOf(r *scheduler.Receipt) *history.Answer {
+	a := &history.Answer{ID: r.ID.String(), Key: r.ID.Key, Copies: r.Copies, InFlight: r.InFlight, Unreached: r.Unreached}
+	if !r.Due.IsZero() {
+		a.DueMs = r.Due.UnixMilli()
 	}
+	return a
+}
+
+// choose is a node that is up, and another one than that if it can be; nil when ctx ends.
+func (cl *client) choose(ctx context.Context, than *machine) *machine {
+	for tries := 0; ; tries++ {
+		m := cl.c.machines[cl.r.IntN(len(cl.c.machines))]
+		switch {
+		case m.up() && (m != than || tries > len(cl.c.machines)):
+			return m
+		case tries >= len(cl.c.machines) && !sleep(ctx, 100*time.Millisecond):
+			return nil
+		}
+	}
+}
+
+// ask asks a node, and notes when and what came of it. It reports whether an answer was
+// heard.
+func (cl *client) ask(m *machine, o *history.Operation, do func(*scheduler.Scheduler)) bool {
 	o.Node, o.InvokeNs = m.name, int64(cl.c.journal.now())
 	heard, err := m.ask(do)
 	if err != nil {
+		o.InvokeNs = 0 // nothing was asked of it
 		return false
 	}
 	o.ReturnNs = int64(cl.c.journal.now())
 	if !heard {
 		o.ReturnNs, o.Outcome, o.Status, o.Answer, o.Read = -1, history.Unknown, 0, nil, nil
 	}
-	cl.c.journal.operation(*o)
 	return heard
 }
 

@@ -1,0 +1,82 @@
+package simtest
+
+import (
+	"slices"
+
+	"chronos/scheduler/history"
+)
+
+// isWhole reports whether the fault hurts all nodes at once.
+func (f fault) isWhole() bool {
+	switch f.kind {
+	case allSlow, allHole, allCross, allPause:
+		return true
+	default:
+		return false
+	}
+}
+
+// tells reports whether whatever begins the fault records it, too.
+func (f fault) tells() bool {
+	switch f.kind {
+	case linkStall, shardStall, nodeBusy:
+		return true
+	default:
+		return f.isChange() || f.isWhole()
+	}
+}
+
+// beginWhole begins a fault that hurts all nodes at once. The history tells of it as one
+// fault for each node.
+func (c *cluster) beginWhole(f fault) (undo func()) {
+	var ends []func()
+	begun := int64(c.journal.now())
+	members := c.members()
+	for i, m := range c.machines {
+		h := history.Fault{Kind: string(f.kind), Class: f.class(), Node: m.name, StartNs: begun}
+		if f.kind == allPause {
+			resume := m.pause()
+			ends = append(ends, func() {
+				resume()
+				h.EndNs = int64(c.journal.now())
+				c.journal.fault(h)
+			})
+			continue
+		}
+		var s *shard
+		if f.kind == allCross {
+			s = members[(int(f.pick>>8%64)+i)%len(members)]
+		} else {
+			s = c.shards[f.shard]
+		}
+		if h.Shard = s.name; h.Class == history.Slow {
+			h.LateMs = 10 * f.by.Milliseconds()
+		}
+		lift := beginLink(m.links[s.name], f)
+		ends = append(ends, func() {
+			lift()
+			c.recordOf(s, h)
+		})
+	}
+	return func() {
+		for _, end := range ends {
+			end()
+		}
+	}
+}
+
+// members are the shards of the topology that a node works by, or those that nodes are
+// started with if no node runs.
+func (c *cluster) members() (all []*shard) {
+	for _, m := range c.machines {
+		if t, up := m.topology(); up && t.Epoch > 0 {
+			for _, s := range c.shards {
+				if slices.Contains(names(&t), s.name) {
+					all = append(all, s)
+				}
+			}
+			return all
+		}
+	}
+	return c.shards[:c.setting.shards]
+}

@@ -1,0 +1,149 @@
+package simtest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"chronos/scheduler"
+	"chronos/scheduler/history"
+)
+
+// habits are what the clients of a run do beside one operation after another.
+type habits struct{ twoWriters, givingUp, batches bool }
+
+func habitsOf(o options) habits {
+	return habits{twoWriters: o.does(twoWriters), givingUp: o.does(givingUp), batches: o.does(batches)}
+}
+
+// troubled reports whether something is slow, or stands still now and then: two writes
+// are under way together for longer then.
+func (s *setting) troubled(now time.Duration) bool {
+	for _, f := range s.faults {
+		switch {
+		case f.at > now:
+			return false
+		case f.at+f.last < now:
+		case f.kind == linkStall, f.kind == shardStall, f.kind == linkHang, classOf(f.kind) == history.Slow:
+			return true
+		}
+	}
+	return false
+}
+
+// contend sends two writes of one timer through two nodes at about the same time, as two
+// clients do that know nothing of each other.
+func (cl *client) contend(ctx context.Context) {
+	id := cl.pick()
+	requests := [2]request{cl.anyChange(id), cl.anyChange(id)}
+	first := cl.choose(ctx, nil)
+	second := cl.choose(ctx, first)
+	if first == nil || second == nil {
+		return
+	}
+	apart := cl.between(0, 150*time.Millisecond)
+	if cl.r.IntN(4) == 0 {
+		apart = 0
+	}
+	var both sync.WaitGroup
+	for i, m := range []*machine{first, second} {
+		both.Go(func() {
+			time.Sleep(time.Duration(i) * apart)
+			if cl.perform(ctx, m, &requests[i]); requests[i].InvokeNs > 0 {
+				cl.c.journal.operation(requests[i].Operation)
+			}
+		})
+	}
+	both.Wait()
+}
+
+// anyChange is a PUT or a DELETE of a timer.
+func (cl *client) anyChange(id scheduler.ID) request {
+	if cl.r.IntN(3) == 0 {
+		return cl.deletion(id)
+	}
+	return cl.replacementOf(id)
+}
+
+// change asks for a write. Now and then the client waits for its answer for a short time
+// only, and goes on with another write of the timer through another node at once.
+func (cl *client) change(ctx context.Context, q request) {
+	if !cl.c.setting.habits.givingUp || cl.r.IntN(3) > 0 {
+		cl.write(ctx, q)
+		return
+	}
+	limit := cl.between(300*time.Millisecond, time.Second)
+	next := cl.anyChange(q.id)
+	m := cl.choose(ctx, nil)
+	if m == nil || cl.answered(ctx, m, q, limit) {
+		return
+	}
+	if other := cl.choose(ctx, m); other != nil {
+		if cl.perform(ctx, other, &next); next.InvokeNs > 0 {
+			cl.c.journal.operation(next.Operation)
+		}
+	}
+}
+
+// answered asks a node for a write and reports whether the client has waited for the
+// answer. Whatever comes later, the client doesn't hear.
+func (cl *client) answered(ctx context.Context, m *machine, q request, limit time.Duration) bool {
+	given := q.Operation
+	given.Node, given.InvokeNs, given.ReturnNs, given.Outcome = m.name, int64(cl.c.journal.now()), -1, history.Unknown
+	answer := make(chan history.Operation, 1)
+	cl.left.Go(func() {
+		cl.perform(ctx, m, &q)
+		answer <- q.Operation
+	})
+	select {
+	case o := <-answer:
+		if o.InvokeNs > 0 {
+			cl.c.journal.operation(o)
+		}
+		return true
+	case <-time.After(limit):
+		cl.c.journal.operation(given)
+		return false
+	}
+}
+
+// createMany creates some timers by one request, half of the time with an idempotency key.
+func (cl *client) createMany(ctx context.Context) {
+	all := make([]scheduler.Creation, 2+cl.r.IntN(10))
+	operations := make([]history.Operation, len(all))
+	once := cl.r.IntN(2) == 0
+	for i := range all {
+		t := cl.draw()
+		all[i].Timer = t
+		if once {
+			all[i].IdempotencyKey, all[i].Body = fmt.Sprintf("many-%d-%d", cl.number, cl.writes), []byte(t.Callback.Opaque)
+		}
+		operations[i] = history.Operation{Kind: history.Create, Timer: cl.asked(t), IdempotencyKey: all[i].IdempotencyKey}
+	}
+	m := cl.choose(ctx, nil)
+	if m == nil {
+		return
+	}
+	o := history.Operation{}
+	heard := cl.ask(m, &o, func(s *scheduler.Scheduler) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerWithin)
+		defer cancel()
+		s.CreateAll(ctx, all)
+	})
+	if o.InvokeNs == 0 {
+		return
+	}
+	for i := range all {
+		each := &operations[i]
+		each.Node, each.InvokeNs, each.ReturnNs, each.Outcome = o.Node, o.InvokeNs, o.ReturnNs, history.Unknown
+		if heard {
+			each.Outcome, each.Status = outcomeOf(all[i].Err)
+		}
+		if each.Outcome == history.OK {
+			each.Answer = answerOf(&all[i].Receipt)
+			cl.made = append(cl.made, all[i].Receipt.ID)
+		}
+		cl.c.journal.operation(*each)
+	}
+}
