@@ -76,6 +76,39 @@ func TestLedger(t *testing.T) {
 			c.asked("remove", "b", done, "remove")
 			c.works("1", &c.now, 0)
 		}, ""},
+		"done, lost, and done otherwise": {func(c *chronicle) {
+			before := c.now
+			c.asked("drain", "b", unknown, "")
+			c.step("drain", drainB)
+			c.forgot("a", "1 first")
+			c.forgot("b", "1 first")
+			c.asked("drain", "a", unknown, "")
+			before.Epoch, before.Change, before.Next = 2, "another", []string{"b", "c"}
+			c.store(before, "a", "b")
+		}, ""},
+		"lost by too few, and done otherwise": {func(c *chronicle) {
+			before := c.now
+			c.asked("drain", "b", unknown, "")
+			c.step("drain", drainB)
+			c.forgot("a", "1 first")
+			c.asked("drain", "a", unknown, "")
+			before.Epoch, before.Change, before.Next = 2, "another", []string{"b", "c"}
+			c.store(before, "a", "c")
+		}, "agreed on twice"},
+		"begun anew after all was lost": {func(c *chronicle) {
+			for _, shard := range []string{"a", "b", "c"} {
+				c.forgot(shard, "")
+			}
+			again := c.now
+			again.Change, again.Cluster = "again", "again"
+			c.store(again, "a", "b", "c")
+			c.works("1", &again, 0)
+		}, ""},
+		"begun anew for no reason": {func(c *chronicle) {
+			again := c.now
+			again.Change, again.Cluster = "again", "again"
+			c.store(again, "a", "b", "c")
+		}, "no loss of data explains"},
 		"unknown, and done": {func(c *chronicle) {
 			c.asked("drain", "b", unknown, "")
 			c.step("drain", drainB)

@@ -39,6 +39,9 @@ func (c *cluster) beginWhole(f fault) (undo func()) {
 			ends = append(ends, func() {
 				resume()
 				h.EndNs = int64(c.journal.now())
+				if i == 0 {
+					h.LateMs = f.last.Milliseconds() // no other node took over what this one could not do
+				}
 				c.journal.fault(h)
 			})
 			continue

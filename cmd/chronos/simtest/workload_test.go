@@ -213,7 +213,7 @@ func (cl *client) get(ctx context.Context) {
 			}
 		}
 	})
-	if o.InvokeNs > 0 {
+	if o.Node != "" {
 		cl.c.journal.operation(o)
 	}
 }
@@ -234,13 +234,13 @@ func (cl *client) write(ctx context.Context, q request) (receipt scheduler.Recei
 	if m == nil {
 		return receipt, false
 	}
-	if receipt, ok = cl.perform(ctx, m, &q); q.InvokeNs > 0 {
+	if receipt, ok = cl.perform(ctx, m, &q); q.Node != "" {
 		cl.c.journal.operation(q.Operation)
 	}
 	return receipt, ok
 }
 
-// perform has a node do a write, and notes what came of it. It was invoked at 0 if the node
+// perform has a node do a write, and notes what came of it. It names no node if the node
 // is down. It makes no use of the client's random numbers.
 func (cl *client) perform(ctx context.Context, m *machine, q *request) (receipt scheduler.Receipt, ok bool) {
 	heard := cl.ask(m, &q.Operation, func(s *scheduler.Scheduler) {
@@ -283,7 +283,7 @@ func (cl *client) ask(m *machine, o *history.Operation, do func(*scheduler.Sched
 	o.Node, o.InvokeNs = m.name, int64(cl.c.journal.now())
 	heard, err := m.ask(do)
 	if err != nil {
-		o.InvokeNs = 0 // nothing was asked of it
+		o.Node = "" // nothing was asked of it
 		return false
 	}
 	o.ReturnNs = int64(cl.c.journal.now())

@@ -50,7 +50,7 @@ func (cl *client) contend(ctx context.Context) {
 	for i, m := range []*machine{first, second} {
 		both.Go(func() {
 			time.Sleep(time.Duration(i) * apart)
-			if cl.perform(ctx, m, &requests[i]); requests[i].InvokeNs > 0 {
+			if cl.perform(ctx, m, &requests[i]); requests[i].Node != "" {
 				cl.c.journal.operation(requests[i].Operation)
 			}
 		})
@@ -80,7 +80,7 @@ func (cl *client) change(ctx context.Context, q request) {
 		return
 	}
 	if other := cl.choose(ctx, m); other != nil {
-		if cl.perform(ctx, other, &next); next.InvokeNs > 0 {
+		if cl.perform(ctx, other, &next); next.Node != "" {
 			cl.c.journal.operation(next.Operation)
 		}
 	}
@@ -98,7 +98,7 @@ func (cl *client) answered(ctx context.Context, m *machine, q request, limit tim
 	})
 	select {
 	case o := <-answer:
-		if o.InvokeNs > 0 {
+		if o.Node != "" {
 			cl.c.journal.operation(o)
 		}
 		return true
@@ -131,7 +131,7 @@ func (cl *client) createMany(ctx context.Context) {
 		defer cancel()
 		s.CreateAll(ctx, all)
 	})
-	if o.InvokeNs == 0 {
+	if o.Node == "" {
 		return
 	}
 	for i := range all {
