@@ -16,6 +16,8 @@ const (
 	heldLeast, heldMost   = 20 * time.Millisecond, 400 * time.Millisecond
 	heldApart             = time.Second           // at most
 	freeLeast             = 50 * time.Millisecond // between two
+	// firstRival is above the number of any other client.
+	firstRival = 100
 	// heldUpBy is how many of these moments may hold a callback up, one after the other.
 	heldUpBy = 3
 )
@@ -43,16 +45,20 @@ func (c *cluster) again(f fault, least, most, apart time.Duration, do func(d tim
 
 // beginStalls has a link, or a shard for all nodes, stand still again and again. The
 // history tells of each time by itself.
-func (c *cluster) beginStalls(f fault, m *machine) (undo func()) {
+func (c *cluster) beginStalls(index int, f fault, m *machine) (undo func()) {
 	s := c.shards[f.shard]
+	racing := &rival{cl: newClient(c, firstRival+index)}
+	racing.raceNow(c.t.Context(), nil)
 	return c.again(f, stallLeast, stallMost, stallsApart, func(d time.Duration) {
 		h := history.Fault{Kind: string(f.kind), Class: history.ShardAway, Shard: s.name, StartNs: int64(c.journal.now())}
 		if m != nil {
 			h.Class, h.Node = history.LinkCut, m.name
 			m.links[s.name].stall(d)
+			racing.raceNow(c.t.Context(), m)
 			time.Sleep(d)
 		} else {
 			resume := s.pause()
+			racing.raceNow(c.t.Context(), nil)
 			time.Sleep(d)
 			resume()
 		}

@@ -247,7 +247,7 @@ func (c *cluster) begin(index int, f fault) (undo func()) {
 	case f.isWhole():
 		return c.beginWhole(f)
 	case f.kind == linkStall, f.kind == shardStall:
-		return c.beginStalls(f, m)
+		return c.beginStalls(index, f, m)
 	case f.kind == nodeBusy:
 		return c.beginBusy(f, m)
 	case f.node >= 0 && f.shard >= 0:

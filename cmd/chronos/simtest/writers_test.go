@@ -34,10 +34,12 @@ func (s *setting) troubled(now time.Duration) bool {
 
 // contend sends two writes of one timer through two nodes at about the same time, as two
 // clients do that know nothing of each other.
-func (cl *client) contend(ctx context.Context) {
+func (cl *client) contend(ctx context.Context) { cl.race(ctx, cl.choose(ctx, nil)) }
+
+// race is contend with the first write through a node.
+func (cl *client) race(ctx context.Context, first *machine) {
 	id := cl.pick()
 	requests := [2]request{cl.anyChange(id), cl.anyChange(id)}
-	first := cl.choose(ctx, nil)
 	second := cl.choose(ctx, first)
 	if first == nil || second == nil {
 		return
@@ -56,6 +58,32 @@ func (cl *client) contend(ctx context.Context) {
 		})
 	}
 	both.Wait()
+}
+
+// rival is a client whose writes race whenever a link or a shard stands still, which the
+// other clients would seldom meet.
+type rival struct {
+	cl   *client
+	busy sync.Mutex
+}
+
+// raceNow has the rival race, unless it still does: through a node and another one, or
+// any two if that is nil. Then it makes the timer for the next time.
+func (v *rival) raceNow(ctx context.Context, first *machine) {
+	c := v.cl.c
+	if !c.setting.habits.twoWriters || !v.busy.TryLock() {
+		return
+	}
+	c.operators.Go(func() {
+		defer v.busy.Unlock()
+		if first == nil {
+			first = v.cl.choose(ctx, nil)
+		}
+		if len(v.cl.made) > 0 {
+			v.cl.race(ctx, first)
+		}
+		v.cl.create(ctx)
+	})
 }
 
 // anyChange is a PUT or a DELETE of a timer.
