@@ -162,11 +162,10 @@ func (cl *client) replacement() request {
 		id = scheduler.ID{Key: fmt.Sprintf("own-%d-%d", cl.number, cl.writes+1)}
 		cl.made = append(cl.made, id) // it may exist even if no answer says so
 	}
-	return cl.replacementOf(id)
+	return cl.replacementOf(id, cl.draw())
 }
 
-func (cl *client) replacementOf(id scheduler.ID) request {
-	t := cl.draw()
+func (cl *client) replacementOf(id scheduler.ID, t scheduler.Timer) request {
 	if t.ReplicationFactor = id.RF; id.RF == 0 {
 		t.ReplicationFactor = 0
 	}
