@@ -151,7 +151,7 @@ func TestLossesAreDrawn(t *testing.T) {
 func TestNodesPollAsInProduction(t *testing.T) {
 	often := 0
 	for seed := range uint64(100) {
-		if s := draw(seed, time.Minute, options{every: time.Second}); s.timing.poll == quickPoll {
+		if s := draw(seed, time.Minute, options{every: time.Second, pending: true}); s.timing.poll == quickPoll {
 			often++
 		}
 		if s := draw(seed, time.Minute, options{every: time.Second, poll: time.Second}); s.timing != (timing{time.Second, 5 * time.Second}) {

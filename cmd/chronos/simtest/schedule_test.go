@@ -157,7 +157,7 @@ func draw(seed uint64, length time.Duration, o options) setting {
 		seed: seed, nodes: 2 + r.IntN(2), shards: 1 + r.IntN(3), clients: 2 + r.IntN(3),
 		think: time.Duration(1+r.IntN(3)) * time.Second, mode: history.Liveness, load: length, habits: habitsOf(o),
 	}
-	drawKind(rand.New(rand.NewPCG(seed, 6)), &s, o)
+	drawKind(rand.New(rand.NewPCG(seed, 12)), &s, o)
 	if o.shards > 0 {
 		s.shards = o.shards
 	}
@@ -199,7 +199,7 @@ func drawKind(r *rand.Rand, s *setting, o options) {
 		s.losses = o.losses == allSeeds
 	}
 	poll := 2 * time.Second
-	if r.IntN(10) == 0 {
+	if r.IntN(10) == 0 && o.does(polling) {
 		poll = quickPoll
 	}
 	poll = cmp.Or(o.poll, poll)

@@ -72,7 +72,7 @@ func TestMain(m *testing.M) {
 		}
 		return err
 	})
-	flag.BoolVar(&flags.pending, "sim.pending", false, "with what the product is known not to stand; see the function pending")
+	flag.BoolVar(&flags.pending, "sim.pending", false, "with what is known to fail; see the function pending")
 	flag.BoolVar(&flags.still, "sim.still", false, "the topology doesn't change")
 	flag.BoolVar(&flags.quiet, "sim.quiet", false, "no faults but changes of the topology")
 	flag.BoolVar(&flags.exact, "sim.exact", false, "run the scripts of claims that find nothing, too: several times slower")
@@ -180,8 +180,8 @@ func simulate(t *testing.T, s setting, o options) (h *history.History, wrong []s
 	took := c.journal.now()
 	c.close()
 	all := c.counts()
-	t.Logf("%s, %d nodes, %d shards, %v: %d operations, %d callbacks, %d faults, %d commands, %d script calls of which %d were run",
-		s.mode, s.nodes, s.shards, took.Round(time.Second), len(h.Operations), len(h.Callbacks), len(h.Faults),
+	t.Logf("%s, %d nodes, %d shards, losses %t, polls every %v, %v: %d operations, %d callbacks, %d faults, %d commands, %d script calls of which %d were run",
+		s.mode, s.nodes, s.shards, s.losses, s.timing.poll, took.Round(time.Second), len(h.Operations), len(h.Callbacks), len(h.Faults),
 		all.commands, all.scripts, all.scripts-all.shortened)
 	for _, fault := range c.receiver.Faults() {
 		t.Errorf("receiver: %s", fault)

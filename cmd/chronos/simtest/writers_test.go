@@ -34,11 +34,20 @@ func (s *setting) troubled(now time.Duration) bool {
 
 // contend sends two writes of one timer through two nodes at about the same time, as two
 // clients do that know nothing of each other.
-func (cl *client) contend(ctx context.Context) { cl.race(ctx, cl.choose(ctx, nil)) }
+func (cl *client) contend(ctx context.Context) { cl.race(ctx, cl.pickOrChoose(), cl.choose(ctx, nil)) }
 
-// race is contend with the first write through a node.
-func (cl *client) race(ctx context.Context, first *machine) {
-	id := cl.pick()
+// pickOrChoose is a timer that there is, or now and then one whose key the client chooses.
+func (cl *client) pickOrChoose() scheduler.ID {
+	if len(cl.made) > 0 && cl.r.IntN(4) > 0 {
+		return cl.pick()
+	}
+	id := scheduler.ID{Key: fmt.Sprintf("own-%d-%d", cl.number, cl.writes+1)}
+	cl.made = append(cl.made, id) // it may exist even if no answer says so
+	return id
+}
+
+// race is contend about a timer, with the first write through a node.
+func (cl *client) race(ctx context.Context, id scheduler.ID, first *machine) {
 	requests := [2]request{cl.anyChange(id), cl.anyChange(id)}
 	second := cl.choose(ctx, first)
 	if first == nil || second == nil {
@@ -79,9 +88,7 @@ func (v *rival) raceNow(ctx context.Context, first *machine) {
 		if first == nil {
 			first = v.cl.choose(ctx, nil)
 		}
-		if len(v.cl.made) > 0 {
-			v.cl.race(ctx, first)
-		}
+		v.cl.race(ctx, v.cl.pickOrChoose(), first)
 		v.cl.create(ctx)
 	})
 }
