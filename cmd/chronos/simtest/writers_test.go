@@ -98,7 +98,8 @@ const undecided = 4 * time.Second
 
 // anyChange is a DELETE of a timer, or a PUT that is due when no other write is under way
 // any more. A PUT that was over before would leave nothing that tells which write came
-// later, and the judge goes by versions.
+// later: the one with the lower version would count as a new one, and the judge, which
+// goes by versions, would take that for an old version.
 func (cl *client) anyChange(id scheduler.ID) request {
 	if cl.r.IntN(3) == 0 {
 		return cl.deletion(id)
