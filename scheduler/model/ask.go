@@ -46,6 +46,9 @@ func (h *hand) ask(o int8) {
 	}
 	switch {
 	case !h.now.reach(h.n, o):
+		if h.sc.Budget > 1 {
+			own.Skipped |= 1 << o
+		}
 		h.add(&next, "asks S%d: no answer, skipped", o)
 	case c.Kind != absent && order(c.Kind, c.Version, c.Pop, 0) > order(live, h.task.Version, h.task.Pop, 0):
 		h.adopt(o, "asks S%d: newer there, adopts, doesn't send", o)
@@ -83,7 +86,7 @@ func (h *hand) fence() {
 	c, own := &next.Copies[h.shard], &next.Tasks[h.n][h.shard]
 	if h.task.Fence == unfenced {
 		latest := c.Pop
-		for latest < h.sc.pops(c.Version) && h.now.due(h.sc, c.Version, latest+1, c.Rank) <= h.now.Now {
+		for !h.sc.Variants.CatchUp && latest < h.sc.pops(c.Version) && h.now.due(h.sc, c.Version, latest+1, c.Rank) <= h.now.Now {
 			latest++
 		}
 		if latest > c.Pop {
@@ -103,7 +106,7 @@ func (h *hand) fence() {
 	}
 	if h.mayLose() && h.task.Fence == unfenced {
 		own.Fence = fenceUnknown
-		h.lose(&next, "fence")
+		h.lost(&next, "fence")
 	}
 }
 

@@ -48,6 +48,8 @@ func parse(text string) (sc Scenario, states int, err error) {
 		case "change":
 			sc = Changing(Change(n), sc.Homes)
 			sc.Bound = never
+		case "owners":
+			sc = OwnersOnly(sc)
 		case "max":
 			states = n
 		case "Faults":
@@ -77,6 +79,6 @@ func parse(text string) (sc Scenario, states int, err error) {
 
 func faultNamed(name string) Fault {
 	return map[string]Fault{
-		"crash": Crash, "cut": Cut, "pause": Pause, "lost": Lost, "wipe": Wipe, "stall": Stall, "dead": Dead, "any": AnyFault,
+		"crash": Crash, "cut": Cut, "pause": Pause, "lost": Lost, "wipe": Wipe, "stall": Stall, "dead": Dead, "gap": Gap, "any": AnyFault,
 	}[name]
 }

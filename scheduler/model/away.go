@@ -80,7 +80,7 @@ func (h *hand) bring(home int8) {
 			next.Copies[h.shard].Token = noToken
 		}
 		*own = task{}
-		h.lose(&next, "away: brought home to S%d", home)
+		h.lost(&next, "away: brought home to S%d", home)
 	}
 }
 

@@ -37,7 +37,7 @@ func (x *stepper) maySweep(n int8) bool {
 	if !x.sc.Rules.SweepSteady {
 		return c.Epoch != before
 	}
-	return c.Epochs[n] == counting && c.Epoch == counting && x.now.steady()
+	return (c.Epochs[n] == counting || x.sc.Change == GivesUp && c.Epochs[n] == forgotten) && c.Epoch == c.Epochs[n] && x.now.steady()
 }
 
 // pickUp reads a copy and asks the other homes. What is leased, or due within 2 s, is
@@ -53,7 +53,7 @@ func (x *stepper) pickUp(n, shard int8) {
 	if x.sc.Variants.SweepDue && c.Kind == live && c.Attempt == 0 {
 		due = min(due, x.now.due(x.sc, c.Version, c.Pop, 0))
 	}
-	busy := c.Token != noToken || c.Kind == live && due < x.now.Now+2
+	busy := c.Token != noToken || c.Kind == live && due < x.now.Now+2 && !x.sc.out(epoch, shard)
 	if busy && !home {
 		return
 	}
@@ -76,6 +76,9 @@ func (x *stepper) pickUp(n, shard int8) {
 	}
 	if home && c.Kind == tombstone {
 		t.Behind, t.Older = 0, 0 // it is buried from here
+	}
+	if x.sc.out(epoch, shard) && (x.sc.Homes > 1 || x.sc.Variants.OutRemoved) {
+		t.Behind, t.Older = 0, 0 // what no owner knows is over
 	}
 	if c.Kind == absent || busy || home && t.Behind == 0 && t.Over == 0 && (c.Rank == rank || c.Kind == tombstone) {
 		next := *x.now
@@ -174,7 +177,8 @@ func (x *stepper) settleDown(n int8, t *carried) {
 			c.Score = x.now.due(x.sc, c.Version, c.Pop, rank)
 		}
 	}
-	if exact || c.Kind == absent || t.Over != 0 {
+	newer := c.Kind == live && c.Version > t.Over && !x.sc.home(t.Epoch, t.Shard)
+	if exact || c.Kind == absent || t.Over != 0 && !newer {
 		next.noteSwept(t)
 	}
 	x.maybe(&next, "N%d sweeps S%d: settles it: %v", n, t.Shard, exact)

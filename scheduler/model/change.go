@@ -10,6 +10,7 @@ const (
 	NoChange Change = iota
 	Joins           // a shard behind the homes comes, and takes the rank Moves
 	Drains          // shard 0 takes timers no more, and nobody its place: each other home is one rank better
+	GivesUp         // shard 0 is away and given up: the same, but the shard behind the homes is the last home
 )
 
 // What a node knows of the change. No node is further than a step behind another,
@@ -36,7 +37,9 @@ func (sc *Scenario) rank(epoch, shard int8) int8 {
 	switch {
 	case sc.Change == Joins && shard == sc.Homes:
 		return sc.Moves
-	case sc.Change == Drains && epoch >= counting:
+	case sc.Change == GivesUp && shard == sc.Homes:
+		return sc.Homes - 1
+	case (sc.Change == Drains || sc.Change == GivesUp) && epoch >= counting:
 		return max(shard-1, 0)
 	default:
 		return shard
@@ -48,7 +51,7 @@ func (sc *Scenario) home(epoch, shard int8) bool {
 	switch {
 	case sc.Change == Joins && epoch >= counting:
 		return shard <= sc.Homes && shard != sc.Moves
-	case sc.Change == Drains && epoch >= counting:
+	case (sc.Change == Drains || sc.Change == GivesUp) && epoch >= counting:
 		return shard > 0
 	default:
 		return shard < sc.Homes
@@ -64,6 +67,8 @@ func (sc *Scenario) looks(epoch, shard int8, knowAway bool) bool {
 		return true
 	case sc.Change == NoChange:
 		return knowAway
+	case sc.out(epoch, shard) && !sc.Variants.OutTold:
+		return false
 	default:
 		return sc.Rules.Others && (epoch == announced || epoch == counting)
 	}
@@ -72,6 +77,12 @@ func (sc *Scenario) looks(epoch, shard int8, knowAway bool) bool {
 // knows reports whether the shard is one at all for who knows this much.
 func (sc *Scenario) knows(epoch, shard int8) bool {
 	return sc.Change != Joins || epoch > before || shard < sc.Homes
+}
+
+// out reports whether the shard is given up: nobody asks or tells it anything, and
+// nothing fires there.
+func (sc *Scenario) out(epoch, shard int8) bool {
+	return sc.Change == GivesUp && epoch >= counting && shard == 0
 }
 
 // learnt reports whether all nodes that live know how far the change is.
@@ -106,6 +117,12 @@ func (x *stepper) change() {
 	}
 	c := &x.now.Changing
 	all := uint8(1)<<x.sc.Shards - 1
+	if x.sc.Change == GivesUp {
+		all &^= 1
+		if c.Epoch == before && x.now.Shards[0] == up {
+			return
+		}
+	}
 	if c.Epoch == forgotten || !x.now.steady() || c.Epoch == counting && c.Swept != all || c.Epoch == before && x.now.Now > x.sc.ChangeBy {
 		return
 	}
@@ -167,13 +184,12 @@ func (x *stepper) createLater() {
 
 // homeless reports whether an operation has told no copy that is at home, and none
 // that it found elsewhere: it is not acknowledged then.
-func (x *stepper) homeless() bool {
-	op := &x.now.Op
+func (x *stepper) homeless(op *operation) bool {
 	found := foundElsewhere
 	if x.sc.Variants.ToldLive {
 		found = foundLive
 	}
-	if x.sc.Change == NoChange || op.Found&found != 0 {
+	if x.sc.Change == NoChange || op.Found&found != 0 && !x.sc.Variants.OwnersTold {
 		return false
 	}
 	for shard := range x.sc.Shards {
@@ -196,8 +212,11 @@ func (h *hand) relocate() {
 
 // looks reports whether the task deals with the copy of a shard.
 func (h *hand) looks(o int8) bool {
-	op := &h.now.Op
-	return h.sc.looks(h.epoch(), o, h.knowsAway()) || h.task.Version == 2 && op.Away&(1<<o) != 0
+	if h.now.single(h.sc, h.task.Version) && o != h.shard {
+		return h.task.Phase == asking && h.sc.Variants.AskTwo
+	}
+	named := h.task.Version > 1 && h.now.op(h.sc, h.task.Version).Away&(1<<o) != 0
+	return h.sc.looks(h.epoch(), o, h.knowsAway()) || named
 }
 
 // knowsAway reports whether the task knows of the substitute.

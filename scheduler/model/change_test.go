@@ -80,17 +80,17 @@ func TestWithoutRuleOfChanges(t *testing.T) {
 	bare := mended(Changing(Joins, 1))
 	for _, c := range []struct {
 		rule string
-		off  func(*Rules)
+		off  func(*Scenario)
 		sc   Scenario
 		want Violation
 	}{
-		{"Announce", func(r *Rules) { r.Announce = false }, withOp(soon(paused, 3), Delete), AfterAnswer},
-		{"Others", func(r *Rules) { r.Others = false }, moved, Needless},
-		{"Others, DELETE", func(r *Rules) { r.Others = false }, withOp(created(), Delete), AfterAnswer},
-		{"SweepSteady", func(r *Rules) { r.SweepSteady = false }, moved, Needless},
-		{"SweepSteady, one copy", func(r *Rules) { r.SweepSteady = false }, created(), Missed},
-		{"CopyThenLeave", func(r *Rules) { r.CopyThenLeave = false }, created(), Missed},
-		{"LeaveExact", func(r *Rules) { r.LeaveExact = false }, withOp(soon(withFaults(bare, Pause, 1), 4), Put), Missed},
+		{"Announce", func(sc *Scenario) { sc.Rules.Announce = false }, withOp(soon(paused, 3), Delete), AfterAnswer},
+		{"Others", func(sc *Scenario) { sc.Rules.Others = false }, moved, Needless},
+		{"Others, DELETE", func(sc *Scenario) { sc.Rules.Others = false }, withOp(created(), Delete), AfterAnswer},
+		{"SweepSteady", func(sc *Scenario) { sc.Rules.SweepSteady = false }, moved, Needless},
+		{"SweepSteady, one copy", func(sc *Scenario) { sc.Rules.SweepSteady = false }, created(), Missed},
+		{"CopyThenLeave", func(sc *Scenario) { sc.Rules.CopyThenLeave = false }, created(), Missed},
+		{"LeaveExact", func(sc *Scenario) { sc.Rules.LeaveExact = false }, withOp(soon(withFaults(bare, Pause, 1), 4), Put), Missed},
 	} {
 		t.Run(c.rule, func(t *testing.T) { switchOff(t, c.sc, c.off, c.want) })
 	}
@@ -108,6 +108,8 @@ func TestVariantsOfChanges(t *testing.T) {
 	onlyTold.End = 14
 	wiped := soon(withOp(withFaults(Changing(Joins, 2), Wipe, 1), Delete), 5)
 	wiped.Moves, wiped.Interval, wiped.Heal, wiped.End = 1, 5, 6, 14
+	drained := mended(withOp(Changing(Drains, 2), Put))
+	drained.Interval, drained.OpBy = 3, 6
 	for _, c := range []struct {
 		name string
 		sc   Scenario
@@ -122,6 +124,9 @@ func TestVariantsOfChanges(t *testing.T) {
 		{"ToldLive", onlyTold, func(v *Variants) { v.LeaseAsked, v.SweepDue, v.ToldLive = true, true, true }, ""},
 		{"a home is lost between reading and writing", wiped, func(v *Variants) { v.LeaseAsked, v.SweepDue = true, true }, AfterAnswer},
 		{"SweepOnto", wiped, func(v *Variants) { v.LeaseAsked, v.SweepDue, v.SweepOnto = true, true, true }, ""},
+		{"live records name no copies elsewhere", drained, func(v *Variants) { v.NoNote = true }, Needless},
+		{"and copies are made there", drained, func(v *Variants) { v.NoNote, v.Union = true, true }, Needless},
+		{"or only changed there", drained, func(v *Variants) { v.NoNote, v.OntoLive = true, true }, ""},
 		{"due before all nodes know", mended(short), func(*Variants) {}, Needless},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -20,6 +20,8 @@ const (
 	Stuck           Violation = "stuck"
 	LetterAndMore   Violation = "second dead letter with no fault"
 
+	// Unheard is what promise 5 leaves open where an operation could not tell an owner.
+	Unheard Violation = "old version while no owner that was told can be reached"
 	// Duplicate is what a fault excuses (promise 4). It is counted, but breaks
 	// nothing.
 	Duplicate Violation = "duplicate after a fault"
@@ -28,7 +30,7 @@ const (
 )
 
 // Excused reports whether a fault excuses it.
-func (v Violation) Excused() bool { return v == Duplicate || v == SecondLetter }
+func (v Violation) Excused() bool { return v == Duplicate || v == SecondLetter || v == Unheard }
 
 // noteSend notes that a callback starts, and judges it.
 func (s *state) noteSend(sc *Scenario, t *task) Violation {
@@ -48,24 +50,53 @@ func (s *state) checkSend(sc *Scenario, t *task) Violation {
 	switch {
 	case s.Now < s.due(sc, t.Version, t.Pop, 0):
 		return Early // promise 2
-	case t.Version == 1 && s.Op.Answer == clean:
+	case s.replaced(sc, t, clean, 0) != nil:
 		return AfterAnswer
-	case t.Version == 1 && s.Op.Answer == inFlight && s.Now > s.Op.AnsweredAt+2:
+	case s.replaced(sc, t, inFlight, 2) != nil:
+		op := s.replaced(sc, t, inFlight, 2)
+		if told := op.Told &^ op.Untold; op.Untold != 0 && t.Skipped&told == told {
+			return Unheard
+		}
 		return LateAfterAnswer
-	case s.Letters[t.Version-1] != 0 && s.Budget == sc.Budget:
+	case t.Version <= 2 && s.Letters[t.Version-1] != 0 && s.Budget == sc.Budget:
 		return LetterAndMore
-	case place < s.HighestPop:
+	case place < s.HighestPop && (sc.Second == NoOp || t.Version == s.HighestPop/8):
 		return OldPop
 	case place == s.HighestPop && t.Attempt < s.HighestAt:
 		return OldAttempt
 	}
-	if t.Version == 1 && s.Op.Phase == notBegun && s.Sent&sc.bit(1, t.Pop) == 0 {
+	if t.Version == 1 && s.Ops[0].Phase == notBegun && s.Sent&sc.bit(1, t.Pop) == 0 {
 		before := sc.bit(1, t.Pop) - 1
 		if s.Sent&before != before {
 			return Overtaken
 		}
 	}
 	return ""
+}
+
+// replaced reports whether an operation that replaces this version was so answered, and
+// the callback may not start any more.
+func (s *state) replaced(sc *Scenario, t *task, answer, after int8) *operation {
+	for i := range s.Ops {
+		op := &s.Ops[i]
+		newer := op.Version > t.Version || op.After && s.op(sc, t.Version) != op
+		if sc.asks(i) != NoOp && newer && op.Answer == answer && (after == 0 || s.Now > op.AnsweredAt+after) {
+			return op
+		}
+	}
+	return nil
+}
+
+// last is the operation that made the newest version, if it was acknowledged.
+func (s *state) last(sc *Scenario) (Op, *operation) {
+	op, i := &s.Ops[0], 0
+	if s.Ops[1].Version > op.Version || s.Ops[1].After && s.Ops[1].Answer != refused {
+		op, i = &s.Ops[1], 1
+	}
+	if op.Answer == clean || op.Answer == inFlight {
+		return sc.asks(i), op
+	}
+	return NoOp, nil
 }
 
 // checkSuccess judges a callback that succeeds.
@@ -97,15 +128,15 @@ func (s *state) checkLate(sc *Scenario) Violation {
 	if s.toCreate(sc) {
 		return ""
 	}
-	if s.Op.Phase == notBegun && s.Failures == sc.Failures {
+	if s.Ops[0].Phase == notBegun && s.Failures == sc.Failures {
 		for pop := int8(1); pop <= sc.Pops; pop++ {
 			if s.Sent>>(pop-1) == 0 && s.Now > s.due(sc, 1, pop, 0)+sc.Bound {
 				return Late
 			}
 		}
 	}
-	put := sc.Op == Put && (s.Op.Answer == clean || s.Op.Answer == inFlight)
-	if put && s.Sent&sc.bit(2, 1) == 0 && s.Now > s.due(sc, 2, 1, 0)+sc.Bound {
+	last, op := s.last(sc)
+	if last == Put && s.Sent&sc.bit(op.Version, 1) == 0 && s.Now > s.due(sc, op.Version, 1, 0)+sc.Bound {
 		return Late
 	}
 	return ""
@@ -113,21 +144,22 @@ func (s *state) checkLate(sc *Scenario) Violation {
 
 // checkEnd judges what is left when the run is over.
 func (s *state) checkEnd(sc *Scenario) Violation {
-	if s.Op.Phase == notBegun && s.Letters[0] == 0 && !s.toCreate(sc) {
+	if s.Ops[0].Phase == notBegun && s.Letters[0] == 0 && !s.toCreate(sc) {
 		for pop := int8(1); pop <= sc.Pops; pop++ {
 			if s.Succeeded&sc.bit(1, pop) == 0 && s.Sent>>pop == 0 {
 				return Missed
 			}
 		}
 	}
-	done := s.Op.Answer == clean || s.Op.Answer == inFlight
-	if done && sc.Op == Put && s.Succeeded&sc.bit(2, 1) == 0 && s.Letters[1] == 0 {
+	last, op := s.last(sc)
+	if last == Put && s.Succeeded&sc.bit(op.Version, 1) == 0 && s.Letters[1] == 0 {
 		return Missed
 	}
 	for shard := range sc.Shards {
 		c := &s.Copies[shard]
 		switch {
-		case c.Kind == live && s.Shards[shard] == up && done && sc.Op == Delete:
+		case sc.out(s.Changing.Epoch, shard): // it may not have been swept yet
+		case c.Kind == live && s.Shards[shard] == up && last == Delete:
 			return Undead
 		case c.Kind == live && s.Shards[shard] == up:
 			return LeftOver

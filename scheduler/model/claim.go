@@ -3,7 +3,10 @@ package model
 // claim is a node's poll of one shard: what is due is leased.
 func (x *stepper) claim(n, shard int8) {
 	c := &x.now.Copies[shard]
-	if !x.sc.knows(x.now.Changing.Epochs[n], shard) || !x.now.reach(n, shard) || c.Kind != live || c.Score > x.now.Now {
+	if !x.sc.knows(x.now.Changing.Epochs[n], shard) || x.sc.out(x.now.Changing.Epochs[n], shard) || !x.now.reach(n, shard) || c.Kind != live || c.Score > x.now.Now {
+		return
+	}
+	if x.sc.Variants.LossQuiet && x.now.WipedOn&(1<<shard) != 0 {
 		return
 	}
 	next := *x.now

@@ -1,13 +1,27 @@
 package model
 
-// begin starts the client's operation through this node.
+// begin starts a client's operation through this node. The second one comes through the
+// other node than the first, at any time after the first has begun.
 func (x *stepper) begin(n int8) {
-	if x.now.Op.Phase != notBegun || x.sc.Op == NoOp || x.now.toCreate(x.sc) || x.now.Now < 1 && x.sc.Start != Meeting || x.now.Now > x.sc.OpBy {
+	i := 0
+	if x.now.Ops[0].Phase != notBegun {
+		i = 1
+	}
+	if x.now.Ops[i].Phase != notBegun || x.sc.asks(i) == NoOp || i == 1 && x.now.Ops[0].Node == n {
+		return
+	}
+	if x.now.toCreate(x.sc) || x.now.Now < 1 && x.sc.Start != Meeting || x.now.Now > x.sc.OpBy {
 		return
 	}
 	next := *x.now
-	next.Op.Phase, next.Op.Node, next.Op.Began, next.Op.Epoch = begun, n, x.now.Now, x.now.Changing.Epochs[n]
-	x.maybe(&next, "%s begins through N%d", x.sc.Op, n)
+	op := &next.Ops[i]
+	op.Phase, op.Node, op.Began, op.Epoch = begun, n, x.now.Now, x.now.Changing.Epochs[n]
+	op.Version = int8(2 + i)
+	if x.sc.Behind && x.sc.Second != NoOp {
+		op.Version = int8(3 - i)
+		op.After = i == 1 && x.now.Ops[0].Phase == answered
+	}
+	x.maybe(&next, "%s v%d begins through N%d", x.sc.asks(i), op.Version, n)
 }
 
 // String is the operation's method.
@@ -23,15 +37,15 @@ func (o Op) String() string {
 }
 
 // client tells every copy of the operation and then answers it.
-func (x *stepper) client() {
-	op := &x.now.Op
+func (x *stepper) client(i int) {
+	op := &x.now.Ops[i]
 	if op.Phase != begun {
 		return
 	}
 	if x.now.Nodes[op.Node] == crashed {
 		next := *x.now
-		next.Op.Phase, next.Op.Answer = answered, refused
-		x.urgent(&next, "%s: no answer, the node died", x.sc.Op)
+		next.Ops[i].Phase, next.Ops[i].Answer = answered, refused
+		x.urgent(&next, "%s v%d: no answer, the node died", x.sc.asks(i), op.Version)
 		return
 	}
 	if !x.now.awake(op.Node) {
@@ -44,86 +58,106 @@ func (x *stepper) client() {
 	}
 	for shard := range x.sc.Shards {
 		if op.Told&(1<<shard) == 0 && x.sc.looks(op.Epoch, shard, knows) {
-			told = false
-			x.tellOp(shard)
+			if told = false; !x.tellSecond(i, shard) {
+				x.tellOp(i, shard)
+			}
 		}
 	}
-	if told {
-		x.answerOp()
+	if told && !x.overtaken(i) {
+		x.answerOp(i)
 	}
 }
 
-func (x *stepper) tellOp(shard int8) {
-	op, c := &x.now.Op, &x.now.Copies[shard]
+func (x *stepper) tellOp(i int, shard int8) {
+	op, c := &x.now.Ops[i], &x.now.Copies[shard]
 	rank := x.sc.rank(op.Epoch, shard)
 	next := *x.now
-	next.Op.Told |= 1 << shard
-	late := x.sc.Op == Put && x.now.Now > op.Began+1 && x.sc.Rules.NotAfter
+	own := &next.Ops[i]
+	own.Told |= 1 << shard
+	late := x.sc.asks(i) == Put && x.now.Now > op.Began+1 && x.sc.Rules.NotAfter
 	if late || !x.now.reach(op.Node, shard) {
-		next.Op.Untold |= 1 << shard
-		if x.now.Shards[shard] == away && x.now.Buffered.On == 0 {
-			next.Buffered = buffered{On: 1, Shard: shard, NotAfter: x.now.Now + 1, Version: 2, Rank: rank}
-			if x.sc.Op == Delete {
-				next.Buffered.Delete = 1
-			}
+		own.Untold |= 1 << shard
+		b := buffered{Version: op.Version, Rank: rank}
+		if x.sc.asks(i) == Delete {
+			b.Delete = 1
 		}
-		x.urgent(&next, "%s: S%d not told", x.sc.Op, shard)
+		x.hold(&next, i, op.Node, shard, b)
+		x.urgent(&next, "%s v%d: S%d not told", x.sc.asks(i), op.Version, shard)
 		return
 	}
-	w := written{kind: tombstone, version: 2, score: forever, rank: rank, why: asDelete, epoch: op.Epoch}
-	if x.sc.Op == Put {
-		w = written{kind: live, version: 2, pop: 1, score: x.now.due(x.sc, 2, 1, rank), rank: rank, epoch: op.Epoch}
+	w := x.now.wanted(x.sc, i, rank)
+	took := next.merge(x.sc, shard, w)
+	if took && x.sc.Change != NoChange && w.kind == live && !x.sc.home(op.Epoch, shard) && !x.sc.Variants.NoNote {
+		own.Away |= 1 << shard
 	}
-	if next.merge(x.sc, shard, w) && x.sc.Change != NoChange && x.sc.Op == Put && !x.sc.home(op.Epoch, shard) {
-		next.Op.Away |= 1 << shard
-	}
-	next.Op.Named = next.Op.Named || c.Named
-	if c.Kind != absent {
-		next.Op.Found |= foundPresent
-	} else if x.sc.Rules.MissingUntold && x.sc.home(op.Epoch, shard) {
-		next.Op.Found |= foundMissing
-	}
-	if x.sc.Change != NoChange && c.Kind != absent && !x.sc.home(op.Epoch, shard) {
-		next.Op.Found |= foundElsewhere
-		if c.Kind == live {
-			next.Op.Found |= foundLive
-		}
-	}
+	own.Named = own.Named || c.Named
+	x.found(own, shard, c)
+	x.met(own, shard, c, took)
 	lost := next
-	if c.Mark > x.now.Now {
-		next.Op.Found |= foundFiring
+	if c.Mark > x.now.Now || x.now.WipedOn&(1<<shard) != 0 {
+		own.Found |= foundFiring
 	}
-	x.urgent(&next, "%s tells S%d, firing until %d", x.sc.Op, shard, c.Mark)
+	x.urgent(&next, "%s v%d tells S%d: %v, firing until %d", x.sc.asks(i), op.Version, shard, took, c.Mark)
 	if x.mayLose() {
 		lost.Budget--
-		lost.Op.Untold |= 1 << shard
-		x.maybe(&lost, "%s tells S%d, ANSWER LOST", x.sc.Op, shard)
+		lost.Ops[i].Untold |= 1 << shard
+		x.maybe(&lost, "%s v%d tells S%d, ANSWER LOST", x.sc.asks(i), op.Version, shard)
+	}
+}
+
+// wanted is what an operation writes onto a copy of this rank.
+func (s *state) wanted(sc *Scenario, i int, rank int8) written {
+	op := &s.Ops[i]
+	if sc.asks(i) == Put {
+		return written{kind: live, version: op.Version, pop: 1, score: s.due(sc, op.Version, 1, rank), rank: rank, epoch: op.Epoch}
+	}
+	return written{kind: tombstone, version: op.Version, score: forever, rank: rank, why: asDelete, epoch: op.Epoch}
+}
+
+// found notes what was on a shard that an operation has told.
+func (x *stepper) found(own *operation, shard int8, c *stored) {
+	if c.Kind != absent {
+		own.Found |= foundPresent
+	} else if x.sc.Rules.MissingUntold && x.sc.home(own.Epoch, shard) {
+		own.Found |= foundMissing
+	}
+	if x.sc.Change != NoChange && c.Kind != absent && !x.sc.home(own.Epoch, shard) {
+		own.Found |= foundElsewhere
+		if c.Kind == live {
+			own.Found |= foundLive
+		}
 	}
 }
 
 // answerOp is rule "what an answer may say".
-func (x *stepper) answerOp() {
-	op := &x.now.Op
+func (x *stepper) answerOp(i int) {
+	op := &x.now.Ops[i]
 	next := *x.now
-	next.Op.Phase, next.Op.AnsweredAt = answered, x.now.Now
+	own := &next.Ops[i]
+	own.Phase, own.AnsweredAt, own.rivalry = answered, x.now.Now, rivalry{}
 	if x.sc.Rules.TellOwed && op.Untold != 0 {
 		for shard := range x.sc.Shards {
 			c := &next.Copies[shard]
-			if x.sc.home(op.Epoch, shard) && c.Kind == tombstone && c.Version == 2 && op.Untold&(1<<shard) == 0 {
+			if x.sc.home(op.Epoch, shard) && c.Kind == tombstone && c.Version == op.Version && op.Untold&(1<<shard) == 0 {
 				c.Owed = op.Untold
 			}
 		}
 	}
 	const partly = foundMissing | foundPresent
+	what := "503"
 	switch {
-	case op.Untold == op.Told || x.homeless() || x.sc.Rules.AnswerInTime && x.now.Now > op.Began+2:
-		next.Op.Answer = refused
-		x.urgent(&next, "%s answered: 503", x.sc.Op)
+	case op.Untold == op.Told || x.homeless(op) || x.sc.Rules.AnswerInTime && x.now.Now > op.Began+2:
+		own.Answer = refused
 	case op.Found&foundFiring != 0 || op.Found&partly == partly || op.Untold != 0:
-		next.Op.Answer = inFlight
-		x.urgent(&next, "%s answered: in flight", x.sc.Op)
+		own.Answer, what = inFlight, "in flight"
 	default:
-		next.Op.Answer = clean
-		x.urgent(&next, "%s answered: clean", x.sc.Op)
+		own.Answer, what = clean, "clean"
 	}
+	if own.Answer != refused {
+		next.owe(x.sc, i, op.Untold)
+		if x.sc.Variants.MissedNoted && x.sc.Life > 0 {
+			next.noteMissed(op.Untold)
+		}
+	}
+	x.urgent(&next, "%s v%d answered: %s", x.sc.asks(i), op.Version, what)
 }

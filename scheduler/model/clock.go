@@ -5,7 +5,17 @@ package model
 func (x *stepper) tick() {
 	next := *x.now
 	next.Now++
+	if x.sc.Faults&Gap != 0 && x.now.Budget > 0 {
+		next.Saved = [2][maxShards]stored{x.now.Copies, x.now.Saved[0]}
+	}
 	if next.Now >= x.sc.Heal {
+		for n := range int8(nodes) {
+			for shard := range x.sc.Shards {
+				if next.Cut&link(n, shard) != 0 {
+					next.wake(x.sc, shard, n+1)
+				}
+			}
+		}
 		next.Cut = 0
 		for shard := range x.sc.Shards {
 			if next.Shards[shard] == away {
@@ -17,8 +27,12 @@ func (x *stepper) tick() {
 	if next.Changing.SteadyAt <= next.Now {
 		next.Changing.SteadyAt = 0
 	}
-	if next.WipedAt != 0 && next.Now >= next.WipedAt-1+x.sc.sweepWaits() {
-		next.WipedAt = 0
+	waits := x.sc.sweepWaits()
+	if x.sc.Variants.LossSaid {
+		waits = sweepWait
+	}
+	if next.WipedAt != 0 && next.Now >= next.WipedAt-1+waits {
+		next.WipedAt, next.WipedOn = 0, 0
 	}
 	for i := range next.Copies {
 		c := &next.Copies[i]

@@ -25,6 +25,9 @@ func (x *stepper) create() {
 	}
 	next := *x.now
 	next.Create.Phase = answered
+	if x.now.Create.Untold != x.now.Create.Told {
+		next.owe(x.sc, ofCreate, x.now.Create.Untold)
+	}
 	for shard := range x.sc.Homes {
 		if x.now.Create.Untold&(1<<shard) != 0 && x.sc.Shards > x.sc.Homes && x.now.reach(0, x.sc.Homes) {
 			next.substitute(x.sc, shard)
@@ -38,9 +41,7 @@ func (x *stepper) createOn(shard int8) {
 	next.Create.Told |= 1 << shard
 	if !x.now.reach(0, shard) {
 		next.Create.Untold |= 1 << shard
-		if x.now.Shards[shard] == away && x.now.Buffered.On == 0 {
-			next.Buffered = buffered{On: 1, Shard: shard, NotAfter: x.now.Now + 1, Version: 1, Rank: shard}
-		}
+		x.hold(&next, 0, 0, shard, buffered{Version: 1, Rank: shard})
 		x.urgent(&next, "create: S%d can't be reached", shard)
 		return
 	}
@@ -60,6 +61,9 @@ func (s *state) store(sc *Scenario, shard, rank, score int8) {
 
 // substitute puts the copy of this rank onto the shard behind the homes (rule "substitute copies").
 func (s *state) substitute(sc *Scenario, rank int8) {
+	if sc.Variants.NoSubstitutes {
+		return
+	}
 	score := s.due(sc, 1, 1, rank)
 	score += sc.Variants.AwayLater
 	if sc.Rules.Look && !sc.Variants.AwayAsBackup {
@@ -83,6 +87,9 @@ func initial(sc *Scenario) state {
 	}
 	lacking := int8(sc.Start - Substitute0)
 	for shard := range sc.Homes {
+		if sc.unknown() && shard > 0 {
+			continue
+		}
 		if sc.Start != AtHome && shard == lacking {
 			s.substitute(sc, shard)
 			continue

@@ -1,6 +1,6 @@
 // Package model explores the copies protocol of chronos (its rules are in
-// docs/protocol.md) state by state: one timer, two nodes, two to four shards, at most one
-// DELETE or PUT, at most one change of the shards, and every interleaving of what
+// docs/protocol.md) state by state: one timer, two nodes, two to four shards, at most two
+// DELETEs or PUTs, at most one change of the shards, and every interleaving of what
 // they do within a budget of faults. It shares no code with the scheduler. It says
 // whether the rules are right, not whether the code keeps them.
 //
@@ -18,7 +18,8 @@
 //
 // scenario.go has what is asked, rules.go the switches, state.go the words,
 // merge.go what a shard does with a write. step.go puts together what may happen
-// next, one file per actor: create.go and client.go (the client), claim.go (poll
+// next, one file per actor: create.go, client.go,
+// overtaken.go, late.go, factor.go and again.go (clients), claim.go (poll
 // and claim), away.go (copies away from home), take.go, ask.go (ask, fence,
 // send), outcome.go (the callback's answer, told to all), settle.go (the leased
 // copy), sweep.go (in one step, where no shards change), change.go (what a node

@@ -7,14 +7,19 @@ func (x *stepper) nodeFaults(n int8) {
 		next.Nodes[n] = crashed
 		next.Tasks[n] = [maxShards]task{}
 		next.Changing.Sweeps[n] = carried{}
+		if x.sc.Change != NoChange && !x.now.learnt() && next.learnt() {
+			next.Changing.Since, next.Changing.SteadyAt = 0, x.now.Now+stepTakes
+		}
 		next.Budget--
 		x.maybe(&next, "FAULT N%d dies", n)
 	}
 	if !x.fault(Stall) {
 		return
 	}
-	busy := x.now.Op.Phase == begun && x.now.Op.Node == n || x.now.Get.Phase == begun && x.now.Get.Node == n ||
-		x.now.Changing.Sweeps[n].On != 0
+	busy := x.now.Get.Phase == begun && x.now.Get.Node == n || x.now.Changing.Sweeps[n].On != 0
+	for i := range x.now.Ops {
+		busy = busy || x.now.Ops[i].Phase == begun && x.now.Ops[i].Node == n
+	}
 	for shard := range x.sc.Shards {
 		busy = busy || x.now.Tasks[n][shard].Phase != idle
 	}
@@ -34,6 +39,7 @@ func (x *stepper) links() {
 			if x.now.Cut&link(n, shard) != 0 {
 				next.Cut &^= link(n, shard)
 				next.noteSilence(x.sc)
+				next.wake(x.sc, shard, n+1)
 				x.maybe(&next, "link N%d-S%d heals", n, shard)
 			} else if x.fault(Cut) && x.now.Now < x.sc.Heal && x.now.Shards[shard] != gone {
 				next.Cut |= link(n, shard)
@@ -71,29 +77,52 @@ func (x *stepper) shards() {
 			x.maybe(&next, "FAULT S%d dies for good", shard)
 		}
 		if x.fault(Wipe) && x.now.Copies[shard].Kind != absent {
-			x.wipe(shard)
+			x.lose(shard, stored{})
+		}
+		if x.fault(Gap) {
+			x.gap(shard)
 		}
 	}
 }
 
-func (x *stepper) wipe(shard int8) {
+// gap has a shard restart without its last seconds. What was leased then is nobody's.
+func (x *stepper) gap(shard int8) {
+	for i := range x.now.Saved {
+		back := x.now.Saved[i][shard]
+		if back.Token != noToken {
+			back.Token = lostToken
+		}
+		if back != x.now.Copies[shard] && x.now.Now > int8(i) {
+			x.lose(shard, back)
+		}
+	}
+}
+
+// lose has a shard go on with this, and lose what it had.
+func (x *stepper) lose(shard int8, back stored) {
 	next := *x.now
-	next.Copies[shard] = stored{}
+	next.Copies[shard] = back
+	if next.Budget == 1 {
+		next.Saved = [2][maxShards]stored{}
+	}
 	next.Budget--
 	next.WipedAt = x.now.Now + 1
+	if x.sc.Variants.LossSaid {
+		next.WipedOn |= 1 << shard
+	}
 	if x.sc.Life > 0 {
 		for n := range next.Unswept {
 			next.Unswept[n] |= 1 << shard
 		}
 	}
-	x.maybe(&next, "FAULT S%d wiped", shard)
+	x.maybe(&next, "FAULT S%d loses data, and has %+v", shard, back)
 }
 
 // back makes a paused shard reachable again.
 func (s *state) back(sc *Scenario, shard int8) {
 	s.Shards[shard] = up
 	s.noteSilence(sc)
-	s.wake(sc, shard)
+	s.wake(sc, shard, 0)
 }
 
 // noteSilence keeps account of since when which shard is silent for which node.

@@ -9,21 +9,21 @@ func (x *stepper) meet() {
 	reached := now.Told &^ now.Untold
 	switch {
 	case now.Untold == 0 || reached == 0 || x.sc.Shards == x.sc.Homes:
-		x.met("no substitute")
+		x.meetingEnds("no substitute")
 	case !x.sc.Rules.NameFirst && !now.Made:
 		x.makeSubstitute()
 	case now.Noted != reached:
 		x.note(reached)
 	case now.Made || !x.named():
-		x.met("homes noted")
+		x.meetingEnds("homes noted")
 	case !x.now.reach(0, away):
-		x.met("the substitute can't be reached")
+		x.meetingEnds("the substitute can't be reached")
 	default:
 		x.makeSubstitute()
 	}
 }
 
-func (x *stepper) met(why string) {
+func (x *stepper) meetingEnds(why string) {
 	next := *x.now
 	next.Create.Phase = answered
 	x.urgent(&next, "PUT answered: %s", why)

@@ -36,6 +36,9 @@ func (s *state) merge(sc *Scenario, shard int8, w written) bool {
 	}
 	home := sc.home(w.epoch, shard)
 	ends := sc.Change != NoChange && w.kind == tombstone // which is to be known where the timer may be brought
+	if made, done := s.mergeElsewhere(sc, shard, w, mark); done {
+		return made
+	}
 	if !home && w.why != asCreate && !ends && (c.Kind == absent || !sc.Variants.AwayUpdated) {
 		return s.mergeAway(sc, shard, w, mark)
 	}
@@ -57,11 +60,56 @@ func (s *state) merge(sc *Scenario, shard int8, w written) bool {
 			s.Copies[shard].Score = s.Now + strayLife
 		}
 	}
-	predecessor := c.Kind == live && c.Version == w.version && c.Pop == w.pop
-	if w.why == asDone && mark == 0 && (predecessor || !sc.Rules.DoneTombstone) {
+	needless := c.Kind == live && c.Version == w.version && c.Pop == w.pop || c.Kind == absent && !sc.Rules.DoneOnNothing
+	if needless && w.why == asDone && home && s.young(sc, w.version) {
+		s.Copies[shard].Score = s.youngEnd(sc)
+		return true
+	}
+	if w.why == asDone && mark == 0 && (needless || !sc.Rules.DoneTombstone) {
 		s.Copies[shard] = stored{}
 	}
 	return true
+}
+
+// young reports whether a version was made so lately that a copy of what it replaced may
+// still be on its way.
+func (s *state) young(sc *Scenario, version int8) bool {
+	if version == 1 {
+		return sc.Variants.YoungEnds && sc.Start == Creating && s.Now < youngFor
+	}
+	return sc.Variants.YoungEnds && s.Now < s.op(sc, version).Began+youngFor
+}
+
+// youngEnd is how long the tombstone of such a version stays.
+func (s *state) youngEnd(sc *Scenario) int8 {
+	if sc.Change == NoChange {
+		return s.tombstoneEnd(sc)
+	}
+	return s.Now + youngFor
+}
+
+// mergeElsewhere is merge at a former or coming place, under the variants that say
+// what a write makes there. The second result is false where the common rules apply.
+func (s *state) mergeElsewhere(sc *Scenario, shard int8, w written, mark int8) (changed, decided bool) {
+	c := &s.Copies[shard]
+	if sc.Change == NoChange || sc.home(w.epoch, shard) {
+		return false, false
+	}
+	if w.kind == tombstone {
+		ends := w.why == asDelete && sc.Variants.EndsOntoLive || w.why == asDone && sc.Variants.DoneOntoLive
+		return false, ends && c.Kind == absent
+	}
+	if sc.Variants.OntoLive && c.Kind == tombstone && w.why != asCreate {
+		return false, true
+	}
+	if !sc.Variants.Union || c.Kind != absent || w.epoch != announced && w.epoch != counting {
+		return false, false
+	}
+	*c = stored{
+		Kind: live, Version: w.version, Pop: w.pop, Attempt: w.attempt,
+		Score: w.score + sc.Variants.AwayLater, Mark: mark, Rank: w.rank,
+	}
+	return true, true
 }
 
 // mergeAway is merge on a copy away from home, where nothing new is written: it
@@ -112,30 +160,4 @@ func (s *state) copied(sc *Scenario, c *stored, rank int8) written {
 		kind: live, version: c.Version, pop: c.Pop, attempt: c.Attempt,
 		score: score, rank: rank, why: asState, named: c.Named,
 	}
-}
-
-// wake carries out what a paused shard was sent meanwhile (rule "no late writes").
-func (s *state) wake(sc *Scenario, shard int8) {
-	b := s.Buffered
-	if b.On == 0 || b.Shard != shard {
-		return
-	}
-	s.Buffered = buffered{}
-	if sc.Rules.NotAfter && b.Delete == 0 && s.Now > b.NotAfter {
-		return
-	}
-	if b.Delete != 0 {
-		s.merge(sc, shard, written{
-			kind: tombstone, version: b.Version, score: forever, rank: b.Rank, why: asDelete, epoch: s.Op.Epoch,
-		})
-		return
-	}
-	w := written{
-		kind: live, version: b.Version, pop: 1, score: s.due(sc, b.Version, 1, b.Rank), rank: b.Rank, why: asCreate,
-		epoch: s.Op.Epoch,
-	}
-	if sc.Change != NoChange {
-		w.why = asState
-	}
-	s.merge(sc, shard, w)
 }

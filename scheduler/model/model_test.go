@@ -58,7 +58,7 @@ func withOp(sc Scenario, op Op) Scenario {
 
 // TestAllRules walks the protocol as it is worded: nothing may break.
 func TestAllRules(t *testing.T) {
-	for _, s := range slices.Concat(atHome(), threeCopies(), substitutes(), tombstones(), several(), changes()) {
+	for _, s := range slices.Concat(atHome(), threeCopies(), substitutes(), tombstones(), several(), twoOperations(), owners(), changes()) {
 		t.Run(s.name, func(t *testing.T) {
 			if s.full && !*full {
 				return
@@ -217,32 +217,32 @@ func TestWithoutRule(t *testing.T) {
 
 	for _, c := range []struct {
 		rule string
-		off  func(*Rules)
+		off  func(*Scenario)
 		sc   Scenario
 		want Violation
 	}{
-		{"NewerOnly", func(r *Rules) { r.NewerOnly = false }, wipedDelete, AfterAnswer},
-		{"MarkKept", func(r *Rules) { r.MarkKept = false }, wipedDelete, AfterAnswer},
-		{"DoneTombstone", func(r *Rules) { r.DoneTombstone = false }, sub1, Needless},
-		{"LeasedAdoption", func(r *Rules) { r.LeasedAdoption = false }, two, Needless},
-		{"Take", func(r *Rules) { r.Take = false }, two, Needless},
-		{"Ask", func(r *Rules) { r.Ask = false }, wipedDelete, AfterAnswer},
-		{"AskThenFence", func(r *Rules) { r.AskThenFence = false }, withFaults(two, Pause, 1), Overtaken},
-		{"Limit", func(r *Rules) { r.Limit = false }, withOp(stalled, Delete), AfterAnswer},
-		{"Tell", func(r *Rules) { r.Tell = false }, wiped, OldPop},
-		{"RestoreAfterSettle", func(r *Rules) { r.RestoreAfterSettle = false }, withFaults(buried(), Stall, 1), LateAfterAnswer},
-		{"AwayFirst", func(r *Rules) { r.AwayFirst = false }, withFaults(sub1, Lost, 1), Duplicate},
-		{"OverdueFromNow", func(r *Rules) { r.OverdueFromNow = false }, overdue(), AfterAnswer},
-		{"MissingUntold", func(r *Rules) { r.MissingUntold = false }, wipedDelete, AfterAnswer},
-		{"AnswerInTime", func(r *Rules) { r.AnswerInTime = false }, withFaults(buried(), Stall, 1), AfterAnswer},
-		{"TombstonesWait", func(r *Rules) { r.TombstonesWait = false }, withFaults(buried(), Wipe, 1), AfterAnswer},
-		{"TellOwed", func(r *Rules) { r.TellOwed = false }, withFaults(buried(), Cut, 1), LateAfterAnswer},
-		{"Look", func(r *Rules) { r.Look = false }, withOp(sub0, Put), Needless},
-		{"RenewThenBring", func(r *Rules) { r.RenewThenBring = false }, withFaults(sub1, Stall, 1), OldAttempt},
-		{"KnowAway", func(r *Rules) { r.KnowAway = false }, withOp(bare, Put), LateAfterAnswer},
-		{"NameFirst", func(r *Rules) { r.NameFirst = false }, withOp(meeting(), Put), AfterAnswer},
-		{"SweepWaits", func(r *Rules) { r.SweepWaits = false }, withOp(wiped, Put), AfterAnswer},
-		{"NotAfter", func(r *Rules) { r.NotAfter = false }, withFaults(sub1, Stall, 1), OldAttempt},
+		{"NewerOnly", func(sc *Scenario) { sc.Rules.NewerOnly = false }, wipedDelete, AfterAnswer},
+		{"MarkKept", func(sc *Scenario) { sc.Rules.MarkKept = false }, wipedDelete, AfterAnswer},
+		{"DoneTombstone", func(sc *Scenario) { sc.Rules.DoneTombstone = false }, sub1, Needless},
+		{"LeasedAdoption", func(sc *Scenario) { sc.Rules.LeasedAdoption = false }, two, Needless},
+		{"Take", func(sc *Scenario) { sc.Rules.Take = false }, two, Needless},
+		{"Ask", func(sc *Scenario) { sc.Rules.Ask = false }, wipedDelete, AfterAnswer},
+		{"AskThenFence", func(sc *Scenario) { sc.Rules.AskThenFence = false }, withFaults(two, Pause, 1), Overtaken},
+		{"Limit", func(sc *Scenario) { sc.Rules.Limit = false }, withOp(stalled, Delete), AfterAnswer},
+		{"Tell", func(sc *Scenario) { sc.Rules.Tell = false }, wiped, OldPop},
+		{"RestoreAfterSettle", func(sc *Scenario) { sc.Rules.RestoreAfterSettle = false }, withFaults(buried(), Stall, 1), LateAfterAnswer},
+		{"AwayFirst", func(sc *Scenario) { sc.Rules.AwayFirst = false }, withFaults(sub1, Lost, 1), Duplicate},
+		{"OverdueFromNow", func(sc *Scenario) { sc.Rules.OverdueFromNow = false }, overdue(), AfterAnswer},
+		{"MissingUntold", func(sc *Scenario) { sc.Rules.MissingUntold = false }, wipedDelete, AfterAnswer},
+		{"AnswerInTime", func(sc *Scenario) { sc.Rules.AnswerInTime = false }, withFaults(buried(), Stall, 1), AfterAnswer},
+		{"TombstonesWait", func(sc *Scenario) { sc.Rules.TombstonesWait = false }, withFaults(buried(), Wipe, 1), AfterAnswer},
+		{"TellOwed", func(sc *Scenario) { sc.Rules.TellOwed = false }, withFaults(buried(), Cut, 1), LateAfterAnswer},
+		{"Look", func(sc *Scenario) { sc.Rules.Look = false }, withOp(sub0, Put), Needless},
+		{"RenewThenBring", func(sc *Scenario) { sc.Rules.RenewThenBring = false }, withFaults(sub1, Stall, 1), OldAttempt},
+		{"KnowAway", func(sc *Scenario) { sc.Rules.KnowAway = false }, withOp(bare, Put), LateAfterAnswer},
+		{"NameFirst", func(sc *Scenario) { sc.Rules.NameFirst = false }, withOp(meeting(), Put), AfterAnswer},
+		{"SweepWaits", func(sc *Scenario) { sc.Rules.SweepWaits = false }, withOp(wiped, Put), AfterAnswer},
+		{"NotAfter", func(sc *Scenario) { sc.Rules.NotAfter = false }, withFaults(sub1, Stall, 1), OldAttempt},
 	} {
 		t.Run(c.rule, func(t *testing.T) { switchOff(t, c.sc, c.off, c.want) })
 	}
@@ -258,12 +258,12 @@ func meeting() Scenario {
 }
 
 // switchOff explores the scenario with the rule on and off.
-func switchOff(t *testing.T, sc Scenario, off func(*Rules), want Violation) {
+func switchOff(t *testing.T, sc Scenario, off func(*Scenario), want Violation) {
 	t.Helper()
 	if on := explore(t, sc); on.Counts[want] > 0 {
 		t.Errorf("with the rule on: %s:\n\t%s", want, wayTo(on, want))
 	}
-	off(&sc.Rules)
+	off(&sc)
 	without := explore(t, sc)
 	if without.Counts[want] == 0 {
 		t.Errorf("without the rule %q was not found", want)
@@ -311,6 +311,8 @@ func TestVariants(t *testing.T) {
 		{"repair on GET, as asked, wipe", Variants{RepairGuard: 2}, withFaults(repairing, Wipe, 1), ""},
 		{"repair on GET, as asked, substitute", Variants{RepairGuard: 2, AwayAsBackup: true, AwayUpdated: true}, repairingSub, Needless},
 		{"repair on GET, strict, substitute", strict, repairingSub, ""},
+		{"a backup yields", Variants{Yield: true}, withFaults(two, AnyFault, 1), ""},
+		{"a backup yields, DELETE", Variants{Yield: true}, withOp(withFaults(two, Wipe|Lost, 1), Delete), ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.sc.Variants = c.variants

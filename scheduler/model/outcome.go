@@ -46,7 +46,7 @@ func (h *hand) letter() {
 	h.blame(v)
 	if h.mayLose() {
 		next.Tasks[h.n][h.shard] = task{}
-		h.lose(&next, "writes the dead letter, gives up")
+		h.lost(&next, "writes the dead letter, gives up")
 	}
 }
 
@@ -81,6 +81,17 @@ func (w *written) String() string {
 	}
 }
 
+// keepEnd has all owners that heard of a done keep a tombstone, since another one has not.
+func (h *hand) keepEnd(next *state) {
+	for o := range h.sc.Shards {
+		if o != h.shard && h.task.Untold&(1<<o) == 0 && h.home(o) && h.now.reach(h.n, o) {
+			w := h.outcome(h.rank(o))
+			w.why = asDelete
+			next.merge(h.sc, o, w)
+		}
+	}
+}
+
 // tell tells the others the outcome, one at a time: copies away from home first.
 func (h *hand) tell() {
 	h.relocate()
@@ -90,6 +101,9 @@ func (h *hand) tell() {
 	o, more := h.unheard()
 	if !more {
 		own.Phase = settling
+		if w := h.outcome(0); h.sc.Variants.EndsLast && w.kind == tombstone && h.task.Untold != 0 {
+			h.keepEnd(&next)
+		}
 		h.add(&next, "others told, but not %b", h.task.Untold)
 		return
 	}
@@ -121,6 +135,6 @@ func (h *hand) tell() {
 	h.add(&next, "outcome (%s) to S%d: %v", &w, o, changed)
 	if h.mayLose() {
 		own.Untold |= 1 << o
-		h.lose(&next, "outcome (%s) to S%d", &w, o)
+		h.lost(&next, "outcome (%s) to S%d", &w, o)
 	}
 }

@@ -11,6 +11,9 @@ type Rules struct {
 	// DoneTombstone (rule "done removes only its predecessor"): a done that finds anything but its predecessor, or that
 	// could not be told to every copy, leaves a tombstone.
 	DoneTombstone bool
+	// DoneOnNothing (rule "done removes only its predecessor"): a done that finds nothing at an owner leaves a tombstone. Without
+	// DoneTombstone it doesn't either.
+	DoneOnNothing bool
 	// LeasedAdoption (rule "leased writes need the lease"): a newer state seen elsewhere is adopted by a leased
 	// write, which does nothing when the lease is gone.
 	LeasedAdoption bool
@@ -35,6 +38,9 @@ type Rules struct {
 	// MissingUntold (rule "what an answer may say"): a home copy missing beside a present one counts as
 	// not told.
 	MissingUntold bool
+	// LookAgain (rule "what an answer may say"): an operation that one copy took, and another refused as older, is
+	// answered as carried out only if the copies that took it have something newer by now.
+	LookAgain bool
 	// AnswerInTime (rule "what an answer may say"): an operation that took too long is not acknowledged.
 	AnswerInTime bool
 	// TombstonesWait (rule "tombstones outlive what was missed"): no tombstone is buried by a node that has seen a shard
@@ -77,11 +83,11 @@ type Rules struct {
 // AllRules returns the protocol as the design words it.
 func AllRules() Rules {
 	return Rules{
-		NewerOnly: true, MarkKept: true, DoneTombstone: true, LeasedAdoption: true,
+		NewerOnly: true, MarkKept: true, DoneTombstone: true, DoneOnNothing: true, LeasedAdoption: true,
 		Take: true,
 		Ask:  true, AskThenFence: true, Limit: true,
 		Tell: true, RestoreAfterSettle: true, AwayFirst: true, OverdueFromNow: true,
-		MissingUntold: true, AnswerInTime: true,
+		MissingUntold: true, LookAgain: true, AnswerInTime: true,
 		TombstonesWait: true, TellOwed: true,
 		Look: true, RenewThenBring: true, KnowAway: true, NameFirst: true,
 		SweepWaits: true,
@@ -137,4 +143,63 @@ type Variants struct {
 	// RepairOlder: a GET spreads a copy onto older ones only, and leaves homes that
 	// have none to the sweep.
 	RepairOlder bool
+	// NoNote: a PUT at a former or coming place is not noted in the live records at the
+	// owners, so only the topology says where else copies are.
+	NoNote bool
+	// Union: while the shards change, a write makes a copy at former and coming places,
+	// too, half a skew later than its rank.
+	Union bool
+	// OntoLive: at a former or coming place a client's write changes a live copy, and
+	// makes none, not even of a tombstone.
+	OntoLive bool
+	// LossSaid (instead of MissingUntold and SweepWaits): a shard that lost its data less than 3 s ago says so to every operation,
+	// which is answered in flight.
+	LossSaid bool
+	// NoSubstitutes: a copy is only ever made at an owner, so a write that misses an owner
+	// leaves fewer copies.
+	NoSubstitutes bool
+	// OwnersTold: a write that told no owner is refused, whatever it found elsewhere.
+	OwnersTold bool
+	// EndsOntoLive: a DELETE leaves nothing where no copy belongs and none is.
+	EndsOntoLive bool
+	// DoneOntoLive: an outcome leaves nothing where no copy belongs and none is.
+	DoneOntoLive bool
+	// Repair: a node writes its client's operation once more to the owners that it missed,
+	// 3 s after the answer.
+	Repair bool
+	// RepairOnto: that write changes an older copy, and makes none.
+	RepairOnto bool
+	// RepairSeen: before that write an owner that took the operation is read, and the
+	// write is left out unless the state is there still, and not due within 2 s.
+	RepairSeen bool
+	// YoungEnds: a done leaves tombstones at the owners if its version was made less than
+	// 5 s ago: a copy of the version before may be on its way, or come back with a restart.
+	YoungEnds bool
+	// RepairNotes (instead of TellOwed): where a repair fails, unless its node is dead, all
+	// nodes keep tombstones until the owner that was missed is swept.
+	RepairNotes bool
+	// MissedNoted (instead of TellOwed): the same as soon as a write or an outcome misses an
+	// owner.
+	MissedNoted bool
+	// AskTwo: before a callback the first two owners are asked, whatever the replication
+	// factor.
+	AskTwo bool
+	// OutRemoved: when a shard that was given up comes back, timers of one copy are removed
+	// there, too.
+	OutRemoved bool
+	// EndsLast: where a done could not be told to an owner, all owners that were told keep a
+	// tombstone, not the leased copy alone.
+	EndsLast bool
+	// LossQuiet (with LossSaid): nothing is claimed on a shard that lost data less than 3 s
+	// ago.
+	LossQuiet bool
+	// OutTold: a shard that is given up is told and asked until all nodes know that it is, so
+	// an end that it misses leaves tombstones.
+	OutTold bool
+	// CatchUp: an overdue recurring timer is called for each overdue pop, and does not go
+	// to its latest pop. (When such a pop is looked at is Rules.OverdueFromNow.)
+	CatchUp bool
+	// Yield: a backup that finds a better copy due looks again a skew later, instead of
+	// leasing the better copy.
+	Yield bool
 }

@@ -12,6 +12,12 @@ const (
 	grace     int8 = 1 // of a lease that has not fired
 	stallFor  int8 = 6
 	sweepWait int8 = 3
+	// repairAfter is how long after its answer an operation is written once more to the
+	// owners that it missed.
+	repairAfter int8 = 3
+	// youngFor is how old a version is of which a done leaves nothing: a restart may lose
+	// 2 s, and a callback takes 2 s.
+	youngFor  int8 = 5
 	strayLife int8 = 10  // of a tombstone where none belongs, while shards change
 	learnIn   int8 = 2   // until a node that is not frozen has heard of a step of a change
 	stepTakes int8 = 2   // how long after every node knows a step of a change the next may follow
@@ -30,7 +36,9 @@ const (
 	Wipe                    // a shard loses its data
 	Stall                   // a node freezes for 6 s
 	Dead                    // a shard dies for good
+	Gap                     // a shard restarts without its last one or two seconds
 
+	// AnyFault is any of those above but Gap.
 	AnyFault = Crash | Cut | Pause | Lost | Wipe | Stall | Dead
 )
 
@@ -55,6 +63,7 @@ const (
 	Substitute1              // the same of rank 1
 	Later                    // it is created while the shards change, through either node
 	Meeting                  // a PUT through node 0 is about to be told, and the operation may come meanwhile
+	Unknown                  // of two homes the first has the only copy, and clients don't know that there is one only
 )
 
 // Scenario is one timer and what may happen to it. Times are in ticks.
@@ -75,6 +84,10 @@ type Scenario struct {
 	Hold     int8
 
 	Op        Op
+	Second    Op   // another one through the other node, once the first has begun
+	LastIn    int8 // due time of what the last operation makes; 0: Interval
+	Behind    bool // the second one's node has a clock that is behind, and has heard of nothing
+	LinkHolds bool // a link that was cut carries out late what an operation sent meanwhile
 	OpBy      int8 // the operation comes no later
 	BareKey   bool // the client's ID does not name the substitute
 	Failures  int8 // callbacks that may fail
@@ -115,7 +128,7 @@ func Changing(change Change, homes int8) Scenario {
 	sc := OneShot(homes)
 	sc.Change, sc.ChangeBy, sc.Skew, sc.Interval, sc.Bound = change, 4, 2, 7, 2
 	sc.Variants = Variants{AwayAsBackup: true, AwayUpdated: true, AwayLater: 1}
-	if change == Joins {
+	if change == Joins || change == GivesUp {
 		sc.Shards++
 	}
 	return sc
@@ -129,8 +142,16 @@ func (sc *Scenario) pops(version int8) int8 {
 }
 
 func (sc *Scenario) bit(version, pop int8) uint8 {
-	if version == 2 {
-		return 1 << 7
+	if version > 1 {
+		return 1 << (2 + version)
 	}
 	return 1 << (pop - 1)
+}
+
+// asks is what the client's operation i asks for.
+func (sc *Scenario) asks(i int) Op {
+	if i == 0 {
+		return sc.Op
+	}
+	return sc.Second
 }

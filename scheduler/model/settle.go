@@ -13,6 +13,9 @@ func (h *hand) settle() {
 	}
 	w := h.outcome(h.ownRank())
 	next.Copies[h.shard] = h.settled(&w)
+	if h.sc.Variants.MissedNoted && h.sc.Life > 0 {
+		next.noteMissed(h.task.Untold)
+	}
 	own := &next.Tasks[h.n][h.shard]
 	switch {
 	case w.kind == live && h.task.Missing != 0 && h.sc.Rules.RestoreAfterSettle:
@@ -26,7 +29,7 @@ func (h *hand) settle() {
 	}
 	if h.mayLose() {
 		*own = task{}
-		h.lose(&next, "settles (%s)", &w)
+		h.lost(&next, "settles (%s)", &w)
 	}
 }
 
@@ -44,6 +47,8 @@ func (h *hand) settled(w *written) stored {
 		}
 	case w.kind == live:
 		return stored{Kind: live, Version: w.version, Pop: w.pop, Attempt: w.attempt, Score: w.score, Rank: c.Rank, Named: c.Named}
+	case h.task.Untold == 0 && home && h.now.young(h.sc, w.version):
+		return stored{Kind: tombstone, Version: w.version, Score: h.now.youngEnd(h.sc)}
 	case h.task.Untold == 0 || home && !h.sc.Rules.DoneTombstone:
 		return stored{}
 	}

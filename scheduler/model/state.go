@@ -68,13 +68,15 @@ type task struct {
 	Asked, Untold, Missing             uint8 // masks of shards
 	Fence, FencedAt, AskedAt           int8
 	Outcome                            int8
-	Epoch                              int8 // what the node knew when it claimed, or when it told the others
-	Named                              bool // the record that was claimed names the substitute
+	Epoch                              int8  // what the node knew when it claimed, or when it told the others
+	Skipped                            uint8 // shards that did not answer when asked; only with more than one fault
+	Named                              bool  // the record that was claimed names the substitute
 }
 
 // buffered is a write that a paused shard carries out when it wakes.
 type buffered struct {
 	On, Shard, NotAfter, Version, Rank, Delete int8
+	Link                                       int8 // of this node, plus 1; 0: the shard pauses
 }
 
 // The phases of a create and of the client's operation.
@@ -104,11 +106,28 @@ const (
 // operation is the client's DELETE or PUT.
 type operation struct {
 	Phase, Node, Began  int8
+	Version             int8 // of its last try
 	Epoch               int8 // what its node knew when it began
 	Told, Untold, Found uint8
 	Away                uint8 // copies away from home that a PUT was told to, which the homes' know of
 	Answer, AnsweredAt  int8
 	Named               bool // a copy that was told names the substitute
+	After               bool // the first one was answered before this one began, with Scenario.Behind
+	rivalry                  // only where two operations meet
+}
+
+// rivalry is what an operation learns of another one of the same time.
+type rivalry struct {
+	Took, Refused, Ended uint8 // copies that took it; that have something newer; that is a tombstone
+	Looked, Passed       uint8 // copies asked whether they still have it; that have something newer by now
+	Above                int8  // the newest version that was met
+}
+
+// repairing is what a write still owes to the owners that it missed.
+type repairing struct {
+	At   int8 // when they are written once more; 0: never
+	Owes uint8
+	Seen bool // an owner that took the write still has exactly that state
 }
 
 // creation is the client's POST.
@@ -151,17 +170,20 @@ type state struct {
 	Budget   int8
 	Failures int8
 	Create   creation
-	Op       operation
+	Ops      [2]operation // the second only with Scenario.Second
 	Get      getting
-	Buffered buffered
+	Saved    [2][maxShards]stored // the copies one and two ticks ago, with the fault Gap
+	Repairs  [3]repairing         // of the operations, and of the create
+	Buffered [2]buffered          // a write of each operation; the first may be the create's
 	Unswept  [nodes]uint8
-	WipedAt  int8 // plus 1
+	WipedAt  int8  // plus 1
+	WipedOn  uint8 // shards that lost their data less than 3 s ago, with Variants.LossSaid
 	Changing changing
 
 	// What has happened, for the checks.
 	Succeeded, Sent       uint8
 	HighestPop, HighestAt int8
-	Letters               [2]uint8 // by version: shards with a dead letter
+	Letters               [2]uint8 // by version: shards with a dead letter; with one operation alone
 }
 
 // order is rule "order of states": by version, pop and attempt, a tombstone last of its version.
@@ -194,9 +216,22 @@ func (s *state) awake(node int8) bool { return s.Nodes[node] >= 0 && s.Nodes[nod
 func (s *state) due(sc *Scenario, version, pop, rank int8) int8 {
 	due := sc.Interval*pop + rank*sc.Skew
 	if version > 1 {
-		due += s.Op.Began
+		op := s.op(sc, version)
+		if sc.LastIn > 0 && (op == &s.Ops[1] || sc.Second == NoOp) {
+			due = sc.LastIn*pop + rank*sc.Skew
+		}
+		due += op.Began
 	}
 	return due
+}
+
+// op is the operation that made a version: the first makes 2 and 4, the second 3 and 5,
+// or the other way round where the second one's clock is behind.
+func (s *state) op(sc *Scenario, version int8) *operation {
+	if sc.Behind {
+		version++
+	}
+	return &s.Ops[version%2]
 }
 
 // holds reports whether the lease of the task is still the node's.

@@ -33,7 +33,12 @@ func (x *stepper) successors(s *state) []move {
 			}
 		}
 	}
-	x.client()
+	for i := range x.now.Ops {
+		x.client(i)
+	}
+	for i := range x.now.Repairs {
+		x.repairWrite(i)
+	}
 	x.get()
 	x.links()
 	x.shards()
@@ -99,8 +104,8 @@ func (h *hand) add(next *state, format string, args ...any) {
 	h.urgent(next, "N%d S%d: "+format, append([]any{h.n, h.shard}, args...)...)
 }
 
-// lose notes the same move with its answer lost.
-func (h *hand) lose(next *state, format string, args ...any) {
+// lost notes the same move with its answer lost.
+func (h *hand) lost(next *state, format string, args ...any) {
 	next.Budget--
 	h.maybe(next, "N%d S%d: "+format+", ANSWER LOST", append([]any{h.n, h.shard}, args...)...)
 }

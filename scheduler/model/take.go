@@ -33,6 +33,8 @@ func (h *hand) take() {
 		h.putOff(c.Score+behind, "better S%d leased or not due, put off to %d", o, c.Score+behind)
 	case h.now.Tasks[h.n][o].Phase != idle:
 		h.putOff(h.now.Now+1, "has a task on S%d itself", o)
+	case h.sc.Variants.Yield:
+		h.putOff(h.now.Now+behind, "yields to S%d, looks again at %d", o, h.now.Now+behind)
 	default:
 		h.takeOver(o, h.now.Now+behind)
 	}
@@ -96,6 +98,6 @@ func (h *hand) takeOver(o, score int8) {
 		if h.mine {
 			lost.Copies[h.shard].Score = h.now.Now + 1
 		}
-		h.lose(&lost, "takes S%d, looks again", o)
+		h.lost(&lost, "takes S%d, looks again", o)
 	}
 }
