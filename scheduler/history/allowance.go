@@ -12,31 +12,33 @@ const (
 )
 
 // allowance is how late a callback may be that should start at due, or somewhat before that, but not before from. Without
-// faults that is 250 ms (Limits.Late). What can have shown by then adds up:
+// faults that is 250 ms (Limits.Late). A fault of a shard counts for the timers that it owns, and each until its delays are
+// over. What can have shown by then adds up:
 //
 //   - nodes that died or froze since: the hold time and 1 s each, for the callback may have been under way; 1.5 s in all
-//     for those in whose window it is but that died before: who took it over from these may have died since
+//     for those that died before, within a lease of it, or have come back since: who took it over may have died since
 //   - faulty shards: one skew for each, the silence (1 s) and 0.5 s; if a link was cut, or answers or data were lost,
 //     also the hold time and 1 s, since an outcome could not be told, or is not known any more
-//   - what the faults themselves name (LateMs), and every jump of a shard's clock since the write
+//   - what the faults themselves name (LateMs), and every jump of an owner's clock since the write
 //
 // On top of these comes one skew for each copy that may be missing (absent), or waits as the backup that it was before the
 // shards changed, since it was leased too early to be told (leasedAhead).
 //
-// If as many shards were faulty at once as there are copies, it is late until 15 s (Limits.Recover) after these faults,
+// If as many owners were faulty at once as there are copies, it is late until 15 s (Limits.Recover) after these faults,
 // and those of the next time if that begins by then.
 func (r *run) allowance(w *write, from, due time.Duration) time.Duration {
 	absent := time.Duration(r.absent(w, from))*w.skew + r.leasedAhead(w, from, due)
-	allowed := r.l.Late + r.steps(w.invoked, due) + absent
+	allowed := r.l.Late + r.steps(w, due) + absent
 	for {
 		until := later(due, allowed)
-		more := max(r.allowanceUntil(w, from, due, until), r.l.Late) + r.steps(w.invoked, until) + absent
+		more := max(r.allowanceUntil(w, from, due, until), r.l.Late) + r.steps(w, until) + absent
 		if more <= allowed {
 			break
 		}
 		allowed = more
 	}
-	for o := range overlapping(r.outages(r.copies(w, later(due, allowed))), from, later(due, allowed)) {
+	outages := r.outages(w.timer(), r.copies(w, later(due, allowed)))
+	for o := range overlapping(outages, from, later(due, allowed)) {
 		allowed = max(allowed, o.ended-due+r.l.Recover)
 	}
 	return allowed
@@ -47,7 +49,8 @@ func (r *run) allowance(w *write, from, due time.Duration) time.Duration {
 func (r *run) absent(w *write, from time.Duration) int {
 	var lost []string
 	for _, f := range r.windows {
-		if f.Class == ShardLost && f.RepairedNs == 0 && f.ended(r.end) >= w.invoked && f.healed < from && !slices.Contains(lost, f.Shard) {
+		if f.Class == ShardLost && f.RepairedNs == 0 && f.ended(r.end) >= w.invoked && f.healed < from && !slices.Contains(lost, f.Shard) &&
+			r.owns(f.Shard, w.timer(), w.invoked, from) {
 			lost = append(lost, f.Shard)
 		}
 	}
@@ -59,7 +62,7 @@ func (r *run) allowanceUntil(w *write, from, due, until time.Duration) time.Dura
 	var shards []string
 	held := r.h.Header.hold() + r.l.NodeUnderWay
 	for f := range r.during(from, until) {
-		if f.started() > until {
+		if f.started() > until || later(f.ended(r.end), r.delays(f.Fault)) < from || !r.hurtsTimer(f.Fault, w.timer(), from, until) {
 			continue
 		}
 		if f.from <= due {
@@ -68,9 +71,9 @@ func (r *run) allowanceUntil(w *write, from, due, until time.Duration) time.Dura
 		switch {
 		case f.ofNode() && f.started() >= from:
 			underWay += held
-		case f.ofNode():
+		case f.ofNode() && (f.started()+held >= from || f.ended(r.end) <= until):
 			waiting = r.l.NodeWaiting
-		case f.ofShard() && f.healed >= from && !slices.Contains(shards, f.Shard):
+		case f.ofShard() && !slices.Contains(shards, f.Shard):
 			shards = append(shards, f.Shard)
 		}
 		if f.ofLink() || f.Class == ShardLost {
@@ -82,6 +85,18 @@ func (r *run) allowanceUntil(w *write, from, due, until time.Duration) time.Dura
 		sum += time.Duration(len(shards))*w.skew + r.l.Silence + r.l.ShardMargin
 	}
 	return sum
+}
+
+// delays is how long after its end a fault may make a callback late: until the next poll of a shard that is taken for healed,
+// or a lease of which nobody knows has run out.
+func (r *run) delays(f *Fault) time.Duration {
+	switch {
+	case f.RepairedNs != 0:
+		return 0
+	case f.ofLink(), f.ofNode(), f.Class == ShardLost:
+		return r.h.Header.hold() + r.l.NodeUnderWay
+	}
+	return r.l.Hurt + r.horizon()
 }
 
 // bound is when pop n must have started at the latest, for the first time. A pop before it that was held up holds it up too.
@@ -176,7 +191,7 @@ func (r *run) givenUp(w *write, n int, until time.Duration) bool {
 	retryBy := r.retryBy(w, last, attempts)
 	attempts += r.swallowed(last.arrived(), retryBy)
 	for f := range r.during(calls[0].arrived(), retryBy) {
-		if f.explainsDuplicates() && !f.Mute {
+		if f.explainsDuplicates() && !f.Mute && r.hurtsTimer(f.Fault, w.timer(), calls[0].arrived(), retryBy) {
 			attempts++
 		}
 	}

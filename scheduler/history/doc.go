@@ -10,7 +10,7 @@
 //	{"callback":{"arrive_ns":1004000000,"url":"http://receiver/1","key":"k1","version":"…","seq":1,"attempt":1,"status":200,…}}
 //	{"fault":{"kind":"kill","class":"node_death","node":"n1","start_ns":…,"end_ns":…}}
 //	{"fault":{"kind":"drain","class":"topology_change","start_ns":…,"end_ns":…,"active":2}}
-//	{"home":{"key":"k1","shards":["b","a"]}}
+//	{"home":{"key":"k1","shards":["b","a"],"from_ns":0,"until_ns":9000000000}}
 //	{"copy":{"shard":"b","key":"k1","version":"…","seq":3,"attempt":0,"rank":0,"rf":2,"score_ms":1200}}
 //	{"stray":{"shard":"a","key":"chronos:what"}}
 //	{"sample":{"node":"n1","process":1,"phase":"begin","at_ns":…,"goroutines":41,"counters":{"fired_delivered":0}}}
@@ -28,6 +28,9 @@
 //     is ok, without a read. A 4xx is failed.
 //   - A fault's Class says what it explains; its Kind is the harness's own name for it, and is counted. A fault that is
 //     not recorded explains nothing.
+//   - A fault explains what it hurt. A Home says for how long a timer belonged on which shards: without one, a fault of any
+//     shard may have hurt it. A callback names the node that made it: without a name, any may have.
+//   - A callback whose answer certainly never reached the node was not answered.
 //   - A shard that was away or lost data may get RepairedNs: until then it counts as faulty, as the promises have it.
 //   - Callbacks are recorded up to the end, those that were answered with an error or not at all as well.
 //

@@ -5,10 +5,14 @@ import (
 	"time"
 )
 
-// Home says where the copies of a timer belong at the end of the run, in rank order.
+// Home says on which shards the copies of a timer belong, in rank order: its owners. While the shards change there are
+// several at a time.
 type Home struct {
 	Key    string   `json:"key"`
 	Shards []string `json:"shards"`
+	// FromNs and UntilNs are when they did. UntilNs 0 means that they do at the end of the run.
+	FromNs  int64 `json:"from_ns,omitempty"`
+	UntilNs int64 `json:"until_ns,omitempty"`
 }
 
 // Copy is one copy of a timer in the dump of a shard, or the tombstone of one.

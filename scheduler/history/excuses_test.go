@@ -58,6 +58,10 @@ func TestAnOldVersionWhileAllThatWereToldAreAway(t *testing.T) {
 		{"a node had stood still until now", frozen(1, 60_006-3000), nil},
 		{"it had until before", frozen(1, 60_006-3001), late},
 		{"it had, and both were told", frozen(0, 60_000), late},
+		{"another node had stood still", func(b *book) {
+			frozen(1, 60_006-3000)(b)
+			b.called("/7", 0).Node = "n2"
+		}, late},
 	})
 }
 
@@ -96,33 +100,6 @@ func TestVersionsGoDownOnlyWhereNothingIsStored(t *testing.T) {
 			b.asked("/7").Timer.IntervalMs, b.asked("/7").Timer.Pops = 1000, 60
 			b.delete("k7", 41_500)
 		}), down},
-	})
-}
-
-// k7 is written at 40 s and called twice, 60 s later.
-func TestADuplicateOfWhatMayBeStoredTwice(t *testing.T) {
-	twice := func(unreached, fault int, class Class) func(*book) {
-		return func(b *book) {
-			b.Operations[b.write(Create, "k7", "/7", 40_000, 60_000, 1)].Answer.Unreached = unreached
-			b.call("k7", "/7", 7, 1, 1, 100_006, 200)
-			b.call("k7", "/7", 7, 1, 1, 101_006, 200)
-			b.fault(class, "a", fault, fault+1000)
-		}
-	}
-	runExcuses(t, []excuse{
-		{"answers were lost when it was written", twice(1, 39_500, AnswersLost), nil},
-		{"they were before", twice(1, 40_000-1000-afterMs-1, AnswersLost), only(NoDuplicates)},
-		{"they were later", twice(1, 42_001, AnswersLost), only(NoDuplicates)},
-		{"all copies were reached", twice(0, 39_500, AnswersLost), only(NoDuplicates)},
-		{"a clock jumped", twice(1, 39_500, ClockStep), only(NoDuplicates)},
-		{"both were answered 410", func(b *book) {
-			twice(1, 39_500, AnswersLost)(b)
-			b.called("/7", 0).Status, b.called("/7", 1).Status = 410, 410
-		}, nil},
-		{"and all copies were reached", func(b *book) {
-			twice(0, 39_500, AnswersLost)(b)
-			b.called("/7", 0).Status, b.called("/7", 1).Status = 410, 410
-		}, only(OnlyWhatWasTold)},
 	})
 }
 

@@ -9,14 +9,14 @@ const (
 	over        // it was deleted or its last pop is done
 )
 
-// fateOf is unsure if an operation had an unknown outcome or overlapped the last one, if the timer may have been lost or overruled, and
-// while its last pop is about to be called.
+// fateOf is unsure if the last write had an unknown outcome or overlapped another one, if the timer may have been lost or
+// overruled, and while its last pop is about to be called.
 func (r *run) fateOf(t *timer) fate {
 	var last *Operation
 	for _, op := range t.ops {
 		switch {
 		case !op.writes():
-		case t.returned(op) == never, last != nil && t.returned(last) >= op.invoked():
+		case last != nil && r.done(t, last) >= op.invoked():
 			return unsure
 		default:
 			last = op
@@ -25,12 +25,13 @@ func (r *run) fateOf(t *timer) fate {
 	if last == nil {
 		return unsure
 	}
+	w := t.byOp[last]
 	switch {
-	case r.overruled(t, last):
+	case last.uncertain() && (w == nil || !w.ok), r.overruled(t, last):
 		return unsure
 	case last.Kind != Delete:
-		return r.fateOfWrite(t.byOp[last])
-	case r.lost(last.invoked(), r.dumped(), r.told(last)):
+		return r.fateOfWrite(w)
+	case r.lost(t.key, last.invoked(), r.dumped(), r.told(last)):
 		return unsure
 	}
 	return over
@@ -40,7 +41,7 @@ func (r *run) fateOfWrite(w *write) fate {
 	limit, pops := r.h.Header.limit(), w.asked.Pops
 	gone := w.goneAt(limit) != never
 	switch {
-	case r.lost(w.invoked, r.dumped(), r.copies(w, r.dumped())):
+	case r.lost(w.timer(), w.invoked, r.dumped(), r.copies(w, r.dumped())):
 		return unsure
 	case !gone && w.earliest(pops) > r.dumped()+r.l.Busy:
 		return live

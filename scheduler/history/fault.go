@@ -21,8 +21,8 @@ const (
 	// answers to them came late. Nobody made this fault, so no run needs it a few times.
 	HeldUp Class = "held_up"
 	Slow   Class = "slow" // something takes LateMs longer in all
-	// ClockStep says that Shard's clock jumped by StepMs at the start; a jump back is another fault. It explains a duplicate
-	// only if it may have ended a lease (cutShort).
+	// ClockStep says that Shard's clock jumped by StepMs at the start; a jump back is another fault. It explains something of this
+	// shard's timers only, a duplicate if it may have ended a lease (cutShort).
 	ClockStep Class = "clock_step"
 	NodeClock Class = "node_clock" // Node's wall clock jumped by StepMs: see forgotten, it explains nothing else
 	Harmless  Class = "harmless"   // explains nothing: scripts flushed
@@ -50,6 +50,8 @@ type Fault struct {
 	LateMs int64 `json:"late_ms,omitempty"`
 	// StepMs is how far the clock was put forward, negative for back.
 	StepMs int64 `json:"step_ms,omitempty"`
+	// BackMs is how much of the last that was done a ShardLost has undone, 0 if it lost all.
+	BackMs int64 `json:"back_ms,omitempty"`
 	// Mute says of a NodeFreeze that the node stood only for its callbacks: it made attempts, and none arrived.
 	Mute bool `json:"mute,omitempty"`
 	// Active is the fewest shards that took timers before, during or after a TopologyChange, 0 if that isn't known.
@@ -100,6 +102,11 @@ func (f *Fault) hasNoWindow() bool {
 // explainsLittle tells whether all is as it should be meanwhile.
 func (f *Fault) explainsLittle() bool {
 	return f.Class == Harmless || f.Class == NodeStop || f.Class == TopologyChange
+}
+
+// overlaps tells whether the fault lasted, or had ended so long before, or undid what was done, at some time within [from, to].
+func (f *Fault) overlaps(from, to, after time.Duration) bool {
+	return f.started()-ms(f.BackMs) <= to && (f.EndNs == -1 || later(time.Duration(f.EndNs), after) >= from)
 }
 
 func (f *Fault) started() time.Duration { return time.Duration(f.StartNs) }

@@ -51,7 +51,7 @@ func (r *run) eachObligatory(w *write, do func(n int, bound time.Duration)) {
 	gone := w.goneAt(r.h.Header.limit())
 	for n := 1; n <= w.asked.Pops && w.latest(n) <= until; n++ {
 		bound := r.bound(w, n)
-		if gone <= bound || r.lost(w.invoked, bound, r.copies(w, bound)) {
+		if gone <= bound || r.lost(w.timer(), w.invoked, bound, r.copies(w, bound)) {
 			return
 		}
 		if bound <= until {
@@ -76,7 +76,7 @@ func (r *run) untilOf(w *write) time.Duration {
 		return until
 	}
 	for _, op := range t.ops {
-		if op == w.op || !op.writes() || t.returned(op) < w.invoked {
+		if op == w.op || !op.writes() || r.done(t, op) < w.invoked {
 			continue
 		}
 		until = min(until, op.invoked())
@@ -90,12 +90,11 @@ func (r *run) untilOf(w *write) time.Duration {
 // of these had jumped. Where it was over while the shards changed, a node that had leased it before may have said so to
 // a shard of which the others knew no more, and which is asked when it is swept.
 func (r *run) overruled(t *timer, op *Operation) bool {
-	jumped := func(f Fault) bool { return f.Class == NodeClock && f.started() <= op.invoked() }
-	if t == nil || op.Answer == nil || !slices.ContainsFunc(r.h.Faults, jumped) {
+	if t == nil || op.Answer == nil || !r.jumped(t, op.invoked()) {
 		return false
 	}
 	return slices.ContainsFunc(t.ops, func(before *Operation) bool {
-		if before == op || !before.writes() || t.returned(before) > op.invoked() || before.Answer == nil {
+		if before == op || !before.writes() || r.done(t, before) > op.invoked() || before.Answer == nil {
 			return false
 		}
 		over := r.overBy(t.byOp[before], op.invoked())
@@ -103,6 +102,17 @@ func (r *run) overruled(t *timer, op *Operation) bool {
 			return over != nil && r.changing(over.arrived()-r.horizon(), over.arrived())
 		}
 		return over != nil || r.fewest(r.told(before), before.invoked(), op.invoked()) <= op.Answer.Unreached
+	})
+}
+
+// jumped tells whether the wall clock of a node that wrote to the timer had jumped by then.
+func (r *run) jumped(t *timer, by time.Duration) bool {
+	wrote := func(node string) bool {
+		return slices.ContainsFunc(t.ops, func(op *Operation) bool { return op.writes() && op.Node == node }) ||
+			slices.ContainsFunc(t.writes, func(w *write) bool { return slices.Contains(w.nodes, node) })
+	}
+	return slices.ContainsFunc(r.h.Faults, func(f Fault) bool {
+		return f.Class == NodeClock && f.started() <= by && wrote(f.Node)
 	})
 }
 

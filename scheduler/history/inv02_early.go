@@ -8,7 +8,7 @@ func neverEarly(r *run, f *Finding) {
 	for _, w := range r.writes {
 		for _, c := range w.calls {
 			early := w.earliest(c.Seq) - c.arrived()
-			if early > r.l.Early && early > r.l.Early+r.steps(w.invoked, c.arrived()) {
+			if early > r.l.Early && early > r.l.Early+r.steps(w, c.arrived()) {
 				f.violation("%s: %s early", c, early)
 			}
 		}

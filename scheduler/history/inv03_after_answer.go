@@ -8,7 +8,7 @@ import (
 // noneAfterAnswer is invariant 3: once a DELETE or PUT was acknowledged, no callback of an older version arrives, and
 // after an answer that says in flight none later than 2 s (Limits.InFlight). Limits.Network is added to both.
 //
-// A write is certainly older if it was acknowledged before the other was invoked, or if the versions that the callbacks of
+// A write is certainly older if it has taken effect, if it did at all, before the other was invoked, or if the versions that the callbacks of
 // both carry say so. It is excused if as many shards as were told of the later write may have lost it since, or if the older one
 // may count as later (overruled).
 func noneAfterAnswer(r *run, f *Finding) {
@@ -35,27 +35,27 @@ func noneAfterAnswer(r *run, f *Finding) {
 
 func (r *run) judgeAfter(f *Finding, w *write, op *Operation, last time.Duration) {
 	for _, c := range w.calls {
-		if c.arrived() <= last || r.lost(op.invoked(), c.arrived(), r.told(op)) {
+		if c.arrived() <= last || r.lost(w.timer(), op.invoked(), c.arrived(), r.told(op)) {
 			continue
 		}
 		unreached := op.Answer != nil && op.Answer.Unreached > 0
-		if !unreached || !r.faulty(c.arrived()-r.l.InFlight, c.arrived(), r.told(op)) && !r.stoodStill(c) {
+		if !unreached || !r.faulty(w.timer(), c.arrived()-r.l.InFlight, c.arrived(), r.told(op)) && !r.stoodStill(c) {
 			f.violation("%s: %s later than the answer to a %s at %s allows", c, c.arrived()-last, op.Kind, op.returned())
 		}
 	}
 }
 
-// stoodStill tells whether a node did a moment before the callback: to it all shards were silent then, those that were
-// told among them.
+// stoodStill tells whether the node that called did a moment before: to it all shards were silent then, those that were told
+// among them.
 func (r *run) stoodStill(c *Callback) bool {
 	return slices.ContainsFunc(r.h.Faults, func(f Fault) bool {
-		return f.Class == NodeFreeze && f.started() <= c.arrived() && later(f.ended(r.end), r.l.Silence+r.l.InFlight) >= c.arrived()
+		return f.Class == NodeFreeze && (f.Node == c.Node || c.Node == "") && f.started() <= c.arrived() && later(f.ended(r.end), r.l.Silence+r.l.InFlight) >= c.arrived()
 	})
 }
 
 // older tells whether w certainly took effect before op, a DELETE or PUT of the same timer.
 func older(w *write, op *Operation, t *timer) bool {
-	if w.ok && w.returned < op.invoked() {
+	if w.returned < op.invoked() {
 		return true
 	}
 	o := t.byOp[op]

@@ -8,9 +8,8 @@ import (
 // onlyWhatWasTold is invariant 4: every callback is one that was asked for. Its URL and body are those of one write, which
 // was not refused; its key is the timer's (and that of the id); its version is the same in all callbacks of the write, no
 // other write's, and above that of every write acknowledged before, unless nothing told any more of that one (forgotten),
-// or what did was not reached (overruled); its sequence number is one of the pops; its attempt is counted from 1. A
-// duplicate that is allowed (invariant 6) may be of a second version (storedTwice). After a callback was certainly answered
-// 410 in time, none of the write follows but what may be a duplicate.
+// or what did was not reached (overruled); its sequence number is one of the pops; its attempt is counted from 1. After a
+// callback was certainly answered 410 in time, none of the write follows but what may be a duplicate.
 func onlyWhatWasTold(r *run, f *Finding) {
 	for _, c := range r.unasked {
 		f.violation("%s: no write asked for it", c)
@@ -21,7 +20,7 @@ func onlyWhatWasTold(r *run, f *Finding) {
 			switch {
 			case reason != "":
 				f.violation("%s: %s", c, reason)
-			case c.Version != w.version() && !r.storedTwice(w, c):
+			case c.Version != w.version():
 				f.violation("%s: before, the version was %s", c, w.version())
 			}
 		}
@@ -57,20 +56,13 @@ func (w *write) unlike(c *Callback) string {
 	return ""
 }
 
-// storedTwice tells whether the callback may be of a second version of the write: a repeat of it stored that, or it went
-// above a newer one with its second try, which did not reach a copy that had taken the first.
-func (r *run) storedTwice(w *write, c *Callback) bool {
-	first := slices.IndexFunc(w.calls, func(o *Callback) bool { return o.Version == c.Version })
-	return (w.op.IdempotencyKey != "" || w.unreached > 0) && r.mayRepeat(w.calls[first])
-}
-
 func (r *run) judgeGone(f *Finding, w *write) {
 	for i, c := range w.calls {
 		if !c.gone(r.surely()) {
 			continue
 		}
 		for _, next := range w.calls[i+1:] {
-			if next.arrived() > c.over(r.surely()) && !r.mayRepeat(next) && !r.unsure(w) {
+			if next.arrived() > c.over(r.surely()) && r.repeats(w, c, next) == nil {
 				f.violation("%s: the timer was ended by a 410 at %s", next, c.over(r.surely()))
 			}
 		}
@@ -94,12 +86,11 @@ func (r *run) judgeVersions(f *Finding, t *timer) {
 }
 
 // forgotten tells whether nothing may have been stored any more of a, nor of what came after it, when b was written, so that
-// the version of b came from a wall clock alone, and whether one had jumped by then. What was created with an
+// the version of b came from a wall clock alone, and whether one that versions came from had jumped by then. What was created with an
 // Idempotency-Key is remembered longer, and so is a delete.
 func (r *run) forgotten(t *timer, a, b *write) bool {
 	by := min(b.returned, b.calls[0].arrived())
-	jumped := func(f Fault) bool { return f.Class == NodeClock && f.started() <= by }
-	if !slices.ContainsFunc(r.h.Faults, jumped) {
+	if !r.jumped(t, by) {
 		return false
 	}
 	life := time.Duration(0)

@@ -2,13 +2,12 @@ package history
 
 // sequenceRises is invariant 5, about the callbacks of one write in the order of their arrival: sequence numbers rise from
 // 1 without gaps, but for pops that an outage or a callback longer than an interval held up until a later one was due
-// (gapExplained) or of which too many copies were lost. A lower number comes again only in the window of a fault that
-// explains duplicates. A repeat has the same webhook-id, which is key.version.sequence, and no lower attempt, unless a
-// fault that explains duplicates may show (the repeat may be by a copy that has not heard of the other attempts) or as many
-// shards as there are copies were faulty at once.
+// (gapExplained) or of which too many copies were lost. A lower number comes again only where a fault explains a duplicate
+// (repeats). A repeat has the same webhook-id, which is key.version.sequence, and no lower attempt, unless the other attempt
+// may not have been heard of (forgot).
 func sequenceRises(r *run, f *Finding) {
 	for _, w := range r.writes {
-		high, attempts := 0, make(map[int]int)
+		highest, last := (*Callback)(nil), make(map[int]*Callback) // of a pop, the one of the highest attempt
 		for _, c := range w.calls {
 			if !c.labelled() {
 				f.violation("%s: webhook-id is not key.version.sequence of %s, %s, %d", c, c.Key, c.Version, c.Seq)
@@ -16,21 +15,35 @@ func sequenceRises(r *run, f *Finding) {
 			if c.Seq > w.asked.Pops {
 				continue // invariant 4
 			}
-			r.judgeGap(f, w, c, high)
-			if c.Seq < high && !r.mayRepeat(c) {
-				f.violation("%s: %d came before", c, high)
+			r.judgeGap(f, w, c, highest)
+			if highest != nil && c.Seq < highest.Seq && r.repeats(w, highest, c) == nil {
+				f.violation("%s: %d came before", c, highest.Seq)
 			}
-			if c.Attempt < attempts[c.Seq] && !r.mayRepeat(c) && !r.unsure(w) && !r.faulty(w.invoked, c.arrived(), r.copies(w, c.arrived())) {
-				f.violation("%s: attempt %d came before", c, attempts[c.Seq])
+			if before := last[c.Seq]; before != nil && c.Attempt < before.Attempt && !r.forgot(w, before, c) {
+				f.violation("%s: attempt %d came before", c, before.Attempt)
 			}
-			high, attempts[c.Seq] = max(high, c.Seq), max(attempts[c.Seq], c.Attempt)
+			if highest == nil || c.Seq > highest.Seq {
+				highest = c
+			}
+			if before := last[c.Seq]; before == nil || c.Attempt > before.Attempt {
+				last[c.Seq] = c
+			}
 		}
 	}
 }
 
-func (r *run) judgeGap(f *Finding, w *write, c *Callback, high int) {
+// forgot tells whether a fault may have hidden one callback from who made the next, or all that knew of it were faulty at once.
+func (r *run) forgot(w *write, before, c *Callback) bool {
+	return r.repeats(w, before, c) != nil || r.faulty(w.timer(), w.invoked, c.arrived(), r.copies(w, c.arrived()))
+}
+
+func (r *run) judgeGap(f *Finding, w *write, c, highest *Callback) {
+	high := 0
+	if highest != nil {
+		high = highest.Seq
+	}
 	for n := high + 1; n < c.Seq; n++ {
-		if !r.gapExplained(w, n) && !r.lost(w.invoked, c.arrived(), r.copies(w, c.arrived())) {
+		if !r.gapExplained(w, n) && !r.lost(w.timer(), w.invoked, c.arrived(), r.copies(w, c.arrived())) {
 			f.violation("%s: pop %d is left out for no reason", c, n)
 			return
 		}

@@ -3,47 +3,76 @@ package history
 import "time"
 
 // noDuplicates is invariant 6: no pop has two callbacks that were both certainly answered 2xx in time (the limit less
-// Limits.AnswerMargin), unless one of them arrived in the window of a fault that explains duplicates, or such a fault left
-// open where the write was stored (unsure), or a shard's clock was put so far ahead that the first one's lease was over
-// (cutShort). Those are counted.
+// Limits.AnswerMargin), unless a fault that explains duplicates hurt the timer (repeats), or the clock of an owner was put so
+// far ahead that the first one's lease was over (cutShort). Those are counted, and few: 1 in 1,000 callbacks (Limits.Duplicates),
+// 1 in 200 where links were cut or answers lost.
 func noDuplicates(r *run, f *Finding) {
 	for _, w := range r.writes {
-		first := make(map[int]*Callback)
+		before := make(map[int]*Callback)
 		for _, c := range w.calls {
-			before := first[c.Seq]
-			switch {
-			case !c.succeeded(r.surely()):
-			case before == nil:
-				first[c.Seq] = c
-			case r.mayRepeat(before) || r.mayRepeat(c) || r.unsure(w) || r.cutShort(before, c):
-				r.counts.ExplainedDuplicates++
-			default:
-				f.violation("%s: it was answered %d at %s before", c, before.Status, before.over(r.surely()))
+			if !c.succeeded(r.surely()) {
+				continue
 			}
+			if first := before[c.Seq]; first != nil {
+				r.judgeRepeat(f, w, first, c)
+			}
+			before[c.Seq] = c
 		}
+	}
+	share := r.l.Duplicates
+	for i := range r.h.Faults {
+		if f := &r.h.Faults[i]; f.ofLink() || f.Class == HeldUp {
+			share = r.l.DuplicatesCut
+		}
+	}
+	most := max(r.l.FewDuplicates, int(share*float64(r.counts.Callbacks)))
+	if n := r.counts.ExplainedDuplicates; n > most {
+		f.violation("%d duplicates in %d callbacks, %d at most are allowed whatever explains them", n, r.counts.Callbacks, most)
 	}
 }
 
-func (r *run) mayRepeat(c *Callback) bool {
-	return r.inWindow(c.arrived(), (*Fault).explainsDuplicates)
+func (r *run) judgeRepeat(f *Finding, w *write, first, c *Callback) {
+	switch fault := r.repeats(w, first, c); {
+	case fault != nil:
+		r.counts.Duplicates[fault.Class]++
+	case r.cutShort(first, c):
+		r.counts.Duplicates[ClockStep]++
+	default:
+		f.violation("%s by %s: %s had answered %d at %s before", c, c.Node, first.Node, first.Status, first.over(r.surely()))
+		return
+	}
+	r.counts.ExplainedDuplicates++
 }
 
-// cutShort tells whether a shard's clock was put ahead during a callback, so far that its lease may have been over when the
-// next one of the pop came.
+// repeats is the fault because of which a copy of the timer may not have heard of a callback, and called again; nil if
+// there is none. The fault hurt an owner of the timer, or a node that called or wrote it, and the second callback was under
+// way within the fault or 3 s (Limits.Hurt) after it, or the first was and the second came when the lease of the first had
+// run out.
+func (r *run) repeats(w *write, before, c *Callback) *Fault {
+	lease := c.arrived() <= before.over(r.h.Header.limit())+r.h.Header.hold()+r.l.NodeUnderWay
+	for i := range r.h.Faults {
+		f := &r.h.Faults[i]
+		if f.explainsDuplicates() && (r.under(f, c) || lease && r.under(f, before)) && r.hurtsCalls(f, w, before, c) {
+			return f
+		}
+	}
+	return nil
+}
+
+// under tells whether the callback was under way within the fault, or so long after it that it may show.
+func (r *run) under(f *Fault, c *Callback) bool {
+	return f.overlaps(c.arrived(), c.over(r.h.Header.limit())+r.l.Settle, r.l.Hurt)
+}
+
+// cutShort tells whether the clock of an owner was put ahead during a callback, so far that its lease may have been over
+// when the next one of the pop came.
 func (r *run) cutShort(before, next *Callback) bool {
 	var ahead time.Duration
 	from, to := before.arrived()-r.l.Settle, before.over(r.h.Header.limit())+r.l.Settle
 	for w := range r.during(from, to) {
-		if w.Class == ClockStep && w.started() >= from && w.started() <= to {
+		if w.Class == ClockStep && w.started() >= from && w.started() <= to && r.owns(w.Shard, before.Key, from, to) {
 			ahead += ms(max(w.StepMs, 0))
 		}
 	}
 	return ahead > 0 && next.arrived()-before.arrived()+ahead+r.l.Settle >= r.h.Header.hold()
-}
-
-// unsure tells whether a fault that explains duplicates left open where the write was stored: what its answer says was not
-// reached may have it all the same, and know nothing of the copy that stands in for it; so may any without an answer. No
-// protocol can tell such a copy from one that was never made, as long as nobody who knows of both has seen it.
-func (r *run) unsure(w *write) bool {
-	return (!w.ok || w.unreached > 0) && r.inWindow(w.invoked, (*Fault).explainsDuplicates)
 }

@@ -23,7 +23,9 @@ func copiesAtHome(r *run, f *Finding) {
 	}
 	homes := make(map[string][]string)
 	for _, h := range r.h.Homes {
-		homes[h.Key] = h.Shards
+		if h.UntilNs == 0 {
+			homes[h.Key] = h.Shards
+		}
 	}
 	found := r.copiesByKey()
 	for i := range r.h.Copies {

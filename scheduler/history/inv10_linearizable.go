@@ -8,8 +8,8 @@ import (
 )
 
 // linearizable is invariant 10: what the GETs of one timer read can be explained by an order of its operations in which
-// each takes effect between its invocation and its return. A write with an unknown outcome may take effect at any time
-// after its invocation, or never; a GET without an answer says nothing.
+// each takes effect between its invocation and its return. A write with an unknown outcome takes effect within 3 s
+// (Limits.TakesEffect) of its invocation, or never; a GET without an answer says nothing.
 //
 // A timer also ends by firing: a GET may say 404 from when the last pop of the write may have been due, or a callback was
 // answered 410. The sequence number that it reads must be of a pop, and the pops before must have been due.
@@ -49,7 +49,8 @@ const (
 
 // step is what an operation does to a timer, or what it found.
 type step struct {
-	read bool
+	read  bool
+	maybe bool // it may never take effect
 	// found is the index of the write that was written or read, absent for a DELETE and a 404, whatever for what no write
 	// asked for.
 	found int
@@ -58,22 +59,28 @@ type step struct {
 }
 
 func modelOf(anyStart bool) porcupine.Model {
-	return porcupine.Model{
-		Init: func() any {
-			if anyStart {
-				return whatever
-			}
-			return absent
-		},
-		Step: func(state, input, _ any) (bool, any) {
+	first := absent
+	if anyStart {
+		first = whatever
+	}
+	model := porcupine.NondeterministicModel{
+		Init: func() []any { return []any{first} },
+		Step: func(state, input, _ any) (next []any) {
 			current, is := state.(int)
 			s, known := input.(step)
 			if !is || !known {
-				return false, state
+				return nil
 			}
-			return s.apply(current)
+			if s.maybe {
+				next = append(next, current)
+			}
+			if possible, after := s.apply(current); possible {
+				next = append(next, after)
+			}
+			return next
 		},
 	}
+	return model.ToModel()
 }
 
 // apply tells whether the step is possible in a state, and what the state is after it.
@@ -95,7 +102,7 @@ func (s step) apply(state int) (possible bool, next int) {
 func (r *run) segments(t *timer) [][]porcupine.Operation {
 	var segments [][]porcupine.Operation
 	var loose []porcupine.Operation // writes that may take effect later
-	dark := r.dark(r.copiesOf(t))
+	dark := r.dark(t.key, r.copiesOf(t))
 	next := 0
 	var current []porcupine.Operation
 	for i, op := range t.ops {
@@ -104,8 +111,10 @@ func (r *run) segments(t *timer) [][]porcupine.Operation {
 			current = slices.Clone(loose)
 			next++
 		}
-		from, to := op.invoked(), t.returned(op)
+		from, to := op.invoked(), r.done(t, op)
 		s := r.stepOf(t, op)
+		w := t.byOp[op]
+		s.maybe = op.writes() && op.uncertain() && (w == nil || !w.ok)
 		unlit := slices.ContainsFunc(dark, func(l level) bool { return l.from <= to && from <= l.to })
 		switch {
 		case op.Kind == Get && (op.Outcome != OK || unlit):
@@ -147,7 +156,7 @@ func (r *run) stepOf(t *timer, op *Operation) step {
 		s.found = r.writeRead(t, op)
 	case s.read:
 		for i, w := range t.writes {
-			last := w.earliest(w.asked.Pops) - r.steps(w.invoked, op.returned())
+			last := w.earliest(w.asked.Pops) - r.steps(w, op.returned())
 			if op.returned() >= min(last, w.goneAt(r.h.Header.limit())) {
 				s.overs = append(s.overs, i)
 			}
@@ -169,7 +178,7 @@ func (r *run) writeRead(t *timer, op *Operation) int {
 	if seq > 1 {
 		due = w.earliest(seq - 1)
 	}
-	if seq < 1 || seq > w.asked.Pops || due-r.steps(w.invoked, op.returned()) > op.returned() {
+	if seq < 1 || seq > w.asked.Pops || due-r.steps(w, op.returned()) > op.returned() {
 		return whatever
 	}
 	return i

@@ -2,48 +2,91 @@ package history
 
 import (
 	"net/http"
-	"slices"
 	"time"
 )
 
-// available is invariant 11: of the requests made while fewer than rf shards were faulty, at least 99.9 %
-// (Limits.Availability) had an answer below 500, and no node had to be restarted to work again. Not counted are requests
-// to a node in the window of its own death or freeze, and a GET that only a shard that was faulty could answer (unknowable).
+// available is invariant 11: of the requests made while fewer shards were faulty than their timer has copies, at least 99.9 %
+// (Limits.Availability) were answered well within 1 s (Limits.Answer): by 2xx, or a 4xx other than 408 and 429. And no node
+// had to be restarted to work again. Not counted are requests to a node that died or stood still meanwhile.
 func available(r *run, f *Finding) {
 	var example *Operation
 	for i := range r.h.Operations {
 		op := &r.h.Operations[i]
-		to := r.end
-		if op.ReturnNs != -1 {
-			to = time.Duration(op.ReturnNs)
-		}
-		if r.faulty(op.invoked(), to, r.h.Header.RF) || r.downFor(op) || r.unknowable(op, to) {
+		to := min(op.returned(), r.end)
+		if r.hurtShards(op.invoked(), to) >= r.copiesFor(op, to) || r.downFor(op, to) {
 			continue
 		}
 		r.counts.Requests++
-		if op.Status == 0 || op.Status >= http.StatusInternalServerError {
+		if !op.answeredWell() || op.returned()-op.invoked() > r.l.Answer {
 			r.counts.Unanswered++
 			example = op
 		}
 	}
-	if n := r.counts.Requests; n > 0 && float64(n-r.counts.Unanswered) < r.l.Availability*float64(n) {
-		f.violation("%d of %d requests had no answer below 500, among them a %s to %s at %s",
-			r.counts.Unanswered, n, example.Kind, example.Node, example.invoked())
+	if n := r.counts.Requests; r.counts.Unanswered > 0 && float64(n-r.counts.Unanswered) < r.l.Availability*float64(n) {
+		f.violation("%d of %d requests had no good answer in time, among them a %s to %s at %s, answered %d after %s",
+			r.counts.Unanswered, n, example.Kind, example.Node, example.invoked(), example.Status, example.returned()-example.invoked())
 	}
 	for _, node := range r.h.End.Stuck {
 		f.violation("node %s had to be restarted", node)
 	}
 }
 
-// downFor tells whether the operation's node was in the window of a fault of its own.
-func (r *run) downFor(op *Operation) bool {
-	return r.explained(op.invoked(), op.invoked(), func(f *Fault) bool { return f.ofNode() && f.Node == op.Node })
+func (o *Operation) answeredWell() bool {
+	switch o.Status {
+	case http.StatusRequestTimeout, http.StatusTooManyRequests:
+		return false
+	}
+	return o.Status >= http.StatusOK && o.Status < http.StatusMultipleChoices ||
+		o.Status >= http.StatusBadRequest && o.Status < http.StatusInternalServerError
 }
 
-// unknowable tells whether op is a GET that was refused, of a timer that was over, which leaves nothing on the shards that
-// could be asked: a live copy may have been on the one that could not.
-func (r *run) unknowable(op *Operation, to time.Duration) bool {
-	t := r.byKey[op.about()]
-	return op.Kind == Get && op.Status == http.StatusServiceUnavailable && t != nil && r.faulty(op.invoked(), to, 1) &&
-		slices.ContainsFunc(t.writes, func(w *write) bool { return r.overBy(w, to) != nil })
+// downFor tells whether the operation's node died or stood still within it.
+func (r *run) downFor(op *Operation, to time.Duration) bool {
+	for f := range r.during(op.invoked(), to) {
+		if f.ofNode() && f.Node == op.Node && f.overlaps(op.invoked(), to, 0) {
+			return true
+		}
+	}
+	return false
+}
+
+// hurtShards is how many shards were faulty within [from, to], or had been a moment (Limits.Hurt) before.
+func (r *run) hurtShards(from, to time.Duration) int {
+	shards := make(map[string]bool)
+	for f := range r.during(from, to) {
+		if f.ofShard() && f.overlaps(from, to, r.l.Hurt) {
+			shards[f.Shard] = true
+		}
+	}
+	return len(shards)
+}
+
+// copiesFor is how many copies at least the timer had that a request was about: no more than there were shards.
+func (r *run) copiesFor(op *Operation, to time.Duration) int {
+	copies := r.h.Header.RF
+	if op.Timer != nil && op.Timer.RF > 0 {
+		copies = op.Timer.RF
+	}
+	if t := r.byKey[op.about()]; t != nil {
+		for _, w := range t.writes {
+			copies = min(copies, w.copies)
+		}
+	}
+	return min(copies, r.activeShards(op.invoked(), to))
+}
+
+// activeShards is how many shards took timers within [from, to] at least: as many as in the last change before, or one of then.
+func (r *run) activeShards(from, to time.Duration) int {
+	before, since, fewest := len(r.h.Header.Shards), time.Duration(-1), len(r.h.Header.Shards)+len(r.h.Faults)
+	for i := range r.h.Faults {
+		f := &r.h.Faults[i]
+		switch ended := f.ended(r.end); {
+		case f.Class != TopologyChange || f.Active == 0 || f.started() > to:
+		case ended >= from:
+			fewest = min(fewest, f.Active)
+		case ended > since:
+			before, since = f.Active, ended
+		}
+	}
+	return min(fewest, before)
 }

@@ -1,9 +1,6 @@
 package history
 
-import (
-	"testing"
-	"time"
-)
+import "testing"
 
 // damage is one change of the clean history, and the invariants that it violates; none if it is still fine.
 type damage struct {
@@ -314,106 +311,6 @@ func TestCopiesAtHome(t *testing.T) {
 		{"unlike while leased", func(b *book) { b.Copies[1].Attempt, b.Copies[1].Leased = 1, true }, nil},
 		{"unlike just before its time", func(b *book) { b.Copies[1].Attempt, b.Copies[1].ScoreMs = 1, 1999 }, nil},
 		{"unlike, with time left", func(b *book) { b.Copies[1].Attempt, b.Copies[1].ScoreMs = 1, 2000 }, only(CopiesAtHome)},
-	})
-}
-
-func TestLinearizable(t *testing.T) {
-	runDamages(t, []damage{
-		{"404 after an acknowledged create", func(b *book) { b.get("k5", 800, "", 0) }, only(Linearizable)},
-		{"404 before the create was answered", func(b *book) { b.get("k5", 504-opTook, "", 0) }, nil},
-		{"deleted and read", func(b *book) { b.get("k4", 2600, "/4", 1) }, only(Linearizable)},
-		{"old after new", func(b *book) { b.get("k3", 1600, "/3", 1) }, only(Linearizable)},
-		{"what nobody wrote", func(b *book) { b.get("k5", 800, "/55", 1) }, only(Linearizable)},
-		{"pop before the one before was due", func(b *book) { b.get("k2", 1100, "/2", 2) }, only(Linearizable)},
-		{"pop after the one before was due", func(b *book) { b.get("k2", 1196, "/2", 2) }, nil},
-		{"404 before the last pop", func(b *book) { b.get("k2", 5190, "", 0) }, only(Linearizable)},
-		{"404 when the last pop may be done", func(b *book) { b.get("k2", 5196, "", 0) }, nil},
-		{"back after it was over", func(b *book) { b.get("k1", 3100, "/1", 1) }, only(Linearizable)},
-		{"unknown delete that never was", func(b *book) { b.unknownDelete("k5", 1000); b.get("k5", 90_000, "/5", 1) }, nil},
-		{"unknown delete that was later", func(b *book) {
-			b.unknownDelete("k5", 1000)
-			b.get("k5", 80_000, "/5", 1)
-			b.get("k5", 90_000, "", 0)
-		}, nil},
-		{"unknown delete that was and was not", func(b *book) {
-			b.unknownDelete("k5", 1000)
-			b.get("k5", 80_000, "", 0)
-			b.get("k5", 90_000, "/5", 1)
-		}, only(Linearizable)},
-	})
-}
-
-func (b *book) unknownDelete(key string, invoke int) {
-	i := b.delete(key, invoke)
-	b.Operations[i].Outcome, b.Operations[i].Answer = Unknown, nil
-}
-
-func TestALinearSearchWithoutTimeIsUnknown(t *testing.T) {
-	b := clean()
-	for i := range 40 {
-		b.write(Replace, "k7", "/7"+string(rune('a'+i)), 10_000, 600_000, 1)
-		b.Operations[len(b.Operations)-1].ReturnNs = at(20_000)
-	}
-	b.get("k7", 30_000, "/nobody's", 1)
-	l := small()
-	l.Linearize = time.Nanosecond
-	if r := l.Check(b.History); r.Verdict != VerdictUnknown {
-		t.Errorf("verdict %s\n%s", r.Verdict, text(t, &r))
-	}
-}
-
-func TestAvailable(t *testing.T) {
-	requests := func(bad int) func(*book) {
-		return func(b *book) {
-			for len(b.Operations) < 2000 {
-				b.get("k5", 4000, "/5", 1)
-			}
-			for i := range bad {
-				o := &b.Operations[1000+i]
-				o.Outcome, o.Status, o.Read = Failed, 503, nil
-			}
-		}
-	}
-	over := func(when, away, status int) func(*book) {
-		return func(b *book) {
-			requests(0)(b)
-			for range 3 {
-				b.get("k1", when, "", 0)
-				o := &b.Operations[len(b.Operations)-1]
-				o.Outcome, o.Status, o.Read = Failed, status, nil
-			}
-			if away > 0 {
-				b.fault(ShardAway, "a", away, away+1000)
-			}
-		}
-	}
-	runDamages(t, []damage{
-		{"2 of 2000", requests(2), nil},
-		{"3 of 2000", requests(3), only(Available)},
-		{"a node needed a restart", func(b *book) { b.End.Stuck = []string{"n2"} }, only(Available)},
-		{"a node was dead", func(b *book) {
-			requests(3)(b)
-			b.fault(NodeDeath, "n1", 4000, 5000)
-		}, nil},
-		{"another node was dead", func(b *book) {
-			requests(3)(b)
-			b.fault(NodeDeath, "n2", 4000, 5000)
-		}, only(Available)},
-		{"as many shards as copies were away", func(b *book) {
-			requests(3)(b)
-			b.fault(ShardAway, "a", 4000, 5000)
-			b.fault(ShardAway, "b", 4000, 5000)
-		}, nil},
-		{"fewer were away", func(b *book) {
-			requests(3)(b)
-			b.fault(ShardAway, "a", 4000, 5000)
-			b.fault(ShardAway, "a", 4000, 5000)
-		}, only(Available)},
-		{"one was away, and the timer was over", over(4000, 4000, 503), nil},
-		{"the timer was over, and none was away", over(4000, 0, 503), only(Available)},
-		{"one was away before it was over", over(900, 900, 503), only(Available)},
-		{"one was away when it was due, but not called yet", over(1101, 1101, 503), only(Available)},
-		{"one was away, and the answer was another", over(4000, 4000, 500), only(Available)},
 	})
 }
 

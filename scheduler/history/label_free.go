@@ -21,10 +21,10 @@ func labelFree(r *run, f *Finding) {
 		}
 		m := r.match(w)
 		for _, c := range m.unmatched {
-			mayRepeat := func(o *Callback) bool {
-				return o.arrived() <= c.arrived() && (r.mayRepeat(o) || o != c && r.cutShort(o, c))
+			explained := func(o *Callback) bool {
+				return o.arrived() <= c.arrived() && (r.repeats(w, o, c) != nil || o != c && r.cutShort(o, c))
 			}
-			if !r.unsure(w) && !slices.ContainsFunc(w.calls, mayRepeat) {
+			if !slices.ContainsFunc(w.calls, explained) {
 				f.violation("arrival at %s at %s: no pop was due for it", w.asked.URL, c.arrived())
 			}
 		}
@@ -49,7 +49,7 @@ func (r *run) match(w *write) (m matching) {
 	var busy time.Duration
 	taken, due := make(map[int]bool), 1
 	for _, c := range w.calls {
-		early := r.l.Early + r.steps(w.invoked, c.arrived())
+		early := r.l.Early + r.steps(w, c.arrived())
 		for ; due <= w.asked.Pops && w.earliest(due)-early <= c.arrived(); due++ {
 			open = append(open, due)
 		}

@@ -29,7 +29,8 @@ func TestArrivalsWithoutLabels(t *testing.T) {
 		{"one of five missing", func(b *book) { b.drop("/2", 2) }, 1},
 		{"one too many", func(b *book) { b.call("k2", "/2", 2, 5, 1, 5400, 200) }, 1},
 		{"one too many that was refused", func(b *book) { b.call("k2", "/2", 2, 5, 1, 5400, 500) }, 0},
-		{"one too many in a fault's window", func(b *book) { b.call("k2", "/2", 2, 5, 1, 5400, 200); b.fault(NodeDeath, "n1", 6000, 7000) }, 0},
+		{"one too many in a fault's window", func(b *book) { b.call("k2", "/2", 2, 5, 1, 5400, 200); b.fault(NodeDeath, "n1", 5300, 7000) }, 0},
+		{"one too many before a fault", func(b *book) { b.call("k2", "/2", 2, 5, 1, 5400, 200); b.fault(NodeDeath, "n1", 6000, 7000) }, 1},
 		{"early, and so one missing", func(b *book) { b.called("/1", 0).move(at(1000)) }, 2},
 		{"late, and so one missing", func(b *book) { b.called("/1", 0).move(at(2000)) }, 2},
 		{"wrong labels, right times", func(b *book) {

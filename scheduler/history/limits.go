@@ -26,8 +26,16 @@ type Limits struct {
 	// Silence is how long a shard is waited for, ShardMargin what a faulty one may cost beyond that and the skew.
 	Silence     time.Duration
 	ShardMargin time.Duration
-	// OldLease is by how much a lease that a shard's rollback brought back may outlast the hold time.
-	OldLease time.Duration
+	// Hurt is how long after its end a fault explains duplicates.
+	Hurt time.Duration
+	// Duplicates is the share of callbacks that may be duplicates, whatever explains them. DuplicatesCut is that of a run in which
+	// links were cut, answers were lost, or the recorder stood still with the links that it plays. FewDuplicates are allowed to
+	// any run: fewer than 1,000 callbacks show no share of 1 in 1,000.
+	Duplicates    float64
+	DuplicatesCut float64
+	FewDuplicates int
+	// TakesEffect is how long after its invocation a write of unknown outcome takes effect, if it does at all.
+	TakesEffect time.Duration
 	// Recover is how long after the end of an outage of all copies a timer may be late.
 	Recover time.Duration
 	// OtherNode is how long a retry is left to other nodes.
@@ -50,8 +58,9 @@ type Limits struct {
 	Busy time.Duration
 	// Linearize bounds the search for an order of one timer's operations, by the process's own clock.
 	Linearize time.Duration
-	// Availability is the share of requests that must be answered.
+	// Availability is the share of requests that must be answered, Answer within what time.
 	Availability float64
+	Answer       time.Duration
 	// Growth is by what share memory, goroutines and descriptors may grow, beyond the amounts that are allowed to each.
 	Growth             float64
 	SpareMemoryBytes   int64
@@ -67,11 +76,12 @@ func DefaultLimits() Limits {
 		Early: time.Millisecond, Late: 250 * time.Millisecond,
 		NodeWaiting: 1500 * time.Millisecond, NodeUnderWay: time.Second,
 		Silence: time.Second, ShardMargin: 500 * time.Millisecond, Recover: 15 * time.Second,
+		Hurt: 3 * time.Second, Duplicates: 0.001, DuplicatesCut: 0.005, FewDuplicates: 1, TakesEffect: 3 * time.Second,
 		OtherNode: time.Second, Settle: 50 * time.Millisecond,
 		InFlight: 2 * time.Second, AnswerMargin: 250 * time.Millisecond,
 		TombstoneLife: 2 * time.Minute, IdempotencyLife: time.Hour, Bury: 10 * time.Second,
 		Heal: time.Minute, Busy: 2 * time.Second,
-		Linearize: 10 * time.Second, Availability: 0.999,
+		Linearize: 10 * time.Second, Availability: 0.999, Answer: time.Second,
 		Growth: 0.25, SpareMemoryBytes: 32 << 20, SpareGoroutines: 50, SpareDescriptors: 50,
 		ViolationsDetailed: 10,
 	}

@@ -135,12 +135,24 @@ func (o *Operation) validateWrite() error {
 
 func (o *Operation) invoked() time.Duration { return time.Duration(o.InvokeNs) }
 
-// returned is never if the operation may still take effect.
+// returned is never without an answer.
 func (o *Operation) returned() time.Duration {
-	if o.ReturnNs == -1 || o.uncertain() {
+	if o.ReturnNs == -1 {
 		return never
 	}
 	return time.Duration(o.ReturnNs)
+}
+
+// done is when the operation has taken effect, if it does at all: one of unknown outcome within so long of its invocation,
+// or before it was answered.
+func (o *Operation) done(within time.Duration) time.Duration {
+	switch {
+	case !o.uncertain():
+		return o.returned()
+	case o.ReturnNs == -1:
+		return later(o.invoked(), within)
+	}
+	return max(later(o.invoked(), within), o.returned())
 }
 
 // refused tells that the operation certainly had no effect.
@@ -152,7 +164,7 @@ func (o *Operation) refused() bool {
 // moment.
 func (o *Operation) overtaken() bool { return o.writes() && o.Status == http.StatusConflict }
 
-// uncertain tells that the operation may have taken effect, or may at any time after it was invoked.
+// uncertain tells that the operation may have taken effect, or may yet.
 func (o *Operation) uncertain() bool { return o.Outcome != OK && !o.refused() }
 
 func (o *Operation) writes() bool { return o.Kind != Get }

@@ -59,12 +59,13 @@ type Counts struct {
 	// Skipped pops of recurring timers were left out with good reason; those GivenUp were never answered 2xx by us.
 	Skipped int `json:"skipped"`
 	GivenUp int `json:"given_up"`
-	// ExplainedDuplicates are those that a fault explains.
-	ExplainedDuplicates int `json:"explained_duplicates"`
+	// ExplainedDuplicates are those that a fault explains, Duplicates how many of them one of each class does.
+	ExplainedDuplicates int           `json:"explained_duplicates"`
+	Duplicates          map[Class]int `json:"duplicates"`
 	// WorstLateNs is how late a pop's first callback was at most, WorstLateQuietNs outside fault windows.
 	WorstLateNs      time.Duration `json:"worst_late_ns"`
 	WorstLateQuietNs time.Duration `json:"worst_late_quiet_ns"`
-	// Requests were made with fewer than rf shards faulty, Unanswered of them had no answer below 500.
+	// Requests were made with fewer shards faulty than their timer has copies, Unanswered of them had no good answer in time.
 	Requests   int `json:"requests"`
 	Unanswered int `json:"unanswered"`
 	// LinearKeys is of how many timers the operations were put in order.
@@ -102,7 +103,7 @@ func (r *Report) WriteText(out io.Writer) error {
 	for _, kind := range sortedKeys(c.Operations) {
 		fmt.Fprintf(&b, "%s %d  ", kind, c.Operations[kind])
 	}
-	fmt.Fprintf(&b, "\ncallbacks %d, retries %d, explained duplicates %d\n", c.Callbacks, c.Retries, c.ExplainedDuplicates)
+	fmt.Fprintf(&b, "\ncallbacks %d, retries %d, explained duplicates %d %v\n", c.Callbacks, c.Retries, c.ExplainedDuplicates, c.Duplicates)
 	fmt.Fprintf(&b, "pops that had to come %d, in fault windows %d, skipped %d, given up %d\n",
 		c.Obligatory, c.InWindows, c.Skipped, c.GivenUp)
 	fmt.Fprintf(&b, "worst lateness %s, outside fault windows %s\n", c.WorstLateNs, c.WorstLateQuietNs)

@@ -13,15 +13,15 @@ type run struct {
 	end     time.Duration
 	timers  []*timer          // by key
 	byKey   map[string]*timer // the same
-	writes  []*write          // by invocation, refused ones included
-	unasked []*Callback       // that match no write
+	homes   map[string][]*Home
+	writes  []*write    // by invocation, refused ones included
+	unasked []*Callback // that match no write
 	finder  finder
 	windows []window // by start, without those that explain nothing
 	levels  []level  // by start
 
-	outagesOf map[int][]level // what run.outages has worked out
-	counts    Counts
-	problems  []string
+	counts   Counts
+	problems []string
 }
 
 // timer is all that was done to one key.
@@ -32,17 +32,18 @@ type timer struct {
 	byOp   map[*Operation]*write
 }
 
-// returned is the return of an operation, for a repeated create that of the repeat that was answered.
-func (t *timer) returned(op *Operation) time.Duration {
+// done is when an operation has taken effect if it does at all; for a repeated create by the repeat that was answered.
+func (r *run) done(t *timer, op *Operation) time.Duration {
 	if w := t.byOp[op]; w != nil {
 		return w.returned
 	}
-	return op.returned()
+	return op.done(r.l.TakesEffect)
 }
 
 func newRun(h *History, l Limits) *run {
-	r := &run{h: h, l: l, end: time.Duration(h.End.AtNs), byKey: make(map[string]*timer), outagesOf: make(map[int][]level)}
+	r := &run{h: h, l: l, end: time.Duration(h.End.AtNs), byKey: make(map[string]*timer)}
 	r.count()
+	r.indexHomes()
 	r.indexFaults()
 	r.indexWrites()
 	r.finder = newFinder(r.writes)
@@ -55,7 +56,7 @@ func newRun(h *History, l Limits) *run {
 
 func (r *run) count() {
 	r.counts = Counts{
-		Operations: make(map[Kind]int), Outcomes: make(map[Outcome]int), Faults: make(map[string]int),
+		Operations: make(map[Kind]int), Outcomes: make(map[Outcome]int), Faults: make(map[string]int), Duplicates: make(map[Class]int),
 		Callbacks: len(r.h.Callbacks),
 	}
 	for i := range r.h.Operations {
@@ -85,7 +86,7 @@ func (r *run) indexWrites() {
 	for _, op := range ops {
 		if op.Kind == Create && op.IdempotencyKey != "" {
 			if w := repeats[op.IdempotencyKey]; w != nil {
-				w.repeat(op)
+				w.repeat(r, op)
 				continue
 			}
 		}

@@ -23,7 +23,7 @@ type window struct {
 // level is a time in which the same shards are faulty.
 type level struct {
 	from, to time.Duration
-	shards   int
+	shards   []string
 	lost     bool          // one of them lost data
 	ended    time.Duration // when the last of their faults was over
 }
@@ -37,9 +37,6 @@ func (r *run) indexFaults() {
 			continue
 		}
 		w := window{from: f.started() - windowBefore, to: later(f.ended(r.end), after), Fault: f}
-		if f.Class == ShardLost {
-			w.to = later(w.to, r.l.OldLease)
-		}
 		if w.healed = w.to; f.RepairedNs != 0 {
 			w.healed = f.ended(r.end)
 		}
@@ -67,15 +64,15 @@ func (r *run) indexLevels() {
 	cuts = slices.Compact(cuts)
 	for i := range len(cuts) - 1 {
 		l := level{from: cuts[i], to: cuts[i+1]}
-		shards := make(map[string]bool)
 		for w := range r.during(l.from, l.to) {
 			if w.ofShard() && w.started() <= l.from && w.healed >= l.to {
-				shards[w.Shard] = true
+				if !slices.Contains(l.shards, w.Shard) {
+					l.shards = append(l.shards, w.Shard)
+				}
 				l.lost = l.lost || w.Class == ShardLost
 				l.ended = max(l.ended, w.ended(r.end))
 			}
 		}
-		l.shards = len(shards)
 		r.levels = append(r.levels, l)
 	}
 }
@@ -110,21 +107,33 @@ func (r *run) explained(from, to time.Duration, property func(*Fault) bool) bool
 	return false
 }
 
-// faulty tells whether so many shards were faulty at once within [from, to].
-func (r *run) faulty(from, to time.Duration, shards int) bool {
+// of is how many of the owners of a timer were faulty; of all shards if nobody knows which these are.
+func (l *level) of(owners []string) (n int) {
+	for _, shard := range l.shards {
+		if owners == nil || slices.Contains(owners, shard) {
+			n++
+		}
+	}
+	return n
+}
+
+// faulty tells whether so many owners of a timer were faulty at once within [from, to].
+func (r *run) faulty(key string, from, to time.Duration, shards int) bool {
+	owners := r.owners(key, from, to)
 	for l := range overlapping(r.levels, from, to) {
-		if l.shards >= shards {
+		if l.of(owners) >= shards {
 			return true
 		}
 	}
 	return false
 }
 
-// lost tells whether so many copies may have been lost within [from, to]: so many shards were away or lost data at once,
-// and at least one of them lost data.
-func (r *run) lost(from, to time.Duration, copies int) bool {
+// lost tells whether so many copies may have been lost within [from, to]: so many owners were away or lost data at once, and
+// at least one shard lost data.
+func (r *run) lost(key string, from, to time.Duration, copies int) bool {
+	owners := r.owners(key, from, to)
 	for l := range overlapping(r.levels, from, to) {
-		if l.lost && l.shards >= copies {
+		if l.lost && l.of(owners) >= copies {
 			return true
 		}
 	}
@@ -143,10 +152,11 @@ func overlapping(levels []level, from, to time.Duration) iter.Seq[level] {
 	}
 }
 
-// dark are the times in which so many shards were faulty at once.
-func (r *run) dark(shards int) (dark []level) {
+// dark are the times in which so many owners of a timer were faulty at once.
+func (r *run) dark(key string, copies int) (dark []level) {
+	owners := r.owners(key, 0, r.end)
 	for _, l := range r.levels {
-		if l.shards < shards {
+		if l.of(owners) < copies {
 			continue
 		}
 		n := len(dark)
@@ -159,14 +169,9 @@ func (r *run) dark(shards int) (dark []level) {
 	return dark
 }
 
-// outages are the times in which so many shards were faulty at once, as one where the next begins before the first is got
-// over.
-func (r *run) outages(shards int) []level {
-	outages, known := r.outagesOf[shards]
-	if known {
-		return outages
-	}
-	for _, l := range r.dark(shards) {
+// outages are the dark times, as one where the next begins before the first is got over.
+func (r *run) outages(key string, copies int) (outages []level) {
+	for _, l := range r.dark(key, copies) {
 		n := len(outages)
 		if n == 0 || outages[n-1].ended+r.l.Recover < l.from {
 			outages = append(outages, l)
@@ -174,7 +179,6 @@ func (r *run) outages(shards int) []level {
 		}
 		outages[n-1].to, outages[n-1].ended = l.to, max(outages[n-1].ended, l.ended)
 	}
-	r.outagesOf[shards] = outages
 	return outages
 }
 
@@ -195,11 +199,12 @@ func (r *run) fewest(copies int, from, until time.Duration) int {
 	return copies
 }
 
-// steps is how far the shards' clocks jumped in all within [from, to].
-func (r *run) steps(from, to time.Duration) (sum time.Duration) {
-	for w := range r.during(from, to) {
-		if w.Class == ClockStep {
-			sum += ms(max(w.StepMs, -w.StepMs))
+// steps is how far the clocks of the write's owners jumped in all from its invocation until then. A write that did not reach
+// all owners may have copies on any shard.
+func (r *run) steps(w *write, to time.Duration) (sum time.Duration) {
+	for f := range r.during(w.invoked, to) {
+		if f.Class == ClockStep && (!w.ok || w.unreached > 0 || r.owns(f.Shard, w.timer(), w.invoked, to)) {
+			sum += ms(max(f.StepMs, -f.StepMs))
 		}
 	}
 	return sum

@@ -10,9 +10,10 @@ type write struct {
 	op    *Operation // the first that was sent; of the whole: see invoked, returned, ok
 	asked *Asked
 	key   string // empty if no answer told it
-	// The write took effect between invoked and returned, which is never if that isn't known.
+	// The write took effect between invoked and returned; if it isn't ok, or never.
 	invoked, returned time.Duration
 	ok, refused       bool
+	nodes             []string      // that were asked
 	copies            int           // that the answer named
 	rf                int           // that was asked for
 	unreached         int           // that the answer said were not
@@ -33,8 +34,8 @@ func newWrite(r *run, op *Operation) *write {
 	interval := ms(op.Timer.IntervalMs)
 	w := &write{
 		op: op, asked: op.Timer, key: op.about(), interval: interval, skew: r.h.Header.skew(interval, rf),
-		invoked: op.invoked(), returned: never, refused: op.refused(), copies: rf, rf: rf,
-		pops: make(map[int][]*Callback), inFlight: r.l.InFlight,
+		invoked: op.invoked(), returned: op.done(r.l.TakesEffect), refused: op.refused(), copies: rf, rf: rf,
+		pops: make(map[int][]*Callback), inFlight: r.l.InFlight, nodes: []string{op.Node},
 	}
 	w.answered(op)
 	return w
@@ -55,19 +56,26 @@ func (w *write) answered(op *Operation) {
 	}
 }
 
-// repeat notes that the write was sent again with the same Idempotency-Key. If it did not reach as many copies as there
-// were, nobody may have told it of the first, and it has begun anew.
-func (w *write) repeat(op *Operation) {
-	w.refused = w.refused && op.refused()
-	if w.ok && op.Outcome == OK && op.Answer.Unreached >= w.copies {
-		w.returned, w.unreached = op.returned(), max(w.unreached, op.Answer.Unreached)
+// repeat notes that the write was sent again with the same Idempotency-Key.
+func (w *write) repeat(r *run, op *Operation) {
+	if !w.ok && !op.refused() {
+		w.returned = max(w.returned, op.done(r.l.TakesEffect))
 	}
+	w.refused, w.nodes = w.refused && op.refused(), append(w.nodes, op.Node)
 	w.answered(op)
 }
 
 func (w *write) take(c *Callback) {
 	w.calls = append(w.calls, c)
 	w.pops[c.Seq] = append(w.pops[c.Seq], c)
+}
+
+// timer is the timer's key, by what the callbacks say if no answer told it.
+func (w *write) timer() string {
+	if w.key == "" && len(w.calls) > 0 {
+		return w.calls[0].Key
+	}
+	return w.key
 }
 
 // version is what the first callback says, empty without one.

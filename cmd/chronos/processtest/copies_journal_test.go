@@ -122,6 +122,9 @@ func keepHistory(t *testing.T, path string, h *history.History) {
 	for i := range h.Strays {
 		write(history.Event{Stray: &h.Strays[i]})
 	}
+	for i := range h.Homes {
+		write(history.Event{Home: &h.Homes[i]})
+	}
 	for i := range h.Samples {
 		write(history.Event{Sample: &h.Samples[i]})
 	}

@@ -35,6 +35,7 @@ type rig struct {
 	noticed                     time.Duration             // how soon the nodes noticed the outage
 	slow                        string                    // the shard that answers late
 	rank                        func(key string) []string // of shards
+	moved                       bool                      // the topology changed, and with it who owns a timer
 }
 
 func newRig(t *testing.T, s *scenario, p plan) *rig {
@@ -74,6 +75,11 @@ func runScenario(t *testing.T, s *scenario, p plan, another, mayJudge func()) {
 		}
 	})
 	r := newRig(t, s, p)
+	store := r.openStore()
+	r.rank = store.Rank // which works on when the store is closed
+	if err := store.Close(); err != nil {
+		t.Error(err)
+	}
 	r.cluster.sample(history.Begin)
 	watched := r.watch()
 	stop := r.load.start()
@@ -179,7 +185,23 @@ func (r *rig) finish() history.History {
 	r.letters = c.letters
 	r.t.Logf("the shards hold %d live copies, %d tombstones, %d dead letters", c.live, c.tombstones, c.letters)
 	r.journal.add(func(h *history.History) { h.Copies, h.Strays = c.copies, c.strays })
-	return r.journal.finish(history.End{DumpNs: dumped, Drained: true})
+	h := r.journal.finish(history.End{DumpNs: dumped, Drained: true})
+	if !r.moved {
+		h.Homes = r.homes(&h)
+	}
+	return h
+}
+
+// homes are the owners of all timers that were called, of a run whose topology did not change.
+func (r *rig) homes(h *history.History) (homes []history.Home) {
+	seen := make(map[string]bool)
+	for i := range h.Callbacks {
+		if key := h.Callbacks[i].Key; key != "" && !seen[key] {
+			seen[key] = true
+			homes = append(homes, history.Home{Key: key, Shards: r.rank(key)[:h.Header.RF], UntilNs: h.End.AtNs})
+		}
+	}
+	return homes
 }
 
 // relax widens the bounds on time by how long the test itself was held up at most.
@@ -188,7 +210,7 @@ func relax(l *history.Limits, heldUp time.Duration) {
 	if slack == 0 {
 		return
 	}
-	for _, bound := range []*time.Duration{&l.Late, &l.NodeWaiting, &l.NodeUnderWay, &l.ShardMargin, &l.OtherNode} {
+	for _, bound := range []*time.Duration{&l.Late, &l.NodeWaiting, &l.NodeUnderWay, &l.ShardMargin, &l.OtherNode, &l.Answer} {
 		*bound += slack
 	}
 	l.Network += heldUp

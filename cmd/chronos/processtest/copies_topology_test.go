@@ -63,11 +63,13 @@ func (r *rig) change(kind, method, path, body string) {
 
 func (r *rig) topology(method, path, body string) (view shownTopology) {
 	r.t.Helper()
+	r.moved = r.moved || method != http.MethodGet
 	return r.cluster.nodes[0].topology(r.t, method, path, body)
 }
 
 func (r *rig) askTopology(method, path, body string) (status int, raw []byte) {
 	r.t.Helper()
+	r.moved = r.moved || method != http.MethodGet
 	return r.cluster.nodes[0].askTopology(r.t, method, path, body)
 }
 

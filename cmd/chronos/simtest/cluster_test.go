@@ -132,7 +132,10 @@ func (c *cluster) play() *history.History {
 		c.dump()
 	}
 	c.tellRest()
-	return c.journal.finish(drained)
+	h := c.journal.finish(drained)
+	forgetUnheard(h)
+	h.Homes = append(h.Homes, c.ledger.homes(h)...)
+	return h
 }
 
 // attemptsTake is how long the waits between five attempts are: those that did not
@@ -167,6 +170,8 @@ func (c *cluster) take(s step) {
 		h.LateMs = 10 * f.by.Milliseconds()
 	case history.ClockStep, history.NodeClock:
 		h.StepMs = f.by.Milliseconds()
+	case history.ShardLost:
+		h.BackMs = f.by.Milliseconds() // 0 but for a snapshot
 	default:
 	}
 	if f.kind == outCut || f.kind == outHole || f.kind == outLose {

@@ -47,7 +47,7 @@ func (j *journal) call(c webhooktest.Call, answer webhooktest.Answer) {
 	record := history.Callback{
 		ArriveNs: int64(arrived), URL: urlAt(c.Target), BodyHash: hashOf(c.Body), ID: c.ID.String(), Key: c.ID.Key,
 		Version: c.Version.String(), Seq: c.Seq, Attempt: c.Attempt, WebhookID: c.WebhookID, DueMs: c.Due.UnixMilli(),
-		Status: answer.Status, AnsweredNs: int64(arrived + answer.Delay),
+		Node: c.From, Status: answer.Status, AnsweredNs: int64(arrived + answer.Delay),
 	}
 	switch {
 	case answer.Hang, answer.Drop:
@@ -73,11 +73,30 @@ func (j *journal) finish(drained bool) *history.History {
 	return &h
 }
 
+// forgetUnheard takes back the answers to callbacks that never came back to the node: one that the link lost while it was
+// written, and one whose connection was cut before.
+func forgetUnheard(h *history.History) {
+	for _, f := range h.Faults {
+		switch kind(f.Kind) {
+		case outCut, outHole, outLose:
+		default:
+			continue
+		}
+		for i := range h.Callbacks {
+			c := &h.Callbacks[i]
+			cut := kind(f.Kind) == outCut && c.ArriveNs <= f.StartNs
+			if c.Node == f.Node && c.AnsweredNs >= f.StartNs && (cut || c.AnsweredNs < f.EndNs) {
+				c.Status, c.AnsweredNs = 0, -1
+			}
+		}
+	}
+}
+
 // dump records what the shards held at an instant.
 func (j *journal) dump(at time.Duration, copies []history.Copy, strays []history.Stray, homes []history.Home, active []string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.dumped, j.h.Copies, j.h.Strays, j.h.Homes, j.active = at, copies, strays, homes, active
+	j.dumped, j.h.Copies, j.h.Strays, j.h.Homes, j.active = at, copies, strays, append(j.h.Homes, homes...), active
 }
 
 func hashOf(body string) string {

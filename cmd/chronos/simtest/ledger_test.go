@@ -23,6 +23,7 @@ type ledger struct {
 	worked   map[epochStep]string // by whom, for one
 	acts     []*act
 	members  map[string]time.Duration // when a shard was last seen in a node's topology
+	places   []placing
 	problems []string
 }
 
@@ -114,6 +115,7 @@ func (l *ledger) works(node string, t *redisstore.Topology, now time.Duration) {
 	for _, m := range t.Shards {
 		l.members[m.Name] = now
 	}
+	l.places = placedBy(l.places, t, now)
 	for _, a := range l.acts {
 		if a.over < 0 {
 			a.active = min(a.active, len(t.Active))

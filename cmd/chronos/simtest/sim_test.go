@@ -135,6 +135,8 @@ func (o options) chosen() []uint64 {
 // of it. The same seed has the same setting, schedule and requests; how goroutines
 // take turns differs from run to run.
 func TestSim(t *testing.T) {
+	all := &campaign{duplicates: map[history.Class]int{}}
+	t.Cleanup(func() { all.judge(t) }) // when all seeds have ended
 	for i, seed := range flags.chosen() {
 		o := flags
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
@@ -157,7 +159,7 @@ func TestSim(t *testing.T) {
 			for _, each := range wrong {
 				t.Errorf("topology: %s", each)
 			}
-			verdict(t, s, h, o)
+			verdict(t, s, h, o, all)
 		})
 	}
 }

@@ -280,7 +280,10 @@ func (cl *client) choose(ctx context.Context, than *machine) *machine {
 // heard.
 func (cl *client) ask(m *machine, o *history.Operation, do func(*scheduler.Scheduler)) bool {
 	o.Node, o.InvokeNs = m.name, int64(cl.c.journal.now())
-	heard, err := m.ask(do)
+	heard, err := m.ask(func(s *scheduler.Scheduler) {
+		o.InvokeNs = int64(cl.c.journal.now()) // the engine's time for an answer begins when a paused process wakes
+		do(s)
+	})
 	if err != nil {
 		o.Node = "" // nothing was asked of it
 		return false

@@ -13,6 +13,7 @@ import (
 // Call is one callback that arrived. What couldn't be read is zero.
 type Call struct {
 	Number  int       // in the order of arrival, from 1
+	From    string    // the client's address
 	Arrived time.Time // when its head was read
 	Target  string    // path and query as sent
 	Header  http.Header
@@ -73,7 +74,7 @@ func Script(answers ...Answer) func(Call) Answer {
 
 // read reads a call and says what is wrong with it.
 func read(req *http.Request, body string) (Call, []string) {
-	c := Call{Target: req.RequestURI, Header: req.Header, Body: body, WebhookID: req.Header.Get("Webhook-Id")}
+	c := Call{From: req.RemoteAddr, Target: req.RequestURI, Header: req.Header, Body: body, WebhookID: req.Header.Get("Webhook-Id")}
 	var faults []string
 	check := func(ok bool, format string, args ...any) {
 		if !ok {

@@ -50,7 +50,10 @@ func TestReceiverRecordsCalls(t *testing.T) {
 	if len(call.Header) == 0 || call.Key() != "k" {
 		t.Errorf("header %v, key %q", call.Header, call.Key())
 	}
-	call.Arrived, call.Header = time.Time{}, nil
+	if call.From == "" {
+		t.Error("no client's address")
+	}
+	call.Arrived, call.Header, call.From = time.Time{}, nil, ""
 	want := webhooktest.Call{
 		Number: 1, Target: "/a/b?c=d", Body: "opaque", ID: d.ID, Version: d.Version, Seq: 7, Attempt: 3, Due: d.Due,
 		WebhookID: "k.0000000000000123.7",

@@ -1,0 +1,96 @@
+package simtest
+
+import (
+	"fmt"
+	"math"
+	"sync"
+	"testing"
+
+	"chronos/scheduler/history"
+)
+
+// fewDuplicates are allowed to any run: one fault explains so many, since a node has two
+// or three callbacks under way.
+const fewDuplicates = 3
+
+// campaign is what the runs of all seeds count together, since one alone is too small
+// for shares of 1 in 1,000. It is safe for concurrent use.
+type campaign struct {
+	mu                              sync.Mutex
+	runs                            int
+	callbacks, requests, unanswered int
+	duplicates                      map[history.Class]int // by the class that explains them
+}
+
+func (c *campaign) add(one *history.Counts) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.runs++
+	c.callbacks += one.Callbacks
+	c.requests += one.Requests
+	c.unanswered += one.Unanswered
+	for class, n := range one.Duplicates {
+		c.duplicates[class] += n
+	}
+}
+
+// judge prints the sums and holds them to what they may be.
+func (c *campaign) judge(t *testing.T) {
+	t.Helper()
+	t.Logf("%d runs: %d callbacks, duplicates %v; %d requests, %d of them without a good answer in time",
+		c.runs, c.callbacks, c.duplicates, c.requests, c.unanswered)
+	for _, wrong := range c.wrong() {
+		t.Error(wrong)
+	}
+}
+
+// wrong says which sums are more than the shares that a run of full size is held to.
+func (c *campaign) wrong() (wrong []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l := history.DefaultLimits()
+	others, all := c.duplicates[history.LinkCut]+c.duplicates[history.AnswersLost]+c.duplicates[history.ShardLost], 0
+	for _, n := range c.duplicates {
+		all += n
+	}
+	most := func(share float64) int { return max(fewDuplicates, int(share*float64(c.callbacks))) }
+	if n := most(l.DuplicatesCut); all > n {
+		wrong = append(wrong, fmt.Sprintf("%d duplicates in all; want %d at most", all, n))
+	}
+	if n := most(l.Duplicates); all-others > n {
+		wrong = append(wrong, fmt.Sprintf("%d duplicates that neither a link nor a loss explains; want %d at most", all-others, n))
+	}
+	// Chance exceeds so many once in a thousand campaigns if the share is just what it may be.
+	mean := (1 - l.Availability) * float64(c.requests)
+	if n := int(mean + 3*math.Sqrt(mean)); c.unanswered > n {
+		wrong = append(wrong, fmt.Sprintf("%d requests without a good answer in time; want %d at most", c.unanswered, n))
+	}
+	return wrong
+}
+
+// TestCampaign: what each run may have, all may not.
+func TestCampaign(t *testing.T) {
+	for name, d := range map[string]struct {
+		counts history.Counts // of each of ten runs
+		red    bool
+	}{
+		"nothing":                 {history.Counts{}, false},
+		"few":                     {history.Counts{Callbacks: 1000, Duplicates: map[history.Class]int{history.NodeDeath: 1}}, false},
+		"two in a thousand":       {history.Counts{Callbacks: 1000, Duplicates: map[history.Class]int{history.NodeDeath: 2}}, true},
+		"five by links":           {history.Counts{Callbacks: 1000, Duplicates: map[history.Class]int{history.LinkCut: 3, history.AnswersLost: 2}}, false},
+		"two by losses":           {history.Counts{Callbacks: 1000, Duplicates: map[history.Class]int{history.ShardLost: 2}}, false},
+		"six by links":            {history.Counts{Callbacks: 1000, Duplicates: map[history.Class]int{history.LinkCut: 6}}, true},
+		"one in a thousand":       {history.Counts{Requests: 1000, Unanswered: 1}, false},
+		"two of a thousand, each": {history.Counts{Requests: 1000, Unanswered: 2}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := &campaign{duplicates: map[history.Class]int{}}
+			for range 10 {
+				c.add(&d.counts)
+			}
+			if wrong := c.wrong(); (len(wrong) > 0) != d.red {
+				t.Errorf("complaints %q; want any: %v", wrong, d.red)
+			}
+		})
+	}
+}

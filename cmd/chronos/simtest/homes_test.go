@@ -1,0 +1,126 @@
+package simtest
+
+import (
+	"cmp"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"chronos/redisstore"
+	"chronos/scheduler"
+	"chronos/scheduler/history"
+)
+
+// placing is a list of shards by which nodes placed copies, and when they did.
+type placing struct {
+	shards   []string
+	from, to time.Duration
+}
+
+// lookedFor is how far apart two looks at the nodes may be, and how long a node may have
+// worked by a list before a look finds that out.
+const lookedFor = 2 * time.Second
+
+// placedBy adds the lists of a topology by which a node works now.
+func placedBy(all []placing, t *redisstore.Topology, now time.Duration) []placing {
+	lists := append([][]string{t.Active}, t.Former...)
+	if t.Next != nil {
+		lists = append(lists, t.Next)
+	}
+	for _, list := range lists {
+		same := func(p placing) bool { return p.to+lookedFor >= now-lookedFor && slices.Equal(p.shards, list) }
+		if i := slices.IndexFunc(all, same); i >= 0 {
+			all[i].to = now + lookedFor
+			continue
+		}
+		all = append(all, placing{list, now - lookedFor, now + lookedFor})
+	}
+	return all
+}
+
+// rank is the shards in the order in which a key's copies belong on them, as the
+// package redisstore has it; TestHomes compares both.
+func (p placing) rank(key string) []string {
+	sum := func(text string, seed uint64) uint64 {
+		var d xxhash.Digest
+		d.ResetWithSeed(seed)
+		_, _ = d.WriteString(text) // never fails
+		return d.Sum64()
+	}
+	ranked := slices.SortedFunc(slices.Values(p.shards), func(a, b string) int {
+		return cmp.Compare(sum(key, sum(a, 0)), sum(key, sum(b, 0)))
+	})
+	if len(ranked) > 1 {
+		slices.Reverse(ranked[1:])
+	}
+	return ranked
+}
+
+// known is a timer's key, when it was spoken of, and the most copies that it may have.
+type known struct {
+	from, to time.Duration
+	rf       int
+}
+
+// homes are the owners of all timers, for as long as each was written and called.
+func (l *ledger) homes(h *history.History) (homes []history.Home) {
+	keys := map[string]known{}
+	note := func(key string, from, to time.Duration, rf int) {
+		k, there := keys[key]
+		if !there {
+			k.from = from
+		}
+		keys[key] = known{min(k.from, from), max(k.to, to), max(k.rf, rf)}
+	}
+	for i := range h.Callbacks {
+		if c := &h.Callbacks[i]; c.Key != "" {
+			at := time.Duration(c.ArriveNs)
+			note(c.Key, at-longest, at, 1)
+		}
+	}
+	for i := range h.Operations {
+		o := &h.Operations[i]
+		key := o.Key
+		if o.Answer != nil {
+			key = o.Answer.Key
+		}
+		if at := time.Duration(o.InvokeNs); key != "" && o.Timer != nil {
+			note(key, at, at+longest, cmp.Or(o.Timer.RF, scheduler.DefaultReplicationFactor))
+		} else if key != "" {
+			note(key, at, at+longest, 1)
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for key, k := range keys {
+		for _, p := range l.places {
+			if p.from <= k.to && p.to >= k.from {
+				ranked := p.rank(key)
+				homes = append(homes, history.Home{
+					Key: key, Shards: ranked[:min(k.rf, len(ranked))], FromNs: int64(max(p.from, 0)), UntilNs: int64(p.to),
+				})
+			}
+		}
+	}
+	return homes
+}
+
+// TestHomes has nodes and the ledger rank the shards alike.
+func TestHomes(t *testing.T) {
+	inBubble(t, "", func(t *testing.T) {
+		c := changingCluster(t, 2, 3)
+		defer c.close()
+		rank, active := c.placement()
+		for range 20 {
+			key, err := scheduler.NewKey()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want, got := rank(key), (placing{shards: active}).rank(key); !slices.Equal(want, got) {
+				t.Errorf("%s: nodes have %v, the ledger %v", key, want, got)
+			}
+		}
+	})
+}
