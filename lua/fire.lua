@@ -2,35 +2,24 @@
 -- Does:    the fence: is the lease still this token's, and the timer due? Then an overdue recurring timer goes to its
 --          latest pop, the attempt is counted, the timer marked as firing until now + limit, and others may take over
 --          at now + hold. A token that has fired already renews both and does not count. All this is noted in the lease;
---          the record is not written. While a lease lasts, other writes change only the record's list of substitutes
---          (away), which the answer repeats where that is asked for.
+--          the record is neither read nor written.
 -- KEYS:    due leases timers
--- ARGV:    limit_ms hold_ms names
---          (names: 1 if the answer is to name what is away, else 0)
+-- ARGV:    limit_ms hold_ms
 -- ITEM:    key token score_ms seq attempt start_ms interval_ms firing_ms pops not_after_ms
 --          (score_ms, seq, attempt, start_ms, interval_ms, firing_ms: what the claim found)
--- Returns: now_us, then for each item: "status seq attempt due_ms wait_ms", with names followed by " away" if it passed; status passed, early (due in wait_ms), lost
+-- Returns: now_us, then for each item: "status seq attempt due_ms wait_ms"; status passed, early (due in wait_ms), lost
 --          (the lease is not this token's), late (after not_after_ms); of lost the rest is 0
 -- Cost:    O(items · log n)
 -- Twice:   safe: the second renews
 local due, leases, timers = KEYS[1], KEYS[2], KEYS[3]
-local limit_ms, hold_ms, names = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3] == '1'
+local limit_ms, hold_ms = tonumber(ARGV[1]), tonumber(ARGV[2])
 
 local keys = {}
-for i = 4, #ARGV, 10 do
+for i = 3, #ARGV, 10 do
   local key = ARGV[i]
   keys[#keys + 1] = key
 end
 local held = redis.call('HMGET', leases, unpack(keys))
-
--- Records, which may be a megabyte each, are read few together.
-local away, together = {}, 50
-for from = 1, names and #keys or 0, together do
-  local records = redis.call('HMGET', timers, unpack(keys, from, math.min(from + together - 1, #keys)))
-  for n, record in ipairs(records) do
-    away[from + n - 1] = string.match(record or '', '^%x+ %d+ %d+ %d+ %d+ %S+ (%S+)') or '-'
-  end
-end
 
 local scores, notes, noted = {}, {}, {}
 local next_look, mark = int(now_ms + hold_ms), now_ms + limit_ms
@@ -44,7 +33,7 @@ local function pass(key, token, foreign, seq, attempt)
 end
 
 local reply = { now_us }
-for i = 4, #ARGV, 10 do
+for i = 3, #ARGV, 10 do
   local key, token, score, seq, attempt = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2]), tonumber(ARGV[i + 3]), tonumber(ARGV[i + 4])
   local start, interval, firing = tonumber(ARGV[i + 5]), tonumber(ARGV[i + 6]), tonumber(ARGV[i + 7])
   local pops, not_after_ms = tonumber(ARGV[i + 8]), tonumber(ARGV[i + 9])
@@ -71,9 +60,7 @@ for i = 4, #ARGV, 10 do
   if status == 'lost' then
     reply[item + 1] = 'lost 0 0 0 0'
   else
-    local said = status .. ' ' .. int(seq) .. ' ' .. int(attempt) .. ' ' .. int(start + seq * interval) .. ' ' .. int(wait)
-    if names and status == 'passed' then said = said .. ' ' .. away[item] end
-    reply[item + 1] = said
+    reply[item + 1] = status .. ' ' .. int(seq) .. ' ' .. int(attempt) .. ' ' .. int(start + seq * interval) .. ' ' .. int(wait)
   end
 end
 

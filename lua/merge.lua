@@ -2,15 +2,15 @@
 -- Does:    "become this state if it is newer than yours": put (a client's create or replace: refused if a live timer has
 --          another rf), once (a create that does nothing where a live timer or a body hash is), anew (likewise where a live timer or
 --          the same body hash is; without a specification it is a tombstone), live (adopt, restore),
---          over (live, onto a copy that is there, whose rank stays: its look_ms is that of rank 0), onto (over, unless that has
---          ended), gone (a client's delete), bury (gone, onto a copy that is there), done (an outcome told to another copy: removes exactly its
+--          onto (live, onto a live copy, whose rank stays: its look_ms is that of rank 0), look (nothing: says what is
+--          there), gone (a client's delete; the same once more adds to away), bury (gone, onto a copy that is there), done (an outcome told to another copy: removes exactly its
 --          predecessor, leaves a tombstone on what is older and on nothing), next and again (outcomes that leave a pop:
 --          the copy of the same version goes on; nothing is made of nothing, nor of another version; a next pop that is overdue is
 --          looked at as if it were due now), drop (removes the
---          same version, if that isn't further on), note (adds to the away of the same version, and ends no lease), leave
+--          same version, if that isn't further on), leave
 --          (removes exactly this state, that of seq 0 is a tombstone) and rank (gives exactly this state another rank),
---          both but where a lease or a mark lasts. All but note, leave and rank end a lease. A body hash, what is away and a firing mark that has not passed are kept; put, once
---          and anew add to the away of their own version. An item with a token is a leased write: it does nothing unless the lease
+--          both but where a lease or a mark lasts. All but look, leave and rank end a lease. A body hash, a tombstone's away
+--          and a firing mark that has not passed are kept. An item with a token is a leased write: it does nothing unless the lease
 --          is that token's.
 --          The sums of tags go with the live copies of rank 0, the number of tombstones with these.
 -- KEYS:    due timers leases tags
@@ -22,7 +22,7 @@
 --          when to look at it from now, of a tombstone its life; the life of one with a body hash, if that is longer; of a
 --          leased write)
 -- Returns: now_us, then for each item: "new start_ms" if it was stored where nothing was, else "status version seq
---          attempt ended firing_ms due_ms rf body_hash away"; status stored, made (stored where nothing was), same, newer,
+--          attempt ended firing_ms due_ms rf body_hash"; status stored, made (stored where nothing was), same, newer,
 --          conflict (same state, another body), factor (another rf is there), exists (once, anew: a live timer or a body hash
 --          is there), leased (or a mark lasts), lost (the token's lease is gone), none (nothing is there to go on from), older (an earlier version is
 --          there, to go on from that); firing_ms is how long a callback of an earlier state may still start; after
@@ -69,17 +69,17 @@ local function read_item(i)
 end
 
 local function answer(status, c)
-  if not c then return status .. ' 0 0 0 0 0 0 0 - -' end
+  if not c then return status .. ' 0 0 0 0 0 0 0 -' end
   return status .. ' ' .. c.version .. ' ' .. int(c.seq) .. ' ' .. int(c.attempt) .. ' ' .. (c.ended and '1' or '0') .. ' ' ..
     int(math.max(0, c.firing - now_ms)) .. ' ' .. int(c.start + c.seq * c.interval) .. ' ' .. c.rf .. ' ' ..
-    c.body_hash .. ' ' .. c.away
+    c.body_hash
 end
 
 -- What a newer state keeps of an older one. A tombstone tells what was due last.
 local function inherit(new, old)
   new.firing = old.firing
-  new.away = union(new.away, old.away)
-  if new.kind == 'over' or new.kind == 'onto' then
+  if new.ended then new.away = union(new.away, old.away) end
+  if new.kind == 'onto' then
     local due_at = new.seq * new.interval
     new.rank, new.look = old.rank, due_at + (new.look - due_at) * (2 * old.rank + 1)
   end
@@ -117,7 +117,7 @@ local function look_at_pop(due_at, offset) return math.max(due_at, now_ms) + off
 
 -- The outcome of a pop on another copy: it goes on, on its own grid.
 local function advance(new, old)
-  old.seq, old.attempt, old.away = new.seq, new.attempt, union(old.away, new.away)
+  old.seq, old.attempt = new.seq, new.attempt
   old.failure = new.failure
   old.key, old.look_in, old.keep = new.key, new.look_in, 0
   if new.kind == 'next' then old.look = look_at_pop(old.start + new.seq * old.interval, new.look) - old.start end
@@ -125,20 +125,19 @@ local function advance(new, old)
   store(old)
 end
 
-local function note(new, old, record)
-  if new.version ~= old.version then return compare(new, old) < 0 and 'newer' or 'older' end
+-- What is there of the version that was asked about.
+local function look(new, old)
+  if new.version == old.version then return answer('same', old) end
+  return answer(compare(new, old) < 0 and 'newer' or 'older', old)
+end
+
+-- The same end once more, by who knows which copies have not heard of it.
+local function repeated(new, old, record)
+  if new.away == '-' or new.kind ~= 'gone' then return answer('same', old) end
   local c = parse(record)
   c.away = union(c.away, new.away)
   redis.call('HSET', timers, new.key, format(c))
-  return 'stored', true
-end
-
--- What was written before is written again, by who knows more of what is away.
-local function repeated(status, new, old, record)
-  if new.away == '-' or (new.kind ~= 'put' and new.kind ~= 'once' and new.kind ~= 'anew') then return answer(status, old) end
-  note(new, old, record)
-  old.away = union(old.away, new.away)
-  return answer(status, old), true
+  return answer('same', c), true
 end
 
 local function drop(new, old)
@@ -177,22 +176,16 @@ local function made_before(new, old)
 end
 
 local onto_nothing = { put = true, once = true, anew = true, live = true, gone = true, done = true }
-local specified = { put = true, once = true, anew = true, live = true, over = true, onto = true }
+local specified = { put = true, once = true, anew = true, live = true, onto = true }
 
 local function merge(new, record)
   local lease = record and redis.call('HGET', leases, new.key) or ''
   local old = record and parse(record, lease)
   if not old and (new.token ~= '-' or not onto_nothing[new.kind]) then return answer('none') end
   if new.token ~= '-' and lease ~= new.token and not fired(lease, new.token) then return answer('lost', old) end
-  if old and made_before(new, old) then
-    if old.version == new.version then return repeated('exists', new, old, record) end
-    return answer('exists', old)
-  end
+  if old and made_before(new, old) then return answer('exists', old) end
   if new.kind == 'put' and old and not old.ended and old.rf ~= new.rf then return answer('factor', old) end
-  if new.kind == 'note' then
-    local status, wrote = note(new, old, record)
-    return answer(status, old), wrote
-  end
+  if new.kind == 'look' then return look(new, old) end
   if new.kind == 'leave' or new.kind == 'rank' then return settle_down(new, old, record, lease or '') end
   local order = old and compare(new, old) or 1
   if order < 0 then return answer('newer', old) end
@@ -206,7 +199,7 @@ local function merge(new, record)
     local same = new.ended or not specified[new.kind] or
       (new.body == old.body and new.interval == old.interval and new.rf == old.rf and new.tags == old.tags)
     if not same then return answer('conflict', old) end
-    return repeated('same', new, old, record)
+    return repeated(new, old, record)
   end
   if new.kind == 'next' or new.kind == 'again' then
     if old.version ~= new.version then return answer('older', old) end
@@ -234,33 +227,32 @@ local gone, moved, looks = {}, {}, {}
 
 local function end_predecessor(i, record)
   local key, head, tail = ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
-  local state, attempt, away = string.match(head, '^(%x+ %d+ )(%d+) %d+ %d+ %S+ (%S+)$')
+  local state, attempt = string.match(head, '^(%x+ %d+ )(%d+) ')
   if string.sub(tail, -2) ~= ' -' or string.sub(record, 1, #state) ~= state then return nil end
-  local rf, old_away, start, interval, firing, tagged, body_hash =
-    string.match(record, '^%d+ %d+ (%d+) %S+ (%S+) (%-?%d+) (%d+) (%S+) %S+ (%S+) (%S+) ', #state + 1)
+  local rf, start, interval, firing, tagged, body_hash =
+    string.match(record, '^%d+ %d+ (%d+) %S+ %S+ (%-?%d+) (%d+) (%S+) %S+ (%S+) (%S+) ', #state + 1)
   if firing ~= '-' or body_hash ~= '-' then return nil end
   if tagged ~= '-' then count({ rank = tonumber(string.match(record, '^%d+ (%d+)', #state + 1)), tags = tagged }, -1) end
   gone[#gone + 1] = key
   local seq = tonumber(string.match(state, ' (%d+) $'))
-  return 'stored ' .. state .. attempt .. ' 1 0 ' .. int(start + seq * interval) .. ' ' .. rf .. ' - ' .. union(away, old_away)
+  return 'stored ' .. state .. attempt .. ' 1 0 ' .. int(start + seq * interval) .. ' ' .. rf .. ' -'
 end
 
 local function advance_record(i, record)
   local key, head, tail, look, more = ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 5], ARGV[i + 6]
-  local version, seq, attempt, away = string.match(head, '^(%x+ )(%d+) (%d+) %d+ %d+ %S+ (%S+)$')
+  local version, seq, attempt = string.match(head, '^(%x+ )(%d+) (%d+) ')
   if string.sub(record, 1, #version) ~= version then return nil end
-  local old_seq, old_attempt, rank, rf, site, old_away, start, interval, firing, rest, body_hash =
-    string.match(record, '^(%d+) (%d+) (%d+) (%d+) (%S+) (%S+) (%-?%d+) (%d+) (%S+) %S+() %S+ (%S+) ', #version + 1)
+  local old_seq, old_attempt, rank, rf, site, start, interval, firing, rest, body_hash =
+    string.match(record, '^(%d+) (%d+) (%d+) (%d+) (%S+) %S+ (%-?%d+) (%d+) (%S+) %S+() %S+ (%S+) ', #version + 1)
   local ahead = tonumber(seq) - tonumber(old_seq)
   if firing ~= '-' or ahead < 0 or ahead == 0 and tonumber(attempt) <= tonumber(old_attempt) then return nil end
   local failure = string.gsub(string.match(tail, '^%S+ %S+ (%S+)'), '^([^:]+):@:', '%1:' .. int(now_ms) .. ':')
   local state, look_in = version .. seq .. ' ' .. attempt, tonumber(string.match(more, '^(%d+) ') or '')
-  away = union(old_away, away)
-  moved[#moved + 1], moved[#moved + 2] = key, state .. ' ' .. rank .. ' ' .. rf .. ' ' .. site .. ' ' .. away .. ' ' .. start .. ' ' ..
+  moved[#moved + 1], moved[#moved + 2] = key, state .. ' ' .. rank .. ' ' .. rf .. ' ' .. site .. ' - ' .. start .. ' ' ..
     interval .. ' - ' .. failure .. string.sub(record, rest)
   local due_at = start + seq * interval
   looks[#looks + 1], looks[#looks + 2] = int(look_in and now_ms + look_in or look_at_pop(due_at, tonumber(look))), key
-  return 'stored ' .. state .. ' 0 0 ' .. int(due_at) .. ' ' .. rf .. ' ' .. body_hash .. ' ' .. away
+  return 'stored ' .. state .. ' 0 0 ' .. int(due_at) .. ' ' .. rf .. ' ' .. body_hash
 end
 
 local quick = { done = end_predecessor, next = advance_record, again = advance_record }

@@ -120,7 +120,7 @@ func (d *differ) fire(pairs []leasePair) {
 	if len(pairs) == 0 {
 		return
 	}
-	terms := scheduler.FenceTerms{Limit: d.some("limit"), Hold: d.some("hold"), Names: draw(d, "names", false, true)}
+	terms := scheduler.FenceTerms{Limit: d.some("limit"), Hold: d.some("hold")}
 	fences, modelled := make([]scheduler.Fence, len(pairs)), make([]scheduler.Fence, len(pairs))
 	for i, p := range pairs {
 		fences[i] = scheduler.Fence{Lease: p.store, Pops: draw(d, "pops", 1, 2, 3, 50)}

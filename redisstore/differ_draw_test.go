@@ -121,9 +121,9 @@ func (d *differ) failure() scheduler.Failure {
 // the model, which knows a lease by another token.
 func (d *differ) write() (store, model scheduler.Write) {
 	w := scheduler.Write{
-		Kind: draw(d, "kind of write", scheduler.WritePut, scheduler.WritePut, scheduler.WriteOnce, scheduler.WriteAnew, scheduler.WriteGone, scheduler.WriteNote,
+		Kind: draw(d, "kind of write", scheduler.WritePut, scheduler.WritePut, scheduler.WriteOnce, scheduler.WriteAnew, scheduler.WriteGone, scheduler.WriteLook,
 			scheduler.WriteLive, scheduler.WriteLive, scheduler.WriteDone, scheduler.WriteDone, scheduler.WriteNext, scheduler.WriteNext,
-			scheduler.WriteAgain, scheduler.WriteAgain, scheduler.WriteDrop, scheduler.WriteOver, scheduler.WriteOnto, scheduler.WriteBury,
+			scheduler.WriteAgain, scheduler.WriteAgain, scheduler.WriteDrop, scheduler.WriteOnto, scheduler.WriteOnto, scheduler.WriteBury,
 			scheduler.WriteLeave, scheduler.WriteLeave, scheduler.WriteRank),
 		Shard: "a", Key: d.key(), RF: draw(d, "rf", 0, 2, 2, 2, 3), Rank: draw(d, "rank", 0, 1, 2), Away: d.away("away"),
 		DueIn: d.some("due in"), Retry: d.some("retry"), Offset: d.some("offset"), Life: d.some("life"), Keep: d.some("keep"),
@@ -140,7 +140,7 @@ func (d *differ) write() (store, model scheduler.Write) {
 			break
 		}
 		fallthrough
-	case scheduler.WritePut, scheduler.WriteOnce, scheduler.WriteLive, scheduler.WriteOver, scheduler.WriteOnto, scheduler.WriteNext:
+	case scheduler.WritePut, scheduler.WriteOnce, scheduler.WriteLive, scheduler.WriteOnto, scheduler.WriteNext:
 		w.Timer, w.Failure = d.timer(), d.failure()
 		w.Timer.ReplicationFactor = max(w.RF, 1)
 		if draw(d, "overdue", false, false, true) {
@@ -153,7 +153,7 @@ func (d *differ) write() (store, model scheduler.Write) {
 		w.Timer.ReplicationFactor = max(w.RF, 1)
 	case scheduler.WriteLeave:
 		w.State.Ended, w.State.Seq = draw(d, "of a tombstone", false, true), max(w.State.Seq, 1)
-	case scheduler.WriteGone, scheduler.WriteBury, scheduler.WriteDone, scheduler.WriteNote, scheduler.WriteDrop:
+	case scheduler.WriteGone, scheduler.WriteBury, scheduler.WriteDone, scheduler.WriteLook, scheduler.WriteDrop:
 	}
 	m := w
 	if len(d.leases) > 0 && draw(d, "leased", false, false, true) {

@@ -33,12 +33,12 @@ func TestForceDuringAnAnnouncement(t *testing.T) {
 		"no other has a voice":                 {"ab", "b", "", "b", "a", "", true},
 		"one of those that stayed is given up": {"abc", "c", "", "c", "b", "a", false},
 	} {
-		l := Topology{Epoch: 4, Active: names(c.active), Next: names(c.next), Lost: map[string]int64{}, Voiceless: names(c.given)}
+		l := Topology{Epoch: 4, Active: names(c.active), Next: names(c.next), Lost: map[string]Loss{}, Voiceless: names(c.given)}
 		for _, n := range slices.Compact(slices.Sorted(slices.Values(names(c.active + c.next)))) {
 			l.Shards = append(l.Shards, Member{Name: n})
 		}
 		for _, n := range names(c.lost) {
-			l.Lost[n] = 2
+			l.Lost[n] = Loss{Epoch: 2}
 		}
 		got, err := l.drain(c.gone, true)
 		switch {

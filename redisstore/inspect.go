@@ -27,7 +27,7 @@ func (s *Store) Inspect(ctx context.Context) (Topology, []ShardReport) {
 	var wg sync.WaitGroup
 	for i, m := range t.Shards {
 		wg.Go(func() {
-			reports[i] = s.inspect(ctx, current.shards[i], max(t.Moved, t.Lost[m.Name]))
+			reports[i] = s.inspect(ctx, current.shards[i], max(t.Moved, t.Lost[m.Name].Epoch))
 			reports[i].Member, reports[i].State = Member{Name: m.Name, URL: withoutSecrets(m.URL)}, t.StateOf(m.Name)
 		})
 	}

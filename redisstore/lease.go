@@ -246,17 +246,17 @@ func (s *Store) Fire(ctx context.Context, shard string, terms scheduler.FenceTer
 		}}
 	}
 	script := itemScript{name: "fire", keys: partitionKeys.fence, replies: 1, head: func() []any {
-		return []any{wholeMs(terms.Limit), wholeMs(terms.Hold), terms.Names}
+		return []any{wholeMs(terms.Limit), wholeMs(terms.Hold)}
 	}}
 	sh.evalItems(ctx, sh.fire, &s.keys, script, items)
 	for i, it := range items {
-		results[i] = readFenced(it, fences[i].Lease.Found.State.Version, terms.Names)
+		results[i] = readFenced(it, fences[i].Lease.Found.State.Version)
 	}
 	return results
 }
 
-// readFenced reads "status seq attempt due_ms wait_ms", and with names of what passed "away".
-func readFenced(it *item, version scheduler.Version, names bool) scheduler.Fenced {
+// readFenced reads "status seq attempt due_ms wait_ms".
+func readFenced(it *item, version scheduler.Version) scheduler.Fenced {
 	if it.err != nil {
 		return scheduler.Fenced{Err: it.err}
 	}
@@ -268,9 +268,6 @@ func readFenced(it *item, version scheduler.Version, names bool) scheduler.Fence
 	}
 	dueMs := r.int64()
 	fenced.Wait = milliseconds(r.int64())
-	if names && fenced.Status == scheduler.FencePassed {
-		fenced.Away = r.away()
-	}
 	if r.err != nil || fenced.Status == scheduler.FenceFailed {
 		return scheduler.Fenced{Err: fmt.Errorf("%w: fence: %w", scheduler.ErrUnavailable, errReply)}
 	}

@@ -61,8 +61,9 @@ func (s *Store) Regain(ctx context.Context, shard string) error {
 	if err != nil {
 		return err
 	}
+	epoch, _ := s.Epoch(shard)
 	for _, lane := range lanes() {
-		if err := sh.isSwept(ctx, lane, s.Topology().Lost[shard]); err != nil {
+		if err := sh.isSwept(ctx, lane, epoch); err != nil {
 			return err
 		}
 	}

@@ -180,7 +180,7 @@ func toldCalls() (all []order) {
 		nodes int
 	}{
 		{scheduler.WriteDone, 2}, {scheduler.WriteNext, 2}, {scheduler.WriteAgain, 1}, {scheduler.WriteDrop, 1},
-		{scheduler.WriteNote, 1}, {scheduler.WriteLive, 2},
+		{scheduler.WriteLook, 1}, {scheduler.WriteLive, 2},
 	} {
 		told := writing(func(h *hand) scheduler.Write { return outcomeOf(c.kind, h) })
 		for node := range c.nodes {
@@ -206,10 +206,8 @@ func outcomeOf(kind scheduler.WriteKind, h *hand) scheduler.Write {
 		w.Failure = scheduler.Failure{Node: "node1", Reason: "status 500"}
 	case scheduler.WriteLive:
 		w.Timer = orderTimer(int(h.state.Version))
-	case scheduler.WriteNote:
-		w.Away = []scheduler.Away{{Shard: "c", Rank: 1}}
-	case scheduler.WritePut, scheduler.WriteOnce, scheduler.WriteAnew, scheduler.WriteOver, scheduler.WriteOnto, scheduler.WriteGone, scheduler.WriteBury,
-		scheduler.WriteDrop, scheduler.WriteLeave, scheduler.WriteRank:
+	case scheduler.WritePut, scheduler.WriteOnce, scheduler.WriteAnew, scheduler.WriteOnto, scheduler.WriteGone, scheduler.WriteBury,
+		scheduler.WriteDrop, scheduler.WriteLook, scheduler.WriteLeave, scheduler.WriteRank:
 	}
 	return w
 }

@@ -63,7 +63,7 @@ func (t *placement) elsewhere(key string, n int) (all []scheduler.Other) {
 	for i := range t.others {
 		ranked := t.others[i].rank(key)
 		for r, name := range ranked[:min(n, len(ranked))] {
-			all = append(all, scheduler.Other{Away: scheduler.Away{Shard: name, Rank: r}, Coming: i == 0 && t.topology.Next != nil})
+			all = append(all, scheduler.Other{Shard: name, Rank: r, Coming: i == 0 && t.topology.Next != nil})
 		}
 	}
 	return all

@@ -287,7 +287,11 @@ func appendHead(b []byte, w *scheduler.Write) []byte {
 	for _, n := range [...]int{seq, w.State.Attempt, w.Rank, max(w.RF, 1)} {
 		b = strconv.AppendInt(append(b, ' '), int64(n), 10)
 	}
-	return appendAway(append(b, " - "...), w.Away)
+	b = append(b, " - "...)
+	if w.Timer != nil {
+		return append(b, '-') // only an end names who has not heard
+	}
+	return appendAway(b, w.Away)
 }
 
 // appendTail appends what stands behind start_ms in a record of a live timer.

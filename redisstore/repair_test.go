@@ -3,7 +3,6 @@ package redisstore
 import (
 	"errors"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -122,10 +121,11 @@ func TestALostShardIsTakenBackOnceItIsSwept(t *testing.T) {
 		}
 	}
 	await(t, 5*time.Second, "all to know", func() bool { return s.Lost("b") && other.Lost("b") })
-	epoch, steady := other.Epoch("b")
-	if before, _ := other.Epoch("a"); epoch <= before || !steady {
-		t.Errorf("epoch %d of b, %d of a, steady: %t", epoch, before, steady)
+	l.wantActive(10*time.Second, "a", "c")
+	if _, steady := other.Epoch("b"); !steady {
+		t.Error("the epoch isn't steady")
 	}
+	epoch, _ := other.Epoch("b")
 	w := creation("k", time.Hour)
 	w.Shard = "b"
 	if got := s.Merge(t.Context(), []scheduler.Write{w})[0]; got.Err != nil {
@@ -143,25 +143,49 @@ func TestALostShardIsTakenBackOnceItIsSwept(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(t, 5*time.Second, "all to know", func() bool { return !s.Lost("b") && !other.Lost("b") })
+	l.wantActive(10*time.Second, "a", "b", "c")
 	if again, _ := s.Epoch("a"); again <= epoch {
 		t.Errorf("epoch %d: nothing is swept to refill it", again)
 	}
 }
 
-// The last shard that takes timers and isn't given up stays.
-func TestDrainBesideOnesThatAreGivenUp(t *testing.T) {
+// What an operator asks of a shard that was given up decides whether the shard joins again.
+func TestAShardThatWasGivenUpIsDrainedOrAdded(t *testing.T) {
 	t.Parallel()
-	for lost, drained := range map[string]string{"": "ab", "b": "b", "a": "a", "ab": "ab"} {
-		for _, name := range []string{"a", "b"} {
-			l := Topology{Epoch: 1, Shards: []Member{{Name: "a"}, {Name: "b"}}, Active: []string{"a", "b"}, Lost: map[string]int64{}}
-			for _, gone := range lost {
-				l.Lost[string(gone)] = 1
-			}
-			for _, force := range []bool{false, true} {
-				if _, err := l.drain(name, force); (err == nil) != strings.Contains(drained, name) {
-					t.Errorf("given up: %q; drain %s (force %t): %v", lost, name, force, err)
-				}
-			}
-		}
+	l := Topology{Epoch: 4, Shards: []Member{{Name: "a"}, {Name: "b"}, {Name: "c"}}, Active: []string{"a", "b", "c"}}
+	lost, err := l.lose("c")
+	if err != nil || !slices.Equal(lost.Next, []string{"a", "b"}) || lost.Lost["c"] != (Loss{Epoch: 5, Rejoins: true}) {
+		t.Fatalf("given up: %+v, %v", lost, err)
+	}
+	if _, err := lost.regain("c"); err == nil {
+		t.Error("it joins again while its loss is announced")
+	}
+	lost = lost.enact()
+	if _, err := lost.lose("c"); err == nil {
+		t.Error("it is given up twice")
+	}
+	if _, err := lost.add(Member{Name: "c"}); err == nil {
+		t.Error("it is added before it is swept")
+	}
+	drained, err := lost.drain("c", false)
+	if err != nil || drained.Next != nil || drained.Lost["c"].Rejoins {
+		t.Fatalf("drained: %+v, %v", drained, err)
+	}
+	if back, err := drained.regain("c"); err != nil || back.Next != nil || len(back.Lost) > 0 {
+		t.Errorf("a drained shard that is swept: %+v, %v; want it drained as before", back, err)
+	}
+	added, err := drained.add(Member{Name: "c"})
+	if err != nil || added.Next != nil || !added.Lost["c"].Rejoins {
+		t.Fatalf("added: %+v, %v; want it to join once it is swept", added, err)
+	}
+	if back, err := added.regain("c"); err != nil || !slices.Equal(back.Next, []string{"a", "b", "c"}) || len(back.Lost) > 0 {
+		t.Errorf("back: %+v, %v; want it announced", back, err)
+	}
+	forced, err := lost.drain("c", true)
+	if err != nil || forced.Lost["c"].Rejoins || !slices.Equal(forced.Voiceless, []string{"c"}) {
+		t.Errorf("drained by force: %+v, %v", forced, err)
+	}
+	if _, err := lost.remove("c"); err != nil {
+		t.Errorf("remove: %v", err)
 	}
 }

@@ -23,7 +23,7 @@ func sweptField(lane string, partition int) string { return fmt.Sprintf("%s.%02d
 // Epoch is scheduler.Store's.
 func (s *Store) Epoch(shard string) (epoch int64, steady bool) {
 	t := &s.current.Load().topology
-	return max(t.Moved, t.Lost[shard]), t.Next == nil && s.Writable() == nil
+	return max(t.Moved, t.Lost[shard].Epoch), t.Next == nil && s.Writable() == nil
 }
 
 // Scan is scheduler.Store's.

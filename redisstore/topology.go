@@ -33,10 +33,10 @@ type Topology struct {
 	Former [][]string `json:"former,omitempty"`
 	// Moved is the epoch in which Active changed last, or all was to be swept again.
 	Moved int64 `json:"moved,omitempty"`
-	// Lost are the shards that have been away for so long that nobody waits for them,
-	// and the epoch in which each was given up. Such a one fires nothing until it is back
-	// and swept.
-	Lost map[string]int64 `json:"lost,omitempty"`
+	// Lost are the shards that have been away for so long that they were given up: no timer
+	// belongs there any more, and nobody waits for them. A lost shard that is back fires
+	// nothing until it is swept.
+	Lost map[string]Loss `json:"lost,omitempty"`
 	// Voiceless are those that an operator has given up: a change needs none of them.
 	Voiceless []string `json:"voiceless,omitempty"`
 }
@@ -172,7 +172,10 @@ func (l *Topology) add(m Member) (Topology, error) {
 		return *l, l.refuse("the URL of shard %s: %v", m.Name, err)
 	}
 	known, is := l.member(m.Name)
+	loss, lost := l.Lost[m.Name]
 	switch {
+	case lost && loss.Rejoins:
+		return *l, l.refuse("shard %s was away for too long; it takes timers again by itself once it is back and swept", m.Name)
 	case is && l.StateOf(m.Name) != MemberDraining:
 		return *l, l.refuse("there is a shard %s; choose another name: placement follows it", m.Name)
 	case is && m.URL != "" && m.URL != known.URL:
@@ -183,6 +186,10 @@ func (l *Topology) add(m Member) (Topology, error) {
 		return *l, l.refuse("another shard has this URL already")
 	}
 	next := *l
+	if lost {
+		next.Lost = l.lossOf(m.Name, Loss{Epoch: loss.Epoch, Rejoins: true})
+		return next, nil
+	}
 	if !is {
 		next.Shards = append(slices.Clone(l.Shards), m)
 	}
@@ -215,6 +222,10 @@ func samePlace(a, b string) bool {
 func (l *Topology) drain(name string, force bool) (Topology, error) {
 	next := *l
 	_, is := l.member(name)
+	loss := l.Lost[name]
+	if loss.Rejoins {
+		next.Lost = l.lossOf(name, Loss{Epoch: loss.Epoch})
+	}
 	if force && is && !slices.Contains(l.Voiceless, name) {
 		next.Voiceless = append(slices.Clone(l.Voiceless), name)
 		if len(next.voters(next.names())) == 0 {
@@ -235,12 +246,12 @@ func (l *Topology) drain(name string, force bool) (Topology, error) {
 	switch {
 	case !is:
 		return *l, l.refuse("there is no shard %s; the shards are %s", name, strings.Join(l.names(), ", "))
+	case loss.Rejoins:
+		return next, nil // it takes none already, and won't when it is back
 	case l.StateOf(name) == MemberDraining:
 		return *l, l.refuse("shard %s is being drained already", name)
 	case len(l.Active) == 1:
 		return *l, l.refuse("shard %s is the only one that takes timers; add another first", name)
-	case l.isLast(name):
-		return *l, l.refuse("shard %s is the only one that takes timers and is not given up; add another first", name)
 	}
 	next.Next = next.inOrder(func(n string) bool { return n != name && slices.Contains(l.Active, n) })
 	return next, nil
@@ -260,45 +271,6 @@ func (l *Topology) announcedWithout(name string) ([]string, error) {
 		return l.Next, l.refuse("shard %s is the only one that takes timers and is not given up; add another first", name)
 	}
 	return left, nil
-}
-
-// isLast reports whether all others that take timers are given up, and the named one is
-// not.
-func (l *Topology) isLast(name string) bool {
-	return !slices.ContainsFunc(l.Active, func(n string) bool {
-		_, lost := l.Lost[n]
-		return lost == (n == name)
-	})
-}
-
-// lose gives up a shard that has been away for long.
-func (l *Topology) lose(name string) (Topology, error) {
-	_, is := l.member(name)
-	switch _, lost := l.Lost[name]; {
-	case !is || lost:
-		return *l, l.refuse("shard %s is given up already", name)
-	case len(l.Active) == 1 && l.Active[0] == name:
-		return *l, l.refuse("shard %s is the only one that takes timers", name)
-	}
-	next := *l
-	if next.Lost = maps.Clone(l.Lost); next.Lost == nil {
-		next.Lost = map[string]int64{}
-	}
-	next.Lost[name] = l.Epoch + 1
-	return next, nil
-}
-
-// regain takes back a shard that was given up: it is swept, and all are then, to
-// refill it.
-func (l *Topology) regain(name string) (Topology, error) {
-	if _, lost := l.Lost[name]; !lost || l.Next != nil {
-		return *l, l.refuse("shard %s is not given up, or a change is being announced", name)
-	}
-	next := *l
-	next.Lost = maps.Clone(l.Lost)
-	delete(next.Lost, name)
-	next.Moved = l.Epoch + 1
-	return next, nil
 }
 
 // remove forgets a shard that is drained.

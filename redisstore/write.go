@@ -202,7 +202,7 @@ func moreOf(w *scheduler.Write) string {
 // plain says of a write that the record can be stored as it is where nothing is.
 func plain(w *scheduler.Write) bool {
 	switch w.Kind {
-	case scheduler.WriteNext, scheduler.WriteDrop, scheduler.WriteNote, scheduler.WriteOver, scheduler.WriteOnto, scheduler.WriteLeave, scheduler.WriteRank:
+	case scheduler.WriteNext, scheduler.WriteDrop, scheduler.WriteLook, scheduler.WriteOnto, scheduler.WriteLeave, scheduler.WriteRank:
 		return false
 	default:
 		return w.Failure.IsZero() || !w.Failure.At.IsZero()
@@ -220,7 +220,7 @@ func readMerged(it *item, w *scheduler.Write, answer *scheduler.Written) {
 	var dueMs int64
 	if status == "new" {
 		answer.New = true
-		answer.State, answer.RF, answer.BodyHash, answer.Away = w.State, max(w.RF, 1), w.BodyHash, w.Away
+		answer.State, answer.RF, answer.BodyHash = w.State, max(w.RF, 1), w.BodyHash
 		answer.State.Ended = false
 		dueMs = r.int64() + int64(w.State.Seq)*wholeMs(w.Timer.Interval)
 	} else {
@@ -230,7 +230,6 @@ func readMerged(it *item, w *scheduler.Write, answer *scheduler.Written) {
 		dueMs = r.int64()
 		answer.RF = int(r.int64())
 		answer.BodyHash = r.field()
-		answer.Away = r.away()
 	}
 	var ok bool
 	if answer.Status, ok = writeStatus(status); r.err != nil || !ok {
@@ -349,14 +348,6 @@ func (r *reader) field() string {
 		return word
 	}
 	return ""
-}
-
-func (r *reader) away() []scheduler.Away {
-	all, err := parseAway(r.word())
-	if err != nil && r.err == nil {
-		r.err = err
-	}
-	return all
 }
 
 func (r *reader) int64() int64 {

@@ -115,9 +115,7 @@ func (s *Scheduler) confirm(ctx context.Context, doubtful []*Admission) (free []
 func (s *Scheduler) endsOf(found []finding, newest *finding) (ends []Write) {
 	for i := range found {
 		if f := &found[i]; f.there() && !f.Record.State.Ended && !f.Leased {
-			w := s.copyOf(&newest.ReadResult, f.place)
-			w.Kind, w.Away = WriteBury, nil
-			ends = append(ends, w)
+			ends = append(ends, s.endOf(&newest.ReadResult, f.place))
 		}
 	}
 	return ends
@@ -132,8 +130,8 @@ func (s *Scheduler) confirmCopies(a *Admission, found []finding, newest *finding
 			copies++
 		}
 	}
-	if uneven(found, newest) {
-		s.mending.add(found, newest)
+	if behind := behindOwners(found, newest); len(behind) > 0 {
+		s.repairs.add(newest.Record.ID, newest.Record.State.Version, behind)
 	}
 	if want := min(s.config.MinCopies, newest.Record.ID.RF, len(s.store.Rank(a.Key))); copies < want {
 		a.Standing, a.Err = StandingUnknown, fmt.Errorf("%w: timer %s has %d copies, and CHRONOS_MIN_COPIES asks for %d", ErrUnavailable, a.Key, copies, want)
@@ -178,21 +176,11 @@ func (s *Scheduler) Known(ctx context.Context, all []Admission) {
 func (s *Scheduler) findAll(ctx context.Context, all []*Admission) [][]finding {
 	ctx, cancel := s.config.Awake.WithTimeout(ctx, roundPatience)
 	defer cancel()
-	keys, found := make([]string, len(all)), make([][]finding, len(all))
+	ids := make([]ID, len(all))
 	for i, a := range all {
-		keys[i] = a.Key
-		for _, p := range s.places(a.id(), nil) {
-			found[i] = append(found[i], finding{place: p})
-		}
+		ids[i] = a.id()
 	}
-	s.lookAll(ctx, keys, found)
-	for i, key := range keys {
-		if newest := newestOf(found[i]); newest != nil {
-			found[i] = s.widen(key, found[i], newest)
-		}
-	}
-	s.lookAll(ctx, keys, found)
-	return found
+	return s.findMany(ctx, ids)
 }
 
 func (a *Admission) id() ID {
@@ -241,7 +229,7 @@ func (s *Scheduler) Remember(ctx context.Context, all []Admission) {
 		// As old as can be: it says nothing of a timer of the key, and a copy elsewhere of
 		// one that waits must not take it for that one's end.
 		state := State{Version: Version(0).Above(s.nextTag())}
-		for _, p := range s.homes(id, 0) {
+		for _, p := range s.homes(id) {
 			if p.shard.away() {
 				continue
 			}

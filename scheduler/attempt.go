@@ -21,16 +21,13 @@ type wish struct {
 // target is one copy that a wish is for.
 type target struct {
 	place
-	progress   progress
-	replaced   bool // a substitute stands in for it
-	stray      bool // neither home nor substitute: nothing is made there of nothing, but for an end that homes were told
-	substitute bool // it was chosen in the stead of a home that could not be told
-	tried      bool // it was sent the write
-	warned     bool // it did not answer, and was sent the write again, with what is away
-	unheard    bool // it did not answer a note
-	looked     bool // it was asked whether it still has the write, since another copy refused it
-	passed     bool // it had the write, and has something newer since, or nothing any more
-	answer     Written
+	progress progress
+	sent     sent // of what is under way
+	tried    bool // it was sent the write
+	named    bool // its tombstone was told who has not heard of the end
+	looked   bool // it was asked whether it still has the write, since another copy refused it
+	passed   bool // it had the write, and has something newer since, or nothing any more
+	answer   Written
 }
 
 type progress int
@@ -42,13 +39,21 @@ const (
 	untold
 )
 
+// sent is what a target was asked last.
+type sent int
+
+const (
+	sentWrite sent = iota
+	sentNames      // of those that have not heard of an end
+	sentLook       // whether the write is still there
+)
+
 // attempt is what has become of a wish so far.
 type attempt struct {
 	wish
 	s       *Scheduler
-	ranked  []string // all shards by rank
 	targets []target
-	away    []Away // substitutes, and what a hint led to and was not told; of an end, all that it was not told to
+	unheard []Away // of an end: the places that could not be told
 	decided bool   // of a create that happens once: it is the first
 
 	writes     int // of this round
@@ -62,55 +67,56 @@ type attempt struct {
 func (s *Scheduler) newAttempt(w wish) attempt {
 	a := attempt{wish: w, s: s, decided: w.bodyHash == ""}
 	if w.fresh {
-		a.begin(s.homes(w.id, 0))
+		a.begin(s.homes(w.id))
 	} else {
-		a.begin(s.places(w.id, nil))
+		a.begin(s.places(w.id))
 	}
 	return a
 }
 
 func (a *attempt) begin(places []place) {
-	a.targets = make([]target, len(places), len(places)+1)
+	a.targets = make([]target, len(places))
 	for i, p := range places {
-		a.targets[i] = target{place: p, stray: !p.home}
+		a.targets[i] = target{place: p}
 	}
 }
 
-// plan appends what is to be written next. All of a shard that is silent is left
-// out, and one that is gone need not be told.
+// plan appends what is to be written next. Owners come first: other places are written to
+// only once an owner has answered. All of a shard that is silent is left out, and a shard
+// that is gone need not be told.
 func (a *attempt) plan(writes []Write) []Write {
-	a.targets = slices.DeleteFunc(a.targets, func(t target) bool { return t.stray && t.progress != told && t.vanished() })
+	a.targets = slices.DeleteFunc(a.targets, func(t target) bool { return t.progress != told && t.vanished() })
 	for i := range a.targets {
 		if t := &a.targets[i]; t.progress == toTell && t.shard.away() {
 			t.progress, t.answer = untold, Written{Err: fmt.Errorf("%w: shard %s is silent", ErrUnavailable, t.shard.name)}
 		}
 	}
-	a.provide()
-	// Those at home know which of the others there are, and in whose stead; and an end
-	// that tells none of them must leave nothing elsewhere that looks like a copy.
-	homesFirst := slices.ContainsFunc(a.targets, func(t target) bool { return t.progress == toTell && !t.stray && !a.holds(&t) })
+	owners := slices.ContainsFunc(a.targets, func(t target) bool { return t.progress == toTell && t.home })
 	for i := range a.targets {
 		t := &a.targets[i]
-		if t.progress != toTell || homesFirst && t.stray || a.holds(t) {
+		if t.progress != toTell || !t.home && (owners || !a.toldOwner()) {
 			continue
 		}
-		writes = a.send(t, writes)
+		writes = a.send(t, sentWrite, a.writeTo(t), writes)
 		if !a.decided {
 			return writes // one shard decides
 		}
 	}
-	if !a.waits() {
-		writes = a.planNotes(writes)
+	if a.waits() {
+		return writes
 	}
-	if !a.waits() {
-		writes = a.planWarnings(a.planSubstitutes(writes))
-	}
-	return writes
+	return a.planLooks(a.planNames(writes))
 }
 
-func (a *attempt) send(t *target, writes []Write) []Write {
-	t.progress, t.tried = asked, true
-	return append(writes, a.writeTo(t))
+func (a *attempt) send(t *target, what sent, w Write, writes []Write) []Write {
+	t.progress, t.sent = asked, what
+	t.tried = t.tried || what == sentWrite
+	return append(writes, w)
+}
+
+// toldOwner reports whether an owner has answered.
+func (a *attempt) toldOwner() bool {
+	return slices.ContainsFunc(a.targets, func(t target) bool { return t.home && t.progress == told })
 }
 
 // stored reports whether the target took the write.
@@ -120,35 +126,48 @@ func (a *attempt) waits() bool {
 	return slices.ContainsFunc(a.targets, func(t target) bool { return t.progress == asked })
 }
 
-// planNotes appends what those that were told do not know yet of copies away, in
-// the order of the targets. Those that have a write which another copy refused are
-// asked in the same way whether they still have that write.
-func (a *attempt) planNotes(writes []Write) []Write {
-	contested := a.contested()
+// planNames has the tombstones that a delete has left name the places that could not be
+// told: the end is not forgotten before these have heard.
+func (a *attempt) planNames(writes []Write) []Write {
+	if a.timer != nil {
+		return writes
+	}
+	a.unheard = a.unheard[:0:0]
 	for i := range a.targets {
-		t := &a.targets[i]
-		looks := contested && !t.looked
-		names := (!t.stray || a.timer == nil) && !t.unheard && !t.knowsAll(a.away)
-		if !t.stored() || t.passed || !looks && !names {
-			continue
+		if t := &a.targets[i]; t.progress == untold {
+			a.unheard = append(a.unheard, Away{Shard: t.shard.name, Rank: t.rank})
 		}
-		t.looked = t.looked || looks
-		w := a.writeTo(t)
-		w.Kind, w.Timer = WriteNote, nil
-		writes = append(writes, w)
-		t.progress = asked
+	}
+	if len(a.unheard) == 0 {
+		return writes
+	}
+	for i := range a.targets {
+		if t := &a.targets[i]; t.stored() && !t.named {
+			t.named = true
+			writes = a.send(t, sentNames, a.writeTo(t), writes)
+		}
 	}
 	return writes
 }
 
-// knowsAll reports whether the target's record names all that are away.
-func (t *target) knowsAll(away []Away) bool {
-	for _, w := range away {
-		if !slices.ContainsFunc(t.answer.Away, func(known Away) bool { return known.Shard == w.Shard }) {
-			return false
+// planLooks asks those that have a write which another copy refused whether they still
+// have that write.
+func (a *attempt) planLooks(writes []Write) []Write {
+	if !a.contested() {
+		return writes
+	}
+	for i := range a.targets {
+		if t := &a.targets[i]; t.stored() && !t.passed && !t.looked {
+			t.looked = true
+			writes = a.send(t, sentLook, a.lookAt(t), writes)
 		}
 	}
-	return true
+	return writes
+}
+
+// lookAt is the question which version a copy has.
+func (a *attempt) lookAt(t *target) Write {
+	return Write{Kind: WriteLook, Shard: t.shard.name, Key: a.id.Key, State: State{Version: a.version}, RF: max(a.id.RF, 1), Rank: t.rank}
 }
 
 func accepted(status WriteStatus) bool { return status == WriteStored || status == WriteSame }
@@ -157,24 +176,22 @@ func (a *attempt) writeTo(t *target) Write {
 	config := &a.s.config
 	w := Write{
 		Kind: WriteGone, Shard: t.shard.name, Key: a.id.Key, State: State{Version: a.version}, RF: max(a.id.RF, 1), Rank: t.rank,
-		Away: a.away, Life: t.tombLife(config), Keep: t.keepFor(config),
+		Away: a.unheard, Life: t.tombLife(config), Keep: t.keepFor(config),
 	}
 	if a.timer == nil {
-		if t.stray && (!a.toldHome() || a.s.drained(a.id.Key, w.Shard)) {
+		if !t.home && a.s.drained(a.id.Key, w.Shard) {
 			w.Kind = WriteBury
 		}
 		return w
 	}
 	w.State.Seq = 1
-	w.Kind, w.Timer, w.DueIn, w.BodyHash = WritePut, a.timer, a.timer.Interval, a.bodyHash
+	w.Kind, w.Timer, w.BodyHash = WritePut, a.timer, a.bodyHash
+	w.DueIn = a.timer.Interval - (config.SinceBoot() - a.begun) // a later try has the grid that was asked for
 	skew := config.Skew.Of(a.timer.Interval, a.timer.ReplicationFactor)
 	w.Offset = t.offset(skew)
 	switch {
-	case t.stray:
-		w.Kind, w.Offset = WriteOver, place{}.offset(skew)
-		if !a.s.takes(a.id.Key, w.Shard) {
-			w.Kind = WriteOnto // the sweep may have been over it, or is yet to bring it up
-		}
+	case !t.home:
+		w.Kind, w.Offset = WriteOnto, place{}.offset(skew)
 	case a.anew:
 		w.Kind = WriteAnew
 	case a.bodyHash != "":
@@ -191,24 +208,23 @@ func (a *attempt) take(answers []Written) {
 		if t.progress != asked {
 			continue
 		}
-		answer := answers[i]
+		answer := &answers[i]
 		i++
 		a.s.latest.heard(answer.State.Version, a.s.config.Wall)
-		noting := t.answer.Status != WriteFailed
 		switch {
-		case noting:
-			a.noted(t, &answer)
+		case t.sent == sentNames:
+			t.progress = told // of the write; without the names the repair tells those that have not heard
+		case t.sent == sentLook:
+			t.progress, t.passed = told, answer.Err == nil && !accepted(answer.Status)
 		case answer.Err != nil:
-			t.progress, t.answer = untold, answer
+			t.progress, t.answer = untold, *answer
 			t.shard.silence.outage.failed()
 		default:
-			t.progress, t.answer = told, answer
-			if (a.unanswered || t.warned) && answer.Status == WriteExists && answer.State.Version == a.version {
+			t.progress, t.answer = told, *answer
+			if a.unanswered && answer.Status == WriteExists && answer.State.Version == a.version {
 				t.answer.Status = WriteSame // it was sent before
 			}
 			a.decided = a.decided || accepted(t.answer.Status)
-			a.follow(answer.Away)
-			a.adoptStray(&a.targets[k])
 		}
 	}
 	if a.settled() {
@@ -220,63 +236,20 @@ func (a *attempt) take(answers []Written) {
 	}
 }
 
-// noted takes the answer to a note.
-func (a *attempt) noted(t *target, answer *Written) {
-	t.progress = told // of the write
-	switch {
-	case answer.Err != nil:
-		t.unheard = true
-	case accepted(answer.Status):
-		t.answer.Away = slices.Concat(t.answer.Away, a.away)
-	default:
-		t.passed = true
-	}
-}
-
-// adoptStray has a copy noted that was found where only a hint or another copy's
-// record led: a home that was told before it knows nothing of it.
-func (a *attempt) adoptStray(t *target) {
-	if a.timer == nil || !t.stray || !accepted(t.answer.Status) {
-		return
-	}
-	t.stray = false
-	at := Away{Shard: t.shard.name, Rank: t.rank}
-	if !slices.Contains(a.away, at) {
-		a.away = append(a.away, at)
-	}
-}
-
 // settled reports whether a create that happens once has found that it isn't the
 // first.
 func (a *attempt) settled() bool {
 	return slices.ContainsFunc(a.targets, func(t target) bool { return t.progress == told && t.answer.Status == WriteExists })
 }
 
-// follow has the copies told too that a record names, and as what: a hint leads to
-// the shard alone.
-func (a *attempt) follow(away []Away) {
-	for _, w := range away {
-		sh := a.s.shard(w.Shard)
-		i := slices.IndexFunc(a.targets, func(t target) bool { return t.shard == sh })
-		switch {
-		case sh == nil:
-		case i < 0:
-			a.targets = append(a.targets, target{place: place{shard: sh, rank: w.Rank}, stray: true})
-		case a.targets[i].stray:
-			a.targets[i].rank = w.Rank
-		}
-	}
-}
-
 // again has all copies told anew, as a newer version if above isn't 0.
 func (a *attempt) again(above Version) {
 	a.above = above
-	a.decided = a.bodyHash == ""
+	a.decided, a.unheard = a.bodyHash == "", nil
 	for i := range a.targets {
 		t := &a.targets[i]
 		t.progress, t.answer = toTell, Written{}
-		t.replaced = t.replaced && above != 0 && (a.timer == nil || !t.home || a.substituted(t.rank))
-		t.unheard, t.looked, t.passed = false, false, false
+		t.named, t.looked, t.passed = false, false, false
 	}
 }
 

@@ -43,8 +43,7 @@ func (s *Scheduler) tellOfEnd(ctx context.Context, c *claim, p place) (heard boo
 	case p.shard.away():
 		return false
 	}
-	w := s.copyOf(&ReadResult{Record: c.Record}, p)
-	w.Kind, w.Away = WriteBury, nil
+	w := s.endOf(&ReadResult{Record: c.Record}, p)
 	return s.store.Tell(ctx, p.shard.name, []Write{w})[0].Err == nil || p.shard.gone()
 }
 

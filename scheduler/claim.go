@@ -70,7 +70,10 @@ func (c *claim) locate() {
 		c.own.home, id.Hint = true, c.shard.mask
 		return
 	}
-	all := s.places(ID{Key: id.Key, RF: id.RF}, c.Record.Away)
+	all := s.places(ID{Key: id.Key, RF: id.RF})
+	for _, a := range c.Record.Away { // those that have not heard of an end
+		all = withPlace(all, place{shard: s.shard(a.Shard), rank: a.Rank})
+	}
 	id.Hint = c.shard.mask
 	others := all[:0]
 	for _, p := range all {
@@ -91,15 +94,6 @@ func (c *claim) relocate() {
 	}
 	c.locate()
 	c.fit()
-}
-
-// noted takes what the record names as away by the time of the fence. Without those that
-// were noted after the claim, a substitute would not hear of the outcome, and would fire.
-func (c *claim) noted(away []Away) {
-	if len(away) > len(c.Record.Away) {
-		c.Record.Away = away
-		c.locate()
-	}
 }
 
 // better reports whether the copy at p has the right to fire before c's own (rule "take

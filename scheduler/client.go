@@ -11,7 +11,7 @@ import (
 // Create stores a new timer under a key of ours. Errors: *InvalidError,
 // ErrUnavailable, with which the timer may exist, ErrOverloaded.
 func (s *Scheduler) Create(ctx context.Context, t Timer) (Receipt, error) {
-	key, err := s.store.NewKey()
+	key, err := s.newKey(&t)
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -86,7 +86,7 @@ func (s *Scheduler) newOf(n *Creation) (wish, error) {
 	if n.IdempotencyKey != "" {
 		return s.newCreate(OnceKey(n.IdempotencyKey), hashOf(n.Body), &n.Timer)
 	}
-	key, err := s.store.NewKey()
+	key, err := s.newKey(&n.Timer)
 	if err != nil {
 		return wish{}, err
 	}

@@ -2,7 +2,6 @@ package scheduler_test
 
 import (
 	"errors"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -173,35 +172,6 @@ func TestARenewedCallbackBeginsBeforeTheNextCopyIsDue(t *testing.T) {
 	})
 }
 
-// Rule "substitute copies": a PUT leaves a substitute the rank that it stands for.
-func TestAPutKeepsTheRankOfASubstitute(t *testing.T) {
-	inCluster(t, 3, 1, func(c *cluster) {
-		c.connect("s1", storetest.LinkMute)
-		pass(2 * time.Second)
-		seen := map[int]bool{}
-		for range 30 {
-			first := c.create(oneShot(time.Minute))
-			homes := c.homes(first.ID.Key, 3)
-			rank := slices.Index(homes, "s1")
-			if rank == 2 {
-				continue
-			}
-			seen[rank] = true
-			if _, err := c.nodes[0].Replace(c.Context(), first.ID, oneShot(time.Minute)); err != nil {
-				c.Fatal(err)
-			}
-			read := c.Open("probe").Read(c.Context(), []scheduler.Spot{{Shard: homes[2], Key: first.ID.Key}})[0]
-			late := read.Look.Sub(read.Due)
-			if want := time.Duration(rank)*2*time.Second + time.Second; read.Record.Rank != rank || late != want {
-				c.Errorf("the substitute of rank %d has rank %d and is looked at %v after the pop, want %v", rank, read.Record.Rank, late, want)
-			}
-		}
-		if len(seen) != 2 {
-			c.Errorf("substitutes of ranks %v, want 0 and 1", seen)
-		}
-	})
-}
-
 // Rule "tombstones outlive what was missed": a node that removes a tombstone tells the copies that
 // the tombstone names, and makes no tombstone where no copy is.
 func TestATombstoneThatExpiresMakesNoOthers(t *testing.T) {
@@ -227,9 +197,8 @@ func TestATombstoneThatExpiresMakesNoOthers(t *testing.T) {
 	})
 }
 
-// Rule "substitute copies": an owner whose answer was lost is told of its substitute all the same,
-// and so is a node that has claimed the owner's copy by then.
-func TestAnOwnerWhoseAnswerWasLostKnowsItsSubstitute(t *testing.T) {
+// A create whose answer from one owner was lost is called back once.
+func TestACreateWhoseAnswerWasLostFiresOnce(t *testing.T) {
 	for name, test := range map[string]struct{ in, apart, late time.Duration }{
 		"before a claim": {40 * time.Second, 300 * time.Millisecond, maxLate}, // s1 doesn't count as silent
 		"after a claim":  {600 * time.Millisecond, 5 * time.Second, 2 * time.Second},

@@ -427,44 +427,6 @@ func TestTombstonesTellBeforeTheyGo(t *testing.T) {
 	}
 }
 
-// Rule "substitute copies": a substitute stands in for an owner that can't be reached. Every copy
-// knows of the substitute, which goes with the timer.
-func TestASubstituteStandsInForAnOwner(t *testing.T) {
-	inCluster(t, 3, 2, func(c *cluster) {
-		c.connect("s2", storetest.LinkMute)
-		pass(2 * time.Second)
-		var keys []string
-		for i := range 40 {
-			receipt := c.create(oneShot(30 * time.Second))
-			key := receipt.ID.Key
-			keys = append(keys, key)
-			if got := c.holders(key); len(got) != 2 || receipt.Copies != 2 || slices.Contains(got, "s2") {
-				c.Errorf("copies are on %v, answered %d", got, receipt.Copies)
-			}
-			if slices.Contains(c.homes(key, 2), "s2") && i%2 == 0 {
-				// A bare key finds the substitute too.
-				if _, err := c.nodes[1].Delete(c.Context(), scheduler.ID{Key: key}); err != nil {
-					c.Fatal(err)
-				}
-				if got := c.holders(key); len(got) != 0 {
-					c.Errorf("after the delete %s is on %v", key, got)
-				}
-				keys = keys[:len(keys)-1]
-			}
-		}
-		pass(10 * time.Second)
-		c.connect("s2", storetest.LinkUp)
-		pass(time.Minute)
-		for _, key := range keys {
-			c.wantOnce(key, 1, 2*time.Second+maxLate)
-		}
-		if n := len(c.seen()); n != len(keys) {
-			c.Errorf("%d callbacks of %d timers", n, len(keys))
-		}
-		c.wantEmpty()
-	})
-}
-
 // A filter of all ones does no harm.
 func TestAFilterOfAllOnesDoesNoHarm(t *testing.T) {
 	inCluster(t, 3, 1, func(c *cluster) {
@@ -485,44 +447,5 @@ func TestAFilterOfAllOnesDoesNoHarm(t *testing.T) {
 			c.Error(err)
 		}
 		c.wantEmpty()
-	})
-}
-
-// GET reads all copies, and brings those that are behind up to the newest.
-func TestLookupRepairs(t *testing.T) {
-	inCluster(t, 3, 2, func(c *cluster) {
-		first := c.create(oneShot(time.Minute))
-		homes := c.homes(first.ID.Key, 2)
-		c.Wipe(homes[1])
-		if _, err := c.nodes[1].Lookup(c.Context(), first.ID); err != nil {
-			c.Fatal(err)
-		}
-		pass(4 * time.Second)
-		if got := c.holders(first.ID.Key); len(got) != 2 {
-			c.Errorf("after a lookup it is on %v, want its two homes", got)
-		}
-		c.Connect(nodeName(0), homes[0], storetest.LinkCut)
-		second, err := c.nodes[0].Replace(c.Context(), first.ID, oneShot(2*time.Minute))
-		if err != nil {
-			c.Fatal(err)
-		}
-		got, err := c.nodes[1].Lookup(c.Context(), first.ID)
-		if err != nil || got.Record.Timer.Interval != 2*time.Minute {
-			c.Errorf("looked up %+v, %v", got, err)
-		}
-		pass(4 * time.Second)
-		states := map[scheduler.State]int{}
-		for _, name := range homes {
-			states[c.Copies(name)[first.ID.Key]]++
-		}
-		if len(states) != 1 {
-			c.Errorf("after a lookup the copies differ: %v", states)
-		}
-		pass(time.Minute + 5*time.Second)
-		if n := len(c.seen()); n != 0 {
-			c.Errorf("%d callbacks of the replaced timer", n)
-		}
-		pass(time.Minute)
-		c.wantOnce(second.ID.Key, 1, 2*time.Second+maxLate)
 	})
 }

@@ -162,41 +162,6 @@ func TestAnIdempotencyKeyIsRememberedByComingOwners(t *testing.T) {
 	})
 }
 
-// Rule "tombstones outlive what was missed": a drained shard that lost its last seconds may have
-// copies again. Timers that end while the shard is silent are remembered until the shard has heard
-// of the ends.
-func TestADrainedShardThatLostItsLastSecondsIsToldOfEnds(t *testing.T) {
-	inCluster(t, 3, 2, func(c *cluster) {
-		all, stay := []string{"s0", "s1", "s2"}, []string{"s0", "s1"}
-		timer := oneShot(40 * time.Second)
-		timer.ReplicationFactor = 1
-		var ids []scheduler.ID
-		for range 60 {
-			ids = append(ids, c.create(timer).ID)
-		}
-		c.Lay(storetest.Layout{Shards: all, Active: stay, Others: [][]string{all}, Epoch: 2})
-		for i, id := range ids { // their records say from now on that s2 may have a copy
-			if _, err := c.nodes[i%2].Replace(c.Context(), id, timer); err != nil {
-				c.Fatal(err)
-			}
-		}
-		had, back := len(c.Copies("s2")), c.Save("s2")
-		pass(25 * time.Second)
-		if left := c.Copies("s2"); had == 0 || len(left) > 0 {
-			c.Fatalf("s2 had %d copies and has %v, want none any more", had, left)
-		}
-		c.connect("s2", storetest.LinkCut)
-		back()
-		pass(30 * time.Second)
-		c.connect("s2", storetest.LinkUp)
-		pass(2 * time.Minute)
-		for _, id := range ids {
-			c.wantOnce(id.Key, 1, maxLate)
-		}
-		c.wantEmpty()
-	})
-}
-
 // Rule "look wherever a copy may be": a copy on a drained shard, against the rules, hears of its
 // timer's end from the nodes that are led there.
 func TestACopyOnADrainedShardHearsOfItsEnd(t *testing.T) {
@@ -229,34 +194,5 @@ func TestACopyOnADrainedShardHearsOfItsEnd(t *testing.T) {
 			c.Errorf("%d callbacks of what was deleted", len(seen))
 		}
 		c.wantEmpty()
-	})
-}
-
-// Rule "wait before repairing": a node that may not know where timers belong repairs no
-// copies.
-func TestAnUncertainNodeRepairsNothing(t *testing.T) {
-	inCluster(t, 3, 2, func(c *cluster) {
-		all, stay := []string{"s0", "s1", "s2"}, []string{"s0", "s1"}
-		before := storetest.Layout{Shards: all}
-		c.Lay(storetest.Layout{Shards: all, Active: stay, Others: [][]string{all}, Epoch: 2})
-		pass(25 * time.Second)
-		for _, doubtful := range []bool{true, false} {
-			before.Doubtful = false
-			c.Lay(before, nodeName(1))
-			timer := oneShot(time.Hour)
-			timer.ReplicationFactor = 2
-			for range 40 {
-				id := c.create(timer).ID
-				if _, err := c.nodes[1].Lookup(c.Context(), id); err != nil {
-					c.Fatal(err)
-				}
-			}
-			before.Doubtful = doubtful // before what was found is mended
-			c.Lay(before, nodeName(1))
-			pass(5 * time.Second)
-			if n := len(c.Copies("s2")); n > 0 == doubtful {
-				c.Errorf("in doubt: %t; %d copies are on the drained shard", doubtful, n)
-			}
-		}
 	})
 }

@@ -172,35 +172,6 @@ func TestNodeInDoubtDeniesNoTimer(t *testing.T) {
 	})
 }
 
-// Rule "tombstones outlive what was missed": only a copy that no longer belongs to its shard was
-// told of the end. That copy's tombstone stays until the owner has heard of the end.
-func TestADrainedShardKeepsAnEndUntilTheOwnerHears(t *testing.T) {
-	inCluster(t, 2, 2, func(c *cluster) {
-		timer := oneShot(90 * time.Second)
-		timer.ReplicationFactor = 2
-		var ids []scheduler.ID
-		for range 10 {
-			ids = append(ids, c.create(timer).ID)
-		}
-		c.Lay(oneLess("s1", "s0"))
-		c.connect("s1", storetest.LinkCut)
-		for _, id := range ids {
-			if r, err := c.nodes[0].Delete(c.Context(), id); err != nil || r.Unreached != 1 || !r.InFlight {
-				c.Errorf("deleted: %+v, %v; want one unreached", r, err)
-			}
-		}
-		pass(15 * time.Second)
-		c.connect("s1", storetest.LinkUp)
-		pass(2 * time.Minute)
-		for _, id := range ids {
-			if seen := c.callbacks(id.Key); len(seen) > 0 {
-				c.Errorf("called back after its end: %+v", seen)
-			}
-		}
-		c.wantEmpty()
-	})
-}
-
 // Rule "a repeated create finds the first": a repeated create is recognised after the shards have
 // changed, though the timer has not been moved.
 func TestARepeatedCreateIsRecognisedAfterAShardJoins(t *testing.T) {
@@ -374,7 +345,7 @@ func TestAShardThatIsRemovedMeanwhile(t *testing.T) {
 	inCluster(t, 3, 1, func(c *cluster) {
 		store := &stale{Store: c.Open("late")}
 		n := startNode(c.T, store, "late", c.recorder, briefly)
-		c.Connect("late", "s1", storetest.LinkCut) // a substitute is looked for
+		c.Connect("late", "s1", storetest.LinkCut) // a key with other owners is looked for
 		pass(2 * time.Second)
 		for range 20 {
 			timer := oneShot(10 * time.Second)

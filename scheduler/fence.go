@@ -92,15 +92,12 @@ func (sh *shard) fenceWithin(ctx context.Context, batch []*claim, patience time.
 		return
 	}
 	began := sh.silence.begin()
-	terms := s.config.terms()
-	terms.Names = s.several()
-	answers := s.store.Fire(ctx, sh.name, terms, fences)
+	answers := s.store.Fire(ctx, sh.name, s.config.terms(), fences)
 	answered := time.Now()
 	sh.silence.heard(began, answers[0].Err)
 	var unanswered, late []*claim
 	for i, c := range live {
 		c.fenced, c.answered = answers[i], answered
-		c.noted(answers[i].Away)
 		if answers[i].Status == FenceFailed {
 			unanswered = append(unanswered, c)
 			continue

@@ -26,7 +26,7 @@ func (c *cluster) replaceUntold(id scheduler.ID, in time.Duration) {
 // Rule "take the better copy first": a better copy of an earlier state isn't waited for: the
 // earlier state's due time says nothing about the timer.
 func TestAnEarlierStateIsNotWaitedFor(t *testing.T) {
-	for name, shards := range map[string]int{"two homes": 2, "and a substitute": 3} {
+	for name, shards := range map[string]int{"two homes": 2, "a third shard": 3} {
 		t.Run(name, func(t *testing.T) {
 			inCluster(t, shards, 2, func(c *cluster) {
 				id := c.create(oneShot(10 * time.Minute)).ID
@@ -44,7 +44,7 @@ const hesitant = 250 * time.Millisecond
 
 // Rule "take the better copy first": the tombstone of an earlier version isn't waited for either.
 func TestAnEarlierTombstoneIsNotWaitedFor(t *testing.T) {
-	for name, shards := range map[string]int{"two homes": 2, "and a substitute": 3} {
+	for name, shards := range map[string]int{"two homes": 2, "a third shard": 3} {
 		t.Run(name, func(t *testing.T) {
 			inCluster(t, shards, 2, func(c *cluster) {
 				receipt, err := c.nodes[0].CreateOnce(c.Context(), "once", []byte("body"), oneShot(time.Second))
@@ -63,8 +63,8 @@ func TestAnEarlierTombstoneIsNotWaitedFor(t *testing.T) {
 }
 
 // Rule "a repeated create finds the first": a create that happens once, and finds that it isn't
-// the first, makes no substitute for an owner that can't be reached.
-func TestARepeatedCreateMakesNoSubstitute(t *testing.T) {
+// the first, is answered by one owner.
+func TestARepeatedCreateNeedsOneOwner(t *testing.T) {
 	for name, link := range map[string]storetest.Link{"cut": storetest.LinkCut, "silent": storetest.LinkMute} {
 		t.Run(name, func(t *testing.T) {
 			inCluster(t, 3, 2, func(c *cluster) {
@@ -124,47 +124,15 @@ func TestARepeatedCreateAsksAllCopies(t *testing.T) {
 	}
 }
 
-// Rule "order of states": a write goes above a newer version of a substitute, too. Otherwise the
-// write would be acknowledged, and the earlier timer would fire.
-func TestAWriteGoesAboveANewerSubstitute(t *testing.T) {
-	inCluster(t, 3, 2, func(c *cluster) {
-		timer := oneShot(20 * time.Second)
-		timer.ReplicationFactor = 1
-		ahead := startNode(c.T, c.Open("ahead"), "ahead", c.recorder, func(config *scheduler.Config) {
-			briefly(config)
-			config.Wall = func() time.Time { return time.Now().Add(time.Minute) }
-		})
-		for _, shard := range c.Open("probe").Shards()[:2] { // so that some home is out of reach
-			c.Connect("ahead", shard, storetest.LinkCut)
-		}
-		for range 10 {
-			receipt, err := ahead.Create(c.Context(), timer)
-			if err != nil {
-				c.Error(err)
-				return
-			}
-			second := timer
-			second.Interval, second.Callback.Opaque = 5*time.Second, "second"
-			if _, err := c.nodes[0].Replace(c.Context(), receipt.ID, second); err != nil {
-				c.Error(err)
-			}
-			pass(30 * time.Second)
-			if seen := c.callbacks(receipt.ID.Key); len(seen) != 1 || seen[0].Callback.Opaque != second.Callback.Opaque {
-				c.Errorf("callbacks %+v, want one of the replaced timer", seen)
-			}
-		}
-	})
-}
-
-// Rule "tombstones outlive what was missed": the end of a timer with a substitute is kept by an
-// owner, too: a copy that missed both the write and the end asks only its owners.
+// Rule "tombstones outlive what was missed": the end of a timer one of whose owners missed both
+// the write and the end is kept by the other owner.
 func TestAnEndIsKeptByAnOwner(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
 		for range 5 {
 			id := c.create(oneShot(20 * time.Second)).ID
 			better := c.homes(id.Key, 2)[0]
 			c.connect(better, storetest.LinkCut)
-			pass(3 * time.Second) // the best is away, and a substitute fires
+			pass(3 * time.Second) // the best is away
 			if _, err := c.nodes[0].Replace(c.Context(), id, oneShot(2*time.Second)); err != nil {
 				c.Error(err)
 			}
@@ -203,100 +171,6 @@ func TestAnEndThatACopyMissedIsKeptByAllOwners(t *testing.T) {
 			}
 			c.connect(homes[0], storetest.LinkUp)
 			pass(30 * time.Second)
-		}
-		c.wantEmpty()
-	})
-}
-
-// Rule "look wherever a copy may be": a shard that only the ID's filter names misses a write: it
-// is no owner, but may have the only earlier copy. The answer says so, and the write's copies know
-// of the shard.
-func TestAShardThatOnlyTheFilterNamesIsRemembered(t *testing.T) {
-	inCluster(t, 3, 2, func(c *cluster) {
-		for range 5 {
-			timer := oneShot(20 * time.Second)
-			timer.ReplicationFactor = 1
-			c.connect("s0", storetest.LinkCut)
-			c.connect("s1", storetest.LinkCut)
-			pass(3 * time.Second)
-			id := c.create(timer).ID // on s2, which is its home or not
-			c.connect("s0", storetest.LinkUp)
-			c.connect("s1", storetest.LinkUp)
-			c.connect("s2", storetest.LinkCut)
-			pass(3 * time.Second)
-			second := timer
-			second.Interval, second.Callback.Opaque = time.Second, "second"
-			changed, err := c.nodes[0].Replace(c.Context(), id, second)
-			switch {
-			case c.homes(id.Key, 1)[0] == "s2":
-				if err == nil {
-					c.Error("replaced, although its home could not be told")
-				}
-			case err != nil || changed.Unreached != 1 || !changed.InFlight:
-				c.Errorf("replaced: %+v, %v; want one unreached", changed, err)
-			}
-			pass(5 * time.Second)
-			c.connect("s2", storetest.LinkUp)
-			pass(30 * time.Second)
-			if n := len(c.callbacks(id.Key)); n != 1 {
-				c.Errorf("%d callbacks, want one of the version that was acknowledged", n)
-			}
-		}
-		c.wantEmpty()
-	})
-}
-
-// Rule "substitute copies": an owner that was unreachable when a substitute was made hears of the
-// substitute from a PUT, although another owner has named the substitute to the PUT.
-func TestAnOwnerThatMissedACreateHearsOfItsSubstitute(t *testing.T) {
-	inCluster(t, 3, 2, func(c *cluster) {
-		var keys []string
-		for _, away := range []string{"s0", "s1", "s2"} {
-			c.connect(away, storetest.LinkCut)
-			pass(2 * time.Second)
-			var made []scheduler.ID
-			for range 10 {
-				made = append(made, c.create(oneShot(time.Hour)).ID)
-			}
-			c.connect(away, storetest.LinkUp)
-			pass(2 * time.Second)
-			for _, id := range made {
-				if _, err := c.nodes[0].Replace(c.Context(), id, oneShot(20*time.Second)); err != nil {
-					c.Fatal(err)
-				}
-				keys = append(keys, id.Key)
-			}
-		}
-		pass(time.Minute)
-		for _, key := range keys {
-			c.wantOnce(key, 1, maxLate)
-		}
-		c.wantEmpty()
-	})
-}
-
-// Rule "substitute copies": a PUT leaves a substitute its rank although only the ID's filter leads
-// to the substitute, since its owner is still unreachable.
-func TestAPutByFilterKeepsTheRankOfASubstitute(t *testing.T) {
-	inCluster(t, 3, 2, func(c *cluster) {
-		timer := oneShot(20 * time.Second)
-		timer.ReplicationFactor = 1
-		for _, away := range []string{"s0", "s1", "s2"} {
-			c.connect(away, storetest.LinkCut)
-			pass(3 * time.Second)
-			id := c.create(timer).ID
-			for c.homes(id.Key, 1)[0] != away {
-				id = c.create(timer).ID
-			}
-			pass(time.Second)
-			changed, err := c.nodes[0].Replace(c.Context(), id, timer)
-			if err != nil || changed.Copies != 1 || changed.Unreached != 1 {
-				c.Fatalf("replaced: %+v, %v; want one copy, and one unreached", changed, err)
-			}
-			pass(30 * time.Second)
-			c.wantOnce(id.Key, 1, time.Second+maxLate)
-			c.connect(away, storetest.LinkUp)
-			pass(10 * time.Second)
 		}
 		c.wantEmpty()
 	})

@@ -90,7 +90,6 @@ const (
 type FenceTerms struct {
 	Limit time.Duration // how long after the fence a callback may still start
 	Hold  time.Duration // others may take over so long after the fence
-	Names bool          // the answers name what is away
 }
 
 // Fence asks for leave to call back.
@@ -112,9 +111,6 @@ type Fenced struct {
 	Late time.Duration
 	// Wait is how long before due the fence came (FenceEarly).
 	Wait time.Duration
-	// Away is what the record names as away by now, if the fence passed and the terms ask
-	// for names.
-	Away []Away
 	Err  error
 }
 

@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// Lookup reads the newest copy of a timer, and has those that are older or
-// missing brought up to it. Errors: ErrNotFound, if no shard has a live one;
+// Lookup reads the newest copy of a timer. Errors: ErrNotFound, if no shard has a live one;
 // ErrUnavailable, if none has that could be asked, or this node doesn't know where
 // timers belong.
 func (s *Scheduler) Lookup(ctx context.Context, id ID) (ReadResult, error) {
@@ -31,9 +30,6 @@ func (s *Scheduler) Lookup(ctx context.Context, id ID) (ReadResult, error) {
 		}
 		return ReadResult{}, ErrNotFound
 	}
-	if uneven(found, newest) {
-		s.mending.add(found, newest)
-	}
 	result := newest.ReadResult
 	result.Record.ID.Hint = s.hintOf(holders(found))
 	return result, result.Err
@@ -42,24 +38,33 @@ func (s *Scheduler) Lookup(ctx context.Context, id ID) (ReadResult, error) {
 // find reads all copies of a timer, and says which is the newest; nil if there is
 // none.
 func (s *Scheduler) find(ctx context.Context, id ID) (found []finding, newest *finding) {
-	for _, p := range s.places(id, nil) {
-		found = append(found, finding{place: p})
-	}
-	s.look(ctx, id.Key, found)
-	newest = newestOf(found)
-	if newest == nil {
-		return found, nil
-	}
-	found = s.widen(id.Key, found, newest)
-	s.look(ctx, id.Key, found)
+	found = s.findMany(ctx, []ID{id})[0]
 	return found, newestOf(found)
+}
+
+// findMany reads all copies of several timers together.
+func (s *Scheduler) findMany(ctx context.Context, ids []ID) [][]finding {
+	found := make([][]finding, len(ids))
+	for i, id := range ids {
+		for _, p := range s.places(id) {
+			found[i] = append(found[i], finding{place: p})
+		}
+	}
+	s.look(ctx, ids, found)
+	for i, id := range ids {
+		if newest := newestOf(found[i]); newest != nil {
+			found[i] = s.widen(id.Key, found[i], newest)
+		}
+	}
+	s.look(ctx, ids, found)
+	return found
 }
 
 // widen adds where else copies may be by the record of the newest, which knows how many
 // there should be.
 func (s *Scheduler) widen(key string, found []finding, newest *finding) []finding {
-	rf, away := newest.Record.ID.RF, newest.Record.Away
-	for _, p := range s.places(ID{Key: key, RF: rf}, away) {
+	rf := newest.Record.ID.RF
+	for _, p := range s.places(ID{Key: key, RF: rf}) {
 		if i := slices.IndexFunc(found, func(f finding) bool { return f.shard == p.shard }); i >= 0 {
 			found[i].place = p
 		} else {
@@ -81,24 +86,19 @@ type finding struct {
 // there reports whether a copy is, live or ended.
 func (f *finding) there() bool { return f.Record.State.Version != 0 }
 
-// look reads the copies at those places, but for those that were read, whose shards
-// aren't silent.
-func (s *Scheduler) look(ctx context.Context, key string, found []finding) {
-	s.lookAll(ctx, []string{key}, [][]finding{found})
-}
-
-// lookAll does so for several timers together.
-func (s *Scheduler) lookAll(ctx context.Context, keys []string, found [][]finding) {
+// look reads the copies of timers at those places, but for those that were read, whose
+// shards aren't silent.
+func (s *Scheduler) look(ctx context.Context, ids []ID, found [][]finding) {
 	var spots []Spot
 	var of []*finding
-	for i, key := range keys {
+	for i, id := range ids {
 		for k := range found[i] {
 			switch f := &found[i][k]; {
 			case f.there() || f.Err != nil:
 			case f.shard.away():
 				f.Err = fmt.Errorf("%w: shard %s is silent", ErrUnavailable, f.shard.name)
 			default:
-				spots, of = append(spots, Spot{Shard: f.shard.name, Key: key}), append(of, f)
+				spots, of = append(spots, Spot{Shard: f.shard.name, Key: id.Key}), append(of, f)
 			}
 		}
 	}
@@ -134,15 +134,23 @@ func holders(found []finding) (all []place) {
 func (s *Scheduler) copyOf(read *ReadResult, to place) Write {
 	r := &read.Record
 	w := Write{
-		Kind: WriteLive, Shard: to.shard.name, Key: r.ID.Key, State: r.State, RF: r.ID.RF, Rank: to.rank, Away: r.Away,
+		Kind: WriteLive, Shard: to.shard.name, Key: r.ID.Key, State: r.State, RF: r.ID.RF, Rank: to.rank,
 		Life: to.tombLife(&s.config), Keep: to.keepFor(&s.config), BodyHash: r.BodyHash, Failure: r.Failure,
 	}
 	if r.State.Ended {
-		w.Kind, w.Failure = WriteGone, Failure{}
+		w.Kind, w.Away, w.Failure = WriteGone, r.Away, Failure{}
 		return w
 	}
 	w.Timer, w.DueIn = &r.Timer, read.DueIn
 	w.Offset, w.Retry = s.looksFrom(read, to)
+	return w
+}
+
+// endOf is the write that tells a copy at a place of the end that was read elsewhere. It
+// makes nothing where nothing is.
+func (s *Scheduler) endOf(read *ReadResult, to place) Write {
+	w := s.copyOf(read, to)
+	w.Kind, w.Away = WriteBury, nil
 	return w
 }
 

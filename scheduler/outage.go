@@ -21,6 +21,7 @@ const (
 type outage struct {
 	begun       time.Time    // of the clock
 	first, last atomic.Int64 // ns on it; 0 if none failed lately
+	noted       atomic.Bool  // however short: something was missed that nobody else repairs
 }
 
 func newOutage() *outage { return &outage{begun: time.Now()} }
@@ -29,6 +30,13 @@ func (o *outage) failed() {
 	now := max(int64(time.Since(o.begun)), 1)
 	o.first.CompareAndSwap(0, now)
 	o.last.Store(now)
+}
+
+// missed notes that the shard lacks what only the sweep can bring there, however short the
+// outage was.
+func (o *outage) missed() {
+	o.failed()
+	o.noted.Store(true)
 }
 
 // pending reports whether calls have failed lately, or an outage is not over.
@@ -40,7 +48,7 @@ func (o *outage) over() (ago time.Duration, is bool) {
 	if first == 0 || now-time.Duration(last) < outageOver {
 		return 0, false
 	}
-	if last-first < int64(outageAfter) {
+	if last-first < int64(outageAfter) && !o.noted.Load() {
 		o.first.CompareAndSwap(first, 0)
 		return 0, false
 	}
@@ -50,6 +58,7 @@ func (o *outage) over() (ago time.Duration, is bool) {
 // forget ends an outage that is over: the shard has been told what it missed.
 func (o *outage) forget() {
 	if _, is := o.over(); is {
+		o.noted.Store(false)
 		o.first.Store(0)
 	}
 }

@@ -46,13 +46,12 @@ func (p place) keepFor(config *Config) time.Duration {
 	return min(config.IdempotencyLife, strayLife)
 }
 
-// places are where the copies of a timer belong, in rank order, and then where else some may
-// be (rule "look wherever a copy may be"): where the filter of its ID points, and where its
-// record says, and where they belonged before the shards changed, or are about to. The filter
-// is a hint, the union is the truth. With a replication factor of 0, which is not known, a
-// copy may belong anywhere.
-func (s *Scheduler) places(id ID, away []Away) []place {
-	all := s.homes(id, len(away))
+// places are where the copies of a timer belong, in rank order, and then where
+// else some may be (rule "look wherever a copy may be"): where they belonged before the
+// shards changed, or are about to, and where the filter of its ID points, which is a hint. With a replication factor of 0,
+// which is not known, a copy may belong anywhere.
+func (s *Scheduler) places(id ID) []place {
+	all := s.homes(id)
 	homes := len(all)
 	if homes == len(s.shards.load()) {
 		return all
@@ -63,9 +62,6 @@ func (s *Scheduler) places(id ID, away []Away) []place {
 	}
 	for _, o := range s.store.Others(id.Key, others) {
 		all = withPlace(all, place{shard: s.shard(o.Shard), rank: o.Rank, soon: o.Coming})
-	}
-	for _, a := range away {
-		all = withPlace(all, place{shard: s.shard(a.Shard), rank: a.Rank})
 	}
 	if !id.Hint.Empty() {
 		for _, name := range s.store.Hinted(id.Hint) {
@@ -87,14 +83,14 @@ func (s *Scheduler) takes(key, name string) bool { return slices.Contains(s.stor
 // shards changed, or will belong.
 func (s *Scheduler) changing(key string) bool { return len(s.store.Others(key, 1)) > 0 }
 
-// homes are where the copies of a timer belong, with room for so many places more.
-func (s *Scheduler) homes(id ID, more int) []place {
+// homes are where the copies of a timer belong.
+func (s *Scheduler) homes(id ID) []place {
 	for {
 		ranked := s.store.Rank(id.Key)
 		if id.RF > 0 {
 			ranked = ranked[:min(id.RF, len(ranked))]
 		}
-		all := make([]place, 0, len(ranked)+more)
+		all := make([]place, 0, len(ranked))
 		for rank, name := range ranked {
 			if sh := s.shard(name); sh != nil {
 				all = append(all, place{shard: sh, rank: rank, home: true})

@@ -13,27 +13,25 @@ const recallPatience = answerLimit - roundPatience
 // message of a stream is asked for only where the timer belonged before the shards
 // changed, since the sweep may just have removed the copy that would refuse the write.
 //
-// The question is a note for a version below all others. A note changes no other version,
-// and tells what is there. Unlike a read, a note goes with other writes, over connections
-// that are open.
+// Unlike a read, the question goes with other writes, over connections that are open.
 func (s *Scheduler) recall(ctx context.Context, open []*attempt) {
-	var notes []Write
+	var looks []Write
 	var of []*target
 	for _, a := range open {
 		for k := range a.targets {
 			if t := &a.targets[k]; a.recalls(t) {
-				notes = append(notes, Write{Kind: WriteNote, Shard: t.shard.name, Key: a.id.Key, RF: max(a.id.RF, 1), Rank: t.rank})
+				looks = append(looks, a.lookAt(t))
 				of = append(of, t)
 			}
 		}
 	}
-	if len(notes) == 0 {
+	if len(looks) == 0 {
 		return
 	}
 	bounded, cancel := s.config.Awake.WithTimeout(ctx, recallPatience)
 	defer cancel()
 	heard := make(map[*target]*Written, len(of))
-	answers := s.store.Merge(bounded, notes)
+	answers := s.store.Merge(bounded, looks)
 	for i, t := range of {
 		heard[t] = &answers[i]
 		s.latest.heard(answers[i].State.Version, s.config.Wall)
@@ -48,7 +46,7 @@ func (a *attempt) recalls(t *target) bool {
 	if a.bodyHash == "" || t.shard.away() || a.sent() {
 		return false
 	}
-	return t.stray || !a.anew && len(a.targets) > 1
+	return !t.home || !a.anew && len(a.targets) > 1
 }
 
 // sent reports whether something was written.

@@ -31,7 +31,7 @@ type Scheduler struct {
 	slots  *slots
 	shards shards
 
-	mending   *mending
+	repairs   *repairs
 	writes    *writeQueues
 	sweepPace *rate.Limiter
 	latest    latest // version
@@ -59,7 +59,7 @@ func New(config Config, store Store, deliverer Deliverer) (*Scheduler, error) {
 	s := &Scheduler{
 		config: config, store: store, deliverer: deliverer, log: config.Log, lines: newLines(), metrics: metrics,
 		wheel: wheel.New[turn](time.Now()), slots: newSlots(config.Slots),
-		handed: make(chan shot), pace: newPace(), mending: newMending(), writes: newWriteQueues(),
+		handed: make(chan shot), pace: newPace(), repairs: newRepairs(), writes: newWriteQueues(),
 		sweepPace: rate.NewLimiter(rate.Limit(config.SweepRate), sweepPage),
 	}
 	s.tags.Store(tag.Sum32())
@@ -98,9 +98,10 @@ func (s *Scheduler) Run(ctx context.Context) {
 	defer stopTelling()
 	var wheels sync.WaitGroup
 	wheels.Go(func() { s.wheel.Run(turning, s.expire) })
-	c.watches.Go(func() { s.mend(ctx) })
+	c.watches.Go(func() { s.repair(ctx) })
 	c.follow() // ends with ctx
 	c.watches.Wait()
+	s.leaveRepairs(lasting)
 	s.handOver(lasting)
 	stopClaiming()
 	c.polls.Wait()

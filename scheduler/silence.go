@@ -32,7 +32,8 @@ type silence struct {
 	awake  *awake.Clock
 	outage *outage
 
-	tardy atomic.Bool // the last call that others wait for got no answer, or not a prompt one
+	tardy   atomic.Bool // the last call that others wait for got no answer, or not a prompt one
+	suspect atomic.Bool // the last call was not answered, or the shard is slow
 
 	mu      sync.Mutex
 	since   moment // when the first call began that was not answered; zero if the last was
@@ -90,6 +91,7 @@ func (s *silence) heard(began moment, err error) {
 	if wasAway && !s.lasting() && !s.slow.is {
 		s.lostAt, s.backAt = since, s.now()
 	}
+	s.suspect.Store(s.since != moment{} || s.slow.is)
 }
 
 // lasts reports whether the shard has been silent for so long that nobody should

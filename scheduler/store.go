@@ -54,7 +54,8 @@ type Placement interface {
 
 // Other is where a copy of a timer belonged before the shards changed, or soon will.
 type Other struct {
-	Away
+	Shard  string
+	Rank   int  // of the copy
 	Coming bool // it soon will
 }
 
@@ -113,13 +114,14 @@ type Sweeping interface {
 	// Forget has where timers belonged before no longer count, if all shards have been
 	// swept for this epoch, and it is the present one. It does nothing otherwise.
 	Forget(ctx context.Context, epoch int64) error
-	// Lost reports whether a shard is given up, since it was away for too long. It blocks
-	// on nothing.
+	// Lost reports whether a shard is given up, since it was away for too long: no timer
+	// belongs there. It blocks on nothing.
 	Lost(shard string) bool
-	// Lose gives one up, unless somebody else has. It may do nothing, while something
-	// else comes first.
+	// Lose gives a shard up, unless somebody else has: it is drained. Lose may do nothing,
+	// while something else comes first.
 	Lose(ctx context.Context, shard string) error
-	// Regain takes one back that is swept. It may do nothing, as Lose.
+	// Regain has a shard that was given up join again, once it is swept. It may do nothing,
+	// as Lose.
 	Regain(ctx context.Context, shard string) error
 }
 
@@ -185,8 +187,7 @@ const Partitions = 16
 // Spot is where a copy of a timer is.
 type Spot struct{ Shard, Key string }
 
-// Away is a shard that may have a copy of a timer though none belongs there: a
-// substitute's, or one that a write could not be told to.
+// Away is a shard that could not be told of the end of a timer of which it may have a copy.
 type Away struct {
 	Shard string
 	Rank  int // of the copy
@@ -195,24 +196,25 @@ type Away struct {
 // WriteKind says what a Write makes of a copy.
 type WriteKind string
 
-// What a Write makes of a copy. All but put, once, anew, gone and note are outcomes
+// What a Write makes of a copy. All but put, once, anew, gone, look and onto are outcomes
 // and repairs: they come from nodes, not from clients.
 const (
 	// WritePut is this state: a client's create or replace; refused if a live timer has
-	// another RF. Where the state is there already, it and once add to what is away.
+	// another RF.
 	WritePut  WriteKind = "put"
 	WriteOnce WriteKind = "once" // this state, unless a live timer or a body hash is there
 	// WriteAnew is this state, unless a live timer or the same body hash is there; without
 	// a Timer it is a tombstone.
 	WriteAnew WriteKind = "anew"
-	WriteGone WriteKind = "gone" // a client's delete
+	// WriteGone is a client's delete. Where its tombstone is there already, it adds to the
+	// places that have not heard of the end.
+	WriteGone WriteKind = "gone"
 	WriteBury WriteKind = "bury" // gone, onto a copy that is there
-	WriteNote WriteKind = "note" // the same state, and copies are away: adds to what is noted, and ends no lease
+	WriteLook WriteKind = "look" // nothing: the answer says what is there
 	WriteLive WriteKind = "live" // this state: adopt, restore
-	// WriteOver is this state onto a copy that is there, and away from home: its rank
+	// WriteOnto is this state onto a live copy where none belongs: the copy's rank
 	// stays, and Offset is that of rank 0 (half a skew).
-	WriteOver WriteKind = "over"
-	WriteOnto WriteKind = "onto" // over, onto a live one
+	WriteOnto WriteKind = "onto"
 	// WriteDone is an outcome that leaves no pop: it removes exactly its predecessor,
 	// and leaves a tombstone on what is older and on nothing.
 	WriteDone WriteKind = "done"
@@ -234,11 +236,11 @@ type Write struct {
 	Shard string
 	Key   string
 	State State  // Ended follows the kind, but of leave
-	Timer *Timer // of put, once, anew, live, over and onto, and of rank for its interval
+	Timer *Timer // of put, once, anew, live and onto, and of rank for its interval
 	RF    int    // at least 1
 	Rank  int
-	Away  []Away // noted besides what is noted there
-	// DueIn is how long until pop State.Seq is due (put, once, anew, live, over, onto), if Timer.At
+	Away  []Away // of an end: the places that have not heard, besides those that are noted there
+	// DueIn is how long until pop State.Seq is due (put, once, anew, live, onto), if Timer.At
 	// doesn't say when; Retry how long until someone must look at a copy that waits
 	// for a retry (again; live, if State has an attempt; rank, if it isn't 0 and State has
 	// an attempt, negative for at once).
@@ -262,11 +264,9 @@ type Written struct {
 	Status WriteStatus
 	// New says that nothing was there.
 	New bool
-	// State is what is there now, or was removed; RF, Away and BodyHash are kept
-	// with it.
+	// State is what is there now, or was removed; RF and BodyHash are kept with it.
 	State    State
 	RF       int
-	Away     []Away
 	BodyHash string
 	// Due is when the copy's next pop is due by the shard's clock, without its rank's
 	// skew; Wait how long after the answer that is, negative if it is overdue.

@@ -57,7 +57,7 @@ func (sh *shard) sweepKeys(ctx context.Context, keys []string) (clean bool, weig
 func (sh *shard) strayOf(read ReadResult) *stray {
 	id := read.Record.ID
 	s := &stray{ReadResult: read, own: place{shard: sh, rank: read.Record.Rank}}
-	for _, p := range sh.s.homes(ID{Key: id.Key, RF: max(id.RF, 1)}, 0) {
+	for _, p := range sh.s.homes(ID{Key: id.Key, RF: max(id.RF, 1)}) {
 		if p.shard == sh {
 			s.own = p
 		} else {

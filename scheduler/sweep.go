@@ -142,7 +142,7 @@ func (sh *shard) sweepOver(ctx context.Context, state *SweepState, left int) {
 		}
 	case left == 0:
 		if err := sh.s.store.Regain(ctx, sh.name); err != nil {
-			sh.log.Debug("the shard can't be taken back yet", "err", err)
+			sh.log.Debug("the shard can't join again yet", "err", err)
 		}
 	}
 }
@@ -210,19 +210,7 @@ func (sh *shard) catchUp(ctx context.Context, state *SweepState) error {
 	}
 	if over {
 		ago += lostTail
-		for _, other := range sh.s.shards.load() {
-			if other != sh {
-				other.sweeping.wanted.Store(true)
-			}
-		}
-		for _, other := range sh.s.shards.load() {
-			if other != sh && !other.silence.lasts() {
-				if err := other.wantSweep(ctx); err != nil && !errors.Is(err, ErrRefused) {
-					sh.log.Debug("a shard could not be told to be swept", "other", other.name, "err", err)
-				}
-			}
-		}
-		if err := sh.s.store.WantSweep(ctx, sh.name, ago); err != nil {
+		if err := sh.wantAllSwept(ctx, ago); err != nil {
 			return err
 		}
 		sh.silence.outage.forget()
@@ -249,6 +237,24 @@ func (sh *shard) catchUp(ctx context.Context, state *SweepState) error {
 		sh.unheard.Store(0)
 	}
 	return nil
+}
+
+// wantAllSwept has all shards swept, since this one began so long ago to miss what it was to
+// be told.
+func (sh *shard) wantAllSwept(ctx context.Context, ago time.Duration) error {
+	for _, other := range sh.s.shards.load() {
+		if other != sh {
+			other.sweeping.wanted.Store(true)
+		}
+	}
+	for _, other := range sh.s.shards.load() {
+		if other != sh && !other.silence.lasts() {
+			if err := other.wantSweep(ctx); err != nil && !errors.Is(err, ErrRefused) {
+				sh.log.Debug("a shard could not be told to be swept", "other", other.name, "err", err)
+			}
+		}
+	}
+	return sh.s.store.WantSweep(ctx, sh.name, ago)
 }
 
 // wantSweep has the shard swept if another one has missed something.

@@ -201,7 +201,7 @@ func (c *claim) restore(ctx context.Context) (all bool) {
 			continue // the shards have changed since
 		}
 		w := c.outcomeFor(p)
-		w.Kind, w.Timer, w.Away = WriteLive, &c.Record.Timer, c.Record.Away
+		w.Kind, w.Timer = WriteLive, &c.Record.Timer
 		w.DueIn, w.Retry = due, o.Delay+w.Offset
 		if o.Outcome == OutcomeNext {
 			w.DueIn += c.Record.Timer.Interval

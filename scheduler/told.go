@@ -6,20 +6,12 @@ func (t *target) wasThere() bool {
 	return !t.answer.New && t.answer.Status != WriteNone && t.answer.State.Seq > 0
 }
 
-// tells reports whether the target's answer counts as told: a copy belongs on the shard,
-// or was found there. A delete that does not know the replication factor asks all shards.
-// A copy then belongs on the first shard, and on as many more as a copy that was found
-// says.
-func (a *attempt) tells(t *target, factor int) bool {
-	switch {
-	case a.fresh:
-		return true
-	case a.timer != nil:
-		return t.home || !t.answer.New && t.answer.Status != WriteNone
-	case a.id.RF != 0:
-		return t.home || t.wasThere()
-	}
-	return t.home && t.rank < factor || t.wasThere()
+// owns reports whether a copy belongs on the target. A delete that does not know the
+// replication factor asks all shards. A copy then belongs on the first shard, and on as
+// many more as a copy that was found says. Only what owners answer counts: a write that
+// told none of them is not acknowledged.
+func (a *attempt) owns(t *target, factor int) bool {
+	return t.home && (a.fresh || a.timer != nil || a.id.RF != 0 || t.rank < factor)
 }
 
 // factor is the replication factor of the timer, as far as the answers say it.

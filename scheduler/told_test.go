@@ -55,8 +55,8 @@ func TestAWriteByKeyWhileAShardIsAway(t *testing.T) {
 				c.connect(away, storetest.LinkCut)
 				for name, id := range map[string]scheduler.ID{"known": known, "new": fresh} {
 					receipt, err := n.Replace(c.Context(), id, oneShot(time.Hour))
-					if err != nil || receipt.Copies != 2 || receipt.ID.RF != 2 {
-						c.Errorf("%s away, PUT of a %s key: %+v, %v; want two copies", away, name, receipt, err)
+					if err != nil || receipt.Copies+receipt.Unreached != 2 || receipt.Copies < 1 || receipt.ID.RF != 2 {
+						c.Errorf("%s away, PUT of a %s key: %+v, %v; want two copies, one maybe unreached", away, name, receipt, err)
 					}
 				}
 				kept := oneShot(time.Hour)

@@ -80,7 +80,7 @@ func (sh *shard) giveUp(ctx context.Context) {
 		return
 	}
 	if sh.s.store.Lost(sh.name) {
-		sh.log.Error("the shard has been away for too long: nobody waits for it any more; when it is back it fires nothing until it is swept",
+		sh.log.Error("the shard has been away for too long and is drained: other shards take its place; when it is back, it is swept, and then joins again",
 			"away", sh.unheardFor().Round(time.Second))
 	}
 }

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +17,7 @@ const (
 	// acknowledged (rule "what an answer may say").
 	answerLimit = time.Second
 	// roundPatience is how long a round of writes waits for a shard: so there is time
-	// for a substitute, and to note it.
+	// for another round, which names those that did not answer.
 	roundPatience = 450 * time.Millisecond
 )
 
@@ -99,8 +100,8 @@ func (a *attempt) lose() {
 	}
 }
 
-// try sends what the attempts have to write, round by round: to the copies, to
-// substitutes for those that could not be told, and what must be noted of them.
+// try sends what the attempts have to write, round by round: to the owners, to other
+// places where copies may be, and the names of those that have not heard of an end.
 func (s *Scheduler) try(ctx context.Context, open []*attempt) {
 	for {
 		var writes []Write
@@ -163,23 +164,43 @@ func (a *attempt) judge() {
 		a.unanswered, a.over = false, false
 		a.again(v.above)
 	case a.timer != nil && v.copies < min(a.s.config.MinCopies, a.id.RF, len(a.s.store.Rank(a.id.Key))):
+		a.repair(v)
 		a.err = fmt.Errorf("%w: %d copies could be stored, and CHRONOS_MIN_COPIES asks for %d: %w", ErrUnavailable, v.copies, a.s.config.MinCopies, v.err)
 	default:
 		a.receipt = a.acknowledge(v)
 	}
 }
 
+// repair has the owners that could not be told brought up later.
+func (a *attempt) repair(v verdict) {
+	if v.first == nil || v.unreached == 0 {
+		return
+	}
+	id := ID{Key: a.id.Key, RF: cmp.Or(a.id.RF, v.first.answer.RF)}
+	var missed []*shard
+	for i := range a.targets {
+		if t := &a.targets[i]; t.progress == untold && t.home && t.rank < id.RF {
+			missed = append(missed, t.shard)
+		}
+	}
+	if len(missed) > 0 {
+		a.s.repairs.add(id, a.version, missed)
+	}
+}
+
 // verdict is what the answers of a try say together.
 type verdict struct {
-	told, copies, unreached int
-	holding, passed         int     // copies that took the write: they have it, have something newer
-	present, missing        bool    // something was there; nothing was where a copy belongs
-	firing                  bool    // a callback of an earlier state may still start
-	first                   *target // the best copy that was told
-	factor                  int     // of a live timer that is there, if it is another
-	exists                  *Written
-	above                   Version // of a newer write that is there
-	err                     error
+	told, copies     int     // owners
+	unreached        int     // owners, and other places where a copy may be
+	holding, passed  int     // copies that took the write: they have it, have something newer
+	unheard          bool    // some place, of an owner or not, could not be told
+	present, missing bool    // something was there; nothing was where a copy belongs
+	firing           bool    // a callback of an earlier state may still start
+	first            *target // the best copy that was told
+	factor           int     // of a live timer that is there, if it is another
+	exists           *Written
+	above            Version // of a newer write that is there
+	err              error
 }
 
 func (a *attempt) tally() (v verdict) {
@@ -192,24 +213,26 @@ func (a *attempt) tally() (v verdict) {
 	factor := a.factor()
 	for i := range a.targets {
 		if t := &a.targets[i]; t.progress == untold {
-			v.err = t.answer.Err
-			v.unreached++
+			v.err, v.unheard = t.answer.Err, true
+			if !t.home || a.owns(t, factor) {
+				v.unreached++
+			}
 		}
 	}
 	for i := range a.targets {
 		t := &a.targets[i]
 		w := &t.answer
-		if t.progress == untold {
+		if t.progress != told {
 			continue
 		}
-		if a.tells(t, factor) {
+		if a.owns(t, factor) {
 			v.told++
 		}
 		v.firing = v.firing || w.Firing > 0
 		v.present = v.present || !w.New && w.Status != WriteNone
 		v.missing = v.missing || w.New && t.home && t.rank < rf
 		switch {
-		case t.stray && a.timer != nil && (w.Status == WriteNone || w.State.Version == a.version):
+		case !t.home && (w.Status == WriteNone || w.State.Version == a.version):
 		case accepted(w.Status), w.Status == WriteNewer && (executed || a.humble) && w.State.Version == a.version:
 			// What is newer than the write is what has become of it since: it fires.
 			v.copies++
@@ -221,7 +244,7 @@ func (a *attempt) tally() (v verdict) {
 			if v.first == nil || t.rank < v.first.rank {
 				v.first = t
 			}
-		case a.ends(t) && v.unreached == 0:
+		case a.ends(t) && !v.unheard:
 			v.copies++
 		case w.Status == WriteFactor:
 			v.factor = w.RF
@@ -236,9 +259,10 @@ func (a *attempt) tally() (v verdict) {
 
 // acknowledge is the answer to a wish that was granted (rule "what an answer may say").
 func (a *attempt) acknowledge(v verdict) Receipt {
+	a.repair(v)
 	r := Receipt{
 		ID: a.id, Copies: v.copies, Unreached: v.unreached,
-		InFlight: v.firing || v.unreached > 0 || v.present && v.missing,
+		InFlight: v.firing || v.unheard || v.present && v.missing,
 	}
 	if a.id.RF == 0 && v.first != nil {
 		r.ID.RF = v.first.answer.RF
@@ -248,7 +272,7 @@ func (a *attempt) acknowledge(v verdict) Receipt {
 	}
 	var stored []place
 	for i := range a.targets {
-		if t := &a.targets[i]; t.progress == told && !t.stray {
+		if t := &a.targets[i]; t.progress == told && t.home {
 			stored = append(stored, t.place)
 		}
 	}
@@ -268,7 +292,7 @@ func (a *attempt) replay(there *Written) {
 		return
 	}
 	id := ID{Key: a.id.Key, RF: there.RF}
-	homes := a.s.places(id, nil)
+	homes := a.s.places(id)
 	id.Hint = a.s.hintOf(homes)
 	a.receipt = Receipt{
 		ID: id, Due: there.Due, Copies: len(homes), Replayed: !a.unanswered || there.State.Version != a.version,
@@ -286,7 +310,7 @@ func (a *attempt) withdraw(all bool) {
 	var writes []Write
 	for i := range a.targets {
 		t := &a.targets[i]
-		stored := t.progress == told && !t.stray && (t.answer.New || all && accepted(t.answer.Status))
+		stored := t.progress == told && t.home && (t.answer.New || all && accepted(t.answer.Status))
 		if stored || !all && t.progress == untold && t.tried && !t.shard.away() {
 			w := a.writeTo(t)
 			w.Kind, w.Timer = WriteDrop, nil

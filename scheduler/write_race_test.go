@@ -13,9 +13,9 @@ import (
 	"chronos/scheduler/storetest"
 )
 
-// A write whose node can't reach one owner meets a newer write through another node. It
-// makes no substitute of what is no longer in force.
-func TestASubstituteIsNotMadeOfWhatWasReplaced(t *testing.T) {
+// A write whose node can't reach one owner meets a newer write through another node. No
+// shard but the owners has a copy, and what was replaced is not called.
+func TestAWriteThatMissedAnOwnerMeetsANewerOne(t *testing.T) {
 	for name, rival := range map[string]func(c *cluster, id scheduler.ID) error{
 		"by a PUT": func(c *cluster, id scheduler.ID) error {
 			_, err := c.nodes[1].Replace(c.Context(), id, oneShot(5*time.Second))

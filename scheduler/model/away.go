@@ -1,6 +1,6 @@
 package model
 
-// look is the look of rule "substitute copies" at a copy away from home, before that is due: home
+// look is the look of copies away from owners, which the product makes no more at a copy away from home, before that is due: home
 // has it, then it removes itself; home lacks it, then it is brought home; home is silent, then
 // it fires. It reports whether there was anything to do.
 func (h *hand) look() bool {

@@ -59,7 +59,7 @@ func (s *state) store(sc *Scenario, shard, rank, score int8) {
 	s.merge(sc, shard, written{kind: live, version: 1, pop: 1, score: score, rank: rank, why: asCreate})
 }
 
-// substitute puts the copy of this rank onto the shard behind the homes (rule "substitute copies").
+// substitute puts the copy of this rank onto the shard behind the homes (copies away from owners, which the product makes no more).
 func (s *state) substitute(sc *Scenario, rank int8) {
 	if sc.Variants.NoSubstitutes {
 		return

@@ -30,7 +30,7 @@ type Rules struct {
 	// RestoreAfterSettle (rule "tell every copy the outcome"): a missing copy is restored only after the leased
 	// copy's settle was accepted.
 	RestoreAfterSettle bool
-	// AwayFirst (rule "substitute copies"): outcomes go to copies away from home first.
+	// AwayFirst (copies away from owners, which the product makes no more): outcomes go to copies away from home first.
 	AwayFirst bool
 	// OverdueFromNow (rule "tell every copy the outcome"): a next pop that is overdue when it is told is looked at from
 	// then on, rank skews later by each copy.
@@ -49,14 +49,14 @@ type Rules struct {
 	// TellOwed (rule "tombstones outlive what was missed"): a tombstone names the copies that were not told, and who
 	// buries it tells them first.
 	TellOwed bool
-	// Look (rule "substitute copies"): a copy away from home is looked at a second before it is due.
+	// Look (copies away from owners, which the product makes no more): a copy away from home is looked at a second before it is due.
 	Look bool
-	// RenewThenBring (rule "substitute copies"): a lease is renewed between seeing that home lacks a
+	// RenewThenBring (copies away from owners, which the product makes no more): a lease is renewed between seeing that home lacks a
 	// copy and bringing it home.
 	RenewThenBring bool
-	// KnowAway (rule "substitute copies"): every copy knows where its substitutes are.
+	// KnowAway (copies away from owners, which the product makes no more): every copy knows where its substitutes are.
 	KnowAway bool
-	// NameFirst (rule "substitute copies"): a substitute is made once a home names it, and not if a home has
+	// NameFirst (copies away from owners, which the product makes no more): a substitute is made once a home names it, and not if a home has
 	// something newer by then.
 	NameFirst bool
 	// SweepWaits (rule "wait before repairing"): the sweep starts 3 s after a shard was seen to have lost

@@ -1,21 +1,16 @@
 package storetest
 
 import (
-	"slices"
 	"time"
 
 	"chronos/scheduler"
 )
 
-func isOver(kind scheduler.WriteKind) bool {
-	return kind == scheduler.WriteOver || kind == scheduler.WriteOnto
-}
-
 // written is the answer to a write that found or left this copy.
 func (e *entry) written(status scheduler.WriteStatus, now time.Time) scheduler.Written {
 	due := time.UnixMilli(e.popMs(e.state.Seq))
 	w := scheduler.Written{
-		Status: status, State: e.state, RF: e.rf, BodyHash: e.bodyHash, Away: slices.Clone(e.away),
+		Status: status, State: e.state, RF: e.rf, BodyHash: e.bodyHash,
 		Due: due.UTC(), Wait: due.Sub(now),
 	}
 	if end := e.markMs(now.UnixMilli()); end > 0 {

@@ -94,7 +94,7 @@ func (v *view) Others(key string, n int) (all []scheduler.Other) {
 	for k, names := range l.Others {
 		ranked := rank(names, key)
 		for i, name := range ranked[:min(n, len(ranked))] {
-			all = append(all, scheduler.Other{Away: scheduler.Away{Shard: name, Rank: i}, Coming: k == 0 && l.Announced})
+			all = append(all, scheduler.Other{Shard: name, Rank: i, Coming: k == 0 && l.Announced})
 		}
 	}
 	return all
@@ -121,35 +121,40 @@ func (v *view) Lost(name string) bool {
 	return lost
 }
 
-// lose gives all nodes the layout with other shards given up, one epoch on.
-func (m *Model) lose(change func(l *Layout, epoch int64)) {
+// move gives all nodes the next layout, with other shards that take timers, and at once: a
+// change that nobody announces.
+func (m *Model) move(takes func(name string) bool, lost map[string]int64) {
 	l := m.layoutOf("")
-	epoch := l.Epoch
-	for _, at := range l.Lost {
-		epoch = max(epoch, at)
-	}
-	l.Lost = maps.Clone(l.Lost)
-	if l.Lost == nil {
-		l.Lost = map[string]int64{}
-	}
-	change(&l, epoch+1)
+	before := l.active()
+	l.Active = slices.DeleteFunc(slices.Clone(l.Shards), func(name string) bool { return !takes(name) })
+	l.Others = append([][]string{before}, l.Others...)
+	l.Epoch++
+	l.Lost = lost
 	m.Lay(l)
 }
 
 func (v *view) Lose(_ context.Context, name string) error {
-	if !v.Lost(name) {
-		v.m.lose(func(l *Layout, epoch int64) { l.Lost[name] = epoch })
+	l := v.m.layoutOf(v.node)
+	if v.Lost(name) {
+		return nil
 	}
+	lost := maps.Clone(l.Lost)
+	if lost == nil {
+		lost = map[string]int64{}
+	}
+	lost[name] = l.Epoch + 1
+	v.m.move(func(n string) bool { return n != name && slices.Contains(l.active(), n) }, lost)
 	return nil
 }
 
 func (v *view) Regain(_ context.Context, name string) error {
-	if v.Lost(name) {
-		v.m.lose(func(l *Layout, epoch int64) {
-			delete(l.Lost, name)
-			l.Epoch = epoch
-		})
+	l := v.m.layoutOf(v.node)
+	if !v.Lost(name) {
+		return nil
 	}
+	lost := maps.Clone(l.Lost)
+	delete(lost, name)
+	v.m.move(func(n string) bool { return n == name || slices.Contains(l.active(), n) }, lost)
 	return nil
 }
 

@@ -47,7 +47,7 @@ func (e *entry) markMs(now int64) int64 {
 // specified says which kinds of writes tell all about a timer.
 func specified(kind scheduler.WriteKind) bool {
 	switch kind {
-	case scheduler.WritePut, scheduler.WriteOnce, scheduler.WriteAnew, scheduler.WriteLive, scheduler.WriteOver, scheduler.WriteOnto:
+	case scheduler.WritePut, scheduler.WriteOnce, scheduler.WriteAnew, scheduler.WriteLive, scheduler.WriteOnto:
 		return true
 	default:
 		return false
@@ -80,7 +80,7 @@ func madeBefore(w *scheduler.Write, old *entry) bool {
 func (s *shard) merge(now time.Time, w *scheduler.Write) scheduler.Written {
 	old := s.entries[w.Key]
 	if old == nil {
-		if w.Token != "" || isOver(w.Kind) || w.Kind == scheduler.WriteBury || !specified(w.Kind) && !ends(w) {
+		if w.Token != "" || w.Kind == scheduler.WriteOnto || w.Kind == scheduler.WriteBury || !specified(w.Kind) && !ends(w) {
 			return scheduler.Written{Status: scheduler.WriteNone}
 		}
 		answer := s.become(now, w, nil)
@@ -94,23 +94,18 @@ func (s *shard) merge(now time.Time, w *scheduler.Write) scheduler.Written {
 	case w.Kind == scheduler.WriteLeave, w.Kind == scheduler.WriteRank:
 		return s.settleDown(now, w, old)
 	case madeBefore(w, old):
-		if old.state.Version == w.State.Version {
-			old.away = union(old.away, w.Away)
-		}
 		return old.written(scheduler.WriteExists, now)
 	case w.Kind == scheduler.WritePut && !old.state.Ended && old.rf != max(w.RF, 1):
 		return old.written(scheduler.WriteFactor, now)
-	case w.Kind == scheduler.WriteNote && old.state.Version == w.State.Version:
-		answer := old.written(scheduler.WriteStored, now)
-		old.away = union(old.away, w.Away)
-		return answer
+	case w.Kind == scheduler.WriteLook && old.state.Version == w.State.Version:
+		return old.written(scheduler.WriteSame, now)
 	case order < 0:
 		return old.written(scheduler.WriteNewer, now)
 	case w.Kind == scheduler.WriteOnto && old.state.Ended:
 		answer := old.written(scheduler.WriteNone, now)
 		answer.Due, answer.Wait = time.Time{}, 0 // nothing is
 		return answer
-	case w.Kind == scheduler.WriteNote, w.Kind == scheduler.WriteDrop && old.state.Version != w.State.Version:
+	case w.Kind == scheduler.WriteLook, w.Kind == scheduler.WriteDrop && old.state.Version != w.State.Version:
 		return old.written(scheduler.WriteOlder, now)
 	case w.Kind == scheduler.WriteDrop:
 		delete(s.entries, w.Key)
@@ -118,7 +113,7 @@ func (s *shard) merge(now time.Time, w *scheduler.Write) scheduler.Written {
 	case order == 0 && specified(w.Kind) && !says(w, old):
 		return old.written(scheduler.WriteConflict, now)
 	case order == 0:
-		if w.Kind == scheduler.WritePut || w.Kind == scheduler.WriteAnew {
+		if w.Kind == scheduler.WriteGone {
 			old.away = union(old.away, w.Away)
 		}
 		return old.written(scheduler.WriteSame, now)
@@ -192,7 +187,6 @@ func (s *shard) become(now time.Time, w *scheduler.Write, old *entry) scheduler.
 // advance is the outcome of a pop on another copy: it goes on, on its own grid.
 func (e *entry) advance(now time.Time, w *scheduler.Write) {
 	e.state, e.lease, e.failure = stateOf(w), nil, failureOf(now, w)
-	e.away = union(e.away, w.Away)
 	if w.Kind == scheduler.WriteAgain {
 		e.lookMs = now.UnixMilli() + ceilMs(w.Retry)
 		return
@@ -212,17 +206,18 @@ func failureOf(now time.Time, w *scheduler.Write) scheduler.Failure {
 // newEntry is the copy that the write makes in place of old.
 func newEntry(now time.Time, w *scheduler.Write, old *entry) *entry {
 	e := &entry{
-		state: stateOf(w), rf: max(w.RF, 1), rank: w.Rank, bodyHash: w.BodyHash, failure: failureOf(now, w), away: slices.Clone(w.Away),
+		state: stateOf(w), rf: max(w.RF, 1), rank: w.Rank, bodyHash: w.BodyHash, failure: failureOf(now, w),
 	}
 	if old != nil {
-		if isOver(w.Kind) {
+		if w.Kind == scheduler.WriteOnto {
 			e.rank = old.rank
 		}
-		e.firingMs, e.bodyHash, e.away = old.firingMs, cmp.Or(e.bodyHash, old.bodyHash), union(w.Away, old.away)
+		e.firingMs, e.bodyHash = old.firingMs, cmp.Or(e.bodyHash, old.bodyHash)
 	}
 	if e.state.Ended {
-		e.failure = scheduler.Failure{}
+		e.failure, e.away = scheduler.Failure{}, slices.Clone(w.Away)
 		if old != nil {
+			e.away = union(e.away, old.away)
 			e.state.Seq, e.rf, e.startMs, e.intervalMs = old.state.Seq, old.rf, old.startMs, old.intervalMs
 		}
 		e.lookMs = max(now.UnixMilli()+ceilMs(w.Life), e.keptMs(now.UnixMilli(), w), e.firingMs)
@@ -237,7 +232,7 @@ func newEntry(now time.Time, w *scheduler.Write, old *entry) *entry {
 	}
 	e.startMs = dueMs - int64(w.State.Seq)*e.intervalMs
 	e.lookMs = dueMs + w.Offset.Milliseconds()
-	if isOver(w.Kind) {
+	if w.Kind == scheduler.WriteOnto {
 		e.lookMs = dueMs + w.Offset.Milliseconds()*int64(2*e.rank+1)
 	}
 	if w.Kind == scheduler.WriteLive && w.State.Attempt > 0 {
@@ -280,9 +275,6 @@ func (s *shard) fire(now time.Time, terms scheduler.FenceTerms, f scheduler.Fenc
 	fenced.State = e.state
 	fenced.Due = time.UnixMilli(e.popMs(e.state.Seq)).UTC()
 	fenced.Late = now.Sub(fenced.Due)
-	if terms.Names && fenced.Status == scheduler.FencePassed {
-		fenced.Away = slices.Clone(e.away)
-	}
 	return fenced
 }
 

@@ -32,7 +32,7 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 	t.Helper()
 	for _, cases := range []map[string]func(*rig){
 		mergeCases(), stateCases(), onceCases(), anewCases(), markCases(), tombstoneCases(), claimCases(), retryCases(), neglectedCases(), takeCases(),
-		fireCases(), overdueCases(), settleCases(), releaseCases(), askCases(), readCases(), nodeCases(), batchCases(), outcomeCases(), letterCases(), awayCases(), graveCases(), listCases(),
+		fireCases(), overdueCases(), settleCases(), releaseCases(), askCases(), readCases(), nodeCases(), batchCases(), outcomeCases(), letterCases(), unheardCases(), graveCases(), listCases(),
 		tagCases(),
 	} {
 		for name, check := range cases {

@@ -37,7 +37,6 @@ func fireCases() map[string]func(*rig) {
 			c.Lease.Key = "k"
 			r.pass(c, 1, terms(far, far))
 		},
-		"the fence names what is away":             checkNames,
 		"a fence that comes too late does nothing": checkTooLate,
 		"others take over at the end of the hold":  checkHold,
 		"a renewal moves the end of the hold": func(r *rig) {
@@ -159,28 +158,6 @@ func checkLostToOther(r *rig) {
 		r.Errorf("settlement of the lost lease: %+v, want not accepted, held by %q", s, nodeB)
 	}
 	r.accept(second, scheduler.Settlement{Outcome: scheduler.OutcomeDone})
-}
-
-func checkNames(r *rig) {
-	r.put("k", 5, oneShot(0))
-	c := r.claim(r.a, request())
-	for _, step := range []struct {
-		add, want []scheduler.Away
-		names     bool
-	}{
-		{nil, nil, true},
-		{[]scheduler.Away{substitute()}, nil, false},
-		{nil, []scheduler.Away{substitute()}, true},
-		{[]scheduler.Away{other()}, []scheduler.Away{substitute(), other()}, true},
-	} {
-		r.toldStored(note("k", 5, step.add...))
-		named := terms(far, far)
-		named.Names = step.names
-		fenced := r.fire(scheduler.Fence{Lease: c.Lease, Pops: 1}, named)
-		if fenced.Status != scheduler.FencePassed || !sameAway(fenced.Away, step.want...) {
-			r.Errorf("status %d, away %v; want passed, %v", fenced.Status, fenced.Away, step.want)
-		}
-	}
 }
 
 func checkTooLate(r *rig) {

@@ -47,27 +47,28 @@ func (r *rig) grave(key string, away ...scheduler.Away) {
 }
 
 // checkUntold: done and dead leave a tombstone that names the copies which could
-// not be told, besides what was noted before.
+// not be told.
 func checkUntold(r *rig) {
 	for i, outcome := range []scheduler.Outcome{scheduler.OutcomeDone, scheduler.OutcomeDead} {
 		for _, fires := range []bool{false, true} {
 			key := keys(4)[2*i+map[bool]int{true: 1}[fires]]
-			r.awayAt(key, 0)
+			r.put(key, 5, oneShot(0))
+			r.Pass(slack)
 			c := r.claim(r.a, request())
 			if fires {
 				r.pass(c, 1, terms(far, far))
 			}
 			from, to := r.during(func() {
-				r.accept(c, scheduler.Settlement{Outcome: outcome, Reason: "status 500", Keep: far, Untold: []scheduler.Away{other(), substitute()}})
+				r.accept(c, scheduler.Settlement{Outcome: outcome, Reason: "status 500", Keep: far, Untold: []scheduler.Away{second(), first()}})
 			})
 			got := r.read(key)
 			if !errors.Is(got.Err, scheduler.ErrNotFound) || !got.Record.State.Ended || got.Record.State.Version != version(5) || got.Leased {
 				r.Errorf("%s: %+v, want a tombstone", outcome, got)
 			}
 			r.between("its end", got.Look, from.Add(far), to.Add(far))
-			r.checkAway(key, substitute(), other())
-			if late := r.merge(write(key, 5, oneShot(0))); late.Status != scheduler.WriteNewer || !sameAway(late.Away, substitute(), other()) {
-				r.Errorf("a late create: %+v, want newer, and who must hear of it", late)
+			r.checkUnheard(key, first(), second())
+			if late := r.merge(write(key, 5, oneShot(0))); late.Status != scheduler.WriteNewer {
+				r.Errorf("a late create: %+v, want newer", late)
 			}
 		}
 	}
@@ -77,7 +78,7 @@ func checkUntold(r *rig) {
 // comes again until it is settled as done.
 func checkGrave(r *rig) {
 	w := write("k", 5, nil)
-	w.Life, w.Away = brief, []scheduler.Away{substitute()}
+	w.Life, w.Away = brief, []scheduler.Away{first()}
 	from, to := r.during(func() { r.merge(w) })
 	claim := func(node scheduler.Store, from, to time.Time) (c scheduler.Claimed) {
 		r.Helper()
@@ -91,7 +92,7 @@ func checkGrave(r *rig) {
 		return c
 	}
 	c := claim(r.a, from.Add(brief), to.Add(brief))
-	if !c.Record.State.Ended || c.Record.State.Version != version(5) || !sameAway(c.Record.Away, substitute()) || c.Err != nil || c.Record.ID.RF != replicas {
+	if !c.Record.State.Ended || c.Record.State.Version != version(5) || !sameAway(c.Record.Away, first()) || c.Err != nil || c.Record.ID.RF != replicas {
 		r.Errorf("claimed %+v, want the tombstone", c)
 	}
 	if late := r.merge(write("k", 4, oneShot(0))); late.Status != scheduler.WriteNewer {
@@ -102,7 +103,7 @@ func checkGrave(r *rig) {
 	}
 	from, to = r.during(func() { r.settle(c, scheduler.Settlement{Outcome: scheduler.OutcomeRelease, Delay: brief}) })
 	c = claim(r.b, from.Add(brief), later(to.Add(brief), r.Now()))
-	r.checkAway("k", substitute())
+	r.checkUnheard("k", first())
 	r.settledBy(r.b, c, scheduler.Settlement{Outcome: scheduler.OutcomeDone})
 	if n := r.pending(); n != 0 {
 		r.Errorf("%d left, want nothing", n)
@@ -121,7 +122,7 @@ func (r *rig) settledBy(node scheduler.Store, c scheduler.Claimed, o scheduler.S
 }
 
 func checkGraveTaken(r *rig) {
-	r.grave("k", substitute())
+	r.grave("k", first())
 	r.takes(r.shard(), "k", scheduler.TakeEnded)
 	r.claim(r.a, request())
 	r.takes(r.shard(), "k", scheduler.TakeEnded)
@@ -130,7 +131,7 @@ func checkGraveTaken(r *rig) {
 // checkGraveReplaced: a create ends the lease on a tombstone, so that who buries
 // it removes no timer.
 func checkGraveReplaced(r *rig) {
-	r.grave("k", substitute())
+	r.grave("k", first())
 	c := r.claim(r.a, request())
 	r.put("k", 6, oneShot(far))
 	if s := r.settle(c, scheduler.Settlement{Outcome: scheduler.OutcomeDone}); s.Accepted {
@@ -139,14 +140,14 @@ func checkGraveReplaced(r *rig) {
 	if got := r.live("k").Record.State; got != (scheduler.State{Version: version(6), Seq: 1}) {
 		r.Errorf("there is %+v, want the timer", got)
 	}
-	r.checkAway("k", substitute())
+	r.checkUnheard("k")
 }
 
 // checkKeepTombstones: they are looked at again, at leisure, and not claimed
 // meanwhile, whether they name copies or not.
 func checkKeepTombstones(r *rig) {
 	r.grave("plain")
-	r.grave("named", substitute())
+	r.grave("named", first())
 	req := request()
 	req.KeepTombstones = far
 	from, to := r.during(func() {

@@ -58,23 +58,7 @@ func outcomeCases() map[string]func(*rig) {
 				}
 			}
 		},
-		"over is live onto what is there": func(r *rig) {
-			w := outcome(scheduler.WriteLive, "k", 5, 2, 0)
-			w.Kind = scheduler.WriteOver
-			r.unless(w, scheduler.WriteNone)
-			if n := r.pending(); n != 0 {
-				r.Errorf("%d are there, want nothing", n)
-			}
-			for i, n := range []int{6, 4} {
-				w.Key = fmt.Sprint("k", n)
-				r.there(w.Key, scheduler.State{Version: version(n), Seq: 1})
-				r.unless(w, []scheduler.WriteStatus{scheduler.WriteNewer, scheduler.WriteStored}[i])
-			}
-			r.unless(w, scheduler.WriteSame)
-			w.Timer = oneShot(far)
-			r.unless(w, scheduler.WriteConflict)
-		},
-		"onto is over, unless that has ended": func(r *rig) {
+		"onto is live, onto a live copy": func(r *rig) {
 			w := outcome(scheduler.WriteLive, "k", 5, 2, 0)
 			w.Kind = scheduler.WriteOnto
 			r.unless(w, scheduler.WriteNone)
@@ -92,6 +76,8 @@ func outcomeCases() map[string]func(*rig) {
 				r.unless(w, []scheduler.WriteStatus{scheduler.WriteNewer, scheduler.WriteStored}[i])
 			}
 			r.unless(w, scheduler.WriteSame)
+			w.Timer = oneShot(far)
+			r.unless(w, scheduler.WriteConflict)
 		},
 		"merge and tell do the same": checkMergeAsTell,
 		"rank is the same for all nodes": func(r *rig) {
@@ -219,7 +205,7 @@ func checkLiveAttempt(r *rig) {
 // checkMergeAsTell: which connections a write takes says nothing about what it does.
 func checkMergeAsTell(r *rig) {
 	for i, kind := range []scheduler.WriteKind{
-		scheduler.WriteLive, scheduler.WriteNext, scheduler.WriteAgain, scheduler.WriteDone, scheduler.WriteDrop, scheduler.WriteGone, scheduler.WriteNote,
+		scheduler.WriteLive, scheduler.WriteNext, scheduler.WriteAgain, scheduler.WriteDone, scheduler.WriteDrop, scheduler.WriteGone, scheduler.WriteLook,
 	} {
 		w := outcome(kind, "", 5, 2, 0)
 		var answers []scheduler.Written

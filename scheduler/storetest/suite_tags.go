@@ -239,7 +239,7 @@ func checkTagsRestored(r *rig) {
 	r.merge(retried)
 	r.counts("of one that waits for its retry too", sums{"CALL": 7})
 	over := write("k", 2, tagged(oneShot(far), tag("REG", 1)))
-	over.Kind, over.Rank = scheduler.WriteOver, 1 // which stays what it is: 0
+	over.Kind, over.Rank = scheduler.WriteOnto, 1 // which stays what it is: 0
 	r.merge(over)
 	r.counts("of what a client wrote over it", sums{"REG": 1, "CALL": 5})
 }
@@ -258,9 +258,8 @@ func checkTagsRefused(r *rig) {
 	other.Kind, other.State.Version = scheduler.WriteOnce, version(6)
 	r.merge(other)
 	r.counts("of a create of what is there", sums{"CALL": 2})
-	note := scheduler.Write{Kind: scheduler.WriteNote, Key: "k", State: w.State, RF: replicas, Away: []scheduler.Away{{Shard: "x", Rank: 1}}}
-	r.merge(note)
-	r.counts("of a note", sums{"CALL": 2})
+	r.merge(look("k", 5))
+	r.counts("of a look", sums{"CALL": 2})
 }
 
 func checkRecount(r *rig) {

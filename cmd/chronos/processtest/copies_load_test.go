@@ -30,6 +30,9 @@ const (
 	shortest          = 500 * time.Millisecond
 	shortestRecurring = 2 * time.Second
 	recurringPops     = 3
+	// ownKeys is the share of timers whose key the client chooses: a PUT goes to its owners,
+	// in whatever state their Redis is, while the keys of a POST avoid a Redis that is not well.
+	ownKeys = 0.5
 )
 
 // load is an open loop: timers are created at a fixed rate, however long the
@@ -82,7 +85,11 @@ func (l *load) create(ctx context.Context) {
 // timer creates a timer and does what is drawn for it.
 func (l *load) timer(ctx context.Context, r *rand.Rand) {
 	asked := l.draw(r)
-	made := l.send(history.Create, "", asked, r)
+	kind, key := history.Create, ""
+	if r.Float64() < ownKeys {
+		kind, key = history.Replace, "own"+asked.URL[strings.LastIndexByte(asked.URL, '/')+1:]
+	}
+	made := l.send(kind, key, asked, r)
 	if made.Outcome != history.OK {
 		return
 	}

@@ -13,7 +13,7 @@ type Copies struct {
 	ReplicaSkew time.Duration `env:"CHRONOS_REPLICA_SKEW,default=2s" min:"250ms" max:"1m" about:"longest delay between two copies of a timer"`
 	MinCopies   int           `env:"CHRONOS_MIN_COPIES,default=1" min:"1" max:"16" about:"copies of a timer, at most those it asks for, that must be stored before a write is acknowledged"`
 	SweepRate   int           `env:"CHRONOS_SWEEP_RATE,default=5000" min:"1" max:"1000000" about:"copies a second that this node looks at to bring them where they belong, after Redis instances came, went or were away"`
-	AwayLimit   time.Duration `env:"CHRONOS_AWAY_LIMIT,default=15m" min:"10s" max:"168h" about:"how long a Redis may be away before nobody waits for it any more; then it fires nothing until it is back and swept"`
+	AwayLimit   time.Duration `env:"CHRONOS_AWAY_LIMIT,default=15m" min:"10s" max:"168h" about:"how long a Redis may be away before the other Redis instances take its place; once it is back and swept, it takes timers again"`
 }
 
 // Access says who may ask.

@@ -1,0 +1,230 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// repairAfter is how long after a write the owners that it missed are brought up: longer
+	// than any callback that began before the write may still start. A shard that has just
+	// lost its data loses the firing mark, too, and a missing copy is all that tells of it.
+	repairAfter = 3 * time.Second
+	// quiet is how long before it is due a timer is left alone: what is about to fire,
+	// or firing, tells its copies itself.
+	quiet = 2 * time.Second
+	// maxRepairs is how many may wait. What comes on top is left to the sweep.
+	maxRepairs = 10_000
+	// repairBatch is how many are made together, maxRepairTries how often one is put off
+	// since its timer is about to fire.
+	repairBatch    = 100
+	maxRepairTries = 3
+)
+
+// repairs are writes that missed an owner. Each is repaired once by the node that wrote;
+// what can't be repaired then is left to the sweep. Safe for concurrent use.
+type repairs struct {
+	mu      sync.Mutex
+	pending []repair      // in the order of at
+	ready   chan struct{} // has a token when there is something pending
+}
+
+// repair is a timer some of whose owners lack a version.
+type repair struct {
+	id      ID
+	version Version
+	missed  []*shard
+	at      time.Time
+	tries   int
+}
+
+func newRepairs() *repairs { return &repairs{ready: make(chan struct{}, 1)} }
+
+// add takes what a write has missed.
+func (r *repairs) add(id ID, version Version, missed []*shard) {
+	r.put(repair{id: id, version: version, missed: missed})
+}
+
+func (r *repairs) put(one repair) {
+	one.at = time.Now().Add(repairAfter)
+	r.mu.Lock()
+	full := len(r.pending) >= maxRepairs
+	if !full {
+		r.pending = append(r.pending, one)
+	}
+	r.mu.Unlock()
+	if full {
+		one.leave()
+		return
+	}
+	select {
+	case r.ready <- struct{}{}:
+	default:
+	}
+}
+
+// leave has the sweep repair it, once the shards answer.
+func (r *repair) leave() {
+	for _, sh := range r.missed {
+		sh.silence.outage.missed()
+	}
+}
+
+// next waits for repairs whose time has come; none once ctx has ended.
+func (r *repairs) next(ctx context.Context) (due []repair) {
+	for {
+		wait := time.Hour
+		r.mu.Lock()
+		for len(r.pending) > 0 && len(due) < repairBatch {
+			if wait = time.Until(r.pending[0].at); wait > 0 {
+				break
+			}
+			due, r.pending = append(due, r.pending[0]), r.pending[1:]
+		}
+		r.mu.Unlock()
+		if len(due) > 0 {
+			return due
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-r.ready:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
+			return nil
+		}
+	}
+}
+
+// repair brings up what writes have missed until ctx ends (rule "repair what a write missed").
+func (s *Scheduler) repair(ctx context.Context) {
+	for {
+		due := s.repairs.next(ctx)
+		if len(due) == 0 {
+			return
+		}
+		bounded, cancel := context.WithTimeout(ctx, answerLimit)
+		s.repairAll(bounded, due)
+		cancel()
+		if ctx.Err() != nil { // some may have been cut off
+			s.repairs.mu.Lock()
+			s.repairs.pending = append(s.repairs.pending, due...)
+			s.repairs.mu.Unlock()
+		}
+	}
+}
+
+func (s *Scheduler) repairAll(ctx context.Context, due []repair) {
+	ids := make([]ID, len(due))
+	for i := range due {
+		ids[i] = due[i].id
+	}
+	doubtful := s.store.Writable() != nil
+	for i, found := range s.findMany(ctx, ids) {
+		r := &due[i]
+		newest := newestOf(found)
+		switch {
+		case doubtful:
+			r.leave()
+		case newest == nil && allRead(found):
+			// The timer is over.
+		case newest == nil || newest.Record.State.Version < r.version:
+			r.leave()
+		case newest.Record.State.Version > r.version:
+			// The newer write has told the owners, or has a repair of its own.
+		case s.aboutToFire(found):
+			if r.tries++; r.tries < maxRepairTries {
+				s.repairs.put(*r)
+			}
+		default:
+			s.repairOne(ctx, r, found, newest)
+		}
+	}
+}
+
+// allRead reports whether every place has said what it has.
+func allRead(found []finding) bool {
+	return !slices.ContainsFunc(found, func(f finding) bool { return !f.there() && !errors.Is(f.Err, ErrNotFound) })
+}
+
+// aboutToFire reports whether a copy is leased, or soon will be.
+func (s *Scheduler) aboutToFire(found []finding) bool {
+	return slices.ContainsFunc(found, func(f finding) bool {
+		return f.there() && !f.Record.State.Ended && (f.Leased || f.soon(s.config.Skew))
+	})
+}
+
+func (s *Scheduler) repairOne(ctx context.Context, r *repair, found []finding, newest *finding) {
+	for i := range found {
+		f := &found[i]
+		if !f.home || !slices.Contains(r.missed, f.shard) {
+			continue
+		}
+		if !f.there() && !errors.Is(f.Err, ErrNotFound) {
+			f.shard.silence.outage.missed()
+			continue
+		}
+		if !f.behind(newest.Record.State) {
+			continue
+		}
+		w := s.copyOf(&newest.ReadResult, f.place)
+		if newest.Record.State.Ended {
+			w = s.endOf(&newest.ReadResult, f.place)
+		}
+		if s.store.Tell(ctx, f.shard.name, []Write{w})[0].Err != nil {
+			f.shard.silence.outage.missed()
+		}
+	}
+}
+
+// leaveRepairs has the sweep of other nodes make the repairs that still wait when this node
+// stops.
+func (s *Scheduler) leaveRepairs(ctx context.Context) {
+	s.repairs.mu.Lock()
+	left := s.repairs.pending
+	s.repairs.pending = nil
+	s.repairs.mu.Unlock()
+	missed := map[*shard]bool{}
+	for i := range left {
+		for _, sh := range left[i].missed {
+			missed[sh] = true
+		}
+	}
+	bounded, cancel := context.WithTimeout(ctx, s.config.Settling)
+	defer cancel()
+	for sh := range missed {
+		if err := sh.wantAllSwept(bounded, repairAfter); err != nil {
+			sh.log.Warn("the shard could not be told that it has missed writes", "writes", len(left), "err", err)
+		}
+	}
+}
+
+// behindOwners are the owners whose copy is older than the newest, or missing.
+func behindOwners(found []finding, newest *finding) (all []*shard) {
+	for i := range found {
+		if f := &found[i]; f.home && f.behind(newest.Record.State) {
+			all = append(all, f.shard)
+		}
+	}
+	return all
+}
+
+// behind reports whether the copy should be brought up to a state: a copy that is
+// there and older, or that an owner lacks though the timer is not over.
+func (f *finding) behind(state State) bool {
+	if f.there() {
+		return f.Record.State.Compare(state) < 0
+	}
+	return errors.Is(f.Err, ErrNotFound) && f.home && !state.Ended
+}
+
+// soon reports whether the timer's first copy is due within the quiet.
+func (f *finding) soon(skew Skew) bool {
+	timer := &f.Record.Timer
+	return f.LookIn-f.offset(skew.Of(timer.Interval, f.Record.ID.RF)) < quiet
+}

@@ -1,0 +1,238 @@
+package scheduler_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"chronos/scheduler"
+	"chronos/scheduler/storetest"
+)
+
+// New timers get keys whose owners can be reached, so a timer has all its copies while a
+// shard is away.
+func TestACreateChoosesOwnersThatAreWell(t *testing.T) {
+	inCluster(t, 3, 2, func(c *cluster) {
+		for _, away := range c.Open("probe").Shards() {
+			c.connect(away, storetest.LinkMute)
+			pass(2 * time.Second)
+			for range 40 {
+				r := c.create(oneShot(20 * time.Second))
+				if r.Copies != 2 || r.Unreached != 0 || r.InFlight {
+					c.Errorf("%s is away: %+v, want two copies", away, r)
+				}
+			}
+			batch := make([]scheduler.Creation, 40)
+			for i := range batch {
+				batch[i].Timer = oneShot(20 * time.Second)
+				batch[i].Timer.ReplicationFactor = 1
+			}
+			c.nodes[1].CreateAll(c.Context(), batch)
+			for _, made := range batch {
+				if made.Err != nil || made.Receipt.Copies != 1 {
+					c.Errorf("%s is away: %+v, %v; want a copy", away, made.Receipt, made.Err)
+				}
+			}
+			c.connect(away, storetest.LinkUp)
+			pass(time.Minute)
+		}
+		if n := len(c.seen()); n != 3*80 {
+			c.Errorf("%d callbacks of %d timers", n, 3*80)
+		}
+		c.wantEmpty()
+	})
+}
+
+// With fewer shards in reach than copies are asked for, a create is stored on those.
+func TestACreateIsStoredOnTheOwnersThatAreLeft(t *testing.T) {
+	inCluster(t, 2, 1, func(c *cluster) {
+		c.connect("s1", storetest.LinkMute)
+		pass(2 * time.Second)
+		for range 20 {
+			r := c.create(oneShot(20 * time.Second))
+			if r.Copies != 1 || r.Unreached != 1 {
+				c.Errorf("%+v, want one copy and one unreached", r)
+			}
+			if first := c.homes(r.ID.Key, 2)[0]; first != "s0" {
+				c.Errorf("the first owner is %s, want the shard that is there", first)
+			}
+		}
+		c.connect("s1", storetest.LinkUp)
+		pass(time.Minute)
+		if n := len(c.seen()); n != 20 {
+			c.Errorf("%d callbacks of 20 timers", n)
+		}
+		c.wantEmpty()
+	})
+}
+
+// What the owners have of a timer, by shard.
+func (c *cluster) states(key string) (all []scheduler.State) {
+	for _, name := range c.homes(key, 2) {
+		all = append(all, c.Copies(name)[key])
+	}
+	return all
+}
+
+// A write that missed an owner is repaired by its node some seconds later, without a sweep.
+func TestAWriteThatMissedAnOwnerIsRepaired(t *testing.T) {
+	for name, write := range map[string]func(c *cluster, id scheduler.ID) (scheduler.Receipt, error){
+		"replace": func(c *cluster, id scheduler.ID) (scheduler.Receipt, error) {
+			return c.nodes[0].Replace(c.Context(), id, oneShot(time.Hour))
+		},
+		"delete": func(c *cluster, id scheduler.ID) (scheduler.Receipt, error) {
+			return c.nodes[0].Delete(c.Context(), id)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inCluster(t, 3, 2, func(c *cluster) {
+				for missed := range 2 {
+					id := c.create(oneShot(time.Hour)).ID
+					owner := c.homes(id.Key, 2)[missed]
+					c.Connect(nodeName(0), owner, storetest.LinkCut)
+					r, err := write(c, id)
+					c.Connect(nodeName(0), owner, storetest.LinkUp)
+					if err != nil || r.Unreached != 1 {
+						c.Fatalf("%+v, %v; want one unreached", r, err)
+					}
+					if states := c.states(id.Key); states[0] == states[1] {
+						c.Errorf("both owners have %v at once", states)
+					}
+					pass(2500 * time.Millisecond)
+					if states := c.states(id.Key); states[0] == states[1] {
+						c.Errorf("both owners have %v before a callback that had begun is over", states)
+					}
+					pass(1500 * time.Millisecond)
+					if states := c.states(id.Key); states[0] != states[1] {
+						c.Errorf("the owners have %v, want one state", states)
+					}
+				}
+			})
+		})
+	}
+}
+
+// What a node could not repair, since it stopped, or the owner was away by then, is left to
+// the sweep, however short the owner was away.
+func TestAWriteThatCouldNotBeRepairedIsSwept(t *testing.T) {
+	for name, then := range map[string]func(c *cluster, owner string){
+		"the node stops": func(c *cluster, _ string) { c.nodes[0].stop() },
+		"the owner can't be reached": func(c *cluster, owner string) {
+			pass(2900 * time.Millisecond)
+			c.Connect(nodeName(0), owner, storetest.LinkCut)
+			pass(200 * time.Millisecond)
+			c.Connect(nodeName(0), owner, storetest.LinkUp)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inCluster(t, 3, 2, func(c *cluster) {
+				id := c.create(oneShot(time.Hour)).ID
+				owner := c.homes(id.Key, 2)[0]
+				c.Connect(nodeName(0), owner, storetest.LinkCut)
+				if _, err := c.nodes[0].Replace(c.Context(), id, oneShot(time.Hour)); err != nil {
+					c.Fatal(err)
+				}
+				c.Connect(nodeName(0), owner, storetest.LinkUp)
+				then(c, owner)
+				pass(30 * time.Second)
+				if states := c.states(id.Key); states[0] != states[1] {
+					c.Errorf("the owners have %v, want one state", states)
+				}
+			})
+		})
+	}
+}
+
+// A node that may not know where timers belong repairs nothing itself.
+func TestAnUncertainNodeRepairsNothing(t *testing.T) {
+	inCluster(t, 3, 1, func(c *cluster) {
+		id := c.create(oneShot(time.Hour)).ID
+		owner := c.homes(id.Key, 2)[0]
+		c.connect(owner, storetest.LinkCut)
+		if _, err := c.nodes[0].Replace(c.Context(), id, oneShot(time.Hour)); err != nil {
+			c.Fatal(err)
+		}
+		c.connect(owner, storetest.LinkUp)
+		all := storetest.Layout{Shards: []string{"s0", "s1", "s2"}, Doubtful: true}
+		c.Lay(all)
+		pass(5 * time.Second)
+		if states := c.states(id.Key); states[0] == states[1] {
+			c.Errorf("the owners have %v, want them left alone", states)
+		}
+		all.Doubtful = false
+		c.Lay(all)
+		pass(30 * time.Second)
+		if states := c.states(id.Key); states[0] != states[1] {
+			c.Errorf("the owners have %v, want one state once the node knows", states)
+		}
+	})
+}
+
+// A write that reaches no owner is refused, whatever other shards say.
+func TestAWriteThatReachesNoOwnerIsRefused(t *testing.T) {
+	inCluster(t, 3, 1, func(c *cluster) {
+		timer := oneShot(20 * time.Second)
+		timer.ReplicationFactor = 1
+		for _, known := range []bool{true, false} {
+			id := c.create(timer).ID
+			if !known {
+				id = scheduler.ID{Key: id.Key}
+			}
+			owner := c.homes(id.Key, 1)[0]
+			c.connect(owner, storetest.LinkCut)
+			if _, err := c.nodes[0].Delete(c.Context(), id); !errors.Is(err, scheduler.ErrUnavailable) {
+				c.Errorf("deleted (factor known: %t): %v, want unavailable", known, err)
+			}
+			c.connect(owner, storetest.LinkUp)
+			pass(30 * time.Second)
+			if known { // else other shards have tombstones, and whether the delete counts is not known
+				c.wantOnce(id.Key, 1, 5*time.Second)
+			}
+		}
+	})
+}
+
+// While the shards change, a write changes a live copy where none belongs, and makes none.
+func TestAWriteMakesNoCopyWhereNoneBelongs(t *testing.T) {
+	inCluster(t, 3, 1, func(c *cluster) {
+		all, stay := []string{"s0", "s1", "s2"}, []string{"s0", "s1"}
+		timer := oneShot(time.Hour)
+		var there, missing []scheduler.ID
+		for range 60 {
+			id := c.create(timer).ID
+			if _, is := c.Copies("s2")[id.Key]; is {
+				there = append(there, id)
+			} else {
+				missing = append(missing, id)
+			}
+		}
+		c.Lay(storetest.Layout{Shards: all, Active: stay, Others: [][]string{all}, Epoch: 2})
+		for _, id := range append(there, missing...) {
+			if r, err := c.nodes[0].Replace(c.Context(), id, timer); err != nil || r.Copies != 2 {
+				c.Errorf("replaced: %+v, %v; want two copies", r, err)
+			}
+		}
+		left := c.Copies("s2")
+		for _, id := range there {
+			if left[id.Key] != c.Copies("s0")[id.Key] {
+				c.Errorf("the former copy has %v, want what its owner has", left[id.Key])
+			}
+		}
+		for _, id := range missing {
+			if _, is := left[id.Key]; is {
+				c.Errorf("a copy was made where none belongs: %v", left[id.Key])
+			}
+		}
+		for _, id := range there {
+			if _, err := c.nodes[0].Delete(c.Context(), id); err != nil {
+				c.Error(err)
+			}
+			if _, err := c.nodes[0].Replace(c.Context(), id, timer); err != nil {
+				c.Error(err)
+			}
+			if state := c.Copies("s2")[id.Key]; !state.Ended {
+				c.Errorf("a tombstone where no copy belongs became %v", state)
+			}
+		}
+	})
+}
