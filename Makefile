@@ -86,6 +86,10 @@ faults: test-needs ## kill, stop, wipe and cut off real Redis, Kafka, nodes and 
 	go test -count=1 -v -timeout 30m -run 'TestCopies|TestSlowRedis|TestStarved|TestHangingDestinations' ./cmd/chronos/processtest -args -faults.full
 	go test -count=1 -v -timeout 30m ./cmd/chronos-bridge/bridgetest -args -faults.full
 
+.PHONY: mutants
+mutants: | test-needs ## put bugs into the product, one after another, and say which test notices each: some 15 minutes
+	@go run -C loadtest ./mutants -parallel 2
+
 .PHONY: load
 load: ## run the load test against nodes of its own and check every callback
 	@go run -C loadtest ./load

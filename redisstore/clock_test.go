@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"chronos/scheduler"
 )
 
 // answer lets one answer come whose way back took d.
@@ -64,4 +66,34 @@ func TestShardClockAfterAStop(t *testing.T) {
 			t.Errorf("in a second it is %d ms, want %d", got, want)
 		}
 	})
+}
+
+// TestDueTimesAreOfTheShardsClock: a node's clock may be an hour off. When a timer is due
+// depends on the clock of the timer's shard alone.
+func TestDueTimesAreOfTheShardsClock(t *testing.T) {
+	t.Parallel()
+	for name, ahead := range map[string]time.Duration{"ahead": time.Hour, "behind": -time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			shard := startSwift(t)
+			shard.pass(t, ahead)
+			s := openStore(t, "node", "http", shard)
+			const interval, tolerance = 10 * time.Minute, time.Minute
+			within := func(what string, got time.Duration) {
+				t.Helper()
+				if (got - interval).Abs() > tolerance {
+					t.Errorf("%s in %v, want in %v", what, got, interval)
+				}
+			}
+			w := oneWrite("k", 1)
+			w.Timer.Interval, w.DueIn = interval, interval
+			written := s.Merge(t.Context(), []scheduler.Write{w})[0]
+			within("written, it is due", written.Due.Sub(shard.now(t)))
+			result, err := s.Claim(t.Context(), "a", scheduler.ClaimRequest{Horizon: 2 * interval, Limit: 1, Grace: time.Minute})
+			if err != nil || len(result.Claims) != 1 {
+				t.Fatalf("claim: %d claims, %v", len(result.Claims), err)
+			}
+			within("claimed, it is due", result.Claims[0].DueIn)
+		})
+	}
 }

@@ -192,3 +192,22 @@ func checkMissing(t *testing.T, s scheduler.Store) {
 		t.Errorf("it is now %+v, %v, want nothing", differences, err)
 	}
 }
+
+// What the sweep removes is in place elsewhere, if it is still what the sweep read.
+func TestLeaveRemovesExactlyWhatWasRead(t *testing.T) {
+	onEach(t, func(t *testing.T, s scheduler.Store) {
+		tellAll(t, s, writeOf(scheduler.WriteLive, at(5, 2, 0)))
+		for _, read := range []scheduler.State{at(4, 2, 0), at(5, 1, 0), at(5, 1, 1), at(5, 3, 0), at(6, 1, 0)} {
+			if got := tellAll(t, s, writeOf(scheduler.WriteLeave, read))[0].Status; got == scheduler.WriteStored {
+				t.Errorf("the sweep read %+v and removes %+v", read, at(5, 2, 0))
+			}
+		}
+		if got := s.Read(t.Context(), spots("k"))[0]; got.Err != nil || got.Record.State != at(5, 2, 0) {
+			t.Errorf("the timer is now %+v", got)
+		}
+		if got := tellAll(t, s, writeOf(scheduler.WriteLeave, at(5, 2, 0)))[0].Status; got != scheduler.WriteStored {
+			t.Errorf("what the sweep read is removed: status %d, want %d", got, scheduler.WriteStored)
+		}
+		checkMissing(t, s)
+	})
+}

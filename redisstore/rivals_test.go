@@ -1,10 +1,14 @@
 package redisstore
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"sync"
 	"testing"
 	"time"
+
+	"chronos/scheduler"
 )
 
 // Two changes that were begun apart from each other, of which neither can be finished
@@ -96,5 +100,125 @@ func TestATopologyIsAdoptedOnce(t *testing.T) {
 	}
 	if changed := s.Changed(); s.Topology().Epoch < 2001 {
 		t.Errorf("epoch %d, changed %v", s.Topology().Epoch, changed)
+	}
+}
+
+// TestAShardKeepsTheLaterTopology: a node that was held up may store the topology that it
+// knows after another node has stored a later one.
+func TestAShardKeepsTheLaterTopology(t *testing.T) {
+	onEach(t, func(t *testing.T, opened scheduler.Store) {
+		s, is := opened.(*Store)
+		if !is {
+			return // the model has no topology
+		}
+		sh, err := s.shard("a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := sh.lockTopology(t.Context(), "token"); err != nil {
+			t.Fatal(err)
+		}
+		store := func(epoch int64, change string) error {
+			l := s.Topology()
+			l.Epoch, l.Change = epoch, change
+			text, err := l.encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return sh.storeTopology(t.Context(), "token", &l, text)
+		}
+		if err := store(5, "new"); err != nil {
+			t.Fatal(err)
+		}
+		for change, epoch := range map[string]int64{"old": 4, "rival": 5} {
+			if err := store(epoch, change); !errors.Is(err, scheduler.ErrRefused) {
+				t.Errorf("the shard holds epoch 5 and is given %q of epoch %d: %v, want it refused", change, epoch, err)
+			}
+		}
+		if now := sh.topology(t.Context()); now.err != nil || now.topology.Epoch != 5 || now.topology.Change != "new" {
+			t.Errorf("the shard holds %+v, %v", now.topology, now.err)
+		}
+	})
+}
+
+// TestANodeDoesNotGoBackToAnEarlierTopology: most shards may come back with what they held
+// before their last seconds.
+func TestANodeDoesNotGoBackToAnEarlierTopology(t *testing.T) {
+	t.Parallel()
+	s := openStore(t, "node", "http", startSwift(t))
+	sh, err := s.shard("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	earlier, later := s.Topology(), s.Topology()
+	earlier.Epoch, earlier.Change, later.Epoch, later.Change = 4, "earlier", 5, "later"
+	for _, l := range []*Topology{&later, &earlier} {
+		s.weigh([]stand{{shard: sh, topology: l}})
+		if now := s.Topology(); now.Epoch != 5 || now.Change != "later" {
+			t.Errorf("shown epoch %d, the node works by epoch %d", l.Epoch, now.Epoch)
+		}
+	}
+	if !s.behind.Load() {
+		t.Error("the node does not see that the shard is behind")
+	}
+}
+
+// TestANodeThatCannotReadTheTopologyWritesNothing: others may have changed the topology.
+func TestANodeThatCannotReadTheTopologyWritesNothing(t *testing.T) {
+	t.Parallel()
+	s := openStore(t, "node", "http", startSwift(t))
+	sh, err := s.shard("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := s.Topology()
+	l.Epoch = 1
+	s.weigh([]stand{{shard: sh, topology: &l}})
+	if err := s.Writable(); err != nil {
+		t.Errorf("right after it has read the topology: %v", err)
+	}
+	s.origin = s.origin.Add(-blindFor - time.Second) // so much later is it now
+	if err := s.Writable(); !errors.Is(err, scheduler.ErrUnavailable) {
+		t.Errorf("%v after it has read the topology: %v, want unavailable", blindFor+time.Second, err)
+	}
+}
+
+// TestAChangeIsAnnouncedBeforeItCounts: until every node has heard of the change, a node may
+// write where the timers belonged before.
+func TestAChangeIsAnnouncedBeforeItCounts(t *testing.T) {
+	t.Parallel()
+	s := openStore(t, "node", "http", startSwift(t), startSwift(t))
+	if err := s.Join(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.announced = time.Minute
+	if _, err := s.DrainShard(t.Context(), "b", false); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*followInterval)
+	defer cancel()
+	s.Follow(ctx)
+	if now := s.Topology(); !slices.Contains(now.Active, "b") || slices.Contains(now.Next, "b") || len(now.Next) == 0 {
+		t.Errorf("within the minute of the announcement the drain counts: %+v", now)
+	}
+}
+
+// TestAnEmptyRedisHasMissedEverything: what was on the Redis is on other shards, and is
+// copied from there.
+func TestAnEmptyRedisHasMissedEverything(t *testing.T) {
+	t.Parallel()
+	shard := startSwift(t)
+	s := openStore(t, "node", "http", shard)
+	for _, what := range []string{"new", "emptied"} {
+		if state, err := s.Swept(t.Context(), "a"); err != nil || !state.Restarted {
+			t.Errorf("a Redis that is %s: %+v, %v; want one that has restarted", what, state, err)
+		}
+		if err := s.WantSweep(t.Context(), "a", time.Second); err != nil {
+			t.Fatal(err)
+		}
+		if state, err := s.Swept(t.Context(), "a"); err != nil || state.Restarted {
+			t.Errorf("somebody wants the Redis swept: %+v, %v", state, err)
+		}
+		shard.mini.FlushAll()
 	}
 }

@@ -116,28 +116,32 @@ func TestACopyThatMissedAnEndFindsIt(t *testing.T) {
 	})
 }
 
-// Rule "no late callbacks": a machine that was suspended between the comparison and the fence
+// Rule "no late callbacks": a machine that was suspended during the comparison or the fence
 // sends nothing once 2 s have passed since the comparison.
 func TestTheSendLimitBeginsWithTheComparison(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m, r := storetest.NewModel("s0", "s1"), &recorder{}
-		var suspended atomic.Int64
-		begun := time.Now()
-		n := startNode(t, m.Open("node-0"), "node-0", r, briefly, func(config *scheduler.Config) {
-			config.SinceBoot = func() time.Duration { return time.Hour + time.Since(begun) + time.Duration(suspended.Load()) }
+	for _, during := range []string{"ask", "fire"} {
+		t.Run(during, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m, r := storetest.NewModel("s0", "s1"), &recorder{}
+				var suspended atomic.Int64
+				begun := time.Now()
+				n := startNode(t, m.Open("node-0"), "node-0", r, briefly, func(config *scheduler.Config) {
+					config.SinceBoot = func() time.Duration { return time.Hour + time.Since(begun) + time.Duration(suspended.Load()) }
+				})
+				m.Inject(func(op, _ string) error {
+					if op == during {
+						suspended.CompareAndSwap(0, int64(3*time.Second))
+					}
+					return nil
+				}, nil)
+				create(t, n, oneShot(time.Second))
+				pass(30 * time.Second)
+				if seen := r.seen(); len(seen) != 1 || seen[0].Attempt != 2 {
+					t.Errorf("callbacks %+v, want one, by the second fence", seen)
+				}
+			})
 		})
-		m.Inject(func(op, _ string) error {
-			if op == "fire" {
-				suspended.CompareAndSwap(0, int64(3*time.Second))
-			}
-			return nil
-		}, nil)
-		create(t, n, oneShot(time.Second))
-		pass(30 * time.Second)
-		if seen := r.seen(); len(seen) != 1 || seen[0].Attempt != 2 {
-			t.Errorf("callbacks %+v, want one, by the second fence", seen)
-		}
-	})
+	}
 }
 
 // Rule "no late callbacks": with renewed fences a callback may last longer than the next copy

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -253,17 +254,26 @@ func TestABackupFiresWhenThePrimaryIsDead(t *testing.T) {
 // by key: the backup's node fires under the lease of the primary's copy.
 func TestABackupTakesTheBetterCopy(t *testing.T) {
 	inCluster(t, 2, 2, func(c *cluster) {
+		var fencesOfBackups atomic.Int64
 		c.Inject(func(op, shard string) error {
-			if op == "claim" && shard == "s0" {
+			switch {
+			case op == "claim" && shard == "s0":
 				return errors.New("no claims here")
+			case op == "fire" && shard == "s1":
+				fencesOfBackups.Add(1)
 			}
 			return nil
 		}, nil)
-		var keys []string
-		for range 20 {
-			keys = append(keys, c.create(oneShot(5*time.Second)).ID.Key)
+		keys := c.keysOn("s0", 20)
+		for _, key := range keys {
+			if _, err := c.nodes[0].Replace(c.Context(), scheduler.ID{Key: key, RF: 2}, oneShot(5*time.Second)); err != nil {
+				c.Fatal(err)
+			}
 		}
 		pass(20 * time.Second)
+		if n := fencesOfBackups.Load(); n != 0 {
+			c.Errorf("%d fences of backups, want those of the primaries alone", n)
+		}
 		for _, key := range keys {
 			c.wantOnce(key, 1, 2*time.Second+maxLate)
 			if got := c.holders(key); len(got) != 0 {

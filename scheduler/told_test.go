@@ -2,6 +2,7 @@ package scheduler_test
 
 import (
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -97,5 +98,103 @@ func TestAOneCopyTimerAsksTheNextOwnerAfterAnOutage(t *testing.T) {
 				c.Errorf("%d callbacks, want one of the new timer", n)
 			}
 		}
+	})
+}
+
+// TestOutcomesAreToldBeforeTheyAreSettled: a node that dies between the two must leave no
+// copy that is ready to fire once more, so the leased copy is settled last.
+func TestOutcomesAreToldBeforeTheyAreSettled(t *testing.T) {
+	for name, timer := range map[string]scheduler.Timer{"the last pop": oneShot(time.Second), "a next pop": recurring(time.Second, 2)} {
+		t.Run(name, func(t *testing.T) {
+			inCluster(t, 2, 1, func(c *cluster) {
+				timer.ReplicationFactor = 2
+				key := c.create(timer).ID.Key
+				homes := c.homes(key, 2)
+				var settled atomic.Int64
+				c.Inject(func(op, shard string) error {
+					if op != "settle" || shard != homes[0] || len(c.callbacks(key)) == 0 || settled.Add(1) > 1 {
+						return nil
+					}
+					if state, there := c.Copies(homes[1])[key]; there && state.Seq == 1 && !state.Ended {
+						c.Error("the outcome of pop 1 is settled, and the backup is about to fire pop 1")
+					}
+					return nil
+				}, nil)
+				pass(1500 * time.Millisecond)
+				if settled.Load() == 0 {
+					c.Error("nothing was settled")
+				}
+			})
+		})
+	}
+}
+
+// TestAMissingCopyIsMadeAfterTheSettlement: an outcome that is told late must not bring back
+// a timer that is over. So a copy that was lost comes back once the leased copy has accepted
+// the outcome.
+func TestAMissingCopyIsMadeAfterTheSettlement(t *testing.T) {
+	inCluster(t, 2, 1, func(c *cluster) {
+		timer := recurring(time.Second, 2)
+		timer.ReplicationFactor = 2
+		key := c.create(timer).ID.Key
+		homes := c.homes(key, 2)
+		c.Wipe(homes[1])
+		var settled atomic.Int64
+		c.Inject(func(op, shard string) error {
+			if op != "settle" || shard != homes[0] || len(c.callbacks(key)) == 0 || settled.Add(1) > 1 {
+				return nil
+			}
+			if state, there := c.Copies(homes[1])[key]; there {
+				c.Errorf("before pop 1 is settled the lost copy is back: %+v", state)
+			}
+			return nil
+		}, nil)
+		pass(1500 * time.Millisecond)
+		if settled.Load() == 0 {
+			c.Error("nothing was settled")
+		}
+		if state, there := c.Copies(homes[1])[key]; !there || state.Seq != 2 {
+			c.Errorf("after pop 1 the lost copy is %+v, want pop 2", state)
+		}
+	})
+}
+
+// TestAnAnswerThatComesTooLateIsNone: what the copies said may be over by the time a node
+// that stood still goes on.
+func TestAnAnswerThatComesTooLateIsNone(t *testing.T) {
+	var stood atomic.Int64 // how long the node did, ns
+	standing := func(config *scheduler.Config) {
+		goes := config.SinceBoot
+		config.SinceBoot = func() time.Duration { return goes() + time.Duration(stood.Load()) }
+	}
+	inCluster(t, 2, 1, func(c *cluster) {
+		receipt := c.create(oneShot(time.Hour))
+		c.Inject(nil, func(op, _ string) error {
+			if op == "merge" {
+				stood.Add(int64(2 * time.Second))
+			}
+			return nil
+		})
+		if got, err := c.nodes[0].Delete(c.Context(), receipt.ID); !errors.Is(err, scheduler.ErrUnavailable) {
+			c.Errorf("a delete that took over a second: %+v, %v; want unavailable", got, err)
+		}
+	}, standing)
+}
+
+// TestATombstoneStaysForItsLife: what is told late of the old version, by a node or a Redis
+// that stood still, finds the tombstone.
+func TestATombstoneStaysForItsLife(t *testing.T) {
+	inCluster(t, 2, 1, func(c *cluster) {
+		id := c.create(oneShot(time.Hour)).ID
+		if _, err := c.nodes[0].Delete(c.Context(), id); err != nil {
+			c.Fatal(err)
+		}
+		pass(9 * time.Second) // of ten
+		for _, shard := range c.homes(id.Key, 2) {
+			if state, there := c.Copies(shard)[id.Key]; !there || !state.Ended {
+				c.Errorf("9s after the delete %s has %+v, want a tombstone", shard, state)
+			}
+		}
+		c.wantEmpty()
 	})
 }

@@ -1,0 +1,171 @@
+package main
+
+// firingBugs are bugs on the way from a claim to the callback.
+func firingBugs() []bug {
+	return []bug{
+		{
+			Name: "skew-zero", What: "All copies of a timer come due at the same time.",
+			Edits: []edit{{"Skew.Of", "", ".Round(time.Millisecond)", ".Round(time.Millisecond) * 0"}},
+			Hints: []hint{{Package: "scheduler", Run: "TestACopyThatMissedAnEndFindsIt"}},
+		},
+		{
+			Name: "backup-does-not-yield", What: "A copy that is due fires without looking for a better copy.",
+			Edits: []edit{{"(*claim).yields", "", "return !c.contended &&", "return false &&"}},
+			Hints: []hint{{Package: "scheduler", Run: "TestABackupTakesTheBetterCopy"}},
+		},
+		{
+			Name: "fence-without-the-question", What: "A node calls back without asking the other copies.",
+			Edits: []edit{
+				{"(*shard).fenceWithin", "", "batch = sh.ask(ctx, batch, patience)", "_ = patience"},
+				{"(*claim).outdated", "", "len(c.others) > 0 &&", "len(c.others) < 0 &&"},
+			},
+			Hints: []hint{{Package: "scheduler", Run: "TestACopyThatMissedAnUpdateFindsItBeforeFiring"}},
+		},
+		{
+			Name: "question-after-the-fence", What: "The other copies are asked after the fence, and not before.",
+			Edits: []edit{{"(*shard).fenceWithin", "", "batch = sh.ask(ctx, batch, patience)", "_ = patience"}},
+			Hints: []hint{{Package: "scheduler", Run: "TestTheOtherCopiesAreAskedBeforeTheFence", Own: true}},
+		},
+		{
+			Name: "no-last-look", What: "A node whose fence was answered late does not ask the other copies again before the callback.",
+			Edits: []edit{{"(*shard).fenceWithin", "", "answers[i].Status == FencePassed && c.outdated()", "answers[i].Status == FenceFailed && c.outdated()"}},
+			Hints: []hint{{Package: "scheduler", Run: "TestALateFenceIsFollowedByAnotherLook", Own: true}},
+		},
+		{
+			Name: "callback-begins-too-late", What: "A callback may begin more than 2 s after the other copies were asked.",
+			Edits: []edit{{"(*Scheduler).fire", "", "began = min(began, c.asked)", "began = max(began, c.asked)"}},
+			Hints: []hint{{Package: "scheduler", Run: "TestTheSendLimitBeginsWithTheComparison"}},
+		},
+		{
+			Name: "no-jitter", What: "Retries have no jitter.",
+			Edits: []edit{{"backoff", "scheduler", "return rand.N(ceiling + 1)", "return ceiling + 0*rand.N(ceiling+1)"}},
+			Hints: []hint{{Package: "scheduler", Run: "TestBackoffIsFullJitterUpToItsCap"}},
+		},
+		{
+			Name: "one-destination-takes-all", What: "One destination that hangs may have all slots.",
+			Edits: []edit{{"(*slots).available", "", "return d.used < free && (d.used == 0 || free > s.total/4)", "return free > 0 || d.used < 0"}},
+			Hints: []hint{{Package: "scheduler", Run: "TestSlotsAreShared"}},
+		},
+		{
+			Name: "request-sent-twice", What: "A request whose answer did not come is sent again over another connection.",
+			Edits: []edit{{"(*conn).exchange", "webhook", "return answer{}, &failure{stageRead, cause(ctx, err)}", "if reused {\n\t\t\treturn answer{}, &failure{stageRead, errUnused}\n\t\t}\n\t\treturn answer{}, &failure{stageRead, cause(ctx, err)}"}},
+			Hints: []hint{{Package: "scheduler/webhook", Run: "TestRequestIsNeverSentTwice"}},
+		},
+	}
+}
+
+// tellingBugs are bugs of what the other copies hear of an outcome.
+func tellingBugs() []bug {
+	return []bug{
+		{
+			Name: "outcome-told-to-nobody", What: "The other copies do not hear of an outcome.",
+			Edits: []edit{{"(*shard).settleWithin", "", "if sh.s.several() {", "if sh.s.several() && patience == 0 {"}},
+			Hints: []hint{{Package: "scheduler", Run: "TestCopiesAreWhereTheyBelongAndGoTogether"}},
+		},
+		{
+			Name: "settled-before-told", What: "An outcome is settled before the other copies have heard of the outcome.",
+			Edits: []edit{
+				{"(*shard).settleWithin", "", "if sh.s.several() {\n\t\tsh.tell(ctx, batch, patience)\n\t}\n", ""},
+				{"(*shard).settleWithin", "", "sh.settled(ctx, c, answer)", "if sh.s.several() {\n\t\t\tsh.tell(ctx, []*claim{c}, patience)\n\t\t}\n\t\tsh.settled(ctx, c, answer)"},
+			},
+			Hints: []hint{{Package: "scheduler", Run: "TestOutcomesAreToldBeforeTheyAreSettled", Own: true}},
+		},
+		{
+			Name: "restored-before-settled", What: "A missing copy is made when the outcome is told, before the leased copy has accepted the outcome.",
+			Edits: []edit{{"(*claim).outcomeFor", "", "\t\tw.Kind = WriteNext\n", "\t\tw.Kind, w.Timer, w.DueIn = WriteLive, &c.Record.Timer, c.Record.Timer.Interval-c.sinceDue()\n"}},
+			Hints: []hint{{Package: "scheduler", Run: "TestAMissingCopyIsMadeAfterTheSettlement", Own: true}},
+		},
+		{
+			Name: "end-not-kept-by-owners", What: "An end that one owner has not heard is not kept by the other owners.",
+			Edits: []edit{{"(*shard).tell", "", "\tsh.s.send(bounded, lasting(batch))\n", ""}},
+			Hints: []hint{{Package: "scheduler", Run: "TestAnEndThatACopyMissedIsKeptByAllOwners"}},
+		},
+		{
+			Name: "tombstone-goes-untold", What: "A tombstone goes though an owner that the tombstone names has not heard of the end.",
+			Edits: []edit{{"(*shard).bury", "", "if !p.home || c.names(p) {", "if !p.home {"}},
+			Hints: []hint{{Package: "scheduler", Run: "TestACopyThatMissedAnUpdateFindsItBeforeFiring"}},
+		},
+		{
+			Name: "tombstones-do-not-wait", What: "Tombstones go while a shard is away that has not heard of the ends.",
+			Edits: []edit{{"(*Scheduler).keepTombstones", "", "return max(since-s.config.TombLife, 0)", "return 0 * since"}},
+			Hints: []hint{{Package: "scheduler", Run: "TestAnEndThatACopyMissedIsKeptByAllOwners"}},
+		},
+		{
+			Name: "tombstone-life-one-second", What: "The tombstone of a deleted timer goes after one second.",
+			Edits: []edit{{"place.tombLife", "", "return config.TombLife", "return time.Second"}},
+			Hints: []hint{{Package: "scheduler", Run: "TestATombstoneStaysForItsLife", Own: true}},
+		},
+	}
+}
+
+// writeBugs are bugs of what a client asks for.
+func writeBugs() []bug {
+	return []bug{
+		{
+			Name: "version-of-the-own-clock", What: "A write's version follows the node's clock, though the node has heard of later versions.",
+			Edits: []edit{{"(*latest).next", "", "v < known {", "v < known && tag == 0 {"}},
+			Hints: []hint{{Package: "scheduler", Run: "TestAWriteIsNewerThanWhatItsNodeHasHeardOf"}},
+		},
+		{
+			Name: "delete-tells-the-primary-alone", What: "A delete tells the first owner only.",
+			Edits: []edit{{"(*attempt).plan", "", "if t.progress != toTell ||", "if t.progress != toTell || a.timer == nil && t.rank > 0 ||"}},
+			Hints: []hint{{Package: "scheduler", Run: "TestAnswersNameUnreachedAndFiringCopies"}},
+		},
+		{
+			Name: "unanswered-write-not-sent-again", What: "A write that no owner has answered is not sent again.",
+			Edits: []edit{{"(*Scheduler).unsettled", "", "a.err != nil && n < maxWriteTries", "a.err != nil && n < 0"}},
+			Hints: []hint{{Package: "scheduler", Run: "TestLostAnswerOfAWriteThatFires"}},
+		},
+		{
+			Name: "missing-owner-counts-as-told", What: "A delete that finds a copy missing beside another copy does not say that a callback may be in flight.",
+			Edits: []edit{{"(*attempt).acknowledge", "", "v.unheard || v.present && v.missing", "v.unheard"}},
+			Hints: []hint{{Package: "scheduler", Run: "TestAnswersNameUnreachedAndFiringCopies"}},
+		},
+		{
+			Name: "late-acknowledgement", What: "An operation is acknowledged though the operation took longer than a second.",
+			Edits: []edit{{"(*Scheduler).writeAll", "", "took > answerLimit &&", "took > answerLimit*1000 &&"}},
+			Hints: []hint{{Package: "scheduler", Run: "TestAnAnswerThatComesTooLateIsNone", Own: true}},
+		},
+		{
+			Name: "body-hash-not-stored", What: "A copy does not remember the body of a request with an idempotency key.",
+			Edits: []edit{{"(*attempt).writeTo", "", "WritePut, a.timer, a.bodyHash", `WritePut, a.timer, ""`}},
+			Hints: []hint{{Package: "scheduler", Run: "TestIdempotencyKeyMakesOneTimer"}},
+		},
+		{
+			Name: "former-places-forgotten", What: "While the shards change, a timer is not looked for where the timer belonged before.",
+			Edits: []edit{{"(*Scheduler).places", "", "s.store.Others(id.Key, others)", "s.store.Others(id.Key, others)[:0]"}},
+			Hints: []hint{{Package: "scheduler", Run: "TestADeleteIsToldWhereTheTimerBelongedBefore", Own: true}},
+		},
+	}
+}
+
+// ownerBugs are about copies that are only ever made at owners.
+func ownerBugs() []bug {
+	return []bug{
+		{
+			Name: "missed-owner-not-repaired", What: "An owner that a write missed is not told of it later.",
+			Edits: []edit{{"(*attempt).repair", "", "v.first == nil || v.unreached == 0", "v.first != nil || v.unreached == 0"}},
+			Hints: []hint{{Package: "scheduler", Run: "TestAWriteThatMissedAnOwnerIsRepaired"}},
+		},
+		{
+			Name: "unrepaired-write-not-swept", What: "A write that could not be repaired is forgotten.",
+			Edits: []edit{{"(*outage).missed", "", "o.noted.Store(true)", "o.noted.Store(false)"}},
+			Hints: []hint{{Package: "scheduler", Run: "TestAShortOutageCountsIfItsWritesAreNotRepaired"}},
+		},
+		{
+			Name: "any-shard-counts-as-told", What: "A delete by key counts as told though only a shard that is no owner has answered.",
+			Edits: []edit{{"(*attempt).owns", "", "t.rank < factor", "t.rank < 16"}},
+			Hints: []hint{{Package: "scheduler", Run: "TestAWriteThatReachesNoOwnerIsRefused"}},
+		},
+		{
+			Name: "create-on-sick-owners", What: "A new timer gets a key without regard to which shards answer.",
+			Edits: []edit{{"(*Scheduler).newKey", "", "if s.ailing() {", "if s.ailing() && false {"}},
+			Hints: []hint{{Package: "scheduler", Run: "TestACreateChoosesOwnersThatAreWell"}},
+		},
+		{
+			Name: "lost-shard-keeps-its-place", What: "A shard that is given up goes on to be an owner.",
+			Edits: []edit{{"(*Topology).lose", "", "next.Next = without(l.Active, name)", "next.Next = nil"}},
+			Hints: []hint{{Package: "redisstore", Run: "TestAShardThatWasGivenUpIsDrainedOrAdded"}},
+		},
+	}
+}

@@ -1,0 +1,132 @@
+package main
+
+// recordBugs are bugs of what a write makes of a copy.
+func recordBugs() []bug {
+	return []bug{
+		{
+			Name: "merge-onto-newer", What: "A write replaces a copy that is newer than the write.",
+			Edits: []edit{{"merge", "merge.lua", "  if order < 0 then return answer('newer', old) end\n", ""}},
+			Hints: []hint{{Package: "redisstore", Run: "TestContractMini/1_shards/newer_wins"}},
+		},
+		{
+			Name: "mark-not-kept", What: "A write removes the mark of a callback that may still start.",
+			Edits: []edit{{"inherit", "merge.lua", "new.firing = old.firing", "new.firing = 0"}},
+			Hints: []hint{{Package: "redisstore", Run: "TestContractMini/1_shards/every_merge_keeps_the_mark"}},
+		},
+		{
+			Name: "done-leaves-nothing", What: "An outcome that ends a timer leaves no tombstone where it finds an older copy.",
+			Edits: []edit{{"merge", "merge.lua", "new.kind == 'done' and old and not old.ended and old.version == new.version and old.seq == new.seq", "new.kind == 'done'"}},
+			Hints: []hint{{Package: "redisstore", Run: "TestDoneRemovesOnlyItsPredecessor"}},
+		},
+		{
+			Name: "leased-write-without-lease", What: "A leased write changes a copy though the lease is gone.",
+			Edits: []edit{{"merge", "merge.lua", "if new.token ~= '-' and lease ~= new.token and not fired(lease, new.token) then return answer('lost', old) end", ""}},
+			Hints: []hint{{Package: "redisstore", Run: "TestLeasedWriteNeedsItsLease"}},
+		},
+		{
+			Name: "write-keeps-the-lease", What: "A client's write leaves the lease, so the outcome of the old version settles the new version.",
+			Edits: []edit{{"store", "merge.lua", "  redis.call('HDEL', leases, new.key)\n", ""}},
+			Hints: []hint{{Package: "redisstore", Run: "TestContractMini/1_shards/a_(delete|replace)_ends_a_lease"}},
+		},
+		{
+			Name: "outcome-of-another-version", What: "A next pop or a retry that is told to another copy changes a copy of an earlier version.",
+			Edits: []edit{
+				{"merge", "merge.lua", "    if old.version ~= new.version then return answer('older', old) end\n    advance", "    advance"},
+				{"advance_record", "merge.lua", "  if string.sub(record, 1, #version) ~= version then return nil end\n", ""},
+			},
+			Hints: []hint{{Package: "redisstore", Run: "TestContractMini/1_shards/(next|again)_told_changes_nothing_but_its_own_state"}},
+		},
+		{
+			Name: "overdue-pop-from-the-grid", What: "A next pop that is overdue is looked at by all copies at once, and not a skew apart.",
+			Edits: []edit{{"look_at_pop", "merge.lua", "math.max(due_at, now_ms) + offset", "due_at + offset"}},
+			Hints: []hint{{Package: "redisstore", Run: "TestContractMini/1_shards/a_next_pop_that_is_overdue_is_looked_at_from_when_it_is_told"}},
+		},
+		{
+			Name: "leave-any-state", What: "The sweep removes a copy that has changed since the sweep read it.",
+			Edits: []edit{{"settle_down", "merge.lua", "  if order ~= 0 then return answer(order < 0 and 'newer' or 'older', old) end\n", ""}},
+			Hints: []hint{{Package: "redisstore", Run: "TestLeaveRemovesExactlyWhatWasRead", Own: true}},
+		},
+		{
+			Name: "late-write-executed", What: "A Redis that was stopped executes writes that are too old when it goes on.",
+			Edits: []edit{{"merge.lua", "", "if now_ms > not_after_ms then return { now_us, 'late' } end\n", ""}},
+			Hints: []hint{{Package: "redisstore", Run: "TestStoppedRedisExecutesNothingLate"}},
+		},
+		{
+			Name: "start-rounded-down", What: "The start of a timer is rounded down to a millisecond, so callbacks are early.",
+			Edits: []edit{{"merge.lua", "", "math.ceil(now_us / 1000)", "math.floor(now_us / 1000)"}},
+			Hints: []hint{{Package: "redisstore", Run: "TestContractMini/1_shards/merge_never_rounds_down"}},
+		},
+	}
+}
+
+// outcomeBugs are bugs of what a settlement makes of the leased copy.
+func outcomeBugs() []bug {
+	return []bug{
+		{
+			Name: "settle-without-token", What: "A node settles a timer that another node has leased by now.",
+			Edits: []edit{{"settle", "settle.lua", "not record or not (lease == token or foreign)", "not record"}},
+			Hints: []hint{{Package: "redisstore", Run: "TestContractMini/1_shards/settle_of_a_lease"}},
+		},
+		{
+			Name: "sequence-stays", What: "The next pop has the sequence number of the pop before.",
+			Edits: []edit{{"settle", "settle.lua", "c.seq, c.attempt = c.seq + 1, 0", "c.attempt = 0"}},
+			Hints: []hint{{Package: "redisstore", Run: "TestContractMini/1_shards/settle_next_goes_to_the_next_pop_on_the_grid"}},
+		},
+		{
+			Name: "next-pop-from-now", What: "The next pop is due an interval after the outcome, and not on the grid.",
+			Edits: []edit{{"settle", "settle.lua", "c.seq, c.attempt = c.seq + 1, 0", "c.seq, c.attempt, c.start = c.seq + 1, 0, now_ms - c.seq * c.interval"}},
+			Hints: []hint{{Package: "redisstore", Run: "TestContractMini/1_shards/settle_next_goes_to_the_next_pop_on_the_grid"}},
+		},
+		{
+			Name: "retry-raises-the-sequence", What: "A retry has the sequence number of the next pop.",
+			Edits: []edit{{"settle", "settle.lua", "c.failure, look = failure_of(reason), look + offset_ms", "c.seq, c.failure, look = c.seq + 1, failure_of(reason), look + offset_ms"}},
+			Hints: []hint{{Package: "redisstore", Run: "TestContractMini/1_shards/settle_again"}},
+		},
+		{
+			Name: "full-redis-drops-the-pop", What: "A Redis without free memory refuses the outcome that leaves a next pop.",
+			Edits: []edit{{"put", "settle.lua", "  redis.call('ZREM', due, key)\n", ""}},
+			Hints: []hint{{Package: "redisstore", Run: "TestFullServer"}},
+		},
+		{
+			Name: "last-pop-leaves-its-record", What: "The record of a timer stays after the last pop.",
+			Edits: []edit{{"remove_done", "settle.lua", "  redis.call('HDEL', timers, unpack(done))\n", ""}},
+			Hints: []hint{{Package: "redisstore", Run: "TestContractMini/1_shards/settle_done_leaves_nothing"}},
+		},
+	}
+}
+
+// claimBugs are bugs of who fires a timer.
+func claimBugs() []bug {
+	return []bug{
+		{
+			Name: "claim-without-lease", What: "A claim notes no lease, so two nodes may claim one timer.",
+			Edits: []edit{{"claim.lua", "", "  if taken > 0 then redis.call('HSET', leases, unpack(tokens)) end\n", ""}},
+			Hints: []hint{{Package: "redisstore", Run: "TestContractMini/1_shards/claim_leases_to_one_node_only"}},
+		},
+		{
+			Name: "late-claim-executed", What: "A Redis that was stopped executes an old claim, and nobody works on what the claim has leased.",
+			Edits: []edit{{"claim.lua", "", "if now_ms > not_after_ms then return { now_us, 'late' } end\n", ""}},
+			Hints: []hint{{Package: "redisstore", Run: "TestStoppedRedisExecutesNothingLate"}},
+		},
+		{
+			Name: "claim-retried-by-the-client", What: "The Redis client sends a claim once more, and the timers of the first claim are leased to nobody.",
+			Edits: []edit{{"bounds", "redisstore", `"max_retries": "-1"`, `"max_retries": "3"`}},
+			Hints: []hint{{Package: "redisstore", Run: "TestConnectionsAreBounded"}},
+		},
+		{
+			Name: "lease-by-the-nodes-clock", What: "A node compares when a claimed timer is due with the node's own clock, and not with the shard's clock.",
+			Edits: []edit{{"(*Store).readClaims", "", "sh.clock.until(score)", "until(score, time.Now().UnixMicro())"}},
+			Hints: []hint{{Package: "redisstore", Run: "TestDueTimesAreOfTheShardsClock", Own: true}},
+		},
+		{
+			Name: "due-by-the-nodes-clock", What: "The time when a timer is due is taken from the node's clock, and not from the shard's clock.",
+			Edits: []edit{{"startOf", "redisstore", "return start{strconv.FormatInt(wholeMs(w.DueIn)-nth, 10), look}", `return start{"@" + strconv.FormatInt(time.Now().UnixMilli()+wholeMs(w.DueIn)-nth, 10), look}`}},
+			Hints: []hint{{Package: "redisstore", Run: "TestDueTimesAreOfTheShardsClock", Own: true}},
+		},
+		{
+			Name: "lost-scripts-stay-lost", What: "Calls that go to Redis together are not sent again when Redis has forgotten the scripts.",
+			Edits: []edit{{"(*shard).converse", "", "if len(missing) > 0 {", "if len(missing) > 0 && len(calls) == 1 {"}},
+			Hints: []hint{{Package: "redisstore", Run: "TestForgottenScripts"}},
+		},
+	}
+}

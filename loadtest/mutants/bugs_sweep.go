@@ -1,0 +1,71 @@
+package main
+
+// sweepBugs are bugs of the sweep and of the topology.
+func sweepBugs() []bug {
+	return []bug{
+		{
+			Name: "sweep-copies-what-fires", What: "The sweep copies timers that are about to fire, or firing.",
+			Edits: []edit{{"(*shard).strayOf", "", "s.busy = read.Leased || !state.Ended && (", "s.busy = timer == nil && ("}},
+			Hints: []hint{{Package: "scheduler", Run: "TestTheSweepLeavesAloneWhatIsAboutToFire", Own: true}},
+		},
+		{
+			Name: "sweep-removes-too-early", What: "The sweep removes a copy though an owner has not acknowledged its copy.",
+			Edits: []edit{{"(*shard).bringHome", "", "about[to][i].stays = true", "about[to][i].stays = false"}},
+			Hints: []hint{{Package: "scheduler", Run: "TestTheSweepRemovesNoCopyThatTheOwnerLacks", Own: true}},
+		},
+		{
+			Name: "sweep-does-not-wait", What: "The sweep begins right after a shard has lost data, while callbacks from before may still start.",
+			Edits: []edit{{"(*shard).sweepNext", "", "waited < repairDelay.Milliseconds()", "waited < 0"}},
+			Hints: []hint{{Package: "scheduler", Run: "TestTheSweepWaitsAfterALoss", Own: true}},
+		},
+		{
+			Name: "sweep-of-an-earlier-topology", What: "A partition that was swept for an earlier topology counts as swept.",
+			Edits: []edit{{"(*SweepState).Done", "", "mark.Epoch >= epoch &&", "mark.Epoch >= epoch-epoch &&"}},
+			Hints: []hint{{Package: "scheduler", Run: "TestASweepCountsForItsTopology", Own: true}},
+		},
+		{
+			Name: "stale-topology-accepted", What: "A shard takes an earlier topology than the one that the shard holds.",
+			Edits: []edit{{"topology.lua", "", "  if tonumber(old_epoch) >= epoch then return { now_us, 'newer' } end\n", ""}},
+			Hints: []hint{{Package: "redisstore", Run: "TestAShardKeepsTheLaterTopology", Own: true}},
+		},
+		{
+			Name: "stale-topology-followed", What: "A node goes back to an earlier topology that the shards agree on.",
+			Edits: []edit{
+				{"(*Store).weigh", "", "best != nil && best.Epoch > mine.Epoch {", "best != nil && best.Epoch != mine.Epoch {"},
+				{"(*Store).adopt", "", "before.topology.Epoch >= l.Epoch && s.sure.Load()", "before.topology.Epoch == l.Epoch && s.sure.Load()"},
+			},
+			Hints: []hint{{Package: "redisstore", Run: "TestANodeDoesNotGoBackToAnEarlierTopology", Own: true}},
+		},
+		{
+			Name: "blind-node-writes", What: "A node that can't read the topology any more goes on writing.",
+			Edits: []edit{{"(*Store).Writable", "", "since > blindFor", "since > 1000*blindFor"}},
+			Hints: []hint{{Package: "redisstore", Run: "TestANodeThatCannotReadTheTopologyWritesNothing", Own: true}},
+		},
+		{
+			Name: "change-not-announced", What: "A change of the shards counts before all nodes have heard of the change.",
+			Edits: []edit{{"(*Store).Follow", "", "s.since(&s.adopted) > s.announced", "s.since(&s.adopted) > 0*s.announced"}},
+			Hints: []hint{{Package: "redisstore", Run: "TestAChangeIsAnnouncedBeforeItCounts", Own: true}},
+		},
+		{
+			Name: "empty-redis-taken-for-valid", What: "A shard that has lost all data is taken for a shard that has missed nothing.",
+			Edits: []edit{{"(*shard).swept", "", "state.Restarted = text(2) != *s.identity.Load()", `state.Restarted = text(2) != "" && text(2) != *s.identity.Load()`}},
+			Hints: []hint{{Package: "redisstore", Run: "TestAnEmptyRedisHasMissedEverything", Own: true}},
+		},
+	}
+}
+
+// edgeBugs are bugs of the ways in: the HTTP API and Kafka.
+func edgeBugs() []bug {
+	return []bug{
+		{
+			Name: "request-buffer-reused", What: "A timer's key shares memory with the buffer of the request, which the next request overwrites.",
+			Edits: []edit{{"readID", "api", "id.Key = strings.Clone(id.Key)", "_ = strings.Clone(id.Key)"}},
+			Hints: []hint{{Package: "api", Run: "TestParallelRequestsDontMix"}},
+		},
+		{
+			Name: "offset-committed-too-early", What: "The bridge commits the offset of a message before the store has answered.",
+			Edits: []edit{{"(*partition).offer", "kafka", "p.queue = append(p.queue, own(r))", "p.queue = append(p.queue, own(r))\n\t\tp.marks.done(r.Offset)"}},
+			Hints: []hint{{Package: "scheduler/kafka", Run: "TestCommitFollowsTheStore"}},
+		},
+	}
+}

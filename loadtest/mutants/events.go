@@ -1,0 +1,55 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// event is a line of `go test -json`.
+type event struct {
+	Action, Package, Test, Output, ImportPath, FailedBuild string
+}
+
+// readEvents returns the first test that failed, and the deepest of its subtests. If the
+// process ended within a test, that test failed. What did not compile is an error.
+func readEvents(lines []byte) (first caught, err error) {
+	running := map[string][]string{} // tests by package
+	var build strings.Builder
+	for line := range bytes.Lines(lines) {
+		var e event
+		if json.Unmarshal(line, &e) != nil {
+			continue // a message of the go command
+		}
+		pkg := strings.TrimPrefix(e.Package, "chronos/")
+		switch e.Action {
+		case "build-output":
+			build.WriteString(e.Output)
+		case "build-fail":
+			return caught{}, fmt.Errorf("%s does not compile:\n%s", e.ImportPath, build.String())
+		case "run":
+			running[pkg] = append(running[pkg], e.Test)
+		case "fail":
+			if e.FailedBuild != "" {
+				return caught{}, errors.New(e.FailedBuild + " does not compile")
+			}
+			if e.Test == "" && first == (caught{}) {
+				first = caught{pkg, unfinished(running[pkg])}
+			}
+			if first == (caught{}) || first.Package == pkg && strings.HasPrefix(e.Test, first.Test+"/") {
+				first = caught{pkg, e.Test}
+			}
+		}
+	}
+	return first, nil
+}
+
+// unfinished is the test that began last.
+func unfinished(running []string) string {
+	if len(running) == 0 {
+		return "(before the first test)"
+	}
+	return running[len(running)-1]
+}
