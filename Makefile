@@ -77,7 +77,7 @@ vuln: ## look for known vulnerabilities in what is called (needs the network)
 	@$(call in-modules,$(GOVULNCHECK) ./...)
 
 .PHONY: sim
-sim: ## run whole clusters in virtual time under faults, data lost in a quarter of 100 seeds of an hour, or SEED=n alone
+sim: ## run whole clusters in virtual time under faults: 100 seeds of an hour, or SEED=n alone
 	go test -count=1 -timeout 90m ./cmd/chronos/simtest -run '^TestSim$$' -sim.minutes=60 \
 		$(if $(SEED),-v -sim.seed=$(SEED),-sim.seeds=100)
 

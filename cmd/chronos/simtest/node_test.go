@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -33,6 +34,8 @@ type machine struct {
 	shards   []*shard
 	given    int              // so many of the shards it is started with
 	opened   int              // redisstore.Options.Opened
+	listed   bool             // its list of shards is kept up to date, as README advises
+	last     *process         // the latest that has been put together
 	links    map[string]*link // to each shard by name
 	receiver *link
 	trap     *trap
@@ -121,6 +124,19 @@ func (m *machine) start(ctx context.Context) error {
 	return nil
 }
 
+// listedShards are those that a process is started with. Where shards lose data, these are
+// the shards that the process before knew: all that know only a shard that was removed and
+// emptied would begin a topology of their own.
+func (m *machine) listedShards() (all []*shard) {
+	if !m.listed || m.last == nil {
+		return m.shards[:m.given]
+	}
+	members := m.last.store.Topology().Shards
+	return slices.DeleteFunc(slices.Clone(m.shards), func(s *shard) bool {
+		return !slices.ContainsFunc(members, func(member redisstore.Member) bool { return member.Name == s.name })
+	})
+}
+
 func (m *machine) assemble(ctx context.Context, p *process) (err error) {
 	dial := func(ctx context.Context, _, address string) (net.Conn, error) {
 		name, _, _ := strings.Cut(address, ".")
@@ -128,7 +144,7 @@ func (m *machine) assemble(ctx context.Context, p *process) (err error) {
 	}
 	clock := awake.Following(m.pausing.elapsed)
 	options := redisstore.Options{Node: p.id, Lane: "http", Log: m.log, Dial: dial, Connections: 8, Opened: m.opened, Awake: clock}
-	for _, s := range m.shards[:m.given] {
+	for _, s := range m.listedShards() {
 		options.Shards = append(options.Shards, redisstore.ShardConfig{Name: s.name, URL: s.url(), Dial: dial})
 	}
 	if p.store, err = redisstore.Open(ctx, options); err != nil {
@@ -137,6 +153,7 @@ func (m *machine) assemble(ctx context.Context, p *process) (err error) {
 	if err := p.store.Join(ctx); err != nil {
 		return errors.Join(err, p.store.Close())
 	}
+	m.last = p
 	p.client = webhook.New(webhook.Config{
 		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) { return m.receiver.dial(ctx, p) },
 	})

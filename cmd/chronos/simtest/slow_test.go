@@ -1,6 +1,7 @@
 package simtest
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strconv"
@@ -59,7 +60,14 @@ func (c *cluster) createMany(t *testing.T, n int, apart time.Duration, before fu
 			m := c.machines[i%2]
 			asked := time.Now()
 			_, err := m.have(func(p *process) {
-				receipt, err := p.engine.Create(t.Context(), timer)
+				create := p.engine.Create
+				if i%2 == 0 { // a key of the client's own goes to its owners, in whatever state these are
+					id := scheduler.ID{Key: "own" + strconv.Itoa(i), RF: 2}
+					create = func(ctx context.Context, timer scheduler.Timer) (scheduler.Receipt, error) {
+						return p.engine.Replace(ctx, id, timer)
+					}
+				}
+				receipt, err := create(t.Context(), timer)
 				if err != nil {
 					t.Errorf("create: %v", err)
 					return
