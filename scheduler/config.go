@@ -27,9 +27,9 @@ type Config struct {
 	// after its timer is over.
 	IdempotencyLife time.Duration
 
-	// AwayLimit is how long a shard may be away before it is given up: ends are not
-	// remembered for it any more, and when it returns it fires nothing until it is
-	// swept.
+	// AwayLimit is how long a shard may be away before it is given up: it is drained, and
+	// ends are not remembered for it. When it returns, it fires nothing until it is swept,
+	// and then joins again.
 	AwayLimit time.Duration
 
 	// MinCopies is how many copies, at most those that were asked for, must be stored

@@ -95,7 +95,7 @@ func TestAnEndOnADrainedShardBecomesNoTimer(t *testing.T) {
 				c.Fatal(err)
 			}
 			replaced = append(replaced, id)
-			if id.Hint = ^scheduler.Hint(0); i%2 == 0 { // who reads it finds its copies uneven
+			if id.Hint = ^scheduler.Hint(0); i%2 == 0 {
 				if _, err := node.Lookup(c.Context(), id); err != nil {
 					c.Fatal(err)
 				}

@@ -8,7 +8,7 @@ import (
 	"chronos/scheduler/storetest"
 )
 
-// What the simulation (cmd/chronos/simtest) has found, each named after its rule.
+// What the simulation (cmd/chronos/simtest) has found.
 
 // replaceUntold replaces a timer by way of the first node, which can't tell the
 // copy at the better of its homes.

@@ -48,8 +48,8 @@ func (p place) keepFor(config *Config) time.Duration {
 
 // places are where the copies of a timer belong, in rank order, and then where
 // else some may be (rule "look wherever a copy may be"): where they belonged before the
-// shards changed, or are about to, and where the filter of its ID points, which is a hint. With a replication factor of 0,
-// which is not known, a copy may belong anywhere.
+// shards changed, or are about to, and where the filter of its ID points, which is a hint.
+// With a replication factor of 0, which is not known, a copy may belong anywhere.
 func (s *Scheduler) places(id ID) []place {
 	all := s.homes(id)
 	homes := len(all)
