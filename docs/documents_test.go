@@ -3,7 +3,6 @@ package docs_test
 
 import (
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -62,23 +61,7 @@ func TestUnevenTablesAreFound(t *testing.T) {
 // documents returns the paths of the project's Markdown files.
 func documents(t *testing.T) []string {
 	t.Helper()
-	var paths []string
-	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		name := entry.Name()
-		if entry.IsDir() && (name == "node_modules" || strings.HasPrefix(name, ".") && name != "..") {
-			return fs.SkipDir
-		}
-		if !entry.IsDir() && filepath.Ext(name) == ".md" {
-			paths = append(paths, path)
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	paths := sources(t, ".md")
 	if !slices.Contains(paths, filepath.Join("..", "README.md")) {
 		t.Fatalf("README.md is not among the documents: %v", paths)
 	}
