@@ -11,9 +11,9 @@ import (
 )
 
 // TestShardDown: of two shards one is down when the node starts, comes, dies,
-// and comes back. Nothing is refused meanwhile, since the other takes what
-// belongs there; its own timers never notice. What has its only copy on the dead
-// one fires as soon as that is back.
+// and comes back. Nothing is refused once the node has noticed, since new timers get
+// keys of the other shard; that shard's timers never notice. A timer whose only copy is
+// on the dead shard fires as soon as that shard is back.
 func TestShardDown(t *testing.T) {
 	up := startRedis(t)
 	port, dir := freePort(t), t.TempDir()
@@ -21,12 +21,13 @@ func TestShardDown(t *testing.T) {
 	receiver, client := webhooktest.New(t), newAPI(t)
 
 	const tries = 40
+	create := func() answer {
+		return client.do(http.MethodPost, node.url+"/timers", singleCopy(2*time.Second, receiver.URL()))
+	}
 	creates := func() (all []answer, shards int) {
 		t.Helper()
 		all = make([]answer, tries)
-		inParallel(tries, 8, func(i int) {
-			all[i] = client.do(http.MethodPost, node.url+"/timers", singleCopy(2*time.Second, receiver.URL()))
-		})
+		inParallel(tries, 8, func(i int) { all[i] = create() })
 		hints := map[scheduler.Hint]bool{}
 		for _, got := range all {
 			if took := got.answered.Sub(got.asked); got.err != nil || got.status != http.StatusOK || took > time.Second {
@@ -54,6 +55,11 @@ func TestShardDown(t *testing.T) {
 	})
 	late.kill()
 	killedAt := time.Now()
+	// A timer with one copy, whose key was chosen in the moment of the kill, is refused.
+	eventually(t, 3*time.Second, "the node notices that the shard is dead", func() bool {
+		create()
+		return strings.Count(node.log.String(), `msg="shard can't be used`) == 2
+	})
 	if _, shards := creates(); shards != 1 {
 		t.Errorf("with a dead shard timers are on %d", shards)
 	}
