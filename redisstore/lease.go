@@ -27,6 +27,9 @@ func (s *Store) Claim(ctx context.Context, shard string, req scheduler.ClaimRequ
 		return scheduler.ClaimResult{}, err
 	}
 	counter, partitions := s.nextCounter(), s.partitionsOf(req)
+	if sh.quiet() > 0 {
+		return scheduler.ClaimResult{}, sh.ready(ctx)
+	}
 	var result scheduler.ClaimResult
 	var failed error
 	for len(partitions) > 0 && failed == nil && len(result.Claims) < req.Limit {
@@ -44,6 +47,9 @@ func (s *Store) Claim(ctx context.Context, shard string, req scheduler.ClaimRequ
 			result.More = result.More || more
 			result.Claims = append(result.Claims, claims...)
 		}
+	}
+	if sh.quiet() > 0 { // the loss was noticed meanwhile; the leases end by themselves
+		return scheduler.ClaimResult{}, failed
 	}
 	return result, failed
 }
@@ -165,6 +171,10 @@ func (s *Store) Take(ctx context.Context, shard string, grace time.Duration, key
 	}}
 	sh.evalItems(ctx, sh.ask, &s.keys, script, items)
 	for i, it := range items {
+		if sh.quiet() > 0 {
+			results[i].Err = fmt.Errorf("%w: shard %s has lost data just now", scheduler.ErrRefused, shard)
+			continue
+		}
 		results[i] = s.readTaken(sh, counter, keys[i], it)
 	}
 	return results
@@ -251,6 +261,9 @@ func (s *Store) Fire(ctx context.Context, shard string, terms scheduler.FenceTer
 	sh.evalItems(ctx, sh.fire, &s.keys, script, items)
 	for i, it := range items {
 		results[i] = readFenced(it, fences[i].Lease.Found.State.Version)
+		if sh.quiet() > 0 {
+			results[i].Status = scheduler.FenceTooLate
+		}
 	}
 	return results
 }

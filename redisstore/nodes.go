@@ -40,6 +40,7 @@ func (s *Store) Beat(ctx context.Context, shard string, clock time.Time) (nodes 
 		return nil, time.Time{}, sh.unavailable(fmt.Errorf("%w: %w", errReply, err))
 	}
 	sh.leftAlone(milliseconds(gap))
+	sh.announced(gap < 0)
 	return said[2:], time.UnixMilli(shows), nil
 }
 

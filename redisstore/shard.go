@@ -51,6 +51,8 @@ type shard struct {
 
 	verified atomic.Bool
 	identity atomic.Pointer[string]   // of the process that was verified last; nil before, "-" of one that won't say
+	lostAt   atomic.Int64             // ns of the clock, when data was lost last, as far as this node has noticed; 0 if none was
+	beaten   atomic.Bool              // this node has announced itself
 	gap      atomic.Int64             // the longest for which no node announced itself, ns, since a sweep was wanted
 	warned   atomic.Bool              // that it has no append-only file
 	warming  atomic.Bool              // connections are being opened
@@ -199,6 +201,7 @@ func (s *shard) verify(ctx context.Context) error {
 	pipe, sent := s.poll.Pipeline(), s.clock.now()
 	now := pipe.Time(ctx)
 	info := pipe.Info(ctx)
+	noticed := pipe.HMGet(ctx, sweptKey, identityFields()...)
 	// What fails before anything is sent may leave no error at the commands.
 	if _, err := pipe.Exec(ctx); err != nil && (now.Err() != nil || now.Val().IsZero()) {
 		return s.unavailable(err)
@@ -213,8 +216,8 @@ func (s *shard) verify(ctx context.Context) error {
 	if facts["aof_enabled"] == "0" && !s.warned.Swap(true) {
 		s.warnOfLoss(ctx)
 	}
-	identity, port := identityOf(facts), cmp.Or(facts["tcp_port"], "0")
-	s.identity.Store(&identity)
+	port := cmp.Or(facts["tcp_port"], "0")
+	s.identifyFirst(identityOf(facts), noticed.Val())
 	s.tcpPort.Store(&port)
 	s.clock.learn(sent, now.Val().UnixMicro())
 	return nil
@@ -235,8 +238,8 @@ func (s *shard) meet(ctx context.Context, conn *redis.Conn) error {
 		return err
 	}
 	facts := parseInfo(info) // none of one that won't say
-	if known := s.identity.Load(); known != nil && *known != identityOf(facts) {
-		s.verified.Store(false)
+	if s.identity.Load() != nil {
+		s.identify(identityOf(facts))
 	}
 	return fit(facts)
 }

@@ -18,6 +18,16 @@ const sweptKey = "chronos:swept"
 // lanes are all that there may be.
 func lanes() []string { return []string{"http", "kafka"} }
 
+// identityFields are where the lanes say of which process they have noticed that it answers.
+func identityFields() (all []string) {
+	for _, lane := range lanes() {
+		all = append(all, lane+identityField)
+	}
+	return all
+}
+
+const identityField = ".identity"
+
 func sweptField(lane string, partition int) string { return fmt.Sprintf("%s.%02d", lane, partition) }
 
 // Epoch is scheduler.Store's.
@@ -98,7 +108,7 @@ func (s *shard) swept(ctx context.Context, lane string) (state scheduler.SweepSt
 	if err := s.ready(ctx); err != nil {
 		return state, err
 	}
-	fields := []string{lane + ".wanted_ms", lane + ".missed_since_ms", lane + ".identity"}
+	fields := []string{lane + ".wanted_ms", lane + ".missed_since_ms", lane + identityField}
 	for p := range Partitions {
 		fields = append(fields, sweptField(lane, p))
 	}

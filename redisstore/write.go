@@ -49,7 +49,7 @@ func (s *Store) Merge(ctx context.Context, writes []scheduler.Write) []scheduler
 			case sh.err != nil:
 				answers[i].Err = fmt.Errorf("%w: shard %s: %w", scheduler.ErrUnavailable, writes[i].Shard, sh.err)
 			default:
-				readMerged(sh.items[k], &writes[i], &answers[i])
+				top.shards[at].readMerged(sh.items[k], &writes[i], &answers[i])
 			}
 		}
 	}
@@ -78,7 +78,7 @@ func (s *Store) Tell(ctx context.Context, shard string, writes []scheduler.Write
 	sh.evalItems(ctx, sh.ask, &s.keys, s.mergeScript(sh), slices.DeleteFunc(slices.Clone(items), func(it *item) bool { return it == nil }))
 	for i, it := range items {
 		if it != nil {
-			readMerged(it, &writes[i], &answers[i])
+			sh.readMerged(it, &writes[i], &answers[i])
 		}
 	}
 	return answers
@@ -210,6 +210,13 @@ func plain(w *scheduler.Write) bool {
 }
 
 // readMerged reads what the script answers to w.
+func (s *shard) readMerged(it *item, w *scheduler.Write, answer *scheduler.Written) {
+	readMerged(it, w, answer)
+	if answer.Err == nil {
+		answer.Firing = max(answer.Firing, s.quiet())
+	}
+}
+
 func readMerged(it *item, w *scheduler.Write, answer *scheduler.Written) {
 	if it.err != nil {
 		answer.Err = it.err

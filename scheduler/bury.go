@@ -47,10 +47,10 @@ func (s *Scheduler) tellOfEnd(ctx context.Context, c *claim, p place) (heard boo
 	return s.store.Tell(ctx, p.shard.name, []Write{w})[0].Err == nil || p.shard.gone()
 }
 
-// keepTombstones is how long past their life tombstones stay: those made since
-// another shard began to miss what it was told, while it is away, or back and not
-// swept yet; what has ended since then may live there. For one that is given up
-// nobody waits.
+// keepTombstones is how long past their life tombstones stay: those that were there when
+// another shard began to miss what it was told, or were made since then, while that shard
+// is away, or back and not swept yet; what has ended since then may live there. For a shard
+// that is given up nobody waits.
 func (s *Scheduler) keepTombstones(of *shard) time.Duration {
 	since := time.Duration(0)
 	for _, sh := range s.shards.load() {
@@ -64,7 +64,7 @@ func (s *Scheduler) keepTombstones(of *shard) time.Duration {
 		}
 		since = max(since, sh.missedFor())
 	}
-	return max(since-s.config.TombLife, 0)
+	return since
 }
 
 // lasting are the ends that all homes must keep: a copy that has not heard of one asks

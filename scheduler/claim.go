@@ -56,9 +56,32 @@ func (c *claim) settle(o Settlement) {
 // its time when that is claimed.
 func (c *claim) fit() {
 	c.settlement.Offset = c.own.offset(c.skew())
-	if c.Record.BodyHash != "" && !c.Record.State.Ended {
-		c.settlement.Keep = c.own.keepFor(&c.shard.s.config)
+	if c.Record.State.Ended {
+		return
 	}
+	config := &c.shard.s.config
+	switch {
+	case c.Record.BodyHash != "":
+		c.settlement.Keep = c.own.keepFor(config)
+	case c.young():
+		c.settlement.Keep = min(config.TombLife, youngLife)
+	}
+}
+
+const (
+	// youngFor is how long after a write the same version, or an earlier one, may still
+	// arrive: from a write that was sent twice or came late (answerLimit, and notAfter of the
+	// store, 1 s each), from a repair of an earlier write (repairAfter), or from a shard that
+	// has lost its last seconds.
+	youngFor = 5 * time.Second
+	// youngLife is how long the tombstone stays that the end of a young version leaves.
+	youngLife = 10 * time.Second
+)
+
+// young reports whether the end of the timer leaves a tombstone, which refuses what may
+// still arrive.
+func (c *claim) young() bool {
+	return c.shard.s.clock().Sub(c.Record.State.Version.Time()) < youngFor
 }
 
 // locate finds out where the other copies of the timer may be.

@@ -167,6 +167,9 @@ func (c *claim) outcomeFor(p place) Write {
 	switch {
 	case w.State.Ended:
 		w.Kind = WriteDone
+		if p.home && c.young() {
+			w.Kind, w.Life = WriteGone, min(config.TombLife, youngLife)
+		}
 		if !p.home {
 			w.Life = min(w.Life, overtaken)
 			if c.shard.s.drained(w.Key, w.Shard) {

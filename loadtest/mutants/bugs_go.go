@@ -81,13 +81,18 @@ func tellingBugs() []bug {
 			Hints: []hint{{Package: "scheduler", Run: "TestAnEndThatACopyMissedIsKeptByAllOwners"}},
 		},
 		{
+			Name: "young-end-leaves-nothing", What: "The end of a version that was written just now leaves no tombstone.",
+			Edits: []edit{{"(*claim).young", "", "< youngFor", "< 0"}},
+			Hints: []hint{{Package: "scheduler", Run: "TestAnEarlierVersionThatArrivesAfterTheEndIsRefused", Own: true}},
+		},
+		{
 			Name: "tombstone-goes-untold", What: "A tombstone goes though an owner that the tombstone names has not heard of the end.",
 			Edits: []edit{{"(*shard).bury", "", "if !p.home || c.names(p) {", "if !p.home {"}},
 			Hints: []hint{{Package: "scheduler", Run: "TestACopyThatMissedAnUpdateFindsItBeforeFiring"}},
 		},
 		{
 			Name: "tombstones-do-not-wait", What: "Tombstones go while a shard is away that has not heard of the ends.",
-			Edits: []edit{{"(*Scheduler).keepTombstones", "", "return max(since-s.config.TombLife, 0)", "return 0 * since"}},
+			Edits: []edit{{"(*Scheduler).keepTombstones", "", "return since", "return 0 * since"}},
 			Hints: []hint{{Package: "scheduler", Run: "TestAnEndThatACopyMissedIsKeptByAllOwners"}},
 		},
 		{

@@ -51,6 +51,17 @@ func sweepBugs() []bug {
 			Edits: []edit{{"(*shard).swept", "", "state.Restarted = text(2) != *s.identity.Load()", `state.Restarted = text(2) != "" && text(2) != *s.identity.Load()`}},
 			Hints: []hint{{Package: "redisstore", Run: "TestAnEmptyRedisHasMissedEverything", Own: true}},
 		},
+		{
+			Name: "restarted-redis-fires", What: "Timers on a Redis that has just restarted are claimed at once.",
+			Edits: []edit{{"(*Store).Claim", "redisstore", "if sh.quiet() > 0 {\n\t\treturn scheduler.ClaimResult{}, sh.ready(ctx)", "if sh.quiet() < 0 {\n\t\treturn scheduler.ClaimResult{}, sh.ready(ctx)"},
+				{"(*Store).Claim", "redisstore", "if sh.quiet() > 0 { //", "if sh.quiet() < 0 { //"}},
+			Hints: []hint{{Package: "redisstore", Run: "TestARestartedRedisIsQuiet", Own: true}},
+		},
+		{
+			Name: "lost-marks-untold", What: "A write to a Redis that has just lost its data is not told that a callback may be under way.",
+			Edits: []edit{{"(*shard).readMerged", "", "max(answer.Firing, s.quiet())", "max(answer.Firing, 0*s.quiet())"}},
+			Hints: []hint{{Package: "redisstore", Run: "TestAnEmptiedRedisIsQuiet", Own: true}},
+		},
 	}
 }
 

@@ -1,0 +1,57 @@
+package redisstore
+
+import "time"
+
+// quietTime is how long after a shard has lost data nothing fires from there, and each write
+// to the shard is answered as if a callback of an earlier state might still start: the marks
+// of callbacks that were under way may be lost, and the copies may be of earlier versions
+// (rule "a shard that lost data is quiet"). Callbacks start within 2 s of their mark.
+const quietTime = 3 * time.Second
+
+// identify notes which process answers. Another process than before may have lost what the
+// process before had not written to disk. A connection is looked at before its first call, so
+// no call is executed by a process whose loss this node has not noticed.
+func (s *shard) identify(identity string) {
+	if before := s.identity.Swap(&identity); before != nil && *before != identity {
+		s.lostData()
+		s.verified.Store(false)
+	}
+}
+
+// identifyFirst compares the first process that this node sees with the processes of which
+// the shard says that they were noticed, one for each lane that was ever used.
+func (s *shard) identifyFirst(identity string, noticed []any) {
+	if s.identity.Load() != nil {
+		s.identify(identity)
+		return
+	}
+	known, same := false, false
+	for _, lane := range noticed {
+		text, is := lane.(string)
+		known, same = known || is, same || text == identity
+	}
+	if known && !same {
+		s.lostData()
+	}
+	s.identity.Store(&identity)
+}
+
+func (s *shard) lostData() { s.lostAt.Store(int64(max(s.clock.now(), 1))) }
+
+// announced notes that this node has announced itself on the shard. A Redis in which no
+// announcement was left, not even this node's own one, has been emptied.
+func (s *shard) announced(alone bool) {
+	if alone && s.beaten.Load() {
+		s.lostData()
+	}
+	s.beaten.Store(true)
+}
+
+// quiet is how long the shard stays quiet; 0 if nothing was lost lately.
+func (s *shard) quiet() time.Duration {
+	at := s.lostAt.Load()
+	if at == 0 {
+		return 0
+	}
+	return max(time.Duration(at)+quietTime-s.clock.now(), 0)
+}

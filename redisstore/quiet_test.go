@@ -1,0 +1,101 @@
+package redisstore
+
+import (
+	"io"
+	"testing"
+	"time"
+
+	"chronos/scheduler"
+)
+
+// A Redis that restarts may have lost its last writes, and the marks of callbacks. For 3 s
+// nothing fires from there, and each write is told that a callback may still start.
+func TestARestartedRedisIsQuiet(t *testing.T) {
+	t.Parallel()
+	for what, open := range map[string]func(p *process) *Store{
+		"noticed by a node that knew the process before": func(p *process) *Store {
+			s := openShards(t, io.Discard, p.shard("a"))
+			p.kill()
+			p.start()
+			return s
+		},
+		"noticed by a node that has just started": func(p *process) *Store {
+			if err := openShards(t, io.Discard, p.shard("a")).WantSweep(t.Context(), "a", 0); err != nil {
+				t.Fatal(err)
+			}
+			p.kill()
+			p.start()
+			return openShards(t, io.Discard, p.shard("a"))
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			p := startProcess(t, "--appendfsync", "always")
+			before := openShards(t, io.Discard, p.shard("a"))
+			merge(t, before, creation("due", 0), creation("deleted", time.Hour))
+			s, back := open(p), time.Now()
+			var gone scheduler.Written
+			await(t, soon, "a delete to be answered", func() bool {
+				gone = s.Merge(t.Context(), []scheduler.Write{deletion("deleted")})[0]
+				return gone.Err == nil
+			})
+			if gone.Firing <= 0 || gone.Firing > quietTime {
+				t.Errorf("a callback may start for %v, want at most %v", gone.Firing, quietTime)
+			}
+			var first time.Duration
+			await(t, soon, "the timer to be claimed", func() bool {
+				found, err := claimAll(t.Context(), s, "a")
+				first = time.Since(back)
+				return err == nil && len(found.Claims) > 0
+			})
+			if first < quietTime-200*time.Millisecond {
+				t.Errorf("the timer was claimed %v after the restart, want %v at least", first, quietTime)
+			}
+			if again := s.Merge(t.Context(), []scheduler.Write{deletion("never there")})[0]; again.Err != nil || again.Firing != 0 {
+				t.Errorf("after that: %+v, want no callback under way", again)
+			}
+		})
+	}
+}
+
+// A fence that was asked for before a restart passes no more, though the lease is still there.
+func TestNoFencePassesInARestartedRedis(t *testing.T) {
+	t.Parallel()
+	p := startProcess(t, "--appendfsync", "always")
+	s := openShards(t, io.Discard, p.shard("a"))
+	merge(t, s, creation("due", 0))
+	found, err := claimAll(t.Context(), s, "a")
+	if err != nil || len(found.Claims) != 1 {
+		t.Fatalf("claimed: %+v, %v", found, err)
+	}
+	p.kill()
+	p.start()
+	fence := scheduler.Fence{Lease: found.Claims[0].Lease, Pops: 1}
+	var fenced scheduler.Fenced
+	await(t, soon, "the fence to be answered", func() bool {
+		fenced = s.Fire(t.Context(), "a", terms(), []scheduler.Fence{fence})[0]
+		return fenced.Err == nil
+	})
+	if fenced.Status != scheduler.FenceTooLate {
+		t.Errorf("the fence says %v, want too late", fenced.Status)
+	}
+}
+
+// A Redis in which the node's own announcement is missing has been emptied. A new Redis has
+// never had one.
+func TestAnEmptiedRedisIsQuiet(t *testing.T) {
+	t.Parallel()
+	shard := startSwift(t)
+	s := openStore(t, "node", "http", shard)
+	for _, what := range []struct {
+		name  string
+		quiet bool
+	}{{"new", false}, {"emptied", true}} {
+		if _, _, err := s.Beat(t.Context(), "a", time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		if firing := s.Merge(t.Context(), []scheduler.Write{deletion("none")})[0].Firing; firing > 0 != what.quiet {
+			t.Errorf("a Redis that is %s: a callback may start for %v", what.name, firing)
+		}
+		shard.mini.FlushAll()
+	}
+}

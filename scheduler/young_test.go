@@ -1,0 +1,60 @@
+package scheduler_test
+
+import (
+	"testing"
+	"time"
+
+	"chronos/scheduler"
+)
+
+// A timer is replaced, and the new version is called and over at once. The earlier version,
+// which a sweep, a repair or a late write still has on its way, comes to every owner
+// afterwards: the earlier version is refused, and never called.
+func TestAnEarlierVersionThatArrivesAfterTheEndIsRefused(t *testing.T) {
+	inCluster(t, 2, 2, func(c *cluster) {
+		before := oneShot(10 * time.Second)
+		before.ReplicationFactor, before.Callback.Opaque = 2, "before"
+		id := c.create(before).ID
+		probe := c.Open("probe")
+		var late []scheduler.Write
+		for rank, shard := range c.homes(id.Key, 2) {
+			read := probe.Read(c.Context(), []scheduler.Spot{{Shard: shard, Key: id.Key}})[0]
+			late = append(late, scheduler.Write{
+				Kind: scheduler.WriteLive, Shard: shard, Key: id.Key, State: read.Record.State, RF: 2, Rank: rank,
+				Timer: &read.Record.Timer, DueIn: read.DueIn,
+			})
+		}
+		at := before
+		at.Interval, at.Callback.Opaque = 0, "after"
+		if _, err := c.nodes[1].Replace(c.Context(), id, at); err != nil {
+			c.Fatal(err)
+		}
+		pass(time.Second)
+		c.wantOnce(id.Key, 1, time.Second)
+		for _, w := range late {
+			if got := probe.Tell(c.Context(), w.Shard, []scheduler.Write{w})[0]; got.Status != scheduler.WriteNewer {
+				c.Errorf("%s took the earlier version: %+v", w.Shard, got)
+			}
+		}
+		pass(30 * time.Second)
+		if calls := c.callbacks(id.Key); len(calls) != 1 || calls[0].Callback.Opaque != "after" {
+			c.Errorf("called back: %+v, want the new version, once", calls)
+		}
+		c.wantEmpty()
+	})
+}
+
+// A timer that has waited for longer than an earlier version can be on its way leaves nothing.
+func TestTheEndOfAnOldVersionLeavesNothing(t *testing.T) {
+	inCluster(t, 2, 1, func(c *cluster) {
+		timer := oneShot(6 * time.Second)
+		timer.ReplicationFactor = 2
+		c.create(timer)
+		pass(7 * time.Second)
+		for _, name := range c.Open("probe").Shards() {
+			if all := c.Copies(name); len(all) != 0 {
+				c.Errorf("left on %s: %v", name, all)
+			}
+		}
+	})
+}
