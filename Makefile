@@ -21,6 +21,9 @@ help: ## list the targets
 
 .PHONY: build
 build: ## build the node and the Kafka bridge into .bin
+	@if [[ ! -e .bin/chronos || ! -e .bin/chronos-bridge ]]; then \
+		echo "compiling (the first time takes one to two minutes on two cores) ..."; \
+	fi
 	@CGO_ENABLED=0 go build -trimpath -o .bin/ ./cmd/chronos ./cmd/chronos-bridge
 
 .PHONY: run
@@ -87,7 +90,7 @@ faults: test-needs ## kill, stop, wipe and cut off real Redis, Kafka, nodes and 
 	go test -count=1 -v -timeout 30m ./cmd/chronos-bridge/bridgetest -args -faults.full
 
 .PHONY: mutants
-mutants: | test-needs ## put bugs into the product, one after another, and say which test notices each: some 15 minutes
+mutants: | test-needs ## put bugs into the product, one after another, and say which test notices each: some 3 minutes
 	@go run -C loadtest ./mutants -parallel 2
 
 .PHONY: load

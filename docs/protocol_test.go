@@ -147,33 +147,42 @@ func TestCitationsAreRead(t *testing.T) {
 // headings in these.
 func TestLinksLeadSomewhere(t *testing.T) {
 	t.Parallel()
-	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
-	links := 0
+	followed := 0
 	for _, path := range documents(t) {
-		for _, m := range link.FindAllStringSubmatch(withoutCode(read(t, path)), -1) {
-			if strings.Contains(m[1], "://") || strings.HasPrefix(m[1], "mailto:") {
-				continue
-			}
-			links++
-			file, anchor, _ := strings.Cut(m[1], "#")
-			target := path
-			if file != "" {
-				target = filepath.Join(filepath.Dir(path), file)
-			}
-			text, err := os.ReadFile(target)
-			if info, statErr := os.Stat(target); statErr == nil && info.IsDir() {
+		for _, l := range links(path, read(t, path)) {
+			followed++
+			text, err := os.ReadFile(l.target)
+			if info, statErr := os.Stat(l.target); statErr == nil && info.IsDir() {
 				err = nil
 			}
 			switch {
 			case err != nil:
-				t.Errorf("%s links %s: %v", path, m[1], err)
-			case anchor != "" && !slices.Contains(anchors(string(text)), anchor):
-				t.Errorf("%s links %s: no heading has this anchor", path, m[1])
+				t.Errorf("%s links %s: %v", path, l.text, err)
+			case l.anchor != "" && !slices.Contains(anchors(string(text)), l.anchor):
+				t.Errorf("%s links %s: no heading has this anchor", path, l.text)
 			}
 		}
 	}
-	if links < 10 {
-		t.Errorf("followed %d links; the documents have dozens", links)
+	if followed < 100 {
+		t.Errorf("followed %d links; the documents have hundreds", followed)
+	}
+}
+
+// TestLinksAreRead shows the forms of a link.
+func TestLinksAreRead(t *testing.T) {
+	t.Parallel()
+	const page = "../pages/a.md"
+	for text, want := range map[string][]link{
+		"[b](b.md)":                            {{"b.md", "../pages/b.md", ""}},
+		"[`b`](../lua/b.md#keys)":              {{"../lua/b.md#keys", "../lua/b.md", "keys"}},
+		"[here](#here), ![c](c.svg)":           {{"#here", page, "here"}, {"c.svg", "../pages/c.svg", ""}},
+		"[far](https://example.com/a.md)":      nil,
+		"`[code](b.md)`":                       nil,
+		"```\n[block](b.md)\n```\n[d](d.md)\n": {{"d.md", "../pages/d.md", ""}},
+	} {
+		if got := links(page, text); !slices.Equal(got, want) {
+			t.Errorf("%q has the links %q; want %q", text, got, want)
+		}
 	}
 }
 
@@ -205,6 +214,26 @@ func TestDecisionsAreListed(t *testing.T) {
 			}
 		}
 	}
+}
+
+// link is a link to a file, or to a heading in a file.
+type link struct{ text, target, anchor string }
+
+// links returns the links of a document to files of the project.
+func links(path, text string) (all []link) {
+	written := regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	for _, m := range written.FindAllStringSubmatch(withoutCode(text), -1) {
+		if strings.Contains(m[1], "://") || strings.HasPrefix(m[1], "mailto:") {
+			continue
+		}
+		file, anchor, _ := strings.Cut(m[1], "#")
+		target := path
+		if file != "" {
+			target = filepath.Join(filepath.Dir(path), file)
+		}
+		all = append(all, link{m[1], target, anchor})
+	}
+	return all
 }
 
 func read(t *testing.T, path string) string {

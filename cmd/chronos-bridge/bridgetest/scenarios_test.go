@@ -52,7 +52,7 @@ func (r *rig) judgeNoFault() {
 	r.allRemembered(len(r.load.all()) + r.out.foreigners(kcatKey))
 }
 
-// kcat has librdkafka publish a message and read it from the output, as README says.
+// kcat has librdkafka publish a message and read it from the output, as docs/kafka.md says.
 func (r *rig) kcat(t *testing.T) {
 	if _, err := exec.LookPath("kcat"); err != nil {
 		broker.Missing(t, "kcat is not on PATH; install it (Debian: apt-get install kcat)")

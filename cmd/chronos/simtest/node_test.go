@@ -34,7 +34,7 @@ type machine struct {
 	shards   []*shard
 	given    int              // so many of the shards it is started with
 	opened   int              // redisstore.Options.Opened
-	listed   bool             // its list of shards is kept up to date, as README advises
+	listed   bool             // its list of shards is kept up to date, as docs/topology.md advises
 	last     *process         // the latest that has been put together
 	links    map[string]*link // to each shard by name
 	receiver *link

@@ -46,24 +46,24 @@ func TestTableOf(t *testing.T) {
 	}
 }
 
-// TestReadmeTellsTheConfiguration: README's tables are those that the programs
-// read their environment by. Each stands below a comment that names the command
-// that shows it.
-func TestReadmeTellsTheConfiguration(t *testing.T) {
+// TestPageTellsTheConfiguration: the tables of the page are the tables by which the
+// programs read the environment. Each table stands below a comment with the command
+// that shows the table.
+func TestPageTellsTheConfiguration(t *testing.T) {
 	t.Parallel()
-	readme, err := os.ReadFile("../../../README.md")
+	page, err := os.ReadFile("../../../docs/configuration.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for command, table := range map[string]string{"chronos help": TableOf[Node](), "chronos-bridge help": TableOf[Bridge]()} {
-		_, rest, begins := strings.Cut(string(readme), "<!-- configuration: "+command+" -->\n")
+		_, rest, begins := strings.Cut(string(page), "<!-- configuration: "+command+" -->\n")
 		told, _, ends := strings.Cut(rest, "<!-- /configuration -->")
 		if !begins || !ends {
-			t.Errorf("README has no configuration between the two comments of `%s`", command)
+			t.Errorf("the page has no configuration between the two comments of `%s`", command)
 			continue
 		}
 		if diff := cmp.Diff(strings.TrimSpace(table), strings.TrimSpace(told)); diff != "" {
-			t.Errorf("README's table isn't that of `%s` (-program +README):\n%s", command, diff)
+			t.Errorf("the page's table isn't that of `%s` (-program +page):\n%s", command, diff)
 		}
 	}
 }

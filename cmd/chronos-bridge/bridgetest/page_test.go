@@ -15,15 +15,15 @@ import (
 	"chronos/cmd/chronos-bridge/bridgetest/broker"
 )
 
-// What README's example names, and the test has elsewhere.
+// The addresses in the example of docs/kafka.md. The test uses different addresses.
 const (
-	readmeBroker = "127.0.0.1:9092"
-	readmePort   = "6390"
+	pageBroker = "127.0.0.1:9092"
+	pagePort   = "6390"
 )
 
-// TestReadmeExampleKeepsWhatItTook runs the commands of README's example as they stand
-// there, but for the addresses, and kills their redis-server while messages wait.
-func TestReadmeExampleKeepsWhatItTook(t *testing.T) {
+// TestExampleOfThePageKeepsMessages runs the commands of the example in docs/kafka.md as they
+// stand there, but for the addresses, and kills the redis-server while messages wait.
+func TestExampleOfThePageKeepsMessages(t *testing.T) {
 	t.Parallel()
 	needRedis(t)
 	b := broker.Start(t)
@@ -89,7 +89,7 @@ func produceWaiting(t *testing.T, addr string, n int, delay time.Duration) {
 	}
 }
 
-// example is README's, in a folder of its own.
+// example is the example of docs/kafka.md, in a folder of its own.
 type example struct {
 	t                *testing.T
 	dir, kafka, port string
@@ -98,7 +98,7 @@ type example struct {
 
 func newExample(t *testing.T, kafka string) *example {
 	t.Helper()
-	e := &example{t: t, dir: t.TempDir(), kafka: kafka, port: freePort(t), blocks: readmeCommands(t)}
+	e := &example{t: t, dir: t.TempDir(), kafka: kafka, port: freePort(t), blocks: pageCommands(t)}
 	if err := os.Mkdir(filepath.Join(e.dir, ".bin"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -108,14 +108,14 @@ func newExample(t *testing.T, kafka string) *example {
 	return e
 }
 
-// readmeCommands are the shell blocks of README's chapter about the bridge.
-func readmeCommands(t *testing.T) (blocks []string) {
+// pageCommands are the shell blocks of the example in docs/kafka.md.
+func pageCommands(t *testing.T) (blocks []string) {
 	t.Helper()
-	text, err := os.ReadFile("../../../README.md")
+	text, err := os.ReadFile("../../../docs/kafka.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, chapter, _ := strings.Cut(string(text), "\n## A Kafka topic that delays\n")
+	_, chapter, _ := strings.Cut(string(text), "\n## Try the bridge\n")
 	chapter, _, _ = strings.Cut(chapter, "\n## ")
 	for i, part := range strings.Split(chapter, "```") {
 		if block, is := strings.CutPrefix(part, "sh\n"); is && i%2 == 1 {
@@ -132,10 +132,10 @@ func (e *example) run(program string) *process {
 		if !strings.Contains(block, program+"\n") && !strings.Contains(block, program+" -") {
 			continue
 		}
-		script := strings.NewReplacer(readmeBroker, e.kafka, readmePort, e.port, program, "exec "+program).Replace(block)
+		script := strings.NewReplacer(pageBroker, e.kafka, pagePort, e.port, program, "exec "+program).Replace(block)
 		return start(e.t, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + e.dir, "CHRONOS_BRIDGE_ADMIN_LISTEN=127.0.0.1:0"},
 			"bash", "-ec", "cd "+e.dir+"\n"+script)
 	}
-	e.t.Fatalf("README's chapter has no block that runs %s", program)
+	e.t.Fatalf("the example of docs/kafka.md has no block that runs %s", program)
 	return nil
 }

@@ -1,0 +1,63 @@
+package docs_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const readme = "../README.md"
+
+// TestReadmeIsShort bounds README: it is for the first quarter of an hour, the pages in
+// docs have the rest.
+func TestReadmeIsShort(t *testing.T) {
+	t.Parallel()
+	const most = 250
+	if n := strings.Count(read(t, readme), "\n"); n > most {
+		t.Errorf("README has %d lines; want %d at most", n, most)
+	}
+}
+
+// TestEveryPageIsLinkedFromReadme finds pages that a reader of README does not find.
+func TestEveryPageIsLinkedFromReadme(t *testing.T) {
+	t.Parallel()
+	linked := links(readme, read(t, readme))
+	pages, err := filepath.Glob("*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(pages) < 10 {
+		t.Fatalf("found the pages %q; want more", pages)
+	}
+	for _, page := range pages {
+		if !slices.ContainsFunc(linked, func(l link) bool { return l.target == filepath.Join("..", "docs", page) }) {
+			t.Errorf("README does not link docs/%s", page)
+		}
+	}
+}
+
+// TestCitedPagesExist finds pages that code, comments and other files of the project name,
+// and that do not exist.
+func TestCitedPagesExist(t *testing.T) {
+	t.Parallel()
+	page := regexp.MustCompile(`\bdocs/[\w/-]+\.md\b`)
+	paths := []string{"../Makefile", "../.golangci.yaml"}
+	for _, extension := range []string{".go", ".lua", ".yaml", ".md"} {
+		paths = append(paths, sources(t, extension)...)
+	}
+	cited := 0
+	for _, path := range paths {
+		for _, name := range page.FindAllString(read(t, path), -1) {
+			cited++
+			if _, err := os.Stat(filepath.Join("..", name)); err != nil {
+				t.Errorf("%s names %s: %v", path, name, err)
+			}
+		}
+	}
+	if cited < 10 {
+		t.Errorf("found %d names of pages; want dozens", cited)
+	}
+}
