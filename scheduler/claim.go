@@ -79,7 +79,7 @@ const (
 )
 
 // young reports whether the end of the timer leaves a tombstone, which refuses what may
-// still arrive.
+// still arrive (rule "a young end leaves a tombstone").
 func (c *claim) young() bool {
 	return c.shard.s.clock().Sub(c.Record.State.Version.Time()) < youngFor
 }
