@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"chronos/api/tokens"
-	"chronos/scheduler"
+	"chronos/scheduler/timer"
 )
 
 // guarded is a server with a token for each role, and the tokens.
@@ -75,7 +75,7 @@ func TestRoles(t *testing.T) {
 }
 
 func TestTokensAreAskedFor(t *testing.T) {
-	timers := &fakeTimers{before: func(_ context.Context, operation string, _ scheduler.ID) error {
+	timers := &fakeTimers{before: func(_ context.Context, operation string, _ timer.ID) error {
 		t.Errorf("%s was carried out", operation)
 		return nil
 	}}

@@ -8,6 +8,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"chronos/scheduler"
+	"chronos/scheduler/timer"
 )
 
 const (
@@ -308,13 +309,13 @@ func (d *batchDecoder) element(raw []byte) {
 	n := len(d.batch.entries)
 	d.batch.entries = append(d.batch.entries, scheduler.Creation{})
 	entry := &d.batch.entries[n]
-	d.timer, d.ignored = scheduler.Timer{}, nil
+	d.timer, d.ignored = timer.Timer{}, nil
 	if entry.Err = d.timerObject(); entry.Err != nil {
 		return
 	}
 	entry.Timer = d.timer
 	if entry.Timer.ReplicationFactor == 0 {
-		entry.Timer.ReplicationFactor = scheduler.DefaultReplicationFactor
+		entry.Timer.ReplicationFactor = timer.DefaultReplicationFactor
 	}
 	if d.key != "" {
 		entry.IdempotencyKey, entry.Body = entryKey(d.key, n), raw

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"chronos/scheduler"
+	"chronos/scheduler/timer"
 )
 
 // placed is a place in a body, which in a batch is another.
@@ -69,10 +70,10 @@ func FuzzDecodeBatch(f *testing.F) {
 
 func checkEntry(t *testing.T, b *batch, i int, body []byte, key string) {
 	t.Helper()
-	timer, ignored, err := decode(body)
+	asked, ignored, err := decode(body)
 	have := &b.entries[i]
 	if err != nil || have.Err != nil {
-		single, batched := &scheduler.InvalidError{}, &scheduler.InvalidError{}
+		single, batched := &timer.InvalidError{}, &timer.InvalidError{}
 		if !errors.As(err, &single) || !errors.As(have.Err, &batched) {
 			t.Fatalf("entry %d: have %v, want %v", i, have.Err, err)
 		}
@@ -88,13 +89,13 @@ func checkEntry(t *testing.T, b *batch, i int, body []byte, key string) {
 		}
 		return
 	}
-	if timer.ReplicationFactor == 0 {
-		timer.ReplicationFactor = scheduler.DefaultReplicationFactor
+	if asked.ReplicationFactor == 0 {
+		asked.ReplicationFactor = timer.DefaultReplicationFactor
 	}
 	for j := range ignored {
 		ignored[j] = entryPointer(i, ignored[j])
 	}
-	want := scheduler.Creation{Timer: timer}
+	want := scheduler.Creation{Timer: asked}
 	if key != "" {
 		want.IdempotencyKey, want.Body = entryKey(key, i), bytes.Trim(body, whiteSpace)
 	}

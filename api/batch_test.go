@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"chronos/scheduler"
+	"chronos/scheduler/timer"
 )
 
 // batchView is the answer to a batch.
@@ -227,7 +228,7 @@ func TestBatchOnce(t *testing.T) {
 	before := wantBatch(t, send(first, second), http.StatusOK, 2, 0)
 	for i, body := range []string{first, strings.TrimSpace(second)} {
 		key := "k\x00" + strconv.Itoa(i)
-		if have := timers.bodies[key]; have != body || before.Results[i].Key != scheduler.OnceKey(key) || before.Results[i].Replayed {
+		if have := timers.bodies[key]; have != body || before.Results[i].Key != timer.OnceKey(key) || before.Results[i].Replayed {
 			t.Errorf("entry %d: %+v with body %q, want %q", i, before.Results[i], have, body)
 		}
 	}
@@ -262,8 +263,8 @@ func TestBatchOnce(t *testing.T) {
 
 func TestBatchErrorsOfTimers(t *testing.T) {
 	const secret = "redis://user:password@host"
-	unavailable := fmt.Errorf("merge at %s: %w", secret, scheduler.ErrUnavailable)
-	overloaded := fmt.Errorf("queue of %s: %w", secret, scheduler.ErrOverloaded)
+	unavailable := fmt.Errorf("merge at %s: %w", secret, timer.ErrUnavailable)
+	overloaded := fmt.Errorf("queue of %s: %w", secret, timer.ErrOverloaded)
 	for name, tc := range map[string]struct {
 		errs   []error // by entry
 		status int
@@ -276,13 +277,13 @@ func TestBatchErrorsOfTimers(t *testing.T) {
 		"some unavailable":    {[]error{nil, unavailable, overloaded}, 207, []string{"", "store-unavailable", "overloaded"}, 0},
 		"internal":            {[]error{errors.New(secret), nil, errors.New(secret)}, 207, []string{"internal", "", "internal"}, 1},
 		"internal, all":       {[]error{errors.New(secret), errors.New(secret)}, 207, []string{"internal", "internal"}, 1},
-		"refused by the rest": {[]error{&scheduler.InvalidError{Pointer: "/callback/http/uri", Code: "uri-denied", Detail: "no"}, unavailable}, 207, []string{"uri-denied", "store-unavailable"}, 0},
+		"refused by the rest": {[]error{&timer.InvalidError{Pointer: "/callback/http/uri", Code: "uri-denied", Detail: "no"}, unavailable}, 207, []string{"uri-denied", "store-unavailable"}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer
 			next := 0
 			s := New(Config{
-				Timers: &fakeTimers{before: func(context.Context, string, scheduler.ID) error { next++; return tc.errs[next-1] }},
+				Timers: &fakeTimers{before: func(context.Context, string, timer.ID) error { next++; return tc.errs[next-1] }},
 				Log:    slog.New(slog.NewTextHandler(&log, nil)),
 			})
 			got := ask(t, s, "POST", "/timers/batch", timersOf(len(tc.errs), due(1)))
@@ -360,7 +361,7 @@ func TestBatchRoom(t *testing.T) {
 // The room that is charged is more than an answer can take.
 func TestBatchAnswersFit(t *testing.T) {
 	late := scheduler.Receipt{
-		ID: scheduler.ID{Key: "ik-" + strings.Repeat("f", 32), RF: 16, Hint: ^scheduler.Hint(0)}, Due: time.Date(12345, 1, 1, 0, 0, 0, 0, time.UTC), Copies: 16, Replayed: true, Over: true,
+		ID: timer.ID{Key: "ik-" + strings.Repeat("f", 32), RF: 16, Hint: ^timer.Hint(0)}, Due: time.Date(12345, 1, 1, 0, 0, 0, 0, time.UTC), Copies: 16, Replayed: true, Over: true,
 	}
 	long := withMore(`"` + strings.Repeat(`\u0001`, maxIgnoredName) + `":1`)
 	for name, entry := range map[string]string{"ignored": long, "refused": `{"timing":{"interval":1},"statistics":{"tag-info":[{"type":"A","count":-1}]}}`, "surrogate": `{"a":"\ud800"}`} {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"chronos/scheduler"
+	"chronos/scheduler/timer"
 )
 
 // Which ignored members an answer lists.
@@ -19,13 +19,13 @@ const (
 )
 
 // decoder makes a timer of a request body. Every error is an
-// *scheduler.InvalidError. A member that is read may stand only once in its
+// *timer.InvalidError. A member that is read may stand only once in its
 // object; an optional one that is null is as if it were absent. Other members
 // have no effect. The zero value is ready to decode one body after another,
 // which takes less memory than a new decoder for each.
 type decoder struct {
 	scanner
-	timer   scheduler.Timer
+	timer   timer.Timer
 	ignored []string // JSON pointers
 	entry   tagEntry // being read
 	entries []tagEntry
@@ -49,14 +49,14 @@ type field struct {
 // for Timer.Validate to say, except where absence matters, which a Timer can't
 // show. ignored are pointers to members without effect, not more than an answer
 // should list.
-func (d *decoder) decode(body []byte) (timer scheduler.Timer, ignored []string, err error) {
+func (d *decoder) decode(body []byte) (asked timer.Timer, ignored []string, err error) {
 	d.readStrictly(body, 0, len(body))
 	if err = d.single(); err == nil {
-		timer, ignored = d.timer, d.ignored
+		asked, ignored = d.timer, d.ignored
 	}
 	d.release()
-	d.timer, d.ignored = scheduler.Timer{}, nil
-	return timer, ignored, err
+	d.timer, d.ignored = timer.Timer{}, nil
+	return asked, ignored, err
 }
 
 // single reads a body that is one timer.
@@ -187,7 +187,7 @@ func (d *decoder) seconds(pointer, name string) (time.Duration, error) {
 	switch {
 	case errors.Is(err, errNegative):
 		return 0, refuse(pointer, name+"-negative", name+" is negative; give a number of seconds from 0 up")
-	case err != nil, ms > scheduler.MaxInterval.Milliseconds():
+	case err != nil, ms > timer.MaxInterval.Milliseconds():
 		return 0, refuse(pointer, name+"-too-long", name+" is over 100 years; give at most 3153600000 seconds")
 	}
 	return time.Duration(ms) * time.Millisecond, nil
@@ -250,7 +250,7 @@ func (d *decoder) reliability() error {
 
 func (d *decoder) replicationFactor() error {
 	const pointer = "/reliability/replication-factor"
-	n, ok, err := d.whole(pointer, scheduler.MaxReplicationFactor)
+	n, ok, err := d.whole(pointer, timer.MaxReplicationFactor)
 	switch {
 	case err != nil:
 		return err
@@ -295,7 +295,7 @@ func (d *decoder) tagInfo() error {
 			return err
 		}
 		d.enter(pointer, len(d.timer.Tags))
-		d.timer.Tags = append(d.timer.Tags, scheduler.Tag{Count: 1})
+		d.timer.Tags = append(d.timer.Tags, timer.Tag{Count: 1})
 		_, err = d.object(d.entry.pointer, "tag-info-type", "an entry of tag-info is not an object; give one with type and count", []field{
 			{"type", (*decoder).tagType, false},
 			{"count", (*decoder).tagCount, true},
@@ -309,7 +309,7 @@ func (d *decoder) tagInfo() error {
 	}
 }
 
-func (d *decoder) tag() *scheduler.Tag { return &d.timer.Tags[len(d.timer.Tags)-1] }
+func (d *decoder) tag() *timer.Tag { return &d.timer.Tags[len(d.timer.Tags)-1] }
 
 func (d *decoder) enter(pointer string, n int) {
 	if n < len(d.entries) {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"chronos/scheduler"
+	"chronos/scheduler/timer"
 )
 
 // What a body's timing comes to, from its text to the pops.
@@ -55,9 +55,9 @@ func TestTimingOfBodies(t *testing.T) {
 				t.Fatalf("have %d %s", got.status, got.body)
 			}
 			stored, _ := timers.get(parse[receiptView](t, got.body).Key)
-			timer := stored.Record.Timer
-			if timer.Interval != want.interval || timer.RepeatFor != want.repeatFor || timer.Pops() != want.pops {
-				t.Errorf("have %v for %v, %d pops; want %v for %v, %d", timer.Interval, timer.RepeatFor, timer.Pops(), want.interval, want.repeatFor, want.pops)
+			asked := stored.Record.Timer
+			if asked.Interval != want.interval || asked.RepeatFor != want.repeatFor || asked.Pops() != want.pops {
+				t.Errorf("have %v for %v, %d pops; want %v for %v, %d", asked.Interval, asked.RepeatFor, asked.Pops(), want.interval, want.repeatFor, want.pops)
 			}
 		})
 	}
@@ -130,7 +130,7 @@ func TestSyntaxErrorsSayWhere(t *testing.T) {
 	} {
 		t.Run(body, func(t *testing.T) {
 			_, _, err := decode([]byte(body))
-			refused, ok := errors.AsType[*scheduler.InvalidError](err)
+			refused, ok := errors.AsType[*timer.InvalidError](err)
 			if !ok || !strings.Contains(refused.Detail, want) {
 				t.Errorf("have %v, want one %q", err, want)
 			}
@@ -182,12 +182,12 @@ func TestOpaqueIsUnchanged(t *testing.T) {
 		}
 		w.WriteRune(r)
 	}
-	timer, _, err := decode([]byte(withHTTP(`"uri":"http://a/b","opaque":"` + w.String() + `"`)))
+	asked, _, err := decode([]byte(withHTTP(`"uri":"http://a/b","opaque":"` + w.String() + `"`)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if timer.Callback.Opaque != want {
-		t.Errorf("%d bytes became %d others", len(want), len(timer.Callback.Opaque))
+	if asked.Callback.Opaque != want {
+		t.Errorf("%d bytes became %d others", len(want), len(asked.Callback.Opaque))
 	}
 }
 
@@ -196,28 +196,28 @@ func TestOpaqueIsUnchanged(t *testing.T) {
 func TestBodiesOfTheTimerServiceAPI(t *testing.T) {
 	timers := &fakeTimers{}
 	s := New(Config{Timers: timers})
-	callback := scheduler.Callback{URI: "http://10.0.0.1:9888/timers", Opaque: "b3BhcXVl"}
+	callback := timer.Callback{URI: "http://10.0.0.1:9888/timers", Opaque: "b3BhcXVl"}
 	for name, tc := range map[string]struct {
 		body    string
-		timer   scheduler.Timer
+		timer   timer.Timer
 		ignored []string
 	}{
 		"mandatory": {
 			body:  `{"timing":{"interval":300},"callback":{"http":{"uri":"http://10.0.0.1:9888/timers","opaque":"b3BhcXVl"}}}`,
-			timer: scheduler.Timer{Interval: 300 * time.Second, ReplicationFactor: scheduler.DefaultReplicationFactor, Callback: callback},
+			timer: timer.Timer{Interval: 300 * time.Second, ReplicationFactor: timer.DefaultReplicationFactor, Callback: callback},
 		},
 		"all": {
 			body: `{"timing":{"interval":100,"repeat-for":200},"callback":{"http":{"uri":"http://10.0.0.1:9888/timers","opaque":"b3BhcXVl"}},
 				"reliability":{"replication-factor":3},"statistics":{"tag-info":[{"type":"TAG 1","count":1},{"type":"TAG 2","count":7},{"type":"TAG 3"}]}}`,
-			timer: scheduler.Timer{
+			timer: timer.Timer{
 				Interval: 100 * time.Second, RepeatFor: 200 * time.Second, ReplicationFactor: 3, Callback: callback,
-				Tags: []scheduler.Tag{{Type: "TAG 1", Count: 1}, {Type: "TAG 2", Count: 7}, {Type: "TAG 3", Count: 1}},
+				Tags: []timer.Tag{{Type: "TAG 1", Count: 1}, {Type: "TAG 2", Count: 7}, {Type: "TAG 3", Count: 1}},
 			},
 		},
 		"internal": {
 			body: `{"timing":{"interval":100,"repeat-for":200,"start-time-delta":-235,"sequence-number":3},"callback":{"http":{"uri":"http://10.0.0.1:9888/timers","opaque":"b3BhcXVl"}},
 				"reliability":{"cluster-view-id":"17","replicas":["10.0.0.1:7253","10.0.0.2:7253"],"sites":["one"]}}`,
-			timer:   scheduler.Timer{Interval: 100 * time.Second, RepeatFor: 200 * time.Second, ReplicationFactor: scheduler.DefaultReplicationFactor, Callback: callback},
+			timer:   timer.Timer{Interval: 100 * time.Second, RepeatFor: 200 * time.Second, ReplicationFactor: timer.DefaultReplicationFactor, Callback: callback},
 			ignored: []string{"/timing/start-time-delta", "/timing/sequence-number", "/reliability/cluster-view-id", "/reliability/replicas", "/reliability/sites"},
 		},
 	} {

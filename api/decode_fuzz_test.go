@@ -12,7 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"chronos/scheduler"
+	"chronos/scheduler/timer"
 )
 
 // details are the texts of all refusals that decode knows, digits replaced. What
@@ -25,7 +25,7 @@ func details(t testing.TB) (known map[string]bool, mask func(string) string) {
 	ways := map[string]map[string]bool{}
 	for name, tc := range refusals() {
 		_, _, err := decode([]byte(tc[0]))
-		refused, ok := errors.AsType[*scheduler.InvalidError](err)
+		refused, ok := errors.AsType[*timer.InvalidError](err)
 		if !ok {
 			t.Fatalf("%s: have %v, want an InvalidError", name, err)
 		}
@@ -55,15 +55,15 @@ func FuzzDecode(f *testing.F) {
 	known, mask := details(f)
 	f.Fuzz(func(t *testing.T, body []byte) {
 		before := string(body)
-		timer, ignored, err := decode(body)
+		asked, ignored, err := decode(body)
 		if string(body) != before {
 			t.Fatal("the body was changed")
 		}
 		if err == nil {
-			checkDecoded(t, body, timer, ignored)
+			checkDecoded(t, body, asked, ignored)
 			return
 		}
-		refused, ok := errors.AsType[*scheduler.InvalidError](err)
+		refused, ok := errors.AsType[*timer.InvalidError](err)
 		if !ok {
 			t.Fatalf("have %v, want an InvalidError", err)
 		}
@@ -77,34 +77,34 @@ func FuzzDecode(f *testing.F) {
 }
 
 // checkDecoded compares with what encoding/json makes of body.
-func checkDecoded(t *testing.T, body []byte, timer scheduler.Timer, ignored []string) {
+func checkDecoded(t *testing.T, body []byte, asked timer.Timer, ignored []string) {
 	t.Helper()
 	peer := readPeer(t, body)
 	timing, http := peer.object("timing"), peer.object("callback").object("http")
 	uri, _ := http["uri"].(string)
 	opaque, _ := http["opaque"].(string)
-	if timer.Callback != (scheduler.Callback{URI: uri, Opaque: opaque}) {
-		t.Fatalf("callback: have %q, want %q and %q", timer.Callback, uri, opaque)
+	if asked.Callback != (timer.Callback{URI: uri, Opaque: opaque}) {
+		t.Fatalf("callback: have %q, want %q and %q", asked.Callback, uri, opaque)
 	}
-	for name, have := range map[string]time.Duration{"interval": timer.Interval, "repeat-for": timer.RepeatFor} {
+	for name, have := range map[string]time.Duration{"interval": asked.Interval, "repeat-for": asked.RepeatFor} {
 		if number, ok := timing[name].(json.Number); !ok && have != 0 || ok && !agrees(t, number.String(), 3, have.Milliseconds()) {
 			t.Fatalf("%s: have %v for %v", name, have, timing[name])
 		}
-		if have%time.Millisecond != 0 || have < 0 || have > scheduler.MaxInterval {
+		if have%time.Millisecond != 0 || have < 0 || have > timer.MaxInterval {
 			t.Fatalf("%s: %v is out of range", name, have)
 		}
 	}
-	if at, ok := timing["at"].(string); ok == timer.At.IsZero() || timer.At.Nanosecond()%1e6 != 0 {
-		t.Fatalf("at: have %v for %q", timer.At, at)
+	if at, ok := timing["at"].(string); ok == asked.At.IsZero() || asked.At.Nanosecond()%1e6 != 0 {
+		t.Fatalf("at: have %v for %q", asked.At, at)
 	}
-	if factor, ok := peer.object("reliability")["replication-factor"].(json.Number); !ok && timer.ReplicationFactor != 0 || ok && !agrees(t, factor.String(), 0, int64(timer.ReplicationFactor)) {
-		t.Fatalf("replication-factor: have %d for %v", timer.ReplicationFactor, factor)
+	if factor, ok := peer.object("reliability")["replication-factor"].(json.Number); !ok && asked.ReplicationFactor != 0 || ok && !agrees(t, factor.String(), 0, int64(asked.ReplicationFactor)) {
+		t.Fatalf("replication-factor: have %d for %v", asked.ReplicationFactor, factor)
 	}
 	entries, _ := peer.object("statistics")["tag-info"].([]any)
-	if len(entries) != len(timer.Tags) {
-		t.Fatalf("tags: have %v, want %v", timer.Tags, entries)
+	if len(entries) != len(asked.Tags) {
+		t.Fatalf("tags: have %v, want %v", asked.Tags, entries)
 	}
-	for i, tag := range timer.Tags {
+	for i, tag := range asked.Tags {
 		entry, _ := entries[i].(map[string]any)
 		count, ok := entry["count"].(json.Number)
 		if tag.Type == "" || tag.Type != entry["type"] || !ok && tag.Count != 1 || ok && !agrees(t, count.String(), 0, int64(tag.Count)) {

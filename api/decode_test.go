@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"chronos/scheduler"
+	"chronos/scheduler/timer"
 )
 
 // withCallback makes a body of the given members and a callback.
@@ -26,33 +26,33 @@ func withMore(members string) string {
 }
 
 // decode decodes with a decoder that has done nothing else.
-func decode(body []byte) (scheduler.Timer, []string, error) { return new(decoder).decode(body) }
+func decode(body []byte) (timer.Timer, []string, error) { return new(decoder).decode(body) }
 
 func TestDecodeAccepts(t *testing.T) {
-	plain := scheduler.Timer{Interval: time.Second, Callback: scheduler.Callback{URI: "http://a/b"}}
-	timed := func(interval, repeat time.Duration) scheduler.Timer {
-		timer := plain
-		timer.Interval, timer.RepeatFor = interval, repeat
-		return timer
+	plain := timer.Timer{Interval: time.Second, Callback: timer.Callback{URI: "http://a/b"}}
+	timed := func(interval, repeat time.Duration) timer.Timer {
+		asked := plain
+		asked.Interval, asked.RepeatFor = interval, repeat
+		return asked
 	}
-	at := func(instant time.Time) scheduler.Timer {
-		timer := plain
-		timer.Interval, timer.At = 0, instant
-		return timer
+	at := func(instant time.Time) timer.Timer {
+		asked := plain
+		asked.Interval, asked.At = 0, instant
+		return asked
 	}
-	called := func(uri, opaque string) scheduler.Timer {
-		timer := plain
-		timer.Callback = scheduler.Callback{URI: uri, Opaque: opaque}
-		return timer
+	called := func(uri, opaque string) timer.Timer {
+		asked := plain
+		asked.Callback = timer.Callback{URI: uri, Opaque: opaque}
+		return asked
 	}
 	replicated := plain
 	replicated.ReplicationFactor = 16
 	tagged := plain
-	tagged.Tags = []scheduler.Tag{{Type: "CALL", Count: 3}, {Type: "naïve, =", Count: 1}}
+	tagged.Tags = []timer.Tag{{Type: "CALL", Count: 3}, {Type: "naïve, =", Count: 1}}
 
 	for name, tc := range map[string]struct {
 		body    string
-		timer   scheduler.Timer
+		timer   timer.Timer
 		ignored []string
 	}{
 		"least":                   {body: withHTTP(`"uri":"http://a/b"`), timer: plain},
@@ -60,7 +60,7 @@ func TestDecodeAccepts(t *testing.T) {
 		"interval zero":           {body: withCallback(`"timing":{"interval":0}`), timer: timed(0, 0)},
 		"interval negative 0":     {body: withCallback(`"timing":{"interval":-0.0}`), timer: timed(0, 0)},
 		"interval rounded up":     {body: withCallback(`"timing":{"interval":0.0001}`), timer: timed(time.Millisecond, 0)},
-		"interval longest":        {body: withCallback(`"timing":{"interval":3153600000}`), timer: timed(scheduler.MaxInterval, 0)},
+		"interval longest":        {body: withCallback(`"timing":{"interval":3153600000}`), timer: timed(timer.MaxInterval, 0)},
 		"recurring":               {body: withCallback(`"timing":{"interval":0.3,"repeat-for":1E2}`), timer: timed(300*time.Millisecond, 100*time.Second)},
 		"repeat-for zero":         {body: withCallback(`"timing":{"interval":1,"repeat-for":0}`), timer: plain},
 		"at":                      {body: withCallback(`"timing":{"at":"2030-01-31T12:00:00.25Z"}`), timer: at(time.Date(2030, 1, 31, 12, 0, 0, 250e6, time.UTC))},
@@ -91,7 +91,7 @@ func TestDecodeAccepts(t *testing.T) {
 		"replication-factor null": {body: withMore(`"reliability":{"replication-factor":null}`), timer: plain},
 		"statistics null":         {body: withMore(`"statistics": null `), timer: plain},
 		"tag-info null":           {body: withMore(`"statistics":{"tag-info":null}`), timer: plain},
-		"count null":              {body: withMore(`"statistics":{"tag-info":[{"type":"CALL","count":null}]}`), timer: scheduler.Timer{Interval: time.Second, Callback: plain.Callback, Tags: []scheduler.Tag{{Type: "CALL", Count: 1}}}},
+		"count null":              {body: withMore(`"statistics":{"tag-info":[{"type":"CALL","count":null}]}`), timer: timer.Timer{Interval: time.Second, Callback: plain.Callback, Tags: []timer.Tag{{Type: "CALL", Count: 1}}}},
 		"internal members": {
 			body:    `{"timing":{"interval":1,"start-time-delta":-200,"sequence-number":0},"callback":{"http":{"uri":"http://a/b"}},"reliability":{"cluster-view-id":"x","replicas":["a","b"],"sites":[]}}`,
 			timer:   plain,
@@ -99,18 +99,18 @@ func TestDecodeAccepts(t *testing.T) {
 		},
 		"unknown members": {
 			body:    withMore(`"a/b~c":{"x":[1,-2.5e+3,{"":null}],"y":true},"d":"\ud83d\ude00","d":false,"Timing":null,"callbac\u212a":7,"statistics":{"tag-info":[{"type":"T","color":"red"}]}`),
-			timer:   scheduler.Timer{Interval: time.Second, Callback: plain.Callback, Tags: []scheduler.Tag{{Type: "T", Count: 1}}},
+			timer:   timer.Timer{Interval: time.Second, Callback: plain.Callback, Tags: []timer.Tag{{Type: "T", Count: 1}}},
 			ignored: []string{"/a~1b~0c", "/d", "/Timing", "/callbac\u212a", "/statistics/tag-info/0/color"},
 		},
 		"unknown member with a long name": {body: withMore(`"` + strings.Repeat("n", maxIgnoredName+1) + `":1`), timer: plain},
 		"nested as deep as may be":        {body: withMore(`"d":` + strings.Repeat("[", maxDepth) + strings.Repeat("]", maxDepth)), timer: plain, ignored: []string{"/d"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			timer, ignored, err := decode([]byte(tc.body))
+			asked, ignored, err := decode([]byte(tc.body))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(tc.timer, timer); diff != "" {
+			if diff := cmp.Diff(tc.timer, asked); diff != "" {
 				t.Errorf("timer (-want +have):\n%s", diff)
 			}
 			if diff := cmp.Diff(tc.ignored, ignored); diff != "" {
@@ -256,7 +256,7 @@ func TestDecodeRefuses(t *testing.T) {
 	for name, tc := range refusals() {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := decode([]byte(tc[0]))
-			var refused *scheduler.InvalidError
+			var refused *timer.InvalidError
 			if !errors.As(err, &refused) {
 				t.Fatalf("have %v, want an InvalidError", err)
 			}
@@ -274,9 +274,9 @@ func TestDecodersAreReused(t *testing.T) {
 	var reused decoder
 	for name, tc := range refusals() {
 		for _, body := range []string{tc[0], good, simple} {
-			timer, ignored, err := reused.decode([]byte(body))
+			asked, ignored, err := reused.decode([]byte(body))
 			wantTimer, wantIgnored, wantErr := decode([]byte(body))
-			if diff := cmp.Diff([]any{wantTimer, wantIgnored, wantErr}, []any{timer, ignored, err}); diff != "" {
+			if diff := cmp.Diff([]any{wantTimer, wantIgnored, wantErr}, []any{asked, ignored, err}); diff != "" {
 				t.Fatalf("%s: %.100s (-want +have):\n%s", name, body, diff)
 			}
 		}
@@ -299,14 +299,14 @@ func TestDecodeListsFewIgnored(t *testing.T) {
 
 func TestDecodeCopies(t *testing.T) {
 	body := []byte(withMore(`"opa":1,"statistics":{"tag-info":[{"type":"CALL"}]}`))
-	timer, ignored, err := decode(body)
+	asked, ignored, err := decode(body)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range body {
 		body[i] = 'X'
 	}
-	if timer.Callback.URI != "http://a/b" || timer.Tags[0].Type != "CALL" || ignored[0] != "/opa" {
-		t.Errorf("what was decoded changes with the body: %+v, %q", timer, ignored)
+	if asked.Callback.URI != "http://a/b" || asked.Tags[0].Type != "CALL" || ignored[0] != "/opa" {
+		t.Errorf("what was decoded changes with the body: %+v, %q", asked, ignored)
 	}
 }

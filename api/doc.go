@@ -12,7 +12,7 @@
 //   - fasthttp reads the request within its timeouts.
 //   - The guard bounds the request and measures it (guard.go, metrics.go).
 //   - Fiber finds the handler (timers.go, batch.go).
-//   - The handler turns the body into one scheduler.Timer or many (decode.go, scan.go,
+//   - The handler turns the body into one timer.Timer or many (decode.go, scan.go,
 //     decimal.go) and calls Timers.
 //   - The handler writes the answer (render.go), or the problem (problem.go).
 //

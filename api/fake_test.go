@@ -14,14 +14,16 @@ import (
 	"time"
 
 	"chronos/scheduler"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // fakeTimers keeps timers in memory and checks them as the scheduler does.
 type fakeTimers struct {
 	mu      sync.Mutex
-	records map[string]scheduler.ReadResult
+	records map[string]store.ReadResult
 	// before is called at the start of each operation; its error is the answer.
-	before func(ctx context.Context, operation string, id scheduler.ID) error
+	before func(ctx context.Context, operation string, id timer.ID) error
 	// told is what receipts of PUT and DELETE say.
 	inFlight  bool
 	unreached int
@@ -38,34 +40,34 @@ var _ Timers = (*fakeTimers)(nil)
 // fakeEpoch is when the fake thinks it is.
 func fakeEpoch() time.Time { return time.Date(2030, 1, 31, 12, 0, 0, 0, time.UTC) }
 
-func (f *fakeTimers) start(ctx context.Context, operation string, id scheduler.ID) error {
+func (f *fakeTimers) start(ctx context.Context, operation string, id timer.ID) error {
 	if f.before == nil {
 		return nil
 	}
 	return f.before(ctx, operation, id)
 }
 
-func (f *fakeTimers) Create(ctx context.Context, t scheduler.Timer) (scheduler.Receipt, error) {
-	if err := f.start(ctx, "create", scheduler.ID{}); err != nil {
+func (f *fakeTimers) Create(ctx context.Context, t timer.Timer) (scheduler.Receipt, error) {
+	if err := f.start(ctx, "create", timer.ID{}); err != nil {
 		return scheduler.Receipt{}, err
 	}
-	key, err := scheduler.NewKey()
+	key, err := timer.NewKey()
 	if err != nil {
 		return scheduler.Receipt{}, err
 	}
-	return f.store(scheduler.ID{Key: key}, t)
+	return f.store(timer.ID{Key: key}, t)
 }
 
 // CreateOnce keeps the timer under the key that the idempotency key makes.
-func (f *fakeTimers) CreateOnce(ctx context.Context, key string, body []byte, t scheduler.Timer) (scheduler.Receipt, error) {
-	if err := f.start(ctx, "create once", scheduler.ID{Key: key}); err != nil {
+func (f *fakeTimers) CreateOnce(ctx context.Context, key string, body []byte, t timer.Timer) (scheduler.Receipt, error) {
+	if err := f.start(ctx, "create once", timer.ID{Key: key}); err != nil {
 		return scheduler.Receipt{}, err
 	}
 	known, same := f.remember(key, string(body))
 	if !same {
-		return scheduler.Receipt{}, fmt.Errorf("create timer: %w", scheduler.ErrKeyReused)
+		return scheduler.Receipt{}, fmt.Errorf("create timer: %w", timer.ErrKeyReused)
 	}
-	receipt, err := f.store(scheduler.ID{Key: scheduler.OnceKey(key)}, t)
+	receipt, err := f.store(timer.ID{Key: timer.OnceKey(key)}, t)
 	receipt.Replayed = known
 	return receipt, err
 }
@@ -95,20 +97,20 @@ func (f *fakeTimers) CreateAll(ctx context.Context, all []scheduler.Creation) {
 	}
 }
 
-func (f *fakeTimers) Replace(ctx context.Context, id scheduler.ID, t scheduler.Timer) (scheduler.Receipt, error) {
+func (f *fakeTimers) Replace(ctx context.Context, id timer.ID, t timer.Timer) (scheduler.Receipt, error) {
 	if err := f.start(ctx, "replace", id); err != nil {
 		return scheduler.Receipt{}, err
 	}
 	had := id.RF
 	if had == 0 {
-		had = scheduler.DefaultReplicationFactor
+		had = timer.DefaultReplicationFactor
 	}
 	switch t.ReplicationFactor {
 	case 0:
 		t.ReplicationFactor = had
 	case had:
 	default:
-		return scheduler.Receipt{}, fmt.Errorf("replace timer: %w", &scheduler.InvalidError{
+		return scheduler.Receipt{}, fmt.Errorf("replace timer: %w", &timer.InvalidError{
 			Pointer: "/reliability/replication-factor", Code: "replication-factor-changed", Detail: "it can't be changed"})
 	}
 	receipt, err := f.store(id, t)
@@ -116,7 +118,7 @@ func (f *fakeTimers) Replace(ctx context.Context, id scheduler.ID, t scheduler.T
 	return receipt, err
 }
 
-func (f *fakeTimers) store(id scheduler.ID, t scheduler.Timer) (scheduler.Receipt, error) {
+func (f *fakeTimers) store(id timer.ID, t timer.Timer) (scheduler.Receipt, error) {
 	if err := t.Validate(); err != nil {
 		return scheduler.Receipt{}, fmt.Errorf("store timer: %w", err)
 	}
@@ -128,15 +130,15 @@ func (f *fakeTimers) store(id scheduler.ID, t scheduler.Timer) (scheduler.Receip
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.records == nil {
-		f.records = map[string]scheduler.ReadResult{}
+		f.records = map[string]store.ReadResult{}
 	}
-	f.records[id.Key] = scheduler.ReadResult{
-		Record: scheduler.Record{ID: id, Timer: t, State: scheduler.State{Version: 1, Seq: 1}}, Look: due, Due: due,
+	f.records[id.Key] = store.ReadResult{
+		Record: store.Record{ID: id, Timer: t, State: timer.State{Version: 1, Seq: 1}}, Look: due, Due: due,
 	}
 	return scheduler.Receipt{ID: id, Due: due, Copies: 1}, nil
 }
 
-func (f *fakeTimers) Delete(ctx context.Context, id scheduler.ID) (scheduler.Receipt, error) {
+func (f *fakeTimers) Delete(ctx context.Context, id timer.ID) (scheduler.Receipt, error) {
 	if err := f.start(ctx, "delete", id); err != nil {
 		return scheduler.Receipt{}, err
 	}
@@ -146,21 +148,21 @@ func (f *fakeTimers) Delete(ctx context.Context, id scheduler.ID) (scheduler.Rec
 	return scheduler.Receipt{ID: id, Copies: 1, InFlight: f.inFlight, Unreached: f.unreached}, nil
 }
 
-func (f *fakeTimers) Lookup(ctx context.Context, id scheduler.ID) (scheduler.ReadResult, error) {
+func (f *fakeTimers) Lookup(ctx context.Context, id timer.ID) (store.ReadResult, error) {
 	if err := f.start(ctx, "lookup", id); err != nil {
-		return scheduler.ReadResult{}, err
+		return store.ReadResult{}, err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	found, ok := f.records[id.Key]
 	if !ok {
-		return scheduler.ReadResult{}, fmt.Errorf("look up timer: %w", scheduler.ErrNotFound)
+		return store.ReadResult{}, fmt.Errorf("look up timer: %w", timer.ErrNotFound)
 	}
 	return found, nil
 }
 
 func (f *fakeTimers) Resync(ctx context.Context, q scheduler.ResyncQuery) (scheduler.ResyncPage, error) {
-	if err := f.start(ctx, "resync", scheduler.ID{}); err != nil {
+	if err := f.start(ctx, "resync", timer.ID{}); err != nil {
 		return scheduler.ResyncPage{}, err
 	}
 	f.mu.Lock()
@@ -170,7 +172,7 @@ func (f *fakeTimers) Resync(ctx context.Context, q scheduler.ResyncQuery) (sched
 }
 
 func (f *fakeTimers) DropReferences(ctx context.Context, shard string, keys []string) error {
-	if err := f.start(ctx, "drop references", scheduler.ID{}); err != nil {
+	if err := f.start(ctx, "drop references", timer.ID{}); err != nil {
 		return err
 	}
 	f.mu.Lock()
@@ -183,7 +185,7 @@ func (f *fakeTimers) DropReferences(ctx context.Context, shard string, keys []st
 }
 
 func (f *fakeTimers) Statistics(ctx context.Context) (scheduler.Statistics, error) {
-	if err := f.start(ctx, "statistics", scheduler.ID{}); err != nil {
+	if err := f.start(ctx, "statistics", timer.ID{}); err != nil {
 		return scheduler.Statistics{}, err
 	}
 	f.mu.Lock()
@@ -199,7 +201,7 @@ func (f *fakeTimers) Statistics(ctx context.Context) (scheduler.Statistics, erro
 }
 
 // get returns what is stored under a key.
-func (f *fakeTimers) get(key string) (scheduler.ReadResult, bool) {
+func (f *fakeTimers) get(key string) (store.ReadResult, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	found, ok := f.records[key]
@@ -207,7 +209,7 @@ func (f *fakeTimers) get(key string) (scheduler.ReadResult, bool) {
 }
 
 // change edits what is stored under a key.
-func (f *fakeTimers) change(key string, edit func(*scheduler.ReadResult)) {
+func (f *fakeTimers) change(key string, edit func(*store.ReadResult)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	found := f.records[key]
@@ -296,11 +298,11 @@ const noPointer = "none"
 // constantTimers answers every write at once.
 type constantTimers struct{ receipt scheduler.Receipt }
 
-func (c constantTimers) Create(context.Context, scheduler.Timer) (scheduler.Receipt, error) {
+func (c constantTimers) Create(context.Context, timer.Timer) (scheduler.Receipt, error) {
 	return c.receipt, nil
 }
 
-func (c constantTimers) CreateOnce(context.Context, string, []byte, scheduler.Timer) (scheduler.Receipt, error) {
+func (c constantTimers) CreateOnce(context.Context, string, []byte, timer.Timer) (scheduler.Receipt, error) {
 	return c.receipt, nil
 }
 
@@ -312,16 +314,16 @@ func (c constantTimers) CreateAll(_ context.Context, all []scheduler.Creation) {
 	}
 }
 
-func (c constantTimers) Replace(context.Context, scheduler.ID, scheduler.Timer) (scheduler.Receipt, error) {
+func (c constantTimers) Replace(context.Context, timer.ID, timer.Timer) (scheduler.Receipt, error) {
 	return c.receipt, nil
 }
 
-func (c constantTimers) Delete(context.Context, scheduler.ID) (scheduler.Receipt, error) {
+func (c constantTimers) Delete(context.Context, timer.ID) (scheduler.Receipt, error) {
 	return c.receipt, nil
 }
 
-func (constantTimers) Lookup(context.Context, scheduler.ID) (scheduler.ReadResult, error) {
-	return scheduler.ReadResult{}, scheduler.ErrNotFound
+func (constantTimers) Lookup(context.Context, timer.ID) (store.ReadResult, error) {
+	return store.ReadResult{}, timer.ErrNotFound
 }
 
 func (constantTimers) Resync(context.Context, scheduler.ResyncQuery) (scheduler.ResyncPage, error) {

@@ -18,13 +18,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"chronos/scheduler"
+	"chronos/scheduler/timer"
 )
 
 // counted are timers that count what is done.
 func counted() (*fakeTimers, *atomic.Int64) {
 	var n atomic.Int64
-	return &fakeTimers{before: func(context.Context, string, scheduler.ID) error {
+	return &fakeTimers{before: func(context.Context, string, timer.ID) error {
 		n.Add(1)
 		return nil
 	}}, &n

@@ -10,7 +10,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
 
-	"chronos/scheduler"
+	"chronos/scheduler/timer"
 )
 
 // keptBody is how large the memory of a body may be that a connection keeps for
@@ -127,11 +127,11 @@ func (s *Server) failTransport(rc *fasthttp.RequestCtx, err error) {
 }
 
 // reserveAnswer bounds what the answers that are being made or written take
-// together. Its error is scheduler.ErrOverloaded.
+// together. Its error is timer.ErrOverloaded.
 func (s *Server) reserveAnswer(c *fiber.Ctx, size int) error {
 	if conn, ok := c.Context().Conn().(*conn); ok && !conn.chargeAnswer(size) {
 		s.metrics.refusedBody.Inc()
-		return scheduler.ErrOverloaded
+		return timer.ErrOverloaded
 	}
 	return nil
 }

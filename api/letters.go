@@ -14,6 +14,7 @@ import (
 
 	"chronos/api/tokens"
 	"chronos/scheduler"
+	"chronos/scheduler/timer"
 )
 
 // Letters are the dead letters that the admin listener shows, and has fired again
@@ -231,7 +232,7 @@ var userOf = regexp.MustCompile(`(?i)(https?:\\?/\\?/)[^/?#"\s]*@`)
 func viewWholeLetter(l *scheduler.Letter) LetterView {
 	view := viewLetter(l)
 	if l.Err != nil {
-		view.Text = userOf.ReplaceAllString(l.Text, "$1"+scheduler.RedactedUser+"@")
+		view.Text = userOf.ReplaceAllString(l.Text, "$1"+timer.RedactedUser+"@")
 		return view
 	}
 	t := &l.Record.Timer
@@ -244,9 +245,9 @@ func viewWholeLetter(l *scheduler.Letter) LetterView {
 
 // letterProblem says how a client is told of err.
 func letterProblem(err error) problem {
-	var refused *scheduler.InvalidError
+	var refused *timer.InvalidError
 	switch {
-	case errors.Is(err, scheduler.ErrNotFound):
+	case errors.Is(err, timer.ErrNotFound):
 		return newProblem(http.StatusNotFound, "letter-not-found", "there is no such dead letter; it was fired again, deleted, or is over CHRONOS_DEAD_RETENTION old: list them")
 	case errors.Is(err, scheduler.ErrCursor):
 		return newProblem(http.StatusBadRequest, "cursor-malformed", "the cursor is none that was answered as next; leave it out to begin anew")

@@ -15,6 +15,8 @@ import (
 
 	"chronos/api/tokens"
 	"chronos/scheduler"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // fakeLetters notes what it is asked.
@@ -40,12 +42,12 @@ func (f *fakeLetters) Letter(_ context.Context, id string) (scheduler.Letter, er
 			return l, f.err
 		}
 	}
-	return scheduler.Letter{}, scheduler.ErrNotFound
+	return scheduler.Letter{}, timer.ErrNotFound
 }
 
 func (f *fakeLetters) Fire(_ context.Context, id string) (scheduler.Receipt, error) {
 	f.asked = append(f.asked, "fire "+id)
-	return scheduler.Receipt{ID: scheduler.ID{Key: "k", RF: 2}, Due: fakeEpoch(), Copies: 2}, f.err
+	return scheduler.Receipt{ID: timer.ID{Key: "k", RF: 2}, Due: fakeEpoch(), Copies: 2}, f.err
 }
 
 func (f *fakeLetters) FireAll(_ context.Context, q scheduler.LetterQuery) (scheduler.LettersDone, error) {
@@ -67,11 +69,11 @@ func someLetters() []scheduler.Letter {
 	return []scheduler.Letter{
 		{
 			ID: "l1", Shard: "a", Key: "k", At: fakeEpoch(), Reason: "answered 500", Text: "k answered%20500 …",
-			Record: scheduler.Record{
-				ID: scheduler.ID{Key: "k", RF: 2}, State: scheduler.State{Version: 0x123, Seq: 1, Attempt: 5},
-				Timer: scheduler.Timer{
-					Interval: 1500 * time.Millisecond, ReplicationFactor: 2, Tags: []scheduler.Tag{{Type: "call", Count: 1}},
-					Callback: scheduler.Callback{URI: "http://u:s3cret@h/x?a=b&c", Opaque: "<opaque>"},
+			Record: store.Record{
+				ID: timer.ID{Key: "k", RF: 2}, State: timer.State{Version: 0x123, Seq: 1, Attempt: 5},
+				Timer: timer.Timer{
+					Interval: 1500 * time.Millisecond, ReplicationFactor: 2, Tags: []timer.Tag{{Type: "call", Count: 1}},
+					Callback: timer.Callback{URI: "http://u:s3cret@h/x?a=b&c", Opaque: "<opaque>"},
 				},
 			},
 		},
@@ -189,13 +191,13 @@ func TestLetterProblems(t *testing.T) {
 		status int
 		code   string
 	}{
-		"none":        {scheduler.ErrNotFound, 404, "letter-not-found"},
+		"none":        {timer.ErrNotFound, 404, "letter-not-found"},
 		"cursor":      {scheduler.ErrCursor, 400, "cursor-malformed"},
 		"superseded":  {scheduler.ErrSuperseded, 409, "letter-superseded"},
 		"unreadable":  {fmt.Errorf("%w: x\x1b", scheduler.ErrUnreadable), 409, "letter-unreadable"},
-		"denied":      {&scheduler.InvalidError{Pointer: "/callback/http/uri", Code: "uri-denied", Detail: "d"}, 409, "uri-denied"},
-		"unavailable": {fmt.Errorf("a: %w", scheduler.ErrUnavailable), 503, "store-unavailable"},
-		"overloaded":  {scheduler.ErrOverloaded, 503, "overloaded"},
+		"denied":      {&timer.InvalidError{Pointer: "/callback/http/uri", Code: "uri-denied", Detail: "d"}, 409, "uri-denied"},
+		"unavailable": {fmt.Errorf("a: %w", timer.ErrUnavailable), 503, "store-unavailable"},
+		"overloaded":  {timer.ErrOverloaded, 503, "overloaded"},
 		"late":        {context.DeadlineExceeded, 503, "store-unavailable"},
 		"unknown":     {errors.New("s3cret"), 500, "internal"},
 	} {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"chronos/scheduler"
+	"chronos/scheduler/timer"
 )
 
 func TestIdempotencyKey(t *testing.T) {
@@ -20,8 +21,8 @@ func TestIdempotencyKey(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got := ask(t, s, "POST", "/timers", simple, "Idempotency-Key", key)
 			receipt := parse[receiptView](t, got.body)
-			if got.status != http.StatusOK || receipt.Key != scheduler.OnceKey(key) {
-				t.Fatalf("have %d, key %q, want 200, %q", got.status, receipt.Key, scheduler.OnceKey(key))
+			if got.status != http.StatusOK || receipt.Key != timer.OnceKey(key) {
+				t.Fatalf("have %d, key %q, want 200, %q", got.status, receipt.Key, timer.OnceKey(key))
 			}
 			if got.header.Get("Location") != "/timers/"+receipt.ID || got.header.Get("Idempotent-Replayed") != "" {
 				t.Errorf("headers %v", got.header)
@@ -37,7 +38,7 @@ func TestIdempotencyKey(t *testing.T) {
 // whether the body is the same.
 func TestIdempotencyBody(t *testing.T) {
 	seen := ""
-	s := New(Config{Timers: onceTimers{constantTimers{scheduler.Receipt{ID: scheduler.ID{Key: "k", RF: 2}, Copies: 1}}, &seen}})
+	s := New(Config{Timers: onceTimers{constantTimers{scheduler.Receipt{ID: timer.ID{Key: "k", RF: 2}, Copies: 1}}, &seen}})
 	for _, body := range []string{simple, " " + simple, simple + "\n"} {
 		if got := ask(t, s, "POST", "/timers", body, "Idempotency-Key", "k"); got.status != http.StatusOK || seen != body {
 			t.Errorf("have %d, the scheduler was given %q, want %q", got.status, seen, body)
@@ -50,7 +51,7 @@ type onceTimers struct {
 	body *string
 }
 
-func (o onceTimers) CreateOnce(_ context.Context, _ string, body []byte, _ scheduler.Timer) (scheduler.Receipt, error) {
+func (o onceTimers) CreateOnce(_ context.Context, _ string, body []byte, _ timer.Timer) (scheduler.Receipt, error) {
 	*o.body = string(body)
 	return o.receipt, nil
 }
@@ -65,15 +66,15 @@ func TestIdempotencyKeyRefused(t *testing.T) {
 			wantProblem(t, ask(t, s, "POST", "/timers", simple, "Idempotency-Key", key), http.StatusBadRequest, "idempotency-key", noPointer)
 		})
 	}
-	timers.before = func(context.Context, string, scheduler.ID) error {
-		return fmt.Errorf("create: %w", scheduler.ErrKeyReused)
+	timers.before = func(context.Context, string, timer.ID) error {
+		return fmt.Errorf("create: %w", timer.ErrKeyReused)
 	}
 	wantProblem(t, ask(t, s, "POST", "/timers", simple, "Idempotency-Key", "k"), http.StatusUnprocessableEntity, "idempotency-key-reused", noPointer)
 }
 
 // The answer to a repeated create tells a timer that is over from one that waits.
 func TestReplayOfATimerThatIsOver(t *testing.T) {
-	over := scheduler.Receipt{ID: scheduler.ID{Key: "k", RF: 2}, Due: fakeEpoch(), Replayed: true, Over: true}
+	over := scheduler.Receipt{ID: timer.ID{Key: "k", RF: 2}, Due: fakeEpoch(), Replayed: true, Over: true}
 	s := New(Config{Timers: constantTimers{over}})
 	got := ask(t, s, "POST", "/timers", simple, "Idempotency-Key", "k")
 	if receipt := parse[receiptView](t, got.body); got.status != http.StatusOK || receipt.State != "over" || receipt.Copies != 0 || receipt.Key != "k" {

@@ -17,7 +17,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"chronos/scheduler"
+	"chronos/scheduler/timer"
 )
 
 const retryLater = "overloaded"
@@ -129,7 +129,7 @@ func TestTooManyRequests(t *testing.T) {
 	const most = 4
 	entered, leave := make(chan struct{}, most), make(chan struct{})
 	registry := prometheus.NewRegistry()
-	s := New(Config{MaxRequests: most, Registerer: registry, Timers: &fakeTimers{before: func(_ context.Context, operation string, _ scheduler.ID) error {
+	s := New(Config{MaxRequests: most, Registerer: registry, Timers: &fakeTimers{before: func(_ context.Context, operation string, _ timer.ID) error {
 		if operation == "delete" {
 			entered <- struct{}{}
 			<-leave

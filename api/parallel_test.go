@@ -11,7 +11,7 @@ import (
 	"sync"
 	"testing"
 
-	"chronos/scheduler"
+	"chronos/scheduler/timer"
 )
 
 // Buffers of requests are reused, so what outlives a handler must be a copy.
@@ -44,9 +44,9 @@ func TestParallelRequestsDontMix(t *testing.T) {
 		for round := range rounds {
 			key, want := distinct(i, round)
 			found, ok := timers.get(key)
-			timer := found.Record.Timer
-			if !ok || found.Record.ID.Key != key || timer.Callback != want.Callback || timer.Tags[0] != want.Tags[0] {
-				t.Fatalf("%s holds %+v under %q, want %+v", key, timer, found.Record.ID.Key, want)
+			asked := found.Record.Timer
+			if !ok || found.Record.ID.Key != key || asked.Callback != want.Callback || asked.Tags[0] != want.Tags[0] {
+				t.Fatalf("%s holds %+v under %q, want %+v", key, asked, found.Record.ID.Key, want)
 			}
 		}
 	}
@@ -78,11 +78,11 @@ func overwrite(t *testing.T, client *http.Client, address string, requests int) 
 	group.Wait()
 }
 
-func distinct(i, round int) (key string, timer scheduler.Timer) {
+func distinct(i, round int) (key string, asked timer.Timer) {
 	mark := fmt.Sprintf("%04d-%d", i, round)
-	return "key-" + mark, scheduler.Timer{
-		Callback: scheduler.Callback{URI: "http://host-" + mark + "/", Opaque: strings.Repeat(mark, 20)},
-		Tags:     []scheduler.Tag{{Type: "T" + mark, Count: i + 1}},
+	return "key-" + mark, timer.Timer{
+		Callback: timer.Callback{URI: "http://host-" + mark + "/", Opaque: strings.Repeat(mark, 20)},
+		Tags:     []timer.Tag{{Type: "T" + mark, Count: i + 1}},
 	}
 }
 
@@ -90,9 +90,9 @@ func distinct(i, round int) (key string, timer scheduler.Timer) {
 var errTooSlow = errors.New("request timed out at the server")
 
 func putDistinct(client *http.Client, address string, i, round int) error {
-	key, timer := distinct(i, round)
+	key, asked := distinct(i, round)
 	body := fmt.Sprintf(`{"timing":{"interval":1},"callback":{"http":{"uri":%q,"opaque":%q}},"statistics":{"tag-info":[{"type":%q,"count":%d}]},"extra-%s":1}`,
-		timer.Callback.URI, timer.Callback.Opaque, timer.Tags[0].Type, timer.Tags[0].Count, key)
+		asked.Callback.URI, asked.Callback.Opaque, asked.Tags[0].Type, asked.Tags[0].Count, key)
 	req, err := http.NewRequestWithContext(context.Background(), http.MethodPut, "http://"+address+"/timers/"+key, strings.NewReader(body))
 	if err != nil {
 		return err

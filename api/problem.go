@@ -11,7 +11,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"chronos/api/tokens"
-	"chronos/scheduler"
+	"chronos/scheduler/timer"
 )
 
 const (
@@ -41,7 +41,7 @@ func newProblem(status int, code, detail string) problem {
 }
 
 // idError is a refused id: its pointer is not one into a body.
-type idError struct{ *scheduler.InvalidError }
+type idError struct{ *timer.InvalidError }
 
 func (e idError) Unwrap() error { return e.InvalidError }
 
@@ -49,7 +49,7 @@ func (e idError) Unwrap() error { return e.InvalidError }
 func problemOf(err error) (problem, bool) {
 	var (
 		id      idError
-		refused *scheduler.InvalidError
+		refused *timer.InvalidError
 		own     *problemError
 	)
 	switch {
@@ -61,17 +61,17 @@ func problemOf(err error) (problem, bool) {
 		p := newProblem(http.StatusBadRequest, refused.Code, refused.Detail)
 		p.Pointer = &refused.Pointer
 		return p, true
-	case errors.Is(err, scheduler.ErrNotFound):
+	case errors.Is(err, timer.ErrNotFound):
 		return newProblem(http.StatusNotFound, "timer-not-found", "there is no such timer; it may have ended or been deleted"), true
-	case errors.Is(err, scheduler.ErrKeyReused):
+	case errors.Is(err, timer.ErrKeyReused):
 		return newProblem(http.StatusUnprocessableEntity, "idempotency-key-reused", "this Idempotency-Key was used with another body; send a new key for another timer"), true
-	case errors.Is(err, scheduler.ErrOvertaken):
+	case errors.Is(err, timer.ErrOvertaken):
 		return newProblem(http.StatusConflict, "overtaken", "other requests wrote this timer at the same time; a newer write replaced this one, which may have been in force for a moment; read the timer, and send the request again if you still want it"), true
-	case errors.Is(err, scheduler.ErrOverloaded):
+	case errors.Is(err, timer.ErrOverloaded):
 		return overloadedProblem(), true
-	case errors.Is(err, scheduler.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, timer.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
 		p := newProblem(http.StatusServiceUnavailable, "store-unavailable", "the timer's store could not be reached in time; the request may have been carried out or not; send it again later")
-		p.retryAfter = scheduler.RetryAfter
+		p.retryAfter = timer.RetryAfter
 		return p, true
 	}
 	return internalProblem(), false
@@ -83,7 +83,7 @@ func internalProblem() problem {
 
 func overloadedProblem() problem {
 	p := newProblem(http.StatusServiceUnavailable, codeOverloaded, "too much is under way and nothing was done; send the request again later")
-	p.retryAfter = scheduler.RetryAfter
+	p.retryAfter = timer.RetryAfter
 	return p
 }
 

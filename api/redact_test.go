@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"chronos/scheduler"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // User and password of a callback URI are shown to nobody; the timer keeps them.
@@ -26,11 +28,11 @@ func TestAnswersHideUserAndPassword(t *testing.T) {
 	if !strings.Contains(string(got.body), `"uri":"`+shown+`"`) || strings.Contains(string(got.body), "s3cret") {
 		t.Errorf("GET shows %s", got.body)
 	}
-	record := scheduler.Record{
-		ID: scheduler.ID{Key: "tea", RF: 2}, State: scheduler.State{Version: 1, Seq: 1}, Start: fakeEpoch(),
-		Timer: scheduler.Timer{ReplicationFactor: 2, Callback: scheduler.Callback{URI: uri}},
+	record := store.Record{
+		ID: timer.ID{Key: "tea", RF: 2}, State: timer.State{Version: 1, Seq: 1}, Start: fakeEpoch(),
+		Timer: timer.Timer{ReplicationFactor: 2, Callback: timer.Callback{URI: uri}},
 	}
-	page := scheduler.ResyncPage{View: "v", Timers: []scheduler.Resynced{{ReadResult: scheduler.ReadResult{Record: record, Due: fakeEpoch()}, Replicas: []string{"a"}, Former: []string{"a"}}}}
+	page := scheduler.ResyncPage{View: "v", Timers: []scheduler.Resynced{{ReadResult: store.ReadResult{Record: record, Due: fakeEpoch()}, Replicas: []string{"a"}, Former: []string{"a"}}}}
 	list, err := renderResync(&page)
 	if err != nil || !strings.Contains(string(list), `"uri":"`+shown+`"`) || strings.Contains(string(list), "s3cret") {
 		t.Errorf("the resynchronisation shows %s, %v", list, err)

@@ -8,7 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/gofiber/fiber/v2"
 
-	"chronos/scheduler"
+	"chronos/scheduler/timer"
 )
 
 const (
@@ -93,14 +93,14 @@ func (d *referencesDecoder) list() error {
 func (d *referencesDecoder) reference(pointer string) error {
 	const what = "an entry of IDs is not an object with ID, a timer's id, and ReplicaIndex, a whole number from 0 up"
 	const idBit, all = 1, 3
-	var id scheduler.ID
+	var id timer.ID
 	seen, err := d.object(pointer, "references-entry", what, []field{
 		{"ID", func(*decoder) error {
 			text, err := d.str(pointer+"/ID", "references-entry", what)
 			if err != nil {
 				return err
 			}
-			if id, err = scheduler.ParseID(text); err != nil {
+			if id, err = timer.ParseID(text); err != nil {
 				return refuse(pointer+"/ID", "references-entry", what)
 			}
 			return nil

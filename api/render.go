@@ -10,6 +10,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"chronos/scheduler"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // appendReceipt writes the answer to a POST or PUT up to its optional members.
@@ -20,7 +22,7 @@ func appendReceipt(dst []byte, r *scheduler.Receipt) []byte {
 	dst = append(dst, `","key":"`...)
 	dst = append(dst, r.ID.Key...)
 	dst = append(dst, `","due":"`...)
-	dst = scheduler.AppendInstant(dst, r.Due)
+	dst = timer.AppendInstant(dst, r.Due)
 	dst = append(dst, `","copies":`...)
 	dst = strconv.AppendInt(dst, int64(r.Copies), 10)
 	if r.Over {
@@ -95,7 +97,7 @@ type (
 )
 
 // renderTimer is the body of the answer to a GET.
-func renderTimer(found *scheduler.ReadResult) ([]byte, error) {
+func renderTimer(found *store.ReadResult) ([]byte, error) {
 	record := &found.Record
 	view := timerView{
 		ID:          record.ID.String(),
@@ -122,7 +124,7 @@ func renderTimer(found *scheduler.ReadResult) ([]byte, error) {
 }
 
 // viewTags is nil without tags.
-func viewTags(tags []scheduler.Tag) *statisticsView {
+func viewTags(tags []timer.Tag) *statisticsView {
 	if len(tags) == 0 {
 		return nil
 	}
@@ -133,7 +135,7 @@ func viewTags(tags []scheduler.Tag) *statisticsView {
 	return view
 }
 
-func viewTiming(t *scheduler.Timer) timingView {
+func viewTiming(t *timer.Timer) timingView {
 	if !t.At.IsZero() {
 		return timingView{At: formatInstant(t.At)}
 	}
@@ -146,7 +148,7 @@ func viewTiming(t *scheduler.Timer) timingView {
 
 // stateOf is leased while a node is about to call back or doing so, else
 // retrying if a callback for the next pop failed.
-func stateOf(found *scheduler.ReadResult) string {
+func stateOf(found *store.ReadResult) string {
 	switch {
 	case found.Leased:
 		return "leased"
@@ -156,4 +158,4 @@ func stateOf(found *scheduler.ReadResult) string {
 	return "waiting"
 }
 
-func formatInstant(t time.Time) string { return string(scheduler.AppendInstant(nil, t)) }
+func formatInstant(t time.Time) string { return string(timer.AppendInstant(nil, t)) }

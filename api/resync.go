@@ -19,6 +19,8 @@ import (
 
 	"chronos/api/tokens"
 	"chronos/scheduler"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // Resynchronisation as the Timer Service API has it, where a node is a shard.
@@ -120,7 +122,7 @@ func (s *Server) resync(c *fiber.Ctx) error {
 }
 
 // nextPage is where it goes on. Names and keys need no escapes.
-func nextPage(q *scheduler.ResyncQuery, next *scheduler.Place) string {
+func nextPage(q *scheduler.ResyncQuery, next *store.Place) string {
 	path := collectionPath + "?" + nodeParameter + "=" + q.Shard + "&" + viewParameter + "=" + q.View +
 		"&" + fromParameter + "=" + strconv.FormatInt(max(next.At.UnixMicro(), 0), 10)
 	if next.Key != "" {
@@ -142,7 +144,7 @@ func resyncProblem(err error) error {
 	case errors.Is(err, scheduler.ErrShardsAway):
 		p := newProblem(http.StatusServiceUnavailable, "shards-away",
 			"so many shards can't be reached that timers would be left out; nothing is sent; ask again when they are back")
-		p.retryAfter = scheduler.RetryAfter
+		p.retryAfter = timer.RetryAfter
 		return &problemError{p}
 	}
 	return err
@@ -167,7 +169,7 @@ func readResync(c *fiber.Ctx) (q scheduler.ResyncQuery, err error) {
 		q.After.At = time.UnixMilli(int64((us + 999) / 1000)).UTC()
 	}
 	key, given := parameter(c, afterParameter)
-	if id, err := scheduler.ParseID(key); given && (from == "" || err != nil || id.Key != key) {
+	if id, err := timer.ParseID(key); given && (from == "" || err != nil || id.Key != key) {
 		return q, refuseQuery(afterParameter, "after is not a timer's key, or there without time-from; take both from the Link of the answer before, or leave it out")
 	}
 	q.After.Key = key

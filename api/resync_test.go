@@ -13,6 +13,8 @@ import (
 
 	"chronos/api/tokens"
 	"chronos/scheduler"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // resyncOf is the request for the timers of a shard.
@@ -33,12 +35,12 @@ func references(ids ...string) string {
 func resynced() scheduler.Resynced {
 	start := time.UnixMilli(1_795_221_218_390).UTC()
 	return scheduler.Resynced{
-		ReadResult: scheduler.ReadResult{
-			Record: scheduler.Record{
-				ID: scheduler.ID{Key: "tea", RF: 2, Hint: 0x8421}, Start: start, State: scheduler.State{Version: 1, Seq: 3},
-				Timer: scheduler.Timer{
+		ReadResult: store.ReadResult{
+			Record: store.Record{
+				ID: timer.ID{Key: "tea", RF: 2, Hint: 0x8421}, Start: start, State: timer.State{Version: 1, Seq: 3},
+				Timer: timer.Timer{
 					Interval: 250 * time.Millisecond, RepeatFor: time.Minute, ReplicationFactor: 2,
-					Callback: scheduler.Callback{URI: "http://localhost/<pop>", Opaque: "a\"b"}, Tags: []scheduler.Tag{{Type: "CALL", Count: 3}},
+					Callback: timer.Callback{URI: "http://localhost/<pop>", Opaque: "a\"b"}, Tags: []timer.Tag{{Type: "CALL", Count: 3}},
 				},
 			},
 			Due: start.Add(time.Second), // of a retry that waits
@@ -50,7 +52,7 @@ func resynced() scheduler.Resynced {
 
 func TestResyncAnswers(t *testing.T) {
 	once := resynced()
-	once.Record.Timer = scheduler.Timer{At: once.Record.Start, ReplicationFactor: 1, Callback: scheduler.Callback{URI: "http://localhost/"}}
+	once.Record.Timer = timer.Timer{At: once.Record.Start, ReplicationFactor: 1, Callback: timer.Callback{URI: "http://localhost/"}}
 	once.Record.State.Seq, once.At, once.Replicas, once.Former = 1, once.Record.Start, []string{"d"}, []string{"d"}
 	timers := &fakeTimers{page: scheduler.ResyncPage{View: "2f1c86d0a7b9e453", Timers: []scheduler.Resynced{resynced(), once}}}
 	s := New(Config{Timers: timers, Authorizer: anyone{}})
@@ -74,7 +76,7 @@ func TestResyncAnswers(t *testing.T) {
 		}
 	}
 
-	timers.page.Next, timers.page.Unreached = &scheduler.Place{At: once.At, Key: "tea"}, 1
+	timers.page.Next, timers.page.Unreached = &store.Place{At: once.At, Key: "tea"}, 1
 	for method, body := range map[string]bool{"GET": true, "HEAD": false} {
 		got = ask(t, s, method, resyncOf("d"), "", "Range", "2")
 		next := "</timers?node-for-replicas=d&cluster-view-id=2f1c86d0a7b9e453&time-from=1795221218390000&after=tea>; rel=\"next\""
@@ -97,12 +99,12 @@ func TestResyncAnswers(t *testing.T) {
 func TestResyncQueries(t *testing.T) {
 	timers := &fakeTimers{}
 	s := New(Config{Timers: timers, Authorizer: anyone{}})
-	at := func(ms int64, key string) scheduler.Place {
-		return scheduler.Place{At: time.UnixMilli(ms).UTC(), Key: key}
+	at := func(ms int64, key string) store.Place {
+		return store.Place{At: time.UnixMilli(ms).UTC(), Key: key}
 	}
 	for name, tc := range map[string]struct {
 		more, count string
-		after       scheduler.Place
+		after       store.Place
 		limit       int
 	}{
 		"neither":            {limit: 1000},
@@ -137,7 +139,7 @@ func TestResyncQueries(t *testing.T) {
 func TestResyncRefusals(t *testing.T) {
 	const node, view = "node-for-replicas=d", "cluster-view-id=2f"
 	const both = node + "&" + view
-	s := New(Config{Timers: &fakeTimers{before: func(context.Context, string, scheduler.ID) error { return errors.New("it was carried out") }}, Authorizer: anyone{}})
+	s := New(Config{Timers: &fakeTimers{before: func(context.Context, string, timer.ID) error { return errors.New("it was carried out") }}, Authorizer: anyone{}})
 	for query, code := range map[string]string{
 		"":                                            "node-for-replicas",
 		"?":                                           "node-for-replicas",
@@ -181,7 +183,7 @@ func TestResyncRefusals(t *testing.T) {
 
 func TestResyncErrors(t *testing.T) {
 	var fault error
-	s := New(Config{Timers: &fakeTimers{before: func(context.Context, string, scheduler.ID) error { return fault }}, Authorizer: anyone{}})
+	s := New(Config{Timers: &fakeTimers{before: func(context.Context, string, timer.ID) error { return fault }}, Authorizer: anyone{}})
 	for _, tc := range []struct {
 		err    error
 		status int
@@ -190,7 +192,7 @@ func TestResyncErrors(t *testing.T) {
 		{&scheduler.ViewError{Present: "00000000000000aa"}, 400, "cluster-view-mismatch"},
 		{scheduler.ErrShardUnknown, 404, "shard-unknown"},
 		{fmt.Errorf("%w: 2 of 3", scheduler.ErrShardsAway), 503, "shards-away"},
-		{scheduler.ErrUnavailable, 503, "store-unavailable"},
+		{timer.ErrUnavailable, 503, "store-unavailable"},
 		{context.DeadlineExceeded, 503, "store-unavailable"},
 		{errors.New("password"), 500, "internal"},
 	} {
@@ -204,7 +206,7 @@ func TestResyncErrors(t *testing.T) {
 			t.Errorf("Reason %q doesn't say which view is the present one", got.header.Get("Reason"))
 		}
 	}
-	for err, want := range map[error]string{scheduler.ErrShardUnknown: "404 shard-unknown", scheduler.ErrUnavailable: "503 store-unavailable"} {
+	for err, want := range map[error]string{scheduler.ErrShardUnknown: "404 shard-unknown", timer.ErrUnavailable: "503 store-unavailable"} {
 		fault = err
 		got := ask(t, s, "DELETE", "/timers/references?node-for-replicas=d", references("tea"))
 		if p := parse[problem](t, got.body); fmt.Sprint(got.status, " ", p.Code) != want {
@@ -243,7 +245,7 @@ func TestReferencesAreDropped(t *testing.T) {
 }
 
 func TestReferencesAreRefused(t *testing.T) {
-	s := New(Config{Timers: &fakeTimers{before: func(context.Context, string, scheduler.ID) error { return errors.New("it was carried out") }}, Authorizer: anyone{}})
+	s := New(Config{Timers: &fakeTimers{before: func(context.Context, string, timer.ID) error { return errors.New("it was carried out") }}, Authorizer: anyone{}})
 	const path = "/timers/references?node-for-replicas=d"
 	for body, want := range map[string][2]string{
 		"":                             {"body-missing", ""},
@@ -312,7 +314,7 @@ func TestLargeReferencesNeedTheRole(t *testing.T) {
 
 // Without tokens the public listener would tell everybody of all timers.
 func TestResyncWithoutTokensIsOnTheAdminListener(t *testing.T) {
-	timers := &fakeTimers{page: scheduler.ResyncPage{View: "2f1c86d0a7b9e453", Timers: []scheduler.Resynced{resynced()}, Next: &scheduler.Place{Key: "tea"}}}
+	timers := &fakeTimers{page: scheduler.ResyncPage{View: "2f1c86d0a7b9e453", Timers: []scheduler.Resynced{resynced()}, Next: &store.Place{Key: "tea"}}}
 	s := New(Config{Timers: timers, MaxBody: 4096})
 	const drop = "/timers/references?node-for-replicas=d"
 	for _, request := range []string{"GET " + resyncOf("d"), "GET /timers", "GET /%74imers", "DELETE " + drop, "DELETE /timers/%72eferences"} {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"chronos/scheduler"
+	"chronos/scheduler/timer"
 )
 
 const (
@@ -27,7 +27,7 @@ const whiteSpace = " \t\r\n" // of JSON
 // does so. It reads as strictly as I-JSON (RFC 7493) but for repeated member
 // names: bytes that are not UTF-8 and escapes that stand for half a character are
 // refused, since they could not be sent unchanged. A lax scanner lets these pass
-// in strings. All errors are *scheduler.InvalidError, whose texts hold nothing of
+// in strings. All errors are *timer.InvalidError, whose texts hold nothing of
 // the body, unlike those of jsontext. The zero value is ready for readStrictly or
 // readLaxly, and a used one is again.
 type scanner struct {
@@ -56,7 +56,7 @@ func (s *scanner) release() {
 }
 
 func refuse(pointer, code, detail string) error {
-	return &scheduler.InvalidError{Pointer: pointer, Code: code, Detail: detail}
+	return &timer.InvalidError{Pointer: pointer, Code: code, Detail: detail}
 }
 
 // blank reports whether there is nothing but white space.

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/timer"
 )
 
 // pipeListener accepts what it is given, so that time can be virtual.
@@ -48,7 +48,7 @@ func (l pipeListener) dial() net.Conn {
 
 func TestShutdownFinishesWhatIsUnderWay(t *testing.T) {
 	const takes = 2 * time.Second
-	s := New(Config{Timers: &fakeTimers{before: func(context.Context, string, scheduler.ID) error {
+	s := New(Config{Timers: &fakeTimers{before: func(context.Context, string, timer.ID) error {
 		time.Sleep(takes)
 		return nil
 	}}})
@@ -119,7 +119,7 @@ func TestShutdownCutsHalfOpenConnections(t *testing.T) {
 
 func TestShutdownIsBounded(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
-	s := New(Config{Timers: &fakeTimers{before: func(context.Context, string, scheduler.ID) error {
+	s := New(Config{Timers: &fakeTimers{before: func(context.Context, string, timer.ID) error {
 		close(entered)
 		<-leave
 		return nil

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"chronos/scheduler"
+	"chronos/scheduler/timer"
 )
 
 func TestStatistics(t *testing.T) {
@@ -35,8 +36,8 @@ func TestStatistics(t *testing.T) {
 	if got := ask(t, s, "HEAD", "/statistics", ""); got.status != http.StatusOK || len(got.body) > 0 {
 		t.Errorf("HEAD: %d %s", got.status, got.body)
 	}
-	timers.before = func(context.Context, string, scheduler.ID) error {
-		return fmt.Errorf("read statistics: %w: %w", scheduler.ErrUnavailable, errors.New("redis://secret"))
+	timers.before = func(context.Context, string, timer.ID) error {
+		return fmt.Errorf("read statistics: %w: %w", timer.ErrUnavailable, errors.New("redis://secret"))
 	}
 	got := ask(t, s, "GET", "/statistics", "")
 	wantProblem(t, got, http.StatusServiceUnavailable, "store-unavailable", noPointer)
@@ -51,7 +52,7 @@ func TestStatisticsOfHostileTypes(t *testing.T) {
 	found := scheduler.Statistics{Tags: map[string]int64{}}
 	size := 64
 	for i := range scheduler.MaxTagTypes {
-		typ := strings.Repeat(string(rune(1+i%31)), scheduler.MaxTagType-4) + fmt.Sprintf("%04d", i)
+		typ := strings.Repeat(string(rune(1+i%31)), timer.MaxTagType-4) + fmt.Sprintf("%04d", i)
 		found.Tags[typ] = math.MaxInt64
 		size += 64 + 6*len(typ)
 	}

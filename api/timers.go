@@ -13,31 +13,33 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"chronos/scheduler"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // Timers is what the API needs done; *scheduler.Scheduler does it. Its methods
 // are safe for concurrent use and return soon after ctx has ended. An error that
-// wraps a *scheduler.InvalidError, scheduler.ErrNotFound, ErrKeyReused, ErrOvertaken,
+// wraps a *timer.InvalidError, timer.ErrNotFound, ErrKeyReused, ErrOvertaken,
 // ErrUnavailable or ErrOverloaded is told to the client; any other is logged and answered as an
 // internal one.
 type Timers interface {
 	// Create stores a new timer.
-	Create(ctx context.Context, t scheduler.Timer) (scheduler.Receipt, error)
+	Create(ctx context.Context, t timer.Timer) (scheduler.Receipt, error)
 	// CreateOnce is Create for a request that may come again: with the same key
 	// and body the receipt is that of the timer that the first one made, and
-	// scheduler.ErrKeyReused is the error if the body is another.
-	CreateOnce(ctx context.Context, idempotencyKey string, body []byte, t scheduler.Timer) (scheduler.Receipt, error)
+	// timer.ErrKeyReused is the error if the body is another.
+	CreateOnce(ctx context.Context, idempotencyKey string, body []byte, t timer.Timer) (scheduler.Receipt, error)
 	// CreateAll is Create, or CreateOnce, of many timers at once, which fail
 	// independently of each other. What has an Err is left alone.
 	CreateAll(ctx context.Context, all []scheduler.Creation)
 	// Replace stores t under id, whether or not there was a timer. A
 	// ReplicationFactor of 0 is the one of id or of the stored timer, else the
 	// default; one that differs from these is refused.
-	Replace(ctx context.Context, id scheduler.ID, t scheduler.Timer) (scheduler.Receipt, error)
+	Replace(ctx context.Context, id timer.ID, t timer.Timer) (scheduler.Receipt, error)
 	// Delete ends the timer, if there is one.
-	Delete(ctx context.Context, id scheduler.ID) (scheduler.Receipt, error)
+	Delete(ctx context.Context, id timer.ID) (scheduler.Receipt, error)
 	// Lookup returns the timer and how it stands.
-	Lookup(ctx context.Context, id scheduler.ID) (scheduler.ReadResult, error)
+	Lookup(ctx context.Context, id timer.ID) (store.ReadResult, error)
 	// Resync tells of the timers of which a shard is to have a copy. Errors besides:
 	// scheduler.ErrShardUnknown, ErrShardsAway and a *scheduler.ViewError.
 	Resync(ctx context.Context, q scheduler.ResyncQuery) (scheduler.ResyncPage, error)
@@ -81,20 +83,20 @@ func (s *Server) create(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	timer, ignored, err := s.readTimer(c)
+	asked, ignored, err := s.readTimer(c)
 	if err != nil {
 		return err
 	}
-	if timer.ReplicationFactor == 0 {
-		timer.ReplicationFactor = scheduler.DefaultReplicationFactor
+	if asked.ReplicationFactor == 0 {
+		asked.ReplicationFactor = timer.DefaultReplicationFactor
 	}
 	ctx, cancel := operation()
 	defer cancel()
 	var receipt scheduler.Receipt
 	if key == "" {
-		receipt, err = s.timers.Create(ctx, timer)
+		receipt, err = s.timers.Create(ctx, asked)
 	} else {
-		receipt, err = s.timers.CreateOnce(ctx, key, c.Request().Body(), timer)
+		receipt, err = s.timers.CreateOnce(ctx, key, c.Request().Body(), asked)
 	}
 	if err != nil {
 		return err
@@ -113,13 +115,13 @@ func (s *Server) replace(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	timer, ignored, err := s.readTimer(c)
+	asked, ignored, err := s.readTimer(c)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := operation()
 	defer cancel()
-	receipt, err := s.timers.Replace(ctx, id, timer)
+	receipt, err := s.timers.Replace(ctx, id, asked)
 	if err != nil {
 		return err
 	}
@@ -173,17 +175,17 @@ func (s *Server) lookup(c *fiber.Ctx) error {
 }
 
 // readID reads the id in the path and copies it.
-func readID(c *fiber.Ctx) (scheduler.ID, error) {
+func readID(c *fiber.Ctx) (timer.ID, error) {
 	given := c.Params("id")
 	if given == batchID || given == referencesID {
-		return scheduler.ID{}, fiber.ErrMethodNotAllowed
+		return timer.ID{}, fiber.ErrMethodNotAllowed
 	}
-	id, err := scheduler.ParseID(given)
+	id, err := timer.ParseID(given)
 	if err != nil {
-		if refused, ok := errors.AsType[*scheduler.InvalidError](err); ok {
-			return scheduler.ID{}, idError{refused}
+		if refused, ok := errors.AsType[*timer.InvalidError](err); ok {
+			return timer.ID{}, idError{refused}
 		}
-		return scheduler.ID{}, err
+		return timer.ID{}, err
 	}
 	id.Key = strings.Clone(id.Key)
 	return id, nil
@@ -211,10 +213,10 @@ func readIdempotencyKey(c *fiber.Ctx) (string, error) {
 	return key, nil
 }
 
-func (s *Server) readTimer(c *fiber.Ctx) (scheduler.Timer, []string, error) {
+func (s *Server) readTimer(c *fiber.Ctx) (timer.Timer, []string, error) {
 	body, err := plainBody(c)
 	if err != nil {
-		return scheduler.Timer{}, nil, err
+		return timer.Timer{}, nil, err
 	}
 	d, ok := s.decoders.Get().(*decoder)
 	if !ok {

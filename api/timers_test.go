@@ -15,7 +15,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 const simple = `{"timing":{"interval":30},"callback":{"http":{"uri":"http://127.0.0.1:9/cb","opaque":"o"}}}`
@@ -122,7 +123,7 @@ func TestGet(t *testing.T) {
 	s := New(Config{Timers: timers})
 	for name, tc := range map[string]struct {
 		body string
-		edit func(*scheduler.ReadResult)
+		edit func(*store.ReadResult)
 		want string
 	}{
 		"one-shot": {
@@ -132,15 +133,15 @@ func TestGet(t *testing.T) {
 		},
 		"recurring, leased": {
 			body: withCallback(`"statistics":{"tag-info":[{"type":"CALL"}]},"timing":{"interval":0.2501,"repeat-for":100}`),
-			edit: func(r *scheduler.ReadResult) { r.Leased, r.Record.State.Seq, r.Record.State.Attempt = true, 7, 1 },
+			edit: func(r *store.ReadResult) { r.Leased, r.Record.State.Seq, r.Record.State.Attempt = true, 7, 1 },
 			want: `{"id":"k-2-0000000000008421","key":"k","timing":{"interval":0.251,"repeat-for":100},"callback":{"http":{"uri":"http://a/b","opaque":""}},` +
 				`"reliability":{"replication-factor":2},"statistics":{"tag-info":[{"type":"CALL","count":1}]},"state":"leased","due":"2030-01-31T12:00:00.251Z","sequence":7,"attempts":1}`,
 		},
 		"at, retrying": {
 			body: withCallback(`"timing":{"at":"2031-01-31T14:00:00.0001+02:00"}`),
-			edit: func(r *scheduler.ReadResult) {
+			edit: func(r *store.ReadResult) {
 				r.Record.State.Attempt = 2
-				r.Record.Failure = scheduler.Failure{
+				r.Record.Failure = store.Failure{
 					Node: "n", At: time.Date(2031, 1, 31, 13, 0, 0, 0, time.FixedZone("east", 3600)), Reason: `status 503 "<&>"`,
 				}
 				r.Due = time.Date(2031, 1, 31, 13, 0, 4, 0, time.FixedZone("east", 3600))
@@ -259,15 +260,15 @@ func TestErrorsOfTimers(t *testing.T) {
 		status int
 		code   string
 	}{
-		"unavailable": {fmt.Errorf("merge at %s: %w", secret, scheduler.ErrUnavailable), 503, "store-unavailable"},
-		"overloaded":  {fmt.Errorf("queue of %s: %w", secret, scheduler.ErrOverloaded), 503, "overloaded"},
+		"unavailable": {fmt.Errorf("merge at %s: %w", secret, timer.ErrUnavailable), 503, "store-unavailable"},
+		"overloaded":  {fmt.Errorf("queue of %s: %w", secret, timer.ErrOverloaded), 503, "overloaded"},
 		"too late":    {fmt.Errorf("wait for %s: %w", secret, context.DeadlineExceeded), 503, "store-unavailable"},
 		"other":       {errors.New(secret), 500, "internal"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer
 			s := New(Config{
-				Timers: &fakeTimers{before: func(context.Context, string, scheduler.ID) error { return tc.err }},
+				Timers: &fakeTimers{before: func(context.Context, string, timer.ID) error { return tc.err }},
 				Log:    slog.New(slog.NewTextHandler(&log, nil)),
 			})
 			for _, request := range [][2]string{{"POST", "/timers"}, {"PUT", "/timers/k"}, {"DELETE", "/timers/k"}, {"GET", "/timers/k"}} {
@@ -289,8 +290,8 @@ func TestErrorsOfTimers(t *testing.T) {
 
 // A PUT or DELETE that lost to others is told so, and not as if Redis were away.
 func TestAnOvertakenWriteIsAConflict(t *testing.T) {
-	s := New(Config{Timers: &fakeTimers{before: func(context.Context, string, scheduler.ID) error {
-		return fmt.Errorf("write timer: %w", scheduler.ErrOvertaken)
+	s := New(Config{Timers: &fakeTimers{before: func(context.Context, string, timer.ID) error {
+		return fmt.Errorf("write timer: %w", timer.ErrOvertaken)
 	}}})
 	for _, method := range []string{"PUT", "DELETE"} {
 		got := ask(t, s, method, "/timers/k", simple)
@@ -304,7 +305,7 @@ func TestAnOvertakenWriteIsAConflict(t *testing.T) {
 func TestPanicIsAnswered(t *testing.T) {
 	var log bytes.Buffer
 	s := New(Config{
-		Timers: &fakeTimers{before: func(context.Context, string, scheduler.ID) error { panic("no such luck") }},
+		Timers: &fakeTimers{before: func(context.Context, string, timer.ID) error { panic("no such luck") }},
 		Log:    slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	wantProblem(t, ask(t, s, "POST", "/timers", simple), 500, "internal", noPointer)
@@ -314,7 +315,7 @@ func TestPanicIsAnswered(t *testing.T) {
 }
 
 func TestOperationsAreBounded(t *testing.T) {
-	s := New(Config{Timers: &fakeTimers{before: func(ctx context.Context, _ string, _ scheduler.ID) error {
+	s := New(Config{Timers: &fakeTimers{before: func(ctx context.Context, _ string, _ timer.ID) error {
 		deadline, ok := ctx.Deadline()
 		if left := time.Until(deadline); !ok || left <= 0 || left > answerWithin {
 			return fmt.Errorf("context ends in %v", left)

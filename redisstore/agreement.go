@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
-	"chronos/scheduler"
+	"chronos/scheduler/timer"
 )
 
 // topologyKey is where a shard holds it.
@@ -89,7 +89,7 @@ func (s *shard) topology(ctx context.Context) stand {
 	}
 	l, err := decodeTopology(text)
 	if err != nil {
-		return stand{shard: s, err: fmt.Errorf("%w: shard %s: %w", scheduler.ErrRefused, s.name, err)}
+		return stand{shard: s, err: fmt.Errorf("%w: shard %s: %w", timer.ErrRefused, s.name, err)}
 	}
 	return stand{shard: s, topology: l}
 }
@@ -232,7 +232,7 @@ func (s *shard) lockTopology(ctx context.Context, token string) error {
 }
 
 // errHeld says that another node changes the topology.
-var errHeld = fmt.Errorf("%w: the topology is locked by another node", scheduler.ErrRefused)
+var errHeld = fmt.Errorf("%w: the topology is locked by another node", timer.ErrRefused)
 
 // topologyCall runs the script, which must say what is wanted.
 func (s *shard) topologyCall(ctx context.Context, want, what, token string, epoch, change, text any) error {
@@ -249,7 +249,7 @@ func (s *shard) topologyCall(ctx context.Context, want, what, token string, epoc
 		return fmt.Errorf("%w: shard %s: %s", errHeld, s.name, what)
 	}
 	if said[0] != want && (want != "stored" || said[0] != "same") {
-		return fmt.Errorf("%w: shard %s: %s %s", scheduler.ErrRefused, s.name, what, said[0])
+		return fmt.Errorf("%w: shard %s: %s %s", timer.ErrRefused, s.name, what, said[0])
 	}
 	return nil
 }

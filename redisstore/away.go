@@ -5,28 +5,28 @@ import (
 	"strconv"
 	"strings"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
 )
 
 // What is away is written as shard:rank,shard:rank; - for nothing.
 
-func parseAway(text string) ([]scheduler.Away, error) {
+func parseAway(text string) ([]store.Away, error) {
 	if text == "-" {
 		return nil, nil
 	}
-	var all []scheduler.Away
+	var all []store.Away
 	for part := range strings.SplitSeq(text, ",") {
 		name, rank, _ := strings.Cut(part, ":")
 		n, err := strconv.ParseUint(rank, 10, 8)
 		if err != nil || name == "" {
 			return nil, fmt.Errorf("%w: not shard:rank", errRecord)
 		}
-		all = append(all, scheduler.Away{Shard: name, Rank: int(n)})
+		all = append(all, store.Away{Shard: name, Rank: int(n)})
 	}
 	return all, nil
 }
 
-func appendAway(b []byte, all []scheduler.Away) []byte {
+func appendAway(b []byte, all []store.Away) []byte {
 	if len(all) == 0 {
 		return append(b, '-')
 	}

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/timer"
 )
 
 // batcher is group commit: what arrives while a flush is under way goes out
@@ -66,7 +66,7 @@ func (b *batcher) submit(ctx context.Context, items []*item) (job, error) {
 	case b.jobs <- j:
 		return j, nil
 	default:
-		return job{}, scheduler.ErrOverloaded
+		return job{}, timer.ErrOverloaded
 	}
 }
 
@@ -116,12 +116,12 @@ func (b *batcher) turn() (turns chan struct{}) {
 	}
 	// The turns spread over the time that an answer takes: taken at once, they would all be
 	// away for as long.
-	timer := time.NewTimer(max(b.late, time.Duration(b.took.Load())/(flushers+moreFlushers)))
-	defer timer.Stop()
+	alarm := time.NewTimer(max(b.late, time.Duration(b.took.Load())/(flushers+moreFlushers)))
+	defer alarm.Stop()
 	select {
 	case b.turns <- struct{}{}:
 		return b.turns
-	case <-timer.C:
+	case <-alarm.C:
 	}
 	select {
 	case b.turns <- struct{}{}:

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"chronos/scheduler"
+	"chronos/scheduler/timer"
 )
 
 // bench is a batcher whose flushes wait until the test lets them go on.
@@ -204,7 +204,7 @@ func TestFullQueueIsAnsweredAtOnce(t *testing.T) {
 			// Not through a goroutine for each: 16,384 of them would take seconds.
 			b.jobs <- job{ctx: t.Context(), done: make(chan struct{})}
 		}
-		if err := <-b.submitted(t.Context(), 1); !errors.Is(err, scheduler.ErrOverloaded) {
+		if err := <-b.submitted(t.Context(), 1); !errors.Is(err, timer.ErrOverloaded) {
 			t.Errorf("a full queue is answered %v, want ErrOverloaded", err)
 		}
 		b.finish()

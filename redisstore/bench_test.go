@@ -8,7 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // BenchmarkScripts takes one-shot timers through a real redis-server, so many a
@@ -29,27 +30,27 @@ func benchScripts(b *testing.B, together int) {
 		b.ReportMetric(float64((scriptTime(b, r)-before).Nanoseconds())/1e3/float64(b.N), phase+"-us/timer")
 	}
 	busy("merge", func() { fill(b, s, b.N, together, 0) })
-	var claims []scheduler.Claimed
+	var claims []store.Claimed
 	busy("claim", func() { claims = claimMany(b, s, b.N, together) })
 	busy("fire", func() {
-		inLots(claims, together, func(lot []scheduler.Claimed) {
-			fences := make([]scheduler.Fence, len(lot))
+		inLots(claims, together, func(lot []store.Claimed) {
+			fences := make([]store.Fence, len(lot))
 			for i, c := range lot {
-				fences[i] = scheduler.Fence{Lease: c.Lease, Pops: 1}
+				fences[i] = store.Fence{Lease: c.Lease, Pops: 1}
 			}
-			terms := scheduler.FenceTerms{Limit: time.Minute, Hold: 2 * time.Minute}
+			terms := store.FenceTerms{Limit: time.Minute, Hold: 2 * time.Minute}
 			for _, fenced := range s.Fire(b.Context(), "a", terms, fences) {
-				if fenced.Status != scheduler.FencePassed {
+				if fenced.Status != store.FencePassed {
 					b.Fatalf("fence: %+v", fenced)
 				}
 			}
 		})
 	})
 	busy("settle", func() {
-		inLots(claims, together, func(lot []scheduler.Claimed) {
-			settlements := make([]scheduler.Settlement, len(lot))
+		inLots(claims, together, func(lot []store.Claimed) {
+			settlements := make([]store.Settlement, len(lot))
 			for i, c := range lot {
-				settlements[i] = scheduler.Settlement{Lease: c.Lease, Outcome: scheduler.OutcomeDone}
+				settlements[i] = store.Settlement{Lease: c.Lease, Outcome: store.OutcomeDone}
 			}
 			for _, settled := range s.Settle(b.Context(), "a", settlements) {
 				if !settled.Accepted {
@@ -85,11 +86,11 @@ func benchCopies(b *testing.B, r *testRedis, s *Store, together int) {
 		b.Fatal(err)
 	}
 	keys = slices.DeleteFunc(keys, func(key string) bool { return key == "#" })
-	states := make(map[string]scheduler.State, len(keys))
+	states := make(map[string]timer.State, len(keys))
 	inLots(keys, 500, func(keys []string) {
-		spots := make([]scheduler.Spot, len(keys))
+		spots := make([]store.Spot, len(keys))
 		for i, key := range keys {
-			spots[i] = scheduler.Spot{Shard: "a", Key: key}
+			spots[i] = store.Spot{Shard: "a", Key: key}
 		}
 		for i, read := range s.Read(b.Context(), spots) {
 			states[keys[i]] = read.Record.State
@@ -100,27 +101,27 @@ func benchCopies(b *testing.B, r *testRedis, s *Store, together int) {
 		inLots(keys, together, do)
 		b.ReportMetric(float64((scriptTime(b, r)-before).Nanoseconds())/1e3/float64(b.N), phase+"-us/timer")
 	}
-	tell := func(kind scheduler.WriteKind, seq int) func(keys []string) {
+	tell := func(kind store.WriteKind, seq int) func(keys []string) {
 		return func(keys []string) {
-			writes := make([]scheduler.Write, len(keys))
+			writes := make([]store.Write, len(keys))
 			for i, key := range keys {
-				writes[i] = scheduler.Write{Kind: kind, Shard: "a", Key: key, State: states[key], RF: 2, Rank: 1, Life: time.Minute}
+				writes[i] = store.Write{Kind: kind, Shard: "a", Key: key, State: states[key], RF: 2, Rank: 1, Life: time.Minute}
 				writes[i].State.Seq = seq
-				if kind == scheduler.WriteNext {
+				if kind == store.WriteNext {
 					writes[i].Timer = creation(key, time.Hour).Timer
 				}
 			}
 			for _, written := range s.Tell(b.Context(), "a", writes) {
-				if written.Status != scheduler.WriteStored {
+				if written.Status != store.WriteStored {
 					b.Fatalf("tell: %+v", written)
 				}
 			}
 		}
 	}
 	busy("ask", func(keys []string) {
-		asked := make([]scheduler.KeyState, len(keys))
+		asked := make([]store.KeyState, len(keys))
 		for i, key := range keys {
-			asked[i] = scheduler.KeyState{Key: key, State: states[key]}
+			asked[i] = store.KeyState{Key: key, State: states[key]}
 		}
 		if differences, err := s.Ask(b.Context(), "a", asked); err != nil || len(differences) != 0 {
 			b.Fatalf("ask: %v, %v", differences, err)
@@ -128,13 +129,13 @@ func benchCopies(b *testing.B, r *testRedis, s *Store, together int) {
 	})
 	busy("take", func(keys []string) {
 		for _, taken := range s.Take(b.Context(), "a", time.Second, keys) {
-			if taken.Status != scheduler.TakeWaiting {
+			if taken.Status != store.TakeWaiting {
 				b.Fatalf("take: %+v", taken)
 			}
 		}
 	})
-	busy("next", tell(scheduler.WriteNext, 2))
-	busy("done", tell(scheduler.WriteDone, 2))
+	busy("next", tell(store.WriteNext, 2))
+	busy("done", tell(store.WriteDone, 2))
 }
 
 // fill creates n timers like those of the load tests, so many a call.
@@ -142,29 +143,29 @@ func fill(b *testing.B, s *Store, n, together int, interval time.Duration) {
 	b.Helper()
 	opaque := strings.Repeat("x", 100)
 	for made := 0; made < n; {
-		writes := make([]scheduler.Write, 0, together)
+		writes := make([]store.Write, 0, together)
 		for ; made < n && len(writes) < together; made++ {
 			key, err := s.NewKey()
 			if err != nil {
 				b.Fatal(err)
 			}
 			w := creation(key, interval)
-			w.Timer.Callback = scheduler.Callback{URI: "http://127.0.0.1:9000/callbacks/abcdefghijklmnopqr", Opaque: opaque}
+			w.Timer.Callback = timer.Callback{URI: "http://127.0.0.1:9000/callbacks/abcdefghijklmnopqr", Opaque: opaque}
 			writes = append(writes, w)
 		}
 		for _, written := range s.Merge(b.Context(), writes) {
-			if written.Status != scheduler.WriteStored {
+			if written.Status != store.WriteStored {
 				b.Fatalf("merge: %+v", written)
 			}
 		}
 	}
 }
 
-func claimMany(b *testing.B, s *Store, n, together int) []scheduler.Claimed {
+func claimMany(b *testing.B, s *Store, n, together int) []store.Claimed {
 	b.Helper()
-	var claims []scheduler.Claimed
+	var claims []store.Claimed
 	for len(claims) < n {
-		got, err := s.Claim(b.Context(), "a", scheduler.ClaimRequest{Horizon: time.Second, Limit: together, Grace: time.Minute})
+		got, err := s.Claim(b.Context(), "a", store.ClaimRequest{Horizon: time.Second, Limit: together, Grace: time.Minute})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -223,9 +224,9 @@ func BenchmarkWriteRecord(b *testing.B) {
 	b.ReportAllocs()
 	w := creation("01a1fb85e06c712ab4c17a3759564143", time.Minute)
 	w.Timer.Callback.Opaque = strings.Repeat("x", 100)
-	s, answers := &Store{}, make([]scheduler.Written, 1)
+	s, answers := &Store{}, make([]store.Written, 1)
 	for b.Loop() {
-		if s.mergeItems([]scheduler.Write{w}, answers); answers[0].Err != nil {
+		if s.mergeItems([]store.Write{w}, answers); answers[0].Err != nil {
 			b.Fatal(answers[0].Err)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
 )
 
 // answer lets one answer come whose way back took d.
@@ -87,9 +87,9 @@ func TestDueTimesAreOfTheShardsClock(t *testing.T) {
 			}
 			w := oneWrite("k", 1)
 			w.Timer.Interval, w.DueIn = interval, interval
-			written := s.Merge(t.Context(), []scheduler.Write{w})[0]
+			written := s.Merge(t.Context(), []store.Write{w})[0]
 			within("written, it is due", written.Due.Sub(shard.now(t)))
-			result, err := s.Claim(t.Context(), "a", scheduler.ClaimRequest{Horizon: 2 * interval, Limit: 1, Grace: time.Minute})
+			result, err := s.Claim(t.Context(), "a", store.ClaimRequest{Horizon: 2 * interval, Limit: 1, Grace: time.Minute})
 			if err != nil || len(result.Claims) != 1 {
 				t.Fatalf("claim: %d claims, %v", len(result.Claims), err)
 			}

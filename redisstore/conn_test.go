@@ -13,8 +13,9 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
-	"chronos/scheduler"
 	"chronos/scheduler/awake"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // What comes while the process stands still has come in time.
@@ -96,11 +97,11 @@ func TestLateAnswerDropsNoConnection(t *testing.T) {
 	ask := func(patience time.Duration) error {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
-		_, err := s.Ask(ctx, "a", []scheduler.KeyState{{Key: "00000000000000000000000000000000"}})
+		_, err := s.Ask(ctx, "a", []store.KeyState{{Key: "00000000000000000000000000000000"}})
 		return err
 	}
 	for range 5 {
-		if err := ask(20 * time.Millisecond); !errors.Is(err, scheduler.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+		if err := ask(20 * time.Millisecond); !errors.Is(err, timer.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("error %v, want one of a caller that waited no longer", err)
 		}
 	}

@@ -14,8 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
 	"chronos/scheduler/storetest"
+	"chronos/scheduler/timer"
 )
 
 func TestContractMini(t *testing.T) {
@@ -44,7 +45,7 @@ func fixture(t *testing.T, lane string, shards ...*testRedis) storetest.Fixture 
 	t.Helper()
 	var open []*Store
 	return storetest.Fixture{
-		Open: func(node string) scheduler.Store {
+		Open: func(node string) store.Store {
 			open = append(open, openStore(t, node, lane, shards...))
 			return open[len(open)-1]
 		},
@@ -68,19 +69,19 @@ func TestClaimReadsPastWithinItsShare(t *testing.T) {
 	s, other := openStore(t, "node", "http", shard), openStore(t, "other", "http", shard)
 	ctx, keys := t.Context(), s.keysOf("a", 3, 9)
 	for _, key := range keys[:3] {
-		s.Merge(ctx, []scheduler.Write{oneWrite(key, 1)})
+		s.Merge(ctx, []store.Write{oneWrite(key, 1)})
 		shard.pass(t, time.Millisecond)
 		taken := s.Take(ctx, "a", time.Minute, []string{key})
-		settled := s.Settle(ctx, "a", []scheduler.Settlement{{Lease: taken[0].Lease, Outcome: scheduler.OutcomeAgain}})
+		settled := s.Settle(ctx, "a", []store.Settlement{{Lease: taken[0].Lease, Outcome: store.OutcomeAgain}})
 		if !settled[0].Accepted {
 			t.Fatalf("%s: %+v, %+v", key, taken, settled)
 		}
 	}
 	for _, key := range keys[3:] {
-		s.Merge(ctx, []scheduler.Write{oneWrite(key, 1)})
+		s.Merge(ctx, []store.Write{oneWrite(key, 1)})
 	}
 	shard.pass(t, time.Millisecond)
-	req := scheduler.ClaimRequest{Limit: 2 * Partitions, Grace: time.Minute, LeaveOwnRetries: true}
+	req := store.ClaimRequest{Limit: 2 * Partitions, Grace: time.Minute, LeaveOwnRetries: true}
 	for node, want := range map[*Store]int{s: 2, other: 2} {
 		if got, err := node.Claim(ctx, "a", req); err != nil || len(got.Claims) != want || !got.More {
 			t.Errorf("%s claimed %d, more %v, %v, want its share, %d, and more", node.node, len(got.Claims), got.More, err, want)
@@ -96,13 +97,13 @@ func TestStoppedRedisExecutesNothingLate(t *testing.T) {
 	s.patience, s.notAfter = notAfter, notAfter // as outside of tests
 	ctx := t.Context()
 	put := func(key string) {
-		if w := s.Merge(ctx, []scheduler.Write{oneWrite(key, 1)})[0]; w.Status != scheduler.WriteStored {
+		if w := s.Merge(ctx, []store.Write{oneWrite(key, 1)})[0]; w.Status != store.WriteStored {
 			t.Fatalf("merge %s: %+v", key, w)
 		}
 	}
 	put("fired")
 	shard.pass(t, time.Millisecond)
-	claimed, err := s.Claim(ctx, "a", scheduler.ClaimRequest{Limit: 99, Grace: time.Minute})
+	claimed, err := s.Claim(ctx, "a", store.ClaimRequest{Limit: 99, Grace: time.Minute})
 	if err != nil || len(claimed.Claims) != 1 {
 		t.Fatalf("claim: %+v, %v", claimed, err)
 	}
@@ -119,25 +120,25 @@ func TestStoppedRedisExecutesNothingLate(t *testing.T) {
 	var calls sync.WaitGroup
 	stopped := time.Now()
 	calls.Go(func() {
-		result, err := s.Claim(ctx, "a", scheduler.ClaimRequest{Limit: 99, Grace: time.Minute})
-		if !errors.Is(err, scheduler.ErrUnavailable) || len(result.Claims) != 0 {
+		result, err := s.Claim(ctx, "a", store.ClaimRequest{Limit: 99, Grace: time.Minute})
+		if !errors.Is(err, timer.ErrUnavailable) || len(result.Claims) != 0 {
 			t.Errorf("claim: %+v, %v, want store unavailable", result, err)
 		}
 	})
 	calls.Go(func() {
-		if taken := s.Take(ctx, "a", time.Minute, []string{"taken"})[0]; !errors.Is(taken.Err, scheduler.ErrUnavailable) {
+		if taken := s.Take(ctx, "a", time.Minute, []string{"taken"})[0]; !errors.Is(taken.Err, timer.ErrUnavailable) {
 			t.Errorf("take: %+v, want store unavailable", taken)
 		}
 	})
 	calls.Go(func() {
-		terms := scheduler.FenceTerms{Limit: time.Second, Hold: time.Minute}
-		fenced := s.Fire(ctx, "a", terms, []scheduler.Fence{{Lease: claimed.Claims[0].Lease, Pops: 1}})[0]
-		if fenced.Status != scheduler.FenceTooLate {
+		terms := store.FenceTerms{Limit: time.Second, Hold: time.Minute}
+		fenced := s.Fire(ctx, "a", terms, []store.Fence{{Lease: claimed.Claims[0].Lease, Pops: 1}})[0]
+		if fenced.Status != store.FenceTooLate {
 			t.Errorf("fence: %+v, want too late", fenced)
 		}
 	})
 	calls.Go(func() {
-		if w := s.Merge(ctx, []scheduler.Write{oneWrite("created", 1)})[0]; !errors.Is(w.Err, scheduler.ErrUnavailable) {
+		if w := s.Merge(ctx, []store.Write{oneWrite("created", 1)})[0]; !errors.Is(w.Err, timer.ErrUnavailable) {
 			t.Errorf("merge, answered %v after the stop: %+v, want store unavailable", time.Since(stopped), w)
 		}
 		if took := time.Since(stopped); took > 5*time.Second {
@@ -156,7 +157,7 @@ func TestStoppedRedisExecutesNothingLate(t *testing.T) {
 	if got := other.Read(ctx, spots("fired"))[0]; got.Record.State.Attempt != 0 {
 		t.Errorf("an attempt was counted: %+v", got)
 	}
-	if got := other.Read(ctx, spots("created"))[0]; !errors.Is(got.Err, scheduler.ErrNotFound) {
+	if got := other.Read(ctx, spots("created"))[0]; !errors.Is(got.Err, timer.ErrNotFound) {
 		t.Errorf("created: %+v, want not found", got)
 	}
 }
@@ -168,10 +169,10 @@ func signal(t *testing.T, r *testRedis, s syscall.Signal) {
 	}
 }
 
-func oneWrite(key string, version scheduler.Version) scheduler.Write {
-	return scheduler.Write{
-		Kind: scheduler.WritePut, Shard: "a", Key: key, State: scheduler.State{Version: version, Seq: 1}, RF: 1, Life: time.Minute,
-		Timer: &scheduler.Timer{ReplicationFactor: 1, Callback: scheduler.Callback{URI: "http://receiver.example/"}},
+func oneWrite(key string, version timer.Version) store.Write {
+	return store.Write{
+		Kind: store.WritePut, Shard: "a", Key: key, State: timer.State{Version: version, Seq: 1}, RF: 1, Life: time.Minute,
+		Timer: &timer.Timer{ReplicationFactor: 1, Callback: timer.Callback{URI: "http://receiver.example/"}},
 	}
 }
 
@@ -183,14 +184,14 @@ func TestSteppedClockIsLearnt(t *testing.T) {
 	ctx := t.Context()
 	for _, step := range []time.Duration{time.Hour, -2 * time.Hour, 10 * time.Minute} {
 		shard.pass(t, step)
-		if _, err := s.Claim(ctx, "a", scheduler.ClaimRequest{Limit: 99, Grace: time.Minute}); step > 0 != errors.Is(err, scheduler.ErrUnavailable) {
+		if _, err := s.Claim(ctx, "a", store.ClaimRequest{Limit: 99, Grace: time.Minute}); step > 0 != errors.Is(err, timer.ErrUnavailable) {
 			t.Errorf("claim after a step of %v: %v", step, err)
 		}
-		if _, err := s.Claim(ctx, "a", scheduler.ClaimRequest{Limit: 99, Grace: time.Minute}); err != nil {
+		if _, err := s.Claim(ctx, "a", store.ClaimRequest{Limit: 99, Grace: time.Minute}); err != nil {
 			t.Errorf("claim again after a step of %v: %v", step, err)
 		}
 		shard.pass(t, step)
-		if w := s.Merge(ctx, []scheduler.Write{oneWrite(step.String(), 1)})[0]; w.Status != scheduler.WriteStored {
+		if w := s.Merge(ctx, []store.Write{oneWrite(step.String(), 1)})[0]; w.Status != store.WriteStored {
 			t.Errorf("merge after a step of %v: %+v", step, w)
 		}
 	}
@@ -226,10 +227,10 @@ func startBackwards(t *testing.T) *testRedis {
 func TestVersionsCompareInAnyLocale(t *testing.T) {
 	shard := startBackwards(t)
 	s := openStore(t, "node", "http", shard)
-	for i, pair := range [][2]scheduler.Version{{0xa, 0xb}, {0x9, 0xa}, {0x1_0000, 0x2_0000}, {0x1_ffff, 0x2_0000}, {1 << 63, 1<<63 | 1}} {
+	for i, pair := range [][2]timer.Version{{0xa, 0xb}, {0x9, 0xa}, {0x1_0000, 0x2_0000}, {0x1_ffff, 0x2_0000}, {1 << 63, 1<<63 | 1}} {
 		key := fmt.Sprint("k", i)
-		for k, want := range []scheduler.WriteStatus{scheduler.WriteStored, scheduler.WriteStored, scheduler.WriteNewer} {
-			if w := s.Merge(t.Context(), []scheduler.Write{oneWrite(key, pair[k%2])})[0]; w.Status != want {
+		for k, want := range []store.WriteStatus{store.WriteStored, store.WriteStored, store.WriteNewer} {
+			if w := s.Merge(t.Context(), []store.Write{oneWrite(key, pair[k%2])})[0]; w.Status != want {
 				t.Errorf("write %d of %v: status %d, want %d, %v", k+1, pair, w.Status, want, w.Err)
 			}
 		}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
 )
 
 // What the differential test calls.
@@ -15,27 +15,27 @@ func (d *differ) merge() {
 	n := d.node()
 	writes, modelled := d.writes()
 	// What a client ends goes last in a batch: the order of a call is none.
-	ends := func(w scheduler.Write) int {
-		return map[bool]int{true: 1}[w.Kind == scheduler.WriteGone || w.Kind == scheduler.WriteBury]
+	ends := func(w store.Write) int {
+		return map[bool]int{true: 1}[w.Kind == store.WriteGone || w.Kind == store.WriteBury]
 	}
-	gone := func(a, b scheduler.Write) int { return ends(a) - ends(b) }
+	gone := func(a, b store.Write) int { return ends(a) - ends(b) }
 	slices.SortStableFunc(writes, gone)
 	slices.SortStableFunc(modelled, gone)
-	d.sendBoth("merge", n, modelled, func() []scheduler.Written { return d.stores[n].Merge(context.Background(), writes) })
+	d.sendBoth("merge", n, modelled, func() []store.Written { return d.stores[n].Merge(context.Background(), writes) })
 }
 
 // tell sends writes as outcomes and repairs do.
 func (d *differ) tell() {
 	n := d.node()
 	writes, modelled := d.writes()
-	d.sendBoth("tell", n, modelled, func() []scheduler.Written { return d.stores[n].Tell(context.Background(), "a", writes) })
+	d.sendBoth("tell", n, modelled, func() []store.Written { return d.stores[n].Tell(context.Background(), "a", writes) })
 }
 
-func (d *differ) sendBoth(what string, n int, modelled []scheduler.Write, send func() []scheduler.Written) {
-	var got []scheduler.Written
+func (d *differ) sendBoth(what string, n int, modelled []store.Write, send func() []store.Written) {
+	var got []store.Written
 	d.do(func() error {
 		got = send()
-		return first(got, func(w scheduler.Written) error { return w.Err })
+		return first(got, func(w store.Written) error { return w.Err })
 	}, func() {
 		want := d.views[n].Tell(context.Background(), "a", modelled)
 		for i := range got {
@@ -70,7 +70,7 @@ func (d *differ) claimToSettle() {
 
 func (d *differ) claim(grace time.Duration) {
 	n, limit := d.node(), draw(d, "limit", 1, 2, 3, 500)
-	req := scheduler.ClaimRequest{
+	req := store.ClaimRequest{
 		Horizon: d.some("horizon"), Limit: limit, Grace: grace, LeaveOwnRetries: draw(d, "leave", false, true),
 	}
 	if draw(d, "looks", false, false, true) {
@@ -81,7 +81,7 @@ func (d *differ) claim(grace time.Duration) {
 	}
 	all := req
 	all.Limit *= Partitions // each gets its share
-	var got scheduler.ClaimResult
+	var got store.ClaimResult
 	d.do(func() (err error) {
 		got, err = d.stores[n].Claim(context.Background(), "a", all)
 		return err
@@ -98,14 +98,14 @@ func (d *differ) claim(grace time.Duration) {
 func (d *differ) take() {
 	n, grace := d.node(), d.some("grace")
 	keys := []string{d.key(), d.key(), d.key()}[:draw(d, "keys", 1, 2, 3)]
-	var got []scheduler.Taken
+	var got []store.Taken
 	d.do(func() error {
 		got = d.stores[n].Take(context.Background(), "a", grace, keys)
-		return first(got, func(t scheduler.Taken) error { return t.Err })
+		return first(got, func(t store.Taken) error { return t.Err })
 	}, func() {
 		want := d.views[n].Take(context.Background(), "a", grace, keys)
 		for i := range got {
-			if got[i].Status == scheduler.TakeGot {
+			if got[i].Status == store.TakeGot {
 				d.gained(n, got[i].Claimed, want[i].Claimed)
 			}
 			alike(&got[i].Claimed, &want[i].Claimed)
@@ -120,32 +120,32 @@ func (d *differ) fire(pairs []leasePair) {
 	if len(pairs) == 0 {
 		return
 	}
-	terms := scheduler.FenceTerms{Limit: d.some("limit"), Hold: d.some("hold")}
-	fences, modelled := make([]scheduler.Fence, len(pairs)), make([]scheduler.Fence, len(pairs))
+	terms := store.FenceTerms{Limit: d.some("limit"), Hold: d.some("hold")}
+	fences, modelled := make([]store.Fence, len(pairs)), make([]store.Fence, len(pairs))
 	for i, p := range pairs {
-		fences[i] = scheduler.Fence{Lease: p.store, Pops: draw(d, "pops", 1, 2, 3, 50)}
+		fences[i] = store.Fence{Lease: p.store, Pops: draw(d, "pops", 1, 2, 3, 50)}
 		if draw(d, "late", false, false, false, true) {
 			fences[i].Age = terms.Limit + time.Hour
 		}
 		modelled[i] = fences[i]
 		modelled[i].Lease = p.model
 	}
-	var got []scheduler.Fenced
+	var got []store.Fenced
 	d.do(func() error {
 		got = d.stores[pairs[0].node].Fire(context.Background(), "a", terms, fences)
-		return first(got, func(f scheduler.Fenced) error { return f.Err })
+		return first(got, func(f store.Fenced) error { return f.Err })
 	}, func() {
 		asked := slices.Clone(modelled) // what is true of this time is not of the next
 		for i := range got {
 			// It may have run too late by the clock that no test can stop.
-			if got[i].Status == scheduler.FenceTooLate && d.redis.mini == nil {
+			if got[i].Status == store.FenceTooLate && d.redis.mini == nil {
 				asked[i].Age = terms.Limit + time.Hour
 			}
 		}
 		want := d.views[pairs[0].node].Fire(context.Background(), "a", terms, asked)
 		for i := range got {
-			if got[i].Status == scheduler.FenceLost { // says nothing else
-				got[i] = scheduler.Fenced{Status: scheduler.FenceLost, Err: got[i].Err}
+			if got[i].Status == store.FenceLost { // says nothing else
+				got[i] = store.Fenced{Status: store.FenceLost, Err: got[i].Err}
 			}
 		}
 		d.same("fire", got, want)
@@ -153,22 +153,22 @@ func (d *differ) fire(pairs []leasePair) {
 }
 
 func (d *differ) settle(pairs []leasePair) {
-	settlements, modelled := make([]scheduler.Settlement, len(pairs)), make([]scheduler.Settlement, len(pairs))
+	settlements, modelled := make([]store.Settlement, len(pairs)), make([]store.Settlement, len(pairs))
 	for i, p := range pairs {
-		settlements[i] = scheduler.Settlement{
+		settlements[i] = store.Settlement{
 			Lease: p.store, Delay: d.some("delay"), Offset: d.some("offset"),
 			Reason: draw(d, "reason", "", "no - reason", "-"), Keep: draw(d, "keep", 0, 0, d.unit, 10*d.unit),
-			Outcome: draw(d, "outcome", scheduler.OutcomeRelease, scheduler.OutcomeDone, scheduler.OutcomeNext,
-				scheduler.OutcomeNext, scheduler.OutcomeAgain, scheduler.OutcomeAgain, scheduler.OutcomeDead, scheduler.OutcomeLetter),
+			Outcome: draw(d, "outcome", store.OutcomeRelease, store.OutcomeDone, store.OutcomeNext,
+				store.OutcomeNext, store.OutcomeAgain, store.OutcomeAgain, store.OutcomeDead, store.OutcomeLetter),
 			Untold: d.away("untold"),
 		}
 		modelled[i] = settlements[i]
 		modelled[i].Lease = p.model
 	}
-	var got []scheduler.Settled
+	var got []store.Settled
 	d.do(func() error {
 		got = d.stores[pairs[0].node].Settle(context.Background(), "a", settlements)
-		return first(got, func(s scheduler.Settled) error { return s.Err })
+		return first(got, func(s store.Settled) error { return s.Err })
 	}, func() {
 		d.same("settle", got, d.views[pairs[0].node].Settle(context.Background(), "a", modelled))
 	})
@@ -176,13 +176,13 @@ func (d *differ) settle(pairs []leasePair) {
 
 func (d *differ) ask() {
 	n := d.node()
-	states := make([]scheduler.KeyState, draw(d, "states", 1, 2, 5))
+	states := make([]store.KeyState, draw(d, "states", 1, 2, 5))
 	for i := range states {
 		states[i].Key = d.key()
 		states[i].State = d.state(states[i].Key)
 		states[i].RankFrom = draw(d, "rank from", 0, 1, 2)
 	}
-	var got []scheduler.Difference
+	var got []store.Difference
 	d.do(func() (err error) {
 		got, err = d.stores[n].Ask(context.Background(), "a", states)
 		return err

@@ -6,7 +6,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // What the differential test draws.
@@ -30,7 +31,7 @@ func (d *differ) whole(what string) time.Duration {
 
 // version is near that of the stored timer, mostly above it; else one of a few
 // that differ in all kinds of bits.
-func (d *differ) version(key string) scheduler.Version {
+func (d *differ) version(key string) timer.Version {
 	stored := d.stored(key).Version
 	switch draw(d, "version", "above", "above", "above", "same", "by tag", "below", "any") {
 	case "above":
@@ -42,16 +43,16 @@ func (d *differ) version(key string) scheduler.Version {
 	case "below":
 		return stored - min(stored, 1<<16)
 	}
-	return scheduler.VersionAt(time.UnixMilli(draw(d, "ms", int64(0x99a), 0x99f, 0x9a0, 0xa00)), draw(d, "tag", uint16(9), 0xa, 0xaa, 0xff))
+	return timer.VersionAt(time.UnixMilli(draw(d, "ms", int64(0x99a), 0x99f, 0x9a0, 0xa00)), draw(d, "tag", uint16(9), 0xa, 0xaa, 0xff))
 }
 
 // stored is the state that the model has of a timer or its tombstone.
-func (d *differ) stored(key string) scheduler.State {
+func (d *differ) stored(key string) timer.State {
 	return d.views[0].Read(context.Background(), spots(key))[0].Record.State
 }
 
-func (d *differ) timer() *scheduler.Timer {
-	t := &scheduler.Timer{ReplicationFactor: 2, Callback: scheduler.Callback{URI: draw(d, "uri", "http://a", "http://b")}}
+func (d *differ) timer() *timer.Timer {
+	t := &timer.Timer{ReplicationFactor: 2, Callback: timer.Callback{URI: draw(d, "uri", "http://a", "http://b")}}
 	switch draw(d, "kind", "one-shot", "one-shot", "recurring", "recurring", "instant") {
 	case "one-shot":
 		t.Interval = d.whole("interval")
@@ -61,8 +62,8 @@ func (d *differ) timer() *scheduler.Timer {
 	case "instant":
 		t.At = d.now.Truncate(time.Millisecond).Add(d.whole("ahead") - 3*d.unit).UTC()
 	}
-	t.Tags = draw(d, "tags", nil, nil, []scheduler.Tag{{Type: "a b", Count: 2}}, []scheduler.Tag{{Type: "-", Count: 1}, {Type: "a b", Count: 5}},
-		[]scheduler.Tag{{Type: "=,% {", Count: 1<<31 - 1}, {Type: "a b", Count: 1}, {Type: "-x", Count: 1}, {Type: "a b", Count: 1}})
+	t.Tags = draw(d, "tags", nil, nil, []timer.Tag{{Type: "a b", Count: 2}}, []timer.Tag{{Type: "-", Count: 1}, {Type: "a b", Count: 5}},
+		[]timer.Tag{{Type: "=,% {", Count: 1<<31 - 1}, {Type: "a b", Count: 1}, {Type: "-x", Count: 1}, {Type: "a b", Count: 1}})
 	return t
 }
 
@@ -84,19 +85,19 @@ func (d *differ) pairs() []leasePair {
 }
 
 // gained remembers the leases that both got.
-func (d *differ) gained(node int, store, model scheduler.Claimed) {
-	d.leases = append(d.leases, leasePair{node: node, store: store.Lease, model: model.Lease, grave: model.Record.State.Ended})
+func (d *differ) gained(node int, backend, model store.Claimed) {
+	d.leases = append(d.leases, leasePair{node: node, store: backend.Lease, model: model.Lease, grave: model.Record.State.Ended})
 }
 
 // state is that of the stored timer, one near it, or another.
-func (d *differ) state(key string) scheduler.State {
+func (d *differ) state(key string) timer.State {
 	state := d.stored(key)
 	switch draw(d, "state", "stored", "near", "near", "any") {
 	case "near":
 		state.Seq += draw(d, "seq ahead", 0, 0, 1)
 		state.Attempt += draw(d, "attempts ahead", 0, 0, 1)
 	case "any":
-		state = scheduler.State{
+		state = timer.State{
 			Version: d.version(key), Seq: draw(d, "seq", 1, 1, 2, 3), Attempt: draw(d, "attempt", 0, 0, 1), Ended: draw(d, "ended", false, true),
 		}
 	}
@@ -104,13 +105,13 @@ func (d *differ) state(key string) scheduler.State {
 }
 
 // away is a list without repetitions.
-func (d *differ) away(what string) []scheduler.Away {
-	return draw(d, what, nil, nil, nil, []scheduler.Away{{Shard: "b", Rank: 1}}, []scheduler.Away{{Shard: "b", Rank: 10}},
-		[]scheduler.Away{{Shard: "c", Rank: 0}, {Shard: "b", Rank: 1}}, []scheduler.Away{{Shard: "b", Rank: 0}, {Shard: "bb", Rank: 1}})
+func (d *differ) away(what string) []store.Away {
+	return draw(d, what, nil, nil, nil, []store.Away{{Shard: "b", Rank: 1}}, []store.Away{{Shard: "b", Rank: 10}},
+		[]store.Away{{Shard: "c", Rank: 0}, {Shard: "b", Rank: 1}}, []store.Away{{Shard: "b", Rank: 0}, {Shard: "bb", Rank: 1}})
 }
 
-func (d *differ) failure() scheduler.Failure {
-	f := draw(d, "failure", scheduler.Failure{}, scheduler.Failure{}, scheduler.Failure{Node: "node0", Reason: "status 503: @ %"}, scheduler.Failure{Node: "other"})
+func (d *differ) failure() store.Failure {
+	f := draw(d, "failure", store.Failure{}, store.Failure{}, store.Failure{Node: "node0", Reason: "status 503: @ %"}, store.Failure{Node: "other"})
 	if !f.IsZero() && draw(d, "failed at a known time", false, false, true) {
 		f.At = d.now.Add(-d.unit).Truncate(time.Millisecond).UTC()
 	}
@@ -119,41 +120,41 @@ func (d *differ) failure() scheduler.Failure {
 
 // write is any that a client, an outcome or a repair may send, and the same for
 // the model, which knows a lease by another token.
-func (d *differ) write() (store, model scheduler.Write) {
-	w := scheduler.Write{
-		Kind: draw(d, "kind of write", scheduler.WritePut, scheduler.WritePut, scheduler.WriteOnce, scheduler.WriteAnew, scheduler.WriteGone, scheduler.WriteLook,
-			scheduler.WriteLive, scheduler.WriteLive, scheduler.WriteDone, scheduler.WriteDone, scheduler.WriteNext, scheduler.WriteNext,
-			scheduler.WriteAgain, scheduler.WriteAgain, scheduler.WriteDrop, scheduler.WriteOnto, scheduler.WriteOnto, scheduler.WriteBury,
-			scheduler.WriteLeave, scheduler.WriteLeave, scheduler.WriteRank),
+func (d *differ) write() (kept, model store.Write) {
+	w := store.Write{
+		Kind: draw(d, "kind of write", store.WritePut, store.WritePut, store.WriteOnce, store.WriteAnew, store.WriteGone, store.WriteLook,
+			store.WriteLive, store.WriteLive, store.WriteDone, store.WriteDone, store.WriteNext, store.WriteNext,
+			store.WriteAgain, store.WriteAgain, store.WriteDrop, store.WriteOnto, store.WriteOnto, store.WriteBury,
+			store.WriteLeave, store.WriteLeave, store.WriteRank),
 		Shard: "a", Key: d.key(), RF: draw(d, "rf", 0, 2, 2, 2, 3), Rank: draw(d, "rank", 0, 1, 2), Away: d.away("away"),
 		DueIn: d.some("due in"), Retry: d.some("retry"), Offset: d.some("offset"), Life: d.some("life"), Keep: d.some("keep"),
 		BodyHash: draw(d, "body hash", "", "", "", "aa", "bb"),
 	}
 	if draw(d, "a client's state", false, true) {
-		w.State = scheduler.State{Version: d.version(w.Key), Seq: 1}
+		w.State = timer.State{Version: d.version(w.Key), Seq: 1}
 	} else {
 		w.State = d.state(w.Key)
 	}
 	switch w.Kind {
-	case scheduler.WriteAnew:
+	case store.WriteAnew:
 		if draw(d, "without a timer", false, true) {
 			break
 		}
 		fallthrough
-	case scheduler.WritePut, scheduler.WriteOnce, scheduler.WriteLive, scheduler.WriteOnto, scheduler.WriteNext:
+	case store.WritePut, store.WriteOnce, store.WriteLive, store.WriteOnto, store.WriteNext:
 		w.Timer, w.Failure = d.timer(), d.failure()
 		w.Timer.ReplicationFactor = max(w.RF, 1)
 		if draw(d, "overdue", false, false, true) {
 			w.DueIn = -w.DueIn
 		}
-	case scheduler.WriteAgain:
+	case store.WriteAgain:
 		w.Failure = d.failure()
-	case scheduler.WriteRank:
+	case store.WriteRank:
 		w.Timer, w.State.Ended = d.timer(), false
 		w.Timer.ReplicationFactor = max(w.RF, 1)
-	case scheduler.WriteLeave:
+	case store.WriteLeave:
 		w.State.Ended, w.State.Seq = draw(d, "of a tombstone", false, true), max(w.State.Seq, 1)
-	case scheduler.WriteGone, scheduler.WriteBury, scheduler.WriteDone, scheduler.WriteLook, scheduler.WriteDrop:
+	case store.WriteGone, store.WriteBury, store.WriteDone, store.WriteLook, store.WriteDrop:
 	}
 	m := w
 	if len(d.leases) > 0 && draw(d, "leased", false, false, true) {
@@ -164,20 +165,20 @@ func (d *differ) write() (store, model scheduler.Write) {
 }
 
 // writes are some, now and then for copies of one timer, which share what they say.
-func (d *differ) writes() (store, model []scheduler.Write) {
+func (d *differ) writes() (backend, model []store.Write) {
 	for range draw(d, "writes", 1, 1, 2, 3) {
 		w, m := d.write()
-		if n := len(store); n > 0 && w.Timer != nil && store[n-1].Timer != nil && draw(d, "of one timer", false, true) {
-			w.Timer, m.Timer = store[n-1].Timer, store[n-1].Timer
-			w.RF, m.RF = store[n-1].RF, store[n-1].RF
+		if n := len(backend); n > 0 && w.Timer != nil && backend[n-1].Timer != nil && draw(d, "of one timer", false, true) {
+			w.Timer, m.Timer = backend[n-1].Timer, backend[n-1].Timer
+			w.RF, m.RF = backend[n-1].RF, backend[n-1].RF
 			if draw(d, "with one hash", false, true) {
-				w.BodyHash, m.BodyHash = store[n-1].BodyHash, store[n-1].BodyHash
+				w.BodyHash, m.BodyHash = backend[n-1].BodyHash, backend[n-1].BodyHash
 			}
 			if draw(d, "with one failure", false, true) {
-				w.Failure, m.Failure = store[n-1].Failure, store[n-1].Failure
+				w.Failure, m.Failure = backend[n-1].Failure, backend[n-1].Failure
 			}
 		}
-		store, model = append(store, w), append(model, m)
+		backend, model = append(backend, w), append(model, m)
 	}
-	return store, model
+	return backend, model
 }

@@ -18,8 +18,9 @@ import (
 	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
 	"chronos/scheduler/storetest"
+	"chronos/scheduler/timer"
 )
 
 // The scripts and the model are given the same calls at the same instants, and
@@ -81,7 +82,7 @@ type differ struct {
 	rt     *rapid.T
 	unit   time.Duration
 	model  *storetest.Model
-	views  []scheduler.Store
+	views  []store.Store
 	now    time.Time
 	leases []leasePair
 	sent   []func() // what may be sent again
@@ -93,7 +94,7 @@ type differ struct {
 // leasePair is one lease by the tokens that the store and the model gave it.
 type leasePair struct {
 	node         int
-	store, model scheduler.Lease
+	store, model store.Lease
 	grave        bool // of a tombstone
 }
 
@@ -143,14 +144,14 @@ func (d *differ) run(rt *rapid.T, unit time.Duration) {
 // keepOne makes a timer that stays, with all tags: so no sum is less than 0.
 func (d *differ) keepOne() {
 	const far, many = 1000 * time.Hour, 1 << 40
-	w := scheduler.Write{
-		Kind: scheduler.WritePut, Shard: "a", Key: d.stores[0].keysOf("a", differPartition, 5)[4], State: scheduler.State{Version: 1, Seq: 1}, RF: 1, DueIn: far,
-		Timer: &scheduler.Timer{Interval: far, ReplicationFactor: 1, Callback: scheduler.Callback{URI: "http://a"}},
+	w := store.Write{
+		Kind: store.WritePut, Shard: "a", Key: d.stores[0].keysOf("a", differPartition, 5)[4], State: timer.State{Version: 1, Seq: 1}, RF: 1, DueIn: far,
+		Timer: &timer.Timer{Interval: far, ReplicationFactor: 1, Callback: timer.Callback{URI: "http://a"}},
 	}
 	for _, typ := range []string{"a b", "-", "=,% {", "-x"} {
-		w.Timer.Tags = append(w.Timer.Tags, scheduler.Tag{Type: typ, Count: many})
+		w.Timer.Tags = append(w.Timer.Tags, timer.Tag{Type: typ, Count: many})
 	}
-	d.sendBoth("keep one", 0, []scheduler.Write{w}, func() []scheduler.Written { return d.stores[0].Merge(context.Background(), []scheduler.Write{w}) })
+	d.sendBoth("keep one", 0, []store.Write{w}, func() []store.Written { return d.stores[0].Merge(context.Background(), []store.Write{w}) })
 	d.sent = nil
 }
 
@@ -176,7 +177,7 @@ func (d *differ) breaksOff(err error) bool {
 	if err == nil {
 		return false
 	}
-	if !errors.Is(err, scheduler.ErrUnavailable) {
+	if !errors.Is(err, timer.ErrUnavailable) {
 		d.rt.Fatal(err)
 	}
 	d.broken = err
@@ -185,12 +186,12 @@ func (d *differ) breaksOff(err error) bool {
 	return true
 }
 
-func (d *differ) same(what string, store, model any) {
+func (d *differ) same(what string, backend, model any) {
 	d.Helper()
-	if reflect.DeepEqual(store, model) {
+	if reflect.DeepEqual(backend, model) {
 		return // which is much faster
 	}
-	if diff := cmp.Diff(model, store, cmpopts.EquateEmpty(), cmpopts.EquateErrors()); diff != "" {
+	if diff := cmp.Diff(model, backend, cmpopts.EquateEmpty(), cmpopts.EquateErrors()); diff != "" {
 		d.rt.Fatalf("%s (-model +store):\n%s", what, diff)
 	}
 }
@@ -198,9 +199,9 @@ func (d *differ) same(what string, store, model any) {
 // alike makes the claims of store and model alike but for what must be the same:
 // without what names where a timer is, without lease tokens, and without how long
 // after the answer a timer is due, which the store can only estimate.
-func alike(claims ...*scheduler.Claimed) {
+func alike(claims ...*store.Claimed) {
 	for _, c := range claims {
-		c.Lease.Token, c.Lease.Partition, c.Lease.Found, c.DueIn = "", 0, scheduler.Found{}, 0
+		c.Lease.Token, c.Lease.Partition, c.Lease.Found, c.DueIn = "", 0, store.Found{}, 0
 	}
 }
 
@@ -209,13 +210,13 @@ func (d *differ) compare(*rapid.T) {
 	if d.broken != nil {
 		return
 	}
-	var states []scheduler.KeyState
+	var states []store.KeyState
 	for _, key := range d.keys {
-		states = append(states, scheduler.KeyState{Key: key})
+		states = append(states, store.KeyState{Key: key})
 	}
 	ctx := context.Background()
 	got := d.stores[0].Read(ctx, spots(d.keys...))
-	if errors.Is(got[0].Err, scheduler.ErrUnavailable) {
+	if errors.Is(got[0].Err, timer.ErrUnavailable) {
 		d.breaksOff(got[0].Err)
 		return
 	}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"chronos/scheduler"
+	"chronos/scheduler/timer"
 )
 
 const (
@@ -242,16 +242,16 @@ func (s *Store) adopt(l *Topology) error {
 	return nil
 }
 
-// Writable is scheduler.Store's: others may work by another topology than a node that
+// Writable is store.Store's: others may work by another topology than a node that
 // has not been able to read it for long, or of one that has just started until half of
 // the shards have told it the same. What is written to a shard that they have removed,
 // nobody calls back.
 func (s *Store) Writable() error {
 	if s.read.Load() == 0 {
-		return fmt.Errorf("%w: this node has just started, and fewer than half of the shards hold the topology of epoch %d that it found", scheduler.ErrUnavailable, s.Topology().Epoch)
+		return fmt.Errorf("%w: this node has just started, and fewer than half of the shards hold the topology of epoch %d that it found", timer.ErrUnavailable, s.Topology().Epoch)
 	}
 	if since := s.since(&s.read); s.Topology().Epoch > 0 && since > blindFor {
-		return fmt.Errorf("%w: for %v it could not be known which topology counts: no shard can be read, or a change that was begun waits for one that can't be", scheduler.ErrUnavailable, since.Round(time.Second))
+		return fmt.Errorf("%w: for %v it could not be known which topology counts: no shard can be read, or a change that was begun waits for one that can't be", timer.ErrUnavailable, since.Round(time.Second))
 	}
 	return nil
 }

@@ -8,7 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 func TestNodesFollowTheTopology(t *testing.T) {
@@ -202,7 +203,7 @@ func TestANodeWritesNothingBeforeItKnowsTheTopology(t *testing.T) {
 	l.wantActive(8*time.Second, "b")
 	l.redis["a"].kill()
 	late := l.node("a")
-	if err := late.Writable(); !errors.Is(err, scheduler.ErrUnavailable) {
+	if err := late.Writable(); !errors.Is(err, timer.ErrUnavailable) {
 		t.Errorf("writable before it has read the topology: %v", err)
 	}
 	l.redis["a"].start()
@@ -260,7 +261,7 @@ func TestRemoveAShard(t *testing.T) {
 	refused(false, "drain it first")
 	w := creation("k", time.Hour)
 	w.Shard = "c"
-	if got := s.Merge(t.Context(), []scheduler.Write{w})[0]; got.Err != nil {
+	if got := s.Merge(t.Context(), []store.Write{w})[0]; got.Err != nil {
 		t.Fatal(got.Err)
 	}
 	if err := l.drain(s, "c"); err != nil {
@@ -277,8 +278,8 @@ func TestRemoveAShard(t *testing.T) {
 	s.drainedFor = 0
 	refused(false, "still has 1 copies")
 	gone := w
-	gone.Kind, gone.Timer = scheduler.WriteDrop, nil
-	if got := s.Merge(t.Context(), []scheduler.Write{gone})[0]; got.Status != scheduler.WriteStored {
+	gone.Kind, gone.Timer = store.WriteDrop, nil
+	if got := s.Merge(t.Context(), []store.Write{gone})[0]; got.Status != store.WriteStored {
 		t.Fatalf("%+v", got)
 	}
 	if _, err := s.RemoveShard(t.Context(), "c", false); err != nil {

@@ -11,7 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // A Redis whose memory is full takes no new timer, and goes on firing and
@@ -23,7 +24,7 @@ func TestFullServer(t *testing.T) {
 	const each = 20
 	var keys []string
 	for i := range each {
-		for kind, w := range map[string]scheduler.Write{
+		for kind, w := range map[string]store.Write{
 			"once": creation("once-"+strconv.Itoa(i), 0), "every": creation("every-"+strconv.Itoa(i), 100*time.Millisecond),
 			"again": creation("again-"+strconv.Itoa(i), 0), "dead": creation("dead-"+strconv.Itoa(i), 0),
 			"letter": creation("letter-"+strconv.Itoa(i), 0), "gone": creation("gone-"+strconv.Itoa(i), time.Hour), "kept": creation("kept-"+strconv.Itoa(i), time.Hour),
@@ -32,7 +33,7 @@ func TestFullServer(t *testing.T) {
 				w.Timer.RepeatFor = time.Hour
 			}
 			keys = append(keys, w.Key)
-			w.Timer.Tags = []scheduler.Tag{{Type: kind, Count: 2}}
+			w.Timer.Tags = []timer.Tag{{Type: kind, Count: 2}}
 			merge(t, s, w)
 		}
 	}
@@ -48,19 +49,19 @@ func TestFullServer(t *testing.T) {
 	var clients sync.WaitGroup
 	for i := range each {
 		clients.Go(func() {
-			answer := s.Merge(t.Context(), []scheduler.Write{taggedCreation("new-"+strconv.Itoa(i), scheduler.Tag{Type: "new", Count: 1})})[0]
-			if !errors.Is(answer.Err, scheduler.ErrUnavailable) {
+			answer := s.Merge(t.Context(), []store.Write{taggedCreation("new-"+strconv.Itoa(i), timer.Tag{Type: "new", Count: 1})})[0]
+			if !errors.Is(answer.Err, timer.ErrUnavailable) {
 				t.Errorf("create in full memory: status %d, %v, want ErrUnavailable", answer.Status, answer.Err)
 			}
-			answer = s.Merge(t.Context(), []scheduler.Write{creation("kept-"+strconv.Itoa(i), 2*time.Hour)})[0]
-			if !errors.Is(answer.Err, scheduler.ErrUnavailable) {
+			answer = s.Merge(t.Context(), []store.Write{creation("kept-"+strconv.Itoa(i), 2*time.Hour)})[0]
+			if !errors.Is(answer.Err, timer.ErrUnavailable) {
 				t.Errorf("replace in full memory: status %d, %v, want ErrUnavailable", answer.Status, answer.Err)
 			}
 		})
 		clients.Go(func() {
-			answers := s.Merge(t.Context(), []scheduler.Write{deletion("gone-" + strconv.Itoa(i)), deletion("unknown-" + strconv.Itoa(i))})
+			answers := s.Merge(t.Context(), []store.Write{deletion("gone-" + strconv.Itoa(i)), deletion("unknown-" + strconv.Itoa(i))})
 			for _, answer := range answers {
-				if answer.Err != nil || answer.Status != scheduler.WriteStored {
+				if answer.Err != nil || answer.Status != store.WriteStored {
 					t.Errorf("delete in full memory: status %d, %v", answer.Status, answer.Err)
 				}
 			}
@@ -84,9 +85,9 @@ func TestFullServer(t *testing.T) {
 		t.Errorf("announce in full memory: %v, %v", nodes, err)
 	}
 	outcomesToldInFullMemory(t, s)
-	outcomes := map[string]scheduler.Outcome{
-		"once": scheduler.OutcomeDone, "every": scheduler.OutcomeNext, "again": scheduler.OutcomeAgain, "dead": scheduler.OutcomeDead,
-		"letter": scheduler.OutcomeDone,
+	outcomes := map[string]store.Outcome{
+		"once": store.OutcomeDone, "every": store.OutcomeNext, "again": store.OutcomeAgain, "dead": store.OutcomeDead,
+		"letter": store.OutcomeDone,
 	}
 	fired := map[string]int{}
 	await(t, soon, "all to be fired", func() bool {
@@ -97,12 +98,12 @@ func TestFullServer(t *testing.T) {
 		for _, c := range result.Claims {
 			kind, _, _ := strings.Cut(c.Lease.Key, "-")
 			if kind == "letter" {
-				letter := scheduler.Settlement{Lease: c.Lease, Outcome: scheduler.OutcomeLetter, Reason: "no more"}
-				if o := s.Settle(t.Context(), "a", []scheduler.Settlement{letter})[0]; !o.Accepted {
+				letter := store.Settlement{Lease: c.Lease, Outcome: store.OutcomeLetter, Reason: "no more"}
+				if o := s.Settle(t.Context(), "a", []store.Settlement{letter})[0]; !o.Accepted {
 					t.Errorf("dead letter in full memory: %v", o.Err)
 				}
 			}
-			if err := fireAll(t.Context(), s, "a", []scheduler.Claimed{c}, outcomes[kind]); err != nil {
+			if err := fireAll(t.Context(), s, "a", []store.Claimed{c}, outcomes[kind]); err != nil {
 				t.Fatalf("fire in full memory: %v", err)
 			}
 			fired[kind]++
@@ -110,7 +111,7 @@ func TestFullServer(t *testing.T) {
 		return fired["once"] == each && fired["every"] >= 2*each && fired["again"] >= 2*each && fired["dead"] == each &&
 			fired["letter"] == each
 	})
-	if answer := read(t, s, "dead-0"); !errors.Is(answer.Err, scheduler.ErrNotFound) {
+	if answer := read(t, s, "dead-0"); !errors.Is(answer.Err, timer.ErrNotFound) {
 		t.Errorf("a dead timer is %+v, %v", answer.Record, answer.Err)
 	}
 	for _, key := range keys {
@@ -130,15 +131,15 @@ func TestFullServer(t *testing.T) {
 // and goes on or ends.
 func outcomesToldInFullMemory(t *testing.T, s *Store) {
 	t.Helper()
-	for i, kind := range []scheduler.WriteKind{scheduler.WriteNext, scheduler.WriteAgain, scheduler.WriteDone, scheduler.WriteDrop} {
+	for i, kind := range []store.WriteKind{store.WriteNext, store.WriteAgain, store.WriteDone, store.WriteDrop} {
 		key := "told-" + strconv.Itoa(i)
 		there := read(t, s, key)
-		w := scheduler.Write{Kind: kind, Shard: "a", Key: key, State: there.Record.State, RF: 1, Rank: 1, Retry: time.Hour, Life: time.Minute}
+		w := store.Write{Kind: kind, Shard: "a", Key: key, State: there.Record.State, RF: 1, Rank: 1, Retry: time.Hour, Life: time.Minute}
 		w.State.Attempt = 1
-		if kind == scheduler.WriteNext {
+		if kind == store.WriteNext {
 			w.State.Seq, w.Timer = 2, &there.Record.Timer
 		}
-		if answer := s.Tell(t.Context(), "a", []scheduler.Write{w})[0]; answer.Err != nil || answer.Status != scheduler.WriteStored {
+		if answer := s.Tell(t.Context(), "a", []store.Write{w})[0]; answer.Err != nil || answer.Status != store.WriteStored {
 			t.Errorf("tell %s in full memory: status %d, %v", kind, answer.Status, answer.Err)
 		}
 	}

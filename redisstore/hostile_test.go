@@ -11,7 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
 )
 
 // TestUnreadableRecordsHinderNobody: what a record or an entry of a Redis holds
@@ -27,7 +27,7 @@ func TestUnreadableRecordsHinderNobody(t *testing.T) {
 				s := openStore(t, "node", "http", shard)
 				broken := plantUnreadable(t, s, shard.client)
 				healthy := s.keysOf("a", 3, 5)
-				var writes []scheduler.Write
+				var writes []store.Write
 				for _, key := range healthy {
 					w := oneWrite(key, 1)
 					w.Timer.Interval = 0
@@ -37,7 +37,7 @@ func TestUnreadableRecordsHinderNobody(t *testing.T) {
 
 				got := map[string]error{}
 				await(t, 10*time.Second, "all to be claimed", func() bool {
-					result, err := s.Claim(t.Context(), "a", scheduler.ClaimRequest{
+					result, err := s.Claim(t.Context(), "a", store.ClaimRequest{
 						Horizon: time.Minute, Limit: 500, Grace: time.Minute, LeaveOwnRetries: leave,
 					})
 					if err != nil {
@@ -68,9 +68,9 @@ func TestUnreadableRecordsHinderNobody(t *testing.T) {
 	}
 }
 
-func settleDead(t *testing.T, s *Store, c scheduler.Claimed) {
+func settleDead(t *testing.T, s *Store, c store.Claimed) {
 	t.Helper()
-	settled := s.Settle(t.Context(), "a", []scheduler.Settlement{{Lease: c.Lease, Outcome: scheduler.OutcomeDead, Reason: "test"}})[0]
+	settled := s.Settle(t.Context(), "a", []store.Settlement{{Lease: c.Lease, Outcome: store.OutcomeDead, Reason: "test"}})[0]
 	if settled.Err != nil || !settled.Accepted {
 		t.Fatalf("settle %s: %+v", c.Lease.Key, settled)
 	}

@@ -5,7 +5,7 @@ import (
 	"net/url"
 	"sync"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
 )
 
 // ShardReport is how one shard of the topology stands.
@@ -48,7 +48,7 @@ func (s *Store) inspect(ctx context.Context, sh *shard, moved int64) (r ShardRep
 	if at.topology != nil {
 		r.Epoch = at.topology.Epoch
 	}
-	var survey scheduler.Survey
+	var survey store.Survey
 	if survey, r.Err = s.Survey(ctx, sh.name); r.Err != nil {
 		return r
 	}

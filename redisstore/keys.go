@@ -6,12 +6,13 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // Partitions is how many groups of keys a shard has for each lane. It is a
 // constant of the data: changing it loses sight of every stored timer.
-const Partitions = scheduler.Partitions
+const Partitions = store.Partitions
 
 // nodesKey is the sorted set of live nodes of a shard that work on a lane: node id by
 // the time of its last announcement, ms of the shard's clock.
@@ -56,11 +57,11 @@ func partitionOf(key string) int { return int(xxhash.Sum64String(key) % Partitio
 // together is how many keys that are made one after another share a partition.
 const together = 64
 
-// NewKey is scheduler.Store's. The last two digits are chosen so that keys made
+// NewKey is store.Store's. The last two digits are chosen so that keys made
 // one after another share a partition: what is created together is written by
 // one script call, and if it is due together, claimed, fenced and settled by one.
 func (s *Store) NewKey() (string, error) {
-	made, err := scheduler.NewKey()
+	made, err := timer.NewKey()
 	if err != nil {
 		return "", err
 	}

@@ -8,7 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // A lease token is node:counter:taken_ms. nodeOf is who holds it.
@@ -19,18 +20,18 @@ func nodeOf(token string) string {
 
 func (s *Store) nextCounter() string { return strconv.FormatUint(s.counter.Add(1), 10) }
 
-// Claim is scheduler.Store's: one call for each partition, all in one round
+// Claim is store.Store's: one call for each partition, all in one round
 // trip; in several, if the limit is less than the partitions are.
-func (s *Store) Claim(ctx context.Context, shard string, req scheduler.ClaimRequest) (scheduler.ClaimResult, error) {
+func (s *Store) Claim(ctx context.Context, shard string, req store.ClaimRequest) (store.ClaimResult, error) {
 	sh, err := s.shard(shard)
 	if err != nil {
-		return scheduler.ClaimResult{}, err
+		return store.ClaimResult{}, err
 	}
 	counter, partitions := s.nextCounter(), s.partitionsOf(req)
 	if sh.quiet() > 0 {
-		return scheduler.ClaimResult{}, sh.ready(ctx)
+		return store.ClaimResult{}, sh.ready(ctx)
 	}
-	var result scheduler.ClaimResult
+	var result store.ClaimResult
 	var failed error
 	for len(partitions) > 0 && failed == nil && len(result.Claims) < req.Limit {
 		room := req.Limit - len(result.Claims)
@@ -49,14 +50,14 @@ func (s *Store) Claim(ctx context.Context, shard string, req scheduler.ClaimRequ
 		}
 	}
 	if sh.quiet() > 0 { // the loss was noticed meanwhile; the leases end by themselves
-		return scheduler.ClaimResult{}, failed
+		return store.ClaimResult{}, failed
 	}
 	return result, failed
 }
 
 // partitionsOf are those that a claim is about, beginning with another one each
 // time, so that a small limit starves none.
-func (s *Store) partitionsOf(req scheduler.ClaimRequest) []int {
+func (s *Store) partitionsOf(req store.ClaimRequest) []int {
 	asked := req.Partitions
 	if asked == nil {
 		asked = make([]int, Partitions)
@@ -72,7 +73,7 @@ func (s *Store) partitionsOf(req scheduler.ClaimRequest) []int {
 }
 
 // claimCalls shares room out among partitions.
-func (s *Store) claimCalls(sh *shard, counter string, partitions []int, room int, req scheduler.ClaimRequest) []*call {
+func (s *Store) claimCalls(sh *shard, counter string, partitions []int, room int, req store.ClaimRequest) []*call {
 	n := len(partitions)
 	leaveRetries := "0"
 	if req.LeaveOwnRetries {
@@ -102,9 +103,9 @@ const maxClaimBytes = 16 << 20
 
 // readClaims reads "score_ms previous_lease", key and record for each, and "more"
 // if there may be more.
-func (s *Store) readClaims(sh *shard, counter string, partition int, c *call) (claims []scheduler.Claimed, more bool) {
+func (s *Store) readClaims(sh *shard, counter string, partition int, c *call) (claims []store.Claimed, more bool) {
 	token := s.node + ":" + counter + ":" + strconv.FormatInt(c.nowUs/1000, 10)
-	claims = make([]scheduler.Claimed, 0, len(c.reply)/3)
+	claims = make([]store.Claimed, 0, len(c.reply)/3)
 	nonsense := 0
 	for i := 0; i+3 <= len(c.reply); i += 3 {
 		line, ok1 := c.reply[i].(string)
@@ -116,7 +117,7 @@ func (s *Store) readClaims(sh *shard, counter string, partition int, c *call) (c
 		}
 		r := reader{text: line}
 		score, previous := r.int64(), r.word()
-		claimed := s.claimed(scheduler.Lease{Shard: sh.name, Key: key, Token: token, Partition: partition}, score, raw)
+		claimed := s.claimed(store.Lease{Shard: sh.name, Key: key, Token: token, Partition: partition}, score, raw)
 		claimed.DueIn = sh.clock.until(score)
 		if previous != "-" {
 			claimed.Previous = nodeOf(previous)
@@ -129,15 +130,15 @@ func (s *Store) readClaims(sh *shard, counter string, partition int, c *call) (c
 	return claims, len(c.reply)%3 == 1
 }
 
-func (s *Store) claimed(lease scheduler.Lease, scoreMs int64, raw string) scheduler.Claimed {
+func (s *Store) claimed(lease store.Lease, scoreMs int64, raw string) store.Claimed {
 	rec, err := parseRecord(raw)
-	lease.Found = scheduler.Found{
+	lease.Found = store.Found{
 		ScoreMs: scoreMs, State: rec.state, StartMs: rec.startMs, IntervalMs: rec.intervalMs, FiringUntilMs: rec.firingUntilMs,
 	}
 	if err == nil && rec.rank == 0 && len(rec.tags) > 0 && !rec.state.Ended {
 		lease.Found.Tags = tagField(raw)
 	}
-	claimed := scheduler.Claimed{Lease: lease}
+	claimed := store.Claimed{Lease: lease}
 	if err == nil && partitionOf(lease.Key) != lease.Partition {
 		err = fmt.Errorf("%w: it is in partition %d, where no request finds it", errRecord, lease.Partition)
 	}
@@ -151,96 +152,23 @@ func (s *Store) claimed(lease scheduler.Lease, scoreMs int64, raw string) schedu
 	return claimed
 }
 
-// Take is scheduler.Store's.
-func (s *Store) Take(ctx context.Context, shard string, grace time.Duration, keys []string) []scheduler.Taken {
-	results := make([]scheduler.Taken, len(keys))
-	sh, err := s.shard(shard)
-	if err != nil {
-		for i := range results {
-			results[i].Err = err
-		}
-		return results
-	}
-	counter := s.nextCounter()
-	items := make([]*item, len(keys))
-	for i, key := range keys {
-		items[i] = &item{partition: partitionOf(key), args: []any{key}}
-	}
-	script := itemScript{name: "take", keys: partitionKeys.three, replies: 2, head: func() []any {
-		return []any{s.node, counter, wholeMs(grace), sh.clock.in(s.notAfter)}
-	}}
-	sh.evalItems(ctx, sh.ask, &s.keys, script, items)
-	for i, it := range items {
-		if sh.quiet() > 0 {
-			results[i].Err = fmt.Errorf("%w: shard %s has lost data just now", scheduler.ErrRefused, shard)
-			continue
-		}
-		results[i] = s.readTaken(sh, counter, keys[i], it)
-	}
-	return results
-}
-
-func takeStatus(word string) scheduler.TakeStatus {
-	switch word {
-	case "got":
-		return scheduler.TakeGot
-	case "leased":
-		return scheduler.TakeLeased
-	case "waiting":
-		return scheduler.TakeWaiting
-	case "ended":
-		return scheduler.TakeEnded
-	case "missing":
-		return scheduler.TakeMissing
-	}
-	return scheduler.TakeFailed
-}
-
-func (s *Store) readTaken(sh *shard, counter, key string, it *item) scheduler.Taken {
-	if it.err != nil {
-		return scheduler.Taken{Err: it.err}
-	}
-	r := reader{text: it.reply[0]}
-	taken := scheduler.Taken{Status: takeStatus(r.word())}
-	taken.Wait = milliseconds(r.int64())
-	scoreMs, previous := r.int64(), r.word()
-	if r.err != nil || taken.Status == scheduler.TakeFailed {
-		return scheduler.Taken{Err: fmt.Errorf("%w: take: %w", scheduler.ErrUnavailable, errReply)}
-	}
-	if taken.Status != scheduler.TakeGot {
-		if taken.Status != scheduler.TakeMissing {
-			there := reader{text: it.reply[1]}
-			taken.Record.State = there.position()
-			taken.Record.State.Ended = taken.Status == scheduler.TakeEnded
-		}
-		return taken
-	}
-	token := s.node + ":" + counter + ":" + strconv.FormatInt(it.nowUs/1000, 10)
-	taken.Claimed = s.claimed(scheduler.Lease{Shard: sh.name, Key: key, Token: token, Partition: it.partition}, scoreMs, it.reply[1])
-	taken.DueIn = sh.clock.until(scoreMs)
-	if previous != "-" {
-		taken.Previous = nodeOf(previous)
-	}
-	return taken
-}
-
-func fenceStatus(word string) scheduler.FenceStatus {
+func fenceStatus(word string) store.FenceStatus {
 	switch word {
 	case "passed":
-		return scheduler.FencePassed
+		return store.FencePassed
 	case "early":
-		return scheduler.FenceEarly
+		return store.FenceEarly
 	case "lost":
-		return scheduler.FenceLost
+		return store.FenceLost
 	case "late":
-		return scheduler.FenceTooLate
+		return store.FenceTooLate
 	}
-	return scheduler.FenceFailed
+	return store.FenceFailed
 }
 
-// Fire is scheduler.Store's.
-func (s *Store) Fire(ctx context.Context, shard string, terms scheduler.FenceTerms, fences []scheduler.Fence) []scheduler.Fenced {
-	results := make([]scheduler.Fenced, len(fences))
+// Fire is store.Store's.
+func (s *Store) Fire(ctx context.Context, shard string, terms store.FenceTerms, fences []store.Fence) []store.Fenced {
+	results := make([]store.Fenced, len(fences))
 	sh, err := s.shard(shard)
 	if err != nil {
 		for i := range results {
@@ -262,36 +190,36 @@ func (s *Store) Fire(ctx context.Context, shard string, terms scheduler.FenceTer
 	for i, it := range items {
 		results[i] = readFenced(it, fences[i].Lease.Found.State.Version)
 		if sh.quiet() > 0 {
-			results[i].Status = scheduler.FenceTooLate
+			results[i].Status = store.FenceTooLate
 		}
 	}
 	return results
 }
 
 // readFenced reads "status seq attempt due_ms wait_ms".
-func readFenced(it *item, version scheduler.Version) scheduler.Fenced {
+func readFenced(it *item, version timer.Version) store.Fenced {
 	if it.err != nil {
-		return scheduler.Fenced{Err: it.err}
+		return store.Fenced{Err: it.err}
 	}
 	r := reader{text: it.reply[0]}
-	fenced := scheduler.Fenced{Status: fenceStatus(r.word())}
-	fenced.State = scheduler.State{Version: version, Seq: int(r.int64()), Attempt: int(r.int64())}
-	if fenced.Status == scheduler.FenceLost {
-		fenced.State = scheduler.State{}
+	fenced := store.Fenced{Status: fenceStatus(r.word())}
+	fenced.State = timer.State{Version: version, Seq: int(r.int64()), Attempt: int(r.int64())}
+	if fenced.Status == store.FenceLost {
+		fenced.State = timer.State{}
 	}
 	dueMs := r.int64()
 	fenced.Wait = milliseconds(r.int64())
-	if r.err != nil || fenced.Status == scheduler.FenceFailed {
-		return scheduler.Fenced{Err: fmt.Errorf("%w: fence: %w", scheduler.ErrUnavailable, errReply)}
+	if r.err != nil || fenced.Status == store.FenceFailed {
+		return store.Fenced{Err: fmt.Errorf("%w: fence: %w", timer.ErrUnavailable, errReply)}
 	}
 	fenced.Due = time.UnixMilli(dueMs).UTC()
 	fenced.Late = -until(dueMs, it.nowUs)
 	return fenced
 }
 
-// Settle is scheduler.Store's.
-func (s *Store) Settle(ctx context.Context, shard string, settlements []scheduler.Settlement) []scheduler.Settled {
-	results := make([]scheduler.Settled, len(settlements))
+// Settle is store.Store's.
+func (s *Store) Settle(ctx context.Context, shard string, settlements []store.Settlement) []store.Settled {
+	results := make([]store.Settled, len(settlements))
 	sh, err := s.shard(shard)
 	if err != nil {
 		for i := range results {
@@ -316,9 +244,9 @@ func (s *Store) Settle(ctx context.Context, shard string, settlements []schedule
 	return results
 }
 
-func keepOf(o *scheduler.Settlement) string {
+func keepOf(o *store.Settlement) string {
 	if o.Keep == 0 && len(o.Untold) == 0 {
-		if o.Outcome == scheduler.OutcomeDone && o.Lease.Found.Tags != "" {
+		if o.Outcome == store.OutcomeDone && o.Lease.Found.Tags != "" {
 			return "0 - " + o.Lease.Found.Tags
 		}
 		return "0"
@@ -331,20 +259,20 @@ func keepOf(o *scheduler.Settlement) string {
 }
 
 // readSettled reads "ok" or "lost lease".
-func readSettled(it *item) scheduler.Settled {
+func readSettled(it *item) store.Settled {
 	if it.err != nil {
-		return scheduler.Settled{Err: it.err}
+		return store.Settled{Err: it.err}
 	}
 	status, lease, _ := strings.Cut(it.reply[0], " ")
-	settled := scheduler.Settled{Accepted: status == "ok"}
+	settled := store.Settled{Accepted: status == "ok"}
 	if !settled.Accepted && lease != "-" {
 		settled.Holder = nodeOf(lease)
 	}
 	return settled
 }
 
-// Ask is scheduler.Store's.
-func (s *Store) Ask(ctx context.Context, shard string, states []scheduler.KeyState) ([]scheduler.Difference, error) {
+// Ask is store.Store's.
+func (s *Store) Ask(ctx context.Context, shard string, states []store.KeyState) ([]store.Difference, error) {
 	sh, err := s.shard(shard)
 	if err != nil {
 		return nil, err
@@ -366,7 +294,7 @@ func (s *Store) Ask(ctx context.Context, shard string, states []scheduler.KeySta
 		indexes[k] = append(indexes[k], i)
 	}
 	sh.eval(ctx, sh.ask, calls)
-	byIndex := make(map[int]scheduler.Difference)
+	byIndex := make(map[int]store.Difference)
 	for k, c := range calls {
 		if c.err != nil {
 			return nil, c.err
@@ -375,7 +303,7 @@ func (s *Store) Ask(ctx context.Context, shard string, states []scheduler.KeySta
 			return nil, err
 		}
 	}
-	differences := make([]scheduler.Difference, 0, len(byIndex))
+	differences := make([]store.Difference, 0, len(byIndex))
 	for i := range states {
 		if d, ok := byIndex[i]; ok {
 			differences = append(differences, d)
@@ -386,23 +314,23 @@ func (s *Store) Ask(ctx context.Context, shard string, states []scheduler.KeySta
 
 // readDifferences reads "index version seq attempt ended firing_ms" or "index
 // missing" for each.
-func readDifferences(reply []any, indexes []int, into map[int]scheduler.Difference) error {
+func readDifferences(reply []any, indexes []int, into map[int]store.Difference) error {
 	all, err := texts(reply, 0, len(reply))
 	if err != nil {
-		return fmt.Errorf("%w: ask: %w", scheduler.ErrUnavailable, err)
+		return fmt.Errorf("%w: ask: %w", timer.ErrUnavailable, err)
 	}
 	for _, text := range all {
 		r := reader{text: text}
 		k := r.int64()
 		if r.err != nil || k < 0 || int(k) >= len(indexes) {
-			return fmt.Errorf("%w: ask: %w", scheduler.ErrUnavailable, errReply)
+			return fmt.Errorf("%w: ask: %w", timer.ErrUnavailable, errReply)
 		}
-		d := scheduler.Difference{Index: indexes[k], Missing: r.text == "missing"}
+		d := store.Difference{Index: indexes[k], Missing: r.text == "missing"}
 		if !d.Missing {
 			d.State, d.Firing = r.state(), milliseconds(r.int64())
 		}
 		if r.err != nil {
-			return fmt.Errorf("%w: ask: %w", scheduler.ErrUnavailable, r.err)
+			return fmt.Errorf("%w: ask: %w", timer.ErrUnavailable, r.err)
 		}
 		into[d.Index] = d
 	}

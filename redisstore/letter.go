@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"chronos/scheduler"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // storedLetter is a dead letter as a shard keeps it: `key reason record`, and when
@@ -122,7 +124,7 @@ func (l *storedLetter) read() scheduler.Letter {
 	word, rest, _ := strings.Cut(l.text, " ")
 	reason, record, ok := strings.Cut(rest, " ")
 	key, err := unescape(word)
-	if err != nil || !scheduler.ValidKey(key) {
+	if err != nil || !timer.ValidKey(key) {
 		letter.Err = fmt.Errorf("%w: it does not begin with a timer's key", scheduler.ErrUnreadable)
 		return letter
 	}
@@ -139,7 +141,7 @@ func (l *storedLetter) read() scheduler.Letter {
 		letter.Record, err = rec.scheduled(key)
 	}
 	if err != nil {
-		letter.Record, letter.Err = scheduler.Record{}, fmt.Errorf("%w: %w", scheduler.ErrUnreadable, err)
+		letter.Record, letter.Err = store.Record{}, fmt.Errorf("%w: %w", scheduler.ErrUnreadable, err)
 	}
 	return letter
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"chronos/scheduler"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 var _ scheduler.LetterStore = (*Store)(nil)
@@ -92,7 +94,7 @@ type letterScanner struct {
 // begin counts the letters, and finds out which shards answer.
 func (sc *letterScanner) begin(ctx context.Context) {
 	shards := sc.s.current.Load().shards
-	surveys, errs := make([]scheduler.Survey, len(shards)), make([]error, len(shards))
+	surveys, errs := make([]store.Survey, len(shards)), make([]error, len(shards))
 	var wg sync.WaitGroup
 	for i, sh := range shards {
 		wg.Go(func() { surveys[i], errs[i] = sc.s.Survey(ctx, sh.name) })
@@ -193,7 +195,7 @@ func (s *shard) readLetters(partition int, c *call) letterList {
 func (s *Store) Letter(ctx context.Context, id string) (scheduler.Letter, error) {
 	wanted, ok := parseLetterID(id)
 	if !ok {
-		return scheduler.Letter{}, scheduler.ErrNotFound
+		return scheduler.Letter{}, timer.ErrNotFound
 	}
 	var failed error
 	for _, sh := range s.current.Load().shards {
@@ -201,14 +203,14 @@ func (s *Store) Letter(ctx context.Context, id string) (scheduler.Letter, error)
 		if err == nil {
 			return found.read(), nil
 		}
-		if !errors.Is(err, scheduler.ErrNotFound) {
+		if !errors.Is(err, timer.ErrNotFound) {
 			failed = err
 		}
 	}
 	if failed != nil {
 		return scheduler.Letter{}, failed
 	}
-	return scheduler.Letter{}, cmp.Or(s.Writable(), scheduler.ErrNotFound)
+	return scheduler.Letter{}, cmp.Or(s.Writable(), timer.ErrNotFound)
 }
 
 // findLetter looks through the letters of a shard that were given up at the same
@@ -228,7 +230,7 @@ func (s *Store) findLetter(ctx context.Context, sh *shard, id letterID) (storedL
 			at = l.position()
 		}
 		if !list.more {
-			return storedLetter{}, scheduler.ErrNotFound
+			return storedLetter{}, timer.ErrNotFound
 		}
 	}
 }
@@ -245,7 +247,7 @@ func (s *Store) RemoveLetters(ctx context.Context, letters []scheduler.Letter) [
 	}
 	wg.Wait()
 	for k := range letters {
-		errs[k] = fmt.Errorf("%w: no shard is named %q", scheduler.ErrUnavailable, letters[k].Shard)
+		errs[k] = fmt.Errorf("%w: no shard is named %q", timer.ErrUnavailable, letters[k].Shard)
 		for i, sh := range shards {
 			if sh.name == letters[k].Shard {
 				errs[k] = answers[i][k]
@@ -271,7 +273,7 @@ func (s *Store) removeFrom(ctx context.Context, sh *shard, letters []scheduler.L
 	_, err = pipe.Exec(ctx)
 	for k, removal := range removals {
 		if removal == nil {
-			errs[k] = scheduler.ErrNotFound
+			errs[k] = timer.ErrNotFound
 			continue
 		}
 		failed := removal.Err()

@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"chronos/scheduler"
+	"chronos/scheduler/timer"
 )
 
 // onBoth runs a test on shards in this process and on real ones.
@@ -179,7 +180,7 @@ func TestALetterIsFoundReadAndRemoved(t *testing.T) {
 		}
 		r := l.Record
 		if l.Key != "k77" || l.Shard != "b" || l.Reason != "answered 500" || l.At.UnixMilli() != 1795221196929 || r.State.Attempt != 5 ||
-			r.ID.RF != 2 || r.Timer.Callback != (scheduler.Callback{URI: "http://h/", Opaque: "k77"}) || r.Timer.Tags[0] != (scheduler.Tag{Type: "call", Count: 1}) {
+			r.ID.RF != 2 || r.Timer.Callback != (timer.Callback{URI: "http://h/", Opaque: "k77"}) || r.Timer.Tags[0] != (timer.Tag{Type: "call", Count: 1}) {
 			t.Errorf("%+v", l)
 		}
 		plant(t, s, all[0], 1795221196929, l.Text) // as while it is moved
@@ -189,14 +190,14 @@ func TestALetterIsFoundReadAndRemoved(t *testing.T) {
 		if err := s.RemoveLetters(t.Context(), []scheduler.Letter{l})[0]; err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Letter(t.Context(), l.ID); !errors.Is(err, scheduler.ErrUnavailable) {
+		if _, err := s.Letter(t.Context(), l.ID); !errors.Is(err, timer.ErrUnavailable) {
 			t.Errorf("not found by a node that doesn't know the shards yet: %v", err)
 		}
 		if err := s.Join(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		for range 2 {
-			if _, err := s.Letter(t.Context(), l.ID); !errors.Is(err, scheduler.ErrNotFound) {
+			if _, err := s.Letter(t.Context(), l.ID); !errors.Is(err, timer.ErrNotFound) {
 				t.Errorf("found after it was removed: %v", err)
 			}
 			if err := s.RemoveLetters(t.Context(), []scheduler.Letter{l})[0]; err != nil {
@@ -310,7 +311,7 @@ func TestMadeUpCursorsAndIDs(t *testing.T) {
 		good, nan, "", "-", "--", "a-b-c", strings.ToUpper(good), good + "-", " " + good, strings.Replace(good, "-07-", "-7-", 1),
 		strings.Replace(good, "-07-", "-16-", 1), "0" + good, strings.Repeat("z", 1<<16) + "-07-0123456789abcdef",
 	} {
-		if _, err := s.Letter(t.Context(), id); !errors.Is(err, scheduler.ErrNotFound) {
+		if _, err := s.Letter(t.Context(), id); !errors.Is(err, timer.ErrNotFound) {
 			t.Errorf("id %.60q: %v", id, err)
 		}
 	}
@@ -345,7 +346,7 @@ func TestLettersOfAShardThatIsAway(t *testing.T) {
 		if l.Key == "k1" && (found != nil || removed != nil) {
 			t.Errorf("k1: %v, %v", found, removed)
 		}
-		if l.Key == "k2" && (!errors.Is(found, scheduler.ErrUnavailable) || !errors.Is(removed, scheduler.ErrUnavailable)) {
+		if l.Key == "k2" && (!errors.Is(found, timer.ErrUnavailable) || !errors.Is(removed, timer.ErrUnavailable)) {
 			t.Errorf("k2: %v, %v, want unavailable", found, removed)
 		}
 	}

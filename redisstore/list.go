@@ -9,10 +9,10 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
 )
 
-// View is scheduler.Store's.
+// View is store.Store's.
 func (s *Store) View() string { return s.current.Load().topology.View() }
 
 // View names the shards that take timers, and those that soon will, in list order:
@@ -21,7 +21,7 @@ func (l *Topology) View() string {
 	return fmt.Sprintf("%016x", xxhash.Sum64String(strings.Join(l.Active, ",")+"|"+strings.Join(l.Next, ",")))
 }
 
-// Formerly is scheduler.Store's.
+// Formerly is store.Store's.
 func (s *Store) Formerly(key string) []string {
 	t := s.current.Load()
 	if len(t.topology.Former) == 0 {
@@ -30,8 +30,8 @@ func (s *Store) Formerly(key string) []string {
 	return t.others[len(t.others)-len(t.topology.Former)].rank(key)
 }
 
-// List is scheduler.Store's: one call for each partition, all in one round trip.
-func (s *Store) List(ctx context.Context, shard string, after scheduler.Place, n int, hot time.Duration) ([]scheduler.Head, *scheduler.Place, error) {
+// List is store.Store's: one call for each partition, all in one round trip.
+func (s *Store) List(ctx context.Context, shard string, after store.Place, n int, hot time.Duration) ([]store.Head, *store.Place, error) {
 	sh, err := s.shard(shard)
 	if err != nil {
 		return nil, nil, err
@@ -41,10 +41,10 @@ func (s *Store) List(ctx context.Context, shard string, after scheduler.Place, n
 		calls[p] = &call{script: "list", keys: s.keys[p].three(), args: []any{after.At.UnixMilli(), after.Key, n, hot.Milliseconds()}}
 	}
 	sh.eval(ctx, sh.front, calls)
-	var heads []scheduler.Head
-	var until *scheduler.Place
+	var heads []store.Head
+	var until *store.Place
 	for _, c := range calls {
-		var all []scheduler.Head
+		var all []store.Head
 		last, err := sh.readHeads(c, &all)
 		if err != nil {
 			return nil, nil, err
@@ -59,7 +59,7 @@ func (s *Store) List(ctx context.Context, shard string, after scheduler.Place, n
 			if err != nil {
 				return nil, nil, sh.unavailable(errReply)
 			}
-			place := scheduler.Place{At: time.UnixMilli(at).UTC(), Key: key}
+			place := store.Place{At: time.UnixMilli(at).UTC(), Key: key}
 			if until == nil || place.Compare(*until) < 0 {
 				until = &place
 			}
@@ -68,8 +68,8 @@ func (s *Store) List(ctx context.Context, shard string, after scheduler.Place, n
 	return heads, until, nil
 }
 
-// Heads is scheduler.Store's.
-func (s *Store) Heads(ctx context.Context, shard string, keys []string) ([]scheduler.Head, error) {
+// Heads is store.Store's.
+func (s *Store) Heads(ctx context.Context, shard string, keys []string) ([]store.Head, error) {
 	sh, err := s.shard(shard)
 	if err != nil {
 		return nil, err
@@ -88,9 +88,9 @@ func (s *Store) Heads(ctx context.Context, shard string, keys []string) ([]sched
 		calls[k].args, indexes[k] = append(calls[k].args, key), append(indexes[k], i)
 	}
 	sh.eval(ctx, sh.front, calls)
-	heads := make([]scheduler.Head, len(keys))
+	heads := make([]store.Head, len(keys))
 	for k, c := range calls {
-		var all []scheduler.Head
+		var all []store.Head
 		if _, err := sh.readHeads(c, &all); err != nil {
 			return nil, err
 		}
@@ -106,7 +106,7 @@ func (s *Store) Heads(ctx context.Context, shard string, keys []string) ([]sched
 
 // readHeads reads the place of the last that was looked at, and key and "version seq
 // attempt ended rank rf look_ms due_ms taken_ms bytes" of each.
-func (s *shard) readHeads(c *call, into *[]scheduler.Head) (last string, err error) {
+func (s *shard) readHeads(c *call, into *[]store.Head) (last string, err error) {
 	if c.err != nil {
 		return "", c.err
 	}
@@ -115,7 +115,7 @@ func (s *shard) readHeads(c *call, into *[]scheduler.Head) (last string, err err
 		return "", s.unavailable(errReply)
 	}
 	for i := 1; i < len(all); i += 2 {
-		h := scheduler.Head{Key: all[i]}
+		h := store.Head{Key: all[i]}
 		if all[i+1] != "" {
 			r := reader{text: all[i+1]}
 			h.State, h.Rank, h.RF = r.state(), int(r.int64()), int(r.int64())

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
 )
 
 // A page goes on behind its last key by the order of bytes, which Lua doesn't
@@ -20,18 +20,18 @@ func TestListInAnyLocale(t *testing.T) {
 		key := fmt.Sprintf("%02x-%d", i, i)
 		w := oneWrite(key, 1)
 		w.Timer.At = at
-		if w := s.Merge(t.Context(), []scheduler.Write{w})[0]; w.Status != scheduler.WriteStored {
+		if w := s.Merge(t.Context(), []store.Write{w})[0]; w.Status != store.WriteStored {
 			t.Fatalf("merge %s: %+v", key, w)
 		}
 		want = append(want, key)
 	}
-	for after := (&scheduler.Place{At: at}); after != nil; {
+	for after := (&store.Place{At: at}); after != nil; {
 		heads, until, err := s.List(t.Context(), "a", *after, 2, 0)
 		if err != nil || until != nil && until.Compare(*after) <= 0 {
 			t.Fatalf("behind %v: until %v, %v", after, until, err)
 		}
 		for _, h := range heads {
-			if p := (scheduler.Place{At: h.Look, Key: h.Key}); until == nil || p.Compare(*until) <= 0 {
+			if p := (store.Place{At: h.Look, Key: h.Key}); until == nil || p.Compare(*until) <= 0 {
 				got = append(got, h.Key)
 			}
 		}
@@ -51,11 +51,11 @@ func TestListIsBoundedInBytes(t *testing.T) {
 	for _, key := range keys {
 		w := oneWrite(key, 1)
 		w.Timer.Callback.Opaque = strings.Repeat("x", 1_000_000)
-		if w := s.Merge(t.Context(), []scheduler.Write{w})[0]; w.Status != scheduler.WriteStored {
+		if w := s.Merge(t.Context(), []store.Write{w})[0]; w.Status != store.WriteStored {
 			t.Fatalf("merge %s: %+v", key, w)
 		}
 	}
-	listed, after := 0, &scheduler.Place{}
+	listed, after := 0, &store.Place{}
 	for ; after != nil; listed++ {
 		heads, until, err := s.List(t.Context(), "a", *after, 100, 0)
 		if err != nil || len(heads) > 4 {

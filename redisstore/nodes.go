@@ -10,12 +10,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"chronos/scheduler"
+	"chronos/scheduler/store"
 )
 
 // deadAfter is how long a node counts as alive after it announced itself.
 const deadAfter = 3 * time.Second
 
-// Beat is scheduler.Store's, by a script: a shard whose memory is full takes
+// Beat is store.Store's, by a script: a shard whose memory is full takes
 // what a script writes after it has removed something.
 func (s *Store) Beat(ctx context.Context, shard string, clock time.Time) (nodes []string, fastest time.Time, err error) {
 	sh, err := s.shard(shard)
@@ -56,14 +57,14 @@ func (s *Store) Leave(ctx context.Context, shard string) error {
 	return nil
 }
 
-// Survey is scheduler.Store's.
-func (s *Store) Survey(ctx context.Context, shard string) (scheduler.Survey, error) {
+// Survey is store.Store's.
+func (s *Store) Survey(ctx context.Context, shard string) (store.Survey, error) {
 	sh, err := s.shard(shard)
 	if err != nil {
-		return scheduler.Survey{}, err
+		return store.Survey{}, err
 	}
 	if err := sh.ready(ctx); err != nil {
-		return scheduler.Survey{}, err
+		return store.Survey{}, err
 	}
 	pipe := sh.poll.Pipeline()
 	var counts, letters [Partitions]*redis.IntCmd
@@ -75,9 +76,9 @@ func (s *Store) Survey(ctx context.Context, shard string) (scheduler.Survey, err
 		firsts[p] = pipe.ZRangeWithScores(ctx, s.keys[p].due, 0, 0)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
-		return scheduler.Survey{}, sh.unavailable(err)
+		return store.Survey{}, sh.unavailable(err)
 	}
-	var survey scheduler.Survey
+	var survey store.Survey
 	now := sh.clock.in(0)
 	for p := range s.keys {
 		// The two are not of one moment.
@@ -88,7 +89,7 @@ func (s *Store) Survey(ctx context.Context, shard string) (scheduler.Survey, err
 			key, _ := first.Member.(string) // is one
 			overdue := milliseconds(now - int64(first.Score))
 			survey.Overdue = max(survey.Overdue, overdue)
-			survey.First[p] = scheduler.First{Key: key, Look: time.UnixMilli(int64(first.Score)), Overdue: overdue}
+			survey.First[p] = store.First{Key: key, Look: time.UnixMilli(int64(first.Score)), Overdue: overdue}
 		}
 	}
 	return survey, nil

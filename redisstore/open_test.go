@@ -12,7 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // A Redis that evicts would lose timers: it is refused at the start, and when
@@ -37,16 +38,16 @@ func TestEvictingServer(t *testing.T) {
 	p.kill()
 	p.start() // evicts again
 	for range 3 {
-		if err := read(t, s, "kept").Err; !errors.Is(err, scheduler.ErrUnavailable) || !strings.Contains(err.Error(), "maxmemory-policy") {
+		if err := read(t, s, "kept").Err; !errors.Is(err, timer.ErrUnavailable) || !strings.Contains(err.Error(), "maxmemory-policy") {
 			t.Errorf("read from a shard that evicts now: %v, want ErrUnavailable that says why", err)
 		}
-		if err := s.Merge(t.Context(), []scheduler.Write{creation("x", 0)})[0].Err; !errors.Is(err, scheduler.ErrUnavailable) {
+		if err := s.Merge(t.Context(), []store.Write{creation("x", 0)})[0].Err; !errors.Is(err, timer.ErrUnavailable) {
 			t.Errorf("merge into a shard that evicts now: %v, want ErrUnavailable", err)
 		}
-		if _, err := claimAll(t.Context(), s, "a"); !errors.Is(err, scheduler.ErrUnavailable) {
+		if _, err := claimAll(t.Context(), s, "a"); !errors.Is(err, timer.ErrUnavailable) {
 			t.Errorf("claim from a shard that evicts now: %v, want ErrUnavailable", err)
 		}
-		if _, _, err := s.Beat(t.Context(), "a", time.Now()); !errors.Is(err, scheduler.ErrUnavailable) {
+		if _, _, err := s.Beat(t.Context(), "a", time.Now()); !errors.Is(err, timer.ErrUnavailable) {
 			t.Errorf("beat on a shard that evicts now: %v, want ErrUnavailable", err)
 		}
 	}
@@ -71,7 +72,7 @@ func TestShardDownAtStart(t *testing.T) {
 	if !strings.Contains(log.String(), said) {
 		t.Errorf("the log doesn't warn of the shard that is down:\n%s", log.String())
 	}
-	var writes []scheduler.Write
+	var writes []store.Write
 	for i := range 40 {
 		w := creation(strconv.Itoa(i), time.Hour)
 		w.Shard = s.Rank(w.Key)[0]
@@ -82,7 +83,7 @@ func TestShardDownAtStart(t *testing.T) {
 	for i, answer := range s.Merge(t.Context(), writes) {
 		shard := writes[i].Shard
 		count[shard]++
-		if shard == "up" && answer.Err != nil || shard == "down" && !errors.Is(answer.Err, scheduler.ErrUnavailable) {
+		if shard == "up" && answer.Err != nil || shard == "down" && !errors.Is(answer.Err, timer.ErrUnavailable) {
 			t.Errorf("shard %s: %v", shard, answer.Err)
 		}
 	}
@@ -112,7 +113,7 @@ func TestManyTimersInOneCall(t *testing.T) {
 	t.Parallel()
 	p := startProcess(t)
 	s := openShards(t, io.Discard, p.shard("a"))
-	var writes []scheduler.Write
+	var writes []store.Write
 	var keys []string
 	for i := 0; len(writes) < 2*maxItems+1; i++ {
 		if key := strconv.Itoa(i); partitionOf(key) == 7 || len(writes)%10 == 0 {
@@ -122,7 +123,7 @@ func TestManyTimersInOneCall(t *testing.T) {
 	}
 	before := p.calls("eval") + p.calls("evalsha")
 	for i, answer := range s.Merge(t.Context(), writes) {
-		if answer.Err != nil || answer.Status != scheduler.WriteStored || answer.Partition != partitionOf(keys[i]) {
+		if answer.Err != nil || answer.Status != store.WriteStored || answer.Partition != partitionOf(keys[i]) {
 			t.Fatalf("write %d of %s: %+v", i, keys[i], answer)
 		}
 	}
@@ -144,7 +145,7 @@ func TestInstantLongPast(t *testing.T) {
 	for _, year := range []int{1, 1500, 1700, 1900, 1969} {
 		w := creation("in-"+strconv.Itoa(year), 0)
 		w.Timer.At = time.Date(year, 6, 1, 0, 0, 0, 0, time.UTC)
-		answer := s.Merge(t.Context(), []scheduler.Write{w})[0]
+		answer := s.Merge(t.Context(), []store.Write{w})[0]
 		if answer.Err != nil || answer.Wait > 0 || !answer.Due.Equal(w.Timer.At) {
 			t.Errorf("year %d: due %v, in %v, %v", year, answer.Due, answer.Wait, answer.Err)
 		}
@@ -153,11 +154,11 @@ func TestInstantLongPast(t *testing.T) {
 			t.Fatalf("year %d: claimed %+v, %v", year, result.Claims, err)
 		}
 		lease := result.Claims[0].Lease
-		fenced := s.Fire(t.Context(), "a", terms(), []scheduler.Fence{{Lease: lease, Pops: 1}})[0]
-		if fenced.Status != scheduler.FencePassed || fenced.Late <= 0 || !fenced.Due.Equal(w.Timer.At) {
+		fenced := s.Fire(t.Context(), "a", terms(), []store.Fence{{Lease: lease, Pops: 1}})[0]
+		if fenced.Status != store.FencePassed || fenced.Late <= 0 || !fenced.Due.Equal(w.Timer.At) {
 			t.Errorf("year %d: fenced as %+v", year, fenced)
 		}
-		settled := s.Settle(t.Context(), "a", []scheduler.Settlement{{Lease: lease, Outcome: scheduler.OutcomeDone}})[0]
+		settled := s.Settle(t.Context(), "a", []store.Settlement{{Lease: lease, Outcome: store.OutcomeDone}})[0]
 		if !settled.Accepted {
 			t.Errorf("year %d: settled as %+v", year, settled)
 		}
@@ -233,7 +234,7 @@ func TestCluster(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := fireAll(t.Context(), s, "a", result.Claims, scheduler.OutcomeDone); err != nil {
+		if err := fireAll(t.Context(), s, "a", result.Claims, store.OutcomeDone); err != nil {
 			t.Fatal(err)
 		}
 		fired += len(result.Claims)
@@ -257,7 +258,7 @@ func TestCluster(t *testing.T) {
 	p.signal(syscall.SIGSTOP)
 	begin := time.Now()
 	_, err := claimAll(t.Context(), s, "a")
-	if took := time.Since(begin); !errors.Is(err, scheduler.ErrUnavailable) || took > answered {
+	if took := time.Since(begin); !errors.Is(err, timer.ErrUnavailable) || took > answered {
 		t.Errorf("claim from a silent cluster: %v after %v", err, took)
 	}
 	p.signal(syscall.SIGCONT)
@@ -288,7 +289,7 @@ func TestSecretsStaySecret(t *testing.T) {
 	var log logBuffer
 	var faults []error
 	tell := func(s *Store) {
-		faults = append(faults, read(t, s, "x").Err, s.Merge(t.Context(), []scheduler.Write{creation("x", 0)})[0].Err)
+		faults = append(faults, read(t, s, "x").Err, s.Merge(t.Context(), []store.Write{creation("x", 0)})[0].Err)
 		_, claimed := claimAll(t.Context(), s, "a")
 		_, _, beaten := s.Beat(t.Context(), "a", time.Now())
 		_, surveyed := s.Survey(t.Context(), "a")
@@ -310,7 +311,7 @@ func TestSecretsStaySecret(t *testing.T) {
 		t.Errorf("the log has the password:\n%s", log.String())
 	}
 	for _, err := range faults {
-		if !errors.Is(err, scheduler.ErrUnavailable) || strings.Contains(err.Error(), secret) {
+		if !errors.Is(err, timer.ErrUnavailable) || strings.Contains(err.Error(), secret) {
 			t.Errorf("error %v, want ErrUnavailable without the password", err)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"chronos/scheduler"
+	"chronos/scheduler/timer"
 )
 
 // AddShard announces a new shard, or again a shard that is being drained, which then
@@ -43,19 +43,19 @@ func (s *Store) DrainShard(ctx context.Context, name string, force bool) (Topolo
 	return s.change(ctx, func(now *Topology) (Topology, error) { return now.drain(name, false) })
 }
 
-// Lost is scheduler.Store's.
+// Lost is store.Store's.
 func (s *Store) Lost(shard string) bool {
 	_, lost := s.current.Load().topology.Lost[shard]
 	return lost
 }
 
-// Lose is scheduler.Store's.
+// Lose is store.Store's.
 func (s *Store) Lose(ctx context.Context, shard string) error {
 	_, err := s.change(ctx, func(now *Topology) (Topology, error) { return now.lose(shard) })
 	return ignoreRefusal(err)
 }
 
-// Regain is scheduler.Store's.
+// Regain is store.Store's.
 func (s *Store) Regain(ctx context.Context, shard string) error {
 	sh, err := s.shard(shard)
 	if err != nil {
@@ -124,10 +124,10 @@ func wholeSeconds(d time.Duration) time.Duration {
 }
 
 func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
+	alarm := time.NewTimer(d)
+	defer alarm.Stop()
 	select {
-	case <-timer.C:
+	case <-alarm.C:
 		return true
 	case <-ctx.Done():
 		return false
@@ -176,7 +176,7 @@ func (s *Store) isEmpty(ctx context.Context, t *Topology, name string) error {
 		}
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
-		return fmt.Errorf("%w: shard %s: %w", scheduler.ErrUnavailable, name, err)
+		return fmt.Errorf("%w: shard %s: %w", timer.ErrUnavailable, name, err)
 	}
 	copies, letters := int64(0), int64(0)
 	for i, count := range counts {

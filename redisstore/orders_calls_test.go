@@ -12,8 +12,9 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
 	"chronos/scheduler/storetest"
+	"chronos/scheduler/timer"
 )
 
 // order is a call of the alphabet.
@@ -24,7 +25,7 @@ type order struct {
 	lease  bool // with the lease that the node got last
 	at     int  // shard 0 or 1; of a lease's: its own, or if other is set the other one
 	other  bool
-	do     func(s scheduler.Store, shard string, h *hand) answers // nil if a minute passes
+	do     func(s store.Store, shard string, h *hand) answers // nil if a minute passes
 }
 
 func (o *order) shard(h *hand) int {
@@ -40,13 +41,13 @@ func (o *order) shard(h *hand) int {
 // Pops come each half minute; leases, holds and marks are over in a minute.
 const orderInterval = 30 * time.Second
 
-func orderTimer(version int) *scheduler.Timer {
-	t := &scheduler.Timer{
+func orderTimer(version int) *timer.Timer {
+	t := &timer.Timer{
 		Interval: orderInterval, RepeatFor: 9 * orderInterval, ReplicationFactor: 2,
-		Callback: scheduler.Callback{URI: fmt.Sprintf("http://receiver.example/%d", version)},
+		Callback: timer.Callback{URI: fmt.Sprintf("http://receiver.example/%d", version)},
 	}
 	if version == 1 {
-		t.Tags = []scheduler.Tag{{Type: "a b", Count: 2}, {Type: "c", Count: 1}}
+		t.Tags = []timer.Tag{{Type: "a b", Count: 2}, {Type: "c", Count: 1}}
 	}
 	return t
 }
@@ -61,28 +62,28 @@ func clientCalls() (all []order) {
 	for at, shard := range []string{"a", "b"} {
 		for _, c := range []struct {
 			name    string
-			kind    scheduler.WriteKind
+			kind    store.WriteKind
 			version int
-		}{{"put v1", scheduler.WritePut, 1}, {"put v2", scheduler.WritePut, 2}, {"gone v3", scheduler.WriteGone, 3}} {
-			w := scheduler.Write{
-				Kind: c.kind, Key: orderKey, State: scheduler.State{Version: scheduler.Version(c.version)}, RF: 2, Rank: at,
+		}{{"put v1", store.WritePut, 1}, {"put v2", store.WritePut, 2}, {"gone v3", store.WriteGone, 3}} {
+			w := store.Write{
+				Kind: c.kind, Key: orderKey, State: timer.State{Version: timer.Version(c.version)}, RF: 2, Rank: at,
 				Offset: time.Duration(at) * time.Second, Life: orderInterval,
 			}
-			if c.kind == scheduler.WritePut {
+			if c.kind == store.WritePut {
 				w.State.Seq, w.Timer = 1, orderTimer(c.version)
 			}
-			all = append(all, order{name: c.name + " on " + shard, at: at, do: writing(func(*hand) scheduler.Write { return w })})
+			all = append(all, order{name: c.name + " on " + shard, at: at, do: writing(func(*hand) store.Write { return w })})
 		}
 	}
 	return all
 }
 
 // writing tells the write.
-func writing(of func(h *hand) scheduler.Write) func(scheduler.Store, string, *hand) answers {
-	return func(s scheduler.Store, shard string, h *hand) answers {
+func writing(of func(h *hand) store.Write) func(store.Store, string, *hand) answers {
+	return func(s store.Store, shard string, h *hand) answers {
 		w := of(h)
 		w.Shard = shard
-		got := s.Tell(context.Background(), shard, []scheduler.Write{w})
+		got := s.Tell(context.Background(), shard, []store.Write{w})
 		got[0].Partition = 0 // the model's hash is another
 		return answers{all: got}
 	}
@@ -90,8 +91,8 @@ func writing(of func(h *hand) scheduler.Write) func(scheduler.Store, string, *ha
 
 // leaseCalls are claims and a take, by node 1 of the first copy, by node 2 of both.
 func leaseCalls() []order {
-	claim := func(s scheduler.Store, shard string, _ *hand) answers {
-		req := scheduler.ClaimRequest{Horizon: time.Second, Limit: 9, Grace: orderInterval}
+	claim := func(s store.Store, shard string, _ *hand) answers {
+		req := store.ClaimRequest{Horizon: time.Second, Limit: 9, Grace: orderInterval}
 		if _, ours := s.(*Store); ours {
 			req.Partitions = []int{partitionOf(orderKey)}
 		}
@@ -101,9 +102,9 @@ func leaseCalls() []order {
 		}
 		return gained(&got.Claims[0], []any{&got, err})
 	}
-	take := func(s scheduler.Store, shard string, _ *hand) answers {
+	take := func(s store.Store, shard string, _ *hand) answers {
 		got := s.Take(context.Background(), shard, orderInterval, []string{orderKey})
-		if got[0].Status != scheduler.TakeGot {
+		if got[0].Status != store.TakeGot {
 			return answers{all: got}
 		}
 		return gained(&got[0].Claimed, got)
@@ -116,7 +117,7 @@ func leaseCalls() []order {
 	}
 }
 
-func gained(c *scheduler.Claimed, all any) answers {
+func gained(c *store.Claimed, all any) answers {
 	lease, state := c.Lease, c.Record.State
 	alike(c)
 	return answers{all: all, lease: &lease, state: &state}
@@ -124,27 +125,27 @@ func gained(c *scheduler.Claimed, all any) answers {
 
 // fenceCalls are fences and settlements with a lease.
 func fenceCalls() []order {
-	fence := func(s scheduler.Store, shard string, h *hand) answers {
+	fence := func(s store.Store, shard string, h *hand) answers {
 		var a answers
 		if h.state.Ended { // who claimed a tombstone knows
 			return a
 		}
-		got := s.Fire(context.Background(), shard, scheduler.FenceTerms{Limit: orderInterval, Hold: orderInterval}, []scheduler.Fence{{Lease: h.store, Pops: 9}})
+		got := s.Fire(context.Background(), shard, store.FenceTerms{Limit: orderInterval, Hold: orderInterval}, []store.Fence{{Lease: h.store, Pops: 9}})
 		switch got[0].Status {
-		case scheduler.FencePassed:
+		case store.FencePassed:
 			a.state = &got[0].State
-		case scheduler.FenceLost: // says nothing else
-			got[0] = scheduler.Fenced{Status: scheduler.FenceLost, Err: got[0].Err}
-		case scheduler.FenceFailed, scheduler.FenceEarly, scheduler.FenceTooLate:
+		case store.FenceLost: // says nothing else
+			got[0] = store.Fenced{Status: store.FenceLost, Err: got[0].Err}
+		case store.FenceFailed, store.FenceEarly, store.FenceTooLate:
 		}
 		a.all = got
 		return a
 	}
-	settle := func(o scheduler.Settlement) func(scheduler.Store, string, *hand) answers {
-		return func(s scheduler.Store, shard string, h *hand) answers {
+	settle := func(o store.Settlement) func(store.Store, string, *hand) answers {
+		return func(s store.Store, shard string, h *hand) answers {
 			o := o
 			o.Lease = h.store
-			return answers{all: s.Settle(context.Background(), shard, []scheduler.Settlement{o})}
+			return answers{all: s.Settle(context.Background(), shard, []store.Settlement{o})}
 		}
 	}
 	all := []order{
@@ -153,16 +154,16 @@ func fenceCalls() []order {
 	}
 	for _, c := range []struct {
 		name  string
-		o     scheduler.Settlement
+		o     store.Settlement
 		nodes int
 	}{
-		{"settles done", scheduler.Settlement{Outcome: scheduler.OutcomeDone}, 2},
-		{"settles done, untold", scheduler.Settlement{Outcome: scheduler.OutcomeDone, Keep: orderInterval, Untold: []scheduler.Away{{Shard: "b", Rank: 1}}}, 1},
-		{"settles next", scheduler.Settlement{Outcome: scheduler.OutcomeNext, Offset: time.Second}, 2},
-		{"settles again", scheduler.Settlement{Outcome: scheduler.OutcomeAgain, Delay: time.Second, Reason: "status 500"}, 1},
-		{"settles release", scheduler.Settlement{Outcome: scheduler.OutcomeRelease}, 1},
-		{"settles letter", scheduler.Settlement{Outcome: scheduler.OutcomeLetter, Reason: "status 500"}, 1},
-		{"settles dead", scheduler.Settlement{Outcome: scheduler.OutcomeDead, Reason: "status 500", Keep: orderInterval}, 1},
+		{"settles done", store.Settlement{Outcome: store.OutcomeDone}, 2},
+		{"settles done, untold", store.Settlement{Outcome: store.OutcomeDone, Keep: orderInterval, Untold: []store.Away{{Shard: "b", Rank: 1}}}, 1},
+		{"settles next", store.Settlement{Outcome: store.OutcomeNext, Offset: time.Second}, 2},
+		{"settles again", store.Settlement{Outcome: store.OutcomeAgain, Delay: time.Second, Reason: "status 500"}, 1},
+		{"settles release", store.Settlement{Outcome: store.OutcomeRelease}, 1},
+		{"settles letter", store.Settlement{Outcome: store.OutcomeLetter, Reason: "status 500"}, 1},
+		{"settles dead", store.Settlement{Outcome: store.OutcomeDead, Reason: "status 500", Keep: orderInterval}, 1},
 	} {
 		for node := range c.nodes {
 			all = append(all, order{
@@ -176,13 +177,13 @@ func fenceCalls() []order {
 // toldCalls are what the holder of a lease tells the other copy.
 func toldCalls() (all []order) {
 	for _, c := range []struct {
-		kind  scheduler.WriteKind
+		kind  store.WriteKind
 		nodes int
 	}{
-		{scheduler.WriteDone, 2}, {scheduler.WriteNext, 2}, {scheduler.WriteAgain, 1}, {scheduler.WriteDrop, 1},
-		{scheduler.WriteLook, 1}, {scheduler.WriteLive, 2},
+		{store.WriteDone, 2}, {store.WriteNext, 2}, {store.WriteAgain, 1}, {store.WriteDrop, 1},
+		{store.WriteLook, 1}, {store.WriteLive, 2},
 	} {
-		told := writing(func(h *hand) scheduler.Write { return outcomeOf(c.kind, h) })
+		told := writing(func(h *hand) store.Write { return outcomeOf(c.kind, h) })
 		for node := range c.nodes {
 			all = append(all, order{
 				name: fmt.Sprintf("node %d tells %s", node+1, c.kind), lease: true, other: true, node: node, do: told,
@@ -193,21 +194,21 @@ func toldCalls() (all []order) {
 }
 
 // outcomeOf is what a node that has called back under its lease tells.
-func outcomeOf(kind scheduler.WriteKind, h *hand) scheduler.Write {
-	w := scheduler.Write{
+func outcomeOf(kind store.WriteKind, h *hand) store.Write {
+	w := store.Write{
 		Kind: kind, Key: orderKey, State: h.state, RF: 2, Rank: 1, Offset: time.Second, Life: orderInterval, Retry: 2 * time.Second,
 	}
 	switch kind {
-	case scheduler.WriteDone:
-		w.Away = []scheduler.Away{{Shard: "c", Rank: 0}}
-	case scheduler.WriteNext:
+	case store.WriteDone:
+		w.Away = []store.Away{{Shard: "c", Rank: 0}}
+	case store.WriteNext:
 		w.State.Seq, w.State.Attempt, w.Timer = w.State.Seq+1, 0, orderTimer(int(h.state.Version))
-	case scheduler.WriteAgain:
-		w.Failure = scheduler.Failure{Node: "node1", Reason: "status 500"}
-	case scheduler.WriteLive:
+	case store.WriteAgain:
+		w.Failure = store.Failure{Node: "node1", Reason: "status 500"}
+	case store.WriteLive:
 		w.Timer = orderTimer(int(h.state.Version))
-	case scheduler.WritePut, scheduler.WriteOnce, scheduler.WriteAnew, scheduler.WriteOnto, scheduler.WriteGone, scheduler.WriteBury,
-		scheduler.WriteDrop, scheduler.WriteLook, scheduler.WriteLeave, scheduler.WriteRank:
+	case store.WritePut, store.WriteOnce, store.WriteAnew, store.WriteOnto, store.WriteGone, store.WriteBury,
+		store.WriteDrop, store.WriteLook, store.WriteLeave, store.WriteRank:
 	}
 	return w
 }

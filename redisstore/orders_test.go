@@ -10,8 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
 	"chronos/scheduler/storetest"
+	"chronos/scheduler/timer"
 )
 
 // TestEveryOrder makes the calls that two nodes make about one timer with a copy
@@ -49,7 +50,7 @@ type walk struct {
 	shards   []*testRedis
 	stores   []*Store // of each node
 	model    *storetest.Model
-	views    []scheduler.Store
+	views    []store.Store
 	alphabet []order
 	now      time.Time
 
@@ -78,17 +79,17 @@ type contents struct {
 // hand is what a node knows of the lease that it got last.
 type hand struct {
 	holds        bool
-	store, model scheduler.Lease
-	state        scheduler.State // as claimed, or as fenced
-	nth          int             // which of two counters is in its token
+	store, model store.Lease
+	state        timer.State // as claimed, or as fenced
+	nth          int         // which of two counters is in its token
 }
 
 // answers of a call, alike for store and model, and what they put into the hand of
 // its node.
 type answers struct {
 	all   any
-	lease *scheduler.Lease // a new one
-	state *scheduler.State
+	lease *store.Lease // a new one
+	state *timer.State
 }
 
 type outcomeOfRun struct {
@@ -238,7 +239,7 @@ func (w *walk) run(at *world, o *order, h *hand, shard int) outcomeOfRun {
 // compare looks at the copy that the call was about.
 func (w *walk) compare(o *order, at *world, shard int, c contents) {
 	name := []string{"a", "b"}[shard]
-	spots, ask := []scheduler.Spot{{Shard: name, Key: orderKey}}, []scheduler.KeyState{{Key: orderKey}}
+	spots, ask := []store.Spot{{Shard: name, Key: orderKey}}, []store.KeyState{{Key: orderKey}}
 	want := w.views[0].Read(w.Context(), spots)[0]
 	got := readResult(orderKey, &item{nowUs: w.now.UnixMicro(), reply: []string{c.record, c.score, c.lease}})
 	differences, err := w.views[0].Ask(w.Context(), name, ask)

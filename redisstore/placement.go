@@ -3,7 +3,8 @@ package redisstore
 import (
 	"slices"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // placement is a topology with what it takes to work with it: the shards, how timers
@@ -11,7 +12,7 @@ import (
 type placement struct {
 	topology Topology
 	shards   []*shard // in list order
-	masks    []scheduler.Hint
+	masks    []timer.Hint
 	index    map[string]int // of each shard, by its name
 	active   placing
 	others   []placing // what soon counts, and what did
@@ -35,7 +36,7 @@ func newPlacement(l Topology, shards []*shard) *placement {
 		t.index[s.name] = i
 	}
 	for _, seed := range newRing(l.names()).seeds {
-		t.masks = append(t.masks, scheduler.HintOf(seed))
+		t.masks = append(t.masks, timer.HintOf(seed))
 	}
 	if l.Next != nil {
 		t.others = append(t.others, newPlacing(l.Next))
@@ -59,24 +60,24 @@ func (p *placing) rank(key string) []string {
 }
 
 // elsewhere is where the first n copies of a timer belonged, or soon will.
-func (t *placement) elsewhere(key string, n int) (all []scheduler.Other) {
+func (t *placement) elsewhere(key string, n int) (all []store.Other) {
 	for i := range t.others {
 		ranked := t.others[i].rank(key)
 		for r, name := range ranked[:min(n, len(ranked))] {
-			all = append(all, scheduler.Other{Shard: name, Rank: r, Coming: i == 0 && t.topology.Next != nil})
+			all = append(all, store.Other{Shard: name, Rank: r, Coming: i == 0 && t.topology.Next != nil})
 		}
 	}
 	return all
 }
 
-func (t *placement) hintOf(name string) scheduler.Hint {
+func (t *placement) hintOf(name string) timer.Hint {
 	if i, ok := t.index[name]; ok {
 		return t.masks[i]
 	}
 	return 0
 }
 
-func (t *placement) hinted(hint scheduler.Hint) (names []string) {
+func (t *placement) hinted(hint timer.Hint) (names []string) {
 	for i, mask := range t.masks {
 		if hint.Has(mask) {
 			names = append(names, t.shards[i].name)

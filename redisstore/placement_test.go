@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"chronos/scheduler"
+	"chronos/scheduler/timer"
 )
 
 func placementOf(names ...string) *placement {
@@ -73,7 +73,7 @@ func TestRank(t *testing.T) {
 func TestMasksOfClashingNames(t *testing.T) {
 	top := placementOf("a", "a2")
 	for i, seed := range top.active.ring.seeds {
-		if top.masks[i] != scheduler.HintOf(seed) {
+		if top.masks[i] != timer.HintOf(seed) {
 			t.Errorf("mask %d is %#x, want that of %#x", i, uint64(top.masks[i]), seed)
 		}
 	}

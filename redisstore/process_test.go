@@ -18,7 +18,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // soon is how long the tests wait for what must come by itself, also on a busy
@@ -190,31 +191,31 @@ func openShards(t *testing.T, log io.Writer, shards ...ShardConfig) *Store {
 	return s
 }
 
-func creation(key string, interval time.Duration) scheduler.Write {
-	return scheduler.Write{
-		Kind: scheduler.WritePut, Shard: "a", Key: key, State: scheduler.State{Version: scheduler.VersionAt(time.Now(), 1), Seq: 1},
+func creation(key string, interval time.Duration) store.Write {
+	return store.Write{
+		Kind: store.WritePut, Shard: "a", Key: key, State: timer.State{Version: timer.VersionAt(time.Now(), 1), Seq: 1},
 		RF: 1, DueIn: interval,
-		Timer: &scheduler.Timer{Interval: interval, ReplicationFactor: 1, Callback: scheduler.Callback{URI: "http://localhost/" + key}},
+		Timer: &timer.Timer{Interval: interval, ReplicationFactor: 1, Callback: timer.Callback{URI: "http://localhost/" + key}},
 	}
 }
 
-func deletion(key string) scheduler.Write {
-	return scheduler.Write{
-		Kind: scheduler.WriteGone, Shard: "a", Key: key, State: scheduler.State{Version: scheduler.VersionAt(time.Now().Add(time.Second), 1)},
+func deletion(key string) store.Write {
+	return store.Write{
+		Kind: store.WriteGone, Shard: "a", Key: key, State: timer.State{Version: timer.VersionAt(time.Now().Add(time.Second), 1)},
 		RF: 1, Life: 2 * time.Minute,
 	}
 }
 
-func merge(t *testing.T, s *Store, writes ...scheduler.Write) {
+func merge(t *testing.T, s *Store, writes ...store.Write) {
 	t.Helper()
 	for i, answer := range s.Merge(t.Context(), writes) {
-		if answer.Err != nil || answer.Status != scheduler.WriteStored {
+		if answer.Err != nil || answer.Status != store.WriteStored {
 			t.Fatalf("merge of %s: status %d, %v", writes[i].Key, answer.Status, answer.Err)
 		}
 	}
 }
 
-func read(t *testing.T, s *Store, key string) scheduler.ReadResult {
+func read(t *testing.T, s *Store, key string) store.ReadResult {
 	t.Helper()
 	return s.Read(t.Context(), spots(key))[0]
 }
@@ -223,32 +224,32 @@ func read(t *testing.T, s *Store, key string) scheduler.ReadResult {
 func works(t *testing.T, s *Store, key string) bool {
 	t.Helper()
 	w := creation(key, time.Hour)
-	if answer := s.Merge(t.Context(), []scheduler.Write{w})[0]; answer.Err != nil {
+	if answer := s.Merge(t.Context(), []store.Write{w})[0]; answer.Err != nil {
 		return false
 	}
 	return read(t, s, key).Err == nil
 }
 
 // claimAll claims what is due, nothing ahead of it.
-func claimAll(ctx context.Context, s *Store, shard string) (scheduler.ClaimResult, error) {
-	return s.Claim(ctx, shard, scheduler.ClaimRequest{Limit: 500, Grace: time.Second})
+func claimAll(ctx context.Context, s *Store, shard string) (store.ClaimResult, error) {
+	return s.Claim(ctx, shard, store.ClaimRequest{Limit: 500, Grace: time.Second})
 }
 
-func terms() scheduler.FenceTerms {
-	return scheduler.FenceTerms{Limit: 2 * time.Second, Hold: 3500 * time.Millisecond}
+func terms() store.FenceTerms {
+	return store.FenceTerms{Limit: 2 * time.Second, Hold: 3500 * time.Millisecond}
 }
 
 // fireAll takes claims through fence and settlement.
-func fireAll(ctx context.Context, s *Store, shard string, claims []scheduler.Claimed, outcome scheduler.Outcome) error {
-	fences := make([]scheduler.Fence, len(claims))
-	settlements := make([]scheduler.Settlement, len(claims))
+func fireAll(ctx context.Context, s *Store, shard string, claims []store.Claimed, outcome store.Outcome) error {
+	fences := make([]store.Fence, len(claims))
+	settlements := make([]store.Settlement, len(claims))
 	for i, c := range claims {
-		fences[i] = scheduler.Fence{Lease: c.Lease, Pops: c.Record.Timer.Pops()}
-		settlements[i] = scheduler.Settlement{Lease: c.Lease, Outcome: outcome, Reason: "no more"}
+		fences[i] = store.Fence{Lease: c.Lease, Pops: c.Record.Timer.Pops()}
+		settlements[i] = store.Settlement{Lease: c.Lease, Outcome: outcome, Reason: "no more"}
 	}
 	var errs []error
 	for i, f := range s.Fire(ctx, shard, terms(), fences) {
-		if f.Status != scheduler.FencePassed {
+		if f.Status != store.FencePassed {
 			errs = append(errs, fmt.Errorf("fence of %s: status %d: %w", fences[i].Lease.Key, f.Status, f.Err))
 		}
 	}

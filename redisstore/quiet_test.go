@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
 )
 
 // A Redis that restarts may have lost its last writes, and the marks of callbacks. For 3 s
@@ -33,9 +33,9 @@ func TestARestartedRedisIsQuiet(t *testing.T) {
 			before := openShards(t, io.Discard, p.shard("a"))
 			merge(t, before, creation("due", 0), creation("deleted", time.Hour))
 			s, back := open(p), time.Now()
-			var gone scheduler.Written
+			var gone store.Written
 			await(t, soon, "a delete to be answered", func() bool {
-				gone = s.Merge(t.Context(), []scheduler.Write{deletion("deleted")})[0]
+				gone = s.Merge(t.Context(), []store.Write{deletion("deleted")})[0]
 				return gone.Err == nil
 			})
 			if gone.Firing <= 0 || gone.Firing > quietTime {
@@ -50,7 +50,7 @@ func TestARestartedRedisIsQuiet(t *testing.T) {
 			if first < quietTime-200*time.Millisecond {
 				t.Errorf("the timer was claimed %v after the restart, want %v at least", first, quietTime)
 			}
-			if again := s.Merge(t.Context(), []scheduler.Write{deletion("never there")})[0]; again.Err != nil || again.Firing != 0 {
+			if again := s.Merge(t.Context(), []store.Write{deletion("never there")})[0]; again.Err != nil || again.Firing != 0 {
 				t.Errorf("after that: %+v, want no callback under way", again)
 			}
 		})
@@ -69,13 +69,13 @@ func TestNoFencePassesInARestartedRedis(t *testing.T) {
 	}
 	p.kill()
 	p.start()
-	fence := scheduler.Fence{Lease: found.Claims[0].Lease, Pops: 1}
-	var fenced scheduler.Fenced
+	fence := store.Fence{Lease: found.Claims[0].Lease, Pops: 1}
+	var fenced store.Fenced
 	await(t, soon, "the fence to be answered", func() bool {
-		fenced = s.Fire(t.Context(), "a", terms(), []scheduler.Fence{fence})[0]
+		fenced = s.Fire(t.Context(), "a", terms(), []store.Fence{fence})[0]
 		return fenced.Err == nil
 	})
-	if fenced.Status != scheduler.FenceTooLate {
+	if fenced.Status != store.FenceTooLate {
 		t.Errorf("the fence says %v, want too late", fenced.Status)
 	}
 }
@@ -93,7 +93,7 @@ func TestAnEmptiedRedisIsQuiet(t *testing.T) {
 		if _, _, err := s.Beat(t.Context(), "a", time.Now()); err != nil {
 			t.Fatal(err)
 		}
-		if firing := s.Merge(t.Context(), []scheduler.Write{deletion("none")})[0].Firing; firing > 0 != what.quiet {
+		if firing := s.Merge(t.Context(), []store.Write{deletion("none")})[0].Firing; firing > 0 != what.quiet {
 			t.Errorf("a Redis that is %s: a callback may start for %v", what.name, firing)
 		}
 		shard.mini.FlushAll()

@@ -12,7 +12,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // A record is a header of space-separated fields, then the specification as
@@ -23,15 +24,15 @@ import (
 // An empty field is "-". A tombstone has no specification. The scripts write
 // the header, which is why nothing here does.
 type record struct {
-	state         scheduler.State
+	state         timer.State
 	rank, rf      int
 	site          string
-	away          []scheduler.Away // shard:rank,…
+	away          []store.Away // shard:rank,…
 	startMs       int64
 	intervalMs    int64
 	firingUntilMs int64
-	failure       scheduler.Failure // node:at_ms:reason
-	tags          []scheduler.Tag
+	failure       store.Failure // node:at_ms:reason
+	tags          []timer.Tag
 	bodyHash      string // of a request with an idempotency key
 	body          string // JSON, "" of a tombstone
 }
@@ -51,7 +52,7 @@ func parseRecord(s string) (record, error) {
 	}
 	p := fieldParser{fields: parts[:]}
 	r := record{
-		state:   scheduler.State{Version: p.version(0), Seq: p.int(1), Attempt: p.int(2)},
+		state:   timer.State{Version: p.version(0), Seq: p.int(1), Attempt: p.int(2)},
 		rank:    p.int(3),
 		rf:      p.int(4),
 		site:    p.text(5),
@@ -102,7 +103,7 @@ func unescape(s string) (string, error) {
 	return url.QueryUnescape(s)
 }
 
-func formatTags(tags []scheduler.Tag) string {
+func formatTags(tags []timer.Tag) string {
 	if len(tags) == 0 {
 		return "-"
 	}
@@ -125,8 +126,8 @@ func (p *fieldParser) fail(i int, err error) {
 	}
 }
 
-func (p *fieldParser) version(i int) scheduler.Version {
-	v, err := scheduler.ParseVersion(p.fields[i])
+func (p *fieldParser) version(i int) timer.Version {
+	v, err := timer.ParseVersion(p.fields[i])
 	if err != nil {
 		p.fail(i, err)
 	}
@@ -167,9 +168,9 @@ func (p *fieldParser) text(i int) string {
 	return s
 }
 
-func (p *fieldParser) failure(i int) scheduler.Failure {
+func (p *fieldParser) failure(i int) store.Failure {
 	if p.fields[i] == "-" {
-		return scheduler.Failure{}
+		return store.Failure{}
 	}
 	node, rest, _ := strings.Cut(p.fields[i], ":")
 	at, reason, ok := strings.Cut(rest, ":")
@@ -177,12 +178,12 @@ func (p *fieldParser) failure(i int) scheduler.Failure {
 	text, uerr := unescape(reason)
 	if !ok || node == "" || err != nil || uerr != nil {
 		p.fail(i, errors.New("not node:at_ms:reason"))
-		return scheduler.Failure{}
+		return store.Failure{}
 	}
-	return scheduler.Failure{Node: node, At: time.UnixMilli(ms).UTC(), Reason: text}
+	return store.Failure{Node: node, At: time.UnixMilli(ms).UTC(), Reason: text}
 }
 
-func (p *fieldParser) away(i int) []scheduler.Away {
+func (p *fieldParser) away(i int) []store.Away {
 	all, err := parseAway(p.fields[i])
 	if err != nil {
 		p.fail(i, err)
@@ -190,11 +191,11 @@ func (p *fieldParser) away(i int) []scheduler.Away {
 	return all
 }
 
-func (p *fieldParser) tags(i int) []scheduler.Tag {
+func (p *fieldParser) tags(i int) []timer.Tag {
 	if p.fields[i] == "-" {
 		return nil
 	}
-	var tags []scheduler.Tag
+	var tags []timer.Tag
 	for part := range strings.SplitSeq(p.fields[i], ",") {
 		name, count, _ := strings.Cut(part, "=")
 		n, err := strconv.Atoi(count)
@@ -203,7 +204,7 @@ func (p *fieldParser) tags(i int) []scheduler.Tag {
 			p.fail(i, errors.New("not type=count"))
 			return nil
 		}
-		tags = append(tags, scheduler.Tag{Type: typ, Count: n})
+		tags = append(tags, timer.Tag{Type: typ, Count: n})
 	}
 	return tags
 }
@@ -260,7 +261,7 @@ func cutInteger(text string, ok bool) (n int64, rest string, still bool) {
 
 // appendSpecification appends the JSON of a timer. The error says that a string
 // is not UTF-8.
-func appendSpecification(b []byte, t *scheduler.Timer) ([]byte, error) {
+func appendSpecification(b []byte, t *timer.Timer) ([]byte, error) {
 	b, err := jsontext.AppendQuote(append(b, `{"uri":`...), t.Callback.URI)
 	if err == nil && t.Callback.Opaque != "" {
 		b, err = jsontext.AppendQuote(append(b, `,"opaque":`...), t.Callback.Opaque)
@@ -278,10 +279,10 @@ func appendSpecification(b []byte, t *scheduler.Timer) ([]byte, error) {
 }
 
 // appendHead appends what stands before start_ms in a record.
-func appendHead(b []byte, w *scheduler.Write) []byte {
+func appendHead(b []byte, w *store.Write) []byte {
 	b = w.State.Version.Append(b)
 	seq := w.State.Seq
-	if w.Kind == scheduler.WriteLeave && w.State.Ended {
+	if w.Kind == store.WriteLeave && w.State.Ended {
 		seq = 0
 	}
 	for _, n := range [...]int{seq, w.State.Attempt, w.Rank, max(w.RF, 1)} {
@@ -295,7 +296,7 @@ func appendHead(b []byte, w *scheduler.Write) []byte {
 }
 
 // appendTail appends what stands behind start_ms in a record of a live timer.
-func appendTail(b []byte, w *scheduler.Write) ([]byte, error) {
+func appendTail(b []byte, w *store.Write) ([]byte, error) {
 	t := w.Timer
 	b = strconv.AppendInt(b, wholeMs(t.Interval), 10)
 	b = append(appendFailure(append(b, " - "...), w.Failure), ' ')
@@ -305,14 +306,14 @@ func appendTail(b []byte, w *scheduler.Write) ([]byte, error) {
 }
 
 // tailOfEnd is the tail of a write without a specification.
-func tailOfEnd(w *scheduler.Write) []byte {
+func tailOfEnd(w *store.Write) []byte {
 	b := append(appendFailure([]byte("0 - "), w.Failure), " - "...)
 	return append(b, field(w.BodyHash)...)
 }
 
 // appendFailure appends node:at_ms:reason, with an @ for the shard to put its
 // time in place of.
-func appendFailure(b []byte, f scheduler.Failure) []byte {
+func appendFailure(b []byte, f store.Failure) []byte {
 	if f.IsZero() {
 		return append(b, '-')
 	}
@@ -326,18 +327,18 @@ func appendFailure(b []byte, f scheduler.Failure) []byte {
 }
 
 // timer is the specification of a live record as the client gave it.
-func (r record) timer() (scheduler.Timer, error) {
+func (r record) timer() (timer.Timer, error) {
 	spec, plain := plainSpecification(r.body)
 	if !plain {
 		if err := json.Unmarshal([]byte(r.body), &spec); err != nil {
-			return scheduler.Timer{}, fmt.Errorf("%w: specification is not valid JSON", errRecord)
+			return timer.Timer{}, fmt.Errorf("%w: specification is not valid JSON", errRecord)
 		}
 	}
-	t := scheduler.Timer{
+	t := timer.Timer{
 		Interval:          milliseconds(r.intervalMs),
 		RepeatFor:         milliseconds(spec.RepeatForMs),
 		ReplicationFactor: r.rf,
-		Callback:          scheduler.Callback{URI: spec.URI, Opaque: spec.Opaque},
+		Callback:          timer.Callback{URI: spec.URI, Opaque: spec.Opaque},
 		Tags:              r.tags,
 	}
 	if spec.AtMs != nil {
@@ -348,12 +349,12 @@ func (r record) timer() (scheduler.Timer, error) {
 
 // scheduled is the record as the scheduler sees it. The key is checked like the rest
 // of what Redis holds: callbacks send it in a header.
-func (r record) scheduled(key string) (scheduler.Record, error) {
-	if !scheduler.ValidKey(key) {
-		return scheduler.Record{}, fmt.Errorf("%w: its key can't be a timer's", errRecord)
+func (r record) scheduled(key string) (store.Record, error) {
+	if !timer.ValidKey(key) {
+		return store.Record{}, fmt.Errorf("%w: its key can't be a timer's", errRecord)
 	}
-	out := scheduler.Record{
-		ID: scheduler.ID{Key: key, RF: r.rf}, State: r.state, Rank: r.rank, Site: r.site,
+	out := store.Record{
+		ID: timer.ID{Key: key, RF: r.rf}, State: r.state, Rank: r.rank, Site: r.site,
 		Start: time.UnixMilli(r.startMs).UTC(), Failure: r.failure, BodyHash: r.bodyHash, Away: r.away,
 	}
 	if r.state.Ended {

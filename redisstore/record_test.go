@@ -14,7 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 var exported = cmp.AllowUnexported(record{})
@@ -30,7 +31,7 @@ func (r record) String() string {
 	return b.String()
 }
 
-func formatFailure(f scheduler.Failure) string {
+func formatFailure(f store.Failure) string {
 	if f.Node == "" {
 		return "-"
 	}
@@ -47,10 +48,10 @@ func number(n int64) string {
 // full has a value in every field.
 func full() record {
 	return record{
-		state: scheduler.State{Version: 0x019b76679000beef, Seq: 7, Attempt: 2}, rank: 1, rf: 3, site: "north hall", away: []scheduler.Away{{Shard: "c"}, {Shard: "d.1", Rank: 2}},
+		state: timer.State{Version: 0x019b76679000beef, Seq: 7, Attempt: 2}, rank: 1, rf: 3, site: "north hall", away: []store.Away{{Shard: "c"}, {Shard: "d.1", Rank: 2}},
 		startMs: 1767225600000, intervalMs: 1500, firingUntilMs: 1767225612345,
-		failure: scheduler.Failure{Node: "node-1", At: time.UnixMilli(1767225611000).UTC(), Reason: "status 503"}, bodyHash: "0af1",
-		tags: []scheduler.Tag{{Type: "call", Count: 1}, {Type: "a=b, c", Count: 40}},
+		failure: store.Failure{Node: "node-1", At: time.UnixMilli(1767225611000).UTC(), Reason: "status 503"}, bodyHash: "0af1",
+		tags: []timer.Tag{{Type: "call", Count: 1}, {Type: "a=b, c", Count: 40}},
 		body: `{"uri":"http://localhost:8080/pop","opaque":"a b","repeat_for_ms":60000}`,
 	}
 }
@@ -66,22 +67,22 @@ func TestRecordText(t *testing.T) {
 		{"every field", full(), `019b76679000beef 7 2 1 3 north%20hall c:0,d.1:2 1767225600000 1500 1767225612345 ` +
 			`node-1:1767225611000:status%20503 call=1,a%3Db%2C%20c=40 0af1 ` +
 			`{"uri":"http://localhost:8080/pop","opaque":"a b","repeat_for_ms":60000}`},
-		{"fresh", record{state: scheduler.State{Version: 1, Seq: 1}, rf: 2, startMs: 1, intervalMs: 2, body: `{"uri":"http://h"}`},
+		{"fresh", record{state: timer.State{Version: 1, Seq: 1}, rf: 2, startMs: 1, intervalMs: 2, body: `{"uri":"http://h"}`},
 			`0000000000000001 1 0 0 2 - - 1 2 - - - - {"uri":"http://h"}`},
-		{"tombstone", record{state: scheduler.State{Version: 1, Ended: true}, rf: 1}, `0000000000000001 0 0 0 1 - - 0 0 - - - -`},
-		{"tombstone with a hash", record{state: scheduler.State{Version: 1, Seq: 3, Ended: true}, rf: 1, bodyHash: "9f86d081"},
+		{"tombstone", record{state: timer.State{Version: 1, Ended: true}, rf: 1}, `0000000000000001 0 0 0 1 - - 0 0 - - - -`},
+		{"tombstone with a hash", record{state: timer.State{Version: 1, Seq: 3, Ended: true}, rf: 1, bodyHash: "9f86d081"},
 			`0000000000000001 3 0 0 1 - - 0 0 - - - 9f86d081`},
-		{"start before 1970", record{state: scheduler.State{Version: 1, Seq: 1}, rf: 1, startMs: -62135596800000, body: "{}"},
+		{"start before 1970", record{state: timer.State{Version: 1, Seq: 1}, rf: 1, startMs: -62135596800000, body: "{}"},
 			`0000000000000001 1 0 0 1 - - -62135596800000 0 - - - - {}`},
 		{"largest numbers", record{
-			state: scheduler.State{Version: math.MaxUint64, Seq: math.MaxInt64, Attempt: math.MaxInt64}, rank: math.MaxInt64, rf: math.MaxInt64,
-			startMs: math.MinInt64, intervalMs: math.MaxInt64, firingUntilMs: math.MaxInt64, tags: []scheduler.Tag{{Type: "t", Count: math.MaxInt64}}, body: "{}",
+			state: timer.State{Version: math.MaxUint64, Seq: math.MaxInt64, Attempt: math.MaxInt64}, rank: math.MaxInt64, rf: math.MaxInt64,
+			startMs: math.MinInt64, intervalMs: math.MaxInt64, firingUntilMs: math.MaxInt64, tags: []timer.Tag{{Type: "t", Count: math.MaxInt64}}, body: "{}",
 		}, `ffffffffffffffff 9223372036854775807 9223372036854775807 9223372036854775807 9223372036854775807 - - ` +
 			`-9223372036854775808 9223372036854775807 9223372036854775807 - t=9223372036854775807 - {}`},
-		{"texts that look empty", record{state: scheduler.State{Version: 1, Seq: 1}, rf: 1, site: "-", failure: scheduler.Failure{Node: "n", At: time.UnixMilli(-1).UTC(), Reason: "-"},
-			tags: []scheduler.Tag{{Type: "-", Count: 1}}, bodyHash: "-", body: "{}"}, `0000000000000001 1 0 0 1 %2D - 0 0 - n:-1:%2D %2D=1 %2D {}`},
-		{"texts that would break the header", record{state: scheduler.State{Version: 1, Seq: 1}, rf: 1, site: "a b\n%+é\x00\xff",
-			failure: scheduler.Failure{Node: "n", At: time.UnixMilli(0).UTC(), Reason: ": "}, tags: []scheduler.Tag{{Type: "{\"", Count: 1}, {Type: ",=", Count: 2}}, body: "{}"},
+		{"texts that look empty", record{state: timer.State{Version: 1, Seq: 1}, rf: 1, site: "-", failure: store.Failure{Node: "n", At: time.UnixMilli(-1).UTC(), Reason: "-"},
+			tags: []timer.Tag{{Type: "-", Count: 1}}, bodyHash: "-", body: "{}"}, `0000000000000001 1 0 0 1 %2D - 0 0 - n:-1:%2D %2D=1 %2D {}`},
+		{"texts that would break the header", record{state: timer.State{Version: 1, Seq: 1}, rf: 1, site: "a b\n%+é\x00\xff",
+			failure: store.Failure{Node: "n", At: time.UnixMilli(0).UTC(), Reason: ": "}, tags: []timer.Tag{{Type: "{\"", Count: 1}, {Type: ",=", Count: 2}}, body: "{}"},
 			`0000000000000001 1 0 0 1 a%20b%0A%25%2B%C3%A9%00%FF - 0 0 - n:0:%3A%20 %7B%22=1,%2C%3D=2 - {}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -105,25 +106,25 @@ func TestRecordRoundTrip(t *testing.T) {
 	instant := rapid.Int64Range(0, math.MaxInt64)
 	rapid.Check(t, func(t *rapid.T) {
 		want := record{
-			state: scheduler.State{
-				Version: scheduler.Version(rapid.Uint64().Draw(t, "version")), Seq: count.Draw(t, "seq"), Attempt: count.Draw(t, "attempt"),
+			state: timer.State{
+				Version: timer.Version(rapid.Uint64().Draw(t, "version")), Seq: count.Draw(t, "seq"), Attempt: count.Draw(t, "attempt"),
 			},
 			rank: count.Draw(t, "rank"), rf: count.Draw(t, "rf"), site: text.Draw(t, "site"),
 			startMs: number.Draw(t, "start"), intervalMs: instant.Draw(t, "interval"), firingUntilMs: instant.Draw(t, "firing"),
 			bodyHash: text.Draw(t, "body hash"), body: rapid.SampledFrom([]string{"", `{"uri":"x y"}`, "{"}).Draw(t, "body"),
 		}
 		if node := rapid.StringMatching(`[0-9a-f-]{0,9}`).Draw(t, "node"); node != "" {
-			want.failure = scheduler.Failure{
+			want.failure = store.Failure{
 				Node: node, At: time.UnixMilli(rapid.Int64Range(-1<<40, 1<<50).Draw(t, "at")).UTC(), Reason: text.Draw(t, "reason"),
 			}
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "copies away") {
-			want.away = append(want.away, scheduler.Away{
+			want.away = append(want.away, store.Away{
 				Shard: rapid.StringMatching(`[A-Za-z0-9][A-Za-z0-9._-]{0,9}`).Draw(t, "shard"), Rank: rapid.IntRange(0, 255).Draw(t, "away rank"),
 			})
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "tags") {
-			want.tags = append(want.tags, scheduler.Tag{Type: text.Filter(func(s string) bool { return s != "" }).Draw(t, "type"), Count: rapid.IntRange(1, math.MaxInt).Draw(t, "count")})
+			want.tags = append(want.tags, timer.Tag{Type: text.Filter(func(s string) bool { return s != "" }).Draw(t, "type"), Count: rapid.IntRange(1, math.MaxInt).Draw(t, "count")})
 		}
 		want.state.Ended = !strings.HasPrefix(want.body, "{")
 		got, err := parseRecord(want.String())
@@ -204,16 +205,16 @@ func TestRecordErrorsKeepSecrets(t *testing.T) {
 func TestSpecification(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		timer scheduler.Timer
+		timer timer.Timer
 		json  string
 	}{
-		{"defaults are left out", scheduler.Timer{Interval: time.Second, Callback: scheduler.Callback{URI: "http://h"}}, `{"uri":"http://h"}`},
-		{"recurring", scheduler.Timer{Interval: time.Second, RepeatFor: time.Minute, Callback: scheduler.Callback{URI: "http://h", Opaque: "o"}},
+		{"defaults are left out", timer.Timer{Interval: time.Second, Callback: timer.Callback{URI: "http://h"}}, `{"uri":"http://h"}`},
+		{"recurring", timer.Timer{Interval: time.Second, RepeatFor: time.Minute, Callback: timer.Callback{URI: "http://h", Opaque: "o"}},
 			`{"uri":"http://h","opaque":"o","repeat_for_ms":60000}`},
-		{"at", scheduler.Timer{At: time.UnixMilli(1767225600001).UTC(), Callback: scheduler.Callback{URI: "http://h"}}, `{"uri":"http://h","at_ms":1767225600001}`},
-		{"at 1970", scheduler.Timer{At: time.UnixMilli(0).UTC(), Callback: scheduler.Callback{URI: "http://h"}}, `{"uri":"http://h","at_ms":0}`},
-		{"before 1970", scheduler.Timer{At: time.UnixMilli(-1).UTC(), Callback: scheduler.Callback{URI: "http://h"}}, `{"uri":"http://h","at_ms":-1}`},
-		{"readable", scheduler.Timer{Callback: scheduler.Callback{URI: "http://h/?a=1&b=<2>", Opaque: "line\nend \"é\" \x00"}},
+		{"at", timer.Timer{At: time.UnixMilli(1767225600001).UTC(), Callback: timer.Callback{URI: "http://h"}}, `{"uri":"http://h","at_ms":1767225600001}`},
+		{"at 1970", timer.Timer{At: time.UnixMilli(0).UTC(), Callback: timer.Callback{URI: "http://h"}}, `{"uri":"http://h","at_ms":0}`},
+		{"before 1970", timer.Timer{At: time.UnixMilli(-1).UTC(), Callback: timer.Callback{URI: "http://h"}}, `{"uri":"http://h","at_ms":-1}`},
+		{"readable", timer.Timer{Callback: timer.Callback{URI: "http://h/?a=1&b=<2>", Opaque: "line\nend \"é\" \x00"}},
 			`{"uri":"http://h/?a=1&b=<2>","opaque":"line\nend \"é\" \u0000"}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -241,15 +242,15 @@ func TestScheduled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := scheduler.Record{
-		ID: scheduler.ID{Key: "key", RF: 3}, State: scheduler.State{Version: 0x019b76679000beef, Seq: 7, Attempt: 2}, Rank: 1,
+	want := store.Record{
+		ID: timer.ID{Key: "key", RF: 3}, State: timer.State{Version: 0x019b76679000beef, Seq: 7, Attempt: 2}, Rank: 1,
 		Site: "north hall", Start: time.UnixMilli(1767225600000).UTC(),
-		Failure: scheduler.Failure{Node: "node-1", At: time.UnixMilli(1767225611000).UTC(), Reason: "status 503"}, BodyHash: "0af1",
-		Away: []scheduler.Away{{Shard: "c"}, {Shard: "d.1", Rank: 2}},
-		Timer: scheduler.Timer{
+		Failure: store.Failure{Node: "node-1", At: time.UnixMilli(1767225611000).UTC(), Reason: "status 503"}, BodyHash: "0af1",
+		Away: []store.Away{{Shard: "c"}, {Shard: "d.1", Rank: 2}},
+		Timer: timer.Timer{
 			Interval: 1500 * time.Millisecond, RepeatFor: time.Minute, ReplicationFactor: 3,
-			Callback: scheduler.Callback{URI: "http://localhost:8080/pop", Opaque: "a b"},
-			Tags:     []scheduler.Tag{{Type: "call", Count: 1}, {Type: "a=b, c", Count: 40}},
+			Callback: timer.Callback{URI: "http://localhost:8080/pop", Opaque: "a b"},
+			Tags:     []timer.Tag{{Type: "call", Count: 1}, {Type: "a=b, c", Count: 40}},
 		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -283,7 +284,7 @@ func TestConversions(t *testing.T) {
 		want int64
 	}{
 		{0, 0}, {1, 1}, {time.Millisecond, 1}, {time.Millisecond + 1, 2}, {time.Second - 1, 1000},
-		{scheduler.MaxInterval, int64(scheduler.MaxInterval / time.Millisecond)},
+		{timer.MaxInterval, int64(timer.MaxInterval / time.Millisecond)},
 	} {
 		if got := wholeMs(c.d); got != c.want {
 			t.Errorf("%v is %d whole ms, want %d", c.d, got, c.want)
@@ -366,10 +367,10 @@ func FuzzPlainSpecification(f *testing.F) {
 
 func TestWrittenSpecificationsArePlain(t *testing.T) {
 	for _, opaque := range []string{"", "plain", "é ☃"} {
-		timer := scheduler.Timer{
-			Interval: time.Second, RepeatFor: time.Minute, At: time.UnixMilli(1), Callback: scheduler.Callback{URI: "http://h/p?q=1&r=<2>", Opaque: opaque},
+		asked := timer.Timer{
+			Interval: time.Second, RepeatFor: time.Minute, At: time.UnixMilli(1), Callback: timer.Callback{URI: "http://h/p?q=1&r=<2>", Opaque: opaque},
 		}
-		body, err := appendSpecification(nil, &timer)
+		body, err := appendSpecification(nil, &asked)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,7 +13,7 @@ const (
 	recountedOnce = maxItems // types that are corrected by one call
 )
 
-// Recount is scheduler.Store's. Sums that are off stay off by as much whatever the
+// Recount is store.Store's. Sums that are off stay off by as much whatever the
 // scripts do, so what was measured may be corrected at any later time, but once: the
 // write counter, which every writing call raises, says that nobody else did.
 func (s *Store) Recount(ctx context.Context, shard string, partition int) (bool, error) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
 )
 
 // A shard that has restarted, or lost all, says so until somebody wants it swept,
@@ -14,7 +14,7 @@ import (
 func TestARestartIsRecognised(t *testing.T) {
 	l := layOut(t, "a")
 	s := l.node("a")
-	state := func() (state scheduler.SweepState) {
+	state := func() (state store.SweepState) {
 		t.Helper()
 		await(t, soon, "the state of the sweep", func() (ok bool) {
 			var err error
@@ -23,7 +23,7 @@ func TestARestartIsRecognised(t *testing.T) {
 		})
 		return state
 	}
-	restarted := func(what string) (now scheduler.SweepState) {
+	restarted := func(what string) (now store.SweepState) {
 		t.Helper()
 		await(t, soon, what+" to be recognised", func() bool { // the call that connects anew is not told yet
 			now = state()
@@ -67,7 +67,7 @@ func TestARestartIsRecognised(t *testing.T) {
 		t.Errorf("it missed %v, want an hour", now.Missed)
 	}
 	want()
-	mark := scheduler.SweepMark{Epoch: 7, AtMs: state().NowMs}
+	mark := store.SweepMark{Epoch: 7, AtMs: state().NowMs}
 	for p := range Partitions {
 		if now := state(); now.Missed == 0 || now.Done(p, 0) {
 			t.Errorf("before partition %d is marked: %+v", p, now)
@@ -128,14 +128,14 @@ func TestALostShardIsTakenBackOnceItIsSwept(t *testing.T) {
 	epoch, _ := other.Epoch("b")
 	w := creation("k", time.Hour)
 	w.Shard = "b"
-	if got := s.Merge(t.Context(), []scheduler.Write{w})[0]; got.Err != nil {
+	if got := s.Merge(t.Context(), []store.Write{w})[0]; got.Err != nil {
 		t.Fatal(got.Err)
 	}
 	if err := s.Regain(t.Context(), "b"); err == nil {
 		t.Error("taken back unswept")
 	}
 	for p := range Partitions {
-		if err := s.MarkSwept(t.Context(), "b", p, scheduler.SweepMark{Epoch: epoch, AtMs: time.Now().UnixMilli()}); err != nil {
+		if err := s.MarkSwept(t.Context(), "b", p, store.SweepMark{Epoch: epoch, AtMs: time.Now().UnixMilli()}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"chronos/scheduler"
+	"chronos/scheduler/timer"
 )
 
 // stub is a hash that knows only the texts and seeds of an example.
@@ -123,10 +123,10 @@ func TestPlacementIsFrozen(t *testing.T) {
 			t.Errorf("order of %s (-want +got):\n%s", c.key, diff)
 		}
 	}
-	for i, want := range []scheduler.Hint{
+	for i, want := range []timer.Hint{
 		0x2000000008001000, 0x1000000028000000, 0x0084200000000000, 0x0000001000800400, 0x0010000004000080,
 	} {
-		if got := scheduler.HintOf(r.seeds[i]); got != want {
+		if got := timer.HintOf(r.seeds[i]); got != want {
 			t.Errorf("mask of %s is %#x, want %#x", names[i], uint64(got), uint64(want))
 		}
 	}

@@ -8,7 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // Two changes that were begun apart from each other, of which neither can be finished
@@ -106,7 +107,7 @@ func TestATopologyIsAdoptedOnce(t *testing.T) {
 // TestAShardKeepsTheLaterTopology: a node that was held up may store the topology that it
 // knows after another node has stored a later one.
 func TestAShardKeepsTheLaterTopology(t *testing.T) {
-	onEach(t, func(t *testing.T, opened scheduler.Store) {
+	onEach(t, func(t *testing.T, opened store.Store) {
 		s, is := opened.(*Store)
 		if !is {
 			return // the model has no topology
@@ -118,7 +119,7 @@ func TestAShardKeepsTheLaterTopology(t *testing.T) {
 		if err := sh.lockTopology(t.Context(), "token"); err != nil {
 			t.Fatal(err)
 		}
-		store := func(epoch int64, change string) error {
+		backend := func(epoch int64, change string) error {
 			l := s.Topology()
 			l.Epoch, l.Change = epoch, change
 			text, err := l.encode()
@@ -127,11 +128,11 @@ func TestAShardKeepsTheLaterTopology(t *testing.T) {
 			}
 			return sh.storeTopology(t.Context(), "token", &l, text)
 		}
-		if err := store(5, "new"); err != nil {
+		if err := backend(5, "new"); err != nil {
 			t.Fatal(err)
 		}
 		for change, epoch := range map[string]int64{"old": 4, "rival": 5} {
-			if err := store(epoch, change); !errors.Is(err, scheduler.ErrRefused) {
+			if err := backend(epoch, change); !errors.Is(err, timer.ErrRefused) {
 				t.Errorf("the shard holds epoch 5 and is given %q of epoch %d: %v, want it refused", change, epoch, err)
 			}
 		}
@@ -178,7 +179,7 @@ func TestANodeThatCannotReadTheTopologyWritesNothing(t *testing.T) {
 		t.Errorf("right after it has read the topology: %v", err)
 	}
 	s.origin = s.origin.Add(-blindFor - time.Second) // so much later is it now
-	if err := s.Writable(); !errors.Is(err, scheduler.ErrUnavailable) {
+	if err := s.Writable(); !errors.Is(err, timer.ErrUnavailable) {
 		t.Errorf("%v after it has read the topology: %v, want unavailable", blindFor+time.Second, err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"chronos/lua"
-	"chronos/scheduler"
+	"chronos/scheduler/timer"
 )
 
 type script struct{ name, sha, source string }
@@ -100,7 +100,7 @@ func (s *shard) converseUntil(ctx context.Context, client redis.UniversalClient,
 // impatient is the error of a caller that waited no longer. It says nothing of the
 // shard's state.
 func (s *shard) impatient(ctx context.Context) error {
-	return fmt.Errorf("%w: shard %s: %w", scheduler.ErrUnavailable, s.name, cmp.Or(context.Cause(ctx), context.DeadlineExceeded))
+	return fmt.Errorf("%w: shard %s: %w", timer.ErrUnavailable, s.name, cmp.Or(context.Cause(ctx), context.DeadlineExceeded))
 }
 
 func (s *shard) converse(ctx context.Context, client redis.UniversalClient, calls []*call) {

@@ -14,8 +14,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"chronos/scheduler"
 	"chronos/scheduler/awake"
+	"chronos/scheduler/timer"
 )
 
 // notAfter is how long a command that creates, takes or copies stays valid
@@ -297,9 +297,9 @@ func (s *shard) unavailable(err error) error {
 	if !answered || readonly(answer) {
 		s.verified.Store(false)
 	}
-	kind := scheduler.ErrUnavailable
+	kind := timer.ErrUnavailable
 	if answered || errors.Is(err, syscall.ECONNREFUSED) {
-		kind = scheduler.ErrRefused
+		kind = timer.ErrRefused
 	}
 	return fmt.Errorf("%w: shard %s: %w", kind, s.name, err)
 }

@@ -13,8 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler"
 	"chronos/scheduler/awake"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // A shard forgets its scripts again and again, between calls and amid them: no
@@ -42,7 +43,7 @@ func TestForgottenScripts(t *testing.T) {
 	for w := range writers {
 		workers.Go(func() {
 			for round := 0; ctx.Err() == nil; round++ {
-				writes := make([]scheduler.Write, perRound)
+				writes := make([]store.Write, perRound)
 				keys := make([]string, perRound)
 				for i := range writes {
 					writes[i] = creation(fmt.Sprintf("%d-%d-%d", w, round, i), 0)
@@ -56,7 +57,7 @@ func TestForgottenScripts(t *testing.T) {
 					created.Add(1)
 				}
 				for _, answer := range s.Read(t.Context(), spots(keys...)) {
-					if answer.Err != nil && !errors.Is(answer.Err, scheduler.ErrNotFound) {
+					if answer.Err != nil && !errors.Is(answer.Err, timer.ErrNotFound) {
 						t.Errorf("read: %v", answer.Err)
 						return
 					}
@@ -67,7 +68,7 @@ func TestForgottenScripts(t *testing.T) {
 	fire := func() bool {
 		result, err := claimAll(t.Context(), s, "a")
 		if err == nil {
-			err = fireAll(t.Context(), s, "a", result.Claims, scheduler.OutcomeDone)
+			err = fireAll(t.Context(), s, "a", result.Claims, store.OutcomeDone)
 		}
 		if err != nil {
 			t.Errorf("claim and fire: %v", err)
@@ -103,18 +104,18 @@ func TestKilledServerComesBack(t *testing.T) {
 	s := openShards(t, &log, p.shard("a"))
 	merge(t, s, creation("kept", time.Hour))
 	p.kill()
-	if err := read(t, s, "kept").Err; !errors.Is(err, scheduler.ErrUnavailable) {
+	if err := read(t, s, "kept").Err; !errors.Is(err, timer.ErrUnavailable) {
 		t.Fatalf("read from a dead shard: %v, want ErrUnavailable", err)
 	}
-	if answer := s.Merge(t.Context(), []scheduler.Write{creation("x", 0)})[0]; !errors.Is(answer.Err, scheduler.ErrUnavailable) {
+	if answer := s.Merge(t.Context(), []store.Write{creation("x", 0)})[0]; !errors.Is(answer.Err, timer.ErrUnavailable) {
 		t.Fatalf("merge into a dead shard: %+v, want ErrUnavailable", answer)
 	}
-	if _, err := claimAll(t.Context(), s, "a"); !errors.Is(err, scheduler.ErrUnavailable) {
+	if _, err := claimAll(t.Context(), s, "a"); !errors.Is(err, timer.ErrUnavailable) {
 		t.Fatalf("claim from a dead shard: %v, want ErrUnavailable", err)
 	}
 	p.start()
 	begin := time.Now()
-	await(t, soon, "the shard to be found again", func() bool { return !errors.Is(read(t, s, "kept").Err, scheduler.ErrUnavailable) })
+	await(t, soon, "the shard to be found again", func() bool { return !errors.Is(read(t, s, "kept").Err, timer.ErrUnavailable) })
 	t.Logf("it took %v to notice", time.Since(begin))
 	got := read(t, s, "kept")
 	if got.Err != nil || got.Record.Timer.Callback.URI != "http://localhost/kept" {
@@ -126,7 +127,7 @@ func TestKilledServerComesBack(t *testing.T) {
 
 	// The next time it comes back as one that keeps nothing: it is looked at anew.
 	p.kill()
-	if err := read(t, s, "kept").Err; !errors.Is(err, scheduler.ErrUnavailable) {
+	if err := read(t, s, "kept").Err; !errors.Is(err, timer.ErrUnavailable) {
 		t.Fatalf("read from a dead shard: %v, want ErrUnavailable", err)
 	}
 	if strings.Contains(log.String(), "persists nothing") {
@@ -134,7 +135,7 @@ func TestKilledServerComesBack(t *testing.T) {
 	}
 	p.args = append(p.args, "--appendonly", "no")
 	p.start()
-	await(t, soon, "the shard to be found again", func() bool { return !errors.Is(read(t, s, "kept").Err, scheduler.ErrUnavailable) })
+	await(t, soon, "the shard to be found again", func() bool { return !errors.Is(read(t, s, "kept").Err, timer.ErrUnavailable) })
 	if !strings.Contains(log.String(), "persists nothing") {
 		t.Errorf("the log doesn't warn:\n%s", log.String())
 	}
@@ -162,7 +163,7 @@ func TestSilentServer(t *testing.T) {
 				begin := time.Now()
 				ctx, cancel := context.WithTimeout(t.Context(), c.patience)
 				defer cancel()
-				if err := do(ctx); !errors.Is(err, scheduler.ErrUnavailable) {
+				if err := do(ctx); !errors.Is(err, timer.ErrUnavailable) {
 					t.Errorf("a silent shard is answered with %v, want ErrUnavailable", err)
 				}
 				took := int64(time.Since(begin))
@@ -176,7 +177,7 @@ func TestSilentServer(t *testing.T) {
 	defer tick.Stop()
 	for i := range 100 {
 		ask(func(ctx context.Context) error {
-			return s.Merge(ctx, []scheduler.Write{creation(strconv.Itoa(i), 0)})[0].Err
+			return s.Merge(ctx, []store.Write{creation(strconv.Itoa(i), 0)})[0].Err
 		})
 		ask(func(ctx context.Context) error { return s.Read(ctx, spots("kept"))[0].Err })
 		if i%10 == 0 {
@@ -222,14 +223,14 @@ func TestCreateIsNotExecutedTooLate(t *testing.T) {
 		}
 		p.signal(syscall.SIGSTOP)
 		sent := time.Now()
-		if err := s.Merge(t.Context(), []scheduler.Write{w})[0].Err; !errors.Is(err, scheduler.ErrUnavailable) {
+		if err := s.Merge(t.Context(), []store.Write{w})[0].Err; !errors.Is(err, timer.ErrUnavailable) {
 			t.Fatalf("%s: merge into a stopped shard: %v", c.key, err)
 		}
 		await(t, soon, "the end of the pause", func() bool { return time.Since(sent) >= c.pause })
 		p.signal(syscall.SIGCONT)
 		await(t, soon, "what was buffered to be executed", func() bool { return p.calls("evalsha") >= before+3 })
 		err := read(t, s, w.Key).Err
-		if c.written && err != nil || !c.written && !errors.Is(err, scheduler.ErrNotFound) {
+		if c.written && err != nil || !c.written && !errors.Is(err, timer.ErrNotFound) {
 			t.Errorf("%s: written %t expected, reading says %v", c.key, c.written, err)
 		}
 	}
@@ -243,8 +244,8 @@ func TestReadOnlyServer(t *testing.T) {
 	merge(t, s, creation("kept", time.Hour))
 	p.do("REPLICAOF", "127.0.0.1", "1")
 	for range 3 {
-		answer := s.Merge(t.Context(), []scheduler.Write{creation("x", 0)})[0]
-		if !errors.Is(answer.Err, scheduler.ErrUnavailable) || !strings.Contains(answer.Err.Error(), "READONLY") {
+		answer := s.Merge(t.Context(), []store.Write{creation("x", 0)})[0]
+		if !errors.Is(answer.Err, timer.ErrUnavailable) || !strings.Contains(answer.Err.Error(), "READONLY") {
 			t.Fatalf("merge into a replica: %v, want ErrUnavailable that says READONLY", answer.Err)
 		}
 	}
@@ -252,7 +253,7 @@ func TestReadOnlyServer(t *testing.T) {
 	if !works(t, s, "new") {
 		t.Error("the first requests after it is a primary again fail")
 	}
-	if err := read(t, s, "x").Err; !errors.Is(err, scheduler.ErrNotFound) {
+	if err := read(t, s, "x").Err; !errors.Is(err, timer.ErrNotFound) {
 		t.Errorf("a refused create was stored: %v", err)
 	}
 }
@@ -281,17 +282,17 @@ func TestLoadingServer(t *testing.T) {
 		return err != nil && strings.HasPrefix(err.Error(), "LOADING")
 	})
 	late := openShards(t, &log, p.shard("a")) // opened while it loads
-	for name, store := range map[string]*Store{"opened before": s, "opened meanwhile": late} {
-		if err := read(t, store, "kept").Err; !errors.Is(err, scheduler.ErrUnavailable) || !strings.Contains(err.Error(), "loading") {
+	for name, kept := range map[string]*Store{"opened before": s, "opened meanwhile": late} {
+		if err := read(t, kept, "kept").Err; !errors.Is(err, timer.ErrUnavailable) || !strings.Contains(err.Error(), "loading") {
 			t.Errorf("%s: read from a loading shard: %v, want ErrUnavailable that says so", name, err)
 		}
-		if err := store.Merge(t.Context(), []scheduler.Write{creation("x", 0)})[0].Err; !errors.Is(err, scheduler.ErrUnavailable) {
+		if err := kept.Merge(t.Context(), []store.Write{creation("x", 0)})[0].Err; !errors.Is(err, timer.ErrUnavailable) {
 			t.Errorf("%s: merge into a loading shard: %v, want ErrUnavailable", name, err)
 		}
 	}
 	await(t, soon, "the loading to end", func() bool { return p.admin.Get(t.Context(), "filler-0").Err() == nil })
-	for name, store := range map[string]*Store{"opened before": s, "opened meanwhile": late} {
-		if err := read(t, store, "kept").Err; err != nil {
+	for name, backend := range map[string]*Store{"opened before": s, "opened meanwhile": late} {
+		if err := read(t, backend, "kept").Err; err != nil {
 			t.Errorf("%s: the first request after it has loaded: %v", name, err)
 		}
 	}
@@ -309,10 +310,10 @@ func TestNothingIsSentAfterTheDeadline(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	w := creation("late", time.Hour)
-	if err := s.Tell(stopped{ctx}, "a", []scheduler.Write{w})[0].Err; !errors.Is(err, scheduler.ErrUnavailable) {
-		t.Errorf("written after the deadline: %v, want %v", err, scheduler.ErrUnavailable)
+	if err := s.Tell(stopped{ctx}, "a", []store.Write{w})[0].Err; !errors.Is(err, timer.ErrUnavailable) {
+		t.Errorf("written after the deadline: %v, want %v", err, timer.ErrUnavailable)
 	}
-	if err := read(t, s, w.Key).Err; !errors.Is(err, scheduler.ErrNotFound) {
+	if err := read(t, s, w.Key).Err; !errors.Is(err, timer.ErrNotFound) {
 		t.Errorf("the copy is there: %v", err)
 	}
 }
@@ -333,14 +334,14 @@ func TestALateWriteOfAStoppedProcessIsNotRepeated(t *testing.T) {
 	p.signal(syscall.SIGSTOP)
 	sent := time.Now()
 	answered := make(chan error, 1)
-	go func() { answered <- s.Merge(t.Context(), []scheduler.Write{creation("late", time.Hour)})[0].Err }()
+	go func() { answered <- s.Merge(t.Context(), []store.Write{creation("late", time.Hour)})[0].Err }()
 	await(t, soon, "the write to be too late", func() bool { return time.Since(sent) >= notAfter+100*time.Millisecond })
 	p.signal(syscall.SIGCONT)
-	if err := <-answered; !errors.Is(err, scheduler.ErrUnavailable) {
-		t.Errorf("a write that was sent too late: %v, want %v", err, scheduler.ErrUnavailable)
+	if err := <-answered; !errors.Is(err, timer.ErrUnavailable) {
+		t.Errorf("a write that was sent too late: %v, want %v", err, timer.ErrUnavailable)
 	}
 	await(t, soon, "what was buffered to be executed", func() bool { return p.calls("evalsha") > before })
-	if err := read(t, s, "late").Err; !errors.Is(err, scheduler.ErrNotFound) {
+	if err := read(t, s, "late").Err; !errors.Is(err, timer.ErrNotFound) {
 		t.Errorf("the copy is there: %v", err)
 	}
 }

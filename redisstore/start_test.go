@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/timer"
 )
 
 // A shard that was removed says so: a node that is started with it, and can reach no
@@ -33,7 +33,7 @@ func TestARemovedShardIsNotWrittenTo(t *testing.T) {
 	l.redis["a"].kill()
 	l.redis["b"].kill()
 	late := l.node("a", "b", "c")
-	if err := late.Writable(); !errors.Is(err, scheduler.ErrUnavailable) {
+	if err := late.Writable(); !errors.Is(err, timer.ErrUnavailable) {
 		t.Errorf("writable though it reaches nobody but who was removed: %v", err)
 	}
 	if got := late.Topology(); !slices.Equal(got.Active, []string{"a", "b"}) {
@@ -52,7 +52,7 @@ func TestAStartedNodeNeedsHalfOfTheShards(t *testing.T) {
 	l.redis["b"].kill()
 	l.redis["c"].kill()
 	late := l.node("a", "b", "c")
-	if err := late.Writable(); late.Topology().Epoch != 1 || !errors.Is(err, scheduler.ErrUnavailable) {
+	if err := late.Writable(); late.Topology().Epoch != 1 || !errors.Is(err, timer.ErrUnavailable) {
 		t.Errorf("writable with one of three shards, by %+v: %v", late.Topology(), err)
 	}
 	if err := running.Writable(); err != nil {
@@ -178,7 +178,7 @@ func TestMoreThanHalfLostAll(t *testing.T) {
 	}
 	throughout(t, 2*followInterval, "it refuses writes and names epoch 4", func() bool {
 		err := s.Writable()
-		return errors.Is(err, scheduler.ErrUnavailable) && strings.Contains(err.Error(), "epoch 4")
+		return errors.Is(err, timer.ErrUnavailable) && strings.Contains(err.Error(), "epoch 4")
 	})
 	if _, err := s.DrainShard(t.Context(), "a", true); err != nil {
 		t.Fatal(err)

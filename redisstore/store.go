@@ -1,5 +1,5 @@
 // Package redisstore keeps timers in sorted sets on several Redis instances:
-// scheduler.Store by the scripts of package lua. keys.go names the keys,
+// store.Store by the scripts of package lua. keys.go names the keys,
 // record.go says what a timer looks like, ring.go where it lives; shard.go talks
 // to one Redis, write.go and lease.go carry out the methods. Nodes agree on the shards
 // by topology.go, agreement.go, join.go and follow.go, operators change them by
@@ -21,8 +21,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"chronos/scheduler"
 	"chronos/scheduler/awake"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // Options say what a Store works on.
@@ -48,7 +49,7 @@ type Options struct {
 	Awake *awake.Clock
 }
 
-// Store is a scheduler.Store. Make it with Open; Close ends it.
+// Store is a store.Store. Make it with Open; Close ends it.
 type Store struct {
 	current    atomic.Pointer[placement]
 	book       addressBook
@@ -82,7 +83,7 @@ type Store struct {
 	drained  map[string]time.Time // since when a shard has said at each look that it is
 }
 
-var _ scheduler.Store = (*Store)(nil)
+var _ store.Store = (*Store)(nil)
 
 // Open connects to the shards. One that can't be reached stops nothing: it is
 // looked at again when it is needed. One that is reached and unfit, since it
@@ -192,31 +193,31 @@ func (s *Store) Close() error {
 	return errors.Join(errs...)
 }
 
-// Shards is scheduler.Store's.
+// Shards is store.Store's.
 func (s *Store) Shards() []string { return s.current.Load().topology.names() }
 
-// Changed is scheduler.Store's.
+// Changed is store.Store's.
 func (s *Store) Changed() <-chan struct{} { return s.current.Load().changed }
 
-// Rank is scheduler.Store's.
+// Rank is store.Store's.
 func (s *Store) Rank(key string) []string { return s.current.Load().active.rank(key) }
 
-// Others is scheduler.Store's.
-func (s *Store) Others(key string, n int) []scheduler.Other {
+// Others is store.Store's.
+func (s *Store) Others(key string, n int) []store.Other {
 	return s.current.Load().elsewhere(key, n)
 }
 
-// HintOf is scheduler.Store's.
-func (s *Store) HintOf(shard string) scheduler.Hint { return s.current.Load().hintOf(shard) }
+// HintOf is store.Store's.
+func (s *Store) HintOf(shard string) timer.Hint { return s.current.Load().hintOf(shard) }
 
-// Hinted is scheduler.Store's.
-func (s *Store) Hinted(hint scheduler.Hint) []string { return s.current.Load().hinted(hint) }
+// Hinted is store.Store's.
+func (s *Store) Hinted(hint timer.Hint) []string { return s.current.Load().hinted(hint) }
 
 func (s *Store) shard(name string) (*shard, error) {
 	t := s.current.Load()
 	i, ok := t.index[name]
 	if !ok {
-		return nil, fmt.Errorf("%w: no shard is named %q", scheduler.ErrUnavailable, name)
+		return nil, fmt.Errorf("%w: no shard is named %q", timer.ErrUnavailable, name)
 	}
 	return t.shards[i], nil
 }

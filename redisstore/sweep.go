@@ -9,7 +9,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // sweptKey is a hash of each shard that says how far its sweep is, for each lane.
@@ -30,13 +31,13 @@ const identityField = ".identity"
 
 func sweptField(lane string, partition int) string { return fmt.Sprintf("%s.%02d", lane, partition) }
 
-// Epoch is scheduler.Store's.
+// Epoch is store.Store's.
 func (s *Store) Epoch(shard string) (epoch int64, steady bool) {
 	t := &s.current.Load().topology
 	return max(t.Moved, t.Lost[shard].Epoch), t.Next == nil && s.Writable() == nil
 }
 
-// Scan is scheduler.Store's.
+// Scan is store.Store's.
 func (s *Store) Scan(ctx context.Context, shard string, partition int, cursor string, n int) (keys []string, next string, err error) {
 	sh, err := s.shard(shard)
 	if err != nil {
@@ -59,17 +60,17 @@ func (s *Store) Scan(ctx context.Context, shard string, partition int, cursor st
 	return keys, next, nil
 }
 
-// Swept is scheduler.Store's.
-func (s *Store) Swept(ctx context.Context, shard string) (scheduler.SweepState, error) {
+// Swept is store.Store's.
+func (s *Store) Swept(ctx context.Context, shard string) (store.SweepState, error) {
 	sh, err := s.shard(shard)
 	if err != nil {
-		return scheduler.SweepState{}, err
+		return store.SweepState{}, err
 	}
 	return sh.swept(ctx, s.lane)
 }
 
-// MarkSwept is scheduler.Store's.
-func (s *Store) MarkSwept(ctx context.Context, shard string, partition int, mark scheduler.SweepMark) error {
+// MarkSwept is store.Store's.
+func (s *Store) MarkSwept(ctx context.Context, shard string, partition int, mark store.SweepMark) error {
 	sh, err := s.shard(shard)
 	if err != nil {
 		return err
@@ -77,7 +78,7 @@ func (s *Store) MarkSwept(ctx context.Context, shard string, partition int, mark
 	return sh.noteSweep(ctx, s.lane, "mark", "", 0, partition, mark)
 }
 
-// WantSweep is scheduler.Store's.
+// WantSweep is store.Store's.
 func (s *Store) WantSweep(ctx context.Context, shard string, missed time.Duration) error {
 	sh, err := s.shard(shard)
 	if err != nil {
@@ -87,14 +88,14 @@ func (s *Store) WantSweep(ctx context.Context, shard string, missed time.Duratio
 		return err
 	}
 	gap := sh.gap.Load()
-	if err := sh.noteSweep(ctx, s.lane, "want", *sh.identity.Load(), missed, 0, scheduler.SweepMark{}); err != nil {
+	if err := sh.noteSweep(ctx, s.lane, "want", *sh.identity.Load(), missed, 0, store.SweepMark{}); err != nil {
 		return err
 	}
 	sh.gap.CompareAndSwap(gap, 0)
 	return nil
 }
 
-func (s *shard) noteSweep(ctx context.Context, lane, what, identity string, missed time.Duration, partition int, mark scheduler.SweepMark) error {
+func (s *shard) noteSweep(ctx context.Context, lane, what, identity string, missed time.Duration, partition int, mark store.SweepMark) error {
 	c := &call{script: "sweep", keys: []string{sweptKey}, args: []any{
 		what, lane, Partitions, identity, missed.Milliseconds(), partition, mark.Epoch, mark.AtMs,
 	}}
@@ -104,7 +105,7 @@ func (s *shard) noteSweep(ctx context.Context, lane, what, identity string, miss
 
 // swept reads how far the sweep is. A shard that has another identity than the one
 // that wanted it swept last, or none, has restarted since, or lost all.
-func (s *shard) swept(ctx context.Context, lane string) (state scheduler.SweepState, err error) {
+func (s *shard) swept(ctx context.Context, lane string) (state store.SweepState, err error) {
 	if err := s.ready(ctx); err != nil {
 		return state, err
 	}
@@ -134,12 +135,12 @@ func (s *shard) swept(ctx context.Context, lane string) (state scheduler.SweepSt
 	}
 	for p := range state.Marks {
 		epoch, at, _ := strings.Cut(text(3+p), " ")
-		state.Marks[p] = scheduler.SweepMark{Epoch: number(epoch), AtMs: number(at)}
+		state.Marks[p] = store.SweepMark{Epoch: number(epoch), AtMs: number(at)}
 	}
 	return state, nil
 }
 
-// Forget is scheduler.Store's.
+// Forget is store.Store's.
 func (s *Store) Forget(ctx context.Context, epoch int64) error {
 	t := s.Topology()
 	if t.Moved != epoch || len(t.Former) == 0 || t.Next != nil {
@@ -192,7 +193,7 @@ func (s *shard) isSwept(ctx context.Context, lane string, epoch int64) error {
 		}
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("%w: shard %s: not swept yet: %s", scheduler.ErrRefused, s.name, strings.Join(missing, " "))
+		return fmt.Errorf("%w: shard %s: not swept yet: %s", timer.ErrRefused, s.name, strings.Join(missing, " "))
 	}
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
 )
 
 // The tags that count in a partition are fields of a hash, types as they are
@@ -37,20 +37,20 @@ func tagType(field string) string {
 	return strings.ToValidUTF8(text, "\uFFFD")
 }
 
-// Tags is scheduler.Store's.
-func (s *Store) Tags(ctx context.Context, shard string, most int) (scheduler.TagSums, error) {
+// Tags is store.Store's.
+func (s *Store) Tags(ctx context.Context, shard string, most int) (store.TagSums, error) {
 	sh, err := s.shard(shard)
 	if err != nil {
-		return scheduler.TagSums{}, err
+		return store.TagSums{}, err
 	}
 	if err := sh.ready(ctx); err != nil {
-		return scheduler.TagSums{}, err
+		return store.TagSums{}, err
 	}
 	found, whole, err := sh.tagHashes(ctx, s.keys[:], most)
 	if err != nil {
-		return scheduler.TagSums{}, err
+		return store.TagSums{}, err
 	}
-	sums := scheduler.TagSums{ByType: map[string]int64{}, Partial: !whole}
+	sums := store.TagSums{ByType: map[string]int64{}, Partial: !whole}
 	for _, hash := range found {
 		for field, sum := range hash {
 			if sum > 0 && field != tombstonesField {

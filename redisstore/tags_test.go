@@ -11,10 +11,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
-func taggedCreation(key string, tags ...scheduler.Tag) scheduler.Write {
+func taggedCreation(key string, tags ...timer.Tag) store.Write {
 	w := creation(key, time.Hour)
 	w.Timer.Tags = tags
 	return w
@@ -23,7 +24,7 @@ func taggedCreation(key string, tags ...scheduler.Tag) scheduler.Write {
 func wantSums(t *testing.T, s *Store, want map[string]int64) {
 	t.Helper()
 	got, err := s.Tags(t.Context(), "a", 1000)
-	if diff := cmp.Diff(scheduler.TagSums{ByType: want}, got); diff != "" || err != nil {
+	if diff := cmp.Diff(store.TagSums{ByType: want}, got); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 }
@@ -46,10 +47,10 @@ func TestRecountOfMany(t *testing.T) {
 	onBothRedis(t, func(t *testing.T, r *testRedis, s *Store) {
 		const partition, timers = 3, 3*tallyPage + 7
 		want := map[string]int64{}
-		var writes []scheduler.Write
+		var writes []store.Write
 		for i, key := range s.keysOf("a", partition, timers) {
 			own := fmt.Sprintf("own, %d", i)
-			w := taggedCreation(key, scheduler.Tag{Type: "CALL", Count: 2}, scheduler.Tag{Type: own, Count: i + 1})
+			w := taggedCreation(key, timer.Tag{Type: "CALL", Count: 2}, timer.Tag{Type: own, Count: i + 1})
 			switch i % 4 {
 			case 0:
 				w.Timer.Tags = nil
@@ -97,11 +98,11 @@ func TestRecountNeedsAQuietMoment(t *testing.T) {
 		for _, key := range fill {
 			merge(t, s, creation(key, 2*time.Hour))
 		}
-		merge(t, s, taggedCreation(keys[0], scheduler.Tag{Type: "CALL", Count: 1}))
+		merge(t, s, taggedCreation(keys[0], timer.Tag{Type: "CALL", Count: 1}))
 		r.client.HSet(t.Context(), s.keys[partition].tags, "CALL", 10)
 		writer := openStore(t, "other", "http", r)
 		busy := &interrupter{script: "recount", do: func(n int) {
-			merge(t, writer, taggedCreation(keys[1+n], scheduler.Tag{Type: "REG", Count: 1}))
+			merge(t, writer, taggedCreation(keys[1+n], timer.Tag{Type: "REG", Count: 1}))
 		}}
 		s.current.Load().shards[0].hook(busy)
 		if right, err := s.Recount(t.Context(), "a", partition); right || err != nil || busy.n != recountTries {
@@ -148,9 +149,9 @@ func TestTagsOfTooManyTypes(t *testing.T) {
 	r := startRedis(t)
 	s := openStore(t, "node", "http", r)
 	const types = 5000
-	var writes []scheduler.Write
+	var writes []store.Write
 	for i, key := range s.keysOf("a", 3, types) {
-		writes = append(writes, taggedCreation(key, scheduler.Tag{Type: fmt.Sprintf("%s%d", strings.Repeat("x", 200), i), Count: 1}))
+		writes = append(writes, taggedCreation(key, timer.Tag{Type: fmt.Sprintf("%s%d", strings.Repeat("x", 200), i), Count: 1}))
 	}
 	for _, answer := range s.Merge(t.Context(), writes) {
 		if answer.Err != nil {
@@ -168,13 +169,13 @@ func TestTagsOfTooManyTypes(t *testing.T) {
 // What somebody has put into the hash by hand stops nothing, and is readable.
 func TestTagsThatAreNone(t *testing.T) {
 	onBothRedis(t, func(t *testing.T, r *testRedis, s *Store) {
-		merge(t, s, taggedCreation("k", scheduler.Tag{Type: "CALL", Count: 1}))
+		merge(t, s, taggedCreation("k", timer.Tag{Type: "CALL", Count: 1}))
 		r.client.HSet(t.Context(), s.keys[0].tags, "%FF", 1, "%", 2, "text", "many", "negative", -1)
 		wantSums(t, s, map[string]int64{"CALL": 1, "\uFFFD": 1, "%": 2})
-		if _, err := s.Tags(t.Context(), "none", 1); !errors.Is(err, scheduler.ErrUnavailable) {
+		if _, err := s.Tags(t.Context(), "none", 1); !errors.Is(err, timer.ErrUnavailable) {
 			t.Errorf("of no shard: %v", err)
 		}
-		if _, err := s.Recount(t.Context(), "none", 1); !errors.Is(err, scheduler.ErrUnavailable) {
+		if _, err := s.Recount(t.Context(), "none", 1); !errors.Is(err, timer.ErrUnavailable) {
 			t.Errorf("of no shard: %v", err)
 		}
 	})

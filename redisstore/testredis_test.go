@@ -17,7 +17,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
 	"chronos/scheduler/storetest"
 )
 
@@ -250,10 +250,10 @@ func (s *Store) learn(t testing.TB, shards ...*testRedis) {
 }
 
 // spots are the timers' copies on the first shard.
-func spots(keys ...string) []scheduler.Spot {
-	all := make([]scheduler.Spot, len(keys))
+func spots(keys ...string) []store.Spot {
+	all := make([]store.Spot, len(keys))
 	for i, key := range keys {
-		all[i] = scheduler.Spot{Shard: "a", Key: key}
+		all[i] = store.Spot{Shard: "a", Key: key}
 	}
 	return all
 }

@@ -4,7 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 func wantSurvey(t *testing.T, s *Store, after string, pending, tombstones int64) {
@@ -33,14 +34,14 @@ func TestSurveyTellsTimersFromTombstones(t *testing.T) {
 			t.Fatalf("claimed %+v, %v", result, err)
 		}
 		for _, c := range result.Claims {
-			o := scheduler.Settlement{Lease: c.Lease, Outcome: scheduler.OutcomeDone}
+			o := store.Settlement{Lease: c.Lease, Outcome: store.OutcomeDone}
 			if c.Lease.Key == "kept" {
 				o.Keep = time.Hour
 			}
-			if fenced := s.Fire(t.Context(), "a", terms(), []scheduler.Fence{{Lease: c.Lease, Pops: 1}}); fenced[0].Status != scheduler.FencePassed {
+			if fenced := s.Fire(t.Context(), "a", terms(), []store.Fence{{Lease: c.Lease, Pops: 1}}); fenced[0].Status != store.FencePassed {
 				t.Fatalf("fence: %+v", fenced[0])
 			}
-			if settled := s.Settle(t.Context(), "a", []scheduler.Settlement{o}); !settled[0].Accepted {
+			if settled := s.Settle(t.Context(), "a", []store.Settlement{o}); !settled[0].Accepted {
 				t.Fatalf("settle: %+v", settled[0])
 			}
 		}
@@ -56,7 +57,7 @@ func TestSurveyTellsTimersFromTombstones(t *testing.T) {
 		})
 		wantSurvey(t, s, "after a burial", 1, 3)
 		over := creation("unknown", time.Hour)
-		over.State.Version = scheduler.VersionAt(time.Now().Add(time.Minute), 1)
+		over.State.Version = timer.VersionAt(time.Now().Add(time.Minute), 1)
 		merge(t, s, over)
 		wantSurvey(t, s, "after a create over a tombstone", 2, 2)
 		if sums, err := s.Tags(t.Context(), "a", 99); err != nil || len(sums.ByType) != 0 {

@@ -12,12 +12,13 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
-// Merge is scheduler.Store's: group commit, by a batcher for each shard.
-func (s *Store) Merge(ctx context.Context, writes []scheduler.Write) []scheduler.Written {
-	answers := make([]scheduler.Written, len(writes))
+// Merge is store.Store's: group commit, by a batcher for each shard.
+func (s *Store) Merge(ctx context.Context, writes []store.Write) []store.Written {
+	answers := make([]store.Written, len(writes))
 	items := s.mergeItems(writes, answers)
 	top := s.current.Load()
 	shares := make([]mergeShare, len(top.shards))
@@ -44,10 +45,10 @@ func (s *Store) Merge(ctx context.Context, writes []scheduler.Write) []scheduler
 		}
 		for k, i := range sh.indexes {
 			switch {
-			case errors.Is(sh.err, scheduler.ErrOverloaded):
+			case errors.Is(sh.err, timer.ErrOverloaded):
 				answers[i].Err = sh.err
 			case sh.err != nil:
-				answers[i].Err = fmt.Errorf("%w: shard %s: %w", scheduler.ErrUnavailable, writes[i].Shard, sh.err)
+				answers[i].Err = fmt.Errorf("%w: shard %s: %w", timer.ErrUnavailable, writes[i].Shard, sh.err)
 			default:
 				top.shards[at].readMerged(sh.items[k], &writes[i], &answers[i])
 			}
@@ -64,9 +65,9 @@ type mergeShare struct {
 	err     error
 }
 
-// Tell is scheduler.Store's.
-func (s *Store) Tell(ctx context.Context, shard string, writes []scheduler.Write) []scheduler.Written {
-	answers := make([]scheduler.Written, len(writes))
+// Tell is store.Store's.
+func (s *Store) Tell(ctx context.Context, shard string, writes []store.Write) []store.Written {
+	answers := make([]store.Written, len(writes))
 	sh, err := s.shard(shard)
 	if err != nil {
 		for i := range answers {
@@ -119,7 +120,7 @@ func (s *Store) mergeScript(sh *shard) itemScript {
 // mergeItems are the writes as the script takes them (lua/merge.lua): the record
 // in two parts, between which the shard puts the start of its grid. What can't be
 // written has an error instead.
-func (s *Store) mergeItems(writes []scheduler.Write, answers []scheduler.Written) []*item {
+func (s *Store) mergeItems(writes []store.Write, answers []store.Written) []*item {
 	items := make([]*item, len(writes))
 	var tail []byte
 	for i := range writes {
@@ -127,7 +128,7 @@ func (s *Store) mergeItems(writes []scheduler.Write, answers []scheduler.Written
 		// Copies of one timer, which stand together, share what they say.
 		if i == 0 || !sameTail(w, &writes[i-1]) || tail == nil {
 			tail = nil
-			if w.Timer == nil || w.Kind == scheduler.WriteNext || w.Kind == scheduler.WriteRank {
+			if w.Timer == nil || w.Kind == store.WriteNext || w.Kind == store.WriteRank {
 				tail = tailOfEnd(w)
 			} else if b, err := appendTail(make([]byte, 0, typicalRecord), w); err == nil {
 				tail = b
@@ -137,7 +138,7 @@ func (s *Store) mergeItems(writes []scheduler.Write, answers []scheduler.Written
 			}
 		}
 		it := &item{partition: partitionOf(w.Key), bytes: len(tail)}
-		if w.Kind == scheduler.WriteGone || w.Kind == scheduler.WriteBury {
+		if w.Kind == store.WriteGone || w.Kind == store.WriteBury {
 			it.ends = 1
 		}
 		answers[i].Partition = it.partition
@@ -148,7 +149,7 @@ func (s *Store) mergeItems(writes []scheduler.Write, answers []scheduler.Written
 	return items
 }
 
-func sameTail(a, b *scheduler.Write) bool {
+func sameTail(a, b *store.Write) bool {
 	return a.Timer != nil && a.Timer == b.Timer && a.Kind == b.Kind && a.BodyHash == b.BodyHash && a.Failure == b.Failure
 }
 
@@ -163,9 +164,9 @@ type start struct {
 	look any // ms from the start; of a next pop from when that is due
 }
 
-func startOf(w *scheduler.Write) start {
+func startOf(w *store.Write) start {
 	switch {
-	case w.Kind == scheduler.WriteNext:
+	case w.Kind == store.WriteNext:
 		return start{"", w.Offset.Milliseconds()}
 	case w.Timer == nil:
 		return start{"", ""}
@@ -173,7 +174,7 @@ func startOf(w *scheduler.Write) start {
 	nth := int64(w.State.Seq) * wholeMs(w.Timer.Interval)
 	look := nth + w.Offset.Milliseconds()
 	switch {
-	case w.Kind == scheduler.WriteRank:
+	case w.Kind == store.WriteRank:
 		return start{"", look}
 	case !w.Timer.At.IsZero():
 		return start{"@" + strconv.FormatInt(w.Timer.At.UnixMilli()-nth, 10), look}
@@ -182,13 +183,13 @@ func startOf(w *scheduler.Write) start {
 }
 
 // moreOf is what few writes need.
-func moreOf(w *scheduler.Write) string {
+func moreOf(w *store.Write) string {
 	look, keep := "-", strconv.FormatInt(wholeMs(w.Keep), 10)
 	switch {
-	case w.Kind == scheduler.WriteGone, w.Kind == scheduler.WriteBury, w.Kind == scheduler.WriteDone, w.Kind == scheduler.WriteAnew && w.Timer == nil:
+	case w.Kind == store.WriteGone, w.Kind == store.WriteBury, w.Kind == store.WriteDone, w.Kind == store.WriteAnew && w.Timer == nil:
 		look = strconv.FormatInt(wholeMs(w.Life), 10)
-	case w.Kind == scheduler.WriteAgain, w.Kind == scheduler.WriteLive && w.State.Attempt > 0,
-		w.Kind == scheduler.WriteRank && w.State.Attempt > 0 && w.Retry != 0:
+	case w.Kind == store.WriteAgain, w.Kind == store.WriteLive && w.State.Attempt > 0,
+		w.Kind == store.WriteRank && w.State.Attempt > 0 && w.Retry != 0:
 		look = strconv.FormatInt(wholeMs(w.Retry), 10)
 	case w.Token == "" && plain(w):
 		if w.Rank == 0 && w.Timer != nil && len(w.Timer.Tags) > 0 {
@@ -200,9 +201,9 @@ func moreOf(w *scheduler.Write) string {
 }
 
 // plain says of a write that the record can be stored as it is where nothing is.
-func plain(w *scheduler.Write) bool {
+func plain(w *store.Write) bool {
 	switch w.Kind {
-	case scheduler.WriteNext, scheduler.WriteDrop, scheduler.WriteLook, scheduler.WriteOnto, scheduler.WriteLeave, scheduler.WriteRank:
+	case store.WriteNext, store.WriteDrop, store.WriteLook, store.WriteOnto, store.WriteLeave, store.WriteRank:
 		return false
 	default:
 		return w.Failure.IsZero() || !w.Failure.At.IsZero()
@@ -210,14 +211,14 @@ func plain(w *scheduler.Write) bool {
 }
 
 // readMerged reads what the script answers to w.
-func (s *shard) readMerged(it *item, w *scheduler.Write, answer *scheduler.Written) {
+func (s *shard) readMerged(it *item, w *store.Write, answer *store.Written) {
 	readMerged(it, w, answer)
 	if answer.Err == nil {
 		answer.Firing = max(answer.Firing, s.quiet())
 	}
 }
 
-func readMerged(it *item, w *scheduler.Write, answer *scheduler.Written) {
+func readMerged(it *item, w *store.Write, answer *store.Written) {
 	if it.err != nil {
 		answer.Err = it.err
 		return
@@ -240,45 +241,45 @@ func readMerged(it *item, w *scheduler.Write, answer *scheduler.Written) {
 	}
 	var ok bool
 	if answer.Status, ok = writeStatus(status); r.err != nil || !ok {
-		answer.Status, answer.Err = scheduler.WriteFailed, fmt.Errorf("%w: merge: %w: %q", scheduler.ErrUnavailable, errReply, status)
+		answer.Status, answer.Err = store.WriteFailed, fmt.Errorf("%w: merge: %w: %q", timer.ErrUnavailable, errReply, status)
 		return
 	}
-	if answer.Status == scheduler.WriteNone {
+	if answer.Status == store.WriteNone {
 		return
 	}
 	answer.Due = time.UnixMilli(dueMs).UTC()
 	answer.Wait = until(dueMs, it.nowUs)
 }
 
-func writeStatus(word string) (scheduler.WriteStatus, bool) {
+func writeStatus(word string) (store.WriteStatus, bool) {
 	switch word {
 	case "new", "made", "stored":
-		return scheduler.WriteStored, true
+		return store.WriteStored, true
 	case "same":
-		return scheduler.WriteSame, true
+		return store.WriteSame, true
 	case "newer":
-		return scheduler.WriteNewer, true
+		return store.WriteNewer, true
 	case "conflict":
-		return scheduler.WriteConflict, true
+		return store.WriteConflict, true
 	case "factor":
-		return scheduler.WriteFactor, true
+		return store.WriteFactor, true
 	case "exists":
-		return scheduler.WriteExists, true
+		return store.WriteExists, true
 	case "leased":
-		return scheduler.WriteLeased, true
+		return store.WriteLeased, true
 	case "lost":
-		return scheduler.WriteLost, true
+		return store.WriteLost, true
 	case "none":
-		return scheduler.WriteNone, true
+		return store.WriteNone, true
 	case "older":
-		return scheduler.WriteOlder, true
+		return store.WriteOlder, true
 	}
-	return scheduler.WriteFailed, false
+	return store.WriteFailed, false
 }
 
-// Read is scheduler.Store's.
-func (s *Store) Read(ctx context.Context, spots []scheduler.Spot) []scheduler.ReadResult {
-	results := make([]scheduler.ReadResult, len(spots))
+// Read is store.Store's.
+func (s *Store) Read(ctx context.Context, spots []store.Spot) []store.ReadResult {
+	results := make([]store.ReadResult, len(spots))
 	items := make(map[*shard][]*item, 1)
 	indexes := make(map[*shard][]int, 1)
 	for i, spot := range spots {
@@ -301,27 +302,27 @@ func (s *Store) Read(ctx context.Context, spots []scheduler.Spot) []scheduler.Re
 	return results
 }
 
-func readResult(key string, it *item) scheduler.ReadResult {
+func readResult(key string, it *item) store.ReadResult {
 	if it.err != nil {
-		return scheduler.ReadResult{Err: it.err}
+		return store.ReadResult{Err: it.err}
 	}
 	raw, score, lease := it.reply[0], it.reply[1], it.reply[2]
 	if raw == "" {
-		return scheduler.ReadResult{Err: scheduler.ErrNotFound}
+		return store.ReadResult{Err: timer.ErrNotFound}
 	}
 	rec, err := parseRecord(raw)
 	if err == nil {
 		rec, err = rec.noteLease(lease)
 	}
-	result := scheduler.ReadResult{Leased: lease != "", Due: time.UnixMilli(rec.dueMs()).UTC()}
+	result := store.ReadResult{Leased: lease != "", Due: time.UnixMilli(rec.dueMs()).UTC()}
 	if err == nil {
 		result.Record, err = rec.scheduled(key)
 	}
 	if err != nil {
-		return scheduler.ReadResult{Err: fmt.Errorf("read timer: %w", err)}
+		return store.ReadResult{Err: fmt.Errorf("read timer: %w", err)}
 	}
 	if rec.state.Ended {
-		result.Err = scheduler.ErrNotFound
+		result.Err = timer.ErrNotFound
 	}
 	if lookMs, err := strconv.ParseFloat(score, 64); err == nil {
 		result.Look, result.LookIn = time.UnixMilli(int64(lookMs)).UTC(), until(int64(lookMs), it.nowUs)
@@ -366,16 +367,16 @@ func (r *reader) int64() int64 {
 }
 
 // position is "version seq attempt", state adds "ended".
-func (r *reader) position() scheduler.State {
+func (r *reader) position() timer.State {
 	word := r.word()
 	version, err := strconv.ParseUint(word, 16, 64)
 	if err != nil && r.err == nil {
 		r.err = fmt.Errorf("%w: not a version", errReply)
 	}
-	return scheduler.State{Version: scheduler.Version(version), Seq: int(r.int64()), Attempt: int(r.int64())}
+	return timer.State{Version: timer.Version(version), Seq: int(r.int64()), Attempt: int(r.int64())}
 }
 
-func (r *reader) state() scheduler.State {
+func (r *reader) state() timer.State {
 	state := r.position()
 	state.Ended = r.int64() == 1
 	return state

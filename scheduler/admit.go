@@ -5,6 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // Admission is a timer that a stream brings, maybe more than once, under a key that
@@ -15,7 +18,7 @@ type Admission struct {
 	// Origin tells it from others of the same key, and is the same when it comes again.
 	// It has no space.
 	Origin string
-	Timer  Timer
+	Timer  timer.Timer
 
 	// Standing and Err are set by Admit and Known.
 	Standing Standing
@@ -23,7 +26,7 @@ type Admission struct {
 }
 
 // errAdmission is for whoever reads the stream: no client is told so.
-var errAdmission = &InvalidError{Detail: "a timer of a stream needs a key as of an id, and an origin"}
+var errAdmission = &timer.InvalidError{Detail: "a timer of a stream needs a key as of an id, and an origin"}
 
 // Standing is what is known of an Admission.
 type Standing int
@@ -54,7 +57,7 @@ func (s *Scheduler) Admit(ctx context.Context, all []Admission) {
 		}
 	}
 	for _, a := range open {
-		a.Standing, a.Err = StandingUnknown, fmt.Errorf("%w: some copy of timer %s has yet to hear that it is over", ErrUnavailable, a.Key)
+		a.Standing, a.Err = StandingUnknown, fmt.Errorf("%w: some copy of timer %s has yet to hear that it is over", timer.ErrUnavailable, a.Key)
 	}
 }
 
@@ -62,7 +65,7 @@ func (s *Scheduler) Admit(ctx context.Context, all []Admission) {
 func (s *Scheduler) admit(ctx context.Context, all []*Admission) (doubtful []*Admission) {
 	attempts := make([]attempt, len(all))
 	for i, a := range all {
-		w := s.newWish(ID{Key: a.Key, RF: a.Timer.ReplicationFactor}, &a.Timer)
+		w := s.newWish(timer.ID{Key: a.Key, RF: a.Timer.ReplicationFactor}, &a.Timer)
 		w.bodyHash, w.anew = a.Origin, true
 		attempts[i] = s.newAttempt(w)
 	}
@@ -70,7 +73,7 @@ func (s *Scheduler) admit(ctx context.Context, all []*Admission) (doubtful []*Ad
 	for i, a := range all {
 		a.Standing, a.Err = StandingNew, attempts[i].err
 		switch {
-		case errors.Is(a.Err, ErrKeyReused):
+		case errors.Is(a.Err, timer.ErrKeyReused):
 			a.Standing, a.Err = StandingDuplicate, nil
 			doubtful = append(doubtful, a)
 		case a.Err != nil:
@@ -92,7 +95,7 @@ func (s *Scheduler) confirm(ctx context.Context, doubtful []*Admission) (free []
 	if len(doubtful) == 0 {
 		return nil
 	}
-	var ends []Write
+	var ends []store.Write
 	for i, found := range s.findAll(ctx, doubtful) {
 		a, newest := doubtful[i], newestOf(found)
 		a.weigh(found)
@@ -112,7 +115,7 @@ func (s *Scheduler) confirm(ctx context.Context, doubtful []*Admission) (free []
 
 // endsOf tell the copies that don't know it that their timer is over, unless somebody is
 // at them, who will find out.
-func (s *Scheduler) endsOf(found []finding, newest *finding) (ends []Write) {
+func (s *Scheduler) endsOf(found []finding, newest *finding) (ends []store.Write) {
 	for i := range found {
 		if f := &found[i]; f.there() && !f.Record.State.Ended && !f.Leased {
 			ends = append(ends, s.endOf(&newest.ReadResult, f.place))
@@ -134,17 +137,17 @@ func (s *Scheduler) confirmCopies(a *Admission, found []finding, newest *finding
 		s.repairs.add(newest.Record.ID, newest.Record.State.Version, behind)
 	}
 	if want := min(s.config.MinCopies, newest.Record.ID.RF, len(s.store.Rank(a.Key))); copies < want {
-		a.Standing, a.Err = StandingUnknown, fmt.Errorf("%w: timer %s has %d copies, and CHRONOS_MIN_COPIES asks for %d", ErrUnavailable, a.Key, copies, want)
+		a.Standing, a.Err = StandingUnknown, fmt.Errorf("%w: timer %s has %d copies, and CHRONOS_MIN_COPIES asks for %d", timer.ErrUnavailable, a.Key, copies, want)
 	}
 }
 
 func (s *Scheduler) admissible(a *Admission) error {
 	t := &a.Timer
-	t.ReplicationFactor = cmp.Or(t.ReplicationFactor, DefaultReplicationFactor)
-	if err := cmp.Or(t.checkTiming(), t.checkReplication()); err != nil {
+	t.ReplicationFactor = cmp.Or(t.ReplicationFactor, timer.DefaultReplicationFactor)
+	if err := cmp.Or(t.CheckTiming(), t.CheckReplication()); err != nil {
 		return err
 	}
-	if a.Origin == "" || !ValidKey(a.Key) {
+	if a.Origin == "" || !timer.ValidKey(a.Key) {
 		return errAdmission
 	}
 	if err := s.checkInstant(t); err != nil {
@@ -176,28 +179,28 @@ func (s *Scheduler) Known(ctx context.Context, all []Admission) {
 func (s *Scheduler) findAll(ctx context.Context, all []*Admission) [][]finding {
 	ctx, cancel := s.config.Awake.WithTimeout(ctx, roundPatience)
 	defer cancel()
-	ids := make([]ID, len(all))
+	ids := make([]timer.ID, len(all))
 	for i, a := range all {
 		ids[i] = a.id()
 	}
 	return s.findMany(ctx, ids)
 }
 
-func (a *Admission) id() ID {
-	return ID{Key: a.Key, RF: cmp.Or(a.Timer.ReplicationFactor, DefaultReplicationFactor)}
+func (a *Admission) id() timer.ID {
+	return timer.ID{Key: a.Key, RF: cmp.Or(a.Timer.ReplicationFactor, timer.DefaultReplicationFactor)}
 }
 
 // weigh takes what the copies say of it. The newest counts, since the others may have
 // missed something; but what is over is remembered by whichever it was told to.
 func (a *Admission) weigh(found []finding) {
-	a.Standing, a.Err = StandingUnknown, fmt.Errorf("%w: all shards of timer %s are silent", ErrUnavailable, a.Key)
+	a.Standing, a.Err = StandingUnknown, fmt.Errorf("%w: all shards of timer %s are silent", timer.ErrUnavailable, a.Key)
 	newest, heard := newestOf(found), false
 	for i := range found {
 		switch f := &found[i]; {
 		case f.Record.State.Ended && f.Record.BodyHash == a.Origin:
 			a.Standing, a.Err = StandingAgain, nil
 			return
-		case f.there() || errors.Is(f.Err, ErrNotFound):
+		case f.there() || errors.Is(f.Err, timer.ErrNotFound):
 			heard = true
 		default:
 			a.Err = f.Err
@@ -220,21 +223,21 @@ func (a *Admission) weigh(found []finding) {
 func (s *Scheduler) Remember(ctx context.Context, all []Admission) {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
-	var writes []Write
+	var writes []store.Write
 	var of []*Admission
 	for i := range all {
 		a := &all[i]
-		a.Err = fmt.Errorf("%w: all shards of timer %s are silent", ErrUnavailable, a.Key)
+		a.Err = fmt.Errorf("%w: all shards of timer %s are silent", timer.ErrUnavailable, a.Key)
 		id := a.id()
 		// As old as can be: it says nothing of a timer of the key, and a copy elsewhere of
 		// one that waits must not take it for that one's end.
-		state := State{Version: Version(0).Above(s.nextTag())}
+		state := timer.State{Version: timer.Version(0).Above(s.nextTag())}
 		for _, p := range s.homes(id) {
 			if p.shard.away() {
 				continue
 			}
-			writes, of = append(writes, Write{
-				Kind: WriteAnew, Shard: p.shard.name, Key: a.Key, State: state, RF: id.RF, Rank: p.rank,
+			writes, of = append(writes, store.Write{
+				Kind: store.WriteAnew, Shard: p.shard.name, Key: a.Key, State: state, RF: id.RF, Rank: p.rank,
 				Keep: s.config.IdempotencyLife, BodyHash: a.Origin,
 			}), append(of, a)
 		}
@@ -245,11 +248,11 @@ func (s *Scheduler) Remember(ctx context.Context, all []Admission) {
 }
 
 // remember writes that down, and returns what has to go above what is over there.
-func (s *Scheduler) remember(ctx context.Context, writes []Write, of []*Admission) (above []Write, whose []*Admission) {
+func (s *Scheduler) remember(ctx context.Context, writes []store.Write, of []*Admission) (above []store.Write, whose []*Admission) {
 	for i, written := range s.merge(ctx, writes) {
 		w, a := writes[i], of[i]
 		switch {
-		case written.Status == WriteNewer:
+		case written.Status == store.WriteNewer:
 			w.State.Version = written.State.Version.Above(s.nextTag())
 			above, whose = append(above, w), append(whose, a)
 		case written.Err == nil || a.Err != nil:

@@ -13,6 +13,7 @@ import (
 
 	"chronos/scheduler"
 	"chronos/scheduler/storetest"
+	"chronos/scheduler/timer"
 )
 
 // What faults, and others at the same time, do to timers that a stream brings.
@@ -156,10 +157,10 @@ func TestAdmitDoesNotYieldToWhoYields(t *testing.T) {
 			c.insist(c.nodes[k], message("k", fmt.Sprintf("t:%d:1", k), time.Minute))
 		}},
 		"the same message": {"k", func(c *cluster, k int) { c.insist(c.nodes[k], message("k", "t:0:1", time.Minute)) }},
-		"requests with an idempotency key": {scheduler.OnceKey("once"), func(c *cluster, k int) {
+		"requests with an idempotency key": {timer.OnceKey("once"), func(c *cluster, k int) {
 			for {
 				_, err := c.nodes[k].CreateOnce(c.Context(), "once", nil, oneShot(time.Minute))
-				if !errors.Is(err, scheduler.ErrUnavailable) {
+				if !errors.Is(err, timer.ErrUnavailable) {
 					return
 				}
 				<-time.After(100 * time.Millisecond)
@@ -242,9 +243,9 @@ func TestCreateOnceAboveWhatIsOver(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inCluster(t, 2, 2, func(c *cluster) {
-				key := scheduler.OnceKey("once")
+				key := timer.OnceKey("once")
 				lose(c, c.homes(key, 1)[0], func(n *node) {
-					if _, err := n.Delete(c.Context(), scheduler.ID{Key: key, RF: 2}); err != nil {
+					if _, err := n.Delete(c.Context(), timer.ID{Key: key, RF: 2}); err != nil {
 						c.Error(err)
 					}
 				})
@@ -309,7 +310,7 @@ func TestAdmitAgainHasItsCopies(t *testing.T) {
 		c.connect(homes[1], storetest.LinkCut)
 		m := message("k", "t:0:1", time.Hour)
 		for range 5 {
-			if got := c.standing(admit, c.nodes[0], m); !errors.Is(got.Err, scheduler.ErrUnavailable) {
+			if got := c.standing(admit, c.nodes[0], m); !errors.Is(got.Err, timer.ErrUnavailable) {
 				c.Errorf("with one copy of two: standing %d, %v; want unavailable", got.Standing, got.Err)
 			}
 			pass(time.Second)
@@ -335,7 +336,7 @@ func TestAdmitAgainAfterAHaltHasItsCopies(t *testing.T) {
 		all := []scheduler.Admission{message("k", "t:0:1", time.Hour)}
 		c.nodes[0].Admit(ctx, all)
 		c.Inject(nil, nil)
-		if !errors.Is(all[0].Err, scheduler.ErrUnavailable) {
+		if !errors.Is(all[0].Err, timer.ErrUnavailable) {
 			c.Errorf("ended early: %+v", all[0])
 		}
 		c.wantStanding("once more", c.insist(c.nodes[1], all[0]), scheduler.StandingAgain)

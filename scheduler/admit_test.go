@@ -11,6 +11,7 @@ import (
 
 	"chronos/scheduler"
 	"chronos/scheduler/storetest"
+	"chronos/scheduler/timer"
 )
 
 // Timers that a stream brings: each message of a key is told from the others by its
@@ -18,10 +19,10 @@ import (
 
 // message is one that is due in so long.
 func message(key, origin string, in time.Duration) scheduler.Admission {
-	timer := oneShot(0)
-	timer.At = time.Now().Add(in)
-	timer.Callback.Opaque = origin
-	return scheduler.Admission{Key: key, Origin: origin, Timer: timer}
+	asked := oneShot(0)
+	asked.At = time.Now().Add(in)
+	asked.Callback.Opaque = origin
+	return scheduler.Admission{Key: key, Origin: origin, Timer: asked}
 }
 
 // standing is what a call answers for one message.
@@ -185,7 +186,7 @@ func TestAdmitManyAtOnce(t *testing.T) {
 		c.nodes[0].Admit(c.Context(), all)
 		for i, a := range all {
 			want := []scheduler.Standing{scheduler.StandingNew, scheduler.StandingDuplicate, scheduler.StandingAgain, scheduler.StandingUnknown}[i%4]
-			if _, refused := errors.AsType[*scheduler.InvalidError](a.Err); a.Standing != want || refused != (i%4 == 3) {
+			if _, refused := errors.AsType[*timer.InvalidError](a.Err); a.Standing != want || refused != (i%4 == 3) {
 				c.Errorf("%d: %s of %s has standing %d, %v; want %d", i, a.Origin, a.Key, a.Standing, a.Err, want)
 			}
 		}
@@ -198,15 +199,15 @@ func TestAdmitManyAtOnce(t *testing.T) {
 
 func TestAdmitRefusesWhatIsWrong(t *testing.T) {
 	inCluster(t, 1, 1, func(c *cluster) {
-		denied, far, many := message("k", "o", 0), message("k", "o", 2*scheduler.MaxInterval), message("k", "o", 0)
-		denied.Timer.Callback.URI, many.Timer.ReplicationFactor = "http://denied/", scheduler.MaxReplicationFactor+1
-		far.Timer.At = time.Now().Add(scheduler.MaxInterval).Add(time.Hour)
+		denied, far, many := message("k", "o", 0), message("k", "o", 2*timer.MaxInterval), message("k", "o", 0)
+		denied.Timer.Callback.URI, many.Timer.ReplicationFactor = "http://denied/", timer.MaxReplicationFactor+1
+		far.Timer.At = time.Now().Add(timer.MaxInterval).Add(time.Hour)
 		for what, m := range map[string]scheduler.Admission{
 			"no origin": message("k", "", 0), "no key": message("", "o", 0), "no key of an id": message("a b", "o", 0),
 			"a denied callback": denied, "too far ahead": far, "too many copies": many,
 		} {
 			got := c.standing(admit, c.nodes[0], m)
-			if _, refused := errors.AsType[*scheduler.InvalidError](got.Err); !refused || got.Standing != scheduler.StandingUnknown {
+			if _, refused := errors.AsType[*timer.InvalidError](got.Err); !refused || got.Standing != scheduler.StandingUnknown {
 				c.Errorf("%s: standing %d, %v; want it refused", what, got.Standing, got.Err)
 			}
 		}
@@ -307,7 +308,7 @@ func TestAdmitWithoutAnyShard(t *testing.T) {
 							}
 							begun := time.Now()
 							got := c.standing(call, c.nodes[0], m)
-							if !errors.Is(got.Err, scheduler.ErrUnavailable) || got.Standing != scheduler.StandingUnknown {
+							if !errors.Is(got.Err, timer.ErrUnavailable) || got.Standing != scheduler.StandingUnknown {
 								c.Errorf("%s: standing %d, %v; want unavailable", what, got.Standing, got.Err)
 							}
 							if took := time.Since(begun); took > 1100*time.Millisecond {

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // How long the other copies are waited for.
@@ -44,7 +47,7 @@ func (sh *shard) ask(ctx context.Context, batch []*claim, patience time.Duration
 			sh.adoptions.put(adoption{c, c.other.newer})
 		case c.other.firing > 0:
 			sh.s.freeSlot(c)
-			c.settle(Settlement{Outcome: OutcomeRelease, Delay: c.other.firing + time.Millisecond})
+			c.settle(store.Settlement{Outcome: store.OutcomeRelease, Delay: c.other.firing + time.Millisecond})
 		case c.other.unanswered:
 			unanswered = append(unanswered, c)
 		default:
@@ -80,8 +83,8 @@ func (sh *shard) question(ctx context.Context, asks []question, patience time.Du
 type question struct {
 	shard       *shard
 	claims      []*claim
-	states      []KeyState
-	differences []Difference
+	states      []store.KeyState
+	differences []store.Difference
 	err         error
 }
 
@@ -106,7 +109,7 @@ func questionsOf(batch []*claim) (asks []question) {
 				asks = append(asks, question{shard: p.shard})
 			}
 			asks[i].claims = append(asks[i].claims, c)
-			asks[i].states = append(asks[i].states, KeyState{Key: c.Lease.Key, State: c.Record.State})
+			asks[i].states = append(asks[i].states, store.KeyState{Key: c.Lease.Key, State: c.Record.State})
 		}
 	}
 	return asks
@@ -141,8 +144,8 @@ func (q *question) put(ctx context.Context, s *Scheduler, patience time.Duration
 
 // otherCopy is what the other copies say of a claim.
 type otherCopy struct {
-	newer      *shard // has a newer state than the claim's, the newest of all
-	state      State  // that one
+	newer      *shard      // has a newer state than the claim's, the newest of all
+	state      timer.State // that one
 	firing     time.Duration
 	unanswered bool // by a shard that isn't silent
 }
@@ -150,7 +153,7 @@ type otherCopy struct {
 // weigh keeps for each claim the newest state that is newer than its own, and how
 // long a callback elsewhere may still start.
 func (q *question) weigh() {
-	if q.err != nil && !errors.Is(q.err, ErrRefused) && !q.shard.away() {
+	if q.err != nil && !errors.Is(q.err, timer.ErrRefused) && !q.shard.away() {
 		for _, c := range q.claims {
 			c.other.unanswered = true
 		}
@@ -196,16 +199,16 @@ func (sh *shard) adopt(ctx context.Context, batch []adoption) {
 func (sh *shard) adoptFrom(ctx context.Context, from *shard, batch []*claim) {
 	bounded, cancel := sh.s.config.Awake.WithTimeout(ctx, copyPatience)
 	defer cancel()
-	spots := make([]Spot, len(batch))
+	spots := make([]store.Spot, len(batch))
 	for i, c := range batch {
-		spots[i] = Spot{Shard: from.name, Key: c.Lease.Key}
+		spots[i] = store.Spot{Shard: from.name, Key: c.Lease.Key}
 	}
 	var adopted []*claim
-	var writes []Write
+	var writes []store.Write
 	for i, read := range sh.s.store.Read(bounded, spots) {
 		c := batch[i]
 		if read.Record.State.Compare(c.Record.State) <= 0 {
-			c.settle(Settlement{Outcome: OutcomeRelease, Delay: hesitation}) // it couldn't be read, or is gone by now
+			c.settle(store.Settlement{Outcome: store.OutcomeRelease, Delay: hesitation}) // it couldn't be read, or is gone by now
 			continue
 		}
 		w := sh.s.copyOf(&read, c.own)
@@ -217,7 +220,7 @@ func (sh *shard) adoptFrom(ctx context.Context, from *shard, batch []*claim) {
 	}
 	for i, written := range sh.s.store.Tell(bounded, sh.name, writes) {
 		if written.Err != nil {
-			adopted[i].settle(Settlement{Outcome: OutcomeRelease, Delay: hesitation})
+			adopted[i].settle(store.Settlement{Outcome: store.OutcomeRelease, Delay: hesitation})
 			continue
 		}
 		adopted[i].done()

@@ -4,13 +4,16 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // wish is what a client asks for: a new version of a timer, or its end.
 type wish struct {
-	id       ID
-	version  Version
-	timer    *Timer        // nil for its end
+	id       timer.ID
+	version  timer.Version
+	timer    *timer.Timer  // nil for its end
 	begun    time.Duration // since boot
 	bodyHash string        // makes it a create that happens once
 	anew     bool          // that one happens again with another bodyHash once the timer is over
@@ -27,7 +30,7 @@ type target struct {
 	named    bool // its tombstone was told who has not heard of the end
 	looked   bool // it was asked whether it still has the write, since another copy refused it
 	passed   bool // it had the write, and has something newer since, or nothing any more
-	answer   Written
+	answer   store.Written
 }
 
 type progress int
@@ -53,14 +56,14 @@ type attempt struct {
 	wish
 	s       *Scheduler
 	targets []target
-	unheard []Away // of an end: the places that could not be told
-	decided bool   // of a create that happens once: it is the first
+	unheard []store.Away // of an end: the places that could not be told
+	decided bool         // of a create that happens once: it is the first
 
 	writes     int // of this round
 	receipt    Receipt
-	err        error   // of the last try
-	unanswered bool    // it was sent before, and may have been executed
-	above      Version // what the last try lost a race to; 0 if it did not
+	err        error         // of the last try
+	unanswered bool          // it was sent before, and may have been executed
+	above      timer.Version // what the last try lost a race to; 0 if it did not
 	over       bool
 }
 
@@ -84,11 +87,11 @@ func (a *attempt) begin(places []place) {
 // plan appends what is to be written next. Owners come first: other places are written to
 // only once an owner has answered. All of a shard that is silent is left out, and a shard
 // that is gone need not be told.
-func (a *attempt) plan(writes []Write) []Write {
+func (a *attempt) plan(writes []store.Write) []store.Write {
 	a.targets = slices.DeleteFunc(a.targets, func(t target) bool { return t.progress != told && t.vanished() })
 	for i := range a.targets {
 		if t := &a.targets[i]; t.progress == toTell && t.shard.away() {
-			t.progress, t.answer = untold, Written{Err: fmt.Errorf("%w: shard %s is silent", ErrUnavailable, t.shard.name)}
+			t.progress, t.answer = untold, store.Written{Err: fmt.Errorf("%w: shard %s is silent", timer.ErrUnavailable, t.shard.name)}
 		}
 	}
 	owners := slices.ContainsFunc(a.targets, func(t target) bool { return t.progress == toTell && t.home })
@@ -108,7 +111,7 @@ func (a *attempt) plan(writes []Write) []Write {
 	return a.planLooks(a.planNames(writes))
 }
 
-func (a *attempt) send(t *target, what sent, w Write, writes []Write) []Write {
+func (a *attempt) send(t *target, what sent, w store.Write, writes []store.Write) []store.Write {
 	t.progress, t.sent = asked, what
 	t.tried = t.tried || what == sentWrite
 	return append(writes, w)
@@ -128,14 +131,14 @@ func (a *attempt) waits() bool {
 
 // planNames has the tombstones that a delete has left name the places that could not be
 // told: the end is not forgotten before these have heard.
-func (a *attempt) planNames(writes []Write) []Write {
+func (a *attempt) planNames(writes []store.Write) []store.Write {
 	if a.timer != nil {
 		return writes
 	}
 	a.unheard = a.unheard[:0:0]
 	for i := range a.targets {
 		if t := &a.targets[i]; t.progress == untold {
-			a.unheard = append(a.unheard, Away{Shard: t.shard.name, Rank: t.rank})
+			a.unheard = append(a.unheard, store.Away{Shard: t.shard.name, Rank: t.rank})
 		}
 	}
 	if len(a.unheard) == 0 {
@@ -152,7 +155,7 @@ func (a *attempt) planNames(writes []Write) []Write {
 
 // planLooks asks those that have a write which another copy refused whether they still
 // have that write.
-func (a *attempt) planLooks(writes []Write) []Write {
+func (a *attempt) planLooks(writes []store.Write) []store.Write {
 	if !a.contested() {
 		return writes
 	}
@@ -166,42 +169,44 @@ func (a *attempt) planLooks(writes []Write) []Write {
 }
 
 // lookAt is the question which version a copy has.
-func (a *attempt) lookAt(t *target) Write {
-	return Write{Kind: WriteLook, Shard: t.shard.name, Key: a.id.Key, State: State{Version: a.version}, RF: max(a.id.RF, 1), Rank: t.rank}
+func (a *attempt) lookAt(t *target) store.Write {
+	return store.Write{Kind: store.WriteLook, Shard: t.shard.name, Key: a.id.Key, State: timer.State{Version: a.version}, RF: max(a.id.RF, 1), Rank: t.rank}
 }
 
-func accepted(status WriteStatus) bool { return status == WriteStored || status == WriteSame }
+func accepted(status store.WriteStatus) bool {
+	return status == store.WriteStored || status == store.WriteSame
+}
 
-func (a *attempt) writeTo(t *target) Write {
+func (a *attempt) writeTo(t *target) store.Write {
 	config := &a.s.config
-	w := Write{
-		Kind: WriteGone, Shard: t.shard.name, Key: a.id.Key, State: State{Version: a.version}, RF: max(a.id.RF, 1), Rank: t.rank,
+	w := store.Write{
+		Kind: store.WriteGone, Shard: t.shard.name, Key: a.id.Key, State: timer.State{Version: a.version}, RF: max(a.id.RF, 1), Rank: t.rank,
 		Away: a.unheard, Life: t.tombLife(config), Keep: t.keepFor(config),
 	}
 	if a.timer == nil {
 		if !t.home && a.s.drained(a.id.Key, w.Shard) {
-			w.Kind = WriteBury
+			w.Kind = store.WriteBury
 		}
 		return w
 	}
 	w.State.Seq = 1
-	w.Kind, w.Timer, w.BodyHash = WritePut, a.timer, a.bodyHash
+	w.Kind, w.Timer, w.BodyHash = store.WritePut, a.timer, a.bodyHash
 	w.DueIn = a.timer.Interval - (config.SinceBoot() - a.begun) // a later try has the grid that was asked for
 	skew := config.Skew.Of(a.timer.Interval, a.timer.ReplicationFactor)
 	w.Offset = t.offset(skew)
 	switch {
 	case !t.home:
-		w.Kind, w.Offset = WriteOnto, place{}.offset(skew)
+		w.Kind, w.Offset = store.WriteOnto, place{}.offset(skew)
 	case a.anew:
-		w.Kind = WriteAnew
+		w.Kind = store.WriteAnew
 	case a.bodyHash != "":
-		w.Kind = WriteOnce
+		w.Kind = store.WriteOnce
 	}
 	return w
 }
 
 // take takes the answers to what was planned.
-func (a *attempt) take(answers []Written) {
+func (a *attempt) take(answers []store.Written) {
 	i := 0
 	for k := range a.targets {
 		t := &a.targets[k]
@@ -221,8 +226,8 @@ func (a *attempt) take(answers []Written) {
 			t.shard.silence.outage.failed()
 		default:
 			t.progress, t.answer = told, *answer
-			if a.unanswered && answer.Status == WriteExists && answer.State.Version == a.version {
-				t.answer.Status = WriteSame // it was sent before
+			if a.unanswered && answer.Status == store.WriteExists && answer.State.Version == a.version {
+				t.answer.Status = store.WriteSame // it was sent before
 			}
 			a.decided = a.decided || accepted(t.answer.Status)
 		}
@@ -230,7 +235,7 @@ func (a *attempt) take(answers []Written) {
 	if a.settled() {
 		for k := range a.targets { // there is nothing to tell the others
 			if t := &a.targets[k]; t.progress == toTell {
-				t.progress, t.answer.Status = told, WriteNone
+				t.progress, t.answer.Status = told, store.WriteNone
 			}
 		}
 	}
@@ -239,16 +244,16 @@ func (a *attempt) take(answers []Written) {
 // settled reports whether a create that happens once has found that it isn't the
 // first.
 func (a *attempt) settled() bool {
-	return slices.ContainsFunc(a.targets, func(t target) bool { return t.progress == told && t.answer.Status == WriteExists })
+	return slices.ContainsFunc(a.targets, func(t target) bool { return t.progress == told && t.answer.Status == store.WriteExists })
 }
 
 // again has all copies told anew, as a newer version if above isn't 0.
-func (a *attempt) again(above Version) {
+func (a *attempt) again(above timer.Version) {
 	a.above = above
 	a.decided, a.unheard = a.bodyHash == "", nil
 	for i := range a.targets {
 		t := &a.targets[i]
-		t.progress, t.answer = toTell, Written{}
+		t.progress, t.answer = toTell, store.Written{}
 		t.named, t.looked, t.passed = false, false, false
 	}
 }

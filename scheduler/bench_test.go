@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/timer"
 )
 
 const benchedID = "01a1fb85e06c712ab4c17a3759564143-2-2010000000000040"
@@ -13,7 +13,7 @@ const benchedID = "01a1fb85e06c712ab4c17a3759564143-2-2010000000000040"
 func BenchmarkParseID(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
-		if id, err := scheduler.ParseID(benchedID); err != nil || id.RF != 2 {
+		if id, err := timer.ParseID(benchedID); err != nil || id.RF != 2 {
 			b.Fatalf("%+v, %v", id, err)
 		}
 	}
@@ -21,7 +21,7 @@ func BenchmarkParseID(b *testing.B) {
 
 func BenchmarkAppendID(b *testing.B) {
 	b.ReportAllocs()
-	id, err := scheduler.ParseID(benchedID)
+	id, err := timer.ParseID(benchedID)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -36,13 +36,13 @@ func BenchmarkAppendID(b *testing.B) {
 
 func BenchmarkValidate(b *testing.B) {
 	b.ReportAllocs()
-	timer := scheduler.Timer{
+	asked := timer.Timer{
 		Interval: time.Minute, RepeatFor: time.Hour, ReplicationFactor: 2,
-		Callback: scheduler.Callback{URI: "http://127.0.0.1:9000/callbacks/abcdefghijklmnopqr", Opaque: strings.Repeat("x", 100)},
-		Tags:     []scheduler.Tag{{Type: "CALL", Count: 1}},
+		Callback: timer.Callback{URI: "http://127.0.0.1:9000/callbacks/abcdefghijklmnopqr", Opaque: strings.Repeat("x", 100)},
+		Tags:     []timer.Tag{{Type: "CALL", Count: 1}},
 	}
 	for b.Loop() {
-		if err := timer.Validate(); err != nil {
+		if err := asked.Validate(); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -52,6 +52,6 @@ func BenchmarkAppendInstant(b *testing.B) {
 	b.ReportAllocs()
 	at, buf := time.UnixMilli(1_795_227_168_508), make([]byte, 0, 32)
 	for b.Loop() {
-		buf = scheduler.AppendInstant(buf[:0], at)
+		buf = timer.AppendInstant(buf[:0], at)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"chronos/scheduler/store"
 )
 
 // graveRest is how long a tombstone waits when copies that must hear of it can't
@@ -24,16 +26,16 @@ func (sh *shard) bury(ctx context.Context, batch []*claim) {
 		}
 		if heard {
 			c.told = true
-			c.settle(Settlement{Outcome: OutcomeDone})
+			c.settle(store.Settlement{Outcome: store.OutcomeDone})
 			continue
 		}
-		c.settle(Settlement{Outcome: OutcomeRelease, Delay: graveRest})
+		c.settle(store.Settlement{Outcome: store.OutcomeRelease, Delay: graveRest})
 	}
 }
 
 // names reports whether the record says that a copy may be at p.
 func (c *claim) names(p place) bool {
-	return slices.ContainsFunc(c.Record.Away, func(a Away) bool { return a.Shard == p.shard.name })
+	return slices.ContainsFunc(c.Record.Away, func(a store.Away) bool { return a.Shard == p.shard.name })
 }
 
 func (s *Scheduler) tellOfEnd(ctx context.Context, c *claim, p place) (heard bool) {
@@ -43,8 +45,8 @@ func (s *Scheduler) tellOfEnd(ctx context.Context, c *claim, p place) (heard boo
 	case p.shard.away():
 		return false
 	}
-	w := s.endOf(&ReadResult{Record: c.Record}, p)
-	return s.store.Tell(ctx, p.shard.name, []Write{w})[0].Err == nil || p.shard.gone()
+	w := s.endOf(&store.ReadResult{Record: c.Record}, p)
+	return s.store.Tell(ctx, p.shard.name, []store.Write{w})[0].Err == nil || p.shard.gone()
 }
 
 // keepTombstones is how long past their life tombstones stay: those that were there when
@@ -75,7 +77,7 @@ func lasting(batch []*claim) (all []message) {
 			continue
 		}
 		for _, p := range c.others {
-			if p.home && !slices.ContainsFunc(c.settlement.Untold, func(a Away) bool { return a.Shard == p.shard.name }) {
+			if p.home && !slices.ContainsFunc(c.settlement.Untold, func(a store.Away) bool { return a.Shard == p.shard.name }) {
 				all = append(all, message{claim: c, to: p, lasts: true})
 			}
 		}

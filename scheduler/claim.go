@@ -3,12 +3,15 @@ package scheduler
 import (
 	"slices"
 	"time"
+
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // claim is a leased timer on its way through this node: wheel, slot, fence,
 // delivery, settlement. It belongs to one of these at a time.
 type claim struct {
-	Claimed
+	store.Claimed
 	shard       *shard
 	own         place   // its copy's
 	others      []place // where else copies of its timer may be, in rank order
@@ -24,10 +27,10 @@ type claim struct {
 	other    otherCopy     // what the other copies say
 	asked    time.Duration // since boot, when the other copies were last asked; 0 if there are none
 	began    time.Duration // since boot, when the fence was first asked for; 0 before
-	fenced   Fenced        // the fence's answer
+	fenced   store.Fenced  // the fence's answer
 	answered time.Time     // when it came
 
-	settlement Settlement
+	settlement store.Settlement
 	tries      int       // to settle
 	settled    time.Time // when the settlement that was answered was sent
 	told       bool      // the others of the outcome
@@ -45,7 +48,7 @@ type turn struct {
 func (c *claim) pops() int { return c.Record.Timer.Pops() }
 
 // settle hands the claim to the loop that writes its outcome.
-func (c *claim) settle(o Settlement) {
+func (c *claim) settle(o store.Settlement) {
 	o.Lease = c.Lease
 	c.settlement = o
 	c.fit()
@@ -93,7 +96,7 @@ func (c *claim) locate() {
 		c.own.home, id.Hint = true, c.shard.mask
 		return
 	}
-	all := s.places(ID{Key: id.Key, RF: id.RF})
+	all := s.places(timer.ID{Key: id.Key, RF: id.RF})
 	for _, a := range c.Record.Away { // those that have not heard of an end
 		all = withPlace(all, place{shard: s.shard(a.Shard), rank: a.Rank})
 	}
@@ -143,10 +146,10 @@ func (c *claim) done() { c.shard.credit.give(c.weight) }
 // weightBytes is how much of a timer one unit of weight carries.
 const weightBytes = 16 << 10
 
-func weightOf(t *Timer) int { return 1 + sizeOf(t)/weightBytes }
+func weightOf(t *timer.Timer) int { return 1 + sizeOf(t)/weightBytes }
 
 // sizeOf is how many bytes of memory a timer takes in a node, about.
-func sizeOf(t *Timer) int {
+func sizeOf(t *timer.Timer) int {
 	const tag = 24 // bytes of a Tag beside its type
 	size := len(t.Callback.URI) + len(t.Callback.Opaque)
 	for i := range t.Tags {

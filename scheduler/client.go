@@ -6,11 +6,13 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+
+	"chronos/scheduler/timer"
 )
 
 // Create stores a new timer under a key of ours. Errors: *InvalidError,
 // ErrUnavailable, with which the timer may exist, ErrOverloaded.
-func (s *Scheduler) Create(ctx context.Context, t Timer) (Receipt, error) {
+func (s *Scheduler) Create(ctx context.Context, t timer.Timer) (Receipt, error) {
 	key, err := s.newKey(&t)
 	if err != nil {
 		return Receipt{}, err
@@ -22,8 +24,8 @@ func (s *Scheduler) Create(ctx context.Context, t Timer) (Receipt, error) {
 // idempotency key and body: then the receipt is that of the timer that the first
 // one made, until CHRONOS_IDEMPOTENCY_LIFE after it was over. ErrKeyReused says
 // that the body is another; its other errors are those of Create.
-func (s *Scheduler) CreateOnce(ctx context.Context, idempotencyKey string, body []byte, t Timer) (Receipt, error) {
-	return s.create(ctx, OnceKey(idempotencyKey), hashOf(body), &t)
+func (s *Scheduler) CreateOnce(ctx context.Context, idempotencyKey string, body []byte, t timer.Timer) (Receipt, error) {
+	return s.create(ctx, timer.OnceKey(idempotencyKey), hashOf(body), &t)
 }
 
 func hashOf(body []byte) string {
@@ -31,7 +33,7 @@ func hashOf(body []byte) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-func (s *Scheduler) create(ctx context.Context, key, bodyHash string, t *Timer) (Receipt, error) {
+func (s *Scheduler) create(ctx context.Context, key, bodyHash string, t *timer.Timer) (Receipt, error) {
 	w, err := s.newCreate(key, bodyHash, t)
 	if err != nil {
 		return Receipt{}, err
@@ -39,19 +41,19 @@ func (s *Scheduler) create(ctx context.Context, key, bodyHash string, t *Timer) 
 	return s.write(ctx, w)
 }
 
-func (s *Scheduler) newCreate(key, bodyHash string, t *Timer) (wish, error) {
-	t.ReplicationFactor = cmp.Or(t.ReplicationFactor, DefaultReplicationFactor)
+func (s *Scheduler) newCreate(key, bodyHash string, t *timer.Timer) (wish, error) {
+	t.ReplicationFactor = cmp.Or(t.ReplicationFactor, timer.DefaultReplicationFactor)
 	if err := s.validate(t); err != nil {
 		return wish{}, err
 	}
-	w := s.newWish(ID{Key: key, RF: t.ReplicationFactor}, t)
+	w := s.newWish(timer.ID{Key: key, RF: t.ReplicationFactor}, t)
 	w.bodyHash, w.fresh = bodyHash, bodyHash == ""
 	return w, nil
 }
 
 // Creation is one timer of a CreateAll, and what came of it.
 type Creation struct {
-	Timer Timer
+	Timer timer.Timer
 	// IdempotencyKey makes it a CreateOnce with this Body; "" for a plain Create.
 	IdempotencyKey string
 	Body           []byte
@@ -84,7 +86,7 @@ func (s *Scheduler) CreateAll(ctx context.Context, all []Creation) {
 
 func (s *Scheduler) newOf(n *Creation) (wish, error) {
 	if n.IdempotencyKey != "" {
-		return s.newCreate(OnceKey(n.IdempotencyKey), hashOf(n.Body), &n.Timer)
+		return s.newCreate(timer.OnceKey(n.IdempotencyKey), hashOf(n.Body), &n.Timer)
 	}
 	key, err := s.newKey(&n.Timer)
 	if err != nil {
@@ -98,9 +100,9 @@ func (s *Scheduler) newOf(n *Creation) (wish, error) {
 // own is refused. After the answer no callback of the earlier timer starts; if it
 // says in flight, none starts later than 2 s after it. Errors as Create, and
 // ErrOvertaken.
-func (s *Scheduler) Replace(ctx context.Context, id ID, t Timer) (Receipt, error) {
+func (s *Scheduler) Replace(ctx context.Context, id timer.ID, t timer.Timer) (Receipt, error) {
 	asked := t.ReplicationFactor
-	t.ReplicationFactor = cmp.Or(asked, id.RF, DefaultReplicationFactor)
+	t.ReplicationFactor = cmp.Or(asked, id.RF, timer.DefaultReplicationFactor)
 	switch err := s.validate(&t); {
 	case err != nil:
 		return Receipt{}, err
@@ -120,7 +122,7 @@ func (s *Scheduler) Replace(ctx context.Context, id ID, t Timer) (Receipt, error
 			t.ReplicationFactor = own
 		}
 	}
-	w := s.newWish(ID{Key: id.Key, RF: t.ReplicationFactor, Hint: id.Hint}, &t)
+	w := s.newWish(timer.ID{Key: id.Key, RF: t.ReplicationFactor, Hint: id.Hint}, &t)
 	w.begun = begun
 	return s.write(ctx, w)
 }
@@ -128,31 +130,31 @@ func (s *Scheduler) Replace(ctx context.Context, id ID, t Timer) (Receipt, error
 // ownFactor is the replication factor with which a timer is stored, on which depends where
 // its copies are; 0 if no copy was found. A shard that can't be asked is done without: a
 // copy that was found elsewhere decides, and without one the timer counts as new.
-func (s *Scheduler) ownFactor(ctx context.Context, id ID) (int, error) {
+func (s *Scheduler) ownFactor(ctx context.Context, id timer.ID) (int, error) {
 	stored, err := s.Lookup(ctx, id)
 	switch {
 	case err == nil:
 		return stored.Record.ID.RF, nil
-	case errors.Is(err, ErrNotFound), errors.Is(err, ErrUnavailable):
+	case errors.Is(err, timer.ErrNotFound), errors.Is(err, timer.ErrUnavailable):
 		return 0, nil
 	}
 	return 0, err
 }
 
 func factorChanged(own int) error {
-	return invalid("/reliability/replication-factor", "replication-factor-changed",
+	return timer.Invalid("/reliability/replication-factor", "replication-factor-changed",
 		"the replication factor of a timer can't be changed; it is %d: leave it out and use the id that was answered, or delete the timer and create another", own)
 }
 
 // Delete ends the timer of this id, known or not, once or again. After the answer
 // no callback of it starts; if it says in flight, none starts later than 2 s
 // after it. Errors: ErrUnavailable, ErrOverloaded, ErrOvertaken.
-func (s *Scheduler) Delete(ctx context.Context, id ID) (Receipt, error) {
+func (s *Scheduler) Delete(ctx context.Context, id timer.ID) (Receipt, error) {
 	defer s.writes.join(ctx, id.Key)()
 	return s.write(ctx, s.newWish(id, nil))
 }
 
-func (s *Scheduler) validate(t *Timer) error {
+func (s *Scheduler) validate(t *timer.Timer) error {
 	if err := t.Validate(); err != nil {
 		return err
 	}
@@ -162,14 +164,14 @@ func (s *Scheduler) validate(t *Timer) error {
 	return s.deliverer.Check(t.Callback)
 }
 
-func (s *Scheduler) checkInstant(t *Timer) error {
-	if t.At.Sub(s.config.Wall()) > MaxInterval {
-		return invalid("/timing/at", "at-too-late", "at is over 100 years ahead; give an earlier instant")
+func (s *Scheduler) checkInstant(t *timer.Timer) error {
+	if t.At.Sub(s.config.Wall()) > timer.MaxInterval {
+		return timer.Invalid("/timing/at", "at-too-late", "at is over 100 years ahead; give an earlier instant")
 	}
 	return nil
 }
 
 // newWish is a new version of the timer, nil for its end.
-func (s *Scheduler) newWish(id ID, t *Timer) wish {
+func (s *Scheduler) newWish(id timer.ID, t *timer.Timer) wish {
 	return wish{id: id, version: s.latest.next(s.clock(), s.nextTag()), timer: t, begun: s.config.SinceBoot()}
 }

@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"chronos/scheduler"
+	"chronos/scheduler/store"
 	"chronos/scheduler/storetest"
+	"chronos/scheduler/timer"
 )
 
 // Rule "versions rise": a write is newer than all that its node has heard of, however slow the
@@ -17,7 +19,7 @@ func TestAWriteIsNewerThanWhatItsNodeHasHeardOf(t *testing.T) {
 	inCluster(t, 2, 1, func(c *cluster) {
 		c.Inject(func(op, _ string) error {
 			if op == "beat" {
-				return scheduler.ErrUnavailable // so that no node hears of another's clock
+				return timer.ErrUnavailable // so that no node hears of another's clock
 			}
 			return nil
 		}, nil)
@@ -65,7 +67,7 @@ func (c *cluster) startBehind(name string) *node {
 }
 
 // endUnheard deletes a timer where its second copy is, and has its first forgotten.
-func (c *cluster) endUnheard(by *node, name string, id scheduler.ID) {
+func (c *cluster) endUnheard(by *node, name string, id timer.ID) {
 	c.Helper()
 	first := c.homes(id.Key, 2)[0]
 	c.Connect(name, first, storetest.LinkCut)
@@ -77,7 +79,7 @@ func (c *cluster) endUnheard(by *node, name string, id scheduler.ID) {
 }
 
 // wantReplaced replaces a timer where its first copy is, and checks that this counts.
-func (c *cluster) wantReplaced(by *node, name string, id scheduler.ID) {
+func (c *cluster) wantReplaced(by *node, name string, id timer.ID) {
 	c.Helper()
 	second := c.homes(id.Key, 2)[1]
 	c.Connect(name, second, storetest.LinkCut)
@@ -91,7 +93,7 @@ func (c *cluster) wantReplaced(by *node, name string, id scheduler.ID) {
 }
 
 // slowStore takes its time with a heartbeat, before that is executed.
-type slowStore struct{ scheduler.Store }
+type slowStore struct{ store.Store }
 
 func (s slowStore) Beat(ctx context.Context, shard string, clock time.Time) ([]string, time.Time, error) {
 	select {

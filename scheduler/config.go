@@ -9,6 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"chronos/scheduler/awake"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // Config says how an engine runs. DefaultConfig fills in everything but Node
@@ -40,9 +42,9 @@ type Config struct {
 	// they belong.
 	SweepRate int
 
-	Attempts int  // callbacks for one pop before it is given up
-	Slots    int  // callbacks under way in all
-	Skew     Skew // between the copies of a timer
+	Attempts int        // callbacks for one pop before it is given up
+	Slots    int        // callbacks under way in all
+	Skew     store.Skew // between the copies of a timer
 
 	// PreciseSleep has the wheel sleep by a timer of the kernel where there is one:
 	// callbacks are half a millisecond sooner. Not for bubbles.
@@ -65,7 +67,7 @@ func DefaultConfig(node string, log *slog.Logger) Config {
 	return Config{
 		Node: node, Log: log,
 		PollInterval: 100 * time.Millisecond, Grace: time.Second, Limit: 2 * time.Second, Hold: 3500 * time.Millisecond,
-		Settling: time.Second, TombLife: 2 * time.Minute, IdempotencyLife: time.Hour, MinCopies: 1, SweepRate: 5000, AwayLimit: 15 * time.Minute, Attempts: 5, Slots: 4096, Skew: DefaultSkew(),
+		Settling: time.Second, TombLife: 2 * time.Minute, IdempotencyLife: time.Hour, MinCopies: 1, SweepRate: 5000, AwayLimit: 15 * time.Minute, Attempts: 5, Slots: 4096, Skew: store.DefaultSkew(),
 		SinceBoot: sinceBoot, Wall: time.Now,
 	}
 }
@@ -85,7 +87,7 @@ func (c Config) Validate() error {
 	require(c.TombLife >= time.Second, "tombstone life %v: want at least 1s", c.TombLife)
 	require(c.IdempotencyLife >= time.Second, "idempotency life %v: want at least 1s", c.IdempotencyLife)
 	require(c.AwayLimit >= 10*time.Second, "away limit %v: want at least 10s", c.AwayLimit)
-	require(c.MinCopies >= 1 && c.MinCopies <= MaxReplicationFactor, "min copies %d: want 1 to %d", c.MinCopies, MaxReplicationFactor)
+	require(c.MinCopies >= 1 && c.MinCopies <= timer.MaxReplicationFactor, "min copies %d: want 1 to %d", c.MinCopies, timer.MaxReplicationFactor)
 	require(c.SweepRate >= 1, "sweep rate %d: want at least 1", c.SweepRate)
 	require(c.Attempts >= 1, "attempts %d: want at least 1", c.Attempts)
 	require(c.Slots >= 8, "slots %d: want at least 8", c.Slots)
@@ -97,7 +99,7 @@ func (c Config) Validate() error {
 // and the time that the poll itself takes.
 func (c Config) horizon() time.Duration { return c.PollInterval*5/4 + 25*time.Millisecond }
 
-func (c Config) terms() FenceTerms { return FenceTerms{Limit: c.Limit, Hold: c.Hold} }
+func (c Config) terms() store.FenceTerms { return store.FenceTerms{Limit: c.Limit, Hold: c.Hold} }
 
 // sending is how long after the other copies were asked a callback may begin. One whose
 // fence is renewed may last for longer than the next copy waits, but it must not begin

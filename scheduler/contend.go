@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // hesitation is how long before a copy is looked at again when a better one's
@@ -108,12 +111,12 @@ func (on *contest) promote(ctx context.Context) {
 	if len(on.outranked) == 0 {
 		return
 	}
-	writes, keys := make([]Write, len(on.outranked)), make([]string, len(on.outranked))
+	writes, keys := make([]store.Write, len(on.outranked)), make([]string, len(on.outranked))
 	for k, r := range on.outranked {
 		c := r.claim
 		keys[k] = c.Lease.Key
-		writes[k] = Write{
-			Kind: WriteRank, Shard: on.better.name, Key: c.Lease.Key, State: c.Record.State, RF: max(c.Record.ID.RF, 1),
+		writes[k] = store.Write{
+			Kind: store.WriteRank, Shard: on.better.name, Key: c.Lease.Key, State: c.Record.State, RF: max(c.Record.ID.RF, 1),
 			Rank: r.to.rank, Timer: &c.Record.Timer, Retry: -time.Millisecond,
 		}
 	}
@@ -132,33 +135,33 @@ func (on *contest) pass(i int) {
 	on.goOn, on.next = append(on.goOn, on.claims[i]), append(on.next, on.at[i]+1)
 }
 
-func (on *contest) answered(i int, taken *Taken) {
+func (on *contest) answered(i int, taken *store.Taken) {
 	c, place := on.claims[i], on.places[i]
 	older := taken.Record.State.Compare(c.Record.State) < 0
 	replaced := taken.Record.State.Version > c.Record.State.Version
 	switch taken.Status {
-	case TakeGot:
+	case store.TakeGot:
 		next := newClaim(on.better, &taken.Claimed)
 		next.contended = true
 		on.better.credit.take(next.weight)
-		c.settle(Settlement{Outcome: OutcomeRelease, Delay: c.skew()})
+		c.settle(store.Settlement{Outcome: store.OutcomeRelease, Delay: c.skew()})
 		on.better.accept(next, time.Now())
-	case TakeWaiting, TakeLeased:
+	case store.TakeWaiting, store.TakeLeased:
 		switch {
-		case older && taken.Status == TakeWaiting && !on.raises(place, c):
+		case older && taken.Status == store.TakeWaiting && !on.raises(place, c):
 			on.pass(i)
-		case older && taken.Status == TakeWaiting:
+		case older && taken.Status == store.TakeWaiting:
 			// When that was to be looked at says nothing of the timer.
 			on.older = append(on.older, raising{c, place, i})
 		case replaced:
 			// Without the better one the earlier version would fire.
 			on.own.adoptions.put(adoption{c, on.better})
-		case taken.Status == TakeWaiting && !on.reranked && on.own.s.changing(c.Lease.Key):
+		case taken.Status == store.TakeWaiting && !on.reranked && on.own.s.changing(c.Lease.Key):
 			on.outranked = append(on.outranked, raising{c, place, i})
 		default:
-			c.settle(Settlement{Outcome: OutcomeRelease, Delay: taken.Wait + c.skew()})
+			c.settle(store.Settlement{Outcome: store.OutcomeRelease, Delay: taken.Wait + c.skew()})
 		}
-	case TakeEnded:
+	case store.TakeEnded:
 		switch {
 		case !older:
 			on.own.adoptions.put(adoption{c, on.better})
@@ -167,14 +170,14 @@ func (on *contest) answered(i int, taken *Taken) {
 		default:
 			on.pass(i) // nothing is made there
 		}
-	case TakeMissing:
+	case store.TakeMissing:
 		on.pass(i)
-	case TakeFailed:
-		if errors.Is(taken.Err, ErrRefused) || on.better.away() {
+	case store.TakeFailed:
+		if errors.Is(taken.Err, timer.ErrRefused) || on.better.away() {
 			on.pass(i)
 			return
 		}
-		c.settle(Settlement{Outcome: OutcomeRelease, Delay: hesitation})
+		c.settle(store.Settlement{Outcome: store.OutcomeRelease, Delay: hesitation})
 	}
 }
 
@@ -194,15 +197,15 @@ func (sh *shard) raise(ctx context.Context, better *shard, all []raising) (refus
 	}
 	bounded, cancel := context.WithTimeout(ctx, copyPatience)
 	defer cancel()
-	spots := make([]Spot, len(all))
+	spots := make([]store.Spot, len(all))
 	for i, r := range all {
-		spots[i] = Spot{Shard: sh.name, Key: r.claim.Lease.Key}
+		spots[i] = store.Spot{Shard: sh.name, Key: r.claim.Lease.Key}
 	}
-	var writes []Write
+	var writes []store.Write
 	var about []raising
 	for i, own := range sh.s.store.Read(bounded, spots) {
 		if own.Record.State != all[i].claim.Record.State {
-			all[i].claim.settle(Settlement{Outcome: OutcomeRelease, Delay: hesitation})
+			all[i].claim.settle(store.Settlement{Outcome: store.OutcomeRelease, Delay: hesitation})
 			continue
 		}
 		own.LookIn = 0 // it is due
@@ -212,11 +215,11 @@ func (sh *shard) raise(ctx context.Context, better *shard, all []raising) (refus
 		return nil
 	}
 	for i, answer := range sh.s.store.Tell(bounded, better.name, writes) {
-		if errors.Is(answer.Err, ErrRefused) || answer.Err != nil && better.away() {
+		if errors.Is(answer.Err, timer.ErrRefused) || answer.Err != nil && better.away() {
 			refused = append(refused, about[i])
 			continue
 		}
-		about[i].claim.settle(Settlement{Outcome: OutcomeRelease, Delay: hesitation})
+		about[i].claim.settle(store.Settlement{Outcome: store.OutcomeRelease, Delay: hesitation})
 	}
 	return refused
 }

@@ -9,24 +9,25 @@ import (
 
 	"chronos/scheduler"
 	"chronos/scheduler/storetest"
+	"chronos/scheduler/timer"
 )
 
 // Rule "a write needs an owner": a PUT, DELETE or repeated create that reaches no copy of the
 // timer is not acknowledged by a shard without one: the old version would go on.
 func TestAPutNeedsAnOwner(t *testing.T) {
 	inCluster(t, 2, 2, func(c *cluster) {
-		timer := oneShot(10 * time.Second)
-		timer.ReplicationFactor = 1
-		first := c.create(timer)
+		asked := oneShot(10 * time.Second)
+		asked.ReplicationFactor = 1
+		first := c.create(asked)
 		home := c.homes(first.ID.Key, 1)[0]
 		c.Connect(nodeName(0), home, storetest.LinkCut)
-		if _, err := c.nodes[0].Replace(c.Context(), first.ID, timer); !errors.Is(err, scheduler.ErrUnavailable) {
+		if _, err := c.nodes[0].Replace(c.Context(), first.ID, asked); !errors.Is(err, timer.ErrUnavailable) {
 			c.Errorf("replaced without its home: %v, want unavailable", err)
 		}
-		if _, err := c.nodes[0].Delete(c.Context(), first.ID); !errors.Is(err, scheduler.ErrUnavailable) {
+		if _, err := c.nodes[0].Delete(c.Context(), first.ID); !errors.Is(err, timer.ErrUnavailable) {
 			c.Errorf("deleted without its home: %v, want unavailable", err)
 		}
-		if receipt, err := c.nodes[0].Create(c.Context(), timer); err != nil || receipt.Copies != 1 {
+		if receipt, err := c.nodes[0].Create(c.Context(), asked); err != nil || receipt.Copies != 1 {
 			c.Errorf("created beside it: %+v, %v", receipt, err)
 		}
 		if got := c.holders(first.ID.Key); len(got) != 1 || got[0] != home {
@@ -43,16 +44,16 @@ func TestAPutNeedsAnOwner(t *testing.T) {
 // into a copy for its next try, or for the repeated request.
 func TestADeleteThatReachedNoCopyLeavesNothing(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
-		timer := oneShot(20 * time.Second)
-		timer.ReplicationFactor = 1
-		first := c.create(timer)
+		asked := oneShot(20 * time.Second)
+		asked.ReplicationFactor = 1
+		first := c.create(asked)
 		home := c.homes(first.ID.Key, 1)[0]
 		for _, silent := range []storetest.Link{storetest.LinkCut, storetest.LinkMute} {
 			c.connect(home, silent)
 			id := first.ID
-			id.Hint = ^scheduler.Hint(0) // it may be anywhere
+			id.Hint = ^timer.Hint(0) // it may be anywhere
 			for range 3 {
-				if r, err := c.nodes[0].Delete(c.Context(), id); !errors.Is(err, scheduler.ErrUnavailable) {
+				if r, err := c.nodes[0].Delete(c.Context(), id); !errors.Is(err, timer.ErrUnavailable) {
 					c.Errorf("deleted without its home: %+v, %v, want unavailable", r, err)
 				}
 				pass(time.Second)
@@ -103,9 +104,9 @@ func TestACopyThatMissedAnEndFindsIt(t *testing.T) {
 		}, nil)
 		var keys []string
 		for i := range 60 {
-			timer := oneShot(time.Duration(2+i%5) * time.Second)
-			timer.ReplicationFactor = 3
-			keys = append(keys, create(c.T, c.nodes[1], timer).ID.Key)
+			asked := oneShot(time.Duration(2+i%5) * time.Second)
+			asked.ReplicationFactor = 3
+			keys = append(keys, create(c.T, c.nodes[1], asked).ID.Key)
 		}
 		pass(20 * time.Second)
 		for _, key := range keys {
@@ -154,16 +155,16 @@ func TestARenewedCallbackBeginsBeforeTheNextCopyIsDue(t *testing.T) {
 			config.Renew, config.Limit, config.Hold = true, 4*time.Second, 5*time.Second
 		})
 		pass(2 * time.Second)
-		timer := oneShot(5 * time.Second)
-		timer.ReplicationFactor = 2
-		home := m.Open("probe").Rank(create(t, n, timer).ID.Key)[0]
+		asked := oneShot(5 * time.Second)
+		asked.ReplicationFactor = 2
+		home := m.Open("probe").Rank(create(t, n, asked).ID.Key)[0]
 		var away, was atomic.Bool
 		m.Inject(func(op, shard string) error {
 			if op == "fire" && was.CompareAndSwap(false, true) {
 				away.Store(true)
 			}
 			if away.Load() && shard == home {
-				return scheduler.ErrUnavailable
+				return timer.ErrUnavailable
 			}
 			return nil
 		}, nil)
@@ -236,9 +237,9 @@ func TestAShardSlowToAnswerQuestionsIsWaitedFor(t *testing.T) {
 			}
 			return nil
 		}, nil)
-		timer := oneShot(time.Second)
-		timer.ReplicationFactor = 2
-		key := c.create(timer).ID.Key
+		asked := oneShot(time.Second)
+		asked.ReplicationFactor = 2
+		key := c.create(asked).ID.Key
 		pass(20 * time.Second)
 		c.wantOnce(key, 1, 4*time.Second)
 	})

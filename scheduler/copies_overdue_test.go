@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"chronos/scheduler"
+	"chronos/scheduler/store"
 	"chronos/scheduler/storetest"
 )
 
@@ -36,8 +37,8 @@ func TestCopiesOfAnOverduePopStayApart(t *testing.T) {
 				pass(time.Millisecond)
 			}
 			settled := r.seen()[0].at.Add(1900 * time.Millisecond)
-			backup := m.Open("b").Read(t.Context(), []scheduler.Spot{{Shard: ranked[1], Key: receipt.ID.Key}})[0]
-			skew := scheduler.DefaultSkew().Of(time.Second, 2)
+			backup := m.Open("b").Read(t.Context(), []store.Spot{{Shard: ranked[1], Key: receipt.ID.Key}})[0]
+			skew := store.DefaultSkew().Of(time.Second, 2)
 			if backup.Err != nil || backup.Record.State.Seq != 2 || backup.Look.Before(settled.Add(skew).Truncate(time.Millisecond)) {
 				t.Errorf("wiped %v: the backup is at pop %d (%v) and looked at %v after the settlement, want pop 2, %v",
 					wiped, backup.Record.State.Seq, backup.Err, backup.Look.Sub(settled), skew)

@@ -11,6 +11,7 @@ import (
 
 	"chronos/scheduler"
 	"chronos/scheduler/storetest"
+	"chronos/scheduler/timer"
 )
 
 // cluster is nodes on a model of several shards, in a bubble.
@@ -107,9 +108,9 @@ func (c *cluster) wantOnce(key string, pops int, bound time.Duration) {
 	wantOnTime(c.T, seen, bound)
 }
 
-func (c *cluster) create(timer scheduler.Timer) scheduler.Receipt {
+func (c *cluster) create(asked timer.Timer) scheduler.Receipt {
 	c.Helper()
-	return create(c.T, c.nodes[0], timer)
+	return create(c.T, c.nodes[0], asked)
 }
 
 func TestCopiesAreWhereTheyBelongAndGoTogether(t *testing.T) {
@@ -117,15 +118,15 @@ func TestCopiesAreWhereTheyBelongAndGoTogether(t *testing.T) {
 		inCluster(t, 3, nodes, func(c *cluster) {
 			var receipts []scheduler.Receipt
 			for i := range 60 {
-				timer := oneShot(time.Duration(i) * 50 * time.Millisecond)
+				asked := oneShot(time.Duration(i) * 50 * time.Millisecond)
 				if i%3 == 0 {
-					timer = recurring(time.Second, 3)
+					asked = recurring(time.Second, 3)
 				}
-				timer.ReplicationFactor = i%4 + 1
-				want := min(timer.ReplicationFactor, 3)
-				receipt := c.create(timer)
+				asked.ReplicationFactor = i%4 + 1
+				want := min(asked.ReplicationFactor, 3)
+				receipt := c.create(asked)
 				receipts = append(receipts, receipt)
-				hint := scheduler.Hint(0)
+				hint := timer.Hint(0)
 				for _, name := range c.homes(receipt.ID.Key, want) {
 					hint |= c.Open("probe").HintOf(name)
 				}
@@ -151,12 +152,12 @@ func TestSlowCallbacksComeOnce(t *testing.T) {
 		}
 		var keys []string
 		for i := range 40 {
-			timer := recurring(2500*time.Millisecond, 4)
+			asked := recurring(2500*time.Millisecond, 4)
 			if i%2 == 0 {
-				timer = oneShot(time.Duration(i) * 100 * time.Millisecond)
+				asked = oneShot(time.Duration(i) * 100 * time.Millisecond)
 			}
-			timer.ReplicationFactor = 3
-			keys = append(keys, c.create(timer).ID.Key)
+			asked.ReplicationFactor = 3
+			keys = append(keys, c.create(asked).ID.Key)
 		}
 		pass(30 * time.Second)
 		for i, key := range keys {
@@ -225,9 +226,9 @@ func TestABackupFiresWhenThePrimaryIsDead(t *testing.T) {
 			inCluster(t, 3, 2, func(c *cluster) {
 				var keys []string
 				for range 40 {
-					timer := recurring(5*time.Second, 2)
-					timer.ReplicationFactor = 2
-					keys = append(keys, c.create(timer).ID.Key)
+					asked := recurring(5*time.Second, 2)
+					asked.ReplicationFactor = 2
+					keys = append(keys, c.create(asked).ID.Key)
 				}
 				pass(time.Second)
 				c.connect("s1", link)
@@ -266,7 +267,7 @@ func TestABackupTakesTheBetterCopy(t *testing.T) {
 		}, nil)
 		keys := c.keysOn("s0", 20)
 		for _, key := range keys {
-			if _, err := c.nodes[0].Replace(c.Context(), scheduler.ID{Key: key, RF: 2}, oneShot(5*time.Second)); err != nil {
+			if _, err := c.nodes[0].Replace(c.Context(), timer.ID{Key: key, RF: 2}, oneShot(5*time.Second)); err != nil {
 				c.Fatal(err)
 			}
 		}
@@ -368,7 +369,7 @@ func TestAnswersNameUnreachedAndFiringCopies(t *testing.T) {
 		}
 		c.connect("s1", storetest.LinkMute)
 		begun := time.Now()
-		if _, err = n.Delete(ctx, first.ID); !errors.Is(err, scheduler.ErrUnavailable) {
+		if _, err = n.Delete(ctx, first.ID); !errors.Is(err, timer.ErrUnavailable) {
 			c.Errorf("deleted where all are silent: %v, want unavailable", err)
 		}
 		if took := time.Since(begun); took > 1100*time.Millisecond {
@@ -383,14 +384,14 @@ func TestMinCopies(t *testing.T) {
 		n := startNode(t, m.Open("node-0"), "node-0", &recorder{}, func(c *scheduler.Config) { c.MinCopies = 2 })
 		pass(time.Second)
 		m.Connect("node-0", "s1", storetest.LinkCut)
-		if _, err := n.Create(t.Context(), oneShot(time.Hour)); !errors.Is(err, scheduler.ErrUnavailable) {
+		if _, err := n.Create(t.Context(), oneShot(time.Hour)); !errors.Is(err, timer.ErrUnavailable) {
 			t.Errorf("one copy of two: %v, want unavailable", err)
 		}
 		single := oneShot(time.Hour)
 		single.ReplicationFactor = 1
 		for range 10 { // some of them on each shard
 			_, err := n.Create(t.Context(), single)
-			if err != nil && !errors.Is(err, scheduler.ErrUnavailable) {
+			if err != nil && !errors.Is(err, timer.ErrUnavailable) {
 				t.Errorf("a timer of one copy: %v", err)
 			}
 		}
@@ -408,7 +409,7 @@ func TestTombstonesTellBeforeTheyGo(t *testing.T) {
 	for name, link := range map[string]storetest.Link{"cut": storetest.LinkCut, "silent": storetest.LinkMute, "lossy": storetest.LinkLossy} {
 		t.Run(name, func(t *testing.T) {
 			inCluster(t, 2, 2, func(c *cluster) {
-				var ids []scheduler.ID
+				var ids []timer.ID
 				for range 20 {
 					ids = append(ids, c.create(oneShot(4*time.Minute)).ID)
 				}
@@ -443,7 +444,7 @@ func TestAFilterOfAllOnesDoesNoHarm(t *testing.T) {
 		n := c.nodes[0]
 		first := c.create(oneShot(time.Minute))
 		id := first.ID
-		id.Hint = ^scheduler.Hint(0)
+		id.Hint = ^timer.Hint(0)
 		if got, err := n.Lookup(c.Context(), id); err != nil || got.Record.ID != first.ID {
 			c.Errorf("looked up %v, %v", got.Record.ID, err)
 		}

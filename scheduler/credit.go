@@ -3,6 +3,8 @@ package scheduler
 import (
 	"context"
 	"sync"
+
+	"chronos/scheduler/timer"
 )
 
 // credit bounds the claims in hand of one shard by their weight: a poll claims no
@@ -35,7 +37,7 @@ func creditFor(slots int) *credit {
 }
 
 // weight is how much credit a claim of the timer takes.
-func (c *credit) weight(t *Timer) int { return 1 + sizeOf(t)/c.bytes }
+func (c *credit) weight(t *timer.Timer) int { return 1 + sizeOf(t)/c.bytes }
 
 // left is how many more may be claimed.
 func (c *credit) left() int {

@@ -3,6 +3,9 @@ package scheduler
 import (
 	"context"
 	"time"
+
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // Deliverer calls back. It is safe for concurrent use.
@@ -10,10 +13,10 @@ type Deliverer interface {
 	// Check refuses a callback that would never be delivered, with an
 	// *InvalidError. What only an attempt can tell it lets pass. It blocks on
 	// nothing.
-	Check(Callback) error
+	Check(timer.Callback) error
 	// Destination names what is slow or down together with the callback's
 	// target: scheme://host:port for HTTP. Slots are bounded by it.
-	Destination(Callback) string
+	Destination(timer.Callback) string
 	// Deliver makes one attempt and returns when it is over or ctx has ended;
 	// ctx carries the deadline. It looks at ctx once more right before sending,
 	// and sends nothing when that has ended.
@@ -23,10 +26,10 @@ type Deliverer interface {
 // Namer is a Deliverer whose timers users know by other names than their IDs.
 type Namer interface {
 	// NameOf is what the log calls the timer, as in "timer <id>".
-	NameOf(ID, Callback) string
+	NameOf(timer.ID, timer.Callback) string
 }
 
-func (s *Scheduler) nameOf(r *Record) string {
+func (s *Scheduler) nameOf(r *store.Record) string {
 	if n, ok := s.deliverer.(Namer); ok {
 		return n.NameOf(r.ID, r.Timer.Callback)
 	}
@@ -35,9 +38,9 @@ func (s *Scheduler) nameOf(r *Record) string {
 
 // Delivery is one attempt at one pop.
 type Delivery struct {
-	Callback Callback
-	ID       ID
-	Version  Version
+	Callback timer.Callback
+	ID       timer.ID
+	Version  timer.Version
 	Seq      int       // of the pop, from 1
 	Attempt  int       // from 1
 	Due      time.Time // when the pop was due

@@ -1,11 +1,10 @@
-// Package scheduler holds the words and the rules of chronos: what a timer is
-// (timer.go), which of two states of it is newer (state.go), what its ID says
-// (id.go), what a store of timers must do (store.go), what delivers a callback
-// (deliver.go), and the engine that moves timers from creation to callback.
+// Package scheduler is the engine that moves timers from creation to callback. Package timer
+// says what a timer is, package store what a store of timers must do; what delivers a
+// callback is in deliver.go.
 //
 // # The way of a timer
 //
-// Create: a client's request is validated (timer.go), given an ID and a
+// Create: a client's request is validated (package timer), given an ID and a
 // version (client.go), and told to all copies of the timer (attempt.go, write.go),
 // wherever these may be (places.go). Fire: one poll loop per shard claims what
 // is due within a horizon a little over one poll interval (poll.go), in those

@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"chronos/scheduler"
+	"chronos/scheduler/store"
 	"chronos/scheduler/storetest"
+	"chronos/scheduler/timer"
 )
 
 // Rule "tell every copy the outcome": after a failed attempt all copies wait for the retry, each
@@ -27,11 +29,11 @@ func TestRetriesOfTwoCopiesAreASkewApart(t *testing.T) {
 		}
 		c.Lay(announced)
 		pass(time.Second)
-		var ids []scheduler.ID
+		var ids []timer.ID
 		for range 120 {
-			timer := oneShot(time.Second)
-			timer.ReplicationFactor = 2
-			ids = append(ids, c.create(timer).ID)
+			asked := oneShot(time.Second)
+			asked.ReplicationFactor = 2
+			ids = append(ids, c.create(asked).ID)
 		}
 		c.Lay(after, nodeName(0), nodeName(1))
 		pass(5 * time.Second)
@@ -62,11 +64,11 @@ func TestRetriesAreASkewApartAfterTheSweep(t *testing.T) {
 			}
 			return 0, scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
 		}
-		var ids []scheduler.ID
+		var ids []timer.ID
 		for range 60 {
-			timer := oneShot(time.Second)
-			timer.ReplicationFactor = 2
-			ids = append(ids, c.create(timer).ID)
+			asked := oneShot(time.Second)
+			asked.ReplicationFactor = 2
+			ids = append(ids, c.create(asked).ID)
 		}
 		pass(5 * time.Second)
 		_, announced, after := layouts()
@@ -81,7 +83,7 @@ func TestRetriesAreASkewApartAfterTheSweep(t *testing.T) {
 			if slices.Contains(homes, "s3") {
 				moved++
 			}
-			read := probe.Read(c.Context(), []scheduler.Spot{{Shard: homes[0], Key: id.Key}, {Shard: homes[1], Key: id.Key}})
+			read := probe.Read(c.Context(), []store.Spot{{Shard: homes[0], Key: id.Key}, {Shard: homes[1], Key: id.Key}})
 			first, second := read[0], read[1]
 			if apart := second.Look.Sub(first.Look); first.Record.State.Attempt != 1 || second.Record.State != first.Record.State || (apart-skew).Abs() > rounding {
 				c.Errorf("%s: %+v on %s and %+v on %s, %v later; want %v", id, first.Record.State, homes[0], second.Record.State, homes[1], apart, skew)

@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"chronos/scheduler"
+	"chronos/scheduler/store"
 	"chronos/scheduler/storetest"
+	"chronos/scheduler/timer"
 )
 
 // Rule "look wherever a copy may be": once the sweep has passed over a drained shard, nothing is
@@ -16,18 +18,18 @@ import (
 func TestADrainedShardStaysEmpty(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
 		all, stay := []string{"s0", "s1", "s2"}, []string{"s0", "s1"}
-		var pops, deleted []scheduler.ID
+		var pops, deleted []timer.ID
 		for range 30 {
-			timer := recurring(5*time.Second, 20)
-			timer.ReplicationFactor = 2
-			pops, deleted = append(pops, c.create(timer).ID), append(deleted, c.create(timer).ID)
+			asked := recurring(5*time.Second, 20)
+			asked.ReplicationFactor = 2
+			pops, deleted = append(pops, c.create(asked).ID), append(deleted, c.create(asked).ID)
 		}
 		c.Lay(storetest.Layout{Shards: all, Active: stay, Others: [][]string{all}, Epoch: 2})
 		for i := range pops { // their records say from now on that s2 may have a copy
-			for _, id := range []*scheduler.ID{&pops[i], &deleted[i]} {
-				timer := recurring(3*time.Second, 12)
-				timer.ReplicationFactor = 2
-				if _, err := c.nodes[i%2].Replace(c.Context(), *id, timer); err != nil {
+			for _, id := range []*timer.ID{&pops[i], &deleted[i]} {
+				asked := recurring(3*time.Second, 12)
+				asked.ReplicationFactor = 2
+				if _, err := c.nodes[i%2].Replace(c.Context(), *id, asked); err != nil {
 					c.Fatal(err)
 				}
 			}
@@ -39,7 +41,7 @@ func TestADrainedShardStaysEmpty(t *testing.T) {
 		for i := range 100 {
 			if i < len(deleted) {
 				id := deleted[i]
-				id.Hint = ^scheduler.Hint(0)
+				id.Hint = ^timer.Hint(0)
 				if r, err := c.nodes[i%2].Delete(c.Context(), id); err != nil || r.Unreached > 0 || r.Copies != 2 {
 					c.Errorf("deleted: %+v, %v; want two copies told", r, err)
 				}
@@ -82,20 +84,20 @@ func (c *cluster) drainedButNotForgotten() (forget func()) {
 func TestAnEndOnADrainedShardBecomesNoTimer(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
 		forget := c.drainedButNotForgotten()
-		timer := oneShot(10 * time.Second)
-		timer.ReplicationFactor = 2
-		var replaced, read, once []scheduler.ID
+		asked := oneShot(10 * time.Second)
+		asked.ReplicationFactor = 2
+		var replaced, read, once []timer.ID
 		for i := range 60 {
 			node := c.nodes[i%2]
-			id := c.create(timer).ID
+			id := c.create(asked).ID
 			if _, err := node.Delete(c.Context(), id); err != nil {
 				c.Fatal(err)
 			}
-			if _, err := node.Replace(c.Context(), id, timer); err != nil {
+			if _, err := node.Replace(c.Context(), id, asked); err != nil {
 				c.Fatal(err)
 			}
 			replaced = append(replaced, id)
-			if id.Hint = ^scheduler.Hint(0); i%2 == 0 {
+			if id.Hint = ^timer.Hint(0); i%2 == 0 {
 				if _, err := node.Lookup(c.Context(), id); err != nil {
 					c.Fatal(err)
 				}
@@ -105,7 +107,7 @@ func TestAnEndOnADrainedShardBecomesNoTimer(t *testing.T) {
 		for i := range 60 {
 			first := message(fmt.Sprint("k", i), "one", time.Second)
 			c.wantStanding("first", c.standing(admit, c.nodes[i%2], first), scheduler.StandingNew)
-			once = append(once, scheduler.ID{Key: first.Key})
+			once = append(once, timer.ID{Key: first.Key})
 		}
 		pass(2 * time.Second)
 		for i, id := range once {
@@ -138,12 +140,12 @@ func TestAnIdempotencyKeyIsRememberedByComingOwners(t *testing.T) {
 	inCluster(t, 4, 2, func(c *cluster) {
 		_, announced, after := layouts()
 		c.Lay(announced)
-		timer := oneShot(time.Second)
-		timer.ReplicationFactor = 1
+		asked := oneShot(time.Second)
+		asked.ReplicationFactor = 1
 		keys := make([]string, 60)
 		for i := range keys {
 			keys[i] = fmt.Sprint("once-", i)
-			if _, err := c.nodes[i%2].CreateOnce(c.Context(), keys[i], []byte("body"), timer); err != nil {
+			if _, err := c.nodes[i%2].CreateOnce(c.Context(), keys[i], []byte("body"), asked); err != nil {
 				c.Fatal(err)
 			}
 		}
@@ -151,7 +153,7 @@ func TestAnIdempotencyKeyIsRememberedByComingOwners(t *testing.T) {
 		c.Lay(after)
 		pass(time.Minute)
 		for i, key := range keys {
-			if r, err := c.nodes[i%2].CreateOnce(c.Context(), key, []byte("body"), timer); err != nil || !r.Replayed {
+			if r, err := c.nodes[i%2].CreateOnce(c.Context(), key, []byte("body"), asked); err != nil || !r.Replayed {
 				c.Errorf("again: %+v, %v; want the answer of the first", r, err)
 			}
 		}
@@ -169,17 +171,17 @@ func TestACopyOnADrainedShardHearsOfItsEnd(t *testing.T) {
 		all, stay := []string{"s0", "s1", "s2"}, []string{"s0", "s1"}
 		c.Lay(storetest.Layout{Shards: all, Active: stay, Others: [][]string{all}, Epoch: 2})
 		pass(25 * time.Second)
-		timer, probe := oneShot(10*time.Second), c.Open("probe")
-		timer.ReplicationFactor = 1
+		asked, probe := oneShot(10*time.Second), c.Open("probe")
+		asked.ReplicationFactor = 1
 		for i := range 40 {
-			id := c.create(timer).ID
-			id.Hint = ^scheduler.Hint(0)
+			id := c.create(asked).ID
+			id.Hint = ^timer.Hint(0)
 			read, err := c.nodes[0].Lookup(c.Context(), id)
 			if err != nil {
 				c.Fatal(err)
 			}
-			probe.Tell(c.Context(), "s2", []scheduler.Write{{
-				Kind: scheduler.WriteLive, Shard: "s2", Key: id.Key, State: read.Record.State, RF: 1, Rank: 1, Timer: &timer,
+			probe.Tell(c.Context(), "s2", []store.Write{{
+				Kind: store.WriteLive, Shard: "s2", Key: id.Key, State: read.Record.State, RF: 1, Rank: 1, Timer: &asked,
 				DueIn: 10 * time.Second, Offset: time.Second,
 			}})
 			if _, err := c.nodes[i%2].Delete(c.Context(), id); err != nil {

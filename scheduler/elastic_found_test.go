@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"chronos/scheduler"
+	"chronos/scheduler/store"
 	"chronos/scheduler/storetest"
+	"chronos/scheduler/timer"
 )
 
 // What the simulation (cmd/chronos/simtest) has found when shards come and go.
@@ -23,11 +25,11 @@ func oneLess(stays, goes string) storetest.Layout {
 // backup that it was.
 func TestCopiesAreFoundWhenOwnersAreFewer(t *testing.T) {
 	inCluster(t, 2, 2, func(c *cluster) {
-		var ids []scheduler.ID
+		var ids []timer.ID
 		for range 40 {
-			timer := oneShot(10 * time.Second)
-			timer.ReplicationFactor = 2
-			ids = append(ids, c.create(timer).ID)
+			asked := oneShot(10 * time.Second)
+			asked.ReplicationFactor = 2
+			ids = append(ids, c.create(asked).ID)
 		}
 		pass(5 * time.Second)
 		c.Lay(oneLess("s1", "s0"))
@@ -46,11 +48,11 @@ func TestTheBestCopyDoesNotWaitForMissingOnes(t *testing.T) {
 		shards := []string{"s0", "s1", "s2", "s3"}
 		c.Lay(storetest.Layout{Shards: shards, Active: []string{"s2", "s3"}, Epoch: 2})
 		pass(time.Minute) // it is swept
-		var ids []scheduler.ID
+		var ids []timer.ID
 		for range 60 {
-			timer := oneShot(10 * time.Second)
-			timer.ReplicationFactor = 3
-			ids = append(ids, c.create(timer).ID)
+			asked := oneShot(10 * time.Second)
+			asked.ReplicationFactor = 3
+			ids = append(ids, c.create(asked).ID)
 		}
 		pass(6 * time.Second)
 		c.Lay(storetest.Layout{
@@ -71,11 +73,11 @@ func TestTheSweepDelaysNoTimerAboutToFire(t *testing.T) {
 		shards := []string{"s0", "s1", "s2"}
 		c.Lay(storetest.Layout{Shards: shards, Active: []string{"s2"}, Epoch: 2})
 		pass(time.Minute) // it is swept
-		var ids []scheduler.ID
+		var ids []timer.ID
 		for range 100 {
-			timer := oneShot(12 * time.Second)
-			timer.ReplicationFactor = 3
-			ids = append(ids, c.create(timer).ID)
+			asked := oneShot(12 * time.Second)
+			asked.ReplicationFactor = 3
+			ids = append(ids, c.create(asked).ID)
 			pass(50 * time.Millisecond)
 		}
 		c.Lay(storetest.Layout{Shards: shards, Active: shards, Others: [][]string{{"s2"}}, Epoch: 3})
@@ -95,11 +97,11 @@ func TestALeavingShardHandsItsRankOn(t *testing.T) {
 		shards := []string{"s0", "s1", "s2"}
 		c.Lay(storetest.Layout{Shards: shards, Epoch: 2})
 		pass(time.Minute) // it is swept
-		var ids []scheduler.ID
+		var ids []timer.ID
 		for i := range 100 {
-			timer := oneShot(40 * time.Second)
-			timer.ReplicationFactor = 2 + i%2
-			ids = append(ids, c.create(timer).ID)
+			asked := oneShot(40 * time.Second)
+			asked.ReplicationFactor = 2 + i%2
+			ids = append(ids, c.create(asked).ID)
 			pass(50 * time.Millisecond)
 		}
 		c.Inject(func(op, shard string) error {
@@ -127,14 +129,14 @@ func TestALeavingShardHandsItsRankOn(t *testing.T) {
 func TestAnUncertainNodeMakesNoCopies(t *testing.T) {
 	inCluster(t, 2, 1, func(c *cluster) {
 		doubtful := storetest.Layout{Shards: []string{"s0", "s1"}, Doubtful: true}
-		timer := recurring(10*time.Second, 4)
-		timer.ReplicationFactor = 2
-		id := c.create(timer).ID
+		asked := recurring(10*time.Second, 4)
+		asked.ReplicationFactor = 2
+		id := c.create(asked).ID
 		lost := c.homes(id.Key, 2)[1]
 		c.Lay(doubtful)
 		c.Wipe(lost)
 		pass(21 * time.Second)
-		if _, err := c.nodes[0].Create(t.Context(), timer); !errors.Is(err, scheduler.ErrUnavailable) {
+		if _, err := c.nodes[0].Create(t.Context(), asked); !errors.Is(err, timer.ErrUnavailable) {
 			t.Errorf("created: %v", err)
 		}
 		if held := c.Copies(lost); len(held) > 0 {
@@ -154,17 +156,17 @@ func TestAnUncertainNodeMakesNoCopies(t *testing.T) {
 func TestNodeInDoubtDeniesNoTimer(t *testing.T) {
 	inCluster(t, 2, 2, func(c *cluster) {
 		behind := c.nodes[1]
-		timer := recurring(time.Hour, 2)
-		timer.ReplicationFactor = 1
-		id := c.create(timer).ID
+		asked := recurring(time.Hour, 2)
+		asked.ReplicationFactor = 1
+		id := c.create(asked).ID
 		origin := message("from-a-stream", "one", time.Hour)
 		c.wantStanding("new", c.standing(admit, c.nodes[0], origin), scheduler.StandingNew)
 		c.Lay(storetest.Layout{Shards: []string{"gone"}, Doubtful: true}, nodeName(1))
-		if _, err := behind.Lookup(c.Context(), id); !errors.Is(err, scheduler.ErrUnavailable) {
-			c.Errorf("looked up: %v; want %v", err, scheduler.ErrUnavailable)
+		if _, err := behind.Lookup(c.Context(), id); !errors.Is(err, timer.ErrUnavailable) {
+			c.Errorf("looked up: %v; want %v", err, timer.ErrUnavailable)
 		}
-		if got := c.standing(known, behind, origin); got.Standing != scheduler.StandingUnknown || !errors.Is(got.Err, scheduler.ErrUnavailable) {
-			c.Errorf("known: standing %d, %v; want %v", got.Standing, got.Err, scheduler.ErrUnavailable)
+		if got := c.standing(known, behind, origin); got.Standing != scheduler.StandingUnknown || !errors.Is(got.Err, timer.ErrUnavailable) {
+			c.Errorf("known: standing %d, %v; want %v", got.Standing, got.Err, timer.ErrUnavailable)
 		}
 		if _, err := c.nodes[0].Lookup(c.Context(), id); err != nil {
 			c.Errorf("looked up by the other node: %v", err)
@@ -180,10 +182,10 @@ func TestARepeatedCreateIsRecognisedAfterAShardJoins(t *testing.T) {
 		for name, rf := range map[string]int{"one ": 1, "two ": 2} {
 			after.Epoch++
 			c.Lay(announced)
-			timer := oneShot(10 * time.Second)
-			timer.ReplicationFactor = rf
+			asked := oneShot(10 * time.Second)
+			asked.ReplicationFactor = rf
 			once := func(n *node, i int) scheduler.Receipt {
-				receipt, err := n.CreateOnce(c.Context(), name+string(rune('a'+i)), []byte("body"), timer)
+				receipt, err := n.CreateOnce(c.Context(), name+string(rune('a'+i)), []byte("body"), asked)
 				if err != nil {
 					c.Fatal(err)
 				}
@@ -212,11 +214,11 @@ func TestARepeatedCreateIsRecognisedAfterAShardJoins(t *testing.T) {
 // idempotency key only briefly. Otherwise the shard could not be removed for an hour.
 func TestADrainedShardForgetsIdempotencyKeysSoon(t *testing.T) {
 	inCluster(t, 2, 2, func(c *cluster) {
-		timer := oneShot(5 * time.Second)
-		timer.ReplicationFactor = 2
-		var ids []scheduler.ID
+		asked := oneShot(5 * time.Second)
+		asked.ReplicationFactor = 2
+		var ids []timer.ID
 		for i := range 20 {
-			receipt, err := c.nodes[0].CreateOnce(c.Context(), string(rune('a'+i)), []byte("body"), timer)
+			receipt, err := c.nodes[0].CreateOnce(c.Context(), string(rune('a'+i)), []byte("body"), asked)
 			if err != nil {
 				c.Fatal(err)
 			}
@@ -246,11 +248,11 @@ func TestACallbackOutlivesAnotherShard(t *testing.T) {
 		pass(time.Second)
 		c.Lay(after)
 		pass(time.Second)
-		on := func(shard string, in time.Duration) scheduler.ID {
-			timer := oneShot(in)
-			timer.ReplicationFactor = 1
+		on := func(shard string, in time.Duration) timer.ID {
+			asked := oneShot(in)
+			asked.ReplicationFactor = 1
 			for {
-				if id := c.create(timer).ID; c.homes(id.Key, 1)[0] == shard {
+				if id := c.create(asked).ID; c.homes(id.Key, 1)[0] == shard {
 					return id
 				}
 			}
@@ -264,7 +266,7 @@ func TestACallbackOutlivesAnotherShard(t *testing.T) {
 		pass(2500 * time.Millisecond)
 		c.Lay(before)
 		pass(10 * time.Second)
-		for _, id := range []scheduler.ID{id, next} {
+		for _, id := range []timer.ID{id, next} {
 			c.wantOnce(id.Key, 1, maxLate)
 		}
 	})
@@ -281,11 +283,11 @@ func TestAnOutcomeUsesTheOwnersOfNow(t *testing.T) {
 			}
 			return 0, scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
 		}
-		var ids []scheduler.ID
+		var ids []timer.ID
 		for range 40 {
-			timer := oneShot(5 * time.Second)
-			timer.ReplicationFactor = 2
-			ids = append(ids, c.create(timer).ID)
+			asked := oneShot(5 * time.Second)
+			asked.ReplicationFactor = 2
+			ids = append(ids, c.create(asked).ID)
 		}
 		pass(5*time.Second + takes/2)
 		l := oneLess("s1", "s0")
@@ -307,11 +309,11 @@ func TestAnOutcomeUsesTheOwnersOfNow(t *testing.T) {
 func TestAnEndThatFoundNoCopyEndsNoLaterTimer(t *testing.T) {
 	inCluster(t, 2, 1, func(c *cluster) {
 		c.Lay(oneLess("s1", "s0"))
-		timer := oneShot(300 * time.Millisecond)
-		timer.ReplicationFactor = 1
-		var ids []scheduler.ID
+		asked := oneShot(300 * time.Millisecond)
+		asked.ReplicationFactor = 1
+		var ids []timer.ID
 		for range 20 {
-			ids = append(ids, c.create(timer).ID)
+			ids = append(ids, c.create(asked).ID)
 		}
 		pass(1500 * time.Millisecond) // they have fired, and s0 was told
 		if ends(c, "s0") == 0 {
@@ -324,9 +326,9 @@ func TestAnEndThatFoundNoCopyEndsNoLaterTimer(t *testing.T) {
 			config.Wall = func() time.Time { return time.Now().Add(-2 * time.Minute) }
 		})
 		for _, id := range ids {
-			second := timer
+			second := asked
 			second.Interval, second.Callback.Opaque = 15*time.Second, "second"
-			if _, err := behind.Replace(c.Context(), scheduler.ID{Key: id.Key}, second); err != nil {
+			if _, err := behind.Replace(c.Context(), timer.ID{Key: id.Key}, second); err != nil {
 				c.Error(err)
 			}
 		}
@@ -343,14 +345,14 @@ func TestAnEndThatFoundNoCopyEndsNoLaterTimer(t *testing.T) {
 // over.
 func TestAShardThatIsRemovedMeanwhile(t *testing.T) {
 	inCluster(t, 3, 1, func(c *cluster) {
-		store := &stale{Store: c.Open("late")}
-		n := startNode(c.T, store, "late", c.recorder, briefly)
+		backend := &stale{Store: c.Open("late")}
+		n := startNode(c.T, backend, "late", c.recorder, briefly)
 		c.Connect("late", "s1", storetest.LinkCut) // a key with other owners is looked for
 		pass(2 * time.Second)
 		for range 20 {
-			timer := oneShot(10 * time.Second)
-			timer.ReplicationFactor = 2
-			r := create(c.T, n, timer)
+			asked := oneShot(10 * time.Second)
+			asked.ReplicationFactor = 2
+			r := create(c.T, n, asked)
 			if r.Copies != 2 {
 				c.Errorf("created: %+v, want two copies", r)
 			}
@@ -363,7 +365,7 @@ func TestAShardThatIsRemovedMeanwhile(t *testing.T) {
 
 // stale is a store that ranks a shard, now and then, that it doesn't have any more.
 type stale struct {
-	scheduler.Store
+	store.Store
 	calls atomic.Int32
 }
 

@@ -9,7 +9,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"chronos/scheduler"
+	"chronos/scheduler/store"
 	"chronos/scheduler/storetest"
+	"chronos/scheduler/timer"
 )
 
 // What was begun when a shard was there is not held up by its removal.
@@ -68,7 +70,7 @@ func TestARemovedShardIsNotWaitedFor(t *testing.T) {
 	for name, back := range map[string]bool{"it is gone": false, "one of its name comes": true} {
 		t.Run(name, func(t *testing.T) {
 			afterDraining(t, func(c *cluster) {
-				var ids []scheduler.ID
+				var ids []timer.ID
 				for range 200 {
 					ids = append(ids, c.create(oneShot(5*time.Second)).ID)
 					pass(10 * time.Millisecond)
@@ -124,7 +126,7 @@ func TestARemovedShardIsToldNoOutcome(t *testing.T) {
 // Rule "tombstones outlive what was missed": a tombstone no longer names a shard that was removed.
 func TestATombstoneForgetsARemovedShard(t *testing.T) {
 	afterDraining(t, func(c *cluster) {
-		var ids []scheduler.ID
+		var ids []timer.ID
 		for len(ids) < 10 {
 			if id := c.create(oneShot(time.Hour)).ID; c.maybeOnS2(id.Key) {
 				ids = append(ids, id)
@@ -147,11 +149,11 @@ func TestATombstoneForgetsARemovedShard(t *testing.T) {
 // Rule "what an answer may say": a shard that is removed during a request doesn't count as
 // unreached: it had no copy.
 func TestARemovedShardDoesNotCountAsUnreached(t *testing.T) {
-	for name, request := range map[string]func(c *cluster, id scheduler.ID) (scheduler.Receipt, error){
-		"delete": func(c *cluster, id scheduler.ID) (scheduler.Receipt, error) {
+	for name, request := range map[string]func(c *cluster, id timer.ID) (scheduler.Receipt, error){
+		"delete": func(c *cluster, id timer.ID) (scheduler.Receipt, error) {
 			return c.nodes[0].Delete(c.Context(), id)
 		},
-		"replace": func(c *cluster, id scheduler.ID) (scheduler.Receipt, error) {
+		"replace": func(c *cluster, id timer.ID) (scheduler.Receipt, error) {
 			return c.nodes[0].Replace(c.Context(), id, oneShot(time.Hour))
 		},
 	} {
@@ -168,7 +170,7 @@ func TestARemovedShardDoesNotCountAsUnreached(t *testing.T) {
 					}
 				})
 				for _, shard := range []string{"s0", "s1"} {
-					read := c.Open("probe").Read(c.Context(), []scheduler.Spot{{Shard: shard, Key: id.Key}})[0]
+					read := c.Open("probe").Read(c.Context(), []store.Spot{{Shard: shard, Key: id.Key}})[0]
 					if len(read.Record.Away) > 0 {
 						c.Errorf("%s keeps for later: %+v", shard, read.Record.Away)
 					}
@@ -180,7 +182,7 @@ func TestARemovedShardDoesNotCountAsUnreached(t *testing.T) {
 
 // maybeOnS2 reports whether a copy of a timer may be on s2, as far as others know.
 func (c *cluster) maybeOnS2(key string) bool {
-	return slices.ContainsFunc(c.Open("probe").Others(key, 2), func(o scheduler.Other) bool { return o.Shard == "s2" })
+	return slices.ContainsFunc(c.Open("probe").Others(key, 2), func(o store.Other) bool { return o.Shard == "s2" })
 }
 
 // removeMeanwhile removes s2 while something is done.
@@ -201,8 +203,8 @@ func TestReadsOutliveARemovedShard(t *testing.T) {
 		}
 		c.hold("read", 100*time.Millisecond)
 		c.removeMeanwhile(func() {
-			if _, err := c.nodes[0].Lookup(c.Context(), scheduler.ID{Key: key, RF: 2}); !errors.Is(err, scheduler.ErrNotFound) {
-				c.Errorf("looked up: %v, want %v", err, scheduler.ErrNotFound)
+			if _, err := c.nodes[0].Lookup(c.Context(), timer.ID{Key: key, RF: 2}); !errors.Is(err, timer.ErrNotFound) {
+				c.Errorf("looked up: %v, want %v", err, timer.ErrNotFound)
 			}
 		})
 	})

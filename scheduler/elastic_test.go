@@ -6,8 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
 	"chronos/scheduler/storetest"
+	"chronos/scheduler/timer"
 )
 
 // What is away, and what is about to be, while shards come and go.
@@ -65,17 +66,17 @@ func TestOperationsWhileAShardComes(t *testing.T) {
 			inCluster(t, 3, 2, func(c *cluster) {
 				before, announced, after := layouts()
 				stages := [][2]storetest.Layout{{before, before}, {before, announced}, {announced, announced}, {announced, after}, {after, after}}
-				timer := oneShot(time.Minute)
-				timer.ReplicationFactor = rf
-				second := timer
+				asked := oneShot(time.Minute)
+				asked.ReplicationFactor = rf
+				second := asked
 				second.Callback.Opaque, second.Interval = "second", 40*time.Second
-				var kept, replaced, deleted []scheduler.ID
+				var kept, replaced, deleted []timer.ID
 				for i, made := range stages {
 					c.lay(made)
 					for k := range 12 {
-						kept = append(kept, create(c.T, c.nodes[k%2], timer).ID)
-						replaced = append(replaced, create(c.T, c.nodes[k%2], timer).ID)
-						deleted = append(deleted, create(c.T, c.nodes[k%2], timer).ID)
+						kept = append(kept, create(c.T, c.nodes[k%2], asked).ID)
+						replaced = append(replaced, create(c.T, c.nodes[k%2], asked).ID)
+						deleted = append(deleted, create(c.T, c.nodes[k%2], asked).ID)
 					}
 					for k := range 12 {
 						if k == 6 { // nodes are at most one stage apart
@@ -84,7 +85,7 @@ func TestOperationsWhileAShardComes(t *testing.T) {
 						n := c.nodes[(k+1)%2]
 						from := len(kept) - 12 + k
 						if k%3 == 0 { // by the bare key
-							replaced[from], deleted[from] = scheduler.ID{Key: replaced[from].Key}, scheduler.ID{Key: deleted[from].Key}
+							replaced[from], deleted[from] = timer.ID{Key: replaced[from].Key}, timer.ID{Key: deleted[from].Key}
 						}
 						if r, err := n.Replace(c.Context(), replaced[from], second); err != nil || r.Unreached != 0 {
 							c.Errorf("stage %d: replaced: %+v, %v", i, r, err)
@@ -121,13 +122,13 @@ func (c *cluster) lay(known [2]storetest.Layout) {
 }
 
 // inPlace reports what is not where it belongs.
-func (c *cluster) inPlace(ids []scheduler.ID) (wrong []string) {
+func (c *cluster) inPlace(ids []timer.ID) (wrong []string) {
 	probe := c.Open("probe")
 	for _, id := range ids {
 		ranked := probe.Rank(id.Key)
 		homes := ranked[:min(id.RF, len(ranked))]
 		for _, name := range probe.Shards() {
-			read := probe.Read(c.Context(), []scheduler.Spot{{Shard: name, Key: id.Key}})[0]
+			read := probe.Read(c.Context(), []store.Spot{{Shard: name, Key: id.Key}})[0]
 			rank, there := slices.Index(homes, name), read.Record.State.Version != 0
 			switch {
 			case there != (rank >= 0):
@@ -146,11 +147,11 @@ func TestTheSweepBringsCopiesToTheirOwners(t *testing.T) {
 	three, four := []string{"s0", "s1", "s2"}, []string{"s0", "s1", "s2", "s3"}
 	less := []string{"s1", "s2", "s3"}
 	inCluster(t, 3, 2, func(c *cluster) {
-		var ids []scheduler.ID
+		var ids []timer.ID
 		for i := range 120 {
-			timer := oneShot(10 * time.Minute)
-			timer.ReplicationFactor = 1 + i%3
-			ids = append(ids, c.create(timer).ID)
+			asked := oneShot(10 * time.Minute)
+			asked.ReplicationFactor = 1 + i%3
+			ids = append(ids, c.create(asked).ID)
 		}
 		for _, l := range []storetest.Layout{
 			{Shards: four, Others: [][]string{three}, Epoch: 2},
@@ -183,7 +184,7 @@ func TestEverythingHoldsWhileTheSweepRuns(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
 		before, announced, after := layouts()
 		back := storetest.Layout{Shards: after.Shards, Active: before.Shards, Others: [][]string{after.Shards}, Epoch: 3}
-		var kept, replaced, deleted []scheduler.ID
+		var kept, replaced, deleted []timer.ID
 		touched := map[int]bool{}
 		layouts := map[int]storetest.Layout{5: announced, 12: after, 40: back}
 		for second := range 60 {
@@ -192,13 +193,13 @@ func TestEverythingHoldsWhileTheSweepRuns(t *testing.T) {
 			}
 			n := c.nodes[second%2]
 			for k := range 6 {
-				timer := oneShot(time.Duration(1+3*k) * time.Second)
+				asked := oneShot(time.Duration(1+3*k) * time.Second)
 				if k == 5 {
-					timer.Interval, timer.RepeatFor = 1500*time.Millisecond, 6*time.Second
+					asked.Interval, asked.RepeatFor = 1500*time.Millisecond, 6*time.Second
 				}
-				timer.ReplicationFactor = 1 + k%3
-				kept = append(kept, create(c.T, n, timer).ID)
-				later := timer
+				asked.ReplicationFactor = 1 + k%3
+				kept = append(kept, create(c.T, n, asked).ID)
+				later := asked
 				later.Interval, later.RepeatFor = 30*time.Second, 0
 				replaced, deleted = append(replaced, create(c.T, n, later).ID), append(deleted, create(c.T, n, later).ID)
 			}
@@ -238,11 +239,11 @@ func TestEverythingHoldsWhileTheSweepRuns(t *testing.T) {
 // with its outcomes.
 func TestTimersWithShortIntervalsMoveWithTheirOutcomes(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
-		var ids []scheduler.ID
+		var ids []timer.ID
 		for i := range 30 {
-			timer := oneShot(time.Second)
-			timer.RepeatFor, timer.ReplicationFactor = 60*time.Second, 1+i%3
-			ids = append(ids, c.create(timer).ID)
+			asked := oneShot(time.Second)
+			asked.RepeatFor, asked.ReplicationFactor = 60*time.Second, 1+i%3
+			ids = append(ids, c.create(asked).ID)
 		}
 		_, announced, after := layouts()
 		c.Lay(announced)

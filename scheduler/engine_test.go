@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"chronos/scheduler"
+	"chronos/scheduler/store"
 	"chronos/scheduler/storetest"
+	"chronos/scheduler/timer"
 )
 
 // attempt is one delivery that a recorder saw.
@@ -71,14 +73,14 @@ type nodeRecorder struct {
 	node string
 }
 
-func (nodeRecorder) Check(c scheduler.Callback) error {
+func (nodeRecorder) Check(c timer.Callback) error {
 	if c.URI == "http://denied/" {
-		return &scheduler.InvalidError{Pointer: "/callback/http/uri", Code: "uri-denied"}
+		return &timer.InvalidError{Pointer: "/callback/http/uri", Code: "uri-denied"}
 	}
 	return nil
 }
 
-func (nodeRecorder) Destination(c scheduler.Callback) string { return c.URI }
+func (nodeRecorder) Destination(c timer.Callback) string { return c.URI }
 
 func (r nodeRecorder) Deliver(ctx context.Context, d scheduler.Delivery) scheduler.Delivered {
 	if ctx.Err() != nil {
@@ -117,7 +119,7 @@ type node struct {
 	log  *logBuffer
 }
 
-func startNode(t *testing.T, store scheduler.Store, name string, r *recorder, tune ...func(*scheduler.Config)) *node {
+func startNode(t *testing.T, backend store.Store, name string, r *recorder, tune ...func(*scheduler.Config)) *node {
 	t.Helper()
 	log := &logBuffer{}
 	config := scheduler.DefaultConfig(name, slog.New(slog.NewTextHandler(log, nil)))
@@ -126,7 +128,7 @@ func startNode(t *testing.T, store scheduler.Store, name string, r *recorder, tu
 	for _, change := range tune {
 		change(&config)
 	}
-	s, err := scheduler.New(config, store, r.on(name))
+	s, err := scheduler.New(config, backend, r.on(name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,19 +146,19 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-func oneShot(interval time.Duration) scheduler.Timer {
-	return scheduler.Timer{Interval: interval, ReplicationFactor: 2, Callback: scheduler.Callback{URI: "http://receiver/", Opaque: "body"}}
+func oneShot(interval time.Duration) timer.Timer {
+	return timer.Timer{Interval: interval, ReplicationFactor: 2, Callback: timer.Callback{URI: "http://receiver/", Opaque: "body"}}
 }
 
-func recurring(interval time.Duration, pops int) scheduler.Timer {
+func recurring(interval time.Duration, pops int) timer.Timer {
 	t := oneShot(interval)
 	t.RepeatFor = interval * time.Duration(pops)
 	return t
 }
 
-func create(t *testing.T, n *node, timer scheduler.Timer) scheduler.Receipt {
+func create(t *testing.T, n *node, asked timer.Timer) scheduler.Receipt {
 	t.Helper()
-	receipt, err := n.Create(t.Context(), timer)
+	receipt, err := n.Create(t.Context(), asked)
 	if err != nil {
 		t.Fatalf("create: %v", err)
 	}
@@ -204,7 +206,7 @@ func TestTimersFireOnTime(t *testing.T) {
 			if a.Seq != 1 || a.Attempt != 1 || !a.Due.Equal(due[a.ID.Key]) || a.Callback.Opaque != "body" {
 				t.Errorf("callback %+v, want pop 1, attempt 1, due %v", a, due[a.ID.Key])
 			}
-			if _, err := n.Lookup(t.Context(), a.ID); !errors.Is(err, scheduler.ErrNotFound) {
+			if _, err := n.Lookup(t.Context(), a.ID); !errors.Is(err, timer.ErrNotFound) {
 				t.Errorf("after its only pop a timer is still there: %v", err)
 			}
 		}
@@ -218,9 +220,9 @@ func TestDeniedCallbackIsRefused(t *testing.T) {
 		denied.Callback.URI = "http://denied/"
 		_, created := n.Create(t.Context(), denied)
 		_, once := n.CreateOnce(t.Context(), "key", nil, denied)
-		_, replaced := n.Replace(t.Context(), scheduler.ID{Key: "k"}, denied)
+		_, replaced := n.Replace(t.Context(), timer.ID{Key: "k"}, denied)
 		for name, err := range map[string]error{"create": created, "create once": once, "replace": replaced} {
-			if refused, ok := errors.AsType[*scheduler.InvalidError](err); !ok || refused.Code != "uri-denied" {
+			if refused, ok := errors.AsType[*timer.InvalidError](err); !ok || refused.Code != "uri-denied" {
 				t.Errorf("%s: %v, want it refused", name, err)
 			}
 		}
@@ -234,12 +236,12 @@ func TestDeniedCallbackIsRefused(t *testing.T) {
 func TestInstantsAreWithin100Years(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
 		n := startNode(t, m.Open("a"), "a", r)
-		timer := oneShot(0)
-		timer.At = time.Now().Add(scheduler.MaxInterval)
-		create(t, n, timer)
-		timer.At = timer.At.Add(time.Millisecond)
-		_, err := n.Create(t.Context(), timer)
-		if refused, ok := errors.AsType[*scheduler.InvalidError](err); !ok || refused.Code != "at-too-late" || refused.Pointer != "/timing/at" {
+		asked := oneShot(0)
+		asked.At = time.Now().Add(timer.MaxInterval)
+		create(t, n, asked)
+		asked.At = asked.At.Add(time.Millisecond)
+		_, err := n.Create(t.Context(), asked)
+		if refused, ok := errors.AsType[*timer.InvalidError](err); !ok || refused.Code != "at-too-late" || refused.Pointer != "/timing/at" {
 			t.Errorf("over 100 years ahead: %v, want it refused", err)
 		}
 	})
@@ -333,7 +335,7 @@ func TestUsedUpAttempts(t *testing.T) {
 			if len(dead) != 1 || dead[0].Key != id.Key || dead[0].Reason != "status 500" {
 				t.Errorf("dead letters %+v, want one of %s for status 500", dead, id.Key)
 			}
-			if _, err := n.Lookup(t.Context(), id); !errors.Is(err, scheduler.ErrNotFound) {
+			if _, err := n.Lookup(t.Context(), id); !errors.Is(err, timer.ErrNotFound) {
 				t.Errorf("a dead timer is still there: %v", err)
 			}
 		})
@@ -384,7 +386,7 @@ func TestGoneEndsTimer(t *testing.T) {
 		if got := len(r.seen()); got != 1 {
 			t.Errorf("%d callbacks to a receiver that wants no more, want 1", got)
 		}
-		if _, err := n.Lookup(t.Context(), id); !errors.Is(err, scheduler.ErrNotFound) {
+		if _, err := n.Lookup(t.Context(), id); !errors.Is(err, timer.ErrNotFound) {
 			t.Errorf("the timer is still there: %v", err)
 		}
 	})

@@ -10,21 +10,23 @@ import (
 	"time"
 
 	"chronos/scheduler"
+	"chronos/scheduler/store"
 	"chronos/scheduler/storetest"
+	"chronos/scheduler/timer"
 )
 
 // cutStore is a node's store that can be cut off: what the node asks for is then
 // not executed.
 type cutStore struct {
-	scheduler.Store
+	store.Store
 	cut atomic.Bool
 }
 
-var errCut = errors.Join(scheduler.ErrUnavailable, errors.New("cut off"))
+var errCut = errors.Join(timer.ErrUnavailable, errors.New("cut off"))
 
-func (s *cutStore) Claim(ctx context.Context, shard string, req scheduler.ClaimRequest) (scheduler.ClaimResult, error) {
+func (s *cutStore) Claim(ctx context.Context, shard string, req store.ClaimRequest) (store.ClaimResult, error) {
 	if s.cut.Load() {
-		return scheduler.ClaimResult{}, errCut
+		return store.ClaimResult{}, errCut
 	}
 	return s.Store.Claim(ctx, shard, req)
 }
@@ -36,22 +38,22 @@ func (s *cutStore) Beat(ctx context.Context, shard string, clock time.Time) ([]s
 	return s.Store.Beat(ctx, shard, clock)
 }
 
-func (s *cutStore) Fire(ctx context.Context, shard string, terms scheduler.FenceTerms, fences []scheduler.Fence) []scheduler.Fenced {
+func (s *cutStore) Fire(ctx context.Context, shard string, terms store.FenceTerms, fences []store.Fence) []store.Fenced {
 	if !s.cut.Load() {
 		return s.Store.Fire(ctx, shard, terms, fences)
 	}
-	answers := make([]scheduler.Fenced, len(fences))
+	answers := make([]store.Fenced, len(fences))
 	for i := range answers {
 		answers[i].Err = errCut
 	}
 	return answers
 }
 
-func (s *cutStore) Settle(ctx context.Context, shard string, o []scheduler.Settlement) []scheduler.Settled {
+func (s *cutStore) Settle(ctx context.Context, shard string, o []store.Settlement) []store.Settled {
 	if !s.cut.Load() {
 		return s.Store.Settle(ctx, shard, o)
 	}
-	answers := make([]scheduler.Settled, len(o))
+	answers := make([]store.Settled, len(o))
 	for i := range answers {
 		answers[i].Err = errCut
 	}
@@ -174,9 +176,9 @@ func TestSilentShardDelaysNoOther(t *testing.T) {
 		pass(time.Second)
 		shardOf := map[string]string{}
 		for range 60 {
-			timer := oneShot(10 * time.Second)
-			timer.ReplicationFactor = 1
-			key := create(t, n, timer).ID.Key
+			asked := oneShot(10 * time.Second)
+			asked.ReplicationFactor = 1
+			key := create(t, n, asked).ID.Key
 			shardOf[key] = m.Open("probe").Rank(key)[0]
 		}
 		var silent atomic.Bool
@@ -215,7 +217,7 @@ func TestAllShardsSilentIsNotReady(t *testing.T) {
 		pass(time.Second)
 		m.Inject(func(_, _ string) error { return errors.New("no answer") }, nil)
 		pass(2 * time.Second)
-		if err := n.Ready(); !errors.Is(err, scheduler.ErrUnavailable) {
+		if err := n.Ready(); !errors.Is(err, timer.ErrUnavailable) {
 			t.Errorf("ready: %v, want ErrUnavailable", err)
 		}
 		m.Inject(nil, nil)
@@ -311,7 +313,7 @@ func TestUpdateWhileInFlight(t *testing.T) {
 // is sent again. It must not begin anew under another version, which no receiver
 // could tell from another timer.
 func TestLostAnswerOfAWriteThatFires(t *testing.T) {
-	for name, timer := range map[string]scheduler.Timer{"one-shot": oneShot(0), "recurring": recurring(100*time.Millisecond, 3)} {
+	for name, asked := range map[string]timer.Timer{"one-shot": oneShot(0), "recurring": recurring(100*time.Millisecond, 3)} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
 				r.respond = func(attempt) (time.Duration, scheduler.Delivered) {
@@ -328,7 +330,7 @@ func TestLostAnswerOfAWriteThatFires(t *testing.T) {
 					}
 					return nil
 				})
-				receipt := create(t, n, timer)
+				receipt := create(t, n, asked)
 				pass(time.Minute)
 				seqs := map[int]int{}
 				for _, a := range r.seen() {

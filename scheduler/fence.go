@@ -3,6 +3,8 @@ package scheduler
 import (
 	"context"
 	"time"
+
+	"chronos/scheduler/store"
 )
 
 const fencePause = 25 * time.Millisecond // before an unanswered fence is sent again
@@ -11,7 +13,7 @@ const fencePause = 25 * time.Millisecond // before an unanswered fence is sent a
 // to its shard.
 func (s *Scheduler) turnAt(at time.Time, c *claim) {
 	if !s.wheel.Add(at, turn{claim: c}) {
-		c.settle(Settlement{Outcome: OutcomeRelease})
+		c.settle(store.Settlement{Outcome: store.OutcomeRelease})
 	}
 }
 
@@ -32,7 +34,7 @@ func (s *Scheduler) expire(due []turn) {
 		case slotGranted:
 			c.shard.fences.put(c)
 		case slotRefused:
-			c.settle(Settlement{Outcome: OutcomeRelease, Delay: delay})
+			c.settle(store.Settlement{Outcome: store.OutcomeRelease, Delay: delay})
 		case slotWaiting:
 			end := turn{claim: c, endsWait: c.waits}
 			if !s.wheel.Add(time.Now().Add(slotWait), end) {
@@ -44,7 +46,7 @@ func (s *Scheduler) expire(due []turn) {
 
 func (s *Scheduler) endWait(t turn) {
 	if waited, delay := s.slots.abandon(t); waited {
-		t.claim.settle(Settlement{Outcome: OutcomeRelease, Delay: delay})
+		t.claim.settle(store.Settlement{Outcome: store.OutcomeRelease, Delay: delay})
 	}
 }
 
@@ -73,7 +75,7 @@ func (sh *shard) fenceWithin(ctx context.Context, batch []*claim, patience time.
 		batch = sh.ask(ctx, batch, patience)
 	}
 	now := s.config.SinceBoot()
-	fences := make([]Fence, 0, len(batch))
+	fences := make([]store.Fence, 0, len(batch))
 	live := make([]*claim, 0, len(batch))
 	for _, c := range batch {
 		if c.began == 0 {
@@ -81,12 +83,12 @@ func (sh *shard) fenceWithin(ctx context.Context, batch []*claim, patience time.
 		}
 		if age := now - c.began; age < s.config.sending() {
 			age += s.config.Limit - s.config.sending() // the shard lets nobody begin later than that either
-			fences, live = append(fences, Fence{Lease: c.Lease, Pops: c.pops(), Age: age}), append(live, c)
+			fences, live = append(fences, store.Fence{Lease: c.Lease, Pops: c.pops(), Age: age}), append(live, c)
 			continue
 		}
 		// Whether the fence passed is unknown, but nothing was sent and nothing will be.
 		s.freeSlot(c)
-		c.settle(Settlement{Outcome: OutcomeRelease})
+		c.settle(store.Settlement{Outcome: store.OutcomeRelease})
 	}
 	if len(live) == 0 {
 		return
@@ -98,11 +100,11 @@ func (sh *shard) fenceWithin(ctx context.Context, batch []*claim, patience time.
 	var unanswered, late []*claim
 	for i, c := range live {
 		c.fenced, c.answered = answers[i], answered
-		if answers[i].Status == FenceFailed {
+		if answers[i].Status == store.FenceFailed {
 			unanswered = append(unanswered, c)
 			continue
 		}
-		if answers[i].Status == FencePassed && c.outdated() {
+		if answers[i].Status == store.FencePassed && c.outdated() {
 			late = append(late, c)
 			continue
 		}
@@ -153,7 +155,7 @@ func (sh *shard) askAgain(ctx context.Context, batch []*claim) {
 	for _, c := range batch {
 		if c.other.newer != nil || c.other.firing > 0 {
 			sh.s.freeSlot(c)
-			c.settle(Settlement{Outcome: OutcomeRelease, Delay: max(c.other.firing, hesitation)})
+			c.settle(store.Settlement{Outcome: store.OutcomeRelease, Delay: max(c.other.firing, hesitation)})
 			continue
 		}
 		sh.s.afterFence(ctx, c)
@@ -162,19 +164,19 @@ func (sh *shard) askAgain(ctx context.Context, batch []*claim) {
 
 func (s *Scheduler) afterFence(ctx context.Context, c *claim) {
 	switch c.fenced.Status {
-	case FencePassed:
+	case store.FencePassed:
 		s.noteLeftOut(c)
 		s.startFire(ctx, c)
-	case FenceEarly:
+	case store.FenceEarly:
 		s.freeSlot(c)
 		c.began = 0
 		s.turnAt(c.answered.Add(c.fenced.Wait), c)
-	case FenceLost:
+	case store.FenceLost:
 		// A client's write ended the lease, or another node took it over in time.
 		s.freeSlot(c)
 		c.done()
-	case FenceTooLate, FenceFailed:
+	case store.FenceTooLate, store.FenceFailed:
 		s.freeSlot(c)
-		c.settle(Settlement{Outcome: OutcomeRelease})
+		c.settle(store.Settlement{Outcome: store.OutcomeRelease})
 	}
 }

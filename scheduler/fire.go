@@ -5,6 +5,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // maxIdleWorkers is how many goroutines wait for further callbacks: their stacks
@@ -62,7 +65,7 @@ func (s *Scheduler) fire(ctx context.Context, c *claim) {
 	if since >= s.config.sending() {
 		// The fence was counted as an attempt, but nothing was sent.
 		s.freeSlot(c)
-		c.settle(Settlement{Outcome: OutcomeRelease})
+		c.settle(store.Settlement{Outcome: store.OutcomeRelease})
 		return
 	}
 	bounded := &fenceContext{Context: ctx, sinceBoot: s.config.SinceBoot}
@@ -99,48 +102,48 @@ func (s *Scheduler) lateness(c *claim) time.Duration {
 }
 
 // outcome is what an attempt means for the timer.
-func (s *Scheduler) outcome(c *claim, delivered Delivered) Settlement {
+func (s *Scheduler) outcome(c *claim, delivered Delivered) store.Settlement {
 	state := c.fenced.State
 	outcome, delay := outcomeOf(delivered, state.Seq, state.Attempt, c.pops(), s.config.Attempts)
 	if delivered.Verdict == VerdictDelivered {
-		return Settlement{Outcome: outcome, Delay: delay, Reason: delivered.Reason}
+		return store.Settlement{Outcome: outcome, Delay: delay, Reason: delivered.Reason}
 	}
 	log := s.log.With("timer", c.Record.ID.String(), "seq", state.Seq, "attempt", state.Attempt, "reason", delivered.Reason)
-	if next := c.Record.Timer.Interval - c.sinceDue(); outcome == OutcomeAgain && state.Seq < c.pops() && delay >= next {
-		outcome, delay = OutcomeNext, 0 // a retry never runs past the next pop
+	if next := c.Record.Timer.Interval - c.sinceDue(); outcome == store.OutcomeAgain && state.Seq < c.pops() && delay >= next {
+		outcome, delay = store.OutcomeNext, 0 // a retry never runs past the next pop
 	}
 	switch {
 	case delivered.Verdict == VerdictGone:
 		s.lines.ended.Log(log, "receiver wants no more of this timer; it is ended")
-	case outcome == OutcomeAgain:
+	case outcome == store.OutcomeAgain:
 		log.Debug("callback failed", "again_in", delay)
 	case state.Attempt < s.config.Attempts && !delivered.Final:
 		log.Debug("callback failed; the timer goes on with its next pop")
 	default:
 		return s.giveUpAt(c, state, delivered.Reason)
 	}
-	return Settlement{Outcome: outcome, Delay: delay, Reason: delivered.Reason}
+	return store.Settlement{Outcome: outcome, Delay: delay, Reason: delivered.Reason}
 }
 
 // giveUp ends the pop that a claim found with its attempts used up.
-func (s *Scheduler) giveUp(c *claim, reason string) Settlement {
+func (s *Scheduler) giveUp(c *claim, reason string) store.Settlement {
 	return s.giveUpAt(c, c.Record.State, reason)
 }
 
 // giveUpAt ends a pop whose attempts are used up: a one-shot timer goes to the
 // dead letters, a recurring one goes on.
-func (s *Scheduler) giveUpAt(c *claim, state State, reason string) Settlement {
+func (s *Scheduler) giveUpAt(c *claim, state timer.State, reason string) store.Settlement {
 	outcome, _ := outcomeOf(Delivered{}, state.Seq, s.config.Attempts, c.pops(), s.config.Attempts)
 	message := "all attempts at a pop failed; the timer goes on with its next"
 	switch outcome {
-	case OutcomeDead:
+	case store.OutcomeDead:
 		message = "all attempts failed; the timer goes to the dead letters"
-	case OutcomeDone:
+	case store.OutcomeDone:
 		message = "all attempts at the last pop failed; the timer is over"
-	case OutcomeNext, OutcomeAgain, OutcomeLetter, OutcomeRelease:
+	case store.OutcomeNext, store.OutcomeAgain, store.OutcomeLetter, store.OutcomeRelease:
 	}
 	s.lines.givenUp.Log(s.log, message, "timer", c.Record.ID.String(), "seq", state.Seq, "attempts", state.Attempt, "reason", reason)
-	return Settlement{Outcome: outcome, Reason: reason}
+	return store.Settlement{Outcome: outcome, Reason: reason}
 }
 
 // fenceContext ends when its Context does, and when the time since boot says

@@ -6,13 +6,14 @@ import (
 
 	"chronos/scheduler"
 	"chronos/scheduler/storetest"
+	"chronos/scheduler/timer"
 )
 
 // What the simulation (cmd/chronos/simtest) has found.
 
 // replaceUntold replaces a timer by way of the first node, which can't tell the
 // copy at the better of its homes.
-func (c *cluster) replaceUntold(id scheduler.ID, in time.Duration) {
+func (c *cluster) replaceUntold(id timer.ID, in time.Duration) {
 	c.Helper()
 	better := c.homes(id.Key, 2)[0]
 	c.Connect(nodeName(0), better, storetest.LinkCut)
@@ -96,7 +97,7 @@ func TestARepeatedCreateAsksAllCopies(t *testing.T) {
 	for name, in := range map[string]time.Duration{"waiting": 20 * time.Second, "over": time.Second} {
 		t.Run(name, func(t *testing.T) {
 			inCluster(t, 3, 2, func(c *cluster) {
-				n, key := c.nodes[0], scheduler.OnceKey("once")
+				n, key := c.nodes[0], timer.OnceKey("once")
 				better := c.homes(key, 2)[0]
 				create := func() scheduler.Receipt {
 					receipt, err := n.CreateOnce(c.Context(), "once", []byte("body"), oneShot(in))
@@ -152,14 +153,14 @@ func TestAnEndIsKeptByAnOwner(t *testing.T) {
 func TestAnEndThatACopyMissedIsKeptByAllOwners(t *testing.T) {
 	inCluster(t, 4, 2, func(c *cluster) {
 		for range 5 {
-			timer := oneShot(20 * time.Second)
-			timer.ReplicationFactor = 3
-			id := c.create(timer).ID
+			asked := oneShot(20 * time.Second)
+			asked.ReplicationFactor = 3
+			id := c.create(asked).ID
 			homes := c.homes(id.Key, 3)
 			c.connect(homes[2], storetest.LinkCut)
 			pass(3 * time.Second)
-			timer.Interval = 2 * time.Second
-			if _, err := c.nodes[0].Replace(c.Context(), id, timer); err != nil {
+			asked.Interval = 2 * time.Second
+			if _, err := c.nodes[0].Replace(c.Context(), id, asked); err != nil {
 				c.Error(err)
 			}
 			pass(5 * time.Second)
@@ -181,7 +182,7 @@ func TestAnEndThatACopyMissedIsKeptByAllOwners(t *testing.T) {
 // answer.
 func TestARepeatedCreateIsTakenBackWhereNoAnswerCame(t *testing.T) {
 	inCluster(t, 3, 1, func(c *cluster) {
-		key := scheduler.OnceKey("once")
+		key := timer.OnceKey("once")
 		better := c.homes(key, 2)[0]
 		create := func() (receipt scheduler.Receipt) {
 			receipt, err := c.nodes[0].CreateOnce(c.Context(), "once", []byte("body"), oneShot(time.Second))
@@ -234,9 +235,9 @@ func TestACopyThatWaitsForANewerVersionAdoptsIt(t *testing.T) {
 		id := c.create(oneShot(10 * time.Second)).ID
 		better, backup := c.homes(id.Key, 2)[0], c.homes(id.Key, 2)[1]
 		c.Connect(nodeName(0), backup, storetest.LinkCut)
-		timer := oneShot(time.Minute)
-		timer.Callback.Opaque = "second"
-		changed, err := c.nodes[0].Replace(c.Context(), id, timer)
+		asked := oneShot(time.Minute)
+		asked.Callback.Opaque = "second"
+		changed, err := c.nodes[0].Replace(c.Context(), id, asked)
 		if err != nil || changed.Unreached != 1 {
 			c.Fatalf("replaced: %+v, %v; want one unreached", changed, err)
 		}
@@ -281,7 +282,7 @@ func TestAShardThatRefusesWritesIsNotWaitedFor(t *testing.T) {
 		c.replaceUntold(id, 5*time.Second)
 		c.Inject(func(op, shard string) error {
 			if op == "tell" && shard == better {
-				return scheduler.ErrRefused // as a Redis whose memory is full
+				return timer.ErrRefused // as a Redis whose memory is full
 			}
 			return nil
 		}, nil)

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"chronos/scheduler"
+	"chronos/scheduler/timer"
 )
 
 func FuzzParseVersion(f *testing.F) {
@@ -17,7 +17,7 @@ func FuzzParseVersion(f *testing.F) {
 	}
 	form := regexp.MustCompile(`^[0-9a-f]{16}$`)
 	f.Fuzz(func(t *testing.T, text, other string) {
-		version, err := scheduler.ParseVersion(text)
+		version, err := timer.ParseVersion(text)
 		if (err == nil) != form.MatchString(text) {
 			t.Fatalf("%q: %v, %v", text, version, err)
 		}
@@ -30,7 +30,7 @@ func FuzzParseVersion(f *testing.F) {
 		if version.String() != text {
 			t.Fatalf("%q is written %q", text, version)
 		}
-		second, err := scheduler.ParseVersion(other)
+		second, err := timer.ParseVersion(other)
 		if err == nil && cmp.Compare(version, second) != strings.Compare(text, other) {
 			t.Fatalf("%q and %q compare unlike their versions", text, other)
 		}

@@ -5,7 +5,9 @@ import (
 	"time"
 
 	"chronos/scheduler"
+	"chronos/scheduler/store"
 	"chronos/scheduler/storetest"
+	"chronos/scheduler/timer"
 )
 
 // Tombstones that remember an Idempotency-Key go when that has had its time.
@@ -15,12 +17,12 @@ const rememberedFor = 30 * time.Second
 func remembersBriefly(config *scheduler.Config) { config.IdempotencyLife = rememberedFor }
 
 // createOnce makes n timers of two copies, each with a key, due in a minute.
-func (c *cluster) createOnce(n int) (ids []scheduler.ID) {
+func (c *cluster) createOnce(n int) (ids []timer.ID) {
 	c.Helper()
-	timer := oneShot(time.Minute)
-	timer.ReplicationFactor = 2
+	asked := oneShot(time.Minute)
+	asked.ReplicationFactor = 2
 	for i := range n {
-		receipt, err := c.nodes[0].CreateOnce(c.Context(), string(rune('a'+i)), []byte("body"), timer)
+		receipt, err := c.nodes[0].CreateOnce(c.Context(), string(rune('a'+i)), []byte("body"), asked)
 		if err != nil {
 			c.Fatal(err)
 		}
@@ -67,7 +69,7 @@ func TestAnEndOnADrainedShardIsKeptBriefly(t *testing.T) {
 		}
 		probe := c.Open("probe")
 		for _, id := range ids {
-			read := probe.Read(c.Context(), []scheduler.Spot{{Shard: "s0", Key: id.Key}, {Shard: "s1", Key: id.Key}})
+			read := probe.Read(c.Context(), []store.Spot{{Shard: "s0", Key: id.Key}, {Shard: "s1", Key: id.Key}})
 			for i, most := range []time.Duration{10 * time.Second, time.Hour} {
 				if left := read[i].LookIn; !read[i].Record.State.Ended || left > most || left < most-3*time.Second {
 					c.Errorf("s%d: %+v, kept for another %v; want an end, and %v", i, read[i].Record.State, left, most)

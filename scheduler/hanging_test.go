@@ -11,6 +11,7 @@ import (
 
 	"chronos/scheduler"
 	"chronos/scheduler/storetest"
+	"chronos/scheduler/timer"
 )
 
 // callbackLimit is how long a callback may last.
@@ -32,9 +33,9 @@ func TestHangingDestinationsDelayNobodyElse(t *testing.T) {
 				keepHanging(t, n, test.hanging, test.timers)
 				const others = 100
 				for range others {
-					timer := oneShot(time.Second)
-					timer.Callback.URI = "http://answers/"
-					create(t, n, timer)
+					asked := oneShot(time.Second)
+					asked.Callback.URI = "http://answers/"
+					create(t, n, asked)
 					pass(50 * time.Millisecond)
 				}
 				pass(3 * time.Second)
@@ -52,9 +53,9 @@ func TestHangingDestinationsDelayNobodyElse(t *testing.T) {
 func keepHanging(t *testing.T, n *node, destinations, timers int) {
 	t.Helper()
 	for i := range destinations * timers {
-		timer := recurring(time.Second, 1000)
-		timer.Callback.URI = fmt.Sprintf("http://hangs%d/", i%destinations)
-		create(t, n, timer)
+		asked := recurring(time.Second, 1000)
+		asked.Callback.URI = fmt.Sprintf("http://hangs%d/", i%destinations)
+		create(t, n, asked)
 		if (i+1)%(destinations*timers/50) == 0 {
 			pass(20 * time.Millisecond)
 		}
@@ -111,7 +112,7 @@ func TestABurstIsClaimedOnce(t *testing.T) {
 		const burst = 10000
 		due := time.Now().Add(20 * time.Second)
 		for range burst {
-			create(t, n, scheduler.Timer{At: due, ReplicationFactor: 1, Callback: scheduler.Callback{URI: "http://receiver/"}})
+			create(t, n, timer.Timer{At: due, ReplicationFactor: 1, Callback: timer.Callback{URI: "http://receiver/"}})
 		}
 		pass(30 * time.Second)
 		if seen := r.seen(); len(seen) != burst {

@@ -1,6 +1,10 @@
 package scheduler
 
-import "cmp"
+import (
+	"cmp"
+
+	"chronos/scheduler/timer"
+)
 
 // keyTries is how many keys are made at most to find one whose owners are well: with one
 // shard of three away all of 32 miss in one of 400,000 creates.
@@ -9,12 +13,12 @@ const keyTries = 32
 // newKey makes a key for a timer whose client chose none: while shards are not well, a key
 // whose owners are, so that the timer has all its copies; if there are too few of these, a
 // key with the most owners that are well, the first owner before the others.
-func (s *Scheduler) newKey(t *Timer) (best string, err error) {
+func (s *Scheduler) newKey(t *timer.Timer) (best string, err error) {
 	tries, found := 1, -1
 	if s.ailing() {
 		tries = keyTries
 	}
-	id := ID{RF: cmp.Or(t.ReplicationFactor, DefaultReplicationFactor)}
+	id := timer.ID{RF: cmp.Or(t.ReplicationFactor, timer.DefaultReplicationFactor)}
 	for range tries {
 		key, err := s.store.NewKey()
 		if err != nil || tries == 1 {

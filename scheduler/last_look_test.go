@@ -5,7 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // TestALateFenceIsFollowedByAnotherLook: the answer of the other copies may be out of date
@@ -13,20 +14,20 @@ import (
 // has heard of the end meanwhile.
 func TestALateFenceIsFollowedByAnotherLook(t *testing.T) {
 	inCluster(t, 2, 1, func(c *cluster) {
-		timer := oneShot(time.Second)
-		timer.ReplicationFactor = 2
-		key := c.create(timer).ID.Key
+		asked := oneShot(time.Second)
+		asked.ReplicationFactor = 2
+		key := c.create(asked).ID.Key
 		homes := c.homes(key, 2)
 		var fences atomic.Int64
 		c.Inject(func(op, shard string) error {
 			if op != "fire" || shard != homes[0] || fences.Add(1) > 1 {
 				return nil
 			}
-			ended := c.Open("probe").Merge(c.Context(), []scheduler.Write{{
-				Kind: scheduler.WriteGone, Shard: homes[1], Key: key, RF: 2, Rank: 1, Life: time.Minute,
-				State: scheduler.State{Version: scheduler.VersionAt(time.Now(), 1)},
+			ended := c.Open("probe").Merge(c.Context(), []store.Write{{
+				Kind: store.WriteGone, Shard: homes[1], Key: key, RF: 2, Rank: 1, Life: time.Minute,
+				State: timer.State{Version: timer.VersionAt(time.Now(), 1)},
 			}})[0]
-			if ended.Err != nil || ended.Status != scheduler.WriteStored {
+			if ended.Err != nil || ended.Status != store.WriteStored {
 				c.Errorf("the backup is told of the end: %+v", ended)
 			}
 			<-time.After(300 * time.Millisecond) // the answers of before are good for 200 ms
@@ -46,9 +47,9 @@ func TestALateFenceIsFollowedByAnotherLook(t *testing.T) {
 // A copy that another one has overtaken must do neither.
 func TestTheOtherCopiesAreAskedBeforeTheFence(t *testing.T) {
 	inCluster(t, 2, 1, func(c *cluster) {
-		timer := oneShot(time.Second)
-		timer.ReplicationFactor = 2
-		homes := c.homes(c.create(timer).ID.Key, 2)
+		wanted := oneShot(time.Second)
+		wanted.ReplicationFactor = 2
+		homes := c.homes(c.create(wanted).ID.Key, 2)
 		var asked, fenced atomic.Bool
 		c.Inject(nil, func(op, shard string) error {
 			switch {

@@ -12,6 +12,9 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // Letter is a dead letter: a timer that was given up after the last attempt at its
@@ -19,10 +22,10 @@ import (
 type Letter struct {
 	ID     string // opaque; the same for as long as it is kept, on whatever shard
 	Shard  string
-	At     time.Time // when it was given up, by its shard's clock
-	Key    string    // of the timer; "" if it can't be read
-	Reason string    // why the last attempt failed
-	Record Record    // the timer as it was given up
+	At     time.Time    // when it was given up, by its shard's clock
+	Key    string       // of the timer; "" if it can't be read
+	Reason string       // why the last attempt failed
+	Record store.Record // the timer as it was given up
 	// Err says why it can't be read, and wraps ErrUnreadable; nil if it can.
 	Err error
 	// Text is what is stored. It may hold anything if the letter can't be read.
@@ -51,10 +54,10 @@ func (f *LetterFilter) Picks(l *Letter) bool {
 		(f.Callback == "" || l.Err == nil && f.calls(l.Record.Timer.Callback))
 }
 
-func (f *LetterFilter) calls(c Callback) bool {
+func (f *LetterFilter) calls(c timer.Callback) bool {
 	if strings.Contains(f.Callback, "://") {
 		shown := c.Redacted()
-		return strings.HasPrefix(shown, f.Callback) || strings.HasPrefix(strings.Replace(shown, RedactedUser+"@", "", 1), f.Callback)
+		return strings.HasPrefix(shown, f.Callback) || strings.HasPrefix(strings.Replace(shown, timer.RedactedUser+"@", "", 1), f.Callback)
 	}
 	u, err := url.Parse(c.URI)
 	return err == nil && (strings.EqualFold(u.Host, f.Callback) || strings.EqualFold(u.Hostname(), f.Callback))
@@ -113,18 +116,18 @@ func (s *Scheduler) FireAgain(ctx context.Context, l *Letter) (Receipt, error) {
 		return Receipt{}, l.Err
 	}
 	r := &l.Record
-	version := r.State.Version + 1<<versionTagBits
+	version := r.State.Version + 1<<timer.VersionTagBits
 	if version < r.State.Version {
 		return Receipt{}, fmt.Errorf("%w: there is no version above its own", ErrUnreadable)
 	}
-	t := Timer{ReplicationFactor: r.ID.RF, Callback: r.Timer.Callback, Tags: r.Timer.Tags}
-	if err := cmp.Or(t.checkReplication(), t.checkTags()); err != nil {
+	t := timer.Timer{ReplicationFactor: r.ID.RF, Callback: r.Timer.Callback, Tags: r.Timer.Tags}
+	if err := cmp.Or(t.CheckReplication(), t.CheckTags()); err != nil {
 		return Receipt{}, err
 	}
 	if err := s.deliverer.Check(t.Callback); err != nil { // it needn't be of HTTP
 		return Receipt{}, err
 	}
-	return s.write(ctx, wish{id: ID{Key: r.ID.Key, RF: t.ReplicationFactor}, version: version, timer: &t, begun: s.config.SinceBoot(), humble: true})
+	return s.write(ctx, wish{id: timer.ID{Key: r.ID.Key, RF: t.ReplicationFactor}, version: version, timer: &t, begun: s.config.SinceBoot(), humble: true})
 }
 
 // Letters lets an operator look at the dead letters, fire them again and delete
@@ -148,8 +151,8 @@ const (
 )
 
 // NewLetters makes one that fires by s.
-func NewLetters(s *Scheduler, store LetterStore) *Letters {
-	return &Letters{store: store, fire: s.FireAgain, pace: rate.NewLimiter(againRate, againPage), log: s.log}
+func NewLetters(s *Scheduler, backend LetterStore) *Letters {
+	return &Letters{store: backend, fire: s.FireAgain, pace: rate.NewLimiter(againRate, againPage), log: s.log}
 }
 
 // List is LetterStore's Letters.
@@ -196,7 +199,7 @@ func (d *Letters) Fire(ctx context.Context, id string) (Receipt, error) {
 
 func (d *Letters) fireOne(ctx context.Context, l *Letter) (Receipt, error) {
 	if err := d.pace.Wait(ctx); err != nil {
-		return Receipt{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
+		return Receipt{}, fmt.Errorf("%w: %w", timer.ErrUnavailable, err)
 	}
 	receipt, err := d.fire(ctx, l)
 	if err != nil {

@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"chronos/scheduler"
+	"chronos/scheduler/store"
 	"chronos/scheduler/storetest"
+	"chronos/scheduler/timer"
 )
 
 // failing has all callbacks fail until healed is called.
@@ -29,12 +31,12 @@ func (c *cluster) failing() (heal func()) {
 }
 
 // letters are the dead letters of timers that are alike, in the order of their keys.
-func (c *cluster) letters(timer scheduler.Timer) (all []scheduler.Letter) {
+func (c *cluster) letters(asked timer.Timer) (all []scheduler.Letter) {
 	for _, name := range c.Open("probe").Shards() {
 		for _, d := range c.DeadLetters(name) {
 			all = append(all, scheduler.Letter{
 				ID: d.Key + d.State.Version.String(), Shard: name, At: d.At, Key: d.Key, Reason: d.Reason,
-				Record: scheduler.Record{ID: scheduler.ID{Key: d.Key, RF: timer.ReplicationFactor}, State: d.State, Timer: timer},
+				Record: store.Record{ID: timer.ID{Key: d.Key, RF: asked.ReplicationFactor}, State: d.State, Timer: asked},
 			})
 		}
 	}
@@ -48,14 +50,14 @@ func inCemetery(t *testing.T, n int, test func(c *cluster, letters []scheduler.L
 	t.Helper()
 	inCluster(t, 3, 2, func(c *cluster) {
 		heal := c.failing()
-		timer := oneShot(time.Second)
-		timer.Tags = []scheduler.Tag{{Type: "call", Count: 2}}
+		asked := oneShot(time.Second)
+		asked.Tags = []timer.Tag{{Type: "call", Count: 2}}
 		for range n {
-			c.create(timer)
+			c.create(asked)
 		}
 		pass(3 * time.Minute)
 		heal()
-		letters := c.letters(timer)
+		letters := c.letters(asked)
 		if len(letters) != n {
 			c.Fatalf("%d dead letters, want %d", len(letters), n)
 		}
@@ -136,7 +138,7 @@ func TestALetterYieldsToWhatIsNewer(t *testing.T) {
 	newer.Callback.Opaque = "newer"
 	other := newer
 	other.ReplicationFactor = 3
-	id := func(l *scheduler.Letter) scheduler.ID { return scheduler.ID{Key: l.Key} }
+	id := func(l *scheduler.Letter) timer.ID { return timer.ID{Key: l.Key} }
 	for name, write := range map[string]func(c *cluster, l *scheduler.Letter) error{
 		"replaced": func(c *cluster, l *scheduler.Letter) error {
 			_, err := c.nodes[1].Replace(c.Context(), id(l), newer)
@@ -196,7 +198,7 @@ func TestALetterAndAClientAtTheSameTime(t *testing.T) {
 				}
 			})
 			asked.Go(func() {
-				if _, err := c.nodes[1].Replace(c.Context(), scheduler.ID{Key: letters[i].Key, RF: 2}, newer); err != nil {
+				if _, err := c.nodes[1].Replace(c.Context(), timer.ID{Key: letters[i].Key, RF: 2}, newer); err != nil {
 					c.Error(err)
 				}
 			})
@@ -230,7 +232,7 @@ func TestALetterWhileShardsAreAway(t *testing.T) {
 		for _, name := range []string{"s0", "s2"} {
 			c.connect(name, storetest.LinkCut)
 		}
-		if _, err := c.nodes[0].FireAgain(c.Context(), &letters[0]); !errors.Is(err, scheduler.ErrUnavailable) {
+		if _, err := c.nodes[0].FireAgain(c.Context(), &letters[0]); !errors.Is(err, timer.ErrUnavailable) {
 			c.Errorf("with all shards away: %v", err)
 		}
 	})
@@ -240,7 +242,7 @@ func TestALetterWhileShardsAreAway(t *testing.T) {
 func TestALetterOfAnotherLaneIsFiredAgain(t *testing.T) {
 	inCemetery(t, 1, func(c *cluster, letters []scheduler.Letter) {
 		l := letters[0]
-		l.Record.Timer.Callback = scheduler.Callback{URI: "kafka:out", Opaque: "x"}
+		l.Record.Timer.Callback = timer.Callback{URI: "kafka:out", Opaque: "x"}
 		if _, err := c.nodes[0].FireAgain(c.Context(), &l); err != nil {
 			c.Fatal(err)
 		}
@@ -270,9 +272,9 @@ func TestLettersThatCannotBeFired(t *testing.T) {
 			"denied":        change(func(l *scheduler.Letter) { l.Record.Timer.Callback.URI = "http://denied/" }),
 			"many copies":   change(func(l *scheduler.Letter) { l.Record.ID.RF = 17 }),
 			"no copies":     change(func(l *scheduler.Letter) { l.Record.ID.RF = 0 }),
-			"a tag of none": change(func(l *scheduler.Letter) { l.Record.Timer.Tags = []scheduler.Tag{{}} }),
+			"a tag of none": change(func(l *scheduler.Letter) { l.Record.Timer.Tags = []timer.Tag{{}} }),
 		} {
-			if _, err := c.nodes[0].FireAgain(c.Context(), l); err == nil || !errors.As(err, new(*scheduler.InvalidError)) {
+			if _, err := c.nodes[0].FireAgain(c.Context(), l); err == nil || !errors.As(err, new(*timer.InvalidError)) {
 				c.Errorf("%s: %v", name, err)
 			}
 		}
@@ -313,7 +315,7 @@ func (d *drawer) Letter(_ context.Context, id string) (scheduler.Letter, error) 
 			return l, nil
 		}
 	}
-	return scheduler.Letter{}, scheduler.ErrNotFound
+	return scheduler.Letter{}, timer.ErrNotFound
 }
 
 func (d *drawer) RemoveLetters(_ context.Context, letters []scheduler.Letter) []error {
@@ -322,7 +324,7 @@ func (d *drawer) RemoveLetters(_ context.Context, letters []scheduler.Letter) []
 	errs := make([]error, len(letters))
 	for i, l := range letters {
 		if d.stuck[l.ID] {
-			errs[i] = scheduler.ErrUnavailable
+			errs[i] = timer.ErrUnavailable
 			continue
 		}
 		d.letters = slices.DeleteFunc(d.letters, func(o scheduler.Letter) bool { return o.ID == l.ID })
@@ -334,7 +336,7 @@ func (d *drawer) RemoveLetters(_ context.Context, letters []scheduler.Letter) []
 func TestFireAllLetters(t *testing.T) {
 	inCemetery(t, 250, func(c *cluster, letters []scheduler.Letter) {
 		superseded, unreadable, stuck := letters[7].ID, letters[120].ID, letters[249].ID
-		if _, err := c.nodes[0].Replace(c.Context(), scheduler.ID{Key: letters[7].Key, RF: 2}, oneShot(time.Hour)); err != nil {
+		if _, err := c.nodes[0].Replace(c.Context(), timer.ID{Key: letters[7].Key, RF: 2}, oneShot(time.Hour)); err != nil {
 			c.Fatal(err)
 		}
 		letters[120].Err = scheduler.ErrUnreadable
@@ -380,13 +382,13 @@ func TestFireAllLetters(t *testing.T) {
 func (c *cluster) one(d *scheduler.Letters, superseded, unreadable, stuck string) {
 	c.Helper()
 	for id, want := range map[string]error{
-		superseded: scheduler.ErrSuperseded, unreadable: scheduler.ErrUnreadable, stuck: scheduler.ErrUnavailable, "none": scheduler.ErrNotFound,
+		superseded: scheduler.ErrSuperseded, unreadable: scheduler.ErrUnreadable, stuck: timer.ErrUnavailable, "none": timer.ErrNotFound,
 	} {
 		if _, err := d.Fire(c.Context(), id); !errors.Is(err, want) {
 			c.Errorf("fire: %v, want %v", err, want)
 		}
 	}
-	for id, want := range map[string]error{superseded: nil, stuck: scheduler.ErrUnavailable, "none": scheduler.ErrNotFound} {
+	for id, want := range map[string]error{superseded: nil, stuck: timer.ErrUnavailable, "none": timer.ErrNotFound} {
 		if err := d.Delete(c.Context(), id); !errors.Is(err, want) {
 			c.Errorf("delete: %v, want %v", err, want)
 		}
@@ -419,4 +421,18 @@ func TestDeleteAllLetters(t *testing.T) {
 			c.Errorf("%d are deleted, %d left", count, len(kept.letters))
 		}
 	})
+}
+
+// A dead letter is found by its URI as it is shown, and without what hides the
+// password.
+func TestLettersAreFoundByRedactedURI(t *testing.T) {
+	letter := scheduler.Letter{Key: "k", Record: store.Record{Timer: timer.Timer{Callback: timer.Callback{URI: "http://u:p@h/x"}}}}
+	for prefix, want := range map[string]bool{
+		"http://***@h/": true, "http://h/x": true, "http://h/y": false, "http://u:p@h/": false, "http://u": false, "h": true,
+	} {
+		filter := scheduler.LetterFilter{Callback: prefix}
+		if filter.Picks(&letter) != want {
+			t.Errorf("%s: picked %v, want %v", prefix, !want, want)
+		}
+	}
 }

@@ -6,14 +6,17 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // Lookup reads the newest copy of a timer. Errors: ErrNotFound, if no shard has a live one;
 // ErrUnavailable, if none has that could be asked, or this node doesn't know where
 // timers belong.
-func (s *Scheduler) Lookup(ctx context.Context, id ID) (ReadResult, error) {
+func (s *Scheduler) Lookup(ctx context.Context, id timer.ID) (store.ReadResult, error) {
 	if err := s.store.Writable(); err != nil {
-		return ReadResult{}, err
+		return store.ReadResult{}, err
 	}
 	if s.several() {
 		var cancel context.CancelFunc
@@ -24,11 +27,11 @@ func (s *Scheduler) Lookup(ctx context.Context, id ID) (ReadResult, error) {
 	if newest == nil {
 		for i := range found {
 			f := &found[i]
-			if !errors.Is(f.Err, ErrNotFound) && !f.vanished() {
-				return ReadResult{}, f.Err
+			if !errors.Is(f.Err, timer.ErrNotFound) && !f.vanished() {
+				return store.ReadResult{}, f.Err
 			}
 		}
-		return ReadResult{}, ErrNotFound
+		return store.ReadResult{}, timer.ErrNotFound
 	}
 	result := newest.ReadResult
 	result.Record.ID.Hint = s.hintOf(holders(found))
@@ -37,13 +40,13 @@ func (s *Scheduler) Lookup(ctx context.Context, id ID) (ReadResult, error) {
 
 // find reads all copies of a timer, and says which is the newest; nil if there is
 // none.
-func (s *Scheduler) find(ctx context.Context, id ID) (found []finding, newest *finding) {
-	found = s.findMany(ctx, []ID{id})[0]
+func (s *Scheduler) find(ctx context.Context, id timer.ID) (found []finding, newest *finding) {
+	found = s.findMany(ctx, []timer.ID{id})[0]
 	return found, newestOf(found)
 }
 
 // findMany reads all copies of several timers together.
-func (s *Scheduler) findMany(ctx context.Context, ids []ID) [][]finding {
+func (s *Scheduler) findMany(ctx context.Context, ids []timer.ID) [][]finding {
 	found := make([][]finding, len(ids))
 	for i, id := range ids {
 		for _, p := range s.places(id) {
@@ -64,7 +67,7 @@ func (s *Scheduler) findMany(ctx context.Context, ids []ID) [][]finding {
 // there should be.
 func (s *Scheduler) widen(key string, found []finding, newest *finding) []finding {
 	rf := newest.Record.ID.RF
-	for _, p := range s.places(ID{Key: key, RF: rf}) {
+	for _, p := range s.places(timer.ID{Key: key, RF: rf}) {
 		if i := slices.IndexFunc(found, func(f finding) bool { return f.shard == p.shard }); i >= 0 {
 			found[i].place = p
 		} else {
@@ -80,7 +83,7 @@ func (s *Scheduler) widen(key string, found []finding, newest *finding) []findin
 // finding is what was found of a timer at a place.
 type finding struct {
 	place
-	ReadResult
+	store.ReadResult
 }
 
 // there reports whether a copy is, live or ended.
@@ -88,17 +91,17 @@ func (f *finding) there() bool { return f.Record.State.Version != 0 }
 
 // look reads the copies of timers at those places, but for those that were read, whose
 // shards aren't silent.
-func (s *Scheduler) look(ctx context.Context, ids []ID, found [][]finding) {
-	var spots []Spot
+func (s *Scheduler) look(ctx context.Context, ids []timer.ID, found [][]finding) {
+	var spots []store.Spot
 	var of []*finding
 	for i, id := range ids {
 		for k := range found[i] {
 			switch f := &found[i][k]; {
 			case f.there() || f.Err != nil:
 			case f.shard.away():
-				f.Err = fmt.Errorf("%w: shard %s is silent", ErrUnavailable, f.shard.name)
+				f.Err = fmt.Errorf("%w: shard %s is silent", timer.ErrUnavailable, f.shard.name)
 			default:
-				spots, of = append(spots, Spot{Shard: f.shard.name, Key: id.Key}), append(of, f)
+				spots, of = append(spots, store.Spot{Shard: f.shard.name, Key: id.Key}), append(of, f)
 			}
 		}
 	}
@@ -131,14 +134,14 @@ func holders(found []finding) (all []place) {
 
 // copyOf is the write that makes the copy at a place what was read elsewhere a
 // moment ago.
-func (s *Scheduler) copyOf(read *ReadResult, to place) Write {
+func (s *Scheduler) copyOf(read *store.ReadResult, to place) store.Write {
 	r := &read.Record
-	w := Write{
-		Kind: WriteLive, Shard: to.shard.name, Key: r.ID.Key, State: r.State, RF: r.ID.RF, Rank: to.rank,
+	w := store.Write{
+		Kind: store.WriteLive, Shard: to.shard.name, Key: r.ID.Key, State: r.State, RF: r.ID.RF, Rank: to.rank,
 		Life: to.tombLife(&s.config), Keep: to.keepFor(&s.config), BodyHash: r.BodyHash, Failure: r.Failure,
 	}
 	if r.State.Ended {
-		w.Kind, w.Away, w.Failure = WriteGone, r.Away, Failure{}
+		w.Kind, w.Away, w.Failure = store.WriteGone, r.Away, store.Failure{}
 		return w
 	}
 	w.Timer, w.DueIn = &r.Timer, read.DueIn
@@ -148,15 +151,15 @@ func (s *Scheduler) copyOf(read *ReadResult, to place) Write {
 
 // endOf is the write that tells a copy at a place of the end that was read elsewhere. It
 // makes nothing where nothing is.
-func (s *Scheduler) endOf(read *ReadResult, to place) Write {
+func (s *Scheduler) endOf(read *store.ReadResult, to place) store.Write {
 	w := s.copyOf(read, to)
-	w.Kind, w.Away = WriteBury, nil
+	w.Kind, w.Away = store.WriteBury, nil
 	return w
 }
 
 // looksFrom is how long after its pops a copy at a place is looked at, and when it is
 // for its retry, if it waits for one: as that which was read a moment ago, by its own skew.
-func (s *Scheduler) looksFrom(read *ReadResult, to place) (offset, retry time.Duration) {
+func (s *Scheduler) looksFrom(read *store.ReadResult, to place) (offset, retry time.Duration) {
 	r := &read.Record
 	skew := s.config.Skew.Of(r.Timer.Interval, r.ID.RF)
 	if offset = to.offset(skew); r.State.Attempt > 0 {

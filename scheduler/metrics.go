@@ -2,6 +2,8 @@ package scheduler
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+
+	"chronos/scheduler/store"
 )
 
 // metrics are the engine's. They count the same whether or not they are
@@ -73,7 +75,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	for _, result := range []string{resultDelivered, resultFailed, resultGone} {
 		m.fired.WithLabelValues(result)
 	}
-	m.delivered, m.done = m.fired.WithLabelValues(resultDelivered), m.settled.WithLabelValues(OutcomeDone.String())
+	m.delivered, m.done = m.fired.WithLabelValues(resultDelivered), m.settled.WithLabelValues(store.OutcomeDone.String())
 	if r == nil {
 		return m, nil
 	}
@@ -111,8 +113,8 @@ func (m *metrics) countFired(v Verdict) {
 	m.fired.WithLabelValues(v.String()).Inc()
 }
 
-func (m *metrics) countSettled(o Outcome) {
-	if o == OutcomeDone {
+func (m *metrics) countSettled(o store.Outcome) {
+	if o == store.OutcomeDone {
 		m.done.Inc()
 		return
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
+
+	"chronos/scheduler/store"
 )
 
 // neglectLimit is how long a timer may be overdue before nodes ask who claims it.
@@ -13,13 +15,13 @@ const neglectLimit = 5 * time.Second
 // follows it, changes when a timer is looked at; so the timer that two surveys in turn find
 // first and overdue was claimed by nobody in between.
 type neglect struct {
-	first [Partitions]First // of the last survey; used by watch alone
-	now   atomic.Uint32     // the partitions, as a partitionSet
+	first [store.Partitions]store.First // of the last survey; used by watch alone
+	now   atomic.Uint32                 // the partitions, as a partitionSet
 }
 
 // surveyed compares a survey with the one before and reports whether the partitions that
 // are neglected have changed. The zero Survey says that nothing is known of the shard.
-func (n *neglect) surveyed(found *Survey) (neglected partitionSet, changed bool) {
+func (n *neglect) surveyed(found *store.Survey) (neglected partitionSet, changed bool) {
 	for p := range found.First {
 		first := &found.First[p]
 		if first.Key != "" && first.Overdue >= neglectLimit && first.Key == n.first[p].Key && first.Look.Equal(n.first[p].Look) {
@@ -31,9 +33,9 @@ func (n *neglect) surveyed(found *Survey) (neglected partitionSet, changed bool)
 }
 
 // noteNeglect takes what a survey found and keeps the log to a line for each change.
-func (sh *shard) noteNeglect(found *Survey) {
+func (sh *shard) noteNeglect(found *store.Survey) {
 	if sh.s.store.Lost(sh.name) {
-		found = &Survey{} // its timers wait until it is swept
+		found = &store.Survey{} // its timers wait until it is swept
 	}
 	switch neglected, changed := sh.neglect.surveyed(found); {
 	case !changed:

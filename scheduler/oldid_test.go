@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler"
 	"chronos/scheduler/storetest"
+	"chronos/scheduler/timer"
 )
 
 // TestSeedRebalancing is the example of rebalancing in the introduction to Metaswitch's
@@ -16,11 +16,11 @@ import (
 func TestSeedRebalancing(t *testing.T) {
 	inCluster(t, 3, 1, func(c *cluster) {
 		_, announced, after := layouts()
-		var ids []scheduler.ID
+		var ids []timer.ID
 		for range 40 {
-			timer := oneShot(10 * time.Minute)
-			timer.ReplicationFactor = 3
-			ids = append(ids, c.create(timer).ID)
+			asked := oneShot(10 * time.Minute)
+			asked.ReplicationFactor = 3
+			ids = append(ids, c.create(asked).ID)
 		}
 		c.Lay(announced)
 		pass(5 * time.Second)
@@ -87,7 +87,7 @@ func topologies() (all [][]string) {
 
 // aged is a timer with the ID that its client got in one topology.
 type aged struct {
-	id      scheduler.ID
+	id      timer.ID
 	made    int // topology
 	deleted bool
 }
@@ -124,11 +124,11 @@ func TestOldIDs(t *testing.T) {
 				}
 			}
 			for i := range 2 * 6 * 16 * 3 {
-				timer := oneShot(20 * time.Minute)
-				timer.ReplicationFactor = 1 + i%3
-				made := aged{id: c.create(timer).ID, made: step, deleted: i%2 == 0}
+				asked := oneShot(20 * time.Minute)
+				asked.ReplicationFactor = 1 + i%3
+				made := aged{id: c.create(asked).ID, made: step, deleted: i%2 == 0}
 				if i%4 < 2 {
-					made.id = scheduler.ID{Key: made.id.Key}
+					made.id = timer.ID{Key: made.id.Key}
 				}
 				waiting[step] = append(waiting[step], made)
 			}

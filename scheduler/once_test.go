@@ -8,14 +8,16 @@ import (
 	"time"
 
 	"chronos/scheduler"
+	"chronos/scheduler/store"
 	"chronos/scheduler/storetest"
+	"chronos/scheduler/timer"
 )
 
 const idempotencyKey = "8e03978e-40d5-43dd-bc93-6894a57f9324"
 
-func createOnce(t *testing.T, n *node, body string, timer scheduler.Timer) scheduler.Receipt {
+func createOnce(t *testing.T, n *node, body string, asked timer.Timer) scheduler.Receipt {
 	t.Helper()
-	receipt, err := n.CreateOnce(t.Context(), idempotencyKey, []byte(body), timer)
+	receipt, err := n.CreateOnce(t.Context(), idempotencyKey, []byte(body), asked)
 	if err != nil {
 		t.Fatalf("create once: %v", err)
 	}
@@ -63,7 +65,7 @@ func TestIdempotencyKeyMakesOneTimer(t *testing.T) {
 				pass(2 * time.Minute)
 				for range 3 {
 					wantOver(t, "after it was over", first, createOnce(t, n, "body", oneShot(time.Minute)))
-					if _, err := n.CreateOnce(t.Context(), idempotencyKey, []byte("other"), oneShot(time.Minute)); !errors.Is(err, scheduler.ErrKeyReused) {
+					if _, err := n.CreateOnce(t.Context(), idempotencyKey, []byte("other"), oneShot(time.Minute)); !errors.Is(err, timer.ErrKeyReused) {
 						t.Errorf("another body: %v, want ErrKeyReused", err)
 					}
 					pass(15 * time.Minute)
@@ -91,14 +93,14 @@ func TestIdempotencyKeyOutlivesUpdateAndDelete(t *testing.T) {
 		if again := createOnce(t, n, "body", oneShot(time.Minute)); !again.Replayed || !again.Due.Equal(updated.Due) {
 			t.Errorf("after an update: %+v, want the timer as it is now, due %v", again, updated.Due)
 		}
-		if _, err := n.Delete(t.Context(), scheduler.ID{Key: first.ID.Key}); err != nil {
+		if _, err := n.Delete(t.Context(), timer.ID{Key: first.ID.Key}); err != nil {
 			t.Fatal(err)
 		}
 		pass(50 * time.Minute)
 		if again := createOnce(t, n, "body", oneShot(time.Minute)); !again.Replayed || again.ID != first.ID || !again.Over || again.Copies != 0 {
 			t.Errorf("after a delete: %+v, want %v, replayed and over", again, first.ID)
 		}
-		if _, err := n.Lookup(t.Context(), first.ID); !errors.Is(err, scheduler.ErrNotFound) {
+		if _, err := n.Lookup(t.Context(), first.ID); !errors.Is(err, timer.ErrNotFound) {
 			t.Errorf("look up a deleted timer: %v, want ErrNotFound", err)
 		}
 		if calls := len(r.seen()); calls != 0 {
@@ -149,7 +151,7 @@ func TestIdempotencyKeyWithoutAnswer(t *testing.T) {
 			}
 			return nil
 		})
-		if _, err := n.CreateOnce(t.Context(), idempotencyKey, []byte("body"), oneShot(0)); !errors.Is(err, scheduler.ErrUnavailable) {
+		if _, err := n.CreateOnce(t.Context(), idempotencyKey, []byte("body"), oneShot(0)); !errors.Is(err, timer.ErrUnavailable) {
 			t.Errorf("all answers lost: %v, want ErrUnavailable", err)
 		}
 		if receipt := createOnce(t, n, "body", oneShot(0)); !receipt.Replayed {
@@ -184,14 +186,14 @@ func TestResentWriteIsNoReplay(t *testing.T) {
 // second must not be answered as if nothing was done.
 func TestOverloadAfterALostAnswer(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
-		store := &failingMerge{Store: m.Open("a"), errs: []error{scheduler.ErrUnavailable, scheduler.ErrOverloaded}}
-		n := startNode(t, store, "a", r)
+		backend := &failingMerge{Store: m.Open("a"), errs: []error{timer.ErrUnavailable, timer.ErrOverloaded}}
+		n := startNode(t, backend, "a", r)
 		_, err := n.Create(t.Context(), oneShot(0))
-		if !errors.Is(err, scheduler.ErrUnavailable) || errors.Is(err, scheduler.ErrOverloaded) {
+		if !errors.Is(err, timer.ErrUnavailable) || errors.Is(err, timer.ErrOverloaded) {
 			t.Errorf("create: %v, want ErrUnavailable", err)
 		}
-		store.errs = []error{scheduler.ErrOverloaded}
-		if _, err := n.Create(t.Context(), oneShot(0)); !errors.Is(err, scheduler.ErrOverloaded) || errors.Is(err, scheduler.ErrUnavailable) {
+		backend.errs = []error{timer.ErrOverloaded}
+		if _, err := n.Create(t.Context(), oneShot(0)); !errors.Is(err, timer.ErrOverloaded) || errors.Is(err, timer.ErrUnavailable) {
 			t.Errorf("create: %v, want ErrOverloaded alone", err)
 		}
 		pass(time.Minute)
@@ -204,31 +206,31 @@ func TestOverloadAfterALostAnswer(t *testing.T) {
 // failingMerge carries out a merge and answers with an error, for as long as
 // there are some; one that is overloaded does nothing.
 type failingMerge struct {
-	scheduler.Store
+	store.Store
 	errs []error
 }
 
-func (f *failingMerge) Merge(ctx context.Context, writes []scheduler.Write) []scheduler.Written {
+func (f *failingMerge) Merge(ctx context.Context, writes []store.Write) []store.Written {
 	if len(f.errs) == 0 {
 		return f.Store.Merge(ctx, writes)
 	}
 	err := f.errs[0]
 	f.errs = f.errs[1:]
-	if !errors.Is(err, scheduler.ErrOverloaded) {
+	if !errors.Is(err, timer.ErrOverloaded) {
 		f.Store.Merge(ctx, writes)
 	}
-	return []scheduler.Written{{Err: err}}
+	return []store.Written{{Err: err}}
 }
 
 func TestIdempotencyKeyOfALivingTimer(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
 		n := startNode(t, m.Open("a"), "a", r)
-		id := scheduler.ID{Key: scheduler.OnceKey(idempotencyKey)}
+		id := timer.ID{Key: timer.OnceKey(idempotencyKey)}
 		put, err := n.Replace(t.Context(), id, oneShot(time.Hour))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := n.CreateOnce(t.Context(), idempotencyKey, []byte("body"), oneShot(0)); !errors.Is(err, scheduler.ErrKeyReused) {
+		if _, err := n.CreateOnce(t.Context(), idempotencyKey, []byte("body"), oneShot(0)); !errors.Is(err, timer.ErrKeyReused) {
 			t.Errorf("create once where a timer of a client's own lives: %v, want ErrKeyReused", err)
 		}
 		if found, err := n.Lookup(t.Context(), id); err != nil || !found.Due.Equal(put.Due) {
@@ -239,10 +241,10 @@ func TestIdempotencyKeyOfALivingTimer(t *testing.T) {
 
 // TestOnceKeyStays: other versions of chronos make the same key.
 func TestOnceKeyStays(t *testing.T) {
-	if got, want := scheduler.OnceKey(idempotencyKey), "ik-d77da8028f3c5a13752873cb9c7581d5"; got != want {
+	if got, want := timer.OnceKey(idempotencyKey), "ik-d77da8028f3c5a13752873cb9c7581d5"; got != want {
 		t.Errorf("key %s, want %s", got, want)
 	}
-	if scheduler.OnceKey("a") == scheduler.OnceKey("b") {
+	if timer.OnceKey("a") == timer.OnceKey("b") {
 		t.Error("two idempotency keys make one timer's key")
 	}
 }
@@ -250,8 +252,8 @@ func TestOnceKeyStays(t *testing.T) {
 // TestNothingStaysOfWhatIsOver: only an idempotency key is kept for long after its timer.
 func TestNothingStaysOfWhatIsOver(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
-		store := m.Open("a")
-		n := startNode(t, store, "a", r, func(cfg *scheduler.Config) { cfg.Attempts = 1 })
+		backend := m.Open("a")
+		n := startNode(t, backend, "a", r, func(cfg *scheduler.Config) { cfg.Attempts = 1 })
 		r.respond = func(a attempt) (time.Duration, scheduler.Delivered) {
 			if a.Callback.Opaque == "fails" {
 				return 0, scheduler.Delivered{Reason: "status 500"}
@@ -260,12 +262,12 @@ func TestNothingStaysOfWhatIsOver(t *testing.T) {
 		}
 		failing := oneShot(time.Second)
 		failing.Callback.Opaque = "fails"
-		for _, timer := range []scheduler.Timer{oneShot(time.Second), failing, recurring(time.Second, 2)} {
-			create(t, n, timer)
+		for _, asked := range []timer.Timer{oneShot(time.Second), failing, recurring(time.Second, 2)} {
+			create(t, n, asked)
 		}
 		createOnce(t, n, "body", oneShot(time.Second))
 		pass(15 * time.Second)
-		survey, err := store.Survey(t.Context(), store.Shards()[0])
+		survey, err := backend.Survey(t.Context(), backend.Shards()[0])
 		if err != nil || survey.Pending != 0 || survey.Tombstones != 1 || len(r.seen()) != 5 {
 			t.Errorf("%+v is left after %d callbacks, %v, want the idempotency key's tombstone alone after 5", survey, len(r.seen()), err)
 		}
@@ -306,7 +308,7 @@ func TestFailureIsTold(t *testing.T) {
 		}
 		n := startNode(t, m.Open("a"), "a", r, func(cfg *scheduler.Config) { cfg.Attempts = 1 })
 		id := create(t, n, recurring(time.Minute, 3)).ID
-		lookup := func() scheduler.Record {
+		lookup := func() store.Record {
 			t.Helper()
 			found, err := n.Lookup(t.Context(), id)
 			if err != nil {
@@ -314,7 +316,7 @@ func TestFailureIsTold(t *testing.T) {
 			}
 			return found.Record
 		}
-		if got := lookup().Failure; got != (scheduler.Failure{}) {
+		if got := lookup().Failure; got != (store.Failure{}) {
 			t.Errorf("before the first pop: %+v, want none", got)
 		}
 		pass(time.Minute + time.Second)
@@ -322,7 +324,7 @@ func TestFailureIsTold(t *testing.T) {
 			t.Errorf("after the first pop was given up: %+v, want its reason, and pop 2 to come", got)
 		}
 		pass(time.Minute)
-		if got := lookup(); got.Failure != (scheduler.Failure{}) || got.State.Seq != 3 {
+		if got := lookup(); got.Failure != (store.Failure{}) || got.State.Seq != 3 {
 			t.Errorf("after the second pop: %+v, want no failure, and pop 3 to come", got)
 		}
 	})

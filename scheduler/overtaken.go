@@ -4,6 +4,8 @@ import (
 	"context"
 	"math/rand/v2"
 	"time"
+
+	"chronos/scheduler/store"
 )
 
 const (
@@ -41,7 +43,7 @@ func (a *attempt) contested() bool {
 	for i := range a.targets {
 		t := &a.targets[i]
 		taken = taken || t.stored()
-		refused = refused || t.progress == told && t.answer.Status == WriteNewer && t.answer.State.Version > a.version && !a.ends(t)
+		refused = refused || t.progress == told && t.answer.Status == store.WriteNewer && t.answer.State.Version > a.version && !a.ends(t)
 	}
 	return taken && refused
 }
@@ -53,5 +55,5 @@ func (v *verdict) replaced() bool { return v.passed > 0 && v.holding == 0 }
 // ends reports whether a delete finds a newer end. A delete that could not tell all copies
 // is not content with that end, but leaves an end that names these copies.
 func (a *attempt) ends(t *target) bool {
-	return a.timer == nil && t.answer.Status == WriteNewer && t.answer.State.Ended
+	return a.timer == nil && t.answer.Status == store.WriteNewer && t.answer.State.Ended
 }

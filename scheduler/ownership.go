@@ -7,18 +7,20 @@ import (
 	"time"
 
 	"github.com/cespare/xxhash/v2"
+
+	"chronos/scheduler/store"
 )
 
 // partitionSet is a set of a shard's partitions.
 type partitionSet uint16
 
-const allPartitions = 1<<Partitions - 1
+const allPartitions = 1<<store.Partitions - 1
 
 func (set partitionSet) has(p int) bool { return set>>p&1 != 0 }
 
 func (set partitionSet) list() []int {
 	all := make([]int, 0, bits.OnesCount16(uint16(set)))
-	for p := range Partitions {
+	for p := range store.Partitions {
 		if set.has(p) {
 			all = append(all, p)
 		}
@@ -29,8 +31,8 @@ func (set partitionSet) list() []int {
 // ranks says for each partition of a shard how many of the other live nodes come
 // before node, by rendezvous hashing (Thaler and Ravishankar 1998): the one with
 // rank 0 owns it. All nodes that see the same nodes agree.
-func ranks(node string, live []string, shard string) (rank [Partitions]int) {
-	for p := range Partitions {
+func ranks(node string, live []string, shard string) (rank [store.Partitions]int) {
+	for p := range store.Partitions {
 		at := "/" + shard + "/" + strconv.Itoa(p)
 		own := xxhash.Sum64String(node + at)
 		for _, other := range live {
@@ -61,16 +63,16 @@ const (
 // all. It is safe for concurrent use.
 type ownership struct {
 	mu       sync.Mutex
-	rank     [Partitions]int
-	nextLook [Partitions]time.Time
-	poked    [Partitions]time.Time // when something is due that the next poll might miss; zero for nothing
-	earliest time.Time             // of poked
-	pokes    chan struct{}         // has a token when earliest was brought forward
+	rank     [store.Partitions]int
+	nextLook [store.Partitions]time.Time
+	poked    [store.Partitions]time.Time // when something is due that the next poll might miss; zero for nothing
+	earliest time.Time                   // of poked
+	pokes    chan struct{}               // has a token when earliest was brought forward
 }
 
 func newOwnership() *ownership { return &ownership{pokes: make(chan struct{}, 1)} }
 
-func (o *ownership) set(rank [Partitions]int) {
+func (o *ownership) set(rank [store.Partitions]int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for p := range rank {
@@ -93,7 +95,7 @@ func (o *ownership) first(p int) bool {
 func (o *ownership) turn(n int, now time.Time) (own, others partitionSet) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for p := n % pollParts; p < Partitions; p += pollParts {
+	for p := n % pollParts; p < store.Partitions; p += pollParts {
 		switch rank := o.rank[p]; {
 		case rank == 0:
 			own |= 1 << p

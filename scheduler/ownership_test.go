@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"chronos/scheduler/store"
 )
 
 // Nodes that see the same nodes agree on who comes when, and when one dies only
@@ -16,11 +18,11 @@ func TestRanks(t *testing.T) {
 		live := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-f0-9-]{1,36}`), 1, 12, rapid.ID[string]).Draw(rt, "live")
 		dead := rapid.SampledFrom(live).Draw(rt, "dead")
 		left := slices.DeleteFunc(slices.Clone(live), func(n string) bool { return n == dead })
-		var taken [Partitions][]int
+		var taken [store.Partitions][]int
 		gone := ranks(dead, live, "shard")
 		for _, node := range live {
 			before, after := ranks(node, live, "shard"), ranks(node, left, "shard")
-			for p := range Partitions {
+			for p := range store.Partitions {
 				taken[p] = append(taken[p], before[p])
 				want := before[p]
 				if want > gone[p] {
@@ -62,13 +64,13 @@ func TestRanksAreFrozen(t *testing.T) {
 
 func TestEveryPartitionHasItsTurn(t *testing.T) {
 	o := newOwnership()
-	o.set([Partitions]int{1: 1, 2: 2, 3: 3})
+	o.set([store.Partitions]int{1: 1, 2: 2, 3: 3})
 	const step = 25 * time.Millisecond
-	var polls, looks [Partitions]int
+	var polls, looks [store.Partitions]int
 	now := time.Now()
 	for n := range 32 * pollParts { // 3.2 s
 		own, others := o.turn(n, now.Add(time.Duration(n)*step))
-		for p := range Partitions {
+		for p := range store.Partitions {
 			if own.has(p) {
 				polls[p]++
 			}
@@ -77,7 +79,7 @@ func TestEveryPartitionHasItsTurn(t *testing.T) {
 			}
 		}
 	}
-	for p := range Partitions {
+	for p := range store.Partitions {
 		want := map[int][2]int{1: {0, 8}, 2: {0, 4}, 3: {0, 2}}[p]
 		if p == 0 || p > 3 {
 			want = [2]int{32, 0}
@@ -118,14 +120,14 @@ func TestPokes(t *testing.T) {
 func TestMovingUpLooksAtOnce(t *testing.T) {
 	o := newOwnership()
 	now := time.Now()
-	o.set([Partitions]int{0: 9})
+	o.set([store.Partitions]int{0: 9})
 	if _, others := o.turn(0, now); !others.has(0) {
 		t.Fatal("the first look was not made")
 	}
 	if _, others := o.turn(0, now.Add(2*time.Second)); others.has(0) {
 		t.Fatal("the ninth looks again within 2 s")
 	}
-	o.set([Partitions]int{0: 1})
+	o.set([store.Partitions]int{0: 1})
 	if _, others := o.turn(0, now.Add(2*time.Second)); !others.has(0) {
 		t.Error("the second does not look")
 	}

@@ -3,6 +3,8 @@ package scheduler
 import (
 	"slices"
 	"time"
+
+	"chronos/scheduler/timer"
 )
 
 // place is where a copy of a timer may be.
@@ -50,7 +52,7 @@ func (p place) keepFor(config *Config) time.Duration {
 // else some may be (rule "look wherever a copy may be"): where they belonged before the
 // shards changed, or are about to, and where the filter of its ID points, which is a hint.
 // With a replication factor of 0, which is not known, a copy may belong anywhere.
-func (s *Scheduler) places(id ID) []place {
+func (s *Scheduler) places(id timer.ID) []place {
 	all := s.homes(id)
 	homes := len(all)
 	if homes == len(s.shards.load()) {
@@ -84,7 +86,7 @@ func (s *Scheduler) takes(key, name string) bool { return slices.Contains(s.stor
 func (s *Scheduler) changing(key string) bool { return len(s.store.Others(key, 1)) > 0 }
 
 // homes are where the copies of a timer belong.
-func (s *Scheduler) homes(id ID) []place {
+func (s *Scheduler) homes(id timer.ID) []place {
 	for {
 		ranked := s.store.Rank(id.Key)
 		if id.RF > 0 {
@@ -121,7 +123,7 @@ func placed(all []place, sh *shard) bool {
 }
 
 // hintOf is the filter of an ID whose timer has copies at these places.
-func (s *Scheduler) hintOf(all []place) (hint Hint) {
+func (s *Scheduler) hintOf(all []place) (hint timer.Hint) {
 	for _, p := range all {
 		hint |= p.shard.mask
 	}

@@ -7,6 +7,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // shard is the engine's work on one shard. One shard's polls, fences and
@@ -15,7 +18,7 @@ type shard struct {
 	s     *Scheduler
 	index int // in list order
 	name  string
-	mask  Hint // that names it
+	mask  timer.Hint // that names it
 	log   *slog.Logger
 
 	silence *silence
@@ -126,20 +129,20 @@ func (sh *shard) poll(ctx context.Context) {
 // pause waits for the next turn, for what was poked for, or, when there is more
 // to claim, for room.
 func (sh *shard) pause(ctx context.Context, next time.Time, more bool) {
-	timer := time.NewTimer(time.Until(next))
-	defer timer.Stop()
+	alarm := time.NewTimer(time.Until(next))
+	defer alarm.Stop()
 	var room <-chan struct{}
 	if more {
 		room = sh.credit.free
 	}
 	for {
 		if poked := sh.ownership.nextPoked(); !poked.IsZero() && poked.Before(next) {
-			timer.Reset(time.Until(poked))
+			alarm.Reset(time.Until(poked))
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-timer.C:
+		case <-alarm.C:
 			return
 		case <-room:
 			return
@@ -177,7 +180,7 @@ func (sh *shard) claim(ctx context.Context, partitions partitionSet, neglected t
 	}
 	began, horizon := sh.silence.begin(), sh.horizon()
 	// A stop must not lose the answer: what it leased would wait for the lease's end.
-	result, err := sh.s.store.Claim(context.WithoutCancel(ctx), sh.name, ClaimRequest{
+	result, err := sh.s.store.Claim(context.WithoutCancel(ctx), sh.name, store.ClaimRequest{
 		Partitions: partitions.list(), Neglected: neglected, Horizon: horizon,
 		Limit: min(room, maxClaims), MaxBytes: min(room*sh.credit.bytes, maxClaimBytes),
 		Grace: sh.s.config.Grace, LeaveOwnRetries: sh.othersLive.Load(), KeepTombstones: sh.s.keepTombstones(sh),
@@ -224,12 +227,12 @@ func (sh *shard) accept(c *claim, answered time.Time) {
 	switch {
 	case c.Err != nil:
 		s.lines.unreadable.Log(sh.log, "timer can't be read; it goes to the dead letters", "timer", c.Lease.Key, "err", c.Err)
-		c.settle(Settlement{Outcome: OutcomeDead, Reason: "its record can't be read"})
+		c.settle(store.Settlement{Outcome: store.OutcomeDead, Reason: "its record can't be read"})
 	case c.Record.State.Ended:
 		sh.graves.put(c)
 	default:
 		if delay := c.putOff(); delay > 0 {
-			c.settle(Settlement{Outcome: OutcomeRelease, Delay: delay})
+			c.settle(store.Settlement{Outcome: store.OutcomeRelease, Delay: delay})
 			return
 		}
 		c.destination = s.deliverer.Destination(c.Record.Timer.Callback)
@@ -248,7 +251,7 @@ func (s *Scheduler) turnIn(at time.Time, c *claim) {
 	s.turnAt(at, c)
 }
 
-func newClaim(sh *shard, claimed *Claimed) *claim {
+func newClaim(sh *shard, claimed *store.Claimed) *claim {
 	c := &claim{Claimed: *claimed, shard: sh, weight: sh.credit.weight(&claimed.Record.Timer)}
 	if c.Err == nil {
 		c.locate()

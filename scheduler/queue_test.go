@@ -135,7 +135,7 @@ func TestAnItemWaitsForNoEmptyBatch(t *testing.T) {
 		const took, stop = 400 * time.Millisecond, 20 * time.Second
 		begun := time.Now()
 		var stopped atomic.Int64
-		clock := awake.Following(func() (awake, resumed time.Duration) {
+		clock := awake.Following(func() (theAwake, resumed time.Duration) {
 			return time.Since(begun) - time.Duration(stopped.Load()), 0
 		})
 		q, turns := newQueue[time.Time](), newTurns(clock)

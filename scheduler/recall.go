@@ -1,6 +1,10 @@
 package scheduler
 
-import "context"
+import (
+	"context"
+
+	"chronos/scheduler/store"
+)
 
 // recallPatience is how long owners are asked about a create. Over a slow link the
 // question may have to wait for the writes before it, and an owner that was not heard may
@@ -15,7 +19,7 @@ const recallPatience = answerLimit - roundPatience
 //
 // Unlike a read, the question goes with other writes, over connections that are open.
 func (s *Scheduler) recall(ctx context.Context, open []*attempt) {
-	var looks []Write
+	var looks []store.Write
 	var of []*target
 	for _, a := range open {
 		for k := range a.targets {
@@ -30,7 +34,7 @@ func (s *Scheduler) recall(ctx context.Context, open []*attempt) {
 	}
 	bounded, cancel := s.config.Awake.WithTimeout(ctx, recallPatience)
 	defer cancel()
-	heard := make(map[*target]*Written, len(of))
+	heard := make(map[*target]*store.Written, len(of))
 	answers := s.store.Merge(bounded, looks)
 	for i, t := range of {
 		heard[t] = &answers[i]
@@ -61,14 +65,14 @@ func (a *attempt) sent() bool {
 
 // remember takes the answers. The newest copy that knows of the create decides: the create
 // is a repeat. An owner that did not answer is not waited for once more.
-func (a *attempt) remember(heard map[*target]*Written) {
+func (a *attempt) remember(heard map[*target]*store.Written) {
 	var newest *target
 	for k := range a.targets {
 		t := &a.targets[k]
 		switch there := heard[t]; {
 		case there == nil:
 		case there.Err != nil && t.home:
-			t.progress, t.answer = untold, Written{Err: there.Err}
+			t.progress, t.answer = untold, store.Written{Err: there.Err}
 		case there.Err != nil || !a.knownBy(there):
 		case newest == nil || there.State.Compare(heard[newest].State) > 0:
 			newest = t
@@ -79,16 +83,16 @@ func (a *attempt) remember(heard map[*target]*Written) {
 	}
 	for k := range a.targets {
 		t := &a.targets[k]
-		t.progress, t.answer = told, Written{Status: WriteNone}
+		t.progress, t.answer = told, store.Written{Status: store.WriteNone}
 	}
 	newest.answer = *heard[newest]
-	newest.answer.Status = WriteExists
+	newest.answer.Status = store.WriteExists
 }
 
 // knownBy reports whether a copy refuses the create: the copy is live, or remembers a timer
 // of the same key that is over.
-func (a *attempt) knownBy(there *Written) bool {
-	if there.Status == WriteNone || there.State.Version == 0 {
+func (a *attempt) knownBy(there *store.Written) bool {
+	if there.Status == store.WriteNone || there.State.Version == 0 {
 		return false
 	}
 	return !there.State.Ended || there.BodyHash != "" && (!a.anew || there.BodyHash == a.bodyHash)

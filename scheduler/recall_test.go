@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"chronos/scheduler"
+	"chronos/scheduler/timer"
 )
 
 // A repeated create asks all owners before anything is written: an owner that lost its
@@ -19,7 +20,7 @@ func TestARepeatedCreateIsAskedFirst(t *testing.T) {
 }
 
 func repeatAfterALoss(c *cluster, slow time.Duration) {
-	key := scheduler.OnceKey("once")
+	key := timer.OnceKey("once")
 	create := func() scheduler.Receipt {
 		receipt, err := c.nodes[0].CreateOnce(c.Context(), "once", []byte("body"), oneShot(time.Second))
 		if err != nil {

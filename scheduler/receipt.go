@@ -1,10 +1,14 @@
 package scheduler
 
-import "time"
+import (
+	"time"
+
+	"chronos/scheduler/timer"
+)
 
 // Receipt is the answer to an accepted write.
 type Receipt struct {
-	ID        ID        // valid from now on
+	ID        timer.ID  // valid from now on
 	Due       time.Time // when the next pop is due; zero for a delete
 	Copies    int
 	Unreached int

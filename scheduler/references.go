@@ -4,13 +4,16 @@ import (
 	"context"
 	"fmt"
 	"slices"
+
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // referenceBytes is about how much of records is read together when copies are
 // dropped.
 const referenceBytes = 4 << 20
 
-var errUnsteady = fmt.Errorf("%w: where timers belong is about to change", ErrUnavailable)
+var errUnsteady = fmt.Errorf("%w: where timers belong is about to change", timer.ErrUnavailable)
 
 // DropReferences removes those of the timers' copies on a shard that don't belong there, once
 // the timer is up to date wherever it belongs, as the sweep does (rule "sweep copies to their
@@ -22,7 +25,7 @@ func (s *Scheduler) DropReferences(ctx context.Context, shard string, keys []str
 	}
 	sh := s.shard(shard)
 	if sh == nil || sh.away() {
-		return fmt.Errorf("%w: shard %s is silent", ErrUnavailable, shard)
+		return fmt.Errorf("%w: shard %s is silent", timer.ErrUnavailable, shard)
 	}
 	epoch, steady := s.store.Epoch(shard)
 	if !steady {
@@ -32,7 +35,7 @@ func (s *Scheduler) DropReferences(ctx context.Context, shard string, keys []str
 	if err != nil {
 		return err
 	}
-	heads = slices.DeleteFunc(heads, func(h Head) bool { return h.State.Version == 0 || s.isHome(shard, &h) })
+	heads = slices.DeleteFunc(heads, func(h store.Head) bool { return h.State.Version == 0 || s.isHome(shard, &h) })
 	for len(heads) > 0 {
 		var page []string
 		for bytes := 0; len(heads) > 0 && len(page) < sweepPage && bytes < referenceBytes; heads = heads[1:] {
@@ -43,7 +46,7 @@ func (s *Scheduler) DropReferences(ctx context.Context, shard string, keys []str
 		}
 		sh.sweepKeys(ctx, page)
 		if ctx.Err() != nil {
-			return fmt.Errorf("%w: shard %s: %w", ErrUnavailable, shard, ctx.Err())
+			return fmt.Errorf("%w: shard %s: %w", timer.ErrUnavailable, shard, ctx.Err())
 		}
 	}
 	return nil

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"chronos/scheduler/store"
 )
 
 // renewals are the callbacks under way of a shard whose fences are renewed while they
@@ -65,9 +67,9 @@ func (r *renewals) due(now, age time.Duration) (all []*claim) {
 
 func (sh *shard) renewFences(ctx context.Context, now time.Duration, batch []*claim) {
 	config := &sh.s.config
-	fences := make([]Fence, len(batch))
+	fences := make([]store.Fence, len(batch))
 	for i, c := range batch {
-		fences[i] = Fence{Lease: c.Lease, Pops: c.pops(), Age: config.SinceBoot() - now}
+		fences[i] = store.Fence{Lease: c.Lease, Pops: c.pops(), Age: config.SinceBoot() - now}
 	}
 	bounded, cancel := context.WithTimeout(ctx, config.Limit/renewalsPerLimit)
 	defer cancel()
@@ -88,18 +90,18 @@ func (sh *shard) renewFences(ctx context.Context, now time.Duration, batch []*cl
 }
 
 // renewed takes the answer to a renewal. It reports whether the callback may go on.
-func (r *renewals) renewed(c *claim, now, limit time.Duration, status FenceStatus) bool {
+func (r *renewals) renewed(c *claim, now, limit time.Duration, status store.FenceStatus) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	own := r.under[c]
 	switch {
 	case own == nil: // it has ended meanwhile
 		return true
-	case status == FencePassed:
+	case status == store.FencePassed:
 		own.fenced = now
 		own.bounded.ends.Store(int64(now + limit))
 		return true
-	case status != FenceLost && now-own.fenced < limit:
+	case status != store.FenceLost && now-own.fenced < limit:
 		return true
 	}
 	delete(r.under, c)

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"chronos/scheduler"
+	"chronos/scheduler/store"
 	"chronos/scheduler/storetest"
+	"chronos/scheduler/timer"
 )
 
 // Callbacks that last as long as they must, while their fences are renewed.
@@ -185,18 +187,18 @@ func TestRenewalThatIsNotAnswered(t *testing.T) {
 
 // A shard that loses the lease with all it has, and a client's PUT and DELETE, end it.
 func TestRenewalOfALeaseThatIsGone(t *testing.T) {
-	for name, ends := range map[string]func(c *cluster, id scheduler.ID) (callbacks int){
-		"wiped": func(c *cluster, id scheduler.ID) int {
+	for name, ends := range map[string]func(c *cluster, id timer.ID) (callbacks int){
+		"wiped": func(c *cluster, id timer.ID) int {
 			c.Wipe(c.homes(id.Key, 1)[0])
 			return 2
 		},
-		"deleted": func(c *cluster, id scheduler.ID) int {
+		"deleted": func(c *cluster, id timer.ID) int {
 			if r, err := c.nodes[1].Delete(c.Context(), id); err != nil || !r.InFlight {
 				c.Errorf("deleted: %+v, %v; want it in flight", r, err)
 			}
 			return 1
 		},
-		"replaced": func(c *cluster, id scheduler.ID) int {
+		"replaced": func(c *cluster, id timer.ID) int {
 			if r, err := c.nodes[1].Replace(c.Context(), id, oneShot(time.Minute)); err != nil || !r.InFlight {
 				c.Errorf("replaced: %+v, %v; want it in flight", r, err)
 			}
@@ -228,7 +230,7 @@ func TestRenewalOfALeaseThatIsGone(t *testing.T) {
 
 // frozenStore is a node's that does nothing while its node is frozen.
 type frozenStore struct {
-	scheduler.Store
+	store.Store
 	thawed atomic.Pointer[chan struct{}] // nil if it isn't
 }
 
@@ -244,7 +246,7 @@ func (s *frozenStore) wait() {
 	}
 }
 
-func (s *frozenStore) Claim(ctx context.Context, shard string, req scheduler.ClaimRequest) (scheduler.ClaimResult, error) {
+func (s *frozenStore) Claim(ctx context.Context, shard string, req store.ClaimRequest) (store.ClaimResult, error) {
 	s.wait()
 	return s.Store.Claim(ctx, shard, req)
 }
@@ -254,17 +256,17 @@ func (s *frozenStore) Beat(ctx context.Context, shard string, clock time.Time) (
 	return s.Store.Beat(ctx, shard, clock)
 }
 
-func (s *frozenStore) Fire(ctx context.Context, shard string, terms scheduler.FenceTerms, fences []scheduler.Fence) []scheduler.Fenced {
+func (s *frozenStore) Fire(ctx context.Context, shard string, terms store.FenceTerms, fences []store.Fence) []store.Fenced {
 	s.wait()
 	return s.Store.Fire(ctx, shard, terms, fences)
 }
 
-func (s *frozenStore) Settle(ctx context.Context, shard string, o []scheduler.Settlement) []scheduler.Settled {
+func (s *frozenStore) Settle(ctx context.Context, shard string, o []store.Settlement) []store.Settled {
 	s.wait()
 	return s.Store.Settle(ctx, shard, o)
 }
 
-func (s *frozenStore) Tell(ctx context.Context, shard string, writes []scheduler.Write) []scheduler.Written {
+func (s *frozenStore) Tell(ctx context.Context, shard string, writes []store.Write) []store.Written {
 	s.wait()
 	return s.Store.Tell(ctx, shard, writes)
 }
@@ -275,15 +277,15 @@ func TestRenewalOfAFrozenNode(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inCluster(t, 2, 0, func(c *cluster) {
 				c.stubborn, c.respond = stubborn, firstLasts(time.Minute)
-				store := &frozenStore{Store: c.Open("frozen")}
-				c.nodes = []*node{startNode(c.T, store, "frozen", c.recorder, briefly, renewing)}
+				backend := &frozenStore{Store: c.Open("frozen")}
+				c.nodes = []*node{startNode(c.T, backend, "frozen", c.recorder, briefly, renewing)}
 				pass(time.Second)
 				key := c.create(oneShot(time.Second)).ID.Key
 				pass(10 * time.Second)
 				c.nodes = append(c.nodes, startNode(c.T, c.Open("other"), "other", c.recorder, briefly, renewing))
 				pass(5 * time.Second)
 				from := time.Now()
-				thaw := store.freeze()
+				thaw := backend.freeze()
 				pass(2*hold() + time.Second)
 				seen := c.callbacks(key)
 				if len(seen) != 2 || seen[1].node != "other" || seen[1].Attempt != 2 {
@@ -364,11 +366,11 @@ func TestShardGoesWhileACallbackIsRenewed(t *testing.T) {
 					pass(5 * time.Second)
 				}
 				c.stubborn, c.respond = stubborn, allLast(time.Minute)
-				timer := oneShot(2 * time.Second)
-				timer.ReplicationFactor = 1
-				var id scheduler.ID
-				for id = c.create(timer).ID; c.homes(id.Key, 1)[0] != "s3"; {
-					id = c.create(timer).ID
+				asked := oneShot(2 * time.Second)
+				asked.ReplicationFactor = 1
+				var id timer.ID
+				for id = c.create(asked).ID; c.homes(id.Key, 1)[0] != "s3"; {
+					id = c.create(asked).ID
 				}
 				pass(5 * time.Second)
 				from := time.Now()

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 const (
@@ -34,8 +37,8 @@ type repairs struct {
 
 // repair is a timer some of whose owners lack a version.
 type repair struct {
-	id      ID
-	version Version
+	id      timer.ID
+	version timer.Version
 	missed  []*shard
 	at      time.Time
 	tries   int
@@ -44,7 +47,7 @@ type repair struct {
 func newRepairs() *repairs { return &repairs{ready: make(chan struct{}, 1)} }
 
 // add takes what a write has missed.
-func (r *repairs) add(id ID, version Version, missed []*shard) {
+func (r *repairs) add(id timer.ID, version timer.Version, missed []*shard) {
 	r.put(repair{id: id, version: version, missed: missed})
 }
 
@@ -88,13 +91,13 @@ func (r *repairs) next(ctx context.Context) (due []repair) {
 		if len(due) > 0 {
 			return due
 		}
-		timer := time.NewTimer(wait)
+		alarm := time.NewTimer(wait)
 		select {
-		case <-timer.C:
+		case <-alarm.C:
 		case <-r.ready:
 		case <-ctx.Done():
 		}
-		timer.Stop()
+		alarm.Stop()
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -120,7 +123,7 @@ func (s *Scheduler) repair(ctx context.Context) {
 }
 
 func (s *Scheduler) repairAll(ctx context.Context, due []repair) {
-	ids := make([]ID, len(due))
+	ids := make([]timer.ID, len(due))
 	for i := range due {
 		ids[i] = due[i].id
 	}
@@ -149,7 +152,7 @@ func (s *Scheduler) repairAll(ctx context.Context, due []repair) {
 
 // allRead reports whether every place has said what it has.
 func allRead(found []finding) bool {
-	return !slices.ContainsFunc(found, func(f finding) bool { return !f.there() && !errors.Is(f.Err, ErrNotFound) })
+	return !slices.ContainsFunc(found, func(f finding) bool { return !f.there() && !errors.Is(f.Err, timer.ErrNotFound) })
 }
 
 // aboutToFire reports whether a copy is leased, or soon will be.
@@ -165,7 +168,7 @@ func (s *Scheduler) repairOne(ctx context.Context, r *repair, found []finding, n
 		if !f.home || !slices.Contains(r.missed, f.shard) {
 			continue
 		}
-		if !f.there() && !errors.Is(f.Err, ErrNotFound) {
+		if !f.there() && !errors.Is(f.Err, timer.ErrNotFound) {
 			f.shard.silence.outage.missed()
 			continue
 		}
@@ -176,7 +179,7 @@ func (s *Scheduler) repairOne(ctx context.Context, r *repair, found []finding, n
 		if newest.Record.State.Ended {
 			w = s.endOf(&newest.ReadResult, f.place)
 		}
-		if s.store.Tell(ctx, f.shard.name, []Write{w})[0].Err != nil {
+		if s.store.Tell(ctx, f.shard.name, []store.Write{w})[0].Err != nil {
 			f.shard.silence.outage.missed()
 		}
 	}
@@ -216,15 +219,15 @@ func behindOwners(found []finding, newest *finding) (all []*shard) {
 
 // behind reports whether the copy should be brought up to a state: a copy that is
 // there and older, or that an owner lacks though the timer is not over.
-func (f *finding) behind(state State) bool {
+func (f *finding) behind(state timer.State) bool {
 	if f.there() {
 		return f.Record.State.Compare(state) < 0
 	}
-	return errors.Is(f.Err, ErrNotFound) && f.home && !state.Ended
+	return errors.Is(f.Err, timer.ErrNotFound) && f.home && !state.Ended
 }
 
 // soon reports whether the timer's first copy is due within the quiet.
-func (f *finding) soon(skew Skew) bool {
-	timer := &f.Record.Timer
-	return f.LookIn-f.offset(skew.Of(timer.Interval, f.Record.ID.RF)) < quiet
+func (f *finding) soon(skew store.Skew) bool {
+	asked := &f.Record.Timer
+	return f.LookIn-f.offset(skew.Of(asked.Interval, f.Record.ID.RF)) < quiet
 }

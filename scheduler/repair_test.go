@@ -8,6 +8,7 @@ import (
 
 	"chronos/scheduler"
 	"chronos/scheduler/storetest"
+	"chronos/scheduler/timer"
 )
 
 // What the sweep mends after a shard has missed something.
@@ -16,11 +17,11 @@ import (
 // timers are due.
 func TestAWipedShardIsRefilled(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
-		var ids []scheduler.ID
+		var ids []timer.ID
 		for i := range 90 {
-			timer := oneShot(5 * time.Minute)
-			timer.ReplicationFactor = 2 + i%2
-			ids = append(ids, c.create(timer).ID)
+			asked := oneShot(5 * time.Minute)
+			asked.ReplicationFactor = 2 + i%2
+			ids = append(ids, c.create(asked).ID)
 		}
 		for _, name := range c.Open("probe").Shards() {
 			c.Wipe(name)
@@ -43,7 +44,7 @@ func TestAShardThatReturnsIsBroughtUp(t *testing.T) {
 	for name, link := range map[string]storetest.Link{"refuses": storetest.LinkCut, "is silent": storetest.LinkMute} {
 		t.Run(name, func(t *testing.T) {
 			inCluster(t, 3, 2, func(c *cluster) {
-				var kept, replaced, deleted []scheduler.ID
+				var kept, replaced, deleted []timer.ID
 				make3 := func() {
 					for range 20 {
 						kept, replaced, deleted = append(kept, c.create(oneShot(5*time.Minute)).ID), append(replaced, c.create(oneShot(time.Hour)).ID), append(deleted, c.create(oneShot(5*time.Minute)).ID)
@@ -65,7 +66,7 @@ func TestAShardThatReturnsIsBroughtUp(t *testing.T) {
 				make3()
 				c.connect("s1", storetest.LinkUp)
 				pass(time.Minute)
-				all := append(append([]scheduler.ID(nil), kept...), replaced...)
+				all := append(append([]timer.ID(nil), kept...), replaced...)
 				if wrong := c.inPlace(all); len(wrong) > 0 {
 					c.Errorf("%d not in place: %s", len(wrong), wrong[0])
 				}
@@ -94,7 +95,7 @@ func TestMissedWritesAreRemembered(t *testing.T) {
 		pass(30 * time.Second) // nothing wants a sweep any more
 		c.connect("s1", storetest.LinkCut)
 		pass(2 * time.Second)
-		var ids []scheduler.ID
+		var ids []timer.ID
 		for range 40 {
 			ids = append(ids, c.create(oneShot(10*time.Minute)).ID)
 		}
@@ -125,11 +126,11 @@ func TestSilentShardsDelayOnlyTheirOwnTimers(t *testing.T) {
 		shards := []string{"s0", "s1", "s2", "s3", "s4", "s5"}
 		c.Lay(storetest.Layout{Shards: shards, Epoch: 2})
 		pass(time.Minute) // it is swept
-		var ids []scheduler.ID
+		var ids []timer.ID
 		for range 200 {
-			timer := oneShot(time.Hour)
-			timer.ReplicationFactor = 2
-			ids = append(ids, c.create(timer).ID)
+			asked := oneShot(time.Hour)
+			asked.ReplicationFactor = 2
+			ids = append(ids, c.create(asked).ID)
 		}
 		mute := shards[1:4]
 		for _, name := range mute {
@@ -157,7 +158,7 @@ func TestSilentShardsDelayOnlyTheirOwnTimers(t *testing.T) {
 // timers ended then, although the tombstones elsewhere don't name the shard.
 func TestAShardThatLostItsLastSecondsLearnsOfEnds(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
-		var deleted, kept []scheduler.ID
+		var deleted, kept []timer.ID
 		for range 60 {
 			deleted, kept = append(deleted, c.create(oneShot(10*time.Minute)).ID), append(kept, c.create(oneShot(10*time.Minute)).ID)
 		}
@@ -191,7 +192,7 @@ func TestAShardThatWasGivenUpFiresNothingUntilSwept(t *testing.T) {
 		limit := scheduler.DefaultConfig("", nil).AwayLimit
 		alone := oneShot(limit + 5*time.Minute)
 		alone.ReplicationFactor = 1
-		var kept, fired, deleted, single []scheduler.ID
+		var kept, fired, deleted, single []timer.ID
 		for range 40 {
 			kept, fired = append(kept, c.create(oneShot(limit+10*time.Minute)).ID), append(fired, c.create(oneShot(2*time.Minute)).ID)
 			deleted, single = append(deleted, c.create(oneShot(limit+10*time.Minute)).ID), append(single, c.create(alone).ID)
@@ -248,11 +249,11 @@ func ends(c *cluster, name string) (n int) {
 func TestTimersGetMissingCopiesWhenAShardJoins(t *testing.T) {
 	inCluster(t, 2, 2, func(c *cluster) {
 		two, three := []string{"s0", "s1"}, []string{"s0", "s1", "s2"}
-		var ids []scheduler.ID
+		var ids []timer.ID
 		for range 30 {
-			timer := oneShot(5 * time.Minute)
-			timer.ReplicationFactor = 3
-			r := c.create(timer)
+			asked := oneShot(5 * time.Minute)
+			asked.ReplicationFactor = 3
+			r := c.create(asked)
 			if r.Copies != 2 {
 				c.Fatalf("%d copies on two shards", r.Copies)
 			}
@@ -278,10 +279,10 @@ func TestTimersGetMissingCopiesWhenAShardJoins(t *testing.T) {
 // answers again.
 func TestAGivenUpShardIsNotListedNorCounted(t *testing.T) {
 	inCluster(t, 3, 1, func(c *cluster) {
-		timer := oneShot(time.Hour)
-		timer.ReplicationFactor, timer.Tags = 1, []scheduler.Tag{{Type: "CALL", Count: 1}}
+		asked := oneShot(time.Hour)
+		asked.ReplicationFactor, asked.Tags = 1, []timer.Tag{{Type: "CALL", Count: 1}}
 		for range 60 {
-			c.create(timer)
+			c.create(asked)
 		}
 		shards := c.Open("probe").Shards()
 		c.Lay(storetest.Layout{Shards: shards, Lost: map[string]int64{"s1": 1}})

@@ -1,70 +1,17 @@
 package scheduler
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
+
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
-
-// Listing is what it takes to tell which timers there are, for resynchronisation.
-type Listing interface {
-	// View names what decides where timers belong, now and soon: it is the same on
-	// nodes that place timers alike, and another where they don't.
-	View() string
-	// Formerly is Rank as it was before where timers belong changed last; Rank, once
-	// all copies are where they belong.
-	Formerly(key string) []string
-	// List tells of the next copies on a shard behind a place, in the order of when
-	// they are looked at: some n of each partition; of leased ones instead, wherever
-	// they are, if the place isn't later than hot from now. In no order; up to until it
-	// is complete, to the end if that is nil.
-	List(ctx context.Context, shard string, after Place, n int, hot time.Duration) (heads []Head, until *Place, err error)
-	// Heads tells of the given timers' copies on a shard, in their order; of one that
-	// isn't there, the key alone.
-	Heads(ctx context.Context, shard string, keys []string) ([]Head, error)
-}
-
-// Place is one in the order of timers: an instant, in whole milliseconds, and at one
-// instant by key. The one with an empty key is before all timers of its instant.
-type Place struct {
-	At  time.Time
-	Key string
-}
-
-// Compare is negative if p is before o, zero if they are the same.
-func (p Place) Compare(o Place) int { return cmp.Or(p.At.Compare(o.At), strings.Compare(p.Key, o.Key)) }
-
-// Head is what a copy of a timer stands for, without what it says.
-type Head struct {
-	Key      string
-	State    State
-	Rank, RF int
-	Look     time.Time // when someone must next look at it; the end of its lease, if it is leased
-	Due      time.Time // when its next pop is due, retry or not
-	Taken    time.Time // when it was leased; zero if it isn't
-	Bytes    int       // of the whole
-}
-
-// place is where the copy stands behind a place: at its due time, or, if that is
-// over, where it is looked at, or where all were that could be leased when it was. So
-// whatever is done to a timer, it never comes to stand before a place that it was
-// behind (docs/decisions/listing.md).
-func (h *Head) place(after Place, hot time.Duration) Place {
-	due, leased := Place{At: h.Due, Key: h.Key}, !h.Taken.IsZero()
-	switch {
-	case due.Compare(after) > 0 && (leased || !h.Due.After(h.Look)):
-		return due
-	case leased:
-		return Place{At: h.Taken.Add(hot), Key: h.Key}
-	}
-	return Place{At: h.Look, Key: h.Key}
-}
 
 // Resynchronisation errors.
 var (
@@ -72,7 +19,7 @@ var (
 	ErrShardUnknown = errors.New("shard unknown")
 	// ErrShardsAway is an ErrUnavailable: so many shards are away that timers of the
 	// default replication factor might be left out.
-	ErrShardsAway = fmt.Errorf("%w: too many shards are away", ErrUnavailable)
+	ErrShardsAway = fmt.Errorf("%w: too many shards are away", timer.ErrUnavailable)
 )
 
 // ViewError says that timers are placed otherwise than the client thinks.
@@ -84,7 +31,7 @@ func (e *ViewError) Error() string { return "timers are placed as in view " + e.
 type ResyncQuery struct {
 	Shard string
 	View  string // of the client; see Listing
-	After Place
+	After store.Place
 	Limit int // timers, at least 1
 	Bytes int // about so much in all, but one timer at least
 }
@@ -94,7 +41,7 @@ type ResyncPage struct {
 	View   string
 	Timers []Resynced
 	// Next is behind which place it goes on; nil at the end.
-	Next *Place
+	Next *store.Place
 	// Unreached is how many shards could not be asked: timers that are on those alone
 	// are left out.
 	Unreached int
@@ -102,7 +49,7 @@ type ResyncPage struct {
 
 // Resynced is a timer, and where its copies belong, and belonged before, by rank.
 type Resynced struct {
-	ReadResult
+	store.ReadResult
 	// At is the instant of the timer's place in the list. Most timers stand where their
 	// next pop is due; a timer that waits for a retry, or is leased, may stand later.
 	At               time.Time
@@ -150,14 +97,14 @@ func (s *Scheduler) Resync(ctx context.Context, q ResyncQuery) (ResyncPage, erro
 
 // resume is where the next page begins. A key that can't be a timer's, which somebody
 // has put into a Redis, names no place to a client.
-func (r *resync) resume() (*Place, error) {
+func (r *resync) resume() (*store.Place, error) {
 	switch {
-	case r.next == nil || r.next.Key == "" || ValidKey(r.next.Key):
+	case r.next == nil || r.next.Key == "" || timer.ValidKey(r.next.Key):
 		return r.next, nil
 	case len(r.best) > 0:
 		return &r.best[len(r.best)-1].place, nil
 	}
-	return nil, fmt.Errorf("%w: the list is full of records that can't be read", ErrUnavailable)
+	return nil, fmt.Errorf("%w: the list is full of records that can't be read", timer.ErrUnavailable)
 }
 
 // knows is nil if a shard has this name, and this node knows where timers belong.
@@ -172,7 +119,7 @@ func (s *Scheduler) knows(shard string) error {
 type resync struct {
 	s *Scheduler
 	ResyncQuery
-	next  *Place // where it goes on; nil at the end
+	next  *store.Place // where it goes on; nil at the end
 	away  map[string]bool
 	found map[string]bool
 	best  []bestCopy // of what the page is to have
@@ -180,9 +127,9 @@ type resync struct {
 
 // bestCopy is that of a timer's newest state that is of the lowest rank.
 type bestCopy struct {
-	Head
+	store.Head
 	shard string
-	place Place
+	place store.Place
 }
 
 // onAll asks all shards at the same time that aren't away, and learns which are.
@@ -192,7 +139,7 @@ func (r *resync) onAll(ask func(shard string) error) error {
 	var wg sync.WaitGroup
 	for i, name := range names {
 		if sh := r.s.shard(name); r.away[name] || sh == nil || sh.away() { // nil if it was removed meanwhile
-			errs[i] = ErrUnavailable
+			errs[i] = timer.ErrUnavailable
 			continue
 		}
 		wg.Go(func() { errs[i] = ask(name) })
@@ -203,7 +150,7 @@ func (r *resync) onAll(ask func(shard string) error) error {
 			r.away[name] = true
 		}
 	}
-	if len(r.away) >= min(DefaultReplicationFactor, len(names)) {
+	if len(r.away) >= min(timer.DefaultReplicationFactor, len(names)) {
 		return fmt.Errorf("%w: %d of %d", ErrShardsAway, len(r.away), len(names))
 	}
 	return nil
@@ -213,8 +160,8 @@ func (r *resync) onAll(ask func(shard string) error) error {
 func (r *resync) round(ctx context.Context) error {
 	after, hot := *r.next, r.s.config.horizon().Truncate(time.Millisecond)+time.Millisecond
 	var mu sync.Mutex
-	var heads []Head
-	var until *Place
+	var heads []store.Head
+	var until *store.Place
 	err := r.onAll(func(shard string) error {
 		some, end, err := r.s.store.List(ctx, shard, after, min(max(r.Limit/8, 8), 100), hot)
 		mu.Lock()
@@ -228,14 +175,14 @@ func (r *resync) round(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	within := func(p Place) bool { return p.Compare(after) > 0 && (until == nil || p.Compare(*until) <= 0) }
-	slices.SortFunc(heads, func(a, b Head) int { return a.place(after, hot).Compare(b.place(after, hot)) })
+	within := func(p store.Place) bool { return p.Compare(after) > 0 && (until == nil || p.Compare(*until) <= 0) }
+	slices.SortFunc(heads, func(a, b store.Head) int { return a.Place(after, hot).Compare(b.Place(after, hot)) })
 	var keys []string
 	asked, bytes := map[string]bool{}, 0
 	for i := range heads {
 		h := &heads[i]
-		place := h.place(after, hot)
-		if h.State.Ended || !ValidKey(h.Key) || asked[h.Key] || r.found[h.Key] || !within(place) || !r.s.isHome(r.Shard, h) {
+		place := h.Place(after, hot)
+		if h.State.Ended || !timer.ValidKey(h.Key) || asked[h.Key] || r.found[h.Key] || !within(place) || !r.s.isHome(r.Shard, h) {
 			continue
 		}
 		asked[h.Key], keys = true, append(keys, h.Key)
@@ -248,7 +195,7 @@ func (r *resync) round(ctx context.Context) error {
 		return err
 	}
 	for i := range all {
-		all[i].place = all[i].Head.place(after, hot)
+		all[i].place = all[i].Place(after, hot)
 	}
 	all = slices.DeleteFunc(all, func(b bestCopy) bool { return !within(b.place) })
 	slices.SortFunc(all, func(a, b bestCopy) int { return a.place.Compare(b.place) })
@@ -272,7 +219,7 @@ func (r *resync) take(all []bestCopy) {
 }
 
 // isHome reports whether a copy of the timer belongs on the shard.
-func (s *Scheduler) isHome(shard string, h *Head) bool {
+func (s *Scheduler) isHome(shard string, h *store.Head) bool {
 	ranked := s.store.Rank(h.Key)
 	return slices.Contains(ranked[:min(max(h.RF, 1), len(ranked))], shard)
 }
@@ -283,7 +230,7 @@ func (r *resync) find(ctx context.Context, keys []string) ([]bestCopy, error) {
 		return nil, nil
 	}
 	var mu sync.Mutex
-	byShard := map[string][]Head{}
+	byShard := map[string][]store.Head{}
 	err := r.onAll(func(shard string) error {
 		heads, err := r.s.store.Heads(ctx, shard, keys)
 		mu.Lock()
@@ -318,9 +265,9 @@ func (r *resync) read(ctx context.Context) ([]Resynced, error) {
 	}
 	pending := r.best
 	for range readTries {
-		spots := make([]Spot, len(pending))
+		spots := make([]store.Spot, len(pending))
 		for i := range pending {
-			spots[i] = Spot{Shard: pending[i].shard, Key: pending[i].Key}
+			spots[i] = store.Spot{Shard: pending[i].shard, Key: pending[i].Key}
 		}
 		var missing []string
 		for i, read := range r.s.store.Read(ctx, spots) {
@@ -329,7 +276,7 @@ func (r *resync) read(ctx context.Context) ([]Resynced, error) {
 				at := index[key]
 				timers[at] = r.s.resynced(read)
 				timers[at].At = r.best[at].place.At
-			case errors.Is(read.Err, ErrNotFound), errors.Is(read.Err, ErrUnavailable):
+			case errors.Is(read.Err, timer.ErrNotFound), errors.Is(read.Err, timer.ErrUnavailable):
 				missing = append(missing, key)
 			default:
 				r.s.lines.unlisted.Log(r.s.log, "a timer can't be read, and is left out of a resynchronisation", "id", key, "shard", spots[i].Shard, "err", read.Err)
@@ -343,10 +290,10 @@ func (r *resync) read(ctx context.Context) ([]Resynced, error) {
 			return slices.DeleteFunc(timers, func(t Resynced) bool { return t.Record.State.Version == 0 }), nil
 		}
 	}
-	return nil, fmt.Errorf("%w: %d timers are moved again and again", ErrUnavailable, len(pending))
+	return nil, fmt.Errorf("%w: %d timers are moved again and again", timer.ErrUnavailable, len(pending))
 }
 
-func (s *Scheduler) resynced(read ReadResult) Resynced {
+func (s *Scheduler) resynced(read store.ReadResult) Resynced {
 	id := &read.Record.ID
 	first := func(ranked []string) []string { return ranked[:min(max(id.RF, 1), len(ranked))] }
 	t := Resynced{Replicas: first(s.store.Rank(id.Key)), Former: first(s.store.Formerly(id.Key))}

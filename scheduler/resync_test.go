@@ -11,18 +11,20 @@ import (
 	"time"
 
 	"chronos/scheduler"
+	"chronos/scheduler/store"
 	"chronos/scheduler/storetest"
+	"chronos/scheduler/timer"
 )
 
 // page asks a node for one page.
-func (c *cluster) page(n *node, shard string, after scheduler.Place, limit int) (scheduler.ResyncPage, error) {
+func (c *cluster) page(n *node, shard string, after store.Place, limit int) (scheduler.ResyncPage, error) {
 	return n.Resync(c.Context(), scheduler.ResyncQuery{Shard: shard, View: c.Open("probe").View(), After: after, Limit: limit, Bytes: 1 << 20})
 }
 
 // readAll reads all pages, by each node in turn, and checks what holds of each.
 func (c *cluster) readAll(shard string, limit int, between func()) (all []scheduler.Resynced) {
 	c.Helper()
-	after := &scheduler.Place{}
+	after := &store.Place{}
 	for k := 0; after != nil; k++ {
 		page, err := c.page(c.nodes[k%len(c.nodes)], shard, *after, limit)
 		if err != nil {
@@ -45,7 +47,7 @@ func (c *cluster) readAll(shard string, limit int, between func()) (all []schedu
 
 // wantInOrder checks that the timers of a page behind a place stand in the order that
 // they show.
-func (c *cluster) wantInOrder(shard string, timers []scheduler.Resynced, after scheduler.Place) {
+func (c *cluster) wantInOrder(shard string, timers []scheduler.Resynced, after store.Place) {
 	c.Helper()
 	last := after.At
 	for i := range timers {
@@ -60,7 +62,7 @@ func (c *cluster) wantInOrder(shard string, timers []scheduler.Resynced, after s
 // a page shows.
 func (c *cluster) readByTime(n *node, shard string, limit int) (all []scheduler.Resynced) {
 	c.Helper()
-	var after scheduler.Place
+	var after store.Place
 	for range 100 {
 		page, err := c.page(n, shard, after, limit)
 		if err != nil || page.Next != nil && len(page.Timers) == 0 {
@@ -87,14 +89,14 @@ func (c *cluster) reader() *node {
 }
 
 // failOnce has a timer's callback fail, so that the timer waits for its retry.
-func (c *cluster) failOnce(store scheduler.Store, key string, delay time.Duration) {
+func (c *cluster) failOnce(kept store.Store, key string, delay time.Duration) {
 	c.Helper()
-	taken := store.Take(c.Context(), "s0", time.Second, []string{key})[0]
-	terms := scheduler.FenceTerms{Limit: 2 * time.Second, Hold: 3500 * time.Millisecond}
-	if taken.Status != scheduler.TakeGot || store.Fire(c.Context(), "s0", terms, []scheduler.Fence{{Lease: taken.Lease, Pops: 1}})[0].Status != scheduler.FencePassed {
+	taken := kept.Take(c.Context(), "s0", time.Second, []string{key})[0]
+	terms := store.FenceTerms{Limit: 2 * time.Second, Hold: 3500 * time.Millisecond}
+	if taken.Status != store.TakeGot || kept.Fire(c.Context(), "s0", terms, []store.Fence{{Lease: taken.Lease, Pops: 1}})[0].Status != store.FencePassed {
 		c.Fatalf("%s can't be fired: %+v", key, taken)
 	}
-	store.Settle(c.Context(), "s0", []scheduler.Settlement{{Lease: taken.Lease, Outcome: scheduler.OutcomeAgain, Delay: delay}})
+	kept.Settle(c.Context(), "s0", []store.Settlement{{Lease: taken.Lease, Outcome: store.OutcomeAgain, Delay: delay}})
 }
 
 // count says how often each timer was listed.
@@ -108,16 +110,16 @@ func count(all []scheduler.Resynced) map[string]int {
 
 func TestResyncListsWhatBelongsOnAShardOnce(t *testing.T) {
 	inCluster(t, 4, 2, func(c *cluster) {
-		var ids []scheduler.ID
+		var ids []timer.ID
 		at := time.Now().Add(time.Hour).Truncate(time.Millisecond)
 		for i := range 300 {
-			timer := oneShot(time.Minute + time.Duration(i%40)*time.Second)
+			asked := oneShot(time.Minute + time.Duration(i%40)*time.Second)
 			if i%3 == 0 { // many at one instant
-				timer.Interval, timer.At = 0, at
+				asked.Interval, asked.At = 0, at
 			}
-			timer.ReplicationFactor = 1 + i%5
-			timer.Tags = []scheduler.Tag{{Type: "n", Count: i + 1}}
-			ids = append(ids, c.create(timer).ID)
+			asked.ReplicationFactor = 1 + i%5
+			asked.Tags = []timer.Tag{{Type: "n", Count: i + 1}}
+			ids = append(ids, c.create(asked).ID)
 			if i%10 == 9 {
 				if _, err := c.nodes[0].Delete(c.Context(), ids[len(ids)-1]); err != nil {
 					c.Fatal(err)
@@ -177,8 +179,8 @@ func TestResyncMissesNothingMeanwhile(t *testing.T) {
 					return 0, scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
 				}
 				var lasting []string
-				put := func(key string, timer scheduler.Timer) {
-					if _, err := c.nodes[len(key)%2].Replace(c.Context(), scheduler.ID{Key: key}, timer); err != nil {
+				put := func(key string, asked timer.Timer) {
+					if _, err := c.nodes[len(key)%2].Replace(c.Context(), timer.ID{Key: key}, asked); err != nil {
 						c.Fatal(err)
 					}
 				}
@@ -218,16 +220,16 @@ func TestResyncMissesNothingMeanwhile(t *testing.T) {
 // shards away nothing is said rather than too little.
 func TestResyncWithShardsAway(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
-		var ids []scheduler.ID
+		var ids []timer.ID
 		for i := range 60 {
-			timer := oneShot(time.Hour + time.Duration(i)*time.Second)
-			timer.ReplicationFactor = 1 + i%3
-			ids = append(ids, c.create(timer).ID)
+			asked := oneShot(time.Hour + time.Duration(i)*time.Second)
+			asked.ReplicationFactor = 1 + i%3
+			ids = append(ids, c.create(asked).ID)
 		}
 		for name, link := range map[string]storetest.Link{"refused": storetest.LinkCut, "silent": storetest.LinkMute} {
 			c.connect("s1", link)
 			times := count(c.readAll("s0", 9, nil))
-			if page, err := c.page(c.nodes[0], "s1", scheduler.Place{}, 1); err != nil || page.Unreached != 1 {
+			if page, err := c.page(c.nodes[0], "s1", store.Place{}, 1); err != nil || page.Unreached != 1 {
 				c.Errorf("%s: %d unreached, %v; want 1", name, page.Unreached, err)
 			}
 			for _, id := range ids {
@@ -241,7 +243,7 @@ func TestResyncWithShardsAway(t *testing.T) {
 				}
 			}
 			c.connect("s2", link)
-			if page, err := c.page(c.nodes[0], "s0", scheduler.Place{}, 9); !errors.Is(err, scheduler.ErrShardsAway) || !errors.Is(err, scheduler.ErrUnavailable) {
+			if page, err := c.page(c.nodes[0], "s0", store.Place{}, 9); !errors.Is(err, scheduler.ErrShardsAway) || !errors.Is(err, timer.ErrUnavailable) {
 				c.Errorf("%s: two away: %+v, %v", name, page, err)
 			}
 			c.connect("s1", storetest.LinkUp)
@@ -254,7 +256,7 @@ func TestResyncWithShardsAway(t *testing.T) {
 // What a copy says that was not told of the latest write is not listed.
 func TestResyncListsTheNewestStateAlone(t *testing.T) {
 	inCluster(t, 2, 1, func(c *cluster) {
-		var replaced, deleted []scheduler.ID
+		var replaced, deleted []timer.ID
 		for range 20 {
 			replaced, deleted = append(replaced, c.create(oneShot(time.Hour)).ID), append(deleted, c.create(oneShot(time.Hour)).ID)
 		}
@@ -285,11 +287,11 @@ func TestResyncListsTheNewestStateAlone(t *testing.T) {
 // Before, during and after a sweep each timer is listed, with where it belonged.
 func TestResyncWhileTheSweepMovesCopies(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
-		var ids []scheduler.ID
+		var ids []timer.ID
 		for i := range 200 {
-			timer := oneShot(time.Hour + time.Duration(i)*100*time.Millisecond)
-			timer.ReplicationFactor = 1 + i%2
-			ids = append(ids, c.create(timer).ID)
+			asked := oneShot(time.Hour + time.Duration(i)*100*time.Millisecond)
+			asked.ReplicationFactor = 1 + i%2
+			ids = append(ids, c.create(asked).ID)
 		}
 		_, announced, after := layouts()
 		c.Lay(announced)
@@ -349,7 +351,7 @@ func isView(err error, present string) bool {
 
 func TestResyncRefusesAnUnknownShard(t *testing.T) {
 	inCluster(t, 1, 1, func(c *cluster) {
-		if _, err := c.page(c.nodes[0], "s7", scheduler.Place{}, 1); !errors.Is(err, scheduler.ErrShardUnknown) {
+		if _, err := c.page(c.nodes[0], "s7", store.Place{}, 1); !errors.Is(err, scheduler.ErrShardUnknown) {
 			c.Errorf("resync: %v", err)
 		}
 		if err := c.nodes[0].DropReferences(c.Context(), "s7", nil); !errors.Is(err, scheduler.ErrShardUnknown) {
@@ -361,20 +363,20 @@ func TestResyncRefusesAnUnknownShard(t *testing.T) {
 // A timer whose retry is far ahead leads no reader past the timers before it.
 func TestResyncByTimeMissesNothingWhileRetriesWait(t *testing.T) {
 	inCluster(t, 1, 0, func(c *cluster) {
-		store, reader := c.Open("other"), c.reader()
+		backend, reader := c.Open("other"), c.reader()
 		waiting := map[string]time.Duration{"retry-1": 0, "retry-2": 0, "t1": 5 * time.Second, "t2": 6 * time.Second, "t3": 7 * time.Second, "t4": 40 * time.Second}
 		keys := slices.Sorted(maps.Keys(waiting))
 		for _, key := range keys {
-			timer := oneShot(waiting[key])
-			timer.ReplicationFactor = 1
-			if _, err := reader.Replace(c.Context(), scheduler.ID{Key: key, RF: 1}, timer); err != nil {
+			asked := oneShot(waiting[key])
+			asked.ReplicationFactor = 1
+			if _, err := reader.Replace(c.Context(), timer.ID{Key: key, RF: 1}, asked); err != nil {
 				c.Fatal(err)
 			}
 			pass(time.Millisecond) // so that no two are due at one instant
 		}
-		c.failOnce(store, "retry-1", 30*time.Second)
+		c.failOnce(backend, "retry-1", 30*time.Second)
 		pass(time.Millisecond)
-		c.failOnce(store, "retry-2", 30*time.Second)
+		c.failOnce(backend, "retry-2", 30*time.Second)
 		for _, limit := range []int{2, 3, 10} {
 			times := count(c.readByTime(reader, "s0", limit))
 			for _, key := range keys {
@@ -390,7 +392,7 @@ func TestResyncByTimeMissesNothingWhileRetriesWait(t *testing.T) {
 // looked at: each page goes on, none back.
 func TestResyncByTimeComesToAnEndWithAShardAway(t *testing.T) {
 	inCluster(t, 3, 1, func(c *cluster) {
-		var ids []scheduler.ID
+		var ids []timer.ID
 		for i := range 40 {
 			ids = append(ids, c.create(oneShot(time.Hour+time.Duration(i)*300*time.Millisecond)).ID)
 		}
@@ -410,30 +412,30 @@ func TestResyncByTimeComesToAnEndWithAShardAway(t *testing.T) {
 // behind what it may be settled as, and not before where the reading is.
 func TestResyncListsARetryThatIsLeased(t *testing.T) {
 	inCluster(t, 1, 0, func(c *cluster) {
-		store, reader := c.Open("other"), c.reader()
+		kept, reader := c.Open("other"), c.reader()
 		for key, interval := range map[string]time.Duration{"retry": 0, "first": time.Second, "second": 6 * time.Second} {
-			timer := oneShot(interval)
-			timer.ReplicationFactor = 1
-			if _, err := reader.Replace(c.Context(), scheduler.ID{Key: key, RF: 1}, timer); err != nil {
+			asked := oneShot(interval)
+			asked.ReplicationFactor = 1
+			if _, err := reader.Replace(c.Context(), timer.ID{Key: key, RF: 1}, asked); err != nil {
 				c.Fatal(err)
 			}
 		}
-		lease := func() scheduler.Claimed {
-			taken := store.Take(c.Context(), "s0", time.Second, []string{"retry"})[0]
-			if taken.Status != scheduler.TakeGot {
+		lease := func() store.Claimed {
+			taken := kept.Take(c.Context(), "s0", time.Second, []string{"retry"})[0]
+			if taken.Status != store.TakeGot {
 				c.Fatalf("taken: %+v", taken)
 			}
 			claim := taken.Claimed
-			terms := scheduler.FenceTerms{Limit: 2 * time.Second, Hold: 3500 * time.Millisecond}
-			if fenced := store.Fire(c.Context(), "s0", terms, []scheduler.Fence{{Lease: claim.Lease, Pops: 1}})[0]; fenced.Status != scheduler.FencePassed {
+			terms := store.FenceTerms{Limit: 2 * time.Second, Hold: 3500 * time.Millisecond}
+			if fenced := kept.Fire(c.Context(), "s0", terms, []store.Fence{{Lease: claim.Lease, Pops: 1}})[0]; fenced.Status != store.FencePassed {
 				c.Fatalf("fence: %+v", fenced)
 			}
 			return claim
 		}
 		claim := lease()
 		pass(10 * time.Millisecond)
-		store.Settle(c.Context(), "s0", []scheduler.Settlement{{Lease: claim.Lease, Outcome: scheduler.OutcomeAgain, Delay: 5 * time.Second}})
-		next := func(after scheduler.Place, want string) scheduler.Place {
+		kept.Settle(c.Context(), "s0", []store.Settlement{{Lease: claim.Lease, Outcome: store.OutcomeAgain, Delay: 5 * time.Second}})
+		next := func(after store.Place, want string) store.Place {
 			c.Helper()
 			page, err := c.page(reader, "s0", after, 1)
 			if err != nil || len(page.Timers) != 1 || page.Timers[0].Record.ID.Key != want {
@@ -444,11 +446,11 @@ func TestResyncListsARetryThatIsLeased(t *testing.T) {
 			}
 			return *page.Next
 		}
-		at := next(scheduler.Place{At: time.Now()}, "first")
+		at := next(store.Place{At: time.Now()}, "first")
 		pass(5 * time.Second) // until the retry is due; the reading is past when its pop was
 		claim = lease()
 		next(next(at, "retry"), "second")
-		store.Settle(c.Context(), "s0", []scheduler.Settlement{{Lease: claim.Lease, Outcome: scheduler.OutcomeAgain, Delay: 500 * time.Millisecond}})
+		kept.Settle(c.Context(), "s0", []store.Settlement{{Lease: claim.Lease, Outcome: store.OutcomeAgain, Delay: 500 * time.Millisecond}})
 		next(next(at, "retry"), "second")
 	})
 }
@@ -456,12 +458,12 @@ func TestResyncListsARetryThatIsLeased(t *testing.T) {
 // Somebody who may write into a Redis puts no key of a foreign form into an answer.
 func TestResyncNamesNoHostileKey(t *testing.T) {
 	inCluster(t, 1, 0, func(c *cluster) {
-		store, reader := c.Open("other"), c.reader()
-		var writes []scheduler.Write
+		kept, reader := c.Open("other"), c.reader()
+		var writes []store.Write
 		put := func(key string, in time.Duration) {
-			timer := oneShot(in)
-			writes = append(writes, scheduler.Write{
-				Kind: scheduler.WritePut, Shard: "s0", Key: key, State: scheduler.State{Version: 1 << 20, Seq: 1}, RF: 1, Life: time.Hour, Timer: &timer, DueIn: in,
+			asked := oneShot(in)
+			writes = append(writes, store.Write{
+				Kind: store.WritePut, Shard: "s0", Key: key, State: timer.State{Version: 1 << 20, Seq: 1}, RF: 1, Life: time.Hour, Timer: &asked, DueIn: in,
 			})
 		}
 		for i := range 40 {
@@ -470,19 +472,19 @@ func TestResyncNamesNoHostileKey(t *testing.T) {
 		for i := range 5 {
 			put(fmt.Sprintf("tea-%d", i), time.Duration(5+i)*time.Second)
 		}
-		for _, w := range store.Merge(c.Context(), writes) {
+		for _, w := range kept.Merge(c.Context(), writes) {
 			if w.Err != nil {
 				c.Fatal(w.Err)
 			}
 		}
 		for _, limit := range []int{1, 2, 5, 100} {
 			var all []scheduler.Resynced
-			for after := (&scheduler.Place{}); after != nil; {
+			for after := (&store.Place{}); after != nil; {
 				page, err := c.page(reader, "s0", *after, limit)
 				if err != nil {
 					c.Fatal(err)
 				}
-				if page.Next != nil && page.Next.Key != "" && !scheduler.ValidKey(page.Next.Key) {
+				if page.Next != nil && page.Next.Key != "" && !timer.ValidKey(page.Next.Key) {
 					c.Fatalf("%d a page: goes on behind %q", limit, page.Next.Key)
 				}
 				all, after = append(all, page.Timers...), page.Next
@@ -498,9 +500,9 @@ func TestResyncNamesNoHostileKey(t *testing.T) {
 func TestResyncPagesAreBounded(t *testing.T) {
 	inCluster(t, 1, 1, func(c *cluster) {
 		for range 10 {
-			timer := oneShot(time.Hour)
-			timer.Callback.Opaque = strings.Repeat("x", 1000)
-			c.create(timer)
+			asked := oneShot(time.Hour)
+			asked.Callback.Opaque = strings.Repeat("x", 1000)
+			c.create(asked)
 		}
 		for bytes, want := range map[int]int{1: 1, 1500: 1, 3500: 3, 1 << 20: 10} {
 			page, err := c.nodes[0].Resync(c.Context(), scheduler.ResyncQuery{Shard: "s0", View: c.Open("probe").View(), Limit: 100, Bytes: bytes})
@@ -517,12 +519,12 @@ func TestDropReferences(t *testing.T) {
 	inCluster(t, 3, 1, func(c *cluster) {
 		var keys []string
 		for i := range 90 {
-			timer := oneShot(time.Hour)
+			asked := oneShot(time.Hour)
 			if i%3 == 0 {
-				timer = oneShot(7500 * time.Millisecond) // due within 2 s when it counts
+				asked = oneShot(7500 * time.Millisecond) // due within 2 s when it counts
 			}
-			timer.ReplicationFactor = 1 + i%2
-			keys = append(keys, c.create(timer).ID.Key)
+			asked.ReplicationFactor = 1 + i%2
+			keys = append(keys, c.create(asked).ID.Key)
 		}
 		pass(time.Second)
 		c.Lay(storetest.Layout{Shards: []string{"s0", "s1", "s2"}, Active: []string{"s1", "s2"}, Others: [][]string{{"s0", "s1", "s2"}}})
@@ -537,7 +539,7 @@ func TestDropReferences(t *testing.T) {
 		c.connect("s2", storetest.LinkCut)
 		drop("s0", keys...)
 		for key := range before {
-			rf := c.Open("probe").Read(c.Context(), []scheduler.Spot{{Shard: "s0", Key: key}})[0].Record.ID.RF
+			rf := c.Open("probe").Read(c.Context(), []store.Spot{{Shard: "s0", Key: key}})[0].Record.ID.RF
 			_, there := c.Copies("s0")[key]
 			if slices.Contains(c.homes(key, max(rf, 1)), "s2") && !there {
 				c.Errorf("%s was dropped while a shard on which it belongs was away", key)
@@ -565,7 +567,7 @@ func TestDropReferences(t *testing.T) {
 		}
 		c.connect("s0", storetest.LinkMute)
 		pass(3 * time.Second)
-		if err := c.nodes[0].DropReferences(c.Context(), "s0", keys); !errors.Is(err, scheduler.ErrUnavailable) {
+		if err := c.nodes[0].DropReferences(c.Context(), "s0", keys); !errors.Is(err, timer.ErrUnavailable) {
 			c.Errorf("of a silent shard: %v", err)
 		}
 		c.connect("s0", storetest.LinkUp)

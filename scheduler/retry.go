@@ -3,6 +3,8 @@ package scheduler
 import (
 	"math/rand/v2"
 	"time"
+
+	"chronos/scheduler/store"
 )
 
 // Retries of one pop, after exponential backoff with full jitter (Brooker 2015).
@@ -23,20 +25,20 @@ func backoff(attempt int) time.Duration {
 
 // outcomeOf says what an attempt at pop seq means for a timer of that many pops,
 // of whose attempts there are most, and how long until it is tried again.
-func outcomeOf(d Delivered, seq, attempt, pops, most int) (Outcome, time.Duration) {
-	over := OutcomeDone
+func outcomeOf(d Delivered, seq, attempt, pops, most int) (store.Outcome, time.Duration) {
+	over := store.OutcomeDone
 	if seq < pops {
-		over = OutcomeNext
+		over = store.OutcomeNext
 	}
 	switch {
 	case d.Verdict == VerdictGone:
-		return OutcomeDone, 0
+		return store.OutcomeDone, 0
 	case d.Verdict == VerdictDelivered:
 		return over, 0
 	case attempt < most && !d.Final:
-		return OutcomeAgain, max(backoff(attempt), min(d.RetryAfter, maxRetryAfter))
+		return store.OutcomeAgain, max(backoff(attempt), min(d.RetryAfter, maxRetryAfter))
 	case pops == 1:
-		return OutcomeDead, 0
+		return store.OutcomeDead, 0
 	}
 	return over, 0
 }

@@ -12,6 +12,8 @@ import (
 	"golang.org/x/time/rate"
 
 	"chronos/scheduler/awake"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 	"chronos/scheduler/wheel"
 )
 
@@ -21,7 +23,7 @@ import (
 type Scheduler struct {
 	config    Config
 	tags      atomic.Uint32 // of versions: begins with one of this node's own
-	store     Store
+	store     store.Store
 	deliverer Deliverer
 	log       *slog.Logger
 	lines     lines
@@ -43,7 +45,7 @@ type Scheduler struct {
 }
 
 // New makes an engine. Its error lists every setting that is wrong.
-func New(config Config, store Store, deliverer Deliverer) (*Scheduler, error) {
+func New(config Config, backend store.Store, deliverer Deliverer) (*Scheduler, error) {
 	if err := config.Validate(); err != nil {
 		return nil, fmt.Errorf("make scheduler: %w", err)
 	}
@@ -57,7 +59,7 @@ func New(config Config, store Store, deliverer Deliverer) (*Scheduler, error) {
 	tag := fnv.New32a()
 	_, _ = tag.Write([]byte(config.Node)) // never fails
 	s := &Scheduler{
-		config: config, store: store, deliverer: deliverer, log: config.Log, lines: newLines(), metrics: metrics,
+		config: config, store: backend, deliverer: deliverer, log: config.Log, lines: newLines(), metrics: metrics,
 		wheel: wheel.New[turn](time.Now()), slots: newSlots(config.Slots),
 		handed: make(chan shot), pace: newPace(), repairs: newRepairs(), writes: newWriteQueues(),
 		sweepPace: rate.NewLimiter(rate.Limit(config.SweepRate), sweepPage),
@@ -128,7 +130,7 @@ func (s *Scheduler) giveBack(t turn) {
 			return
 		}
 	}
-	t.claim.settle(Settlement{Outcome: OutcomeRelease})
+	t.claim.settle(store.Settlement{Outcome: store.OutcomeRelease})
 }
 
 // finishInHand waits until all claims are settled, as long as callbacks may last
@@ -184,7 +186,7 @@ func (s *Scheduler) Ready() error {
 		answers = answers || sh.health.Load() == healthUp && sh.fastest.Load() != nil
 	}
 	if !answers {
-		return fmt.Errorf("%w: no shard answers", ErrUnavailable)
+		return fmt.Errorf("%w: no shard answers", timer.ErrUnavailable)
 	}
 	return nil
 }

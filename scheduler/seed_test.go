@@ -5,8 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
 	"chronos/scheduler/storetest"
+	"chronos/scheduler/timer"
 )
 
 // TestSeedExample is the long example of duplicated pops in the introduction to
@@ -32,9 +33,9 @@ func TestSeedExample(t *testing.T) {
 						return nil
 					}, nil)
 				}
-				timer := recurring(20*time.Second, 6)
-				timer.ReplicationFactor = 3
-				e.key = c.create(timer).ID.Key
+				asked := recurring(20*time.Second, 6)
+				asked.ReplicationFactor = 3
+				e.key = c.create(asked).ID.Key
 				e.homes = c.homes(e.key, 3)
 				e.run()
 			})
@@ -82,7 +83,7 @@ func (e *example) copies(seconds ...int) {
 		if want < 0 {
 			continue
 		}
-		read := e.Open("probe").Read(e.Context(), []scheduler.Spot{{Shard: e.homes[i], Key: e.key}})[0]
+		read := e.Open("probe").Read(e.Context(), []store.Spot{{Shard: e.homes[i], Key: e.key}})[0]
 		got := 0
 		if read.Err == nil {
 			got = int(read.Look.Sub(e.begun).Round(time.Second).Seconds())
@@ -145,7 +146,7 @@ func (e *example) run() {
 	e.pops(6, 120)
 	e.copies(0, 0, 0)
 	e.wantEmpty()
-	versions := map[scheduler.Version]bool{}
+	versions := map[timer.Version]bool{}
 	for _, call := range e.callbacks(e.key) {
 		versions[call.Version] = true
 	}

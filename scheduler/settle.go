@@ -6,6 +6,9 @@ import (
 	"iter"
 	"slices"
 	"time"
+
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 const (
@@ -25,7 +28,7 @@ func (sh *shard) settleHeld(ctx context.Context, batch []*claim) {
 }
 
 // tells reports whether other copies are to hear of the claim's outcome.
-func (c *claim) tells() bool { return !c.told && c.settlement.Outcome != OutcomeRelease }
+func (c *claim) tells() bool { return !c.told && c.settlement.Outcome != store.OutcomeRelease }
 
 // settleWithin waits so long for the other copies.
 func (sh *shard) settleWithin(ctx context.Context, batch []*claim, patience time.Duration) {
@@ -41,14 +44,14 @@ func (sh *shard) settleWithin(ctx context.Context, batch []*claim, patience time
 // writeLetters writes the dead letters of timers that have other copies, before
 // those are told that it is over, and returns what may go on.
 func (sh *shard) writeLetters(ctx context.Context, batch []*claim) []*claim {
-	isLetter := func(c *claim) bool { return c.settlement.Outcome == OutcomeDead && len(c.others) > 0 }
+	isLetter := func(c *claim) bool { return c.settlement.Outcome == store.OutcomeDead && len(c.others) > 0 }
 	if !slices.ContainsFunc(batch, isLetter) {
 		return batch
 	}
 	var letters, rest []*claim
 	for _, c := range batch {
 		if isLetter(c) {
-			c.settlement.Outcome = OutcomeLetter
+			c.settlement.Outcome = store.OutcomeLetter
 			letters = append(letters, c)
 		} else {
 			rest = append(rest, c)
@@ -59,20 +62,20 @@ func (sh *shard) writeLetters(ctx context.Context, batch []*claim) []*claim {
 			sh.settled(ctx, c, answer)
 			continue
 		}
-		sh.s.metrics.countSettled(OutcomeDead)
-		c.settlement.Outcome, c.tries = OutcomeDone, 0
+		sh.s.metrics.countSettled(store.OutcomeDead)
+		c.settlement.Outcome, c.tries = store.OutcomeDone, 0
 		rest = append(rest, c)
 	}
 	return rest
 }
 
 // settleAll yields the shard's answers; what was not answered is sent again later.
-func (sh *shard) settleAll(ctx context.Context, batch []*claim) iter.Seq2[*claim, Settled] {
-	return func(yield func(*claim, Settled) bool) {
+func (sh *shard) settleAll(ctx context.Context, batch []*claim) iter.Seq2[*claim, store.Settled] {
+	return func(yield func(*claim, store.Settled) bool) {
 		if len(batch) == 0 {
 			return
 		}
-		settlements := make([]Settlement, len(batch))
+		settlements := make([]store.Settlement, len(batch))
 		for i, c := range batch {
 			settlements[i] = c.settlement
 			c.tries++
@@ -83,9 +86,9 @@ func (sh *shard) settleAll(ctx context.Context, batch []*claim) iter.Seq2[*claim
 		var unanswered []*claim
 		var why error
 		for i, c := range batch {
-			if answers[i].Err != nil && errors.Is(answers[i].Err, ErrUnavailable) && c.tries < maxSettleTries {
-				if c.settlement.Outcome == OutcomeLetter {
-					c.settlement.Outcome = OutcomeDead
+			if answers[i].Err != nil && errors.Is(answers[i].Err, timer.ErrUnavailable) && c.tries < maxSettleTries {
+				if c.settlement.Outcome == store.OutcomeLetter {
+					c.settlement.Outcome = store.OutcomeDead
 				}
 				unanswered, why = append(unanswered, c), answers[i].Err
 				continue
@@ -104,7 +107,7 @@ func (sh *shard) settleAll(ctx context.Context, batch []*claim) iter.Seq2[*claim
 }
 
 // settled ends a claim whose outcome was answered.
-func (sh *shard) settled(ctx context.Context, c *claim, answer Settled) {
+func (sh *shard) settled(ctx context.Context, c *claim, answer store.Settled) {
 	defer c.done()
 	o := c.settlement
 	switch {
@@ -128,15 +131,15 @@ func (sh *shard) settled(ctx context.Context, c *claim, answer Settled) {
 // pokeNext has a timer that comes due again soon claimed in time.
 func (sh *shard) pokeNext(c *claim) {
 	switch o := c.settlement; o.Outcome {
-	case OutcomeNext:
+	case store.OutcomeNext:
 		next := c.Record.Timer.Interval - c.sinceDue()
 		sh.pokeIfSoon(c.Lease.Partition, next)
-	case OutcomeAgain:
+	case store.OutcomeAgain:
 		sh.pokeIfSoon(c.Lease.Partition, o.Delay+o.Offset)
-	case OutcomeRelease:
+	case store.OutcomeRelease:
 		if o.Delay > 0 {
 			sh.pokeIfSoon(c.Lease.Partition, o.Delay)
 		}
-	case OutcomeDone, OutcomeDead, OutcomeLetter:
+	case store.OutcomeDone, store.OutcomeDead, store.OutcomeLetter:
 	}
 }

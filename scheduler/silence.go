@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"chronos/scheduler/awake"
+	"chronos/scheduler/timer"
 )
 
 const (
@@ -76,7 +77,7 @@ func (s *silence) heard(began moment, err error) {
 	switch {
 	case err == nil:
 		s.since, s.refused = moment{}, false
-	case errors.Is(err, ErrUnavailable):
+	case errors.Is(err, timer.ErrUnavailable):
 		if s.since == (moment{}) {
 			s.since = began
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"chronos/scheduler/awake"
+	"chronos/scheduler/timer"
 )
 
 // stopped is a clock of a process that stands still while stop says so.
@@ -43,7 +44,7 @@ func TestSilenceDoesNotCountWhileTheNodeStandsStill(t *testing.T) {
 		began := s.begin()
 		time.Sleep(900 * time.Millisecond)
 		process.stopFor(5 * time.Second)
-		s.heard(began, ErrUnavailable)
+		s.heard(began, timer.ErrUnavailable)
 		time.Sleep(silentAfter - time.Millisecond)
 		if s.lasts() {
 			t.Error("the silence lasts, though the node was stopped in between")
@@ -66,11 +67,11 @@ func TestSilenceDoesNotCountWhileTheNodeStandsStill(t *testing.T) {
 func TestARefusedConnectionCountsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSilence(awake.Always())
-		s.heard(s.begin(), fmt.Errorf("%w: OOM", ErrRefused))
+		s.heard(s.begin(), fmt.Errorf("%w: OOM", timer.ErrRefused))
 		if s.lasts() {
 			t.Error("a shard that refuses a command is taken for silent")
 		}
-		s.heard(s.begin(), fmt.Errorf("%w: dial: %w", ErrRefused, syscall.ECONNREFUSED))
+		s.heard(s.begin(), fmt.Errorf("%w: dial: %w", timer.ErrRefused, syscall.ECONNREFUSED))
 		if !s.lasts() {
 			t.Error("nothing listens, and the shard is not taken for silent")
 		}
@@ -104,7 +105,7 @@ func TestLateAnswersMakeAShardSlow(t *testing.T) {
 			t.Errorf("it is slow after %v, want %v", took, slowAfter)
 		}
 		answer(time.Millisecond, nil)
-		answer(500*time.Millisecond, ErrUnavailable)
+		answer(500*time.Millisecond, timer.ErrUnavailable)
 		begun = time.Now()
 		for s.slowFor() > 0 {
 			answer(100*time.Millisecond, nil)

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/timer"
 )
 
 // slowDown has every call to a shard answered late by d; 0 for at once.
@@ -42,7 +42,7 @@ func TestASlowShardIsDoneWithout(t *testing.T) {
 		}
 		c.slowDown("s1", 0)
 		pass(30 * time.Second) // quick for 3 s, and then swept
-		var ids []scheduler.ID
+		var ids []timer.ID
 		for range 40 {
 			ids = append(ids, c.create(oneShot(10*time.Second)).ID)
 		}

@@ -12,6 +12,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // MaxTagTypes is how many types of tags the statistics tell apart, in answers and as
@@ -46,11 +49,11 @@ type counting struct {
 	read time.Time     // when that was
 
 	mu      sync.Mutex
-	byShard map[*shard]TagSums // as it answered last; for the metric
+	byShard map[*shard]store.TagSums // as it answered last; for the metric
 }
 
 func newCounting() *counting {
-	return &counting{turn: make(chan struct{}, 1), byShard: map[*shard]TagSums{}}
+	return &counting{turn: make(chan struct{}, 1), byShard: map[*shard]store.TagSums{}}
 }
 
 // Statistics counts the tags of all live timers, each timer once whatever its copies.
@@ -62,7 +65,7 @@ func (s *Scheduler) Statistics(ctx context.Context) (Statistics, error) {
 	case c.turn <- struct{}{}:
 		defer func() { <-c.turn }()
 	case <-ctx.Done():
-		return Statistics{}, fmt.Errorf("%w: read statistics: %w", ErrUnavailable, ctx.Err())
+		return Statistics{}, fmt.Errorf("%w: read statistics: %w", timer.ErrUnavailable, ctx.Err())
 	}
 	if !c.read.IsZero() && time.Since(c.read) < statisticsLife {
 		return c.last, nil
@@ -78,11 +81,11 @@ func (s *Scheduler) readStatistics(ctx context.Context) (Statistics, error) {
 	ctx, cancel := s.config.Awake.WithTimeout(ctx, roundPatience)
 	defer cancel()
 	shards := slices.Collect(maps.Values(s.gather()))
-	answers, faults := make([]TagSums, len(shards)), make([]error, len(shards))
+	answers, faults := make([]store.TagSums, len(shards)), make([]error, len(shards))
 	var asked sync.WaitGroup
 	for i, sh := range shards {
 		if sh.away() {
-			faults[i] = ErrUnavailable
+			faults[i] = timer.ErrUnavailable
 			continue
 		}
 		asked.Go(func() { answers[i], faults[i] = s.store.Tags(ctx, sh.name, MaxTagTypes) })
@@ -106,7 +109,7 @@ func (s *Scheduler) readStatistics(ctx context.Context) (Statistics, error) {
 
 // sumOf adds up what shards answered. Of more than MaxTagTypes types it keeps those
 // with the greatest sums; beyond is the sum of the others.
-func sumOf(answers []TagSums) (kept map[string]int64, beyond int64, partial bool) {
+func sumOf(answers []store.TagSums) (kept map[string]int64, beyond int64, partial bool) {
 	kept = map[string]int64{}
 	for _, answer := range answers {
 		partial = partial || answer.Partial

@@ -13,11 +13,12 @@ import (
 
 	"chronos/scheduler"
 	"chronos/scheduler/storetest"
+	"chronos/scheduler/timer"
 )
 
-func tagged(timer scheduler.Timer, tags ...scheduler.Tag) scheduler.Timer {
-	timer.Tags = tags
-	return timer
+func tagged(asked timer.Timer, tags ...timer.Tag) timer.Timer {
+	asked.Tags = tags
+	return asked
 }
 
 // fresh is longer than statistics are answered again.
@@ -49,13 +50,13 @@ func TestTagsCountOnce(t *testing.T) {
 			return 0, scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
 		}
 		c.wantTags("at first", map[string]int64{})
-		call, reg := scheduler.Tag{Type: "CALL", Count: 1}, scheduler.Tag{Type: "REG", Count: 2}
-		var ids []scheduler.ID
+		call, reg := timer.Tag{Type: "CALL", Count: 1}, timer.Tag{Type: "REG", Count: 2}
+		var ids []timer.ID
 		for range 30 {
 			ids = append(ids, c.create(tagged(oneShot(time.Hour), call)).ID)
 		}
 		recurs := c.create(tagged(recurring(10*time.Second, 6), reg, reg)).ID
-		dead := tagged(oneShot(time.Minute), scheduler.Tag{Type: "dead", Count: 7})
+		dead := tagged(oneShot(time.Minute), timer.Tag{Type: "dead", Count: 7})
 		dead.Callback.URI = "http://dead/"
 		c.create(dead)
 		c.wantTags("after creates", map[string]int64{"CALL": 30, "REG": 4, "dead": 7})
@@ -94,7 +95,7 @@ func TestTagsAfterTheSweep(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
 		onFirst := 0
 		for range 60 {
-			id := c.create(tagged(oneShot(time.Hour), scheduler.Tag{Type: "CALL", Count: 1})).ID
+			id := c.create(tagged(oneShot(time.Hour), timer.Tag{Type: "CALL", Count: 1})).ID
 			if c.homes(id.Key, 1)[0] == "s0" {
 				onFirst++
 			}
@@ -129,7 +130,7 @@ func TestStatisticsNameWhatIsMissing(t *testing.T) {
 		n := startNode(t, m.Open("a"), "a", r, func(c *scheduler.Config) { c.Registerer = registry })
 		onFirst := 0
 		for range 60 {
-			id := create(t, n, tagged(oneShot(time.Hour), scheduler.Tag{Type: "CALL", Count: 1})).ID
+			id := create(t, n, tagged(oneShot(time.Hour), timer.Tag{Type: "CALL", Count: 1})).ID
 			if m.Open("probe").Rank(id.Key)[0] == "s0" {
 				onFirst++
 			}
@@ -159,7 +160,7 @@ func TestStatisticsNameWhatIsMissing(t *testing.T) {
 		for _, shard := range []string{"s0", "s1", "s2"} {
 			m.Connect("a", shard, storetest.LinkCut)
 		}
-		if got, err := n.Statistics(t.Context()); !errors.Is(err, scheduler.ErrUnavailable) || got.Tags != nil {
+		if got, err := n.Statistics(t.Context()); !errors.Is(err, timer.ErrUnavailable) || got.Tags != nil {
 			t.Errorf("with no shard: %+v, %v", got, err)
 		}
 		m.Lay(storetest.Layout{Shards: []string{"s1", "s2"}})
@@ -218,14 +219,14 @@ func TestStatisticsAreBounded(t *testing.T) {
 		n := startNode(t, m.Open("a"), "a", r, func(c *scheduler.Config) { c.Registerer = registry })
 		const types = scheduler.MaxTagTypes
 		for i := range types {
-			create(t, n, tagged(oneShot(time.Hour), scheduler.Tag{Type: fmt.Sprintf("type-%04d", i), Count: 2}))
+			create(t, n, tagged(oneShot(time.Hour), timer.Tag{Type: fmt.Sprintf("type-%04d", i), Count: 2}))
 		}
 		pass(10 * time.Second)
 		got, err := n.Statistics(t.Context())
 		if err != nil || got.Truncated || len(got.Tags) != types || len(metricOf(t, registry)) != types {
 			t.Errorf("%d types, truncated %t, %v, want all %d", len(got.Tags), got.Truncated, err, types)
 		}
-		create(t, n, tagged(oneShot(time.Hour), scheduler.Tag{Type: "many", Count: 100}, scheduler.Tag{Type: "x", Count: 1}))
+		create(t, n, tagged(oneShot(time.Hour), timer.Tag{Type: "many", Count: 100}, timer.Tag{Type: "x", Count: 1}))
 		pass(10 * time.Second)
 		if got, err = n.Statistics(t.Context()); err != nil || !got.Truncated || len(got.Tags) > types {
 			t.Errorf("%d types, truncated %t, %v, want %d at most", len(got.Tags), got.Truncated, err, types)
@@ -249,7 +250,7 @@ func TestTagsBeyondTheBoundAreOneSum(t *testing.T) {
 			if i%2 == 1 {
 				count += i
 			}
-			create(t, n, tagged(oneShot(time.Hour), scheduler.Tag{Type: fmt.Sprintf("type-%04d", i), Count: count}))
+			create(t, n, tagged(oneShot(time.Hour), timer.Tag{Type: fmt.Sprintf("type-%04d", i), Count: count}))
 		}
 		pass(10 * time.Second)
 		metric := metricOf(t, registry)

@@ -9,6 +9,7 @@ import (
 
 	"chronos/scheduler"
 	"chronos/scheduler/storetest"
+	"chronos/scheduler/timer"
 )
 
 func TestStopGivesBackWhatHasNotBegun(t *testing.T) {
@@ -137,7 +138,7 @@ func TestLastWriteWinsWhateverTheClocks(t *testing.T) {
 		if _, err := behind.Delete(t.Context(), id); err != nil {
 			t.Fatalf("delete: %v", err)
 		}
-		if _, err := ahead.Lookup(t.Context(), id); !errors.Is(err, scheduler.ErrNotFound) {
+		if _, err := ahead.Lookup(t.Context(), id); !errors.Is(err, timer.ErrNotFound) {
 			t.Errorf("after the delete: %v, want ErrNotFound", err)
 		}
 	})
@@ -149,9 +150,9 @@ func TestReplicationFactorOfAnUpdate(t *testing.T) {
 		three := oneShot(time.Hour)
 		three.ReplicationFactor = 3
 		made := create(t, n, three).ID
-		bare := scheduler.ID{Key: made.Key}
+		bare := timer.ID{Key: made.Key}
 		for name, c := range map[string]struct {
-			id   scheduler.ID
+			id   timer.ID
 			rf   int
 			want int // 0: refused
 		}{
@@ -161,16 +162,16 @@ func TestReplicationFactorOfAnUpdate(t *testing.T) {
 			"the same, bare key":        {bare, 3, 3},
 			"another":                   {made, 2, 0},
 			"another, bare key":         {bare, 2, 0},
-			"another in the id alone":   {scheduler.ID{Key: made.Key, RF: 2, Hint: made.Hint}, 0, 0},
-			"another in id and body":    {scheduler.ID{Key: made.Key, RF: 2, Hint: made.Hint}, 2, 0},
-			"unknown, id and body":      {scheduler.ID{Key: "newest", RF: 2}, 3, 0},
-			"unknown and absent":        {scheduler.ID{Key: "new"}, 0, 2},
-			"unknown and given":         {scheduler.ID{Key: "newer"}, 5, 5},
+			"another in the id alone":   {timer.ID{Key: made.Key, RF: 2, Hint: made.Hint}, 0, 0},
+			"another in id and body":    {timer.ID{Key: made.Key, RF: 2, Hint: made.Hint}, 2, 0},
+			"unknown, id and body":      {timer.ID{Key: "newest", RF: 2}, 3, 0},
+			"unknown and absent":        {timer.ID{Key: "new"}, 0, 2},
+			"unknown and given":         {timer.ID{Key: "newer"}, 5, 5},
 		} {
-			timer := oneShot(time.Hour)
-			timer.ReplicationFactor = c.rf
-			receipt, err := n.Replace(t.Context(), c.id, timer)
-			refused, isInvalid := errors.AsType[*scheduler.InvalidError](err)
+			asked := oneShot(time.Hour)
+			asked.ReplicationFactor = c.rf
+			receipt, err := n.Replace(t.Context(), c.id, asked)
+			refused, isInvalid := errors.AsType[*timer.InvalidError](err)
 			if c.want == 0 {
 				if !isInvalid || refused.Code != "replication-factor-changed" {
 					t.Errorf("%s: %v, want a refusal", name, err)

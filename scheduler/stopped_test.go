@@ -9,6 +9,7 @@ import (
 	"chronos/scheduler"
 	"chronos/scheduler/awake"
 	"chronos/scheduler/storetest"
+	"chronos/scheduler/timer"
 )
 
 // stop has the process of a test's nodes stand still, once, right after an operation on
@@ -68,17 +69,17 @@ func TestAStoppedNodeMakesNoCopies(t *testing.T) {
 	for name, test := range map[string]struct {
 		op      string
 		rf      int
-		arrange func(c *cluster, ids []scheduler.ID)
+		arrange func(c *cluster, ids []timer.ID)
 	}{
-		"by the sweep": {"ask", 1, func(c *cluster, _ []scheduler.ID) {
+		"by the sweep": {"ask", 1, func(c *cluster, _ []timer.ID) {
 			_, _, after := layouts()
 			c.Lay(after)
 		}},
-		"by an outcome": {"settle", 2, func(c *cluster, _ []scheduler.ID) {
+		"by an outcome": {"settle", 2, func(c *cluster, _ []timer.ID) {
 			pass(58500 * time.Millisecond) // what is due soon is left to its outcome by the sweep
 			c.Wipe("s1")
 		}},
-		"by a newer version": {"read", 2, func(c *cluster, ids []scheduler.ID) {
+		"by a newer version": {"read", 2, func(c *cluster, ids []timer.ID) {
 			c.connect("s0", storetest.LinkCut)
 			for _, id := range ids {
 				if _, err := c.nodes[0].Replace(c.Context(), id, recurring(1500*time.Millisecond, 100)); err != nil {
@@ -94,11 +95,11 @@ func TestAStoppedNodeMakesNoCopies(t *testing.T) {
 				c := newCluster(t, 3, 1, func(config *scheduler.Config) { config.Awake = awake.Following(s.clock) })
 				before, _, _ := layouts()
 				c.Lay(before)
-				timer := recurring(time.Minute, 100)
-				timer.ReplicationFactor = test.rf
-				var ids []scheduler.ID
+				asked := recurring(time.Minute, 100)
+				asked.ReplicationFactor = test.rf
+				var ids []timer.ID
 				for range 40 {
-					ids = append(ids, c.create(timer).ID)
+					ids = append(ids, c.create(asked).ID)
 				}
 				c.Inject(nil, s.after)
 				test.arrange(c, ids)

@@ -3,19 +3,22 @@ package scheduler
 import (
 	"context"
 	"errors"
+
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // stray is a copy on the way to where it belongs.
 type stray struct {
-	ReadResult
+	store.ReadResult
 	own    place
 	homes  []place
-	behind []lag   // those that are to be brought up
-	waits  []place // those that wait longer than they are to, while this copy is to go
-	over   State   // that the timer has ended with elsewhere, which this copy doesn't know; zero if it hasn't
-	busy   bool    // it is about to fire, or firing
-	stays  bool    // for now
-	absent int     // homes that have nothing of the timer
+	behind []lag       // those that are to be brought up
+	waits  []place     // those that wait longer than they are to, while this copy is to go
+	over   timer.State // that the timer has ended with elsewhere, which this copy doesn't know; zero if it hasn't
+	busy   bool        // it is about to fire, or firing
+	stays  bool        // for now
+	absent int         // homes that have nothing of the timer
 }
 
 // lag is a home that is behind, or has nothing of the timer.
@@ -27,15 +30,15 @@ type lag struct {
 // sweepKeys brings some timers of the shard where they belong, and reports whether
 // they are, and how large their records were.
 func (sh *shard) sweepKeys(ctx context.Context, keys []string) (clean bool, weight int) {
-	spots := make([]Spot, len(keys))
+	spots := make([]store.Spot, len(keys))
 	for i, key := range keys {
-		spots[i] = Spot{Shard: sh.name, Key: key}
+		spots[i] = store.Spot{Shard: sh.name, Key: key}
 	}
 	clean = true
 	var all []*stray
 	for i, read := range sh.s.store.Read(ctx, spots) {
 		switch {
-		case errors.Is(read.Err, ErrNotFound) && read.Record.State.Version == 0:
+		case errors.Is(read.Err, timer.ErrNotFound) && read.Record.State.Version == 0:
 			continue // it is gone
 		case read.Err != nil && !read.Record.State.Ended:
 			clean = false
@@ -54,18 +57,18 @@ func (sh *shard) sweepKeys(ctx context.Context, keys []string) (clean bool, weig
 // strayOf looks where a copy belongs. What is about to fire, or firing, brings its
 // other copies up itself. So does one that waits for a better copy's callback, and is
 // looked at after that.
-func (sh *shard) strayOf(read ReadResult) *stray {
+func (sh *shard) strayOf(read store.ReadResult) *stray {
 	id := read.Record.ID
 	s := &stray{ReadResult: read, own: place{shard: sh, rank: read.Record.Rank}}
-	for _, p := range sh.s.homes(ID{Key: id.Key, RF: max(id.RF, 1)}) {
+	for _, p := range sh.s.homes(timer.ID{Key: id.Key, RF: max(id.RF, 1)}) {
 		if p.shard == sh {
 			s.own = p
 		} else {
 			s.homes = append(s.homes, p)
 		}
 	}
-	timer := &read.Record.Timer
-	offset := s.own.offset(sh.s.config.Skew.Of(timer.Interval, id.RF))
+	asked := &read.Record.Timer
+	offset := s.own.offset(sh.s.config.Skew.Of(asked.Interval, id.RF))
 	state := &read.Record.State
 	s.busy = read.Leased || !state.Ended && (read.LookIn-offset < quiet || state.Attempt == 0 && read.DueIn < quiet)
 	if sh.s.store.Lost(sh.name) {
@@ -90,7 +93,7 @@ func (sh *shard) askHomes(ctx context.Context, all []*stray) {
 		to     *shard
 		about  []*stray
 		places []place
-		states []KeyState
+		states []store.KeyState
 	}
 	var questions []*question
 	by := map[*shard]*question{}
@@ -109,7 +112,7 @@ func (sh *shard) askHomes(ctx context.Context, all []*stray) {
 				by[p.shard], questions = q, append(questions, q)
 			}
 			q.about, q.places = append(q.about, s), append(q.places, p)
-			state := KeyState{Key: s.Record.ID.Key, State: s.Record.State}
+			state := store.KeyState{Key: s.Record.ID.Key, State: s.Record.State}
 			if !s.own.home {
 				state.RankFrom = p.rank + 1
 			}
@@ -142,10 +145,10 @@ func (sh *shard) askHomes(ctx context.Context, all []*stray) {
 }
 
 // rankAt gives a copy of the timer the rank that is its shard's now.
-func (s *stray) rankAt(p place) Write {
+func (s *stray) rankAt(p place) store.Write {
 	r := &s.Record
-	w := Write{
-		Kind: WriteRank, Shard: p.shard.name, Key: r.ID.Key, State: r.State, RF: max(r.ID.RF, 1), Rank: p.rank, Timer: &r.Timer,
+	w := store.Write{
+		Kind: store.WriteRank, Shard: p.shard.name, Key: r.ID.Key, State: r.State, RF: max(r.ID.RF, 1), Rank: p.rank, Timer: &r.Timer,
 	}
 	w.Offset, w.Retry = s.own.shard.s.looksFrom(&s.ReadResult, p)
 	return w
@@ -154,7 +157,7 @@ func (s *stray) rankAt(p place) Write {
 // bringHome makes the homes that are behind what the copies are, and has the others
 // take the place of those that are to go.
 func (sh *shard) bringHome(ctx context.Context, all []*stray) {
-	writes, about := map[*shard][]Write{}, map[*shard][]*stray{}
+	writes, about := map[*shard][]store.Write{}, map[*shard][]*stray{}
 	for _, s := range all {
 		if s.over.Version != 0 || s.Record.State.Ended && s.own.home || s.forsaken() {
 			continue // it is not to be made anew, or it is buried from here
@@ -167,7 +170,7 @@ func (sh *shard) bringHome(ctx context.Context, all []*stray) {
 			if s.Record.State.Ended {
 				w.Life = s.LookIn
 				if !p.missing { // if it is now, it has just been lost, and must not look as if it had been told
-					w.Kind = WriteBury
+					w.Kind = store.WriteBury
 				}
 			}
 			writes[p.shard], about[p.shard] = append(writes[p.shard], w), append(about[p.shard], s)
@@ -175,7 +178,7 @@ func (sh *shard) bringHome(ctx context.Context, all []*stray) {
 	}
 	for to, batch := range writes {
 		for i, answer := range sh.s.store.Tell(ctx, to.name, batch) {
-			if answer.Err != nil || answer.Status != WriteStored && answer.Status != WriteSame && answer.Status != WriteNewer {
+			if answer.Err != nil || answer.Status != store.WriteStored && answer.Status != store.WriteSame && answer.Status != store.WriteNewer {
 				about[to][i].stays = true
 			}
 		}
@@ -187,21 +190,21 @@ func (sh *shard) bringHome(ctx context.Context, all []*stray) {
 // now that one. It reports whether all are in place.
 func (sh *shard) settleDown(ctx context.Context, all []*stray) (clean bool) {
 	clean = true
-	var writes []Write
+	var writes []store.Write
 	for _, s := range all {
 		r := &s.Record
-		w := Write{Shard: sh.name, Key: r.ID.Key, State: r.State, RF: max(r.ID.RF, 1), Rank: s.own.rank}
+		w := store.Write{Shard: sh.name, Key: r.ID.Key, State: r.State, RF: max(r.ID.RF, 1), Rank: s.own.rank}
 		switch {
 		case s.over.Version != 0:
-			w.Kind, w.State = WriteBury, s.over
+			w.Kind, w.State = store.WriteBury, s.over
 			w.Life, w.Keep = s.own.tombLife(&sh.s.config), s.own.keepFor(&sh.s.config)
 		case s.stays:
 			clean = false
 			continue
 		case s.forsaken():
-			w.Kind = WriteDrop
+			w.Kind = store.WriteDrop
 		case !s.own.home:
-			w.Kind = WriteLeave
+			w.Kind = store.WriteLeave
 		case r.Rank != s.own.rank && !r.State.Ended:
 			if w = s.rankAt(s.own); s.busy {
 				w.Offset, w.Retry = s.LookIn-s.DueIn, 0 // as it is: nobody has looked whether there are better ones
@@ -215,7 +218,7 @@ func (sh *shard) settleDown(ctx context.Context, all []*stray) (clean bool) {
 		return clean
 	}
 	for _, answer := range sh.s.store.Tell(ctx, sh.name, writes) {
-		clean = clean && answer.Err == nil && (answer.Status == WriteStored || answer.Status == WriteNone)
+		clean = clean && answer.Err == nil && (answer.Status == store.WriteStored || answer.Status == store.WriteNone)
 	}
 	sh.s.metrics.swept.WithLabelValues(sh.name, "settled").Add(float64(len(writes)))
 	return clean

@@ -6,6 +6,9 @@ import (
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
+
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 const (
@@ -34,9 +37,9 @@ const (
 
 // sweeping is what the sweep knows of a shard.
 type sweeping struct {
-	epoch int64                 // as seen last
-	since time.Time             // when it was seen first
-	tried [Partitions]time.Time // when each was swept last by this node, clean or not
+	epoch int64                       // as seen last
+	since time.Time                   // when it was seen first
+	tried [store.Partitions]time.Time // when each was swept last by this node, clean or not
 
 	wanted      atomic.Bool  // another shard has missed something: what is here may belong there
 	missedSince atomic.Int64 // ns on the clock of silence, maybe before its begin; 0 if the shard misses nothing
@@ -109,7 +112,7 @@ func (sh *shard) sweepNext(ctx context.Context) (more bool) {
 // sweepOldest sweeps that one of the node's partitions which was swept, or tried, longest
 // ago among those that are wanted, for a share of the rate, and reports whether there
 // was one.
-func (sh *shard) sweepOldest(ctx context.Context, state *SweepState, wanted func(p int) bool, share int) (found bool) {
+func (sh *shard) sweepOldest(ctx context.Context, state *store.SweepState, wanted func(p int) bool, share int) (found bool) {
 	tried, oldest := &sh.sweeping.tried, -1
 	for p := range state.Marks {
 		if wanted(p) && sh.ownership.first(p) && time.Since(tried[p]) >= sweepInterval && (oldest < 0 || tried[p].Before(tried[oldest])) {
@@ -119,14 +122,14 @@ func (sh *shard) sweepOldest(ctx context.Context, state *SweepState, wanted func
 	if oldest < 0 {
 		return false
 	}
-	sh.sweepPartition(ctx, oldest, SweepMark{Epoch: sh.sweeping.epoch, AtMs: state.NowMs}, share)
+	sh.sweepPartition(ctx, oldest, store.SweepMark{Epoch: sh.sweeping.epoch, AtMs: state.NowMs}, share)
 	tried[oldest] = time.Now()
 	return true
 }
 
 // sweepOver has what counted before forgotten, or the shard taken back, when all of it
 // is swept that had to be for that.
-func (sh *shard) sweepOver(ctx context.Context, state *SweepState, left int) {
+func (sh *shard) sweepOver(ctx context.Context, state *store.SweepState, left int) {
 	if !sh.ownership.first(0) {
 		return
 	}
@@ -150,7 +153,7 @@ func (sh *shard) sweepOver(ctx context.Context, state *SweepState, left int) {
 // sweepPartition looks at all of a partition, some copies at a time, for a share of
 // the rate, and marks it if every one is in place: none was left alone since somebody
 // is at it, or could not be moved.
-func (sh *shard) sweepPartition(ctx context.Context, partition int, mark SweepMark, share int) {
+func (sh *shard) sweepPartition(ctx context.Context, partition int, mark store.SweepMark, share int) {
 	clean, page := true, firstPage
 	for cursor, more := "", true; more; {
 		bounded, cancel := sh.s.config.Awake.WithTimeout(ctx, sweepPatience)
@@ -203,7 +206,7 @@ func nextPage(page, weight int) int {
 // catchUp has all shards swept after this one has missed something: what it was to
 // be told is elsewhere, and it may have what is over. The others come first: if
 // this node dies meanwhile, it is this shard that tells the next one.
-func (sh *shard) catchUp(ctx context.Context, state *SweepState) error {
+func (sh *shard) catchUp(ctx context.Context, state *store.SweepState) error {
 	ago, over := sh.silence.outage.over()
 	if state.Restarted {
 		ago, over = max(ago, state.Missed, 1), true
@@ -249,7 +252,7 @@ func (sh *shard) wantAllSwept(ctx context.Context, ago time.Duration) error {
 	}
 	for _, other := range sh.s.shards.load() {
 		if other != sh && !other.silence.lasts() {
-			if err := other.wantSweep(ctx); err != nil && !errors.Is(err, ErrRefused) {
+			if err := other.wantSweep(ctx); err != nil && !errors.Is(err, timer.ErrRefused) {
 				sh.log.Debug("a shard could not be told to be swept", "other", other.name, "err", err)
 			}
 		}

@@ -4,8 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
 	"chronos/scheduler/storetest"
+	"chronos/scheduler/timer"
 )
 
 // watch looks at the copy of a timer on a shard every 20 ms, and returns after how long the
@@ -26,9 +27,9 @@ func wiped(t *testing.T, in time.Duration, test func(c *cluster, key, lost strin
 	t.Helper()
 	inCluster(t, 2, 1, func(c *cluster) {
 		pass(10 * time.Second) // the sweep of the start is over
-		timer := oneShot(in)
-		timer.ReplicationFactor = 2
-		key := c.create(timer).ID.Key
+		asked := oneShot(in)
+		asked.ReplicationFactor = 2
+		key := c.create(asked).ID.Key
 		lost := c.homes(key, 2)[1]
 		c.Wipe(lost)
 		test(c, key, lost)
@@ -62,12 +63,12 @@ func TestTheSweepLeavesAloneWhatIsAboutToFire(t *testing.T) {
 func TestTheSweepRemovesNoCopyThatTheOwnerLacks(t *testing.T) {
 	inCluster(t, 2, 1, func(c *cluster) {
 		key := c.keysOn("s0", 1)[0]
-		if _, err := c.nodes[0].Replace(c.Context(), scheduler.ID{Key: key, RF: 1}, single(time.Hour)); err != nil {
+		if _, err := c.nodes[0].Replace(c.Context(), timer.ID{Key: key, RF: 1}, single(time.Hour)); err != nil {
 			c.Fatal(err)
 		}
 		c.Inject(func(op, shard string) error {
 			if op == "tell" && shard == "s1" {
-				return scheduler.ErrUnavailable
+				return timer.ErrUnavailable
 			}
 			return nil
 		}, nil)
@@ -87,7 +88,7 @@ func TestTheSweepRemovesNoCopyThatTheOwnerLacks(t *testing.T) {
 // TestADeleteIsToldWhereTheTimerBelongedBefore: until the sweep has come, the copy is there.
 func TestADeleteIsToldWhereTheTimerBelongedBefore(t *testing.T) {
 	inCluster(t, 2, 1, func(c *cluster) {
-		id := scheduler.ID{Key: c.keysOn("s0", 1)[0], RF: 1}
+		id := timer.ID{Key: c.keysOn("s0", 1)[0], RF: 1}
 		if _, err := c.nodes[0].Replace(c.Context(), id, single(time.Hour)); err != nil {
 			c.Fatal(err)
 		}
@@ -106,9 +107,9 @@ func TestADeleteIsToldWhereTheTimerBelongedBefore(t *testing.T) {
 // before somebody wanted the partition swept, is swept again.
 func TestASweepCountsForItsTopology(t *testing.T) {
 	t.Parallel()
-	state := scheduler.SweepState{WantedMs: 1000}
-	state.Marks[3] = scheduler.SweepMark{Epoch: 7, AtMs: 1000}
-	state.Marks[4] = scheduler.SweepMark{Epoch: 7, AtMs: 999}
+	state := store.SweepState{WantedMs: 1000}
+	state.Marks[3] = store.SweepMark{Epoch: 7, AtMs: 1000}
+	state.Marks[4] = store.SweepMark{Epoch: 7, AtMs: 999}
 	for _, c := range []struct {
 		partition int
 		epoch     int64

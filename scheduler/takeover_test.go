@@ -7,17 +7,17 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
 	"chronos/scheduler/storetest"
 )
 
 // countingStore counts how many partitions its node has asked for.
 type countingStore struct {
-	scheduler.Store
+	store.Store
 	asked *atomic.Int64
 }
 
-func (s countingStore) Claim(ctx context.Context, shard string, req scheduler.ClaimRequest) (scheduler.ClaimResult, error) {
+func (s countingStore) Claim(ctx context.Context, shard string, req store.ClaimRequest) (store.ClaimResult, error) {
 	s.asked.Add(int64(len(req.Partitions)))
 	return s.Store.Claim(ctx, shard, req)
 }

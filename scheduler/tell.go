@@ -6,6 +6,9 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 const (
@@ -87,10 +90,10 @@ func (s *Scheduler) send(ctx context.Context, messages []message) {
 }
 
 func (s *Scheduler) sendTo(ctx context.Context, to *shard, share []message, mu *sync.Mutex) {
-	writes := make([]Write, len(share))
+	writes := make([]store.Write, len(share))
 	for i, m := range share {
 		if writes[i] = m.claim.outcomeFor(m.to); m.lasts {
-			writes[i].Kind = WriteGone
+			writes[i].Kind = store.WriteGone
 		}
 	}
 	began := to.silence.begin()
@@ -104,11 +107,11 @@ func (s *Scheduler) sendTo(ctx context.Context, to *shard, share []message, mu *
 }
 
 // heard takes the answer of a copy that was told.
-func (c *claim) heard(from place, answer *Written) {
+func (c *claim) heard(from place, answer *store.Written) {
 	switch {
 	case answer.Err != nil:
 		c.untold(from)
-	case answer.Status == WriteNone, answer.Status == WriteOlder:
+	case answer.Status == store.WriteNone, answer.Status == store.WriteOlder:
 		if from.home {
 			c.lacking = append(c.lacking, from)
 		}
@@ -123,27 +126,27 @@ func (c *claim) untold(p place) {
 		return
 	}
 	o := &c.settlement
-	o.Untold = append(o.Untold, Away{Shard: p.shard.name, Rank: p.rank})
+	o.Untold = append(o.Untold, store.Away{Shard: p.shard.name, Rank: p.rank})
 	o.Keep = max(o.Keep, c.shard.s.config.TombLife)
 }
 
 // state is what the claim's outcome is about.
-func (c *claim) state() State {
-	if c.fenced.Status == FencePassed {
+func (c *claim) state() timer.State {
+	if c.fenced.Status == store.FencePassed {
 		return c.fenced.State
 	}
 	return c.Record.State
 }
 
 // after is the state that the outcome leaves.
-func (c *claim) after() State {
+func (c *claim) after() timer.State {
 	state := c.state()
 	switch c.settlement.Outcome {
-	case OutcomeNext:
+	case store.OutcomeNext:
 		state.Seq, state.Attempt = state.Seq+1, 0
-	case OutcomeDone, OutcomeDead, OutcomeLetter:
+	case store.OutcomeDone, store.OutcomeDead, store.OutcomeLetter:
 		state.Ended = true
-	case OutcomeAgain, OutcomeRelease:
+	case store.OutcomeAgain, store.OutcomeRelease:
 	}
 	return state
 }
@@ -155,31 +158,31 @@ func (c *claim) after() State {
 const overtaken = 2 * time.Second
 
 // outcomeFor is what the copy at p is told.
-func (c *claim) outcomeFor(p place) Write {
+func (c *claim) outcomeFor(p place) store.Write {
 	config, o := &c.shard.s.config, &c.settlement
-	w := Write{
+	w := store.Write{
 		Shard: p.shard.name, Key: c.Lease.Key, State: c.after(), RF: c.Record.ID.RF, Rank: p.rank,
 		Offset: p.offset(c.skew()), Life: p.tombLife(config), Keep: p.keepFor(config), BodyHash: c.Record.BodyHash,
 	}
 	if o.Reason != "" && !w.State.Ended {
-		w.Failure = Failure{Node: config.Node, Reason: o.Reason}
+		w.Failure = store.Failure{Node: config.Node, Reason: o.Reason}
 	}
 	switch {
 	case w.State.Ended:
-		w.Kind = WriteDone
+		w.Kind = store.WriteDone
 		if p.home && c.young() {
-			w.Kind, w.Life = WriteGone, min(config.TombLife, youngLife)
+			w.Kind, w.Life = store.WriteGone, min(config.TombLife, youngLife)
 		}
 		if !p.home {
 			w.Life = min(w.Life, overtaken)
 			if c.shard.s.drained(w.Key, w.Shard) {
-				w.Kind = WriteBury
+				w.Kind = store.WriteBury
 			}
 		}
-	case o.Outcome == OutcomeNext:
-		w.Kind = WriteNext
+	case o.Outcome == store.OutcomeNext:
+		w.Kind = store.WriteNext
 	default:
-		w.Kind, w.Retry = WriteAgain, o.Delay+w.Offset
+		w.Kind, w.Retry = store.WriteAgain, o.Delay+w.Offset
 	}
 	return w
 }
@@ -188,7 +191,7 @@ func (c *claim) outcomeFor(p place) Write {
 // now that the leased copy has accepted it: an outcome that comes late must not
 // bring back what is over. It reports whether all that were told have a pop to come.
 func (c *claim) restore(ctx context.Context) (all bool) {
-	if c.fenced.Status != FencePassed || c.settlement.Outcome == OutcomeRelease || c.after().Ended {
+	if c.fenced.Status != store.FencePassed || c.settlement.Outcome == store.OutcomeRelease || c.after().Ended {
 		return false
 	}
 	if len(c.lacking) == 0 {
@@ -204,20 +207,20 @@ func (c *claim) restore(ctx context.Context) (all bool) {
 			continue // the shards have changed since
 		}
 		w := c.outcomeFor(p)
-		w.Kind, w.Timer = WriteLive, &c.Record.Timer
+		w.Kind, w.Timer = store.WriteLive, &c.Record.Timer
 		w.DueIn, w.Retry = due, o.Delay+w.Offset
-		if o.Outcome == OutcomeNext {
+		if o.Outcome == store.OutcomeNext {
 			w.DueIn += c.Record.Timer.Interval
 			w.Offset += max(-w.DueIn, 0) // an overdue pop is looked at as if it were due now
 		}
-		all = s.store.Tell(bounded, p.shard.name, []Write{w})[0].Err == nil && all
+		all = s.store.Tell(bounded, p.shard.name, []store.Write{w})[0].Err == nil && all
 	}
 	return all
 }
 
 // belongs reports whether a copy belongs at p by now.
 func (c *claim) belongs(p place) bool {
-	return c.shard.s.isHome(p.shard.name, &Head{Key: c.Lease.Key, RF: c.Record.ID.RF})
+	return c.shard.s.isHome(p.shard.name, &store.Head{Key: c.Lease.Key, RF: c.Record.ID.RF})
 }
 
 // leave removes the copies from where none belong, since those at home go on: what
@@ -236,7 +239,7 @@ func (c *claim) leave(ctx context.Context) {
 			continue // a copy belongs on it, or may on one of its name, since the shards have changed
 		}
 		w := c.outcomeFor(p)
-		w.Kind, w.Timer = WriteLeave, nil
-		c.shard.s.store.Tell(bounded, p.shard.name, []Write{w})
+		w.Kind, w.Timer = store.WriteLeave, nil
+		c.shard.s.store.Tell(bounded, p.shard.name, []store.Write{w})
 	}
 }

@@ -1,9 +1,11 @@
 package scheduler
 
+import "chronos/scheduler/store"
+
 // wasThere reports whether a delete has found a copy of the timer, live or ended. A
 // tombstone that an earlier delete made of nothing is no copy.
 func (t *target) wasThere() bool {
-	return !t.answer.New && t.answer.Status != WriteNone && t.answer.State.Seq > 0
+	return !t.answer.New && t.answer.Status != store.WriteNone && t.answer.State.Seq > 0
 }
 
 // owns reports whether a copy belongs on the target. A delete that does not know the

@@ -8,13 +8,14 @@ import (
 
 	"chronos/scheduler"
 	"chronos/scheduler/storetest"
+	"chronos/scheduler/timer"
 )
 
 // single is a timer of one copy.
-func single(in time.Duration) scheduler.Timer {
-	timer := oneShot(in)
-	timer.ReplicationFactor = 1
-	return timer
+func single(in time.Duration) timer.Timer {
+	asked := oneShot(in)
+	asked.ReplicationFactor = 1
+	return asked
 }
 
 // A delete by bare key of a timer whose only shard is away tells nobody, however often it
@@ -23,11 +24,11 @@ func TestADeleteThatToldNoOwnerIsRefused(t *testing.T) {
 	inCluster(t, 3, 1, func(c *cluster) {
 		for range 10 {
 			id := c.create(single(time.Minute)).ID
-			bare := scheduler.ID{Key: id.Key}
+			bare := timer.ID{Key: id.Key}
 			owner := c.homes(id.Key, 1)[0]
 			c.connect(owner, storetest.LinkCut)
 			for range 3 {
-				if _, err := c.nodes[0].Delete(c.Context(), bare); !errors.Is(err, scheduler.ErrUnavailable) {
+				if _, err := c.nodes[0].Delete(c.Context(), bare); !errors.Is(err, timer.ErrUnavailable) {
 					c.Errorf("delete while the owner is away: %v, want unavailable", err)
 				}
 			}
@@ -48,13 +49,13 @@ func TestAWriteByKeyWhileAShardIsAway(t *testing.T) {
 		n := c.nodes[0]
 		for _, away := range []string{"s0", "s1", "s2"} {
 			for range 10 {
-				known := scheduler.ID{Key: c.create(oneShot(time.Hour)).ID.Key}
+				known := timer.ID{Key: c.create(oneShot(time.Hour)).ID.Key}
 				three := oneShot(time.Hour)
 				three.ReplicationFactor = 3
-				wide := scheduler.ID{Key: c.create(three).ID.Key}
-				fresh := scheduler.ID{Key: "new-" + known.Key}
+				wide := timer.ID{Key: c.create(three).ID.Key}
+				fresh := timer.ID{Key: "new-" + known.Key}
 				c.connect(away, storetest.LinkCut)
-				for name, id := range map[string]scheduler.ID{"known": known, "new": fresh} {
+				for name, id := range map[string]timer.ID{"known": known, "new": fresh} {
 					receipt, err := n.Replace(c.Context(), id, oneShot(time.Hour))
 					if err != nil || receipt.Copies+receipt.Unreached != 2 || receipt.Copies < 1 || receipt.ID.RF != 2 {
 						c.Errorf("%s away, PUT of a %s key: %+v, %v; want two copies, one maybe unreached", away, name, receipt, err)
@@ -83,7 +84,7 @@ func TestAOneCopyTimerAsksTheNextOwnerAfterAnOutage(t *testing.T) {
 			owner := c.homes(id.Key, 1)[0]
 			c.connect(owner, storetest.LinkMute)
 			pass(3 * time.Second)
-			receipt, err := c.nodes[0].Replace(c.Context(), scheduler.ID{Key: id.Key}, oneShot(time.Minute))
+			receipt, err := c.nodes[0].Replace(c.Context(), timer.ID{Key: id.Key}, oneShot(time.Minute))
 			if err != nil || receipt.Unreached != 1 {
 				c.Errorf("PUT while the owner is away: %+v, %v; want one unreached", receipt, err)
 			}
@@ -104,11 +105,11 @@ func TestAOneCopyTimerAsksTheNextOwnerAfterAnOutage(t *testing.T) {
 // TestOutcomesAreToldBeforeTheyAreSettled: a node that dies between the two must leave no
 // copy that is ready to fire once more, so the leased copy is settled last.
 func TestOutcomesAreToldBeforeTheyAreSettled(t *testing.T) {
-	for name, timer := range map[string]scheduler.Timer{"the last pop": oneShot(time.Second), "a next pop": recurring(time.Second, 2)} {
+	for name, asked := range map[string]timer.Timer{"the last pop": oneShot(time.Second), "a next pop": recurring(time.Second, 2)} {
 		t.Run(name, func(t *testing.T) {
 			inCluster(t, 2, 1, func(c *cluster) {
-				timer.ReplicationFactor = 2
-				key := c.create(timer).ID.Key
+				asked.ReplicationFactor = 2
+				key := c.create(asked).ID.Key
 				homes := c.homes(key, 2)
 				var settled atomic.Int64
 				c.Inject(func(op, shard string) error {
@@ -134,9 +135,9 @@ func TestOutcomesAreToldBeforeTheyAreSettled(t *testing.T) {
 // the outcome.
 func TestAMissingCopyIsMadeAfterTheSettlement(t *testing.T) {
 	inCluster(t, 2, 1, func(c *cluster) {
-		timer := recurring(time.Second, 2)
-		timer.ReplicationFactor = 2
-		key := c.create(timer).ID.Key
+		asked := recurring(time.Second, 2)
+		asked.ReplicationFactor = 2
+		key := c.create(asked).ID.Key
 		homes := c.homes(key, 2)
 		c.Wipe(homes[1])
 		var settled atomic.Int64
@@ -175,7 +176,7 @@ func TestAnAnswerThatComesTooLateIsNone(t *testing.T) {
 			}
 			return nil
 		})
-		if got, err := c.nodes[0].Delete(c.Context(), receipt.ID); !errors.Is(err, scheduler.ErrUnavailable) {
+		if got, err := c.nodes[0].Delete(c.Context(), receipt.ID); !errors.Is(err, timer.ErrUnavailable) {
 			c.Errorf("a delete that took over a second: %+v, %v; want unavailable", got, err)
 		}
 	}, standing)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"math/rand/v2"
 	"time"
+
+	"chronos/scheduler/store"
 )
 
 const (
@@ -95,7 +97,7 @@ func (sh *shard) survey(ctx context.Context) {
 		sh.s.metrics.tombstones.DeleteLabelValues(sh.name)
 		sh.s.metrics.letters.DeleteLabelValues(sh.name)
 		sh.s.metrics.overdue.DeleteLabelValues(sh.name)
-		sh.noteNeglect(&Survey{})
+		sh.noteNeglect(&store.Survey{})
 		return
 	}
 	sh.noteNeglect(&found)

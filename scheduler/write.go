@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // What one client request may cost. A try that was refused as older goes above
@@ -65,7 +68,7 @@ func (s *Scheduler) writeAll(ctx context.Context, attempts []attempt) {
 	if took := s.config.SinceBoot() - begun; took > answerLimit && s.several() {
 		for i := range attempts {
 			if attempts[i].err == nil {
-				attempts[i].err = fmt.Errorf("%w: it took %v to tell all copies", ErrUnavailable, took.Round(time.Millisecond))
+				attempts[i].err = fmt.Errorf("%w: it took %v to tell all copies", timer.ErrUnavailable, took.Round(time.Millisecond))
 			}
 		}
 	}
@@ -94,9 +97,9 @@ func (a *attempt) lose() {
 	switch {
 	case a.err != nil:
 	case a.bodyHash != "":
-		a.err = fmt.Errorf("%w: other writes to this timer kept coming first", ErrUnavailable)
+		a.err = fmt.Errorf("%w: other writes to this timer kept coming first", timer.ErrUnavailable)
 	default:
-		a.err = ErrOvertaken
+		a.err = timer.ErrOvertaken
 	}
 }
 
@@ -104,7 +107,7 @@ func (a *attempt) lose() {
 // places where copies may be, and the names of those that have not heard of an end.
 func (s *Scheduler) try(ctx context.Context, open []*attempt) {
 	for {
-		var writes []Write
+		var writes []store.Write
 		for _, a := range open {
 			before := len(writes)
 			writes = a.plan(writes)
@@ -121,7 +124,7 @@ func (s *Scheduler) try(ctx context.Context, open []*attempt) {
 	}
 }
 
-func (s *Scheduler) merge(ctx context.Context, writes []Write) []Written {
+func (s *Scheduler) merge(ctx context.Context, writes []store.Write) []store.Written {
 	if s.several() {
 		var cancel context.CancelFunc
 		ctx, cancel = s.config.Awake.WithTimeout(ctx, roundPatience)
@@ -136,11 +139,11 @@ func (a *attempt) judge() {
 	v := a.tally()
 	a.err, a.over = nil, true
 	switch {
-	case v.told == 0 && errors.Is(v.err, ErrUnavailable):
+	case v.told == 0 && errors.Is(v.err, timer.ErrUnavailable):
 		a.unanswered, a.over, a.err = true, false, v.err
 		a.again(0)
 	case v.told == 0 && a.unanswered:
-		a.err = fmt.Errorf("%w: sent before without an answer, and now: %v", ErrUnavailable, v.err) //nolint:errorlint // that nothing was done is true of the last try alone
+		a.err = fmt.Errorf("%w: sent before without an answer, and now: %v", timer.ErrUnavailable, v.err) //nolint:errorlint // that nothing was done is true of the last try alone
 	case v.told == 0:
 		a.err = v.err
 	case a.humble && (v.factor != 0 || v.above != 0):
@@ -151,7 +154,7 @@ func (a *attempt) judge() {
 		a.err = factorChanged(v.factor)
 	case v.exists != nil && !v.exists.State.Ended && v.exists.State.Version > a.version && v.copies > 0:
 		// That may have been stored at the same time, and find this: of the two one makes room.
-		a.err = fmt.Errorf("%w: another one of its key came at the same time", ErrUnavailable)
+		a.err = fmt.Errorf("%w: another one of its key came at the same time", timer.ErrUnavailable)
 	case v.exists != nil:
 		a.withdraw(false) // from copies that did not hear of the first
 		a.replay(v.exists)
@@ -165,7 +168,7 @@ func (a *attempt) judge() {
 		a.again(v.above)
 	case a.timer != nil && v.copies < min(a.s.config.MinCopies, a.id.RF, len(a.s.store.Rank(a.id.Key))):
 		a.repair(v)
-		a.err = fmt.Errorf("%w: %d copies could be stored, and CHRONOS_MIN_COPIES asks for %d: %w", ErrUnavailable, v.copies, a.s.config.MinCopies, v.err)
+		a.err = fmt.Errorf("%w: %d copies could be stored, and CHRONOS_MIN_COPIES asks for %d: %w", timer.ErrUnavailable, v.copies, a.s.config.MinCopies, v.err)
 	default:
 		a.receipt = a.acknowledge(v)
 	}
@@ -176,7 +179,7 @@ func (a *attempt) repair(v verdict) {
 	if v.first == nil || v.unreached == 0 {
 		return
 	}
-	id := ID{Key: a.id.Key, RF: cmp.Or(a.id.RF, v.first.answer.RF)}
+	id := timer.ID{Key: a.id.Key, RF: cmp.Or(a.id.RF, v.first.answer.RF)}
 	var missed []*shard
 	for i := range a.targets {
 		if t := &a.targets[i]; t.progress == untold && t.home && t.rank < id.RF {
@@ -198,8 +201,8 @@ type verdict struct {
 	firing           bool    // a callback of an earlier state may still start
 	first            *target // the best copy that was told
 	factor           int     // of a live timer that is there, if it is another
-	exists           *Written
-	above            Version // of a newer write that is there
+	exists           *store.Written
+	above            timer.Version // of a newer write that is there
 	err              error
 }
 
@@ -229,11 +232,11 @@ func (a *attempt) tally() (v verdict) {
 			v.told++
 		}
 		v.firing = v.firing || w.Firing > 0
-		v.present = v.present || !w.New && w.Status != WriteNone
+		v.present = v.present || !w.New && w.Status != store.WriteNone
 		v.missing = v.missing || w.New && t.home && t.rank < rf
 		switch {
-		case !t.home && (w.Status == WriteNone || w.State.Version == a.version):
-		case accepted(w.Status), w.Status == WriteNewer && (executed || a.humble) && w.State.Version == a.version:
+		case !t.home && (w.Status == store.WriteNone || w.State.Version == a.version):
+		case accepted(w.Status), w.Status == store.WriteNewer && (executed || a.humble) && w.State.Version == a.version:
 			// What is newer than the write is what has become of it since: it fires.
 			v.copies++
 			if t.passed {
@@ -246,9 +249,9 @@ func (a *attempt) tally() (v verdict) {
 			}
 		case a.ends(t) && !v.unheard:
 			v.copies++
-		case w.Status == WriteFactor:
+		case w.Status == store.WriteFactor:
 			v.factor = w.RF
-		case w.Status == WriteExists:
+		case w.Status == store.WriteExists:
 			v.exists = w
 		default:
 			v.above = max(v.above, w.State.Version)
@@ -286,12 +289,12 @@ func (a *attempt) acknowledge(v verdict) Receipt {
 }
 
 // replay is the answer to a create that happened before.
-func (a *attempt) replay(there *Written) {
+func (a *attempt) replay(there *store.Written) {
 	if there.BodyHash != a.bodyHash {
-		a.err = ErrKeyReused
+		a.err = timer.ErrKeyReused
 		return
 	}
-	id := ID{Key: a.id.Key, RF: there.RF}
+	id := timer.ID{Key: a.id.Key, RF: there.RF}
 	homes := a.s.places(id)
 	id.Hint = a.s.hintOf(homes)
 	a.receipt = Receipt{
@@ -307,13 +310,13 @@ func (a *attempt) replay(there *Written) {
 // answer came, since elsewhere it was refused; or all that was stored for certain. What
 // can't be taken back is older than what comes next.
 func (a *attempt) withdraw(all bool) {
-	var writes []Write
+	var writes []store.Write
 	for i := range a.targets {
 		t := &a.targets[i]
 		stored := t.progress == told && t.home && (t.answer.New || all && accepted(t.answer.Status))
 		if stored || !all && t.progress == untold && t.tried && !t.shard.away() {
 			w := a.writeTo(t)
-			w.Kind, w.Timer = WriteDrop, nil
+			w.Kind, w.Timer = store.WriteDrop, nil
 			writes = append(writes, w)
 		}
 	}
@@ -327,10 +330,10 @@ func (a *attempt) withdraw(all bool) {
 
 // sleep waits for d and reports whether ctx lasted.
 func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
+	alarm := time.NewTimer(d)
+	defer alarm.Stop()
 	select {
-	case <-timer.C:
+	case <-alarm.C:
 		return true
 	case <-ctx.Done():
 		return false

@@ -9,19 +9,19 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler"
 	"chronos/scheduler/storetest"
+	"chronos/scheduler/timer"
 )
 
 // A write whose node can't reach one owner meets a newer write through another node. No
 // shard but the owners has a copy, and what was replaced is not called.
 func TestAWriteThatMissedAnOwnerMeetsANewerOne(t *testing.T) {
-	for name, rival := range map[string]func(c *cluster, id scheduler.ID) error{
-		"by a PUT": func(c *cluster, id scheduler.ID) error {
+	for name, rival := range map[string]func(c *cluster, id timer.ID) error{
+		"by a PUT": func(c *cluster, id timer.ID) error {
 			_, err := c.nodes[1].Replace(c.Context(), id, oneShot(5*time.Second))
 			return err
 		},
-		"by a DELETE": func(c *cluster, id scheduler.ID) error {
+		"by a DELETE": func(c *cluster, id timer.ID) error {
 			_, err := c.nodes[1].Delete(c.Context(), id)
 			return err
 		},
@@ -85,7 +85,7 @@ func TestWritesAtTheSameTimeAreCarriedOut(t *testing.T) {
 					_, err := c.nodes[(client+i)%2].Replace(c.Context(), id, oneShot(10*time.Second))
 					mu.Lock()
 					switch {
-					case errors.Is(err, scheduler.ErrOvertaken):
+					case errors.Is(err, timer.ErrOvertaken):
 						lost++
 					case err != nil:
 						c.Error(err)
@@ -172,7 +172,7 @@ func TestAnOvertakenWriteIsNotCutOff(t *testing.T) {
 					}
 					return nil
 				})
-				if _, err := c.nodes[0].Replace(c.Context(), id, oneShot(time.Hour)); !errors.Is(err, scheduler.ErrOvertaken) {
+				if _, err := c.nodes[0].Replace(c.Context(), id, oneShot(time.Hour)); !errors.Is(err, timer.ErrOvertaken) {
 					c.Errorf("answered %v, want that the write was overtaken", err)
 				}
 				c.Inject(nil, nil)

@@ -7,6 +7,7 @@ import (
 
 	"chronos/scheduler"
 	"chronos/scheduler/storetest"
+	"chronos/scheduler/timer"
 )
 
 // New timers get keys whose owners can be reached, so a timer has all its copies while a
@@ -67,7 +68,7 @@ func TestACreateIsStoredOnTheOwnersThatAreLeft(t *testing.T) {
 }
 
 // What the owners have of a timer, by shard.
-func (c *cluster) states(key string) (all []scheduler.State) {
+func (c *cluster) states(key string) (all []timer.State) {
 	for _, name := range c.homes(key, 2) {
 		all = append(all, c.Copies(name)[key])
 	}
@@ -76,11 +77,11 @@ func (c *cluster) states(key string) (all []scheduler.State) {
 
 // A write that missed an owner is repaired by its node some seconds later, without a sweep.
 func TestAWriteThatMissedAnOwnerIsRepaired(t *testing.T) {
-	for name, write := range map[string]func(c *cluster, id scheduler.ID) (scheduler.Receipt, error){
-		"replace": func(c *cluster, id scheduler.ID) (scheduler.Receipt, error) {
+	for name, write := range map[string]func(c *cluster, id timer.ID) (scheduler.Receipt, error){
+		"replace": func(c *cluster, id timer.ID) (scheduler.Receipt, error) {
 			return c.nodes[0].Replace(c.Context(), id, oneShot(time.Hour))
 		},
-		"delete": func(c *cluster, id scheduler.ID) (scheduler.Receipt, error) {
+		"delete": func(c *cluster, id timer.ID) (scheduler.Receipt, error) {
 			return c.nodes[0].Delete(c.Context(), id)
 		},
 	} {
@@ -171,16 +172,16 @@ func TestAnUncertainNodeRepairsNothing(t *testing.T) {
 // A write that reaches no owner is refused, whatever other shards say.
 func TestAWriteThatReachesNoOwnerIsRefused(t *testing.T) {
 	inCluster(t, 3, 1, func(c *cluster) {
-		timer := oneShot(20 * time.Second)
-		timer.ReplicationFactor = 1
+		asked := oneShot(20 * time.Second)
+		asked.ReplicationFactor = 1
 		for _, known := range []bool{true, false} {
-			id := c.create(timer).ID
+			id := c.create(asked).ID
 			if !known {
-				id = scheduler.ID{Key: id.Key}
+				id = timer.ID{Key: id.Key}
 			}
 			owner := c.homes(id.Key, 1)[0]
 			c.connect(owner, storetest.LinkCut)
-			if _, err := c.nodes[0].Delete(c.Context(), id); !errors.Is(err, scheduler.ErrUnavailable) {
+			if _, err := c.nodes[0].Delete(c.Context(), id); !errors.Is(err, timer.ErrUnavailable) {
 				c.Errorf("deleted (factor known: %t): %v, want unavailable", known, err)
 			}
 			c.connect(owner, storetest.LinkUp)
@@ -196,10 +197,10 @@ func TestAWriteThatReachesNoOwnerIsRefused(t *testing.T) {
 func TestAWriteMakesNoCopyWhereNoneBelongs(t *testing.T) {
 	inCluster(t, 3, 1, func(c *cluster) {
 		all, stay := []string{"s0", "s1", "s2"}, []string{"s0", "s1"}
-		timer := oneShot(time.Hour)
-		var there, missing []scheduler.ID
+		asked := oneShot(time.Hour)
+		var there, missing []timer.ID
 		for range 60 {
-			id := c.create(timer).ID
+			id := c.create(asked).ID
 			if _, is := c.Copies("s2")[id.Key]; is {
 				there = append(there, id)
 			} else {
@@ -208,7 +209,7 @@ func TestAWriteMakesNoCopyWhereNoneBelongs(t *testing.T) {
 		}
 		c.Lay(storetest.Layout{Shards: all, Active: stay, Others: [][]string{all}, Epoch: 2})
 		for _, id := range append(there, missing...) {
-			if r, err := c.nodes[0].Replace(c.Context(), id, timer); err != nil || r.Copies != 2 {
+			if r, err := c.nodes[0].Replace(c.Context(), id, asked); err != nil || r.Copies != 2 {
 				c.Errorf("replaced: %+v, %v; want two copies", r, err)
 			}
 		}
@@ -227,7 +228,7 @@ func TestAWriteMakesNoCopyWhereNoneBelongs(t *testing.T) {
 			if _, err := c.nodes[0].Delete(c.Context(), id); err != nil {
 				c.Error(err)
 			}
-			if _, err := c.nodes[0].Replace(c.Context(), id, timer); err != nil {
+			if _, err := c.nodes[0].Replace(c.Context(), id, asked); err != nil {
 				c.Error(err)
 			}
 			if state := c.Copies("s2")[id.Key]; !state.Ended {

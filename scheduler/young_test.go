@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
 )
 
 // A timer is replaced, and the new version is called and over at once. The earlier version,
@@ -16,11 +16,11 @@ func TestAnEarlierVersionThatArrivesAfterTheEndIsRefused(t *testing.T) {
 		before.ReplicationFactor, before.Callback.Opaque = 2, "before"
 		id := c.create(before).ID
 		probe := c.Open("probe")
-		var late []scheduler.Write
+		var late []store.Write
 		for rank, shard := range c.homes(id.Key, 2) {
-			read := probe.Read(c.Context(), []scheduler.Spot{{Shard: shard, Key: id.Key}})[0]
-			late = append(late, scheduler.Write{
-				Kind: scheduler.WriteLive, Shard: shard, Key: id.Key, State: read.Record.State, RF: 2, Rank: rank,
+			read := probe.Read(c.Context(), []store.Spot{{Shard: shard, Key: id.Key}})[0]
+			late = append(late, store.Write{
+				Kind: store.WriteLive, Shard: shard, Key: id.Key, State: read.Record.State, RF: 2, Rank: rank,
 				Timer: &read.Record.Timer, DueIn: read.DueIn,
 			})
 		}
@@ -32,7 +32,7 @@ func TestAnEarlierVersionThatArrivesAfterTheEndIsRefused(t *testing.T) {
 		pass(time.Second)
 		c.wantOnce(id.Key, 1, time.Second)
 		for _, w := range late {
-			if got := probe.Tell(c.Context(), w.Shard, []scheduler.Write{w})[0]; got.Status != scheduler.WriteNewer {
+			if got := probe.Tell(c.Context(), w.Shard, []store.Write{w})[0]; got.Status != store.WriteNewer {
 				c.Errorf("%s took the earlier version: %+v", w.Shard, got)
 			}
 		}

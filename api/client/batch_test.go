@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"chronos/api/client"
-	"chronos/scheduler"
+	"chronos/scheduler/timer"
 )
 
 // A full batch, through a real server.
@@ -77,9 +77,9 @@ func TestCreateBatchOnce(t *testing.T) {
 	if problem, ok := errors.AsType[*client.Problem](again[1].Err); !ok || problem.Status != 422 || problem.Code != "idempotency-key-reused" {
 		t.Errorf("with another body: %v", again[1].Err)
 	}
-	m.fails = scheduler.ErrUnavailable
+	m.fails = timer.ErrUnavailable
 	_, err = c.CreateBatch(t.Context(), timers)
-	if problem, ok := errors.AsType[*client.Problem](err); !ok || problem.Code != "store-unavailable" || problem.RetryAfter != scheduler.RetryAfter {
+	if problem, ok := errors.AsType[*client.Problem](err); !ok || problem.Code != "store-unavailable" || problem.RetryAfter != timer.RetryAfter {
 		t.Errorf("have %v, want that the store is unavailable, and for how long", err)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"chronos/api/client"
 	"chronos/api/openapitest"
 	"chronos/scheduler"
+	"chronos/scheduler/timer"
 	"chronos/scheduler/webhook"
 )
 
@@ -92,7 +93,7 @@ func TestParseDelivered(t *testing.T) {
 	defer cancel()
 	due := time.Date(2026, 11, 21, 2, 22, 48, 508e6, time.UTC)
 	delivered := deliverer.Deliver(ctx, scheduler.Delivery{
-		Callback: scheduler.Callback{URI: receiver.URL + "/hello", Opaque: "tea\x00é"}, ID: scheduler.ID{Key: "my.own~key", RF: 2, Hint: 7},
+		Callback: timer.Callback{URI: receiver.URL + "/hello", Opaque: "tea\x00é"}, ID: timer.ID{Key: "my.own~key", RF: 2, Hint: 7},
 		Version: 0x01a1fbe0aefb231c, Seq: 3, Attempt: 2, Due: due,
 	})
 	if delivered.Verdict != scheduler.VerdictDelivered {
@@ -116,10 +117,10 @@ func FuzzParseCallback(f *testing.F) {
 	f.Add("k-2-0000000000008421", "k.019b76679000beef.1", "1", "1", "2026-11-21T00:33:39.390Z", "1795221219", "body")
 	f.Add("", "", "-1", "0", "now", "x", "")
 	f.Add("a.b", "a.b.019b76679000beef.07", "+1", "9999999999999999999", "0000-01-01T00:00:00Z", "-1", "\x00")
-	f.Fuzz(func(t *testing.T, timer, id, sequence, attempt, due, sent, body string) {
+	f.Fuzz(func(t *testing.T, asked, id, sequence, attempt, due, sent, body string) {
 		r := &http.Request{Method: http.MethodPost, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body))}
 		for name, value := range map[string]string{
-			"X-Chronos-Timer": timer, "Webhook-Id": id, "X-Sequence-Number": sequence, "X-Chronos-Attempt": attempt,
+			"X-Chronos-Timer": asked, "Webhook-Id": id, "X-Sequence-Number": sequence, "X-Chronos-Attempt": attempt,
 			"X-Chronos-Due": due, "Webhook-Timestamp": sent,
 		} {
 			r.Header.Set(name, value)
@@ -128,7 +129,7 @@ func FuzzParseCallback(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if c.Sequence < 1 || c.Attempt < 1 || c.Due.IsZero() && due != "0001-01-01T00:00:00Z" || c.Key == "" || c.Timer != timer || c.WebhookID != id || string(c.Body) != body {
+		if c.Sequence < 1 || c.Attempt < 1 || c.Due.IsZero() && due != "0001-01-01T00:00:00Z" || c.Key == "" || c.Timer != asked || c.WebhookID != id || string(c.Body) != body {
 			t.Errorf("taken as %+v", c)
 		}
 		if !strings.HasPrefix(id, c.Key+".") {

@@ -17,6 +17,8 @@ import (
 	"chronos/api/client"
 	"chronos/api/openapitest"
 	"chronos/scheduler"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // memory keeps timers, as a scheduler does for the API.
@@ -24,7 +26,7 @@ type memory struct {
 	api.Timers // nil: what the client asks for is below
 
 	mu      sync.Mutex
-	records map[string]scheduler.ReadResult
+	records map[string]store.ReadResult
 	bodies  map[string]string // by idempotency key
 	fails   error             // of every operation
 	over    bool              // says of replayed creates that their timers are over
@@ -33,17 +35,17 @@ type memory struct {
 var epoch = time.Date(2030, 1, 31, 12, 0, 0, 0, time.UTC)
 
 func newMemory() *memory {
-	return &memory{records: map[string]scheduler.ReadResult{}, bodies: map[string]string{}}
+	return &memory{records: map[string]store.ReadResult{}, bodies: map[string]string{}}
 }
 
-func (m *memory) put(id scheduler.ID, t scheduler.Timer) (scheduler.Receipt, error) {
+func (m *memory) put(id timer.ID, t timer.Timer) (scheduler.Receipt, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.fails != nil {
 		return scheduler.Receipt{}, m.fails
 	}
 	if t.ReplicationFactor == 0 {
-		t.ReplicationFactor = scheduler.DefaultReplicationFactor
+		t.ReplicationFactor = timer.DefaultReplicationFactor
 	}
 	if err := t.Validate(); err != nil {
 		return scheduler.Receipt{}, err
@@ -53,7 +55,7 @@ func (m *memory) put(id scheduler.ID, t scheduler.Timer) (scheduler.Receipt, err
 	if due.IsZero() {
 		due = epoch.Add(t.Interval)
 	}
-	m.records[id.Key] = scheduler.ReadResult{Record: scheduler.Record{ID: id, Timer: t, State: scheduler.State{Version: 1, Seq: 1}}, Due: due}
+	m.records[id.Key] = store.ReadResult{Record: store.Record{ID: id, Timer: t, State: timer.State{Version: 1, Seq: 1}}, Due: due}
 	return scheduler.Receipt{ID: id, Due: due, Copies: 2}, nil
 }
 
@@ -61,21 +63,21 @@ func (m *memory) Statistics(context.Context) (scheduler.Statistics, error) {
 	return scheduler.Statistics{}, m.fails
 }
 
-func (m *memory) Create(_ context.Context, t scheduler.Timer) (scheduler.Receipt, error) {
-	key, err := scheduler.NewKey()
+func (m *memory) Create(_ context.Context, t timer.Timer) (scheduler.Receipt, error) {
+	key, err := timer.NewKey()
 	if err != nil {
 		return scheduler.Receipt{}, err
 	}
-	return m.put(scheduler.ID{Key: key}, t)
+	return m.put(timer.ID{Key: key}, t)
 }
 
-func (m *memory) CreateOnce(_ context.Context, key string, body []byte, t scheduler.Timer) (scheduler.Receipt, error) {
+func (m *memory) CreateOnce(_ context.Context, key string, body []byte, t timer.Timer) (scheduler.Receipt, error) {
 	had, known := m.bodies[key]
 	if known && had != string(body) {
-		return scheduler.Receipt{}, scheduler.ErrKeyReused
+		return scheduler.Receipt{}, timer.ErrKeyReused
 	}
 	m.bodies[key] = string(body)
-	receipt, err := m.put(scheduler.ID{Key: scheduler.OnceKey(key)}, t)
+	receipt, err := m.put(timer.ID{Key: timer.OnceKey(key)}, t)
 	if receipt.Replayed = known; known && m.over {
 		receipt.Over, receipt.Copies = true, 0
 	}
@@ -94,25 +96,25 @@ func (m *memory) CreateAll(ctx context.Context, all []scheduler.Creation) {
 	}
 }
 
-func (m *memory) Replace(_ context.Context, id scheduler.ID, t scheduler.Timer) (scheduler.Receipt, error) {
+func (m *memory) Replace(_ context.Context, id timer.ID, t timer.Timer) (scheduler.Receipt, error) {
 	receipt, err := m.put(id, t)
 	receipt.InFlight, receipt.Unreached = true, 1
 	return receipt, err
 }
 
-func (m *memory) Delete(_ context.Context, id scheduler.ID) (scheduler.Receipt, error) {
+func (m *memory) Delete(_ context.Context, id timer.ID) (scheduler.Receipt, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.records, id.Key)
 	return scheduler.Receipt{ID: id, InFlight: true, Unreached: 2}, m.fails
 }
 
-func (m *memory) Lookup(_ context.Context, id scheduler.ID) (scheduler.ReadResult, error) {
+func (m *memory) Lookup(_ context.Context, id timer.ID) (store.ReadResult, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	found, ok := m.records[id.Key]
 	if !ok {
-		return scheduler.ReadResult{}, scheduler.ErrNotFound
+		return store.ReadResult{}, timer.ErrNotFound
 	}
 	return found, m.fails
 }
@@ -216,7 +218,7 @@ func TestLookupOfFailed(t *testing.T) {
 	}
 	record := m.records["tea"]
 	record.Record.State.Attempt = 2
-	record.Record.Failure = scheduler.Failure{Node: "n", At: epoch.Add(time.Second), Reason: "status 503"}
+	record.Record.Failure = store.Failure{Node: "n", At: epoch.Add(time.Second), Reason: "status 503"}
 	m.records["tea"] = record
 	found, err := c.Lookup(t.Context(), "tea")
 	if err != nil {
@@ -234,23 +236,23 @@ func TestLookupOfFailed(t *testing.T) {
 func TestCreateOnce(t *testing.T) {
 	m := newMemory()
 	c, _ := connect(t, m)
-	timer := client.Timer{Interval: time.Second, URI: "http://a/b"}
-	first, err := c.CreateOnce(t.Context(), "key 1", timer)
+	asked := client.Timer{Interval: time.Second, URI: "http://a/b"}
+	first, err := c.CreateOnce(t.Context(), "key 1", asked)
 	if err != nil || first.Replayed {
 		t.Fatalf("first: %+v, %v", first, err)
 	}
 	for _, m.over = range []bool{false, true} {
-		again, err := c.CreateOnce(t.Context(), "key 1", timer)
+		again, err := c.CreateOnce(t.Context(), "key 1", asked)
 		if err != nil || !again.Replayed || again.ID != first.ID || again.Over != m.over || (again.Copies == 0) != m.over {
 			t.Errorf("again: %+v, %v; want %s, over %v", again, err, first.ID, m.over)
 		}
 	}
-	timer.Opaque = "other"
-	_, err = c.CreateOnce(t.Context(), "key 1", timer)
+	asked.Opaque = "other"
+	_, err = c.CreateOnce(t.Context(), "key 1", asked)
 	if problem, ok := errors.AsType[*client.Problem](err); !ok || problem.Status != 422 || problem.Code != "idempotency-key-reused" {
 		t.Errorf("with another body: %v", err)
 	}
-	if _, err = c.CreateOnce(t.Context(), "", timer); err == nil {
+	if _, err = c.CreateOnce(t.Context(), "", asked); err == nil {
 		t.Error("an empty key passes")
 	}
 }
@@ -268,9 +270,9 @@ func TestProblems(t *testing.T) {
 	if err == nil || err.Error() != text {
 		t.Errorf("have %v, want %s", err, text)
 	}
-	m.fails = scheduler.ErrUnavailable
+	m.fails = timer.ErrUnavailable
 	_, err = c.Replace(t.Context(), "tea", client.Timer{URI: "http://a/b"})
-	if problem, _ = errors.AsType[*client.Problem](err); problem == nil || problem.Code != "store-unavailable" || problem.RetryAfter != scheduler.RetryAfter {
+	if problem, _ = errors.AsType[*client.Problem](err); problem == nil || problem.Code != "store-unavailable" || problem.RetryAfter != timer.RetryAfter {
 		t.Errorf("have %v, want that the store is unavailable, and for how long", err)
 	}
 	for _, id := range []string{"", ".", ".."} {
@@ -300,7 +302,7 @@ func TestTimersRoundTrip(t *testing.T) {
 			asked.Interval = time.Duration(rapid.Int64Range(1e8, 1e18).Draw(t, "interval"))
 			asked.RepeatFor = asked.Interval + time.Duration(rapid.Int64Range(0, 2e18).Draw(t, "more"))
 		} else {
-			asked.Interval = time.Duration(rapid.Int64Range(0, int64(scheduler.MaxInterval)).Draw(t, "interval"))
+			asked.Interval = time.Duration(rapid.Int64Range(0, int64(timer.MaxInterval)).Draw(t, "interval"))
 		}
 		receipt, err := c.Replace(context.Background(), "k-", asked)
 		if err != nil {

@@ -17,6 +17,8 @@ import (
 	"chronos/api"
 	"chronos/api/tokens"
 	"chronos/scheduler"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // cabinet is some dead letters in memory.
@@ -52,7 +54,7 @@ func (c *cabinet) Letter(_ context.Context, id string) (scheduler.Letter, error)
 			return l, nil
 		}
 	}
-	return scheduler.Letter{}, scheduler.ErrNotFound
+	return scheduler.Letter{}, timer.ErrNotFound
 }
 
 func (c *cabinet) remove(l *scheduler.Letter) error {
@@ -68,7 +70,7 @@ func (c *cabinet) Fire(ctx context.Context, id string) (scheduler.Receipt, error
 	if err == nil {
 		err = c.remove(&l)
 	}
-	return scheduler.Receipt{ID: scheduler.ID{Key: l.Key}}, err
+	return scheduler.Receipt{ID: timer.ID{Key: l.Key}}, err
 }
 
 func (c *cabinet) Delete(ctx context.Context, id string) error {
@@ -108,9 +110,9 @@ func filled(t *testing.T) (*cabinet, remote) {
 	for i := range 100 {
 		c.letters = append(c.letters, scheduler.Letter{
 			ID: fmt.Sprintf("id%03d", i), Shard: "a", Key: "key" + fmt.Sprint(i%2), At: time.Date(2030, 1, 31, 12, 0, i, 0, time.UTC), Reason: "answered 500",
-			Record: scheduler.Record{
-				State: scheduler.State{Version: 1, Seq: 1, Attempt: 5},
-				Timer: scheduler.Timer{ReplicationFactor: 2, Callback: scheduler.Callback{URI: "http://h/x", Opaque: "opaque"}},
+			Record: store.Record{
+				State: timer.State{Version: 1, Seq: 1, Attempt: 5},
+				Timer: timer.Timer{ReplicationFactor: 2, Callback: timer.Callback{URI: "http://h/x", Opaque: "opaque"}},
 			},
 		})
 	}

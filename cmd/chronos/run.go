@@ -26,6 +26,7 @@ import (
 	"chronos/redisstore"
 	"chronos/scheduler"
 	"chronos/scheduler/awake"
+	"chronos/scheduler/timer"
 	"chronos/scheduler/webhook"
 )
 
@@ -108,7 +109,7 @@ func newNode(ctx context.Context, cfg environment.Node, runtimeDir localtoken.Di
 		return nil, err
 	}
 	if n.backend == nil { // a node that brings its own Redis means to have one
-		operator.WarnOfFewCopies(log, n.store, scheduler.DefaultReplicationFactor, "give timers the replication-factor 1")
+		operator.WarnOfFewCopies(log, n.store, timer.DefaultReplicationFactor, "give timers the replication-factor 1")
 	}
 	n.store.LearnAddresses(ctx) // before the first callback
 	if n.client, err = newClient(cfg, shared.idle, n.reserved()); err != nil {

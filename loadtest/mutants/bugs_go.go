@@ -28,7 +28,7 @@ func firingBugs() []bug {
 		},
 		{
 			Name: "no-last-look", What: "A node whose fence was answered late does not ask the other copies again before the callback.",
-			Edits: []edit{{"(*shard).fenceWithin", "", "answers[i].Status == FencePassed && c.outdated()", "answers[i].Status == FenceFailed && c.outdated()"}},
+			Edits: []edit{{"(*shard).fenceWithin", "", "answers[i].Status == store.FencePassed && c.outdated()", "answers[i].Status == store.FenceFailed && c.outdated()"}},
 			Hints: []hint{{Package: "scheduler", Run: "TestALateFenceIsFollowedByAnotherLook", Own: true}},
 		},
 		{
@@ -72,7 +72,7 @@ func tellingBugs() []bug {
 		},
 		{
 			Name: "restored-before-settled", What: "A missing copy is made when the outcome is told, before the leased copy has accepted the outcome.",
-			Edits: []edit{{"(*claim).outcomeFor", "", "\t\tw.Kind = WriteNext\n", "\t\tw.Kind, w.Timer, w.DueIn = WriteLive, &c.Record.Timer, c.Record.Timer.Interval-c.sinceDue()\n"}},
+			Edits: []edit{{"(*claim).outcomeFor", "", "\t\tw.Kind = store.WriteNext\n", "\t\tw.Kind, w.Timer, w.DueIn = store.WriteLive, &c.Record.Timer, c.Record.Timer.Interval-c.sinceDue()\n"}},
 			Hints: []hint{{Package: "scheduler", Run: "TestAMissingCopyIsMadeAfterTheSettlement", Own: true}},
 		},
 		{
@@ -133,7 +133,7 @@ func writeBugs() []bug {
 		},
 		{
 			Name: "body-hash-not-stored", What: "A copy does not remember the body of a request with an idempotency key.",
-			Edits: []edit{{"(*attempt).writeTo", "", "WritePut, a.timer, a.bodyHash", `WritePut, a.timer, ""`}},
+			Edits: []edit{{"(*attempt).writeTo", "", "store.WritePut, a.timer, a.bodyHash", `store.WritePut, a.timer, ""`}},
 			Hints: []hint{{Package: "scheduler", Run: "TestIdempotencyKeyMakesOneTimer"}},
 		},
 		{

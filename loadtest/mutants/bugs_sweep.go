@@ -46,6 +46,12 @@ func sweepBugs() []bug {
 			Edits: []edit{{"(*Store).Follow", "", "s.since(&s.adopted) > s.announced", "s.since(&s.adopted) > 0*s.announced"}},
 			Hints: []hint{{Package: "redisstore", Run: "TestAChangeIsAnnouncedBeforeItCounts", Own: true}},
 		},
+	}
+}
+
+// lossBugs are bugs of what is done after a Redis has lost data.
+func lossBugs() []bug {
+	return []bug{
 		{
 			Name: "empty-redis-taken-for-valid", What: "A shard that has lost all data is taken for a shard that has missed nothing.",
 			Edits: []edit{{"(*shard).swept", "", "state.Restarted = text(2) != *s.identity.Load()", `state.Restarted = text(2) != "" && text(2) != *s.identity.Load()`}},
@@ -53,7 +59,7 @@ func sweepBugs() []bug {
 		},
 		{
 			Name: "restarted-redis-fires", What: "Timers on a Redis that has just restarted are claimed at once.",
-			Edits: []edit{{"(*Store).Claim", "redisstore", "if sh.quiet() > 0 {\n\t\treturn scheduler.ClaimResult{}, sh.ready(ctx)", "if sh.quiet() < 0 {\n\t\treturn scheduler.ClaimResult{}, sh.ready(ctx)"},
+			Edits: []edit{{"(*Store).Claim", "redisstore", "if sh.quiet() > 0 {\n\t\treturn store.ClaimResult{}, sh.ready(ctx)", "if sh.quiet() < 0 {\n\t\treturn store.ClaimResult{}, sh.ready(ctx)"},
 				{"(*Store).Claim", "redisstore", "if sh.quiet() > 0 { //", "if sh.quiet() < 0 { //"}},
 			Hints: []hint{{Package: "redisstore", Run: "TestARestartedRedisIsQuiet", Own: true}},
 		},

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"chronos/scheduler"
+	"chronos/scheduler/timer"
 )
 
 // batch is what a partition's worker has in hand: some records, in their order.
@@ -281,7 +282,7 @@ func (p *partition) ask(ctx context.Context, b *batch, some []int, ask func(cont
 // invalid is what is wrong with a message by an error of the timers, and whether they
 // would say the same again.
 func invalid(err error) (why *malformed, ok bool) {
-	e, ok := errors.AsType[*scheduler.InvalidError](err)
+	e, ok := errors.AsType[*timer.InvalidError](err)
 	if !ok {
 		return nil, false
 	}
@@ -290,10 +291,10 @@ func invalid(err error) (why *malformed, ok bool) {
 
 // sleep waits for d and reports whether ctx lasted.
 func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
+	alarm := time.NewTimer(d)
+	defer alarm.Stop()
 	select {
-	case <-timer.C:
+	case <-alarm.C:
 		return true
 	case <-ctx.Done():
 		return false

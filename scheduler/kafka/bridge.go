@@ -14,6 +14,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"chronos/scheduler"
+	"chronos/scheduler/timer"
 )
 
 // Config says between which topics a Bridge moves messages, and how.
@@ -147,18 +148,18 @@ func (b *Bridge) Close() {
 const scheme = "kafka:"
 
 // Check is scheduler.Deliverer's.
-func (b *Bridge) Check(c scheduler.Callback) error {
+func (b *Bridge) Check(c timer.Callback) error {
 	if _, err := decode(c.Opaque); err != nil {
-		return &scheduler.InvalidError{Code: "kafka-message", Detail: "this is not a message of a Kafka topic"}
+		return &timer.InvalidError{Code: "kafka-message", Detail: "this is not a message of a Kafka topic"}
 	}
 	return nil
 }
 
 // Destination is scheduler.Deliverer's: all messages go to one topic.
-func (b *Bridge) Destination(scheduler.Callback) string { return b.config.Output }
+func (b *Bridge) Destination(timer.Callback) string { return b.config.Output }
 
 // NameOf is scheduler.Namer's: publishers know their own ids alone.
-func (b *Bridge) NameOf(id scheduler.ID, c scheduler.Callback) string {
+func (b *Bridge) NameOf(id timer.ID, c timer.Callback) string {
 	m, err := decode(c.Opaque)
 	if err != nil {
 		return "message of the key " + id.Key
@@ -220,9 +221,9 @@ func wholeMs(d time.Duration) time.Duration {
 func (b *Bridge) admission(m *Message) scheduler.Admission {
 	return scheduler.Admission{
 		Key: timerKey(m.ID), Origin: m.From.String() + "@" + strconv.FormatInt(m.Written.UnixMilli(), 10),
-		Timer: scheduler.Timer{
+		Timer: timer.Timer{
 			At: m.Deadline.Add(-wholeMs(b.advance.now())), ReplicationFactor: b.config.ReplicationFactor,
-			Callback: scheduler.Callback{URI: scheme + b.config.Output, Opaque: m.encode()},
+			Callback: timer.Callback{URI: scheme + b.config.Output, Opaque: m.encode()},
 		},
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"chronos/scheduler"
+	"chronos/scheduler/timer"
 )
 
 // audit holds each commit, when it comes to the brokers, against what has been
@@ -183,7 +184,7 @@ const (
 	remember = "remember"
 )
 
-var errDown = fmt.Errorf("%w: a test has it so", scheduler.ErrUnavailable)
+var errDown = fmt.Errorf("%w: a test has it so", timer.ErrUnavailable)
 
 func newFakeTimers(a *audit) *fakeTimers {
 	return &fakeTimers{audit: a, waiting: make(map[string]scheduler.Admission), over: make(map[string]string), calls: make(map[string]int), asking: make(map[string]int)}
@@ -268,7 +269,7 @@ func (f *fakeTimers) fire(ctx context.Context, b *bridge, key string) scheduler.
 	if !ok {
 		return scheduler.Delivered{Reason: "nothing waits under " + key}
 	}
-	delivered := b.Deliver(ctx, scheduler.Delivery{Callback: a.Timer.Callback, ID: scheduler.ID{Key: key}, Attempt: 1, Due: a.Timer.At})
+	delivered := b.Deliver(ctx, scheduler.Delivery{Callback: a.Timer.Callback, ID: timer.ID{Key: key}, Attempt: 1, Due: a.Timer.At})
 	if delivered.Verdict == scheduler.VerdictDelivered {
 		f.mu.Lock()
 		defer f.mu.Unlock()

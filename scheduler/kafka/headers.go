@@ -6,7 +6,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"chronos/scheduler"
+	"chronos/scheduler/timer"
 )
 
 // The headers that a publisher gives each record, exactly so written.
@@ -71,7 +71,7 @@ func parse(r *kgo.Record, now time.Time) (Message, *malformed) {
 		return Message{}, &malformed{"deadline_seconds", "header " + DeadlineHeader + " is a number of ten digits, which is seconds since 1970; give milliseconds, such as 1669892941123"}
 	case !ok:
 		return Message{}, &malformed{"bad_deadline", "header " + DeadlineHeader + " " + adviceDeadline}
-	case at.Sub(now) > scheduler.MaxInterval:
+	case at.Sub(now) > timer.MaxInterval:
 		return Message{}, &malformed{"deadline_too_far", "header " + DeadlineHeader + " is more than 100 years ahead; give an earlier instant"}
 	}
 	return Message{

@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"chronos/scheduler"
+	"chronos/scheduler/timer"
 )
 
 // legible has nothing compressed, so that a request can be searched.
@@ -51,9 +52,9 @@ func poisonous(r *kgo.Record) *kgo.Record {
 // attempt has a bridge make the n-th attempt at what waits under the key.
 func (f *fakeTimers) attempt(b *bridge, key string, n int) scheduler.Delivered {
 	f.mu.Lock()
-	timer := f.waiting[key].Timer
+	asked := f.waiting[key].Timer
 	f.mu.Unlock()
-	return b.Deliver(context.Background(), scheduler.Delivery{Callback: timer.Callback, ID: scheduler.ID{Key: key}, Attempt: n, Due: timer.At})
+	return b.Deliver(context.Background(), scheduler.Delivery{Callback: asked.Callback, ID: timer.ID{Key: key}, Attempt: n, Due: asked.At})
 }
 
 // TestRefusedInCompany: of messages that are on their way together one alone is

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/timer"
 )
 
 // Origin is where a record stands on the input topic.
@@ -205,7 +205,7 @@ func (r *frameReader) headers() []Header {
 // two ids have the same key only if SHA-256 has the same sum for them.
 func timerKey(id string) string {
 	// What isn't a key would be taken for another's, or not be found.
-	if id != "" && id[0] != '~' && scheduler.ValidKey(id) {
+	if id != "" && id[0] != '~' && timer.ValidKey(id) {
 		return id
 	}
 	sum := sha256.Sum256([]byte(id))

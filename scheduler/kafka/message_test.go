@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"chronos/scheduler"
+	"chronos/scheduler/timer"
 )
 
 // failer is what a test and a property have in common.
@@ -258,7 +258,7 @@ func TestTimerKey(t *testing.T) {
 // wantKey checks that the store and the API would take the key for itself.
 func wantKey(t failer, id, key string) {
 	t.Helper()
-	if parsed, err := scheduler.ParseID(key); err != nil || parsed != (scheduler.ID{Key: key}) {
+	if parsed, err := timer.ParseID(key); err != nil || parsed != (timer.ID{Key: key}) {
 		t.Errorf("key of %q is %q, which is no key: %+v, %v", id, key, parsed, err)
 	}
 	if key != id && (len(key) != 44 || key[0] != '~') {
@@ -287,11 +287,11 @@ func TestTimerKeysDiffer(t *testing.T) {
 func TestNameOf(t *testing.T) {
 	b := &Bridge{}
 	m := Message{ID: "order 47/n", Deadline: time.UnixMilli(1)}
-	id := scheduler.ID{Key: timerKey(m.ID), RF: 2}
-	if got := b.NameOf(id, scheduler.Callback{Opaque: m.encode()}); got != "message order 47/n" {
+	id := timer.ID{Key: timerKey(m.ID), RF: 2}
+	if got := b.NameOf(id, timer.Callback{Opaque: m.encode()}); got != "message order 47/n" {
 		t.Error(got)
 	}
-	if got := b.NameOf(id, scheduler.Callback{Opaque: "?"}); got != "message of the key "+id.Key {
+	if got := b.NameOf(id, timer.Callback{Opaque: "?"}); got != "message of the key "+id.Key {
 		t.Error(got)
 	}
 }

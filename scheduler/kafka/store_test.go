@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"chronos/scheduler"
+	"chronos/scheduler/timer"
 )
 
 func TestCommitFollowsTheStore(t *testing.T) {
@@ -172,7 +173,7 @@ func TestTimersThatRefuse(t *testing.T) {
 			inBubble(t, func(r *rig) {
 				r.timers.set(func(_ context.Context, call string, a *scheduler.Admission) error {
 					if call == admit && a.Key[0] == 'x' {
-						return &scheduler.InvalidError{Detail: "a test has it so"}
+						return &timer.InvalidError{Detail: "a test has it so"}
 					}
 					return nil
 				})

@@ -3,13 +3,14 @@ package storetest
 import (
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // written is the answer to a write that found or left this copy.
-func (e *entry) written(status scheduler.WriteStatus, now time.Time) scheduler.Written {
+func (e *entry) written(status store.WriteStatus, now time.Time) store.Written {
 	due := time.UnixMilli(e.popMs(e.state.Seq))
-	w := scheduler.Written{
+	w := store.Written{
 		Status: status, State: e.state, RF: e.rf, BodyHash: e.bodyHash,
 		Due: due.UTC(), Wait: due.Sub(now),
 	}
@@ -24,5 +25,5 @@ type DeadLetter struct {
 	At     time.Time
 	Key    string
 	Reason string
-	State  scheduler.State
+	State  timer.State
 }

@@ -1,4 +1,4 @@
-// Package storetest says what a [scheduler.Store] must do, three times over: Run
+// Package storetest says what a [chronos/scheduler/store.Store] must do, three times over: Run
 // is the contract as an executable suite, Model is a store in memory that keeps
 // it, and rules.go is the contract in the fewest words, one shard's copies and
 // nothing else. The suite runs against the model, the scripts on an in-process

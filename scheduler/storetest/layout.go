@@ -8,7 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // Layout is which shards there are, and where timers belong.
@@ -79,7 +80,7 @@ func (v *view) Changed() <-chan struct{} {
 
 func (v *view) Writable() error {
 	if v.m.layoutOf(v.node).Doubtful {
-		return fmt.Errorf("%w: where timers belong may have changed", scheduler.ErrUnavailable)
+		return fmt.Errorf("%w: where timers belong may have changed", timer.ErrUnavailable)
 	}
 	return nil
 }
@@ -89,20 +90,20 @@ func (v *view) Rank(key string) []string {
 	return rank(l.active(), key)
 }
 
-func (v *view) Others(key string, n int) (all []scheduler.Other) {
+func (v *view) Others(key string, n int) (all []store.Other) {
 	l := v.m.layoutOf(v.node)
 	for k, names := range l.Others {
 		ranked := rank(names, key)
 		for i, name := range ranked[:min(n, len(ranked))] {
-			all = append(all, scheduler.Other{Shard: name, Rank: i, Coming: k == 0 && l.Announced})
+			all = append(all, store.Other{Shard: name, Rank: i, Coming: k == 0 && l.Announced})
 		}
 	}
 	return all
 }
 
-func (v *view) HintOf(name string) scheduler.Hint { return scheduler.HintOf(hash(name)) }
+func (v *view) HintOf(name string) timer.Hint { return timer.HintOf(hash(name)) }
 
-func (v *view) Hinted(hint scheduler.Hint) (names []string) {
+func (v *view) Hinted(hint timer.Hint) (names []string) {
 	for _, name := range v.m.layoutOf(v.node).Shards {
 		if hint.Has(v.HintOf(name)) {
 			names = append(names, name)
@@ -174,7 +175,7 @@ func (v *view) Scan(ctx context.Context, name string, partition int, cursor stri
 	return keys, next, err
 }
 
-func (v *view) Swept(ctx context.Context, name string) (state scheduler.SweepState, err error) {
+func (v *view) Swept(ctx context.Context, name string) (state store.SweepState, err error) {
 	err = v.m.call(ctx, v.node, "swept", name, func(s *shard, now time.Time) {
 		state = s.swept
 		state.NowMs = now.UnixMilli()
@@ -185,7 +186,7 @@ func (v *view) Swept(ctx context.Context, name string) (state scheduler.SweepSta
 	return state, err
 }
 
-func (v *view) MarkSwept(ctx context.Context, name string, partition int, mark scheduler.SweepMark) error {
+func (v *view) MarkSwept(ctx context.Context, name string, partition int, mark store.SweepMark) error {
 	return v.m.call(ctx, v.node, "markswept", name, func(s *shard, _ time.Time) {
 		s.swept.Marks[partition] = mark
 		for _, mark := range s.swept.Marks {
@@ -216,7 +217,7 @@ func (v *view) Forget(_ context.Context, epoch int64) error {
 		for _, mark := range v.m.shards[name].swept.Marks {
 			if mark.Epoch < epoch {
 				v.m.mu.Unlock()
-				return fmt.Errorf("%w: shard %s is not swept", scheduler.ErrRefused, name)
+				return fmt.Errorf("%w: shard %s is not swept", timer.ErrRefused, name)
 			}
 		}
 	}

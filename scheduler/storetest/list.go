@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
 )
 
 func (v *view) View() string {
@@ -25,11 +25,11 @@ func (v *view) Formerly(key string) []string {
 	return rank(l.Others[0], key)
 }
 
-func (v *view) List(ctx context.Context, name string, after scheduler.Place, n int, hot time.Duration) (heads []scheduler.Head, until *scheduler.Place, err error) {
+func (v *view) List(ctx context.Context, name string, after store.Place, n int, hot time.Duration) (heads []store.Head, until *store.Place, err error) {
 	err = v.m.call(ctx, v.node, "list", name, func(s *shard, now time.Time) {
-		var partitions [scheduler.Partitions][]scheduler.Place
+		var partitions [store.Partitions][]store.Place
 		for key, e := range s.entries {
-			p := scheduler.Place{At: time.UnixMilli(e.lookMs).UTC(), Key: key}
+			p := store.Place{At: time.UnixMilli(e.lookMs).UTC(), Key: key}
 			if p.Compare(after) > 0 {
 				partitions[partitionOf(key)] = append(partitions[partitionOf(key)], p)
 			}
@@ -38,7 +38,7 @@ func (v *view) List(ctx context.Context, name string, after scheduler.Place, n i
 			}
 		}
 		for _, places := range partitions {
-			slices.SortFunc(places, scheduler.Place.Compare)
+			slices.SortFunc(places, store.Place.Compare)
 			if len(places) >= n {
 				places = places[:n]
 				if last := places[n-1]; until == nil || last.Compare(*until) < 0 {
@@ -55,7 +55,7 @@ func (v *view) List(ctx context.Context, name string, after scheduler.Place, n i
 	return heads, until, err
 }
 
-func (v *view) Heads(ctx context.Context, name string, keys []string) (heads []scheduler.Head, err error) {
+func (v *view) Heads(ctx context.Context, name string, keys []string) (heads []store.Head, err error) {
 	err = v.m.call(ctx, v.node, "heads", name, func(s *shard, _ time.Time) {
 		for _, key := range keys {
 			heads = append(heads, s.head(key))
@@ -64,12 +64,12 @@ func (v *view) Heads(ctx context.Context, name string, keys []string) (heads []s
 	return heads, err
 }
 
-func (s *shard) head(key string) scheduler.Head {
+func (s *shard) head(key string) store.Head {
 	e := s.entries[key]
 	if e == nil {
-		return scheduler.Head{Key: key}
+		return store.Head{Key: key}
 	}
-	h := scheduler.Head{
+	h := store.Head{
 		Key: key, State: e.state, Rank: e.rank, RF: e.rf, Bytes: len(e.timer.Callback.URI) + len(e.timer.Callback.Opaque),
 		Look: time.UnixMilli(e.lookMs).UTC(), Due: time.UnixMilli(e.popMs(e.state.Seq)).UTC(),
 	}

@@ -11,10 +11,11 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
-// Model keeps timers in memory by rules.go. Open gives each node its scheduler.Store. It starts
+// Model keeps timers in memory by rules.go. Open gives each node its store.Store. It starts
 // no goroutine and its clock is time.Now, so in a synctest bubble it keeps the
 // bubble's time. All methods are safe for concurrent use.
 type Model struct {
@@ -28,7 +29,7 @@ type Model struct {
 	links         map[[2]string]Link // of node and shard
 }
 
-// Hook fails a call of an operation (a method of scheduler.Store in lower case)
+// Hook fails a call of an operation (a method of store.Store in lower case)
 // on one shard by returning an error. It may block: the model isn't locked
 // meanwhile.
 type Hook func(op, shard string) error
@@ -40,7 +41,7 @@ type shard struct {
 	dead    []DeadLetter
 	beats   map[string]int64 // node to ms
 	clocks  map[string]announced
-	swept   scheduler.SweepState
+	swept   store.SweepState
 	// missedSince is when it began to miss what it was to be told; nil if it lacks nothing.
 	missedSince *time.Time
 }
@@ -80,7 +81,7 @@ func (m *Model) Inject(before, after Hook) {
 }
 
 // Open gives a node its view of the store.
-func (m *Model) Open(node string) scheduler.Store { return &view{m: m, node: node} }
+func (m *Model) Open(node string) store.Store { return &view{m: m, node: node} }
 
 // DeadLetters returns what was given up on a shard, oldest first.
 func (m *Model) DeadLetters(name string) []DeadLetter {
@@ -120,7 +121,7 @@ func (m *Model) Wipe(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.shards[name]
-	s.entries, s.swept, s.missedSince = map[string]*entry{}, scheduler.SweepState{Restarted: true}, nil
+	s.entries, s.swept, s.missedSince = map[string]*entry{}, store.SweepState{Restarted: true}, nil
 	s.beats, s.clocks = map[string]int64{}, map[string]announced{}
 }
 
@@ -142,10 +143,10 @@ func (m *Model) Save(name string) (rollBack func()) {
 }
 
 // Copies are the timers that a shard has, live or ended, and the state of each.
-func (m *Model) Copies(name string) map[string]scheduler.State {
+func (m *Model) Copies(name string) map[string]timer.State {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	all := make(map[string]scheduler.State)
+	all := make(map[string]timer.State)
 	for key, e := range m.shards[name].entries {
 		all[key] = e.state
 	}
@@ -153,13 +154,13 @@ func (m *Model) Copies(name string) map[string]scheduler.State {
 }
 
 func unanswered(ctx context.Context, name string) error {
-	timer := time.NewTimer(silentFor)
-	defer timer.Stop()
+	asked := time.NewTimer(silentFor)
+	defer asked.Stop()
 	select {
-	case <-timer.C:
-		return fmt.Errorf("%w: shard %s: no answer", scheduler.ErrUnavailable, name)
+	case <-asked.C:
+		return fmt.Errorf("%w: shard %s: no answer", timer.ErrUnavailable, name)
 	case <-ctx.Done():
-		return fmt.Errorf("%w: shard %s: %w", scheduler.ErrUnavailable, name, ctx.Err())
+		return fmt.Errorf("%w: shard %s: %w", timer.ErrUnavailable, name, ctx.Err())
 	}
 }
 
@@ -171,9 +172,9 @@ func (m *Model) call(ctx context.Context, node, op, name string, do func(s *shar
 	m.mu.Unlock()
 	switch {
 	case s == nil, !slices.Contains(m.layoutOf(node).Shards, name):
-		return fmt.Errorf("%w: no shard is named %q", scheduler.ErrUnavailable, name)
+		return fmt.Errorf("%w: no shard is named %q", timer.ErrUnavailable, name)
 	case link == LinkCut:
-		return fmt.Errorf("%w: shard %s is cut off", scheduler.ErrRefused, name)
+		return fmt.Errorf("%w: shard %s is cut off", timer.ErrRefused, name)
 	case link == LinkMute:
 		return unanswered(ctx, name)
 	}
@@ -192,11 +193,11 @@ func (m *Model) call(ctx context.Context, node, op, name string, do func(s *shar
 func hold(ctx context.Context, hook Hook, op, name string) error {
 	if hook != nil {
 		if err := hook(op, name); err != nil {
-			return fmt.Errorf("%w: shard %s: %w", scheduler.ErrUnavailable, name, err)
+			return fmt.Errorf("%w: shard %s: %w", timer.ErrUnavailable, name, err)
 		}
 	}
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("%w: shard %s: %w", scheduler.ErrUnavailable, name, err)
+		return fmt.Errorf("%w: shard %s: %w", timer.ErrUnavailable, name, err)
 	}
 	return nil
 }
@@ -216,9 +217,9 @@ func (s *shard) dueBy(lookMs int64) []string {
 }
 
 // record is the copy as the scheduler sees it.
-func (s *shard) record(key string, e *entry) scheduler.Record {
-	return scheduler.Record{
-		ID:    scheduler.ID{Key: key, RF: e.rf},
+func (s *shard) record(key string, e *entry) store.Record {
+	return store.Record{
+		ID:    timer.ID{Key: key, RF: e.rf},
 		State: e.state, Timer: e.timer, Rank: e.rank, Start: time.UnixMilli(e.startMs).UTC(), Failure: e.failure,
 		BodyHash: e.bodyHash, Away: slices.Clone(e.away),
 	}

@@ -10,7 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 var errInjected = errors.New("injected")
@@ -42,7 +43,7 @@ func TestInjectedFaults(t *testing.T) {
 				}
 				err := do()
 				model.Inject(nil, nil)
-				if !errors.Is(err, errInjected) || !errors.Is(err, scheduler.ErrUnavailable) {
+				if !errors.Is(err, errInjected) || !errors.Is(err, timer.ErrUnavailable) {
 					t.Errorf("with a fault: %v", err)
 				}
 			}
@@ -51,7 +52,7 @@ func TestInjectedFaults(t *testing.T) {
 			if diff := cmp.Diff(want, ops); diff != "" {
 				t.Errorf("hooked operations (-want +got):\n%s", diff)
 			}
-			results := node.Read(t.Context(), []scheduler.Spot{{Shard: "main", Key: "k1"}, {Shard: "main", Key: "k2"}})
+			results := node.Read(t.Context(), []store.Spot{{Shard: "main", Key: "k1"}, {Shard: "main", Key: "k2"}})
 			if results[0].Err != nil {
 				t.Errorf("the write without a fault: %v", results[0].Err)
 			}
@@ -63,21 +64,21 @@ func TestInjectedFaults(t *testing.T) {
 }
 
 // callAll makes every call, each twice: the second may fail.
-func callAll(t *testing.T, node scheduler.Store, each func(do func() error)) {
+func callAll(t *testing.T, node store.Store, each func(do func() error)) {
 	t.Helper()
 	ctx, next := t.Context(), 0
 	each(func() error {
 		next++
-		return node.Merge(ctx, []scheduler.Write{onShard("main", write(fmt.Sprint("k", next), 1, oneShot(far)))})[0].Err
+		return node.Merge(ctx, []store.Write{onShard("main", write(fmt.Sprint("k", next), 1, oneShot(far)))})[0].Err
 	})
-	each(func() error { return node.Tell(ctx, "main", []scheduler.Write{write("told", 1, oneShot(far))})[0].Err })
-	each(func() error { return node.Read(ctx, []scheduler.Spot{{Shard: "main", Key: "k1"}})[0].Err })
+	each(func() error { return node.Tell(ctx, "main", []store.Write{write("told", 1, oneShot(far))})[0].Err })
+	each(func() error { return node.Read(ctx, []store.Spot{{Shard: "main", Key: "k1"}})[0].Err })
 	each(func() error { _, err := node.Survey(ctx, "main"); return err })
 	each(func() error { _, err := node.Ask(ctx, "main", nil); return err })
 	each(func() error { _, err := node.Claim(ctx, "main", request()); return err })
 	each(func() error { return node.Take(ctx, "main", far, []string{"k1"})[0].Err })
-	each(func() error { return node.Fire(ctx, "main", terms(far, far), make([]scheduler.Fence, 1))[0].Err })
-	each(func() error { return node.Settle(ctx, "main", make([]scheduler.Settlement, 1))[0].Err })
+	each(func() error { return node.Fire(ctx, "main", terms(far, far), make([]store.Fence, 1))[0].Err })
+	each(func() error { return node.Settle(ctx, "main", make([]store.Settlement, 1))[0].Err })
 	each(func() error { _, _, err := node.Beat(ctx, "main", time.Now()); return err })
 	each(func() error { return node.Leave(ctx, "main") })
 	each(func() error { _, err := node.Tags(ctx, "main", 1); return err })
@@ -88,7 +89,7 @@ func TestModelKeepsTheTimeOfABubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := NewModel().Open("node")
 		due := time.Now().Add(far)
-		if w := node.Merge(t.Context(), []scheduler.Write{onShard("main", write("k", 1, oneShot(far)))})[0]; !w.Due.Equal(due) || w.Wait != far {
+		if w := node.Merge(t.Context(), []store.Write{onShard("main", write("k", 1, oneShot(far)))})[0]; !w.Due.Equal(due) || w.Wait != far {
 			t.Errorf("due %v, in %v, want %v, %v", w.Due, w.Wait, due, far)
 		}
 		claim := func() int {
@@ -138,15 +139,15 @@ func TestDeadLettersAreKept(t *testing.T) {
 	model.SetClock(clock.Now)
 	node := model.Open("node")
 	for _, key := range []string{"first", "second"} {
-		node.Merge(t.Context(), []scheduler.Write{onShard("main", write(key, 1, oneShot(0)))})
+		node.Merge(t.Context(), []store.Write{onShard("main", write(key, 1, oneShot(0)))})
 		taken := node.Take(t.Context(), "main", far, []string{key})[0]
-		node.Fire(t.Context(), "main", terms(far, far), []scheduler.Fence{{Lease: taken.Lease, Pops: 1}})
-		node.Settle(t.Context(), "main", []scheduler.Settlement{
-			{Lease: taken.Lease, Outcome: scheduler.OutcomeDead, Reason: key + " failed"},
+		node.Fire(t.Context(), "main", terms(far, far), []store.Fence{{Lease: taken.Lease, Pops: 1}})
+		node.Settle(t.Context(), "main", []store.Settlement{
+			{Lease: taken.Lease, Outcome: store.OutcomeDead, Reason: key + " failed"},
 		})
 		clock.Advance(time.Minute)
 	}
-	state := scheduler.State{Version: version(1), Seq: 1, Attempt: 1}
+	state := timer.State{Version: version(1), Seq: 1, Attempt: 1}
 	want := []DeadLetter{
 		{At: time.UnixMilli(1_790_000_000_000), Key: "first", Reason: "first failed", State: state},
 		{At: time.UnixMilli(1_790_000_060_000), Key: "second", Reason: "second failed", State: state},

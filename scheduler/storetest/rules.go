@@ -5,20 +5,21 @@ import (
 	"slices"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // entry is one copy of a timer. Instants are ms of its shard's clock.
 type entry struct {
-	state      scheduler.State
-	timer      scheduler.Timer // zero for a tombstone
+	state      timer.State
+	timer      timer.Timer // zero for a tombstone
 	rf, rank   int
 	startMs    int64
 	intervalMs int64
 	firingMs   int64 // end of the firing mark; in the past or 0 if there is none
-	failure    scheduler.Failure
+	failure    store.Failure
 	bodyHash   string
-	away       []scheduler.Away
+	away       []store.Away
 	lookMs     int64 // when someone must next look at it
 	lease      *lease
 }
@@ -45,30 +46,30 @@ func (e *entry) markMs(now int64) int64 {
 }
 
 // specified says which kinds of writes tell all about a timer.
-func specified(kind scheduler.WriteKind) bool {
+func specified(kind store.WriteKind) bool {
 	switch kind {
-	case scheduler.WritePut, scheduler.WriteOnce, scheduler.WriteAnew, scheduler.WriteLive, scheduler.WriteOnto:
+	case store.WritePut, store.WriteOnce, store.WriteAnew, store.WriteLive, store.WriteOnto:
 		return true
 	default:
 		return false
 	}
 }
 
-func ends(w *scheduler.Write) bool {
+func ends(w *store.Write) bool {
 	switch w.Kind {
-	case scheduler.WriteGone, scheduler.WriteBury, scheduler.WriteDone:
+	case store.WriteGone, store.WriteBury, store.WriteDone:
 		return true
 	default:
-		return w.Kind == scheduler.WriteAnew && w.Timer == nil
+		return w.Kind == store.WriteAnew && w.Timer == nil
 	}
 }
 
 // madeBefore says of a create that is made once that it was.
-func madeBefore(w *scheduler.Write, old *entry) bool {
+func madeBefore(w *store.Write, old *entry) bool {
 	switch w.Kind {
-	case scheduler.WriteOnce:
+	case store.WriteOnce:
 		return !old.state.Ended || old.bodyHash != ""
-	case scheduler.WriteAnew:
+	case store.WriteAnew:
 		return !old.state.Ended || old.bodyHash == w.BodyHash
 	default:
 		return false
@@ -77,11 +78,11 @@ func madeBefore(w *scheduler.Write, old *entry) bool {
 
 // merge is rules "order of states" and "merge keeps the firing mark": become this state
 // if it is newer than what is there. A newer state ends the lease and keeps the firing mark.
-func (s *shard) merge(now time.Time, w *scheduler.Write) scheduler.Written {
+func (s *shard) merge(now time.Time, w *store.Write) store.Written {
 	old := s.entries[w.Key]
 	if old == nil {
-		if w.Token != "" || w.Kind == scheduler.WriteOnto || w.Kind == scheduler.WriteBury || !specified(w.Kind) && !ends(w) {
-			return scheduler.Written{Status: scheduler.WriteNone}
+		if w.Token != "" || w.Kind == store.WriteOnto || w.Kind == store.WriteBury || !specified(w.Kind) && !ends(w) {
+			return store.Written{Status: store.WriteNone}
 		}
 		answer := s.become(now, w, nil)
 		answer.New = true
@@ -90,53 +91,53 @@ func (s *shard) merge(now time.Time, w *scheduler.Write) scheduler.Written {
 	order := stateOf(w).Compare(old.state)
 	switch {
 	case w.Token != "" && !old.held(w.Token):
-		return old.written(scheduler.WriteLost, now)
-	case w.Kind == scheduler.WriteLeave, w.Kind == scheduler.WriteRank:
+		return old.written(store.WriteLost, now)
+	case w.Kind == store.WriteLeave, w.Kind == store.WriteRank:
 		return s.settleDown(now, w, old)
 	case madeBefore(w, old):
-		return old.written(scheduler.WriteExists, now)
-	case w.Kind == scheduler.WritePut && !old.state.Ended && old.rf != max(w.RF, 1):
-		return old.written(scheduler.WriteFactor, now)
-	case w.Kind == scheduler.WriteLook && old.state.Version == w.State.Version:
-		return old.written(scheduler.WriteSame, now)
+		return old.written(store.WriteExists, now)
+	case w.Kind == store.WritePut && !old.state.Ended && old.rf != max(w.RF, 1):
+		return old.written(store.WriteFactor, now)
+	case w.Kind == store.WriteLook && old.state.Version == w.State.Version:
+		return old.written(store.WriteSame, now)
 	case order < 0:
-		return old.written(scheduler.WriteNewer, now)
-	case w.Kind == scheduler.WriteOnto && old.state.Ended:
-		answer := old.written(scheduler.WriteNone, now)
+		return old.written(store.WriteNewer, now)
+	case w.Kind == store.WriteOnto && old.state.Ended:
+		answer := old.written(store.WriteNone, now)
 		answer.Due, answer.Wait = time.Time{}, 0 // nothing is
 		return answer
-	case w.Kind == scheduler.WriteLook, w.Kind == scheduler.WriteDrop && old.state.Version != w.State.Version:
-		return old.written(scheduler.WriteOlder, now)
-	case w.Kind == scheduler.WriteDrop:
+	case w.Kind == store.WriteLook, w.Kind == store.WriteDrop && old.state.Version != w.State.Version:
+		return old.written(store.WriteOlder, now)
+	case w.Kind == store.WriteDrop:
 		delete(s.entries, w.Key)
-		return old.written(scheduler.WriteStored, now)
+		return old.written(store.WriteStored, now)
 	case order == 0 && specified(w.Kind) && !says(w, old):
-		return old.written(scheduler.WriteConflict, now)
+		return old.written(store.WriteConflict, now)
 	case order == 0:
-		if w.Kind == scheduler.WriteGone {
+		if w.Kind == store.WriteGone {
 			old.away = union(old.away, w.Away)
 		}
-		return old.written(scheduler.WriteSame, now)
-	case (w.Kind == scheduler.WriteNext || w.Kind == scheduler.WriteAgain) && old.state.Version != w.State.Version:
-		return old.written(scheduler.WriteOlder, now)
-	case w.Kind == scheduler.WriteNext || w.Kind == scheduler.WriteAgain:
+		return old.written(store.WriteSame, now)
+	case (w.Kind == store.WriteNext || w.Kind == store.WriteAgain) && old.state.Version != w.State.Version:
+		return old.written(store.WriteOlder, now)
+	case w.Kind == store.WriteNext || w.Kind == store.WriteAgain:
 		old.advance(now, w)
-		return old.written(scheduler.WriteStored, now)
+		return old.written(store.WriteStored, now)
 	}
 	return s.become(now, w, old)
 }
 
 // settleDown is what the sweep does to a copy that nobody is at.
-func (s *shard) settleDown(now time.Time, w *scheduler.Write, old *entry) scheduler.Written {
+func (s *shard) settleDown(now time.Time, w *store.Write, old *entry) store.Written {
 	order := w.State.Compare(old.state)
 	switch {
 	case old.lease != nil, old.markMs(now.UnixMilli()) > 0:
-		return old.written(scheduler.WriteLeased, now)
+		return old.written(store.WriteLeased, now)
 	case order < 0:
-		return old.written(scheduler.WriteNewer, now)
+		return old.written(store.WriteNewer, now)
 	case order > 0:
-		return old.written(scheduler.WriteOlder, now)
-	case w.Kind == scheduler.WriteLeave:
+		return old.written(store.WriteOlder, now)
+	case w.Kind == store.WriteLeave:
 		delete(s.entries, w.Key)
 	default:
 		old.rank = w.Rank
@@ -148,16 +149,16 @@ func (s *shard) settleDown(now time.Time, w *scheduler.Write, old *entry) schedu
 			old.lookMs = now.UnixMilli() + ceilMs(w.Retry)
 		}
 	}
-	return old.written(scheduler.WriteStored, now)
+	return old.written(store.WriteStored, now)
 }
 
-func stateOf(w *scheduler.Write) scheduler.State {
+func stateOf(w *store.Write) timer.State {
 	state := w.State
 	state.Ended = ends(w)
 	return state
 }
 
-func union(a, b []scheduler.Away) []scheduler.Away {
+func union(a, b []store.Away) []store.Away {
 	all := slices.Clone(a)
 	for _, w := range b {
 		if !slices.Contains(all, w) {
@@ -168,12 +169,12 @@ func union(a, b []scheduler.Away) []scheduler.Away {
 }
 
 // become puts the write's state in place of old.
-func (s *shard) become(now time.Time, w *scheduler.Write, old *entry) scheduler.Written {
+func (s *shard) become(now time.Time, w *store.Write, old *entry) store.Written {
 	nowMs := now.UnixMilli()
 	next := newEntry(now, w, old)
 	predecessor := old != nil && !old.state.Ended && old.state.Version == w.State.Version && old.state.Seq == w.State.Seq
 	switch {
-	case w.Kind != scheduler.WriteDone || !predecessor:
+	case w.Kind != store.WriteDone || !predecessor:
 		s.entries[w.Key] = next
 	case next.markMs(nowMs) > 0 || next.bodyHash != "" && w.Keep > 0: // which are kept, and nothing else
 		next.lookMs = max(next.markMs(nowMs), next.keptMs(nowMs, w))
@@ -181,13 +182,13 @@ func (s *shard) become(now time.Time, w *scheduler.Write, old *entry) scheduler.
 	default:
 		delete(s.entries, w.Key)
 	}
-	return next.written(scheduler.WriteStored, now)
+	return next.written(store.WriteStored, now)
 }
 
 // advance is the outcome of a pop on another copy: it goes on, on its own grid.
-func (e *entry) advance(now time.Time, w *scheduler.Write) {
+func (e *entry) advance(now time.Time, w *store.Write) {
 	e.state, e.lease, e.failure = stateOf(w), nil, failureOf(now, w)
-	if w.Kind == scheduler.WriteAgain {
+	if w.Kind == store.WriteAgain {
 		e.lookMs = now.UnixMilli() + ceilMs(w.Retry)
 		return
 	}
@@ -195,7 +196,7 @@ func (e *entry) advance(now time.Time, w *scheduler.Write) {
 }
 
 // failureOf is the write's failure, now if it doesn't say when.
-func failureOf(now time.Time, w *scheduler.Write) scheduler.Failure {
+func failureOf(now time.Time, w *store.Write) store.Failure {
 	f := w.Failure
 	if !f.IsZero() && f.At.IsZero() {
 		f.At = time.UnixMilli(now.UnixMilli()).UTC()
@@ -204,18 +205,18 @@ func failureOf(now time.Time, w *scheduler.Write) scheduler.Failure {
 }
 
 // newEntry is the copy that the write makes in place of old.
-func newEntry(now time.Time, w *scheduler.Write, old *entry) *entry {
+func newEntry(now time.Time, w *store.Write, old *entry) *entry {
 	e := &entry{
 		state: stateOf(w), rf: max(w.RF, 1), rank: w.Rank, bodyHash: w.BodyHash, failure: failureOf(now, w),
 	}
 	if old != nil {
-		if w.Kind == scheduler.WriteOnto {
+		if w.Kind == store.WriteOnto {
 			e.rank = old.rank
 		}
 		e.firingMs, e.bodyHash = old.firingMs, cmp.Or(e.bodyHash, old.bodyHash)
 	}
 	if e.state.Ended {
-		e.failure, e.away = scheduler.Failure{}, slices.Clone(w.Away)
+		e.failure, e.away = store.Failure{}, slices.Clone(w.Away)
 		if old != nil {
 			e.away = union(e.away, old.away)
 			e.state.Seq, e.rf, e.startMs, e.intervalMs = old.state.Seq, old.rf, old.startMs, old.intervalMs
@@ -232,17 +233,17 @@ func newEntry(now time.Time, w *scheduler.Write, old *entry) *entry {
 	}
 	e.startMs = dueMs - int64(w.State.Seq)*e.intervalMs
 	e.lookMs = dueMs + w.Offset.Milliseconds()
-	if w.Kind == scheduler.WriteOnto {
+	if w.Kind == store.WriteOnto {
 		e.lookMs = dueMs + w.Offset.Milliseconds()*int64(2*e.rank+1)
 	}
-	if w.Kind == scheduler.WriteLive && w.State.Attempt > 0 {
+	if w.Kind == store.WriteLive && w.State.Attempt > 0 {
 		e.lookMs = now.UnixMilli() + ceilMs(w.Retry)
 	}
 	return e
 }
 
 // keptMs is how long a body hash is kept after its timer.
-func (e *entry) keptMs(nowMs int64, w *scheduler.Write) int64 {
+func (e *entry) keptMs(nowMs int64, w *store.Write) int64 {
 	if e.bodyHash == "" {
 		return nowMs
 	}
@@ -250,25 +251,25 @@ func (e *entry) keptMs(nowMs int64, w *scheduler.Write) int64 {
 }
 
 // says reports whether the write would put what is there already.
-func says(w *scheduler.Write, e *entry) bool {
+func says(w *store.Write, e *entry) bool {
 	t, o := w.Timer, e.timer
 	return e.state.Ended || max(w.RF, 1) == e.rf && t.Interval == o.Interval && t.At.Equal(o.At) && t.RepeatFor == o.RepeatFor &&
 		t.Callback == o.Callback && slices.Equal(t.Tags, o.Tags)
 }
 
 // fire is the fence: still this lease, and due?
-func (s *shard) fire(now time.Time, terms scheduler.FenceTerms, f scheduler.Fence) scheduler.Fenced {
+func (s *shard) fire(now time.Time, terms store.FenceTerms, f store.Fence) store.Fenced {
 	e, nowMs := s.entries[f.Lease.Key], now.UnixMilli()
 	if !e.held(f.Lease.Token) {
-		return scheduler.Fenced{Status: scheduler.FenceLost}
+		return store.Fenced{Status: store.FenceLost}
 	}
-	fenced := scheduler.Fenced{Status: scheduler.FencePassed}
+	fenced := store.Fenced{Status: store.FencePassed}
 	wait := f.Lease.Found.ScoreMs - nowMs
 	switch {
 	case f.Age > terms.Limit:
-		fenced.Status = scheduler.FenceTooLate
+		fenced.Status = store.FenceTooLate
 	case !e.lease.fired && wait > 0:
-		fenced.Status, fenced.Wait = scheduler.FenceEarly, ms(wait)
+		fenced.Status, fenced.Wait = store.FenceEarly, ms(wait)
 	default:
 		s.pass(nowMs, e, terms, f.Pops)
 	}
@@ -280,7 +281,7 @@ func (s *shard) fire(now time.Time, terms scheduler.FenceTerms, f scheduler.Fenc
 
 // pass marks the copy as firing. The lease's first pass counts the attempt, at
 // the latest pop that is due by now.
-func (s *shard) pass(nowMs int64, e *entry, terms scheduler.FenceTerms, pops int) {
+func (s *shard) pass(nowMs int64, e *entry, terms store.FenceTerms, pops int) {
 	if !e.lease.fired {
 		e.lease.fired, e.lease.earlierMs = true, e.markMs(nowMs)
 		if pops > 1 && e.intervalMs > 0 {
@@ -297,17 +298,17 @@ func (s *shard) pass(nowMs int64, e *entry, terms scheduler.FenceTerms, pops int
 
 // settle writes the outcome of a claim, if its lease still holds, and ends the
 // lease. Of the firing marks it clears the one that this lease's fence set.
-func (s *shard) settle(now time.Time, node string, o scheduler.Settlement) scheduler.Settled {
+func (s *shard) settle(now time.Time, node string, o store.Settlement) store.Settled {
 	e, nowMs := s.entries[o.Lease.Key], now.UnixMilli()
 	if !e.held(o.Lease.Token) {
 		if e == nil || e.lease == nil {
-			return scheduler.Settled{}
+			return store.Settled{}
 		}
-		return scheduler.Settled{Holder: nodeOf(e.lease.token)}
+		return store.Settled{Holder: nodeOf(e.lease.token)}
 	}
-	if o.Outcome == scheduler.OutcomeLetter {
+	if o.Outcome == store.OutcomeLetter {
 		s.giveUp(nowMs, o)
-		return scheduler.Settled{Accepted: true}
+		return store.Settled{Accepted: true}
 	}
 	fired := e.lease.fired
 	if fired {
@@ -315,27 +316,27 @@ func (s *shard) settle(now time.Time, node string, o scheduler.Settlement) sched
 	}
 	e.lease = nil
 	switch o.Outcome {
-	case scheduler.OutcomeDead:
+	case store.OutcomeDead:
 		s.giveUp(nowMs, o)
 		s.finish(nowMs, o)
-	case scheduler.OutcomeDone:
+	case store.OutcomeDone:
 		s.finish(nowMs, o)
-	case scheduler.OutcomeNext:
+	case store.OutcomeNext:
 		e.next(nowMs, node, o)
-	case scheduler.OutcomeAgain:
+	case store.OutcomeAgain:
 		e.again(nowMs, node, o)
-	case scheduler.OutcomeLetter: // above
-	case scheduler.OutcomeRelease:
+	case store.OutcomeLetter: // above
+	case store.OutcomeRelease:
 		e.lookMs = nowMs + ceilMs(o.Delay)
 		if !fired {
 			e.lookMs = max(e.lookMs, o.Lease.Found.ScoreMs)
 		}
 	}
-	return scheduler.Settled{Accepted: true}
+	return store.Settled{Accepted: true}
 }
 
 // giveUp writes a dead letter, once for a state.
-func (s *shard) giveUp(nowMs int64, o scheduler.Settlement) {
+func (s *shard) giveUp(nowMs int64, o store.Settlement) {
 	letter := DeadLetter{At: time.UnixMilli(nowMs), Key: o.Lease.Key, Reason: o.Reason, State: s.entries[o.Lease.Key].state}
 	for i, d := range s.dead {
 		if d.Key == letter.Key && d.Reason == letter.Reason && d.State == letter.State {
@@ -348,7 +349,7 @@ func (s *shard) giveUp(nowMs int64, o scheduler.Settlement) {
 
 // finish leaves nothing, or a tombstone to keep, or one while an earlier state's
 // mark lasts.
-func (s *shard) finish(nowMs int64, o scheduler.Settlement) {
+func (s *shard) finish(nowMs int64, o store.Settlement) {
 	e := s.entries[o.Lease.Key]
 	untilMs := max(nowMs+ceilMs(o.Keep), e.markMs(nowMs))
 	e.away = union(e.away, o.Untold)
@@ -356,32 +357,32 @@ func (s *shard) finish(nowMs int64, o scheduler.Settlement) {
 		delete(s.entries, o.Lease.Key)
 		return
 	}
-	e.state.Ended, e.timer, e.failure, e.lookMs = true, scheduler.Timer{}, scheduler.Failure{}, untilMs
+	e.state.Ended, e.timer, e.failure, e.lookMs = true, timer.Timer{}, store.Failure{}, untilMs
 }
 
-func (e *entry) next(nowMs int64, node string, o scheduler.Settlement) {
-	e.state.Seq, e.state.Attempt, e.failure = e.state.Seq+1, 0, scheduler.Failure{}
+func (e *entry) next(nowMs int64, node string, o store.Settlement) {
+	e.state.Seq, e.state.Attempt, e.failure = e.state.Seq+1, 0, store.Failure{}
 	if o.Reason != "" {
 		e.fail(nowMs, node, o)
 	}
 	e.lookMs = lookAtPop(e.popMs(e.state.Seq), nowMs, o.Offset)
 }
 
-func (e *entry) fail(nowMs int64, node string, o scheduler.Settlement) {
-	e.failure = scheduler.Failure{Node: node, At: time.UnixMilli(nowMs).UTC(), Reason: o.Reason}
+func (e *entry) fail(nowMs int64, node string, o store.Settlement) {
+	e.failure = store.Failure{Node: node, At: time.UnixMilli(nowMs).UTC(), Reason: o.Reason}
 }
 
 // again retries the pop.
-func (e *entry) again(nowMs int64, node string, o scheduler.Settlement) {
+func (e *entry) again(nowMs int64, node string, o store.Settlement) {
 	e.fail(nowMs, node, o)
 	e.lookMs = nowMs + ceilMs(o.Delay) + o.Offset.Milliseconds()
 }
 
 // ask compares one state with the copy; ok says that it is the same and idle.
-func (s *shard) ask(now time.Time, st scheduler.KeyState) (d scheduler.Difference, ok bool) {
+func (s *shard) ask(now time.Time, st store.KeyState) (d store.Difference, ok bool) {
 	e, nowMs := s.entries[st.Key], now.UnixMilli()
 	if e == nil {
-		return scheduler.Difference{Missing: true}, false
+		return store.Difference{Missing: true}, false
 	}
 	d.State = e.state
 	if end := e.markMs(nowMs); end > 0 {

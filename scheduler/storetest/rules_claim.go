@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
 )
 
 // How many timers a claim looks at together, and how many tombstones it buries:
@@ -19,9 +19,9 @@ const (
 // claim leases what is due within the horizon, the leased when their lease has
 // ended, and buries tombstones whose life has. There may be more if a bound was
 // reached.
-func (s *shard) claim(now time.Time, node, token string, req scheduler.ClaimRequest) (_ []scheduler.Claimed, more bool) {
+func (s *shard) claim(now time.Time, node, token string, req store.ClaimRequest) (_ []store.Claimed, more bool) {
 	nowMs := now.UnixMilli()
-	var claims []scheduler.Claimed
+	var claims []store.Claimed
 	buried, bytes, most := 0, 0, req.MaxBytes
 	if most <= 0 {
 		most = math.MaxInt
@@ -60,7 +60,7 @@ func (s *shard) claim(now time.Time, node, token string, req scheduler.ClaimRequ
 
 // leave reports whether the copy is somebody else's for now: a retry that this
 // node failed at; what another node polls and has not neglected yet.
-func (e *entry) leave(nowMs int64, node string, req scheduler.ClaimRequest) bool {
+func (e *entry) leave(nowMs int64, node string, req store.ClaimRequest) bool {
 	if e.lease != nil {
 		return false
 	}
@@ -79,12 +79,12 @@ func (e *entry) endsWithin(byMs int64) bool {
 	return e.timer.RepeatFor > 0 && next*e.intervalMs <= e.timer.RepeatFor.Milliseconds() && e.startMs+next*e.intervalMs <= byMs
 }
 
-func partitionOf(key string) int { return int(hash(key) % scheduler.Partitions) }
+func partitionOf(key string) int { return int(hash(key) % store.Partitions) }
 
-func (s *shard) lease(now time.Time, key, token string, untilMs int64) scheduler.Claimed {
+func (s *shard) lease(now time.Time, key, token string, untilMs int64) store.Claimed {
 	e := s.entries[key]
-	claimed := scheduler.Claimed{
-		Lease: scheduler.Lease{Shard: s.name, Key: key, Token: token, Partition: partitionOf(key), Found: scheduler.Found{ScoreMs: e.lookMs}}, Record: s.record(key, e),
+	claimed := store.Claimed{
+		Lease: store.Lease{Shard: s.name, Key: key, Token: token, Partition: partitionOf(key), Found: store.Found{ScoreMs: e.lookMs}}, Record: s.record(key, e),
 		DueIn: time.UnixMilli(e.lookMs).Sub(now),
 	}
 	if e.lease != nil {
@@ -95,22 +95,22 @@ func (s *shard) lease(now time.Time, key, token string, untilMs int64) scheduler
 }
 
 // take leases one timer by name, if it is due and no lease on it lasts.
-func (s *shard) take(now time.Time, key, token string, grace time.Duration) scheduler.Taken {
+func (s *shard) take(now time.Time, key, token string, grace time.Duration) store.Taken {
 	e, nowMs := s.entries[key], now.UnixMilli()
 	switch {
 	case e == nil:
-		return scheduler.Taken{Status: scheduler.TakeMissing}
+		return store.Taken{Status: store.TakeMissing}
 	case e.state.Ended:
-		return e.taken(scheduler.TakeEnded, 0)
+		return e.taken(store.TakeEnded, 0)
 	case e.held(token) || e.lookMs > nowMs && e.lease != nil: // held if the call names it twice
-		return e.taken(scheduler.TakeLeased, e.lookMs-nowMs)
+		return e.taken(store.TakeLeased, e.lookMs-nowMs)
 	case e.lookMs > nowMs:
-		return e.taken(scheduler.TakeWaiting, e.lookMs-nowMs)
+		return e.taken(store.TakeWaiting, e.lookMs-nowMs)
 	}
-	return scheduler.Taken{Status: scheduler.TakeGot, Claimed: s.lease(now, key, token, nowMs+ceilMs(grace))}
+	return store.Taken{Status: store.TakeGot, Claimed: s.lease(now, key, token, nowMs+ceilMs(grace))}
 }
 
 // taken is the answer about a copy that is not got.
-func (e *entry) taken(status scheduler.TakeStatus, waitMs int64) scheduler.Taken {
-	return scheduler.Taken{Status: status, Wait: ms(waitMs), Claimed: scheduler.Claimed{Record: scheduler.Record{State: e.state}}}
+func (e *entry) taken(status store.TakeStatus, waitMs int64) store.Taken {
+	return store.Taken{Status: status, Wait: ms(waitMs), Claimed: store.Claimed{Record: store.Record{State: e.state}}}
 }

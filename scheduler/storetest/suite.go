@@ -6,14 +6,15 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // Fixture is an empty store that a test may use for itself.
 type Fixture struct {
 	// Open gives a node its view of the store: all views share the data. Whoever
 	// made the fixture closes what it opened.
-	Open func(node string) scheduler.Store
+	Open func(node string) store.Store
 	// Now is the clock of all shards.
 	Now func() time.Time
 	// Pass returns when at least d has passed on the clock of all shards.
@@ -25,7 +26,7 @@ type Fixture struct {
 	DeadLetters func(shard string) []DeadLetter
 }
 
-// Run checks that what open makes keeps the contract of scheduler.Store. It
+// Run checks that what open makes keeps the contract of store.Store. It
 // calls open for each subtest, and runs subtests in parallel. On a real clock it
 // takes some seconds, most of them waiting.
 func Run(t *testing.T, open func(t *testing.T) Fixture) {
@@ -49,7 +50,7 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 type rig struct {
 	*testing.T
 	Fixture
-	a, b scheduler.Store
+	a, b store.Store
 }
 
 func newRig(t *testing.T, f Fixture) *rig {
@@ -69,19 +70,19 @@ const (
 )
 
 // version makes versions that rise with n.
-func version(n int) scheduler.Version {
-	return scheduler.VersionAt(time.UnixMilli(1_800_000_000_000+int64(n)), 0xbeef)
+func version(n int) timer.Version {
+	return timer.VersionAt(time.UnixMilli(1_800_000_000_000+int64(n)), 0xbeef)
 }
 
 // oneShot fires once, after the interval.
-func oneShot(interval time.Duration) *scheduler.Timer {
-	return &scheduler.Timer{
-		Interval: interval, ReplicationFactor: replicas, Callback: scheduler.Callback{URI: "http://receiver.example/pop"},
+func oneShot(interval time.Duration) *timer.Timer {
+	return &timer.Timer{
+		Interval: interval, ReplicationFactor: replicas, Callback: timer.Callback{URI: "http://receiver.example/pop"},
 	}
 }
 
 // recurring pops that many times.
-func recurring(interval time.Duration, pops int) *scheduler.Timer {
+func recurring(interval time.Duration, pops int) *timer.Timer {
 	t := oneShot(interval)
 	t.RepeatFor = time.Duration(pops) * interval
 	return t
@@ -89,23 +90,23 @@ func recurring(interval time.Duration, pops int) *scheduler.Timer {
 
 // write makes a timer's version n; a nil timer ends it, with a tombstone that
 // outlives the test.
-func write(key string, n int, t *scheduler.Timer) scheduler.Write {
-	w := scheduler.Write{
-		Kind: scheduler.WriteGone, Key: key, State: scheduler.State{Version: version(n)}, RF: replicas, Life: far,
+func write(key string, n int, t *timer.Timer) store.Write {
+	w := store.Write{
+		Kind: store.WriteGone, Key: key, State: timer.State{Version: version(n)}, RF: replicas, Life: far,
 	}
 	if t != nil {
-		w.Kind, w.State.Seq, w.Timer, w.DueIn = scheduler.WritePut, 1, t, t.Interval
+		w.Kind, w.State.Seq, w.Timer, w.DueIn = store.WritePut, 1, t, t.Interval
 	}
 	return w
 }
 
-func onShard(shard string, w scheduler.Write) scheduler.Write {
+func onShard(shard string, w store.Write) store.Write {
 	w.Shard = shard
 	return w
 }
 
 // merge sends one write by node a.
-func (r *rig) merge(w scheduler.Write) scheduler.Written {
+func (r *rig) merge(w store.Write) store.Written {
 	r.Helper()
 	answers := r.mergeBy(r.a, w)
 	if len(answers) != 1 {
@@ -121,7 +122,7 @@ func (r *rig) merge(w scheduler.Write) scheduler.Written {
 func (r *rig) shard() string { return r.a.Shards()[0] }
 
 // mergeBy sends writes to the shard.
-func (r *rig) mergeBy(node scheduler.Store, writes ...scheduler.Write) []scheduler.Written {
+func (r *rig) mergeBy(node store.Store, writes ...store.Write) []store.Written {
 	r.Helper()
 	for i := range writes {
 		writes[i].Shard = r.shard()
@@ -129,20 +130,20 @@ func (r *rig) mergeBy(node scheduler.Store, writes ...scheduler.Write) []schedul
 	return node.Merge(r.Context(), writes)
 }
 
-func (r *rig) spots(keys []string) []scheduler.Spot {
-	spots := make([]scheduler.Spot, len(keys))
+func (r *rig) spots(keys []string) []store.Spot {
+	spots := make([]store.Spot, len(keys))
 	for i, key := range keys {
-		spots[i] = scheduler.Spot{Shard: r.shard(), Key: key}
+		spots[i] = store.Spot{Shard: r.shard(), Key: key}
 	}
 	return spots
 }
 
 // put merges version n of a timer, which must be stored. What is due at once is
 // due when put returns.
-func (r *rig) put(key string, n int, t *scheduler.Timer) scheduler.Written {
+func (r *rig) put(key string, n int, t *timer.Timer) store.Written {
 	r.Helper()
 	answer := r.merge(write(key, n, t))
-	if answer.Status != scheduler.WriteStored {
+	if answer.Status != store.WriteStored {
 		r.Fatalf("merge of version %d: status %d, want stored", n, answer.Status)
 	}
 	if t != nil && t.Interval == 0 {
@@ -154,12 +155,12 @@ func (r *rig) put(key string, n int, t *scheduler.Timer) scheduler.Written {
 // putAll merges a version of n timers that are due when it returns.
 func (r *rig) putAll(version, n int) {
 	r.Helper()
-	writes := make([]scheduler.Write, n)
+	writes := make([]store.Write, n)
 	for i, key := range keys(n) {
 		writes[i] = write(key, version, oneShot(0))
 	}
 	for i, w := range r.mergeBy(r.a, writes...) {
-		if w.Status != scheduler.WriteStored {
+		if w.Status != store.WriteStored {
 			r.Fatalf("merge %d: %+v, want stored", i, w)
 		}
 	}
@@ -167,7 +168,7 @@ func (r *rig) putAll(version, n int) {
 }
 
 // read reads one timer.
-func (r *rig) read(key string) scheduler.ReadResult {
+func (r *rig) read(key string) store.ReadResult {
 	r.Helper()
 	results := r.b.Read(r.Context(), r.spots([]string{key}))
 	if len(results) != 1 {
@@ -177,7 +178,7 @@ func (r *rig) read(key string) scheduler.ReadResult {
 }
 
 // live reads one timer that must be there.
-func (r *rig) live(key string) scheduler.ReadResult {
+func (r *rig) live(key string) store.ReadResult {
 	r.Helper()
 	result := r.read(key)
 	if result.Err != nil {
@@ -187,14 +188,14 @@ func (r *rig) live(key string) scheduler.ReadResult {
 }
 
 // request claims what is due now, with a grace that outlives the test.
-func request() scheduler.ClaimRequest {
-	return scheduler.ClaimRequest{Limit: 1000, Grace: far}
+func request() store.ClaimRequest {
+	return store.ClaimRequest{Limit: 1000, Grace: far}
 }
 
 // claimAll claims on all shards until there is no more.
-func (r *rig) claimAll(node scheduler.Store, req scheduler.ClaimRequest) []scheduler.Claimed {
+func (r *rig) claimAll(node store.Store, req store.ClaimRequest) []store.Claimed {
 	r.Helper()
-	var all []scheduler.Claimed
+	var all []store.Claimed
 	for _, shard := range node.Shards() {
 		for more := true; more; {
 			result, err := node.Claim(r.Context(), shard, req)
@@ -211,7 +212,7 @@ func (r *rig) claimAll(node scheduler.Store, req scheduler.ClaimRequest) []sched
 }
 
 // claim claims the one timer that must be due.
-func (r *rig) claim(node scheduler.Store, req scheduler.ClaimRequest) scheduler.Claimed {
+func (r *rig) claim(node store.Store, req store.ClaimRequest) store.Claimed {
 	r.Helper()
 	claims := r.claimAll(node, req)
 	if len(claims) != 1 {
@@ -221,7 +222,7 @@ func (r *rig) claim(node scheduler.Store, req scheduler.ClaimRequest) scheduler.
 }
 
 // leased is the only due timer of the store, with version 1, claimed by node a.
-func (r *rig) leased(key string, t *scheduler.Timer, grace time.Duration) scheduler.Claimed {
+func (r *rig) leased(key string, t *timer.Timer, grace time.Duration) store.Claimed {
 	r.Helper()
 	r.put(key, 1, t)
 	req := request()
@@ -230,27 +231,27 @@ func (r *rig) leased(key string, t *scheduler.Timer, grace time.Duration) schedu
 }
 
 // terms fit request's grace.
-func terms(limit, hold time.Duration) scheduler.FenceTerms {
-	return scheduler.FenceTerms{Limit: limit, Hold: hold}
+func terms(limit, hold time.Duration) store.FenceTerms {
+	return store.FenceTerms{Limit: limit, Hold: hold}
 }
 
 // fence asks for leave to call back, for a timer with that many pops. A fence
 // that was too late since the machine is slow has done nothing, and is asked for
 // anew.
-func (r *rig) fence(c scheduler.Claimed, pops int, terms scheduler.FenceTerms) scheduler.Fenced {
+func (r *rig) fence(c store.Claimed, pops int, terms store.FenceTerms) store.Fenced {
 	r.Helper()
-	var fenced scheduler.Fenced
+	var fenced store.Fenced
 	for range 20 {
-		if fenced = r.fire(scheduler.Fence{Lease: c.Lease, Pops: pops}, terms); fenced.Status != scheduler.FenceTooLate {
+		if fenced = r.fire(store.Fence{Lease: c.Lease, Pops: pops}, terms); fenced.Status != store.FenceTooLate {
 			break
 		}
 	}
 	return fenced
 }
 
-func (r *rig) fire(f scheduler.Fence, terms scheduler.FenceTerms) scheduler.Fenced {
+func (r *rig) fire(f store.Fence, terms store.FenceTerms) store.Fenced {
 	r.Helper()
-	answers := r.a.Fire(r.Context(), f.Lease.Shard, terms, []scheduler.Fence{f})
+	answers := r.a.Fire(r.Context(), f.Lease.Shard, terms, []store.Fence{f})
 	if len(answers) != 1 {
 		r.Fatalf("one fence: %d answers", len(answers))
 	}
@@ -261,20 +262,20 @@ func (r *rig) fire(f scheduler.Fence, terms scheduler.FenceTerms) scheduler.Fenc
 }
 
 // pass passes the fence of a claim.
-func (r *rig) pass(c scheduler.Claimed, pops int, terms scheduler.FenceTerms) scheduler.Fenced {
+func (r *rig) pass(c store.Claimed, pops int, terms store.FenceTerms) store.Fenced {
 	r.Helper()
 	fenced := r.fence(c, pops, terms)
-	if fenced.Status != scheduler.FencePassed {
+	if fenced.Status != store.FencePassed {
 		r.Fatalf("fence: status %d, want passed", fenced.Status)
 	}
 	return fenced
 }
 
 // settle sends an outcome of a claim whose grace was far.
-func (r *rig) settle(c scheduler.Claimed, o scheduler.Settlement) scheduler.Settled {
+func (r *rig) settle(c store.Claimed, o store.Settlement) store.Settled {
 	r.Helper()
 	o.Lease = c.Lease
-	answers := r.a.Settle(r.Context(), o.Lease.Shard, []scheduler.Settlement{o})
+	answers := r.a.Settle(r.Context(), o.Lease.Shard, []store.Settlement{o})
 	if len(answers) != 1 {
 		r.Fatalf("one settlement: %d answers", len(answers))
 	}
@@ -285,7 +286,7 @@ func (r *rig) settle(c scheduler.Claimed, o scheduler.Settlement) scheduler.Sett
 }
 
 // accept sends an outcome that must be accepted.
-func (r *rig) accept(c scheduler.Claimed, o scheduler.Settlement) {
+func (r *rig) accept(c store.Claimed, o store.Settlement) {
 	r.Helper()
 	if !r.settle(c, o).Accepted {
 		r.Fatalf("settlement of %s was not accepted", c.Lease.Key)
@@ -293,14 +294,14 @@ func (r *rig) accept(c scheduler.Claimed, o scheduler.Settlement) {
 }
 
 // ask asks one shard about one state.
-func (r *rig) ask(shard, key string, state scheduler.State) (d scheduler.Difference, differs bool) {
+func (r *rig) ask(shard, key string, state timer.State) (d store.Difference, differs bool) {
 	r.Helper()
-	differences, err := r.b.Ask(r.Context(), shard, []scheduler.KeyState{{Key: key, State: state}})
+	differences, err := r.b.Ask(r.Context(), shard, []store.KeyState{{Key: key, State: state}})
 	if err != nil {
 		r.Fatalf("ask: %v", err)
 	}
 	if len(differences) == 0 {
-		return scheduler.Difference{}, false
+		return store.Difference{}, false
 	}
 	if len(differences) != 1 || differences[0].Index != 0 {
 		r.Fatalf("ask about one state answered %+v", differences)
@@ -311,7 +312,7 @@ func (r *rig) ask(shard, key string, state scheduler.State) (d scheduler.Differe
 // firing is how long the firing mark of a timer lasts.
 func (r *rig) firing(shard, key string) time.Duration {
 	r.Helper()
-	d, _ := r.ask(shard, key, scheduler.State{})
+	d, _ := r.ask(shard, key, timer.State{})
 	return d.Firing
 }
 

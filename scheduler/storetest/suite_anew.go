@@ -3,7 +3,8 @@ package storetest
 import (
 	"errors"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // anewCases are creates that a stream brings, maybe again, whose key is free once the
@@ -11,7 +12,7 @@ import (
 func anewCases() map[string]func(*rig) {
 	return map[string]func(*rig){
 		"anew creates where nothing is": func(r *rig) {
-			if w := r.merge(anew("k", 1, "aa")); w.Status != scheduler.WriteStored || w.BodyHash != "aa" {
+			if w := r.merge(anew("k", 1, "aa")); w.Status != store.WriteStored || w.BodyHash != "aa" {
 				r.Errorf("stored %+v, want stored with its hash", w)
 			}
 			r.live("k")
@@ -26,8 +27,8 @@ func anewCases() map[string]func(*rig) {
 			there := r.put("k", 1, oneShot(far/2))
 			r.exists(anew("k", 2, "aa"), "", there)
 		},
-		"anew after its timer was done":     func(r *rig) { checkAnewOver(r, scheduler.OutcomeDone) },
-		"anew after its timer was given up": func(r *rig) { checkAnewOver(r, scheduler.OutcomeDead) },
+		"anew after its timer was done":     func(r *rig) { checkAnewOver(r, store.OutcomeDone) },
+		"anew after its timer was given up": func(r *rig) { checkAnewOver(r, store.OutcomeDead) },
 		"anew above another's tombstone is stored": func(r *rig) {
 			r.put("k", 1, nil)
 			r.merge(anew("k", 2, "aa"))
@@ -35,14 +36,14 @@ func anewCases() map[string]func(*rig) {
 		},
 		"anew below another's tombstone is older": func(r *rig) {
 			r.put("k", 2, nil)
-			if w := r.merge(anew("k", 1, "aa")); w.Status != scheduler.WriteNewer {
+			if w := r.merge(anew("k", 1, "aa")); w.Status != store.WriteNewer {
 				r.Errorf("status %d, want newer", w.Status)
 			}
 		},
 		"anew without a timer is remembered": func(r *rig) {
 			w := over("k", 1, "aa")
 			first := r.merge(w)
-			if first.Status != scheduler.WriteStored || !errors.Is(r.read("k").Err, scheduler.ErrNotFound) {
+			if first.Status != store.WriteStored || !errors.Is(r.read("k").Err, timer.ErrNotFound) {
 				r.Errorf("answered %+v, want a tombstone", first)
 			}
 			r.exists(anew("k", 2, "aa"), "aa", first)
@@ -63,35 +64,35 @@ func anewCases() map[string]func(*rig) {
 	}
 }
 
-func anew(key string, n int, hash string) scheduler.Write {
+func anew(key string, n int, hash string) store.Write {
 	w := once(key, n, hash)
-	w.Kind = scheduler.WriteAnew
+	w.Kind = store.WriteAnew
 	return w
 }
 
 // over is what is remembered of a message that was never a timer.
-func over(key string, n int, hash string) scheduler.Write {
+func over(key string, n int, hash string) store.Write {
 	w := anew(key, n, hash)
 	w.Timer, w.DueIn, w.Life, w.Keep = nil, 0, 0, brief
 	return w
 }
 
 // checkAnewOver: of what is over the same comes again in vain, and another is stored.
-func checkAnewOver(r *rig, outcome scheduler.Outcome) {
+func checkAnewOver(r *rig, outcome store.Outcome) {
 	w := anew("k", 1, "aa")
 	w.Timer, w.DueIn = oneShot(0), 0
 	first := r.merge(w)
 	r.Pass(slack)
 	c := r.claim(r.a, request())
 	f := r.pass(c, 1, terms(far, far))
-	r.accept(c, scheduler.Settlement{Outcome: outcome, Reason: "status 500", Keep: far})
+	r.accept(c, store.Settlement{Outcome: outcome, Reason: "status 500", Keep: far})
 	first.State = f.State
 	first.State.Ended = true
 	r.exists(anew("k", 2, "aa"), "aa", first)
-	if again := r.merge(anew("k", 3, "bb")); again.Status != scheduler.WriteStored || again.BodyHash != "bb" {
+	if again := r.merge(anew("k", 3, "bb")); again.Status != store.WriteStored || again.BodyHash != "bb" {
 		r.Errorf("another one: %+v, want stored with its own hash", again)
 	}
-	if got := r.live("k").Record.State; got != (scheduler.State{Version: version(3), Seq: 1}) {
+	if got := r.live("k").Record.State; got != (timer.State{Version: version(3), Seq: 1}) {
 		r.Errorf("state %+v, want version 3", got)
 	}
 }

@@ -4,7 +4,8 @@ import (
 	"errors"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // batchCases are calls with more timers than a store may want to handle at once,
@@ -19,12 +20,12 @@ func batchCases() map[string]func(*rig) {
 func checkMany(r *rig) {
 	all := append(r.neighbors(600), keys(600)...)
 	n := len(all)
-	writes, ids := make([]scheduler.Write, n), r.spots(all)
+	writes, ids := make([]store.Write, n), r.spots(all)
 	for i, key := range all {
 		writes[i] = write(key, i+1, recurring(brief, 99))
 	}
 	for i, w := range r.mergeBy(r.a, writes...) {
-		if w.Status != scheduler.WriteStored || w.State.Version != version(i+1) {
+		if w.Status != store.WriteStored || w.State.Version != version(i+1) {
 			r.Fatalf("merge %d: %+v", i, w)
 		}
 	}
@@ -34,7 +35,7 @@ func checkMany(r *rig) {
 		}
 	}
 	r.Pass(3 * brief)
-	byShard := map[string][]scheduler.Claimed{}
+	byShard := map[string][]store.Claimed{}
 	for _, c := range r.claimAll(r.a, request()) {
 		byShard[c.Lease.Shard] = append(byShard[c.Lease.Shard], c)
 	}
@@ -48,7 +49,7 @@ func checkMany(r *rig) {
 	}
 	done := 0
 	for i, got := range r.b.Read(r.Context(), ids) {
-		if errors.Is(got.Err, scheduler.ErrNotFound) {
+		if errors.Is(got.Err, timer.ErrNotFound) {
 			done++
 		} else if got.Record.State.Seq < 3 || got.Record.State.Attempt != 0 || got.Leased {
 			r.Fatalf("timer %d after its pop: %+v", i, got)
@@ -61,18 +62,18 @@ func checkMany(r *rig) {
 
 // fireAndSettle fires all claims and settles every third timer, by version, as
 // done, the others with their next pop.
-func (r *rig) fireAndSettle(shard string, claims []scheduler.Claimed) {
+func (r *rig) fireAndSettle(shard string, claims []store.Claimed) {
 	r.Helper()
-	fences, settlements := make([]scheduler.Fence, len(claims)), make([]scheduler.Settlement, len(claims))
+	fences, settlements := make([]store.Fence, len(claims)), make([]store.Settlement, len(claims))
 	for i, c := range claims {
-		fences[i] = scheduler.Fence{Lease: c.Lease, Pops: 99}
-		settlements[i] = scheduler.Settlement{Lease: c.Lease, Outcome: scheduler.OutcomeNext}
+		fences[i] = store.Fence{Lease: c.Lease, Pops: 99}
+		settlements[i] = store.Settlement{Lease: c.Lease, Outcome: store.OutcomeNext}
 		if int((c.Record.State.Version-version(0))>>16)%3 == 0 {
-			settlements[i].Outcome = scheduler.OutcomeDone
+			settlements[i].Outcome = store.OutcomeDone
 		}
 	}
 	for i, f := range r.a.Fire(r.Context(), shard, terms(far, far), fences) {
-		if f.Status != scheduler.FencePassed || f.State.Version != claims[i].Record.State.Version || f.State.Seq < 2 {
+		if f.Status != store.FencePassed || f.State.Version != claims[i].Record.State.Version || f.State.Seq < 2 {
 			r.Fatalf("fence %d: %+v", i, f)
 		}
 	}
@@ -87,14 +88,14 @@ func (r *rig) fireAndSettle(shard string, claims []scheduler.Claimed) {
 // second time, as a node does that got no answer.
 func checkTwice(r *rig) {
 	const pops = 3
-	timer := recurring(brief, pops)
-	start := r.put("k", 1, timer).Due.Add(-brief)
-	if again := r.merge(write("k", 1, timer)); again.Status != scheduler.WriteSame || !again.Due.Equal(start.Add(brief)) {
+	asked := recurring(brief, pops)
+	start := r.put("k", 1, asked).Due.Add(-brief)
+	if again := r.merge(write("k", 1, asked)); again.Status != store.WriteSame || !again.Due.Equal(start.Add(brief)) {
 		r.Errorf("merge again: status %d, due moved by %v, want same, unmoved", again.Status, again.Due.Sub(start.Add(brief)))
 	}
 	for seq := 0; seq < pops; {
 		due := start.Add(time.Duration(seq+1) * brief)
-		var c scheduler.Claimed
+		var c store.Claimed
 		r.awaits("claimed", due, later(due, r.Now()), func() bool {
 			claims := r.claimAll(r.a, request())
 			if len(claims) == 1 {
@@ -110,15 +111,15 @@ func checkTwice(r *rig) {
 			r.Errorf("after pop %d the fences say %+v and %+v", seq, first.State, second.State)
 		}
 		seq = first.State.Seq
-		o := scheduler.Settlement{Outcome: scheduler.OutcomeNext}
+		o := store.Settlement{Outcome: store.OutcomeNext}
 		if seq == pops {
-			o.Outcome = scheduler.OutcomeDone
+			o.Outcome = store.OutcomeDone
 		}
 		r.accept(c, o)
 		if r.settle(c, o).Accepted {
 			r.Error("settle again was accepted")
 		}
-		if f := r.fence(c, pops, terms(far, far)); f.Status != scheduler.FenceLost {
+		if f := r.fence(c, pops, terms(far, far)); f.Status != store.FenceLost {
 			r.Errorf("fence after settlement: status %d, want lost", f.Status)
 		}
 	}
@@ -126,7 +127,7 @@ func checkTwice(r *rig) {
 		r.Errorf("%d left, want nothing", n)
 	}
 	r.put("k", 2, nil)
-	if w := r.merge(write("k", 2, nil)); w.Status != scheduler.WriteSame {
+	if w := r.merge(write("k", 2, nil)); w.Status != store.WriteSame {
 		r.Errorf("delete again: status %d, want same", w.Status)
 	}
 }

@@ -8,7 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 func claimCases() map[string]func(*rig) {
@@ -47,7 +48,7 @@ func claimCases() map[string]func(*rig) {
 		"claim of none claims none": func(r *rig) {
 			r.put("k", 1, oneShot(0))
 			for _, shard := range r.a.Shards() {
-				result, err := r.a.Claim(r.Context(), shard, scheduler.ClaimRequest{Grace: far})
+				result, err := r.a.Claim(r.Context(), shard, store.ClaimRequest{Grace: far})
 				if err != nil || len(result.Claims) != 0 {
 					r.Errorf("claim with limit 0: %+v, %v", result, err)
 				}
@@ -58,7 +59,7 @@ func claimCases() map[string]func(*rig) {
 	}
 }
 
-func claimedKeys(claims []scheduler.Claimed) []string {
+func claimedKeys(claims []store.Claimed) []string {
 	got := make([]string, len(claims))
 	for i, c := range claims {
 		got[i] = c.Lease.Key
@@ -78,16 +79,16 @@ func checkClaimWhenDue(r *rig) {
 }
 
 func checkClaimed(r *rig) {
-	timer := recurring(far, 7)
-	timer.Tags = []scheduler.Tag{{Type: "call", Count: 2}}
-	timer.Callback.Opaque = "body"
-	w := r.put("k", 1, timer)
+	asked := recurring(far, 7)
+	asked.Tags = []timer.Tag{{Type: "call", Count: 2}}
+	asked.Callback.Opaque = "body"
+	w := r.put("k", 1, asked)
 	req := request()
 	req.Horizon = 2 * far
-	var c scheduler.Claimed
+	var c store.Claimed
 	from, to := r.during(func() { c = r.claim(r.b, req) })
-	want := scheduler.Record{
-		ID: scheduler.ID{Key: "k", RF: replicas}, State: scheduler.State{Version: version(1), Seq: 1}, Timer: *timer, Start: w.Due.Add(-far),
+	want := store.Record{
+		ID: timer.ID{Key: "k", RF: replicas}, State: timer.State{Version: version(1), Seq: 1}, Timer: *asked, Start: w.Due.Add(-far),
 	}
 	if diff := cmp.Diff(want, c.Record); diff != "" {
 		r.Errorf("record (-want +got):\n%s", diff)
@@ -145,7 +146,7 @@ func checkLeaseEnd(r *rig) {
 	req := request()
 	req.Horizon, req.Grace = far, brief
 	first := r.claim(r.a, req)
-	var second scheduler.Claimed
+	var second store.Claimed
 	r.awaits("claimed again", due.Add(brief), due.Add(brief), func() bool {
 		claims := r.claimAll(r.b, req)
 		if len(claims) == 1 {
@@ -162,18 +163,18 @@ func checkLeaseEnd(r *rig) {
 	if second.DueIn > slack {
 		r.Errorf("due in %v, want overdue", second.DueIn)
 	}
-	if f := r.fence(first, 1, terms(far, far)); f.Status != scheduler.FenceLost {
+	if f := r.fence(first, 1, terms(far, far)); f.Status != store.FenceLost {
 		r.Errorf("fence of the lease that ended: status %d, want lost", f.Status)
 	}
-	if s := r.settle(first, scheduler.Settlement{Outcome: scheduler.OutcomeDone}); s.Accepted {
+	if s := r.settle(first, store.Settlement{Outcome: store.OutcomeDone}); s.Accepted {
 		r.Error("a settlement of the lease that ended was accepted")
 	}
 }
 
 func checkOverdueLeaseEnd(r *rig) {
-	timer := oneShot(0)
-	timer.At = r.Now().Add(-far).Truncate(time.Millisecond).UTC()
-	r.put("k", 1, timer)
+	asked := oneShot(0)
+	asked.At = r.Now().Add(-far).Truncate(time.Millisecond).UTC()
+	r.put("k", 1, asked)
 	req := request()
 	req.Grace = brief
 	from, to := r.during(func() { r.claim(r.a, req) })
@@ -207,7 +208,7 @@ func checkPartitions(r *rig) {
 	got := 0
 	for part := range parts {
 		req := request()
-		for p := part; p < scheduler.Partitions; p += parts {
+		for p := part; p < store.Partitions; p += parts {
 			req.Partitions = append(req.Partitions, p)
 		}
 		for _, c := range r.claimAll(r.a, req) {
@@ -230,9 +231,9 @@ func checkPartitions(r *rig) {
 func checkBytes(r *rig) {
 	const n, size, most = 80, 50 << 10, 200 << 10
 	for i := range n {
-		timer := oneShot(0)
-		timer.Callback.Opaque = strings.Repeat("x", size)
-		r.put(fmt.Sprintf("large-%d", i), 1, timer)
+		asked := oneShot(0)
+		asked.Callback.Opaque = strings.Repeat("x", size)
+		r.put(fmt.Sprintf("large-%d", i), 1, asked)
 	}
 	for got, calls := 0, 0; got < n; calls++ {
 		if calls > 2*n {
@@ -272,9 +273,9 @@ func checkMore(r *rig) {
 func checkMaxBytes(r *rig) {
 	const n, size = 90, 1 << 10
 	for _, key := range keys(n) {
-		timer := oneShot(0)
-		timer.Callback.Opaque = strings.Repeat("x", size)
-		r.put(key, 1, timer)
+		asked := oneShot(0)
+		asked.Callback.Opaque = strings.Repeat("x", size)
+		r.put(key, 1, asked)
 	}
 	req := request()
 	req.MaxBytes = 4 * size
@@ -292,9 +293,9 @@ func checkOrder(r *rig) {
 	const n = 6
 	all := r.neighbors(n)
 	for i, key := range all {
-		timer := oneShot(0)
-		timer.At = r.Now().Add(-far).Add(time.Duration((i*5)%n) * time.Second).Truncate(time.Millisecond)
-		r.put(key, 1, timer)
+		asked := oneShot(0)
+		asked.At = r.Now().Add(-far).Add(time.Duration((i*5)%n) * time.Second).Truncate(time.Millisecond)
+		r.put(key, 1, asked)
 	}
 	var got []string
 	shard := r.shard()
@@ -319,12 +320,12 @@ func checkConcurrentClaims(r *rig) {
 	r.putAll(1, n)
 	got := make(chan []string, claimers)
 	for i := range claimers {
-		node := []scheduler.Store{r.a, r.b}[i%2]
+		node := []store.Store{r.a, r.b}[i%2]
 		go func() {
 			var mine []string
 			for _, shard := range node.Shards() {
 				for more := true; more; {
-					result, err := node.Claim(r.Context(), shard, scheduler.ClaimRequest{Limit: 32, Grace: far})
+					result, err := node.Claim(r.Context(), shard, store.ClaimRequest{Limit: 32, Grace: far})
 					if err != nil {
 						r.Errorf("claim: %v", err)
 					}

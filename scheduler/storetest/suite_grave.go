@@ -4,7 +4,8 @@ import (
 	"errors"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // graveCases are rule "tombstones outlive what was missed": a tombstone that names copies stays
@@ -36,11 +37,11 @@ func graveCases() map[string]func(*rig) {
 }
 
 // grave makes a tombstone whose life is over.
-func (r *rig) grave(key string, away ...scheduler.Away) {
+func (r *rig) grave(key string, away ...store.Away) {
 	r.Helper()
 	w := write(key, 5, nil)
 	w.Life, w.Away = 0, away
-	if got := r.merge(w); got.Status != scheduler.WriteStored {
+	if got := r.merge(w); got.Status != store.WriteStored {
 		r.Fatalf("delete: %+v, want stored", got)
 	}
 	r.Pass(slack)
@@ -49,7 +50,7 @@ func (r *rig) grave(key string, away ...scheduler.Away) {
 // checkUntold: done and dead leave a tombstone that names the copies which could
 // not be told.
 func checkUntold(r *rig) {
-	for i, outcome := range []scheduler.Outcome{scheduler.OutcomeDone, scheduler.OutcomeDead} {
+	for i, outcome := range []store.Outcome{store.OutcomeDone, store.OutcomeDead} {
 		for _, fires := range []bool{false, true} {
 			key := keys(4)[2*i+map[bool]int{true: 1}[fires]]
 			r.put(key, 5, oneShot(0))
@@ -59,15 +60,15 @@ func checkUntold(r *rig) {
 				r.pass(c, 1, terms(far, far))
 			}
 			from, to := r.during(func() {
-				r.accept(c, scheduler.Settlement{Outcome: outcome, Reason: "status 500", Keep: far, Untold: []scheduler.Away{second(), first()}})
+				r.accept(c, store.Settlement{Outcome: outcome, Reason: "status 500", Keep: far, Untold: []store.Away{second(), first()}})
 			})
 			got := r.read(key)
-			if !errors.Is(got.Err, scheduler.ErrNotFound) || !got.Record.State.Ended || got.Record.State.Version != version(5) || got.Leased {
+			if !errors.Is(got.Err, timer.ErrNotFound) || !got.Record.State.Ended || got.Record.State.Version != version(5) || got.Leased {
 				r.Errorf("%s: %+v, want a tombstone", outcome, got)
 			}
 			r.between("its end", got.Look, from.Add(far), to.Add(far))
 			r.checkUnheard(key, first(), second())
-			if late := r.merge(write(key, 5, oneShot(0))); late.Status != scheduler.WriteNewer {
+			if late := r.merge(write(key, 5, oneShot(0))); late.Status != store.WriteNewer {
 				r.Errorf("a late create: %+v, want newer", late)
 			}
 		}
@@ -78,9 +79,9 @@ func checkUntold(r *rig) {
 // comes again until it is settled as done.
 func checkGrave(r *rig) {
 	w := write("k", 5, nil)
-	w.Life, w.Away = brief, []scheduler.Away{first()}
+	w.Life, w.Away = brief, []store.Away{first()}
 	from, to := r.during(func() { r.merge(w) })
-	claim := func(node scheduler.Store, from, to time.Time) (c scheduler.Claimed) {
+	claim := func(node store.Store, from, to time.Time) (c store.Claimed) {
 		r.Helper()
 		r.awaits("claimed", from, to, func() bool {
 			claims := r.claimAll(node, request())
@@ -95,37 +96,37 @@ func checkGrave(r *rig) {
 	if !c.Record.State.Ended || c.Record.State.Version != version(5) || !sameAway(c.Record.Away, first()) || c.Err != nil || c.Record.ID.RF != replicas {
 		r.Errorf("claimed %+v, want the tombstone", c)
 	}
-	if late := r.merge(write("k", 4, oneShot(0))); late.Status != scheduler.WriteNewer {
+	if late := r.merge(write("k", 4, oneShot(0))); late.Status != store.WriteNewer {
 		r.Errorf("a late create while it is leased: status %d, want newer", late.Status)
 	}
 	if claims := r.claimAll(r.b, request()); len(claims) != 0 {
 		r.Error("it was claimed twice")
 	}
-	from, to = r.during(func() { r.settle(c, scheduler.Settlement{Outcome: scheduler.OutcomeRelease, Delay: brief}) })
+	from, to = r.during(func() { r.settle(c, store.Settlement{Outcome: store.OutcomeRelease, Delay: brief}) })
 	c = claim(r.b, from.Add(brief), later(to.Add(brief), r.Now()))
 	r.checkUnheard("k", first())
-	r.settledBy(r.b, c, scheduler.Settlement{Outcome: scheduler.OutcomeDone})
+	r.settledBy(r.b, c, store.Settlement{Outcome: store.OutcomeDone})
 	if n := r.pending(); n != 0 {
 		r.Errorf("%d left, want nothing", n)
 	}
-	if d, _ := r.ask(r.shard(), "k", scheduler.State{}); !d.Missing {
+	if d, _ := r.ask(r.shard(), "k", timer.State{}); !d.Missing {
 		r.Errorf("ask says %+v, want missing", d)
 	}
 }
 
-func (r *rig) settledBy(node scheduler.Store, c scheduler.Claimed, o scheduler.Settlement) {
+func (r *rig) settledBy(node store.Store, c store.Claimed, o store.Settlement) {
 	r.Helper()
 	o.Lease = c.Lease
-	if got := node.Settle(r.Context(), o.Lease.Shard, []scheduler.Settlement{o})[0]; got.Err != nil || !got.Accepted {
+	if got := node.Settle(r.Context(), o.Lease.Shard, []store.Settlement{o})[0]; got.Err != nil || !got.Accepted {
 		r.Fatalf("settle %s: %+v, want accepted", o.Outcome, got)
 	}
 }
 
 func checkGraveTaken(r *rig) {
 	r.grave("k", first())
-	r.takes(r.shard(), "k", scheduler.TakeEnded)
+	r.takes(r.shard(), "k", store.TakeEnded)
 	r.claim(r.a, request())
-	r.takes(r.shard(), "k", scheduler.TakeEnded)
+	r.takes(r.shard(), "k", store.TakeEnded)
 }
 
 // checkGraveReplaced: a create ends the lease on a tombstone, so that who buries
@@ -134,10 +135,10 @@ func checkGraveReplaced(r *rig) {
 	r.grave("k", first())
 	c := r.claim(r.a, request())
 	r.put("k", 6, oneShot(far))
-	if s := r.settle(c, scheduler.Settlement{Outcome: scheduler.OutcomeDone}); s.Accepted {
+	if s := r.settle(c, store.Settlement{Outcome: store.OutcomeDone}); s.Accepted {
 		r.Error("the burial was accepted")
 	}
-	if got := r.live("k").Record.State; got != (scheduler.State{Version: version(6), Seq: 1}) {
+	if got := r.live("k").Record.State; got != (timer.State{Version: version(6), Seq: 1}) {
 		r.Errorf("there is %+v, want the timer", got)
 	}
 	r.checkUnheard("k")
@@ -161,7 +162,7 @@ func checkKeepTombstones(r *rig) {
 			r.Errorf("%s: %+v, want the tombstone, unleased", key, got)
 		}
 		r.between("next look", got.Look, from.Add(lookAgainMs*time.Millisecond), to.Add(lookAgainMs*time.Millisecond))
-		if late := r.merge(write(key, 4, oneShot(0))); late.Status != scheduler.WriteNewer {
+		if late := r.merge(write(key, 4, oneShot(0))); late.Status != store.WriteNewer {
 			r.Errorf("%s, a late create: status %d, want newer", key, late.Status)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
 )
 
 // listCases are what resynchronisation asks for.
@@ -17,14 +17,14 @@ func listCases() map[string]func(*rig) {
 		"list goes on behind a place, in the order of keys at one instant": checkListPages,
 		"list tells of what is leased wherever it is":                      checkListLeased,
 		"list of an empty shard is at its end": func(r *rig) {
-			if heads, until := r.list(scheduler.Place{}, 9, 0); len(heads) != 0 || until != nil {
+			if heads, until := r.list(store.Place{}, 9, 0); len(heads) != 0 || until != nil {
 				r.Errorf("%v until %v, want nothing", heads, until)
 			}
 		},
 	}
 }
 
-func (r *rig) list(after scheduler.Place, n int, hot time.Duration) ([]scheduler.Head, *scheduler.Place) {
+func (r *rig) list(after store.Place, n int, hot time.Duration) ([]store.Head, *store.Place) {
 	r.Helper()
 	heads, until, err := r.a.List(r.Context(), r.shard(), after, n, hot)
 	if err != nil {
@@ -33,7 +33,7 @@ func (r *rig) list(after scheduler.Place, n int, hot time.Duration) ([]scheduler
 	return heads, until
 }
 
-func (r *rig) heads(keys ...string) []scheduler.Head {
+func (r *rig) heads(keys ...string) []store.Head {
 	r.Helper()
 	heads, err := r.a.Heads(r.Context(), r.shard(), keys)
 	if err != nil {
@@ -48,20 +48,20 @@ func checkHeads(r *rig) {
 	stored := r.merge(w)
 	r.put("gone", 4, nil)
 	heads := r.heads("none", "backup", "gone", "backup")
-	if diff := cmp.Diff(scheduler.Head{Key: "none"}, heads[0]); diff != "" {
+	if diff := cmp.Diff(store.Head{Key: "none"}, heads[0]); diff != "" {
 		r.Errorf("of what isn't there (-want +got):\n%s", diff)
 	}
-	want := scheduler.Head{
+	want := store.Head{
 		Key: "backup", State: stored.State, Rank: 1, RF: replicas, Look: stored.Due.Add(time.Minute), Due: stored.Due, Bytes: heads[1].Bytes,
 	}
-	if diff := cmp.Diff([]scheduler.Head{want, want}, []scheduler.Head{heads[1], heads[3]}); diff != "" || want.Bytes < len("http://receiver.example/pop") {
+	if diff := cmp.Diff([]store.Head{want, want}, []store.Head{heads[1], heads[3]}); diff != "" || want.Bytes < len("http://receiver.example/pop") {
 		r.Errorf("of a backup of %d bytes (-want +got):\n%s", want.Bytes, diff)
 	}
 	if h := heads[2]; h.Key != "gone" || !h.State.Ended || h.State.Version != version(4) {
 		r.Errorf("of a tombstone: %+v", h)
 	}
 	c := r.leased("leased", oneShot(0), far)
-	var fenced scheduler.Fenced
+	var fenced store.Fenced
 	r.during(func() { fenced = r.pass(c, 1, terms(far, far)) })
 	if h := r.heads("leased")[0]; h.State != fenced.State || h.Taken.IsZero() || h.Taken.After(r.Now()) || !h.Due.Equal(fenced.Due) || !h.Look.After(h.Due) {
 		r.Errorf("while firing: %+v, want %+v, due %v", h, fenced.State, fenced.Due)
@@ -70,38 +70,38 @@ func checkHeads(r *rig) {
 
 // checkListPages reads timers of which many are due at one instant, a few at a time.
 func checkListPages(r *rig) {
-	var want []scheduler.Place
-	var writes []scheduler.Write
+	var want []store.Place
+	var writes []store.Write
 	begin := r.Now().Add(far).Truncate(time.Millisecond).UTC()
 	for i := range 120 {
 		timer := oneShot(0)
 		timer.At = begin.Add(time.Duration(max(i-100, 0)) * time.Millisecond)
 		// Keys whose order is another in most locales.
 		key := fmt.Sprintf("%c%d", []rune("aB-.~_Az")[i%8], i)
-		want = append(want, scheduler.Place{At: timer.At, Key: key})
+		want = append(want, store.Place{At: timer.At, Key: key})
 		writes = append(writes, write(key, 1, timer))
 	}
 	for i, w := range r.mergeBy(r.a, writes...) {
-		if w.Status != scheduler.WriteStored {
+		if w.Status != store.WriteStored {
 			r.Fatalf("merge %d: %+v", i, w)
 		}
 	}
-	slices.SortFunc(want, scheduler.Place.Compare)
+	slices.SortFunc(want, store.Place.Compare)
 	for _, n := range []int{1, 3, 120} {
-		var got []scheduler.Place
-		after := &scheduler.Place{}
+		var got []store.Place
+		after := &store.Place{}
 		for after != nil {
 			heads, until := r.list(*after, n, 0)
-			var page []scheduler.Place
+			var page []store.Place
 			for _, h := range heads {
-				if p := (scheduler.Place{At: h.Look, Key: h.Key}); until == nil || p.Compare(*until) <= 0 {
+				if p := (store.Place{At: h.Look, Key: h.Key}); until == nil || p.Compare(*until) <= 0 {
 					page = append(page, p)
 				}
 			}
 			if until != nil && until.Compare(*after) <= 0 {
 				r.Fatalf("%d at a time: from %v until %v", n, after, until)
 			}
-			slices.SortFunc(page, scheduler.Place.Compare)
+			slices.SortFunc(page, store.Place.Compare)
 			got, after = append(got, page...), until
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -112,7 +112,7 @@ func checkListPages(r *rig) {
 	if heads, _ := r.list(half, 120, 0); len(heads) != len(want)-len(want)/2-1 {
 		r.Errorf("%d behind the middle of %d", len(heads), len(want))
 	}
-	instant := scheduler.Place{At: begin.Add(time.Millisecond)}
+	instant := store.Place{At: begin.Add(time.Millisecond)}
 	if heads, _ := r.list(instant, 120, 0); len(heads) != 19 {
 		r.Errorf("%d from an instant on, want 19", len(heads))
 	}
@@ -122,7 +122,7 @@ func checkListLeased(r *rig) {
 	c := r.leased("leased", oneShot(0), far)
 	r.put("waiting", 1, oneShot(2*far))
 	keys := func(after time.Time, hot time.Duration) (all []string) {
-		heads, _ := r.list(scheduler.Place{At: after}, 9, hot)
+		heads, _ := r.list(store.Place{At: after}, 9, hot)
 		for _, h := range heads {
 			all = append(all, h.Key)
 		}
@@ -145,7 +145,7 @@ func checkListLeased(r *rig) {
 			r.Errorf("%s: %v, want %v", name, got, tc.want)
 		}
 	}
-	r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeRelease})
+	r.accept(c, store.Settlement{Outcome: store.OutcomeRelease})
 	if got := keys(time.Time{}, 0); !slices.Equal(got, []string{"leased", "waiting"}) {
 		r.Errorf("once it is released: %v", got)
 	}

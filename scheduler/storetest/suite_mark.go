@@ -4,7 +4,8 @@ import (
 	"errors"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // markCases are rule "merge keeps the firing mark": a merge ends a lease, never a firing mark; only the
@@ -32,7 +33,7 @@ func markCases() map[string]func(*rig) {
 			c := r.leased("k", oneShot(0), far)
 			r.pass(c, 1, terms(far, far))
 			r.put("k", 2, oneShot(far))
-			r.settle(c, scheduler.Settlement{Outcome: scheduler.OutcomeDone})
+			r.settle(c, store.Settlement{Outcome: store.OutcomeDone})
 			if r.firing(r.shard(), "k") == 0 || r.put("k", 3, nil).Firing <= 0 {
 				r.Error("the mark of the earlier state is gone")
 			}
@@ -50,27 +51,27 @@ func markCases() map[string]func(*rig) {
 	}
 }
 
-func (r *rig) checkLeaseEnds(then *scheduler.Timer, fired bool) {
+func (r *rig) checkLeaseEnds(then *timer.Timer, fired bool) {
 	c := r.leased("k", oneShot(0), far)
 	if fired {
 		r.pass(c, 1, terms(brief, far))
 	}
 	r.put("k", 2, then)
-	if f := r.fence(c, 1, terms(far, far)); f.Status != scheduler.FenceLost {
+	if f := r.fence(c, 1, terms(far, far)); f.Status != store.FenceLost {
 		r.Errorf("fence of the ended lease: status %d, want lost", f.Status)
 	}
-	for _, outcome := range []scheduler.Outcome{
-		scheduler.OutcomeRelease, scheduler.OutcomeAgain, scheduler.OutcomeNext, scheduler.OutcomeDead, scheduler.OutcomeDone,
+	for _, outcome := range []store.Outcome{
+		store.OutcomeRelease, store.OutcomeAgain, store.OutcomeNext, store.OutcomeDead, store.OutcomeDone,
 	} {
-		if s := r.settle(c, scheduler.Settlement{Outcome: outcome}); s.Accepted || s.Holder != "" {
+		if s := r.settle(c, store.Settlement{Outcome: outcome}); s.Accepted || s.Holder != "" {
 			r.Errorf("outcome %d of the ended lease: %+v, want not accepted, nobody", outcome, s)
 		}
 	}
 	got := r.read("k")
 	switch {
-	case then == nil && !errors.Is(got.Err, scheduler.ErrNotFound):
+	case then == nil && !errors.Is(got.Err, timer.ErrNotFound):
 		r.Errorf("read: %v, want not found", got.Err)
-	case then != nil && (got.Err != nil || got.Leased || got.Record.State != scheduler.State{Version: version(2), Seq: 1}):
+	case then != nil && (got.Err != nil || got.Leased || got.Record.State != timer.State{Version: version(2), Seq: 1}):
 		r.Errorf("read: %+v, want version 2 as written, unleased", got)
 	}
 }
@@ -86,21 +87,21 @@ func checkRefusedLeavesLease(r *rig) {
 		r.Error("the lease is gone")
 	}
 	r.pass(c, 1, terms(far, far))
-	r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeDone})
+	r.accept(c, store.Settlement{Outcome: store.OutcomeDone})
 }
 
 func checkMarkKept(r *rig) {
 	c := r.leased("k", oneShot(0), far)
 	r.pass(c, 1, terms(far, far))
-	for i, timer := range []*scheduler.Timer{oneShot(far), recurring(far, 2), nil, nil, oneShot(0), nil} {
-		if w := r.put("k", i+2, timer); w.Firing <= 0 {
+	for i, asked := range []*timer.Timer{oneShot(far), recurring(far, 2), nil, nil, oneShot(0), nil} {
+		if w := r.put("k", i+2, asked); w.Firing <= 0 {
 			r.Errorf("merge %d: not in flight", i)
 		}
 		if left := r.firing(c.Lease.Shard, "k"); left <= far-time.Minute || left > far {
 			r.Errorf("after merge %d the mark lasts %v, want nearly %v", i, left, far)
 		}
 	}
-	for _, w := range []scheduler.Write{write("k", 7, nil), write("k", 2, nil)} {
+	for _, w := range []store.Write{write("k", 7, nil), write("k", 2, nil)} {
 		if r.merge(w).Firing <= 0 {
 			r.Error("a merge that is the same, or older, is not answered in flight")
 		}
@@ -118,7 +119,7 @@ func checkInFlightFrom(r *rig) {
 	req := request()
 	req.Horizon = 2 * far
 	c := r.claim(r.a, req)
-	if f := r.fence(c, 1, terms(far, far)); f.Status != scheduler.FenceEarly {
+	if f := r.fence(c, 1, terms(far, far)); f.Status != store.FenceEarly {
 		r.Fatalf("fence: status %d, want early", f.Status)
 	}
 	if r.put("k", 4, nil).Firing > 0 {
@@ -135,7 +136,7 @@ func checkInFlightUntil(r *rig) {
 	n := 1
 	for ; ; r.Pass(brief / 8) {
 		n++
-		var w scheduler.Written
+		var w store.Written
 		at, _ := r.during(func() { w = r.put("k", n, nil) })
 		switch {
 		case w.Firing > 0 && at.After(to.Add(brief+slack)):
@@ -149,8 +150,8 @@ func checkInFlightUntil(r *rig) {
 }
 
 func checkOwnMarkCleared(r *rig) {
-	for i, outcome := range []scheduler.Outcome{
-		scheduler.OutcomeRelease, scheduler.OutcomeAgain, scheduler.OutcomeNext, scheduler.OutcomeDone, scheduler.OutcomeDead,
+	for i, outcome := range []store.Outcome{
+		store.OutcomeRelease, store.OutcomeAgain, store.OutcomeNext, store.OutcomeDone, store.OutcomeDead,
 	} {
 		key := keys(9)[i]
 		c := r.leased(key, oneShot(0), far)
@@ -158,7 +159,7 @@ func checkOwnMarkCleared(r *rig) {
 		if r.firing(c.Lease.Shard, key) == 0 {
 			r.Fatalf("outcome %d: no mark after the fence", outcome)
 		}
-		r.accept(c, scheduler.Settlement{Outcome: outcome, Delay: far})
+		r.accept(c, store.Settlement{Outcome: outcome, Delay: far})
 		if left := r.firing(c.Lease.Shard, key); left != 0 {
 			r.Errorf("after outcome %d the mark lasts %v", outcome, left)
 		}
@@ -172,7 +173,7 @@ func checkForeignMark(r *rig) {
 	r.pass(r.leased("k", oneShot(0), far), 1, terms(far, far))
 	r.put("k", 2, oneShot(0))
 	c := r.claim(r.b, request())
-	r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeRelease})
+	r.accept(c, store.Settlement{Outcome: store.OutcomeRelease})
 	if r.firing(r.shard(), "k") == 0 {
 		r.Error("a release without fence cleared the earlier state's mark")
 	}
@@ -182,7 +183,7 @@ func checkForeignMark(r *rig) {
 	if left := r.firing(r.shard(), "k"); left <= far {
 		r.Errorf("the mark lasts %v, want the longer one of its own fence", left)
 	}
-	r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeAgain, Delay: far})
+	r.accept(c, store.Settlement{Outcome: store.OutcomeAgain, Delay: far})
 	if left := r.firing(r.shard(), "k"); left == 0 || left > far {
 		r.Errorf("the mark lasts %v, want the earlier state's, nearly %v", left, far)
 	}
@@ -193,14 +194,14 @@ func checkDoneUnderMark(r *rig) {
 	r.put("k", 2, oneShot(0))
 	c := r.claim(r.b, request())
 	r.pass(c, 1, terms(brief, far))
-	r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeDone})
-	if !errors.Is(r.read("k").Err, scheduler.ErrNotFound) {
+	r.accept(c, store.Settlement{Outcome: store.OutcomeDone})
+	if !errors.Is(r.read("k").Err, timer.ErrNotFound) {
 		r.Error("the timer is done, and read")
 	}
-	if d, _ := r.ask(r.shard(), "k", scheduler.State{}); d.Missing || !d.State.Ended || d.State.Version != version(2) || d.Firing == 0 {
+	if d, _ := r.ask(r.shard(), "k", timer.State{}); d.Missing || !d.State.Ended || d.State.Version != version(2) || d.Firing == 0 {
 		r.Errorf("there is %+v, want a tombstone that is firing", d)
 	}
-	if again := r.merge(write("k", 2, oneShot(0))); again.Status != scheduler.WriteNewer || again.Firing <= 0 {
+	if again := r.merge(write("k", 2, oneShot(0))); again.Status != store.WriteNewer || again.Firing <= 0 {
 		r.Errorf("the write again: status %d, in flight %v, want newer, true", again.Status, again.Firing > 0)
 	}
 	if r.merge(write("k", 2, nil)).Firing <= 0 {
@@ -209,7 +210,7 @@ func checkDoneUnderMark(r *rig) {
 
 	from, to := r.during(func() { r.pass(r.leased("short", oneShot(0), far), 1, terms(8*brief, far)) })
 	r.put("short", 2, oneShot(0))
-	r.accept(r.claim(r.b, request()), scheduler.Settlement{Outcome: scheduler.OutcomeDone})
+	r.accept(r.claim(r.b, request()), store.Settlement{Outcome: store.OutcomeDone})
 	r.awaits("buried", from.Add(8*brief), later(to.Add(8*brief), r.Now()), func() bool {
 		r.claimAll(r.a, request())
 		return r.pending() == 1

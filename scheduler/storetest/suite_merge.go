@@ -9,15 +9,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 func mergeCases() map[string]func(*rig) {
 	return map[string]func(*rig){
 		"merge answers what it stored": func(r *rig) {
-			var w scheduler.Written
+			var w store.Written
 			from, to := r.during(func() { w = r.put("k", 1, oneShot(far)) })
-			if want := (scheduler.State{Version: version(1), Seq: 1}); w.State != want {
+			if want := (timer.State{Version: version(1), Seq: 1}); w.State != want {
 				r.Errorf("state is %+v, want %+v", w.State, want)
 			}
 			if w.Due.Before(from.Add(far)) {
@@ -30,20 +31,20 @@ func mergeCases() map[string]func(*rig) {
 			}
 		},
 		"merge of an instant is due then": func(r *rig) {
-			timer := oneShot(0)
-			timer.At = r.Now().Add(far).Truncate(time.Millisecond).UTC()
-			if w := r.put("k", 1, timer); !w.Due.Equal(timer.At) {
-				r.Errorf("due %v, want %v", w.Due, timer.At)
+			asked := oneShot(0)
+			asked.At = r.Now().Add(far).Truncate(time.Millisecond).UTC()
+			if w := r.put("k", 1, asked); !w.Due.Equal(asked.At) {
+				r.Errorf("due %v, want %v", w.Due, asked.At)
 			}
-			if got := r.live("k"); !got.Look.Equal(timer.At) || !got.Record.Timer.At.Equal(timer.At) {
-				r.Errorf("look %v, at %v, want %v", got.Look, got.Record.Timer.At, timer.At)
+			if got := r.live("k"); !got.Look.Equal(asked.At) || !got.Record.Timer.At.Equal(asked.At) {
+				r.Errorf("look %v, at %v, want %v", got.Look, got.Record.Timer.At, asked.At)
 			}
 		},
 		"merge of an instant that has passed is due at once": func(r *rig) {
-			timer := oneShot(0)
-			timer.At = r.Now().Add(-far).Truncate(time.Millisecond).UTC()
-			if w := r.put("k", 1, timer); w.Wait > -far+brief || !w.Due.Equal(timer.At) {
-				r.Errorf("wait is %v, due %v, want about %v, %v", w.Wait, w.Due, -far, timer.At)
+			asked := oneShot(0)
+			asked.At = r.Now().Add(-far).Truncate(time.Millisecond).UTC()
+			if w := r.put("k", 1, asked); w.Wait > -far+brief || !w.Due.Equal(asked.At) {
+				r.Errorf("wait is %v, due %v, want about %v, %v", w.Wait, w.Due, -far, asked.At)
 			}
 			if c := r.claim(r.a, request()); c.DueIn > -far+time.Minute {
 				r.Errorf("claimed as due in %v, want about %v", c.DueIn, -far)
@@ -73,7 +74,7 @@ func mergeCases() map[string]func(*rig) {
 func checkRounding(r *rig) {
 	for n := range 20 {
 		r.Pass(137 * time.Microsecond)
-		var w scheduler.Written
+		var w store.Written
 		from, _ := r.during(func() { w = r.put("k", n+1, oneShot(far)) })
 		if w.Due.Before(from.Add(far)) {
 			r.Errorf("due %v before the interval has passed", from.Add(far).Sub(w.Due))
@@ -87,11 +88,11 @@ func checkRounding(r *rig) {
 func checkReplace(r *rig) {
 	c := r.leased("k", recurring(brief, 9), far)
 	due := c.Record.Start.Add(brief)
-	r.awaits("fence passes", due, due, func() bool { return r.fence(c, 9, terms(far, far)).Status == scheduler.FencePassed })
-	r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeAgain, Delay: 0})
+	r.awaits("fence passes", due, due, func() bool { return r.fence(c, 9, terms(far, far)).Status == store.FencePassed })
+	r.accept(c, store.Settlement{Outcome: store.OutcomeAgain, Delay: 0})
 	from, to := r.during(func() { r.put("k", 2, recurring(far, 3)) })
 	got := r.live("k")
-	if want := (scheduler.State{Version: version(2), Seq: 1}); got.Record.State != want {
+	if want := (timer.State{Version: version(2), Seq: 1}); got.Record.State != want {
 		r.Errorf("state is %+v, want %+v", got.Record.State, want)
 	}
 	if diff := cmp.Diff(*recurring(far, 3), got.Record.Timer); diff != "" {
@@ -119,7 +120,7 @@ func checkDelete(r *rig) {
 	if !w.State.Ended || w.State.Version != version(2) || w.Firing > 0 {
 		r.Errorf("state is %+v, in flight %v; want ended, version 2, not in flight", w.State, w.Firing > 0)
 	}
-	if got := r.read("k"); !errors.Is(got.Err, scheduler.ErrNotFound) {
+	if got := r.read("k"); !errors.Is(got.Err, timer.ErrNotFound) {
 		r.Errorf("read after delete: %v, want not found", got.Err)
 	}
 	if claims := r.claimAll(r.b, request()); len(claims) != 0 {
@@ -131,11 +132,11 @@ func checkSameKeyTwice(r *rig) {
 	answers := r.mergeBy(r.a,
 		write("k", 1, oneShot(far)), write("k", 3, recurring(far, 2)), write("k", 2, nil), write("k", 3, recurring(far, 2)),
 	)
-	var got []scheduler.WriteStatus
+	var got []store.WriteStatus
 	for _, a := range answers {
 		got = append(got, a.Status)
 	}
-	want := []scheduler.WriteStatus{scheduler.WriteStored, scheduler.WriteStored, scheduler.WriteNewer, scheduler.WriteSame}
+	want := []store.WriteStatus{store.WriteStored, store.WriteStored, store.WriteNewer, store.WriteSame}
 	if diff := cmp.Diff(want, got); diff != "" {
 		r.Errorf("statuses (-want +got):\n%s", diff)
 	}
@@ -148,7 +149,7 @@ func checkConcurrentMerges(r *rig) {
 	const writers, each = 4, 25
 	var wg sync.WaitGroup
 	for w := range writers {
-		node := []scheduler.Store{r.a, r.b}[w%2]
+		node := []store.Store{r.a, r.b}[w%2]
 		wg.Go(func() {
 			for n := range each {
 				answer := r.mergeBy(node, write("k", n*writers+w+1, oneShot(far)))[0]
@@ -170,7 +171,7 @@ func checkIDs(r *rig) {
 	if diff := cmp.Diff(r.b.Rank("k"), ranked); diff != "" {
 		r.Errorf("nodes rank shards differently:\n%s", diff)
 	}
-	var all scheduler.Hint
+	var all timer.Hint
 	for _, name := range ranked {
 		hint := r.a.HintOf(name)
 		if got := r.b.Hinted(hint); !slices.Contains(got, name) {
@@ -194,8 +195,8 @@ func checkItemByItem(r *rig) {
 		write("conflict", 1, oneShot(far)), write("fresh", 1, oneShot(far)), write("newer", 1, oneShot(far)),
 		write("same", 1, oneShot(far)), write("gone", 1, nil),
 	)
-	want := []scheduler.WriteStatus{
-		scheduler.WriteConflict, scheduler.WriteStored, scheduler.WriteNewer, scheduler.WriteSame, scheduler.WriteStored,
+	want := []store.WriteStatus{
+		store.WriteConflict, store.WriteStored, store.WriteNewer, store.WriteSame, store.WriteStored,
 	}
 	for i, a := range answers {
 		if a.Status != want[i] || a.Err != nil {
@@ -208,23 +209,23 @@ func checkEndedContext(r *rig) {
 	c := r.leased("k", oneShot(0), far)
 	var errs []error
 	errs = append(errs,
-		r.a.Merge(ended(), []scheduler.Write{onShard(r.shard(), write("other", 1, oneShot(far)))})[0].Err,
-		r.a.Tell(ended(), r.shard(), []scheduler.Write{write("other", 1, oneShot(far))})[0].Err,
+		r.a.Merge(ended(), []store.Write{onShard(r.shard(), write("other", 1, oneShot(far)))})[0].Err,
+		r.a.Tell(ended(), r.shard(), []store.Write{write("other", 1, oneShot(far))})[0].Err,
 		r.a.Read(ended(), r.spots([]string{"k"}))[0].Err,
 		r.a.Take(ended(), c.Lease.Shard, far, []string{"k"})[0].Err,
-		r.a.Fire(ended(), c.Lease.Shard, terms(far, far), []scheduler.Fence{{Lease: c.Lease}})[0].Err,
-		r.a.Settle(ended(), c.Lease.Shard, []scheduler.Settlement{{Lease: c.Lease}})[0].Err,
+		r.a.Fire(ended(), c.Lease.Shard, terms(far, far), []store.Fence{{Lease: c.Lease}})[0].Err,
+		r.a.Settle(ended(), c.Lease.Shard, []store.Settlement{{Lease: c.Lease}})[0].Err,
 		r.a.Leave(ended(), c.Lease.Shard))
 	_, err := r.a.Claim(ended(), c.Lease.Shard, request())
 	errs = append(errs, err)
-	_, err = r.a.Ask(ended(), c.Lease.Shard, []scheduler.KeyState{{Key: "k"}})
+	_, err = r.a.Ask(ended(), c.Lease.Shard, []store.KeyState{{Key: "k"}})
 	errs = append(errs, err)
 	_, _, err = r.a.Beat(ended(), c.Lease.Shard, r.Now())
 	errs = append(errs, err)
 	_, err = r.a.Survey(ended(), c.Lease.Shard)
 	errs = append(errs, err)
 	for i, err := range errs {
-		if !errors.Is(err, scheduler.ErrUnavailable) {
+		if !errors.Is(err, timer.ErrUnavailable) {
 			r.Errorf("call %d: %v, want store unavailable", i, err)
 		}
 	}
@@ -232,14 +233,14 @@ func checkEndedContext(r *rig) {
 
 func checkUnknownShard(r *rig) {
 	const shard = "nowhere"
-	lease := scheduler.Lease{Shard: shard, Key: "k", Token: nodeA + ":1:1"}
+	lease := store.Lease{Shard: shard, Key: "k", Token: nodeA + ":1:1"}
 	errs := []error{
-		r.a.Merge(r.Context(), []scheduler.Write{onShard(shard, write("k", 1, oneShot(far)))})[0].Err,
-		r.a.Tell(r.Context(), shard, []scheduler.Write{write("k", 1, oneShot(far))})[0].Err,
-		r.a.Read(r.Context(), []scheduler.Spot{{Shard: shard, Key: "k"}})[0].Err,
+		r.a.Merge(r.Context(), []store.Write{onShard(shard, write("k", 1, oneShot(far)))})[0].Err,
+		r.a.Tell(r.Context(), shard, []store.Write{write("k", 1, oneShot(far))})[0].Err,
+		r.a.Read(r.Context(), []store.Spot{{Shard: shard, Key: "k"}})[0].Err,
 		r.a.Take(r.Context(), shard, far, []string{"k"})[0].Err,
-		r.a.Fire(r.Context(), shard, terms(far, far), []scheduler.Fence{{Lease: lease}})[0].Err,
-		r.a.Settle(r.Context(), shard, []scheduler.Settlement{{Lease: lease}})[0].Err,
+		r.a.Fire(r.Context(), shard, terms(far, far), []store.Fence{{Lease: lease}})[0].Err,
+		r.a.Settle(r.Context(), shard, []store.Settlement{{Lease: lease}})[0].Err,
 		r.a.Leave(r.Context(), shard),
 	}
 	_, err := r.a.Claim(r.Context(), shard, request())
@@ -247,7 +248,7 @@ func checkUnknownShard(r *rig) {
 	_, err = r.a.Survey(r.Context(), shard)
 	errs = append(errs, err)
 	for i, err := range errs {
-		if !errors.Is(err, scheduler.ErrUnavailable) {
+		if !errors.Is(err, timer.ErrUnavailable) {
 			r.Errorf("call %d: %v, want store unavailable", i, err)
 		}
 	}
@@ -274,36 +275,36 @@ func checkEmptyCalls(r *rig) {
 }
 
 func checkFields(r *rig) {
-	full := scheduler.Timer{
+	full := timer.Timer{
 		Interval: 100 * 365 * 24 * time.Hour, RepeatFor: 0, ReplicationFactor: 16,
-		Callback: scheduler.Callback{URI: "https://user@[2001:db8::1]:8443/a%20b?x=<1>&y=%22#f", Opaque: "{\"µ\": \"\\n \u2028 <&> '\"}\n\x00 - "},
-		Tags:     []scheduler.Tag{{Type: "call, leg=1", Count: 3}, {Type: "-", Count: 1}, {Type: "bücher 100%", Count: 1 << 40}},
+		Callback: timer.Callback{URI: "https://user@[2001:db8::1]:8443/a%20b?x=<1>&y=%22#f", Opaque: "{\"µ\": \"\\n \u2028 <&> '\"}\n\x00 - "},
+		Tags:     []timer.Tag{{Type: "call, leg=1", Count: 3}, {Type: "-", Count: 1}, {Type: "bücher 100%", Count: 1 << 40}},
 	}
-	many := scheduler.Timer{
+	many := timer.Timer{
 		Interval: 1001 * time.Millisecond, RepeatFor: 100 * 365 * 24 * time.Hour, ReplicationFactor: 1,
-		Callback: scheduler.Callback{URI: "http://localhost/"},
+		Callback: timer.Callback{URI: "http://localhost/"},
 	}
-	instant := scheduler.Timer{
-		At: time.UnixMilli(1).UTC(), ReplicationFactor: 3, Callback: scheduler.Callback{URI: "http://localhost/", Opaque: "{"},
+	instant := timer.Timer{
+		At: time.UnixMilli(1).UTC(), ReplicationFactor: 3, Callback: timer.Callback{URI: "http://localhost/", Opaque: "{"},
 	}
-	for key, timer := range map[string]scheduler.Timer{"full": full, "many": many, "instant": instant} {
+	for key, asked := range map[string]timer.Timer{"full": full, "many": many, "instant": instant} {
 		r.Run(key, func(t *testing.T) {
-			w := write(key, 1, &timer)
-			w.RF = timer.ReplicationFactor
-			if answer := r.merge(w); answer.Status != scheduler.WriteStored {
+			w := write(key, 1, &asked)
+			w.RF = asked.ReplicationFactor
+			if answer := r.merge(w); answer.Status != store.WriteStored {
 				t.Fatalf("merge: %+v", answer)
 			}
 			got := r.live(key)
-			if diff := cmp.Diff(timer, got.Record.Timer); diff != "" {
+			if diff := cmp.Diff(asked, got.Record.Timer); diff != "" {
 				t.Errorf("read (-want +got):\n%s", diff)
 			}
 			taken := r.a.Take(r.Context(), r.shard(), far, []string{key})[0]
-			if taken.Status == scheduler.TakeGot {
-				if diff := cmp.Diff(timer, taken.Record.Timer); diff != "" {
+			if taken.Status == store.TakeGot {
+				if diff := cmp.Diff(asked, taken.Record.Timer); diff != "" {
 					t.Errorf("taken (-want +got):\n%s", diff)
 				}
 			}
-			if r.merge(w).Status != scheduler.WriteSame {
+			if r.merge(w).Status != store.WriteSame {
 				t.Error("sent again it is not the same")
 			}
 		})

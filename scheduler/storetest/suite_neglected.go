@@ -3,7 +3,7 @@ package storetest
 import (
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
 )
 
 // neglectedCases are what a node takes of partitions that another polls.
@@ -55,13 +55,13 @@ func neglectedCases() map[string]func(*rig) {
 	}
 }
 
-func neglected() scheduler.ClaimRequest {
+func neglected() store.ClaimRequest {
 	req := request()
 	req.Neglected = far
 	return req
 }
 
-func (r *rig) claimsNone(node scheduler.Store, req scheduler.ClaimRequest) {
+func (r *rig) claimsNone(node store.Store, req store.ClaimRequest) {
 	r.Helper()
 	if claims := r.claimAll(node, req); len(claims) != 0 {
 		r.Errorf("%d claimed, want none", len(claims))

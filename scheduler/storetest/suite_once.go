@@ -5,7 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // onceCases are creates with a body hash, which happen once, and the replication
@@ -14,10 +15,10 @@ func onceCases() map[string]func(*rig) {
 	return map[string]func(*rig){
 		"once creates where nothing is": func(r *rig) {
 			w := r.merge(once("k", 1, "aa"))
-			if w.Status != scheduler.WriteStored || w.BodyHash != "aa" {
+			if w.Status != store.WriteStored || w.BodyHash != "aa" {
 				r.Errorf("stored %+v, want stored with its hash, one copy", w)
 			}
-			if got := r.live("k").Record; got.BodyHash != "aa" || got.State != (scheduler.State{Version: version(1), Seq: 1}) {
+			if got := r.live("k").Record; got.BodyHash != "aa" || got.State != (timer.State{Version: version(1), Seq: 1}) {
 				r.Errorf("read %+v, want the hash aa and version 1", got)
 			}
 		},
@@ -35,8 +36,8 @@ func onceCases() map[string]func(*rig) {
 			replaced := r.put("k", 2, oneShot(far/2))
 			r.exists(once("k", 3, "aa"), "aa", replaced)
 		},
-		"once after its timer was done":     func(r *rig) { checkOnceOver(r, scheduler.OutcomeDone) },
-		"once after its timer was given up": func(r *rig) { checkOnceOver(r, scheduler.OutcomeDead) },
+		"once after its timer was done":     func(r *rig) { checkOnceOver(r, store.OutcomeDone) },
+		"once after its timer was given up": func(r *rig) { checkOnceOver(r, store.OutcomeDead) },
 		"once after its timer was deleted":  checkOnceDeleted,
 		"once by many at the same time":     checkOnceAtOnce,
 		"once where a timer without a hash lives changes nothing": func(r *rig) {
@@ -50,7 +51,7 @@ func onceCases() map[string]func(*rig) {
 		},
 		"once below a plain tombstone is older": func(r *rig) {
 			r.put("k", 2, nil)
-			if w := r.merge(once("k", 1, "aa")); w.Status != scheduler.WriteNewer {
+			if w := r.merge(once("k", 1, "aa")); w.Status != store.WriteNewer {
 				r.Errorf("status %d, want newer", w.Status)
 			}
 		},
@@ -67,18 +68,18 @@ func onceCases() map[string]func(*rig) {
 	}
 }
 
-func once(key string, n int, hash string) scheduler.Write {
+func once(key string, n int, hash string) store.Write {
 	w := write(key, n, oneShot(far))
-	w.Kind, w.BodyHash, w.Keep = scheduler.WriteOnce, hash, 2*far
+	w.Kind, w.BodyHash, w.Keep = store.WriteOnce, hash, 2*far
 	return w
 }
 
 // exists checks that w does nothing, and is answered with what is there.
-func (r *rig) exists(w scheduler.Write, hash string, there scheduler.Written) {
+func (r *rig) exists(w store.Write, hash string, there store.Written) {
 	r.Helper()
 	before := r.read(w.Key)
 	got := r.merge(w)
-	if got.Status != scheduler.WriteExists || got.BodyHash != hash || got.State != there.State {
+	if got.Status != store.WriteExists || got.BodyHash != hash || got.State != there.State {
 		r.Errorf("answered %+v, want exists, hash %q, state %+v", got, hash, there.State)
 	}
 	if got.RF != there.RF || !got.Due.Equal(there.Due) {
@@ -90,7 +91,7 @@ func (r *rig) exists(w scheduler.Write, hash string, there scheduler.Written) {
 }
 
 // checkOnceOver: what is over is answered until its tombstone is buried.
-func checkOnceOver(r *rig, outcome scheduler.Outcome) {
+func checkOnceOver(r *rig, outcome store.Outcome) {
 	w := once("k", 1, "aa")
 	w.Timer, w.DueIn = oneShot(0), 0
 	first := r.merge(w)
@@ -100,8 +101,8 @@ func checkOnceOver(r *rig, outcome scheduler.Outcome) {
 		r.Errorf("claimed with hash %q, want aa", c.Record.BodyHash)
 	}
 	f := r.pass(c, 1, terms(far, far))
-	from, to := r.during(func() { r.accept(c, scheduler.Settlement{Outcome: outcome, Reason: "status 500", Keep: brief}) })
-	if !errors.Is(r.read("k").Err, scheduler.ErrNotFound) {
+	from, to := r.during(func() { r.accept(c, store.Settlement{Outcome: outcome, Reason: "status 500", Keep: brief}) })
+	if !errors.Is(r.read("k").Err, timer.ErrNotFound) {
 		r.Error("it can still be read")
 	}
 	first.State = f.State
@@ -109,7 +110,7 @@ func checkOnceOver(r *rig, outcome scheduler.Outcome) {
 	r.exists(once("k", 2, "aa"), "aa", first)
 	r.exists(once("k", 3, "bb"), "aa", first)
 	r.awaitsEmpty(from.Add(brief), to.Add(brief))
-	if again := r.merge(once("k", 4, "bb")); again.Status != scheduler.WriteStored {
+	if again := r.merge(once("k", 4, "bb")); again.Status != store.WriteStored {
 		r.Errorf("after its life: status %d, want stored", again.Status)
 	}
 }
@@ -119,7 +120,7 @@ func checkOnceDeleted(r *rig) {
 	gone := write("k", 2, nil)
 	gone.RF = 1 // as an id that is a bare key has it
 	gone.Life, gone.Keep = 0, brief
-	var w scheduler.Written
+	var w store.Written
 	from, to := r.during(func() { w = r.merge(gone) })
 	first.State = w.State
 	r.exists(once("k", 3, "aa"), "aa", first)
@@ -138,7 +139,7 @@ func checkOnceDeleted(r *rig) {
 func checkOnceAtOnce(r *rig) {
 	const n = 8
 	var wg sync.WaitGroup
-	answers := make([]scheduler.Written, n)
+	answers := make([]store.Written, n)
 	for i := range n {
 		wg.Go(func() { answers[i] = r.mergeBy(r.a, once("k", i+1, "aa"))[0] })
 	}
@@ -146,9 +147,9 @@ func checkOnceAtOnce(r *rig) {
 	there, stored := r.live("k").Record.State, 0
 	for _, w := range answers {
 		switch w.Status {
-		case scheduler.WriteStored:
+		case store.WriteStored:
 			stored++
-		case scheduler.WriteExists:
+		case store.WriteExists:
 		default:
 			r.Errorf("status %d, want stored or exists", w.Status)
 		}
@@ -167,7 +168,7 @@ func checkFactor(r *rig) {
 		w := write("k", n, oneShot(time.Minute))
 		w.RF, w.Timer.ReplicationFactor = replicas+1, replicas+1
 		got := r.merge(w)
-		if got.Status != scheduler.WriteFactor || got.RF != replicas || got.State != there.State {
+		if got.Status != store.WriteFactor || got.RF != replicas || got.State != there.State {
 			r.Errorf("version %d: %+v, want another factor, %d, and the state that is there", n, got, replicas)
 		}
 	}
@@ -181,7 +182,7 @@ func checkFactorAfterDelete(r *rig) {
 	r.put("k", 2, nil)
 	w := write("k", 3, oneShot(far))
 	w.RF, w.Timer.ReplicationFactor = replicas+1, replicas+1
-	if got := r.merge(w); got.Status != scheduler.WriteStored || got.RF != replicas+1 {
+	if got := r.merge(w); got.Status != store.WriteStored || got.RF != replicas+1 {
 		r.Errorf("%+v, want stored with its own factor", got)
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
 )
 
 // overdueCases are what becomes of a recurring timer that nobody looked at: one
@@ -30,11 +30,11 @@ func overdueCases() map[string]func(*rig) {
 		"a pop that is due keeps its number": func(r *rig) {
 			c := r.leased("k", recurring(2*brief, 9), far)
 			due := c.Record.Start.Add(2 * brief)
-			var f scheduler.Fenced
+			var f store.Fenced
 			var at time.Time
 			r.awaits("passed", due, due, func() bool {
 				_, at = r.during(func() { f = r.fence(c, 9, terms(far, far)) })
-				return f.Status == scheduler.FencePassed
+				return f.Status == store.FencePassed
 			})
 			if at.Before(due.Add(2*brief)) && (f.State.Seq != 1 || !f.Due.Equal(due)) {
 				r.Errorf("pop %d, due %v, want 1, %v", f.State.Seq, f.Due, due)
@@ -51,9 +51,9 @@ func overdueCases() map[string]func(*rig) {
 		"attempts begin anew with a new pop": func(r *rig) {
 			c := r.leased("k", recurring(brief, 99), far)
 			due := c.Record.Start.Add(brief)
-			r.awaits("passed", due, due, func() bool { return r.fence(c, 99, terms(far, far)).Status == scheduler.FencePassed })
+			r.awaits("passed", due, due, func() bool { return r.fence(c, 99, terms(far, far)).Status == store.FencePassed })
 			// As if the pop were the last: the retry may lie behind the next pop.
-			r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeAgain, Delay: 3 * brief})
+			r.accept(c, store.Settlement{Outcome: store.OutcomeAgain, Delay: 3 * brief})
 			from := r.Now()
 			r.Pass(4 * brief)
 			c = r.claim(r.b, request())
@@ -66,12 +66,12 @@ func overdueCases() map[string]func(*rig) {
 			c, _ := r.overdue("k", 99, 2)
 			r.pass(c, 99, terms(far, far))
 			r.Pass(3 * brief)
-			from, to := r.during(func() { r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeNext, Offset: skewed}) })
+			from, to := r.during(func() { r.accept(c, store.Settlement{Outcome: store.OutcomeNext, Offset: skewed}) })
 			r.between("look", r.live("k").Look, from.Add(skewed), to.Add(skewed))
 		},
 		"a next pop that is overdue is looked at from when it is told on": func(r *rig) {
 			for i, leased := range []bool{false, true} {
-				w := outcome(scheduler.WriteLive, fmt.Sprint("k", i), 5, 1, 0)
+				w := outcome(store.WriteLive, fmt.Sprint("k", i), 5, 1, 0)
 				w.Timer = recurring(brief, 99)
 				w.DueIn, w.Offset = 0, 0
 				r.toldStored(w)
@@ -79,7 +79,7 @@ func overdueCases() map[string]func(*rig) {
 				if leased { // scripts write such copies by themselves
 					r.claim(r.a, request())
 				}
-				w.Kind, w.State.Seq, w.Offset = scheduler.WriteNext, 2, skewed
+				w.Kind, w.State.Seq, w.Offset = store.WriteNext, 2, skewed
 				from, to := r.during(func() { r.toldStored(w) })
 				r.between("look", r.live(w.Key).Look, from.Add(skewed), to.Add(skewed))
 			}
@@ -88,7 +88,7 @@ func overdueCases() map[string]func(*rig) {
 			c, start := r.overdue("k", 99, 2)
 			f := r.pass(c, 99, terms(far, far))
 			r.Pass(3 * brief)
-			r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeNext})
+			r.accept(c, store.Settlement{Outcome: store.OutcomeNext})
 			c = r.claim(r.b, request())
 			next := r.pass(c, 99, terms(far, far))
 			if next.State.Seq < f.State.Seq+3 || !next.Due.Equal(start.Add(time.Duration(next.State.Seq)*brief)) {
@@ -100,7 +100,7 @@ func overdueCases() map[string]func(*rig) {
 
 // overdue claims a timer of so many pops, one each brief, when the given number
 // of them has passed.
-func (r *rig) overdue(key string, pops, passed int) (c scheduler.Claimed, start time.Time) {
+func (r *rig) overdue(key string, pops, passed int) (c store.Claimed, start time.Time) {
 	r.Helper()
 	start = r.put(key, 1, recurring(brief, pops)).Due.Add(-brief)
 	for r.Now().Before(start.Add(time.Duration(passed)*brief + brief/2)) {
@@ -113,7 +113,7 @@ func (r *rig) overdue(key string, pops, passed int) (c scheduler.Claimed, start 
 func checkMissedPops(r *rig) {
 	c, start := r.overdue("k", 99, 2)
 	f := r.pass(c, 99, terms(far, far))
-	r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeNext})
+	r.accept(c, store.Settlement{Outcome: store.OutcomeNext})
 	if got := r.live("k"); got.Record.State.Seq != f.State.Seq+1 {
 		r.Fatalf("next is pop %d, want %d", got.Record.State.Seq, f.State.Seq+1)
 	}
@@ -131,7 +131,7 @@ func checkMissedPops(r *rig) {
 		r.Errorf("due %v after start, want %v", f.Due.Sub(start), want.Sub(start))
 	}
 	r.between("late", f.Due.Add(f.Late), from, to)
-	from, to = r.during(func() { r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeNext}) })
+	from, to = r.during(func() { r.accept(c, store.Settlement{Outcome: store.OutcomeNext}) })
 	got, want := r.live("k"), f.Due.Add(brief)
 	if got.Record.State.Seq != f.State.Seq+1 || !got.Due.Equal(want) {
 		r.Errorf("next is pop %d, due %v after start, want %d, %v", got.Record.State.Seq, got.Due.Sub(start), f.State.Seq+1, want.Sub(start))

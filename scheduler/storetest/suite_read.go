@@ -8,6 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"chronos/scheduler"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 func askCases() map[string]func(*rig) {
@@ -17,23 +19,23 @@ func askCases() map[string]func(*rig) {
 			r.sameAt(r.shard(), "k", w.State)
 			c := r.claim(r.a, request())
 			r.sameAt(r.shard(), "k", w.State)
-			r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeAgain})
+			r.accept(c, store.Settlement{Outcome: store.OutcomeAgain})
 			r.sameAt(r.shard(), "k", w.State)
 		},
 		"ask answers what differs": func(r *rig) {
 			w := r.put("k", 5, oneShot(far))
-			for _, other := range []scheduler.State{
+			for _, other := range []timer.State{
 				{}, {Version: version(4), Seq: 1}, {Version: version(6), Seq: 1}, {Version: version(5), Seq: 2},
 				{Version: version(5), Seq: 1, Attempt: 1}, {Version: version(5), Seq: 1, Ended: true}, {Version: version(5), Ended: true},
 			} {
-				want := scheduler.Difference{State: w.State}
+				want := store.Difference{State: w.State}
 				if d, differs := r.ask(r.shard(), "k", other); !differs || d != want {
 					r.Errorf("asked about %+v: %+v, %v, want %+v", other, d, differs, want)
 				}
 			}
 		},
 		"ask answers what is missing": func(r *rig) {
-			if d, differs := r.ask(r.a.Shards()[0], "k", scheduler.State{Version: version(1), Seq: 1}); !differs || d != (scheduler.Difference{Missing: true}) {
+			if d, differs := r.ask(r.a.Shards()[0], "k", timer.State{Version: version(1), Seq: 1}); !differs || d != (store.Difference{Missing: true}) {
 				r.Errorf("got %+v, %v, want missing and nothing else", d, differs)
 			}
 		},
@@ -53,8 +55,8 @@ func askCases() map[string]func(*rig) {
 		"ask knows a tombstone": func(r *rig) {
 			w := r.put("k", 5, nil)
 			r.sameAt(r.shard(), "k", w.State)
-			r.sameAt(r.shard(), "k", scheduler.State{Version: version(5), Seq: 7, Attempt: 2, Ended: true})
-			for _, other := range []scheduler.State{{Version: version(5)}, {Version: version(5), Seq: 1}, {Version: version(4), Ended: true}, {}} {
+			r.sameAt(r.shard(), "k", timer.State{Version: version(5), Seq: 7, Attempt: 2, Ended: true})
+			for _, other := range []timer.State{{Version: version(5)}, {Version: version(5), Seq: 1}, {Version: version(4), Ended: true}, {}} {
 				if d, differs := r.ask(r.shard(), "k", other); !differs || !d.State.Ended || d.State.Version != version(5) {
 					r.Errorf("asked about %+v: %+v, %v, want the tombstone", other, d, differs)
 				}
@@ -65,7 +67,7 @@ func askCases() map[string]func(*rig) {
 	}
 }
 
-func (r *rig) sameAt(shard, key string, state scheduler.State) {
+func (r *rig) sameAt(shard, key string, state timer.State) {
 	r.Helper()
 	if d, differs := r.ask(shard, key, state); differs {
 		r.Errorf("asked about %+v: %+v, want no difference", state, d)
@@ -78,19 +80,19 @@ func checkAskRank(r *rig) {
 	w.Rank = 2
 	r.mergeBy(r.a, w)
 	for from, want := range map[int]bool{0: false, 1: true, 2: true, 3: false, 12: false} {
-		got, err := r.b.Ask(r.Context(), shard, []scheduler.KeyState{{Key: "k", State: w.State, RankFrom: from}})
+		got, err := r.b.Ask(r.Context(), shard, []store.KeyState{{Key: "k", State: w.State, RankFrom: from}})
 		if err != nil {
 			r.Fatalf("ask: %v", err)
 		}
-		if differs := len(got) > 0; differs != want || differs && got[0] != (scheduler.Difference{State: w.State}) {
+		if differs := len(got) > 0; differs != want || differs && got[0] != (store.Difference{State: w.State}) {
 			r.Errorf("asked about rank %d and on of a copy of rank 2: %+v, want one of the same state: %t", from, got, want)
 		}
 	}
 	w = write("k", 2, nil)
 	w.Rank = 2
 	r.mergeBy(r.a, w)
-	tombstone := scheduler.State{Version: w.State.Version, Ended: true}
-	got, err := r.b.Ask(r.Context(), shard, []scheduler.KeyState{{Key: "k", State: tombstone, RankFrom: 1}})
+	tombstone := timer.State{Version: w.State.Version, Ended: true}
+	got, err := r.b.Ask(r.Context(), shard, []store.KeyState{{Key: "k", State: tombstone, RankFrom: 1}})
 	if err != nil || len(got) > 0 {
 		r.Errorf("asked about the tombstone that is there: %+v, %v; want no difference, whatever its rank", got, err)
 	}
@@ -98,14 +100,14 @@ func checkAskRank(r *rig) {
 
 func checkAskOrder(r *rig) {
 	all := append(r.neighbors(600), keys(600)...)
-	writes, states := make([]scheduler.Write, len(all)), make([]scheduler.KeyState, len(all))
+	writes, states := make([]store.Write, len(all)), make([]store.KeyState, len(all))
 	for i, key := range all {
 		writes[i] = write(key, 1, oneShot(far))
 	}
 	var want []int
 	shard := r.a.Shards()[0]
 	for i, w := range r.mergeBy(r.a, writes...) {
-		states[i] = scheduler.KeyState{Key: all[i], State: w.State}
+		states[i] = store.KeyState{Key: all[i], State: w.State}
 		if i%7 == 0 {
 			states[i].State.Seq = 2
 		}
@@ -133,7 +135,7 @@ func checkAskOrder(r *rig) {
 }
 
 // stood is how it stands, however long ago that was read.
-func stood(result scheduler.ReadResult) scheduler.ReadResult {
+func stood(result store.ReadResult) store.ReadResult {
 	result.LookIn, result.DueIn = 0, 0
 	return result
 }
@@ -141,17 +143,17 @@ func stood(result scheduler.ReadResult) scheduler.ReadResult {
 func readCases() map[string]func(*rig) {
 	return map[string]func(*rig){
 		"read of what isn't there is not found": func(r *rig) {
-			if got := r.read("k"); !errors.Is(got.Err, scheduler.ErrNotFound) {
+			if got := r.read("k"); !errors.Is(got.Err, timer.ErrNotFound) {
 				r.Errorf("%v, want not found", got.Err)
 			}
 		},
 		"read tells how a timer stands": func(r *rig) {
-			timer := recurring(far, 3)
-			w := r.put("k", 1, timer)
-			want := scheduler.ReadResult{
-				Record: scheduler.Record{ID: scheduler.ID{Key: "k", RF: replicas}, State: w.State, Timer: *timer, Start: w.Due.Add(-far)}, Look: w.Due, Due: w.Due,
+			asked := recurring(far, 3)
+			w := r.put("k", 1, asked)
+			want := store.ReadResult{
+				Record: store.Record{ID: timer.ID{Key: "k", RF: replicas}, State: w.State, Timer: *asked, Start: w.Due.Add(-far)}, Look: w.Due, Due: w.Due,
 			}
-			var got scheduler.ReadResult
+			var got store.ReadResult
 			from, to := r.during(func() { got = r.live("k") })
 			r.between("look in", from.Add(got.LookIn), w.Due.Add(-to.Sub(from)), w.Due)
 			r.between("due in", from.Add(got.DueIn), w.Due.Add(-to.Sub(from)), w.Due)
@@ -174,7 +176,7 @@ func readCases() map[string]func(*rig) {
 			ids := r.spots([]string{"two", "none", "one", "gone", "two"})
 			for i, got := range r.a.Read(r.Context(), ids) {
 				missing := ids[i].Key == "none" || ids[i].Key == "gone"
-				if errors.Is(got.Err, scheduler.ErrNotFound) != missing || !missing && got.Record.ID.Key != ids[i].Key {
+				if errors.Is(got.Err, timer.ErrNotFound) != missing || !missing && got.Record.ID.Key != ids[i].Key {
 					r.Errorf("answer %d: %v, %v", i, got.Record.ID, got.Err)
 				}
 			}
@@ -208,9 +210,9 @@ func nodeCases() map[string]func(*rig) {
 			if s, err := r.a.Survey(r.Context(), shard); err != nil || s.Overdue != 0 {
 				r.Errorf("overdue %v, %v, where all is due later", s.Overdue, err)
 			}
-			timer := oneShot(0)
-			timer.At = r.Now().Add(-far).Truncate(time.Millisecond)
-			r.put("overdue", 1, timer)
+			asked := oneShot(0)
+			asked.At = r.Now().Add(-far).Truncate(time.Millisecond)
+			r.put("overdue", 1, asked)
 			s, err := r.a.Survey(r.Context(), shard)
 			if err != nil || s.Overdue < far || s.Overdue > far+time.Minute {
 				r.Errorf("overdue %v, %v, want about %v", s.Overdue, err, far)
@@ -228,7 +230,7 @@ func nodeCases() map[string]func(*rig) {
 func checkFastest(r *rig) {
 	shard := r.a.Shards()[0]
 	var slowest time.Duration // it is known as of when it was announced
-	beat := func(what string, node scheduler.Store, clock, want time.Duration) {
+	beat := func(what string, node store.Store, clock, want time.Duration) {
 		r.Helper()
 		var shows time.Time
 		from, to := r.during(func() {
@@ -256,7 +258,7 @@ func checkFastest(r *rig) {
 
 func checkBeat(r *rig) {
 	shard := r.a.Shards()[0]
-	beat := func(node scheduler.Store) []string {
+	beat := func(node store.Store) []string {
 		nodes, _, err := node.Beat(r.Context(), shard, r.Now())
 		if err != nil {
 			r.Fatalf("beat: %v", err)

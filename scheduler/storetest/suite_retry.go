@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
 )
 
 // retryCases are how a retry is left to other nodes than the one that failed.
@@ -52,8 +52,8 @@ func retryCases() map[string]func(*rig) {
 			r.put("k", 1, timer)
 			req := leaving()
 			req.Horizon = 9 * far
-			r.accept(r.claim(r.a, req), scheduler.Settlement{Outcome: scheduler.OutcomeAgain})
-			r.accept(r.claim(r.b, req), scheduler.Settlement{Outcome: scheduler.OutcomeNext})
+			r.accept(r.claim(r.a, req), store.Settlement{Outcome: store.OutcomeAgain})
+			r.accept(r.claim(r.b, req), store.Settlement{Outcome: store.OutcomeNext})
 			r.claim(r.a, req)
 		},
 		"retries that are left never fill a batch": func(r *rig) {
@@ -87,7 +87,7 @@ func checkRetryBeforeNextPop(r *rig) {
 	for pops, left := range map[int]time.Duration{1: interval + time.Second, 9: 2*interval - 500*time.Millisecond} {
 		key := fmt.Sprint("pops-", pops)
 		from, to := r.during(func() { r.put(key, 1, recurring(interval, pops)) })
-		var c scheduler.Claimed
+		var c store.Claimed
 		r.awaits("due", from.Add(interval), to.Add(interval), func() bool {
 			claims := r.claimAll(r.a, leaving())
 			if len(claims) == 1 {
@@ -96,7 +96,7 @@ func checkRetryBeforeNextPop(r *rig) {
 			return len(claims) == 1
 		})
 		r.pass(c, pops, terms(far, far))
-		r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeAgain})
+		r.accept(c, store.Settlement{Outcome: store.OutcomeAgain})
 		again, until := from.Add(left), to.Add(left)
 		if pops == 1 { // the second is counted from when the retry was due
 			until = r.Now().Add(time.Second)
@@ -105,7 +105,7 @@ func checkRetryBeforeNextPop(r *rig) {
 	}
 }
 
-func leaving() scheduler.ClaimRequest {
+func leaving() store.ClaimRequest {
 	req := request()
 	req.LeaveOwnRetries = true
 	return req
@@ -136,19 +136,19 @@ func (r *rig) failed(n int, keys ...string) {
 	for _, key := range keys {
 		r.put(key, n, oneShot(0))
 	}
-	var settlements []scheduler.Settlement
-	var fences []scheduler.Fence
+	var settlements []store.Settlement
+	var fences []store.Fence
 	claims := r.claimAll(r.a, request())
 	for _, c := range claims {
-		fences = append(fences, scheduler.Fence{Lease: c.Lease, Pops: 1})
-		settlements = append(settlements, scheduler.Settlement{Lease: c.Lease, Outcome: scheduler.OutcomeAgain})
+		fences = append(fences, store.Fence{Lease: c.Lease, Pops: 1})
+		settlements = append(settlements, store.Settlement{Lease: c.Lease, Outcome: store.OutcomeAgain})
 	}
 	if len(claims) != len(keys) {
 		r.Fatalf("%d claimed, want %d", len(claims), len(keys))
 	}
 	shard := claims[0].Lease.Shard
 	for i, f := range r.a.Fire(r.Context(), shard, terms(far, far), fences) {
-		if f.Status != scheduler.FencePassed {
+		if f.Status != store.FencePassed {
 			r.Fatalf("fence %d: %+v, want passed", i, f)
 		}
 	}

@@ -6,14 +6,15 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 func settleCases() map[string]func(*rig) {
 	return map[string]func(*rig){
-		"settle done leaves nothing": func(r *rig) { r.checkEnds(scheduler.Settlement{Outcome: scheduler.OutcomeDone}) },
+		"settle done leaves nothing": func(r *rig) { r.checkEnds(store.Settlement{Outcome: store.OutcomeDone}) },
 		"settle dead leaves nothing": func(r *rig) {
-			r.checkEnds(scheduler.Settlement{Outcome: scheduler.OutcomeDead, Reason: "410 Gone: it said \"no more\""})
+			r.checkEnds(store.Settlement{Outcome: store.OutcomeDead, Reason: "410 Gone: it said \"no more\""})
 		},
 		"settle next goes to the next pop on the grid": checkNext,
 		"settle again waits and names who failed":      checkAgain,
@@ -21,9 +22,9 @@ func settleCases() map[string]func(*rig) {
 		"settle again is as long as it says": func(r *rig) {
 			c, _ := r.overdue("k", 3, 4)
 			r.pass(c, 3, terms(far, far))
-			from, to := r.during(func() { r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeAgain, Delay: far}) })
+			from, to := r.during(func() { r.accept(c, store.Settlement{Outcome: store.OutcomeAgain, Delay: far}) })
 			got := r.live("k")
-			if want := (scheduler.State{Version: version(1), Seq: 3, Attempt: 1}); got.Record.State != want {
+			if want := (timer.State{Version: version(1), Seq: 3, Attempt: 1}); got.Record.State != want {
 				r.Errorf("state %+v, want %+v", got.Record.State, want)
 			}
 			r.between("next look", got.Look, from.Add(far), to.Add(far))
@@ -35,7 +36,7 @@ func settleCases() map[string]func(*rig) {
 			from, to := r.during(func() { r.pass(c, 1, terms(brief, brief)) })
 			r.awaits("taken over", from.Add(brief), to.Add(brief), func() bool { return len(r.claimAll(r.b, request())) == 1 })
 			for range 2 {
-				if s := r.settle(c, scheduler.Settlement{Outcome: scheduler.OutcomeDone}); s.Accepted || s.Holder != nodeB {
+				if s := r.settle(c, store.Settlement{Outcome: store.OutcomeDone}); s.Accepted || s.Holder != nodeB {
 					r.Errorf("settled %+v, want not accepted, held by %q", s, nodeB)
 				}
 			}
@@ -43,12 +44,12 @@ func settleCases() map[string]func(*rig) {
 		"settle of what isn't there is not accepted": func(r *rig) {
 			c := r.leased("k", oneShot(0), far)
 			c.Lease.Key = "other"
-			if s := r.settle(c, scheduler.Settlement{Outcome: scheduler.OutcomeNext}); s.Accepted || s.Holder != "" {
+			if s := r.settle(c, store.Settlement{Outcome: store.OutcomeNext}); s.Accepted || s.Holder != "" {
 				r.Errorf("settled %+v, want not accepted, nobody", s)
 			}
 		},
 		"settle without a fence": func(r *rig) {
-			r.accept(r.leased("k", oneShot(far), far), scheduler.Settlement{Outcome: scheduler.OutcomeDead, Reason: "unreadable"})
+			r.accept(r.leased("k", oneShot(far), far), store.Settlement{Outcome: store.OutcomeDead, Reason: "unreadable"})
 			if n := r.pending(); n != 0 {
 				r.Errorf("%d left, want nothing", n)
 			}
@@ -57,20 +58,20 @@ func settleCases() map[string]func(*rig) {
 }
 
 // checkEnds fires a timer and checks that the outcome leaves nothing of it.
-func (r *rig) checkEnds(o scheduler.Settlement) {
+func (r *rig) checkEnds(o store.Settlement) {
 	c := r.leased("k", oneShot(0), far)
 	r.pass(c, 1, terms(far, far))
 	r.accept(c, o)
-	if !errors.Is(r.read("k").Err, scheduler.ErrNotFound) {
+	if !errors.Is(r.read("k").Err, timer.ErrNotFound) {
 		r.Error("it can still be read")
 	}
 	if n := r.pending(); n != 0 {
 		r.Errorf("%d left, want nothing", n)
 	}
-	if d, _ := r.ask(c.Lease.Shard, "k", scheduler.State{}); !d.Missing {
+	if d, _ := r.ask(c.Lease.Shard, "k", timer.State{}); !d.Missing {
 		r.Errorf("ask says %+v, want missing", d)
 	}
-	r.takes(c.Lease.Shard, "k", scheduler.TakeMissing)
+	r.takes(c.Lease.Shard, "k", store.TakeMissing)
 	if w := r.put("k", 2, nil); w.Firing > 0 {
 		r.Error("a delete afterwards is answered in flight")
 	}
@@ -82,10 +83,10 @@ func checkNext(r *rig) {
 	req.Horizon = 9 * far
 	for seq := 2; seq <= 4; seq++ {
 		r.Pass(3 * time.Millisecond) // which must not move the grid
-		r.accept(r.claim(r.a, req), scheduler.Settlement{Outcome: scheduler.OutcomeNext, Offset: time.Minute})
+		r.accept(r.claim(r.a, req), store.Settlement{Outcome: store.OutcomeNext, Offset: time.Minute})
 		got := r.live("k")
 		due := start.Add(time.Duration(seq) * far)
-		if want := (scheduler.State{Version: version(1), Seq: seq}); got.Record.State != want {
+		if want := (timer.State{Version: version(1), Seq: seq}); got.Record.State != want {
 			r.Errorf("state is %+v, want %+v", got.Record.State, want)
 		}
 		if !got.Look.Equal(due.Add(time.Minute)) || !got.Due.Equal(due) || !got.Record.Start.Equal(start) || got.Leased {
@@ -100,7 +101,7 @@ func checkAgain(r *rig) {
 		c, _ := r.overdue(key, pops, 1)
 		f := r.pass(c, 1, terms(far, far)) // as one of a single pop, which it stays on
 		from, to := r.during(func() {
-			r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeAgain, Delay: brief / 4, Offset: brief / 4})
+			r.accept(c, store.Settlement{Outcome: store.OutcomeAgain, Delay: brief / 4, Offset: brief / 4})
 		})
 		got := r.live(key)
 		if got.Record.State != f.State || got.Record.State.Attempt != 1 || got.Record.Failure.Node != nodeA || got.Leased {
@@ -119,40 +120,40 @@ func checkFailure(r *rig) {
 	r.put("k", 1, recurring(far, 9))
 	req := request()
 	req.Horizon = 9 * far
-	fails := func(outcome scheduler.Outcome, reason string) {
+	fails := func(outcome store.Outcome, reason string) {
 		r.Helper()
-		from, to := r.during(func() { r.accept(r.claim(r.a, req), scheduler.Settlement{Outcome: outcome, Reason: reason}) })
+		from, to := r.during(func() { r.accept(r.claim(r.a, req), store.Settlement{Outcome: outcome, Reason: reason}) })
 		got := r.live("k").Record.Failure
 		if got.Node != nodeA || got.Reason != reason {
 			r.Errorf("%s: failure %+v, want by %q: %q", outcome, got, nodeA, reason)
 		}
 		r.between("failure", got.At, from, to)
 	}
-	fails(scheduler.OutcomeAgain, "status 500")
-	fails(scheduler.OutcomeAgain, "no answer within 2 s: 100% -")
-	fails(scheduler.OutcomeNext, "status 503")
-	fails(scheduler.OutcomeAgain, "")
-	r.accept(r.claim(r.a, req), scheduler.Settlement{Outcome: scheduler.OutcomeRelease})
+	fails(store.OutcomeAgain, "status 500")
+	fails(store.OutcomeAgain, "no answer within 2 s: 100% -")
+	fails(store.OutcomeNext, "status 503")
+	fails(store.OutcomeAgain, "")
+	r.accept(r.claim(r.a, req), store.Settlement{Outcome: store.OutcomeRelease})
 	if got := r.live("k").Record.Failure; got.Node != nodeA {
 		r.Errorf("after a release: failure %+v, want it kept", got)
 	}
-	r.accept(r.claim(r.a, req), scheduler.Settlement{Outcome: scheduler.OutcomeNext})
-	if got := r.live("k").Record.Failure; got != (scheduler.Failure{}) {
+	r.accept(r.claim(r.a, req), store.Settlement{Outcome: store.OutcomeNext})
+	if got := r.live("k").Record.Failure; got != (store.Failure{}) {
 		r.Errorf("after a success: failure %+v, want none", got)
 	}
 }
 
 func checkSettleTwice(r *rig) {
-	for i, o := range []scheduler.Settlement{
-		{Outcome: scheduler.OutcomeRelease, Delay: far}, {Outcome: scheduler.OutcomeAgain, Delay: far}, {Outcome: scheduler.OutcomeNext},
-		{Outcome: scheduler.OutcomeDone}, {Outcome: scheduler.OutcomeDead},
+	for i, o := range []store.Settlement{
+		{Outcome: store.OutcomeRelease, Delay: far}, {Outcome: store.OutcomeAgain, Delay: far}, {Outcome: store.OutcomeNext},
+		{Outcome: store.OutcomeDone}, {Outcome: store.OutcomeDead},
 	} {
 		r.Run(fmt.Sprint("outcome ", o.Outcome), func(t *testing.T) {
 			sub := &rig{T: t, Fixture: r.Fixture, a: r.a, b: r.b}
 			key := keys(9)[i]
-			timer := recurring(brief, 1000)
-			sub.put(key, 1, timer)
-			c := sub.claim(sub.a, scheduler.ClaimRequest{Horizon: far, Limit: 99, Grace: far})
+			asked := recurring(brief, 1000)
+			sub.put(key, 1, asked)
+			c := sub.claim(sub.a, store.ClaimRequest{Horizon: far, Limit: 99, Grace: far})
 			sub.accept(c, o)
 			before, pending := sub.read(key), sub.pending()
 			for range 2 {
@@ -171,13 +172,13 @@ func checkSettleTwice(r *rig) {
 
 func checkSettleLost(r *rig) {
 	c := r.leased("k", oneShot(0), far)
-	r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeRelease})
+	r.accept(c, store.Settlement{Outcome: store.OutcomeRelease})
 	again := r.claim(r.a, request()) // the same node, another lease
 	before := r.live("k")
-	for _, outcome := range []scheduler.Outcome{
-		scheduler.OutcomeRelease, scheduler.OutcomeAgain, scheduler.OutcomeNext, scheduler.OutcomeDead, scheduler.OutcomeDone,
+	for _, outcome := range []store.Outcome{
+		store.OutcomeRelease, store.OutcomeAgain, store.OutcomeNext, store.OutcomeDead, store.OutcomeDone,
 	} {
-		if s := r.settle(c, scheduler.Settlement{Outcome: outcome, Delay: brief}); s.Accepted {
+		if s := r.settle(c, store.Settlement{Outcome: outcome, Delay: brief}); s.Accepted {
 			r.Errorf("outcome %d was accepted", outcome)
 		}
 	}
@@ -195,7 +196,7 @@ func releaseCases() map[string]func(*rig) {
 			req := request()
 			req.Horizon = 2 * far
 			for range 3 {
-				r.accept(r.claim(r.a, req), scheduler.Settlement{Outcome: scheduler.OutcomeRelease})
+				r.accept(r.claim(r.a, req), store.Settlement{Outcome: store.OutcomeRelease})
 				if got := r.live("k"); !got.Look.Equal(due) || got.Leased || got.Record.State.Attempt != 0 {
 					r.Errorf("look %v before due, leased %v, attempt %d, want 0, false, 0", due.Sub(got.Look), got.Leased, got.Record.State.Attempt)
 				}
@@ -203,14 +204,14 @@ func releaseCases() map[string]func(*rig) {
 		},
 		"release waits its delay": func(r *rig) {
 			c := r.leased("k", oneShot(0), far)
-			from, to := r.during(func() { r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeRelease, Delay: brief}) })
+			from, to := r.during(func() { r.accept(c, store.Settlement{Outcome: store.OutcomeRelease, Delay: brief}) })
 			r.awaits("claimed", from.Add(brief), to.Add(brief), func() bool { return len(r.claimAll(r.a, leaving())) == 1 })
 		},
 		"release with a delay that ends before due keeps the due time": func(r *rig) {
 			due := r.put("k", 1, oneShot(far)).Due
 			req := request()
 			req.Horizon = 2 * far
-			r.accept(r.claim(r.a, req), scheduler.Settlement{Outcome: scheduler.OutcomeRelease, Delay: far / 2})
+			r.accept(r.claim(r.a, req), store.Settlement{Outcome: store.OutcomeRelease, Delay: far / 2})
 			if got := r.live("k"); !got.Look.Equal(due) {
 				r.Errorf("look %v before due", due.Sub(got.Look))
 			}
@@ -218,7 +219,7 @@ func releaseCases() map[string]func(*rig) {
 		"release after the fence is due again at once": func(r *rig) {
 			c := r.leased("k", oneShot(0), far)
 			r.pass(c, 1, terms(far, 3*far))
-			r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeRelease})
+			r.accept(c, store.Settlement{Outcome: store.OutcomeRelease})
 			again := r.claim(r.a, leaving())
 			if again.Previous != "" || again.Record.Failure.Node != "" {
 				r.Errorf("previous %q, failed by %q, want none", again.Previous, again.Record.Failure.Node)
@@ -229,7 +230,7 @@ func releaseCases() map[string]func(*rig) {
 		},
 		"release of a retry keeps who failed": func(r *rig) {
 			r.failed(1, "k")
-			r.accept(r.claim(r.b, request()), scheduler.Settlement{Outcome: scheduler.OutcomeRelease})
+			r.accept(r.claim(r.b, request()), store.Settlement{Outcome: store.OutcomeRelease})
 			if got := r.live("k").Record; got.Failure.Node != nodeA || got.State.Attempt != 1 {
 				r.Errorf("failed by %q, attempt %d, want %q, 1", got.Failure.Node, got.State.Attempt, nodeA)
 			}
@@ -237,7 +238,7 @@ func releaseCases() map[string]func(*rig) {
 		"release of what was overdue is due at once": func(r *rig) {
 			r.put("k", 1, oneShot(0))
 			r.Pass(brief)
-			r.accept(r.claim(r.a, request()), scheduler.Settlement{Outcome: scheduler.OutcomeRelease})
+			r.accept(r.claim(r.a, request()), store.Settlement{Outcome: store.OutcomeRelease})
 			r.claim(r.b, request())
 		},
 	}

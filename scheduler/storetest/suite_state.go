@@ -9,7 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // stateCases are rule "order of states": a copy's state is (version, seq, attempt), ordered in
@@ -23,16 +24,16 @@ func stateCases() map[string]func(*rig) {
 			c := r.leased("k", oneShot(0), far)
 			r.pass(c, 1, terms(far, far))
 			w := r.merge(write("k", 1, oneShot(0)))
-			if want := (scheduler.State{Version: version(1), Seq: 1, Attempt: 1}); w.Status != scheduler.WriteNewer || w.State != want {
+			if want := (timer.State{Version: version(1), Seq: 1, Attempt: 1}); w.Status != store.WriteNewer || w.State != want {
 				r.Errorf("status %d, state %+v, want newer, %+v", w.Status, w.State, want)
 			}
-			r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeDone})
+			r.accept(c, store.Settlement{Outcome: store.OutcomeDone})
 		},
 		"a create that comes again after its next pop is older": func(r *rig) {
 			c := r.leased("k", recurring(brief, 9), far)
-			r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeNext})
+			r.accept(c, store.Settlement{Outcome: store.OutcomeNext})
 			w := r.merge(write("k", 1, recurring(brief, 9)))
-			if want := (scheduler.State{Version: version(1), Seq: 2}); w.Status != scheduler.WriteNewer || w.State != want {
+			if want := (timer.State{Version: version(1), Seq: 2}); w.Status != store.WriteNewer || w.State != want {
 				r.Errorf("status %d, state %+v, want newer, %+v", w.Status, w.State, want)
 			}
 		},
@@ -40,7 +41,7 @@ func stateCases() map[string]func(*rig) {
 			w := r.put("k", 1, oneShot(far))
 			r.Pass(5 * time.Millisecond)
 			again := r.merge(write("k", 1, oneShot(far)))
-			if again.Status != scheduler.WriteSame || !again.Due.Equal(w.Due) {
+			if again.Status != store.WriteSame || !again.Due.Equal(w.Due) {
 				r.Errorf("status %d, due moved by %v, want same, unmoved", again.Status, again.Due.Sub(w.Due))
 			}
 		},
@@ -50,23 +51,23 @@ func stateCases() map[string]func(*rig) {
 // present is what a write finds, made anew for each.
 type present struct {
 	name  string
-	state scheduler.State
+	state timer.State
 	make  func(r *rig, key string)
 }
 
 func presents() []present {
 	one := func(r *rig, key string) { r.put(key, 5, oneShot(0)) }
 	return []present{
-		{"nothing", scheduler.State{}, func(*rig, string) {}},
-		{"live", scheduler.State{Version: version(5), Seq: 1}, one},
-		{"live, attempted", scheduler.State{Version: version(5), Seq: 1, Attempt: 1}, func(r *rig, key string) {
+		{"nothing", timer.State{}, func(*rig, string) {}},
+		{"live", timer.State{Version: version(5), Seq: 1}, one},
+		{"live, attempted", timer.State{Version: version(5), Seq: 1, Attempt: 1}, func(r *rig, key string) {
 			one(r, key)
 			c := r.claim(r.a, request())
 			r.pass(c, 1, terms(far, far))
-			r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeAgain, Delay: far})
+			r.accept(c, store.Settlement{Outcome: store.OutcomeAgain, Delay: far})
 		}},
-		{"tombstone", scheduler.State{Version: version(5), Ended: true}, func(r *rig, key string) { r.put(key, 5, nil) }},
-		{"tombstone on live", scheduler.State{Version: version(5), Ended: true}, func(r *rig, key string) {
+		{"tombstone", timer.State{Version: version(5), Ended: true}, func(r *rig, key string) { r.put(key, 5, nil) }},
+		{"tombstone on live", timer.State{Version: version(5), Ended: true}, func(r *rig, key string) {
 			one(r, key)
 			r.put(key, 5, nil)
 		}},
@@ -74,8 +75,8 @@ func presents() []present {
 }
 
 func checkStateTable(r *rig) {
-	const stored, same, newer = scheduler.WriteStored, scheduler.WriteSame, scheduler.WriteNewer
-	want := map[string][6]scheduler.WriteStatus{
+	const stored, same, newer = store.WriteStored, store.WriteSame, store.WriteNewer
+	want := map[string][6]store.WriteStatus{
 		// live of version 4, 5 (as it was), 6; end of version 4, 5, 6
 		"nothing":           {stored, stored, stored, stored, stored, stored},
 		"live":              {newer, same, stored, newer, stored, stored},
@@ -85,15 +86,15 @@ func checkStateTable(r *rig) {
 	}
 	for _, p := range presents() {
 		for i, status := range want[p.name] {
-			n, timer := 4+i%3, oneShot(0)
+			n, asked := 4+i%3, oneShot(0)
 			if i >= 3 {
-				timer = nil
+				asked = nil
 			}
-			r.Run(fmt.Sprintf("%s, version %d, ended %v", p.name, n, timer == nil), func(t *testing.T) {
+			r.Run(fmt.Sprintf("%s, version %d, ended %v", p.name, n, asked == nil), func(t *testing.T) {
 				sub := &rig{T: t, Fixture: r.Fixture, a: r.a, b: r.b}
 				key := fmt.Sprintf("k%d-%d", i, len(p.name))
 				p.make(sub, key)
-				sub.expect(write(key, n, timer), status, p.state)
+				sub.expect(write(key, n, asked), status, p.state)
 				sub.merge(write(key, 9, nil)) // so that the next claim doesn't find it
 			})
 		}
@@ -102,28 +103,28 @@ func checkStateTable(r *rig) {
 
 // expect merges w and checks the answer and what is there afterwards: w's state
 // or, if it isn't stored, what was there.
-func (r *rig) expect(w scheduler.Write, status scheduler.WriteStatus, was scheduler.State) {
+func (r *rig) expect(w store.Write, status store.WriteStatus, was timer.State) {
 	r.Helper()
 	before := r.read(w.Key)
 	answer := r.merge(w)
 	after := was
-	if status == scheduler.WriteStored {
-		after = scheduler.State{Version: w.State.Version, Seq: 1}
+	if status == store.WriteStored {
+		after = timer.State{Version: w.State.Version, Seq: 1}
 		if w.Timer == nil {
-			after = scheduler.State{Version: w.State.Version, Ended: true}
+			after = timer.State{Version: w.State.Version, Ended: true}
 		}
 	}
 	if answer.Status != status || answer.State.Compare(after) != 0 {
 		r.Errorf("status %d, state %+v, want %d, %+v", answer.Status, answer.State, status, after)
 	}
 	got := r.read(w.Key)
-	if missing := errors.Is(got.Err, scheduler.ErrNotFound); missing != after.Ended {
+	if missing := errors.Is(got.Err, timer.ErrNotFound); missing != after.Ended {
 		r.Errorf("read afterwards: %v", got.Err)
 	}
 	if d, differs := r.ask(r.shard(), w.Key, after); differs && d.Firing == 0 {
 		r.Errorf("state afterwards is %+v, want %+v", d.State, after)
 	}
-	if status != scheduler.WriteStored && before.Err == nil {
+	if status != store.WriteStored && before.Err == nil {
 		before.LookIn, before.DueIn = got.LookIn, got.DueIn // which shrink meanwhile
 		if diff := cmp.Diff(before, got); diff != "" {
 			r.Errorf("it changed what it found (-before +after):\n%s", diff)
@@ -132,13 +133,13 @@ func (r *rig) expect(w scheduler.Write, status scheduler.WriteStatus, was schedu
 }
 
 func checkConflicts(r *rig) {
-	for name, change := range map[string]func(*scheduler.Write){
-		"interval":   func(w *scheduler.Write) { w.Timer.Interval = 2 * far },
-		"instant":    func(w *scheduler.Write) { w.Timer.Interval, w.Timer.At = 0, time.UnixMilli(4e12).UTC() },
-		"repeat-for": func(w *scheduler.Write) { w.Timer.RepeatFor = 3 * far },
-		"uri":        func(w *scheduler.Write) { w.Timer.Callback.URI = "http://receiver.example/other" },
-		"opaque":     func(w *scheduler.Write) { w.Timer.Callback.Opaque = "other" },
-		"tags":       func(w *scheduler.Write) { w.Timer.Tags = []scheduler.Tag{{Type: "call", Count: 1}} },
+	for name, change := range map[string]func(*store.Write){
+		"interval":   func(w *store.Write) { w.Timer.Interval = 2 * far },
+		"instant":    func(w *store.Write) { w.Timer.Interval, w.Timer.At = 0, time.UnixMilli(4e12).UTC() },
+		"repeat-for": func(w *store.Write) { w.Timer.RepeatFor = 3 * far },
+		"uri":        func(w *store.Write) { w.Timer.Callback.URI = "http://receiver.example/other" },
+		"opaque":     func(w *store.Write) { w.Timer.Callback.Opaque = "other" },
+		"tags":       func(w *store.Write) { w.Timer.Tags = []timer.Tag{{Type: "call", Count: 1}} },
 	} {
 		r.Run(name, func(t *testing.T) {
 			sub := &rig{T: t, Fixture: r.Fixture, a: r.a, b: r.b}
@@ -146,14 +147,14 @@ func checkConflicts(r *rig) {
 			w := sub.put(key, 5, oneShot(far))
 			other := write(key, 5, oneShot(far))
 			change(&other)
-			sub.expect(other, scheduler.WriteConflict, w.State)
+			sub.expect(other, store.WriteConflict, w.State)
 		})
 	}
 }
 
 // A version is a number of 64 bits, whatever it is kept as.
 func checkVersionBits(r *rig) {
-	pairs := [][2]scheduler.Version{
+	pairs := [][2]timer.Version{
 		{0x9, 0xa}, {0xf, 0x10}, {0xaa, 0xab}, {0xaa, 0xb0}, {0xaa, 0xff}, {0x99, 0xa0}, {0xffff, 0x1_0000},
 		{0x7fff_ffff_ffff_ffff, 0x8000_0000_0000_0000}, {0x9fff_ffff_ffff_ffff, 0xa000_0000_0000_0000},
 		{0x0001_0000_0000_0001, 0x0001_0000_0000_0002}, {0x8000_0000_0000_0001, 0x8000_0000_0000_0002},
@@ -163,9 +164,9 @@ func checkVersionBits(r *rig) {
 	for i, pair := range pairs {
 		key := fmt.Sprint("k", i)
 		for _, step := range []struct {
-			version scheduler.Version
-			want    scheduler.WriteStatus
-		}{{pair[0], scheduler.WriteStored}, {pair[1], scheduler.WriteStored}, {pair[0], scheduler.WriteNewer}, {pair[1], scheduler.WriteSame}} {
+			version timer.Version
+			want    store.WriteStatus
+		}{{pair[0], store.WriteStored}, {pair[1], store.WriteStored}, {pair[0], store.WriteNewer}, {pair[1], store.WriteSame}} {
 			w := write(key, 0, oneShot(far))
 			w.State.Version = step.version
 			if answer := r.merge(w); answer.Status != step.want {

@@ -6,7 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 func tagCases() map[string]func(*rig) {
@@ -25,12 +26,12 @@ func tagCases() map[string]func(*rig) {
 }
 
 // tagged gives a timer tags.
-func tagged(t *scheduler.Timer, tags ...scheduler.Tag) *scheduler.Timer {
+func tagged(t *timer.Timer, tags ...timer.Tag) *timer.Timer {
 	t.Tags = tags
 	return t
 }
 
-func tag(typ string, count int) scheduler.Tag { return scheduler.Tag{Type: typ, Count: count} }
+func tag(typ string, count int) timer.Tag { return timer.Tag{Type: typ, Count: count} }
 
 type sums = map[string]int64
 
@@ -75,11 +76,11 @@ func checkTagsByRank(r *rig) {
 
 	rank := func(key string, n, to int) {
 		r.Helper()
-		w := scheduler.Write{
-			Kind: scheduler.WriteRank, Key: key, RF: replicas, Rank: to, Timer: oneShot(far),
-			State: scheduler.State{Version: version(n), Seq: 1},
+		w := store.Write{
+			Kind: store.WriteRank, Key: key, RF: replicas, Rank: to, Timer: oneShot(far),
+			State: timer.State{Version: version(n), Seq: 1},
 		}
-		if got := r.merge(w); got.Status != scheduler.WriteStored {
+		if got := r.merge(w); got.Status != store.WriteStored {
 			r.Fatalf("rank %d of %s: %+v", to, key, got)
 		}
 	}
@@ -93,7 +94,7 @@ func checkTagsByRank(r *rig) {
 
 func checkTagsTogether(r *rig) {
 	names := r.neighbors(60)
-	var writes []scheduler.Write
+	var writes []store.Write
 	for i, key := range names {
 		w := write(key, 1, oneShot(far))
 		if i%3 > 0 {
@@ -103,7 +104,7 @@ func checkTagsTogether(r *rig) {
 	}
 	writes = append(writes, write(names[1], 2, tagged(oneShot(far), tag("twice", 1))), write(names[2], 2, nil))
 	for i, got := range r.mergeBy(r.a, writes...) {
-		if got.Status != scheduler.WriteStored {
+		if got.Status != store.WriteStored {
 			r.Fatalf("write %d: %+v", i, got)
 		}
 	}
@@ -112,14 +113,14 @@ func checkTagsTogether(r *rig) {
 
 func checkTagsOnTheWay(r *rig) {
 	want := sums{"CALL": 2}
-	step := func(what string, o *scheduler.Settlement) {
+	step := func(what string, o *store.Settlement) {
 		r.Helper()
 		req := request()
 		req.Horizon = far + time.Second
 		c := r.claim(r.a, req)
 		r.counts("of a claim, then "+what, want)
 		if o == nil {
-			r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeRelease})
+			r.accept(c, store.Settlement{Outcome: store.OutcomeRelease})
 			r.counts("of a release", want)
 			return
 		}
@@ -131,27 +132,27 @@ func checkTagsOnTheWay(r *rig) {
 	r.put("k", 1, tagged(recurring(brief, 9), tag("CALL", 2)))
 	step("a release", nil)
 	r.Pass(brief + slack)
-	step("a retry", &scheduler.Settlement{Outcome: scheduler.OutcomeAgain, Reason: "status 503"})
-	step("a next pop", &scheduler.Settlement{Outcome: scheduler.OutcomeNext})
+	step("a retry", &store.Settlement{Outcome: store.OutcomeAgain, Reason: "status 503"})
+	step("a next pop", &store.Settlement{Outcome: store.OutcomeNext})
 }
 
 func checkTagsEnd(r *rig) {
-	fire := func(key string) scheduler.Claimed {
+	fire := func(key string) store.Claimed {
 		r.Helper()
 		c := r.leased(key, tagged(oneShot(0), tag("CALL", 2), tag(key, 1)), far)
 		r.counts("of "+key+", leased", sums{"CALL": 2, key: 1})
 		r.pass(c, 1, terms(far, far))
 		return c
 	}
-	for name, o := range map[string]scheduler.Settlement{
-		"done":               {Outcome: scheduler.OutcomeDone},
-		"done and kept":      {Outcome: scheduler.OutcomeDone, Keep: far},
-		"done and untold":    {Outcome: scheduler.OutcomeDone, Keep: far, Untold: []scheduler.Away{{Shard: "x", Rank: 1}}},
-		"dead":               {Outcome: scheduler.OutcomeDead, Reason: "status 503"},
-		"dead and kept":      {Outcome: scheduler.OutcomeDead, Reason: "status 503", Keep: far},
-		"dead without fence": {Outcome: scheduler.OutcomeDead, Reason: "unreadable"},
+	for name, o := range map[string]store.Settlement{
+		"done":               {Outcome: store.OutcomeDone},
+		"done and kept":      {Outcome: store.OutcomeDone, Keep: far},
+		"done and untold":    {Outcome: store.OutcomeDone, Keep: far, Untold: []store.Away{{Shard: "x", Rank: 1}}},
+		"dead":               {Outcome: store.OutcomeDead, Reason: "status 503"},
+		"dead and kept":      {Outcome: store.OutcomeDead, Reason: "status 503", Keep: far},
+		"dead without fence": {Outcome: store.OutcomeDead, Reason: "unreadable"},
 	} {
-		var c scheduler.Claimed
+		var c store.Claimed
 		if name == "dead without fence" {
 			c = r.leased(name, tagged(oneShot(0), tag("CALL", 2)), far)
 		} else {
@@ -165,14 +166,14 @@ func checkTagsEnd(r *rig) {
 		r.counts("of "+name+", sent again", sums{})
 	}
 	c := fire("letter")
-	r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeLetter, Reason: "status 503"})
+	r.accept(c, store.Settlement{Outcome: store.OutcomeLetter, Reason: "status 503"})
 	r.counts("of a letter, whose timer is still there", sums{"CALL": 2, "letter": 1})
-	r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeDone})
+	r.accept(c, store.Settlement{Outcome: store.OutcomeDone})
 	r.counts("of its end", sums{})
 	c = fire("lost")
 	r.put("lost", 2, nil)
 	r.counts("of a delete while it fired", sums{})
-	r.settle(c, scheduler.Settlement{Outcome: scheduler.OutcomeDone})
+	r.settle(c, store.Settlement{Outcome: store.OutcomeDone})
 	r.counts("of an outcome behind it", sums{})
 }
 
@@ -184,7 +185,7 @@ func checkTagsEndUnderAMark(r *rig) {
 	c = r.claim(r.a, request())
 	r.pass(c, 1, terms(far, far))
 	r.counts("of the second version", sums{"CALL": 1})
-	r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeDone})
+	r.accept(c, store.Settlement{Outcome: store.OutcomeDone})
 	r.counts("of its end", sums{})
 	if n := r.pending(); n != 1 {
 		r.Errorf("%d pending, want the tombstone", n)
@@ -195,8 +196,8 @@ func checkTagsEndUnderAMark(r *rig) {
 func checkTagsTold(r *rig) {
 	const others = 100 // of a timer that stays: no sum is less than 0
 	r.put("other", 1, tagged(oneShot(far), tag("CALL", others)))
-	for _, kind := range []scheduler.WriteKind{
-		scheduler.WriteDone, scheduler.WriteNext, scheduler.WriteAgain, scheduler.WriteDrop, scheduler.WriteLeave, scheduler.WriteBury,
+	for _, kind := range []store.WriteKind{
+		store.WriteDone, store.WriteNext, store.WriteAgain, store.WriteDrop, store.WriteLeave, store.WriteBury,
 	} {
 		for rank := range 2 {
 			key := string(kind) + "-" + string(rune('0'+rank))
@@ -208,19 +209,19 @@ func checkTagsTold(r *rig) {
 				want["CALL"] += 3
 			}
 			r.counts("of "+key+" before", want)
-			told := scheduler.Write{Kind: kind, Key: key, RF: replicas, State: w.State, Life: far, Retry: far}
+			told := store.Write{Kind: kind, Key: key, RF: replicas, State: w.State, Life: far, Retry: far}
 			switch kind { //nolint:exhaustive // the others are as they are
-			case scheduler.WriteNext:
+			case store.WriteNext:
 				told.State.Seq, told.Timer = 2, w.Timer
-			case scheduler.WriteAgain:
+			case store.WriteAgain:
 				told.State.Attempt = 1
-			case scheduler.WriteBury:
-				told.State = scheduler.State{Version: version(2)}
+			case store.WriteBury:
+				told.State = timer.State{Version: version(2)}
 			}
-			if got := r.merge(told); got.Status != scheduler.WriteStored {
+			if got := r.merge(told); got.Status != store.WriteStored {
 				r.Fatalf("%s: %+v", key, got)
 			}
-			if kind != scheduler.WriteNext && kind != scheduler.WriteAgain {
+			if kind != store.WriteNext && kind != store.WriteAgain {
 				want = sums{"CALL": others}
 			}
 			r.counts("of "+key, want)
@@ -231,15 +232,15 @@ func checkTagsTold(r *rig) {
 
 func checkTagsRestored(r *rig) {
 	restore := write("k", 1, tagged(oneShot(far), tag("CALL", 2)))
-	restore.Kind = scheduler.WriteLive
+	restore.Kind = store.WriteLive
 	r.merge(restore)
 	r.counts("of a restored copy", sums{"CALL": 2})
 	retried := write("retried", 1, tagged(oneShot(far), tag("CALL", 5)))
-	retried.Kind, retried.State.Attempt, retried.Retry = scheduler.WriteLive, 2, far
+	retried.Kind, retried.State.Attempt, retried.Retry = store.WriteLive, 2, far
 	r.merge(retried)
 	r.counts("of one that waits for its retry too", sums{"CALL": 7})
 	over := write("k", 2, tagged(oneShot(far), tag("REG", 1)))
-	over.Kind, over.Rank = scheduler.WriteOnto, 1 // which stays what it is: 0
+	over.Kind, over.Rank = store.WriteOnto, 1 // which stays what it is: 0
 	r.merge(over)
 	r.counts("of what a client wrote over it", sums{"REG": 1, "CALL": 5})
 }
@@ -255,7 +256,7 @@ func checkTagsRefused(r *rig) {
 	other.Timer = tagged(oneShot(far), tag("CALL", 100))
 	r.merge(other)
 	r.counts("of another body", sums{"CALL": 2})
-	other.Kind, other.State.Version = scheduler.WriteOnce, version(6)
+	other.Kind, other.State.Version = store.WriteOnce, version(6)
 	r.merge(other)
 	r.counts("of a create of what is there", sums{"CALL": 2})
 	r.merge(look("k", 5))
@@ -264,7 +265,7 @@ func checkTagsRefused(r *rig) {
 
 func checkRecount(r *rig) {
 	r.put("k", 1, tagged(oneShot(far), tag("CALL", 2)))
-	for p := range scheduler.Partitions {
+	for p := range store.Partitions {
 		if right, err := r.b.Recount(r.Context(), r.shard(), p); !right || err != nil {
 			r.Errorf("recount of partition %d: %t, %v", p, right, err)
 		}

@@ -6,28 +6,29 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // checkToldTable: outcomes go on from an earlier state of the same version, and
 // from nothing else.
-func (r *rig) checkToldTable(kind scheduler.WriteKind, seq, attempt int) {
-	told := scheduler.State{Version: version(5), Seq: seq, Attempt: attempt}
+func (r *rig) checkToldTable(kind store.WriteKind, seq, attempt int) {
+	told := timer.State{Version: version(5), Seq: seq, Attempt: attempt}
 	for i, c := range []struct {
 		name  string
-		there *scheduler.State // nil for nothing
-		want  scheduler.WriteStatus
+		there *timer.State // nil for nothing
+		want  store.WriteStatus
 	}{
-		{"nothing", nil, scheduler.WriteNone},
-		{"an older version", &scheduler.State{Version: version(4), Seq: 9}, scheduler.WriteOlder},
-		{"an older tombstone", &scheduler.State{Version: version(4), Ended: true}, scheduler.WriteOlder},
-		{"its predecessor", &scheduler.State{Version: version(5), Seq: 1}, scheduler.WriteStored},
-		{"the same", &told, scheduler.WriteSame},
-		{"a later attempt", &scheduler.State{Version: version(5), Seq: seq, Attempt: attempt + 1}, scheduler.WriteNewer},
-		{"a later pop", &scheduler.State{Version: version(5), Seq: seq + 1}, scheduler.WriteNewer},
-		{"its tombstone", &scheduler.State{Version: version(5), Ended: true}, scheduler.WriteNewer},
-		{"a newer version", &scheduler.State{Version: version(6), Seq: 1}, scheduler.WriteNewer},
-		{"a newer tombstone", &scheduler.State{Version: version(6), Ended: true}, scheduler.WriteNewer},
+		{"nothing", nil, store.WriteNone},
+		{"an older version", &timer.State{Version: version(4), Seq: 9}, store.WriteOlder},
+		{"an older tombstone", &timer.State{Version: version(4), Ended: true}, store.WriteOlder},
+		{"its predecessor", &timer.State{Version: version(5), Seq: 1}, store.WriteStored},
+		{"the same", &told, store.WriteSame},
+		{"a later attempt", &timer.State{Version: version(5), Seq: seq, Attempt: attempt + 1}, store.WriteNewer},
+		{"a later pop", &timer.State{Version: version(5), Seq: seq + 1}, store.WriteNewer},
+		{"its tombstone", &timer.State{Version: version(5), Ended: true}, store.WriteNewer},
+		{"a newer version", &timer.State{Version: version(6), Seq: 1}, store.WriteNewer},
+		{"a newer tombstone", &timer.State{Version: version(6), Ended: true}, store.WriteNewer},
 	} {
 		r.Run(c.name, func(t *testing.T) {
 			sub := &rig{T: t, Fixture: r.Fixture, a: r.a, b: r.b}
@@ -37,19 +38,19 @@ func (r *rig) checkToldTable(kind scheduler.WriteKind, seq, attempt int) {
 			}
 			w := outcome(kind, key, 5, seq, attempt)
 			sub.unless(w, c.want)
-			if c.want == scheduler.WriteStored {
-				sub.unless(w, scheduler.WriteSame)
+			if c.want == store.WriteStored {
+				sub.unless(w, store.WriteSame)
 			}
 		})
 	}
 }
 
 // there puts a state into the store.
-func (r *rig) there(key string, state scheduler.State) {
+func (r *rig) there(key string, state timer.State) {
 	r.Helper()
-	w := outcome(scheduler.WriteLive, key, 0, state.Seq, state.Attempt)
+	w := outcome(store.WriteLive, key, 0, state.Seq, state.Attempt)
 	if state.Ended {
-		w = outcome(scheduler.WriteGone, key, 0, 0, 0)
+		w = outcome(store.WriteGone, key, 0, 0, 0)
 	}
 	w.State.Version = state.Version
 	r.toldStored(w)
@@ -57,7 +58,7 @@ func (r *rig) there(key string, state scheduler.State) {
 
 // unless tells w and checks its status, and that nothing is changed unless it is
 // stored.
-func (r *rig) unless(w scheduler.Write, want scheduler.WriteStatus) {
+func (r *rig) unless(w store.Write, want store.WriteStatus) {
 	r.Helper()
 	before := r.read(w.Key)
 	answer := r.told(w)
@@ -65,14 +66,14 @@ func (r *rig) unless(w scheduler.Write, want scheduler.WriteStatus) {
 	if answer.Status != want {
 		r.Errorf("status %d, want %d", answer.Status, want)
 	}
-	if want == scheduler.WriteNone {
-		if answer.State != (scheduler.State{}) || !answer.Due.IsZero() || answer.New {
+	if want == store.WriteNone {
+		if answer.State != (timer.State{}) || !answer.Due.IsZero() || answer.New {
 			r.Errorf("answered %+v, want nothing", answer)
 		}
-	} else if answer.State != after.Record.State && w.Kind != scheduler.WriteDrop {
+	} else if answer.State != after.Record.State && w.Kind != store.WriteDrop {
 		r.Errorf("answered state %+v, and there is %+v", answer.State, after.Record.State)
 	}
-	if want == scheduler.WriteStored {
+	if want == store.WriteStored {
 		return
 	}
 	if !sameRecord(before.Record, after.Record) || !before.Look.Equal(after.Look) || !errors.Is(after.Err, before.Err) {
@@ -80,7 +81,7 @@ func (r *rig) unless(w scheduler.Write, want scheduler.WriteStatus) {
 	}
 }
 
-func (r *rig) checkToldEndsLease(w scheduler.Write) {
+func (r *rig) checkToldEndsLease(w store.Write) {
 	r.backup("k", 5, 1, 1)
 	req := request()
 	req.Horizon = 2 * far
@@ -89,11 +90,11 @@ func (r *rig) checkToldEndsLease(w scheduler.Write) {
 	if got := r.read("k"); got.Leased {
 		r.Error("it is still leased")
 	}
-	if f := r.fence(c, 9, terms(far, far)); f.Status != scheduler.FenceLost {
+	if f := r.fence(c, 9, terms(far, far)); f.Status != store.FenceLost {
 		r.Errorf("fence: status %d, want lost", f.Status)
 	}
-	for _, outcome := range []scheduler.Outcome{scheduler.OutcomeRelease, scheduler.OutcomeNext, scheduler.OutcomeLetter, scheduler.OutcomeDone} {
-		if s := r.settle(c, scheduler.Settlement{Outcome: outcome}); s.Accepted || s.Holder != "" {
+	for _, outcome := range []store.Outcome{store.OutcomeRelease, store.OutcomeNext, store.OutcomeLetter, store.OutcomeDone} {
+		if s := r.settle(c, store.Settlement{Outcome: outcome}); s.Accepted || s.Holder != "" {
 			r.Errorf("%s: %+v, want not accepted, nobody", outcome, s)
 		}
 	}
@@ -104,11 +105,11 @@ func (r *rig) checkToldEndsLease(w scheduler.Write) {
 
 // checkToldUnderMark: an outcome of another copy takes no callback back.
 func checkToldUnderMark(r *rig) {
-	for i, w := range []scheduler.Write{
-		outcome(scheduler.WriteNext, "next", 5, 2, 0), outcome(scheduler.WriteAgain, "again", 5, 1, 9),
-		outcome(scheduler.WriteDone, "done", 5, 1, 1), outcome(scheduler.WriteGone, "gone", 6, 0, 0),
+	for i, w := range []store.Write{
+		outcome(store.WriteNext, "next", 5, 2, 0), outcome(store.WriteAgain, "again", 5, 1, 9),
+		outcome(store.WriteDone, "done", 5, 1, 1), outcome(store.WriteGone, "gone", 6, 0, 0),
 	} {
-		live := outcome(scheduler.WriteLive, w.Key, 5, 1, 0)
+		live := outcome(store.WriteLive, w.Key, 5, 1, 0)
 		live.DueIn, live.Offset = 0, 0
 		r.toldStored(live)
 		r.Pass(slack)
@@ -125,52 +126,52 @@ func checkToldUnderMark(r *rig) {
 func checkDrop(r *rig) {
 	for i, c := range []struct {
 		name  string
-		there *scheduler.State // nil for nothing
-		want  scheduler.WriteStatus
+		there *timer.State // nil for nothing
+		want  store.WriteStatus
 	}{
-		{"nothing", nil, scheduler.WriteNone},
-		{"an older version", &scheduler.State{Version: version(4), Seq: 9}, scheduler.WriteOlder},
-		{"an earlier pop", &scheduler.State{Version: version(5), Seq: 1, Attempt: 9}, scheduler.WriteStored},
-		{"the same state", &scheduler.State{Version: version(5), Seq: 2, Attempt: 1}, scheduler.WriteStored},
-		{"a later attempt", &scheduler.State{Version: version(5), Seq: 2, Attempt: 2}, scheduler.WriteNewer},
-		{"a later pop", &scheduler.State{Version: version(5), Seq: 3}, scheduler.WriteNewer},
-		{"its tombstone", &scheduler.State{Version: version(5), Ended: true}, scheduler.WriteNewer},
-		{"a newer version", &scheduler.State{Version: version(6), Seq: 1}, scheduler.WriteNewer},
+		{"nothing", nil, store.WriteNone},
+		{"an older version", &timer.State{Version: version(4), Seq: 9}, store.WriteOlder},
+		{"an earlier pop", &timer.State{Version: version(5), Seq: 1, Attempt: 9}, store.WriteStored},
+		{"the same state", &timer.State{Version: version(5), Seq: 2, Attempt: 1}, store.WriteStored},
+		{"a later attempt", &timer.State{Version: version(5), Seq: 2, Attempt: 2}, store.WriteNewer},
+		{"a later pop", &timer.State{Version: version(5), Seq: 3}, store.WriteNewer},
+		{"its tombstone", &timer.State{Version: version(5), Ended: true}, store.WriteNewer},
+		{"a newer version", &timer.State{Version: version(6), Seq: 1}, store.WriteNewer},
 	} {
 		r.Run(c.name, func(t *testing.T) {
 			sub := &rig{T: t, Fixture: r.Fixture, a: r.a, b: r.b}
-			w := outcome(scheduler.WriteDrop, fmt.Sprint("k", i), 5, 2, 1)
+			w := outcome(store.WriteDrop, fmt.Sprint("k", i), 5, 2, 1)
 			if c.there != nil {
 				sub.there(w.Key, *c.there)
 			}
 			before := sub.pending()
 			sub.unless(w, c.want)
-			if c.want != scheduler.WriteStored {
+			if c.want != store.WriteStored {
 				return
 			}
-			if n := sub.pending(); n != before-1 || !errors.Is(sub.read(w.Key).Err, scheduler.ErrNotFound) {
+			if n := sub.pending(); n != before-1 || !errors.Is(sub.read(w.Key).Err, timer.ErrNotFound) {
 				t.Errorf("%d are left of %d, want one less", n, before)
 			}
-			sub.unless(w, scheduler.WriteNone)
+			sub.unless(w, store.WriteNone)
 		})
 	}
 }
 
-func (r *rig) checkFailureTold(w scheduler.Write) {
+func (r *rig) checkFailureTold(w store.Write) {
 	r.Helper()
 	r.backup(w.Key, 5, 1, 0)
 	r.checkFailureBrought(w)
 	w.State.Attempt += 2
-	w.Failure = scheduler.Failure{}
+	w.Failure = store.Failure{}
 	r.toldStored(w)
 	if got := r.live(w.Key).Record.Failure; !got.IsZero() {
 		r.Errorf("%s without a failure leaves %+v", w.Key, got)
 	}
 }
 
-func (r *rig) checkFailureBrought(w scheduler.Write) {
+func (r *rig) checkFailureBrought(w store.Write) {
 	r.Helper()
-	w.Failure = scheduler.Failure{Node: nodeA, Reason: "status 503: no @ 100% - :@:"}
+	w.Failure = store.Failure{Node: nodeA, Reason: "status 503: no @ 100% - :@:"}
 	from, to := r.during(func() { r.toldStored(w) })
 	got := r.live(w.Key).Record.Failure
 	if got.Node != nodeA || got.Reason != w.Failure.Reason {

@@ -4,7 +4,8 @@ import (
 	"errors"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // tombstoneCases are what a delete leaves, so that a late write can't bring the
@@ -14,7 +15,7 @@ func tombstoneCases() map[string]func(*rig) {
 		"delete of an unknown timer stops a late create": func(r *rig) {
 			r.put("k", 2, nil)
 			w := r.merge(write("k", 1, oneShot(0)))
-			if w.Status != scheduler.WriteNewer || !w.State.Ended || w.State.Version != version(2) {
+			if w.Status != store.WriteNewer || !w.State.Ended || w.State.Version != version(2) {
 				r.Errorf("late create: status %d, state %+v, want newer, the tombstone", w.Status, w.State)
 			}
 			if claims := r.claimAll(r.a, request()); len(claims) != 0 {
@@ -24,14 +25,14 @@ func tombstoneCases() map[string]func(*rig) {
 		"delete of a known timer stops a late create": func(r *rig) {
 			r.put("k", 1, oneShot(0))
 			r.put("k", 3, nil)
-			if w := r.merge(write("k", 2, oneShot(0))); w.Status != scheduler.WriteNewer {
+			if w := r.merge(write("k", 2, oneShot(0))); w.Status != store.WriteNewer {
 				r.Errorf("late create: status %d, want newer", w.Status)
 			}
 		},
 		"delete again is stored, and sent twice is the same": func(r *rig) {
 			for n := 1; n < 4; n++ {
 				r.put("k", n, nil)
-				if w := r.merge(write("k", n, nil)); w.Status != scheduler.WriteSame {
+				if w := r.merge(write("k", n, nil)); w.Status != store.WriteSame {
 					r.Errorf("sent twice: status %d, want same", w.Status)
 				}
 			}
@@ -57,7 +58,7 @@ func tombstoneCases() map[string]func(*rig) {
 			req := request()
 			req.Horizon = 2 * far
 			r.claimAll(r.a, req)
-			if late := r.merge(write("k", 1, oneShot(0))); late.Status != scheduler.WriteNewer {
+			if late := r.merge(write("k", 1, oneShot(0))); late.Status != store.WriteNewer {
 				r.Errorf("late create: status %d, want newer", late.Status)
 			}
 		},
@@ -87,10 +88,10 @@ func tombstoneCases() map[string]func(*rig) {
 			if claims := r.claimAll(r.b, req); len(claims) != 0 {
 				r.Error("it was claimed")
 			}
-			if taken := r.b.Take(r.Context(), shard, far, []string{"k"})[0]; taken.Status != scheduler.TakeEnded && taken.Status != scheduler.TakeMissing {
+			if taken := r.b.Take(r.Context(), shard, far, []string{"k"})[0]; taken.Status != store.TakeEnded && taken.Status != store.TakeMissing {
 				r.Errorf("take: status %d, want ended", taken.Status)
 			}
-			if f := r.fence(c, 1, terms(far, far)); f.Status != scheduler.FenceLost {
+			if f := r.fence(c, 1, terms(far, far)); f.Status != store.FenceLost {
 				r.Errorf("fence: status %d, want lost", f.Status)
 			}
 		},
@@ -102,7 +103,7 @@ func checkTombstoneLife(r *rig) {
 	w.Life = brief
 	from, to := r.during(func() { r.merge(w) })
 	r.awaitsEmpty(from.Add(brief), to.Add(brief))
-	if !errors.Is(r.read("k").Err, scheduler.ErrNotFound) {
+	if !errors.Is(r.read("k").Err, timer.ErrNotFound) {
 		r.Error("a buried timer was read")
 	}
 	if w := r.put("k", 1, oneShot(far)); w.Firing > 0 {

@@ -6,7 +6,8 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // unheardCases are about the copies that a tombstone names, since these have not heard of
@@ -16,17 +17,17 @@ func unheardCases() map[string]func(*rig) {
 		"the same delete once more adds to who has not heard": func(r *rig) {
 			r.put("k", 5, nil)
 			r.checkUnheard("k")
-			for _, step := range []struct{ add, want []scheduler.Away }{
-				{[]scheduler.Away{first()}, []scheduler.Away{first()}},
-				{[]scheduler.Away{first()}, []scheduler.Away{first()}},
-				{[]scheduler.Away{second(), first()}, []scheduler.Away{first(), second()}},
-				{[]scheduler.Away{{Shard: "spare", Rank: 10}}, []scheduler.Away{first(), second(), {Shard: "spare", Rank: 10}}},
-				{[]scheduler.Away{{Shard: "pare", Rank: 1}}, []scheduler.Away{first(), second(), {Shard: "spare", Rank: 10}, {Shard: "pare", Rank: 1}}},
-				{nil, []scheduler.Away{first(), second(), {Shard: "spare", Rank: 10}, {Shard: "pare", Rank: 1}}},
+			for _, step := range []struct{ add, want []store.Away }{
+				{[]store.Away{first()}, []store.Away{first()}},
+				{[]store.Away{first()}, []store.Away{first()}},
+				{[]store.Away{second(), first()}, []store.Away{first(), second()}},
+				{[]store.Away{{Shard: "spare", Rank: 10}}, []store.Away{first(), second(), {Shard: "spare", Rank: 10}}},
+				{[]store.Away{{Shard: "pare", Rank: 1}}, []store.Away{first(), second(), {Shard: "spare", Rank: 10}, {Shard: "pare", Rank: 1}}},
+				{nil, []store.Away{first(), second(), {Shard: "spare", Rank: 10}, {Shard: "pare", Rank: 1}}},
 			} {
 				w := write("k", 5, nil)
 				w.Away = step.add
-				if got := r.merge(w); got.Status != scheduler.WriteSame || !got.State.Ended {
+				if got := r.merge(w); got.Status != store.WriteSame || !got.State.Ended {
 					r.Errorf("answered %+v, want the same", got)
 				}
 				r.checkUnheard("k", step.want...)
@@ -34,15 +35,15 @@ func unheardCases() map[string]func(*rig) {
 		},
 		"a later end keeps who has not heard of the earlier one": func(r *rig) {
 			w := write("k", 5, nil)
-			w.Away = []scheduler.Away{first()}
+			w.Away = []store.Away{first()}
 			r.toldStored(w)
-			w.State.Version, w.Away = version(6), []scheduler.Away{second()}
+			w.State.Version, w.Away = version(6), []store.Away{second()}
 			r.toldStored(w)
 			r.checkUnheard("k", first(), second())
 		},
 		"a live timer names nobody": func(r *rig) {
 			w := write("k", 5, nil)
-			w.Away = []scheduler.Away{first()}
+			w.Away = []store.Away{first()}
 			r.toldStored(w)
 			r.put("k", 6, oneShot(far))
 			r.checkUnheard("k")
@@ -52,8 +53,8 @@ func unheardCases() map[string]func(*rig) {
 		"an older delete changes nothing": func(r *rig) {
 			r.put("k", 5, nil)
 			w := write("k", 4, nil)
-			w.Away = []scheduler.Away{first()}
-			if got := r.merge(w); got.Status != scheduler.WriteNewer {
+			w.Away = []store.Away{first()}
+			if got := r.merge(w); got.Status != store.WriteNewer {
 				r.Errorf("answered %+v, want newer", got)
 			}
 			r.checkUnheard("k")
@@ -65,21 +66,21 @@ func unheardCases() map[string]func(*rig) {
 }
 
 // first and second are copies that have not heard of an end.
-func first() scheduler.Away { return scheduler.Away{Shard: "spare", Rank: 1} }
+func first() store.Away { return store.Away{Shard: "spare", Rank: 1} }
 
-func second() scheduler.Away { return scheduler.Away{Shard: "spare.2", Rank: 0} }
+func second() store.Away { return store.Away{Shard: "spare.2", Rank: 0} }
 
-func look(key string, n int) scheduler.Write {
-	return scheduler.Write{Kind: scheduler.WriteLook, Key: key, State: scheduler.State{Version: version(n)}, RF: replicas}
+func look(key string, n int) store.Write {
+	return store.Write{Kind: store.WriteLook, Key: key, State: timer.State{Version: version(n)}, RF: replicas}
 }
 
 // sameAway compares lists, in whatever order.
-func sameAway(got []scheduler.Away, want ...scheduler.Away) bool {
-	order := func(a, b scheduler.Away) int { return cmp.Or(cmp.Compare(a.Shard, b.Shard), a.Rank-b.Rank) }
+func sameAway(got []store.Away, want ...store.Away) bool {
+	order := func(a, b store.Away) int { return cmp.Or(cmp.Compare(a.Shard, b.Shard), a.Rank-b.Rank) }
 	return slices.Equal(slices.SortedFunc(slices.Values(got), order), slices.SortedFunc(slices.Values(want), order))
 }
 
-func (r *rig) checkUnheard(key string, want ...scheduler.Away) {
+func (r *rig) checkUnheard(key string, want ...store.Away) {
 	r.Helper()
 	if got := r.read(key).Record.Away; !sameAway(got, want...) {
 		r.Errorf("%s names %v, want %v", key, got, want)
@@ -87,11 +88,11 @@ func (r *rig) checkUnheard(key string, want ...scheduler.Away) {
 }
 
 func checkLook(r *rig) {
-	for _, there := range []*scheduler.Timer{oneShot(far), nil} {
+	for _, there := range []*timer.Timer{oneShot(far), nil} {
 		key := map[bool]string{true: "ended", false: "alive"}[there == nil]
 		r.put(key, 5, there)
 		before := r.read(key)
-		for n, want := range map[int]scheduler.WriteStatus{4: scheduler.WriteNewer, 5: scheduler.WriteSame, 6: scheduler.WriteOlder} {
+		for n, want := range map[int]store.WriteStatus{4: store.WriteNewer, 5: store.WriteSame, 6: store.WriteOlder} {
 			if got := r.told(look(key, n)); got.Status != want || got.State != before.Record.State || got.RF != replicas {
 				r.Errorf("%s, version %d: %+v, want status %d, and what is there", key, n, got, want)
 			}
@@ -106,17 +107,17 @@ func checkLook(r *rig) {
 func checkLookLeavesTheLease(r *rig) {
 	c := r.leased("k", oneShot(0), far)
 	f := r.pass(c, 1, terms(far, far))
-	if got := r.told(look("k", 1)); got.Status != scheduler.WriteSame || got.State != f.State || got.Firing == 0 {
+	if got := r.told(look("k", 1)); got.Status != store.WriteSame || got.State != f.State || got.Firing == 0 {
 		r.Errorf("answered %+v, want the same, firing as %+v", got, f.State)
 	}
 	if got := r.live("k"); !got.Leased || got.Record.State != f.State || r.firing(r.shard(), "k") == 0 {
 		r.Errorf("it is now %+v, want it leased and firing as %+v", got, f.State)
 	}
-	r.accept(c, scheduler.Settlement{Outcome: scheduler.OutcomeAgain, Delay: far})
+	r.accept(c, store.Settlement{Outcome: store.OutcomeAgain, Delay: far})
 }
 
 func checkLookMakesNothing(r *rig) {
-	if got := r.told(look("k", 5)); got.Status != scheduler.WriteNone {
+	if got := r.told(look("k", 5)); got.Status != store.WriteNone {
 		r.Errorf("a look at what is missing: status %d, want none", got.Status)
 	}
 	if n := r.pending(); n != 0 {

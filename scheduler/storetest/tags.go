@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
 )
 
 // tags are the sums over the live copies of rank 0: what a store that keeps them
@@ -22,11 +22,11 @@ func (s *shard) tags() map[string]int64 {
 	return sums
 }
 
-func (v *view) Tags(ctx context.Context, name string, most int) (scheduler.TagSums, error) {
-	var sums scheduler.TagSums
+func (v *view) Tags(ctx context.Context, name string, most int) (store.TagSums, error) {
+	var sums store.TagSums
 	err := v.m.call(ctx, v.node, "tags", name, func(s *shard, _ time.Time) { sums.ByType = s.tags() })
 	if err != nil {
-		return scheduler.TagSums{}, err
+		return store.TagSums{}, err
 	}
 	for typ := range sums.ByType {
 		if len(sums.ByType) <= most {

@@ -11,21 +11,23 @@ import (
 	"time"
 
 	"chronos/scheduler"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
-// view is one node's scheduler.Store on a model.
+// view is one node's store.Store on a model.
 type view struct {
 	m       *Model
 	node    string
 	counter atomic.Uint64
 }
 
-var _ scheduler.Store = (*view)(nil)
+var _ store.Store = (*view)(nil)
 
 // aliveFor is how long an announcement counts.
 const aliveFor = 3 * time.Second
 
-func (v *view) NewKey() (string, error) { return scheduler.NewKey() }
+func (v *view) NewKey() (string, error) { return timer.NewKey() }
 
 // byShard calls do at the same time for each shard that some of the n items are
 // on, with their indexes.
@@ -41,16 +43,16 @@ func byShard(n int, shard func(i int) string, do func(name string, indexes []int
 	wg.Wait()
 }
 
-func (v *view) Merge(ctx context.Context, writes []scheduler.Write) []scheduler.Written {
-	answers := make([]scheduler.Written, len(writes))
+func (v *view) Merge(ctx context.Context, writes []store.Write) []store.Written {
+	answers := make([]store.Written, len(writes))
 	byShard(len(writes), func(i int) string { return writes[i].Shard }, func(name string, indexes []int) {
 		v.merge(ctx, "merge", name, writes, answers, indexes)
 	})
 	return answers
 }
 
-func (v *view) Tell(ctx context.Context, name string, writes []scheduler.Write) []scheduler.Written {
-	answers, indexes := make([]scheduler.Written, len(writes)), make([]int, len(writes))
+func (v *view) Tell(ctx context.Context, name string, writes []store.Write) []store.Written {
+	answers, indexes := make([]store.Written, len(writes)), make([]int, len(writes))
 	for i := range indexes {
 		indexes[i] = i
 	}
@@ -58,8 +60,8 @@ func (v *view) Tell(ctx context.Context, name string, writes []scheduler.Write) 
 	return answers
 }
 
-func (v *view) merge(ctx context.Context, op, name string, writes []scheduler.Write, answers []scheduler.Written, indexes []int) {
-	results := make([]scheduler.Written, len(indexes))
+func (v *view) merge(ctx context.Context, op, name string, writes []store.Write, answers []store.Written, indexes []int) {
+	results := make([]store.Written, len(indexes))
 	err := v.m.call(ctx, v.node, op, name, func(s *shard, now time.Time) {
 		for k, i := range indexes {
 			results[k] = s.merge(now, &writes[i])
@@ -68,14 +70,14 @@ func (v *view) merge(ctx context.Context, op, name string, writes []scheduler.Wr
 	for k, i := range indexes {
 		answers[i] = results[k]
 		if err != nil {
-			answers[i] = scheduler.Written{Err: err}
+			answers[i] = store.Written{Err: err}
 		}
 		answers[i].Partition = partitionOf(writes[i].Key)
 	}
 }
 
-func (v *view) Read(ctx context.Context, spots []scheduler.Spot) []scheduler.ReadResult {
-	results := make([]scheduler.ReadResult, len(spots))
+func (v *view) Read(ctx context.Context, spots []store.Spot) []store.ReadResult {
+	results := make([]store.ReadResult, len(spots))
 	byShard(len(spots), func(i int) string { return spots[i].Shard }, func(name string, indexes []int) {
 		err := v.m.call(ctx, v.node, "read", name, func(s *shard, now time.Time) {
 			for _, i := range indexes {
@@ -84,24 +86,24 @@ func (v *view) Read(ctx context.Context, spots []scheduler.Spot) []scheduler.Rea
 		})
 		for _, i := range indexes {
 			if err != nil {
-				results[i] = scheduler.ReadResult{Err: err}
+				results[i] = store.ReadResult{Err: err}
 			}
 		}
 	})
 	return results
 }
 
-func (s *shard) read(now time.Time, key string) scheduler.ReadResult {
+func (s *shard) read(now time.Time, key string) store.ReadResult {
 	e := s.entries[key]
 	if e == nil {
-		return scheduler.ReadResult{Err: scheduler.ErrNotFound}
+		return store.ReadResult{Err: timer.ErrNotFound}
 	}
 	look, due := time.UnixMilli(e.lookMs).UTC(), time.UnixMilli(e.popMs(e.state.Seq)).UTC()
-	r := scheduler.ReadResult{
+	r := store.ReadResult{
 		Record: s.record(key, e), Look: look, LookIn: look.Sub(now), Leased: e.lease != nil, Due: due, DueIn: due.Sub(now),
 	}
 	if e.state.Ended {
-		r.Err = scheduler.ErrNotFound
+		r.Err = timer.ErrNotFound
 	}
 	if e.state.Attempt > 0 && !r.Leased {
 		r.Due = r.Look
@@ -114,8 +116,8 @@ func (v *view) token(now time.Time) string {
 	return v.node + ":" + strconv.FormatUint(v.counter.Add(1), 10) + ":" + strconv.FormatInt(now.UnixMilli(), 10)
 }
 
-func (v *view) Claim(ctx context.Context, name string, req scheduler.ClaimRequest) (scheduler.ClaimResult, error) {
-	var result scheduler.ClaimResult
+func (v *view) Claim(ctx context.Context, name string, req store.ClaimRequest) (store.ClaimResult, error) {
+	var result store.ClaimResult
 	if req.Limit <= 0 {
 		return result, nil
 	}
@@ -123,13 +125,13 @@ func (v *view) Claim(ctx context.Context, name string, req scheduler.ClaimReques
 		result.Claims, result.More = s.claim(now, v.node, v.token(now), req)
 	})
 	if err != nil {
-		return scheduler.ClaimResult{}, err
+		return store.ClaimResult{}, err
 	}
 	return result, nil
 }
 
-func (v *view) Take(ctx context.Context, name string, grace time.Duration, keys []string) []scheduler.Taken {
-	results := make([]scheduler.Taken, len(keys))
+func (v *view) Take(ctx context.Context, name string, grace time.Duration, keys []string) []store.Taken {
+	results := make([]store.Taken, len(keys))
 	err := v.m.call(ctx, v.node, "take", name, func(s *shard, now time.Time) {
 		token := v.token(now)
 		for i, key := range keys {
@@ -138,14 +140,14 @@ func (v *view) Take(ctx context.Context, name string, grace time.Duration, keys 
 	})
 	for i := range results {
 		if err != nil {
-			results[i] = scheduler.Taken{Err: err}
+			results[i] = store.Taken{Err: err}
 		}
 	}
 	return results
 }
 
-func (v *view) Fire(ctx context.Context, name string, terms scheduler.FenceTerms, fences []scheduler.Fence) []scheduler.Fenced {
-	results := make([]scheduler.Fenced, len(fences))
+func (v *view) Fire(ctx context.Context, name string, terms store.FenceTerms, fences []store.Fence) []store.Fenced {
+	results := make([]store.Fenced, len(fences))
 	err := v.m.call(ctx, v.node, "fire", name, func(s *shard, now time.Time) {
 		for i, f := range fences {
 			results[i] = s.fire(now, terms, f)
@@ -153,14 +155,14 @@ func (v *view) Fire(ctx context.Context, name string, terms scheduler.FenceTerms
 	})
 	for i := range results {
 		if err != nil {
-			results[i] = scheduler.Fenced{Err: err}
+			results[i] = store.Fenced{Err: err}
 		}
 	}
 	return results
 }
 
-func (v *view) Settle(ctx context.Context, name string, settlements []scheduler.Settlement) []scheduler.Settled {
-	results := make([]scheduler.Settled, len(settlements))
+func (v *view) Settle(ctx context.Context, name string, settlements []store.Settlement) []store.Settled {
+	results := make([]store.Settled, len(settlements))
 	err := v.m.call(ctx, v.node, "settle", name, func(s *shard, now time.Time) {
 		for i, o := range settlements {
 			results[i] = s.settle(now, v.node, o)
@@ -168,14 +170,14 @@ func (v *view) Settle(ctx context.Context, name string, settlements []scheduler.
 	})
 	for i := range results {
 		if err != nil {
-			results[i] = scheduler.Settled{Err: err}
+			results[i] = store.Settled{Err: err}
 		}
 	}
 	return results
 }
 
-func (v *view) Ask(ctx context.Context, name string, states []scheduler.KeyState) ([]scheduler.Difference, error) {
-	differences := []scheduler.Difference{}
+func (v *view) Ask(ctx context.Context, name string, states []store.KeyState) ([]store.Difference, error) {
+	differences := []store.Difference{}
 	err := v.m.call(ctx, v.node, "ask", name, func(s *shard, now time.Time) {
 		for i, st := range states {
 			if d, same := s.ask(now, st); !same {
@@ -219,8 +221,8 @@ func (v *view) Leave(ctx context.Context, name string) error {
 	return v.m.call(ctx, v.node, "leave", name, func(s *shard, _ time.Time) { delete(s.beats, v.node) })
 }
 
-func (v *view) Survey(ctx context.Context, name string) (scheduler.Survey, error) {
-	var survey scheduler.Survey
+func (v *view) Survey(ctx context.Context, name string) (store.Survey, error) {
+	var survey store.Survey
 	err := v.m.call(ctx, v.node, "survey", name, func(s *shard, now time.Time) {
 		survey.Letters = int64(len(s.dead))
 		for key, e := range s.entries {
@@ -232,12 +234,12 @@ func (v *view) Survey(ctx context.Context, name string) (scheduler.Survey, error
 			overdue, first := ms(now.UnixMilli()-e.lookMs), &survey.First[partitionOf(key)]
 			survey.Overdue = max(survey.Overdue, overdue)
 			if first.Key == "" || overdue > first.Overdue || overdue == first.Overdue && key < first.Key {
-				*first = scheduler.First{Key: key, Look: time.UnixMilli(e.lookMs), Overdue: overdue}
+				*first = store.First{Key: key, Look: time.UnixMilli(e.lookMs), Overdue: overdue}
 			}
 		}
 	})
 	if err != nil {
-		return scheduler.Survey{}, err
+		return store.Survey{}, err
 	}
 	return survey, nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"chronos/scheduler"
+	"chronos/scheduler/timer"
 )
 
 const (
@@ -114,7 +115,7 @@ func (c *Client) Close() { c.pool.close() }
 // Destination is scheme://host:port of the callback's URI, the host in lower
 // case and the port filled in, "" for a URI that Timer.Validate refuses. It may
 // share the URI's memory.
-func (*Client) Destination(cb scheduler.Callback) string {
+func (*Client) Destination(cb timer.Callback) string {
 	t, err := parseTarget(cb.URI)
 	if err != nil {
 		return ""
@@ -122,12 +123,12 @@ func (*Client) Destination(cb scheduler.Callback) string {
 	return t.destination
 }
 
-// Check reports as a *[scheduler.InvalidError] what is known of a callback
+// Check reports as a *[timer.InvalidError] what is known of a callback
 // without looking its host up: that the URI can't be called, that [Guard]
 // refuses its host, be it a name or any spelling of an address, or its port, or
 // that no such host can be. nil means that Deliver may still find that the host's
 // address is refused. The callback is one that Timer.Validate accepts.
-func (c *Client) Check(cb scheduler.Callback) error {
+func (c *Client) Check(cb timer.Callback) error {
 	if c.guard.open() && plainName(cb.URI) {
 		return checkHost(cb.URI)
 	}
@@ -147,7 +148,7 @@ func (c *Client) Check(cb scheduler.Callback) error {
 }
 
 func invalidURI(code, detail string) error {
-	return &scheduler.InvalidError{Pointer: "/callback/http/uri", Code: code, Detail: detail}
+	return &timer.InvalidError{Pointer: "/callback/http/uri", Code: code, Detail: detail}
 }
 
 // Deliver makes one attempt, as [scheduler.Deliverer] says. It ends at ctx's

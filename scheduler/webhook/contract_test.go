@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"chronos/scheduler"
+	"chronos/scheduler/timer"
 	"chronos/scheduler/webhook"
 	"chronos/scheduler/webhook/webhooktest"
 )
@@ -161,9 +162,9 @@ func TestBodyByteForByte(t *testing.T) {
 // What a receiver can rely on to tell a repeat from something new.
 func TestHeadersOfAttempts(t *testing.T) {
 	due := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
-	attempt := func(key string, version scheduler.Version, seq, n int, due time.Time) scheduler.Delivery {
+	attempt := func(key string, version timer.Version, seq, n int, due time.Time) scheduler.Delivery {
 		return scheduler.Delivery{
-			Callback: scheduler.Callback{URI: "http://memory.test/"}, ID: scheduler.ID{Key: key, RF: 2, Hint: 5},
+			Callback: timer.Callback{URI: "http://memory.test/"}, ID: timer.ID{Key: key, RF: 2, Hint: 5},
 			Version: version, Seq: seq, Attempt: n, Due: due,
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"chronos/scheduler"
+	"chronos/scheduler/timer"
 	"chronos/scheduler/webhook"
 	"chronos/scheduler/webhook/webhooktest"
 )
@@ -484,8 +485,8 @@ func TestCheck(t *testing.T) {
 		"http://a,b/":                 "uri-malformed",
 		"http://[::1%25a%20b]/":       "uri-malformed",
 	} {
-		err := client.Check(scheduler.Callback{URI: uri})
-		var invalid *scheduler.InvalidError
+		err := client.Check(timer.Callback{URI: uri})
+		var invalid *timer.InvalidError
 		if code == "" {
 			if err != nil {
 				t.Errorf("%s: %v", uri, err)
@@ -507,11 +508,11 @@ func TestCheckKnowsLoopback(t *testing.T) {
 	for _, deny := range []string{"127.0.0.0/8", "localhost"} {
 		client := newClient(t, webhook.Config{Guard: guard(t, "", deny)})
 		for _, uri := range []string{"http://localhost/", "http://a.LOCALHOST.:8080/", "http://[::1]/", "http://127.0.0.7/", "http://[::ffff:127.0.0.1]/"} {
-			if err := client.Check(scheduler.Callback{URI: uri}); err == nil {
+			if err := client.Check(timer.Callback{URI: uri}); err == nil {
 				t.Errorf("%s denied: %s is accepted", deny, uri)
 			}
 		}
-		if err := client.Check(scheduler.Callback{URI: "http://mylocalhost/"}); err != nil {
+		if err := client.Check(timer.Callback{URI: "http://mylocalhost/"}); err != nil {
 			t.Errorf("%s denied: %v", deny, err)
 		}
 	}
@@ -520,7 +521,7 @@ func TestCheckKnowsLoopback(t *testing.T) {
 func TestCheckAllocatesNothing(t *testing.T) {
 	client := newClient(t, webhook.Config{})
 	for _, uri := range []string{"http://a.test/", "https://receiver.test:8443/callback?x=y", "http://10.0.0.1:80/"} {
-		cb := scheduler.Callback{URI: uri}
+		cb := timer.Callback{URI: uri}
 		if n := testing.AllocsPerRun(100, func() {
 			if err := client.Check(cb); err != nil {
 				t.Error(err)

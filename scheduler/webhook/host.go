@@ -10,7 +10,7 @@ const (
 	maxName  = 253 // without a final dot
 )
 
-// checkHost returns a *[scheduler.InvalidError] for a host that no resolver can
+// checkHost returns a *[chronos/scheduler/timer.InvalidError] for a host that no resolver can
 // know, and for numbers that some programs read as an IPv4 address and some as a
 // name. Only new timers are checked: a stored timer keeps its URI.
 func checkHost(uri string) error {

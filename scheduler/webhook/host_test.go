@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"chronos/scheduler"
+	"chronos/scheduler/timer"
 	"chronos/scheduler/webhook"
 )
 
@@ -75,8 +75,8 @@ func TestHostsThatCannotBe(t *testing.T) {
 			"u:p@2130706433:80":          false,
 			"1.1.1.18446744073709551616": false,
 		} {
-			err := client.Check(scheduler.Callback{URI: "http://" + authority + "/x"})
-			refused, is := errors.AsType[*scheduler.InvalidError](err)
+			err := client.Check(timer.Callback{URI: "http://" + authority + "/x"})
+			refused, is := errors.AsType[*timer.InvalidError](err)
 			switch {
 			case possible && err != nil:
 				t.Errorf("%s: %v", authority, err)
@@ -98,11 +98,11 @@ func FuzzHost(f *testing.F) {
 	client := webhook.New(webhook.Config{})
 	f.Cleanup(client.Close)
 	f.Fuzz(func(t *testing.T, authority string) {
-		timer := scheduler.Timer{ReplicationFactor: 1, Callback: scheduler.Callback{URI: "http://" + authority}}
-		if timer.Validate() != nil || client.Check(timer.Callback) != nil {
+		asked := timer.Timer{ReplicationFactor: 1, Callback: timer.Callback{URI: "http://" + authority}}
+		if asked.Validate() != nil || client.Check(asked.Callback) != nil {
 			return
 		}
-		u, err := url.Parse(timer.Callback.URI)
+		u, err := url.Parse(asked.Callback.URI)
 		if err != nil {
 			t.Fatal(err)
 		}

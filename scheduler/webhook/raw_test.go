@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"chronos/scheduler"
+	"chronos/scheduler/timer"
 	"chronos/scheduler/webhook"
 )
 
@@ -135,8 +136,8 @@ func newClient(t *testing.T, cfg webhook.Config) *webhook.Client {
 
 func delivery(uri string) scheduler.Delivery {
 	return scheduler.Delivery{
-		Callback: scheduler.Callback{URI: uri, Opaque: "opaque"},
-		ID:       scheduler.ID{Key: "k", RF: 2, Hint: 5},
+		Callback: timer.Callback{URI: uri, Opaque: "opaque"},
+		ID:       timer.ID{Key: "k", RF: 2, Hint: 5},
 		Version:  0x123, Seq: 7, Attempt: 3,
 		Due: time.Date(2026, 11, 20, 11, 0, 0, 5e6+999e3, time.FixedZone("CET", 3600)),
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"chronos/scheduler"
+	"chronos/scheduler/timer"
 )
 
 // appendHead appends the request up to its body; now is when it is sent. What a
@@ -32,7 +33,7 @@ func appendHead(b []byte, t *target, d *scheduler.Delivery, s *signer, now time.
 	b = append(b, "\r\nX-Chronos-Attempt: "...)
 	b = strconv.AppendInt(b, int64(d.Attempt), 10)
 	b = append(b, "\r\nX-Chronos-Due: "...)
-	b = scheduler.AppendInstant(b, d.Due)
+	b = timer.AppendInstant(b, d.Due)
 	b = appendStandardWebhook(b, d, s, now)
 	return append(b, "\r\n\r\n"...)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"chronos/scheduler"
+	"chronos/scheduler/timer"
 )
 
 func TestLiteral(t *testing.T) {
@@ -138,7 +139,7 @@ func FuzzParseTarget(f *testing.F) {
 			t.Errorf("resource %q", resource)
 		}
 		d := scheduler.Delivery{
-			Callback: scheduler.Callback{URI: uri, Opaque: opaque}, ID: scheduler.ID{Key: "k", RF: 2}, Seq: 1, Attempt: 1, Due: time.Unix(0, 0),
+			Callback: timer.Callback{URI: uri, Opaque: opaque}, ID: timer.ID{Key: "k", RF: 2}, Seq: 1, Attempt: 1, Due: time.Unix(0, 0),
 		}
 		head, found := strings.CutSuffix(string(appendHead(nil, &got, &d, nil, time.Unix(0, 0))), "\r\n\r\n")
 		lines := strings.Split(head, "\r\n")
@@ -165,7 +166,7 @@ func BenchmarkCheck(b *testing.B) {
 		defer client.Close() //nolint:gocritic // two of them, at the end of the benchmark
 		for _, uri := range []string{"http://receiver.test:8080/callback", "http://10.0.0.1:8080/callback"} {
 			b.Run(name+"/"+uri, func(b *testing.B) {
-				cb := scheduler.Callback{URI: uri}
+				cb := timer.Callback{URI: uri}
 				b.ReportAllocs()
 				for b.Loop() {
 					if err := client.Check(cb); err != nil {

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"chronos/scheduler"
+	"chronos/scheduler/timer"
 )
 
 func TestDestination(t *testing.T) {
@@ -42,7 +42,7 @@ func TestDestination(t *testing.T) {
 		"/x":                                         "",
 		"":                                           "",
 	} {
-		if got := client.Destination(scheduler.Callback{URI: uri}); got != want {
+		if got := client.Destination(timer.Callback{URI: uri}); got != want {
 			t.Errorf("%s: destination %q, want %q", uri, got, want)
 		}
 	}
@@ -76,7 +76,7 @@ func TestDestinationAllocates(t *testing.T) {
 		"https://a.test/callback":            1,
 		"https://a.test:8443/callback?x=y#z": 0,
 	} {
-		cb := scheduler.Callback{URI: uri}
+		cb := timer.Callback{URI: uri}
 		if got := testing.AllocsPerRun(100, func() { client.Destination(cb) }); got > want {
 			t.Errorf("%s: %v allocations, want %v", uri, got, want)
 		}
@@ -91,8 +91,8 @@ func FuzzTarget(f *testing.F) {
 		f.Add(uri)
 	}
 	f.Fuzz(func(t *testing.T, uri string) {
-		timer := scheduler.Timer{ReplicationFactor: 1, Callback: scheduler.Callback{URI: uri}}
-		if timer.Validate() != nil {
+		asked := timer.Timer{ReplicationFactor: 1, Callback: timer.Callback{URI: uri}}
+		if asked.Validate() != nil {
 			return
 		}
 		u, err := url.Parse(uri)
@@ -151,7 +151,7 @@ func BenchmarkDestination(b *testing.B) {
 		"http://10.0.0.1:8080/callback", "https://receiver.test/callback", "https://me:secret@Receiver.test/callback",
 	} {
 		b.Run(uri, func(b *testing.B) {
-			cb := scheduler.Callback{URI: uri}
+			cb := timer.Callback{URI: uri}
 			b.ReportAllocs()
 			for b.Loop() {
 				client.Destination(cb)

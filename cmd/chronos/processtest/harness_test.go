@@ -25,7 +25,7 @@ import (
 	chronosapi "chronos/api"
 	"chronos/api/openapitest"
 	"chronos/cmd/internal/localtoken"
-	"chronos/scheduler"
+	"chronos/scheduler/timer"
 )
 
 // binary is the node, built once for all tests.
@@ -246,7 +246,7 @@ func (n *nodeProcess) ask(t *testing.T, method, path, body string) (*http.Respon
 // answer is what a node said to one request.
 type answer struct {
 	status   int
-	id       scheduler.ID
+	id       timer.ID
 	due      time.Time
 	inFlight bool
 	asked    time.Time
@@ -313,7 +313,7 @@ func (a *api) do(method, url, body string) (got answer) {
 	}
 	if got.status == http.StatusOK && method != http.MethodGet {
 		got.err = errors.Join(got.err, json.Unmarshal(raw, &said))
-		id, err := scheduler.ParseID(said.ID)
+		id, err := timer.ParseID(said.ID)
 		got.id, got.due, got.err = id, said.Due, errors.Join(got.err, err)
 	}
 	return got

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"chronos/cmd/chronos/processtest/heldup"
-	"chronos/scheduler"
 	"chronos/scheduler/history"
+	"chronos/scheduler/store"
 )
 
 // TestSlowRedis has one of three Redis answer late, and nothing else: after 3 s it is
@@ -57,7 +57,7 @@ func (r *rig) judgeSlowRedis(h *history.History, _ *history.Report) {
 	skews := make(map[string]time.Duration) // by URL
 	for i := range h.Operations {
 		if asked := h.Operations[i].Timer; asked != nil {
-			skews[asked.URL] = scheduler.DefaultSkew().Of(time.Duration(asked.IntervalMs)*time.Millisecond, 2)
+			skews[asked.URL] = store.DefaultSkew().Of(time.Duration(asked.IntervalMs)*time.Millisecond, 2)
 		}
 	}
 	beyondSkew := func(c *history.Callback) (is bool, less time.Duration) {

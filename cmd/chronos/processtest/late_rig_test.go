@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/timer"
 	"chronos/scheduler/webhook/webhooktest"
 )
 
@@ -73,7 +73,7 @@ func (r *lateRig) opaquesOf(key string) []string {
 // is a tombstone.
 func (r *lateRig) orphaned(key string) bool {
 	r.t.Helper()
-	var newest, live scheduler.Version
+	var newest, live timer.Version
 	for i := range r.shards {
 		version, lives := r.copyOn(i, key)
 		newest = max(newest, version)
@@ -93,14 +93,14 @@ func (r *lateRig) holds(shard int, key string) bool {
 
 // copyOn is the version of a key's copy on a Redis, 0 if there is none, and whether
 // the copy is live.
-func (r *lateRig) copyOn(shard int, key string) (version scheduler.Version, lives bool) {
+func (r *lateRig) copyOn(shard int, key string) (version timer.Version, lives bool) {
 	r.t.Helper()
 	for p := range 16 {
 		record, err := r.shards[shard].client.HGet(r.t.Context(), "chronos:{http."+twoDigits(p)+"}:timers", key).Result()
 		if err != nil {
 			continue
 		}
-		if version, err = scheduler.ParseVersion(record[:16]); err != nil {
+		if version, err = timer.ParseVersion(record[:16]); err != nil {
 			r.t.Fatalf("read the copy of %s: %v", key, err)
 		}
 		return version, strings.HasSuffix(record, "}")

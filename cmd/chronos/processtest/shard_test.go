@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/timer"
 	"chronos/scheduler/webhook/webhooktest"
 )
 
@@ -28,7 +28,7 @@ func TestShardDown(t *testing.T) {
 		t.Helper()
 		all = make([]answer, tries)
 		inParallel(tries, 8, func(i int) { all[i] = create() })
-		hints := map[scheduler.Hint]bool{}
+		hints := map[timer.Hint]bool{}
 		for _, got := range all {
 			if took := got.answered.Sub(got.asked); got.err != nil || got.status != http.StatusOK || took > time.Second {
 				t.Errorf("status %d after %v, %v; want 200 within 1s", got.status, took, got.err)

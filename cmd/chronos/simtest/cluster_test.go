@@ -10,8 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler"
 	"chronos/scheduler/history"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 	"chronos/scheduler/webhook/webhooktest"
 )
 
@@ -48,8 +49,8 @@ func newCluster(t *testing.T, s setting, o options, log *slog.Logger) *cluster {
 		fast = newFastClaim(t)
 	}
 	header := history.Header{
-		Mode: s.mode, Seed: s.seed, Reproduce: o.repeat(s.seed), RF: scheduler.DefaultReplicationFactor,
-		SkewMinMs: scheduler.DefaultSkew().Min.Milliseconds(), SkewMaxMs: scheduler.DefaultSkew().Max.Milliseconds(),
+		Mode: s.mode, Seed: s.seed, Reproduce: o.repeat(s.seed), RF: timer.DefaultReplicationFactor,
+		SkewMinMs: store.DefaultSkew().Min.Milliseconds(), SkewMaxMs: store.DefaultSkew().Max.Milliseconds(),
 		HoldMs: 3500, LimitMs: 2000, PollMs: s.timing.poll.Milliseconds(), Attempts: 5, Exempt: exempt(),
 	}
 	if o.calls != "" {

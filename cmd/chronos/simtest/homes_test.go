@@ -9,8 +9,8 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"chronos/redisstore"
-	"chronos/scheduler"
 	"chronos/scheduler/history"
+	"chronos/scheduler/timer"
 )
 
 // placing is a list of shards by which nodes placed copies, and when they did.
@@ -87,7 +87,7 @@ func (l *ledger) homes(h *history.History) (homes []history.Home) {
 			key = o.Answer.Key
 		}
 		if at := time.Duration(o.InvokeNs); key != "" && o.Timer != nil {
-			note(key, at, at+longest, cmp.Or(o.Timer.RF, scheduler.DefaultReplicationFactor))
+			note(key, at, at+longest, cmp.Or(o.Timer.RF, timer.DefaultReplicationFactor))
 		} else if key != "" {
 			note(key, at, at+longest, 1)
 		}
@@ -114,7 +114,7 @@ func TestHomes(t *testing.T) {
 		defer c.close()
 		rank, active := c.placement()
 		for range 20 {
-			key, err := scheduler.NewKey()
+			key, err := timer.NewKey()
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -9,6 +9,7 @@ import (
 
 	"chronos/scheduler"
 	"chronos/scheduler/history"
+	"chronos/scheduler/timer"
 )
 
 // quietCluster is a cluster without clients and faults.
@@ -32,8 +33,8 @@ func (c *cluster) create(t *testing.T, m *machine, in time.Duration) (receipt sc
 	t.Helper()
 	heard, err := m.ask(func(s *scheduler.Scheduler) {
 		var failed error
-		receipt, failed = s.Create(t.Context(), scheduler.Timer{
-			Interval: in, ReplicationFactor: 1, Callback: scheduler.Callback{URI: urlOf(promptly, "x"), Opaque: "x"},
+		receipt, failed = s.Create(t.Context(), timer.Timer{
+			Interval: in, ReplicationFactor: 1, Callback: timer.Callback{URI: urlOf(promptly, "x"), Opaque: "x"},
 		})
 		if failed != nil {
 			t.Errorf("create: %v", failed)
@@ -115,7 +116,7 @@ func TestKilledNodeDoesNotAnswer(t *testing.T) {
 		resume := c.shards[0].pause()
 		defer resume()
 		time.AfterFunc(100*time.Millisecond, m.kill)
-		heard, err := m.ask(func(s *scheduler.Scheduler) { _, _ = s.Delete(t.Context(), scheduler.ID{Key: "x", RF: 1}) })
+		heard, err := m.ask(func(s *scheduler.Scheduler) { _, _ = s.Delete(t.Context(), timer.ID{Key: "x", RF: 1}) })
 		if heard || err != nil {
 			t.Errorf("heard %v, %v; want no answer", heard, err)
 		}

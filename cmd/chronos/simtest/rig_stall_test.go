@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler"
 	"chronos/scheduler/history"
+	"chronos/scheduler/timer"
 )
 
 func TestLinkStalls(t *testing.T) {
@@ -134,7 +134,7 @@ func TestClientGivesUp(t *testing.T) {
 		c := quietCluster(t, 2, 1)
 		defer c.close()
 		cl := newClient(c, 0)
-		cl.made = []scheduler.ID{c.create(t, c.machines[0], time.Hour).ID}
+		cl.made = []timer.ID{c.create(t, c.machines[0], time.Hour).ID}
 		resume := c.shards[0].pause()
 		begun := time.Now()
 		if cl.answered(t.Context(), c.machines[0], cl.deletion(cl.pick()), 300*time.Millisecond) || time.Since(begun) != 300*time.Millisecond {
@@ -156,7 +156,7 @@ func TestTwoWritersOverlap(t *testing.T) {
 		c := quietCluster(t, 2, 1)
 		defer c.close()
 		cl := newClient(c, 0)
-		cl.made = []scheduler.ID{c.create(t, c.machines[0], time.Hour).ID}
+		cl.made = []timer.ID{c.create(t, c.machines[0], time.Hour).ID}
 		defer c.shards[0].slowDown(160 * time.Millisecond)()
 		cl.contend(t.Context())
 		all := c.journal.finish(false).Operations

@@ -11,6 +11,8 @@ import (
 
 	"chronos/scheduler"
 	"chronos/scheduler/history"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // written is a timer that was created, and when its callbacks came.
@@ -54,20 +56,20 @@ func (c *cluster) createMany(t *testing.T, n int, apart time.Duration, before fu
 		before(i)
 		clients.Go(func() {
 			interval := 500*time.Millisecond + time.Duration(i*7919%2500)*time.Millisecond
-			timer := scheduler.Timer{
-				Interval: interval, ReplicationFactor: 2, Callback: scheduler.Callback{URI: urlOf(promptly, strconv.Itoa(i)), Opaque: "x"},
+			one := timer.Timer{
+				Interval: interval, ReplicationFactor: 2, Callback: timer.Callback{URI: urlOf(promptly, strconv.Itoa(i)), Opaque: "x"},
 			}
 			m := c.machines[i%2]
 			asked := time.Now()
 			_, err := m.have(func(p *process) {
 				create := p.engine.Create
 				if i%2 == 0 { // a key of the client's own goes to its owners, in whatever state these are
-					id := scheduler.ID{Key: "own" + strconv.Itoa(i), RF: 2}
-					create = func(ctx context.Context, timer scheduler.Timer) (scheduler.Receipt, error) {
-						return p.engine.Replace(ctx, id, timer)
+					id := timer.ID{Key: "own" + strconv.Itoa(i), RF: 2}
+					create = func(ctx context.Context, asked timer.Timer) (scheduler.Receipt, error) {
+						return p.engine.Replace(ctx, id, asked)
 					}
 				}
-				receipt, err := create(t.Context(), timer)
+				receipt, err := create(t.Context(), one)
 				if err != nil {
 					t.Errorf("create: %v", err)
 					return
@@ -75,7 +77,7 @@ func (c *cluster) createMany(t *testing.T, n int, apart time.Duration, before fu
 				mu.Lock()
 				defer mu.Unlock()
 				all[receipt.ID.Key] = &written{
-					due: asked.Add(interval), skew: scheduler.DefaultSkew().Of(interval, 2), homes: p.store.Rank(receipt.ID.Key)[:2],
+					due: asked.Add(interval), skew: store.DefaultSkew().Of(interval, 2), homes: p.store.Rank(receipt.ID.Key)[:2],
 				}
 			})
 			if err != nil && !errors.Is(err, errDown) {

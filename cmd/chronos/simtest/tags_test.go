@@ -8,16 +8,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"chronos/scheduler"
+	"chronos/scheduler/timer"
 )
 
 // tagsOf are the tags of a client's nth timer.
-func tagsOf(n int) []scheduler.Tag {
+func tagsOf(n int) []timer.Tag {
 	switch n % 4 {
 	case 1:
-		return []scheduler.Tag{{Type: "CALL", Count: 1}}
+		return []timer.Tag{{Type: "CALL", Count: 1}}
 	case 2:
-		return []scheduler.Tag{{Type: "a b", Count: 2}, {Type: "CALL", Count: n}}
+		return []timer.Tag{{Type: "a b", Count: 2}, {Type: "CALL", Count: n}}
 	}
 	return nil
 }

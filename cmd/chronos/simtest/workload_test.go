@@ -11,6 +11,8 @@ import (
 
 	"chronos/scheduler"
 	"chronos/scheduler/history"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // answerWithin is how long the HTTP edge lets a request take.
@@ -23,7 +25,7 @@ type client struct {
 	number int
 	r      *rand.Rand
 	c      *cluster
-	made   []scheduler.ID // timers that it may know of
+	made   []timer.ID // timers that it may know of
 	writes int
 	left   sync.WaitGroup // operations that it has given up
 }
@@ -58,12 +60,12 @@ func (cl *client) run(ctx context.Context) {
 }
 
 // draw is a timer with a URL of its own.
-func (cl *client) draw() scheduler.Timer {
+func (cl *client) draw() timer.Timer {
 	cl.writes++
 	unique := fmt.Sprintf("%d-%d", cl.number, cl.writes)
-	t := scheduler.Timer{
+	t := timer.Timer{
 		ReplicationFactor: 1 + cl.r.IntN(3),
-		Callback:          scheduler.Callback{URI: urlOf(cl.drawEndpoint(), unique), Opaque: "body of " + unique},
+		Callback:          timer.Callback{URI: urlOf(cl.drawEndpoint(), unique), Opaque: "body of " + unique},
 	}
 	t.Tags = tagsOf(cl.writes)
 	switch draw := cl.r.IntN(100); {
@@ -78,7 +80,7 @@ func (cl *client) draw() scheduler.Timer {
 	case draw < 80 && cl.c.setting.instants:
 		t.At = time.Now().Add(cl.between(-time.Second, 20*time.Second)).Truncate(time.Millisecond)
 	default:
-		t.Interval = cl.between(scheduler.MinRecurringInterval, 8*time.Second)
+		t.Interval = cl.between(timer.MinRecurringInterval, 8*time.Second)
 		pops := min(2+cl.r.IntN(9), int(longest/t.Interval))
 		t.RepeatFor = time.Duration(pops) * t.Interval
 	}
@@ -105,7 +107,7 @@ func (cl *client) drawEndpoint() string {
 	return gone
 }
 
-func (cl *client) asked(t scheduler.Timer) *history.Asked {
+func (cl *client) asked(t timer.Timer) *history.Asked {
 	a := &history.Asked{
 		IntervalMs: t.Interval.Milliseconds(), RepeatForMs: t.RepeatFor.Milliseconds(), Pops: t.Pops(), RF: t.ReplicationFactor,
 		URL: t.Callback.URI, BodyHash: hashOf(t.Callback.Opaque),
@@ -120,14 +122,14 @@ func (cl *client) asked(t scheduler.Timer) *history.Asked {
 // request is a write that a client wants, and as what it is recorded.
 type request struct {
 	history.Operation
-	id scheduler.ID // of what there is
+	id timer.ID // of what there is
 	do func(context.Context, *scheduler.Scheduler) (scheduler.Receipt, error)
 }
 
 func (cl *client) create(ctx context.Context) {
 	t := cl.draw()
 	receipt, ok := cl.write(ctx, request{
-		history.Operation{Kind: history.Create, Timer: cl.asked(t)}, scheduler.ID{},
+		history.Operation{Kind: history.Create, Timer: cl.asked(t)}, timer.ID{},
 		func(ctx context.Context, s *scheduler.Scheduler) (scheduler.Receipt, error) { return s.Create(ctx, t) },
 	})
 	if ok {
@@ -141,7 +143,7 @@ func (cl *client) createOnce(ctx context.Context) {
 	key := fmt.Sprintf("once-%d-%d", cl.number, cl.writes)
 	for {
 		receipt, ok := cl.write(ctx, request{
-			history.Operation{Kind: history.Create, Timer: cl.asked(t), IdempotencyKey: key}, scheduler.ID{},
+			history.Operation{Kind: history.Create, Timer: cl.asked(t), IdempotencyKey: key}, timer.ID{},
 			func(ctx context.Context, s *scheduler.Scheduler) (scheduler.Receipt, error) {
 				return s.CreateOnce(ctx, key, []byte(t.Callback.Opaque), t)
 			},
@@ -159,13 +161,13 @@ func (cl *client) createOnce(ctx context.Context) {
 func (cl *client) replacement() request {
 	id := cl.pick()
 	if cl.r.IntN(6) == 0 {
-		id = scheduler.ID{Key: fmt.Sprintf("own-%d-%d", cl.number, cl.writes+1)}
+		id = timer.ID{Key: fmt.Sprintf("own-%d-%d", cl.number, cl.writes+1)}
 		cl.made = append(cl.made, id) // it may exist even if no answer says so
 	}
 	return cl.replacementOf(id, cl.draw())
 }
 
-func (cl *client) replacementOf(id scheduler.ID, t scheduler.Timer) request {
+func (cl *client) replacementOf(id timer.ID, t timer.Timer) request {
 	if t.ReplicationFactor = id.RF; id.RF == 0 {
 		t.ReplicationFactor = 0
 	}
@@ -177,7 +179,7 @@ func (cl *client) replacementOf(id scheduler.ID, t scheduler.Timer) request {
 	}
 }
 
-func (cl *client) deletion(id scheduler.ID) request {
+func (cl *client) deletion(id timer.ID) request {
 	return request{
 		history.Operation{Kind: history.Delete, ID: id.String(), Key: id.Key}, id,
 		func(ctx context.Context, s *scheduler.Scheduler) (scheduler.Receipt, error) { return s.Delete(ctx, id) },
@@ -185,7 +187,7 @@ func (cl *client) deletion(id scheduler.ID) request {
 }
 
 // pick is one of the last few timers: most of the others are over.
-func (cl *client) pick() scheduler.ID {
+func (cl *client) pick() timer.ID {
 	const few = 8
 	return cl.made[len(cl.made)-1-cl.r.IntN(min(few, len(cl.made)))]
 }
@@ -203,7 +205,7 @@ func (cl *client) get(ctx context.Context) {
 		found, err := s.Lookup(ctx, id)
 		o.Outcome, o.Status = outcomeOf(err)
 		switch {
-		case errors.Is(err, scheduler.ErrNotFound):
+		case errors.Is(err, timer.ErrNotFound):
 			o.Outcome, o.Status = history.OK, http.StatusNotFound
 		case err == nil:
 			o.Read = &history.Read{
@@ -217,7 +219,7 @@ func (cl *client) get(ctx context.Context) {
 	}
 }
 
-func stateOf(found *scheduler.ReadResult) string {
+func stateOf(found *store.ReadResult) string {
 	switch {
 	case found.Leased:
 		return "leased"
@@ -297,17 +299,17 @@ func (cl *client) ask(m *machine, o *history.Operation, do func(*scheduler.Sched
 
 // outcomeOf is an error as the HTTP edge tells of it.
 func outcomeOf(err error) (history.Outcome, int) {
-	_, invalid := errors.AsType[*scheduler.InvalidError](err)
+	_, invalid := errors.AsType[*timer.InvalidError](err)
 	switch {
 	case err == nil:
 		return history.OK, http.StatusOK
 	case invalid:
 		return history.Failed, http.StatusBadRequest
-	case errors.Is(err, scheduler.ErrKeyReused):
+	case errors.Is(err, timer.ErrKeyReused):
 		return history.Failed, http.StatusUnprocessableEntity
-	case errors.Is(err, scheduler.ErrNotFound):
+	case errors.Is(err, timer.ErrNotFound):
 		return history.Failed, http.StatusNotFound
-	case errors.Is(err, scheduler.ErrOvertaken):
+	case errors.Is(err, timer.ErrOvertaken):
 		return history.Unknown, http.StatusConflict
 	}
 	return history.Unknown, http.StatusServiceUnavailable

@@ -8,6 +8,7 @@ import (
 
 	"chronos/scheduler"
 	"chronos/scheduler/history"
+	"chronos/scheduler/timer"
 )
 
 // habits are what the clients of a run do beside one operation after another.
@@ -37,17 +38,17 @@ func (s *setting) troubled(now time.Duration) bool {
 func (cl *client) contend(ctx context.Context) { cl.race(ctx, cl.pickOrChoose(), cl.choose(ctx, nil)) }
 
 // pickOrChoose is a timer that there is, or now and then one whose key the client chooses.
-func (cl *client) pickOrChoose() scheduler.ID {
+func (cl *client) pickOrChoose() timer.ID {
 	if len(cl.made) > 0 && cl.r.IntN(4) > 0 {
 		return cl.pick()
 	}
-	id := scheduler.ID{Key: fmt.Sprintf("own-%d-%d", cl.number, cl.writes+1)}
+	id := timer.ID{Key: fmt.Sprintf("own-%d-%d", cl.number, cl.writes+1)}
 	cl.made = append(cl.made, id) // it may exist even if no answer says so
 	return id
 }
 
 // race is contend about a timer, with the first write through a node.
-func (cl *client) race(ctx context.Context, id scheduler.ID, first *machine) {
+func (cl *client) race(ctx context.Context, id timer.ID, first *machine) {
 	requests := [2]request{cl.anyChange(id), cl.anyChange(id)}
 	second := cl.choose(ctx, first)
 	if first == nil || second == nil {
@@ -100,7 +101,7 @@ const undecided = 4 * time.Second
 // any more. A PUT that was over before would leave nothing that tells which write came
 // later: the one with the lower version would count as a new one, and the judge, which
 // goes by versions, would take that for an old version.
-func (cl *client) anyChange(id scheduler.ID) request {
+func (cl *client) anyChange(id timer.ID) request {
 	if cl.r.IntN(3) == 0 {
 		return cl.deletion(id)
 	}

@@ -7,7 +7,7 @@ import (
 
 	"chronos/api"
 	"chronos/redisstore"
-	"chronos/scheduler"
+	"chronos/scheduler/store"
 )
 
 // Operator is an api.Topology: that of the store.
@@ -22,7 +22,7 @@ func (o Operator) Show(ctx context.Context) api.TopologyView {
 	for _, r := range reports {
 		shown := api.ShardView{Name: r.Name, URL: r.URL, State: string(r.State)}
 		if r.Err == nil {
-			shown.Copies, shown.Swept = new(r.Copies), new(float64(r.Swept)/scheduler.Partitions)
+			shown.Copies, shown.Swept = new(r.Copies), new(float64(r.Swept)/store.Partitions)
 		}
 		switch _, lost := t.Lost[r.Name]; {
 		case lost && r.Err != nil:

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/timer"
 )
 
 // Call is one callback that arrived. What couldn't be read is zero.
@@ -19,12 +19,12 @@ type Call struct {
 	Header  http.Header
 	Body    string
 
-	ID        scheduler.ID      // X-Chronos-Timer
-	Version   scheduler.Version // of the webhook-id
-	Seq       int               // X-Sequence-Number
-	Attempt   int               // X-Chronos-Attempt
-	Due       time.Time         // X-Chronos-Due
-	WebhookID string            // webhook-id: the same for all attempts at a pop
+	ID        timer.ID      // X-Chronos-Timer
+	Version   timer.Version // of the webhook-id
+	Seq       int           // X-Sequence-Number
+	Attempt   int           // X-Chronos-Attempt
+	Due       time.Time     // X-Chronos-Due
+	WebhookID string        // webhook-id: the same for all attempts at a pop
 
 	Answer Answer // as told; whether the client waited for it isn't known
 }
@@ -90,7 +90,7 @@ func read(req *http.Request, body string) (Call, []string) {
 		check(len(req.Header[name]) == 1, "%s is there %d times", name, len(req.Header[name]))
 	}
 	var err error
-	c.ID, err = scheduler.ParseID(req.Header.Get("X-Chronos-Timer"))
+	c.ID, err = timer.ParseID(req.Header.Get("X-Chronos-Timer"))
 	check(err == nil, "X-Chronos-Timer: %v", err)
 	c.Seq, err = strconv.Atoi(req.Header.Get("X-Sequence-Number"))
 	check(err == nil && c.Seq >= 1, "X-Sequence-Number is not a number from 1")
@@ -118,7 +118,7 @@ func readDue(s string) (time.Time, error) {
 
 // readVersion reads the middle of <key>.<version>.<seq>; the rest must be what
 // the other headers say.
-func readVersion(c Call) (scheduler.Version, error) {
+func readVersion(c Call) (timer.Version, error) {
 	before, after := c.ID.Key+".", "."+strconv.Itoa(c.Seq)
 	if len(c.WebhookID) <= len(before)+len(after) {
 		return 0, fmt.Errorf("%q is too short", c.WebhookID)
@@ -127,5 +127,5 @@ func readVersion(c Call) (scheduler.Version, error) {
 	if before+middle+after != c.WebhookID {
 		return 0, fmt.Errorf("%q is not of timer %s, pop %d", c.WebhookID, c.ID.Key, c.Seq)
 	}
-	return scheduler.ParseVersion(middle)
+	return timer.ParseVersion(middle)
 }

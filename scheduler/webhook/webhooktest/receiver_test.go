@@ -14,14 +14,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"chronos/scheduler"
+	"chronos/scheduler/timer"
 	"chronos/scheduler/webhook"
 	"chronos/scheduler/webhook/webhooktest"
 )
 
 func delivery(uri string) scheduler.Delivery {
 	return scheduler.Delivery{
-		Callback: scheduler.Callback{URI: uri, Opaque: "opaque"},
-		ID:       scheduler.ID{Key: "k", RF: 2, Hint: 5},
+		Callback: timer.Callback{URI: uri, Opaque: "opaque"},
+		ID:       timer.ID{Key: "k", RF: 2, Hint: 5},
 		Version:  0x123, Seq: 7, Attempt: 3,
 		Due: time.Date(2026, 11, 20, 10, 0, 0, 5e6, time.UTC),
 	}

@@ -1,8 +1,10 @@
-package scheduler
+package store
 
 import (
 	"context"
 	"time"
+
+	"chronos/scheduler/timer"
 )
 
 // Store keeps timers on shards that fail independently of each other. All
@@ -44,9 +46,9 @@ type Placement interface {
 	// before. A shard may be named more than once.
 	Others(key string, n int) []Other
 	// HintOf is the filter that names the shard.
-	HintOf(shard string) Hint
+	HintOf(shard string) timer.Hint
 	// Hinted returns the shards that the filter may mean.
-	Hinted(hint Hint) []string
+	Hinted(hint timer.Hint) []string
 	// NewKey makes a key for a timer whose client chose none. Timers with keys that
 	// were made one after another may cost less.
 	NewKey() (string, error)
@@ -235,9 +237,9 @@ type Write struct {
 	Kind  WriteKind
 	Shard string
 	Key   string
-	State State  // Ended follows the kind, but of leave
-	Timer *Timer // of put, once, anew, live and onto, and of rank for its interval
-	RF    int    // at least 1
+	State timer.State  // Ended follows the kind, but of leave
+	Timer *timer.Timer // of put, once, anew, live and onto, and of rank for its interval
+	RF    int          // at least 1
 	Rank  int
 	Away  []Away // of an end: the places that have not heard, besides those that are noted there
 	// DueIn is how long until pop State.Seq is due (put, once, anew, live, onto), if Timer.At
@@ -265,7 +267,7 @@ type Written struct {
 	// New says that nothing was there.
 	New bool
 	// State is what is there now, or was removed; RF and BodyHash are kept with it.
-	State    State
+	State    timer.State
 	RF       int
 	BodyHash string
 	// Due is when the copy's next pop is due by the shard's clock, without its rank's
@@ -299,9 +301,9 @@ const (
 
 // Record is one copy of a timer.
 type Record struct {
-	ID    ID
-	State State
-	Timer Timer
+	ID    timer.ID
+	State timer.State
+	Timer timer.Timer
 	Rank  int    // 0 is the primary
 	Site  string // home site, "" if there are none
 	// Start is when this copy was written, by its shard's clock; pop n is due at

@@ -1,4 +1,4 @@
-package scheduler
+package timer
 
 import (
 	"errors"
@@ -46,9 +46,9 @@ func (e *InvalidError) Error() string {
 	return e.Pointer + ": " + e.Detail
 }
 
-// invalid makes an InvalidError with a formatted detail. The arguments must not
+// Invalid makes an InvalidError with a formatted detail. The arguments must not
 // be raw input: the detail goes into a header and into logs.
-func invalid(pointer, code, format string, args ...any) *InvalidError {
+func Invalid(pointer, code, format string, args ...any) *InvalidError {
 	return &InvalidError{Pointer: pointer, Code: code, Detail: fmt.Sprintf(format, args...)}
 }
 

@@ -1,6 +1,10 @@
-package scheduler
+package store
 
-import "time"
+import (
+	"time"
+
+	"chronos/scheduler/timer"
+)
 
 // Lease is a node's claim on one timer of one shard.
 type Lease struct {
@@ -15,7 +19,7 @@ type Lease struct {
 // so the fence goes on from there without a look at the record.
 type Found struct {
 	ScoreMs             int64 // when someone had to look at it
-	State               State
+	State               timer.State
 	StartMs, IntervalMs int64 // of its grid
 	FiringUntilMs       int64 // of an earlier state; 0 if none
 
@@ -104,7 +108,7 @@ type Fence struct {
 type Fenced struct {
 	Status FenceStatus
 	// State is the timer's, with the attempt counted.
-	State State
+	State timer.State
 	// Due is when the pop was due by the shard's clock, Late how long before the
 	// fence that was.
 	Due  time.Time
@@ -186,7 +190,7 @@ type Settled struct {
 // KeyState names a state of a timer.
 type KeyState struct {
 	Key   string
-	State State
+	State timer.State
 
 	// RankFrom is the rank from which on a copy of this very state, if it is a live
 	// one, differs too; 0 if its rank doesn't matter.
@@ -197,7 +201,7 @@ type KeyState struct {
 type Difference struct {
 	Index   int           // into the states asked about
 	Missing bool          // the shard has no copy; the rest is zero
-	State   State         // the shard's
+	State   timer.State   // the shard's
 	Firing  time.Duration // how long its firing mark still lasts, 0 if it has none
 }
 

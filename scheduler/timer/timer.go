@@ -1,4 +1,4 @@
-package scheduler
+package timer
 
 import (
 	"net/url"
@@ -96,7 +96,7 @@ func (t *Timer) Pops() int {
 // whose pointer is into the request body of api/openapi.yaml, nil if t is fine.
 func (t *Timer) Validate() error {
 	for _, check := range []func(*Timer) *InvalidError{
-		(*Timer).checkTiming, (*Timer).checkCallback, (*Timer).checkReplication, (*Timer).checkTags,
+		(*Timer).CheckTiming, (*Timer).checkCallback, (*Timer).CheckReplication, (*Timer).CheckTags,
 	} {
 		if err := check(t); err != nil {
 			return err
@@ -105,29 +105,30 @@ func (t *Timer) Validate() error {
 	return nil
 }
 
-func (t *Timer) checkTiming() *InvalidError {
+// CheckTiming is the part of Validate that is about interval, at and repeat-for.
+func (t *Timer) CheckTiming() *InvalidError {
 	const interval, repeat = "/timing/interval", "/timing/repeat-for"
 	switch {
 	case t.Interval < 0:
-		return invalid(interval, "interval-negative", "interval is negative; give a number of seconds from 0 up")
+		return Invalid(interval, "interval-negative", "interval is negative; give a number of seconds from 0 up")
 	case t.RepeatFor < 0:
-		return invalid(repeat, "repeat-for-negative", "repeat-for is negative; give a number of seconds from 0 up, or leave it out")
+		return Invalid(repeat, "repeat-for-negative", "repeat-for is negative; give a number of seconds from 0 up, or leave it out")
 	case t.Interval > MaxInterval:
-		return invalid(interval, "interval-too-long", "interval is over 100 years; give at most 3153600000 seconds")
+		return Invalid(interval, "interval-too-long", "interval is over 100 years; give at most 3153600000 seconds")
 	case t.RepeatFor > MaxInterval:
-		return invalid(repeat, "repeat-for-too-long", "repeat-for is over 100 years; give at most 3153600000 seconds")
+		return Invalid(repeat, "repeat-for-too-long", "repeat-for is over 100 years; give at most 3153600000 seconds")
 	case !t.At.IsZero() && t.Interval != 0:
-		return invalid("/timing", "at-and-interval", "at and interval exclude each other; give one of them")
+		return Invalid("/timing", "at-and-interval", "at and interval exclude each other; give one of them")
 	case !t.At.IsZero() && t.RepeatFor != 0:
-		return invalid(repeat, "at-and-repeat-for", "a timer with at fires once; use interval with repeat-for for a recurring timer")
+		return Invalid(repeat, "at-and-repeat-for", "a timer with at fires once; use interval with repeat-for for a recurring timer")
 	case t.RepeatFor == 0:
 		return nil
 	case t.Interval == 0:
-		return invalid(interval, "interval-zero", "a recurring timer needs an interval; interval 0 fires once and takes no repeat-for")
+		return Invalid(interval, "interval-zero", "a recurring timer needs an interval; interval 0 fires once and takes no repeat-for")
 	case t.RepeatFor < t.Interval:
-		return invalid(repeat, "repeat-for-short", "repeat-for is less than interval, so the timer would never fire; raise it to at least interval")
+		return Invalid(repeat, "repeat-for-short", "repeat-for is less than interval, so the timer would never fire; raise it to at least interval")
 	case t.Interval < MinRecurringInterval:
-		return invalid(interval, "interval-too-short", "a recurring timer's interval is less than 0.1 s; raise it, or leave out repeat-for")
+		return Invalid(interval, "interval-too-short", "a recurring timer's interval is less than 0.1 s; raise it, or leave out repeat-for")
 	}
 	return nil
 }
@@ -137,26 +138,26 @@ func (t *Timer) checkCallback() *InvalidError {
 	raw := t.Callback.URI
 	switch {
 	case raw == "":
-		return invalid(uri, "uri-missing", "uri is missing; give the absolute http or https URL to call")
+		return Invalid(uri, "uri-missing", "uri is missing; give the absolute http or https URL to call")
 	case len(raw) > MaxURILength:
-		return invalid(uri, "uri-too-long", "uri is longer than %d bytes; shorten it, and put data into opaque", MaxURILength)
+		return Invalid(uri, "uri-too-long", "uri is longer than %d bytes; shorten it, and put data into opaque", MaxURILength)
 	case strings.ContainsFunc(raw, func(r rune) bool { return r <= ' ' || r == 0x7f || r == utf8.RuneError }):
-		return invalid(uri, "uri-characters", "uri holds a space, a control character or invalid UTF-8; percent-encode it")
+		return Invalid(uri, "uri-characters", "uri holds a space, a control character or invalid UTF-8; percent-encode it")
 	}
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil:
-		return invalid(uri, "uri-malformed", "uri is not a valid URL; give an absolute one, such as http://localhost:8080/path")
+		return Invalid(uri, "uri-malformed", "uri is not a valid URL; give an absolute one, such as http://localhost:8080/path")
 	case u.Scheme != "http" && u.Scheme != "https":
-		return invalid(uri, "uri-scheme", "uri is not absolute or of another scheme; begin it with http:// or https://")
+		return Invalid(uri, "uri-scheme", "uri is not absolute or of another scheme; begin it with http:// or https://")
 	case u.Hostname() == "":
-		return invalid(uri, "uri-host", "uri names no host; give an absolute URL, such as http://localhost:8080/path")
+		return Invalid(uri, "uri-host", "uri names no host; give an absolute URL, such as http://localhost:8080/path")
 	case strings.ContainsFunc(u.Host, func(r rune) bool { return r >= utf8.RuneSelf }):
-		return invalid(uri, "uri-host-ascii", "uri's host is not in ASCII; give it in its xn-- form")
+		return Invalid(uri, "uri-host-ascii", "uri's host is not in ASCII; give it in its xn-- form")
 	case redacted(u.User):
-		return invalid(uri, "uri-redacted", "uri has %s in place of a user or a password, as answers do that hide them; give the real ones", RedactedUser)
+		return Invalid(uri, "uri-redacted", "uri has %s in place of a user or a password, as answers do that hide them; give the real ones", RedactedUser)
 	case !validPort(u.Port()):
-		return invalid(uri, "uri-port", "uri's port is not from 1 to 65535; correct it, or leave it out")
+		return Invalid(uri, "uri-port", "uri's port is not from 1 to 65535; correct it, or leave it out")
 	}
 	return nil
 }
@@ -166,24 +167,26 @@ func validPort(port string) bool {
 	return port == "" || err == nil && n > 0
 }
 
-func (t *Timer) checkReplication() *InvalidError {
+// CheckReplication is the part of Validate that is about the replication factor.
+func (t *Timer) CheckReplication() *InvalidError {
 	if t.ReplicationFactor < 1 || t.ReplicationFactor > MaxReplicationFactor {
-		return invalid("/reliability/replication-factor", "replication-factor-range",
+		return Invalid("/reliability/replication-factor", "replication-factor-range",
 			"replication-factor is not a whole number from 1 to %d; give one, or leave it out", MaxReplicationFactor)
 	}
 	return nil
 }
 
-func (t *Timer) checkTags() *InvalidError {
+// CheckTags is the part of Validate that is about the tags.
+func (t *Timer) CheckTags() *InvalidError {
 	if len(t.Tags) > MaxTags {
-		return invalid("/statistics/tag-info", "tag-info", "tag-info has more than %d entries; leave some out", MaxTags)
+		return Invalid("/statistics/tag-info", "tag-info", "tag-info has more than %d entries; leave some out", MaxTags)
 	}
 	for _, tag := range t.Tags {
 		if len(tag.Type) > MaxTagType {
-			return invalid("/statistics/tag-info", "tag-info", "a type in tag-info is longer than %d bytes; shorten it", MaxTagType)
+			return Invalid("/statistics/tag-info", "tag-info", "a type in tag-info is longer than %d bytes; shorten it", MaxTagType)
 		}
 		if tag.Type == "" || tag.Count < 1 {
-			return invalid("/statistics/tag-info", "tag-info", "an entry of tag-info has no type or no positive count; give each a non-empty string type, and a whole count from 1 up or none")
+			return Invalid("/statistics/tag-info", "tag-info", "an entry of tag-info has no type or no positive count; give each a non-empty string type, and a whole count from 1 up or none")
 		}
 	}
 	return nil

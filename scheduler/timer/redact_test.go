@@ -1,10 +1,10 @@
-package scheduler_test
+package timer_test
 
 import (
 	"net/url"
 	"testing"
 
-	"chronos/scheduler"
+	"chronos/scheduler/timer"
 )
 
 func TestRedactedURIs(t *testing.T) {
@@ -21,7 +21,7 @@ func TestRedactedURIs(t *testing.T) {
 		"http://u:p@h\x00/":                 "",
 		"":                                  "",
 	} {
-		if have := (scheduler.Callback{URI: uri}).Redacted(); have != want {
+		if have := (timer.Callback{URI: uri}).Redacted(); have != want {
 			t.Errorf("%q: have %q, want %q", uri, have, want)
 		}
 	}
@@ -32,11 +32,11 @@ func TestRedactedURIsAreRefused(t *testing.T) {
 	for _, uri := range []string{
 		"http://***@h/", "http://***:***@h/", "http://u:***@h/", "http://***:p@h/", "http://%2A%2A%2A@h/", "https://***:@h:1/x",
 	} {
-		err := fine(func(x *scheduler.Timer) { x.Callback.URI = uri }).Validate()
+		err := fine(func(x *timer.Timer) { x.Callback.URI = uri }).Validate()
 		checkRefusal(t, err, "uri-redacted", "/callback/http/uri")
 	}
 	for _, uri := range []string{"http://**@h/", "http://****:p@h/", "http://h/***@x", "http://u:p@h/***"} {
-		checkRefusal(t, fine(func(x *scheduler.Timer) { x.Callback.URI = uri }).Validate(), "", "")
+		checkRefusal(t, fine(func(x *timer.Timer) { x.Callback.URI = uri }).Validate(), "", "")
 	}
 }
 
@@ -47,11 +47,11 @@ func FuzzRedacted(f *testing.F) {
 		f.Add(uri)
 	}
 	f.Fuzz(func(t *testing.T, uri string) {
-		timer := fine(func(x *scheduler.Timer) { x.Callback.URI = uri })
-		if timer.Validate() != nil {
+		asked := fine(func(x *timer.Timer) { x.Callback.URI = uri })
+		if asked.Validate() != nil {
 			return
 		}
-		shown, err := url.Parse(timer.Callback.Redacted())
+		shown, err := url.Parse(asked.Callback.Redacted())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,25 +60,11 @@ func FuzzRedacted(f *testing.F) {
 			t.Fatal(err)
 		}
 		if (whole.User == nil) != (shown.User == nil) || shown.User != nil && shown.User.String() != url.User("***").String() {
-			t.Errorf("%q is shown as %q", uri, timer.Callback.Redacted())
+			t.Errorf("%q is shown as %q", uri, asked.Callback.Redacted())
 		}
 		whole.User, shown.User = nil, nil
 		if whole.String() != shown.String() {
-			t.Errorf("%q is shown as %q", uri, timer.Callback.Redacted())
+			t.Errorf("%q is shown as %q", uri, asked.Callback.Redacted())
 		}
 	})
-}
-
-// A dead letter is found by its URI as it is shown, and without what hides the
-// password.
-func TestLettersAreFoundByRedactedURI(t *testing.T) {
-	letter := scheduler.Letter{Key: "k", Record: scheduler.Record{Timer: scheduler.Timer{Callback: scheduler.Callback{URI: "http://u:p@h/x"}}}}
-	for prefix, want := range map[string]bool{
-		"http://***@h/": true, "http://h/x": true, "http://h/y": false, "http://u:p@h/": false, "http://u": false, "h": true,
-	} {
-		filter := scheduler.LetterFilter{Callback: prefix}
-		if filter.Picks(&letter) != want {
-			t.Errorf("%s: picked %v, want %v", prefix, !want, want)
-		}
-	}
 }

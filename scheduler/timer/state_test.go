@@ -1,4 +1,4 @@
-package scheduler_test
+package timer_test
 
 import (
 	"cmp"
@@ -8,11 +8,11 @@ import (
 
 	"pgregory.net/rapid"
 
-	"chronos/scheduler"
+	"chronos/scheduler/timer"
 )
 
-func drawVersion(t *rapid.T, label string) scheduler.Version {
-	return scheduler.Version(rapid.OneOf(rapid.Uint64(), rapid.Uint64Range(0, 3<<16)).Draw(t, label))
+func drawVersion(t *rapid.T, label string) timer.Version {
+	return timer.Version(rapid.OneOf(rapid.Uint64(), rapid.Uint64Range(0, 3<<16)).Draw(t, label))
 }
 
 func TestVersionAt(t *testing.T) {
@@ -29,7 +29,7 @@ func TestVersionAt(t *testing.T) {
 		{"the year 2026", time.UnixMilli(0x019b_7667_9000), 0xbeef, "019b76679000beef"},
 		{"another time zone", time.UnixMilli(0x019b_7667_9000).In(time.FixedZone("east", 3600)), 0xbeef, "019b76679000beef"},
 	} {
-		if got := scheduler.VersionAt(c.wall, c.tag).String(); got != c.want {
+		if got := timer.VersionAt(c.wall, c.tag).String(); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
 	}
@@ -44,7 +44,7 @@ func TestVersionsCompareAsStrings(t *testing.T) {
 		if len(a.String()) != 16 {
 			t.Fatalf("%s has not 16 digits", a)
 		}
-		if again, err := scheduler.ParseVersion(a.String()); err != nil || again != a {
+		if again, err := timer.ParseVersion(a.String()); err != nil || again != a {
 			t.Fatalf("%d is written %s and parses to %d (%v)", a, a, again, err)
 		}
 	})
@@ -56,12 +56,12 @@ func TestAbove(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ms := rapid.Int64Range(0, 1<<48-3).Draw(t, "ms")
 		theirs, ours := rapid.Uint16().Draw(t, "theirs"), rapid.Uint16().Draw(t, "ours")
-		stored := scheduler.VersionAt(time.UnixMilli(ms), theirs)
+		stored := timer.VersionAt(time.UnixMilli(ms), theirs)
 		above := stored.Above(ours)
 		if above <= stored || above.String() <= stored.String() {
 			t.Fatalf("%s above %s is not newer", above, stored)
 		}
-		if above != scheduler.VersionAt(time.UnixMilli(ms+1), ours) {
+		if above != timer.VersionAt(time.UnixMilli(ms+1), ours) {
 			t.Fatalf("%s above %s is not the next millisecond with tag %04x", above, stored, ours)
 		}
 	})
@@ -73,7 +73,7 @@ func TestParseVersionRefuses(t *testing.T) {
 		"not hexadecimal": "019b76679000beeg", "sign": "+19b76679000beef", "space": " 19b76679000beef",
 		"prefix": "0x9b76679000beef", "underscore": "019b_76679000bee", "zero byte": "019b76679000bee\x00", "dash": "-",
 	} {
-		if got, err := scheduler.ParseVersion(text); err == nil {
+		if got, err := timer.ParseVersion(text); err == nil {
 			t.Errorf("%s: %q parses to %s", name, text, got)
 		}
 	}
@@ -81,7 +81,7 @@ func TestParseVersionRefuses(t *testing.T) {
 
 // Rule "order of states": version, then whether it has ended, then sequence number, attempt.
 func TestStateOrder(t *testing.T) {
-	rising := []scheduler.State{
+	rising := []timer.State{
 		{},
 		{Version: 1, Seq: 1},
 		{Version: 1, Seq: 1, Attempt: 1},
@@ -102,16 +102,16 @@ func TestStateOrder(t *testing.T) {
 			}
 		}
 	}
-	one, other := scheduler.State{Version: 3, Seq: 1, Ended: true}, scheduler.State{Version: 3, Seq: 8, Attempt: 2, Ended: true}
+	one, other := timer.State{Version: 3, Seq: 1, Ended: true}, timer.State{Version: 3, Seq: 8, Attempt: 2, Ended: true}
 	if got := one.Compare(other); got != 0 {
 		t.Errorf("two tombstones of one version compare as %d, want the same", got)
 	}
 }
 
 func TestStateOrderIsTotal(t *testing.T) {
-	draw := func(t *rapid.T, label string) scheduler.State {
-		return scheduler.State{
-			Version: scheduler.Version(rapid.Uint64Range(0, 2).Draw(t, label+" version")),
+	draw := func(t *rapid.T, label string) timer.State {
+		return timer.State{
+			Version: timer.Version(rapid.Uint64Range(0, 2).Draw(t, label+" version")),
 			Seq:     rapid.IntRange(1, 3).Draw(t, label+" seq"),
 			Attempt: rapid.IntRange(0, 2).Draw(t, label+" attempt"),
 			Ended:   rapid.Bool().Draw(t, label+" ended"),

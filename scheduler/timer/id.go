@@ -1,4 +1,4 @@
-package scheduler
+package timer
 
 import (
 	"crypto/sha256"
@@ -101,16 +101,16 @@ func ParseID(s string) (ID, error) {
 	}
 	switch {
 	case id.Key == "" || len(id.Key) > MaxKeyLength:
-		return ID{}, invalid("", "id-length", "a timer's id is 1 to %d characters, and what chronos appends to it", MaxKeyLength)
+		return ID{}, Invalid("", "id-length", "a timer's id is 1 to %d characters, and what chronos appends to it", MaxKeyLength)
 	case strings.ContainsFunc(id.Key, func(r rune) bool { return !keyRune(r) }):
-		return ID{}, invalid("", "id-characters", "a timer's id consists of A-Z a-z 0-9 . _ ~ -")
+		return ID{}, Invalid("", "id-characters", "a timer's id consists of A-Z a-z 0-9 . _ ~ -")
 	case id.Key == "references" || id.Key == "batch":
-		return ID{}, invalid("", "id-reserved", "this id is reserved; choose another")
+		return ID{}, Invalid("", "id-reserved", "this id is reserved; choose another")
 	case splitID(id.Key).RF != 0:
 		// As a bare key it would be taken for another timer's id.
-		return ID{}, invalid("", "id-suffix", "a key of your own must not end like what chronos appends to it (-<number>-<16 hex digits>); choose another")
+		return ID{}, Invalid("", "id-suffix", "a key of your own must not end like what chronos appends to it (-<number>-<16 hex digits>); choose another")
 	case id.Key == "." || id.Key == "..":
-		return ID{}, invalid("", "id-dots", "an id of dots alone can't stand in a path; choose another")
+		return ID{}, Invalid("", "id-dots", "an id of dots alone can't stand in a path; choose another")
 	}
 	return id, nil
 }
