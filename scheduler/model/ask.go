@@ -1,8 +1,8 @@
 package model
 
-// fire is rule "compare before firing": ask, fence, send.
+// fire is rule "compare before firing": compare, fence, send.
 func (h *hand) fire() {
-	if o, more := h.unasked(); more {
+	if o, more := h.unheard(); more && h.sc.Rules.Ask {
 		h.ask(o)
 		if h.sc.Rules.AskThenFence || h.task.Fence == fenced {
 			return
@@ -15,15 +15,7 @@ func (h *hand) fire() {
 	h.send()
 }
 
-// unasked is the next copy to ask.
-func (h *hand) unasked() (int8, bool) {
-	if !h.sc.Rules.Ask {
-		return 0, false
-	}
-	return h.unheard()
-}
-
-// unheard is the first other shard that the task has not dealt with.
+// unheard is the first other shard with which the task has not dealt.
 func (h *hand) unheard() (int8, bool) {
 	for o := range h.sc.Shards {
 		if o != h.shard && h.task.Asked&(1<<o) == 0 && h.looks(o) {
@@ -37,12 +29,12 @@ func (h *hand) ask(o int8) {
 	c := &h.now.Copies[o]
 	next := *h.now
 	own := &next.Tasks[h.n][h.shard]
-	own.Asked |= 1 << o
-	if (h.sc.Variants.AskAhead > 0 || h.sc.Variants.LimitFromAsk) && h.task.Asked == 0 {
+	if h.task.Asked == 0 {
 		own.AskedAt = h.now.Now
 	}
+	own.Asked |= 1 << o
 	if h.stillSilent(o) {
-		h.add(&next, "asks S%d: thought silent, skipped", o)
+		h.add(&next, "asks S%d: taken for silent, skipped", o)
 	}
 	switch {
 	case !h.now.reach(h.n, o):
@@ -51,58 +43,42 @@ func (h *hand) ask(o int8) {
 		}
 		h.add(&next, "asks S%d: no answer, skipped", o)
 	case c.Kind != absent && order(c.Kind, c.Version, c.Pop, 0) > order(live, h.task.Version, h.task.Pop, 0):
-		h.adopt(o, "asks S%d: newer there, adopts, doesn't send", o)
+		h.adopt(o, "asks S%d: newer, adopts, doesn't send", o)
 	case c.Mark > h.now.Now && (c.Kind != live || c.Version <= h.task.Version):
-		h.putOff(c.Mark, "asks S%d: firing there, waits to %d", o, c.Mark)
-	case c.Fired && c.Token != noToken && c.Score > h.now.Now:
+		h.putOff(c.Mark, "asks S%d: firing, waits to %d", o, c.Mark)
+	case h.sc.Rules.LeaseAsked && c.Fired && c.Token != noToken && c.Score > h.now.Now:
 		h.putOff(c.Score, "asks S%d: leased, waits to %d", o, c.Score)
 	default:
 		h.add(&next, "asks S%d: nothing newer", o)
 	}
 }
 
-// stillSilent reports whether the node may not have noticed yet that the shard is
-// back.
+// stillSilent reports whether the node may not know yet that the shard is back.
 func (h *hand) stillSilent(o int8) bool {
 	return h.sc.Variants.SkipSilent && h.now.reach(h.n, o) && h.now.Back[h.n][o] > h.now.Now
 }
 
-// fence counts the attempt and marks the copy as firing, if the lease is still
-// the node's. An overdue recurring timer goes to its latest pop.
+// fence counts the attempt and sets the firing mark, if the node still has the lease. An
+// overdue recurring timer goes to its latest pop.
 func (h *hand) fence() {
-	if !h.mine {
-		next := *h.now
+	next := *h.now
+	c, own := &next.Copies[h.shard], &next.Tasks[h.n][h.shard]
+	switch {
+	case !h.mine:
 		h.drop(&next, "fence refused or without answer")
 		return
-	}
-	if h.usedUp() {
-		next := *h.now
-		own := &next.Tasks[h.n][h.shard]
+	case h.sc.Attempts > 0 && h.task.Fence == unfenced && c.Attempt >= h.sc.Attempts:
 		own.Phase, own.Outcome, own.FencedAt, own.Asked = lettering, givenUp, h.now.Now, 0
 		h.add(&next, "attempts used up")
 		return
-	}
-	next := *h.now
-	c, own := &next.Copies[h.shard], &next.Tasks[h.n][h.shard]
-	if h.task.Fence == unfenced {
-		latest := c.Pop
-		for !h.sc.Variants.CatchUp && latest < h.sc.pops(c.Version) && h.now.due(h.sc, c.Version, latest+1, c.Rank) <= h.now.Now {
-			latest++
-		}
-		if latest > c.Pop {
-			c.Attempt = 0
-		}
-		c.Pop = latest
-		c.Attempt++
-		c.Mark = h.now.Now + limit
-		c.Score = h.now.Now + h.sc.Hold
-		c.Fired = h.sc.Variants.LeaseAsked
+	case h.task.Fence == unfenced:
+		h.count(c)
 		own.Pop, own.Attempt, own.FencedAt = c.Pop, c.Attempt, h.now.Now
 	}
 	own.Fence = fenced
 	h.add(&next, "fence passed v%d pop %d attempt %d", c.Version, c.Pop, c.Attempt)
 	if ahead := h.sc.Variants.AskAhead; ahead > 0 && h.now.Now < own.AskedAt+ahead {
-		h.moves[len(h.moves)-1].urgent = false
+		h.last().urgent = false
 	}
 	if h.mayLose() && h.task.Fence == unfenced {
 		own.Fence = fenceUnknown
@@ -110,15 +86,27 @@ func (h *hand) fence() {
 	}
 }
 
-func (h *hand) usedUp() bool {
-	return h.sc.Attempts > 0 && h.task.Fence == unfenced && h.now.Copies[h.shard].Attempt >= h.sc.Attempts
+// count is the fence on the copy.
+func (h *hand) count(c *stored) {
+	latest := c.Pop
+	for !h.sc.Variants.CatchUp && latest < h.sc.pops(c.Version) && h.now.due(h.sc, c.Version, latest+1, c.Rank) <= h.now.Now {
+		latest++
+	}
+	if latest > c.Pop {
+		c.Attempt = 0
+	}
+	c.Pop = latest
+	c.Attempt++
+	c.Mark = h.now.Now + limit
+	c.Score = h.now.Now + h.sc.Hold
+	c.Fired = true
 }
 
-// send starts the callback, if its 2 s are not over.
+// send starts the callback, if the 2 s for that are not over.
 func (h *hand) send() {
 	next := *h.now
 	from := h.task.FencedAt
-	if h.sc.Variants.LimitFromAsk {
+	if h.sc.Rules.LimitFromAsk {
 		from = h.task.AskedAt
 	}
 	if h.sc.Rules.Limit && h.now.Now >= from+limit {
@@ -126,9 +114,9 @@ func (h *hand) send() {
 		return
 	}
 	own := &next.Tasks[h.n][h.shard]
-	own.Phase, own.Asked, own.Fence = sent, 0, unfenced
+	own.Phase, own.Asked, own.Fence, own.AskedAt = sent, 0, unfenced, 0
 	v := next.noteSend(h.sc, &h.task)
 	h.add(&next, "SENDS v%d pop %d attempt %d", h.task.Version, h.task.Pop, h.task.Attempt)
 	h.blame(v)
-	h.moves[len(h.moves)-1].urgent = !h.sc.Variants.SlowSend
+	h.last().urgent = !h.sc.Variants.SlowSend
 }

@@ -10,8 +10,8 @@ import (
 )
 
 var (
-	question = flag.String("model.ask", "", "a scenario to walk, as README shows: Field=value …")
-	show     = flag.String("model.show", "", "the violation whose shortest way is shown")
+	question = flag.String("model.ask", "", "a scenario to walk: Field=value …, see README")
+	show     = flag.String("model.show", "", "a violation: show the shortest way there")
 )
 
 // never is a lateness that no run is long enough for.
@@ -33,10 +33,10 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// parse reads a scenario: oneshot=N comes first, change=N next, max=N is the bound on states,
-// all else are fields of Scenario.
+// parse reads a scenario: oneshot=N comes first, change=N next. max=N bounds the states. All
+// other words are fields of Scenario.
 func parse(text string) (sc Scenario, states int, err error) {
-	sc, states = Recurring(), bound
+	sc, states = Recurring(), 20_000_000
 	sc.Bound = never
 	for word := range strings.FieldsSeq(text) {
 		name, value, _ := strings.Cut(word, "=")
@@ -46,10 +46,8 @@ func parse(text string) (sc Scenario, states int, err error) {
 			sc = OneShot(int8(n))
 			sc.Bound = never
 		case "change":
-			sc = Changing(Change(n), sc.Homes)
+			sc = Changing(Change(n), sc.Factor)
 			sc.Bound = never
-		case "owners":
-			sc = OwnersOnly(sc)
 		case "max":
 			states = n
 		case "Faults":

@@ -1,16 +1,16 @@
 package model
 
-// carried is what a node's sweep has read of a shard, and not yet written.
+// carried is what a node's sweep has read from a shard and has not written yet.
 type carried struct {
 	On, Shard, At, Epoch int8
-	Read                 stored // its state; when it is looked at, and its rank, if it waits for a retry
-	Behind, Older        uint8  // homes that are to be brought up; those with an older copy, with SweepOnto
-	Over                 int8   // the version with which the timer has ended elsewhere, which the copy doesn't know
-	Left                 bool   // the copy is settled, with CopyThenLeave off
+	Read                 stored // the state; with a retry also score and rank
+	Behind               uint8  // owners that are to be brought up
+	Over                 int8   // the version with which the timer has ended on an owner, unknown to the copy
+	Left                 bool   // the copy is settled; with CopyThenLeave off
 }
 
-// carry is the sweep of a change, in two steps: a node reads a copy and asks the
-// other homes, and writes within the next tick what follows from that.
+// carry is the sweep of a change, in two steps. A node reads a copy and asks the owners. Within
+// the next tick the node writes what follows.
 func (x *stepper) carry(n int8) {
 	if t := &x.now.Changing.Sweeps[n]; t.On != 0 {
 		x.carryOn(n, t)
@@ -27,11 +27,11 @@ func (x *stepper) carry(n int8) {
 	}
 }
 
-// maySweep is when a node may sweep (rule "sweep copies to their owners"): the change counts,
-// and that is known to all.
+// maySweep reports whether a node may sweep (rule "sweep copies to their owners"): the change
+// counts, and all nodes know.
 func (x *stepper) maySweep(n int8) bool {
 	c := &x.now.Changing
-	if x.now.WipedAt != 0 && x.now.Now < x.now.WipedAt-1+x.sc.sweepWaits() {
+	if !x.maySweepNow() {
 		return false
 	}
 	if !x.sc.Rules.SweepSteady {
@@ -40,47 +40,26 @@ func (x *stepper) maySweep(n int8) bool {
 	return (c.Epochs[n] == counting || x.sc.Change == GivesUp && c.Epochs[n] == forgotten) && c.Epoch == c.Epochs[n] && x.now.steady()
 }
 
-// pickUp reads a copy and asks the other homes. What is leased, or due within 2 s, is
-// left alone.
+// pickUp reads a copy and asks the owners. A copy that is leased, or due within 2 s, is left
+// alone.
 func (x *stepper) pickUp(n, shard int8) {
 	epoch, c := x.now.Changing.Epochs[n], x.now.Copies[shard]
-	home, rank := x.sc.home(epoch, shard), x.sc.rank(epoch, shard)
-	t := carried{On: 1, Shard: shard, At: x.now.Now, Epoch: epoch}
-	due := c.Score - rank*x.sc.Skew
-	if !home {
-		due -= x.sc.Variants.AwayLater
-	}
-	if x.sc.Variants.SweepDue && c.Kind == live && c.Attempt == 0 {
-		due = min(due, x.now.due(x.sc, c.Version, c.Pop, 0))
-	}
-	busy := c.Token != noToken || c.Kind == live && due < x.now.Now+2 && !x.sc.out(epoch, shard)
-	if busy && !home {
+	owner, rank := x.sc.owner(epoch, shard), x.sc.rank(epoch, shard)
+	busy := x.busy(epoch, shard)
+	if busy && !owner {
 		return
 	}
-	if c.Kind != absent && !busy {
-		for o := range x.sc.Shards {
-			at := &x.now.Copies[o]
-			switch {
-			case o == shard || !x.sc.home(epoch, o):
-			case !x.now.reach(n, o):
-				return
-			case at.Kind == absent || at.order() < c.order():
-				t.Behind |= 1 << o
-				if at.Kind != absent && x.sc.Variants.SweepOnto {
-					t.Older |= 1 << o
-				}
-			case at.Kind == tombstone && at.order() > c.order():
-				t.Over = at.Version
-			}
-		}
+	t := carried{On: 1, Shard: shard, At: x.now.Now, Epoch: epoch}
+	if c.Kind != absent && !busy && !x.askOwners(n, &t) {
+		return
 	}
-	if home && c.Kind == tombstone {
-		t.Behind, t.Older = 0, 0 // it is buried from here
+	if owner && c.Kind == tombstone {
+		t.Behind = 0 // the tombstone stays here until its life is over
 	}
-	if x.sc.out(epoch, shard) && (x.sc.Homes > 1 || x.sc.Variants.OutRemoved) {
-		t.Behind, t.Older = 0, 0 // what no owner knows is over
+	if x.sc.out(epoch, shard) && (x.sc.Factor > 1 || x.sc.Rules.OutRemoved && !x.sc.Variants.OutKept) {
+		t.Behind = 0 // the timer is over if no owner knows of it
 	}
-	if c.Kind == absent || busy || home && t.Behind == 0 && t.Over == 0 && (c.Rank == rank || c.Kind == tombstone) {
+	if c.Kind == absent || busy || owner && t.Behind == 0 && t.Over == 0 && (c.Rank == rank || c.Kind == tombstone) {
 		next := *x.now
 		if next.noteSwept(&t); next.Changing.Swept != x.now.Changing.Swept {
 			x.maybe(&next, "N%d sweeps S%d: in place", n, shard)
@@ -96,14 +75,45 @@ func (x *stepper) pickUp(n, shard int8) {
 	x.maybe(&next, "N%d sweeps S%d: v%d pop %d attempt %d, behind %b, over %d", n, shard, c.Version, c.Pop, c.Attempt, t.Behind, t.Over)
 }
 
-// noteSwept notes that all on the shard is in place.
+// busy reports whether a copy is leased or due soon.
+func (x *stepper) busy(epoch, shard int8) bool {
+	c := &x.now.Copies[shard]
+	due := c.Score - x.sc.rank(epoch, shard)*x.sc.Skew
+	if !x.sc.owner(epoch, shard) {
+		due -= x.sc.halfSkew()
+	}
+	if x.sc.Rules.SweepDue && c.Kind == live && c.Attempt == 0 {
+		due = min(due, x.now.due(x.sc, c.Version, c.Pop, 0))
+	}
+	return c.Token != noToken || c.Kind == live && due < x.now.Now+2 && !x.sc.out(epoch, shard)
+}
+
+// askOwners compares the copy with the owners, and reports whether all have answered.
+func (x *stepper) askOwners(n int8, t *carried) bool {
+	c := &x.now.Copies[t.Shard]
+	for o := range x.sc.Shards {
+		at := &x.now.Copies[o]
+		switch {
+		case o == t.Shard || !x.sc.owner(t.Epoch, o):
+		case !x.now.reach(n, o):
+			return false
+		case at.Kind == absent || at.order() < c.order():
+			t.Behind |= 1 << o
+		case at.Kind == tombstone && at.order() > c.order():
+			t.Over = at.Version
+		}
+	}
+	return true
+}
+
+// noteSwept notes that every copy on the shard is in place.
 func (s *state) noteSwept(t *carried) {
 	if t.Epoch == counting && s.Changing.Epoch == counting && s.learnt() {
 		s.Changing.Swept |= 1 << t.Shard
 	}
 }
 
-// carryOn brings homes up, and then settles the copy that was read.
+// carryOn brings owners up, and then settles the copy that was read.
 func (x *stepper) carryOn(n int8, t *carried) {
 	next := *x.now
 	own := &next.Changing.Sweeps[n]
@@ -115,12 +125,13 @@ func (x *stepper) carryOn(n int8, t *carried) {
 		x.bringUp(n, t)
 	case t.Left:
 		*own = carried{}
-		x.urgent(&next, "N%d sweeps S%d: is through", n, t.Shard)
+		x.urgent(&next, "N%d sweeps S%d: finished", n, t.Shard)
 	default:
 		x.settleDown(n, t)
 	}
 }
 
+// bringUp writes the state that was read to the next owner that is behind.
 func (x *stepper) bringUp(n int8, t *carried) {
 	next := *x.now
 	own := &next.Changing.Sweeps[n]
@@ -138,9 +149,8 @@ func (x *stepper) bringUp(n int8, t *carried) {
 			w = x.now.copied(x.sc, &t.Read, x.sc.rank(t.Epoch, o))
 		}
 		w.epoch = t.Epoch
-		lost := t.Older&(1<<o) != 0 && next.Copies[o].Kind == absent
-		changed := !lost && next.merge(x.sc, o, w)
-		own.Behind, own.Older = own.Behind&^(1<<o), own.Older&^(1<<o)
+		changed := next.merge(x.sc, o, w)
+		own.Behind &^= 1 << o
 		x.maybe(&next, "N%d sweeps S%d: brings S%d up: %v", n, t.Shard, o, changed)
 		if x.mayLose() {
 			*own = carried{}
@@ -151,8 +161,7 @@ func (x *stepper) bringUp(n int8, t *carried) {
 	}
 }
 
-// settleDown removes what is in place elsewhere, buries what is over, and gives what
-// has another rank now that one.
+// settleDown removes a leftover, merges an end, or gives a copy its new rank.
 func (x *stepper) settleDown(n int8, t *carried) {
 	next := *x.now
 	own, c := &next.Changing.Sweeps[n], &next.Copies[t.Shard]
@@ -170,14 +179,14 @@ func (x *stepper) settleDown(n int8, t *carried) {
 	case t.Over != 0 && c.Kind != absent:
 		next.merge(x.sc, t.Shard, written{kind: tombstone, version: t.Over, why: asDelete, epoch: t.Epoch})
 	case t.Over != 0:
-	case !x.sc.home(t.Epoch, t.Shard):
+	case !x.sc.owner(t.Epoch, t.Shard):
 		exact = next.leave(x.sc, t.Shard, t.Read.order())
 	case exact:
 		if c.Rank = rank; c.Attempt == 0 {
 			c.Score = x.now.due(x.sc, c.Version, c.Pop, rank)
 		}
 	}
-	newer := c.Kind == live && c.Version > t.Over && !x.sc.home(t.Epoch, t.Shard)
+	newer := c.Kind == live && c.Version > t.Over && !x.sc.owner(t.Epoch, t.Shard)
 	if exact || c.Kind == absent || t.Over != 0 && !newer {
 		next.noteSwept(t)
 	}

@@ -1,6 +1,6 @@
 package model
 
-// Violation is a promise broken, or a duplicate that a fault excuses.
+// Violation is a broken promise, or a duplicate that a fault excuses.
 type Violation string
 
 // The violations.
@@ -16,23 +16,21 @@ const (
 	OldAttempt      Violation = "old attempt after a newer one"
 	LeftOver        Violation = "live copy left at the end"
 	Undead          Violation = "deleted, but live at the end"
-	StrayTombstone  Violation = "tombstone away from home left with no fault"
 	Stuck           Violation = "stuck"
 	LetterAndMore   Violation = "second dead letter with no fault"
 
-	// Unheard is what promise 5 leaves open where an operation could not tell an owner.
-	Unheard Violation = "old version while no owner that was told can be reached"
-	// Duplicate is what a fault excuses (promise 4). It is counted, but breaks
-	// nothing.
+	// Unheard is the case that promise 5 leaves open after a write that has missed an owner.
+	Unheard Violation = "old version while no owner with the write can be reached"
+	// Duplicate is excused by a fault (promise 4), and breaks nothing.
 	Duplicate Violation = "duplicate after a fault"
-	// SecondLetter is the same of dead letters.
+	// SecondLetter is a dead letter that a fault excuses.
 	SecondLetter Violation = "second dead letter after a fault"
 )
 
-// Excused reports whether a fault excuses it.
+// Excused reports whether a fault excuses the violation.
 func (v Violation) Excused() bool { return v == Duplicate || v == SecondLetter || v == Unheard }
 
-// noteSend notes that a callback starts, and judges it.
+// noteSend notes that a callback starts, and judges the callback.
 func (s *state) noteSend(sc *Scenario, t *task) Violation {
 	v := s.checkSend(sc, t)
 	place := t.Version*8 + t.Pop
@@ -41,7 +39,7 @@ func (s *state) noteSend(sc *Scenario, t *task) Violation {
 	} else if place == s.HighestPop {
 		s.HighestAt = max(s.HighestAt, t.Attempt)
 	}
-	s.Sent |= sc.bit(t.Version, t.Pop)
+	s.Called |= sc.bit(t.Version, t.Pop)
 	return v
 }
 
@@ -54,7 +52,7 @@ func (s *state) checkSend(sc *Scenario, t *task) Violation {
 		return AfterAnswer
 	case s.replaced(sc, t, inFlight, 2) != nil:
 		op := s.replaced(sc, t, inFlight, 2)
-		if told := op.Told &^ op.Untold; op.Untold != 0 && t.Skipped&told == told {
+		if took := op.Sent &^ op.Missed; op.Missed != 0 && t.Skipped&took == took {
 			return Unheard
 		}
 		return LateAfterAnswer
@@ -65,36 +63,36 @@ func (s *state) checkSend(sc *Scenario, t *task) Violation {
 	case place == s.HighestPop && t.Attempt < s.HighestAt:
 		return OldAttempt
 	}
-	if t.Version == 1 && s.Ops[0].Phase == notBegun && s.Sent&sc.bit(1, t.Pop) == 0 {
+	if t.Version == 1 && s.Ops[0].Phase == notBegun && s.Called&sc.bit(1, t.Pop) == 0 {
 		before := sc.bit(1, t.Pop) - 1
-		if s.Sent&before != before {
+		if s.Called&before != before {
 			return Overtaken
 		}
 	}
 	return ""
 }
 
-// replaced reports whether an operation that replaces this version was so answered, and
-// the callback may not start any more.
+// replaced returns a newer write with this answer after which the callback may not start any more;
+// nil without such a write.
 func (s *state) replaced(sc *Scenario, t *task, answer, after int8) *operation {
 	for i := range s.Ops {
 		op := &s.Ops[i]
 		newer := op.Version > t.Version || op.After && s.op(sc, t.Version) != op
-		if sc.asks(i) != NoOp && newer && op.Answer == answer && (after == 0 || s.Now > op.AnsweredAt+after) {
+		if sc.write(i) != NoOp && newer && op.Answer == answer && (after == 0 || s.Now > op.AnsweredAt+after) {
 			return op
 		}
 	}
 	return nil
 }
 
-// last is the operation that made the newest version, if it was acknowledged.
+// last is the write of the newest version, if the write was acknowledged.
 func (s *state) last(sc *Scenario) (Op, *operation) {
 	op, i := &s.Ops[0], 0
 	if s.Ops[1].Version > op.Version || s.Ops[1].After && s.Ops[1].Answer != refused {
 		op, i = &s.Ops[1], 1
 	}
 	if op.Answer == clean || op.Answer == inFlight {
-		return sc.asks(i), op
+		return sc.write(i), op
 	}
 	return NoOp, nil
 }
@@ -115,7 +113,7 @@ func (s *state) checkSuccess(sc *Scenario, t *task) Violation {
 func (s *state) checkLetter(sc *Scenario, t *task, shard int8) Violation {
 	switch {
 	case s.Letters[t.Version-1]&^(1<<shard) == 0 && s.Succeeded&sc.bit(t.Version, t.Pop) == 0:
-		return "" // the same one again is the same one
+		return "" // the same letter again
 	case s.Budget == sc.Budget:
 		return LetterAndMore
 	default:
@@ -123,30 +121,30 @@ func (s *state) checkLetter(sc *Scenario, t *task, shard int8) Violation {
 	}
 }
 
-// checkLate judges pops that should have been sent by now.
+// checkLate judges pops whose callback is late by now.
 func (s *state) checkLate(sc *Scenario) Violation {
 	if s.toCreate(sc) {
 		return ""
 	}
 	if s.Ops[0].Phase == notBegun && s.Failures == sc.Failures {
 		for pop := int8(1); pop <= sc.Pops; pop++ {
-			if s.Sent>>(pop-1) == 0 && s.Now > s.due(sc, 1, pop, 0)+sc.Bound {
+			if s.Called>>(pop-1) == 0 && s.Now > s.due(sc, 1, pop, 0)+sc.Bound {
 				return Late
 			}
 		}
 	}
 	last, op := s.last(sc)
-	if last == Put && s.Sent&sc.bit(op.Version, 1) == 0 && s.Now > s.due(sc, op.Version, 1, 0)+sc.Bound {
+	if last == Put && s.Called&sc.bit(op.Version, 1) == 0 && s.Now > s.due(sc, op.Version, 1, 0)+sc.Bound {
 		return Late
 	}
 	return ""
 }
 
-// checkEnd judges what is left when the run is over.
+// checkEnd judges the end of the run.
 func (s *state) checkEnd(sc *Scenario) Violation {
 	if s.Ops[0].Phase == notBegun && s.Letters[0] == 0 && !s.toCreate(sc) {
 		for pop := int8(1); pop <= sc.Pops; pop++ {
-			if s.Succeeded&sc.bit(1, pop) == 0 && s.Sent>>pop == 0 {
+			if s.Succeeded&sc.bit(1, pop) == 0 && s.Called>>pop == 0 {
 				return Missed
 			}
 		}
@@ -158,13 +156,11 @@ func (s *state) checkEnd(sc *Scenario) Violation {
 	for shard := range sc.Shards {
 		c := &s.Copies[shard]
 		switch {
-		case sc.out(s.Changing.Epoch, shard): // it may not have been swept yet
+		case sc.out(s.Changing.Epoch, shard): // perhaps not swept yet
 		case c.Kind == live && s.Shards[shard] == up && last == Delete:
 			return Undead
 		case c.Kind == live && s.Shards[shard] == up:
 			return LeftOver
-		case c.Kind == tombstone && sc.Change == NoChange && !sc.home(0, shard) && s.Budget == sc.Budget && sc.Op != Delete:
-			return StrayTombstone
 		}
 	}
 	return ""

@@ -1,10 +1,10 @@
 package model
 
-// tick moves the clock on, and forgets what is over, so that states that differ
-// in nothing else are one.
+// tick moves the clock on, and forgets the past: states with the same future become equal.
 func (x *stepper) tick() {
 	next := *x.now
 	next.Now++
+	next.expire()
 	if x.sc.Faults&Gap != 0 && x.now.Budget > 0 {
 		next.Saved = [2][maxShards]stored{x.now.Copies, x.now.Saved[0]}
 	}
@@ -12,13 +12,13 @@ func (x *stepper) tick() {
 		for n := range int8(nodes) {
 			for shard := range x.sc.Shards {
 				if next.Cut&link(n, shard) != 0 {
-					next.wake(x.sc, shard, n+1)
+					next.wake(x.sc, shard, wayOfLinks+n)
 				}
 			}
 		}
 		next.Cut = 0
 		for shard := range x.sc.Shards {
-			if next.Shards[shard] == away {
+			if next.Shards[shard] == paused {
 				next.back(x.sc, shard)
 			}
 		}
@@ -27,12 +27,8 @@ func (x *stepper) tick() {
 	if next.Changing.SteadyAt <= next.Now {
 		next.Changing.SteadyAt = 0
 	}
-	waits := x.sc.sweepWaits()
-	if x.sc.Variants.LossSaid {
-		waits = sweepWait
-	}
-	if next.WipedAt != 0 && next.Now >= next.WipedAt-1+waits {
-		next.WipedAt, next.WipedOn = 0, 0
+	if next.LostAt != 0 && next.Now >= next.LostAt-1+lossKnown {
+		next.LostAt, next.LostOn = 0, 0
 	}
 	for i := range next.Copies {
 		c := &next.Copies[i]
@@ -43,7 +39,7 @@ func (x *stepper) tick() {
 		if c.Kind == tombstone && c.Mark == 0 {
 			c.Token = noToken
 		}
-		if c.Kind == tombstone && c.Mark == 0 && c.Owed == 0 && x.sc.Change != NoChange && c.Score <= next.Now {
+		if c.Kind == tombstone && c.Mark == 0 && x.sc.Change != NoChange && c.Score <= next.Now {
 			*c = stored{}
 		}
 	}

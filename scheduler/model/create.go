@@ -1,7 +1,37 @@
 package model
 
-// create is the client's POST through node 0: every home is told, one that can't
-// be reached is replaced, and the answer given.
+// initial is the state in which a scenario begins.
+func initial(sc *Scenario) state {
+	s := state{Budget: sc.Budget, Failures: sc.Failures}
+	for shard := range sc.Shards {
+		s.Shards[shard] = up
+	}
+	switch sc.Start {
+	case Creating:
+		s.Create.Phase = begun
+	case Later:
+	case Stored, Unknown:
+		for shard := range sc.Factor {
+			if shard == 0 || !sc.unknown() {
+				s.merge(sc, shard, s.created(sc, before, shard))
+			}
+		}
+	}
+	if shard := sc.Paused - 1; shard >= 0 {
+		s.Shards[shard] = paused
+		s.Budget--
+		s.noteSilence(sc)
+	}
+	return s
+}
+
+// created is what a create writes to a shard.
+func (s *state) created(sc *Scenario, epoch, shard int8) written {
+	rank := sc.rank(epoch, shard)
+	return written{kind: live, version: 1, pop: 1, score: s.due(sc, 1, 1, rank), rank: rank, epoch: epoch}
+}
+
+// create is the client's POST through node 0, which writes to every owner and then answers.
 func (x *stepper) create() {
 	if x.now.toCreate(x.sc) {
 		x.createLater()
@@ -9,92 +39,72 @@ func (x *stepper) create() {
 	if x.now.Create.Phase != begun {
 		return
 	}
-	told := true
-	for shard := range x.sc.Homes {
-		if x.now.Create.Told&(1<<shard) == 0 {
-			told = false
+	whole := true
+	for shard := range x.sc.Factor {
+		if x.now.Create.Sent&(1<<shard) == 0 {
+			whole = false
 			x.createOn(shard)
 		}
 	}
-	if !told {
-		return
-	}
-	if x.sc.Start == Meeting {
-		x.meet()
+	if !whole {
 		return
 	}
 	next := *x.now
 	next.Create.Phase = answered
-	if x.now.Create.Untold != x.now.Create.Told {
-		next.owe(x.sc, ofCreate, x.now.Create.Untold)
+	if missed := x.now.Create.Missed; missed != x.now.Create.Sent {
+		next.owe(x.sc, ofCreate, missed)
 	}
-	for shard := range x.sc.Homes {
-		if x.now.Create.Untold&(1<<shard) != 0 && x.sc.Shards > x.sc.Homes && x.now.reach(0, x.sc.Homes) {
-			next.substitute(x.sc, shard)
-		}
-	}
-	x.urgent(&next, "create acknowledged, not told %b", x.now.Create.Untold)
+	x.urgent(&next, "create acknowledged, has missed %b", x.now.Create.Missed)
 }
 
 func (x *stepper) createOn(shard int8) {
 	next := *x.now
-	next.Create.Told |= 1 << shard
+	next.Create.Sent |= 1 << shard
+	late := delayed{Version: 1, Rank: shard}
 	if !x.now.reach(0, shard) {
-		next.Create.Untold |= 1 << shard
-		x.hold(&next, 0, 0, shard, buffered{Version: 1, Rank: shard})
+		next.Create.Missed |= 1 << shard
+		x.hold(&next, 0, 0, shard, late)
 		x.urgent(&next, "create: S%d can't be reached", shard)
 		return
 	}
-	next.store(x.sc, shard, shard, next.due(x.sc, 1, 1, shard))
-	x.urgent(&next, "create tells S%d", shard)
+	next.merge(x.sc, shard, next.created(x.sc, before, shard))
+	x.urgent(&next, "create reaches S%d", shard)
+	if x.sc.Resent && x.now.Now == 0 {
+		x.last().urgent = false
+	}
+	if x.sc.Resent && next.Delayed[0].On == 0 {
+		twice := next
+		twice.delay(0, shard, late, wayOfRetry)
+		x.maybe(&twice, "create reaches S%d, was sent twice", shard)
+	}
 	if x.mayLose() {
-		next.Create.Untold |= 1 << shard
+		next.Create.Missed |= 1 << shard
 		next.Budget--
-		x.maybe(&next, "create tells S%d, ANSWER LOST", shard)
+		x.maybe(&next, "create reaches S%d, ANSWER LOST", shard)
 	}
 }
 
-// store puts the new timer onto a shard.
-func (s *state) store(sc *Scenario, shard, rank, score int8) {
-	s.merge(sc, shard, written{kind: live, version: 1, pop: 1, score: score, rank: rank, why: asCreate})
-}
+// toCreate reports whether the create of the scenario Later is still to come.
+func (s *state) toCreate(sc *Scenario) bool { return sc.Start == Later && s.Create.Phase != answered }
 
-// substitute puts the copy of this rank onto the shard behind the homes (copies away from owners, which the product makes no more).
-func (s *state) substitute(sc *Scenario, rank int8) {
-	if sc.Variants.NoSubstitutes {
-		return
-	}
-	score := s.due(sc, 1, 1, rank)
-	score += sc.Variants.AwayLater
-	if sc.Rules.Look && !sc.Variants.AwayAsBackup {
-		score--
-	}
-	s.store(sc, sc.Homes, rank, score)
-}
-
-// initial is the state a scenario begins in.
-func initial(sc *Scenario) state {
-	s := state{Budget: sc.Budget, Failures: sc.Failures}
-	for shard := range sc.Shards {
-		s.Shards[shard] = up
-	}
-	if sc.Start == Creating || sc.Start == Meeting {
-		s.Create.Phase = begun
-		return s
-	}
-	if sc.Start == Later {
-		return s
-	}
-	lacking := int8(sc.Start - Substitute0)
-	for shard := range sc.Homes {
-		if sc.unknown() && shard > 0 {
+// createLater is a POST through either node, in one step, to the owners of the time.
+func (x *stepper) createLater() {
+	for n := range int8(nodes) {
+		if !x.now.awake(n) {
 			continue
 		}
-		if sc.Start != AtHome && shard == lacking {
-			s.substitute(sc, shard)
-			continue
+		next := *x.now
+		made := false
+		epoch := x.now.Changing.Epochs[n]
+		for shard := range x.sc.Shards {
+			if x.sc.owner(epoch, shard) && x.now.reach(n, shard) {
+				made = next.merge(x.sc, shard, next.created(x.sc, epoch, shard)) || made
+			}
 		}
-		s.store(sc, shard, shard, s.due(sc, 1, 1, shard))
+		if made {
+			next.Create.Phase = answered
+			x.maybe(&next, "create through N%d", n)
+			x.last().urgent = x.now.Now >= x.sc.Interval-4
+		}
 	}
-	return s
 }

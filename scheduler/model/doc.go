@@ -1,31 +1,34 @@
-// Package model explores the copies protocol of chronos (its rules are in
-// docs/protocol.md) state by state: one timer, two nodes, two to four shards, at most two
-// DELETEs or PUTs, at most one change of the shards, and every interleaving of what
-// they do within a budget of faults. It shares no code with the scheduler. It says
-// whether the rules are right, not whether the code keeps them.
+// Package model explores the copies protocol of chronos state by state. The rules are in
+// docs/protocol.md. A run has one timer, two nodes, two to four shards, at most two DELETEs or
+// PUTs, at most one change of the shards, and a budget of faults. The model visits every
+// interleaving. It shares no code with the scheduler: the model says whether the rules are
+// right, not whether the code keeps the rules.
 //
-// A [Scenario] names the timer, the faults and the [Rules] that are followed;
-// [Explore] walks all its states, breadth first, and returns a [Result] with the
-// violations of the promises and the shortest way to each.
+// A [Scenario] names the timer, the faults and the [Rules]. [Explore] walks all states of the
+// scenario, breadth first. The [Result] has the violations of the promises and the shortest way
+// to each.
 //
 // # Time
 //
-// A tick is a second. What a healthy node can do at once is urgent: the clock
-// does not pass it. Faults, the client's operation and the answer of a callback
-// may come at any moment. A shard without answer counts as silent after a tick.
+// A tick is a second. A step that a healthy node can do at once is urgent: the clock does not
+// pass the step. Faults, clients' writes and the answer of a callback may come at any moment. A
+// shard without an answer counts as silent after a tick.
 //
-// # Where things are
+// # Files
 //
-// scenario.go has what is asked, rules.go the switches, state.go the words,
-// merge.go what a shard does with a write. step.go puts together what may happen
-// next, one file per actor: create.go, client.go,
-// overtaken.go, late.go, factor.go and again.go (clients), claim.go (poll
-// and claim), away.go (copies away from home), take.go, ask.go (ask, fence,
-// send), outcome.go (the callback's answer, told to all), settle.go (the leased
-// copy), sweep.go (in one step, where no shards change), change.go (what a node
-// knows of a change, and where copies belong for it), carry.go (the sweep of a
-// change, in two steps), repair.go (GET), fault.go and clock.go. check.go judges,
-// explore.go walks.
+//	scenario.go, rules.go      the question: a scenario and the switches
+//	state.go, merge.go         the state, and what a shard does with a write
+//	step.go                    what may happen next, from the files below
+//	create.go, client.go       a client's POST; a client's PUT and DELETE
+//	overtaken.go               a write that meets a newer write
+//	late.go, repair.go         a write that arrives late; a write that missed an owner
+//	claim.go, take.go, ask.go  claim; yield to better copies; compare, fence and send
+//	outcome.go, settle.go      the answer of a callback, and its way to all copies
+//	sweep.go                   the sweep without a change, in one step
+//	change.go, carry.go        a change of the shards; the sweep of a change, in two steps
+//	fault.go, clock.go         faults and time
+//	check.go, explore.go       the judge and the walk
 //
-// README.md says what breaks without each rule, docs/decisions/model.md what else was found.
+// README.md says what breaks without each rule. docs/decisions/model.md has the answers to
+// questions.
 package model

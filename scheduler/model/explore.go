@@ -8,24 +8,24 @@ import (
 	"strings"
 )
 
-// Result is what [Explore] found.
+// Result is the outcome of [Explore].
 type Result struct {
-	States  int  // that were met
-	Ends    int  // of them at the end of the run
-	Cut     bool // the bound on states was met before all were seen
-	LastNow int8 // how far the run got, in ticks
-	// Counts has how many moves or ends broke what.
+	States  int  // all states
+	Ends    int  // states at the end of the run
+	Cut     bool // the bound ended the walk
+	LastNow int8 // how far the walk got, in ticks
+	// Counts has the number of moves or ends for each violation.
 	Counts map[Violation]int
 	traces map[Violation]trace
 	walk   *walk
 }
 
-// trace is where a violation was first met: a state, and the move out of it, or
-// -1 when the state is an end.
+// trace is the first place of a violation: a state and the move out of the state, or -1 at an
+// end.
 type trace struct{ at, move int32 }
 
-// walk is the search: of every state met its hash and whence it was met. The
-// states themselves are kept only until their successors were seen.
+// walk is the search. For every state it keeps a hash and the parent. A state itself is kept only
+// until its successors are known.
 type walk struct {
 	sc     Scenario
 	seed   maphash.Seed
@@ -34,9 +34,8 @@ type walk struct {
 	parent []int32
 }
 
-// Explore walks all states of the scenario, breadth first, but no more than the
-// bound. Of a state it keeps a hash of 64 bits: with 10 million states the chance
-// that two of them are taken for one is below 1 in 100,000.
+// Explore walks all states of the scenario, breadth first, up to the bound. A hash of 64 bits
+// stands for a state. With 10 million states the chance of two equal hashes is below 1 in 100,000.
 func Explore(sc Scenario, bound int) *Result {
 	w := &walk{sc: sc, seed: maphash.MakeSeed(), seen: map[uint64]struct{}{}}
 	r := &Result{Counts: map[Violation]int{}, traces: map[Violation]trace{}, walk: w}
@@ -68,7 +67,7 @@ func Explore(sc Scenario, bound int) *Result {
 	return r
 }
 
-// meet notes a state, and reports whether it is new.
+// meet notes a state, and reports whether the state is new.
 func (w *walk) meet(s *state, from int32) bool {
 	hash := maphash.Comparable(w.seed, *s)
 	if _, met := w.seen[hash]; met {
@@ -80,7 +79,7 @@ func (w *walk) meet(s *state, from int32) bool {
 	return true
 }
 
-// judge judges a state by what may follow.
+// judge checks a state at the end of the run.
 func (r *Result) judge(sc *Scenario, s *state, moves []move, at int32) {
 	urgent := slices.ContainsFunc(moves, func(m move) bool { return m.urgent })
 	if s.Now < sc.End || urgent {
@@ -100,7 +99,7 @@ func (r *Result) note(v Violation, at, move int32) {
 	}
 }
 
-// Broken returns the violations that no fault excuses, sorted.
+// Broken returns the violations without an excuse, sorted.
 func (r *Result) Broken() []Violation {
 	var broken []Violation
 	for v := range r.Counts {
@@ -112,7 +111,7 @@ func (r *Result) Broken() []Violation {
 	return broken
 }
 
-// String is one line: states, ends, and how often what was broken.
+// String is one line: states, ends, and the count of each violation.
 func (r *Result) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d states, %d ends", r.States, r.Ends)
@@ -125,8 +124,8 @@ func (r *Result) String() string {
 	return b.String()
 }
 
-// Trace returns the shortest way to a violation, a line per move, by walking the
-// states anew; nil if there was none.
+// Trace returns the shortest way to a violation, a line per move; nil without such a violation.
+// Trace walks the states of the way again.
 func (r *Result) Trace(v Violation) []string {
 	found, ok := r.traces[v]
 	if !ok {

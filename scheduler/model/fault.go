@@ -1,6 +1,6 @@
 package model
 
-// nodeFaults lets the node die or freeze.
+// nodeFaults has the node die or freeze.
 func (x *stepper) nodeFaults(n int8) {
 	if x.fault(Crash) && x.now.Nodes[1-n] != crashed {
 		next := *x.now
@@ -16,14 +16,14 @@ func (x *stepper) nodeFaults(n int8) {
 	if !x.fault(Stall) {
 		return
 	}
-	busy := x.now.Get.Phase == begun && x.now.Get.Node == n || x.now.Changing.Sweeps[n].On != 0
+	busy := x.now.Changing.Sweeps[n].On != 0
 	for i := range x.now.Ops {
 		busy = busy || x.now.Ops[i].Phase == begun && x.now.Ops[i].Node == n
 	}
 	for shard := range x.sc.Shards {
 		busy = busy || x.now.Tasks[n][shard].Phase != idle
 	}
-	if busy { // it makes no difference otherwise
+	if busy { // a freeze makes no difference otherwise
 		next := *x.now
 		next.Nodes[n] = x.now.Now + stallFor
 		next.Budget--
@@ -31,7 +31,7 @@ func (x *stepper) nodeFaults(n int8) {
 	}
 }
 
-// links lets links be cut and heal.
+// links has links be cut and heal.
 func (x *stepper) links() {
 	for shard := range x.sc.Shards {
 		for n := range int8(nodes) {
@@ -39,7 +39,7 @@ func (x *stepper) links() {
 			if x.now.Cut&link(n, shard) != 0 {
 				next.Cut &^= link(n, shard)
 				next.noteSilence(x.sc)
-				next.wake(x.sc, shard, n+1)
+				next.wake(x.sc, shard, wayOfLinks+n)
 				x.maybe(&next, "link N%d-S%d heals", n, shard)
 			} else if x.fault(Cut) && x.now.Now < x.sc.Heal && x.now.Shards[shard] != gone {
 				next.Cut |= link(n, shard)
@@ -51,10 +51,10 @@ func (x *stepper) links() {
 	}
 }
 
-// shards lets shards pause and wake, die, and lose their data.
+// shards has shards pause and return, die, and lose their data.
 func (x *stepper) shards() {
 	for shard := range x.sc.Shards {
-		if x.now.Shards[shard] == away {
+		if x.now.Shards[shard] == paused {
 			next := *x.now
 			next.back(x.sc, shard)
 			x.maybe(&next, "S%d is back", shard)
@@ -64,7 +64,7 @@ func (x *stepper) shards() {
 		}
 		if x.fault(Pause) {
 			next := *x.now
-			next.Shards[shard] = away
+			next.Shards[shard] = paused
 			next.Budget--
 			next.noteSilence(x.sc)
 			x.maybe(&next, "FAULT S%d pauses", shard)
@@ -85,7 +85,7 @@ func (x *stepper) shards() {
 	}
 }
 
-// gap has a shard restart without its last seconds. What was leased then is nobody's.
+// gap has a shard restart without its last seconds. The leases of that time have no node.
 func (x *stepper) gap(shard int8) {
 	for i := range x.now.Saved {
 		back := x.now.Saved[i][shard]
@@ -98,7 +98,7 @@ func (x *stepper) gap(shard int8) {
 	}
 }
 
-// lose has a shard go on with this, and lose what it had.
+// lose has a shard lose its copy. The shard goes on with an earlier copy or with nothing.
 func (x *stepper) lose(shard int8, back stored) {
 	next := *x.now
 	next.Copies[shard] = back
@@ -106,10 +106,8 @@ func (x *stepper) lose(shard int8, back stored) {
 		next.Saved = [2][maxShards]stored{}
 	}
 	next.Budget--
-	next.WipedAt = x.now.Now + 1
-	if x.sc.Variants.LossSaid {
-		next.WipedOn |= 1 << shard
-	}
+	next.LostAt = x.now.Now + 1
+	next.LostOn |= 1 << shard
 	if x.sc.Life > 0 {
 		for n := range next.Unswept {
 			next.Unswept[n] |= 1 << shard
@@ -122,10 +120,10 @@ func (x *stepper) lose(shard int8, back stored) {
 func (s *state) back(sc *Scenario, shard int8) {
 	s.Shards[shard] = up
 	s.noteSilence(sc)
-	s.wake(sc, shard, 0)
+	s.wake(sc, shard, wayOfShard)
 }
 
-// noteSilence keeps account of since when which shard is silent for which node.
+// noteSilence notes since when each shard is silent for each node.
 func (s *state) noteSilence(sc *Scenario) {
 	for n := range int8(nodes) {
 		for shard := range sc.Shards {

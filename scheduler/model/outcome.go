@@ -1,7 +1,7 @@
 package model
 
-// answer is the end of a callback: it takes up to 2 s, and succeeds or fails. A
-// node that froze meanwhile may see a success as a failure.
+// answer is the end of a callback. The callback takes up to 2 s, and succeeds or fails. A node
+// that froze meanwhile may take a success for a failure.
 func (h *hand) answer() {
 	v := h.now.checkSuccess(h.sc, &h.task)
 	over := h.now.Now >= h.task.FencedAt+limit
@@ -12,7 +12,7 @@ func (h *hand) answer() {
 	h.end(&next, over, v, "2xx")
 	if h.now.Now > h.task.FencedAt+limit {
 		own.Outcome = failed
-		h.end(&next, true, v, "2xx, but seen as timed out")
+		h.end(&next, true, v, "2xx, but timed out for the node")
 	}
 	if h.now.Failures > 0 {
 		next = *h.now
@@ -27,12 +27,12 @@ func (h *hand) answer() {
 
 func (h *hand) end(next *state, urgent bool, v Violation, what string) {
 	h.add(next, "%s, v%d pop %d", what, h.task.Version, h.task.Pop)
-	h.moves[len(h.moves)-1].urgent = urgent
+	h.last().urgent = urgent
 	h.blame(v)
 }
 
-// letter writes the dead letter on the leased copy's shard, under its token,
-// before anybody is told.
+// letter writes the dead letter on the leased copy's shard, with the token, before any copy
+// gets the outcome.
 func (h *hand) letter() {
 	next := *h.now
 	if !h.mine {
@@ -46,14 +46,14 @@ func (h *hand) letter() {
 	h.blame(v)
 	if h.mayLose() {
 		next.Tasks[h.n][h.shard] = task{}
-		h.lost(&next, "writes the dead letter, gives up")
+		h.lost(&next, "writes the dead letter, stops")
 	}
 }
 
-// outcome is what is merged into the copy of this rank (rule "tell every copy the outcome").
+// outcome is the state for the copy of this rank (rule "tell every copy the outcome").
 func (h *hand) outcome(rank int8) written {
 	last := h.task.Pop >= h.sc.pops(h.task.Version)
-	w := written{kind: live, version: h.task.Version, pop: h.task.Pop, rank: rank, why: asOutcome, epoch: h.epoch()}
+	w := written{kind: live, version: h.task.Version, pop: h.task.Pop, rank: rank, why: asOutcome, epoch: h.task.Epoch}
 	retry := h.now.Now + h.sc.Retry
 	switch {
 	case h.task.Outcome == failed && (last || retry < h.now.due(h.sc, h.task.Version, h.task.Pop+1, 0)):
@@ -81,60 +81,56 @@ func (w *written) String() string {
 	}
 }
 
-// keepEnd has all owners that heard of a done keep a tombstone, since another one has not.
-func (h *hand) keepEnd(next *state) {
-	for o := range h.sc.Shards {
-		if o != h.shard && h.task.Untold&(1<<o) == 0 && h.home(o) && h.now.reach(h.n, o) {
-			w := h.outcome(h.rank(o))
-			w.why = asDelete
-			next.merge(h.sc, o, w)
-		}
-	}
-}
-
-// tell tells the others the outcome, one at a time: copies away from home first.
+// tell merges the outcome into the other copies, one at a time.
 func (h *hand) tell() {
-	h.relocate()
+	if now := h.now.Changing.Epochs[h.n]; h.task.Asked == 0 && now >= counting && h.task.Epoch < counting {
+		h.task.Epoch = now
+	}
 	next := *h.now
 	own := &next.Tasks[h.n][h.shard]
 	own.Epoch = h.task.Epoch
 	o, more := h.unheard()
 	if !more {
 		own.Phase = settling
-		if w := h.outcome(0); h.sc.Variants.EndsLast && w.kind == tombstone && h.task.Untold != 0 {
+		if w := h.outcome(0); h.sc.Rules.EndsLast && w.kind == tombstone && h.task.Missed != 0 {
 			h.keepEnd(&next)
 		}
-		h.add(&next, "others told, but not %b", h.task.Untold)
+		h.add(&next, "the outcome has missed %b", h.task.Missed)
 		return
-	}
-	if h.sc.Rules.AwayFirst && h.knowsAway() && h.sc.Shards > h.sc.Homes &&
-		h.shard != h.sc.Homes && h.task.Asked&(1<<h.sc.Homes) == 0 {
-		o = h.sc.Homes
-	}
-	if h.sc.Change != NoChange && h.sc.Rules.AwayFirst {
-		o = h.awayFirst(o)
 	}
 	own.Asked |= 1 << o
 	if h.stillSilent(o) {
 		skipped := next
-		skipped.Tasks[h.n][h.shard].Untold |= 1 << o
-		h.add(&skipped, "outcome not told to S%d, thought silent", o)
+		skipped.Tasks[h.n][h.shard].Missed |= 1 << o
+		h.add(&skipped, "outcome misses S%d, taken for silent", o)
 	}
 	if !h.now.reach(h.n, o) || !h.sc.Rules.Tell {
-		own.Untold |= 1 << o
-		h.add(&next, "outcome not told to S%d", o)
+		own.Missed |= 1 << o
+		h.add(&next, "outcome misses S%d", o)
 		return
 	}
 	w := h.outcome(h.rank(o))
-	if w.kind == live && h.now.Copies[o].Kind == absent && h.home(o) && h.sc.Rules.RestoreAfterSettle {
+	if w.kind == live && h.now.Copies[o].Kind == absent && h.owner(o) && h.sc.Rules.RestoreAfterSettle {
 		own.Missing |= 1 << o
-		h.add(&next, "outcome to S%d: missing there", o)
+		h.add(&next, "outcome to S%d: no copy", o)
 		return
 	}
 	changed := next.merge(h.sc, o, w)
 	h.add(&next, "outcome (%s) to S%d: %v", &w, o, changed)
 	if h.mayLose() {
-		own.Untold |= 1 << o
+		own.Missed |= 1 << o
 		h.lost(&next, "outcome (%s) to S%d", &w, o)
+	}
+}
+
+// keepEnd has all owners that know of a done keep a tombstone, because another owner has
+// missed the done.
+func (h *hand) keepEnd(next *state) {
+	for o := range h.sc.Shards {
+		if o != h.shard && h.task.Missed&(1<<o) == 0 && h.owner(o) && h.now.reach(h.n, o) {
+			w := h.outcome(h.rank(o))
+			w.why = asDelete
+			next.merge(h.sc, o, w)
+		}
 	}
 }

@@ -1,6 +1,6 @@
 package model
 
-// met notes how a copy took an operation, where two operations meet.
+// met notes how a copy took a write, where two writes meet.
 func (x *stepper) met(own *operation, shard int8, c *stored, took bool) {
 	if x.sc.Second == NoOp {
 		return
@@ -17,13 +17,13 @@ func (x *stepper) met(own *operation, shard int8, c *stored, took bool) {
 	}
 }
 
-// overtaken goes on with an operation that a copy refused as older than what it has. The
-// copies that took the operation are asked whether they still have it: if none has, the
-// newer one came after it, and it is answered as carried out. Otherwise it is written
-// once more, above what it met, or refused. It reports whether there was anything to do.
+// overtaken goes on with a write that a copy has refused as older. The node asks the copies
+// that took the write again. If all have a newer state by now, the newer write came later, and
+// this write is acknowledged. Otherwise the node writes again with a version above the newer
+// write's, or refuses. The result is whether there was anything to do.
 func (x *stepper) overtaken(i int) bool {
 	op := &x.now.Ops[i]
-	if op.Refused == 0 || x.sc.asks(i) == Delete && op.Refused == op.Ended && op.Untold == 0 {
+	if op.Refused == 0 || x.sc.write(i) == Delete && op.Refused == op.Ended && op.Missed == 0 {
 		return false
 	}
 	for shard := range x.sc.Shards {
@@ -34,7 +34,7 @@ func (x *stepper) overtaken(i int) bool {
 			if x.now.reach(op.Node, shard) && (c.Kind == absent || c.Version != op.Version) {
 				own.Passed |= bit
 			}
-			x.urgent(&next, "%s v%d asks S%d whether it still has it", x.sc.asks(i), op.Version, shard)
+			x.urgent(&next, "%s v%d asks S%d again", x.sc.write(i), op.Version, shard)
 			return true
 		}
 	}
@@ -45,11 +45,11 @@ func (x *stepper) overtaken(i int) bool {
 	own := &next.Ops[i]
 	if op.Version > 3 || x.now.Now > op.Began+1 {
 		own.Phase, own.Answer, own.AnsweredAt, own.rivalry = answered, refused, x.now.Now, rivalry{}
-		x.urgent(&next, "%s v%d answered: overtaken", x.sc.asks(i), op.Version)
+		x.urgent(&next, "%s v%d answered: overtaken", x.sc.write(i), op.Version)
 		return true
 	}
 	own.Version += 2
-	own.Told, own.Untold, own.Found, own.rivalry = 0, 0, 0, rivalry{}
-	x.urgent(&next, "%s is tried again as v%d, above v%d", x.sc.asks(i), own.Version, op.Above)
+	own.Sent, own.Missed, own.Found, own.rivalry = 0, 0, 0, rivalry{}
+	x.urgent(&next, "%s is sent again as v%d, above v%d", x.sc.write(i), own.Version, op.Above)
 	return true
 }

@@ -1,89 +1,79 @@
 package model
 
-// get is a GET that repairs: it reads the copies one after the other, and what it
-// found newest is merged onto the homes that it found older or without, for a tick
-// after the first read.
-func (x *stepper) get() {
-	if !x.sc.Repairing || x.now.Create.Phase == begun {
-		return
-	}
-	switch x.now.Get.Phase {
-	case notBegun:
-		for n := range int8(nodes) {
-			if x.now.awake(n) && x.now.Now >= 1 && x.now.Now <= x.sc.OpBy {
-				next := *x.now
-				next.Get.Phase, next.Get.Node, next.Get.ReadAt = begun, n, x.now.Now
-				x.maybe(&next, "GET begins through N%d", n)
-			}
-		}
-	case begun:
-		g := &x.now.Get
-		if x.now.Nodes[g.Node] == crashed || x.now.Now > g.ReadAt+1 {
-			next := *x.now
-			next.Get = getting{Phase: answered}
-			x.urgent(&next, "GET is over")
-			return
-		}
-		if !x.now.awake(g.Node) {
-			return
-		}
-		for shard := range x.sc.Shards {
-			if g.Read&(1<<shard) == 0 {
-				x.read(shard)
-				return
-			}
-		}
-		x.repair()
+// ofCreate is the create's place among the repairs, behind the places of the writes.
+const ofCreate = 2
+
+// owe notes that a write has missed owners.
+func (s *state) owe(sc *Scenario, i int, missed uint8) {
+	if sc.Rules.Repair && missed != 0 {
+		s.Repairs[i] = repairing{At: s.Now + repairAfter, Owes: missed}
 	}
 }
 
-// read reads one copy. All reads are within a tick: a later one would be over.
-func (x *stepper) read(shard int8) {
+// repair is rule "repair what a write missed". An owner that is missed again, since the node
+// is dead or the owner still silent, is left to the sweep.
+func (x *stepper) repair(i int) {
+	r := &x.now.Repairs[i]
+	if r.At == 0 || x.now.Now < r.At {
+		return
+	}
+	node, version, makes, what := int8(0), int8(1), true, "create"
+	if i != ofCreate {
+		op := &x.now.Ops[i]
+		node, version, makes, what = op.Node, op.Version, x.sc.write(i) == Put, x.sc.write(i).String()
+	}
 	next := *x.now
-	g, c := &next.Get, &x.now.Copies[shard]
-	seen := g.Read
-	if x.sc.Variants.RepairStrict && x.now.reach(g.Node, shard) && c.Kind == live && !x.far(c) {
-		g.Busy = 1
-	}
-	g.Read |= 1 << shard
 	switch {
-	case !x.now.reach(g.Node, shard):
-		g.Missed |= 1 << shard
-		x.maybe(&next, "GET: S%d doesn't answer", shard)
-		return
-	case c.Kind != absent && (g.Best.Kind == absent || c.order() > g.Best.order()):
-		g.Best, g.Older = *c, seen&^g.Missed
-	case c.Kind == absent && x.sc.Variants.RepairOlder:
-		g.Missed |= 1 << shard
-	case c.Kind == absent || c.order() < g.Best.order():
-		g.Older |= 1 << shard
+	case x.now.Nodes[node] == crashed || x.now.Now > r.At+1 && x.sc.Rules.NotAfter:
+		next.Repairs[i] = repairing{}
+		x.urgent(&next, "%s v%d: no repair", what, version)
+	case !x.now.awake(node):
+	case makes && x.sc.Rules.RepairReads && !r.Seen:
+		if next.Repairs[i].Seen = x.unchanged(i, node, version); !next.Repairs[i].Seen {
+			next.Repairs[i] = repairing{}
+		}
+		x.urgent(&next, "%s v%d is still there: %v", what, version, next.Repairs[i].Seen)
+	default:
+		x.repairOne(i, node, what)
 	}
-	x.maybe(&next, "GET reads S%d", shard)
 }
 
-func (x *stepper) repair() {
-	g := &x.now.Get
-	wanted := g.Best.Kind == live && x.far(&g.Best) && g.Busy == 0
-	for o := range x.sc.Homes {
-		if !wanted || g.Older&(1<<o) == 0 {
+// repairOne writes to the next owner that was missed.
+func (x *stepper) repairOne(i int, node int8, what string) {
+	r := &x.now.Repairs[i]
+	for shard := range x.sc.Shards {
+		bit := uint8(1) << shard
+		if r.Owes&bit == 0 {
 			continue
 		}
 		next := *x.now
-		next.Get.Older &^= 1 << o
-		changed := x.now.reach(g.Node, o) && !x.lossSeen() && next.merge(x.sc, o, x.now.copied(x.sc, &g.Best, o))
-		x.maybe(&next, "GET repairs S%d: %v", o, changed)
+		if next.Repairs[i].Owes &^= bit; next.Repairs[i].Owes == 0 {
+			next.Repairs[i] = repairing{}
+		}
+		w := x.now.created(x.sc, before, shard)
+		if i != ofCreate {
+			w = x.now.wanted(x.sc, i, shard)
+		}
+		took := x.now.reach(node, shard) && next.merge(x.sc, shard, w)
+		x.maybe(&next, "%s v%d is repaired on S%d: %v", what, w.version, shard, took)
+		x.last().urgent = x.now.Now > r.At || !x.sc.Rules.RepairReads
 		return
 	}
-	next := *x.now
-	next.Get = getting{Phase: answered}
-	x.urgent(&next, "GET is answered")
 }
 
-// far reports whether a copy that was read is neither leased nor nearly due.
-func (x *stepper) far(c *stored) bool {
-	from := c.Score
-	if x.sc.Variants.RepairStrict {
-		from -= c.Rank * x.sc.Skew
+// unchanged reports whether an owner that took the write still has exactly the state of the
+// write, neither leased nor due within 2 s.
+func (x *stepper) unchanged(i int, node, version int8) bool {
+	owes, epoch := x.now.Repairs[i].Owes, before
+	if i != ofCreate {
+		epoch = x.now.Ops[i].Epoch
 	}
-	return c.Token == noToken && from > x.now.Get.ReadAt+x.sc.Variants.RepairGuard
+	for shard := range x.sc.Shards {
+		c := &x.now.Copies[shard]
+		same := c.Kind == live && c.Version == version && c.Pop == 1 && c.Attempt == 0 && c.Token == noToken
+		if x.sc.owner(epoch, shard) && owes&(1<<shard) == 0 && x.now.reach(node, shard) && same && c.Score-c.Rank*x.sc.Skew > x.now.Now+2 {
+			return true
+		}
+	}
+	return false
 }

@@ -1,6 +1,6 @@
 package model
 
-// settle is the outcome on the leased copy, by its token, last of all.
+// settle is the outcome on the leased copy, with the token, after all other copies.
 func (h *hand) settle() {
 	next := *h.now
 	if !h.now.reach(h.n, h.shard) {
@@ -11,11 +11,9 @@ func (h *hand) settle() {
 		h.drop(&next, "settle refused")
 		return
 	}
-	w := h.outcome(h.ownRank())
+	w := h.outcome(h.rank(h.shard))
 	next.Copies[h.shard] = h.settled(&w)
-	if h.sc.Variants.MissedNoted && h.sc.Life > 0 {
-		next.noteMissed(h.task.Untold)
-	}
+	next.noteMissed(h.sc, h.task.Missed)
 	own := &next.Tasks[h.n][h.shard]
 	switch {
 	case w.kind == live && h.task.Missing != 0 && h.sc.Rules.RestoreAfterSettle:
@@ -35,34 +33,29 @@ func (h *hand) settle() {
 
 // settled is what the leased copy becomes.
 func (h *hand) settled(w *written) stored {
-	c := &h.now.Copies[h.shard]
-	home := h.home(h.shard)
-	switch {
-	case w.kind == live && !home && h.sc.Variants.AwayAsBackup && !h.sc.Variants.AwayUpdated:
-		return stored{}
-	case w.kind == live && !home:
-		return stored{
-			Kind: live, Version: w.version, Pop: w.pop, Attempt: w.attempt,
-			Score: w.score + h.sc.Variants.AwayLater, Rank: c.Rank, Named: c.Named,
+	c, owner := &h.now.Copies[h.shard], h.owner(h.shard)
+	if w.kind == live {
+		next := stored{Kind: live, Version: w.version, Pop: w.pop, Attempt: w.attempt, Score: w.score, Rank: c.Rank}
+		if !owner {
+			next.Score += h.sc.halfSkew()
 		}
-	case w.kind == live:
-		return stored{Kind: live, Version: w.version, Pop: w.pop, Attempt: w.attempt, Score: w.score, Rank: c.Rank, Named: c.Named}
-	case h.task.Untold == 0 && home && h.now.young(h.sc, w.version):
-		return stored{Kind: tombstone, Version: w.version, Score: h.now.youngEnd(h.sc)}
-	case h.task.Untold == 0 || home && !h.sc.Rules.DoneTombstone:
-		return stored{}
+		return next
 	}
-	grave := stored{Kind: tombstone, Version: w.version, Score: h.now.tombstoneEnd(h.sc), Named: c.Named}
-	if !home {
+	grave := stored{Kind: tombstone, Version: w.version, Score: h.now.tombstoneEnd(h.sc)}
+	if !owner {
 		grave.Rank = c.Rank
 	}
-	if (home || h.sc.Change != NoChange) && h.sc.Rules.TellOwed {
-		grave.Owed = h.task.Untold
+	end := h.now.youngEnd(h.sc, w.version, w.epoch)
+	switch {
+	case h.task.Missed == 0 && owner && end > 0:
+		grave.Score = end
+	case h.task.Missed == 0 || owner && !h.sc.Rules.DoneTombstone:
+		return stored{}
 	}
 	return grave
 }
 
-// restore restores the homes that lacked their copy, within a second of the settle.
+// restore makes the missing copies of owners again, within a second of the settle.
 func (h *hand) restore() {
 	for o := range h.sc.Shards {
 		if h.task.Asked&(1<<o) == 0 {
@@ -72,16 +65,50 @@ func (h *hand) restore() {
 		own := &next.Tasks[h.n][h.shard]
 		own.Asked &^= 1 << o
 		if own.Asked == 0 {
-			h.restored(own)
+			if own.Phase = leaving; !h.leaves() {
+				*own = task{}
+			}
 		}
 		w := h.outcome(h.rank(o))
-		changed := w.kind == live && h.now.reach(h.n, o) && !h.lossSeen() && h.now.Now <= h.task.FencedAt+1 && next.merge(h.sc, o, w)
+		changed := w.kind == live && h.now.reach(h.n, o) && h.now.Now <= h.task.FencedAt+1 && next.merge(h.sc, o, w)
 		h.add(&next, "restores S%d: %v", o, changed)
 		return
 	}
 }
 
-// lossSeen reports whether a shard lost its data less than 3 s ago.
-func (x *stepper) lossSeen() bool {
-	return x.sc.Variants.RestoreWaits && x.now.WipedAt != 0 && x.now.Now < x.now.WipedAt-1+sweepWait
+// leaves reports whether leftovers may be removed, because every copy has the outcome.
+func (h *hand) leaves() bool {
+	if h.sc.Change == NoChange || h.task.Missed != 0 {
+		return false
+	}
+	for o := range h.sc.Shards {
+		if !h.owner(o) && h.now.Copies[o].Kind == live && (o == h.shard || h.looks(o)) {
+			return true
+		}
+	}
+	return false
+}
+
+// leave removes leftovers with an outcome. A timer with a short interval comes due too often
+// for the sweep.
+func (h *hand) leave() {
+	next := *h.now
+	w := h.outcome(h.rank(h.shard))
+	for o := range h.sc.Shards {
+		if !h.owner(o) && h.now.reach(h.n, o) && (o == h.shard || h.looks(o)) && h.now.Now <= h.task.FencedAt+1 {
+			next.leave(h.sc, o, w.order())
+		}
+	}
+	next.Tasks[h.n][h.shard] = task{}
+	h.add(&next, "removes the leftovers")
+}
+
+// leave removes exactly this state, if the copy has neither a lease nor a firing mark.
+func (s *state) leave(sc *Scenario, shard int8, order int) bool {
+	c := &s.Copies[shard]
+	if sc.Rules.LeaveExact && (c.Kind == absent || c.order() != order || c.Token != noToken || c.Mark > s.Now) {
+		return false
+	}
+	*c = stored{}
+	return true
 }

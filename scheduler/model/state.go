@@ -1,13 +1,13 @@
 package model
 
-// What a shard holds of the timer.
+// Kinds of a copy.
 const (
 	absent int8 = iota
 	live
 	tombstone
 )
 
-// Who holds the lease of a copy: nobody, a claim whose answer was lost, or a node.
+// Tokens of a lease: no lease, a lease whose claim lost its answer, or a node's lease.
 const (
 	noToken int8 = iota
 	lostToken
@@ -17,16 +17,14 @@ const (
 // stored is one copy of the timer.
 type stored struct {
 	Kind, Version, Pop, Attempt int8
-	Score                       int8 // when someone must next look
+	Score                       int8 // when a node must look next
 	Token                       int8
 	Mark                        int8 // firing until then
 	Rank                        int8
-	Owed                        uint8 // of a tombstone: shards that were not told
-	Fired                       bool  // under this lease, with Variants.LeaseAsked
-	Named                       bool  // its record names the substitute; only where writes meet
+	Fired                       bool // under this lease
 }
 
-// What a node does next with a copy it holds.
+// Phases of a node's work on a copy.
 const (
 	idle int8 = iota
 	held
@@ -35,7 +33,6 @@ const (
 	lettering
 	telling
 	settling
-	bringing
 	restoring
 	leaving
 )
@@ -44,49 +41,47 @@ const (
 const (
 	unfenced int8 = iota
 	fenced
-	fenceUnknown // the answer was lost: to be sent again with the same token
+	fenceUnknown // the answer was lost; the node sends the same fence again
 )
 
-// What a callback ended with.
+// Outcomes of a callback.
 const (
 	succeeded int8 = 1 + iota
 	failed
 	givenUp
 )
 
-// What a node has noted about a copy away from home that it holds.
-const (
-	sawHomeLacks uint8 = 1 << iota
-	renewed
-	homeSilent
-)
-
 // task is a node's work on the copy of one shard.
 type task struct {
 	Phase, Version, Pop, Attempt, Rank int8
-	Noted                              uint8
-	Asked, Untold, Missing             uint8 // masks of shards
+	Asked, Missed, Missing             uint8 // masks of shards
 	Fence, FencedAt, AskedAt           int8
 	Outcome                            int8
-	Epoch                              int8  // what the node knew when it claimed, or when it told the others
-	Skipped                            uint8 // shards that did not answer when asked; only with more than one fault
-	Named                              bool  // the record that was claimed names the substitute
+	Epoch                              int8  // what the node knew at the claim, or when it wrote the outcome
+	Skipped                            uint8 // shards that did not answer the comparison; only with more than one fault
 }
 
-// buffered is a write that a paused shard carries out when it wakes.
-type buffered struct {
+// delayed is a write that arrives late.
+type delayed struct {
 	On, Shard, NotAfter, Version, Rank, Delete int8
-	Link                                       int8 // of this node, plus 1; 0: the shard pauses
+	Way                                        int8 // the obstacle: way…
 }
 
-// The phases of a create and of the client's operation.
+// Obstacles of a write. The link of node n is wayOfLinks + n.
+const (
+	wayOfShard int8 = iota // a pause
+	wayOfRetry             // nothing: the write was sent twice
+	wayOfLinks
+)
+
+// Phases of a client's write.
 const (
 	notBegun int8 = iota
 	begun
 	answered
 )
 
-// How the client's operation was answered.
+// Answers to a client's write.
 const (
 	unanswered int8 = iota
 	clean
@@ -94,99 +89,86 @@ const (
 	refused
 )
 
-// What an operation found on the shards it told.
+// Findings of a write on the shards.
 const (
-	foundFiring uint8 = 1 << iota
-	foundMissing
-	foundPresent
-	foundElsewhere // something, where none belongs
-	foundLive      // a live copy there
+	foundFiring    uint8 = 1 << iota // a callback may still start
+	foundElsewhere                   // a record on a shard that is no owner
 )
 
-// operation is the client's DELETE or PUT.
+// operation is a client's DELETE or PUT.
 type operation struct {
 	Phase, Node, Began  int8
-	Version             int8 // of its last try
-	Epoch               int8 // what its node knew when it began
-	Told, Untold, Found uint8
-	Away                uint8 // copies away from home that a PUT was told to, which the homes' know of
+	Version             int8 // of the last try
+	Epoch               int8 // what the node knew at the beginning
+	Sent, Missed, Found uint8
 	Answer, AnsweredAt  int8
-	Named               bool // a copy that was told names the substitute
-	After               bool // the first one was answered before this one began, with Scenario.Behind
-	rivalry                  // only where two operations meet
+	After               bool // the first write was answered before; only with Scenario.Behind
+	rivalry                  // only with two writes
 }
 
-// rivalry is what an operation learns of another one of the same time.
+// rivalry is what a write learns of another write of the same time. The first five are masks
+// of shards.
 type rivalry struct {
-	Took, Refused, Ended uint8 // copies that took it; that have something newer; that is a tombstone
-	Looked, Passed       uint8 // copies asked whether they still have it; that have something newer by now
+	Took, Refused, Ended uint8 // took this write; have a newer state; have a newer tombstone
+	Looked, Passed       uint8 // were asked again; have a newer state by now
 	Above                int8  // the newest version that was met
 }
 
-// repairing is what a write still owes to the owners that it missed.
+// repairing is what the node of a write still has to repair.
 type repairing struct {
-	At   int8 // when they are written once more; 0: never
+	At   int8 // when; 0: never
 	Owes uint8
-	Seen bool // an owner that took the write still has exactly that state
+	Seen bool // an owner still has exactly the state of the write
 }
 
-// creation is the client's POST.
+// creation is a client's POST.
 type creation struct {
 	Phase        int8
-	Told, Untold uint8
-	Noted        uint8 // homes that were sent a note of the substitute
-	Made         bool  // the substitute is there
+	Sent, Missed uint8
 }
 
-// getting is a GET that repairs: the newest copy it has read so far.
-type getting struct {
-	Phase, Node, ReadAt, Busy int8
-	Read, Missed, Older       uint8
-	Best                      stored
-}
-
-// Whether a shard can be reached.
+// Whether a shard is there.
 const (
-	away int8 = iota
+	paused int8 = iota
 	up
 	gone
 )
 
-// crashed is a node's entry when it is dead; otherwise it is the tick until which
-// it is frozen.
+// crashed is the entry of a dead node. Any other entry is the tick until which the node is
+// frozen.
 const crashed int8 = -1
 
-// state is everything at one moment. All of it is small numbers, so that states
-// compare and hash as they lie in memory.
+// state is everything at one moment. All fields are small numbers, so states compare and
+// hash as they lie in memory.
 type state struct {
 	Now      int8
 	Copies   [maxShards]stored
 	Shards   [maxShards]int8
 	Silent   [nodes][maxShards]int8 // since when a shard that can't be reached counts as silent
-	Back     [nodes][maxShards]int8 // until when one that is back may be thought silent
+	Back     [nodes][maxShards]int8 // until when a node may still take a shard for silent
 	Nodes    [nodes]int8
 	Cut      uint8
 	Tasks    [nodes][maxShards]task
 	Budget   int8
 	Failures int8
 	Create   creation
-	Ops      [2]operation // the second only with Scenario.Second
-	Get      getting
+	Ops      [2]operation         // the second only with Scenario.Second
 	Saved    [2][maxShards]stored // the copies one and two ticks ago, with the fault Gap
-	Repairs  [3]repairing         // of the operations, and of the create
-	Buffered [2]buffered          // a write of each operation; the first may be the create's
+	Repairs  [3]repairing         // of the client's writes, and of the create
+	Delayed  [2]delayed           // a write of each client; the first may be the create's
 	Unswept  [nodes]uint8
-	WipedAt  int8  // plus 1
-	WipedOn  uint8 // shards that lost their data less than 3 s ago, with Variants.LossSaid
+	LostAt   int8  // when a shard last lost data, plus 1
+	LostOn   uint8 // shards that have lost data less than 3 s ago
 	Changing changing
 
-	// What has happened, for the checks.
-	Succeeded, Sent       uint8
+	// The past, for the checks.
+	Succeeded, Called     uint8
 	HighestPop, HighestAt int8
-	Letters               [2]uint8 // by version: shards with a dead letter; with one operation alone
+	Letters               [2]uint8 // by version: shards with a dead letter; with one write alone
 }
 
-// order is rule "order of states": by version, pop and attempt, a tombstone last of its version.
+// order is rule "order of states": by version, pop and attempt. A tombstone is the last state
+// of its version.
 func order(kind, version, pop, attempt int8) int {
 	if kind == tombstone {
 		return int(version)*1000 + 999
@@ -204,7 +186,7 @@ func (s *state) reach(node, shard int8) bool {
 	return s.Shards[shard] == up && s.Cut&link(node, shard) == 0
 }
 
-// silent reports whether the node has waited a tick for the shard in vain.
+// silent reports whether the node has waited for the shard for a tick without an answer.
 func (s *state) silent(node, shard int8) bool {
 	since := s.Silent[node][shard]
 	return !s.reach(node, shard) && since > 0 && s.Now >= since
@@ -214,24 +196,29 @@ func (s *state) awake(node int8) bool { return s.Nodes[node] >= 0 && s.Nodes[nod
 
 // due is when the copy of this rank is due for the pop.
 func (s *state) due(sc *Scenario, version, pop, rank int8) int8 {
-	due := sc.Interval*pop + rank*sc.Skew
+	interval, from := sc.Interval, int8(0)
 	if version > 1 {
 		op := s.op(sc, version)
-		if sc.LastIn > 0 && (op == &s.Ops[1] || sc.Second == NoOp) {
-			due = sc.LastIn*pop + rank*sc.Skew
+		if from = op.Began; sc.LastIn > 0 && (op == &s.Ops[1] || sc.Second == NoOp) {
+			interval = sc.LastIn
 		}
-		due += op.Began
 	}
-	return due
+	return from + interval*pop + rank*sc.Skew
 }
 
-// op is the operation that made a version: the first makes 2 and 4, the second 3 and 5,
-// or the other way round where the second one's clock is behind.
+// op is the write that made a version: the first makes 2 and 4, the second 3 and 5. With
+// Scenario.Behind the first makes 3 and 5.
 func (s *state) op(sc *Scenario, version int8) *operation {
 	if sc.Behind {
 		version++
 	}
 	return &s.Ops[version%2]
+}
+
+// single reports whether a version has one copy, though clients don't know. A PUT that reached
+// the first owner knows. Otherwise the version counts as new, and has two copies.
+func (s *state) single(sc *Scenario, version int8) bool {
+	return sc.unknown() && (version == 1 || s.op(sc, version).Missed&1 == 0)
 }
 
 // holds reports whether the lease of the task is still the node's.
@@ -241,10 +228,12 @@ func (s *state) holds(node, shard int8) bool {
 		c.Version == s.Tasks[node][shard].Version
 }
 
-// end is how long a tombstone made now is kept.
-func (s *state) tombstoneEnd(sc *Scenario) int8 {
-	if sc.Life > 0 {
-		return s.Now + sc.Life
+// noteMissed has all nodes keep tombstones until the shards are swept.
+func (s *state) noteMissed(sc *Scenario, shards uint8) {
+	if !sc.Rules.MissedNoted || sc.Life == 0 {
+		return
 	}
-	return forever
+	for n := range s.Unswept {
+		s.Unswept[n] |= shards
+	}
 }

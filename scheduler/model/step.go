@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// move is one thing that may happen next.
+// move is something that may happen next.
 type move struct {
 	next      state
 	urgent    bool
@@ -13,7 +13,7 @@ type move struct {
 	label     string
 }
 
-// stepper collects what may happen next in one state.
+// stepper collects what may happen next in a state.
 type stepper struct {
 	sc      *Scenario
 	now     *state
@@ -21,25 +21,22 @@ type stepper struct {
 	tracing bool // whether moves get labels
 }
 
-// successors returns what may happen next. The clock moves only if nothing is
-// urgent.
+// successors returns what may happen next. The clock moves only if nothing is urgent.
 func (x *stepper) successors(s *state) []move {
 	x.now, x.moves = s, x.moves[:0]
 	x.create()
-	if s.Create.Phase != begun || x.sc.Start == Meeting {
-		for n := range int8(nodes) {
-			if s.awake(n) {
-				x.node(n)
-			}
+	for n := range int8(nodes) {
+		if s.awake(n) {
+			x.node(n)
 		}
 	}
 	for i := range x.now.Ops {
 		x.client(i)
 	}
 	for i := range x.now.Repairs {
-		x.repairWrite(i)
+		x.repair(i)
 	}
-	x.get()
+	x.arriveAgain()
 	x.links()
 	x.shards()
 	x.sweep()
@@ -50,10 +47,10 @@ func (x *stepper) successors(s *state) []move {
 	return x.moves
 }
 
-// node is what a node may do: work on each shard, fail, take a client's call.
+// node is what a node may do: work on each shard, fail, accept a client's write.
 func (x *stepper) node(n int8) {
 	for shard := range x.sc.Shards {
-		x.bury(n, shard)
+		x.removeTombstone(n, shard)
 		h := hand{stepper: x, n: n, shard: shard, task: x.now.Tasks[n][shard]}
 		if h.task.Phase == idle {
 			x.claim(n, shard)
@@ -77,9 +74,7 @@ type hand struct {
 func (h *hand) work() {
 	switch h.task.Phase {
 	case held:
-		if !h.look() {
-			h.take()
-		}
+		h.yield()
 	case asking:
 		h.fire()
 	case sent:
@@ -90,13 +85,25 @@ func (h *hand) work() {
 		h.tell()
 	case settling:
 		h.settle()
-	case bringing:
-		h.brought()
 	case restoring:
 		h.restore()
 	case leaving:
 		h.leave()
 	}
+}
+
+// owner reports whether a copy belongs on the shard, by what the task knows.
+func (h *hand) owner(shard int8) bool { return h.sc.owner(h.task.Epoch, shard) }
+
+// rank is the rank of the copy on a shard, by what the task knows.
+func (h *hand) rank(shard int8) int8 { return h.sc.rank(h.task.Epoch, shard) }
+
+// looks reports whether the task deals with the copy of a shard.
+func (h *hand) looks(o int8) bool {
+	if h.now.single(h.sc, h.task.Version) && o != h.shard {
+		return h.task.Phase == asking && h.sc.Rules.AskTwo
+	}
+	return h.sc.looks(h.task.Epoch, o)
 }
 
 // add notes a move of the node that is urgent and breaks nothing.
@@ -117,11 +124,11 @@ func (h *hand) drop(next *state, format string, args ...any) {
 	h.add(next, format, args...)
 	if after.Kind == live && after.Token == noToken && after.Score <= h.now.Now &&
 		before.Token != noToken && after.order() == before.order() {
-		h.moves[len(h.moves)-1].violation = Stuck
+		h.blame(Stuck)
 	}
 }
 
-// putOff gives the lease back, to be looked at again at this score.
+// putOff returns the lease. The copy is looked at again at this score.
 func (h *hand) putOff(score int8, format string, args ...any) {
 	next := *h.now
 	if h.mine {
@@ -146,8 +153,11 @@ func (x *stepper) maybe(next *state, format string, args ...any) {
 	x.moves = append(x.moves, move{next: *next, label: x.label(format, args)})
 }
 
+// last is the move just noted.
+func (x *stepper) last() *move { return &x.moves[len(x.moves)-1] }
+
 // blame marks the move just noted as a violation.
-func (x *stepper) blame(v Violation) { x.moves[len(x.moves)-1].violation = v }
+func (x *stepper) blame(v Violation) { x.last().violation = v }
 
 func (x *stepper) label(format string, args []any) string {
 	if !x.tracing {

@@ -1,18 +1,13 @@
 package model
 
-// sweepWaits is how long after a shard lost its data the sweep may not copy.
-func (sc *Scenario) sweepWaits() int8 {
-	if sc.Rules.SweepWaits {
-		return sweepWait
-	}
-	return 0
-}
+// maySweepNow reports whether the sweep need not wait for a loss of data (rule "wait before
+// repairing").
+func (x *stepper) maySweepNow() bool { return x.now.LostAt == 0 || !x.sc.Rules.SweepWaits }
 
-// sweep is rule "sweep copies to their owners" where no shards change, in one step: a copy
-// that is neither leased nor nearly due is copied to the homes that lack it or have an older
-// one.
+// sweep is rule "sweep copies to their owners" without a change, in one step: a copy that is
+// neither leased nor due soon is copied to owners that have none or an older copy.
 func (x *stepper) sweep() {
-	if x.now.WipedAt != 0 && x.now.Now < x.now.WipedAt-1+x.sc.sweepWaits() {
+	if !x.maySweepNow() {
 		return
 	}
 	if x.sc.Sweeping {
@@ -23,16 +18,14 @@ func (x *stepper) sweep() {
 			}
 		}
 	}
-	if x.sc.Life > 0 && x.now.Unswept != [nodes]uint8{} {
-		for n := range int8(nodes) {
-			x.sweepAll(n)
-		}
+	for n := range int8(nodes) {
+		x.sweepAll(n)
 	}
 }
 
 func (x *stepper) sweepFrom(shard int8) {
 	c := &x.now.Copies[shard]
-	for o := range x.sc.Homes {
+	for o := range x.sc.Factor {
 		to := &x.now.Copies[o]
 		if o == shard || to.Kind != absent && to.order() >= c.order() || to.Token != noToken {
 			continue
@@ -40,7 +33,7 @@ func (x *stepper) sweepFrom(shard int8) {
 		for n := range int8(nodes) {
 			if x.now.awake(n) && x.now.reach(n, shard) && x.now.reach(n, o) {
 				next := *x.now
-				next.adopt(x.sc, 0, o, shard, o)
+				next.adopt(x.sc, before, o, shard, o)
 				x.maybe(&next, "N%d sweeps S%d to S%d", n, shard, o)
 				break
 			}
@@ -48,7 +41,7 @@ func (x *stepper) sweepFrom(shard int8) {
 	}
 }
 
-// sweepAll is a sweep of everything, after which tombstones may be buried.
+// sweepAll is a sweep of all shards. Tombstones may be removed afterwards.
 func (x *stepper) sweepAll(n int8) {
 	if x.now.Nodes[n] != 0 || x.now.Unswept[n] == 0 {
 		return
@@ -60,10 +53,10 @@ func (x *stepper) sweepAll(n int8) {
 		}
 	}
 	next := *x.now
-	for shard := range x.sc.Homes {
-		for o := range x.sc.Homes {
+	for shard := range x.sc.Factor {
+		for o := range x.sc.Factor {
 			if next.Copies[o].Kind != absent && o != shard {
-				next.adopt(x.sc, 0, shard, o, shard)
+				next.adopt(x.sc, before, shard, o, shard)
 			}
 		}
 	}
@@ -75,5 +68,5 @@ func (x *stepper) sweepAll(n int8) {
 			}
 		}
 	}
-	x.maybe(&next, "N%d's sweep has passed over all", n)
+	x.maybe(&next, "N%d has swept all shards", n)
 }

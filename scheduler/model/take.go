@@ -1,16 +1,13 @@
 package model
 
-// take is rule "take the better copy first": the better copies are taken in rank order,
-// and only if none can be had does the node go on with its own.
-func (h *hand) take() {
+// yield is rule "take the better copy first": a backup looks at the better copies in rank
+// order. The node fires its own copy only if no better copy can be had.
+func (h *hand) yield() {
 	o, found := h.better()
-	if h.sc.Change != NoChange {
-		o, found = h.betterPlace()
-	}
 	if !found {
 		next := *h.now
 		own := &next.Tasks[h.n][h.shard]
-		own.Phase, own.Asked, own.Noted = asking, 0, 0
+		own.Phase, own.Asked, own.AskedAt = asking, 0, h.now.Now
 		h.add(&next, "nothing better, own copy")
 		return
 	}
@@ -31,29 +28,24 @@ func (h *hand) take() {
 		h.promote(o)
 	case c.Score > h.now.Now:
 		h.putOff(c.Score+behind, "better S%d leased or not due, put off to %d", o, c.Score+behind)
-	case h.now.Tasks[h.n][o].Phase != idle:
-		h.putOff(h.now.Now+1, "has a task on S%d itself", o)
-	case h.sc.Variants.Yield:
-		h.putOff(h.now.Now+behind, "yields to S%d, looks again at %d", o, h.now.Now+behind)
 	default:
-		h.takeOver(o, h.now.Now+behind)
+		h.putOff(h.now.Now+behind, "yields to S%d, looks again at %d", o, h.now.Now+behind)
 	}
 }
 
-// better is the next copy to take: of a better rank, or of the same rank at home
-// when this one is away.
+// better is the next copy to look at: of a better rank, or of the same rank on an owner when
+// the task's own shard is no owner. Owners come first.
 func (h *hand) better() (int8, bool) {
 	if !h.sc.Rules.Take {
 		return 0, false
 	}
-	for rank := range min(h.task.Rank+1, h.sc.Homes) {
-		ahead := rank < h.task.Rank
-		if rank != h.shard && (ahead || !h.home(h.shard)) && h.task.Asked&(1<<rank) == 0 {
-			return rank, true
-		}
-		for o := h.sc.Homes; o < h.sc.Shards; o++ {
-			c := &h.now.Copies[o]
-			if h.knowsAway() && o != h.shard && ahead && c.Kind == live && c.Rank == rank && h.task.Asked&(1<<o) == 0 {
+	own, at := h.rank(h.shard), h.owner(h.shard)
+	for _, owners := range []bool{true, false} {
+		for o := range h.sc.Shards {
+			if o == h.shard || h.task.Asked&(1<<o) != 0 || h.owner(o) != owners || !h.looks(o) {
+				continue
+			}
+			if rank := h.rank(o); rank < own || rank == own && owners && !at {
 				return o, true
 			}
 		}
@@ -67,37 +59,32 @@ func (h *hand) skip(o int8, reason string) {
 	h.add(&next, "better S%d %s, goes on", o, reason)
 }
 
-// adopt makes one's own copy what another shard holds, and ends the task.
+// adopt makes the node's own copy what another shard has, and ends the task.
 func (h *hand) adopt(o int8, format string, args ...any) {
 	next := *h.now
 	if h.mine || !h.sc.Rules.LeasedAdoption && h.now.reach(h.n, h.shard) {
-		next.adopt(h.sc, h.epoch(), h.shard, o, h.ownRank())
+		next.adopt(h.sc, h.task.Epoch, h.shard, o, h.rank(h.shard))
 	}
 	h.drop(&next, format, args...)
 }
 
-// takeOver leases the better copy and puts one's own off.
-func (h *hand) takeOver(o, score int8) {
-	next := *h.now
-	next.lease(h.sc, h.n, o)
-	if h.mine {
-		next.Copies[h.shard].Score = score
-		next.Copies[h.shard].Token = noToken
-	}
-	next.Tasks[h.n][h.shard] = task{}
-	lost := next
-	phase := asking
-	if !h.home(o) && !h.sc.Variants.AwayAsBackup {
-		phase = held
-	}
+// outranked reports whether a better copy still waits by the rank that it had before the change.
+func (h *hand) outranked(o int8) bool {
 	c := &h.now.Copies[o]
-	next.Tasks[h.n][o] = h.taskOf(h.n, c, phase)
-	h.add(&next, "takes S%d v%d pop %d", o, c.Version, c.Pop)
-	if h.mayLose() {
-		lost.Copies[o].Token = lostToken
-		if h.mine {
-			lost.Copies[h.shard].Score = h.now.Now + 1
-		}
-		h.lost(&lost, "takes S%d, looks again", o)
-	}
+	return h.sc.Change != NoChange && h.sc.Rules.Others && h.task.Epoch != forgotten && c.Token == noToken && c.Mark <= h.now.Now &&
+		c.Attempt == 0 && c.order() == h.task.order() && h.now.due(h.sc, c.Version, c.Pop, h.rank(o)) < c.Score
+}
+
+// fires reports whether a better copy that is further on has been fenced, or will be again.
+// During a change the node waits for the copy, because no other copy has its state yet.
+func (h *hand) fires(c *stored) bool {
+	return h.sc.Change != NoChange && c.Kind == live && c.Version == h.task.Version
+}
+
+// promote gives a better copy the rank that it has now.
+func (h *hand) promote(o int8) {
+	next := *h.now
+	c := &next.Copies[o]
+	c.Rank, c.Score = h.rank(o), h.now.due(h.sc, c.Version, c.Pop, h.rank(o))
+	h.add(&next, "better S%d gets rank %d", o, c.Rank)
 }
