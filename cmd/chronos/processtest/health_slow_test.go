@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"chronos/cmd/chronos/processtest/heldup"
+	"chronos/internal/heldup"
 	"chronos/scheduler"
 	"chronos/scheduler/history"
 )

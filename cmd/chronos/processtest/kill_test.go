@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"chronos/cmd/chronos/processtest/heldup"
+	"chronos/internal/heldup"
 	"chronos/scheduler/webhook/webhooktest"
 )
 
