@@ -18,7 +18,10 @@ func onEach(t *testing.T, check func(t *testing.T, s scheduler.Store)) {
 	for name, start := range map[string]func(testing.TB) *testRedis{
 		"mini": startSwift, "real": func(t testing.TB) *testRedis { t.Helper(); return startRedis(t) },
 	} {
-		t.Run(name, func(t *testing.T) { check(t, openStore(t, "node", "http", start(t))) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			check(t, openStore(t, "node", "http", start(t)))
+		})
 	}
 }
 
@@ -39,6 +42,7 @@ func writeOf(kind scheduler.WriteKind, state scheduler.State) scheduler.Write {
 // Rule "done removes only its predecessor": on an older state, or where nothing is, done leaves a
 // tombstone. So an outcome that overtakes its own create still wins.
 func TestDoneRemovesOnlyItsPredecessor(t *testing.T) {
+	t.Parallel()
 	const live, gone, done = scheduler.WriteLive, scheduler.WriteGone, scheduler.WriteDone
 	tomb := func(version scheduler.Version) *scheduler.State {
 		return &scheduler.State{Version: version, Ended: true}
@@ -87,6 +91,7 @@ func TestDoneRemovesOnlyItsPredecessor(t *testing.T) {
 
 // Rule "merge keeps the firing mark": a done keeps the mark of an earlier state's callback, too.
 func TestDoneKeepsTheFiringMark(t *testing.T) {
+	t.Parallel()
 	onEach(t, func(t *testing.T, s scheduler.Store) {
 		lease := fire(t, s)
 		if got := tellAll(t, s, writeOf(scheduler.WriteDone, at(5, 1, 1)))[0]; got.Status != scheduler.WriteStored || got.Firing <= 0 {
@@ -105,6 +110,7 @@ func TestDoneKeepsTheFiringMark(t *testing.T) {
 // Rule "leased writes need the lease": a node adopts a newer state from another copy by a leased
 // write. That write does nothing when the lease is gone.
 func TestLeasedWriteNeedsItsLease(t *testing.T) {
+	t.Parallel()
 	onEach(t, func(t *testing.T, s scheduler.Store) {
 		adopt := func(token string, state scheduler.State) scheduler.WriteStatus {
 			w := writeOf(scheduler.WriteLive, state)
@@ -142,6 +148,7 @@ func TestLeasedWriteNeedsItsLease(t *testing.T) {
 // A retry comes when its outcome says, also past the timer's next pop: which of
 // the two it shall be is decided by the engine.
 func TestRetryIsNoNextPop(t *testing.T) {
+	t.Parallel()
 	onEach(t, func(t *testing.T, s scheduler.Store) {
 		w := writeOf(scheduler.WriteLive, at(5, 1, 0))
 		due := tellAll(t, s, w)[0].Due
@@ -195,6 +202,7 @@ func checkMissing(t *testing.T, s scheduler.Store) {
 
 // What the sweep removes is in place elsewhere, if it is still what the sweep read.
 func TestLeaveRemovesExactlyWhatWasRead(t *testing.T) {
+	t.Parallel()
 	onEach(t, func(t *testing.T, s scheduler.Store) {
 		tellAll(t, s, writeOf(scheduler.WriteLive, at(5, 2, 0)))
 		for _, read := range []scheduler.State{at(4, 2, 0), at(5, 1, 0), at(5, 1, 1), at(5, 3, 0), at(6, 1, 0)} {
