@@ -113,6 +113,7 @@ func TestAddressesAreBounded(t *testing.T) {
 // The address of a Redis that is added counts from the moment the topology does, on
 // each node that follows.
 func TestAddressesFollowTheTopology(t *testing.T) {
+	t.Parallel()
 	l := layOut(t, "a", "b", "c")
 	first, other := l.node("a", "b"), l.node("a", "b")
 	of := func(names ...string) (all []string) {

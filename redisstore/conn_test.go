@@ -76,6 +76,7 @@ func (c lateConn) Read(b []byte) (int, error) {
 
 // A caller that waits no longer leaves the connection to the next one.
 func TestLateAnswerDropsNoConnection(t *testing.T) {
+	t.Parallel()
 	server := miniredis.RunT(t)
 	var late, dials atomic.Int64
 	dial := func(ctx context.Context, network, address string) (net.Conn, error) {

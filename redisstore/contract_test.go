@@ -20,6 +20,7 @@ import (
 )
 
 func TestContractMini(t *testing.T) {
+	t.Parallel()
 	for _, shards := range []int{1, 3} {
 		t.Run(fmt.Sprint(shards, " shards"), func(t *testing.T) {
 			storetest.Run(t, func(t *testing.T) storetest.Fixture {
@@ -34,6 +35,7 @@ func TestContractMini(t *testing.T) {
 }
 
 func TestContractReal(t *testing.T) {
+	t.Parallel()
 	shard := startRedis(t)
 	var lanes atomic.Int64 // each test has a lane to itself
 	storetest.Run(t, func(t *testing.T) storetest.Fixture {
@@ -65,6 +67,7 @@ func fixture(t *testing.T, lane string, shards ...*testRedis) storetest.Fixture 
 
 // What a claim reads past must not make it take more than its share.
 func TestClaimReadsPastWithinItsShare(t *testing.T) {
+	t.Parallel()
 	shard := startMini(t, time.Now())
 	s, other := openStore(t, "node", "http", shard), openStore(t, "other", "http", shard)
 	ctx, keys := t.Context(), s.keysOf("a", 3, 9)
@@ -92,6 +95,7 @@ func TestClaimReadsPastWithinItsShare(t *testing.T) {
 // Rule "no late writes": a Redis that was stopped executes buffered commands when it wakes.
 // Commands that create, lease or fire must then do nothing.
 func TestStoppedRedisExecutesNothingLate(t *testing.T) {
+	t.Parallel()
 	shard := startRedis(t)
 	s, other := openStore(t, "node", "http", shard), openStore(t, "other", "http", shard)
 	s.patience, s.notAfter = notAfter, notAfter // as outside of tests
@@ -179,6 +183,7 @@ func oneWrite(key string, version timer.Version) store.Write {
 // A shard whose clock was stepped refuses what seems late, says what its clock
 // shows, and is believed.
 func TestSteppedClockIsLearnt(t *testing.T) {
+	t.Parallel()
 	shard := startMini(t, time.Now())
 	s := openStore(t, "node", "http", shard)
 	ctx := t.Context()

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 )
 
 func TestNodesFollowTheTopology(t *testing.T) {
+	t.Parallel()
 	l := layOut(t, "a", "b", "c", "d")
 	first := l.node("a", "b", "c")
 	if now := first.Topology(); now.Epoch != 1 || !slices.Equal(now.Active, []string{"a", "b", "c"}) {
@@ -60,6 +62,7 @@ func TestNodesFollowTheTopology(t *testing.T) {
 
 // Of two operators at once one wins, and the other is told how things stand.
 func TestTwoOperators(t *testing.T) {
+	t.Parallel()
 	l := layOut(t, "a", "b", "c", "d", "e")
 	nodes := []*Store{l.node("a", "b", "c"), l.node("a", "b", "c")}
 	for round := range 5 {
@@ -92,64 +95,73 @@ func TestTwoOperators(t *testing.T) {
 
 // Who dies while it changes the topology leaves something that the next finishes.
 func TestAnUnfinishedChangeIsFinishedFirst(t *testing.T) {
+	t.Parallel()
 	for taken := range 4 { // by so many shards
-		l := layOut(t, "a", "b", "c", "d", "e")
-		s := l.node("a", "b", "c")
-		p := l.lock(s)
-		base := agreed(p.all)
-		begun, err := base.add(Member{Name: "d", URL: l.redis["d"].shard("d").URL})
-		if err != nil {
-			t.Fatal(err)
-		}
-		begun.Epoch, begun.Change = base.Epoch+1, "begun"
-		shards, err := s.shardsOf(&begun)
-		if err != nil {
-			t.Fatal(err)
-		}
-		l.begin(p, &begun, shards[:taken]...)
-		for _, name := range []string{"a", "b", "c", "d"} { // its locks run out
-			l.redis[name].do("HDEL", topologyKey, "holder")
-		}
-		err = l.add(s, "e")
-		var refused *RefusedError
-		if taken == 0 && err != nil || taken > 0 && !errors.As(err, &refused) {
-			t.Fatalf("%d had taken it: %v; want refused until what was begun counts, if it was", taken, err)
-		}
-		want := []string{"a", "b", "c", "d"}
-		if taken == 0 {
-			want[3] = "e"
-		}
-		l.wantActive(8*time.Second, want...)
+		t.Run(fmt.Sprint("by ", taken), func(t *testing.T) {
+			t.Parallel()
+			l := layOut(t, "a", "b", "c", "d", "e")
+			s := l.node("a", "b", "c")
+			p := l.lock(s)
+			base := agreed(p.all)
+			begun, err := base.add(Member{Name: "d", URL: l.redis["d"].shard("d").URL})
+			if err != nil {
+				t.Fatal(err)
+			}
+			begun.Epoch, begun.Change = base.Epoch+1, "begun"
+			shards, err := s.shardsOf(&begun)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.begin(p, &begun, shards[:taken]...)
+			for _, name := range []string{"a", "b", "c", "d"} { // its locks run out
+				l.redis[name].do("HDEL", topologyKey, "holder")
+			}
+			err = l.add(s, "e")
+			var refused *RefusedError
+			if taken == 0 && err != nil || taken > 0 && !errors.As(err, &refused) {
+				t.Fatalf("%d had taken it: %v; want refused until what was begun counts, if it was", taken, err)
+			}
+			want := []string{"a", "b", "c", "d"}
+			if taken == 0 {
+				want[3] = "e"
+			}
+			l.wantActive(8*time.Second, want...)
+		})
 	}
 }
 
 // Nodes finish what a coordinator has left behind that died in the middle of it: while
 // they don't know what counts, they take no writes.
 func TestNodesFinishWhatWasBegun(t *testing.T) {
+	t.Parallel()
 	for taken := 1; taken < 4; taken++ { // by so many shards
-		l := layOut(t, "a", "b", "c", "d")
-		s := l.node("a", "b", "c")
-		l.node("a", "b", "c")
-		p := l.lock(s)
-		begun, err := agreed(p.all).add(Member{Name: "d", URL: l.redis["d"].shard("d").URL})
-		if err != nil {
-			t.Fatal(err)
-		}
-		begun.Epoch, begun.Change = 2, "begun"
-		shards, err := s.shardsOf(&begun)
-		if err != nil {
-			t.Fatal(err)
-		}
-		l.begin(p, &begun, shards[:taken]...)
-		l.wantActive(lockLife+8*time.Second, "a", "b", "c", "d")
-		for _, s := range l.nodes {
-			await(t, 3*time.Second, "writes", func() bool { return s.Writable() == nil })
-		}
+		t.Run(fmt.Sprint("by ", taken), func(t *testing.T) {
+			t.Parallel()
+			l := layOut(t, "a", "b", "c", "d")
+			s := l.node("a", "b", "c")
+			l.node("a", "b", "c")
+			p := l.lock(s)
+			begun, err := agreed(p.all).add(Member{Name: "d", URL: l.redis["d"].shard("d").URL})
+			if err != nil {
+				t.Fatal(err)
+			}
+			begun.Epoch, begun.Change = 2, "begun"
+			shards, err := s.shardsOf(&begun)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.begin(p, &begun, shards[:taken]...)
+			l.wantActive(lockLife+8*time.Second, "a", "b", "c", "d")
+			for _, s := range l.nodes {
+				await(t, 3*time.Second, "writes", func() bool { return s.Writable() == nil })
+			}
+		})
 	}
 }
 
 // A change needs most of the shards, and the one that it is about.
 func TestAChangeNeedsAMajority(t *testing.T) {
+	t.Parallel()
 	l := layOut(t, "a", "b", "c", "d")
 	s := l.node("a", "b", "c")
 	l.redis["d"].kill()
@@ -174,6 +186,7 @@ func TestAChangeNeedsAMajority(t *testing.T) {
 
 // A node that can't read the topology must not write.
 func TestBlind(t *testing.T) {
+	t.Parallel()
 	l := layOut(t, "a", "b")
 	s := l.node("a", "b")
 	l.redis["a"].kill()
@@ -193,6 +206,7 @@ func TestBlind(t *testing.T) {
 // A node that was started with a shard that is gone, and can't be reached just then,
 // writes nothing there before it has heard so.
 func TestANodeWritesNothingBeforeItKnowsTheTopology(t *testing.T) {
+	t.Parallel()
 	l := layOut(t, "a", "b")
 	// It is to lose nothing: of two shards that have agreed on a topology both are needed.
 	l.redis["a"].do("CONFIG", "SET", "appendfsync", "always")
@@ -217,6 +231,7 @@ func TestANodeWritesNothingBeforeItKnowsTheTopology(t *testing.T) {
 
 // A shard that has lost the topology, or missed a change, gets it from the nodes.
 func TestAShardThatLostTheTopologyGetsIt(t *testing.T) {
+	t.Parallel()
 	flush := func(l *laidOut) {
 		l.redis["b"].do("FLUSHALL")
 		await(t, 5*time.Second, "the topology on b", func() bool { return l.held("b") != "" && l.held("b") == l.held("a") })
@@ -249,6 +264,7 @@ func TestWholeSeconds(t *testing.T) {
 
 // A shard is removed once it is drained and empty, or by force.
 func TestRemoveAShard(t *testing.T) {
+	t.Parallel()
 	l := layOut(t, "a", "b", "c")
 	s := l.node("a", "b", "c")
 	refused := func(force bool, want string) {

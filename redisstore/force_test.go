@@ -54,6 +54,7 @@ func TestForceDuringAnAnnouncement(t *testing.T) {
 
 // A shard that is lost while a change is announced which needs it can be given up.
 func TestAShardIsLostDuringAnAnnouncement(t *testing.T) {
+	t.Parallel()
 	l := layOut(t, "a", "b")
 	s := l.node("a", "b")
 	if err := l.drain(s, "a"); err != nil {
@@ -74,6 +75,7 @@ func TestAShardIsLostDuringAnAnnouncement(t *testing.T) {
 // A change that can't be agreed on since shards are away is refused before anybody is told: what is
 // half made keeps all nodes from writing.
 func TestNoChangeIsBegunThatCannotBeAgreedOn(t *testing.T) {
+	t.Parallel()
 	l := layOut(t, "a", "b", "c")
 	s := l.node("a", "b", "c")
 	if err := l.drain(s, "c"); err != nil {
@@ -97,6 +99,7 @@ func TestNoChangeIsBegunThatCannotBeAgreedOn(t *testing.T) {
 // Of a removal that its coordinator left after it told the shard alone, nothing more is
 // told while it can't be agreed on: nodes write.
 func TestARemovalThatWasLeftWaits(t *testing.T) {
+	t.Parallel()
 	l := layOut(t, "a", "b", "c")
 	s := l.node("a", "b", "c")
 	before := l.topology(2, "drained", "a", "b", "c")
@@ -121,6 +124,7 @@ func TestARemovalThatWasLeftWaits(t *testing.T) {
 // Who was held up for longer than a lock lasts writes nothing any more: another may have
 // changed the topology on other shards.
 func TestALockThatRanOutIsNotTakenAgain(t *testing.T) {
+	t.Parallel()
 	l := layOut(t, "a", "b", "c")
 	s := l.node("a", "b", "c")
 	p := l.lock(s)
@@ -141,6 +145,7 @@ func TestALockThatRanOutIsNotTakenAgain(t *testing.T) {
 
 // A node that was started with a shard of this name at another place would go on to use that.
 func TestANameThatTheNodeKnowsElsewhere(t *testing.T) {
+	t.Parallel()
 	l := layOut(t, "a", "b", "c")
 	l.hold("a", l.topology(5, "removed", "a"))
 	s := l.node("a", "b")
@@ -152,6 +157,7 @@ func TestANameThatTheNodeKnowsElsewhere(t *testing.T) {
 
 // One that could not be locked at first, since somebody else was at it, is told all the same.
 func TestWhoIsRemovedIsTold(t *testing.T) {
+	t.Parallel()
 	l := layOut(t, "a", "b", "c")
 	s := l.node("a", "b", "c")
 	p := l.lock(s)

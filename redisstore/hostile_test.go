@@ -18,11 +18,13 @@ import (
 // is input like any other. It is claimed as unreadable and goes to the dead
 // letters, and what is due beside it fires.
 func TestUnreadableRecordsHinderNobody(t *testing.T) {
+	t.Parallel()
 	for name, start := range map[string]func(testing.TB) *testRedis{
 		"mini": startSwift, "real": func(t testing.TB) *testRedis { t.Helper(); return startRedis(t) },
 	} {
 		for _, leave := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, leaving own retries %v", name, leave), func(t *testing.T) {
+				t.Parallel()
 				shard := start(t)
 				s := openStore(t, "node", "http", shard)
 				broken := plantUnreadable(t, s, shard.client)
@@ -123,6 +125,7 @@ func hostileKeys() (keys []string) {
 // What nodes are said to have announced is input too. Clocks that are of no use any more
 // are forgotten.
 func TestUnreadableClocksHinderNobody(t *testing.T) {
+	t.Parallel()
 	onBothRedis(t, func(t *testing.T, shard *testRedis, s *Store) {
 		now, err := shard.client.Time(t.Context()).Result()
 		if err != nil {
@@ -155,6 +158,7 @@ func TestUnreadableClocksHinderNobody(t *testing.T) {
 // No node announces itself in times to come: who says so would count as alive for ever, and
 // keep the nodes that live from the partitions.
 func TestAnnouncementsOfTimesToComeAreDropped(t *testing.T) {
+	t.Parallel()
 	onBothRedis(t, func(t *testing.T, shard *testRedis, s *Store) {
 		now, err := shard.client.Time(t.Context()).Result()
 		if err != nil {

@@ -27,6 +27,7 @@ func onBoth(t *testing.T, shards int, test func(t *testing.T, s *Store, all []*t
 		"real": func(t testing.TB) *testRedis { t.Helper(); return startRedis(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			var all []*testRedis
 			for range shards {
 				all = append(all, start(t))
@@ -74,6 +75,7 @@ func allLetters(t *testing.T, s *Store, q scheduler.LetterQuery, done func(page 
 }
 
 func TestLettersAreListedNewestFirst(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 3, func(t *testing.T, s *Store, all []*testRedis) {
 		type stored struct {
 			score float64
@@ -120,6 +122,7 @@ func TestLettersAreListedNewestFirst(t *testing.T) {
 }
 
 func TestLetterFilters(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 2, func(t *testing.T, s *Store, all []*testRedis) {
 		at := time.UnixMilli(1795221196000)
 		for i, text := range []string{
@@ -166,6 +169,7 @@ func TestLetterFilters(t *testing.T) {
 }
 
 func TestALetterIsFoundReadAndRemoved(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 2, func(t *testing.T, s *Store, all []*testRedis) {
 		for i := range 200 { // of one millisecond, and of one partition some dozen
 			plant(t, s, all[i%2], 1795221196929, letterOf(fmt.Sprint("k", i), "answered 500", "http://h/"))
@@ -213,6 +217,7 @@ func TestALetterIsFoundReadAndRemoved(t *testing.T) {
 // Whatever a Redis holds as a dead letter is listed, shown as what it is, and can be
 // removed.
 func TestHostileLetters(t *testing.T) {
+	t.Parallel()
 	const record = ` 01a1fb85907db7e9 1 5 0 2 - - 1795221196927 0 - - - - {"uri":"http://h/"}`
 	readable := []string{"k answered%20500" + record, "k -" + record}
 	unreadable := []string{
@@ -274,6 +279,7 @@ func TestHostileLetters(t *testing.T) {
 
 // A page brings megabytes, not all that it may have of large letters.
 func TestLargeLetters(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 2, func(t *testing.T, s *Store, all []*testRedis) {
 		large := strings.Repeat("x", 1<<20)
 		for i := range 20 {
@@ -292,6 +298,7 @@ func TestLargeLetters(t *testing.T) {
 }
 
 func TestMadeUpCursorsAndIDs(t *testing.T) {
+	t.Parallel()
 	s := openStore(t, "node", "http", startMini(t, time.Now()))
 	if err := s.Join(t.Context()); err != nil {
 		t.Fatal(err)
@@ -326,6 +333,7 @@ func TestMadeUpCursorsAndIDs(t *testing.T) {
 
 // Of a shard that can't be reached it is said so, and the others' are listed.
 func TestLettersOfAShardThatIsAway(t *testing.T) {
+	t.Parallel()
 	a, b := startProcess(t), startProcess(t)
 	s := openShards(t, &logBuffer{}, a.shard("a"), b.shard("b"))
 	here, there := letterOf("k1", "no", "http://h/"), letterOf("k2", "no", "http://h/")
@@ -354,6 +362,7 @@ func TestLettersOfAShardThatIsAway(t *testing.T) {
 
 // What is too old goes, by the shard's clock, and nothing else.
 func TestLettersAreKeptForSoLong(t *testing.T) {
+	t.Parallel()
 	onBoth(t, 1, func(t *testing.T, s *Store, all []*testRedis) {
 		now := float64(all[0].now(t).UnixMilli())
 		const keep = time.Hour
@@ -378,6 +387,7 @@ func TestLettersAreKeptForSoLong(t *testing.T) {
 
 // PruneLetters does so by itself, until it is told to end.
 func TestPruneLetters(t *testing.T) {
+	t.Parallel()
 	shard := startRedis(t)
 	s := openStore(t, "node", "http", shard)
 	plant(t, s, shard, float64(time.Now().UnixMilli()), letterOf("k", "no", "http://h/"))
@@ -394,6 +404,7 @@ func TestPruneLetters(t *testing.T) {
 
 // A shard that is removed leaves its dead letters to the others.
 func TestLettersOfARemovedShardAreMoved(t *testing.T) {
+	t.Parallel()
 	l := layOut(t, "a", "b", "c")
 	s := l.node("a", "b", "c")
 	if err := l.drain(s, "c"); err != nil {

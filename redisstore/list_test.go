@@ -46,6 +46,7 @@ func TestListInAnyLocale(t *testing.T) {
 
 // A page of records that are large ends early: a shard does nothing else meanwhile.
 func TestListIsBoundedInBytes(t *testing.T) {
+	t.Parallel()
 	s := openStore(t, "node", "http", startMini(t, time.Now()))
 	keys := s.keysOf("a", 3, 12)
 	for _, key := range keys {

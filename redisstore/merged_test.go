@@ -19,7 +19,10 @@ func onEach(t *testing.T, check func(t *testing.T, s store.Store)) {
 	for name, start := range map[string]func(testing.TB) *testRedis{
 		"mini": startSwift, "real": func(t testing.TB) *testRedis { t.Helper(); return startRedis(t) },
 	} {
-		t.Run(name, func(t *testing.T) { check(t, openStore(t, "node", "http", start(t))) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			check(t, openStore(t, "node", "http", start(t)))
+		})
 	}
 }
 
@@ -40,6 +43,7 @@ func writeOf(kind store.WriteKind, state timer.State) store.Write {
 // Rule "done removes only its predecessor": on an older state, or where nothing is, done leaves a
 // tombstone. So an outcome that overtakes its own create still wins.
 func TestDoneRemovesOnlyItsPredecessor(t *testing.T) {
+	t.Parallel()
 	const live, gone, done = store.WriteLive, store.WriteGone, store.WriteDone
 	tomb := func(version timer.Version) *timer.State {
 		return &timer.State{Version: version, Ended: true}
@@ -88,6 +92,7 @@ func TestDoneRemovesOnlyItsPredecessor(t *testing.T) {
 
 // Rule "merge keeps the firing mark": a done keeps the mark of an earlier state's callback, too.
 func TestDoneKeepsTheFiringMark(t *testing.T) {
+	t.Parallel()
 	onEach(t, func(t *testing.T, s store.Store) {
 		lease := fire(t, s)
 		if got := tellAll(t, s, writeOf(store.WriteDone, at(5, 1, 1)))[0]; got.Status != store.WriteStored || got.Firing <= 0 {
@@ -106,6 +111,7 @@ func TestDoneKeepsTheFiringMark(t *testing.T) {
 // Rule "leased writes need the lease": a node adopts a newer state from another copy by a leased
 // write. That write does nothing when the lease is gone.
 func TestLeasedWriteNeedsItsLease(t *testing.T) {
+	t.Parallel()
 	onEach(t, func(t *testing.T, s store.Store) {
 		adopt := func(token string, state timer.State) store.WriteStatus {
 			w := writeOf(store.WriteLive, state)
@@ -143,6 +149,7 @@ func TestLeasedWriteNeedsItsLease(t *testing.T) {
 // A retry comes when its outcome says, also past the timer's next pop: which of
 // the two it shall be is decided by the engine.
 func TestRetryIsNoNextPop(t *testing.T) {
+	t.Parallel()
 	onEach(t, func(t *testing.T, s store.Store) {
 		w := writeOf(store.WriteLive, at(5, 1, 0))
 		due := tellAll(t, s, w)[0].Due
@@ -196,6 +203,7 @@ func checkMissing(t *testing.T, s store.Store) {
 
 // What the sweep removes is in place elsewhere, if it is still what the sweep read.
 func TestLeaveRemovesExactlyWhatWasRead(t *testing.T) {
+	t.Parallel()
 	onEach(t, func(t *testing.T, s store.Store) {
 		tellAll(t, s, writeOf(store.WriteLive, at(5, 2, 0)))
 		for _, read := range []timer.State{at(4, 2, 0), at(5, 1, 0), at(5, 1, 1), at(5, 3, 0), at(6, 1, 0)} {

@@ -12,6 +12,7 @@ import (
 // A shard that has restarted, or lost all, says so until somebody wants it swept,
 // and how long it was left alone.
 func TestARestartIsRecognised(t *testing.T) {
+	t.Parallel()
 	l := layOut(t, "a")
 	s := l.node("a")
 	state := func() (state store.SweepState) {
@@ -83,6 +84,7 @@ func TestARestartIsRecognised(t *testing.T) {
 
 // Of two shards one can be given up by force, and replaced.
 func TestOneOfTwoIsReplaced(t *testing.T) {
+	t.Parallel()
 	l := layOut(t, "a", "b", "c")
 	s, other := l.node("a", "b"), l.node("a", "b")
 	l.redis["b"].kill()
@@ -113,6 +115,7 @@ func TestOneOfTwoIsReplaced(t *testing.T) {
 // A shard that was given up is so for all nodes until it is taken back, which it is
 // only when all of it has been swept since.
 func TestALostShardIsTakenBackOnceItIsSwept(t *testing.T) {
+	t.Parallel()
 	l := layOut(t, "a", "b", "c")
 	s, other := l.node("a", "b", "c"), l.node("a", "b", "c")
 	for _, node := range []*Store{s, other} { // the second changes nothing

@@ -15,6 +15,7 @@ import (
 // Two changes that were begun apart from each other, of which neither can be finished
 // since each holds shards that the other needs, are not in the way of later ones.
 func TestRivalsAreSettled(t *testing.T) {
+	t.Parallel()
 	l := layOut(t, "a", "b", "c", "d")
 	s := l.node("a", "b", "c")
 	if err := l.drain(s, "a"); err != nil {
@@ -107,6 +108,7 @@ func TestATopologyIsAdoptedOnce(t *testing.T) {
 // TestAShardKeepsTheLaterTopology: a node that was held up may store the topology that it
 // knows after another node has stored a later one.
 func TestAShardKeepsTheLaterTopology(t *testing.T) {
+	t.Parallel()
 	onEach(t, func(t *testing.T, opened store.Store) {
 		s, is := opened.(*Store)
 		if !is {

@@ -8,6 +8,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,7 +42,7 @@ type Options struct {
 	// 0 for once. In bubbles of testing/synctest nobody must wait for one: go-redis
 	// waits by timers that bubbles must not share, and does.
 	Connections int
-	// Opened is how many times the usual number are opened ahead, 0 for once. In the
+	// Opened is how many times the usual number are opened ahead, 0 for once, -1 for none. In the
 	// bubbles a caller who finds no open connection opens one, which others wait for.
 	Opened int
 	// Awake is the clock that stands still while the process does, by which shards are
@@ -97,7 +98,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	s := &Store{
 		keys: laneKeys(o.Lane), lane: o.Lane, node: o.Node, log: o.Log, scripts: loadScripts(), given: map[string]ShardConfig{}, patience: notAfter, notAfter: notAfter,
-		announced: announcedFor, drainedFor: drainedFor, drained: map[string]time.Time{}, origin: time.Now(), dial: o.Dial, pools: pools{max(o.Connections, 1), max(o.Opened, 1)}, awake: o.Awake,
+		announced: announcedFor, drainedFor: drainedFor, drained: map[string]time.Time{}, origin: time.Now(), dial: o.Dial, pools: pools{max(o.Connections, 1), cmp.Or(o.Opened, 1)}, awake: o.Awake,
 	}
 	if s.awake == nil {
 		s.awake = awake.Always()

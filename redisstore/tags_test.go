@@ -32,10 +32,12 @@ func wantSums(t *testing.T, s *Store, want map[string]int64) {
 func onBothRedis(t *testing.T, check func(t *testing.T, r *testRedis, s *Store)) {
 	t.Helper()
 	t.Run("mini", func(t *testing.T) {
+		t.Parallel()
 		r := startSwift(t)
 		check(t, r, openStore(t, "node", "http", r))
 	})
 	t.Run("real", func(t *testing.T) {
+		t.Parallel()
 		r := startRedis(t)
 		check(t, r, openStore(t, "node", "http", r))
 	})
@@ -44,6 +46,7 @@ func onBothRedis(t *testing.T, check func(t *testing.T, r *testRedis, s *Store))
 // More timers than a recount looks at together, and more types than it corrects
 // together: all are right again, whatever the sums were.
 func TestRecountOfMany(t *testing.T) {
+	t.Parallel()
 	onBothRedis(t, func(t *testing.T, r *testRedis, s *Store) {
 		const partition, timers = 3, 3*tallyPage + 7
 		want := map[string]int64{}
@@ -91,6 +94,7 @@ func TestRecountOfMany(t *testing.T) {
 // A recount corrects nothing if something was written since it counted: two nodes
 // would correct the same twice.
 func TestRecountNeedsAQuietMoment(t *testing.T) {
+	t.Parallel()
 	onBothRedis(t, func(t *testing.T, r *testRedis, s *Store) {
 		const partition = 3
 		keys := s.keysOf("a", partition, 2*tallyPage)
@@ -146,6 +150,7 @@ func (i *interrupter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.
 // Clients may make a type of their own for each timer. Reading stops somewhere, and
 // says so.
 func TestTagsOfTooManyTypes(t *testing.T) {
+	t.Parallel()
 	r := startRedis(t)
 	s := openStore(t, "node", "http", r)
 	const types = 5000
@@ -168,6 +173,7 @@ func TestTagsOfTooManyTypes(t *testing.T) {
 
 // What somebody has put into the hash by hand stops nothing, and is readable.
 func TestTagsThatAreNone(t *testing.T) {
+	t.Parallel()
 	onBothRedis(t, func(t *testing.T, r *testRedis, s *Store) {
 		merge(t, s, taggedCreation("k", timer.Tag{Type: "CALL", Count: 1}))
 		r.client.HSet(t.Context(), s.keys[0].tags, "%FF", 1, "%", 2, "text", "many", "negative", -1)

@@ -160,18 +160,15 @@ func (r *testRedis) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pr
 	}
 }
 
-// await polls until cond holds.
+// await polls until cond holds, ever more slowly: a look takes time from the tests beside it.
 func await(t testing.TB, limit time.Duration, what string, cond func() bool) {
 	t.Helper()
-	deadline, tick := time.NewTimer(limit), time.NewTicker(500*time.Microsecond)
-	defer deadline.Stop()
-	defer tick.Stop()
-	for !cond() {
-		select {
-		case <-tick.C:
-		case <-deadline.C:
+	for begun := time.Now(); !cond(); {
+		waited := time.Since(begun)
+		if waited >= limit {
 			t.Fatalf("waited %v in vain for %s", limit, what)
 		}
+		<-time.After(min(max(waited/50, 500*time.Microsecond), 20*time.Millisecond, limit-waited))
 	}
 }
 
@@ -196,7 +193,7 @@ func throughout(t testing.TB, while time.Duration, what string, holds func() boo
 // openStore opens a node's store on shards that are closed with the test.
 func openStore(t testing.TB, node, lane string, shards ...*testRedis) *Store {
 	t.Helper()
-	options := Options{Node: node, Lane: lane, Log: slog.New(slog.DiscardHandler)}
+	options := Options{Node: node, Lane: lane, Log: slog.New(slog.DiscardHandler), Opened: -1} // bePatient would close what is opened
 	for i, r := range shards {
 		options.Shards = append(options.Shards, ShardConfig{Name: string(rune('a' + i)), URL: r.url})
 	}

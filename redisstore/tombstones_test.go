@@ -18,6 +18,7 @@ func wantSurvey(t *testing.T, s *Store, after string, pending, tombstones int64)
 
 // Timers that wait are told from timers that are over and only remembered.
 func TestSurveyTellsTimersFromTombstones(t *testing.T) {
+	t.Parallel()
 	onBothRedis(t, func(t *testing.T, r *testRedis, s *Store) {
 		for _, key := range []string{"deleted", "fired", "kept", "waits"} {
 			w := creation(key, 0)
@@ -68,6 +69,7 @@ func TestSurveyTellsTimersFromTombstones(t *testing.T) {
 
 // A recount corrects the number of tombstones, as it does sums of tags.
 func TestRecountCorrectsTheTombstones(t *testing.T) {
+	t.Parallel()
 	onBothRedis(t, func(t *testing.T, r *testRedis, s *Store) {
 		merge(t, s, creation("waits", time.Hour), deletion("deleted"))
 		p := partitionOf("deleted")

@@ -11,6 +11,7 @@ import (
 // A Redis of other nodes is not added, whoever has seen more changes: one of the two
 // would not find its timers any more.
 func TestAShardOfOtherNodesIsNotAdded(t *testing.T) {
+	t.Parallel()
 	ours, theirs := layOut(t, "a"), layOut(t, "b", "c")
 	ours.redis["b"], theirs.redis["a"] = theirs.redis["b"], ours.redis["a"]
 	s, other := ours.node("a"), theirs.node("b")
@@ -37,6 +38,7 @@ func TestAShardOfOtherNodesIsNotAdded(t *testing.T) {
 
 // What a Redis holds that is added, from a time when it was another's or this one's.
 func TestWhatAShardHoldsThatIsAdded(t *testing.T) {
+	t.Parallel()
 	l := layOut(t, "a", "d", "z")
 	s := l.node("a")
 	refused := func(want string) {

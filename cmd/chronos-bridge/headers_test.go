@@ -17,6 +17,7 @@ import (
 
 // TestHeaders: what the two headers may look like, and what becomes of the message.
 func TestHeaders(t *testing.T) {
+	t.Parallel()
 	s := newSetup(t)
 	b := s.start()
 	null := func(key string) kgo.RecordHeader { return kgo.RecordHeader{Key: key} }
@@ -105,6 +106,7 @@ func TestHeaders(t *testing.T) {
 
 // TestOpaque: bytes in are bytes out, for one that waits and for one that is late.
 func TestOpaque(t *testing.T) {
+	t.Parallel()
 	large := make([]byte, 1<<20-400)
 	source := rand.NewChaCha8([32]byte{})
 	_, _ = source.Read(large)

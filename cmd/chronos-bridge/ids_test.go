@@ -11,6 +11,7 @@ import (
 
 // TestDuplicates: of those that wait under an id there is one, however they came.
 func TestDuplicates(t *testing.T) {
+	t.Parallel()
 	s := newSetup(t)
 	first, second := s.start(), s.start()
 	at := soon(5 * time.Second)
@@ -34,6 +35,7 @@ func TestDuplicates(t *testing.T) {
 
 // TestIDAgain: once it has fired it is free again.
 func TestIDAgain(t *testing.T) {
+	t.Parallel()
 	s := newSetup(t)
 	s.start()
 	for i, delay := range []time.Duration{200 * time.Millisecond, 200 * time.Millisecond, -time.Second, -time.Second, 200 * time.Millisecond} {
@@ -51,6 +53,7 @@ func TestIDAgain(t *testing.T) {
 
 // TestRedelivery: the very record that has fired is ignored when it is read again.
 func TestRedelivery(t *testing.T) {
+	t.Parallel()
 	s := newSetupOn(t, realRedis(t))
 	first := s.start()
 	var all []*kgo.Record

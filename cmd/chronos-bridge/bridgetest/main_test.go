@@ -11,10 +11,11 @@ import (
 	"time"
 
 	"chronos/cmd/chronos-bridge/bridgetest/broker"
+	"chronos/internal/heldup"
 )
 
 var (
-	// make test runs the short form. The full one, of make faults, is
+	// make check runs the short form. The full one, of make faults, is
 	// go test -count=1 -v -timeout 30m ./cmd/chronos-bridge/bridgetest -args -faults.full
 	faultsFull = flag.Bool("faults.full", false, "1,000 messages a second, longer faults, one scenario at a time")
 	faultsKeep = flag.String("faults.keep", "", "folder that gets the bridges' logs")
@@ -37,7 +38,7 @@ func withBinary(m *testing.M) int {
 		fmt.Fprintf(os.Stderr, "build the bridge: %v\n%s", err, out)
 		return 1
 	}
-	return m.Run()
+	return heldup.Main(m, os.Stderr)
 }
 
 // plan is the size of a run.

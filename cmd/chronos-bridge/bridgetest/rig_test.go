@@ -13,7 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"chronos/cmd/chronos-bridge/bridgetest/broker"
-	"chronos/cmd/chronos/processtest/heldup"
+	"chronos/internal/heldup"
 )
 
 // Of bridges as they are when nothing is set.

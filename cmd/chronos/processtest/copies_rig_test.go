@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"chronos/cmd/chronos/processtest/heldup"
+	"chronos/internal/heldup"
 	"chronos/scheduler/history"
 	"chronos/scheduler/webhook/webhooktest"
 )

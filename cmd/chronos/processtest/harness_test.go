@@ -25,6 +25,7 @@ import (
 	chronosapi "chronos/api"
 	"chronos/api/openapitest"
 	"chronos/cmd/internal/localtoken"
+	"chronos/internal/heldup"
 	"chronos/scheduler/timer"
 )
 
@@ -45,7 +46,7 @@ func withBinary(m *testing.M) int {
 		fmt.Fprintf(os.Stderr, "build the node: %v\n%s", err, out)
 		return 1
 	}
-	return m.Run()
+	return heldup.Main(m, os.Stderr)
 }
 
 // process is a child of the test that is killed with it.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"chronos/cmd/chronos/processtest/heldup"
+	"chronos/internal/heldup"
 	"chronos/scheduler/webhook/webhooktest"
 )
 
@@ -202,6 +202,7 @@ func within(t *testing.T, what string, keys []string, arrivals, due map[string]t
 // TestStoppedNode stops a node by SIGTERM under load: nothing is lost, nothing
 // comes twice, and the node ends by itself.
 func TestStoppedNode(t *testing.T) {
+	t.Parallel()
 	store := startRedis(t)
 	leaving, staying := startNode(t, store.url), startNode(t, store.url)
 	receiver := webhooktest.New(t)

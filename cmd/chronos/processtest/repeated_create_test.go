@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"chronos/cmd/chronos/processtest/heldup"
+	"chronos/internal/heldup"
 )
 
 // TestARepeatedCreateIsCalledOnce repeats creates with an Idempotency-Key after one

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"chronos/internal/heldup"
 	"chronos/scheduler/timer"
 	"chronos/scheduler/webhook/webhooktest"
 )
@@ -15,10 +16,13 @@ import (
 // keys of the other shard; that shard's timers never notice. A timer whose only copy is
 // on the dead shard fires as soon as that shard is back.
 func TestShardDown(t *testing.T) {
+	t.Parallel()
 	up := startRedis(t)
 	port, dir := freePort(t), t.TempDir()
 	node := startNode(t, up.url+",late=redis://127.0.0.1:"+port+"/0")
 	receiver, client := webhooktest.New(t), newAPI(t)
+
+	watch, begun := heldup.Begin(t), time.Now()
 
 	const tries = 40
 	create := func() answer {
@@ -28,13 +32,15 @@ func TestShardDown(t *testing.T) {
 		t.Helper()
 		all = make([]answer, tries)
 		inParallel(tries, 8, func(i int) { all[i] = create() })
-		hints := map[timer.Hint]bool{}
+		hints, slowest := map[timer.Hint]bool{}, time.Duration(0)
 		for _, got := range all {
-			if took := got.answered.Sub(got.asked); got.err != nil || got.status != http.StatusOK || took > time.Second {
-				t.Errorf("status %d after %v, %v; want 200 within 1s", got.status, took, got.err)
+			if got.err != nil || got.status != http.StatusOK {
+				t.Errorf("status %d, %v; want 200", got.status, got.err)
 			}
 			hints[got.id.Hint] = true
+			slowest = max(slowest, got.answered.Sub(got.asked))
 		}
+		watch.AtMost(t, all[0].asked, "the slowest create", slowest, time.Second)
 		return all, len(hints)
 	}
 	bothUp := func() bool {
@@ -77,19 +83,20 @@ func TestShardDown(t *testing.T) {
 		return true
 	})
 	first, waited := firstArrivals(calls), 0
+	var afterReturn, elsewhere time.Duration
 	for _, c := range kept {
 		switch at := first[c.id.Key]; {
 		case at.Before(c.due):
 			t.Errorf("timer %s came %v early", c.id, c.due.Sub(at))
 		case at.After(killedAt.Add(4 * time.Second)):
 			waited++
-			if at.Sub(back) > 3*time.Second {
-				t.Errorf("timer %s came %v after its shard was back", c.id, at.Sub(back))
-			}
-		case at.Sub(c.due) > 500*time.Millisecond: // some are there in the other's stead, and look for it first
-			t.Errorf("timer %s of the shard that was up came %v late", c.id, at.Sub(c.due))
+			afterReturn = max(afterReturn, at.Sub(back))
+		default: // some are there in the other's stead, and look for it first
+			elsewhere = max(elsewhere, at.Sub(c.due))
 		}
 	}
+	watch.AtMost(t, back, "after the shard was back the last timer", afterReturn, 3*time.Second)
+	watch.AtMost(t, begun, "the latest timer of the shard that was up", elsewhere, 500*time.Millisecond)
 	if waited == 0 || waited == len(kept) {
 		t.Errorf("%d of %d timers waited for the dead shard, want some", waited, len(kept))
 	}

@@ -9,6 +9,7 @@ import (
 // TestTwoDatabasesOfOneRedis: a second database of a Redis is no second place for copies. It
 // is refused, and shown as a problem where force let it in.
 func TestTwoDatabasesOfOneRedis(t *testing.T) {
+	t.Parallel()
 	redis := startRedis(t)
 	node := startNode(t, redis.url)
 	body := `{"name": "b", "url": "` + strings.TrimSuffix(redis.url, "/0") + `/1"}`

@@ -48,14 +48,11 @@ const (
 	noSeed
 )
 
-// fixed is how many seeds are the same in every run of the tests.
-const fixed = 10
-
 var flags options // of the command line; nothing changes it after TestMain
 
 func TestMain(m *testing.M) {
-	flag.Uint64Var(&flags.seed, "sim.seed", 0, "run this seed alone, or this one and -sim.seeds - 1 after it; 0 for ten fixed and -sim.fresh fresh ones")
-	flag.IntVar(&flags.fresh, "sim.fresh", 5, "so many seeds that are drawn anew")
+	flag.Uint64Var(&flags.seed, "sim.seed", 0, "run this seed alone, or this one and -sim.seeds - 1 after it; 0 for fixed ones and -sim.fresh fresh ones")
+	flag.IntVar(&flags.fresh, "sim.fresh", fresh, "so many seeds that are drawn anew")
 	flag.IntVar(&flags.seeds, "sim.seeds", 0, "how many seeds; 0 for one with -sim.seed, else for the fixed and the fresh ones")
 	flag.Float64Var(&flags.minutes, "sim.minutes", 6, "virtual minutes of load and faults of each seed")
 	flag.DurationVar(&flags.poll, "sim.poll", 0, "poll interval of the nodes, whose lease grace is at least five times as long; 0 for 2 s, and production's for one seed in ten")

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
+	"sync"
 	"time"
 )
 
@@ -18,10 +20,13 @@ const (
 	longest = time.Minute
 )
 
-// Watch is a watch that runs until Stop.
+// Watch is a watch that runs until Stop. It is safe for concurrent use.
 type Watch struct {
 	cancel context.CancelFunc
-	all    chan HoldUps
+	ended  chan struct{}
+
+	mu  sync.Mutex
+	all HoldUps
 }
 
 // HoldUp is a time in which a probe waited.
@@ -38,26 +43,34 @@ func Start(ctx context.Context) (*Watch, error) {
 		return nil, fmt.Errorf("listen for probes: %w", err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	w := &Watch{cancel: cancel, all: make(chan HoldUps, 1)}
+	w := &Watch{cancel: cancel, ended: make(chan struct{})}
 	go echo(listener)
-	from := time.Now()
 	go func() {
+		defer close(w.ended)
 		defer listener.Close() //nolint:errcheck // nothing was written
-		var all HoldUps
+		from := time.Now()
 		for probe(ctx, listener.Addr().String()) == nil {
 			to := time.Now()
-			all = append(all, HoldUp{from.Add(interval), to})
+			w.mu.Lock()
+			w.all = append(w.all, HoldUp{from.Add(interval), to})
+			w.mu.Unlock()
 			from = to
 		}
-		w.all <- all
 	}()
 	return w, nil
 }
 
-// Stop ends the watch and returns the hold-ups, of each probe. Stop may be called once.
+// Stop ends the watch and returns the hold-ups, of each probe.
 func (w *Watch) Stop() HoldUps {
 	w.cancel()
-	return <-w.all
+	<-w.ended
+	return w.soFar()
+}
+
+func (w *Watch) soFar() HoldUps {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.all)
 }
 
 // Longest is the duration of the longest hold-up.
