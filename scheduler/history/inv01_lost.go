@@ -8,7 +8,7 @@ import (
 // nothingLost is invariant 1: each obligatory pop was answered 2xx (or 410) within the limit; that it was in time is
 // invariant 7's to say.
 //
-// A pop is obligatory if its write was acknowledged and its bound (bound) lies before the end of the recording and before
+// A pop is obligatory if its write was acknowledged and its bound (boundHeld) lies before the end of the recording and before
 // the invocation of any other write to the timer that overlaps or follows; a write with an unknown outcome may take
 // effect at any time after its invocation, so nothing that is due later is obligatory.
 //
@@ -50,7 +50,7 @@ func (r *run) eachObligatory(w *write, do func(n int, bound time.Duration)) {
 	until := r.until(w)
 	gone := w.goneAt(r.h.Header.limit())
 	for n := 1; n <= w.asked.Pops && w.latest(n) <= until; n++ {
-		bound := r.bound(w, n)
+		bound := r.boundHeld(w, n)
 		if gone <= bound || r.lost(w.timer(), w.invoked, bound, r.copies(w, bound)) {
 			return
 		}
