@@ -125,6 +125,18 @@ func (r *run) boundAfter(w *write, n int, busy time.Duration) time.Duration {
 	return by
 }
 
+// boundHeld is when pop n must have started at the latest, given the callbacks of earlier pops: one that came by then held
+// the timer until it was over.
+func (r *run) boundHeld(w *write, n int) time.Duration {
+	by := r.bound(w, n)
+	for _, c := range w.calls {
+		if c.Seq < n && c.arrived() <= by {
+			by = max(by, r.boundAfter(w, n, later(c.over(r.h.Header.limit()), r.l.Settle)))
+		}
+	}
+	return by
+}
+
 // retryBy is when the next callback after c, the given attempt, must have arrived if there is one: after the full backoff or
 // what we asked for, the time that it is left to other nodes, and what the faults, and changes of the shards (outranked), allow.
 func (r *run) retryBy(w *write, c *Callback, attempt int) time.Duration {
@@ -225,10 +237,10 @@ func (r *run) gapExplained(w *write, n int) bool {
 	return r.heldUp(w, n) || slices.ContainsFunc(w.calls, func(c *Callback) bool { return c.Seq < n && r.ranInto(w, c, n) })
 }
 
-// heldUp tells whether faults may have held pop n up until the next one was due.
+// heldUp tells whether faults may have held pop n up until the next one was due, perhaps after a callback had.
 func (r *run) heldUp(w *write, n int) bool {
 	next := w.earliest(n + 1)
-	return r.bound(w, n) >= next && (w.interval <= r.l.Gap || r.explained(w.earliest(n)-r.l.Recover, next, (*Fault).explainsGaps))
+	return r.boundHeld(w, n) >= next && (w.interval <= r.l.Gap || r.explained(w.earliest(n)-r.l.Recover, next, (*Fault).explainsGaps))
 }
 
 // ranInto tells whether a callback ran until the pop after pop n was due, or so long that who found the timer found it then.

@@ -43,7 +43,7 @@ func (r *run) fateOfWrite(w *write) fate {
 	switch {
 	case r.lost(w.timer(), w.invoked, r.dumped(), r.copies(w, r.dumped())):
 		return unsure
-	case !gone && w.earliest(pops) > r.dumped()+r.l.Busy:
+	case !gone && w.before == nil && w.earliest(pops) > r.dumped()+r.l.Busy:
 		return live
 	case w.delivered(pops, r.surely()) && r.bound(w, pops)+limit < r.dumped():
 		return over

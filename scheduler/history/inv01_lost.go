@@ -8,7 +8,7 @@ import (
 // nothingLost is invariant 1: each obligatory pop was answered 2xx (or 410) within the limit; that it was in time is
 // invariant 7's to say.
 //
-// A pop is obligatory if its write was acknowledged and its bound (bound) lies before the end of the recording and before
+// A pop is obligatory if its write was acknowledged and its bound (boundHeld) lies before the end of the recording and before
 // the invocation of any other write to the timer that overlaps or follows; a write with an unknown outcome may take
 // effect at any time after its invocation, so nothing that is due later is obligatory.
 //
@@ -26,15 +26,15 @@ func nothingLost(r *run, f *Finding) {
 				r.counts.InWindows++
 			}
 			limit := r.h.Header.limit()
-			switch {
-			case w.delivered(n, limit):
-			case r.givenUp(w, n, r.until(w)):
+			switch c := w.heard(); {
+			case c.delivered(n, limit):
+			case r.givenUp(c, n, r.until(w)):
 				r.counts.GivenUp++
-			case len(w.pops[n]) == 0 && w.follows(n) && r.gapExplained(w, n):
+			case len(c.pops[n]) == 0 && c.follows(n) && r.gapExplained(c, n):
 				r.counts.Skipped++
-			case len(w.pops[n]) > 0:
+			case len(c.pops[n]) > 0:
 				f.violation("timer %s (%s) pop %d: came %d times, never answered 2xx in time, and was not tried again",
-					w.key, w.asked.URL, n, len(w.pops[n]))
+					w.key, w.asked.URL, n, len(c.pops[n]))
 			default:
 				f.violation("timer %s (%s) pop %d: due by %s, did not come by %s", w.key, w.asked.URL, n, w.latest(n), bound)
 			}
@@ -48,9 +48,9 @@ func (r *run) eachObligatory(w *write, do func(n int, bound time.Duration)) {
 		return
 	}
 	until := r.until(w)
-	gone := w.goneAt(r.h.Header.limit())
+	gone := w.heard().goneAt(r.h.Header.limit())
 	for n := 1; n <= w.asked.Pops && w.latest(n) <= until; n++ {
-		bound := r.bound(w, n)
+		bound := r.boundHeld(w, n)
 		if gone <= bound || r.lost(w.timer(), w.invoked, bound, r.copies(w, bound)) {
 			return
 		}
@@ -78,6 +78,9 @@ func (r *run) untilOf(w *write) time.Duration {
 	for _, op := range t.ops {
 		if op == w.op || !op.writes() || r.done(t, op) < w.invoked {
 			continue
+		}
+		if o := t.byOp[op]; o != nil && (o.before != nil || o == w.root()) {
+			continue // a repeat replaces nothing
 		}
 		until = min(until, op.invoked())
 	}

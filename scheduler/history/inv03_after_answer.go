@@ -9,7 +9,7 @@ import (
 // after an answer that says in flight none later than 2 s (Limits.InFlight). Limits.Network is added to both.
 //
 // A write is certainly older if it has taken effect, if it did at all, before the other was invoked, or if the versions that the callbacks of
-// both carry say so. It is excused if as many shards as were told of the later write may have lost it since, or if the older one
+// both carry say so and both were there together (older). It is excused if as many shards as were told of the later write may have lost it since, or if the older one
 // may count as later (overruled).
 func noneAfterAnswer(r *run, f *Finding) {
 	for _, t := range r.timers {
@@ -25,7 +25,7 @@ func noneAfterAnswer(r *run, f *Finding) {
 				continue
 			}
 			for _, w := range t.writes {
-				if w.op != op && older(w, op, t) {
+				if w.op != op && r.older(w, op, t) {
 					r.judgeAfter(f, w, op, last)
 				}
 			}
@@ -53,13 +53,14 @@ func (r *run) stoodStill(c *Callback) bool {
 	})
 }
 
-// older tells whether w certainly took effect before op, a DELETE or PUT of the same timer.
-func older(w *write, op *Operation, t *timer) bool {
+// older tells whether w certainly took effect before op, a DELETE or PUT of the same timer. Versions say so only if op's timer
+// was not over yet while w was under way: after that, w is a new timer.
+func (r *run) older(w *write, op *Operation, t *timer) bool {
 	if w.returned < op.invoked() {
 		return true
 	}
 	o := t.byOp[op]
-	return o != nil && w.invoked <= op.returned() && w.version() != "" && w.version() < o.version()
+	return o != nil && w.invoked <= op.returned() && w.version() != "" && w.version() < o.version() && r.overBy(o, w.returned) == nil
 }
 
 // told is how many copies an acknowledged DELETE or PUT reached.

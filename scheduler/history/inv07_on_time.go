@@ -43,7 +43,7 @@ func (r *run) replacedBefore(w *write, c *Callback) bool {
 	t := r.byKey[w.key]
 	return t != nil && slices.ContainsFunc(t.ops, func(op *Operation) bool {
 		return op != w.op && op.Outcome == OK && (op.Kind == Replace || op.Kind == Delete) && op.Answer != nil && op.Answer.Unreached > 0 &&
-			op.returned() <= c.arrived() && older(w, op, t)
+			op.returned() <= c.arrived() && r.older(w, op, t)
 	})
 }
 

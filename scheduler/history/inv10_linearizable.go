@@ -114,7 +114,7 @@ func (r *run) segments(t *timer) [][]porcupine.Operation {
 		from, to := op.invoked(), r.done(t, op)
 		s := r.stepOf(t, op)
 		w := t.byOp[op]
-		s.maybe = op.writes() && op.uncertain() && (w == nil || !w.ok)
+		s.maybe = op.writes() && op.uncertain() && (w == nil || !w.ok) || w != nil && w.before != nil
 		unlit := slices.ContainsFunc(dark, func(l level) bool { return l.from <= to && from <= l.to })
 		switch {
 		case op.Kind == Get && (op.Outcome != OK || unlit):
@@ -151,7 +151,8 @@ func (r *run) stepOf(t *timer, op *Operation) step {
 	s := step{read: op.Kind == Get, found: absent}
 	switch {
 	case op.Timer != nil:
-		s.found = slices.IndexFunc(t.writes, func(w *write) bool { return w.op == op })
+		root := t.byOp[op].root()
+		s.found = slices.IndexFunc(t.writes, func(w *write) bool { return w.root() == root })
 	case s.read && op.Read != nil:
 		s.found = r.writeRead(t, op)
 	case s.read:

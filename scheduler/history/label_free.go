@@ -44,23 +44,23 @@ type matching struct {
 }
 
 func (r *run) match(w *write) (m matching) {
-	limit := r.h.Header.limit()
+	limit, heard := r.h.Header.limit(), w.heard()
 	var open []int // pops whose time has come, those with the earliest bound first
 	var busy time.Duration
 	taken, due := make(map[int]bool), 1
-	for _, c := range w.calls {
-		early := r.l.Early + r.steps(w, c.arrived())
-		for ; due <= w.asked.Pops && w.earliest(due)-early <= c.arrived(); due++ {
+	for _, c := range heard.calls {
+		early := r.l.Early + r.steps(heard, c.arrived())
+		for ; due <= w.asked.Pops && heard.earliest(due)-early <= c.arrived(); due++ {
 			open = append(open, due)
 		}
-		open = slices.DeleteFunc(open, func(n int) bool { return len(m.failed) == 0 && c.arrived() > r.boundAfter(w, n, busy) })
+		open = slices.DeleteFunc(open, func(n int) bool { return len(m.failed) == 0 && c.arrived() > r.boundAfter(heard, n, busy) })
 		busy = max(busy, later(c.over(limit), r.l.Settle))
 		switch {
 		case !c.succeeded(limit):
 			m.failed = append(m.failed, c)
 		case len(open) > 0:
 			taken[open[0]], open = true, open[1:]
-		case c.succeeded(r.surely()):
+		case heard == w && c.succeeded(r.surely()):
 			m.unmatched = append(m.unmatched, c)
 		}
 	}

@@ -85,7 +85,7 @@ func (r *run) indexWrites() {
 	repeats := make(map[string]*write)
 	for _, op := range ops {
 		if op.Kind == Create && op.IdempotencyKey != "" {
-			if w := repeats[op.IdempotencyKey]; w != nil {
+			if w := repeats[op.IdempotencyKey]; w != nil && !r.createsAgain(w, op) {
 				w.repeat(r, op)
 				continue
 			}
@@ -95,7 +95,7 @@ func (r *run) indexWrites() {
 			w = newWrite(r, op)
 			r.writes = append(r.writes, w)
 			if op.IdempotencyKey != "" {
-				repeats[op.IdempotencyKey] = w
+				w.before, repeats[op.IdempotencyKey] = repeats[op.IdempotencyKey], w
 			}
 		}
 		if w == nil && !op.refused() {
@@ -103,6 +103,7 @@ func (r *run) indexWrites() {
 			t.ops = append(t.ops, op)
 		}
 	}
+	shareKeys(r.writes)
 	for _, w := range r.writes {
 		if w.refused || w.key == "" {
 			continue
@@ -132,17 +133,27 @@ func (r *run) indexCallbacks() {
 		calls[i] = &r.h.Callbacks[i]
 	}
 	slices.SortStableFunc(calls, func(a, b *Callback) int { return cmp.Compare(a.ArriveNs, b.ArriveNs) })
+	created := make(map[*write][]*write)
+	for _, w := range r.writes {
+		created[w.root()] = append(created[w.root()], w)
+	}
+	shared := make(map[*write][]*Callback)
 	for _, c := range calls {
-		w := r.finder.find(c.URL, c.BodyHash)
-		if w == nil {
+		switch w := r.finder.find(c.URL, c.BodyHash); {
+		case w == nil:
 			r.unasked = append(r.unasked, c)
-			continue
+		case len(created[w]) > 1:
+			shared[w] = append(shared[w], c)
+		default:
+			w.take(c)
 		}
-		w.take(c)
+	}
+	for w, calls := range shared {
+		r.share(created[w], calls)
 	}
 }
 
-// finder finds the write that a URL and a body belong to.
+// finder finds the write that a URL and a body belong to, of several with one Idempotency-Key the first.
 type finder struct {
 	exact, byURL, byBody map[string]*write // nil where several would do
 	ambiguous            int
@@ -159,6 +170,9 @@ func newFinder(writes []*write) finder {
 		return twice
 	}
 	for _, w := range writes {
+		if w.before != nil {
+			continue
+		}
 		if note(f.exact, w.asked.URL+"\n"+w.asked.BodyHash, w) {
 			f.ambiguous++
 		}

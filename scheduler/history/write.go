@@ -5,11 +5,13 @@ import (
 	"time"
 )
 
-// write is a create or replace, with all repeats of the same Idempotency-Key, and the callbacks that came of it.
+// write is a create or replace, with all repeats of the same Idempotency-Key (but see createsAgain), and the callbacks that
+// came of it.
 type write struct {
-	op    *Operation // the first that was sent; of the whole: see invoked, returned, ok
-	asked *Asked
-	key   string // empty if no answer told it
+	op     *Operation // the first that was sent; of the whole: see invoked, returned, ok
+	asked  *Asked
+	key    string // empty if no answer told it
+	before *write // of the same Idempotency-Key, whose copies may all have been lost before this one; nil of any other
 	// The write took effect between invoked and returned; if it isn't ok, or never.
 	invoked, returned time.Duration
 	ok, refused       bool

@@ -94,28 +94,12 @@ func (v *rival) raceNow(ctx context.Context, first *machine) {
 	})
 }
 
-// undecided is how long a write may be under way beside another one.
-const undecided = 4 * time.Second
-
-// anyChange is a DELETE of a timer, or a PUT that is due when no other write is under way
-// any more. A PUT that was over before would leave nothing that tells which write came
-// later: the one with the lower version would count as a new one, and the judge, which
-// goes by versions, would take that for an old version.
+// anyChange is a DELETE or a PUT of a timer.
 func (cl *client) anyChange(id timer.ID) request {
 	if cl.r.IntN(3) == 0 {
 		return cl.deletion(id)
 	}
-	t := cl.draw()
-	pops := t.Pops()
-	if t.At.IsZero() {
-		t.Interval += undecided
-	} else {
-		t.At = t.At.Add(undecided)
-	}
-	if t.RepeatFor > 0 {
-		t.RepeatFor = time.Duration(pops) * t.Interval
-	}
-	return cl.replacementOf(id, t)
+	return cl.replacementOf(id, cl.draw())
 }
 
 // change asks for a write. Now and then the client waits for its answer for a short time

@@ -1,0 +1,52 @@
+package history
+
+import "testing"
+
+// The fourth callback of /2 arrives at 4206 ms, and its answer takes until 5900 ms. The fifth pop, due by 5204 ms, may
+// come until 5900 ms + 50 ms + 250 ms, and never comes.
+func TestAFaultWhileACallbackHoldsUpTheLastPop(t *testing.T) {
+	missing := func(then func(b *book)) func(*book) {
+		return func(b *book) {
+			b.called("/2", 3).AnsweredNs = at(5900)
+			b.drop("/2", 4)
+			then(b)
+		}
+	}
+	lose := func(start int) func(*book) {
+		return missing(func(b *book) {
+			b.fault(ShardLost, "a", start, start+1)
+			b.fault(ShardAway, "b", start, start+1)
+		})
+	}
+	remove := func(invoke int) func(*book) { return missing(func(b *book) { b.delete("k2", invoke) }) }
+	runExcuses(t, []excuse{
+		{"all copies are lost before its bound", lose(6200), nil},
+		{"they are lost later", lose(6201), only(NothingLost)},
+		{"a delete comes before its bound", remove(6199), nil},
+		{"it comes later", remove(6200), only(NothingLost)},
+		{"an earlier callback was over before the pop was due", func(b *book) {
+			lose(6200)(b)
+			b.called("/2", 3).AnsweredNs = at(5150)
+		}, only(NothingLost)},
+	})
+}
+
+// The second callback of /2 arrives at 2206 ms, and its answer takes until 3600 ms. The third pop, due by 3204 ms, may come
+// until 3600 ms + 50 ms + 250 ms, and never comes; the fourth one does, from 4200 ms on.
+func TestAFaultWhileACallbackHoldsUpAPop(t *testing.T) {
+	missing := func(start int) func(*book) {
+		return func(b *book) {
+			b.called("/2", 1).AnsweredNs = at(3600)
+			b.drop("/2", 2)
+			b.fault(NodeDeath, "n1", start, start+10)
+		}
+	}
+	runExcuses(t, []excuse{
+		{"a node dies before the pop's bound", missing(3900), nil},
+		{"it dies later", missing(3901), only(NothingLost, SequenceRises)},
+		{"an earlier callback was over before the pop was due", func(b *book) {
+			missing(3900)(b)
+			b.called("/2", 1).AnsweredNs = at(3150)
+		}, only(NothingLost, SequenceRises)},
+	})
+}
