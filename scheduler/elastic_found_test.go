@@ -210,6 +210,55 @@ func TestARepeatedCreateIsRecognisedAfterAShardJoins(t *testing.T) {
 	})
 }
 
+// While the shards change, the new owners know nothing of a create. Where no former owner
+// answers, a repeated create is refused, and makes no second timer.
+func TestARepeatedCreateWaitsForAFormerOwner(t *testing.T) {
+	inCluster(t, 3, 2, func(c *cluster) {
+		_, announced, after := layouts()
+		after.Epoch++
+		c.Lay(announced)
+		asked := oneShot(20 * time.Second)
+		asked.ReplicationFactor = 1
+		once := func(n *node, i int) (scheduler.Receipt, error) {
+			return n.CreateOnce(c.Context(), string(rune('a'+i)), []byte("body"), asked)
+		}
+		var first []scheduler.Receipt
+		for i := range 40 {
+			receipt, err := once(c.nodes[0], i)
+			if err != nil {
+				c.Fatal(err)
+			}
+			first = append(first, receipt)
+		}
+		c.Lay(after)
+		moved := 0
+		for i, before := range first {
+			owner := c.homes(before.ID.Key, 1)[0]
+			if owner != "s3" {
+				continue
+			}
+			moved++
+			for _, former := range []string{"s0", "s1", "s2"} {
+				c.connect(former, storetest.LinkCut)
+			}
+			if again, err := once(c.nodes[1], i); !errors.Is(err, timer.ErrUnavailable) {
+				c.Errorf("with the former owner away: %+v, %v; want unavailable", again, err)
+			}
+			for _, former := range []string{"s0", "s1", "s2"} {
+				c.connect(former, storetest.LinkUp)
+			}
+			pass(time.Second / 10)
+		}
+		if moved == 0 {
+			c.Error("no timer has another owner")
+		}
+		pass(time.Minute)
+		for i := range first {
+			c.wantOnce(first[i].ID.Key, 1, time.Second)
+		}
+	})
+}
+
 // Rule "a repeated create finds the first": a shard that takes no timers keeps the tombstone of an
 // idempotency key only briefly. Otherwise the shard could not be removed for an hour.
 func TestADrainedShardForgetsIdempotencyKeysSoon(t *testing.T) {

@@ -2,8 +2,11 @@ package scheduler
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
 	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // recallPatience is how long owners are asked about a create. Over a slow link the
@@ -29,19 +32,20 @@ func (s *Scheduler) recall(ctx context.Context, open []*attempt) {
 			}
 		}
 	}
-	if len(looks) == 0 {
-		return
-	}
-	bounded, cancel := s.config.Awake.WithTimeout(ctx, recallPatience)
-	defer cancel()
 	heard := make(map[*target]*store.Written, len(of))
-	answers := s.store.Merge(bounded, looks)
-	for i, t := range of {
-		heard[t] = &answers[i]
-		s.latest.heard(answers[i].State.Version, s.config.Wall)
+	if len(looks) > 0 {
+		bounded, cancel := s.config.Awake.WithTimeout(ctx, recallPatience)
+		defer cancel()
+		answers := s.store.Merge(bounded, looks)
+		for i, t := range of {
+			heard[t] = &answers[i]
+			s.latest.heard(answers[i].State.Version, s.config.Wall)
+		}
 	}
 	for _, a := range open {
-		a.remember(heard)
+		if a.bodyHash != "" && !a.sent() {
+			a.remember(heard)
+		}
 	}
 }
 
@@ -79,6 +83,9 @@ func (a *attempt) remember(heard map[*target]*store.Written) {
 		}
 	}
 	if newest == nil {
+		if !a.formerOwnerAnswered(heard) {
+			a.refuse()
+		}
 		return
 	}
 	for k := range a.targets {
@@ -87,6 +94,36 @@ func (a *attempt) remember(heard map[*target]*store.Written) {
 	}
 	newest.answer = *heard[newest]
 	newest.answer.Status = store.WriteExists
+}
+
+// formerOwnerAnswered reports whether a shard has answered that owned the timer before the
+// shards changed last, or is about to be asked by the write itself. The present owners know
+// nothing of a create of before the change until the sweep has come to its timer.
+func (a *attempt) formerOwnerAnswered(heard map[*target]*store.Written) bool {
+	former := a.s.store.Formerly(a.id.Key)
+	former = former[:min(a.id.RF, len(former))]
+	silent := false
+	for k := range a.targets {
+		t := &a.targets[k]
+		if !slices.Contains(former, t.shard.name) {
+			continue
+		}
+		there, asked := heard[t]
+		if asked && there.Err == nil || !asked && t.home && !t.shard.away() {
+			return true
+		}
+		silent = true
+	}
+	return !silent // none of them is there any more
+}
+
+// refuse ends a try before anything was written.
+func (a *attempt) refuse() {
+	for k := range a.targets {
+		t := &a.targets[k]
+		t.progress = untold
+		t.answer = store.Written{Err: fmt.Errorf("%w: no shard has answered that knows of creates before the shards changed", timer.ErrUnavailable)}
+	}
 }
 
 // knownBy reports whether a copy refuses the create: the copy is live, or remembers a timer
