@@ -9,49 +9,49 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// Listing is what it takes to tell which timers there are, for resynchronisation.
+// Listing says which timers there are, for resynchronisation.
 type Listing interface {
-	// View names what decides where timers belong, now and soon: it is the same on
-	// nodes that place timers alike, and another where they don't.
+	// View names all that decides where timers belong, now and soon: nodes that place timers
+	// alike have the same view, and other nodes have another one.
 	View() string
-	// Formerly is Rank as it was before where timers belong changed last; Rank, once
-	// all copies are where they belong.
+	// Formerly is Rank as Rank was before the last change of where timers belong. Once all
+	// copies are at their owners, Formerly is Rank.
 	Formerly(key string) []string
-	// List tells of the next copies on a shard behind a place, in the order of when
-	// they are looked at: some n of each partition; of leased ones instead, wherever
-	// they are, if the place isn't later than hot from now. In no order; up to until it
-	// is complete, to the end if that is nil.
+	// List returns copies on a shard behind a place, in the order in which somebody must look
+	// at the copies: about n of each partition. If the place is not later than hot from now,
+	// List returns the leased copies instead, wherever they stand. The heads are in no order.
+	// They are complete up to until, or to the end if until is nil.
 	List(ctx context.Context, shard string, after Place, n int, hot time.Duration) (heads []Head, until *Place, err error)
-	// Heads tells of the given timers' copies on a shard, in their order; of one that
-	// isn't there, the key alone.
+	// Heads returns the copies of the given timers on a shard, in the order of the keys. Of a
+	// missing copy the head has the key alone.
 	Heads(ctx context.Context, shard string, keys []string) ([]Head, error)
 }
 
-// Place is one in the order of timers: an instant, in whole milliseconds, and at one
-// instant by key. The one with an empty key is before all timers of its instant.
+// Place is a place in the order of timers: an instant in whole milliseconds, then the key. A
+// place with an empty key is before all timers of its instant.
 type Place struct {
 	At  time.Time
 	Key string
 }
 
-// Compare is negative if p is before o, zero if they are the same.
+// Compare is negative if p is before o, zero if the places are the same.
 func (p Place) Compare(o Place) int { return cmp.Or(p.At.Compare(o.At), strings.Compare(p.Key, o.Key)) }
 
-// Head is what a copy of a timer stands for, without what it says.
+// Head is a copy of a timer without the timer's content.
 type Head struct {
 	Key      string
 	State    timer.State
 	Rank, RF int
-	Look     time.Time // when someone must next look at it; the end of its lease, if it is leased
-	Due      time.Time // when its next pop is due, retry or not
-	Taken    time.Time // when it was leased; zero if it isn't
-	Bytes    int       // of the whole
+	Look     time.Time // when somebody must next look at the copy; of a leased copy the end of the lease
+	Due      time.Time // when the next pop is due, retry or not
+	Taken    time.Time // when the copy was leased; zero for no lease
+	Bytes    int       // of the whole record
 }
 
-// Place is where the copy stands behind a place: at its due time, or, if that is
-// over, where it is looked at, or where all were that could be leased when it was. So
-// whatever is done to a timer, it never comes to stand before a place that it was
-// behind (docs/decisions/listing.md).
+// Place is the place of the copy behind another place: the due time; or, if that is over, the
+// time to look at the copy; or, of a leased copy, the place that all copies had which could be
+// leased at that time. So no timer ever moves to before a place that the timer was behind,
+// whatever happens to the timer (docs/decisions/listing.md).
 func (h *Head) Place(after Place, hot time.Duration) Place {
 	due, leased := Place{At: h.Due, Key: h.Key}, !h.Taken.IsZero()
 	switch {

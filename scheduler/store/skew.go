@@ -2,8 +2,8 @@ package store
 
 import "time"
 
-// Skew is how long each further copy of a timer waits for the one before it:
-// interval / replication factor, at least Min, at most Max.
+// Skew is the delay between two neighbouring ranks of a timer: interval / replication factor,
+// at least Min, at most Max.
 type Skew struct{ Min, Max time.Duration }
 
 // DefaultSkew is the 2 s of Metaswitch's Chronos, shortened for short intervals.

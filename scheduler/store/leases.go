@@ -1,0 +1,228 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"chronos/scheduler/timer"
+)
+
+// Leases are the right to fire, and what comes of a callback.
+type Leases interface {
+	// Claim leases to this node up to Limit timers of one shard that are due within Horizon.
+	// Claim removes tombstones whose life is over, but leases the tombstones that name copies
+	// which missed the end. Claim may return timers and an error, where a part of the shard
+	// has answered.
+	Claim(ctx context.Context, shard string, req ClaimRequest) (ClaimResult, error)
+	// Take leases the named timers if they are due and not leased.
+	Take(ctx context.Context, shard string, grace time.Duration, keys []string) []Taken
+	// Ask returns which of the given states differ on the shard, or are firing there, by
+	// index into states, in rising order.
+	Ask(ctx context.Context, shard string, states []KeyState) ([]Difference, error)
+	// Fire is the fence: does the lease still hold, and is the timer due? Then the fence
+	// counts the attempt and marks the timer as firing. Sent again with the same lease, the
+	// fence renews the mark and does not count. A fence that the shard executes more than
+	// Limit after the first request, Age ago, does nothing.
+	Fire(ctx context.Context, shard string, terms FenceTerms, fences []Fence) []Fenced
+	// Settle writes each outcome to the leased copy, if the lease still holds.
+	Settle(ctx context.Context, shard string, settlements []Settlement) []Settled
+}
+
+// Lease is a node's claim on one timer of one shard.
+type Lease struct {
+	Shard     string
+	Key       string
+	Token     string // has the node, a counter and the time of the claim
+	Partition int    // the timer's, on every shard
+	Found     Found  // the copy at the time of the claim; for the store alone
+}
+
+// Found is a copy as a claim found the copy. Nobody changes the copy while the lease lasts, so
+// the fence goes on from there and does not read the record.
+type Found struct {
+	ScoreMs             int64 // when somebody had to look at the copy
+	State               timer.State
+	StartMs, IntervalMs int64 // of the copy's grid
+	FiringUntilMs       int64 // of an earlier state; 0 for no mark
+
+	Tags string // that count on this shard, in the store's own form; "" for none
+}
+
+// ClaimRequest says what to claim.
+type ClaimRequest struct {
+	Horizon time.Duration // how far ahead of the due time
+	Limit   int           // of timers, over all partitions
+	// MaxBytes bounds the size of the records, roughly: the last record of each partition may
+	// exceed the partition's share.
+	MaxBytes int
+	Grace    time.Duration // from the due time to the end of the lease
+	// Partitions are those to claim from, none twice; nil for all.
+	Partitions []int
+	// Neglected restricts the claim to what another node, which polls the same partitions, has
+	// left: timers overdue by so long, due retries after another node's failed attempt, and
+	// timers whose lease has ended. 0 for no restriction; otherwise Horizon does not count.
+	Neglected time.Duration
+	// KeepTombstones keeps tombstones whose life ended less than that ago.
+	KeepTombstones time.Duration
+	// LeaveOwnRetries leaves a retry to other nodes for 1 s if this node's attempt failed
+	// last, except in the last 0.5 s before the timer's next pop.
+	LeaveOwnRetries bool
+}
+
+// ClaimResult is what a claim got.
+type ClaimResult struct {
+	Claims []Claimed
+	// More says that a bound was reached, and more timers may be due.
+	More bool
+}
+
+// Claimed is a leased timer.
+type Claimed struct {
+	Lease  Lease
+	Record Record
+	// DueIn is the time from the answer to when the timer is due; negative if overdue.
+	DueIn time.Duration
+	// Previous is the node whose lease had ended, "" if there was none.
+	Previous string
+	// Err says that the record can't be read: such a timer can only be settled as dead.
+	Err error
+}
+
+// Taken is the answer for one key of a Take.
+type Taken struct {
+	Status TakeStatus
+	// Claimed is the leased timer. Of a copy that is there and was not leased, the state of
+	// the record is set.
+	Claimed
+	// Wait is the time until the lease ends, or until the copy is due.
+	Wait time.Duration
+	Err  error
+}
+
+// TakeStatus says what a take found.
+type TakeStatus int
+
+// What a take found.
+const (
+	TakeFailed  TakeStatus = iota // Err says why
+	TakeGot                       // the timer is leased to this node now
+	TakeLeased                    // another node has the lease for Wait
+	TakeWaiting                   // the timer is due in Wait
+	TakeEnded                     // a tombstone
+	TakeMissing                   // no copy
+)
+
+// FenceTerms hold for all fences of a call.
+type FenceTerms struct {
+	Limit time.Duration // from the fence to the last moment when a callback may start
+	Hold  time.Duration // from the fence to when other nodes may take the timer over
+}
+
+// Fence asks for leave to call back.
+type Fence struct {
+	Lease Lease
+	Pops  int // of the timer in all: an overdue recurring timer goes to its latest pop
+	// Age is how long ago the fence was first asked for.
+	Age time.Duration
+}
+
+// Fenced is the answer to a Fence.
+type Fenced struct {
+	Status FenceStatus
+	// State is the timer's state, with the attempt counted.
+	State timer.State
+	// Due is when the pop was due by the shard's clock. Late is the time from Due to the
+	// fence.
+	Due  time.Time
+	Late time.Duration
+	// Wait is the time from the fence to when the pop is due (FenceEarly).
+	Wait time.Duration
+	Err  error
+}
+
+// FenceStatus says what a fence found.
+type FenceStatus int
+
+// What a fence found.
+const (
+	FenceFailed  FenceStatus = iota // Err says why
+	FencePassed                     // call back now
+	FenceEarly                      // the pop is due in Wait
+	FenceLost                       // another node has the lease, or a client's write ended the lease
+	FenceTooLate                    // the fence was executed too late, or on a shard that has just lost data
+)
+
+// Outcome is what became of a claim.
+type Outcome int
+
+// What became of a claim.
+const (
+	OutcomeRelease Outcome = iota // not called back: due again, at the earliest Delay from now
+	OutcomeDone                   // no pop is left
+	OutcomeNext                   // the next pop follows; if overdue, somebody looks at the copy Offset from now
+	OutcomeAgain                  // the callback failed: a retry follows in Delay
+	OutcomeDead                   // given up: to the dead letters, with Reason
+	OutcomeLetter                 // to the dead letters, with Reason; the lease stays, and done follows
+)
+
+// String names the outcome as metrics and scripts do.
+func (o Outcome) String() string {
+	switch o {
+	case OutcomeDone:
+		return "done"
+	case OutcomeNext:
+		return "next"
+	case OutcomeAgain:
+		return "again"
+	case OutcomeDead:
+		return "dead"
+	case OutcomeLetter:
+		return "letter"
+	case OutcomeRelease:
+	}
+	return "release"
+}
+
+// Settlement ends a lease.
+type Settlement struct {
+	Lease   Lease
+	Outcome Outcome
+	Delay   time.Duration
+	Offset  time.Duration // from a pop or a retry to when somebody must look at this copy
+	// Reason is why the callback failed, in a few printable words; "" if the callback
+	// succeeded or was not tried.
+	Reason string
+	// Keep is how long the tombstone of OutcomeDone and OutcomeDead stays; 0 for no tombstone.
+	// Untold are the copies that must hear of the end before the tombstone may go.
+	Keep   time.Duration
+	Untold []Away
+}
+
+// Settled is the answer to a Settlement.
+type Settled struct {
+	// Accepted says that the lease still held and the outcome is written. A settlement that
+	// was accepted is not accepted a second time.
+	Accepted bool
+	// Holder is the node that has the lease now, "" for none. This node may be the holder,
+	// by a later claim.
+	Holder string
+	Err    error
+}
+
+// KeyState names a state of a timer.
+type KeyState struct {
+	Key   string
+	State timer.State
+
+	// RankFrom is the lowest rank with which a live copy of this very state counts as
+	// different; 0 if the rank does not matter.
+	RankFrom int
+}
+
+// Difference is where a shard's copy differs from a state that was asked about.
+type Difference struct {
+	Index   int           // into the states that were asked about
+	Missing bool          // the shard has no copy; the rest is zero
+	State   timer.State   // of the shard's copy
+	Firing  time.Duration // how long the firing mark of the copy still lasts, 0 for no mark
+}
