@@ -54,8 +54,16 @@ func limits(s setting) history.Limits {
 	l.NodeWaiting += longer
 	l.NodeUnderWay += longer
 	l.ShardMargin += longer
+	l.Shift = max(shift-s.timing.slack(), 0)
 	return l
 }
+
+// shift is by how much a copy's times may be later than the timer's. The product sends the
+// start of a copy that it makes as a time from now, so the copy starts later by as much as
+// that takes to arrive, and fires that late for as long as the timer lives. Writes are
+// carried out within a second or not at all. The judge may be told so until the product
+// sends an instant.
+const shift = time.Second
 
 // exempt are the invariants for which a run has nothing to judge by.
 func exempt() []history.Invariant {
