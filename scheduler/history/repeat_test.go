@@ -60,7 +60,7 @@ func TestARepeatAfterAllCopiesWereLost(t *testing.T) {
 		}), nil},
 		{"nobody heard of the first", lostAndRepeated(func(b *book, first, _ *Operation) { called(b); unheard(first) }), nil},
 		{"nobody heard of the second", lostAndRepeated(func(b *book, _, again *Operation) { called(b); unheard(again) }), nil},
-		{"nobody heard of the second, and it is not called", lostAndRepeated(func(b *book, _, again *Operation) { unheard(again) }), nil},
+		{"nobody heard of the second, and it is not called", lostAndRepeated(func(_ *book, _, again *Operation) { unheard(again) }), nil},
 		{"a GET finds it", lostAndRepeated(func(b *book, _, _ *Operation) { called(b); b.get("k7", 52_000, "/7", 2) }), nil},
 		{"a GET finds it too early", lostAndRepeated(func(b *book, _, _ *Operation) { called(b); b.get("k7", 43_500, "/7", 2) }), only(Linearizable)},
 		{"it was deleted after that", lostAndRepeated(func(b *book, _, _ *Operation) { called(b); b.delete("k7", 46_000) }), only(NoneAfterAnswer)},

@@ -29,7 +29,6 @@ type options struct {
 	kinds   []string
 	shards  int
 	losses  choice
-	pending bool
 	still   bool
 	quiet   bool
 	exact   bool
@@ -72,7 +71,6 @@ func TestMain(m *testing.M) {
 		}
 		return err
 	})
-	flag.BoolVar(&flags.pending, "sim.pending", false, "with what is known to fail; see the function pending")
 	flag.BoolVar(&flags.still, "sim.still", false, "the topology doesn't change")
 	flag.BoolVar(&flags.quiet, "sim.quiet", false, "no faults but changes of the topology")
 	flag.BoolVar(&flags.exact, "sim.exact", false, "run the scripts of claims that find nothing, too: several times slower")
@@ -100,7 +98,7 @@ func (o options) repeat(seed uint64) string {
 	if o.shards > 0 {
 		command += fmt.Sprintf(" -sim.shards=%d", o.shards)
 	}
-	for name, set := range map[string]bool{"pending": o.pending, "still": o.still, "quiet": o.quiet, "exact": o.exact} {
+	for name, set := range map[string]bool{"still": o.still, "quiet": o.quiet, "exact": o.exact} {
 		if set {
 			command += " -sim." + name
 		}

@@ -35,17 +35,16 @@ func newClient(c *cluster, number int) *client {
 // run asks until ctx ends.
 func (cl *client) run(ctx context.Context) {
 	defer cl.left.Wait()
-	does := cl.c.setting.habits
 	for sleep(ctx, time.Duration(cl.r.ExpFloat64()*float64(cl.c.setting.think))) {
 		draw, troubled := cl.r.IntN(100), cl.c.setting.troubled(cl.c.journal.now()) && cl.r.IntN(3) == 0
 		switch {
-		case does.batches && draw < 3:
+		case draw < 3:
 			cl.createMany(ctx)
 		case draw < 55 || len(cl.made) == 0:
 			cl.create(ctx)
 		case draw < 63:
 			cl.createOnce(ctx)
-		case does.twoWriters && (draw < 68 || troubled):
+		case draw < 68 || troubled:
 			cl.contend(ctx)
 		case draw < 81:
 			cl.change(ctx, cl.replacement())
