@@ -40,14 +40,19 @@ type Timers interface {
 	Delete(ctx context.Context, id timer.ID) (scheduler.Receipt, error)
 	// Lookup returns the timer and how it stands.
 	Lookup(ctx context.Context, id timer.ID) (store.ReadResult, error)
+	Resyncer
+	// Statistics says what the live timers represent.
+	Statistics(ctx context.Context) (scheduler.Statistics, error)
+}
+
+// Resyncer is the part of Timers that is for resynchronisation.
+type Resyncer interface {
 	// Resync tells of the timers of which a shard is to have a copy. Errors besides:
 	// scheduler.ErrShardUnknown, ErrShardsAway and a *scheduler.ViewError.
 	Resync(ctx context.Context, q scheduler.ResyncQuery) (scheduler.ResyncPage, error)
 	// DropReferences removes those of the timers' copies on a shard that don't belong
 	// there and are where they belong. Errors besides: scheduler.ErrShardUnknown.
 	DropReferences(ctx context.Context, shard string, keys []string) error
-	// Statistics says what the live timers represent.
-	Statistics(ctx context.Context) (scheduler.Statistics, error)
 }
 
 const (

@@ -19,23 +19,24 @@ const (
 //     for those that died before, within a lease of it, or have come back since: who took it over may have died since
 //   - faulty shards: one skew for each, the silence (1 s) and 0.5 s; if a link was cut, or answers or data were lost,
 //     also the hold time and 1 s, since an outcome could not be told, or is not known any more
+//   - faults of the shard that nodes ask about a timer of one copy, beside the owner (witness): the silence and 0.5 s
 //   - what the faults themselves name (LateMs), and every jump of an owner's clock since the write
 //
 // On top of these comes one skew for each copy that may be missing (absent), or waits as the backup that it was before the
-// shards changed, since it was leased too early to be told (leasedAhead).
+// shards changed, since it was leased too early to be told (leasedAhead), and what may have shifted the timer (shifted).
 //
 // If as many owners were faulty at once as there are copies, it is late until 15 s (Limits.Recover) after these faults,
 // and those of the next time if that begins by then.
 func (r *run) allowance(w *write, from, due time.Duration) time.Duration {
-	absent := time.Duration(r.absent(w, from))*w.skew + r.leasedAhead(w, from, due)
-	allowed := r.l.Late + r.steps(w, due) + absent
+	more := time.Duration(r.absent(w, from))*w.skew + r.leasedAhead(w, from, due) + r.shifted(w, due)
+	allowed := r.l.Late + r.steps(w, due) + more
 	for {
 		until := later(due, allowed)
-		more := max(r.allowanceUntil(w, from, due, until), r.l.Late) + r.steps(w, until) + absent
-		if more <= allowed {
+		sum := max(r.allowanceUntil(w, from, due, until), r.l.Late) + r.steps(w, until) + more
+		if sum <= allowed {
 			break
 		}
-		allowed = more
+		allowed = sum
 	}
 	outages := r.outages(w.timer(), r.copies(w, later(due, allowed)))
 	for o := range overlapping(outages, from, later(due, allowed)) {
@@ -58,11 +59,17 @@ func (r *run) absent(w *write, from time.Duration) int {
 }
 
 func (r *run) allowanceUntil(w *write, from, due, until time.Duration) time.Duration {
-	var waiting, underWay, links, named time.Duration
+	var waiting, underWay, links, named, asked time.Duration
 	var shards []string
 	held := r.h.Header.hold() + r.l.NodeUnderWay
 	for f := range r.during(from, until) {
-		if f.started() > until || later(f.ended(r.end), r.delays(f.Fault)) < from || !r.hurtsTimer(f.Fault, w.timer(), from, until) {
+		if f.started() > until || later(f.ended(r.end), r.delays(f.Fault)) < from {
+			continue
+		}
+		if !r.hurtsTimer(f.Fault, w.timer(), from, until) {
+			if f.ofShard() && r.witness(f.Fault, w, from, until) {
+				asked = r.l.Silence + r.l.ShardMargin
+			}
 			continue
 		}
 		if f.from <= due {
@@ -83,20 +90,36 @@ func (r *run) allowanceUntil(w *write, from, due, until time.Duration) time.Dura
 	sum := waiting + underWay + links + named
 	if len(shards) > 0 {
 		sum += time.Duration(len(shards))*w.skew + r.l.Silence + r.l.ShardMargin
+		asked = 0
 	}
-	return sum
+	return sum + asked
+}
+
+// shifted is how late pops may be since an owner was hurt after the write (Limits.Shift).
+func (r *run) shifted(w *write, until time.Duration) time.Duration {
+	for f := range r.during(w.invoked, until) {
+		if r.l.Shift > 0 && (f.ofShard() || f.Class == Slow) && f.started() <= until && f.ended(r.end) >= w.invoked &&
+			r.hurtsTimer(f.Fault, w.timer(), w.invoked, until) {
+			return r.l.Shift
+		}
+	}
+	return 0
 }
 
 // delays is how long after its end a fault may make a callback late: until the next poll of a shard that is taken for healed,
-// or a lease of which nobody knows has run out.
+// or a lease of which nobody knows has run out, or a Redis that restarted or lost data fires again.
 func (r *run) delays(f *Fault) time.Duration {
+	quiet := time.Duration(0)
+	if until := r.quietUntil(f); until > f.ended(r.end) {
+		quiet = until + r.horizon() - f.ended(r.end)
+	}
 	switch {
 	case f.RepairedNs != 0:
-		return 0
+		return quiet
 	case f.ofLink(), f.ofNode(), f.Class == ShardLost:
 		return r.h.Header.hold() + r.l.NodeUnderWay
 	}
-	return r.l.Hurt + r.horizon()
+	return max(r.l.Hurt+r.horizon(), quiet)
 }
 
 // bound is when pop n must have started at the latest, for the first time. A pop before it that was held up holds it up too.

@@ -10,6 +10,8 @@ import (
 type Home struct {
 	Key    string   `json:"key"`
 	Shards []string `json:"shards"`
+	// Next is the shard after the owners of a timer of one copy, empty if nobody knows, or there is none: see witness.
+	Next string `json:"next,omitempty"`
 	// FromNs and UntilNs are when they did. UntilNs 0 means that they do at the end of the run.
 	FromNs  int64 `json:"from_ns,omitempty"`
 	UntilNs int64 `json:"until_ns,omitempty"`

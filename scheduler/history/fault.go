@@ -54,6 +54,8 @@ type Fault struct {
 	BackMs int64 `json:"back_ms,omitempty"`
 	// Mute says of a NodeFreeze that the node stood only for its callbacks: it made attempts, and none arrived.
 	Mute bool `json:"mute,omitempty"`
+	// Restarted says of a ShardAway that another process of the Redis answered after it: see quietUntil.
+	Restarted bool `json:"restarted,omitempty"`
 	// Active is the fewest shards that took timers before, during or after a TopologyChange, 0 if that isn't known.
 	Active int `json:"active,omitempty"`
 }

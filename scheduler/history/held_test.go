@@ -50,3 +50,24 @@ func TestAFaultWhileACallbackHoldsUpAPop(t *testing.T) {
 		}, only(NothingLost, SequenceRises)},
 	})
 }
+
+// The only attempt at k7 fails, and is over at 41,007 ms. The next one may come until 2250 ms later, and never comes.
+func TestALossBeforeTheNextAttempt(t *testing.T) {
+	failed := func(class Class, start int) func(*book) {
+		return func(b *book) {
+			b.write(Create, "k7", "/7", 40_000, 1000, 1)
+			b.call("k7", "/7", 7, 1, 1, 41_006, 500)
+			b.fault(class, "a", start, start+1)
+			b.fault(ShardAway, "b", start, start+1)
+			for i := range b.Faults {
+				b.Faults[i].RepairedNs = b.Faults[i].EndNs
+			}
+		}
+	}
+	runExcuses(t, []excuse{
+		{"all copies are lost before it", failed(ShardLost, 41_007+2250), nil},
+		{"they are lost later", failed(ShardLost, 41_007+2251), only(NothingLost)},
+		{"they were lost before, and one attempt came nevertheless", failed(ShardLost, 35_000), only(NothingLost)},
+		{"they are away, and not lost", failed(ShardAway, 41_007+2250), only(NothingLost)},
+	})
+}

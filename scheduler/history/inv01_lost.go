@@ -13,7 +13,8 @@ import (
 // effect at any time after its invocation, so nothing that is due later is obligatory.
 //
 // Not lost is a pop
-//   - of a timer of which as many shards as it had copies were away or lost data at once, and one lost data
+//   - of a timer of which as many shards as it had copies were away or lost data at once, and one lost data, be it while the
+//     next attempt was yet to come (lostBeforeRetry)
 //   - of a timer whose earlier end or version may count as the later one (overruled)
 //   - that was due, or could still come, when a 410 ended the timer
 //   - that our receiver refused until the attempts were used up, or the next pop was due (givenUp)
@@ -32,6 +33,7 @@ func nothingLost(r *run, f *Finding) {
 				r.counts.GivenUp++
 			case len(c.pops[n]) == 0 && c.follows(n) && r.gapExplained(c, n):
 				r.counts.Skipped++
+			case r.lostBeforeRetry(c, n):
 			case len(c.pops[n]) > 0:
 				f.violation("timer %s (%s) pop %d: came %d times, never answered 2xx in time, and was not tried again",
 					w.key, w.asked.URL, n, len(c.pops[n]))
@@ -40,6 +42,17 @@ func nothingLost(r *run, f *Finding) {
 			}
 		})
 	}
+}
+
+// lostBeforeRetry tells whether all copies may have been lost after the last attempt at pop n, before the next one was made.
+func (r *run) lostBeforeRetry(w *write, n int) bool {
+	calls := w.pops[n]
+	if len(calls) == 0 {
+		return false
+	}
+	last := calls[len(calls)-1]
+	by := r.retryBy(w, last, last.Attempt)
+	return r.lost(w.timer(), last.arrived(), by, r.copies(w, by))
 }
 
 // eachObligatory calls do for each obligatory pop of w, in order.

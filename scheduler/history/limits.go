@@ -26,6 +26,12 @@ type Limits struct {
 	// Silence is how long a shard is waited for, ShardMargin what a faulty one may cost beyond that and the skew.
 	Silence     time.Duration
 	ShardMargin time.Duration
+	// Quiet is how long after a Redis has restarted, or lost data, nothing may fire from there: 3 s from when a node notices, which
+	// takes up to a second.
+	Quiet time.Duration
+	// Shift is how much later pops may be once a fault hurt an owner, for as long as the timer lives: by the promises not at all.
+	// A harness sets Shift where it knows that the product does not hold that.
+	Shift time.Duration
 	// Hurt is how long after its end a fault explains duplicates.
 	Hurt time.Duration
 	// Duplicates is the share of callbacks that may be duplicates, whatever explains them. DuplicatesCut is that of a run in which
@@ -76,7 +82,8 @@ func DefaultLimits() Limits {
 		Early: time.Millisecond, Late: 250 * time.Millisecond,
 		NodeWaiting: 1500 * time.Millisecond, NodeUnderWay: time.Second,
 		Silence: time.Second, ShardMargin: 500 * time.Millisecond, Recover: 15 * time.Second,
-		Hurt: 3 * time.Second, Duplicates: 0.001, DuplicatesCut: 0.005, FewDuplicates: 1, TakesEffect: 3 * time.Second,
+		Quiet: 4 * time.Second,
+		Hurt:  3 * time.Second, Duplicates: 0.001, DuplicatesCut: 0.005, FewDuplicates: 1, TakesEffect: 3 * time.Second,
 		OtherNode: time.Second, Settle: 50 * time.Millisecond,
 		InFlight: 2 * time.Second, AnswerMargin: 250 * time.Millisecond,
 		TombstoneLife: 2 * time.Minute, IdempotencyLife: time.Hour, Bury: 10 * time.Second,

@@ -2,12 +2,12 @@ package history
 
 import "testing"
 
-// lostAndRepeated is the clean history and a create of k7, which is due 5 s after it, at 40 s, and sent again with the same
+// lostAndRepeated is the clean history and a create of k7, which is due 8 s after it, at 40 s, and sent again with the same
 // Idempotency-Key at 43 s. All copies are lost at 42 s, and made at once.
 func lostAndRepeated(tell func(b *book, first, again *Operation)) func(*book) {
 	return func(b *book) {
-		first := b.write(Create, "k7", "/7", 40_000, 5000, 2)
-		again := b.write(Create, "k7", "/7", 43_000, 5000, 2)
+		first := b.write(Create, "k7", "/7", 40_000, 8000, 2)
+		again := b.write(Create, "k7", "/7", 43_000, 8000, 2)
 		b.Operations[first].IdempotencyKey, b.Operations[again].IdempotencyKey = "x", "x"
 		b.fault(ShardAway, "a", 42_000, 42_100)
 		b.fault(ShardLost, "b", 42_000, 42_100)
@@ -20,8 +20,8 @@ func lostAndRepeated(tell func(b *book, first, again *Operation)) func(*book) {
 
 func TestARepeatAfterAllCopiesWereLost(t *testing.T) {
 	called := func(b *book) {
-		b.call("k7", "/7", 8, 1, 1, 48_006, 200)
-		b.call("k7", "/7", 8, 2, 1, 53_006, 200)
+		b.call("k7", "/7", 8, 1, 1, 51_006, 200)
+		b.call("k7", "/7", 8, 2, 1, 59_006, 200)
 	}
 	both := func(b *book) {
 		b.asked("/7").Timer.IntervalMs, b.Operations[len(b.Operations)-1].Timer.IntervalMs = 1000, 1000
@@ -35,11 +35,11 @@ func TestARepeatAfterAllCopiesWereLost(t *testing.T) {
 		{"and that is called", lostAndRepeated(func(*book, *Operation, *Operation) {}), only(NothingLost)},
 		{"and that is called on time", lostAndRepeated(func(b *book, _, _ *Operation) {
 			called(b)
-			b.called("/7", 0).move(at(48_004+250) + 1)
+			b.called("/7", 0).move(at(51_004+250) + 1)
 		}), only(OnTime)},
 		{"and that is not called too early", lostAndRepeated(func(b *book, _, _ *Operation) {
 			called(b)
-			b.called("/7", 1).move(at(52_998))
+			b.called("/7", 1).move(at(58_998))
 		}), only(OnTime)}, // by either of the two
 		{"and that is called to the end", lostAndRepeated(func(b *book, _, _ *Operation) {
 			called(b)
@@ -47,7 +47,7 @@ func TestARepeatAfterAllCopiesWereLost(t *testing.T) {
 		}), only(NothingLost)},
 		{"and that is called once", lostAndRepeated(func(b *book, _, _ *Operation) {
 			called(b)
-			b.call("k7", "/7", 8, 2, 1, 53_106, 200)
+			b.call("k7", "/7", 8, 2, 1, 59_106, 200)
 		}), only(NoDuplicates)},
 		{"the first was called, too", lostAndRepeated(func(b *book, _, _ *Operation) { both(b) }), nil},
 		{"the first was called, and the second a third time", lostAndRepeated(func(b *book, _, _ *Operation) {
@@ -55,13 +55,13 @@ func TestARepeatAfterAllCopiesWereLost(t *testing.T) {
 			b.call("k7", "/7", 9, 2, 1, 46_006, 200)
 		}), only(OnlyWhatWasTold)},
 		{"the first was not lost", lostAndRepeated(func(b *book, _, _ *Operation) {
-			b.call("k7", "/7", 7, 1, 1, 45_006, 200)
-			b.call("k7", "/7", 7, 2, 1, 50_006, 200)
+			b.call("k7", "/7", 7, 1, 1, 48_006, 200)
+			b.call("k7", "/7", 7, 2, 1, 56_006, 200)
 		}), nil},
 		{"nobody heard of the first", lostAndRepeated(func(b *book, first, _ *Operation) { called(b); unheard(first) }), nil},
 		{"nobody heard of the second", lostAndRepeated(func(b *book, _, again *Operation) { called(b); unheard(again) }), nil},
-		{"nobody heard of the second, and it is not called", lostAndRepeated(func(b *book, _, again *Operation) { unheard(again) }), nil},
-		{"a GET finds it", lostAndRepeated(func(b *book, _, _ *Operation) { called(b); b.get("k7", 49_000, "/7", 2) }), nil},
+		{"nobody heard of the second, and it is not called", lostAndRepeated(func(_ *book, _, again *Operation) { unheard(again) }), nil},
+		{"a GET finds it", lostAndRepeated(func(b *book, _, _ *Operation) { called(b); b.get("k7", 52_000, "/7", 2) }), nil},
 		{"a GET finds it too early", lostAndRepeated(func(b *book, _, _ *Operation) { called(b); b.get("k7", 43_500, "/7", 2) }), only(Linearizable)},
 		{"it was deleted after that", lostAndRepeated(func(b *book, _, _ *Operation) { called(b); b.delete("k7", 46_000) }), only(NoneAfterAnswer)},
 	})

@@ -38,7 +38,7 @@ func (r *run) indexFaults() {
 		}
 		w := window{from: f.started() - windowBefore, to: later(f.ended(r.end), after), Fault: f}
 		if w.healed = w.to; f.RepairedNs != 0 {
-			w.healed = f.ended(r.end)
+			w.healed = max(f.ended(r.end), r.quietUntil(f))
 		}
 		r.windows = append(r.windows, w)
 	}
@@ -49,6 +49,15 @@ func (r *run) indexFaults() {
 		r.windows[i].reach = reach
 	}
 	r.indexLevels()
+}
+
+// quietUntil is until when nothing may fire from the shard of a fault, as its Redis restarted or lost data (Limits.Quiet); 0 if
+// neither happened.
+func (r *run) quietUntil(f *Fault) time.Duration {
+	if f.Class != ShardLost && !f.Restarted || f.EndNs == -1 {
+		return 0
+	}
+	return later(time.Duration(f.EndNs), r.l.Quiet)
 }
 
 // indexLevels cuts the run where a shard becomes faulty or is healed. One that is not said to be repaired is healed when

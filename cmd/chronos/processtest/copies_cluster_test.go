@@ -143,7 +143,7 @@ func (c *cluster) pick(r *rand.Rand) (name, url string) {
 // killShard ends a shard at once. What it returns starts it again and ends the
 // fault.
 func (c *cluster) killShard(s *shardProcess, kind string, class history.Class) (back func()) {
-	end := c.journal.begin(history.Fault{Kind: kind, Class: class, Shard: s.name})
+	end := c.journal.begin(history.Fault{Kind: kind, Class: class, Shard: s.name, Restarted: true})
 	s.kill()
 	return func() {
 		c.startShard(s)

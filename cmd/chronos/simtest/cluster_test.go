@@ -160,6 +160,7 @@ func (c *cluster) take(s step) {
 	}
 	begun, ended := c.begun[s.fault], c.journal.now()
 	h := history.Fault{Kind: string(f.kind), Class: f.class(), StartNs: int64(begun), EndNs: int64(ended)}
+	h.Restarted = f.kind == shardKill
 	if f.node >= 0 {
 		h.Node = c.machines[f.node].name
 	}

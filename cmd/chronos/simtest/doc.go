@@ -54,5 +54,5 @@
 // for hours for that. Tombstones live 20 s. Shards lose data in one seed of four. One seed
 // of ten polls as often as production does, the others seldom, and may be that much later.
 // A link or shard so slow that calls are given up counts as cut; see the method class of
-// fault. Some of all this is drawn on request only; see the function pending.
+// fault.
 package simtest

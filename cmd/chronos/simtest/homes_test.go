@@ -98,9 +98,11 @@ func (l *ledger) homes(h *history.History) (homes []history.Home) {
 		for _, p := range l.places {
 			if p.from <= k.to && p.to >= k.from {
 				ranked := p.rank(key)
-				homes = append(homes, history.Home{
-					Key: key, Shards: ranked[:min(k.rf, len(ranked))], FromNs: int64(max(p.from, 0)), UntilNs: int64(p.to),
-				})
+				home := history.Home{Key: key, Shards: ranked[:min(k.rf, len(ranked))], FromNs: int64(max(p.from, 0)), UntilNs: int64(p.to)}
+				if k.rf == 1 && len(ranked) > 1 {
+					home.Next = ranked[1]
+				}
+				homes = append(homes, home)
 			}
 		}
 	}

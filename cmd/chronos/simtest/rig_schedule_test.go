@@ -10,10 +10,10 @@ import (
 )
 
 func allFaults() options {
-	return options{losses: allSeeds, pending: true, every: 3 * time.Second, poll: time.Second}
+	return options{losses: allSeeds, every: 3 * time.Second, poll: time.Second}
 }
 
-func allChanges() options { return options{pending: true, every: 3 * time.Second, poll: time.Second} }
+func allChanges() options { return options{every: 3 * time.Second, poll: time.Second} }
 
 func TestSameSeedSameSchedule(t *testing.T) {
 	seen := map[string]bool{}
@@ -131,7 +131,7 @@ func TestChangesAreDrawn(t *testing.T) {
 func TestLossesAreDrawn(t *testing.T) {
 	losing := map[bool]int{}
 	for seed := range uint64(60) {
-		o := options{every: time.Second, pending: true}
+		o := options{every: time.Second}
 		s := draw(seed, 10*time.Minute, o)
 		losing[s.losses]++
 		o.losses = noSeed
@@ -151,7 +151,7 @@ func TestLossesAreDrawn(t *testing.T) {
 func TestNodesPollAsInProduction(t *testing.T) {
 	often := 0
 	for seed := range uint64(100) {
-		if s := draw(seed, time.Minute, options{every: time.Second, pending: true}); s.timing.poll == quickPoll {
+		if s := draw(seed, time.Minute, options{every: time.Second}); s.timing.poll == quickPoll {
 			often++
 		}
 		if s := draw(seed, time.Minute, options{every: time.Second, poll: time.Second}); s.timing != (timing{time.Second, 5 * time.Second}) {

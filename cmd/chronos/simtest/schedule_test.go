@@ -26,7 +26,6 @@ type setting struct {
 	opened   int  // redisstore.Options.Opened
 	instants bool // timers may name the instant that they are due at
 	losses   bool // shards lose data
-	habits   habits
 }
 
 // fault is one fault of a schedule. Node and shard are indexes, -1 for none; a
@@ -155,7 +154,7 @@ func draw(seed uint64, length time.Duration, o options) setting {
 	r := rand.New(rand.NewPCG(seed, 1))
 	s := setting{
 		seed: seed, nodes: 2 + r.IntN(2), shards: 1 + r.IntN(3), clients: 2 + r.IntN(3),
-		think: time.Duration(1+r.IntN(3)) * time.Second, mode: history.Liveness, load: length, habits: habitsOf(o),
+		think: time.Duration(1+r.IntN(3)) * time.Second, mode: history.Liveness, load: length,
 	}
 	drawKind(rand.New(rand.NewPCG(seed, 12)), &s, o)
 	if o.shards > 0 {
@@ -194,12 +193,12 @@ const quickPoll = 100 * time.Millisecond
 
 // drawKind draws whether shards lose data, and how often nodes poll.
 func drawKind(r *rand.Rand, s *setting, o options) {
-	s.losses = r.IntN(4) == 0 && o.does(losing)
+	s.losses = r.IntN(4) == 0
 	if o.losses != bySeed {
 		s.losses = o.losses == allSeeds
 	}
 	poll := 2 * time.Second
-	if r.IntN(10) == 0 && o.does(polling) {
+	if r.IntN(10) == 0 {
 		poll = quickPoll
 	}
 	poll = cmp.Or(o.poll, poll)
@@ -261,11 +260,10 @@ func drawFault(r *rand.Rand, s *setting, at time.Duration, o options) fault {
 	return f
 }
 
-// wanted are those rules whose kinds the options name. If they name none, these are all
-// but the pending ones.
+// wanted are those rules whose kinds the options name, and all if they name none.
 func (o options) wanted(all []rule) []rule {
 	return slices.DeleteFunc(all, func(k rule) bool {
-		return !o.does(k.kind) || len(o.kinds) > 0 && !slices.Contains(o.kinds, string(k.kind))
+		return len(o.kinds) > 0 && !slices.Contains(o.kinds, string(k.kind))
 	})
 }
 

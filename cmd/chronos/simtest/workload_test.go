@@ -37,17 +37,16 @@ func newClient(c *cluster, number int) *client {
 // run asks until ctx ends.
 func (cl *client) run(ctx context.Context) {
 	defer cl.left.Wait()
-	does := cl.c.setting.habits
 	for sleep(ctx, time.Duration(cl.r.ExpFloat64()*float64(cl.c.setting.think))) {
 		draw, troubled := cl.r.IntN(100), cl.c.setting.troubled(cl.c.journal.now()) && cl.r.IntN(3) == 0
 		switch {
-		case does.batches && draw < 3:
+		case draw < 3:
 			cl.createMany(ctx)
 		case draw < 55 || len(cl.made) == 0:
 			cl.create(ctx)
 		case draw < 63:
 			cl.createOnce(ctx)
-		case does.twoWriters && (draw < 68 || troubled):
+		case draw < 68 || troubled:
 			cl.contend(ctx)
 		case draw < 81:
 			cl.change(ctx, cl.replacement())
@@ -137,12 +136,16 @@ func (cl *client) create(ctx context.Context) {
 	}
 }
 
-// createOnce creates with an idempotency key, and half of the time does it again.
+// createOnce creates with an idempotency key, and half of the time does it again: through the
+// same node, unless -sim.apart is given. Two nodes that are cut from each other's Redis make
+// two timers of one idempotency key, and both are called: each node does without the Redis
+// that it does not reach. That ends once a node asks the other nodes before it does so.
 func (cl *client) createOnce(ctx context.Context) {
+	through := cl.choose(ctx, nil)
 	t := cl.draw()
 	key := fmt.Sprintf("once-%d-%d", cl.number, cl.writes)
 	for {
-		receipt, ok := cl.write(ctx, request{
+		receipt, ok := cl.writeThrough(ctx, through, request{
 			history.Operation{Kind: history.Create, Timer: cl.asked(t), IdempotencyKey: key}, timer.ID{},
 			func(ctx context.Context, s *scheduler.Scheduler) (scheduler.Receipt, error) {
 				return s.CreateOnce(ctx, key, []byte(t.Callback.Opaque), t)
@@ -153,6 +156,9 @@ func (cl *client) createOnce(ctx context.Context) {
 		}
 		if cl.r.IntN(2) == 0 || !sleep(ctx, cl.between(0, 3*time.Second)) {
 			return
+		}
+		if cl.c.options.apart {
+			through = cl.choose(ctx, nil)
 		}
 	}
 }
@@ -231,7 +237,11 @@ func stateOf(found *store.ReadResult) string {
 
 // write asks a node for a write and records what came of it.
 func (cl *client) write(ctx context.Context, q request) (receipt scheduler.Receipt, ok bool) {
-	m := cl.choose(ctx, nil)
+	return cl.writeThrough(ctx, cl.choose(ctx, nil), q)
+}
+
+// writeThrough is write through a node, nil for none.
+func (cl *client) writeThrough(ctx context.Context, m *machine, q request) (receipt scheduler.Receipt, ok bool) {
 	if m == nil {
 		return receipt, false
 	}

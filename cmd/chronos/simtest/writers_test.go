@@ -11,13 +11,6 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// habits are what the clients of a run do beside one operation after another.
-type habits struct{ twoWriters, givingUp, batches bool }
-
-func habitsOf(o options) habits {
-	return habits{twoWriters: o.does(twoWriters), givingUp: o.does(givingUp), batches: o.does(batches)}
-}
-
 // troubled reports whether something is slow, or stands still now and then: two writes
 // are under way together for longer then.
 func (s *setting) troubled(now time.Duration) bool {
@@ -81,7 +74,7 @@ type rival struct {
 // any two if that is nil. Then it makes the timer for the next time.
 func (v *rival) raceNow(ctx context.Context, first *machine) {
 	c := v.cl.c
-	if !c.setting.habits.twoWriters || !v.busy.TryLock() {
+	if !v.busy.TryLock() {
 		return
 	}
 	c.operators.Go(func() {
@@ -105,7 +98,7 @@ func (cl *client) anyChange(id timer.ID) request {
 // change asks for a write. Now and then the client waits for its answer for a short time
 // only, and goes on with another write of the timer through another node at once.
 func (cl *client) change(ctx context.Context, q request) {
-	if !cl.c.setting.habits.givingUp || cl.r.IntN(3) > 0 {
+	if cl.r.IntN(3) > 0 {
 		cl.write(ctx, q)
 		return
 	}
