@@ -14,9 +14,10 @@ FUZZTIME     ?= 20s
 # Packages that test real processes, and what takes long there: make test leaves that to make check.
 PROCESSES := chronos/cmd/chronos/processtest
 BRIDGES   := chronos/cmd/chronos-bridge/bridgetest
-CAMPAIGNS := TestCopies/(shards-|shard-|links-|endpoints-|callbacks-)|TestSlowRedis|TestStarved|TestHangingDestinations|TestARepeatedCreateIsCalledOnce
-CAMPAIGNS := $(CAMPAIGNS)|TestAFourthShardMovesItsShare|TestContendedWrites|TestAStalledWrite|TestSlowLinks|TestRacedWrites|TestResync|TestStoppedRedis
-CAMPAIGNS := $(CAMPAIGNS)|TestBridges/(bridges-|rebalances|store-stopped)|TestBrokerAway
+COPIES    := TestCopies/(shards-|shard-|links-|endpoints-|callbacks-)
+FAULTS    := TestSlowRedis|TestStarved|TestHangingDestinations|TestARepeatedCreateIsCalledOnce|TestAFourthShardMovesItsShare|TestContendedWrites|TestAStalledWrite|TestSlowLinks|TestRacedWrites|TestResync|TestStoppedRedis
+KAFKA     := TestBridges/(bridges-|rebalances|store-stopped)|TestBrokerAway
+CAMPAIGNS := $(COPIES)|$(FAULTS)|$(KAFKA)
 
 # $(call in-modules,COMMAND) runs a command in the folder of each module.
 in-modules = for module in $(MODULES); do (cd $$module && $(1)) || exit 1; done
@@ -60,9 +61,10 @@ race: race-needs ## run the tests with the race detector, but those of processes
 
 .PHONY: campaigns
 campaigns: test-needs ## run the campaigns of faults on real processes in their short form
-	@# Each package by itself, since the bounds are promises in milliseconds. The processes are built without the race detector, and so are the tests.
-	go test $(TEST_FLAGS) -run '$(CAMPAIGNS)' $(PROCESSES)
-	go test $(TEST_FLAGS) -run '$(CAMPAIGNS)' $(BRIDGES)
+	@# One after another, since the bounds are promises in milliseconds. The processes are built without the race detector, and so are the tests.
+	go test $(TEST_FLAGS) -run '$(COPIES)' $(PROCESSES)
+	go test $(TEST_FLAGS) -parallel 4 -run '$(FAULTS)' $(PROCESSES)
+	go test $(TEST_FLAGS) -run '$(KAFKA)' $(BRIDGES)
 
 .PHONY: check
 check: fmt-check tidy-check vet lint test race campaigns ## all that a commit must pass, as .ci/run does: some 20 minutes

@@ -15,6 +15,7 @@ import (
 // Nearly all writes are carried out, none is refused as if Redis were away, both nodes
 // then read the same timer, and only that timer is called.
 func TestContendedWrites(t *testing.T) {
+	t.Parallel()
 	for _, clients := range []int{8, 50} {
 		t.Run(fmt.Sprintf("%d clients", clients), func(t *testing.T) { contend(t, clients, false) })
 	}

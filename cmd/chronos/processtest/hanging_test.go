@@ -63,12 +63,12 @@ func settled(t *testing.T, node *nodeProcess) (count int) {
 	return int(sample.Counters["settled"])
 }
 
-// lateness creates so many timers, 20 a second, and returns how late their callbacks are,
+// lateness creates so many timers, 40 a second, and returns how late their callbacks are,
 // in order.
 func lateness(t *testing.T, client *api, node *nodeProcess, receiver *webhooktest.Receiver, count int) (late []time.Duration) {
 	t.Helper()
 	before := len(receiver.Calls())
-	ticker := time.NewTicker(50 * time.Millisecond)
+	ticker := time.NewTicker(25 * time.Millisecond)
 	defer ticker.Stop()
 	for range count {
 		client.create(t, node, 2*time.Second, receiver.URL(), "other")

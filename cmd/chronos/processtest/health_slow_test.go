@@ -19,6 +19,9 @@ func TestSlowRedis(t *testing.T) {
 	needRedis(t)
 	for _, delay := range []time.Duration{250 * time.Millisecond, 430 * time.Millisecond} {
 		t.Run(delay.String(), func(t *testing.T) {
+			if !*faultsFull { // what is measured there should have the machine for itself
+				t.Parallel()
+			}
 			runAlone(t, "TestSlowRedis/"+delay.String(), func(plan) *scenario {
 				return &scenario{
 					name: "redis-slow-" + delay.String(), proxied: true, mix: slowMix,

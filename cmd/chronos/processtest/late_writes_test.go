@@ -47,6 +47,7 @@ func (r *lateRig) raceAStall(shard, round, count int, stall time.Duration, write
 // TestAStalledWriteLeavesNoSecondTimer has two nodes PUT one timer while the link of
 // the one to a Redis stands still: one of the two versions is called, never both.
 func TestAStalledWriteLeavesNoSecondTimer(t *testing.T) {
+	t.Parallel()
 	r := newLateRig(t)
 	const count, interval = 20, 5 * time.Second
 	var all []pair
@@ -85,6 +86,7 @@ func TestAStalledWriteLeavesNoSecondTimer(t *testing.T) {
 // through the other waits for a link that stands still. No copy of what the DELETE
 // ended is left after a clean answer.
 func TestAStalledWriteLeavesNoOrphan(t *testing.T) {
+	t.Parallel()
 	r := newLateRig(t)
 	hasty := &api{client: &http.Client{Transport: r.client.client.Transport, Timeout: 300 * time.Millisecond}}
 	const count = 15
@@ -117,6 +119,7 @@ func TestAStalledWriteLeavesNoOrphan(t *testing.T) {
 // TestSlowLinksLeaveOneVersion has two nodes PUT one timer at the same time over links
 // that take 75 to 150 ms each way: one version is called, and both nodes agree on it.
 func TestSlowLinksLeaveOneVersion(t *testing.T) {
+	t.Parallel()
 	r := newLateRig(t)
 	const count, interval = 60, 6 * time.Second
 	ids := make([]string, count)

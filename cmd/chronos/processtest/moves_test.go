@@ -19,6 +19,7 @@ const movedTimers = 100_000
 // counted, and not a byte of any other copy is touched. When it is drained, all is
 // as it was, and it is empty.
 func TestAFourthShardMovesItsShare(t *testing.T) {
+	t.Parallel()
 	shards := map[string]*redisServer{}
 	var urls []string
 	for _, name := range []string{"a", "b", "c", "d"} {

@@ -18,8 +18,10 @@ import (
 // request of a key makes no second timer. The test carries the links, and a node waits
 // 550 ms for an owner: a create that met a hold-up of the test is not judged.
 func TestARepeatedCreateIsCalledOnce(t *testing.T) {
+	t.Parallel()
 	const count = 80
 	t.Run("wiped", func(t *testing.T) {
+		t.Parallel()
 		repeatCreates(t, count, func(*lateRig, int) {}, func(r *lateRig, shard int) {
 			if err := r.shards[shard].client.FlushAll(t.Context()).Err(); err != nil {
 				t.Fatal(err)
@@ -27,6 +29,7 @@ func TestARepeatedCreateIsCalledOnce(t *testing.T) {
 		})
 	})
 	t.Run("away", func(t *testing.T) {
+		t.Parallel()
 		repeatCreates(t, count,
 			func(r *lateRig, shard int) { r.shards[shard].signal(syscall.SIGSTOP) },
 			func(r *lateRig, shard int) { r.shards[shard].signal(syscall.SIGCONT) })

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"chronos/internal/heldup"
 	"chronos/scheduler/webhook/webhooktest"
 )
 
@@ -14,6 +15,7 @@ import (
 // early, nothing comes twice but what was under way when it stopped, and requests
 // are refused within 1 s meanwhile.
 func TestStoppedRedis(t *testing.T) {
+	t.Parallel()
 	const (
 		count    = 3000
 		callback = 100 * time.Millisecond
@@ -67,6 +69,7 @@ func refusedWithin(t *testing.T, client *api, nodes []*nodeProcess, known answer
 	t.Helper()
 	var wg sync.WaitGroup
 	var mu sync.Mutex
+	watch, begun := heldup.Begin(t), time.Now()
 	refused, worst := 0, time.Duration(0)
 	for i := range 8 {
 		node := nodes[i%2]
@@ -97,9 +100,10 @@ func refusedWithin(t *testing.T, client *api, nodes []*nodeProcess, known answer
 	wg.Wait()
 	<-time.After(time.Until(until))
 	t.Logf("%d requests refused, the slowest after %v", refused, worst)
-	if refused < 16 || worst > time.Second {
-		t.Errorf("%d requests refused, the slowest after %v; want at least 16, each within 1s", refused, worst)
+	if refused < 16 {
+		t.Errorf("%d requests refused, want at least 16", refused)
 	}
+	watch.AtMost(t, begun, "the slowest refusal", worst, time.Second)
 }
 
 // wantedKeys counts the calls of each wanted timer.
