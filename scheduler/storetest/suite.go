@@ -152,21 +152,6 @@ func (r *rig) put(key string, n int, t *timer.Timer) store.Written {
 	return answer
 }
 
-// putAll merges a version of n timers that are due when it returns.
-func (r *rig) putAll(version, n int) {
-	r.Helper()
-	writes := make([]store.Write, n)
-	for i, key := range keys(n) {
-		writes[i] = write(key, version, oneShot(0))
-	}
-	for i, w := range r.mergeBy(r.a, writes...) {
-		if w.Status != store.WriteStored {
-			r.Fatalf("merge %d: %+v, want stored", i, w)
-		}
-	}
-	r.Pass(slack)
-}
-
 // read reads one timer.
 func (r *rig) read(key string) store.ReadResult {
 	r.Helper()

@@ -131,3 +131,25 @@ func checkTwice(r *rig) {
 		r.Errorf("delete again: status %d, want same", w.Status)
 	}
 }
+
+// putAll merges a version of n timers that are due when it returns.
+func (r *rig) putAll(version, n int) {
+	r.Helper()
+	r.putDue(version, keys(n)...)
+}
+
+// putDue merges a version of timers with these keys in one call. The timers are due when it
+// returns.
+func (r *rig) putDue(version int, keys ...string) {
+	r.Helper()
+	writes := make([]store.Write, len(keys))
+	for i, key := range keys {
+		writes[i] = write(key, version, oneShot(0))
+	}
+	for i, w := range r.mergeBy(r.a, writes...) {
+		if w.Status != store.WriteStored {
+			r.Fatalf("merge %d: %+v, want stored", i, w)
+		}
+	}
+	r.Pass(slack)
+}

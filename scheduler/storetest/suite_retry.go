@@ -133,9 +133,7 @@ func (r *rig) withinSecond(try func(round int) (fault string)) {
 // since node a's failed.
 func (r *rig) failed(n int, keys ...string) {
 	r.Helper()
-	for _, key := range keys {
-		r.put(key, n, oneShot(0))
-	}
+	r.putDue(n, keys...)
 	var settlements []store.Settlement
 	var fences []store.Fence
 	claims := r.claimAll(r.a, request())
