@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"chronos/internal/heldup"
 )
 
 // laidOut is some real Redis, and nodes on them that follow each other's changes.
@@ -15,11 +17,12 @@ type laidOut struct {
 	redis map[string]*process
 	log   logBuffer
 	nodes []*Store
+	watch *heldup.Watch
 }
 
 func layOut(t *testing.T, shards ...string) *laidOut {
 	t.Helper()
-	l := &laidOut{T: t, redis: map[string]*process{}}
+	l := &laidOut{T: t, redis: map[string]*process{}, watch: heldup.Begin(t)}
 	for _, name := range shards {
 		l.redis[name] = startProcess(t)
 	}
@@ -120,12 +123,14 @@ func (l *laidOut) saysDrained(s *Store, shard string) (since time.Time) {
 // change is under way.
 func (l *laidOut) wantActive(within time.Duration, names ...string) {
 	l.Helper()
+	begun := time.Now()
 	for _, s := range l.nodes {
-		await(l.T, within, strings.Join(names, ","), func() bool {
+		await(l.T, within+time.Minute, strings.Join(names, ","), func() bool {
 			now := s.Topology()
 			return slices.Equal(now.Active, names) && now.Next == nil
 		})
 	}
+	l.watch.AtMost(l.T, begun, "the change to "+strings.Join(names, ","), time.Since(begun), within)
 }
 
 // wantAnnounced tries the addition again until it is taken, or was before.

@@ -216,6 +216,12 @@ func openStore(t testing.TB, node, lane string, shards ...*testRedis) *Store {
 // bePatient gives the shard connections that a busy machine doesn't time out.
 func (s *shard) bePatient(r *testRedis) {
 	const patience = time.Minute
+	s.mu.Lock()
+	c := s.checking
+	s.mu.Unlock()
+	if c != nil {
+		<-c.done // what it learns of the clock must not come after a test has moved the clock
+	}
 	s.under.Wait() // until nothing is under way on those that are replaced
 	for _, pool := range s.pooled() {
 		client := pool.client

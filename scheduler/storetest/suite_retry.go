@@ -57,7 +57,7 @@ func retryCases() map[string]func(*rig) {
 			r.claim(r.a, req)
 		},
 		"retries that are left never fill a batch": func(r *rig) {
-			const n = 40
+			const n = 20 // more than the limit; few, since all must fail within a second
 			all := r.neighbors(n + 1)
 			req := leaving()
 			req.Limit = 16
