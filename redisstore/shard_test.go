@@ -276,7 +276,7 @@ func TestLoadingServer(t *testing.T) {
 	}
 	p.do("SAVE")
 	p.kill()
-	p.args = append(p.args, "--key-load-delay", "500") // µs for each key
+	p.args = append(p.args, "--key-load-delay", "3000") // µs for each key: a busy machine takes its time for the calls below
 	p.launch()
 	await(t, soon, "the loading to begin", func() bool {
 		err := p.admin.Get(t.Context(), "filler-0").Err()
