@@ -66,6 +66,9 @@ func (s *Scheduler) keepTombstones(of *shard) time.Duration {
 		}
 		since = max(since, sh.missedFor())
 	}
+	if !s.takes("", of.name) { // the owners' tombstones guard, and those here hold up the shard's removal
+		return max(since-s.config.TombLife, 0)
+	}
 	return since
 }
 
