@@ -176,6 +176,9 @@ func (s *Store) Fire(ctx context.Context, shard string, terms store.FenceTerms, 
 		}
 		return results
 	}
+	if sh.quiet() > 0 {
+		return tooLate(results)
+	}
 	items := make([]*item, len(fences))
 	for i, f := range fences {
 		items[i] = &item{partition: f.Lease.Partition, args: []any{
@@ -189,9 +192,16 @@ func (s *Store) Fire(ctx context.Context, shard string, terms store.FenceTerms, 
 	sh.evalItems(ctx, sh.fire, &s.keys, script, items)
 	for i, it := range items {
 		results[i] = readFenced(it, fences[i].Lease.Found.State.Version)
-		if sh.quiet() > 0 {
-			results[i].Status = store.FenceTooLate
-		}
+	}
+	if sh.quiet() > 0 { // the loss was noticed meanwhile
+		return tooLate(results)
+	}
+	return results
+}
+
+func tooLate(results []store.Fenced) []store.Fenced {
+	for i := range results {
+		results[i].Status = store.FenceTooLate
 	}
 	return results
 }

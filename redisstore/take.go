@@ -14,6 +14,9 @@ import (
 func (s *Store) Take(ctx context.Context, shard string, grace time.Duration, keys []string) []store.Taken {
 	results := make([]store.Taken, len(keys))
 	sh, err := s.shard(shard)
+	if err == nil {
+		err = sh.fires()
+	}
 	if err != nil {
 		for i := range results {
 			results[i].Err = err
@@ -30,11 +33,9 @@ func (s *Store) Take(ctx context.Context, shard string, grace time.Duration, key
 	}}
 	sh.evalItems(ctx, sh.ask, &s.keys, script, items)
 	for i, it := range items {
-		if sh.quiet() > 0 {
-			results[i].Err = fmt.Errorf("%w: shard %s has lost data just now", timer.ErrRefused, shard)
-			continue
+		if results[i].Err = sh.fires(); results[i].Err == nil {
+			results[i] = s.readTaken(sh, counter, keys[i], it)
 		}
-		results[i] = s.readTaken(sh, counter, keys[i], it)
 	}
 	return results
 }

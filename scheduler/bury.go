@@ -66,7 +66,7 @@ func (s *Scheduler) keepTombstones(of *shard) time.Duration {
 		}
 		since = max(since, sh.missedFor())
 	}
-	if !s.takes("", of.name) { // the owners' tombstones guard, and those here hold up the shard's removal
+	if !s.takes("", of.name) { // what is there holds up the shard's removal, and the owners have tombstones of their own
 		return max(since-s.config.TombLife, 0)
 	}
 	return since

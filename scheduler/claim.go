@@ -31,6 +31,7 @@ type claim struct {
 	answered time.Time     // when it came
 
 	settlement store.Settlement
+	young      bool      // an end leaves a tombstone, since writes may still arrive (rule "a young end leaves a tombstone")
 	tries      int       // to settle
 	settled    time.Time // when the settlement that was answered was sent
 	told       bool      // the others of the outcome
@@ -59,14 +60,15 @@ func (c *claim) settle(o store.Settlement) {
 // its time when that is claimed.
 func (c *claim) fit() {
 	c.settlement.Offset = c.own.offset(c.skew())
-	if c.Record.State.Ended {
+	if c.Record.State.Ended || !c.after().Ended {
 		return
 	}
 	config := &c.shard.s.config
+	c.young = c.shard.s.clock().Sub(c.Record.State.Version.Time()) < youngFor
 	switch {
 	case c.Record.BodyHash != "":
 		c.settlement.Keep = c.own.keepFor(config)
-	case c.young():
+	case c.young:
 		c.settlement.Keep = min(config.TombLife, youngLife)
 	}
 }
@@ -80,12 +82,6 @@ const (
 	// youngLife is how long the tombstone stays that the end of a young version leaves.
 	youngLife = 10 * time.Second
 )
-
-// young reports whether the end of the timer leaves a tombstone, which refuses what may
-// still arrive (rule "a young end leaves a tombstone").
-func (c *claim) young() bool {
-	return c.shard.s.clock().Sub(c.Record.State.Version.Time()) < youngFor
-}
 
 // locate finds out where the other copies of the timer may be.
 func (c *claim) locate() {

@@ -170,10 +170,11 @@ func (c *claim) outcomeFor(p place) store.Write {
 	switch {
 	case w.State.Ended:
 		w.Kind = store.WriteDone
-		if p.home && c.young() {
+		switch {
+		case p.home && c.young:
 			w.Kind, w.Life = store.WriteGone, min(config.TombLife, youngLife)
-		}
-		if !p.home {
+		case p.home:
+		default:
 			w.Life = min(w.Life, overtaken)
 			if c.shard.s.drained(w.Key, w.Shard) {
 				w.Kind = store.WriteBury

@@ -82,7 +82,7 @@ func tellingBugs() []bug {
 		},
 		{
 			Name: "young-end-leaves-nothing", What: "The end of a version that was written just now leaves no tombstone.",
-			Edits: []edit{{"(*claim).young", "", "< youngFor", "< 0"}},
+			Edits: []edit{{"(*claim).fit", "", "< youngFor", "< 0"}},
 			Hints: []hint{{Package: "scheduler", Run: "TestAnEarlierVersionThatArrivesAfterTheEndIsRefused", Own: true}},
 		},
 		{
