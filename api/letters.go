@@ -14,6 +14,7 @@ import (
 
 	"chronos/api/tokens"
 	"chronos/scheduler"
+	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
 
@@ -22,17 +23,17 @@ import (
 // and return soon after ctx has ended. Errors are those of the scheduler.
 type Letters interface {
 	// List is a page of them.
-	List(ctx context.Context, q scheduler.LetterQuery) (scheduler.LetterPage, error)
+	List(ctx context.Context, q store.LetterQuery) (store.LetterPage, error)
 	// Letter is one of them.
-	Letter(ctx context.Context, id string) (scheduler.Letter, error)
+	Letter(ctx context.Context, id string) (store.Letter, error)
 	// Fire fires one again.
 	Fire(ctx context.Context, id string) (scheduler.Receipt, error)
 	// FireAll fires again some of those that q asks for.
-	FireAll(ctx context.Context, q scheduler.LetterQuery) (scheduler.LettersDone, error)
+	FireAll(ctx context.Context, q store.LetterQuery) (scheduler.LettersDone, error)
 	// Delete deletes one.
 	Delete(ctx context.Context, id string) error
 	// DeleteAll deletes some of those that q asks for.
-	DeleteAll(ctx context.Context, q scheduler.LetterQuery) (scheduler.LettersDone, error)
+	DeleteAll(ctx context.Context, q store.LetterQuery) (scheduler.LettersDone, error)
 }
 
 // LettersView is a page of dead letters, the newest first.
@@ -146,7 +147,7 @@ func serveLetters(mux *http.ServeMux, by gate, letters Letters) {
 
 // changeLetters does something with some of the letters that a request is about.
 func changeLetters(ctx context.Context, r *http.Request,
-	do func(context.Context, scheduler.LetterQuery) (scheduler.LettersDone, error), count func(*LettersDone, int),
+	do func(context.Context, store.LetterQuery) (scheduler.LettersDone, error), count func(*LettersDone, int),
 ) (any, error) {
 	q, all, err := letterQuery(r, "all")
 	if err != nil {
@@ -174,7 +175,7 @@ func badQuery(detail string) error {
 
 // letterQuery reads which letters a request is about. What it doesn't know is
 // refused: a filter with a slip in its name would mean all letters.
-func letterQuery(r *http.Request, more string) (q scheduler.LetterQuery, all bool, err error) {
+func letterQuery(r *http.Request, more string) (q store.LetterQuery, all bool, err error) {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return q, false, badQuery("the query is malformed; percent-encode what stands in it")
@@ -206,7 +207,7 @@ func letterQuery(r *http.Request, more string) (q scheduler.LetterQuery, all boo
 	return q, values.Get("all") == "true", nil
 }
 
-func viewLetters(page *scheduler.LetterPage) LettersView {
+func viewLetters(page *store.LetterPage) LettersView {
 	view := LettersView{Letters: make([]LetterView, len(page.Letters)), Next: page.Next, Total: page.Total, Unreached: page.Unreached}
 	for i := range page.Letters {
 		view.Letters[i] = viewLetter(&page.Letters[i])
@@ -214,7 +215,7 @@ func viewLetters(page *scheduler.LetterPage) LettersView {
 	return view
 }
 
-func viewLetter(l *scheduler.Letter) LetterView {
+func viewLetter(l *store.Letter) LetterView {
 	view := LetterView{ID: l.ID, Key: l.Key, At: formatInstant(l.At), Reason: l.Reason, Shard: l.Shard}
 	if l.Err != nil {
 		view.Problem = l.Err.Error()
@@ -229,7 +230,7 @@ func viewLetter(l *scheduler.Letter) LetterView {
 // userOf finds user and password of URLs in a text.
 var userOf = regexp.MustCompile(`(?i)(https?:\\?/\\?/)[^/?#"\s]*@`)
 
-func viewWholeLetter(l *scheduler.Letter) LetterView {
+func viewWholeLetter(l *store.Letter) LetterView {
 	view := viewLetter(l)
 	if l.Err != nil {
 		view.Text = userOf.ReplaceAllString(l.Text, "$1"+timer.RedactedUser+"@")
@@ -249,11 +250,11 @@ func letterProblem(err error) problem {
 	switch {
 	case errors.Is(err, timer.ErrNotFound):
 		return newProblem(http.StatusNotFound, "letter-not-found", "there is no such dead letter; it was fired again, deleted, or is over CHRONOS_DEAD_RETENTION old: list them")
-	case errors.Is(err, scheduler.ErrCursor):
+	case errors.Is(err, store.ErrCursor):
 		return newProblem(http.StatusBadRequest, "cursor-malformed", "the cursor is none that was answered as next; leave it out to begin anew")
 	case errors.Is(err, scheduler.ErrSuperseded):
 		return newProblem(http.StatusConflict, "letter-superseded", "a timer with this key was set, replaced or deleted since this one was given up, and is there or was until 2 minutes ago; delete the letter, or try again when that timer is over")
-	case errors.Is(err, scheduler.ErrUnreadable):
+	case errors.Is(err, store.ErrUnreadable):
 		return newProblem(http.StatusConflict, "letter-unreadable", printable(err.Error())+"; look at its text, and delete it")
 	case errors.As(err, &refused):
 		return newProblem(http.StatusConflict, refused.Code, "a timer like this is refused now: "+refused.Detail)

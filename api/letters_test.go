@@ -21,28 +21,28 @@ import (
 
 // fakeLetters notes what it is asked.
 type fakeLetters struct {
-	letters []scheduler.Letter
+	letters []store.Letter
 	err     error // the answer to whatever is about one letter
 	asked   []string
-	query   scheduler.LetterQuery
+	query   store.LetterQuery
 	done    scheduler.LettersDone
 }
 
 var _ Letters = (*fakeLetters)(nil)
 
-func (f *fakeLetters) List(_ context.Context, q scheduler.LetterQuery) (scheduler.LetterPage, error) {
+func (f *fakeLetters) List(_ context.Context, q store.LetterQuery) (store.LetterPage, error) {
 	f.asked, f.query = append(f.asked, "list"), q
-	return scheduler.LetterPage{Letters: f.letters, Next: "next", Total: 7, Unreached: []string{"b"}}, f.err
+	return store.LetterPage{Letters: f.letters, Next: "next", Total: 7, Unreached: []string{"b"}}, f.err
 }
 
-func (f *fakeLetters) Letter(_ context.Context, id string) (scheduler.Letter, error) {
+func (f *fakeLetters) Letter(_ context.Context, id string) (store.Letter, error) {
 	f.asked = append(f.asked, "letter "+id)
 	for _, l := range f.letters {
 		if l.ID == id {
 			return l, f.err
 		}
 	}
-	return scheduler.Letter{}, timer.ErrNotFound
+	return store.Letter{}, timer.ErrNotFound
 }
 
 func (f *fakeLetters) Fire(_ context.Context, id string) (scheduler.Receipt, error) {
@@ -50,7 +50,7 @@ func (f *fakeLetters) Fire(_ context.Context, id string) (scheduler.Receipt, err
 	return scheduler.Receipt{ID: timer.ID{Key: "k", RF: 2}, Due: fakeEpoch(), Copies: 2}, f.err
 }
 
-func (f *fakeLetters) FireAll(_ context.Context, q scheduler.LetterQuery) (scheduler.LettersDone, error) {
+func (f *fakeLetters) FireAll(_ context.Context, q store.LetterQuery) (scheduler.LettersDone, error) {
 	f.asked, f.query = append(f.asked, "fire all"), q
 	return f.done, f.err
 }
@@ -60,13 +60,13 @@ func (f *fakeLetters) Delete(_ context.Context, id string) error {
 	return f.err
 }
 
-func (f *fakeLetters) DeleteAll(_ context.Context, q scheduler.LetterQuery) (scheduler.LettersDone, error) {
+func (f *fakeLetters) DeleteAll(_ context.Context, q store.LetterQuery) (scheduler.LettersDone, error) {
 	f.asked, f.query = append(f.asked, "delete all"), q
 	return f.done, f.err
 }
 
-func someLetters() []scheduler.Letter {
-	return []scheduler.Letter{
+func someLetters() []store.Letter {
+	return []store.Letter{
 		{
 			ID: "l1", Shard: "a", Key: "k", At: fakeEpoch(), Reason: "answered 500", Text: "k answered%20500 …",
 			Record: store.Record{
@@ -78,7 +78,7 @@ func someLetters() []scheduler.Letter {
 			},
 		},
 		{
-			ID: "l2", Shard: "b", At: fakeEpoch(), Err: fmt.Errorf("%w: for a test", scheduler.ErrUnreadable),
+			ID: "l2", Shard: "b", At: fakeEpoch(), Err: fmt.Errorf("%w: for a test", store.ErrUnreadable),
 			Text: "\x1b[2J \xff {\"uri\":\"HTTPS://u:s3cret@h/\"} {\"uri\":\"http:\\/\\/u:s3cret@h\"}",
 		},
 	}
@@ -124,16 +124,16 @@ func TestLettersAreShownWithoutSecrets(t *testing.T) {
 
 func TestLetterQueries(t *testing.T) {
 	instant := time.Date(2030, 1, 31, 12, 0, 0, 0, time.UTC)
-	for request, want := range map[string]scheduler.LetterQuery{
+	for request, want := range map[string]store.LetterQuery{
 		"GET /dead":                         {Limit: 100},
 		"GET /dead?limit=1000&cursor=x":     {Limit: 1000, Cursor: "x"},
-		"GET /dead?key=a%26b&key-prefix=a":  {Limit: 100, Filter: scheduler.LetterFilter{Key: "a&b", KeyPrefix: "a"}},
-		"GET /dead?reason=no+answer":        {Limit: 100, Filter: scheduler.LetterFilter{Reason: "no answer"}},
-		"POST /dead/fire?callback=h:1":      {Limit: 100, Filter: scheduler.LetterFilter{Callback: "h:1"}},
+		"GET /dead?key=a%26b&key-prefix=a":  {Limit: 100, Filter: store.LetterFilter{Key: "a&b", KeyPrefix: "a"}},
+		"GET /dead?reason=no+answer":        {Limit: 100, Filter: store.LetterFilter{Reason: "no answer"}},
+		"POST /dead/fire?callback=h:1":      {Limit: 100, Filter: store.LetterFilter{Callback: "h:1"}},
 		"POST /dead/fire?all=true&cursor=x": {Limit: 100, Cursor: "x"},
 		"DELETE /dead?all=true":             {Limit: 100},
 		"DELETE /dead?until=2030-01-31T12:00:00Z&since=2030-01-31T13:00:00%2B01:00": {
-			Limit: 100, Filter: scheduler.LetterFilter{Since: instant, Until: instant},
+			Limit: 100, Filter: store.LetterFilter{Since: instant, Until: instant},
 		},
 	} {
 		fake := &fakeLetters{}
@@ -192,9 +192,9 @@ func TestLetterProblems(t *testing.T) {
 		code   string
 	}{
 		"none":        {timer.ErrNotFound, 404, "letter-not-found"},
-		"cursor":      {scheduler.ErrCursor, 400, "cursor-malformed"},
+		"cursor":      {store.ErrCursor, 400, "cursor-malformed"},
 		"superseded":  {scheduler.ErrSuperseded, 409, "letter-superseded"},
-		"unreadable":  {fmt.Errorf("%w: x\x1b", scheduler.ErrUnreadable), 409, "letter-unreadable"},
+		"unreadable":  {fmt.Errorf("%w: x\x1b", store.ErrUnreadable), 409, "letter-unreadable"},
 		"denied":      {&timer.InvalidError{Pointer: "/callback/http/uri", Code: "uri-denied", Detail: "d"}, 409, "uri-denied"},
 		"unavailable": {fmt.Errorf("a: %w", timer.ErrUnavailable), 503, "store-unavailable"},
 		"overloaded":  {timer.ErrOverloaded, 503, "overloaded"},

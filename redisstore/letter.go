@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"chronos/scheduler"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
@@ -64,16 +63,16 @@ const maxCursor = 4 * positionBytes
 
 func parseLetterCursor(text string) (letterPosition, error) {
 	if len(text) > maxCursor {
-		return letterPosition{}, scheduler.ErrCursor
+		return letterPosition{}, store.ErrCursor
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil {
-		return letterPosition{}, scheduler.ErrCursor
+		return letterPosition{}, store.ErrCursor
 	}
 	number, behind, ok := strings.Cut(string(raw), " ")
 	score, err := strconv.ParseFloat(number, 64)
 	if !ok || err != nil || math.IsNaN(score) || !strings.HasPrefix(behind, "-") || len(behind) > 1+positionBytes {
-		return letterPosition{}, scheduler.ErrCursor
+		return letterPosition{}, store.ErrCursor
 	}
 	return letterPosition{score: score, behind: behind}, nil
 }
@@ -116,8 +115,8 @@ func parseLetterID(text string) (id letterID, ok bool) {
 const lastInstant = 253402300799999
 
 // read makes out what a letter says.
-func (l *storedLetter) read() scheduler.Letter {
-	letter := scheduler.Letter{
+func (l *storedLetter) read() store.Letter {
+	letter := store.Letter{
 		ID: l.id().String(), Shard: l.shard.name, Text: l.text,
 		At: time.UnixMilli(int64(min(max(l.score, 0), lastInstant))).UTC(),
 	}
@@ -125,12 +124,12 @@ func (l *storedLetter) read() scheduler.Letter {
 	reason, record, ok := strings.Cut(rest, " ")
 	key, err := unescape(word)
 	if err != nil || !timer.ValidKey(key) {
-		letter.Err = fmt.Errorf("%w: it does not begin with a timer's key", scheduler.ErrUnreadable)
+		letter.Err = fmt.Errorf("%w: it does not begin with a timer's key", store.ErrUnreadable)
 		return letter
 	}
 	letter.Key = key
 	if letter.Reason, err = unescape(reason); err != nil || !ok {
-		letter.Reason, letter.Err = "", fmt.Errorf("%w: no reason and record follow the key", scheduler.ErrUnreadable)
+		letter.Reason, letter.Err = "", fmt.Errorf("%w: no reason and record follow the key", store.ErrUnreadable)
 		return letter
 	}
 	rec, err := parseRecord(record)
@@ -141,7 +140,7 @@ func (l *storedLetter) read() scheduler.Letter {
 		letter.Record, err = rec.scheduled(key)
 	}
 	if err != nil {
-		letter.Record, letter.Err = store.Record{}, fmt.Errorf("%w: %w", scheduler.ErrUnreadable, err)
+		letter.Record, letter.Err = store.Record{}, fmt.Errorf("%w: %w", store.ErrUnreadable, err)
 	}
 	return letter
 }

@@ -14,12 +14,11 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"chronos/scheduler"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
 
-var _ scheduler.LetterStore = (*Store)(nil)
+var _ store.LetterStore = (*Store)(nil)
 
 const (
 	// letterPageBytes is how much a page of dead letters brings at most, though one
@@ -34,10 +33,10 @@ const (
 	letterTime = 2 * time.Second
 )
 
-// Letters is scheduler.LetterStore's. Whatever order letters are stored in, and
+// Letters is store.LetterStore's. Whatever order letters are stored in, and
 // wherever, they are listed by when they were given up: each round asks all
 // partitions of all shards from the same position on.
-func (s *Store) Letters(ctx context.Context, q scheduler.LetterQuery) (page scheduler.LetterPage, err error) {
+func (s *Store) Letters(ctx context.Context, q store.LetterQuery) (page store.LetterPage, err error) {
 	at := letterPosition{score: math.Inf(1)}
 	if !q.Filter.Until.IsZero() {
 		at.score = float64(q.Filter.Until.UnixMilli())
@@ -191,11 +190,11 @@ func (s *shard) readLetters(partition int, c *call) letterList {
 	return list
 }
 
-// Letter is scheduler.LetterStore's.
-func (s *Store) Letter(ctx context.Context, id string) (scheduler.Letter, error) {
+// Letter is store.LetterStore's.
+func (s *Store) Letter(ctx context.Context, id string) (store.Letter, error) {
 	wanted, ok := parseLetterID(id)
 	if !ok {
-		return scheduler.Letter{}, timer.ErrNotFound
+		return store.Letter{}, timer.ErrNotFound
 	}
 	var failed error
 	for _, sh := range s.current.Load().shards {
@@ -208,9 +207,9 @@ func (s *Store) Letter(ctx context.Context, id string) (scheduler.Letter, error)
 		}
 	}
 	if failed != nil {
-		return scheduler.Letter{}, failed
+		return store.Letter{}, failed
 	}
-	return scheduler.Letter{}, cmp.Or(s.Writable(), timer.ErrNotFound)
+	return store.Letter{}, cmp.Or(s.Writable(), timer.ErrNotFound)
 }
 
 // findLetter looks through the letters of a shard that were given up at the same
@@ -235,9 +234,9 @@ func (s *Store) findLetter(ctx context.Context, sh *shard, id letterID) (storedL
 	}
 }
 
-// RemoveLetters is scheduler.LetterStore's. They are removed from all shards: one
+// RemoveLetters is store.LetterStore's. They are removed from all shards: one
 // that is being moved is on two.
-func (s *Store) RemoveLetters(ctx context.Context, letters []scheduler.Letter) []error {
+func (s *Store) RemoveLetters(ctx context.Context, letters []store.Letter) []error {
 	errs := make([]error, len(letters))
 	shards := s.current.Load().shards
 	answers := make([][]error, len(shards))
@@ -257,7 +256,7 @@ func (s *Store) RemoveLetters(ctx context.Context, letters []scheduler.Letter) [
 	return errs
 }
 
-func (s *Store) removeFrom(ctx context.Context, sh *shard, letters []scheduler.Letter) []error {
+func (s *Store) removeFrom(ctx context.Context, sh *shard, letters []store.Letter) []error {
 	errs := make([]error, len(letters))
 	pipe, removals := sh.poll.Pipeline(), make([]*redis.IntCmd, len(letters))
 	err := sh.ready(ctx)

@@ -15,7 +15,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"chronos/scheduler"
+	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
 
@@ -52,7 +52,7 @@ func plant(t *testing.T, s *Store, on *testRedis, score float64, text string) {
 }
 
 // allLetters goes over all pages, and has done see each.
-func allLetters(t *testing.T, s *Store, q scheduler.LetterQuery, done func(page scheduler.LetterPage)) (texts []string) {
+func allLetters(t *testing.T, s *Store, q store.LetterQuery, done func(page store.LetterPage)) (texts []string) {
 	t.Helper()
 	for range 2000 {
 		page, err := s.Letters(t.Context(), q)
@@ -95,7 +95,7 @@ func TestLettersAreListedNewestFirst(t *testing.T) {
 			want = append(want, l.text)
 		}
 		for _, limit := range []int{1, 7, 64, 1000} {
-			got := allLetters(t, s, scheduler.LetterQuery{Limit: limit}, func(page scheduler.LetterPage) {
+			got := allLetters(t, s, store.LetterQuery{Limit: limit}, func(page store.LetterPage) {
 				if page.Total != 150 || page.Unreached != nil {
 					t.Fatalf("total %d, unreached %v", page.Total, page.Unreached)
 				}
@@ -105,7 +105,7 @@ func TestLettersAreListedNewestFirst(t *testing.T) {
 			}
 		}
 		// What is removed while somebody lists moves nothing.
-		got := allLetters(t, s, scheduler.LetterQuery{Limit: 33}, func(page scheduler.LetterPage) {
+		got := allLetters(t, s, store.LetterQuery{Limit: 33}, func(page store.LetterPage) {
 			for i, err := range s.RemoveLetters(t.Context(), page.Letters) {
 				if err != nil {
 					t.Fatalf("remove %s: %v", page.Letters[i].ID, err)
@@ -115,7 +115,7 @@ func TestLettersAreListedNewestFirst(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("listed while they are removed: %d letters of %d", len(got), len(want))
 		}
-		if page, _ := s.Letters(t.Context(), scheduler.LetterQuery{Limit: 1}); page.Total != 0 || len(page.Letters) != 0 || page.Next != "" {
+		if page, _ := s.Letters(t.Context(), store.LetterQuery{Limit: 1}); page.Total != 0 || len(page.Letters) != 0 || page.Next != "" {
 			t.Errorf("left: %+v", page)
 		}
 	})
@@ -135,27 +135,27 @@ func TestLetterFilters(t *testing.T) {
 			plant(t, s, all[i%2], float64(at.UnixMilli()+int64(i)*1000), text)
 		}
 		for name, c := range map[string]struct {
-			filter scheduler.LetterFilter
+			filter store.LetterFilter
 			want   string // ends of the keys, the newest first
 		}{
-			"all":              {scheduler.LetterFilter{}, "?,order-3,stock-1,order-2,order-1"},
-			"key":              {scheduler.LetterFilter{Key: "order-2"}, "order-2"},
-			"no such key":      {scheduler.LetterFilter{Key: "order"}, ""},
-			"prefix":           {scheduler.LetterFilter{KeyPrefix: "order-"}, "order-3,order-2,order-1"},
-			"reason":           {scheduler.LetterFilter{Reason: "answered 50"}, "stock-1,order-1"},
-			"host":             {scheduler.LetterFilter{Callback: "A.example"}, "stock-1,order-1"},
-			"host and port":    {scheduler.LetterFilter{Callback: "a.example:8080"}, "order-1"},
-			"URL":              {scheduler.LetterFilter{Callback: "http://a.example:8080/"}, "order-1"},
-			"URL with a user":  {scheduler.LetterFilter{Callback: "http://u:s3"}, ""},
-			"since":            {scheduler.LetterFilter{Since: at.Add(2 * time.Second)}, "?,order-3,stock-1"},
-			"until":            {scheduler.LetterFilter{Until: at.Add(2 * time.Second)}, "stock-1,order-2,order-1"},
-			"since and until":  {scheduler.LetterFilter{Since: at.Add(time.Second), Until: at.Add(1999 * time.Millisecond)}, "order-2"},
-			"prefix and host":  {scheduler.LetterFilter{KeyPrefix: "order", Callback: "b.example"}, "order-2"},
-			"nothing is as so": {scheduler.LetterFilter{KeyPrefix: "stock", Callback: "b.example"}, ""},
+			"all":              {store.LetterFilter{}, "?,order-3,stock-1,order-2,order-1"},
+			"key":              {store.LetterFilter{Key: "order-2"}, "order-2"},
+			"no such key":      {store.LetterFilter{Key: "order"}, ""},
+			"prefix":           {store.LetterFilter{KeyPrefix: "order-"}, "order-3,order-2,order-1"},
+			"reason":           {store.LetterFilter{Reason: "answered 50"}, "stock-1,order-1"},
+			"host":             {store.LetterFilter{Callback: "A.example"}, "stock-1,order-1"},
+			"host and port":    {store.LetterFilter{Callback: "a.example:8080"}, "order-1"},
+			"URL":              {store.LetterFilter{Callback: "http://a.example:8080/"}, "order-1"},
+			"URL with a user":  {store.LetterFilter{Callback: "http://u:s3"}, ""},
+			"since":            {store.LetterFilter{Since: at.Add(2 * time.Second)}, "?,order-3,stock-1"},
+			"until":            {store.LetterFilter{Until: at.Add(2 * time.Second)}, "stock-1,order-2,order-1"},
+			"since and until":  {store.LetterFilter{Since: at.Add(time.Second), Until: at.Add(1999 * time.Millisecond)}, "order-2"},
+			"prefix and host":  {store.LetterFilter{KeyPrefix: "order", Callback: "b.example"}, "order-2"},
+			"nothing is as so": {store.LetterFilter{KeyPrefix: "stock", Callback: "b.example"}, ""},
 		} {
 			for _, limit := range []int{1, 100} {
 				var keys []string
-				allLetters(t, s, scheduler.LetterQuery{Filter: c.filter, Limit: limit}, func(page scheduler.LetterPage) {
+				allLetters(t, s, store.LetterQuery{Filter: c.filter, Limit: limit}, func(page store.LetterPage) {
 					for _, l := range page.Letters {
 						keys = append(keys, cmp.Or(l.Key, "?"))
 					}
@@ -174,7 +174,7 @@ func TestALetterIsFoundReadAndRemoved(t *testing.T) {
 		for i := range 200 { // of one millisecond, and of one partition some dozen
 			plant(t, s, all[i%2], 1795221196929, letterOf(fmt.Sprint("k", i), "answered 500", "http://h/"))
 		}
-		page, err := s.Letters(t.Context(), scheduler.LetterQuery{Filter: scheduler.LetterFilter{Key: "k77"}, Limit: 10})
+		page, err := s.Letters(t.Context(), store.LetterQuery{Filter: store.LetterFilter{Key: "k77"}, Limit: 10})
 		if err != nil || len(page.Letters) != 1 {
 			t.Fatalf("%+v, %v", page, err)
 		}
@@ -188,10 +188,10 @@ func TestALetterIsFoundReadAndRemoved(t *testing.T) {
 			t.Errorf("%+v", l)
 		}
 		plant(t, s, all[0], 1795221196929, l.Text) // as while it is moved
-		if twice := allLetters(t, s, scheduler.LetterQuery{Limit: 3}, func(scheduler.LetterPage) {}); len(twice) != 200 {
+		if twice := allLetters(t, s, store.LetterQuery{Limit: 3}, func(store.LetterPage) {}); len(twice) != 200 {
 			t.Errorf("%d letters are listed, want 200: one is on two shards", len(twice))
 		}
-		if err := s.RemoveLetters(t.Context(), []scheduler.Letter{l})[0]; err != nil {
+		if err := s.RemoveLetters(t.Context(), []store.Letter{l})[0]; err != nil {
 			t.Fatal(err)
 		}
 		if _, err := s.Letter(t.Context(), l.ID); !errors.Is(err, timer.ErrUnavailable) {
@@ -204,7 +204,7 @@ func TestALetterIsFoundReadAndRemoved(t *testing.T) {
 			if _, err := s.Letter(t.Context(), l.ID); !errors.Is(err, timer.ErrNotFound) {
 				t.Errorf("found after it was removed: %v", err)
 			}
-			if err := s.RemoveLetters(t.Context(), []scheduler.Letter{l})[0]; err != nil {
+			if err := s.RemoveLetters(t.Context(), []store.Letter{l})[0]; err != nil {
 				t.Errorf("removed twice: %v", err)
 			}
 		}
@@ -239,7 +239,7 @@ func TestHostileLetters(t *testing.T) {
 			}
 		}
 		for _, limit := range []int{1, 2, 1000} {
-			listed := allLetters(t, s, scheduler.LetterQuery{Limit: limit}, func(scheduler.LetterPage) {})
+			listed := allLetters(t, s, store.LetterQuery{Limit: limit}, func(store.LetterPage) {})
 			for text := range want {
 				if !slices.Contains(listed, text) {
 					t.Errorf("%d a page: %.60q is not listed", limit, text)
@@ -249,13 +249,13 @@ func TestHostileLetters(t *testing.T) {
 				t.Errorf("%d a page: %d are listed, want %d", limit, len(listed), len(want))
 			}
 		}
-		page, err := s.Letters(t.Context(), scheduler.LetterQuery{Limit: 1000})
+		page, err := s.Letters(t.Context(), store.LetterQuery{Limit: 1000})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, l := range page.Letters {
 			good, known := want[l.Text]
-			if !known || good != (l.Err == nil) || !good && !errors.Is(l.Err, scheduler.ErrUnreadable) {
+			if !known || good != (l.Err == nil) || !good && !errors.Is(l.Err, store.ErrUnreadable) {
 				t.Errorf("%.60q: known %v, want readable %v, have %v", l.Text, known, good, l.Err)
 			}
 			if year := l.At.Year(); year < 1970 || year > 9999 {
@@ -286,7 +286,7 @@ func TestLargeLetters(t *testing.T) {
 			plant(t, s, all[i%2], 1795221196929+float64(i/2), letterOf(fmt.Sprint("k", i), "no", "http://h/")+large)
 		}
 		pages := 0
-		got := allLetters(t, s, scheduler.LetterQuery{Limit: 1000}, func(page scheduler.LetterPage) {
+		got := allLetters(t, s, store.LetterQuery{Limit: 1000}, func(page store.LetterPage) {
 			if pages++; len(page.Letters) > 9 {
 				t.Errorf("a page of %d letters of a megabyte", len(page.Letters))
 			}
@@ -308,7 +308,7 @@ func TestMadeUpCursorsAndIDs(t *testing.T) {
 		"x", "=", "é", encode([]byte("1")), encode([]byte("1 ")), encode([]byte("1 x")), encode([]byte("nan -x")), encode([]byte("one -x")),
 		encode([]byte("1 -" + strings.Repeat("x", positionBytes+1))), strings.Repeat("A", 1<<20),
 	} {
-		if _, err := s.Letters(t.Context(), scheduler.LetterQuery{Cursor: cursor, Limit: 1}); !errors.Is(err, scheduler.ErrCursor) {
+		if _, err := s.Letters(t.Context(), store.LetterQuery{Cursor: cursor, Limit: 1}); !errors.Is(err, store.ErrCursor) {
 			t.Errorf("cursor %.40q: %v", cursor, err)
 		}
 	}
@@ -339,18 +339,18 @@ func TestLettersOfAShardThatIsAway(t *testing.T) {
 	here, there := letterOf("k1", "no", "http://h/"), letterOf("k2", "no", "http://h/")
 	a.do("ZADD", s.keys[partitionOf("k1")].dead, 1795221196929, here)
 	b.do("ZADD", s.keys[partitionOf("k2")].dead, 1795221196929, there)
-	page, err := s.Letters(t.Context(), scheduler.LetterQuery{Limit: 10})
+	page, err := s.Letters(t.Context(), store.LetterQuery{Limit: 10})
 	if err != nil || len(page.Letters) != 2 || page.Unreached != nil {
 		t.Fatalf("%+v, %v", page, err)
 	}
 	b.kill()
-	partial, err := s.Letters(t.Context(), scheduler.LetterQuery{Limit: 10})
+	partial, err := s.Letters(t.Context(), store.LetterQuery{Limit: 10})
 	if err != nil || len(partial.Letters) != 1 || partial.Letters[0].Key != "k1" || !slices.Equal(partial.Unreached, []string{"b"}) || partial.Total != 1 {
 		t.Errorf("with a shard away: %+v, %v", partial, err)
 	}
 	for _, l := range page.Letters {
 		_, found := s.Letter(t.Context(), l.ID)
-		removed := s.RemoveLetters(t.Context(), []scheduler.Letter{l})[0]
+		removed := s.RemoveLetters(t.Context(), []store.Letter{l})[0]
 		if l.Key == "k1" && (found != nil || removed != nil) {
 			t.Errorf("k1: %v, %v", found, removed)
 		}
@@ -378,7 +378,7 @@ func TestLettersAreKeptForSoLong(t *testing.T) {
 		if err := s.pruneShard(t.Context(), s.current.Load().shards[0], keep); err != nil {
 			t.Fatal(err)
 		}
-		left := allLetters(t, s, scheduler.LetterQuery{Limit: 100}, func(scheduler.LetterPage) {})
+		left := allLetters(t, s, store.LetterQuery{Limit: 100}, func(store.LetterPage) {})
 		if len(left) != 4 || strings.Contains(strings.Join(left, ""), "old") {
 			t.Errorf("left are %d: %.200q", len(left), left)
 		}

@@ -9,8 +9,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"chronos/scheduler"
 	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // deadAfter is how long a node counts as alive after it announced itself.
@@ -25,7 +25,7 @@ func (s *Store) Beat(ctx context.Context, shard string, clock time.Time) (nodes 
 	}
 	c := &call{
 		script: "beat", keys: []string{nodesKey(s.lane), clocksKey(s.lane)},
-		args: []any{s.node, deadAfter.Milliseconds(), clock.UnixMilli(), scheduler.MaxClockAhead.Milliseconds()},
+		args: []any{s.node, deadAfter.Milliseconds(), clock.UnixMilli(), timer.MaxClockAhead.Milliseconds()},
 	}
 	sh.eval(ctx, sh.poll, []*call{c})
 	if c.err != nil {

@@ -6,10 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/url"
-	"strings"
 	"sync"
-	"time"
 
 	"golang.org/x/time/rate"
 
@@ -17,93 +14,10 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// Letter is a dead letter: a timer that was given up after the last attempt at its
-// only pop, or whose record can't be read.
-type Letter struct {
-	ID     string // opaque; the same for as long as it is kept, on whatever shard
-	Shard  string
-	At     time.Time    // when it was given up, by its shard's clock
-	Key    string       // of the timer; "" if it can't be read
-	Reason string       // why the last attempt failed
-	Record store.Record // the timer as it was given up
-	// Err says why it can't be read, and wraps ErrUnreadable; nil if it can.
-	Err error
-	// Text is what is stored. It may hold anything if the letter can't be read.
-	Text string
-}
-
-// LetterFilter picks the dead letters to which all applies that it says. The zero
-// value picks all.
-type LetterFilter struct {
-	Key       string // of the timer
-	KeyPrefix string // the key begins with it
-	Reason    string // is a part of the reason
-	// Callback is a URL that the callback's begins with, or its host, with or without
-	// the port. What a URL says of a user isn't looked at.
-	Callback     string
-	Since, Until time.Time // given up not before, and not after; zero for no bound
-}
-
-// IsZero reports whether it picks all.
-func (f *LetterFilter) IsZero() bool { return *f == LetterFilter{} }
-
-// Picks reports whether all applies to l.
-func (f *LetterFilter) Picks(l *Letter) bool {
-	return (f.Key == "" || f.Key == l.Key) && strings.HasPrefix(l.Key, f.KeyPrefix) && strings.Contains(l.Reason, f.Reason) &&
-		(f.Since.IsZero() || !l.At.Before(f.Since)) && (f.Until.IsZero() || !l.At.After(f.Until)) &&
-		(f.Callback == "" || l.Err == nil && f.calls(l.Record.Timer.Callback))
-}
-
-func (f *LetterFilter) calls(c timer.Callback) bool {
-	if strings.Contains(f.Callback, "://") {
-		shown := c.Redacted()
-		return strings.HasPrefix(shown, f.Callback) || strings.HasPrefix(strings.Replace(shown, timer.RedactedUser+"@", "", 1), f.Callback)
-	}
-	u, err := url.Parse(c.URI)
-	return err == nil && (strings.EqualFold(u.Host, f.Callback) || strings.EqualFold(u.Hostname(), f.Callback))
-}
-
-// LetterQuery asks for some of the dead letters.
-type LetterQuery struct {
-	Filter LetterFilter
-	Cursor string // the Next of the page before; "" for the begin
-	Limit  int    // of the page; at least 1
-}
-
-// LetterPage is a part of the dead letters, the newest first.
-type LetterPage struct {
-	// Letters may be fewer than the limit, and none, though there are more.
-	Letters   []Letter
-	Next      string   // cursor of what follows; "" at the end
-	Total     int64    // that there are, whatever the filter
-	Unreached []string // shards whose letters are missing in all this
-}
-
-// LetterStore keeps the dead letters. All methods are safe for concurrent use.
-type LetterStore interface {
-	// Letters lists them, the newest first. ErrCursor is its only error: of what it
-	// could not reach it says so in the page.
-	Letters(ctx context.Context, q LetterQuery) (LetterPage, error)
-	// Letter is the one of an ID. Errors: ErrNotFound; ErrUnavailable, if it may be on
-	// a shard that could not be asked, or of which this node does not know.
-	Letter(ctx context.Context, id string) (Letter, error)
-	// RemoveLetters removes letters, and returns an error for each that wraps
-	// ErrUnavailable where it may be there still. One that was not there is removed.
-	RemoveLetters(ctx context.Context, letters []Letter) []error
-}
-
-var (
-	// ErrCursor says that a cursor is none that a page had as its Next.
-	ErrCursor = errors.New("malformed cursor")
-
-	// ErrUnreadable says that what a shard keeps of a timer can't be made out.
-	ErrUnreadable = errors.New("unreadable")
-
-	// ErrSuperseded says that a timer of the same key is there, or was until a moment
-	// ago, which was set, replaced or deleted after the one that is meant. Nothing was
-	// done.
-	ErrSuperseded = errors.New("superseded by a later write")
-)
+// ErrSuperseded says that a timer of the same key is there, or was until a moment
+// ago, which was set, replaced or deleted after the one that is meant. Nothing was
+// done.
+var ErrSuperseded = errors.New("superseded by a later write")
 
 // FireAgain has a dead letter's pop called back again, at once: as a timer of the
 // same key, callback, replication factor and tags, with all attempts and sequence
@@ -111,14 +25,14 @@ var (
 // however often: so it is one timer, with one webhook-id, and older than
 // whatever a client has made of the key since. Errors: ErrUnreadable, ErrSuperseded,
 // *InvalidError if such a timer is refused now, and those of Create.
-func (s *Scheduler) FireAgain(ctx context.Context, l *Letter) (Receipt, error) {
+func (s *Scheduler) FireAgain(ctx context.Context, l *store.Letter) (Receipt, error) {
 	if l.Err != nil {
 		return Receipt{}, l.Err
 	}
 	r := &l.Record
 	version := r.State.Version + 1<<timer.VersionTagBits
 	if version < r.State.Version {
-		return Receipt{}, fmt.Errorf("%w: there is no version above its own", ErrUnreadable)
+		return Receipt{}, fmt.Errorf("%w: there is no version above its own", store.ErrUnreadable)
 	}
 	t := timer.Timer{ReplicationFactor: r.ID.RF, Callback: r.Timer.Callback, Tags: r.Timer.Tags}
 	if err := cmp.Or(t.CheckReplication(), t.CheckTags()); err != nil {
@@ -133,8 +47,8 @@ func (s *Scheduler) FireAgain(ctx context.Context, l *Letter) (Receipt, error) {
 // Letters lets an operator look at the dead letters, fire them again and delete
 // them. Make it with NewLetters; its methods are safe for concurrent use.
 type Letters struct {
-	store LetterStore
-	fire  func(context.Context, *Letter) (Receipt, error)
+	store store.LetterStore
+	fire  func(context.Context, *store.Letter) (Receipt, error)
 	pace  *rate.Limiter
 	log   *slog.Logger
 }
@@ -151,17 +65,17 @@ const (
 )
 
 // NewLetters makes one that fires by s.
-func NewLetters(s *Scheduler, backend LetterStore) *Letters {
+func NewLetters(s *Scheduler, backend store.LetterStore) *Letters {
 	return &Letters{store: backend, fire: s.FireAgain, pace: rate.NewLimiter(againRate, againPage), log: s.log}
 }
 
 // List is LetterStore's Letters.
-func (d *Letters) List(ctx context.Context, q LetterQuery) (LetterPage, error) {
+func (d *Letters) List(ctx context.Context, q store.LetterQuery) (store.LetterPage, error) {
 	return d.store.Letters(ctx, q)
 }
 
 // Letter is LetterStore's.
-func (d *Letters) Letter(ctx context.Context, id string) (Letter, error) {
+func (d *Letters) Letter(ctx context.Context, id string) (store.Letter, error) {
 	return d.store.Letter(ctx, id)
 }
 
@@ -197,7 +111,7 @@ func (d *Letters) Fire(ctx context.Context, id string) (Receipt, error) {
 	return receipt, err
 }
 
-func (d *Letters) fireOne(ctx context.Context, l *Letter) (Receipt, error) {
+func (d *Letters) fireOne(ctx context.Context, l *store.Letter) (Receipt, error) {
 	if err := d.pace.Wait(ctx); err != nil {
 		return Receipt{}, fmt.Errorf("%w: %w", timer.ErrUnavailable, err)
 	}
@@ -205,7 +119,7 @@ func (d *Letters) fireOne(ctx context.Context, l *Letter) (Receipt, error) {
 	if err != nil {
 		return Receipt{}, err
 	}
-	if err := d.store.RemoveLetters(ctx, []Letter{*l})[0]; err != nil {
+	if err := d.store.RemoveLetters(ctx, []store.Letter{*l})[0]; err != nil {
 		return Receipt{}, fmt.Errorf("remove the letter, which was fired again: %w", err)
 	}
 	return receipt, nil
@@ -213,7 +127,7 @@ func (d *Letters) fireOne(ctx context.Context, l *Letter) (Receipt, error) {
 
 // FireAll fires again up to 100 of the letters that q asks for, no more than 500 a
 // second. ErrCursor is its only error.
-func (d *Letters) FireAll(ctx context.Context, q LetterQuery) (LettersDone, error) {
+func (d *Letters) FireAll(ctx context.Context, q store.LetterQuery) (LettersDone, error) {
 	q.Limit = againPage
 	page, err := d.store.Letters(ctx, q)
 	if err != nil {
@@ -243,7 +157,7 @@ func (d *Letters) Delete(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	if err := d.store.RemoveLetters(ctx, []Letter{l})[0]; err != nil {
+	if err := d.store.RemoveLetters(ctx, []store.Letter{l})[0]; err != nil {
 		return err
 	}
 	d.log.Info("a dead letter is deleted", "letter", l.ID, "timer", l.Key)
@@ -252,7 +166,7 @@ func (d *Letters) Delete(ctx context.Context, id string) error {
 
 // DeleteAll deletes up to 1,000 of the letters that q asks for. ErrCursor is its
 // only error.
-func (d *Letters) DeleteAll(ctx context.Context, q LetterQuery) (LettersDone, error) {
+func (d *Letters) DeleteAll(ctx context.Context, q store.LetterQuery) (LettersDone, error) {
 	q.Limit = deletePage
 	page, err := d.store.Letters(ctx, q)
 	if err != nil {
@@ -261,7 +175,7 @@ func (d *Letters) DeleteAll(ctx context.Context, q LetterQuery) (LettersDone, er
 	return d.done("dead letters are deleted", &page, d.store.RemoveLetters(ctx, page.Letters)), nil
 }
 
-func (d *Letters) done(message string, page *LetterPage, errs []error) LettersDone {
+func (d *Letters) done(message string, page *store.LetterPage, errs []error) LettersDone {
 	all := LettersDone{Next: page.Next, Unreached: page.Unreached}
 	for i, err := range errs {
 		if err == nil {

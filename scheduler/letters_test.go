@@ -31,22 +31,22 @@ func (c *cluster) failing() (heal func()) {
 }
 
 // letters are the dead letters of timers that are alike, in the order of their keys.
-func (c *cluster) letters(asked timer.Timer) (all []scheduler.Letter) {
+func (c *cluster) letters(asked timer.Timer) (all []store.Letter) {
 	for _, name := range c.Open("probe").Shards() {
 		for _, d := range c.DeadLetters(name) {
-			all = append(all, scheduler.Letter{
+			all = append(all, store.Letter{
 				ID: d.Key + d.State.Version.String(), Shard: name, At: d.At, Key: d.Key, Reason: d.Reason,
 				Record: store.Record{ID: timer.ID{Key: d.Key, RF: asked.ReplicationFactor}, State: d.State, Timer: asked},
 			})
 		}
 	}
-	slices.SortFunc(all, func(a, b scheduler.Letter) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(all, func(a, b store.Letter) int { return cmp.Compare(a.ID, b.ID) })
 	return all
 }
 
 // inCemetery has n timers given up on three shards before the test begins; then
 // callbacks are delivered. What was tried until then is forgotten.
-func inCemetery(t *testing.T, n int, test func(c *cluster, letters []scheduler.Letter)) {
+func inCemetery(t *testing.T, n int, test func(c *cluster, letters []store.Letter)) {
 	t.Helper()
 	inCluster(t, 3, 2, func(c *cluster) {
 		heal := c.failing()
@@ -76,7 +76,7 @@ func (c *cluster) forget() {
 // the same time; asked for after it is over, it is the same version, so that the
 // receiver can tell.
 func TestALetterIsFiredAgain(t *testing.T) {
-	inCemetery(t, 20, func(c *cluster, letters []scheduler.Letter) {
+	inCemetery(t, 20, func(c *cluster, letters []store.Letter) {
 		var asked sync.WaitGroup
 		for i := range letters {
 			for k := range 4 {
@@ -112,7 +112,7 @@ func TestALetterIsFiredAgain(t *testing.T) {
 
 // One that fails again is a letter again, which can be fired.
 func TestALetterThatFailsAgain(t *testing.T) {
-	inCemetery(t, 1, func(c *cluster, letters []scheduler.Letter) {
+	inCemetery(t, 1, func(c *cluster, letters []store.Letter) {
 		heal := c.failing()
 		if _, err := c.nodes[0].FireAgain(c.Context(), &letters[0]); err != nil {
 			c.Fatal(err)
@@ -138,23 +138,23 @@ func TestALetterYieldsToWhatIsNewer(t *testing.T) {
 	newer.Callback.Opaque = "newer"
 	other := newer
 	other.ReplicationFactor = 3
-	id := func(l *scheduler.Letter) timer.ID { return timer.ID{Key: l.Key} }
-	for name, write := range map[string]func(c *cluster, l *scheduler.Letter) error{
-		"replaced": func(c *cluster, l *scheduler.Letter) error {
+	id := func(l *store.Letter) timer.ID { return timer.ID{Key: l.Key} }
+	for name, write := range map[string]func(c *cluster, l *store.Letter) error{
+		"replaced": func(c *cluster, l *store.Letter) error {
 			_, err := c.nodes[1].Replace(c.Context(), id(l), newer)
 			return err
 		},
-		"replaced with another factor": func(c *cluster, l *scheduler.Letter) error {
+		"replaced with another factor": func(c *cluster, l *store.Letter) error {
 			_, err := c.nodes[1].Replace(c.Context(), id(l), other)
 			return err
 		},
-		"deleted": func(c *cluster, l *scheduler.Letter) error {
+		"deleted": func(c *cluster, l *store.Letter) error {
 			_, err := c.nodes[1].Delete(c.Context(), id(l))
 			return err
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inCemetery(t, 10, func(c *cluster, letters []scheduler.Letter) {
+			inCemetery(t, 10, func(c *cluster, letters []store.Letter) {
 				for i := range letters {
 					if err := write(c, &letters[i]); err != nil {
 						c.Fatal(err)
@@ -186,7 +186,7 @@ func TestALetterYieldsToWhatIsNewer(t *testing.T) {
 
 // Of a client's write at the same moment none is lost, whichever comes first.
 func TestALetterAndAClientAtTheSameTime(t *testing.T) {
-	inCemetery(t, 60, func(c *cluster, letters []scheduler.Letter) {
+	inCemetery(t, 60, func(c *cluster, letters []store.Letter) {
 		newer := oneShot(5 * time.Second)
 		newer.Callback.Opaque = "newer"
 		var asked sync.WaitGroup
@@ -216,7 +216,7 @@ func TestALetterAndAClientAtTheSameTime(t *testing.T) {
 
 // A letter is fired from the copies that can be stored, and not without a home.
 func TestALetterWhileShardsAreAway(t *testing.T) {
-	inCemetery(t, 30, func(c *cluster, letters []scheduler.Letter) {
+	inCemetery(t, 30, func(c *cluster, letters []store.Letter) {
 		c.connect("s1", storetest.LinkCut)
 		for i := range letters {
 			if receipt, err := c.nodes[i%2].FireAgain(c.Context(), &letters[i]); err != nil || receipt.Copies+receipt.Unreached != 2 {
@@ -240,7 +240,7 @@ func TestALetterWhileShardsAreAway(t *testing.T) {
 
 // What a callback may be, its deliverer says: a bridge's is no URL.
 func TestALetterOfAnotherLaneIsFiredAgain(t *testing.T) {
-	inCemetery(t, 1, func(c *cluster, letters []scheduler.Letter) {
+	inCemetery(t, 1, func(c *cluster, letters []store.Letter) {
 		l := letters[0]
 		l.Record.Timer.Callback = timer.Callback{URI: "kafka:out", Opaque: "x"}
 		if _, err := c.nodes[0].FireAgain(c.Context(), &l); err != nil {
@@ -253,26 +253,26 @@ func TestALetterOfAnotherLaneIsFiredAgain(t *testing.T) {
 
 // What can't be fired is refused, and changes nothing.
 func TestLettersThatCannotBeFired(t *testing.T) {
-	inCemetery(t, 1, func(c *cluster, letters []scheduler.Letter) {
-		change := func(edit func(l *scheduler.Letter)) *scheduler.Letter {
+	inCemetery(t, 1, func(c *cluster, letters []store.Letter) {
+		change := func(edit func(l *store.Letter)) *store.Letter {
 			l := letters[0]
 			edit(&l)
 			return &l
 		}
-		unreadable := fmt.Errorf("%w: for a test", scheduler.ErrUnreadable)
-		for name, l := range map[string]*scheduler.Letter{
-			"unreadable":          change(func(l *scheduler.Letter) { l.Err = unreadable }),
-			"of the last version": change(func(l *scheduler.Letter) { l.Record.State.Version = 1<<64 - 1 }),
+		unreadable := fmt.Errorf("%w: for a test", store.ErrUnreadable)
+		for name, l := range map[string]*store.Letter{
+			"unreadable":          change(func(l *store.Letter) { l.Err = unreadable }),
+			"of the last version": change(func(l *store.Letter) { l.Record.State.Version = 1<<64 - 1 }),
 		} {
-			if _, err := c.nodes[0].FireAgain(c.Context(), l); !errors.Is(err, scheduler.ErrUnreadable) {
+			if _, err := c.nodes[0].FireAgain(c.Context(), l); !errors.Is(err, store.ErrUnreadable) {
 				c.Errorf("%s: %v", name, err)
 			}
 		}
-		for name, l := range map[string]*scheduler.Letter{
-			"denied":        change(func(l *scheduler.Letter) { l.Record.Timer.Callback.URI = "http://denied/" }),
-			"many copies":   change(func(l *scheduler.Letter) { l.Record.ID.RF = 17 }),
-			"no copies":     change(func(l *scheduler.Letter) { l.Record.ID.RF = 0 }),
-			"a tag of none": change(func(l *scheduler.Letter) { l.Record.Timer.Tags = []timer.Tag{{}} }),
+		for name, l := range map[string]*store.Letter{
+			"denied":        change(func(l *store.Letter) { l.Record.Timer.Callback.URI = "http://denied/" }),
+			"many copies":   change(func(l *store.Letter) { l.Record.ID.RF = 17 }),
+			"no copies":     change(func(l *store.Letter) { l.Record.ID.RF = 0 }),
+			"a tag of none": change(func(l *store.Letter) { l.Record.Timer.Tags = []timer.Tag{{}} }),
 		} {
 			if _, err := c.nodes[0].FireAgain(c.Context(), l); err == nil || !errors.As(err, new(*timer.InvalidError)) {
 				c.Errorf("%s: %v", name, err)
@@ -285,11 +285,11 @@ func TestLettersThatCannotBeFired(t *testing.T) {
 // drawer is a LetterStore that keeps letters in memory.
 type drawer struct {
 	mu      sync.Mutex
-	letters []scheduler.Letter
+	letters []store.Letter
 	stuck   map[string]bool // ids that can't be removed
 }
 
-func (d *drawer) Letters(_ context.Context, q scheduler.LetterQuery) (page scheduler.LetterPage, err error) {
+func (d *drawer) Letters(_ context.Context, q store.LetterQuery) (page store.LetterPage, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	page.Total, page.Unreached = int64(len(d.letters)), []string{"away"}
@@ -307,7 +307,7 @@ func (d *drawer) Letters(_ context.Context, q scheduler.LetterQuery) (page sched
 	return page, nil
 }
 
-func (d *drawer) Letter(_ context.Context, id string) (scheduler.Letter, error) {
+func (d *drawer) Letter(_ context.Context, id string) (store.Letter, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, l := range d.letters {
@@ -315,10 +315,10 @@ func (d *drawer) Letter(_ context.Context, id string) (scheduler.Letter, error) 
 			return l, nil
 		}
 	}
-	return scheduler.Letter{}, timer.ErrNotFound
+	return store.Letter{}, timer.ErrNotFound
 }
 
-func (d *drawer) RemoveLetters(_ context.Context, letters []scheduler.Letter) []error {
+func (d *drawer) RemoveLetters(_ context.Context, letters []store.Letter) []error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	errs := make([]error, len(letters))
@@ -327,24 +327,24 @@ func (d *drawer) RemoveLetters(_ context.Context, letters []scheduler.Letter) []
 			errs[i] = timer.ErrUnavailable
 			continue
 		}
-		d.letters = slices.DeleteFunc(d.letters, func(o scheduler.Letter) bool { return o.ID == l.ID })
+		d.letters = slices.DeleteFunc(d.letters, func(o store.Letter) bool { return o.ID == l.ID })
 	}
 	return errs
 }
 
 // Letters are removed when they are fired, and only then; all have one turn.
 func TestFireAllLetters(t *testing.T) {
-	inCemetery(t, 250, func(c *cluster, letters []scheduler.Letter) {
+	inCemetery(t, 250, func(c *cluster, letters []store.Letter) {
 		superseded, unreadable, stuck := letters[7].ID, letters[120].ID, letters[249].ID
 		if _, err := c.nodes[0].Replace(c.Context(), timer.ID{Key: letters[7].Key, RF: 2}, oneShot(time.Hour)); err != nil {
 			c.Fatal(err)
 		}
-		letters[120].Err = scheduler.ErrUnreadable
+		letters[120].Err = store.ErrUnreadable
 		kept := &drawer{letters: slices.Clone(letters), stuck: map[string]bool{stuck: true}}
 		d := scheduler.NewLetters(c.nodes[0].Scheduler, kept)
 		var refused []string
 		count, calls, begun := 0, 0, time.Now()
-		for q := (scheduler.LetterQuery{}); ; calls++ {
+		for q := (store.LetterQuery{}); ; calls++ {
 			done, err := d.FireAll(c.Context(), q)
 			if err != nil || done.Done+len(done.Refused) > 100 || !slices.Equal(done.Unreached, []string{"away"}) {
 				c.Fatalf("%+v, %v", done, err)
@@ -382,7 +382,7 @@ func TestFireAllLetters(t *testing.T) {
 func (c *cluster) one(d *scheduler.Letters, superseded, unreadable, stuck string) {
 	c.Helper()
 	for id, want := range map[string]error{
-		superseded: scheduler.ErrSuperseded, unreadable: scheduler.ErrUnreadable, stuck: timer.ErrUnavailable, "none": timer.ErrNotFound,
+		superseded: scheduler.ErrSuperseded, unreadable: store.ErrUnreadable, stuck: timer.ErrUnavailable, "none": timer.ErrNotFound,
 	} {
 		if _, err := d.Fire(c.Context(), id); !errors.Is(err, want) {
 			c.Errorf("fire: %v, want %v", err, want)
@@ -393,7 +393,7 @@ func (c *cluster) one(d *scheduler.Letters, superseded, unreadable, stuck string
 			c.Errorf("delete: %v, want %v", err, want)
 		}
 	}
-	done, err := d.DeleteAll(c.Context(), scheduler.LetterQuery{})
+	done, err := d.DeleteAll(c.Context(), store.LetterQuery{})
 	if err != nil || done.Done != 1 || len(done.Refused) != 1 || done.Refused[0].ID != stuck || done.Left != 1 || done.Next != "" {
 		c.Errorf("delete all: %+v, %v", done, err)
 	}
@@ -402,12 +402,12 @@ func (c *cluster) one(d *scheduler.Letters, superseded, unreadable, stuck string
 func TestDeleteAllLetters(t *testing.T) {
 	kept := &drawer{}
 	for i := range 2500 {
-		kept.letters = append(kept.letters, scheduler.Letter{ID: fmt.Sprintf("%04d", i), Key: "k" + strconv.Itoa(i%2)})
+		kept.letters = append(kept.letters, store.Letter{ID: fmt.Sprintf("%04d", i), Key: "k" + strconv.Itoa(i%2)})
 	}
 	inCluster(t, 1, 1, func(c *cluster) {
 		d := scheduler.NewLetters(c.nodes[0].Scheduler, kept)
 		count := 0
-		for q := (scheduler.LetterQuery{Filter: scheduler.LetterFilter{Key: "k1"}}); ; {
+		for q := (store.LetterQuery{Filter: store.LetterFilter{Key: "k1"}}); ; {
 			done, err := d.DeleteAll(c.Context(), q)
 			if err != nil || done.Done > 1000 {
 				c.Fatalf("%+v, %v", done, err)
@@ -417,7 +417,7 @@ func TestDeleteAllLetters(t *testing.T) {
 				break
 			}
 		}
-		if count != 1250 || len(kept.letters) != 1250 || slices.ContainsFunc(kept.letters, func(l scheduler.Letter) bool { return l.Key == "k1" }) {
+		if count != 1250 || len(kept.letters) != 1250 || slices.ContainsFunc(kept.letters, func(l store.Letter) bool { return l.Key == "k1" }) {
 			c.Errorf("%d are deleted, %d left", count, len(kept.letters))
 		}
 	})
@@ -426,11 +426,11 @@ func TestDeleteAllLetters(t *testing.T) {
 // A dead letter is found by its URI as it is shown, and without what hides the
 // password.
 func TestLettersAreFoundByRedactedURI(t *testing.T) {
-	letter := scheduler.Letter{Key: "k", Record: store.Record{Timer: timer.Timer{Callback: timer.Callback{URI: "http://u:p@h/x"}}}}
+	letter := store.Letter{Key: "k", Record: store.Record{Timer: timer.Timer{Callback: timer.Callback{URI: "http://u:p@h/x"}}}}
 	for prefix, want := range map[string]bool{
 		"http://***@h/": true, "http://h/x": true, "http://h/y": false, "http://u:p@h/": false, "http://u": false, "h": true,
 	} {
-		filter := scheduler.LetterFilter{Callback: prefix}
+		filter := store.LetterFilter{Callback: prefix}
 		if filter.Picks(&letter) != want {
 			t.Errorf("%s: picked %v, want %v", prefix, !want, want)
 		}

@@ -13,15 +13,11 @@ import (
 // value has heard of none; it is safe for concurrent use.
 type latest struct{ ms atomic.Int64 }
 
-// MaxClockAhead is how far ahead of this node's clock another's may be: one beyond that
-// is broken, and neither it nor its versions are followed.
-const MaxClockAhead = time.Hour
-
 // heard notes a version that some copy has.
 func (l *latest) heard(v timer.Version, wall func() time.Time) {
 	ms := int64(v >> timer.VersionTagBits)
 	for known := l.ms.Load(); ms > known; known = l.ms.Load() {
-		if ms > wall().Add(MaxClockAhead).UnixMilli() || l.ms.CompareAndSwap(known, ms) {
+		if ms > wall().Add(timer.MaxClockAhead).UnixMilli() || l.ms.CompareAndSwap(known, ms) {
 			return
 		}
 	}

@@ -23,7 +23,7 @@ import (
 
 // cabinet is some dead letters in memory.
 type cabinet struct {
-	letters []scheduler.Letter
+	letters []store.Letter
 	refused string // id of one that is superseded
 	loops   bool   // its cursor stands still
 	away    []string
@@ -31,7 +31,7 @@ type cabinet struct {
 
 var _ api.Letters = (*cabinet)(nil)
 
-func (c *cabinet) List(_ context.Context, q scheduler.LetterQuery) (page scheduler.LetterPage, err error) {
+func (c *cabinet) List(_ context.Context, q store.LetterQuery) (page store.LetterPage, err error) {
 	q.Limit = min(q.Limit, 40) // pages may be short
 	page.Total, page.Unreached = int64(len(c.letters)), c.away
 	for i := range c.letters {
@@ -48,20 +48,20 @@ func (c *cabinet) List(_ context.Context, q scheduler.LetterQuery) (page schedul
 	return page, nil
 }
 
-func (c *cabinet) Letter(_ context.Context, id string) (scheduler.Letter, error) {
+func (c *cabinet) Letter(_ context.Context, id string) (store.Letter, error) {
 	for _, l := range c.letters {
 		if l.ID == id {
 			return l, nil
 		}
 	}
-	return scheduler.Letter{}, timer.ErrNotFound
+	return store.Letter{}, timer.ErrNotFound
 }
 
-func (c *cabinet) remove(l *scheduler.Letter) error {
+func (c *cabinet) remove(l *store.Letter) error {
 	if l.ID == c.refused {
 		return scheduler.ErrSuperseded
 	}
-	c.letters = slices.DeleteFunc(slices.Clone(c.letters), func(o scheduler.Letter) bool { return o.ID == l.ID })
+	c.letters = slices.DeleteFunc(slices.Clone(c.letters), func(o store.Letter) bool { return o.ID == l.ID })
 	return nil
 }
 
@@ -78,7 +78,7 @@ func (c *cabinet) Delete(ctx context.Context, id string) error {
 	return err
 }
 
-func (c *cabinet) FireAll(ctx context.Context, q scheduler.LetterQuery) (scheduler.LettersDone, error) {
+func (c *cabinet) FireAll(ctx context.Context, q store.LetterQuery) (scheduler.LettersDone, error) {
 	page, err := c.List(ctx, q)
 	done := scheduler.LettersDone{Next: page.Next, Unreached: page.Unreached}
 	for _, l := range page.Letters {
@@ -92,7 +92,7 @@ func (c *cabinet) FireAll(ctx context.Context, q scheduler.LetterQuery) (schedul
 	return done, err
 }
 
-func (c *cabinet) DeleteAll(ctx context.Context, q scheduler.LetterQuery) (scheduler.LettersDone, error) {
+func (c *cabinet) DeleteAll(ctx context.Context, q store.LetterQuery) (scheduler.LettersDone, error) {
 	return c.FireAll(ctx, q)
 }
 
@@ -108,7 +108,7 @@ func filled(t *testing.T) (*cabinet, remote) {
 	t.Helper()
 	c := &cabinet{}
 	for i := range 100 {
-		c.letters = append(c.letters, scheduler.Letter{
+		c.letters = append(c.letters, store.Letter{
 			ID: fmt.Sprintf("id%03d", i), Shard: "a", Key: "key" + fmt.Sprint(i%2), At: time.Date(2030, 1, 31, 12, 0, i, 0, time.UTC), Reason: "answered 500",
 			Record: store.Record{
 				State: timer.State{Version: 1, Seq: 1, Attempt: 5},
@@ -116,7 +116,7 @@ func filled(t *testing.T) (*cabinet, remote) {
 			},
 		})
 	}
-	c.letters[99] = scheduler.Letter{ID: "id999", Shard: "a", Text: "\x1b[2J", Err: fmt.Errorf("%w: \x1b[2J\nx", scheduler.ErrUnreadable)}
+	c.letters[99] = store.Letter{ID: "id999", Shard: "a", Text: "\x1b[2J", Err: fmt.Errorf("%w: \x1b[2J\nx", store.ErrUnreadable)}
 	admin := api.NewAdmin(api.AdminConfig{Letters: c, Authorizer: anyone{}})
 	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {

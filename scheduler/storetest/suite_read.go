@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"chronos/scheduler"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
@@ -250,7 +249,7 @@ func checkFastest(r *rig) {
 	}
 	beat("that of one that left", r.a, -time.Minute, time.Minute)
 	beat("its own again", r.b, -2*time.Minute, -time.Minute)
-	const ahead = scheduler.MaxClockAhead
+	const ahead = timer.MaxClockAhead
 	beat("a broken one", r.b, ahead, ahead)
 	beat("not a broken one", r.a, -time.Second, -time.Second)
 	beat("one that is not", r.a, time.Second, ahead)

@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"chronos/scheduler"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
@@ -199,7 +198,7 @@ func (v *view) Beat(ctx context.Context, name string, clock time.Time) (nodes []
 		fastest = clock
 		for _, a := range s.clocks {
 			shows := a.clock.Add(min(now.Sub(a.at), aliveFor))
-			if shows.After(fastest) && shows.Sub(clock) <= scheduler.MaxClockAhead {
+			if shows.After(fastest) && shows.Sub(clock) <= timer.MaxClockAhead {
 				fastest = shows
 			}
 		}
