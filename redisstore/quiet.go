@@ -10,8 +10,9 @@ import (
 // quietTime is how long after a shard has lost data nothing fires from there, and each write
 // to the shard is answered as if a callback of an earlier state might still start: the marks
 // of callbacks that were under way may be lost, and the copies may be of earlier versions
-// (rule "a shard that lost data is quiet"). Callbacks start within 2 s of their mark.
-const quietTime = 3 * time.Second
+// (rule "a shard that lost data is quiet"). Callbacks start within 2 s of being
+// asked for, so 2 s are enough.
+const quietTime = 2 * time.Second
 
 // identify notes which process answers. Another process than before may have lost what the
 // process before had not written to disk. A connection is looked at before its first call, so

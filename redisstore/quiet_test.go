@@ -8,7 +8,7 @@ import (
 	"chronos/scheduler/store"
 )
 
-// A Redis that restarts may have lost its last writes, and the marks of callbacks. For 3 s
+// A Redis that restarts may have lost its last writes, and the marks of callbacks. For 2 s
 // nothing fires from there, and each write is told that a callback may still start.
 func TestARestartedRedisIsQuiet(t *testing.T) {
 	t.Parallel()

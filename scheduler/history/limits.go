@@ -26,7 +26,7 @@ type Limits struct {
 	// Silence is how long a shard is waited for, ShardMargin what a faulty one may cost beyond that and the skew.
 	Silence     time.Duration
 	ShardMargin time.Duration
-	// Quiet is how long after a Redis has restarted, or lost data, nothing may fire from there: 3 s from when a node notices, which
+	// Quiet is how long after a Redis has restarted, or lost data, nothing may fire from there: 2 s from when a node notices, which
 	// takes up to a second.
 	Quiet time.Duration
 	// Shift is how much later pops may be once a fault hurt an owner, for as long as the timer lives: by the promises not at all.
@@ -82,7 +82,7 @@ func DefaultLimits() Limits {
 		Early: time.Millisecond, Late: 250 * time.Millisecond,
 		NodeWaiting: 1500 * time.Millisecond, NodeUnderWay: time.Second,
 		Silence: time.Second, ShardMargin: 500 * time.Millisecond, Recover: 15 * time.Second,
-		Quiet: 4 * time.Second,
+		Quiet: 3 * time.Second,
 		Hurt:  3 * time.Second, Duplicates: 0.001, DuplicatesCut: 0.005, FewDuplicates: 1, TakesEffect: 3 * time.Second,
 		OtherNode: time.Second, Settle: 50 * time.Millisecond,
 		InFlight: 2 * time.Second, AnswerMargin: 250 * time.Millisecond,

@@ -27,8 +27,11 @@ func (x *stepper) tick() {
 	if next.Changing.SteadyAt <= next.Now {
 		next.Changing.SteadyAt = 0
 	}
+	if next.LostAt != 0 && next.Now >= next.LostAt-1+quietFor {
+		next.LostOn = 0
+	}
 	if next.LostAt != 0 && next.Now >= next.LostAt-1+lossKnown {
-		next.LostAt, next.LostOn = 0, 0
+		next.LostAt = 0
 	}
 	for i := range next.Copies {
 		c := &next.Copies[i]

@@ -11,7 +11,8 @@ const (
 	limit        int8 = 2 // for a callback to start, and for its answer
 	grace        int8 = 1 // of a lease before the fence
 	stallFor     int8 = 6
-	lossKnown    int8 = 3 // how long a shard says that data was lost, and the sweep waits
+	quietFor     int8 = 2 // how long nothing fires from a shard that lost data, and the shard says so
+	lossKnown    int8 = 3 // how long the sweep waits after a loss
 	repairAfter  int8 = 3 // from the answer of a write to its repair
 	youngFor     int8 = 5 // a restart loses up to 2 s, a callback takes up to 2 s
 	youngLife    int8 = 10

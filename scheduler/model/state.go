@@ -158,7 +158,7 @@ type state struct {
 	Delayed  [2]delayed           // a write of each client; the first may be the create's
 	Unswept  [nodes]uint8
 	LostAt   int8  // when a shard last lost data, plus 1
-	LostOn   uint8 // shards that have lost data less than 3 s ago
+	LostOn   uint8 // shards that have lost data less than 2 s ago
 	Changing changing
 
 	// The past, for the checks.
