@@ -19,6 +19,11 @@ FAULTS    := TestSlowRedis|TestStarved|TestHangingDestinations|TestARepeatedCrea
 KAFKA     := TestBridges/(bridges-|rebalances|store-stopped)|TestBrokerAway
 CAMPAIGNS := $(COPIES)|$(FAULTS)|$(KAFKA)
 
+# With the race detector: tests that take minutes with it and whose code other tests run, too, and the store's tests in synctest bubbles.
+SLOW_RACES := TestOldIDs|TestAdmitThroughFaults/[1-9]|TestShardTurnsSlow/430ms|TestContractMini|TestDifferentialMini|TestDoneRemovesOnlyItsPredecessor
+STORE      := chronos/redisstore
+BUBBLES     = $(shell grep -l testing/synctest redisstore/*_test.go | xargs grep -ho '^func Test[A-Za-z0-9]*' | cut -c6- | paste -sd'|')
+
 # $(call in-modules,COMMAND) runs a command in the folder of each module.
 in-modules = for module in $(MODULES); do (cd $$module && $(1)) || exit 1; done
 
@@ -55,9 +60,11 @@ test: test-needs ## install what the tests need, run the tests without the race 
 .PHONY: race
 race: race-needs ## run the tests with the race detector, but those of processes and what has one goroutine
 	go test -C loadtest -race $(TEST_FLAGS) ./...
-	@# What is skipped takes minutes with the race detector; make test runs all of it without.
 	@# On one processor each (-cpu 1): several threads that run timers of one synctest bubble share one context of Go 1.26's race detector, which then crashes.
-	go test -race -cpu 1 -skip 'TestOldIDs|TestAdmitThroughFaults/[1-9]|TestShardTurnsSlow/430ms' $(TEST_FLAGS) $$(go list ./... | grep -vx -e $(PROCESSES) -e $(BRIDGES) -e chronos/scheduler/model)
+	go test -race -cpu 1 -skip '$(SLOW_RACES)' $(TEST_FLAGS) $$(go list ./... | grep -vx -e $(PROCESSES) -e $(BRIDGES) -e $(STORE) -e chronos/scheduler/model)
+	go test -race -cpu 1 -run '^($(BUBBLES))$$' $(TEST_FLAGS) $(STORE)
+	@# The other tests of the store have bounds in real time, which one processor doesn't keep.
+	go test -race -parallel 4 -skip '$(SLOW_RACES)|^($(BUBBLES))$$' $(TEST_FLAGS) $(STORE)
 
 .PHONY: campaigns
 campaigns: test-needs ## run the campaigns of faults on real processes in their short form
