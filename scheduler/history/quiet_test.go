@@ -22,18 +22,18 @@ func TestAShardIsQuietAfterARestart(t *testing.T) {
 	unrepaired := func(f Fault) Fault { f.RepairedNs = 0; return f }
 	tooLate := only(OnTime)
 	runExcuses(t, []excuse{
-		{"one of two restarted", late(2000, away(41_000-4150)), nil},
-		{"one of two restarted, and later", late(2001, away(41_000-4150)), tooLate},
-		{"it was polled since", late(251, away(41_000-4151)), tooLate},
+		{"one of two restarted", late(2000, away(41_000-3150)), nil},
+		{"one of two restarted, and later", late(2001, away(41_000-3150)), tooLate},
+		{"it was polled since", late(251, away(41_000-3151)), tooLate},
 		{"it was only away", late(251, fault(ShardAway, "a", 41_000-1, false)), tooLate},
-		{"nobody knows when it was repaired", late(2000, unrepaired(away(41_000-4150))), nil},
-		{"nobody knows, and it was polled since", late(251, unrepaired(away(41_000-4151))), tooLate},
+		{"nobody knows when it was repaired", late(2000, unrepaired(away(41_000-3150))), nil},
+		{"nobody knows, and it was polled since", late(251, unrepaired(away(41_000-3151))), tooLate},
 		{"it was only away, and nobody knows", late(251, unrepaired(fault(ShardAway, "a", 41_000-3151, false))), tooLate},
-		{"it lost data", late(2000+4500, fault(ShardLost, "a", 41_000-4150, false)), nil},
-		{"it lost data, and later", late(2001+4500, fault(ShardLost, "a", 41_000-4150, false)), tooLate},
-		{"both restarted", late(15_000-4-3900, away(41_000-3900), fault(ShardAway, "b", 41_000-3900, true)), nil},
-		{"both restarted, and later", late(15_001-4-3900, away(41_000-3900), fault(ShardAway, "b", 41_000-3900, true)), tooLate},
-		{"both were only away", late(251, fault(ShardAway, "a", 41_000-3900, false), fault(ShardAway, "b", 41_000-3900, false)), tooLate},
+		{"it lost data", late(2000+4500, fault(ShardLost, "a", 41_000-3150, false)), nil},
+		{"it lost data, and later", late(2001+4500, fault(ShardLost, "a", 41_000-3150, false)), tooLate},
+		{"both restarted", late(15_000-4-2900, away(41_000-2900), fault(ShardAway, "b", 41_000-2900, true)), nil},
+		{"both restarted, and later", late(15_001-4-2900, away(41_000-2900), fault(ShardAway, "b", 41_000-2900, true)), tooLate},
+		{"both were only away", late(251, fault(ShardAway, "a", 41_000-2900, false), fault(ShardAway, "b", 41_000-2900, false)), tooLate},
 	})
 }
 

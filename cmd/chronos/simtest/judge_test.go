@@ -24,7 +24,7 @@ func verdict(t *testing.T, s setting, h *history.History, o options, all *campai
 	if o.quiet {
 		l.Availability = history.DefaultLimits().Availability
 	}
-	l.FewDuplicates += undone(h)
+	l.FewDuplicates = max(l.FewDuplicates, byChance(l.DuplicatesCut, len(h.Callbacks))) + undone(h)
 	report := l.Check(*h)
 	all.add(&report.Counts)
 	if report.Verdict == history.VerdictPassed {

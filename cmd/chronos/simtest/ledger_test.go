@@ -24,6 +24,7 @@ type ledger struct {
 	acts     []*act
 	members  map[string]time.Duration // when a shard was last seen in a node's topology
 	places   []placing
+	next     []string // of a change that some node has seen announced since the last look; nil if none is
 	problems []string
 }
 
@@ -116,11 +117,25 @@ func (l *ledger) works(node string, t *redisstore.Topology, now time.Duration) {
 		l.members[m.Name] = now
 	}
 	l.places = placedBy(l.places, t, now)
+	if t.Next != nil {
+		l.next = t.Next
+	}
 	for _, a := range l.acts {
 		if a.over < 0 {
 			a.active = min(a.active, len(t.Active))
 		}
 	}
+}
+
+// noteCarriedOn notes a change that nobody seems to be about: it was begun by an operator who
+// did not live to the end of it, when the topology seemed to be at rest. l.mu is held.
+func (l *ledger) noteCarriedOn(now time.Duration) {
+	next := l.next
+	l.next = nil
+	if next == nil || slices.ContainsFunc(l.acts, func(a *act) bool { return a.over < 0 }) {
+		return
+	}
+	l.acts = append(l.acts, &act{verb: "carried-on", begun: now - time.Second, over: -1, active: len(next)})
 }
 
 func (l *ledger) ask(a *act) {

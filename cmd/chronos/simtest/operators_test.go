@@ -268,6 +268,7 @@ func (c *cluster) look() {
 	if slices.ContainsFunc(c.ledger.acts, func(a *act) bool { return a.pending }) {
 		return
 	}
+	c.ledger.noteCarriedOn(now)
 	for _, a := range c.ledger.acts {
 		if atRest && a.over < 0 {
 			a.over = now

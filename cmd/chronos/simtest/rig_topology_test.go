@@ -265,3 +265,26 @@ func TestShardsComeAndGo(t *testing.T) {
 		}
 	})
 }
+
+// A change of which nobody heard an answer may be carried on long after the topology seemed to
+// be at rest.
+func TestAChangeThatIsCarriedOnIsRecorded(t *testing.T) {
+	for what, d := range map[string]struct {
+		acts []*act
+		next []string
+		want int
+	}{
+		"nobody is about it":       {[]*act{{over: time.Second, active: 2}}, []string{"c"}, 1},
+		"its operator is about it": {[]*act{{over: -1, active: 2}}, []string{"c"}, 0},
+		"no change is announced":   {nil, nil, 0},
+	} {
+		l := newLedger()
+		l.acts = d.acts
+		l.works("1", &redisstore.Topology{Epoch: 1, Active: []string{"b", "c"}, Next: d.next}, 10*time.Second)
+		l.noteCarriedOn(10 * time.Second)
+		found := l.acts[len(d.acts):]
+		if len(found) != d.want || d.want == 1 && (found[0].begun != 9*time.Second || found[0].active != 1 || found[0].over >= 0) {
+			t.Errorf("%s: noted %v", what, found)
+		}
+	}
+}
