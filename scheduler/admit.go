@@ -25,9 +25,6 @@ type Admission struct {
 	Err      error
 }
 
-// errAdmission is for whoever reads the stream: no client is told so.
-var errAdmission = &timer.InvalidError{Detail: "a timer of a stream needs a key as of an id, and an origin"}
-
 // Standing is what is known of an Admission.
 type Standing int
 
@@ -39,20 +36,10 @@ const (
 	StandingAgain                     // this very one waits or fires, or was over less than IdempotencyLife ago
 )
 
-// Admit stores the timers that are new, together: each gets its own answer. Errors:
-// *InvalidError, and ErrUnavailable and ErrOverloaded, with which the same once more
-// does no harm.
-func (s *Scheduler) Admit(ctx context.Context, all []Admission) {
-	open := make([]*Admission, 0, len(all))
-	for i := range all {
-		a := &all[i]
-		a.Standing = StandingUnknown
-		if a.Err = s.admissible(a); a.Err == nil {
-			open = append(open, a)
-		}
-	}
+// admitAll stores those of the timers that are new.
+func (k *keeper) admitAll(ctx context.Context, open []*Admission) {
 	for range 2 {
-		if open = s.confirm(ctx, s.admit(ctx, open)); len(open) == 0 {
+		if open = k.confirm(ctx, k.admit(ctx, open)); len(open) == 0 {
 			return
 		}
 	}
@@ -62,14 +49,14 @@ func (s *Scheduler) Admit(ctx context.Context, all []Admission) {
 }
 
 // admit has each stored where none is, and returns those for which one is said to wait.
-func (s *Scheduler) admit(ctx context.Context, all []*Admission) (doubtful []*Admission) {
+func (k *keeper) admit(ctx context.Context, all []*Admission) (doubtful []*Admission) {
 	attempts := make([]attempt, len(all))
 	for i, a := range all {
-		w := s.newWish(timer.ID{Key: a.Key, RF: a.Timer.ReplicationFactor}, &a.Timer)
+		w := k.newWish(timer.ID{Key: a.Key, RF: a.Timer.ReplicationFactor}, &a.Timer)
 		w.bodyHash, w.anew = a.Origin, true
-		attempts[i] = s.newAttempt(w)
+		attempts[i] = k.newAttempt(w)
 	}
-	s.writeAll(ctx, attempts)
+	k.writeAll(ctx, attempts)
 	for i, a := range all {
 		a.Standing, a.Err = StandingNew, attempts[i].err
 		switch {
@@ -91,34 +78,34 @@ func (s *Scheduler) admit(ctx context.Context, all []*Admission) (doubtful []*Ad
 // confirm looks at all copies of those of which one copy is said to wait: it may have
 // missed that its timer is over, or be all there is. It returns those that may be stored
 // after all.
-func (s *Scheduler) confirm(ctx context.Context, doubtful []*Admission) (free []*Admission) {
+func (k *keeper) confirm(ctx context.Context, doubtful []*Admission) (free []*Admission) {
 	if len(doubtful) == 0 {
 		return nil
 	}
 	var ends []store.Write
-	for i, found := range s.findAll(ctx, doubtful) {
+	for i, found := range k.findAll(ctx, doubtful) {
 		a, newest := doubtful[i], newestOf(found)
 		a.weigh(found)
 		switch {
 		case a.Standing == StandingNew:
 			free = append(free, a)
-			ends = append(ends, s.endsOf(found, newest)...)
+			ends = append(ends, k.endsOf(found, newest)...)
 		case a.Standing == StandingAgain && !newest.Record.State.Ended:
-			s.confirmCopies(a, found, newest)
+			k.confirmCopies(a, found, newest)
 		}
 	}
 	if len(ends) > 0 {
-		s.merge(ctx, ends)
+		k.merge(ctx, ends)
 	}
 	return free
 }
 
 // endsOf tell the copies that don't know it that their timer is over, unless somebody is
 // at them, who will find out.
-func (s *Scheduler) endsOf(found []finding, newest *finding) (ends []store.Write) {
+func (k *keeper) endsOf(found []finding, newest *finding) (ends []store.Write) {
 	for i := range found {
 		if f := &found[i]; f.there() && !f.Record.State.Ended && !f.Leased {
-			ends = append(ends, s.endOf(&newest.ReadResult, f.place))
+			ends = append(ends, k.endOf(&newest.ReadResult, f.place))
 		}
 	}
 	return ends
@@ -126,7 +113,7 @@ func (s *Scheduler) endsOf(found []finding, newest *finding) (ends []store.Write
 
 // confirmCopies holds what was stored before to what is asked of what is stored now: it
 // may be that whoever stored it could not tell all.
-func (s *Scheduler) confirmCopies(a *Admission, found []finding, newest *finding) {
+func (k *keeper) confirmCopies(a *Admission, found []finding, newest *finding) {
 	copies := 0
 	for i := range found {
 		if r := &found[i].Record; !r.State.Ended && r.State.Version == newest.Record.State.Version {
@@ -134,33 +121,16 @@ func (s *Scheduler) confirmCopies(a *Admission, found []finding, newest *finding
 		}
 	}
 	if behind := behindOwners(found, newest); len(behind) > 0 {
-		s.repairs.add(newest.Record.ID, newest.Record.State.Version, behind)
+		k.repairs.add(newest.Record.ID, newest.Record.State.Version, behind)
 	}
-	if want := min(s.config.MinCopies, newest.Record.ID.RF, len(s.store.Rank(a.Key))); copies < want {
+	if want := min(k.config.MinCopies, newest.Record.ID.RF, len(k.store.Rank(a.Key))); copies < want {
 		a.Standing, a.Err = StandingUnknown, fmt.Errorf("%w: timer %s has %d copies, and CHRONOS_MIN_COPIES asks for %d", timer.ErrUnavailable, a.Key, copies, want)
 	}
 }
 
-func (s *Scheduler) admissible(a *Admission) error {
-	t := &a.Timer
-	t.ReplicationFactor = cmp.Or(t.ReplicationFactor, timer.DefaultReplicationFactor)
-	if err := cmp.Or(t.CheckTiming(), t.CheckReplication()); err != nil {
-		return err
-	}
-	if a.Origin == "" || !timer.ValidKey(a.Key) {
-		return errAdmission
-	}
-	if err := s.checkInstant(t); err != nil {
-		return err
-	}
-	return s.deliverer.Check(t.Callback)
-}
-
-// Known finds out how the timers stand, and stores nothing. Errors: ErrUnavailable,
-// where no shard that should know has answered, or this node doesn't know where timers
-// belong.
-func (s *Scheduler) Known(ctx context.Context, all []Admission) {
-	if err := s.store.Writable(); err != nil {
+// known finds out how the timers stand.
+func (k *keeper) known(ctx context.Context, all []Admission) {
+	if err := k.store.Writable(); err != nil {
 		for i := range all {
 			all[i].Standing, all[i].Err = StandingUnknown, err
 		}
@@ -170,20 +140,20 @@ func (s *Scheduler) Known(ctx context.Context, all []Admission) {
 	for i := range all {
 		open[i] = &all[i]
 	}
-	for i, found := range s.findAll(ctx, open) {
+	for i, found := range k.findAll(ctx, open) {
 		open[i].weigh(found)
 	}
 }
 
 // findAll reads all copies of the timers.
-func (s *Scheduler) findAll(ctx context.Context, all []*Admission) [][]finding {
-	ctx, cancel := s.config.Awake.WithTimeout(ctx, roundPatience)
+func (k *keeper) findAll(ctx context.Context, all []*Admission) [][]finding {
+	ctx, cancel := k.config.Awake.WithTimeout(ctx, roundPatience)
 	defer cancel()
 	ids := make([]timer.ID, len(all))
 	for i, a := range all {
 		ids[i] = a.id()
 	}
-	return s.findMany(ctx, ids)
+	return k.findMany(ctx, ids)
 }
 
 func (a *Admission) id() timer.ID {
@@ -217,10 +187,8 @@ func (a *Admission) weigh(found []finding) {
 	}
 }
 
-// Remember notes of timers that were never stored that they are over: where they
-// belong, as far as that can be reached, and no other of the key waits. Errors:
-// ErrUnavailable, where nobody has noted it.
-func (s *Scheduler) Remember(ctx context.Context, all []Admission) {
+// remember notes of timers that were never stored that they are over.
+func (k *keeper) remember(ctx context.Context, all []Admission) {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
 	var writes []store.Write
@@ -231,29 +199,29 @@ func (s *Scheduler) Remember(ctx context.Context, all []Admission) {
 		id := a.id()
 		// As old as can be: it says nothing of a timer of the key, and a copy elsewhere of
 		// one that waits must not take it for that one's end.
-		state := timer.State{Version: timer.Version(0).Above(s.nextTag())}
-		for _, p := range s.homes(id) {
+		state := timer.State{Version: timer.Version(0).Above(k.shards.nextTag())}
+		for _, p := range k.shards.homes(id) {
 			if p.shard.away() {
 				continue
 			}
 			writes, of = append(writes, store.Write{
 				Kind: store.WriteAnew, Shard: p.shard.name, Key: a.Key, State: state, RF: id.RF, Rank: p.rank,
-				Keep: s.config.IdempotencyLife, BodyHash: a.Origin,
+				Keep: k.config.IdempotencyLife, BodyHash: a.Origin,
 			}), append(of, a)
 		}
 	}
 	for try := 0; len(writes) > 0 && try < maxWriteTries; try++ {
-		writes, of = s.remember(ctx, writes, of)
+		writes, of = k.rememberAbove(ctx, writes, of)
 	}
 }
 
-// remember writes that down, and returns what has to go above what is over there.
-func (s *Scheduler) remember(ctx context.Context, writes []store.Write, of []*Admission) (above []store.Write, whose []*Admission) {
-	for i, written := range s.merge(ctx, writes) {
+// rememberAbove writes that down, and returns what has to go above what is over there.
+func (k *keeper) rememberAbove(ctx context.Context, writes []store.Write, of []*Admission) (above []store.Write, whose []*Admission) {
+	for i, written := range k.merge(ctx, writes) {
 		w, a := writes[i], of[i]
 		switch {
 		case written.Status == store.WriteNewer:
-			w.State.Version = written.State.Version.Above(s.nextTag())
+			w.State.Version = written.State.Version.Above(k.shards.nextTag())
 			above, whose = append(above, w), append(whose, a)
 		case written.Err == nil || a.Err != nil:
 			a.Err = written.Err

@@ -25,28 +25,28 @@ const (
 // that state; where another copy is firing, the claim waits for the end of the callback. Only a
 // shard that is silent is done without: one slow answer is not silence, and the
 // question is put again, by those who wait longer.
-func (sh *shard) ask(ctx context.Context, batch []*claim, patience time.Duration) (free []*claim) {
+func (l *lane) ask(ctx context.Context, batch []*claim, patience time.Duration) (free []*claim) {
 	asks := questions(batch)
 	if len(asks) == 0 {
 		return batch
 	}
-	now := sh.s.config.SinceBoot()
+	now := l.d.config.SinceBoot()
 	for _, c := range batch {
 		if c.began == 0 {
 			c.asked, c.other = now, otherCopy{}
 		}
 	}
-	sh.question(ctx, asks, patience)
+	l.question(ctx, asks, patience)
 	var unanswered []*claim
 	for _, c := range batch {
 		switch {
 		case c.began != 0:
 			free = append(free, c)
 		case c.other.newer != nil:
-			sh.s.freeSlot(c)
-			sh.adoptions.put(adoption{c, c.other.newer})
+			l.d.freeSlot(c)
+			l.adoptions.put(adoption{c, c.other.newer})
 		case c.other.firing > 0:
-			sh.s.freeSlot(c)
+			l.d.freeSlot(c)
 			c.settle(store.Settlement{Outcome: store.OutcomeRelease, Delay: c.other.firing + time.Millisecond})
 		case c.other.unanswered:
 			unanswered = append(unanswered, c)
@@ -58,21 +58,21 @@ func (sh *shard) ask(ctx context.Context, batch []*claim, patience time.Duration
 		if patience == heldPatience {
 			sleep(ctx, fencePause)
 		}
-		sh.held.fences.put(unanswered...)
+		l.held.fences.put(unanswered...)
 	}
 	return free
 }
 
 // question puts the questions, all at once, and has the claims know the answers.
-func (sh *shard) question(ctx context.Context, asks []question, patience time.Duration) {
+func (l *lane) question(ctx context.Context, asks []question, patience time.Duration) {
 	if len(asks) == 0 {
 		return
 	}
 	var wg sync.WaitGroup
 	for i := range asks[1:] {
-		wg.Go(func() { asks[i+1].put(ctx, sh.s, patience) })
+		wg.Go(func() { asks[i+1].put(ctx, l.d, patience) })
 	}
-	asks[0].put(ctx, sh.s, patience)
+	asks[0].put(ctx, l.d, patience)
 	wg.Wait()
 	for i := range asks {
 		asks[i].weigh()
@@ -120,25 +120,25 @@ func questionsOf(batch []*claim) (asks []question) {
 // one: so the one copy of a timer asks the second owner, too, while its shard has been
 // away lately, or lacks something.
 func (c *claim) witnesses() []place {
-	s := c.shard.s
-	if c.Record.ID.RF != 1 || c.shard.missedFor() == 0 && c.shard.silence.lostFor(s.config.TombLife) == 0 {
+	d := c.lane.d
+	if c.Record.ID.RF != 1 || c.lane.shard.missedFor() == 0 && c.lane.shard.silence.lostFor(d.config.TombLife) == 0 {
 		return c.others
 	}
-	ranked := s.store.Rank(c.Record.ID.Key)
+	ranked := d.store.Rank(c.Record.ID.Key)
 	if len(ranked) < 2 {
 		return c.others
 	}
-	return withPlace(slices.Clone(c.others), place{shard: s.shard(ranked[1]), rank: 1})
+	return withPlace(slices.Clone(c.others), place{shard: d.shards.shard(ranked[1]), rank: 1})
 }
 
-func (q *question) put(ctx context.Context, s *Scheduler, patience time.Duration) {
-	bounded, cancel := s.config.Awake.WithTimeout(ctx, patience)
+func (q *question) put(ctx context.Context, d *dispatcher, patience time.Duration) {
+	bounded, cancel := d.config.Awake.WithTimeout(ctx, patience)
 	defer cancel()
 	if patience > silenceLook {
 		q.shard.silence.cut(bounded, cancel) // nobody waits for it then
 	}
 	began := q.shard.silence.begin()
-	q.differences, q.err = s.store.Ask(bounded, q.shard.name, q.states)
+	q.differences, q.err = d.store.Ask(bounded, q.shard.name, q.states)
 	q.shard.silence.answered(began, q.err)
 }
 
@@ -183,21 +183,21 @@ type adoption struct {
 
 // adopt makes copies what they are elsewhere. It has loops of its own: a shard that answers
 // late may be read, and callbacks don't wait for that.
-func (sh *shard) adopt(ctx context.Context, batch []adoption) {
+func (l *lane) adopt(ctx context.Context, batch []adoption) {
 	by := make(map[*shard][]*claim, 1)
 	for _, a := range batch {
 		by[a.from] = append(by[a.from], a.claim)
 	}
 	var adopting sync.WaitGroup
 	for from, claims := range by {
-		adopting.Go(func() { sh.adoptFrom(ctx, from, claims) })
+		adopting.Go(func() { l.adoptFrom(ctx, from, claims) })
 	}
 	adopting.Wait()
 }
 
 // adoptFrom does that by leased writes, which do nothing once the lease is gone.
-func (sh *shard) adoptFrom(ctx context.Context, from *shard, batch []*claim) {
-	bounded, cancel := sh.s.config.Awake.WithTimeout(ctx, copyPatience)
+func (l *lane) adoptFrom(ctx context.Context, from *shard, batch []*claim) {
+	bounded, cancel := l.d.config.Awake.WithTimeout(ctx, copyPatience)
 	defer cancel()
 	spots := make([]store.Spot, len(batch))
 	for i, c := range batch {
@@ -205,25 +205,25 @@ func (sh *shard) adoptFrom(ctx context.Context, from *shard, batch []*claim) {
 	}
 	var adopted []*claim
 	var writes []store.Write
-	for i, read := range sh.s.store.Read(bounded, spots) {
+	for i, read := range l.d.store.Read(bounded, spots) {
 		c := batch[i]
 		if read.Record.State.Compare(c.Record.State) <= 0 {
 			c.settle(store.Settlement{Outcome: store.OutcomeRelease, Delay: hesitation}) // it couldn't be read, or is gone by now
 			continue
 		}
-		w := sh.s.copyOf(&read, c.own)
+		w := l.d.copies.copyOf(&read, c.own)
 		w.Token = c.Lease.Token
 		adopted, writes = append(adopted, c), append(writes, w)
 	}
 	if len(writes) == 0 {
 		return
 	}
-	for i, written := range sh.s.store.Tell(bounded, sh.name, writes) {
+	for i, written := range l.d.store.Tell(bounded, l.shard.name, writes) {
 		if written.Err != nil {
 			adopted[i].settle(store.Settlement{Outcome: store.OutcomeRelease, Delay: hesitation})
 			continue
 		}
 		adopted[i].done()
 	}
-	sh.log.Debug("copies were brought up to newer ones", "count", len(adopted), "from", from.name)
+	l.shard.log.Debug("copies were brought up to newer ones", "count", len(adopted), "from", from.name)
 }

@@ -21,6 +21,11 @@ type wish struct {
 	humble   bool          // what is newer stays: it is never written again above that
 }
 
+// newWish is a new version of the timer, nil for its end.
+func (k *keeper) newWish(id timer.ID, t *timer.Timer) wish {
+	return wish{id: id, version: k.shards.nextVersion(), timer: t, begun: k.config.SinceBoot()}
+}
+
 // target is one copy that a wish is for.
 type target struct {
 	place
@@ -54,7 +59,7 @@ const (
 // attempt is what has become of a wish so far.
 type attempt struct {
 	wish
-	s       *Scheduler
+	k       *keeper
 	targets []target
 	unheard []store.Away // of an end: the places that could not be told
 	decided bool         // of a create that happens once: it is the first
@@ -67,12 +72,12 @@ type attempt struct {
 	over       bool
 }
 
-func (s *Scheduler) newAttempt(w wish) attempt {
-	a := attempt{wish: w, s: s, decided: w.bodyHash == ""}
+func (k *keeper) newAttempt(w wish) attempt {
+	a := attempt{wish: w, k: k, decided: w.bodyHash == ""}
 	if w.fresh {
-		a.begin(s.homes(w.id))
+		a.begin(k.shards.homes(w.id))
 	} else {
-		a.begin(s.places(w.id))
+		a.begin(k.shards.places(w.id))
 	}
 	return a
 }
@@ -178,13 +183,13 @@ func accepted(status store.WriteStatus) bool {
 }
 
 func (a *attempt) writeTo(t *target) store.Write {
-	config := &a.s.config
+	config := a.k.config
 	w := store.Write{
 		Kind: store.WriteGone, Shard: t.shard.name, Key: a.id.Key, State: timer.State{Version: a.version}, RF: max(a.id.RF, 1), Rank: t.rank,
 		Away: a.unheard, Life: t.tombLife(config), Keep: t.keepFor(config),
 	}
 	if a.timer == nil {
-		if !t.home && a.s.drained(a.id.Key, w.Shard) {
+		if !t.home && a.k.shards.drained(a.id.Key, w.Shard) {
 			w.Kind = store.WriteBury
 		}
 		return w
@@ -215,7 +220,7 @@ func (a *attempt) take(answers []store.Written) {
 		}
 		answer := &answers[i]
 		i++
-		a.s.latest.heard(answer.State.Version, a.s.config.Wall)
+		a.k.shards.heard(answer.State.Version)
 		switch {
 		case t.sent == sentNames:
 			t.progress = told // of the write; without the names the repair tells those that have not heard
@@ -265,6 +270,5 @@ func (a *attempt) renew() {
 	if a.above == 0 {
 		return
 	}
-	tag := a.s.nextTag()
-	a.version, a.above = max(a.above.Above(tag), a.s.latest.next(a.s.clock(), tag)), 0
+	a.version, a.above = max(a.above.Above(a.k.shards.nextTag()), a.k.shards.nextVersion()), 0
 }

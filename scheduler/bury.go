@@ -14,14 +14,14 @@ const graveRest = 10 * time.Second
 
 // bury tells the copies that a tombstone names of the end of their timer, and
 // removes it once all have heard (rule "tombstones outlive what was missed").
-func (sh *shard) bury(ctx context.Context, batch []*claim) {
-	bounded, cancel := sh.s.config.Awake.WithTimeout(ctx, tellPatience)
+func (l *lane) bury(ctx context.Context, batch []*claim) {
+	bounded, cancel := l.d.config.Awake.WithTimeout(ctx, tellPatience)
 	defer cancel()
 	for _, c := range batch {
 		heard := true
 		for _, p := range c.others {
 			if !p.home || c.names(p) {
-				heard = heard && sh.s.tellOfEnd(bounded, c, p)
+				heard = heard && l.d.tellOfEnd(bounded, c, p)
 			}
 		}
 		if heard {
@@ -38,36 +38,36 @@ func (c *claim) names(p place) bool {
 	return slices.ContainsFunc(c.Record.Away, func(a store.Away) bool { return a.Shard == p.shard.name })
 }
 
-func (s *Scheduler) tellOfEnd(ctx context.Context, c *claim, p place) (heard bool) {
+func (d *dispatcher) tellOfEnd(ctx context.Context, c *claim, p place) (heard bool) {
 	switch {
-	case p.shard.gone(), s.store.Lost(p.shard.name):
+	case p.shard.gone(), d.store.Lost(p.shard.name):
 		return true // nobody waits for it
 	case p.shard.away():
 		return false
 	}
-	w := s.endOf(&store.ReadResult{Record: c.Record}, p)
-	return s.store.Tell(ctx, p.shard.name, []store.Write{w})[0].Err == nil || p.shard.gone()
+	w := d.copies.endOf(&store.ReadResult{Record: c.Record}, p)
+	return d.store.Tell(ctx, p.shard.name, []store.Write{w})[0].Err == nil || p.shard.gone()
 }
 
 // keepTombstones is how long past their life tombstones stay: those that were there when
 // another shard began to miss what it was told, or were made since then, while that shard
 // is away, or back and not swept yet; what has ended since then may live there. For a shard
 // that is given up nobody waits.
-func (s *Scheduler) keepTombstones(of *shard) time.Duration {
+func (d *dispatcher) keepTombstones(of *shard) time.Duration {
 	since := time.Duration(0)
-	for _, sh := range s.shards.load() {
-		if sh == of || s.store.Lost(sh.name) {
+	for _, sh := range d.shards.load() {
+		if sh == of || d.store.Lost(sh.name) {
 			continue
 		}
-		for _, lost := range []time.Duration{sh.silence.lostFor(s.config.TombLife), sh.unheardFor()} {
+		for _, lost := range []time.Duration{sh.silence.lostFor(d.config.TombLife), sh.unheardFor()} {
 			if lost > 0 {
 				since = max(since, lost+lostTail)
 			}
 		}
 		since = max(since, sh.missedFor())
 	}
-	if !s.takes("", of.name) { // what is there holds up the shard's removal, and the owners have tombstones of their own
-		return max(since-s.config.TombLife, 0)
+	if !d.shards.takes("", of.name) { // what is there holds up the shard's removal, and the owners have tombstones of their own
+		return max(since-d.config.TombLife, 0)
 	}
 	return since
 }

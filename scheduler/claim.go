@@ -12,7 +12,7 @@ import (
 // delivery, settlement. It belongs to one of these at a time.
 type claim struct {
 	store.Claimed
-	shard       *shard
+	lane        *lane
 	own         place   // its copy's
 	others      []place // where else copies of its timer may be, in rank order
 	located     int64   // in which epoch that was so
@@ -53,7 +53,7 @@ func (c *claim) settle(o store.Settlement) {
 	o.Lease = c.Lease
 	c.settlement = o
 	c.fit()
-	c.shard.settlements.put(c)
+	c.lane.settlements.put(c)
 }
 
 // fit has the settlement be one for the copy's place. What a tombstone remembers has had
@@ -63,8 +63,8 @@ func (c *claim) fit() {
 	if c.Record.State.Ended || !c.after().Ended {
 		return
 	}
-	config := &c.shard.s.config
-	c.young = c.shard.s.clock().Sub(c.Record.State.Version.Time()) < youngFor
+	config := c.lane.d.config
+	c.young = c.lane.d.shards.clock().Sub(c.Record.State.Version.Time()) < youngFor
 	switch {
 	case c.Record.BodyHash != "":
 		c.settlement.Keep = c.own.keepFor(config)
@@ -85,21 +85,21 @@ const (
 
 // locate finds out where the other copies of the timer may be.
 func (c *claim) locate() {
-	s, id := c.shard.s, &c.Record.ID
-	c.own, c.others = place{shard: c.shard, rank: c.Record.Rank}, nil
-	c.located, _ = s.store.Epoch(c.shard.name)
-	if !s.several() {
-		c.own.home, id.Hint = true, c.shard.mask
+	d, id := c.lane.d, &c.Record.ID
+	c.own, c.others = place{shard: c.lane.shard, rank: c.Record.Rank}, nil
+	c.located, _ = d.store.Epoch(c.lane.shard.name)
+	if !d.shards.several() {
+		c.own.home, id.Hint = true, c.lane.shard.mask
 		return
 	}
-	all := s.places(timer.ID{Key: id.Key, RF: id.RF})
+	all := d.shards.places(timer.ID{Key: id.Key, RF: id.RF})
 	for _, a := range c.Record.Away { // those that have not heard of an end
-		all = withPlace(all, place{shard: s.shard(a.Shard), rank: a.Rank})
+		all = withPlace(all, place{shard: d.shards.shard(a.Shard), rank: a.Rank})
 	}
-	id.Hint = c.shard.mask
+	id.Hint = c.lane.shard.mask
 	others := all[:0]
 	for _, p := range all {
-		if p.shard == c.shard {
+		if p.shard == c.lane.shard {
 			c.own = p
 			continue
 		}
@@ -111,7 +111,7 @@ func (c *claim) locate() {
 
 // relocate finds that out again if the shards have changed since.
 func (c *claim) relocate() {
-	if epoch, _ := c.shard.s.store.Epoch(c.shard.name); epoch == c.located {
+	if epoch, _ := c.lane.d.store.Epoch(c.lane.shard.name); epoch == c.located {
 		return
 	}
 	c.locate()
@@ -130,26 +130,11 @@ func (c *claim) yields() bool {
 }
 
 func (c *claim) skew() time.Duration {
-	return c.shard.s.config.Skew.Of(c.Record.Timer.Interval, c.Record.ID.RF)
+	return c.lane.d.config.Skew.Of(c.Record.Timer.Interval, c.Record.ID.RF)
 }
 
 // sinceDue is how long ago the fenced pop was due, by its shard's clock.
 func (c *claim) sinceDue() time.Duration { return c.fenced.Late + time.Since(c.answered) }
 
 // done ends the claim's way: its credit is free again.
-func (c *claim) done() { c.shard.credit.give(c.weight) }
-
-// weightBytes is how much of a timer one unit of weight carries.
-const weightBytes = 16 << 10
-
-func weightOf(t *timer.Timer) int { return 1 + sizeOf(t)/weightBytes }
-
-// sizeOf is how many bytes of memory a timer takes in a node, about.
-func sizeOf(t *timer.Timer) int {
-	const tag = 24 // bytes of a Tag beside its type
-	size := len(t.Callback.URI) + len(t.Callback.Opaque)
-	for i := range t.Tags {
-		size += tag + len(t.Tags[i].Type)
-	}
-	return size
-}
+func (c *claim) done() { c.lane.credit.give(c.weight) }

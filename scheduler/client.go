@@ -7,13 +7,14 @@ import (
 	"encoding/hex"
 	"errors"
 
+	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
 
 // Create stores a new timer under a key of ours. Errors: *InvalidError,
 // ErrUnavailable, with which the timer may exist, ErrOverloaded.
 func (s *Scheduler) Create(ctx context.Context, t timer.Timer) (Receipt, error) {
-	key, err := s.newKey(&t)
+	key, err := s.copies.newKey(&t)
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -38,7 +39,7 @@ func (s *Scheduler) create(ctx context.Context, key, bodyHash string, t *timer.T
 	if err != nil {
 		return Receipt{}, err
 	}
-	return s.write(ctx, w)
+	return s.copies.write(ctx, w)
 }
 
 func (s *Scheduler) newCreate(key, bodyHash string, t *timer.Timer) (wish, error) {
@@ -46,7 +47,7 @@ func (s *Scheduler) newCreate(key, bodyHash string, t *timer.Timer) (wish, error
 	if err := s.validate(t); err != nil {
 		return wish{}, err
 	}
-	w := s.newWish(timer.ID{Key: key, RF: t.ReplicationFactor}, t)
+	w := s.copies.newWish(timer.ID{Key: key, RF: t.ReplicationFactor}, t)
 	w.bodyHash, w.fresh = bodyHash, bodyHash == ""
 	return w, nil
 }
@@ -75,10 +76,10 @@ func (s *Scheduler) CreateAll(ctx context.Context, all []Creation) {
 		}
 		var w wish
 		if w, n.Err = s.newOf(n); n.Err == nil {
-			attempts, of = append(attempts, s.newAttempt(w)), append(of, n)
+			attempts, of = append(attempts, s.copies.newAttempt(w)), append(of, n)
 		}
 	}
-	s.writeAll(ctx, attempts)
+	s.copies.writeAll(ctx, attempts)
 	for i, n := range of {
 		n.Receipt, n.Err = attempts[i].receipt, attempts[i].err
 	}
@@ -88,7 +89,7 @@ func (s *Scheduler) newOf(n *Creation) (wish, error) {
 	if n.IdempotencyKey != "" {
 		return s.newCreate(timer.OnceKey(n.IdempotencyKey), hashOf(n.Body), &n.Timer)
 	}
-	key, err := s.newKey(&n.Timer)
+	key, err := s.copies.newKey(&n.Timer)
 	if err != nil {
 		return wish{}, err
 	}
@@ -110,7 +111,7 @@ func (s *Scheduler) Replace(ctx context.Context, id timer.ID, t timer.Timer) (Re
 		return Receipt{}, factorChanged(id.RF)
 	}
 	begun := s.config.SinceBoot()
-	defer s.writes.join(ctx, id.Key)()
+	defer s.copies.writes.join(ctx, id.Key)()
 	if id.RF == 0 {
 		own, err := s.ownFactor(ctx, id)
 		switch {
@@ -122,9 +123,9 @@ func (s *Scheduler) Replace(ctx context.Context, id timer.ID, t timer.Timer) (Re
 			t.ReplicationFactor = own
 		}
 	}
-	w := s.newWish(timer.ID{Key: id.Key, RF: t.ReplicationFactor, Hint: id.Hint}, &t)
+	w := s.copies.newWish(timer.ID{Key: id.Key, RF: t.ReplicationFactor, Hint: id.Hint}, &t)
 	w.begun = begun
-	return s.write(ctx, w)
+	return s.copies.write(ctx, w)
 }
 
 // ownFactor is the replication factor with which a timer is stored, on which depends where
@@ -150,8 +151,8 @@ func factorChanged(own int) error {
 // no callback of it starts; if it says in flight, none starts later than 2 s
 // after it. Errors: ErrUnavailable, ErrOverloaded, ErrOvertaken.
 func (s *Scheduler) Delete(ctx context.Context, id timer.ID) (Receipt, error) {
-	defer s.writes.join(ctx, id.Key)()
-	return s.write(ctx, s.newWish(id, nil))
+	defer s.copies.writes.join(ctx, id.Key)()
+	return s.copies.write(ctx, s.copies.newWish(id, nil))
 }
 
 func (s *Scheduler) validate(t *timer.Timer) error {
@@ -171,7 +172,32 @@ func (s *Scheduler) checkInstant(t *timer.Timer) error {
 	return nil
 }
 
-// newWish is a new version of the timer, nil for its end.
-func (s *Scheduler) newWish(id timer.ID, t *timer.Timer) wish {
-	return wish{id: id, version: s.latest.next(s.clock(), s.nextTag()), timer: t, begun: s.config.SinceBoot()}
+// Lookup reads the newest copy of a timer. Errors: ErrNotFound, if no shard has a live one;
+// ErrUnavailable, if none has that could be asked, or this node doesn't know where
+// timers belong.
+func (s *Scheduler) Lookup(ctx context.Context, id timer.ID) (store.ReadResult, error) {
+	return s.copies.lookup(ctx, id)
+}
+
+// DropReferences removes those of the timers' copies on a shard that don't belong there, once
+// the timer is up to date wherever it belongs: what nobody else has, and what is about to
+// fire or firing, stays. Errors: ErrShardUnknown, and ErrUnavailable, where some may have
+// been removed.
+func (s *Scheduler) DropReferences(ctx context.Context, shard string, keys []string) error {
+	return s.copies.dropReferences(ctx, shard, keys)
+}
+
+// Resync tells of the timers of which a shard is to have a copy, page by page. A
+// timer that exists throughout is in some page once at least, whatever is done
+// meanwhile, for a reader who goes on behind each page's Next.
+// Errors: ErrShardUnknown; a *ViewError; ErrShardsAway and other ErrUnavailable.
+func (s *Scheduler) Resync(ctx context.Context, q ResyncQuery) (ResyncPage, error) {
+	return s.lists.resync(ctx, q)
+}
+
+// Statistics counts the tags of all live timers, each timer once whatever its copies.
+// They are at most a second old. Its error wraps ErrUnavailable, if no shard could be
+// asked.
+func (s *Scheduler) Statistics(ctx context.Context) (Statistics, error) {
+	return s.tags.statistics(ctx)
 }

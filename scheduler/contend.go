@@ -16,11 +16,11 @@ const hesitation = 250 * time.Millisecond
 // contend takes for each claim the best copy that can be claimed (rule "take the better copy
 // first"): the right to fire is the lease on that copy. Leases are sought only upwards, so
 // nobody waits in a circle.
-func (sh *shard) contend(ctx context.Context, batch []*claim) {
-	sh.contendHeld(ctx, sh.hold(batch, sh.held.contenders, func(*claim) bool { return true }))
+func (l *lane) contend(ctx context.Context, batch []*claim) {
+	l.contendHeld(ctx, l.hold(batch, l.held.contenders, func(*claim) bool { return true }))
 }
 
-func (sh *shard) contendHeld(ctx context.Context, batch []*claim) {
+func (l *lane) contendHeld(ctx context.Context, batch []*claim) {
 	at := make([]int, len(batch)) // into each claim's others
 	for _, c := range batch {
 		c.relocate()
@@ -32,12 +32,12 @@ func (sh *shard) contendHeld(ctx context.Context, batch []*claim) {
 				at[i]++
 			}
 			if at[i] == len(c.others) {
-				sh.fireOwn(c)
+				l.fireOwn(c)
 				continue
 			}
 			place := c.others[at[i]]
 			if by[place.shard] == nil {
-				by[place.shard] = &contest{own: sh, better: place.shard}
+				by[place.shard] = &contest{own: l, better: place.shard}
 			}
 			by[place.shard].add(c, place, at[i])
 		}
@@ -54,10 +54,11 @@ func (sh *shard) contendHeld(ctx context.Context, batch []*claim) {
 // contest is about the copies of some claims on one other shard, which are better
 // than the claims' own.
 type contest struct {
-	own, better *shard
-	claims      []*claim
-	places      []place
-	at          []int
+	own    *lane
+	better *shard
+	claims []*claim
+	places []place
+	at     []int
 
 	goOn []*claim // those for which the next best copy is to be tried
 	next []int    // where that is
@@ -92,7 +93,7 @@ func (on *contest) take(ctx context.Context) {
 		keys[i] = c.Lease.Key
 	}
 	began := on.better.silence.begin()
-	answers := on.own.s.store.Take(ctx, on.better.name, on.own.s.config.Grace, keys)
+	answers := on.own.d.store.Take(ctx, on.better.name, on.own.d.config.Grace, keys)
 	on.better.silence.answered(began, answers[0].Err)
 	for i := range answers {
 		on.answered(i, &answers[i])
@@ -120,11 +121,11 @@ func (on *contest) promote(ctx context.Context) {
 			Rank: r.to.rank, Timer: &c.Record.Timer, Retry: -time.Millisecond,
 		}
 	}
-	bounded, cancel := on.own.s.config.Awake.WithTimeout(ctx, tellPatience)
+	bounded, cancel := on.own.d.config.Awake.WithTimeout(ctx, tellPatience)
 	defer cancel()
-	on.own.s.store.Tell(bounded, on.better.name, writes) // what it can't tell waits, as before
+	on.own.d.store.Tell(bounded, on.better.name, writes) // what it can't tell waits, as before
 	on.reranked = true
-	answers := on.own.s.store.Take(bounded, on.better.name, on.own.s.config.Grace, keys)
+	answers := on.own.d.store.Take(bounded, on.better.name, on.own.d.config.Grace, keys)
 	for k := range answers {
 		on.answered(on.outranked[k].i, &answers[k])
 	}
@@ -141,11 +142,12 @@ func (on *contest) answered(i int, taken *store.Taken) {
 	replaced := taken.Record.State.Version > c.Record.State.Version
 	switch taken.Status {
 	case store.TakeGot:
-		next := newClaim(on.better, &taken.Claimed)
+		lane := on.own.d.lanes.of(on.better)
+		next := newClaim(lane, &taken.Claimed)
 		next.contended = true
-		on.better.credit.take(next.weight)
+		lane.credit.take(next.weight)
 		c.settle(store.Settlement{Outcome: store.OutcomeRelease, Delay: c.skew()})
-		on.better.accept(next, time.Now())
+		lane.accept(next, time.Now())
 	case store.TakeWaiting, store.TakeLeased:
 		switch {
 		case older && taken.Status == store.TakeWaiting && !on.raises(place, c):
@@ -156,7 +158,7 @@ func (on *contest) answered(i int, taken *store.Taken) {
 		case replaced:
 			// Without the better one the earlier version would fire.
 			on.own.adoptions.put(adoption{c, on.better})
-		case taken.Status == store.TakeWaiting && !on.reranked && on.own.s.changing(c.Lease.Key):
+		case taken.Status == store.TakeWaiting && !on.reranked && on.own.d.shards.changing(c.Lease.Key):
 			on.outranked = append(on.outranked, raising{c, place, i})
 		default:
 			c.settle(store.Settlement{Outcome: store.OutcomeRelease, Delay: taken.Wait + c.skew()})
@@ -185,13 +187,13 @@ func (on *contest) answered(i int, taken *store.Taken) {
 // where the sweep may just have removed it, nor by a node that may not know where timers
 // belong.
 func (on *contest) raises(p place, c *claim) bool {
-	s := on.own.s
-	return (p.home || s.takes(c.Lease.Key, p.shard.name)) && s.store.Writable() == nil
+	d := on.own.d
+	return (p.home || d.shards.takes(c.Lease.Key, p.shard.name)) && d.store.Writable() == nil
 }
 
 // raise makes better copies what the claims' are, which then wait for them, but for
 // those that it returns: their shard refuses to write, or is silent.
-func (sh *shard) raise(ctx context.Context, better *shard, all []raising) (refused []raising) {
+func (l *lane) raise(ctx context.Context, better *shard, all []raising) (refused []raising) {
 	if len(all) == 0 {
 		return nil
 	}
@@ -199,22 +201,22 @@ func (sh *shard) raise(ctx context.Context, better *shard, all []raising) (refus
 	defer cancel()
 	spots := make([]store.Spot, len(all))
 	for i, r := range all {
-		spots[i] = store.Spot{Shard: sh.name, Key: r.claim.Lease.Key}
+		spots[i] = store.Spot{Shard: l.shard.name, Key: r.claim.Lease.Key}
 	}
 	var writes []store.Write
 	var about []raising
-	for i, own := range sh.s.store.Read(bounded, spots) {
+	for i, own := range l.d.store.Read(bounded, spots) {
 		if own.Record.State != all[i].claim.Record.State {
 			all[i].claim.settle(store.Settlement{Outcome: store.OutcomeRelease, Delay: hesitation})
 			continue
 		}
 		own.LookIn = 0 // it is due
-		writes, about = append(writes, sh.s.copyOf(&own, all[i].to)), append(about, all[i])
+		writes, about = append(writes, l.d.copies.copyOf(&own, all[i].to)), append(about, all[i])
 	}
 	if len(writes) == 0 {
 		return nil
 	}
-	for i, answer := range sh.s.store.Tell(bounded, better.name, writes) {
+	for i, answer := range l.d.store.Tell(bounded, better.name, writes) {
 		if errors.Is(answer.Err, timer.ErrRefused) || answer.Err != nil && better.away() {
 			refused = append(refused, about[i])
 			continue
@@ -225,7 +227,7 @@ func (sh *shard) raise(ctx context.Context, better *shard, all []raising) (refus
 }
 
 // fireOwn goes on with the claim itself: there is no better copy.
-func (sh *shard) fireOwn(c *claim) {
+func (l *lane) fireOwn(c *claim) {
 	c.contended = true
-	sh.s.turnIn(time.Now(), c)
+	l.d.turnIn(time.Now(), c)
 }

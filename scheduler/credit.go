@@ -24,6 +24,9 @@ type credit struct {
 // bring several thousand timers a second to destinations that have slots.
 const claimRoom = 1024
 
+// weightBytes is how much of a timer one unit of weight carries.
+const weightBytes = 16 << 10
+
 func newCredit(all int) *credit {
 	return &credit{room: all, all: all, bytes: weightBytes, free: make(chan struct{}, 1)}
 }
@@ -37,7 +40,7 @@ func creditFor(slots int) *credit {
 }
 
 // weight is how much credit a claim of the timer takes.
-func (c *credit) weight(t *timer.Timer) int { return 1 + sizeOf(t)/c.bytes }
+func (c *credit) weight(t *timer.Timer) int { return 1 + t.Size()/c.bytes }
 
 // left is how many more may be claimed.
 func (c *credit) left() int {

@@ -29,8 +29,8 @@ type Namer interface {
 	NameOf(timer.ID, timer.Callback) string
 }
 
-func (s *Scheduler) nameOf(r *store.Record) string {
-	if n, ok := s.deliverer.(Namer); ok {
+func (d *dispatcher) nameOf(r *store.Record) string {
+	if n, ok := d.deliverer.(Namer); ok {
 		return n.NameOf(r.ID, r.Timer.Callback)
 	}
 	return "timer " + r.ID.String()

@@ -3,9 +3,10 @@ package scheduler
 // Renewing is how many callbacks the engine renews the fences of.
 func (s *Scheduler) Renewing() (n int) {
 	for _, sh := range s.shards.load() {
-		sh.renewals.mu.Lock()
-		n += len(sh.renewals.under)
-		sh.renewals.mu.Unlock()
+		under := s.dispatch.lanes.of(sh).renewals
+		under.mu.Lock()
+		n += len(under.under)
+		under.mu.Unlock()
 	}
 	return n
 }

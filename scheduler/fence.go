@@ -11,92 +11,92 @@ const fencePause = 25 * time.Millisecond // before an unanswered fence is sent a
 
 // turnAt puts a claim into the wheel; once that has stopped, the claim goes back
 // to its shard.
-func (s *Scheduler) turnAt(at time.Time, c *claim) {
-	if !s.wheel.Add(at, turn{claim: c}) {
+func (d *dispatcher) turnAt(at time.Time, c *claim) {
+	if !d.wheel.Add(at, turn{claim: c}) {
 		c.settle(store.Settlement{Outcome: store.OutcomeRelease})
 	}
 }
 
 // expire takes what comes out of the wheel: what is due asks for a slot, what
 // waited for one in vain goes back to its shard.
-func (s *Scheduler) expire(due []turn) {
+func (d *dispatcher) expire(due []turn) {
 	for _, t := range due {
 		c := t.claim
 		if t.endsWait > 0 {
-			s.endWait(t)
+			d.endWait(t)
 			continue
 		}
 		if c.yields() {
-			c.shard.contenders.put(c)
+			c.lane.contenders.put(c)
 			continue
 		}
-		switch answer, delay := s.slots.take(c); answer {
+		switch answer, delay := d.slots.take(c); answer {
 		case slotGranted:
-			c.shard.fences.put(c)
+			c.lane.fences.put(c)
 		case slotRefused:
 			c.settle(store.Settlement{Outcome: store.OutcomeRelease, Delay: delay})
 		case slotWaiting:
 			end := turn{claim: c, endsWait: c.waits}
-			if !s.wheel.Add(time.Now().Add(slotWait), end) {
-				s.endWait(end)
+			if !d.wheel.Add(time.Now().Add(slotWait), end) {
+				d.endWait(end)
 			}
 		}
 	}
 }
 
-func (s *Scheduler) endWait(t turn) {
-	if waited, delay := s.slots.abandon(t); waited {
+func (d *dispatcher) endWait(t turn) {
+	if waited, delay := d.slots.abandon(t); waited {
 		t.claim.settle(store.Settlement{Outcome: store.OutcomeRelease, Delay: delay})
 	}
 }
 
 // freeSlot gives c's slot back; who waited for it goes on to its fence.
-func (s *Scheduler) freeSlot(c *claim) {
-	if next := s.slots.free(c); next != nil {
-		next.shard.fences.put(next)
+func (d *dispatcher) freeSlot(c *claim) {
+	if next := d.slots.free(c); next != nil {
+		next.lane.fences.put(next)
 	}
 }
 
 // fence asks the other copies, and then the shard, for leave to call back. Claims that
 // have to ask a shard which answers late don't hold up the others.
-func (sh *shard) fence(ctx context.Context, batch []*claim) {
-	batch = sh.hold(batch, sh.held.fences, func(c *claim) bool { return c.began == 0 })
-	sh.fenceWithin(ctx, batch, askPatience)
+func (l *lane) fence(ctx context.Context, batch []*claim) {
+	batch = l.hold(batch, l.held.fences, func(c *claim) bool { return c.began == 0 })
+	l.fenceWithin(ctx, batch, askPatience)
 }
 
-func (sh *shard) fenceHeld(ctx context.Context, batch []*claim) {
-	sh.fenceWithin(ctx, batch, heldPatience)
+func (l *lane) fenceHeld(ctx context.Context, batch []*claim) {
+	l.fenceWithin(ctx, batch, heldPatience)
 }
 
 // fenceWithin waits so long for the other copies.
-func (sh *shard) fenceWithin(ctx context.Context, batch []*claim, patience time.Duration) {
-	s := sh.s
-	if s.several() {
-		batch = sh.ask(ctx, batch, patience)
+func (l *lane) fenceWithin(ctx context.Context, batch []*claim, patience time.Duration) {
+	d := l.d
+	if d.shards.several() {
+		batch = l.ask(ctx, batch, patience)
 	}
-	now := s.config.SinceBoot()
+	now := d.config.SinceBoot()
 	fences := make([]store.Fence, 0, len(batch))
 	live := make([]*claim, 0, len(batch))
 	for _, c := range batch {
 		if c.began == 0 {
 			c.began = now
 		}
-		if age := now - c.began; age < s.config.sending() {
-			age += s.config.Limit - s.config.sending() // the shard lets nobody begin later than that either
+		if age := now - c.began; age < d.config.sending() {
+			age += d.config.Limit - d.config.sending() // the shard lets nobody begin later than that either
 			fences, live = append(fences, store.Fence{Lease: c.Lease, Pops: c.pops(), Age: age}), append(live, c)
 			continue
 		}
 		// Whether the fence passed is unknown, but nothing was sent and nothing will be.
-		s.freeSlot(c)
+		d.freeSlot(c)
 		c.settle(store.Settlement{Outcome: store.OutcomeRelease})
 	}
 	if len(live) == 0 {
 		return
 	}
-	began := sh.silence.begin()
-	answers := s.store.Fire(ctx, sh.name, s.config.terms(), fences)
+	began := l.shard.silence.begin()
+	answers := d.store.Fire(ctx, l.shard.name, d.config.terms(), fences)
 	answered := time.Now()
-	sh.silence.heard(began, answers[0].Err)
+	l.shard.silence.heard(began, answers[0].Err)
 	var unanswered, late []*claim
 	for i, c := range live {
 		c.fenced, c.answered = answers[i], answered
@@ -108,18 +108,18 @@ func (sh *shard) fenceWithin(ctx context.Context, batch []*claim, patience time.
 			late = append(late, c)
 			continue
 		}
-		s.afterFence(ctx, c)
+		d.afterFence(ctx, c)
 	}
-	sh.askAgain(ctx, late)
+	l.askAgain(ctx, late)
 	if len(unanswered) > 0 {
-		sh.log.Debug("fences were not answered", "count", len(unanswered), "err", unanswered[0].fenced.Err)
+		l.shard.log.Debug("fences were not answered", "count", len(unanswered), "err", unanswered[0].fenced.Err)
 		sleep(ctx, fencePause)
-		sh.fences.put(unanswered...)
+		l.fences.put(unanswered...)
 	}
 }
 
 // noteLeftOut counts the pops that the fence has passed over and nobody called.
-func (s *Scheduler) noteLeftOut(c *claim) {
+func (d *dispatcher) noteLeftOut(c *claim) {
 	found, now := c.Record.State, c.fenced.State.Seq
 	first := found.Seq
 	if found.Attempt > 0 {
@@ -128,8 +128,8 @@ func (s *Scheduler) noteLeftOut(c *claim) {
 	if now <= first {
 		return
 	}
-	s.metrics.leftOut.Add(float64(now - first))
-	s.lines.leftOut.Log(s.log, leftOutLine, "timer", c.Record.ID.String(), "from", first, "to", now-1, "interval", c.Record.Timer.Interval)
+	d.metrics.leftOut.Add(float64(now - first))
+	d.lines.leftOut.Log(d.log, leftOutLine, "timer", c.Record.ID.String(), "from", first, "to", now-1, "interval", c.Record.Timer.Interval)
 }
 
 // answerLife is how long what the other copies said is good for: others do without a shard
@@ -138,45 +138,45 @@ const answerLife = 200 * time.Millisecond
 
 // outdated reports whether what the other copies said is old by now.
 func (c *claim) outdated() bool {
-	return len(c.others) > 0 && c.shard.s.config.SinceBoot()-c.asked >= answerLife
+	return len(c.others) > 0 && c.lane.d.config.SinceBoot()-c.asked >= answerLife
 }
 
 // askAgain asks the other copies once more before callbacks whose fence was answered late:
 // another node may have called back meanwhile. A shard that gives no answer at once is not
 // waited for, since the shard answered the question before the fence.
-func (sh *shard) askAgain(ctx context.Context, batch []*claim) {
+func (l *lane) askAgain(ctx context.Context, batch []*claim) {
 	if len(batch) == 0 {
 		return
 	}
 	for _, c := range batch {
 		c.other = otherCopy{}
 	}
-	sh.question(ctx, questionsOf(batch), askPatience)
+	l.question(ctx, questionsOf(batch), askPatience)
 	for _, c := range batch {
 		if c.other.newer != nil || c.other.firing > 0 {
-			sh.s.freeSlot(c)
+			l.d.freeSlot(c)
 			c.settle(store.Settlement{Outcome: store.OutcomeRelease, Delay: max(c.other.firing, hesitation)})
 			continue
 		}
-		sh.s.afterFence(ctx, c)
+		l.d.afterFence(ctx, c)
 	}
 }
 
-func (s *Scheduler) afterFence(ctx context.Context, c *claim) {
+func (d *dispatcher) afterFence(ctx context.Context, c *claim) {
 	switch c.fenced.Status {
 	case store.FencePassed:
-		s.noteLeftOut(c)
-		s.startFire(ctx, c)
+		d.noteLeftOut(c)
+		d.startFire(ctx, c)
 	case store.FenceEarly:
-		s.freeSlot(c)
+		d.freeSlot(c)
 		c.began = 0
-		s.turnAt(c.answered.Add(c.fenced.Wait), c)
+		d.turnAt(c.answered.Add(c.fenced.Wait), c)
 	case store.FenceLost:
 		// A client's write ended the lease, or another node took it over in time.
-		s.freeSlot(c)
+		d.freeSlot(c)
 		c.done()
 	case store.FenceTooLate, store.FenceFailed:
-		s.freeSlot(c)
+		d.freeSlot(c)
 		c.settle(store.Settlement{Outcome: store.OutcomeRelease})
 	}
 }

@@ -22,33 +22,33 @@ type shot struct {
 }
 
 // startFire has an idle worker fire c, or a new one.
-func (s *Scheduler) startFire(ctx context.Context, c *claim) {
+func (d *dispatcher) startFire(ctx context.Context, c *claim) {
 	select {
-	case s.handed <- shot{ctx, c}:
+	case d.handed <- shot{ctx, c}:
 	default:
-		s.firing.Go(func() { s.work(shot{ctx, c}) })
+		d.firing.Go(func() { d.work(shot{ctx, c}) })
 	}
 }
 
 // work fires what it is handed, until enough others are idle, or its first shard is
 // gone or the engine stops.
-func (s *Scheduler) work(next shot) {
+func (d *dispatcher) work(next shot) {
 	lasting := next.ctx
 	for next.claim != nil {
-		span := s.pace.begin()
-		s.fire(next.ctx, next.claim)
-		s.pace.end(span)
-		next = s.handedNext(lasting)
+		span := d.pace.begin()
+		d.fire(next.ctx, next.claim)
+		d.pace.end(span)
+		next = d.handedNext(lasting)
 	}
 }
 
-func (s *Scheduler) handedNext(ctx context.Context) shot {
-	defer s.idle.Add(-1)
-	if s.idle.Add(1) > maxIdleWorkers {
+func (d *dispatcher) handedNext(ctx context.Context) shot {
+	defer d.idle.Add(-1)
+	if d.idle.Add(1) > maxIdleWorkers {
 		return shot{}
 	}
 	select {
-	case next := <-s.handed:
+	case next := <-d.handed:
 		return next
 	case <-ctx.Done():
 		return shot{}
@@ -56,84 +56,84 @@ func (s *Scheduler) handedNext(ctx context.Context) shot {
 }
 
 // fire makes the callback that the fence has allowed, and settles it.
-func (s *Scheduler) fire(ctx context.Context, c *claim) {
+func (d *dispatcher) fire(ctx context.Context, c *claim) {
 	began := c.began
 	if c.asked != 0 {
 		began = min(began, c.asked) // what the others said is as old as that
 	}
-	since := s.config.SinceBoot() - began
-	if since >= s.config.sending() {
+	since := d.config.SinceBoot() - began
+	if since >= d.config.sending() {
 		// The fence was counted as an attempt, but nothing was sent.
-		s.freeSlot(c)
+		d.freeSlot(c)
 		c.settle(store.Settlement{Outcome: store.OutcomeRelease})
 		return
 	}
-	bounded := &fenceContext{Context: ctx, sinceBoot: s.config.SinceBoot}
-	bounded.ends.Store(int64(began + s.config.Limit))
+	bounded := &fenceContext{Context: ctx, sinceBoot: d.config.SinceBoot}
+	bounded.ends.Store(int64(began + d.config.Limit))
 	defer bounded.release()
 	endRenewal := func() {}
-	if s.config.Renew {
-		endRenewal = c.shard.renewals.keep(c, bounded)
+	if d.config.Renew {
+		endRenewal = c.lane.renewals.keep(c, bounded)
 	} else {
-		bounded.deadline = time.Now().Add(s.config.Limit - since)
+		bounded.deadline = time.Now().Add(d.config.Limit - since)
 	}
-	s.metrics.inFlight.Inc()
+	d.metrics.inFlight.Inc()
 	if c.fenced.State.Attempt == 1 {
-		s.metrics.lateness.Observe(s.lateness(c).Seconds())
+		d.metrics.lateness.Observe(d.lateness(c).Seconds())
 	}
-	delivered := s.deliverer.Deliver(bounded, Delivery{
+	delivered := d.deliverer.Deliver(bounded, Delivery{
 		Callback: c.Record.Timer.Callback, ID: c.Record.ID, Version: c.fenced.State.Version,
 		Seq: c.fenced.State.Seq, Attempt: c.fenced.State.Attempt, Due: c.fenced.Due, Late: c.sinceDue(),
 	})
 	endRenewal() // before it is settled: a lease that is settled would be taken for lost
-	s.metrics.inFlight.Dec()
-	s.freeSlot(c)
-	s.metrics.countFired(delivered.Verdict)
-	c.settle(s.outcome(c, delivered))
+	d.metrics.inFlight.Dec()
+	d.freeSlot(c)
+	d.metrics.countFired(delivered.Verdict)
+	c.settle(d.outcome(c, delivered))
 }
 
 // lateness is how long after its due time a pop is sent; after it was asked for,
 // if that was later.
-func (s *Scheduler) lateness(c *claim) time.Duration {
+func (d *dispatcher) lateness(c *claim) time.Duration {
 	if asked := c.fenced.State.Version.Time(); c.fenced.Due.Before(asked) {
-		return max(s.clock().Sub(asked), 0)
+		return max(d.shards.clock().Sub(asked), 0)
 	}
 	return c.sinceDue()
 }
 
 // outcome is what an attempt means for the timer.
-func (s *Scheduler) outcome(c *claim, delivered Delivered) store.Settlement {
+func (d *dispatcher) outcome(c *claim, delivered Delivered) store.Settlement {
 	state := c.fenced.State
-	outcome, delay := outcomeOf(delivered, state.Seq, state.Attempt, c.pops(), s.config.Attempts)
+	outcome, delay := outcomeOf(delivered, state.Seq, state.Attempt, c.pops(), d.config.Attempts)
 	if delivered.Verdict == VerdictDelivered {
 		return store.Settlement{Outcome: outcome, Delay: delay, Reason: delivered.Reason}
 	}
-	log := s.log.With("timer", c.Record.ID.String(), "seq", state.Seq, "attempt", state.Attempt, "reason", delivered.Reason)
+	log := d.log.With("timer", c.Record.ID.String(), "seq", state.Seq, "attempt", state.Attempt, "reason", delivered.Reason)
 	if next := c.Record.Timer.Interval - c.sinceDue(); outcome == store.OutcomeAgain && state.Seq < c.pops() && delay >= next {
 		outcome, delay = store.OutcomeNext, 0 // a retry never runs past the next pop
 	}
 	switch {
 	case delivered.Verdict == VerdictGone:
-		s.lines.ended.Log(log, "receiver wants no more of this timer; it is ended")
+		d.lines.ended.Log(log, "receiver wants no more of this timer; it is ended")
 	case outcome == store.OutcomeAgain:
 		log.Debug("callback failed", "again_in", delay)
-	case state.Attempt < s.config.Attempts && !delivered.Final:
+	case state.Attempt < d.config.Attempts && !delivered.Final:
 		log.Debug("callback failed; the timer goes on with its next pop")
 	default:
-		return s.giveUpAt(c, state, delivered.Reason)
+		return d.giveUpAt(c, state, delivered.Reason)
 	}
 	return store.Settlement{Outcome: outcome, Delay: delay, Reason: delivered.Reason}
 }
 
 // giveUp ends the pop that a claim found with its attempts used up.
-func (s *Scheduler) giveUp(c *claim, reason string) store.Settlement {
-	return s.giveUpAt(c, c.Record.State, reason)
+func (d *dispatcher) giveUp(c *claim, reason string) store.Settlement {
+	return d.giveUpAt(c, c.Record.State, reason)
 }
 
 // giveUpAt ends a pop whose attempts are used up: a one-shot timer goes to the
 // dead letters, a recurring one goes on.
-func (s *Scheduler) giveUpAt(c *claim, state timer.State, reason string) store.Settlement {
-	outcome, _ := outcomeOf(Delivered{}, state.Seq, s.config.Attempts, c.pops(), s.config.Attempts)
+func (d *dispatcher) giveUpAt(c *claim, state timer.State, reason string) store.Settlement {
+	outcome, _ := outcomeOf(Delivered{}, state.Seq, d.config.Attempts, c.pops(), d.config.Attempts)
 	message := "all attempts at a pop failed; the timer goes on with its next"
 	switch outcome {
 	case store.OutcomeDead:
@@ -142,7 +142,7 @@ func (s *Scheduler) giveUpAt(c *claim, state timer.State, reason string) store.S
 		message = "all attempts at the last pop failed; the timer is over"
 	case store.OutcomeNext, store.OutcomeAgain, store.OutcomeLetter, store.OutcomeRelease:
 	}
-	s.lines.givenUp.Log(s.log, message, "timer", c.Record.ID.String(), "seq", state.Seq, "attempts", state.Attempt, "reason", reason)
+	d.lines.givenUp.Log(d.log, message, "timer", c.Record.ID.String(), "seq", state.Seq, "attempts", state.Attempt, "reason", reason)
 	return store.Settlement{Outcome: outcome, Reason: reason}
 }
 

@@ -13,19 +13,19 @@ const keyTries = 32
 // newKey makes a key for a timer whose client chose none: while shards are not well, a key
 // whose owners are, so that the timer has all its copies; if there are too few of these, a
 // key with the most owners that are well, the first owner before the others.
-func (s *Scheduler) newKey(t *timer.Timer) (best string, err error) {
+func (k *keeper) newKey(t *timer.Timer) (best string, err error) {
 	tries, found := 1, -1
-	if s.ailing() {
+	if k.shards.ailing() {
 		tries = keyTries
 	}
 	id := timer.ID{RF: cmp.Or(t.ReplicationFactor, timer.DefaultReplicationFactor)}
 	for range tries {
-		key, err := s.store.NewKey()
+		key, err := k.store.NewKey()
 		if err != nil || tries == 1 {
 			return key, err
 		}
 		id.Key = key
-		well, owners := 0, s.homes(id)
+		well, owners := 0, k.shards.homes(id)
 		for _, p := range owners {
 			if p.shard.ails() {
 				continue
@@ -44,17 +44,3 @@ func (s *Scheduler) newKey(t *timer.Timer) (best string, err error) {
 	}
 	return best, nil
 }
-
-// ailing reports whether a shard is not well.
-func (s *Scheduler) ailing() bool {
-	for _, sh := range s.shards.load() {
-		if sh.ails() {
-			return true
-		}
-	}
-	return false
-}
-
-// ails reports whether a new timer is better stored elsewhere: the shard has not answered
-// the last call, or is slow.
-func (sh *shard) ails() bool { return sh.silence.suspect.Load() }

@@ -41,7 +41,7 @@ func (s *Scheduler) FireAgain(ctx context.Context, l *store.Letter) (Receipt, er
 	if err := s.deliverer.Check(t.Callback); err != nil { // it needn't be of HTTP
 		return Receipt{}, err
 	}
-	return s.write(ctx, wish{id: timer.ID{Key: r.ID.Key, RF: t.ReplicationFactor}, version: version, timer: &t, begun: s.config.SinceBoot(), humble: true})
+	return s.copies.write(ctx, wish{id: timer.ID{Key: r.ID.Key, RF: t.ReplicationFactor}, version: version, timer: &t, begun: s.config.SinceBoot(), humble: true})
 }
 
 // Letters lets an operator look at the dead letters, fire them again and delete

@@ -11,19 +11,19 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// Lookup reads the newest copy of a timer. Errors: ErrNotFound, if no shard has a live one;
+// lookup reads the newest copy of a timer. Errors: ErrNotFound, if no shard has a live one;
 // ErrUnavailable, if none has that could be asked, or this node doesn't know where
 // timers belong.
-func (s *Scheduler) Lookup(ctx context.Context, id timer.ID) (store.ReadResult, error) {
-	if err := s.store.Writable(); err != nil {
+func (k *keeper) lookup(ctx context.Context, id timer.ID) (store.ReadResult, error) {
+	if err := k.store.Writable(); err != nil {
 		return store.ReadResult{}, err
 	}
-	if s.several() {
+	if k.shards.several() {
 		var cancel context.CancelFunc
-		ctx, cancel = s.config.Awake.WithTimeout(ctx, roundPatience)
+		ctx, cancel = k.config.Awake.WithTimeout(ctx, roundPatience)
 		defer cancel()
 	}
-	found, newest := s.find(ctx, id)
+	found, newest := k.find(ctx, id)
 	if newest == nil {
 		for i := range found {
 			f := &found[i]
@@ -34,40 +34,40 @@ func (s *Scheduler) Lookup(ctx context.Context, id timer.ID) (store.ReadResult, 
 		return store.ReadResult{}, timer.ErrNotFound
 	}
 	result := newest.ReadResult
-	result.Record.ID.Hint = s.hintOf(holders(found))
+	result.Record.ID.Hint = k.shards.hintOf(holders(found))
 	return result, result.Err
 }
 
 // find reads all copies of a timer, and says which is the newest; nil if there is
 // none.
-func (s *Scheduler) find(ctx context.Context, id timer.ID) (found []finding, newest *finding) {
-	found = s.findMany(ctx, []timer.ID{id})[0]
+func (k *keeper) find(ctx context.Context, id timer.ID) (found []finding, newest *finding) {
+	found = k.findMany(ctx, []timer.ID{id})[0]
 	return found, newestOf(found)
 }
 
 // findMany reads all copies of several timers together.
-func (s *Scheduler) findMany(ctx context.Context, ids []timer.ID) [][]finding {
+func (k *keeper) findMany(ctx context.Context, ids []timer.ID) [][]finding {
 	found := make([][]finding, len(ids))
 	for i, id := range ids {
-		for _, p := range s.places(id) {
+		for _, p := range k.shards.places(id) {
 			found[i] = append(found[i], finding{place: p})
 		}
 	}
-	s.look(ctx, ids, found)
+	k.look(ctx, ids, found)
 	for i, id := range ids {
 		if newest := newestOf(found[i]); newest != nil {
-			found[i] = s.widen(id.Key, found[i], newest)
+			found[i] = k.widen(id.Key, found[i], newest)
 		}
 	}
-	s.look(ctx, ids, found)
+	k.look(ctx, ids, found)
 	return found
 }
 
 // widen adds where else copies may be by the record of the newest, which knows how many
 // there should be.
-func (s *Scheduler) widen(key string, found []finding, newest *finding) []finding {
+func (k *keeper) widen(key string, found []finding, newest *finding) []finding {
 	rf := newest.Record.ID.RF
-	for _, p := range s.places(timer.ID{Key: key, RF: rf}) {
+	for _, p := range k.shards.places(timer.ID{Key: key, RF: rf}) {
 		if i := slices.IndexFunc(found, func(f finding) bool { return f.shard == p.shard }); i >= 0 {
 			found[i].place = p
 		} else {
@@ -91,7 +91,7 @@ func (f *finding) there() bool { return f.Record.State.Version != 0 }
 
 // look reads the copies of timers at those places, but for those that were read, whose
 // shards aren't silent.
-func (s *Scheduler) look(ctx context.Context, ids []timer.ID, found [][]finding) {
+func (k *keeper) look(ctx context.Context, ids []timer.ID, found [][]finding) {
 	var spots []store.Spot
 	var of []*finding
 	for i, id := range ids {
@@ -108,9 +108,9 @@ func (s *Scheduler) look(ctx context.Context, ids []timer.ID, found [][]finding)
 	if len(spots) == 0 {
 		return
 	}
-	for k, result := range s.store.Read(ctx, spots) {
-		of[k].ReadResult = result
-		s.latest.heard(result.Record.State.Version, s.config.Wall)
+	for i, result := range k.store.Read(ctx, spots) {
+		of[i].ReadResult = result
+		k.shards.heard(result.Record.State.Version)
 	}
 }
 
@@ -134,34 +134,34 @@ func holders(found []finding) (all []place) {
 
 // copyOf is the write that makes the copy at a place what was read elsewhere a
 // moment ago.
-func (s *Scheduler) copyOf(read *store.ReadResult, to place) store.Write {
+func (k *keeper) copyOf(read *store.ReadResult, to place) store.Write {
 	r := &read.Record
 	w := store.Write{
 		Kind: store.WriteLive, Shard: to.shard.name, Key: r.ID.Key, State: r.State, RF: r.ID.RF, Rank: to.rank,
-		Life: to.tombLife(&s.config), Keep: to.keepFor(&s.config), BodyHash: r.BodyHash, Failure: r.Failure,
+		Life: to.tombLife(k.config), Keep: to.keepFor(k.config), BodyHash: r.BodyHash, Failure: r.Failure,
 	}
 	if r.State.Ended {
 		w.Kind, w.Away, w.Failure = store.WriteGone, r.Away, store.Failure{}
 		return w
 	}
 	w.Timer, w.DueIn = &r.Timer, read.DueIn
-	w.Offset, w.Retry = s.looksFrom(read, to)
+	w.Offset, w.Retry = k.looksFrom(read, to)
 	return w
 }
 
 // endOf is the write that tells a copy at a place of the end that was read elsewhere. It
 // makes nothing where nothing is.
-func (s *Scheduler) endOf(read *store.ReadResult, to place) store.Write {
-	w := s.copyOf(read, to)
+func (k *keeper) endOf(read *store.ReadResult, to place) store.Write {
+	w := k.copyOf(read, to)
 	w.Kind, w.Away = store.WriteBury, nil
 	return w
 }
 
 // looksFrom is how long after its pops a copy at a place is looked at, and when it is
 // for its retry, if it waits for one: as that which was read a moment ago, by its own skew.
-func (s *Scheduler) looksFrom(read *store.ReadResult, to place) (offset, retry time.Duration) {
+func (k *keeper) looksFrom(read *store.ReadResult, to place) (offset, retry time.Duration) {
 	r := &read.Record
-	skew := s.config.Skew.Of(r.Timer.Interval, r.ID.RF)
+	skew := k.config.Skew.Of(r.Timer.Interval, r.ID.RF)
 	if offset = to.offset(skew); r.State.Attempt > 0 {
 		retry = max(read.LookIn-time.Duration(r.Rank)*skew, 0) + offset
 	}

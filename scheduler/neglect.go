@@ -34,7 +34,7 @@ func (n *neglect) surveyed(found *store.Survey) (neglected partitionSet, changed
 
 // noteNeglect takes what a survey found and keeps the log to a line for each change.
 func (sh *shard) noteNeglect(found *store.Survey) {
-	if sh.s.store.Lost(sh.name) {
+	if sh.r.store.Lost(sh.name) {
 		found = &store.Survey{} // its timers wait until it is swept
 	}
 	switch neglected, changed := sh.neglect.surveyed(found); {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
 
@@ -52,22 +53,22 @@ func (p place) keepFor(config *Config) time.Duration {
 // else some may be (rule "look wherever a copy may be"): where they belonged before the
 // shards changed, or are about to, and where the filter of its ID points, which is a hint.
 // With a replication factor of 0, which is not known, a copy may belong anywhere.
-func (s *Scheduler) places(id timer.ID) []place {
-	all := s.homes(id)
+func (r *registry) places(id timer.ID) []place {
+	all := r.homes(id)
 	homes := len(all)
-	if homes == len(s.shards.load()) {
+	if homes == len(r.load()) {
 		return all
 	}
 	others := id.RF // where more shards took timers, or will, it may have more copies than it has homes
 	if others == 0 {
-		others = len(s.shards.load())
+		others = len(r.load())
 	}
-	for _, o := range s.store.Others(id.Key, others) {
-		all = withPlace(all, place{shard: s.shard(o.Shard), rank: o.Rank, soon: o.Coming})
+	for _, o := range r.store.Others(id.Key, others) {
+		all = withPlace(all, place{shard: r.shard(o.Shard), rank: o.Rank, soon: o.Coming})
 	}
 	if !id.Hint.Empty() {
-		for _, name := range s.store.Hinted(id.Hint) {
-			all = withPlace(all, place{shard: s.shard(name), rank: homes})
+		for _, name := range r.store.Hinted(id.Hint) {
+			all = withPlace(all, place{shard: r.shard(name), rank: homes})
 		}
 	}
 	return all
@@ -76,25 +77,25 @@ func (s *Scheduler) places(id timer.ID) []place {
 // drained reports whether the shard takes no timers, and the sweep has been over it since:
 // a copy is there by exception, though records and IDs name the shard, and an end that
 // finds none must leave nothing, which would hold up the shard's removal.
-func (s *Scheduler) drained(key, name string) bool { return !s.takes(key, name) && !s.changing(key) }
+func (r *registry) drained(key, name string) bool { return !r.takes(key, name) && !r.changing(key) }
 
 // takes reports whether the shard takes timers.
-func (s *Scheduler) takes(key, name string) bool { return slices.Contains(s.store.Rank(key), name) }
+func (r *registry) takes(key, name string) bool { return slices.Contains(r.store.Rank(key), name) }
 
 // changing reports whether copies of a timer may be where they belonged before the
 // shards changed, or will belong.
-func (s *Scheduler) changing(key string) bool { return len(s.store.Others(key, 1)) > 0 }
+func (r *registry) changing(key string) bool { return len(r.store.Others(key, 1)) > 0 }
 
 // homes are where the copies of a timer belong.
-func (s *Scheduler) homes(id timer.ID) []place {
+func (r *registry) homes(id timer.ID) []place {
 	for {
-		ranked := s.store.Rank(id.Key)
+		ranked := r.store.Rank(id.Key)
 		if id.RF > 0 {
 			ranked = ranked[:min(id.RF, len(ranked))]
 		}
 		all := make([]place, 0, len(ranked))
 		for rank, name := range ranked {
-			if sh := s.shard(name); sh != nil {
+			if sh := r.shard(name); sh != nil {
 				all = append(all, place{shard: sh, rank: rank, home: true})
 			}
 		}
@@ -123,9 +124,23 @@ func placed(all []place, sh *shard) bool {
 }
 
 // hintOf is the filter of an ID whose timer has copies at these places.
-func (s *Scheduler) hintOf(all []place) (hint timer.Hint) {
+func (r *registry) hintOf(all []place) (hint timer.Hint) {
 	for _, p := range all {
 		hint |= p.shard.mask
 	}
 	return hint
+}
+
+// knows is nil if a shard has this name, and this node knows where timers belong.
+func (r *registry) knows(shard string) error {
+	if !slices.Contains(r.store.Shards(), shard) {
+		return ErrShardUnknown
+	}
+	return r.store.Writable()
+}
+
+// isHome reports whether a copy of the timer belongs on the shard.
+func (r *registry) isHome(shard string, h *store.Head) bool {
+	ranked := r.store.Rank(h.Key)
+	return slices.Contains(ranked[:min(max(h.RF, 1), len(ranked))], shard)
 }

@@ -21,7 +21,7 @@ const recallPatience = answerLimit - roundPatience
 // changed, since the sweep may just have removed the copy that would refuse the write.
 //
 // Unlike a read, the question goes with other writes, over connections that are open.
-func (s *Scheduler) recall(ctx context.Context, open []*attempt) {
+func (k *keeper) recall(ctx context.Context, open []*attempt) {
 	var looks []store.Write
 	var of []*target
 	for _, a := range open {
@@ -34,12 +34,12 @@ func (s *Scheduler) recall(ctx context.Context, open []*attempt) {
 	}
 	heard := make(map[*target]*store.Written, len(of))
 	if len(looks) > 0 {
-		bounded, cancel := s.config.Awake.WithTimeout(ctx, recallPatience)
+		bounded, cancel := k.config.Awake.WithTimeout(ctx, recallPatience)
 		defer cancel()
-		answers := s.store.Merge(bounded, looks)
+		answers := k.store.Merge(bounded, looks)
 		for i, t := range of {
 			heard[t] = &answers[i]
-			s.latest.heard(answers[i].State.Version, s.config.Wall)
+			k.shards.heard(answers[i].State.Version)
 		}
 	}
 	for _, a := range open {
@@ -100,7 +100,7 @@ func (a *attempt) remember(heard map[*target]*store.Written) {
 // shards changed last, or is about to be asked by the write itself. The present owners know
 // nothing of a create of before the change until the sweep has come to its timer.
 func (a *attempt) formerOwnerAnswered(heard map[*target]*store.Written) bool {
-	former := a.s.store.Formerly(a.id.Key)
+	former := a.k.store.Formerly(a.id.Key)
 	former = former[:min(a.id.RF, len(former))]
 	silent := false
 	for k := range a.targets {

@@ -40,14 +40,14 @@ func (r *renewals) keep(c *claim, bounded *fenceContext) (end func()) {
 const renewalsPerLimit = 4
 
 // renew renews the fences until ctx ends.
-func (sh *shard) renew(ctx context.Context) {
-	interval := sh.s.config.Limit / (2 * renewalsPerLimit)
+func (l *lane) renew(ctx context.Context) {
+	interval := l.d.config.Limit / (2 * renewalsPerLimit)
 	for sleep(ctx, interval) {
-		now := sh.s.config.SinceBoot()
-		due := sh.renewals.due(now, sh.s.config.Limit/renewalsPerLimit)
+		now := l.d.config.SinceBoot()
+		due := l.renewals.due(now, l.d.config.Limit/renewalsPerLimit)
 		for len(due) > 0 {
 			n := min(len(due), maxSettlements)
-			sh.renewFences(ctx, now, due[:n])
+			l.renewFences(ctx, now, due[:n])
 			due = due[n:]
 		}
 	}
@@ -65,27 +65,27 @@ func (r *renewals) due(now, age time.Duration) (all []*claim) {
 	return all
 }
 
-func (sh *shard) renewFences(ctx context.Context, now time.Duration, batch []*claim) {
-	config := &sh.s.config
+func (l *lane) renewFences(ctx context.Context, now time.Duration, batch []*claim) {
+	config := l.d.config
 	fences := make([]store.Fence, len(batch))
 	for i, c := range batch {
 		fences[i] = store.Fence{Lease: c.Lease, Pops: c.pops(), Age: config.SinceBoot() - now}
 	}
 	bounded, cancel := context.WithTimeout(ctx, config.Limit/renewalsPerLimit)
 	defer cancel()
-	began := sh.silence.begin()
-	answers := sh.s.store.Fire(bounded, sh.name, config.terms(), fences)
-	sh.silence.heard(began, answers[0].Err)
+	began := l.shard.silence.begin()
+	answers := l.d.store.Fire(bounded, l.shard.name, config.terms(), fences)
+	l.shard.silence.heard(began, answers[0].Err)
 	lost := 0
 	for i, c := range batch {
-		if sh.renewals.renewed(c, now, config.Limit, answers[i].Status) {
+		if l.renewals.renewed(c, now, config.Limit, answers[i].Status) {
 			continue
 		}
 		lost++
-		sh.log.Debug("callback under way has lost its lease", "timer", c.Lease.Key) // its record may be on its way to be settled
+		l.shard.log.Debug("callback under way has lost its lease", "timer", c.Lease.Key) // its record may be on its way to be settled
 	}
 	if lost > 0 {
-		sh.log.Warn("callbacks under way have lost their leases: other nodes may call back too", "count", lost)
+		l.shard.log.Warn("callbacks under way have lost their leases: other nodes may call back too", "count", lost)
 	}
 }
 

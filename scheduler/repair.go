@@ -105,30 +105,30 @@ func (r *repairs) next(ctx context.Context) (due []repair) {
 }
 
 // repair brings up what writes have missed until ctx ends (rule "repair what a write missed").
-func (s *Scheduler) repair(ctx context.Context) {
+func (k *keeper) repair(ctx context.Context) {
 	for {
-		due := s.repairs.next(ctx)
+		due := k.repairs.next(ctx)
 		if len(due) == 0 {
 			return
 		}
 		bounded, cancel := context.WithTimeout(ctx, answerLimit)
-		s.repairAll(bounded, due)
+		k.repairAll(bounded, due)
 		cancel()
 		if ctx.Err() != nil { // some may have been cut off
-			s.repairs.mu.Lock()
-			s.repairs.pending = append(s.repairs.pending, due...)
-			s.repairs.mu.Unlock()
+			k.repairs.mu.Lock()
+			k.repairs.pending = append(k.repairs.pending, due...)
+			k.repairs.mu.Unlock()
 		}
 	}
 }
 
-func (s *Scheduler) repairAll(ctx context.Context, due []repair) {
+func (k *keeper) repairAll(ctx context.Context, due []repair) {
 	ids := make([]timer.ID, len(due))
 	for i := range due {
 		ids[i] = due[i].id
 	}
-	doubtful := s.store.Writable() != nil
-	for i, found := range s.findMany(ctx, ids) {
+	doubtful := k.store.Writable() != nil
+	for i, found := range k.findMany(ctx, ids) {
 		r := &due[i]
 		newest := newestOf(found)
 		switch {
@@ -140,12 +140,12 @@ func (s *Scheduler) repairAll(ctx context.Context, due []repair) {
 			r.leave()
 		case newest.Record.State.Version > r.version:
 			// The newer write has told the owners, or has a repair of its own.
-		case s.aboutToFire(found):
+		case k.aboutToFire(found):
 			if r.tries++; r.tries < maxRepairTries {
-				s.repairs.put(*r)
+				k.repairs.put(*r)
 			}
 		default:
-			s.repairOne(ctx, r, found, newest)
+			k.repairOne(ctx, r, found, newest)
 		}
 	}
 }
@@ -156,13 +156,13 @@ func allRead(found []finding) bool {
 }
 
 // aboutToFire reports whether a copy is leased, or soon will be.
-func (s *Scheduler) aboutToFire(found []finding) bool {
+func (k *keeper) aboutToFire(found []finding) bool {
 	return slices.ContainsFunc(found, func(f finding) bool {
-		return f.there() && !f.Record.State.Ended && (f.Leased || f.soon(s.config.Skew))
+		return f.there() && !f.Record.State.Ended && (f.Leased || f.soon(k.config.Skew))
 	})
 }
 
-func (s *Scheduler) repairOne(ctx context.Context, r *repair, found []finding, newest *finding) {
+func (k *keeper) repairOne(ctx context.Context, r *repair, found []finding, newest *finding) {
 	for i := range found {
 		f := &found[i]
 		if !f.home || !slices.Contains(r.missed, f.shard) {
@@ -175,11 +175,11 @@ func (s *Scheduler) repairOne(ctx context.Context, r *repair, found []finding, n
 		if !f.behind(newest.Record.State) {
 			continue
 		}
-		w := s.copyOf(&newest.ReadResult, f.place)
+		w := k.copyOf(&newest.ReadResult, f.place)
 		if newest.Record.State.Ended {
-			w = s.endOf(&newest.ReadResult, f.place)
+			w = k.endOf(&newest.ReadResult, f.place)
 		}
-		if s.store.Tell(ctx, f.shard.name, []store.Write{w})[0].Err != nil {
+		if k.store.Tell(ctx, f.shard.name, []store.Write{w})[0].Err != nil {
 			f.shard.silence.outage.missed()
 		}
 	}
@@ -187,21 +187,21 @@ func (s *Scheduler) repairOne(ctx context.Context, r *repair, found []finding, n
 
 // leaveRepairs has the sweep of other nodes make the repairs that still wait when this node
 // stops.
-func (s *Scheduler) leaveRepairs(ctx context.Context) {
-	s.repairs.mu.Lock()
-	left := s.repairs.pending
-	s.repairs.pending = nil
-	s.repairs.mu.Unlock()
+func (k *keeper) leaveRepairs(ctx context.Context) {
+	k.repairs.mu.Lock()
+	left := k.repairs.pending
+	k.repairs.pending = nil
+	k.repairs.mu.Unlock()
 	missed := map[*shard]bool{}
 	for i := range left {
 		for _, sh := range left[i].missed {
 			missed[sh] = true
 		}
 	}
-	bounded, cancel := context.WithTimeout(ctx, s.config.Settling)
+	bounded, cancel := context.WithTimeout(ctx, k.config.Settling)
 	defer cancel()
 	for sh := range missed {
-		if err := sh.wantAllSwept(bounded, repairAfter); err != nil {
+		if err := k.sweeps.of(sh).wantAllSwept(bounded, repairAfter); err != nil {
 			sh.log.Warn("the shard could not be told that it has missed writes", "writes", len(left), "err", err)
 		}
 	}

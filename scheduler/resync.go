@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
+	"chronos/scheduler/sample"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
@@ -56,6 +58,22 @@ type Resynced struct {
 	Replicas, Former []string
 }
 
+// resyncer tells clients which timers a shard has. It is safe for concurrent use.
+type resyncer struct {
+	config   *Config
+	shards   *registry
+	store    store.Store
+	log      *slog.Logger
+	unlisted *sample.Line
+}
+
+func newResyncer(config *Config, shards *registry) *resyncer {
+	return &resyncer{
+		config: config, shards: shards, store: shards.store, log: config.Log,
+		unlisted: sample.New(slog.LevelWarn, "a timer can't be read, and is left out of a resynchronisation", sample.First, sample.PerSecond),
+	}
+}
+
 const (
 	// listPatience is how long a page is put together, before what there is is sent.
 	listPatience = 2 * time.Second
@@ -63,12 +81,12 @@ const (
 	readTries = 3
 )
 
-// Resync tells of the timers of which a shard is to have a copy, page by page. A
+// resync tells of the timers of which a shard is to have a copy, page by page. A
 // timer that exists throughout is in some page once at least, whatever is done
 // meanwhile, for a reader who goes on behind each page's Next.
 // Errors: ErrShardUnknown; a *ViewError; ErrShardsAway and other ErrUnavailable.
-func (s *Scheduler) Resync(ctx context.Context, q ResyncQuery) (ResyncPage, error) {
-	if err := s.knows(q.Shard); err != nil {
+func (s *resyncer) resync(ctx context.Context, q ResyncQuery) (ResyncPage, error) {
+	if err := s.shards.knows(q.Shard); err != nil {
 		return ResyncPage{}, err
 	}
 	if view := s.store.View(); view != q.View {
@@ -107,17 +125,9 @@ func (r *resync) resume() (*store.Place, error) {
 	return nil, fmt.Errorf("%w: the list is full of records that can't be read", timer.ErrUnavailable)
 }
 
-// knows is nil if a shard has this name, and this node knows where timers belong.
-func (s *Scheduler) knows(shard string) error {
-	if !slices.Contains(s.store.Shards(), shard) {
-		return ErrShardUnknown
-	}
-	return s.store.Writable()
-}
-
 // resync puts a page together.
 type resync struct {
-	s *Scheduler
+	s *resyncer
 	ResyncQuery
 	next  *store.Place // where it goes on; nil at the end
 	away  map[string]bool
@@ -138,7 +148,7 @@ func (r *resync) onAll(ask func(shard string) error) error {
 	errs := make([]error, len(names))
 	var wg sync.WaitGroup
 	for i, name := range names {
-		if sh := r.s.shard(name); r.away[name] || sh == nil || sh.away() { // nil if it was removed meanwhile
+		if sh := r.s.shards.shard(name); r.away[name] || sh == nil || sh.away() { // nil if it was removed meanwhile
 			errs[i] = timer.ErrUnavailable
 			continue
 		}
@@ -146,7 +156,7 @@ func (r *resync) onAll(ask func(shard string) error) error {
 	}
 	wg.Wait()
 	for i, name := range names {
-		if errs[i] != nil && r.s.shard(name) != nil {
+		if errs[i] != nil && r.s.shards.shard(name) != nil {
 			r.away[name] = true
 		}
 	}
@@ -182,7 +192,7 @@ func (r *resync) round(ctx context.Context) error {
 	for i := range heads {
 		h := &heads[i]
 		place := h.Place(after, hot)
-		if h.State.Ended || !timer.ValidKey(h.Key) || asked[h.Key] || r.found[h.Key] || !within(place) || !r.s.isHome(r.Shard, h) {
+		if h.State.Ended || !timer.ValidKey(h.Key) || asked[h.Key] || r.found[h.Key] || !within(place) || !r.s.shards.isHome(r.Shard, h) {
 			continue
 		}
 		asked[h.Key], keys = true, append(keys, h.Key)
@@ -218,12 +228,6 @@ func (r *resync) take(all []bestCopy) {
 	}
 }
 
-// isHome reports whether a copy of the timer belongs on the shard.
-func (s *Scheduler) isHome(shard string, h *store.Head) bool {
-	ranked := s.store.Rank(h.Key)
-	return slices.Contains(ranked[:min(max(h.RF, 1), len(ranked))], shard)
-}
-
 // find returns the best copies of those of the timers that are live.
 func (r *resync) find(ctx context.Context, keys []string) ([]bestCopy, error) {
 	if len(keys) == 0 {
@@ -252,7 +256,7 @@ func (r *resync) find(ctx context.Context, keys []string) ([]bestCopy, error) {
 		}
 	}
 	return slices.DeleteFunc(all, func(b bestCopy) bool {
-		return b.State.Version == 0 || b.State.Ended || !r.s.isHome(r.Shard, &b.Head)
+		return b.State.Version == 0 || b.State.Ended || !r.s.shards.isHome(r.Shard, &b.Head)
 	}), nil
 }
 
@@ -279,7 +283,7 @@ func (r *resync) read(ctx context.Context) ([]Resynced, error) {
 			case errors.Is(read.Err, timer.ErrNotFound), errors.Is(read.Err, timer.ErrUnavailable):
 				missing = append(missing, key)
 			default:
-				r.s.lines.unlisted.Log(r.s.log, "a timer can't be read, and is left out of a resynchronisation", "id", key, "shard", spots[i].Shard, "err", read.Err)
+				r.s.unlisted.Log(r.s.log, "a timer can't be read, and is left out of a resynchronisation", "id", key, "shard", spots[i].Shard, "err", read.Err)
 			}
 		}
 		var err error
@@ -293,7 +297,7 @@ func (r *resync) read(ctx context.Context) ([]Resynced, error) {
 	return nil, fmt.Errorf("%w: %d timers are moved again and again", timer.ErrUnavailable, len(pending))
 }
 
-func (s *Scheduler) resynced(read store.ReadResult) Resynced {
+func (s *resyncer) resynced(read store.ReadResult) Resynced {
 	id := &read.Record.ID
 	first := func(ranked []string) []string { return ranked[:min(max(id.RF, 1), len(ranked))] }
 	t := Resynced{Replicas: first(s.store.Rank(id.Key)), Former: first(s.store.Formerly(id.Key))}

@@ -3,18 +3,16 @@ package scheduler
 import (
 	"context"
 	"fmt"
-	"hash/fnv"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"golang.org/x/time/rate"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"chronos/scheduler/awake"
+	"chronos/scheduler/sample"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
-	"chronos/scheduler/wheel"
 )
 
 // Scheduler is one node's engine: it takes timers from clients and fires them.
@@ -22,26 +20,15 @@ import (
 // Delete, Lookup) are safe for concurrent use before, during and after Run.
 type Scheduler struct {
 	config    Config
-	tags      atomic.Uint32 // of versions: begins with one of this node's own
 	store     store.Store
 	deliverer Deliverer
 	log       *slog.Logger
-	lines     lines
-	metrics   *metrics
 
-	wheel  *wheel.Wheel[turn]
-	slots  *slots
-	shards shards
-
-	repairs   *repairs
-	writes    *writeQueues
-	sweepPace *rate.Limiter
-	latest    latest // version
-
-	pace   *pace
-	firing sync.WaitGroup // workers that deliver
-	handed chan shot      // to an idle one of them
-	idle   atomic.Int32   // workers
+	shards   *registry
+	copies   *keeper
+	dispatch *dispatcher
+	tags     *counting
+	lists    *resyncer
 }
 
 // New makes an engine. Its error lists every setting that is wrong.
@@ -52,35 +39,24 @@ func New(config Config, backend store.Store, deliverer Deliverer) (*Scheduler, e
 	if config.Awake == nil {
 		config.Awake = awake.Always()
 	}
-	metrics, err := newMetrics(config.Registerer)
-	if err != nil {
-		return nil, fmt.Errorf("make scheduler: %w", err)
+	s := &Scheduler{config: config, store: backend, deliverer: deliverer, log: config.Log}
+	s.shards = newRegistry(&s.config, backend)
+	s.tags = newCounting(&s.config, s.shards)
+	s.copies = newKeeper(&s.config, s.shards, s.tags.recount)
+	s.dispatch = newDispatcher(&s.config, s.shards, s.copies, deliverer)
+	s.lists = newResyncer(&s.config, s.shards)
+	if config.Registerer == nil {
+		return s, nil
 	}
-	tag := fnv.New32a()
-	_, _ = tag.Write([]byte(config.Node)) // never fails
-	s := &Scheduler{
-		config: config, store: backend, deliverer: deliverer, log: config.Log, lines: newLines(), metrics: metrics,
-		wheel: wheel.New[turn](time.Now()), slots: newSlots(config.Slots),
-		handed: make(chan shot), pace: newPace(), repairs: newRepairs(), writes: newWriteQueues(),
-		sweepPace: rate.NewLimiter(rate.Limit(config.SweepRate), sweepPage),
-	}
-	s.tags.Store(tag.Sum32())
-	if config.PreciseSleep {
-		if err := s.wheel.SleepPrecisely(); err != nil {
-			s.log.Debug("callbacks are up to a millisecond later than they might be", "err", err)
+	for _, all := range [][]prometheus.Collector{s.shards.gauges.collectors(), s.copies.collectors(), s.dispatch.metrics.collectors(), {s.tags}} {
+		for _, c := range all {
+			if err := config.Registerer.Register(c); err != nil {
+				return nil, fmt.Errorf("make scheduler: %w", err)
+			}
 		}
 	}
-	s.gather()
 	return s, nil
 }
-
-const (
-	// loopsPerShard are a shard's loops for fences and for settlements: one batch is put
-	// together while another is on its way.
-	loopsPerShard = 2
-	// lateLoops are those of each queue of what waits for a shard which answers late.
-	lateLoops = 4
-)
 
 // Run claims and fires until ctx ends. Then it has other live nodes take its
 // partitions over, claims no more, calls back what it has claimed, gives back
@@ -99,38 +75,24 @@ func (s *Scheduler) Run(ctx context.Context) {
 	stopTelling := s.tellUntilStopped(lasting)
 	defer stopTelling()
 	var wheels sync.WaitGroup
-	wheels.Go(func() { s.wheel.Run(turning, s.expire) })
-	c.watches.Go(func() { s.repair(ctx) })
+	wheels.Go(func() { s.dispatch.turn(turning) })
+	c.watches.Go(func() { s.copies.repair(ctx) })
 	c.follow() // ends with ctx
 	c.watches.Wait()
-	s.leaveRepairs(lasting)
+	s.copies.leaveRepairs(lasting)
 	s.handOver(lasting)
 	stopClaiming()
 	c.polls.Wait()
-	if s.wheel.Len() > 0 {
+	if s.dispatch.wheel.Len() > 0 {
 		// Nobody else would call these back in time.
 		sleep(lasting, s.config.horizon())
 	}
 	stopWheel()
 	wheels.Wait()
-	for _, t := range s.wheel.Drain(nil) {
-		s.giveBack(t)
-	}
 	s.finishInHand(lasting)
 	stopWork()
 	c.loops.Wait()
-	s.firing.Wait()
-}
-
-// giveBack releases what was in the wheel when it stopped. What was there only
-// to end a wait may have got its slot.
-func (s *Scheduler) giveBack(t turn) {
-	if t.endsWait > 0 {
-		if waited, _ := s.slots.abandon(t); !waited {
-			return
-		}
-	}
-	t.claim.settle(store.Settlement{Outcome: store.OutcomeRelease})
+	s.dispatch.firing.Wait()
 }
 
 // finishInHand waits until all claims are settled, as long as callbacks may last
@@ -138,12 +100,7 @@ func (s *Scheduler) giveBack(t turn) {
 func (s *Scheduler) finishInHand(ctx context.Context) {
 	patience, cancel := context.WithTimeout(ctx, s.config.Limit+s.config.Settling)
 	defer cancel()
-	for _, sh := range s.shards.load() {
-		if !sh.credit.settled(patience) {
-			sh.log.Warn("stopped with unsettled callbacks; other nodes take them over when their leases end",
-				"callbacks", sh.credit.all-sh.credit.left())
-		}
-	}
+	s.dispatch.finish(patience)
 }
 
 // handOverTime is how long it takes until other nodes have learnt that one has
@@ -189,4 +146,16 @@ func (s *Scheduler) Ready() error {
 		return fmt.Errorf("%w: no shard answers", timer.ErrUnavailable)
 	}
 	return nil
+}
+
+// tellUntilStopped logs how many lines were left out, every ten seconds and at the end, until
+// the caller calls stop, which waits for the end.
+func (s *Scheduler) tellUntilStopped(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		sample.TellRest(ctx, s.log, append(s.dispatch.lines.all(), s.lists.unlisted)...)
+	}()
+	return func() { cancel(); <-done }
 }

@@ -19,31 +19,31 @@ const (
 
 // settleBatch writes outcomes: to the other copies, then to the shard's own. Outcomes that
 // a shard has to hear of which answers late don't hold up the others.
-func (sh *shard) settleBatch(ctx context.Context, batch []*claim) {
-	sh.settleWithin(ctx, sh.hold(batch, sh.held.settlements, (*claim).tells), tellPatience)
+func (l *lane) settleBatch(ctx context.Context, batch []*claim) {
+	l.settleWithin(ctx, l.hold(batch, l.held.settlements, (*claim).tells), tellPatience)
 }
 
-func (sh *shard) settleHeld(ctx context.Context, batch []*claim) {
-	sh.settleWithin(ctx, batch, heldTellPatience)
+func (l *lane) settleHeld(ctx context.Context, batch []*claim) {
+	l.settleWithin(ctx, batch, heldTellPatience)
 }
 
 // tells reports whether other copies are to hear of the claim's outcome.
 func (c *claim) tells() bool { return !c.told && c.settlement.Outcome != store.OutcomeRelease }
 
 // settleWithin waits so long for the other copies.
-func (sh *shard) settleWithin(ctx context.Context, batch []*claim, patience time.Duration) {
-	batch = sh.writeLetters(ctx, batch)
-	if sh.s.several() {
-		sh.tell(ctx, batch, patience)
+func (l *lane) settleWithin(ctx context.Context, batch []*claim, patience time.Duration) {
+	batch = l.writeLetters(ctx, batch)
+	if l.d.shards.several() {
+		l.tell(ctx, batch, patience)
 	}
-	for c, answer := range sh.settleAll(ctx, batch) {
-		sh.settled(ctx, c, answer)
+	for c, answer := range l.settleAll(ctx, batch) {
+		l.settled(ctx, c, answer)
 	}
 }
 
 // writeLetters writes the dead letters of timers that have other copies, before
 // those are told that it is over, and returns what may go on.
-func (sh *shard) writeLetters(ctx context.Context, batch []*claim) []*claim {
+func (l *lane) writeLetters(ctx context.Context, batch []*claim) []*claim {
 	isLetter := func(c *claim) bool { return c.settlement.Outcome == store.OutcomeDead && len(c.others) > 0 }
 	if !slices.ContainsFunc(batch, isLetter) {
 		return batch
@@ -57,12 +57,12 @@ func (sh *shard) writeLetters(ctx context.Context, batch []*claim) []*claim {
 			rest = append(rest, c)
 		}
 	}
-	for c, answer := range sh.settleAll(ctx, letters) {
+	for c, answer := range l.settleAll(ctx, letters) {
 		if !answer.Accepted {
-			sh.settled(ctx, c, answer)
+			l.settled(ctx, c, answer)
 			continue
 		}
-		sh.s.metrics.countSettled(store.OutcomeDead)
+		l.d.metrics.countSettled(store.OutcomeDead)
 		c.settlement.Outcome, c.tries = store.OutcomeDone, 0
 		rest = append(rest, c)
 	}
@@ -70,7 +70,7 @@ func (sh *shard) writeLetters(ctx context.Context, batch []*claim) []*claim {
 }
 
 // settleAll yields the shard's answers; what was not answered is sent again later.
-func (sh *shard) settleAll(ctx context.Context, batch []*claim) iter.Seq2[*claim, store.Settled] {
+func (l *lane) settleAll(ctx context.Context, batch []*claim) iter.Seq2[*claim, store.Settled] {
 	return func(yield func(*claim, store.Settled) bool) {
 		if len(batch) == 0 {
 			return
@@ -80,9 +80,9 @@ func (sh *shard) settleAll(ctx context.Context, batch []*claim) iter.Seq2[*claim
 			settlements[i] = c.settlement
 			c.tries++
 		}
-		began, sent := sh.silence.begin(), time.Now()
-		answers := sh.s.store.Settle(ctx, sh.name, settlements)
-		sh.silence.heard(began, answers[0].Err)
+		began, sent := l.shard.silence.begin(), time.Now()
+		answers := l.d.store.Settle(ctx, l.shard.name, settlements)
+		l.shard.silence.heard(began, answers[0].Err)
 		var unanswered []*claim
 		var why error
 		for i, c := range batch {
@@ -99,46 +99,46 @@ func (sh *shard) settleAll(ctx context.Context, batch []*claim) iter.Seq2[*claim
 			}
 		}
 		if len(unanswered) > 0 {
-			sh.log.Debug("outcomes were not answered", "count", len(unanswered), "err", why)
+			l.shard.log.Debug("outcomes were not answered", "count", len(unanswered), "err", why)
 			sleep(ctx, settlePause)
-			sh.settlements.put(unanswered...)
+			l.settlements.put(unanswered...)
 		}
 	}
 }
 
 // settled ends a claim whose outcome was answered.
-func (sh *shard) settled(ctx context.Context, c *claim, answer store.Settled) {
+func (l *lane) settled(ctx context.Context, c *claim, answer store.Settled) {
 	defer c.done()
 	o := c.settlement
 	switch {
 	case answer.Err != nil:
-		sh.s.lines.unsettled.Log(sh.log, "outcome could not be settled; the timer fires again when its lease ends",
+		l.d.lines.unsettled.Log(l.shard.log, "outcome could not be settled; the timer fires again when its lease ends",
 			"timer", c.Record.ID.String(), "outcome", o.Outcome.String(), "err", answer.Err)
 	case answer.Accepted:
-		sh.s.metrics.countSettled(o.Outcome)
+		l.d.metrics.countSettled(o.Outcome)
 		// Copies that are made where none belong any more are told of no end.
-		if sh.s.store.Writable() == nil && c.restore(ctx) && len(o.Untold) == 0 {
+		if l.d.store.Writable() == nil && c.restore(ctx) && len(o.Untold) == 0 {
 			c.leave(ctx)
 		}
-		sh.pokeNext(c)
-	case answer.Holder != "" && answer.Holder != sh.s.config.Node:
-		sh.s.metrics.lost.Inc()
-		sh.s.lines.overtaken.Log(sh.log, sh.s.nameOf(&c.Record)+" was taken over by another node before this one had settled it",
+		l.pokeNext(c)
+	case answer.Holder != "" && answer.Holder != l.d.config.Node:
+		l.d.metrics.lost.Inc()
+		l.d.lines.overtaken.Log(l.shard.log, l.d.nameOf(&c.Record)+" was taken over by another node before this one had settled it",
 			"timer", c.Record.ID.String(), "holder", answer.Holder, "outcome", o.Outcome.String())
 	}
 }
 
 // pokeNext has a timer that comes due again soon claimed in time.
-func (sh *shard) pokeNext(c *claim) {
+func (l *lane) pokeNext(c *claim) {
 	switch o := c.settlement; o.Outcome {
 	case store.OutcomeNext:
 		next := c.Record.Timer.Interval - c.sinceDue()
-		sh.pokeIfSoon(c.Lease.Partition, next)
+		l.shard.pokeIfSoon(c.Lease.Partition, next)
 	case store.OutcomeAgain:
-		sh.pokeIfSoon(c.Lease.Partition, o.Delay+o.Offset)
+		l.shard.pokeIfSoon(c.Lease.Partition, o.Delay+o.Offset)
 	case store.OutcomeRelease:
 		if o.Delay > 0 {
-			sh.pokeIfSoon(c.Lease.Partition, o.Delay)
+			l.shard.pokeIfSoon(c.Lease.Partition, o.Delay)
 		}
 	case store.OutcomeDone, store.OutcomeDead, store.OutcomeLetter:
 	}

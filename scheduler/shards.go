@@ -1,31 +1,49 @@
 package scheduler
 
 import (
-	"context"
+	"hash/fnv"
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"chronos/scheduler/store"
 )
 
-// shards are those that the store names. They come and go while the engine runs.
-// The map is never changed, only replaced; it is safe for concurrent use.
-type shards struct {
-	mu     sync.Mutex // for replacing it
+// registry has the shards that the store names, and says where the copies of a timer belong.
+// Shards come and go while the engine runs. It is safe for concurrent use.
+type registry struct {
+	config *Config
+	store  store.Store
+	gauges *shardGauges
+
+	mu     sync.Mutex // for replacing the map, which is never changed
 	byName atomic.Pointer[map[string]*shard]
-	made   int // so far
+	made   int // shards so far
+
+	tags   atomic.Uint32 // of versions: begins with one of this node's own
+	latest latest        // version
 }
 
-func (all *shards) load() map[string]*shard { return *all.byName.Load() }
+func newRegistry(config *Config, backend store.Store) *registry {
+	r := &registry{config: config, store: backend, gauges: newShardGauges()}
+	tag := fnv.New32a()
+	_, _ = tag.Write([]byte(config.Node)) // never fails
+	r.tags.Store(tag.Sum32())
+	r.gather()
+	return r
+}
+
+func (r *registry) load() map[string]*shard { return *r.byName.Load() }
 
 // shard is the one of this name, nil if there is none.
-func (s *Scheduler) shard(name string) *shard {
-	if sh := s.shards.load()[name]; sh != nil {
+func (r *registry) shard(name string) *shard {
+	if sh := r.load()[name]; sh != nil {
 		return sh
 	}
-	if !slices.Contains(s.store.Shards(), name) {
+	if !slices.Contains(r.store.Shards(), name) {
 		return nil
 	}
-	return s.gather()[name] // it has just come
+	return r.gather()[name] // it has just come
 }
 
 // gone reports whether the shard was removed since it was found to be a place of some
@@ -34,26 +52,26 @@ func (s *Scheduler) shard(name string) *shard {
 func (sh *shard) gone() bool { return sh.removed.Load() }
 
 // several reports whether a timer may have copies on more than one shard.
-func (s *Scheduler) several() bool { return len(s.shards.load()) > 1 }
+func (r *registry) several() bool { return len(r.load()) > 1 }
 
 // gather takes the shards from the store: it keeps those that it has, makes those
 // that are new, and forgets those that are gone.
-func (s *Scheduler) gather() map[string]*shard {
-	s.shards.mu.Lock()
-	defer s.shards.mu.Unlock()
-	names := s.store.Shards()
+func (r *registry) gather() map[string]*shard {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	names := r.store.Shards()
 	known := map[string]*shard{}
-	if all := s.shards.byName.Load(); all != nil {
+	if all := r.byName.Load(); all != nil {
 		known = *all
 	}
 	now := make(map[string]*shard, len(names))
 	for _, name := range names {
 		if now[name] = known[name]; now[name] == nil {
-			now[name] = newShard(s, s.shards.made, name)
-			s.shards.made++
+			now[name] = newShard(r, r.made, name)
+			r.made++
 		}
 	}
-	s.shards.byName.Store(&now)
+	r.byName.Store(&now)
 	for name, sh := range known {
 		if now[name] == nil {
 			sh.removed.Store(true)
@@ -62,90 +80,12 @@ func (s *Scheduler) gather() map[string]*shard {
 	return now
 }
 
-// crew is who works on the shards while the engine runs. Each kind of work ends
-// with its own context, for all shards, or when the shard is gone.
-type crew struct {
-	s                       *Scheduler
-	watching, polling, work context.Context
-	watches, polls, loops   sync.WaitGroup
-	leave                   map[*shard]func() // ends the work on one
-}
-
-// follow has work begin on shards that come, and end on those that go, until
-// watching ends.
-func (c *crew) follow() {
-	for {
-		changed := c.s.store.Changed()
-		all := c.s.gather()
-		for sh, leave := range c.leave {
-			if all[sh.name] != sh {
-				leave()
-				delete(c.leave, sh)
-			}
-		}
-		for _, sh := range all {
-			if c.leave[sh] == nil {
-				c.start(sh)
-			}
-		}
-		select {
-		case <-changed:
-		case <-c.watching.Done():
-			return
+// ailing reports whether a shard is not well.
+func (r *registry) ailing() bool {
+	for _, sh := range r.load() {
+		if sh.ails() {
+			return true
 		}
 	}
-}
-
-// drainLate begins the loops that drain a queue of what waits for a shard which answers late.
-func drainLate[T any](ctx context.Context, c *crew, q *queue[T], most func(context.Context) int, do func(context.Context, []T)) {
-	t := newTurns(c.s.config.Awake)
-	for range lateLoops {
-		c.loops.Go(func() { q.drainInTurn(ctx, t, most, do) })
-	}
-}
-
-// start begins the work on a shard. What is in hand when the shard goes is let
-// come to its end first.
-func (c *crew) start(sh *shard) {
-	watching, stopWatching := context.WithCancel(c.watching)
-	polling, stopPolling := context.WithCancel(c.polling)
-	work, stopWork := context.WithCancel(c.work)
-	var observers sync.WaitGroup // who may write the shard's gauges
-	observe := func(kind *sync.WaitGroup, do func()) {
-		observers.Add(1)
-		kind.Go(func() {
-			defer observers.Done()
-			do()
-		})
-	}
-	c.leave[sh] = func() {
-		stopWatching()
-		stopPolling()
-		c.watches.Go(func() {
-			observers.Wait()
-			sh.forgetGauges()
-		})
-		c.watches.Go(func() {
-			defer stopWork()
-			patience, cancel := context.WithTimeout(c.work, c.s.config.Limit+c.s.config.Settling)
-			defer cancel()
-			sh.credit.settled(patience)
-		})
-	}
-	observe(&c.watches, func() { sh.watch(watching) })
-	observe(&c.watches, func() { sh.sweep(watching) })
-	observe(&c.polls, func() { sh.poll(polling) })
-	for range loopsPerShard {
-		c.loops.Go(func() { sh.fences.drain(work, c.s.pace.wait, sh.fence) })
-		c.loops.Go(func() { sh.settlements.drain(work, atMost(maxSettlements), sh.settleBatch) })
-	}
-	drainLate(work, c, sh.held.fences, c.s.pace.wait, sh.fenceHeld)
-	drainLate(work, c, sh.held.settlements, atMost(maxSettlements), sh.settleHeld)
-	drainLate(work, c, sh.held.contenders, atMost(maxSettlements), sh.contendHeld)
-	drainLate(work, c, sh.adoptions, atMost(maxSettlements), sh.adopt)
-	if c.s.config.Renew {
-		c.loops.Go(func() { sh.renew(work) })
-	}
-	c.loops.Go(func() { sh.contenders.drain(work, atMost(maxSettlements), sh.contend) })
-	c.loops.Go(func() { sh.graves.drain(work, atMost(maxSettlements), sh.bury) })
+	return false
 }

@@ -25,6 +25,10 @@ const (
 	// statisticsLife is how long what was read is answered again, so that who asks
 	// often costs the shards nothing.
 	statisticsLife = time.Second
+	// statisticsInterval is how often they are read for the metric, surveyPatience how long a
+	// shard is waited for then.
+	statisticsInterval = 5 * time.Second
+	surveyPatience     = time.Second
 	// recountPatience is how long the timers of a partition may be counted.
 	recountPatience = 10 * time.Second
 )
@@ -42,8 +46,13 @@ type Statistics struct {
 	Incomplete []string
 }
 
-// counting is what this node knows of the statistics.
+// counting reads and keeps the statistics. It is safe for concurrent use, and a collector of
+// metrics.
 type counting struct {
+	config *Config
+	shards *registry
+	store  store.Store
+
 	turn chan struct{} // held by who reads
 	last Statistics    // of who had the turn
 	read time.Time     // when that was
@@ -52,15 +61,14 @@ type counting struct {
 	byShard map[*shard]store.TagSums // as it answered last; for the metric
 }
 
-func newCounting() *counting {
-	return &counting{turn: make(chan struct{}, 1), byShard: map[*shard]store.TagSums{}}
+func newCounting(config *Config, shards *registry) *counting {
+	return &counting{config: config, shards: shards, store: shards.store, turn: make(chan struct{}, 1), byShard: map[*shard]store.TagSums{}}
 }
 
-// Statistics counts the tags of all live timers, each timer once whatever its copies.
+// statistics counts the tags of all live timers, each timer once whatever its copies.
 // They are at most a second old. Its error wraps ErrUnavailable, if no shard could be
 // asked.
-func (s *Scheduler) Statistics(ctx context.Context) (Statistics, error) {
-	c := s.metrics.counting
+func (c *counting) statistics(ctx context.Context) (Statistics, error) {
 	select {
 	case c.turn <- struct{}{}:
 		defer func() { <-c.turn }()
@@ -70,17 +78,17 @@ func (s *Scheduler) Statistics(ctx context.Context) (Statistics, error) {
 	if !c.read.IsZero() && time.Since(c.read) < statisticsLife {
 		return c.last, nil
 	}
-	found, err := s.readStatistics(ctx)
+	found, err := c.readAll(ctx)
 	if err == nil {
 		c.last, c.read = found, time.Now()
 	}
 	return found, err
 }
 
-func (s *Scheduler) readStatistics(ctx context.Context) (Statistics, error) {
-	ctx, cancel := s.config.Awake.WithTimeout(ctx, roundPatience)
+func (c *counting) readAll(ctx context.Context) (Statistics, error) {
+	ctx, cancel := c.config.Awake.WithTimeout(ctx, roundPatience)
 	defer cancel()
-	shards := slices.Collect(maps.Values(s.gather()))
+	shards := slices.Collect(maps.Values(c.shards.gather()))
 	answers, faults := make([]store.TagSums, len(shards)), make([]error, len(shards))
 	var asked sync.WaitGroup
 	for i, sh := range shards {
@@ -88,7 +96,7 @@ func (s *Scheduler) readStatistics(ctx context.Context) (Statistics, error) {
 			faults[i] = timer.ErrUnavailable
 			continue
 		}
-		asked.Go(func() { answers[i], faults[i] = s.store.Tags(ctx, sh.name, MaxTagTypes) })
+		asked.Go(func() { answers[i], faults[i] = c.store.Tags(ctx, sh.name, MaxTagTypes) })
 	}
 	asked.Wait()
 	var all Statistics
@@ -130,38 +138,47 @@ func sumOf(answers []store.TagSums) (kept map[string]int64, beyond int64, partia
 	return kept, beyond, partial
 }
 
-// surveyTags reads the shard's sums for the metric. Where that fails they stay as
+// watch reads a shard's sums for the metric now and then until ctx ends.
+func (c *counting) watch(ctx context.Context, sh *shard) {
+	defer c.forget(sh)
+	for {
+		c.survey(ctx, sh)
+		if !sleep(ctx, statisticsInterval) {
+			return
+		}
+	}
+}
+
+// survey reads the shard's sums for the metric. Where that fails they stay as
 // they were: its timers are still there, and chronos_shard_up says that it is away.
-func (sh *shard) surveyTags(ctx context.Context) {
+func (c *counting) survey(ctx context.Context, sh *shard) {
 	if sh.away() {
 		return
 	}
-	bounded, cancel := context.WithTimeout(ctx, beatInterval)
+	bounded, cancel := context.WithTimeout(ctx, surveyPatience)
 	defer cancel()
-	found, err := sh.s.store.Tags(bounded, sh.name, MaxTagTypes)
+	found, err := c.store.Tags(bounded, sh.name, MaxTagTypes)
 	if err != nil {
 		sh.log.Debug("could not read the statistics", "err", err)
 		return
 	}
-	c := sh.s.metrics.counting
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.byShard[sh] = found
 }
 
-// forgetTags is for a shard that is gone.
-func (sh *shard) forgetTags() {
-	c := sh.s.metrics.counting
+// forget is for a shard that is gone.
+func (c *counting) forget(sh *shard) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.byShard, sh)
 }
 
 // recount has the sums of a swept partition be right, if they can be at this time.
-func (sh *shard) recount(ctx context.Context, partition int) {
+func (c *counting) recount(ctx context.Context, sh *shard, partition int) {
 	bounded, cancel := context.WithTimeout(ctx, recountPatience)
 	defer cancel()
-	if right, err := sh.s.store.Recount(bounded, sh.name, partition); err != nil || !right {
+	if right, err := c.store.Recount(bounded, sh.name, partition); err != nil || !right {
 		sh.log.Debug("did not recount the tags", "partition", partition, "err", err)
 	}
 }

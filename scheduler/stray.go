@@ -11,6 +11,7 @@ import (
 // stray is a copy on the way to where it belongs.
 type stray struct {
 	store.ReadResult
+	k      *keeper
 	own    place
 	homes  []place
 	behind []lag       // those that are to be brought up
@@ -28,15 +29,15 @@ type lag struct {
 }
 
 // sweepKeys brings some timers of the shard where they belong, and reports whether
-// they are, and how large their records were.
-func (sh *shard) sweepKeys(ctx context.Context, keys []string) (clean bool, weight int) {
+// they are, and how many bytes their timers take.
+func (sw *sweep) sweepKeys(ctx context.Context, keys []string) (clean bool, bytes int) {
 	spots := make([]store.Spot, len(keys))
 	for i, key := range keys {
-		spots[i] = store.Spot{Shard: sh.name, Key: key}
+		spots[i] = store.Spot{Shard: sw.shard.name, Key: key}
 	}
 	clean = true
 	var all []*stray
-	for i, read := range sh.s.store.Read(ctx, spots) {
+	for i, read := range sw.k.store.Read(ctx, spots) {
 		switch {
 		case errors.Is(read.Err, timer.ErrNotFound) && read.Record.State.Version == 0:
 			continue // it is gone
@@ -45,33 +46,33 @@ func (sh *shard) sweepKeys(ctx context.Context, keys []string) (clean bool, weig
 			continue
 		}
 		read.Record.ID.Key = keys[i]
-		weight += weightOf(&read.Record.Timer)
-		all = append(all, sh.strayOf(read))
+		bytes += read.Record.Timer.Size()
+		all = append(all, sw.strayOf(read))
 	}
-	sh.s.metrics.swept.WithLabelValues(sh.name, "seen").Add(float64(len(keys)))
-	sh.askHomes(ctx, all)
-	sh.bringHome(ctx, all)
-	return sh.settleDown(ctx, all) && clean, weight
+	sw.k.swept.WithLabelValues(sw.shard.name, "seen").Add(float64(len(keys)))
+	sw.askHomes(ctx, all)
+	sw.bringHome(ctx, all)
+	return sw.settleDown(ctx, all) && clean, bytes
 }
 
 // strayOf looks where a copy belongs. What is about to fire, or firing, brings its
 // other copies up itself. So does one that waits for a better copy's callback, and is
 // looked at after that.
-func (sh *shard) strayOf(read store.ReadResult) *stray {
+func (sw *sweep) strayOf(read store.ReadResult) *stray {
 	id := read.Record.ID
-	s := &stray{ReadResult: read, own: place{shard: sh, rank: read.Record.Rank}}
-	for _, p := range sh.s.homes(timer.ID{Key: id.Key, RF: max(id.RF, 1)}) {
-		if p.shard == sh {
+	s := &stray{ReadResult: read, k: sw.k, own: place{shard: sw.shard, rank: read.Record.Rank}}
+	for _, p := range sw.k.shards.homes(timer.ID{Key: id.Key, RF: max(id.RF, 1)}) {
+		if p.shard == sw.shard {
 			s.own = p
 		} else {
 			s.homes = append(s.homes, p)
 		}
 	}
 	asked := &read.Record.Timer
-	offset := s.own.offset(sh.s.config.Skew.Of(asked.Interval, id.RF))
+	offset := s.own.offset(sw.k.config.Skew.Of(asked.Interval, id.RF))
 	state := &read.Record.State
 	s.busy = read.Leased || !state.Ended && (read.LookIn-offset < quiet || state.Attempt == 0 && read.DueIn < quiet)
-	if sh.s.store.Lost(sh.name) {
+	if sw.k.store.Lost(sw.shard.name) {
 		s.busy = false // nothing fires there
 	}
 	s.stays = s.busy && !s.own.home
@@ -82,13 +83,13 @@ func (sh *shard) strayOf(read store.ReadResult) *stray {
 // waited for it when its timer ended, so a timer that no other owner knows is over (rule
 // "tombstones outlive what was missed").
 func (s *stray) forsaken() bool {
-	return s.own.shard.s.store.Lost(s.own.shard.name) && s.Record.ID.RF > 1 && !s.stays && len(s.homes) > 0 && s.absent == len(s.homes)
+	return s.k.store.Lost(s.own.shard.name) && s.Record.ID.RF > 1 && !s.stays && len(s.homes) > 0 && s.absent == len(s.homes)
 }
 
 // askHomes finds out which of the other homes are behind, and whether any is ahead
 // because the timer is over: nobody would tell this copy so again. What is newer and
 // lives is brought here from there.
-func (sh *shard) askHomes(ctx context.Context, all []*stray) {
+func (sw *sweep) askHomes(ctx context.Context, all []*stray) {
 	type question struct {
 		to     *shard
 		about  []*stray
@@ -120,7 +121,7 @@ func (sh *shard) askHomes(ctx context.Context, all []*stray) {
 		}
 	}
 	for _, q := range questions {
-		differences, err := sh.s.store.Ask(ctx, q.to.name, q.states)
+		differences, err := sw.k.store.Ask(ctx, q.to.name, q.states)
 		if err != nil {
 			for _, s := range q.about {
 				s.stays = true
@@ -150,13 +151,13 @@ func (s *stray) rankAt(p place) store.Write {
 	w := store.Write{
 		Kind: store.WriteRank, Shard: p.shard.name, Key: r.ID.Key, State: r.State, RF: max(r.ID.RF, 1), Rank: p.rank, Timer: &r.Timer,
 	}
-	w.Offset, w.Retry = s.own.shard.s.looksFrom(&s.ReadResult, p)
+	w.Offset, w.Retry = s.k.looksFrom(&s.ReadResult, p)
 	return w
 }
 
 // bringHome makes the homes that are behind what the copies are, and has the others
 // take the place of those that are to go.
-func (sh *shard) bringHome(ctx context.Context, all []*stray) {
+func (sw *sweep) bringHome(ctx context.Context, all []*stray) {
 	writes, about := map[*shard][]store.Write{}, map[*shard][]*stray{}
 	for _, s := range all {
 		if s.over.Version != 0 || s.Record.State.Ended && s.own.home || s.forsaken() {
@@ -166,7 +167,7 @@ func (sh *shard) bringHome(ctx context.Context, all []*stray) {
 			writes[p.shard], about[p.shard] = append(writes[p.shard], s.rankAt(p)), append(about[p.shard], s)
 		}
 		for _, p := range s.behind {
-			w := sh.s.copyOf(&s.ReadResult, p.place)
+			w := sw.k.copyOf(&s.ReadResult, p.place)
 			if s.Record.State.Ended {
 				w.Life = s.LookIn
 				if !p.missing { // if it is now, it has just been lost, and must not look as if it had been told
@@ -177,27 +178,27 @@ func (sh *shard) bringHome(ctx context.Context, all []*stray) {
 		}
 	}
 	for to, batch := range writes {
-		for i, answer := range sh.s.store.Tell(ctx, to.name, batch) {
+		for i, answer := range sw.k.store.Tell(ctx, to.name, batch) {
 			if answer.Err != nil || answer.Status != store.WriteStored && answer.Status != store.WriteSame && answer.Status != store.WriteNewer {
 				about[to][i].stays = true
 			}
 		}
-		sh.s.metrics.swept.WithLabelValues(to.name, "brought").Add(float64(len(batch)))
+		sw.k.swept.WithLabelValues(to.name, "brought").Add(float64(len(batch)))
 	}
 }
 
 // settleDown removes what is in place elsewhere, and gives what has another rank
 // now that one. It reports whether all are in place.
-func (sh *shard) settleDown(ctx context.Context, all []*stray) (clean bool) {
+func (sw *sweep) settleDown(ctx context.Context, all []*stray) (clean bool) {
 	clean = true
 	var writes []store.Write
 	for _, s := range all {
 		r := &s.Record
-		w := store.Write{Shard: sh.name, Key: r.ID.Key, State: r.State, RF: max(r.ID.RF, 1), Rank: s.own.rank}
+		w := store.Write{Shard: sw.shard.name, Key: r.ID.Key, State: r.State, RF: max(r.ID.RF, 1), Rank: s.own.rank}
 		switch {
 		case s.over.Version != 0:
 			w.Kind, w.State = store.WriteBury, s.over
-			w.Life, w.Keep = s.own.tombLife(&sh.s.config), s.own.keepFor(&sh.s.config)
+			w.Life, w.Keep = s.own.tombLife(sw.k.config), s.own.keepFor(sw.k.config)
 		case s.stays:
 			clean = false
 			continue
@@ -217,9 +218,9 @@ func (sh *shard) settleDown(ctx context.Context, all []*stray) (clean bool) {
 	if len(writes) == 0 {
 		return clean
 	}
-	for _, answer := range sh.s.store.Tell(ctx, sh.name, writes) {
+	for _, answer := range sw.k.store.Tell(ctx, sw.shard.name, writes) {
 		clean = clean && answer.Err == nil && (answer.Status == store.WriteStored || answer.Status == store.WriteNone)
 	}
-	sh.s.metrics.swept.WithLabelValues(sh.name, "settled").Add(float64(len(writes)))
+	sw.k.swept.WithLabelValues(sw.shard.name, "settled").Add(float64(len(writes)))
 	return clean
 }

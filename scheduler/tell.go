@@ -29,7 +29,7 @@ const (
 // anyway, of what is done a tombstone stays that names who must hear of it, and at the other
 // homes one that answers who asks (lasting). The other copies are waited for as long as
 // patience is.
-func (sh *shard) tell(ctx context.Context, batch []*claim, patience time.Duration) {
+func (l *lane) tell(ctx context.Context, batch []*claim, patience time.Duration) {
 	var away, home []message
 	for _, c := range batch {
 		if !c.tells() {
@@ -51,11 +51,11 @@ func (sh *shard) tell(ctx context.Context, batch []*claim, patience time.Duratio
 	if len(away)+len(home) == 0 {
 		return
 	}
-	bounded, cancel := sh.s.config.Awake.WithTimeout(ctx, patience)
+	bounded, cancel := l.d.config.Awake.WithTimeout(ctx, patience)
 	defer cancel()
-	sh.s.send(bounded, away)
-	sh.s.send(bounded, home)
-	sh.s.send(bounded, lasting(batch))
+	l.d.send(bounded, away)
+	l.d.send(bounded, home)
+	l.d.send(bounded, lasting(batch))
 }
 
 // message is an outcome for one of the other copies.
@@ -66,7 +66,7 @@ type message struct {
 }
 
 // send tells each shard its messages, all shards at once.
-func (s *Scheduler) send(ctx context.Context, messages []message) {
+func (d *dispatcher) send(ctx context.Context, messages []message) {
 	if len(messages) == 0 {
 		return
 	}
@@ -81,15 +81,15 @@ func (s *Scheduler) send(ctx context.Context, messages []message) {
 		}
 		share := messages[:n]
 		if messages = messages[n:]; len(messages) == 0 {
-			s.sendTo(ctx, to, share, &mu)
+			d.sendTo(ctx, to, share, &mu)
 			break
 		}
-		wg.Go(func() { s.sendTo(ctx, to, share, &mu) })
+		wg.Go(func() { d.sendTo(ctx, to, share, &mu) })
 	}
 	wg.Wait()
 }
 
-func (s *Scheduler) sendTo(ctx context.Context, to *shard, share []message, mu *sync.Mutex) {
+func (d *dispatcher) sendTo(ctx context.Context, to *shard, share []message, mu *sync.Mutex) {
 	writes := make([]store.Write, len(share))
 	for i, m := range share {
 		if writes[i] = m.claim.outcomeFor(m.to); m.lasts {
@@ -97,7 +97,7 @@ func (s *Scheduler) sendTo(ctx context.Context, to *shard, share []message, mu *
 		}
 	}
 	began := to.silence.begin()
-	answers := s.store.Tell(ctx, to.name, writes)
+	answers := d.store.Tell(ctx, to.name, writes)
 	to.silence.answered(began, answers[0].Err)
 	mu.Lock()
 	defer mu.Unlock()
@@ -127,7 +127,7 @@ func (c *claim) untold(p place) {
 	}
 	o := &c.settlement
 	o.Untold = append(o.Untold, store.Away{Shard: p.shard.name, Rank: p.rank})
-	o.Keep = max(o.Keep, c.shard.s.config.TombLife)
+	o.Keep = max(o.Keep, c.lane.d.config.TombLife)
 }
 
 // state is what the claim's outcome is about.
@@ -159,7 +159,7 @@ const overtaken = 2 * time.Second
 
 // outcomeFor is what the copy at p is told.
 func (c *claim) outcomeFor(p place) store.Write {
-	config, o := &c.shard.s.config, &c.settlement
+	config, o := c.lane.d.config, &c.settlement
 	w := store.Write{
 		Shard: p.shard.name, Key: c.Lease.Key, State: c.after(), RF: c.Record.ID.RF, Rank: p.rank,
 		Offset: p.offset(c.skew()), Life: p.tombLife(config), Keep: p.keepFor(config), BodyHash: c.Record.BodyHash,
@@ -176,7 +176,7 @@ func (c *claim) outcomeFor(p place) store.Write {
 		case p.home:
 		default:
 			w.Life = min(w.Life, overtaken)
-			if c.shard.s.drained(w.Key, w.Shard) {
+			if c.lane.d.shards.drained(w.Key, w.Shard) {
 				w.Kind = store.WriteBury
 			}
 		}
@@ -199,7 +199,7 @@ func (c *claim) restore(ctx context.Context) (all bool) {
 		return true
 	}
 	all = true
-	s, o := c.shard.s, &c.settlement
+	s, o := c.lane.d, &c.settlement
 	bounded, cancel := context.WithDeadline(ctx, c.settled.Add(copyPatience))
 	defer cancel()
 	due := -c.sinceDue() // of the pop that was fired
@@ -221,7 +221,7 @@ func (c *claim) restore(ctx context.Context) (all bool) {
 
 // belongs reports whether a copy belongs at p by now.
 func (c *claim) belongs(p place) bool {
-	return c.shard.s.isHome(p.shard.name, &store.Head{Key: c.Lease.Key, RF: c.Record.ID.RF})
+	return c.lane.d.shards.isHome(p.shard.name, &store.Head{Key: c.Lease.Key, RF: c.Record.ID.RF})
 }
 
 // leave removes the copies from where none belong, since those at home go on: what
@@ -233,7 +233,7 @@ func (c *claim) leave(ctx context.Context) {
 	if len(c.strays) == 0 {
 		return
 	}
-	bounded, cancel := c.shard.s.config.Awake.WithTimeout(ctx, tellPatience)
+	bounded, cancel := c.lane.d.config.Awake.WithTimeout(ctx, tellPatience)
 	defer cancel()
 	for _, p := range c.strays {
 		if p.shard.gone() || c.belongs(p) {
@@ -241,6 +241,6 @@ func (c *claim) leave(ctx context.Context) {
 		}
 		w := c.outcomeFor(p)
 		w.Kind, w.Timer = store.WriteLeave, nil
-		c.shard.s.store.Tell(bounded, p.shard.name, []store.Write{w})
+		c.lane.d.store.Tell(bounded, p.shard.name, []store.Write{w})
 	}
 }

@@ -25,22 +25,22 @@ const (
 )
 
 // write carries out one wish.
-func (s *Scheduler) write(ctx context.Context, w wish) (Receipt, error) {
-	attempts := []attempt{s.newAttempt(w)}
-	s.writeAll(ctx, attempts)
+func (k *keeper) write(ctx context.Context, w wish) (Receipt, error) {
+	attempts := []attempt{k.newAttempt(w)}
+	k.writeAll(ctx, attempts)
 	return attempts[0].receipt, attempts[0].err
 }
 
 // writeAll carries out the attempts, together in each try, until all are over.
-func (s *Scheduler) writeAll(ctx context.Context, attempts []attempt) {
-	if err := s.store.Writable(); err != nil {
+func (k *keeper) writeAll(ctx context.Context, attempts []attempt) {
+	if err := k.store.Writable(); err != nil {
 		for i := range attempts {
 			attempts[i].err = err
 		}
 		return
 	}
-	begun := s.config.SinceBoot()
-	if s.several() {
+	begun := k.config.SinceBoot()
+	if k.shards.several() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, answerLimit)
 		defer cancel()
@@ -53,19 +53,19 @@ func (s *Scheduler) writeAll(ctx context.Context, attempts []attempt) {
 		for _, a := range open {
 			a.renew()
 		}
-		tried := s.config.SinceBoot()
-		s.recall(ctx, open)
-		s.try(ctx, open)
-		now := s.config.SinceBoot()
+		tried := k.config.SinceBoot()
+		k.recall(ctx, open)
+		k.try(ctx, open)
+		now := k.config.SinceBoot()
 		var pause time.Duration
-		if open, pause = s.unsettled(open, n, timeLeft(ctx, now-begun), now-tried); len(open) > 0 && !sleep(ctx, pause) {
+		if open, pause = k.unsettled(open, n, timeLeft(ctx, now-begun), now-tried); len(open) > 0 && !sleep(ctx, pause) {
 			break
 		}
 	}
 	for _, a := range open {
 		a.lose()
 	}
-	if took := s.config.SinceBoot() - begun; took > answerLimit && s.several() {
+	if took := k.config.SinceBoot() - begun; took > answerLimit && k.shards.several() {
 		for i := range attempts {
 			if attempts[i].err == nil {
 				attempts[i].err = fmt.Errorf("%w: it took %v to tell all copies", timer.ErrUnavailable, took.Round(time.Millisecond))
@@ -76,7 +76,7 @@ func (s *Scheduler) writeAll(ctx context.Context, attempts []attempt) {
 
 // unsettled are those attempts that are to be tried again after their n-th try, which took
 // so long, in the time that is left, and the pause before that.
-func (s *Scheduler) unsettled(open []*attempt, n int, left, took time.Duration) (still []*attempt, pause time.Duration) {
+func (k *keeper) unsettled(open []*attempt, n int, left, took time.Duration) (still []*attempt, pause time.Duration) {
 	still = open[:0]
 	for _, a := range open {
 		switch a.judge(); {
@@ -105,7 +105,7 @@ func (a *attempt) lose() {
 
 // try sends what the attempts have to write, round by round: to the owners, to other
 // places where copies may be, and the names of those that have not heard of an end.
-func (s *Scheduler) try(ctx context.Context, open []*attempt) {
+func (k *keeper) try(ctx context.Context, open []*attempt) {
 	for {
 		var writes []store.Write
 		for _, a := range open {
@@ -116,7 +116,7 @@ func (s *Scheduler) try(ctx context.Context, open []*attempt) {
 		if len(writes) == 0 {
 			return
 		}
-		answers := s.merge(ctx, writes)
+		answers := k.merge(ctx, writes)
 		for _, a := range open {
 			a.take(answers[:a.writes])
 			answers = answers[a.writes:]
@@ -124,13 +124,13 @@ func (s *Scheduler) try(ctx context.Context, open []*attempt) {
 	}
 }
 
-func (s *Scheduler) merge(ctx context.Context, writes []store.Write) []store.Written {
-	if s.several() {
+func (k *keeper) merge(ctx context.Context, writes []store.Write) []store.Written {
+	if k.shards.several() {
 		var cancel context.CancelFunc
-		ctx, cancel = s.config.Awake.WithTimeout(ctx, roundPatience)
+		ctx, cancel = k.config.Awake.WithTimeout(ctx, roundPatience)
 		defer cancel()
 	}
-	return s.store.Merge(ctx, writes)
+	return k.store.Merge(ctx, writes)
 }
 
 // judge says what the answers to a try mean. If the attempt isn't over, it is to
@@ -166,9 +166,9 @@ func (a *attempt) judge() {
 		}
 		a.unanswered, a.over = false, false
 		a.again(v.above)
-	case a.timer != nil && v.copies < min(a.s.config.MinCopies, a.id.RF, len(a.s.store.Rank(a.id.Key))):
+	case a.timer != nil && v.copies < min(a.k.config.MinCopies, a.id.RF, len(a.k.store.Rank(a.id.Key))):
 		a.repair(v)
-		a.err = fmt.Errorf("%w: %d copies could be stored, and CHRONOS_MIN_COPIES asks for %d: %w", timer.ErrUnavailable, v.copies, a.s.config.MinCopies, v.err)
+		a.err = fmt.Errorf("%w: %d copies could be stored, and CHRONOS_MIN_COPIES asks for %d: %w", timer.ErrUnavailable, v.copies, a.k.config.MinCopies, v.err)
 	default:
 		a.receipt = a.acknowledge(v)
 	}
@@ -187,7 +187,7 @@ func (a *attempt) repair(v verdict) {
 		}
 	}
 	if len(missed) > 0 {
-		a.s.repairs.add(id, a.version, missed)
+		a.k.repairs.add(id, a.version, missed)
 	}
 }
 
@@ -279,7 +279,7 @@ func (a *attempt) acknowledge(v verdict) Receipt {
 			stored = append(stored, t.place)
 		}
 	}
-	r.ID.Hint = a.s.hintOf(stored)
+	r.ID.Hint = a.k.shards.hintOf(stored)
 	first := &v.first.answer
 	r.Due = first.Due
 	if !first.State.Ended {
@@ -295,8 +295,8 @@ func (a *attempt) replay(there *store.Written) {
 		return
 	}
 	id := timer.ID{Key: a.id.Key, RF: there.RF}
-	homes := a.s.places(id)
-	id.Hint = a.s.hintOf(homes)
+	homes := a.k.shards.places(id)
+	id.Hint = a.k.shards.hintOf(homes)
 	a.receipt = Receipt{
 		ID: id, Due: there.Due, Copies: len(homes), Replayed: !a.unanswered || there.State.Version != a.version,
 		Over: there.State.Ended,
@@ -323,9 +323,9 @@ func (a *attempt) withdraw(all bool) {
 	if len(writes) == 0 {
 		return
 	}
-	ctx, cancel := a.s.config.Awake.WithTimeout(context.Background(), roundPatience)
+	ctx, cancel := a.k.config.Awake.WithTimeout(context.Background(), roundPatience)
 	defer cancel()
-	a.s.store.Merge(ctx, writes)
+	a.k.store.Merge(ctx, writes)
 }
 
 // sleep waits for d and reports whether ctx lasted.

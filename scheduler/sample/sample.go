@@ -52,3 +52,19 @@ func (l *Line) Rest(log *slog.Logger, args ...any) {
 		log.Log(context.Background(), l.level, "lines were left out of the log", append([]any{"line", l.kind, "count", left}, args...)...)
 	}
 }
+
+// TellRest logs of each line how many were left out, every RestInterval and when ctx ends.
+func TellRest(ctx context.Context, log *slog.Logger, lines ...*Line) {
+	ticker := time.NewTicker(RestInterval)
+	defer ticker.Stop()
+	for ended := false; !ended; {
+		select {
+		case <-ctx.Done():
+			ended = true
+		case <-ticker.C:
+		}
+		for _, line := range lines {
+			line.Rest(log)
+		}
+	}
+}

@@ -191,3 +191,13 @@ func (t *Timer) CheckTags() *InvalidError {
 	}
 	return nil
 }
+
+// Size is how many bytes of memory a timer takes in a node, about.
+func (t *Timer) Size() int {
+	const tag = 24 // bytes of a Tag beside its type
+	size := len(t.Callback.URI) + len(t.Callback.Opaque)
+	for i := range t.Tags {
+		size += tag + len(t.Tags[i].Type)
+	}
+	return size
+}

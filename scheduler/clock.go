@@ -45,9 +45,9 @@ const clockLife = 2 * time.Minute
 // clock is what the fastest clock of all nodes shows, as far as this one has heard: two
 // writes that no copy hears both of are then in the order in which they were asked for,
 // however far their nodes' clocks are apart.
-func (s *Scheduler) clock() time.Time {
-	latest, now := s.config.Wall(), s.config.SinceBoot()
-	for _, sh := range s.shards.load() {
+func (r *registry) clock() time.Time {
+	latest, now := r.config.Wall(), r.config.SinceBoot()
+	for _, sh := range r.load() {
 		known := sh.fastest.Load()
 		if known == nil || now-known.sinceBoot > clockLife {
 			continue
@@ -62,4 +62,10 @@ func (s *Scheduler) clock() time.Time {
 // nextTag is another one for each of this node's writes, rising but where it begins
 // anew: two of one millisecond must not have one version, or copies that heard of
 // one of them each would take it for the other.
-func (s *Scheduler) nextTag() uint16 { return uint16(s.tags.Add(1)) }
+func (r *registry) nextTag() uint16 { return uint16(r.tags.Add(1)) }
+
+// heard notes a version that some copy has.
+func (r *registry) heard(v timer.Version) { r.latest.heard(v, r.config.Wall) }
+
+// nextVersion is above all versions that this node has heard of.
+func (r *registry) nextVersion() timer.Version { return r.latest.next(r.clock(), r.nextTag()) }

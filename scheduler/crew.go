@@ -1,0 +1,78 @@
+package scheduler
+
+import (
+	"context"
+	"sync"
+)
+
+// crew is who works on the shards while the engine runs. Each kind of work ends
+// with its own context, for all shards, or when the shard is gone.
+type crew struct {
+	s                       *Scheduler
+	watching, polling, work context.Context
+	watches, polls, loops   sync.WaitGroup
+	leave                   map[*shard]func() // ends the work on one
+}
+
+// follow has work begin on shards that come, and end on those that go, until
+// watching ends.
+func (c *crew) follow() {
+	for {
+		changed := c.s.store.Changed()
+		all := c.s.shards.gather()
+		for sh, leave := range c.leave {
+			if all[sh.name] != sh {
+				leave()
+				delete(c.leave, sh)
+			}
+		}
+		for _, sh := range all {
+			if c.leave[sh] == nil {
+				c.start(sh)
+			}
+		}
+		select {
+		case <-changed:
+		case <-c.watching.Done():
+			return
+		}
+	}
+}
+
+// start begins the work on a shard. What is in hand when the shard goes is let
+// come to its end first.
+func (c *crew) start(sh *shard) {
+	watching, stopWatching := context.WithCancel(c.watching)
+	polling, stopPolling := context.WithCancel(c.polling)
+	work, stopWork := context.WithCancel(c.work)
+	l := c.s.dispatch.lanes.of(sh)
+	var observers sync.WaitGroup // who may write the shard's gauges
+	observe := func(kind *sync.WaitGroup, do func()) {
+		observers.Add(1)
+		kind.Go(func() {
+			defer observers.Done()
+			do()
+		})
+	}
+	c.leave[sh] = func() {
+		stopWatching()
+		stopPolling()
+		c.watches.Go(func() {
+			observers.Wait()
+			sh.forgetGauges()
+			c.s.copies.forget(sh)
+		})
+		c.watches.Go(func() {
+			defer stopWork()
+			patience, cancel := context.WithTimeout(c.work, c.s.config.Limit+c.s.config.Settling)
+			defer cancel()
+			l.credit.settled(patience)
+			c.s.dispatch.lanes.forget(sh)
+		})
+	}
+	observe(&c.watches, func() { sh.watch(watching) })
+	observe(&c.watches, func() { c.s.tags.watch(watching, sh) })
+	observe(&c.watches, func() { c.s.copies.sweep(watching, sh) })
+	observe(&c.polls, func() { l.poll(polling) })
+	l.work(work, &c.loops)
+}

@@ -1,0 +1,57 @@
+package scheduler
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
+
+	"chronos/scheduler/store"
+)
+
+// keeper keeps the copies of timers in agreement: it writes and reads them, repairs what a
+// write missed, and sweeps copies to their owners. It is safe for concurrent use.
+type keeper struct {
+	config *Config
+	shards *registry
+	store  store.Store
+	log    *slog.Logger
+
+	repairs *repairs
+	writes  *writeQueues
+
+	recount   func(ctx context.Context, sh *shard, partition int) // is called for each partition that was swept
+	sweepPace *rate.Limiter
+	sweeps    perShard[sweep]
+	swept     *prometheus.CounterVec // by shard, and what: seen, brought, settled
+	unswept   *prometheus.GaugeVec   // by shard
+}
+
+func newKeeper(config *Config, shards *registry, recount func(context.Context, *shard, int)) *keeper {
+	k := &keeper{
+		config: config, shards: shards, store: shards.store, log: config.Log, recount: recount,
+		repairs: newRepairs(), writes: newWriteQueues(),
+		sweepPace: rate.NewLimiter(rate.Limit(config.SweepRate), sweepPage),
+		swept: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "chronos_sweep_copies_total", Help: "Copies that the sweep looked at on a shard (seen), wrote there since they were missing or behind (brought), and removed there or gave another place (settled).",
+		}, []string{"shard", "what"}),
+		unswept: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "chronos_sweep_partitions_left", Help: "Partitions of a shard, of 16, that are still to be swept, by whichever node.",
+		}, []string{"shard"}),
+	}
+	k.sweeps.make = func(sh *shard) *sweep { return &sweep{k: k, shard: sh} }
+	return k
+}
+
+func (k *keeper) collectors() []prometheus.Collector {
+	return []prometheus.Collector{k.swept, k.unswept}
+}
+
+// forget is for a shard that is gone.
+func (k *keeper) forget(sh *shard) {
+	k.sweeps.forget(sh)
+	if k.shards.load()[sh.name] == nil {
+		k.unswept.DeleteLabelValues(sh.name)
+	}
+}
