@@ -50,24 +50,24 @@ func (k *keeper) admitAll(ctx context.Context, open []*Admission) {
 
 // admit has each stored where none is, and returns those for which one is said to wait.
 func (k *keeper) admit(ctx context.Context, all []*Admission) (doubtful []*Admission) {
-	attempts := make([]attempt, len(all))
+	wishes := make([]wish, len(all))
 	for i, a := range all {
 		w := k.newWish(timer.ID{Key: a.Key, RF: a.Timer.ReplicationFactor}, &a.Timer)
 		w.bodyHash, w.anew = a.Origin, true
-		attempts[i] = k.newAttempt(w)
+		wishes[i] = w
 	}
-	k.writeAll(ctx, attempts)
-	for i, a := range all {
-		a.Standing, a.Err = StandingNew, attempts[i].err
+	for i, answer := range k.writeEach(ctx, wishes) {
+		a := all[i]
+		a.Standing, a.Err = StandingNew, answer.Err
 		switch {
 		case errors.Is(a.Err, timer.ErrKeyReused):
 			a.Standing, a.Err = StandingDuplicate, nil
 			doubtful = append(doubtful, a)
 		case a.Err != nil:
 			a.Standing = StandingUnknown
-		case attempts[i].receipt.Replayed:
+		case answer.Receipt.Replayed:
 			a.Standing = StandingAgain
-			if !attempts[i].receipt.Over {
+			if !answer.Receipt.Over {
 				doubtful = append(doubtful, a)
 			}
 		}

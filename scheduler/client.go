@@ -68,7 +68,7 @@ type Creation struct {
 // CreateAll is Create, or CreateOnce, of many timers at once: they go to their
 // shards together, and each gets its own answer.
 func (s *Scheduler) CreateAll(ctx context.Context, all []Creation) {
-	attempts, of := make([]attempt, 0, len(all)), make([]*Creation, 0, len(all))
+	wishes, of := make([]wish, 0, len(all)), make([]*Creation, 0, len(all))
 	for i := range all {
 		n := &all[i]
 		if n.Err != nil {
@@ -76,12 +76,11 @@ func (s *Scheduler) CreateAll(ctx context.Context, all []Creation) {
 		}
 		var w wish
 		if w, n.Err = s.newOf(n); n.Err == nil {
-			attempts, of = append(attempts, s.copies.newAttempt(w)), append(of, n)
+			wishes, of = append(wishes, w), append(of, n)
 		}
 	}
-	s.copies.writeAll(ctx, attempts)
-	for i, n := range of {
-		n.Receipt, n.Err = attempts[i].receipt, attempts[i].err
+	for i, answer := range s.copies.writeEach(ctx, wishes) {
+		of[i].Receipt, of[i].Err = answer.Receipt, answer.Err
 	}
 }
 
@@ -111,7 +110,7 @@ func (s *Scheduler) Replace(ctx context.Context, id timer.ID, t timer.Timer) (Re
 		return Receipt{}, factorChanged(id.RF)
 	}
 	begun := s.config.SinceBoot()
-	defer s.copies.writes.join(ctx, id.Key)()
+	defer s.copies.queue(ctx, id.Key)()
 	if id.RF == 0 {
 		own, err := s.ownFactor(ctx, id)
 		switch {
@@ -151,7 +150,7 @@ func factorChanged(own int) error {
 // no callback of it starts; if it says in flight, none starts later than 2 s
 // after it. Errors: ErrUnavailable, ErrOverloaded, ErrOvertaken.
 func (s *Scheduler) Delete(ctx context.Context, id timer.ID) (Receipt, error) {
-	defer s.copies.writes.join(ctx, id.Key)()
+	defer s.copies.queue(ctx, id.Key)()
 	return s.copies.write(ctx, s.copies.newWish(id, nil))
 }
 

@@ -45,7 +45,6 @@ func (c *crew) start(sh *shard) {
 	watching, stopWatching := context.WithCancel(c.watching)
 	polling, stopPolling := context.WithCancel(c.polling)
 	work, stopWork := context.WithCancel(c.work)
-	l := c.s.dispatch.lanes.of(sh)
 	var observers sync.WaitGroup // who may write the shard's gauges
 	observe := func(kind *sync.WaitGroup, do func()) {
 		observers.Add(1)
@@ -66,13 +65,12 @@ func (c *crew) start(sh *shard) {
 			defer stopWork()
 			patience, cancel := context.WithTimeout(c.work, c.s.config.Limit+c.s.config.Settling)
 			defer cancel()
-			l.credit.settled(patience)
-			c.s.dispatch.lanes.forget(sh)
+			c.s.dispatch.leave(patience, sh)
 		})
 	}
 	observe(&c.watches, func() { sh.watch(watching) })
 	observe(&c.watches, func() { c.s.tags.watch(watching, sh) })
 	observe(&c.watches, func() { c.s.copies.sweep(watching, sh) })
-	observe(&c.polls, func() { l.poll(polling) })
-	l.work(work, &c.loops)
+	observe(&c.polls, func() { c.s.dispatch.poll(polling, sh) })
+	c.s.dispatch.work(work, sh, &c.loops)
 }

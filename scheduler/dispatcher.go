@@ -7,6 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"chronos/scheduler/sample"
 	"chronos/scheduler/store"
 	"chronos/scheduler/wheel"
 )
@@ -75,7 +78,31 @@ const (
 	lateLoops = 4
 )
 
-// work begins the loops that take claims from one station to the next. They end with ctx.
+// waiting reports whether claims wait in the wheel until they are due.
+func (d *dispatcher) waiting() bool { return d.wheel.Len() > 0 }
+
+// wait returns when no callback is under way.
+func (d *dispatcher) wait() { d.firing.Wait() }
+
+// poll claims what is due on a shard until ctx ends.
+func (d *dispatcher) poll(ctx context.Context, sh *shard) { d.lanes.of(sh).poll(ctx) }
+
+// work begins the loops that take the claims of a shard from one station to the next. They
+// end with ctx.
+func (d *dispatcher) work(ctx context.Context, sh *shard, loops *sync.WaitGroup) {
+	d.lanes.of(sh).work(ctx, loops)
+}
+
+// leave waits until no claim of a shard that is gone is in hand, or ctx has ended.
+func (d *dispatcher) leave(ctx context.Context, sh *shard) {
+	d.lanes.of(sh).credit.settled(ctx)
+	d.lanes.forget(sh)
+}
+
+func (d *dispatcher) logLines() []*sample.Line { return d.lines.all() }
+
+func (d *dispatcher) collectors() []prometheus.Collector { return d.metrics.collectors() }
+
 func (l *lane) work(ctx context.Context, loops *sync.WaitGroup) {
 	d := l.d
 	for range loopsPerShard {
@@ -110,4 +137,12 @@ func (d *dispatcher) finish(ctx context.Context) {
 				"callbacks", l.credit.all-l.credit.left())
 		}
 	}
+}
+
+// renewing is how many callbacks are under way whose fences are renewed.
+func (d *dispatcher) renewing() (n int) {
+	for _, sh := range d.shards.load() {
+		n += d.lanes.of(sh).renewals.count()
+	}
+	return n
 }

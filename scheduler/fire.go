@@ -26,13 +26,13 @@ func (d *dispatcher) startFire(ctx context.Context, c *claim) {
 	select {
 	case d.handed <- shot{ctx, c}:
 	default:
-		d.firing.Go(func() { d.work(shot{ctx, c}) })
+		d.firing.Go(func() { d.fireEach(shot{ctx, c}) })
 	}
 }
 
-// work fires what it is handed, until enough others are idle, or its first shard is
+// fireEach fires what it is handed, until enough others are idle, or its first shard is
 // gone or the engine stops.
-func (d *dispatcher) work(next shot) {
+func (d *dispatcher) fireEach(next shot) {
 	lasting := next.ctx
 	for next.claim != nil {
 		span := d.pace.begin()

@@ -19,38 +19,15 @@ import (
 // done.
 var ErrSuperseded = errors.New("superseded by a later write")
 
-// FireAgain has a dead letter's pop called back again, at once: as a timer of the
-// same key, callback, replication factor and tags, with all attempts and sequence
-// number 1. Its version is the next above that of the letter, whoever does this and
-// however often: so it is one timer, with one webhook-id, and older than
-// whatever a client has made of the key since. Errors: ErrUnreadable, ErrSuperseded,
-// *InvalidError if such a timer is refused now, and those of Create.
-func (s *Scheduler) FireAgain(ctx context.Context, l *store.Letter) (Receipt, error) {
-	if l.Err != nil {
-		return Receipt{}, l.Err
-	}
-	r := &l.Record
-	version := r.State.Version + 1<<timer.VersionTagBits
-	if version < r.State.Version {
-		return Receipt{}, fmt.Errorf("%w: there is no version above its own", store.ErrUnreadable)
-	}
-	t := timer.Timer{ReplicationFactor: r.ID.RF, Callback: r.Timer.Callback, Tags: r.Timer.Tags}
-	if err := cmp.Or(t.CheckReplication(), t.CheckTags()); err != nil {
-		return Receipt{}, err
-	}
-	if err := s.deliverer.Check(t.Callback); err != nil { // it needn't be of HTTP
-		return Receipt{}, err
-	}
-	return s.copies.write(ctx, wish{id: timer.ID{Key: r.ID.Key, RF: t.ReplicationFactor}, version: version, timer: &t, begun: s.config.SinceBoot(), humble: true})
-}
-
 // Letters lets an operator look at the dead letters, fire them again and delete
-// them. Make it with NewLetters; its methods are safe for concurrent use.
+// them. Its methods are safe for concurrent use.
 type Letters struct {
-	store store.LetterStore
-	fire  func(context.Context, *store.Letter) (Receipt, error)
-	pace  *rate.Limiter
-	log   *slog.Logger
+	config *Config
+	store  store.LetterStore
+	copies *keeper
+	check  func(timer.Callback) error
+	pace   *rate.Limiter
+	log    *slog.Logger
 }
 
 const (
@@ -64,9 +41,33 @@ const (
 	deletePage = 1000
 )
 
-// NewLetters makes one that fires by s.
-func NewLetters(s *Scheduler, backend store.LetterStore) *Letters {
-	return &Letters{store: backend, fire: s.FireAgain, pace: rate.NewLimiter(againRate, againPage), log: s.log}
+func newLetters(config *Config, copies *keeper, backend store.LetterStore, check func(timer.Callback) error) *Letters {
+	return &Letters{config: config, store: backend, copies: copies, check: check, pace: rate.NewLimiter(againRate, againPage), log: config.Log}
+}
+
+// FireAgain has a dead letter's pop called back again, at once: as a timer of the
+// same key, callback, replication factor and tags, with all attempts and sequence
+// number 1. Its version is the next above that of the letter, whoever does this and
+// however often: so it is one timer, with one webhook-id, and older than
+// whatever a client has made of the key since. Errors: ErrUnreadable, ErrSuperseded,
+// *InvalidError if such a timer is refused now, and those of Create.
+func (d *Letters) FireAgain(ctx context.Context, l *store.Letter) (Receipt, error) {
+	if l.Err != nil {
+		return Receipt{}, l.Err
+	}
+	r := &l.Record
+	version := r.State.Version + 1<<timer.VersionTagBits
+	if version < r.State.Version {
+		return Receipt{}, fmt.Errorf("%w: there is no version above its own", store.ErrUnreadable)
+	}
+	t := timer.Timer{ReplicationFactor: r.ID.RF, Callback: r.Timer.Callback, Tags: r.Timer.Tags}
+	if err := cmp.Or(t.CheckReplication(), t.CheckTags()); err != nil {
+		return Receipt{}, err
+	}
+	if err := d.check(t.Callback); err != nil { // it needn't be of HTTP
+		return Receipt{}, err
+	}
+	return d.copies.write(ctx, wish{id: timer.ID{Key: r.ID.Key, RF: t.ReplicationFactor}, version: version, timer: &t, begun: d.config.SinceBoot(), humble: true})
 }
 
 // List is LetterStore's Letters.
@@ -115,7 +116,7 @@ func (d *Letters) fireOne(ctx context.Context, l *store.Letter) (Receipt, error)
 	if err := d.pace.Wait(ctx); err != nil {
 		return Receipt{}, fmt.Errorf("%w: %w", timer.ErrUnavailable, err)
 	}
-	receipt, err := d.fire(ctx, l)
+	receipt, err := d.FireAgain(ctx, l)
 	if err != nil {
 		return Receipt{}, err
 	}

@@ -81,7 +81,7 @@ func TestALetterIsFiredAgain(t *testing.T) {
 		for i := range letters {
 			for k := range 4 {
 				asked.Go(func() {
-					receipt, err := c.nodes[k%2].FireAgain(c.Context(), &letters[i])
+					receipt, err := c.nodes[k%2].Letters(nil).FireAgain(c.Context(), &letters[i])
 					if err != nil || receipt.ID.Key != letters[i].Key || receipt.ID.RF != 2 || receipt.Copies != 2 {
 						c.Errorf("%s: %+v, %v", letters[i].Key, receipt, err)
 					}
@@ -100,7 +100,7 @@ func TestALetterIsFiredAgain(t *testing.T) {
 		}
 		c.wantEmpty()
 		l := &letters[0]
-		if _, err := c.nodes[1].FireAgain(c.Context(), l); err != nil {
+		if _, err := c.nodes[1].Letters(nil).FireAgain(c.Context(), l); err != nil {
 			c.Error(err)
 		}
 		pass(time.Second)
@@ -114,7 +114,7 @@ func TestALetterIsFiredAgain(t *testing.T) {
 func TestALetterThatFailsAgain(t *testing.T) {
 	inCemetery(t, 1, func(c *cluster, letters []store.Letter) {
 		heal := c.failing()
-		if _, err := c.nodes[0].FireAgain(c.Context(), &letters[0]); err != nil {
+		if _, err := c.nodes[0].Letters(nil).FireAgain(c.Context(), &letters[0]); err != nil {
 			c.Fatal(err)
 		}
 		pass(3 * time.Minute)
@@ -124,7 +124,7 @@ func TestALetterThatFailsAgain(t *testing.T) {
 			c.Fatalf("%d attempts, letters %+v", len(c.callbacks(letters[0].Key)), both)
 		}
 		c.forget()
-		if _, err := c.nodes[1].FireAgain(c.Context(), &both[1]); err != nil {
+		if _, err := c.nodes[1].Letters(nil).FireAgain(c.Context(), &both[1]); err != nil {
 			c.Fatal(err)
 		}
 		pass(time.Second)
@@ -159,7 +159,7 @@ func TestALetterYieldsToWhatIsNewer(t *testing.T) {
 					if err := write(c, &letters[i]); err != nil {
 						c.Fatal(err)
 					}
-					if receipt, err := c.nodes[0].FireAgain(c.Context(), &letters[i]); !errors.Is(err, scheduler.ErrSuperseded) {
+					if receipt, err := c.nodes[0].Letters(nil).FireAgain(c.Context(), &letters[i]); !errors.Is(err, scheduler.ErrSuperseded) {
 						c.Errorf("%+v, %v, want superseded", receipt, err)
 					}
 				}
@@ -176,7 +176,7 @@ func TestALetterYieldsToWhatIsNewer(t *testing.T) {
 					}
 				}
 				c.wantEmpty()
-				if _, err := c.nodes[0].FireAgain(c.Context(), &letters[0]); err != nil {
+				if _, err := c.nodes[0].Letters(nil).FireAgain(c.Context(), &letters[0]); err != nil {
 					c.Errorf("after that is over: %v", err)
 				}
 			})
@@ -192,7 +192,7 @@ func TestALetterAndAClientAtTheSameTime(t *testing.T) {
 		var asked sync.WaitGroup
 		for i := range letters {
 			asked.Go(func() {
-				_, err := c.nodes[0].FireAgain(c.Context(), &letters[i])
+				_, err := c.nodes[0].Letters(nil).FireAgain(c.Context(), &letters[i])
 				if err != nil && !errors.Is(err, scheduler.ErrSuperseded) {
 					c.Error(err)
 				}
@@ -219,7 +219,7 @@ func TestALetterWhileShardsAreAway(t *testing.T) {
 	inCemetery(t, 30, func(c *cluster, letters []store.Letter) {
 		c.connect("s1", storetest.LinkCut)
 		for i := range letters {
-			if receipt, err := c.nodes[i%2].FireAgain(c.Context(), &letters[i]); err != nil || receipt.Copies+receipt.Unreached != 2 {
+			if receipt, err := c.nodes[i%2].Letters(nil).FireAgain(c.Context(), &letters[i]); err != nil || receipt.Copies+receipt.Unreached != 2 {
 				c.Errorf("%+v, %v", receipt, err)
 			}
 		}
@@ -232,7 +232,7 @@ func TestALetterWhileShardsAreAway(t *testing.T) {
 		for _, name := range []string{"s0", "s2"} {
 			c.connect(name, storetest.LinkCut)
 		}
-		if _, err := c.nodes[0].FireAgain(c.Context(), &letters[0]); !errors.Is(err, timer.ErrUnavailable) {
+		if _, err := c.nodes[0].Letters(nil).FireAgain(c.Context(), &letters[0]); !errors.Is(err, timer.ErrUnavailable) {
 			c.Errorf("with all shards away: %v", err)
 		}
 	})
@@ -243,7 +243,7 @@ func TestALetterOfAnotherLaneIsFiredAgain(t *testing.T) {
 	inCemetery(t, 1, func(c *cluster, letters []store.Letter) {
 		l := letters[0]
 		l.Record.Timer.Callback = timer.Callback{URI: "kafka:out", Opaque: "x"}
-		if _, err := c.nodes[0].FireAgain(c.Context(), &l); err != nil {
+		if _, err := c.nodes[0].Letters(nil).FireAgain(c.Context(), &l); err != nil {
 			c.Fatal(err)
 		}
 		pass(time.Second)
@@ -264,7 +264,7 @@ func TestLettersThatCannotBeFired(t *testing.T) {
 			"unreadable":          change(func(l *store.Letter) { l.Err = unreadable }),
 			"of the last version": change(func(l *store.Letter) { l.Record.State.Version = 1<<64 - 1 }),
 		} {
-			if _, err := c.nodes[0].FireAgain(c.Context(), l); !errors.Is(err, store.ErrUnreadable) {
+			if _, err := c.nodes[0].Letters(nil).FireAgain(c.Context(), l); !errors.Is(err, store.ErrUnreadable) {
 				c.Errorf("%s: %v", name, err)
 			}
 		}
@@ -274,7 +274,7 @@ func TestLettersThatCannotBeFired(t *testing.T) {
 			"no copies":     change(func(l *store.Letter) { l.Record.ID.RF = 0 }),
 			"a tag of none": change(func(l *store.Letter) { l.Record.Timer.Tags = []timer.Tag{{}} }),
 		} {
-			if _, err := c.nodes[0].FireAgain(c.Context(), l); err == nil || !errors.As(err, new(*timer.InvalidError)) {
+			if _, err := c.nodes[0].Letters(nil).FireAgain(c.Context(), l); err == nil || !errors.As(err, new(*timer.InvalidError)) {
 				c.Errorf("%s: %v", name, err)
 			}
 		}
@@ -341,7 +341,7 @@ func TestFireAllLetters(t *testing.T) {
 		}
 		letters[120].Err = store.ErrUnreadable
 		kept := &drawer{letters: slices.Clone(letters), stuck: map[string]bool{stuck: true}}
-		d := scheduler.NewLetters(c.nodes[0].Scheduler, kept)
+		d := c.nodes[0].Letters(kept)
 		var refused []string
 		count, calls, begun := 0, 0, time.Now()
 		for q := (store.LetterQuery{}); ; calls++ {
@@ -405,7 +405,7 @@ func TestDeleteAllLetters(t *testing.T) {
 		kept.letters = append(kept.letters, store.Letter{ID: fmt.Sprintf("%04d", i), Key: "k" + strconv.Itoa(i%2)})
 	}
 	inCluster(t, 1, 1, func(c *cluster) {
-		d := scheduler.NewLetters(c.nodes[0].Scheduler, kept)
+		d := c.nodes[0].Letters(kept)
 		count := 0
 		for q := (store.LetterQuery{Filter: store.LetterFilter{Key: "k1"}}); ; {
 			done, err := d.DeleteAll(c.Context(), q)

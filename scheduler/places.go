@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -130,6 +131,9 @@ func (r *registry) hintOf(all []place) (hint timer.Hint) {
 	}
 	return hint
 }
+
+// ErrShardUnknown says that no shard has the name.
+var ErrShardUnknown = errors.New("shard unknown")
 
 // knows is nil if a shard has this name, and this node knows where timers belong.
 func (r *registry) knows(shard string) error {

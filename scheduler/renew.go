@@ -108,3 +108,9 @@ func (r *renewals) renewed(c *claim, now, limit time.Duration, status store.Fenc
 	own.bounded.end()
 	return false
 }
+
+func (r *renewals) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.under)
+}

@@ -17,8 +17,6 @@ import (
 
 // Resynchronisation errors.
 var (
-	// ErrShardUnknown says that no shard has the name.
-	ErrShardUnknown = errors.New("shard unknown")
 	// ErrShardsAway is an ErrUnavailable: so many shards are away that timers of the
 	// default replication factor might be left out.
 	ErrShardsAway = fmt.Errorf("%w: too many shards are away", timer.ErrUnavailable)

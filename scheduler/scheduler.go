@@ -48,7 +48,7 @@ func New(config Config, backend store.Store, deliverer Deliverer) (*Scheduler, e
 	if config.Registerer == nil {
 		return s, nil
 	}
-	for _, all := range [][]prometheus.Collector{s.shards.gauges.collectors(), s.copies.collectors(), s.dispatch.metrics.collectors(), {s.tags}} {
+	for _, all := range [][]prometheus.Collector{s.shards.collectors(), s.copies.collectors(), s.dispatch.collectors(), {s.tags}} {
 		for _, c := range all {
 			if err := config.Registerer.Register(c); err != nil {
 				return nil, fmt.Errorf("make scheduler: %w", err)
@@ -83,7 +83,7 @@ func (s *Scheduler) Run(ctx context.Context) {
 	s.handOver(lasting)
 	stopClaiming()
 	c.polls.Wait()
-	if s.dispatch.wheel.Len() > 0 {
+	if s.dispatch.waiting() {
 		// Nobody else would call these back in time.
 		sleep(lasting, s.config.horizon())
 	}
@@ -92,7 +92,7 @@ func (s *Scheduler) Run(ctx context.Context) {
 	s.finishInHand(lasting)
 	stopWork()
 	c.loops.Wait()
-	s.dispatch.firing.Wait()
+	s.dispatch.wait()
 }
 
 // finishInHand waits until all claims are settled, as long as callbacks may last
@@ -155,7 +155,12 @@ func (s *Scheduler) tellUntilStopped(ctx context.Context) (stop func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		sample.TellRest(ctx, s.log, append(s.dispatch.lines.all(), s.lists.unlisted)...)
+		sample.TellRest(ctx, s.log, append(s.dispatch.logLines(), s.lists.unlisted)...)
 	}()
 	return func() { cancel(); <-done }
+}
+
+// Letters are the dead letters that backend keeps, which fire again through this engine.
+func (s *Scheduler) Letters(backend store.LetterStore) *Letters {
+	return newLetters(&s.config, s.copies, backend, s.deliverer.Check)
 }

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"chronos/scheduler/store"
 )
 
@@ -89,3 +91,5 @@ func (r *registry) ailing() bool {
 	}
 	return false
 }
+
+func (r *registry) collectors() []prometheus.Collector { return r.gauges.collectors() }

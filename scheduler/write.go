@@ -26,9 +26,28 @@ const (
 
 // write carries out one wish.
 func (k *keeper) write(ctx context.Context, w wish) (Receipt, error) {
-	attempts := []attempt{k.newAttempt(w)}
+	one := k.writeEach(ctx, []wish{w})[0]
+	return one.Receipt, one.Err
+}
+
+// answer is what came of a wish.
+type answer struct {
+	Receipt Receipt
+	Err     error
+}
+
+// writeEach carries out wishes together; each gets its own answer.
+func (k *keeper) writeEach(ctx context.Context, wishes []wish) []answer {
+	attempts := make([]attempt, len(wishes))
+	for i, w := range wishes {
+		attempts[i] = k.newAttempt(w)
+	}
 	k.writeAll(ctx, attempts)
-	return attempts[0].receipt, attempts[0].err
+	answers := make([]answer, len(attempts))
+	for i := range attempts {
+		answers[i] = answer{attempts[i].receipt, attempts[i].err}
+	}
+	return answers
 }
 
 // writeAll carries out the attempts, together in each try, until all are over.
@@ -326,16 +345,4 @@ func (a *attempt) withdraw(all bool) {
 	ctx, cancel := a.k.config.Awake.WithTimeout(context.Background(), roundPatience)
 	defer cancel()
 	a.k.store.Merge(ctx, writes)
-}
-
-// sleep waits for d and reports whether ctx lasted.
-func sleep(ctx context.Context, d time.Duration) bool {
-	alarm := time.NewTimer(d)
-	defer alarm.Stop()
-	select {
-	case <-alarm.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -61,3 +61,7 @@ func (w *writeQueue) wait(ctx context.Context) (mine bool) {
 	}
 	return false
 }
+
+// queue waits for the turn of a write to a timer, for a while at most, and returns the
+// function that ends the turn.
+func (k *keeper) queue(ctx context.Context, key string) (end func()) { return k.writes.join(ctx, key) }

@@ -109,7 +109,7 @@ func newWorker(ctx context.Context, cfg environment.Bridge, runtimeDir localtoke
 		return nil, err
 	}
 	admin := api.AdminConfig{
-		Ready: w.ready, Hosts: cfg.AdminHosts, Topology: operator.Operator{Store: w.store}, Letters: scheduler.NewLetters(w.engine, w.store), Gatherer: registry, Log: log,
+		Ready: w.ready, Hosts: cfg.AdminHosts, Topology: operator.Operator{Store: w.store}, Letters: w.engine.Letters(w.store), Gatherer: registry, Log: log,
 	}
 	if w.tokens != nil { // an interface that holds a nil pointer is not nil
 		admin.Authorizer = w.tokens

@@ -128,7 +128,7 @@ func newNode(ctx context.Context, cfg environment.Node, runtimeDir localtoken.Di
 func (n *node) serve(cfg environment.Node, shared files, registry *prometheus.Registry) {
 	public := api.Config{Timers: n.engine, Log: n.log, MaxBody: cfg.MaxBody, MaxConnections: shared.connections, Registerer: registry}
 	admin := api.AdminConfig{
-		Ready: n.ready, Hosts: cfg.AdminHosts, Topology: operator.Operator{Store: n.store}, Letters: scheduler.NewLetters(n.engine, n.store), Gatherer: registry, Log: n.log,
+		Ready: n.ready, Hosts: cfg.AdminHosts, Topology: operator.Operator{Store: n.store}, Letters: n.engine.Letters(n.store), Gatherer: registry, Log: n.log,
 	}
 	if n.tokens != nil { // an interface that holds a nil pointer is not nil
 		public.Authorizer, admin.Authorizer = n.tokens, n.tokens
