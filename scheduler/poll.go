@@ -140,11 +140,9 @@ func (l *lane) claim(ctx context.Context, partitions partitionSet, neglected tim
 		Limit: min(room, maxClaims), MaxBytes: min(room*l.credit.bytes, maxClaimBytes),
 		Grace: l.d.config.Grace, LeaveOwnRetries: l.shard.othersLive.Load(), KeepTombstones: l.d.keepTombstones(l.shard),
 	})
-	l.shard.silence.heard(began, err)
 	answered := time.Now()
-	l.claiming.Store(int64(l.d.config.Awake.Now() - began.awake))
-	l.shard.claimed.Store(int64(l.shard.silence.now()))
-	l.shard.note(ctx, err)
+	l.claiming.Store(int64(l.shard.silence.took(began)))
+	l.shard.claimAnswered(ctx, began, err)
 	claims, weight := make([]*claim, len(result.Claims)), 0
 	for i := range claims {
 		claims[i] = newClaim(l, &result.Claims[i])

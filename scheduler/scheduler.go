@@ -140,7 +140,7 @@ func (s *Scheduler) Ready() error {
 		if err := sh.neglected(); err != nil {
 			return err
 		}
-		answers = answers || sh.health.Load() == healthUp && sh.fastest.Load() != nil
+		answers = answers || sh.answers()
 	}
 	if !answers {
 		return fmt.Errorf("%w: no shard answers", timer.ErrUnavailable)

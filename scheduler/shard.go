@@ -73,6 +73,16 @@ func (sh *shard) away() bool {
 	return sh.gone() || sh.silence.lasts() || sh.tooSlow() || sh.r.store.Lost(sh.name)
 }
 
+// claimAnswered takes the outcome of a claim.
+func (sh *shard) claimAnswered(ctx context.Context, began moment, err error) {
+	sh.silence.heard(began, err)
+	sh.claimed.Store(int64(sh.silence.now()))
+	sh.note(ctx, err)
+}
+
+// answers reports whether the shard has answered a heartbeat, and the last claim.
+func (sh *shard) answers() bool { return sh.health.Load() == healthUp && sh.fastest.Load() != nil }
+
 // note keeps the log to one line when a shard falls silent and one when it is
 // back.
 func (sh *shard) note(ctx context.Context, err error) {

@@ -59,15 +59,18 @@ func (s *silence) now() time.Duration { return max(time.Since(s.begun), 1) }
 // begin is what heard wants to know of a call when it begins.
 func (s *silence) begin() moment { return moment{s.now(), s.awake.Now()} }
 
+// took is how long a call has taken so far.
+func (s *silence) took(began moment) time.Duration { return s.awake.Now() - began.awake }
+
 // answered takes the outcome of a call that others wait for, too.
 func (s *silence) answered(began moment, err error) {
-	s.tardy.Store(err != nil || s.awake.Now()-began.awake > askPatience)
+	s.tardy.Store(err != nil || s.took(began) > askPatience)
 	s.heard(began, err)
 }
 
 // heard takes the outcome of a call.
 func (s *silence) heard(began moment, err error) {
-	took := s.awake.Now() - began.awake
+	took := s.took(began)
 	if err != nil {
 		s.outage.failed()
 	}

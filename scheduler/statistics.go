@@ -29,6 +29,8 @@ const (
 	// shard is waited for then.
 	statisticsInterval = 5 * time.Second
 	surveyPatience     = time.Second
+	// readPatience is how long the shards are waited for when somebody asks.
+	readPatience = 450 * time.Millisecond
 	// recountPatience is how long the timers of a partition may be counted.
 	recountPatience = 10 * time.Second
 )
@@ -86,7 +88,7 @@ func (c *counting) statistics(ctx context.Context) (Statistics, error) {
 }
 
 func (c *counting) readAll(ctx context.Context) (Statistics, error) {
-	ctx, cancel := c.config.Awake.WithTimeout(ctx, roundPatience)
+	ctx, cancel := c.config.Awake.WithTimeout(ctx, readPatience)
 	defer cancel()
 	shards := slices.Collect(maps.Values(c.shards.gather()))
 	answers, faults := make([]store.TagSums, len(shards)), make([]error, len(shards))
