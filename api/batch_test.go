@@ -15,7 +15,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"chronos/scheduler"
 	"chronos/scheduler/timer"
 )
 
@@ -360,7 +359,7 @@ func TestBatchRoom(t *testing.T) {
 
 // The room that is charged is more than an answer can take.
 func TestBatchAnswersFit(t *testing.T) {
-	late := scheduler.Receipt{
+	late := timer.Receipt{
 		ID: timer.ID{Key: "ik-" + strings.Repeat("f", 32), RF: 16, Hint: ^timer.Hint(0)}, Due: time.Date(12345, 1, 1, 0, 0, 0, 0, time.UTC), Copies: 16, Replayed: true, Over: true,
 	}
 	long := withMore(`"` + strings.Repeat(`\u0001`, maxIgnoredName) + `":1`)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"chronos/scheduler"
 	"chronos/scheduler/timer"
 )
 
@@ -51,7 +50,7 @@ func BenchmarkDecodeWithEncodingJSON(b *testing.B) {
 // One request from its headers to its answer, without the network and the
 // scheduler.
 func BenchmarkPost(b *testing.B) {
-	receipt := scheduler.Receipt{ID: timer.ID{Key: strings.Repeat("0", 32), RF: 2, Hint: 7}, Due: time.UnixMilli(1e12), Copies: 2}
+	receipt := timer.Receipt{ID: timer.ID{Key: strings.Repeat("0", 32), RF: 2, Hint: 7}, Due: time.UnixMilli(1e12), Copies: 2}
 	handler := New(Config{Timers: constantTimers{receipt}}).app.Server().Handler
 	var rc fasthttp.RequestCtx
 	rc.Request.Header.SetMethod("POST")
@@ -73,7 +72,7 @@ func timersOf(n int, entry string) string {
 
 // A batch from its headers to its answer, without the network and the scheduler.
 func BenchmarkPostBatch(b *testing.B) {
-	receipt := scheduler.Receipt{ID: timer.ID{Key: strings.Repeat("0", 32), RF: 2, Hint: 7}, Due: time.UnixMilli(1e12), Copies: 2}
+	receipt := timer.Receipt{ID: timer.ID{Key: strings.Repeat("0", 32), RF: 2, Hint: 7}, Due: time.UnixMilli(1e12), Copies: 2}
 	handler := New(Config{Timers: constantTimers{receipt}}).app.Server().Handler
 	const least = `{"timing":{"interval":30},"callback":{"http":{"uri":"http://10.0.0.17:8080/cb","opaque":"id-17"}}}`
 	for _, n := range []int{1, 100, 1000} {

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler"
 	"chronos/scheduler/timer"
 )
 
@@ -40,7 +39,7 @@ func (c *repeated) Write(p []byte) (int, error) { return len(p), nil }
 // What looking at each byte before fasthttp does costs a POST: strict is what
 // Server does, plain is fasthttp alone.
 func BenchmarkConnection(b *testing.B) {
-	receipt := scheduler.Receipt{ID: timer.ID{Key: strings.Repeat("0", 32), RF: 2, Hint: 7}, Due: time.UnixMilli(1e12), Copies: 2}
+	receipt := timer.Receipt{ID: timer.ID{Key: strings.Repeat("0", 32), RF: 2, Hint: 7}, Due: time.UnixMilli(1e12), Copies: 2}
 	large := strings.Replace(typicalBody, "sip:", strings.Repeat("abcdefgh", 4096), 1)
 	for _, size := range []struct{ name, body string }{{"typical", typicalBody}, {"large", large}} {
 		raw := []byte("POST /timers HTTP/1.1\r\nHost: timers.example.com:7253\r\nUser-Agent: Go-http-client/1.1\r\nContent-Type: application/json\r\n" +

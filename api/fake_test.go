@@ -14,6 +14,9 @@ import (
 	"time"
 
 	"chronos/scheduler"
+	"chronos/scheduler/resync"
+	"chronos/scheduler/shard"
+	"chronos/scheduler/statistics"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
@@ -29,10 +32,10 @@ type fakeTimers struct {
 	unreached int
 	bodies    map[string]string // by idempotency key
 	// What Resync answers, with the query that it got last, and what DropReferences got.
-	page    scheduler.ResyncPage
-	query   scheduler.ResyncQuery
-	dropped map[string][]string  // keys by shard
-	counted scheduler.Statistics // but the tags
+	page    resync.Page
+	query   resync.Query
+	dropped map[string][]string // keys by shard
+	counted statistics.Sums     // but the tags
 }
 
 var _ Timers = (*fakeTimers)(nil)
@@ -47,25 +50,25 @@ func (f *fakeTimers) start(ctx context.Context, operation string, id timer.ID) e
 	return f.before(ctx, operation, id)
 }
 
-func (f *fakeTimers) Create(ctx context.Context, t timer.Timer) (scheduler.Receipt, error) {
+func (f *fakeTimers) Create(ctx context.Context, t timer.Timer) (timer.Receipt, error) {
 	if err := f.start(ctx, "create", timer.ID{}); err != nil {
-		return scheduler.Receipt{}, err
+		return timer.Receipt{}, err
 	}
 	key, err := timer.NewKey()
 	if err != nil {
-		return scheduler.Receipt{}, err
+		return timer.Receipt{}, err
 	}
 	return f.store(timer.ID{Key: key}, t)
 }
 
 // CreateOnce keeps the timer under the key that the idempotency key makes.
-func (f *fakeTimers) CreateOnce(ctx context.Context, key string, body []byte, t timer.Timer) (scheduler.Receipt, error) {
+func (f *fakeTimers) CreateOnce(ctx context.Context, key string, body []byte, t timer.Timer) (timer.Receipt, error) {
 	if err := f.start(ctx, "create once", timer.ID{Key: key}); err != nil {
-		return scheduler.Receipt{}, err
+		return timer.Receipt{}, err
 	}
 	known, same := f.remember(key, string(body))
 	if !same {
-		return scheduler.Receipt{}, fmt.Errorf("create timer: %w", timer.ErrKeyReused)
+		return timer.Receipt{}, fmt.Errorf("create timer: %w", timer.ErrKeyReused)
 	}
 	receipt, err := f.store(timer.ID{Key: timer.OnceKey(key)}, t)
 	receipt.Replayed = known
@@ -97,9 +100,9 @@ func (f *fakeTimers) CreateAll(ctx context.Context, all []scheduler.Creation) {
 	}
 }
 
-func (f *fakeTimers) Replace(ctx context.Context, id timer.ID, t timer.Timer) (scheduler.Receipt, error) {
+func (f *fakeTimers) Replace(ctx context.Context, id timer.ID, t timer.Timer) (timer.Receipt, error) {
 	if err := f.start(ctx, "replace", id); err != nil {
-		return scheduler.Receipt{}, err
+		return timer.Receipt{}, err
 	}
 	had := id.RF
 	if had == 0 {
@@ -110,7 +113,7 @@ func (f *fakeTimers) Replace(ctx context.Context, id timer.ID, t timer.Timer) (s
 		t.ReplicationFactor = had
 	case had:
 	default:
-		return scheduler.Receipt{}, fmt.Errorf("replace timer: %w", &timer.InvalidError{
+		return timer.Receipt{}, fmt.Errorf("replace timer: %w", &timer.InvalidError{
 			Pointer: "/reliability/replication-factor", Code: "replication-factor-changed", Detail: "it can't be changed"})
 	}
 	receipt, err := f.store(id, t)
@@ -118,9 +121,9 @@ func (f *fakeTimers) Replace(ctx context.Context, id timer.ID, t timer.Timer) (s
 	return receipt, err
 }
 
-func (f *fakeTimers) store(id timer.ID, t timer.Timer) (scheduler.Receipt, error) {
+func (f *fakeTimers) store(id timer.ID, t timer.Timer) (timer.Receipt, error) {
 	if err := t.Validate(); err != nil {
-		return scheduler.Receipt{}, fmt.Errorf("store timer: %w", err)
+		return timer.Receipt{}, fmt.Errorf("store timer: %w", err)
 	}
 	id.RF, id.Hint = t.ReplicationFactor, 0x8421
 	due := t.At
@@ -135,17 +138,17 @@ func (f *fakeTimers) store(id timer.ID, t timer.Timer) (scheduler.Receipt, error
 	f.records[id.Key] = store.ReadResult{
 		Record: store.Record{ID: id, Timer: t, State: timer.State{Version: 1, Seq: 1}}, Look: due, Due: due,
 	}
-	return scheduler.Receipt{ID: id, Due: due, Copies: 1}, nil
+	return timer.Receipt{ID: id, Due: due, Copies: 1}, nil
 }
 
-func (f *fakeTimers) Delete(ctx context.Context, id timer.ID) (scheduler.Receipt, error) {
+func (f *fakeTimers) Delete(ctx context.Context, id timer.ID) (timer.Receipt, error) {
 	if err := f.start(ctx, "delete", id); err != nil {
-		return scheduler.Receipt{}, err
+		return timer.Receipt{}, err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.records, id.Key)
-	return scheduler.Receipt{ID: id, Copies: 1, InFlight: f.inFlight, Unreached: f.unreached}, nil
+	return timer.Receipt{ID: id, Copies: 1, InFlight: f.inFlight, Unreached: f.unreached}, nil
 }
 
 func (f *fakeTimers) Lookup(ctx context.Context, id timer.ID) (store.ReadResult, error) {
@@ -161,9 +164,9 @@ func (f *fakeTimers) Lookup(ctx context.Context, id timer.ID) (store.ReadResult,
 	return found, nil
 }
 
-func (f *fakeTimers) Resync(ctx context.Context, q scheduler.ResyncQuery) (scheduler.ResyncPage, error) {
+func (f *fakeTimers) Resync(ctx context.Context, q resync.Query) (resync.Page, error) {
 	if err := f.start(ctx, "resync", timer.ID{}); err != nil {
-		return scheduler.ResyncPage{}, err
+		return resync.Page{}, err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -184,9 +187,9 @@ func (f *fakeTimers) DropReferences(ctx context.Context, shard string, keys []st
 	return nil
 }
 
-func (f *fakeTimers) Statistics(ctx context.Context) (scheduler.Statistics, error) {
+func (f *fakeTimers) Statistics(ctx context.Context) (statistics.Sums, error) {
 	if err := f.start(ctx, "statistics", timer.ID{}); err != nil {
-		return scheduler.Statistics{}, err
+		return statistics.Sums{}, err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -296,13 +299,13 @@ func wantProblem(t testing.TB, a answer, status int, code, pointer string) {
 const noPointer = "none"
 
 // constantTimers answers every write at once.
-type constantTimers struct{ receipt scheduler.Receipt }
+type constantTimers struct{ receipt timer.Receipt }
 
-func (c constantTimers) Create(context.Context, timer.Timer) (scheduler.Receipt, error) {
+func (c constantTimers) Create(context.Context, timer.Timer) (timer.Receipt, error) {
 	return c.receipt, nil
 }
 
-func (c constantTimers) CreateOnce(context.Context, string, []byte, timer.Timer) (scheduler.Receipt, error) {
+func (c constantTimers) CreateOnce(context.Context, string, []byte, timer.Timer) (timer.Receipt, error) {
 	return c.receipt, nil
 }
 
@@ -314,11 +317,11 @@ func (c constantTimers) CreateAll(_ context.Context, all []scheduler.Creation) {
 	}
 }
 
-func (c constantTimers) Replace(context.Context, timer.ID, timer.Timer) (scheduler.Receipt, error) {
+func (c constantTimers) Replace(context.Context, timer.ID, timer.Timer) (timer.Receipt, error) {
 	return c.receipt, nil
 }
 
-func (c constantTimers) Delete(context.Context, timer.ID) (scheduler.Receipt, error) {
+func (c constantTimers) Delete(context.Context, timer.ID) (timer.Receipt, error) {
 	return c.receipt, nil
 }
 
@@ -326,14 +329,14 @@ func (constantTimers) Lookup(context.Context, timer.ID) (store.ReadResult, error
 	return store.ReadResult{}, timer.ErrNotFound
 }
 
-func (constantTimers) Resync(context.Context, scheduler.ResyncQuery) (scheduler.ResyncPage, error) {
-	return scheduler.ResyncPage{}, scheduler.ErrShardUnknown
+func (constantTimers) Resync(context.Context, resync.Query) (resync.Page, error) {
+	return resync.Page{}, shard.ErrUnknown
 }
 
 func (constantTimers) DropReferences(context.Context, string, []string) error {
-	return scheduler.ErrShardUnknown
+	return shard.ErrUnknown
 }
 
-func (constantTimers) Statistics(context.Context) (scheduler.Statistics, error) {
-	return scheduler.Statistics{}, nil
+func (constantTimers) Statistics(context.Context) (statistics.Sums, error) {
+	return statistics.Sums{}, nil
 }

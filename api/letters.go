@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"chronos/api/tokens"
-	"chronos/scheduler"
+	"chronos/scheduler/deadletter"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
@@ -27,13 +27,13 @@ type Letters interface {
 	// Letter is one of them.
 	Letter(ctx context.Context, id string) (store.Letter, error)
 	// Fire fires one again.
-	Fire(ctx context.Context, id string) (scheduler.Receipt, error)
+	Fire(ctx context.Context, id string) (timer.Receipt, error)
 	// FireAll fires again some of those that q asks for.
-	FireAll(ctx context.Context, q store.LetterQuery) (scheduler.LettersDone, error)
+	FireAll(ctx context.Context, q store.LetterQuery) (deadletter.Done, error)
 	// Delete deletes one.
 	Delete(ctx context.Context, id string) error
 	// DeleteAll deletes some of those that q asks for.
-	DeleteAll(ctx context.Context, q store.LetterQuery) (scheduler.LettersDone, error)
+	DeleteAll(ctx context.Context, q store.LetterQuery) (deadletter.Done, error)
 }
 
 // LettersView is a page of dead letters, the newest first.
@@ -147,7 +147,7 @@ func serveLetters(mux *http.ServeMux, by gate, letters Letters) {
 
 // changeLetters does something with some of the letters that a request is about.
 func changeLetters(ctx context.Context, r *http.Request,
-	do func(context.Context, store.LetterQuery) (scheduler.LettersDone, error), count func(*LettersDone, int),
+	do func(context.Context, store.LetterQuery) (deadletter.Done, error), count func(*LettersDone, int),
 ) (any, error) {
 	q, all, err := letterQuery(r, "all")
 	if err != nil {
@@ -252,7 +252,7 @@ func letterProblem(err error) problem {
 		return newProblem(http.StatusNotFound, "letter-not-found", "there is no such dead letter; it was fired again, deleted, or is over CHRONOS_DEAD_RETENTION old: list them")
 	case errors.Is(err, store.ErrCursor):
 		return newProblem(http.StatusBadRequest, "cursor-malformed", "the cursor is none that was answered as next; leave it out to begin anew")
-	case errors.Is(err, scheduler.ErrSuperseded):
+	case errors.Is(err, timer.ErrSuperseded):
 		return newProblem(http.StatusConflict, "letter-superseded", "a timer with this key was set, replaced or deleted since this one was given up, and is there or was until 2 minutes ago; delete the letter, or try again when that timer is over")
 	case errors.Is(err, store.ErrUnreadable):
 		return newProblem(http.StatusConflict, "letter-unreadable", printable(err.Error())+"; look at its text, and delete it")

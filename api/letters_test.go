@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"chronos/api/tokens"
-	"chronos/scheduler"
+	"chronos/scheduler/deadletter"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
@@ -25,7 +25,7 @@ type fakeLetters struct {
 	err     error // the answer to whatever is about one letter
 	asked   []string
 	query   store.LetterQuery
-	done    scheduler.LettersDone
+	done    deadletter.Done
 }
 
 var _ Letters = (*fakeLetters)(nil)
@@ -45,12 +45,12 @@ func (f *fakeLetters) Letter(_ context.Context, id string) (store.Letter, error)
 	return store.Letter{}, timer.ErrNotFound
 }
 
-func (f *fakeLetters) Fire(_ context.Context, id string) (scheduler.Receipt, error) {
+func (f *fakeLetters) Fire(_ context.Context, id string) (timer.Receipt, error) {
 	f.asked = append(f.asked, "fire "+id)
-	return scheduler.Receipt{ID: timer.ID{Key: "k", RF: 2}, Due: fakeEpoch(), Copies: 2}, f.err
+	return timer.Receipt{ID: timer.ID{Key: "k", RF: 2}, Due: fakeEpoch(), Copies: 2}, f.err
 }
 
-func (f *fakeLetters) FireAll(_ context.Context, q store.LetterQuery) (scheduler.LettersDone, error) {
+func (f *fakeLetters) FireAll(_ context.Context, q store.LetterQuery) (deadletter.Done, error) {
 	f.asked, f.query = append(f.asked, "fire all"), q
 	return f.done, f.err
 }
@@ -60,7 +60,7 @@ func (f *fakeLetters) Delete(_ context.Context, id string) error {
 	return f.err
 }
 
-func (f *fakeLetters) DeleteAll(_ context.Context, q store.LetterQuery) (scheduler.LettersDone, error) {
+func (f *fakeLetters) DeleteAll(_ context.Context, q store.LetterQuery) (deadletter.Done, error) {
 	f.asked, f.query = append(f.asked, "delete all"), q
 	return f.done, f.err
 }
@@ -167,8 +167,8 @@ func TestLetterQueriesThatAreRefused(t *testing.T) {
 }
 
 func TestLettersAreChanged(t *testing.T) {
-	refused := scheduler.RefusedLetter{ID: "l1", Key: "k", Err: scheduler.ErrSuperseded}
-	fake := &fakeLetters{done: scheduler.LettersDone{Done: 3, Refused: []scheduler.RefusedLetter{refused}, Next: "n", Left: 9, Unreached: []string{"b"}}}
+	refused := deadletter.Refused{ID: "l1", Key: "k", Err: timer.ErrSuperseded}
+	fake := &fakeLetters{done: deadletter.Done{Done: 3, Refused: []deadletter.Refused{refused}, Next: "n", Left: 9, Unreached: []string{"b"}}}
 	admin := NewAdmin(AdminConfig{Letters: fake, Authorizer: anyone{}})
 	for request, want := range map[string]string{
 		"POST /dead/l1/fire":       `{"id":"k-2-0000000000000000","key":"k","due":"2030-01-31T12:00:00.000Z","copies":2}`,
@@ -178,7 +178,7 @@ func TestLettersAreChanged(t *testing.T) {
 	} {
 		method, path, _ := strings.Cut(request, " ")
 		got := askAdmin(t, admin, method, path, "")
-		body := strings.ReplaceAll(string(got.body), letterProblem(scheduler.ErrSuperseded).Detail, "…")
+		body := strings.ReplaceAll(string(got.body), letterProblem(timer.ErrSuperseded).Detail, "…")
 		if got.status != http.StatusOK || body != want+"\n" {
 			t.Errorf("%s: %d %s, want %s", request, got.status, body, want)
 		}
@@ -193,7 +193,7 @@ func TestLetterProblems(t *testing.T) {
 	}{
 		"none":        {timer.ErrNotFound, 404, "letter-not-found"},
 		"cursor":      {store.ErrCursor, 400, "cursor-malformed"},
-		"superseded":  {scheduler.ErrSuperseded, 409, "letter-superseded"},
+		"superseded":  {timer.ErrSuperseded, 409, "letter-superseded"},
 		"unreadable":  {fmt.Errorf("%w: x\x1b", store.ErrUnreadable), 409, "letter-unreadable"},
 		"denied":      {&timer.InvalidError{Pointer: "/callback/http/uri", Code: "uri-denied", Detail: "d"}, 409, "uri-denied"},
 		"unavailable": {fmt.Errorf("a: %w", timer.ErrUnavailable), 503, "store-unavailable"},

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"chronos/scheduler"
 	"chronos/scheduler/timer"
 )
 
@@ -38,7 +37,7 @@ func TestIdempotencyKey(t *testing.T) {
 // whether the body is the same.
 func TestIdempotencyBody(t *testing.T) {
 	seen := ""
-	s := New(Config{Timers: onceTimers{constantTimers{scheduler.Receipt{ID: timer.ID{Key: "k", RF: 2}, Copies: 1}}, &seen}})
+	s := New(Config{Timers: onceTimers{constantTimers{timer.Receipt{ID: timer.ID{Key: "k", RF: 2}, Copies: 1}}, &seen}})
 	for _, body := range []string{simple, " " + simple, simple + "\n"} {
 		if got := ask(t, s, "POST", "/timers", body, "Idempotency-Key", "k"); got.status != http.StatusOK || seen != body {
 			t.Errorf("have %d, the scheduler was given %q, want %q", got.status, seen, body)
@@ -51,7 +50,7 @@ type onceTimers struct {
 	body *string
 }
 
-func (o onceTimers) CreateOnce(_ context.Context, _ string, body []byte, _ timer.Timer) (scheduler.Receipt, error) {
+func (o onceTimers) CreateOnce(_ context.Context, _ string, body []byte, _ timer.Timer) (timer.Receipt, error) {
 	*o.body = string(body)
 	return o.receipt, nil
 }
@@ -74,7 +73,7 @@ func TestIdempotencyKeyRefused(t *testing.T) {
 
 // The answer to a repeated create tells a timer that is over from one that waits.
 func TestReplayOfATimerThatIsOver(t *testing.T) {
-	over := scheduler.Receipt{ID: timer.ID{Key: "k", RF: 2}, Due: fakeEpoch(), Replayed: true, Over: true}
+	over := timer.Receipt{ID: timer.ID{Key: "k", RF: 2}, Due: fakeEpoch(), Replayed: true, Over: true}
 	s := New(Config{Timers: constantTimers{over}})
 	got := ask(t, s, "POST", "/timers", simple, "Idempotency-Key", "k")
 	if receipt := parse[receiptView](t, got.body); got.status != http.StatusOK || receipt.State != "over" || receipt.Copies != 0 || receipt.Key != "k" {

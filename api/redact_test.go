@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"chronos/scheduler"
+	"chronos/scheduler/resync"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
@@ -32,7 +32,7 @@ func TestAnswersHideUserAndPassword(t *testing.T) {
 		ID: timer.ID{Key: "tea", RF: 2}, State: timer.State{Version: 1, Seq: 1}, Start: fakeEpoch(),
 		Timer: timer.Timer{ReplicationFactor: 2, Callback: timer.Callback{URI: uri}},
 	}
-	page := scheduler.ResyncPage{View: "v", Timers: []scheduler.Resynced{{ReadResult: store.ReadResult{Record: record, Due: fakeEpoch()}, Replicas: []string{"a"}, Former: []string{"a"}}}}
+	page := resync.Page{View: "v", Timers: []resync.Entry{{ReadResult: store.ReadResult{Record: record, Due: fakeEpoch()}, Replicas: []string{"a"}, Former: []string{"a"}}}}
 	list, err := renderResync(&page)
 	if err != nil || !strings.Contains(string(list), `"uri":"`+shown+`"`) || strings.Contains(string(list), "s3cret") {
 		t.Errorf("the resynchronisation shows %s, %v", list, err)

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"chronos/api/tokens"
-	"chronos/scheduler"
+	"chronos/scheduler/resync"
 )
 
 // Monitoring made for the Timer Service API asks for /ping, and has no token.
@@ -56,7 +56,7 @@ func TestSemicolonsBetweenParameters(t *testing.T) {
 	for _, query := range []string{
 		"node-for-replicas=b;cluster-view-id=v;time-from=2000", "node-for-replicas=b&cluster-view-id=v;time-from=2000", ";node-for-replicas=b;;cluster-view-id=v&time-from=2000;",
 	} {
-		timers.query = scheduler.ResyncQuery{}
+		timers.query = resync.Query{}
 		if got := ask(t, s, "GET", "/timers?"+query, "", "Authorization", token); got.status != http.StatusOK || timers.query.Shard != "b" || timers.query.View != "v" || timers.query.After.At.UnixMicro() != 2000 {
 			t.Errorf("%s: have %d, asked for %+v", query, got.status, timers.query)
 		}

@@ -9,14 +9,13 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"chronos/scheduler"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
 
 // appendReceipt writes the answer to a POST or PUT up to its optional members.
 // What an ID consists of needs no escapes.
-func appendReceipt(dst []byte, r *scheduler.Receipt) []byte {
+func appendReceipt(dst []byte, r *timer.Receipt) []byte {
 	dst = append(dst, `{"id":"`...)
 	dst = r.ID.Append(dst)
 	dst = append(dst, `","key":"`...)

@@ -18,7 +18,8 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"chronos/api/tokens"
-	"chronos/scheduler"
+	"chronos/scheduler/resync"
+	"chronos/scheduler/shard"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
@@ -122,7 +123,7 @@ func (s *Server) resync(c *fiber.Ctx) error {
 }
 
 // nextPage is where it goes on. Names and keys need no escapes.
-func nextPage(q *scheduler.ResyncQuery, next *store.Place) string {
+func nextPage(q *resync.Query, next *store.Place) string {
 	path := collectionPath + "?" + nodeParameter + "=" + q.Shard + "&" + viewParameter + "=" + q.View +
 		"&" + fromParameter + "=" + strconv.FormatInt(max(next.At.UnixMicro(), 0), 10)
 	if next.Key != "" {
@@ -133,15 +134,15 @@ func nextPage(q *scheduler.ResyncQuery, next *store.Place) string {
 
 // resyncProblem says in words of its own what a client can't know.
 func resyncProblem(err error) error {
-	if view, is := errors.AsType[*scheduler.ViewError](err); is {
+	if view, is := errors.AsType[*resync.ViewError](err); is {
 		return &problemError{newProblem(http.StatusBadRequest, "cluster-view-mismatch",
 			"timers are placed otherwise than cluster-view-id says; begin anew with "+viewParameter+"="+view.Present)}
 	}
 	switch {
-	case errors.Is(err, scheduler.ErrShardUnknown):
+	case errors.Is(err, shard.ErrUnknown):
 		return &problemError{newProblem(http.StatusNotFound, "shard-unknown",
 			"no shard has the name that node-for-replicas gives; `chronos topology show` lists them")}
-	case errors.Is(err, scheduler.ErrShardsAway):
+	case errors.Is(err, resync.ErrShardsAway):
 		p := newProblem(http.StatusServiceUnavailable, "shards-away",
 			"so many shards can't be reached that timers would be left out; nothing is sent; ask again when they are back")
 		p.retryAfter = timer.RetryAfter
@@ -150,7 +151,7 @@ func resyncProblem(err error) error {
 	return err
 }
 
-func readResync(c *fiber.Ctx) (q scheduler.ResyncQuery, err error) {
+func readResync(c *fiber.Ctx) (q resync.Query, err error) {
 	q.Bytes = resyncBytes
 	if q.Shard, err = readShard(c); err != nil {
 		return q, err
@@ -249,7 +250,7 @@ type (
 	}
 )
 
-func renderResync(page *scheduler.ResyncPage) ([]byte, error) {
+func renderResync(page *resync.Page) ([]byte, error) {
 	view := resyncView{Timers: make([]resyncedView, len(page.Timers))}
 	for i := range page.Timers {
 		view.Timers[i] = viewResynced(&page.Timers[i], page.View)
@@ -263,7 +264,7 @@ func renderResync(page *scheduler.ResyncPage) ([]byte, error) {
 	return bytes.TrimSuffix(body.Bytes(), []byte{'\n'}), nil
 }
 
-func viewResynced(t *scheduler.Resynced, view string) resyncedView {
+func viewResynced(t *resync.Entry, view string) resyncedView {
 	r := &t.Record
 	v := resyncedView{TimerID: r.ID.String(), OldReplicas: t.Former}
 	v.Timer = resyncTimerView{

@@ -12,7 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"chronos/api/tokens"
-	"chronos/scheduler"
+	"chronos/scheduler/resync"
+	"chronos/scheduler/shard"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
@@ -32,9 +33,9 @@ func references(ids ...string) string {
 }
 
 // resynced is a timer as the scheduler tells of it.
-func resynced() scheduler.Resynced {
+func resynced() resync.Entry {
 	start := time.UnixMilli(1_795_221_218_390).UTC()
-	return scheduler.Resynced{
+	return resync.Entry{
 		ReadResult: store.ReadResult{
 			Record: store.Record{
 				ID: timer.ID{Key: "tea", RF: 2, Hint: 0x8421}, Start: start, State: timer.State{Version: 1, Seq: 3},
@@ -54,7 +55,7 @@ func TestResyncAnswers(t *testing.T) {
 	once := resynced()
 	once.Record.Timer = timer.Timer{At: once.Record.Start, ReplicationFactor: 1, Callback: timer.Callback{URI: "http://localhost/"}}
 	once.Record.State.Seq, once.At, once.Replicas, once.Former = 1, once.Record.Start, []string{"d"}, []string{"d"}
-	timers := &fakeTimers{page: scheduler.ResyncPage{View: "2f1c86d0a7b9e453", Timers: []scheduler.Resynced{resynced(), once}}}
+	timers := &fakeTimers{page: resync.Page{View: "2f1c86d0a7b9e453", Timers: []resync.Entry{resynced(), once}}}
 	s := New(Config{Timers: timers, Authorizer: anyone{}})
 
 	got := ask(t, s, "GET", resyncOf("d"), "")
@@ -90,7 +91,7 @@ func TestResyncAnswers(t *testing.T) {
 		t.Errorf("the link leads behind %+v, want %+v", timers.query.After, *timers.page.Next)
 	}
 
-	timers.page = scheduler.ResyncPage{View: "2f1c86d0a7b9e453"}
+	timers.page = resync.Page{View: "2f1c86d0a7b9e453"}
 	if got := ask(t, s, "GET", resyncOf("d"), ""); got.status != http.StatusOK || string(got.body) != `{"timers":[]}` {
 		t.Errorf("of no timers: %d %s", got.status, got.body)
 	}
@@ -128,7 +129,7 @@ func TestResyncQueries(t *testing.T) {
 			if got := ask(t, s, "GET", resyncOf("d", tc.more), "", headers...); got.status != http.StatusOK {
 				t.Fatalf("status %d: %s", got.status, got.body)
 			}
-			want := scheduler.ResyncQuery{Shard: "d", View: "2f1c86d0a7b9e453", After: tc.after, Limit: tc.limit, Bytes: resyncBytes}
+			want := resync.Query{Shard: "d", View: "2f1c86d0a7b9e453", After: tc.after, Limit: tc.limit, Bytes: resyncBytes}
 			if diff := cmp.Diff(want, timers.query); diff != "" {
 				t.Errorf("query (-want +got):\n%s", diff)
 			}
@@ -189,9 +190,9 @@ func TestResyncErrors(t *testing.T) {
 		status int
 		code   string
 	}{
-		{&scheduler.ViewError{Present: "00000000000000aa"}, 400, "cluster-view-mismatch"},
-		{scheduler.ErrShardUnknown, 404, "shard-unknown"},
-		{fmt.Errorf("%w: 2 of 3", scheduler.ErrShardsAway), 503, "shards-away"},
+		{&resync.ViewError{Present: "00000000000000aa"}, 400, "cluster-view-mismatch"},
+		{shard.ErrUnknown, 404, "shard-unknown"},
+		{fmt.Errorf("%w: 2 of 3", resync.ErrShardsAway), 503, "shards-away"},
 		{timer.ErrUnavailable, 503, "store-unavailable"},
 		{context.DeadlineExceeded, 503, "store-unavailable"},
 		{errors.New("password"), 500, "internal"},
@@ -206,7 +207,7 @@ func TestResyncErrors(t *testing.T) {
 			t.Errorf("Reason %q doesn't say which view is the present one", got.header.Get("Reason"))
 		}
 	}
-	for err, want := range map[error]string{scheduler.ErrShardUnknown: "404 shard-unknown", timer.ErrUnavailable: "503 store-unavailable"} {
+	for err, want := range map[error]string{shard.ErrUnknown: "404 shard-unknown", timer.ErrUnavailable: "503 store-unavailable"} {
 		fault = err
 		got := ask(t, s, "DELETE", "/timers/references?node-for-replicas=d", references("tea"))
 		if p := parse[problem](t, got.body); fmt.Sprint(got.status, " ", p.Code) != want {
@@ -314,7 +315,7 @@ func TestLargeReferencesNeedTheRole(t *testing.T) {
 
 // Without tokens the public listener would tell everybody of all timers.
 func TestResyncWithoutTokensIsOnTheAdminListener(t *testing.T) {
-	timers := &fakeTimers{page: scheduler.ResyncPage{View: "2f1c86d0a7b9e453", Timers: []scheduler.Resynced{resynced()}, Next: &store.Place{Key: "tea"}}}
+	timers := &fakeTimers{page: resync.Page{View: "2f1c86d0a7b9e453", Timers: []resync.Entry{resynced()}, Next: &store.Place{Key: "tea"}}}
 	s := New(Config{Timers: timers, MaxBody: 4096})
 	const drop = "/timers/references?node-for-replicas=d"
 	for _, request := range []string{"GET " + resyncOf("d"), "GET /timers", "GET /%74imers", "DELETE " + drop, "DELETE /timers/%72eferences"} {

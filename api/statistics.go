@@ -7,7 +7,7 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
-	"chronos/scheduler"
+	"chronos/scheduler/statistics"
 )
 
 const statisticsPath = "/statistics"
@@ -34,7 +34,7 @@ func (s *Server) statistics(c *fiber.Ctx) error {
 }
 
 // appendStatistics writes the answer, types in order.
-func appendStatistics(dst []byte, found *scheduler.Statistics) []byte {
+func appendStatistics(dst []byte, found *statistics.Sums) []byte {
 	dst = append(dst, `{"tags":{`...)
 	for i, typ := range slices.Sorted(maps.Keys(found.Tags)) {
 		if i > 0 {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"chronos/scheduler"
+	"chronos/scheduler/statistics"
 	"chronos/scheduler/timer"
 )
 
@@ -31,7 +31,7 @@ func TestStatistics(t *testing.T) {
 		t.Fatalf("have %d %s", got.status, got.body)
 	}
 	get(`{"tags":{"CALL":2147483647,"REG":3,"é \"\\":1}}`)
-	timers.counted = scheduler.Statistics{Truncated: true, Incomplete: []string{"a", "c"}}
+	timers.counted = statistics.Sums{Truncated: true, Incomplete: []string{"a", "c"}}
 	get(`{"tags":{"CALL":2147483647,"REG":3,"é \"\\":1},"truncated":true,"incomplete":["a","c"]}`)
 	if got := ask(t, s, "HEAD", "/statistics", ""); got.status != http.StatusOK || len(got.body) > 0 {
 		t.Errorf("HEAD: %d %s", got.status, got.body)
@@ -49,9 +49,9 @@ func TestStatistics(t *testing.T) {
 // What is written is never longer than what was set aside for it, whatever types
 // clients choose.
 func TestStatisticsOfHostileTypes(t *testing.T) {
-	found := scheduler.Statistics{Tags: map[string]int64{}}
+	found := statistics.Sums{Tags: map[string]int64{}}
 	size := 64
-	for i := range scheduler.MaxTagTypes {
+	for i := range statistics.MaxTagTypes {
 		typ := strings.Repeat(string(rune(1+i%31)), timer.MaxTagType-4) + fmt.Sprintf("%04d", i)
 		found.Tags[typ] = math.MaxInt64
 		size += 64 + 6*len(typ)
@@ -60,7 +60,7 @@ func TestStatisticsOfHostileTypes(t *testing.T) {
 	if len(body) > size {
 		t.Errorf("%d bytes, more than the %d that are set aside", len(body), size)
 	}
-	if have := len(parse[struct{ Tags map[string]int64 }](t, body).Tags); have != scheduler.MaxTagTypes {
-		t.Errorf("%d types, want %d", have, scheduler.MaxTagTypes)
+	if have := len(parse[struct{ Tags map[string]int64 }](t, body).Tags); have != statistics.MaxTagTypes {
+		t.Errorf("%d types, want %d", have, statistics.MaxTagTypes)
 	}
 }

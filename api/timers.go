@@ -13,6 +13,8 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"chronos/scheduler"
+	"chronos/scheduler/resync"
+	"chronos/scheduler/statistics"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
@@ -24,32 +26,32 @@ import (
 // internal one.
 type Timers interface {
 	// Create stores a new timer.
-	Create(ctx context.Context, t timer.Timer) (scheduler.Receipt, error)
+	Create(ctx context.Context, t timer.Timer) (timer.Receipt, error)
 	// CreateOnce is Create for a request that may come again: with the same key
 	// and body the receipt is that of the timer that the first one made, and
 	// timer.ErrKeyReused is the error if the body is another.
-	CreateOnce(ctx context.Context, idempotencyKey string, body []byte, t timer.Timer) (scheduler.Receipt, error)
+	CreateOnce(ctx context.Context, idempotencyKey string, body []byte, t timer.Timer) (timer.Receipt, error)
 	// CreateAll is Create, or CreateOnce, of many timers at once, which fail
 	// independently of each other. What has an Err is left alone.
 	CreateAll(ctx context.Context, all []scheduler.Creation)
 	// Replace stores t under id, whether or not there was a timer. A
 	// ReplicationFactor of 0 is the one of id or of the stored timer, else the
 	// default; one that differs from these is refused.
-	Replace(ctx context.Context, id timer.ID, t timer.Timer) (scheduler.Receipt, error)
+	Replace(ctx context.Context, id timer.ID, t timer.Timer) (timer.Receipt, error)
 	// Delete ends the timer, if there is one.
-	Delete(ctx context.Context, id timer.ID) (scheduler.Receipt, error)
+	Delete(ctx context.Context, id timer.ID) (timer.Receipt, error)
 	// Lookup returns the timer and how it stands.
 	Lookup(ctx context.Context, id timer.ID) (store.ReadResult, error)
 	Resyncer
 	// Statistics says what the live timers represent.
-	Statistics(ctx context.Context) (scheduler.Statistics, error)
+	Statistics(ctx context.Context) (statistics.Sums, error)
 }
 
 // Resyncer is the part of Timers that is for resynchronisation.
 type Resyncer interface {
 	// Resync tells of the timers of which a shard is to have a copy. Errors besides:
 	// scheduler.ErrShardUnknown, ErrShardsAway and a *scheduler.ViewError.
-	Resync(ctx context.Context, q scheduler.ResyncQuery) (scheduler.ResyncPage, error)
+	Resync(ctx context.Context, q resync.Query) (resync.Page, error)
 	// DropReferences removes those of the timers' copies on a shard that don't belong
 	// there and are where they belong. Errors besides: scheduler.ErrShardUnknown.
 	DropReferences(ctx context.Context, shard string, keys []string) error
@@ -97,7 +99,7 @@ func (s *Server) create(c *fiber.Ctx) error {
 	}
 	ctx, cancel := operation()
 	defer cancel()
-	var receipt scheduler.Receipt
+	var receipt timer.Receipt
 	if key == "" {
 		receipt, err = s.timers.Create(ctx, asked)
 	} else {
@@ -265,7 +267,7 @@ func refuseConditions(c *fiber.Ctx) error {
 	return nil
 }
 
-func answerReceipt(c *fiber.Ctx, receipt *scheduler.Receipt, ignored []string) error {
+func answerReceipt(c *fiber.Ctx, receipt *timer.Receipt, ignored []string) error {
 	const typical = 192
 	body := appendReceipt(make([]byte, 0, typical), receipt)
 	body = append(appendIgnored(body, ignored), '}')
@@ -279,7 +281,7 @@ func answerReceipt(c *fiber.Ctx, receipt *scheduler.Receipt, ignored []string) e
 const unreachedHeader = "X-Chronos-Unreached"
 
 // markUntold says in headers what of the old version is still to be expected.
-func markUntold(c *fiber.Ctx, receipt *scheduler.Receipt) {
+func markUntold(c *fiber.Ctx, receipt *timer.Receipt) {
 	if receipt.InFlight {
 		c.Set("X-Chronos-In-Flight", "true")
 	}

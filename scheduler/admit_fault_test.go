@@ -11,7 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/replica"
+	"chronos/scheduler/settings"
 	"chronos/scheduler/storetest"
 	"chronos/scheduler/timer"
 )
@@ -31,7 +32,7 @@ func TestAdmitWhileAShardIsAway(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inCluster(t, 3, 2, func(c *cluster) {
 				begun := time.Now()
-				var all []scheduler.Admission
+				var all []replica.Admission
 				for i := range n {
 					if i == n/3 {
 						fault(c, n/2)
@@ -42,18 +43,18 @@ func TestAdmitWhileAShardIsAway(t *testing.T) {
 					}
 					m := message(fmt.Sprintf("k%d", i), "t:0:1", time.Until(begun.Add(90*time.Second)))
 					all = append(all, c.insist(c.nodes[i%2], m))
-					c.wantStanding("again", c.insist(c.nodes[(i+1)%2], m), scheduler.StandingAgain)
+					c.wantStanding("again", c.insist(c.nodes[(i+1)%2], m), replica.StandingAgain)
 				}
 				pass(10 * time.Second)
 				c.connect("s1", storetest.LinkUp)
 				pass(20 * time.Second)
 				for _, m := range all {
-					c.wantAdmitted("it is back", m, scheduler.StandingAgain)
+					c.wantAdmitted("it is back", m, replica.StandingAgain)
 				}
 				pass(2 * time.Minute)
 				for _, m := range all {
 					c.wantOrigins(m.Key, m.Origin)
-					c.wantAdmitted("over", m, scheduler.StandingAgain)
+					c.wantAdmitted("over", m, replica.StandingAgain)
 				}
 			}, remembering)
 		})
@@ -70,18 +71,18 @@ func (c *cluster) wipeAt(i, at int, shard string) {
 func TestKnownWhileAShardIsSilent(t *testing.T) {
 	for _, link := range []storetest.Link{storetest.LinkCut, storetest.LinkMute} {
 		inCluster(t, 3, 2, func(c *cluster) {
-			var all []scheduler.Admission
+			var all []replica.Admission
 			for i := range 20 {
 				all = append(all, c.insist(c.nodes[0], message(fmt.Sprintf("k%d", i), "t:0:1", time.Minute)))
 			}
 			c.connect("s1", link)
 			for range 3 {
 				for _, m := range all {
-					c.wantKnown("waits", m, scheduler.StandingAgain)
+					c.wantKnown("waits", m, replica.StandingAgain)
 					other, none := m, m
 					other.Origin, none.Key = "t:0:2", m.Key+"x"
-					c.wantKnown("another waits", other, scheduler.StandingDuplicate)
-					c.wantKnown("unheard of", none, scheduler.StandingNew)
+					c.wantKnown("another waits", other, replica.StandingDuplicate)
+					c.wantKnown("unheard of", none, replica.StandingNew)
 				}
 				pass(15 * time.Second)
 			}
@@ -104,7 +105,7 @@ func TestRememberBesideAdmit(t *testing.T) {
 					return nil
 				}, nil)
 				m, over := message("k", "t:0:2", time.Minute), message("k", "t:0:1", 0)
-				admitted := func() { c.wantStanding("beside", c.insist(c.nodes[0], m), scheduler.StandingNew) }
+				admitted := func() { c.wantStanding("beside", c.insist(c.nodes[0], m), replica.StandingNew) }
 				remembered := func() {
 					if err := c.standing(remember, c.nodes[1], over).Err; err != nil {
 						c.Error(err)
@@ -119,7 +120,7 @@ func TestRememberBesideAdmit(t *testing.T) {
 				<-time.After(10 * time.Millisecond)
 				wg.Go(does[1])
 				wg.Wait()
-				c.wantKnown("it waits", m, scheduler.StandingAgain)
+				c.wantKnown("it waits", m, replica.StandingAgain)
 				pass(2 * time.Minute)
 				c.wantOrigins("k", "t:0:2")
 			}, remembering)
@@ -139,7 +140,7 @@ func TestRememberWhereACopyIsMissing(t *testing.T) {
 			if err := c.standing(remember, c.nodes[1], message(key, "t:0:2", 0)).Err; err != nil {
 				c.Error(err)
 			}
-			c.wantKnown("it waits", m, scheduler.StandingAgain)
+			c.wantKnown("it waits", m, replica.StandingAgain)
 			pass(2 * time.Minute)
 			c.wantOrigins(key, "t:0:1")
 		}
@@ -211,14 +212,14 @@ func TestAdmitAboveWhatIsOver(t *testing.T) {
 			c.insist(c.nodes[0], message(key, "t:0:1", time.Second))
 		}
 		pass(5 * time.Second)
-		behind := startNode(c.T, c.Open("behind"), "behind", c.recorder, briefly, remembering, func(config *scheduler.Config) {
+		behind := startNode(c.T, c.Open("behind"), "behind", c.recorder, briefly, remembering, func(config *settings.Config) {
 			config.Wall = func() time.Time { return time.Now().Add(-30 * time.Minute) }
 		})
 		c.Wipe("s0")
 		for _, key := range keys {
 			m := message(key, "t:0:2", time.Minute)
-			c.wantStanding("by a clock that is behind", c.standing(admit, behind, m), scheduler.StandingNew)
-			c.wantKnown("it waits", m, scheduler.StandingAgain)
+			c.wantStanding("by a clock that is behind", c.standing(admit, behind, m), replica.StandingNew)
+			c.wantKnown("it waits", m, replica.StandingAgain)
 		}
 		pass(2 * time.Minute)
 		for _, key := range keys {
@@ -261,7 +262,7 @@ func TestCreateOnceAboveWhatIsOver(t *testing.T) {
 }
 
 // secondBehind has the second node's clock be half an hour behind.
-func secondBehind(config *scheduler.Config) {
+func secondBehind(config *settings.Config) {
 	if config.Node == nodeName(1) {
 		config.Wall = func() time.Time { return time.Now().Add(-30 * time.Minute) }
 	}
@@ -294,8 +295,8 @@ func TestAdmitWhereACopyHasMissedTheEnd(t *testing.T) {
 		c.connect(first, storetest.LinkUp)
 		pass(1100 * time.Millisecond)
 		m := message("k", "t:0:2", 10*time.Second)
-		c.wantKnown("the one before is over", m, scheduler.StandingNew)
-		c.wantStanding("the one before is over", c.insist(c.nodes[1], m), scheduler.StandingNew)
+		c.wantKnown("the one before is over", m, replica.StandingNew)
+		c.wantStanding("the one before is over", c.insist(c.nodes[1], m), replica.StandingNew)
 		c.Inject(nil, nil)
 		pass(time.Minute)
 		c.wantOrigins("k", "t:0:1", "t:0:2")
@@ -320,7 +321,7 @@ func TestAdmitAgainHasItsCopies(t *testing.T) {
 		if got := c.holders("k"); len(got) != 2 {
 			c.Errorf("copies are on %v, want two", got)
 		}
-	}, func(config *scheduler.Config) { config.MinCopies = 2 })
+	}, func(config *settings.Config) { config.MinCopies = 2 })
 }
 
 func TestAdmitAgainAfterAHaltHasItsCopies(t *testing.T) {
@@ -333,13 +334,13 @@ func TestAdmitAgainAfterAHaltHasItsCopies(t *testing.T) {
 			}
 			return nil
 		})
-		all := []scheduler.Admission{message("k", "t:0:1", time.Hour)}
+		all := []replica.Admission{message("k", "t:0:1", time.Hour)}
 		c.nodes[0].Admit(ctx, all)
 		c.Inject(nil, nil)
 		if !errors.Is(all[0].Err, timer.ErrUnavailable) {
 			c.Errorf("ended early: %+v", all[0])
 		}
-		c.wantStanding("once more", c.insist(c.nodes[1], all[0]), scheduler.StandingAgain)
+		c.wantStanding("once more", c.insist(c.nodes[1], all[0]), replica.StandingAgain)
 		pass(10 * time.Second)
 		if got := c.holders("k"); len(got) != 2 {
 			c.Errorf("copies are on %v, want two", got)
@@ -379,7 +380,7 @@ func (c *cluster) storm(draw *rand.Rand, round int) {
 	var wg sync.WaitGroup
 	soon := draw.IntN(2) == 0
 	same := draw.IntN(3) == 0
-	got := make([]scheduler.Admission, len(c.nodes))
+	got := make([]replica.Admission, len(c.nodes))
 	for k, n := range c.nodes {
 		wait, does := time.Duration(1+draw.IntN(40))*time.Millisecond, draw.IntN(4)
 		due := 20 * time.Second
@@ -430,9 +431,9 @@ func TestAdmitWhileAShardComes(t *testing.T) {
 		inCluster(t, 3, 2, func(c *cluster) {
 			before, announced, after := layouts()
 			stages := [][2]storetest.Layout{{before, before}, {before, announced}, {announced, announced}, {announced, after}, {after, after}}
-			var waiting, reused []scheduler.Admission
+			var waiting, reused []replica.Admission
 			at := time.Now().Add(2 * time.Minute)
-			of := func(key, origin string, in time.Duration) scheduler.Admission {
+			of := func(key, origin string, in time.Duration) replica.Admission {
 				m := message(key, origin, in)
 				m.Timer.ReplicationFactor = rf
 				return m
@@ -443,17 +444,17 @@ func TestAdmitWhileAShardComes(t *testing.T) {
 			pass(5 * time.Second)
 			for i, made := range stages {
 				c.lay(made)
-				var fresh []scheduler.Admission
+				var fresh []replica.Admission
 				for k := range 12 {
 					m := of(fmt.Sprintf("k%d.%d", i, k), "t:0:1", time.Until(at))
-					c.wantStanding("new", c.insist(c.nodes[k%2], m), scheduler.StandingNew)
+					c.wantStanding("new", c.insist(c.nodes[k%2], m), replica.StandingNew)
 					fresh = append(fresh, m)
 				}
 				for k := range 6 {
 					m := of(fmt.Sprintf("reused%d", 6*i+k), "t:0:1", 0)
-					c.wantStanding("over", c.insist(c.nodes[k%2], m), scheduler.StandingAgain)
+					c.wantStanding("over", c.insist(c.nodes[k%2], m), replica.StandingAgain)
 					m = of(m.Key, "t:0:2", time.Until(at))
-					c.wantStanding("once more", c.insist(c.nodes[k%2], m), scheduler.StandingNew)
+					c.wantStanding("once more", c.insist(c.nodes[k%2], m), replica.StandingNew)
 					reused = append(reused, m)
 					fresh = append(fresh, m)
 				}
@@ -462,17 +463,17 @@ func TestAdmitWhileAShardComes(t *testing.T) {
 					other := m
 					other.Origin = "t:0:3"
 					n := c.nodes[(k+1)%2]
-					c.wantStanding("known", c.standing(known, n, m), scheduler.StandingAgain)
-					c.wantStanding("again", c.insist(n, m), scheduler.StandingAgain)
-					c.wantStanding("another known", c.standing(known, n, other), scheduler.StandingDuplicate)
-					c.wantStanding("another", c.insist(n, other), scheduler.StandingDuplicate)
+					c.wantStanding("known", c.standing(known, n, m), replica.StandingAgain)
+					c.wantStanding("again", c.insist(n, m), replica.StandingAgain)
+					c.wantStanding("another known", c.standing(known, n, other), replica.StandingDuplicate)
+					c.wantStanding("another", c.insist(n, other), replica.StandingDuplicate)
 				}
 				waiting = append(waiting, fresh...)
 			}
 			pass(5 * time.Minute)
 			for _, m := range waiting {
 				want := []string{"t:0:1"}
-				if slices.ContainsFunc(reused, func(r scheduler.Admission) bool { return r.Key == m.Key }) {
+				if slices.ContainsFunc(reused, func(r replica.Admission) bool { return r.Key == m.Key }) {
 					want = append(want, "t:0:2")
 				}
 				c.wantOrigins(m.Key, want...)

@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"chronos/scheduler"
+	"chronos/scheduler/dispatch"
+	"chronos/scheduler/replica"
+	"chronos/scheduler/settings"
 	"chronos/scheduler/storetest"
 	"chronos/scheduler/timer"
 )
@@ -18,29 +21,29 @@ import (
 // origin, which its callback shows.
 
 // message is one that is due in so long.
-func message(key, origin string, in time.Duration) scheduler.Admission {
+func message(key, origin string, in time.Duration) replica.Admission {
 	asked := oneShot(0)
 	asked.At = time.Now().Add(in)
 	asked.Callback.Opaque = origin
-	return scheduler.Admission{Key: key, Origin: origin, Timer: asked}
+	return replica.Admission{Key: key, Origin: origin, Timer: asked}
 }
 
 // standing is what a call answers for one message.
-func (c *cluster) standing(call func(*scheduler.Scheduler, *cluster, []scheduler.Admission), n *node, m scheduler.Admission) scheduler.Admission {
-	all := []scheduler.Admission{m}
+func (c *cluster) standing(call func(*scheduler.Scheduler, *cluster, []replica.Admission), n *node, m replica.Admission) replica.Admission {
+	all := []replica.Admission{m}
 	call(n.Scheduler, c, all)
 	return all[0]
 }
 
-func admit(s *scheduler.Scheduler, c *cluster, all []scheduler.Admission) { s.Admit(c.Context(), all) }
+func admit(s *scheduler.Scheduler, c *cluster, all []replica.Admission) { s.Admit(c.Context(), all) }
 
-func known(s *scheduler.Scheduler, c *cluster, all []scheduler.Admission) { s.Known(c.Context(), all) }
+func known(s *scheduler.Scheduler, c *cluster, all []replica.Admission) { s.Known(c.Context(), all) }
 
-func remember(s *scheduler.Scheduler, c *cluster, all []scheduler.Admission) {
+func remember(s *scheduler.Scheduler, c *cluster, all []replica.Admission) {
 	s.Remember(c.Context(), all)
 }
 
-func (c *cluster) wantStanding(when string, got scheduler.Admission, want scheduler.Standing) {
+func (c *cluster) wantStanding(when string, got replica.Admission, want replica.Standing) {
 	c.Helper()
 	if got.Standing != want || got.Err != nil {
 		c.Errorf("%s: %s of %s has standing %d, %v; want %d", when, got.Origin, got.Key, got.Standing, got.Err, want)
@@ -48,14 +51,14 @@ func (c *cluster) wantStanding(when string, got scheduler.Admission, want schedu
 }
 
 // wantAdmitted and wantKnown ask each node.
-func (c *cluster) wantKnown(when string, m scheduler.Admission, want scheduler.Standing) {
+func (c *cluster) wantKnown(when string, m replica.Admission, want replica.Standing) {
 	c.Helper()
 	for _, n := range c.nodes {
 		c.wantStanding(when+", known", c.standing(known, n, m), want)
 	}
 }
 
-func (c *cluster) wantAdmitted(when string, m scheduler.Admission, want scheduler.Standing) {
+func (c *cluster) wantAdmitted(when string, m replica.Admission, want replica.Standing) {
 	c.Helper()
 	for _, n := range c.nodes {
 		c.wantStanding(when+", admitted", c.standing(admit, n, m), want)
@@ -63,7 +66,7 @@ func (c *cluster) wantAdmitted(when string, m scheduler.Admission, want schedule
 }
 
 // insist admits a message until it is answered, as a stream's reader does.
-func (c *cluster) insist(n *node, m scheduler.Admission) scheduler.Admission {
+func (c *cluster) insist(n *node, m replica.Admission) replica.Admission {
 	c.Helper()
 	for range 100 {
 		m = c.standing(admit, n, m)
@@ -94,36 +97,36 @@ func (c *cluster) wantOrigins(key string, want ...string) {
 // rememberFor is how long messages are remembered here.
 const rememberFor = 10 * time.Minute
 
-func remembering(config *scheduler.Config) { config.IdempotencyLife = rememberFor }
+func remembering(config *settings.Config) { config.IdempotencyLife = rememberFor }
 
 func TestAdmitIsOncePerKeyWhileItWaits(t *testing.T) {
 	for _, shards := range []int{1, 3} {
 		inCluster(t, shards, 2, func(c *cluster) {
 			first, other := message("k", "t:0:1", time.Minute), message("k", "t:0:2", time.Hour)
-			c.wantKnown("before", first, scheduler.StandingNew)
-			c.wantStanding("first", c.standing(admit, c.nodes[0], first), scheduler.StandingNew)
+			c.wantKnown("before", first, replica.StandingNew)
+			c.wantStanding("first", c.standing(admit, c.nodes[0], first), replica.StandingNew)
 			homes := slices.Sorted(slices.Values(c.homes("k", min(shards, 2))))
 			if got := c.holders("k"); !slices.Equal(got, homes) {
 				c.Errorf("copies are on %v, want %v", got, homes)
 			}
 			for _, when := range []string{"waiting", "about to fire"} {
-				c.wantKnown(when, first, scheduler.StandingAgain)
-				c.wantAdmitted(when, first, scheduler.StandingAgain)
-				c.wantKnown(when, other, scheduler.StandingDuplicate)
-				c.wantAdmitted(when, other, scheduler.StandingDuplicate)
+				c.wantKnown(when, first, replica.StandingAgain)
+				c.wantAdmitted(when, first, replica.StandingAgain)
+				c.wantKnown(when, other, replica.StandingDuplicate)
+				c.wantAdmitted(when, other, replica.StandingDuplicate)
 				pass(time.Minute - 20*time.Millisecond)
 			}
 			c.wantOnce("k", 1, maxLate)
 			for range 3 {
-				c.wantKnown("over", first, scheduler.StandingAgain)
-				c.wantAdmitted("over", first, scheduler.StandingAgain)
-				c.wantKnown("over", other, scheduler.StandingNew)
+				c.wantKnown("over", first, replica.StandingAgain)
+				c.wantAdmitted("over", first, replica.StandingAgain)
+				c.wantKnown("over", other, replica.StandingNew)
 				pass(rememberFor/3 - 30*time.Second)
 			}
 			pass(2 * time.Minute)
-			c.wantKnown("forgotten", first, scheduler.StandingNew)
+			c.wantKnown("forgotten", first, replica.StandingNew)
 			again := message("k", "t:0:1", time.Second)
-			c.wantStanding("forgotten", c.standing(admit, c.nodes[1], again), scheduler.StandingNew)
+			c.wantStanding("forgotten", c.standing(admit, c.nodes[1], again), replica.StandingNew)
 			pass(5 * time.Second)
 			c.wantOrigins("k", "t:0:1", "t:0:1")
 			pass(rememberFor)
@@ -139,9 +142,9 @@ func TestAdmitAnewOnceItIsOver(t *testing.T) {
 		for i := range 6 {
 			m := message("k", fmt.Sprintf("t:0:%d", i), 2*time.Second)
 			want = append(want, m.Origin)
-			c.wantStanding("after the one before", c.standing(admit, c.nodes[i%2], m), scheduler.StandingNew)
+			c.wantStanding("after the one before", c.standing(admit, c.nodes[i%2], m), replica.StandingNew)
 			pass(5 * time.Second)
-			c.wantAdmitted("over", m, scheduler.StandingAgain)
+			c.wantAdmitted("over", m, replica.StandingAgain)
 		}
 		c.wantOrigins("k", want...)
 		pass(rememberFor)
@@ -151,8 +154,8 @@ func TestAdmitAnewOnceItIsOver(t *testing.T) {
 
 func TestAdmitWhileItIsCalledBack(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
-		c.respond = func(attempt) (time.Duration, scheduler.Delivered) {
-			return 10 * time.Second, scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+		c.respond = func(attempt) (time.Duration, dispatch.Delivered) {
+			return 10 * time.Second, dispatch.Delivered{Verdict: dispatch.VerdictDelivered}
 		}
 		first, other := message("k", "t:0:1", time.Second), message("k", "t:0:2", time.Minute)
 		c.insist(c.nodes[0], first)
@@ -160,12 +163,12 @@ func TestAdmitWhileItIsCalledBack(t *testing.T) {
 		if n := len(c.seen()); n != 1 {
 			c.Fatalf("%d callbacks, want one under way", n)
 		}
-		c.wantKnown("firing", first, scheduler.StandingAgain)
-		c.wantAdmitted("firing", first, scheduler.StandingAgain)
-		c.wantKnown("firing", other, scheduler.StandingDuplicate)
-		c.wantAdmitted("firing", other, scheduler.StandingDuplicate)
+		c.wantKnown("firing", first, replica.StandingAgain)
+		c.wantAdmitted("firing", first, replica.StandingAgain)
+		c.wantKnown("firing", other, replica.StandingDuplicate)
+		c.wantAdmitted("firing", other, replica.StandingDuplicate)
 		pass(10 * time.Second)
-		c.wantStanding("over", c.standing(admit, c.nodes[1], other), scheduler.StandingNew)
+		c.wantStanding("over", c.standing(admit, c.nodes[1], other), replica.StandingNew)
 		pass(2 * time.Minute)
 		c.wantOrigins("k", "t:0:1", "t:0:2")
 	}, renewing)
@@ -174,7 +177,7 @@ func TestAdmitWhileItIsCalledBack(t *testing.T) {
 // Of two of a key in one call the first counts, whatever else is in it.
 func TestAdmitManyAtOnce(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
-		var all []scheduler.Admission
+		var all []replica.Admission
 		const keys = 100
 		for i := range keys {
 			key := fmt.Sprintf("k%d", i)
@@ -185,7 +188,7 @@ func TestAdmitManyAtOnce(t *testing.T) {
 		}
 		c.nodes[0].Admit(c.Context(), all)
 		for i, a := range all {
-			want := []scheduler.Standing{scheduler.StandingNew, scheduler.StandingDuplicate, scheduler.StandingAgain, scheduler.StandingUnknown}[i%4]
+			want := []replica.Standing{replica.StandingNew, replica.StandingDuplicate, replica.StandingAgain, replica.StandingUnknown}[i%4]
 			if _, refused := errors.AsType[*timer.InvalidError](a.Err); a.Standing != want || refused != (i%4 == 3) {
 				c.Errorf("%d: %s of %s has standing %d, %v; want %d", i, a.Origin, a.Key, a.Standing, a.Err, want)
 			}
@@ -202,12 +205,12 @@ func TestAdmitRefusesWhatIsWrong(t *testing.T) {
 		denied, far, many := message("k", "o", 0), message("k", "o", 2*timer.MaxInterval), message("k", "o", 0)
 		denied.Timer.Callback.URI, many.Timer.ReplicationFactor = "http://denied/", timer.MaxReplicationFactor+1
 		far.Timer.At = time.Now().Add(timer.MaxInterval).Add(time.Hour)
-		for what, m := range map[string]scheduler.Admission{
+		for what, m := range map[string]replica.Admission{
 			"no origin": message("k", "", 0), "no key": message("", "o", 0), "no key of an id": message("a b", "o", 0),
 			"a denied callback": denied, "too far ahead": far, "too many copies": many,
 		} {
 			got := c.standing(admit, c.nodes[0], m)
-			if _, refused := errors.AsType[*timer.InvalidError](got.Err); !refused || got.Standing != scheduler.StandingUnknown {
+			if _, refused := errors.AsType[*timer.InvalidError](got.Err); !refused || got.Standing != replica.StandingUnknown {
 				c.Errorf("%s: standing %d, %v; want it refused", what, got.Standing, got.Err)
 			}
 		}
@@ -230,7 +233,7 @@ func TestAdmitOnTwoNodesAtOnce(t *testing.T) {
 				return nil
 			})
 			var wg sync.WaitGroup
-			got := make([]scheduler.Admission, len(c.nodes))
+			got := make([]replica.Admission, len(c.nodes))
 			for k, n := range c.nodes {
 				wg.Go(func() { got[k] = c.standing(admit, n, message(key, fmt.Sprintf("t:%d:%d", k, i), time.Second)) })
 			}
@@ -238,9 +241,9 @@ func TestAdmitOnTwoNodesAtOnce(t *testing.T) {
 			var stored []string
 			for _, a := range got {
 				switch {
-				case a.Standing == scheduler.StandingNew:
+				case a.Standing == replica.StandingNew:
 					stored = append(stored, a.Origin)
-				case a.Standing != scheduler.StandingDuplicate || a.Err != nil:
+				case a.Standing != replica.StandingDuplicate || a.Err != nil:
 					c.Errorf("round %d: standing %d, %v", i, a.Standing, a.Err)
 				}
 			}
@@ -263,28 +266,28 @@ func TestRemember(t *testing.T) {
 			c.Fatal(err)
 		}
 		for range 2 {
-			c.wantKnown("remembered", m, scheduler.StandingAgain)
-			c.wantAdmitted("remembered", m, scheduler.StandingAgain)
-			c.wantKnown("remembered", other, scheduler.StandingNew)
+			c.wantKnown("remembered", m, replica.StandingAgain)
+			c.wantAdmitted("remembered", m, replica.StandingAgain)
+			c.wantKnown("remembered", other, replica.StandingNew)
 			pass(rememberFor - time.Minute)
 			if err := c.standing(remember, c.nodes[1], m).Err; err != nil {
 				c.Fatal(err)
 			}
 		}
-		c.wantStanding("beside it", c.standing(admit, c.nodes[1], other), scheduler.StandingNew)
+		c.wantStanding("beside it", c.standing(admit, c.nodes[1], other), replica.StandingNew)
 		if err := c.standing(remember, c.nodes[0], m).Err; err != nil {
 			c.Errorf("while another one waits: %v", err)
 		}
-		c.wantKnown("it waits", other, scheduler.StandingAgain)
-		c.wantKnown("another one waits", m, scheduler.StandingDuplicate)
+		c.wantKnown("it waits", other, replica.StandingAgain)
+		c.wantKnown("another one waits", m, replica.StandingDuplicate)
 		pass(5 * time.Second)
 		c.wantOrigins("k", "t:0:2")
 		if err := c.standing(remember, c.nodes[0], m).Err; err != nil {
 			c.Errorf("after another one: %v", err)
 		}
-		c.wantKnown("after another one", m, scheduler.StandingAgain)
+		c.wantKnown("after another one", m, replica.StandingAgain)
 		pass(rememberFor + time.Second)
-		c.wantKnown("forgotten", m, scheduler.StandingNew)
+		c.wantKnown("forgotten", m, replica.StandingNew)
 		c.wantEmpty()
 	}, remembering)
 }
@@ -300,7 +303,7 @@ func TestAdmitWithoutAnyShard(t *testing.T) {
 				for range 4 {
 					for i := range 3 {
 						m := message(fmt.Sprintf("k%d", i), "t:0:1", 5*time.Second)
-						for what, call := range map[string]func(*scheduler.Scheduler, *cluster, []scheduler.Admission){
+						for what, call := range map[string]func(*scheduler.Scheduler, *cluster, []replica.Admission){
 							"admit": admit, "known": known, "remember": remember,
 						} {
 							if what == "remember" && link == storetest.LinkLossy {
@@ -308,7 +311,7 @@ func TestAdmitWithoutAnyShard(t *testing.T) {
 							}
 							begun := time.Now()
 							got := c.standing(call, c.nodes[0], m)
-							if !errors.Is(got.Err, timer.ErrUnavailable) || got.Standing != scheduler.StandingUnknown {
+							if !errors.Is(got.Err, timer.ErrUnavailable) || got.Standing != replica.StandingUnknown {
 								c.Errorf("%s: standing %d, %v; want unavailable", what, got.Standing, got.Err)
 							}
 							if took := time.Since(begun); took > 1100*time.Millisecond {
@@ -324,7 +327,7 @@ func TestAdmitWithoutAnyShard(t *testing.T) {
 					m := message(fmt.Sprintf("k%d", i), "t:0:1", 5*time.Second)
 					got := c.insist(c.nodes[1], m)
 					if link != storetest.LinkLossy {
-						c.wantStanding("they are back", got, scheduler.StandingNew)
+						c.wantStanding("they are back", got, replica.StandingNew)
 					}
 				}
 				pass(30 * time.Second)

@@ -7,16 +7,19 @@ import (
 	"encoding/hex"
 	"errors"
 
+	"chronos/scheduler/replica"
+	"chronos/scheduler/resync"
+	"chronos/scheduler/statistics"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
 
 // Create stores a new timer under a key of ours. Errors: *InvalidError,
 // ErrUnavailable, with which the timer may exist, ErrOverloaded.
-func (s *Scheduler) Create(ctx context.Context, t timer.Timer) (Receipt, error) {
-	key, err := s.copies.newKey(&t)
+func (s *Scheduler) Create(ctx context.Context, t timer.Timer) (timer.Receipt, error) {
+	key, err := s.copies.NewKey(&t)
 	if err != nil {
-		return Receipt{}, err
+		return timer.Receipt{}, err
 	}
 	return s.create(ctx, key, "", &t)
 }
@@ -25,7 +28,7 @@ func (s *Scheduler) Create(ctx context.Context, t timer.Timer) (Receipt, error) 
 // idempotency key and body: then the receipt is that of the timer that the first
 // one made, until CHRONOS_IDEMPOTENCY_LIFE after it was over. ErrKeyReused says
 // that the body is another; its other errors are those of Create.
-func (s *Scheduler) CreateOnce(ctx context.Context, idempotencyKey string, body []byte, t timer.Timer) (Receipt, error) {
+func (s *Scheduler) CreateOnce(ctx context.Context, idempotencyKey string, body []byte, t timer.Timer) (timer.Receipt, error) {
 	return s.create(ctx, timer.OnceKey(idempotencyKey), hashOf(body), &t)
 }
 
@@ -34,21 +37,21 @@ func hashOf(body []byte) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-func (s *Scheduler) create(ctx context.Context, key, bodyHash string, t *timer.Timer) (Receipt, error) {
+func (s *Scheduler) create(ctx context.Context, key, bodyHash string, t *timer.Timer) (timer.Receipt, error) {
 	w, err := s.newCreate(key, bodyHash, t)
 	if err != nil {
-		return Receipt{}, err
+		return timer.Receipt{}, err
 	}
-	return s.copies.write(ctx, w)
+	return s.copies.Write(ctx, w)
 }
 
-func (s *Scheduler) newCreate(key, bodyHash string, t *timer.Timer) (wish, error) {
+func (s *Scheduler) newCreate(key, bodyHash string, t *timer.Timer) (replica.Wish, error) {
 	t.ReplicationFactor = cmp.Or(t.ReplicationFactor, timer.DefaultReplicationFactor)
 	if err := s.validate(t); err != nil {
-		return wish{}, err
+		return replica.Wish{}, err
 	}
-	w := s.copies.newWish(timer.ID{Key: key, RF: t.ReplicationFactor}, t)
-	w.bodyHash, w.fresh = bodyHash, bodyHash == ""
+	w := s.copies.NewWish(timer.ID{Key: key, RF: t.ReplicationFactor}, t)
+	w.BodyHash, w.Fresh = bodyHash, bodyHash == ""
 	return w, nil
 }
 
@@ -61,36 +64,36 @@ type Creation struct {
 
 	// Receipt and Err are set by CreateAll, as Create and CreateOnce would return
 	// them. What has an Err before is left alone.
-	Receipt Receipt
+	Receipt timer.Receipt
 	Err     error
 }
 
 // CreateAll is Create, or CreateOnce, of many timers at once: they go to their
 // shards together, and each gets its own answer.
 func (s *Scheduler) CreateAll(ctx context.Context, all []Creation) {
-	wishes, of := make([]wish, 0, len(all)), make([]*Creation, 0, len(all))
+	wishes, of := make([]replica.Wish, 0, len(all)), make([]*Creation, 0, len(all))
 	for i := range all {
 		n := &all[i]
 		if n.Err != nil {
 			continue
 		}
-		var w wish
+		var w replica.Wish
 		if w, n.Err = s.newOf(n); n.Err == nil {
 			wishes, of = append(wishes, w), append(of, n)
 		}
 	}
-	for i, answer := range s.copies.writeEach(ctx, wishes) {
+	for i, answer := range s.copies.WriteEach(ctx, wishes) {
 		of[i].Receipt, of[i].Err = answer.Receipt, answer.Err
 	}
 }
 
-func (s *Scheduler) newOf(n *Creation) (wish, error) {
+func (s *Scheduler) newOf(n *Creation) (replica.Wish, error) {
 	if n.IdempotencyKey != "" {
 		return s.newCreate(timer.OnceKey(n.IdempotencyKey), hashOf(n.Body), &n.Timer)
 	}
-	key, err := s.copies.newKey(&n.Timer)
+	key, err := s.copies.NewKey(&n.Timer)
 	if err != nil {
-		return wish{}, err
+		return replica.Wish{}, err
 	}
 	return s.newCreate(key, "", &n.Timer)
 }
@@ -100,31 +103,31 @@ func (s *Scheduler) newOf(n *Creation) (wish, error) {
 // own is refused. After the answer no callback of the earlier timer starts; if it
 // says in flight, none starts later than 2 s after it. Errors as Create, and
 // ErrOvertaken.
-func (s *Scheduler) Replace(ctx context.Context, id timer.ID, t timer.Timer) (Receipt, error) {
+func (s *Scheduler) Replace(ctx context.Context, id timer.ID, t timer.Timer) (timer.Receipt, error) {
 	asked := t.ReplicationFactor
 	t.ReplicationFactor = cmp.Or(asked, id.RF, timer.DefaultReplicationFactor)
 	switch err := s.validate(&t); {
 	case err != nil:
-		return Receipt{}, err
+		return timer.Receipt{}, err
 	case id.RF != 0 && id.RF != t.ReplicationFactor:
-		return Receipt{}, factorChanged(id.RF)
+		return timer.Receipt{}, replica.FactorChanged(id.RF)
 	}
 	begun := s.config.SinceBoot()
-	defer s.copies.queue(ctx, id.Key)()
+	defer s.copies.Queue(ctx, id.Key)()
 	if id.RF == 0 {
 		own, err := s.ownFactor(ctx, id)
 		switch {
 		case err != nil:
-			return Receipt{}, err
+			return timer.Receipt{}, err
 		case own != 0 && asked != 0 && asked != own:
-			return Receipt{}, factorChanged(own)
+			return timer.Receipt{}, replica.FactorChanged(own)
 		case own != 0:
 			t.ReplicationFactor = own
 		}
 	}
-	w := s.copies.newWish(timer.ID{Key: id.Key, RF: t.ReplicationFactor, Hint: id.Hint}, &t)
-	w.begun = begun
-	return s.copies.write(ctx, w)
+	w := s.copies.NewWish(timer.ID{Key: id.Key, RF: t.ReplicationFactor, Hint: id.Hint}, &t)
+	w.Begun = begun
+	return s.copies.Write(ctx, w)
 }
 
 // ownFactor is the replication factor with which a timer is stored, on which depends where
@@ -141,17 +144,12 @@ func (s *Scheduler) ownFactor(ctx context.Context, id timer.ID) (int, error) {
 	return 0, err
 }
 
-func factorChanged(own int) error {
-	return timer.Invalid("/reliability/replication-factor", "replication-factor-changed",
-		"the replication factor of a timer can't be changed; it is %d: leave it out and use the id that was answered, or delete the timer and create another", own)
-}
-
 // Delete ends the timer of this id, known or not, once or again. After the answer
 // no callback of it starts; if it says in flight, none starts later than 2 s
 // after it. Errors: ErrUnavailable, ErrOverloaded, ErrOvertaken.
-func (s *Scheduler) Delete(ctx context.Context, id timer.ID) (Receipt, error) {
-	defer s.copies.queue(ctx, id.Key)()
-	return s.copies.write(ctx, s.copies.newWish(id, nil))
+func (s *Scheduler) Delete(ctx context.Context, id timer.ID) (timer.Receipt, error) {
+	defer s.copies.Queue(ctx, id.Key)()
+	return s.copies.Write(ctx, s.copies.NewWish(id, nil))
 }
 
 func (s *Scheduler) validate(t *timer.Timer) error {
@@ -175,7 +173,7 @@ func (s *Scheduler) checkInstant(t *timer.Timer) error {
 // ErrUnavailable, if none has that could be asked, or this node doesn't know where
 // timers belong.
 func (s *Scheduler) Lookup(ctx context.Context, id timer.ID) (store.ReadResult, error) {
-	return s.copies.lookup(ctx, id)
+	return s.copies.Lookup(ctx, id)
 }
 
 // DropReferences removes those of the timers' copies on a shard that don't belong there, once
@@ -183,20 +181,20 @@ func (s *Scheduler) Lookup(ctx context.Context, id timer.ID) (store.ReadResult, 
 // fire or firing, stays. Errors: ErrShardUnknown, and ErrUnavailable, where some may have
 // been removed.
 func (s *Scheduler) DropReferences(ctx context.Context, shard string, keys []string) error {
-	return s.copies.dropReferences(ctx, shard, keys)
+	return s.copies.DropReferences(ctx, shard, keys)
 }
 
 // Resync tells of the timers of which a shard is to have a copy, page by page. A
 // timer that exists throughout is in some page once at least, whatever is done
 // meanwhile, for a reader who goes on behind each page's Next.
 // Errors: ErrShardUnknown; a *ViewError; ErrShardsAway and other ErrUnavailable.
-func (s *Scheduler) Resync(ctx context.Context, q ResyncQuery) (ResyncPage, error) {
-	return s.lists.resync(ctx, q)
+func (s *Scheduler) Resync(ctx context.Context, q resync.Query) (resync.Page, error) {
+	return s.lists.Read(ctx, q)
 }
 
 // Statistics counts the tags of all live timers, each timer once whatever its copies.
 // They are at most a second old. Its error wraps ErrUnavailable, if no shard could be
 // asked.
-func (s *Scheduler) Statistics(ctx context.Context) (Statistics, error) {
-	return s.tags.statistics(ctx)
+func (s *Scheduler) Statistics(ctx context.Context) (statistics.Sums, error) {
+	return s.tags.Read(ctx)
 }

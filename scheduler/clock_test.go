@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/settings"
 	"chronos/scheduler/store"
 	"chronos/scheduler/storetest"
 	"chronos/scheduler/timer"
@@ -60,7 +60,7 @@ func TestAWriteFollowsTheFastestClock(t *testing.T) {
 
 // startBehind starts a node whose clock is behind.
 func (c *cluster) startBehind(name string) *node {
-	return startNode(c.T, c.Open(name), name, c.recorder, func(config *scheduler.Config) {
+	return startNode(c.T, c.Open(name), name, c.recorder, func(config *settings.Config) {
 		briefly(config)
 		config.Wall = func() time.Time { return time.Now().Add(-2 * time.Minute) }
 	})
@@ -125,7 +125,7 @@ func TestAClockThatWasSetRightIsFollowedNoMore(t *testing.T) {
 	inCluster(t, 3, 1, func(c *cluster) {
 		var ahead atomic.Int64
 		ahead.Store(int64(10 * time.Minute))
-		startNode(c.T, c.Open("fast"), "fast", c.recorder, func(config *scheduler.Config) {
+		startNode(c.T, c.Open("fast"), "fast", c.recorder, func(config *settings.Config) {
 			config.Wall = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
 		})
 		pass(3 * time.Second)

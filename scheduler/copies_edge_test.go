@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/settings"
 	"chronos/scheduler/storetest"
 	"chronos/scheduler/timer"
 )
@@ -126,7 +126,7 @@ func TestTheSendLimitBeginsWithTheComparison(t *testing.T) {
 				m, r := storetest.NewModel("s0", "s1"), &recorder{}
 				var suspended atomic.Int64
 				begun := time.Now()
-				n := startNode(t, m.Open("node-0"), "node-0", r, briefly, func(config *scheduler.Config) {
+				n := startNode(t, m.Open("node-0"), "node-0", r, briefly, func(config *settings.Config) {
 					config.SinceBoot = func() time.Duration { return time.Hour + time.Since(begun) + time.Duration(suspended.Load()) }
 				})
 				m.Inject(func(op, _ string) error {
@@ -151,7 +151,7 @@ func TestTheSendLimitBeginsWithTheComparison(t *testing.T) {
 func TestARenewedCallbackBeginsBeforeTheNextCopyIsDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, r := storetest.NewModel("s0", "s1"), &recorder{}
-		n := startNode(t, m.Open("node-0"), "node-0", r, briefly, func(config *scheduler.Config) {
+		n := startNode(t, m.Open("node-0"), "node-0", r, briefly, func(config *settings.Config) {
 			config.Renew, config.Limit, config.Hold = true, 4*time.Second, 5*time.Second
 		})
 		pass(2 * time.Second)

@@ -6,15 +6,15 @@ import (
 	"testing/synctest"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/dispatch"
 	"chronos/scheduler/store"
 	"chronos/scheduler/storetest"
 )
 
 // slowly has callbacks answered after so long.
-func slowly(d time.Duration) func(attempt) (time.Duration, scheduler.Delivered) {
-	return func(attempt) (time.Duration, scheduler.Delivered) {
-		return d, scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+func slowly(d time.Duration) func(attempt) (time.Duration, dispatch.Delivered) {
+	return func(attempt) (time.Duration, dispatch.Delivered) {
+		return d, dispatch.Delivered{Verdict: dispatch.VerdictDelivered}
 	}
 }
 

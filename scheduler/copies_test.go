@@ -9,7 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/dispatch"
+	"chronos/scheduler/settings"
 	"chronos/scheduler/storetest"
 	"chronos/scheduler/timer"
 )
@@ -22,13 +23,13 @@ type cluster struct {
 	nodes []*node
 }
 
-func inCluster(t *testing.T, shards, nodes int, test func(c *cluster), tune ...func(*scheduler.Config)) {
+func inCluster(t *testing.T, shards, nodes int, test func(c *cluster), tune ...func(*settings.Config)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { test(newCluster(t, shards, nodes, tune...)) })
 }
 
 // newCluster starts the nodes. It is called in a bubble.
-func newCluster(t *testing.T, shards, nodes int, tune ...func(*scheduler.Config)) *cluster {
+func newCluster(t *testing.T, shards, nodes int, tune ...func(*settings.Config)) *cluster {
 	t.Helper()
 	names := make([]string, shards)
 	for i := range names {
@@ -37,14 +38,14 @@ func newCluster(t *testing.T, shards, nodes int, tune ...func(*scheduler.Config)
 	c := &cluster{T: t, Model: storetest.NewModel(names...), recorder: &recorder{}}
 	for i := range nodes {
 		name := nodeName(i)
-		c.nodes = append(c.nodes, startNode(t, c.Open(name), name, c.recorder, append([]func(*scheduler.Config){briefly}, tune...)...))
+		c.nodes = append(c.nodes, startNode(t, c.Open(name), name, c.recorder, append([]func(*settings.Config){briefly}, tune...)...))
 	}
 	pass(2 * time.Second) // they know each other
 	return c
 }
 
 // briefly saves virtual time: tombstones live 10 s, and polls are seldom.
-func briefly(config *scheduler.Config) {
+func briefly(config *settings.Config) {
 	config.TombLife, config.PollInterval = 10*time.Second, 200*time.Millisecond
 }
 
@@ -108,7 +109,7 @@ func (c *cluster) wantOnce(key string, pops int, bound time.Duration) {
 	wantOnTime(c.T, seen, bound)
 }
 
-func (c *cluster) create(asked timer.Timer) scheduler.Receipt {
+func (c *cluster) create(asked timer.Timer) timer.Receipt {
 	c.Helper()
 	return create(c.T, c.nodes[0], asked)
 }
@@ -116,7 +117,7 @@ func (c *cluster) create(asked timer.Timer) scheduler.Receipt {
 func TestCopiesAreWhereTheyBelongAndGoTogether(t *testing.T) {
 	for _, nodes := range []int{1, 2} {
 		inCluster(t, 3, nodes, func(c *cluster) {
-			var receipts []scheduler.Receipt
+			var receipts []timer.Receipt
 			for i := range 60 {
 				asked := oneShot(time.Duration(i) * 50 * time.Millisecond)
 				if i%3 == 0 {
@@ -147,8 +148,8 @@ func TestCopiesAreWhereTheyBelongAndGoTogether(t *testing.T) {
 // skew, not one that is retried.
 func TestSlowCallbacksComeOnce(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
-		c.respond = func(attempt) (time.Duration, scheduler.Delivered) {
-			return 1900 * time.Millisecond, scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+		c.respond = func(attempt) (time.Duration, dispatch.Delivered) {
+			return 1900 * time.Millisecond, dispatch.Delivered{Verdict: dispatch.VerdictDelivered}
 		}
 		var keys []string
 		for i := range 40 {
@@ -169,11 +170,11 @@ func TestSlowCallbacksComeOnce(t *testing.T) {
 
 func TestRetriesAreKnownToAllCopies(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
-		c.respond = func(a attempt) (time.Duration, scheduler.Delivered) {
+		c.respond = func(a attempt) (time.Duration, dispatch.Delivered) {
 			if a.Attempt < 4 {
-				return 100 * time.Millisecond, scheduler.Delivered{Reason: "status 500"}
+				return 100 * time.Millisecond, dispatch.Delivered{Reason: "status 500"}
 			}
-			return 0, scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+			return 0, dispatch.Delivered{Verdict: dispatch.VerdictDelivered}
 		}
 		var keys []string
 		for range 30 {
@@ -197,8 +198,8 @@ func TestRetriesAreKnownToAllCopies(t *testing.T) {
 
 func TestGivenUpLeavesOneLetter(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
-		c.respond = func(attempt) (time.Duration, scheduler.Delivered) {
-			return 0, scheduler.Delivered{Reason: "status 500"}
+		c.respond = func(attempt) (time.Duration, dispatch.Delivered) {
+			return 0, dispatch.Delivered{Reason: "status 500"}
 		}
 		for range 20 {
 			c.create(oneShot(time.Second))
@@ -290,13 +291,13 @@ func TestACopyThatMissedAnUpdateFindsItBeforeFiring(t *testing.T) {
 	for name, ends := range map[string]bool{"deleted": true, "replaced": false} {
 		t.Run(name, func(t *testing.T) {
 			inCluster(t, 2, 2, func(c *cluster) {
-				var receipts []scheduler.Receipt
+				var receipts []timer.Receipt
 				for range 20 {
 					receipts = append(receipts, c.create(oneShot(10*time.Second)))
 				}
 				c.Connect(nodeName(0), "s0", storetest.LinkCut)
 				for i := range receipts {
-					var changed scheduler.Receipt
+					var changed timer.Receipt
 					var err error
 					if ends {
 						changed, err = c.nodes[0].Delete(c.Context(), receipts[i].ID)
@@ -381,7 +382,7 @@ func TestAnswersNameUnreachedAndFiringCopies(t *testing.T) {
 func TestMinCopies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := storetest.NewModel("s0", "s1")
-		n := startNode(t, m.Open("node-0"), "node-0", &recorder{}, func(c *scheduler.Config) { c.MinCopies = 2 })
+		n := startNode(t, m.Open("node-0"), "node-0", &recorder{}, func(c *settings.Config) { c.MinCopies = 2 })
 		pass(time.Second)
 		m.Connect("node-0", "s1", storetest.LinkCut)
 		if _, err := n.Create(t.Context(), oneShot(time.Hour)); !errors.Is(err, timer.ErrUnavailable) {

@@ -3,6 +3,8 @@ package scheduler
 import (
 	"context"
 	"sync"
+
+	"chronos/scheduler/shard"
 )
 
 // crew is who works on the shards while the engine runs. Each kind of work ends
@@ -11,7 +13,7 @@ type crew struct {
 	s                       *Scheduler
 	watching, polling, work context.Context
 	watches, polls, loops   sync.WaitGroup
-	leave                   map[*shard]func() // ends the work on one
+	leave                   map[*shard.Shard]func() // ends the work on one
 }
 
 // follow has work begin on shards that come, and end on those that go, until
@@ -19,9 +21,9 @@ type crew struct {
 func (c *crew) follow() {
 	for {
 		changed := c.s.store.Changed()
-		all := c.s.shards.gather()
+		all := c.s.shards.Gather()
 		for sh, leave := range c.leave {
-			if all[sh.name] != sh {
+			if all[sh.Name] != sh {
 				leave()
 				delete(c.leave, sh)
 			}
@@ -41,7 +43,7 @@ func (c *crew) follow() {
 
 // start begins the work on a shard. What is in hand when the shard goes is let
 // come to its end first.
-func (c *crew) start(sh *shard) {
+func (c *crew) start(sh *shard.Shard) {
 	watching, stopWatching := context.WithCancel(c.watching)
 	polling, stopPolling := context.WithCancel(c.polling)
 	work, stopWork := context.WithCancel(c.work)
@@ -58,19 +60,19 @@ func (c *crew) start(sh *shard) {
 		stopPolling()
 		c.watches.Go(func() {
 			observers.Wait()
-			sh.forgetGauges()
-			c.s.copies.forget(sh)
+			sh.ForgetGauges()
+			c.s.copies.Forget(sh)
 		})
 		c.watches.Go(func() {
 			defer stopWork()
 			patience, cancel := context.WithTimeout(c.work, c.s.config.Limit+c.s.config.Settling)
 			defer cancel()
-			c.s.dispatch.leave(patience, sh)
+			c.s.dispatch.Leave(patience, sh)
 		})
 	}
-	observe(&c.watches, func() { sh.watch(watching) })
-	observe(&c.watches, func() { c.s.tags.watch(watching, sh) })
-	observe(&c.watches, func() { c.s.copies.sweep(watching, sh) })
-	observe(&c.polls, func() { c.s.dispatch.poll(polling, sh) })
-	c.s.dispatch.work(work, sh, &c.loops)
+	observe(&c.watches, func() { sh.Watch(watching) })
+	observe(&c.watches, func() { c.s.tags.Watch(watching, sh) })
+	observe(&c.watches, func() { c.s.copies.Sweep(watching, sh) })
+	observe(&c.polls, func() { c.s.dispatch.Poll(polling, sh) })
+	c.s.dispatch.Work(work, sh, &c.loops)
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/dispatch"
 	"chronos/scheduler/store"
 	"chronos/scheduler/storetest"
 	"chronos/scheduler/timer"
@@ -21,11 +21,11 @@ func TestRetriesOfTwoCopiesAreASkewApart(t *testing.T) {
 	inCluster(t, 2, 3, func(c *cluster) {
 		// The second attempt is another node's, and the third again that one's which polls
 		// the copy, and has it in its wheel beforehand.
-		c.respond = func(a attempt) (time.Duration, scheduler.Delivered) {
+		c.respond = func(a attempt) (time.Duration, dispatch.Delivered) {
 			if a.Attempt < 3 {
-				return 100 * time.Millisecond, scheduler.Delivered{Reason: "status 503", RetryAfter: time.Second}
+				return 100 * time.Millisecond, dispatch.Delivered{Reason: "status 503", RetryAfter: time.Second}
 			}
-			return 100 * time.Millisecond, scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+			return 100 * time.Millisecond, dispatch.Delivered{Verdict: dispatch.VerdictDelivered}
 		}
 		c.Lay(announced)
 		pass(time.Second)
@@ -58,11 +58,11 @@ func TestRetriesOfTwoCopiesAreASkewApart(t *testing.T) {
 // copies, or changed their ranks, while their timers waited for a retry.
 func TestRetriesAreASkewApartAfterTheSweep(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
-		c.respond = func(a attempt) (time.Duration, scheduler.Delivered) {
+		c.respond = func(a attempt) (time.Duration, dispatch.Delivered) {
 			if a.Attempt == 1 {
-				return 0, scheduler.Delivered{Reason: "status 503", RetryAfter: time.Minute}
+				return 0, dispatch.Delivered{Reason: "status 503", RetryAfter: time.Minute}
 			}
-			return 0, scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+			return 0, dispatch.Delivered{Verdict: dispatch.VerdictDelivered}
 		}
 		var ids []timer.ID
 		for range 60 {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/replica"
 	"chronos/scheduler/store"
 	"chronos/scheduler/storetest"
 	"chronos/scheduler/timer"
@@ -106,12 +106,12 @@ func TestAnEndOnADrainedShardBecomesNoTimer(t *testing.T) {
 		}
 		for i := range 60 {
 			first := message(fmt.Sprint("k", i), "one", time.Second)
-			c.wantStanding("first", c.standing(admit, c.nodes[i%2], first), scheduler.StandingNew)
+			c.wantStanding("first", c.standing(admit, c.nodes[i%2], first), replica.StandingNew)
 			once = append(once, timer.ID{Key: first.Key})
 		}
 		pass(2 * time.Second)
 		for i, id := range once {
-			c.wantStanding("another", c.standing(admit, c.nodes[i%2], message(id.Key, "other", 8*time.Second)), scheduler.StandingNew)
+			c.wantStanding("another", c.standing(admit, c.nodes[i%2], message(id.Key, "other", 8*time.Second)), replica.StandingNew)
 		}
 		pass(time.Second)
 		ends := 0

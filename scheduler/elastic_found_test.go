@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/dispatch"
+	"chronos/scheduler/replica"
+	"chronos/scheduler/settings"
 	"chronos/scheduler/store"
 	"chronos/scheduler/storetest"
 	"chronos/scheduler/timer"
@@ -160,12 +162,12 @@ func TestNodeInDoubtDeniesNoTimer(t *testing.T) {
 		asked.ReplicationFactor = 1
 		id := c.create(asked).ID
 		origin := message("from-a-stream", "one", time.Hour)
-		c.wantStanding("new", c.standing(admit, c.nodes[0], origin), scheduler.StandingNew)
+		c.wantStanding("new", c.standing(admit, c.nodes[0], origin), replica.StandingNew)
 		c.Lay(storetest.Layout{Shards: []string{"gone"}, Doubtful: true}, nodeName(1))
 		if _, err := behind.Lookup(c.Context(), id); !errors.Is(err, timer.ErrUnavailable) {
 			c.Errorf("looked up: %v; want %v", err, timer.ErrUnavailable)
 		}
-		if got := c.standing(known, behind, origin); got.Standing != scheduler.StandingUnknown || !errors.Is(got.Err, timer.ErrUnavailable) {
+		if got := c.standing(known, behind, origin); got.Standing != replica.StandingUnknown || !errors.Is(got.Err, timer.ErrUnavailable) {
 			c.Errorf("known: standing %d, %v; want %v", got.Standing, got.Err, timer.ErrUnavailable)
 		}
 		if _, err := c.nodes[0].Lookup(c.Context(), id); err != nil {
@@ -184,14 +186,14 @@ func TestARepeatedCreateIsRecognisedAfterAShardJoins(t *testing.T) {
 			c.Lay(announced)
 			asked := oneShot(10 * time.Second)
 			asked.ReplicationFactor = rf
-			once := func(n *node, i int) scheduler.Receipt {
+			once := func(n *node, i int) timer.Receipt {
 				receipt, err := n.CreateOnce(c.Context(), name+string(rune('a'+i)), []byte("body"), asked)
 				if err != nil {
 					c.Fatal(err)
 				}
 				return receipt
 			}
-			var first []scheduler.Receipt
+			var first []timer.Receipt
 			for i := range 20 {
 				first = append(first, once(c.nodes[0], i))
 			}
@@ -219,10 +221,10 @@ func TestARepeatedCreateWaitsForAFormerOwner(t *testing.T) {
 		c.Lay(announced)
 		asked := oneShot(20 * time.Second)
 		asked.ReplicationFactor = 1
-		once := func(n *node, i int) (scheduler.Receipt, error) {
+		once := func(n *node, i int) (timer.Receipt, error) {
 			return n.CreateOnce(c.Context(), string(rune('a'+i)), []byte("body"), asked)
 		}
-		var first []scheduler.Receipt
+		var first []timer.Receipt
 		for i := range 40 {
 			receipt, err := once(c.nodes[0], i)
 			if err != nil {
@@ -306,8 +308,8 @@ func TestACallbackOutlivesAnotherShard(t *testing.T) {
 				}
 			}
 		}
-		c.respond = func(attempt) (time.Duration, scheduler.Delivered) {
-			return 1500 * time.Millisecond, scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+		c.respond = func(attempt) (time.Duration, dispatch.Delivered) {
+			return 1500 * time.Millisecond, dispatch.Delivered{Verdict: dispatch.VerdictDelivered}
 		}
 		id := on("s3", 2*time.Second)
 		pass(6 * time.Second) // whoever made that callback waits for the next
@@ -326,11 +328,11 @@ func TestACallbackOutlivesAnotherShard(t *testing.T) {
 func TestAnOutcomeUsesTheOwnersOfNow(t *testing.T) {
 	inCluster(t, 2, 1, func(c *cluster) {
 		const takes = 1500 * time.Millisecond
-		c.respond = func(a attempt) (time.Duration, scheduler.Delivered) {
+		c.respond = func(a attempt) (time.Duration, dispatch.Delivered) {
 			if a.Attempt == 1 {
-				return takes, scheduler.Delivered{Reason: "failed"}
+				return takes, dispatch.Delivered{Reason: "failed"}
 			}
-			return 0, scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+			return 0, dispatch.Delivered{Verdict: dispatch.VerdictDelivered}
 		}
 		var ids []timer.ID
 		for range 40 {
@@ -371,7 +373,7 @@ func TestAnEndThatFoundNoCopyEndsNoLaterTimer(t *testing.T) {
 		forgotten := oneLess("s1", "s0")
 		forgotten.Others, forgotten.Epoch = nil, 3
 		c.Lay(forgotten)
-		behind := startNode(c.T, c.Open("behind"), "behind", c.recorder, func(config *scheduler.Config) {
+		behind := startNode(c.T, c.Open("behind"), "behind", c.recorder, func(config *settings.Config) {
 			config.Wall = func() time.Time { return time.Now().Add(-2 * time.Minute) }
 		})
 		for _, id := range ids {

@@ -8,7 +8,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"chronos/scheduler"
+	"chronos/scheduler/dispatch"
+	"chronos/scheduler/resync"
+	"chronos/scheduler/settings"
 	"chronos/scheduler/store"
 	"chronos/scheduler/storetest"
 	"chronos/scheduler/timer"
@@ -25,7 +27,7 @@ func withoutS2() storetest.Layout {
 
 // afterDraining runs a test on a cluster whose s2 takes no timers any more and is empty,
 // while it is a place still where copies may be: the others' sweep has not ended.
-func afterDraining(t *testing.T, test func(c *cluster), tune ...func(*scheduler.Config)) {
+func afterDraining(t *testing.T, test func(c *cluster), tune ...func(*settings.Config)) {
 	t.Helper()
 	inCluster(t, 3, 1, func(c *cluster) {
 		shards := []string{"s0", "s1", "s2"}
@@ -100,8 +102,8 @@ func TestARemovedShardIsToldNoOutcome(t *testing.T) {
 	for name, held := range map[string]bool{"told then": true, "told later": false} {
 		t.Run(name, func(t *testing.T) {
 			afterDraining(t, func(c *cluster) {
-				c.respond = func(attempt) (time.Duration, scheduler.Delivered) {
-					return time.Second, scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+				c.respond = func(attempt) (time.Duration, dispatch.Delivered) {
+					return time.Second, dispatch.Delivered{Verdict: dispatch.VerdictDelivered}
 				}
 				for range 20 {
 					c.create(oneShot(5 * time.Second))
@@ -149,11 +151,11 @@ func TestATombstoneForgetsARemovedShard(t *testing.T) {
 // Rule "what an answer may say": a shard that is removed during a request doesn't count as
 // unreached: it had no copy.
 func TestARemovedShardDoesNotCountAsUnreached(t *testing.T) {
-	for name, request := range map[string]func(c *cluster, id timer.ID) (scheduler.Receipt, error){
-		"delete": func(c *cluster, id timer.ID) (scheduler.Receipt, error) {
+	for name, request := range map[string]func(c *cluster, id timer.ID) (timer.Receipt, error){
+		"delete": func(c *cluster, id timer.ID) (timer.Receipt, error) {
 			return c.nodes[0].Delete(c.Context(), id)
 		},
-		"replace": func(c *cluster, id timer.ID) (scheduler.Receipt, error) {
+		"replace": func(c *cluster, id timer.ID) (timer.Receipt, error) {
 			return c.nodes[0].Replace(c.Context(), id, oneShot(time.Hour))
 		},
 	} {
@@ -213,8 +215,8 @@ func TestReadsOutliveARemovedShard(t *testing.T) {
 		c.hold("list", 100*time.Millisecond)
 		c.removeMeanwhile(func() {
 			view := c.Open(nodeName(0)).View()
-			page, err := c.nodes[0].Resync(c.Context(), scheduler.ResyncQuery{Shard: "s0", View: view, Limit: 10, Bytes: 1 << 20})
-			var changed *scheduler.ViewError
+			page, err := c.nodes[0].Resync(c.Context(), resync.Query{Shard: "s0", View: view, Limit: 10, Bytes: 1 << 20})
+			var changed *resync.ViewError
 			if !errors.As(err, &changed) && (err != nil || page.Unreached != 0 || len(page.Timers) != 1) {
 				c.Errorf("listed %d timers, %d shards unreached, %v", len(page.Timers), page.Unreached, err)
 			}
@@ -266,7 +268,7 @@ func TestRemovedShardHasNoGauges(t *testing.T) {
 		c.Lay(back)
 		pass(2 * time.Second)
 		expect("when it came back at once", all)
-	}, func(config *scheduler.Config) { config.Registerer = registry })
+	}, func(config *settings.Config) { config.Registerer = registry })
 }
 
 // gaugesOf are the names of those that say something of a shard.

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"chronos/scheduler"
+	"chronos/scheduler/dispatch"
+	"chronos/scheduler/settings"
 	"chronos/scheduler/store"
 	"chronos/scheduler/storetest"
 	"chronos/scheduler/timer"
@@ -19,7 +21,7 @@ import (
 
 // attempt is one delivery that a recorder saw.
 type attempt struct {
-	scheduler.Delivery
+	dispatch.Delivery
 	node string
 	at   time.Time
 	late time.Duration // from the due time
@@ -31,7 +33,7 @@ type recorder struct {
 	attempts []attempt
 	ended    []attempt // those whose context ended first, at the instant of that
 	// respond says how long an attempt takes and how it ends; nil for delivered at once.
-	respond func(attempt) (time.Duration, scheduler.Delivered)
+	respond func(attempt) (time.Duration, dispatch.Delivered)
 	// stubborn has an attempt take that long whatever its context says, as one does that
 	// can't be taken back.
 	stubborn bool
@@ -58,7 +60,7 @@ func (r *recorder) tell(a attempt) {
 }
 
 // record keeps an attempt and says how to answer it.
-func (r *recorder) record(a attempt) func(attempt) (time.Duration, scheduler.Delivered) {
+func (r *recorder) record(a attempt) func(attempt) (time.Duration, dispatch.Delivered) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.attempts = append(r.attempts, a)
@@ -66,7 +68,7 @@ func (r *recorder) record(a attempt) func(attempt) (time.Duration, scheduler.Del
 }
 
 // on is the recorder as one node's Deliverer.
-func (r *recorder) on(node string) scheduler.Deliverer { return nodeRecorder{r, node} }
+func (r *recorder) on(node string) dispatch.Deliverer { return nodeRecorder{r, node} }
 
 type nodeRecorder struct {
 	*recorder
@@ -82,14 +84,14 @@ func (nodeRecorder) Check(c timer.Callback) error {
 
 func (nodeRecorder) Destination(c timer.Callback) string { return c.URI }
 
-func (r nodeRecorder) Deliver(ctx context.Context, d scheduler.Delivery) scheduler.Delivered {
+func (r nodeRecorder) Deliver(ctx context.Context, d dispatch.Delivery) dispatch.Delivered {
 	if ctx.Err() != nil {
-		return scheduler.Delivered{Reason: "too late to send"}
+		return dispatch.Delivered{Reason: "too late to send"}
 	}
 	now := time.Now()
 	a := attempt{Delivery: d, node: r.node, at: now, late: now.Sub(d.Due)}
 	respond := r.record(a)
-	takes, ends := time.Duration(0), scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+	takes, ends := time.Duration(0), dispatch.Delivered{Verdict: dispatch.VerdictDelivered}
 	if respond != nil {
 		takes, ends = respond(a)
 	}
@@ -108,7 +110,7 @@ func (r nodeRecorder) Deliver(ctx context.Context, d scheduler.Delivery) schedul
 			<-over
 			return ends
 		}
-		return scheduler.Delivered{Reason: "no answer within 2 s"}
+		return dispatch.Delivered{Reason: "no answer within 2 s"}
 	}
 }
 
@@ -119,10 +121,10 @@ type node struct {
 	log  *logBuffer
 }
 
-func startNode(t *testing.T, backend store.Store, name string, r *recorder, tune ...func(*scheduler.Config)) *node {
+func startNode(t *testing.T, backend store.Store, name string, r *recorder, tune ...func(*settings.Config)) *node {
 	t.Helper()
 	log := &logBuffer{}
-	config := scheduler.DefaultConfig(name, slog.New(slog.NewTextHandler(log, nil)))
+	config := settings.Default(name, slog.New(slog.NewTextHandler(log, nil)))
 	begin := time.Now()
 	config.SinceBoot = func() time.Duration { return time.Hour + time.Since(begin) }
 	for _, change := range tune {
@@ -156,7 +158,7 @@ func recurring(interval time.Duration, pops int) timer.Timer {
 	return t
 }
 
-func create(t *testing.T, n *node, asked timer.Timer) scheduler.Receipt {
+func create(t *testing.T, n *node, asked timer.Timer) timer.Receipt {
 	t.Helper()
 	receipt, err := n.Create(t.Context(), asked)
 	if err != nil {
@@ -288,14 +290,14 @@ func TestOverdueRecurringTimerPopsOnce(t *testing.T) {
 
 func TestFailedCallbackIsTriedAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
-		r.respond = func(a attempt) (time.Duration, scheduler.Delivered) {
+		r.respond = func(a attempt) (time.Duration, dispatch.Delivered) {
 			switch a.Attempt {
 			case 1:
-				return 0, scheduler.Delivered{Reason: "status 500"}
+				return 0, dispatch.Delivered{Reason: "status 500"}
 			case 2:
-				return 0, scheduler.Delivered{Reason: "status 503", RetryAfter: 42 * time.Second}
+				return 0, dispatch.Delivered{Reason: "status 503", RetryAfter: 42 * time.Second}
 			}
-			return 0, scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+			return 0, dispatch.Delivered{Verdict: dispatch.VerdictDelivered}
 		}
 		n := startNode(t, m.Open("a"), "a", r)
 		create(t, n, oneShot(time.Second))
@@ -319,8 +321,8 @@ func TestFailedCallbackIsTriedAgain(t *testing.T) {
 }
 
 func TestUsedUpAttempts(t *testing.T) {
-	fail := func(attempt) (time.Duration, scheduler.Delivered) {
-		return 0, scheduler.Delivered{Reason: "status 500"}
+	fail := func(attempt) (time.Duration, dispatch.Delivered) {
+		return 0, dispatch.Delivered{Reason: "status 500"}
 	}
 	t.Run("a one-shot timer goes to the dead letters", func(t *testing.T) {
 		inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
@@ -360,8 +362,8 @@ func TestUsedUpAttempts(t *testing.T) {
 	})
 	t.Run("a retry never runs past the next pop", func(t *testing.T) {
 		inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
-			r.respond = func(attempt) (time.Duration, scheduler.Delivered) {
-				return 0, scheduler.Delivered{Reason: "status 503", RetryAfter: time.Hour}
+			r.respond = func(attempt) (time.Duration, dispatch.Delivered) {
+				return 0, dispatch.Delivered{Reason: "status 503", RetryAfter: time.Hour}
 			}
 			n := startNode(t, m.Open("a"), "a", r)
 			create(t, n, recurring(10*time.Second, 4))
@@ -377,8 +379,8 @@ func TestUsedUpAttempts(t *testing.T) {
 
 func TestGoneEndsTimer(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
-		r.respond = func(attempt) (time.Duration, scheduler.Delivered) {
-			return 0, scheduler.Delivered{Verdict: scheduler.VerdictGone, Reason: "status 410"}
+		r.respond = func(attempt) (time.Duration, dispatch.Delivered) {
+			return 0, dispatch.Delivered{Verdict: dispatch.VerdictGone, Reason: "status 410"}
 		}
 		n := startNode(t, m.Open("a"), "a", r)
 		id := create(t, n, recurring(time.Second, 10)).ID
@@ -394,11 +396,11 @@ func TestGoneEndsTimer(t *testing.T) {
 
 func TestRetryGoesToAnotherNode(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
-		r.respond = func(a attempt) (time.Duration, scheduler.Delivered) {
+		r.respond = func(a attempt) (time.Duration, dispatch.Delivered) {
 			if a.node == "broken" {
-				return 0, scheduler.Delivered{Reason: "connection refused"}
+				return 0, dispatch.Delivered{Reason: "connection refused"}
 			}
-			return 0, scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+			return 0, dispatch.Delivered{Verdict: dispatch.VerdictDelivered}
 		}
 		startNode(t, m.Open("broken"), "broken", r)
 		n := startNode(t, m.Open("sound"), "sound", r)

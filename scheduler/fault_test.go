@@ -9,7 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/dispatch"
+	"chronos/scheduler/settings"
 	"chronos/scheduler/store"
 	"chronos/scheduler/storetest"
 	"chronos/scheduler/timer"
@@ -84,11 +85,11 @@ func TestDeadNode(t *testing.T) {
 	t.Run("while it fires: hold and 1 s late", func(t *testing.T) {
 		inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
 			dying := &cutStore{Store: m.Open("dying")}
-			r.respond = func(a attempt) (time.Duration, scheduler.Delivered) {
+			r.respond = func(a attempt) (time.Duration, dispatch.Delivered) {
 				if a.node == "dying" {
 					dying.cut.Store(true)
 				}
-				return time.Second, scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+				return time.Second, dispatch.Delivered{Verdict: dispatch.VerdictDelivered}
 			}
 			first := startNode(t, dying, "dying", r)
 			create(t, first, oneShot(time.Second))
@@ -112,16 +113,16 @@ func TestDeadNode(t *testing.T) {
 func TestLateSettlementIsAWarningNothingMore(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
 		slow := &cutStore{Store: m.Open("slow")}
-		r.respond = func(a attempt) (time.Duration, scheduler.Delivered) {
+		r.respond = func(a attempt) (time.Duration, dispatch.Delivered) {
 			if a.Seq > 1 {
-				return 0, scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+				return 0, dispatch.Delivered{Verdict: dispatch.VerdictDelivered}
 			}
 			if a.node == "slow" {
 				slow.cut.Store(true) // nobody hears of the outcome until the other has it
-				return 0, scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+				return 0, dispatch.Delivered{Verdict: dispatch.VerdictDelivered}
 			}
 			slow.cut.Store(false)
-			return 1500 * time.Millisecond, scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+			return 1500 * time.Millisecond, dispatch.Delivered{Verdict: dispatch.VerdictDelivered}
 		}
 		first := startNode(t, slow, "slow", r)
 		create(t, first, recurring(time.Minute, 2))
@@ -233,8 +234,8 @@ func TestAllShardsSilentIsNotReady(t *testing.T) {
 
 func TestCallbackEndsWithTheFence(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
-		r.respond = func(attempt) (time.Duration, scheduler.Delivered) {
-			return time.Hour, scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+		r.respond = func(attempt) (time.Duration, dispatch.Delivered) {
+			return time.Hour, dispatch.Delivered{Verdict: dispatch.VerdictDelivered}
 		}
 		n := startNode(t, m.Open("a"), "a", r)
 		create(t, n, oneShot(time.Second))
@@ -254,7 +255,7 @@ func TestSuspendedMachine(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
 		begin := time.Now()
 		var slept atomic.Int64
-		n := startNode(t, m.Open("a"), "a", r, func(c *scheduler.Config) {
+		n := startNode(t, m.Open("a"), "a", r, func(c *settings.Config) {
 			c.SinceBoot = func() time.Duration { return time.Hour + time.Since(begin) + time.Duration(slept.Load()) }
 		})
 		m.Inject(nil, func(op, _ string) error {
@@ -290,8 +291,8 @@ func TestDeletedWhileInTheWheel(t *testing.T) {
 
 func TestUpdateWhileInFlight(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
-		r.respond = func(attempt) (time.Duration, scheduler.Delivered) {
-			return time.Second, scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+		r.respond = func(attempt) (time.Duration, dispatch.Delivered) {
+			return time.Second, dispatch.Delivered{Verdict: dispatch.VerdictDelivered}
 		}
 		n := startNode(t, m.Open("a"), "a", r)
 		id := create(t, n, oneShot(time.Second)).ID
@@ -316,8 +317,8 @@ func TestLostAnswerOfAWriteThatFires(t *testing.T) {
 	for name, asked := range map[string]timer.Timer{"one-shot": oneShot(0), "recurring": recurring(100*time.Millisecond, 3)} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
-				r.respond = func(attempt) (time.Duration, scheduler.Delivered) {
-					return 900 * time.Millisecond, scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+				r.respond = func(attempt) (time.Duration, dispatch.Delivered) {
+					return 900 * time.Millisecond, dispatch.Delivered{Verdict: dispatch.VerdictDelivered}
 				}
 				n := startNode(t, m.Open("a"), "a", r)
 				pass(time.Second)

@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler"
 	"chronos/scheduler/storetest"
 	"chronos/scheduler/timer"
 )
@@ -99,7 +98,7 @@ func TestARepeatedCreateAsksAllCopies(t *testing.T) {
 			inCluster(t, 3, 2, func(c *cluster) {
 				n, key := c.nodes[0], timer.OnceKey("once")
 				better := c.homes(key, 2)[0]
-				create := func() scheduler.Receipt {
+				create := func() timer.Receipt {
 					receipt, err := n.CreateOnce(c.Context(), "once", []byte("body"), oneShot(in))
 					if err != nil {
 						c.Error(err)
@@ -184,7 +183,7 @@ func TestARepeatedCreateIsTakenBackWhereNoAnswerCame(t *testing.T) {
 	inCluster(t, 3, 1, func(c *cluster) {
 		key := timer.OnceKey("once")
 		better := c.homes(key, 2)[0]
-		create := func() (receipt scheduler.Receipt) {
+		create := func() (receipt timer.Receipt) {
 			receipt, err := c.nodes[0].CreateOnce(c.Context(), "once", []byte("body"), oneShot(time.Second))
 			if err != nil {
 				c.Error(err)
@@ -208,7 +207,7 @@ func TestARepeatedCreateIsTakenBackWhereNoAnswerCame(t *testing.T) {
 // of the key ends the timer.
 func TestAnEndKeepsTheIdempotencyKeyOfOtherCopies(t *testing.T) {
 	inCluster(t, 2, 1, func(c *cluster) {
-		create := func() scheduler.Receipt {
+		create := func() timer.Receipt {
 			receipt, err := c.nodes[0].CreateOnce(c.Context(), "once", []byte("body"), oneShot(time.Minute))
 			if err != nil {
 				c.Fatal(err)

@@ -4,7 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/dispatch"
+	"chronos/scheduler/settings"
 	"chronos/scheduler/store"
 	"chronos/scheduler/storetest"
 	"chronos/scheduler/timer"
@@ -14,7 +15,7 @@ import (
 
 const rememberedFor = 30 * time.Second
 
-func remembersBriefly(config *scheduler.Config) { config.IdempotencyLife = rememberedFor }
+func remembersBriefly(config *settings.Config) { config.IdempotencyLife = rememberedFor }
 
 // createOnce makes n timers of two copies, each with a key, due in a minute.
 func (c *cluster) createOnce(n int) (ids []timer.ID) {
@@ -57,8 +58,8 @@ func TestATombstoneWithAnIdempotencyKeyGoesWhenAllHaveHeard(t *testing.T) {
 func TestAnEndOnADrainedShardIsKeptBriefly(t *testing.T) {
 	inCluster(t, 2, 2, func(c *cluster) {
 		const takes = 1500 * time.Millisecond
-		c.respond = func(attempt) (time.Duration, scheduler.Delivered) {
-			return takes, scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+		c.respond = func(attempt) (time.Duration, dispatch.Delivered) {
+			return takes, dispatch.Delivered{Verdict: dispatch.VerdictDelivered}
 		}
 		ids := c.createOnce(10)
 		pass(time.Minute + takes/2)

@@ -9,7 +9,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"chronos/scheduler"
+	"chronos/scheduler/dispatch"
+	"chronos/scheduler/settings"
 	"chronos/scheduler/storetest"
 	"chronos/scheduler/timer"
 )
@@ -23,13 +24,13 @@ func TestHangingDestinationsDelayNobodyElse(t *testing.T) {
 	for _, test := range []struct{ slots, hanging, timers int }{{4096, 1, 500}, {4096, 1, 4500}, {4096, 16, 500}, {4096, 256, 50}, {64, 1, 500}, {64, 16, 500}} {
 		t.Run(fmt.Sprintf("%d slots, %d hanging with %d timers each", test.slots, test.hanging, test.timers), func(t *testing.T) {
 			inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
-				r.respond = func(a attempt) (time.Duration, scheduler.Delivered) {
+				r.respond = func(a attempt) (time.Duration, dispatch.Delivered) {
 					if strings.HasPrefix(a.Callback.URI, "http://hangs") {
-						return time.Hour, scheduler.Delivered{}
+						return time.Hour, dispatch.Delivered{}
 					}
-					return time.Millisecond, scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+					return time.Millisecond, dispatch.Delivered{Verdict: dispatch.VerdictDelivered}
 				}
-				n := startNode(t, m.Open("a"), "a", r, func(c *scheduler.Config) { c.Slots = test.slots })
+				n := startNode(t, m.Open("a"), "a", r, func(c *settings.Config) { c.Slots = test.slots })
 				keepHanging(t, n, test.hanging, test.timers)
 				const others = 100
 				for range others {
@@ -108,7 +109,7 @@ func TestABurstIsClaimedOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
 		r.respond = slowly(100 * time.Millisecond)
 		registry := prometheus.NewRegistry()
-		n := startNode(t, m.Open("a"), "a", r, func(c *scheduler.Config) { c.Registerer = registry })
+		n := startNode(t, m.Open("a"), "a", r, func(c *settings.Config) { c.Registerer = registry })
 		const burst = 10000
 		due := time.Now().Add(20 * time.Second)
 		for range burst {

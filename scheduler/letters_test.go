@@ -11,7 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/deadletter"
+	"chronos/scheduler/dispatch"
 	"chronos/scheduler/store"
 	"chronos/scheduler/storetest"
 	"chronos/scheduler/timer"
@@ -19,13 +20,13 @@ import (
 
 // failing has all callbacks fail until healed is called.
 func (c *cluster) failing() (heal func()) {
-	set := func(respond func(attempt) (time.Duration, scheduler.Delivered)) {
+	set := func(respond func(attempt) (time.Duration, dispatch.Delivered)) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.respond = respond
 	}
-	set(func(attempt) (time.Duration, scheduler.Delivered) {
-		return 0, scheduler.Delivered{Reason: "status 500"}
+	set(func(attempt) (time.Duration, dispatch.Delivered) {
+		return 0, dispatch.Delivered{Reason: "status 500"}
 	})
 	return func() { set(nil) }
 }
@@ -159,7 +160,7 @@ func TestALetterYieldsToWhatIsNewer(t *testing.T) {
 					if err := write(c, &letters[i]); err != nil {
 						c.Fatal(err)
 					}
-					if receipt, err := c.nodes[0].Letters(nil).FireAgain(c.Context(), &letters[i]); !errors.Is(err, scheduler.ErrSuperseded) {
+					if receipt, err := c.nodes[0].Letters(nil).FireAgain(c.Context(), &letters[i]); !errors.Is(err, timer.ErrSuperseded) {
 						c.Errorf("%+v, %v, want superseded", receipt, err)
 					}
 				}
@@ -193,7 +194,7 @@ func TestALetterAndAClientAtTheSameTime(t *testing.T) {
 		for i := range letters {
 			asked.Go(func() {
 				_, err := c.nodes[0].Letters(nil).FireAgain(c.Context(), &letters[i])
-				if err != nil && !errors.Is(err, scheduler.ErrSuperseded) {
+				if err != nil && !errors.Is(err, timer.ErrSuperseded) {
 					c.Error(err)
 				}
 			})
@@ -379,10 +380,10 @@ func TestFireAllLetters(t *testing.T) {
 }
 
 // one does with single letters what was done with all.
-func (c *cluster) one(d *scheduler.Letters, superseded, unreadable, stuck string) {
+func (c *cluster) one(d *deadletter.Letters, superseded, unreadable, stuck string) {
 	c.Helper()
 	for id, want := range map[string]error{
-		superseded: scheduler.ErrSuperseded, unreadable: store.ErrUnreadable, stuck: timer.ErrUnavailable, "none": timer.ErrNotFound,
+		superseded: timer.ErrSuperseded, unreadable: store.ErrUnreadable, stuck: timer.ErrUnavailable, "none": timer.ErrNotFound,
 	} {
 		if _, err := d.Fire(c.Context(), id); !errors.Is(err, want) {
 			c.Errorf("fire: %v, want %v", err, want)

@@ -7,7 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/dispatch"
+	"chronos/scheduler/settings"
 	"chronos/scheduler/storetest"
 )
 
@@ -16,8 +17,8 @@ import (
 func TestLogLinesAboutTimersAreSampled(t *testing.T) {
 	inCluster(t, 1, 1, func(c *cluster) {
 		const timers = 400
-		c.respond = func(attempt) (time.Duration, scheduler.Delivered) {
-			return 0, scheduler.Delivered{Reason: "status 500"}
+		c.respond = func(attempt) (time.Duration, dispatch.Delivered) {
+			return 0, dispatch.Delivered{Reason: "status 500"}
 		}
 		for range timers {
 			c.create(oneShot(time.Second))
@@ -40,7 +41,7 @@ func TestLogLinesAboutTimersAreSampled(t *testing.T) {
 		if left != timers-lines {
 			c.Errorf("%d lines are said to be left out, want %d", left, timers-lines)
 		}
-	}, func(config *scheduler.Config) { config.Attempts = 1 })
+	}, func(config *settings.Config) { config.Attempts = 1 })
 }
 
 // The log tells what becomes of the timers on a shard that is away, and says of an

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/settings"
 	"chronos/scheduler/storetest"
 )
 
@@ -79,7 +79,7 @@ func TestABacklogIsNoNeglect(t *testing.T) {
 		first.stop()
 		pass(2 * time.Minute)
 		r.respond = slowly(1900 * time.Millisecond)
-		n := startNode(t, m.Open("b"), "b", r, func(c *scheduler.Config) { c.Slots = 64 })
+		n := startNode(t, m.Open("b"), "b", r, func(c *settings.Config) { c.Slots = 64 })
 		for range 60 {
 			pass(time.Second)
 			if err := n.Ready(); err != nil {

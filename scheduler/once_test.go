@@ -7,7 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/dispatch"
+	"chronos/scheduler/settings"
 	"chronos/scheduler/store"
 	"chronos/scheduler/storetest"
 	"chronos/scheduler/timer"
@@ -15,7 +16,7 @@ import (
 
 const idempotencyKey = "8e03978e-40d5-43dd-bc93-6894a57f9324"
 
-func createOnce(t *testing.T, n *node, body string, asked timer.Timer) scheduler.Receipt {
+func createOnce(t *testing.T, n *node, body string, asked timer.Timer) timer.Receipt {
 	t.Helper()
 	receipt, err := n.CreateOnce(t.Context(), idempotencyKey, []byte(body), asked)
 	if err != nil {
@@ -24,7 +25,7 @@ func createOnce(t *testing.T, n *node, body string, asked timer.Timer) scheduler
 	return receipt
 }
 
-func wantReplay(t *testing.T, when string, first, again scheduler.Receipt) {
+func wantReplay(t *testing.T, when string, first, again timer.Receipt) {
 	t.Helper()
 	if first.Replayed || !again.Replayed {
 		t.Errorf("%s: replayed %v, then %v, want false, then true", when, first.Replayed, again.Replayed)
@@ -35,7 +36,7 @@ func wantReplay(t *testing.T, when string, first, again scheduler.Receipt) {
 }
 
 // wantOver is wantReplay for a timer that is over: the answer says so.
-func wantOver(t *testing.T, when string, first, again scheduler.Receipt) {
+func wantOver(t *testing.T, when string, first, again timer.Receipt) {
 	t.Helper()
 	if !again.Over || again.Copies != 0 {
 		t.Errorf("%s: over %v with %d copies, want true and none", when, again.Over, again.Copies)
@@ -46,18 +47,18 @@ func wantOver(t *testing.T, when string, first, again scheduler.Receipt) {
 
 func TestIdempotencyKeyMakesOneTimer(t *testing.T) {
 	for name, c := range map[string]struct {
-		respond scheduler.Delivered
+		respond dispatch.Delivered
 		most    int // attempts
 		calls   int
 	}{
-		"that fires":      {scheduler.Delivered{Verdict: scheduler.VerdictDelivered}, 5, 1},
-		"that is refused": {scheduler.Delivered{Verdict: scheduler.VerdictGone, Reason: "status 410"}, 5, 1},
-		"that fails":      {scheduler.Delivered{Reason: "status 500"}, 2, 2},
+		"that fires":      {dispatch.Delivered{Verdict: dispatch.VerdictDelivered}, 5, 1},
+		"that is refused": {dispatch.Delivered{Verdict: dispatch.VerdictGone, Reason: "status 410"}, 5, 1},
+		"that fails":      {dispatch.Delivered{Reason: "status 500"}, 2, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
-				r.respond = func(attempt) (time.Duration, scheduler.Delivered) { return 0, c.respond }
-				n := startNode(t, m.Open("a"), "a", r, func(cfg *scheduler.Config) {
+				r.respond = func(attempt) (time.Duration, dispatch.Delivered) { return 0, c.respond }
+				n := startNode(t, m.Open("a"), "a", r, func(cfg *settings.Config) {
 					cfg.Attempts, cfg.IdempotencyLife = c.most, time.Hour
 				})
 				first := createOnce(t, n, "body", oneShot(time.Minute))
@@ -113,7 +114,7 @@ func TestIdempotencyKeyAtTheSameTime(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
 		nodes := []*node{startNode(t, m.Open("a"), "a", r), startNode(t, m.Open("b"), "b", r)}
 		var wg sync.WaitGroup
-		receipts, errs := make([]scheduler.Receipt, 20), make([]error, 20)
+		receipts, errs := make([]timer.Receipt, 20), make([]error, 20)
 		for i := range receipts {
 			wg.Go(func() {
 				receipts[i], errs[i] = nodes[i%2].CreateOnce(t.Context(), idempotencyKey, []byte("body"), oneShot(time.Second))
@@ -253,12 +254,12 @@ func TestOnceKeyStays(t *testing.T) {
 func TestNothingStaysOfWhatIsOver(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
 		backend := m.Open("a")
-		n := startNode(t, backend, "a", r, func(cfg *scheduler.Config) { cfg.Attempts = 1 })
-		r.respond = func(a attempt) (time.Duration, scheduler.Delivered) {
+		n := startNode(t, backend, "a", r, func(cfg *settings.Config) { cfg.Attempts = 1 })
+		r.respond = func(a attempt) (time.Duration, dispatch.Delivered) {
 			if a.Callback.Opaque == "fails" {
-				return 0, scheduler.Delivered{Reason: "status 500"}
+				return 0, dispatch.Delivered{Reason: "status 500"}
 			}
-			return 0, scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+			return 0, dispatch.Delivered{Verdict: dispatch.VerdictDelivered}
 		}
 		failing := oneShot(time.Second)
 		failing.Callback.Opaque = "fails"
@@ -277,11 +278,11 @@ func TestNothingStaysOfWhatIsOver(t *testing.T) {
 // TestFailureIsToldWhileRetrying, and is gone once an attempt has succeeded.
 func TestFailureIsToldWhileRetrying(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
-		r.respond = func(a attempt) (time.Duration, scheduler.Delivered) {
+		r.respond = func(a attempt) (time.Duration, dispatch.Delivered) {
 			if a.Seq == 1 && a.Attempt < 3 {
-				return 0, scheduler.Delivered{Reason: "status 50" + string(rune('0'+a.Attempt)), RetryAfter: 5 * time.Second}
+				return 0, dispatch.Delivered{Reason: "status 50" + string(rune('0'+a.Attempt)), RetryAfter: 5 * time.Second}
 			}
-			return 0, scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+			return 0, dispatch.Delivered{Verdict: dispatch.VerdictDelivered}
 		}
 		n := startNode(t, m.Open("a"), "a", r)
 		id := create(t, n, recurring(time.Minute, 2)).ID
@@ -300,13 +301,13 @@ func TestFailureIsToldWhileRetrying(t *testing.T) {
 
 func TestFailureIsTold(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
-		r.respond = func(a attempt) (time.Duration, scheduler.Delivered) {
+		r.respond = func(a attempt) (time.Duration, dispatch.Delivered) {
 			if a.Seq == 1 {
-				return 0, scheduler.Delivered{Reason: "status 503"}
+				return 0, dispatch.Delivered{Reason: "status 503"}
 			}
-			return 0, scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+			return 0, dispatch.Delivered{Verdict: dispatch.VerdictDelivered}
 		}
-		n := startNode(t, m.Open("a"), "a", r, func(cfg *scheduler.Config) { cfg.Attempts = 1 })
+		n := startNode(t, m.Open("a"), "a", r, func(cfg *settings.Config) { cfg.Attempts = 1 })
 		id := create(t, n, recurring(time.Minute, 3)).ID
 		lookup := func() store.Record {
 			t.Helper()

@@ -8,7 +8,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"chronos/scheduler"
+	"chronos/scheduler/dispatch"
+	"chronos/scheduler/settings"
 	"chronos/scheduler/storetest"
 )
 
@@ -18,7 +19,7 @@ func TestPopsThatAReceiverMissesAreCounted(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
 		r.respond = slowly(1900 * time.Millisecond)
 		registry := prometheus.NewRegistry()
-		n := startNode(t, m.Open("a"), "a", r, func(c *scheduler.Config) { c.Registerer = registry })
+		n := startNode(t, m.Open("a"), "a", r, func(c *settings.Config) { c.Registerer = registry })
 		receipt := create(t, n, recurring(time.Second, 10))
 		pass(15 * time.Second)
 		var called []int
@@ -40,11 +41,11 @@ func TestPopsThatAReceiverMissesAreCounted(t *testing.T) {
 // TestFailedPopsAreNotLeftOut: a pop that was called, though in vain, is not counted.
 func TestFailedPopsAreNotLeftOut(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
-		r.respond = func(attempt) (time.Duration, scheduler.Delivered) {
-			return 0, scheduler.Delivered{Reason: "status 503"}
+		r.respond = func(attempt) (time.Duration, dispatch.Delivered) {
+			return 0, dispatch.Delivered{Reason: "status 503"}
 		}
 		registry := prometheus.NewRegistry()
-		n := startNode(t, m.Open("a"), "a", r, func(c *scheduler.Config) { c.Registerer = registry })
+		n := startNode(t, m.Open("a"), "a", r, func(c *settings.Config) { c.Registerer = registry })
 		create(t, n, recurring(time.Second, 20))
 		pass(30 * time.Second)
 		called := map[int]bool{}

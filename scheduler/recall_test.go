@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler"
 	"chronos/scheduler/timer"
 )
 
@@ -21,7 +20,7 @@ func TestARepeatedCreateIsAskedFirst(t *testing.T) {
 
 func repeatAfterALoss(c *cluster, slow time.Duration) {
 	key := timer.OnceKey("once")
-	create := func() scheduler.Receipt {
+	create := func() timer.Receipt {
 		receipt, err := c.nodes[0].CreateOnce(c.Context(), "once", []byte("body"), oneShot(time.Second))
 		if err != nil {
 			c.Error(err)

@@ -8,7 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/dispatch"
+	"chronos/scheduler/settings"
 	"chronos/scheduler/store"
 	"chronos/scheduler/storetest"
 	"chronos/scheduler/timer"
@@ -16,27 +17,27 @@ import (
 
 // Callbacks that last as long as they must, while their fences are renewed.
 
-func renewing(config *scheduler.Config) { config.Renew = true }
+func renewing(config *settings.Config) { config.Renew = true }
 
 // limit and hold are those of the engines here.
-func limit() time.Duration { return scheduler.DefaultConfig("", nil).Limit }
+func limit() time.Duration { return settings.Default("", nil).Limit }
 
-func hold() time.Duration { return scheduler.DefaultConfig("", nil).Hold }
+func hold() time.Duration { return settings.Default("", nil).Hold }
 
 // firstLasts has the first callback take that long, and the others no time.
-func firstLasts(takes time.Duration) func(attempt) (time.Duration, scheduler.Delivered) {
+func firstLasts(takes time.Duration) func(attempt) (time.Duration, dispatch.Delivered) {
 	var calls atomic.Int32
-	return func(attempt) (time.Duration, scheduler.Delivered) {
+	return func(attempt) (time.Duration, dispatch.Delivered) {
 		if calls.Add(1) > 1 {
-			return 0, scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+			return 0, dispatch.Delivered{Verdict: dispatch.VerdictDelivered}
 		}
-		return takes, scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+		return takes, dispatch.Delivered{Verdict: dispatch.VerdictDelivered}
 	}
 }
 
-func allLast(takes time.Duration) func(attempt) (time.Duration, scheduler.Delivered) {
-	return func(attempt) (time.Duration, scheduler.Delivered) {
-		return takes, scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+func allLast(takes time.Duration) func(attempt) (time.Duration, dispatch.Delivered) {
+	return func(attempt) (time.Duration, dispatch.Delivered) {
+		return takes, dispatch.Delivered{Verdict: dispatch.VerdictDelivered}
 	}
 }
 
@@ -99,11 +100,11 @@ func TestRenewedCallbackComesOnce(t *testing.T) {
 // than those of a short one.
 func TestRenewedCallbackIsTriedAgain(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
-		c.respond = func(a attempt) (time.Duration, scheduler.Delivered) {
+		c.respond = func(a attempt) (time.Duration, dispatch.Delivered) {
 			if a.Attempt < 3 {
-				return 3 * limit(), scheduler.Delivered{Reason: "status 500"}
+				return 3 * limit(), dispatch.Delivered{Reason: "status 500"}
 			}
-			return 3 * limit(), scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+			return 3 * limit(), dispatch.Delivered{Verdict: dispatch.VerdictDelivered}
 		}
 		key := c.create(oneShot(time.Second)).ID.Key
 		pass(time.Minute)
@@ -313,7 +314,7 @@ func TestRenewalOfAFrozenNode(t *testing.T) {
 // At a stop a callback under way has the limit, and then its outcome is settled; one
 // that lasts longer, and can't be taken back, is waited for.
 func TestStopWaitsForRenewedCallbacks(t *testing.T) {
-	settling := scheduler.DefaultConfig("", nil).Settling
+	settling := settings.Default("", nil).Settling
 	for name, v := range map[string]struct {
 		left     time.Duration // of the callback, at the stop
 		stubborn bool

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/settings"
 	"chronos/scheduler/storetest"
 	"chronos/scheduler/timer"
 )
@@ -189,7 +189,7 @@ func TestAShardThatLostItsLastSecondsLearnsOfEnds(t *testing.T) {
 // timers without another copy and timers that another owner has too, and is refilled.
 func TestAShardThatWasGivenUpFiresNothingUntilSwept(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
-		limit := scheduler.DefaultConfig("", nil).AwayLimit
+		limit := settings.Default("", nil).AwayLimit
 		alone := oneShot(limit + 5*time.Minute)
 		alone.ReplicationFactor = 1
 		var kept, fired, deleted, single []timer.ID

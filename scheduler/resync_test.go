@@ -11,18 +11,22 @@ import (
 	"time"
 
 	"chronos/scheduler"
+	"chronos/scheduler/dispatch"
+	"chronos/scheduler/resync"
+	"chronos/scheduler/settings"
+	"chronos/scheduler/shard"
 	"chronos/scheduler/store"
 	"chronos/scheduler/storetest"
 	"chronos/scheduler/timer"
 )
 
 // page asks a node for one page.
-func (c *cluster) page(n *node, shard string, after store.Place, limit int) (scheduler.ResyncPage, error) {
-	return n.Resync(c.Context(), scheduler.ResyncQuery{Shard: shard, View: c.Open("probe").View(), After: after, Limit: limit, Bytes: 1 << 20})
+func (c *cluster) page(n *node, shard string, after store.Place, limit int) (resync.Page, error) {
+	return n.Resync(c.Context(), resync.Query{Shard: shard, View: c.Open("probe").View(), After: after, Limit: limit, Bytes: 1 << 20})
 }
 
 // readAll reads all pages, by each node in turn, and checks what holds of each.
-func (c *cluster) readAll(shard string, limit int, between func()) (all []scheduler.Resynced) {
+func (c *cluster) readAll(shard string, limit int, between func()) (all []resync.Entry) {
 	c.Helper()
 	after := &store.Place{}
 	for k := 0; after != nil; k++ {
@@ -47,7 +51,7 @@ func (c *cluster) readAll(shard string, limit int, between func()) (all []schedu
 
 // wantInOrder checks that the timers of a page behind a place stand in the order that
 // they show.
-func (c *cluster) wantInOrder(shard string, timers []scheduler.Resynced, after store.Place) {
+func (c *cluster) wantInOrder(shard string, timers []resync.Entry, after store.Place) {
 	c.Helper()
 	last := after.At
 	for i := range timers {
@@ -60,7 +64,7 @@ func (c *cluster) wantInOrder(shard string, timers []scheduler.Resynced, after s
 
 // readByTime reads all pages as a client does that goes on with what the last timer of
 // a page shows.
-func (c *cluster) readByTime(n *node, shard string, limit int) (all []scheduler.Resynced) {
+func (c *cluster) readByTime(n *node, shard string, limit int) (all []resync.Entry) {
 	c.Helper()
 	var after store.Place
 	for range 100 {
@@ -81,7 +85,7 @@ func (c *cluster) readByTime(n *node, shard string, limit int) (all []scheduler.
 // reader is a node that fires nothing.
 func (c *cluster) reader() *node {
 	c.Helper()
-	s, err := scheduler.New(scheduler.DefaultConfig("reader", slog.New(slog.DiscardHandler)), c.Open("reader"), c.on("reader"))
+	s, err := scheduler.New(settings.Default("reader", slog.New(slog.DiscardHandler)), c.Open("reader"), c.on("reader"))
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -100,7 +104,7 @@ func (c *cluster) failOnce(kept store.Store, key string, delay time.Duration) {
 }
 
 // count says how often each timer was listed.
-func count(all []scheduler.Resynced) map[string]int {
+func count(all []resync.Entry) map[string]int {
 	times := map[string]int{}
 	for i := range all {
 		times[all[i].Record.ID.Key]++
@@ -146,7 +150,7 @@ func TestResyncListsWhatBelongsOnAShardOnce(t *testing.T) {
 				if len(times) > 0 {
 					c.Errorf("%s: listed too: %v", shard, times)
 				}
-				if !slices.IsSortedFunc(all, func(a, b scheduler.Resynced) int { return a.Due.Compare(b.Due) }) {
+				if !slices.IsSortedFunc(all, func(a, b resync.Entry) int { return a.Due.Compare(b.Due) }) {
 					c.Errorf("%s, %d a page: not in order of due time", shard, limit)
 				}
 				for _, r := range all {
@@ -169,14 +173,14 @@ func TestResyncMissesNothingMeanwhile(t *testing.T) {
 	}{"at once": {5, 0}, "slowly": {20, 40 * time.Millisecond}, "more slowly": {60, 150 * time.Millisecond}, "in leaps": {200, 3 * time.Second}} {
 		t.Run(name, func(t *testing.T) {
 			inCluster(t, 3, 2, func(c *cluster) {
-				c.respond = func(a attempt) (time.Duration, scheduler.Delivered) {
+				c.respond = func(a attempt) (time.Duration, dispatch.Delivered) {
 					switch {
 					case strings.HasPrefix(a.ID.Key, "fails"):
-						return 300 * time.Millisecond, scheduler.Delivered{Reason: "status 500"}
+						return 300 * time.Millisecond, dispatch.Delivered{Reason: "status 500"}
 					case strings.HasPrefix(a.ID.Key, "slow"):
-						return 1900 * time.Millisecond, scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+						return 1900 * time.Millisecond, dispatch.Delivered{Verdict: dispatch.VerdictDelivered}
 					}
-					return 0, scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+					return 0, dispatch.Delivered{Verdict: dispatch.VerdictDelivered}
 				}
 				var lasting []string
 				put := func(key string, asked timer.Timer) {
@@ -243,7 +247,7 @@ func TestResyncWithShardsAway(t *testing.T) {
 				}
 			}
 			c.connect("s2", link)
-			if page, err := c.page(c.nodes[0], "s0", store.Place{}, 9); !errors.Is(err, scheduler.ErrShardsAway) || !errors.Is(err, timer.ErrUnavailable) {
+			if page, err := c.page(c.nodes[0], "s0", store.Place{}, 9); !errors.Is(err, resync.ErrShardsAway) || !errors.Is(err, timer.ErrUnavailable) {
 				c.Errorf("%s: two away: %+v, %v", name, page, err)
 			}
 			c.connect("s1", storetest.LinkUp)
@@ -298,7 +302,7 @@ func TestResyncWhileTheSweepMovesCopies(t *testing.T) {
 		pass(5 * time.Second)
 		was := c.Open("probe").View()
 		c.Lay(after)
-		if _, err := c.nodes[0].Resync(c.Context(), scheduler.ResyncQuery{Shard: "s3", View: was, Limit: 1, Bytes: 1}); !isView(err, c.Open("probe").View()) {
+		if _, err := c.nodes[0].Resync(c.Context(), resync.Query{Shard: "s3", View: was, Limit: 1, Bytes: 1}); !isView(err, c.Open("probe").View()) {
 			c.Errorf("by the view before: %v", err)
 		}
 		// check reads all.
@@ -345,16 +349,16 @@ func TestResyncWhileTheSweepMovesCopies(t *testing.T) {
 }
 
 func isView(err error, present string) bool {
-	view, is := errors.AsType[*scheduler.ViewError](err)
+	view, is := errors.AsType[*resync.ViewError](err)
 	return is && view.Present == present
 }
 
 func TestResyncRefusesAnUnknownShard(t *testing.T) {
 	inCluster(t, 1, 1, func(c *cluster) {
-		if _, err := c.page(c.nodes[0], "s7", store.Place{}, 1); !errors.Is(err, scheduler.ErrShardUnknown) {
+		if _, err := c.page(c.nodes[0], "s7", store.Place{}, 1); !errors.Is(err, shard.ErrUnknown) {
 			c.Errorf("resync: %v", err)
 		}
-		if err := c.nodes[0].DropReferences(c.Context(), "s7", nil); !errors.Is(err, scheduler.ErrShardUnknown) {
+		if err := c.nodes[0].DropReferences(c.Context(), "s7", nil); !errors.Is(err, shard.ErrUnknown) {
 			c.Errorf("drop references: %v", err)
 		}
 	})
@@ -478,7 +482,7 @@ func TestResyncNamesNoHostileKey(t *testing.T) {
 			}
 		}
 		for _, limit := range []int{1, 2, 5, 100} {
-			var all []scheduler.Resynced
+			var all []resync.Entry
 			for after := (&store.Place{}); after != nil; {
 				page, err := c.page(reader, "s0", *after, limit)
 				if err != nil {
@@ -505,7 +509,7 @@ func TestResyncPagesAreBounded(t *testing.T) {
 			c.create(asked)
 		}
 		for bytes, want := range map[int]int{1: 1, 1500: 1, 3500: 3, 1 << 20: 10} {
-			page, err := c.nodes[0].Resync(c.Context(), scheduler.ResyncQuery{Shard: "s0", View: c.Open("probe").View(), Limit: 100, Bytes: bytes})
+			page, err := c.nodes[0].Resync(c.Context(), resync.Query{Shard: "s0", View: c.Open("probe").View(), Limit: 100, Bytes: bytes})
 			if err != nil || len(page.Timers) != want || (page.Next != nil) != (want < 10) {
 				c.Errorf("%d bytes: %d timers, next %v, %v; want %d", bytes, len(page.Timers), page.Next, err, want)
 			}

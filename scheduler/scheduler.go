@@ -10,7 +10,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"chronos/scheduler/awake"
+	"chronos/scheduler/deadletter"
+	"chronos/scheduler/dispatch"
+	"chronos/scheduler/replica"
+	"chronos/scheduler/resync"
 	"chronos/scheduler/sample"
+	"chronos/scheduler/settings"
+	"chronos/scheduler/shard"
+	"chronos/scheduler/statistics"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
@@ -19,20 +26,20 @@ import (
 // Make it with New and let Run fire; the methods for clients (Create, Replace,
 // Delete, Lookup) are safe for concurrent use before, during and after Run.
 type Scheduler struct {
-	config    Config
+	config    settings.Config
 	store     store.Store
-	deliverer Deliverer
+	deliverer dispatch.Deliverer
 	log       *slog.Logger
 
-	shards   *registry
-	copies   *keeper
-	dispatch *dispatcher
-	tags     *counting
-	lists    *resyncer
+	shards   *shard.Registry
+	copies   *replica.Keeper
+	dispatch *dispatch.Dispatcher
+	tags     *statistics.Counter
+	lists    *resync.Resyncer
 }
 
 // New makes an engine. Its error lists every setting that is wrong.
-func New(config Config, backend store.Store, deliverer Deliverer) (*Scheduler, error) {
+func New(config settings.Config, backend store.Store, deliverer dispatch.Deliverer) (*Scheduler, error) {
 	if err := config.Validate(); err != nil {
 		return nil, fmt.Errorf("make scheduler: %w", err)
 	}
@@ -40,15 +47,15 @@ func New(config Config, backend store.Store, deliverer Deliverer) (*Scheduler, e
 		config.Awake = awake.Always()
 	}
 	s := &Scheduler{config: config, store: backend, deliverer: deliverer, log: config.Log}
-	s.shards = newRegistry(&s.config, backend)
-	s.tags = newCounting(&s.config, s.shards)
-	s.copies = newKeeper(&s.config, s.shards, s.tags.recount)
-	s.dispatch = newDispatcher(&s.config, s.shards, s.copies, deliverer)
-	s.lists = newResyncer(&s.config, s.shards)
+	s.shards = shard.New(&s.config, backend)
+	s.tags = statistics.New(&s.config, s.shards)
+	s.copies = replica.New(&s.config, s.shards, s.tags.Recount)
+	s.dispatch = dispatch.New(&s.config, s.shards, s.copies, deliverer)
+	s.lists = resync.New(&s.config, s.shards)
 	if config.Registerer == nil {
 		return s, nil
 	}
-	for _, all := range [][]prometheus.Collector{s.shards.collectors(), s.copies.collectors(), s.dispatch.collectors(), {s.tags}} {
+	for _, all := range [][]prometheus.Collector{s.shards.Collectors(), s.copies.Collectors(), s.dispatch.Collectors(), {s.tags}} {
 		for _, c := range all {
 			if err := config.Registerer.Register(c); err != nil {
 				return nil, fmt.Errorf("make scheduler: %w", err)
@@ -71,28 +78,28 @@ func (s *Scheduler) Run(ctx context.Context) {
 	defer stopWork()
 	turning, stopWheel := context.WithCancel(lasting)
 	defer stopWheel()
-	c := crew{s: s, watching: ctx, polling: claiming, work: work, leave: map[*shard]func(){}}
+	c := crew{s: s, watching: ctx, polling: claiming, work: work, leave: map[*shard.Shard]func(){}}
 	stopTelling := s.tellUntilStopped(lasting)
 	defer stopTelling()
 	var wheels sync.WaitGroup
-	wheels.Go(func() { s.dispatch.turn(turning) })
-	c.watches.Go(func() { s.copies.repair(ctx) })
+	wheels.Go(func() { s.dispatch.Turn(turning) })
+	c.watches.Go(func() { s.copies.Repair(ctx) })
 	c.follow() // ends with ctx
 	c.watches.Wait()
-	s.copies.leaveRepairs(lasting)
+	s.copies.LeaveRepairs(lasting)
 	s.handOver(lasting)
 	stopClaiming()
 	c.polls.Wait()
-	if s.dispatch.waiting() {
+	if s.dispatch.Waiting() {
 		// Nobody else would call these back in time.
-		sleep(lasting, s.config.horizon())
+		awake.Sleep(lasting, s.config.Horizon())
 	}
 	stopWheel()
 	wheels.Wait()
 	s.finishInHand(lasting)
 	stopWork()
 	c.loops.Wait()
-	s.dispatch.wait()
+	s.dispatch.Wait()
 }
 
 // finishInHand waits until all claims are settled, as long as callbacks may last
@@ -100,12 +107,12 @@ func (s *Scheduler) Run(ctx context.Context) {
 func (s *Scheduler) finishInHand(ctx context.Context) {
 	patience, cancel := context.WithTimeout(ctx, s.config.Limit+s.config.Settling)
 	defer cancel()
-	s.dispatch.finish(patience)
+	s.dispatch.Finish(patience)
 }
 
 // handOverTime is how long it takes until other nodes have learnt that one has
 // left, and poll in its place.
-const handOverTime = beatInterval + 150*time.Millisecond
+const handOverTime = shard.BeatInterval + 150*time.Millisecond
 
 // handOver withdraws the node, and goes on claiming until others do in its place.
 func (s *Scheduler) handOver(ctx context.Context) {
@@ -114,17 +121,17 @@ func (s *Scheduler) handOver(ctx context.Context) {
 	begun := time.Now()
 	var leaving sync.WaitGroup
 	others := false
-	for _, sh := range s.shards.load() {
-		others = others || sh.othersLive.Load()
+	for _, sh := range s.shards.All() {
+		others = others || sh.OthersLive.Load()
 		leaving.Go(func() {
-			if err := s.store.Leave(bounded, sh.name); err != nil {
-				s.log.Debug("could not withdraw from shard", "shard", sh.name, "err", err)
+			if err := s.store.Leave(bounded, sh.Name); err != nil {
+				s.log.Debug("could not withdraw from shard", "shard", sh.Name, "err", err)
 			}
 		})
 	}
 	leaving.Wait()
 	if others {
-		sleep(ctx, handOverTime-time.Since(begun))
+		awake.Sleep(ctx, handOverTime-time.Since(begun))
 	}
 }
 
@@ -136,11 +143,11 @@ func (s *Scheduler) Ready() error {
 		return err
 	}
 	answers := false
-	for _, sh := range s.shards.load() {
-		if err := sh.neglected(); err != nil {
+	for _, sh := range s.shards.All() {
+		if err := sh.Neglected(); err != nil {
 			return err
 		}
-		answers = answers || sh.answers()
+		answers = answers || sh.Usable()
 	}
 	if !answers {
 		return fmt.Errorf("%w: no shard answers", timer.ErrUnavailable)
@@ -155,12 +162,12 @@ func (s *Scheduler) tellUntilStopped(ctx context.Context) (stop func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		sample.TellRest(ctx, s.log, append(s.dispatch.logLines(), s.lists.unlisted)...)
+		sample.TellRest(ctx, s.log, append(s.dispatch.LogLines(), s.lists.Unlisted)...)
 	}()
 	return func() { cancel(); <-done }
 }
 
 // Letters are the dead letters that backend keeps, which fire again through this engine.
-func (s *Scheduler) Letters(backend store.LetterStore) *Letters {
-	return newLetters(&s.config, s.copies, backend, s.deliverer.Check)
+func (s *Scheduler) Letters(backend store.LetterStore) *deadletter.Letters {
+	return deadletter.New(&s.config, s.copies, backend, s.deliverer.Check)
 }

@@ -11,7 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"chronos/scheduler"
+	"chronos/scheduler/dispatch"
+	"chronos/scheduler/settings"
+	"chronos/scheduler/statistics"
 	"chronos/scheduler/storetest"
 	"chronos/scheduler/timer"
 )
@@ -33,7 +35,7 @@ func (c *cluster) wantTags(after string, want map[string]int64) {
 		if err != nil {
 			c.Errorf("node %d %s: %v", i, after, err)
 		}
-		if diff := cmp.Diff(scheduler.Statistics{Tags: want}, got); diff != "" {
+		if diff := cmp.Diff(statistics.Sums{Tags: want}, got); diff != "" {
 			c.Errorf("node %d %s (-want +got):\n%s", i, after, diff)
 		}
 	}
@@ -43,11 +45,11 @@ func (c *cluster) wantTags(after string, want map[string]int64) {
 // however it ends.
 func TestTagsCountOnce(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
-		c.respond = func(a attempt) (time.Duration, scheduler.Delivered) {
+		c.respond = func(a attempt) (time.Duration, dispatch.Delivered) {
 			if a.Callback.URI == "http://dead/" {
-				return 0, scheduler.Delivered{Reason: "status 500"}
+				return 0, dispatch.Delivered{Reason: "status 500"}
 			}
-			return 0, scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+			return 0, dispatch.Delivered{Verdict: dispatch.VerdictDelivered}
 		}
 		c.wantTags("at first", map[string]int64{})
 		call, reg := timer.Tag{Type: "CALL", Count: 1}, timer.Tag{Type: "REG", Count: 2}
@@ -127,7 +129,7 @@ func TestTagsAfterTheSweep(t *testing.T) {
 func TestStatisticsNameWhatIsMissing(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *storetest.Model, r *recorder) {
 		m, registry := storetest.NewModel("s0", "s1", "s2"), prometheus.NewRegistry()
-		n := startNode(t, m.Open("a"), "a", r, func(c *scheduler.Config) { c.Registerer = registry })
+		n := startNode(t, m.Open("a"), "a", r, func(c *settings.Config) { c.Registerer = registry })
 		onFirst := 0
 		for range 60 {
 			id := create(t, n, tagged(oneShot(time.Hour), timer.Tag{Type: "CALL", Count: 1})).ID
@@ -145,7 +147,7 @@ func TestStatisticsNameWhatIsMissing(t *testing.T) {
 			for range 2 { // the second time it is known to be silent
 				began := time.Now()
 				got, err := n.Statistics(t.Context())
-				left := scheduler.Statistics{Tags: map[string]int64{"CALL": int64(60 - onFirst)}, Incomplete: []string{"s0"}}
+				left := statistics.Sums{Tags: map[string]int64{"CALL": int64(60 - onFirst)}, Incomplete: []string{"s0"}}
 				if diff := cmp.Diff(left, got); diff != "" || err != nil || time.Since(began) > time.Second/2 {
 					t.Errorf("%s: after %v: %v (-want +got):\n%s", name, time.Since(began), err, diff)
 				}
@@ -176,7 +178,7 @@ func TestStatisticsNameWhatIsMissing(t *testing.T) {
 func TestPendingLeavesOutTombstones(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
 		registry := prometheus.NewRegistry()
-		n := startNode(t, m.Open("a"), "a", r, func(c *scheduler.Config) { c.Registerer = registry })
+		n := startNode(t, m.Open("a"), "a", r, func(c *settings.Config) { c.Registerer = registry })
 		for range 3 {
 			create(t, n, oneShot(time.Hour))
 		}
@@ -216,8 +218,8 @@ func metricOf(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 func TestStatisticsAreBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
 		registry := prometheus.NewRegistry()
-		n := startNode(t, m.Open("a"), "a", r, func(c *scheduler.Config) { c.Registerer = registry })
-		const types = scheduler.MaxTagTypes
+		n := startNode(t, m.Open("a"), "a", r, func(c *settings.Config) { c.Registerer = registry })
+		const types = statistics.MaxTagTypes
 		for i := range types {
 			create(t, n, tagged(oneShot(time.Hour), timer.Tag{Type: fmt.Sprintf("type-%04d", i), Count: 2}))
 		}
@@ -243,8 +245,8 @@ func TestStatisticsAreBounded(t *testing.T) {
 func TestTagsBeyondTheBoundAreOneSum(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *storetest.Model, r *recorder) {
 		m, registry := storetest.NewModel("s0", "s1", "s2"), prometheus.NewRegistry()
-		n := startNode(t, m.Open("a"), "a", r, func(c *scheduler.Config) { c.Registerer = registry })
-		const types, least = scheduler.MaxTagTypes + 400, 3
+		n := startNode(t, m.Open("a"), "a", r, func(c *settings.Config) { c.Registerer = registry })
+		const types, least = statistics.MaxTagTypes + 400, 3
 		for i := range types {
 			count := least
 			if i%2 == 1 {
@@ -254,11 +256,11 @@ func TestTagsBeyondTheBoundAreOneSum(t *testing.T) {
 		}
 		pass(10 * time.Second)
 		metric := metricOf(t, registry)
-		if len(metric) != scheduler.MaxTagTypes+1 || metric[""] != 400*least || metric["type-1399"] != 1399+least {
+		if len(metric) != statistics.MaxTagTypes+1 || metric[""] != 400*least || metric["type-1399"] != 1399+least {
 			t.Errorf("%d types, %v beyond, %v of the greatest", len(metric), metric[""], metric["type-1399"])
 		}
 		got, err := n.Statistics(t.Context())
-		if err != nil || !got.Truncated || len(got.Tags) != scheduler.MaxTagTypes || got.Tags["type-1399"] != 1399+least {
+		if err != nil || !got.Truncated || len(got.Tags) != statistics.MaxTagTypes || got.Tags["type-1399"] != 1399+least {
 			t.Errorf("%d types, truncated %t, %v", len(got.Tags), got.Truncated, err)
 		}
 	})

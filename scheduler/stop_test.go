@@ -7,7 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/dispatch"
+	"chronos/scheduler/settings"
 	"chronos/scheduler/storetest"
 	"chronos/scheduler/timer"
 )
@@ -35,8 +36,8 @@ func TestStopGivesBackWhatHasNotBegun(t *testing.T) {
 
 func TestStopEndsWhatIsUnderWay(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
-		r.respond = func(attempt) (time.Duration, scheduler.Delivered) {
-			return 1900 * time.Millisecond, scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+		r.respond = func(attempt) (time.Duration, dispatch.Delivered) {
+			return 1900 * time.Millisecond, dispatch.Delivered{Verdict: dispatch.VerdictDelivered}
 		}
 		leaving := startNode(t, m.Open("leaving"), "leaving", r)
 		for range 100 {
@@ -85,13 +86,13 @@ func TestStopIsBounded(t *testing.T) {
 // timers than there are slots, beside one that answers.
 func TestSlowDestinationDelaysOnlyItself(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
-		r.respond = func(a attempt) (time.Duration, scheduler.Delivered) {
+		r.respond = func(a attempt) (time.Duration, dispatch.Delivered) {
 			if strings.Contains(a.Callback.URI, "slow") {
-				return time.Hour, scheduler.Delivered{}
+				return time.Hour, dispatch.Delivered{}
 			}
-			return time.Millisecond, scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+			return time.Millisecond, dispatch.Delivered{Verdict: dispatch.VerdictDelivered}
 		}
-		n := startNode(t, m.Open("a"), "a", r, func(c *scheduler.Config) { c.Slots = 64; c.Attempts = 100 })
+		n := startNode(t, m.Open("a"), "a", r, func(c *settings.Config) { c.Slots = 64; c.Attempts = 100 })
 		slow := oneShot(time.Second)
 		slow.Callback.URI = "http://slow/"
 		for range 400 {
@@ -121,7 +122,7 @@ func TestSlowDestinationDelaysOnlyItself(t *testing.T) {
 func TestLastWriteWinsWhateverTheClocks(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
 		ahead := startNode(t, m.Open("ahead"), "ahead", r)
-		behind := startNode(t, m.Open("behind"), "behind", r, func(c *scheduler.Config) {
+		behind := startNode(t, m.Open("behind"), "behind", r, func(c *settings.Config) {
 			c.Wall = func() time.Time { return time.Now().Add(-10 * time.Minute) }
 		})
 		id := create(t, ahead, oneShot(time.Hour)).ID
@@ -186,7 +187,7 @@ func TestReplicationFactorOfAnUpdate(t *testing.T) {
 }
 
 func TestConfigReportsAllContradictions(t *testing.T) {
-	config := scheduler.DefaultConfig("a", slog.New(slog.DiscardHandler))
+	config := settings.Default("a", slog.New(slog.DiscardHandler))
 	if err := config.Validate(); err != nil {
 		t.Fatalf("the defaults contradict each other: %v", err)
 	}
@@ -208,10 +209,10 @@ func TestLargeTimersAreTakenAFewAtATime(t *testing.T) {
 			size  = 200 << 10
 			slots = 64 // a credit of 72 units of 16 KiB
 		)
-		r.respond = func(attempt) (time.Duration, scheduler.Delivered) {
-			return 50 * time.Millisecond, scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+		r.respond = func(attempt) (time.Duration, dispatch.Delivered) {
+			return 50 * time.Millisecond, dispatch.Delivered{Verdict: dispatch.VerdictDelivered}
 		}
-		n := startNode(t, m.Open("a"), "a", r, func(c *scheduler.Config) { c.Slots = slots })
+		n := startNode(t, m.Open("a"), "a", r, func(c *settings.Config) { c.Slots = slots })
 		large := oneShot(time.Second)
 		large.Callback.Opaque = strings.Repeat("x", size)
 		for range count {

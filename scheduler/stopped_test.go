@@ -6,8 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"chronos/scheduler"
 	"chronos/scheduler/awake"
+	"chronos/scheduler/settings"
 	"chronos/scheduler/storetest"
 	"chronos/scheduler/timer"
 )
@@ -92,7 +92,7 @@ func TestAStoppedNodeMakesNoCopies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newStop(test.op)
-				c := newCluster(t, 3, 1, func(config *scheduler.Config) { config.Awake = awake.Following(s.clock) })
+				c := newCluster(t, 3, 1, func(config *settings.Config) { config.Awake = awake.Following(s.clock) })
 				before, _, _ := layouts()
 				c.Lay(before)
 				asked := recurring(time.Minute, 100)

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/settings"
 	"chronos/scheduler/storetest"
 	"chronos/scheduler/timer"
 )
@@ -164,7 +164,7 @@ func TestAMissingCopyIsMadeAfterTheSettlement(t *testing.T) {
 // that stood still goes on.
 func TestAnAnswerThatComesTooLateIsNone(t *testing.T) {
 	var stood atomic.Int64 // how long the node did, ns
-	standing := func(config *scheduler.Config) {
+	standing := func(config *settings.Config) {
 		goes := config.SinceBoot
 		config.SinceBoot = func() time.Duration { return goes() + time.Duration(stood.Load()) }
 	}

@@ -77,11 +77,11 @@ func (c *cluster) states(key string) (all []timer.State) {
 
 // A write that missed an owner is repaired by its node some seconds later, without a sweep.
 func TestAWriteThatMissedAnOwnerIsRepaired(t *testing.T) {
-	for name, write := range map[string]func(c *cluster, id timer.ID) (scheduler.Receipt, error){
-		"replace": func(c *cluster, id timer.ID) (scheduler.Receipt, error) {
+	for name, write := range map[string]func(c *cluster, id timer.ID) (timer.Receipt, error){
+		"replace": func(c *cluster, id timer.ID) (timer.Receipt, error) {
 			return c.nodes[0].Replace(c.Context(), id, oneShot(time.Hour))
 		},
-		"delete": func(c *cluster, id timer.ID) (scheduler.Receipt, error) {
+		"delete": func(c *cluster, id timer.ID) (timer.Receipt, error) {
 			return c.nodes[0].Delete(c.Context(), id)
 		},
 	} {

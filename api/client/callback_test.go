@@ -16,7 +16,7 @@ import (
 	"chronos/api"
 	"chronos/api/client"
 	"chronos/api/openapitest"
-	"chronos/scheduler"
+	"chronos/scheduler/dispatch"
 	"chronos/scheduler/timer"
 	"chronos/scheduler/webhook"
 )
@@ -92,11 +92,11 @@ func TestParseDelivered(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	due := time.Date(2026, 11, 21, 2, 22, 48, 508e6, time.UTC)
-	delivered := deliverer.Deliver(ctx, scheduler.Delivery{
+	delivered := deliverer.Deliver(ctx, dispatch.Delivery{
 		Callback: timer.Callback{URI: receiver.URL + "/hello", Opaque: "tea\x00é"}, ID: timer.ID{Key: "my.own~key", RF: 2, Hint: 7},
 		Version: 0x01a1fbe0aefb231c, Seq: 3, Attempt: 2, Due: due,
 	})
-	if delivered.Verdict != scheduler.VerdictDelivered {
+	if delivered.Verdict != dispatch.VerdictDelivered {
 		t.Fatalf("not delivered: %+v", delivered)
 	}
 	if since := time.Since(got.Sent); since < 0 || since > time.Minute {

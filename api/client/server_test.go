@@ -17,6 +17,7 @@ import (
 	"chronos/api/client"
 	"chronos/api/openapitest"
 	"chronos/scheduler"
+	"chronos/scheduler/statistics"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
@@ -38,17 +39,17 @@ func newMemory() *memory {
 	return &memory{records: map[string]store.ReadResult{}, bodies: map[string]string{}}
 }
 
-func (m *memory) put(id timer.ID, t timer.Timer) (scheduler.Receipt, error) {
+func (m *memory) put(id timer.ID, t timer.Timer) (timer.Receipt, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.fails != nil {
-		return scheduler.Receipt{}, m.fails
+		return timer.Receipt{}, m.fails
 	}
 	if t.ReplicationFactor == 0 {
 		t.ReplicationFactor = timer.DefaultReplicationFactor
 	}
 	if err := t.Validate(); err != nil {
-		return scheduler.Receipt{}, err
+		return timer.Receipt{}, err
 	}
 	id.RF, id.Hint = t.ReplicationFactor, 0x8421
 	due := t.At
@@ -56,25 +57,25 @@ func (m *memory) put(id timer.ID, t timer.Timer) (scheduler.Receipt, error) {
 		due = epoch.Add(t.Interval)
 	}
 	m.records[id.Key] = store.ReadResult{Record: store.Record{ID: id, Timer: t, State: timer.State{Version: 1, Seq: 1}}, Due: due}
-	return scheduler.Receipt{ID: id, Due: due, Copies: 2}, nil
+	return timer.Receipt{ID: id, Due: due, Copies: 2}, nil
 }
 
-func (m *memory) Statistics(context.Context) (scheduler.Statistics, error) {
-	return scheduler.Statistics{}, m.fails
+func (m *memory) Statistics(context.Context) (statistics.Sums, error) {
+	return statistics.Sums{}, m.fails
 }
 
-func (m *memory) Create(_ context.Context, t timer.Timer) (scheduler.Receipt, error) {
+func (m *memory) Create(_ context.Context, t timer.Timer) (timer.Receipt, error) {
 	key, err := timer.NewKey()
 	if err != nil {
-		return scheduler.Receipt{}, err
+		return timer.Receipt{}, err
 	}
 	return m.put(timer.ID{Key: key}, t)
 }
 
-func (m *memory) CreateOnce(_ context.Context, key string, body []byte, t timer.Timer) (scheduler.Receipt, error) {
+func (m *memory) CreateOnce(_ context.Context, key string, body []byte, t timer.Timer) (timer.Receipt, error) {
 	had, known := m.bodies[key]
 	if known && had != string(body) {
-		return scheduler.Receipt{}, timer.ErrKeyReused
+		return timer.Receipt{}, timer.ErrKeyReused
 	}
 	m.bodies[key] = string(body)
 	receipt, err := m.put(timer.ID{Key: timer.OnceKey(key)}, t)
@@ -96,17 +97,17 @@ func (m *memory) CreateAll(ctx context.Context, all []scheduler.Creation) {
 	}
 }
 
-func (m *memory) Replace(_ context.Context, id timer.ID, t timer.Timer) (scheduler.Receipt, error) {
+func (m *memory) Replace(_ context.Context, id timer.ID, t timer.Timer) (timer.Receipt, error) {
 	receipt, err := m.put(id, t)
 	receipt.InFlight, receipt.Unreached = true, 1
 	return receipt, err
 }
 
-func (m *memory) Delete(_ context.Context, id timer.ID) (scheduler.Receipt, error) {
+func (m *memory) Delete(_ context.Context, id timer.ID) (timer.Receipt, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.records, id.Key)
-	return scheduler.Receipt{ID: id, InFlight: true, Unreached: 2}, m.fails
+	return timer.Receipt{ID: id, InFlight: true, Unreached: 2}, m.fails
 }
 
 func (m *memory) Lookup(_ context.Context, id timer.ID) (store.ReadResult, error) {

@@ -26,6 +26,7 @@ import (
 	"chronos/scheduler"
 	"chronos/scheduler/awake"
 	"chronos/scheduler/kafka"
+	"chronos/scheduler/settings"
 )
 
 // run is a bridge's whole life: from its environment until ctx ends and everything
@@ -146,8 +147,8 @@ func bridgeConfig(cfg *environment.Bridge, log *slog.Logger, registry prometheus
 	return config
 }
 
-func engineConfig(cfg *environment.Bridge, id string, log *slog.Logger, registry prometheus.Registerer) scheduler.Config {
-	engine := scheduler.DefaultConfig(id, log)
+func engineConfig(cfg *environment.Bridge, id string, log *slog.Logger, registry prometheus.Registerer) settings.Config {
+	engine := settings.Default(id, log)
 	// Nobody else may begin before Hold is over; the last of it is for settling.
 	engine.PollInterval, engine.Hold, engine.Limit, engine.Renew = cfg.PollInterval, cfg.Hold, cfg.Hold-engine.Settling, true
 	engine.Attempts = math.MaxInt32 // a message is given up only when the output refuses it

@@ -16,7 +16,7 @@ import (
 
 	"chronos/api"
 	"chronos/api/tokens"
-	"chronos/scheduler"
+	"chronos/scheduler/deadletter"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
@@ -59,18 +59,18 @@ func (c *cabinet) Letter(_ context.Context, id string) (store.Letter, error) {
 
 func (c *cabinet) remove(l *store.Letter) error {
 	if l.ID == c.refused {
-		return scheduler.ErrSuperseded
+		return timer.ErrSuperseded
 	}
 	c.letters = slices.DeleteFunc(slices.Clone(c.letters), func(o store.Letter) bool { return o.ID == l.ID })
 	return nil
 }
 
-func (c *cabinet) Fire(ctx context.Context, id string) (scheduler.Receipt, error) {
+func (c *cabinet) Fire(ctx context.Context, id string) (timer.Receipt, error) {
 	l, err := c.Letter(ctx, id)
 	if err == nil {
 		err = c.remove(&l)
 	}
-	return scheduler.Receipt{ID: timer.ID{Key: l.Key}}, err
+	return timer.Receipt{ID: timer.ID{Key: l.Key}}, err
 }
 
 func (c *cabinet) Delete(ctx context.Context, id string) error {
@@ -78,12 +78,12 @@ func (c *cabinet) Delete(ctx context.Context, id string) error {
 	return err
 }
 
-func (c *cabinet) FireAll(ctx context.Context, q store.LetterQuery) (scheduler.LettersDone, error) {
+func (c *cabinet) FireAll(ctx context.Context, q store.LetterQuery) (deadletter.Done, error) {
 	page, err := c.List(ctx, q)
-	done := scheduler.LettersDone{Next: page.Next, Unreached: page.Unreached}
+	done := deadletter.Done{Next: page.Next, Unreached: page.Unreached}
 	for _, l := range page.Letters {
 		if err := c.remove(&l); err != nil {
-			done.Refused = append(done.Refused, scheduler.RefusedLetter{ID: l.ID, Key: l.Key, Err: err})
+			done.Refused = append(done.Refused, deadletter.Refused{ID: l.ID, Key: l.Key, Err: err})
 			continue
 		}
 		done.Done++
@@ -92,7 +92,7 @@ func (c *cabinet) FireAll(ctx context.Context, q store.LetterQuery) (scheduler.L
 	return done, err
 }
 
-func (c *cabinet) DeleteAll(ctx context.Context, q store.LetterQuery) (scheduler.LettersDone, error) {
+func (c *cabinet) DeleteAll(ctx context.Context, q store.LetterQuery) (deadletter.Done, error) {
 	return c.FireAll(ctx, q)
 }
 

@@ -26,6 +26,7 @@ import (
 	"chronos/redisstore"
 	"chronos/scheduler"
 	"chronos/scheduler/awake"
+	"chronos/scheduler/settings"
 	"chronos/scheduler/timer"
 	"chronos/scheduler/webhook"
 )
@@ -216,8 +217,8 @@ func newClient(cfg environment.Node, idle int, reserved func() []webhook.Reserve
 	return webhook.New(webhook.Config{Guard: guard, Reserved: reserved, Secrets: secrets, TLS: trust, MaxIdle: idle}), nil
 }
 
-func engineConfig(cfg environment.Node, id string, log *slog.Logger, registry prometheus.Registerer) scheduler.Config {
-	engine := scheduler.DefaultConfig(id, log)
+func engineConfig(cfg environment.Node, id string, log *slog.Logger, registry prometheus.Registerer) settings.Config {
+	engine := settings.Default(id, log)
 	engine.PollInterval, engine.Hold = cfg.PollInterval, cfg.Hold
 	engine.Attempts, engine.Slots, engine.MinCopies = cfg.Attempts, cfg.Slots, cfg.MinCopies
 	engine.IdempotencyLife, engine.SweepRate, engine.AwayLimit = cfg.IdempotencyLife, cfg.SweepRate, cfg.AwayLimit

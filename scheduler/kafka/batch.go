@@ -9,7 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"chronos/scheduler"
+	"chronos/scheduler/replica"
 	"chronos/scheduler/timer"
 )
 
@@ -17,10 +17,10 @@ import (
 type batch struct {
 	records    []*kgo.Record
 	messages   []Message
-	admissions []scheduler.Admission
+	admissions []replica.Admission
 }
 
-func (b *batch) add(r *kgo.Record, m *Message, a scheduler.Admission) {
+func (b *batch) add(r *kgo.Record, m *Message, a replica.Admission) {
 	b.records, b.messages, b.admissions = append(b.records, r), append(b.messages, *m), append(b.admissions, a)
 }
 
@@ -61,7 +61,7 @@ func (p *partition) handle(ctx context.Context, records []*kgo.Record) {
 }
 
 func (p *partition) duplicate(r *kgo.Record) {
-	p.in.bridge.metrics.admitted(scheduler.StandingDuplicate)
+	p.in.bridge.metrics.admitted(replica.StandingDuplicate)
 	p.marks.done(r.Offset)
 }
 
@@ -94,7 +94,7 @@ func (p *partition) publish(ctx context.Context, b *batch) {
 	var fresh []int
 	p.insist(ctx, b, p.in.timers.Known, func(i int) {
 		standing := b.admissions[i].Standing
-		if standing != scheduler.StandingNew {
+		if standing != replica.StandingNew {
 			p.in.bridge.metrics.admitted(standing)
 			p.marks.done(b.records[i].Offset)
 			return
@@ -107,7 +107,7 @@ func (p *partition) publish(ctx context.Context, b *batch) {
 }
 
 // publishLate publishes one, as soon as there is room for it.
-func (p *partition) publishLate(ctx context.Context, r *kgo.Record, m *Message, a scheduler.Admission) {
+func (p *partition) publishLate(ctx context.Context, r *kgo.Record, m *Message, a replica.Admission) {
 	if !p.in.late.take(&a) { // from another partition, since handle looked
 		p.duplicate(r)
 		return
@@ -129,8 +129,8 @@ func (p *partition) publishLate(ctx context.Context, r *kgo.Record, m *Message, 
 }
 
 // storeLate has a message wait that the brokers didn't take.
-func (p *partition) storeLate(ctx context.Context, r *kgo.Record, m *Message, a scheduler.Admission) {
-	b := batch{[]*kgo.Record{r}, []Message{*m}, []scheduler.Admission{a}}
+func (p *partition) storeLate(ctx context.Context, r *kgo.Record, m *Message, a replica.Admission) {
+	b := batch{[]*kgo.Record{r}, []Message{*m}, []replica.Admission{a}}
 	p.admit(ctx, &b)
 	p.in.late.free(&a)
 	if why, ok := invalid(b.admissions[0].Err); ok {
@@ -219,7 +219,7 @@ const (
 // insist asks about all of the batch until each has an answer or ctx ends, and tells
 // then of each. After a failure it asks about half as many at once, since a slow link
 // may take that in time. Meanwhile the partition is paused.
-func (p *partition) insist(ctx context.Context, b *batch, ask func(context.Context, []scheduler.Admission), then func(i int)) {
+func (p *partition) insist(ctx context.Context, b *batch, ask func(context.Context, []replica.Admission), then func(i int)) {
 	left := make([]int, len(b.admissions))
 	for i := range left {
 		left[i] = i
@@ -256,8 +256,8 @@ func (p *partition) insist(ctx context.Context, b *batch, ask func(context.Conte
 
 // ask asks about some of the batch, tells then of those that have an answer, and
 // returns the others.
-func (p *partition) ask(ctx context.Context, b *batch, some []int, ask func(context.Context, []scheduler.Admission), then func(i int)) (failed []int, why error) {
-	admissions, size := make([]scheduler.Admission, len(some)), 0
+func (p *partition) ask(ctx context.Context, b *batch, some []int, ask func(context.Context, []replica.Admission), then func(i int)) (failed []int, why error) {
+	admissions, size := make([]replica.Admission, len(some)), 0
 	for k, i := range some {
 		admissions[k] = b.admissions[i]
 		size += sizeOf(b.records[i])

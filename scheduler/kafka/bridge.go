@@ -13,7 +13,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/time/rate"
 
-	"chronos/scheduler"
+	"chronos/scheduler/dispatch"
+	"chronos/scheduler/replica"
 	"chronos/scheduler/timer"
 )
 
@@ -47,11 +48,11 @@ type Config struct {
 // Timers keep the messages until they are due: a scheduler.Scheduler.
 type Timers interface {
 	// Admit has those wait that are new.
-	Admit(ctx context.Context, all []scheduler.Admission)
+	Admit(ctx context.Context, all []replica.Admission)
 	// Known finds out how they stand.
-	Known(ctx context.Context, all []scheduler.Admission)
+	Known(ctx context.Context, all []replica.Admission)
 	// Remember notes of what never waited that it is over.
-	Remember(ctx context.Context, all []scheduler.Admission)
+	Remember(ctx context.Context, all []replica.Admission)
 }
 
 // Bridge has messages of the input topic wait in timers, and publishes those that
@@ -74,8 +75,8 @@ type Bridge struct {
 }
 
 var (
-	_ scheduler.Deliverer = (*Bridge)(nil)
-	_ scheduler.Namer     = (*Bridge)(nil)
+	_ dispatch.Deliverer = (*Bridge)(nil)
+	_ dispatch.Namer     = (*Bridge)(nil)
 )
 
 // openTime is how long the brokers may take to say what topics there are. One that
@@ -169,15 +170,15 @@ func (b *Bridge) NameOf(id timer.ID, c timer.Callback) string {
 
 // Deliver is scheduler.Deliverer's. It returns when the brokers have answered, or
 // the Bridge is closed, however long that takes: what was sent can't be taken back.
-func (b *Bridge) Deliver(ctx context.Context, d scheduler.Delivery) scheduler.Delivered {
+func (b *Bridge) Deliver(ctx context.Context, d dispatch.Delivery) dispatch.Delivered {
 	m, err := decode(d.Callback.Opaque)
 	if err != nil {
 		b.complaints.unreadable.say("timer", d.ID.Key, "err", err)
-		return scheduler.Delivered{Reason: "the stored message can't be read"}
+		return dispatch.Delivered{Reason: "the stored message can't be read"}
 	}
 	left := b.advance.left(m.Deadline, d.Due, d.Late)
 	if left > 0 && !sleep(ctx, left) || ctx.Err() != nil {
-		return scheduler.Delivered{Reason: "its lease was lost before it was published"}
+		return dispatch.Delivered{Reason: "its lease was lost before it was published"}
 	}
 	answer, begun := make(chan error, 1), time.Now()
 	b.output.publish(&m, func(err error) { answer <- err })
@@ -188,27 +189,27 @@ func (b *Bridge) Deliver(ctx context.Context, d scheduler.Delivery) scheduler.De
 			b.advance.observe(now, now.Sub(begun))
 		}
 		b.metrics.jitter.Observe(time.Since(m.Deadline).Seconds())
-		return scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+		return dispatch.Delivered{Verdict: dispatch.VerdictDelivered}
 	case errors.Is(err, kgo.ErrClientClosed):
-		return scheduler.Delivered{Reason: "the bridge was stopped"}
+		return dispatch.Delivered{Reason: "the bridge was stopped"}
 	case refused(err):
 		return b.refusedBy(&m, d.Attempt, err)
 	}
 	b.complaints.unpublished.say("id", m.ID, "from", m.From, "attempt", d.Attempt, "err", b.config.advised(b.config.Output, err))
-	return scheduler.Delivered{Reason: printable(err)}
+	return dispatch.Delivered{Reason: printable(err)}
 }
 
 // maxRefusals is how many attempts a message has that the output refuses.
 const maxRefusals = 5
 
 // refusedBy has a message go to the engine's dead letters that the output won't take.
-func (b *Bridge) refusedBy(m *Message, attempt int, err error) scheduler.Delivered {
+func (b *Bridge) refusedBy(m *Message, attempt int, err error) dispatch.Delivered {
 	final, line := attempt >= maxRefusals, b.complaints.rejected
 	if final {
 		line = b.complaints.givenUp
 	}
 	line.say("id", m.ID, "from", m.From, "attempt", attempt, "err", err, "advice", remedy(err))
-	return scheduler.Delivered{Reason: printable(err), Final: final}
+	return dispatch.Delivered{Reason: printable(err), Final: final}
 }
 
 // wholeMs is d rounded up: timers are due at whole milliseconds, and Deliver waits for
@@ -218,8 +219,8 @@ func wholeMs(d time.Duration) time.Duration {
 }
 
 // admission is a message as timers know it.
-func (b *Bridge) admission(m *Message) scheduler.Admission {
-	return scheduler.Admission{
+func (b *Bridge) admission(m *Message) replica.Admission {
+	return replica.Admission{
 		Key: timerKey(m.ID), Origin: m.From.String() + "@" + strconv.FormatInt(m.Written.UnixMilli(), 10),
 		Timer: timer.Timer{
 			At: m.Deadline.Add(-wholeMs(b.advance.now())), ReplicationFactor: b.config.ReplicationFactor,

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"chronos/scheduler"
+	"chronos/scheduler/replica"
 )
 
 // TestInputIsBounded: all partitions together have no more in hand than there is room
@@ -18,7 +18,7 @@ import (
 func TestInputIsBounded(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		open := make(gate)
-		r.timers.set(func(ctx context.Context, _ string, _ *scheduler.Admission) error { return open.wait(ctx) })
+		r.timers.set(func(ctx context.Context, _ string, _ *replica.Admission) error { return open.wait(ctx) })
 		in, stop := r.bare()
 		defer stop()
 		in.assign(r.Context(), in.client, map[string][]int32{"in": {1, 2, 3, 4, 5, 6}})
@@ -63,7 +63,7 @@ func TestInputIsBounded(t *testing.T) {
 func TestBatchThatIsABomb(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		open := make(gate)
-		r.timers.set(func(ctx context.Context, _ string, a *scheduler.Admission) error {
+		r.timers.set(func(ctx context.Context, _ string, a *replica.Admission) error {
 			if a.Key == "before" {
 				return open.wait(ctx)
 			}

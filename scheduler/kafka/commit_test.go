@@ -17,7 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"pgregory.net/rapid"
 
-	"chronos/scheduler"
+	"chronos/scheduler/replica"
 )
 
 // TestCommitsNeverRunAhead draws what is published and what goes wrong meanwhile: each
@@ -145,7 +145,7 @@ func (c *course) draw(kind string) string {
 // store has so many of a hundred calls fail, and each batch take up to so long.
 func (c *course) store(failing, slowMs int) {
 	seed, n := maphash.MakeSeed(), new(atomic.Uint64)
-	c.timers.set(func(ctx context.Context, _ string, a *scheduler.Admission) error {
+	c.timers.set(func(ctx context.Context, _ string, a *replica.Admission) error {
 		h := maphash.String(seed, fmt.Sprint(a.Origin, n.Add(1))) % 100
 		if slowMs > 0 && h%10 == 0 {
 			sleep(context.Background(), time.Duration(h)*time.Duration(slowMs)*time.Millisecond/100) // whether or not ctx ends

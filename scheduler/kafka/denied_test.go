@@ -9,7 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"chronos/scheduler"
+	"chronos/scheduler/dispatch"
 	"chronos/scheduler/timer"
 )
 
@@ -61,7 +61,7 @@ func TestDenied(t *testing.T) {
 			ended := make(chan error, 1)
 			go func() { ended <- b.Run(ctx, newFakeTimers(&audit{acked: make(map[string]bool)})) }()
 			m := Message{ID: "m", From: Origin{Topic: "in"}}
-			d := b.Deliver(ctx, scheduler.Delivery{Callback: timer.Callback{Opaque: m.encode()}, Attempt: 1, Due: m.Deadline})
+			d := b.Deliver(ctx, dispatch.Delivery{Callback: timer.Callback{Opaque: m.encode()}, Attempt: 1, Due: m.Deadline})
 			if !strings.Contains(d.Reason, c.answer) {
 				t.Errorf("a message is not published since %q, want it to say %q", d.Reason, c.answer)
 			}

@@ -14,7 +14,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"chronos/scheduler"
+	"chronos/scheduler/dispatch"
+	"chronos/scheduler/replica"
 	"chronos/scheduler/timer"
 )
 
@@ -171,8 +172,8 @@ func (l *logBook) count(part string) (n int) {
 type fakeTimers struct {
 	audit   *audit
 	mu      sync.Mutex
-	decide  func(ctx context.Context, call string, a *scheduler.Admission) error // before it is carried out; may block
-	waiting map[string]scheduler.Admission
+	decide  func(ctx context.Context, call string, a *replica.Admission) error // before it is carried out; may block
+	waiting map[string]replica.Admission
 	over    map[string]string // origins
 	calls   map[string]int    // of admissions, that were carried out
 	asking  map[string]int    // of admissions, that are being decided
@@ -187,16 +188,16 @@ const (
 var errDown = fmt.Errorf("%w: a test has it so", timer.ErrUnavailable)
 
 func newFakeTimers(a *audit) *fakeTimers {
-	return &fakeTimers{audit: a, waiting: make(map[string]scheduler.Admission), over: make(map[string]string), calls: make(map[string]int), asking: make(map[string]int)}
+	return &fakeTimers{audit: a, waiting: make(map[string]replica.Admission), over: make(map[string]string), calls: make(map[string]int), asking: make(map[string]int)}
 }
 
-func (f *fakeTimers) Admit(ctx context.Context, all []scheduler.Admission) { f.each(ctx, admit, all) }
-func (f *fakeTimers) Known(ctx context.Context, all []scheduler.Admission) { f.each(ctx, known, all) }
-func (f *fakeTimers) Remember(ctx context.Context, all []scheduler.Admission) {
+func (f *fakeTimers) Admit(ctx context.Context, all []replica.Admission) { f.each(ctx, admit, all) }
+func (f *fakeTimers) Known(ctx context.Context, all []replica.Admission) { f.each(ctx, known, all) }
+func (f *fakeTimers) Remember(ctx context.Context, all []replica.Admission) {
 	f.each(ctx, remember, all)
 }
 
-func (f *fakeTimers) set(decide func(ctx context.Context, call string, a *scheduler.Admission) error) {
+func (f *fakeTimers) set(decide func(ctx context.Context, call string, a *replica.Admission) error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.decide = decide
@@ -204,7 +205,7 @@ func (f *fakeTimers) set(decide func(ctx context.Context, call string, a *schedu
 
 // fail has all calls of these kinds fail from now on; none for no failures.
 func (f *fakeTimers) fail(calls ...string) {
-	f.set(func(_ context.Context, call string, _ *scheduler.Admission) error {
+	f.set(func(_ context.Context, call string, _ *replica.Admission) error {
 		if slices.Contains(calls, call) {
 			return errDown
 		}
@@ -212,7 +213,7 @@ func (f *fakeTimers) fail(calls ...string) {
 	})
 }
 
-func (f *fakeTimers) each(ctx context.Context, call string, all []scheduler.Admission) {
+func (f *fakeTimers) each(ctx context.Context, call string, all []replica.Admission) {
 	f.mu.Lock()
 	decide := f.decide
 	f.asking[call] += len(all)
@@ -224,7 +225,7 @@ func (f *fakeTimers) each(ctx context.Context, call string, all []scheduler.Admi
 	}()
 	for i := range all {
 		a := &all[i]
-		a.Standing, a.Err = scheduler.StandingUnknown, nil
+		a.Standing, a.Err = replica.StandingUnknown, nil
 		if decide != nil {
 			a.Err = decide(ctx, call, a)
 		}
@@ -237,7 +238,7 @@ func (f *fakeTimers) each(ctx context.Context, call string, all []scheduler.Admi
 	}
 }
 
-func (f *fakeTimers) carryOut(call string, a *scheduler.Admission) {
+func (f *fakeTimers) carryOut(call string, a *replica.Admission) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.calls[call]++
@@ -248,11 +249,11 @@ func (f *fakeTimers) carryOut(call string, a *scheduler.Admission) {
 			f.over[a.Key] = a.Origin
 		}
 	case waits && w.Origin == a.Origin, !waits && f.over[a.Key] == a.Origin:
-		a.Standing = scheduler.StandingAgain
+		a.Standing = replica.StandingAgain
 	case waits:
-		a.Standing = scheduler.StandingDuplicate
+		a.Standing = replica.StandingDuplicate
 	default:
-		a.Standing = scheduler.StandingNew
+		a.Standing = replica.StandingNew
 		if call == known {
 			return
 		}
@@ -262,15 +263,15 @@ func (f *fakeTimers) carryOut(call string, a *scheduler.Admission) {
 }
 
 // fire has a bridge publish what waits under the key.
-func (f *fakeTimers) fire(ctx context.Context, b *bridge, key string) scheduler.Delivered {
+func (f *fakeTimers) fire(ctx context.Context, b *bridge, key string) dispatch.Delivered {
 	f.mu.Lock()
 	a, ok := f.waiting[key]
 	f.mu.Unlock()
 	if !ok {
-		return scheduler.Delivered{Reason: "nothing waits under " + key}
+		return dispatch.Delivered{Reason: "nothing waits under " + key}
 	}
-	delivered := b.Deliver(ctx, scheduler.Delivery{Callback: a.Timer.Callback, ID: timer.ID{Key: key}, Attempt: 1, Due: a.Timer.At})
-	if delivered.Verdict == scheduler.VerdictDelivered {
+	delivered := b.Deliver(ctx, dispatch.Delivery{Callback: a.Timer.Callback, ID: timer.ID{Key: key}, Attempt: 1, Due: a.Timer.At})
+	if delivered.Verdict == dispatch.VerdictDelivered {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		delete(f.waiting, key)
@@ -315,7 +316,7 @@ func (g gate) wait(ctx context.Context) error {
 }
 
 // placeOf is where an admission's record stands on the topic.
-func placeOf(a *scheduler.Admission) string {
+func placeOf(a *replica.Admission) string {
 	place, _, _ := strings.Cut(a.Origin, "@")
 	return place
 }

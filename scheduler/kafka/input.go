@@ -12,7 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"chronos/scheduler"
+	"chronos/scheduler/replica"
 )
 
 const (
@@ -62,7 +62,7 @@ type input struct {
 // published is a message that was late when it came, and is on the output now.
 type published struct {
 	partition *partition
-	admission scheduler.Admission
+	admission replica.Admission
 	record    *kgo.Record
 }
 
@@ -225,7 +225,7 @@ func (in *input) remember(ctx context.Context) {
 		for len(batch) < maxBatch && len(in.published) > 0 {
 			batch = append(batch, <-in.published)
 		}
-		admissions := make([]scheduler.Admission, len(batch))
+		admissions := make([]replica.Admission, len(batch))
 		for i, one := range batch {
 			admissions[i] = one.admission
 		}

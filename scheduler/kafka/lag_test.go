@@ -11,7 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"chronos/scheduler"
+	"chronos/scheduler/replica"
 )
 
 // wantLag looks at each partition's series, once the lag was measured anew; -1 is for
@@ -101,7 +101,7 @@ func TestLagOfWhatIsNotReadYet(t *testing.T) {
 func TestLagOfTransactions(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		open := make(gate)
-		r.timers.set(func(ctx context.Context, _ string, a *scheduler.Admission) error {
+		r.timers.set(func(ctx context.Context, _ string, a *replica.Admission) error {
 			if a.Key == "held" {
 				return open.wait(ctx)
 			}

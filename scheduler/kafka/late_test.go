@@ -14,16 +14,17 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"chronos/scheduler"
+	"chronos/scheduler/dispatch"
+	"chronos/scheduler/replica"
 )
 
 // TestLateMessages: those that are known are ignored, others published at once and
 // remembered.
 func TestLateMessages(t *testing.T) {
 	inBubble(t, func(r *rig) {
-		r.timers.waiting["waits"] = scheduler.Admission{Key: "waits", Origin: "in/1/7"}
+		r.timers.waiting["waits"] = replica.Admission{Key: "waits", Origin: "in/1/7"}
 		written := fmt.Sprintf("@%d", time.Now().UnixMilli())
-		r.timers.waiting["this-waits"] = scheduler.Admission{Key: "this-waits", Origin: "in/0/1" + written}
+		r.timers.waiting["this-waits"] = replica.Admission{Key: "this-waits", Origin: "in/0/1" + written}
 		r.timers.over["this-was"] = "in/0/2" + written
 		r.timers.over["was"] = "in/2/9"
 		r.produce(late(0, "waits"), late(0, "this-waits"), late(0, "this-was"), late(0, "was"), late(0, "new"))
@@ -136,7 +137,7 @@ func TestOutputThatRefuses(t *testing.T) {
 		r.awaitCommitted(2, 1, -1)
 		wantIDs(r, r.timers.keys(), "large")
 		wantIDs(r, r.ids("small"), "a", "b")
-		if got := r.timers.fire(t.Context(), b, "large"); got.Verdict != scheduler.VerdictFailed || !strings.Contains(got.Reason, "MESSAGE_TOO_LARGE") {
+		if got := r.timers.fire(t.Context(), b, "large"); got.Verdict != dispatch.VerdictFailed || !strings.Contains(got.Reason, "MESSAGE_TOO_LARGE") {
 			t.Errorf("delivered is %+v", got)
 		}
 		refusal := r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "small", Err: kerr.InvalidRecord, Count: 2})
@@ -155,7 +156,7 @@ func TestOutputThatRefuses(t *testing.T) {
 func TestOutputRefusesAndStoreDown(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		open := make(gate)
-		r.timers.set(func(ctx context.Context, call string, _ *scheduler.Admission) error {
+		r.timers.set(func(ctx context.Context, call string, _ *replica.Admission) error {
 			if call == admit {
 				return open.wait(ctx)
 			}
@@ -198,7 +199,7 @@ func TestOutputThatIsSlow(t *testing.T) {
 		if moved.Hits() != 5 {
 			t.Errorf("%d requests went to those who don't lead, want 5", moved.Hits())
 		}
-		if d := r.timers.fire(t.Context(), b, "b"); d.Verdict != scheduler.VerdictDelivered {
+		if d := r.timers.fire(t.Context(), b, "b"); d.Verdict != dispatch.VerdictDelivered {
 			t.Errorf("delivered is %+v", d)
 		}
 		wantIDs(r, r.ids("out"), "a", "b")
@@ -232,7 +233,7 @@ func TestCloseDuringAPublish(t *testing.T) {
 		r.produce(late(0, "a"), malformedRecord(1, "x"), early(2, "b"))
 		b := r.start()
 		r.awaitCommitted(-1, -1, 1)
-		answer := make(chan scheduler.Delivered, 1)
+		answer := make(chan dispatch.Delivered, 1)
 		go func() { answer <- r.timers.fire(context.Background(), b, "b") }()
 		r.pass(time.Second)
 		begun := time.Now()
@@ -240,7 +241,7 @@ func TestCloseDuringAPublish(t *testing.T) {
 		if took := time.Since(begun); took > patience+2*time.Second {
 			t.Errorf("stopping took %v", took)
 		}
-		want := scheduler.Delivered{Reason: "the bridge was stopped"}
+		want := dispatch.Delivered{Reason: "the bridge was stopped"}
 		if diff := cmp.Diff(want, <-answer); diff != "" {
 			t.Errorf("delivered (-want +got):\n%s", diff)
 		}

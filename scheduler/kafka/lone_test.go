@@ -14,7 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"chronos/scheduler"
+	"chronos/scheduler/dispatch"
 	"chronos/scheduler/timer"
 )
 
@@ -50,11 +50,11 @@ func poisonous(r *kgo.Record) *kgo.Record {
 }
 
 // attempt has a bridge make the n-th attempt at what waits under the key.
-func (f *fakeTimers) attempt(b *bridge, key string, n int) scheduler.Delivered {
+func (f *fakeTimers) attempt(b *bridge, key string, n int) dispatch.Delivered {
 	f.mu.Lock()
 	asked := f.waiting[key].Timer
 	f.mu.Unlock()
-	return b.Deliver(context.Background(), scheduler.Delivery{Callback: asked.Callback, ID: timer.ID{Key: key}, Attempt: n, Due: asked.At})
+	return b.Deliver(context.Background(), dispatch.Delivery{Callback: asked.Callback, ID: timer.ID{Key: key}, Attempt: n, Due: asked.At})
 }
 
 // TestRefusedInCompany: of messages that are on their way together one alone is
@@ -75,7 +75,7 @@ func TestRefusedInCompany(t *testing.T) {
 		var firing sync.WaitGroup
 		for i := range 30 {
 			firing.Go(func() {
-				if d := r.timers.fire(context.Background(), b, fmt.Sprint("early", i)); d.Verdict != scheduler.VerdictDelivered {
+				if d := r.timers.fire(context.Background(), b, fmt.Sprint("early", i)); d.Verdict != dispatch.VerdictDelivered {
 					t.Errorf("delivered is %+v", d)
 				}
 			})
@@ -111,7 +111,7 @@ func TestPoison(t *testing.T) {
 		r.awaitCommitted(2, -1, -1)
 		for n := range maxRefusals {
 			got := r.timers.attempt(b, "bad", n+1)
-			if got.Verdict != scheduler.VerdictFailed || got.Final != (n+1 == maxRefusals) || !strings.Contains(got.Reason, "INVALID_RECORD") {
+			if got.Verdict != dispatch.VerdictFailed || got.Final != (n+1 == maxRefusals) || !strings.Contains(got.Reason, "INVALID_RECORD") {
 				t.Errorf("attempt %d: delivered is %+v", n+1, got)
 			}
 		}
@@ -123,11 +123,11 @@ func TestPoison(t *testing.T) {
 		r.wantLogged(1, "it goes to the dead letters")
 		refusal.Remove()
 		r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "narrow", Err: kerr.TopicAuthorizationFailed})
-		if got := r.timers.attempt(b, "good", 100); got.Final || got.Verdict != scheduler.VerdictFailed {
+		if got := r.timers.attempt(b, "good", 100); got.Final || got.Verdict != dispatch.VerdictFailed {
 			t.Errorf("delivered is %+v", got)
 		}
 		for _, key := range []string{"bad", "good"} { // as an operator fires a dead letter again
-			if got := r.timers.fire(context.Background(), b, key); got.Verdict != scheduler.VerdictDelivered {
+			if got := r.timers.fire(context.Background(), b, key); got.Verdict != dispatch.VerdictDelivered {
 				t.Errorf("delivered is %+v", got)
 			}
 		}
@@ -143,7 +143,7 @@ func TestWhatIsTooLong(t *testing.T) {
 		compressible.Value, large.Value = make([]byte, 1_500_000), random(200_000)
 		r.produce(compressible, large)
 		r.awaitCommitted(2, -1, -1)
-		if got := r.timers.fire(context.Background(), b, "compressible"); got.Verdict != scheduler.VerdictDelivered {
+		if got := r.timers.fire(context.Background(), b, "compressible"); got.Verdict != dispatch.VerdictDelivered {
 			t.Errorf("delivered is %+v", got)
 		}
 		if got := r.timers.fire(context.Background(), b, "large"); !strings.Contains(got.Reason, "MESSAGE_TOO_LARGE") {
@@ -151,7 +151,7 @@ func TestWhatIsTooLong(t *testing.T) {
 		}
 		r.wantLogged(1, "raise the output's max.message.bytes")
 		r.setLargest("narrow", "1000000")
-		if got := r.timers.fire(context.Background(), b, "large"); got.Verdict != scheduler.VerdictDelivered {
+		if got := r.timers.fire(context.Background(), b, "large"); got.Verdict != dispatch.VerdictDelivered {
 			t.Errorf("delivered is %+v", got)
 		}
 		wantIDs(r, r.ids("narrow"), "compressible", "large")
@@ -205,7 +205,7 @@ func TestCloseDuringARefusal(t *testing.T) {
 		}
 		refusal.Remove()
 		r.holdProduce("narrow")
-		answers := make(chan scheduler.Delivered, 3)
+		answers := make(chan dispatch.Delivered, 3)
 		for _, key := range []string{"bad0", "bad1", "good"} {
 			go func() { answers <- r.timers.attempt(b, key, 2) }()
 		}

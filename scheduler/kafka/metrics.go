@@ -5,7 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"chronos/scheduler"
+	"chronos/scheduler/replica"
 )
 
 // metrics are the bridge's. They count the same whether or not they are registered.
@@ -87,14 +87,14 @@ const (
 )
 
 // admitted counts what the timers said of a message.
-func (m *metrics) admitted(s scheduler.Standing) {
+func (m *metrics) admitted(s replica.Standing) {
 	switch s {
-	case scheduler.StandingNew:
+	case replica.StandingNew:
 		m.consumed.WithLabelValues(asStored).Inc()
-	case scheduler.StandingDuplicate:
+	case replica.StandingDuplicate:
 		m.consumed.WithLabelValues(asDuplicate).Inc()
-	case scheduler.StandingAgain:
+	case replica.StandingAgain:
 		m.consumed.WithLabelValues(asAgain).Inc()
-	case scheduler.StandingUnknown:
+	case replica.StandingUnknown:
 	}
 }

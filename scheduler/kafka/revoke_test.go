@@ -13,7 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"chronos/scheduler"
+	"chronos/scheduler/replica"
 )
 
 // produceAll makes records of each partition, p0 to pn.
@@ -35,7 +35,7 @@ func TestRevocationDuringAWrite(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inGroup(t, func(r *rig) {
 				open := make(gate)
-				r.timers.set(func(ctx context.Context, call string, a *scheduler.Admission) error {
+				r.timers.set(func(ctx context.Context, call string, a *replica.Admission) error {
 					if call != admit || !strings.HasSuffix(a.Key, "b") {
 						return nil
 					}
@@ -83,7 +83,7 @@ func TestRevocationDuringAWrite(t *testing.T) {
 func TestNoPauseSurvivesARevocation(t *testing.T) {
 	inGroup(t, func(r *rig) {
 		open := make(gate)
-		r.timers.set(func(ctx context.Context, call string, _ *scheduler.Admission) error {
+		r.timers.set(func(ctx context.Context, call string, _ *replica.Admission) error {
 			if call != admit || open.wait(ctx) == nil {
 				return nil
 			}
@@ -111,7 +111,7 @@ func TestNoPauseSurvivesARevocation(t *testing.T) {
 func TestLostSession(t *testing.T) {
 	inGroup(t, func(r *rig) {
 		open := make(gate)
-		r.timers.set(func(ctx context.Context, call string, a *scheduler.Admission) error {
+		r.timers.set(func(ctx context.Context, call string, a *replica.Admission) error {
 			if call == admit && strings.HasSuffix(a.Key, "b") {
 				return open.wait(ctx)
 			}
@@ -136,7 +136,7 @@ func TestLostSession(t *testing.T) {
 // once, and commits go on.
 func TestPartitionsComeAndGo(t *testing.T) {
 	inGroup(t, func(r *rig) {
-		r.timers.set(func(ctx context.Context, _ string, _ *scheduler.Admission) error {
+		r.timers.set(func(ctx context.Context, _ string, _ *replica.Admission) error {
 			if !sleep(ctx, 7*time.Millisecond) {
 				return errDown
 			}

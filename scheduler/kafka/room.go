@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"chronos/scheduler"
+	"chronos/scheduler/replica"
 )
 
 // maxLate is how many records that don't wait in timers may be on their way to the
@@ -73,14 +73,14 @@ type lateIDs struct {
 func newLateIDs() *lateIDs { return &lateIDs{origins: make(map[string]string)} }
 
 // taken reports whether another message has the id.
-func (l *lateIDs) taken(a *scheduler.Admission) bool {
+func (l *lateIDs) taken(a *replica.Admission) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.another(a)
 }
 
 // take takes the id until it is freed, and reports false if another message has it.
-func (l *lateIDs) take(a *scheduler.Admission) bool {
+func (l *lateIDs) take(a *replica.Admission) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.another(a) {
@@ -92,12 +92,12 @@ func (l *lateIDs) take(a *scheduler.Admission) bool {
 
 // another is whether another message has the id; l.mu is held. The same record may come
 // again, when its partition has gone and come.
-func (l *lateIDs) another(a *scheduler.Admission) bool {
+func (l *lateIDs) another(a *replica.Admission) bool {
 	origin, ok := l.origins[a.Key]
 	return ok && origin != a.Origin
 }
 
-func (l *lateIDs) free(a *scheduler.Admission) {
+func (l *lateIDs) free(a *replica.Admission) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.origins[a.Key] == a.Origin {

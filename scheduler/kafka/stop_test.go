@@ -8,14 +8,14 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"chronos/scheduler"
+	"chronos/scheduler/replica"
 )
 
 // TestStopDrains: what is in hand is stored, published and committed, and the group is
 // left.
 func TestStopDrains(t *testing.T) {
 	inBubble(t, func(r *rig) {
-		r.timers.set(func(ctx context.Context, _ string, _ *scheduler.Admission) error {
+		r.timers.set(func(ctx context.Context, _ string, _ *replica.Admission) error {
 			if !sleep(ctx, 500*time.Millisecond) {
 				return errDown
 			}
@@ -46,7 +46,7 @@ func TestStopWithoutBrokers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(r *rig) { // it joins but once, while all is well
 				open := make(gate)
-				r.timers.set(func(ctx context.Context, _ string, a *scheduler.Admission) error {
+				r.timers.set(func(ctx context.Context, _ string, a *replica.Admission) error {
 					if a.Key == "b" {
 						return open.wait(ctx)
 					}
@@ -75,7 +75,7 @@ func TestCutLog(t *testing.T) {
 		in, stop := r.bare()
 		defer stop()
 		open := make(gate)
-		r.timers.set(func(ctx context.Context, _ string, a *scheduler.Admission) error {
+		r.timers.set(func(ctx context.Context, _ string, a *replica.Admission) error {
 			if a.Key == "old" {
 				return open.wait(ctx)
 			}

@@ -11,14 +11,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"chronos/scheduler"
+	"chronos/scheduler/replica"
 	"chronos/scheduler/timer"
 )
 
 func TestCommitFollowsTheStore(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		open := make(gate)
-		r.timers.set(func(ctx context.Context, call string, a *scheduler.Admission) error {
+		r.timers.set(func(ctx context.Context, call string, a *replica.Admission) error {
 			if call == admit && a.Key == "c" {
 				return open.wait(ctx)
 			}
@@ -76,7 +76,7 @@ func TestStoreDown(t *testing.T) {
 func TestStoreThatFailsInPart(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		tries := make(map[string]int)
-		r.timers.set(func(_ context.Context, call string, a *scheduler.Admission) error {
+		r.timers.set(func(_ context.Context, call string, a *replica.Admission) error {
 			if call == remember {
 				return nil
 			}
@@ -123,7 +123,7 @@ func TestQueueIsBounded(t *testing.T) {
 	const n = 3 * maxPoll
 	inBubble(t, func(r *rig) {
 		open := make(gate)
-		r.timers.set(func(ctx context.Context, _ string, _ *scheduler.Admission) error { return open.wait(ctx) })
+		r.timers.set(func(ctx context.Context, _ string, _ *replica.Admission) error { return open.wait(ctx) })
 		all := make([]*kgo.Record, n)
 		for i := range all {
 			all[i] = early(0, fmt.Sprint(i))
@@ -145,7 +145,7 @@ func TestQueueIsBounded(t *testing.T) {
 func TestStoreThatTakesLittleAtOnce(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		const n, most = 100, 3
-		r.timers.set(func(_ context.Context, call string, _ *scheduler.Admission) error {
+		r.timers.set(func(_ context.Context, call string, _ *replica.Admission) error {
 			if call != remember && r.timers.held(call) > most {
 				return errDown
 			}
@@ -171,7 +171,7 @@ func TestTimersThatRefuse(t *testing.T) {
 	for _, deadLetters := range []string{"dead", ""} {
 		t.Run("dead letters: "+deadLetters, func(t *testing.T) {
 			inBubble(t, func(r *rig) {
-				r.timers.set(func(_ context.Context, call string, a *scheduler.Admission) error {
+				r.timers.set(func(_ context.Context, call string, a *replica.Admission) error {
 					if call == admit && a.Key[0] == 'x' {
 						return &timer.InvalidError{Detail: "a test has it so"}
 					}
@@ -220,7 +220,7 @@ func TestTooLarge(t *testing.T) {
 func TestStoreIsNotFlooded(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		open, size := make(gate), maxRecord/4
-		r.timers.set(func(ctx context.Context, _ string, _ *scheduler.Admission) error { return open.wait(ctx) })
+		r.timers.set(func(ctx context.Context, _ string, _ *replica.Admission) error { return open.wait(ctx) })
 		for p := range int32(partitions) {
 			large := early(p, fmt.Sprint(p))
 			large.Value = make([]byte, size)

@@ -11,7 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"chronos/scheduler"
+	"chronos/scheduler/replica"
 )
 
 // recreate deletes a topic, and makes another one of its name after a while.
@@ -65,7 +65,7 @@ func TestInputThatIsMadeAnew(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(r *rig) {
 				open := make(gate)
-				r.timers.set(func(ctx context.Context, _ string, a *scheduler.Admission) error {
+				r.timers.set(func(ctx context.Context, _ string, a *replica.Admission) error {
 					if a.Key == "old" {
 						return open.wait(ctx)
 					}

@@ -55,3 +55,8 @@ func Invalid(pointer, code, format string, args ...any) *InvalidError {
 // RetryAfter is how long a client should wait after ErrUnavailable or
 // ErrOverloaded.
 const RetryAfter = time.Second
+
+// ErrSuperseded says that a timer of the same key is there, or was until a moment
+// ago, which was set, replaced or deleted after the one that is meant. Nothing was
+// done.
+var ErrSuperseded = errors.New("superseded by a later write")

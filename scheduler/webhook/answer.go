@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/dispatch"
 )
 
 const (
@@ -246,14 +246,14 @@ func skipLastLine(r *bufio.Reader) bool {
 }
 
 // delivered is what the answer means; now is the local time of its arrival.
-func (a *answer) delivered(now time.Time) scheduler.Delivered {
+func (a *answer) delivered(now time.Time) dispatch.Delivered {
 	switch {
 	case a.status >= 200 && a.status < 300:
-		return scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+		return dispatch.Delivered{Verdict: dispatch.VerdictDelivered}
 	case a.status == http.StatusGone:
-		return scheduler.Delivered{Verdict: scheduler.VerdictGone, Reason: statusReason(a.status)}
+		return dispatch.Delivered{Verdict: dispatch.VerdictGone, Reason: statusReason(a.status)}
 	}
-	return scheduler.Delivered{Reason: statusReason(a.status), RetryAfter: a.wait(now)}
+	return dispatch.Delivered{Reason: statusReason(a.status), RetryAfter: a.wait(now)}
 }
 
 // wait is how long the receiver asks to be left alone, 0 if it doesn't or makes

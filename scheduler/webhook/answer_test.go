@@ -7,19 +7,19 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"chronos/scheduler"
+	"chronos/scheduler/dispatch"
 	"chronos/scheduler/webhook"
 	"chronos/scheduler/webhook/webhooktest"
 )
 
 func TestVerdict(t *testing.T) {
 	const empty = "Content-Length: 0\r\n\r\n"
-	failed := func(reason string) scheduler.Delivered { return scheduler.Delivered{Reason: reason} }
-	delivered := scheduler.Delivered{Verdict: scheduler.VerdictDelivered}
+	failed := func(reason string) dispatch.Delivered { return dispatch.Delivered{Reason: reason} }
+	delivered := dispatch.Delivered{Verdict: dispatch.VerdictDelivered}
 	long := "X-Long: " + strings.Repeat("v", 9000) + "\r\n"
 	for _, tt := range []struct {
 		name, answer string
-		want         scheduler.Delivered
+		want         dispatch.Delivered
 		again        bool // the connection is used again
 	}{
 		{"200", ok, delivered, true},
@@ -45,11 +45,11 @@ func TestVerdict(t *testing.T) {
 		{"folded header", "HTTP/1.1 200 OK\r\nX: y\r\n z\r\n" + empty, delivered, false},
 		{"header without colon", "HTTP/1.1 200 OK\r\nnonsense\r\n" + empty, delivered, false},
 		{"more than announced", ok + "HTTP/1.1 200 OK\r\n" + empty, delivered, false},
-		{"410", "HTTP/1.1 410 Gone\r\n" + empty, scheduler.Delivered{Verdict: scheduler.VerdictGone, Reason: "status 410"}, true},
+		{"410", "HTTP/1.1 410 Gone\r\n" + empty, dispatch.Delivered{Verdict: dispatch.VerdictGone, Reason: "status 410"}, true},
 		{"switching protocols", "HTTP/1.1 101 Switching\r\n\r\n", failed("status 101"), false},
 		{"304", "HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n", failed("status 304"), true},
 		{"400", "HTTP/1.1 400 secret\r\nX: secret\r\nContent-Length: 6\r\n\r\nsecret", failed("status 400"), true},
-		{"503", "HTTP/1.1 503 Busy\r\nRetry-After: 3\r\n" + empty, scheduler.Delivered{Reason: "status 503", RetryAfter: 3 * time.Second}, true},
+		{"503", "HTTP/1.1 503 Busy\r\nRetry-After: 3\r\n" + empty, dispatch.Delivered{Reason: "status 503", RetryAfter: 3 * time.Second}, true},
 		{"999", "HTTP/1.1 999 ?\r\n" + empty, failed("status 999"), true},
 		{"status too small", "HTTP/1.1 099 ?\r\n" + empty, failed("answer is not HTTP/1"), false},
 		{"status too long", "HTTP/1.1 2000 OK\r\n" + empty, failed("answer is not HTTP/1"), false},
@@ -118,7 +118,7 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 		return webhooktest.Answer{Status: statuses[c.Number-1], Location: elsewhere.URL()}
 	})
 	for range statuses {
-		if got := deliver(t, client, delivery(receiver.URL())); got.Verdict != scheduler.VerdictFailed || !strings.HasPrefix(got.Reason, "status 30") {
+		if got := deliver(t, client, delivery(receiver.URL())); got.Verdict != dispatch.VerdictFailed || !strings.HasPrefix(got.Reason, "status 30") {
 			t.Errorf("got %+v", got)
 		}
 	}
@@ -159,7 +159,7 @@ func TestRetryAfter(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			server := serveRaw(t, answering("HTTP/1.1 429 Slow Down\r\nContent-Length: 0\r\n"+tt.header+"\r\n"))
 			got := deliver(t, newClient(t, webhook.Config{}), delivery(server.url))
-			if diff := cmp.Diff(scheduler.Delivered{Reason: "status 429", RetryAfter: tt.want}, got); diff != "" {
+			if diff := cmp.Diff(dispatch.Delivered{Reason: "status 429", RetryAfter: tt.want}, got); diff != "" {
 				t.Errorf("answer (-want +got):\n%s", diff)
 			}
 		})

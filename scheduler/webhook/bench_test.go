@@ -22,7 +22,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"chronos/scheduler"
+	"chronos/scheduler/dispatch"
 	"chronos/scheduler/webhook"
 )
 
@@ -84,7 +84,7 @@ func take(c net.Conn) {
 }
 
 // candidate makes one callback.
-type candidate func(ctx context.Context, d scheduler.Delivery) error
+type candidate func(ctx context.Context, d dispatch.Delivery) error
 
 func ours() candidate { return oursWith(webhook.Config{}) }
 
@@ -106,8 +106,8 @@ func signing(secrets ...string) func() candidate {
 
 func oursWith(cfg webhook.Config) candidate {
 	client := webhook.New(cfg)
-	return func(ctx context.Context, d scheduler.Delivery) error {
-		if got := client.Deliver(ctx, d); got.Verdict != scheduler.VerdictDelivered {
+	return func(ctx context.Context, d dispatch.Delivery) error {
+		if got := client.Deliver(ctx, d); got.Verdict != dispatch.VerdictDelivered {
 			return errors.New(got.Reason)
 		}
 		return nil
@@ -120,7 +120,7 @@ func netHTTP() candidate {
 		DisableCompression: true, MaxIdleConns: 4096, MaxIdleConnsPerHost: 4096, IdleConnTimeout: 30 * time.Second,
 		MaxResponseHeaderBytes: 64 << 10, TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{},
 	}
-	return func(ctx context.Context, d scheduler.Delivery) error {
+	return func(ctx context.Context, d dispatch.Delivery) error {
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, d.Callback.URI, strings.NewReader(d.Callback.Opaque))
 		if err != nil {
 			return err
@@ -152,7 +152,7 @@ func netHTTP() candidate {
 func fastHTTP() candidate {
 	var mu sync.Mutex
 	clients := map[string]*fasthttp.HostClient{}
-	return func(ctx context.Context, d scheduler.Delivery) error {
+	return func(ctx context.Context, d dispatch.Delivery) error {
 		req, resp := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
 		defer fasthttp.ReleaseRequest(req)
 		defer fasthttp.ReleaseResponse(resp)

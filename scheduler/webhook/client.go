@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/dispatch"
 	"chronos/scheduler/timer"
 )
 
@@ -52,7 +52,7 @@ type Config struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// Client calls back over HTTP/1.1 and implements [scheduler.Deliverer]. It is
+// Client calls back over HTTP/1.1 and implements [dispatch.Deliverer]. It is
 // safe for concurrent use. An attempt under way has one connection, so there are
 // no more of these than calls of Deliver; others are idle, and bounded by
 // Config. New makes one, Close ends it.
@@ -67,7 +67,7 @@ type Client struct {
 	buffers     sync.Pool // of *buffers
 }
 
-var _ scheduler.Deliverer = (*Client)(nil)
+var _ dispatch.Deliverer = (*Client)(nil)
 
 // buffers are one attempt's.
 type buffers struct {
@@ -151,9 +151,9 @@ func invalidURI(code, detail string) error {
 	return &timer.InvalidError{Pointer: "/callback/http/uri", Code: code, Detail: detail}
 }
 
-// Deliver makes one attempt, as [scheduler.Deliverer] says. It ends at ctx's
+// Deliver makes one attempt, as [dispatch.Deliverer] says. It ends at ctx's
 // deadline, at most 50 ms after ctx is canceled, and after 30 s in any case.
-func (c *Client) Deliver(ctx context.Context, d scheduler.Delivery) scheduler.Delivered {
+func (c *Client) Deliver(ctx context.Context, d dispatch.Delivery) dispatch.Delivered {
 	start := time.Now()
 	deadline, ok := ctx.Deadline()
 	if last := start.Add(maxAttempt); !ok || deadline.After(last) {
@@ -163,13 +163,13 @@ func (c *Client) Deliver(ctx context.Context, d scheduler.Delivery) scheduler.De
 	}
 	got, fail := c.attempt(ctx, deadline, &d)
 	if fail != nil {
-		return scheduler.Delivered{Reason: fail.reason(time.Since(start))}
+		return dispatch.Delivered{Reason: fail.reason(time.Since(start))}
 	}
 	return got.delivered(time.Now())
 }
 
 // attempt sends the request once, on an idle connection if there is one.
-func (c *Client) attempt(ctx context.Context, deadline time.Time, d *scheduler.Delivery) (answer, *failure) {
+func (c *Client) attempt(ctx context.Context, deadline time.Time, d *dispatch.Delivery) (answer, *failure) {
 	t, err := parseTarget(d.Callback.URI)
 	if err != nil {
 		return answer{}, &failure{stageConnect, err}
@@ -194,7 +194,7 @@ func (c *Client) attempt(ctx context.Context, deadline time.Time, d *scheduler.D
 // exchange sends the request on cn and reads the answer, then gives cn to the
 // pool or closes it. If the failure is errUnused nothing was sent.
 func (c *Client) exchange(
-	ctx context.Context, deadline time.Time, cn *conn, t *target, d *scheduler.Delivery,
+	ctx context.Context, deadline time.Time, cn *conn, t *target, d *dispatch.Delivery,
 ) (answer, *failure) {
 	if err := cn.begin(ctx, deadline); err != nil {
 		cn.abort()

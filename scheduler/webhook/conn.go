@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/dispatch"
 )
 
 var (
@@ -119,7 +119,7 @@ func (cn *conn) begin(ctx context.Context, deadline time.Time) error {
 }
 
 // exchange sends the request and reads the head of the answer.
-func (cn *conn) exchange(ctx context.Context, b *buffers, t *target, d *scheduler.Delivery) (answer, *failure) {
+func (cn *conn) exchange(ctx context.Context, b *buffers, t *target, d *dispatch.Delivery) (answer, *failure) {
 	reused := cn.reused
 	cn.reused = true
 	head := appendHead(b.w.AvailableBuffer(), t, d, b.signer, time.Now())

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/dispatch"
 	"chronos/scheduler/webhook"
 	"chronos/scheduler/webhook/webhooktest"
 )
@@ -235,10 +235,10 @@ func TestRequestIsNeverSentTwice(t *testing.T) {
 func TestEarlyAnswerToLongRequest(t *testing.T) {
 	for name, tt := range map[string]struct {
 		answer string
-		want   scheduler.Delivered
+		want   dispatch.Delivered
 	}{
-		"refused": {"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n", scheduler.Delivered{Reason: "status 413"}},
-		"gone":    {"HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n", scheduler.Delivered{Verdict: scheduler.VerdictGone, Reason: "status 410"}},
+		"refused": {"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n", dispatch.Delivered{Reason: "status 413"}},
+		"gone":    {"HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n", dispatch.Delivered{Verdict: dispatch.VerdictGone, Reason: "status 410"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := serveRaw(t, func(c *rawConn) {

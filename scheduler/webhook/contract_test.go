@@ -16,7 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"chronos/scheduler"
+	"chronos/scheduler/dispatch"
 	"chronos/scheduler/timer"
 	"chronos/scheduler/webhook"
 	"chronos/scheduler/webhook/webhooktest"
@@ -162,8 +162,8 @@ func TestBodyByteForByte(t *testing.T) {
 // What a receiver can rely on to tell a repeat from something new.
 func TestHeadersOfAttempts(t *testing.T) {
 	due := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
-	attempt := func(key string, version timer.Version, seq, n int, due time.Time) scheduler.Delivery {
-		return scheduler.Delivery{
+	attempt := func(key string, version timer.Version, seq, n int, due time.Time) dispatch.Delivery {
+		return dispatch.Delivery{
 			Callback: timer.Callback{URI: "http://memory.test/"}, ID: timer.ID{Key: key, RF: 2, Hint: 5},
 			Version: version, Seq: seq, Attempt: n, Due: due,
 		}
@@ -174,7 +174,7 @@ func TestHeadersOfAttempts(t *testing.T) {
 		receiver.Respond(webhooktest.Script(webhooktest.Answer{Status: http.StatusServiceUnavailable}, webhooktest.Answer{Drop: true}))
 		client := webhook.New(webhook.Config{Dial: memory.Dial})
 		defer client.Close()
-		for i, d := range []scheduler.Delivery{
+		for i, d := range []dispatch.Delivery{
 			attempt("k", 0x123, 1, 1, due),
 			attempt("k", 0x123, 1, 2, due),
 			attempt("k", 0x123, 1, 3, due),

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"chronos/scheduler"
+	"chronos/scheduler/dispatch"
 	"chronos/scheduler/timer"
 	"chronos/scheduler/webhook"
 	"chronos/scheduler/webhook/webhooktest"
@@ -170,7 +170,7 @@ func TestSpellingsOfAddresses(t *testing.T) {
 		d := delivery("http://" + strings.ReplaceAll(tt.authority, "$", port) + "/latest/meta-data/")
 		before := len(server.seen())
 		got := deliver(t, client, d)
-		if got.Reason != tt.want || (tt.want == "") != (got.Verdict == scheduler.VerdictDelivered) {
+		if got.Reason != tt.want || (tt.want == "") != (got.Verdict == dispatch.VerdictDelivered) {
 			t.Errorf("%s: %+v, want %q", tt.authority, got, tt.want)
 		}
 		if arrived := len(server.seen()) - before; arrived == 1 != (tt.want == "") {

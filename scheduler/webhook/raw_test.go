@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/dispatch"
 	"chronos/scheduler/timer"
 	"chronos/scheduler/webhook"
 )
@@ -134,8 +134,8 @@ func newClient(t *testing.T, cfg webhook.Config) *webhook.Client {
 	return client
 }
 
-func delivery(uri string) scheduler.Delivery {
-	return scheduler.Delivery{
+func delivery(uri string) dispatch.Delivery {
+	return dispatch.Delivery{
 		Callback: timer.Callback{URI: uri, Opaque: "opaque"},
 		ID:       timer.ID{Key: "k", RF: 2, Hint: 5},
 		Version:  0x123, Seq: 7, Attempt: 3,
@@ -143,23 +143,23 @@ func delivery(uri string) scheduler.Delivery {
 	}
 }
 
-func deliver(t *testing.T, client *webhook.Client, d scheduler.Delivery) scheduler.Delivered {
+func deliver(t *testing.T, client *webhook.Client, d dispatch.Delivery) dispatch.Delivered {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	return client.Deliver(ctx, d)
 }
 
-func wantDelivered(t *testing.T, got scheduler.Delivered) {
+func wantDelivered(t *testing.T, got dispatch.Delivered) {
 	t.Helper()
-	if got != (scheduler.Delivered{Verdict: scheduler.VerdictDelivered}) {
+	if got != (dispatch.Delivered{Verdict: dispatch.VerdictDelivered}) {
 		t.Errorf("got %+v, want delivered", got)
 	}
 }
 
-func wantFailed(t *testing.T, got scheduler.Delivered, reason string) {
+func wantFailed(t *testing.T, got dispatch.Delivered, reason string) {
 	t.Helper()
-	if got != (scheduler.Delivered{Reason: reason}) {
+	if got != (dispatch.Delivered{Reason: reason}) {
 		t.Errorf("got %+v, want failed: %s", got, reason)
 	}
 }

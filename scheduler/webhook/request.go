@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"time"
 
-	"chronos/scheduler"
+	"chronos/scheduler/dispatch"
 	"chronos/scheduler/timer"
 )
 
@@ -15,7 +15,7 @@ import (
 // The opaque is a string of a client's JSON document, so it is text, always
 // UTF-8, and nothing more is known of it: to call it JSON would be a guess, and
 // application/octet-stream would deny what is known.
-func appendHead(b []byte, t *target, d *scheduler.Delivery, s *signer, now time.Time) []byte {
+func appendHead(b []byte, t *target, d *dispatch.Delivery, s *signer, now time.Time) []byte {
 	b = append(b, "POST "...)
 	b = appendResource(b, t.resource)
 	b = append(b, " HTTP/1.1\r\nHost: "...)
@@ -42,7 +42,7 @@ func appendHead(b []byte, t *target, d *scheduler.Delivery, s *signer, now time.
 // the same for every attempt at a pop, so that a receiver can drop a repeat; the
 // timestamp is the attempt's, and so is the signature, which is over both and
 // the body.
-func appendStandardWebhook(b []byte, d *scheduler.Delivery, s *signer, now time.Time) []byte {
+func appendStandardWebhook(b []byte, d *dispatch.Delivery, s *signer, now time.Time) []byte {
 	b = append(b, "\r\nwebhook-id: "...)
 	idStart := len(b)
 	b = append(b, d.ID.Key...)

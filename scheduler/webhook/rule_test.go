@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"chronos/scheduler"
+	"chronos/scheduler/dispatch"
 	"chronos/scheduler/timer"
 )
 
@@ -138,7 +138,7 @@ func FuzzParseTarget(f *testing.F) {
 		if resource[0] != '/' || strings.ContainsFunc(string(resource), func(r rune) bool { return !strings.ContainsRune(allowed, r) }) {
 			t.Errorf("resource %q", resource)
 		}
-		d := scheduler.Delivery{
+		d := dispatch.Delivery{
 			Callback: timer.Callback{URI: uri, Opaque: opaque}, ID: timer.ID{Key: "k", RF: 2}, Seq: 1, Attempt: 1, Due: time.Unix(0, 0),
 		}
 		head, found := strings.CutSuffix(string(appendHead(nil, &got, &d, nil, time.Unix(0, 0))), "\r\n\r\n")

@@ -15,6 +15,7 @@ import (
 	"chronos/redisstore"
 	"chronos/scheduler"
 	"chronos/scheduler/awake"
+	"chronos/scheduler/settings"
 	"chronos/scheduler/webhook"
 )
 
@@ -157,7 +158,7 @@ func (m *machine) assemble(ctx context.Context, p *process) (err error) {
 	p.client = webhook.New(webhook.Config{
 		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) { return m.receiver.dial(ctx, p) },
 	})
-	config := scheduler.DefaultConfig(p.id, m.log)
+	config := settings.Default(p.id, m.log)
 	config.PollInterval, config.Grace = m.timing.poll, m.timing.grace
 	config.TombLife = tombLife
 	config.SinceBoot = func() time.Duration { return time.Hour + time.Since(m.boot) }

@@ -29,7 +29,7 @@ func (c *cluster) commands() int { return c.counts().commands }
 func (c *cluster) callbacks() int { return len(c.receiver.Calls()) }
 
 // create creates a one-shot timer through a node.
-func (c *cluster) create(t *testing.T, m *machine, in time.Duration) (receipt scheduler.Receipt) {
+func (c *cluster) create(t *testing.T, m *machine, in time.Duration) (receipt timer.Receipt) {
 	t.Helper()
 	heard, err := m.ask(func(s *scheduler.Scheduler) {
 		var failed error

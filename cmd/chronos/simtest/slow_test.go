@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler"
 	"chronos/scheduler/history"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
@@ -65,7 +64,7 @@ func (c *cluster) createMany(t *testing.T, n int, apart time.Duration, before fu
 				create := p.engine.Create
 				if i%2 == 0 { // a key of the client's own goes to its owners, in whatever state these are
 					id := timer.ID{Key: "own" + strconv.Itoa(i), RF: 2}
-					create = func(ctx context.Context, asked timer.Timer) (scheduler.Receipt, error) {
+					create = func(ctx context.Context, asked timer.Timer) (timer.Receipt, error) {
 						return p.engine.Replace(ctx, id, asked)
 					}
 				}

@@ -122,14 +122,14 @@ func (cl *client) asked(t timer.Timer) *history.Asked {
 type request struct {
 	history.Operation
 	id timer.ID // of what there is
-	do func(context.Context, *scheduler.Scheduler) (scheduler.Receipt, error)
+	do func(context.Context, *scheduler.Scheduler) (timer.Receipt, error)
 }
 
 func (cl *client) create(ctx context.Context) {
 	t := cl.draw()
 	receipt, ok := cl.write(ctx, request{
 		history.Operation{Kind: history.Create, Timer: cl.asked(t)}, timer.ID{},
-		func(ctx context.Context, s *scheduler.Scheduler) (scheduler.Receipt, error) { return s.Create(ctx, t) },
+		func(ctx context.Context, s *scheduler.Scheduler) (timer.Receipt, error) { return s.Create(ctx, t) },
 	})
 	if ok {
 		cl.made = append(cl.made, receipt.ID)
@@ -147,7 +147,7 @@ func (cl *client) createOnce(ctx context.Context) {
 	for {
 		receipt, ok := cl.writeThrough(ctx, through, request{
 			history.Operation{Kind: history.Create, Timer: cl.asked(t), IdempotencyKey: key}, timer.ID{},
-			func(ctx context.Context, s *scheduler.Scheduler) (scheduler.Receipt, error) {
+			func(ctx context.Context, s *scheduler.Scheduler) (timer.Receipt, error) {
 				return s.CreateOnce(ctx, key, []byte(t.Callback.Opaque), t)
 			},
 		})
@@ -179,7 +179,7 @@ func (cl *client) replacementOf(id timer.ID, t timer.Timer) request {
 	}
 	return request{
 		history.Operation{Kind: history.Replace, ID: id.String(), Key: id.Key, Timer: cl.asked(t)}, id,
-		func(ctx context.Context, s *scheduler.Scheduler) (scheduler.Receipt, error) {
+		func(ctx context.Context, s *scheduler.Scheduler) (timer.Receipt, error) {
 			return s.Replace(ctx, id, t)
 		},
 	}
@@ -188,7 +188,7 @@ func (cl *client) replacementOf(id timer.ID, t timer.Timer) request {
 func (cl *client) deletion(id timer.ID) request {
 	return request{
 		history.Operation{Kind: history.Delete, ID: id.String(), Key: id.Key}, id,
-		func(ctx context.Context, s *scheduler.Scheduler) (scheduler.Receipt, error) { return s.Delete(ctx, id) },
+		func(ctx context.Context, s *scheduler.Scheduler) (timer.Receipt, error) { return s.Delete(ctx, id) },
 	}
 }
 
@@ -236,12 +236,12 @@ func stateOf(found *store.ReadResult) string {
 }
 
 // write asks a node for a write and records what came of it.
-func (cl *client) write(ctx context.Context, q request) (receipt scheduler.Receipt, ok bool) {
+func (cl *client) write(ctx context.Context, q request) (receipt timer.Receipt, ok bool) {
 	return cl.writeThrough(ctx, cl.choose(ctx, nil), q)
 }
 
 // writeThrough is write through a node, nil for none.
-func (cl *client) writeThrough(ctx context.Context, m *machine, q request) (receipt scheduler.Receipt, ok bool) {
+func (cl *client) writeThrough(ctx context.Context, m *machine, q request) (receipt timer.Receipt, ok bool) {
 	if m == nil {
 		return receipt, false
 	}
@@ -253,7 +253,7 @@ func (cl *client) writeThrough(ctx context.Context, m *machine, q request) (rece
 
 // perform has a node do a write, and notes what came of it. It names no node if the node
 // is down. It makes no use of the client's random numbers.
-func (cl *client) perform(ctx context.Context, m *machine, q *request) (receipt scheduler.Receipt, ok bool) {
+func (cl *client) perform(ctx context.Context, m *machine, q *request) (receipt timer.Receipt, ok bool) {
 	heard := cl.ask(m, &q.Operation, func(s *scheduler.Scheduler) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerWithin)
 		defer cancel()
@@ -267,7 +267,7 @@ func (cl *client) perform(ctx context.Context, m *machine, q *request) (receipt 
 	return receipt, heard && q.Outcome == history.OK
 }
 
-func answerOf(r *scheduler.Receipt) *history.Answer {
+func answerOf(r *timer.Receipt) *history.Answer {
 	a := &history.Answer{ID: r.ID.String(), Key: r.ID.Key, Copies: r.Copies, InFlight: r.InFlight, Unreached: r.Unreached}
 	if !r.Due.IsZero() {
 		a.DueMs = r.Due.UnixMilli()

@@ -13,14 +13,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"chronos/scheduler"
+	"chronos/scheduler/dispatch"
 	"chronos/scheduler/timer"
 	"chronos/scheduler/webhook"
 	"chronos/scheduler/webhook/webhooktest"
 )
 
-func delivery(uri string) scheduler.Delivery {
-	return scheduler.Delivery{
+func delivery(uri string) dispatch.Delivery {
+	return dispatch.Delivery{
 		Callback: timer.Callback{URI: uri, Opaque: "opaque"},
 		ID:       timer.ID{Key: "k", RF: 2, Hint: 5},
 		Version:  0x123, Seq: 7, Attempt: 3,
@@ -40,7 +40,7 @@ func TestReceiverRecordsCalls(t *testing.T) {
 	client := newClient(t, webhook.Config{})
 	before := time.Now()
 	d := delivery(receiver.URL() + "/a/b?c=d")
-	if got := client.Deliver(t.Context(), d); got.Verdict != scheduler.VerdictDelivered {
+	if got := client.Deliver(t.Context(), d); got.Verdict != dispatch.VerdictDelivered {
 		t.Fatalf("not delivered: %+v", got)
 	}
 	calls := receiver.WaitFor(t, 5*time.Second, webhooktest.AtLeast(1))
@@ -74,17 +74,17 @@ func TestReceiverAnswersAsScripted(t *testing.T) {
 		webhooktest.Answer{Status: 302, Location: "/elsewhere"},
 		webhooktest.Answer{Delay: 20 * time.Millisecond},
 	))
-	var got []scheduler.Delivered
+	var got []dispatch.Delivered
 	for range 6 {
 		got = append(got, client.Deliver(t.Context(), delivery(receiver.URL())))
 	}
-	want := []scheduler.Delivered{
+	want := []dispatch.Delivered{
 		{Reason: "status 503", RetryAfter: 7 * time.Second},
 		{Reason: "connection closed before an answer"},
-		{Verdict: scheduler.VerdictGone, Reason: "status 410"},
+		{Verdict: dispatch.VerdictGone, Reason: "status 410"},
 		{Reason: "status 302"},
-		{Verdict: scheduler.VerdictDelivered},
-		{Verdict: scheduler.VerdictDelivered},
+		{Verdict: dispatch.VerdictDelivered},
+		{Verdict: dispatch.VerdictDelivered},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("answers (-want +got):\n%s", diff)
@@ -139,7 +139,7 @@ func TestReceiverWaits(t *testing.T) {
 	for range 4 {
 		senders.Go(func() {
 			for range n / 4 {
-				if got := client.Deliver(t.Context(), delivery(receiver.URL())); got.Verdict != scheduler.VerdictDelivered {
+				if got := client.Deliver(t.Context(), delivery(receiver.URL())); got.Verdict != dispatch.VerdictDelivered {
 					t.Errorf("not delivered: %+v", got)
 				}
 			}
@@ -158,7 +158,7 @@ func TestReceiverLetsGoOfWhatHangs(t *testing.T) {
 	receiver := webhooktest.New(t)
 	client := newClient(t, webhook.Config{})
 	receiver.Respond(func(webhooktest.Call) webhooktest.Answer { return webhooktest.Answer{Hang: true} })
-	done := make(chan scheduler.Delivered, 1)
+	done := make(chan dispatch.Delivered, 1)
 	go func() { done <- client.Deliver(t.Context(), delivery(receiver.URL())) }()
 	receiver.WaitFor(t, 5*time.Second, webhooktest.AtLeast(1))
 	receiver.Close()
@@ -185,8 +185,8 @@ func TestReceiverInMemory(t *testing.T) {
 		start := time.Now()
 		for i, want := range []struct {
 			after   time.Duration
-			verdict scheduler.Verdict
-		}{{time.Second, scheduler.VerdictDelivered}, {3 * time.Second, scheduler.VerdictFailed}, {3 * time.Second, scheduler.VerdictDelivered}} {
+			verdict dispatch.Verdict
+		}{{time.Second, dispatch.VerdictDelivered}, {3 * time.Second, dispatch.VerdictFailed}, {3 * time.Second, dispatch.VerdictDelivered}} {
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 			got := client.Deliver(ctx, delivery(receiver.URL()))
 			cancel()

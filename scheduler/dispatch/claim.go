@@ -1,0 +1,141 @@
+package dispatch
+
+import (
+	"slices"
+	"time"
+
+	"chronos/scheduler/shard"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
+)
+
+// claim is a leased timer on its way through this node: wheel, slot, fence,
+// delivery, settlement. It belongs to one of these at a time.
+type claim struct {
+	store.Claimed
+	lane        *lane
+	own         shard.Place   // its copy's
+	others      []shard.Place // where else copies of its timer may be, in rank order
+	located     int64         // in which epoch that was so
+	destination string
+
+	contended bool // the better copies have been tried (rule "take the better copy first")
+
+	weight  int  // in credit
+	waiting bool // for a slot; guarded by slots
+	waits   int  // for one so far; changed only in take
+
+	other    otherCopy     // what the other copies say
+	asked    time.Duration // since boot, when the other copies were last asked; 0 if there are none
+	began    time.Duration // since boot, when the fence was first asked for; 0 before
+	fenced   store.Fenced  // the fence's answer
+	answered time.Time     // when it came
+
+	settlement store.Settlement
+	young      bool          // an end leaves a tombstone, since writes may still arrive (rule "a young end leaves a tombstone")
+	tries      int           // to settle
+	settled    time.Time     // when the settlement that was answered was sent
+	told       bool          // the others of the outcome
+	lacking    []shard.Place // copies that were missing then, or too old
+	strays     []shard.Place // copies that were told, and belong elsewhere
+}
+
+// turn is what the wheel holds: a claim that comes due, or the end of its n-th
+// wait for a slot.
+type turn struct {
+	claim    *claim
+	endsWait int // n; 0 if the claim comes due
+}
+
+func (c *claim) pops() int { return c.Record.Timer.Pops() }
+
+// settle hands the claim to the loop that writes its outcome.
+func (c *claim) settle(o store.Settlement) {
+	o.Lease = c.Lease
+	c.settlement = o
+	c.fit()
+	c.lane.settlements.put(c)
+}
+
+// fit has the settlement be one for the copy's place. What a tombstone remembers has had
+// its time when that is claimed.
+func (c *claim) fit() {
+	c.settlement.Offset = c.own.Offset(c.skew())
+	if c.Record.State.Ended || !c.after().Ended {
+		return
+	}
+	config := c.lane.d.config
+	c.young = c.lane.d.shards.Clock().Sub(c.Record.State.Version.Time()) < youngFor
+	switch {
+	case c.Record.BodyHash != "":
+		c.settlement.Keep = c.own.KeepFor(config)
+	case c.young:
+		c.settlement.Keep = min(config.TombLife, youngLife)
+	}
+}
+
+const (
+	// youngFor is how long after a write the same version, or an earlier one, may still
+	// arrive: from a write that was sent twice or came late (answerLimit, and notAfter of the
+	// store, 1 s each), from a repair of an earlier write (repairAfter), or from a shard that
+	// has lost its last seconds.
+	youngFor = 5 * time.Second
+	// youngLife is how long the tombstone stays that the end of a young version leaves.
+	youngLife = 10 * time.Second
+)
+
+// locate finds out where the other copies of the timer may be.
+func (c *claim) locate() {
+	d, id := c.lane.d, &c.Record.ID
+	c.own, c.others = shard.Place{Shard: c.lane.shard, Rank: c.Record.Rank}, nil
+	c.located, _ = d.store.Epoch(c.lane.shard.Name)
+	if !d.shards.Several() {
+		c.own.Home, id.Hint = true, c.lane.shard.Mask
+		return
+	}
+	all := d.shards.Places(timer.ID{Key: id.Key, RF: id.RF})
+	for _, a := range c.Record.Away { // those that have not heard of an end
+		all = shard.WithPlace(all, shard.Place{Shard: d.shards.Shard(a.Shard), Rank: a.Rank})
+	}
+	id.Hint = c.lane.shard.Mask
+	others := all[:0]
+	for _, p := range all {
+		if p.Shard == c.lane.shard {
+			c.own = p
+			continue
+		}
+		id.Hint |= p.Shard.Mask
+		others = append(others, p)
+	}
+	c.others = others
+}
+
+// relocate finds that out again if the shards have changed since.
+func (c *claim) relocate() {
+	if epoch, _ := c.lane.d.store.Epoch(c.lane.shard.Name); epoch == c.located {
+		return
+	}
+	c.locate()
+	c.fit()
+}
+
+// better reports whether the copy at p has the right to fire before c's own (rule "take
+// the better copy first"): at equal rank the owner's copy has.
+func (c *claim) better(p shard.Place) bool {
+	return p.Rank < c.own.Rank || p.Rank == c.own.Rank && p.Home && !c.own.Home
+}
+
+// yields reports whether there is a better copy.
+func (c *claim) yields() bool {
+	return !c.contended && slices.ContainsFunc(c.others, c.better)
+}
+
+func (c *claim) skew() time.Duration {
+	return c.lane.d.config.Skew.Of(c.Record.Timer.Interval, c.Record.ID.RF)
+}
+
+// sinceDue is how long ago the fenced pop was due, by its shard's clock.
+func (c *claim) sinceDue() time.Duration { return c.fenced.Late + time.Since(c.answered) }
+
+// done ends the claim's way: its credit is free again.
+func (c *claim) done() { c.lane.credit.give(c.weight) }

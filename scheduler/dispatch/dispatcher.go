@@ -1,0 +1,151 @@
+package dispatch
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"chronos/scheduler/replica"
+	"chronos/scheduler/sample"
+	"chronos/scheduler/settings"
+	"chronos/scheduler/shard"
+	"chronos/scheduler/store"
+	"chronos/scheduler/wheel"
+)
+
+// Dispatcher claims the timers that are due, calls back, and settles the outcomes. It is safe
+// for concurrent use.
+type Dispatcher struct {
+	config    *settings.Config
+	shards    *shard.Registry
+	copies    *replica.Keeper
+	store     store.Store
+	deliverer Deliverer
+	log       *slog.Logger
+	lines     lines
+	metrics   *metrics
+
+	lanes shard.PerShard[lane]
+	wheel *wheel.Wheel[turn]
+	slots *slots
+
+	pace   *pace
+	firing sync.WaitGroup // workers that deliver
+	handed chan shot      // to an idle one of them
+	idle   atomic.Int32   // workers
+}
+
+func New(config *settings.Config, shards *shard.Registry, copies *replica.Keeper, deliverer Deliverer) *Dispatcher {
+	d := &Dispatcher{
+		config: config, shards: shards, copies: copies, store: shards.Store, deliverer: deliverer, log: config.Log,
+		lines: newLines(), metrics: newMetrics(), wheel: wheel.New[turn](time.Now()), slots: newSlots(config.Slots),
+		handed: make(chan shot), pace: newPace(),
+	}
+	d.lanes.Make = func(sh *shard.Shard) *lane { return newLane(d, sh) }
+	if config.PreciseSleep {
+		if err := d.wheel.SleepPrecisely(); err != nil {
+			d.log.Debug("callbacks are up to a millisecond later than they might be", "err", err)
+		}
+	}
+	return d
+}
+
+// Turn runs the wheel until ctx ends, and then gives back what is in it.
+func (d *Dispatcher) Turn(ctx context.Context) {
+	d.wheel.Run(ctx, d.expire)
+	for _, t := range d.wheel.Drain(nil) {
+		d.giveBack(t)
+	}
+}
+
+// giveBack releases what was in the wheel when it stopped. What was there only
+// to end a wait may have got its slot.
+func (d *Dispatcher) giveBack(t turn) {
+	if t.endsWait > 0 {
+		if waited, _ := d.slots.abandon(t); !waited {
+			return
+		}
+	}
+	t.claim.settle(store.Settlement{Outcome: store.OutcomeRelease})
+}
+
+const (
+	// loopsPerShard are a shard's loops for fences and for settlements: one batch is put
+	// together while another is on its way.
+	loopsPerShard = 2
+	// lateLoops are those of each queue of what waits for a shard which answers late.
+	lateLoops = 4
+)
+
+// Waiting reports whether claims wait in the wheel until they are due.
+func (d *Dispatcher) Waiting() bool { return d.wheel.Len() > 0 }
+
+// Wait returns when no callback is under way.
+func (d *Dispatcher) Wait() { d.firing.Wait() }
+
+// Poll claims what is due on a shard until ctx ends.
+func (d *Dispatcher) Poll(ctx context.Context, sh *shard.Shard) { d.lanes.Of(sh).poll(ctx) }
+
+// Work begins the loops that take the claims of a shard from one station to the next. They
+// end with ctx.
+func (d *Dispatcher) Work(ctx context.Context, sh *shard.Shard, loops *sync.WaitGroup) {
+	d.lanes.Of(sh).work(ctx, loops)
+}
+
+// Leave waits until no claim of a shard that is gone is in hand, or ctx has ended.
+func (d *Dispatcher) Leave(ctx context.Context, sh *shard.Shard) {
+	d.lanes.Of(sh).credit.settled(ctx)
+	d.lanes.Forget(sh)
+}
+
+func (d *Dispatcher) LogLines() []*sample.Line { return d.lines.all() }
+
+func (d *Dispatcher) Collectors() []prometheus.Collector { return d.metrics.collectors() }
+
+func (l *lane) work(ctx context.Context, loops *sync.WaitGroup) {
+	d := l.d
+	for range loopsPerShard {
+		loops.Go(func() { l.fences.drain(ctx, d.pace.wait, l.fence) })
+		loops.Go(func() { l.settlements.drain(ctx, atMost(maxSettlements), l.settleBatch) })
+	}
+	drainLate(ctx, l, loops, l.held.fences, d.pace.wait, l.fenceHeld)
+	drainLate(ctx, l, loops, l.held.settlements, atMost(maxSettlements), l.settleHeld)
+	drainLate(ctx, l, loops, l.held.contenders, atMost(maxSettlements), l.contendHeld)
+	drainLate(ctx, l, loops, l.adoptions, atMost(maxSettlements), l.adopt)
+	if d.config.Renew {
+		loops.Go(func() { l.renew(ctx) })
+	}
+	loops.Go(func() { l.contenders.drain(ctx, atMost(maxSettlements), l.contend) })
+	loops.Go(func() { l.graves.drain(ctx, atMost(maxSettlements), l.bury) })
+}
+
+// drainLate begins the loops that drain a queue of what waits for a shard which answers late.
+func drainLate[T any](ctx context.Context, l *lane, loops *sync.WaitGroup, q *queue[T], most func(context.Context) int, do func(context.Context, []T)) {
+	t := newTurns(l.d.config.Awake)
+	for range lateLoops {
+		loops.Go(func() { q.drainInTurn(ctx, t, most, do) })
+	}
+}
+
+// Finish waits until all claims are settled, or ctx has ended.
+func (d *Dispatcher) Finish(ctx context.Context) {
+	for _, sh := range d.shards.All() {
+		l := d.lanes.Of(sh)
+		if !l.credit.settled(ctx) {
+			sh.Log.Warn("stopped with unsettled callbacks; other nodes take them over when their leases end",
+				"callbacks", l.credit.all-l.credit.left())
+		}
+	}
+}
+
+// Renewing is how many callbacks are under way whose fences are renewed.
+func (d *Dispatcher) Renewing() (n int) {
+	for _, sh := range d.shards.All() {
+		n += d.lanes.Of(sh).renewals.count()
+	}
+	return n
+}

@@ -1,0 +1,184 @@
+package dispatch
+
+import (
+	"context"
+	"time"
+
+	"chronos/scheduler/awake"
+	"chronos/scheduler/shard"
+	"chronos/scheduler/store"
+)
+
+const fencePause = 25 * time.Millisecond // before an unanswered fence is sent again
+
+// turnAt puts a claim into the wheel; once that has stopped, the claim goes back
+// to its shard.
+func (d *Dispatcher) turnAt(at time.Time, c *claim) {
+	if !d.wheel.Add(at, turn{claim: c}) {
+		c.settle(store.Settlement{Outcome: store.OutcomeRelease})
+	}
+}
+
+// expire takes what comes out of the wheel: what is due asks for a slot, what
+// waited for one in vain goes back to its shard.
+func (d *Dispatcher) expire(due []turn) {
+	for _, t := range due {
+		c := t.claim
+		if t.endsWait > 0 {
+			d.endWait(t)
+			continue
+		}
+		if c.yields() {
+			c.lane.contenders.put(c)
+			continue
+		}
+		switch answer, delay := d.slots.take(c); answer {
+		case slotGranted:
+			c.lane.fences.put(c)
+		case slotRefused:
+			c.settle(store.Settlement{Outcome: store.OutcomeRelease, Delay: delay})
+		case slotWaiting:
+			end := turn{claim: c, endsWait: c.waits}
+			if !d.wheel.Add(time.Now().Add(slotWait), end) {
+				d.endWait(end)
+			}
+		}
+	}
+}
+
+func (d *Dispatcher) endWait(t turn) {
+	if waited, delay := d.slots.abandon(t); waited {
+		t.claim.settle(store.Settlement{Outcome: store.OutcomeRelease, Delay: delay})
+	}
+}
+
+// freeSlot gives c's slot back; who waited for it goes on to its fence.
+func (d *Dispatcher) freeSlot(c *claim) {
+	if next := d.slots.free(c); next != nil {
+		next.lane.fences.put(next)
+	}
+}
+
+// fence asks the other copies, and then the shard, for leave to call back. Claims that
+// have to ask a shard which answers late don't hold up the others.
+func (l *lane) fence(ctx context.Context, batch []*claim) {
+	batch = l.hold(batch, l.held.fences, func(c *claim) bool { return c.began == 0 })
+	l.fenceWithin(ctx, batch, shard.Prompt)
+}
+
+func (l *lane) fenceHeld(ctx context.Context, batch []*claim) {
+	l.fenceWithin(ctx, batch, heldPatience)
+}
+
+// fenceWithin waits so long for the other copies.
+func (l *lane) fenceWithin(ctx context.Context, batch []*claim, patience time.Duration) {
+	d := l.d
+	if d.shards.Several() {
+		batch = l.ask(ctx, batch, patience)
+	}
+	now := d.config.SinceBoot()
+	fences := make([]store.Fence, 0, len(batch))
+	live := make([]*claim, 0, len(batch))
+	for _, c := range batch {
+		if c.began == 0 {
+			c.began = now
+		}
+		if age := now - c.began; age < d.config.Sending() {
+			age += d.config.Limit - d.config.Sending() // the shard lets nobody begin later than that either
+			fences, live = append(fences, store.Fence{Lease: c.Lease, Pops: c.pops(), Age: age}), append(live, c)
+			continue
+		}
+		// Whether the fence passed is unknown, but nothing was sent and nothing will be.
+		d.freeSlot(c)
+		c.settle(store.Settlement{Outcome: store.OutcomeRelease})
+	}
+	if len(live) == 0 {
+		return
+	}
+	began := l.shard.Answers.Begin()
+	answers := d.store.Fire(ctx, l.shard.Name, d.config.Terms(), fences)
+	answered := time.Now()
+	l.shard.Answers.Heard(began, answers[0].Err)
+	var unanswered, late []*claim
+	for i, c := range live {
+		c.fenced, c.answered = answers[i], answered
+		if answers[i].Status == store.FenceFailed {
+			unanswered = append(unanswered, c)
+			continue
+		}
+		if answers[i].Status == store.FencePassed && c.outdated() {
+			late = append(late, c)
+			continue
+		}
+		d.afterFence(ctx, c)
+	}
+	l.askAgain(ctx, late)
+	if len(unanswered) > 0 {
+		l.shard.Log.Debug("fences were not answered", "count", len(unanswered), "err", unanswered[0].fenced.Err)
+		awake.Sleep(ctx, fencePause)
+		l.fences.put(unanswered...)
+	}
+}
+
+// noteLeftOut counts the pops that the fence has passed over and nobody called.
+func (d *Dispatcher) noteLeftOut(c *claim) {
+	found, now := c.Record.State, c.fenced.State.Seq
+	first := found.Seq
+	if found.Attempt > 0 {
+		first++ // a callback for the pop was started
+	}
+	if now <= first {
+		return
+	}
+	d.metrics.leftOut.Add(float64(now - first))
+	d.lines.leftOut.Log(d.log, leftOutLine, "timer", c.Record.ID.String(), "from", first, "to", now-1, "interval", c.Record.Timer.Interval)
+}
+
+// answerLife is how long what the other copies said is good for: others do without a shard
+// that keeps silent for longer, or answers late for long.
+const answerLife = 200 * time.Millisecond
+
+// outdated reports whether what the other copies said is old by now.
+func (c *claim) outdated() bool {
+	return len(c.others) > 0 && c.lane.d.config.SinceBoot()-c.asked >= answerLife
+}
+
+// askAgain asks the other copies once more before callbacks whose fence was answered late:
+// another node may have called back meanwhile. A shard that gives no answer at once is not
+// waited for, since the shard answered the question before the fence.
+func (l *lane) askAgain(ctx context.Context, batch []*claim) {
+	if len(batch) == 0 {
+		return
+	}
+	for _, c := range batch {
+		c.other = otherCopy{}
+	}
+	l.question(ctx, questionsOf(batch), shard.Prompt)
+	for _, c := range batch {
+		if c.other.newer != nil || c.other.firing > 0 {
+			l.d.freeSlot(c)
+			c.settle(store.Settlement{Outcome: store.OutcomeRelease, Delay: max(c.other.firing, hesitation)})
+			continue
+		}
+		l.d.afterFence(ctx, c)
+	}
+}
+
+func (d *Dispatcher) afterFence(ctx context.Context, c *claim) {
+	switch c.fenced.Status {
+	case store.FencePassed:
+		d.noteLeftOut(c)
+		d.startFire(ctx, c)
+	case store.FenceEarly:
+		d.freeSlot(c)
+		c.began = 0
+		d.turnAt(c.answered.Add(c.fenced.Wait), c)
+	case store.FenceLost:
+		// A client's write ended the lease, or another node took it over in time.
+		d.freeSlot(c)
+		c.done()
+	case store.FenceTooLate, store.FenceFailed:
+		d.freeSlot(c)
+		c.settle(store.Settlement{Outcome: store.OutcomeRelease})
+	}
+}

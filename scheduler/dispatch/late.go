@@ -1,0 +1,54 @@
+package dispatch
+
+import (
+	"slices"
+	"time"
+
+	"chronos/scheduler/shard"
+)
+
+// lateMargin is how long what fires elsewhere has to tell of it.
+const lateMargin = time.Second
+
+// putOff is how long a claim on a slow shard waits for the other copies: until all of
+// them came due. putOff is 0 if no other copy can fire, or if the claim has waited.
+func (c *claim) putOff() time.Duration {
+	if !c.lane.shard.Slow() {
+		return 0
+	}
+	last := -1
+	for _, p := range c.others {
+		if p.Home && !p.Shard.Away() {
+			last = max(last, p.Rank)
+		}
+	}
+	if last < 0 {
+		return 0
+	}
+	found := &c.Lease.Found
+	overdue := time.Duration(found.ScoreMs-found.StartMs-found.IntervalMs*int64(found.State.Seq)) * time.Millisecond
+	return max(c.DueIn-overdue+time.Duration(last)*c.skew()+lateMargin, 0)
+}
+
+// hold moves claims to another queue if they wait for a shard that answers late, and
+// returns the other claims. That queue has more loops, so that few batches have to wait for
+// an answer to another batch: where their own shard answers late, all wait.
+func (l *lane) hold(batch []*claim, held *queue[*claim], waits func(c *claim) bool) []*claim {
+	late, own := false, l.shard.Answers.Tardy.Load()
+	for _, other := range l.d.shards.All() {
+		late = late || other.Answers.Tardy.Load()
+	}
+	if !late {
+		return batch
+	}
+	var prompt, rest []*claim
+	for _, c := range batch {
+		if waits(c) && (own || slices.ContainsFunc(c.others, func(p shard.Place) bool { return p.Shard.Answers.Tardy.Load() && !p.Shard.Away() })) {
+			rest = append(rest, c)
+		} else {
+			prompt = append(prompt, c)
+		}
+	}
+	held.put(rest...)
+	return prompt
+}

@@ -1,0 +1,35 @@
+package dispatch
+
+import (
+	"log/slog"
+
+	"chronos/scheduler/sample"
+)
+
+// lines are the kinds of log lines about single timers. One fault may concern every
+// timer, so each kind is sampled.
+type lines struct {
+	suspected, unreadable, ended, givenUp, unsettled, overtaken, leftOut *sample.Line
+}
+
+// leftOutLine is logged where pops of a recurring timer are left out.
+const leftOutLine = "pops are left out: their timer was still busy with an earlier pop, or nobody could call back"
+
+func newLines() lines {
+	kind := func(level slog.Level, about string) *sample.Line {
+		return sample.New(level, about, sample.First, sample.PerSecond)
+	}
+	return lines{
+		suspected:  kind(slog.LevelWarn, "suspected failure of a node for a timer"),
+		unreadable: kind(slog.LevelError, "timer can't be read; it goes to the dead letters"),
+		ended:      kind(slog.LevelInfo, "receiver wants no more of this timer; it is ended"),
+		givenUp:    kind(slog.LevelWarn, "all attempts at a pop failed"),
+		unsettled:  kind(slog.LevelError, "outcome could not be settled; the timer fires again when its lease ends"),
+		overtaken:  kind(slog.LevelWarn, "timer was taken over by another node before this one had settled it"),
+		leftOut:    kind(slog.LevelWarn, leftOutLine),
+	}
+}
+
+func (l *lines) all() []*sample.Line {
+	return []*sample.Line{l.suspected, l.unreadable, l.ended, l.givenUp, l.unsettled, l.overtaken, l.leftOut}
+}

@@ -1,0 +1,82 @@
+package dispatch
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"chronos/scheduler/store"
+)
+
+// metrics are those of dispatch. They count the same whether or not they are
+// registered.
+type metrics struct {
+	lateness  prometheus.Histogram
+	fired     *prometheus.CounterVec // by result: delivered, failed, gone
+	settled   *prometheus.CounterVec // by outcome
+	delivered prometheus.Counter     // of fired; most are
+	done      prometheus.Counter     // of settled; most are
+	leftOut   prometheus.Counter
+	inFlight  prometheus.Gauge
+	takenOver prometheus.Counter
+	lost      prometheus.Counter
+}
+
+func newMetrics() *metrics {
+	m := &metrics{
+		lateness: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "chronos_lateness_seconds",
+			Help: "From the due time by the shard's clock to the sending of a pop's first callback.",
+			Buckets: []float64{
+				.0005, .001, .0015, .002, .003, .004, .005, .0075, .01, .015, .02, .03, .05, .1, .25, .5, 1, 1.5, 2.5, 5, 10, 60,
+			},
+		}),
+		fired: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "chronos_fired_total", Help: "Callbacks by result.",
+		}, []string{"result"}),
+		settled: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "chronos_settled_total", Help: "Outcomes written to the shards: done, next, again, dead, release.",
+		}, []string{"outcome"}),
+		leftOut: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "chronos_pops_left_out_total", Help: "Pops of recurring timers that were overdue when a later one was due, and were never called.",
+		}),
+		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "chronos_callbacks_in_flight", Help: "Callbacks under way.",
+		}),
+		takenOver: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "chronos_takeovers_total", Help: "Leases of other nodes that had ended and were taken over.",
+		}),
+		lost: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "chronos_leases_lost_total", Help: "Callbacks whose lease another node had taken over by the time they were settled.",
+		}),
+	}
+	for _, result := range []string{resultDelivered, resultFailed, resultGone} {
+		m.fired.WithLabelValues(result)
+	}
+	m.delivered, m.done = m.fired.WithLabelValues(resultDelivered), m.settled.WithLabelValues(store.OutcomeDone.String())
+	return m
+}
+
+func (m *metrics) collectors() []prometheus.Collector {
+	return []prometheus.Collector{m.lateness, m.fired, m.settled, m.leftOut, m.inFlight, m.takenOver, m.lost}
+}
+
+func (m *metrics) countFired(v Verdict) {
+	if v == VerdictDelivered {
+		m.delivered.Inc()
+		return
+	}
+	m.fired.WithLabelValues(v.String()).Inc()
+}
+
+func (m *metrics) countSettled(o store.Outcome) {
+	if o == store.OutcomeDone {
+		m.done.Inc()
+		return
+	}
+	m.settled.WithLabelValues(o.String()).Inc()
+}
+
+const (
+	resultDelivered = "delivered"
+	resultFailed    = "failed"
+	resultGone      = "gone"
+)

@@ -1,0 +1,214 @@
+package dispatch
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"chronos/scheduler/shard"
+	"chronos/scheduler/store"
+)
+
+// lane is the way of one shard's timers through this node. One shard's polls, fences and
+// settlements never wait for another's; what they share are the slots.
+type lane struct {
+	d     *Dispatcher
+	shard *shard.Shard
+
+	credit      *credit
+	fences      *queue[*claim]
+	settlements *queue[*claim]
+	contenders  *queue[*claim] // of copies that are not the best
+	held        held           // those of the above that wait for a shard which answers late
+	adoptions   *queue[adoption]
+	graves      *queue[*claim] // tombstones that not all copies have been told of
+	renewals    *renewals      // of fences
+
+	claiming atomic.Int64 // how long the last claim took, ns
+}
+
+// held are claims that wait for a shard which answers late, apart from those that don't.
+type held struct{ fences, settlements, contenders *queue[*claim] }
+
+func newHeld() held { return held{newQueue[*claim](), newQueue[*claim](), newQueue[*claim]()} }
+
+// What one claim may bring. The shard does nothing else meanwhile: so many timers
+// take some milliseconds, and more bytes might take longer than it may keep silent.
+const (
+	maxClaims     = 1000
+	maxClaimBytes = 8 << 20
+)
+
+func newLane(d *Dispatcher, sh *shard.Shard) *lane {
+	return &lane{
+		d: d, shard: sh, credit: creditFor(d.config.Slots),
+		fences: newQueue[*claim](), settlements: newQueue[*claim](), contenders: newQueue[*claim](), held: newHeld(),
+		adoptions: newQueue[adoption](), graves: newQueue[*claim](), renewals: newRenewals(),
+	}
+}
+
+// poll claims what is due until ctx ends: a quarter of the node's own partitions
+// at a time, what was poked, and what other nodes neglect.
+func (l *lane) poll(ctx context.Context) {
+	step := l.d.config.PollInterval / shard.PollParts
+	next, turn := time.Now(), 0
+	// What may have more than the last poll, and the last look, could take.
+	again, lookAgain := shard.PartitionSet(shard.AllPartitions), shard.PartitionSet(0)
+	for ctx.Err() == nil {
+		now := time.Now()
+		own, others := l.shard.Ownership.TakePoked(now), shard.PartitionSet(0)
+		// A poll may take longer than a step: then turns come together, none falls out.
+		for missed := 0; !now.Before(next) && missed < shard.PollParts; missed++ {
+			mine, theirs := l.shard.Ownership.Turn(turn, now)
+			own, others, turn = own|mine, others|theirs, turn+1
+			// Jitter keeps nodes that were started together from polling in unison.
+			next = next.Add(step - step/10 + rand.N(step/5))
+		}
+		if next.Before(now) {
+			next = now.Add(step)
+		}
+		if !l.credit.scarce() {
+			own, others = own|again, others|lookAgain
+		}
+		others &^= own
+		again, lookAgain = again&^own, lookAgain&^others
+		moreOwn, moreOthers := l.claimBoth(ctx, own, others)
+		again, lookAgain = again|moreOwn, lookAgain|moreOthers
+		if left := again | lookAgain; left == 0 || l.credit.scarce() {
+			l.pause(ctx, next, left != 0)
+		}
+	}
+}
+
+// pause waits for the next turn, for what was poked for, or, when there is more
+// to claim, for room.
+func (l *lane) pause(ctx context.Context, next time.Time, more bool) {
+	alarm := time.NewTimer(time.Until(next))
+	defer alarm.Stop()
+	var room <-chan struct{}
+	if more {
+		room = l.credit.free
+	}
+	for {
+		if poked := l.shard.Ownership.NextPoked(); !poked.IsZero() && poked.Before(next) {
+			alarm.Reset(time.Until(poked))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-alarm.C:
+			return
+		case <-room:
+			return
+		case <-l.shard.Ownership.Pokes:
+		}
+	}
+}
+
+// claimBoth claims in the node's own partitions and in those of other nodes, and waits for
+// neither answer before it asks the other question.
+func (l *lane) claimBoth(ctx context.Context, own, others shard.PartitionSet) (moreOwn, moreOthers shard.PartitionSet) {
+	room := l.credit.left()
+	switch {
+	case others == 0:
+		return l.claim(ctx, own, 0, room), 0
+	case own == 0:
+		return 0, l.claim(ctx, others, shard.Patience, room)
+	}
+	var looked sync.WaitGroup
+	looked.Go(func() { moreOthers = l.claim(ctx, others, shard.Patience, room/2) })
+	moreOwn = l.claim(ctx, own, 0, room-room/2)
+	looked.Wait()
+	return moreOwn, moreOthers
+}
+
+// claim takes what is due in the partitions, of those of other nodes what they
+// have neglected for so long, and puts it into the wheel. It returns the partitions in
+// which more may be due.
+func (l *lane) claim(ctx context.Context, partitions shard.PartitionSet, neglected time.Duration, room int) (more shard.PartitionSet) {
+	if partitions == 0 || l.d.store.Lost(l.shard.Name) {
+		return 0 // what is over may be on a shard that is given up
+	}
+	if room <= 0 {
+		return partitions
+	}
+	began, horizon := l.shard.Answers.Begin(), l.horizon()
+	// A stop must not lose the answer: what it leased would wait for the lease's end.
+	result, err := l.d.store.Claim(context.WithoutCancel(ctx), l.shard.Name, store.ClaimRequest{
+		Partitions: partitions.List(), Neglected: neglected, Horizon: horizon,
+		Limit: min(room, maxClaims), MaxBytes: min(room*l.credit.bytes, maxClaimBytes),
+		Grace: l.d.config.Grace, LeaveOwnRetries: l.shard.OthersLive.Load(), KeepTombstones: l.d.keepTombstones(l.shard),
+	})
+	answered := time.Now()
+	l.claiming.Store(int64(l.shard.Answers.Took(began)))
+	l.shard.ClaimAnswered(ctx, began, err)
+	claims, weight := make([]*claim, len(result.Claims)), 0
+	for i := range claims {
+		claims[i] = newClaim(l, &result.Claims[i])
+		weight += claims[i].weight
+	}
+	l.credit.take(weight)
+	for _, c := range claims {
+		l.accept(c, answered)
+	}
+	if result.More {
+		return partitions
+	}
+	return 0
+}
+
+// horizon is how far ahead of due a poll claims. Where answers take long, the next poll
+// begins as much later, and its answer comes later still.
+func (l *lane) horizon() time.Duration {
+	return l.d.config.Horizon() + 2*min(time.Duration(l.claiming.Load()), maxAhead)
+}
+
+// maxAhead is how long a claim may take for timers to be claimed in time. A lease must not
+// begin long before its timer is due.
+const maxAhead = 500 * time.Millisecond
+
+// accept sends a claim on its way.
+func (l *lane) accept(c *claim, answered time.Time) {
+	d := l.d
+	d.shards.Heard(c.Record.State.Version)
+	if c.Previous != "" && c.Previous != d.config.Node {
+		d.metrics.takenOver.Inc()
+		d.lines.suspected.Log(l.shard.Log, "suspected failure of "+c.Previous+" for "+d.nameOf(&c.Record),
+			"node", c.Previous, "timer", c.Record.ID.String())
+	}
+	switch {
+	case c.Err != nil:
+		d.lines.unreadable.Log(l.shard.Log, "timer can't be read; it goes to the dead letters", "timer", c.Lease.Key, "err", c.Err)
+		c.settle(store.Settlement{Outcome: store.OutcomeDead, Reason: "its record can't be read"})
+	case c.Record.State.Ended:
+		l.graves.put(c)
+	default:
+		if delay := c.putOff(); delay > 0 {
+			c.settle(store.Settlement{Outcome: store.OutcomeRelease, Delay: delay})
+			return
+		}
+		c.destination = d.deliverer.Destination(c.Record.Timer.Callback)
+		d.turnIn(answered.Add(c.DueIn), c)
+	}
+}
+
+// turnIn puts a claim that is due at an instant into the wheel, unless it can only
+// be given up.
+func (d *Dispatcher) turnIn(at time.Time, c *claim) {
+	if c.Record.State.Attempt >= d.config.Attempts && !c.yields() {
+		// Every fence was passed and nothing settled: it may be what ends the nodes.
+		c.settle(d.giveUp(c, "no attempt at it was ever settled"))
+		return
+	}
+	d.turnAt(at, c)
+}
+
+func newClaim(l *lane, claimed *store.Claimed) *claim {
+	c := &claim{Claimed: *claimed, lane: l, weight: l.credit.weight(&claimed.Record.Timer)}
+	if c.Err == nil {
+		c.locate()
+	}
+	return c
+}

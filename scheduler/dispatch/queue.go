@@ -1,0 +1,130 @@
+package dispatch
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"chronos/scheduler/awake"
+)
+
+// queue hands items from many to a few who take them in batches. It is bounded
+// by its users: what goes in holds credit (poll.go).
+type queue[T any] struct {
+	mu    sync.Mutex
+	items []T
+	ready chan struct{} // has a token whenever there may be items
+}
+
+func newQueue[T any]() *queue[T] { return &queue[T]{ready: make(chan struct{}, 1)} }
+
+func (q *queue[T]) put(items ...T) {
+	if len(items) == 0 {
+		return
+	}
+	q.mu.Lock()
+	q.items = append(q.items, items...)
+	q.mu.Unlock()
+	q.signal()
+}
+
+func (q *queue[T]) signal() {
+	select {
+	case q.ready <- struct{}{}:
+	default:
+	}
+}
+
+// take waits for items and returns up to as many of them as most says then,
+// appended to batch; none when ctx has ended.
+func (q *queue[T]) take(ctx context.Context, batch []T, most func(context.Context) int) []T {
+	for {
+		select {
+		case <-q.ready:
+		case <-ctx.Done():
+		}
+		if ctx.Err() != nil { // also when both were ready
+			return batch
+		}
+		limit := most(ctx)
+		q.mu.Lock()
+		n := min(limit, len(q.items))
+		batch = append(batch, q.items[:n]...)
+		rest := copy(q.items, q.items[n:])
+		clear(q.items[rest:])
+		q.items = q.items[:rest]
+		q.mu.Unlock()
+		if rest > 0 {
+			q.signal()
+		}
+		if n > 0 {
+			return batch
+		}
+	}
+}
+
+func atMost(n int) func(context.Context) int { return func(context.Context) int { return n } }
+
+// drain hands everything over in batches of up to most, one after the other,
+// until ctx ends. The batch is valid during the call.
+func (q *queue[T]) drain(ctx context.Context, most func(context.Context) int, do func(ctx context.Context, batch []T)) {
+	var batch []T
+	for {
+		clear(batch) // what was handed over isn't ours to keep alive
+		batch = q.take(ctx, batch[:0], most)
+		if len(batch) == 0 {
+			return
+		}
+		do(ctx, batch)
+	}
+}
+
+// turns are the turns of the lateLoops that drain one queue. Batches begin apart, by an
+// equal share of the time that a batch takes: loops that began together would all be busy
+// when the next item comes.
+type turns struct {
+	clock *awake.Clock  // a stop of the process makes no batch take longer
+	now   chan struct{} // has a token unless a loop is taking a batch
+	begun time.Duration // when the last batch began; for the holder of the token
+	took  atomic.Int64  // how long the last batch to end took, ns
+}
+
+func newTurns(clock *awake.Clock) *turns {
+	t := &turns{clock: clock, now: make(chan struct{}, 1)}
+	t.now <- struct{}{}
+	return t
+}
+
+// await waits until the next batch may begin.
+func (t *turns) await(ctx context.Context) {
+	if left := t.begun + time.Duration(t.took.Load())/lateLoops - t.clock.Now(); left > 0 {
+		awake.Sleep(ctx, left)
+	}
+}
+
+// drainInTurn is drain for a loop that takes turns with others.
+func (q *queue[T]) drainInTurn(ctx context.Context, t *turns, most func(context.Context) int, do func(ctx context.Context, batch []T)) {
+	spaced := func(ctx context.Context) int {
+		t.await(ctx)
+		return most(ctx)
+	}
+	var batch []T
+	for {
+		select {
+		case <-t.now:
+		case <-ctx.Done():
+			return
+		}
+		clear(batch)
+		batch = q.take(ctx, batch[:0], spaced)
+		begun := t.clock.Now()
+		t.begun = begun
+		t.now <- struct{}{}
+		if len(batch) == 0 {
+			return
+		}
+		do(ctx, batch)
+		t.took.Store(int64(t.clock.Now() - begun))
+	}
+}

@@ -1,0 +1,169 @@
+package dispatch
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"chronos/scheduler/awake"
+)
+
+func TestQueueHandsOverEverythingOnceInBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const writers, each, most = 8, 500, 64
+		q := newQueue[int]()
+		ctx, cancel := context.WithCancel(t.Context())
+		var mu sync.Mutex
+		seen := map[int]int{}
+		var takers sync.WaitGroup
+		for range 2 {
+			takers.Go(func() {
+				for {
+					batch := q.take(ctx, nil, atMost(most))
+					if len(batch) == 0 {
+						return
+					}
+					if len(batch) > most {
+						t.Errorf("a batch of %d, want at most %d", len(batch), most)
+					}
+					mu.Lock()
+					for _, item := range batch {
+						seen[item]++
+					}
+					mu.Unlock()
+				}
+			})
+		}
+		var writing sync.WaitGroup
+		for w := range writers {
+			writing.Go(func() {
+				for i := range each {
+					q.put(w*each + i)
+				}
+			})
+		}
+		writing.Wait()
+		synctest.Wait()
+		cancel()
+		takers.Wait()
+		for i := range writers * each {
+			if seen[i] != 1 {
+				t.Fatalf("item %d was handed over %d times", i, seen[i])
+			}
+		}
+	})
+}
+
+func TestCreditWakesWhenThereIsRoomAgain(t *testing.T) {
+	c := newCredit(80)
+	c.take(80)
+	if c.left() != 0 || !c.scarce() {
+		t.Fatalf("left %d, scarce %v; want none and true", c.left(), c.scarce())
+	}
+	for range 9 {
+		c.give(1)
+	}
+	select {
+	case <-c.free:
+		t.Fatal("woken while a claim would be tiny")
+	default:
+	}
+	c.give(1)
+	select {
+	case <-c.free:
+	default:
+		t.Fatal("not woken though an eighth is free")
+	}
+	if c.left() != 10 || c.scarce() {
+		t.Errorf("left %d, scarce %v; want 10 and false", c.left(), c.scarce())
+	}
+}
+
+// TestLoopsInTurnBeginApart: an item waits for a part of a batch at most, however many come
+// at once.
+func TestLoopsInTurnBeginApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const took, apart = 400 * time.Millisecond, 7 * time.Millisecond
+		q, turns := newQueue[time.Time](), newTurns(awake.Always())
+		ctx, cancel := context.WithCancel(t.Context())
+		var mu sync.Mutex
+		var longest time.Duration
+		taken := 0
+		var loops sync.WaitGroup
+		for range lateLoops {
+			loops.Go(func() {
+				q.drainInTurn(ctx, turns, atMost(1000), func(_ context.Context, batch []time.Time) {
+					mu.Lock()
+					taken += len(batch)
+					for _, put := range batch {
+						longest = max(longest, time.Since(put))
+					}
+					mu.Unlock()
+					time.Sleep(took)
+				})
+			})
+		}
+		items := 0
+		put := func(n int) {
+			for range n {
+				q.put(time.Now())
+				items++
+			}
+		}
+		put(1)
+		time.Sleep(2 * took)
+		for range 300 {
+			put(1 + items%3)
+			time.Sleep(apart)
+		}
+		time.Sleep(2 * took)
+		cancel()
+		loops.Wait()
+		if taken != items || longest > took/lateLoops || longest == 0 {
+			t.Errorf("%d of %d items taken, the longest wait %v; want all, and at most %v", taken, items, longest, took/lateLoops)
+		}
+	})
+}
+
+// TestAnItemWaitsForNoEmptyBatch: a loop that was woken in vain holds up no item, nor does a
+// batch during which the process stood still.
+func TestAnItemWaitsForNoEmptyBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const took, stop = 400 * time.Millisecond, 20 * time.Second
+		begun := time.Now()
+		var stopped atomic.Int64
+		clock := awake.Following(func() (theAwake, resumed time.Duration) {
+			return time.Since(begun) - time.Duration(stopped.Load()), 0
+		})
+		q, turns := newQueue[time.Time](), newTurns(clock)
+		ctx, cancel := context.WithCancel(t.Context())
+		waited := make(chan time.Duration, 1)
+		var loops sync.WaitGroup
+		for range lateLoops {
+			loops.Go(func() {
+				q.drainInTurn(ctx, turns, atMost(1000), func(_ context.Context, batch []time.Time) {
+					waited <- time.Since(batch[0])
+					time.Sleep(took + stop)
+					stopped.Add(int64(stop))
+				})
+			})
+		}
+		for range 3 {
+			q.put(time.Now())
+			if late := <-waited; late > 0 {
+				t.Errorf("an item waited for %v while all loops were idle", late)
+			}
+			time.Sleep(took + stop + took/lateLoops)
+			for range 3 * lateLoops {
+				q.put()
+				q.signal()
+				time.Sleep(took / 100)
+			}
+		}
+		cancel()
+		loops.Wait()
+	})
+}

@@ -1,0 +1,245 @@
+package dispatch
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"chronos/scheduler/replica"
+	"chronos/scheduler/shard"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
+)
+
+const (
+	// tellPatience is how long an outcome waits for the other copies to hear it.
+	tellPatience = 400 * time.Millisecond
+	// heldTellPatience is the same where the copies' shard answers late: the lease must last
+	// until the outcome is settled.
+	heldTellPatience = 900 * time.Millisecond
+)
+
+// tell merges the outcomes into the other copies (rule "tell every copy the outcome"): first
+// into copies on shards that are no owners, so that nobody brings back a copy that has just
+// been removed, then into the owners' copies; the leased copy, which the settlement is for,
+// comes last. What could not be told stays in the leased copy: a next pop or a retry is newer
+// anyway, of what is done a tombstone stays that names who must hear of it, and at the other
+// homes one that answers who asks (lasting). The other copies are waited for as long as
+// patience is.
+func (l *lane) tell(ctx context.Context, batch []*claim, patience time.Duration) {
+	var away, home []message
+	for _, c := range batch {
+		if !c.tells() {
+			continue
+		}
+		c.told = true
+		c.relocate()
+		for _, p := range c.others {
+			switch {
+			case p.Shard.Away():
+				c.untold(p)
+			case p.Home:
+				home = append(home, message{claim: c, to: p})
+			default:
+				away = append(away, message{claim: c, to: p})
+			}
+		}
+	}
+	if len(away)+len(home) == 0 {
+		return
+	}
+	bounded, cancel := l.d.config.Awake.WithTimeout(ctx, patience)
+	defer cancel()
+	l.d.send(bounded, away)
+	l.d.send(bounded, home)
+	l.d.send(bounded, lasting(batch))
+}
+
+// message is an outcome for one of the other copies.
+type message struct {
+	claim *claim
+	to    shard.Place
+	lasts bool // an end that leaves a tombstone
+}
+
+// send tells each shard its messages, all shards at once.
+func (d *Dispatcher) send(ctx context.Context, messages []message) {
+	if len(messages) == 0 {
+		return
+	}
+	slices.SortStableFunc(messages, func(a, b message) int { return cmp.Compare(a.to.Shard.Index, b.to.Shard.Index) })
+	var mu sync.Mutex // guards the claims
+	var wg sync.WaitGroup
+	for len(messages) > 0 {
+		to := messages[0].to.Shard
+		n := 1
+		for n < len(messages) && messages[n].to.Shard == to {
+			n++
+		}
+		share := messages[:n]
+		if messages = messages[n:]; len(messages) == 0 {
+			d.sendTo(ctx, to, share, &mu)
+			break
+		}
+		wg.Go(func() { d.sendTo(ctx, to, share, &mu) })
+	}
+	wg.Wait()
+}
+
+func (d *Dispatcher) sendTo(ctx context.Context, to *shard.Shard, share []message, mu *sync.Mutex) {
+	writes := make([]store.Write, len(share))
+	for i, m := range share {
+		if writes[i] = m.claim.outcomeFor(m.to); m.lasts {
+			writes[i].Kind = store.WriteGone
+		}
+	}
+	began := to.Answers.Begin()
+	answers := d.store.Tell(ctx, to.Name, writes)
+	to.Answers.Answered(began, answers[0].Err)
+	mu.Lock()
+	defer mu.Unlock()
+	for i, m := range share {
+		m.claim.heard(m.to, &answers[i])
+	}
+}
+
+// heard takes the answer of a copy that was told.
+func (c *claim) heard(from shard.Place, answer *store.Written) {
+	switch {
+	case answer.Err != nil:
+		c.untold(from)
+	case answer.Status == store.WriteNone, answer.Status == store.WriteOlder:
+		if from.Home {
+			c.lacking = append(c.lacking, from)
+		}
+	case !from.Home:
+		c.strays = append(c.strays, from)
+	}
+}
+
+// untold notes who has to hear of the outcome yet: not a shard that is gone.
+func (c *claim) untold(p shard.Place) {
+	if p.Shard.Gone() {
+		return
+	}
+	o := &c.settlement
+	o.Untold = append(o.Untold, store.Away{Shard: p.Shard.Name, Rank: p.Rank})
+	o.Keep = max(o.Keep, c.lane.d.config.TombLife)
+}
+
+// state is what the claim's outcome is about.
+func (c *claim) state() timer.State {
+	if c.fenced.Status == store.FencePassed {
+		return c.fenced.State
+	}
+	return c.Record.State
+}
+
+// after is the state that the outcome leaves.
+func (c *claim) after() timer.State {
+	state := c.state()
+	switch c.settlement.Outcome {
+	case store.OutcomeNext:
+		state.Seq, state.Attempt = state.Seq+1, 0
+	case store.OutcomeDone, store.OutcomeDead, store.OutcomeLetter:
+		state.Ended = true
+	case store.OutcomeAgain, store.OutcomeRelease:
+	}
+	return state
+}
+
+// overtaken is how long an end that finds nothing stays where no copy belongs: for as
+// long as the create that it may have overtaken can come. The homes keep nothing of an
+// end, so it would be taken for newer than what is made of the key afterwards by a
+// node whose clock is behind.
+const overtaken = 2 * time.Second
+
+// outcomeFor is what the copy at p is told.
+func (c *claim) outcomeFor(p shard.Place) store.Write {
+	config, o := c.lane.d.config, &c.settlement
+	w := store.Write{
+		Shard: p.Shard.Name, Key: c.Lease.Key, State: c.after(), RF: c.Record.ID.RF, Rank: p.Rank,
+		Offset: p.Offset(c.skew()), Life: p.TombLife(config), Keep: p.KeepFor(config), BodyHash: c.Record.BodyHash,
+	}
+	if o.Reason != "" && !w.State.Ended {
+		w.Failure = store.Failure{Node: config.Node, Reason: o.Reason}
+	}
+	switch {
+	case w.State.Ended:
+		w.Kind = store.WriteDone
+		switch {
+		case p.Home && c.young:
+			w.Kind, w.Life = store.WriteGone, min(config.TombLife, youngLife)
+		case p.Home:
+		default:
+			w.Life = min(w.Life, overtaken)
+			if c.lane.d.shards.Drained(w.Key, w.Shard) {
+				w.Kind = store.WriteBury
+			}
+		}
+	case o.Outcome == store.OutcomeNext:
+		w.Kind = store.WriteNext
+	default:
+		w.Kind, w.Retry = store.WriteAgain, o.Delay+w.Offset
+	}
+	return w
+}
+
+// restore makes the copies that were missing, or too old, what the outcome left,
+// now that the leased copy has accepted it: an outcome that comes late must not
+// bring back what is over. It reports whether all that were told have a pop to come.
+func (c *claim) restore(ctx context.Context) (all bool) {
+	if c.fenced.Status != store.FencePassed || c.settlement.Outcome == store.OutcomeRelease || c.after().Ended {
+		return false
+	}
+	if len(c.lacking) == 0 {
+		return true
+	}
+	all = true
+	s, o := c.lane.d, &c.settlement
+	bounded, cancel := context.WithDeadline(ctx, c.settled.Add(replica.CopyPatience))
+	defer cancel()
+	due := -c.sinceDue() // of the pop that was fired
+	for _, p := range c.lacking {
+		if !c.belongs(p) {
+			continue // the shards have changed since
+		}
+		w := c.outcomeFor(p)
+		w.Kind, w.Timer = store.WriteLive, &c.Record.Timer
+		w.DueIn, w.Retry = due, o.Delay+w.Offset
+		if o.Outcome == store.OutcomeNext {
+			w.DueIn += c.Record.Timer.Interval
+			w.Offset += max(-w.DueIn, 0) // an overdue pop is looked at as if it were due now
+		}
+		all = s.store.Tell(bounded, p.Shard.Name, []store.Write{w})[0].Err == nil && all
+	}
+	return all
+}
+
+// belongs reports whether a copy belongs at p by now.
+func (c *claim) belongs(p shard.Place) bool {
+	return c.lane.d.shards.IsHome(p.Shard.Name, &store.Head{Key: c.Lease.Key, RF: c.Record.ID.RF})
+}
+
+// leave removes the copies from where none belong, since those at home go on: what
+// comes due too often to be left alone by the sweep moves with its outcome.
+func (c *claim) leave(ctx context.Context) {
+	if !c.own.Home {
+		c.strays = append(c.strays, c.own)
+	}
+	if len(c.strays) == 0 {
+		return
+	}
+	bounded, cancel := c.lane.d.config.Awake.WithTimeout(ctx, tellPatience)
+	defer cancel()
+	for _, p := range c.strays {
+		if p.Shard.Gone() || c.belongs(p) {
+			continue // a copy belongs on it, or may on one of its name, since the shards have changed
+		}
+		w := c.outcomeFor(p)
+		w.Kind, w.Timer = store.WriteLeave, nil
+		c.lane.d.store.Tell(bounded, p.Shard.Name, []store.Write{w})
+	}
+}

@@ -1,0 +1,59 @@
+package replica
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
+
+	"chronos/scheduler/settings"
+	"chronos/scheduler/shard"
+	"chronos/scheduler/store"
+)
+
+// Keeper keeps the copies of timers in agreement: it writes and reads them, repairs what a
+// write missed, and sweeps copies to their owners. It is safe for concurrent use.
+type Keeper struct {
+	config *settings.Config
+	shards *shard.Registry
+	store  store.Store
+	log    *slog.Logger
+
+	repairs *repairs
+	writes  *writeQueues
+
+	recount   func(ctx context.Context, sh *shard.Shard, partition int) // is called for each partition that was swept
+	sweepPace *rate.Limiter
+	sweeps    shard.PerShard[sweep]
+	swept     *prometheus.CounterVec // by shard, and what: seen, brought, settled
+	unswept   *prometheus.GaugeVec   // by shard
+}
+
+func New(config *settings.Config, shards *shard.Registry, recount func(context.Context, *shard.Shard, int)) *Keeper {
+	k := &Keeper{
+		config: config, shards: shards, store: shards.Store, log: config.Log, recount: recount,
+		repairs: newRepairs(), writes: newWriteQueues(),
+		sweepPace: rate.NewLimiter(rate.Limit(config.SweepRate), sweepPage),
+		swept: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "chronos_sweep_copies_total", Help: "Copies that the sweep looked at on a shard (seen), wrote there since they were missing or behind (brought), and removed there or gave another place (settled).",
+		}, []string{"shard", "what"}),
+		unswept: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "chronos_sweep_partitions_left", Help: "Partitions of a shard, of 16, that are still to be swept, by whichever node.",
+		}, []string{"shard"}),
+	}
+	k.sweeps.Make = func(sh *shard.Shard) *sweep { return &sweep{k: k, shard: sh} }
+	return k
+}
+
+func (k *Keeper) Collectors() []prometheus.Collector {
+	return []prometheus.Collector{k.swept, k.unswept}
+}
+
+// Forget is for a shard that is gone.
+func (k *Keeper) Forget(sh *shard.Shard) {
+	k.sweeps.Forget(sh)
+	if k.shards.All()[sh.Name] == nil {
+		k.unswept.DeleteLabelValues(sh.Name)
+	}
+}

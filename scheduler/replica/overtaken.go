@@ -1,0 +1,59 @@
+package replica
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"chronos/scheduler/store"
+)
+
+const (
+	// lastTry is how long before the end of an operation a write that lost a race may be
+	// tried again, if the tries before were quick. A later try would be cut off, and its
+	// outcome unknown.
+	lastTry      = 250 * time.Millisecond
+	maxRacePause = 32 * time.Millisecond
+)
+
+// timeLeft is how long an operation may still take that has taken so long.
+func timeLeft(ctx context.Context, took time.Duration) time.Duration {
+	left := answerLimit - took
+	if at, is := ctx.Deadline(); is {
+		left = min(left, time.Until(at))
+	}
+	return left
+}
+
+// racePause is the pause before the n-th try of a write that lost a race: longer each
+// time, and random, so that two writers don't meet again.
+func racePause(n int) time.Duration {
+	most := min(time.Millisecond<<min(n, 8), maxRacePause)
+	return rand.N(most) + time.Millisecond/4
+}
+
+// contested reports whether one copy took the write, and another copy has something newer.
+// Either the newer write is under way, and about to come to the first copy, too, or the
+// first copy could not be told of the newer write.
+func (a *attempt) contested() bool {
+	if a.BodyHash != "" || a.Humble {
+		return false
+	}
+	taken, refused := false, false
+	for i := range a.targets {
+		t := &a.targets[i]
+		taken = taken || t.stored()
+		refused = refused || t.progress == told && t.answer.Status == store.WriteNewer && t.answer.State.Version > a.Version && !a.ends(t)
+	}
+	return taken && refused
+}
+
+// replaced reports whether the write was in force, and all copies that took the write have
+// something newer since: the write was carried out, and the newer write came afterwards.
+func (v *verdict) replaced() bool { return v.passed > 0 && v.holding == 0 }
+
+// ends reports whether a delete finds a newer end. A delete that could not tell all copies
+// is not content with that end, but leaves an end that names these copies.
+func (a *attempt) ends(t *target) bool {
+	return a.Timer == nil && t.answer.Status == store.WriteNewer && t.answer.State.Ended
+}

@@ -1,0 +1,136 @@
+package replica
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
+)
+
+// recallPatience is how long owners are asked about a create. Over a slow link the
+// question may have to wait for the writes before it, and an owner that was not heard may
+// be the only one that knows. The writes that follow have the rest of the second.
+const recallPatience = answerLimit - roundPatience
+
+// recall finds creates that were sent before. A create with an idempotency key asks all
+// places before the first write: an owner that lost its data, or was away, would store a
+// second timer, and that timer may be called before another owner refuses the create. A
+// message of a stream is asked for only where the timer belonged before the shards
+// changed, since the sweep may just have removed the copy that would refuse the write.
+//
+// Unlike a read, the question goes with other writes, over connections that are open.
+func (k *Keeper) recall(ctx context.Context, open []*attempt) {
+	var looks []store.Write
+	var of []*target
+	for _, a := range open {
+		for k := range a.targets {
+			if t := &a.targets[k]; a.recalls(t) {
+				looks = append(looks, a.lookAt(t))
+				of = append(of, t)
+			}
+		}
+	}
+	heard := make(map[*target]*store.Written, len(of))
+	if len(looks) > 0 {
+		bounded, cancel := k.config.Awake.WithTimeout(ctx, recallPatience)
+		defer cancel()
+		answers := k.store.Merge(bounded, looks)
+		for i, t := range of {
+			heard[t] = &answers[i]
+			k.shards.Heard(answers[i].State.Version)
+		}
+	}
+	for _, a := range open {
+		if a.BodyHash != "" && !a.sent() {
+			a.remember(heard)
+		}
+	}
+}
+
+// recalls reports whether the target is asked before the first write.
+func (a *attempt) recalls(t *target) bool {
+	if a.BodyHash == "" || t.Shard.Away() || a.sent() {
+		return false
+	}
+	return !t.Home || !a.anew && len(a.targets) > 1
+}
+
+// sent reports whether something was written.
+func (a *attempt) sent() bool {
+	for i := range a.targets {
+		if a.targets[i].tried {
+			return true
+		}
+	}
+	return false
+}
+
+// remember takes the answers. The newest copy that knows of the create decides: the create
+// is a repeat. An owner that did not answer is not waited for once more.
+func (a *attempt) remember(heard map[*target]*store.Written) {
+	var newest *target
+	for k := range a.targets {
+		t := &a.targets[k]
+		switch there := heard[t]; {
+		case there == nil:
+		case there.Err != nil && t.Home:
+			t.progress, t.answer = untold, store.Written{Err: there.Err}
+		case there.Err != nil || !a.knownBy(there):
+		case newest == nil || there.State.Compare(heard[newest].State) > 0:
+			newest = t
+		}
+	}
+	if newest == nil {
+		if !a.formerOwnerAnswered(heard) {
+			a.refuse()
+		}
+		return
+	}
+	for k := range a.targets {
+		t := &a.targets[k]
+		t.progress, t.answer = told, store.Written{Status: store.WriteNone}
+	}
+	newest.answer = *heard[newest]
+	newest.answer.Status = store.WriteExists
+}
+
+// formerOwnerAnswered reports whether a shard has answered that owned the timer before the
+// shards changed last, or is about to be asked by the write itself. The present owners know
+// nothing of a create of before the change until the sweep has come to its timer.
+func (a *attempt) formerOwnerAnswered(heard map[*target]*store.Written) bool {
+	former := a.k.store.Formerly(a.ID.Key)
+	former = former[:min(a.ID.RF, len(former))]
+	silent := false
+	for k := range a.targets {
+		t := &a.targets[k]
+		if !slices.Contains(former, t.Shard.Name) {
+			continue
+		}
+		there, asked := heard[t]
+		if asked && there.Err == nil || !asked && t.Home && !t.Shard.Away() {
+			return true
+		}
+		silent = true
+	}
+	return !silent // none of them is there any more
+}
+
+// refuse ends a try before anything was written.
+func (a *attempt) refuse() {
+	for k := range a.targets {
+		t := &a.targets[k]
+		t.progress = untold
+		t.answer = store.Written{Err: fmt.Errorf("%w: no shard has answered that knows of creates before the shards changed", timer.ErrUnavailable)}
+	}
+}
+
+// knownBy reports whether a copy refuses the create: the copy is live, or remembers a timer
+// of the same key that is over.
+func (a *attempt) knownBy(there *store.Written) bool {
+	if there.Status == store.WriteNone || there.State.Version == 0 {
+		return false
+	}
+	return !there.State.Ended || there.BodyHash != "" && (!a.anew || there.BodyHash == a.BodyHash)
+}

@@ -1,0 +1,263 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"chronos/scheduler/shard"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
+)
+
+const (
+	// sweepDelay is how long after a change of the topology the sweep begins: by then
+	// no node writes where timers belonged before (nodes that have not heard of the
+	// change refuse to), and none sweeps by what counted then.
+	sweepDelay = 6 * time.Second
+	// repairDelay is how long the sweep waits after a shard has missed something: by then
+	// every callback that began before is over (rule "wait before repairing").
+	repairDelay = 3 * time.Second
+	// sweepInterval is how often a node looks whether there is something to sweep.
+	sweepInterval = time.Second
+	// sweepPage is how many copies are looked at together at most, firstPage how many at
+	// first, and maxSweepBytes how much they may be, about.
+	sweepPage     = 100
+	firstPage     = 25
+	maxSweepBytes = 8 << 20
+	// sweepPatience is how long a page may take. What is due within the quiet is left alone,
+	// so nothing is over meanwhile.
+	sweepPatience = CopyPatience
+	// idleInterval is how often a partition is swept that nobody wants swept, and
+	// idleShare the part of the rate at which that is.
+	idleInterval = time.Hour
+	idleShare    = 10
+)
+
+// sweep is the sweep of one shard.
+type sweep struct {
+	k     *Keeper
+	shard *shard.Shard
+
+	epoch int64                       // as seen last
+	since time.Time                   // when it was seen first
+	tried [store.Partitions]time.Time // when each was swept last by this node, clean or not
+
+	wanted atomic.Bool // another shard has missed something: what is here may belong there
+}
+
+// Sweep brings copies where they belong (rule "sweep copies to their owners"), in the
+// partitions that this node is the first to look after. It does so after each change
+// of the topology, when a shard has missed something, and now and then anyway, until ctx ends.
+func (k *Keeper) Sweep(ctx context.Context, sh *shard.Shard) {
+	sw := k.sweeps.Of(sh)
+	ticker := time.NewTicker(1 + rand.N(sweepInterval)) // shards and nodes that begin together don't go on in unison
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			ticker.Reset(sweepInterval)
+		}
+		for sw.sweepNext(ctx) && ctx.Err() == nil {
+		}
+	}
+}
+
+// sweepNext looks whether the shard, or another one, has missed something, and
+// sweeps one partition if that is wanted. It reports whether there may be more.
+func (sw *sweep) sweepNext(ctx context.Context) (more bool) {
+	if epoch, steady := sw.k.store.Epoch(sw.shard.Name); epoch != sw.epoch || !steady {
+		sw.epoch, sw.since = epoch, time.Now()
+	}
+	if sw.shard.Answers.Lasts() || sw.shard.Slow() {
+		return false
+	}
+	bounded, cancel := sw.k.config.Awake.WithTimeout(ctx, sweepPatience)
+	defer cancel()
+	state, err := sw.k.store.Swept(bounded, sw.shard.Name)
+	if err == nil {
+		err = sw.catchUp(bounded, &state)
+	}
+	if err != nil {
+		sw.shard.Log.Debug("the sweep has to wait", "err", err)
+		return false
+	}
+	left := 0
+	for p := range state.Marks {
+		if !state.Done(p, sw.epoch) {
+			left++
+		}
+	}
+	sw.k.unswept.WithLabelValues(sw.shard.Name).Set(float64(left))
+	waited := state.NowMs - state.WantedMs
+	if time.Since(sw.since) < sweepDelay || waited >= 0 && waited < repairDelay.Milliseconds() {
+		return false
+	}
+	sw.sweepOver(ctx, &state, left)
+	if left == 0 {
+		return sw.sweepOldest(ctx, &state, func(p int) bool { return state.NowMs-state.Marks[p].AtMs > idleInterval.Milliseconds() }, idleShare)
+	}
+	return sw.sweepOldest(ctx, &state, func(p int) bool { return !state.Done(p, sw.epoch) }, 1)
+}
+
+// sweepOldest sweeps that one of the node's partitions which was swept, or tried, longest
+// ago among those that are wanted, for a share of the rate, and reports whether there
+// was one.
+func (sw *sweep) sweepOldest(ctx context.Context, state *store.SweepState, wanted func(p int) bool, share int) (found bool) {
+	tried, oldest := &sw.tried, -1
+	for p := range state.Marks {
+		if wanted(p) && sw.shard.Ownership.First(p) && time.Since(tried[p]) >= sweepInterval && (oldest < 0 || tried[p].Before(tried[oldest])) {
+			oldest = p
+		}
+	}
+	if oldest < 0 {
+		return false
+	}
+	sw.sweepPartition(ctx, oldest, store.SweepMark{Epoch: sw.epoch, AtMs: state.NowMs}, share)
+	tried[oldest] = time.Now()
+	return true
+}
+
+// sweepOver has what counted before forgotten, or the shard taken back, when all of it
+// is swept that had to be for that.
+func (sw *sweep) sweepOver(ctx context.Context, state *store.SweepState, left int) {
+	if !sw.shard.Ownership.First(0) {
+		return
+	}
+	for _, mark := range state.Marks {
+		if mark.Epoch < sw.epoch {
+			return
+		}
+	}
+	switch {
+	case !sw.k.store.Lost(sw.shard.Name):
+		if err := sw.k.store.Forget(ctx, sw.epoch); err != nil {
+			sw.shard.Log.Debug("the sweep is not over on all shards", "epoch", sw.epoch, "err", err)
+		}
+	case left == 0:
+		if err := sw.k.store.Regain(ctx, sw.shard.Name); err != nil {
+			sw.shard.Log.Debug("the shard can't join again yet", "err", err)
+		}
+	}
+}
+
+// sweepPartition looks at all of a partition, some copies at a time, for a share of
+// the rate, and marks it if every one is in place: none was left alone since somebody
+// is at it, or could not be moved.
+func (sw *sweep) sweepPartition(ctx context.Context, partition int, mark store.SweepMark, share int) {
+	clean, page := true, firstPage
+	for cursor, more := "", true; more; {
+		bounded, cancel := sw.k.config.Awake.WithTimeout(ctx, sweepPatience)
+		keys, next, err := sw.k.store.Scan(bounded, sw.shard.Name, partition, cursor, sweepPage)
+		cancel()
+		if err != nil {
+			return
+		}
+		cursor, more = next, next != ""
+		for len(keys) > 0 {
+			n := min(page, len(keys))
+			if epoch, steady := sw.k.store.Epoch(sw.shard.Name); epoch != mark.Epoch || !steady || sw.k.sweepPace.WaitN(ctx, n) != nil {
+				return
+			}
+			for range share - 1 { // what others may use meanwhile
+				if sw.k.sweepPace.WaitN(ctx, n) != nil {
+					return
+				}
+			}
+			bounded, cancel := context.WithTimeout(ctx, sweepPatience)
+			inPlace, bytes := sw.sweepKeys(bounded, keys[:n])
+			cancel()
+			clean, keys = clean && inPlace, keys[n:]
+			page = nextPage(page, bytes)
+		}
+	}
+	if !clean {
+		return
+	}
+	bounded, cancel := sw.k.config.Awake.WithTimeout(ctx, sweepPatience)
+	defer cancel()
+	if err := sw.k.store.MarkSwept(bounded, sw.shard.Name, partition, mark); err != nil {
+		sw.shard.Log.Debug("the partition can't be marked", "partition", partition, "err", err)
+	}
+	sw.k.recount(ctx, sw.shard, partition)
+}
+
+// nextPage is how many copies are looked at next, after so many that took so many
+// bytes: bodies may be a megabyte each.
+func nextPage(page, bytes int) int {
+	switch {
+	case bytes > maxSweepBytes:
+		return max(page/2, 1)
+	case bytes < maxSweepBytes/4:
+		return min(page*2, sweepPage)
+	}
+	return page
+}
+
+// catchUp has all shards swept after this one has missed something: what it was to
+// be told is elsewhere, and it may have what is over. The others come first: if
+// this node dies meanwhile, it is this shard that tells the next one.
+func (sw *sweep) catchUp(ctx context.Context, state *store.SweepState) error {
+	ago, over := sw.shard.Answers.Outage.Over()
+	if state.Restarted {
+		ago, over = max(ago, state.Missed, 1), true
+	}
+	if over {
+		ago += shard.LostTail
+		if err := sw.wantAllSwept(ctx, ago); err != nil {
+			return err
+		}
+		sw.shard.Answers.Outage.Forget()
+		switch {
+		case !sw.k.shards.Several():
+		case state.Restarted && state.WantedMs == 0:
+			sw.shard.Log.Info("the shard is empty; all shards are swept, and it gets the copies that belong there")
+		default:
+			sw.shard.Log.Info("the shard has missed something; all shards are swept", "since", ago.Round(time.Second), "restarted", state.Restarted)
+		}
+		state.WantedMs, state.Missed = state.NowMs, max(state.Missed, ago)
+	}
+	if err := sw.wantSweep(ctx); err != nil {
+		return err
+	}
+	sw.shard.MissesSince(state.Missed)
+	return nil
+}
+
+// wantAllSwept has all shards swept, since this one began so long ago to miss what it was to
+// be told.
+func (sw *sweep) wantAllSwept(ctx context.Context, ago time.Duration) error {
+	for _, other := range sw.k.shards.All() {
+		if other != sw.shard {
+			sw.k.sweeps.Of(other).wanted.Store(true)
+		}
+	}
+	for _, other := range sw.k.shards.All() {
+		if other != sw.shard && !other.Answers.Lasts() {
+			if err := sw.k.sweeps.Of(other).wantSweep(ctx); err != nil && !errors.Is(err, timer.ErrRefused) {
+				sw.shard.Log.Debug("a shard could not be told to be swept", "other", other.Name, "err", err)
+			}
+		}
+	}
+	return sw.k.store.WantSweep(ctx, sw.shard.Name, ago)
+}
+
+// wantSweep has the shard swept if another one has missed something.
+func (sw *sweep) wantSweep(ctx context.Context) error {
+	if !sw.wanted.Load() {
+		return nil
+	}
+	if err := sw.k.store.WantSweep(ctx, sw.shard.Name, 0); err != nil {
+		return err
+	}
+	sw.wanted.Store(false)
+	return nil
+}
+
+// CopyPatience is how long after a look at a timer a copy of the timer may be made: the
+// timer may be over later. Where no lease guards the copy, stops of the process count.
+const CopyPatience = time.Second

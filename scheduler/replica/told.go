@@ -1,0 +1,28 @@
+package replica
+
+import "chronos/scheduler/store"
+
+// wasThere reports whether a delete has found a copy of the timer, live or ended. A
+// tombstone that an earlier delete made of nothing is no copy.
+func (t *target) wasThere() bool {
+	return !t.answer.New && t.answer.Status != store.WriteNone && t.answer.State.Seq > 0
+}
+
+// owns reports whether a copy belongs on the target. A delete that does not know the
+// replication factor asks all shards. A copy then belongs on the first shard, and on as
+// many more as a copy that was found says. Only what owners answer counts: a write that
+// told none of them is not acknowledged.
+func (a *attempt) owns(t *target, factor int) bool {
+	return t.Home && (a.Fresh || a.Timer != nil || a.ID.RF != 0 || t.Rank < factor)
+}
+
+// factor is the replication factor of the timer, as far as the answers say it.
+func (a *attempt) factor() int {
+	factor := max(a.ID.RF, 1)
+	for i := range a.targets {
+		if t := &a.targets[i]; t.progress == told && t.wasThere() {
+			factor = max(factor, t.answer.RF)
+		}
+	}
+	return factor
+}

@@ -1,0 +1,355 @@
+package replica
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"chronos/scheduler/awake"
+	"chronos/scheduler/shard"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
+)
+
+// What one client request may cost. A try that was refused as older goes above
+// what is stored; one that no shard answered is sent again as it was.
+const (
+	maxWriteTries = 5
+	resendPause   = 30 * time.Millisecond
+	// answerLimit is how long after its first write an operation may still be
+	// acknowledged (rule "what an answer may say").
+	answerLimit = time.Second
+	// roundPatience is how long a round of writes waits for a shard: so there is time
+	// for another round, which names those that did not answer.
+	roundPatience = 450 * time.Millisecond
+)
+
+// Write carries out one wish.
+func (k *Keeper) Write(ctx context.Context, w Wish) (timer.Receipt, error) {
+	one := k.WriteEach(ctx, []Wish{w})[0]
+	return one.Receipt, one.Err
+}
+
+// answer is what came of a wish.
+type answer struct {
+	Receipt timer.Receipt
+	Err     error
+}
+
+// WriteEach carries out wishes together; each gets its own answer.
+func (k *Keeper) WriteEach(ctx context.Context, wishes []Wish) []answer {
+	attempts := make([]attempt, len(wishes))
+	for i, w := range wishes {
+		attempts[i] = k.newAttempt(w)
+	}
+	k.writeAll(ctx, attempts)
+	answers := make([]answer, len(attempts))
+	for i := range attempts {
+		answers[i] = answer{attempts[i].receipt, attempts[i].err}
+	}
+	return answers
+}
+
+// writeAll carries out the attempts, together in each try, until all are over.
+func (k *Keeper) writeAll(ctx context.Context, attempts []attempt) {
+	if err := k.store.Writable(); err != nil {
+		for i := range attempts {
+			attempts[i].err = err
+		}
+		return
+	}
+	begun := k.config.SinceBoot()
+	if k.shards.Several() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, answerLimit)
+		defer cancel()
+	}
+	open := make([]*attempt, len(attempts))
+	for i := range attempts {
+		open[i] = &attempts[i]
+	}
+	for n := 1; len(open) > 0; n++ {
+		for _, a := range open {
+			a.renew()
+		}
+		tried := k.config.SinceBoot()
+		k.recall(ctx, open)
+		k.try(ctx, open)
+		now := k.config.SinceBoot()
+		var pause time.Duration
+		if open, pause = k.unsettled(open, n, timeLeft(ctx, now-begun), now-tried); len(open) > 0 && !awake.Sleep(ctx, pause) {
+			break
+		}
+	}
+	for _, a := range open {
+		a.lose()
+	}
+	if took := k.config.SinceBoot() - begun; took > answerLimit && k.shards.Several() {
+		for i := range attempts {
+			if attempts[i].err == nil {
+				attempts[i].err = fmt.Errorf("%w: it took %v to tell all copies", timer.ErrUnavailable, took.Round(time.Millisecond))
+			}
+		}
+	}
+}
+
+// unsettled are those attempts that are to be tried again after their n-th try, which took
+// so long, in the time that is left, and the pause before that.
+func (k *Keeper) unsettled(open []*attempt, n int, left, took time.Duration) (still []*attempt, pause time.Duration) {
+	still = open[:0]
+	for _, a := range open {
+		switch a.judge(); {
+		case a.over:
+		case a.err != nil && n < maxWriteTries:
+			still, pause = append(still, a), resendPause
+		case a.err == nil && left > max(lastTry, took+took/4):
+			still, pause = append(still, a), max(pause, racePause(n))
+		default:
+			a.lose()
+		}
+	}
+	return still, pause
+}
+
+// lose ends an attempt whose last try did not decide it.
+func (a *attempt) lose() {
+	switch {
+	case a.err != nil:
+	case a.BodyHash != "":
+		a.err = fmt.Errorf("%w: other writes to this timer kept coming first", timer.ErrUnavailable)
+	default:
+		a.err = timer.ErrOvertaken
+	}
+}
+
+// try sends what the attempts have to write, round by round: to the owners, to other
+// places where copies may be, and the names of those that have not heard of an end.
+func (k *Keeper) try(ctx context.Context, open []*attempt) {
+	for {
+		var writes []store.Write
+		for _, a := range open {
+			before := len(writes)
+			writes = a.plan(writes)
+			a.writes = len(writes) - before
+		}
+		if len(writes) == 0 {
+			return
+		}
+		answers := k.merge(ctx, writes)
+		for _, a := range open {
+			a.take(answers[:a.writes])
+			answers = answers[a.writes:]
+		}
+	}
+}
+
+func (k *Keeper) merge(ctx context.Context, writes []store.Write) []store.Written {
+	if k.shards.Several() {
+		var cancel context.CancelFunc
+		ctx, cancel = k.config.Awake.WithTimeout(ctx, roundPatience)
+		defer cancel()
+	}
+	return k.store.Merge(ctx, writes)
+}
+
+// judge says what the answers to a try mean. If the attempt isn't over, it is to
+// be tried again.
+func (a *attempt) judge() {
+	v := a.tally()
+	a.err, a.over = nil, true
+	switch {
+	case v.told == 0 && errors.Is(v.err, timer.ErrUnavailable):
+		a.unanswered, a.over, a.err = true, false, v.err
+		a.again(0)
+	case v.told == 0 && a.unanswered:
+		a.err = fmt.Errorf("%w: sent before without an answer, and now: %v", timer.ErrUnavailable, v.err) //nolint:errorlint // that nothing was done is true of the last try alone
+	case v.told == 0:
+		a.err = v.err
+	case a.Humble && (v.factor != 0 || v.above != 0):
+		a.withdraw(false)
+		a.err = timer.ErrSuperseded
+	case v.factor != 0:
+		a.withdraw(false)
+		a.err = FactorChanged(v.factor)
+	case v.exists != nil && !v.exists.State.Ended && v.exists.State.Version > a.Version && v.copies > 0:
+		// That may have been stored at the same time, and find this: of the two one makes room.
+		a.err = fmt.Errorf("%w: another one of its key came at the same time", timer.ErrUnavailable)
+	case v.exists != nil:
+		a.withdraw(false) // from copies that did not hear of the first
+		a.replay(v.exists)
+	case v.replaced():
+		a.receipt = a.acknowledge(v)
+	case v.above != 0:
+		if a.BodyHash != "" {
+			a.withdraw(true) // it would be taken for one that was there before
+		}
+		a.unanswered, a.over = false, false
+		a.again(v.above)
+	case a.Timer != nil && v.copies < min(a.k.config.MinCopies, a.ID.RF, len(a.k.store.Rank(a.ID.Key))):
+		a.repair(v)
+		a.err = fmt.Errorf("%w: %d copies could be stored, and CHRONOS_MIN_COPIES asks for %d: %w", timer.ErrUnavailable, v.copies, a.k.config.MinCopies, v.err)
+	default:
+		a.receipt = a.acknowledge(v)
+	}
+}
+
+// repair has the owners that could not be told brought up later.
+func (a *attempt) repair(v verdict) {
+	if v.first == nil || v.unreached == 0 {
+		return
+	}
+	id := timer.ID{Key: a.ID.Key, RF: cmp.Or(a.ID.RF, v.first.answer.RF)}
+	var missed []*shard.Shard
+	for i := range a.targets {
+		if t := &a.targets[i]; t.progress == untold && t.Home && t.Rank < id.RF {
+			missed = append(missed, t.Shard)
+		}
+	}
+	if len(missed) > 0 {
+		a.k.repairs.add(id, a.Version, missed)
+	}
+}
+
+// verdict is what the answers of a try say together.
+type verdict struct {
+	told, copies     int     // owners
+	unreached        int     // owners, and other places where a copy may be
+	holding, passed  int     // copies that took the write: they have it, have something newer
+	unheard          bool    // some place, of an owner or not, could not be told
+	present, missing bool    // something was there; nothing was where a copy belongs
+	firing           bool    // a callback of an earlier state may still start
+	first            *target // the best copy that was told
+	factor           int     // of a live timer that is there, if it is another
+	exists           *store.Written
+	above            timer.Version // of a newer write that is there
+	err              error
+}
+
+func (a *attempt) tally() (v verdict) {
+	executed := a.unanswered
+	rf := a.ID.RF
+	for i := range a.targets {
+		executed = executed || accepted(a.targets[i].answer.Status)
+		rf = max(rf, a.targets[i].answer.RF)
+	}
+	factor := a.factor()
+	for i := range a.targets {
+		if t := &a.targets[i]; t.progress == untold {
+			v.err, v.unheard = t.answer.Err, true
+			if !t.Home || a.owns(t, factor) {
+				v.unreached++
+			}
+		}
+	}
+	for i := range a.targets {
+		t := &a.targets[i]
+		w := &t.answer
+		if t.progress != told {
+			continue
+		}
+		if a.owns(t, factor) {
+			v.told++
+		}
+		v.firing = v.firing || w.Firing > 0
+		v.present = v.present || !w.New && w.Status != store.WriteNone
+		v.missing = v.missing || w.New && t.Home && t.Rank < rf
+		switch {
+		case !t.Home && (w.Status == store.WriteNone || w.State.Version == a.Version):
+		case accepted(w.Status), w.Status == store.WriteNewer && (executed || a.Humble) && w.State.Version == a.Version:
+			// What is newer than the write is what has become of it since: it fires.
+			v.copies++
+			if t.passed {
+				v.passed++
+			} else {
+				v.holding++
+			}
+			if v.first == nil || t.Rank < v.first.Rank {
+				v.first = t
+			}
+		case a.ends(t) && !v.unheard:
+			v.copies++
+		case w.Status == store.WriteFactor:
+			v.factor = w.RF
+		case w.Status == store.WriteExists:
+			v.exists = w
+		default:
+			v.above = max(v.above, w.State.Version)
+		}
+	}
+	return v
+}
+
+// acknowledge is the answer to a wish that was granted (rule "what an answer may say").
+func (a *attempt) acknowledge(v verdict) timer.Receipt {
+	a.repair(v)
+	r := timer.Receipt{
+		ID: a.ID, Copies: v.copies, Unreached: v.unreached,
+		InFlight: v.firing || v.unheard || v.present && v.missing,
+	}
+	if a.ID.RF == 0 && v.first != nil {
+		r.ID.RF = v.first.answer.RF
+	}
+	if a.Timer == nil || v.first == nil {
+		return r
+	}
+	var stored []shard.Place
+	for i := range a.targets {
+		if t := &a.targets[i]; t.progress == told && t.Home {
+			stored = append(stored, t.Place)
+		}
+	}
+	r.ID.Hint = a.k.shards.HintOf(stored)
+	first := &v.first.answer
+	r.Due = first.Due
+	if !first.State.Ended {
+		v.first.Shard.PokeIfSoon(first.Partition, first.Wait)
+	}
+	return r
+}
+
+// replay is the answer to a create that happened before.
+func (a *attempt) replay(there *store.Written) {
+	if there.BodyHash != a.BodyHash {
+		a.err = timer.ErrKeyReused
+		return
+	}
+	id := timer.ID{Key: a.ID.Key, RF: there.RF}
+	homes := a.k.shards.Places(id)
+	id.Hint = a.k.shards.HintOf(homes)
+	a.receipt = timer.Receipt{
+		ID: id, Due: there.Due, Copies: len(homes), Replayed: !a.unanswered || there.State.Version != a.Version,
+		Over: there.State.Ended,
+	}
+	if a.receipt.Over {
+		a.receipt.Copies = 0
+	}
+}
+
+// withdraw takes back what was stored where nothing was, or may have been where no
+// answer came, since elsewhere it was refused; or all that was stored for certain. What
+// can't be taken back is older than what comes next.
+func (a *attempt) withdraw(all bool) {
+	var writes []store.Write
+	for i := range a.targets {
+		t := &a.targets[i]
+		stored := t.progress == told && t.Home && (t.answer.New || all && accepted(t.answer.Status))
+		if stored || !all && t.progress == untold && t.tried && !t.Shard.Away() {
+			w := a.writeTo(t)
+			w.Kind, w.Timer = store.WriteDrop, nil
+			writes = append(writes, w)
+		}
+	}
+	if len(writes) == 0 {
+		return
+	}
+	ctx, cancel := a.k.config.Awake.WithTimeout(context.Background(), roundPatience)
+	defer cancel()
+	a.k.store.Merge(ctx, writes)
+}
+
+func FactorChanged(own int) error {
+	return timer.Invalid("/reliability/replication-factor", "replication-factor-changed",
+		"the replication factor of a timer can't be changed; it is %d: leave it out and use the id that was answered, or delete the timer and create another", own)
+}

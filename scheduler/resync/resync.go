@@ -1,0 +1,309 @@
+package resync
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"chronos/scheduler/sample"
+	"chronos/scheduler/settings"
+	"chronos/scheduler/shard"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
+)
+
+// Resynchronisation errors.
+var (
+	// ErrShardsAway is an ErrUnavailable: so many shards are away that timers of the
+	// default replication factor might be left out.
+	ErrShardsAway = fmt.Errorf("%w: too many shards are away", timer.ErrUnavailable)
+)
+
+// ViewError says that timers are placed otherwise than the client thinks.
+type ViewError struct{ Present string }
+
+func (e *ViewError) Error() string { return "timers are placed as in view " + e.Present }
+
+// Query asks for timers of which a shard is to have a copy.
+type Query struct {
+	Shard string
+	View  string // of the client; see Listing
+	After store.Place
+	Limit int // timers, at least 1
+	Bytes int // about so much in all, but one timer at least
+}
+
+// Page is some of them, in the order of their At.
+type Page struct {
+	View   string
+	Timers []Entry
+	// Next is behind which place it goes on; nil at the end.
+	Next *store.Place
+	// Unreached is how many shards could not be asked: timers that are on those alone
+	// are left out.
+	Unreached int
+}
+
+// Entry is a timer, and where its copies belong, and belonged before, by rank.
+type Entry struct {
+	store.ReadResult
+	// At is the instant of the timer's place in the list. Most timers stand where their
+	// next pop is due; a timer that waits for a retry, or is leased, may stand later.
+	At               time.Time
+	Replicas, Former []string
+}
+
+// Resyncer tells clients which timers a shard has. It is safe for concurrent use.
+type Resyncer struct {
+	config   *settings.Config
+	shards   *shard.Registry
+	store    store.Store
+	log      *slog.Logger
+	Unlisted *sample.Line
+}
+
+func New(config *settings.Config, shards *shard.Registry) *Resyncer {
+	return &Resyncer{
+		config: config, shards: shards, store: shards.Store, log: config.Log,
+		Unlisted: sample.New(slog.LevelWarn, "a timer can't be read, and is left out of a resynchronisation", sample.First, sample.PerSecond),
+	}
+}
+
+const (
+	// listPatience is how long a page is put together, before what there is is sent.
+	listPatience = 2 * time.Second
+	// readTries is how often a timer is looked for that is being moved meanwhile.
+	readTries = 3
+)
+
+// Read tells of the timers of which a shard is to have a copy, page by page. A
+// timer that exists throughout is in some page once at least, whatever is done
+// meanwhile, for a reader who goes on behind each page's Next.
+// Errors: ErrShardUnknown; a *ViewError; ErrShardsAway and other ErrUnavailable.
+func (s *Resyncer) Read(ctx context.Context, q Query) (Page, error) {
+	if err := s.shards.Knows(q.Shard); err != nil {
+		return Page{}, err
+	}
+	if view := s.store.View(); view != q.View {
+		return Page{}, &ViewError{Present: view}
+	}
+	r := &resync{s: s, Query: q, next: &q.After, away: map[string]bool{}, found: map[string]bool{}}
+	for began := time.Now(); r.next != nil && r.Limit > 0 && r.Bytes > 0 && time.Since(began) < listPatience; {
+		if err := r.round(ctx); err != nil {
+			return Page{}, err
+		}
+	}
+	next, err := r.resume()
+	if err != nil {
+		return Page{}, err
+	}
+	page := Page{View: q.View, Next: next}
+	if page.Timers, err = r.read(ctx); err != nil {
+		return Page{}, err
+	}
+	page.Unreached = len(r.away)
+	if view := s.store.View(); view != q.View {
+		return Page{}, &ViewError{Present: view}
+	}
+	return page, nil
+}
+
+// resume is where the next page begins. A key that can't be a timer's, which somebody
+// has put into a Redis, names no place to a client.
+func (r *resync) resume() (*store.Place, error) {
+	switch {
+	case r.next == nil || r.next.Key == "" || timer.ValidKey(r.next.Key):
+		return r.next, nil
+	case len(r.best) > 0:
+		return &r.best[len(r.best)-1].place, nil
+	}
+	return nil, fmt.Errorf("%w: the list is full of records that can't be read", timer.ErrUnavailable)
+}
+
+// resync puts a page together.
+type resync struct {
+	s *Resyncer
+	Query
+	next  *store.Place // where it goes on; nil at the end
+	away  map[string]bool
+	found map[string]bool
+	best  []bestCopy // of what the page is to have
+}
+
+// bestCopy is that of a timer's newest state that is of the lowest rank.
+type bestCopy struct {
+	store.Head
+	shard string
+	place store.Place
+}
+
+// onAll asks all shards at the same time that aren't away, and learns which are.
+func (r *resync) onAll(ask func(shard string) error) error {
+	names := r.s.store.Shards()
+	errs := make([]error, len(names))
+	var wg sync.WaitGroup
+	for i, name := range names {
+		if sh := r.s.shards.Shard(name); r.away[name] || sh == nil || sh.Away() { // nil if it was removed meanwhile
+			errs[i] = timer.ErrUnavailable
+			continue
+		}
+		wg.Go(func() { errs[i] = ask(name) })
+	}
+	wg.Wait()
+	for i, name := range names {
+		if errs[i] != nil && r.s.shards.Shard(name) != nil {
+			r.away[name] = true
+		}
+	}
+	if len(r.away) >= min(timer.DefaultReplicationFactor, len(names)) {
+		return fmt.Errorf("%w: %d of %d", ErrShardsAway, len(r.away), len(names))
+	}
+	return nil
+}
+
+// round goes on to a further place, and finds what stands on the way.
+func (r *resync) round(ctx context.Context) error {
+	after, hot := *r.next, r.s.config.Horizon().Truncate(time.Millisecond)+time.Millisecond
+	var mu sync.Mutex
+	var heads []store.Head
+	var until *store.Place
+	err := r.onAll(func(shard string) error {
+		some, end, err := r.s.store.List(ctx, shard, after, min(max(r.Limit/8, 8), 100), hot)
+		mu.Lock()
+		defer mu.Unlock()
+		heads = append(heads, some...)
+		if end != nil && (until == nil || end.Compare(*until) < 0) {
+			until = end
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	within := func(p store.Place) bool { return p.Compare(after) > 0 && (until == nil || p.Compare(*until) <= 0) }
+	slices.SortFunc(heads, func(a, b store.Head) int { return a.Place(after, hot).Compare(b.Place(after, hot)) })
+	var keys []string
+	asked, bytes := map[string]bool{}, 0
+	for i := range heads {
+		h := &heads[i]
+		place := h.Place(after, hot)
+		if h.State.Ended || !timer.ValidKey(h.Key) || asked[h.Key] || r.found[h.Key] || !within(place) || !r.s.shards.IsHome(r.Shard, h) {
+			continue
+		}
+		asked[h.Key], keys = true, append(keys, h.Key)
+		if bytes += h.Bytes; bytes >= r.Bytes { // what comes behind it has no room in the page
+			until = &place
+		}
+	}
+	all, err := r.find(ctx, keys)
+	if err != nil {
+		return err
+	}
+	for i := range all {
+		all[i].place = all[i].Place(after, hot)
+	}
+	all = slices.DeleteFunc(all, func(b bestCopy) bool { return !within(b.place) })
+	slices.SortFunc(all, func(a, b bestCopy) int { return a.place.Compare(b.place) })
+	r.next = until
+	r.take(all)
+	return nil
+}
+
+// take adds to the page what there is room for.
+func (r *resync) take(all []bestCopy) {
+	for i := range all {
+		if r.Limit <= 0 || r.Bytes <= 0 || len(r.best) > 0 && r.Bytes < all[i].Bytes {
+			r.Limit, r.next = 0, &r.best[len(r.best)-1].place
+			return
+		}
+		r.found[all[i].Key] = true
+		r.best = append(r.best, all[i])
+		r.Limit--
+		r.Bytes -= all[i].Bytes
+	}
+}
+
+// find returns the best copies of those of the timers that are live.
+func (r *resync) find(ctx context.Context, keys []string) ([]bestCopy, error) {
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	var mu sync.Mutex
+	byShard := map[string][]store.Head{}
+	err := r.onAll(func(shard string) error {
+		heads, err := r.s.store.Heads(ctx, shard, keys)
+		mu.Lock()
+		defer mu.Unlock()
+		if err == nil {
+			byShard[shard] = heads
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	all := make([]bestCopy, len(keys))
+	for _, shard := range slices.Sorted(maps.Keys(byShard)) {
+		for i, h := range byShard[shard] {
+			if order := h.State.Compare(all[i].State); order > 0 || order == 0 && h.Rank < all[i].Rank {
+				all[i] = bestCopy{Head: h, shard: shard}
+			}
+		}
+	}
+	return slices.DeleteFunc(all, func(b bestCopy) bool {
+		return b.State.Version == 0 || b.State.Ended || !r.s.shards.IsHome(r.Shard, &b.Head)
+	}), nil
+}
+
+// read reads what the timers of the page say. One that is not where it was found
+// has been moved, or is over.
+func (r *resync) read(ctx context.Context) ([]Entry, error) {
+	timers, index := make([]Entry, len(r.best)), map[string]int{}
+	for i := range r.best {
+		index[r.best[i].Key] = i
+	}
+	pending := r.best
+	for range readTries {
+		spots := make([]store.Spot, len(pending))
+		for i := range pending {
+			spots[i] = store.Spot{Shard: pending[i].shard, Key: pending[i].Key}
+		}
+		var missing []string
+		for i, read := range r.s.store.Read(ctx, spots) {
+			switch key := spots[i].Key; {
+			case read.Err == nil:
+				at := index[key]
+				timers[at] = r.s.resynced(read)
+				timers[at].At = r.best[at].place.At
+			case errors.Is(read.Err, timer.ErrNotFound), errors.Is(read.Err, timer.ErrUnavailable):
+				missing = append(missing, key)
+			default:
+				r.s.Unlisted.Log(r.s.log, "a timer can't be read, and is left out of a resynchronisation", "id", key, "shard", spots[i].Shard, "err", read.Err)
+			}
+		}
+		var err error
+		if pending, err = r.find(ctx, missing); err != nil {
+			return nil, err
+		}
+		if len(pending) == 0 {
+			return slices.DeleteFunc(timers, func(t Entry) bool { return t.Record.State.Version == 0 }), nil
+		}
+	}
+	return nil, fmt.Errorf("%w: %d timers are moved again and again", timer.ErrUnavailable, len(pending))
+}
+
+func (s *Resyncer) resynced(read store.ReadResult) Entry {
+	id := &read.Record.ID
+	first := func(ranked []string) []string { return ranked[:min(max(id.RF, 1), len(ranked))] }
+	t := Entry{Replicas: first(s.store.Rank(id.Key)), Former: first(s.store.Formerly(id.Key))}
+	for _, name := range t.Replicas {
+		id.Hint |= s.store.HintOf(name)
+	}
+	t.ReadResult = read
+	return t
+}

@@ -1,0 +1,112 @@
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"chronos/scheduler/awake"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
+)
+
+// Config says how an engine runs. DefaultConfig fills in everything but Node
+// and Log.
+type Config struct {
+	Node string // this process's id, fresh per start
+
+	PollInterval time.Duration // between two looks at the same timers
+	Grace        time.Duration // a lease ends so long after the due time, if no fence came
+	Limit        time.Duration // a callback may start and last so long from the fence on
+	Hold         time.Duration // others may take over so long after the fence
+	Renew        bool          // the fence of a callback while it lasts, which then may last as long as it must
+	Settling     time.Duration // at stop: outcomes may take so long to be settled
+	TombLife     time.Duration // of the tombstones that deletes leave
+	// IdempotencyLife is how long a create with an idempotency key is answered
+	// after its timer is over.
+	IdempotencyLife time.Duration
+
+	// AwayLimit is how long a shard may be away before it is given up: it is drained, and
+	// ends are not remembered for it. When it returns, it fires nothing until it is swept,
+	// and then joins again.
+	AwayLimit time.Duration
+
+	// MinCopies is how many copies, at most those that were asked for, must be stored
+	// before a write is acknowledged.
+	MinCopies int
+
+	// SweepRate is how many copies a second a node looks at when it brings them where
+	// they belong.
+	SweepRate int
+
+	Attempts int        // callbacks for one pop before it is given up
+	Slots    int        // callbacks under way in all
+	Skew     store.Skew // between the copies of a timer
+
+	// PreciseSleep has the wheel sleep by a timer of the kernel where there is one:
+	// callbacks are half a millisecond sooner. Not for bubbles.
+	PreciseSleep bool
+
+	Log        *slog.Logger
+	Registerer prometheus.Registerer // nil for none
+
+	// SinceBoot is time since boot, going on while the machine is suspended; Wall
+	// is the wall clock. Tests in bubbles replace them.
+	SinceBoot func() time.Duration
+	Wall      func() time.Time
+	// Awake is the clock that stands still while the process does, by which others are
+	// waited for; nil for one that never does.
+	Awake *awake.Clock
+}
+
+// Default is the configuration for callbacks over HTTP.
+func Default(node string, log *slog.Logger) Config {
+	return Config{
+		Node: node, Log: log,
+		PollInterval: 100 * time.Millisecond, Grace: time.Second, Limit: 2 * time.Second, Hold: 3500 * time.Millisecond,
+		Settling: time.Second, TombLife: 2 * time.Minute, IdempotencyLife: time.Hour, MinCopies: 1, SweepRate: 5000, AwayLimit: 15 * time.Minute, Attempts: 5, Slots: 4096, Skew: store.DefaultSkew(),
+		SinceBoot: sinceBoot, Wall: time.Now,
+	}
+}
+
+// Validate reports every setting that contradicts another.
+func (c Config) Validate() error {
+	var faults []error
+	require := func(ok bool, format string, args ...any) {
+		if !ok {
+			faults = append(faults, fmt.Errorf(format, args...))
+		}
+	}
+	require(c.Node != "" && c.Log != nil && c.SinceBoot != nil && c.Wall != nil, "a node id, a logger and clocks are needed")
+	require(c.PollInterval >= 10*time.Millisecond, "poll interval %v: want at least 10ms", c.PollInterval)
+	require(c.Hold >= c.Limit+time.Second, "hold %v: want at least the callback limit %v and 1s to settle", c.Hold, c.Limit)
+	require(c.Grace >= 5*c.PollInterval, "poll interval %v: want at most a fifth of the lease grace %v", c.PollInterval, c.Grace)
+	require(c.TombLife >= time.Second, "tombstone life %v: want at least 1s", c.TombLife)
+	require(c.IdempotencyLife >= time.Second, "idempotency life %v: want at least 1s", c.IdempotencyLife)
+	require(c.AwayLimit >= 10*time.Second, "away limit %v: want at least 10s", c.AwayLimit)
+	require(c.MinCopies >= 1 && c.MinCopies <= timer.MaxReplicationFactor, "min copies %d: want 1 to %d", c.MinCopies, timer.MaxReplicationFactor)
+	require(c.SweepRate >= 1, "sweep rate %d: want at least 1", c.SweepRate)
+	require(c.Attempts >= 1, "attempts %d: want at least 1", c.Attempts)
+	require(c.Slots >= 8, "slots %d: want at least 8", c.Slots)
+	require(c.Skew.Min > 0 && c.Skew.Max >= c.Skew.Min, "skew from %v to %v: want a positive range", c.Skew.Min, c.Skew.Max)
+	return errors.Join(faults...)
+}
+
+// Horizon is how far ahead of due a poll claims: an interval with its jitter,
+// and the time that the poll itself takes.
+func (c Config) Horizon() time.Duration { return c.PollInterval*5/4 + 25*time.Millisecond }
+
+func (c Config) Terms() store.FenceTerms { return store.FenceTerms{Limit: c.Limit, Hold: c.Hold} }
+
+// Sending is how long after the other copies were asked a callback may begin. One whose
+// fence is renewed may last for longer than the next copy waits, but it must not begin
+// when that one may have called back already.
+func (c Config) Sending() time.Duration {
+	if c.Renew {
+		return min(c.Limit, c.Skew.Max)
+	}
+	return c.Limit
+}

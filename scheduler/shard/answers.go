@@ -1,0 +1,195 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"chronos/scheduler/awake"
+	"chronos/scheduler/timer"
+)
+
+// Prompt is short: claims with no copy on the shard wait, too.
+const Prompt = 50 * time.Millisecond
+
+const (
+	// silentAfter is how long a shard may leave calls unanswered before nodes do without
+	// the shard (rule "do without silent shards"). One slow answer is not silence.
+	silentAfter = time.Second
+	// SilenceLook is how soon a call is given up when the shard's silence lasts.
+	SilenceLook = 100 * time.Millisecond
+
+	// slowAnswer is what a quick answer takes at most, connecting included. A shard none
+	// of whose answers was quick for slowAfter is slow, until all were for as long.
+	slowAnswer = 200 * time.Millisecond
+	slowAfter  = 3 * time.Second
+)
+
+// Answers is how a shard answers this node. How long the shard keeps silent is measured
+// by a clock that stands still while the node does; since when the shard may have missed
+// something is not. It is safe for concurrent use.
+type Answers struct {
+	begun  time.Time // of the clock that goes on always
+	awake  *awake.Clock
+	Outage *outage
+
+	Tardy   atomic.Bool // the last call that others wait for got no answer, or not a prompt one
+	suspect atomic.Bool // the last call was not answered, or the shard is slow
+
+	mu      sync.Mutex
+	since   moment // when the first call began that was not answered; zero if the last was
+	refused bool   // nothing listens there
+	slow    tardiness
+
+	// The last silence that lasted, by the clock that goes on always; 0 if none did.
+	lostAt, backAt time.Duration
+}
+
+// moment is an instant by the clock that goes on always, and by the one that stands still
+// while the node does.
+type moment struct{ real, awake time.Duration }
+
+func newAnswers(clock *awake.Clock) *Answers {
+	return &Answers{begun: time.Now(), awake: clock, Outage: newOutage()}
+}
+
+// now is an instant of the clock that goes on always.
+func (s *Answers) now() time.Duration { return max(time.Since(s.begun), 1) }
+
+// Begin is what heard wants to know of a call when it begins.
+func (s *Answers) Begin() moment { return moment{s.now(), s.awake.Now()} }
+
+// Took is how long a call has taken so far.
+func (s *Answers) Took(began moment) time.Duration { return s.awake.Now() - began.awake }
+
+// Answered takes the outcome of a call that others wait for, too.
+func (s *Answers) Answered(began moment, err error) {
+	s.Tardy.Store(err != nil || s.Took(began) > Prompt)
+	s.Heard(began, err)
+}
+
+// Heard takes the outcome of a call.
+func (s *Answers) Heard(began moment, err error) {
+	took := s.Took(began)
+	if err != nil {
+		s.Outage.Failed()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	wasAway, since := s.lasting() || s.slow.is, s.lostSince()
+	switch {
+	case err == nil:
+		s.since, s.refused = moment{}, false
+	case errors.Is(err, timer.ErrUnavailable):
+		if s.since == (moment{}) {
+			s.since = began
+		}
+		s.refused = s.refused || errors.Is(err, syscall.ECONNREFUSED)
+	}
+	if s.slow.heard(s.awake, took, err == nil) {
+		s.slow.since = s.now()
+	}
+	if s.slow.is {
+		s.Outage.Failed() // nobody tells the shard anything meanwhile
+	}
+	if wasAway && !s.lasting() && !s.slow.is {
+		s.lostAt, s.backAt = since, s.now()
+	}
+	s.suspect.Store(s.since != moment{} || s.slow.is)
+}
+
+// Lasts reports whether the shard has been silent for so long that nobody should
+// wait for it.
+func (s *Answers) Lasts() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lasting()
+}
+
+// slowFor is for how long the shard has been slow; 0 if it isn't.
+func (s *Answers) slowFor() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.slow.is {
+		return 0
+	}
+	return max(s.now()-s.slow.since, 1)
+}
+
+// Cut ends a call, whose ctx it is, if the silence lasts before that has ended.
+func (s *Answers) Cut(ctx context.Context, end context.CancelFunc) {
+	time.AfterFunc(SilenceLook, func() {
+		switch {
+		case ctx.Err() != nil:
+		case s.Lasts():
+			end()
+		default:
+			s.Cut(ctx, end)
+		}
+	})
+}
+
+// The following two are for those who hold mu.
+
+func (s *Answers) lasting() bool {
+	return s.since != (moment{}) && (s.refused || s.awake.Since(s.since.awake) >= silentAfter)
+}
+
+// lostSince is when the shard began to miss what it should be told.
+func (s *Answers) lostSince() time.Duration {
+	switch {
+	case s.slow.is && (s.since == (moment{}) || s.slow.since < s.since.real):
+		return s.slow.since
+	default:
+		return s.since.real
+	}
+}
+
+// LostFor is how long ago a silence began that lasts, or ended less than this
+// while ago; 0 if there is none.
+func (s *Answers) LostFor(while time.Duration) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	if s.lasting() || s.slow.is {
+		return now - s.lostSince()
+	}
+	if s.backAt != 0 && now-s.backAt < while {
+		return now - s.lostAt
+	}
+	return 0
+}
+
+// tardiness is whether a shard's answers are late, by the clock that stands still while
+// the node does.
+type tardiness struct {
+	is    bool
+	since time.Duration // when it began, by the clock that goes on always
+	first time.Duration // while it isn't: when the first late answer was asked for that no quick one followed; 0 if none was
+	last  time.Duration // while it is: when the last answer came that was not quick, or failed
+}
+
+// heard takes an answer, and reports whether the shard is slow from now on.
+func (t *tardiness) heard(clock *awake.Clock, took time.Duration, answered bool) (begins bool) {
+	now, quick := clock.Now(), answered && took <= slowAnswer
+	switch {
+	case !t.is && quick:
+		t.first = 0
+	case !t.is && answered:
+		if t.first == 0 {
+			t.first = max(now-took, 1)
+		}
+		if clock.Since(t.first) >= slowAfter {
+			t.is, t.last = true, now
+			return true
+		}
+	case t.is && !quick:
+		t.last = now
+	case t.is && clock.Since(t.last) >= slowAfter:
+		*t = tardiness{}
+	}
+	return false
+}

@@ -1,0 +1,124 @@
+package shard
+
+import (
+	"fmt"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"chronos/scheduler/awake"
+	"chronos/scheduler/timer"
+)
+
+// stopped is a clock of a process that stands still while stop says so.
+type stopped struct {
+	begun         time.Time
+	since         time.Time // zero while it goes on
+	lost, resumed time.Duration
+}
+
+func (s *stopped) clock() *awake.Clock {
+	s.begun = time.Now()
+	return awake.Following(func() (now, resumed time.Duration) {
+		until := time.Now()
+		if !s.since.IsZero() {
+			until = s.since
+		}
+		return until.Sub(s.begun) - s.lost, s.resumed
+	})
+}
+
+func (s *stopped) stopFor(d time.Duration) {
+	s.since = time.Now()
+	time.Sleep(d)
+	s.lost, s.since = s.lost+d, time.Time{}
+	s.resumed = time.Since(s.begun) - s.lost
+}
+
+// A node that stood still has given nobody the time to answer.
+func TestSilenceDoesNotCountWhileTheNodeStandsStill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var process stopped
+		s := newAnswers(process.clock())
+		began := s.Begin()
+		time.Sleep(900 * time.Millisecond)
+		process.stopFor(5 * time.Second)
+		s.Heard(began, timer.ErrUnavailable)
+		time.Sleep(silentAfter - time.Millisecond)
+		if s.Lasts() {
+			t.Error("the silence lasts, though the node was stopped in between")
+		}
+		time.Sleep(2 * time.Millisecond)
+		if !s.Lasts() {
+			t.Error("the silence does not last, though nothing answered for a second since the stop")
+		}
+		// What the shard may have missed is another matter.
+		if ago := s.LostFor(time.Minute); ago < 6*time.Second {
+			t.Errorf("the shard was lost %v ago, want the whole time since the call began", ago)
+		}
+		s.Heard(s.Begin(), nil)
+		if s.Lasts() || s.LostFor(time.Minute) < 6*time.Second || s.LostFor(0) != 0 {
+			t.Errorf("after an answer: lasts %v, lost %v ago", s.Lasts(), s.LostFor(time.Minute))
+		}
+	})
+}
+
+func TestARefusedConnectionCountsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newAnswers(awake.Always())
+		s.Heard(s.Begin(), fmt.Errorf("%w: OOM", timer.ErrRefused))
+		if s.Lasts() {
+			t.Error("a shard that refuses a command is taken for silent")
+		}
+		s.Heard(s.Begin(), fmt.Errorf("%w: dial: %w", timer.ErrRefused, syscall.ECONNREFUSED))
+		if !s.Lasts() {
+			t.Error("nothing listens, and the shard is not taken for silent")
+		}
+		s.Heard(s.Begin(), nil)
+		if s.Lasts() {
+			t.Error("it answers, and is taken for silent")
+		}
+	})
+}
+
+func TestLateAnswersMakeAShardSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newAnswers(awake.Always())
+		answer := func(after time.Duration, err error) {
+			began := s.Begin()
+			time.Sleep(after)
+			s.Heard(began, err)
+		}
+		for range 20 {
+			answer(slowAnswer+50*time.Millisecond, nil)
+			answer(slowAnswer, nil) // a quick one in between
+		}
+		if s.slowFor() != 0 {
+			t.Error("every other answer is quick, and the shard is slow")
+		}
+		begun := time.Now()
+		for s.slowFor() == 0 {
+			answer(slowAnswer+50*time.Millisecond, nil)
+		}
+		if took := time.Since(begun); took < slowAfter || took > slowAfter+slowAnswer+50*time.Millisecond {
+			t.Errorf("it is slow after %v, want %v", took, slowAfter)
+		}
+		answer(time.Millisecond, nil)
+		answer(500*time.Millisecond, timer.ErrUnavailable)
+		begun = time.Now()
+		for s.slowFor() > 0 {
+			answer(100*time.Millisecond, nil)
+		}
+		if took := time.Since(begun); took < slowAfter || took > slowAfter+200*time.Millisecond {
+			t.Errorf("it is quick again after %v, want %v", took, slowAfter)
+		}
+		if _, over := s.Outage.Over(); over {
+			t.Error("what it missed is over at once")
+		}
+		time.Sleep(outageOver)
+		if _, over := s.Outage.Over(); !over {
+			t.Error("it missed nothing, though nobody told it anything")
+		}
+	})
+}

@@ -1,0 +1,64 @@
+package shard
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// outageAfter is how long calls must have failed for a shard to have missed more
+	// than a few.
+	outageAfter = time.Second
+	// outageOver is how long no call may have failed since.
+	outageOver = 3 * time.Second
+	// LostTail is how much of what it was told a shard may lose when it dies, and what
+	// a node may notice late.
+	LostTail = 5 * time.Second
+)
+
+// outage is since when calls to a shard have failed, of whatever kind: what it was
+// to be told is elsewhere then. It is safe for concurrent use.
+type outage struct {
+	begun       time.Time    // of the clock
+	first, last atomic.Int64 // ns on it; 0 if none failed lately
+	noted       atomic.Bool  // however short: something was missed that nobody else repairs
+}
+
+func newOutage() *outage { return &outage{begun: time.Now()} }
+
+func (o *outage) Failed() {
+	now := max(int64(time.Since(o.begun)), 1)
+	o.first.CompareAndSwap(0, now)
+	o.last.Store(now)
+}
+
+// Missed notes that the shard lacks what only the sweep can bring there, however short the
+// outage was.
+func (o *outage) Missed() {
+	o.Failed()
+	o.noted.Store(true)
+}
+
+// pending reports whether calls have failed lately, or an outage is not over.
+func (o *outage) pending() bool { return o.first.Load() != 0 }
+
+// Over reports how long ago an outage began that is over, until it is forgotten.
+func (o *outage) Over() (ago time.Duration, is bool) {
+	now, first, last := time.Since(o.begun), o.first.Load(), o.last.Load()
+	if first == 0 || now-time.Duration(last) < outageOver {
+		return 0, false
+	}
+	if last-first < int64(outageAfter) && !o.noted.Load() {
+		o.first.CompareAndSwap(first, 0)
+		return 0, false
+	}
+	return now - time.Duration(first), true
+}
+
+// Forget ends an outage that is over: the shard has been told what it missed.
+func (o *outage) Forget() {
+	if _, is := o.Over(); is {
+		o.noted.Store(false)
+		o.first.Store(0)
+	}
+}

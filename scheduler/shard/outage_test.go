@@ -1,0 +1,35 @@
+package shard
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A short outage is forgotten, since the writes that it made fail are repaired; not if one
+// of them can't be.
+func TestAShortOutageCountsIfItsWritesAreNotRepaired(t *testing.T) {
+	for name, c := range map[string]struct {
+		fail func(*outage)
+		want bool
+	}{
+		"repaired":     {(*outage).Failed, false},
+		"not repaired": {(*outage).Missed, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := newOutage()
+				time.Sleep(time.Second)
+				c.fail(o)
+				time.Sleep(outageOver + time.Second)
+				if _, over := o.Over(); over != c.want {
+					t.Errorf("an outage that is over: %t, want %t", over, c.want)
+				}
+				o.Forget()
+				if _, over := o.Over(); over || o.pending() {
+					t.Error("it is not forgotten")
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,157 @@
+package shard
+
+import (
+	"math/bits"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"chronos/scheduler/store"
+)
+
+// PartitionSet is a set of a shard's partitions.
+type PartitionSet uint16
+
+const AllPartitions = 1<<store.Partitions - 1
+
+func (set PartitionSet) has(p int) bool { return set>>p&1 != 0 }
+
+func (set PartitionSet) List() []int {
+	all := make([]int, 0, bits.OnesCount16(uint16(set)))
+	for p := range store.Partitions {
+		if set.has(p) {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// ranks says for each partition of a shard how many of the other live nodes come
+// before node, by rendezvous hashing (Thaler and Ravishankar 1998): the one with
+// rank 0 owns it. All nodes that see the same nodes agree.
+func ranks(node string, live []string, shard string) (rank [store.Partitions]int) {
+	for p := range store.Partitions {
+		at := "/" + shard + "/" + strconv.Itoa(p)
+		own := xxhash.Sum64String(node + at)
+		for _, other := range live {
+			if h := xxhash.Sum64String(other + at); other != node && (h < own || h == own && other < node) {
+				rank[p]++
+			}
+		}
+	}
+	return rank
+}
+
+const (
+	// PollParts is how many polls go over a shard in one interval: a few claims at
+	// a time keep what else the shard is asked from waiting behind many.
+	PollParts = 4
+	// lookInterval is how often the second of a partition's nodes looks whether its
+	// owner neglects it. Each further one looks half as often as the one before, so
+	// that many nodes look not much more often than two.
+	lookInterval = 400 * time.Millisecond
+	// Patience is how long a timer may be overdue before others than its
+	// partition's owner take it.
+	Patience = 250 * time.Millisecond
+	maxRank  = 16 // they look once in hours
+)
+
+// ownership is which of a shard's partitions this node polls, and when. Soft: it
+// decides who looks first, never who may. Until it is told of other nodes it owns
+// all. It is safe for concurrent use.
+type ownership struct {
+	mu       sync.Mutex
+	rank     [store.Partitions]int
+	nextLook [store.Partitions]time.Time
+	poked    [store.Partitions]time.Time // when something is due that the next poll might miss; zero for nothing
+	earliest time.Time                   // of poked
+	Pokes    chan struct{}               // has a token when earliest was brought forward
+}
+
+func newOwnership() *ownership { return &ownership{Pokes: make(chan struct{}, 1)} }
+
+func (o *ownership) set(rank [store.Partitions]int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for p := range rank {
+		if rank[p] != o.rank[p] {
+			o.nextLook[p] = time.Time{} // what a higher rank has put off may be far away
+		}
+	}
+	o.rank = rank
+}
+
+// First reports whether this node is the first to look after a partition.
+func (o *ownership) First(p int) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.rank[p] == 0
+}
+
+// Turn is what the n-th poll is about: partitions of its own, and those of
+// others at which it is time to look.
+func (o *ownership) Turn(n int, now time.Time) (own, others PartitionSet) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for p := n % PollParts; p < store.Partitions; p += PollParts {
+		switch rank := o.rank[p]; {
+		case rank == 0:
+			own |= 1 << p
+		case !now.Before(o.nextLook[p]):
+			others |= 1 << p
+			// Turns come with jitter: a look may be a little early, never late by one.
+			o.nextLook[p] = now.Add(lookInterval<<(min(rank, maxRank)-1) - lookInterval/8)
+		}
+	}
+	return own, others
+}
+
+// poke has a partition polled at an instant, whoever owns it.
+func (o *ownership) poke(p int, at time.Time) {
+	o.mu.Lock()
+	if o.poked[p].IsZero() || at.Before(o.poked[p]) {
+		o.poked[p] = at
+	}
+	earlier := o.earliest.IsZero() || at.Before(o.earliest)
+	if earlier {
+		o.earliest = at
+	}
+	o.mu.Unlock()
+	if earlier {
+		select {
+		case o.Pokes <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// TakePoked returns the partitions that are to be polled by now. What is poked
+// from here on may be missed by that poll.
+func (o *ownership) TakePoked(now time.Time) (set PartitionSet) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.earliest.IsZero() || now.Before(o.earliest) {
+		return 0
+	}
+	o.earliest = time.Time{}
+	for p, at := range o.poked {
+		switch {
+		case at.IsZero():
+		case !now.Before(at):
+			set |= 1 << p
+			o.poked[p] = time.Time{}
+		case o.earliest.IsZero() || at.Before(o.earliest):
+			o.earliest = at
+		}
+	}
+	return set
+}
+
+// NextPoked is when TakePoked has something to return; zero for never.
+func (o *ownership) NextPoked() time.Time {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.earliest
+}

@@ -1,0 +1,96 @@
+package shard
+
+import (
+	"hash/fnv"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"chronos/scheduler/settings"
+	"chronos/scheduler/store"
+)
+
+// Registry has the shards that the store names, and says where the copies of a timer belong.
+// Shards come and go while the engine runs. It is safe for concurrent use.
+type Registry struct {
+	config *settings.Config
+	Store  store.Store
+	gauges *shardGauges
+
+	mu     sync.Mutex // for replacing the map, which is never changed
+	byName atomic.Pointer[map[string]*Shard]
+	made   int // shards so far
+
+	tags   atomic.Uint32 // of versions: begins with one of this node's own
+	latest latest        // version
+}
+
+func New(config *settings.Config, backend store.Store) *Registry {
+	r := &Registry{config: config, Store: backend, gauges: newShardGauges()}
+	tag := fnv.New32a()
+	_, _ = tag.Write([]byte(config.Node)) // never fails
+	r.tags.Store(tag.Sum32())
+	r.Gather()
+	return r
+}
+
+func (r *Registry) All() map[string]*Shard { return *r.byName.Load() }
+
+// Shard is the one of this name, nil if there is none.
+func (r *Registry) Shard(name string) *Shard {
+	if sh := r.All()[name]; sh != nil {
+		return sh
+	}
+	if !slices.Contains(r.Store.Shards(), name) {
+		return nil
+	}
+	return r.Gather()[name] // it has just come
+}
+
+// Gone reports whether the shard was removed since it was found to be a place of some
+// timer: one of its name that comes later is another. It is passed over, as it is by
+// who looks for places now.
+func (sh *Shard) Gone() bool { return sh.removed.Load() }
+
+// Several reports whether a timer may have copies on more than one shard.
+func (r *Registry) Several() bool { return len(r.All()) > 1 }
+
+// Gather takes the shards from the store: it keeps those that it has, makes those
+// that are new, and forgets those that are gone.
+func (r *Registry) Gather() map[string]*Shard {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	names := r.Store.Shards()
+	known := map[string]*Shard{}
+	if all := r.byName.Load(); all != nil {
+		known = *all
+	}
+	now := make(map[string]*Shard, len(names))
+	for _, name := range names {
+		if now[name] = known[name]; now[name] == nil {
+			now[name] = newShard(r, r.made, name)
+			r.made++
+		}
+	}
+	r.byName.Store(&now)
+	for name, sh := range known {
+		if now[name] == nil {
+			sh.removed.Store(true)
+		}
+	}
+	return now
+}
+
+// Ailing reports whether a shard is not well.
+func (r *Registry) Ailing() bool {
+	for _, sh := range r.All() {
+		if sh.Ails() {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *Registry) Collectors() []prometheus.Collector { return r.gauges.collectors() }

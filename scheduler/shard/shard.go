@@ -1,0 +1,146 @@
+package shard
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"chronos/scheduler/timer"
+)
+
+// Shard is one shard as this node sees it: how it answers, what it lacks, and which of its
+// partitions this node looks after. It is safe for concurrent use.
+type Shard struct {
+	r     *Registry
+	Index int // in list order
+	Name  string
+	Mask  timer.Hint // that names it
+	Log   *slog.Logger
+
+	Answers *Answers
+
+	fastest    atomic.Pointer[fastestClock] // of its nodes; nil until that is known
+	unheard    atomic.Int64                 // since when it has not answered this node's announcements, ns on the clock of silence, until what it missed is known; 0 if it does
+	OthersLive atomic.Bool                  // other nodes announced themselves lately
+	health     atomic.Int32                 // what the last claim said of the shard, or the last beat if that was long ago
+	claimed    atomic.Int64                 // when that claim was, ns on the clock of silence
+	missing    atomic.Int64                 // since when it misses what nobody has told it since, ns on the clock of silence, maybe before its begin; 0 if nothing
+
+	Ownership *ownership
+	neglect   neglect
+	removed   atomic.Bool // it isn't among the shards any more
+	gaveUp    time.Time   // when it was tried last to give the shard up
+}
+
+// What is known of a shard's health.
+const (
+	healthUnknown int32 = iota
+	healthUp
+	healthSilent
+)
+
+func newShard(r *Registry, index int, name string) *Shard {
+	return &Shard{
+		r: r, Index: index, Name: name, Mask: r.Store.HintOf(name), Log: r.config.Log.With("shard", name),
+		Answers: newAnswers(r.config.Awake), Ownership: newOwnership(),
+	}
+}
+
+const (
+	// pokeLead is how long before due a poked poll begins.
+	pokeLead = 20 * time.Millisecond
+	// pokeGap is how long a poke waits for others: many short timers share a poll.
+	pokeGap = time.Millisecond
+)
+
+// PokeIfSoon has a timer that is due before the next poll might find it claimed in
+// time: a hint, nothing more.
+func (sh *Shard) PokeIfSoon(partition int, due time.Duration) {
+	if due < sh.r.config.Horizon() {
+		sh.poke(partition, due)
+	}
+}
+
+func (sh *Shard) poke(partition int, due time.Duration) {
+	sh.Ownership.poke(partition, time.Now().Add(max(due-pokeLead, pokeGap)))
+}
+
+// Away reports whether nobody should wait for the shard: it is gone, silent, too slow, or
+// given up.
+func (sh *Shard) Away() bool {
+	return sh.Gone() || sh.Answers.Lasts() || sh.tooSlow() || sh.r.Store.Lost(sh.Name)
+}
+
+// ClaimAnswered takes the outcome of a claim.
+func (sh *Shard) ClaimAnswered(ctx context.Context, began moment, err error) {
+	sh.Answers.Heard(began, err)
+	sh.claimed.Store(int64(sh.Answers.now()))
+	sh.note(ctx, err)
+}
+
+// Usable reports whether the shard has answered a heartbeat, and the last claim.
+func (sh *Shard) Usable() bool { return sh.health.Load() == healthUp && sh.fastest.Load() != nil }
+
+// note keeps the log to one line when a shard falls silent and one when it is
+// back.
+func (sh *Shard) note(ctx context.Context, err error) {
+	switch {
+	case err == nil:
+		sh.r.gauges.up.WithLabelValues(sh.Name).Set(1)
+		if sh.health.Swap(healthUp) == healthSilent {
+			sh.Log.Info("shard is back")
+		}
+	case ctx.Err() == nil:
+		sh.r.gauges.up.WithLabelValues(sh.Name).Set(0)
+		if sh.health.Swap(healthSilent) != healthSilent {
+			sh.Log.Warn("shard can't be used; timers without a copy elsewhere wait until the shard is back", "err", err)
+		}
+	}
+}
+
+// MissedFor is how long ago the shard began to miss what nobody has told it since.
+func (sh *Shard) MissedFor() time.Duration {
+	since := sh.missing.Load()
+	if since == 0 {
+		return 0
+	}
+	return max(sh.Answers.now()-time.Duration(since), 1)
+}
+
+// MissesSince notes how long ago the shard began to miss what nobody has told it since; 0
+// for nothing. What the shard missed while it did not answer is known then.
+func (sh *Shard) MissesSince(ago time.Duration) {
+	since := int64(0)
+	if ago > 0 {
+		if since = int64(sh.Answers.now() - ago); since == 0 {
+			since = -1
+		}
+	}
+	sh.missing.Store(since)
+	if !sh.Answers.Outage.pending() {
+		sh.unheard.Store(0)
+	}
+}
+
+// PerShard keeps a T for each shard that is asked about. It is safe for concurrent use.
+type PerShard[T any] struct {
+	Make func(*Shard) *T
+	all  sync.Map // *T by *shard
+}
+
+func (p *PerShard[T]) Of(sh *Shard) *T {
+	own, is := p.all.Load(sh)
+	if !is {
+		own, _ = p.all.LoadOrStore(sh, p.Make(sh))
+	}
+	return own.(*T) //nolint:errcheck,forcetypeassert // nothing else is in there
+}
+
+// Forget is for a shard that is gone.
+func (p *PerShard[T]) Forget(sh *Shard) { p.all.Delete(sh) }
+
+// Ails reports whether a new timer is better stored elsewhere: the shard has not answered
+// the last call, or is slow.
+func (sh *Shard) Ails() bool { return sh.Answers.suspect.Load() }

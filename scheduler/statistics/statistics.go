@@ -1,0 +1,213 @@
+package statistics
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"chronos/scheduler/awake"
+	"chronos/scheduler/settings"
+	"chronos/scheduler/shard"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
+)
+
+// MaxTagTypes is how many types of tags the statistics tell apart, in answers and as
+// a metric. Clients choose types, and may choose a new one for each timer.
+const MaxTagTypes = 1000
+
+const (
+	// statisticsLife is how long what was read is answered again, so that who asks
+	// often costs the shards nothing.
+	statisticsLife = time.Second
+	// statisticsInterval is how often they are read for the metric, surveyPatience how long a
+	// shard is waited for then.
+	statisticsInterval = 5 * time.Second
+	surveyPatience     = time.Second
+	// readPatience is how long the shards are waited for when somebody asks.
+	readPatience = 450 * time.Millisecond
+	// recountPatience is how long the timers of a partition may be counted.
+	recountPatience = 10 * time.Second
+)
+
+// Sums are what the live timers represent.
+type Sums struct {
+	// Tags are the sums of the tags' counts by type, at most MaxTagTypes of them: those
+	// that are the greatest. The map is nobody's to change.
+	Tags map[string]int64
+	// Truncated says that there are more types. Then sums may be too small, and a type
+	// may be missing though its sum is greater.
+	Truncated bool
+	// Incomplete are the shards that could not be asked: the timers whose primary is
+	// there are not counted.
+	Incomplete []string
+}
+
+// Counter reads and keeps the statistics. It is safe for concurrent use, and a collector of
+// metrics.
+type Counter struct {
+	config *settings.Config
+	shards *shard.Registry
+	store  store.Store
+
+	turn chan struct{} // held by who reads
+	last Sums          // of who had the turn
+	read time.Time     // when that was
+
+	mu      sync.Mutex
+	byShard map[*shard.Shard]store.TagSums // as it answered last; for the metric
+}
+
+func New(config *settings.Config, shards *shard.Registry) *Counter {
+	return &Counter{config: config, shards: shards, store: shards.Store, turn: make(chan struct{}, 1), byShard: map[*shard.Shard]store.TagSums{}}
+}
+
+// Read counts the tags of all live timers, each timer once whatever its copies.
+// They are at most a second old. Its error wraps ErrUnavailable, if no shard could be
+// asked.
+func (c *Counter) Read(ctx context.Context) (Sums, error) {
+	select {
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
+	case <-ctx.Done():
+		return Sums{}, fmt.Errorf("%w: read statistics: %w", timer.ErrUnavailable, ctx.Err())
+	}
+	if !c.read.IsZero() && time.Since(c.read) < statisticsLife {
+		return c.last, nil
+	}
+	found, err := c.readAll(ctx)
+	if err == nil {
+		c.last, c.read = found, time.Now()
+	}
+	return found, err
+}
+
+func (c *Counter) readAll(ctx context.Context) (Sums, error) {
+	ctx, cancel := c.config.Awake.WithTimeout(ctx, readPatience)
+	defer cancel()
+	shards := slices.Collect(maps.Values(c.shards.Gather()))
+	answers, faults := make([]store.TagSums, len(shards)), make([]error, len(shards))
+	var asked sync.WaitGroup
+	for i, sh := range shards {
+		if sh.Away() {
+			faults[i] = timer.ErrUnavailable
+			continue
+		}
+		asked.Go(func() { answers[i], faults[i] = c.store.Tags(ctx, sh.Name, MaxTagTypes) })
+	}
+	asked.Wait()
+	var all Sums
+	for i, sh := range shards {
+		if faults[i] != nil {
+			all.Incomplete = append(all.Incomplete, sh.Name)
+		}
+	}
+	if len(all.Incomplete) == len(shards) {
+		return Sums{}, fmt.Errorf("read statistics: %w", errors.Join(faults...))
+	}
+	slices.Sort(all.Incomplete)
+	var beyond int64
+	all.Tags, beyond, all.Truncated = sumOf(answers)
+	all.Truncated = all.Truncated || beyond > 0
+	return all, nil
+}
+
+// sumOf adds up what shards answered. Of more than MaxTagTypes types it keeps those
+// with the greatest sums; beyond is the sum of the others.
+func sumOf(answers []store.TagSums) (kept map[string]int64, beyond int64, partial bool) {
+	kept = map[string]int64{}
+	for _, answer := range answers {
+		partial = partial || answer.Partial
+		for typ, n := range answer.ByType {
+			kept[typ] += n
+		}
+	}
+	if len(kept) <= MaxTagTypes {
+		return kept, 0, partial
+	}
+	types := slices.SortedFunc(maps.Keys(kept), func(a, b string) int {
+		return cmp.Or(cmp.Compare(kept[b], kept[a]), strings.Compare(a, b))
+	})
+	for _, typ := range types[MaxTagTypes:] {
+		beyond += kept[typ]
+		delete(kept, typ)
+	}
+	return kept, beyond, partial
+}
+
+// Watch reads a shard's sums for the metric now and then until ctx ends.
+func (c *Counter) Watch(ctx context.Context, sh *shard.Shard) {
+	defer c.forget(sh)
+	for {
+		c.survey(ctx, sh)
+		if !awake.Sleep(ctx, statisticsInterval) {
+			return
+		}
+	}
+}
+
+// survey reads the shard's sums for the metric. Where that fails they stay as
+// they were: its timers are still there, and chronos_shard_up says that it is away.
+func (c *Counter) survey(ctx context.Context, sh *shard.Shard) {
+	if sh.Away() {
+		return
+	}
+	bounded, cancel := context.WithTimeout(ctx, surveyPatience)
+	defer cancel()
+	found, err := c.store.Tags(bounded, sh.Name, MaxTagTypes)
+	if err != nil {
+		sh.Log.Debug("could not read the statistics", "err", err)
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.byShard[sh] = found
+}
+
+// forget is for a shard that is gone.
+func (c *Counter) forget(sh *shard.Shard) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.byShard, sh)
+}
+
+// Recount has the sums of a swept partition be right, if they can be at this time.
+func (c *Counter) Recount(ctx context.Context, sh *shard.Shard, partition int) {
+	bounded, cancel := context.WithTimeout(ctx, recountPatience)
+	defer cancel()
+	if right, err := c.store.Recount(bounded, sh.Name, partition); err != nil || !right {
+		sh.Log.Debug("did not recount the tags", "partition", partition, "err", err)
+	}
+}
+
+func tagsDesc() *prometheus.Desc {
+	return prometheus.NewDesc("chronos_timers_tagged",
+		"Sums of the tags of live timers by type, of the whole cluster: take the maximum over nodes. Beyond 1,000 types the rest has an empty type.",
+		[]string{"type"}, nil)
+}
+
+// Describe is prometheus.Collector's.
+func (*Counter) Describe(ch chan<- *prometheus.Desc) { ch <- tagsDesc() }
+
+// Collect is prometheus.Collector's.
+func (c *Counter) Collect(ch chan<- prometheus.Metric) {
+	c.mu.Lock()
+	answers := slices.Collect(maps.Values(c.byShard))
+	c.mu.Unlock()
+	sums, beyond, _ := sumOf(answers) // nobody changes what an answer holds
+	if beyond > 0 {
+		sums[""] = beyond // which is no client's: a type is never empty
+	}
+	desc := tagsDesc()
+	for typ, n := range sums {
+		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(n), typ)
+	}
+}
