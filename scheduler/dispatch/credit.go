@@ -49,6 +49,9 @@ func (c *credit) left() int {
 	return c.room
 }
 
+// inHand is how much has been claimed.
+func (c *credit) inHand() int { return c.all - c.left() }
+
 // scarce is when it is better to wait than to claim: many small claims cost more
 // than a few large ones.
 func (c *credit) scarce() bool { return c.left() < c.all/8 }

@@ -73,13 +73,9 @@ func (d *Dispatcher) giveBack(t turn) {
 	t.claim.settle(store.Settlement{Outcome: store.OutcomeRelease})
 }
 
-const (
-	// loopsPerShard are a shard's loops for fences and for settlements: one batch is put
-	// together while another is on its way.
-	loopsPerShard = 2
-	// lateLoops are those of each queue of what waits for a shard which answers late.
-	lateLoops = 4
-)
+// loopsPerShard are a shard's loops for fences and for settlements: one batch is put
+// together while another is on its way.
+const loopsPerShard = 2
 
 // Waiting reports whether claims wait in the wheel until they are due.
 func (d *Dispatcher) Waiting() bool { return d.wheel.Len() > 0 }
@@ -112,23 +108,15 @@ func (l *lane) work(ctx context.Context, loops *sync.WaitGroup) {
 		loops.Go(func() { l.fences.drain(ctx, d.pace.wait, l.fence) })
 		loops.Go(func() { l.settlements.drain(ctx, atMost(maxSettlements), l.settleBatch) })
 	}
-	drainLate(ctx, l, loops, l.held.fences, d.pace.wait, l.fenceHeld)
-	drainLate(ctx, l, loops, l.held.settlements, atMost(maxSettlements), l.settleHeld)
-	drainLate(ctx, l, loops, l.held.contenders, atMost(maxSettlements), l.contendHeld)
-	drainLate(ctx, l, loops, l.adoptions, atMost(maxSettlements), l.adopt)
+	l.held.fences.drainLate(ctx, d.config.Awake, loops, d.pace.wait, l.fenceHeld)
+	l.held.settlements.drainLate(ctx, d.config.Awake, loops, atMost(maxSettlements), l.settleHeld)
+	l.held.contenders.drainLate(ctx, d.config.Awake, loops, atMost(maxSettlements), l.contendHeld)
+	l.adoptions.drainLate(ctx, d.config.Awake, loops, atMost(maxSettlements), l.adopt)
 	if d.config.Renew {
 		loops.Go(func() { l.renew(ctx) })
 	}
 	loops.Go(func() { l.contenders.drain(ctx, atMost(maxSettlements), l.contend) })
 	loops.Go(func() { l.graves.drain(ctx, atMost(maxSettlements), l.bury) })
-}
-
-// drainLate begins the loops that drain a queue of what waits for a shard which answers late.
-func drainLate[T any](ctx context.Context, l *lane, loops *sync.WaitGroup, q *queue[T], most func(context.Context) int, do func(context.Context, []T)) {
-	t := newTurns(l.d.config.Awake)
-	for range lateLoops {
-		loops.Go(func() { q.drainInTurn(ctx, t, most, do) })
-	}
 }
 
 // Finish waits until all claims are settled, or ctx has ended.
@@ -137,7 +125,7 @@ func (d *Dispatcher) Finish(ctx context.Context) {
 		l := d.lanes.Of(sh)
 		if !l.credit.settled(ctx) {
 			sh.Log.Warn("stopped with unsettled callbacks; other nodes take them over when their leases end",
-				"callbacks", l.credit.all-l.credit.left())
+				"callbacks", l.credit.inHand())
 		}
 	}
 }

@@ -80,6 +80,17 @@ func (q *queue[T]) drain(ctx context.Context, most func(context.Context) int, do
 	}
 }
 
+// lateLoops are those that drain a queue of what waits for a shard which answers late.
+const lateLoops = 4
+
+// drainLate begins the loops that drain a queue of what waits for a shard which answers late.
+func (q *queue[T]) drainLate(ctx context.Context, clock *awake.Clock, loops *sync.WaitGroup, most func(context.Context) int, do func(context.Context, []T)) {
+	t := newTurns(clock)
+	for range lateLoops {
+		loops.Go(func() { q.drainInTurn(ctx, t, most, do) })
+	}
+}
+
 // turns are the turns of the lateLoops that drain one queue. Batches begin apart, by an
 // equal share of the time that a batch takes: loops that began together would all be busy
 // when the next item comes.
