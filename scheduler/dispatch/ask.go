@@ -42,7 +42,7 @@ func (l *lane) ask(ctx context.Context, batch []*claim, patience time.Duration) 
 			free = append(free, c)
 		case c.other.newer != nil:
 			l.d.freeSlot(c)
-			l.adoptions.put(adoption{c, c.other.newer})
+			l.adoptions.Put(adoption{c, c.other.newer})
 		case c.other.firing > 0:
 			l.d.freeSlot(c)
 			c.settle(store.Settlement{Outcome: store.OutcomeRelease, Delay: c.other.firing + time.Millisecond})
@@ -56,7 +56,7 @@ func (l *lane) ask(ctx context.Context, batch []*claim, patience time.Duration) 
 		if patience == heldPatience {
 			awake.Sleep(ctx, fencePause)
 		}
-		l.held.fences.put(unanswered...)
+		l.held.fences.Put(unanswered...)
 	}
 	return free
 }

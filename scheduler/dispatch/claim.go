@@ -54,7 +54,7 @@ func (c *claim) settle(o store.Settlement) {
 	o.Lease = c.Lease
 	c.settlement = o
 	c.fit()
-	c.lane.settlements.put(c)
+	c.lane.settlements.Put(c)
 }
 
 // fit has the settlement be one for the copy's place. What a tombstone remembers has had
@@ -138,4 +138,4 @@ func (c *claim) skew() time.Duration {
 func (c *claim) sinceDue() time.Duration { return c.fenced.Late + time.Since(c.answered) }
 
 // done ends the claim's way: its credit is free again.
-func (c *claim) done() { c.lane.credit.give(c.weight) }
+func (c *claim) done() { c.lane.credit.Give(c.weight) }

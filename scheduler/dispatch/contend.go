@@ -147,7 +147,7 @@ func (on *contest) answered(i int, taken *store.Taken) {
 		lane := on.own.d.lanes.Of(on.better)
 		next := newClaim(lane, &taken.Claimed)
 		next.contended = true
-		lane.credit.take(next.weight)
+		lane.credit.Take(next.weight)
 		c.settle(store.Settlement{Outcome: store.OutcomeRelease, Delay: c.skew()})
 		lane.accept(next, time.Now())
 	case store.TakeWaiting, store.TakeLeased:
@@ -159,7 +159,7 @@ func (on *contest) answered(i int, taken *store.Taken) {
 			on.older = append(on.older, raising{c, place, i})
 		case replaced:
 			// Without the better one the earlier version would fire.
-			on.own.adoptions.put(adoption{c, on.better})
+			on.own.adoptions.Put(adoption{c, on.better})
 		case taken.Status == store.TakeWaiting && !on.reranked && on.own.d.shards.Changing(c.Lease.Key):
 			on.outranked = append(on.outranked, raising{c, place, i})
 		default:
@@ -168,7 +168,7 @@ func (on *contest) answered(i int, taken *store.Taken) {
 	case store.TakeEnded:
 		switch {
 		case !older:
-			on.own.adoptions.put(adoption{c, on.better})
+			on.own.adoptions.Put(adoption{c, on.better})
 		case place.Home && on.raises(place, c):
 			on.older = append(on.older, raising{c, place, i})
 		default:

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"chronos/scheduler/flow"
 	"chronos/scheduler/replica"
 	"chronos/scheduler/sample"
 	"chronos/scheduler/settings"
@@ -33,7 +34,7 @@ type Dispatcher struct {
 	wheel *wheel.Wheel[turn]
 	slots *slots
 
-	pace   *pace
+	pace   *flow.Pace
 	firing sync.WaitGroup // workers that deliver
 	handed chan shot      // to an idle one of them
 	idle   atomic.Int32   // workers
@@ -43,7 +44,7 @@ func New(config *settings.Config, shards *shard.Registry, copies *replica.Keeper
 	d := &Dispatcher{
 		config: config, shards: shards, copies: copies, store: shards.Store, deliverer: deliverer, log: config.Log,
 		lines: newLines(), metrics: newMetrics(), wheel: wheel.New[turn](time.Now()), slots: newSlots(config.Slots),
-		handed: make(chan shot), pace: newPace(),
+		handed: make(chan shot), pace: flow.NewPace(),
 	}
 	d.lanes.Make = func(sh *shard.Shard) *lane { return newLane(d, sh) }
 	if config.PreciseSleep {
@@ -94,7 +95,7 @@ func (d *Dispatcher) Work(ctx context.Context, sh *shard.Shard, loops *sync.Wait
 
 // Leave waits until no claim of a shard that is gone is in hand, or ctx has ended.
 func (d *Dispatcher) Leave(ctx context.Context, sh *shard.Shard) {
-	d.lanes.Of(sh).credit.settled(ctx)
+	d.lanes.Of(sh).credit.Settled(ctx)
 	d.lanes.Forget(sh)
 }
 
@@ -105,27 +106,27 @@ func (d *Dispatcher) Collectors() []prometheus.Collector { return d.metrics.coll
 func (l *lane) work(ctx context.Context, loops *sync.WaitGroup) {
 	d := l.d
 	for range loopsPerShard {
-		loops.Go(func() { l.fences.drain(ctx, d.pace.wait, l.fence) })
-		loops.Go(func() { l.settlements.drain(ctx, atMost(maxSettlements), l.settleBatch) })
+		loops.Go(func() { l.fences.Drain(ctx, d.pace.Wait, l.fence) })
+		loops.Go(func() { l.settlements.Drain(ctx, flow.AtMost(maxSettlements), l.settleBatch) })
 	}
-	l.held.fences.drainLate(ctx, d.config.Awake, loops, d.pace.wait, l.fenceHeld)
-	l.held.settlements.drainLate(ctx, d.config.Awake, loops, atMost(maxSettlements), l.settleHeld)
-	l.held.contenders.drainLate(ctx, d.config.Awake, loops, atMost(maxSettlements), l.contendHeld)
-	l.adoptions.drainLate(ctx, d.config.Awake, loops, atMost(maxSettlements), l.adopt)
+	l.held.fences.DrainLate(ctx, d.config.Awake, loops, d.pace.Wait, l.fenceHeld)
+	l.held.settlements.DrainLate(ctx, d.config.Awake, loops, flow.AtMost(maxSettlements), l.settleHeld)
+	l.held.contenders.DrainLate(ctx, d.config.Awake, loops, flow.AtMost(maxSettlements), l.contendHeld)
+	l.adoptions.DrainLate(ctx, d.config.Awake, loops, flow.AtMost(maxSettlements), l.adopt)
 	if d.config.Renew {
 		loops.Go(func() { l.renew(ctx) })
 	}
-	loops.Go(func() { l.contenders.drain(ctx, atMost(maxSettlements), l.contend) })
-	loops.Go(func() { l.graves.drain(ctx, atMost(maxSettlements), l.bury) })
+	loops.Go(func() { l.contenders.Drain(ctx, flow.AtMost(maxSettlements), l.contend) })
+	loops.Go(func() { l.graves.Drain(ctx, flow.AtMost(maxSettlements), l.bury) })
 }
 
 // Finish waits until all claims are settled, or ctx has ended.
 func (d *Dispatcher) Finish(ctx context.Context) {
 	for _, sh := range d.shards.All() {
 		l := d.lanes.Of(sh)
-		if !l.credit.settled(ctx) {
+		if !l.credit.Settled(ctx) {
 			sh.Log.Warn("stopped with unsettled callbacks; other nodes take them over when their leases end",
-				"callbacks", l.credit.inHand())
+				"callbacks", l.credit.InHand())
 		}
 	}
 }

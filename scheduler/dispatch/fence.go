@@ -29,12 +29,12 @@ func (d *Dispatcher) expire(due []turn) {
 			continue
 		}
 		if c.yields() {
-			c.lane.contenders.put(c)
+			c.lane.contenders.Put(c)
 			continue
 		}
 		switch answer, delay := d.slots.take(c); answer {
 		case slotGranted:
-			c.lane.fences.put(c)
+			c.lane.fences.Put(c)
 		case slotRefused:
 			c.settle(store.Settlement{Outcome: store.OutcomeRelease, Delay: delay})
 		case slotWaiting:
@@ -55,7 +55,7 @@ func (d *Dispatcher) endWait(t turn) {
 // freeSlot gives c's slot back; who waited for it goes on to its fence.
 func (d *Dispatcher) freeSlot(c *claim) {
 	if next := d.slots.free(c); next != nil {
-		next.lane.fences.put(next)
+		next.lane.fences.Put(next)
 	}
 }
 
@@ -116,7 +116,7 @@ func (l *lane) fenceWithin(ctx context.Context, batch []*claim, patience time.Du
 	if len(unanswered) > 0 {
 		l.shard.Log.Debug("fences were not answered", "count", len(unanswered), "err", unanswered[0].fenced.Err)
 		awake.Sleep(ctx, fencePause)
-		l.fences.put(unanswered...)
+		l.fences.Put(unanswered...)
 	}
 }
 

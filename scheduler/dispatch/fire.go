@@ -35,9 +35,9 @@ func (d *Dispatcher) startFire(ctx context.Context, c *claim) {
 func (d *Dispatcher) fireEach(next shot) {
 	lasting := next.ctx
 	for next.claim != nil {
-		span := d.pace.begin()
+		span := d.pace.Begin()
 		d.fire(next.ctx, next.claim)
-		d.pace.end(span)
+		d.pace.End(span)
 		next = d.handedNext(lasting)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"chronos/scheduler/flow"
 	"chronos/scheduler/shard"
 )
 
@@ -33,7 +34,7 @@ func (c *claim) putOff() time.Duration {
 // hold moves claims to another queue if they wait for a shard that answers late, and
 // returns the other claims. That queue has more loops, so that few batches have to wait for
 // an answer to another batch: where their own shard answers late, all wait.
-func (l *lane) hold(batch []*claim, held *queue[*claim], waits func(c *claim) bool) []*claim {
+func (l *lane) hold(batch []*claim, held *flow.Queue[*claim], waits func(c *claim) bool) []*claim {
 	late, own := false, l.shard.Answers.Tardy.Load()
 	for _, other := range l.d.shards.All() {
 		late = late || other.Answers.Tardy.Load()
@@ -49,6 +50,6 @@ func (l *lane) hold(batch []*claim, held *queue[*claim], waits func(c *claim) bo
 			prompt = append(prompt, c)
 		}
 	}
-	held.put(rest...)
+	held.Put(rest...)
 	return prompt
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"chronos/scheduler/flow"
 	"chronos/scheduler/shard"
 	"chronos/scheduler/store"
 )
@@ -17,22 +18,24 @@ type lane struct {
 	d     *Dispatcher
 	shard *shard.Shard
 
-	credit      *credit
-	fences      *queue[*claim]
-	settlements *queue[*claim]
-	contenders  *queue[*claim] // of copies that are not the best
-	held        held           // those of the above that wait for a shard which answers late
-	adoptions   *queue[adoption]
-	graves      *queue[*claim] // tombstones that not all copies have been told of
-	renewals    *renewals      // of fences
+	credit      *flow.Credit
+	fences      *flow.Queue[*claim]
+	settlements *flow.Queue[*claim]
+	contenders  *flow.Queue[*claim] // of copies that are not the best
+	held        held                // those of the above that wait for a shard which answers late
+	adoptions   *flow.Queue[adoption]
+	graves      *flow.Queue[*claim] // tombstones that not all copies have been told of
+	renewals    *renewals           // of fences
 
 	claiming atomic.Int64 // how long the last claim took, ns
 }
 
 // held are claims that wait for a shard which answers late, apart from those that don't.
-type held struct{ fences, settlements, contenders *queue[*claim] }
+type held struct{ fences, settlements, contenders *flow.Queue[*claim] }
 
-func newHeld() held { return held{newQueue[*claim](), newQueue[*claim](), newQueue[*claim]()} }
+func newHeld() held {
+	return held{flow.NewQueue[*claim](), flow.NewQueue[*claim](), flow.NewQueue[*claim]()}
+}
 
 // What one claim may bring. The shard does nothing else meanwhile: so many timers
 // take some milliseconds, and more bytes might take longer than it may keep silent.
@@ -43,9 +46,9 @@ const (
 
 func newLane(d *Dispatcher, sh *shard.Shard) *lane {
 	return &lane{
-		d: d, shard: sh, credit: creditFor(d.config.Slots),
-		fences: newQueue[*claim](), settlements: newQueue[*claim](), contenders: newQueue[*claim](), held: newHeld(),
-		adoptions: newQueue[adoption](), graves: newQueue[*claim](), renewals: newRenewals(),
+		d: d, shard: sh, credit: flow.NewCredit(d.config.Slots),
+		fences: flow.NewQueue[*claim](), settlements: flow.NewQueue[*claim](), contenders: flow.NewQueue[*claim](), held: newHeld(),
+		adoptions: flow.NewQueue[adoption](), graves: flow.NewQueue[*claim](), renewals: newRenewals(),
 	}
 }
 
@@ -69,14 +72,14 @@ func (l *lane) poll(ctx context.Context) {
 		if next.Before(now) {
 			next = now.Add(step)
 		}
-		if !l.credit.scarce() {
+		if !l.credit.Scarce() {
 			own, others = own|again, others|lookAgain
 		}
 		others &^= own
 		again, lookAgain = again&^own, lookAgain&^others
 		moreOwn, moreOthers := l.claimBoth(ctx, own, others)
 		again, lookAgain = again|moreOwn, lookAgain|moreOthers
-		if left := again | lookAgain; left == 0 || l.credit.scarce() {
+		if left := again | lookAgain; left == 0 || l.credit.Scarce() {
 			l.pause(ctx, next, left != 0)
 		}
 	}
@@ -89,7 +92,7 @@ func (l *lane) pause(ctx context.Context, next time.Time, more bool) {
 	defer alarm.Stop()
 	var room <-chan struct{}
 	if more {
-		room = l.credit.free
+		room = l.credit.Free
 	}
 	for {
 		if poked := l.shard.Ownership.NextPoked(); !poked.IsZero() && poked.Before(next) {
@@ -110,7 +113,7 @@ func (l *lane) pause(ctx context.Context, next time.Time, more bool) {
 // claimBoth claims in the node's own partitions and in those of other nodes, and waits for
 // neither answer before it asks the other question.
 func (l *lane) claimBoth(ctx context.Context, own, others shard.PartitionSet) (moreOwn, moreOthers shard.PartitionSet) {
-	room := l.credit.left()
+	room := l.credit.Left()
 	switch {
 	case others == 0:
 		return l.claim(ctx, own, 0, room), 0
@@ -138,7 +141,7 @@ func (l *lane) claim(ctx context.Context, partitions shard.PartitionSet, neglect
 	// A stop must not lose the answer: what it leased would wait for the lease's end.
 	result, err := l.d.store.Claim(context.WithoutCancel(ctx), l.shard.Name, store.ClaimRequest{
 		Partitions: partitions.List(), Neglected: neglected, Horizon: horizon,
-		Limit: min(room, maxClaims), MaxBytes: min(room*l.credit.bytes, maxClaimBytes),
+		Limit: min(room, maxClaims), MaxBytes: min(room*l.credit.Bytes, maxClaimBytes),
 		Grace: l.d.config.Grace, LeaveOwnRetries: l.shard.OthersLive.Load(), KeepTombstones: l.d.keepTombstones(l.shard),
 	})
 	answered := time.Now()
@@ -149,7 +152,7 @@ func (l *lane) claim(ctx context.Context, partitions shard.PartitionSet, neglect
 		claims[i] = newClaim(l, &result.Claims[i])
 		weight += claims[i].weight
 	}
-	l.credit.take(weight)
+	l.credit.Take(weight)
 	for _, c := range claims {
 		l.accept(c, answered)
 	}
@@ -183,7 +186,7 @@ func (l *lane) accept(c *claim, answered time.Time) {
 		d.lines.unreadable.Log(l.shard.Log, "timer can't be read; it goes to the dead letters", "timer", c.Lease.Key, "err", c.Err)
 		c.settle(store.Settlement{Outcome: store.OutcomeDead, Reason: "its record can't be read"})
 	case c.Record.State.Ended:
-		l.graves.put(c)
+		l.graves.Put(c)
 	default:
 		if delay := c.putOff(); delay > 0 {
 			c.settle(store.Settlement{Outcome: store.OutcomeRelease, Delay: delay})
@@ -206,7 +209,7 @@ func (d *Dispatcher) turnIn(at time.Time, c *claim) {
 }
 
 func newClaim(l *lane, claimed *store.Claimed) *claim {
-	c := &claim{Claimed: *claimed, lane: l, weight: l.credit.weight(&claimed.Record.Timer)}
+	c := &claim{Claimed: *claimed, lane: l, weight: l.credit.Weight(&claimed.Record.Timer)}
 	if c.Err == nil {
 		c.locate()
 	}

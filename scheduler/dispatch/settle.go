@@ -102,7 +102,7 @@ func (l *lane) settleAll(ctx context.Context, batch []*claim) iter.Seq2[*claim, 
 		if len(unanswered) > 0 {
 			l.shard.Log.Debug("outcomes were not answered", "count", len(unanswered), "err", why)
 			awake.Sleep(ctx, settlePause)
-			l.settlements.put(unanswered...)
+			l.settlements.Put(unanswered...)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package dispatch
+package flow
 
 import (
 	"context"
@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// pace keeps callbacks from being begun faster than they are worked on: when so
+// Pace keeps callbacks from being begun faster than they are worked on: when so
 // many of the last few milliseconds have not ended, more of them would only wait
 // for a processor and for connections to be opened, and requests of clients behind
 // them. One that takes longer waits for its receiver and no longer counts.
-type pace struct {
+type Pace struct {
 	mu       sync.Mutex
 	begun    [2]int // not ended, of this span and of the one before
 	span     int    // ordinal of the first
@@ -23,12 +23,12 @@ const (
 	maxYoung = 256
 )
 
-func newPace() *pace {
-	return &pace{start: time.Now(), slackens: make(chan struct{}, 1)}
+func NewPace() *Pace {
+	return &Pace{start: time.Now(), slackens: make(chan struct{}, 1)}
 }
 
 // turnOver goes to the present span; p.mu is held.
-func (p *pace) turnOver() {
+func (p *Pace) turnOver() {
 	now := int(time.Since(p.start) / paceSpan)
 	switch now {
 	case p.span:
@@ -40,8 +40,8 @@ func (p *pace) turnOver() {
 	p.span = now
 }
 
-// begin counts a callback, and says in which span.
-func (p *pace) begin() (span int) {
+// Begin counts a callback, and says in which span.
+func (p *Pace) Begin() (span int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.turnOver()
@@ -49,8 +49,8 @@ func (p *pace) begin() (span int) {
 	return p.span
 }
 
-// end tells of the end of a callback that began in span.
-func (p *pace) end(span int) {
+// End tells of the end of a callback that began in span.
+func (p *Pace) End(span int) {
 	p.mu.Lock()
 	p.turnOver()
 	if age := p.span - span; age < len(p.begun) {
@@ -64,16 +64,16 @@ func (p *pace) end(span int) {
 }
 
 // room is how many more may begin now.
-func (p *pace) room() int {
+func (p *Pace) room() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.turnOver()
 	return maxYoung - p.begun[0] - p.begun[1]
 }
 
-// wait returns how many callbacks may begin, at least one, once there is room for
+// Wait returns how many callbacks may begin, at least one, once there is room for
 // a good part of them, or ctx has ended.
-func (p *pace) wait(ctx context.Context) int {
+func (p *Pace) Wait(ctx context.Context) int {
 	for {
 		if room := p.room(); room >= maxYoung/4 || ctx.Err() != nil {
 			return max(room, 1)

@@ -1,4 +1,4 @@
-package dispatch
+package flow
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 func TestQueueHandsOverEverythingOnceInBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const writers, each, most = 8, 500, 64
-		q := newQueue[int]()
+		q := NewQueue[int]()
 		ctx, cancel := context.WithCancel(t.Context())
 		var mu sync.Mutex
 		seen := map[int]int{}
@@ -22,7 +22,7 @@ func TestQueueHandsOverEverythingOnceInBatches(t *testing.T) {
 		for range 2 {
 			takers.Go(func() {
 				for {
-					batch := q.take(ctx, nil, atMost(most))
+					batch := q.take(ctx, nil, AtMost(most))
 					if len(batch) == 0 {
 						return
 					}
@@ -41,7 +41,7 @@ func TestQueueHandsOverEverythingOnceInBatches(t *testing.T) {
 		for w := range writers {
 			writing.Go(func() {
 				for i := range each {
-					q.put(w*each + i)
+					q.Put(w*each + i)
 				}
 			})
 		}
@@ -58,27 +58,27 @@ func TestQueueHandsOverEverythingOnceInBatches(t *testing.T) {
 }
 
 func TestCreditWakesWhenThereIsRoomAgain(t *testing.T) {
-	c := newCredit(80)
-	c.take(80)
-	if c.left() != 0 || !c.scarce() {
-		t.Fatalf("left %d, scarce %v; want none and true", c.left(), c.scarce())
+	c := creditOf(80)
+	c.Take(80)
+	if c.Left() != 0 || !c.Scarce() {
+		t.Fatalf("left %d, scarce %v; want none and true", c.Left(), c.Scarce())
 	}
 	for range 9 {
-		c.give(1)
+		c.Give(1)
 	}
 	select {
-	case <-c.free:
+	case <-c.Free:
 		t.Fatal("woken while a claim would be tiny")
 	default:
 	}
-	c.give(1)
+	c.Give(1)
 	select {
-	case <-c.free:
+	case <-c.Free:
 	default:
 		t.Fatal("not woken though an eighth is free")
 	}
-	if c.left() != 10 || c.scarce() {
-		t.Errorf("left %d, scarce %v; want 10 and false", c.left(), c.scarce())
+	if c.Left() != 10 || c.Scarce() {
+		t.Errorf("left %d, scarce %v; want 10 and false", c.Left(), c.Scarce())
 	}
 }
 
@@ -87,7 +87,7 @@ func TestCreditWakesWhenThereIsRoomAgain(t *testing.T) {
 func TestLoopsInTurnBeginApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const took, apart = 400 * time.Millisecond, 7 * time.Millisecond
-		q, turns := newQueue[time.Time](), newTurns(awake.Always())
+		q, turns := NewQueue[time.Time](), newTurns(awake.Always())
 		ctx, cancel := context.WithCancel(t.Context())
 		var mu sync.Mutex
 		var longest time.Duration
@@ -95,7 +95,7 @@ func TestLoopsInTurnBeginApart(t *testing.T) {
 		var loops sync.WaitGroup
 		for range lateLoops {
 			loops.Go(func() {
-				q.drainInTurn(ctx, turns, atMost(1000), func(_ context.Context, batch []time.Time) {
+				q.drainInTurn(ctx, turns, AtMost(1000), func(_ context.Context, batch []time.Time) {
 					mu.Lock()
 					taken += len(batch)
 					for _, put := range batch {
@@ -109,7 +109,7 @@ func TestLoopsInTurnBeginApart(t *testing.T) {
 		items := 0
 		put := func(n int) {
 			for range n {
-				q.put(time.Now())
+				q.Put(time.Now())
 				items++
 			}
 		}
@@ -138,13 +138,13 @@ func TestAnItemWaitsForNoEmptyBatch(t *testing.T) {
 		clock := awake.Following(func() (theAwake, resumed time.Duration) {
 			return time.Since(begun) - time.Duration(stopped.Load()), 0
 		})
-		q, turns := newQueue[time.Time](), newTurns(clock)
+		q, turns := NewQueue[time.Time](), newTurns(clock)
 		ctx, cancel := context.WithCancel(t.Context())
 		waited := make(chan time.Duration, 1)
 		var loops sync.WaitGroup
 		for range lateLoops {
 			loops.Go(func() {
-				q.drainInTurn(ctx, turns, atMost(1000), func(_ context.Context, batch []time.Time) {
+				q.drainInTurn(ctx, turns, AtMost(1000), func(_ context.Context, batch []time.Time) {
 					waited <- time.Since(batch[0])
 					time.Sleep(took + stop)
 					stopped.Add(int64(stop))
@@ -152,13 +152,13 @@ func TestAnItemWaitsForNoEmptyBatch(t *testing.T) {
 			})
 		}
 		for range 3 {
-			q.put(time.Now())
+			q.Put(time.Now())
 			if late := <-waited; late > 0 {
 				t.Errorf("an item waited for %v while all loops were idle", late)
 			}
 			time.Sleep(took + stop + took/lateLoops)
 			for range 3 * lateLoops {
-				q.put()
+				q.Put()
 				q.signal()
 				time.Sleep(took / 100)
 			}

@@ -1,4 +1,4 @@
-package dispatch
+package flow
 
 import (
 	"context"
@@ -9,17 +9,17 @@ import (
 	"chronos/scheduler/awake"
 )
 
-// queue hands items from many to a few who take them in batches. It is bounded
+// Queue hands items from many to a few who take them in batches. It is bounded
 // by its users: what goes in holds credit (poll.go).
-type queue[T any] struct {
+type Queue[T any] struct {
 	mu    sync.Mutex
 	items []T
 	ready chan struct{} // has a token whenever there may be items
 }
 
-func newQueue[T any]() *queue[T] { return &queue[T]{ready: make(chan struct{}, 1)} }
+func NewQueue[T any]() *Queue[T] { return &Queue[T]{ready: make(chan struct{}, 1)} }
 
-func (q *queue[T]) put(items ...T) {
+func (q *Queue[T]) Put(items ...T) {
 	if len(items) == 0 {
 		return
 	}
@@ -29,7 +29,7 @@ func (q *queue[T]) put(items ...T) {
 	q.signal()
 }
 
-func (q *queue[T]) signal() {
+func (q *Queue[T]) signal() {
 	select {
 	case q.ready <- struct{}{}:
 	default:
@@ -38,7 +38,7 @@ func (q *queue[T]) signal() {
 
 // take waits for items and returns up to as many of them as most says then,
 // appended to batch; none when ctx has ended.
-func (q *queue[T]) take(ctx context.Context, batch []T, most func(context.Context) int) []T {
+func (q *Queue[T]) take(ctx context.Context, batch []T, most func(context.Context) int) []T {
 	for {
 		select {
 		case <-q.ready:
@@ -64,11 +64,11 @@ func (q *queue[T]) take(ctx context.Context, batch []T, most func(context.Contex
 	}
 }
 
-func atMost(n int) func(context.Context) int { return func(context.Context) int { return n } }
+func AtMost(n int) func(context.Context) int { return func(context.Context) int { return n } }
 
-// drain hands everything over in batches of up to most, one after the other,
+// Drain hands everything over in batches of up to most, one after the other,
 // until ctx ends. The batch is valid during the call.
-func (q *queue[T]) drain(ctx context.Context, most func(context.Context) int, do func(ctx context.Context, batch []T)) {
+func (q *Queue[T]) Drain(ctx context.Context, most func(context.Context) int, do func(ctx context.Context, batch []T)) {
 	var batch []T
 	for {
 		clear(batch) // what was handed over isn't ours to keep alive
@@ -83,8 +83,8 @@ func (q *queue[T]) drain(ctx context.Context, most func(context.Context) int, do
 // lateLoops are those that drain a queue of what waits for a shard which answers late.
 const lateLoops = 4
 
-// drainLate begins the loops that drain a queue of what waits for a shard which answers late.
-func (q *queue[T]) drainLate(ctx context.Context, clock *awake.Clock, loops *sync.WaitGroup, most func(context.Context) int, do func(context.Context, []T)) {
+// DrainLate begins the loops that drain a queue of what waits for a shard which answers late.
+func (q *Queue[T]) DrainLate(ctx context.Context, clock *awake.Clock, loops *sync.WaitGroup, most func(context.Context) int, do func(context.Context, []T)) {
 	t := newTurns(clock)
 	for range lateLoops {
 		loops.Go(func() { q.drainInTurn(ctx, t, most, do) })
@@ -115,7 +115,7 @@ func (t *turns) await(ctx context.Context) {
 }
 
 // drainInTurn is drain for a loop that takes turns with others.
-func (q *queue[T]) drainInTurn(ctx context.Context, t *turns, most func(context.Context) int, do func(ctx context.Context, batch []T)) {
+func (q *Queue[T]) drainInTurn(ctx context.Context, t *turns, most func(context.Context) int, do func(ctx context.Context, batch []T)) {
 	spaced := func(ctx context.Context) int {
 		t.await(ctx)
 		return most(ctx)
