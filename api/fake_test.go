@@ -15,7 +15,6 @@ import (
 
 	"chronos/scheduler"
 	"chronos/scheduler/resync"
-	"chronos/scheduler/shard"
 	"chronos/scheduler/statistics"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
@@ -330,11 +329,11 @@ func (constantTimers) Lookup(context.Context, timer.ID) (store.ReadResult, error
 }
 
 func (constantTimers) Resync(context.Context, resync.Query) (resync.Page, error) {
-	return resync.Page{}, shard.ErrUnknown
+	return resync.Page{}, timer.ErrShardUnknown
 }
 
 func (constantTimers) DropReferences(context.Context, string, []string) error {
-	return shard.ErrUnknown
+	return timer.ErrShardUnknown
 }
 
 func (constantTimers) Statistics(context.Context) (statistics.Sums, error) {

@@ -19,7 +19,6 @@ import (
 
 	"chronos/api/tokens"
 	"chronos/scheduler/resync"
-	"chronos/scheduler/shard"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
@@ -139,7 +138,7 @@ func resyncProblem(err error) error {
 			"timers are placed otherwise than cluster-view-id says; begin anew with "+viewParameter+"="+view.Present)}
 	}
 	switch {
-	case errors.Is(err, shard.ErrUnknown):
+	case errors.Is(err, timer.ErrShardUnknown):
 		return &problemError{newProblem(http.StatusNotFound, "shard-unknown",
 			"no shard has the name that node-for-replicas gives; `chronos topology show` lists them")}
 	case errors.Is(err, resync.ErrShardsAway):

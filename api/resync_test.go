@@ -13,7 +13,6 @@ import (
 
 	"chronos/api/tokens"
 	"chronos/scheduler/resync"
-	"chronos/scheduler/shard"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
@@ -191,7 +190,7 @@ func TestResyncErrors(t *testing.T) {
 		code   string
 	}{
 		{&resync.ViewError{Present: "00000000000000aa"}, 400, "cluster-view-mismatch"},
-		{shard.ErrUnknown, 404, "shard-unknown"},
+		{timer.ErrShardUnknown, 404, "shard-unknown"},
 		{fmt.Errorf("%w: 2 of 3", resync.ErrShardsAway), 503, "shards-away"},
 		{timer.ErrUnavailable, 503, "store-unavailable"},
 		{context.DeadlineExceeded, 503, "store-unavailable"},
@@ -207,7 +206,7 @@ func TestResyncErrors(t *testing.T) {
 			t.Errorf("Reason %q doesn't say which view is the present one", got.header.Get("Reason"))
 		}
 	}
-	for err, want := range map[error]string{shard.ErrUnknown: "404 shard-unknown", timer.ErrUnavailable: "503 store-unavailable"} {
+	for err, want := range map[error]string{timer.ErrShardUnknown: "404 shard-unknown", timer.ErrUnavailable: "503 store-unavailable"} {
 		fault = err
 		got := ask(t, s, "DELETE", "/timers/references?node-for-replicas=d", references("tea"))
 		if p := parse[problem](t, got.body); fmt.Sprint(got.status, " ", p.Code) != want {

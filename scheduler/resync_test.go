@@ -14,7 +14,6 @@ import (
 	"chronos/scheduler/dispatch"
 	"chronos/scheduler/resync"
 	"chronos/scheduler/settings"
-	"chronos/scheduler/shard"
 	"chronos/scheduler/store"
 	"chronos/scheduler/storetest"
 	"chronos/scheduler/timer"
@@ -355,10 +354,10 @@ func isView(err error, present string) bool {
 
 func TestResyncRefusesAnUnknownShard(t *testing.T) {
 	inCluster(t, 1, 1, func(c *cluster) {
-		if _, err := c.page(c.nodes[0], "s7", store.Place{}, 1); !errors.Is(err, shard.ErrUnknown) {
+		if _, err := c.page(c.nodes[0], "s7", store.Place{}, 1); !errors.Is(err, timer.ErrShardUnknown) {
 			c.Errorf("resync: %v", err)
 		}
-		if err := c.nodes[0].DropReferences(c.Context(), "s7", nil); !errors.Is(err, shard.ErrUnknown) {
+		if err := c.nodes[0].DropReferences(c.Context(), "s7", nil); !errors.Is(err, timer.ErrShardUnknown) {
 			c.Errorf("drop references: %v", err)
 		}
 	})

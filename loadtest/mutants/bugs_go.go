@@ -16,29 +16,29 @@ func firingBugs() []bug {
 		{
 			Name: "fence-without-the-question", What: "A node calls back without asking the other copies.",
 			Edits: []edit{
-				{"(*shard).fenceWithin", "", "batch = sh.ask(ctx, batch, patience)", "_ = patience"},
+				{"(*lane).fenceWithin", "", "batch = l.ask(ctx, batch, patience)", "_ = patience"},
 				{"(*claim).outdated", "", "len(c.others) > 0 &&", "len(c.others) < 0 &&"},
 			},
 			Hints: []hint{{Package: "scheduler", Run: "TestACopyThatMissedAnUpdateFindsItBeforeFiring"}},
 		},
 		{
 			Name: "question-after-the-fence", What: "The other copies are asked after the fence, and not before.",
-			Edits: []edit{{"(*shard).fenceWithin", "", "batch = sh.ask(ctx, batch, patience)", "_ = patience"}},
+			Edits: []edit{{"(*lane).fenceWithin", "", "batch = l.ask(ctx, batch, patience)", "_ = patience"}},
 			Hints: []hint{{Package: "scheduler", Run: "TestTheOtherCopiesAreAskedBeforeTheFence", Own: true}},
 		},
 		{
 			Name: "no-last-look", What: "A node whose fence was answered late does not ask the other copies again before the callback.",
-			Edits: []edit{{"(*shard).fenceWithin", "", "answers[i].Status == store.FencePassed && c.outdated()", "answers[i].Status == store.FenceFailed && c.outdated()"}},
+			Edits: []edit{{"(*lane).fenceWithin", "", "answers[i].Status == store.FencePassed && c.outdated()", "answers[i].Status == store.FenceFailed && c.outdated()"}},
 			Hints: []hint{{Package: "scheduler", Run: "TestALateFenceIsFollowedByAnotherLook", Own: true}},
 		},
 		{
 			Name: "callback-begins-too-late", What: "A callback may begin more than 2 s after the other copies were asked.",
-			Edits: []edit{{"(*Scheduler).fire", "", "began = min(began, c.asked)", "began = max(began, c.asked)"}},
+			Edits: []edit{{"(*Dispatcher).fire", "", "began = min(began, c.asked)", "began = max(began, c.asked)"}},
 			Hints: []hint{{Package: "scheduler", Run: "TestTheSendLimitBeginsWithTheComparison"}},
 		},
 		{
 			Name: "no-jitter", What: "Retries have no jitter.",
-			Edits: []edit{{"backoff", "scheduler", "return rand.N(ceiling + 1)", "return ceiling + 0*rand.N(ceiling+1)"}},
+			Edits: []edit{{"backoff", "dispatch", "return rand.N(ceiling + 1)", "return ceiling + 0*rand.N(ceiling+1)"}},
 			Hints: []hint{{Package: "scheduler", Run: "TestBackoffIsFullJitterUpToItsCap"}},
 		},
 		{
@@ -59,14 +59,14 @@ func tellingBugs() []bug {
 	return []bug{
 		{
 			Name: "outcome-told-to-nobody", What: "The other copies do not hear of an outcome.",
-			Edits: []edit{{"(*shard).settleWithin", "", "if sh.s.several() {", "if sh.s.several() && patience == 0 {"}},
+			Edits: []edit{{"(*lane).settleWithin", "", "if l.d.shards.Several() {", "if l.d.shards.Several() && patience == 0 {"}},
 			Hints: []hint{{Package: "scheduler", Run: "TestCopiesAreWhereTheyBelongAndGoTogether"}},
 		},
 		{
 			Name: "settled-before-told", What: "An outcome is settled before the other copies have heard of the outcome.",
 			Edits: []edit{
-				{"(*shard).settleWithin", "", "if sh.s.several() {\n\t\tsh.tell(ctx, batch, patience)\n\t}\n", ""},
-				{"(*shard).settleWithin", "", "sh.settled(ctx, c, answer)", "if sh.s.several() {\n\t\t\tsh.tell(ctx, []*claim{c}, patience)\n\t\t}\n\t\tsh.settled(ctx, c, answer)"},
+				{"(*lane).settleWithin", "", "if l.d.shards.Several() {\n\t\tl.tell(ctx, batch, patience)\n\t}\n", ""},
+				{"(*lane).settleWithin", "", "l.settled(ctx, c, answer)", "if l.d.shards.Several() {\n\t\t\tl.tell(ctx, []*claim{c}, patience)\n\t\t}\n\t\tl.settled(ctx, c, answer)"},
 			},
 			Hints: []hint{{Package: "scheduler", Run: "TestOutcomesAreToldBeforeTheyAreSettled", Own: true}},
 		},
@@ -77,7 +77,7 @@ func tellingBugs() []bug {
 		},
 		{
 			Name: "end-not-kept-by-owners", What: "An end that one owner has not heard is not kept by the other owners.",
-			Edits: []edit{{"(*shard).tell", "", "\tsh.s.send(bounded, lasting(batch))\n", ""}},
+			Edits: []edit{{"(*lane).tell", "", "\tl.d.send(bounded, lasting(batch))\n", ""}},
 			Hints: []hint{{Package: "scheduler", Run: "TestAnEndThatACopyMissedIsKeptByAllOwners"}},
 		},
 		{
@@ -87,17 +87,17 @@ func tellingBugs() []bug {
 		},
 		{
 			Name: "tombstone-goes-untold", What: "A tombstone goes though an owner that the tombstone names has not heard of the end.",
-			Edits: []edit{{"(*shard).bury", "", "if !p.home || c.names(p) {", "if !p.home {"}},
+			Edits: []edit{{"(*lane).bury", "", "if !p.Home || c.names(p) {", "if !p.Home {"}},
 			Hints: []hint{{Package: "scheduler", Run: "TestACopyThatMissedAnUpdateFindsItBeforeFiring"}},
 		},
 		{
 			Name: "tombstones-do-not-wait", What: "Tombstones go while a shard is away that has not heard of the ends.",
-			Edits: []edit{{"(*Scheduler).keepTombstones", "", "return since", "return 0 * since"}},
+			Edits: []edit{{"(*Dispatcher).keepTombstones", "", "return since", "return 0 * since"}},
 			Hints: []hint{{Package: "scheduler", Run: "TestAnEndThatACopyMissedIsKeptByAllOwners"}},
 		},
 		{
 			Name: "tombstone-life-one-second", What: "The tombstone of a deleted timer goes after one second.",
-			Edits: []edit{{"place.tombLife", "", "return config.TombLife", "return time.Second"}},
+			Edits: []edit{{"Place.TombLife", "", "return config.TombLife", "return time.Second"}},
 			Hints: []hint{{Package: "scheduler", Run: "TestATombstoneStaysForItsLife", Own: true}},
 		},
 	}
@@ -118,7 +118,7 @@ func writeBugs() []bug {
 		},
 		{
 			Name: "unanswered-write-not-sent-again", What: "A write that no owner has answered is not sent again.",
-			Edits: []edit{{"(*Scheduler).unsettled", "", "a.err != nil && n < maxWriteTries", "a.err != nil && n < 0"}},
+			Edits: []edit{{"(*Keeper).unsettled", "", "a.err != nil && n < maxWriteTries", "a.err != nil && n < 0"}},
 			Hints: []hint{{Package: "scheduler", Run: "TestLostAnswerOfAWriteThatFires"}},
 		},
 		{
@@ -128,17 +128,17 @@ func writeBugs() []bug {
 		},
 		{
 			Name: "late-acknowledgement", What: "An operation is acknowledged though the operation took longer than a second.",
-			Edits: []edit{{"(*Scheduler).writeAll", "", "took > answerLimit &&", "took > answerLimit*1000 &&"}},
+			Edits: []edit{{"(*Keeper).writeAll", "", "took > answerLimit &&", "took > answerLimit*1000 &&"}},
 			Hints: []hint{{Package: "scheduler", Run: "TestAnAnswerThatComesTooLateIsNone", Own: true}},
 		},
 		{
 			Name: "body-hash-not-stored", What: "A copy does not remember the body of a request with an idempotency key.",
-			Edits: []edit{{"(*attempt).writeTo", "", "store.WritePut, a.timer, a.bodyHash", `store.WritePut, a.timer, ""`}},
+			Edits: []edit{{"(*attempt).writeTo", "", "store.WritePut, a.Timer, a.BodyHash", `store.WritePut, a.Timer, ""`}},
 			Hints: []hint{{Package: "scheduler", Run: "TestIdempotencyKeyMakesOneTimer"}},
 		},
 		{
 			Name: "former-places-forgotten", What: "While the shards change, a timer is not looked for where the timer belonged before.",
-			Edits: []edit{{"(*Scheduler).places", "", "s.store.Others(id.Key, others)", "s.store.Others(id.Key, others)[:0]"}},
+			Edits: []edit{{"(*Registry).Places", "", "r.Store.Others(id.Key, others)", "r.Store.Others(id.Key, others)[:0]"}},
 			Hints: []hint{{Package: "scheduler", Run: "TestADeleteIsToldWhereTheTimerBelongedBefore", Own: true}},
 		},
 	}
@@ -154,17 +154,17 @@ func ownerBugs() []bug {
 		},
 		{
 			Name: "unrepaired-write-not-swept", What: "A write that could not be repaired is forgotten.",
-			Edits: []edit{{"(*outage).missed", "", "o.noted.Store(true)", "o.noted.Store(false)"}},
+			Edits: []edit{{"(*outage).Missed", "", "o.noted.Store(true)", "o.noted.Store(false)"}},
 			Hints: []hint{{Package: "scheduler", Run: "TestAShortOutageCountsIfItsWritesAreNotRepaired"}},
 		},
 		{
 			Name: "any-shard-counts-as-told", What: "A delete by key counts as told though only a shard that is no owner has answered.",
-			Edits: []edit{{"(*attempt).owns", "", "t.rank < factor", "t.rank < 16"}},
+			Edits: []edit{{"(*attempt).owns", "", "t.Rank < factor", "t.Rank < 16"}},
 			Hints: []hint{{Package: "scheduler", Run: "TestAWriteThatReachesNoOwnerIsRefused"}},
 		},
 		{
 			Name: "create-on-sick-owners", What: "A new timer gets a key without regard to which shards answer.",
-			Edits: []edit{{"(*Scheduler).newKey", "", "if s.ailing() {", "if s.ailing() && false {"}},
+			Edits: []edit{{"(*Keeper).NewKey", "", "if k.shards.Ailing() {", "if k.shards.Ailing() && false {"}},
 			Hints: []hint{{Package: "scheduler", Run: "TestACreateChoosesOwnersThatAreWell"}},
 		},
 		{

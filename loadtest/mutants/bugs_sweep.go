@@ -5,17 +5,17 @@ func sweepBugs() []bug {
 	return []bug{
 		{
 			Name: "sweep-copies-what-fires", What: "The sweep copies timers that are about to fire, or firing.",
-			Edits: []edit{{"(*shard).strayOf", "", "s.busy = read.Leased || !state.Ended && (", "s.busy = timer == nil && ("}},
+			Edits: []edit{{"(*sweep).strayOf", "", "s.busy = read.Leased || !state.Ended && (", "s.busy = timer == nil && ("}},
 			Hints: []hint{{Package: "scheduler", Run: "TestTheSweepLeavesAloneWhatIsAboutToFire", Own: true}},
 		},
 		{
 			Name: "sweep-removes-too-early", What: "The sweep removes a copy though an owner has not acknowledged its copy.",
-			Edits: []edit{{"(*shard).bringHome", "", "about[to][i].stays = true", "about[to][i].stays = false"}},
+			Edits: []edit{{"(*sweep).bringHome", "", "about[to][i].stays = true", "about[to][i].stays = false"}},
 			Hints: []hint{{Package: "scheduler", Run: "TestTheSweepRemovesNoCopyThatTheOwnerLacks", Own: true}},
 		},
 		{
 			Name: "sweep-does-not-wait", What: "The sweep begins right after a shard has lost data, while callbacks from before may still start.",
-			Edits: []edit{{"(*shard).sweepNext", "", "waited < repairDelay.Milliseconds()", "waited < 0"}},
+			Edits: []edit{{"(*sweep).sweepNext", "", "waited < repairDelay.Milliseconds()", "waited < 0"}},
 			Hints: []hint{{Package: "scheduler", Run: "TestTheSweepWaitsAfterALoss", Own: true}},
 		},
 		{

@@ -37,6 +37,7 @@ const (
 	deletePage = 1000
 )
 
+// New makes one; check refuses callbacks that would never be delivered.
 func New(config *settings.Config, copies *replica.Keeper, backend store.LetterStore, check func(timer.Callback) error) *Letters {
 	return &Letters{config: config, store: backend, copies: copies, check: check, pace: rate.NewLimiter(againRate, againPage), log: config.Log}
 }

@@ -40,6 +40,7 @@ type Dispatcher struct {
 	idle   atomic.Int32   // workers
 }
 
+// New makes a dispatcher, whose loops the caller begins with Turn, Poll and Work.
 func New(config *settings.Config, shards *shard.Registry, copies *replica.Keeper, deliverer Deliverer) *Dispatcher {
 	d := &Dispatcher{
 		config: config, shards: shards, copies: copies, store: shards.Store, deliverer: deliverer, log: config.Log,
@@ -99,8 +100,10 @@ func (d *Dispatcher) Leave(ctx context.Context, sh *shard.Shard) {
 	d.lanes.Forget(sh)
 }
 
+// LogLines are the kinds of lines that are sampled.
 func (d *Dispatcher) LogLines() []*sample.Line { return d.lines.all() }
 
+// Collectors are the metrics.
 func (d *Dispatcher) Collectors() []prometheus.Collector { return d.metrics.collectors() }
 
 func (l *lane) work(ctx context.Context, loops *sync.WaitGroup) {

@@ -56,12 +56,14 @@ func (c *Credit) InHand() int { return c.all - c.Left() }
 // than a few large ones.
 func (c *Credit) Scarce() bool { return c.Left() < c.all/8 }
 
+// Take is for what was claimed. The room may become negative.
 func (c *Credit) Take(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.room -= n
 }
 
+// Give is for what is settled.
 func (c *Credit) Give(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

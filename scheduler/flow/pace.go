@@ -23,6 +23,7 @@ const (
 	maxYoung = 256
 )
 
+// NewPace makes the pace of a node.
 func NewPace() *Pace {
 	return &Pace{start: time.Now(), slackens: make(chan struct{}, 1)}
 }

@@ -17,8 +17,10 @@ type Queue[T any] struct {
 	ready chan struct{} // has a token whenever there may be items
 }
 
+// NewQueue makes an empty queue.
 func NewQueue[T any]() *Queue[T] { return &Queue[T]{ready: make(chan struct{}, 1)} }
 
+// Put adds items at the end.
 func (q *Queue[T]) Put(items ...T) {
 	if len(items) == 0 {
 		return
@@ -64,6 +66,7 @@ func (q *Queue[T]) take(ctx context.Context, batch []T, most func(context.Contex
 	}
 }
 
+// AtMost is for Drain: batches of up to n.
 func AtMost(n int) func(context.Context) int { return func(context.Context) int { return n } }
 
 // Drain hands everything over in batches of up to most, one after the other,

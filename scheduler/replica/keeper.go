@@ -30,6 +30,7 @@ type Keeper struct {
 	unswept   *prometheus.GaugeVec   // by shard
 }
 
+// New makes a keeper. It calls recount for each partition that was swept.
 func New(config *settings.Config, shards *shard.Registry, recount func(context.Context, *shard.Shard, int)) *Keeper {
 	k := &Keeper{
 		config: config, shards: shards, store: shards.Store, log: config.Log, recount: recount,
@@ -46,6 +47,7 @@ func New(config *settings.Config, shards *shard.Registry, recount func(context.C
 	return k
 }
 
+// Collectors are the metrics.
 func (k *Keeper) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{k.swept, k.unswept}
 }

@@ -32,22 +32,22 @@ func (k *Keeper) Write(ctx context.Context, w Wish) (timer.Receipt, error) {
 	return one.Receipt, one.Err
 }
 
-// answer is what came of a wish.
-type answer struct {
+// Answer is what came of a wish.
+type Answer struct {
 	Receipt timer.Receipt
 	Err     error
 }
 
 // WriteEach carries out wishes together; each gets its own answer.
-func (k *Keeper) WriteEach(ctx context.Context, wishes []Wish) []answer {
+func (k *Keeper) WriteEach(ctx context.Context, wishes []Wish) []Answer {
 	attempts := make([]attempt, len(wishes))
 	for i, w := range wishes {
 		attempts[i] = k.newAttempt(w)
 	}
 	k.writeAll(ctx, attempts)
-	answers := make([]answer, len(attempts))
+	answers := make([]Answer, len(attempts))
 	for i := range attempts {
-		answers[i] = answer{attempts[i].receipt, attempts[i].err}
+		answers[i] = Answer{attempts[i].receipt, attempts[i].err}
 	}
 	return answers
 }
@@ -349,6 +349,7 @@ func (a *attempt) withdraw(all bool) {
 	a.k.store.Merge(ctx, writes)
 }
 
+// FactorChanged refuses a write with another replication factor than the timer's own.
 func FactorChanged(own int) error {
 	return timer.Invalid("/reliability/replication-factor", "replication-factor-changed",
 		"the replication factor of a timer can't be changed; it is %d: leave it out and use the id that was answered, or delete the timer and create another", own)

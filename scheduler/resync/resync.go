@@ -67,6 +67,7 @@ type Resyncer struct {
 	Unlisted *sample.Line
 }
 
+// New makes a resyncer.
 func New(config *settings.Config, shards *shard.Registry) *Resyncer {
 	return &Resyncer{
 		config: config, shards: shards, store: shards.Store, log: config.Log,
@@ -143,7 +144,7 @@ type bestCopy struct {
 }
 
 // onAll asks all shards at the same time that aren't away, and learns which are.
-func (r *resync) onAll(ask func(shard string) error) error {
+func (r *resync) onAll(ask func(name string) error) error {
 	names := r.s.store.Shards()
 	errs := make([]error, len(names))
 	var wg sync.WaitGroup
@@ -248,10 +249,10 @@ func (r *resync) find(ctx context.Context, keys []string) ([]bestCopy, error) {
 		return nil, err
 	}
 	all := make([]bestCopy, len(keys))
-	for _, shard := range slices.Sorted(maps.Keys(byShard)) {
-		for i, h := range byShard[shard] {
+	for _, name := range slices.Sorted(maps.Keys(byShard)) {
+		for i, h := range byShard[name] {
 			if order := h.State.Compare(all[i].State); order > 0 || order == 0 && h.Rank < all[i].Rank {
-				all[i] = bestCopy{Head: h, shard: shard}
+				all[i] = bestCopy{Head: h, shard: name}
 			}
 		}
 	}

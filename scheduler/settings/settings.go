@@ -99,6 +99,7 @@ func (c Config) Validate() error {
 // and the time that the poll itself takes.
 func (c Config) Horizon() time.Duration { return c.PollInterval*5/4 + 25*time.Millisecond }
 
+// Terms are those of a fence.
 func (c Config) Terms() store.FenceTerms { return store.FenceTerms{Limit: c.Limit, Hold: c.Hold} }
 
 // Sending is how long after the other copies were asked a callback may begin. One whose

@@ -40,7 +40,7 @@ type Answers struct {
 	suspect atomic.Bool // the last call was not answered, or the shard is slow
 
 	mu      sync.Mutex
-	since   moment // when the first call began that was not answered; zero if the last was
+	since   Moment // when the first call began that was not answered; zero if the last was
 	refused bool   // nothing listens there
 	slow    tardiness
 
@@ -48,9 +48,9 @@ type Answers struct {
 	lostAt, backAt time.Duration
 }
 
-// moment is an instant by the clock that goes on always, and by the one that stands still
+// Moment is an instant by the clock that goes on always, and by the one that stands still
 // while the node does.
-type moment struct{ real, awake time.Duration }
+type Moment struct{ real, awake time.Duration }
 
 func newAnswers(clock *awake.Clock) *Answers {
 	return &Answers{begun: time.Now(), awake: clock, Outage: newOutage()}
@@ -60,19 +60,19 @@ func newAnswers(clock *awake.Clock) *Answers {
 func (s *Answers) now() time.Duration { return max(time.Since(s.begun), 1) }
 
 // Begin is what heard wants to know of a call when it begins.
-func (s *Answers) Begin() moment { return moment{s.now(), s.awake.Now()} }
+func (s *Answers) Begin() Moment { return Moment{s.now(), s.awake.Now()} }
 
 // Took is how long a call has taken so far.
-func (s *Answers) Took(began moment) time.Duration { return s.awake.Now() - began.awake }
+func (s *Answers) Took(began Moment) time.Duration { return s.awake.Now() - began.awake }
 
 // Answered takes the outcome of a call that others wait for, too.
-func (s *Answers) Answered(began moment, err error) {
+func (s *Answers) Answered(began Moment, err error) {
 	s.Tardy.Store(err != nil || s.Took(began) > Prompt)
 	s.Heard(began, err)
 }
 
 // Heard takes the outcome of a call.
-func (s *Answers) Heard(began moment, err error) {
+func (s *Answers) Heard(began Moment, err error) {
 	took := s.Took(began)
 	if err != nil {
 		s.Outage.Failed()
@@ -82,9 +82,9 @@ func (s *Answers) Heard(began moment, err error) {
 	wasAway, since := s.lasting() || s.slow.is, s.lostSince()
 	switch {
 	case err == nil:
-		s.since, s.refused = moment{}, false
+		s.since, s.refused = Moment{}, false
 	case errors.Is(err, timer.ErrUnavailable):
-		if s.since == (moment{}) {
+		if s.since == (Moment{}) {
 			s.since = began
 		}
 		s.refused = s.refused || errors.Is(err, syscall.ECONNREFUSED)
@@ -98,7 +98,7 @@ func (s *Answers) Heard(began moment, err error) {
 	if wasAway && !s.lasting() && !s.slow.is {
 		s.lostAt, s.backAt = since, s.now()
 	}
-	s.suspect.Store(s.since != moment{} || s.slow.is)
+	s.suspect.Store(s.since != Moment{} || s.slow.is)
 }
 
 // Lasts reports whether the shard has been silent for so long that nobody should
@@ -135,13 +135,13 @@ func (s *Answers) Cut(ctx context.Context, end context.CancelFunc) {
 // The following two are for those who hold mu.
 
 func (s *Answers) lasting() bool {
-	return s.since != (moment{}) && (s.refused || s.awake.Since(s.since.awake) >= silentAfter)
+	return s.since != (Moment{}) && (s.refused || s.awake.Since(s.since.awake) >= silentAfter)
 }
 
 // lostSince is when the shard began to miss what it should be told.
 func (s *Answers) lostSince() time.Duration {
 	switch {
-	case s.slow.is && (s.since == (moment{}) || s.slow.since < s.since.real):
+	case s.slow.is && (s.since == (Moment{}) || s.slow.since < s.since.real):
 		return s.slow.since
 	default:
 		return s.since.real

@@ -14,10 +14,12 @@ import (
 // PartitionSet is a set of a shard's partitions.
 type PartitionSet uint16
 
+// AllPartitions are those of a shard.
 const AllPartitions = 1<<store.Partitions - 1
 
 func (set PartitionSet) has(p int) bool { return set>>p&1 != 0 }
 
+// List has them in order.
 func (set PartitionSet) List() []int {
 	all := make([]int, 0, bits.OnesCount16(uint16(set)))
 	for p := range store.Partitions {

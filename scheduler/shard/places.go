@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"errors"
 	"slices"
 	"time"
 
@@ -133,13 +132,10 @@ func (r *Registry) HintOf(all []Place) (hint timer.Hint) {
 	return hint
 }
 
-// ErrUnknown says that no shard has the name.
-var ErrUnknown = errors.New("shard unknown")
-
 // Knows is nil if a shard has this name, and this node knows where timers belong.
 func (r *Registry) Knows(shard string) error {
 	if !slices.Contains(r.Store.Shards(), shard) {
-		return ErrUnknown
+		return timer.ErrShardUnknown
 	}
 	return r.Store.Writable()
 }

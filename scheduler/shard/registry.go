@@ -27,6 +27,7 @@ type Registry struct {
 	latest latest        // version
 }
 
+// New makes a registry of the shards that the store names.
 func New(config *settings.Config, backend store.Store) *Registry {
 	r := &Registry{config: config, Store: backend, gauges: newShardGauges()}
 	tag := fnv.New32a()
@@ -36,6 +37,7 @@ func New(config *settings.Config, backend store.Store) *Registry {
 	return r
 }
 
+// All are the shards by name. Nobody may change the map.
 func (r *Registry) All() map[string]*Shard { return *r.byName.Load() }
 
 // Shard is the one of this name, nil if there is none.
@@ -93,4 +95,5 @@ func (r *Registry) Ailing() bool {
 	return false
 }
 
+// Collectors are the metrics.
 func (r *Registry) Collectors() []prometheus.Collector { return r.gauges.collectors() }

@@ -74,7 +74,7 @@ func (sh *Shard) Away() bool {
 }
 
 // ClaimAnswered takes the outcome of a claim.
-func (sh *Shard) ClaimAnswered(ctx context.Context, began moment, err error) {
+func (sh *Shard) ClaimAnswered(ctx context.Context, began Moment, err error) {
 	sh.Answers.Heard(began, err)
 	sh.claimed.Store(int64(sh.Answers.now()))
 	sh.note(ctx, err)
@@ -130,6 +130,7 @@ type PerShard[T any] struct {
 	all  sync.Map // *T by *shard
 }
 
+// Of is what belongs to the shard; Make makes it when it is asked for first.
 func (p *PerShard[T]) Of(sh *Shard) *T {
 	own, is := p.all.Load(sh)
 	if !is {

@@ -9,6 +9,7 @@ import (
 )
 
 const (
+	// BeatInterval is how often a node announces itself on each shard.
 	BeatInterval   = time.Second
 	surveyInterval = 5 // beats
 	// giveUpInterval is how often a node tries to have a shard given up.

@@ -66,6 +66,7 @@ type Counter struct {
 	byShard map[*shard.Shard]store.TagSums // as it answered last; for the metric
 }
 
+// New makes a counter.
 func New(config *settings.Config, shards *shard.Registry) *Counter {
 	return &Counter{config: config, shards: shards, store: shards.Store, turn: make(chan struct{}, 1), byShard: map[*shard.Shard]store.TagSums{}}
 }

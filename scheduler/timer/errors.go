@@ -60,3 +60,6 @@ const RetryAfter = time.Second
 // ago, which was set, replaced or deleted after the one that is meant. Nothing was
 // done.
 var ErrSuperseded = errors.New("superseded by a later write")
+
+// ErrShardUnknown says that no shard has the name.
+var ErrShardUnknown = errors.New("shard unknown")

@@ -1,0 +1,2 @@
+// Package resync tells clients page by page which timers have a copy on a shard.
+package resync

@@ -1,0 +1,2 @@
+// Package statistics counts the tags of live timers.
+package statistics
