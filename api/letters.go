@@ -19,7 +19,7 @@ import (
 )
 
 // Letters are the dead letters that the admin listener shows, and has fired again
-// and deleted; *scheduler.Letters are they. Its methods are safe for concurrent use
+// and deleted; *deadletter.Letters are they. Its methods are safe for concurrent use
 // and return soon after ctx has ended. Errors are those of the scheduler.
 type Letters interface {
 	// List is a page of them.

@@ -50,10 +50,10 @@ type Timers interface {
 // Resyncer is the part of Timers that is for resynchronisation.
 type Resyncer interface {
 	// Resync tells of the timers of which a shard is to have a copy. Errors besides:
-	// scheduler.ErrShardUnknown, ErrShardsAway and a *scheduler.ViewError.
+	// timer.ErrShardUnknown, resync.ErrShardsAway and a *resync.ViewError.
 	Resync(ctx context.Context, q resync.Query) (resync.Page, error)
 	// DropReferences removes those of the timers' copies on a shard that don't belong
-	// there and are where they belong. Errors besides: scheduler.ErrShardUnknown.
+	// there and are where they belong. Errors besides: timer.ErrShardUnknown.
 	DropReferences(ctx context.Context, shard string, keys []string) error
 }
 

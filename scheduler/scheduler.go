@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -162,7 +163,7 @@ func (s *Scheduler) tellUntilStopped(ctx context.Context) (stop func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		sample.TellRest(ctx, s.log, append(s.dispatch.LogLines(), s.lists.Unlisted)...)
+		sample.TellRest(ctx, s.log, slices.Concat(s.dispatch.LogLines(), s.copies.LogLines(), []*sample.Line{s.lists.Unlisted})...)
 	}()
 	return func() { cancel(); <-done }
 }

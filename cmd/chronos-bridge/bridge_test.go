@@ -184,7 +184,7 @@ func TestAdmin(t *testing.T) {
 	t.Parallel()
 	s := newSetup(t)
 	b := s.start()
-	s.produce(message("a", soon(300*time.Millisecond), "a"), on(1, message("b", soon(-time.Minute), "b")), &kgo.Record{Topic: "in", Value: []byte("c")})
+	s.produce(message("a", soon(3*time.Second), "a"), on(1, message("b", soon(-time.Minute), "b")), &kgo.Record{Topic: "in", Value: []byte("c")})
 	s.wantValues("a", "b", "c")
 	await(t, "readiness", func() bool { status, _ := b.get("/readyz"); return status == http.StatusOK })
 	if status, _ := b.get("/livez"); status != http.StatusOK {

@@ -39,12 +39,12 @@ func firingBugs() []bug {
 		{
 			Name: "no-jitter", What: "Retries have no jitter.",
 			Edits: []edit{{"backoff", "dispatch", "return rand.N(ceiling + 1)", "return ceiling + 0*rand.N(ceiling+1)"}},
-			Hints: []hint{{Package: "scheduler", Run: "TestBackoffIsFullJitterUpToItsCap"}},
+			Hints: []hint{{Package: "scheduler/dispatch", Run: "TestBackoffIsFullJitterUpToItsCap"}},
 		},
 		{
 			Name: "one-destination-takes-all", What: "One destination that hangs may have all slots.",
 			Edits: []edit{{"(*slots).available", "", "return d.used < free && (d.used == 0 || free > s.total/4)", "return free > 0 || d.used < 0"}},
-			Hints: []hint{{Package: "scheduler", Run: "TestSlotsAreShared"}},
+			Hints: []hint{{Package: "scheduler/dispatch", Run: "TestSlotsAreShared"}},
 		},
 		{
 			Name: "request-sent-twice", What: "A request whose answer did not come is sent again over another connection.",
@@ -113,7 +113,7 @@ func writeBugs() []bug {
 		},
 		{
 			Name: "delete-tells-the-primary-alone", What: "A delete tells the first owner only.",
-			Edits: []edit{{"(*attempt).plan", "", "if t.progress != toTell ||", "if t.progress != toTell || a.timer == nil && t.rank > 0 ||"}},
+			Edits: []edit{{"(*attempt).plan", "", "if t.progress != toTell ||", "if t.progress != toTell || a.Timer == nil && t.Rank > 0 ||"}},
 			Hints: []hint{{Package: "scheduler", Run: "TestAnswersNameUnreachedAndFiringCopies"}},
 		},
 		{
@@ -155,7 +155,7 @@ func ownerBugs() []bug {
 		{
 			Name: "unrepaired-write-not-swept", What: "A write that could not be repaired is forgotten.",
 			Edits: []edit{{"(*outage).Missed", "", "o.noted.Store(true)", "o.noted.Store(false)"}},
-			Hints: []hint{{Package: "scheduler", Run: "TestAShortOutageCountsIfItsWritesAreNotRepaired"}},
+			Hints: []hint{{Package: "scheduler/shard", Run: "TestAShortOutageCountsIfItsWritesAreNotRepaired"}},
 		},
 		{
 			Name: "any-shard-counts-as-told", What: "A delete by key counts as told though only a shard that is no owner has answered.",

@@ -5,7 +5,7 @@ func sweepBugs() []bug {
 	return []bug{
 		{
 			Name: "sweep-copies-what-fires", What: "The sweep copies timers that are about to fire, or firing.",
-			Edits: []edit{{"(*sweep).strayOf", "", "s.busy = read.Leased || !state.Ended && (", "s.busy = timer == nil && ("}},
+			Edits: []edit{{"(*sweep).strayOf", "", "s.busy = read.Leased || !state.Ended && (", "s.busy = state == nil && ("}},
 			Hints: []hint{{Package: "scheduler", Run: "TestTheSweepLeavesAloneWhatIsAboutToFire", Own: true}},
 		},
 		{

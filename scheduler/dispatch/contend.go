@@ -144,6 +144,10 @@ func (on *contest) answered(i int, taken *store.Taken) {
 	replaced := taken.Record.State.Version > c.Record.State.Version
 	switch taken.Status {
 	case store.TakeGot:
+		if on.better.Gone() {
+			on.pass(i) // nobody works on its claims any more
+			return
+		}
 		lane := on.own.d.lanes.Of(on.better)
 		next := newClaim(lane, &taken.Claimed)
 		next.contended = true

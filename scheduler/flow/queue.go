@@ -10,7 +10,7 @@ import (
 )
 
 // Queue hands items from many to a few who take them in batches. It is bounded
-// by its users: what goes in holds credit (poll.go).
+// by its users: what goes in holds credit (credit.go).
 type Queue[T any] struct {
 	mu    sync.Mutex
 	items []T
@@ -117,7 +117,7 @@ func (t *turns) await(ctx context.Context) {
 	}
 }
 
-// drainInTurn is drain for a loop that takes turns with others.
+// drainInTurn is Drain for a loop that takes turns with others.
 func (q *Queue[T]) drainInTurn(ctx context.Context, t *turns, most func(context.Context) int, do func(ctx context.Context, batch []T)) {
 	spaced := func(ctx context.Context) int {
 		t.await(ctx)

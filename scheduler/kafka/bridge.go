@@ -56,7 +56,7 @@ type Timers interface {
 }
 
 // Bridge has messages of the input topic wait in timers, and publishes those that
-// are due. It is the scheduler.Deliverer of these timers, safe for concurrent use
+// are due. It is the dispatch.Deliverer of these timers, safe for concurrent use
 // from Open until Close.
 type Bridge struct {
 	config  Config
@@ -148,7 +148,7 @@ func (b *Bridge) Close() {
 // scheme begins what stands for a message where other timers have a callback's URI.
 const scheme = "kafka:"
 
-// Check is scheduler.Deliverer's.
+// Check is dispatch.Deliverer's.
 func (b *Bridge) Check(c timer.Callback) error {
 	if _, err := decode(c.Opaque); err != nil {
 		return &timer.InvalidError{Code: "kafka-message", Detail: "this is not a message of a Kafka topic"}
@@ -156,10 +156,10 @@ func (b *Bridge) Check(c timer.Callback) error {
 	return nil
 }
 
-// Destination is scheduler.Deliverer's: all messages go to one topic.
+// Destination is dispatch.Deliverer's: all messages go to one topic.
 func (b *Bridge) Destination(timer.Callback) string { return b.config.Output }
 
-// NameOf is scheduler.Namer's: publishers know their own ids alone.
+// NameOf is dispatch.Namer's: publishers know their own ids alone.
 func (b *Bridge) NameOf(id timer.ID, c timer.Callback) string {
 	m, err := decode(c.Opaque)
 	if err != nil {
@@ -168,7 +168,7 @@ func (b *Bridge) NameOf(id timer.ID, c timer.Callback) string {
 	return "message " + m.ID
 }
 
-// Deliver is scheduler.Deliverer's. It returns when the brokers have answered, or
+// Deliver is dispatch.Deliverer's. It returns when the brokers have answered, or
 // the Bridge is closed, however long that takes: what was sent can't be taken back.
 func (b *Bridge) Deliver(ctx context.Context, d dispatch.Delivery) dispatch.Delivered {
 	m, err := decode(d.Callback.Opaque)

@@ -20,7 +20,7 @@ type Admission struct {
 	Origin string
 	Timer  timer.Timer
 
-	// Standing and Err are set by Admit and Known.
+	// Standing and Err are set by AdmitAll and Known.
 	Standing Standing
 	Err      error
 }
@@ -31,12 +31,14 @@ type Standing int
 // What is known of an Admission.
 const (
 	StandingUnknown   Standing = iota // Err says why
-	StandingNew                       // no timer of its key was there; Admit has stored it
+	StandingNew                       // no timer of its key was there; AdmitAll has stored it
 	StandingDuplicate                 // another one of its key waits or fires: this one counts for nothing
 	StandingAgain                     // this very one waits or fires, or was over less than IdempotencyLife ago
 )
 
-// AdmitAll stores those of the timers that are new.
+// AdmitAll stores those of the timers that are new, and sets Standing and Err of each. The
+// caller has checked them. Errors: ErrUnavailable and ErrOverloaded, with which the same once
+// more does no harm.
 func (k *Keeper) AdmitAll(ctx context.Context, open []*Admission) {
 	for range 2 {
 		if open = k.confirm(ctx, k.admit(ctx, open)); len(open) == 0 {

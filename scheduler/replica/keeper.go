@@ -7,9 +7,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
 
+	"chronos/scheduler/sample"
 	"chronos/scheduler/settings"
 	"chronos/scheduler/shard"
 	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
 )
 
 // Keeper keeps the copies of timers in agreement: it writes and reads them, repairs what a
@@ -23,29 +25,33 @@ type Keeper struct {
 	repairs *repairs
 	writes  *writeQueues
 
-	recount   func(ctx context.Context, sh *shard.Shard, partition int) // is called for each partition that was swept
-	sweepPace *rate.Limiter
-	sweeps    shard.PerShard[sweep]
-	swept     *prometheus.CounterVec // by shard, and what: seen, brought, settled
-	unswept   *prometheus.GaugeVec   // by shard
+	recount    func(ctx context.Context, sh *shard.Shard, partition int) // is called for each partition that was swept
+	sweepPace  *rate.Limiter
+	sweeps     shard.PerShard[sweep]
+	swept      *prometheus.CounterVec // by shard, and what: seen, brought, settled, unexpected
+	unswept    *prometheus.GaugeVec   // by shard
+	unexpected *sample.Line
 }
 
 // New makes a keeper. It calls recount for each partition that was swept.
 func New(config *settings.Config, shards *shard.Registry, recount func(context.Context, *shard.Shard, int)) *Keeper {
 	k := &Keeper{
 		config: config, shards: shards, store: shards.Store, log: config.Log, recount: recount,
-		repairs: newRepairs(), writes: newWriteQueues(),
+		repairs: newRepairs(), writes: newWriteQueues(), unexpected: sample.New(slog.LevelError, unexpectedLine, sample.First, sample.PerSecond),
 		sweepPace: rate.NewLimiter(rate.Limit(config.SweepRate), sweepPage),
 		swept: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "chronos_sweep_copies_total", Help: "Copies that the sweep looked at on a shard (seen), wrote there since they were missing or behind (brought), and removed there or gave another place (settled).",
+			Name: "chronos_sweep_copies_total", Help: "Copies that the sweep looked at on a shard (seen), wrote there since they were missing or behind (brought), removed there or gave another place (settled), and of those what nothing explains (unexpected).",
 		}, []string{"shard", "what"}),
 		unswept: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "chronos_sweep_partitions_left", Help: "Partitions of a shard, of 16, that are still to be swept, by whichever node.",
 		}, []string{"shard"}),
 	}
-	k.sweeps.Make = func(sh *shard.Shard) *sweep { return &sweep{k: k, shard: sh} }
+	k.sweeps.Make = func(sh *shard.Shard) *sweep { return &sweep{k: k, shard: sh, doubts: map[string]timer.State{}} }
 	return k
 }
+
+// LogLines are the kinds of lines that are sampled.
+func (k *Keeper) LogLines() []*sample.Line { return []*sample.Line{k.unexpected} }
 
 // Collectors are the metrics.
 func (k *Keeper) Collectors() []prometheus.Collector {

@@ -32,12 +32,19 @@ type lag struct {
 // sweepKeys brings some timers of the shard where they belong, and reports whether
 // they are, and how many bytes their timers take.
 func (sw *sweep) sweepKeys(ctx context.Context, keys []string) (clean bool, bytes int) {
+	all, clean, bytes := sw.read(ctx, keys)
+	sw.bringHome(ctx, all)
+	return sw.settleDown(ctx, all) && clean, bytes
+}
+
+// read looks at some timers of the shard and asks the other owners about them. It reports
+// whether all could be read, and how many bytes the timers take.
+func (sw *sweep) read(ctx context.Context, keys []string) (all []*stray, clean bool, bytes int) {
 	spots := make([]store.Spot, len(keys))
 	for i, key := range keys {
 		spots[i] = store.Spot{Shard: sw.shard.Name, Key: key}
 	}
 	clean = true
-	var all []*stray
 	for i, read := range sw.k.store.Read(ctx, spots) {
 		switch {
 		case errors.Is(read.Err, timer.ErrNotFound) && read.Record.State.Version == 0:
@@ -52,8 +59,7 @@ func (sw *sweep) sweepKeys(ctx context.Context, keys []string) (clean bool, byte
 	}
 	sw.k.swept.WithLabelValues(sw.shard.Name, "seen").Add(float64(len(keys)))
 	sw.askHomes(ctx, all)
-	sw.bringHome(ctx, all)
-	return sw.settleDown(ctx, all) && clean, bytes
+	return all, clean, bytes
 }
 
 // strayOf looks where a copy belongs. What is about to fire, or firing, brings its

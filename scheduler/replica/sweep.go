@@ -46,6 +46,9 @@ type sweep struct {
 	tried [store.Partitions]time.Time // when each was swept last by this node, clean or not
 
 	wanted atomic.Bool // another shard has missed something: what is here may belong there
+
+	doubts  map[string]timer.State // of copies that the hourly pass found uneven, by their keys, to be looked at again
+	doubted time.Time              // when the last of them was found
 }
 
 // Sweep brings copies where they belong (rule "sweep copies to their owners"), in the
@@ -99,8 +102,10 @@ func (sw *sweep) sweepNext(ctx context.Context) (more bool) {
 	}
 	sw.sweepOver(ctx, &state, left)
 	if left == 0 {
+		sw.lookAgain(ctx)
 		return sw.sweepOldest(ctx, &state, func(p int) bool { return state.NowMs-state.Marks[p].AtMs > idleInterval.Milliseconds() }, idleShare)
 	}
+	clear(sw.doubts) // they are swept with the others
 	return sw.sweepOldest(ctx, &state, func(p int) bool { return !state.Done(p, sw.epoch) }, 1)
 }
 
@@ -169,7 +174,11 @@ func (sw *sweep) sweepPartition(ctx context.Context, partition int, mark store.S
 				}
 			}
 			bounded, cancel := context.WithTimeout(ctx, sweepPatience)
-			inPlace, bytes := sw.sweepKeys(bounded, keys[:n])
+			look := sw.sweepKeys
+			if share == idleShare {
+				look = sw.doubt
+			}
+			inPlace, bytes := look(bounded, keys[:n])
 			cancel()
 			clean, keys = clean && inPlace, keys[n:]
 			page = nextPage(page, bytes)

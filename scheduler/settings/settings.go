@@ -13,7 +13,7 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// Config says how an engine runs. DefaultConfig fills in everything but Node
+// Config says how an engine runs. Default fills in everything but Node
 // and Log.
 type Config struct {
 	Node string // this process's id, fresh per start

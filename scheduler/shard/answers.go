@@ -12,7 +12,8 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// Prompt is short: claims with no copy on the shard wait, too.
+// Prompt is how long a prompt answer takes at most. Who asks a shard about the claims of
+// another one waits for so long: claims with no copy on the shard wait, too.
 const Prompt = 50 * time.Millisecond
 
 const (
@@ -59,7 +60,7 @@ func newAnswers(clock *awake.Clock) *Answers {
 // now is an instant of the clock that goes on always.
 func (s *Answers) now() time.Duration { return max(time.Since(s.begun), 1) }
 
-// Begin is what heard wants to know of a call when it begins.
+// Begin is what Heard wants to know of a call when it begins.
 func (s *Answers) Begin() Moment { return Moment{s.now(), s.awake.Now()} }
 
 // Took is how long a call has taken so far.

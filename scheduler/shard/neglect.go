@@ -15,7 +15,7 @@ const neglectLimit = 5 * time.Second
 // follows it, changes when a timer is looked at; so the timer that two surveys in turn find
 // first and overdue was claimed by nobody in between.
 type neglect struct {
-	first [store.Partitions]store.First // of the last survey; used by watch alone
+	first [store.Partitions]store.First // of the last survey; used by Watch alone
 	now   atomic.Uint32                 // the partitions, as a PartitionSet
 }
 

@@ -26,6 +26,7 @@ type outage struct {
 
 func newOutage() *outage { return &outage{begun: time.Now()} }
 
+// Failed notes that a call to the shard has failed.
 func (o *outage) Failed() {
 	now := max(int64(time.Since(o.begun)), 1)
 	o.first.CompareAndSwap(0, now)
@@ -39,8 +40,8 @@ func (o *outage) Missed() {
 	o.noted.Store(true)
 }
 
-// pending reports whether calls have failed lately, or an outage is not over.
-func (o *outage) pending() bool { return o.first.Load() != 0 }
+// Pending reports whether calls have failed lately, or an outage is not over.
+func (o *outage) Pending() bool { return o.first.Load() != 0 }
 
 // Over reports how long ago an outage began that is over, until it is forgotten.
 func (o *outage) Over() (ago time.Duration, is bool) {

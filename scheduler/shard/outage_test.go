@@ -26,7 +26,7 @@ func TestAShortOutageCountsIfItsWritesAreNotRepaired(t *testing.T) {
 					t.Errorf("an outage that is over: %t, want %t", over, c.want)
 				}
 				o.Forget()
-				if _, over := o.Over(); over || o.pending() {
+				if _, over := o.Over(); over || o.Pending() {
 					t.Error("it is not forgotten")
 				}
 			})

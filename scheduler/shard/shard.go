@@ -22,11 +22,11 @@ type Shard struct {
 	Answers *Answers
 
 	fastest    atomic.Pointer[fastestClock] // of its nodes; nil until that is known
-	unheard    atomic.Int64                 // since when it has not answered this node's announcements, ns on the clock of silence, until what it missed is known; 0 if it does
+	unheard    atomic.Int64                 // since when it has not answered this node's announcements, ns on the clock of Answers, until what it missed is known; 0 if it does
 	OthersLive atomic.Bool                  // other nodes announced themselves lately
 	health     atomic.Int32                 // what the last claim said of the shard, or the last beat if that was long ago
-	claimed    atomic.Int64                 // when that claim was, ns on the clock of silence
-	missing    atomic.Int64                 // since when it misses what nobody has told it since, ns on the clock of silence, maybe before its begin; 0 if nothing
+	claimed    atomic.Int64                 // when that claim was, ns on the clock of Answers
+	missing    atomic.Int64                 // since when it misses what nobody has told it since, ns on the clock of Answers, maybe before its begin; 0 if nothing
 
 	Ownership *ownership
 	neglect   neglect
@@ -119,7 +119,7 @@ func (sh *Shard) MissesSince(ago time.Duration) {
 		}
 	}
 	sh.missing.Store(since)
-	if !sh.Answers.Outage.pending() {
+	if !sh.Answers.Outage.Pending() {
 		sh.unheard.Store(0)
 	}
 }
@@ -133,7 +133,11 @@ type PerShard[T any] struct {
 // Of is what belongs to the shard; Make makes it when it is asked for first.
 func (p *PerShard[T]) Of(sh *Shard) *T {
 	own, is := p.all.Load(sh)
-	if !is {
+	switch {
+	case is:
+	case sh.Gone():
+		return p.Make(sh) // nobody would forget it any more
+	default:
 		own, _ = p.all.LoadOrStore(sh, p.Make(sh))
 	}
 	return own.(*T) //nolint:errcheck,forcetypeassert // nothing else is in there

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -147,11 +148,9 @@ func sumOf(answers []store.TagSums) (kept map[string]int64, beyond int64, partia
 // Watch reads a shard's sums for the metric now and then until ctx ends.
 func (c *Counter) Watch(ctx context.Context, sh *shard.Shard) {
 	defer c.forget(sh)
-	for {
+	// Shards and nodes that begin together don't go on in unison.
+	for wait := 1 + rand.N(surveyPatience); awake.Sleep(ctx, wait); wait = statisticsInterval {
 		c.survey(ctx, sh)
-		if !awake.Sleep(ctx, statisticsInterval) {
-			return
-		}
 	}
 }
 

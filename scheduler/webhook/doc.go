@@ -1,5 +1,5 @@
 // Package webhook delivers callbacks over HTTP: a [Client] is the
-// [chronos/scheduler.Deliverer] of the http lane.
+// [chronos/scheduler/dispatch.Deliverer] of the http lane.
 //
 // # What an attempt is
 //

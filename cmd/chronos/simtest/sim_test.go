@@ -176,7 +176,7 @@ func simulate(t *testing.T, s setting, o options) (h *history.History, wrong []s
 	if o.log {
 		log = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
-	c := newCluster(t, s, o, log)
+	c := newCluster(t, s, o, slog.New(alarmed{log.Handler(), t}))
 	h = c.play()
 	took := c.journal.now()
 	c.close()
