@@ -28,11 +28,16 @@ const (
 // If as many owners were faulty at once as there are copies, it is late until 15 s (Limits.Recover) after these faults,
 // and those of the next time if that begins by then.
 func (r *run) allowance(w *write, from, due time.Duration) time.Duration {
+	return r.allowanceOver(w, from, due, r.l.Late)
+}
+
+// allowanceOver is the allowance where so much is known to be allowed.
+func (r *run) allowanceOver(w *write, from, due, least time.Duration) time.Duration {
 	more := time.Duration(r.absent(w, from))*w.skew + r.leasedAhead(w, from, due) + r.shifted(w, due)
-	allowed := r.l.Late + r.steps(w, due) + more
+	allowed := least + r.steps(w, due) + more
 	for {
 		until := later(due, allowed)
-		sum := max(r.allowanceUntil(w, from, due, until), r.l.Late) + r.steps(w, until) + more
+		sum := max(r.allowanceUntil(w, from, due, until), least) + r.steps(w, until) + more
 		if sum <= allowed {
 			break
 		}
@@ -139,11 +144,32 @@ func (r *run) bound(w *write, n int) time.Duration {
 	return w.bounds[n-1]
 }
 
-// boundAfter is when pop n must have started at the latest if callbacks of earlier pops held the timer until busy.
-func (r *run) boundAfter(w *write, n int, busy time.Duration) time.Duration {
-	by := r.bound(w, n)
-	if busy > max(w.latest(n), w.busyUntil) {
-		by = max(by, later(busy, r.allowance(w, w.earliest(n), busy)))
+// held is until when callbacks of earlier pops hold a timer.
+type held struct {
+	settled time.Duration // their outcomes are known
+	leased  time.Duration // the pop behind one whose node died or froze must have started
+}
+
+func (h held) and(o held) held { return held{max(h.settled, o.settled), max(h.leased, o.leased)} }
+
+// holds is until when a callback holds its timer. If its node died or froze before the outcome was settled, the lease must end
+// first: the pop behind the callback, or the retry, is as late as the callback itself might be if it comes again.
+func (r *run) holds(w *write, c *Callback) held {
+	from, h := c.arrived()-r.l.Settle, held{settled: later(c.over(r.h.Header.limit()), r.l.Settle)}
+	for f := range r.during(from, h.settled) {
+		if f.ofNode() && (f.Node == c.Node || c.Node == "") && f.overlaps(from, h.settled, 0) {
+			h.leased = later(c.arrived(), r.allowanceOver(w, from, c.arrived(), r.h.Header.hold()+r.l.NodeUnderWay))
+			break
+		}
+	}
+	return h
+}
+
+// boundAfter is when pop n must have started at the latest if callbacks of earlier pops held the timer.
+func (r *run) boundAfter(w *write, n int, h held) time.Duration {
+	by := max(r.bound(w, n), h.leased)
+	if h.settled > max(w.latest(n), w.busyUntil) {
+		by = max(by, later(h.settled, r.allowance(w, w.earliest(n), h.settled)))
 	}
 	return by
 }
@@ -154,7 +180,7 @@ func (r *run) boundHeld(w *write, n int) time.Duration {
 	by := r.bound(w, n)
 	for _, c := range w.calls {
 		if c.Seq < n && c.arrived() <= by {
-			by = max(by, r.boundAfter(w, n, later(c.over(r.h.Header.limit()), r.l.Settle)))
+			by = max(by, r.boundAfter(w, n, r.holds(w, c)))
 		}
 	}
 	return by
@@ -162,11 +188,12 @@ func (r *run) boundHeld(w *write, n int) time.Duration {
 
 // retryBy is when the next callback after c, the given attempt, must have arrived if there is one: after the full backoff or
 // what we asked for, the time that it is left to other nodes, and what the faults, and changes of the shards (outranked), allow.
+// A node that died meanwhile has put nothing down: see holds.
 func (r *run) retryBy(w *write, c *Callback, attempt int) time.Duration {
 	wait := max(backoff(attempt), min(ms(c.RetryAfterMs), maxRetryAfter))
 	over := c.over(r.h.Header.limit())
 	at := over + wait + r.l.OtherNode
-	return later(at, r.allowance(w, over, at)) + r.outranked(w, c.arrived(), at)
+	return max(later(at, r.allowance(w, over, at))+r.outranked(w, c.arrived(), at), r.holds(w, c).leased)
 }
 
 // outranked is how much later a retry may come if the shards change meanwhile: it was put down for a backup, behind all that were

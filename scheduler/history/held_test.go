@@ -71,3 +71,39 @@ func TestALossBeforeTheNextAttempt(t *testing.T) {
 		{"they are away, and not lost", failed(ShardAway, 41_007+2250), only(NothingLost)},
 	})
 }
+
+// The second callback of /2 arrives at 2206 ms, and its lease lasts for 3500 ms. The fifth pop, due by 5204 ms, comes within
+// a second after that; the third and the fourth one are left out for it.
+func TestThePopAfterOneWhoseNodeDied(t *testing.T) {
+	late := func(arrive, death int, node string) func(*book) {
+		return func(b *book) {
+			b.called("/2", 1).AnsweredNs = at(2906)
+			b.drop("/2", 3)
+			b.drop("/2", 2)
+			b.called("/2", 2).move(at(arrive))
+			b.Faults[b.fault(NodeDeath, "n1", death, death+100)].Node = node
+		}
+	}
+	runExcuses(t, []excuse{
+		{"the node dies before the outcome is settled", late(2206+4500, 2956, "n1"), nil},
+		{"and the pop comes later", late(2206+4501, 2956, "n1"), only(OnTime)},
+		{"the node dies later", late(2206+4500, 2957, "n1"), only(OnTime)},
+		{"another node dies", late(2206+4500, 2956, "n2"), only(OnTime)},
+	})
+}
+
+// The first attempt at k7 arrives at 41,006 ms, and its lease lasts until 44,506 ms. The next one may come a second later.
+func TestTheRetryOfOneWhoseNodeDied(t *testing.T) {
+	late := func(arrive, death int) func(*book) {
+		return func(b *book) {
+			b.write(Create, "k7", "/7", 40_000, 1000, 1)
+			b.call("k7", "/7", 7, 1, 1, 41_006, 500)
+			b.call("k7", "/7", 7, 1, 2, arrive, 200)
+			b.fault(NodeDeath, "n1", death, death+5000)
+		}
+	}
+	runExcuses(t, []excuse{
+		{"the node dies before the outcome is settled", late(45_506, 41_006), nil},
+		{"and the retry comes later", late(45_507, 41_006), only(OnTime)},
+	})
+}

@@ -1,9 +1,6 @@
 package history
 
-import (
-	"slices"
-	"time"
-)
+import "slices"
 
 // onTime is invariant 7, about acknowledged writes: the first callback of a pop arrives by its bound (bound), which counts
 // from when the pop was certainly due (answer + n × interval, or `at`), from 2 s after an answer that says in flight, and
@@ -16,7 +13,7 @@ func onTime(r *run, f *Finding) {
 		if !w.ok {
 			continue
 		}
-		var busy time.Duration // with pops before
+		var before held // by pops before
 		last := make(map[int]*Callback)
 		for _, c := range w.calls {
 			if c.Seq < 1 || c.Seq > w.asked.Pops {
@@ -25,15 +22,15 @@ func onTime(r *run, f *Finding) {
 			if r.replacedBefore(w, c) {
 				continue // invariant 3
 			}
-			if before := last[c.Seq]; before == nil {
-				r.judgeFirst(f, w, c, busy)
-			} else if !before.succeeded(limit) && !before.gone(limit) {
-				if by := r.retryBy(w, before, max(before.Attempt, c.Attempt-1)); c.arrived() > by {
-					f.violation("%s: %s too late after attempt %d", c, c.arrived()-by, before.Attempt)
+			if previous := last[c.Seq]; previous == nil {
+				r.judgeFirst(f, w, c, before)
+			} else if !previous.succeeded(limit) && !previous.gone(limit) {
+				if by := r.retryBy(w, previous, max(previous.Attempt, c.Attempt-1)); c.arrived() > by {
+					f.violation("%s: %s too late after attempt %d", c, c.arrived()-by, previous.Attempt)
 				}
 			}
 			last[c.Seq] = c
-			busy = max(busy, later(c.over(limit), r.l.Settle))
+			before = before.and(r.holds(w, c))
 		}
 	}
 }
@@ -47,14 +44,14 @@ func (r *run) replacedBefore(w *write, c *Callback) bool {
 	})
 }
 
-func (r *run) judgeFirst(f *Finding, w *write, c *Callback, busy time.Duration) {
+func (r *run) judgeFirst(f *Finding, w *write, c *Callback, before held) {
 	due := max(w.latest(c.Seq), w.busyUntil)
 	late := c.arrived() - due
 	r.counts.WorstLateNs = max(r.counts.WorstLateNs, late)
 	if !r.explained(due, c.arrived(), func(*Fault) bool { return true }) {
 		r.counts.WorstLateQuietNs = max(r.counts.WorstLateQuietNs, late)
 	}
-	if by := r.boundAfter(w, c.Seq, busy); c.arrived() > by {
+	if by := r.boundAfter(w, c.Seq, before); c.arrived() > by {
 		f.violation("%s: due by %s, %s late, %s more than allowed", c, due, late, c.arrived()-by)
 	}
 }

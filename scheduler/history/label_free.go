@@ -46,15 +46,15 @@ type matching struct {
 func (r *run) match(w *write) (m matching) {
 	limit, heard := r.h.Header.limit(), w.heard()
 	var open []int // pops whose time has come, those with the earliest bound first
-	var busy time.Duration
+	var before held
 	taken, due := make(map[int]bool), 1
 	for _, c := range heard.calls {
 		early := r.l.Early + r.steps(heard, c.arrived())
 		for ; due <= w.asked.Pops && heard.earliest(due)-early <= c.arrived(); due++ {
 			open = append(open, due)
 		}
-		open = slices.DeleteFunc(open, func(n int) bool { return len(m.failed) == 0 && c.arrived() > r.boundAfter(heard, n, busy) })
-		busy = max(busy, later(c.over(limit), r.l.Settle))
+		open = slices.DeleteFunc(open, func(n int) bool { return len(m.failed) == 0 && c.arrived() > r.boundAfter(heard, n, before) })
+		before = before.and(r.holds(heard, c))
 		switch {
 		case !c.succeeded(limit):
 			m.failed = append(m.failed, c)
