@@ -67,15 +67,23 @@ func (c *campaign) wrong() (wrong []string) {
 
 // byChance is how many of so many are not exceeded but once in a thousand campaigns, if the
 // share is just what it may be.
-func byChance(share float64, of int) int {
+func byChance(share float64, of int) (most int) {
 	mean := share * float64(of)
-	return int(mean + 3*math.Sqrt(mean))
+	if mean > 100 { // the distribution is normal by then
+		return int(mean + 3*math.Sqrt(mean))
+	}
+	one := math.Exp(-mean) // the chance of so many
+	for above := 1 - one; above > 0.001; above -= one {
+		most++
+		one *= mean / float64(most)
+	}
+	return most
 }
 
 // TestCampaign: what each run may have, all may not.
 func TestCampaign(t *testing.T) {
 	for name, d := range map[string]struct {
-		counts history.Counts // of each of ten runs
+		counts history.Counts // of each of twenty runs
 		red    bool
 	}{
 		"nothing":                 {history.Counts{}, false},
@@ -89,7 +97,7 @@ func TestCampaign(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := &campaign{duplicates: map[history.Class]int{}}
-			for range 10 {
+			for range 20 {
 				c.add(&d.counts)
 			}
 			if wrong := c.wrong(); (len(wrong) > 0) != d.red {
