@@ -127,11 +127,11 @@ func TestChangesAreDrawn(t *testing.T) {
 	}
 }
 
-// TestLossesAreDrawn: a share of the seeds has shards that lose data with -sim.pending, and the others not.
+// TestLossesAreDrawn: a share of the seeds has shards that lose data, and the others not.
 func TestLossesAreDrawn(t *testing.T) {
 	losing := map[bool]int{}
 	for seed := range uint64(60) {
-		o := options{every: time.Second, pending: true}
+		o := options{every: time.Second}
 		s := draw(seed, 10*time.Minute, o)
 		losing[s.losses]++
 		o.losses = noSeed
@@ -147,11 +147,11 @@ func TestLossesAreDrawn(t *testing.T) {
 	}
 }
 
-// TestNodesPollAsInProduction: one seed in ten does with -sim.pending, unless an option says how often.
+// TestNodesPollAsInProduction: one seed in ten does, unless an option says how often.
 func TestNodesPollAsInProduction(t *testing.T) {
 	often := 0
 	for seed := range uint64(100) {
-		if s := draw(seed, time.Minute, options{every: time.Second, pending: true}); s.timing.poll == quickPoll {
+		if s := draw(seed, time.Minute, options{every: time.Second}); s.timing.poll == quickPoll {
 			often++
 		}
 		if s := draw(seed, time.Minute, options{every: time.Second, poll: time.Second}); s.timing != (timing{time.Second, 5 * time.Second}) {

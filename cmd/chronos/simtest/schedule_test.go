@@ -191,16 +191,14 @@ func draw(seed uint64, length time.Duration, o options) setting {
 // a run takes several times as long.
 const quickPoll = 100 * time.Millisecond
 
-// drawKind draws whether shards lose data, and how often nodes poll. Both are drawn with
-// -sim.pending alone: seed 6 polls as often as production, and the bound of a pop behind a slow
-// callback is 0.25 s too early for it.
+// drawKind draws whether shards lose data, and how often nodes poll.
 func drawKind(r *rand.Rand, s *setting, o options) {
-	s.losses = o.pending && r.IntN(4) == 0
+	s.losses = r.IntN(4) == 0
 	if o.losses != bySeed {
 		s.losses = o.losses == allSeeds
 	}
 	poll := 2 * time.Second
-	if o.pending && r.IntN(10) == 0 {
+	if r.IntN(10) == 0 {
 		poll = quickPoll
 	}
 	poll = cmp.Or(o.poll, poll)

@@ -33,7 +33,6 @@ type options struct {
 	quiet   bool
 	exact   bool
 	apart   bool
-	pending bool
 	log     bool
 	fresh   int
 	keep    string
@@ -73,7 +72,6 @@ func TestMain(m *testing.M) {
 	flag.BoolVar(&flags.still, "sim.still", false, "the topology doesn't change")
 	flag.BoolVar(&flags.quiet, "sim.quiet", false, "no faults but changes of the topology")
 	flag.BoolVar(&flags.exact, "sim.exact", false, "run the scripts of claims that find nothing, too: several times slower")
-	flag.BoolVar(&flags.pending, "sim.pending", false, "a share of the seeds loses data, and another share polls as often as production")
 	flag.BoolVar(&flags.apart, "sim.apart", false, "a create with an idempotency key is repeated through another node, too: known to fail where links are cut; see createOnce")
 	flag.BoolVar(&flags.log, "sim.log", false, "show the nodes' logs and the schedule")
 	flag.StringVar(&flags.calls, "sim.calls", "", "folder for a log of the script calls of each seed")
@@ -99,7 +97,7 @@ func (o options) repeat(seed uint64) string {
 	if o.shards > 0 {
 		command += fmt.Sprintf(" -sim.shards=%d", o.shards)
 	}
-	for name, set := range map[string]bool{"still": o.still, "quiet": o.quiet, "exact": o.exact, "apart": o.apart, "pending": o.pending} {
+	for name, set := range map[string]bool{"still": o.still, "quiet": o.quiet, "exact": o.exact, "apart": o.apart} {
 		if set {
 			command += " -sim." + name
 		}
