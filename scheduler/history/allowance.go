@@ -51,11 +51,12 @@ func (r *run) allowanceOver(w *write, from, due, least time.Duration) time.Durat
 }
 
 // absent is how many of the better copies may not be there from an instant on: those that the answer says were not reached,
-// and those on shards that lost data since the write and were not said to be repaired, though the fault's window is over.
+// and those on shards that lost data since the write and were not said to be repaired, though the loss delays nothing itself any
+// more.
 func (r *run) absent(w *write, from time.Duration) int {
 	var lost []string
 	for _, f := range r.windows {
-		if f.Class == ShardLost && f.RepairedNs == 0 && f.ended(r.end) >= w.invoked && f.healed < from && !slices.Contains(lost, f.Shard) &&
+		if f.Class == ShardLost && f.RepairedNs == 0 && f.ended(r.end) >= w.invoked && later(f.ended(r.end), r.delays(f.Fault)) < from && !slices.Contains(lost, f.Shard) &&
 			r.owns(f.Shard, w.timer(), w.invoked, from) {
 			lost = append(lost, f.Shard)
 		}

@@ -83,3 +83,26 @@ func TestATimerThatAFaultShifted(t *testing.T) {
 	wantOnly(t, late(251, 100_300).History, shifting, OnTime)
 	wantOnly(t, late(251, 50_000).History, small(), OnTime)
 }
+
+// k7 is due from 41,000 to 41,004; its skew is 2 s. The loss of a copy delays what is due by itself for 4.5 s. After that the
+// copy may still be missing, since the sweep leaves alone what is due soon: the other copy fires a skew later.
+func TestALostCopyIsMissingUntilItIsSaidToBeThere(t *testing.T) {
+	late := func(lateMs, lost int, repaired bool) func(*book) {
+		return func(b *book) {
+			b.write(Create, "k7", "/7", 30_000, 11_000, 1)
+			b.call("k7", "/7", 7, 1, 1, 41_004+lateMs, 200)
+			f := Fault{Kind: "fault", Class: ShardLost, Shard: "a", StartNs: at(lost), EndNs: at(lost)}
+			if repaired {
+				f.RepairedNs = f.EndNs
+			}
+			b.Faults = append(b.Faults, f)
+		}
+	}
+	runExcuses(t, []excuse{
+		{"just after its own delays", late(2250, 41_000-4501, false), nil},
+		{"and later", late(2251, 41_000-4501, false), only(OnTime)},
+		{"long after", late(2250, 30_010, false), nil},
+		{"the copy was repaired", late(251, 31_000, true), only(OnTime)},
+		{"the loss was before the write", late(251, 29_999, false), only(OnTime)},
+	})
+}
