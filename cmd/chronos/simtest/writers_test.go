@@ -116,10 +116,9 @@ func (cl *client) change(ctx context.Context, q request) {
 }
 
 // answered asks a node for a write and reports whether the client has waited for the
-// answer. Whatever comes later, the client doesn't hear.
+// answer. Whatever comes later, the client doesn't hear. A paused node begins with the write
+// when it wakes, so the write is recorded once that is known.
 func (cl *client) answered(ctx context.Context, m *machine, q request, limit time.Duration) bool {
-	given := q.Operation
-	given.Node, given.InvokeNs, given.ReturnNs, given.Outcome = m.name, int64(cl.c.journal.now()), -1, history.Unknown
 	answer := make(chan history.Operation, 1)
 	cl.left.Go(func() {
 		cl.perform(ctx, m, &q)
@@ -132,7 +131,12 @@ func (cl *client) answered(ctx context.Context, m *machine, q request, limit tim
 		}
 		return true
 	case <-time.After(limit):
-		cl.c.journal.operation(given)
+		cl.left.Go(func() {
+			if o := <-answer; o.Node != "" {
+				o.ReturnNs, o.Outcome, o.Status, o.Answer = -1, history.Unknown, 0, nil
+				cl.c.journal.operation(o)
+			}
+		})
 		return false
 	}
 }
