@@ -64,7 +64,7 @@ type known struct {
 	rf       int
 }
 
-// homes are the owners of all timers, for as long as each was written and called.
+// homes are the owners of all timers, for as long as each was written and called, or may wait.
 func (l *ledger) homes(h *history.History) (homes []history.Home) {
 	keys := map[string]known{}
 	note := func(key string, from, to time.Duration, rf int) {
@@ -87,7 +87,8 @@ func (l *ledger) homes(h *history.History) (homes []history.Home) {
 			key = o.Answer.Key
 		}
 		if at := time.Duration(o.InvokeNs); key != "" && o.Timer != nil {
-			note(key, at, at+longest, cmp.Or(o.Timer.RF, timer.DefaultReplicationFactor))
+			life := time.Duration(o.Timer.IntervalMs) * time.Millisecond * time.Duration(o.Timer.Pops)
+			note(key, at, at+max(life, longest), cmp.Or(o.Timer.RF, timer.DefaultReplicationFactor))
 		} else if key != "" {
 			note(key, at, at+longest, 1)
 		}
@@ -107,6 +108,23 @@ func (l *ledger) homes(h *history.History) (homes []history.Home) {
 		}
 	}
 	return homes
+}
+
+// A timer of hours has owners for as long.
+func TestATimerThatLastsHasOwnersToTheEnd(t *testing.T) {
+	l := newLedger()
+	l.places = []placing{{[]string{"a"}, 0, time.Minute}, {[]string{"b"}, 4 * time.Minute, 5 * time.Minute}}
+	write := func(key string, interval time.Duration) history.Operation {
+		return history.Operation{Kind: history.Replace, Key: key, Timer: &history.Asked{IntervalMs: interval.Milliseconds(), Pops: 1}}
+	}
+	h := &history.History{Operations: []history.Operation{write("long", lasting), write("short", time.Second)}}
+	owners := map[string]int{}
+	for _, home := range l.homes(h) {
+		owners[home.Key]++
+	}
+	if owners["long"] != 2 || owners["short"] != 1 {
+		t.Errorf("owners one after the other: %v, want 2 of the long one and 1 of the short one", owners)
+	}
 }
 
 // TestHomes has nodes and the ledger rank the shards alike.
