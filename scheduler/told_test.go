@@ -2,6 +2,7 @@ package scheduler_test
 
 import (
 	"errors"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -39,6 +40,27 @@ func TestADeleteThatToldNoOwnerIsRefused(t *testing.T) {
 			if holders := c.holders(id.Key); len(holders) > 0 {
 				c.Errorf("copies live on %v", holders)
 			}
+		}
+	})
+}
+
+// A delete by bare key that finds nothing on the first owner says that the second one, which
+// may have the only copy, was not reached.
+func TestADeleteThatFindsNothingNamesTheOwnerThatItMissed(t *testing.T) {
+	inCluster(t, 2, 1, func(c *cluster) {
+		for i := range 5 {
+			bare := timer.ID{Key: "own-" + strconv.Itoa(i)}
+			owners := c.homes(bare.Key, 2)
+			c.connect(owners[0], storetest.LinkCut)
+			if receipt, err := c.nodes[0].Replace(c.Context(), bare, oneShot(time.Minute)); err != nil || receipt.Unreached != 1 {
+				c.Errorf("PUT while the first owner is away: %+v, %v; want one unreached", receipt, err)
+			}
+			c.connect(owners[0], storetest.LinkUp)
+			c.connect(owners[1], storetest.LinkCut)
+			if receipt, err := c.nodes[0].Delete(c.Context(), bare); err != nil || receipt.Unreached != 1 {
+				c.Errorf("DELETE while the second owner is away: %+v, %v; want one unreached", receipt, err)
+			}
+			c.connect(owners[1], storetest.LinkUp)
 		}
 	})
 }

@@ -1,6 +1,10 @@
 package replica
 
-import "chronos/scheduler/store"
+import (
+	"slices"
+
+	"chronos/scheduler/store"
+)
 
 // wasThere reports whether a delete has found a copy of the timer, live or ended. A
 // tombstone that an earlier delete made of nothing is no copy.
@@ -14,6 +18,13 @@ func (t *target) wasThere() bool {
 // told none of them is not acknowledged.
 func (a *attempt) owns(t *target, factor int) bool {
 	return t.Home && (a.Fresh || a.Timer != nil || a.ID.RF != 0 || t.Rank < factor)
+}
+
+// found reports whether some shard has said how many copies the timer has. Until then a
+// delete by bare key counts a silent shard as unreached where a timer of the default
+// factor has a copy: the copy may be the only one, since a PUT may have missed the first owner.
+func (a *attempt) found() bool {
+	return a.ID.RF != 0 || a.Timer != nil || slices.ContainsFunc(a.targets, func(t target) bool { return t.progress == told && t.wasThere() })
 }
 
 // factor is the replication factor of the timer, as far as the answers say it.

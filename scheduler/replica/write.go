@@ -234,11 +234,11 @@ func (a *attempt) tally() (v verdict) {
 		executed = executed || accepted(a.targets[i].answer.Status)
 		rf = max(rf, a.targets[i].answer.RF)
 	}
-	factor := a.factor()
+	factor, found := a.factor(), a.found()
 	for i := range a.targets {
 		if t := &a.targets[i]; t.progress == untold {
 			v.err, v.unheard = t.answer.Err, true
-			if !t.Home || a.owns(t, factor) {
+			if !t.Home || a.owns(t, factor) || !found && t.Rank < timer.DefaultReplicationFactor {
 				v.unreached++
 			}
 		}
