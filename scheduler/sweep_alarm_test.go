@@ -14,7 +14,7 @@ const alarm = "please report this"
 // A copy that is missing though no shard has missed anything is made again by the hourly
 // sweep, and somebody is told.
 func TestWhatTheHourlySweepFindsIsAnAlarm(t *testing.T) {
-	inCluster(t, 2, 2, func(c *cluster) {
+	inCluster(t, 2, 1, func(c *cluster) {
 		pass(30 * time.Second) // the sweep of the start is over
 		asked := oneShot(3 * time.Hour)
 		asked.ReplicationFactor = 2
@@ -35,7 +35,7 @@ func TestWhatTheHourlySweepFindsIsAnAlarm(t *testing.T) {
 // The hourly sweep meets writes under way, and timers that fire, and calls none of them a
 // difference.
 func TestTheHourlySweepIsQuietAboutWritesUnderWay(t *testing.T) {
-	inCluster(t, 3, 2, func(c *cluster) {
+	inCluster(t, 2, 2, func(c *cluster) {
 		c.jitter(100 * time.Millisecond)
 		pass(59 * time.Minute)
 		for n := range 300 {
