@@ -133,7 +133,7 @@ func (s *shard) ready(ctx context.Context) error {
 	case <-c.done:
 		return c.err
 	case <-ctx.Done():
-		return s.unavailable(ctx.Err())
+		return s.impatient(ctx)
 	}
 }
 
@@ -290,11 +290,13 @@ func parseInfo(info string) map[string]string {
 }
 
 // unavailable wraps an error of the shard, and has it verified before it is
-// used again, since it may come back as another.
+// used again, since it may come back as another. A call that got no connection in time was
+// never sent, and says nothing of the shard: a look before the next calls would make a shard
+// that answers late later still.
 func (s *shard) unavailable(err error) error {
 	var answer redis.Error
 	answered := errors.As(err, &answer)
-	if !answered || readonly(answer) {
+	if answered && readonly(answer) || !answered && !errors.Is(err, redis.ErrPoolTimeout) {
 		s.verified.Store(false)
 	}
 	kind := timer.ErrUnavailable

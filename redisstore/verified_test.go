@@ -1,0 +1,59 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"io"
+	"testing"
+	"testing/synctest"
+
+	"github.com/redis/go-redis/v9"
+
+	"chronos/scheduler/timer"
+)
+
+// answerError is an error that Redis answered.
+type answerError string
+
+func (e answerError) Error() string { return string(e) }
+func (answerError) RedisError()     {}
+
+// Another look at a shard costs each caller a round trip, which a late shard's callers don't
+// have: only what may mean that the shard comes back as another one asks for it.
+func TestOnlyALostShardIsVerifiedAgain(t *testing.T) {
+	t.Parallel()
+	for err, want := range map[error]bool{
+		io.EOF: false, errors.New("i/o timeout"): false, redis.ErrPoolTimeout: true,
+		answerError("READONLY You can't write against a read only replica."): false,
+		answerError("LOADING Redis is loading the dataset in memory"):        false,
+		answerError("OOM command not allowed"):                               true,
+	} {
+		s := &shard{name: "a"}
+		s.verified.Store(true)
+		if got := s.unavailable(err); !errors.Is(got, timer.ErrUnavailable) && !errors.Is(got, timer.ErrRefused) || !errors.Is(got, err) {
+			t.Errorf("%v: %v", err, got)
+		}
+		if got := s.verified.Load(); got != want {
+			t.Errorf("after %v the shard counts as verified: %v, want %v", err, got, want)
+		}
+	}
+}
+
+// A caller without patience has not seen that the shard is away.
+func TestImpatienceLeavesAVerifiedShardAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &shard{name: "a", checking: &check{done: make(chan struct{})}}
+		ctx, cancel := context.WithCancel(t.Context())
+		answered := make(chan error)
+		go func() { answered <- s.ready(ctx) }()
+		synctest.Wait()
+		s.verified.Store(true)
+		cancel()
+		if err := <-answered; !errors.Is(err, context.Canceled) || !errors.Is(err, timer.ErrUnavailable) {
+			t.Errorf("error %v, want one of a caller that waited no longer", err)
+		}
+		if !s.verified.Load() {
+			t.Error("the shard is to be verified once more")
+		}
+	})
+}
