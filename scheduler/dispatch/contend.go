@@ -167,7 +167,7 @@ func (on *contest) answered(i int, taken *store.Taken) {
 		case taken.Status == store.TakeWaiting && !on.reranked && on.own.d.shards.Changing(c.Lease.Key):
 			on.outranked = append(on.outranked, raising{c, place, i})
 		default:
-			c.settle(store.Settlement{Outcome: store.OutcomeRelease, Delay: taken.Wait + c.skew()})
+			on.waitFor(i, taken.Wait)
 		}
 	case store.TakeEnded:
 		switch {
@@ -187,6 +187,22 @@ func (on *contest) answered(i int, taken *store.Taken) {
 		}
 		c.settle(store.Settlement{Outcome: store.OutcomeRelease, Delay: hesitation})
 	}
+}
+
+// waitFor leaves the pop to the better copy, which is looked at after so long. Where its shard
+// answers late, the claim soon looks again: the shard may be slow by then, and what waits
+// there be put off.
+func (on *contest) waitFor(i int, wait time.Duration) {
+	c := on.claims[i]
+	delay := wait + c.skew()
+	switch {
+	case on.better.Slow():
+		on.pass(i)
+		return
+	case on.better.Answers.Tardy.Load():
+		delay = min(delay, hesitation)
+	}
+	c.settle(store.Settlement{Outcome: store.OutcomeRelease, Delay: delay})
 }
 
 // raises reports whether an earlier copy at the place may be made what the claim's is: not
