@@ -13,8 +13,6 @@ var (
 	merge string
 	//go:embed claim.lua
 	claim string
-	//go:embed take.lua
-	take string
 	//go:embed fire.lua
 	fire string
 	//go:embed settle.lua
@@ -45,7 +43,7 @@ var (
 // map.
 func Scripts() map[string]string {
 	return map[string]string{
-		"merge": common + merge, "claim": common + claim, "take": common + take, "fire": common + fire,
+		"merge": common + merge, "claim": common + claim, "fire": common + fire,
 		"settle": common + settle, "ask": common + ask, "read": common + read, "list": common + list,
 		"beat": common + beat, "topology": common + topology, "sweep": common + sweep, "letters": common + letters, "prune": common + prune,
 		"tally": common + tally, "recount": common + recount,

@@ -118,22 +118,17 @@ func benchCopies(b *testing.B, r *testRedis, s *Store, together int) {
 			}
 		}
 	}
-	busy("ask", func(keys []string) {
-		asked := make([]store.KeyState, len(keys))
-		for i, key := range keys {
-			asked[i] = store.KeyState{Key: key, State: states[key]}
-		}
-		if differences, err := s.Ask(b.Context(), "a", asked); err != nil || len(differences) != 0 {
-			b.Fatalf("ask: %v, %v", differences, err)
-		}
-	})
-	busy("take", func(keys []string) {
-		for _, taken := range s.Take(b.Context(), "a", time.Second, keys) {
-			if taken.Status != store.TakeWaiting {
-				b.Fatalf("take: %+v", taken)
+	for name, better := range map[string]bool{"ask": false, "ask the better": true} {
+		busy(name, func(keys []string) {
+			asked := make([]store.KeyState, len(keys))
+			for i, key := range keys {
+				asked[i] = store.KeyState{Key: key, State: states[key], Better: better}
 			}
-		}
-	})
+			if differences, err := s.Ask(b.Context(), "a", asked); err != nil || better != (len(differences) == len(keys)) {
+				b.Fatalf("%s: %v, %v", name, differences, err)
+			}
+		})
+	}
 	busy("next", tell(store.WriteNext, 2))
 	busy("done", tell(store.WriteDone, 2))
 }

@@ -95,25 +95,6 @@ func (d *differ) claim(grace time.Duration) {
 	})
 }
 
-func (d *differ) take() {
-	n, grace := d.node(), d.some("grace")
-	keys := []string{d.key(), d.key(), d.key()}[:draw(d, "keys", 1, 2, 3)]
-	var got []store.Taken
-	d.do(func() error {
-		got = d.stores[n].Take(context.Background(), "a", grace, keys)
-		return first(got, func(t store.Taken) error { return t.Err })
-	}, func() {
-		want := d.views[n].Take(context.Background(), "a", grace, keys)
-		for i := range got {
-			if got[i].Status == store.TakeGot {
-				d.gained(n, got[i].Claimed, want[i].Claimed)
-			}
-			alike(&got[i].Claimed, &want[i].Claimed)
-		}
-		d.same("take", got, want)
-	})
-}
-
 // fire asks for no tombstone: who claimed one knows.
 func (d *differ) fire(pairs []leasePair) {
 	pairs = slices.DeleteFunc(slices.Clone(pairs), func(p leasePair) bool { return p.grave })
@@ -181,6 +162,7 @@ func (d *differ) ask() {
 		states[i].Key = d.key()
 		states[i].State = d.state(states[i].Key)
 		states[i].RankFrom = draw(d, "rank from", 0, 1, 2)
+		states[i].Better = draw(d, "better", false, true)
 	}
 	var got []store.Difference
 	d.do(func() (err error) {

@@ -126,8 +126,7 @@ func (d *differ) run(rt *rapid.T, unit time.Duration) {
 	rt.Repeat(map[string]func(*rapid.T){
 		"":      d.compare,
 		"merge": func(*rapid.T) { d.merge() }, "tell": func(*rapid.T) { d.tell() },
-		"claim": func(*rapid.T) { d.claim(d.some("grace")) },
-		"take":  func(*rapid.T) { d.take() }, "fire": func(*rapid.T) { d.fire(d.pairs()) },
+		"claim": func(*rapid.T) { d.claim(d.some("grace")) }, "fire": func(*rapid.T) { d.fire(d.pairs()) },
 		"settle": func(*rapid.T) { d.settle(d.pairs()) }, "ask": func(*rapid.T) { d.ask() },
 		"pass":              func(*rapid.T) { d.pass() },
 		"recount":           func(*rapid.T) { d.recount() },

@@ -293,12 +293,17 @@ func (s *Store) Ask(ctx context.Context, shard string, states []store.KeyState) 
 	for i, st := range states {
 		p := partitionOf(st.Key)
 		if k := open[p] - 1; k < 0 || len(indexes[k]) == maxItems {
-			calls, indexes = append(calls, &call{script: "ask", keys: []string{s.keys[p].timers, s.keys[p].leases}}), append(indexes, nil)
+			calls, indexes = append(calls, &call{script: "ask", keys: s.keys[p].three()}), append(indexes, nil)
 			open[p] = len(calls)
 		}
-		k, rankFrom := open[p]-1, any(st.RankFrom)
-		if st.State.Ended {
+		k, rankFrom := open[p]-1, any("-")
+		switch {
+		case st.State.Ended:
 			rankFrom = "ended"
+		case st.Better && sh.quiet() == 0:
+			rankFrom = 0
+		case st.RankFrom > 0:
+			rankFrom = st.RankFrom
 		}
 		calls[k].args = append(calls[k].args, st.Key, st.State.Version.String(), st.State.Seq, st.State.Attempt, rankFrom)
 		indexes[k] = append(indexes[k], i)
@@ -322,7 +327,7 @@ func (s *Store) Ask(ctx context.Context, shard string, states []store.KeyState) 
 	return differences, nil
 }
 
-// readDifferences reads "index version seq attempt ended firing_ms" or "index
+// readDifferences reads "index version seq attempt ended firing_ms look_in_ms" or "index
 // missing" for each.
 func readDifferences(reply []any, indexes []int, into map[int]store.Difference) error {
 	all, err := texts(reply, 0, len(reply))
@@ -337,7 +342,7 @@ func readDifferences(reply []any, indexes []int, into map[int]store.Difference) 
 		}
 		d := store.Difference{Index: indexes[k], Missing: r.text == "missing"}
 		if !d.Missing {
-			d.State, d.Firing = r.state(), milliseconds(r.int64())
+			d.State, d.Firing, d.LookIn = r.state(), milliseconds(r.int64()), milliseconds(r.int64())
 		}
 		if r.err != nil {
 			return fmt.Errorf("%w: ask: %w", timer.ErrUnavailable, r.err)

@@ -181,16 +181,17 @@ func fire(t *testing.T, s store.Store) store.Lease {
 	w := writeOf(store.WriteLive, at(5, 1, 0))
 	w.DueIn = 0
 	tellAll(t, s, w)
-	var taken store.Taken
+	var claims []store.Claimed
 	await(t, 10*time.Second, "the timer to be due", func() bool {
-		taken = s.Take(t.Context(), "a", time.Minute, []string{"k"})[0]
-		return taken.Status == store.TakeGot
+		got, err := s.Claim(t.Context(), "a", store.ClaimRequest{Limit: Partitions, Grace: time.Minute})
+		claims = got.Claims
+		return err == nil && len(claims) == 1
 	})
 	terms := store.FenceTerms{Limit: time.Minute, Hold: time.Minute}
-	if fenced := s.Fire(t.Context(), "a", terms, []store.Fence{{Lease: taken.Lease, Pops: 9}})[0]; fenced.Status != store.FencePassed {
+	if fenced := s.Fire(t.Context(), "a", terms, []store.Fence{{Lease: claims[0].Lease, Pops: 9}})[0]; fenced.Status != store.FencePassed {
 		t.Fatalf("fence: %+v", fenced)
 	}
-	return taken.Lease
+	return claims[0].Lease
 }
 
 func checkMissing(t *testing.T, s store.Store) {

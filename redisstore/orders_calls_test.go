@@ -89,7 +89,7 @@ func writing(of func(h *hand) store.Write) func(store.Store, string, *hand) answ
 	}
 }
 
-// leaseCalls are claims and a take, by node 1 of the first copy, by node 2 of both.
+// leaseCalls are claims, by node 1 of the first copy, by node 2 of both.
 func leaseCalls() []order {
 	claim := func(s store.Store, shard string, _ *hand) answers {
 		req := store.ClaimRequest{Horizon: time.Second, Limit: 9, Grace: orderInterval}
@@ -102,18 +102,10 @@ func leaseCalls() []order {
 		}
 		return gained(&got.Claims[0], []any{&got, err})
 	}
-	take := func(s store.Store, shard string, _ *hand) answers {
-		got := s.Take(context.Background(), shard, orderInterval, []string{orderKey})
-		if got[0].Status != store.TakeGot {
-			return answers{all: got}
-		}
-		return gained(&got[0].Claimed, got)
-	}
 	return []order{
 		{name: "node 1 claims on a", leases: true, do: claim},
 		{name: "node 2 claims on a", node: 1, leases: true, do: claim},
 		{name: "node 2 claims on b", node: 1, at: 1, leases: true, do: claim},
-		{name: "node 2 takes on a", node: 1, leases: true, do: take},
 	}
 }
 

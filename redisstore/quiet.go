@@ -1,11 +1,6 @@
 package redisstore
 
-import (
-	"fmt"
-	"time"
-
-	"chronos/scheduler/timer"
-)
+import "time"
 
 // quietTime is how long after a shard has lost data nothing fires from there, and each write
 // to the shard is answered as if a callback of an earlier state might still start: the marks
@@ -60,12 +55,4 @@ func (s *shard) quiet() time.Duration {
 		return 0
 	}
 	return max(time.Duration(at)+quietTime-s.clock.now(), 0)
-}
-
-// fires is nil, or why nothing may fire from the shard for now.
-func (s *shard) fires() error {
-	if s.quiet() == 0 {
-		return nil
-	}
-	return fmt.Errorf("%w: shard %s has just lost data", timer.ErrRefused, s.name)
 }

@@ -11,6 +11,7 @@ import (
 
 	"chronos/scheduler/dispatch"
 	"chronos/scheduler/settings"
+	"chronos/scheduler/store"
 	"chronos/scheduler/storetest"
 	"chronos/scheduler/timer"
 )
@@ -219,7 +220,7 @@ func TestGivenUpLeavesOneLetter(t *testing.T) {
 	})
 }
 
-// Rule "take the better copy first": when the primary's shard is dead, the backup fires after the
+// Rule "yield to the better copy": when the primary's shard is dead, the backup fires after the
 // skew and a second of silence.
 func TestABackupFiresWhenThePrimaryIsDead(t *testing.T) {
 	for name, link := range map[string]storetest.Link{"refused": storetest.LinkCut, "silent": storetest.LinkMute} {
@@ -252,37 +253,76 @@ func TestABackupFiresWhenThePrimaryIsDead(t *testing.T) {
 	}
 }
 
-// Rule "take the better copy first": nobody claims on the primary's shard, but the shard answers
-// by key: the backup's node fires under the lease of the primary's copy.
-func TestABackupTakesTheBetterCopy(t *testing.T) {
+// Rule "yield to the better copy": another node works on the primary's copy for longer than the
+// skew. The backup waits for the copy, and fires nothing.
+func TestABackupYieldsToALeasedCopy(t *testing.T) {
 	inCluster(t, 2, 2, func(c *cluster) {
-		var fencesOfBackups atomic.Int64
+		keys := c.primariesOn("s0", 20)
+		pass(4*time.Second + 500*time.Millisecond)
+		claimed, err := c.Open("another").Claim(c.Context(), "s0", store.ClaimRequest{
+			Limit: 100, MaxBytes: 1 << 20, Grace: 10 * time.Second, Horizon: time.Second,
+		})
+		if err != nil || len(claimed.Claims) != len(keys) {
+			c.Fatalf("claimed %d, %v", len(claimed.Claims), err)
+		}
+		fences := c.fencesOn("s1")
+		pass(30 * time.Second)
+		if n := fences.Load(); n != 0 {
+			c.Errorf("%d fences of backups, want those of the primaries alone", n)
+		}
+		c.wantEachOnce(keys, 10*time.Second+400*time.Millisecond) // a poll finds that the lease is over
+	})
+}
+
+// Rule "yield to the better copy": a shard on which no claim succeeds, though the shard answers
+// questions, fires nothing, as a Redis whose memory is full.
+func TestABackupFiresWhereNothingIsClaimed(t *testing.T) {
+	inCluster(t, 2, 2, func(c *cluster) {
 		c.Inject(func(op, shard string) error {
-			switch {
-			case op == "claim" && shard == "s0":
-				return errors.New("no claims here")
-			case op == "fire" && shard == "s1":
-				fencesOfBackups.Add(1)
+			if op == "claim" && shard == "s0" {
+				return timer.ErrRefused
 			}
 			return nil
 		}, nil)
-		keys := c.keysOn("s0", 20)
-		for _, key := range keys {
-			if _, err := c.nodes[0].Replace(c.Context(), timer.ID{Key: key, RF: 2}, oneShot(5*time.Second)); err != nil {
-				c.Fatal(err)
-			}
-		}
+		keys := c.primariesOn("s0", 20)
 		pass(20 * time.Second)
-		if n := fencesOfBackups.Load(); n != 0 {
-			c.Errorf("%d fences of backups, want those of the primaries alone", n)
-		}
-		for _, key := range keys {
-			c.wantOnce(key, 1, 2*time.Second+maxLate)
-			if got := c.holders(key); len(got) != 0 {
-				c.Errorf("%s is still on %v", key, got)
-			}
-		}
+		c.wantEachOnce(keys, 2*time.Second+maxLate)
 	})
+}
+
+// primariesOn makes timers that are due in 5 s, with the primary on a shard.
+func (c *cluster) primariesOn(shard string, n int) []string {
+	c.Helper()
+	keys := c.keysOn(shard, n)
+	for _, key := range keys {
+		if _, err := c.nodes[0].Replace(c.Context(), timer.ID{Key: key, RF: 2}, oneShot(5*time.Second)); err != nil {
+			c.Fatal(err)
+		}
+	}
+	return keys
+}
+
+// fencesOn counts the fences on a shard from now on.
+func (c *cluster) fencesOn(shard string) *atomic.Int64 {
+	var fences atomic.Int64
+	c.Inject(func(op, at string) error {
+		if op == "fire" && at == shard {
+			fences.Add(1)
+		}
+		return nil
+	}, nil)
+	return &fences
+}
+
+// wantEachOnce: each timer came once, at most so late, and is over.
+func (c *cluster) wantEachOnce(keys []string, late time.Duration) {
+	c.Helper()
+	for _, key := range keys {
+		c.wantOnce(key, 1, late)
+		if got := c.holders(key); len(got) != 0 {
+			c.Errorf("%s is still on %v", key, got)
+		}
+	}
 }
 
 // Rule "compare before firing": a copy that missed an update finds the update on another shard

@@ -43,7 +43,7 @@ func TestCopiesAreFoundWhenOwnersAreFewer(t *testing.T) {
 	})
 }
 
-// Rule "take the better copy first": where new shards have no copy yet, the best existing copy
+// Rule "yield to the better copy": where new shards have no copy yet, the best existing copy
 // doesn't wait for the missing ranks.
 func TestTheBestCopyDoesNotWaitForMissingOnes(t *testing.T) {
 	inCluster(t, 4, 2, func(c *cluster) {

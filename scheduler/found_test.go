@@ -23,7 +23,7 @@ func (c *cluster) replaceUntold(id timer.ID, in time.Duration) {
 	}
 }
 
-// Rule "take the better copy first": a better copy of an earlier state isn't waited for: the
+// Rule "yield to the better copy": a better copy of an earlier state isn't waited for: the
 // earlier state's due time says nothing about the timer.
 func TestAnEarlierStateIsNotWaitedFor(t *testing.T) {
 	for name, shards := range map[string]int{"two homes": 2, "a third shard": 3} {
@@ -42,7 +42,7 @@ func TestAnEarlierStateIsNotWaitedFor(t *testing.T) {
 // hesitant is how much later a better copy is looked at that had to be brought up.
 const hesitant = 250 * time.Millisecond
 
-// Rule "take the better copy first": the tombstone of an earlier version isn't waited for either.
+// Rule "yield to the better copy": the tombstone of an earlier version isn't waited for either.
 func TestAnEarlierTombstoneIsNotWaitedFor(t *testing.T) {
 	for name, shards := range map[string]int{"two homes": 2, "a third shard": 3} {
 		t.Run(name, func(t *testing.T) {
@@ -227,7 +227,7 @@ func TestAnEndKeepsTheIdempotencyKeyOfOtherCopies(t *testing.T) {
 	})
 }
 
-// Rule "take the better copy first": a copy that waits for a better copy of a newer version adopts
+// Rule "yield to the better copy": a copy that waits for a better copy of a newer version adopts
 // that version: it may have to do without the better copy later.
 func TestACopyThatWaitsForANewerVersionAdoptsIt(t *testing.T) {
 	inCluster(t, 2, 2, func(c *cluster) {
@@ -272,7 +272,7 @@ func TestWritesWithinOneMillisecondDiffer(t *testing.T) {
 	})
 }
 
-// Rule "take the better copy first": a better copy of an earlier state on a shard that refuses
+// Rule "yield to the better copy": a better copy of an earlier state on a shard that refuses
 // writes isn't waited for.
 func TestAShardThatRefusesWritesIsNotWaitedFor(t *testing.T) {
 	inCluster(t, 2, 2, func(c *cluster) {

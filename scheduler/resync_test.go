@@ -94,12 +94,25 @@ func (c *cluster) reader() *node {
 // failOnce has a timer's callback fail, so that the timer waits for its retry.
 func (c *cluster) failOnce(kept store.Store, key string, delay time.Duration) {
 	c.Helper()
-	taken := kept.Take(c.Context(), "s0", time.Second, []string{key})[0]
-	terms := store.FenceTerms{Limit: 2 * time.Second, Hold: 3500 * time.Millisecond}
-	if taken.Status != store.TakeGot || kept.Fire(c.Context(), "s0", terms, []store.Fence{{Lease: taken.Lease, Pops: 1}})[0].Status != store.FencePassed {
-		c.Fatalf("%s can't be fired: %+v", key, taken)
+	claim := c.fireOf(kept, key)
+	kept.Settle(c.Context(), "s0", []store.Settlement{{Lease: claim.Lease, Outcome: store.OutcomeAgain, Delay: delay}})
+}
+
+// fireOf claims and fences a timer that is alone in its partition.
+func (c *cluster) fireOf(kept store.Store, key string) store.Claimed {
+	c.Helper()
+	due, err := kept.Claim(c.Context(), "s0", store.ClaimRequest{
+		Partitions: []int{storetest.PartitionOf(key)}, Limit: 100, MaxBytes: 1 << 20, Grace: time.Second,
+	})
+	if err != nil || len(due.Claims) != 1 || due.Claims[0].Lease.Key != key {
+		c.Fatalf("%s is not due alone: %+v, %v", key, due, err)
 	}
-	kept.Settle(c.Context(), "s0", []store.Settlement{{Lease: taken.Lease, Outcome: store.OutcomeAgain, Delay: delay}})
+	claim := due.Claims[0]
+	terms := store.FenceTerms{Limit: 2 * time.Second, Hold: 3500 * time.Millisecond}
+	if fenced := kept.Fire(c.Context(), "s0", terms, []store.Fence{{Lease: claim.Lease, Pops: 1}})[0]; fenced.Status != store.FencePassed {
+		c.Fatalf("%s: %+v", key, fenced)
+	}
+	return claim
 }
 
 // count says how often each timer was listed.
@@ -416,25 +429,14 @@ func TestResyncByTimeComesToAnEndWithAShardAway(t *testing.T) {
 func TestResyncListsARetryThatIsLeased(t *testing.T) {
 	inCluster(t, 1, 0, func(c *cluster) {
 		kept, reader := c.Open("other"), c.reader()
-		for key, interval := range map[string]time.Duration{"retry": 0, "first": time.Second, "second": 6 * time.Second} {
+		for key, interval := range map[string]time.Duration{"again": 0, "first": time.Second, "second": 6 * time.Second} {
 			asked := oneShot(interval)
 			asked.ReplicationFactor = 1
 			if _, err := reader.Replace(c.Context(), timer.ID{Key: key, RF: 1}, asked); err != nil {
 				c.Fatal(err)
 			}
 		}
-		lease := func() store.Claimed {
-			taken := kept.Take(c.Context(), "s0", time.Second, []string{"retry"})[0]
-			if taken.Status != store.TakeGot {
-				c.Fatalf("taken: %+v", taken)
-			}
-			claim := taken.Claimed
-			terms := store.FenceTerms{Limit: 2 * time.Second, Hold: 3500 * time.Millisecond}
-			if fenced := kept.Fire(c.Context(), "s0", terms, []store.Fence{{Lease: claim.Lease, Pops: 1}})[0]; fenced.Status != store.FencePassed {
-				c.Fatalf("fence: %+v", fenced)
-			}
-			return claim
-		}
+		lease := func() store.Claimed { return c.fireOf(kept, "again") }
 		claim := lease()
 		pass(10 * time.Millisecond)
 		kept.Settle(c.Context(), "s0", []store.Settlement{{Lease: claim.Lease, Outcome: store.OutcomeAgain, Delay: 5 * time.Second}})
@@ -452,9 +454,9 @@ func TestResyncListsARetryThatIsLeased(t *testing.T) {
 		at := next(store.Place{At: time.Now()}, "first")
 		pass(5 * time.Second) // until the retry is due; the reading is past when its pop was
 		claim = lease()
-		next(next(at, "retry"), "second")
+		next(next(at, "again"), "second")
 		kept.Settle(c.Context(), "s0", []store.Settlement{{Lease: claim.Lease, Outcome: store.OutcomeAgain, Delay: 500 * time.Millisecond}})
-		next(next(at, "retry"), "second")
+		next(next(at, "again"), "second")
 	})
 }
 

@@ -9,11 +9,6 @@ func firingBugs() []bug {
 			Hints: []hint{{Package: "scheduler", Run: "TestACopyThatMissedAnEndFindsIt"}},
 		},
 		{
-			Name: "backup-does-not-yield", What: "A copy that is due fires without looking for a better copy.",
-			Edits: []edit{{"(*claim).yields", "", "return !c.contended &&", "return false &&"}},
-			Hints: []hint{{Package: "scheduler", Run: "TestABackupTakesTheBetterCopy"}},
-		},
-		{
 			Name: "fence-without-the-question", What: "A node calls back without asking the other copies.",
 			Edits: []edit{
 				{"(*lane).fenceWithin", "", "batch = l.ask(ctx, batch, patience)", "_ = patience"},
@@ -50,6 +45,32 @@ func firingBugs() []bug {
 			Name: "request-sent-twice", What: "A request whose answer did not come is sent again over another connection.",
 			Edits: []edit{{"(*conn).exchange", "webhook", "return answer{}, &failure{stageRead, cause(ctx, err)}", "if reused {\n\t\t\treturn answer{}, &failure{stageRead, errUnused}\n\t\t}\n\t\treturn answer{}, &failure{stageRead, cause(ctx, err)}"}},
 			Hints: []hint{{Package: "scheduler/webhook", Run: "TestRequestIsNeverSentTwice"}},
+		},
+	}
+}
+
+// yieldingBugs are bugs of how a backup leaves a pop to a better copy.
+func yieldingBugs() []bug {
+	return []bug{
+		{
+			Name: "backup-does-not-yield", What: "A copy that is due fires without looking for a better copy.",
+			Edits: []edit{{"questionsOf", "dispatch", "Better: c.better(p) &&", "Better: false && c.better(p) &&"}},
+			Hints: []hint{{Package: "scheduler", Run: "TestABackupYieldsToALeasedCopy"}},
+		},
+		{
+			Name: "yields-where-nothing-is-claimed", What: "A backup yields to a copy on a shard on which the node can claim nothing.",
+			Edits: []edit{{"questionsOf", "dispatch", "c.better(p) && p.Shard.Usable() &&", "c.better(p) &&"}},
+			Hints: []hint{{Package: "scheduler", Run: "TestABackupFiresWhereNothingIsClaimed"}},
+		},
+		{
+			Name: "yields-to-an-older-version", What: "A backup waits for a better copy of an older version.",
+			Edits: []edit{{"(*question).weigh", "", "q.states[d.Index].Better && d.State.Version == c.Record.State.Version &&", "q.states[d.Index].Better && d.State.Version <= c.Record.State.Version &&"}},
+			Hints: []hint{{Package: "scheduler", Run: "TestAShardThatRefusesWritesIsNotWaitedFor"}},
+		},
+		{
+			Name: "better-copy-keeps-its-former-rank", What: "A better copy waits by the rank that it had before the shards changed.",
+			Edits: []edit{{"(*question).promote", "", "len(q.outranked) == 0", "len(q.outranked) >= 0"}},
+			Hints: []hint{{Package: "scheduler", Run: "TestCopiesAreFoundWhenOwnersAreFewer"}},
 		},
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"chronos/scheduler/awake"
-	"chronos/scheduler/replica"
 	"chronos/scheduler/shard"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
@@ -20,9 +19,10 @@ const heldPatience = 2 * time.Second
 
 // ask looks at the other copies of what is about to be fenced (rule "compare before firing") and
 // returns those claims that may go on. Where another copy is newer, the claim's copy becomes
-// that state; where another copy is firing, the claim waits for the end of the callback. Only a
-// shard that is silent is done without: one slow answer is not silence, and the
-// question is put again, by those who wait longer.
+// that state. Where another copy is firing, the claim waits for the end of the callback, and
+// it waits for a better copy of its version (rule "yield to the better copy"). Only a shard that
+// is silent is done without: one slow answer is not silence, and the question is put again,
+// by those who wait longer.
 func (l *lane) ask(ctx context.Context, batch []*claim, patience time.Duration) (free []*claim) {
 	asks := questions(batch)
 	if len(asks) == 0 {
@@ -43,9 +43,9 @@ func (l *lane) ask(ctx context.Context, batch []*claim, patience time.Duration) 
 		case c.other.newer != nil:
 			l.d.freeSlot(c)
 			l.adoptions.Put(adoption{c, c.other.newer})
-		case c.other.firing > 0:
+		case c.other.wait > 0:
 			l.d.freeSlot(c)
-			c.settle(store.Settlement{Outcome: store.OutcomeRelease, Delay: c.other.firing + time.Millisecond})
+			c.settle(store.Settlement{Outcome: store.OutcomeRelease, Delay: c.other.wait})
 		case c.other.unanswered:
 			unanswered = append(unanswered, c)
 		default:
@@ -74,6 +74,7 @@ func (l *lane) question(ctx context.Context, asks []question, patience time.Dura
 	wg.Wait()
 	for i := range asks {
 		asks[i].weigh()
+		asks[i].promote(ctx, l.d)
 	}
 }
 
@@ -81,9 +82,11 @@ func (l *lane) question(ctx context.Context, asks []question, patience time.Dura
 type question struct {
 	shard       *shard.Shard
 	claims      []*claim
+	places      []shard.Place // on the shard, of the claims' timers
 	states      []store.KeyState
 	differences []store.Difference
 	err         error
+	outranked   []store.Write // of better copies that have another rank since the shards have changed
 }
 
 // questions are those that claims which haven't been fenced yet raise.
@@ -106,8 +109,8 @@ func questionsOf(batch []*claim) (asks []question) {
 			if i == len(asks) {
 				asks = append(asks, question{shard: p.Shard})
 			}
-			asks[i].claims = append(asks[i].claims, c)
-			asks[i].states = append(asks[i].states, store.KeyState{Key: c.Lease.Key, State: c.Record.State})
+			asks[i].claims, asks[i].places = append(asks[i].claims, c), append(asks[i].places, p)
+			asks[i].states = append(asks[i].states, store.KeyState{Key: c.Lease.Key, State: c.Record.State, Better: c.better(p) && p.Shard.Usable() && !p.Shard.Slow()})
 		}
 	}
 	return asks
@@ -142,86 +145,74 @@ func (q *question) put(ctx context.Context, d *Dispatcher, patience time.Duratio
 
 // otherCopy is what the other copies say of a claim.
 type otherCopy struct {
-	newer      *shard.Shard // has a newer state than the claim's, the newest of all
-	state      timer.State  // that one
-	firing     time.Duration
-	unanswered bool // by a shard that isn't silent
+	newer      *shard.Shard  // has a newer state than the claim's, the newest of all
+	state      timer.State   // that one
+	wait       time.Duration // for a callback of another copy, or for a better copy
+	unanswered bool          // by a shard that isn't silent
 }
 
 // weigh keeps for each claim the newest state that is newer than its own, and how
-// long a callback elsewhere may still start.
+// long the claim is to wait for other copies.
 func (q *question) weigh() {
 	if q.err != nil && !errors.Is(q.err, timer.ErrRefused) && !q.shard.Away() {
 		for _, c := range q.claims {
 			c.other.unanswered = true
 		}
 	}
-	for _, d := range q.differences {
-		if d.Missing {
-			continue
-		}
+	for i := range q.differences {
+		d := &q.differences[i]
 		c := q.claims[d.Index]
 		o := &c.other
 		newest := c.Record.State
 		if o.newer != nil {
 			newest = o.state
 		}
-		if d.State.Compare(newest) > 0 {
+		switch {
+		case d.Missing:
+		case q.states[d.Index].Better && d.State.Version == c.Record.State.Version && !d.State.Ended:
+			o.wait = max(o.wait, q.yield(c, d))
+		case d.State.Compare(newest) > 0:
 			o.newer, o.state = q.shard, d.State
 		}
-		o.firing = max(o.firing, d.Firing)
-	}
-}
-
-// adoption is a claim whose copy is to become what the timer's copy on another shard is.
-type adoption struct {
-	claim *claim
-	from  *shard.Shard
-}
-
-// adopt makes copies what they are elsewhere. It has loops of its own: a shard that answers
-// late may be read, and callbacks don't wait for that.
-func (l *lane) adopt(ctx context.Context, batch []adoption) {
-	by := make(map[*shard.Shard][]*claim, 1)
-	for _, a := range batch {
-		by[a.from] = append(by[a.from], a.claim)
-	}
-	var adopting sync.WaitGroup
-	for from, claims := range by {
-		adopting.Go(func() { l.adoptFrom(ctx, from, claims) })
-	}
-	adopting.Wait()
-}
-
-// adoptFrom does that by leased writes, which do nothing once the lease is gone.
-func (l *lane) adoptFrom(ctx context.Context, from *shard.Shard, batch []*claim) {
-	bounded, cancel := l.d.config.Awake.WithTimeout(ctx, replica.CopyPatience)
-	defer cancel()
-	spots := make([]store.Spot, len(batch))
-	for i, c := range batch {
-		spots[i] = store.Spot{Shard: from.Name, Key: c.Lease.Key}
-	}
-	var adopted []*claim
-	var writes []store.Write
-	for i, read := range l.d.store.Read(bounded, spots) {
-		c := batch[i]
-		if read.Record.State.Compare(c.Record.State) <= 0 {
-			c.settle(store.Settlement{Outcome: store.OutcomeRelease, Delay: hesitation}) // it couldn't be read, or is gone by now
-			continue
+		if d.Firing > 0 {
+			o.wait = max(o.wait, d.Firing+time.Millisecond)
 		}
-		w := l.d.copies.CopyOf(&read, c.own)
-		w.Token = c.Lease.Token
-		adopted, writes = append(adopted, c), append(writes, w)
 	}
-	if len(writes) == 0 {
+}
+
+// yield is how long the claim waits for a better copy of its version. A copy that nobody has
+// claimed yet is claimed now.
+func (q *question) yield(c *claim, d *store.Difference) time.Duration {
+	p := q.places[d.Index]
+	behind := time.Duration(max(1, c.own.Rank-p.Rank)) * c.skew()
+	wait := d.LookIn + behind
+	switch {
+	case d.LookIn > 0 && d.State == c.Record.State && c.lane.d.shards.Changing(c.Lease.Key):
+		q.outranked = append(q.outranked, store.Write{
+			Kind: store.WriteRank, Shard: q.shard.Name, Key: c.Lease.Key, State: c.Record.State, RF: max(c.Record.ID.RF, 1),
+			Rank: p.Rank, Timer: &c.Record.Timer, Retry: -time.Millisecond,
+		})
+		wait = behind
+	case d.LookIn == 0:
+		q.shard.PokeIfSoon(c.Lease.Partition, 0)
+	case q.shard.Answers.Tardy.Load():
+		wait = min(wait, hesitation) // the shard may be slow by then, and what waits there be put off
+	}
+	return wait
+}
+
+// promote gives better copies that wait as the backups that they were before the shards
+// changed the rank that they have now: the sweep has not come to them yet. They are due as
+// the claims are. A copy that is leased by now stays as it is.
+func (q *question) promote(ctx context.Context, d *Dispatcher) {
+	if len(q.outranked) == 0 {
 		return
 	}
-	for i, written := range l.d.store.Tell(bounded, l.shard.Name, writes) {
-		if written.Err != nil {
-			adopted[i].settle(store.Settlement{Outcome: store.OutcomeRelease, Delay: hesitation})
-			continue
+	bounded, cancel := d.config.Awake.WithTimeout(ctx, tellPatience)
+	defer cancel()
+	for _, told := range d.store.Tell(bounded, q.shard.Name, q.outranked) {
+		if told.Err == nil { // what could not be told waits, as before
+			q.shard.PokeIfSoon(told.Partition, 0)
 		}
-		adopted[i].done()
 	}
-	l.shard.Log.Debug("copies were brought up to newer ones", "count", len(adopted), "from", from.Name)
 }

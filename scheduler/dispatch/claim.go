@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"slices"
 	"time"
 
 	"chronos/scheduler/shard"
@@ -18,8 +17,6 @@ type claim struct {
 	others      []shard.Place // where else copies of its timer may be, in rank order
 	located     int64         // in which epoch that was so
 	destination string
-
-	contended bool // the better copies have been tried (rule "take the better copy first")
 
 	weight  int  // in credit
 	waiting bool // for a slot; guarded by slots
@@ -119,15 +116,10 @@ func (c *claim) relocate() {
 	c.fit()
 }
 
-// better reports whether the copy at p has the right to fire before c's own (rule "take
-// the better copy first"): at equal rank the owner's copy has.
+// better reports whether c's own copy leaves a pop to the copy at p (rule "yield to the
+// better copy"): at equal rank the copy on an owner is better.
 func (c *claim) better(p shard.Place) bool {
 	return p.Rank < c.own.Rank || p.Rank == c.own.Rank && p.Home && !c.own.Home
-}
-
-// yields reports whether there is a better copy.
-func (c *claim) yields() bool {
-	return !c.contended && slices.ContainsFunc(c.others, c.better)
 }
 
 func (c *claim) skew() time.Duration {

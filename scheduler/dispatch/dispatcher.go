@@ -114,12 +114,10 @@ func (l *lane) work(ctx context.Context, loops *sync.WaitGroup) {
 	}
 	l.held.fences.DrainLate(ctx, d.config.Awake, loops, d.pace.Wait, l.fenceHeld)
 	l.held.settlements.DrainLate(ctx, d.config.Awake, loops, flow.AtMost(maxSettlements), l.settleHeld)
-	l.held.contenders.DrainLate(ctx, d.config.Awake, loops, flow.AtMost(maxSettlements), l.contendHeld)
 	l.adoptions.DrainLate(ctx, d.config.Awake, loops, flow.AtMost(maxSettlements), l.adopt)
 	if d.config.Renew {
 		loops.Go(func() { l.renew(ctx) })
 	}
-	loops.Go(func() { l.contenders.Drain(ctx, flow.AtMost(maxSettlements), l.contend) })
 	loops.Go(func() { l.graves.Drain(ctx, flow.AtMost(maxSettlements), l.bury) })
 }
 

@@ -2,11 +2,11 @@
 //
 // One poll loop for each shard claims what is due within a horizon a little over one poll
 // interval (poll.go), in the partitions that this node is the first to look after. The wheel
-// smooths the last milliseconds. A copy that isn't the best takes the better ones first
-// (contend.go). Then the claim takes a slot (slots.go), compares with the other copies (ask.go),
-// passes the fence, which marks the timer as firing on its shard (fence.go), and is delivered
-// (fire.go). The other copies are told the outcome (tell.go), and the leased copy is settled
-// (settle.go).
+// smooths the last milliseconds. Then the claim takes a slot (slots.go) and compares with the
+// other copies (ask.go): the claim may adopt a newer state (adopt.go), or yield to a better copy.
+// Otherwise the claim passes the fence, which marks the timer as firing on its shard (fence.go),
+// and is delivered (fire.go). The other copies are told the outcome (tell.go), and the leased
+// copy is settled (settle.go).
 //
 // # Why a lease is enough
 //

@@ -28,10 +28,6 @@ func (d *Dispatcher) expire(due []turn) {
 			d.endWait(t)
 			continue
 		}
-		if c.yields() {
-			c.lane.contenders.Put(c)
-			continue
-		}
 		switch answer, delay := d.slots.take(c); answer {
 		case slotGranted:
 			c.lane.fences.Put(c)
@@ -81,6 +77,12 @@ func (l *lane) fenceWithin(ctx context.Context, batch []*claim, patience time.Du
 	live := make([]*claim, 0, len(batch))
 	for _, c := range batch {
 		if c.began == 0 {
+			if c.Record.State.Attempt >= d.config.Attempts {
+				// Every fence was passed and nothing settled: it may be what ends the nodes.
+				d.freeSlot(c)
+				c.settle(d.giveUp(c, "no attempt at it was ever settled"))
+				continue
+			}
 			c.began = now
 		}
 		if age := now - c.began; age < d.config.Sending() {
@@ -155,9 +157,9 @@ func (l *lane) askAgain(ctx context.Context, batch []*claim) {
 	}
 	l.question(ctx, questionsOf(batch), shard.Prompt)
 	for _, c := range batch {
-		if c.other.newer != nil || c.other.firing > 0 {
+		if c.other.newer != nil || c.other.wait > 0 {
 			l.d.freeSlot(c)
-			c.settle(store.Settlement{Outcome: store.OutcomeRelease, Delay: max(c.other.firing, hesitation)})
+			c.settle(store.Settlement{Outcome: store.OutcomeRelease, Delay: max(c.other.wait, hesitation)})
 			continue
 		}
 		l.d.afterFence(ctx, c)

@@ -21,8 +21,7 @@ type lane struct {
 	credit      *flow.Credit
 	fences      *flow.Queue[*claim]
 	settlements *flow.Queue[*claim]
-	contenders  *flow.Queue[*claim] // of copies that are not the best
-	held        held                // those of the above that wait for a shard which answers late
+	held        held // those of the above that wait for a shard which answers late
 	adoptions   *flow.Queue[adoption]
 	graves      *flow.Queue[*claim] // tombstones that not all copies have been told of
 	renewals    *renewals           // of fences
@@ -31,11 +30,9 @@ type lane struct {
 }
 
 // held are claims that wait for a shard which answers late, apart from those that don't.
-type held struct{ fences, settlements, contenders *flow.Queue[*claim] }
+type held struct{ fences, settlements *flow.Queue[*claim] }
 
-func newHeld() held {
-	return held{flow.NewQueue[*claim](), flow.NewQueue[*claim](), flow.NewQueue[*claim]()}
-}
+func newHeld() held { return held{flow.NewQueue[*claim](), flow.NewQueue[*claim]()} }
 
 // What one claim may bring. The shard does nothing else meanwhile: so many timers
 // take some milliseconds, and more bytes might take longer than it may keep silent.
@@ -47,7 +44,7 @@ const (
 func newLane(d *Dispatcher, sh *shard.Shard) *lane {
 	return &lane{
 		d: d, shard: sh, credit: flow.NewCredit(d.config.Slots),
-		fences: flow.NewQueue[*claim](), settlements: flow.NewQueue[*claim](), contenders: flow.NewQueue[*claim](), held: newHeld(),
+		fences: flow.NewQueue[*claim](), settlements: flow.NewQueue[*claim](), held: newHeld(),
 		adoptions: flow.NewQueue[adoption](), graves: flow.NewQueue[*claim](), renewals: newRenewals(),
 	}
 }
@@ -193,19 +190,8 @@ func (l *lane) accept(c *claim, answered time.Time) {
 			return
 		}
 		c.destination = d.deliverer.Destination(c.Record.Timer.Callback)
-		d.turnIn(answered.Add(c.DueIn), c)
+		d.turnAt(answered.Add(c.DueIn), c)
 	}
-}
-
-// turnIn puts a claim that is due at an instant into the wheel, unless it can only
-// be given up.
-func (d *Dispatcher) turnIn(at time.Time, c *claim) {
-	if c.Record.State.Attempt >= d.config.Attempts && !c.yields() {
-		// Every fence was passed and nothing settled: it may be what ends the nodes.
-		c.settle(d.giveUp(c, "no attempt at it was ever settled"))
-		return
-	}
-	d.turnAt(at, c)
 }
 
 func newClaim(l *lane, claimed *store.Claimed) *claim {

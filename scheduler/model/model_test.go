@@ -87,7 +87,7 @@ var kinds = []struct {
 var states = map[string]int{
 	"recurring, no fault, PUT":                       2_073,
 	"recurring, crash, PUT":                          18_511,
-	"recurring, pause, PUT":                          40_925,
+	"recurring, pause, PUT":                          42_441,
 	"recurring, wipe, PUT":                           18_190,
 	"recurring, gap, PUT":                            19_370,
 	"recurring, a callback fails, DELETE":            2_127,

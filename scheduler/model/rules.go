@@ -24,8 +24,9 @@ type Rules struct {
 	// LeasedAdoption (rule "leased writes need the lease"): a node adopts a newer state by a
 	// leased write, which does nothing once the lease has ended.
 	LeasedAdoption bool
-	// Take (rule "take the better copy first"): a backup that comes due yields to better copies.
-	Take bool
+	// Yield (rule "yield to the better copy"): a backup that comes due leaves the pop to better
+	// copies.
+	Yield bool
 	// Ask (rule "compare before firing"): a node compares with the other copies before it sends
 	// a callback.
 	Ask bool

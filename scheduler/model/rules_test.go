@@ -81,7 +81,7 @@ func ofFiring() []without {
 	unknown := with(withFaults(withOp(OneShot(2), Put), Pause, 1), func(sc *Scenario) { sc.Start, sc.OpBy = Unknown, 5 })
 	return []without{
 		{"LeasedAdoption", twoPops(), Needless},
-		{"Take", Changing(Drains, 2), Needless},
+		{"Yield", Changing(Drains, 2), Needless},
 		{"Ask", withFaults(withOp(twoPops(), Delete), Cut, 1), LateAfterAnswer},
 		{"AskThenFence", withFaults(twoPops(), Pause, 1), Overtaken},
 		{"AskTwo", unknown, LateAfterAnswer},

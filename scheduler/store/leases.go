@@ -14,8 +14,6 @@ type Leases interface {
 	// which missed the end. Claim may return timers and an error, where a part of the shard
 	// has answered.
 	Claim(ctx context.Context, shard string, req ClaimRequest) (ClaimResult, error)
-	// Take leases the named timers if they are due and not leased.
-	Take(ctx context.Context, shard string, grace time.Duration, keys []string) []Taken
 	// Ask returns which of the given states differ on the shard, or are firing there, by
 	// index into states, in rising order.
 	Ask(ctx context.Context, shard string, states []KeyState) ([]Difference, error)
@@ -87,30 +85,6 @@ type Claimed struct {
 	// Err says that the record can't be read: such a timer can only be settled as dead.
 	Err error
 }
-
-// Taken is the answer for one key of a Take.
-type Taken struct {
-	Status TakeStatus
-	// Claimed is the leased timer. Of a copy that is there and was not leased, the state of
-	// the record is set.
-	Claimed
-	// Wait is the time until the lease ends, or until the copy is due.
-	Wait time.Duration
-	Err  error
-}
-
-// TakeStatus says what a take found.
-type TakeStatus int
-
-// What a take found.
-const (
-	TakeFailed  TakeStatus = iota // Err says why
-	TakeGot                       // the timer is leased to this node now
-	TakeLeased                    // another node has the lease for Wait
-	TakeWaiting                   // the timer is due in Wait
-	TakeEnded                     // a tombstone
-	TakeMissing                   // no copy
-)
 
 // FenceTerms hold for all fences of a call.
 type FenceTerms struct {
@@ -217,6 +191,9 @@ type KeyState struct {
 	// RankFrom is the lowest rank with which a live copy of this very state counts as
 	// different; 0 if the rank does not matter.
 	RankFrom int
+	// Better says that the asker leaves the pop to the shard's copy: a live copy counts as
+	// different in any case, unless nothing fires from the shard for now.
+	Better bool
 }
 
 // Difference is where a shard's copy differs from a state that was asked about.
@@ -225,4 +202,5 @@ type Difference struct {
 	Missing bool          // the shard has no copy; the rest is zero
 	State   timer.State   // of the shard's copy
 	Firing  time.Duration // how long the firing mark of the copy still lasts, 0 for no mark
+	LookIn  time.Duration // until the copy is looked at: the end of a lease, or when the copy is due; 0 if that is over
 }

@@ -162,7 +162,7 @@ func (v *view) Regain(_ context.Context, name string) error {
 func (v *view) Scan(ctx context.Context, name string, partition int, cursor string, n int) (keys []string, next string, err error) {
 	err = v.m.call(ctx, v.node, "scan", name, func(s *shard, _ time.Time) {
 		for key := range s.entries {
-			if partitionOf(key) == partition && key > cursor {
+			if PartitionOf(key) == partition && key > cursor {
 				keys = append(keys, key)
 			}
 		}

@@ -31,7 +31,7 @@ func (v *view) List(ctx context.Context, name string, after store.Place, n int, 
 		for key, e := range s.entries {
 			p := store.Place{At: time.UnixMilli(e.lookMs).UTC(), Key: key}
 			if p.Compare(after) > 0 {
-				partitions[partitionOf(key)] = append(partitions[partitionOf(key)], p)
+				partitions[PartitionOf(key)] = append(partitions[PartitionOf(key)], p)
 			}
 			if e.lease != nil && after.At.UnixMilli() <= now.Add(hot).UnixMilli() {
 				heads = append(heads, s.head(key))

@@ -48,7 +48,7 @@ func TestInjectedFaults(t *testing.T) {
 				}
 			}
 			callAll(t, node, each)
-			want := []string{"merge", "tell", "read", "survey", "ask", "claim", "take", "fire", "settle", "beat", "leave", "tags", "recount"}
+			want := []string{"merge", "tell", "read", "survey", "ask", "claim", "fire", "settle", "beat", "leave", "tags", "recount"}
 			if diff := cmp.Diff(want, ops); diff != "" {
 				t.Errorf("hooked operations (-want +got):\n%s", diff)
 			}
@@ -76,7 +76,6 @@ func callAll(t *testing.T, node store.Store, each func(do func() error)) {
 	each(func() error { _, err := node.Survey(ctx, "main"); return err })
 	each(func() error { _, err := node.Ask(ctx, "main", nil); return err })
 	each(func() error { _, err := node.Claim(ctx, "main", request()); return err })
-	each(func() error { return node.Take(ctx, "main", far, []string{"k1"})[0].Err })
 	each(func() error { return node.Fire(ctx, "main", terms(far, far), make([]store.Fence, 1))[0].Err })
 	each(func() error { return node.Settle(ctx, "main", make([]store.Settlement, 1))[0].Err })
 	each(func() error { _, _, err := node.Beat(ctx, "main", time.Now()); return err })
@@ -140,10 +139,14 @@ func TestDeadLettersAreKept(t *testing.T) {
 	node := model.Open("node")
 	for _, key := range []string{"first", "second"} {
 		node.Merge(t.Context(), []store.Write{onShard("main", write(key, 1, oneShot(0)))})
-		taken := node.Take(t.Context(), "main", far, []string{key})[0]
-		node.Fire(t.Context(), "main", terms(far, far), []store.Fence{{Lease: taken.Lease, Pops: 1}})
+		claimed, err := node.Claim(t.Context(), "main", request())
+		if err != nil || len(claimed.Claims) != 1 {
+			t.Fatalf("%s: %+v, %v", key, claimed, err)
+		}
+		lease := claimed.Claims[0].Lease
+		node.Fire(t.Context(), "main", terms(far, far), []store.Fence{{Lease: lease, Pops: 1}})
 		node.Settle(t.Context(), "main", []store.Settlement{
-			{Lease: taken.Lease, Outcome: store.OutcomeDead, Reason: key + " failed"},
+			{Lease: lease, Outcome: store.OutcomeDead, Reason: key + " failed"},
 		})
 		clock.Advance(time.Minute)
 	}

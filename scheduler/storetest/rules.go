@@ -388,6 +388,7 @@ func (s *shard) ask(now time.Time, st store.KeyState) (d store.Difference, ok bo
 	if end := e.markMs(nowMs); end > 0 {
 		d.Firing = ms(end - nowMs)
 	}
-	outranked := st.RankFrom > 0 && !e.state.Ended && e.rank >= st.RankFrom
-	return d, d.Firing == 0 && st.State.Compare(e.state) == 0 && !outranked
+	d.LookIn = ms(max(e.lookMs-nowMs, 0))
+	counts := !e.state.Ended && (st.Better || st.RankFrom > 0 && e.rank >= st.RankFrom)
+	return d, d.Firing == 0 && st.State.Compare(e.state) == 0 && !counts
 }

@@ -31,7 +31,7 @@ func (s *shard) claim(now time.Time, node, token string, req store.ClaimRequest)
 		horizonMs = 0
 	}
 	due := slices.DeleteFunc(s.dueBy(nowMs+horizonMs), func(key string) bool {
-		return req.Partitions != nil && !slices.Contains(req.Partitions, partitionOf(key))
+		return req.Partitions != nil && !slices.Contains(req.Partitions, PartitionOf(key))
 	})
 	for page := range slices.Chunk(due, pageSize) {
 		for _, key := range page {
@@ -79,12 +79,13 @@ func (e *entry) endsWithin(byMs int64) bool {
 	return e.timer.RepeatFor > 0 && next*e.intervalMs <= e.timer.RepeatFor.Milliseconds() && e.startMs+next*e.intervalMs <= byMs
 }
 
-func partitionOf(key string) int { return int(hash(key) % store.Partitions) }
+// PartitionOf is the partition of a key in a Model.
+func PartitionOf(key string) int { return int(hash(key) % store.Partitions) }
 
 func (s *shard) lease(now time.Time, key, token string, untilMs int64) store.Claimed {
 	e := s.entries[key]
 	claimed := store.Claimed{
-		Lease: store.Lease{Shard: s.name, Key: key, Token: token, Partition: partitionOf(key), Found: store.Found{ScoreMs: e.lookMs}}, Record: s.record(key, e),
+		Lease: store.Lease{Shard: s.name, Key: key, Token: token, Partition: PartitionOf(key), Found: store.Found{ScoreMs: e.lookMs}}, Record: s.record(key, e),
 		DueIn: time.UnixMilli(e.lookMs).Sub(now),
 	}
 	if e.lease != nil {
@@ -92,25 +93,4 @@ func (s *shard) lease(now time.Time, key, token string, untilMs int64) store.Cla
 	}
 	e.lease, e.lookMs = &lease{token: token}, untilMs
 	return claimed
-}
-
-// take leases one timer by name, if it is due and no lease on it lasts.
-func (s *shard) take(now time.Time, key, token string, grace time.Duration) store.Taken {
-	e, nowMs := s.entries[key], now.UnixMilli()
-	switch {
-	case e == nil:
-		return store.Taken{Status: store.TakeMissing}
-	case e.state.Ended:
-		return e.taken(store.TakeEnded, 0)
-	case e.held(token) || e.lookMs > nowMs && e.lease != nil: // held if the call names it twice
-		return e.taken(store.TakeLeased, e.lookMs-nowMs)
-	case e.lookMs > nowMs:
-		return e.taken(store.TakeWaiting, e.lookMs-nowMs)
-	}
-	return store.Taken{Status: store.TakeGot, Claimed: s.lease(now, key, token, nowMs+ceilMs(grace))}
-}
-
-// taken is the answer about a copy that is not got.
-func (e *entry) taken(status store.TakeStatus, waitMs int64) store.Taken {
-	return store.Taken{Status: status, Wait: ms(waitMs), Claimed: store.Claimed{Record: store.Record{State: e.state}}}
 }

@@ -14,7 +14,6 @@ func graveCases() map[string]func(*rig) {
 	return map[string]func(*rig){
 		"a settlement names who must still hear of it":       checkUntold,
 		"a tombstone that names copies is claimed":           checkGrave,
-		"a tombstone that names copies is taken by no name":  checkGraveTaken,
 		"what is made in place of a claimed tombstone stays": checkGraveReplaced,
 		"tombstones are kept for so long past their life":    checkKeepTombstones,
 		"tombstones that ended before that are buried": func(r *rig) {
@@ -120,13 +119,6 @@ func (r *rig) settledBy(node store.Store, c store.Claimed, o store.Settlement) {
 	if got := node.Settle(r.Context(), o.Lease.Shard, []store.Settlement{o})[0]; got.Err != nil || !got.Accepted {
 		r.Fatalf("settle %s: %+v, want accepted", o.Outcome, got)
 	}
-}
-
-func checkGraveTaken(r *rig) {
-	r.grave("k", first())
-	r.takes(r.shard(), "k", store.TakeEnded)
-	r.claim(r.a, request())
-	r.takes(r.shard(), "k", store.TakeEnded)
 }
 
 // checkGraveReplaced: a create ends the lease on a tombstone, so that who buries

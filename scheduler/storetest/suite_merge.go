@@ -212,7 +212,6 @@ func checkEndedContext(r *rig) {
 		r.a.Merge(ended(), []store.Write{onShard(r.shard(), write("other", 1, oneShot(far)))})[0].Err,
 		r.a.Tell(ended(), r.shard(), []store.Write{write("other", 1, oneShot(far))})[0].Err,
 		r.a.Read(ended(), r.spots([]string{"k"}))[0].Err,
-		r.a.Take(ended(), c.Lease.Shard, far, []string{"k"})[0].Err,
 		r.a.Fire(ended(), c.Lease.Shard, terms(far, far), []store.Fence{{Lease: c.Lease}})[0].Err,
 		r.a.Settle(ended(), c.Lease.Shard, []store.Settlement{{Lease: c.Lease}})[0].Err,
 		r.a.Leave(ended(), c.Lease.Shard))
@@ -238,7 +237,6 @@ func checkUnknownShard(r *rig) {
 		r.a.Merge(r.Context(), []store.Write{onShard(shard, write("k", 1, oneShot(far)))})[0].Err,
 		r.a.Tell(r.Context(), shard, []store.Write{write("k", 1, oneShot(far))})[0].Err,
 		r.a.Read(r.Context(), []store.Spot{{Shard: shard, Key: "k"}})[0].Err,
-		r.a.Take(r.Context(), shard, far, []string{"k"})[0].Err,
 		r.a.Fire(r.Context(), shard, terms(far, far), []store.Fence{{Lease: lease}})[0].Err,
 		r.a.Settle(r.Context(), shard, []store.Settlement{{Lease: lease}})[0].Err,
 		r.a.Leave(r.Context(), shard),
@@ -263,7 +261,7 @@ func checkShards(r *rig) {
 
 func checkEmptyCalls(r *rig) {
 	shard := r.a.Shards()[0]
-	n := len(r.a.Merge(r.Context(), nil)) + len(r.a.Read(r.Context(), nil)) + len(r.a.Take(r.Context(), shard, far, nil)) +
+	n := len(r.a.Merge(r.Context(), nil)) + len(r.a.Read(r.Context(), nil)) +
 		len(r.a.Fire(r.Context(), shard, terms(far, far), nil)) + len(r.a.Settle(r.Context(), shard, nil))
 	differences, err := r.a.Ask(r.Context(), shard, nil)
 	if n+len(differences) != 0 || err != nil {
@@ -298,10 +296,9 @@ func checkFields(r *rig) {
 			if diff := cmp.Diff(asked, got.Record.Timer); diff != "" {
 				t.Errorf("read (-want +got):\n%s", diff)
 			}
-			taken := r.a.Take(r.Context(), r.shard(), far, []string{key})[0]
-			if taken.Status == store.TakeGot {
-				if diff := cmp.Diff(asked, taken.Record.Timer); diff != "" {
-					t.Errorf("taken (-want +got):\n%s", diff)
+			for _, c := range r.claimAll(r.a, request()) {
+				if diff := cmp.Diff(asked, c.Record.Timer); diff != "" {
+					t.Errorf("claimed (-want +got):\n%s", diff)
 				}
 			}
 			if r.merge(w).Status != store.WriteSame {

@@ -27,9 +27,9 @@ func askCases() map[string]func(*rig) {
 				{}, {Version: version(4), Seq: 1}, {Version: version(6), Seq: 1}, {Version: version(5), Seq: 2},
 				{Version: version(5), Seq: 1, Attempt: 1}, {Version: version(5), Seq: 1, Ended: true}, {Version: version(5), Ended: true},
 			} {
-				want := store.Difference{State: w.State}
-				if d, differs := r.ask(r.shard(), "k", other); !differs || d != want {
-					r.Errorf("asked about %+v: %+v, %v, want %+v", other, d, differs, want)
+				d, differs := r.ask(r.shard(), "k", other)
+				if !differs || d.State != w.State || d.Firing != 0 || d.LookIn > far+time.Second || d.LookIn < far-time.Minute {
+					r.Errorf("asked about %+v: %+v, %v, want %+v, looked at in nearly %v", other, d, differs, w.State, far)
 				}
 			}
 		},
@@ -63,6 +63,7 @@ func askCases() map[string]func(*rig) {
 		},
 		"ask answers in the order of the states": checkAskOrder,
 		"ask tells a copy of a later rank":       checkAskRank,
+		"ask tells how a better copy stands":     checkAskBetter,
 	}
 }
 
@@ -70,6 +71,30 @@ func (r *rig) sameAt(shard, key string, state timer.State) {
 	r.Helper()
 	if d, differs := r.ask(shard, key, state); differs {
 		r.Errorf("asked about %+v: %+v, want no difference", state, d)
+	}
+}
+
+// checkAskBetter: who would leave a pop to a copy is told of the copy even if both are of one
+// state, and when the copy is looked at.
+func checkAskBetter(r *rig) {
+	stands := func(key string, state timer.State, least, most time.Duration) {
+		r.Helper()
+		got, err := r.b.Ask(r.Context(), r.shard(), []store.KeyState{{Key: key, State: state, Better: true}})
+		if err != nil || len(got) != 1 || got[0].State != state || got[0].LookIn < least || got[0].LookIn > most {
+			r.Errorf("%s: %+v, %v, want %+v, looked at in %v to %v", key, got, err, state, least, most)
+		}
+		r.sameAt(r.shard(), key, state)
+	}
+	w := r.put("waits", 1, oneShot(far))
+	stands("waits", w.State, far-time.Minute, far+time.Second)
+	w = r.put("due", 1, oneShot(0))
+	stands("due", w.State, 0, time.Millisecond)
+	r.claim(r.a, request())
+	stands("due", w.State, far-time.Minute, far+time.Second)
+	r.put("ended", 1, nil)
+	got, err := r.b.Ask(r.Context(), r.shard(), []store.KeyState{{Key: "ended", State: timer.State{Version: version(1), Ended: true}, Better: true}})
+	if err != nil || len(got) > 0 {
+		r.Errorf("a tombstone: %+v, %v, want no difference", got, err)
 	}
 }
 
@@ -83,7 +108,7 @@ func checkAskRank(r *rig) {
 		if err != nil {
 			r.Fatalf("ask: %v", err)
 		}
-		if differs := len(got) > 0; differs != want || differs && got[0] != (store.Difference{State: w.State}) {
+		if differs := len(got) > 0; differs != want || differs && got[0].State != w.State {
 			r.Errorf("asked about rank %d and on of a copy of rank 2: %+v, want one of the same state: %t", from, got, want)
 		}
 	}

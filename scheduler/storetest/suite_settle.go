@@ -71,7 +71,6 @@ func (r *rig) checkEnds(o store.Settlement) {
 	if d, _ := r.ask(c.Lease.Shard, "k", timer.State{}); !d.Missing {
 		r.Errorf("ask says %+v, want missing", d)
 	}
-	r.takes(c.Lease.Shard, "k", store.TakeMissing)
 	if w := r.put("k", 2, nil); w.Firing > 0 {
 		r.Error("a delete afterwards is answered in flight")
 	}

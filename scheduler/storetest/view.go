@@ -71,7 +71,7 @@ func (v *view) merge(ctx context.Context, op, name string, writes []store.Write,
 		if err != nil {
 			answers[i] = store.Written{Err: err}
 		}
-		answers[i].Partition = partitionOf(writes[i].Key)
+		answers[i].Partition = PartitionOf(writes[i].Key)
 	}
 }
 
@@ -127,22 +127,6 @@ func (v *view) Claim(ctx context.Context, name string, req store.ClaimRequest) (
 		return store.ClaimResult{}, err
 	}
 	return result, nil
-}
-
-func (v *view) Take(ctx context.Context, name string, grace time.Duration, keys []string) []store.Taken {
-	results := make([]store.Taken, len(keys))
-	err := v.m.call(ctx, v.node, "take", name, func(s *shard, now time.Time) {
-		token := v.token(now)
-		for i, key := range keys {
-			results[i] = s.take(now, key, token, grace)
-		}
-	})
-	for i := range results {
-		if err != nil {
-			results[i] = store.Taken{Err: err}
-		}
-	}
-	return results
 }
 
 func (v *view) Fire(ctx context.Context, name string, terms store.FenceTerms, fences []store.Fence) []store.Fenced {
@@ -230,7 +214,7 @@ func (v *view) Survey(ctx context.Context, name string) (store.Survey, error) {
 			} else {
 				survey.Pending++
 			}
-			overdue, first := ms(now.UnixMilli()-e.lookMs), &survey.First[partitionOf(key)]
+			overdue, first := ms(now.UnixMilli()-e.lookMs), &survey.First[PartitionOf(key)]
 			survey.Overdue = max(survey.Overdue, overdue)
 			if first.Key == "" || overdue > first.Overdue || overdue == first.Overdue && key < first.Key {
 				*first = store.First{Key: key, Look: time.UnixMilli(e.lookMs), Overdue: overdue}

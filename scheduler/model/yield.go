@@ -1,6 +1,6 @@
 package model
 
-// yield is rule "take the better copy first": a backup looks at the better copies in rank
+// yield is rule "yield to the better copy": a backup looks at the better copies in rank
 // order. The node fires its own copy only if no better copy can be had.
 func (h *hand) yield() {
 	o, found := h.better()
@@ -22,8 +22,8 @@ func (h *hand) yield() {
 		h.skip(o, "missing")
 	case c.order() > h.task.order() && !h.fires(c):
 		h.adopt(o, "better S%d newer, adopts", o)
-	case c.Kind == tombstone:
-		h.skip(o, "an old tombstone")
+	case c.Version < h.task.Version:
+		h.skip(o, "of an older version")
 	case c.Score > h.now.Now && h.outranked(o):
 		h.promote(o)
 	case c.Score > h.now.Now:
@@ -36,7 +36,7 @@ func (h *hand) yield() {
 // better is the next copy to look at: of a better rank, or of the same rank on an owner when
 // the task's own shard is no owner. Owners come first.
 func (h *hand) better() (int8, bool) {
-	if !h.sc.Rules.Take {
+	if !h.sc.Rules.Yield {
 		return 0, false
 	}
 	own, at := h.rank(h.shard), h.owner(h.shard)

@@ -1,0 +1,68 @@
+package dispatch
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"chronos/scheduler/replica"
+	"chronos/scheduler/shard"
+	"chronos/scheduler/store"
+)
+
+// hesitation is how long before a copy is looked at again when a better one's shard answers
+// late, or a newer one could not be read.
+const hesitation = 250 * time.Millisecond
+
+// adoption is a claim whose copy is to become what the timer's copy on another shard is.
+type adoption struct {
+	claim *claim
+	from  *shard.Shard
+}
+
+// adopt makes copies what they are elsewhere. It has loops of its own: a shard that answers
+// late may be read, and callbacks don't wait for that.
+func (l *lane) adopt(ctx context.Context, batch []adoption) {
+	by := make(map[*shard.Shard][]*claim, 1)
+	for _, a := range batch {
+		by[a.from] = append(by[a.from], a.claim)
+	}
+	var adopting sync.WaitGroup
+	for from, claims := range by {
+		adopting.Go(func() { l.adoptFrom(ctx, from, claims) })
+	}
+	adopting.Wait()
+}
+
+// adoptFrom does that by leased writes, which do nothing once the lease is gone.
+func (l *lane) adoptFrom(ctx context.Context, from *shard.Shard, batch []*claim) {
+	bounded, cancel := l.d.config.Awake.WithTimeout(ctx, replica.CopyPatience)
+	defer cancel()
+	spots := make([]store.Spot, len(batch))
+	for i, c := range batch {
+		spots[i] = store.Spot{Shard: from.Name, Key: c.Lease.Key}
+	}
+	var adopted []*claim
+	var writes []store.Write
+	for i, read := range l.d.store.Read(bounded, spots) {
+		c := batch[i]
+		if read.Record.State.Compare(c.Record.State) <= 0 {
+			c.settle(store.Settlement{Outcome: store.OutcomeRelease, Delay: hesitation}) // it couldn't be read, or is gone by now
+			continue
+		}
+		w := l.d.copies.CopyOf(&read, c.own)
+		w.Token = c.Lease.Token
+		adopted, writes = append(adopted, c), append(writes, w)
+	}
+	if len(writes) == 0 {
+		return
+	}
+	for i, written := range l.d.store.Tell(bounded, l.shard.Name, writes) {
+		if written.Err != nil {
+			adopted[i].settle(store.Settlement{Outcome: store.OutcomeRelease, Delay: hesitation})
+			continue
+		}
+		adopted[i].done()
+	}
+	l.shard.Log.Debug("copies were brought up to newer ones", "count", len(adopted), "from", from.Name)
+}
