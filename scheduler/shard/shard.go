@@ -2,6 +2,7 @@ package shard
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -26,6 +27,7 @@ type Shard struct {
 	OthersLive atomic.Bool                  // other nodes announced themselves lately
 	health     atomic.Int32                 // what the last claim said of the shard, or the last beat if that was long ago
 	claimed    atomic.Int64                 // when that claim was, ns on the clock of Answers
+	refused    atomic.Int64                 // when the shard refused a claim or a beat last, ns on the clock of Answers; 0 for never
 	missing    atomic.Int64                 // since when it misses what nobody has told it since, ns on the clock of Answers, maybe before its begin; 0 if nothing
 
 	Ownership *ownership
@@ -80,13 +82,20 @@ func (sh *Shard) ClaimAnswered(ctx context.Context, began Moment, err error) {
 	sh.note(ctx, err)
 }
 
-// Usable reports whether the shard has answered a heartbeat, and the last claim.
+// Usable reports whether the shard has answered a heartbeat and the last claim, and refused
+// none of late. A shard that refuses writes still answers claims that find nothing.
 func (sh *Shard) Usable() bool { return sh.health.Load() == healthUp && sh.fastest.Load() != nil }
 
 // note keeps the log to one line when a shard falls silent and one when it is
 // back.
 func (sh *Shard) note(ctx context.Context, err error) {
+	now := sh.Answers.now()
+	if errors.Is(err, timer.ErrRefused) {
+		sh.refused.Store(int64(now))
+	}
+	refused := time.Duration(sh.refused.Load())
 	switch {
+	case err == nil && refused > 0 && now-refused < sh.r.config.PollInterval+BeatInterval: // every partition is polled in that time
 	case err == nil:
 		sh.r.gauges.up.WithLabelValues(sh.Name).Set(1)
 		if sh.health.Swap(healthUp) == healthSilent {
