@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"chronos/scheduler/awake"
 )
 
 // ErrDedicated says that the lane's timers on these shards are somebody else's.
@@ -20,7 +22,7 @@ var ErrDedicated = errors.New("in use for something else")
 func (s *Store) Dedicate(ctx context.Context, purpose string) error {
 	other := s.dedications(ctx, purpose)
 	if other.purpose != "" && !other.alive {
-		if !pause(ctx, deadAfter) { // they may be about to announce themselves
+		if !awake.Sleep(ctx, deadAfter) { // they may be about to announce themselves
 			return fmt.Errorf("dedicate the lane: %w", ctx.Err())
 		}
 		other = s.dedications(ctx, purpose)

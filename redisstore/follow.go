@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"chronos/scheduler/awake"
 	"chronos/scheduler/timer"
 )
 
@@ -278,7 +279,7 @@ func (s *Store) changeBy(ctx context.Context, force bool, edit func(l *Topology)
 		return l, l.refuse("this node has just started, and fewer than half of the shards hold the topology of epoch %d that it found; try again in some seconds, or through another node; if the others are gone or lost all that they held, drain one of them with force", l.Epoch)
 	}
 	p, err := s.propose(ctx, voiceless...)
-	for try := 1; err != nil && try < lockTries && pause(ctx, lockPause/2+rand.N(lockPause)); try++ {
+	for try := 1; err != nil && try < lockTries && awake.Sleep(ctx, lockPause/2+rand.N(lockPause)); try++ {
 		p, err = s.propose(ctx, voiceless...) // a node that takes a step of its own has the lock for some milliseconds
 	}
 	if err != nil {

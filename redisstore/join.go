@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
+
+	"chronos/scheduler/awake"
 )
 
 // Join takes the topology that the shards agree on. Where there is none yet, it is
@@ -19,7 +21,7 @@ func (s *Store) Join(ctx context.Context) error {
 		return nil
 	}
 	p, err := s.propose(ctx)
-	for try := 1; errors.Is(err, errHeld) && try < lockTries && pause(ctx, lockPause/2+rand.N(lockPause)); try++ {
+	for try := 1; errors.Is(err, errHeld) && try < lockTries && awake.Sleep(ctx, lockPause/2+rand.N(lockPause)); try++ {
 		s.look(ctx)
 		if s.Topology().Epoch > 0 {
 			return nil // whoever had the lock has stored the first

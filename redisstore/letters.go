@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"chronos/scheduler/awake"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
@@ -303,7 +304,7 @@ const (
 // do it.
 func (s *Store) PruneLetters(ctx context.Context, keep time.Duration) {
 	interval := min(pruneInterval, max(keep/2, 100*time.Millisecond))
-	for pause(ctx, interval*9/10+rand.N(interval/5)) {
+	for awake.Sleep(ctx, interval*9/10+rand.N(interval/5)) {
 		for _, sh := range s.current.Load().shards {
 			if err := s.pruneShard(ctx, sh, keep); err != nil {
 				sh.log.Debug("dead letters that are too old could not be removed", "err", err)

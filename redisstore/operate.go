@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"chronos/scheduler/awake"
 	"chronos/scheduler/timer"
 )
 
@@ -103,7 +104,7 @@ func (s *Store) RemoveShard(ctx context.Context, name string, force bool) (Topol
 			return t, err
 		}
 		for look := range 2 {
-			if look > 0 && !pause(ctx, emptyTwice) {
+			if look > 0 && !awake.Sleep(ctx, emptyTwice) {
 				return t, ctx.Err()
 			}
 			if err := s.isEmpty(ctx, &t, name); err != nil {
@@ -121,17 +122,6 @@ func (s *Store) RemoveShard(ctx context.Context, name string, force bool) (Topol
 // wholeSeconds rounds up, since nobody can try again in 0s.
 func wholeSeconds(d time.Duration) time.Duration {
 	return (d + time.Second - 1).Truncate(time.Second)
-}
-
-func pause(ctx context.Context, d time.Duration) bool {
-	alarm := time.NewTimer(d)
-	defer alarm.Stop()
-	select {
-	case <-alarm.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // isDrained is nil if a shard has said for long enough that it is drained.

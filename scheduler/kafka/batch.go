@@ -9,6 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"chronos/scheduler/awake"
 	"chronos/scheduler/replica"
 	"chronos/scheduler/timer"
 )
@@ -200,7 +201,7 @@ func (p *partition) send(ctx context.Context, r *kgo.Record, why *malformed, pau
 		default:
 			p.in.bridge.complaints.unburied.say("err", p.in.bridge.config.advised(p.in.bridge.config.DeadLetters, err))
 			go func() { // ends with ctx
-				if !sleep(ctx, pause) {
+				if !awake.Sleep(ctx, pause) {
 					p.finish(r)
 					return
 				}
@@ -247,7 +248,7 @@ func (p *partition) insist(ctx context.Context, b *batch, ask func(context.Conte
 			stuck = true
 			p.stick(why)
 		}
-		if !sleep(ctx, pause-rand.N(pause/4)) {
+		if !awake.Sleep(ctx, pause-rand.N(pause/4)) {
 			return
 		}
 		n, pause = n/2, min(2*pause, maxPause)
@@ -287,16 +288,4 @@ func invalid(err error) (why *malformed, ok bool) {
 		return nil, false
 	}
 	return &malformed{"invalid", "timers refuse it: " + e.Detail}, true
-}
-
-// sleep waits for d and reports whether ctx lasted.
-func sleep(ctx context.Context, d time.Duration) bool {
-	alarm := time.NewTimer(d)
-	defer alarm.Stop()
-	select {
-	case <-alarm.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/time/rate"
 
+	"chronos/scheduler/awake"
 	"chronos/scheduler/dispatch"
 	"chronos/scheduler/replica"
 	"chronos/scheduler/timer"
@@ -177,7 +178,7 @@ func (b *Bridge) Deliver(ctx context.Context, d dispatch.Delivery) dispatch.Deli
 		return dispatch.Delivered{Reason: "the stored message can't be read"}
 	}
 	left := b.advance.left(m.Deadline, d.Due, d.Late)
-	if left > 0 && !sleep(ctx, left) || ctx.Err() != nil {
+	if left > 0 && !awake.Sleep(ctx, left) || ctx.Err() != nil {
 		return dispatch.Delivered{Reason: "its lease was lost before it was published"}
 	}
 	answer, begun := make(chan error, 1), time.Now()

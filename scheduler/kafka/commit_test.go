@@ -148,7 +148,7 @@ func (c *course) store(failing, slowMs int) {
 	c.timers.set(func(ctx context.Context, _ string, a *replica.Admission) error {
 		h := maphash.String(seed, fmt.Sprint(a.Origin, n.Add(1))) % 100
 		if slowMs > 0 && h%10 == 0 {
-			sleep(context.Background(), time.Duration(h)*time.Duration(slowMs)*time.Millisecond/100) // whether or not ctx ends
+			time.Sleep(time.Duration(h) * time.Duration(slowMs) * time.Millisecond / 100) // whether or not ctx ends
 		}
 		if int(h) < failing || ctx.Err() != nil {
 			return errDown

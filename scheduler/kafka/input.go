@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"chronos/scheduler/awake"
 	"chronos/scheduler/replica"
 )
 
@@ -123,7 +124,7 @@ func (in *input) run(ctx context.Context) {
 			in.beginAnew()
 		}
 		if failed && fetches.NumRecords() == 0 {
-			sleep(ctx, errorPause) // the client makes none after what it takes to be final
+			awake.Sleep(ctx, errorPause) // the client makes none after what it takes to be final
 		}
 	}
 	watching.Wait()

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"chronos/scheduler/awake"
 	"chronos/scheduler/replica"
 )
 
@@ -87,7 +88,7 @@ func TestNoPauseSurvivesARevocation(t *testing.T) {
 			if call != admit || open.wait(ctx) == nil {
 				return nil
 			}
-			sleep(context.Background(), 500*time.Millisecond) // a store that is slow to notice
+			time.Sleep(500 * time.Millisecond) // a store that is slow to notice
 			return errDown
 		})
 		r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "out", Err: kerr.InvalidRecord, Count: -1})
@@ -137,7 +138,7 @@ func TestLostSession(t *testing.T) {
 func TestPartitionsComeAndGo(t *testing.T) {
 	inGroup(t, func(r *rig) {
 		r.timers.set(func(ctx context.Context, _ string, _ *replica.Admission) error {
-			if !sleep(ctx, 7*time.Millisecond) {
+			if !awake.Sleep(ctx, 7*time.Millisecond) {
 				return errDown
 			}
 			return nil

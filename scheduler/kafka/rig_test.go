@@ -252,7 +252,7 @@ func (r *rig) await(what string, cond func() bool) {
 
 // pass lets time go by.
 func (r *rig) pass(d time.Duration) {
-	sleep(context.Background(), d)
+	time.Sleep(d)
 	if !r.real {
 		synctest.Wait()
 	}

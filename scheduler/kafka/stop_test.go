@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"chronos/scheduler/awake"
 	"chronos/scheduler/replica"
 )
 
@@ -16,7 +17,7 @@ import (
 func TestStopDrains(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.timers.set(func(ctx context.Context, _ string, _ *replica.Admission) error {
-			if !sleep(ctx, 500*time.Millisecond) {
+			if !awake.Sleep(ctx, 500*time.Millisecond) {
 				return errDown
 			}
 			return nil

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"chronos/scheduler/awake"
 )
 
 // TestOutputThatDoesNotAnswer: the log says once that messages wait and why, once that
@@ -40,7 +42,7 @@ func TestOutputThatDoesNotAnswer(t *testing.T) {
 					defer close(fired)
 					for len(r.timers.keys()) > 0 {
 						r.timers.fire(r.Context(), b, "b")
-						sleep(r.Context(), 100*time.Millisecond)
+						awake.Sleep(r.Context(), 100*time.Millisecond)
 					}
 				}()
 				r.pass(publishPatience - time.Second)
