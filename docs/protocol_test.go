@@ -284,7 +284,7 @@ func testNames(t *testing.T) (names []string) {
 // modelSwitches returns the fields of the model's Rules and Variants, as Rules.Ask.
 func modelSwitches(t *testing.T) (names []string) {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "../scheduler/model/rules.go", nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), "../scheduler/verify/model/rules.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

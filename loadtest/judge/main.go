@@ -8,7 +8,7 @@ import (
 	"io"
 	"os"
 
-	"chronos/scheduler/history"
+	"chronos/scheduler/verify/history"
 )
 
 func main() {

@@ -12,7 +12,7 @@ import (
 
 	"chronos/loadtest/check"
 	"chronos/loadtest/fakenode"
-	"chronos/scheduler/history"
+	"chronos/scheduler/verify/history"
 )
 
 // measure starts everything, lets the scenario run, and stops everything. There may be both a result and an error.

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"chronos/loadtest/check"
-	"chronos/scheduler/history"
+	"chronos/scheduler/verify/history"
 )
 
 // summary is what k6 exports, as far as it is read. The figures of a metric are numbers by name.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"chronos/loadtest/check"
-	"chronos/scheduler/history"
+	"chronos/scheduler/verify/history"
 )
 
 // journal writes what the receiver sees and is told as a history, which the judge reads. It is safe for concurrent use;

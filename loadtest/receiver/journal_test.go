@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"chronos/loadtest/fakenode"
-	"chronos/scheduler/history"
+	"chronos/scheduler/verify/history"
 )
 
 // judged plays with a node and has the history judged that the receiver writes.

@@ -9,7 +9,7 @@ import (
 
 	"chronos/api/client"
 	"chronos/redisstore"
-	"chronos/scheduler/history"
+	"chronos/scheduler/verify/history"
 )
 
 // churn has shards come and go without a pause: every ten seconds another is added

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler/history"
+	"chronos/scheduler/verify/history"
 )
 
 // shardNames are the shards of a cluster; startNode names the first main.

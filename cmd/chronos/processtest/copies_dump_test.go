@@ -11,7 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"chronos/scheduler/history"
+	"chronos/scheduler/verify/history"
 )
 
 // contents are what all shards hold.

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler/history"
+	"chronos/scheduler/verify/history"
 	"chronos/scheduler/webhook/webhooktest"
 )
 

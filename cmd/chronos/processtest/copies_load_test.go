@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler/history"
+	"chronos/scheduler/verify/history"
 )
 
 // mix is what the load is made of; shares are of all timers.

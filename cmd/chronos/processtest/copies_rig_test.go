@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"chronos/internal/heldup"
-	"chronos/scheduler/history"
+	"chronos/scheduler/verify/history"
 	"chronos/scheduler/webhook/webhooktest"
 )
 

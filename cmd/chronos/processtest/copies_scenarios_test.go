@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"chronos/scheduler/history"
+	"chronos/scheduler/verify/history"
 )
 
 // scenario is a schedule of faults under load.

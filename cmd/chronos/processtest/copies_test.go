@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler/history"
+	"chronos/scheduler/verify/history"
 )
 
 var (
@@ -89,7 +89,7 @@ func (p plan) limits() history.Limits {
 
 // TestCopies runs nodes on three shards under load and has shards and nodes fail:
 // no timer is lost, early, or called twice without a fault that explains it, and
-// nothing is left over. What a run recorded is judged by chronos/scheduler/history.
+// nothing is left over. What a run recorded is judged by chronos/scheduler/verify/history.
 func TestCopies(t *testing.T) {
 	needRedis(t)
 	p := plan{full: *faultsFull, keep: *faultsKeep}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler/history"
+	"chronos/scheduler/verify/history"
 )
 
 // changeShards adds a shard under load, drains another, and removes it once it is

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"chronos/internal/heldup"
-	"chronos/scheduler/history"
 	"chronos/scheduler/store"
+	"chronos/scheduler/verify/history"
 )
 
 // TestSlowRedis has one of three Redis answer late, and nothing else: after 3 s it is

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler/history"
+	"chronos/scheduler/verify/history"
 )
 
 // TestStarved runs two nodes on a machine whose processors other work keeps busy, and

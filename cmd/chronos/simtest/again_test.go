@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"chronos/scheduler/history"
+	"chronos/scheduler/verify/history"
 )
 
 // Things that stand still for a moment, again and again.

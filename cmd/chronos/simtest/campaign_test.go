@@ -6,7 +6,7 @@ import (
 	"sync"
 	"testing"
 
-	"chronos/scheduler/history"
+	"chronos/scheduler/verify/history"
 )
 
 // fewDuplicates are allowed to any run: one fault explains so many, since a node has two

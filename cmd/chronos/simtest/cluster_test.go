@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler/history"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
+	"chronos/scheduler/verify/history"
 	"chronos/scheduler/webhook/webhooktest"
 )
 

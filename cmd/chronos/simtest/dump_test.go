@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"chronos/redisstore"
-	"chronos/scheduler/history"
+	"chronos/scheduler/verify/history"
 )
 
 // tombLife is how long the tombstones of deletes live in runs, so that they are

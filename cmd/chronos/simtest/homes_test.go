@@ -9,8 +9,8 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"chronos/redisstore"
-	"chronos/scheduler/history"
 	"chronos/scheduler/timer"
+	"chronos/scheduler/verify/history"
 )
 
 // placing is a list of shards by which nodes placed copies, and when they did.

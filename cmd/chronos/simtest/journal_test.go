@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"chronos/scheduler/history"
+	"chronos/scheduler/verify/history"
 	"chronos/scheduler/webhook/webhooktest"
 )
 

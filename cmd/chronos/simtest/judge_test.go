@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler/history"
+	"chronos/scheduler/verify/history"
 )
 
 // verdict judges a run by the invariants of package history. It is called outside

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"chronos/redisstore"
-	"chronos/scheduler/history"
+	"chronos/scheduler/verify/history"
 )
 
 const (

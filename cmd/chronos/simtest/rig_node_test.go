@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"chronos/scheduler"
-	"chronos/scheduler/history"
 	"chronos/scheduler/timer"
+	"chronos/scheduler/verify/history"
 )
 
 // quietCluster is a cluster without clients and faults.

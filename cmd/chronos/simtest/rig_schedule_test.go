@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler/history"
+	"chronos/scheduler/verify/history"
 )
 
 func allFaults() options {

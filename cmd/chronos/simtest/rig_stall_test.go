@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler/history"
 	"chronos/scheduler/timer"
+	"chronos/scheduler/verify/history"
 )
 
 func TestLinkStalls(t *testing.T) {

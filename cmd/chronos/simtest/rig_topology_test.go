@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"chronos/redisstore"
-	"chronos/scheduler/history"
+	"chronos/scheduler/verify/history"
 )
 
 // chronicle is a ledger that tests write.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"chronos/scheduler/history"
+	"chronos/scheduler/verify/history"
 )
 
 // setting is a whole run, drawn from its seed.

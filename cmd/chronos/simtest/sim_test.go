@@ -16,7 +16,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"chronos/scheduler/history"
+	"chronos/scheduler/verify/history"
 )
 
 // options say how runs are drawn from seeds; they come from flags.

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler/history"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
+	"chronos/scheduler/verify/history"
 )
 
 // written is a timer that was created, and when its callbacks came.

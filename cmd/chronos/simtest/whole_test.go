@@ -3,7 +3,7 @@ package simtest
 import (
 	"slices"
 
-	"chronos/scheduler/history"
+	"chronos/scheduler/verify/history"
 )
 
 // isWhole reports whether the fault hurts all nodes at once.

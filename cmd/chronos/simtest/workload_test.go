@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"chronos/scheduler"
-	"chronos/scheduler/history"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
+	"chronos/scheduler/verify/history"
 )
 
 // answerWithin is how long the HTTP edge lets a request take.

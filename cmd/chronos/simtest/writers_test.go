@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"chronos/scheduler"
-	"chronos/scheduler/history"
 	"chronos/scheduler/timer"
+	"chronos/scheduler/verify/history"
 )
 
 // troubled reports whether something is slow, or stands still now and then: two writes
