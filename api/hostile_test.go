@@ -10,10 +10,11 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/valyala/fasthttp"
+
+	"chronos/internal/testkit"
 )
 
 func TestMethods(t *testing.T) {
@@ -92,7 +93,7 @@ func TestControlsInPaths(t *testing.T) {
 // that are ignored and the id of a timer.
 func TestNothingIsEchoed(t *testing.T) {
 	const mark = "mArK3r"
-	var log lockedBuffer
+	var log testkit.Log
 	address := serve(t, New(Config{Timers: &fakeTimers{}, Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}))
 	const head = "POST /timers HTTP/1.1\r\nHost: h\r\n"
 	post := func(body string) string {
@@ -244,22 +245,4 @@ func wellFormed(t *testing.T, raw []byte, methods []string) (n int) {
 			n++
 		}
 	}
-}
-
-// lockedBuffer is safe for concurrent use.
-type lockedBuffer struct {
-	mu     sync.Mutex
-	buffer bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buffer.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buffer.String()
 }

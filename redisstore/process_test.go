@@ -11,13 +11,13 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"chronos/internal/testkit"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
@@ -155,23 +155,7 @@ func (p *process) calls(command string) int {
 	return n
 }
 
-// logBuffer gathers what is logged; safe for concurrent use.
-type logBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}
+type logBuffer = testkit.Log
 
 func options(log io.Writer, shards ...ShardConfig) Options {
 	return Options{Shards: shards, Node: "node-1", Lane: "http", Log: slog.New(slog.NewTextHandler(log, nil))}

@@ -1,7 +1,6 @@
 package scheduler_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"chronos/internal/testkit"
 	"chronos/scheduler"
 	"chronos/scheduler/dispatch"
 	"chronos/scheduler/settings"
@@ -118,12 +118,12 @@ func (r nodeRecorder) Deliver(ctx context.Context, d dispatch.Delivery) dispatch
 type node struct {
 	*scheduler.Scheduler
 	stop func()
-	log  *logBuffer
+	log  *testkit.Log
 }
 
 func startNode(t *testing.T, backend store.Store, name string, r *recorder, tune ...func(*settings.Config)) *node {
 	t.Helper()
-	log := &logBuffer{}
+	log := &testkit.Log{}
 	config := settings.Default(name, slog.New(slog.NewTextHandler(log, nil)))
 	begin := time.Now()
 	config.SinceBoot = func() time.Duration { return time.Hour + time.Since(begin) }
@@ -421,22 +421,4 @@ func TestRetryGoesToAnotherNode(t *testing.T) {
 			t.Errorf("attempts %v: want %d by the sound node, and some by the broken one before", byNode, count)
 		}
 	})
-}
-
-// logBuffer is a node's log, which a test may read while the node writes.
-type logBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }

@@ -1,7 +1,6 @@
 package tokens
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"os"
@@ -13,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"chronos/internal/testkit"
 )
 
 func openKeeper(t *testing.T, cfg KeeperConfig) *Keeper {
@@ -32,31 +33,11 @@ func rewrite(t *testing.T, path string, lines ...string) {
 	}
 }
 
-// journal collects what is logged.
-type journal struct {
-	mu  sync.Mutex
-	out bytes.Buffer
-}
-
-func (j *journal) Write(line []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.out.Write(line)
-}
-
-// take returns the lines since the last time.
-func (j *journal) take() []string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	defer j.out.Reset()
-	return strings.Split(strings.TrimSpace(j.out.String()), "\n")
-}
-
 // runKeeper runs k until the test's bubble ends, and returns it with what takes
 // the lines it has logged.
 func runKeeper(t *testing.T, path string) (*Keeper, func() []string) {
 	t.Helper()
-	out := &journal{}
+	out := &testkit.Log{}
 	log := slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey {
 			return slog.Attr{}
@@ -68,7 +49,7 @@ func runKeeper(t *testing.T, path string) (*Keeper, func() []string) {
 	var wg sync.WaitGroup
 	wg.Go(func() { k.Run(ctx) })
 	t.Cleanup(func() { cancel(); wg.Wait() })
-	return k, out.take
+	return k, out.Take
 }
 
 // twoLooks lets the keeper look at the file twice.

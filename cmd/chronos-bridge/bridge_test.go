@@ -212,9 +212,9 @@ func TestAdminNeedsTheTokenOfTheBridge(t *testing.T) {
 	s := newSetup(t)
 	b := s.start()
 	await(t, "readiness", func() bool { status, _ := b.get("/readyz"); return status == http.StatusOK })
-	address := listening.FindStringSubmatch(b.log.text())[1]
+	address := listening.FindStringSubmatch(b.log.String())[1]
 	made, err := localtoken.Find([]string{"XDG_RUNTIME_DIR=" + s.runtimeDir}, address)
-	if err != nil || made.Token == "" || !strings.Contains(b.log.text(), made.File) {
+	if err != nil || made.Token == "" || !strings.Contains(b.log.String(), made.File) {
 		t.Fatalf("the token is in %q, %v", made.File, err)
 	}
 	ask := func(method, path string, headers ...string) int {
@@ -261,11 +261,11 @@ func TestAdminNeedsTheTokenOfTheBridge(t *testing.T) {
 			t.Errorf("with %s: %d, want %d", header, got, status)
 		}
 	}
-	if !strings.Contains(b.log.text(), `msg="admin change" method=POST path=/dead/fire query="all=true" status=200 token=local address=127.0.0.1:`) {
+	if !strings.Contains(b.log.String(), `msg="admin change" method=POST path=/dead/fire query="all=true" status=200 token=local address=127.0.0.1:`) {
 		t.Error("the log does not say who fired the dead letters")
 	}
 	b.stop()
-	if strings.Contains(b.log.text(), made.Token) {
+	if strings.Contains(b.log.String(), made.Token) {
 		t.Error("the token is in the log")
 	}
 	if _, err := os.Stat(made.File); !errors.Is(err, fs.ErrNotExist) {
@@ -301,7 +301,7 @@ func TestFewerInstancesThanCopiesAreWarnedAbout(t *testing.T) {
 	for setting, warned := range map[string]bool{"": true, "CHRONOS_KAFKA_REPLICATION=1": false} {
 		s := newSetup(t)
 		b := s.start(setting)
-		if got := strings.Contains(b.log.text(), warning); got != warned {
+		if got := strings.Contains(b.log.String(), warning); got != warned {
 			t.Errorf("%q: warned %t, want %t", setting, got, warned)
 		}
 		b.stop()

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -21,6 +20,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"chronos/internal/testkit"
 	"chronos/scheduler/kafka"
 )
 
@@ -101,7 +101,7 @@ func await(t *testing.T, what string, cond func() bool) {
 // bridge is one that runs.
 type bridge struct {
 	*setup
-	log  *logBook
+	log  *testkit.Log
 	stop func()
 }
 
@@ -120,7 +120,7 @@ func (s *setup) environ(more ...string) []string {
 func (s *setup) start(more ...string) *bridge {
 	s.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	b := &bridge{setup: s, log: &logBook{to: s.Output()}}
+	b := &bridge{setup: s, log: &testkit.Log{To: s.Output()}}
 	ended := make(chan error, 1)
 	var members int
 	await(s.T, "the group to have settled", func() bool { members = s.members(); return members >= 0 })
@@ -159,7 +159,7 @@ var listening = regexp.MustCompile(`msg="bridge is up".* admin=(\S+)\s`)
 func (b *bridge) get(path string) (status int, body string) {
 	b.Helper()
 	var at []string
-	await(b.T, "the bridge to be up", func() bool { at = listening.FindStringSubmatch(b.log.text()); return at != nil })
+	await(b.T, "the bridge to be up", func() bool { at = listening.FindStringSubmatch(b.log.String()); return at != nil })
 	request, err := http.NewRequestWithContext(b.Context(), http.MethodGet, at[1]+path, nil)
 	if err != nil {
 		b.Fatal(err)
@@ -190,25 +190,6 @@ func (b *bridge) metric(series string) float64 {
 		}
 	}
 	return 0
-}
-
-type logBook struct {
-	to   io.Writer
-	mu   sync.Mutex
-	book bytes.Buffer
-}
-
-func (l *logBook) Write(line []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.book.Write(line)
-	return l.to.Write(line)
-}
-
-func (l *logBook) text() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.book.String()
 }
 
 func header(key, value string) kgo.RecordHeader {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io/fs"
@@ -12,12 +11,13 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"chronos/internal/testkit"
 )
 
 const startLimit = 20 * time.Second
@@ -32,24 +32,6 @@ func needRedis(t *testing.T) {
 		t.Fatal("redis-server is not on PATH: install it")
 	}
 	t.Skip("redis-server is not on PATH") //nolint:forbidigo // an external program is missing
-}
-
-// logBuffer is a log that may be read while it is written.
-type logBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }
 
 // newDataDir is the path of a data directory yet to be made, in which no process lives when the test is over.
@@ -106,9 +88,9 @@ func eventually(t *testing.T, what string, holds func() bool) {
 }
 
 // startIn starts an embedded store that is stopped, at the latest, with the test.
-func startIn(t *testing.T, dir string) (*embedded, *logBuffer) {
+func startIn(t *testing.T, dir string) (*embedded, *testkit.Log) {
 	t.Helper()
-	log := &logBuffer{}
+	log := &testkit.Log{}
 	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
 	defer cancel()
 	e, err := startEmbedded(ctx, dir, slog.New(slog.NewTextHandler(log, nil)))

@@ -13,6 +13,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"chronos/internal/testkit"
 )
 
 // TestDeadLetters: they are as they came, and say why and from where.
@@ -76,7 +78,7 @@ func TestNoTopicForDeadLetters(t *testing.T) {
 		b := r.start(func(c *Config) { c.DeadLetters = "" })
 		r.awaitCommitted(n, -1, -1)
 		wantMetric(r, b, "chronos_bridge_malformed_total", n)
-		lines := r.log.count("reason=missing_id")
+		lines := r.log.Count("reason=missing_id")
 		if lines < 50 || lines > 100 {
 			t.Errorf("%d lines are logged, want about 50", lines)
 		}
@@ -94,11 +96,11 @@ func TestNoTopicForDeadLetters(t *testing.T) {
 // words, and other kinds go on being logged.
 func TestComplaintsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		book := &logBook{to: t.Output()}
+		book := &testkit.Log{To: t.Output()}
 		c := newComplaints(newLog(book))
 		want := func(n int, part string) {
 			t.Helper()
-			if got := book.count(part); got != n {
+			if got := book.Count(part); got != n {
 				t.Errorf("%q is logged %d times, want %d", part, got, n)
 			}
 		}

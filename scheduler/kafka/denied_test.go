@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"chronos/internal/testkit"
 	"chronos/scheduler/dispatch"
 	"chronos/scheduler/timer"
 )
@@ -44,7 +45,7 @@ func TestDenied(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			brokers := startCluster(t, kfake.EnableSASL(), kfake.EnableACLs(), kfake.User("PLAIN", "u", testPassword, c.may...), kfake.SeedTopics(1, "in", "out"))
-			book := &logBook{to: t.Output()}
+			book := &testkit.Log{To: t.Output()}
 			b, err := Open(t.Context(), Config{
 				Connection: Connection{Brokers: brokers, SASL: saslPlain, User: "u", Password: testPassword},
 				Input:      "in", Output: "out", Group: "g", MaxPending: 1, Log: newLog(book),
@@ -67,7 +68,7 @@ func TestDenied(t *testing.T) {
 			}
 			tick := time.NewTicker(10 * time.Millisecond)
 			defer tick.Stop()
-			for c.want != "" && book.count(c.want) == 0 && ctx.Err() == nil {
+			for c.want != "" && book.Count(c.want) == 0 && ctx.Err() == nil {
 				<-tick.C
 			}
 			if c.want != "" && ctx.Err() != nil {

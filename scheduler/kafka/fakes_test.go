@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -140,31 +139,6 @@ func (a *audit) end() (faults []string) {
 		}
 	}
 	return faults
-}
-
-// logBook keeps the lines that bridges have logged.
-type logBook struct {
-	to    io.Writer
-	mu    sync.Mutex
-	lines []string
-}
-
-func (l *logBook) Write(line []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.lines = append(l.lines, string(line))
-	return l.to.Write(line)
-}
-
-func (l *logBook) count(part string) (n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, line := range l.lines {
-		if strings.Contains(line, part) {
-			n++
-		}
-	}
-	return n
 }
 
 // fakeTimers keep messages in memory. What each call answers, and when, is up to the

@@ -17,6 +17,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"chronos/internal/testkit"
 )
 
 // rig is a Kafka on a network in memory.
@@ -27,7 +29,7 @@ type rig struct {
 	network *kfake.VirtualNetwork
 	client  *kgo.Client // produces to the input
 	timers  *fakeTimers
-	log     *logBook
+	log     *testkit.Log
 	audit   *audit
 
 	topicIDs map[string][16]byte
@@ -78,7 +80,7 @@ func (r *rig) close() {
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	a := &audit{acked: make(map[string]bool), serials: make(map[string][2]string), sent: make(map[string]string), sound: make(map[int32]int64)}
-	r := &rig{T: t, network: new(kfake.VirtualNetwork), timers: newFakeTimers(a), log: &logBook{to: t.Output()}, audit: a}
+	r := &rig{T: t, network: new(kfake.VirtualNetwork), timers: newFakeTimers(a), log: &testkit.Log{To: t.Output()}, audit: a}
 	var err error
 	r.cluster, err = kfake.NewCluster(
 		kfake.NumBrokers(2), kfake.Ports(9092, 9093), kfake.ListenFn(r.network.Listen), kfake.SeedTopics(partitions, "in", "out", "dead"),
@@ -395,7 +397,7 @@ func (r *rig) observe(key kmsg.Key, look func(kmsg.Request)) {
 
 func (r *rig) wantLogged(want int, part string) {
 	r.Helper()
-	if got := r.log.count(part); got != want {
+	if got := r.log.Count(part); got != want {
 		r.Errorf("%q is logged %d times, want %d", part, got, want)
 	}
 }

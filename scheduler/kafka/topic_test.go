@@ -83,7 +83,7 @@ func TestInputThatIsMadeAnew(t *testing.T) {
 				r.wantCommitted(1, 1, 1)
 				wantIDs(r, r.timers.keys(), "a", "b", "c")
 				wantIDs(r, r.ids("out"), "l", "l", "m")
-				if r.log.count("topic was deleted") == 0 {
+				if r.log.Count("topic was deleted") == 0 {
 					t.Error("that the topic was deleted is not logged")
 				}
 				r.wantLag(b, 0, 0, 0)

@@ -1,44 +1,25 @@
 package sample_test
 
 import (
-	"bytes"
 	"log/slog"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"chronos/internal/testkit"
 	"chronos/scheduler/sample"
 )
 
-// book is a log in memory.
-type book struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *book) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *book) count(part string) int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return strings.Count(b.text.String(), part)
-}
-
 func TestLinesAreSampled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &book{}
+		b := &testkit.Log{}
 		log := slog.New(slog.NewTextHandler(b, nil))
 		line := sample.New(slog.LevelWarn, "timer is late", sample.First, sample.PerSecond)
 		other := sample.New(slog.LevelInfo, "timer is early", sample.First, sample.PerSecond)
 		want := func(n int, part string) {
 			t.Helper()
-			if got := b.count(part); got != n {
+			if got := b.Count(part); got != n {
 				t.Errorf("%q is logged %d times, want %d", part, got, n)
 			}
 		}

@@ -1,28 +1,27 @@
 package bridgetest
 
 import (
-	"bytes"
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"chronos/internal/testkit"
 )
 
 // process is a child of the test that is killed with it.
 type process struct {
 	cmd  *exec.Cmd
-	log  *logBuffer
+	log  *testkit.Log
 	done chan struct{} // closed when it has ended; err is set before
 	err  error
 }
 
 func start(t *testing.T, env []string, name string, args ...string) *process {
 	t.Helper()
-	p := &process{cmd: exec.Command(name, args...), log: &logBuffer{}, done: make(chan struct{})} //nolint:noctx // ended below
+	p := &process{cmd: exec.Command(name, args...), log: &testkit.Log{}, done: make(chan struct{})} //nolint:noctx // ended below
 	p.cmd.Env = env
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
 	p.cmd.SysProcAttr = endsWithParent()
@@ -44,7 +43,7 @@ func start(t *testing.T, env []string, name string, args ...string) *process {
 	t.Cleanup(func() {
 		p.kill()
 		if t.Failed() {
-			t.Logf("log of %s (pid %d), end:\n%s", filepath.Base(name), p.cmd.Process.Pid, p.log.tail(40))
+			t.Logf("log of %s (pid %d), end:\n%s", filepath.Base(name), p.cmd.Process.Pid, p.log.Tail(40))
 		}
 	})
 	return p
@@ -89,27 +88,4 @@ func eventually(t *testing.T, within, each time.Duration, what string, holds fun
 		}
 	}
 	return true
-}
-
-// logBuffer is what a process has printed. It is safe for concurrent use.
-type logBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}
-
-func (b *logBuffer) tail(lines int) string {
-	all := strings.Split(strings.TrimSpace(b.String()), "\n")
-	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }

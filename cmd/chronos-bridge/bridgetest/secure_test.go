@@ -92,7 +92,7 @@ func (p *process) fails(t *testing.T, within time.Duration, want string) {
 	t.Helper()
 	select {
 	case <-p.done:
-		last := p.log.tail(1)
+		last := p.log.Tail(1)
 		t.Log(last)
 		if p.err == nil || !strings.Contains(last, want) {
 			t.Errorf("ended with %v, want it to say %q", p.err, want)

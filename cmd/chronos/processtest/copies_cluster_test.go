@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"chronos/internal/testkit"
 	"chronos/scheduler/verify/history"
 )
 
@@ -35,7 +36,7 @@ type cluster struct {
 // nodeLog is what a node logs.
 type nodeLog struct {
 	name string
-	log  *logBuffer
+	log  *testkit.Log
 }
 
 type shardProcess struct {

@@ -101,7 +101,7 @@ func TestShardDown(t *testing.T) {
 		t.Errorf("%d of %d timers waited for the dead shard, want some", waited, len(kept))
 	}
 	if strings.Count(node.log.String(), "can't be used") > 3 {
-		t.Errorf("an outage fills the log:\n%s", node.log.tail(40))
+		t.Errorf("an outage fills the log:\n%s", node.log.Tail(40))
 	}
 }
 
