@@ -11,11 +11,12 @@ import (
 	"time"
 
 	"chronos/cmd/internal/localtoken"
+	"chronos/internal/testkit"
 )
 
 // bridge is one process.
 type bridge struct {
-	*process
+	*testkit.Process
 	name, id, admin string
 	token           string // of the admin listener
 }
@@ -26,14 +27,14 @@ var upLine = regexp.MustCompile(`msg="bridge is up" node=(\S+) admin=(\S+)\s`)
 func (r *rig) startBridge() *bridge {
 	r.t.Helper()
 	r.started++
-	b := &bridge{name: fmt.Sprint("bridge-", r.started), process: start(r.t, r.environ(), binary)}
+	b := &bridge{name: fmt.Sprint("bridge-", r.started), Process: testkit.Start(r.t, r.environ(), binary)}
 	r.logs = append(r.logs, b)
 	r.bridges = append(r.bridges, b)
 	up := eventually(r.t, 20*time.Second, 5*time.Millisecond, "the bridge is up", func() bool {
-		found := upLine.FindStringSubmatch(b.log.String())
+		found := upLine.FindStringSubmatch(b.Log.String())
 		if found != nil {
 			b.id, b.admin = found[1], found[2]
-			made, err := localtoken.Find(b.cmd.Env, b.admin)
+			made, err := localtoken.Find(b.Cmd.Env, b.admin)
 			if err != nil {
 				r.t.Fatal(err)
 			}
@@ -70,7 +71,9 @@ func (r *rig) stopBridge(b *bridge) {
 	r.t.Helper()
 	r.forget(b)
 	begun := time.Now()
-	b.stop(r.t, 20*time.Second)
+	if err := b.Stop(20 * time.Second); err != nil {
+		r.t.Error(err)
+	}
 	r.t.Logf("%s has ended %v after SIGTERM", b.name, time.Since(begun).Round(time.Millisecond))
 }
 
@@ -119,6 +122,6 @@ func (b *bridge) metric(name string) float64 {
 
 // assignments is how often partitions have come to the bridge or gone from it.
 func (b *bridge) assignments() int {
-	log := b.log.String()
+	log := b.Log.String()
 	return strings.Count(log, `msg="partitions have come"`) + strings.Count(log, `msg="partitions have gone"`)
 }

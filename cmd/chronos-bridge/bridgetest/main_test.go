@@ -1,17 +1,14 @@
 package bridgetest
 
 import (
-	"context"
 	"flag"
-	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"chronos/cmd/chronos-bridge/bridgetest/broker"
 	"chronos/internal/heldup"
+	"chronos/internal/testkit"
 )
 
 var (
@@ -24,21 +21,8 @@ var (
 // binary is the bridge, built once for all tests.
 var binary string
 
-func TestMain(m *testing.M) { os.Exit(withBinary(m)) }
-
-func withBinary(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "chronos-bridgetest-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "make a folder for the bridge:", err)
-		return 1
-	}
-	defer os.RemoveAll(dir) //nolint:errcheck // a temporary folder
-	binary = filepath.Join(dir, "chronos-bridge")
-	if out, err := exec.CommandContext(context.Background(), "go", "build", "-o", binary, "chronos/cmd/chronos-bridge").CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build the bridge: %v\n%s", err, out)
-		return 1
-	}
-	return heldup.Main(m, os.Stderr)
+func TestMain(m *testing.M) {
+	os.Exit(heldup.Main(testkit.WithBinary(m, "chronos/cmd/chronos-bridge", &binary), os.Stderr))
 }
 
 // plan is the size of a run.

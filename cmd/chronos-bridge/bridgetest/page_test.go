@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"chronos/cmd/chronos-bridge/bridgetest/broker"
+	"chronos/internal/testkit"
 )
 
 // The addresses in the example of docs/kafka.md. The test uses different addresses.
@@ -39,9 +40,9 @@ func TestExampleOfThePageKeepsMessages(t *testing.T) {
 	}
 	awaitServer()
 	worker := e.run(".bin/chronos-bridge")
-	up := &bridge{process: worker}
+	up := &bridge{Process: worker}
 	eventually(t, 20*time.Second, 5*time.Millisecond, "the bridge is ready", func() bool {
-		found := upLine.FindStringSubmatch(worker.log.String())
+		found := upLine.FindStringSubmatch(worker.Log.String())
 		if found == nil {
 			return false
 		}
@@ -49,7 +50,7 @@ func TestExampleOfThePageKeepsMessages(t *testing.T) {
 		status, _, err := up.get("/readyz")
 		return err == nil && status == http.StatusOK
 	})
-	if log := worker.log.String(); strings.Contains(log, "append-only file") || !strings.Contains(log, "fewer Redis instances than copies") {
+	if log := worker.Log.String(); strings.Contains(log, "append-only file") || !strings.Contains(log, "fewer Redis instances than copies") {
 		t.Errorf("want a warning about copies and none about the append-only file:\n%s", log)
 	}
 
@@ -59,7 +60,7 @@ func TestExampleOfThePageKeepsMessages(t *testing.T) {
 	eventually(t, 6*time.Second, 5*time.Millisecond, "all messages are stored", func() bool {
 		return up.metric(`chronos_bridge_messages_total{as="stored"}`) == messages
 	})
-	server.kill()
+	server.Kill()
 	e.run("redis-server")
 	awaitServer()
 	eventually(t, 25*time.Second, 10*time.Millisecond, "all messages come", func() bool { _, n := out.seen(); return n >= messages })
@@ -68,7 +69,9 @@ func TestExampleOfThePageKeepsMessages(t *testing.T) {
 	if n != messages {
 		t.Errorf("%d messages came, want %d", n, messages)
 	}
-	worker.stop(t, 20*time.Second)
+	if err := worker.Stop(20 * time.Second); err != nil {
+		t.Error(err)
+	}
 }
 
 func produceWaiting(t *testing.T, addr string, n int, delay time.Duration) {
@@ -126,14 +129,14 @@ func pageCommands(t *testing.T) (blocks []string) {
 }
 
 // run runs the block that starts the program, which takes the place of its shell.
-func (e *example) run(program string) *process {
+func (e *example) run(program string) *testkit.Process {
 	e.t.Helper()
 	for _, block := range e.blocks {
 		if !strings.Contains(block, program+"\n") && !strings.Contains(block, program+" -") {
 			continue
 		}
 		script := strings.NewReplacer(pageBroker, e.kafka, pagePort, e.port, program, "exec "+program).Replace(block)
-		return start(e.t, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + e.dir, "CHRONOS_BRIDGE_ADMIN_LISTEN=127.0.0.1:0"},
+		return testkit.Start(e.t, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + e.dir, "CHRONOS_BRIDGE_ADMIN_LISTEN=127.0.0.1:0"},
 			"bash", "-ec", "cd "+e.dir+"\n"+script)
 	}
 	e.t.Fatalf("the example of docs/kafka.md has no block that runs %s", program)

@@ -251,7 +251,7 @@ func (r *rig) judge(heldUp time.Duration) {
 		r.t.Errorf("the group lags behind by %d when all bridges have stopped", lag)
 	}
 	for _, b := range r.logs {
-		if log := b.log.String(); strings.Contains(log, "level=ERROR") || strings.Contains(log, "panic:") {
+		if log := b.Log.String(); strings.Contains(log, "level=ERROR") || strings.Contains(log, "panic:") {
 			r.t.Errorf("%s has logged an error", b.name)
 		}
 	}
@@ -264,7 +264,7 @@ func (r *rig) keepLogs() {
 	}
 	for _, b := range r.logs {
 		path := filepath.Join(r.plan.keep, r.scenario.name+"-"+b.name+".log")
-		if err := os.WriteFile(path, []byte(b.log.String()), 0o600); err != nil {
+		if err := os.WriteFile(path, []byte(b.Log.String()), 0o600); err != nil {
 			r.t.Errorf("keep the log: %v", err)
 		}
 	}

@@ -107,7 +107,7 @@ func (r *rig) replaceBridges() {
 	r.worst = session + soon
 	over := r.fault()
 	killed := r.bridges[0]
-	killed.kill()
+	killed.Kill()
 	r.forget(killed)
 	r.wait(r.plan.seconds(3, 6))
 	r.startBridge()
@@ -125,7 +125,7 @@ func (r *rig) replaceBridges() {
 	r.calm()
 	suspected := 0
 	for _, b := range r.logs {
-		suspected += strings.Count(b.log.String(), "suspected failure of "+killed.id+" for message ")
+		suspected += strings.Count(b.Log.String(), "suspected failure of "+killed.id+" for message ")
 	}
 	r.t.Logf("the other bridge has taken over, and logged that for %d messages", suspected)
 }
@@ -150,7 +150,7 @@ func (r *rig) killStore() {
 			r.wait(aftermath + 5*time.Second)
 		}
 		over := r.fault()
-		s.kill()
+		s.Kill()
 		r.wait(r.plan.seconds(3, 10))
 		s.start()
 		over()

@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"chronos/cmd/chronos-bridge/bridgetest/broker"
+	"chronos/internal/testkit"
 )
 
 // In these is what SCRAM, Java's properties and Kafka's settings escape. A log would
@@ -35,7 +36,7 @@ func TestSecureBroker(t *testing.T) {
 			r.passOn(20)
 			last := r.bridges[0]
 			r.stopBridge(last)
-			wantSecret(t, last.process)
+			wantSecret(t, last.Process)
 		})
 	}
 
@@ -59,8 +60,8 @@ func TestSecureBroker(t *testing.T) {
 		"no login is wanted":            {[]string{plain, "CHRONOS_KAFKA_BROKERS=" + b.Addr(), "CHRONOS_KAFKA_TLS=false", "CHRONOS_KAFKA_CA_FILE="}, "unset CHRONOS_KAFKA_SASL"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := start(t, append(r.environ(), environ(c.environ...)...), binary)
-			p.fails(t, 10*time.Second, c.want)
+			p := testkit.Start(t, append(r.environ(), environ(c.environ...)...), binary)
+			fails(t, p, 10*time.Second, c.want)
 			wantSecret(t, p)
 		})
 	}
@@ -88,14 +89,14 @@ func (r *rig) passOn(n int) {
 }
 
 // fails waits until the process has ended by itself, and said why last.
-func (p *process) fails(t *testing.T, within time.Duration, want string) {
+func fails(t *testing.T, p *testkit.Process, within time.Duration, want string) {
 	t.Helper()
 	select {
-	case <-p.done:
-		last := p.log.Tail(1)
+	case <-p.Done:
+		last := p.Log.Tail(1)
 		t.Log(last)
-		if p.err == nil || !strings.Contains(last, want) {
-			t.Errorf("ended with %v, want it to say %q", p.err, want)
+		if p.Err == nil || !strings.Contains(last, want) {
+			t.Errorf("ended with %v, want it to say %q", p.Err, want)
 		}
 	case <-time.After(within):
 		t.Errorf("has not ended after %v", within)
@@ -103,9 +104,9 @@ func (p *process) fails(t *testing.T, within time.Duration, want string) {
 }
 
 // wantSecret: the password is not in the log.
-func wantSecret(t *testing.T, p *process) {
+func wantSecret(t *testing.T, p *testkit.Process) {
 	t.Helper()
-	if strings.Contains(p.log.String(), secret) {
+	if strings.Contains(p.Log.String(), secret) {
 		t.Error("the log has the password")
 	}
 }

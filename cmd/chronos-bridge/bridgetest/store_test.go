@@ -12,11 +12,13 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"chronos/internal/testkit"
 )
 
 // store is a redis-server with an append-only file, as many starts as it may have.
 type store struct {
-	*process
+	*testkit.Process
 	t               *testing.T
 	name, port, dir string
 	client          *redis.Client
@@ -47,7 +49,7 @@ func newStore(t *testing.T, name string) *store {
 // start starts the redis-server with what is in its folder.
 func (s *store) start() {
 	s.t.Helper()
-	s.process = start(s.t, os.Environ(), needRedis(s.t), "--port", s.port, "--bind", "127.0.0.1", "--dir", s.dir,
+	s.Process = testkit.Start(s.t, os.Environ(), needRedis(s.t), "--port", s.port, "--bind", "127.0.0.1", "--dir", s.dir,
 		"--appendonly", "yes", "--save", "", "--loglevel", "warning")
 	s.answers()
 }
@@ -60,9 +62,9 @@ func (s *store) answers() {
 }
 
 // stop has it stand still, goOn ends that.
-func (s *store) stop() { s.signal(syscall.SIGSTOP) }
+func (s *store) stop() { s.Signal(syscall.SIGSTOP) }
 
-func (s *store) goOn() { s.t.Helper(); s.signal(syscall.SIGCONT); s.answers() }
+func (s *store) goOn() { s.t.Helper(); s.Signal(syscall.SIGCONT); s.answers() }
 
 func (s *store) url() string { return s.name + "=redis://127.0.0.1:" + s.port + "/0" }
 

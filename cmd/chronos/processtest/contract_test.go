@@ -17,7 +17,7 @@ func TestTimerServiceAPI(t *testing.T) {
 	t.Parallel()
 	node := startNode(t, startRedis(t).url)
 	timerservice.Run(t, node.url, described(t))
-	if err := node.stop(t, 15*time.Second); err != nil {
+	if err := node.Stop(15 * time.Second); err != nil {
 		t.Errorf("stop: %v", err)
 	}
 }

@@ -108,16 +108,16 @@ func (c *cluster) startNode(m *member) {
 	m.nodeProcess, m.serving = n, true
 	m.process++
 	c.mu.Unlock()
-	c.logs = append(c.logs, nodeLog{m.name + "-" + strconv.Itoa(m.process), n.log})
+	c.logs = append(c.logs, nodeLog{m.name + "-" + strconv.Itoa(m.process), n.Log})
 }
 
 // end ends all processes: what is recorded is all that there will be.
 func (c *cluster) end() {
 	for _, m := range c.nodes {
-		m.kill()
+		m.Kill()
 	}
 	for _, s := range c.shards {
-		s.kill()
+		s.Kill()
 	}
 }
 
@@ -145,7 +145,7 @@ func (c *cluster) pick(r *rand.Rand) (name, url string) {
 // fault.
 func (c *cluster) killShard(s *shardProcess, kind string, class history.Class) (back func()) {
 	end := c.journal.begin(history.Fault{Kind: kind, Class: class, Shard: s.name, Restarted: true})
-	s.kill()
+	s.Kill()
 	return func() {
 		c.startShard(s)
 		end()
@@ -169,9 +169,9 @@ func (s *shardProcess) wipe(t *testing.T) {
 // stopShard has a shard stand still until what it returns is called.
 func (c *cluster) stopShard(s *shardProcess) (back func()) {
 	end := c.journal.begin(history.Fault{Kind: "stop", Class: history.ShardAway, Shard: s.name})
-	s.signal(syscall.SIGSTOP)
+	s.Signal(syscall.SIGSTOP)
 	return func() {
-		s.signal(syscall.SIGCONT)
+		s.Signal(syscall.SIGCONT)
 		eventually(c.t, 10*time.Second, "a stopped shard answers again", func() bool { return s.client.Ping(c.t.Context()).Err() == nil })
 		end()
 	}
@@ -182,7 +182,7 @@ func (c *cluster) stopShard(s *shardProcess) (back func()) {
 func (c *cluster) replace(m *member) {
 	c.t.Helper()
 	c.withdraw(m)
-	if err := m.stop(c.t, 20*time.Second); err != nil {
+	if err := m.Stop(20 * time.Second); err != nil {
 		c.t.Errorf("node %s ended with %v", m.name, err)
 	}
 	c.startNode(m)
@@ -191,7 +191,7 @@ func (c *cluster) replace(m *member) {
 // killNode ends a node at once; what it returns starts another in its place.
 func (c *cluster) killNode(m *member) (back func()) {
 	end := c.journal.begin(history.Fault{Kind: "death", Class: history.NodeDeath, Node: m.name})
-	m.kill()
+	m.Kill()
 	c.withdraw(m)
 	return func() {
 		c.startNode(m)

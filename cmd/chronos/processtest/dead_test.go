@@ -28,7 +28,7 @@ func commandOf(t *testing.T, node *nodeProcess, args ...string) *exec.Cmd {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), binary, args...)
 	command.Dir, command.Env = t.TempDir(), []string{"CHRONOS_ADMIN_URL=" + node.admin}
-	for _, entry := range node.cmd.Env {
+	for _, entry := range node.Cmd.Env {
 		if strings.HasPrefix(entry, "XDG_RUNTIME_DIR=") {
 			command.Env = append(command.Env, entry)
 		}

@@ -22,6 +22,7 @@ import (
 
 	"chronos/api/client"
 	"chronos/api/tokens"
+	"chronos/internal/testkit"
 )
 
 // redisSawHTTP is what a redis-server logs when an HTTP request reaches it.
@@ -122,7 +123,7 @@ func TestCallbacksReachNoAdminListener(t *testing.T) {
 				t.Errorf("admin listener at %s: callback to %s failed with %q, want %q", admin, uri, got, want)
 			}
 		}
-		if reason := node.stop(t, 20*time.Second); reason != nil {
+		if reason := node.Stop(20 * time.Second); reason != nil {
 			t.Error(reason)
 		}
 	}
@@ -142,8 +143,8 @@ func TestCallbacksReachNoRedis(t *testing.T) {
 				t.Errorf("%s: callback to %s failed with %q, want %q", what, host, got, want)
 			}
 		}
-		if strings.Contains(redis.log.String(), redisSawHTTP) {
-			t.Errorf("%s: a callback reached the redis-server:\n%s", what, redis.log)
+		if strings.Contains(redis.Log.String(), redisSawHTTP) {
+			t.Errorf("%s: a callback reached the redis-server:\n%s", what, redis.Log)
 		}
 	}
 	refused("a Redis of the start", first)
@@ -156,7 +157,7 @@ func TestCallbacksReachNoRedis(t *testing.T) {
 		t.Errorf("a callback to another Redis failed with %q", got)
 	}
 	eventually(t, 5*time.Second, "another redis-server logs the request", func() bool {
-		return strings.Contains(stranger.log.String(), redisSawHTTP)
+		return strings.Contains(stranger.Log.String(), redisSawHTTP)
 	})
 }
 
@@ -227,14 +228,14 @@ func TestCallbacksTrustTheOperatorsAuthorities(t *testing.T) {
 		"cut short": ours.certificate + systems.certificate[:len(systems.certificate)/2],
 	} {
 		writeFile(t, broken, text)
-		p := start(t, nodeEnv(t, "redis://127.0.0.1:1", "CHRONOS_CALLBACK_CA_FILE="+broken), binary)
+		p := testkit.Start(t, nodeEnv(t, "redis://127.0.0.1:1", "CHRONOS_CALLBACK_CA_FILE="+broken), binary)
 		select {
-		case <-p.done:
+		case <-p.Done:
 		case <-time.After(10 * time.Second):
 			t.Fatalf("%s: the node has started", what)
 		}
-		if said := p.log.String(); p.err == nil || !strings.Contains(said, "CHRONOS_CALLBACK_CA_FILE") || !strings.Contains(said, broken) {
-			t.Errorf("%s: %v, said:\n%s", what, p.err, said)
+		if said := p.Log.String(); p.Err == nil || !strings.Contains(said, "CHRONOS_CALLBACK_CA_FILE") || !strings.Contains(said, broken) {
+			t.Errorf("%s: %v, said:\n%s", what, p.Err, said)
 		}
 	}
 }

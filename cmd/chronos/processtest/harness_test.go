@@ -1,7 +1,6 @@
 package processtest
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,12 +9,10 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -32,75 +29,12 @@ import (
 // binary is the node, built once for all tests.
 var binary string
 
-func TestMain(m *testing.M) { os.Exit(withBinary(m)) }
-
-func withBinary(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "chronos-processtest-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "make a folder for the node:", err)
-		return 1
-	}
-	defer os.RemoveAll(dir) //nolint:errcheck // a temporary folder
-	binary = filepath.Join(dir, "chronos")
-	if out, err := exec.CommandContext(context.Background(), "go", "build", "-o", binary, "chronos/cmd/chronos").CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build the node: %v\n%s", err, out)
-		return 1
-	}
-	return heldup.Main(m, os.Stderr)
-}
-
-// process is a child of the test that is killed with it.
-type process struct {
-	cmd  *exec.Cmd
-	log  *testkit.Log
-	done chan struct{} // closed when it has ended; err is set before
-	err  error
-}
-
-func start(t *testing.T, env []string, name string, args ...string) *process {
-	t.Helper()
-	p := &process{cmd: exec.Command(name, args...), log: &testkit.Log{}, done: make(chan struct{})} //nolint:noctx // ended below
-	p.cmd.Env = env
-	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
-	if err := p.cmd.Start(); err != nil {
-		t.Fatalf("start %s: %v", name, err)
-	}
-	go func() {
-		p.err = p.cmd.Wait()
-		close(p.done)
-	}()
-	t.Cleanup(func() {
-		p.kill()
-		if t.Failed() {
-			t.Logf("log of %s (pid %d), end:\n%s", filepath.Base(name), p.cmd.Process.Pid, p.log.Tail(40))
-		}
-	})
-	return p
-}
-
-func (p *process) signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) }
-
-// kill ends the process at once and returns when it has ended.
-func (p *process) kill() {
-	p.signal(syscall.SIGKILL)
-	<-p.done
-}
-
-// stop asks the process to end and returns its exit status.
-func (p *process) stop(t *testing.T, within time.Duration) error {
-	t.Helper()
-	p.signal(syscall.SIGTERM)
-	select {
-	case <-p.done:
-		return p.err
-	case <-time.After(within):
-		t.Fatalf("pid %d has not ended %v after SIGTERM", p.cmd.Process.Pid, within)
-		return nil
-	}
+func TestMain(m *testing.M) {
+	os.Exit(heldup.Main(testkit.WithBinary(m, "chronos/cmd/chronos", &binary), os.Stderr))
 }
 
 type redisServer struct {
-	*process
+	*testkit.Process
 	url    string
 	client *redis.Client
 }
@@ -128,14 +62,14 @@ func startRedis(t *testing.T) *redisServer {
 func startRedisAt(t *testing.T, port, dir string) *redisServer {
 	t.Helper()
 	r := &redisServer{
-		process: start(t, os.Environ(), needRedis(t), "--port", port, "--bind", "127.0.0.1", "--dir", dir,
+		Process: testkit.Start(t, os.Environ(), needRedis(t), "--port", port, "--bind", "127.0.0.1", "--dir", dir,
 			"--appendonly", "yes", "--save", "", "--loglevel", "warning"),
 		url: "redis://127.0.0.1:" + port + "/0",
 	}
 	r.client = redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + port})
 	t.Cleanup(func() { _ = r.client.Close() })
 	// Another process may have taken the port since it was free: that one's data is not the test's.
-	own := fmt.Sprintf("\r\nprocess_id:%d\r\n", r.cmd.Process.Pid)
+	own := fmt.Sprintf("\r\nprocess_id:%d\r\n", r.Cmd.Process.Pid)
 	eventually(t, 10*time.Second, "redis-server answers, and no other process on its port", func() bool {
 		info, err := r.client.Info(t.Context(), "server").Result()
 		return err == nil && strings.Contains(info, own) && r.client.Ping(t.Context()).Err() == nil
@@ -155,7 +89,7 @@ func freePort(t *testing.T) string {
 }
 
 type nodeProcess struct {
-	*process
+	*testkit.Process
 	id, url, admin string
 	token          string // of the admin listener, "" for a node with a file of tokens
 }
@@ -166,7 +100,7 @@ var upLine = regexp.MustCompile(`msg="node is up" node=(\S+) timers=(\S+) admin=
 // ready.
 func startNode(t *testing.T, redisURL string, env ...string) *nodeProcess {
 	t.Helper()
-	return awaitNode(t, start(t, nodeEnv(t, redisURL, env...), binary))
+	return awaitNode(t, testkit.Start(t, nodeEnv(t, redisURL, env...), binary))
 }
 
 func nodeEnv(t *testing.T, redisURL string, more ...string) []string {
@@ -178,18 +112,18 @@ func nodeEnv(t *testing.T, redisURL string, more ...string) []string {
 }
 
 // awaitNode returns when a node that was started is ready.
-func awaitNode(t *testing.T, p *process) *nodeProcess {
+func awaitNode(t *testing.T, p *testkit.Process) *nodeProcess {
 	t.Helper()
-	n := &nodeProcess{process: p}
+	n := &nodeProcess{Process: p}
 	eventually(t, 20*time.Second, "node is up", func() bool {
-		found := upLine.FindStringSubmatch(n.log.String())
+		found := upLine.FindStringSubmatch(n.Log.String())
 		if found == nil {
 			return false
 		}
 		n.id, n.url, n.admin = found[1], found[2], found[3]
 		return true
 	})
-	made, err := localtoken.Find(p.cmd.Env, n.admin)
+	made, err := localtoken.Find(p.Cmd.Env, n.admin)
 	if err != nil {
 		t.Fatal(err)
 	}

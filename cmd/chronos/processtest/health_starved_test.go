@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"chronos/internal/testkit"
 	"chronos/scheduler/verify/history"
 )
 
@@ -58,7 +59,7 @@ func (r *rig) during(d time.Duration) span {
 func (r *rig) starve() {
 	for range 4 {
 		// The processor time is limited, so that the loop ends by itself if the test can't end it.
-		start(r.t, nil, "/bin/sh", "-c", "ulimit -t 150; while :; do :; done")
+		testkit.Start(r.t, nil, "/bin/sh", "-c", "ulimit -t 150; while :; do :; done")
 	}
 	r.wait(time.Second)
 	r.control = r.during(r.plan.seconds(5, 15))
@@ -95,9 +96,9 @@ func (r *rig) stopAgainAndAgain(m *member, stopping <-chan struct{}) {
 		}
 		// The class Slow explains that callbacks are late, and nothing else.
 		end := r.journal.begin(history.Fault{Kind: "stop", Class: history.Slow, Node: m.name})
-		m.signal(syscall.SIGSTOP)
+		m.Signal(syscall.SIGSTOP)
 		r.wait(time.Duration(300+rand.IntN(600)) * time.Millisecond)
-		m.signal(syscall.SIGCONT)
+		m.Signal(syscall.SIGCONT)
 		end()
 	}
 }

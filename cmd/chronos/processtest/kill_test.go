@@ -107,12 +107,12 @@ func TestKilledNode(t *testing.T) {
 				continue
 			}
 			// Stopped, so that what is counted is what it has when it is killed.
-			n.signal(syscall.SIGSTOP)
+			n.Signal(syscall.SIGSTOP)
 			if waiting, underWay = leasesOfStopped(t, store.client, n.id); enough(waiting, underWay) {
 				killed = n
 				return true
 			}
-			n.signal(syscall.SIGCONT)
+			n.Signal(syscall.SIGCONT)
 		}
 		return false
 	})
@@ -120,9 +120,9 @@ func TestKilledNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	killed.signal(syscall.SIGKILL)
+	killed.Signal(syscall.SIGKILL)
 	killedAt := time.Now()
-	<-killed.done
+	<-killed.Done
 	t.Logf("killed with %d timers in its wheel and %d callbacks under way", len(waiting), len(underWay))
 
 	due := make(map[string]time.Time, len(created))
@@ -149,7 +149,7 @@ func TestKilledNode(t *testing.T) {
 	if survivor == killed {
 		survivor = nodes[1]
 	}
-	if want := "suspected failure of " + killed.id + " for timer"; !strings.Contains(survivor.log.String(), want) {
+	if want := "suspected failure of " + killed.id + " for timer"; !strings.Contains(survivor.Log.String(), want) {
 		t.Errorf("the surviving node's log has no line %q", want)
 	}
 }
@@ -216,7 +216,7 @@ func TestStoppedNode(t *testing.T) {
 	begun := make(chan struct{})
 	go func() {
 		<-begun
-		stopped <- leaving.stop(t, 10*time.Second)
+		stopped <- leaving.Stop(10 * time.Second)
 	}()
 	inParallel(count, 16, func(i int) {
 		if i == count/2 {
@@ -239,7 +239,7 @@ func TestStoppedNode(t *testing.T) {
 	if len(calls) != count {
 		t.Errorf("%d callbacks for %d timers", len(calls), count)
 	}
-	if strings.Contains(staying.log.String(), "suspected failure") {
+	if strings.Contains(staying.Log.String(), "suspected failure") {
 		t.Error("the node that stayed suspected a failure, though the other had given everything back")
 	}
 }

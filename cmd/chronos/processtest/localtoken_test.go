@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"chronos/internal/testkit"
 )
 
 // TestAdminWithoutTokensFile: without any set-up the admin listener lets everybody read
@@ -31,7 +33,7 @@ func TestAdminWithoutTokensFile(t *testing.T) {
 		if err != nil || info.Mode() != 0o600 {
 			t.Errorf("%s: %v, %v, want a file that nobody else reads", path, info.Mode(), err)
 		}
-		if !strings.Contains(node.log.String(), path) {
+		if !strings.Contains(node.Log.String(), path) {
 			t.Errorf("the log does not name %s", path)
 		}
 	}
@@ -70,17 +72,17 @@ func TestAdminWithoutTokensFile(t *testing.T) {
 		}
 	}
 
-	if !regexp.MustCompile(`msg="admin change" method=DELETE path=/dead query="all=true" status=200 token=local address=127\.0\.0\.1:\d+\n`).MatchString(node.log.String()) {
+	if !regexp.MustCompile(`msg="admin change" method=DELETE path=/dead query="all=true" status=200 token=local address=127\.0\.0\.1:\d+\n`).MatchString(node.Log.String()) {
 		t.Error("the log does not say who deleted the dead letters")
 	}
 
-	if err := node.stop(t, 15*time.Second); err != nil {
+	if err := node.Stop(15 * time.Second); err != nil {
 		t.Errorf("stop: %v", err)
 	}
 	if left := filesOf(t, data, runtime); len(left) != 0 {
 		t.Errorf("after the end there is still %v", left)
 	}
-	if strings.Contains(node.log.String(), node.token) || regexp.MustCompile(`chr_`).MatchString(node.log.String()) {
+	if strings.Contains(node.Log.String(), node.token) || regexp.MustCompile(`chr_`).MatchString(node.Log.String()) {
 		t.Error("the token is in the log")
 	}
 }
@@ -153,7 +155,7 @@ func TestCommandsFindTheToken(t *testing.T) {
 
 	// A node that was killed leaves a file, whose token the next node on the port does not take.
 	address := strings.TrimPrefix(first.admin, "http://")
-	first.kill()
+	first.Kill()
 	next := startNode(t, startRedis(t).url, "XDG_RUNTIME_DIR="+runtime, "CHRONOS_ADMIN_LISTEN="+address)
 	if next.admin != first.admin || next.token == first.token {
 		t.Errorf("the next node is at %s, want %s, with a token of its own", next.admin, first.admin)
@@ -173,9 +175,9 @@ func TestForeignTokenDirectoryIsRefused(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(runtime, "chronos"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	node := start(t, nodeEnv(t, startRedis(t).url, "XDG_RUNTIME_DIR="+runtime), binary)
-	<-node.done
-	if said := node.log.String(); node.err == nil || !strings.Contains(said, runtime+"/chronos") || !strings.Contains(said, "0755") || !strings.Contains(said, "XDG_RUNTIME_DIR") {
-		t.Errorf("%v: %s", node.err, said)
+	node := testkit.Start(t, nodeEnv(t, startRedis(t).url, "XDG_RUNTIME_DIR="+runtime), binary)
+	<-node.Done
+	if said := node.Log.String(); node.Err == nil || !strings.Contains(said, runtime+"/chronos") || !strings.Contains(said, "0755") || !strings.Contains(said, "XDG_RUNTIME_DIR") {
+		t.Errorf("%v: %s", node.Err, said)
 	}
 }

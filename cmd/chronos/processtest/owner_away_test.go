@@ -26,8 +26,8 @@ func TestWritesWhileOneOfThreeIsAway(t *testing.T) {
 				ids[i] = r.put(i%2, keys[i], time.Hour, "old").id.String()
 			})
 			watch, away := heldup.Begin(t), time.Now()
-			r.shards[0].signal(signal)
-			defer r.shards[0].signal(syscall.SIGCONT)
+			r.shards[0].Signal(signal)
+			defer r.shards[0].Signal(syscall.SIGCONT)
 			var mu sync.Mutex
 			statuses := make(map[string]int)
 			slowest := time.Duration(0)
@@ -80,7 +80,7 @@ func TestADeleteThatTellsNoOwnerIsRefused(t *testing.T) {
 	if len(lone) == 0 {
 		t.Fatal("no timer has its copy on the first Redis")
 	}
-	r.shards[0].signal(syscall.SIGSTOP)
+	r.shards[0].Signal(syscall.SIGSTOP)
 	for try := range 2 { // what the first DELETE leaves elsewhere is no copy
 		inParallel(len(lone), 4, func(i int) {
 			if got := r.remove(i%2, lone[i]); got.status != http.StatusServiceUnavailable {
@@ -88,7 +88,7 @@ func TestADeleteThatTellsNoOwnerIsRefused(t *testing.T) {
 			}
 		})
 	}
-	r.shards[0].signal(syscall.SIGCONT)
+	r.shards[0].Signal(syscall.SIGCONT)
 	for _, key := range lone {
 		eventually(t, 5*time.Second, "a DELETE is carried out", func() bool { return r.remove(0, key).status == http.StatusCreated })
 		if r.holds(0, key) {

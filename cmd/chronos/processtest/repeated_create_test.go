@@ -31,8 +31,8 @@ func TestARepeatedCreateIsCalledOnce(t *testing.T) {
 	t.Run("away", func(t *testing.T) {
 		t.Parallel()
 		repeatCreates(t, count,
-			func(r *lateRig, shard int) { r.shards[shard].signal(syscall.SIGSTOP) },
-			func(r *lateRig, shard int) { r.shards[shard].signal(syscall.SIGCONT) })
+			func(r *lateRig, shard int) { r.shards[shard].Signal(syscall.SIGSTOP) },
+			func(r *lateRig, shard int) { r.shards[shard].Signal(syscall.SIGCONT) })
 	})
 }
 
@@ -100,9 +100,9 @@ func (r *lateRig) stopAgainAndAgain(node int, done <-chan struct{}) {
 		case <-done:
 			return
 		}
-		r.nodes[node].signal(syscall.SIGSTOP)
+		r.nodes[node].Signal(syscall.SIGSTOP)
 		r.wait(400 * time.Millisecond)
-		r.nodes[node].signal(syscall.SIGCONT)
+		r.nodes[node].Signal(syscall.SIGCONT)
 	}
 }
 

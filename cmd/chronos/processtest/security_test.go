@@ -17,6 +17,7 @@ import (
 
 	"chronos/api/client"
 	"chronos/api/tokens"
+	"chronos/internal/testkit"
 	"chronos/scheduler/webhook/webhooktest"
 )
 
@@ -99,7 +100,7 @@ func TestTokensAreReplacedWithoutAGap(t *testing.T) {
 		t.Errorf("the old token beside the new one: refused with %q", got)
 	}
 	writeFile(t, file, newLine, "orders write nonsense\n")
-	eventually(t, 10*time.Second, "the broken file is logged", func() bool { return strings.Contains(node.log.String(), "line 2") })
+	eventually(t, 10*time.Second, "the broken file is logged", func() bool { return strings.Contains(node.Log.String(), "line 2") })
 	if got := create(old); got != "" {
 		t.Errorf("while the file is broken: refused with %q", got)
 	}
@@ -109,7 +110,7 @@ func TestTokensAreReplacedWithoutAGap(t *testing.T) {
 		t.Errorf("the new token alone: refused with %q", got)
 	}
 	for _, token := range []string{old, replacement, reader} {
-		if strings.Contains(node.log.String(), token) {
+		if strings.Contains(node.Log.String(), token) {
 			t.Error("a token is in the log")
 		}
 	}
@@ -153,7 +154,7 @@ func TestSignedAndGuardedCallbacks(t *testing.T) {
 			t.Errorf("%s: refused with %q, want uri-denied", uri, got)
 		}
 	}
-	if log := node.log.String(); slices.ContainsFunc(secrets, func(s string) bool { return strings.Contains(log, s) }) {
+	if log := node.Log.String(); slices.ContainsFunc(secrets, func(s string) bool { return strings.Contains(log, s) }) {
 		t.Error("a secret is in the log")
 	}
 }
@@ -201,7 +202,7 @@ func TestCreateOnceOverNodes(t *testing.T) {
 // from Redis, callbacks and health checks.
 func TestFewOpenFiles(t *testing.T) {
 	t.Parallel()
-	node := awaitNode(t, start(t, nodeEnv(t, startRedis(t).url), "sh", "-c", "ulimit -n 1024 && exec "+binary))
+	node := awaitNode(t, testkit.Start(t, nodeEnv(t, startRedis(t).url), "sh", "-c", "ulimit -n 1024 && exec "+binary))
 	receiver := webhooktest.New(t)
 	timer := client.Timer{Interval: 3 * time.Second, URI: receiver.URL()}
 	if _, err := clientOf(t, node).Create(t.Context(), timer); err != nil {
@@ -229,7 +230,7 @@ func TestFewOpenFiles(t *testing.T) {
 	if call := receiver.WaitFor(t, 10*time.Second, webhooktest.AtLeast(1))[0]; call.Late() > 1500*time.Millisecond {
 		t.Errorf("%s came %v late", call, call.Late())
 	}
-	if !strings.Contains(node.log.String(), "few open files are allowed") {
+	if !strings.Contains(node.Log.String(), "few open files are allowed") {
 		t.Error("the node doesn't warn")
 	}
 }

@@ -59,12 +59,12 @@ func TestShardDown(t *testing.T) {
 		info := late.client.Info(t.Context(), "persistence").Val()
 		return strings.Contains(info, "aof_buffer_length:0\r\n")
 	})
-	late.kill()
+	late.Kill()
 	killedAt := time.Now()
 	// A timer with one copy, whose key was chosen in the moment of the kill, is refused.
 	eventually(t, 3*time.Second, "the node notices that the shard is dead", func() bool {
 		create()
-		return strings.Count(node.log.String(), `msg="shard can't be used`) == 2
+		return strings.Count(node.Log.String(), `msg="shard can't be used`) == 2
 	})
 	if _, shards := creates(); shards != 1 {
 		t.Errorf("with a dead shard timers are on %d", shards)
@@ -100,8 +100,8 @@ func TestShardDown(t *testing.T) {
 	if waited == 0 || waited == len(kept) {
 		t.Errorf("%d of %d timers waited for the dead shard, want some", waited, len(kept))
 	}
-	if strings.Count(node.log.String(), "can't be used") > 3 {
-		t.Errorf("an outage fills the log:\n%s", node.log.Tail(40))
+	if strings.Count(node.Log.String(), "can't be used") > 3 {
+		t.Errorf("an outage fills the log:\n%s", node.Log.Tail(40))
 	}
 }
 
@@ -117,9 +117,9 @@ func TestFirstStartHasLostNothing(t *testing.T) {
 	t.Parallel()
 	node := startNode(t, startRedis(t).url+",b="+startRedis(t).url)
 	eventually(t, 20*time.Second, "the node finds an empty shard", func() bool {
-		return strings.Contains(node.log.String(), `msg="the shard is empty; all shards are swept`)
+		return strings.Contains(node.Log.String(), `msg="the shard is empty; all shards are swept`)
 	})
-	if log := node.log.String(); strings.Contains(log, "lost") {
+	if log := node.Log.String(); strings.Contains(log, "lost") {
 		t.Errorf("the log tells of a loss:\n%s", log)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"chronos/internal/heldup"
+	"chronos/internal/testkit"
 	"chronos/scheduler/webhook/webhooktest"
 )
 
@@ -25,8 +26,8 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	receiver.Respond(func(webhooktest.Call) webhooktest.Answer { return webhooktest.Answer{Hang: true} })
 	newAPI(t).create(t, node, 0, receiver.URL(), "")
 	receiver.WaitFor(t, 5*time.Second, webhooktest.AtLeast(1))
-	node.signal(syscall.SIGTERM)
-	eventually(t, 5*time.Second, "the node is stopping", func() bool { return strings.Contains(node.log.String(), "node stops") })
+	node.Signal(syscall.SIGTERM)
+	eventually(t, 5*time.Second, "the node is stopping", func() bool { return strings.Contains(node.Log.String(), "node stops") })
 	res, err := http.Get(node.admin + "/readyz") //nolint:noctx // a loopback address
 	if err != nil {
 		t.Fatalf("a draining node doesn't say whether it is ready: %v", err)
@@ -36,14 +37,14 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 		t.Errorf("a draining node says %d to /readyz, want 503", res.StatusCode)
 	}
 	// A signal that comes with the first is no second one.
-	node.signal(syscall.SIGTERM)
+	node.Signal(syscall.SIGTERM)
 	select {
-	case <-node.done:
+	case <-node.Done:
 		t.Fatal("two signals at once ended the node with a callback under way")
 	case <-time.After(500 * time.Millisecond):
 	}
 	watch, second := heldup.Begin(t), time.Now()
-	err = node.stop(t, 20*time.Second)
+	err = node.Stop(20 * time.Second)
 	watch.AtMost(t, second, "the end after the second signal", time.Since(second), time.Second)
 	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 1 {
 		t.Errorf("the node ended with %v, want exit status 1", err)
@@ -53,7 +54,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 // startEmbeddedNode starts a node that brings its own store.
 func startEmbeddedNode(t *testing.T, env ...string) *nodeProcess {
 	t.Helper()
-	return awaitNode(t, start(t, append([]string{
+	return awaitNode(t, testkit.Start(t, append([]string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "XDG_RUNTIME_DIR=" + t.TempDir(), "CHRONOS_LISTEN=127.0.0.1:0", "CHRONOS_ADMIN_LISTEN=127.0.0.1:0",
 	}, env...), binary))
 }
@@ -70,7 +71,7 @@ func TestEmbeddedNodeIsKilled(t *testing.T) {
 	made := client.create(t, first, 4*time.Second, receiver.URL(), "kept")
 	redisPid := strings.TrimSpace(redisInfo(t, dir))
 	watch, killed := heldup.Begin(t), time.Now()
-	first.kill()
+	first.Kill()
 	second := startEmbeddedNode(t, "CHRONOS_DATA_DIR="+dir)
 	if got := strings.TrimSpace(redisInfo(t, dir)); got != redisPid {
 		t.Errorf("redis-server %s serves the directory, want the %s that was left running", got, redisPid)
@@ -81,7 +82,7 @@ func TestEmbeddedNodeIsKilled(t *testing.T) {
 		t.Errorf("%s with body %q; want the timer of the killed node", calls[0], calls[0].Body)
 	}
 	watch.AtMost(t, killed, "the way of the killed node's timer", calls[0].Late(), time.Second)
-	if err := second.stop(t, 15*time.Second); err != nil {
+	if err := second.Stop(15 * time.Second); err != nil {
 		t.Errorf("stop: %v", err)
 	}
 	third := startEmbeddedNode(t, "CHRONOS_DATA_DIR="+dir)
@@ -89,7 +90,7 @@ func TestEmbeddedNodeIsKilled(t *testing.T) {
 	if calls[1].Key() != later.id.Key || calls[1].Body != "kept too" {
 		t.Errorf("%s with body %q, want the timer that was there before the restart", calls[1], calls[1].Body)
 	}
-	if err := third.stop(t, 15*time.Second); err != nil {
+	if err := third.Stop(15 * time.Second); err != nil {
 		t.Errorf("stop: %v", err)
 	}
 }
@@ -103,7 +104,7 @@ func TestMemoryNode(t *testing.T) {
 	if calls[0].Body != "in memory" || calls[0].Late() < -time.Millisecond {
 		t.Errorf("%s with body %q, %v late", calls[0], calls[0].Body, calls[0].Late())
 	}
-	if err := node.stop(t, 10*time.Second); err != nil {
+	if err := node.Stop(10 * time.Second); err != nil {
 		t.Errorf("stop: %v", err)
 	}
 }

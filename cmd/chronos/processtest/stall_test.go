@@ -31,10 +31,10 @@ func TestStoppedRedis(t *testing.T) {
 		created[i] = client.create(t, nodes[i%2], 3*time.Second+time.Duration(i)*2*time.Millisecond, receiver.URL()+"/kept", "")
 	})
 	receiver.WaitFor(t, 20*time.Second, webhooktest.AtLeast(count/10))
-	store.signal(syscall.SIGSTOP)
+	store.Signal(syscall.SIGSTOP)
 	stopped := time.Now()
 	refusedWithin(t, client, nodes, created[count-1], stopped.Add(stall))
-	store.signal(syscall.SIGCONT)
+	store.Signal(syscall.SIGCONT)
 	resumed := time.Now()
 
 	wanted := make(map[string]time.Time, count)

@@ -15,6 +15,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"chronos/internal/testkit"
 )
 
 const (
@@ -32,7 +34,7 @@ type Server struct {
 	classpath string
 	lasting   bool    // it is to run for longer than a test
 	secure    *Secure // nil for none
-	process   *process
+	process   *testkit.Process
 }
 
 // Launch starts a server that keeps what it has in dir, at the port or, if that is 0, at
@@ -99,7 +101,7 @@ func (s *Server) Addr() string { return s.addr }
 func (s *Server) Log() string { return filepath.Join(s.dir, "broker.log") }
 
 // PID is of the process that runs, or ran last.
-func (s *Server) PID() int { return s.process.cmd.Process.Pid }
+func (s *Server) PID() int { return s.process.PID() }
 
 // CreateTopic creates a topic, and returns when each partition has its leader.
 func (s *Server) CreateTopic(ctx context.Context, name string, partitions int, configs map[string]string) error {
@@ -149,7 +151,7 @@ func (s *Server) awaitLeaders(ctx context.Context, admin *kadm.Client, topics ..
 // Kill ends the process at once, as SIGKILL does, and returns when it has ended.
 func (s *Server) Kill() {
 	if s.process != nil {
-		s.process.kill()
+		s.process.Kill()
 	}
 }
 
@@ -160,13 +162,18 @@ func (s *Server) Restart(ctx context.Context) error {
 	return s.launch(ctx)
 }
 
-func (s *Server) signal(what syscall.Signal) error { return s.process.signal(what) }
+func (s *Server) signal(what syscall.Signal) error { return s.process.Cmd.Process.Signal(what) }
 
 func (s *Server) settings() string { return filepath.Join(s.dir, "server.properties") }
 
 func (s *Server) launch(ctx context.Context) error {
 	arguments := append(javaArguments(s.dir, s.classpath, s.lasting), "kafka.Kafka", s.settings())
-	p, err := startProcess(s.Log(), "java", arguments...)
+	log, err := os.OpenFile(s.Log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return fmt.Errorf("open the log: %w", err)
+	}
+	defer func() { _ = log.Close() }() // the child has its own
+	p, err := testkit.Launch(log, nil, "java", arguments...)
 	if err != nil {
 		return err
 	}
@@ -213,8 +220,8 @@ func (s *Server) await(ctx context.Context, what string, ask func(context.Contex
 		case <-ticker.C:
 		case <-ctx.Done():
 			return fmt.Errorf("wait until %s: %w", what, ctx.Err())
-		case <-s.process.done:
-			return fmt.Errorf("waited until %s: the broker has ended: %w", what, errors.Join(s.process.err, err))
+		case <-s.process.Done:
+			return fmt.Errorf("waited until %s: the broker has ended: %w", what, errors.Join(s.process.Err, err))
 		}
 	}
 }
