@@ -17,6 +17,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"chronos/internal/testkit"
 	"chronos/scheduler/timer"
 )
 
@@ -33,13 +34,7 @@ func wantOverloaded(t *testing.T, got answer) {
 // until waits for a condition.
 func until(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	again := time.NewTicker(time.Millisecond)
-	defer again.Stop()
-	for deadline := time.Now().Add(patience); !holds(); <-again.C {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain until %s", what)
-		}
-	}
+	testkit.Eventually(t, patience, what, holds)
 }
 
 func open(s *Server) int {

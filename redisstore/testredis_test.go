@@ -17,6 +17,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
+	"chronos/internal/testkit"
 	"chronos/scheduler/store"
 	"chronos/scheduler/storetest"
 )
@@ -160,16 +161,10 @@ func (r *testRedis) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pr
 	}
 }
 
-// await polls until cond holds, ever more slowly: a look takes time from the tests beside it.
+// await is testkit's Eventually.
 func await(t testing.TB, limit time.Duration, what string, cond func() bool) {
 	t.Helper()
-	for begun := time.Now(); !cond(); {
-		waited := time.Since(begun)
-		if waited >= limit {
-			t.Fatalf("waited %v in vain for %s", limit, what)
-		}
-		<-time.After(min(max(waited/50, 500*time.Microsecond), 20*time.Millisecond, limit-waited))
-	}
+	testkit.Eventually(t, limit, what, cond)
 }
 
 // throughout wants what holds to do so again and again for a while.

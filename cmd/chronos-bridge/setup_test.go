@@ -85,17 +85,7 @@ func realRedis(t *testing.T) (url string) {
 
 func await(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	const patience = 30 * time.Second
-	tick, end := time.NewTicker(5*time.Millisecond), time.NewTimer(patience)
-	defer tick.Stop()
-	defer end.Stop()
-	for !cond() {
-		select {
-		case <-tick.C:
-		case <-end.C:
-			t.Fatalf("waited %v in vain for %s", patience, what)
-		}
-	}
+	testkit.Eventually(t, 30*time.Second, what, cond)
 }
 
 // bridge is one that runs.

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"chronos/internal/testkit"
 )
 
 // TestEmbeddedSurvivesKilledNode runs itself once more as the node that is killed.
@@ -52,7 +54,7 @@ func TestEmbeddedSurvivesKilledNode(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "another redis-server serves", func() bool { got := pidOf(t, e); return got != 0 && got != pid })
+	testkit.Eventually(t, startLimit, "another redis-server serves", func() bool { got := pidOf(t, e); return got != 0 && got != pid })
 	wantKey(t, e)
 	stopBackend(t, e)
 	again, _ := startIn(t, dir)
@@ -132,7 +134,7 @@ func TestEmbeddedRestartsDeadServer(t *testing.T) {
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "another redis-server serves", func() bool { got := pidOf(t, e); return got != 0 && got != pid })
+		testkit.Eventually(t, startLimit, "another redis-server serves", func() bool { got := pidOf(t, e); return got != 0 && got != pid })
 		wantKey(t, e)
 	}
 	stopBackend(t, e)
@@ -155,7 +157,7 @@ func TestEmbeddedStopWhileServerIsDead(t *testing.T) {
 	if err := syscall.Kill(pidOf(t, e), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "two starts fail", func() bool { return strings.Count(log.String(), "can't be started again") >= 2 })
+	testkit.Eventually(t, startLimit, "two starts fail", func() bool { return strings.Count(log.String(), "can't be started again") >= 2 })
 	stopBackend(t, e)
 	if err := errors.Join(os.Remove(manifest), os.Rename(manifest+".aside", manifest)); err != nil {
 		t.Fatal(err)

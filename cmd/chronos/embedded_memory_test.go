@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"chronos/internal/testkit"
 )
 
 func TestMemory(t *testing.T) {
@@ -25,7 +27,7 @@ func TestMemory(t *testing.T) {
 	if err := c.Set(t.Context(), "brief", "x", 5*time.Millisecond).Err(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a key expires", func() bool { return errors.Is(c.Get(t.Context(), "brief").Err(), redis.Nil) })
+	testkit.Eventually(t, startLimit, "a key expires", func() bool { return errors.Is(c.Get(t.Context(), "brief").Err(), redis.Nil) })
 	if !strings.HasPrefix(m.URL(), "redis://127.0.0.1:") || !strings.HasPrefix(m.CLI(), "redis-cli -p ") {
 		t.Errorf("URL %s, CLI %s", m.URL(), m.CLI())
 	}

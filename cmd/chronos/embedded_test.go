@@ -39,7 +39,7 @@ func newDataDir(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "data")
 	t.Cleanup(func() {
-		eventually(t, "no process lives in the data directory", func() bool { return len(processesIn(t, dir)) == 0 && isFree(dir) })
+		testkit.Eventually(t, startLimit, "no process lives in the data directory", func() bool { return len(processesIn(t, dir)) == 0 && isFree(dir) })
 	})
 	return dir
 }
@@ -70,21 +70,6 @@ func processesIn(t *testing.T, dir string) []string {
 		}
 	}
 	return found
-}
-
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	limit := time.NewTimer(startLimit)
-	defer limit.Stop()
-	again := time.NewTicker(10 * time.Millisecond)
-	defer again.Stop()
-	for !holds() {
-		select {
-		case <-limit.C:
-			t.Fatalf("not within %s: %s", startLimit, what)
-		case <-again.C:
-		}
-	}
 }
 
 // startIn starts an embedded store that is stopped, at the latest, with the test.
@@ -373,7 +358,7 @@ func TestEmbeddedStartFaults(t *testing.T) {
 		if err := own.Start(); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "it listens", func() bool { _, err := os.Stat(filepath.Join(dir, redisSocket)); return err == nil })
+		testkit.Eventually(t, startLimit, "it listens", func() bool { _, err := os.Stat(filepath.Join(dir, redisSocket)); return err == nil })
 		_, err := startEmbedded(t.Context(), dir, slog.New(slog.DiscardHandler))
 		wantParts(t, err, "no node started", "redis-cli -s "+dir+"/redis.sock shutdown")
 		_ = own.Process.Kill()

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"chronos/internal/testkit"
 	"chronos/scheduler/dispatch"
 	"chronos/scheduler/timer"
 	"chronos/scheduler/webhook"
@@ -212,13 +213,5 @@ func (d *dialer) waitReadable(t *testing.T) {
 // eventually waits for a condition that comes about by itself.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for late := time.After(5 * time.Second); !ok(); {
-		select {
-		case <-tick.C:
-		case <-late:
-			t.Fatalf("not within 5 s: %s", what)
-		}
-	}
+	testkit.Eventually(t, 5*time.Second, what, ok)
 }

@@ -30,7 +30,7 @@ func (r *rig) startBridge() *bridge {
 	b := &bridge{name: fmt.Sprint("bridge-", r.started), Process: testkit.Start(r.t, r.environ(), binary)}
 	r.logs = append(r.logs, b)
 	r.bridges = append(r.bridges, b)
-	up := eventually(r.t, 20*time.Second, 5*time.Millisecond, "the bridge is up", func() bool {
+	up := testkit.Await(r.t, 20*time.Second, "the bridge is up", func() bool {
 		found := upLine.FindStringSubmatch(b.Log.String())
 		if found != nil {
 			b.id, b.admin = found[1], found[2]
@@ -42,7 +42,7 @@ func (r *rig) startBridge() *bridge {
 		}
 		return found != nil
 	})
-	ready := up && eventually(r.t, 10*time.Second, 5*time.Millisecond, "the bridge is ready", func() bool {
+	ready := up && testkit.Await(r.t, 10*time.Second, "the bridge is ready", func() bool {
 		status, _, err := b.get("/readyz")
 		return err == nil && status == http.StatusOK
 	})

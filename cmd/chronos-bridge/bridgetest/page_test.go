@@ -36,12 +36,12 @@ func TestExampleOfThePageKeepsMessages(t *testing.T) {
 	store := redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + e.port})
 	t.Cleanup(func() { _ = store.Close() })
 	awaitServer := func() {
-		eventually(t, 10*time.Second, 5*time.Millisecond, "redis-server answers", func() bool { return store.Ping(t.Context()).Err() == nil })
+		testkit.Await(t, 10*time.Second, "redis-server answers", func() bool { return store.Ping(t.Context()).Err() == nil })
 	}
 	awaitServer()
 	worker := e.run(".bin/chronos-bridge")
 	up := &bridge{Process: worker}
-	eventually(t, 20*time.Second, 5*time.Millisecond, "the bridge is ready", func() bool {
+	testkit.Await(t, 20*time.Second, "the bridge is ready", func() bool {
 		found := upLine.FindStringSubmatch(worker.Log.String())
 		if found == nil {
 			return false
@@ -57,13 +57,13 @@ func TestExampleOfThePageKeepsMessages(t *testing.T) {
 	const messages = 20
 	out := collect(t, b.Addr(), "delay-out")
 	produceWaiting(t, b.Addr(), messages, 8*time.Second)
-	eventually(t, 6*time.Second, 5*time.Millisecond, "all messages are stored", func() bool {
+	testkit.Await(t, 6*time.Second, "all messages are stored", func() bool {
 		return up.metric(`chronos_bridge_messages_total{as="stored"}`) == messages
 	})
 	server.Kill()
 	e.run("redis-server")
 	awaitServer()
-	eventually(t, 25*time.Second, 10*time.Millisecond, "all messages come", func() bool { _, n := out.seen(); return n >= messages })
+	testkit.Await(t, 25*time.Second, "all messages come", func() bool { _, n := out.seen(); return n >= messages })
 	_, n := out.seen()
 	t.Logf("%d of %d messages came after the redis-server was killed", n, messages)
 	if n != messages {

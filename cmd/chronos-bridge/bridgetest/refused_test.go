@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"chronos/cmd/chronos-bridge/bridgetest/broker"
+	"chronos/internal/testkit"
 	"chronos/scheduler/kafka"
 )
 
@@ -51,7 +52,7 @@ func TestRefused(t *testing.T) {
 	if err := client.ProduceSync(t.Context(), all...).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, 20*time.Second, 5*time.Millisecond, "all others come", func() bool { _, n := out.seen(); return n == good+1 })
+	testkit.Await(t, 20*time.Second, "all others come", func() bool { _, n := out.seen(); return n == good+1 })
 	took := time.Since(deadline)
 	t.Logf("all others had come %v after their deadline", took)
 	if took > soon {
@@ -60,7 +61,7 @@ func TestRefused(t *testing.T) {
 	if out.foreigners("compressible") != 1 {
 		t.Error("what the topic takes when it is compressed has not come")
 	}
-	eventually(t, 40*time.Second, 100*time.Millisecond, "what is refused is among the dead letters", func() bool {
+	testkit.Await(t, 40*time.Second, "what is refused is among the dead letters", func() bool {
 		_, body, err := b.get("/dead")
 		return err == nil && strings.Count(body, "INVALID_RECORD") == good/100 && strings.Count(body, "MESSAGE_TOO_LARGE") == 1
 	})
@@ -71,7 +72,7 @@ func TestRefused(t *testing.T) {
 	if status, body, err := b.ask(http.MethodPost, "/dead/fire?reason=MESSAGE_TOO_LARGE"); err != nil || status != http.StatusOK || !strings.Contains(body, `"fired":1,"left":5`) {
 		t.Errorf("firing it again: %d, %s, %v", status, body, err)
 	}
-	eventually(t, 10*time.Second, 5*time.Millisecond, "what was too long comes", func() bool { return out.foreigners("long") == 1 })
+	testkit.Await(t, 10*time.Second, "what was too long comes", func() bool { return out.foreigners("long") == 1 })
 	if _, n := out.seen(); n != good+2 {
 		t.Errorf("%d messages have come, want %d", n, good+2)
 	}

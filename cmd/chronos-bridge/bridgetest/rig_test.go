@@ -14,6 +14,7 @@ import (
 
 	"chronos/cmd/chronos-bridge/bridgetest/broker"
 	"chronos/internal/heldup"
+	"chronos/internal/testkit"
 )
 
 // Of bridges as they are when nothing is set.
@@ -127,7 +128,7 @@ func (r *rig) fault() (over func()) {
 // awaitMembers waits until the group has so many members, which have all partitions.
 func (r *rig) awaitMembers(n int) {
 	r.t.Helper()
-	eventually(r.t, session+10*time.Second, 20*time.Millisecond, fmt.Sprintf("the group has %d members and is at rest", n), func() bool {
+	testkit.Await(r.t, session+10*time.Second, fmt.Sprintf("the group has %d members and is at rest", n), func() bool {
 		return len(r.members()) == n
 	})
 }
@@ -159,21 +160,20 @@ func (r *rig) members() (ids []string) {
 // store, and all is committed. What doesn't come to that is judged as it is.
 func (r *rig) awaitEnd() {
 	r.t.Helper()
-	const each = 50 * time.Millisecond
 	begun, count := time.Now(), len(r.load.all())
-	eventually(r.t, r.plan.seconds(60, 120), each, "all messages have come", func() bool {
+	testkit.Await(r.t, r.plan.seconds(60, 120), "all messages have come", func() bool {
 		messages, _ := r.out.seen()
 		return messages >= count
 	})
 	came := time.Since(begun)
 	var c contents
-	eventually(r.t, time.Minute, 5*each, "no message waits in a store", func() (empty bool) {
+	testkit.Await(r.t, time.Minute, "no message waits in a store", func() (empty bool) {
 		var err error
 		c, err = r.readContents(r.t.Context())
 		return err == nil && c.live == 0 && c.leases == 0
 	})
 	var lag int64
-	eventually(r.t, 20*time.Second, each, "all is committed", func() bool {
+	testkit.Await(r.t, 20*time.Second, "all is committed", func() bool {
 		lag = r.lag()
 		return lag == 0
 	})
@@ -222,7 +222,7 @@ func (r *rig) records(topic string) (n int64) {
 func (r *rig) judge(heldUp time.Duration) {
 	r.t.Helper()
 	end := r.records(r.output)
-	eventually(r.t, 20*time.Second, 20*time.Millisecond, "the whole output is read", func() bool {
+	testkit.Await(r.t, 20*time.Second, "the whole output is read", func() bool {
 		_, records := r.out.seen()
 		return records >= end
 	})

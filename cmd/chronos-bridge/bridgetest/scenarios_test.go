@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"chronos/cmd/chronos-bridge/bridgetest/broker"
+	"chronos/internal/testkit"
 )
 
 // scenario is a schedule of faults under load.
@@ -72,7 +73,7 @@ func (r *rig) kcat(t *testing.T) {
 	deadline := time.Now().Add(1500 * time.Millisecond).UTC()
 	run("hello", "-P", "-t", r.input, "-k", kcatKey, "-H", "chronosMessageId=order-4711",
 		"-H", "chronosDeadline="+deadline.Format("2006-01-02T15:04:05.000"), "-H", "color=blue")
-	eventually(t, 10*time.Second, 20*time.Millisecond, "kcat's message comes", func() bool { return r.out.foreigners(kcatKey) > 0 })
+	testkit.Await(t, 10*time.Second, "kcat's message comes", func() bool { return r.out.foreigners(kcatKey) > 0 })
 	if early := time.Until(deadline.Add(-advance)); early > 0 {
 		t.Errorf("kcat's message came %v early", early)
 	}
@@ -80,7 +81,7 @@ func (r *rig) kcat(t *testing.T) {
 	if n := strings.Count(all, kcatKey+"|hello|color=blue\n"); n != 1 {
 		t.Errorf("kcat reads its message %d times, want once", n)
 	}
-	eventually(t, 10*time.Second, 50*time.Millisecond, "kcat's message is committed", func() bool { return r.lag() == 0 })
+	testkit.Await(t, 10*time.Second, "kcat's message is committed", func() bool { return r.lag() == 0 })
 }
 
 // allRemembered: where nothing failed each message has left a tombstone for each of
@@ -168,7 +169,7 @@ func (r *rig) stopStore() {
 	r.stores[0].stop()
 	stopped := time.Now()
 	for _, b := range r.bridges {
-		eventually(r.t, outage, 20*time.Millisecond, b.name+" has paused partitions", func() bool {
+		testkit.Await(r.t, outage, b.name+" has paused partitions", func() bool {
 			return b.metric("chronos_bridge_paused_partitions") > 0
 		})
 	}
@@ -176,7 +177,7 @@ func (r *rig) stopStore() {
 	r.stores[0].goOn()
 	over()
 	for _, b := range r.bridges {
-		eventually(r.t, 10*time.Second, 20*time.Millisecond, b.name+" has no paused partitions", func() bool {
+		testkit.Await(r.t, 10*time.Second, b.name+" has no paused partitions", func() bool {
 			return b.metric("chronos_bridge_paused_partitions") == 0
 		})
 	}

@@ -77,7 +77,7 @@ func (r *rig) passOn(n int) {
 	if err := r.load.client.ProduceSync(r.t.Context(), all...).FirstErr(); err != nil {
 		r.t.Fatal(err)
 	}
-	eventually(r.t, 10*time.Second, 5*time.Millisecond, "all messages have come", func() bool {
+	testkit.Await(r.t, 10*time.Second, "all messages have come", func() bool {
 		messages, _ := r.out.seen()
 		return messages == n
 	})

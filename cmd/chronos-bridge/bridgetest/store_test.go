@@ -56,7 +56,7 @@ func (s *store) start() {
 
 func (s *store) answers() {
 	s.t.Helper()
-	eventually(s.t, 10*time.Second, 5*time.Millisecond, "redis-server "+s.name+" answers", func() bool {
+	testkit.Await(s.t, 10*time.Second, "redis-server "+s.name+" answers", func() bool {
 		return s.client.Ping(s.t.Context()).Err() == nil
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"chronos/api/client"
+	"chronos/internal/testkit"
 	"chronos/redisstore"
 	"chronos/scheduler/verify/history"
 )
@@ -73,14 +74,14 @@ func (r *rig) killDuringDrain() {
 	}
 	drained, killed := names[1], names[2]
 	r.topology(http.MethodPost, "/topology/shards/"+drained+"/drain", "")
-	eventually(r.t, 30*time.Second, "the drain counts", func() bool { return len(active()) < len(names) })
+	testkit.Eventually(r.t, 30*time.Second, "the drain counts", func() bool { return len(active()) < len(names) })
 	i := slices.IndexFunc(r.cluster.shards, func(s *shardProcess) bool { return s.name == killed })
 	back := r.cluster.killShard(r.cluster.shards[i], "kill", history.ShardAway)
 	r.wait(5 * time.Second)
 	back()
 	took := r.settleAll()
 	r.t.Logf("%s was killed while %s was drained: over %v after it was back", killed, drained, took.Round(100*time.Millisecond))
-	eventually(r.t, r.plan.mix().longest+20*time.Second, "the drained shard is empty", func() bool { return r.drainedIsEmpty(drained) })
+	testkit.Eventually(r.t, r.plan.mix().longest+20*time.Second, "the drained shard is empty", func() bool { return r.drainedIsEmpty(drained) })
 }
 
 // missing is a shard that takes no timers.
@@ -156,7 +157,7 @@ func (r *rig) openStore() *redisstore.Store {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	eventually(r.t, 20*time.Second, "the topology is read", func() bool {
+	testkit.Eventually(r.t, 20*time.Second, "the topology is read", func() bool {
 		if err := store.Join(r.t.Context()); err != nil {
 			r.t.Fatal(err)
 		}

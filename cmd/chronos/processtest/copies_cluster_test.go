@@ -172,7 +172,7 @@ func (c *cluster) stopShard(s *shardProcess) (back func()) {
 	s.Signal(syscall.SIGSTOP)
 	return func() {
 		s.Signal(syscall.SIGCONT)
-		eventually(c.t, 10*time.Second, "a stopped shard answers again", func() bool { return s.client.Ping(c.t.Context()).Err() == nil })
+		testkit.Eventually(c.t, 10*time.Second, "a stopped shard answers again", func() bool { return s.client.Ping(c.t.Context()).Err() == nil })
 		end()
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"chronos/internal/testkit"
 	"chronos/scheduler/verify/history"
 )
 
@@ -20,8 +21,8 @@ func (r *rig) changeShards() {
 		drained := r.cluster.shards[round+1].name
 		r.change("drain", http.MethodPost, "/topology/shards/"+drained+"/drain", "")
 		// A delete by an ID that names the shard leaves a tombstone there for 10 s.
-		eventually(r.t, r.plan.mix().longest+20*time.Second, "the drained shard is empty", func() bool { return r.drainedIsEmpty(drained) })
-		eventually(r.t, 20*time.Second, "a shard that is drained is removed", func() bool {
+		testkit.Eventually(r.t, r.plan.mix().longest+20*time.Second, "the drained shard is empty", func() bool { return r.drainedIsEmpty(drained) })
+		testkit.Eventually(r.t, 20*time.Second, "a shard that is drained is removed", func() bool {
 			status, _ := r.askTopology(http.MethodDelete, "/topology/shards/"+drained, "")
 			return status == http.StatusOK
 		})
@@ -94,7 +95,7 @@ func (n *nodeProcess) askTopology(t *testing.T, method, path, body string) (stat
 func (n *nodeProcess) settle(t *testing.T) time.Duration {
 	t.Helper()
 	begun := time.Now()
-	eventually(t, time.Minute, "timers are where they belong", func() bool {
+	testkit.Eventually(t, time.Minute, "timers are where they belong", func() bool {
 		var view shownTopology
 		_, raw := n.askTopology(t, http.MethodGet, "/topology", "")
 		return json.Unmarshal(raw, &view) == nil && !view.Moving

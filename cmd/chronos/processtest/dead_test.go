@@ -10,6 +10,7 @@ import (
 	"time"
 
 	chronosapi "chronos/api"
+	"chronos/internal/testkit"
 	"chronos/scheduler/webhook/webhooktest"
 )
 
@@ -59,7 +60,7 @@ func TestDeadLetters(t *testing.T) {
 	for i := range timers {
 		keys[asker.create(t, node, 0, receiver.URL()+"/hook", fmt.Sprint("opaque ", i)).id.Key] = true
 	}
-	eventually(t, 20*time.Second, "all are given up", func() bool { return len(listed(t, node).Letters) == timers })
+	testkit.Eventually(t, 20*time.Second, "all are given up", func() bool { return len(listed(t, node).Letters) == timers })
 	failed := receiver.Calls()
 	receiver.Respond(nil)
 
@@ -106,7 +107,7 @@ func TestDeadLetters(t *testing.T) {
 
 	receiver.Respond(func(webhooktest.Call) webhooktest.Answer { return webhooktest.Answer{Status: http.StatusTeapot} })
 	asker.create(t, node, 0, receiver.URL(), "")
-	eventually(t, 20*time.Second, "one more is given up", func() bool { return listed(t, node).Total == 1 })
+	testkit.Eventually(t, 20*time.Second, "one more is given up", func() bool { return listed(t, node).Total == 1 })
 	startNode(t, redis.url, "CHRONOS_DEAD_RETENTION=1s")
-	eventually(t, 20*time.Second, "it is too old", func() bool { return listed(t, node).Total == 0 })
+	testkit.Eventually(t, 20*time.Second, "it is too old", func() bool { return listed(t, node).Total == 0 })
 }

@@ -49,7 +49,7 @@ func startOperated(t *testing.T, redisURL, admin string) *operated {
 // topologyAdd runs `chronos topology add`, again if a busy machine left the change unfinished.
 func (o *operated) topologyAdd(t *testing.T, name, url string) {
 	t.Helper()
-	eventually(t, 20*time.Second, "a shard is added", func() bool {
+	testkit.Eventually(t, 20*time.Second, "a shard is added", func() bool {
 		command := exec.CommandContext(t.Context(), binary, "topology", "add", name, url)
 		command.Env = append(os.Environ(), "CHRONOS_ADMIN_URL="+o.admin, "CHRONOS_TOKEN="+o.token)
 		out, err := command.CombinedOutput()
@@ -68,7 +68,7 @@ func (o *operated) failureOf(t *testing.T, uri string) (reason string) {
 	if err != nil {
 		t.Fatalf("create a timer for %s: %v", uri, err)
 	}
-	eventually(t, 10*time.Second, "the callback to "+uri+" has failed", func() bool {
+	testkit.Eventually(t, 10*time.Second, "the callback to "+uri+" has failed", func() bool {
 		stored, err := o.client.Lookup(t.Context(), receipt.ID)
 		if err == nil && stored.LastFailure != nil {
 			reason = stored.LastFailure.Reason
@@ -156,7 +156,7 @@ func TestCallbacksReachNoRedis(t *testing.T) {
 	if got := node.failureOf(t, "http://127.0.0.1:"+portOf(t, stranger.url)+"/"); got == want {
 		t.Errorf("a callback to another Redis failed with %q", got)
 	}
-	eventually(t, 5*time.Second, "another redis-server logs the request", func() bool {
+	testkit.Eventually(t, 5*time.Second, "another redis-server logs the request", func() bool {
 		return strings.Contains(stranger.Log.String(), redisSawHTTP)
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"chronos/internal/heldup"
+	"chronos/internal/testkit"
 	"chronos/scheduler/verify/history"
 	"chronos/scheduler/webhook/webhooktest"
 )
@@ -32,7 +33,7 @@ func TestHangingDestinations(t *testing.T) {
 			for range test.hanging {
 				keepCalling(t, node, hangingDestination(t), timers)
 			}
-			eventually(t, time.Minute, "as many claims as there are timers found no slot, or no answer", func() bool {
+			testkit.Eventually(t, time.Minute, "as many claims as there are timers found no slot, or no answer", func() bool {
 				return settled(t, node)-before >= test.hanging*timers
 			})
 			t.Logf("the destinations keep the node busy after %v", time.Since(made).Round(time.Millisecond))
@@ -74,7 +75,7 @@ func lateness(t *testing.T, client *api, node *nodeProcess, receiver *webhooktes
 		client.create(t, node, 2*time.Second, receiver.URL(), "other")
 		<-ticker.C
 	}
-	eventually(t, 15*time.Second, "all timers were called", func() bool { return len(receiver.Calls()) >= before+count })
+	testkit.Eventually(t, 15*time.Second, "all timers were called", func() bool { return len(receiver.Calls()) >= before+count })
 	for _, call := range receiver.Calls()[before:] {
 		late = append(late, call.Arrived.Sub(call.Due))
 	}

@@ -70,7 +70,7 @@ func startRedisAt(t *testing.T, port, dir string) *redisServer {
 	t.Cleanup(func() { _ = r.client.Close() })
 	// Another process may have taken the port since it was free: that one's data is not the test's.
 	own := fmt.Sprintf("\r\nprocess_id:%d\r\n", r.Cmd.Process.Pid)
-	eventually(t, 10*time.Second, "redis-server answers, and no other process on its port", func() bool {
+	testkit.Eventually(t, 10*time.Second, "redis-server answers, and no other process on its port", func() bool {
 		info, err := r.client.Info(t.Context(), "server").Result()
 		return err == nil && strings.Contains(info, own) && r.client.Ping(t.Context()).Err() == nil
 	})
@@ -115,7 +115,7 @@ func nodeEnv(t *testing.T, redisURL string, more ...string) []string {
 func awaitNode(t *testing.T, p *testkit.Process) *nodeProcess {
 	t.Helper()
 	n := &nodeProcess{Process: p}
-	eventually(t, 20*time.Second, "node is up", func() bool {
+	testkit.Eventually(t, 20*time.Second, "node is up", func() bool {
 		found := upLine.FindStringSubmatch(n.Log.String())
 		if found == nil {
 			return false
@@ -134,7 +134,7 @@ func awaitNode(t *testing.T, p *testkit.Process) *nodeProcess {
 			t.Logf("%s/readyz said last: %s", n.admin, said)
 		}
 	}()
-	eventually(t, 10*time.Second, "node is ready", func() (ready bool) {
+	testkit.Eventually(t, 10*time.Second, "node is ready", func() (ready bool) {
 		ready, said = readiness(n.admin)
 		return ready
 	})
@@ -284,18 +284,4 @@ func inParallel(n, workers int, do func(i int)) {
 	}
 	close(next)
 	wg.Wait()
-}
-
-// eventually polls until the condition holds, ever more slowly: each look is work for
-// those that are looked at.
-func eventually(t *testing.T, within time.Duration, what string, holds func() bool) {
-	t.Helper()
-	begun := time.Now()
-	for !holds() {
-		waited := time.Since(begun)
-		if waited >= within {
-			t.Fatalf("waited %v in vain: %s", within, what)
-		}
-		time.Sleep(min(max(waited/20, 5*time.Millisecond), 250*time.Millisecond, within-waited))
-	}
 }

@@ -72,7 +72,7 @@ func (r *rig) starve() {
 	killed := r.cluster.shards[rand.IntN(len(r.cluster.shards))]
 	back := r.cluster.killShard(killed, "kill", history.ShardAway)
 	r.outage = span{from: r.now()}
-	eventually(r.t, 20*time.Second, "each node says that the shard is away", func() bool {
+	testkit.Eventually(r.t, 20*time.Second, "each node says that the shard is away", func() bool {
 		return !slices.ContainsFunc(r.cluster.nodes, func(m *member) bool { return !m.saysAway(killed.name) })
 	})
 	r.noticed = r.now() - r.outage.from

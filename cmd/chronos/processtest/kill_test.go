@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"chronos/internal/heldup"
+	"chronos/internal/testkit"
 	"chronos/scheduler/webhook/webhooktest"
 )
 
@@ -53,7 +54,7 @@ func leasesOf(t *testing.T, client *redis.Client, node string) (waiting, underWa
 func leasesOfStopped(t *testing.T, client *redis.Client, node string) (waiting, underWay []string) {
 	t.Helper()
 	same := 0
-	eventually(t, 5*time.Second, "the leases of a stopped node stand still", func() bool {
+	testkit.Eventually(t, 5*time.Second, "the leases of a stopped node stand still", func() bool {
 		w, u := leasesOf(t, client, node)
 		slices.Sort(w)
 		slices.Sort(u)
@@ -101,7 +102,7 @@ func TestKilledNode(t *testing.T) {
 
 	var killed *nodeProcess
 	var waiting, underWay []string
-	eventually(t, 20*time.Second, "a node has 100 timers in its wheel and 50 callbacks under way", func() bool {
+	testkit.Eventually(t, 20*time.Second, "a node has 100 timers in its wheel and 50 callbacks under way", func() bool {
 		for _, n := range nodes {
 			if waiting, underWay = leasesOf(t, store.client, n.id); !enough(waiting, underWay) {
 				continue

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"chronos/api/client"
+	"chronos/internal/testkit"
 )
 
 // movedTimers is how many timers TestAFourthShardMovesItsShare counts.
@@ -64,7 +65,7 @@ func TestAFourthShardMovesItsShare(t *testing.T) {
 			}
 		}
 	}
-	eventually(t, 20*time.Second, "a shard that is drained is removed", func() bool {
+	testkit.Eventually(t, 20*time.Second, "a shard that is drained is removed", func() bool {
 		status, _ := node.askTopology(t, http.MethodDelete, "/topology/shards/d", "")
 		return status == http.StatusOK
 	})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"chronos/internal/heldup"
+	"chronos/internal/testkit"
 )
 
 // TestWritesWhileOneOfThreeIsAway writes timers with two copies while one of three
@@ -90,7 +91,7 @@ func TestADeleteThatTellsNoOwnerIsRefused(t *testing.T) {
 	}
 	r.shards[0].Signal(syscall.SIGCONT)
 	for _, key := range lone {
-		eventually(t, 5*time.Second, "a DELETE is carried out", func() bool { return r.remove(0, key).status == http.StatusCreated })
+		testkit.Eventually(t, 5*time.Second, "a DELETE is carried out", func() bool { return r.remove(0, key).status == http.StatusCreated })
 		if r.holds(0, key) {
 			t.Errorf("%s lives after its DELETE", key)
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"chronos/internal/heldup"
+	"chronos/internal/testkit"
 )
 
 // TestARepeatedCreateIsCalledOnce repeats creates with an Idempotency-Key after one
@@ -59,7 +60,7 @@ func repeatCreates(t *testing.T, count int, before, between func(r *lateRig, sha
 		}
 		before(r, shard)
 		inParallel(count, 16, func(i int) { r.createOnce(1, keys[i]) })
-		eventually(t, 20*time.Second, "each timer was called", func() bool { return len(r.calledFor(keys)) == count })
+		testkit.Eventually(t, 20*time.Second, "each timer was called", func() bool { return len(r.calledFor(keys)) == count })
 		between(r, shard)
 		done := make(chan struct{})
 		var stops sync.WaitGroup

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"chronos/internal/testkit"
 	"chronos/scheduler/webhook/webhooktest"
 )
 
@@ -171,7 +172,7 @@ func TestResync(t *testing.T) {
 	if !strings.Contains(header.Get("Reason"), announced) || announced == was {
 		t.Errorf("Reason %q doesn't name the present view, %s", header.Get("Reason"), announced)
 	}
-	eventually(t, 20*time.Second, "the new shard counts", func() bool { return r.view() != announced })
+	testkit.Eventually(t, 20*time.Second, "the new shard counts", func() bool { return r.view() != announced })
 	counts := func(shard string) map[string]int { // which change no more
 		n := map[string]int{}
 		for opaque := range r.all(shard, 1000, func() {}) {
@@ -187,7 +188,7 @@ func TestResync(t *testing.T) {
 	if copies != 2*lasting {
 		t.Errorf("%d copies are to be on the three shards, want %d", copies, 2*lasting)
 	}
-	eventually(t, 60*time.Second, "the sweep has passed", func() bool {
+	testkit.Eventually(t, 60*time.Second, "the sweep has passed", func() bool {
 		_, raw := r.ask(http.StatusOK, http.MethodGet, node.admin+"/topology", "")
 		return strings.Contains(string(raw), `"moving":false`)
 	})

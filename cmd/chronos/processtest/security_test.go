@@ -95,17 +95,17 @@ func TestTokensAreReplacedWithoutAGap(t *testing.T) {
 	}
 
 	writeFile(t, file, oldLine, newLine, readLine)
-	eventually(t, 10*time.Second, "the new token works", func() bool { return create(replacement) == "" })
+	testkit.Eventually(t, 10*time.Second, "the new token works", func() bool { return create(replacement) == "" })
 	if got := create(old); got != "" {
 		t.Errorf("the old token beside the new one: refused with %q", got)
 	}
 	writeFile(t, file, newLine, "orders write nonsense\n")
-	eventually(t, 10*time.Second, "the broken file is logged", func() bool { return strings.Contains(node.Log.String(), "line 2") })
+	testkit.Eventually(t, 10*time.Second, "the broken file is logged", func() bool { return strings.Contains(node.Log.String(), "line 2") })
 	if got := create(old); got != "" {
 		t.Errorf("while the file is broken: refused with %q", got)
 	}
 	writeFile(t, file, newLine)
-	eventually(t, 10*time.Second, "the old token is refused", func() bool { return create(old) == "token-unknown" })
+	testkit.Eventually(t, 10*time.Second, "the old token is refused", func() bool { return create(old) == "token-unknown" })
 	if got := create(replacement); got != "" {
 		t.Errorf("the new token alone: refused with %q", got)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"chronos/internal/heldup"
+	"chronos/internal/testkit"
 	"chronos/scheduler/timer"
 	"chronos/scheduler/webhook/webhooktest"
 )
@@ -52,17 +53,17 @@ func TestShardDown(t *testing.T) {
 		t.Fatalf("with one of two shards down timers are on %d", shards)
 	}
 	late := startRedisAt(t, port, dir)
-	eventually(t, 10*time.Second, "the shard that came late is used", bothUp)
+	testkit.Eventually(t, 10*time.Second, "the shard that came late is used", bothUp)
 	kept, _ := creates()
 	// Redis answers before the file has it while an fsync is under way.
-	eventually(t, 5*time.Second, "the append-only file has it all", func() bool {
+	testkit.Eventually(t, 5*time.Second, "the append-only file has it all", func() bool {
 		info := late.client.Info(t.Context(), "persistence").Val()
 		return strings.Contains(info, "aof_buffer_length:0\r\n")
 	})
 	late.Kill()
 	killedAt := time.Now()
 	// A timer with one copy, whose key was chosen in the moment of the kill, is refused.
-	eventually(t, 3*time.Second, "the node notices that the shard is dead", func() bool {
+	testkit.Eventually(t, 3*time.Second, "the node notices that the shard is dead", func() bool {
 		create()
 		return strings.Count(node.Log.String(), `msg="shard can't be used`) == 2
 	})
@@ -72,7 +73,7 @@ func TestShardDown(t *testing.T) {
 	<-time.After(time.Until(killedAt.Add(4 * time.Second))) // past the time of all that it holds
 	startRedisAt(t, port, dir)
 	back := time.Now()
-	eventually(t, 10*time.Second, "the shard that died is used again", bothUp)
+	testkit.Eventually(t, 10*time.Second, "the shard that died is used again", bothUp)
 	calls := receiver.WaitFor(t, 15*time.Second, func(calls []webhooktest.Call) bool {
 		keys := keysOf(calls)
 		for _, c := range kept {
@@ -116,7 +117,7 @@ func singleCopy(interval time.Duration, uri string) string {
 func TestFirstStartHasLostNothing(t *testing.T) {
 	t.Parallel()
 	node := startNode(t, startRedis(t).url+",b="+startRedis(t).url)
-	eventually(t, 20*time.Second, "the node finds an empty shard", func() bool {
+	testkit.Eventually(t, 20*time.Second, "the node finds an empty shard", func() bool {
 		return strings.Contains(node.Log.String(), `msg="the shard is empty; all shards are swept`)
 	})
 	if log := node.Log.String(); strings.Contains(log, "lost") {

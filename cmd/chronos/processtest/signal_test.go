@@ -27,7 +27,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	newAPI(t).create(t, node, 0, receiver.URL(), "")
 	receiver.WaitFor(t, 5*time.Second, webhooktest.AtLeast(1))
 	node.Signal(syscall.SIGTERM)
-	eventually(t, 5*time.Second, "the node is stopping", func() bool { return strings.Contains(node.Log.String(), "node stops") })
+	testkit.Eventually(t, 5*time.Second, "the node is stopping", func() bool { return strings.Contains(node.Log.String(), "node stops") })
 	res, err := http.Get(node.admin + "/readyz") //nolint:noctx // a loopback address
 	if err != nil {
 		t.Fatalf("a draining node doesn't say whether it is ready: %v", err)

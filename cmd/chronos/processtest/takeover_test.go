@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"chronos/internal/testkit"
 )
 
 // TestCallbacksOperateNothing: whoever may create timers has a node call its own
@@ -24,7 +26,7 @@ func TestCallbacksOperateNothing(t *testing.T) {
 
 	// One letter that a callback might fire again, and timers that it might take away.
 	asker.create(t, node, 0, "http://127.0.0.1:1/", "given up")
-	eventually(t, 20*time.Second, "a timer is given up", func() bool { return listed(t, node).Total == 1 })
+	testkit.Eventually(t, 20*time.Second, "a timer is given up", func() bool { return listed(t, node).Total == 1 })
 	for range 20 {
 		asker.create(t, node, time.Hour, "http://127.0.0.1:1/", "secret")
 	}
@@ -36,7 +38,7 @@ func TestCallbacksOperateNothing(t *testing.T) {
 		{node.url + "/timers/batch", `{"timers":[` + timerBody(time.Hour, "http://127.0.0.1:1/", "multiplied") + `]}`},
 	} {
 		made := asker.create(t, node, 0, attack[0], attack[1])
-		eventually(t, 20*time.Second, "the callback is over", func() bool {
+		testkit.Eventually(t, 20*time.Second, "the callback is over", func() bool {
 			return asker.do(http.MethodGet, node.url+"/timers/"+made.id.String(), "").status == http.StatusNotFound
 		})
 		if got := listed(t, node); got.Total != int64(i+2) {
