@@ -8,12 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"chronos/internal/testkit"
 )
 
 // hosts is a resolver that knows the given names.
@@ -142,7 +143,7 @@ func TestAddressesOfARedisOnASocket(t *testing.T) {
 	p := startProcess(t, "--unixsocket", socket)
 	s := openShards(t, io.Discard, ShardConfig{Name: "a", URL: "unix://" + socket})
 	s.LearnAddresses(t.Context())
-	wantAddresses(t, s, "[::]:"+strconv.Itoa(p.port))
+	wantAddresses(t, s, "[::]:"+p.port)
 }
 
 // The members of a Cluster count, whichever of them the URL names.
@@ -168,7 +169,7 @@ func TestAddressesOfAClustersMembers(t *testing.T) {
 func TestAddressesOfASentinelGroup(t *testing.T) {
 	t.Parallel()
 	master := startProcess(t)
-	replica := startProcess(t, "--replicaof", "127.0.0.1 "+strconv.Itoa(master.port))
+	replica := startProcess(t, "--replicaof", "127.0.0.1 "+master.port)
 	sentinel := startSentinel(t, master)
 	await(t, soon, "the Sentinel to know the replica", func() bool {
 		text, _ := sentinel.admin.Info(t.Context(), "sentinel").Result()
@@ -185,9 +186,9 @@ func TestAddressesOfASentinelGroup(t *testing.T) {
 // startSentinel starts a Sentinel of a group with the master.
 func startSentinel(t *testing.T, master *process) *process {
 	t.Helper()
-	p := &process{t: t, program: needProgram(t, "redis-server"), port: freePort(t)}
+	p := &process{t: t, port: testkit.FreePort(t)}
 	config := filepath.Join(t.TempDir(), "sentinel.conf")
-	text := "port " + strconv.Itoa(p.port) + "\nbind 127.0.0.1\nsentinel monitor group 127.0.0.1 " + strconv.Itoa(master.port) + " 1\n"
+	text := "port " + p.port + "\nbind 127.0.0.1\nsentinel monitor group 127.0.0.1 " + master.port + " 1\n"
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"chronos/internal/testkit"
 	"chronos/scheduler/store"
 	"chronos/scheduler/storetest"
 	"chronos/scheduler/timer"
@@ -117,7 +118,7 @@ func TestStoppedRedisExecutesNothingLate(t *testing.T) {
 	put("claimed")
 	shard.pass(t, time.Millisecond)
 
-	signal(t, shard, syscall.SIGSTOP)
+	shard.server.Signal(syscall.SIGSTOP)
 	await(t, 10*time.Second, "redis-server to stop", func() bool {
 		ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 		defer cancel()
@@ -147,7 +148,7 @@ func TestStoppedRedisExecutesNothingLate(t *testing.T) {
 		}
 	})
 	await(t, 10*time.Second, "the calls to be out of date", func() bool { return time.Since(stopped) > notAfter+500*time.Millisecond })
-	signal(t, shard, syscall.SIGCONT)
+	shard.server.Signal(syscall.SIGCONT)
 	calls.Wait()
 
 	for _, key := range []string{"claimed"} {
@@ -160,13 +161,6 @@ func TestStoppedRedisExecutesNothingLate(t *testing.T) {
 	}
 	if got := other.Read(ctx, spots("created"))[0]; !errors.Is(got.Err, timer.ErrNotFound) {
 		t.Errorf("created: %+v, want not found", got)
-	}
-}
-
-func signal(t *testing.T, r *testRedis, s syscall.Signal) {
-	t.Helper()
-	if err := r.server.Signal(s); err != nil {
-		t.Fatalf("signal redis-server: %v", err)
 	}
 }
 
@@ -203,7 +197,7 @@ func TestSteppedClockIsLearnt(t *testing.T) {
 // last to the first: Lua compares strings so.
 func startBackwards(t *testing.T) *testRedis {
 	t.Helper()
-	localedef := needProgram(t, "localedef")
+	localedef := testkit.Program(t, "localedef")
 	dir := t.TempDir()
 	source := filepath.Join(dir, "backwards")
 	var digits strings.Builder
@@ -220,7 +214,7 @@ func startBackwards(t *testing.T) *testRedis {
 	shard := startRedis(t, "LOCPATH="+dir, "LC_ALL=xx_XX")
 	first, err := shard.client.Eval(context.Background(), "return 'b' < 'a'", nil).Bool()
 	if err != nil || !first {
-		unfit(t, "this system's localedef made no locale that sorts backwards (%v):\n%s", err, output)
+		testkit.Missing(t, fmt.Sprintf("this system's localedef made no locale that sorts backwards (%v):\n%s", err, output))
 	}
 	return shard
 }

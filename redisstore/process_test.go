@@ -1,14 +1,11 @@
 package redisstore
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
-	"os/exec"
 	"strconv"
 	"strings"
 	"syscall"
@@ -31,51 +28,28 @@ const answered = time.Second
 
 // process is a redis-server that a test stops, kills and starts again.
 type process struct {
-	t       *testing.T
-	program string
-	args    []string
-	port    int
-	admin   *redis.Client
-
-	cmd    *exec.Cmd
-	exited chan struct{}
-	output *bytes.Buffer // read only after exited
+	*testkit.Process
+	t     *testing.T
+	args  []string
+	port  string
+	admin *redis.Client
 }
 
 // startProcess starts a redis-server that keeps an append-only file; further
 // arguments come last and win.
 func startProcess(t *testing.T, args ...string) *process {
 	t.Helper()
-	program := needProgram(t, "redis-server")
-	p := &process{t: t, program: program, port: freePort(t)}
+	p := &process{t: t, port: testkit.FreePort(t)}
 	p.args = append([]string{
-		"--port", strconv.Itoa(p.port), "--bind", "127.0.0.1", "--dir", t.TempDir(), "--save", "", "--appendonly", "yes",
+		"--port", p.port, "--bind", "127.0.0.1", "--dir", t.TempDir(), "--save", "", "--appendonly", "yes",
 	}, args...)
 	p.admin = redis.NewClient(&redis.Options{Addr: p.addr(), DisableIdentity: true, Protocol: 2})
-	t.Cleanup(func() {
-		p.kill()
-		_ = p.admin.Close()
-	})
+	t.Cleanup(func() { _ = p.admin.Close() })
 	p.start()
 	return p
 }
 
-func freePort(t *testing.T) int {
-	t.Helper()
-	var config net.ListenConfig
-	l, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	addr, ok := l.Addr().(*net.TCPAddr)
-	if !ok {
-		t.Fatalf("listening on %v", l.Addr())
-	}
-	return addr.Port
-}
-
-func (p *process) addr() string { return "127.0.0.1:" + strconv.Itoa(p.port) }
+func (p *process) addr() string { return "127.0.0.1:" + p.port }
 
 func (p *process) shard(name string) ShardConfig {
 	return ShardConfig{Name: name, URL: "redis://" + p.addr() + "/0"}
@@ -84,18 +58,7 @@ func (p *process) shard(name string) ShardConfig {
 // launch starts the server and doesn't wait for it.
 func (p *process) launch() {
 	p.t.Helper()
-	p.output = &bytes.Buffer{}
-	p.cmd = exec.CommandContext(p.t.Context(), p.program, p.args...)
-	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
-	if err := p.cmd.Start(); err != nil {
-		p.t.Fatal(err)
-	}
-	exited := make(chan struct{})
-	p.exited = exited
-	go func(cmd *exec.Cmd) {
-		_ = cmd.Wait()
-		close(exited)
-	}(p.cmd)
+	p.Process = testkit.Start(p.t, nil, testkit.Program(p.t, "redis-server"), p.args...)
 }
 
 func (p *process) start() {
@@ -103,8 +66,8 @@ func (p *process) start() {
 	p.launch()
 	await(p.t, soon, "redis-server to answer", func() bool {
 		select {
-		case <-p.exited:
-			p.t.Fatalf("redis-server ended:\n%s", p.output)
+		case <-p.Done:
+			p.t.Fatalf("redis-server ended:\n%s", p.Log)
 		default:
 		}
 		err := p.admin.Ping(p.t.Context()).Err()
@@ -113,18 +76,9 @@ func (p *process) start() {
 	})
 }
 
-// kill ends the server as a crash does.
-func (p *process) kill() {
-	_ = p.cmd.Process.Kill()
-	<-p.exited
-}
+func (p *process) kill() { p.Kill() }
 
-func (p *process) signal(s syscall.Signal) {
-	p.t.Helper()
-	if err := p.cmd.Process.Signal(s); err != nil {
-		p.t.Fatal(err)
-	}
-}
+func (p *process) signal(s syscall.Signal) { p.Signal(s) }
 
 // do runs a command of the test itself.
 func (p *process) do(args ...any) any {

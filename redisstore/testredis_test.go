@@ -1,14 +1,10 @@
 package redisstore
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -22,32 +18,12 @@ import (
 	"chronos/scheduler/storetest"
 )
 
-// needProgram finds a program. A test without it is skipped, but fails in CI.
-func needProgram(t testing.TB, name string) string {
-	t.Helper()
-	path, err := exec.LookPath(name)
-	if err != nil {
-		unfit(t, "%s is not installed", name)
-	}
-	return path
-}
-
-// unfit ends a test for which an external program is missing, or not the one that
-// is meant.
-func unfit(t testing.TB, format string, args ...any) {
-	t.Helper()
-	if os.Getenv("CI") != "" {
-		t.Fatalf(format, args...)
-	}
-	t.Skipf(format, args...) //nolint:forbidigo // an external program is missing
-}
-
 // testRedis is a shard for tests, real or in this process.
 type testRedis struct {
 	network, address, url string
 
 	client *redis.Client
-	server *os.Process          // nil for one in this process
+	server *testkit.Process     // nil for one in this process
 	mini   *miniredis.Miniredis // nil for a real one
 	ahead  *atomic.Int64        // of the wall clock, ns; nil for a clock that doesn't go by itself
 }
@@ -64,35 +40,10 @@ func newTestRedis(network, address, url string, mini *miniredis.Miniredis) *test
 // long a path for.
 func startRedis(t testing.TB, env ...string) *testRedis {
 	t.Helper()
-	program := needProgram(t, "redis-server")
-	dir := t.TempDir()
-	socket := filepath.Join(dir, "s")
-	var output bytes.Buffer
-	server := exec.Command(program, "--port", "0", "--unixsocket", socket, "--save", "", "--appendonly", "no", "--dir", dir) //nolint:noctx // ended by the cleanup
-	server.Stdout, server.Stderr, server.Env = &output, &output, append(os.Environ(), env...)
-	if err := server.Start(); err != nil {
-		t.Fatalf("start redis-server: %v", err)
-	}
-	exited := make(chan struct{})
-	go func() {
-		_ = server.Wait()
-		close(exited)
-	}()
-	r := newTestRedis("unix", socket, "unix://"+socket, nil)
+	server := testkit.StartVolatileRedis(t, env...)
+	r := newTestRedis(server.Network, server.Address, server.URL, nil)
 	r.server = server.Process
-	t.Cleanup(func() {
-		_ = r.client.Close()
-		_ = server.Process.Kill()
-		<-exited
-	})
-	await(t, 10*time.Second, "redis-server to answer", func() bool {
-		select {
-		case <-exited:
-			t.Fatalf("redis-server ended:\n%s", output.String())
-		default:
-		}
-		return r.client.Ping(t.Context()).Err() == nil
-	})
+	t.Cleanup(func() { _ = r.client.Close() })
 	return r
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"chronos/cmd/internal/localtoken"
 	"chronos/internal/heldup"
+	"chronos/internal/testkit"
 )
 
 // TestDeadline: no message comes before its deadline less the advance, and one that
@@ -115,7 +116,7 @@ func TestStoredEarlierPublishedNeverEarly(t *testing.T) {
 // bridges is stopped and another one started.
 func TestBridgesComeAndGo(t *testing.T) {
 	t.Parallel()
-	s := newSetupOn(t, realRedis(t))
+	s := newSetupOn(t, testkit.StartVolatileRedis(t).URL)
 	bridges := []*bridge{s.start(), s.start()}
 	const n = 300
 	want := numbered("m", n)

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"chronos/internal/testkit"
 	"chronos/scheduler/kafka"
 )
 
@@ -115,7 +116,7 @@ func TestOpaque(t *testing.T) {
 	}
 	for name, more := range map[string]string{"without the id": "CHRONOS_KAFKA_RELAY_ID=false", "with the id": "CHRONOS_KAFKA_RELAY_ID=true"} {
 		t.Run(name, func(t *testing.T) {
-			s := newSetupOn(t, realRedis(t)) // the other takes long for long values
+			s := newSetupOn(t, testkit.StartVolatileRedis(t).URL) // the other takes long for long values
 			s.start(more)
 			for _, delay := range []time.Duration{200 * time.Millisecond, -time.Second} {
 				for _, c := range []struct {

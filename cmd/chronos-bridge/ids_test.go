@@ -7,6 +7,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"chronos/internal/testkit"
 )
 
 // TestDuplicates: of those that wait under an id there is one, however they came.
@@ -54,7 +56,7 @@ func TestIDAgain(t *testing.T) {
 // TestRedelivery: the very record that has fired is ignored when it is read again.
 func TestRedelivery(t *testing.T) {
 	t.Parallel()
-	s := newSetupOn(t, realRedis(t))
+	s := newSetupOn(t, testkit.StartVolatileRedis(t).URL)
 	first := s.start()
 	var all []*kgo.Record
 	var want []string

@@ -5,9 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -60,27 +57,6 @@ func newSetupOn(t *testing.T, redis string) *setup {
 	}
 	t.Cleanup(s.client.Close)
 	return s
-}
-
-// realRedis starts a redis-server that keeps nothing and ends with the test.
-func realRedis(t *testing.T) (url string) {
-	t.Helper()
-	program, err := exec.LookPath("redis-server")
-	if err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal(err)
-		}
-		t.Skip(err) //nolint:forbidigo // an external program is missing
-	}
-	dir := t.TempDir()
-	socket := filepath.Join(dir, "s")
-	server := exec.Command(program, "--port", "0", "--unixsocket", socket, "--save", "", "--appendonly", "no", "--dir", dir) //nolint:noctx // ended by the cleanup
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = server.Process.Kill(); _ = server.Wait() })
-	await(t, "redis-server", func() bool { _, err := os.Stat(socket); return err == nil })
-	return "unix://" + socket
 }
 
 func await(t *testing.T, what string, cond func() bool) {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"chronos/internal/testkit"
 )
 
 // TestShortcutOfKilledNodeIsRemoved leaves a shortcut as a killed node does.
@@ -163,7 +165,7 @@ func TestLogIsPutAside(t *testing.T) {
 
 func TestEmbeddedLongPath(t *testing.T) {
 	t.Parallel()
-	needRedis(t)
+	testkit.Program(t, "redis-server")
 	dir := filepath.Join(newDataDir(t), strings.Repeat("long/", 30), "with, space=ü'")
 	e, _ := startIn(t, dir)
 	storeKey(t, e)

@@ -29,7 +29,7 @@ func TestEmbeddedSurvivesKilledNode(t *testing.T) {
 		return
 	}
 	t.Parallel()
-	needRedis(t)
+	testkit.Program(t, "redis-server")
 	dir := newDataDir(t)
 	node := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestEmbeddedSurvivesKilledNode$")
 	node.Env = append(os.Environ(), variable+"="+dir)
@@ -64,7 +64,7 @@ func TestEmbeddedSurvivesKilledNode(t *testing.T) {
 // TestEmbeddedStopsTakenOver looks at a Stop that meets a redis-server that isn't its child.
 func TestEmbeddedStopsTakenOver(t *testing.T) {
 	t.Parallel()
-	needRedis(t)
+	testkit.Program(t, "redis-server")
 	dir := newDataDir(t)
 	node := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestEmbeddedSurvivesKilledNode$")
 	node.Env = append(os.Environ(), "EMBEDDED_TEST_DIR="+dir)
@@ -126,7 +126,7 @@ func killNode(t *testing.T, node *exec.Cmd) {
 
 func TestEmbeddedRestartsDeadServer(t *testing.T) {
 	t.Parallel()
-	needRedis(t)
+	testkit.Program(t, "redis-server")
 	e, log := startIn(t, newDataDir(t))
 	storeKey(t, e)
 	for range 3 { // the second and third wait a little
@@ -146,7 +146,7 @@ func TestEmbeddedRestartsDeadServer(t *testing.T) {
 // TestEmbeddedStopWhileServerIsDead stops while a restart fails again and again.
 func TestEmbeddedStopWhileServerIsDead(t *testing.T) {
 	t.Parallel()
-	needRedis(t)
+	testkit.Program(t, "redis-server")
 	dir := newDataDir(t)
 	e, log := startIn(t, dir)
 	// A directory where its file should be keeps redis-server from starting.
@@ -170,7 +170,7 @@ func TestEmbeddedStopWhileServerIsDead(t *testing.T) {
 
 func TestEmbeddedEndsStoppedServer(t *testing.T) {
 	t.Parallel()
-	needRedis(t)
+	testkit.Program(t, "redis-server")
 	dir := newDataDir(t)
 	e, log := startIn(t, dir)
 	storeKey(t, e)

@@ -22,18 +22,6 @@ import (
 
 const startLimit = 20 * time.Second
 
-// needRedis skips a test where redis-server is missing, and fails it there if CI is set.
-func needRedis(t *testing.T) {
-	t.Helper()
-	if _, err := exec.LookPath("redis-server"); err == nil {
-		return
-	}
-	if os.Getenv("CI") != "" {
-		t.Fatal("redis-server is not on PATH: install it")
-	}
-	t.Skip("redis-server is not on PATH") //nolint:forbidigo // an external program is missing
-}
-
 // newDataDir is the path of a data directory yet to be made, in which no process lives when the test is over.
 func newDataDir(t *testing.T) string {
 	t.Helper()
@@ -142,7 +130,7 @@ func pidOf(t *testing.T, e *embedded) int {
 
 func TestEmbeddedKeepsData(t *testing.T) {
 	t.Parallel()
-	needRedis(t)
+	testkit.Program(t, "redis-server")
 	dir := newDataDir(t)
 	first, _ := startIn(t, dir)
 	storeKey(t, first)
@@ -166,7 +154,7 @@ func TestEmbeddedKeepsData(t *testing.T) {
 // TestEmbeddedReadsTornFile starts on a file whose last command was written in part when the power failed.
 func TestEmbeddedReadsTornFile(t *testing.T) {
 	t.Parallel()
-	needRedis(t)
+	testkit.Program(t, "redis-server")
 	dir := newDataDir(t)
 	first, _ := startIn(t, dir)
 	storeKey(t, first)
@@ -189,7 +177,7 @@ func TestEmbeddedReadsTornFile(t *testing.T) {
 
 func TestEmbeddedIsPrivateAndDurable(t *testing.T) {
 	t.Parallel()
-	needRedis(t)
+	testkit.Program(t, "redis-server")
 	dir := newDataDir(t)
 	e, _ := startIn(t, dir)
 	for path, want := range map[string]fs.FileMode{"": 0o700, redisSocket: 0o700, nodeLock: 0o600, redisLock: 0o600, redisLog: 0o600} {
@@ -249,7 +237,7 @@ func wantPrivate(t *testing.T, dir string) (files int) {
 
 func TestEmbeddedRefusesSecondNode(t *testing.T) {
 	t.Parallel()
-	needRedis(t)
+	testkit.Program(t, "redis-server")
 	dir := newDataDir(t)
 	first, _ := startIn(t, dir)
 	storeKey(t, first)
@@ -267,7 +255,7 @@ func TestEmbeddedRefusesSecondNode(t *testing.T) {
 
 // TestEmbeddedWaitsForLoading has a redis-server that takes two seconds and more to read its data.
 func TestEmbeddedWaitsForLoading(t *testing.T) {
-	needRedis(t)
+	testkit.Program(t, "redis-server")
 	const keys = 8000
 	dir := newDataDir(t)
 	first, _ := startIn(t, dir)
@@ -305,10 +293,7 @@ func TestEmbeddedWaitsForLoading(t *testing.T) {
 // slowDown puts before PATH a redis-server that reads 3,000 keys a second.
 func slowDown(t *testing.T) {
 	t.Helper()
-	server, err := exec.LookPath("redis-server")
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := testkit.Program(t, "redis-server")
 	bin := t.TempDir()
 	script := "#!/bin/sh\nexec '" + server + "' \"$@\" --key-load-delay 300\n"
 	if err := os.WriteFile(filepath.Join(bin, "redis-server"), []byte(script), 0o700); err != nil {
@@ -318,7 +303,7 @@ func slowDown(t *testing.T) {
 }
 
 func TestEmbeddedStartFaults(t *testing.T) {
-	needRedis(t)
+	testkit.Program(t, "redis-server")
 	t.Run("redis-server missing", func(t *testing.T) {
 		t.Setenv("PATH", t.TempDir())
 		_, err := startEmbedded(t.Context(), newDataDir(t), slog.New(slog.DiscardHandler))

@@ -57,7 +57,7 @@ func runAll(t *testing.T, all []*scenario) {
 	if !p.full { // what is measured there should have the machine for itself
 		t.Parallel()
 	}
-	needRedis(t)
+	testkit.Program(t, "redis-server")
 	if p.keep != "" {
 		if err := os.MkdirAll(p.keep, 0o755); err != nil {
 			t.Fatal(err)

@@ -26,7 +26,7 @@ const (
 // stand there, but for the addresses, and kills the redis-server while messages wait.
 func TestExampleOfThePageKeepsMessages(t *testing.T) {
 	t.Parallel()
-	needRedis(t)
+	testkit.Program(t, "redis-server")
 	b := broker.Start(t)
 	for _, topic := range []string{"delay-in", "delay-out", "delay-dead"} {
 		b.CreateTopic(topic, 4, nil)
@@ -101,7 +101,7 @@ type example struct {
 
 func newExample(t *testing.T, kafka string) *example {
 	t.Helper()
-	e := &example{t: t, dir: t.TempDir(), kafka: kafka, port: freePort(t), blocks: pageCommands(t)}
+	e := &example{t: t, dir: t.TempDir(), kafka: kafka, port: testkit.FreePort(t), blocks: pageCommands(t)}
 	if err := os.Mkdir(filepath.Join(e.dir, ".bin"), 0o755); err != nil {
 		t.Fatal(err)
 	}

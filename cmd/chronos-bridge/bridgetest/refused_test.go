@@ -20,7 +20,7 @@ import (
 // TestRefused: messages that the output refuses hold up no others, and go to the dead
 // letters, from which they come when the topic takes them.
 func TestRefused(t *testing.T) {
-	needRedis(t)
+	testkit.Program(t, "redis-server")
 	r := &rig{
 		t: t, scenario: &scenario{copies: 1}, broker: broker.Start(t), stores: []*store{newStore(t, "a")},
 		input: "in", output: "out", deadLetters: "dead", group: "refused",

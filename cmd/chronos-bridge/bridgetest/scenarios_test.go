@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"chronos/cmd/chronos-bridge/bridgetest/broker"
 	"chronos/internal/testkit"
 )
 
@@ -55,9 +54,7 @@ func (r *rig) judgeNoFault() {
 
 // kcat has librdkafka publish a message and read it from the output, as docs/kafka.md says.
 func (r *rig) kcat(t *testing.T) {
-	if _, err := exec.LookPath("kcat"); err != nil {
-		broker.Missing(t, "kcat is not on PATH; install it (Debian: apt-get install kcat)")
-	}
+	testkit.Program(t, "kcat")
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	run := func(stdin string, args ...string) string {
@@ -153,7 +150,7 @@ func (r *rig) killStore() {
 		over := r.fault()
 		s.Kill()
 		r.wait(r.plan.seconds(3, 10))
-		s.start()
+		s.Start()
 		over()
 	}
 	r.calm()

@@ -22,7 +22,7 @@ const (
 // TestSecureBroker: bridges log in by each mechanism over TLS, and move messages. One
 // that is refused, or can't trust the broker, ends at once and says what to do.
 func TestSecureBroker(t *testing.T) {
-	needRedis(t)
+	testkit.Program(t, "redis-server")
 	b, secure := broker.StartSecure(t, secureUser, securePassword)
 	environ := func(more ...string) []string {
 		return append([]string{

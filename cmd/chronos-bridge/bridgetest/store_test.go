@@ -3,13 +3,9 @@ package bridgetest
 import (
 	"context"
 	"fmt"
-	"net"
-	"os"
-	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -18,66 +14,26 @@ import (
 
 // store is a redis-server with an append-only file, as many starts as it may have.
 type store struct {
-	*testkit.Process
-	t               *testing.T
-	name, port, dir string
-	client          *redis.Client
-}
-
-// needRedis skips the test where there is no redis-server, but not in CI.
-func needRedis(t *testing.T) (path string) {
-	t.Helper()
-	path, err := exec.LookPath("redis-server")
-	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("redis-server is not installed; make test installs it")
-		}
-		t.Skip("redis-server is not installed; make test installs it") //nolint:forbidigo // an external program is missing
-	}
-	return path
+	*testkit.Redis
+	name   string
+	client *redis.Client
 }
 
 func newStore(t *testing.T, name string) *store {
 	t.Helper()
-	s := &store{t: t, name: name, port: freePort(t), dir: t.TempDir()}
-	s.client = redis.NewClient(&redis.Options{Addr: net.JoinHostPort("127.0.0.1", s.port)})
+	s := &store{Redis: testkit.NewRedis(t), name: name}
+	s.client = redis.NewClient(&redis.Options{Addr: s.Address})
 	t.Cleanup(func() { _ = s.client.Close() })
-	s.start()
+	s.Start()
 	return s
-}
-
-// start starts the redis-server with what is in its folder.
-func (s *store) start() {
-	s.t.Helper()
-	s.Process = testkit.Start(s.t, os.Environ(), needRedis(s.t), "--port", s.port, "--bind", "127.0.0.1", "--dir", s.dir,
-		"--appendonly", "yes", "--save", "", "--loglevel", "warning")
-	s.answers()
-}
-
-func (s *store) answers() {
-	s.t.Helper()
-	testkit.Await(s.t, 10*time.Second, "redis-server "+s.name+" answers", func() bool {
-		return s.client.Ping(s.t.Context()).Err() == nil
-	})
 }
 
 // stop has it stand still, goOn ends that.
 func (s *store) stop() { s.Signal(syscall.SIGSTOP) }
 
-func (s *store) goOn() { s.t.Helper(); s.Signal(syscall.SIGCONT); s.answers() }
+func (s *store) goOn() { s.Signal(syscall.SIGCONT); s.AwaitAnswer() }
 
-func (s *store) url() string { return s.name + "=redis://127.0.0.1:" + s.port + "/0" }
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // at once
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close() //nolint:errcheck // nothing was written
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
-}
+func (s *store) url() string { return s.name + "=" + s.URL }
 
 // contents are what all stores of a rig hold of the bridges' lane.
 type contents struct {

@@ -15,7 +15,7 @@ import (
 // Service API alone works unchanged, and all that goes over the wire is as the description says.
 func TestTimerServiceAPI(t *testing.T) {
 	t.Parallel()
-	node := startNode(t, startRedis(t).url)
+	node := startNode(t, startRedis(t).URL)
 	timerservice.Run(t, node.url, described(t))
 	if err := node.Stop(15 * time.Second); err != nil {
 		t.Errorf("stop: %v", err)
@@ -27,7 +27,7 @@ func TestTimerServiceAPI(t *testing.T) {
 func TestBatches(t *testing.T) {
 	t.Parallel()
 	a, b := startRedis(t), startRedis(t)
-	shards := a.url + ",other=" + b.url
+	shards := a.URL + ",other=" + b.URL
 	nodes := []*nodeProcess{startNode(t, shards), startNode(t, shards)}
 	receiver := webhooktest.New(t)
 	const refused = 7

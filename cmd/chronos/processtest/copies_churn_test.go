@@ -18,13 +18,13 @@ import (
 // while another is drained. At the end each timer that waited all the time has its
 // copies where they belong, and nowhere else.
 func (r *rig) churn() {
-	added := &shardProcess{name: "d", port: freePort(r.t), dir: r.t.TempDir()}
+	added := &shardProcess{name: "d", redisServer: newRedis(r.t)}
 	r.cluster.startShard(added)
 	r.cluster.shards = append(r.cluster.shards, added)
 	keys := r.createWaiting(r.plan.either(500, 5000))
 	end := func() {} // of the last change
 	steps := [][3]string{
-		{http.MethodPost, "/topology/shards", `{"name": "d", "url": "` + added.url + `"}`},
+		{http.MethodPost, "/topology/shards", `{"name": "d", "url": "` + added.URL + `"}`},
 		{http.MethodPost, "/topology/shards/b/drain"},
 		{http.MethodPost, "/topology/shards", `{"name": "b"}`},
 		{http.MethodPost, "/topology/shards/d/drain"},
@@ -151,7 +151,7 @@ func (r *rig) openStore() *redisstore.Store {
 	r.t.Helper()
 	var configs []redisstore.ShardConfig
 	for _, s := range r.cluster.shards {
-		configs = append(configs, redisstore.ShardConfig{Name: s.name, URL: s.url})
+		configs = append(configs, redisstore.ShardConfig{Name: s.name, URL: s.URL})
 	}
 	store, err := redisstore.Open(r.t.Context(), redisstore.Options{Shards: configs, Node: "probe", Lane: "http", Log: slog.New(slog.DiscardHandler)})
 	if err != nil {

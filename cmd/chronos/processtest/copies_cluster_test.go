@@ -41,7 +41,7 @@ type nodeLog struct {
 
 type shardProcess struct {
 	*redisServer
-	name, port, dir string
+	name string
 }
 
 // member is a node and those that took its place.
@@ -60,7 +60,7 @@ func newCluster(t *testing.T, j *journal, proxied bool) *cluster {
 	t.Helper()
 	c := &cluster{t: t, journal: j}
 	for _, name := range shardNames {
-		s := &shardProcess{name: name, port: freePort(t), dir: t.TempDir()}
+		s := &shardProcess{name: name, redisServer: newRedis(t)}
 		c.shards = append(c.shards, s)
 		c.startShard(s)
 	}
@@ -68,9 +68,9 @@ func newCluster(t *testing.T, j *journal, proxied bool) *cluster {
 		m := &member{name: name}
 		var urls []string
 		for _, s := range c.shards {
-			url := s.url
+			url := s.URL
 			if proxied {
-				l := newLink(t, "127.0.0.1:"+s.port)
+				l := newLink(t, s.Address)
 				m.links = append(m.links, l)
 				url = l.url()
 			}
@@ -95,7 +95,7 @@ func newCluster(t *testing.T, j *journal, proxied bool) *cluster {
 // the checker is allowed no loss at all.
 func (c *cluster) startShard(s *shardProcess) {
 	c.t.Helper()
-	s.redisServer = startRedisAt(c.t, s.port, s.dir)
+	s.Start()
 	if err := s.client.ConfigSet(c.t.Context(), "appendfsync", "no").Err(); err != nil {
 		c.t.Fatalf("shard %s: %v", s.name, err)
 	}
@@ -155,12 +155,12 @@ func (c *cluster) killShard(s *shardProcess, kind string, class history.Class) (
 // wipe empties the folder of a shard that is down.
 func (s *shardProcess) wipe(t *testing.T) {
 	t.Helper()
-	entries, err := os.ReadDir(s.dir)
+	entries, err := os.ReadDir(s.Dir)
 	if err != nil || len(entries) == 0 {
 		t.Fatalf("shard %s has no data: %v", s.name, err)
 	}
 	for _, e := range entries {
-		if err := os.RemoveAll(filepath.Join(s.dir, e.Name())); err != nil {
+		if err := os.RemoveAll(filepath.Join(s.Dir, e.Name())); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -172,7 +172,7 @@ func (c *cluster) stopShard(s *shardProcess) (back func()) {
 	s.Signal(syscall.SIGSTOP)
 	return func() {
 		s.Signal(syscall.SIGCONT)
-		testkit.Eventually(c.t, 10*time.Second, "a stopped shard answers again", func() bool { return s.client.Ping(c.t.Context()).Err() == nil })
+		s.AwaitAnswer()
 		end()
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"chronos/internal/testkit"
 	"chronos/scheduler/verify/history"
 )
 
@@ -91,7 +92,7 @@ func (p plan) limits() history.Limits {
 // no timer is lost, early, or called twice without a fault that explains it, and
 // nothing is left over. What a run recorded is judged by chronos/scheduler/verify/history.
 func TestCopies(t *testing.T) {
-	needRedis(t)
+	testkit.Program(t, "redis-server")
 	p := plan{full: *faultsFull, keep: *faultsKeep}
 	if p.keep != "" {
 		if err := os.MkdirAll(p.keep, 0o755); err != nil {

@@ -14,10 +14,10 @@ import (
 // empty; in a full run three times.
 func (r *rig) changeShards() {
 	for round := range r.plan.either(1, 3) {
-		added := &shardProcess{name: string(rune('d' + round)), port: freePort(r.t), dir: r.t.TempDir()}
+		added := &shardProcess{name: string(rune('d' + round)), redisServer: newRedis(r.t)}
 		r.cluster.startShard(added)
 		r.cluster.shards = append(r.cluster.shards, added)
-		r.change("add", http.MethodPost, "/topology/shards", `{"name": "`+added.name+`", "url": "`+added.url+`"}`)
+		r.change("add", http.MethodPost, "/topology/shards", `{"name": "`+added.name+`", "url": "`+added.URL+`"}`)
 		drained := r.cluster.shards[round+1].name
 		r.change("drain", http.MethodPost, "/topology/shards/"+drained+"/drain", "")
 		// A delete by an ID that names the shard leaves a tombstone there for 10 s.

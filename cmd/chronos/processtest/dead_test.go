@@ -53,7 +53,7 @@ func TestDeadLetters(t *testing.T) {
 	receiver := webhooktest.New(t)
 	receiver.Respond(func(webhooktest.Call) webhooktest.Answer { return webhooktest.Answer{Status: http.StatusTeapot} })
 	redis := startRedis(t)
-	node := startNode(t, redis.url, "CHRONOS_ATTEMPTS=2")
+	node := startNode(t, redis.URL, "CHRONOS_ATTEMPTS=2")
 	asker := newAPI(t)
 	const timers = 12
 	keys := map[string]bool{}
@@ -108,6 +108,6 @@ func TestDeadLetters(t *testing.T) {
 	receiver.Respond(func(webhooktest.Call) webhooktest.Answer { return webhooktest.Answer{Status: http.StatusTeapot} })
 	asker.create(t, node, 0, receiver.URL(), "")
 	testkit.Eventually(t, 20*time.Second, "one more is given up", func() bool { return listed(t, node).Total == 1 })
-	startNode(t, redis.url, "CHRONOS_DEAD_RETENTION=1s")
+	startNode(t, redis.URL, "CHRONOS_DEAD_RETENTION=1s")
 	testkit.Eventually(t, 20*time.Second, "it is too old", func() bool { return listed(t, node).Total == 0 })
 }

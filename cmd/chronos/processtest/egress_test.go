@@ -116,7 +116,7 @@ func TestCallbacksReachNoAdminListener(t *testing.T) {
 	const want = "address not allowed: admin listener of this node"
 	redis := startRedis(t)
 	for admin, hosts := range map[string][]string{"127.0.0.1:0": {"127.0.0.1", "localhost", "[::ffff:127.0.0.1]"}, ":0": machineAddresses(t)} {
-		node := startOperated(t, redis.url, admin)
+		node := startOperated(t, redis.URL, admin)
 		for _, host := range hosts {
 			uri := "http://" + host + ":" + portOf(t, node.admin) + "/topology/shards/main/drain?force=true"
 			if got := node.failureOf(t, uri); got != want {
@@ -135,11 +135,11 @@ func TestCallbacksReachNoRedis(t *testing.T) {
 	t.Parallel()
 	const want = "address not allowed: Redis of this cluster"
 	first, named, added, stranger := startRedis(t), startRedis(t), startRedis(t), startRedis(t)
-	node := startOperated(t, first.url+",named=redis://localhost:"+portOf(t, named.url)+"/0", "127.0.0.1:0")
+	node := startOperated(t, first.URL+",named=redis://localhost:"+portOf(t, named.URL)+"/0", "127.0.0.1:0")
 	refused := func(what string, redis *redisServer) {
 		t.Helper()
 		for _, host := range []string{"127.0.0.1", "localhost", "[::ffff:127.0.0.1]"} {
-			if got := node.failureOf(t, "http://"+host+":"+portOf(t, redis.url)+"/"); got != want {
+			if got := node.failureOf(t, "http://"+host+":"+portOf(t, redis.URL)+"/"); got != want {
 				t.Errorf("%s: callback to %s failed with %q, want %q", what, host, got, want)
 			}
 		}
@@ -149,11 +149,11 @@ func TestCallbacksReachNoRedis(t *testing.T) {
 	}
 	refused("a Redis of the start", first)
 	refused("a Redis that is given by its name", named)
-	node.topologyAdd(t, "added", added.url)
+	node.topologyAdd(t, "added", added.URL)
 	refused("a Redis that was added later", added)
 
 	// A Redis that the node doesn't know shows what a callback looks like there.
-	if got := node.failureOf(t, "http://127.0.0.1:"+portOf(t, stranger.url)+"/"); got == want {
+	if got := node.failureOf(t, "http://127.0.0.1:"+portOf(t, stranger.URL)+"/"); got == want {
 		t.Errorf("a callback to another Redis failed with %q", got)
 	}
 	testkit.Eventually(t, 5*time.Second, "another redis-server logs the request", func() bool {
@@ -206,7 +206,7 @@ func TestCallbacksTrustTheOperatorsAuthorities(t *testing.T) {
 	file, system := filepath.Join(dir, "ours.pem"), filepath.Join(dir, "system.pem")
 	writeFile(t, file, "# authorities of ours\n", ours.certificate)
 	writeFile(t, system, systems.certificate)
-	node := startNode(t, startRedis(t).url, "CHRONOS_CALLBACK_CA_FILE="+file, "SSL_CERT_FILE="+system, "SSL_CERT_DIR="+dir+"/none")
+	node := startNode(t, startRedis(t).URL, "CHRONOS_CALLBACK_CA_FILE="+file, "SSL_CERT_FILE="+system, "SSL_CERT_DIR="+dir+"/none")
 	plain := &operated{nodeProcess: node, client: clientOf(t, node)}
 	for what, receiver := range map[string]*secureReceiver{"the operator's": ours, "the system's": systems} {
 		if _, err := plain.client.Create(t.Context(), client.Timer{URI: receiver.url}); err != nil {

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"regexp"
 	"strings"
 	"sync"
@@ -33,59 +31,25 @@ func TestMain(m *testing.M) {
 	os.Exit(heldup.Main(testkit.WithBinary(m, "chronos/cmd/chronos", &binary), os.Stderr))
 }
 
+// redisServer is a redis-server with an append-only file, and a client of it.
 type redisServer struct {
-	*testkit.Process
-	url    string
+	*testkit.Redis
 	client *redis.Client
 }
 
-// needRedis skips the test where there is no redis-server, but not in CI.
-func needRedis(t *testing.T) (path string) {
+func newRedis(t *testing.T) *redisServer {
 	t.Helper()
-	path, err := exec.LookPath("redis-server")
-	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("redis-server is not installed; make test installs it")
-		}
-		t.Skip("redis-server is not installed; make test installs it") //nolint:forbidigo // an external program is missing
-	}
-	return path
-}
-
-// startRedis starts a redis-server with append-only file.
-func startRedis(t *testing.T) *redisServer {
-	t.Helper()
-	return startRedisAt(t, freePort(t), t.TempDir())
-}
-
-// startRedisAt starts a redis-server that has its data in a folder.
-func startRedisAt(t *testing.T, port, dir string) *redisServer {
-	t.Helper()
-	r := &redisServer{
-		Process: testkit.Start(t, os.Environ(), needRedis(t), "--port", port, "--bind", "127.0.0.1", "--dir", dir,
-			"--appendonly", "yes", "--save", "", "--loglevel", "warning"),
-		url: "redis://127.0.0.1:" + port + "/0",
-	}
-	r.client = redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + port})
+	r := &redisServer{Redis: testkit.NewRedis(t)}
+	r.client = redis.NewClient(&redis.Options{Addr: r.Address})
 	t.Cleanup(func() { _ = r.client.Close() })
-	// Another process may have taken the port since it was free: that one's data is not the test's.
-	own := fmt.Sprintf("\r\nprocess_id:%d\r\n", r.Cmd.Process.Pid)
-	testkit.Eventually(t, 10*time.Second, "redis-server answers, and no other process on its port", func() bool {
-		info, err := r.client.Info(t.Context(), "server").Result()
-		return err == nil && strings.Contains(info, own) && r.client.Ping(t.Context()).Err() == nil
-	})
 	return r
 }
 
-func freePort(t *testing.T) string {
+func startRedis(t *testing.T) *redisServer {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // at once
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close() //nolint:errcheck // nothing was written
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
+	r := newRedis(t)
+	r.Start()
+	return r
 }
 
 type nodeProcess struct {

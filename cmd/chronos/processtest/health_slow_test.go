@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"chronos/internal/heldup"
+	"chronos/internal/testkit"
 	"chronos/scheduler/store"
 	"chronos/scheduler/verify/history"
 )
@@ -16,7 +17,7 @@ import (
 // treated as one that is away, and timers without a copy there don't notice. What holds up
 // the test itself on a busy machine holds up the nodes, too.
 func TestSlowRedis(t *testing.T) {
-	needRedis(t)
+	testkit.Program(t, "redis-server")
 	for _, delay := range []time.Duration{250 * time.Millisecond, 430 * time.Millisecond} {
 		t.Run(delay.String(), func(t *testing.T) {
 			if !*faultsFull { // what is measured there should have the machine for itself

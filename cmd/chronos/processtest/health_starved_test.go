@@ -20,7 +20,7 @@ import (
 // stops and continues the nodes at random. A busy machine is no fault: nothing is lost,
 // early, out of order, or called twice, and a Redis that dies is noticed all the same.
 func TestStarved(t *testing.T) {
-	needRedis(t)
+	testkit.Program(t, "redis-server")
 	runAlone(t, "TestStarved", func(p plan) *scenario {
 		return &scenario{name: "starved", busy: true, mix: p.starvedMix, inject: (*rig).starve, after: (*rig).judgeStarved}
 	})

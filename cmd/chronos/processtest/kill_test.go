@@ -75,7 +75,7 @@ func enough(waiting, underWay []string) bool { return len(waiting) >= 100 && len
 // way: the other fires them all, in the promised time.
 func TestKilledNode(t *testing.T) {
 	store := startRedis(t)
-	nodes := []*nodeProcess{startNode(t, store.url), startNode(t, store.url)}
+	nodes := []*nodeProcess{startNode(t, store.URL), startNode(t, store.URL)}
 	receiver := webhooktest.New(t)
 	receiver.Respond(func(c webhooktest.Call) webhooktest.Answer {
 		if c.Target == "/slow" {
@@ -205,7 +205,7 @@ func within(t *testing.T, what string, keys []string, arrivals, due map[string]t
 func TestStoppedNode(t *testing.T) {
 	t.Parallel()
 	store := startRedis(t)
-	leaving, staying := startNode(t, store.url), startNode(t, store.url)
+	leaving, staying := startNode(t, store.URL), startNode(t, store.URL)
 	receiver := webhooktest.New(t)
 	receiver.Respond(func(c webhooktest.Call) webhooktest.Answer {
 		return webhooktest.Answer{Delay: time.Duration(c.Number%200) * time.Millisecond}

@@ -30,7 +30,7 @@ func newLateRig(t *testing.T, env ...string) *lateRig {
 		var links []*link
 		var urls []string
 		for _, s := range r.shards {
-			l := newLink(t, strings.TrimSuffix(strings.TrimPrefix(s.url, "redis://"), "/0"))
+			l := newLink(t, s.Address)
 			links, urls = append(links, l), append(urls, l.url())
 		}
 		r.links = append(r.links, links)

@@ -25,12 +25,12 @@ func TestAFourthShardMovesItsShare(t *testing.T) {
 	var urls []string
 	for _, name := range []string{"a", "b", "c", "d"} {
 		shards[name] = startRedis(t)
-		urls = append(urls, name+"="+shards[name].url)
+		urls = append(urls, name+"="+shards[name].URL)
 	}
 	node := startNode(t, "", "CHRONOS_REDIS="+strings.Join(urls[:3], ","), "CHRONOS_SWEEP_RATE=1000000")
 	before := createMany(t, node.url, shards)
 
-	node.topology(t, http.MethodPost, "/topology/shards", `{"name": "d", "url": "`+shards["d"].url+`"}`)
+	node.topology(t, http.MethodPost, "/topology/shards", `{"name": "d", "url": "`+shards["d"].URL+`"}`)
 	t.Logf("added: over after %v", node.settle(t))
 	after := placesOf(t, shards)
 	moved, primaries := 0, 0

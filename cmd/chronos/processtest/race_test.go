@@ -18,7 +18,7 @@ func TestRacedWrites(t *testing.T) {
 		spread = 10 * time.Second
 	)
 	store := startRedis(t)
-	nodes := []*nodeProcess{startNode(t, store.url), startNode(t, store.url)}
+	nodes := []*nodeProcess{startNode(t, store.URL), startNode(t, store.URL)}
 	receiver := webhooktest.New(t)
 	receiver.Respond(func(c webhooktest.Call) webhooktest.Answer {
 		return webhooktest.Answer{Delay: time.Duration(c.Number%10) * 4 * time.Millisecond}

@@ -123,7 +123,7 @@ func (r *resyncer) once(shard string, limit int, between func()) (times map[stri
 func TestResync(t *testing.T) {
 	t.Parallel()
 	first, second, third := startRedis(t), startRedis(t), startRedis(t)
-	node := startNode(t, first.url+",b="+second.url)
+	node := startNode(t, first.URL+",b="+second.URL)
 	receiver := webhooktest.New(t)
 	r := &resyncer{t: t, node: node, client: &http.Client{Transport: described(t).Transport(t, nil), Timeout: 10 * time.Second}}
 	const lasting, recurring = 1500, 60
@@ -166,7 +166,7 @@ func TestResync(t *testing.T) {
 
 	was := r.view()
 	r.ask(http.StatusNotFound, http.MethodGet, node.admin+"/timers?node-for-replicas=c&cluster-view-id="+was, "")
-	r.ask(http.StatusOK, http.MethodPost, node.admin+"/topology/shards", `{"name":"c","url":"`+third.url+`"}`)
+	r.ask(http.StatusOK, http.MethodPost, node.admin+"/topology/shards", `{"name":"c","url":"`+third.URL+`"}`)
 	announced := r.view()
 	header, _ := r.ask(http.StatusBadRequest, http.MethodGet, node.admin+"/timers?node-for-replicas=main&cluster-view-id="+was, "")
 	if !strings.Contains(header.Get("Reason"), announced) || announced == was {

@@ -74,7 +74,7 @@ func TestTokensAreReplacedWithoutAGap(t *testing.T) {
 	replacement, newLine := newToken(t, "orders", tokens.Write)
 	reader, readLine := newToken(t, "grafana", tokens.Read)
 	writeFile(t, file, oldLine, readLine)
-	node := startNode(t, startRedis(t).url, "CHRONOS_TOKENS_FILE="+file, "CHRONOS_LOG_LEVEL=debug")
+	node := startNode(t, startRedis(t).URL, "CHRONOS_TOKENS_FILE="+file, "CHRONOS_LOG_LEVEL=debug")
 
 	timer := client.Timer{Interval: time.Hour, URI: "http://127.0.0.1:9/"}
 	create := func(token string) string {
@@ -126,7 +126,7 @@ func TestSignedAndGuardedCallbacks(t *testing.T) {
 		_, _ = rand.Read(raw) // never fails
 		secrets = append(secrets, "whsec_"+base64.StdEncoding.EncodeToString(raw))
 	}
-	node := startNode(t, startRedis(t).url, "CHRONOS_WEBHOOK_SECRETS="+strings.Join(secrets, ","),
+	node := startNode(t, startRedis(t).URL, "CHRONOS_WEBHOOK_SECRETS="+strings.Join(secrets, ","),
 		"CHRONOS_CALLBACK_DENY=127.0.0.3,*.denied.test", "CHRONOS_LOG_LEVEL=debug", "HTTP_PROXY=http://127.0.0.1:1", "http_proxy=http://127.0.0.1:1")
 	c := clientOf(t, node)
 
@@ -163,7 +163,7 @@ func TestSignedAndGuardedCallbacks(t *testing.T) {
 func TestCreateOnceOverNodes(t *testing.T) {
 	t.Parallel()
 	redis := startRedis(t)
-	nodes := []*nodeProcess{startNode(t, redis.url), startNode(t, redis.url)}
+	nodes := []*nodeProcess{startNode(t, redis.URL), startNode(t, redis.URL)}
 	receiver := webhooktest.New(t)
 	timer := client.Timer{Interval: 300 * time.Millisecond, URI: receiver.URL(), Opaque: "once"}
 	clients := []*client.Client{clientOf(t, nodes[0]), clientOf(t, nodes[1])}
@@ -202,7 +202,7 @@ func TestCreateOnceOverNodes(t *testing.T) {
 // from Redis, callbacks and health checks.
 func TestFewOpenFiles(t *testing.T) {
 	t.Parallel()
-	node := awaitNode(t, testkit.Start(t, nodeEnv(t, startRedis(t).url), "sh", "-c", "ulimit -n 1024 && exec "+binary))
+	node := awaitNode(t, testkit.Start(t, nodeEnv(t, startRedis(t).URL), "sh", "-c", "ulimit -n 1024 && exec "+binary))
 	receiver := webhooktest.New(t)
 	timer := client.Timer{Interval: 3 * time.Second, URI: receiver.URL()}
 	if _, err := clientOf(t, node).Create(t.Context(), timer); err != nil {

@@ -19,8 +19,8 @@ import (
 func TestShardDown(t *testing.T) {
 	t.Parallel()
 	up := startRedis(t)
-	port, dir := freePort(t), t.TempDir()
-	node := startNode(t, up.url+",late=redis://127.0.0.1:"+port+"/0")
+	late := newRedis(t)
+	node := startNode(t, up.URL+",late="+late.URL)
 	receiver, client := webhooktest.New(t), newAPI(t)
 
 	watch, begun := heldup.Begin(t), time.Now()
@@ -52,7 +52,7 @@ func TestShardDown(t *testing.T) {
 	if _, shards := creates(); shards != 1 {
 		t.Fatalf("with one of two shards down timers are on %d", shards)
 	}
-	late := startRedisAt(t, port, dir)
+	late.Start()
 	testkit.Eventually(t, 10*time.Second, "the shard that came late is used", bothUp)
 	kept, _ := creates()
 	// Redis answers before the file has it while an fsync is under way.
@@ -71,7 +71,7 @@ func TestShardDown(t *testing.T) {
 		t.Errorf("with a dead shard timers are on %d", shards)
 	}
 	<-time.After(time.Until(killedAt.Add(4 * time.Second))) // past the time of all that it holds
-	startRedisAt(t, port, dir)
+	late.Start()
 	back := time.Now()
 	testkit.Eventually(t, 10*time.Second, "the shard that died is used again", bothUp)
 	calls := receiver.WaitFor(t, 15*time.Second, func(calls []webhooktest.Call) bool {
@@ -116,7 +116,7 @@ func singleCopy(interval time.Duration, uri string) string {
 // data, and the log says so.
 func TestFirstStartHasLostNothing(t *testing.T) {
 	t.Parallel()
-	node := startNode(t, startRedis(t).url+",b="+startRedis(t).url)
+	node := startNode(t, startRedis(t).URL+",b="+startRedis(t).URL)
 	testkit.Eventually(t, 20*time.Second, "the node finds an empty shard", func() bool {
 		return strings.Contains(node.Log.String(), `msg="the shard is empty; all shards are swept`)
 	})

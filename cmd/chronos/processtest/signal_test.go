@@ -21,7 +21,7 @@ import (
 // waits for it, the second doesn't.
 func TestSecondSignalEndsAtOnce(t *testing.T) {
 	t.Parallel()
-	node := startNode(t, startRedis(t).url)
+	node := startNode(t, startRedis(t).URL)
 	receiver := webhooktest.New(t)
 	receiver.Respond(func(webhooktest.Call) webhooktest.Answer { return webhooktest.Answer{Hang: true} })
 	newAPI(t).create(t, node, 0, receiver.URL(), "")
@@ -63,7 +63,7 @@ func startEmbeddedNode(t *testing.T, env ...string) *nodeProcess {
 // in its directory takes its redis-server over, and the timers with it.
 func TestEmbeddedNodeIsKilled(t *testing.T) {
 	t.Parallel()
-	needRedis(t)
+	testkit.Program(t, "redis-server")
 	dir := filepath.Join(t.TempDir(), "data")
 	first := startEmbeddedNode(t, "CHRONOS_DATA_DIR="+dir)
 	t.Cleanup(func() { killRedisIn(t, dir) })

@@ -22,7 +22,7 @@ func TestStoppedRedis(t *testing.T) {
 		stall    = 5 * time.Second
 	)
 	store := startRedis(t)
-	nodes := []*nodeProcess{startNode(t, store.url), startNode(t, store.url)}
+	nodes := []*nodeProcess{startNode(t, store.URL), startNode(t, store.URL)}
 	receiver := webhooktest.New(t)
 	receiver.Respond(func(webhooktest.Call) webhooktest.Answer { return webhooktest.Answer{Delay: callback} })
 	client := newAPI(t)

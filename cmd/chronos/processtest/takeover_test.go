@@ -16,7 +16,7 @@ import (
 // listeners back. No callback changes the topology, fires dead letters or creates timers.
 func TestCallbacksOperateNothing(t *testing.T) {
 	t.Parallel()
-	needRedis(t)
+	testkit.Program(t, "redis-server")
 	dir := filepath.Join(t.TempDir(), "data")
 	node := startEmbeddedNode(t, "CHRONOS_DATA_DIR="+dir, "CHRONOS_ATTEMPTS=1")
 	t.Cleanup(func() { killRedisIn(t, dir) })
@@ -31,7 +31,7 @@ func TestCallbacksOperateNothing(t *testing.T) {
 		asker.create(t, node, time.Hour, "http://127.0.0.1:1/", "secret")
 	}
 	for i, attack := range [][2]string{
-		{node.admin + "/topology/shards", `{"name":"thief","url":"` + stranger.url + `"}`},
+		{node.admin + "/topology/shards", `{"name":"thief","url":"` + stranger.URL + `"}`},
 		{node.admin + "/topology/shards/main/drain?force=true", ""},
 		{node.admin + "/dead/fire?all=true", ""},
 		{node.url + "/timers", timerBody(time.Hour, "http://127.0.0.1:1/", "multiplied")},
@@ -65,10 +65,10 @@ func names(view shownTopology) (all []string) {
 // send simple requests, and can have its own name lead to the node.
 func TestPagesOperateNothing(t *testing.T) {
 	t.Parallel()
-	node := startNode(t, startRedis(t).url)
+	node := startNode(t, startRedis(t).URL)
 	stranger := startRedis(t)
 	before := node.topology(t, http.MethodGet, "/topology", "")
-	add := `{"name":"thief","url":"` + stranger.url + `"}`
+	add := `{"name":"thief","url":"` + stranger.URL + `"}`
 	host := strings.TrimPrefix(node.admin, "http://")
 	_, port, _ := strings.Cut(host, ":")
 	for name, headers := range map[string][]string{

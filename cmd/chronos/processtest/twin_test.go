@@ -11,8 +11,8 @@ import (
 func TestTwoDatabasesOfOneRedis(t *testing.T) {
 	t.Parallel()
 	redis := startRedis(t)
-	node := startNode(t, redis.url)
-	body := `{"name": "b", "url": "` + strings.TrimSuffix(redis.url, "/0") + `/1"}`
+	node := startNode(t, redis.URL)
+	body := `{"name": "b", "url": "` + strings.TrimSuffix(redis.URL, "/0") + `/1"}`
 	res, raw := node.ask(t, http.MethodPost, "/topology/shards", body)
 	if res.StatusCode != http.StatusConflict || !strings.Contains(string(raw), "same-redis") || !strings.Contains(string(raw), "two databases of one Redis") {
 		t.Errorf("added: %d %s", res.StatusCode, raw)

@@ -3,23 +3,17 @@
 package pending_test
 
 import (
-	"os"
-	"os/exec"
 	"testing"
 	"time"
 
+	"chronos/internal/testkit"
 	"chronos/loadtest/bench/machine"
 	"chronos/loadtest/bench/pending"
 )
 
 // The scripts and the record must be as pending takes them to be.
 func TestClaimFindsWhatIsDueAndNothingElse(t *testing.T) {
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal("redis-server is not on PATH")
-		}
-		t.Skip("redis-server is not on PATH") //nolint:forbidigo // the external program that may be missing
-	}
+	testkit.Program(t, "redis-server")
 	store, err := machine.StartRedis(t.Context(), t.TempDir(), false)
 	if err != nil {
 		t.Fatal(err)

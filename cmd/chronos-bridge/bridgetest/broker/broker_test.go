@@ -14,6 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"chronos/internal/testkit"
 )
 
 const (
@@ -79,9 +81,7 @@ func TestBroker(t *testing.T) {
 // speaksKcat has librdkafka, which is no relative of the client here, write and
 // read.
 func speaksKcat(t *testing.T, b *Broker) {
-	if _, err := exec.LookPath("kcat"); err != nil {
-		Missing(t, "kcat is not on PATH; install it (Debian: apt-get install kcat)")
-	}
+	testkit.Program(t, "kcat")
 	ctx, cancel := context.WithTimeout(t.Context(), within)
 	defer cancel()
 	b.CreateTopic("kcat", 1, nil)

@@ -2,11 +2,12 @@ package broker
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"regexp"
 	"strconv"
 	"testing"
+
+	"chronos/internal/testkit"
 )
 
 // oldestJava is the oldest that runs Kafka 4.
@@ -41,16 +42,6 @@ func Available() (reason string, ok bool) {
 func Need(t testing.TB) {
 	t.Helper()
 	if reason, ok := Available(); !ok {
-		Missing(t, reason+"; "+installHint)
+		testkit.Missing(t, "no Kafka broker: "+reason+"; "+installHint)
 	}
-}
-
-// Missing ends a test for which an external program is missing, of which why says
-// what to install.
-func Missing(t testing.TB, why string) {
-	t.Helper()
-	if os.Getenv("CI") != "" {
-		t.Fatal("no Kafka broker: " + why)
-	}
-	t.Skip("SKIPPED: no Kafka broker: " + why) //nolint:forbidigo // an external program is missing
 }
