@@ -17,6 +17,7 @@ import (
 	"chronos/loadtest/bench/figure"
 	"chronos/loadtest/bench/httpgen"
 	"chronos/loadtest/bench/machine"
+	"chronos/loadtest/child"
 )
 
 const (
@@ -90,7 +91,7 @@ func pipelineRedis(ctx context.Context, b *bench, add func(string, float64)) (er
 	if err != nil {
 		return fmt.Errorf("read address: %w", err)
 	}
-	p, err := machine.Start(ctx, "redis-benchmark", b.dir, nil, "redis-benchmark", "-h", host, "-p", port, "-c", strconv.Itoa(batchConnections),
+	p, err := child.Start(ctx, "redis-benchmark", b.dir, nil, "redis-benchmark", "-h", host, "-p", port, "-c", strconv.Itoa(batchConnections),
 		"-P", "50", "-n", strconv.Itoa(b.size(pipelined)), "-r", strconv.Itoa(pipelined), "--csv",
 		"EVALSHA", sha, "2", "{x}:timers", "{x}:due", "__rand_int__", strings.Repeat("x", 230))
 	if err != nil {

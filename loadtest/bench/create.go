@@ -11,7 +11,7 @@ import (
 
 	"chronos/loadtest/bench/figure"
 	"chronos/loadtest/bench/httpgen"
-	"chronos/loadtest/bench/machine"
+	"chronos/loadtest/child"
 )
 
 const (
@@ -113,7 +113,7 @@ func createClosed(ctx context.Context, b *bench, s *stack, add func(string, floa
 }
 
 func createFiber(ctx context.Context, b *bench, add func(string, float64)) (err error) {
-	address, err := machine.FreeAddress(ctx)
+	address, err := child.FreeAddress(ctx)
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func createFiber(ctx context.Context, b *bench, add func(string, float64)) (err 
 		return err
 	}
 	defer func() { err = errors.Join(err, p.Stop()) }()
-	if err := p.Until(ctx, machine.Answers("http://"+address+"/")); err != nil {
+	if err := p.Until(ctx, child.Answers("http://"+address+"/")); err != nil {
 		return err
 	}
 	c := &cpu{pids: []int{p.PID()}}

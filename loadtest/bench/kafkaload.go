@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -23,6 +22,7 @@ import (
 	"chronos/cmd/chronos-bridge/bridgetest/broker"
 	"chronos/loadtest/bench/figure"
 	"chronos/loadtest/bench/machine"
+	"chronos/loadtest/child"
 )
 
 const (
@@ -37,7 +37,7 @@ type kafkaStack struct {
 	b       *bench
 	server  *broker.Server
 	shards  []*machine.Redis
-	bridges []*machine.Process
+	bridges []*child.Process
 	admins  []string
 	client  *kgo.Client // writes the input, reads the output
 	flows   int         // so far
@@ -86,11 +86,11 @@ func (s *kafkaStack) startBridges(ctx context.Context, n int) error {
 		shards = append(shards, string(rune('a'+i))+"=redis://"+r.Address+"/0")
 	}
 	for range n {
-		admin, err := machine.FreeAddress(ctx)
+		admin, err := child.FreeAddress(ctx)
 		if err != nil {
 			return err
 		}
-		p, err := machine.Start(ctx, "bridge", s.b.dir, []string{
+		p, err := child.Start(ctx, "bridge", s.b.dir, []string{
 			"CHRONOS_REDIS=" + strings.Join(shards, ","), "CHRONOS_BRIDGE_ADMIN_LISTEN=" + admin, "CHRONOS_KAFKA_BROKERS=" + s.server.Addr(),
 			"CHRONOS_KAFKA_INPUT=" + inputTopic, "CHRONOS_KAFKA_OUTPUT=" + outputTopic, "CHRONOS_KAFKA_ADVANCE=" + s.advance,
 		}, filepath.Join(filepath.Dir(s.b.node), "chronos-bridge"))
@@ -100,7 +100,7 @@ func (s *kafkaStack) startBridges(ctx context.Context, n int) error {
 		s.bridges, s.admins = append(s.bridges, p), append(s.admins, admin)
 	}
 	for i, p := range s.bridges {
-		if err := p.Until(ctx, machine.Answers("http://"+s.admins[i]+"/readyz")); err != nil {
+		if err := p.Until(ctx, child.Answers("http://"+s.admins[i]+"/readyz")); err != nil {
 			return err
 		}
 	}
@@ -353,18 +353,9 @@ func (s *kafkaStack) drain(ctx context.Context, bridges, n int) (took time.Durat
 // by a try of which nobody had the answer.
 func (s *kafkaStack) stored(ctx context.Context) (sum int, err error) {
 	for _, admin := range s.admins {
-		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+admin+"/metrics", http.NoBody)
+		body, err := child.Ask(ctx, http.MethodGet, "http://"+admin+"/metrics")
 		if err != nil {
-			return 0, fmt.Errorf("read metrics: %w", err)
-		}
-		response, err := http.DefaultClient.Do(r)
-		if err != nil {
-			return 0, fmt.Errorf("read metrics: %w", err)
-		}
-		body, err := io.ReadAll(response.Body)
-		_ = response.Body.Close()
-		if err != nil {
-			return 0, fmt.Errorf("read metrics: %w", err)
+			return 0, err
 		}
 		lines := bufio.NewScanner(bytes.NewReader(body))
 		for lines.Scan() {

@@ -11,6 +11,7 @@ import (
 
 	"chronos/loadtest/bench/machine"
 	"chronos/loadtest/bench/role"
+	"chronos/loadtest/child"
 )
 
 // peer is another queue that can do things later. It is two programs, which
@@ -62,12 +63,12 @@ func (p *peer) put(ctx context.Context, b *bench, store *machine.Redis, url stri
 }
 
 // start starts what works the tasks off, so many at once, 0 for as it does.
-func (p *peer) start(ctx context.Context, b *bench, store *machine.Redis, concurrency int, check time.Duration) (*machine.Process, error) {
+func (p *peer) start(ctx context.Context, b *bench, store *machine.Redis, concurrency int, check time.Duration) (*child.Process, error) {
 	args := append(p.work(b), "-redis", store.Address, "-goroutines", strconv.Itoa(concurrency))
 	if check > 0 {
 		args = append(args, "-check", check.String())
 	}
-	return machine.Start(ctx, p.name, b.dir, nil, args[0], args[1:]...)
+	return child.Start(ctx, p.name, b.dir, nil, args[0], args[1:]...)
 }
 
 // create measures how fast the peer enqueues for later.

@@ -7,13 +7,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"time"
 
 	"chronos/loadtest/bench/machine"
 	"chronos/loadtest/bench/role"
+	"chronos/loadtest/child"
 )
 
 // stack is some nodes on some shards, all of them empty.
@@ -98,15 +98,15 @@ func (c *cpu) perOne(n int) float64 {
 }
 
 // role starts one of the roles, which runs until it is stopped.
-func (b *bench) role(ctx context.Context, args ...string) (*machine.Process, error) {
-	return machine.Start(ctx, args[0], b.dir, nil, b.self, append([]string{"role"}, args...)...)
+func (b *bench) role(ctx context.Context, args ...string) (*child.Process, error) {
+	return child.Start(ctx, args[0], b.dir, nil, b.self, append([]string{"role"}, args...)...)
 }
 
 // job lets a program do what it does, and returns what it has to say. A thing
 // that it could not do is an error.
 func (b *bench) job(ctx context.Context, name string, args ...string) (role.Took, error) {
 	var took role.Took
-	p, err := machine.Start(ctx, name, b.dir, nil, args[0], args[1:]...)
+	p, err := child.Start(ctx, name, b.dir, nil, args[0], args[1:]...)
 	if err != nil {
 		return took, err
 	}
@@ -129,16 +129,16 @@ func (b *bench) job(ctx context.Context, name string, args ...string) (role.Took
 
 // sink is the receiver of callbacks.
 type sink struct {
-	*machine.Process
+	*child.Process
 	fast, slow string // URLs
 }
 
 func (b *bench) startSink(ctx context.Context) (*sink, error) {
-	fast, err := machine.FreeAddress(ctx)
+	fast, err := child.FreeAddress(ctx)
 	if err != nil {
 		return nil, err
 	}
-	slow, err := machine.FreeAddress(ctx)
+	slow, err := child.FreeAddress(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +147,7 @@ func (b *bench) startSink(ctx context.Context) (*sink, error) {
 		return nil, err
 	}
 	s := &sink{Process: p, fast: "http://" + fast, slow: "http://" + slow}
-	if err := p.Until(ctx, machine.Answers(s.fast+"/control/count")); err != nil {
+	if err := p.Until(ctx, child.Answers(s.fast+"/control/count")); err != nil {
 		return nil, errors.Join(err, p.Stop())
 	}
 	return s, nil
@@ -206,21 +206,9 @@ func (s *sink) await(ctx context.Context, n int, due time.Time) (role.Report, er
 }
 
 func (s *sink) ask(ctx context.Context, path string, answer any) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.fast+path, http.NoBody)
+	body, err := child.Ask(ctx, http.MethodGet, s.fast+path)
 	if err != nil {
 		return fmt.Errorf("ask receiver: %w", err)
-	}
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return fmt.Errorf("ask receiver: %w", err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		return fmt.Errorf("ask receiver: %w", err)
-	}
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("ask receiver: %s", response.Status)
 	}
 	if answer == nil {
 		return nil

@@ -16,6 +16,7 @@ import (
 
 	"chronos/loadtest/bench/figure"
 	"chronos/loadtest/bench/machine"
+	"chronos/loadtest/child"
 )
 
 const (
@@ -163,18 +164,9 @@ const announced = 7 * time.Second
 // sweptCopies are the node's counters of the sweep, by what was done, over all
 // shards.
 func sweptCopies(ctx context.Context, n *machine.Node) (map[string]float64, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.Admin+"/metrics", http.NoBody)
+	body, err := child.Ask(ctx, http.MethodGet, "http://"+n.Admin+"/metrics")
 	if err != nil {
-		return nil, fmt.Errorf("read metrics: %w", err)
-	}
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return nil, fmt.Errorf("read metrics: %w", err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		return nil, fmt.Errorf("read metrics: %w", err)
+		return nil, err
 	}
 	sums := map[string]float64{}
 	lines := bufio.NewScanner(bytes.NewReader(body))

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"os"
@@ -203,60 +202,6 @@ func TestScriptsKnowTheirRows(t *testing.T) {
 		if diff := gocmp.Diff(want, got); diff != "" {
 			t.Errorf("%s.js (-want +got):\n%s", s.name, diff)
 		}
-	}
-}
-
-func TestProcessEnds(t *testing.T) {
-	for _, test := range []struct {
-		name, script string
-		wrong        bool
-	}{
-		{"by itself", "exit 0", false},
-		{"with an error", "exit 3", true},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			p, err := start(t.Context(), "script", filepath.Join(t.TempDir(), "log"), nil, "/bin/sh", "-c", test.script)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := p.wait(t.Context()); (err != nil) != test.wrong {
-				t.Errorf("wait = %v", err)
-			}
-			if err := p.stop(); (err != nil) != test.wrong {
-				t.Errorf("stop = %v", err)
-			}
-		})
-	}
-}
-
-func TestStoppedProcessMayEndWell(t *testing.T) {
-	p, err := start(t.Context(), "script", filepath.Join(t.TempDir(), "log"), nil,
-		"/bin/sh", "-c", "trap 'exit 0' TERM; while :; do sleep 0.05; done")
-	if err != nil {
-		t.Fatal(err)
-	}
-	canceled, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := p.wait(canceled); !errors.Is(err, context.Canceled) {
-		t.Errorf("wait = %v", err)
-	}
-	// The trap may not be set yet; then the signal ends it, which is an error that names it.
-	if err := p.stop(); err != nil && !strings.Contains(err.Error(), "script ended: signal: terminated") {
-		t.Errorf("stop = %v", err)
-	}
-}
-
-func TestReadyFailsWithTheProgram(t *testing.T) {
-	p, err := start(t.Context(), "script", filepath.Join(t.TempDir(), "log"), nil, "/bin/sh", "-c", "exit 3")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address, err := freeAddress(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.ready(t.Context(), "http://"+address); err == nil || !strings.Contains(err.Error(), "exit status 3") {
-		t.Errorf("ready = %v", err)
 	}
 }
 

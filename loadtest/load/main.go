@@ -19,6 +19,7 @@ import (
 	"syscall"
 	"time"
 
+	"chronos/loadtest/child"
 	"chronos/loadtest/fakenode"
 )
 
@@ -133,7 +134,7 @@ func build(ctx context.Context, o *options, stderr io.Writer) error {
 		if o.fake && target.name == "chronos" || o.scenario.own && target.name == "k6" {
 			continue
 		}
-		cmd := command(ctx, "go", "build", "-trimpath", "-o", o.bin(target.name), target.pkg)
+		cmd := child.Command(ctx, "go", "build", "-trimpath", "-o", o.bin(target.name), target.pkg)
 		cmd.Dir = filepath.Join(o.root, target.folder)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if output, err := cmd.CombinedOutput(); err != nil {

@@ -11,6 +11,7 @@ import (
 	"strconv"
 
 	"chronos/loadtest/check"
+	"chronos/loadtest/child"
 	"chronos/loadtest/fakenode"
 	"chronos/scheduler/verify/history"
 )
@@ -23,7 +24,7 @@ func measure(ctx context.Context, o *options) (r *result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = receiver.stop() }() // its status is in the report
+	defer func() { _ = receiver.Stop() }() // its status is in the report
 	nodeURL, stopNode, err := startNode(ctx, o)
 	if err != nil {
 		return nil, err
@@ -34,7 +35,7 @@ func measure(ctx context.Context, o *options) (r *result, err error) {
 	if r.summary, r.loadErr = o.scenario.generate(ctx, o, nodeURL, receiverURL); len(r.summary.Metrics) == 0 {
 		return nil, r.loadErr
 	}
-	body, err := request(ctx, http.MethodPost, receiverURL+"/control/finish?grace="+o.scenario.grace.String())
+	body, err := child.Ask(ctx, http.MethodPost, receiverURL+"/control/finish?grace="+o.scenario.grace.String())
 	if err != nil {
 		return nil, fmt.Errorf("end receiver: %w", err)
 	}
@@ -44,7 +45,7 @@ func measure(ctx context.Context, o *options) (r *result, err error) {
 	if err := os.WriteFile(o.out("report.json"), body, 0o644); err != nil {
 		return nil, fmt.Errorf("keep report: %w", err)
 	}
-	switch err := receiver.wait(ctx); {
+	switch err := receiver.Wait(ctx); {
 	case err == nil && !r.report.Passed:
 		return r, errors.New("end receiver: it ended well although callbacks were wrong")
 	case err != nil && r.report.Passed:
@@ -77,7 +78,7 @@ func runK6(ctx context.Context, o *options, nodeURL, receiverURL string) (figure
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return summary{}, fmt.Errorf("remove old figures: %w", err)
 	}
-	k6, err := start(ctx, "k6", o.out("k6.log"), nil, o.bin("k6"), "run",
+	k6, err := child.Start(ctx, "k6", o.out(""), nil, o.bin("k6"), "run",
 		"--quiet", "--no-color", "--no-usage-report", "--address", "", "--summary-export", path,
 		"-e", "CHRONOS_URL="+nodeURL, "-e", "RECEIVER_URL="+receiverURL,
 		"-e", "RATE="+strconv.Itoa(o.rate), "-e", "DURATION="+o.duration.String(),
@@ -85,8 +86,8 @@ func runK6(ctx context.Context, o *options, nodeURL, receiverURL string) (figure
 	if err != nil {
 		return summary{}, err
 	}
-	defer func() { _ = k6.stop() }()
-	err = k6.wait(ctx)
+	defer func() { _ = k6.Stop() }()
+	err = k6.Wait(ctx)
 	if ctx.Err() != nil {
 		return summary{}, err
 	}
@@ -96,19 +97,19 @@ func runK6(ctx context.Context, o *options, nodeURL, receiverURL string) (figure
 	return figures, err
 }
 
-func startReceiver(ctx context.Context, o *options) (p *process, url string, err error) {
-	address, err := freeAddress(ctx)
+func startReceiver(ctx context.Context, o *options) (p *child.Process, url string, err error) {
+	address, err := child.FreeAddress(ctx)
 	if err != nil {
 		return nil, "", err
 	}
 	url = "http://" + address
-	p, err = start(ctx, "receiver", o.out("receiver.log"), nil, o.bin("receiver"),
+	p, err = child.Start(ctx, "receiver", o.out(""), nil, o.bin("receiver"),
 		"-check", "-history", o.out(historyFile), "-listen", address, "-for", (o.duration + spareLimit).String())
 	if err != nil {
 		return nil, "", err
 	}
-	if err := p.ready(ctx, url+"/control/report"); err != nil {
-		return nil, "", errors.Join(err, p.stop())
+	if err := p.Until(ctx, child.Answers(url+"/control/report")); err != nil {
+		return nil, "", errors.Join(err, p.Stop())
 	}
 	return p, url, nil
 }
@@ -122,11 +123,11 @@ func startNode(ctx context.Context, o *options) (url string, stop func() error, 
 		}
 		return fake.URL(), func() error { fake.Close(); return nil }, nil
 	}
-	public, err := freeAddress(ctx)
+	public, err := child.FreeAddress(ctx)
 	if err != nil {
 		return "", nil, err
 	}
-	admin, err := freeAddress(ctx)
+	admin, err := child.FreeAddress(ctx)
 	if err != nil {
 		return "", nil, err
 	}
@@ -135,18 +136,18 @@ func startNode(ctx context.Context, o *options) (url string, stop func() error, 
 		return "", nil, fmt.Errorf("start node: %w", err)
 	}
 	env := []string{"CHRONOS_DATA_DIR=" + data, "CHRONOS_LISTEN=" + public, "CHRONOS_ADMIN_LISTEN=" + admin}
-	node, err := start(ctx, "node", o.out("node.log"), env, o.bin("chronos"))
+	node, err := child.Start(ctx, "node", o.out(""), env, o.bin("chronos"))
 	if err != nil {
 		return "", nil, errors.Join(err, os.RemoveAll(data))
 	}
 	stop = func() error {
-		err := node.stop()
+		err := node.Stop()
 		if n := killInDirectory(data); n > 0 {
 			err = errors.Join(err, fmt.Errorf("stop node: it left %d processes", n))
 		}
 		return errors.Join(err, keepLogs(data, o.out("")), os.RemoveAll(data))
 	}
-	if err := node.ready(ctx, "http://"+admin+"/readyz"); err != nil {
+	if err := node.Until(ctx, child.Answers("http://"+admin+"/readyz")); err != nil {
 		return "", nil, errors.Join(err, stop())
 	}
 	return "http://" + public, stop, nil

@@ -10,11 +10,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"chronos/loadtest/child"
 )
 
 // Node is a chronos node.
 type Node struct {
-	*Process
+	*child.Process
 	Address string // host:port of its API
 	Admin   string // host:port of its health, metrics and profiles
 
@@ -45,11 +47,11 @@ func (n *Node) Ask(ctx context.Context, method, path, body string) (*http.Respon
 // StartNode starts a node on the given shards and waits until it is ready. Stop
 // must be called. More is added to its environment.
 func StartNode(ctx context.Context, dir, binary string, shards []*Redis, more ...string) (*Node, error) {
-	public, err := FreeAddress(ctx)
+	public, err := child.FreeAddress(ctx)
 	if err != nil {
 		return nil, err
 	}
-	admin, err := FreeAddress(ctx)
+	admin, err := child.FreeAddress(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -57,14 +59,14 @@ func StartNode(ctx context.Context, dir, binary string, shards []*Redis, more ..
 	for i, r := range shards {
 		list = append(list, string(rune('a'+i))+"=redis://"+r.Address+"/0")
 	}
-	process, err := Start(ctx, "node", dir, append([]string{
+	process, err := child.Start(ctx, "node", dir, append([]string{
 		"CHRONOS_REDIS=" + strings.Join(list, ","), "CHRONOS_LISTEN=" + public, "CHRONOS_ADMIN_LISTEN=" + admin,
 		"XDG_RUNTIME_DIR=" + dir,
 	}, more...), binary)
 	if err != nil {
 		return nil, err
 	}
-	if err := process.Until(ctx, Answers("http://"+admin+"/readyz")); err != nil {
+	if err := process.Until(ctx, child.Answers("http://"+admin+"/readyz")); err != nil {
 		return nil, errors.Join(err, process.Stop())
 	}
 	return &Node{Process: process, Address: public, Admin: admin, runtimeDir: dir}, nil

@@ -1,5 +1,7 @@
 //go:build linux
 
+// Package machine starts and stops what the bench measures, each as a process
+// of its own in a temporary directory, and reads from /proc what it took.
 package machine
 
 import (
@@ -14,11 +16,13 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"chronos/loadtest/child"
 )
 
 // Redis is a redis-server of its own, and a client of it.
 type Redis struct {
-	*Process
+	*child.Process
 	Address string
 	Client  *redis.Client
 	dir     string
@@ -31,7 +35,7 @@ func StartRedis(ctx context.Context, dir string, aof bool) (*Redis, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start redis-server: %w", err)
 	}
-	address, err := FreeAddress(ctx)
+	address, err := child.FreeAddress(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +47,7 @@ func StartRedis(ctx context.Context, dir string, aof bool) (*Redis, error) {
 	if aof {
 		appendonly = "yes"
 	}
-	process, err := Start(ctx, "redis-server", dir, nil, "redis-server", "--bind", "127.0.0.1", "--port", port,
+	process, err := child.Start(ctx, "redis-server", dir, nil, "redis-server", "--bind", "127.0.0.1", "--port", port,
 		"--dir", own, "--save", "", "--appendonly", appendonly, "--appendfsync", "everysec")
 	if err != nil {
 		return nil, fmt.Errorf("%w; redis-server must be on PATH (Debian: apt-get install redis-server)", err)

@@ -1,13 +1,11 @@
-//go:build linux
-
-// Package machine starts and stops what the bench measures, each as a process
-// of its own in a temporary directory, and reads from /proc what it took.
-package machine
+// Package child starts the programs that are measured, waits for them, asks them and ends them.
+package child
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -18,7 +16,7 @@ import (
 )
 
 const (
-	stopLimit  = 10 * time.Second // from SIGTERM to SIGKILL
+	stopLimit  = 15 * time.Second // from SIGTERM to SIGKILL
 	readyLimit = 20 * time.Second
 	readyAgain = 20 * time.Millisecond
 )
@@ -33,6 +31,16 @@ type Process struct {
 	err    error
 }
 
+// Command is a program that gets SIGTERM when ctx ends, and SIGKILL if it goes on. It is not
+// in our process group, so that Ctrl-C leaves it to us in which order they end.
+func Command(ctx context.Context, path string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = stopLimit
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	return cmd
+}
+
 // Start starts a program with its output in a file of dir. The end of ctx does
 // not end it: Stop must be called.
 func Start(ctx context.Context, name, dir string, env []string, path string, args ...string) (*Process, error) {
@@ -41,11 +49,7 @@ func Start(ctx context.Context, name, dir string, env []string, path string, arg
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	cmd := exec.CommandContext(own, path, args...)
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = stopLimit
-	// Not in our process group: Ctrl-C leaves the order of their ends to us.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd := Command(own, path, args...)
 	cmd.Stdout, cmd.Stderr, cmd.Env = log, log, append(os.Environ(), env...)
 	if err := cmd.Start(); err != nil {
 		cancel()
@@ -54,6 +58,7 @@ func Start(ctx context.Context, name, dir string, env []string, path string, arg
 	p := &Process{name: name, log: log.Name(), cmd: cmd, cancel: cancel, ended: make(chan struct{})}
 	go func() {
 		defer close(p.ended)
+		// Stopped by us, it ends well if its status is 0; Wait would call that canceled.
 		if err := cmd.Wait(); err != nil && !cmd.ProcessState.Success() {
 			p.err = fmt.Errorf("%s ended: %w", name, err)
 		}
@@ -127,22 +132,30 @@ func (p *Process) Until(ctx context.Context, ask func(context.Context) error) er
 // Answers is an ask for Until: a GET of url is answered by 200.
 func Answers(url string) func(context.Context) error {
 	return func(ctx context.Context) error {
-		r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-		if err != nil {
-			return fmt.Errorf("ask: %w", err)
-		}
-		response, err := http.DefaultClient.Do(r)
-		if err != nil {
-			return fmt.Errorf("ask: %w", err)
-		}
-		if err := response.Body.Close(); err != nil {
-			return fmt.Errorf("ask: %w", err)
-		}
-		if response.StatusCode != http.StatusOK {
-			return fmt.Errorf("ask: answered %s", response.Status)
-		}
-		return nil
+		_, err := Ask(ctx, http.MethodGet, url)
+		return err
 	}
+}
+
+// Ask returns the body of the answer. Any status but 200 is an error.
+func Ask(ctx context.Context, method, url string) ([]byte, error) {
+	r, err := http.NewRequestWithContext(ctx, method, url, http.NoBody)
+	if err != nil {
+		return nil, fmt.Errorf("ask %s: %w", url, err)
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return nil, fmt.Errorf("ask %s: %w", url, err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, fmt.Errorf("ask %s: %w", url, err)
+	}
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("ask %s: %s: %s", url, response.Status, body)
+	}
+	return body, nil
 }
 
 // FreeAddress is host:port of the loopback interface where nobody listens.
