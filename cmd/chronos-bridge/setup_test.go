@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"regexp"
 	"slices"
@@ -126,20 +125,11 @@ func (b *bridge) get(path string) (status int, body string) {
 	b.Helper()
 	var at []string
 	await(b.T, "the bridge to be up", func() bool { at = listening.FindStringSubmatch(b.log.String()); return at != nil })
-	request, err := http.NewRequestWithContext(b.Context(), http.MethodGet, at[1]+path, nil)
+	got, err := testkit.Ask(nil, http.MethodGet, at[1]+path, "")
 	if err != nil {
 		b.Fatal(err)
 	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return response.StatusCode, string(text)
+	return got.Status, got.Body
 }
 
 // metric is the value of one series.

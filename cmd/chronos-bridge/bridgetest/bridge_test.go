@@ -2,7 +2,6 @@ package bridgetest
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"regexp"
@@ -92,18 +91,8 @@ func (b *bridge) get(path string) (status int, body string, err error) {
 
 // ask asks the admin listener as an operator does.
 func (b *bridge) ask(method, path string) (status int, body string, err error) {
-	req, err := http.NewRequest(method, b.admin+path, http.NoBody) //nolint:noctx // the client has a timeout
-	if err != nil {
-		return 0, "", err
-	}
-	req.Header.Set("Authorization", "Bearer "+b.token)
-	res, err := (&http.Client{Timeout: 5 * time.Second}).Do(req)
-	if err != nil {
-		return 0, "", err
-	}
-	defer res.Body.Close() //nolint:errcheck // read only
-	raw, err := io.ReadAll(res.Body)
-	return res.StatusCode, string(raw), err
+	got, err := testkit.Ask(nil, method, b.admin+path, "", "Authorization", "Bearer "+b.token)
+	return got.Status, got.Body, err
 }
 
 // metric is the value of a metric without labels, -1 if it can't be read.

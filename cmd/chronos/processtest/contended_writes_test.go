@@ -3,12 +3,13 @@ package processtest
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"chronos/internal/testkit"
 )
 
 // TestContendedWrites has many clients of two nodes write one timer at the same time.
@@ -83,16 +84,7 @@ func contend(t *testing.T, clients int, deletes bool) {
 // opaque is what a node reads of a timer.
 func (r *lateRig) opaque(node int, id string) string {
 	r.t.Helper()
-	req, err := http.NewRequestWithContext(r.t.Context(), http.MethodGet, r.nodes[node].url+"/timers/"+id, http.NoBody)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	res, err := r.client.client.Do(req)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	defer res.Body.Close() //nolint:errcheck // read only
-	raw, err := io.ReadAll(res.Body)
+	got, err := testkit.Ask(r.client.client, http.MethodGet, r.nodes[node].url+"/timers/"+id, "")
 	var said struct {
 		Callback struct {
 			HTTP struct {
@@ -100,8 +92,8 @@ func (r *lateRig) opaque(node int, id string) string {
 			} `json:"http"`
 		} `json:"callback"`
 	}
-	if err != nil || json.Unmarshal(raw, &said) != nil {
-		r.t.Fatalf("GET: status %d, %v: %s", res.StatusCode, err, raw)
+	if err != nil || json.Unmarshal([]byte(got.Body), &said) != nil {
+		r.t.Fatalf("GET: status %d, %v: %s", got.Status, err, got.Body)
 	}
 	return said.Callback.HTTP.Opaque
 }

@@ -2,7 +2,6 @@ package processtest
 
 import (
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -233,16 +232,11 @@ var (
 )
 
 func readMetrics(url string, s *history.Sample) error {
-	res, err := http.Get(url) //nolint:noctx // a loopback address
+	got, err := testkit.Ask(nil, http.MethodGet, url, "")
 	if err != nil {
 		return err
 	}
-	defer res.Body.Close() //nolint:errcheck // read only
-	raw, err := io.ReadAll(res.Body)
-	if err != nil {
-		return err
-	}
-	for _, found := range metricLine.FindAllStringSubmatch(string(raw), -1) {
+	for _, found := range metricLine.FindAllStringSubmatch(got.Body, -1) {
 		value, err := strconv.ParseFloat(found[3], 64)
 		if err != nil {
 			continue
@@ -265,7 +259,7 @@ func readMetrics(url string, s *history.Sample) error {
 		}
 	}
 	if _, ok := s.Counters[history.CountDelivered]; !ok || s.Goroutines == 0 {
-		return fmt.Errorf("status %d, and something is missing", res.StatusCode)
+		return fmt.Errorf("status %d, and something is missing", got.Status)
 	}
 	return nil
 }

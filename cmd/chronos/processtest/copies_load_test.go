@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
@@ -14,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"chronos/internal/testkit"
 	"chronos/scheduler/verify/history"
 )
 
@@ -167,13 +167,10 @@ func (l *load) send(kind history.Kind, id string, asked *history.Asked, r *rand.
 	}
 	o := history.Operation{Kind: kind, Node: node, ID: id, Timer: asked, ReturnNs: -1, Outcome: history.Unknown}
 	o.Key, _, _ = strings.Cut(id, "-")
-	req, err := http.NewRequest(method, url, strings.NewReader(body)) //nolint:noctx // the client has a timeout
-	if err != nil {
-		l.t.Error(err)
-		return o
-	}
 	o.InvokeNs = l.journal.now()
-	l.answer(&o, req)
+	if got, err := testkit.Ask(l.http, method, url, body); err == nil {
+		l.answer(&o, got)
+	}
 	if asked != nil {
 		due := max(o.ReturnNs, l.journal.now()) + asked.IntervalMs*int64(asked.Pops)*int64(time.Millisecond)
 		for last := l.lastDue.Load(); due > last && !l.lastDue.CompareAndSwap(last, due); last = l.lastDue.Load() {
@@ -184,17 +181,8 @@ func (l *load) send(kind history.Kind, id string, asked *history.Asked, r *rand.
 }
 
 // answer notes what a request is answered.
-func (l *load) answer(o *history.Operation, req *http.Request) {
-	res, err := l.http.Do(req)
-	if err != nil {
-		return
-	}
-	defer res.Body.Close() //nolint:errcheck // read only
-	raw, err := io.ReadAll(res.Body)
-	if err != nil {
-		return
-	}
-	o.ReturnNs, o.Status = l.journal.now(), res.StatusCode
+func (l *load) answer(o *history.Operation, got testkit.Answer) {
+	o.ReturnNs, o.Status = l.journal.now(), got.Status
 	switch {
 	case o.Kind == history.Get && o.Status == http.StatusNotFound:
 		o.Outcome = history.OK
@@ -202,11 +190,11 @@ func (l *load) answer(o *history.Operation, req *http.Request) {
 	case o.Status == http.StatusConflict: // overtaken: it may have been in force for a moment
 	case o.Status >= http.StatusBadRequest:
 		o.Outcome = history.Failed
-		l.t.Errorf("%s of %q was refused: %d %s", o.Kind, o.ID, o.Status, res.Header.Get("Reason"))
+		l.t.Errorf("%s of %q was refused: %d %s", o.Kind, o.ID, o.Status, got.Header.Get("Reason"))
 	default:
 		o.Outcome = history.OK
-		if err := readAnswer(o, res.Header, raw); err != nil {
-			l.t.Errorf("answer to a %s: %v: %s", o.Kind, err, raw)
+		if err := readAnswer(o, got.Header, []byte(got.Body)); err != nil {
+			l.t.Errorf("answer to a %s: %v: %s", o.Kind, err, got.Body)
 		}
 	}
 }

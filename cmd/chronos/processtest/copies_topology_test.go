@@ -86,8 +86,8 @@ func (n *nodeProcess) topology(t *testing.T, method, path, body string) (view sh
 
 func (n *nodeProcess) askTopology(t *testing.T, method, path, body string) (status int, raw []byte) {
 	t.Helper()
-	res, raw := n.ask(t, method, path, body)
-	return res.StatusCode, raw
+	got := n.ask(t, method, path, body)
+	return got.Status, []byte(got.Body)
 }
 
 // settle waits until the sweep after a change has passed, and returns how long that

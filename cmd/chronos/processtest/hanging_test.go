@@ -100,16 +100,11 @@ func keepCalling(t *testing.T, node *nodeProcess, url string, count int) {
 	t.Helper()
 	timer := fmt.Sprintf(`{"timing":{"interval":1,"repeat-for":3600},"callback":{"http":{"uri":%q,"opaque":"hangs"}}}`, url)
 	body := `{"timers":[` + strings.TrimSuffix(strings.Repeat(timer+",", count), ",") + `]}`
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, node.url+"/timers/batch", strings.NewReader(body))
+	res, err := testkit.Ask(nil, http.MethodPost, node.url+"/timers/batch", body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = res.Body.Close()
-	if res.StatusCode != http.StatusOK {
-		t.Fatalf("create a batch: status %d", res.StatusCode)
+	if res.Status != http.StatusOK {
+		t.Fatalf("create a batch: status %d", res.Status)
 	}
 }

@@ -4,11 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"regexp"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -107,39 +105,21 @@ func awaitNode(t *testing.T, p *testkit.Process) *nodeProcess {
 
 // readiness is what an admin listener says of its process.
 func readiness(admin string) (ready bool, said string) {
-	res, err := http.Get(admin + "/readyz") //nolint:noctx // a loopback address, in a loop with a deadline
+	got, err := testkit.Ask(nil, http.MethodGet, admin+"/readyz", "")
 	if err != nil {
 		return false, err.Error()
 	}
-	defer res.Body.Close() //nolint:errcheck // read only
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		return false, err.Error()
-	}
-	return res.StatusCode == http.StatusOK, res.Status + ", " + string(body)
+	return got.Status == http.StatusOK, fmt.Sprint(got.Status, " ", got.Body)
 }
 
 // ask asks the admin listener as an operator does.
-func (n *nodeProcess) ask(t *testing.T, method, path, body string) (*http.Response, []byte) {
+func (n *nodeProcess) ask(t *testing.T, method, path, body string) testkit.Answer {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, n.admin+path, strings.NewReader(body))
+	got, err := testkit.Ask(nil, method, n.admin+path, body, "Authorization", "Bearer "+n.token, "Content-Type", "application/json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.Header.Set("Authorization", "Bearer "+n.token)
-	if body != "" {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close() //nolint:errcheck // read only
-	raw, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return res, raw
+	return got
 }
 
 // answer is what a node said to one request.
@@ -192,26 +172,15 @@ func described(t *testing.T) *openapitest.Description {
 func (a *api) do(method, url, body string) (got answer) {
 	got.asked = time.Now()
 	defer func() { got.answered = time.Now() }()
-	req, err := http.NewRequest(method, url, strings.NewReader(body)) //nolint:noctx // the client has a timeout
-	if err != nil {
-		got.err = err
-		return got
-	}
-	res, err := a.client.Do(req)
-	if err != nil {
-		got.err = err
-		return got
-	}
-	defer res.Body.Close() //nolint:errcheck // read only
-	raw, err := io.ReadAll(res.Body)
-	got.status, got.header, got.err = res.StatusCode, res.Header, err
-	got.inFlight = res.Header.Get("X-Chronos-In-Flight") == "true"
+	found, err := testkit.Ask(a.client, method, url, body)
+	got.status, got.header, got.err = found.Status, found.Header, err
+	got.inFlight = found.Header.Get("X-Chronos-In-Flight") == "true"
 	var said struct {
 		ID  string    `json:"id"`
 		Due time.Time `json:"due"`
 	}
 	if got.status == http.StatusOK && method != http.MethodGet {
-		got.err = errors.Join(got.err, json.Unmarshal(raw, &said))
+		got.err = errors.Join(got.err, json.Unmarshal([]byte(found.Body), &said))
 		id, err := timer.ParseID(said.ID)
 		got.id, got.due, got.err = id, said.Due, errors.Join(got.err, err)
 	}

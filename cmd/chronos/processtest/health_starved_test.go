@@ -2,7 +2,6 @@ package processtest
 
 import (
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -105,14 +104,8 @@ func (r *rig) stopAgainAndAgain(m *member, stopping <-chan struct{}) {
 
 // saysAway reports whether a node's metrics say that a shard can't be used.
 func (m *member) saysAway(shard string) bool {
-	client := http.Client{Timeout: 2 * time.Second}
-	res, err := client.Get(m.admin + "/metrics") //nolint:noctx // it has a timeout
-	if err != nil {
-		return false
-	}
-	defer res.Body.Close() //nolint:errcheck // read only
-	raw, err := io.ReadAll(res.Body)
-	return err == nil && strings.Contains(string(raw), fmt.Sprintf("chronos_shard_up{shard=%q} 0", shard))
+	got, err := testkit.Ask(&http.Client{Timeout: 2 * time.Second}, http.MethodGet, m.admin+"/metrics", "")
+	return err == nil && strings.Contains(got.Body, fmt.Sprintf("chronos_shard_up{shard=%q} 0", shard))
 }
 
 // lateness is how late the first callbacks of pops came that were due within the span,

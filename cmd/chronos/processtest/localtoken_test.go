@@ -61,8 +61,8 @@ func TestAdminWithoutTokensFile(t *testing.T) {
 		{"DELETE", "/dead/x", 404, false},
 		{"DELETE", "/dead?all=true", 200, false},
 	} {
-		if res, body := node.ask(t, c.method, c.path, ""); res.StatusCode != c.status {
-			t.Errorf("%s %s with the token: %d %.200s, want %d", c.method, c.path, res.StatusCode, body, c.status)
+		if got := node.ask(t, c.method, c.path, ""); got.Status != c.status {
+			t.Errorf("%s %s with the token: %d %.200s, want %d", c.method, c.path, got.Status, got.Body, c.status)
 		}
 		for about, headers := range map[string][]string{"no token": nil, "a wrong token": {"Authorization", "Bearer " + wrong}} {
 			status, body := raw(t, c.method, node.admin+c.path, "", headers...)

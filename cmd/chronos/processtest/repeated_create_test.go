@@ -3,7 +3,6 @@ package processtest
 import (
 	"fmt"
 	"net/http"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -113,23 +112,12 @@ func (r *lateRig) createOnce(node int, key string) {
 	deadline := time.Now().Add(10 * time.Second)
 	body := timerBody(100*time.Millisecond, r.receiver.URL(), key)
 	for {
-		req, err := http.NewRequestWithContext(r.t.Context(), http.MethodPost, r.nodes[node].url+"/timers", strings.NewReader(body))
-		if err != nil {
-			r.t.Error(err)
-			return
-		}
-		req.Header.Set("Idempotency-Key", key)
-		status := 0
-		res, err := r.client.client.Do(req)
-		if err == nil {
-			_ = res.Body.Close()
-			status = res.StatusCode
-		}
+		got, err := testkit.Ask(r.client.client, http.MethodPost, r.nodes[node].url+"/timers", body, "Idempotency-Key", key)
 		switch {
-		case status == http.StatusOK:
+		case got.Status == http.StatusOK:
 			return
 		case time.Now().After(deadline):
-			r.t.Errorf("create %s: status %d, %v", key, status, err)
+			r.t.Errorf("create %s: status %d, %v", key, got.Status, err)
 			return
 		}
 		r.wait(50 * time.Millisecond)

@@ -3,8 +3,8 @@ package processtest
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -24,28 +24,15 @@ type resyncer struct {
 // body.
 func (r *resyncer) ask(status int, method, path, body string) (http.Header, []byte) {
 	r.t.Helper()
-	req, err := http.NewRequestWithContext(r.t.Context(), method, path, strings.NewReader(body))
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+r.node.token)
-	if body != "" {
-		req.Header.Set("Content-Type", "application/json")
-	}
 	client := r.client
-	if !strings.HasPrefix(req.URL.Path, "/timers") {
-		client = http.DefaultClient // what else is on the admin listener is not in openapi.yaml
+	if to, err := url.Parse(path); err == nil && !strings.HasPrefix(to.Path, "/timers") {
+		client = nil // what else is on the admin listener is not in openapi.yaml
 	}
-	res, err := client.Do(req)
-	if err != nil {
-		r.t.Fatal(err)
+	got, err := testkit.Ask(client, method, path, body, "Authorization", "Bearer "+r.node.token, "Content-Type", "application/json")
+	if err != nil || got.Status != status {
+		r.t.Fatalf("%s %s: %d %s (%v), want %d", method, path, got.Status, got.Body, err, status)
 	}
-	defer res.Body.Close() //nolint:errcheck // read only
-	raw, err := io.ReadAll(res.Body)
-	if err != nil || res.StatusCode != status {
-		r.t.Fatalf("%s %s: %d %s (%v), want %d", method, path, res.StatusCode, raw, err, status)
-	}
-	return res.Header, raw
+	return got.Header, []byte(got.Body)
 }
 
 // view is what the topology shows as cluster-view-id.

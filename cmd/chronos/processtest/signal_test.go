@@ -28,13 +28,8 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	receiver.WaitFor(t, 5*time.Second, webhooktest.AtLeast(1))
 	node.Signal(syscall.SIGTERM)
 	testkit.Eventually(t, 5*time.Second, "the node is stopping", func() bool { return strings.Contains(node.Log.String(), "node stops") })
-	res, err := http.Get(node.admin + "/readyz") //nolint:noctx // a loopback address
-	if err != nil {
-		t.Fatalf("a draining node doesn't say whether it is ready: %v", err)
-	}
-	defer res.Body.Close() //nolint:errcheck // read only
-	if res.StatusCode != http.StatusServiceUnavailable {
-		t.Errorf("a draining node says %d to /readyz, want 503", res.StatusCode)
+	if status, _ := raw(t, http.MethodGet, node.admin+"/readyz", ""); status != http.StatusServiceUnavailable {
+		t.Errorf("a draining node says %d to /readyz, want 503", status)
 	}
 	// A signal that comes with the first is no second one.
 	node.Signal(syscall.SIGTERM)
@@ -44,7 +39,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	case <-time.After(500 * time.Millisecond):
 	}
 	watch, second := heldup.Begin(t), time.Now()
-	err = node.Stop(20 * time.Second)
+	err := node.Stop(20 * time.Second)
 	watch.AtMost(t, second, "the end after the second signal", time.Since(second), time.Second)
 	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 1 {
 		t.Errorf("the node ended with %v, want exit status 1", err)

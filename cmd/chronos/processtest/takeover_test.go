@@ -2,7 +2,6 @@ package processtest
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -99,25 +98,9 @@ func TestPagesOperateNothing(t *testing.T) {
 // raw sends a request with these headers, names and values in turn, and nothing else.
 func raw(t *testing.T, method, url, body string, headers ...string) (status int, answered string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	got, err := testkit.Ask(nil, method, url, body, headers...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := 0; i+1 < len(headers); i += 2 {
-		if headers[i] == "Host" {
-			req.Host = headers[i+1]
-			continue
-		}
-		req.Header.Add(headers[i], headers[i+1])
-	}
-	res, err := (&http.Client{Timeout: 10 * time.Second}).Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close() //nolint:errcheck // read only
-	read, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return res.StatusCode, string(read)
+	return got.Status, got.Body
 }

@@ -13,17 +13,17 @@ func TestTwoDatabasesOfOneRedis(t *testing.T) {
 	redis := startRedis(t)
 	node := startNode(t, redis.URL)
 	body := `{"name": "b", "url": "` + strings.TrimSuffix(redis.URL, "/0") + `/1"}`
-	res, raw := node.ask(t, http.MethodPost, "/topology/shards", body)
-	if res.StatusCode != http.StatusConflict || !strings.Contains(string(raw), "same-redis") || !strings.Contains(string(raw), "two databases of one Redis") {
-		t.Errorf("added: %d %s", res.StatusCode, raw)
+	got := node.ask(t, http.MethodPost, "/topology/shards", body)
+	if got.Status != http.StatusConflict || !strings.Contains(got.Body, "same-redis") || !strings.Contains(got.Body, "two databases of one Redis") {
+		t.Errorf("added: %d %s", got.Status, got.Body)
 	}
-	if res, raw = node.ask(t, http.MethodPost, "/topology/shards?force=true", body); res.StatusCode != http.StatusOK {
-		t.Fatalf("added with force: %d %s", res.StatusCode, raw)
+	if got = node.ask(t, http.MethodPost, "/topology/shards?force=true", body); got.Status != http.StatusOK {
+		t.Fatalf("added with force: %d %s", got.Status, got.Body)
 	}
-	_, raw = node.ask(t, http.MethodGet, "/topology", "")
+	got = node.ask(t, http.MethodGet, "/topology", "")
 	for _, other := range []string{"main", "b"} {
-		if !strings.Contains(string(raw), "a database of the same Redis as shard "+other) {
-			t.Errorf("no problem names %s: %s", other, raw)
+		if !strings.Contains(got.Body, "a database of the same Redis as shard "+other) {
+			t.Errorf("no problem names %s: %s", other, got.Body)
 		}
 	}
 }
