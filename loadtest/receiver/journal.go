@@ -1,8 +1,6 @@
 package main
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"os"
 	"sync"
@@ -51,18 +49,13 @@ func (j *journal) write(e history.Event) {
 // at is an instant on the history's clock.
 func (j *journal) at(t time.Time) int64 { return t.Sub(j.begun).Nanoseconds() }
 
-func hashOf(body []byte) string {
-	sum := sha256.Sum256(body)
-	return hex.EncodeToString(sum[:8])
-}
-
 // callback writes one that arrived, once it has been answered.
 func (j *journal) callback(cb *check.Callback, path, webhookID string, body []byte, status int) {
 	if j == nil {
 		return
 	}
 	j.write(history.Event{Callback: &history.Callback{
-		ArriveNs: j.at(cb.Arrived), URL: path, BodyHash: hashOf(body), ID: cb.TimerID, Key: cb.Key, Version: cb.Version,
+		ArriveNs: j.at(cb.Arrived), URL: path, BodyHash: history.HashOf(body), ID: cb.TimerID, Key: cb.Key, Version: cb.Version,
 		Seq: cb.Sequence, Attempt: cb.Attempt, WebhookID: webhookID, DueMs: cb.Due.UnixMilli(), Status: status, AnsweredNs: j.at(time.Now()),
 	}})
 }
@@ -93,7 +86,7 @@ func (j *journal) operation(op *check.Operation) {
 	}
 	if op.Op != check.End {
 		o.Timer = &history.Asked{
-			IntervalMs: op.IntervalMs, Pops: op.Pops, URL: fmt.Sprintf("/cb/%s/%d", op.Session, op.Revision), BodyHash: hashOf([]byte(op.Body)),
+			IntervalMs: op.IntervalMs, Pops: op.Pops, URL: fmt.Sprintf("/cb/%s/%d", op.Session, op.Revision), BodyHash: history.HashOf(op.Body),
 		}
 		if op.Pops > 1 {
 			o.Timer.RepeatForMs = int64(op.Pops) * op.IntervalMs

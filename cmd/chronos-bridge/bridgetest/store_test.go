@@ -3,13 +3,13 @@ package bridgetest
 import (
 	"context"
 	"fmt"
-	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
 
 	"chronos/internal/testkit"
+	"chronos/scheduler/verify/record"
 )
 
 // store is a redis-server with an append-only file, as many starts as it may have.
@@ -55,7 +55,6 @@ func (r *rig) readContents(ctx context.Context) (contents, error) {
 
 // read reads a partition's keys, as lua/README.md describes them.
 func (all *contents) read(ctx context.Context, s *store, prefix string) error {
-	const header = 13 // fields before the specification, which a tombstone lacks
 	pipe := s.client.TxPipeline()
 	timers, leases, dead := pipe.HGetAll(ctx, prefix+"timers"), pipe.HLen(ctx, prefix+"leases"), pipe.ZCard(ctx, prefix+"dead")
 	if _, err := pipe.Exec(ctx); err != nil {
@@ -63,13 +62,15 @@ func (all *contents) read(ctx context.Context, s *store, prefix string) error {
 	}
 	all.leases += int(leases.Val())
 	all.letters += int(dead.Val())
-	for key, record := range timers.Val() {
-		fields := strings.SplitN(record, " ", header+1)
+	for key, text := range timers.Val() {
+		if key == "#" {
+			continue
+		}
+		found, err := record.Parse(key, text)
 		switch {
-		case key == "#":
-		case len(fields) < header:
-			return fmt.Errorf("record of %s has %d fields", key, len(fields))
-		case len(fields) == header || fields[header] == "":
+		case err != nil:
+			return err
+		case found.Ended:
 			all.tombstones[key]++
 		default:
 			all.live++

@@ -2,16 +2,14 @@ package processtest
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"regexp"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"chronos/scheduler/verify/history"
+	"chronos/scheduler/verify/record"
 )
 
 // contents are what all shards hold.
@@ -76,11 +74,11 @@ func (all *contents) readPartition(ctx context.Context, s *shardProcess, prefix 
 	}
 	all.letters += int(dead.Val())
 	scores := scoresOf(due.Val())
-	for key, record := range timers.Val() {
+	for key, text := range timers.Val() {
 		if key == "#" {
 			continue
 		}
-		found, err := parseCopy(key, record)
+		found, err := record.Parse(key, text)
 		if err != nil {
 			return err
 		}
@@ -117,34 +115,4 @@ func scoresOf(due []redis.Z) map[string]int64 {
 		}
 	}
 	return scores
-}
-
-// parseCopy reads a record as lua/README.md describes it.
-func parseCopy(key, record string) (history.Copy, error) {
-	const header = 13 // fields before the specification
-	c := history.Copy{Key: key}
-	fields := strings.SplitN(record, " ", header+1)
-	if len(fields) < header {
-		return c, fmt.Errorf("record of %s has %d fields: %q", key, len(fields), record)
-	}
-	c.Version = fields[0]
-	for i, to := range []*int{&c.Seq, &c.Attempt, &c.Rank, &c.RF} {
-		n, err := strconv.Atoi(fields[1+i])
-		if err != nil {
-			return c, fmt.Errorf("record of %s: field %d is %q", key, 1+i, fields[1+i])
-		}
-		*to = n
-	}
-	if c.Ended = len(fields) == header || fields[header] == ""; c.Ended {
-		return c, nil
-	}
-	var spec struct {
-		URI    string `json:"uri"`
-		Opaque string `json:"opaque"`
-	}
-	if err := json.Unmarshal([]byte(fields[header]), &spec); err != nil {
-		return c, fmt.Errorf("record of %s: %w", key, err)
-	}
-	c.URL, c.BodyHash = spec.URI, hashOf(spec.Opaque)
-	return c, nil
 }

@@ -1,12 +1,8 @@
 package processtest
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"os"
 	"slices"
 	"sync"
-	"testing"
 	"time"
 
 	"chronos/scheduler/verify/history"
@@ -68,7 +64,7 @@ func (j *journal) begin(f history.Fault) (end func()) {
 func (j *journal) call(receiver string, c webhooktest.Call, told webhooktest.Answer) {
 	arrived := int64(c.Arrived.Sub(j.start))
 	record := history.Callback{
-		ArriveNs: arrived, URL: receiver + c.Target, BodyHash: hashOf(c.Body), ID: c.ID.String(), Key: c.ID.Key,
+		ArriveNs: arrived, URL: receiver + c.Target, BodyHash: history.HashOf(c.Body), ID: c.ID.String(), Key: c.ID.Key,
 		Version: c.Version.String(), Seq: c.Seq, Attempt: c.Attempt, WebhookID: c.WebhookID, DueMs: c.Due.UnixMilli(),
 		Status: max(told.Status, 200), AnsweredNs: arrived + int64(told.Delay),
 	}
@@ -84,52 +80,4 @@ func (j *journal) finish(end history.End) history.History {
 	h.Operations, h.Callbacks, h.Faults = slices.Clone(h.Operations), slices.Clone(h.Callbacks), slices.Clone(h.Faults)
 	h.End = &end
 	return h
-}
-
-func hashOf(body string) string {
-	sum := sha256.Sum256([]byte(body))
-	return hex.EncodeToString(sum[:8])
-}
-
-// keepHistory writes a history as JSON lines.
-func keepHistory(t *testing.T, path string, h *history.History) {
-	t.Helper()
-	file, err := os.Create(path)
-	if err != nil {
-		t.Errorf("keep the history: %v", err)
-		return
-	}
-	defer func() { _ = file.Close() }()
-	w := history.NewWriter(file)
-	write := func(e history.Event) {
-		if err := w.Write(e); err != nil {
-			t.Errorf("keep the history: %v", err)
-		}
-	}
-	write(history.Event{Header: &h.Header})
-	for i := range h.Operations {
-		write(history.Event{Operation: &h.Operations[i]})
-	}
-	for i := range h.Callbacks {
-		write(history.Event{Callback: &h.Callbacks[i]})
-	}
-	for i := range h.Faults {
-		write(history.Event{Fault: &h.Faults[i]})
-	}
-	for i := range h.Copies {
-		write(history.Event{Copy: &h.Copies[i]})
-	}
-	for i := range h.Strays {
-		write(history.Event{Stray: &h.Strays[i]})
-	}
-	for i := range h.Homes {
-		write(history.Event{Home: &h.Homes[i]})
-	}
-	for i := range h.Samples {
-		write(history.Event{Sample: &h.Samples[i]})
-	}
-	write(history.Event{End: h.End})
-	if err := w.Flush(); err != nil {
-		t.Errorf("keep the history: %v", err)
-	}
 }

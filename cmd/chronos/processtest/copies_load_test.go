@@ -130,7 +130,7 @@ func (l *load) timer(ctx context.Context, r *rand.Rand) {
 // draw is a timer with a URL and body of its own.
 func (l *load) draw(r *rand.Rand) *history.Asked {
 	n := strconv.FormatInt(l.writes.Add(1), 10)
-	asked := &history.Asked{URL: l.receiver + "/" + n, BodyHash: hashOf("body of " + n), Pops: 1}
+	asked := &history.Asked{URL: l.receiver + "/" + n, BodyHash: history.HashOf("body of " + n), Pops: 1}
 	from, to := shortest, l.mix.longest
 	if r.Float64() < l.mix.recurring {
 		from, to, asked.Pops = shortestRecurring, l.mix.longestRecurring, recurringPops
@@ -221,7 +221,7 @@ func readAnswer(o *history.Operation, header http.Header, raw []byte) error {
 	}
 	if o.Kind == history.Get {
 		call := &said.Callback.HTTP
-		o.Read = &history.Read{Seq: said.Sequence, State: said.State, URL: call.URI, BodyHash: hashOf(call.Opaque)}
+		o.Read = &history.Read{Seq: said.Sequence, State: said.State, URL: call.URI, BodyHash: history.HashOf(call.Opaque)}
 		return nil
 	}
 	o.Answer = &history.Answer{ID: said.ID, Key: said.Key, Copies: said.Copies, InFlight: header.Get("X-Chronos-In-Flight") == "true"}

@@ -221,7 +221,9 @@ func relax(l *history.Limits, heldUp time.Duration) {
 func (r *rig) judge(h *history.History) string {
 	r.t.Helper()
 	if r.plan.keep != "" {
-		keepHistory(r.t, filepath.Join(r.plan.keep, r.scenario.name+".jsonl"), h)
+		if err := h.Keep(filepath.Join(r.plan.keep, r.scenario.name+".jsonl")); err != nil {
+			r.t.Error(err)
+		}
 		r.keepLogs()
 	}
 	limits := r.plan.limits()

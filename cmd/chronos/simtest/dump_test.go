@@ -1,15 +1,14 @@
 package simtest
 
 import (
-	"encoding/json"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"chronos/redisstore"
 	"chronos/scheduler/verify/history"
+	"chronos/scheduler/verify/record"
 )
 
 // tombLife is how long the tombstones of deletes live in runs, so that they are
@@ -113,41 +112,15 @@ func timersOf(shard string, taken snapshot, base string, now time.Time, odd func
 		if key == "#" {
 			continue // counts writes
 		}
-		found, ok := copyOf(records[key])
+		found, err := record.Parse(key, records[key])
 		score, due := taken.sorted[base+":due"][key]
-		if !ok || !due {
+		if err != nil || !due {
 			odd(base + ":timers " + key)
 			continue
 		}
 		_, found.Leased = taken.hashes[base+":leases"][key]
-		found.Shard, found.Key, found.ScoreMs = shard, key, int64(score)-now.UnixMilli()
+		found.Shard, found.ScoreMs = shard, int64(score)-now.UnixMilli()
 		copies = append(copies, found)
 	}
 	return copies
-}
-
-// copyOf reads a record; see lua/common.lua.
-func copyOf(record string) (found history.Copy, ok bool) {
-	const heads = 13
-	fields := strings.SplitN(record, " ", heads+1)
-	if len(fields) < heads {
-		return found, false
-	}
-	found.Version = fields[0]
-	var errs [4]error
-	found.Seq, errs[0] = strconv.Atoi(fields[1])
-	found.Attempt, errs[1] = strconv.Atoi(fields[2])
-	found.Rank, errs[2] = strconv.Atoi(fields[3])
-	found.RF, errs[3] = strconv.Atoi(fields[4])
-	if found.Ended = len(fields) == heads || fields[heads] == ""; !found.Ended {
-		var spec struct {
-			URI    string `json:"uri"`
-			Opaque string `json:"opaque"`
-		}
-		if json.Unmarshal([]byte(fields[heads]), &spec) != nil {
-			return found, false
-		}
-		found.URL, found.BodyHash = spec.URI, hashOf(spec.Opaque)
-	}
-	return found, errs == [4]error{}
 }

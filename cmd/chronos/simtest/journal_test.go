@@ -1,8 +1,6 @@
 package simtest
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"slices"
 	"sync"
 	"time"
@@ -45,7 +43,7 @@ func (j *journal) fault(f history.Fault) {
 func (j *journal) call(c webhooktest.Call, answer webhooktest.Answer) {
 	arrived := c.Arrived.Sub(j.start)
 	record := history.Callback{
-		ArriveNs: int64(arrived), URL: urlAt(c.Target), BodyHash: hashOf(c.Body), ID: c.ID.String(), Key: c.ID.Key,
+		ArriveNs: int64(arrived), URL: urlAt(c.Target), BodyHash: history.HashOf(c.Body), ID: c.ID.String(), Key: c.ID.Key,
 		Version: c.Version.String(), Seq: c.Seq, Attempt: c.Attempt, WebhookID: c.WebhookID, DueMs: c.Due.UnixMilli(),
 		Node: c.From, Status: answer.Status, AnsweredNs: int64(arrived + answer.Delay),
 	}
@@ -97,9 +95,4 @@ func (j *journal) dump(at time.Duration, copies []history.Copy, strays []history
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.dumped, j.h.Copies, j.h.Strays, j.h.Homes, j.active = at, copies, strays, append(j.h.Homes, homes...), active
-}
-
-func hashOf(body string) string {
-	sum := sha256.Sum256([]byte(body))
-	return hex.EncodeToString(sum[:8])
 }

@@ -1,9 +1,7 @@
 package simtest
 
 import (
-	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -125,36 +123,7 @@ func exempt() []history.Invariant {
 func keep(t *testing.T, folder string, h *history.History) {
 	t.Helper()
 	path := filepath.Join(folder, fmt.Sprintf("%d.jsonl", h.Header.Seed))
-	file, err := os.Create(path)
-	if err != nil {
-		t.Errorf("keep the history: %v", err)
-		return
-	}
-	defer func() { _ = file.Close() }()
-	w := json.NewEncoder(file)
-	events := []history.Event{{Header: &h.Header}}
-	for i := range h.Operations {
-		events = append(events, history.Event{Operation: &h.Operations[i]})
-	}
-	for i := range h.Callbacks {
-		events = append(events, history.Event{Callback: &h.Callbacks[i]})
-	}
-	for i := range h.Faults {
-		events = append(events, history.Event{Fault: &h.Faults[i]})
-	}
-	for i := range h.Copies {
-		events = append(events, history.Event{Copy: &h.Copies[i]})
-	}
-	for i := range h.Strays {
-		events = append(events, history.Event{Stray: &h.Strays[i]})
-	}
-	for i := range h.Homes {
-		events = append(events, history.Event{Home: &h.Homes[i]})
-	}
-	for _, e := range append(events, history.Event{End: h.End}) {
-		if err := w.Encode(e); err != nil {
-			t.Errorf("keep the history: %v", err)
-			return
-		}
+	if err := h.Keep(path); err != nil {
+		t.Error(err)
 	}
 }

@@ -109,7 +109,7 @@ func (cl *client) drawEndpoint() string {
 func (cl *client) asked(t timer.Timer) *history.Asked {
 	a := &history.Asked{
 		IntervalMs: t.Interval.Milliseconds(), RepeatForMs: t.RepeatFor.Milliseconds(), Pops: t.Pops(), RF: t.ReplicationFactor,
-		URL: t.Callback.URI, BodyHash: hashOf(t.Callback.Opaque),
+		URL: t.Callback.URI, BodyHash: history.HashOf(t.Callback.Opaque),
 	}
 	if !t.At.IsZero() {
 		at := int64(t.At.Sub(cl.c.journal.start))
@@ -216,7 +216,7 @@ func (cl *client) get(ctx context.Context) {
 		case err == nil:
 			o.Read = &history.Read{
 				Seq: found.Record.State.Seq, State: stateOf(&found),
-				URL: found.Record.Timer.Callback.URI, BodyHash: hashOf(found.Record.Timer.Callback.Opaque),
+				URL: found.Record.Timer.Callback.URI, BodyHash: history.HashOf(found.Record.Timer.Callback.Opaque),
 			}
 		}
 	})

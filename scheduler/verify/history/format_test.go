@@ -11,33 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// events are the lines of a history.
-func (h *History) events() []Event {
-	all := []Event{{Header: &h.Header}}
-	for i := range h.Operations {
-		all = append(all, Event{Operation: &h.Operations[i]})
-	}
-	for i := range h.Callbacks {
-		all = append(all, Event{Callback: &h.Callbacks[i]})
-	}
-	for i := range h.Faults {
-		all = append(all, Event{Fault: &h.Faults[i]})
-	}
-	for i := range h.Homes {
-		all = append(all, Event{Home: &h.Homes[i]})
-	}
-	for i := range h.Copies {
-		all = append(all, Event{Copy: &h.Copies[i]})
-	}
-	for i := range h.Strays {
-		all = append(all, Event{Stray: &h.Strays[i]})
-	}
-	for i := range h.Samples {
-		all = append(all, Event{Sample: &h.Samples[i]})
-	}
-	return append(all, Event{End: h.End})
-}
-
 func written(t *testing.T, events []Event) *bytes.Buffer {
 	t.Helper()
 	var b bytes.Buffer
@@ -58,7 +31,7 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	b.fault(NodeDeath, "n1", 1000, 2000)
 	b.Strays = append(b.Strays, Stray{Shard: "a", Key: "x"})
 	b.asked("/1").Timer.AtNs = new(at(3))
-	got, err := ReadAll(written(t, b.events()))
+	got, err := ReadAll(written(t, b.Events()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +114,7 @@ func TestAWriterRefusesWhatIsInvalid(t *testing.T) {
 }
 
 func TestAReaderNamesTheLine(t *testing.T) {
-	lines := strings.SplitAfter(written(t, clean().events()).String(), "\n")
+	lines := strings.SplitAfter(written(t, clean().Events()).String(), "\n")
 	whole := func(third string) string { return lines[0] + lines[1] + third + strings.Join(lines[2:], "") }
 	for name, in := range map[string]struct{ text, want string }{
 		"no JSON":          {whole("{\n"), "line 3:"},

@@ -1,6 +1,12 @@
 package history
 
-import "errors"
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+)
 
 // History is everything a run recorded. The order within the slices doesn't matter.
 type History struct {
@@ -43,4 +49,55 @@ func (h *History) add(e *Event, first bool) error {
 		h.End = e.End
 	}
 	return nil
+}
+
+// Events are the lines of a history.
+func (h *History) Events() []Event {
+	all := []Event{{Header: &h.Header}}
+	for i := range h.Operations {
+		all = append(all, Event{Operation: &h.Operations[i]})
+	}
+	for i := range h.Callbacks {
+		all = append(all, Event{Callback: &h.Callbacks[i]})
+	}
+	for i := range h.Faults {
+		all = append(all, Event{Fault: &h.Faults[i]})
+	}
+	for i := range h.Homes {
+		all = append(all, Event{Home: &h.Homes[i]})
+	}
+	for i := range h.Copies {
+		all = append(all, Event{Copy: &h.Copies[i]})
+	}
+	for i := range h.Strays {
+		all = append(all, Event{Stray: &h.Strays[i]})
+	}
+	for i := range h.Samples {
+		all = append(all, Event{Sample: &h.Samples[i]})
+	}
+	if h.End != nil {
+		all = append(all, Event{End: h.End})
+	}
+	return all
+}
+
+// Keep writes a history to a file, for ReadAll. An event that is invalid is left out, and is an
+// error.
+func (h *History) Keep(path string) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("keep history: %w", err)
+	}
+	w := NewWriter(file)
+	var errs []error
+	for _, e := range h.Events() {
+		errs = append(errs, w.Write(e))
+	}
+	return errors.Join(append(errs, w.Flush(), file.Close())...)
+}
+
+// HashOf is what a history has of a body.
+func HashOf[B string | []byte](body B) string {
+	sum := sha256.Sum256([]byte(body))
+	return hex.EncodeToString(sum[:8])
 }
