@@ -221,7 +221,7 @@ func (s *Store) adopt(l *Topology) error {
 	if err != nil {
 		return err
 	}
-	s.publish(l)
+	s.book.Publish(s.endpoints(l))
 	s.adopting.Lock()
 	defer s.adopting.Unlock()
 	before := s.current.Load()

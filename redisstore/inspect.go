@@ -2,9 +2,9 @@ package redisstore
 
 import (
 	"context"
-	"net/url"
 	"sync"
 
+	"chronos/redisstore/endpoint"
 	"chronos/scheduler/store"
 )
 
@@ -28,7 +28,7 @@ func (s *Store) Inspect(ctx context.Context) (Topology, []ShardReport) {
 	for i, m := range t.Shards {
 		wg.Go(func() {
 			reports[i] = s.inspect(ctx, current.shards[i], max(t.Moved, t.Lost[m.Name].Epoch))
-			reports[i].Member, reports[i].State = Member{Name: m.Name, URL: withoutSecrets(m.URL)}, t.StateOf(m.Name)
+			reports[i].Member, reports[i].State = Member{Name: m.Name, URL: endpoint.WithoutSecrets(m.URL)}, t.StateOf(m.Name)
 		})
 	}
 	wg.Wait()
@@ -63,19 +63,4 @@ func (s *Store) inspect(ctx context.Context, sh *shard, moved int64) (r ShardRep
 		}
 	}
 	return r
-}
-
-// withoutSecrets is a URL as it may be shown.
-func withoutSecrets(raw string) string {
-	u, err := url.Parse(raw)
-	if err != nil {
-		return ""
-	}
-	u.User = nil
-	query := u.Query()
-	for _, name := range []string{"password", "username", "sentinel_password", "sentinel_username"} {
-		query.Del(name)
-	}
-	u.RawQuery = query.Encode()
-	return u.String()
 }

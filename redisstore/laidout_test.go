@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"chronos/internal/heldup"
+	"chronos/redisstore/endpoint"
 )
 
 // laidOut is some real Redis, and nodes on them that follow each other's changes.
@@ -71,7 +72,7 @@ func (l *laidOut) drain(s *Store, name string) error {
 
 // topology is one of shards that all take timers.
 func (l *laidOut) topology(epoch int64, change string, names ...string) Topology {
-	var shards []ShardConfig
+	var shards []endpoint.Config
 	for _, name := range names {
 		shards = append(shards, l.redis[name].shard(name))
 	}

@@ -1,9 +1,12 @@
 package redisstore
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"net"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -13,6 +16,7 @@ import (
 	"time"
 
 	"chronos/internal/heldup"
+	"chronos/redisstore/endpoint"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
@@ -165,12 +169,12 @@ func TestInstantLongPast(t *testing.T) {
 }
 
 func TestOpenRefuses(t *testing.T) {
-	shard := ShardConfig{Name: "a", URL: "redis://127.0.0.1:1"}
+	shard := endpoint.Config{Name: "a", URL: "redis://127.0.0.1:1"}
 	for name, o := range map[string]Options{
-		"no shards": options(io.Discard), "no node": {Shards: []ShardConfig{shard}, Lane: "http"},
-		"no lane": {Shards: []ShardConfig{shard}, Node: "n"}, "colon in the node": {Shards: []ShardConfig{shard}, Node: "a:b", Lane: "http"},
-		"space in the node": {Shards: []ShardConfig{shard}, Node: "a b", Lane: "http"},
-		"bad URL":           options(io.Discard, ShardConfig{Name: "a", URL: "redis://:s3cret@h:port"}),
+		"no shards": options(io.Discard), "no node": {Shards: []endpoint.Config{shard}, Lane: "http"},
+		"no lane": {Shards: []endpoint.Config{shard}, Node: "n"}, "colon in the node": {Shards: []endpoint.Config{shard}, Node: "a:b", Lane: "http"},
+		"space in the node": {Shards: []endpoint.Config{shard}, Node: "a b", Lane: "http"},
+		"bad URL":           options(io.Discard, endpoint.Config{Name: "a", URL: "redis://:s3cret@h:port"}),
 	} {
 		s, err := Open(t.Context(), o)
 		if err == nil {
@@ -221,7 +225,7 @@ func TestCluster(t *testing.T) {
 		info, _ := p.admin.ClusterInfo(t.Context()).Result()
 		return strings.Contains(info, "cluster_state:ok")
 	})
-	s := openShards(t, io.Discard, ShardConfig{Name: "a", URL: "redis+cluster://" + p.addr()})
+	s := openShards(t, io.Discard, endpoint.Config{Name: "a", URL: "redis+cluster://" + p.addr()})
 	p.do("SCRIPT", "FLUSH")
 	const timers = 100
 	for i := range timers {
@@ -276,7 +280,7 @@ func TestUnixSocket(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "s")
 	startProcess(t, "--unixsocket", socket)
-	if s := openShards(t, io.Discard, ShardConfig{Name: "a", URL: "unix://" + socket}); !works(t, s, "x") {
+	if s := openShards(t, io.Discard, endpoint.Config{Name: "a", URL: "unix://" + socket}); !works(t, s, "x") {
 		t.Error("nothing is stored over a socket")
 	}
 }
@@ -296,12 +300,12 @@ func TestSecretsStaySecret(t *testing.T) {
 		faults = append(faults, claimed, beaten, surveyed, s.Leave(t.Context(), "a"))
 	}
 	for _, url := range []string{"redis://user-hunter2:hunter2@%s/0", "redis+cluster://:hunter2@%s", "redis+sentinel://:hunter2@%s?master_name=m"} {
-		s := openShards(t, &log, ShardConfig{Name: "a", URL: fmt.Sprintf(url, p.addr())})
+		s := openShards(t, &log, endpoint.Config{Name: "a", URL: fmt.Sprintf(url, p.addr())})
 		tell(s)
 	}
 	p.kill()
 	for _, url := range []string{"redis://:hunter2@%s/0", "redis+cluster://:hunter2@%s", "redis+sentinel://:hunter2@%s?master_name=m", "rediss://:hunter2@%s"} {
-		s := openShards(t, &log, ShardConfig{Name: "a", URL: fmt.Sprintf(url, p.addr())})
+		s := openShards(t, &log, endpoint.Config{Name: "a", URL: fmt.Sprintf(url, p.addr())})
 		tell(s)
 	}
 	if n := strings.Count(log.String(), "level=WARN"); n < 7 {
@@ -314,5 +318,36 @@ func TestSecretsStaySecret(t *testing.T) {
 		if !errors.Is(err, timer.ErrUnavailable) || strings.Contains(err.Error(), secret) {
 			t.Errorf("error %v, want ErrUnavailable without the password", err)
 		}
+	}
+}
+
+// A shard that the node wasn't started with is connected to by the store's Dial.
+func TestDialOfShardsThatCome(t *testing.T) {
+	dial := func(to chan<- string) func(context.Context, string, string) (net.Conn, error) {
+		return func(_ context.Context, _, address string) (net.Conn, error) {
+			select {
+			case to <- address:
+			default:
+			}
+			return nil, errors.New("refused by the test")
+		}
+	}
+	start, later := make(chan string, 1), make(chan string, 1)
+	s, err := Open(t.Context(), Options{
+		Shards: []endpoint.Config{{Name: "a", URL: "redis://a.test", Dial: dial(start)}}, Node: "n", Lane: "http", Log: slog.New(slog.DiscardHandler), Dial: dial(later),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	shards, err := s.shardsOf(&Topology{Shards: []Member{{Name: "a", URL: "redis://elsewhere.test"}, {Name: "b", URL: "redis://b.test"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := shards[1].ready(t.Context()); err == nil || !strings.Contains(err.Error(), "refused by the test") {
+		t.Errorf("error %v, want that of Dial", err)
+	}
+	if a, b := <-start, <-later; a != "a.test:6379" || b != "b.test:6379" {
+		t.Errorf("dialed %s and %s", a, b)
 	}
 }

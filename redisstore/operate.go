@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"chronos/redisstore/endpoint"
 	"chronos/scheduler/awake"
 	"chronos/scheduler/timer"
 )
@@ -19,7 +20,7 @@ import (
 func (s *Store) AddShard(ctx context.Context, m Member, force bool) (Topology, error) {
 	t := s.Topology()
 	_, member := t.member(m.Name)
-	if given, is := s.given[m.Name]; is && !member && m.URL != "" && !samePlace(given.URL, m.URL) {
+	if given, is := s.given[m.Name]; is && !member && m.URL != "" && !endpoint.SamePlace(given.URL, m.URL) {
 		return t, t.refuse("this node was started with a shard %s at another place in CHRONOS_REDIS, and would use that one; give the new one another name", m.Name)
 	}
 	return s.changeBy(ctx, force, func(now *Topology) (Topology, error) { return now.add(m) })

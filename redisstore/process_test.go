@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"chronos/internal/testkit"
+	"chronos/redisstore/endpoint"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
@@ -51,8 +52,8 @@ func startProcess(t *testing.T, args ...string) *process {
 
 func (p *process) addr() string { return "127.0.0.1:" + p.port }
 
-func (p *process) shard(name string) ShardConfig {
-	return ShardConfig{Name: name, URL: "redis://" + p.addr() + "/0"}
+func (p *process) shard(name string) endpoint.Config {
+	return endpoint.Config{Name: name, URL: "redis://" + p.addr() + "/0"}
 }
 
 // launch starts the server and doesn't wait for it.
@@ -111,11 +112,11 @@ func (p *process) calls(command string) int {
 
 type logBuffer = testkit.Log
 
-func options(log io.Writer, shards ...ShardConfig) Options {
+func options(log io.Writer, shards ...endpoint.Config) Options {
 	return Options{Shards: shards, Node: "node-1", Lane: "http", Log: slog.New(slog.NewTextHandler(log, nil))}
 }
 
-func openShards(t *testing.T, log io.Writer, shards ...ShardConfig) *Store {
+func openShards(t *testing.T, log io.Writer, shards ...endpoint.Config) *Store {
 	t.Helper()
 	s, err := Open(t.Context(), options(log, shards...))
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"chronos/redisstore/endpoint"
 	"chronos/scheduler/awake"
 	"chronos/scheduler/timer"
 )
@@ -76,8 +77,8 @@ func (e unfitError) Error() string {
 		"run CONFIG SET maxmemory-policy noeviction on it and put that line into its configuration"
 }
 
-func newShard(config ShardConfig, scripts scripts, pools pools, clock *awake.Clock, log *slog.Logger) (*shard, error) {
-	connect, err := config.connector()
+func newShard(config endpoint.Config, scripts scripts, pools pools, clock *awake.Clock, log *slog.Logger) (*shard, error) {
+	connect, err := config.Connector()
 	if err != nil {
 		return nil, fmt.Errorf("shard %s: %w", config.Name, err)
 	}
@@ -138,7 +139,7 @@ func (s *shard) ready(ctx context.Context) error {
 }
 
 func (s *shard) runCheck(c *check) {
-	ctx, cancel := s.awake.WithTimeout(context.Background(), dialTimeout+ioTimeout)
+	ctx, cancel := s.awake.WithTimeout(context.Background(), endpoint.DialTimeout+endpoint.IOTimeout)
 	defer cancel()
 	c.err = s.verify(ctx)
 	if c.err == nil {
@@ -182,7 +183,7 @@ func open(client *redis.Client, connections int) {
 	if int(stats.TotalConns) >= connections || busy >= connections {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout+ioTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), endpoint.DialTimeout+endpoint.IOTimeout)
 	defer cancel()
 	all := make([]*redis.Conn, connections-busy)
 	var pings sync.WaitGroup

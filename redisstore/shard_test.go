@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"chronos/internal/heldup"
+	"chronos/redisstore/endpoint"
 	"chronos/scheduler/awake"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
@@ -195,7 +196,7 @@ func TestSilentServer(t *testing.T) {
 	asked.Wait()
 	whole, bounded := time.Duration(slowest.Load()), time.Duration(slowestBounded.Load())
 	t.Logf("the slowest answer took %v, with a patience of %v it took %v", whole, patience, bounded)
-	watch.AtMost(t, stopped, "the slowest answer", whole, poolTimeout+ioTimeout+slack)
+	watch.AtMost(t, stopped, "the slowest answer", whole, endpoint.PoolTimeout+endpoint.IOTimeout+slack)
 	watch.AtMost(t, stopped, "the slowest answer to a caller with patience for 900 ms", bounded, patience+slack)
 	p.signal(syscall.SIGCONT)
 	begin := time.Now()

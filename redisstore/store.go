@@ -15,13 +15,13 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
-	"net/netip"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"chronos/redisstore/endpoint"
 	"chronos/scheduler/awake"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
@@ -29,7 +29,7 @@ import (
 
 // Options say what a Store works on.
 type Options struct {
-	Shards []ShardConfig
+	Shards []endpoint.Config
 	// Node is this process's id, fresh per start: it is in every lease token.
 	Node string
 	// Lane separates what different deliverers fire: "http" or "kafka".
@@ -53,13 +53,13 @@ type Options struct {
 // Store is a store.Store. Make it with Open; Close ends it.
 type Store struct {
 	current    atomic.Pointer[placement]
-	book       addressBook
+	book       *endpoint.Book
 	keys       [Partitions]partitionKeys
 	lane       string
 	node       string
 	log        *slog.Logger
 	scripts    scripts
-	given      map[string]ShardConfig // what the node was started with, by name
+	given      map[string]endpoint.Config // what the node was started with, by name
 	dial       func(ctx context.Context, network, address string) (net.Conn, error)
 	pools      pools
 	awake      *awake.Clock
@@ -97,13 +97,12 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, errors.New("open store: want a lane, and a node id without colon and space")
 	}
 	s := &Store{
-		keys: laneKeys(o.Lane), lane: o.Lane, node: o.Node, log: o.Log, scripts: loadScripts(), given: map[string]ShardConfig{}, patience: notAfter, notAfter: notAfter,
+		keys: laneKeys(o.Lane), lane: o.Lane, node: o.Node, log: o.Log, book: endpoint.NewBook(), scripts: loadScripts(), given: map[string]endpoint.Config{}, patience: notAfter, notAfter: notAfter,
 		announced: announcedFor, drainedFor: drainedFor, drained: map[string]time.Time{}, origin: time.Now(), dial: o.Dial, pools: pools{max(o.Connections, 1), cmp.Or(o.Opened, 1)}, awake: o.Awake,
 	}
 	if s.awake == nil {
 		s.awake = awake.Always()
 	}
-	s.book.lookUp, s.book.names = net.DefaultResolver.LookupNetIP, map[string]map[netip.Addr]time.Time{}
 	s.minted.Store(rand.Uint64N(Partitions) * together) // nodes that start together go on in different partitions
 	for _, config := range o.Shards {
 		s.given[config.Name] = config
@@ -114,7 +113,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, errors.Join(fmt.Errorf("open store: %w", err), s.Close())
 	}
 	s.current.Store(newPlacement(first, shards))
-	s.publish(&first)
+	s.book.Publish(s.endpoints(&first))
 	if err := s.firstLook(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open store: %w", err), s.Close())
 	}
@@ -146,11 +145,11 @@ func (s *Store) shardsOf(l *Topology) ([]*shard, error) {
 	return all, nil
 }
 
-func (s *Store) config(m Member) ShardConfig {
+func (s *Store) config(m Member) endpoint.Config {
 	if config, is := s.given[m.Name]; is {
 		return config
 	}
-	return ShardConfig{Name: m.Name, URL: m.URL, Dial: s.dial}
+	return endpoint.Config{Name: m.Name, URL: m.URL, Dial: s.dial}
 }
 
 // everyShard is all that are connected to.

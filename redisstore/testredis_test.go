@@ -12,8 +12,10 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"chronos/internal/testkit"
+	"chronos/redisstore/endpoint"
 	"chronos/scheduler/store"
 	"chronos/scheduler/storetest"
 )
@@ -141,7 +143,7 @@ func openStore(t testing.TB, node, lane string, shards ...*testRedis) *Store {
 	t.Helper()
 	options := Options{Node: node, Lane: lane, Log: slog.New(slog.DiscardHandler), Opened: -1} // bePatient would close what is opened
 	for i, r := range shards {
-		options.Shards = append(options.Shards, ShardConfig{Name: string(rune('a' + i)), URL: r.url})
+		options.Shards = append(options.Shards, endpoint.Config{Name: string(rune('a' + i)), URL: r.url})
 	}
 	s, err := Open(t.Context(), options)
 	if err != nil {
@@ -175,7 +177,7 @@ func (s *shard) bePatient(r *testRedis) {
 		*client = redis.NewClient(&redis.Options{
 			Network: r.network, Addr: r.address, Protocol: 2, MaxRetries: -1, ContextTimeoutEnabled: true,
 			ReadTimeout: patience, WriteTimeout: patience, PoolTimeout: patience,
-			DisableIdentity: true, MaintNotificationsConfig: noMaintenanceNotifications(),
+			DisableIdentity: true, MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 		})
 		if r.ahead != nil {
 			(*client).AddHook(r)

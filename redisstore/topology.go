@@ -1,16 +1,15 @@
 package redisstore
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
-	"net"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+
+	"chronos/redisstore/endpoint"
 )
 
 // Topology is what the nodes agree on: which shards there are, and on which of them
@@ -96,7 +95,7 @@ func (l *Topology) refuse(format string, args ...any) error {
 }
 
 // firstTopology is of the shards that a node was started with.
-func firstTopology(shards []ShardConfig) Topology {
+func firstTopology(shards []endpoint.Config) Topology {
 	var l Topology
 	for _, s := range shards {
 		l.Shards = append(l.Shards, Member{Name: s.Name, URL: s.URL})
@@ -165,10 +164,10 @@ func (l *Topology) add(m Member) (Topology, error) {
 	if err := l.free(); err != nil {
 		return *l, err
 	}
-	if !shardName.MatchString(m.Name) {
+	if !endpoint.ValidName(m.Name) {
 		return *l, l.refuse("a name is 1 to 64 of A-Z a-z 0-9 . _ - and begins with a letter or digit")
 	}
-	if _, err := newConnector(m.URL); m.URL != "" && err != nil {
+	if _, err := endpoint.NewConnector(m.URL); m.URL != "" && err != nil {
 		return *l, l.refuse("the URL of shard %s: %v", m.Name, err)
 	}
 	known, is := l.member(m.Name)
@@ -182,7 +181,7 @@ func (l *Topology) add(m Member) (Topology, error) {
 		return *l, l.refuse("shard %s has another URL; give the new one another name", m.Name)
 	case !is && m.URL == "":
 		return *l, l.refuse("there is no shard %s yet; give its URL", m.Name)
-	case !is && slices.ContainsFunc(l.Shards, func(o Member) bool { return samePlace(o.URL, m.URL) }):
+	case !is && slices.ContainsFunc(l.Shards, func(o Member) bool { return endpoint.SamePlace(o.URL, m.URL) }):
 		return *l, l.refuse("another shard has this URL already")
 	}
 	next := *l
@@ -200,21 +199,6 @@ func (l *Topology) add(m Member) (Topology, error) {
 
 func without(names []string, name string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == name })
-}
-
-// samePlace reports whether two URLs lead to the same database.
-func samePlace(a, b string) bool {
-	at := func(raw string) string {
-		u, err := url.Parse(raw)
-		if err != nil {
-			return raw
-		}
-		if u.Scheme == "unix" {
-			return u.Path + "?" + cmp.Or(u.Query().Get("db"), "0")
-		}
-		return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "6379")) + "/" + cmp.Or(strings.TrimPrefix(u.Path, "/"), u.Query().Get("db"), "0")
-	}
-	return at(a) == at(b)
 }
 
 // drain announces that a shard will take no more timers; with force, without its
@@ -346,7 +330,7 @@ func decodeTopology(text string) (*Topology, error) {
 	}
 	seen := map[string]bool{}
 	for _, m := range l.Shards {
-		if _, err := newConnector(m.URL); err != nil || seen[m.Name] || !shardName.MatchString(m.Name) {
+		if _, err := endpoint.NewConnector(m.URL); err != nil || seen[m.Name] || !endpoint.ValidName(m.Name) {
 			return nil, fmt.Errorf("%w: shard %q", errTopology, m.Name)
 		}
 		seen[m.Name] = true

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"chronos/redisstore/endpoint"
 )
 
 // database is the URL of a database of a shard's Redis.
@@ -55,7 +57,7 @@ func TestTwoDatabasesOfOneRedisAreWarnedAboutAtTheStart(t *testing.T) {
 	if strings.Contains(log.String(), warning) {
 		t.Errorf("two Redis are warned about: %s", log.String())
 	}
-	one := openShards(t, &log, l.redis["a"].shard("a"), ShardConfig{Name: "c", URL: l.database("a", "1")}, l.redis["b"].shard("b"))
+	one := openShards(t, &log, l.redis["a"].shard("a"), endpoint.Config{Name: "c", URL: l.database("a", "1")}, l.redis["b"].shard("b"))
 	if !strings.Contains(log.String(), warning) || !strings.Contains(log.String(), "shards=a,c") {
 		t.Errorf("two databases of one Redis are not warned about: %s", log.String())
 	}

@@ -23,6 +23,7 @@ import (
 	"chronos/cmd/internal/operator"
 	"chronos/cmd/internal/process"
 	"chronos/redisstore"
+	"chronos/redisstore/endpoint"
 	"chronos/scheduler"
 	"chronos/scheduler/awake"
 	"chronos/scheduler/kafka"
@@ -84,7 +85,7 @@ func newWorker(ctx context.Context, cfg environment.Bridge, runtimeDir localtoke
 			return nil, err
 		}
 	}
-	shards, err := redisstore.ParseShards(cfg.Redis)
+	shards, err := endpoint.Parse(cfg.Redis)
 	if err != nil {
 		return nil, fmt.Errorf("CHRONOS_REDIS: %w", err)
 	}

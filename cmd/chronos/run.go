@@ -24,6 +24,7 @@ import (
 	"chronos/cmd/internal/operator"
 	"chronos/cmd/internal/process"
 	"chronos/redisstore"
+	"chronos/redisstore/endpoint"
 	"chronos/scheduler"
 	"chronos/scheduler/awake"
 	"chronos/scheduler/settings"
@@ -153,7 +154,7 @@ func (n *node) listen(ctx context.Context, cfg environment.Node) (err error) {
 }
 
 // shards are those that CHRONOS_REDIS names, or one that the node brings itself.
-func (n *node) shards(ctx context.Context, cfg environment.Node) (_ []redisstore.ShardConfig, err error) {
+func (n *node) shards(ctx context.Context, cfg environment.Node) (_ []endpoint.Config, err error) {
 	switch cfg.Redis {
 	case "":
 		n.backend, err = startEmbedded(ctx, cfg.DataDir, n.log)
@@ -161,7 +162,7 @@ func (n *node) shards(ctx context.Context, cfg environment.Node) (_ []redisstore
 		n.log.Warn("timers are kept in memory and end with this node; unset CHRONOS_REDIS to keep them")
 		n.backend, err = startMemory()
 	default:
-		shards, err := redisstore.ParseShards(cfg.Redis)
+		shards, err := endpoint.Parse(cfg.Redis)
 		if err != nil {
 			return nil, fmt.Errorf("CHRONOS_REDIS: %w", err)
 		}
@@ -171,7 +172,7 @@ func (n *node) shards(ctx context.Context, cfg environment.Node) (_ []redisstore
 		n.backend = nil
 		return nil, err
 	}
-	return []redisstore.ShardConfig{{Name: "main", URL: n.backend.URL()}}, nil
+	return []endpoint.Config{{Name: "main", URL: n.backend.URL()}}, nil
 }
 
 // reserved tells the addresses that no callback connects to: a timer must not reach

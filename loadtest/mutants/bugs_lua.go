@@ -110,8 +110,8 @@ func claimBugs() []bug {
 		},
 		{
 			Name: "claim-retried-by-the-client", What: "The Redis client sends a claim once more, and the timers of the first claim are leased to nobody.",
-			Edits: []edit{{"bounds", "redisstore", `"max_retries": "-1"`, `"max_retries": "3"`}},
-			Hints: []hint{{Package: "redisstore", Run: "TestConnectionsAreBounded"}},
+			Edits: []edit{{"bounds", "redisstore/endpoint", `"max_retries": "-1"`, `"max_retries": "3"`}},
+			Hints: []hint{{Package: "redisstore/endpoint", Run: "TestConnectionsAreBounded"}},
 		},
 		{
 			Name: "lease-by-the-nodes-clock", What: "A node compares when a claimed timer is due with the node's own clock, and not with the shard's clock.",

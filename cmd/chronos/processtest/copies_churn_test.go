@@ -10,6 +10,7 @@ import (
 	"chronos/api/client"
 	"chronos/internal/testkit"
 	"chronos/redisstore"
+	"chronos/redisstore/endpoint"
 	"chronos/scheduler/verify/history"
 )
 
@@ -149,9 +150,9 @@ func (r *rig) wantInPlace(keys []string) {
 // openStore has the nodes' view of the shards.
 func (r *rig) openStore() *redisstore.Store {
 	r.t.Helper()
-	var configs []redisstore.ShardConfig
+	var configs []endpoint.Config
 	for _, s := range r.cluster.shards {
-		configs = append(configs, redisstore.ShardConfig{Name: s.name, URL: s.URL})
+		configs = append(configs, endpoint.Config{Name: s.name, URL: s.URL})
 	}
 	store, err := redisstore.Open(r.t.Context(), redisstore.Options{Shards: configs, Node: "probe", Lane: "http", Log: slog.New(slog.DiscardHandler)})
 	if err != nil {

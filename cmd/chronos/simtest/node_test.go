@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"chronos/redisstore"
+	"chronos/redisstore/endpoint"
 	"chronos/scheduler"
 	"chronos/scheduler/awake"
 	"chronos/scheduler/settings"
@@ -146,7 +147,7 @@ func (m *machine) assemble(ctx context.Context, p *process) (err error) {
 	clock := awake.Following(m.pausing.elapsed)
 	options := redisstore.Options{Node: p.id, Lane: "http", Log: m.log, Dial: dial, Connections: 8, Opened: m.opened, Awake: clock}
 	for _, s := range m.listedShards() {
-		options.Shards = append(options.Shards, redisstore.ShardConfig{Name: s.name, URL: s.url(), Dial: dial})
+		options.Shards = append(options.Shards, endpoint.Config{Name: s.name, URL: s.url(), Dial: dial})
 	}
 	if p.store, err = redisstore.Open(ctx, options); err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"chronos/redisstore"
+	"chronos/redisstore/endpoint"
 )
 
 // Bridge is what the environment says about a bridge to Kafka.
@@ -80,7 +80,7 @@ func (b *Bridge) contradictions(wrong map[string]bool) (faults []error) {
 	faults = append(faults, b.topicsMixedUp()...)
 	faults = append(faults, b.lacksTLS(wrong)...)
 	faults = append(faults, b.lacksLogin(wrong)...)
-	if _, err := redisstore.ParseShards(b.Redis); b.Redis == "memory" {
+	if _, err := endpoint.Parse(b.Redis); b.Redis == "memory" {
 		faults = append(faults, errors.New("CHRONOS_REDIS=memory: what a bridge has committed would end with it; name a Redis, such as redis://127.0.0.1:6379/0"))
 	} else if b.Redis != "" && err != nil {
 		faults = append(faults, fmt.Errorf("CHRONOS_REDIS: %w", err))

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"chronos/redisstore"
+	"chronos/redisstore/endpoint"
 	"chronos/scheduler/webhook"
 )
 
@@ -42,7 +42,7 @@ func LoadNode(environ []string) (Node, error) {
 
 func (n *Node) contradictions(map[string]bool) (faults []error) {
 	if n.Redis != "" && n.Redis != "memory" {
-		if _, err := redisstore.ParseShards(n.Redis); err != nil {
+		if _, err := endpoint.Parse(n.Redis); err != nil {
 			faults = append(faults, fmt.Errorf("CHRONOS_REDIS: %w", err))
 		}
 	}

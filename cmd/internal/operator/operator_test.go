@@ -10,6 +10,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"chronos/redisstore"
+	"chronos/redisstore/endpoint"
 )
 
 // What is not known of a shard that can't be asked is null: a 0 would say that nothing is lost with it.
@@ -20,7 +21,7 @@ func TestShowAShardThatCannotBeAsked(t *testing.T) {
 	gone.Close() // before connections are opened ahead: miniredis closes beside them with a data race
 	store, err := redisstore.Open(t.Context(), redisstore.Options{
 		Node: "n", Lane: "http", Log: slog.New(slog.DiscardHandler),
-		Shards: []redisstore.ShardConfig{{Name: "a", URL: "redis://" + there.Addr()}, {Name: "b", URL: "redis://" + lost}},
+		Shards: []endpoint.Config{{Name: "a", URL: "redis://" + there.Addr()}, {Name: "b", URL: "redis://" + lost}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +47,7 @@ func TestFewerInstancesThanCopiesAreWarnedAbout(t *testing.T) {
 	a, b := miniredis.RunT(t), miniredis.RunT(t)
 	store, err := redisstore.Open(t.Context(), redisstore.Options{
 		Node: "n", Lane: "kafka", Log: slog.New(slog.DiscardHandler),
-		Shards: []redisstore.ShardConfig{{Name: "a", URL: "redis://" + a.Addr()}, {Name: "b", URL: "redis://" + b.Addr()}},
+		Shards: []endpoint.Config{{Name: "a", URL: "redis://" + a.Addr()}, {Name: "b", URL: "redis://" + b.Addr()}},
 	})
 	if err != nil {
 		t.Fatal(err)

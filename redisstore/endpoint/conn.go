@@ -1,4 +1,4 @@
-package redisstore
+package endpoint
 
 import (
 	"context"
@@ -55,7 +55,7 @@ func patientDial(clock *awake.Clock, connect dial, secure *tls.Config) dial {
 	}
 }
 
-// patientConn is a connection whose reads and writes may take as long as ioTimeout by a
+// patientConn is a connection whose reads and writes may take as long as IOTimeout by a
 // clock that stands still while the process does. The answer that lies in the socket
 // when a stopped process goes on has come in time, though the deadline has passed. An
 // instant that go-redis names as a deadline counts for nothing: go-redis computes the
@@ -129,6 +129,6 @@ func (c *patientConn) within(ends *atomic.Int64, at time.Time) time.Time {
 		ends.Store(0)
 		return at
 	}
-	ends.Store(int64(c.clock.Now() + ioTimeout))
-	return time.Now().Add(ioTimeout)
+	ends.Store(int64(c.clock.Now() + IOTimeout))
+	return time.Now().Add(IOTimeout)
 }

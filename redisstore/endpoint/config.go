@@ -1,6 +1,10 @@
-package redisstore
+// Package endpoint names Redis deployments and leads to them: it reads the URLs of shards, makes
+// clients with the bounds that leases depend on (config.go, conn.go), and knows at which
+// addresses the instances listen (members.go, book.go).
+package endpoint
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,8 +21,8 @@ import (
 	"chronos/scheduler/awake"
 )
 
-// ShardConfig names one Redis deployment.
-type ShardConfig struct {
+// Config names one Redis deployment.
+type Config struct {
 	Name string // placement follows the name: a renamed shard is another shard
 	URL  string // may hold a password: never log it
 	// Dial connects instead of the network, for shards in the process's own memory;
@@ -40,24 +44,27 @@ var (
 	unnamed = regexp.MustCompile(`,\s*` + schemes)
 )
 
-// ParseShards reads a list of shards:
+// ValidName reports whether a shard may have the name.
+func ValidName(name string) bool { return shardName.MatchString(name) }
+
+// Parse reads a list of shards:
 //
 //	a=redis://host:6379/0,b=rediss://host,c=redis+sentinel://host:26379/0?master_name=m,d=redis+cluster://host:6379?addr=host2:6379,e=unix:///path
 //
 // A single URL without a name is a shard named main. All faults are reported at
 // once, without the URLs, which may hold passwords.
-func ParseShards(list string) ([]ShardConfig, error) {
+func Parse(list string) ([]Config, error) {
 	starts := shardStart.FindAllStringSubmatchIndex(list, -1)
 	if len(starts) == 0 {
 		if unnamed.MatchString(list) {
 			return nil, errNames
 		}
-		if _, err := newConnector(list); err != nil {
+		if _, err := NewConnector(list); err != nil {
 			return nil, fmt.Errorf("want name=redis://host:6379/0, several separated by commas: %w", err)
 		}
-		return []ShardConfig{{Name: "main", URL: list}}, nil
+		return []Config{{Name: "main", URL: list}}, nil
 	}
-	var shards []ShardConfig
+	var shards []Config
 	var faults []error
 	if starts[0][0] != 0 {
 		faults = append(faults, errors.New("the list must begin with name=redis://…, and the first has none"))
@@ -69,9 +76,9 @@ func ParseShards(list string) ([]ShardConfig, error) {
 			end = starts[i+1][0]
 		}
 		name := strings.TrimSpace(list[at[2]:at[3]])
-		shard := ShardConfig{Name: name, URL: strings.TrimSpace(list[at[3]+1 : end])}
-		switch _, err := newConnector(shard.URL); {
-		case !shardName.MatchString(name):
+		shard := Config{Name: name, URL: strings.TrimSpace(list[at[3]+1 : end])}
+		switch _, err := NewConnector(shard.URL); {
+		case !ValidName(name):
 			faults = append(faults, fmt.Errorf("shard %d: a name is 1 to 64 of A-Z a-z 0-9 . _ - and begins with a letter or digit", i+1))
 		case unnamed.MatchString(shard.URL):
 			faults = append(faults, fmt.Errorf("shard %s: the next URL has no name; write name=redis://… for each", name))
@@ -86,11 +93,12 @@ func ParseShards(list string) ([]ShardConfig, error) {
 	return shards, errors.Join(faults...)
 }
 
-// connector makes a client of one deployment whose pool has the given size. It has
+// Connector makes a client of one deployment whose pool has the given size. It has
 // meet look at each new connection, and measures what takes time by the clock.
-type connector func(poolSize int, meet meeting, clock *awake.Clock) redis.UniversalClient
+type Connector func(poolSize int, meet Meeting, clock *awake.Clock) redis.UniversalClient
 
-type meeting func(ctx context.Context, conn *redis.Conn) error
+// Meeting looks at a new connection before its first call.
+type Meeting func(ctx context.Context, conn *redis.Conn) error
 
 var (
 	errURL = errors.New("not a Redis URL; want redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://, " +
@@ -104,10 +112,10 @@ var (
 	errHosts  = errors.New("a URL has one host; name each shard, and give a shard's further hosts as ?addr=host:port")
 )
 
-// connector reads the shard's URL, and has what that makes connect by Dial if
+// Connector reads the shard's URL, and has what that makes connect by Dial if
 // there is one. Its errors never hold the URL.
-func (c ShardConfig) connector() (connector, error) {
-	connect, err := newConnector(c.URL)
+func (c Config) Connector() (Connector, error) {
+	connect, err := NewConnector(c.URL)
 	if err != nil || c.Dial == nil {
 		return connect, err
 	}
@@ -122,31 +130,32 @@ func (c ShardConfig) connector() (connector, error) {
 }
 
 // dialInTime is Dial within the time that connecting may take.
-func (c ShardConfig) dialInTime(ctx context.Context, network, address string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+func (c Config) dialInTime(ctx context.Context, network, address string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, DialTimeout)
 	defer cancel()
 	return c.Dial(ctx, network, address)
 }
 
-// Bounds of every conversation with a shard. A claim or a merge that is sent
+// Bounds of every conversation with a shard: connecting, an answer, and the wait for a free
+// connection. A claim or a merge that is sent
 // again by the client behind our back would break leases, so it retries nothing.
 const (
-	dialTimeout = 900 * time.Millisecond
-	ioTimeout   = 900 * time.Millisecond
-	poolTimeout = 500 * time.Millisecond
+	DialTimeout = 900 * time.Millisecond
+	IOTimeout   = 900 * time.Millisecond
+	PoolTimeout = 500 * time.Millisecond
 )
 
 func bounds(query url.Values) {
 	for name, value := range map[string]string{
-		"max_retries": "-1", "protocol": "2", "dial_timeout": dialTimeout.String(), "pool_timeout": poolTimeout.String(),
-		"read_timeout": ioTimeout.String(), "write_timeout": ioTimeout.String(), "pipeline_pool_size": "-1",
+		"max_retries": "-1", "protocol": "2", "dial_timeout": DialTimeout.String(), "pool_timeout": PoolTimeout.String(),
+		"read_timeout": IOTimeout.String(), "write_timeout": IOTimeout.String(), "pipeline_pool_size": "-1",
 	} {
 		query.Set(name, value)
 	}
 }
 
-// newConnector reads a shard's URL. Its errors never hold the URL.
-func newConnector(raw string) (connector, error) {
+// NewConnector reads a shard's URL. Its errors never hold the URL.
+func NewConnector(raw string) (Connector, error) {
 	u, err := bounded(raw)
 	if err != nil {
 		return nil, err
@@ -189,7 +198,7 @@ func portOK(port string) bool {
 }
 
 // singleConnector makes clients that connect by dial, nil for the network.
-func singleConnector(raw string, dial func(ctx context.Context, network, address string) (net.Conn, error)) (connector, error) {
+func singleConnector(raw string, dial func(ctx context.Context, network, address string) (net.Conn, error)) (Connector, error) {
 	options, err := redis.ParseURL(raw)
 	if err != nil {
 		return nil, redacted(err)
@@ -197,14 +206,14 @@ func singleConnector(raw string, dial func(ctx context.Context, network, address
 	options.ContextTimeoutEnabled, options.DisableIdentity, options.DialerRetries = true, true, 1
 	options.MaintNotificationsConfig = noMaintenanceNotifications()
 	options.Dialer = dial
-	return func(poolSize int, meet meeting, clock *awake.Clock) redis.UniversalClient {
+	return func(poolSize int, meet Meeting, clock *awake.Clock) redis.UniversalClient {
 		o := *options
 		o.PoolSize, o.OnConnect, o.Dialer = poolSize, meet, patientDial(clock, o.Dialer, o.TLSConfig)
 		return redis.NewClient(&o)
 	}, nil
 }
 
-func sentinelConnector(raw string) (connector, error) {
+func sentinelConnector(raw string) (Connector, error) {
 	options, err := redis.ParseFailoverURL(raw)
 	if err != nil {
 		return nil, redacted(err)
@@ -213,14 +222,14 @@ func sentinelConnector(raw string) (connector, error) {
 		return nil, errors.New("a sentinel URL needs ?master_name=…")
 	}
 	options.ContextTimeoutEnabled, options.DisableIdentity, options.DialerRetries = true, true, 1
-	return func(poolSize int, meet meeting, clock *awake.Clock) redis.UniversalClient {
+	return func(poolSize int, meet Meeting, clock *awake.Clock) redis.UniversalClient {
 		o := *options
 		o.PoolSize, o.OnConnect, o.Dialer = poolSize, meet, patientDial(clock, o.Dialer, o.TLSConfig)
 		return redis.NewFailoverClient(&o)
 	}, nil
 }
 
-func clusterConnector(raw string) (connector, error) {
+func clusterConnector(raw string) (Connector, error) {
 	options, err := redis.ParseClusterURL(raw)
 	if err != nil {
 		return nil, redacted(err)
@@ -230,7 +239,7 @@ func clusterConnector(raw string) (connector, error) {
 	// that has moved costs an error, and the next call knows where it is.
 	options.MaxRedirects = -1
 	options.MaintNotificationsConfig = noMaintenanceNotifications()
-	return func(poolSize int, meet meeting, clock *awake.Clock) redis.UniversalClient {
+	return func(poolSize int, meet Meeting, clock *awake.Clock) redis.UniversalClient {
 		o := *options
 		o.PoolSize, o.OnConnect, o.Dialer = poolSize, meet, patientDial(clock, o.Dialer, o.TLSConfig)
 		return redis.NewClusterClient(&o)
@@ -250,4 +259,34 @@ func redacted(err error) error {
 		return errURL
 	}
 	return err
+}
+
+// SamePlace reports whether two URLs lead to the same database.
+func SamePlace(a, b string) bool {
+	at := func(raw string) string {
+		u, err := url.Parse(raw)
+		if err != nil {
+			return raw
+		}
+		if u.Scheme == "unix" {
+			return u.Path + "?" + cmp.Or(u.Query().Get("db"), "0")
+		}
+		return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "6379")) + "/" + cmp.Or(strings.TrimPrefix(u.Path, "/"), u.Query().Get("db"), "0")
+	}
+	return at(a) == at(b)
+}
+
+// WithoutSecrets is a URL as it may be shown.
+func WithoutSecrets(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return ""
+	}
+	u.User = nil
+	query := u.Query()
+	for _, name := range []string{"password", "username", "sentinel_password", "sentinel_username"} {
+		query.Del(name)
+	}
+	u.RawQuery = query.Encode()
+	return u.String()
 }

@@ -1,9 +1,8 @@
-package redisstore
+package endpoint
 
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net"
 	"strings"
 	"testing"
@@ -45,7 +44,7 @@ func TestParseShards(t *testing.T) {
 			[]named{{"0", "redis://h"}, {"A.b_c-9", "redis://h"}, {strings.Repeat("n", 64), "redis://h"}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := ParseShards(c.list)
+			got, err := Parse(c.list)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -102,7 +101,7 @@ func TestParseShardsRefuses(t *testing.T) {
 			[]string{"must begin with", "shard a", "shard 2", "shard 4", "shard d", "shard e"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := ParseShards(c.list)
+			got, err := Parse(c.list)
 			if err == nil {
 				t.Fatalf("parses to %v", got)
 			}
@@ -128,7 +127,7 @@ func TestErrorsKeepPasswords(t *testing.T) {
 		"unix://:hunter2@run/x", "unix://:12/hunter2@/run/x", "unix://:hunter2@/run/x?db=q", "http://:hunter2@h", "redis+gossip://:hunter2@h",
 	} {
 		for _, list := range []string{url, "a=" + url, "ok=redis://h,a=" + url + ",a=redis://:hunter2@h"} {
-			got, err := ParseShards(list)
+			got, err := Parse(list)
 			if err == nil {
 				t.Errorf("%s parses to %v", list, got)
 			} else if strings.Contains(err.Error(), secret) {
@@ -153,7 +152,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	for _, url := range []string{
 		"redis://h?" + others, "unix:///run/x?" + others, "redis+sentinel://h?master_name=m&" + others, "redis+cluster://h?max_redirects=4&" + others,
 	} {
-		connect, err := newConnector(url)
+		connect, err := NewConnector(url)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -187,13 +186,13 @@ func TestDial(t *testing.T) {
 			refused := errors.New("refused by the test")
 			var dialed [2]string
 			left := time.Duration(-1)
-			connect, err := ShardConfig{Name: "a", URL: url, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+			connect, err := Config{Name: "a", URL: url, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 				dialed = [2]string{network, address}
 				if deadline, ok := ctx.Deadline(); ok {
 					left = time.Until(deadline)
 				}
 				return nil, refused
-			}}.connector()
+			}}.Connector()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -208,44 +207,13 @@ func TestDial(t *testing.T) {
 			if dialed != want {
 				t.Errorf("dialed %q, want %q", dialed, want)
 			}
-			if left <= 0 || left > dialTimeout {
-				t.Errorf("connecting may take %v, want at most %v", left, dialTimeout)
+			if left <= 0 || left > DialTimeout {
+				t.Errorf("connecting may take %v, want at most %v", left, DialTimeout)
 			}
-			if o := client.Options(); o.MaxRetries != 0 || o.ReadTimeout != ioTimeout || o.WriteTimeout != ioTimeout || !o.ContextTimeoutEnabled || o.PoolSize != 3 {
+			if o := client.Options(); o.MaxRetries != 0 || o.ReadTimeout != IOTimeout || o.WriteTimeout != IOTimeout || !o.ContextTimeoutEnabled || o.PoolSize != 3 {
 				t.Errorf("options %+v: not the bounds of other shards", o)
 			}
 		})
-	}
-}
-
-// A shard that the node wasn't started with is connected to by the store's Dial.
-func TestDialOfShardsThatCome(t *testing.T) {
-	dial := func(to chan<- string) func(context.Context, string, string) (net.Conn, error) {
-		return func(_ context.Context, _, address string) (net.Conn, error) {
-			select {
-			case to <- address:
-			default:
-			}
-			return nil, errors.New("refused by the test")
-		}
-	}
-	start, later := make(chan string, 1), make(chan string, 1)
-	s, err := Open(t.Context(), Options{
-		Shards: []ShardConfig{{Name: "a", URL: "redis://a.test", Dial: dial(start)}}, Node: "n", Lane: "http", Log: slog.New(slog.DiscardHandler), Dial: dial(later),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = s.Close() }()
-	shards, err := s.shardsOf(&Topology{Shards: []Member{{Name: "a", URL: "redis://elsewhere.test"}, {Name: "b", URL: "redis://b.test"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := shards[1].ready(t.Context()); err == nil || !strings.Contains(err.Error(), "refused by the test") {
-		t.Errorf("error %v, want that of Dial", err)
-	}
-	if a, b := <-start, <-later; a != "a.test:6379" || b != "b.test:6379" {
-		t.Errorf("dialed %s and %s", a, b)
 	}
 }
 
@@ -256,7 +224,7 @@ func TestDialRefuses(t *testing.T) {
 		"redis+cluster://h": "single instance without TLS", "redis://h:port": "not a Redis URL", "http://h": "scheme",
 		"redis://h/zero": "database",
 	} {
-		if _, err := (ShardConfig{Name: "a", URL: url, Dial: dial}).connector(); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := (Config{Name: "a", URL: url, Dial: dial}).Connector(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want one that says %q", url, err, want)
 		}
 	}
