@@ -49,19 +49,22 @@ func (s *Store) LearnAddresses(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(ctx, learnPatience)
 	defer cancel()
 	var wg sync.WaitGroup
-	for _, sh := range s.everyShard() {
+	for _, sh := range own(s.Connected()) {
 		wg.Go(func() { sh.learnMembers(bounded) })
 	}
 	wg.Wait()
 	topology := s.Topology()
 	s.book.Resolve(ctx, s.endpoints(&topology))
-	s.book.Publish(s.endpoints(&topology))
+	s.publish(&topology)
 }
+
+// publish has Addresses tell what is known of a topology's endpoints.
+func (s *Store) publish(l *Topology) { s.book.Publish(s.endpoints(l)) }
 
 // endpoints are host:port of all Redis instances, by the URLs that this node uses and
 // by those of the topology; ":port" is one on this machine.
 func (s *Store) endpoints(l *Topology) (all []string) {
-	for _, sh := range s.everyShard() {
+	for _, sh := range own(s.Connected()) {
 		all = append(all, endpoint.Of(sh.url)...)
 		all = append(all, sh.memberEndpoints()...)
 	}

@@ -10,13 +10,15 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/redis/go-redis/v9"
 
 	"chronos/scheduler/timer"
 )
 
-// topologyKey is where a shard holds it.
-const topologyKey = "chronos:topology"
+// TopologyKey is where a shard holds the topology, in the field TopologyField.
+const (
+	TopologyKey   = "chronos:topology"
+	TopologyField = "current"
+)
 
 const (
 	// lockLife is how long whoever changes the topology may take.
@@ -30,22 +32,22 @@ const (
 
 // stand is what one shard holds.
 type stand struct {
-	shard    *shard
+	shard    Shard
 	topology *Topology // nil if it holds none
 	err      error     // it could not be asked, or can't be read
 	asked    time.Time // when that began; zero for what was just written there
 }
 
 // pollTopology asks the shards at once for what they hold.
-func pollTopology(ctx context.Context, shards []*shard) []stand {
+func pollTopology(ctx context.Context, shards []Shard) []stand {
 	ctx, cancel := context.WithTimeout(ctx, topologyPatience)
 	defer cancel()
 	all, began := make([]stand, len(shards)), time.Now()
 	var wg sync.WaitGroup
 	for i, sh := range shards {
 		wg.Go(func() {
-			all[i] = sh.topology(ctx)
-			all[i].asked = began
+			l, err := HeldBy(ctx, sh)
+			all[i] = stand{shard: sh, topology: l, err: err, asked: began}
 		})
 	}
 	wg.Wait()
@@ -54,18 +56,18 @@ func pollTopology(ctx context.Context, shards []*shard) []stand {
 
 // survey asks the shards of the node's topology, and those that a later one names, as far
 // as that leads: an earlier one, too, where the node isn't sure which counts.
-func (s *Store) survey(ctx context.Context) ([]stand, error) {
-	all := pollTopology(ctx, s.everyShard())
+func (c *Cluster) survey(ctx context.Context) ([]stand, error) {
+	all := pollTopology(ctx, c.Connected())
 	for range maxHops {
 		l := latest(all)
-		if l == nil || l.Epoch <= s.Topology().Epoch && s.sure.Load() {
+		if l == nil || l.Epoch <= c.Topology().Epoch && c.sure.Load() {
 			break
 		}
-		shards, err := s.shardsOf(l)
+		shards, err := c.shardsOf(l)
 		if err != nil {
 			return nil, fmt.Errorf("epoch %d: %w", l.Epoch, err)
 		}
-		unasked := slices.DeleteFunc(slices.Clone(shards), func(sh *shard) bool {
+		unasked := slices.DeleteFunc(slices.Clone(shards), func(sh Shard) bool {
 			return slices.ContainsFunc(all, func(at stand) bool { return at.shard == sh })
 		})
 		if len(unasked) == 0 {
@@ -76,22 +78,17 @@ func (s *Store) survey(ctx context.Context) ([]stand, error) {
 	return all, nil
 }
 
-func (s *shard) topology(ctx context.Context) stand {
-	if err := s.ready(ctx); err != nil {
-		return stand{shard: s, err: err}
-	}
-	text, err := s.poll.HGet(ctx, topologyKey, "current").Result()
-	switch {
-	case errors.Is(err, redis.Nil):
-		return stand{shard: s}
-	case err != nil:
-		return stand{shard: s, err: s.unavailable(err)}
+// HeldBy is the topology that a shard holds, nil if the shard holds none.
+func HeldBy(ctx context.Context, sh Shard) (*Topology, error) {
+	text, err := sh.Holds(ctx)
+	if err != nil || text == "" {
+		return nil, err
 	}
 	l, err := decodeTopology(text)
 	if err != nil {
-		return stand{shard: s, err: fmt.Errorf("%w: shard %s: %w", timer.ErrRefused, s.name, err)}
+		return nil, fmt.Errorf("%w: shard %s: %w", timer.ErrRefused, sh.Name(), err)
 	}
-	return stand{shard: s, topology: l}
+	return l, nil
 }
 
 // agreed is the latest topology that a majority of its own shards hold, or that they
@@ -113,7 +110,7 @@ func agreed(all []stand, voiceless ...string) (best *Topology) {
 // could be asked, those that have no voice left out.
 func mayCount(all []stand, l *Topology, voiceless ...string) bool {
 	return majority(l.voters(l.names(), voiceless...), func(name string) bool {
-		return holds(all, name, l) || !slices.ContainsFunc(all, func(at stand) bool { return at.shard.name == name && at.err == nil })
+		return holds(all, name, l) || !slices.ContainsFunc(all, func(at stand) bool { return at.shard.Name() == name && at.err == nil })
 	})
 }
 
@@ -125,7 +122,7 @@ func stands(all []stand, l *Topology) bool {
 	n := 0
 	for _, name := range voters {
 		if slices.ContainsFunc(all, func(at stand) bool {
-			return at.shard.name == name && at.err == nil && (l.Epoch == 0 || holds(all, name, l))
+			return at.shard.Name() == name && at.err == nil && (l.Epoch == 0 || holds(all, name, l))
 		}) {
 			n++
 		}
@@ -146,7 +143,7 @@ func latest(all []stand) (best *Topology) {
 // holds reports whether the named shard has the topology, or one of a later epoch.
 func holds(all []stand, name string, l *Topology) bool {
 	for _, at := range all {
-		if at.shard.name == name {
+		if at.shard.Name() == name {
 			return at.topology != nil && (at.topology.same(l) || at.topology.Epoch > l.Epoch)
 		}
 	}
@@ -167,7 +164,7 @@ func majority(names []string, has func(name string) bool) bool {
 // nobody else changes the topology meanwhile, and who has died within one is
 // finished first (as in Paxos: what may have been agreed on is proposed again).
 type proposal struct {
-	s      *Store
+	c      *Cluster
 	token  string
 	locked map[string]bool // at first
 	all    []stand
@@ -175,9 +172,9 @@ type proposal struct {
 
 // propose locks what can be locked, and reads under that. Its error is a
 // *RefusedError if that is not a majority of the shards, the voiceless left out.
-func (s *Store) propose(ctx context.Context, voiceless ...string) (*proposal, error) {
-	shards := s.everyShard()
-	p := &proposal{s: s, token: s.node + ":" + uuid.NewString(), locked: make(map[string]bool, len(shards))}
+func (c *Cluster) propose(ctx context.Context, voiceless ...string) (*proposal, error) {
+	shards := c.Connected()
+	p := &proposal{c: c, token: c.o.Node + ":" + uuid.NewString(), locked: make(map[string]bool, len(shards))}
 	held := false
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -185,16 +182,16 @@ func (s *Store) propose(ctx context.Context, voiceless ...string) (*proposal, er
 	defer cancel()
 	for _, sh := range shards {
 		wg.Go(func() {
-			err := sh.lockTopology(bounded, p.token)
+			err := lock(bounded, sh, p.token)
 			mu.Lock()
 			defer mu.Unlock()
-			p.locked[sh.name] = err == nil
+			p.locked[sh.Name()] = err == nil
 			held = held || errors.Is(err, errHeld)
 		})
 	}
 	wg.Wait()
 	p.all = pollTopology(ctx, shards)
-	current := s.Topology()
+	current := c.Topology()
 	voters := current.voters(current.names(), voiceless...)
 	if majority(voters, func(name string) bool { return p.locked[name] }) {
 		return p, nil
@@ -204,7 +201,7 @@ func (s *Store) propose(ctx context.Context, voiceless ...string) (*proposal, er
 		return nil, &RefusedError{Reason: fmt.Sprintf("another change is under way; try again in %v", lockLife), Topology: current, cause: errHeld}
 	}
 	away := slices.DeleteFunc(voters, func(name string) bool { return p.locked[name] })
-	return nil, current.refuse("%s", needed(away))
+	return nil, current.Refuse("%s", needed(away))
 }
 
 // needed says what to do about shards that are away.
@@ -227,29 +224,29 @@ func (p *proposal) away(l *Topology, voiceless ...string) []string {
 	return slices.DeleteFunc(voters, func(name string) bool { return !isAway(name) })
 }
 
-func (s *shard) lockTopology(ctx context.Context, token string) error {
-	return s.topologyCall(ctx, "locked", "lock", token, "", "", "")
+// lock has nobody else change the topology on a shard until the lock ends.
+func lock(ctx context.Context, sh Shard, token string) error {
+	return tell(ctx, sh, "locked", "lock", token, "", "", "")
+}
+
+// unlock ends a lock earlier than the lock ends by itself, if the shard can be reached.
+func unlock(ctx context.Context, sh Shard, token string) {
+	_ = tell(ctx, sh, "unlocked", "unlock", token, "", "", "")
 }
 
 // errHeld says that another node changes the topology.
 var errHeld = fmt.Errorf("%w: the topology is locked by another node", timer.ErrRefused)
 
-// topologyCall runs the script, which must say what is wanted.
-func (s *shard) topologyCall(ctx context.Context, want, what, token string, epoch, change, text any) error {
-	c := &call{script: "topology", keys: []string{topologyKey}, args: []any{what, token, lockLife.Milliseconds(), epoch, change, text}}
-	s.eval(ctx, s.poll, []*call{c})
-	if c.err != nil {
-		return c.err
-	}
-	said, err := texts(c.reply, 0, 1)
-	if err != nil {
-		return s.unavailable(err)
-	}
-	if said[0] == "held" {
-		return fmt.Errorf("%w: shard %s: %s", errHeld, s.name, what)
-	}
-	if said[0] != want && (want != "stored" || said[0] != "same") {
-		return fmt.Errorf("%w: shard %s: %s %s", timer.ErrRefused, s.name, what, said[0])
+// tell runs the script, which must say what is wanted.
+func tell(ctx context.Context, sh Shard, want, what, token string, epoch, change, text any) error {
+	said, err := sh.Run(ctx, what, token, lockLife.Milliseconds(), epoch, change, text)
+	switch {
+	case err != nil:
+		return err
+	case said == "held":
+		return fmt.Errorf("%w: shard %s: %s", errHeld, sh.Name(), what)
+	case said != want && (want != "stored" || said != "same"):
+		return fmt.Errorf("%w: shard %s: %s %s", timer.ErrRefused, sh.Name(), what, said)
 	}
 	return nil
 }
@@ -259,10 +256,8 @@ func (p *proposal) end() {
 	ctx, cancel := context.WithTimeout(context.Background(), topologyPatience)
 	defer cancel()
 	var wg sync.WaitGroup
-	for _, sh := range p.s.everyShard() {
-		wg.Go(func() {
-			_ = sh.topologyCall(ctx, "unlocked", "unlock", p.token, "", "", "") // it ends by itself, too
-		})
+	for _, sh := range p.c.Connected() {
+		wg.Go(func() { unlock(ctx, sh, p.token) })
 	}
 	wg.Wait()
 }
@@ -275,7 +270,7 @@ func (p *proposal) write(ctx context.Context, l *Topology) error {
 	}
 	bounded, cancel := context.WithTimeout(ctx, topologyPatience)
 	defer cancel()
-	shards, err := p.s.shardsOf(l)
+	shards, err := p.c.shardsOf(l)
 	if err != nil {
 		return err
 	}
@@ -306,22 +301,22 @@ func (p *proposal) dismiss(ctx context.Context, base, next *Topology, voiceless 
 	bounded, cancel := context.WithTimeout(ctx, topologyPatience)
 	defer cancel()
 	for _, at := range p.all {
-		_, was := base.member(at.shard.name)
-		_, is := next.member(at.shard.name)
+		_, was := base.member(at.shard.Name())
+		_, is := next.member(at.shard.Name())
 		if !was || is {
 			continue
 		}
-		if err := p.store(bounded, at.shard, next, text); err != nil && !slices.Contains(voiceless, at.shard.name) {
+		if err := p.store(bounded, at.shard, next, text); err != nil && !slices.Contains(voiceless, at.shard.Name()) {
 			return fmt.Errorf("%w: the topology of epoch %d, which has no shard %s, is not stored there (%w); try again, or remove it with force if it is gone for good",
-				errUnfinished, next.Epoch, at.shard.name, err)
+				errUnfinished, next.Epoch, at.shard.Name(), err)
 		}
 	}
 	return nil
 }
 
-func (p *proposal) note(sh *shard, l *Topology) {
+func (p *proposal) note(sh Shard, l *Topology) {
 	for i := range p.all {
-		if p.all[i].shard.name == sh.name {
+		if p.all[i].shard.Name() == sh.Name() {
 			p.all[i] = stand{shard: sh, topology: l}
 			return
 		}
@@ -331,15 +326,11 @@ func (p *proposal) note(sh *shard, l *Topology) {
 
 // store has one shard hold the topology. One that is new has not been locked yet; a lock
 // that ran out is not taken again: somebody else may have had it since.
-func (p *proposal) store(ctx context.Context, sh *shard, t *Topology, text string) error {
-	if !p.locked[sh.name] {
-		if err := sh.lockTopology(ctx, p.token); err != nil {
+func (p *proposal) store(ctx context.Context, sh Shard, t *Topology, text string) error {
+	if !p.locked[sh.Name()] {
+		if err := lock(ctx, sh, p.token); err != nil {
 			return err
 		}
 	}
-	return sh.storeTopology(ctx, p.token, t, text)
-}
-
-func (s *shard) storeTopology(ctx context.Context, token string, t *Topology, text string) error {
-	return s.topologyCall(ctx, "stored", "store", token, t.Epoch, t.Change, text)
+	return tell(ctx, sh, "stored", "store", p.token, t.Epoch, t.Change, text)
 }

@@ -45,7 +45,7 @@ func TestLateAnswerDropsNoConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = s.Close() }()
-	sh := s.current.Load().shards[0]
+	sh := s.shards()[0]
 	sh.under.Wait()
 	before := dials.Load()
 	late.Store(int64(100 * time.Millisecond))

@@ -34,7 +34,7 @@ func (s *Store) Dedicate(ctx context.Context, purpose string) error {
 		return nil
 	}
 	s.log.Warn("what waits here was for something else, and is taken over", "was", other.purpose, "is", purpose)
-	for _, sh := range s.current.Load().shards {
+	for _, sh := range s.shards() {
 		if err := sh.poll.Set(ctx, dedicationKey(s.lane), purpose, 0).Err(); err != nil {
 			sh.log.Debug("what the lane is for can't be noted", "err", err)
 		}
@@ -51,7 +51,7 @@ type dedication struct {
 // dedications notes the purpose where there is none, and returns another that it
 // finds, one of nodes that live first.
 func (s *Store) dedications(ctx context.Context, purpose string) (other dedication) {
-	for _, sh := range s.current.Load().shards {
+	for _, sh := range s.shards() {
 		found, err := sh.dedication(ctx, s.lane, purpose)
 		if err != nil {
 			sh.log.Debug("what the lane is for can't be seen", "err", err)

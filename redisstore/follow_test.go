@@ -114,7 +114,7 @@ func TestAnUnfinishedChangeIsFinishedFirst(t *testing.T) {
 			}
 			l.begin(p, &begun, shards[:taken]...)
 			for _, name := range []string{"a", "b", "c", "d"} { // its locks run out
-				l.redis[name].do("HDEL", topologyKey, "holder")
+				l.redis[name].do("HDEL", TopologyKey, "holder")
 			}
 			err = l.add(s, "e")
 			var refused *RefusedError
@@ -291,7 +291,7 @@ func TestRemoveAShard(t *testing.T) {
 	l.hold("c", earlier) // who reaches it alone writes there again
 	await(t, 5*time.Second, "the time anew", func() bool { return l.saysDrained(s, "c").After(since) })
 	refused(false, "a moment ago")
-	s.drainedFor = 0
+	s.o.Drained = 0
 	refused(false, "still has 1 copies")
 	gone := w
 	gone.Kind, gone.Timer = store.WriteDrop, nil
@@ -308,7 +308,7 @@ func TestRemoveAShard(t *testing.T) {
 		if err := s.retire(time.Now()); err != nil {
 			t.Error(err)
 		}
-		return len(s.everyShard()) == 2
+		return len(s.Connected()) == 2
 	})
 	if err := l.drain(s, "b"); err != nil {
 		t.Fatal(err)

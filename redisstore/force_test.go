@@ -61,7 +61,7 @@ func TestAShardIsLostDuringAnAnnouncement(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.redis["b"].kill() // before it counts
-	throughout(t, s.announced+2*followInterval, "the drain does not count without b", func() bool { return s.Topology().Next != nil })
+	throughout(t, s.o.Announced+2*followInterval, "the drain does not count without b", func() bool { return s.Topology().Next != nil })
 	await(t, 15*time.Second, "the drain of b", func() bool {
 		_, err := s.DrainShard(t.Context(), "b", true)
 		return err == nil
@@ -84,7 +84,7 @@ func TestNoChangeIsBegunThatCannotBeAgreedOn(t *testing.T) {
 	l.wantActive(10*time.Second, "a", "b")
 	l.redis["b"].kill()
 	l.saysDrained(s, "c")
-	s.drainedFor = 0
+	s.o.Drained = 0
 	var refused *RefusedError
 	await(t, 15*time.Second, "a refusal that names who is away", func() bool {
 		_, err := s.RemoveShard(t.Context(), "c", false)
@@ -130,7 +130,7 @@ func TestALockThatRanOutIsNotTakenAgain(t *testing.T) {
 	p := l.lock(s)
 	before := l.held("a")
 	for _, name := range []string{"a", "b", "c"} {
-		l.redis[name].do("HDEL", topologyKey, "holder", "held_until_ms")
+		l.redis[name].do("HDEL", TopologyKey, "holder", "held_until_ms")
 	}
 	next := l.step(s.Topology(), func() (Topology, error) { now := s.Topology(); return now.drain("c", false) })
 	if err := p.agree(t.Context(), &next); !errors.Is(err, errUnfinished) {
@@ -161,7 +161,7 @@ func TestWhoIsRemovedIsTold(t *testing.T) {
 	l := layOut(t, "a", "b", "c")
 	s := l.node("a", "b", "c")
 	p := l.lock(s)
-	l.redis["c"].do("HDEL", topologyKey, "holder", "held_until_ms")
+	l.redis["c"].do("HDEL", TopologyKey, "holder", "held_until_ms")
 	p.locked["c"] = false
 	before := l.topology(2, "drained", "a", "b", "c")
 	before.Active = []string{"a", "b"}

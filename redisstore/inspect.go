@@ -21,32 +21,32 @@ type ShardReport struct {
 
 // Inspect asks all shards of the topology how they stand.
 func (s *Store) Inspect(ctx context.Context) (Topology, []ShardReport) {
-	current := s.current.Load()
-	t := current.topology
+	p := s.Placement()
+	t, shards := p.Topology, own(p.Shards)
 	reports := make([]ShardReport, len(t.Shards))
 	var wg sync.WaitGroup
 	for i, m := range t.Shards {
 		wg.Go(func() {
-			reports[i] = s.inspect(ctx, current.shards[i], max(t.Moved, t.Lost[m.Name].Epoch))
+			reports[i] = s.inspect(ctx, shards[i], t.EpochOf(m.Name))
 			reports[i].Member, reports[i].State = Member{Name: m.Name, URL: endpoint.WithoutSecrets(m.URL)}, t.StateOf(m.Name)
 		})
 	}
 	wg.Wait()
 	for i := range reports {
-		if twin := twinOf(current.shards[i], current.shards); twin != nil {
-			reports[i].Twin = twin.name
+		if twin := TwinOf(p.Shards[i], p.Shards); twin != nil {
+			reports[i].Twin = twin.Name()
 		}
 	}
 	return t, reports
 }
 
 func (s *Store) inspect(ctx context.Context, sh *shard, moved int64) (r ShardReport) {
-	at := sh.topology(ctx)
-	if r.Err = at.err; r.Err != nil {
+	held, err := HeldBy(ctx, sh)
+	if r.Err = err; err != nil {
 		return r
 	}
-	if at.topology != nil {
-		r.Epoch = at.topology.Epoch
+	if held != nil {
+		r.Epoch = held.Epoch
 	}
 	var survey store.Survey
 	if survey, r.Err = s.Survey(ctx, sh.name); r.Err != nil {

@@ -15,50 +15,50 @@ import (
 
 // Join takes the topology that the shards agree on. Where there is none yet, it is
 // that of the shards that the node was started with, and is stored on them.
-func (s *Store) Join(ctx context.Context) error {
-	s.look(ctx)
-	if s.Topology().Epoch > 0 {
+func (c *Cluster) Join(ctx context.Context) error {
+	c.look(ctx)
+	if c.Topology().Epoch > 0 {
 		return nil
 	}
-	p, err := s.propose(ctx)
+	p, err := c.propose(ctx)
 	for try := 1; errors.Is(err, errHeld) && try < lockTries && awake.Sleep(ctx, lockPause/2+rand.N(lockPause)); try++ {
-		s.look(ctx)
-		if s.Topology().Epoch > 0 {
+		c.look(ctx)
+		if c.Topology().Epoch > 0 {
 			return nil // whoever had the lock has stored the first
 		}
-		p, err = s.propose(ctx)
+		p, err = c.propose(ctx)
 	}
 	if err != nil {
 		level := slog.LevelDebug // it is tried again each second
-		if !s.warned.Swap(true) {
+		if !c.warned.Swap(true) {
 			level = slog.LevelWarn
 		}
-		s.log.Log(ctx, level, "the topology is not stored yet: most shards can't be reached, or another node is about to", "err", err)
+		c.o.Log.Log(ctx, level, "the topology is not stored yet: most shards can't be reached, or another node is about to", "err", err)
 		return nil // the node works with what it was started with, and tries again
 	}
 	defer p.end()
 	if latest(p.all) != nil {
-		s.look(ctx)
+		c.look(ctx)
 		return nil
 	}
-	first := s.Topology()
+	first := c.Topology()
 	first.Epoch, first.Change = 1, uuid.NewString()
 	first.Cluster = first.Change
 	if err := p.write(ctx, &first); err != nil {
 		return fmt.Errorf("join the shards: %w", err)
 	}
-	s.look(ctx)
+	c.look(ctx)
 	return nil
 }
 
 // warnOfOutdatedList names the shards that the node was given and that the stored
 // topology lacks, with the command that adds each.
-func (s *Store) warnOfOutdatedList(given, stored *Topology) {
+func (c *Cluster) warnOfOutdatedList(given, stored *Topology) {
 	args := []any{"epoch", stored.Epoch, "shards", strings.Join(stored.names(), ","), "given", strings.Join(given.names(), ",")}
 	for _, name := range given.names() {
 		if _, member := stored.member(name); !member {
 			args = append(args, "to_add", "chronos topology add "+name+" URL")
 		}
 	}
-	s.log.Warn("CHRONOS_REDIS is outdated: this node follows the topology that is stored on the shards", args...)
+	c.o.Log.Warn("CHRONOS_REDIS is outdated: this node follows the topology that is stored on the shards", args...)
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"chronos/internal/heldup"
-	"chronos/redisstore/endpoint"
 )
 
 // laidOut is some real Redis, and nodes on them that follow each other's changes.
@@ -34,7 +33,7 @@ func layOut(t *testing.T, shards ...string) *laidOut {
 // ends.
 func (l *laidOut) node(given ...string) *Store {
 	l.Helper()
-	o := Options{Node: "node-" + string(rune('0'+len(l.nodes))), Lane: "http", Log: slog.New(slog.NewTextHandler(&l.log, nil))}
+	o := Options{Node: "node-" + string(rune('0'+len(l.nodes))), Lane: "http", Log: slog.New(slog.NewTextHandler(&l.log, nil)), announced: 2 * time.Second}
 	for _, name := range given {
 		o.Shards = append(o.Shards, l.redis[name].shard(name))
 	}
@@ -42,7 +41,6 @@ func (l *laidOut) node(given ...string) *Store {
 	if err != nil {
 		l.Fatal(err)
 	}
-	s.announced = 2 * time.Second
 	if err := s.Join(l.Context()); err != nil {
 		l.Fatal(err)
 	}
@@ -72,9 +70,9 @@ func (l *laidOut) drain(s *Store, name string) error {
 
 // topology is one of shards that all take timers.
 func (l *laidOut) topology(epoch int64, change string, names ...string) Topology {
-	var shards []endpoint.Config
+	var shards []Member
 	for _, name := range names {
-		shards = append(shards, l.redis[name].shard(name))
+		shards = append(shards, Member{Name: name, URL: l.redis[name].shard(name).URL})
 	}
 	t := firstTopology(shards)
 	t.Epoch, t.Change = epoch, change
@@ -98,12 +96,12 @@ func (l *laidOut) hold(shard string, t Topology) {
 	if err != nil {
 		l.Fatal(err)
 	}
-	l.redis[shard].do("HSET", topologyKey, "current", text)
+	l.redis[shard].do("HSET", TopologyKey, "current", text)
 }
 
 // held is the topology that a shard keeps, "" for none.
 func (l *laidOut) held(shard string) string {
-	text, _ := l.redis[shard].do("HGET", topologyKey, "current").(string)
+	text, _ := l.redis[shard].do("HGET", TopologyKey, "current").(string)
 	return text
 }
 
@@ -166,7 +164,7 @@ func (l *laidOut) lock(s *Store) *proposal {
 }
 
 // begin has some shards hold a change, as of a coordinator that gets no further.
-func (l *laidOut) begin(p *proposal, next *Topology, shards ...*shard) {
+func (l *laidOut) begin(p *proposal, next *Topology, shards ...Shard) {
 	l.Helper()
 	text, err := next.encode()
 	if err != nil {

@@ -93,7 +93,7 @@ type letterScanner struct {
 
 // begin counts the letters, and finds out which shards answer.
 func (sc *letterScanner) begin(ctx context.Context) {
-	shards := sc.s.current.Load().shards
+	shards := sc.s.shards()
 	surveys, errs := make([]store.Survey, len(shards)), make([]error, len(shards))
 	var wg sync.WaitGroup
 	for i, sh := range shards {
@@ -198,7 +198,7 @@ func (s *Store) Letter(ctx context.Context, id string) (store.Letter, error) {
 		return store.Letter{}, timer.ErrNotFound
 	}
 	var failed error
-	for _, sh := range s.current.Load().shards {
+	for _, sh := range s.shards() {
 		found, err := s.findLetter(ctx, sh, wanted)
 		if err == nil {
 			return found.read(), nil
@@ -239,7 +239,7 @@ func (s *Store) findLetter(ctx context.Context, sh *shard, id letterID) (storedL
 // that is being moved is on two.
 func (s *Store) RemoveLetters(ctx context.Context, letters []store.Letter) []error {
 	errs := make([]error, len(letters))
-	shards := s.current.Load().shards
+	shards := s.shards()
 	answers := make([][]error, len(shards))
 	var wg sync.WaitGroup
 	for i, sh := range shards {
@@ -305,7 +305,7 @@ const (
 func (s *Store) PruneLetters(ctx context.Context, keep time.Duration) {
 	interval := min(pruneInterval, max(keep/2, 100*time.Millisecond))
 	for awake.Sleep(ctx, interval*9/10+rand.N(interval/5)) {
-		for _, sh := range s.current.Load().shards {
+		for _, sh := range s.shards() {
 			if err := s.pruneShard(ctx, sh, keep); err != nil {
 				sh.log.Debug("dead letters that are too old could not be removed", "err", err)
 			}

@@ -3,11 +3,15 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"chronos/scheduler/awake"
+	"chronos/scheduler/timer"
 )
 
 const (
@@ -19,23 +23,41 @@ const (
 	moveBytes = 4 << 20
 )
 
+// emptyTwice is how long lies between two looks that must find a shard empty.
+const emptyTwice = time.Second
+
+// vacate moves the dead letters of a drained shard to other shards, and is nil if the shard
+// is empty then.
+func (s *Store) vacate(ctx context.Context, t *Topology, name string) error {
+	sh, err := s.shard(name)
+	if err != nil {
+		return err
+	}
+	if err := s.moveLetters(ctx, t, sh); err != nil {
+		return err
+	}
+	if err := sh.isEmpty(ctx, t); err != nil {
+		return err
+	}
+	if !awake.Sleep(ctx, emptyTwice) {
+		return ctx.Err()
+	}
+	return sh.isEmpty(ctx, t)
+}
+
 // moveLetters brings the dead letters of a drained shard to those that take timers:
 // each to the first home of its key that can be reached. It is written there, as it
 // is and with its time, before it is removed here, so whoever does this again
 // finds what is left, and does no harm to what is there. One that somebody deletes
 // at the same moment may stay.
-func (s *Store) moveLetters(ctx context.Context, t *Topology, name string) error {
-	from, err := s.shard(name)
-	if err != nil {
-		return err
-	}
+func (s *Store) moveLetters(ctx context.Context, t *Topology, from *shard) (err error) {
 	bounded, cancel := context.WithTimeout(ctx, moveTime)
 	defer cancel()
 	for _, lane := range lanes() {
 		for p, keys := range laneKeys(lane) {
 			for moved := moveMost; moved > 0 && bounded.Err() == nil; {
 				if moved, err = s.movePage(bounded, from, p, keys.dead); err != nil && bounded.Err() == nil {
-					return t.refuse("the dead letters of shard %s can't be moved (%v); try again, or remove it with force: what has no other copy is lost", name, err)
+					return t.Refuse("the dead letters of shard %s can't be moved (%v); try again, or remove it with force: what has no other copy is lost", from.name, err)
 				}
 			}
 		}
@@ -89,4 +111,36 @@ func (s *Store) letterHome(ctx context.Context, l *storedLetter) (*shard, error)
 		errs = append(errs, err)
 	}
 	return nil, errors.Join(errs...)
+}
+
+// isEmpty is nil if a shard has nothing of any lane.
+func (s *shard) isEmpty(ctx context.Context, t *Topology) error {
+	if err := s.ready(ctx); err != nil {
+		return t.RefuseUnseen(s.name, err)
+	}
+	pipe := s.poll.Pipeline()
+	var counts []*redis.IntCmd
+	for _, lane := range lanes() {
+		for _, keys := range laneKeys(lane) {
+			counts = append(counts, pipe.ZCard(ctx, keys.due), pipe.ZCard(ctx, keys.dead))
+		}
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return fmt.Errorf("%w: shard %s: %w", timer.ErrUnavailable, s.name, err)
+	}
+	copies, letters := int64(0), int64(0)
+	for i, count := range counts {
+		if i%2 == 0 {
+			copies += count.Val()
+		} else {
+			letters += count.Val()
+		}
+	}
+	switch {
+	case copies > 0:
+		return t.Refuse("shard %s still has %d copies of timers; wait until the sweep has moved them, or remove it with force: what has no other copy is lost", s.name, copies)
+	case letters > 0:
+		return t.Refuse("shard %s still has %d dead letters, more than can be moved at once; try again, or remove it with force: they are lost", s.name, letters)
+	}
+	return nil
 }

@@ -375,7 +375,7 @@ func TestLettersAreKeptForSoLong(t *testing.T) {
 		for i, score := range []float64{now - 3500_000, now, now + 1e9, math.Inf(1)} {
 			plant(t, s, all[0], score, letterOf(fmt.Sprint("young", i), "no", "http://h/"))
 		}
-		if err := s.pruneShard(t.Context(), s.current.Load().shards[0], keep); err != nil {
+		if err := s.pruneShard(t.Context(), s.shards()[0], keep); err != nil {
 			t.Fatal(err)
 		}
 		left := allLetters(t, s, store.LetterQuery{Limit: 100}, func(store.LetterPage) {})
@@ -412,7 +412,7 @@ func TestLettersOfARemovedShardAreMoved(t *testing.T) {
 	}
 	l.wantActive(8*time.Second, "a", "b")
 	l.saysDrained(s, "c")
-	s.drainedFor = 0
+	s.o.Drained = 0
 	want := map[string]string{}
 	for i := range 700 {
 		key := fmt.Sprint("k", i)

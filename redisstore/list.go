@@ -2,33 +2,12 @@ package redisstore
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
-
 	"chronos/scheduler/store"
 )
-
-// View is store.Store's.
-func (s *Store) View() string { return s.current.Load().topology.View() }
-
-// View names the shards that take timers, and those that soon will, in list order:
-// so many nodes as place timers alike have the same.
-func (l *Topology) View() string {
-	return fmt.Sprintf("%016x", xxhash.Sum64String(strings.Join(l.Active, ",")+"|"+strings.Join(l.Next, ",")))
-}
-
-// Formerly is store.Store's.
-func (s *Store) Formerly(key string) []string {
-	t := s.current.Load()
-	if len(t.topology.Former) == 0 {
-		return t.active.rank(key)
-	}
-	return t.others[len(t.others)-len(t.topology.Former)].rank(key)
-}
 
 // List is store.Store's: one call for each partition, all in one round trip.
 func (s *Store) List(ctx context.Context, shard string, after store.Place, n int, hot time.Duration) ([]store.Head, *store.Place, error) {

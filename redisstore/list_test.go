@@ -97,10 +97,9 @@ func TestViews(t *testing.T) {
 
 func TestFormerly(t *testing.T) {
 	names := func(l Topology) []string {
-		p := newPlacement(l, nil)
-		s := &Store{}
-		s.current.Store(p)
-		return s.Formerly("tea")
+		c := &Cluster{}
+		c.current.Store(NewPlacement(l, nil))
+		return c.Formerly("tea")
 	}
 	two, three, four := []string{"a", "b"}, []string{"a", "b", "c"}, []string{"a", "b", "c", "d"}
 	rank := func(list []string) []string { p := newPlacing(list); return p.rank("tea") }

@@ -30,9 +30,9 @@ func (l *Topology) lose(name string) (Topology, error) {
 	takes := slices.Contains(l.Active, name)
 	switch _, lost := l.Lost[name]; {
 	case !is || lost:
-		return *l, l.refuse("shard %s is given up already", name)
+		return *l, l.Refuse("shard %s is given up already", name)
 	case takes && len(l.Active) == 1:
-		return *l, l.refuse("shard %s is the only one that takes timers", name)
+		return *l, l.Refuse("shard %s is the only one that takes timers", name)
 	}
 	next := *l
 	next.Lost = l.lossOf(name, Loss{Epoch: l.Epoch + 1, Rejoins: takes})
@@ -50,7 +50,7 @@ func (l *Topology) regain(name string) (Topology, error) {
 	}
 	loss, lost := l.Lost[name]
 	if !lost {
-		return *l, l.refuse("shard %s is not given up", name)
+		return *l, l.Refuse("shard %s is not given up", name)
 	}
 	next := *l
 	next.Lost = maps.Clone(l.Lost)

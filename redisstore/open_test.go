@@ -344,7 +344,7 @@ func TestDialOfShardsThatCome(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := shards[1].ready(t.Context()); err == nil || !strings.Contains(err.Error(), "refused by the test") {
+	if err := own(shards)[1].ready(t.Context()); err == nil || !strings.Contains(err.Error(), "refused by the test") {
 		t.Errorf("error %v, want that of Dial", err)
 	}
 	if a, b := <-start, <-later; a != "a.test:6379" || b != "b.test:6379" {

@@ -222,7 +222,7 @@ func (w *walk) run(at *world, o *order, h *hand, shard int) outcomeOfRun {
 	for i, r := range w.shards {
 		r.mini.SetTime(w.now)
 		for _, s := range w.stores {
-			s.current.Load().shards[i].clock.learn(s.current.Load().shards[i].clock.now(), w.now.UnixMicro())
+			s.shards()[i].clock.learn(s.shards()[i].clock.now(), w.now.UnixMicro())
 		}
 		w.plant(i, at.copies[i])
 	}

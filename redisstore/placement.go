@@ -1,17 +1,18 @@
 package redisstore
 
 import (
+	"fmt"
 	"slices"
 
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
 
-// placement is a topology with what it takes to work with it: the shards, how timers
-// are placed on them, and the mask of each in an ID's filter. It is never changed.
-type placement struct {
-	topology Topology
-	shards   []*shard // in list order
+// Placement is a topology with what it takes to work with the topology: the shards, how timers
+// are placed on the shards, and the mask of each shard in an ID's filter. It is never changed.
+type Placement struct {
+	Topology Topology
+	Shards   []Shard // in list order
 	masks    []timer.Hint
 	index    map[string]int // of each shard, by its name
 	active   placing
@@ -27,24 +28,37 @@ type placing struct {
 
 func newPlacing(names []string) placing { return placing{names: names, ring: newRing(names)} }
 
-// newPlacement is that of a topology whose shards are given in list order.
-func newPlacement(l Topology, shards []*shard) *placement {
-	t := &placement{
-		topology: l, shards: shards, index: make(map[string]int, len(shards)), active: newPlacing(l.Active), changed: make(chan struct{}),
-	}
-	for i, s := range shards {
-		t.index[s.name] = i
+// NewPlacement is that of a topology whose shards are given in list order.
+func NewPlacement(l Topology, shards []Shard) *Placement {
+	p := &Placement{Topology: l, Shards: shards, index: make(map[string]int, len(shards)), active: newPlacing(l.Active), changed: make(chan struct{})}
+	for i, m := range l.Shards {
+		p.index[m.Name] = i
 	}
 	for _, seed := range newRing(l.names()).seeds {
-		t.masks = append(t.masks, timer.HintOf(seed))
+		p.masks = append(p.masks, timer.HintOf(seed))
 	}
 	if l.Next != nil {
-		t.others = append(t.others, newPlacing(l.Next))
+		p.others = append(p.others, newPlacing(l.Next))
 	}
 	for _, names := range l.Former {
-		t.others = append(t.others, newPlacing(names))
+		p.others = append(p.others, newPlacing(names))
 	}
-	return t
+	return p
+}
+
+// Index is the place of a shard in the list.
+func (p *Placement) Index(name string) (i int, known bool) {
+	i, known = p.index[name]
+	return i, known
+}
+
+// Shard is the named shard.
+func (p *Placement) Shard(name string) (Shard, error) {
+	i, known := p.index[name]
+	if !known {
+		return nil, fmt.Errorf("%w: no shard is named %q", timer.ErrUnavailable, name)
+	}
+	return p.Shards[i], nil
 }
 
 // rank is the shards in the order in which a timer's copies belong on them.
@@ -59,29 +73,61 @@ func (p *placing) rank(key string) []string {
 	return names
 }
 
-// elsewhere is where the first n copies of a timer belonged, or soon will.
-func (t *placement) elsewhere(key string, n int) (all []store.Other) {
-	for i := range t.others {
-		ranked := t.others[i].rank(key)
+// Shards is store.Placement's.
+func (c *Cluster) Shards() []string { return c.Placement().Topology.names() }
+
+// Changed is store.Placement's.
+func (c *Cluster) Changed() <-chan struct{} { return c.Placement().changed }
+
+// Rank is store.Placement's.
+func (c *Cluster) Rank(key string) []string { return c.Placement().active.rank(key) }
+
+// Others is store.Placement's.
+func (c *Cluster) Others(key string, n int) (all []store.Other) {
+	p := c.Placement()
+	for i := range p.others {
+		ranked := p.others[i].rank(key)
 		for r, name := range ranked[:min(n, len(ranked))] {
-			all = append(all, store.Other{Shard: name, Rank: r, Coming: i == 0 && t.topology.Next != nil})
+			all = append(all, store.Other{Shard: name, Rank: r, Coming: i == 0 && p.Topology.Next != nil})
 		}
 	}
 	return all
 }
 
-func (t *placement) hintOf(name string) timer.Hint {
-	if i, ok := t.index[name]; ok {
-		return t.masks[i]
+// HintOf is store.Placement's.
+func (c *Cluster) HintOf(shard string) timer.Hint {
+	p := c.Placement()
+	if i, known := p.index[shard]; known {
+		return p.masks[i]
 	}
 	return 0
 }
 
-func (t *placement) hinted(hint timer.Hint) (names []string) {
-	for i, mask := range t.masks {
+// Hinted is store.Placement's.
+func (c *Cluster) Hinted(hint timer.Hint) (names []string) {
+	p := c.Placement()
+	for i, mask := range p.masks {
 		if hint.Has(mask) {
-			names = append(names, t.shards[i].name)
+			names = append(names, p.Topology.Shards[i].Name)
 		}
 	}
 	return names
+}
+
+// View is store.Listing's.
+func (c *Cluster) View() string { return c.Placement().Topology.View() }
+
+// Formerly is store.Listing's.
+func (c *Cluster) Formerly(key string) []string {
+	p := c.Placement()
+	if len(p.Topology.Former) == 0 {
+		return p.active.rank(key)
+	}
+	return p.others[len(p.others)-len(p.Topology.Former)].rank(key)
+}
+
+// Epoch is store.Sweeping's.
+func (c *Cluster) Epoch(shard string) (epoch int64, steady bool) {
+	t := &c.Placement().Topology
+	return t.EpochOf(shard), t.Next == nil && c.Writable() == nil
 }

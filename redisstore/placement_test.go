@@ -10,28 +10,29 @@ import (
 	"chronos/scheduler/timer"
 )
 
-func placementOf(names ...string) *placement {
-	var l Topology
-	shards := make([]*shard, len(names))
+// placementOf is a node that places timers on the named shards.
+func placementOf(names ...string) *Cluster {
+	given := make([]Member, len(names))
 	for i, name := range names {
-		shards[i] = &shard{name: name}
-		l.Shards, l.Active = append(l.Shards, Member{Name: name}), append(l.Active, name)
+		given[i] = Member{Name: name}
 	}
-	return newPlacement(l, shards)
+	c := &Cluster{}
+	c.current.Store(NewPlacement(firstTopology(given), nil))
+	return c
 }
 
 func TestPlacementKeepsListOrder(t *testing.T) {
 	names := []string{"c", "a", "b"}
 	top := placementOf(names...)
-	if diff := cmp.Diff(names, top.topology.names()); diff != "" {
+	if diff := cmp.Diff(names, top.Shards()); diff != "" {
 		t.Errorf("names (-want +got):\n%s", diff)
 	}
 	for i, name := range names {
-		if at, ok := top.index[name]; !ok || at != i {
+		if at, ok := top.Placement().index[name]; !ok || at != i {
 			t.Errorf("%s is found at %d, %t", name, at, ok)
 		}
 	}
-	if _, ok := top.index["d"]; ok || top.hintOf("d") != 0 {
+	if _, ok := top.Placement().index["d"]; ok || top.HintOf("d") != 0 {
 		t.Error("an unknown name is found")
 	}
 }
@@ -47,19 +48,19 @@ func TestRank(t *testing.T) {
 	homes := map[string]int{}
 	for i := range 1000 {
 		key := fmt.Sprintf("timer-%d", i)
-		ranked := top.active.rank(key)
+		ranked := top.Rank(key)
 		homes[ranked[0]]++
-		if diff := cmp.Diff(named(top.active.ring.order(key), names), ranked); diff != "" {
+		if diff := cmp.Diff(named(top.Placement().active.ring.order(key), names), ranked); diff != "" {
 			t.Fatalf("rank of %s (-ring +placement):\n%s", key, diff)
 		}
-		if again := other.active.rank(key); !slices.Equal(again, ranked) {
+		if again := other.Rank(key); !slices.Equal(again, ranked) {
 			t.Fatalf("rank of %s is %v or %v, by the order of the list", key, ranked, again)
 		}
-		hint := top.hintOf(ranked[0])
-		if got := top.hinted(hint); !slices.Equal(got, ranked[:1]) {
+		hint := top.HintOf(ranked[0])
+		if got := top.Hinted(hint); !slices.Equal(got, ranked[:1]) {
 			t.Fatalf("the filter of %s, on %s, means %v", key, ranked[0], got)
 		}
-		if got := top.hinted(hint | top.hintOf(ranked[1])); !slices.Contains(got, ranked[0]) || !slices.Contains(got, ranked[1]) {
+		if got := top.Hinted(hint | top.HintOf(ranked[1])); !slices.Contains(got, ranked[0]) || !slices.Contains(got, ranked[1]) {
 			t.Fatalf("the filter of %v means %v", ranked[:2], got)
 		}
 	}
@@ -72,13 +73,13 @@ func TestRank(t *testing.T) {
 // placement does.
 func TestMasksOfClashingNames(t *testing.T) {
 	top := placementOf("a", "a2")
-	for i, seed := range top.active.ring.seeds {
-		if top.masks[i] != timer.HintOf(seed) {
-			t.Errorf("mask %d is %#x, want that of %#x", i, uint64(top.masks[i]), seed)
+	for i, seed := range top.Placement().active.ring.seeds {
+		if top.Placement().masks[i] != timer.HintOf(seed) {
+			t.Errorf("mask %d is %#x, want that of %#x", i, uint64(top.Placement().masks[i]), seed)
 		}
 	}
 	one := placementOf("alone")
-	if got := one.active.rank("k"); !slices.Equal(got, []string{"alone"}) || one.hintOf("alone").Empty() {
-		t.Errorf("rank with one shard: %v, filter %#x", got, uint64(one.hintOf("alone")))
+	if got := one.Rank("k"); !slices.Equal(got, []string{"alone"}) || one.HintOf("alone").Empty() {
+		t.Errorf("rank with one shard: %v, filter %#x", got, uint64(one.HintOf("alone")))
 	}
 }

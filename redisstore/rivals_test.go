@@ -118,7 +118,7 @@ func TestAShardKeepsTheLaterTopology(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := sh.lockTopology(t.Context(), "token"); err != nil {
+		if err := lock(t.Context(), sh, "token"); err != nil {
 			t.Fatal(err)
 		}
 		backend := func(epoch int64, change string) error {
@@ -128,7 +128,7 @@ func TestAShardKeepsTheLaterTopology(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return sh.storeTopology(t.Context(), "token", &l, text)
+			return tell(t.Context(), sh, "stored", "store", "token", l.Epoch, l.Change, text)
 		}
 		if err := backend(5, "new"); err != nil {
 			t.Fatal(err)
@@ -138,8 +138,8 @@ func TestAShardKeepsTheLaterTopology(t *testing.T) {
 				t.Errorf("the shard holds epoch 5 and is given %q of epoch %d: %v, want it refused", change, epoch, err)
 			}
 		}
-		if now := sh.topology(t.Context()); now.err != nil || now.topology.Epoch != 5 || now.topology.Change != "new" {
-			t.Errorf("the shard holds %+v, %v", now.topology, now.err)
+		if now, err := HeldBy(t.Context(), sh); err != nil || now.Epoch != 5 || now.Change != "new" {
+			t.Errorf("the shard holds %+v, %v", now, err)
 		}
 	})
 }
@@ -194,7 +194,7 @@ func TestAChangeIsAnnouncedBeforeItCounts(t *testing.T) {
 	if err := s.Join(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	s.announced = time.Minute
+	s.o.Announced = time.Minute
 	if _, err := s.DrainShard(t.Context(), "b", false); err != nil {
 		t.Fatal(err)
 	}

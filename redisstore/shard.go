@@ -38,15 +38,14 @@ type pools struct{ times, opened int }
 
 // shard is one Redis deployment. All methods are safe for concurrent use.
 type shard struct {
-	name, url   string
-	clock       *shardClock
-	pools       pools
-	awake       *awake.Clock
-	under       sync.WaitGroup // conversations, until their answer is read
-	scripts     scripts
-	merger      *batcher
-	unusedSince time.Time // guarded by the store's mu; zero while the topology has it
-	log         *slog.Logger
+	name, url string
+	clock     *shardClock
+	pools     pools
+	awake     *awake.Clock
+	under     sync.WaitGroup // conversations, until their answer is read
+	scripts   scripts
+	merger    *batcher
+	log       *slog.Logger
 
 	front, poll, fire, ask redis.UniversalClient
 
@@ -99,9 +98,10 @@ type pool struct {
 	share  int
 }
 
-// close waits for a check and conversations under way, which are bounded, and ends all
-// connections.
-func (s *shard) close() error {
+// Close waits for queued writes, a check and conversations under way, which are bounded, and
+// ends all connections.
+func (s *shard) Close() error {
+	s.merger.close()
 	s.mu.Lock()
 	c := s.checking
 	s.mu.Unlock()
@@ -114,6 +114,54 @@ func (s *shard) close() error {
 		errs = append(errs, (*pool.client).Close())
 	}
 	return errors.Join(errs...)
+}
+
+// Name is topology.Shard's.
+func (s *shard) Name() string { return s.name }
+
+// URL is topology.Shard's.
+func (s *shard) URL() string { return s.url }
+
+// Holds is topology.Shard's.
+func (s *shard) Holds(ctx context.Context) (string, error) {
+	if err := s.ready(ctx); err != nil {
+		return "", err
+	}
+	text, err := s.poll.HGet(ctx, TopologyKey, TopologyField).Result()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return "", s.unavailable(err)
+	}
+	return text, nil
+}
+
+// Run is topology.Shard's.
+func (s *shard) Run(ctx context.Context, args ...any) (said string, err error) {
+	c := &call{script: "topology", keys: []string{TopologyKey}, args: args}
+	s.eval(ctx, s.poll, []*call{c})
+	if c.err != nil {
+		return "", c.err
+	}
+	words, err := texts(c.reply, 0, 1)
+	if err != nil {
+		return "", s.unavailable(err)
+	}
+	return words[0], nil
+}
+
+// Process is topology.Shard's.
+func (s *shard) Process() string {
+	if identity := s.identity.Load(); identity != nil && *identity != unnamedProcess {
+		return *identity
+	}
+	return ""
+}
+
+// Database is topology.Shard's.
+func (s *shard) Database() int {
+	if c, single := s.poll.(*redis.Client); single {
+		return c.Options().DB
+	}
+	return 0
 }
 
 // ready verifies the shard if nobody has since it was last lost. A caller whose

@@ -26,7 +26,7 @@ func TestARemovedShardIsNotWrittenTo(t *testing.T) {
 	}
 	l.wantActive(8*time.Second, "a", "b")
 	l.saysDrained(first, "c")
-	first.drainedFor = 0
+	first.o.Drained = 0
 	if _, err := first.RemoveShard(t.Context(), "c", false); err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestAStartedNodeRestoresNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		await(t, 10*time.Second, "the drain of "+name, func() bool { return !slices.Contains(first.Topology().Active, name) })
-		first.drainedFor = 0 // it is tried until it may
+		first.o.Drained = 0 // it is tried until it may
 		await(t, 10*time.Second, "the removal of "+name, func() bool {
 			_, err := first.RemoveShard(t.Context(), name, false)
 			return err == nil
@@ -168,7 +168,7 @@ func TestAStartedNodeAsksAgainWhoWasRemoved(t *testing.T) {
 		if err := s.retire(time.Now()); err != nil {
 			t.Error(err)
 		}
-		return len(s.everyShard()) == 1
+		return len(s.Connected()) == 1
 	})
 	l.redis["a"].start()
 	await(t, 15*time.Second, "the removal of b", func() bool {

@@ -24,7 +24,6 @@ import (
 	"chronos/redisstore/endpoint"
 	"chronos/scheduler/awake"
 	"chronos/scheduler/store"
-	"chronos/scheduler/timer"
 )
 
 // Options say what a Store works on.
@@ -48,40 +47,25 @@ type Options struct {
 	// Awake is the clock that stands still while the process does, by which shards are
 	// waited for; nil for one that never does.
 	Awake *awake.Clock
+
+	announced, drained time.Duration // the topology's, in tests
 }
 
 // Store is a store.Store. Make it with Open; Close ends it.
 type Store struct {
-	current    atomic.Pointer[placement]
-	book       *endpoint.Book
-	keys       [Partitions]partitionKeys
-	lane       string
-	node       string
-	log        *slog.Logger
-	scripts    scripts
-	given      map[string]endpoint.Config // what the node was started with, by name
-	dial       func(ctx context.Context, network, address string) (net.Conn, error)
-	pools      pools
-	awake      *awake.Clock
-	patience   time.Duration // of a flush, which nobody waits for any longer
-	notAfter   time.Duration // notAfter
-	announced  time.Duration // announcedFor
-	drainedFor time.Duration // drainedFor
-	origin     time.Time
-	counter    atomic.Uint64
-	rotation   atomic.Uint64
-	minted     atomic.Uint64 // keys
-	adopted    atomic.Int64  // when the topology was, ns since origin
-	warned     atomic.Bool   // that the topology is not stored yet
-	behind     atomic.Bool   // some shard holds an earlier topology, or none
-	begun      atomic.Int32  // how many looks in a row found a later one that isn't agreed on
-	sure       atomic.Bool   // half of the shards have said once that its topology is theirs (stands)
-	read       atomic.Int64  // when the shards had no later one, ns since origin; 0 if never yet
+	*Cluster // where timers belong
 
-	adopting sync.Mutex // held while current is replaced: a look and an operator's change may find the same one
-	mu       sync.Mutex
-	opened   []*shard             // all that are connected to, those of no topology too
-	drained  map[string]time.Time // since when a shard has said at each look that it is
+	book     *endpoint.Book
+	keys     [Partitions]partitionKeys
+	lane     string
+	node     string
+	log      *slog.Logger
+	awake    *awake.Clock
+	patience time.Duration // of a flush, which nobody waits for any longer
+	notAfter time.Duration // notAfter
+	counter  atomic.Uint64
+	rotation atomic.Uint64
+	minted   atomic.Uint64 // keys
 }
 
 var _ store.Store = (*Store)(nil)
@@ -97,74 +81,61 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, errors.New("open store: want a lane, and a node id without colon and space")
 	}
 	s := &Store{
-		keys: laneKeys(o.Lane), lane: o.Lane, node: o.Node, log: o.Log, book: endpoint.NewBook(), scripts: loadScripts(), given: map[string]endpoint.Config{}, patience: notAfter, notAfter: notAfter,
-		announced: announcedFor, drainedFor: drainedFor, drained: map[string]time.Time{}, origin: time.Now(), dial: o.Dial, pools: pools{max(o.Connections, 1), cmp.Or(o.Opened, 1)}, awake: o.Awake,
-	}
-	if s.awake == nil {
-		s.awake = awake.Always()
+		book: endpoint.NewBook(), keys: laneKeys(o.Lane), lane: o.Lane, node: o.Node, log: o.Log, awake: cmp.Or(o.Awake, awake.Always()), patience: notAfter, notAfter: notAfter,
 	}
 	s.minted.Store(rand.Uint64N(Partitions) * together) // nodes that start together go on in different partitions
-	for _, config := range o.Shards {
-		s.given[config.Name] = config
+	given := make([]Member, len(o.Shards))
+	for i, config := range o.Shards {
+		given[i] = Member{Name: config.Name, URL: config.URL}
 	}
-	first := firstTopology(o.Shards)
-	shards, err := s.shardsOf(&first)
+	var err error
+	s.Cluster, err = NewCluster(ClusterOptions{
+		Given: given, Node: o.Node, Log: o.Log, Connect: s.connector(&o), Adopt: s.publish, Vacate: s.vacate, Swept: s.isSwept,
+		Announced: o.announced, Drained: o.drained,
+	})
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open store: %w", err), s.Close())
+		return nil, fmt.Errorf("open store: %w", err)
 	}
-	s.current.Store(newPlacement(first, shards))
-	s.book.Publish(s.endpoints(&first))
+	s.publish(new(s.Topology()))
 	if err := s.firstLook(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open store: %w", err), s.Close())
 	}
-	s.warnOfTwins()
+	s.WarnOfTwins()
 	return s, nil
 }
 
-// shardsOf are those of a topology, in list order. It connects to those that are
-// new, by the URL that the node was started with if it was.
-func (s *Store) shardsOf(l *Topology) ([]*shard, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	all := make([]*shard, len(l.Shards))
-	for i, m := range l.Shards {
-		config := s.config(m)
-		at := slices.IndexFunc(s.opened, func(sh *shard) bool { return sh.name == m.Name && sh.url == config.URL })
-		if at >= 0 {
-			all[i] = s.opened[at]
-			continue
+// connector connects to a shard as the options say.
+func (s *Store) connector(o *Options) func(m Member) (Shard, error) {
+	scripts, pools := loadScripts(), pools{max(o.Connections, 1), cmp.Or(o.Opened, 1)}
+	return func(m Member) (Shard, error) {
+		config := endpoint.Config{Name: m.Name, URL: m.URL, Dial: o.Dial}
+		if at := slices.IndexFunc(o.Shards, func(c endpoint.Config) bool { return c.Name == m.Name }); at >= 0 {
+			config.Dial = o.Shards[at].Dial
 		}
-		sh, err := newShard(config, s.scripts, s.pools, s.awake, s.log)
+		sh, err := newShard(config, scripts, pools, s.awake, s.log)
 		if err != nil {
 			return nil, err
 		}
 		sh.merger = newBatcher(func(items []*item) { s.flushMerge(sh, items) }, flushPatience)
-		s.opened = append(s.opened, sh)
-		all[i] = sh
+		return sh, nil
 	}
-	return all, nil
 }
 
-func (s *Store) config(m Member) endpoint.Config {
-	if config, is := s.given[m.Name]; is {
-		return config
+// own are the shards as what they are.
+func own(all []Shard) []*shard {
+	shards := make([]*shard, len(all))
+	for i, sh := range all {
+		shards[i], _ = sh.(*shard) // connector makes no others
 	}
-	return endpoint.Config{Name: m.Name, URL: m.URL, Dial: s.dial}
+	return shards
 }
 
-// everyShard is all that are connected to.
-func (s *Store) everyShard() []*shard {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.opened)
-}
-
-// Topology is the one that this node works by.
-func (s *Store) Topology() Topology { return s.current.Load().topology }
+// shards are those of the topology, in list order.
+func (s *Store) shards() []*shard { return own(s.Placement().Shards) }
 
 // firstLook verifies all shards side by side and reports the unfit ones.
 func (s *Store) firstLook(ctx context.Context) error {
-	shards := s.everyShard()
+	shards := s.shards()
 	faults := make([]error, len(shards))
 	var wg sync.WaitGroup
 	for i, sh := range shards {
@@ -181,43 +152,11 @@ func (s *Store) firstLook(ctx context.Context) error {
 	return errors.Join(faults...)
 }
 
-// Close ends all connections. Calls under way fail; none may be made after it.
-func (s *Store) Close() error {
-	var errs []error
-	for _, sh := range s.everyShard() {
-		sh.merger.close()
-	}
-	for _, sh := range s.everyShard() {
-		errs = append(errs, sh.close())
-	}
-	return errors.Join(errs...)
-}
-
-// Shards is store.Store's.
-func (s *Store) Shards() []string { return s.current.Load().topology.names() }
-
-// Changed is store.Store's.
-func (s *Store) Changed() <-chan struct{} { return s.current.Load().changed }
-
-// Rank is store.Store's.
-func (s *Store) Rank(key string) []string { return s.current.Load().active.rank(key) }
-
-// Others is store.Store's.
-func (s *Store) Others(key string, n int) []store.Other {
-	return s.current.Load().elsewhere(key, n)
-}
-
-// HintOf is store.Store's.
-func (s *Store) HintOf(shard string) timer.Hint { return s.current.Load().hintOf(shard) }
-
-// Hinted is store.Store's.
-func (s *Store) Hinted(hint timer.Hint) []string { return s.current.Load().hinted(hint) }
-
 func (s *Store) shard(name string) (*shard, error) {
-	t := s.current.Load()
-	i, ok := t.index[name]
-	if !ok {
-		return nil, fmt.Errorf("%w: no shard is named %q", timer.ErrUnavailable, name)
+	sh, err := s.Placement().Shard(name)
+	if err != nil {
+		return nil, err
 	}
-	return t.shards[i], nil
+	found, _ := sh.(*shard) // connector makes no others
+	return found, nil
 }

@@ -31,12 +31,6 @@ const identityField = ".identity"
 
 func sweptField(lane string, partition int) string { return fmt.Sprintf("%s.%02d", lane, partition) }
 
-// Epoch is store.Store's.
-func (s *Store) Epoch(shard string) (epoch int64, steady bool) {
-	t := &s.current.Load().topology
-	return max(t.Moved, t.Lost[shard].Epoch), t.Next == nil && s.Writable() == nil
-}
-
 // Scan is store.Store's.
 func (s *Store) Scan(ctx context.Context, shard string, partition int, cursor string, n int) (keys []string, next string, err error) {
 	sh, err := s.shard(shard)
@@ -140,29 +134,18 @@ func (s *shard) swept(ctx context.Context, lane string) (state store.SweepState,
 	return state, nil
 }
 
-// Forget is store.Store's.
-func (s *Store) Forget(ctx context.Context, epoch int64) error {
-	t := s.Topology()
-	if t.Moved != epoch || len(t.Former) == 0 || t.Next != nil {
-		return nil
+// isSwept is nil if all of a shard has been swept for the epoch, or nothing is there.
+func (s *Store) isSwept(ctx context.Context, name string, epoch int64) error {
+	sh, err := s.shard(name)
+	if err != nil {
+		return err
 	}
-	for _, sh := range s.current.Load().shards {
-		if s.Lost(sh.name) {
-			continue // it is swept before it fires anything
-		}
-		for _, lane := range lanes() {
-			if err := sh.isSwept(ctx, lane, epoch); err != nil {
-				return err
-			}
+	for _, lane := range lanes() {
+		if err := sh.isSwept(ctx, lane, epoch); err != nil {
+			return err
 		}
 	}
-	_, err := s.change(ctx, func(now *Topology) (Topology, error) {
-		if now.Moved != epoch || len(now.Former) == 0 || now.Next != nil {
-			return *now, now.refuse("the topology has changed since")
-		}
-		return now.swept(), nil
-	})
-	return ignoreRefusal(err)
+	return nil
 }
 
 // isSwept is nil if all of a lane on the shard has been swept for the epoch, or

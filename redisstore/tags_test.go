@@ -108,7 +108,7 @@ func TestRecountNeedsAQuietMoment(t *testing.T) {
 		busy := &interrupter{script: "recount", do: func(n int) {
 			merge(t, writer, taggedCreation(keys[1+n], timer.Tag{Type: "REG", Count: 1}))
 		}}
-		s.current.Load().shards[0].hook(busy)
+		s.shards()[0].hook(busy)
 		if right, err := s.Recount(t.Context(), "a", partition); right || err != nil || busy.n != recountTries {
 			t.Errorf("while another writes: %t, %v after %d tries", right, err, busy.n)
 		}

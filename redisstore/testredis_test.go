@@ -151,7 +151,7 @@ func openStore(t testing.TB, node, lane string, shards ...*testRedis) *Store {
 	}
 	s.patience, s.notAfter = time.Minute, time.Minute // however busy the machine is
 	for i, r := range shards {
-		s.current.Load().shards[i].bePatient(r)
+		s.shards()[i].bePatient(r)
 	}
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
@@ -196,7 +196,7 @@ func (s *shard) hook(h redis.Hook) {
 func (s *Store) learn(t testing.TB, shards ...*testRedis) {
 	t.Helper()
 	for i, r := range shards {
-		s.current.Load().shards[i].clock.learn(s.current.Load().shards[i].clock.now(), r.now(t).UnixMicro())
+		s.shards()[i].clock.learn(s.shards()[i].clock.now(), r.now(t).UnixMicro())
 	}
 }
 
@@ -224,7 +224,7 @@ func (s *Store) keysOf(shard string, partition, n int) []string {
 // deadLetters reads "key reason record" of each dead letter of a shard.
 func (s *Store) deadLetters(t testing.TB, name string, shards ...*testRedis) (letters []storetest.DeadLetter) {
 	t.Helper()
-	r := shards[s.current.Load().index[name]]
+	r := shards[s.Placement().index[name]]
 	for p := range s.keys {
 		found, err := r.client.ZRangeWithScores(t.Context(), s.keys[p].dead, 0, -1).Result()
 		if err != nil {

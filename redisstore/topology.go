@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/cespare/xxhash/v2"
+
 	"chronos/redisstore/endpoint"
 )
 
@@ -78,6 +80,15 @@ func (l *Topology) StateOf(name string) MemberState {
 	return MemberDraining
 }
 
+// EpochOf is the epoch for which a shard is to be swept.
+func (l *Topology) EpochOf(name string) int64 { return max(l.Moved, l.Lost[name].Epoch) }
+
+// View names the shards that take timers, and those that soon will, in list order:
+// so many nodes as place timers alike have the same.
+func (l *Topology) View() string {
+	return fmt.Sprintf("%016x", xxhash.Sum64String(strings.Join(l.Active, ",")+"|"+strings.Join(l.Next, ",")))
+}
+
 // RefusedError says why a change of the topology can't be made, and what to do.
 type RefusedError struct {
 	Reason   string
@@ -90,17 +101,15 @@ func (e *RefusedError) Error() string { return e.Reason }
 
 func (e *RefusedError) Unwrap() error { return e.cause }
 
-func (l *Topology) refuse(format string, args ...any) error {
+// Refuse is the error that a change of the topology can't be made.
+func (l *Topology) Refuse(format string, args ...any) error {
 	return &RefusedError{Reason: fmt.Sprintf(format, args...), Topology: *l}
 }
 
 // firstTopology is of the shards that a node was started with.
-func firstTopology(shards []endpoint.Config) Topology {
-	var l Topology
-	for _, s := range shards {
-		l.Shards = append(l.Shards, Member{Name: s.Name, URL: s.URL})
-		l.Active = append(l.Active, s.Name)
-	}
+func firstTopology(given []Member) Topology {
+	l := Topology{Shards: given}
+	l.Active = l.names()
 	return l
 }
 
@@ -152,9 +161,9 @@ func (l *Topology) inOrder(in func(name string) bool) []string {
 func (l *Topology) free() error {
 	switch {
 	case l.Next != nil:
-		return l.refuse("the change to epoch %d is being announced to all nodes; try again in some seconds", l.Epoch)
+		return l.Refuse("the change to epoch %d is being announced to all nodes; try again in some seconds", l.Epoch)
 	case len(l.Former) >= maxFormer:
-		return l.refuse("%d changes wait for the sweep; try again when it has passed", len(l.Former))
+		return l.Refuse("%d changes wait for the sweep; try again when it has passed", len(l.Former))
 	}
 	return nil
 }
@@ -165,24 +174,24 @@ func (l *Topology) add(m Member) (Topology, error) {
 		return *l, err
 	}
 	if !endpoint.ValidName(m.Name) {
-		return *l, l.refuse("a name is 1 to 64 of A-Z a-z 0-9 . _ - and begins with a letter or digit")
+		return *l, l.Refuse("a name is 1 to 64 of A-Z a-z 0-9 . _ - and begins with a letter or digit")
 	}
 	if _, err := endpoint.NewConnector(m.URL); m.URL != "" && err != nil {
-		return *l, l.refuse("the URL of shard %s: %v", m.Name, err)
+		return *l, l.Refuse("the URL of shard %s: %v", m.Name, err)
 	}
 	known, is := l.member(m.Name)
 	loss, lost := l.Lost[m.Name]
 	switch {
 	case lost && loss.Rejoins:
-		return *l, l.refuse("shard %s was away for too long; it takes timers again by itself once it is back and swept", m.Name)
+		return *l, l.Refuse("shard %s was away for too long; it takes timers again by itself once it is back and swept", m.Name)
 	case is && l.StateOf(m.Name) != MemberDraining:
-		return *l, l.refuse("there is a shard %s; choose another name: placement follows it", m.Name)
+		return *l, l.Refuse("there is a shard %s; choose another name: placement follows it", m.Name)
 	case is && m.URL != "" && m.URL != known.URL:
-		return *l, l.refuse("shard %s has another URL; give the new one another name", m.Name)
+		return *l, l.Refuse("shard %s has another URL; give the new one another name", m.Name)
 	case !is && m.URL == "":
-		return *l, l.refuse("there is no shard %s yet; give its URL", m.Name)
+		return *l, l.Refuse("there is no shard %s yet; give its URL", m.Name)
 	case !is && slices.ContainsFunc(l.Shards, func(o Member) bool { return endpoint.SamePlace(o.URL, m.URL) }):
-		return *l, l.refuse("another shard has this URL already")
+		return *l, l.Refuse("another shard has this URL already")
 	}
 	next := *l
 	if lost {
@@ -213,7 +222,7 @@ func (l *Topology) drain(name string, force bool) (Topology, error) {
 	if force && is && !slices.Contains(l.Voiceless, name) {
 		next.Voiceless = append(slices.Clone(l.Voiceless), name)
 		if len(next.voters(next.names())) == 0 {
-			return *l, l.refuse("the other shards are given up already, and shard %s is the last that is not; add another first", name)
+			return *l, l.Refuse("the other shards are given up already, and shard %s is the last that is not; add another first", name)
 		}
 		if state := l.StateOf(name); state == MemberLeaving || state == MemberDraining {
 			return next, nil // that it goes is known, and what it was asked for is not needed any more
@@ -229,13 +238,13 @@ func (l *Topology) drain(name string, force bool) (Topology, error) {
 	}
 	switch {
 	case !is:
-		return *l, l.refuse("there is no shard %s; the shards are %s", name, strings.Join(l.names(), ", "))
+		return *l, l.Refuse("there is no shard %s; the shards are %s", name, strings.Join(l.names(), ", "))
 	case loss.Rejoins:
 		return next, nil // it takes none already, and won't when it is back
 	case l.StateOf(name) == MemberDraining:
-		return *l, l.refuse("shard %s is being drained already", name)
+		return *l, l.Refuse("shard %s is being drained already", name)
 	case len(l.Active) == 1:
-		return *l, l.refuse("shard %s is the only one that takes timers; add another first", name)
+		return *l, l.Refuse("shard %s is the only one that takes timers; add another first", name)
 	}
 	next.Next = next.inOrder(func(n string) bool { return n != name && slices.Contains(l.Active, n) })
 	return next, nil
@@ -252,7 +261,7 @@ func (l *Topology) announcedWithout(name string) ([]string, error) {
 		return nil, nil
 	}
 	if !slices.ContainsFunc(left, func(n string) bool { _, lost := l.Lost[n]; return !lost }) {
-		return l.Next, l.refuse("shard %s is the only one that takes timers and is not given up; add another first", name)
+		return l.Next, l.Refuse("shard %s is the only one that takes timers and is not given up; add another first", name)
 	}
 	return left, nil
 }
@@ -264,9 +273,9 @@ func (l *Topology) remove(name string) (Topology, error) {
 	}
 	switch _, is := l.member(name); {
 	case !is:
-		return *l, l.refuse("there is no shard %s; the shards are %s", name, strings.Join(l.names(), ", "))
+		return *l, l.Refuse("there is no shard %s; the shards are %s", name, strings.Join(l.names(), ", "))
 	case l.StateOf(name) != MemberDraining:
-		return *l, l.refuse("shard %s takes timers; drain it first", name)
+		return *l, l.Refuse("shard %s takes timers; drain it first", name)
 	}
 	next := *l
 	next.Shards = slices.DeleteFunc(slices.Clone(l.Shards), func(m Member) bool { return m.Name == name })
@@ -290,7 +299,7 @@ func (l *Topology) enact() Topology {
 // enactAnnounced has what was announced count, by the same step whoever makes it.
 func (l *Topology) enactAnnounced() (Topology, error) {
 	if l.Next == nil {
-		return *l, l.refuse("nothing is announced")
+		return *l, l.Refuse("nothing is announced")
 	}
 	next := l.enact()
 	next.Change = l.Change + "+"

@@ -31,7 +31,7 @@ func TestASecondDatabaseOfOneRedisIsAddedByForceAlone(t *testing.T) {
 		}
 	}
 	refused(twin, false, "shards a and b would be two databases of one Redis")
-	if left := l.redis["a"].do("EVAL", "redis.call('SELECT', 1) return redis.call('HGET', '"+topologyKey+"', 'holder')", 0); left != nil {
+	if left := l.redis["a"].do("EVAL", "redis.call('SELECT', 1) return redis.call('HGET', '"+TopologyKey+"', 'holder')", 0); left != nil {
 		t.Errorf("the refused database is locked by %v", left)
 	}
 	other := strings.Replace(l.database("a", "0"), "127.0.0.1", "localhost", 1) // the same, called otherwise

@@ -18,37 +18,37 @@ func (p *proposal) vet(ctx context.Context, base, next *Topology, force bool) er
 			continue
 		}
 		// Its connections are not the store's: a shard that is refused leaves nothing there.
-		sh, err := newShard(p.s.config(m), p.s.scripts, p.s.pools, p.s.awake, p.s.log)
+		sh, err := p.c.o.Connect(p.c.known(m))
 		if err != nil {
 			return err
 		}
 		if err := p.vetShard(ctx, base, sh, force); err != nil {
 			bounded, cancel := context.WithTimeout(ctx, topologyPatience)
-			_ = sh.topologyCall(bounded, "unlocked", "unlock", p.token, "", "", "") // it ends by itself, too
+			unlock(bounded, sh, p.token)
 			cancel()
-			return errors.Join(err, sh.close())
+			return errors.Join(err, sh.Close())
 		}
-		if err := sh.close(); err != nil {
+		if err := sh.Close(); err != nil {
 			return fmt.Errorf("close connections to shard %s: %w", m.Name, err)
 		}
 	}
 	return nil
 }
 
-func (p *proposal) vetShard(ctx context.Context, base *Topology, sh *shard, force bool) error {
+func (p *proposal) vetShard(ctx context.Context, base *Topology, sh Shard, force bool) error {
 	bounded, cancel := context.WithTimeout(ctx, topologyPatience)
 	defer cancel()
-	locked := sh.lockTopology(bounded, p.token)
-	at := pollTopology(ctx, []*shard{sh})[0]
+	locked := lock(bounded, sh, p.token)
+	at := pollTopology(ctx, []Shard{sh})[0]
 	l := at.topology
 	switch {
 	case at.err != nil:
-		return base.refuse("the Redis of shard %s can't be read (%v), and may belong to another chronos; try again when it can", sh.name, at.err)
+		return base.Refuse("the Redis of shard %s can't be read (%v), and may belong to another chronos; try again when it can", sh.Name(), at.err)
 	case l != nil && (!l.related(base) || l.Epoch > base.Epoch+1): // the next one was begun by a node that died
-		return base.refuse("the Redis of shard %s belongs to another chronos, or did (its topology is epoch %d with %s): empty it first, or give it another database",
-			sh.name, l.Epoch, strings.Join(l.names(), ", "))
+		return base.Refuse("the Redis of shard %s belongs to another chronos, or did (its topology is epoch %d with %s): empty it first, or give it another database",
+			sh.Name(), l.Epoch, strings.Join(l.names(), ", "))
 	case locked != nil:
-		return base.refuse("the Redis of shard %s could not be locked (%v): somebody else adds it, too; try again in %v", sh.name, locked, lockLife)
+		return base.Refuse("the Redis of shard %s could not be locked (%v): somebody else adds it, too; try again in %v", sh.Name(), locked, lockLife)
 	}
 	return p.vetTwin(base, sh, force)
 }

@@ -30,7 +30,7 @@ func TestAShardOfOtherNodesIsNotAdded(t *testing.T) {
 		t.Errorf("the shards hold %v, before it was %v", after, before)
 	}
 	for name, redis := range ours.redis {
-		if holder := redis.do("HGET", topologyKey, "holder"); holder != nil {
+		if holder := redis.do("HGET", TopologyKey, "holder"); holder != nil {
 			t.Errorf("%s is locked by %v", name, holder)
 		}
 	}
@@ -76,7 +76,7 @@ func TestAShardIsAddedAgainAfterAllOthersWereReplaced(t *testing.T) {
 	t.Parallel()
 	l := layOut(t, "a", "b", "c")
 	s := l.node("a", "b")
-	s.drainedFor = time.Second
+	s.o.Drained = time.Second
 	remove := func(name string, left ...string) {
 		t.Helper()
 		if err := l.drain(s, name); err != nil {

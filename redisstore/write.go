@@ -20,13 +20,13 @@ import (
 func (s *Store) Merge(ctx context.Context, writes []store.Write) []store.Written {
 	answers := make([]store.Written, len(writes))
 	items := s.mergeItems(writes, answers)
-	top := s.current.Load()
-	shares := make([]mergeShare, len(top.shards))
+	p := s.Placement()
+	shards, shares := own(p.Shards), make([]mergeShare, len(p.Shards))
 	for i, it := range items {
 		if it == nil {
 			continue
 		}
-		at, ok := top.index[writes[i].Shard]
+		at, ok := p.Index(writes[i].Shard)
 		if !ok {
 			_, answers[i].Err = s.shard(writes[i].Shard)
 			continue
@@ -35,7 +35,7 @@ func (s *Store) Merge(ctx context.Context, writes []store.Write) []store.Written
 	}
 	for at := range shares {
 		if sh := &shares[at]; len(sh.items) > 0 {
-			sh.job, sh.err = top.shards[at].merger.submit(ctx, sh.items)
+			sh.job, sh.err = shards[at].merger.submit(ctx, sh.items)
 		}
 	}
 	for at := range shares {
@@ -50,7 +50,7 @@ func (s *Store) Merge(ctx context.Context, writes []store.Write) []store.Written
 			case sh.err != nil:
 				answers[i].Err = fmt.Errorf("%w: shard %s: %w", timer.ErrUnavailable, writes[i].Shard, sh.err)
 			default:
-				top.shards[at].readMerged(sh.items[k], &writes[i], &answers[i])
+				shards[at].readMerged(sh.items[k], &writes[i], &answers[i])
 			}
 		}
 	}

@@ -31,19 +31,19 @@ func sweepBugs() []bug {
 		{
 			Name: "stale-topology-followed", What: "A node goes back to an earlier topology that the shards agree on.",
 			Edits: []edit{
-				{"(*Store).weigh", "", "best != nil && best.Epoch > mine.Epoch {", "best != nil && best.Epoch != mine.Epoch {"},
-				{"(*Store).adopt", "", "before.topology.Epoch >= l.Epoch && s.sure.Load()", "before.topology.Epoch == l.Epoch && s.sure.Load()"},
+				{"(*Cluster).weigh", "", "best != nil && best.Epoch > mine.Epoch {", "best != nil && best.Epoch != mine.Epoch {"},
+				{"(*Cluster).adopt", "", "before.Topology.Epoch >= l.Epoch && c.sure.Load()", "before.Topology.Epoch == l.Epoch && c.sure.Load()"},
 			},
 			Hints: []hint{{Package: "redisstore", Run: "TestANodeDoesNotGoBackToAnEarlierTopology", Own: true}},
 		},
 		{
 			Name: "blind-node-writes", What: "A node that can't read the topology any more goes on writing.",
-			Edits: []edit{{"(*Store).Writable", "", "since > blindFor", "since > 1000*blindFor"}},
+			Edits: []edit{{"(*Cluster).Writable", "", "since > blindFor", "since > 1000*blindFor"}},
 			Hints: []hint{{Package: "redisstore", Run: "TestANodeThatCannotReadTheTopologyWritesNothing", Own: true}},
 		},
 		{
 			Name: "change-not-announced", What: "A change of the shards counts before all nodes have heard of the change.",
-			Edits: []edit{{"(*Store).Follow", "", "s.since(&s.adopted) > s.announced", "s.since(&s.adopted) > 0*s.announced"}},
+			Edits: []edit{{"(*Cluster).Follow", "", "c.since(&c.adopted) > c.o.Announced", "c.since(&c.adopted) > 0*c.o.Announced"}},
 			Hints: []hint{{Package: "redisstore", Run: "TestAChangeIsAnnouncedBeforeItCounts", Own: true}},
 		},
 	}
