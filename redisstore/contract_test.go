@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"chronos/internal/testkit"
+	"chronos/redisstore/redistest"
 	"chronos/scheduler/store"
 	"chronos/scheduler/storetest"
 	"chronos/scheduler/timer"
@@ -119,7 +120,7 @@ func TestStoppedRedisExecutesNothingLate(t *testing.T) {
 	shard.pass(t, time.Millisecond)
 
 	shard.server.Signal(syscall.SIGSTOP)
-	await(t, 10*time.Second, "redis-server to stop", func() bool {
+	redistest.Await(t, 10*time.Second, "redis-server to stop", func() bool {
 		ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 		defer cancel()
 		return s.shards()[0].poll.Ping(ctx).Err() != nil
@@ -147,7 +148,7 @@ func TestStoppedRedisExecutesNothingLate(t *testing.T) {
 			t.Errorf("the client waited %v", took)
 		}
 	})
-	await(t, 10*time.Second, "the calls to be out of date", func() bool { return time.Since(stopped) > notAfter+500*time.Millisecond })
+	redistest.Await(t, 10*time.Second, "the calls to be out of date", func() bool { return time.Since(stopped) > notAfter+500*time.Millisecond })
 	shard.server.Signal(syscall.SIGCONT)
 	calls.Wait()
 

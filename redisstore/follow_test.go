@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"chronos/redisstore/redistest"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
@@ -32,7 +33,7 @@ func TestNodesFollowTheTopology(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range l.nodes {
-		await(t, 2*time.Second, "the announcement", func() bool { return s.Topology().Epoch == 2 })
+		redistest.Await(t, 2*time.Second, "the announcement", func() bool { return s.Topology().Epoch == 2 })
 		if now := s.Topology(); now.StateOf("d") != MemberJoining || slices.Contains(s.Rank("k"), "d") {
 			t.Errorf("announced: %+v", now)
 		}
@@ -103,7 +104,7 @@ func TestAnUnfinishedChangeIsFinishedFirst(t *testing.T) {
 			s := l.node("a", "b", "c")
 			p := l.lock(s)
 			base := agreed(p.all)
-			begun, err := base.add(Member{Name: "d", URL: l.redis["d"].shard("d").URL})
+			begun, err := base.add(Member{Name: "d", URL: l.redis["d"].Shard("d").URL})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -114,7 +115,7 @@ func TestAnUnfinishedChangeIsFinishedFirst(t *testing.T) {
 			}
 			l.begin(p, &begun, shards[:taken]...)
 			for _, name := range []string{"a", "b", "c", "d"} { // its locks run out
-				l.redis[name].do("HDEL", TopologyKey, "holder")
+				l.redis[name].Do("HDEL", TopologyKey, "holder")
 			}
 			err = l.add(s, "e")
 			var refused *RefusedError
@@ -141,7 +142,7 @@ func TestNodesFinishWhatWasBegun(t *testing.T) {
 			s := l.node("a", "b", "c")
 			l.node("a", "b", "c")
 			p := l.lock(s)
-			begun, err := agreed(p.all).add(Member{Name: "d", URL: l.redis["d"].shard("d").URL})
+			begun, err := agreed(p.all).add(Member{Name: "d", URL: l.redis["d"].Shard("d").URL})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -153,7 +154,7 @@ func TestNodesFinishWhatWasBegun(t *testing.T) {
 			l.begin(p, &begun, shards[:taken]...)
 			l.wantActive(lockLife+8*time.Second, "a", "b", "c", "d")
 			for _, s := range l.nodes {
-				await(t, 3*time.Second, "writes", func() bool { return s.Writable() == nil })
+				redistest.Await(t, 3*time.Second, "writes", func() bool { return s.Writable() == nil })
 			}
 		})
 	}
@@ -164,20 +165,20 @@ func TestAChangeNeedsAMajority(t *testing.T) {
 	t.Parallel()
 	l := layOut(t, "a", "b", "c", "d")
 	s := l.node("a", "b", "c")
-	l.redis["d"].kill()
+	l.redis["d"].Kill()
 	if err := l.add(s, "d"); err == nil {
 		t.Error("a shard that can't be reached was added")
 	}
-	l.redis["d"].start()
+	l.redis["d"].Start()
 	l.wantAnnounced(s, "d")
 	l.wantActive(8*time.Second, "a", "b", "c", "d")
-	l.redis["a"].kill()
-	l.redis["b"].kill()
+	l.redis["a"].Kill()
+	l.redis["b"].Kill()
 	if err := l.drain(s, "c"); err == nil {
 		t.Error("drained with two of four away")
 	}
-	l.redis["a"].start()
-	await(t, 15*time.Second, "the drain", func() bool {
+	l.redis["a"].Start()
+	redistest.Await(t, 15*time.Second, "the drain", func() bool {
 		err := l.drain(s, "c")
 		return err == nil || strings.Contains(err.Error(), "announced") || strings.Contains(err.Error(), "already")
 	})
@@ -189,18 +190,18 @@ func TestBlind(t *testing.T) {
 	t.Parallel()
 	l := layOut(t, "a", "b")
 	s := l.node("a", "b")
-	l.redis["a"].kill()
+	l.redis["a"].Kill()
 	killed := time.Now()
-	await(t, blindFor+5*time.Second, "the time in which it would go blind", func() bool {
+	redistest.Await(t, blindFor+5*time.Second, "the time in which it would go blind", func() bool {
 		if err := s.Writable(); err != nil {
 			t.Fatalf("blind with one of two shards: %v", err)
 		}
 		return time.Since(killed) > blindFor+2*time.Second
 	})
-	l.redis["b"].kill()
-	await(t, blindFor+3*time.Second, "blindness", func() bool { return s.Writable() != nil })
-	l.redis["a"].start()
-	await(t, 5*time.Second, "sight", func() bool { return s.Writable() == nil })
+	l.redis["b"].Kill()
+	redistest.Await(t, blindFor+3*time.Second, "blindness", func() bool { return s.Writable() != nil })
+	l.redis["a"].Start()
+	redistest.Await(t, 5*time.Second, "sight", func() bool { return s.Writable() == nil })
 }
 
 // A node that was started with a shard that is gone, and can't be reached just then,
@@ -209,19 +210,19 @@ func TestANodeWritesNothingBeforeItKnowsTheTopology(t *testing.T) {
 	t.Parallel()
 	l := layOut(t, "a", "b")
 	// It is to lose nothing: of two shards that have agreed on a topology both are needed.
-	l.redis["a"].do("CONFIG", "SET", "appendfsync", "always")
+	l.redis["a"].Do("CONFIG", "SET", "appendfsync", "always")
 	first := l.node("a", "b")
 	if err := l.drain(first, "a"); err != nil {
 		t.Fatal(err)
 	}
 	l.wantActive(8*time.Second, "b")
-	l.redis["a"].kill()
+	l.redis["a"].Kill()
 	late := l.node("a")
 	if err := late.Writable(); !errors.Is(err, timer.ErrUnavailable) {
 		t.Errorf("writable before it has read the topology: %v", err)
 	}
-	l.redis["a"].start()
-	await(t, 10*time.Second, "the topology", func() bool {
+	l.redis["a"].Start()
+	redistest.Await(t, 10*time.Second, "the topology", func() bool {
 		if late.Writable() == nil && late.Topology().Epoch == 0 {
 			t.Fatal("it writes by what it was started with")
 		}
@@ -233,8 +234,8 @@ func TestANodeWritesNothingBeforeItKnowsTheTopology(t *testing.T) {
 func TestAShardThatLostTheTopologyGetsIt(t *testing.T) {
 	t.Parallel()
 	flush := func(l *laidOut) {
-		l.redis["b"].do("FLUSHALL")
-		await(t, 5*time.Second, "the topology on b", func() bool { return l.held("b") != "" && l.held("b") == l.held("a") })
+		l.redis["b"].Do("FLUSHALL")
+		redistest.Await(t, 5*time.Second, "the topology on b", func() bool { return l.held("b") != "" && l.held("b") == l.held("a") })
 	}
 	two := layOut(t, "a", "b")
 	two.node("a", "b")
@@ -242,13 +243,13 @@ func TestAShardThatLostTheTopologyGetsIt(t *testing.T) {
 	l := layOut(t, "a", "b", "c", "d")
 	s := l.node("a", "b", "c", "d")
 	flush(l)
-	l.redis["c"].kill()
+	l.redis["c"].Kill()
 	if err := l.drain(s, "a"); err != nil {
 		t.Fatal(err)
 	}
 	l.wantActive(8*time.Second, "b", "c", "d")
-	l.redis["c"].start()
-	await(t, 10*time.Second, "the topology on c", func() bool { return l.held("c") == l.held("a") })
+	l.redis["c"].Start()
+	redistest.Await(t, 10*time.Second, "the topology on c", func() bool { return l.held("c") == l.held("a") })
 }
 
 func TestWholeSeconds(t *testing.T) {
@@ -289,7 +290,7 @@ func TestRemoveAShard(t *testing.T) {
 	earlier := s.Topology()
 	earlier.Epoch, earlier.Active = earlier.Epoch-1, earlier.names()
 	l.hold("c", earlier) // who reaches it alone writes there again
-	await(t, 5*time.Second, "the time anew", func() bool { return l.saysDrained(s, "c").After(since) })
+	redistest.Await(t, 5*time.Second, "the time anew", func() bool { return l.saysDrained(s, "c").After(since) })
 	refused(false, "a moment ago")
 	s.o.Drained = 0
 	refused(false, "still has 1 copies")
@@ -304,7 +305,7 @@ func TestRemoveAShard(t *testing.T) {
 	if now := s.Topology(); len(now.Shards) != 2 || slices.Contains(s.Shards(), "c") {
 		t.Errorf("left: %+v", now)
 	}
-	await(t, 5*time.Second, "the end of the connections", func() bool {
+	redistest.Await(t, 5*time.Second, "the end of the connections", func() bool {
 		if err := s.retire(time.Now()); err != nil {
 			t.Error(err)
 		}
@@ -314,8 +315,8 @@ func TestRemoveAShard(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.wantActive(8*time.Second, "a")
-	l.redis["b"].kill()
-	await(t, 5*time.Second, "a refusal that says what it costs", func() bool {
+	l.redis["b"].Kill()
+	redistest.Await(t, 5*time.Second, "a refusal that says what it costs", func() bool {
 		_, err := s.RemoveShard(t.Context(), "b", false)
 		return err != nil && strings.Contains(err.Error(), "with force")
 	})

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"chronos/redisstore/redistest"
 )
 
 // What is announced goes on without a shard that is gone for good.
@@ -60,9 +62,9 @@ func TestAShardIsLostDuringAnAnnouncement(t *testing.T) {
 	if err := l.drain(s, "a"); err != nil {
 		t.Fatal(err)
 	}
-	l.redis["b"].kill() // before it counts
-	throughout(t, s.o.Announced+2*followInterval, "the drain does not count without b", func() bool { return s.Topology().Next != nil })
-	await(t, 15*time.Second, "the drain of b", func() bool {
+	l.redis["b"].Kill() // before it counts
+	redistest.Throughout(t, s.o.Announced+2*followInterval, "the drain does not count without b", func() bool { return s.Topology().Next != nil })
+	redistest.Await(t, 15*time.Second, "the drain of b", func() bool {
 		_, err := s.DrainShard(t.Context(), "b", true)
 		return err == nil
 	})
@@ -82,15 +84,15 @@ func TestNoChangeIsBegunThatCannotBeAgreedOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.wantActive(10*time.Second, "a", "b")
-	l.redis["b"].kill()
+	l.redis["b"].Kill()
 	l.saysDrained(s, "c")
 	s.o.Drained = 0
 	var refused *RefusedError
-	await(t, 15*time.Second, "a refusal that names who is away", func() bool {
+	redistest.Await(t, 15*time.Second, "a refusal that names who is away", func() bool {
 		_, err := s.RemoveShard(t.Context(), "c", false)
 		return errors.As(err, &refused) && strings.Contains(refused.Reason, "and b can't be written to")
 	})
-	throughout(t, blindFor+3*time.Second, "the node writes", func() bool { return s.Writable() == nil })
+	redistest.Throughout(t, blindFor+3*time.Second, "the node writes", func() bool { return s.Writable() == nil })
 	if l.held("c") != l.held("a") {
 		t.Errorf("c holds %v, a %v", l.held("c"), l.held("a"))
 	}
@@ -107,15 +109,15 @@ func TestARemovalThatWasLeftWaits(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		l.hold(name, before)
 	}
-	await(t, 5*time.Second, "the drain", func() bool { return s.Topology().Epoch == 2 })
-	l.redis["b"].kill()
+	redistest.Await(t, 5*time.Second, "the drain", func() bool { return s.Topology().Epoch == 2 })
+	l.redis["b"].Kill()
 	l.hold("c", l.step(before, func() (Topology, error) { return before.remove("c") }))
-	throughout(t, leftAlone*followInterval+blindFor+3*time.Second, "the node writes", func() bool { return s.Writable() == nil })
-	await(t, 15*time.Second, "the drain of b", func() bool {
+	redistest.Throughout(t, leftAlone*followInterval+blindFor+3*time.Second, "the node writes", func() bool { return s.Writable() == nil })
+	redistest.Await(t, 15*time.Second, "the drain of b", func() bool {
 		_, err := s.DrainShard(t.Context(), "b", true)
 		return err == nil
 	})
-	await(t, 15*time.Second, "what was begun, and the drain", func() bool {
+	redistest.Await(t, 15*time.Second, "what was begun, and the drain", func() bool {
 		now := s.Topology()
 		return slices.Equal(now.names(), []string{"a", "b"}) && slices.Equal(now.Active, []string{"a"}) && s.Writable() == nil
 	})
@@ -130,7 +132,7 @@ func TestALockThatRanOutIsNotTakenAgain(t *testing.T) {
 	p := l.lock(s)
 	before := l.held("a")
 	for _, name := range []string{"a", "b", "c"} {
-		l.redis[name].do("HDEL", TopologyKey, "holder", "held_until_ms")
+		l.redis[name].Do("HDEL", TopologyKey, "holder", "held_until_ms")
 	}
 	next := l.step(s.Topology(), func() (Topology, error) { now := s.Topology(); return now.drain("c", false) })
 	if err := p.agree(t.Context(), &next); !errors.Is(err, errUnfinished) {
@@ -150,7 +152,7 @@ func TestANameThatTheNodeKnowsElsewhere(t *testing.T) {
 	l.hold("a", l.topology(5, "removed", "a"))
 	s := l.node("a", "b")
 	var refused *RefusedError
-	if _, err := s.AddShard(t.Context(), Member{Name: "b", URL: l.redis["c"].shard("c").URL}, false); !errors.As(err, &refused) || !strings.Contains(err.Error(), "CHRONOS_REDIS") {
+	if _, err := s.AddShard(t.Context(), Member{Name: "b", URL: l.redis["c"].Shard("c").URL}, false); !errors.As(err, &refused) || !strings.Contains(err.Error(), "CHRONOS_REDIS") {
 		t.Errorf("added: %v", err)
 	}
 }
@@ -161,7 +163,7 @@ func TestWhoIsRemovedIsTold(t *testing.T) {
 	l := layOut(t, "a", "b", "c")
 	s := l.node("a", "b", "c")
 	p := l.lock(s)
-	l.redis["c"].do("HDEL", TopologyKey, "holder", "held_until_ms")
+	l.redis["c"].Do("HDEL", TopologyKey, "holder", "held_until_ms")
 	p.locked["c"] = false
 	before := l.topology(2, "drained", "a", "b", "c")
 	before.Active = []string{"a", "b"}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"chronos/redisstore/redistest"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
@@ -19,8 +20,8 @@ import (
 // deleting those it has.
 func TestFullServer(t *testing.T) {
 	t.Parallel()
-	p := startProcess(t)
-	s := openShards(t, io.Discard, p.shard("a"))
+	p := redistest.Start(t)
+	s := openShards(t, io.Discard, p.Shard("a"))
 	const each = 20
 	var keys []string
 	for i := range each {
@@ -40,8 +41,8 @@ func TestFullServer(t *testing.T) {
 	for i := range 4 {
 		merge(t, s, creation("told-"+strconv.Itoa(i), time.Hour))
 	}
-	p.do("CONFIG", "SET", "maxmemory", "1mb")
-	if p.admin.Set(t.Context(), "x", "y", 0).Err() == nil {
+	p.Do("CONFIG", "SET", "maxmemory", "1mb")
+	if p.Admin.Set(t.Context(), "x", "y", 0).Err() == nil {
 		t.Fatal("its memory is not full")
 	}
 
@@ -71,7 +72,7 @@ func TestFullServer(t *testing.T) {
 	for i := range each {
 		key := "new-" + strconv.Itoa(i)
 		part := s.keys[partitionOf(key)]
-		for _, half := range []string{fmt.Sprint(p.do("HGET", part.timers, key)), fmt.Sprint(p.do("ZSCORE", part.due, key)), fmt.Sprint(p.do("HGET", part.leases, key))} {
+		for _, half := range []string{fmt.Sprint(p.Do("HGET", part.timers, key)), fmt.Sprint(p.Do("ZSCORE", part.due, key)), fmt.Sprint(p.Do("HGET", part.leases, key))} {
 			if half != "<nil>" {
 				t.Errorf("%s was refused, and left %s", key, half)
 			}
@@ -90,7 +91,7 @@ func TestFullServer(t *testing.T) {
 		"letter": store.OutcomeDone,
 	}
 	fired := map[string]int{}
-	await(t, soon, "all to be fired", func() bool {
+	redistest.Await(t, redistest.Soon, "all to be fired", func() bool {
 		result, err := claimAll(t.Context(), s, "a")
 		if err != nil {
 			t.Fatalf("claim in full memory: %v", err)
@@ -121,7 +122,7 @@ func TestFullServer(t *testing.T) {
 		}
 	}
 	wantSums(t, s, map[string]int64{"every": 2 * each, "again": 2 * each, "kept": 2 * each})
-	p.do("CONFIG", "SET", "maxmemory", "0")
+	p.Do("CONFIG", "SET", "maxmemory", "0")
 	if !works(t, s, "new") {
 		t.Error("nothing is stored now that there is memory again")
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"chronos/redisstore/redistest"
 	"chronos/scheduler/store"
 )
 
@@ -38,7 +39,7 @@ func TestUnreadableRecordsHinderNobody(t *testing.T) {
 				s.Merge(t.Context(), writes)
 
 				got := map[string]error{}
-				await(t, 10*time.Second, "all to be claimed", func() bool {
+				redistest.Await(t, 10*time.Second, "all to be claimed", func() bool {
 					result, err := s.Claim(t.Context(), "a", store.ClaimRequest{
 						Horizon: time.Minute, Limit: 500, Grace: time.Minute, LeaveOwnRetries: leave,
 					})

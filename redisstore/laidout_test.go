@@ -9,22 +9,23 @@ import (
 	"time"
 
 	"chronos/internal/heldup"
+	"chronos/redisstore/redistest"
 )
 
 // laidOut is some real Redis, and nodes on them that follow each other's changes.
 type laidOut struct {
 	*testing.T
-	redis map[string]*process
-	log   logBuffer
+	redis map[string]*redistest.Server
+	log   redistest.Log
 	nodes []*Store
 	watch *heldup.Watch
 }
 
 func layOut(t *testing.T, shards ...string) *laidOut {
 	t.Helper()
-	l := &laidOut{T: t, redis: map[string]*process{}, watch: heldup.Begin(t)}
+	l := &laidOut{T: t, redis: map[string]*redistest.Server{}, watch: heldup.Begin(t)}
 	for _, name := range shards {
-		l.redis[name] = startProcess(t)
+		l.redis[name] = redistest.Start(t)
 	}
 	return l
 }
@@ -35,7 +36,7 @@ func (l *laidOut) node(given ...string) *Store {
 	l.Helper()
 	o := Options{Node: "node-" + string(rune('0'+len(l.nodes))), Lane: "http", Log: slog.New(slog.NewTextHandler(&l.log, nil)), announced: 2 * time.Second}
 	for _, name := range given {
-		o.Shards = append(o.Shards, l.redis[name].shard(name))
+		o.Shards = append(o.Shards, l.redis[name].Shard(name))
 	}
 	s, err := Open(l.Context(), o)
 	if err != nil {
@@ -59,7 +60,7 @@ func (l *laidOut) node(given ...string) *Store {
 }
 
 func (l *laidOut) add(s *Store, name string) error {
-	_, err := s.AddShard(l.Context(), Member{Name: name, URL: l.redis[name].shard(name).URL}, false)
+	_, err := s.AddShard(l.Context(), Member{Name: name, URL: l.redis[name].Shard(name).URL}, false)
 	return err
 }
 
@@ -72,7 +73,7 @@ func (l *laidOut) drain(s *Store, name string) error {
 func (l *laidOut) topology(epoch int64, change string, names ...string) Topology {
 	var shards []Member
 	for _, name := range names {
-		shards = append(shards, Member{Name: name, URL: l.redis[name].shard(name).URL})
+		shards = append(shards, Member{Name: name, URL: l.redis[name].Shard(name).URL})
 	}
 	t := firstTopology(shards)
 	t.Epoch, t.Change = epoch, change
@@ -96,12 +97,12 @@ func (l *laidOut) hold(shard string, t Topology) {
 	if err != nil {
 		l.Fatal(err)
 	}
-	l.redis[shard].do("HSET", TopologyKey, "current", text)
+	l.redis[shard].Do("HSET", TopologyKey, "current", text)
 }
 
 // held is the topology that a shard keeps, "" for none.
 func (l *laidOut) held(shard string) string {
-	text, _ := l.redis[shard].do("HGET", TopologyKey, "current").(string)
+	text, _ := l.redis[shard].Do("HGET", TopologyKey, "current").(string)
 	return text
 }
 
@@ -109,7 +110,7 @@ func (l *laidOut) held(shard string) string {
 // the time since when.
 func (l *laidOut) saysDrained(s *Store, shard string) (since time.Time) {
 	l.Helper()
-	await(l.T, 5*time.Second, "the word of "+shard, func() bool {
+	redistest.Await(l.T, 5*time.Second, "the word of "+shard, func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		since = s.drained[shard]
@@ -124,7 +125,7 @@ func (l *laidOut) wantActive(within time.Duration, names ...string) {
 	l.Helper()
 	begun := time.Now()
 	for _, s := range l.nodes {
-		await(l.T, within+time.Minute, strings.Join(names, ","), func() bool {
+		redistest.Await(l.T, within+time.Minute, strings.Join(names, ","), func() bool {
 			now := s.Topology()
 			return slices.Equal(now.Active, names) && now.Next == nil
 		})
@@ -135,7 +136,7 @@ func (l *laidOut) wantActive(within time.Duration, names ...string) {
 // wantAnnounced tries the addition again until it is taken, or was before.
 func (l *laidOut) wantAnnounced(s *Store, name string) {
 	l.Helper()
-	await(l.T, 15*time.Second, "the addition of "+name, func() bool {
+	redistest.Await(l.T, 15*time.Second, "the addition of "+name, func() bool {
 		err := l.add(s, name)
 		return err == nil || strings.Contains(err.Error(), "announced") || strings.Contains(err.Error(), "there is a shard")
 	})
@@ -146,7 +147,7 @@ func (l *laidOut) wantAnnounced(s *Store, name string) {
 func (l *laidOut) lock(s *Store) *proposal {
 	l.Helper()
 	var p *proposal
-	await(l.T, lockLife, "all locks", func() bool {
+	redistest.Await(l.T, lockLife, "all locks", func() bool {
 		begun, err := s.propose(l.Context())
 		if err != nil {
 			return false

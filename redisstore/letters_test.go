@@ -15,6 +15,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"chronos/redisstore/redistest"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
@@ -334,16 +335,16 @@ func TestMadeUpCursorsAndIDs(t *testing.T) {
 // Of a shard that can't be reached it is said so, and the others' are listed.
 func TestLettersOfAShardThatIsAway(t *testing.T) {
 	t.Parallel()
-	a, b := startProcess(t), startProcess(t)
-	s := openShards(t, &logBuffer{}, a.shard("a"), b.shard("b"))
+	a, b := redistest.Start(t), redistest.Start(t)
+	s := openShards(t, &redistest.Log{}, a.Shard("a"), b.Shard("b"))
 	here, there := letterOf("k1", "no", "http://h/"), letterOf("k2", "no", "http://h/")
-	a.do("ZADD", s.keys[partitionOf("k1")].dead, 1795221196929, here)
-	b.do("ZADD", s.keys[partitionOf("k2")].dead, 1795221196929, there)
+	a.Do("ZADD", s.keys[partitionOf("k1")].dead, 1795221196929, here)
+	b.Do("ZADD", s.keys[partitionOf("k2")].dead, 1795221196929, there)
 	page, err := s.Letters(t.Context(), store.LetterQuery{Limit: 10})
 	if err != nil || len(page.Letters) != 2 || page.Unreached != nil {
 		t.Fatalf("%+v, %v", page, err)
 	}
-	b.kill()
+	b.Kill()
 	partial, err := s.Letters(t.Context(), store.LetterQuery{Limit: 10})
 	if err != nil || len(partial.Letters) != 1 || partial.Letters[0].Key != "k1" || !slices.Equal(partial.Unreached, []string{"b"}) || partial.Total != 1 {
 		t.Errorf("with a shard away: %+v, %v", partial, err)
@@ -394,7 +395,7 @@ func TestPruneLetters(t *testing.T) {
 	done := make(chan struct{})
 	ctx, stop := context.WithCancel(t.Context())
 	go func() { defer close(done); s.PruneLetters(ctx, 300*time.Millisecond) }()
-	await(t, 15*time.Second, "the letter to be too old", func() bool {
+	redistest.Await(t, 15*time.Second, "the letter to be too old", func() bool {
 		survey, err := s.Survey(t.Context(), "a")
 		return err == nil && survey.Letters == 0
 	})
@@ -421,19 +422,19 @@ func TestLettersOfARemovedShardAreMoved(t *testing.T) {
 			text = key + " unreadable x"
 		}
 		dead := laneKeys(lanes()[i%2])[partitionOf(key)].dead
-		l.redis["c"].do("ZADD", dead, 1795221196929+i, text)
+		l.redis["c"].Do("ZADD", dead, 1795221196929+i, text)
 		want[fmt.Sprint(dead, text)] = fmt.Sprint(1795221196929 + i)
 		if i%10 == 0 { // as one who moved it and died before it was removed
-			l.redis[s.Rank(key)[0]].do("ZADD", dead, 1795221196929+i, text)
+			l.redis[s.Rank(key)[0]].Do("ZADD", dead, 1795221196929+i, text)
 		}
 	}
-	l.redis["a"].do("CONFIG", "SET", "maxmemory", "1")
+	l.redis["a"].Do("CONFIG", "SET", "maxmemory", "1")
 	var refused *RefusedError
 	if _, err := s.RemoveShard(t.Context(), "c", false); !errors.As(err, &refused) || !strings.Contains(refused.Reason, "can't be moved") {
 		t.Fatalf("removed while a is full: %v", err)
 	}
-	l.redis["a"].do("CONFIG", "SET", "maxmemory", "0")
-	await(t, time.Minute, "the removal", func() bool {
+	l.redis["a"].Do("CONFIG", "SET", "maxmemory", "0")
+	redistest.Await(t, time.Minute, "the removal", func() bool {
 		_, err := s.RemoveShard(t.Context(), "c", false)
 		if err != nil && !strings.Contains(err.Error(), "more than can be moved at once") {
 			t.Fatal(err)
@@ -444,7 +445,7 @@ func TestLettersOfARemovedShardAreMoved(t *testing.T) {
 	for _, name := range []string{"a", "b"} {
 		for _, lane := range lanes() {
 			for _, keys := range laneKeys(lane) {
-				all, _ := l.redis[name].do("ZRANGE", keys.dead, 0, -1, "WITHSCORES").([]any)
+				all, _ := l.redis[name].Do("ZRANGE", keys.dead, 0, -1, "WITHSCORES").([]any)
 				for i := 0; i < len(all); i += 2 {
 					text, _ := all[i].(string)
 					key, _, _ := strings.Cut(text, " ")

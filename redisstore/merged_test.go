@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"chronos/redisstore/redistest"
 	"chronos/scheduler/store"
 	"chronos/scheduler/storetest"
 	"chronos/scheduler/timer"
@@ -182,7 +183,7 @@ func fire(t *testing.T, s store.Store) store.Lease {
 	w.DueIn = 0
 	tellAll(t, s, w)
 	var claims []store.Claimed
-	await(t, 10*time.Second, "the timer to be due", func() bool {
+	redistest.Await(t, 10*time.Second, "the timer to be due", func() bool {
 		got, err := s.Claim(t.Context(), "a", store.ClaimRequest{Limit: Partitions, Grace: time.Minute})
 		claims = got.Claims
 		return err == nil && len(claims) == 1

@@ -17,6 +17,7 @@ import (
 
 	"chronos/internal/heldup"
 	"chronos/redisstore/endpoint"
+	"chronos/redisstore/redistest"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
@@ -25,8 +26,8 @@ import (
 // one that was away comes back so.
 func TestEvictingServer(t *testing.T) {
 	t.Parallel()
-	p := startProcess(t, "--maxmemory-policy", "allkeys-lru")
-	s, err := Open(t.Context(), options(io.Discard, p.shard("a")))
+	p := redistest.Start(t, "--maxmemory-policy", "allkeys-lru")
+	s, err := Open(t.Context(), options(io.Discard, p.Shard("a")))
 	if err == nil {
 		_ = s.Close()
 		t.Fatal("an evicting shard is accepted")
@@ -36,12 +37,12 @@ func TestEvictingServer(t *testing.T) {
 			t.Errorf("error %q does not say %q", err, want)
 		}
 	}
-	p.do("CONFIG", "SET", "maxmemory-policy", "noeviction")
-	s = openShards(t, io.Discard, p.shard("a"))
+	p.Do("CONFIG", "SET", "maxmemory-policy", "noeviction")
+	s = openShards(t, io.Discard, p.Shard("a"))
 	merge(t, s, creation("kept", time.Hour))
 
-	p.kill()
-	p.start() // evicts again
+	p.Kill()
+	p.Start() // evicts again
 	for range 3 {
 		if err := read(t, s, "kept").Err; !errors.Is(err, timer.ErrUnavailable) || !strings.Contains(err.Error(), "maxmemory-policy") {
 			t.Errorf("read from a shard that evicts now: %v, want ErrUnavailable that says why", err)
@@ -56,7 +57,7 @@ func TestEvictingServer(t *testing.T) {
 			t.Errorf("beat on a shard that evicts now: %v, want ErrUnavailable", err)
 		}
 	}
-	p.do("CONFIG", "SET", "maxmemory-policy", "noeviction")
+	p.Do("CONFIG", "SET", "maxmemory-policy", "noeviction")
 	if err := read(t, s, "kept").Err; err != nil {
 		t.Errorf("the first request after it was set right: %v", err)
 	}
@@ -66,10 +67,10 @@ func TestEvictingServer(t *testing.T) {
 // by itself.
 func TestShardDownAtStart(t *testing.T) {
 	t.Parallel()
-	up, down := startProcess(t), startProcess(t)
-	down.kill()
-	var log logBuffer
-	s := openShards(t, &log, up.shard("up"), down.shard("down"))
+	up, down := redistest.Start(t), redistest.Start(t)
+	down.Kill()
+	var log redistest.Log
+	s := openShards(t, &log, up.Shard("up"), down.Shard("down"))
 	if got := s.Shards(); !slices.Equal(got, []string{"up", "down"}) {
 		t.Errorf("shards %v", got)
 	}
@@ -99,8 +100,8 @@ func TestShardDownAtStart(t *testing.T) {
 	if _, err := claimAll(t.Context(), s, "up"); err != nil {
 		t.Error(err)
 	}
-	down.start()
-	await(t, soon, "the other shard to be found", func() bool {
+	down.Start()
+	redistest.Await(t, redistest.Soon, "the other shard to be found", func() bool {
 		_, err := claimAll(t.Context(), s, "down")
 		return err == nil
 	})
@@ -114,8 +115,8 @@ func TestShardDownAtStart(t *testing.T) {
 // More timers than a script takes: each is answered, in order.
 func TestManyTimersInOneCall(t *testing.T) {
 	t.Parallel()
-	p := startProcess(t)
-	s := openShards(t, io.Discard, p.shard("a"))
+	p := redistest.Start(t)
+	s := openShards(t, io.Discard, p.Shard("a"))
 	var writes []store.Write
 	var keys []string
 	for i := 0; len(writes) < 2*maxItems+1; i++ {
@@ -124,13 +125,13 @@ func TestManyTimersInOneCall(t *testing.T) {
 			keys = append(keys, key)
 		}
 	}
-	before := p.calls("eval") + p.calls("evalsha")
+	before := p.Calls("eval") + p.Calls("evalsha")
 	for i, answer := range s.Merge(t.Context(), writes) {
 		if answer.Err != nil || answer.Status != store.WriteStored || answer.Partition != partitionOf(keys[i]) {
 			t.Fatalf("write %d of %s: %+v", i, keys[i], answer)
 		}
 	}
-	if calls := p.calls("eval") + p.calls("evalsha") - before; calls < 3 || calls > 2*(Partitions+2) {
+	if calls := p.Calls("eval") + p.Calls("evalsha") - before; calls < 3 || calls > 2*(Partitions+2) {
 		t.Errorf("%d timers took %d calls", len(writes), calls)
 	}
 	for i, answer := range s.Read(t.Context(), spots(keys...)) {
@@ -144,7 +145,7 @@ func TestManyTimersInOneCall(t *testing.T) {
 // it fires at once like any that is past.
 func TestInstantLongPast(t *testing.T) {
 	t.Parallel()
-	s := openShards(t, io.Discard, startProcess(t).shard("a"))
+	s := openShards(t, io.Discard, redistest.Start(t).Shard("a"))
 	for _, year := range []int{1, 1500, 1700, 1900, 1969} {
 		w := creation("in-"+strconv.Itoa(year), 0)
 		w.Timer.At = time.Date(year, 6, 1, 0, 0, 0, 0, time.UTC)
@@ -201,8 +202,8 @@ func TestShardsWithoutAppendOnlyFileAreWarnedAbout(t *testing.T) {
 		{"snapshots", []string{"--appendonly", "no", "--save", "60 1"}, snapshots},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var log logBuffer
-			openShards(t, &log, startProcess(t, c.args...).shard("a"))
+			var log redistest.Log
+			openShards(t, &log, redistest.Start(t, c.args...).Shard("a"))
 			for _, warning := range []string{nothing, snapshots} {
 				if got := strings.Contains(log.String(), warning); got != (c.want == warning) {
 					t.Errorf("warned that it %s: %t:\n%s", warning, got, log.String())
@@ -219,20 +220,20 @@ func TestShardsWithoutAppendOnlyFileAreWarnedAbout(t *testing.T) {
 // partitions, and what a silent node didn't answer is not sent to it again.
 func TestCluster(t *testing.T) {
 	t.Parallel()
-	p := startProcess(t, "--cluster-enabled", "yes")
-	p.do("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
-	await(t, soon, "the cluster to be whole", func() bool {
-		info, _ := p.admin.ClusterInfo(t.Context()).Result()
+	p := redistest.Start(t, "--cluster-enabled", "yes")
+	p.Do("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+	redistest.Await(t, redistest.Soon, "the cluster to be whole", func() bool {
+		info, _ := p.Admin.ClusterInfo(t.Context()).Result()
 		return strings.Contains(info, "cluster_state:ok")
 	})
-	s := openShards(t, io.Discard, endpoint.Config{Name: "a", URL: "redis+cluster://" + p.addr()})
-	p.do("SCRIPT", "FLUSH")
+	s := openShards(t, io.Discard, endpoint.Config{Name: "a", URL: "redis+cluster://" + p.Addr()})
+	p.Do("SCRIPT", "FLUSH")
 	const timers = 100
 	for i := range timers {
 		merge(t, s, creation(strconv.Itoa(i), 0))
 	}
 	fired := 0
-	await(t, soon, "all to be fired", func() bool {
+	redistest.Await(t, redistest.Soon, "all to be fired", func() bool {
 		result, err := claimAll(t.Context(), s, "a")
 		if err != nil {
 			t.Fatal(err)
@@ -257,20 +258,20 @@ func TestCluster(t *testing.T) {
 	}
 	merge(t, s, creation("kept", time.Hour))
 
-	before, watch := p.calls("evalsha"), heldup.Begin(t)
-	p.signal(syscall.SIGSTOP)
+	before, watch := p.Calls("evalsha"), heldup.Begin(t)
+	p.Signal(syscall.SIGSTOP)
 	begin := time.Now()
 	_, err := claimAll(t.Context(), s, "a")
 	watch.AtMost(t, begin, "a claim from a silent cluster", time.Since(begin), answered)
 	if !errors.Is(err, timer.ErrUnavailable) {
 		t.Errorf("claim from a silent cluster: %v", err)
 	}
-	p.signal(syscall.SIGCONT)
-	await(t, soon, "the claim to be executed", func() bool { return p.calls("evalsha") >= before+Partitions })
+	p.Signal(syscall.SIGCONT)
+	redistest.Await(t, redistest.Soon, "the claim to be executed", func() bool { return p.Calls("evalsha") >= before+Partitions })
 	if err := read(t, s, "kept").Err; err != nil {
 		t.Errorf("the first request after it went on: %v", err)
 	}
-	if n := p.calls("evalsha") - before; n > Partitions+1 {
+	if n := p.Calls("evalsha") - before; n > Partitions+1 {
 		t.Errorf("a claim and a read are executed as %d scripts, want %d: the claim was sent again", n, Partitions+1)
 	}
 }
@@ -279,7 +280,7 @@ func TestCluster(t *testing.T) {
 func TestUnixSocket(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "s")
-	startProcess(t, "--unixsocket", socket)
+	redistest.Start(t, "--unixsocket", socket)
 	if s := openShards(t, io.Discard, endpoint.Config{Name: "a", URL: "unix://" + socket}); !works(t, s, "x") {
 		t.Error("nothing is stored over a socket")
 	}
@@ -289,8 +290,8 @@ func TestUnixSocket(t *testing.T) {
 func TestSecretsStaySecret(t *testing.T) {
 	t.Parallel()
 	const secret = "hunter2"
-	p := startProcess(t, "--requirepass", "another")
-	var log logBuffer
+	p := redistest.Start(t, "--requirepass", "another")
+	var log redistest.Log
 	var faults []error
 	tell := func(s *Store) {
 		faults = append(faults, read(t, s, "x").Err, s.Merge(t.Context(), []store.Write{creation("x", 0)})[0].Err)
@@ -300,12 +301,12 @@ func TestSecretsStaySecret(t *testing.T) {
 		faults = append(faults, claimed, beaten, surveyed, s.Leave(t.Context(), "a"))
 	}
 	for _, url := range []string{"redis://user-hunter2:hunter2@%s/0", "redis+cluster://:hunter2@%s", "redis+sentinel://:hunter2@%s?master_name=m"} {
-		s := openShards(t, &log, endpoint.Config{Name: "a", URL: fmt.Sprintf(url, p.addr())})
+		s := openShards(t, &log, endpoint.Config{Name: "a", URL: fmt.Sprintf(url, p.Addr())})
 		tell(s)
 	}
-	p.kill()
+	p.Kill()
 	for _, url := range []string{"redis://:hunter2@%s/0", "redis+cluster://:hunter2@%s", "redis+sentinel://:hunter2@%s?master_name=m", "rediss://:hunter2@%s"} {
-		s := openShards(t, &log, endpoint.Config{Name: "a", URL: fmt.Sprintf(url, p.addr())})
+		s := openShards(t, &log, endpoint.Config{Name: "a", URL: fmt.Sprintf(url, p.Addr())})
 		tell(s)
 	}
 	if n := strings.Count(log.String(), "level=WARN"); n < 7 {

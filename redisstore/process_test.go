@@ -6,111 +6,16 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"strconv"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
-	"chronos/internal/testkit"
 	"chronos/redisstore/endpoint"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
 
-// soon is how long the tests wait for what must come by itself, also on a busy
-// machine.
-const soon = 15 * time.Second
-
 // answered is when one request of a silent shard must have been answered.
 const answered = time.Second
-
-// process is a redis-server that a test stops, kills and starts again.
-type process struct {
-	*testkit.Process
-	t     *testing.T
-	args  []string
-	port  string
-	admin *redis.Client
-}
-
-// startProcess starts a redis-server that keeps an append-only file; further
-// arguments come last and win.
-func startProcess(t *testing.T, args ...string) *process {
-	t.Helper()
-	p := &process{t: t, port: testkit.FreePort(t)}
-	p.args = append([]string{
-		"--port", p.port, "--bind", "127.0.0.1", "--dir", t.TempDir(), "--save", "", "--appendonly", "yes",
-	}, args...)
-	p.admin = redis.NewClient(&redis.Options{Addr: p.addr(), DisableIdentity: true, Protocol: 2})
-	t.Cleanup(func() { _ = p.admin.Close() })
-	p.start()
-	return p
-}
-
-func (p *process) addr() string { return "127.0.0.1:" + p.port }
-
-func (p *process) shard(name string) endpoint.Config {
-	return endpoint.Config{Name: name, URL: "redis://" + p.addr() + "/0"}
-}
-
-// launch starts the server and doesn't wait for it.
-func (p *process) launch() {
-	p.t.Helper()
-	p.Process = testkit.Start(p.t, nil, testkit.Program(p.t, "redis-server"), p.args...)
-}
-
-func (p *process) start() {
-	p.t.Helper()
-	p.launch()
-	await(p.t, soon, "redis-server to answer", func() bool {
-		select {
-		case <-p.Done:
-			p.t.Fatalf("redis-server ended:\n%s", p.Log)
-		default:
-		}
-		err := p.admin.Ping(p.t.Context()).Err()
-		var answer redis.Error
-		return err == nil || errors.As(err, &answer) && !strings.HasPrefix(answer.Error(), "LOADING")
-	})
-}
-
-func (p *process) kill() { p.Kill() }
-
-func (p *process) signal(s syscall.Signal) { p.Signal(s) }
-
-// do runs a command of the test itself.
-func (p *process) do(args ...any) any {
-	p.t.Helper()
-	answer, err := p.admin.Do(p.t.Context(), args...).Result()
-	if err != nil && !errors.Is(err, redis.Nil) {
-		p.t.Fatalf("%v: %v", args, err)
-	}
-	return answer
-}
-
-// fact is a line of INFO.
-func (p *process) fact(section, name string) string {
-	p.t.Helper()
-	info, err := p.admin.Info(p.t.Context(), section).Result()
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	return parseInfo(info)[name]
-}
-
-// calls is how often the server executed a command.
-func (p *process) calls(command string) int {
-	stat := p.fact("commandstats", "cmdstat_"+command)
-	_, rest, _ := strings.Cut(stat, "calls=")
-	number, _, _ := strings.Cut(rest, ",")
-	n, _ := strconv.Atoi(number)
-	return n
-}
-
-type logBuffer = testkit.Log
 
 func options(log io.Writer, shards ...endpoint.Config) Options {
 	return Options{Shards: shards, Node: "node-1", Lane: "http", Log: slog.New(slog.NewTextHandler(log, nil))}

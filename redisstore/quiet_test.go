@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"chronos/redisstore/redistest"
 	"chronos/scheduler/store"
 )
 
@@ -12,29 +13,29 @@ import (
 // nothing fires from there, and each write is told that a callback may still start.
 func TestARestartedRedisIsQuiet(t *testing.T) {
 	t.Parallel()
-	for what, open := range map[string]func(p *process) *Store{
-		"noticed by a node that knew the process before": func(p *process) *Store {
-			s := openShards(t, io.Discard, p.shard("a"))
-			p.kill()
-			p.start()
+	for what, open := range map[string]func(p *redistest.Server) *Store{
+		"noticed by a node that knew the process before": func(p *redistest.Server) *Store {
+			s := openShards(t, io.Discard, p.Shard("a"))
+			p.Kill()
+			p.Start()
 			return s
 		},
-		"noticed by a node that has just started": func(p *process) *Store {
-			if err := openShards(t, io.Discard, p.shard("a")).WantSweep(t.Context(), "a", 0); err != nil {
+		"noticed by a node that has just started": func(p *redistest.Server) *Store {
+			if err := openShards(t, io.Discard, p.Shard("a")).WantSweep(t.Context(), "a", 0); err != nil {
 				t.Fatal(err)
 			}
-			p.kill()
-			p.start()
-			return openShards(t, io.Discard, p.shard("a"))
+			p.Kill()
+			p.Start()
+			return openShards(t, io.Discard, p.Shard("a"))
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
-			p := startProcess(t, "--appendfsync", "always")
-			before := openShards(t, io.Discard, p.shard("a"))
+			p := redistest.Start(t, "--appendfsync", "always")
+			before := openShards(t, io.Discard, p.Shard("a"))
 			merge(t, before, creation("due", 0), creation("deleted", time.Hour))
 			s, back := open(p), time.Now()
 			var gone store.Written
-			await(t, soon, "a delete to be answered", func() bool {
+			redistest.Await(t, redistest.Soon, "a delete to be answered", func() bool {
 				gone = s.Merge(t.Context(), []store.Write{deletion("deleted")})[0]
 				return gone.Err == nil
 			})
@@ -42,7 +43,7 @@ func TestARestartedRedisIsQuiet(t *testing.T) {
 				t.Errorf("a callback may start for %v, want at most %v", gone.Firing, quietTime)
 			}
 			var first time.Duration
-			await(t, soon, "the timer to be claimed", func() bool {
+			redistest.Await(t, redistest.Soon, "the timer to be claimed", func() bool {
 				found, err := claimAll(t.Context(), s, "a")
 				first = time.Since(back)
 				return err == nil && len(found.Claims) > 0
@@ -60,18 +61,18 @@ func TestARestartedRedisIsQuiet(t *testing.T) {
 // A fence that was asked for before a restart passes no more, though the lease is still there.
 func TestNoFencePassesInARestartedRedis(t *testing.T) {
 	t.Parallel()
-	p := startProcess(t, "--appendfsync", "always")
-	s := openShards(t, io.Discard, p.shard("a"))
+	p := redistest.Start(t, "--appendfsync", "always")
+	s := openShards(t, io.Discard, p.Shard("a"))
 	merge(t, s, creation("due", 0))
 	found, err := claimAll(t.Context(), s, "a")
 	if err != nil || len(found.Claims) != 1 {
 		t.Fatalf("claimed: %+v, %v", found, err)
 	}
-	p.kill()
-	p.start()
+	p.Kill()
+	p.Start()
 	fence := store.Fence{Lease: found.Claims[0].Lease, Pops: 1}
 	var fenced store.Fenced
-	await(t, soon, "the fence to be answered", func() bool {
+	redistest.Await(t, redistest.Soon, "the fence to be answered", func() bool {
 		fenced = s.Fire(t.Context(), "a", terms(), []store.Fence{fence})[0]
 		return fenced.Err == nil
 	})

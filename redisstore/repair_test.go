@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"chronos/redisstore/redistest"
 	"chronos/scheduler/store"
 )
 
@@ -17,7 +18,7 @@ func TestARestartIsRecognised(t *testing.T) {
 	s := l.node("a")
 	state := func() (state store.SweepState) {
 		t.Helper()
-		await(t, soon, "the state of the sweep", func() (ok bool) {
+		redistest.Await(t, redistest.Soon, "the state of the sweep", func() (ok bool) {
 			var err error
 			state, err = s.Swept(t.Context(), "a")
 			return err == nil
@@ -26,7 +27,7 @@ func TestARestartIsRecognised(t *testing.T) {
 	}
 	restarted := func(what string) (now store.SweepState) {
 		t.Helper()
-		await(t, soon, what+" to be recognised", func() bool { // the call that connects anew is not told yet
+		redistest.Await(t, redistest.Soon, what+" to be recognised", func() bool { // the call that connects anew is not told yet
 			now = state()
 			return now.Restarted
 		})
@@ -49,21 +50,21 @@ func TestARestartIsRecognised(t *testing.T) {
 	}
 	want()
 	for what, lose := range map[string]func(){
-		"killed": func() { l.redis["a"].kill(); l.redis["a"].start() },
-		"wiped":  func() { l.redis["a"].do("FLUSHALL") },
+		"killed": func() { l.redis["a"].Kill(); l.redis["a"].Start() },
+		"wiped":  func() { l.redis["a"].Do("FLUSHALL") },
 	} {
 		lose()
 		restarted(what)
 		want()
 	}
 	// Left alone for longer than it says that it missed something: that counts.
-	l.redis["a"].do("ZADD", nodesKey("http"), time.Now().Add(-time.Hour).UnixMilli(), "another")
-	l.redis["a"].do("ZREM", nodesKey("http"), s.node)
+	l.redis["a"].Do("ZADD", nodesKey("http"), time.Now().Add(-time.Hour).UnixMilli(), "another")
+	l.redis["a"].Do("ZREM", nodesKey("http"), s.node)
 	if _, _, err := s.Beat(t.Context(), "a", time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	l.redis["a"].kill()
-	l.redis["a"].start()
+	l.redis["a"].Kill()
+	l.redis["a"].Start()
 	if now := restarted("killed"); now.Missed < 50*time.Minute {
 		t.Errorf("it missed %v, want an hour", now.Missed)
 	}
@@ -87,7 +88,7 @@ func TestOneOfTwoIsReplaced(t *testing.T) {
 	t.Parallel()
 	l := layOut(t, "a", "b", "c")
 	s, other := l.node("a", "b"), l.node("a", "b")
-	l.redis["b"].kill()
+	l.redis["b"].Kill()
 	var refused *RefusedError
 	if err := l.drain(s, "b"); !errors.As(err, &refused) {
 		t.Errorf("one that can't be reached was drained: %v", err)
@@ -95,18 +96,18 @@ func TestOneOfTwoIsReplaced(t *testing.T) {
 	if err := l.add(s, "c"); err == nil {
 		t.Error("a shard was added by one of two")
 	}
-	await(t, soon, "the drain by force", func() bool {
+	redistest.Await(t, redistest.Soon, "the drain by force", func() bool {
 		_, err := s.DrainShard(t.Context(), "b", true)
 		return err == nil
 	})
 	l.wantActive(10*time.Second, "a")
 	l.wantAnnounced(other, "c")
 	l.wantActive(10*time.Second, "a", "c")
-	await(t, soon, "the removal by force", func() bool {
+	redistest.Await(t, redistest.Soon, "the removal by force", func() bool {
 		_, err := other.RemoveShard(t.Context(), "b", true)
 		return err == nil
 	})
-	await(t, 5*time.Second, "all to know", func() bool { return slices.Equal(s.Shards(), []string{"a", "c"}) })
+	redistest.Await(t, 5*time.Second, "all to know", func() bool { return slices.Equal(s.Shards(), []string{"a", "c"}) })
 	if now := s.Topology(); len(now.Voiceless) > 0 {
 		t.Errorf("left: %+v", now)
 	}
@@ -123,7 +124,7 @@ func TestALostShardIsTakenBackOnceItIsSwept(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	await(t, 5*time.Second, "all to know", func() bool { return s.Lost("b") && other.Lost("b") })
+	redistest.Await(t, 5*time.Second, "all to know", func() bool { return s.Lost("b") && other.Lost("b") })
 	l.wantActive(10*time.Second, "a", "c")
 	if _, steady := other.Epoch("b"); !steady {
 		t.Error("the epoch isn't steady")
@@ -145,7 +146,7 @@ func TestALostShardIsTakenBackOnceItIsSwept(t *testing.T) {
 	if err := s.Regain(t.Context(), "b"); err != nil {
 		t.Fatal(err)
 	}
-	await(t, 5*time.Second, "all to know", func() bool { return !s.Lost("b") && !other.Lost("b") })
+	redistest.Await(t, 5*time.Second, "all to know", func() bool { return !s.Lost("b") && !other.Lost("b") })
 	l.wantActive(10*time.Second, "a", "b", "c")
 	if again, _ := s.Epoch("a"); again <= epoch {
 		t.Errorf("epoch %d: nothing is swept to refill it", again)

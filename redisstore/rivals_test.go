@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"chronos/redisstore/redistest"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
@@ -37,7 +38,7 @@ func TestRivalsAreSettled(t *testing.T) {
 		l.begin(p, &begun, sh)
 	}
 	p.end()
-	await(t, 15*time.Second, "the removal", func() bool {
+	redistest.Await(t, 15*time.Second, "the removal", func() bool {
 		now := s.Topology()
 		return slices.Equal(now.names(), []string{"b", "c"})
 	})

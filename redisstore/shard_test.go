@@ -15,6 +15,7 @@ import (
 
 	"chronos/internal/heldup"
 	"chronos/redisstore/endpoint"
+	"chronos/redisstore/redistest"
 	"chronos/scheduler/awake"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
@@ -25,8 +26,8 @@ import (
 // source.
 func TestForgottenScripts(t *testing.T) {
 	t.Parallel()
-	p := startProcess(t)
-	s := openShards(t, io.Discard, p.shard("a"))
+	p := redistest.Start(t)
+	s := openShards(t, io.Discard, p.Shard("a"))
 	s.patience, s.notAfter = time.Minute, time.Minute // however busy the machine is
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -35,7 +36,7 @@ func TestForgottenScripts(t *testing.T) {
 	var workers sync.WaitGroup
 	workers.Go(func() {
 		for ctx.Err() == nil {
-			if err := p.admin.ScriptFlush(t.Context()).Err(); err != nil {
+			if err := p.Admin.ScriptFlush(t.Context()).Err(); err != nil {
 				t.Error(err)
 			}
 			flushes.Add(1)
@@ -86,8 +87,8 @@ func TestForgottenScripts(t *testing.T) {
 		}
 	})
 	const enough = 200 // of everything
-	await(t, 4*soon, "enough of everything", func() bool {
-		return t.Failed() || flushes.Load() >= enough && fired.Load() >= enough && p.calls("eval") >= enough
+	redistest.Await(t, 4*redistest.Soon, "enough of everything", func() bool {
+		return t.Failed() || flushes.Load() >= enough && fired.Load() >= enough && p.Calls("eval") >= enough
 	})
 	cancel()
 	workers.Wait()
@@ -96,18 +97,18 @@ func TestForgottenScripts(t *testing.T) {
 			break
 		}
 	}
-	t.Logf("%d flushes, %d timers created and fired, %d calls went again with their source", flushes.Load(), created.Load(), p.calls("eval"))
+	t.Logf("%d flushes, %d timers created and fired, %d calls went again with their source", flushes.Load(), created.Load(), p.Calls("eval"))
 }
 
 // Redis is killed and started again: requests fail meanwhile, and nothing else
 // is needed for them to work again. What was acknowledged is there.
 func TestKilledServerComesBack(t *testing.T) {
 	t.Parallel()
-	p := startProcess(t)
-	var log logBuffer
-	s := openShards(t, &log, p.shard("a"))
+	p := redistest.Start(t)
+	var log redistest.Log
+	s := openShards(t, &log, p.Shard("a"))
 	merge(t, s, creation("kept", time.Hour))
-	p.kill()
+	p.Kill()
 	if err := read(t, s, "kept").Err; !errors.Is(err, timer.ErrUnavailable) {
 		t.Fatalf("read from a dead shard: %v, want ErrUnavailable", err)
 	}
@@ -117,9 +118,9 @@ func TestKilledServerComesBack(t *testing.T) {
 	if _, err := claimAll(t.Context(), s, "a"); !errors.Is(err, timer.ErrUnavailable) {
 		t.Fatalf("claim from a dead shard: %v, want ErrUnavailable", err)
 	}
-	p.start()
+	p.Start()
 	begin := time.Now()
-	await(t, soon, "the shard to be found again", func() bool { return !errors.Is(read(t, s, "kept").Err, timer.ErrUnavailable) })
+	redistest.Await(t, redistest.Soon, "the shard to be found again", func() bool { return !errors.Is(read(t, s, "kept").Err, timer.ErrUnavailable) })
 	t.Logf("it took %v to notice", time.Since(begin))
 	got := read(t, s, "kept")
 	if got.Err != nil || got.Record.Timer.Callback.URI != "http://localhost/kept" {
@@ -130,16 +131,16 @@ func TestKilledServerComesBack(t *testing.T) {
 	}
 
 	// The next time it comes back as one that keeps nothing: it is looked at anew.
-	p.kill()
+	p.Kill()
 	if err := read(t, s, "kept").Err; !errors.Is(err, timer.ErrUnavailable) {
 		t.Fatalf("read from a dead shard: %v, want ErrUnavailable", err)
 	}
 	if strings.Contains(log.String(), "persists nothing") {
 		t.Errorf("the log warns too early:\n%s", log.String())
 	}
-	p.args = append(p.args, "--appendonly", "no")
-	p.start()
-	await(t, soon, "the shard to be found again", func() bool { return !errors.Is(read(t, s, "kept").Err, timer.ErrUnavailable) })
+	p.Args = append(p.Args, "--appendonly", "no")
+	p.Start()
+	redistest.Await(t, redistest.Soon, "the shard to be found again", func() bool { return !errors.Is(read(t, s, "kept").Err, timer.ErrUnavailable) })
 	if !strings.Contains(log.String(), "persists nothing") {
 		t.Errorf("the log doesn't warn:\n%s", log.String())
 	}
@@ -150,11 +151,11 @@ func TestKilledServerComesBack(t *testing.T) {
 // do; and as soon as it goes on, so does the work.
 func TestSilentServer(t *testing.T) {
 	t.Parallel()
-	p := startProcess(t)
-	s := openShards(t, io.Discard, p.shard("a"))
+	p := redistest.Start(t)
+	s := openShards(t, io.Discard, p.Shard("a"))
 	merge(t, s, creation("kept", time.Hour))
 	watch, stopped := heldup.Begin(t), time.Now()
-	p.signal(syscall.SIGSTOP)
+	p.Signal(syscall.SIGSTOP)
 
 	const patience, slack = 900 * time.Millisecond, 200 * time.Millisecond
 	var slowest, slowestBounded atomic.Int64
@@ -198,7 +199,7 @@ func TestSilentServer(t *testing.T) {
 	t.Logf("the slowest answer took %v, with a patience of %v it took %v", whole, patience, bounded)
 	watch.AtMost(t, stopped, "the slowest answer", whole, endpoint.PoolTimeout+endpoint.IOTimeout+slack)
 	watch.AtMost(t, stopped, "the slowest answer to a caller with patience for 900 ms", bounded, patience+slack)
-	p.signal(syscall.SIGCONT)
+	p.Signal(syscall.SIGCONT)
 	begin := time.Now()
 	if !works(t, s, "new") {
 		t.Error("the first requests after it went on fail")
@@ -210,8 +211,8 @@ func TestSilentServer(t *testing.T) {
 // executed only if the create is not too old.
 func TestCreateIsNotExecutedTooLate(t *testing.T) {
 	t.Parallel()
-	p := startProcess(t)
-	s := openShards(t, io.Discard, p.shard("a"))
+	p := redistest.Start(t)
+	s := openShards(t, io.Discard, p.Shard("a"))
 	merge(t, s, creation("first", time.Hour)) // the script is known and a connection open
 	for _, c := range []struct {
 		key     string
@@ -219,18 +220,18 @@ func TestCreateIsNotExecutedTooLate(t *testing.T) {
 		written bool
 	}{{"in time", 0, true}, {"late", notAfter + 100*time.Millisecond, false}} {
 		w := creation(strings.ReplaceAll(c.key, " ", "-"), time.Hour)
-		before := p.calls("evalsha")
+		before := p.Calls("evalsha")
 		if !works(t, s, "first") { // renews the connection
 			t.Fatal("the shard is not back")
 		}
-		p.signal(syscall.SIGSTOP)
+		p.Signal(syscall.SIGSTOP)
 		sent := time.Now()
 		if err := s.Merge(t.Context(), []store.Write{w})[0].Err; !errors.Is(err, timer.ErrUnavailable) {
 			t.Fatalf("%s: merge into a stopped shard: %v", c.key, err)
 		}
-		await(t, soon, "the end of the pause", func() bool { return time.Since(sent) >= c.pause })
-		p.signal(syscall.SIGCONT)
-		await(t, soon, "what was buffered to be executed", func() bool { return p.calls("evalsha") >= before+3 })
+		redistest.Await(t, redistest.Soon, "the end of the pause", func() bool { return time.Since(sent) >= c.pause })
+		p.Signal(syscall.SIGCONT)
+		redistest.Await(t, redistest.Soon, "what was buffered to be executed", func() bool { return p.Calls("evalsha") >= before+3 })
 		err := read(t, s, w.Key).Err
 		if c.written && err != nil || !c.written && !errors.Is(err, timer.ErrNotFound) {
 			t.Errorf("%s: written %t expected, reading says %v", c.key, c.written, err)
@@ -241,17 +242,17 @@ func TestCreateIsNotExecutedTooLate(t *testing.T) {
 // A Redis that became a replica refuses writes until it is a primary again.
 func TestReadOnlyServer(t *testing.T) {
 	t.Parallel()
-	p := startProcess(t)
-	s := openShards(t, io.Discard, p.shard("a"))
+	p := redistest.Start(t)
+	s := openShards(t, io.Discard, p.Shard("a"))
 	merge(t, s, creation("kept", time.Hour))
-	p.do("REPLICAOF", "127.0.0.1", "1")
+	p.Do("REPLICAOF", "127.0.0.1", "1")
 	for range 3 {
 		answer := s.Merge(t.Context(), []store.Write{creation("x", 0)})[0]
 		if !errors.Is(answer.Err, timer.ErrUnavailable) || !strings.Contains(answer.Err.Error(), "READONLY") {
 			t.Fatalf("merge into a replica: %v, want ErrUnavailable that says READONLY", answer.Err)
 		}
 	}
-	p.do("REPLICAOF", "NO", "ONE")
+	p.Do("REPLICAOF", "NO", "ONE")
 	if !works(t, s, "new") {
 		t.Error("the first requests after it is a primary again fail")
 	}
@@ -264,26 +265,26 @@ func TestReadOnlyServer(t *testing.T) {
 func TestLoadingServer(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	p := startProcess(t, "--dir", dir, "--appendonly", "no", "--loading-process-events-interval-bytes", "1024")
-	var log logBuffer
-	s := openShards(t, &log, p.shard("a"))
+	p := redistest.Start(t, "--dir", dir, "--appendonly", "no", "--loading-process-events-interval-bytes", "1024")
+	var log redistest.Log
+	s := openShards(t, &log, p.Shard("a"))
 	merge(t, s, creation("kept", time.Hour))
-	filler := p.admin.Pipeline()
+	filler := p.Admin.Pipeline()
 	for i := range 1000 {
 		filler.Set(t.Context(), "filler-"+strconv.Itoa(i), strings.Repeat("x", 1024), 0)
 	}
 	if _, err := filler.Exec(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	p.do("SAVE")
-	p.kill()
-	p.args = append(p.args, "--key-load-delay", "3000") // µs for each key: a busy machine takes its time for the calls below
-	p.launch()
-	await(t, soon, "the loading to begin", func() bool {
-		err := p.admin.Get(t.Context(), "filler-0").Err()
+	p.Do("SAVE")
+	p.Kill()
+	p.Args = append(p.Args, "--key-load-delay", "3000") // µs for each key: a busy machine takes its time for the calls below
+	p.Launch()
+	redistest.Await(t, redistest.Soon, "the loading to begin", func() bool {
+		err := p.Admin.Get(t.Context(), "filler-0").Err()
 		return err != nil && strings.HasPrefix(err.Error(), "LOADING")
 	})
-	late := openShards(t, &log, p.shard("a")) // opened while it loads
+	late := openShards(t, &log, p.Shard("a")) // opened while it loads
 	for name, kept := range map[string]*Store{"opened before": s, "opened meanwhile": late} {
 		if err := read(t, kept, "kept").Err; !errors.Is(err, timer.ErrUnavailable) || !strings.Contains(err.Error(), "loading") {
 			t.Errorf("%s: read from a loading shard: %v, want ErrUnavailable that says so", name, err)
@@ -292,7 +293,7 @@ func TestLoadingServer(t *testing.T) {
 			t.Errorf("%s: merge into a loading shard: %v, want ErrUnavailable", name, err)
 		}
 	}
-	await(t, soon, "the loading to end", func() bool { return p.admin.Get(t.Context(), "filler-0").Err() == nil })
+	redistest.Await(t, redistest.Soon, "the loading to end", func() bool { return p.Admin.Get(t.Context(), "filler-0").Err() == nil })
 	for name, backend := range map[string]*Store{"opened before": s, "opened meanwhile": late} {
 		if err := read(t, backend, "kept").Err; err != nil {
 			t.Errorf("%s: the first request after it has loaded: %v", name, err)
@@ -308,7 +309,7 @@ func (stopped) Deadline() (time.Time, bool) { return time.Now().Add(-time.Millis
 
 func TestNothingIsSentAfterTheDeadline(t *testing.T) {
 	t.Parallel()
-	s := openShards(t, io.Discard, startProcess(t).shard("a"))
+	s := openShards(t, io.Discard, redistest.Start(t).Shard("a"))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	w := creation("late", time.Hour)
@@ -323,8 +324,8 @@ func TestNothingIsSentAfterTheDeadline(t *testing.T) {
 // What a stopped process has sent too late is not sent once more when the process goes on.
 func TestALateWriteOfAStoppedProcessIsNotRepeated(t *testing.T) {
 	t.Parallel()
-	p := startProcess(t)
-	o := options(io.Discard, p.shard("a"))
+	p := redistest.Start(t)
+	o := options(io.Discard, p.Shard("a"))
 	o.Awake = awake.Following(func() (shown, resumed time.Duration) { return time.Hour, time.Hour }) // stands still
 	s, err := Open(t.Context(), o)
 	if err != nil {
@@ -332,17 +333,17 @@ func TestALateWriteOfAStoppedProcessIsNotRepeated(t *testing.T) {
 	}
 	defer s.Close() //nolint:errcheck // nothing is to be learnt from it
 	merge(t, s, creation("first", time.Hour))
-	before := p.calls("evalsha")
-	p.signal(syscall.SIGSTOP)
+	before := p.Calls("evalsha")
+	p.Signal(syscall.SIGSTOP)
 	sent := time.Now()
 	answered := make(chan error, 1)
 	go func() { answered <- s.Merge(t.Context(), []store.Write{creation("late", time.Hour)})[0].Err }()
-	await(t, soon, "the write to be too late", func() bool { return time.Since(sent) >= notAfter+100*time.Millisecond })
-	p.signal(syscall.SIGCONT)
+	redistest.Await(t, redistest.Soon, "the write to be too late", func() bool { return time.Since(sent) >= notAfter+100*time.Millisecond })
+	p.Signal(syscall.SIGCONT)
 	if err := <-answered; !errors.Is(err, timer.ErrUnavailable) {
 		t.Errorf("a write that was sent too late: %v, want %v", err, timer.ErrUnavailable)
 	}
-	await(t, soon, "what was buffered to be executed", func() bool { return p.calls("evalsha") > before })
+	redistest.Await(t, redistest.Soon, "what was buffered to be executed", func() bool { return p.Calls("evalsha") > before })
 	if err := read(t, s, "late").Err; !errors.Is(err, timer.ErrNotFound) {
 		t.Errorf("the copy is there: %v", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"chronos/internal/heldup"
+	"chronos/redisstore/redistest"
 	"chronos/scheduler/timer"
 )
 
@@ -18,7 +19,7 @@ func TestARemovedShardIsNotWrittenTo(t *testing.T) {
 	t.Parallel()
 	l := layOut(t, "a", "b", "c")
 	for _, name := range []string{"a", "b"} { // they are to lose nothing when they are killed
-		l.redis[name].do("CONFIG", "SET", "appendfsync", "always")
+		l.redis[name].Do("CONFIG", "SET", "appendfsync", "always")
 	}
 	first := l.node("a", "b", "c")
 	if err := l.drain(first, "c"); err != nil {
@@ -33,8 +34,8 @@ func TestARemovedShardIsNotWrittenTo(t *testing.T) {
 	if l.held("c") != l.held("a") {
 		t.Errorf("c holds %v, a %v", l.held("c"), l.held("a"))
 	}
-	l.redis["a"].kill()
-	l.redis["b"].kill()
+	l.redis["a"].Kill()
+	l.redis["b"].Kill()
 	late := l.node("a", "b", "c")
 	if err := late.Writable(); !errors.Is(err, timer.ErrUnavailable) {
 		t.Errorf("writable though it reaches nobody but who was removed: %v", err)
@@ -42,8 +43,8 @@ func TestARemovedShardIsNotWrittenTo(t *testing.T) {
 	if got := late.Topology(); !slices.Equal(got.Active, []string{"a", "b"}) {
 		t.Errorf("it works by %+v", got)
 	}
-	l.redis["a"].start()
-	await(t, 10*time.Second, "half of the shards", func() bool { return late.Writable() == nil })
+	l.redis["a"].Start()
+	redistest.Await(t, 10*time.Second, "half of the shards", func() bool { return late.Writable() == nil })
 }
 
 // A node that has just been started writes once half of the shards say that the
@@ -51,10 +52,10 @@ func TestARemovedShardIsNotWrittenTo(t *testing.T) {
 func TestAStartedNodeNeedsHalfOfTheShards(t *testing.T) {
 	t.Parallel()
 	l := layOut(t, "a", "b", "c")
-	l.redis["b"].do("CONFIG", "SET", "appendfsync", "always")
+	l.redis["b"].Do("CONFIG", "SET", "appendfsync", "always")
 	running := l.node("a", "b", "c")
-	l.redis["b"].kill()
-	l.redis["c"].kill()
+	l.redis["b"].Kill()
+	l.redis["c"].Kill()
 	late := l.node("a", "b", "c")
 	if err := late.Writable(); late.Topology().Epoch != 1 || !errors.Is(err, timer.ErrUnavailable) {
 		t.Errorf("writable with one of three shards, by %+v: %v", late.Topology(), err)
@@ -62,8 +63,8 @@ func TestAStartedNodeNeedsHalfOfTheShards(t *testing.T) {
 	if err := running.Writable(); err != nil {
 		t.Errorf("who has seen that they agree: %v", err)
 	}
-	l.redis["b"].start()
-	await(t, 10*time.Second, "half of the shards", func() bool { return late.Writable() == nil })
+	l.redis["b"].Start()
+	redistest.Await(t, 10*time.Second, "half of the shards", func() bool { return late.Writable() == nil })
 }
 
 // A node that has just started gives nobody the topology that it found on a shard that
@@ -77,9 +78,9 @@ func TestAStartedNodeRestoresNothing(t *testing.T) {
 		if err := l.drain(first, name); err != nil {
 			t.Fatal(err)
 		}
-		await(t, 10*time.Second, "the drain of "+name, func() bool { return !slices.Contains(first.Topology().Active, name) })
+		redistest.Await(t, 10*time.Second, "the drain of "+name, func() bool { return !slices.Contains(first.Topology().Active, name) })
 		first.o.Drained = 0 // it is tried until it may
-		await(t, 10*time.Second, "the removal of "+name, func() bool {
+		redistest.Await(t, 10*time.Second, "the removal of "+name, func() bool {
 			_, err := first.RemoveShard(t.Context(), name, false)
 			return err == nil
 		})
@@ -90,10 +91,10 @@ func TestAStartedNodeRestoresNothing(t *testing.T) {
 	}
 	l.wantActive(10*time.Second, "c", "b")
 	remove("c")
-	l.redis["c"].do("FLUSHALL")
-	l.redis["b"].kill()
+	l.redis["c"].Do("FLUSHALL")
+	l.redis["b"].Kill()
 	late := l.node("a", "c") // a holds that c alone is left, c holds nothing
-	throughout(t, 3*followInterval, "c is given nothing", func() bool { return l.held("c") == "" })
+	redistest.Throughout(t, 3*followInterval, "c is given nothing", func() bool { return l.held("c") == "" })
 	var refused *RefusedError
 	if _, err := late.AddShard(t.Context(), Member{Name: "a"}, false); !errors.As(err, &refused) {
 		t.Errorf("it changed the shards: %v", err)
@@ -112,9 +113,9 @@ func TestAStartedNodeFinishesWhatWasBegun(t *testing.T) {
 	begun := l.step(before, func() (Topology, error) { return before.drain("c", false) })
 	l.hold("a", begun)
 	l.hold("b", before)
-	l.redis["c"].kill()
+	l.redis["c"].Kill()
 	s := l.node("a", "b", "c")
-	await(t, 10*time.Second, "the end of the change", func() bool { return s.Writable() == nil && s.Topology().Epoch >= 2 })
+	redistest.Await(t, 10*time.Second, "the end of the change", func() bool { return s.Writable() == nil && s.Topology().Epoch >= 2 })
 }
 
 // What a node found on the only shard that answered when it started, it gives up for
@@ -134,17 +135,17 @@ func TestAStartedNodeFollowsTheOthers(t *testing.T) {
 			}
 			l.hold("c", gone)
 			for _, name := range []string{"a", "b"} {
-				l.redis[name].do("CONFIG", "SET", "appendfsync", "always")
+				l.redis[name].Do("CONFIG", "SET", "appendfsync", "always")
 				l.hold(name, kept)
-				l.redis[name].kill()
+				l.redis[name].Kill()
 			}
 			s := l.node("c")
 			if got := s.Topology(); !got.same(&gone) || s.Writable() == nil {
 				t.Errorf("it works by %+v, writable: %v", got, s.Writable())
 			}
-			l.redis["a"].start()
-			l.redis["b"].start()
-			await(t, 15*time.Second, "what they agree on", func() bool {
+			l.redis["a"].Start()
+			l.redis["b"].Start()
+			redistest.Await(t, 15*time.Second, "what they agree on", func() bool {
 				now := s.Topology()
 				_, has := now.member("c")
 				return s.Writable() == nil && has == instead && now.Epoch >= 3
@@ -159,19 +160,19 @@ func TestAStartedNodeAsksAgainWhoWasRemoved(t *testing.T) {
 	l := layOut(t, "a", "b")
 	before := l.topology(2, "drained", "a", "b")
 	before.Active = []string{"a"}
-	l.redis["a"].do("CONFIG", "SET", "appendfsync", "always")
+	l.redis["a"].Do("CONFIG", "SET", "appendfsync", "always")
 	l.hold("a", before)
 	l.hold("b", l.step(before, func() (Topology, error) { return before.remove("b") }))
-	l.redis["a"].kill()
+	l.redis["a"].Kill()
 	s := l.node("b")
-	await(t, 5*time.Second, "the end of the connections to b", func() bool {
+	redistest.Await(t, 5*time.Second, "the end of the connections to b", func() bool {
 		if err := s.retire(time.Now()); err != nil {
 			t.Error(err)
 		}
 		return len(s.Connected()) == 1
 	})
-	l.redis["a"].start()
-	await(t, 15*time.Second, "the removal of b", func() bool {
+	l.redis["a"].Start()
+	redistest.Await(t, 15*time.Second, "the removal of b", func() bool {
 		now := s.Topology()
 		return s.Writable() == nil && now.Epoch >= 3 && slices.Equal(now.names(), []string{"a"})
 	})
@@ -188,7 +189,7 @@ func TestMoreThanHalfLostAll(t *testing.T) {
 	if _, err := s.DrainShard(t.Context(), "a", false); !errors.As(err, &refused) || !strings.Contains(err.Error(), "with force") {
 		t.Errorf("drained: %v", err)
 	}
-	throughout(t, 2*followInterval, "it refuses writes and names epoch 4", func() bool {
+	redistest.Throughout(t, 2*followInterval, "it refuses writes and names epoch 4", func() bool {
 		err := s.Writable()
 		return errors.Is(err, timer.ErrUnavailable) && strings.Contains(err.Error(), "epoch 4")
 	})

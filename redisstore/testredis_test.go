@@ -16,6 +16,7 @@ import (
 
 	"chronos/internal/testkit"
 	"chronos/redisstore/endpoint"
+	"chronos/redisstore/redistest"
 	"chronos/scheduler/store"
 	"chronos/scheduler/storetest"
 )
@@ -92,7 +93,7 @@ func (r *testRedis) pass(t testing.TB, d time.Duration) {
 	case r.mini != nil:
 		r.mini.SetTime(end)
 	default:
-		await(t, d+10*time.Second, "the shard's clock", func() bool { return !r.now(t).Before(end) })
+		redistest.Await(t, d+10*time.Second, "the shard's clock", func() bool { return !r.now(t).Before(end) })
 	}
 }
 
@@ -111,30 +112,6 @@ func (r *testRedis) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pr
 	return func(ctx context.Context, commands []redis.Cmder) error {
 		r.mini.SetTime(time.Now().Add(time.Duration(r.ahead.Load())))
 		return next(ctx, commands)
-	}
-}
-
-// await is testkit's Eventually.
-func await(t testing.TB, limit time.Duration, what string, cond func() bool) {
-	t.Helper()
-	testkit.Eventually(t, limit, what, cond)
-}
-
-// throughout wants what holds to do so again and again for a while.
-func throughout(t testing.TB, while time.Duration, what string, holds func() bool) {
-	t.Helper()
-	end, tick := time.NewTimer(while), time.NewTicker(50*time.Millisecond)
-	defer end.Stop()
-	defer tick.Stop()
-	for {
-		if !holds() {
-			t.Fatalf("within %v it did not hold that %s", while, what)
-		}
-		select {
-		case <-tick.C:
-		case <-end.C:
-			return
-		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"chronos/redisstore/redistest"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
@@ -50,7 +51,7 @@ func TestSurveyTellsTimersFromTombstones(t *testing.T) {
 		brief := deletion("brief")
 		brief.Life = time.Millisecond
 		merge(t, s, brief)
-		await(t, soon, "the burial of the tombstone whose life is over", func() bool {
+		redistest.Await(t, redistest.Soon, "the burial of the tombstone whose life is over", func() bool {
 			if _, err := claimAll(t.Context(), s, "a"); err != nil {
 				t.Fatal(err)
 			}

@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"chronos/redisstore/endpoint"
+	"chronos/redisstore/redistest"
 )
 
 // database is the URL of a database of a shard's Redis.
 func (l *laidOut) database(shard, n string) string {
-	return strings.TrimSuffix(l.redis[shard].shard(shard).URL, "/0") + "/" + n
+	return strings.TrimSuffix(l.redis[shard].Shard(shard).URL, "/0") + "/" + n
 }
 
 // Copies in two databases of one Redis are lost together.
@@ -31,7 +32,7 @@ func TestASecondDatabaseOfOneRedisIsAddedByForceAlone(t *testing.T) {
 		}
 	}
 	refused(twin, false, "shards a and b would be two databases of one Redis")
-	if left := l.redis["a"].do("EVAL", "redis.call('SELECT', 1) return redis.call('HGET', '"+TopologyKey+"', 'holder')", 0); left != nil {
+	if left := l.redis["a"].Do("EVAL", "redis.call('SELECT', 1) return redis.call('HGET', '"+TopologyKey+"', 'holder')", 0); left != nil {
 		t.Errorf("the refused database is locked by %v", left)
 	}
 	other := strings.Replace(l.database("a", "0"), "127.0.0.1", "localhost", 1) // the same, called otherwise
@@ -52,12 +53,12 @@ func TestTwoDatabasesOfOneRedisAreWarnedAboutAtTheStart(t *testing.T) {
 	t.Parallel()
 	l := layOut(t, "a", "b")
 	const warning = "are databases of one Redis"
-	var log logBuffer
-	two := openShards(t, &log, l.redis["a"].shard("a"), l.redis["b"].shard("b"))
+	var log redistest.Log
+	two := openShards(t, &log, l.redis["a"].Shard("a"), l.redis["b"].Shard("b"))
 	if strings.Contains(log.String(), warning) {
 		t.Errorf("two Redis are warned about: %s", log.String())
 	}
-	one := openShards(t, &log, l.redis["a"].shard("a"), endpoint.Config{Name: "c", URL: l.database("a", "1")}, l.redis["b"].shard("b"))
+	one := openShards(t, &log, l.redis["a"].Shard("a"), endpoint.Config{Name: "c", URL: l.database("a", "1")}, l.redis["b"].Shard("b"))
 	if !strings.Contains(log.String(), warning) || !strings.Contains(log.String(), "shards=a,c") {
 		t.Errorf("two databases of one Redis are not warned about: %s", log.String())
 	}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"chronos/redisstore/redistest"
 )
 
 // A Redis of other nodes is not added, whoever has seen more changes: one of the two
@@ -30,7 +32,7 @@ func TestAShardOfOtherNodesIsNotAdded(t *testing.T) {
 		t.Errorf("the shards hold %v, before it was %v", after, before)
 	}
 	for name, redis := range ours.redis {
-		if holder := redis.do("HGET", TopologyKey, "holder"); holder != nil {
+		if holder := redis.Do("HGET", TopologyKey, "holder"); holder != nil {
 			t.Errorf("%s is locked by %v", name, holder)
 		}
 	}
@@ -59,15 +61,15 @@ func TestWhatAShardHoldsThatIsAdded(t *testing.T) {
 	refused("belongs to another chronos")
 	l.hold("d", l.topology(3, "change", "a"))
 	refused("empty it first")
-	l.redis["d"].kill()
+	l.redis["d"].Kill()
 	refused("can't be read")
-	l.redis["d"].start()
+	l.redis["d"].Start()
 	theirs := l.topology(1, "change", "a", "d")
 	theirs.Cluster = "another"
 	l.hold("d", theirs)
 	refused("belongs to another chronos")
 	l.hold("d", l.topology(1, "change", "a", "d"))
-	await(t, soon, "the addition of one that was ours", func() bool { return l.add(s, "d") == nil })
+	redistest.Await(t, redistest.Soon, "the addition of one that was ours", func() bool { return l.add(s, "d") == nil })
 	l.wantActive(8*time.Second, "a", "d")
 }
 
@@ -83,7 +85,7 @@ func TestAShardIsAddedAgainAfterAllOthersWereReplaced(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.wantActive(8*time.Second, left...)
-		await(t, 15*time.Second, "the removal of "+name, func() bool {
+		redistest.Await(t, 15*time.Second, "the removal of "+name, func() bool {
 			_, err := s.RemoveShard(t.Context(), name, false)
 			return err == nil
 		})
