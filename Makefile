@@ -21,7 +21,7 @@ CAMPAIGNS := $(COPIES)|$(FAULTS)|$(KAFKA)
 
 # With the race detector: tests that take minutes with it and whose code other tests run, too, and the store's tests in synctest bubbles.
 SLOW_RACES := TestOldIDs|TestAdmitThroughFaults/[1-9]|TestShardTurnsSlow/430ms|TestContractMini|TestDifferentialMini|TestDoneRemovesOnlyItsPredecessor
-STORE      := chronos/redisstore
+STORE      := chronos/redisstore chronos/redisstore/topology
 BUBBLES     = $(shell grep -l testing/synctest redisstore/*_test.go | xargs grep -ho '^func Test[A-Za-z0-9]*' | cut -c6- | paste -sd'|')
 
 # $(call in-modules,COMMAND) runs a command in the folder of each module.
@@ -61,7 +61,7 @@ test: test-needs ## install what the tests need, run the tests without the race 
 race: race-needs ## run the tests with the race detector, but those of processes and what has one goroutine
 	go test -C loadtest -race $(TEST_FLAGS) ./...
 	@# On one processor each (-cpu 1): several threads that run timers of one synctest bubble share one context of Go 1.26's race detector, which then crashes.
-	go test -race -cpu 1 -skip '$(SLOW_RACES)' $(TEST_FLAGS) $$(go list ./... | grep -vx -e $(PROCESSES) -e $(BRIDGES) -e $(STORE) -e chronos/scheduler/verify/model)
+	go test -race -cpu 1 -skip '$(SLOW_RACES)' $(TEST_FLAGS) $$(go list ./... | grep -vx -e $(PROCESSES) -e $(BRIDGES) $(addprefix -e ,$(STORE)) -e chronos/scheduler/verify/model)
 	go test -race -cpu 1 -run '^($(BUBBLES))$$' $(TEST_FLAGS) $(STORE)
 	@# The other tests of the store have bounds in real time, which one processor doesn't keep.
 	go test -race -parallel 4 -skip '$(SLOW_RACES)|^($(BUBBLES))$$' $(TEST_FLAGS) $(STORE)

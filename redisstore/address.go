@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"chronos/redisstore/endpoint"
+	"chronos/redisstore/topology"
 )
 
 const (
@@ -53,17 +54,17 @@ func (s *Store) LearnAddresses(ctx context.Context) {
 		wg.Go(func() { sh.learnMembers(bounded) })
 	}
 	wg.Wait()
-	topology := s.Topology()
-	s.book.Resolve(ctx, s.endpoints(&topology))
-	s.publish(&topology)
+	now := s.Topology()
+	s.book.Resolve(ctx, s.endpoints(&now))
+	s.publish(&now)
 }
 
 // publish has Addresses tell what is known of a topology's endpoints.
-func (s *Store) publish(l *Topology) { s.book.Publish(s.endpoints(l)) }
+func (s *Store) publish(l *topology.Topology) { s.book.Publish(s.endpoints(l)) }
 
 // endpoints are host:port of all Redis instances, by the URLs that this node uses and
 // by those of the topology; ":port" is one on this machine.
-func (s *Store) endpoints(l *Topology) (all []string) {
+func (s *Store) endpoints(l *topology.Topology) (all []string) {
 	for _, sh := range own(s.Connected()) {
 		all = append(all, endpoint.Of(sh.url)...)
 		all = append(all, sh.memberEndpoints()...)

@@ -11,6 +11,7 @@ import (
 	"chronos/internal/testkit"
 	"chronos/redisstore/endpoint"
 	"chronos/redisstore/redistest"
+	"chronos/redisstore/topology"
 )
 
 // addresses are those of the store, sorted.
@@ -35,7 +36,7 @@ func wantAddresses(t *testing.T, s *Store, want ...string) {
 // each node that follows.
 func TestAddressesFollowTheTopology(t *testing.T) {
 	t.Parallel()
-	l := layOut(t, "a", "b", "c")
+	l := storesOn(t, "a", "b", "c")
 	first, other := l.node("a", "b"), l.node("a", "b")
 	of := func(names ...string) (all []string) {
 		for _, name := range names {
@@ -44,7 +45,7 @@ func TestAddressesFollowTheTopology(t *testing.T) {
 		return all
 	}
 	wantAddresses(t, first, of("a", "b")...)
-	if _, err := first.AddShard(t.Context(), Member{Name: "c", URL: l.redis["c"].Shard("c").URL}, false); err != nil {
+	if _, err := first.AddShard(t.Context(), topology.Member{Name: "c", URL: l.redis["c"].URL()}, false); err != nil {
 		t.Fatal(err)
 	}
 	wantAddresses(t, first, of("a", "b", "c")...)

@@ -12,7 +12,7 @@ import (
 // is known.
 func TestDedicate(t *testing.T) {
 	t.Parallel()
-	l := layOut(t, "a", "b")
+	l := storesOn(t, "a", "b")
 	first := l.node("a", "b")
 	if err := first.Dedicate(t.Context(), "tea"); err != nil {
 		t.Fatal(err)

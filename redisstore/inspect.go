@@ -5,22 +5,23 @@ import (
 	"sync"
 
 	"chronos/redisstore/endpoint"
+	"chronos/redisstore/topology"
 	"chronos/scheduler/store"
 )
 
 // ShardReport is how one shard of the topology stands.
 type ShardReport struct {
-	Member // its URL is without what is secret
-	State  MemberState
-	Epoch  int64  // of the topology that it holds, 0 for none
-	Copies int64  // timers and tombstones of this store's lane
-	Swept  int    // partitions of them that need no sweep, of Partitions
-	Twin   string // another shard in the same Redis process, "" if there is none
-	Err    error  // why it could not be asked; Copies and Swept say nothing then
+	topology.Member // its URL is without what is secret
+	State           topology.State
+	Epoch           int64  // of the topology that it holds, 0 for none
+	Copies          int64  // timers and tombstones of this store's lane
+	Swept           int    // partitions of them that need no sweep, of Partitions
+	Twin            string // another shard in the same Redis process, "" if there is none
+	Err             error  // why it could not be asked; Copies and Swept say nothing then
 }
 
 // Inspect asks all shards of the topology how they stand.
-func (s *Store) Inspect(ctx context.Context) (Topology, []ShardReport) {
+func (s *Store) Inspect(ctx context.Context) (topology.Topology, []ShardReport) {
 	p := s.Placement()
 	t, shards := p.Topology, own(p.Shards)
 	reports := make([]ShardReport, len(t.Shards))
@@ -28,12 +29,12 @@ func (s *Store) Inspect(ctx context.Context) (Topology, []ShardReport) {
 	for i, m := range t.Shards {
 		wg.Go(func() {
 			reports[i] = s.inspect(ctx, shards[i], t.EpochOf(m.Name))
-			reports[i].Member, reports[i].State = Member{Name: m.Name, URL: endpoint.WithoutSecrets(m.URL)}, t.StateOf(m.Name)
+			reports[i].Member, reports[i].State = topology.Member{Name: m.Name, URL: endpoint.WithoutSecrets(m.URL)}, t.StateOf(m.Name)
 		})
 	}
 	wg.Wait()
 	for i := range reports {
-		if twin := TwinOf(p.Shards[i], p.Shards); twin != nil {
+		if twin := topology.TwinOf(p.Shards[i], p.Shards); twin != nil {
 			reports[i].Twin = twin.Name()
 		}
 	}
@@ -41,7 +42,7 @@ func (s *Store) Inspect(ctx context.Context) (Topology, []ShardReport) {
 }
 
 func (s *Store) inspect(ctx context.Context, sh *shard, moved int64) (r ShardReport) {
-	held, err := HeldBy(ctx, sh)
+	held, err := topology.HeldBy(ctx, sh)
 	if r.Err = err; err != nil {
 		return r
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"chronos/redisstore/topology"
 	"chronos/scheduler/awake"
 	"chronos/scheduler/timer"
 )
@@ -28,7 +29,7 @@ const emptyTwice = time.Second
 
 // vacate moves the dead letters of a drained shard to other shards, and is nil if the shard
 // is empty then.
-func (s *Store) vacate(ctx context.Context, t *Topology, name string) error {
+func (s *Store) vacate(ctx context.Context, t *topology.Topology, name string) error {
 	sh, err := s.shard(name)
 	if err != nil {
 		return err
@@ -50,7 +51,7 @@ func (s *Store) vacate(ctx context.Context, t *Topology, name string) error {
 // is and with its time, before it is removed here, so whoever does this again
 // finds what is left, and does no harm to what is there. One that somebody deletes
 // at the same moment may stay.
-func (s *Store) moveLetters(ctx context.Context, t *Topology, from *shard) (err error) {
+func (s *Store) moveLetters(ctx context.Context, t *topology.Topology, from *shard) (err error) {
 	bounded, cancel := context.WithTimeout(ctx, moveTime)
 	defer cancel()
 	for _, lane := range lanes() {
@@ -114,7 +115,7 @@ func (s *Store) letterHome(ctx context.Context, l *storedLetter) (*shard, error)
 }
 
 // isEmpty is nil if a shard has nothing of any lane.
-func (s *shard) isEmpty(ctx context.Context, t *Topology) error {
+func (s *shard) isEmpty(ctx context.Context, t *topology.Topology) error {
 	if err := s.ready(ctx); err != nil {
 		return t.RefuseUnseen(s.name, err)
 	}

@@ -18,6 +18,7 @@ import (
 	"chronos/internal/heldup"
 	"chronos/redisstore/endpoint"
 	"chronos/redisstore/redistest"
+	"chronos/redisstore/topology"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
@@ -334,18 +335,20 @@ func TestDialOfShardsThatCome(t *testing.T) {
 		}
 	}
 	start, later := make(chan string, 1), make(chan string, 1)
-	s, err := Open(t.Context(), Options{
+	o := Options{
 		Shards: []endpoint.Config{{Name: "a", URL: "redis://a.test", Dial: dial(start)}}, Node: "n", Lane: "http", Log: slog.New(slog.DiscardHandler), Dial: dial(later),
-	})
+	}
+	s, err := Open(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = s.Close() }()
-	shards, err := s.shardsOf(&Topology{Shards: []Member{{Name: "a", URL: "redis://elsewhere.test"}, {Name: "b", URL: "redis://b.test"}}})
+	sh, err := s.connector(&o)(topology.Member{Name: "b", URL: "redis://b.test"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := own(shards)[1].ready(t.Context()); err == nil || !strings.Contains(err.Error(), "refused by the test") {
+	defer func() { _ = sh.Close() }()
+	if _, err := sh.Holds(t.Context()); err == nil || !strings.Contains(err.Error(), "refused by the test") {
 		t.Errorf("error %v, want that of Dial", err)
 	}
 	if a, b := <-start, <-later; a != "a.test:6379" || b != "b.test:6379" {

@@ -1,8 +1,6 @@
 package redisstore
 
 import (
-	"errors"
-	"slices"
 	"testing"
 	"time"
 
@@ -14,7 +12,7 @@ import (
 // and how long it was left alone.
 func TestARestartIsRecognised(t *testing.T) {
 	t.Parallel()
-	l := layOut(t, "a")
+	l := storesOn(t, "a")
 	s := l.node("a")
 	state := func() (state store.SweepState) {
 		t.Helper()
@@ -83,41 +81,11 @@ func TestARestartIsRecognised(t *testing.T) {
 	}
 }
 
-// Of two shards one can be given up by force, and replaced.
-func TestOneOfTwoIsReplaced(t *testing.T) {
-	t.Parallel()
-	l := layOut(t, "a", "b", "c")
-	s, other := l.node("a", "b"), l.node("a", "b")
-	l.redis["b"].Kill()
-	var refused *RefusedError
-	if err := l.drain(s, "b"); !errors.As(err, &refused) {
-		t.Errorf("one that can't be reached was drained: %v", err)
-	}
-	if err := l.add(s, "c"); err == nil {
-		t.Error("a shard was added by one of two")
-	}
-	redistest.Await(t, redistest.Soon, "the drain by force", func() bool {
-		_, err := s.DrainShard(t.Context(), "b", true)
-		return err == nil
-	})
-	l.wantActive(10*time.Second, "a")
-	l.wantAnnounced(other, "c")
-	l.wantActive(10*time.Second, "a", "c")
-	redistest.Await(t, redistest.Soon, "the removal by force", func() bool {
-		_, err := other.RemoveShard(t.Context(), "b", true)
-		return err == nil
-	})
-	redistest.Await(t, 5*time.Second, "all to know", func() bool { return slices.Equal(s.Shards(), []string{"a", "c"}) })
-	if now := s.Topology(); len(now.Voiceless) > 0 {
-		t.Errorf("left: %+v", now)
-	}
-}
-
 // A shard that was given up is so for all nodes until it is taken back, which it is
 // only when all of it has been swept since.
 func TestALostShardIsTakenBackOnceItIsSwept(t *testing.T) {
 	t.Parallel()
-	l := layOut(t, "a", "b", "c")
+	l := storesOn(t, "a", "b", "c")
 	s, other := l.node("a", "b", "c"), l.node("a", "b", "c")
 	for _, node := range []*Store{s, other} { // the second changes nothing
 		if err := node.Lose(t.Context(), "b"); err != nil {
@@ -153,43 +121,22 @@ func TestALostShardIsTakenBackOnceItIsSwept(t *testing.T) {
 	}
 }
 
-// What an operator asks of a shard that was given up decides whether the shard joins again.
-func TestAShardThatWasGivenUpIsDrainedOrAdded(t *testing.T) {
+// TestAnEmptyRedisHasMissedEverything: what was on the Redis is on other shards, and is
+// copied from there.
+func TestAnEmptyRedisHasMissedEverything(t *testing.T) {
 	t.Parallel()
-	l := Topology{Epoch: 4, Shards: []Member{{Name: "a"}, {Name: "b"}, {Name: "c"}}, Active: []string{"a", "b", "c"}}
-	lost, err := l.lose("c")
-	if err != nil || !slices.Equal(lost.Next, []string{"a", "b"}) || lost.Lost["c"] != (Loss{Epoch: 5, Rejoins: true}) {
-		t.Fatalf("given up: %+v, %v", lost, err)
-	}
-	if _, err := lost.regain("c"); err == nil {
-		t.Error("it joins again while its loss is announced")
-	}
-	lost = lost.enact()
-	if _, err := lost.lose("c"); err == nil {
-		t.Error("it is given up twice")
-	}
-	if _, err := lost.add(Member{Name: "c"}); err == nil {
-		t.Error("it is added before it is swept")
-	}
-	drained, err := lost.drain("c", false)
-	if err != nil || drained.Next != nil || drained.Lost["c"].Rejoins {
-		t.Fatalf("drained: %+v, %v", drained, err)
-	}
-	if back, err := drained.regain("c"); err != nil || back.Next != nil || len(back.Lost) > 0 {
-		t.Errorf("a drained shard that is swept: %+v, %v; want it drained as before", back, err)
-	}
-	added, err := drained.add(Member{Name: "c"})
-	if err != nil || added.Next != nil || !added.Lost["c"].Rejoins {
-		t.Fatalf("added: %+v, %v; want it to join once it is swept", added, err)
-	}
-	if back, err := added.regain("c"); err != nil || !slices.Equal(back.Next, []string{"a", "b", "c"}) || len(back.Lost) > 0 {
-		t.Errorf("back: %+v, %v; want it announced", back, err)
-	}
-	forced, err := lost.drain("c", true)
-	if err != nil || forced.Lost["c"].Rejoins || !slices.Equal(forced.Voiceless, []string{"c"}) {
-		t.Errorf("drained by force: %+v, %v", forced, err)
-	}
-	if _, err := lost.remove("c"); err != nil {
-		t.Errorf("remove: %v", err)
+	shard := startSwift(t)
+	s := openStore(t, "node", "http", shard)
+	for _, what := range []string{"new", "emptied"} {
+		if state, err := s.Swept(t.Context(), "a"); err != nil || !state.Restarted {
+			t.Errorf("a Redis that is %s: %+v, %v; want one that has restarted", what, state, err)
+		}
+		if err := s.WantSweep(t.Context(), "a", time.Second); err != nil {
+			t.Fatal(err)
+		}
+		if state, err := s.Swept(t.Context(), "a"); err != nil || state.Restarted {
+			t.Errorf("somebody wants the Redis swept: %+v, %v", state, err)
+		}
+		shard.mini.FlushAll()
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"chronos/redisstore/endpoint"
+	"chronos/redisstore/topology"
 	"chronos/scheduler/awake"
 	"chronos/scheduler/timer"
 )
@@ -127,7 +128,7 @@ func (s *shard) Holds(ctx context.Context) (string, error) {
 	if err := s.ready(ctx); err != nil {
 		return "", err
 	}
-	text, err := s.poll.HGet(ctx, TopologyKey, TopologyField).Result()
+	text, err := s.poll.HGet(ctx, topology.Key, topology.Field).Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return "", s.unavailable(err)
 	}
@@ -136,7 +137,7 @@ func (s *shard) Holds(ctx context.Context) (string, error) {
 
 // Run is topology.Shard's.
 func (s *shard) Run(ctx context.Context, args ...any) (said string, err error) {
-	c := &call{script: "topology", keys: []string{TopologyKey}, args: args}
+	c := &call{script: "topology", keys: []string{topology.Key}, args: args}
 	s.eval(ctx, s.poll, []*call{c})
 	if c.err != nil {
 		return "", c.err

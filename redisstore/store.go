@@ -1,10 +1,8 @@
-// Package redisstore keeps timers in sorted sets on several Redis instances:
-// store.Store by the scripts of package lua. keys.go names the keys,
-// record.go says what a timer looks like, ring.go where it lives; shard.go talks
-// to one Redis, write.go and lease.go carry out the methods. Nodes agree on the shards
-// by topology.go, agreement.go, join.go and follow.go, operators change them by
-// operate.go and vet.go; sweep.go notes what is where it belongs, letters.go keeps the dead
-// letters.
+// Package redisstore keeps timers in sorted sets on several Redis instances, the shards:
+// store.Store by the scripts of package lua. keys.go names the keys, record.go says what a
+// timer looks like, shard.go talks to one Redis, write.go and lease.go carry out the methods,
+// sweep.go notes what is where it belongs, letters.go keeps the dead letters. Package topology
+// says which shards there are, and on which of them a timer belongs.
 package redisstore
 
 import (
@@ -22,6 +20,7 @@ import (
 	"time"
 
 	"chronos/redisstore/endpoint"
+	"chronos/redisstore/topology"
 	"chronos/scheduler/awake"
 	"chronos/scheduler/store"
 )
@@ -34,7 +33,7 @@ type Options struct {
 	// Lane separates what different deliverers fire: "http" or "kafka".
 	Lane string
 	Log  *slog.Logger
-	// Dial connects to shards that come later, as ShardConfig.Dial does to those of
+	// Dial connects to shards that come later, as Config.Dial does to those of
 	// the start; nil for the network.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Connections is how many times the usual number of connections a shard may have,
@@ -53,7 +52,7 @@ type Options struct {
 
 // Store is a store.Store. Make it with Open; Close ends it.
 type Store struct {
-	*Cluster // where timers belong
+	*topology.Cluster // where timers belong
 
 	book     *endpoint.Book
 	keys     [Partitions]partitionKeys
@@ -84,12 +83,12 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		book: endpoint.NewBook(), keys: laneKeys(o.Lane), lane: o.Lane, node: o.Node, log: o.Log, awake: cmp.Or(o.Awake, awake.Always()), patience: notAfter, notAfter: notAfter,
 	}
 	s.minted.Store(rand.Uint64N(Partitions) * together) // nodes that start together go on in different partitions
-	given := make([]Member, len(o.Shards))
+	given := make([]topology.Member, len(o.Shards))
 	for i, config := range o.Shards {
-		given[i] = Member{Name: config.Name, URL: config.URL}
+		given[i] = topology.Member{Name: config.Name, URL: config.URL}
 	}
 	var err error
-	s.Cluster, err = NewCluster(ClusterOptions{
+	s.Cluster, err = topology.New(topology.Options{
 		Given: given, Node: o.Node, Log: o.Log, Connect: s.connector(&o), Adopt: s.publish, Vacate: s.vacate, Swept: s.isSwept,
 		Announced: o.announced, Drained: o.drained,
 	})
@@ -105,9 +104,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 }
 
 // connector connects to a shard as the options say.
-func (s *Store) connector(o *Options) func(m Member) (Shard, error) {
+func (s *Store) connector(o *Options) func(m topology.Member) (topology.Shard, error) {
 	scripts, pools := loadScripts(), pools{max(o.Connections, 1), cmp.Or(o.Opened, 1)}
-	return func(m Member) (Shard, error) {
+	return func(m topology.Member) (topology.Shard, error) {
 		config := endpoint.Config{Name: m.Name, URL: m.URL, Dial: o.Dial}
 		if at := slices.IndexFunc(o.Shards, func(c endpoint.Config) bool { return c.Name == m.Name }); at >= 0 {
 			config.Dial = o.Shards[at].Dial
@@ -122,7 +121,7 @@ func (s *Store) connector(o *Options) func(m Member) (Shard, error) {
 }
 
 // own are the shards as what they are.
-func own(all []Shard) []*shard {
+func own(all []topology.Shard) []*shard {
 	shards := make([]*shard, len(all))
 	for i, sh := range all {
 		shards[i], _ = sh.(*shard) // connector makes no others

@@ -201,7 +201,8 @@ func (s *Store) keysOf(shard string, partition, n int) []string {
 // deadLetters reads "key reason record" of each dead letter of a shard.
 func (s *Store) deadLetters(t testing.TB, name string, shards ...*testRedis) (letters []storetest.DeadLetter) {
 	t.Helper()
-	r := shards[s.Placement().index[name]]
+	at, _ := s.Placement().Index(name)
+	r := shards[at]
 	for p := range s.keys {
 		found, err := r.client.ZRangeWithScores(t.Context(), s.keys[p].dead, 0, -1).Result()
 		if err != nil {

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"chronos/api"
-	"chronos/redisstore"
+	"chronos/redisstore/topology"
 )
 
 const topologyUsage = `chronos: chronos topology show [--watch]        the Redis instances, and how far the sweep is
@@ -113,7 +113,7 @@ func showTopology(out io.Writer, view api.TopologyView) {
 }
 
 func announced(s api.ShardView) bool {
-	return s.State == string(redisstore.MemberJoining) || s.State == string(redisstore.MemberLeaving)
+	return s.State == string(topology.Joining) || s.State == string(topology.Leaving)
 }
 
 // progress is a bar of ten and a share.

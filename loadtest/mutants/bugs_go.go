@@ -191,7 +191,7 @@ func ownerBugs() []bug {
 		{
 			Name: "lost-shard-keeps-its-place", What: "A shard that is given up goes on to be an owner.",
 			Edits: []edit{{"(*Topology).lose", "", "next.Next = without(l.Active, name)", "next.Next = nil"}},
-			Hints: []hint{{Package: "redisstore", Run: "TestAShardThatWasGivenUpIsDrainedOrAdded"}},
+			Hints: []hint{{Package: "redisstore/topology", Run: "TestAShardThatWasGivenUpIsDrainedOrAdded"}},
 		},
 	}
 }

@@ -34,17 +34,17 @@ func sweepBugs() []bug {
 				{"(*Cluster).weigh", "", "best != nil && best.Epoch > mine.Epoch {", "best != nil && best.Epoch != mine.Epoch {"},
 				{"(*Cluster).adopt", "", "before.Topology.Epoch >= l.Epoch && c.sure.Load()", "before.Topology.Epoch == l.Epoch && c.sure.Load()"},
 			},
-			Hints: []hint{{Package: "redisstore", Run: "TestANodeDoesNotGoBackToAnEarlierTopology", Own: true}},
+			Hints: []hint{{Package: "redisstore/topology", Run: "TestANodeDoesNotGoBackToAnEarlierTopology", Own: true}},
 		},
 		{
 			Name: "blind-node-writes", What: "A node that can't read the topology any more goes on writing.",
 			Edits: []edit{{"(*Cluster).Writable", "", "since > blindFor", "since > 1000*blindFor"}},
-			Hints: []hint{{Package: "redisstore", Run: "TestANodeThatCannotReadTheTopologyWritesNothing", Own: true}},
+			Hints: []hint{{Package: "redisstore/topology", Run: "TestANodeThatCannotReadTheTopologyWritesNothing", Own: true}},
 		},
 		{
 			Name: "change-not-announced", What: "A change of the shards counts before all nodes have heard of the change.",
 			Edits: []edit{{"(*Cluster).Follow", "", "c.since(&c.adopted) > c.o.Announced", "c.since(&c.adopted) > 0*c.o.Announced"}},
-			Hints: []hint{{Package: "redisstore", Run: "TestAChangeIsAnnouncedBeforeItCounts", Own: true}},
+			Hints: []hint{{Package: "redisstore/topology", Run: "TestAChangeIsAnnouncedBeforeItCounts", Own: true}},
 		},
 	}
 }

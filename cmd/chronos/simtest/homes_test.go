@@ -8,7 +8,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"chronos/redisstore"
+	"chronos/redisstore/topology"
 	"chronos/scheduler/timer"
 	"chronos/scheduler/verify/history"
 )
@@ -24,7 +24,7 @@ type placing struct {
 const lookedFor = 2 * time.Second
 
 // placedBy adds the lists of a topology by which a node works now.
-func placedBy(all []placing, t *redisstore.Topology, now time.Duration) []placing {
+func placedBy(all []placing, t *topology.Topology, now time.Duration) []placing {
 	lists := append([][]string{t.Active}, t.Former...)
 	if t.Next != nil {
 		lists = append(lists, t.Next)

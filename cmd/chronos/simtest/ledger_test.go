@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"chronos/redisstore"
+	"chronos/redisstore/topology"
 )
 
 // topologyKey is where a shard keeps the topology; see lua/README.md.
@@ -36,7 +36,7 @@ type epochStep struct {
 
 // candidate is a topology that some shard took.
 type candidate struct {
-	redisstore.Topology
+	topology.Topology
 	on     map[string]bool
 	missed map[string]bool // shards that took it and have lost it since
 	lost   bool            // so many have at once that the others were no majority
@@ -77,7 +77,7 @@ func (l *ledger) stored(shard, text string) {
 	if len(parts) < 3 {
 		return // it had nothing, and did not take it
 	}
-	var t redisstore.Topology
+	var t topology.Topology
 	err := json.Unmarshal([]byte(parts[2]), &t)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -107,7 +107,7 @@ func (l *ledger) forgot(shard, text string) {
 }
 
 // works notes by what a node works.
-func (l *ledger) works(node string, t *redisstore.Topology, now time.Duration) {
+func (l *ledger) works(node string, t *topology.Topology, now time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if t.Epoch > 0 {
@@ -279,7 +279,7 @@ func (l *ledger) rivals(epoch int64) bool {
 }
 
 // stepBetween says by what change one topology becomes another; "" if by none.
-func stepBetween(before, now *redisstore.Topology) (verb, shard string) {
+func stepBetween(before, now *topology.Topology) (verb, shard string) {
 	had, has := names(before), names(now)
 	switch {
 	case before.Next == nil && now.Next != nil && slices.Equal(now.Active, before.Active):
@@ -308,7 +308,7 @@ func stepBetween(before, now *redisstore.Topology) (verb, shard string) {
 	return "", ""
 }
 
-func names(t *redisstore.Topology) []string {
+func names(t *topology.Topology) []string {
 	var all []string
 	for _, m := range t.Shards {
 		all = append(all, m.Name)

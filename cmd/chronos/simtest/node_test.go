@@ -14,6 +14,7 @@ import (
 
 	"chronos/redisstore"
 	"chronos/redisstore/endpoint"
+	"chronos/redisstore/topology"
 	"chronos/scheduler"
 	"chronos/scheduler/awake"
 	"chronos/scheduler/settings"
@@ -135,7 +136,7 @@ func (m *machine) listedShards() (all []*shard) {
 	}
 	members := m.last.store.Topology().Shards
 	return slices.DeleteFunc(slices.Clone(m.shards), func(s *shard) bool {
-		return !slices.ContainsFunc(members, func(member redisstore.Member) bool { return member.Name == s.name })
+		return !slices.ContainsFunc(members, func(member topology.Member) bool { return member.Name == s.name })
 	})
 }
 
@@ -368,11 +369,11 @@ func (m *machine) have(do func(*process)) (heard bool, err error) {
 }
 
 // topology is what the machine's process works by; false if none takes operations.
-func (m *machine) topology() (redisstore.Topology, bool) {
+func (m *machine) topology() (topology.Topology, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.current == nil || m.current.closed {
-		return redisstore.Topology{}, false
+		return topology.Topology{}, false
 	}
 	return m.current.store.Topology(), true
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"chronos/redisstore"
+	"chronos/redisstore/topology"
 	"chronos/scheduler/verify/history"
 )
 
@@ -166,7 +167,7 @@ func (c *cluster) operate(m *machine, pick uint64) {
 	for try := 1; wish.verb == "remove" && outcome == refused && try < removeTries; try++ {
 		time.Sleep(tryAgain)
 		c.shards[c.shardNamed(wish.shard)].dropLetters() // as an operator does who has read them
-		if t, ok = m.topology(); !ok || c.setting.load <= c.journal.now() || t.StateOf(wish.shard) != redisstore.MemberDraining {
+		if t, ok = m.topology(); !ok || c.setting.load <= c.journal.now() || t.StateOf(wish.shard) != topology.Draining {
 			return
 		}
 		outcome, _ = c.request(m, wish.verb, wish.shard)
@@ -194,12 +195,12 @@ func (c *cluster) shardNamed(name string) int {
 type wish struct{ verb, shard string }
 
 // wishes are the changes that a topology allows.
-func (c *cluster) wishes(t *redisstore.Topology) (all []wish) {
+func (c *cluster) wishes(t *topology.Topology) (all []wish) {
 	for _, s := range c.shards {
 		switch state := t.StateOf(s.name); {
 		case !slices.Contains(names(t), s.name):
 			all = append(all, wish{"add", s.name}, wish{"add", s.name})
-		case state == redisstore.MemberDraining:
+		case state == topology.Draining:
 			all = append(all, wish{"remove", s.name}, wish{"remove", s.name}, wish{"add", s.name})
 		case len(t.Active) > 1:
 			all = append(all, wish{"drain", s.name})
@@ -218,12 +219,12 @@ func (c *cluster) request(m *machine, verb, shard string) (outcome, error) {
 	defer cancel()
 	a := &act{verb: verb, shard: shard, node: m.name, begun: c.journal.now(), over: -1, pending: true, active: len(c.shards)}
 	c.ledger.ask(a)
-	var t redisstore.Topology
+	var t topology.Topology
 	var err error
 	heard, down := m.operate(func(s *redisstore.Store) {
 		switch verb {
 		case "add":
-			t, err = s.AddShard(ctx, redisstore.Member{Name: shard, URL: c.shards[c.shardNamed(shard)].url()}, false)
+			t, err = s.AddShard(ctx, topology.Member{Name: shard, URL: c.shards[c.shardNamed(shard)].url()}, false)
 		case "drain":
 			t, err = s.DrainShard(ctx, shard, false)
 		default:
@@ -233,7 +234,7 @@ func (c *cluster) request(m *machine, verb, shard string) (outcome, error) {
 	c.ledger.mu.Lock()
 	defer c.ledger.mu.Unlock()
 	a.pending = false
-	no, isRefusal := errors.AsType[*redisstore.RefusedError](err)
+	no, isRefusal := errors.AsType[*topology.RefusedError](err)
 	switch {
 	case down != nil:
 		a.outcome, err = refused, down

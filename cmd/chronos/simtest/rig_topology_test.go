@@ -9,40 +9,41 @@ import (
 	"time"
 
 	"chronos/redisstore"
+	"chronos/redisstore/topology"
 	"chronos/scheduler/verify/history"
 )
 
 // chronicle is a ledger that tests write.
 type chronicle struct {
 	*ledger
-	now redisstore.Topology
+	now topology.Topology
 }
 
 func newChronicle(shards ...string) *chronicle {
 	c := &chronicle{ledger: newLedger()}
 	for _, name := range shards {
-		c.now.Shards = append(c.now.Shards, redisstore.Member{Name: name})
+		c.now.Shards = append(c.now.Shards, topology.Member{Name: name})
 	}
 	c.now.Active = shards
-	c.step("first", func(*redisstore.Topology) {})
+	c.step("first", func(*topology.Topology) {})
 	return c
 }
 
 // step has all shards take the next topology.
-func (c *chronicle) step(change string, edit func(*redisstore.Topology)) {
+func (c *chronicle) step(change string, edit func(*topology.Topology)) {
 	c.now.Epoch, c.now.Change = c.now.Epoch+1, change
 	edit(&c.now)
 	c.store(c.now, names(&c.now)...)
 }
 
-func (c *chronicle) store(t redisstore.Topology, on ...string) {
+func (c *chronicle) store(t topology.Topology, on ...string) {
 	for _, shard := range on {
 		c.stored(shard, stored(t))
 	}
 }
 
 // stored is a topology as shards hold it.
-func stored(t redisstore.Topology) string {
+func stored(t topology.Topology) string {
 	text, _ := json.Marshal(t) // it holds names and numbers
 	return fmt.Sprintf("%d %s %s", t.Epoch, t.Change, text)
 }
@@ -55,9 +56,9 @@ func (c *chronicle) asked(verb, shard string, outcome outcome, change string) {
 	c.ask(a)
 }
 
-func drainB(t *redisstore.Topology) { t.Next = []string{"a", "c"} }
+func drainB(t *topology.Topology) { t.Next = []string{"a", "c"} }
 
-func enact(t *redisstore.Topology) {
+func enact(t *topology.Topology) {
 	t.Former, t.Active, t.Next = [][]string{t.Active}, t.Next, nil
 }
 
@@ -71,8 +72,8 @@ func TestLedger(t *testing.T) {
 			c.step("drain", drainB)
 			c.asked("drain", "b", done, "drain")
 			c.step("drain+", enact)
-			c.step("swept", func(t *redisstore.Topology) { t.Former = nil })
-			c.step("remove", func(t *redisstore.Topology) { t.Shards = slices.Delete(slices.Clone(t.Shards), 1, 2) })
+			c.step("swept", func(t *topology.Topology) { t.Former = nil })
+			c.step("remove", func(t *topology.Topology) { t.Shards = slices.Delete(slices.Clone(t.Shards), 1, 2) })
 			c.asked("remove", "b", done, "remove")
 			c.works("1", &c.now, 0)
 		}, ""},
@@ -133,9 +134,9 @@ func TestLedger(t *testing.T) {
 			c.asked("drain", "b", unknown, "")
 			c.step("drain", drainB)
 			c.step("drain+", enact)
-			c.step("swept", func(t *redisstore.Topology) { t.Former = nil })
+			c.step("swept", func(t *topology.Topology) { t.Former = nil })
 			c.asked("add", "b", unknown, "")
-			c.step("add", func(t *redisstore.Topology) { t.Next = []string{"a", "b", "c"} })
+			c.step("add", func(t *topology.Topology) { t.Next = []string{"a", "b", "c"} })
 			c.step("add+", enact)
 			c.step("again", drainB)
 		}, "for which nobody asked"},
@@ -158,7 +159,7 @@ func TestLedger(t *testing.T) {
 			c.store(begun, "a")
 			c.step("drain", drainB)
 		}, ""},
-		"no step": {func(c *chronicle) { c.step("x", func(t *redisstore.Topology) { t.Active = []string{"a"} }) }, "by no step"},
+		"no step": {func(c *chronicle) { c.step("x", func(t *topology.Topology) { t.Active = []string{"a"} }) }, "by no step"},
 		"a node works by what few have": {func(c *chronicle) {
 			begun := c.now
 			begun.Epoch, begun.Change = 2, "begun"
@@ -280,7 +281,7 @@ func TestAChangeThatIsCarriedOnIsRecorded(t *testing.T) {
 	} {
 		l := newLedger()
 		l.acts = d.acts
-		l.works("1", &redisstore.Topology{Epoch: 1, Active: []string{"b", "c"}, Next: d.next}, 10*time.Second)
+		l.works("1", &topology.Topology{Epoch: 1, Active: []string{"b", "c"}, Next: d.next}, 10*time.Second)
 		l.noteCarriedOn(10 * time.Second)
 		found := l.acts[len(d.acts):]
 		if len(found) != d.want || d.want == 1 && (found[0].begun != 9*time.Second || found[0].active != 1 || found[0].over >= 0) {

@@ -7,6 +7,7 @@ import (
 
 	"chronos/api"
 	"chronos/redisstore"
+	"chronos/redisstore/topology"
 	"chronos/scheduler/store"
 )
 
@@ -43,7 +44,7 @@ func (o Operator) Show(ctx context.Context) api.TopologyView {
 
 // Add has a shard take timers.
 func (o Operator) Add(ctx context.Context, name, url string, force bool) (api.TopologyView, error) {
-	_, err := o.Store.AddShard(ctx, redisstore.Member{Name: name, URL: url}, force)
+	_, err := o.Store.AddShard(ctx, topology.Member{Name: name, URL: url}, force)
 	return o.after(ctx, err)
 }
 
@@ -60,7 +61,7 @@ func (o Operator) Remove(ctx context.Context, name string, force bool) (api.Topo
 }
 
 func (o Operator) after(ctx context.Context, err error) (api.TopologyView, error) {
-	if refused, is := errors.AsType[*redisstore.RefusedError](err); is {
+	if refused, is := errors.AsType[*topology.RefusedError](err); is {
 		return api.TopologyView{}, &api.RefusedError{Reason: refused.Reason, Code: refused.Code}
 	}
 	if err != nil {

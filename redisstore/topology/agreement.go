@@ -1,4 +1,4 @@
-package redisstore
+package topology
 
 import (
 	"context"
@@ -14,10 +14,10 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// TopologyKey is where a shard holds the topology, in the field TopologyField.
+// Key is where a shard holds the topology, in the field TopologyField.
 const (
-	TopologyKey   = "chronos:topology"
-	TopologyField = "current"
+	Key   = "chronos:topology"
+	Field = "current"
 )
 
 const (

@@ -1,4 +1,4 @@
-package redisstore
+package topology
 
 import (
 	"errors"
@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"chronos/redisstore/redistest"
-	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
 
@@ -34,7 +33,7 @@ func TestNodesFollowTheTopology(t *testing.T) {
 	}
 	for _, s := range l.nodes {
 		redistest.Await(t, 2*time.Second, "the announcement", func() bool { return s.Topology().Epoch == 2 })
-		if now := s.Topology(); now.StateOf("d") != MemberJoining || slices.Contains(s.Rank("k"), "d") {
+		if now := s.Topology(); now.StateOf("d") != Joining || slices.Contains(s.Rank("k"), "d") {
 			t.Errorf("announced: %+v", now)
 		}
 	}
@@ -65,7 +64,7 @@ func TestNodesFollowTheTopology(t *testing.T) {
 func TestTwoOperators(t *testing.T) {
 	t.Parallel()
 	l := layOut(t, "a", "b", "c", "d", "e")
-	nodes := []*Store{l.node("a", "b", "c"), l.node("a", "b", "c")}
+	nodes := []*Cluster{l.node("a", "b", "c"), l.node("a", "b", "c")}
 	for round := range 5 {
 		name := []string{"d", "e"}
 		errs := make([]error, 2)
@@ -104,7 +103,7 @@ func TestAnUnfinishedChangeIsFinishedFirst(t *testing.T) {
 			s := l.node("a", "b", "c")
 			p := l.lock(s)
 			base := agreed(p.all)
-			begun, err := base.add(Member{Name: "d", URL: l.redis["d"].Shard("d").URL})
+			begun, err := base.add(l.member("d"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -115,7 +114,7 @@ func TestAnUnfinishedChangeIsFinishedFirst(t *testing.T) {
 			}
 			l.begin(p, &begun, shards[:taken]...)
 			for _, name := range []string{"a", "b", "c", "d"} { // its locks run out
-				l.redis[name].Do("HDEL", TopologyKey, "holder")
+				l.redis[name].Do("HDEL", Key, "holder")
 			}
 			err = l.add(s, "e")
 			var refused *RefusedError
@@ -142,7 +141,7 @@ func TestNodesFinishWhatWasBegun(t *testing.T) {
 			s := l.node("a", "b", "c")
 			l.node("a", "b", "c")
 			p := l.lock(s)
-			begun, err := agreed(p.all).add(Member{Name: "d", URL: l.redis["d"].Shard("d").URL})
+			begun, err := agreed(p.all).add(l.member("d"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -276,11 +275,7 @@ func TestRemoveAShard(t *testing.T) {
 		}
 	}
 	refused(false, "drain it first")
-	w := creation("k", time.Hour)
-	w.Shard = "c"
-	if got := s.Merge(t.Context(), []store.Write{w})[0]; got.Err != nil {
-		t.Fatal(got.Err)
-	}
+	l.full.Store(true)
 	if err := l.drain(s, "c"); err != nil {
 		t.Fatal(err)
 	}
@@ -293,12 +288,8 @@ func TestRemoveAShard(t *testing.T) {
 	redistest.Await(t, 5*time.Second, "the time anew", func() bool { return l.saysDrained(s, "c").After(since) })
 	refused(false, "a moment ago")
 	s.o.Drained = 0
-	refused(false, "still has 1 copies")
-	gone := w
-	gone.Kind, gone.Timer = store.WriteDrop, nil
-	if got := s.Merge(t.Context(), []store.Write{gone})[0]; got.Status != store.WriteStored {
-		t.Fatalf("%+v", got)
-	}
+	refused(false, "still has copies")
+	l.full.Store(false)
 	if _, err := s.RemoveShard(t.Context(), "c", false); err != nil {
 		t.Fatal(err)
 	}

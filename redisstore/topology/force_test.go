@@ -1,4 +1,4 @@
-package redisstore
+package topology
 
 import (
 	"errors"
@@ -132,7 +132,7 @@ func TestALockThatRanOutIsNotTakenAgain(t *testing.T) {
 	p := l.lock(s)
 	before := l.held("a")
 	for _, name := range []string{"a", "b", "c"} {
-		l.redis[name].Do("HDEL", TopologyKey, "holder", "held_until_ms")
+		l.redis[name].Do("HDEL", Key, "holder", "held_until_ms")
 	}
 	next := l.step(s.Topology(), func() (Topology, error) { now := s.Topology(); return now.drain("c", false) })
 	if err := p.agree(t.Context(), &next); !errors.Is(err, errUnfinished) {
@@ -152,7 +152,7 @@ func TestANameThatTheNodeKnowsElsewhere(t *testing.T) {
 	l.hold("a", l.topology(5, "removed", "a"))
 	s := l.node("a", "b")
 	var refused *RefusedError
-	if _, err := s.AddShard(t.Context(), Member{Name: "b", URL: l.redis["c"].Shard("c").URL}, false); !errors.As(err, &refused) || !strings.Contains(err.Error(), "CHRONOS_REDIS") {
+	if _, err := s.AddShard(t.Context(), Member{Name: "b", URL: l.redis["c"].URL()}, false); !errors.As(err, &refused) || !strings.Contains(err.Error(), "CHRONOS_REDIS") {
 		t.Errorf("added: %v", err)
 	}
 }
@@ -163,7 +163,7 @@ func TestWhoIsRemovedIsTold(t *testing.T) {
 	l := layOut(t, "a", "b", "c")
 	s := l.node("a", "b", "c")
 	p := l.lock(s)
-	l.redis["c"].Do("HDEL", TopologyKey, "holder", "held_until_ms")
+	l.redis["c"].Do("HDEL", Key, "holder", "held_until_ms")
 	p.locked["c"] = false
 	before := l.topology(2, "drained", "a", "b", "c")
 	before.Active = []string{"a", "b"}

@@ -1,4 +1,4 @@
-package redisstore
+package topology
 
 import (
 	"fmt"
@@ -7,9 +7,11 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
 
@@ -107,18 +109,14 @@ func TestPlacementIsFrozen(t *testing.T) {
 	names := []string{"a", "b", "c", "d", "e"}
 	r := newRing(names)
 	for _, c := range []struct {
-		key       string
-		partition int
-		order     []string
+		key   string
+		order []string
 	}{
-		{uuid, 14, []string{"e", "b", "c", "d", "a"}},
-		{"my-own-key", 1, []string{"a", "b", "c", "d", "e"}},
-		{"x", 3, []string{"a", "b", "d", "c", "e"}},
-		{"A~b.c_d-e", 8, []string{"b", "d", "a", "e", "c"}},
+		{uuid, []string{"e", "b", "c", "d", "a"}},
+		{"my-own-key", []string{"a", "b", "c", "d", "e"}},
+		{"x", []string{"a", "b", "d", "c", "e"}},
+		{"A~b.c_d-e", []string{"b", "d", "a", "e", "c"}},
 	} {
-		if got := partitionOf(c.key); got != c.partition {
-			t.Errorf("partition of %s is %d, want %d", c.key, got, c.partition)
-		}
 		if diff := cmp.Diff(c.order, named(r.order(c.key), names)); diff != "" {
 			t.Errorf("order of %s (-want +got):\n%s", c.key, diff)
 		}
@@ -217,13 +215,13 @@ func TestBalance(t *testing.T) {
 			names[i] = "redis-" + strconv.Itoa(i)
 		}
 		r := newRing(names)
-		primaries, backups, partitions := make([]int, n), make([]int, n), make([]int, n*Partitions)
+		primaries, backups, partitions := make([]int, n), make([]int, n), make([]int, n*store.Partitions)
 		for i := range timers {
 			key := fmt.Sprintf("%032x", i)
 			order := r.order(key)
 			primary := order[0]
 			primaries[primary]++
-			partitions[primary*Partitions+partitionOf(key)]++
+			partitions[primary*store.Partitions+int(xxhash.Sum64String(key)%store.Partitions)]++ // as the store has them
 			if i < ranked {
 				backups[order[1]]++
 			}

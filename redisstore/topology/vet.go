@@ -1,4 +1,4 @@
-package redisstore
+package topology
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 // change is. Force is AddShard's.
 func (p *proposal) vet(ctx context.Context, base, next *Topology, force bool) error {
 	for _, m := range next.Shards {
-		if next.StateOf(m.Name) != MemberJoining || base.StateOf(m.Name) == MemberJoining {
+		if next.StateOf(m.Name) != Joining || base.StateOf(m.Name) == Joining {
 			continue
 		}
 		// Its connections are not the store's: a shard that is refused leaves nothing there.

@@ -1,4 +1,4 @@
-package redisstore
+package topology
 
 import (
 	"context"
@@ -163,7 +163,7 @@ func (c *Cluster) noteDrained(all []stand) {
 	said := map[string]time.Time{}
 	for _, at := range all {
 		name := at.shard.Name()
-		if at.topology != nil && at.topology.StateOf(name) == MemberDraining {
+		if at.topology != nil && at.topology.StateOf(name) == Draining {
 			said[name] = time.Now()
 			if since, before := c.drained[name]; before {
 				said[name] = since

@@ -1,4 +1,4 @@
-package redisstore
+package topology
 
 import (
 	"cmp"
@@ -31,8 +31,8 @@ type Shard interface {
 	Close() error
 }
 
-// ClusterOptions say what a Cluster works with.
-type ClusterOptions struct {
+// Options say what a Cluster works with.
+type Options struct {
 	Given []Member // the shards that the node was started with
 	Node  string   // id of the node, in the name of every lock
 	Log   *slog.Logger
@@ -52,7 +52,7 @@ type ClusterOptions struct {
 // Cluster is a node's part in the agreement on the topology, and where timers belong by the
 // topology that the node follows. It is safe for concurrent use.
 type Cluster struct {
-	o       ClusterOptions
+	o       Options
 	current atomic.Pointer[Placement]
 	origin  time.Time
 	adopted atomic.Int64 // when the topology was, ns since origin
@@ -69,8 +69,8 @@ type Cluster struct {
 	drained  map[string]time.Time // since when a shard has said at each look that it is
 }
 
-// NewCluster connects to the shards that the node was started with. Close ends the connections.
-func NewCluster(o ClusterOptions) (*Cluster, error) {
+// New connects to the shards that the node was started with. Close ends the connections.
+func New(o Options) (*Cluster, error) {
 	o.Announced, o.Drained = cmp.Or(o.Announced, announcedFor), cmp.Or(o.Drained, drainedFor)
 	c := &Cluster{o: o, origin: time.Now(), unused: map[Shard]time.Time{}, drained: map[string]time.Time{}}
 	first := firstTopology(o.Given)

@@ -1,4 +1,4 @@
-package redisstore
+package topology
 
 import (
 	"errors"
@@ -32,7 +32,7 @@ func TestAShardOfOtherNodesIsNotAdded(t *testing.T) {
 		t.Errorf("the shards hold %v, before it was %v", after, before)
 	}
 	for name, redis := range ours.redis {
-		if holder := redis.Do("HGET", TopologyKey, "holder"); holder != nil {
+		if holder := redis.Do("HGET", Key, "holder"); holder != nil {
 			t.Errorf("%s is locked by %v", name, holder)
 		}
 	}

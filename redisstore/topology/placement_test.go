@@ -1,4 +1,4 @@
-package redisstore
+package topology
 
 import (
 	"fmt"
@@ -28,11 +28,11 @@ func TestPlacementKeepsListOrder(t *testing.T) {
 		t.Errorf("names (-want +got):\n%s", diff)
 	}
 	for i, name := range names {
-		if at, ok := top.Placement().index[name]; !ok || at != i {
+		if at, ok := top.Placement().Index(name); !ok || at != i {
 			t.Errorf("%s is found at %d, %t", name, at, ok)
 		}
 	}
-	if _, ok := top.Placement().index["d"]; ok || top.HintOf("d") != 0 {
+	if _, ok := top.Placement().Index("d"); ok || top.HintOf("d") != 0 {
 		t.Error("an unknown name is found")
 	}
 }
@@ -81,5 +81,55 @@ func TestMasksOfClashingNames(t *testing.T) {
 	one := placementOf("alone")
 	if got := one.Rank("k"); !slices.Equal(got, []string{"alone"}) || one.HintOf("alone").Empty() {
 		t.Errorf("rank with one shard: %v, filter %#x", got, uint64(one.HintOf("alone")))
+	}
+}
+
+// What decides where timers belong is in the view, and nothing else is.
+func TestViews(t *testing.T) {
+	three := Topology{Epoch: 1, Shards: []Member{{Name: "a"}, {Name: "b"}, {Name: "c"}}, Active: []string{"a", "b", "c"}}
+	views := map[string]string{}
+	differs := func(what string, change func(*Topology)) {
+		t.Helper()
+		other := three
+		change(&other)
+		if same, seen := views[other.View()]; seen {
+			t.Errorf("%s has the view of %s", what, same)
+		}
+		views[other.View()] = what
+	}
+	differs("three", func(*Topology) {})
+	differs("two", func(l *Topology) { l.Active = []string{"a", "b"} })
+	differs("two, and a third soon", func(l *Topology) { l.Active, l.Next = []string{"a", "b"}, []string{"a", "b", "c"} })
+	differs("three, and two soon", func(l *Topology) { l.Next = []string{"a", "b"} })
+	differs("in another order", func(l *Topology) { l.Active = []string{"b", "a", "c"} })
+	same := three
+	same.Epoch, same.Change, same.Moved, same.Former = 9, "x", 8, [][]string{{"a", "b"}}
+	same.Shards = append(slices.Clone(three.Shards), Member{Name: "d"})
+	if len(three.View()) != 16 || same.View() != three.View() {
+		t.Errorf("views %q and %q, want one, of 16 digits", three.View(), same.View())
+	}
+}
+
+func TestFormerly(t *testing.T) {
+	names := func(l Topology) []string {
+		c := &Cluster{}
+		c.current.Store(NewPlacement(l, nil))
+		return c.Formerly("tea")
+	}
+	two, three, four := []string{"a", "b"}, []string{"a", "b", "c"}, []string{"a", "b", "c", "d"}
+	rank := func(list []string) []string { p := newPlacing(list); return p.rank("tea") }
+	for name, tc := range map[string]struct {
+		topology Topology
+		want     []string
+	}{
+		"nothing has changed":   {Topology{Active: three}, three},
+		"one is announced":      {Topology{Active: three, Next: four}, three},
+		"one has come":          {Topology{Active: four, Former: [][]string{three}}, three},
+		"two have come":         {Topology{Active: four, Former: [][]string{three, two}}, three},
+		"one came, one is soon": {Topology{Active: three, Next: four, Former: [][]string{two}}, two},
+	} {
+		if got := names(tc.topology); !slices.Equal(got, rank(tc.want)) {
+			t.Errorf("%s: %v, want %v", name, got, rank(tc.want))
+		}
 	}
 }

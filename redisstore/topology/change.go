@@ -1,4 +1,4 @@
-package redisstore
+package topology
 
 import (
 	"cmp"
@@ -136,7 +136,7 @@ func (p *proposal) agree(ctx context.Context, l *Topology, voiceless ...string) 
 	has := func(name string) bool { return holds(p.all, name, l) }
 	var missing []string
 	for _, name := range l.names() {
-		if l.StateOf(name) == MemberJoining && !has(name) && !slices.Contains(voiceless, name) {
+		if l.StateOf(name) == Joining && !has(name) && !slices.Contains(voiceless, name) {
 			missing = append(missing, name)
 		}
 	}

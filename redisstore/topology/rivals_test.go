@@ -1,4 +1,4 @@
-package redisstore
+package topology
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"chronos/redisstore/redistest"
-	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
 
@@ -31,7 +30,7 @@ func TestRivalsAreSettled(t *testing.T) {
 			t.Fatal(err)
 		}
 		begun.Epoch, begun.Change = base.Epoch+1, change
-		sh, err := s.shard(at)
+		sh, err := s.Placement().Shard(at)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,7 +54,7 @@ func TestSettleRivals(t *testing.T) {
 	}
 	x, y := change("x"), change("y")
 	at := func(name string, l *Topology, err error) stand {
-		return stand{shard: &shard{name: name}, topology: l, err: err}
+		return stand{shard: &testShard{Member: Member{Name: name}}, topology: l, err: err}
 	}
 	before := &Topology{Epoch: 4, Change: "before"}
 	for name, c := range map[string]struct {
@@ -65,13 +64,13 @@ func TestSettleRivals(t *testing.T) {
 		gone  []string
 	}{
 		"one alone":                {[]stand{at("a", x, nil), at("b", before, nil), at("c", before, nil)}, 5, "x", nil},
-		"one alone, one away":      {[]stand{at("a", x, nil), at("b", before, nil), at("c", nil, errReply)}, 5, "x", nil},
+		"one alone, one away":      {[]stand{at("a", x, nil), at("b", before, nil), at("c", nil, timer.ErrUnavailable)}, 5, "x", nil},
 		"neither":                  {[]stand{at("a", y, nil), at("b", before, nil), at("c", x, nil)}, 6, "x", nil},
 		"one has the most":         {[]stand{at("a", y, nil), at("b", y, nil), at("c", x, nil)}, 6, "y", nil},
-		"either, one is away":      {[]stand{at("a", y, nil), at("b", nil, errReply), at("c", x, nil)}, 0, "", nil},
-		"either, one is given up":  {[]stand{at("a", y, nil), at("b", nil, errReply), at("c", x, nil)}, 6, "x", []string{"b"}},
+		"either, one is away":      {[]stand{at("a", y, nil), at("b", nil, timer.ErrUnavailable), at("c", x, nil)}, 0, "", nil},
+		"either, one is given up":  {[]stand{at("a", y, nil), at("b", nil, timer.ErrUnavailable), at("c", x, nil)}, 6, "x", []string{"b"}},
 		"three, and neither":       {[]stand{at("a", y, nil), at("b", change("z"), nil), at("c", x, nil)}, 6, "x", nil},
-		"one of them can be alone": {[]stand{at("a", y, nil), at("b", nil, errReply), at("c", before, nil)}, 5, "y", nil},
+		"one of them can be alone": {[]stand{at("a", y, nil), at("b", nil, timer.ErrUnavailable), at("c", before, nil)}, 5, "y", nil},
 	} {
 		got, err := settleRivals(c.all, 5, c.gone...)
 		switch {
@@ -106,51 +105,46 @@ func TestATopologyIsAdoptedOnce(t *testing.T) {
 	}
 }
 
-// TestAShardKeepsTheLaterTopology: a node that was held up may store the topology that it
+// TestALaterTopologyIsNotReplaced: a node that was held up may store the topology that it
 // knows after another node has stored a later one.
-func TestAShardKeepsTheLaterTopology(t *testing.T) {
+func TestALaterTopologyIsNotReplaced(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, opened store.Store) {
-		s, is := opened.(*Store)
-		if !is {
-			return // the model has no topology
-		}
-		sh, err := s.shard("a")
+	s := layOut(t, "a").open("a")
+	sh, err := s.Placement().Shard("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lock(t.Context(), sh, "token"); err != nil {
+		t.Fatal(err)
+	}
+	backend := func(epoch int64, change string) error {
+		l := s.Topology()
+		l.Epoch, l.Change = epoch, change
+		text, err := l.encode()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := lock(t.Context(), sh, "token"); err != nil {
-			t.Fatal(err)
+		return tell(t.Context(), sh, "stored", "store", "token", l.Epoch, l.Change, text)
+	}
+	if err := backend(5, "new"); err != nil {
+		t.Fatal(err)
+	}
+	for change, epoch := range map[string]int64{"old": 4, "rival": 5} {
+		if err := backend(epoch, change); !errors.Is(err, timer.ErrRefused) {
+			t.Errorf("the shard holds epoch 5 and is given %q of epoch %d: %v, want it refused", change, epoch, err)
 		}
-		backend := func(epoch int64, change string) error {
-			l := s.Topology()
-			l.Epoch, l.Change = epoch, change
-			text, err := l.encode()
-			if err != nil {
-				t.Fatal(err)
-			}
-			return tell(t.Context(), sh, "stored", "store", "token", l.Epoch, l.Change, text)
-		}
-		if err := backend(5, "new"); err != nil {
-			t.Fatal(err)
-		}
-		for change, epoch := range map[string]int64{"old": 4, "rival": 5} {
-			if err := backend(epoch, change); !errors.Is(err, timer.ErrRefused) {
-				t.Errorf("the shard holds epoch 5 and is given %q of epoch %d: %v, want it refused", change, epoch, err)
-			}
-		}
-		if now, err := HeldBy(t.Context(), sh); err != nil || now.Epoch != 5 || now.Change != "new" {
-			t.Errorf("the shard holds %+v, %v", now, err)
-		}
-	})
+	}
+	if now, err := HeldBy(t.Context(), sh); err != nil || now.Epoch != 5 || now.Change != "new" {
+		t.Errorf("the shard holds %+v, %v", now, err)
+	}
 }
 
 // TestANodeDoesNotGoBackToAnEarlierTopology: most shards may come back with what they held
 // before their last seconds.
 func TestANodeDoesNotGoBackToAnEarlierTopology(t *testing.T) {
 	t.Parallel()
-	s := openStore(t, "node", "http", startSwift(t))
-	sh, err := s.shard("a")
+	s := layOut(t, "a").open("a")
+	sh, err := s.Placement().Shard("a")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,8 +164,8 @@ func TestANodeDoesNotGoBackToAnEarlierTopology(t *testing.T) {
 // TestANodeThatCannotReadTheTopologyWritesNothing: others may have changed the topology.
 func TestANodeThatCannotReadTheTopologyWritesNothing(t *testing.T) {
 	t.Parallel()
-	s := openStore(t, "node", "http", startSwift(t))
-	sh, err := s.shard("a")
+	s := layOut(t, "a").open("a")
+	sh, err := s.Placement().Shard("a")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +185,7 @@ func TestANodeThatCannotReadTheTopologyWritesNothing(t *testing.T) {
 // write where the timers belonged before.
 func TestAChangeIsAnnouncedBeforeItCounts(t *testing.T) {
 	t.Parallel()
-	s := openStore(t, "node", "http", startSwift(t), startSwift(t))
+	s := layOut(t, "a", "b").open("a", "b")
 	if err := s.Join(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -204,25 +198,5 @@ func TestAChangeIsAnnouncedBeforeItCounts(t *testing.T) {
 	s.Follow(ctx)
 	if now := s.Topology(); !slices.Contains(now.Active, "b") || slices.Contains(now.Next, "b") || len(now.Next) == 0 {
 		t.Errorf("within the minute of the announcement the drain counts: %+v", now)
-	}
-}
-
-// TestAnEmptyRedisHasMissedEverything: what was on the Redis is on other shards, and is
-// copied from there.
-func TestAnEmptyRedisHasMissedEverything(t *testing.T) {
-	t.Parallel()
-	shard := startSwift(t)
-	s := openStore(t, "node", "http", shard)
-	for _, what := range []string{"new", "emptied"} {
-		if state, err := s.Swept(t.Context(), "a"); err != nil || !state.Restarted {
-			t.Errorf("a Redis that is %s: %+v, %v; want one that has restarted", what, state, err)
-		}
-		if err := s.WantSweep(t.Context(), "a", time.Second); err != nil {
-			t.Fatal(err)
-		}
-		if state, err := s.Swept(t.Context(), "a"); err != nil || state.Restarted {
-			t.Errorf("somebody wants the Redis swept: %+v, %v", state, err)
-		}
-		shard.mini.FlushAll()
 	}
 }

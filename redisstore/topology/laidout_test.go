@@ -1,14 +1,20 @@
-package redisstore
+package topology
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"chronos/internal/heldup"
+	"chronos/lua"
 	"chronos/redisstore/redistest"
 )
 
@@ -17,8 +23,9 @@ type laidOut struct {
 	*testing.T
 	redis map[string]*redistest.Server
 	log   redistest.Log
-	nodes []*Store
+	nodes []*Cluster
 	watch *heldup.Watch
+	full  atomic.Bool // no shard is empty
 }
 
 func layOut(t *testing.T, shards ...string) *laidOut {
@@ -30,27 +37,27 @@ func layOut(t *testing.T, shards ...string) *laidOut {
 	return l
 }
 
-// node is one more that was started with these shards, and works until the test
-// ends.
-func (l *laidOut) node(given ...string) *Store {
+// open is one more node that was started with these shards, until the test ends.
+func (l *laidOut) open(given ...string) *Cluster {
 	l.Helper()
-	o := Options{Node: "node-" + string(rune('0'+len(l.nodes))), Lane: "http", Log: slog.New(slog.NewTextHandler(&l.log, nil)), announced: 2 * time.Second}
-	for _, name := range given {
-		o.Shards = append(o.Shards, l.redis[name].Shard(name))
+	o := Options{
+		Node: "node-" + string(rune('0'+len(l.nodes))), Log: slog.New(slog.NewTextHandler(&l.log, nil)), Connect: connect, Adopt: func(*Topology) {},
+		Vacate: func(_ context.Context, t *Topology, name string) error {
+			if l.full.Load() {
+				return t.Refuse("shard %s still has copies", name)
+			}
+			return nil
+		},
+		Announced: 2 * time.Second,
 	}
-	s, err := Open(l.Context(), o)
+	for _, name := range given {
+		o.Given = append(o.Given, l.member(name))
+	}
+	s, err := New(o)
 	if err != nil {
 		l.Fatal(err)
 	}
-	if err := s.Join(l.Context()); err != nil {
-		l.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(l.Context())
-	done := make(chan struct{})
-	go func() { defer close(done); s.Follow(ctx) }()
 	l.Cleanup(func() {
-		stop()
-		<-done
 		if err := s.Close(); err != nil {
 			l.Error(err)
 		}
@@ -59,12 +66,28 @@ func (l *laidOut) node(given ...string) *Store {
 	return s
 }
 
-func (l *laidOut) add(s *Store, name string) error {
-	_, err := s.AddShard(l.Context(), Member{Name: name, URL: l.redis[name].Shard(name).URL}, false)
+// node is one that is open, and works.
+func (l *laidOut) node(given ...string) *Cluster {
+	l.Helper()
+	s := l.open(given...)
+	if err := s.Join(l.Context()); err != nil {
+		l.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(l.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); s.Follow(ctx) }()
+	l.Cleanup(func() { stop(); <-done })
+	return s
+}
+
+func (l *laidOut) member(name string) Member { return Member{Name: name, URL: l.redis[name].URL()} }
+
+func (l *laidOut) add(s *Cluster, name string) error {
+	_, err := s.AddShard(l.Context(), l.member(name), false)
 	return err
 }
 
-func (l *laidOut) drain(s *Store, name string) error {
+func (l *laidOut) drain(s *Cluster, name string) error {
 	_, err := s.DrainShard(l.Context(), name, false)
 	return err
 }
@@ -73,7 +96,7 @@ func (l *laidOut) drain(s *Store, name string) error {
 func (l *laidOut) topology(epoch int64, change string, names ...string) Topology {
 	var shards []Member
 	for _, name := range names {
-		shards = append(shards, Member{Name: name, URL: l.redis[name].Shard(name).URL})
+		shards = append(shards, l.member(name))
 	}
 	t := firstTopology(shards)
 	t.Epoch, t.Change = epoch, change
@@ -97,18 +120,18 @@ func (l *laidOut) hold(shard string, t Topology) {
 	if err != nil {
 		l.Fatal(err)
 	}
-	l.redis[shard].Do("HSET", TopologyKey, "current", text)
+	l.redis[shard].Do("HSET", Key, "current", text)
 }
 
 // held is the topology that a shard keeps, "" for none.
 func (l *laidOut) held(shard string) string {
-	text, _ := l.redis[shard].Do("HGET", TopologyKey, "current").(string)
+	text, _ := l.redis[shard].Do("HGET", Key, "current").(string)
 	return text
 }
 
 // saysDrained waits until a node has seen that a shard says that it is drained, and is
 // the time since when.
-func (l *laidOut) saysDrained(s *Store, shard string) (since time.Time) {
+func (l *laidOut) saysDrained(s *Cluster, shard string) (since time.Time) {
 	l.Helper()
 	redistest.Await(l.T, 5*time.Second, "the word of "+shard, func() bool {
 		s.mu.Lock()
@@ -134,7 +157,7 @@ func (l *laidOut) wantActive(within time.Duration, names ...string) {
 }
 
 // wantAnnounced tries the addition again until it is taken, or was before.
-func (l *laidOut) wantAnnounced(s *Store, name string) {
+func (l *laidOut) wantAnnounced(s *Cluster, name string) {
 	l.Helper()
 	redistest.Await(l.T, 15*time.Second, "the addition of "+name, func() bool {
 		err := l.add(s, name)
@@ -144,7 +167,7 @@ func (l *laidOut) wantAnnounced(s *Store, name string) {
 
 // lock begins a change with all shards locked: a node's own step may have some of the
 // locks for a moment.
-func (l *laidOut) lock(s *Store) *proposal {
+func (l *laidOut) lock(s *Cluster) *proposal {
 	l.Helper()
 	var p *proposal
 	redistest.Await(l.T, lockLife, "all locks", func() bool {
@@ -177,3 +200,63 @@ func (l *laidOut) begin(p *proposal, next *Topology, shards ...Shard) {
 		}
 	}
 }
+
+// testShard is a real Redis.
+type testShard struct {
+	Member
+	client  *redis.Client
+	process atomic.Pointer[string]
+}
+
+func connect(m Member) (Shard, error) {
+	o, err := redis.ParseURL(m.URL)
+	if err != nil {
+		return nil, err
+	}
+	o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled, o.DisableIdentity, o.Protocol = -1, 1, true, true, 2
+	return &testShard{Member: m, client: redis.NewClient(o)}, nil
+}
+
+func (s *testShard) Name() string { return s.Member.Name }
+
+func (s *testShard) URL() string { return s.Member.URL }
+
+func (s *testShard) Holds(ctx context.Context) (string, error) {
+	if s.process.Load() == nil {
+		info, err := s.client.Info(ctx, "server").Result()
+		if err != nil {
+			return "", err
+		}
+		_, after, _ := strings.Cut(info, "run_id:")
+		id, _, _ := strings.Cut(after, "\r")
+		s.process.Store(&id)
+	}
+	text, err := s.client.HGet(ctx, Key, Field).Result()
+	if errors.Is(err, redis.Nil) {
+		return "", nil
+	}
+	return text, err
+}
+
+func (s *testShard) Run(ctx context.Context, args ...any) (said string, err error) {
+	answer, err := s.client.Eval(ctx, lua.Scripts()["topology"], []string{Key}, args...).Slice()
+	if err != nil {
+		return "", err
+	}
+	said, is := answer[1].(string)
+	if !is {
+		return "", fmt.Errorf("answered %v", answer)
+	}
+	return said, nil
+}
+
+func (s *testShard) Process() string {
+	if id := s.process.Load(); id != nil {
+		return *id
+	}
+	return ""
+}
+
+func (s *testShard) Database() int { return s.client.Options().DB }
+
+func (s *testShard) Close() error { return s.client.Close() }

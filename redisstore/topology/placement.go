@@ -1,4 +1,4 @@
-package redisstore
+package topology
 
 import (
 	"fmt"
@@ -14,7 +14,7 @@ type Placement struct {
 	Topology Topology
 	Shards   []Shard // in list order
 	masks    []timer.Hint
-	index    map[string]int // of each shard, by its name
+	indexes  map[string]int // of each shard, by its name
 	active   placing
 	others   []placing // what soon counts, and what did
 	changed  chan struct{}
@@ -30,9 +30,9 @@ func newPlacing(names []string) placing { return placing{names: names, ring: new
 
 // NewPlacement is that of a topology whose shards are given in list order.
 func NewPlacement(l Topology, shards []Shard) *Placement {
-	p := &Placement{Topology: l, Shards: shards, index: make(map[string]int, len(shards)), active: newPlacing(l.Active), changed: make(chan struct{})}
+	p := &Placement{Topology: l, Shards: shards, indexes: make(map[string]int, len(shards)), active: newPlacing(l.Active), changed: make(chan struct{})}
 	for i, m := range l.Shards {
-		p.index[m.Name] = i
+		p.indexes[m.Name] = i
 	}
 	for _, seed := range newRing(l.names()).seeds {
 		p.masks = append(p.masks, timer.HintOf(seed))
@@ -48,13 +48,13 @@ func NewPlacement(l Topology, shards []Shard) *Placement {
 
 // Index is the place of a shard in the list.
 func (p *Placement) Index(name string) (i int, known bool) {
-	i, known = p.index[name]
+	i, known = p.indexes[name]
 	return i, known
 }
 
 // Shard is the named shard.
 func (p *Placement) Shard(name string) (Shard, error) {
-	i, known := p.index[name]
+	i, known := p.indexes[name]
 	if !known {
 		return nil, fmt.Errorf("%w: no shard is named %q", timer.ErrUnavailable, name)
 	}
@@ -97,7 +97,7 @@ func (c *Cluster) Others(key string, n int) (all []store.Other) {
 // HintOf is store.Placement's.
 func (c *Cluster) HintOf(shard string) timer.Hint {
 	p := c.Placement()
-	if i, known := p.index[shard]; known {
+	if i, known := p.indexes[shard]; known {
 		return p.masks[i]
 	}
 	return 0

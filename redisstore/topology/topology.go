@@ -1,4 +1,4 @@
-package redisstore
+package topology
 
 import (
 	"encoding/json"
@@ -48,22 +48,22 @@ type Member struct {
 	URL  string `json:"url"` // may hold a password: never log it
 }
 
-// MemberState is what a shard is for.
-type MemberState string
+// State is what a shard is for.
+type State string
 
 // What a shard is for.
 const (
-	MemberActive   MemberState = "active"   // takes timers
-	MemberJoining  MemberState = "joining"  // soon will
-	MemberLeaving  MemberState = "leaving"  // soon won't
-	MemberDraining MemberState = "draining" // takes none, and gives away those it has
+	Active   State = "active"   // takes timers
+	Joining  State = "joining"  // soon will
+	Leaving  State = "leaving"  // soon won't
+	Draining State = "draining" // takes none, and gives away those it has
 )
 
 // maxFormer is how many changes may wait for the sweep.
 const maxFormer = 5
 
 // StateOf is what the named shard is for.
-func (l *Topology) StateOf(name string) MemberState {
+func (l *Topology) StateOf(name string) State {
 	active := slices.Contains(l.Active, name)
 	soon := active
 	if l.Next != nil {
@@ -71,13 +71,13 @@ func (l *Topology) StateOf(name string) MemberState {
 	}
 	switch {
 	case active && soon:
-		return MemberActive
+		return Active
 	case active:
-		return MemberLeaving
+		return Leaving
 	case soon:
-		return MemberJoining
+		return Joining
 	}
-	return MemberDraining
+	return Draining
 }
 
 // EpochOf is the epoch for which a shard is to be swept.
@@ -184,7 +184,7 @@ func (l *Topology) add(m Member) (Topology, error) {
 	switch {
 	case lost && loss.Rejoins:
 		return *l, l.Refuse("shard %s was away for too long; it takes timers again by itself once it is back and swept", m.Name)
-	case is && l.StateOf(m.Name) != MemberDraining:
+	case is && l.StateOf(m.Name) != Draining:
 		return *l, l.Refuse("there is a shard %s; choose another name: placement follows it", m.Name)
 	case is && m.URL != "" && m.URL != known.URL:
 		return *l, l.Refuse("shard %s has another URL; give the new one another name", m.Name)
@@ -224,7 +224,7 @@ func (l *Topology) drain(name string, force bool) (Topology, error) {
 		if len(next.voters(next.names())) == 0 {
 			return *l, l.Refuse("the other shards are given up already, and shard %s is the last that is not; add another first", name)
 		}
-		if state := l.StateOf(name); state == MemberLeaving || state == MemberDraining {
+		if state := l.StateOf(name); state == Leaving || state == Draining {
 			return next, nil // that it goes is known, and what it was asked for is not needed any more
 		}
 		if l.Next != nil {
@@ -241,7 +241,7 @@ func (l *Topology) drain(name string, force bool) (Topology, error) {
 		return *l, l.Refuse("there is no shard %s; the shards are %s", name, strings.Join(l.names(), ", "))
 	case loss.Rejoins:
 		return next, nil // it takes none already, and won't when it is back
-	case l.StateOf(name) == MemberDraining:
+	case l.StateOf(name) == Draining:
 		return *l, l.Refuse("shard %s is being drained already", name)
 	case len(l.Active) == 1:
 		return *l, l.Refuse("shard %s is the only one that takes timers; add another first", name)
@@ -274,7 +274,7 @@ func (l *Topology) remove(name string) (Topology, error) {
 	switch _, is := l.member(name); {
 	case !is:
 		return *l, l.Refuse("there is no shard %s; the shards are %s", name, strings.Join(l.names(), ", "))
-	case l.StateOf(name) != MemberDraining:
+	case l.StateOf(name) != Draining:
 		return *l, l.Refuse("shard %s takes timers; drain it first", name)
 	}
 	next := *l

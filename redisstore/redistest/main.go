@@ -1,0 +1,26 @@
+package redistest
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strconv"
+	"testing"
+
+	"chronos/internal/heldup"
+)
+
+// Main runs so many tests at once, unless the command line says how many: nearly all
+// tests wait for a Redis, and a processor has nothing to do meanwhile. The caller has parsed
+// the flags.
+func Main(m *testing.M, atOnce int) int {
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		if err := flag.Set("test.parallel", strconv.Itoa(atOnce)); err != nil {
+			fmt.Fprintln(os.Stderr, "run more tests at once:", err)
+			return 1
+		}
+	}
+	return heldup.Main(m, os.Stderr)
+}
