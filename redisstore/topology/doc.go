@@ -48,6 +48,6 @@
 // what others left, and makes announced changes count. A node that has just started changes
 // and writes nothing until half of the shards confirm the topology (stands).
 //
-// The rest of the store sees a [Placement] alone, which never changes. The agreement sees a
+// A call about timers works with one [Placement], which never changes. The agreement sees a
 // shard as a [Shard], and the store as the functions in [Options].
 package topology

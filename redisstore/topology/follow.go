@@ -249,7 +249,7 @@ func (c *Cluster) Writable() error {
 	return nil
 }
 
-// since is how long ago an instant of the store was, whatever becomes of the wall
+// since is how long ago an instant of this node was, whatever becomes of the wall
 // clock.
 func (c *Cluster) since(at *atomic.Int64) time.Duration {
 	return time.Since(c.origin) - time.Duration(at.Load())

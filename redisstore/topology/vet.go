@@ -17,7 +17,7 @@ func (p *proposal) vet(ctx context.Context, base, next *Topology, force bool) er
 		if next.StateOf(m.Name) != Joining || base.StateOf(m.Name) == Joining {
 			continue
 		}
-		// Its connections are not the store's: a shard that is refused leaves nothing there.
+		// Its connections are not the cluster's: a shard that is refused leaves nothing there.
 		sh, err := p.c.o.Connect(p.c.known(m))
 		if err != nil {
 			return err
