@@ -17,8 +17,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"chronos/internal/testkit"
 	"chronos/scheduler/timer"
+	"chronos/scheduler/verify/testkit"
 )
 
 const retryLater = "overloaded"

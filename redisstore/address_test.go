@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"chronos/internal/testkit"
 	"chronos/redisstore/endpoint"
 	"chronos/redisstore/redistest"
 	"chronos/redisstore/topology"
+	"chronos/scheduler/verify/testkit"
 )
 
 // addresses are those of the store, sorted.

@@ -14,11 +14,11 @@ import (
 	"testing"
 	"time"
 
-	"chronos/internal/testkit"
 	"chronos/redisstore/redistest"
 	"chronos/scheduler/store"
 	"chronos/scheduler/storetest"
 	"chronos/scheduler/timer"
+	"chronos/scheduler/verify/testkit"
 )
 
 func TestContractMini(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"chronos/internal/heldup"
+	"chronos/scheduler/verify/heldup"
 )
 
 // A lane is for one thing as long as a node lives that is for it, on whatever shard that

@@ -15,12 +15,12 @@ import (
 	"testing"
 	"time"
 
-	"chronos/internal/heldup"
 	"chronos/redisstore/endpoint"
 	"chronos/redisstore/redistest"
 	"chronos/redisstore/topology"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
+	"chronos/scheduler/verify/heldup"
 )
 
 // A Redis that evicts would lose timers: it is refused at the start, and when

@@ -13,12 +13,12 @@ import (
 	"testing"
 	"time"
 
-	"chronos/internal/heldup"
 	"chronos/redisstore/endpoint"
 	"chronos/redisstore/redistest"
 	"chronos/scheduler/awake"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
+	"chronos/scheduler/verify/heldup"
 )
 
 // A shard forgets its scripts again and again, between calls and amid them: no

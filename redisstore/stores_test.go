@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"chronos/internal/heldup"
 	"chronos/redisstore/redistest"
+	"chronos/scheduler/verify/heldup"
 )
 
 // stores are some real Redis, and nodes on them that follow each other's changes.

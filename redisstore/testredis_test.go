@@ -14,11 +14,11 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
-	"chronos/internal/testkit"
 	"chronos/redisstore/endpoint"
 	"chronos/redisstore/redistest"
 	"chronos/scheduler/store"
 	"chronos/scheduler/storetest"
+	"chronos/scheduler/verify/testkit"
 )
 
 // testRedis is a shard for tests, real or in this process.

@@ -10,13 +10,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"chronos/internal/testkit"
 	"chronos/scheduler"
 	"chronos/scheduler/dispatch"
 	"chronos/scheduler/settings"
 	"chronos/scheduler/store"
 	"chronos/scheduler/storetest"
 	"chronos/scheduler/timer"
+	"chronos/scheduler/verify/testkit"
 )
 
 // attempt is one delivery that a recorder saw.

@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"chronos/internal/testkit"
 	"chronos/scheduler/kafka"
+	"chronos/scheduler/verify/testkit"
 )
 
 // TestHeaders: what the two headers may look like, and what becomes of the message.

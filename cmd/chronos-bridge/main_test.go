@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"chronos/internal/heldup"
+	"chronos/scheduler/verify/heldup"
 )
 
 func TestMain(m *testing.M) { os.Exit(heldup.Main(m, os.Stderr)) }

@@ -16,8 +16,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"chronos/internal/testkit"
 	"chronos/scheduler/kafka"
+	"chronos/scheduler/verify/testkit"
 )
 
 const partitions = 4

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"chronos/internal/testkit"
+	"chronos/scheduler/verify/testkit"
 )
 
 // TestEmbeddedSurvivesKilledNode runs itself once more as the node that is killed.

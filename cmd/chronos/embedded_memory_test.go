@@ -8,7 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"chronos/internal/testkit"
+	"chronos/scheduler/verify/testkit"
 )
 
 func TestMemory(t *testing.T) {

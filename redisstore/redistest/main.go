@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"testing"
 
-	"chronos/internal/heldup"
+	"chronos/scheduler/verify/heldup"
 )
 
 // Main runs so many tests at once, unless the command line says how many: nearly all

@@ -9,8 +9,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"chronos/internal/testkit"
 	"chronos/redisstore/endpoint"
+	"chronos/scheduler/verify/testkit"
 )
 
 // Server is a redis-server that a test stops, kills and starts again.

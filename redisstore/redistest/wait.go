@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"chronos/internal/testkit"
+	"chronos/scheduler/verify/testkit"
 )
 
 // Soon is how long the tests wait for what must come by itself, also on a busy

@@ -13,9 +13,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"chronos/internal/heldup"
 	"chronos/lua"
 	"chronos/redisstore/redistest"
+	"chronos/scheduler/verify/heldup"
 )
 
 // laidOut is some real Redis, and nodes on them that follow each other's changes.

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"chronos/internal/heldup"
 	"chronos/redisstore/redistest"
 	"chronos/scheduler/timer"
+	"chronos/scheduler/verify/heldup"
 )
 
 // A shard that was removed says so: a node that is started with it, and can reach no

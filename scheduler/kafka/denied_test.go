@@ -9,9 +9,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"chronos/internal/testkit"
 	"chronos/scheduler/dispatch"
 	"chronos/scheduler/timer"
+	"chronos/scheduler/verify/testkit"
 )
 
 // TestDenied: what a bridge's user may not do, the bridge names, at once or soon, and

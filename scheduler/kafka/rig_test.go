@@ -18,7 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"chronos/internal/testkit"
+	"chronos/scheduler/verify/testkit"
 )
 
 // rig is a Kafka on a network in memory.

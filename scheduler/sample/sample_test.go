@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"chronos/internal/testkit"
 	"chronos/scheduler/sample"
+	"chronos/scheduler/verify/testkit"
 )
 
 func TestLinesAreSampled(t *testing.T) {

@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"chronos/internal/testkit"
 	"chronos/scheduler/dispatch"
 	"chronos/scheduler/timer"
+	"chronos/scheduler/verify/testkit"
 	"chronos/scheduler/webhook"
 )
 

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"chronos/cmd/internal/localtoken"
-	"chronos/internal/testkit"
+	"chronos/scheduler/verify/testkit"
 )
 
 // bridge is one process.

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"chronos/cmd/chronos-bridge/bridgetest/broker"
-	"chronos/internal/heldup"
-	"chronos/internal/testkit"
+	"chronos/scheduler/verify/heldup"
+	"chronos/scheduler/verify/testkit"
 )
 
 var (

@@ -13,7 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"chronos/cmd/chronos-bridge/bridgetest/broker"
-	"chronos/internal/testkit"
+	"chronos/scheduler/verify/testkit"
 )
 
 // The addresses in the example of docs/kafka.md. The test uses different addresses.

@@ -13,8 +13,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"chronos/cmd/chronos-bridge/bridgetest/broker"
-	"chronos/internal/testkit"
 	"chronos/scheduler/kafka"
+	"chronos/scheduler/verify/testkit"
 )
 
 // TestRefused: messages that the output refuses hold up no others, and go to the dead

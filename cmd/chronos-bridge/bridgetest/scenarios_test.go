@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"chronos/internal/testkit"
+	"chronos/scheduler/verify/testkit"
 )
 
 // scenario is a schedule of faults under load.

@@ -8,7 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"chronos/cmd/chronos-bridge/bridgetest/broker"
-	"chronos/internal/testkit"
+	"chronos/scheduler/verify/testkit"
 )
 
 // In these is what SCRAM, Java's properties and Kafka's settings escape. A log would

@@ -8,8 +8,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"chronos/internal/testkit"
 	"chronos/scheduler/verify/record"
+	"chronos/scheduler/verify/testkit"
 )
 
 // store is a redis-server with an append-only file, as many starts as it may have.

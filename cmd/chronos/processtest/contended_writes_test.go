@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"chronos/internal/testkit"
+	"chronos/scheduler/verify/testkit"
 )
 
 // TestContendedWrites has many clients of two nodes write one timer at the same time.

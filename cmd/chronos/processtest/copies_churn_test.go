@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"chronos/api/client"
-	"chronos/internal/testkit"
 	"chronos/redisstore"
 	"chronos/redisstore/endpoint"
 	"chronos/scheduler/verify/history"
+	"chronos/scheduler/verify/testkit"
 )
 
 // churn has shards come and go without a pause: every ten seconds another is added

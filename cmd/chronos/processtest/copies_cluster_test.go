@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"chronos/internal/testkit"
 	"chronos/scheduler/verify/history"
+	"chronos/scheduler/verify/testkit"
 )
 
 // shardNames are the shards of a cluster; startNode names the first main.

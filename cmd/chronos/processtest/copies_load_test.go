@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"chronos/internal/testkit"
 	"chronos/scheduler/verify/history"
+	"chronos/scheduler/verify/testkit"
 )
 
 // mix is what the load is made of; shares are of all timers.

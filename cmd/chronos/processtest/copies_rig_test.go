@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"chronos/internal/heldup"
+	"chronos/scheduler/verify/heldup"
 	"chronos/scheduler/verify/history"
 	"chronos/scheduler/webhook/webhooktest"
 )

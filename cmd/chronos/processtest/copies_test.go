@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"chronos/internal/testkit"
 	"chronos/scheduler/verify/history"
+	"chronos/scheduler/verify/testkit"
 )
 
 var (

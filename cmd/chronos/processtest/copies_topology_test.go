@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"chronos/internal/testkit"
 	"chronos/scheduler/verify/history"
+	"chronos/scheduler/verify/testkit"
 )
 
 // changeShards adds a shard under load, drains another, and removes it once it is

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	chronosapi "chronos/api"
-	"chronos/internal/testkit"
+	"chronos/scheduler/verify/testkit"
 	"chronos/scheduler/webhook/webhooktest"
 )
 

@@ -22,7 +22,7 @@ import (
 
 	"chronos/api/client"
 	"chronos/api/tokens"
-	"chronos/internal/testkit"
+	"chronos/scheduler/verify/testkit"
 )
 
 // redisSawHTTP is what a redis-server logs when an HTTP request reaches it.

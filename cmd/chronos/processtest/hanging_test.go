@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"chronos/internal/heldup"
-	"chronos/internal/testkit"
+	"chronos/scheduler/verify/heldup"
 	"chronos/scheduler/verify/history"
+	"chronos/scheduler/verify/testkit"
 	"chronos/scheduler/webhook/webhooktest"
 )
 

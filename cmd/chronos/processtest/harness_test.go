@@ -17,9 +17,9 @@ import (
 	chronosapi "chronos/api"
 	"chronos/api/openapitest"
 	"chronos/cmd/internal/localtoken"
-	"chronos/internal/heldup"
-	"chronos/internal/testkit"
 	"chronos/scheduler/timer"
+	"chronos/scheduler/verify/heldup"
+	"chronos/scheduler/verify/testkit"
 )
 
 // binary is the node, built once for all tests.

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"chronos/internal/heldup"
-	"chronos/internal/testkit"
 	"chronos/scheduler/store"
+	"chronos/scheduler/verify/heldup"
 	"chronos/scheduler/verify/history"
+	"chronos/scheduler/verify/testkit"
 )
 
 // TestSlowRedis has one of three Redis answer late, and nothing else: after 3 s it is

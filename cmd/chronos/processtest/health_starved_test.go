@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"chronos/internal/testkit"
 	"chronos/scheduler/verify/history"
+	"chronos/scheduler/verify/testkit"
 )
 
 // TestStarved runs two nodes on a machine whose processors other work keeps busy, and

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"chronos/internal/testkit"
+	"chronos/scheduler/verify/testkit"
 )
 
 // TestAdminWithoutTokensFile: without any set-up the admin listener lets everybody read

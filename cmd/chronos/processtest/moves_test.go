@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"chronos/api/client"
-	"chronos/internal/testkit"
+	"chronos/scheduler/verify/testkit"
 )
 
 // movedTimers is how many timers TestAFourthShardMovesItsShare counts.

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"chronos/internal/heldup"
-	"chronos/internal/testkit"
+	"chronos/scheduler/verify/heldup"
+	"chronos/scheduler/verify/testkit"
 )
 
 // TestWritesWhileOneOfThreeIsAway writes timers with two copies while one of three

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"chronos/internal/heldup"
-	"chronos/internal/testkit"
+	"chronos/scheduler/verify/heldup"
+	"chronos/scheduler/verify/testkit"
 )
 
 // TestARepeatedCreateIsCalledOnce repeats creates with an Idempotency-Key after one

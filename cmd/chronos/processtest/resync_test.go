@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"chronos/internal/testkit"
+	"chronos/scheduler/verify/testkit"
 	"chronos/scheduler/webhook/webhooktest"
 )
 

@@ -17,7 +17,7 @@ import (
 
 	"chronos/api/client"
 	"chronos/api/tokens"
-	"chronos/internal/testkit"
+	"chronos/scheduler/verify/testkit"
 	"chronos/scheduler/webhook/webhooktest"
 )
 

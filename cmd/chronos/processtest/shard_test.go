@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"chronos/internal/heldup"
-	"chronos/internal/testkit"
 	"chronos/scheduler/timer"
+	"chronos/scheduler/verify/heldup"
+	"chronos/scheduler/verify/testkit"
 	"chronos/scheduler/webhook/webhooktest"
 )
 

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"chronos/internal/heldup"
-	"chronos/internal/testkit"
+	"chronos/scheduler/verify/heldup"
+	"chronos/scheduler/verify/testkit"
 	"chronos/scheduler/webhook/webhooktest"
 )
 

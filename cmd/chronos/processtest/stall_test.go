@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"chronos/internal/heldup"
+	"chronos/scheduler/verify/heldup"
 	"chronos/scheduler/webhook/webhooktest"
 )
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"chronos/internal/testkit"
+	"chronos/scheduler/verify/testkit"
 )
 
 // TestCallbacksOperateNothing: whoever may create timers has a node call its own

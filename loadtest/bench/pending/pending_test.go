@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"chronos/internal/testkit"
 	"chronos/loadtest/bench/machine"
 	"chronos/loadtest/bench/pending"
+	"chronos/scheduler/verify/testkit"
 )
 
 // The scripts and the record must be as pending takes them to be.

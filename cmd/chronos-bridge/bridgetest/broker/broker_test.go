@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"chronos/internal/testkit"
+	"chronos/scheduler/verify/testkit"
 )
 
 const (

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"testing"
 
-	"chronos/internal/testkit"
+	"chronos/scheduler/verify/testkit"
 )
 
 // oldestJava is the oldest that runs Kafka 4.
