@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"chronos/redisstore/endpoint"
-	"chronos/redisstore/redistest"
 	"chronos/redisstore/topology"
 	"chronos/scheduler/verify/testkit"
 )
@@ -40,16 +39,16 @@ func TestAddressesFollowTheTopology(t *testing.T) {
 	first, other := l.node("a", "b"), l.node("a", "b")
 	of := func(names ...string) (all []string) {
 		for _, name := range names {
-			all = append(all, l.redis[name].Addr())
+			all = append(all, l.redis[name].Address)
 		}
 		return all
 	}
 	wantAddresses(t, first, of("a", "b")...)
-	if _, err := first.AddShard(t.Context(), topology.Member{Name: "c", URL: l.redis["c"].URL()}, false); err != nil {
+	if _, err := first.AddShard(t.Context(), topology.Member{Name: "c", URL: l.redis["c"].URL}, false); err != nil {
 		t.Fatal(err)
 	}
 	wantAddresses(t, first, of("a", "b", "c")...)
-	redistest.Await(t, redistest.Soon, "the other node follows", func() bool {
+	testkit.Eventually(t, testkit.Soon, "the other node follows", func() bool {
 		return slices.Contains(other.Shards(), "c")
 	})
 	wantAddresses(t, other, of("a", "b", "c")...)
@@ -60,7 +59,7 @@ func TestAddressesFollowTheTopology(t *testing.T) {
 func TestAddressesOfARedisOnASocket(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "s")
-	p := redistest.Start(t, "--unixsocket", socket)
+	p := testkit.StartRedis(t, "--unixsocket", socket)
 	s := openShards(t, io.Discard, endpoint.Config{Name: "a", URL: "unix://" + socket})
 	s.LearnAddresses(t.Context())
 	wantAddresses(t, s, "[::]:"+p.Port)
@@ -69,48 +68,50 @@ func TestAddressesOfARedisOnASocket(t *testing.T) {
 // The members of a Cluster count, whichever of them the URL names.
 func TestAddressesOfAClustersMembers(t *testing.T) {
 	t.Parallel()
-	all := []*redistest.Server{redistest.Start(t, "--cluster-enabled", "yes"), redistest.Start(t, "--cluster-enabled", "yes")}
+	all := []*testkit.Redis{testkit.StartRedis(t, "--cluster-enabled", "yes"), testkit.StartRedis(t, "--cluster-enabled", "yes")}
 	all[0].Do("CLUSTER", "ADDSLOTSRANGE", 0, 8191)
 	all[1].Do("CLUSTER", "ADDSLOTSRANGE", 8192, 16383)
 	all[0].Do("CLUSTER", "MEET", "127.0.0.1", all[1].Port)
 	for _, p := range all {
-		redistest.Await(t, redistest.Soon, "the cluster to be whole", func() bool {
+		testkit.Eventually(t, testkit.Soon, "the cluster to be whole", func() bool {
 			info, _ := p.Admin.ClusterInfo(t.Context()).Result()
 			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_known_nodes:2")
 		})
 	}
-	s := openShards(t, io.Discard, endpoint.Config{Name: "a", URL: "redis+cluster://" + all[0].Addr()})
+	s := openShards(t, io.Discard, endpoint.Config{Name: "a", URL: "redis+cluster://" + all[0].Address})
 	s.LearnAddresses(t.Context())
-	wantAddresses(t, s, all[0].Addr(), all[1].Addr())
+	wantAddresses(t, s, all[0].Address, all[1].Address)
 }
 
 // The master of a Sentinel group counts, and so do the replicas, which may be the next
 // master, and the Sentinels.
 func TestAddressesOfASentinelGroup(t *testing.T) {
 	t.Parallel()
-	master := redistest.Start(t)
-	replica := redistest.Start(t, "--replicaof", "127.0.0.1 "+master.Port)
+	master := testkit.StartRedis(t)
+	replica := testkit.StartRedis(t, "--replicaof", "127.0.0.1 "+master.Port)
 	sentinel := startSentinel(t, master)
-	redistest.Await(t, redistest.Soon, "the Sentinel to know the replica", func() bool {
+	testkit.Eventually(t, testkit.Soon, "the Sentinel to know the replica", func() bool {
 		text, _ := sentinel.Admin.Info(t.Context(), "sentinel").Result()
 		return strings.Contains(text, "slaves=1")
 	})
-	s := openShards(t, io.Discard, endpoint.Config{Name: "a", URL: "redis+sentinel://" + sentinel.Addr() + "?master_name=group"})
+	s := openShards(t, io.Discard, endpoint.Config{Name: "a", URL: "redis+sentinel://" + sentinel.Address + "?master_name=group"})
 	s.LearnAddresses(t.Context())
-	wantAddresses(t, s, sentinel.Addr(), master.Addr(), replica.Addr())
+	wantAddresses(t, s, sentinel.Address, master.Address, replica.Address)
 	sentinel.Kill()
 	s.LearnAddresses(t.Context()) // the Sentinel doesn't answer: what is known stands
-	wantAddresses(t, s, sentinel.Addr(), master.Addr(), replica.Addr())
+	wantAddresses(t, s, sentinel.Address, master.Address, replica.Address)
 }
 
 // startSentinel starts a Sentinel of a group with the master.
-func startSentinel(t *testing.T, master *redistest.Server) *redistest.Server {
+func startSentinel(t *testing.T, master *testkit.Redis) *testkit.Redis {
 	t.Helper()
-	port := testkit.FreePort(t)
-	config := filepath.Join(t.TempDir(), "sentinel.conf")
-	text := "port " + port + "\nbind 127.0.0.1\nsentinel monitor group 127.0.0.1 " + master.Port + " 1\n"
+	r := testkit.NewRedis(t)
+	config := filepath.Join(r.Dir, "sentinel.conf")
+	text := "port " + r.Port + "\nbind 127.0.0.1\nsentinel monitor group 127.0.0.1 " + master.Port + " 1\n"
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return redistest.Run(t, port, config, "--sentinel")
+	r.Args = []string{config, "--sentinel"}
+	r.Start()
+	return r
 }

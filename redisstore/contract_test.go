@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"chronos/redisstore/redistest"
 	"chronos/scheduler/store"
 	"chronos/scheduler/storetest"
 	"chronos/scheduler/timer"
@@ -120,7 +119,7 @@ func TestStoppedRedisExecutesNothingLate(t *testing.T) {
 	shard.pass(t, time.Millisecond)
 
 	shard.server.Signal(syscall.SIGSTOP)
-	redistest.Await(t, 10*time.Second, "redis-server to stop", func() bool {
+	testkit.Eventually(t, 10*time.Second, "redis-server to stop", func() bool {
 		ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 		defer cancel()
 		return s.shards()[0].poll.Ping(ctx).Err() != nil
@@ -148,7 +147,7 @@ func TestStoppedRedisExecutesNothingLate(t *testing.T) {
 			t.Errorf("the client waited %v", took)
 		}
 	})
-	redistest.Await(t, 10*time.Second, "the calls to be out of date", func() bool { return time.Since(stopped) > notAfter+500*time.Millisecond })
+	testkit.Eventually(t, 10*time.Second, "the calls to be out of date", func() bool { return time.Since(stopped) > notAfter+500*time.Millisecond })
 	shard.server.Signal(syscall.SIGCONT)
 	calls.Wait()
 

@@ -11,17 +11,17 @@ import (
 	"testing"
 	"time"
 
-	"chronos/redisstore/redistest"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
+	"chronos/scheduler/verify/testkit"
 )
 
 // A Redis whose memory is full takes no new timer, and goes on firing and
 // deleting those it has.
 func TestFullServer(t *testing.T) {
 	t.Parallel()
-	p := redistest.Start(t)
-	s := openShards(t, io.Discard, p.Shard("a"))
+	p := testkit.StartRedis(t)
+	s := openShards(t, io.Discard, shardOf("a", p))
 	const each = 20
 	var keys []string
 	for i := range each {
@@ -91,7 +91,7 @@ func TestFullServer(t *testing.T) {
 		"letter": store.OutcomeDone,
 	}
 	fired := map[string]int{}
-	redistest.Await(t, redistest.Soon, "all to be fired", func() bool {
+	testkit.Eventually(t, testkit.Soon, "all to be fired", func() bool {
 		result, err := claimAll(t.Context(), s, "a")
 		if err != nil {
 			t.Fatalf("claim in full memory: %v", err)

@@ -11,8 +11,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"chronos/redisstore/redistest"
 	"chronos/scheduler/store"
+	"chronos/scheduler/verify/testkit"
 )
 
 // TestUnreadableRecordsHinderNobody: what a record or an entry of a Redis holds
@@ -39,7 +39,7 @@ func TestUnreadableRecordsHinderNobody(t *testing.T) {
 				s.Merge(t.Context(), writes)
 
 				got := map[string]error{}
-				redistest.Await(t, 10*time.Second, "all to be claimed", func() bool {
+				testkit.Eventually(t, 10*time.Second, "all to be claimed", func() bool {
 					result, err := s.Claim(t.Context(), "a", store.ClaimRequest{
 						Horizon: time.Minute, Limit: 500, Grace: time.Minute, LeaveOwnRetries: leave,
 					})

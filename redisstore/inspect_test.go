@@ -5,19 +5,19 @@ import (
 	"testing"
 
 	"chronos/redisstore/endpoint"
-	"chronos/redisstore/redistest"
+	"chronos/scheduler/verify/testkit"
 )
 
 func TestTwoDatabasesOfOneRedisAreWarnedAboutAtTheStart(t *testing.T) {
 	t.Parallel()
-	a, b := redistest.Start(t), redistest.Start(t)
+	a, b := testkit.StartRedis(t), testkit.StartRedis(t)
 	const warning = "are databases of one Redis"
-	var log redistest.Log
-	two := openShards(t, &log, a.Shard("a"), b.Shard("b"))
+	var log testkit.Log
+	two := openShards(t, &log, shardOf("a", a), shardOf("b", b))
 	if strings.Contains(log.String(), warning) {
 		t.Errorf("two Redis are warned about: %s", log.String())
 	}
-	one := openShards(t, &log, a.Shard("a"), endpoint.Config{Name: "c", URL: strings.TrimSuffix(a.URL(), "/0") + "/1"}, b.Shard("b"))
+	one := openShards(t, &log, shardOf("a", a), endpoint.Config{Name: "c", URL: strings.TrimSuffix(a.URL, "/0") + "/1"}, shardOf("b", b))
 	if !strings.Contains(log.String(), warning) || !strings.Contains(log.String(), "shards=a,c") {
 		t.Errorf("two databases of one Redis are not warned about: %s", log.String())
 	}

@@ -15,10 +15,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"chronos/redisstore/redistest"
 	"chronos/redisstore/topology"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
+	"chronos/scheduler/verify/testkit"
 )
 
 // onBoth runs a test on shards in this process and on real ones.
@@ -336,8 +336,8 @@ func TestMadeUpCursorsAndIDs(t *testing.T) {
 // Of a shard that can't be reached it is said so, and the others' are listed.
 func TestLettersOfAShardThatIsAway(t *testing.T) {
 	t.Parallel()
-	a, b := redistest.Start(t), redistest.Start(t)
-	s := openShards(t, &redistest.Log{}, a.Shard("a"), b.Shard("b"))
+	a, b := testkit.StartRedis(t), testkit.StartRedis(t)
+	s := openShards(t, &testkit.Log{}, shardOf("a", a), shardOf("b", b))
 	here, there := letterOf("k1", "no", "http://h/"), letterOf("k2", "no", "http://h/")
 	a.Do("ZADD", s.keys[partitionOf("k1")].dead, 1795221196929, here)
 	b.Do("ZADD", s.keys[partitionOf("k2")].dead, 1795221196929, there)
@@ -396,7 +396,7 @@ func TestPruneLetters(t *testing.T) {
 	done := make(chan struct{})
 	ctx, stop := context.WithCancel(t.Context())
 	go func() { defer close(done); s.PruneLetters(ctx, 300*time.Millisecond) }()
-	redistest.Await(t, 15*time.Second, "the letter to be too old", func() bool {
+	testkit.Eventually(t, 15*time.Second, "the letter to be too old", func() bool {
 		survey, err := s.Survey(t.Context(), "a")
 		return err == nil && survey.Letters == 0
 	})
@@ -426,7 +426,7 @@ func TestLettersOfARemovedShardAreMoved(t *testing.T) {
 		}
 	}
 	l.redis["a"].Do("CONFIG", "SET", "maxmemory", "1")
-	redistest.Await(t, 5*time.Second, "a refusal since a is full", func() bool {
+	testkit.Eventually(t, 5*time.Second, "a refusal since a is full", func() bool {
 		var refused *topology.RefusedError
 		if _, err := s.RemoveShard(t.Context(), "c", false); !errors.As(err, &refused) {
 			t.Fatalf("removed while a is full: %v", err)
@@ -434,7 +434,7 @@ func TestLettersOfARemovedShardAreMoved(t *testing.T) {
 		return strings.Contains(refused.Reason, "can't be moved")
 	})
 	l.redis["a"].Do("CONFIG", "SET", "maxmemory", "0")
-	redistest.Await(t, time.Minute, "the removal", func() bool {
+	testkit.Eventually(t, time.Minute, "the removal", func() bool {
 		_, err := s.RemoveShard(t.Context(), "c", false)
 		if err != nil && !strings.Contains(err.Error(), "more than can be moved at once") {
 			t.Fatal(err)

@@ -6,11 +6,11 @@ import (
 	"runtime/debug"
 	"testing"
 
-	"chronos/redisstore/redistest"
+	"chronos/scheduler/verify/testkit"
 )
 
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(400) // Lua states are many and small
 	flag.Parse()
-	os.Exit(redistest.Main(m, 16))
+	os.Exit(testkit.Main(m, 16))
 }

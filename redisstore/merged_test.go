@@ -4,10 +4,10 @@ import (
 	"testing"
 	"time"
 
-	"chronos/redisstore/redistest"
 	"chronos/scheduler/store"
 	"chronos/scheduler/storetest"
 	"chronos/scheduler/timer"
+	"chronos/scheduler/verify/testkit"
 )
 
 // Merges and leased writes case by case: the model and the scripts must both pass
@@ -183,7 +183,7 @@ func fire(t *testing.T, s store.Store) store.Lease {
 	w.DueIn = 0
 	tellAll(t, s, w)
 	var claims []store.Claimed
-	redistest.Await(t, 10*time.Second, "the timer to be due", func() bool {
+	testkit.Eventually(t, 10*time.Second, "the timer to be due", func() bool {
 		got, err := s.Claim(t.Context(), "a", store.ClaimRequest{Limit: Partitions, Grace: time.Minute})
 		claims = got.Claims
 		return err == nil && len(claims) == 1

@@ -16,19 +16,19 @@ import (
 	"time"
 
 	"chronos/redisstore/endpoint"
-	"chronos/redisstore/redistest"
 	"chronos/redisstore/topology"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 	"chronos/scheduler/verify/heldup"
+	"chronos/scheduler/verify/testkit"
 )
 
 // A Redis that evicts would lose timers: it is refused at the start, and when
 // one that was away comes back so.
 func TestEvictingServer(t *testing.T) {
 	t.Parallel()
-	p := redistest.Start(t, "--maxmemory-policy", "allkeys-lru")
-	s, err := Open(t.Context(), options(io.Discard, p.Shard("a")))
+	p := testkit.StartRedis(t, "--maxmemory-policy", "allkeys-lru")
+	s, err := Open(t.Context(), options(io.Discard, shardOf("a", p)))
 	if err == nil {
 		_ = s.Close()
 		t.Fatal("an evicting shard is accepted")
@@ -39,7 +39,7 @@ func TestEvictingServer(t *testing.T) {
 		}
 	}
 	p.Do("CONFIG", "SET", "maxmemory-policy", "noeviction")
-	s = openShards(t, io.Discard, p.Shard("a"))
+	s = openShards(t, io.Discard, shardOf("a", p))
 	merge(t, s, creation("kept", time.Hour))
 
 	p.Kill()
@@ -68,10 +68,10 @@ func TestEvictingServer(t *testing.T) {
 // by itself.
 func TestShardDownAtStart(t *testing.T) {
 	t.Parallel()
-	up, down := redistest.Start(t), redistest.Start(t)
+	up, down := testkit.StartRedis(t), testkit.StartRedis(t)
 	down.Kill()
-	var log redistest.Log
-	s := openShards(t, &log, up.Shard("up"), down.Shard("down"))
+	var log testkit.Log
+	s := openShards(t, &log, shardOf("up", up), shardOf("down", down))
 	if got := s.Shards(); !slices.Equal(got, []string{"up", "down"}) {
 		t.Errorf("shards %v", got)
 	}
@@ -102,7 +102,7 @@ func TestShardDownAtStart(t *testing.T) {
 		t.Error(err)
 	}
 	down.Start()
-	redistest.Await(t, redistest.Soon, "the other shard to be found", func() bool {
+	testkit.Eventually(t, testkit.Soon, "the other shard to be found", func() bool {
 		_, err := claimAll(t.Context(), s, "down")
 		return err == nil
 	})
@@ -116,8 +116,8 @@ func TestShardDownAtStart(t *testing.T) {
 // More timers than a script takes: each is answered, in order.
 func TestManyTimersInOneCall(t *testing.T) {
 	t.Parallel()
-	p := redistest.Start(t)
-	s := openShards(t, io.Discard, p.Shard("a"))
+	p := testkit.StartRedis(t)
+	s := openShards(t, io.Discard, shardOf("a", p))
 	var writes []store.Write
 	var keys []string
 	for i := 0; len(writes) < 2*maxItems+1; i++ {
@@ -146,7 +146,7 @@ func TestManyTimersInOneCall(t *testing.T) {
 // it fires at once like any that is past.
 func TestInstantLongPast(t *testing.T) {
 	t.Parallel()
-	s := openShards(t, io.Discard, redistest.Start(t).Shard("a"))
+	s := openShards(t, io.Discard, shardOf("a", testkit.StartRedis(t)))
 	for _, year := range []int{1, 1500, 1700, 1900, 1969} {
 		w := creation("in-"+strconv.Itoa(year), 0)
 		w.Timer.At = time.Date(year, 6, 1, 0, 0, 0, 0, time.UTC)
@@ -203,8 +203,8 @@ func TestShardsWithoutAppendOnlyFileAreWarnedAbout(t *testing.T) {
 		{"snapshots", []string{"--appendonly", "no", "--save", "60 1"}, snapshots},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var log redistest.Log
-			openShards(t, &log, redistest.Start(t, c.args...).Shard("a"))
+			var log testkit.Log
+			openShards(t, &log, shardOf("a", testkit.StartRedis(t, c.args...)))
 			for _, warning := range []string{nothing, snapshots} {
 				if got := strings.Contains(log.String(), warning); got != (c.want == warning) {
 					t.Errorf("warned that it %s: %t:\n%s", warning, got, log.String())
@@ -221,20 +221,20 @@ func TestShardsWithoutAppendOnlyFileAreWarnedAbout(t *testing.T) {
 // partitions, and what a silent node didn't answer is not sent to it again.
 func TestCluster(t *testing.T) {
 	t.Parallel()
-	p := redistest.Start(t, "--cluster-enabled", "yes")
+	p := testkit.StartRedis(t, "--cluster-enabled", "yes")
 	p.Do("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
-	redistest.Await(t, redistest.Soon, "the cluster to be whole", func() bool {
+	testkit.Eventually(t, testkit.Soon, "the cluster to be whole", func() bool {
 		info, _ := p.Admin.ClusterInfo(t.Context()).Result()
 		return strings.Contains(info, "cluster_state:ok")
 	})
-	s := openShards(t, io.Discard, endpoint.Config{Name: "a", URL: "redis+cluster://" + p.Addr()})
+	s := openShards(t, io.Discard, endpoint.Config{Name: "a", URL: "redis+cluster://" + p.Address})
 	p.Do("SCRIPT", "FLUSH")
 	const timers = 100
 	for i := range timers {
 		merge(t, s, creation(strconv.Itoa(i), 0))
 	}
 	fired := 0
-	redistest.Await(t, redistest.Soon, "all to be fired", func() bool {
+	testkit.Eventually(t, testkit.Soon, "all to be fired", func() bool {
 		result, err := claimAll(t.Context(), s, "a")
 		if err != nil {
 			t.Fatal(err)
@@ -268,7 +268,7 @@ func TestCluster(t *testing.T) {
 		t.Errorf("claim from a silent cluster: %v", err)
 	}
 	p.Signal(syscall.SIGCONT)
-	redistest.Await(t, redistest.Soon, "the claim to be executed", func() bool { return p.Calls("evalsha") >= before+Partitions })
+	testkit.Eventually(t, testkit.Soon, "the claim to be executed", func() bool { return p.Calls("evalsha") >= before+Partitions })
 	if err := read(t, s, "kept").Err; err != nil {
 		t.Errorf("the first request after it went on: %v", err)
 	}
@@ -281,7 +281,7 @@ func TestCluster(t *testing.T) {
 func TestUnixSocket(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "s")
-	redistest.Start(t, "--unixsocket", socket)
+	testkit.StartRedis(t, "--unixsocket", socket)
 	if s := openShards(t, io.Discard, endpoint.Config{Name: "a", URL: "unix://" + socket}); !works(t, s, "x") {
 		t.Error("nothing is stored over a socket")
 	}
@@ -291,8 +291,8 @@ func TestUnixSocket(t *testing.T) {
 func TestSecretsStaySecret(t *testing.T) {
 	t.Parallel()
 	const secret = "hunter2"
-	p := redistest.Start(t, "--requirepass", "another")
-	var log redistest.Log
+	p := testkit.StartRedis(t, "--requirepass", "another")
+	var log testkit.Log
 	var faults []error
 	tell := func(s *Store) {
 		faults = append(faults, read(t, s, "x").Err, s.Merge(t.Context(), []store.Write{creation("x", 0)})[0].Err)
@@ -302,12 +302,12 @@ func TestSecretsStaySecret(t *testing.T) {
 		faults = append(faults, claimed, beaten, surveyed, s.Leave(t.Context(), "a"))
 	}
 	for _, url := range []string{"redis://user-hunter2:hunter2@%s/0", "redis+cluster://:hunter2@%s", "redis+sentinel://:hunter2@%s?master_name=m"} {
-		s := openShards(t, &log, endpoint.Config{Name: "a", URL: fmt.Sprintf(url, p.Addr())})
+		s := openShards(t, &log, endpoint.Config{Name: "a", URL: fmt.Sprintf(url, p.Address)})
 		tell(s)
 	}
 	p.Kill()
 	for _, url := range []string{"redis://:hunter2@%s/0", "redis+cluster://:hunter2@%s", "redis+sentinel://:hunter2@%s?master_name=m", "rediss://:hunter2@%s"} {
-		s := openShards(t, &log, endpoint.Config{Name: "a", URL: fmt.Sprintf(url, p.Addr())})
+		s := openShards(t, &log, endpoint.Config{Name: "a", URL: fmt.Sprintf(url, p.Address)})
 		tell(s)
 	}
 	if n := strings.Count(log.String(), "level=WARN"); n < 7 {

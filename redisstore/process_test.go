@@ -12,6 +12,7 @@ import (
 	"chronos/redisstore/endpoint"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
+	"chronos/scheduler/verify/testkit"
 )
 
 // answered is when one request of a silent shard must have been answered.
@@ -19,6 +20,11 @@ const answered = time.Second
 
 func options(log io.Writer, shards ...endpoint.Config) Options {
 	return Options{Shards: shards, Node: "node-1", Lane: "http", Log: slog.New(slog.NewTextHandler(log, nil))}
+}
+
+// shardOf is the first database of a Redis as a shard.
+func shardOf(name string, r *testkit.Redis) endpoint.Config {
+	return endpoint.Config{Name: name, URL: r.URL}
 }
 
 func openShards(t *testing.T, log io.Writer, shards ...endpoint.Config) *Store {

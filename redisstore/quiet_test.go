@@ -5,37 +5,37 @@ import (
 	"testing"
 	"time"
 
-	"chronos/redisstore/redistest"
 	"chronos/scheduler/store"
+	"chronos/scheduler/verify/testkit"
 )
 
 // A Redis that restarts may have lost its last writes, and the marks of callbacks. For 2 s
 // nothing fires from there, and each write is told that a callback may still start.
 func TestARestartedRedisIsQuiet(t *testing.T) {
 	t.Parallel()
-	for what, open := range map[string]func(p *redistest.Server) *Store{
-		"noticed by a node that knew the process before": func(p *redistest.Server) *Store {
-			s := openShards(t, io.Discard, p.Shard("a"))
+	for what, open := range map[string]func(p *testkit.Redis) *Store{
+		"noticed by a node that knew the process before": func(p *testkit.Redis) *Store {
+			s := openShards(t, io.Discard, shardOf("a", p))
 			p.Kill()
 			p.Start()
 			return s
 		},
-		"noticed by a node that has just started": func(p *redistest.Server) *Store {
-			if err := openShards(t, io.Discard, p.Shard("a")).WantSweep(t.Context(), "a", 0); err != nil {
+		"noticed by a node that has just started": func(p *testkit.Redis) *Store {
+			if err := openShards(t, io.Discard, shardOf("a", p)).WantSweep(t.Context(), "a", 0); err != nil {
 				t.Fatal(err)
 			}
 			p.Kill()
 			p.Start()
-			return openShards(t, io.Discard, p.Shard("a"))
+			return openShards(t, io.Discard, shardOf("a", p))
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
-			p := redistest.Start(t, "--appendfsync", "always")
-			before := openShards(t, io.Discard, p.Shard("a"))
+			p := testkit.StartRedis(t, "--appendfsync", "always")
+			before := openShards(t, io.Discard, shardOf("a", p))
 			merge(t, before, creation("due", 0), creation("deleted", time.Hour))
 			s, back := open(p), time.Now()
 			var gone store.Written
-			redistest.Await(t, redistest.Soon, "a delete to be answered", func() bool {
+			testkit.Eventually(t, testkit.Soon, "a delete to be answered", func() bool {
 				gone = s.Merge(t.Context(), []store.Write{deletion("deleted")})[0]
 				return gone.Err == nil
 			})
@@ -43,7 +43,7 @@ func TestARestartedRedisIsQuiet(t *testing.T) {
 				t.Errorf("a callback may start for %v, want at most %v", gone.Firing, quietTime)
 			}
 			var first time.Duration
-			redistest.Await(t, redistest.Soon, "the timer to be claimed", func() bool {
+			testkit.Eventually(t, testkit.Soon, "the timer to be claimed", func() bool {
 				found, err := claimAll(t.Context(), s, "a")
 				first = time.Since(back)
 				return err == nil && len(found.Claims) > 0
@@ -61,8 +61,8 @@ func TestARestartedRedisIsQuiet(t *testing.T) {
 // A fence that was asked for before a restart passes no more, though the lease is still there.
 func TestNoFencePassesInARestartedRedis(t *testing.T) {
 	t.Parallel()
-	p := redistest.Start(t, "--appendfsync", "always")
-	s := openShards(t, io.Discard, p.Shard("a"))
+	p := testkit.StartRedis(t, "--appendfsync", "always")
+	s := openShards(t, io.Discard, shardOf("a", p))
 	merge(t, s, creation("due", 0))
 	found, err := claimAll(t.Context(), s, "a")
 	if err != nil || len(found.Claims) != 1 {
@@ -72,7 +72,7 @@ func TestNoFencePassesInARestartedRedis(t *testing.T) {
 	p.Start()
 	fence := store.Fence{Lease: found.Claims[0].Lease, Pops: 1}
 	var fenced store.Fenced
-	redistest.Await(t, redistest.Soon, "the fence to be answered", func() bool {
+	testkit.Eventually(t, testkit.Soon, "the fence to be answered", func() bool {
 		fenced = s.Fire(t.Context(), "a", terms(), []store.Fence{fence})[0]
 		return fenced.Err == nil
 	})

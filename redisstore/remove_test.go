@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"chronos/redisstore/redistest"
 	"chronos/scheduler/store"
+	"chronos/scheduler/verify/testkit"
 )
 
 // A shard is removed once it is empty.
@@ -22,7 +22,7 @@ func TestAShardWithCopiesIsNotRemoved(t *testing.T) {
 	}
 	l.drain(s, "c")
 	l.wantActive(8*time.Second, "a", "b")
-	redistest.Await(t, 5*time.Second, "a refusal that says what is left", func() bool {
+	testkit.Eventually(t, 5*time.Second, "a refusal that says what is left", func() bool {
 		_, err := s.RemoveShard(t.Context(), "c", false)
 		if err == nil {
 			t.Fatal("removed")

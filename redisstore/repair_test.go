@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"chronos/redisstore/redistest"
 	"chronos/scheduler/store"
+	"chronos/scheduler/verify/testkit"
 )
 
 // A shard that has restarted, or lost all, says so until somebody wants it swept,
@@ -16,7 +16,7 @@ func TestARestartIsRecognised(t *testing.T) {
 	s := l.node("a")
 	state := func() (state store.SweepState) {
 		t.Helper()
-		redistest.Await(t, redistest.Soon, "the state of the sweep", func() (ok bool) {
+		testkit.Eventually(t, testkit.Soon, "the state of the sweep", func() (ok bool) {
 			var err error
 			state, err = s.Swept(t.Context(), "a")
 			return err == nil
@@ -25,7 +25,7 @@ func TestARestartIsRecognised(t *testing.T) {
 	}
 	restarted := func(what string) (now store.SweepState) {
 		t.Helper()
-		redistest.Await(t, redistest.Soon, what+" to be recognised", func() bool { // the call that connects anew is not told yet
+		testkit.Eventually(t, testkit.Soon, what+" to be recognised", func() bool { // the call that connects anew is not told yet
 			now = state()
 			return now.Restarted
 		})
@@ -92,7 +92,7 @@ func TestALostShardIsTakenBackOnceItIsSwept(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	redistest.Await(t, 5*time.Second, "all to know", func() bool { return s.Lost("b") && other.Lost("b") })
+	testkit.Eventually(t, 5*time.Second, "all to know", func() bool { return s.Lost("b") && other.Lost("b") })
 	l.wantActive(10*time.Second, "a", "c")
 	if _, steady := other.Epoch("b"); !steady {
 		t.Error("the epoch isn't steady")
@@ -114,7 +114,7 @@ func TestALostShardIsTakenBackOnceItIsSwept(t *testing.T) {
 	if err := s.Regain(t.Context(), "b"); err != nil {
 		t.Fatal(err)
 	}
-	redistest.Await(t, 5*time.Second, "all to know", func() bool { return !s.Lost("b") && !other.Lost("b") })
+	testkit.Eventually(t, 5*time.Second, "all to know", func() bool { return !s.Lost("b") && !other.Lost("b") })
 	l.wantActive(10*time.Second, "a", "b", "c")
 	if again, _ := s.Epoch("a"); again <= epoch {
 		t.Errorf("epoch %d: nothing is swept to refill it", again)

@@ -14,11 +14,11 @@ import (
 	"time"
 
 	"chronos/redisstore/endpoint"
-	"chronos/redisstore/redistest"
 	"chronos/scheduler/awake"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 	"chronos/scheduler/verify/heldup"
+	"chronos/scheduler/verify/testkit"
 )
 
 // A shard forgets its scripts again and again, between calls and amid them: no
@@ -26,8 +26,8 @@ import (
 // source.
 func TestForgottenScripts(t *testing.T) {
 	t.Parallel()
-	p := redistest.Start(t)
-	s := openShards(t, io.Discard, p.Shard("a"))
+	p := testkit.StartRedis(t)
+	s := openShards(t, io.Discard, shardOf("a", p))
 	s.patience, s.notAfter = time.Minute, time.Minute // however busy the machine is
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -87,7 +87,7 @@ func TestForgottenScripts(t *testing.T) {
 		}
 	})
 	const enough = 200 // of everything
-	redistest.Await(t, 4*redistest.Soon, "enough of everything", func() bool {
+	testkit.Eventually(t, 4*testkit.Soon, "enough of everything", func() bool {
 		return t.Failed() || flushes.Load() >= enough && fired.Load() >= enough && p.Calls("eval") >= enough
 	})
 	cancel()
@@ -104,9 +104,9 @@ func TestForgottenScripts(t *testing.T) {
 // is needed for them to work again. What was acknowledged is there.
 func TestKilledServerComesBack(t *testing.T) {
 	t.Parallel()
-	p := redistest.Start(t)
-	var log redistest.Log
-	s := openShards(t, &log, p.Shard("a"))
+	p := testkit.StartRedis(t)
+	var log testkit.Log
+	s := openShards(t, &log, shardOf("a", p))
 	merge(t, s, creation("kept", time.Hour))
 	p.Kill()
 	if err := read(t, s, "kept").Err; !errors.Is(err, timer.ErrUnavailable) {
@@ -120,7 +120,7 @@ func TestKilledServerComesBack(t *testing.T) {
 	}
 	p.Start()
 	begin := time.Now()
-	redistest.Await(t, redistest.Soon, "the shard to be found again", func() bool { return !errors.Is(read(t, s, "kept").Err, timer.ErrUnavailable) })
+	testkit.Eventually(t, testkit.Soon, "the shard to be found again", func() bool { return !errors.Is(read(t, s, "kept").Err, timer.ErrUnavailable) })
 	t.Logf("it took %v to notice", time.Since(begin))
 	got := read(t, s, "kept")
 	if got.Err != nil || got.Record.Timer.Callback.URI != "http://localhost/kept" {
@@ -140,7 +140,7 @@ func TestKilledServerComesBack(t *testing.T) {
 	}
 	p.Args = append(p.Args, "--appendonly", "no")
 	p.Start()
-	redistest.Await(t, redistest.Soon, "the shard to be found again", func() bool { return !errors.Is(read(t, s, "kept").Err, timer.ErrUnavailable) })
+	testkit.Eventually(t, testkit.Soon, "the shard to be found again", func() bool { return !errors.Is(read(t, s, "kept").Err, timer.ErrUnavailable) })
 	if !strings.Contains(log.String(), "persists nothing") {
 		t.Errorf("the log doesn't warn:\n%s", log.String())
 	}
@@ -151,8 +151,8 @@ func TestKilledServerComesBack(t *testing.T) {
 // do; and as soon as it goes on, so does the work.
 func TestSilentServer(t *testing.T) {
 	t.Parallel()
-	p := redistest.Start(t)
-	s := openShards(t, io.Discard, p.Shard("a"))
+	p := testkit.StartRedis(t)
+	s := openShards(t, io.Discard, shardOf("a", p))
 	merge(t, s, creation("kept", time.Hour))
 	watch, stopped := heldup.Begin(t), time.Now()
 	p.Signal(syscall.SIGSTOP)
@@ -211,8 +211,8 @@ func TestSilentServer(t *testing.T) {
 // executed only if the create is not too old.
 func TestCreateIsNotExecutedTooLate(t *testing.T) {
 	t.Parallel()
-	p := redistest.Start(t)
-	s := openShards(t, io.Discard, p.Shard("a"))
+	p := testkit.StartRedis(t)
+	s := openShards(t, io.Discard, shardOf("a", p))
 	merge(t, s, creation("first", time.Hour)) // the script is known and a connection open
 	for _, c := range []struct {
 		key     string
@@ -229,9 +229,9 @@ func TestCreateIsNotExecutedTooLate(t *testing.T) {
 		if err := s.Merge(t.Context(), []store.Write{w})[0].Err; !errors.Is(err, timer.ErrUnavailable) {
 			t.Fatalf("%s: merge into a stopped shard: %v", c.key, err)
 		}
-		redistest.Await(t, redistest.Soon, "the end of the pause", func() bool { return time.Since(sent) >= c.pause })
+		testkit.Eventually(t, testkit.Soon, "the end of the pause", func() bool { return time.Since(sent) >= c.pause })
 		p.Signal(syscall.SIGCONT)
-		redistest.Await(t, redistest.Soon, "what was buffered to be executed", func() bool { return p.Calls("evalsha") >= before+3 })
+		testkit.Eventually(t, testkit.Soon, "what was buffered to be executed", func() bool { return p.Calls("evalsha") >= before+3 })
 		err := read(t, s, w.Key).Err
 		if c.written && err != nil || !c.written && !errors.Is(err, timer.ErrNotFound) {
 			t.Errorf("%s: written %t expected, reading says %v", c.key, c.written, err)
@@ -242,8 +242,8 @@ func TestCreateIsNotExecutedTooLate(t *testing.T) {
 // A Redis that became a replica refuses writes until it is a primary again.
 func TestReadOnlyServer(t *testing.T) {
 	t.Parallel()
-	p := redistest.Start(t)
-	s := openShards(t, io.Discard, p.Shard("a"))
+	p := testkit.StartRedis(t)
+	s := openShards(t, io.Discard, shardOf("a", p))
 	merge(t, s, creation("kept", time.Hour))
 	p.Do("REPLICAOF", "127.0.0.1", "1")
 	for range 3 {
@@ -265,9 +265,9 @@ func TestReadOnlyServer(t *testing.T) {
 func TestLoadingServer(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	p := redistest.Start(t, "--dir", dir, "--appendonly", "no", "--loading-process-events-interval-bytes", "1024")
-	var log redistest.Log
-	s := openShards(t, &log, p.Shard("a"))
+	p := testkit.StartRedis(t, "--dir", dir, "--appendonly", "no", "--loading-process-events-interval-bytes", "1024")
+	var log testkit.Log
+	s := openShards(t, &log, shardOf("a", p))
 	merge(t, s, creation("kept", time.Hour))
 	filler := p.Admin.Pipeline()
 	for i := range 1000 {
@@ -280,11 +280,11 @@ func TestLoadingServer(t *testing.T) {
 	p.Kill()
 	p.Args = append(p.Args, "--key-load-delay", "3000") // µs for each key: a busy machine takes its time for the calls below
 	p.Launch()
-	redistest.Await(t, redistest.Soon, "the loading to begin", func() bool {
+	testkit.Eventually(t, testkit.Soon, "the loading to begin", func() bool {
 		err := p.Admin.Get(t.Context(), "filler-0").Err()
 		return err != nil && strings.HasPrefix(err.Error(), "LOADING")
 	})
-	late := openShards(t, &log, p.Shard("a")) // opened while it loads
+	late := openShards(t, &log, shardOf("a", p)) // opened while it loads
 	for name, kept := range map[string]*Store{"opened before": s, "opened meanwhile": late} {
 		if err := read(t, kept, "kept").Err; !errors.Is(err, timer.ErrUnavailable) || !strings.Contains(err.Error(), "loading") {
 			t.Errorf("%s: read from a loading shard: %v, want ErrUnavailable that says so", name, err)
@@ -293,7 +293,7 @@ func TestLoadingServer(t *testing.T) {
 			t.Errorf("%s: merge into a loading shard: %v, want ErrUnavailable", name, err)
 		}
 	}
-	redistest.Await(t, redistest.Soon, "the loading to end", func() bool { return p.Admin.Get(t.Context(), "filler-0").Err() == nil })
+	testkit.Eventually(t, testkit.Soon, "the loading to end", func() bool { return p.Admin.Get(t.Context(), "filler-0").Err() == nil })
 	for name, backend := range map[string]*Store{"opened before": s, "opened meanwhile": late} {
 		if err := read(t, backend, "kept").Err; err != nil {
 			t.Errorf("%s: the first request after it has loaded: %v", name, err)
@@ -309,7 +309,7 @@ func (stopped) Deadline() (time.Time, bool) { return time.Now().Add(-time.Millis
 
 func TestNothingIsSentAfterTheDeadline(t *testing.T) {
 	t.Parallel()
-	s := openShards(t, io.Discard, redistest.Start(t).Shard("a"))
+	s := openShards(t, io.Discard, shardOf("a", testkit.StartRedis(t)))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	w := creation("late", time.Hour)
@@ -324,8 +324,8 @@ func TestNothingIsSentAfterTheDeadline(t *testing.T) {
 // What a stopped process has sent too late is not sent once more when the process goes on.
 func TestALateWriteOfAStoppedProcessIsNotRepeated(t *testing.T) {
 	t.Parallel()
-	p := redistest.Start(t)
-	o := options(io.Discard, p.Shard("a"))
+	p := testkit.StartRedis(t)
+	o := options(io.Discard, shardOf("a", p))
 	o.Awake = awake.Following(func() (shown, resumed time.Duration) { return time.Hour, time.Hour }) // stands still
 	s, err := Open(t.Context(), o)
 	if err != nil {
@@ -338,12 +338,12 @@ func TestALateWriteOfAStoppedProcessIsNotRepeated(t *testing.T) {
 	sent := time.Now()
 	answered := make(chan error, 1)
 	go func() { answered <- s.Merge(t.Context(), []store.Write{creation("late", time.Hour)})[0].Err }()
-	redistest.Await(t, redistest.Soon, "the write to be too late", func() bool { return time.Since(sent) >= notAfter+100*time.Millisecond })
+	testkit.Eventually(t, testkit.Soon, "the write to be too late", func() bool { return time.Since(sent) >= notAfter+100*time.Millisecond })
 	p.Signal(syscall.SIGCONT)
 	if err := <-answered; !errors.Is(err, timer.ErrUnavailable) {
 		t.Errorf("a write that was sent too late: %v, want %v", err, timer.ErrUnavailable)
 	}
-	redistest.Await(t, redistest.Soon, "what was buffered to be executed", func() bool { return p.Calls("evalsha") > before })
+	testkit.Eventually(t, testkit.Soon, "what was buffered to be executed", func() bool { return p.Calls("evalsha") > before })
 	if err := read(t, s, "late").Err; !errors.Is(err, timer.ErrNotFound) {
 		t.Errorf("the copy is there: %v", err)
 	}

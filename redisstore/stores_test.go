@@ -8,23 +8,23 @@ import (
 	"testing"
 	"time"
 
-	"chronos/redisstore/redistest"
 	"chronos/scheduler/verify/heldup"
+	"chronos/scheduler/verify/testkit"
 )
 
 // stores are some real Redis, and nodes on them that follow each other's changes.
 type stores struct {
 	*testing.T
-	redis map[string]*redistest.Server
+	redis map[string]*testkit.Redis
 	nodes []*Store
 	watch *heldup.Watch
 }
 
 func storesOn(t *testing.T, shards ...string) *stores {
 	t.Helper()
-	l := &stores{T: t, redis: map[string]*redistest.Server{}, watch: heldup.Begin(t)}
+	l := &stores{T: t, redis: map[string]*testkit.Redis{}, watch: heldup.Begin(t)}
 	for _, name := range shards {
-		l.redis[name] = redistest.Start(t)
+		l.redis[name] = testkit.StartRedis(t)
 	}
 	return l
 }
@@ -37,7 +37,7 @@ func (l *stores) node(given ...string) *Store {
 		Node: "node-" + string(rune('0'+len(l.nodes))), Lane: "http", Log: slog.New(slog.DiscardHandler), announced: 2 * time.Second, drained: time.Nanosecond,
 	}
 	for _, name := range given {
-		o.Shards = append(o.Shards, l.redis[name].Shard(name))
+		o.Shards = append(o.Shards, shardOf(name, l.redis[name]))
 	}
 	s, err := Open(l.Context(), o)
 	if err != nil {
@@ -73,7 +73,7 @@ func (l *stores) wantActive(within time.Duration, names ...string) {
 	l.Helper()
 	begun := time.Now()
 	for _, s := range l.nodes {
-		redistest.Await(l.T, within+time.Minute, strings.Join(names, ","), func() bool {
+		testkit.Eventually(l.T, within+time.Minute, strings.Join(names, ","), func() bool {
 			now := s.Topology()
 			return slices.Equal(now.Active, names) && now.Next == nil
 		})

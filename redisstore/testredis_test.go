@@ -15,7 +15,6 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"chronos/redisstore/endpoint"
-	"chronos/redisstore/redistest"
 	"chronos/scheduler/store"
 	"chronos/scheduler/storetest"
 	"chronos/scheduler/verify/testkit"
@@ -93,7 +92,7 @@ func (r *testRedis) pass(t testing.TB, d time.Duration) {
 	case r.mini != nil:
 		r.mini.SetTime(end)
 	default:
-		redistest.Await(t, d+10*time.Second, "the shard's clock", func() bool { return !r.now(t).Before(end) })
+		testkit.Eventually(t, d+10*time.Second, "the shard's clock", func() bool { return !r.now(t).Before(end) })
 	}
 }
 

@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"chronos/redisstore/redistest"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
+	"chronos/scheduler/verify/testkit"
 )
 
 func wantSurvey(t *testing.T, s *Store, after string, pending, tombstones int64) {
@@ -51,7 +51,7 @@ func TestSurveyTellsTimersFromTombstones(t *testing.T) {
 		brief := deletion("brief")
 		brief.Life = time.Millisecond
 		merge(t, s, brief)
-		redistest.Await(t, redistest.Soon, "the burial of the tombstone whose life is over", func() bool {
+		testkit.Eventually(t, testkit.Soon, "the burial of the tombstone whose life is over", func() bool {
 			if _, err := claimAll(t.Context(), s, "a"); err != nil {
 				t.Fatal(err)
 			}

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"chronos/redisstore/redistest"
 	"chronos/scheduler/timer"
+	"chronos/scheduler/verify/testkit"
 )
 
 func TestNodesFollowTheTopology(t *testing.T) {
@@ -32,7 +32,7 @@ func TestNodesFollowTheTopology(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range l.nodes {
-		redistest.Await(t, 2*time.Second, "the announcement", func() bool { return s.Topology().Epoch == 2 })
+		testkit.Eventually(t, 2*time.Second, "the announcement", func() bool { return s.Topology().Epoch == 2 })
 		if now := s.Topology(); now.StateOf("d") != Joining || slices.Contains(s.Rank("k"), "d") {
 			t.Errorf("announced: %+v", now)
 		}
@@ -153,7 +153,7 @@ func TestNodesFinishWhatWasBegun(t *testing.T) {
 			l.begin(p, &begun, shards[:taken]...)
 			l.wantActive(lockLife+8*time.Second, "a", "b", "c", "d")
 			for _, s := range l.nodes {
-				redistest.Await(t, 3*time.Second, "writes", func() bool { return s.Writable() == nil })
+				testkit.Eventually(t, 3*time.Second, "writes", func() bool { return s.Writable() == nil })
 			}
 		})
 	}
@@ -177,7 +177,7 @@ func TestAChangeNeedsAMajority(t *testing.T) {
 		t.Error("drained with two of four away")
 	}
 	l.redis["a"].Start()
-	redistest.Await(t, 15*time.Second, "the drain", func() bool {
+	testkit.Eventually(t, 15*time.Second, "the drain", func() bool {
 		err := l.drain(s, "c")
 		return err == nil || strings.Contains(err.Error(), "announced") || strings.Contains(err.Error(), "already")
 	})
@@ -191,16 +191,16 @@ func TestBlind(t *testing.T) {
 	s := l.node("a", "b")
 	l.redis["a"].Kill()
 	killed := time.Now()
-	redistest.Await(t, blindFor+5*time.Second, "the time in which it would go blind", func() bool {
+	testkit.Eventually(t, blindFor+5*time.Second, "the time in which it would go blind", func() bool {
 		if err := s.Writable(); err != nil {
 			t.Fatalf("blind with one of two shards: %v", err)
 		}
 		return time.Since(killed) > blindFor+2*time.Second
 	})
 	l.redis["b"].Kill()
-	redistest.Await(t, blindFor+3*time.Second, "blindness", func() bool { return s.Writable() != nil })
+	testkit.Eventually(t, blindFor+3*time.Second, "blindness", func() bool { return s.Writable() != nil })
 	l.redis["a"].Start()
-	redistest.Await(t, 5*time.Second, "sight", func() bool { return s.Writable() == nil })
+	testkit.Eventually(t, 5*time.Second, "sight", func() bool { return s.Writable() == nil })
 }
 
 // A node that was started with a shard that is gone, and can't be reached just then,
@@ -221,7 +221,7 @@ func TestANodeWritesNothingBeforeItKnowsTheTopology(t *testing.T) {
 		t.Errorf("writable before it has read the topology: %v", err)
 	}
 	l.redis["a"].Start()
-	redistest.Await(t, 10*time.Second, "the topology", func() bool {
+	testkit.Eventually(t, 10*time.Second, "the topology", func() bool {
 		if late.Writable() == nil && late.Topology().Epoch == 0 {
 			t.Fatal("it writes by what it was started with")
 		}
@@ -234,7 +234,7 @@ func TestAShardThatLostTheTopologyGetsIt(t *testing.T) {
 	t.Parallel()
 	flush := func(l *laidOut) {
 		l.redis["b"].Do("FLUSHALL")
-		redistest.Await(t, 5*time.Second, "the topology on b", func() bool { return l.held("b") != "" && l.held("b") == l.held("a") })
+		testkit.Eventually(t, 5*time.Second, "the topology on b", func() bool { return l.held("b") != "" && l.held("b") == l.held("a") })
 	}
 	two := layOut(t, "a", "b")
 	two.node("a", "b")
@@ -248,7 +248,7 @@ func TestAShardThatLostTheTopologyGetsIt(t *testing.T) {
 	}
 	l.wantActive(8*time.Second, "b", "c", "d")
 	l.redis["c"].Start()
-	redistest.Await(t, 10*time.Second, "the topology on c", func() bool { return l.held("c") == l.held("a") })
+	testkit.Eventually(t, 10*time.Second, "the topology on c", func() bool { return l.held("c") == l.held("a") })
 }
 
 func TestWholeSeconds(t *testing.T) {
@@ -285,7 +285,7 @@ func TestRemoveAShard(t *testing.T) {
 	earlier := s.Topology()
 	earlier.Epoch, earlier.Active = earlier.Epoch-1, earlier.names()
 	l.hold("c", earlier) // who reaches it alone writes there again
-	redistest.Await(t, 5*time.Second, "the time anew", func() bool { return l.saysDrained(s, "c").After(since) })
+	testkit.Eventually(t, 5*time.Second, "the time anew", func() bool { return l.saysDrained(s, "c").After(since) })
 	refused(false, "a moment ago")
 	s.o.Drained = 0
 	refused(false, "still has copies")
@@ -296,7 +296,7 @@ func TestRemoveAShard(t *testing.T) {
 	if now := s.Topology(); len(now.Shards) != 2 || slices.Contains(s.Shards(), "c") {
 		t.Errorf("left: %+v", now)
 	}
-	redistest.Await(t, 5*time.Second, "the end of the connections", func() bool {
+	testkit.Eventually(t, 5*time.Second, "the end of the connections", func() bool {
 		if err := s.retire(time.Now()); err != nil {
 			t.Error(err)
 		}
@@ -307,7 +307,7 @@ func TestRemoveAShard(t *testing.T) {
 	}
 	l.wantActive(8*time.Second, "a")
 	l.redis["b"].Kill()
-	redistest.Await(t, 5*time.Second, "a refusal that says what it costs", func() bool {
+	testkit.Eventually(t, 5*time.Second, "a refusal that says what it costs", func() bool {
 		_, err := s.RemoveShard(t.Context(), "b", false)
 		return err != nil && strings.Contains(err.Error(), "with force")
 	})

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"chronos/redisstore/redistest"
+	"chronos/scheduler/verify/testkit"
 )
 
 // What is announced goes on without a shard that is gone for good.
@@ -63,8 +63,8 @@ func TestAShardIsLostDuringAnAnnouncement(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.redis["b"].Kill() // before it counts
-	redistest.Throughout(t, s.o.Announced+2*followInterval, "the drain does not count without b", func() bool { return s.Topology().Next != nil })
-	redistest.Await(t, 15*time.Second, "the drain of b", func() bool {
+	testkit.Throughout(t, s.o.Announced+2*followInterval, "the drain does not count without b", func() bool { return s.Topology().Next != nil })
+	testkit.Eventually(t, 15*time.Second, "the drain of b", func() bool {
 		_, err := s.DrainShard(t.Context(), "b", true)
 		return err == nil
 	})
@@ -88,11 +88,11 @@ func TestNoChangeIsBegunThatCannotBeAgreedOn(t *testing.T) {
 	l.saysDrained(s, "c")
 	s.o.Drained = 0
 	var refused *RefusedError
-	redistest.Await(t, 15*time.Second, "a refusal that names who is away", func() bool {
+	testkit.Eventually(t, 15*time.Second, "a refusal that names who is away", func() bool {
 		_, err := s.RemoveShard(t.Context(), "c", false)
 		return errors.As(err, &refused) && strings.Contains(refused.Reason, "and b can't be written to")
 	})
-	redistest.Throughout(t, blindFor+3*time.Second, "the node writes", func() bool { return s.Writable() == nil })
+	testkit.Throughout(t, blindFor+3*time.Second, "the node writes", func() bool { return s.Writable() == nil })
 	if l.held("c") != l.held("a") {
 		t.Errorf("c holds %v, a %v", l.held("c"), l.held("a"))
 	}
@@ -109,15 +109,15 @@ func TestARemovalThatWasLeftWaits(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		l.hold(name, before)
 	}
-	redistest.Await(t, 5*time.Second, "the drain", func() bool { return s.Topology().Epoch == 2 })
+	testkit.Eventually(t, 5*time.Second, "the drain", func() bool { return s.Topology().Epoch == 2 })
 	l.redis["b"].Kill()
 	l.hold("c", l.step(before, func() (Topology, error) { return before.remove("c") }))
-	redistest.Throughout(t, leftAlone*followInterval+blindFor+3*time.Second, "the node writes", func() bool { return s.Writable() == nil })
-	redistest.Await(t, 15*time.Second, "the drain of b", func() bool {
+	testkit.Throughout(t, leftAlone*followInterval+blindFor+3*time.Second, "the node writes", func() bool { return s.Writable() == nil })
+	testkit.Eventually(t, 15*time.Second, "the drain of b", func() bool {
 		_, err := s.DrainShard(t.Context(), "b", true)
 		return err == nil
 	})
-	redistest.Await(t, 15*time.Second, "what was begun, and the drain", func() bool {
+	testkit.Eventually(t, 15*time.Second, "what was begun, and the drain", func() bool {
 		now := s.Topology()
 		return slices.Equal(now.names(), []string{"a", "b"}) && slices.Equal(now.Active, []string{"a"}) && s.Writable() == nil
 	})
@@ -152,7 +152,7 @@ func TestANameThatTheNodeKnowsElsewhere(t *testing.T) {
 	l.hold("a", l.topology(5, "removed", "a"))
 	s := l.node("a", "b")
 	var refused *RefusedError
-	if _, err := s.AddShard(t.Context(), Member{Name: "b", URL: l.redis["c"].URL()}, false); !errors.As(err, &refused) || !strings.Contains(err.Error(), "CHRONOS_REDIS") {
+	if _, err := s.AddShard(t.Context(), Member{Name: "b", URL: l.redis["c"].URL}, false); !errors.As(err, &refused) || !strings.Contains(err.Error(), "CHRONOS_REDIS") {
 		t.Errorf("added: %v", err)
 	}
 }

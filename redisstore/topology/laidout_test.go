@@ -14,15 +14,15 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"chronos/lua"
-	"chronos/redisstore/redistest"
 	"chronos/scheduler/verify/heldup"
+	"chronos/scheduler/verify/testkit"
 )
 
 // laidOut is some real Redis, and nodes on them that follow each other's changes.
 type laidOut struct {
 	*testing.T
-	redis map[string]*redistest.Server
-	log   redistest.Log
+	redis map[string]*testkit.Redis
+	log   testkit.Log
 	nodes []*Cluster
 	watch *heldup.Watch
 	full  atomic.Bool // no shard is empty
@@ -30,9 +30,9 @@ type laidOut struct {
 
 func layOut(t *testing.T, shards ...string) *laidOut {
 	t.Helper()
-	l := &laidOut{T: t, redis: map[string]*redistest.Server{}, watch: heldup.Begin(t)}
+	l := &laidOut{T: t, redis: map[string]*testkit.Redis{}, watch: heldup.Begin(t)}
 	for _, name := range shards {
-		l.redis[name] = redistest.Start(t)
+		l.redis[name] = testkit.StartRedis(t)
 	}
 	return l
 }
@@ -80,7 +80,7 @@ func (l *laidOut) node(given ...string) *Cluster {
 	return s
 }
 
-func (l *laidOut) member(name string) Member { return Member{Name: name, URL: l.redis[name].URL()} }
+func (l *laidOut) member(name string) Member { return Member{Name: name, URL: l.redis[name].URL} }
 
 func (l *laidOut) add(s *Cluster, name string) error {
 	_, err := s.AddShard(l.Context(), l.member(name), false)
@@ -133,7 +133,7 @@ func (l *laidOut) held(shard string) string {
 // the time since when.
 func (l *laidOut) saysDrained(s *Cluster, shard string) (since time.Time) {
 	l.Helper()
-	redistest.Await(l.T, 5*time.Second, "the word of "+shard, func() bool {
+	testkit.Eventually(l.T, 5*time.Second, "the word of "+shard, func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		since = s.drained[shard]
@@ -148,7 +148,7 @@ func (l *laidOut) wantActive(within time.Duration, names ...string) {
 	l.Helper()
 	begun := time.Now()
 	for _, s := range l.nodes {
-		redistest.Await(l.T, within+time.Minute, strings.Join(names, ","), func() bool {
+		testkit.Eventually(l.T, within+time.Minute, strings.Join(names, ","), func() bool {
 			now := s.Topology()
 			return slices.Equal(now.Active, names) && now.Next == nil
 		})
@@ -159,7 +159,7 @@ func (l *laidOut) wantActive(within time.Duration, names ...string) {
 // wantAnnounced tries the addition again until it is taken, or was before.
 func (l *laidOut) wantAnnounced(s *Cluster, name string) {
 	l.Helper()
-	redistest.Await(l.T, 15*time.Second, "the addition of "+name, func() bool {
+	testkit.Eventually(l.T, 15*time.Second, "the addition of "+name, func() bool {
 		err := l.add(s, name)
 		return err == nil || strings.Contains(err.Error(), "announced") || strings.Contains(err.Error(), "there is a shard")
 	})
@@ -170,7 +170,7 @@ func (l *laidOut) wantAnnounced(s *Cluster, name string) {
 func (l *laidOut) lock(s *Cluster) *proposal {
 	l.Helper()
 	var p *proposal
-	redistest.Await(l.T, lockLife, "all locks", func() bool {
+	testkit.Eventually(l.T, lockLife, "all locks", func() bool {
 		begun, err := s.propose(l.Context())
 		if err != nil {
 			return false

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"chronos/redisstore/redistest"
+	"chronos/scheduler/verify/testkit"
 )
 
 // Of two shards one can be given up by force, and replaced.
@@ -22,18 +22,18 @@ func TestOneOfTwoIsReplaced(t *testing.T) {
 	if err := l.add(s, "c"); err == nil {
 		t.Error("a shard was added by one of two")
 	}
-	redistest.Await(t, redistest.Soon, "the drain by force", func() bool {
+	testkit.Eventually(t, testkit.Soon, "the drain by force", func() bool {
 		_, err := s.DrainShard(t.Context(), "b", true)
 		return err == nil
 	})
 	l.wantActive(10*time.Second, "a")
 	l.wantAnnounced(other, "c")
 	l.wantActive(10*time.Second, "a", "c")
-	redistest.Await(t, redistest.Soon, "the removal by force", func() bool {
+	testkit.Eventually(t, testkit.Soon, "the removal by force", func() bool {
 		_, err := other.RemoveShard(t.Context(), "b", true)
 		return err == nil
 	})
-	redistest.Await(t, 5*time.Second, "all to know", func() bool { return slices.Equal(s.Shards(), []string{"a", "c"}) })
+	testkit.Eventually(t, 5*time.Second, "all to know", func() bool { return slices.Equal(s.Shards(), []string{"a", "c"}) })
 	if now := s.Topology(); len(now.Voiceless) > 0 {
 		t.Errorf("left: %+v", now)
 	}

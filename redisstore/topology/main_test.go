@@ -5,10 +5,10 @@ import (
 	"os"
 	"testing"
 
-	"chronos/redisstore/redistest"
+	"chronos/scheduler/verify/testkit"
 )
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	os.Exit(redistest.Main(m, 8)) // each of them has several Redis, which must answer in 0.5 s
+	os.Exit(testkit.Main(m, 8)) // each of them has several Redis, which must answer in 0.5 s
 }

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"chronos/redisstore/redistest"
 	"chronos/scheduler/timer"
+	"chronos/scheduler/verify/testkit"
 )
 
 // Two changes that were begun apart from each other, of which neither can be finished
@@ -37,7 +37,7 @@ func TestRivalsAreSettled(t *testing.T) {
 		l.begin(p, &begun, sh)
 	}
 	p.end()
-	redistest.Await(t, 15*time.Second, "the removal", func() bool {
+	testkit.Eventually(t, 15*time.Second, "the removal", func() bool {
 		now := s.Topology()
 		return slices.Equal(now.names(), []string{"b", "c"})
 	})

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"chronos/redisstore/redistest"
 	"chronos/scheduler/timer"
 	"chronos/scheduler/verify/heldup"
+	"chronos/scheduler/verify/testkit"
 )
 
 // A shard that was removed says so: a node that is started with it, and can reach no
@@ -44,7 +44,7 @@ func TestARemovedShardIsNotWrittenTo(t *testing.T) {
 		t.Errorf("it works by %+v", got)
 	}
 	l.redis["a"].Start()
-	redistest.Await(t, 10*time.Second, "half of the shards", func() bool { return late.Writable() == nil })
+	testkit.Eventually(t, 10*time.Second, "half of the shards", func() bool { return late.Writable() == nil })
 }
 
 // A node that has just been started writes once half of the shards say that the
@@ -64,7 +64,7 @@ func TestAStartedNodeNeedsHalfOfTheShards(t *testing.T) {
 		t.Errorf("who has seen that they agree: %v", err)
 	}
 	l.redis["b"].Start()
-	redistest.Await(t, 10*time.Second, "half of the shards", func() bool { return late.Writable() == nil })
+	testkit.Eventually(t, 10*time.Second, "half of the shards", func() bool { return late.Writable() == nil })
 }
 
 // A node that has just started gives nobody the topology that it found on a shard that
@@ -78,9 +78,9 @@ func TestAStartedNodeRestoresNothing(t *testing.T) {
 		if err := l.drain(first, name); err != nil {
 			t.Fatal(err)
 		}
-		redistest.Await(t, 10*time.Second, "the drain of "+name, func() bool { return !slices.Contains(first.Topology().Active, name) })
+		testkit.Eventually(t, 10*time.Second, "the drain of "+name, func() bool { return !slices.Contains(first.Topology().Active, name) })
 		first.o.Drained = 0 // it is tried until it may
-		redistest.Await(t, 10*time.Second, "the removal of "+name, func() bool {
+		testkit.Eventually(t, 10*time.Second, "the removal of "+name, func() bool {
 			_, err := first.RemoveShard(t.Context(), name, false)
 			return err == nil
 		})
@@ -94,7 +94,7 @@ func TestAStartedNodeRestoresNothing(t *testing.T) {
 	l.redis["c"].Do("FLUSHALL")
 	l.redis["b"].Kill()
 	late := l.node("a", "c") // a holds that c alone is left, c holds nothing
-	redistest.Throughout(t, 3*followInterval, "c is given nothing", func() bool { return l.held("c") == "" })
+	testkit.Throughout(t, 3*followInterval, "c is given nothing", func() bool { return l.held("c") == "" })
 	var refused *RefusedError
 	if _, err := late.AddShard(t.Context(), Member{Name: "a"}, false); !errors.As(err, &refused) {
 		t.Errorf("it changed the shards: %v", err)
@@ -115,7 +115,7 @@ func TestAStartedNodeFinishesWhatWasBegun(t *testing.T) {
 	l.hold("b", before)
 	l.redis["c"].Kill()
 	s := l.node("a", "b", "c")
-	redistest.Await(t, 10*time.Second, "the end of the change", func() bool { return s.Writable() == nil && s.Topology().Epoch >= 2 })
+	testkit.Eventually(t, 10*time.Second, "the end of the change", func() bool { return s.Writable() == nil && s.Topology().Epoch >= 2 })
 }
 
 // What a node found on the only shard that answered when it started, it gives up for
@@ -145,7 +145,7 @@ func TestAStartedNodeFollowsTheOthers(t *testing.T) {
 			}
 			l.redis["a"].Start()
 			l.redis["b"].Start()
-			redistest.Await(t, 15*time.Second, "what they agree on", func() bool {
+			testkit.Eventually(t, 15*time.Second, "what they agree on", func() bool {
 				now := s.Topology()
 				_, has := now.member("c")
 				return s.Writable() == nil && has == instead && now.Epoch >= 3
@@ -165,14 +165,14 @@ func TestAStartedNodeAsksAgainWhoWasRemoved(t *testing.T) {
 	l.hold("b", l.step(before, func() (Topology, error) { return before.remove("b") }))
 	l.redis["a"].Kill()
 	s := l.node("b")
-	redistest.Await(t, 5*time.Second, "the end of the connections to b", func() bool {
+	testkit.Eventually(t, 5*time.Second, "the end of the connections to b", func() bool {
 		if err := s.retire(time.Now()); err != nil {
 			t.Error(err)
 		}
 		return len(s.Connected()) == 1
 	})
 	l.redis["a"].Start()
-	redistest.Await(t, 15*time.Second, "the removal of b", func() bool {
+	testkit.Eventually(t, 15*time.Second, "the removal of b", func() bool {
 		now := s.Topology()
 		return s.Writable() == nil && now.Epoch >= 3 && slices.Equal(now.names(), []string{"a"})
 	})
@@ -189,7 +189,7 @@ func TestMoreThanHalfLostAll(t *testing.T) {
 	if _, err := s.DrainShard(t.Context(), "a", false); !errors.As(err, &refused) || !strings.Contains(err.Error(), "with force") {
 		t.Errorf("drained: %v", err)
 	}
-	redistest.Throughout(t, 2*followInterval, "it refuses writes and names epoch 4", func() bool {
+	testkit.Throughout(t, 2*followInterval, "it refuses writes and names epoch 4", func() bool {
 		err := s.Writable()
 		return errors.Is(err, timer.ErrUnavailable) && strings.Contains(err.Error(), "epoch 4")
 	})

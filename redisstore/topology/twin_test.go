@@ -9,7 +9,7 @@ import (
 
 // database is the URL of a database of a shard's Redis.
 func (l *laidOut) database(shard, n string) string {
-	return strings.TrimSuffix(l.redis[shard].URL(), "/0") + "/" + n
+	return strings.TrimSuffix(l.redis[shard].URL, "/0") + "/" + n
 }
 
 // Copies in two databases of one Redis are lost together.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"chronos/redisstore/redistest"
+	"chronos/scheduler/verify/testkit"
 )
 
 // A Redis of other nodes is not added, whoever has seen more changes: one of the two
@@ -69,7 +69,7 @@ func TestWhatAShardHoldsThatIsAdded(t *testing.T) {
 	l.hold("d", theirs)
 	refused("belongs to another chronos")
 	l.hold("d", l.topology(1, "change", "a", "d"))
-	redistest.Await(t, redistest.Soon, "the addition of one that was ours", func() bool { return l.add(s, "d") == nil })
+	testkit.Eventually(t, testkit.Soon, "the addition of one that was ours", func() bool { return l.add(s, "d") == nil })
 	l.wantActive(8*time.Second, "a", "d")
 }
 
@@ -85,7 +85,7 @@ func TestAShardIsAddedAgainAfterAllOthersWereReplaced(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.wantActive(8*time.Second, left...)
-		redistest.Await(t, 15*time.Second, "the removal of "+name, func() bool {
+		testkit.Eventually(t, 15*time.Second, "the removal of "+name, func() bool {
 			_, err := s.RemoveShard(t.Context(), name, false)
 			return err == nil
 		})

@@ -6,8 +6,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
-
 	"chronos/scheduler/verify/record"
 	"chronos/scheduler/verify/testkit"
 )
@@ -15,17 +13,12 @@ import (
 // store is a redis-server with an append-only file, as many starts as it may have.
 type store struct {
 	*testkit.Redis
-	name   string
-	client *redis.Client
+	name string
 }
 
 func newStore(t *testing.T, name string) *store {
 	t.Helper()
-	s := &store{Redis: testkit.NewRedis(t), name: name}
-	s.client = redis.NewClient(&redis.Options{Addr: s.Address})
-	t.Cleanup(func() { _ = s.client.Close() })
-	s.Start()
-	return s
+	return &store{Redis: testkit.StartRedis(t), name: name}
 }
 
 // stop has it stand still, goOn ends that.
@@ -55,7 +48,7 @@ func (r *rig) readContents(ctx context.Context) (contents, error) {
 
 // read reads a partition's keys, as lua/README.md describes them.
 func (all *contents) read(ctx context.Context, s *store, prefix string) error {
-	pipe := s.client.TxPipeline()
+	pipe := s.Admin.TxPipeline()
 	timers, leases, dead := pipe.HGetAll(ctx, prefix+"timers"), pipe.HLen(ctx, prefix+"leases"), pipe.ZCard(ctx, prefix+"dead")
 	if _, err := pipe.Exec(ctx); err != nil {
 		return err

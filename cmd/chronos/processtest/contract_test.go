@@ -8,6 +8,7 @@ import (
 
 	"chronos/api/client"
 	"chronos/cmd/chronos/processtest/timerservice"
+	"chronos/scheduler/verify/testkit"
 	"chronos/scheduler/webhook/webhooktest"
 )
 
@@ -15,7 +16,7 @@ import (
 // Service API alone works unchanged, and all that goes over the wire is as the description says.
 func TestTimerServiceAPI(t *testing.T) {
 	t.Parallel()
-	node := startNode(t, startRedis(t).URL)
+	node := startNode(t, testkit.StartRedis(t).URL)
 	timerservice.Run(t, node.url, described(t))
 	if err := node.Stop(15 * time.Second); err != nil {
 		t.Errorf("stop: %v", err)
@@ -26,7 +27,7 @@ func TestTimerServiceAPI(t *testing.T) {
 // fired once each, and a batch that is sent again makes none anew.
 func TestBatches(t *testing.T) {
 	t.Parallel()
-	a, b := startRedis(t), startRedis(t)
+	a, b := testkit.StartRedis(t), testkit.StartRedis(t)
 	shards := a.URL + ",other=" + b.URL
 	nodes := []*nodeProcess{startNode(t, shards), startNode(t, shards)}
 	receiver := webhooktest.New(t)
@@ -67,8 +68,8 @@ func TestBatches(t *testing.T) {
 			t.Errorf("timer %d was called back %d times, want %d", i, got, want)
 		}
 	}
-	for _, shard := range []*redisServer{a, b} {
-		if n, err := shard.client.DBSize(t.Context()).Result(); err != nil || n == 0 {
+	for _, shard := range []*testkit.Redis{a, b} {
+		if n, err := shard.Admin.DBSize(t.Context()).Result(); err != nil || n == 0 {
 			t.Errorf("a shard has %d keys, %v: the batch was not spread", n, err)
 		}
 	}

@@ -19,7 +19,7 @@ import (
 // while another is drained. At the end each timer that waited all the time has its
 // copies where they belong, and nowhere else.
 func (r *rig) churn() {
-	added := &shardProcess{name: "d", redisServer: newRedis(r.t)}
+	added := &shardProcess{name: "d", Redis: testkit.NewRedis(r.t)}
 	r.cluster.startShard(added)
 	r.cluster.shards = append(r.cluster.shards, added)
 	keys := r.createWaiting(r.plan.either(500, 5000))
@@ -170,9 +170,9 @@ func (r *rig) openStore() *redisstore.Store {
 // misplaced names a timer that isn't where it belongs, "" if all are.
 func (r *rig) misplaced(store *redisstore.Store, keys []string) string {
 	r.t.Helper()
-	servers := map[string]*redisServer{}
+	servers := map[string]*testkit.Redis{}
 	for _, s := range r.cluster.shards {
-		servers[s.name] = s.redisServer
+		servers[s.name] = s.Redis
 	}
 	places := placesOf(r.t, servers)
 	for _, key := range keys {
@@ -199,10 +199,10 @@ func (r *rig) forgetWaiting(keys []string) {
 			for i, key := range keys {
 				members[i] = key
 			}
-			if err := s.client.ZRem(r.t.Context(), prefix+"due", members...).Err(); err != nil {
+			if err := s.Admin.ZRem(r.t.Context(), prefix+"due", members...).Err(); err != nil {
 				r.t.Fatal(err)
 			}
-			if err := s.client.HDel(r.t.Context(), prefix+"timers", keys...).Err(); err != nil {
+			if err := s.Admin.HDel(r.t.Context(), prefix+"timers", keys...).Err(); err != nil {
 				r.t.Fatal(err)
 			}
 		}

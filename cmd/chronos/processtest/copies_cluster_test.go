@@ -39,7 +39,7 @@ type nodeLog struct {
 }
 
 type shardProcess struct {
-	*redisServer
+	*testkit.Redis
 	name string
 }
 
@@ -59,7 +59,7 @@ func newCluster(t *testing.T, j *journal, proxied bool) *cluster {
 	t.Helper()
 	c := &cluster{t: t, journal: j}
 	for _, name := range shardNames {
-		s := &shardProcess{name: name, redisServer: newRedis(t)}
+		s := &shardProcess{name: name, Redis: testkit.NewRedis(t)}
 		c.shards = append(c.shards, s)
 		c.startShard(s)
 	}
@@ -95,7 +95,7 @@ func newCluster(t *testing.T, j *journal, proxied bool) *cluster {
 func (c *cluster) startShard(s *shardProcess) {
 	c.t.Helper()
 	s.Start()
-	if err := s.client.ConfigSet(c.t.Context(), "appendfsync", "no").Err(); err != nil {
+	if err := s.Admin.ConfigSet(c.t.Context(), "appendfsync", "no").Err(); err != nil {
 		c.t.Fatalf("shard %s: %v", s.name, err)
 	}
 }

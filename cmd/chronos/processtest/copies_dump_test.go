@@ -39,11 +39,11 @@ func (c *cluster) readContents(ctx context.Context) (contents, error) {
 }
 
 func (all *contents) readShard(ctx context.Context, s *shardProcess) error {
-	now, err := s.client.Time(ctx).Result()
+	now, err := s.Admin.Time(ctx).Result()
 	if err != nil {
 		return err
 	}
-	keys, err := s.client.Keys(ctx, "*").Result()
+	keys, err := s.Admin.Keys(ctx, "*").Result()
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (all *contents) stray(s *shardProcess, key string) {
 
 // readPartition reads the keys of a partition at one instant.
 func (all *contents) readPartition(ctx context.Context, s *shardProcess, prefix string, now time.Time) error {
-	pipe := s.client.TxPipeline()
+	pipe := s.Admin.TxPipeline()
 	timers, leased := pipe.HGetAll(ctx, prefix+"timers"), pipe.HGetAll(ctx, prefix+"leases")
 	due, dead := pipe.ZRangeWithScores(ctx, prefix+"due", 0, -1), pipe.ZCard(ctx, prefix+"dead")
 	if _, err := pipe.Exec(ctx); err != nil {

@@ -14,7 +14,7 @@ import (
 // empty; in a full run three times.
 func (r *rig) changeShards() {
 	for round := range r.plan.either(1, 3) {
-		added := &shardProcess{name: string(rune('d' + round)), redisServer: newRedis(r.t)}
+		added := &shardProcess{name: string(rune('d' + round)), Redis: testkit.NewRedis(r.t)}
 		r.cluster.startShard(added)
 		r.cluster.shards = append(r.cluster.shards, added)
 		r.change("add", http.MethodPost, "/topology/shards", `{"name": "`+added.name+`", "url": "`+added.URL+`"}`)

@@ -52,7 +52,7 @@ func TestDeadLetters(t *testing.T) {
 	t.Parallel()
 	receiver := webhooktest.New(t)
 	receiver.Respond(func(webhooktest.Call) webhooktest.Answer { return webhooktest.Answer{Status: http.StatusTeapot} })
-	redis := startRedis(t)
+	redis := testkit.StartRedis(t)
 	node := startNode(t, redis.URL, "CHRONOS_ATTEMPTS=2")
 	asker := newAPI(t)
 	const timers = 12

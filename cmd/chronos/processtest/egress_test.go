@@ -114,7 +114,7 @@ func portOf(t *testing.T, url string) string {
 func TestCallbacksReachNoAdminListener(t *testing.T) {
 	t.Parallel()
 	const want = "address not allowed: admin listener of this node"
-	redis := startRedis(t)
+	redis := testkit.StartRedis(t)
 	for admin, hosts := range map[string][]string{"127.0.0.1:0": {"127.0.0.1", "localhost", "[::ffff:127.0.0.1]"}, ":0": machineAddresses(t)} {
 		node := startOperated(t, redis.URL, admin)
 		for _, host := range hosts {
@@ -134,9 +134,9 @@ func TestCallbacksReachNoAdminListener(t *testing.T) {
 func TestCallbacksReachNoRedis(t *testing.T) {
 	t.Parallel()
 	const want = "address not allowed: Redis of this cluster"
-	first, named, added, stranger := startRedis(t), startRedis(t), startRedis(t), startRedis(t)
+	first, named, added, stranger := testkit.StartRedis(t), testkit.StartRedis(t), testkit.StartRedis(t), testkit.StartRedis(t)
 	node := startOperated(t, first.URL+",named=redis://localhost:"+portOf(t, named.URL)+"/0", "127.0.0.1:0")
-	refused := func(what string, redis *redisServer) {
+	refused := func(what string, redis *testkit.Redis) {
 		t.Helper()
 		for _, host := range []string{"127.0.0.1", "localhost", "[::ffff:127.0.0.1]"} {
 			if got := node.failureOf(t, "http://"+host+":"+portOf(t, redis.URL)+"/"); got != want {
@@ -206,7 +206,7 @@ func TestCallbacksTrustTheOperatorsAuthorities(t *testing.T) {
 	file, system := filepath.Join(dir, "ours.pem"), filepath.Join(dir, "system.pem")
 	writeFile(t, file, "# authorities of ours\n", ours.certificate)
 	writeFile(t, system, systems.certificate)
-	node := startNode(t, startRedis(t).URL, "CHRONOS_CALLBACK_CA_FILE="+file, "SSL_CERT_FILE="+system, "SSL_CERT_DIR="+dir+"/none")
+	node := startNode(t, testkit.StartRedis(t).URL, "CHRONOS_CALLBACK_CA_FILE="+file, "SSL_CERT_FILE="+system, "SSL_CERT_DIR="+dir+"/none")
 	plain := &operated{nodeProcess: node, client: clientOf(t, node)}
 	for what, receiver := range map[string]*secureReceiver{"the operator's": ours, "the system's": systems} {
 		if _, err := plain.client.Create(t.Context(), client.Timer{URI: receiver.url}); err != nil {

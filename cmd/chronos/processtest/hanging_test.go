@@ -24,7 +24,7 @@ func TestHangingDestinations(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(fmt.Sprintf("%d slots, %d hanging", test.slots, test.hanging), func(t *testing.T) {
-			node := startNode(t, startRedis(t).URL, fmt.Sprintf("CHRONOS_SLOTS=%d", test.slots))
+			node := startNode(t, testkit.StartRedis(t).URL, fmt.Sprintf("CHRONOS_SLOTS=%d", test.slots))
 			client, receiver := newAPI(t), webhooktest.New(t)
 			const others = 200
 			control := lateness(t, client, node, receiver, others)

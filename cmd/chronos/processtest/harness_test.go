@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	chronosapi "chronos/api"
 	"chronos/api/openapitest"
 	"chronos/cmd/internal/localtoken"
@@ -27,27 +25,6 @@ var binary string
 
 func TestMain(m *testing.M) {
 	os.Exit(heldup.Main(testkit.WithBinary(m, "chronos/cmd/chronos", &binary), os.Stderr))
-}
-
-// redisServer is a redis-server with an append-only file, and a client of it.
-type redisServer struct {
-	*testkit.Redis
-	client *redis.Client
-}
-
-func newRedis(t *testing.T) *redisServer {
-	t.Helper()
-	r := &redisServer{Redis: testkit.NewRedis(t)}
-	r.client = redis.NewClient(&redis.Options{Addr: r.Address})
-	t.Cleanup(func() { _ = r.client.Close() })
-	return r
-}
-
-func startRedis(t *testing.T) *redisServer {
-	t.Helper()
-	r := newRedis(t)
-	r.Start()
-	return r
 }
 
 type nodeProcess struct {

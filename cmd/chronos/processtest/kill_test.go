@@ -74,7 +74,7 @@ func enough(waiting, underWay []string) bool { return len(waiting) >= 100 && len
 // TestKilledNode kills a node that has timers in its wheel and callbacks under
 // way: the other fires them all, in the promised time.
 func TestKilledNode(t *testing.T) {
-	store := startRedis(t)
+	store := testkit.StartRedis(t)
 	nodes := []*nodeProcess{startNode(t, store.URL), startNode(t, store.URL)}
 	receiver := webhooktest.New(t)
 	receiver.Respond(func(c webhooktest.Call) webhooktest.Answer {
@@ -104,12 +104,12 @@ func TestKilledNode(t *testing.T) {
 	var waiting, underWay []string
 	testkit.Eventually(t, 20*time.Second, "a node has 100 timers in its wheel and 50 callbacks under way", func() bool {
 		for _, n := range nodes {
-			if waiting, underWay = leasesOf(t, store.client, n.id); !enough(waiting, underWay) {
+			if waiting, underWay = leasesOf(t, store.Admin, n.id); !enough(waiting, underWay) {
 				continue
 			}
 			// Stopped, so that what is counted is what it has when it is killed.
 			n.Signal(syscall.SIGSTOP)
-			if waiting, underWay = leasesOfStopped(t, store.client, n.id); enough(waiting, underWay) {
+			if waiting, underWay = leasesOfStopped(t, store.Admin, n.id); enough(waiting, underWay) {
 				killed = n
 				return true
 			}
@@ -204,7 +204,7 @@ func within(t *testing.T, what string, keys []string, arrivals, due map[string]t
 // comes twice, and the node ends by itself.
 func TestStoppedNode(t *testing.T) {
 	t.Parallel()
-	store := startRedis(t)
+	store := testkit.StartRedis(t)
 	leaving, staying := startNode(t, store.URL), startNode(t, store.URL)
 	receiver := webhooktest.New(t)
 	receiver.Respond(func(c webhooktest.Call) webhooktest.Answer {

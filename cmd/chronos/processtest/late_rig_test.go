@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"chronos/scheduler/timer"
+	"chronos/scheduler/verify/testkit"
 	"chronos/scheduler/webhook/webhooktest"
 )
 
 // lateRig is two nodes on three Redis, with a link between each node and each Redis.
 type lateRig struct {
 	t        *testing.T
-	shards   []*redisServer
+	shards   []*testkit.Redis
 	nodes    []*nodeProcess
 	links    [][]*link // by node, then by shard
 	receiver *webhooktest.Receiver
@@ -24,7 +25,7 @@ func newLateRig(t *testing.T, env ...string) *lateRig {
 	t.Helper()
 	r := &lateRig{t: t, receiver: webhooktest.New(t), client: newAPI(t)}
 	for range 3 {
-		r.shards = append(r.shards, startRedis(t))
+		r.shards = append(r.shards, testkit.StartRedis(t))
 	}
 	for range 2 {
 		var links []*link
@@ -96,7 +97,7 @@ func (r *lateRig) holds(shard int, key string) bool {
 func (r *lateRig) copyOn(shard int, key string) (version timer.Version, lives bool) {
 	r.t.Helper()
 	for p := range 16 {
-		record, err := r.shards[shard].client.HGet(r.t.Context(), "chronos:{http."+twoDigits(p)+"}:timers", key).Result()
+		record, err := r.shards[shard].Admin.HGet(r.t.Context(), "chronos:{http."+twoDigits(p)+"}:timers", key).Result()
 		if err != nil {
 			continue
 		}

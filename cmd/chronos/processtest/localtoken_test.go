@@ -105,8 +105,8 @@ func filesOf(t *testing.T, data, runtime string) (files []string) {
 func TestCommandsFindTheToken(t *testing.T) {
 	t.Parallel()
 	runtime := t.TempDir()
-	first := startNode(t, startRedis(t).URL, "XDG_RUNTIME_DIR="+runtime)
-	second := startNode(t, startRedis(t).URL, "XDG_RUNTIME_DIR="+runtime, "CHRONOS_ADMIN_LISTEN=0.0.0.0:0", "CHRONOS_ADMIN_OPEN=true", "CHRONOS_ADMIN_HOSTS=chronos.test")
+	first := startNode(t, testkit.StartRedis(t).URL, "XDG_RUNTIME_DIR="+runtime)
+	second := startNode(t, testkit.StartRedis(t).URL, "XDG_RUNTIME_DIR="+runtime, "CHRONOS_ADMIN_LISTEN=0.0.0.0:0", "CHRONOS_ADMIN_OPEN=true", "CHRONOS_ADMIN_HOSTS=chronos.test")
 	if first.token == second.token || first.token == "" || second.token == "" {
 		t.Fatal("two nodes have no token each")
 	}
@@ -156,7 +156,7 @@ func TestCommandsFindTheToken(t *testing.T) {
 	// A node that was killed leaves a file, whose token the next node on the port does not take.
 	address := strings.TrimPrefix(first.admin, "http://")
 	first.Kill()
-	next := startNode(t, startRedis(t).URL, "XDG_RUNTIME_DIR="+runtime, "CHRONOS_ADMIN_LISTEN="+address)
+	next := startNode(t, testkit.StartRedis(t).URL, "XDG_RUNTIME_DIR="+runtime, "CHRONOS_ADMIN_LISTEN="+address)
 	if next.admin != first.admin || next.token == first.token {
 		t.Errorf("the next node is at %s, want %s, with a token of its own", next.admin, first.admin)
 	}
@@ -175,7 +175,7 @@ func TestForeignTokenDirectoryIsRefused(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(runtime, "chronos"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	node := testkit.Start(t, nodeEnv(t, startRedis(t).URL, "XDG_RUNTIME_DIR="+runtime), binary)
+	node := testkit.Start(t, nodeEnv(t, testkit.StartRedis(t).URL, "XDG_RUNTIME_DIR="+runtime), binary)
 	<-node.Done
 	if said := node.Log.String(); node.Err == nil || !strings.Contains(said, runtime+"/chronos") || !strings.Contains(said, "0755") || !strings.Contains(said, "XDG_RUNTIME_DIR") {
 		t.Errorf("%v: %s", node.Err, said)

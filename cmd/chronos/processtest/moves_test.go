@@ -21,10 +21,10 @@ const movedTimers = 100_000
 // as it was, and it is empty.
 func TestAFourthShardMovesItsShare(t *testing.T) {
 	t.Parallel()
-	shards := map[string]*redisServer{}
+	shards := map[string]*testkit.Redis{}
 	var urls []string
 	for _, name := range []string{"a", "b", "c", "d"} {
-		shards[name] = startRedis(t)
+		shards[name] = testkit.StartRedis(t)
 		urls = append(urls, name+"="+shards[name].URL)
 	}
 	node := startNode(t, "", "CHRONOS_REDIS="+strings.Join(urls[:3], ","), "CHRONOS_SWEEP_RATE=1000000")
@@ -69,7 +69,7 @@ func TestAFourthShardMovesItsShare(t *testing.T) {
 		status, _ := node.askTopology(t, http.MethodDelete, "/topology/shards/d", "")
 		return status == http.StatusOK
 	})
-	if left := placesOf(t, map[string]*redisServer{"d": shards["d"]}); len(left) > 0 {
+	if left := placesOf(t, map[string]*testkit.Redis{"d": shards["d"]}); len(left) > 0 {
 		t.Errorf("%d copies are left on the shard that was drained", len(left))
 	}
 }
@@ -87,7 +87,7 @@ func wantAbout(t *testing.T, what string, got, of int, share float64) {
 // createMany creates timers that are due in an hour, with two copies each, until so
 // many are where they belong, and returns their records. On a busy machine a shard
 // may be silent for a moment; what was put elsewhere then is left out.
-func createMany(t *testing.T, url string, shards map[string]*redisServer) map[string]map[string]string {
+func createMany(t *testing.T, url string, shards map[string]*testkit.Redis) map[string]map[string]string {
 	t.Helper()
 	c, err := client.New(url)
 	if err != nil {
@@ -122,12 +122,12 @@ func createMany(t *testing.T, url string, shards map[string]*redisServer) map[st
 }
 
 // placesOf are the records of all timers, by key and shard.
-func placesOf(t *testing.T, shards map[string]*redisServer) map[string]map[string]string {
+func placesOf(t *testing.T, shards map[string]*testkit.Redis) map[string]map[string]string {
 	t.Helper()
 	all := map[string]map[string]string{}
 	for name, s := range shards {
 		for p := range 16 {
-			records, err := s.client.HGetAll(t.Context(), fmt.Sprintf("chronos:{http.%02d}:timers", p)).Result()
+			records, err := s.Admin.HGetAll(t.Context(), fmt.Sprintf("chronos:{http.%02d}:timers", p)).Result()
 			if err != nil {
 				t.Fatal(err)
 			}

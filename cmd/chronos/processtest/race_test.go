@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"chronos/scheduler/verify/testkit"
 	"chronos/scheduler/webhook/webhooktest"
 )
 
@@ -17,7 +18,7 @@ func TestRacedWrites(t *testing.T) {
 		count  = 5000
 		spread = 10 * time.Second
 	)
-	store := startRedis(t)
+	store := testkit.StartRedis(t)
 	nodes := []*nodeProcess{startNode(t, store.URL), startNode(t, store.URL)}
 	receiver := webhooktest.New(t)
 	receiver.Respond(func(c webhooktest.Call) webhooktest.Answer {

@@ -23,7 +23,7 @@ func TestARepeatedCreateIsCalledOnce(t *testing.T) {
 	t.Run("wiped", func(t *testing.T) {
 		t.Parallel()
 		repeatCreates(t, count, func(*lateRig, int) {}, func(r *lateRig, shard int) {
-			if err := r.shards[shard].client.FlushAll(t.Context()).Err(); err != nil {
+			if err := r.shards[shard].Admin.FlushAll(t.Context()).Err(); err != nil {
 				t.Fatal(err)
 			}
 		})

@@ -109,7 +109,7 @@ func (r *resyncer) once(shard string, limit int, between func()) (times map[stri
 // are created, fire and are retried, and while a shard comes.
 func TestResync(t *testing.T) {
 	t.Parallel()
-	first, second, third := startRedis(t), startRedis(t), startRedis(t)
+	first, second, third := testkit.StartRedis(t), testkit.StartRedis(t), testkit.StartRedis(t)
 	node := startNode(t, first.URL+",b="+second.URL)
 	receiver := webhooktest.New(t)
 	r := &resyncer{t: t, node: node, client: &http.Client{Transport: described(t).Transport(t, nil), Timeout: 10 * time.Second}}

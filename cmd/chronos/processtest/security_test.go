@@ -74,7 +74,7 @@ func TestTokensAreReplacedWithoutAGap(t *testing.T) {
 	replacement, newLine := newToken(t, "orders", tokens.Write)
 	reader, readLine := newToken(t, "grafana", tokens.Read)
 	writeFile(t, file, oldLine, readLine)
-	node := startNode(t, startRedis(t).URL, "CHRONOS_TOKENS_FILE="+file, "CHRONOS_LOG_LEVEL=debug")
+	node := startNode(t, testkit.StartRedis(t).URL, "CHRONOS_TOKENS_FILE="+file, "CHRONOS_LOG_LEVEL=debug")
 
 	timer := client.Timer{Interval: time.Hour, URI: "http://127.0.0.1:9/"}
 	create := func(token string) string {
@@ -126,7 +126,7 @@ func TestSignedAndGuardedCallbacks(t *testing.T) {
 		_, _ = rand.Read(raw) // never fails
 		secrets = append(secrets, "whsec_"+base64.StdEncoding.EncodeToString(raw))
 	}
-	node := startNode(t, startRedis(t).URL, "CHRONOS_WEBHOOK_SECRETS="+strings.Join(secrets, ","),
+	node := startNode(t, testkit.StartRedis(t).URL, "CHRONOS_WEBHOOK_SECRETS="+strings.Join(secrets, ","),
 		"CHRONOS_CALLBACK_DENY=127.0.0.3,*.denied.test", "CHRONOS_LOG_LEVEL=debug", "HTTP_PROXY=http://127.0.0.1:1", "http_proxy=http://127.0.0.1:1")
 	c := clientOf(t, node)
 
@@ -162,7 +162,7 @@ func TestSignedAndGuardedCallbacks(t *testing.T) {
 // TestCreateOnceOverNodes: what one node has taken, another one knows.
 func TestCreateOnceOverNodes(t *testing.T) {
 	t.Parallel()
-	redis := startRedis(t)
+	redis := testkit.StartRedis(t)
 	nodes := []*nodeProcess{startNode(t, redis.URL), startNode(t, redis.URL)}
 	receiver := webhooktest.New(t)
 	timer := client.Timer{Interval: 300 * time.Millisecond, URI: receiver.URL(), Opaque: "once"}
@@ -202,7 +202,7 @@ func TestCreateOnceOverNodes(t *testing.T) {
 // from Redis, callbacks and health checks.
 func TestFewOpenFiles(t *testing.T) {
 	t.Parallel()
-	node := awaitNode(t, testkit.Start(t, nodeEnv(t, startRedis(t).URL), "sh", "-c", "ulimit -n 1024 && exec "+binary))
+	node := awaitNode(t, testkit.Start(t, nodeEnv(t, testkit.StartRedis(t).URL), "sh", "-c", "ulimit -n 1024 && exec "+binary))
 	receiver := webhooktest.New(t)
 	timer := client.Timer{Interval: 3 * time.Second, URI: receiver.URL()}
 	if _, err := clientOf(t, node).Create(t.Context(), timer); err != nil {

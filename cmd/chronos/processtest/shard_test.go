@@ -18,8 +18,8 @@ import (
 // on the dead shard fires as soon as that shard is back.
 func TestShardDown(t *testing.T) {
 	t.Parallel()
-	up := startRedis(t)
-	late := newRedis(t)
+	up := testkit.StartRedis(t)
+	late := testkit.NewRedis(t)
 	node := startNode(t, up.URL+",late="+late.URL)
 	receiver, client := webhooktest.New(t), newAPI(t)
 
@@ -57,7 +57,7 @@ func TestShardDown(t *testing.T) {
 	kept, _ := creates()
 	// Redis answers before the file has it while an fsync is under way.
 	testkit.Eventually(t, 5*time.Second, "the append-only file has it all", func() bool {
-		info := late.client.Info(t.Context(), "persistence").Val()
+		info := late.Admin.Info(t.Context(), "persistence").Val()
 		return strings.Contains(info, "aof_buffer_length:0\r\n")
 	})
 	late.Kill()
@@ -116,7 +116,7 @@ func singleCopy(interval time.Duration, uri string) string {
 // data, and the log says so.
 func TestFirstStartHasLostNothing(t *testing.T) {
 	t.Parallel()
-	node := startNode(t, startRedis(t).URL+",b="+startRedis(t).URL)
+	node := startNode(t, testkit.StartRedis(t).URL+",b="+testkit.StartRedis(t).URL)
 	testkit.Eventually(t, 20*time.Second, "the node finds an empty shard", func() bool {
 		return strings.Contains(node.Log.String(), `msg="the shard is empty; all shards are swept`)
 	})

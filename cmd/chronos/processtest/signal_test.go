@@ -21,7 +21,7 @@ import (
 // waits for it, the second doesn't.
 func TestSecondSignalEndsAtOnce(t *testing.T) {
 	t.Parallel()
-	node := startNode(t, startRedis(t).URL)
+	node := startNode(t, testkit.StartRedis(t).URL)
 	receiver := webhooktest.New(t)
 	receiver.Respond(func(webhooktest.Call) webhooktest.Answer { return webhooktest.Answer{Hang: true} })
 	newAPI(t).create(t, node, 0, receiver.URL(), "")

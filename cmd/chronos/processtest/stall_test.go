@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"chronos/scheduler/verify/heldup"
+	"chronos/scheduler/verify/testkit"
 	"chronos/scheduler/webhook/webhooktest"
 )
 
@@ -21,7 +22,7 @@ func TestStoppedRedis(t *testing.T) {
 		callback = 100 * time.Millisecond
 		stall    = 5 * time.Second
 	)
-	store := startRedis(t)
+	store := testkit.StartRedis(t)
 	nodes := []*nodeProcess{startNode(t, store.URL), startNode(t, store.URL)}
 	receiver := webhooktest.New(t)
 	receiver.Respond(func(webhooktest.Call) webhooktest.Answer { return webhooktest.Answer{Delay: callback} })

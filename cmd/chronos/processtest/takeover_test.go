@@ -19,7 +19,7 @@ func TestCallbacksOperateNothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	node := startEmbeddedNode(t, "CHRONOS_DATA_DIR="+dir, "CHRONOS_ATTEMPTS=1")
 	t.Cleanup(func() { killRedisIn(t, dir) })
-	stranger := startRedis(t)
+	stranger := testkit.StartRedis(t)
 	asker := newAPI(t)
 	before := node.topology(t, http.MethodGet, "/topology", "")
 
@@ -47,7 +47,7 @@ func TestCallbacksOperateNothing(t *testing.T) {
 	if after := node.topology(t, http.MethodGet, "/topology", ""); fmt.Sprint(names(after)) != fmt.Sprint(names(before)) {
 		t.Errorf("the topology has %v, want %v", names(after), names(before))
 	}
-	if keys, err := stranger.client.Keys(t.Context(), "*").Result(); err != nil || len(keys) > 0 {
+	if keys, err := stranger.Admin.Keys(t.Context(), "*").Result(); err != nil || len(keys) > 0 {
 		t.Errorf("a stranger's Redis has %q, %v", keys, err)
 	}
 }
@@ -64,8 +64,8 @@ func names(view shownTopology) (all []string) {
 // send simple requests, and can have its own name lead to the node.
 func TestPagesOperateNothing(t *testing.T) {
 	t.Parallel()
-	node := startNode(t, startRedis(t).URL)
-	stranger := startRedis(t)
+	node := startNode(t, testkit.StartRedis(t).URL)
+	stranger := testkit.StartRedis(t)
 	before := node.topology(t, http.MethodGet, "/topology", "")
 	add := `{"name":"thief","url":"` + stranger.URL + `"}`
 	host := strings.TrimPrefix(node.admin, "http://")

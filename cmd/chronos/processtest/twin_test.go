@@ -4,13 +4,15 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"chronos/scheduler/verify/testkit"
 )
 
 // TestTwoDatabasesOfOneRedis: a second database of a Redis is no second place for copies. It
 // is refused, and shown as a problem where force let it in.
 func TestTwoDatabasesOfOneRedis(t *testing.T) {
 	t.Parallel()
-	redis := startRedis(t)
+	redis := testkit.StartRedis(t)
 	node := startNode(t, redis.URL)
 	body := `{"name": "b", "url": "` + strings.TrimSuffix(redis.URL, "/0") + `/1"}`
 	got := node.ask(t, http.MethodPost, "/topology/shards", body)

@@ -1,24 +1,29 @@
 package testkit
 
 import (
-	"bufio"
+	"context"
+	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // Redis is a redis-server that a test may end and start again.
 type Redis struct {
-	*Process                   // that runs, or ran last
-	Network, Address, URL, Dir string
+	*Process                         // that runs, or ran last
+	Network, Address, URL, Port, Dir string
+	Args                             []string      // of the next start
+	Admin                            *redis.Client // of the test itself
 
-	t    testing.TB
-	env  []string
-	args []string
+	t   testing.TB
+	env []string
 }
 
 // NewRedis is a redis-server that was not started yet, with an append-only file. Of two
@@ -27,10 +32,18 @@ func NewRedis(t testing.TB, args ...string) *Redis {
 	t.Helper()
 	dir, port := t.TempDir(), FreePort(t)
 	address := net.JoinHostPort("127.0.0.1", port)
-	return &Redis{
-		Network: "tcp", Address: address, URL: "redis://" + address + "/0", Dir: dir, t: t,
-		args: append([]string{"--port", port, "--bind", "127.0.0.1", "--dir", dir, "--appendonly", "yes", "--save", "", "--loglevel", "warning"}, args...),
-	}
+	return (&Redis{
+		Network: "tcp", Address: address, URL: "redis://" + address + "/0", Port: port, Dir: dir, t: t,
+		Args: append([]string{"--port", port, "--bind", "127.0.0.1", "--dir", dir, "--appendonly", "yes", "--save", "", "--loglevel", "warning"}, args...),
+	}).withAdmin()
+}
+
+// StartRedis starts a redis-server as NewRedis makes it.
+func StartRedis(t testing.TB, args ...string) *Redis {
+	t.Helper()
+	r := NewRedis(t, args...)
+	r.Start()
+	return r
 }
 
 // StartVolatileRedis starts a redis-server that keeps nothing. It listens on a socket in the
@@ -39,18 +52,32 @@ func StartVolatileRedis(t testing.TB, env ...string) *Redis {
 	t.Helper()
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "s")
-	r := &Redis{
+	r := (&Redis{
 		Network: "unix", Address: socket, URL: "unix://" + socket, Dir: dir, t: t, env: env,
-		args: []string{"--port", "0", "--unixsocket", socket, "--dir", dir, "--appendonly", "no", "--save", ""},
-	}
+		Args: []string{"--port", "0", "--unixsocket", socket, "--dir", dir, "--appendonly", "no", "--save", ""},
+	}).withAdmin()
 	r.Start()
 	return r
 }
 
-// Start starts the redis-server with what is in its folder, and returns when it answers.
+func (r *Redis) withAdmin() *Redis {
+	r.Admin = redis.NewClient(&redis.Options{
+		Network: r.Network, Addr: r.Address, DisableIdentity: true, Protocol: 2, ContextTimeoutEnabled: true,
+	})
+	r.t.Cleanup(func() { _ = r.Admin.Close() })
+	return r
+}
+
+// Launch starts the redis-server with what is in its folder, and does not wait for an answer.
+func (r *Redis) Launch() {
+	r.t.Helper()
+	r.Process = Start(r.t, append(os.Environ(), r.env...), Program(r.t, "redis-server"), r.Args...)
+}
+
+// Start is Launch, and returns when the redis-server answers.
 func (r *Redis) Start() {
 	r.t.Helper()
-	r.Process = Start(r.t, append(os.Environ(), r.env...), Program(r.t, "redis-server"), r.args...)
+	r.Launch()
 	r.AwaitAnswer()
 }
 
@@ -58,37 +85,45 @@ func (r *Redis) Start() {
 // since it was free: what that one answers does not count.
 func (r *Redis) AwaitAnswer() {
 	r.t.Helper()
-	own := fmt.Sprintf("process_id:%d\r\n", r.PID())
-	Eventually(r.t, 10*time.Second, "redis-server answers, and no other process at "+r.Address, func() bool {
+	Eventually(r.t, Soon, "redis-server answers, and no other process at "+r.Address, func() bool {
 		select {
 		case <-r.Done:
 			r.t.Fatalf("redis-server ended: %v\n%s", r.Err, r.Log)
 		default:
 		}
-		return r.says("PING\r\nINFO server\r\n", "+PONG\r\n", own)
+		return r.answers()
 	})
 }
 
-// says sends commands and reports whether the first line of the answer, and one of the
-// others, are what is wanted.
-func (r *Redis) says(commands, first, other string) bool {
-	conn, err := net.DialTimeout(r.Network, r.Address, time.Second) //nolint:noctx // it has a limit
+func (r *Redis) answers() bool {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second) // the server may stand still
+	defer cancel()
+	if err := r.Admin.Ping(ctx).Err(); err != nil {
+		return redis.HasErrorPrefix(err, "NOAUTH") // the test has given the server a password
+	}
+	info, err := r.Admin.Info(ctx, "server").Result()
+	return err == nil && strings.Contains(info, fmt.Sprintf("process_id:%d\r\n", r.PID()))
+}
+
+// Do runs a command of the test itself.
+func (r *Redis) Do(args ...any) any {
+	r.t.Helper()
+	answer, err := r.Admin.Do(r.t.Context(), args...).Result()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		r.t.Fatalf("%v: %v", args, err)
+	}
+	return answer
+}
+
+// Calls is how often the redis-server executed a command.
+func (r *Redis) Calls(command string) int {
+	r.t.Helper()
+	info, err := r.Admin.Info(r.t.Context(), "commandstats").Result()
 	if err != nil {
-		return false
+		r.t.Fatal(err)
 	}
-	defer conn.Close()                                //nolint:errcheck // nothing is left to write
-	_ = conn.SetDeadline(time.Now().Add(time.Second)) // of a server that stands still
-	if _, err := io.WriteString(conn, commands); err != nil {
-		return false
-	}
-	answer := bufio.NewReader(conn)
-	if line, err := answer.ReadString('\n'); err != nil || line != first {
-		return false
-	}
-	for {
-		line, err := answer.ReadString('\n')
-		if err != nil || line == other {
-			return err == nil
-		}
-	}
+	_, stat, _ := strings.Cut(info, "cmdstat_"+command+":calls=")
+	number, _, _ := strings.Cut(stat, ",")
+	n, _ := strconv.Atoi(number)
+	return n
 }

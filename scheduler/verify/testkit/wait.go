@@ -5,6 +5,9 @@ import (
 	"time"
 )
 
+// Soon is how long tests wait for what must come by itself, also on a busy machine.
+const Soon = 15 * time.Second
+
 // Eventually polls until a condition holds, and ends the test if that takes too long.
 func Eventually(t testing.TB, within time.Duration, what string, holds func() bool) {
 	t.Helper()
@@ -28,4 +31,22 @@ func Await(t testing.TB, within time.Duration, what string, holds func() bool) b
 		<-time.After(min(max(waited/20, time.Millisecond), 250*time.Millisecond, within-waited))
 	}
 	return true
+}
+
+// Throughout polls for a while, and ends the test if a condition does not hold.
+func Throughout(t testing.TB, while time.Duration, what string, holds func() bool) {
+	t.Helper()
+	end, tick := time.NewTimer(while), time.NewTicker(50*time.Millisecond)
+	defer end.Stop()
+	defer tick.Stop()
+	for {
+		if !holds() {
+			t.Fatalf("within %v it did not hold that %s", while, what)
+		}
+		select {
+		case <-tick.C:
+		case <-end.C:
+			return
+		}
+	}
 }

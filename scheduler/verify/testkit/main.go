@@ -1,4 +1,4 @@
-package redistest
+package testkit
 
 import (
 	"flag"
@@ -10,9 +10,9 @@ import (
 	"chronos/scheduler/verify/heldup"
 )
 
-// Main runs so many tests at once, unless the command line says how many: nearly all
-// tests wait for a Redis, and a processor has nothing to do meanwhile. The caller has parsed
-// the flags.
+// Main runs the tests of a package that measures hold-ups, so many at once unless the
+// command line says how many: nearly all of them wait for a Redis, and a processor has
+// nothing to do meanwhile. The caller has parsed the flags. Main returns the exit status.
 func Main(m *testing.M, atOnce int) int {
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
