@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,15 +17,16 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// lateConn has what is read from it come later.
+// lateConn holds back each answer while a test has the lock.
 type lateConn struct {
 	net.Conn
-	late *atomic.Int64 // ns
+	late *sync.RWMutex
 }
 
 func (c lateConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	<-time.After(time.Duration(c.late.Load()))
+	c.late.RLock()
+	defer c.late.RUnlock()
 	return n, err
 }
 
@@ -32,7 +34,8 @@ func (c lateConn) Read(b []byte) (int, error) {
 func TestLateAnswerDropsNoConnection(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)
-	var late, dials atomic.Int64
+	var late sync.RWMutex
+	var dials atomic.Int64
 	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
 		dials.Add(1)
 		conn, err := new(net.Dialer).DialContext(ctx, network, address)
@@ -48,22 +51,27 @@ func TestLateAnswerDropsNoConnection(t *testing.T) {
 	sh := s.shards()[0]
 	sh.under.Wait()
 	before := dials.Load()
-	late.Store(int64(100 * time.Millisecond))
 	ask := func(patience time.Duration) error {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		_, err := s.Ask(ctx, "a", []store.KeyState{{Key: "00000000000000000000000000000000"}})
 		return err
 	}
+	// The answers wait until the callers have given up. After a fixed delay, an answer would be
+	// there for a caller that a busy machine holds up.
+	late.Lock()
 	for range 5 {
 		if err := ask(20 * time.Millisecond); !errors.Is(err, timer.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("error %v, want one of a caller that waited no longer", err)
 		}
 	}
+	late.Unlock()
 	sh.under.Wait()
 	if !sh.verified.Load() {
 		t.Error("the shard is to be verified, though it answered")
 	}
+	late.Lock()
+	time.AfterFunc(100*time.Millisecond, late.Unlock)
 	if err := ask(endpoint.IOTimeout); err != nil {
 		t.Errorf("a caller that waited: %v", err)
 	}
