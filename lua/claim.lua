@@ -33,8 +33,6 @@ local taken, bytes, left, kept = 0, 0, 0, 0
 
 local function enough() return taken >= limit or bytes >= max_bytes or #buried + kept >= max_buried end
 
-local last_of_json = 125
-
 -- What can't be read is no tombstone: it is claimed, and ends among the dead letters.
 local function tombstone(record)
   local c = parse(record)
@@ -47,16 +45,16 @@ end
 
 -- Who failed at a retry: nil if it is none.
 local function failed_by(record)
-  local attempt, failure = string.match(record, '^%x+ %d+ (%d+) %d+ %d+ %S+ %S+ %-?%d+ %d+ %S+ ([^: ]+)')
-  return attempt and attempt ~= '0' and failure ~= '-' and failure or nil
+  if string.sub(record, 33, 35) == '000' then return nil end
+  return string.match(string.sub(record, head_width + 1, (body_of(record) or 0) - 1), ' failure=([^: ]+)')
 end
 
 -- When the pop behind the one that is retried is due: math.huge if there is none.
 local function next_due(record)
-  local seq, start, interval = string.match(record, '^%x+ (%d+) %d+ %d+ %d+ %S+ %S+ (%-?%d+) (%d+) ')
-  local repeat_for = string.match(record, '"repeat_for_ms":(%d+)')
-  if not repeat_for or (seq + 1) * interval > tonumber(repeat_for) then return math.huge end
-  return start + (seq + 1) * interval
+  local c = parse(record)
+  local repeat_for = c and string.match(c.body, '"repeat_for_ms":(%d+)')
+  if not repeat_for or (c.seq + 1) * c.interval > tonumber(repeat_for) then return math.huge end
+  return c.start + (c.seq + 1) * c.interval
 end
 
 -- What is left to somebody else for now: to other nodes, a retry of which this node's attempt was the one that failed; to
@@ -86,7 +84,7 @@ local function consider(key, score, record, lease)
     return
   end
   if lease and score > now_ms then return end
-  local grave = string.byte(record, -1) ~= last_of_json and tombstone(record)
+  local grave = string.byte(record, 2) == 84 and tombstone(record)
   if grave and score > now_ms then return end
   if grave and now_ms - score < keep_tombstones_ms then
     kept = kept + 1

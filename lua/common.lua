@@ -1,6 +1,6 @@
--- Prepended to every script: the shard's clock and the record's header.
--- A record is `version seq attempt rank rf site away start_ms interval_ms
--- firing_until_ms failure tags body_hash {json}`; a tombstone has no {json}.
+-- Prepended to every script: the shard's clock and the record. A record is a head of fixed width, then words, then the
+-- specification of a live timer:
+-- 1L 01a1fb841564b7e9 00000000001 000 00 02 0000003600000 +01795221099878 tags=call=1 {json}
 
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
@@ -9,31 +9,71 @@ local now_ms = math.floor(now_us / 1000)
 -- Lua writes a number of 15 digits and more in exponent form; %d is several times faster than %.0f.
 local function int(n) return string.format('%d', n) end
 
--- What a passed fence has noted in the lease counts: where nobody writes the record anew, it stays there alone.
-local function parse(record, lease)
-  local version, seq, attempt, rank, rf, site, away, start, interval, firing, failure, tags, body_hash, body =
-    string.match(record, '^(%x+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+) (%-?%d+) (%d+) (%S+) (%S+) (%S+) (%S+) ?(.*)$')
-  if not version then return nil end
-  if lease then
-    local mark, noted_seq, noted_attempt = string.match(lease, ' %d+ (%d+) (%d+) (%d+)$')
-    if mark then firing, seq, attempt = mark, noted_seq, noted_attempt end
-  end
-  return {
-    version = version, seq = tonumber(seq), attempt = tonumber(attempt), rank = tonumber(rank), rf = rf,
-    site = site, away = away, start = tonumber(start), interval = tonumber(interval),
-    firing = tonumber(firing) or 0, failure = failure, tags = tags, body_hash = body_hash, body = body,
-    ended = string.sub(body, 1, 1) ~= '{',
+-- The widths of format, state, version, seq and attempt, and of the whole head.
+local state_width, head_width = 35, 71
+
+local function head_of(c)
+  return string.format('1%s %s %011d %03d %02d %02d %013d %+015d', c.ended and 'T' or 'L', c.version, c.seq, c.attempt, c.rank,
+    c.rf, c.interval, c.start)
+end
+
+-- Where the specification begins; nil if the record is a tombstone.
+local function body_of(record)
+  if string.byte(record, head_width + 2) == 123 then return head_width + 2 end
+  local space = string.find(record, ' {', head_width + 1, true)
+  return space and space + 1
+end
+
+local head_pattern = '^1[LT] %x%x%x%x%x%x%x%x%x%x%x%x%x%x%x%x %d%d%d%d%d%d%d%d%d%d%d %d%d%d %d%d %d%d %d%d%d%d%d%d%d%d%d%d%d%d%d [+-]%d%d%d%d%d%d%d%d%d%d%d%d%d%d'
+
+-- A live record has a specification, a tombstone has none.
+local function readable(record)
+  return string.find(record, head_pattern) and (string.byte(record, 2) == 84) == not body_of(record)
+end
+
+-- Takes apart a record whose head can be read.
+local function read(record)
+  local body = body_of(record)
+  local c = {
+    ended = string.byte(record, 2) == 84, version = string.sub(record, 4, 19),
+    seq = tonumber(string.sub(record, 21, 31)), attempt = tonumber(string.sub(record, 33, 35)),
+    rank = tonumber(string.sub(record, 37, 38)), rf = tonumber(string.sub(record, 40, 41)),
+    interval = tonumber(string.sub(record, 43, 55)), start = tonumber(string.sub(record, 57, 71)),
+    firing = 0, failure = '-', tags = '-', hash = '-', away = '-', site = '-', body = body and string.sub(record, body) or '',
   }
+  if body ~= head_width + 2 and #record > head_width then
+    for name, value in string.gmatch(string.sub(record, head_width + 1, (body or 0) - 1), ' (%l+)=(%S+)') do
+      if name == 'mark' then c.firing = tonumber(value) or 0 elseif c[name] == '-' then c[name] = value end
+    end
+  end
+  return c
+end
+
+-- What a passed fence has noted in a lease: the end of its mark, the pop and the attempt; nil if none has passed.
+local function fence_noted(lease) return string.match(lease, ' %d+ (%d+) (%d+) (%d+)$') end
+
+-- What a passed fence has noted in the lease counts: where nobody writes the record anew, it stays there alone. Of what
+-- can't be read nil.
+local function parse(record, lease)
+  if not readable(record) then return nil end
+  local c = read(record)
+  if lease then
+    local mark, seq, attempt = fence_noted(lease)
+    if mark then c.firing, c.seq, c.attempt = tonumber(mark), tonumber(seq), tonumber(attempt) end
+  end
+  return c
 end
 
 local function format(c)
-  local firing = '-'
-  if c.firing > now_ms then firing = int(c.firing) end
-  local head = c.version .. ' ' .. int(c.seq) .. ' ' .. int(c.attempt) .. ' ' .. int(c.rank) .. ' ' .. c.rf .. ' ' ..
-    c.site .. ' ' .. c.away .. ' ' .. int(c.start) .. ' ' .. int(c.interval) .. ' ' .. firing .. ' ' ..
-    c.failure .. ' ' .. c.tags .. ' ' .. c.body_hash
-  if c.body == '' then return head end
-  return head .. ' ' .. c.body
+  local text = head_of(c)
+  if c.firing > now_ms then text = text .. ' mark=' .. int(c.firing) end
+  if c.failure ~= '-' then text = text .. ' failure=' .. c.failure end
+  if c.tags ~= '-' then text = text .. ' tags=' .. c.tags end
+  if c.hash ~= '-' then text = text .. ' hash=' .. c.hash end
+  if c.away ~= '-' then text = text .. ' away=' .. c.away end
+  if c.site ~= '-' then text = text .. ' site=' .. c.site end
+  if c.body ~= '' then text = text .. ' ' .. c.body end
+  return text
 end
 
 -- Two lists of shard:rank, or - for none, as one.

@@ -54,7 +54,7 @@ for i = 3, #ARGV, 10 do
     -- Of several pops that are due the latest.
     local latest = pops > 1 and interval > 0 and math.min(pops, math.floor((now_ms - start) / interval)) or seq
     if latest > seq then seq, attempt = latest, 0 end
-    attempt = attempt + 1
+    attempt = math.min(attempt + 1, 999)
     pass(key, token, firing > now_ms and firing or 0, seq, attempt)
   end
   if status == 'lost' then

@@ -6,8 +6,8 @@
 -- ARGV:    after_ms after_key limit hot_ms
 -- ITEM:    key
 -- Returns: now_us, the place of the last that was looked at ("score_ms key", "" if there is none behind it), then for each copy:
---          key, "version seq attempt ended rank rf look_ms due_ms taken_ms bytes" (look_ms: the score; due_ms: of the next pop,
---          without a skew; taken_ms: when it was leased, - if it isn't; bytes: of the record), "" where a given one is missing
+--          key, "look_ms taken_ms bytes head" (look_ms: the score; taken_ms: when it was leased, 0 if it isn't; bytes: of the
+--          record; head: of the record), "" where a given one is missing
 -- Cost:    O(log² n + limit + keys), and where it tells of leased ones O(leases); each with one record, of a page no more than some 4 MB
 -- Twice:   safe: reads
 local due, timers, leases = KEYS[1], KEYS[2], KEYS[3]
@@ -22,9 +22,8 @@ local function tell(key, lease)
   local record, score = redis.call('HGET', timers, key), redis.call('ZSCORE', due, key)
   local c = record and score and parse(record, lease)
   reply[#reply + 1] = key
-  reply[#reply + 1] = c and c.version .. ' ' .. int(c.seq) .. ' ' .. int(c.attempt) .. ' ' .. (c.ended and '1' or '0') .. ' ' ..
-    int(c.rank) .. ' ' .. c.rf .. ' ' .. int(tonumber(score)) .. ' ' .. int(c.start + c.seq * c.interval) .. ' ' ..
-    (lease and string.match(lease, '^[^:]*:%d+:(%d+)') or '-') .. ' ' .. int(#record) or ''
+  reply[#reply + 1] = c and int(tonumber(score)) .. ' ' .. (lease and string.match(lease, '^[^:]*:%d+:(%d+)') or '0') .. ' ' ..
+    int(#record) .. ' ' .. head_of(c) or ''
   return record and #record or 0
 end
 

@@ -1,31 +1,20 @@
 -- Kind:    merge
--- Does:    "become this state if it is newer than yours": put (a client's create or replace: refused if a live timer has
---          another rf), once (a create that does nothing where a live timer or a body hash is), anew (likewise where a live timer or
---          the same body hash is; without a specification it is a tombstone), live (adopt, restore),
---          onto (live, onto a live copy, whose rank stays: its look_ms is that of rank 0), look (nothing: says what is
---          there), gone (a client's delete; the same once more adds to away), bury (gone, onto a copy that is there), done (an outcome told to another copy: removes exactly its
---          predecessor, leaves a tombstone on what is older and on nothing), next and again (outcomes that leave a pop:
---          the copy of the same version goes on; nothing is made of nothing, nor of another version; a next pop that is overdue is
---          looked at as if it were due now), drop (removes the
---          same version, if that isn't further on), leave
---          (removes exactly this state, that of seq 0 is a tombstone) and rank (gives exactly this state another rank),
---          both but where a lease or a mark lasts. All but look, leave and rank end a lease. A body hash, a tombstone's away
---          and a firing mark that has not passed are kept. An item with a token is a leased write: it does nothing unless the lease
---          is that token's.
---          The sums of tags go with the live copies of rank 0, the number of tombstones with these.
+-- Does:    makes copies what the items say, by the table of kinds below: each kind says which copy it needs and what it
+--          makes of that. A copy that is newer stays. A body hash, a tombstone's away and a firing mark that has not passed
+--          are kept; every change but rank and look ends the lease. An item with a token does nothing unless the lease is
+--          that token's. The sums of tags go with the live copies of rank 0, the number of tombstones with these.
 -- KEYS:    due timers leases tags
 -- ARGV:    not_after_ms
--- ITEM:    kind key head tail start look_ms more
---          (head and tail: the record before and behind its start_ms. start: of the grid, in ms from now, or an instant in ms
---          behind an @; empty where the grid stays, and of a tombstone. look_ms: when to look at it, from the start of the
---          grid; of next, from its pop. more: empty, or "tags" if there are some and the rank is 0, or "look_in_ms keep_ms token", each maybe "-":
---          when to look at it from now, of a tombstone its life; the life of one with a body hash, if that is longer; of a
---          leased write)
--- Returns: now_us, then for each item: "new start_ms" if it was stored where nothing was, else "status version seq
---          attempt ended firing_ms due_ms rf body_hash"; status stored, made (stored where nothing was), same, newer,
---          conflict (same state, another body), factor (another rf is there), exists (once, anew: a live timer or a body hash
---          is there), leased (or a mark lasts), lost (the token's lease is gone), none (nothing is there to go on from), older (an earlier version is
---          there, to go on from that); firing_ms is how long a callback of an earlier state may still start; after
+-- ITEM:    kind key head rest start_ms look_ms keep_ms token
+--          (head and rest: the record's head, and what follows it. start_ms: of the grid, from now, which the head lacks then;
+--          empty where the head has it. look_ms: when to look at the copy, from the start of the grid; of next, from its pop; of a tombstone, of
+--          again, and of live and rank of a state with attempts, from now; empty where that stays. keep_ms: the life of
+--          a tombstone with a body hash, if that is longer. token: of a leased write, or empty)
+-- Returns: now_us, then for each item "status firing_ms hash head" (hash and head of what is there now, or was removed;
+--          firing_ms: how long a callback of an earlier state may still start), or "none" alone where nothing is that it
+--          needs; status stored, made (stored where nothing was), same, newer, older (an earlier version is there, to go on
+--          from), conflict (the same state, another timer), factor (another rf is there), exists (a create was made
+--          before), leased (or a mark lasts), lost (the token's lease is gone), none (a tombstone is there); after
 --          not_after_ms: now_us, "late"
 -- Cost:    O(items · log n + tags)
 -- Twice:   safe: the second finds the same
@@ -34,308 +23,288 @@ local not_after_ms = tonumber(ARGV[1])
 
 if now_ms > not_after_ms then return { now_us, 'late' } end
 
+-- The kinds of writes. needs: the copy that a write needs: any (also none), copy, live, version (one of its version), exact
+-- (exactly its state, without a lease and a mark). makes: state (that of the write), tombstone, done (nothing of its
+-- predecessor, else a tombstone), pop (the next one, or a retry), a copy of another rank, or nothing.
+local needs = {
+  put = 'any', -- a client's create or replace: refused where a live timer has another rf
+  once = 'any', -- a create, refused where a live timer or any body hash is
+  anew = 'any', -- a create, refused where a live timer or the same body hash is
+  live = 'any', -- adopt, restore
+  onto = 'live', -- on a shard that is no owner: the rank stays, look_ms is that of rank 0
+  gone = 'any', -- a delete; the same once more adds to away
+  bury = 'copy',
+  done = 'any', -- the outcomes told to another copy
+  next = 'version',
+  again = 'version',
+  drop = 'version', -- a write taken back
+  leave = 'exact', -- the sweep
+  rank = 'exact',
+  look = 'copy', -- says what is there
+}
+local makes = {
+  put = 'state', once = 'state', anew = 'state', live = 'state', onto = 'state', gone = 'tombstone', bury = 'tombstone',
+  done = 'done', next = 'pop', again = 'pop', drop = 'nothing', leave = 'nothing', rank = 'rank',
+}
+
 -- Rounded up: a start before the write would make the timer early.
 local starts_from = math.ceil(now_us / 1000)
+
+-- A number of a head. Without tonumber miniredis takes leading zeros for an octal number.
+local function number(record, from, to) return tonumber(string.sub(record, from, to)) end
+
+-- When the next pop is due, from the start of the grid.
+local function due_of(record) return number(record, 21, 31) * number(record, 43, 55) end
+
+local function start_of(record) return number(record, 57, 71) end
+
+-- Records are taken apart only if they have words: most have none, and decisions are made on heads.
+local function ended(record) return string.byte(record, 2) == 84 end
+
+local function plain(record) return string.byte(record, head_width + 2) == 123 or #record == head_width end
+
+local function word(record, name)
+  if plain(record) then return '-' end
+  return string.match(string.sub(record, head_width + 1, (body_of(record) or 0) - 1), ' ' .. name .. '=(%S+)') or '-'
+end
+
+local function mark_of(record) return tonumber(word(record, 'mark')) or 0 end
+
+local function count_record(record, sign)
+  if ended(record) or not plain(record) then
+    count({ ended = ended(record), rank = number(record, 37, 38), tags = word(record, 'tags') }, sign)
+  end
+end
 
 -- Rule "order of states": negative if a is older than b. Versions are compared as
 -- numbers: Lua compares strings by the server's locale, and some locales sort aa
 -- after ff. Milliseconds and tag are compared apart: a number holds 53 bits.
 local function compare(a, b)
-  if a.version ~= b.version then
-    local older = tonumber(string.sub(a.version, 1, 12), 16) - tonumber(string.sub(b.version, 1, 12), 16)
+  if string.sub(a, 4, 19) ~= string.sub(b, 4, 19) then
+    local older = tonumber(string.sub(a, 4, 15), 16) - tonumber(string.sub(b, 4, 15), 16)
     if older ~= 0 then return older end
-    return tonumber(string.sub(a.version, 13), 16) - tonumber(string.sub(b.version, 13), 16)
+    return tonumber(string.sub(a, 16, 19), 16) - tonumber(string.sub(b, 16, 19), 16)
   end
-  if a.ended or b.ended then return (a.ended and 1 or 0) - (b.ended and 1 or 0) end
-  if a.seq ~= b.seq then return a.seq - b.seq end
-  return a.attempt - b.attempt
+  if ended(a) or ended(b) then return (ended(a) and 1 or 0) - (ended(b) and 1 or 0) end
+  if string.sub(a, 21, 35) == string.sub(b, 21, 35) then return 0 end
+  local pops = number(a, 21, 31) - number(b, 21, 31)
+  return pops ~= 0 and pops or number(a, 33, 35) - number(b, 33, 35)
 end
 
-local function start_of(text)
-  local start_in = tonumber(text)
-  return start_in and starts_from + start_in or tonumber(string.match(text, '^@(%-?%d+)$') or '')
+local function answer(status, record)
+  local firing, hash = 0, '-'
+  if not plain(record) then firing, hash = math.max(0, mark_of(record) - now_ms), word(record, 'hash') end
+  return status .. ' ' .. int(firing) .. ' ' .. hash .. ' ' .. string.sub(record, 1, head_width)
 end
 
-local function read_item(i)
-  local kind, key, head, tail = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
-  local start, look, more = start_of(ARGV[i + 4]), tonumber(ARGV[i + 5]), ARGV[i + 6]
-  local look_in, keep, token = string.match(more, '^(%S+) (%S+) (%S+)$')
-  local new = parse(head .. ' ' .. int(start or 0) .. ' ' .. tail)
-  new.kind, new.key, new.look, new.look_in, new.keep = kind, key, look, tonumber(look_in or ''), tonumber(keep or '') or 0
-  new.token = token or '-'
-  new.ended = kind == 'gone' or kind == 'bury' or kind == 'done' or kind == 'anew' and new.ended
-  new.failure = string.gsub(new.failure, '^([^:]+):@:', '%1:' .. int(now_ms) .. ':')
+-- Whether a create was made before.
+local function known(kind, new, old)
+  if kind == 'once' then return not ended(old) or word(old, 'hash') ~= '-' end
+  return kind == 'anew' and (not ended(old) or word(old, 'hash') == word(new, 'hash'))
+end
+
+local function same_version(new, old) return string.sub(new, 4, 19) == string.sub(old, 4, 19) end
+
+-- Of one state: what the timers are.
+local function same_timer(new, old)
+  return string.sub(new, 40, 55) == string.sub(old, 40, 55) and word(new, 'tags') == word(old, 'tags') and
+    string.sub(new, body_of(new) or 0) == string.sub(old, body_of(old) or 0)
+end
+
+-- Why a write is not carried out; nil if it is.
+local function refused(kind, new, old, lease, token)
+  local need, make = needs[kind], makes[kind]
+  if token ~= '' and lease ~= token and not fired(lease, token) then return 'lost' end
+  if known(kind, new, old) then return 'exists' end
+  if kind == 'put' and not ended(old) and string.sub(old, 40, 41) ~= string.sub(new, 40, 41) then return 'factor' end
+  if not make and same_version(new, old) then return 'same' end
+  local order = compare(new, old)
+  if need == 'exact' and (lease ~= '' or mark_of(old) > now_ms) then return 'leased' end
+  if order < 0 then return 'newer' end
+  if not make or need == 'exact' and order > 0 then return 'older' end
+  if need == 'live' and ended(old) then return 'none' end
+  if make == 'nothing' then return not same_version(new, old) and 'older' or nil end
+  if need == 'exact' then return nil end
+  if order == 0 then return (ended(new) or make ~= 'state' or same_timer(new, old)) and 'same' or 'conflict' end
+  if need == 'version' and not same_version(new, old) then return 'older' end
+end
+
+-- What is written, a call for all: states first, since a full Redis refuses them before anything was written. Whatever
+-- moves on removes an entry of due first.
+local states, moves, gone, freed, stored = { {}, {} }, { {}, {} }, {}, {}, 0
+
+local function write(group, key, record, score)
+  local records, scores = group[1], group[2]
+  records[#records + 1], records[#records + 2] = key, record
+  if score then scores[#scores + 1], scores[#scores + 2] = int(score), key end
+end
+
+local function flush()
+  if #states[1] > 0 then
+    redis.call('HSET', timers, unpack(states[1]))
+    redis.call('ZADD', due, unpack(states[2]))
+  end
+  if #gone > 0 then
+    redis.call('ZREM', due, unpack(gone))
+    redis.call('HDEL', timers, unpack(gone))
+  end
+  if #moves[1] > 0 then
+    if #moves[2] > 0 then redis.call('ZREM', due, moves[2][2]) end
+    redis.call('HSET', timers, unpack(moves[1]))
+    if #moves[2] > 0 then redis.call('ZADD', due, unpack(moves[2])) end
+  end
+  if #freed > 0 then redis.call('HDEL', leases, unpack(freed)) end
+  states, moves, gone, freed = { {}, {} }, { {}, {} }, {}, {}
+end
+
+
+-- Each takes the kind, the key, the record of the write and the one that is there, maybe nil, when to look at the copy,
+-- and how long a body hash is kept. It returns what is there then, or was removed.
+local make = {}
+
+-- A newer state keeps the firing mark and the body hash of an older one.
+function make.state(kind, key, new, old, look, keep)
+  if ended(new) then return make.tombstone(kind, key, new, old, look, keep) end
+  local start = start_of(new)
+  local score = start + look
+  if kind == 'onto' then
+    local due_at = due_of(new)
+    new = string.sub(new, 1, 36) .. string.sub(old, 37, 38) .. string.sub(new, 39)
+    score = start + due_at + (look - due_at) * (2 * number(old, 37, 38) + 1)
+  elseif kind == 'live' and string.sub(new, 33, 35) ~= '000' then
+    score = now_ms + look
+  end
+  if old and not plain(old) then
+    local c = read(new)
+    c.firing = mark_of(old)
+    if c.hash == '-' then c.hash = word(old, 'hash') end
+    new = format(c)
+  end
+  write(states, key, new, score)
   return new
 end
 
-local function answer(status, c)
-  if not c then return status .. ' 0 0 0 0 0 0 0 -' end
-  return status .. ' ' .. c.version .. ' ' .. int(c.seq) .. ' ' .. int(c.attempt) .. ' ' .. (c.ended and '1' or '0') .. ' ' ..
-    int(math.max(0, c.firing - now_ms)) .. ' ' .. int(c.start + c.seq * c.interval) .. ' ' .. c.rf .. ' ' ..
-    c.body_hash
+-- A tombstone tells what was due last, and keeps who has not heard, too.
+local function tombstone_of(new, old)
+  if not old then return new end
+  new = string.sub(new, 1, 20) .. string.sub(old, 21, 31) .. string.sub(new, 32, 39) .. string.sub(old, 40, 71) .. string.sub(new, 72)
+  if plain(old) then return new end
+  local c = read(new)
+  c.firing, c.away = mark_of(old), union(c.away, word(old, 'away'))
+  if c.hash == '-' then c.hash = word(old, 'hash') end
+  return format(c)
 end
 
--- What a newer state keeps of an older one. A tombstone tells what was due last.
-local function inherit(new, old)
-  new.firing = old.firing
-  if new.ended then new.away = union(new.away, old.away) end
-  if new.kind == 'onto' then
-    local due_at = new.seq * new.interval
-    new.rank, new.look = old.rank, due_at + (new.look - due_at) * (2 * old.rank + 1)
-  end
-  if new.body_hash == '-' then new.body_hash = old.body_hash end
-  if new.ended then new.start, new.interval, new.seq, new.rf = old.start, old.interval, old.seq, old.rf end
+function make.tombstone(_, key, new, old, look, keep)
+  new = tombstone_of(new, old)
+  local life = word(new, 'hash') ~= '-' and math.max(look, keep) or look
+  write(moves, key, new, math.max(now_ms + life, mark_of(new)))
+  return new
 end
 
-local function store(new)
-  local score = new.look_in and now_ms + new.look_in or new.start + (new.look or 0)
-  if new.ended then
-    if new.body_hash ~= '-' then score = math.max(score, now_ms + new.keep) end
-    score = math.max(score, new.firing)
-    redis.call('ZREM', due, new.key)
-  end
-  redis.call('HSET', timers, new.key, format(new))
-  redis.call('ZADD', due, int(score), new.key)
-  redis.call('HDEL', leases, new.key)
+function make.nothing(_, key, _, old)
+  gone[#gone + 1] = key
+  return old
 end
 
--- Done on its predecessor: nothing is left of it, but a mark that has not passed, and a body hash that is to be kept.
-local function remove(new)
-  if new.firing > now_ms or new.body_hash ~= '-' and new.keep > 0 then
-    new.look_in = 0
-    count(new, 1)
-    return store(new)
-  end
-  redis.call('ZREM', due, new.key)
-  redis.call('HDEL', timers, new.key)
-  redis.call('HDEL', leases, new.key)
+-- Nothing is left of the predecessor, but a mark that has not passed, and a body hash that is to be kept.
+function make.done(kind, key, new, old, look, keep)
+  local follows = old and not ended(old) and string.sub(old, 4, 31) == string.sub(new, 4, 31)
+  if not follows then return make.tombstone(kind, key, new, old, look, keep) end
+  new = tombstone_of(new, old)
+  if mark_of(new) > now_ms or keep > 0 and word(new, 'hash') ~= '-' then return make.tombstone(kind, key, new, nil, 0, keep) end
+  return make.nothing(kind, key, nil, new)
 end
 
 -- When to look at the copy of a pop: a pop that is overdue as if it were due now. So the copies of an overdue pop stay a
 -- skew apart, and none of them is looked at while a callback of a better copy is told.
 local function look_at_pop(due_at, offset) return math.max(due_at, now_ms) + offset end
 
--- The outcome of a pop on another copy: it goes on, on its own grid.
-local function advance(new, old)
-  old.seq, old.attempt = new.seq, new.attempt
-  old.failure = new.failure
-  old.key, old.look_in, old.keep = new.key, new.look_in, 0
-  if new.kind == 'next' then old.look = look_at_pop(old.start + new.seq * old.interval, new.look) - old.start end
-  redis.call('ZREM', due, new.key)
-  store(old)
+-- The outcome of a pop on another copy: that goes on, on its own grid.
+function make.pop(kind, key, new, old, look)
+  local failure, went_on = word(new, 'failure'), string.sub(old, 1, 20) .. string.sub(new, 21, 35) .. string.sub(old, 36)
+  local due_at = start_of(old) + due_of(went_on)
+  if failure ~= '-' or not plain(old) then
+    local c = read(went_on)
+    c.failure = failure
+    went_on = format(c)
+  end
+  write(moves, key, went_on, kind == 'again' and now_ms + look or look_at_pop(due_at, look))
+  return went_on
 end
 
--- What is there of the version that was asked about.
-local function look(new, old)
-  if new.version == old.version then return answer('same', old) end
-  return answer(compare(new, old) < 0 and 'newer' or 'older', old)
+function make.rank(_, key, new, old, look)
+  local score = nil
+  if not ended(old) and string.sub(old, 33, 35) == '000' then
+    score = start_of(old) + look
+  elseif not ended(old) and look then
+    score = now_ms + look
+  end
+  local ranked = string.sub(old, 1, 36) .. string.sub(new, 37, 38) .. string.sub(old, 39)
+  write(moves, key, ranked, score)
+  return ranked
 end
 
--- The same end once more, by who knows which copies have not heard of it.
-local function repeated(new, old, record)
-  if new.away == '-' or new.kind ~= 'gone' then return answer('same', old) end
-  local c = parse(record)
-  c.away = union(c.away, new.away)
-  redis.call('HSET', timers, new.key, format(c))
-  return answer('same', c), true
+-- The copy that is there, with what a passed fence has noted; nil if it can't be read.
+local function there(record, lease)
+  if not record or not readable(record) then return nil end
+  return lease and fence_noted(lease) and format(parse(record, lease)) or record
 end
 
-local function drop(new, old)
-  count(old, -1)
-  redis.call('ZREM', due, new.key)
-  redis.call('HDEL', timers, new.key)
-  redis.call('HDEL', leases, new.key)
+local function merge(i, record, lease)
+  local kind, key, head, rest = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
+  local start_ms, look_ms, keep_ms, token = tonumber(ARGV[i + 4]), tonumber(ARGV[i + 5]), tonumber(ARGV[i + 6]), ARGV[i + 7]
+  local old = there(record, lease)
+  if start_ms then head = head .. string.format('%+015d', starts_from + start_ms) end
+  if not old and (token ~= '' or needs[kind] ~= 'any') then return 'none' end
+  if string.byte(rest, 2) ~= 123 then rest = string.gsub(rest, '^( failure=[^: ]+):@:', '%1:' .. int(now_ms) .. ':') end
+  local new = head .. rest
+  local refusal = old and refused(kind, new, old, lease or '', token)
+  if refusal == 'same' and kind == 'gone' and word(new, 'away') ~= '-' then -- by who knows which copies have not heard
+    local c = read(old)
+    c.away, stored = union(c.away, word(new, 'away')), stored + 1
+    write(moves, key, format(c))
+  end
+  if refusal then return answer(refusal, old) end
+  if old then count_record(old, -1) end
+  local removed, is = #gone, make[makes[kind]](kind, key, new, old, look_ms, keep_ms or 0)
+  if #gone == removed then count_record(is, 1) end
+  if lease then freed[#freed + 1] = key end
+  stored = stored + 1
+  return answer(old and 'stored' or 'made', is)
 end
 
--- What the sweep does to a copy that nobody is at: it is in place elsewhere, or has another place now.
-local function settle_down(new, old, record, lease)
-  if lease ~= '' or old.firing > now_ms then return answer('leased', old) end
-  new.ended = new.kind == 'leave' and new.seq == 0
-  local order = compare(new, old)
-  if order ~= 0 then return answer(order < 0 and 'newer' or 'older', old) end
-  if new.kind == 'leave' then
-    drop(new, old)
-    return answer('stored', old), true
-  end
-  local c = parse(record)
-  count(c, -1)
-  c.rank = new.rank
-  count(c, 1)
-  if not old.ended and (old.attempt == 0 or new.look_in) then
-    redis.call('ZREM', due, new.key)
-    redis.call('ZADD', due, int(old.attempt == 0 and old.start + new.look or now_ms + new.look_in), new.key)
-  end
-  redis.call('HSET', timers, new.key, format(c))
-  return answer('stored', old), true
-end
-
--- Whether a create that is made once was made before.
-local function made_before(new, old)
-  if new.kind == 'once' then return not old.ended or old.body_hash ~= '-' end
-  return new.kind == 'anew' and (not old.ended or old.body_hash == new.body_hash)
-end
-
-local onto_nothing = { put = true, once = true, anew = true, live = true, gone = true, done = true }
-local specified = { put = true, once = true, anew = true, live = true, onto = true }
-
-local function merge(new, record)
-  local lease = record and redis.call('HGET', leases, new.key) or ''
-  local old = record and parse(record, lease)
-  if not old and (new.token ~= '-' or not onto_nothing[new.kind]) then return answer('none') end
-  if new.token ~= '-' and lease ~= new.token and not fired(lease, new.token) then return answer('lost', old) end
-  if old and made_before(new, old) then return answer('exists', old) end
-  if new.kind == 'put' and old and not old.ended and old.rf ~= new.rf then return answer('factor', old) end
-  if new.kind == 'look' then return look(new, old) end
-  if new.kind == 'leave' or new.kind == 'rank' then return settle_down(new, old, record, lease or '') end
-  local order = old and compare(new, old) or 1
-  if order < 0 then return answer('newer', old) end
-  if new.kind == 'onto' and old.ended then return answer('none', old) end
-  if new.kind == 'drop' then
-    if new.version ~= old.version then return answer('older', old) end
-    drop(new, old)
-    return answer('stored', old), true
-  end
-  if order == 0 then
-    local same = new.ended or not specified[new.kind] or
-      (new.body == old.body and new.interval == old.interval and new.rf == old.rf and new.tags == old.tags)
-    if not same then return answer('conflict', old) end
-    return repeated(new, old, record)
-  end
-  if new.kind == 'next' or new.kind == 'again' then
-    if old.version ~= new.version then return answer('older', old) end
-    advance(new, old)
-    return answer('stored', old), true
-  end
-  local predecessor = new.kind == 'done' and old and not old.ended and old.version == new.version and old.seq == new.seq
-  if old then
-    count(old, -1)
-    inherit(new, old)
-  end
-  if predecessor then
-    remove(new)
-  else
-    count(new, 1)
-    store(new)
-  end
-  return answer(old and 'stored' or 'made', new), true
-end
-
--- What an outcome finds on another copy is most often the state before, without a lease or a mark: so much is seen without
--- taking the record apart, and such go together. Either answers nil if it isn't so.
-local last_of_json = 125
-local gone, moved, looks = {}, {}, {}
-
-local function end_predecessor(i, record)
-  local key, head, tail = ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
-  local state, attempt = string.match(head, '^(%x+ %d+ )(%d+) ')
-  if string.sub(tail, -2) ~= ' -' or string.sub(record, 1, #state) ~= state then return nil end
-  local rf, start, interval, firing, tagged, body_hash =
-    string.match(record, '^%d+ %d+ (%d+) %S+ %S+ (%-?%d+) (%d+) (%S+) %S+ (%S+) (%S+) ', #state + 1)
-  if firing ~= '-' or body_hash ~= '-' then return nil end
-  if tagged ~= '-' then count({ rank = tonumber(string.match(record, '^%d+ (%d+)', #state + 1)), tags = tagged }, -1) end
-  gone[#gone + 1] = key
-  local seq = tonumber(string.match(state, ' (%d+) $'))
-  return 'stored ' .. state .. attempt .. ' 1 0 ' .. int(start + seq * interval) .. ' ' .. rf .. ' -'
-end
-
-local function advance_record(i, record)
-  local key, head, tail, look, more = ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 5], ARGV[i + 6]
-  local version, seq, attempt = string.match(head, '^(%x+ )(%d+) (%d+) ')
-  if string.sub(record, 1, #version) ~= version then return nil end
-  local old_seq, old_attempt, rank, rf, site, start, interval, firing, rest, body_hash =
-    string.match(record, '^(%d+) (%d+) (%d+) (%d+) (%S+) %S+ (%-?%d+) (%d+) (%S+) %S+() %S+ (%S+) ', #version + 1)
-  local ahead = tonumber(seq) - tonumber(old_seq)
-  if firing ~= '-' or ahead < 0 or ahead == 0 and tonumber(attempt) <= tonumber(old_attempt) then return nil end
-  local failure = string.gsub(string.match(tail, '^%S+ %S+ (%S+)'), '^([^:]+):@:', '%1:' .. int(now_ms) .. ':')
-  local state, look_in = version .. seq .. ' ' .. attempt, tonumber(string.match(more, '^(%d+) ') or '')
-  moved[#moved + 1], moved[#moved + 2] = key, state .. ' ' .. rank .. ' ' .. rf .. ' ' .. site .. ' - ' .. start .. ' ' ..
-    interval .. ' - ' .. failure .. string.sub(record, rest)
-  local due_at = start + seq * interval
-  looks[#looks + 1], looks[#looks + 2] = int(look_in and now_ms + look_in or look_at_pop(due_at, tonumber(look))), key
-  return 'stored ' .. state .. ' 0 0 ' .. int(due_at) .. ' ' .. rf .. ' ' .. body_hash
-end
-
-local quick = { done = end_predecessor, next = advance_record, again = advance_record }
-
--- Returns how many went so, and the items that are left; each is { where in ARGV, number, record }.
-local function write_outcomes(items, reply)
-  local outcomes, keys = {}, {}
-  for n, item in ipairs(items) do
-    local i, record = item[1], item[3]
-    local kind, key, more = ARGV[i], ARGV[i + 1], ARGV[i + 6]
-    if quick[kind] and record and string.byte(record, -1) == last_of_json and string.sub(more, -2) == ' -' then
-      outcomes[#outcomes + 1], keys[#keys + 1] = n, key
-    end
-  end
-  if #outcomes == 0 then return 0, items end
-  local held, written, wrote = redis.call('HMGET', leases, unpack(keys)), {}, 0
-  for k, n in ipairs(outcomes) do
-    local i = items[n][1]
-    local kind = ARGV[i]
-    local said = not held[k] and quick[kind](i, items[n][3])
-    if said then written[n], wrote, reply[items[n][2] + 1] = true, wrote + 1, said end
-  end
-  if #gone > 0 then
-    redis.call('ZREM', due, unpack(gone))
-    redis.call('HDEL', timers, unpack(gone))
-  end
-  if #moved > 0 then
-    redis.call('ZREM', due, looks[2])
-    redis.call('HSET', timers, unpack(moved))
-    redis.call('ZADD', due, unpack(looks))
-  end
-  local left = {}
-  for n, item in ipairs(items) do
-    if not written[n] then left[#left + 1] = item end
-  end
-  return wrote, left
-end
-
--- Records, which may be a megabyte each, are read few together.
-local together = 50
-local keys, page = {}, nil
-for i = 2, #ARGV, 7 do
+local keys = {}
+for i = 2, #ARGV, 8 do
   local key = ARGV[i + 1]
   keys[#keys + 1] = key
 end
 
--- What is new is written first and together: on a full Redis it is refused before anything was written.
-local reply, stored, item = { now_us }, 0, 0
-local scores, records, seen, rest = {}, {}, {}, {}
-for i = 2, #ARGV, 7 do
-  if item % together == 0 then
-    page = redis.call('HMGET', timers, unpack(keys, item + 1, math.min(item + together, #keys)))
+-- Records, which may be a megabyte each, are read few together.
+local together, item = 50, 0
+local reply, seen, records, held = { now_us }, {}, nil, nil
+for i = 2, #ARGV, 8 do
+  local key, nth = ARGV[i + 1], item % together + 1
+  if nth == 1 then
+    local last = math.min(item + together, #keys)
+    records, held = redis.call('HMGET', timers, unpack(keys, item + 1, last)), {}
+    for _, record in ipairs(records) do
+      if record then
+        held = redis.call('HMGET', leases, unpack(keys, item + 1, last))
+        break
+      end
+    end
   end
-  local key, record, start, more = ARGV[i + 1], page[item % together + 1], start_of(ARGV[i + 4]), ARGV[i + 6]
   item = item + 1
+  local record, lease = records[nth], held[nth]
   if seen[key] then
-    rest[#rest + 1] = { i, item }
-  elseif record or more ~= '' and more ~= 'tags' or not start then
-    rest[#rest + 1] = { i, item, record }
-  else
-    local head, tail, look = ARGV[i + 2], ARGV[i + 3], tonumber(ARGV[i + 5])
-    local text, n = int(start), #scores
-    scores[n + 1], scores[n + 2] = int(start + look), key
-    records[n + 1], records[n + 2] = key, head .. ' ' .. text .. ' ' .. tail
-    if more ~= '' then count({ rank = 0, tags = string.match(tail, '^%S+ %S+ %S+ (%S+)') }, 1) end
-    reply[item + 1] = 'new ' .. text
-    stored = stored + 1
+    flush()
+    record, lease = redis.call('HGET', timers, key), redis.call('HGET', leases, key)
   end
   seen[key] = true
+  reply[item + 1] = merge(i, record, lease)
 end
-if stored > 0 then
-  redis.call('HSET', timers, unpack(records))
-  redis.call('ZADD', due, unpack(scores))
-end
-local outcomes
-outcomes, rest = write_outcomes(rest, reply)
-stored = stored + outcomes
-for _, r in ipairs(rest) do
-  local new = read_item(r[1])
-  local said, wrote = merge(new, r[3] or redis.call('HGET', timers, new.key))
-  reply[r[2] + 1] = said
-  if wrote then stored = stored + 1 end
-end
+flush()
 if counted then
   for tag, by in pairs(counted) do
     if by ~= 0 and redis.call('HINCRBY', tags, tag, int(by)) <= 0 then redis.call('HDEL', tags, tag) end

@@ -8,10 +8,10 @@
 --          copies of rank 0, the number of tombstones with these.
 -- KEYS:    due timers leases dead tags
 -- ARGV:    node
--- ITEM:    key token score_ms outcome delay_ms offset_ms keep reason
---          (score_ms: what the claim found. offset_ms: how long after its pops and retries this copy is looked at. keep: keep_ms, or
---          "keep_ms away": the copies that must hear of it before the tombstone may go; "0 - tags" if the claim found some
---          on a copy of rank 0)
+-- ITEM:    key token score_ms outcome delay_ms offset_ms keep_ms away tagged reason
+--          (score_ms: what the claim found. offset_ms: how long after its pops and retries this copy is looked at. away: the
+--          copies that must hear of it before the tombstone may go, - for none. tagged: the tags that the claim found on a live
+--          copy of rank 0, - for none)
 -- Returns: now_us, then for each item: "ok" or "lost lease" (the lease that is there, "-" if none)
 -- Cost:    O(items · log n + tags)
 -- Twice:   safe: the lease is gone, so the second is "lost -" or "lost" to who leased it since
@@ -68,7 +68,7 @@ end
 
 local function settle(i, lease)
   local key, token, score, outcome, delay_ms = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2]), ARGV[i + 3], tonumber(ARGV[i + 4])
-  local offset_ms, keep, reason = tonumber(ARGV[i + 5]), ARGV[i + 6], ARGV[i + 7]
+  local offset_ms, keep_ms, away, reason = tonumber(ARGV[i + 5]), tonumber(ARGV[i + 6]), ARGV[i + 7], ARGV[i + 9]
   local record, foreign = redis.call('HGET', timers, key), fired(lease, token)
   if not record or not (lease == token or foreign) then return 'lost ' .. lease end
   local c = parse(record, lease)
@@ -82,9 +82,8 @@ local function settle(i, lease)
   end
   if outcome == 'letter' then return 'ok' end
   if outcome == 'dead' or outcome == 'done' then
-    local keep_ms, away = string.match(keep, '^(%d+) ?(%S*)')
-    if c and away ~= '' then c.away = union(c.away, away) end
-    finish(key, c, c and tonumber(keep_ms) or 0)
+    if c then c.away = union(c.away, away) end
+    finish(key, c, c and keep_ms or 0)
     return 'ok'
   end
   local look = now_ms + delay_ms
@@ -102,15 +101,15 @@ local function settle(i, lease)
 end
 
 local keys = {}
-for i = 2, #ARGV, 8 do
+for i = 2, #ARGV, 10 do
   local key = ARGV[i]
   keys[#keys + 1] = key
 end
 local held = redis.call('HMGET', leases, unpack(keys))
 
 local reply, accepted, seen = { now_us }, 0, {}
-for i = 2, #ARGV, 8 do
-  local key, token, outcome, keep = ARGV[i], ARGV[i + 1], ARGV[i + 3], ARGV[i + 6]
+for i = 2, #ARGV, 10 do
+  local key, token, outcome, keep_ms, away, tagged = ARGV[i], ARGV[i + 1], ARGV[i + 3], ARGV[i + 6], ARGV[i + 7], ARGV[i + 8]
   local item = #reply
   local lease = held[item] or '-'
   if seen[key] then
@@ -119,9 +118,9 @@ for i = 2, #ARGV, 8 do
     lease = redis.call('HGET', leases, key) or '-'
   end
   seen[key] = true
-  if outcome == 'done' and (keep == '0' or string.sub(keep, 1, 4) == '0 - ') and string.sub(lease, 1, #token + 3) == token .. ' 0 ' then
+  if outcome == 'done' and keep_ms == '0' and away == '-' and string.sub(lease, 1, #token + 3) == token .. ' 0 ' then
     done[#done + 1] = key
-    if keep ~= '0' then count({ rank = 0, tags = string.sub(keep, 5) }, -1) end
+    if tagged ~= '-' then count({ rank = 0, tags = tagged }, -1) end
     reply[item + 1] = 'ok'
   elseif outcome == 'release' and lease == token then
     local delay_ms, score = tonumber(ARGV[i + 4]), tonumber(ARGV[i + 2])

@@ -11,9 +11,6 @@ import (
 // What is away is written as shard:rank,shard:rank; - for nothing.
 
 func parseAway(text string) ([]store.Away, error) {
-	if text == "-" {
-		return nil, nil
-	}
 	var all []store.Away
 	for part := range strings.SplitSeq(text, ",") {
 		name, rank, _ := strings.Cut(part, ":")

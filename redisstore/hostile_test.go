@@ -83,7 +83,7 @@ func settleDead(t *testing.T, s *Store, c store.Claimed) {
 // one of another partition, and returns their keys.
 func plantUnreadable(t *testing.T, s *Store, client *redis.Client) (keys []string) {
 	t.Helper()
-	const good = `0000000000000001 1 0 0 2 - - 1 2 - - - - {"uri":"http://h/"}`
+	const good = `1L 0000000000000001 00000000001 000 00 02 0000000000002 +00000000000001 {"uri":"http://h/"}`
 	plant := func(key, record string) {
 		t.Helper()
 		ctx := context.Background()
@@ -96,9 +96,9 @@ func plantUnreadable(t *testing.T, s *Store, client *redis.Client) (keys []strin
 		keys = append(keys, key)
 	}
 	records := []string{
-		"s3cret", " ", "x y z", strings.Replace(good, " 1 ", " -1 ", 1), strings.Replace(good, " 1 ", " +1 ", 1),
-		strings.Replace(good, " - - ", "  - ", 1), strings.Replace(good, "{", "{s3cret", 1), good[:20],
-		strings.Replace(good, " - - - - {", " - s3cret - - {", 1), "\x00\xff" + good, strings.Repeat("9", 400) + good,
+		"s3cret", " ", "x y z", strings.Replace(good, " 0000", " -000", 1), strings.Replace(good, " 00000000001 ", "         inf ", 1),
+		strings.Replace(good, " 02 ", "  2 ", 1), strings.Replace(good, "{", "{s3cret", 1), good[:20], good[:headWidth], strings.Replace(good, "1L", "1T", 1),
+		strings.Replace(good, " {", " failure=s3cret {", 1), "\x00\xff" + good, strings.Repeat("9", 400) + good, strings.Replace(good, "0000000000000001", "00000000 0000nan", 1),
 	}
 	for i, key := range s.keysOf("a", 3, len(records)+5)[5:] { // the first five are healthy
 		plant(key, records[i])

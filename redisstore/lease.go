@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -135,8 +136,8 @@ func (s *Store) claimed(lease store.Lease, scoreMs int64, raw string) store.Clai
 	lease.Found = store.Found{
 		ScoreMs: scoreMs, State: rec.state, StartMs: rec.startMs, IntervalMs: rec.intervalMs, FiringUntilMs: rec.firingUntilMs,
 	}
-	if err == nil && rec.rank == 0 && len(rec.tags) > 0 && !rec.state.Ended {
-		lease.Found.Tags = tagField(raw)
+	if rec.rank == 0 && !rec.state.Ended {
+		lease.Found.Tags = formatTags(rec.tags)
 	}
 	claimed := store.Claimed{Lease: lease}
 	if err == nil && partitionOf(lease.Key) != lease.Partition {
@@ -239,8 +240,13 @@ func (s *Store) Settle(ctx context.Context, shard string, settlements []store.Se
 	}
 	items := make([]*item, len(settlements))
 	for i, o := range settlements {
+		missed := "-"
+		if len(o.Untold) > 0 {
+			missed = string(appendAway(nil, o.Untold))
+		}
 		items[i] = &item{partition: o.Lease.Partition, args: []any{
-			o.Lease.Key, o.Lease.Token, o.Lease.Found.ScoreMs, o.Outcome.String(), wholeMs(o.Delay), o.Offset.Milliseconds(), keepOf(&o), field(o.Reason),
+			o.Lease.Key, o.Lease.Token, o.Lease.Found.ScoreMs, o.Outcome.String(), wholeMs(o.Delay), o.Offset.Milliseconds(),
+			wholeMs(o.Keep), missed, cmp.Or(o.Lease.Found.Tags, "-"), field(o.Reason),
 		}}
 	}
 	script := itemScript{
@@ -252,20 +258,6 @@ func (s *Store) Settle(ctx context.Context, shard string, settlements []store.Se
 		results[i] = readSettled(it)
 	}
 	return results
-}
-
-func keepOf(o *store.Settlement) string {
-	if o.Keep == 0 && len(o.Untold) == 0 {
-		if o.Outcome == store.OutcomeDone && o.Lease.Found.Tags != "" {
-			return "0 - " + o.Lease.Found.Tags
-		}
-		return "0"
-	}
-	b := strconv.AppendInt(nil, wholeMs(o.Keep), 10)
-	if len(o.Untold) > 0 {
-		b = appendAway(append(b, ' '), o.Untold)
-	}
-	return string(b)
 }
 
 // readSettled reads "ok" or "lost lease".
@@ -298,14 +290,12 @@ func (s *Store) Ask(ctx context.Context, shard string, states []store.KeyState) 
 		}
 		k, rankFrom := open[p]-1, any("-")
 		switch {
-		case st.State.Ended:
-			rankFrom = "ended"
 		case st.Better && sh.quiet() == 0:
 			rankFrom = 0
 		case st.RankFrom > 0:
 			rankFrom = st.RankFrom
 		}
-		calls[k].args = append(calls[k].args, st.Key, st.State.Version.String(), st.State.Seq, st.State.Attempt, rankFrom)
+		calls[k].args = append(calls[k].args, st.Key, appendState(make([]byte, 0, stateWidth), st.State), rankFrom)
 		indexes[k] = append(indexes[k], i)
 	}
 	sh.eval(ctx, sh.ask, calls)
@@ -327,8 +317,7 @@ func (s *Store) Ask(ctx context.Context, shard string, states []store.KeyState) 
 	return differences, nil
 }
 
-// readDifferences reads "index version seq attempt ended firing_ms look_in_ms" or "index
-// missing" for each.
+// readDifferences reads "index firing_ms look_in_ms head" or "index missing" for each.
 func readDifferences(reply []any, indexes []int, into map[int]store.Difference) error {
 	all, err := texts(reply, 0, len(reply))
 	if err != nil {
@@ -342,7 +331,7 @@ func readDifferences(reply []any, indexes []int, into map[int]store.Difference) 
 		}
 		d := store.Difference{Index: indexes[k], Missing: r.text == "missing"}
 		if !d.Missing {
-			d.State, d.Firing, d.LookIn = r.state(), milliseconds(r.int64()), milliseconds(r.int64())
+			d.Firing, d.LookIn, d.State = milliseconds(r.int64()), milliseconds(r.int64()), r.head().state
 		}
 		if r.err != nil {
 			return fmt.Errorf("%w: ask: %w", timer.ErrUnavailable, r.err)

@@ -83,8 +83,8 @@ func (s *Store) Heads(ctx context.Context, shard string, keys []string) ([]store
 	return heads, nil
 }
 
-// readHeads reads the place of the last that was looked at, and key and "version seq
-// attempt ended rank rf look_ms due_ms taken_ms bytes" of each.
+// readHeads reads the place of the last that was looked at, and key and "look_ms taken_ms
+// bytes head" of each.
 func (s *shard) readHeads(c *call, into *[]store.Head) (last string, err error) {
 	if c.err != nil {
 		return "", c.err
@@ -97,15 +97,14 @@ func (s *shard) readHeads(c *call, into *[]store.Head) (last string, err error) 
 		h := store.Head{Key: all[i]}
 		if all[i+1] != "" {
 			r := reader{text: all[i+1]}
-			h.State, h.Rank, h.RF = r.state(), int(r.int64()), int(r.int64())
-			h.Look, h.Due = time.UnixMilli(r.int64()).UTC(), time.UnixMilli(r.int64()).UTC()
-			if leased := !strings.HasPrefix(r.text, "- "); leased {
-				h.Taken = time.UnixMilli(r.int64()).UTC()
-			} else {
-				r.word()
-			}
-			if h.Bytes = int(r.int64()); r.err != nil {
+			lookMs, takenMs, bytes, rec := r.int64(), r.int64(), r.int64(), r.head()
+			if r.err != nil {
 				return "", s.unavailable(r.err)
+			}
+			h.State, h.Rank, h.RF, h.Bytes = rec.state, rec.rank, rec.rf, int(bytes)
+			h.Look, h.Due = time.UnixMilli(lookMs).UTC(), time.UnixMilli(rec.dueMs()).UTC()
+			if takenMs > 0 {
+				h.Taken = time.UnixMilli(takenMs).UTC()
 			}
 		}
 		*into = append(*into, h)

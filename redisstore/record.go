@@ -1,28 +1,23 @@
 package redisstore
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
 
-// A record is a header of space-separated fields, then the specification as
-// JSON:
+// A record is a head of fixed width, then words, then the specification of a live timer as
+// JSON (lua/README.md, Record):
 //
-//	version seq attempt rank rf site away start_ms interval_ms firing_until_ms failure tags body_hash {json}
+//	1L 01a1fb841564b7e9 00000000001 000 00 02 0000003600000 +01795221099878 tags=call=1 {json}
 //
-// An empty field is "-". A tombstone has no specification. The scripts write
-// the header, which is why nothing here does.
+// The scripts write the instants of the shard's clock.
 type record struct {
 	state         timer.State
 	rank, rf      int
@@ -37,52 +32,85 @@ type record struct {
 	body          string // JSON, "" of a tombstone
 }
 
-const recordFields = 13
+// stateWidth is how wide the format, the state's letter, version, sequence number and attempt
+// are together, headWidth how wide the head is.
+const stateWidth, headWidth = 35, 71
 
 var errRecord = errors.New("malformed record")
 
-func parseRecord(s string) (record, error) {
-	var parts [recordFields]string
-	n, rest, more := 0, s, true
-	for ; n < recordFields && more; n++ {
-		parts[n], rest, more = strings.Cut(rest, " ")
+// parseHead reads the head of a record. The specification, and who misses the end, are behind
+// the head.
+func parseHead(s string) (record, error) {
+	if len(s) < headWidth {
+		return record{}, fmt.Errorf("%w: shorter than a head", errRecord)
 	}
-	if n < recordFields {
-		return record{}, fmt.Errorf("%w: %d fields", errRecord, n)
+	p := headParser{text: s}
+	for _, i := range [...]int{2, 19, 31, 35, 38, 41, 55} {
+		p.require(i, s[i] == ' ')
 	}
-	p := fieldParser{fields: parts[:]}
+	p.require(0, s[0] == '1')
+	p.require(1, s[1] == 'L' || s[1] == 'T')
+	p.require(56, s[56] == '+' || s[56] == '-')
 	r := record{
-		state:   timer.State{Version: p.version(0), Seq: p.int(1), Attempt: p.int(2)},
-		rank:    p.int(3),
-		rf:      p.int(4),
-		site:    p.text(5),
-		away:    p.away(6),
-		startMs: p.int64(7), intervalMs: p.count(8), firingUntilMs: p.instant(9),
-		failure:  p.failure(10),
-		tags:     p.tags(11),
-		bodyHash: p.text(12),
+		state: timer.State{Seq: int(p.number(20, 31)), Attempt: int(p.number(32, 35)), Ended: s[1] == 'T'},
+		rank:  int(p.number(36, 38)), rf: int(p.number(39, 41)),
+		intervalMs: p.number(42, 55), startMs: p.number(57, 71),
 	}
-	if more {
-		r.body = rest
+	if s[56] == '-' {
+		r.startMs = -r.startMs
 	}
-	r.state.Ended = !strings.HasPrefix(r.body, "{")
+	version, err := timer.ParseVersion(s[3:19])
+	p.require(3, err == nil)
+	r.state.Version = version
 	return r, p.err
 }
 
-// noteLease takes in what a passed fence has noted in the lease:
-//
-//	node:counter:taken_ms foreign_ms mark_ms seq attempt
-func (r record) noteLease(lease string) (record, error) {
-	fields := strings.Split(lease, " ")
-	if len(fields) == 1 {
+// headParser keeps the first error.
+type headParser struct {
+	text string
+	err  error
+}
+
+func (p *headParser) require(at int, right bool) {
+	if !right && p.err == nil {
+		p.err = fmt.Errorf("%w: byte %d of the head", errRecord, at+1)
+	}
+}
+
+func (p *headParser) number(from, to int) (n int64) {
+	for i := from; i < to; i++ {
+		digit := p.text[i] - '0'
+		p.require(i, digit <= 9)
+		n = 10*n + int64(digit)
+	}
+	return n
+}
+
+func parseRecord(s string) (record, error) {
+	r, err := parseHead(s)
+	if err != nil {
+		return record{}, err
+	}
+	words := s[headWidth:]
+	if words != "" && words[0] != ' ' {
+		return record{}, fmt.Errorf("%w: byte %d", errRecord, headWidth+1)
+	}
+	words, body, live := strings.Cut(words, " {")
+	if live {
+		r.body = s[len(s)-len(body)-1:]
+	}
+	if r.state.Ended != (r.body == "") {
+		return record{}, fmt.Errorf("%w: a live record has a specification, a tombstone has none", errRecord)
+	}
+	if words == "" {
 		return r, nil
 	}
-	if len(fields) != 5 {
-		return r, fmt.Errorf("%w: lease of %d fields", errRecord, len(fields))
+	for word := range strings.SplitSeq(words[1:], " ") {
+		if err := readWord(&r, word); err != nil {
+			return record{}, err
+		}
 	}
-	p := fieldParser{fields: fields}
-	r.firingUntilMs, r.state.Seq, r.state.Attempt = p.count(2), p.int(3), p.int(4)
-	return r, p.err
+	return r, nil
 }
 
 func field(s string) string {
@@ -104,9 +132,6 @@ func unescape(s string) (string, error) {
 }
 
 func formatTags(tags []timer.Tag) string {
-	if len(tags) == 0 {
-		return "-"
-	}
 	parts := make([]string, len(tags))
 	for i, t := range tags {
 		parts[i] = field(t.Type) + "=" + strconv.Itoa(t.Count)
@@ -114,209 +139,149 @@ func formatTags(tags []timer.Tag) string {
 	return strings.Join(parts, ",")
 }
 
-// fieldParser keeps the first error, so that parseRecord reads like the header.
-type fieldParser struct {
-	fields []string
-	err    error
-}
-
-func (p *fieldParser) fail(i int, err error) {
-	if p.err == nil {
-		p.err = fmt.Errorf("%w: field %d: %w", errRecord, i+1, err)
+// readWord takes in a word behind the head. Its error names the word, and does not repeat what may
+// be a client's secret.
+func readWord(r *record, word string) (err error) {
+	name, value, _ := strings.Cut(word, "=")
+	switch name {
+	case "mark":
+		r.firingUntilMs, err = wholeNumber(value)
+	case "failure":
+		r.failure, err = parseFailure(value)
+	case "tags":
+		r.tags, err = parseTags(value)
+	case "hash":
+		r.bodyHash, err = unescape(value)
+	case "away":
+		r.away, err = parseAway(value)
+	case "site":
+		r.site, err = unescape(value)
+	default:
+		return fmt.Errorf("%w: a word that is not known", errRecord)
 	}
+	if err != nil || value == "" {
+		return fmt.Errorf("%w: %s=", errRecord, name)
+	}
+	return nil
 }
 
-func (p *fieldParser) version(i int) timer.Version {
-	v, err := timer.ParseVersion(p.fields[i])
+// noteLease takes in what a passed fence has noted in the lease:
+//
+//	node:counter:taken_ms foreign_ms mark_ms seq attempt
+func (r record) noteLease(lease string) (record, error) {
+	fields := strings.Split(lease, " ")
+	if len(fields) == 1 {
+		return r, nil
+	}
+	var noted [3]int64
+	for i := range noted {
+		n, err := int64(0), errRecord
+		if len(fields) == 5 {
+			n, err = wholeNumber(fields[2+i])
+		}
+		if err != nil {
+			return r, fmt.Errorf("%w: its lease", errRecord)
+		}
+		noted[i] = n
+	}
+	r.firingUntilMs, r.state.Seq, r.state.Attempt = noted[0], int(noted[1]), int(noted[2])
+	return r, nil
+}
+
+// wholeNumber reads digits, and nothing else: the scripts take digits alone.
+func wholeNumber(s string) (int64, error) {
+	n, err := strconv.ParseUint(s, 10, 63)
 	if err != nil {
-		p.fail(i, err)
+		return 0, errRecord
 	}
-	return v
+	return int64(n), nil
 }
 
-func (p *fieldParser) int64(i int) int64 {
-	n, err := strconv.ParseInt(p.fields[i], 10, 64)
-	if err != nil || strings.HasPrefix(p.fields[i], "+") {
-		p.fail(i, errors.New("not a whole number"))
-	}
-	return n
-}
-
-// count reads what is never negative: the scripts take digits alone there.
-func (p *fieldParser) count(i int) int64 {
-	n := p.int64(i)
-	if n < 0 || strings.HasPrefix(p.fields[i], "-") {
-		p.fail(i, errors.New("negative"))
-	}
-	return n
-}
-
-func (p *fieldParser) instant(i int) int64 {
-	if p.fields[i] == "-" {
-		return 0
-	}
-	return p.count(i)
-}
-
-func (p *fieldParser) int(i int) int { return int(p.count(i)) }
-
-func (p *fieldParser) text(i int) string {
-	s, err := unescape(p.fields[i])
-	if err != nil || p.fields[i] == "" {
-		p.fail(i, errors.New("empty or bad percent-encoding"))
-	}
-	return s
-}
-
-func (p *fieldParser) failure(i int) store.Failure {
-	if p.fields[i] == "-" {
-		return store.Failure{}
-	}
-	node, rest, _ := strings.Cut(p.fields[i], ":")
+func parseFailure(s string) (store.Failure, error) {
+	node, rest, _ := strings.Cut(s, ":")
 	at, reason, ok := strings.Cut(rest, ":")
 	ms, err := strconv.ParseInt(at, 10, 64)
 	text, uerr := unescape(reason)
 	if !ok || node == "" || err != nil || uerr != nil {
-		p.fail(i, errors.New("not node:at_ms:reason"))
-		return store.Failure{}
+		return store.Failure{}, errRecord
 	}
-	return store.Failure{Node: node, At: time.UnixMilli(ms).UTC(), Reason: text}
+	return store.Failure{Node: node, At: time.UnixMilli(ms).UTC(), Reason: text}, nil
 }
 
-func (p *fieldParser) away(i int) []store.Away {
-	all, err := parseAway(p.fields[i])
-	if err != nil {
-		p.fail(i, err)
-	}
-	return all
-}
-
-func (p *fieldParser) tags(i int) []timer.Tag {
-	if p.fields[i] == "-" {
-		return nil
-	}
-	var tags []timer.Tag
-	for part := range strings.SplitSeq(p.fields[i], ",") {
+func parseTags(s string) (tags []timer.Tag, err error) {
+	for part := range strings.SplitSeq(s, ",") {
 		name, count, _ := strings.Cut(part, "=")
 		n, err := strconv.Atoi(count)
 		typ, uerr := url.QueryUnescape(name)
 		if err != nil || uerr != nil || n < 1 || typ == "" {
-			p.fail(i, errors.New("not type=count"))
-			return nil
+			return nil, errRecord
 		}
 		tags = append(tags, timer.Tag{Type: typ, Count: n})
 	}
-	return tags
+	return tags, nil
 }
 
-// specification is the JSON of a record: what the header doesn't hold, with
-// defaults left out.
-type specification struct {
-	URI         string `json:"uri"`
-	Opaque      string `json:"opaque,omitempty"`
-	RepeatForMs int64  `json:"repeat_for_ms,omitempty"`
-	AtMs        *int64 `json:"at_ms,omitempty"`
+// appendState appends how a record of the state begins.
+func appendState(b []byte, state timer.State) []byte {
+	letter := "1L "
+	if state.Ended {
+		letter = "1T "
+	}
+	b = append(state.Version.Append(append(b, letter...)), ' ')
+	return appendPadded(append(appendPadded(b, int64(state.Seq), 11), ' '), int64(state.Attempt), 3)
 }
 
-// plainSpecification reads what most specifications look like: as
-// appendSpecification writes them, with strings that nothing is escaped in, and
-// no more than those. Others are left to a JSON library.
-func plainSpecification(body string) (spec specification, plain bool) {
-	rest, ok := strings.CutPrefix(body, `{"uri":"`)
-	if !ok {
-		return specification{}, false
+// appendPadded appends a number that is not negative with leading zeros.
+func appendPadded(b []byte, n int64, width int) []byte {
+	at := len(b)
+	b = append(b, "00000000000000"[:width]...)
+	for i := at + width - 1; i >= at; i-- {
+		b[i], n = '0'+byte(n%10), n/10
 	}
-	spec.URI, rest, ok = strings.Cut(rest, `"`)
-	if opaque, found := strings.CutPrefix(rest, `,"opaque":"`); ok && found {
-		spec.Opaque, rest, ok = strings.Cut(opaque, `"`)
-	}
-	if tail, found := strings.CutPrefix(rest, `,"repeat_for_ms":`); found {
-		spec.RepeatForMs, rest, ok = cutInteger(tail, ok)
-	}
-	if tail, found := strings.CutPrefix(rest, `,"at_ms":`); found {
-		var at int64
-		at, rest, ok = cutInteger(tail, ok)
-		spec.AtMs = &at
-	}
-	if !ok || rest != "}" || !utf8.ValidString(body) {
-		return specification{}, false
-	}
-	special := func(c byte) bool { return c < ' ' || c == '\\' }
-	for _, s := range [...]string{spec.URI, spec.Opaque} {
-		for i := range len(s) {
-			if special(s[i]) {
-				return specification{}, false
-			}
-		}
-	}
-	return spec, true
+	return b
 }
 
-// cutInteger cuts a JSON number without a fraction off the beginning of text.
-func cutInteger(text string, ok bool) (n int64, rest string, still bool) {
-	end := len(text) - len(strings.TrimLeft(text, "-0123456789"))
-	n, err := strconv.ParseInt(text[:end], 10, 64)
-	return n, text[end:], ok && err == nil && strconv.FormatInt(n, 10) == text[:end]
-}
-
-// appendSpecification appends the JSON of a timer. The error says that a string
-// is not UTF-8.
-func appendSpecification(b []byte, t *timer.Timer) ([]byte, error) {
-	b, err := jsontext.AppendQuote(append(b, `{"uri":`...), t.Callback.URI)
-	if err == nil && t.Callback.Opaque != "" {
-		b, err = jsontext.AppendQuote(append(b, `,"opaque":`...), t.Callback.Opaque)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("encode specification: %w", err)
-	}
-	if ms := t.RepeatFor.Milliseconds(); ms != 0 {
-		b = strconv.AppendInt(append(b, `,"repeat_for_ms":`...), ms, 10)
-	}
-	if !t.At.IsZero() {
-		b = strconv.AppendInt(append(b, `,"at_ms":`...), t.At.UnixMilli(), 10)
-	}
-	return append(b, '}'), nil
-}
-
-// appendHead appends what stands before start_ms in a record.
+// appendHead appends the head of a record, up to where the start of the grid stands.
 func appendHead(b []byte, w *store.Write) []byte {
-	b = w.State.Version.Append(b)
-	seq := w.State.Seq
-	if w.Kind == store.WriteLeave && w.State.Ended {
-		seq = 0
-	}
-	for _, n := range [...]int{seq, w.State.Attempt, w.Rank, max(w.RF, 1)} {
-		b = strconv.AppendInt(append(b, ' '), int64(n), 10)
-	}
-	b = append(b, " - "...)
+	interval := int64(0)
 	if w.Timer != nil {
-		return append(b, '-') // only an end names who has not heard
+		interval = wholeMs(w.Timer.Interval)
 	}
-	return appendAway(b, w.Away)
+	b = append(appendState(b, w.State), ' ')
+	b = append(appendPadded(b, int64(w.Rank), 2), ' ')
+	b = append(appendPadded(b, int64(max(w.RF, 1)), 2), ' ')
+	return append(appendPadded(b, interval, 13), ' ')
 }
 
-// appendTail appends what stands behind start_ms in a record of a live timer.
-func appendTail(b []byte, w *store.Write) ([]byte, error) {
-	t := w.Timer
-	b = strconv.AppendInt(b, wholeMs(t.Interval), 10)
-	b = append(appendFailure(append(b, " - "...), w.Failure), ' ')
-	b = append(append(b, formatTags(t.Tags)...), ' ')
-	b = append(append(b, field(w.BodyHash)...), ' ')
-	return appendSpecification(b, t)
+func appendStart(b []byte, ms int64) []byte {
+	if ms < 0 {
+		return appendPadded(append(b, '-'), -ms, 14)
+	}
+	return appendPadded(append(b, '+'), ms, 14)
 }
 
-// tailOfEnd is the tail of a write without a specification.
-func tailOfEnd(w *store.Write) []byte {
-	b := append(appendFailure([]byte("0 - "), w.Failure), " - "...)
-	return append(b, field(w.BodyHash)...)
+// appendRest appends what follows the head: words, and the specification of a live timer.
+func appendRest(b []byte, w *store.Write) ([]byte, error) {
+	if !w.Failure.IsZero() {
+		b = appendFailure(append(b, " failure="...), w.Failure)
+	}
+	if w.Timer != nil && len(w.Timer.Tags) > 0 {
+		b = append(append(b, " tags="...), formatTags(w.Timer.Tags)...)
+	}
+	if w.BodyHash != "" {
+		b = append(append(b, " hash="...), field(w.BodyHash)...)
+	}
+	if w.State.Ended && len(w.Away) > 0 { // only an end names who has not heard
+		b = appendAway(append(b, " away="...), w.Away)
+	}
+	if w.State.Ended || w.Timer == nil || w.Kind == store.WriteNext || w.Kind == store.WriteRank {
+		return b, nil
+	}
+	return appendSpecification(append(b, ' '), w.Timer)
 }
 
-// appendFailure appends node:at_ms:reason, with an @ for the shard to put its
-// time in place of.
+// appendFailure appends node:at_ms:reason, with an @ for the shard to put its time in place of.
 func appendFailure(b []byte, f store.Failure) []byte {
-	if f.IsZero() {
-		return append(b, '-')
-	}
 	b = append(append(b, f.Node...), ':')
 	if f.At.IsZero() {
 		b = append(b, '@')
@@ -324,27 +289,6 @@ func appendFailure(b []byte, f store.Failure) []byte {
 		b = strconv.AppendInt(b, f.At.UnixMilli(), 10)
 	}
 	return append(append(b, ':'), field(f.Reason)...)
-}
-
-// timer is the specification of a live record as the client gave it.
-func (r record) timer() (timer.Timer, error) {
-	spec, plain := plainSpecification(r.body)
-	if !plain {
-		if err := json.Unmarshal([]byte(r.body), &spec); err != nil {
-			return timer.Timer{}, fmt.Errorf("%w: specification is not valid JSON", errRecord)
-		}
-	}
-	t := timer.Timer{
-		Interval:          milliseconds(r.intervalMs),
-		RepeatFor:         milliseconds(spec.RepeatForMs),
-		ReplicationFactor: r.rf,
-		Callback:          timer.Callback{URI: spec.URI, Opaque: spec.Opaque},
-		Tags:              r.tags,
-	}
-	if spec.AtMs != nil {
-		t.At = time.UnixMilli(*spec.AtMs).UTC()
-	}
-	return t, nil
 }
 
 // scheduled is the record as the scheduler sees it. The key is checked like the rest
@@ -387,4 +331,18 @@ func until(ms, nowUs int64) time.Duration {
 // wholeMs rounds up: a timer is never early by a rounding.
 func wholeMs(d time.Duration) int64 {
 	return int64((d + time.Millisecond - 1) / time.Millisecond)
+}
+
+// fits says whether a write's numbers are as wide as a head has room for: no timer that was
+// validated has others.
+func fits(w *store.Write) error {
+	const digits11, digits13 = int64(1e11), int64(1e13)
+	interval := int64(0)
+	if w.Timer != nil {
+		interval = wholeMs(w.Timer.Interval)
+	}
+	if int64(w.State.Seq) >= digits11 || w.State.Attempt >= 1000 || w.Rank >= 100 || w.RF >= 100 || interval >= digits13 || min(w.State.Seq, w.State.Attempt, w.Rank, w.RF) < 0 {
+		return fmt.Errorf("%w: a number is too large", errRecord)
+	}
+	return nil
 }

@@ -23,26 +23,33 @@ var exported = cmp.AllowUnexported(record{})
 // String writes a record as the scripts do.
 func (r record) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %d %d %d %d %s %s %d %d %s %s %s %s", r.state.Version, r.state.Seq, r.state.Attempt, r.rank, r.rf,
-		field(r.site), appendAway(nil, r.away), r.startMs, r.intervalMs, number(r.firingUntilMs), formatFailure(r.failure), formatTags(r.tags), field(r.bodyHash))
+	b.Write(appendState(nil, r.state))
+	fmt.Fprintf(&b, " %02d %02d %013d %+015d", r.rank, r.rf, r.intervalMs, r.startMs)
+	word := func(name, value string) {
+		if value != "" {
+			b.WriteString(" " + name + "=" + value)
+		}
+	}
+	if r.firingUntilMs > 0 {
+		word("mark", strconv.FormatInt(r.firingUntilMs, 10))
+	}
+	if r.failure.Node != "" {
+		word("failure", string(appendFailure(nil, r.failure)))
+	}
+	word("tags", formatTags(r.tags))
+	if r.bodyHash != "" {
+		word("hash", field(r.bodyHash))
+	}
+	if len(r.away) > 0 {
+		word("away", string(appendAway(nil, r.away)))
+	}
+	if r.site != "" {
+		word("site", field(r.site))
+	}
 	if r.body != "" {
 		b.WriteString(" " + r.body)
 	}
 	return b.String()
-}
-
-func formatFailure(f store.Failure) string {
-	if f.Node == "" {
-		return "-"
-	}
-	return f.Node + ":" + strconv.FormatInt(f.At.UnixMilli(), 10) + ":" + field(f.Reason)
-}
-
-func number(n int64) string {
-	if n == 0 {
-		return "-"
-	}
-	return strconv.FormatInt(n, 10)
 }
 
 // full has a value in every field.
@@ -64,26 +71,27 @@ func TestRecordText(t *testing.T) {
 		rec  record
 		text string
 	}{
-		{"every field", full(), `019b76679000beef 7 2 1 3 north%20hall c:0,d.1:2 1767225600000 1500 1767225612345 ` +
-			`node-1:1767225611000:status%20503 call=1,a%3Db%2C%20c=40 0af1 ` +
+		{"every field", full(), `1L 019b76679000beef 00000000007 002 01 03 0000000001500 +01767225600000 mark=1767225612345 ` +
+			`failure=node-1:1767225611000:status%20503 tags=call=1,a%3Db%2C%20c=40 hash=0af1 away=c:0,d.1:2 site=north%20hall ` +
 			`{"uri":"http://localhost:8080/pop","opaque":"a b","repeat_for_ms":60000}`},
 		{"fresh", record{state: timer.State{Version: 1, Seq: 1}, rf: 2, startMs: 1, intervalMs: 2, body: `{"uri":"http://h"}`},
-			`0000000000000001 1 0 0 2 - - 1 2 - - - - {"uri":"http://h"}`},
-		{"tombstone", record{state: timer.State{Version: 1, Ended: true}, rf: 1}, `0000000000000001 0 0 0 1 - - 0 0 - - - -`},
+			`1L 0000000000000001 00000000001 000 00 02 0000000000002 +00000000000001 {"uri":"http://h"}`},
+		{"tombstone", record{state: timer.State{Version: 1, Ended: true}, rf: 1}, `1T 0000000000000001 00000000000 000 00 01 0000000000000 +00000000000000`},
 		{"tombstone with a hash", record{state: timer.State{Version: 1, Seq: 3, Ended: true}, rf: 1, bodyHash: "9f86d081"},
-			`0000000000000001 3 0 0 1 - - 0 0 - - - 9f86d081`},
-		{"start before 1970", record{state: timer.State{Version: 1, Seq: 1}, rf: 1, startMs: -62135596800000, body: "{}"},
-			`0000000000000001 1 0 0 1 - - -62135596800000 0 - - - - {}`},
+			`1T 0000000000000001 00000000003 000 00 01 0000000000000 +00000000000000 hash=9f86d081`},
+		{"start before 1970", record{state: timer.State{Version: 1, Seq: 1}, rf: 1, startMs: -3155760000000, body: "{}"},
+			`1L 0000000000000001 00000000001 000 00 01 0000000000000 -03155760000000 {}`},
 		{"largest numbers", record{
-			state: timer.State{Version: math.MaxUint64, Seq: math.MaxInt64, Attempt: math.MaxInt64}, rank: math.MaxInt64, rf: math.MaxInt64,
-			startMs: math.MinInt64, intervalMs: math.MaxInt64, firingUntilMs: math.MaxInt64, tags: []timer.Tag{{Type: "t", Count: math.MaxInt64}}, body: "{}",
-		}, `ffffffffffffffff 9223372036854775807 9223372036854775807 9223372036854775807 9223372036854775807 - - ` +
-			`-9223372036854775808 9223372036854775807 9223372036854775807 - t=9223372036854775807 - {}`},
+			state: timer.State{Version: math.MaxUint64, Seq: 99999999999, Attempt: 999}, rank: 99, rf: 99,
+			startMs: -99999999999999, intervalMs: 9999999999999, firingUntilMs: math.MaxInt64, tags: []timer.Tag{{Type: "t", Count: math.MaxInt64}}, body: "{}",
+		}, `1L ffffffffffffffff 99999999999 999 99 99 9999999999999 -99999999999999 mark=9223372036854775807 tags=t=9223372036854775807 {}`},
 		{"texts that look empty", record{state: timer.State{Version: 1, Seq: 1}, rf: 1, site: "-", failure: store.Failure{Node: "n", At: time.UnixMilli(-1).UTC(), Reason: "-"},
-			tags: []timer.Tag{{Type: "-", Count: 1}}, bodyHash: "-", body: "{}"}, `0000000000000001 1 0 0 1 %2D - 0 0 - n:-1:%2D %2D=1 %2D {}`},
+			tags: []timer.Tag{{Type: "-", Count: 1}}, bodyHash: "-", body: "{}"},
+			`1L 0000000000000001 00000000001 000 00 01 0000000000000 +00000000000000 failure=n:-1:%2D tags=%2D=1 hash=%2D site=%2D {}`},
 		{"texts that would break the header", record{state: timer.State{Version: 1, Seq: 1}, rf: 1, site: "a b\n%+é\x00\xff",
 			failure: store.Failure{Node: "n", At: time.UnixMilli(0).UTC(), Reason: ": "}, tags: []timer.Tag{{Type: "{\"", Count: 1}, {Type: ",=", Count: 2}}, body: "{}"},
-			`0000000000000001 1 0 0 1 a%20b%0A%25%2B%C3%A9%00%FF - 0 0 - n:0:%3A%20 %7B%22=1,%2C%3D=2 - {}`},
+			`1L 0000000000000001 00000000001 000 00 01 0000000000000 +00000000000000 failure=n:0:%3A%20 tags=%7B%22=1,%2C%3D=2 ` +
+				`site=a%20b%0A%25%2B%C3%A9%00%FF {}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := c.rec.String(); got != c.text {
@@ -102,15 +110,14 @@ func TestRecordText(t *testing.T) {
 
 func TestRecordRoundTrip(t *testing.T) {
 	text := rapid.OneOf(rapid.String(), rapid.StringMatching(`[ %+,=\-{}]{0,5}`))
-	number, count := rapid.OneOf(rapid.Int64(), rapid.Just(int64(0))), rapid.IntRange(0, math.MaxInt)
-	instant := rapid.Int64Range(0, math.MaxInt64)
+	number, instant := rapid.Int64Range(-99_999_999_999_999, 9_999_999_999_999), rapid.Int64Range(0, math.MaxInt64)
 	rapid.Check(t, func(t *rapid.T) {
 		want := record{
 			state: timer.State{
-				Version: timer.Version(rapid.Uint64().Draw(t, "version")), Seq: count.Draw(t, "seq"), Attempt: count.Draw(t, "attempt"),
+				Version: timer.Version(rapid.Uint64().Draw(t, "version")), Seq: rapid.IntRange(0, 99_999_999_999).Draw(t, "seq"), Attempt: rapid.IntRange(0, 999).Draw(t, "attempt"),
 			},
-			rank: count.Draw(t, "rank"), rf: count.Draw(t, "rf"), site: text.Draw(t, "site"),
-			startMs: number.Draw(t, "start"), intervalMs: instant.Draw(t, "interval"), firingUntilMs: instant.Draw(t, "firing"),
+			rank: rapid.IntRange(0, 99).Draw(t, "rank"), rf: rapid.IntRange(0, 99).Draw(t, "rf"), site: text.Draw(t, "site"),
+			startMs: number.Draw(t, "start"), intervalMs: max(number.Draw(t, "interval"), 0), firingUntilMs: instant.Draw(t, "firing"),
 			bodyHash: text.Draw(t, "body hash"), body: rapid.SampledFrom([]string{"", `{"uri":"x y"}`, "{"}).Draw(t, "body"),
 		}
 		if node := rapid.StringMatching(`[0-9a-f-]{0,9}`).Draw(t, "node"); node != "" {
@@ -126,7 +133,7 @@ func TestRecordRoundTrip(t *testing.T) {
 		for range rapid.IntRange(0, 3).Draw(t, "tags") {
 			want.tags = append(want.tags, timer.Tag{Type: text.Filter(func(s string) bool { return s != "" }).Draw(t, "type"), Count: rapid.IntRange(1, math.MaxInt).Draw(t, "count")})
 		}
-		want.state.Ended = !strings.HasPrefix(want.body, "{")
+		want.state.Ended = want.body == ""
 		got, err := parseRecord(want.String())
 		if err != nil {
 			t.Fatalf("%s: %v", want, err)
@@ -138,49 +145,65 @@ func TestRecordRoundTrip(t *testing.T) {
 }
 
 func TestMalformedRecords(t *testing.T) {
-	const tail = " - - 1 2 - - - - {}"
+	const good = `1L 0000000000000001 00000000001 000 00 02 0000000000002 +00000000000001 {}`
+	if _, err := parseRecord(good); err != nil {
+		t.Fatal(err)
+	}
+	with := func(old, broken string) string {
+		if !strings.Contains(good, old) {
+			t.Fatalf("the record has no %q", old)
+		}
+		return strings.Replace(good, old, broken, 1)
+	}
+	word := func(text string) string { return with(" {}", " "+text+" {}") }
 	for name, text := range map[string]string{
-		"empty":                 "",
-		"one word":              "x",
-		"a field short":         "0000000000000001 1 0 0 2 - - 1 2 - - -",
-		"version short":         "1 1 0 0 2" + tail,
-		"version in upper case": "000000000000000A 1 0 0 2" + tail,
-		"version empty":         " 1 0 0 2" + tail,
-		"sequence no number":    "0000000000000001 x 0 0 2" + tail,
-		"sequence negative":     "0000000000000001 -1 0 0 2" + tail,
-		"sequence with a sign":  "0000000000000001 +1 0 0 2" + tail,
-		"sequence of minus 0":   "0000000000000001 -0 0 0 2" + tail,
-		"start with a sign":     "0000000000000001 1 0 0 2 - - +1 2 - - - - {}",
-		"firing negative":       "0000000000000001 1 0 0 2 - - 1 2 -1 - - - {}",
-		"site empty":            "0000000000000001 1 0 0 2  - 1 2 - - - - {}",
-		"hash empty":            "0000000000000001 1 0 0 2 - - 1 2 - - -  {}",
-		"sequence too large":    "0000000000000001 9223372036854775808 0 0 2" + tail,
-		"attempt fractional":    "0000000000000001 1 0.5 0 2" + tail,
-		"attempt in e notation": "0000000000000001 1 1e3 0 2" + tail,
-		"rank hexadecimal":      "0000000000000001 1 0 0x1 2" + tail,
-		"two spaces":            "0000000000000001 1 0 0  2" + tail,
-		"site badly encoded":    "0000000000000001 1 0 0 2 %zz - 1 2 - - - - {}",
-		"away empty":            "0000000000000001 1 0 0 2 -  1 2 - - - - {}",
-		"away without rank":     "0000000000000001 1 0 0 2 - b 1 2 - - - - {}",
-		"away without shard":    "0000000000000001 1 0 0 2 - :1 1 2 - - - - {}",
-		"away ends early":       "0000000000000001 1 0 0 2 - b:1, 1 2 - - - - {}",
-		"away of rank -1":       "0000000000000001 1 0 0 2 - b:-1 1 2 - - - - {}",
-		"away of rank 256":      "0000000000000001 1 0 0 2 - b:256 1 2 - - - - {}",
-		"start empty":           "0000000000000001 1 0 0 2 - -  2 - - - - {}",
-		"interval infinite":     "0000000000000001 1 0 0 2 - - 1 inf - - - - {}",
-		"firing no number":      "0000000000000001 1 0 0 2 - - 1 2 nan - - - {}",
-		"tag without count":     "0000000000000001 1 0 0 2 - - 1 2 - - a - {}",
-		"tag without type":      "0000000000000001 1 0 0 2 - - 1 2 - - =1 - {}",
-		"tag with count 0":      "0000000000000001 1 0 0 2 - - 1 2 - - a=0 - {}",
-		"tag negative":          "0000000000000001 1 0 0 2 - - 1 2 - - a=-1 - {}",
-		"tag list ends early":   "0000000000000001 1 0 0 2 - - 1 2 - - a=1, - {}",
-		"tag type badly coded":  "0000000000000001 1 0 0 2 - - 1 2 - - %=1 - {}",
-		"failure is a node":     "0000000000000001 1 0 0 2 - - 1 2 - node - - {}",
-		"failure of nobody":     "0000000000000001 1 0 0 2 - - 1 2 - :1:why - - {}",
-		"failure at no time":    "0000000000000001 1 0 0 2 - - 1 2 - node:x:why - - {}",
-		"failure badly encoded": "0000000000000001 1 0 0 2 - - 1 2 - node:1:%zz - - {}",
-		"tab instead of space":  strings.ReplaceAll(full().String(), " ", "\t"),
-		"binary":                "\x00\xff\xfe",
+		"empty":                     "",
+		"one word":                  "x",
+		"a head too short":          good[:headWidth-1],
+		"of no format":              with("1L", "xL"),
+		"of a later format":         with("1L", "2L"),
+		"neither live nor ended":    with("1L", "1X"),
+		"live, and nothing to call": with(" {}", ""),
+		"ended, and something":      with("1L", "1T"),
+		"version short":             with("0000000000000001", "001"),
+		"version in upper case":     with("0000000000000001", "000000000000000A"),
+		"version with a space":      with("0000000000000001", " 000000000000001"),
+		"sequence no number":        with("00000000001", "0000000000x"),
+		"sequence negative":         with("00000000001", "-0000000001"),
+		"sequence with a sign":      with("00000000001", "+0000000001"),
+		"sequence hexadecimal":      with("00000000001", "0x000000001"),
+		"sequence too wide":         with("00000000001", "000000000001"),
+		"attempt fractional":        with(" 000 ", " 0.5 "),
+		"attempt in e notation":     with(" 000 ", " 1e3 "),
+		"rank with a space":         with(" 00 ", "  0 "),
+		"start without a sign":      with("+00000000000001", "000000000000001"),
+		"interval infinite":         with("0000000000002", "          inf"),
+		"two spaces":                with(" {}", "  {}"),
+		"no space before a word":    with(" {}", "mark=1 {}"),
+		"a word that is not known":  word("marks=1"),
+		"a word without a value":    word("mark="),
+		"a word without a name":     word("=1"),
+		"mark negative":             word("mark=-1"),
+		"mark no number":            word("mark=nan"),
+		"hash badly encoded":        word("hash=%zz"),
+		"site badly encoded":        word("site=%zz"),
+		"away without rank":         word("away=b"),
+		"away without shard":        word("away=:1"),
+		"away ends early":           word("away=b:1,"),
+		"away of rank -1":           word("away=b:-1"),
+		"away of rank 256":          word("away=b:256"),
+		"tag without count":         word("tags=a"),
+		"tag without type":          word("tags==1"),
+		"tag with count 0":          word("tags=a=0"),
+		"tag negative":              word("tags=a=-1"),
+		"tag list ends early":       word("tags=a=1,"),
+		"tag type badly coded":      word("tags=%=1"),
+		"failure is a node":         word("failure=node"),
+		"failure of nobody":         word("failure=:1:why"),
+		"failure at no time":        word("failure=node:x:why"),
+		"failure badly encoded":     word("failure=node:1:%zz"),
+		"tab instead of space":      strings.ReplaceAll(full().String(), " ", "\t"),
+		"binary":                    "\x00\xff\xfe",
 	} {
 		if got, err := parseRecord(text); !errors.Is(err, errRecord) {
 			t.Errorf("%s: parses to %+v with error %v", name, got, err)
@@ -188,12 +211,12 @@ func TestMalformedRecords(t *testing.T) {
 	}
 }
 
-// An error names the field and doesn't repeat what may be a client's secret.
+// An error names the word and doesn't repeat what may be a client's secret.
 func TestRecordErrorsKeepSecrets(t *testing.T) {
 	text := strings.Replace(full().String(), "status%20503", "%s3cret", 1)
 	_, err := parseRecord(text)
-	if err == nil || !strings.Contains(err.Error(), "field 11") || strings.Contains(err.Error(), "s3cret") {
-		t.Errorf("error %v, want one that names field 11 alone", err)
+	if err == nil || !strings.Contains(err.Error(), "failure") || strings.Contains(err.Error(), "s3cret") {
+		t.Errorf("error %v, want one that names the word alone", err)
 	}
 	broken := full()
 	broken.body = `{"uri":"s3cret`
@@ -308,12 +331,15 @@ func TestUntil(t *testing.T) {
 	}
 }
 
+// headPattern is a head with a digit of 0 for each digit.
+const headPattern = "1L 0000000000000000 00000000000 000 00 00 0000000000000 +00000000000000"
+
 func FuzzRecord(f *testing.F) {
 	tombstone := full()
-	tombstone.body = ""
+	tombstone.state.Ended, tombstone.body = true, ""
 	for _, text := range []string{
-		full().String(), tombstone.String(), "", "-", strings.Repeat("- ", 12), strings.Repeat(" ", 12), strings.Repeat("1 ", 13),
-		"0000000000000001 1 0 0 2 - - - - - - - {", "0000000000000001 +1 -0 0 2 + %20 -1 2 -5 - a=1,-=2 x y",
+		full().String(), tombstone.String(), "", "1L", full().String()[:headWidth], headPattern, headPattern + " {", headPattern + "  {}",
+		headPattern + " mark=1 mark=2 tags=a=1,%2D=2 {", "1T" + headPattern[2:] + " away=a:1 =", "1T" + headPattern[2:] + " hash=% {}",
 	} {
 		f.Add(text)
 	}

@@ -17,16 +17,6 @@ import (
 // tombstonesField counts the tombstones of the partition. No type is encoded so.
 const tombstonesField = "+"
 
-// tagField is the field of a record that has the tags, as it is.
-func tagField(record string) string {
-	const behind = 11 // other fields
-	for range behind {
-		_, record, _ = strings.Cut(record, " ")
-	}
-	tags, _, _ := strings.Cut(record, " ")
-	return tags
-}
-
 // tagType is a type of the hash as its client gave it. What was not written by the
 // scripts is made readable, since it goes into metrics.
 func tagType(field string) string {

@@ -50,7 +50,7 @@ func (s *Store) Merge(ctx context.Context, writes []store.Write) []store.Written
 			case sh.err != nil:
 				answers[i].Err = fmt.Errorf("%w: shard %s: %w", timer.ErrUnavailable, writes[i].Shard, sh.err)
 			default:
-				shards[at].readMerged(sh.items[k], &writes[i], &answers[i])
+				shards[at].readMerged(sh.items[k], &answers[i])
 			}
 		}
 	}
@@ -79,7 +79,7 @@ func (s *Store) Tell(ctx context.Context, shard string, writes []store.Write) []
 	sh.evalItems(ctx, sh.ask, &s.keys, s.mergeScript(sh), slices.DeleteFunc(slices.Clone(items), func(it *item) bool { return it == nil }))
 	for i, it := range items {
 		if it != nil {
-			sh.readMerged(it, &writes[i], &answers[i])
+			sh.readMerged(it, &answers[i])
 		}
 	}
 	return answers
@@ -117,143 +117,127 @@ func (s *Store) mergeScript(sh *shard) itemScript {
 	}
 }
 
-// mergeItems are the writes as the script takes them (lua/merge.lua): the record
-// in two parts, between which the shard puts the start of its grid. What can't be
-// written has an error instead.
+// mergeItems are the writes as the script takes them (lua/merge.lua). What can't be written
+// has an error instead.
 func (s *Store) mergeItems(writes []store.Write, answers []store.Written) []*item {
 	items := make([]*item, len(writes))
-	var tail []byte
+	var rest []byte
 	for i := range writes {
 		w := &writes[i]
+		w.State.Ended = ends(w)
 		// Copies of one timer, which stand together, share what they say.
-		if i == 0 || !sameTail(w, &writes[i-1]) || tail == nil {
-			tail = nil
-			if w.Timer == nil || w.Kind == store.WriteNext || w.Kind == store.WriteRank {
-				tail = tailOfEnd(w)
-			} else if b, err := appendTail(make([]byte, 0, typicalRecord), w); err == nil {
-				tail = b
-			} else {
-				answers[i].Err = err
+		if i == 0 || rest == nil || !sameRest(w, &writes[i-1]) {
+			var err error
+			if rest, err = appendRest(make([]byte, 0, typicalRecord), w); err == nil {
+				err = fits(w)
+			}
+			if err != nil {
+				rest, answers[i].Err = nil, err
 				continue
 			}
 		}
-		it := &item{partition: partitionOf(w.Key), bytes: len(tail)}
+		it := &item{partition: partitionOf(w.Key), bytes: len(rest)}
 		if w.Kind == store.WriteGone || w.Kind == store.WriteBury {
 			it.ends = 1
 		}
 		answers[i].Partition = it.partition
-		from := startOf(w)
-		it.args = []any{string(w.Kind), w.Key, appendHead(make([]byte, 0, typicalHead), w), tail, from.text, from.look, moreOf(w)}
+		head, start := headOf(w)
+		keep := any("")
+		if w.Keep > 0 {
+			keep = wholeMs(w.Keep)
+		}
+		it.args = []any{string(w.Kind), w.Key, head, rest, start, lookOf(w), keep, w.Token}
 		items[i] = it
 	}
 	return items
 }
 
-func sameTail(a, b *store.Write) bool {
+// ends reports whether the write is about a state that is over.
+func ends(w *store.Write) bool {
+	switch w.Kind {
+	case store.WriteGone, store.WriteBury, store.WriteDone:
+		return true
+	case store.WriteAnew:
+		return w.Timer == nil
+	case store.WriteLeave:
+		return w.State.Ended
+	default:
+		return false
+	}
+}
+
+func sameRest(a, b *store.Write) bool {
 	return a.Timer != nil && a.Timer == b.Timer && a.Kind == b.Kind && a.BodyHash == b.BodyHash && a.Failure == b.Failure
 }
 
-const (
-	typicalRecord = 256 // bytes
-	typicalHead   = 40
-)
+const typicalRecord = 256 // bytes
 
-// start is when a grid begins, and when to look at the timer first.
-type start struct {
-	text any // ms from now, or, where a client gave one, an instant behind an @; empty where the grid stays
-	look any // ms from the start; of a next pop from when that is due
-}
-
-func startOf(w *store.Write) start {
-	switch {
-	case w.Kind == store.WriteNext:
-		return start{"", w.Offset.Milliseconds()}
-	case w.Timer == nil:
-		return start{"", ""}
+// headOf is the head of the write's record, and when its grid begins, in ms from the shard's
+// now. The head says so itself where a client gave an instant, and where the grid stays.
+func headOf(w *store.Write) (head []byte, startMs any) {
+	head = appendHead(make([]byte, 0, headWidth), w)
+	if w.Timer == nil || w.Kind == store.WriteNext || w.Kind == store.WriteRank {
+		return appendStart(head, 0), ""
 	}
 	nth := int64(w.State.Seq) * wholeMs(w.Timer.Interval)
-	look := nth + w.Offset.Milliseconds()
-	switch {
-	case w.Kind == store.WriteRank:
-		return start{"", look}
-	case !w.Timer.At.IsZero():
-		return start{"@" + strconv.FormatInt(w.Timer.At.UnixMilli()-nth, 10), look}
+	if !w.Timer.At.IsZero() {
+		return appendStart(head, w.Timer.At.UnixMilli()-nth), ""
 	}
-	return start{strconv.FormatInt(wholeMs(w.DueIn)-nth, 10), look}
+	return head, wholeMs(w.DueIn) - nth
 }
 
-// moreOf is what few writes need.
-func moreOf(w *store.Write) string {
-	look, keep := "-", strconv.FormatInt(wholeMs(w.Keep), 10)
+// lookOf is when to look at a copy, in ms: from now if it waits for a retry or ends, from
+// its pop for the outcome next, otherwise from the start of its grid.
+func lookOf(w *store.Write) any {
 	switch {
-	case w.Kind == store.WriteGone, w.Kind == store.WriteBury, w.Kind == store.WriteDone, w.Kind == store.WriteAnew && w.Timer == nil:
-		look = strconv.FormatInt(wholeMs(w.Life), 10)
-	case w.Kind == store.WriteAgain, w.Kind == store.WriteLive && w.State.Attempt > 0,
-		w.Kind == store.WriteRank && w.State.Attempt > 0 && w.Retry != 0:
-		look = strconv.FormatInt(wholeMs(w.Retry), 10)
-	case w.Token == "" && plain(w):
-		if w.Rank == 0 && w.Timer != nil && len(w.Timer.Tags) > 0 {
-			return "tags"
-		}
+	case w.Kind == store.WriteRank && w.State.Attempt > 0 && w.Retry == 0, w.Kind == store.WriteLeave, w.Kind == store.WriteDrop, w.Kind == store.WriteLook:
 		return ""
+	case w.State.Ended:
+		return wholeMs(w.Life)
+	case w.Kind == store.WriteAgain, w.State.Attempt > 0 && (w.Kind == store.WriteLive || w.Kind == store.WriteRank):
+		return wholeMs(w.Retry)
+	case w.Kind == store.WriteNext:
+		return w.Offset.Milliseconds()
 	}
-	return look + " " + keep + " " + cmp.Or(w.Token, "-")
+	return int64(w.State.Seq)*wholeMs(w.Timer.Interval) + w.Offset.Milliseconds()
 }
 
-// plain says of a write that the record can be stored as it is where nothing is.
-func plain(w *store.Write) bool {
-	switch w.Kind {
-	case store.WriteNext, store.WriteDrop, store.WriteLook, store.WriteOnto, store.WriteLeave, store.WriteRank:
-		return false
-	default:
-		return w.Failure.IsZero() || !w.Failure.At.IsZero()
-	}
-}
-
-// readMerged reads what the script answers to w.
-func (s *shard) readMerged(it *item, w *store.Write, answer *store.Written) {
-	readMerged(it, w, answer)
+// readMerged reads what the script answers.
+func (s *shard) readMerged(it *item, answer *store.Written) {
+	readMerged(it, answer)
 	if answer.Err == nil {
 		answer.Firing = max(answer.Firing, s.quiet())
 	}
 }
 
-func readMerged(it *item, w *store.Write, answer *store.Written) {
+func readMerged(it *item, answer *store.Written) {
 	if it.err != nil {
 		answer.Err = it.err
 		return
 	}
 	r := reader{text: it.reply[0]}
 	status := r.word()
-	var dueMs int64
-	if status == "new" {
-		answer.New = true
-		answer.State, answer.RF, answer.BodyHash = w.State, max(w.RF, 1), w.BodyHash
-		answer.State.Ended = false
-		dueMs = r.int64() + int64(w.State.Seq)*wholeMs(w.Timer.Interval)
-	} else {
-		answer.New = status == "made"
-		answer.State = r.state()
-		answer.Firing = milliseconds(r.int64())
-		dueMs = r.int64()
-		answer.RF = int(r.int64())
-		answer.BodyHash = r.field()
-	}
 	var ok bool
-	if answer.Status, ok = writeStatus(status); r.err != nil || !ok {
+	if answer.Status, ok = writeStatus(status); answer.Status == store.WriteNone && r.text == "" {
+		return
+	}
+	answer.New, answer.Firing, answer.BodyHash = status == "made", milliseconds(r.int64()), r.field()
+	there := r.head()
+	if r.err != nil || !ok {
 		answer.Status, answer.Err = store.WriteFailed, fmt.Errorf("%w: merge: %w: %q", timer.ErrUnavailable, errReply, status)
 		return
 	}
+	answer.State, answer.RF = there.state, there.rf
 	if answer.Status == store.WriteNone {
 		return
 	}
-	answer.Due = time.UnixMilli(dueMs).UTC()
-	answer.Wait = until(dueMs, it.nowUs)
+	answer.Due = time.UnixMilli(there.dueMs()).UTC()
+	answer.Wait = until(there.dueMs(), it.nowUs)
 }
 
 func writeStatus(word string) (store.WriteStatus, bool) {
 	switch word {
-	case "new", "made", "stored":
+	case "made", "stored":
 		return store.WriteStored, true
 	case "same":
 		return store.WriteSame, true
@@ -366,18 +350,14 @@ func (r *reader) int64() int64 {
 	return n
 }
 
-// position is "version seq attempt", state adds "ended".
-func (r *reader) position() timer.State {
-	word := r.word()
-	version, err := strconv.ParseUint(word, 16, 64)
-	if err != nil && r.err == nil {
-		r.err = fmt.Errorf("%w: not a version", errReply)
+// head takes the rest, which is the head of a record.
+func (r *reader) head() record {
+	rec, err := parseHead(r.text)
+	if err == nil && len(r.text) != headWidth {
+		err = errReply
 	}
-	return timer.State{Version: timer.Version(version), Seq: int(r.int64()), Attempt: int(r.int64())}
-}
-
-func (r *reader) state() timer.State {
-	state := r.position()
-	state.Ended = r.int64() == 1
-	return state
+	if err != nil && r.err == nil {
+		r.err = err
+	}
+	return rec
 }

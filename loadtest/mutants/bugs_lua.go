@@ -5,34 +5,36 @@ func recordBugs() []bug {
 	return []bug{
 		{
 			Name: "merge-onto-newer", What: "A write replaces a copy that is newer than the write.",
-			Edits: []edit{{"merge", "merge.lua", "  if order < 0 then return answer('newer', old) end\n", ""}},
+			Edits: []edit{{"refused", "merge.lua", "  if order < 0 then return 'newer' end\n", ""}},
 			Hints: []hint{{Package: "redisstore", Run: "TestContractMini/1_shards/newer_wins"}},
 		},
 		{
 			Name: "mark-not-kept", What: "A write removes the mark of a callback that may still start.",
-			Edits: []edit{{"inherit", "merge.lua", "new.firing = old.firing", "new.firing = 0"}},
+			Edits: []edit{
+				{"make.state", "merge.lua", "c.firing = mark_of(old)", "c.firing = 0"},
+				{"tombstone_of", "merge.lua", "c.firing, c.away = mark_of(old),", "c.firing, c.away = 0,"},
+			},
 			Hints: []hint{{Package: "redisstore", Run: "TestContractMini/1_shards/every_merge_keeps_the_mark"}},
 		},
 		{
 			Name: "done-leaves-nothing", What: "An outcome that ends a timer leaves no tombstone where it finds an older copy.",
-			Edits: []edit{{"merge", "merge.lua", "new.kind == 'done' and old and not old.ended and old.version == new.version and old.seq == new.seq", "new.kind == 'done'"}},
+			Edits: []edit{{"make.done", "merge.lua", "old and not ended(old) and string.sub(old, 4, 31) == string.sub(new, 4, 31)", "old"}},
 			Hints: []hint{{Package: "redisstore", Run: "TestDoneRemovesOnlyItsPredecessor"}},
 		},
 		{
 			Name: "leased-write-without-lease", What: "A leased write changes a copy though the lease is gone.",
-			Edits: []edit{{"merge", "merge.lua", "if new.token ~= '-' and lease ~= new.token and not fired(lease, new.token) then return answer('lost', old) end", ""}},
+			Edits: []edit{{"refused", "merge.lua", "  if token ~= '' and lease ~= token and not fired(lease, token) then return 'lost' end\n", ""}},
 			Hints: []hint{{Package: "redisstore", Run: "TestLeasedWriteNeedsItsLease"}},
 		},
 		{
 			Name: "write-keeps-the-lease", What: "A client's write leaves the lease, so the outcome of the old version settles the new version.",
-			Edits: []edit{{"store", "merge.lua", "  redis.call('HDEL', leases, new.key)\n", ""}},
+			Edits: []edit{{"merge", "merge.lua", "  if lease then freed[#freed + 1] = key end\n", ""}},
 			Hints: []hint{{Package: "redisstore", Run: "TestContractMini/1_shards/a_(delete|replace)_ends_a_lease"}},
 		},
 		{
 			Name: "outcome-of-another-version", What: "A next pop or a retry that is told to another copy changes a copy of an earlier version.",
 			Edits: []edit{
-				{"merge", "merge.lua", "    if old.version ~= new.version then return answer('older', old) end\n    advance", "    advance"},
-				{"advance_record", "merge.lua", "  if string.sub(record, 1, #version) ~= version then return nil end\n", ""},
+				{"refused", "merge.lua", "  if need == 'version' and not same_version(new, old) then return 'older' end\n", ""},
 			},
 			Hints: []hint{{Package: "redisstore", Run: "TestContractMini/1_shards/(next|again)_told_changes_nothing_but_its_own_state"}},
 		},
@@ -43,7 +45,7 @@ func recordBugs() []bug {
 		},
 		{
 			Name: "leave-any-state", What: "The sweep removes a copy that has changed since the sweep read it.",
-			Edits: []edit{{"settle_down", "merge.lua", "  if order ~= 0 then return answer(order < 0 and 'newer' or 'older', old) end\n", ""}},
+			Edits: []edit{{"refused", "merge.lua", "  if order < 0 then return 'newer' end\n  if not make or need == 'exact' and order > 0 then", "  if order < 0 and need ~= 'exact' then return 'newer' end\n  if not make then"}},
 			Hints: []hint{{Package: "redisstore", Run: "TestLeaveRemovesExactlyWhatWasRead", Own: true}},
 		},
 		{
@@ -120,7 +122,7 @@ func claimBugs() []bug {
 		},
 		{
 			Name: "due-by-the-nodes-clock", What: "The time when a timer is due is taken from the node's clock, and not from the shard's clock.",
-			Edits: []edit{{"startOf", "redisstore", "return start{strconv.FormatInt(wholeMs(w.DueIn)-nth, 10), look}", `return start{"@" + strconv.FormatInt(time.Now().UnixMilli()+wholeMs(w.DueIn)-nth, 10), look}`}},
+			Edits: []edit{{"headOf", "redisstore", "return head, wholeMs(w.DueIn) - nth", `return appendStart(head, time.Now().UnixMilli()+wholeMs(w.DueIn)-nth), ""`}},
 			Hints: []hint{{Package: "redisstore", Run: "TestDueTimesAreOfTheShardsClock", Own: true}},
 		},
 		{

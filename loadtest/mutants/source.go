@@ -111,14 +111,14 @@ func nameOf(f *ast.FuncDecl) string {
 }
 
 // luaFunctions relies on how the scripts are written: a function begins with "local
-// function" at the begin of a line, and ends there, or with a line that is "end".
+// function" or "function" at the begin of a line, and ends there, or with a line that is "end".
 func luaFunctions(file, text string) (all []function) {
 	script := path.Base(file)
 	now := function{file: file, name: script} // which the line belongs to
 	at := 0
 	for line := range strings.Lines(text) {
 		bare := strings.TrimRight(line, "\n")
-		if called, begins := strings.CutPrefix(bare, "local function "); begins {
+		if called, begins := strings.CutPrefix(strings.TrimPrefix(bare, "local "), "function "); begins {
 			now.end = at
 			all = append(all, now)
 			now.begin = at

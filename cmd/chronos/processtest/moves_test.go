@@ -2,6 +2,7 @@ package processtest
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"chronos/api/client"
+	"chronos/scheduler/verify/record"
 	"chronos/scheduler/verify/testkit"
 )
 
@@ -39,15 +41,15 @@ func TestAFourthShardMovesItsShare(t *testing.T) {
 		if len(was) != 2 || len(is) != 2 {
 			t.Fatalf("%s had %d copies, and has %d", key, len(was), len(is))
 		}
-		for name, record := range is {
+		for name, text := range is {
 			switch {
 			case name == "d":
 				moved++
-				if rankOf(t, record) == 0 {
+				if rankOf(t, text) == 0 {
 					primaries++
 				}
-			case was[name] != record:
-				t.Fatalf("%s on %s was %q, and is %q", key, name, was[name], record)
+			case was[name] != text:
+				t.Fatalf("%s on %s was %q, and is %q", key, name, was[name], text)
 			}
 		}
 	}
@@ -59,9 +61,9 @@ func TestAFourthShardMovesItsShare(t *testing.T) {
 	t.Logf("drained: over after %v", node.settle(t))
 	back := placesOf(t, shards)
 	for key, was := range before {
-		for name, record := range was {
-			if is, there := back[key][name]; !there || len(back[key]) != 2 || rankOf(t, record) != rankOf(t, is) {
-				t.Fatalf("%s has %d copies, on %s %q, where %q was", key, len(back[key]), name, is, record)
+		for name, text := range was {
+			if is, there := back[key][name]; !there || len(back[key]) != 2 || rankOf(t, text) != rankOf(t, is) {
+				t.Fatalf("%s has %d copies, on %s %q, where %q was", key, len(back[key]), name, is, text)
 			}
 		}
 	}
@@ -101,13 +103,7 @@ func createMany(t *testing.T, url string, shards map[string]*testkit.Redis) map[
 	}
 	for range 10 {
 		placed := placesOf(t, shards)
-		for key, copies := range placed {
-			for _, record := range copies {
-				if fields := strings.Fields(record); len(copies) != 2 || len(fields) < 7 || fields[6] != "-" {
-					delete(placed, key)
-				}
-			}
-		}
+		maps.DeleteFunc(placed, func(_ string, copies map[string]string) bool { return len(copies) != 2 })
 		if len(placed) >= movedTimers {
 			return placed
 		}
@@ -131,29 +127,25 @@ func placesOf(t *testing.T, shards map[string]*testkit.Redis) map[string]map[str
 			if err != nil {
 				t.Fatal(err)
 			}
-			for key, record := range records {
+			for key, text := range records {
 				if key == "#" {
 					continue
 				}
 				if all[key] == nil {
 					all[key] = map[string]string{}
 				}
-				all[key][name] = record
+				all[key][name] = text
 			}
 		}
 	}
 	return all
 }
 
-func rankOf(t *testing.T, record string) int {
+func rankOf(t *testing.T, text string) int {
 	t.Helper()
-	fields := strings.Fields(record)
-	if len(fields) < 4 {
-		t.Fatalf("record %q", record)
-	}
-	rank, err := strconv.Atoi(fields[3])
+	c, err := record.Parse("", text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return rank
+	return c.Rank
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"chronos/scheduler/timer"
+	"chronos/scheduler/verify/record"
 )
 
 // tagsOf are the tags of a client's nth timer.
@@ -26,19 +27,22 @@ func tagsOf(n int) []timer.Tag {
 // of rank 0, or the number under + is not that of its tombstones.
 func tagsOff(taken snapshot, base string) string {
 	want, have := map[string]int{}, map[string]int{}
-	for key, record := range taken.hashes[base+":timers"] {
-		fields := strings.SplitN(record, " ", 14)
+	for key, text := range taken.hashes[base+":timers"] {
 		if key == "#" {
 			continue
 		}
-		if len(fields) < 14 {
-			want["+"]++ // a tombstone has no 14th field
+		found, err := record.Parse(key, text)
+		if err != nil {
+			return err.Error()
+		}
+		if found.Ended {
+			want["+"]++
+		}
+		tags := record.Word(text, "tags")
+		if found.Ended || found.Rank != 0 || tags == "" {
 			continue
 		}
-		if fields[3] != "0" || fields[11] == "-" {
-			continue
-		}
-		for tag := range strings.SplitSeq(fields[11], ",") {
+		for tag := range strings.SplitSeq(tags, ",") {
 			name, count, _ := strings.Cut(tag, "=")
 			n, err := strconv.Atoi(count)
 			if err != nil {
@@ -61,8 +65,15 @@ func tagsOff(taken snapshot, base string) string {
 }
 
 func TestTagsOffBites(t *testing.T) {
-	record := func(rank, tags, body string) string {
-		return strings.TrimSuffix("01a1fb841564b7e9 1 0 "+rank+" 2 - - 1795221099878 200 - - "+tags+" - "+body, " ")
+	written := func(rank, tags, body string) string {
+		state := "1T"
+		if body != "" {
+			state, body = "1L", " "+body
+		}
+		if tags != "" {
+			tags = " tags=" + tags
+		}
+		return state + " 01a1fb841564b7e9 00000000001 000 0" + rank + " 02 0000000000200 +01795221099878" + tags + body
 	}
 	const base, body = "chronos:{http.00}", `{"uri":"http://a b/"}`
 	for name, c := range map[string]struct {
@@ -73,19 +84,19 @@ func TestTagsOffBites(t *testing.T) {
 		"right":                 {"0", "CALL=2,a%20b=1", body, map[string]string{"CALL": "2", "a%20b": "1"}, false},
 		"missing":               {"0", "CALL=2", body, nil, true},
 		"too much":              {"0", "CALL=2", body, map[string]string{"CALL": "3"}, true},
-		"of nothing":            {"0", "-", body, map[string]string{"CALL": "1"}, true},
-		"none":                  {"0", "-", body, nil, false},
+		"of nothing":            {"0", "", body, map[string]string{"CALL": "1"}, true},
+		"none":                  {"0", "", body, nil, false},
 		"of a backup":           {"1", "CALL=2", body, map[string]string{"CALL": "2"}, true},
 		"a backup, not counted": {"1", "CALL=2", body, nil, false},
-		"a tombstone":           {"0", "-", "", map[string]string{"+": "1"}, false},
-		"of a backup, ended":    {"1", "-", "", map[string]string{"+": "1"}, false},
-		"tombstone not counted": {"0", "-", "", nil, true},
-		"two for one":           {"0", "-", "", map[string]string{"+": "2"}, true},
-		"no tombstone":          {"0", "-", body, map[string]string{"+": "1"}, true},
-		"zero":                  {"0", "-", body, map[string]string{"CALL": "0"}, true},
+		"a tombstone":           {"0", "", "", map[string]string{"+": "1"}, false},
+		"of a backup, ended":    {"1", "", "", map[string]string{"+": "1"}, false},
+		"tombstone not counted": {"0", "", "", nil, true},
+		"two for one":           {"0", "", "", map[string]string{"+": "2"}, true},
+		"no tombstone":          {"0", "", body, map[string]string{"+": "1"}, true},
+		"zero":                  {"0", "", body, map[string]string{"CALL": "0"}, true},
 	} {
 		taken := snapshot{hashes: map[string]map[string]string{
-			base + ":timers": {"#": "7", "k": record(c.rank, c.tags, c.body)}, base + ":tags": c.sums,
+			base + ":timers": {"#": "7", "k": written(c.rank, c.tags, c.body)}, base + ":tags": c.sums,
 		}}
 		if off := tagsOff(taken, base); (off != "") != c.off {
 			t.Errorf("%s: %q, want off %t", name, off, c.off)

@@ -35,7 +35,7 @@ for i = 4, #ARGV do
   local due_ms = ARGV[1] + (i * 7919000) % ARGV[2]
   scores[#scores + 1], scores[#scores + 2] = string.format('%.0f', due_ms), ARGV[i]
   records[#records + 1] = ARGV[i]
-  records[#records + 1] = '01a1fb841564b7e9 1 0 0 1 - - ' .. string.format('%.0f', due_ms) .. ' 0 - - - - ' .. ARGV[3]
+  records[#records + 1] = '1L 01a1fb841564b7e9 00000000001 000 00 01 0000000000000 ' .. string.format('%+015d', due_ms) .. ' ' .. ARGV[3]
 end
 redis.call('ZADD', KEYS[1], unpack(scores))
 redis.call('HSET', KEYS[2], unpack(records))

@@ -13,30 +13,41 @@ import (
 
 // Parse reads the record of a key.
 func Parse(key, record string) (history.Copy, error) {
-	const header = 13 // fields before the specification, which a tombstone lacks
 	c := history.Copy{Key: key}
-	fields := strings.SplitN(record, " ", header+1)
-	if len(fields) < header {
-		return c, fmt.Errorf("record of %s has %d fields: %q", key, len(fields), record)
+	head, specification, live := strings.Cut(record, " {")
+	fields := strings.Fields(head)
+	if len(fields) < 8 || fields[0] != "1L" && fields[0] != "1T" || live != (fields[0] == "1L") {
+		return c, fmt.Errorf("record of %s: %q", key, record)
 	}
-	c.Version = fields[0]
+	c.Version, c.Ended = fields[1], !live
 	for i, to := range []*int{&c.Seq, &c.Attempt, &c.Rank, &c.RF} {
-		n, err := strconv.Atoi(fields[1+i])
+		n, err := strconv.Atoi(fields[2+i])
 		if err != nil {
-			return c, fmt.Errorf("record of %s: field %d is %q", key, 1+i, fields[1+i])
+			return c, fmt.Errorf("record of %s: field %d is %q", key, 2+i, fields[2+i])
 		}
 		*to = n
 	}
-	if c.Ended = len(fields) == header || fields[header] == ""; c.Ended {
+	if c.Ended {
 		return c, nil
 	}
 	var spec struct {
 		URI    string `json:"uri"`
 		Opaque string `json:"opaque"`
 	}
-	if err := json.Unmarshal([]byte(fields[header]), &spec); err != nil {
+	if err := json.Unmarshal([]byte("{"+specification), &spec); err != nil {
 		return c, fmt.Errorf("record of %s: %w", key, err)
 	}
 	c.URL, c.BodyHash = spec.URI, history.HashOf(spec.Opaque)
 	return c, nil
+}
+
+// Word is what a record says behind its head under a name, "" if nothing.
+func Word(record, name string) string {
+	head, _, _ := strings.Cut(record, " {")
+	for field := range strings.FieldsSeq(head) {
+		if value, found := strings.CutPrefix(field, name+"="); found {
+			return value
+		}
+	}
+	return ""
 }
