@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"reflect"
 	"slices"
@@ -18,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
 
+	"chronos/scheduler/verify/testkit"
 	"chronos/scheduler/store"
 	"chronos/scheduler/storetest"
 	"chronos/scheduler/timer"
@@ -31,7 +31,7 @@ import (
 func TestDifferentialMini(t *testing.T) {
 	// Between two milliseconds, where rounding shows.
 	d := newDiffer(t, startMini(t, time.UnixMilli(1_790_000_000_000).Add(300*time.Microsecond)))
-	setChecks(t, 30)
+	testkit.RapidChecks(t, 30)
 	rapid.Check(t, func(rt *rapid.T) {
 		d.run(rt, rapid.SampledFrom([]time.Duration{time.Millisecond, 200 * time.Millisecond}).Draw(rt, "unit"))
 	})
@@ -40,26 +40,9 @@ func TestDifferentialMini(t *testing.T) {
 
 func TestDifferentialReal(t *testing.T) {
 	d := newDiffer(t, startRedis(t))
-	setChecks(t, 100)
+	testkit.RapidChecks(t, 100)
 	rapid.Check(t, func(rt *rapid.T) { d.run(rt, time.Millisecond) })
 	d.checkBreaks()
-}
-
-// setChecks sets how many runs rapid makes, unless the command line says it.
-func setChecks(t *testing.T, n int) {
-	t.Helper()
-	const name = "rapid.checks"
-	given := false
-	flag.Visit(func(f *flag.Flag) { given = given || f.Name == name })
-	if given {
-		return
-	}
-	value := flag.Lookup(name).Value
-	was := value.String()
-	if err := value.Set(fmt.Sprint(n)); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = value.Set(was) })
 }
 
 func (d *differ) checkBreaks() {

@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"hash/maphash"
 	"slices"
@@ -17,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"pgregory.net/rapid"
 
+	"chronos/scheduler/verify/testkit"
 	"chronos/scheduler/replica"
 )
 
@@ -36,30 +36,13 @@ func TestCommitsNeverRunAhead(t *testing.T) {
 		})
 	}
 	if builtForBubbles {
-		setChecks(t, 100)
+		testkit.RapidChecks(t, 100)
 		synctest.Test(t, check)
 		return
 	}
 	t.Parallel() // with none that use rapid
-	setChecks(t, 3)
+	testkit.RapidChecks(t, 3)
 	check(t)
-}
-
-// setChecks sets how many runs rapid makes, unless the command line says it.
-func setChecks(t *testing.T, n int) {
-	t.Helper()
-	const name = "rapid.checks"
-	given := false
-	flag.Visit(func(f *flag.Flag) { given = given || f.Name == name })
-	if given {
-		return
-	}
-	value := flag.Lookup(name).Value
-	was := value.String()
-	if err := value.Set(fmt.Sprint(n)); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = value.Set(was) })
 }
 
 // course is one run.
