@@ -14,6 +14,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"chronos/scheduler/awake"
 )
 
 // backend is a store that the node brings itself, because CHRONOS_REDIS names
@@ -169,7 +171,7 @@ func (e *embedded) supervise(ctx context.Context) {
 			tries = 0
 		}
 		for again := true; again; tries++ {
-			if !pause(ctx, restartDelay(tries)) {
+			if !awake.Sleep(ctx, restartDelay(tries)) || ctx.Err() != nil {
 				return
 			}
 			err := e.attach(ctx)
@@ -189,18 +191,6 @@ func restartDelay(tries int) time.Duration {
 		return 0
 	}
 	return min(firstRestart<<min(tries-1, 16), slowestRestart)
-}
-
-// pause waits and reports whether the context still lasts.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return ctx.Err() == nil
-	}
 }
 
 func (e *embedded) Stop(ctx context.Context) error {

@@ -14,6 +14,7 @@ import (
 	"chronos/loadtest/bench/machine"
 	"chronos/loadtest/bench/role"
 	"chronos/loadtest/child"
+	"chronos/scheduler/awake"
 )
 
 // stack is some nodes on some shards, all of them empty.
@@ -221,12 +222,8 @@ func (s *sink) ask(ctx context.Context, path string, answer any) error {
 
 // pause takes the time, or less with an error when ctx ends.
 func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
+	if !awake.Sleep(ctx, d) {
 		return fmt.Errorf("wait: %w", ctx.Err())
 	}
+	return nil
 }

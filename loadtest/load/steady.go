@@ -17,6 +17,7 @@ import (
 
 	"chronos/api/client"
 	"chronos/loadtest/check"
+	"chronos/scheduler/awake"
 )
 
 // The scenario "steady": one-shot timers at a constant rate, each due after the
@@ -89,14 +90,7 @@ func pause(ctx context.Context, until time.Time) bool {
 	if wait <= 0 {
 		return ctx.Err() == nil
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return awake.Sleep(ctx, wait)
 }
 
 func (s *steady) send(ctx context.Context, todo <-chan creation) {

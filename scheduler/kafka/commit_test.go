@@ -16,8 +16,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"pgregory.net/rapid"
 
-	"chronos/scheduler/verify/testkit"
 	"chronos/scheduler/replica"
+	"chronos/scheduler/verify/testkit"
 )
 
 // TestCommitsNeverRunAhead draws what is published and what goes wrong meanwhile: each

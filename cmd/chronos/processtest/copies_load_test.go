@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"chronos/scheduler/awake"
 	"chronos/scheduler/verify/history"
 	"chronos/scheduler/verify/testkit"
 )
@@ -106,12 +107,8 @@ func (l *load) timer(ctx context.Context, r *rand.Rand) {
 	if asked.Pops > 1 {
 		span *= 2
 	}
-	timer := time.NewTimer(time.Duration(r.Float64() * 1.02 * float64(span)))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
+	if !awake.Sleep(ctx, time.Duration(r.Float64()*1.02*float64(span))) {
 		return
-	case <-timer.C:
 	}
 	id := made.Answer.ID
 	switch what {

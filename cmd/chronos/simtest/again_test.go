@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"chronos/scheduler/awake"
 	"chronos/scheduler/verify/history"
 )
 
@@ -30,7 +31,7 @@ func (c *cluster) again(f fault, least, most, apart time.Duration, do func(d tim
 	r := rand.New(rand.NewPCG(f.pick, 4))
 	var loop sync.WaitGroup
 	loop.Go(func() {
-		for sleep(ctx, freeLeast+time.Duration(r.Int64N(int64(apart)))) {
+		for awake.Sleep(ctx, freeLeast+time.Duration(r.Int64N(int64(apart)))) {
 			amount := r.Float64() // mostly short
 			if d := min(least+time.Duration(amount*amount*float64(most-least)), time.Until(ends)); d > 0 {
 				do(d)

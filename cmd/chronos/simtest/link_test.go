@@ -8,6 +8,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"chronos/scheduler/awake"
 )
 
 // Condition is what is wrong with a link. A link may have several, and one of
@@ -195,7 +197,7 @@ func (l *link) dial(ctx context.Context, p *process) (net.Conn, error) {
 	now := time.Now()
 	takes := l.arrival(true, now).Sub(now) + l.delay(false)
 	l.mu.Unlock()
-	if takes > 0 && !sleep(ctx, takes) {
+	if takes > 0 && !awake.Sleep(ctx, takes) {
 		return nil, l.dialFault(ctx.Err())
 	}
 	for {
@@ -216,18 +218,6 @@ func (l *link) dial(ctx context.Context, p *process) (net.Conn, error) {
 
 func (l *link) dialFault(err error) error {
 	return &net.OpError{Op: "dial", Net: "memory", Addr: place{l, false}, Err: err}
-}
-
-// sleep waits for d and reports whether ctx lasted.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // tryDial gives a connection, an error, or what to wait for.

@@ -11,6 +11,7 @@ import (
 
 	"chronos/redisstore"
 	"chronos/redisstore/topology"
+	"chronos/scheduler/awake"
 	"chronos/scheduler/verify/history"
 )
 
@@ -254,7 +255,7 @@ func (c *cluster) request(m *machine, verb, shard string) (outcome, error) {
 
 // oversee notes each second by what the nodes work, until ctx ends.
 func (c *cluster) oversee(ctx context.Context) {
-	for sleep(ctx, time.Second) {
+	for awake.Sleep(ctx, time.Second) {
 		c.look()
 	}
 }

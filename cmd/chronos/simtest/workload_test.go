@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"chronos/scheduler"
+	"chronos/scheduler/awake"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 	"chronos/scheduler/verify/history"
@@ -37,7 +38,7 @@ func newClient(c *cluster, number int) *client {
 // run asks until ctx ends.
 func (cl *client) run(ctx context.Context) {
 	defer cl.left.Wait()
-	for sleep(ctx, time.Duration(cl.r.ExpFloat64()*float64(cl.c.setting.think))) {
+	for awake.Sleep(ctx, time.Duration(cl.r.ExpFloat64()*float64(cl.c.setting.think))) {
 		draw, troubled := cl.r.IntN(100), cl.c.setting.troubled(cl.c.journal.now()) && cl.r.IntN(3) == 0
 		switch {
 		case draw < 3:
@@ -154,7 +155,7 @@ func (cl *client) createOnce(ctx context.Context) {
 		if ok {
 			cl.made = append(cl.made, receipt.ID)
 		}
-		if cl.r.IntN(2) == 0 || !sleep(ctx, cl.between(0, 3*time.Second)) {
+		if cl.r.IntN(2) == 0 || !awake.Sleep(ctx, cl.between(0, 3*time.Second)) {
 			return
 		}
 		if cl.c.options.apart {
@@ -282,7 +283,7 @@ func (cl *client) choose(ctx context.Context, than *machine) *machine {
 		switch {
 		case m.up() && (m != than || tries > len(cl.c.machines)):
 			return m
-		case tries >= len(cl.c.machines) && !sleep(ctx, 100*time.Millisecond):
+		case tries >= len(cl.c.machines) && !awake.Sleep(ctx, 100*time.Millisecond):
 			return nil
 		}
 	}

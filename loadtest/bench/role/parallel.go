@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"chronos/scheduler/awake"
 )
 
 // parallel does n things by several goroutines, and as many a second as rate
@@ -42,12 +44,5 @@ func until(ctx context.Context, at time.Time) bool {
 	if wait <= 0 {
 		return ctx.Err() == nil
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return awake.Sleep(ctx, wait)
 }
