@@ -157,7 +157,6 @@ local function flush()
   states, moves, gone, freed = { {}, {} }, { {}, {} }, {}, {}
 end
 
-
 -- Each takes the kind, the key, the record of the write and the one that is there, maybe nil, when to look at the copy,
 -- and how long a body hash is kept. It returns what is there then, or was removed.
 local make = {}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"chronos/scheduler/timer"
@@ -90,7 +91,7 @@ func (sh *Shard) Usable() bool { return sh.health.Load() == healthUp && sh.faste
 // back.
 func (sh *Shard) note(ctx context.Context, err error) {
 	now := sh.Answers.now()
-	if errors.Is(err, timer.ErrRefused) {
+	if errors.Is(err, timer.ErrRefused) && !errors.Is(err, syscall.ECONNREFUSED) { // where nothing listens, nothing answers questions either
 		sh.refused.Store(int64(now))
 	}
 	refused := time.Duration(sh.refused.Load())

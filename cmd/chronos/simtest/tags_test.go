@@ -32,14 +32,12 @@ func tagsOff(taken snapshot, base string) string {
 			continue
 		}
 		found, err := record.Parse(key, text)
-		if err != nil {
-			return err.Error()
-		}
-		if found.Ended {
+		if err != nil || found.Ended { // what can't be read counts as a tombstone
 			want["+"]++
+			continue
 		}
 		tags := record.Word(text, "tags")
-		if found.Ended || found.Rank != 0 || tags == "" {
+		if found.Rank != 0 || tags == "" {
 			continue
 		}
 		for tag := range strings.SplitSeq(tags, ",") {
