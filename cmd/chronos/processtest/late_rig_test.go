@@ -2,11 +2,11 @@ package processtest
 
 import (
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
 	"chronos/scheduler/timer"
+	"chronos/scheduler/verify/record"
 	"chronos/scheduler/verify/testkit"
 	"chronos/scheduler/webhook/webhooktest"
 )
@@ -97,14 +97,18 @@ func (r *lateRig) holds(shard int, key string) bool {
 func (r *lateRig) copyOn(shard int, key string) (version timer.Version, lives bool) {
 	r.t.Helper()
 	for p := range 16 {
-		record, err := r.shards[shard].Admin.HGet(r.t.Context(), "chronos:{http."+twoDigits(p)+"}:timers", key).Result()
+		text, err := r.shards[shard].Admin.HGet(r.t.Context(), "chronos:{http."+twoDigits(p)+"}:timers", key).Result()
 		if err != nil {
 			continue
 		}
-		if version, err = timer.ParseVersion(record[:16]); err != nil {
+		found, err := record.Parse(key, text)
+		if err == nil {
+			version, err = timer.ParseVersion(found.Version)
+		}
+		if err != nil {
 			r.t.Fatalf("read the copy of %s: %v", key, err)
 		}
-		return version, strings.HasSuffix(record, "}")
+		return version, !found.Ended
 	}
 	return 0, false
 }
