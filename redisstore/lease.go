@@ -290,7 +290,7 @@ func (s *Store) Ask(ctx context.Context, shard string, states []store.KeyState) 
 		}
 		k, rankFrom := open[p]-1, any("-")
 		switch {
-		case st.Better && sh.quiet() == 0:
+		case st.Better:
 			rankFrom = 0
 		case st.RankFrom > 0:
 			rankFrom = st.RankFrom
@@ -311,6 +311,9 @@ func (s *Store) Ask(ctx context.Context, shard string, states []store.KeyState) 
 	differences := make([]store.Difference, 0, len(byIndex))
 	for i := range states {
 		if d, ok := byIndex[i]; ok {
+			if sh.quiet() > 0 && !d.Missing {
+				d.LookIn = -1
+			}
 			differences = append(differences, d)
 		}
 	}

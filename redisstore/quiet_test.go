@@ -79,6 +79,11 @@ func TestNoFencePassesInARestartedRedis(t *testing.T) {
 	if fenced.Status != store.FenceTooLate {
 		t.Errorf("the fence says %v, want too late", fenced.Status)
 	}
+	claim := found.Claims[0]
+	differences, err := s.Ask(t.Context(), "a", []store.KeyState{{Key: claim.Lease.Key, State: claim.Record.State, Better: true}})
+	if err != nil || len(differences) != 1 || differences[0].LookIn >= 0 {
+		t.Errorf("who would yield to the copy is told %+v, %v, want that nothing fires", differences, err)
+	}
 }
 
 // A Redis in which the node's own announcement is missing has been emptied. A new Redis has

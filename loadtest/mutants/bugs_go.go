@@ -64,7 +64,7 @@ func yieldingBugs() []bug {
 		},
 		{
 			Name: "yields-to-an-older-version", What: "A backup waits for a better copy of an older version.",
-			Edits: []edit{{"(*question).weigh", "", "q.states[d.Index].Better && d.State.Version == c.Record.State.Version &&", "q.states[d.Index].Better && d.State.Version <= c.Record.State.Version &&"}},
+			Edits: []edit{{"(*question).weigh", "", "d.LookIn >= 0 && d.State.Version == c.Record.State.Version &&", "d.LookIn >= 0 && d.State.Version <= c.Record.State.Version &&"}},
 			Hints: []hint{{Package: "scheduler", Run: "TestAShardThatRefusesWritesIsNotWaitedFor"}},
 		},
 		{

@@ -169,7 +169,7 @@ func (q *question) weigh() {
 		}
 		switch {
 		case d.Missing:
-		case q.states[d.Index].Better && d.State.Version == c.Record.State.Version && !d.State.Ended:
+		case q.states[d.Index].Better && d.LookIn >= 0 && d.State.Version == c.Record.State.Version && !d.State.Ended:
 			o.wait = max(o.wait, q.yield(c, d))
 		case d.State.Compare(newest) > 0:
 			o.newer, o.state = q.shard, d.State

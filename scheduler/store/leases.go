@@ -192,7 +192,7 @@ type KeyState struct {
 	// different; 0 if the rank does not matter.
 	RankFrom int
 	// Better says that the asker leaves the pop to the shard's copy: a live copy counts as
-	// different in any case, unless nothing fires from the shard for now.
+	// different in any case.
 	Better bool
 }
 
@@ -202,5 +202,7 @@ type Difference struct {
 	Missing bool          // the shard has no copy; the rest is zero
 	State   timer.State   // of the shard's copy
 	Firing  time.Duration // how long the firing mark of the copy still lasts, 0 for no mark
-	LookIn  time.Duration // until the copy is looked at: the end of a lease, or when the copy is due; 0 if that is over
+	// LookIn is the time until the copy is looked at: until the end of a lease, or until the
+	// copy is due; 0 if that is over, and negative while nothing fires from the shard.
+	LookIn time.Duration
 }
