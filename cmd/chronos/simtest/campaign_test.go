@@ -53,8 +53,10 @@ func (c *campaign) wrong() (wrong []string) {
 	defer c.mu.Unlock()
 	l := history.DefaultLimits()
 	others, all := c.duplicates[history.LinkCut]+c.duplicates[history.AnswersLost]+c.duplicates[history.ShardLost], 0
-	for _, n := range c.duplicates {
-		all += n
+	for class, n := range c.duplicates {
+		if class != history.NetSplit {
+			all += n
+		}
 	}
 	if n := byChance(l.DuplicatesCut, c.callbacks); all > n {
 		wrong = append(wrong, fmt.Sprintf("%d duplicates in all; want %d at most", all, n))
@@ -95,6 +97,7 @@ func TestCampaign(t *testing.T) {
 		"five by links":           {history.Counts{Callbacks: 1000, Duplicates: map[history.Class]int{history.LinkCut: 3, history.AnswersLost: 2}}, false},
 		"two by losses":           {history.Counts{Callbacks: 1000, Duplicates: map[history.Class]int{history.ShardLost: 2}}, false},
 		"eight by links":          {history.Counts{Callbacks: 1000, Duplicates: map[history.Class]int{history.LinkCut: 8}}, true},
+		"forty by a split":        {history.Counts{Callbacks: 1000, Duplicates: map[history.Class]int{history.NetSplit: 40}}, false},
 		"one in a thousand":       {history.Counts{Requests: 1000, Unanswered: 1}, false},
 		"two of a thousand, each": {history.Counts{Requests: 1000, Unanswered: 2}, true},
 	} {

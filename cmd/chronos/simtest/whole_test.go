@@ -31,9 +31,12 @@ func (f fault) tells() bool {
 func (c *cluster) beginWhole(f fault) (undo func()) {
 	var ends []func()
 	begun := int64(c.journal.now())
-	members := c.members()
+	class, members := f.class(), c.members()
+	if f.kind == allCross && len(members) == 2 {
+		class = history.NetSplit // whoever reaches the one Redis does not reach the other
+	}
 	for i, m := range c.machines {
-		h := history.Fault{Kind: string(f.kind), Class: f.class(), Node: m.name, StartNs: begun}
+		h := history.Fault{Kind: string(f.kind), Class: class, Node: m.name, StartNs: begun}
 		if f.kind == allPause {
 			resume := m.pause()
 			ends = append(ends, func() {

@@ -156,6 +156,28 @@ func TestFewDuplicatesAreAllowed(t *testing.T) {
 	})
 }
 
+// Two sides that hear nothing of each other both call, however many timers come due meanwhile.
+func TestASplitAllowsAnyNumberOfDuplicates(t *testing.T) {
+	run := func(class Class) func(*book) {
+		return func(b *book) {
+			for i := range 20 {
+				key := fmt.Sprintf("t%d", i)
+				b.owned(key, "a", "b")
+				b.write(Create, key, "/"+key, 20_000, 1000, 1)
+				b.call(key, "/"+key, 100+i, 1, 1, 21_006, 200)
+				b.Callbacks[b.call(key, "/"+key, 100+i, 1, 1, 21_106, 200)].Node = "n2"
+			}
+			b.Faults[b.fault(class, "b", 20_500, 21_500)].Node = "n1"
+			b.Faults[b.fault(class, "a", 20_500, 21_500)].Node = "n2"
+			b.Header.Exempt = only(CopiesAtHome)
+		}
+	}
+	runExcuses(t, []excuse{
+		{"while the nodes were split", run(NetSplit), nil},
+		{"while links were cut", run(LinkCut), only(NoDuplicates)},
+	})
+}
+
 // A clock that jumps excuses what it keeps the time of: its shard's timers, and the versions that its node gives.
 func TestAClockExcusesItsOwnTimersOnly(t *testing.T) {
 	step := func(shard string, ms int64, change func(*book)) func(*book) {

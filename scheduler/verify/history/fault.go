@@ -9,11 +9,14 @@ import (
 type Class string
 
 // The classes. Each explains late callbacks, except the last four, and duplicates, except the last six. The
-// shard of ShardAway, ShardLost, LinkCut and AnswersLost counts as faulty meanwhile.
+// shard of ShardAway, ShardLost, LinkCut, NetSplit and AnswersLost counts as faulty meanwhile.
 const (
-	NodeDeath   Class = "node_death"   // Node was killed at the start; the end is when it runs again
-	NodeFreeze  Class = "node_freeze"  // Node stood still
-	LinkCut     Class = "link_cut"     // between Node (all if empty) and Shard
+	NodeDeath  Class = "node_death"  // Node was killed at the start; the end is when it runs again
+	NodeFreeze Class = "node_freeze" // Node stood still
+	LinkCut    Class = "link_cut"    // between Node (all if empty) and Shard
+	// NetSplit is a LinkCut of each node such that two sides of nodes reach no Redis in common. Neither side can know that the
+	// other one calls, so both call: its duplicates are counted, and no share of the callbacks bounds them.
+	NetSplit    Class = "net_split"
 	AnswersLost Class = "answers_lost" // of Shard to Node (all if empty): commands are executed but seem to time out
 	ShardAway   Class = "shard_away"   // Shard answers nobody, or with errors only
 	ShardLost   Class = "shard_lost"   // Shard lost some or all of its data
@@ -66,7 +69,7 @@ func (f *Fault) validate() error {
 		if f.Node == "" {
 			return fmt.Errorf("fault of class %q names no node", f.Class)
 		}
-	case LinkCut, AnswersLost, ShardAway, ShardLost, ClockStep:
+	case LinkCut, NetSplit, AnswersLost, ShardAway, ShardLost, ClockStep:
 		if f.Shard == "" {
 			return fmt.Errorf("fault of class %q names no shard", f.Class)
 		}
@@ -89,7 +92,9 @@ func (f *Fault) ofNode() bool { return f.Class == NodeDeath || f.Class == NodeFr
 // ofShard tells whether the shard counts as faulty meanwhile.
 func (f *Fault) ofShard() bool { return f.Class == ShardAway || f.Class == ShardLost || f.ofLink() }
 
-func (f *Fault) ofLink() bool { return f.Class == LinkCut || f.Class == AnswersLost }
+func (f *Fault) ofLink() bool {
+	return f.Class == LinkCut || f.Class == NetSplit || f.Class == AnswersLost
+}
 
 func (f *Fault) explainsDuplicates() bool { return f.ofNode() || f.ofShard() || f.Class == HeldUp }
 
