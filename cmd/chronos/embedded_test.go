@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -343,7 +344,13 @@ func TestEmbeddedStartFaults(t *testing.T) {
 		if err := own.Start(); err != nil {
 			t.Fatal(err)
 		}
-		testkit.Eventually(t, startLimit, "it listens", func() bool { _, err := os.Stat(filepath.Join(dir, redisSocket)); return err == nil })
+		testkit.Eventually(t, startLimit, "the socket takes connections", func() bool {
+			conn, err := net.Dial("unix", filepath.Join(dir, redisSocket))
+			if err == nil {
+				err = conn.Close()
+			}
+			return err == nil
+		})
 		_, err := startEmbedded(t.Context(), dir, slog.New(slog.DiscardHandler))
 		wantParts(t, err, "no node started", "redis-cli -s "+dir+"/redis.sock shutdown")
 		_ = own.Process.Kill()
