@@ -345,7 +345,7 @@ func TestEmbeddedStartFaults(t *testing.T) {
 			t.Fatal(err)
 		}
 		testkit.Eventually(t, startLimit, "the socket takes connections", func() bool {
-			conn, err := net.Dial("unix", filepath.Join(dir, redisSocket))
+			conn, err := new(net.Dialer).DialContext(t.Context(), "unix", filepath.Join(dir, redisSocket))
 			if err == nil {
 				err = conn.Close()
 			}

@@ -113,7 +113,7 @@ func createClosed(ctx context.Context, b *bench, s *stack, add func(string, floa
 }
 
 func createFiber(ctx context.Context, b *bench, add func(string, float64)) (err error) {
-	address, err := child.FreeAddress(ctx)
+	address, err := child.FreeAddress()
 	if err != nil {
 		return err
 	}

@@ -86,7 +86,7 @@ func (s *kafkaStack) startBridges(ctx context.Context, n int) error {
 		shards = append(shards, string(rune('a'+i))+"=redis://"+r.Address+"/0")
 	}
 	for range n {
-		admin, err := child.FreeAddress(ctx)
+		admin, err := child.FreeAddress()
 		if err != nil {
 			return err
 		}

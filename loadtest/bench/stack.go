@@ -135,11 +135,11 @@ type sink struct {
 }
 
 func (b *bench) startSink(ctx context.Context) (*sink, error) {
-	fast, err := child.FreeAddress(ctx)
+	fast, err := child.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
-	slow, err := child.FreeAddress(ctx)
+	slow, err := child.FreeAddress()
 	if err != nil {
 		return nil, err
 	}

@@ -11,8 +11,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"time"
+
+	"chronos/scheduler/verify/freeport"
 )
 
 const (
@@ -159,14 +162,10 @@ func Ask(ctx context.Context, method, url string) ([]byte, error) {
 }
 
 // FreeAddress is host:port of the loopback interface where nobody listens.
-func FreeAddress(ctx context.Context) (string, error) {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+func FreeAddress() (string, error) {
+	port, err := freeport.Pick()
 	if err != nil {
-		return "", fmt.Errorf("find a free port: %w", err)
+		return "", err
 	}
-	address := listener.Addr().String()
-	if err := listener.Close(); err != nil {
-		return "", fmt.Errorf("find a free port: %w", err)
-	}
-	return address, nil
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), nil
 }

@@ -52,7 +52,7 @@ func TestReadyFailsWithTheProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	address, err := FreeAddress(t.Context())
+	address, err := FreeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}

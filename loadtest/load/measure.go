@@ -98,7 +98,7 @@ func runK6(ctx context.Context, o *options, nodeURL, receiverURL string) (figure
 }
 
 func startReceiver(ctx context.Context, o *options) (p *child.Process, url string, err error) {
-	address, err := child.FreeAddress(ctx)
+	address, err := child.FreeAddress()
 	if err != nil {
 		return nil, "", err
 	}
@@ -123,11 +123,11 @@ func startNode(ctx context.Context, o *options) (url string, stop func() error, 
 		}
 		return fake.URL(), func() error { fake.Close(); return nil }, nil
 	}
-	public, err := child.FreeAddress(ctx)
+	public, err := child.FreeAddress()
 	if err != nil {
 		return "", nil, err
 	}
-	admin, err := child.FreeAddress(ctx)
+	admin, err := child.FreeAddress()
 	if err != nil {
 		return "", nil, err
 	}

@@ -47,11 +47,11 @@ func (n *Node) Ask(ctx context.Context, method, path, body string) (*http.Respon
 // StartNode starts a node on the given shards and waits until it is ready. Stop
 // must be called. More is added to its environment.
 func StartNode(ctx context.Context, dir, binary string, shards []*Redis, more ...string) (*Node, error) {
-	public, err := child.FreeAddress(ctx)
+	public, err := child.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
-	admin, err := child.FreeAddress(ctx)
+	admin, err := child.FreeAddress()
 	if err != nil {
 		return nil, err
 	}

@@ -35,7 +35,7 @@ func StartRedis(ctx context.Context, dir string, aof bool) (*Redis, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start redis-server: %w", err)
 	}
-	address, err := child.FreeAddress(ctx)
+	address, err := child.FreeAddress()
 	if err != nil {
 		return nil, err
 	}

@@ -3,14 +3,16 @@ package testkit
 import (
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
+
+	"chronos/scheduler/verify/freeport"
 )
 
 // Process is a child process. On Linux it does not outlive this process, however that ends.
@@ -110,13 +112,11 @@ func Missing(t testing.TB, why string) {
 // FreePort is a port of the loopback interface on which nobody listens.
 func FreePort(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // at once
+	port, err := freeport.Pick()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close() //nolint:errcheck // nothing was written
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
+	return strconv.Itoa(port)
 }
 
 // built is the tests of a package with a program.

@@ -19,6 +19,8 @@ import (
 	"strings"
 	"time"
 
+	"chronos/scheduler/verify/freeport"
+
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
@@ -37,7 +39,7 @@ type Secure struct {
 // newSecure makes a listener's certificate, which is its own authority, and leaves it
 // in dir.
 func newSecure(dir, user, password string) (*Secure, error) {
-	port, err := freePort()
+	port, err := freeport.Pick()
 	if err != nil {
 		return nil, err
 	}

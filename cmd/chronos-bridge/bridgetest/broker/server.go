@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"chronos/scheduler/verify/freeport"
 	"chronos/scheduler/verify/testkit"
 )
 
@@ -68,11 +68,11 @@ func launch(ctx context.Context, dir string, port int, lasting bool, secure *Sec
 		return nil, err
 	}
 	if port == 0 {
-		if port, err = freePort(); err != nil {
+		if port, err = freeport.Pick(); err != nil {
 			return nil, err
 		}
 	}
-	controller, err := freePort()
+	controller, err := freeport.Pick()
 	if err != nil {
 		return nil, err
 	}
@@ -232,20 +232,4 @@ func (s *Server) logTail() []byte {
 		return []byte(err.Error())
 	}
 	return lastLines(text, logLines)
-}
-
-var errNoPort = errors.New("found no free port")
-
-// freePort is one that the system gives nobody by itself, to which a client that
-// comes before the broker is back would otherwise connect itself or another.
-func freePort() (int, error) {
-	for range 100 {
-		port := 20000 + rand.N(12000)
-		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))) //nolint:noctx // at once
-		if err == nil {
-			_ = l.Close()
-			return port, nil
-		}
-	}
-	return 0, errNoPort
 }

@@ -1,0 +1,28 @@
+// Package freeport finds ports for servers of tests and load tests.
+package freeport
+
+import (
+	"errors"
+	"math/rand/v2"
+	"net"
+	"strconv"
+)
+
+// The system gives ports from 32768 on to clients that connect. A server that starts, or starts
+// again, on such a port may find the port taken by a client of any process.
+const first, ports = 20_000, 12_000
+
+var errNone = errors.New("no free port was found")
+
+// Pick is a port of the loopback interface on which nobody listens, and which the system gives to
+// no client.
+func Pick() (int, error) {
+	for range 100 {
+		port := first + rand.N(ports)
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))) //nolint:noctx // at once
+		if err == nil {
+			return port, l.Close()
+		}
+	}
+	return 0, errNone
+}
