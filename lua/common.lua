@@ -39,18 +39,19 @@ local function read(record)
     seq = tonumber(string.sub(record, 21, 31)), attempt = tonumber(string.sub(record, 33, 35)),
     rank = tonumber(string.sub(record, 37, 38)), rf = tonumber(string.sub(record, 40, 41)),
     interval = tonumber(string.sub(record, 43, 55)), start = tonumber(string.sub(record, 57, 71)),
-    firing = 0, failure = '-', tags = '-', hash = '-', away = '-', site = '-', body = body and string.sub(record, body) or '',
+    firing = 0, left = 0, failure = '-', tags = '-', hash = '-', away = '-', site = '-', body = body and string.sub(record, body) or '',
   }
   if body ~= head_width + 2 and #record > head_width then
     for name, value in string.gmatch(string.sub(record, head_width + 1, (body or 0) - 1), ' (%l+)=(%S+)') do
-      if name == 'mark' then c.firing = tonumber(value) or 0 elseif c[name] == '-' then c[name] = value end
+      if name == 'mark' then c.firing = tonumber(value) or 0 elseif name == 'left' then c.left = tonumber(value) or 0 elseif c[name] == '-' then c[name] = value end
     end
   end
   return c
 end
 
--- What a passed fence has noted in a lease: the end of its mark, the pop and the attempt; nil if none has passed.
-local function fence_noted(lease) return string.match(lease, ' %d+ (%d+) (%d+) (%d+)$') end
+-- What a passed fence has noted in a lease: the end of its mark, the pop, the attempt and the pops left out; nil if none has
+-- passed.
+local function fence_noted(lease) return string.match(lease, ' %d+ (%d+) (%d+) (%d+) (%d+)$') end
 
 -- What a passed fence has noted in the lease counts: where nobody writes the record anew, it stays there alone. Of what
 -- can't be read nil.
@@ -58,8 +59,8 @@ local function parse(record, lease)
   if not readable(record) then return nil end
   local c = read(record)
   if lease then
-    local mark, seq, attempt = fence_noted(lease)
-    if mark then c.firing, c.seq, c.attempt = tonumber(mark), tonumber(seq), tonumber(attempt) end
+    local mark, seq, attempt, left = fence_noted(lease)
+    if mark then c.firing, c.seq, c.attempt, c.left = tonumber(mark), tonumber(seq), tonumber(attempt), tonumber(left) end
   end
   return c
 end
@@ -68,6 +69,7 @@ local function format(c)
   local text = head_of(c)
   if c.firing > now_ms then text = text .. ' mark=' .. int(c.firing) end
   if c.failure ~= '-' then text = text .. ' failure=' .. c.failure end
+  if c.left > 0 then text = text .. ' left=' .. int(c.left) end
   if c.tags ~= '-' then text = text .. ' tags=' .. c.tags end
   if c.hash ~= '-' then text = text .. ' hash=' .. c.hash end
   if c.away ~= '-' then text = text .. ' away=' .. c.away end
@@ -101,8 +103,9 @@ local function count(c, sign)
   for tag, n in string.gmatch(c.tags, '([^=,]+)=(%d+)') do counted[tag] = (counted[tag] or 0) + sign * n end
 end
 
--- A lease is `node:counter:taken_ms`; once its fence has passed ` foreign_ms mark_ms seq attempt` follows: the end of a
--- firing mark that an earlier state's fence had set (0 if none), the end of its own, the pop and the attempt.
+-- A lease is `node:counter:taken_ms`; once its fence has passed ` foreign_ms mark_ms seq attempt left` follows: the end
+-- of a firing mark that an earlier state's fence had set (0 if none), the end of its own, the pop, the attempt, and how many
+-- pops were left out since a callback told of some.
 -- fired says foreign_ms of a token whose fence has passed, nil of others.
 local function fired(lease, token)
   local n = #token + 1

@@ -1,21 +1,22 @@
 -- Kind:    leased
--- Does:    the fence: is the lease still this token's, and the timer due? Then an overdue recurring timer goes to its
---          latest pop, the attempt is counted, the timer marked as firing until now + limit, and others may take over
---          at now + hold. A token that has fired already renews both and does not count. All this is noted in the lease;
---          the record is neither read nor written.
+-- Does:    the fence: is the lease still this token's, and the timer due? Then the attempt is counted, the timer marked as
+--          firing until now + limit, and others may take over at now + hold. A pop that had an attempt makes room for the next
+--          pop if that is overdue, too; of more than catch_up overdue pops the latest alone is called. A token that has
+--          fired already renews mark and hold and does not count. All this is noted in the lease; the record is neither
+--          read nor written.
 -- KEYS:    due leases timers
--- ARGV:    limit_ms hold_ms
--- ITEM:    key token score_ms seq attempt start_ms interval_ms firing_ms pops not_after_ms
---          (score_ms, seq, attempt, start_ms, interval_ms, firing_ms: what the claim found)
--- Returns: now_us, then for each item: "status seq attempt due_ms wait_ms"; status passed, early (due in wait_ms), lost
+-- ARGV:    limit_ms hold_ms catch_up
+-- ITEM:    key token score_ms seq attempt start_ms interval_ms firing_ms left pops not_after_ms
+--          (score_ms, seq, attempt, start_ms, interval_ms, firing_ms, left: what the claim found)
+-- Returns: now_us, then for each item: "status seq attempt due_ms wait_ms left"; status passed, early (due in wait_ms), lost
 --          (the lease is not this token's), late (after not_after_ms); of lost the rest is 0
 -- Cost:    O(items · log n)
 -- Twice:   safe: the second renews
 local due, leases, timers = KEYS[1], KEYS[2], KEYS[3]
-local limit_ms, hold_ms = tonumber(ARGV[1]), tonumber(ARGV[2])
+local limit_ms, hold_ms, catch_up = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 
 local keys = {}
-for i = 3, #ARGV, 10 do
+for i = 4, #ARGV, 11 do
   local key = ARGV[i]
   keys[#keys + 1] = key
 end
@@ -24,43 +25,43 @@ local held = redis.call('HMGET', leases, unpack(keys))
 local scores, notes, noted = {}, {}, {}
 local next_look, mark = int(now_ms + hold_ms), now_ms + limit_ms
 
-local function pass(key, token, foreign, seq, attempt)
+local function pass(key, token, foreign, seq, attempt, left)
   local n = #scores
-  local note = token .. ' ' .. int(foreign) .. ' ' .. int(math.max(mark, foreign)) .. ' ' .. int(seq) .. ' ' .. int(attempt)
+  local note = token .. ' ' .. int(foreign) .. ' ' .. int(math.max(mark, foreign)) .. ' ' .. int(seq) .. ' ' .. int(attempt) .. ' ' .. int(left)
   scores[n + 1], scores[n + 2] = next_look, key
   notes[n + 1], notes[n + 2] = key, note
   noted[key] = note
 end
 
 local reply = { now_us }
-for i = 3, #ARGV, 10 do
+for i = 4, #ARGV, 11 do
   local key, token, score, seq, attempt = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2]), tonumber(ARGV[i + 3]), tonumber(ARGV[i + 4])
   local start, interval, firing = tonumber(ARGV[i + 5]), tonumber(ARGV[i + 6]), tonumber(ARGV[i + 7])
-  local pops, not_after_ms = tonumber(ARGV[i + 8]), tonumber(ARGV[i + 9])
+  local left, pops, not_after_ms = tonumber(ARGV[i + 8]), tonumber(ARGV[i + 9]), tonumber(ARGV[i + 10])
   local item = #reply
   local lease = noted[key] or held[item] or ''
   local foreign = fired(lease, token)
-  if foreign then seq, attempt = string.match(lease, '(%d+) (%d+)$') end
+  if foreign then seq, attempt, left = string.match(lease, '(%d+) (%d+) (%d+)$') end
   local status, wait = 'passed', 0
   if lease ~= token and not foreign then
     status = 'lost'
   elseif now_ms > not_after_ms then
     status = 'late'
   elseif foreign then
-    pass(key, token, foreign, seq, attempt)
+    pass(key, token, foreign, seq, attempt, left)
   elseif score > now_ms then
     status, wait = 'early', score - now_ms
   else
-    -- Of several pops that are due the latest.
     local latest = pops > 1 and interval > 0 and math.min(pops, math.floor((now_ms - start) / interval)) or seq
-    if latest > seq then seq, attempt = latest, 0 end
+    if latest > seq and attempt > 0 then seq, attempt = seq + 1, 0 end
+    if latest - seq >= catch_up then left, seq = left + latest - seq, latest end
     attempt = math.min(attempt + 1, 999)
-    pass(key, token, firing > now_ms and firing or 0, seq, attempt)
+    pass(key, token, firing > now_ms and firing or 0, seq, attempt, left)
   end
   if status == 'lost' then
-    reply[item + 1] = 'lost 0 0 0 0'
+    reply[item + 1] = 'lost 0 0 0 0 0'
   else
-    reply[item + 1] = status .. ' ' .. int(seq) .. ' ' .. int(attempt) .. ' ' .. int(start + seq * interval) .. ' ' .. int(wait)
+    reply[item + 1] = status .. ' ' .. int(seq) .. ' ' .. int(attempt) .. ' ' .. int(start + seq * interval) .. ' ' .. int(wait) .. ' ' .. int(left)
   end
 end
 

@@ -225,7 +225,7 @@ function make.pop(kind, key, new, old, look)
   local due_at = start_of(old) + due_of(went_on)
   if failure ~= '-' or not plain(old) then
     local c = read(went_on)
-    c.failure = failure
+    c.failure, c.left = failure, tonumber(word(new, 'left')) or 0
     went_on = format(c)
   end
   write(moves, key, went_on, kind == 'again' and now_ms + look or look_at_pop(due_at, look))

@@ -3,7 +3,8 @@
 --          release (due again as before, at the earliest in delay_ms), done, next (the next pop on the grid; one that is overdue
 --          is looked at as if it were due now), again (a retry in delay_ms), letter (to the dead letters as `key reason record`; the lease stays), dead (letter and done). Done
 --          leaves nothing, or a tombstone for keep_ms, or one for as long as an earlier state's firing mark lasts. A reason
---          is why the callback failed, percent-encoded (- if it did not), and stays in a record that goes on. A
+--          is why the callback failed, percent-encoded (- if it did not), and stays in a record that goes on; a callback that
+--          did not fail has told of the pops left out. A
 --          record that can't be read goes to the dead letters whatever the outcome. The sums of tags go with the live
 --          copies of rank 0, the number of tombstones with these.
 -- KEYS:    due timers leases dead tags
@@ -40,7 +41,7 @@ local function finish(key, c, keep_ms)
     redis.call('HDEL', leases, key)
     return
   end
-  c.body, c.failure, c.tags, c.ended = '', '-', '-', true
+  c.body, c.failure, c.left, c.tags, c.ended = '', '-', 0, '-', true
   count(c, 1)
   put(key, now_ms + life, c)
 end
@@ -89,7 +90,8 @@ local function settle(i, lease)
   local look = now_ms + delay_ms
   if outcome == 'next' then
     c.seq, c.attempt = c.seq + 1, 0
-    c.failure = reason ~= '-' and failure_of(reason) or '-'
+    c.failure, c.left = '-', reason == '-' and 0 or c.left
+    if reason ~= '-' then c.failure = failure_of(reason) end
     look = math.max(c.start + c.seq * c.interval, now_ms) + offset_ms
   elseif outcome == 'again' then
     c.failure, look = failure_of(reason), look + offset_ms

@@ -101,7 +101,7 @@ func (d *differ) fire(pairs []leasePair) {
 	if len(pairs) == 0 {
 		return
 	}
-	terms := store.FenceTerms{Limit: d.some("limit"), Hold: d.some("hold")}
+	terms := store.FenceTerms{Limit: d.some("limit"), Hold: d.some("hold"), CatchUp: draw(d, "catch up", 1, 2, 10)}
 	fences, modelled := make([]store.Fence, len(pairs)), make([]store.Fence, len(pairs))
 	for i, p := range pairs {
 		fences[i] = store.Fence{Lease: p.store, Pops: draw(d, "pops", 1, 2, 3, 50)}

@@ -142,13 +142,13 @@ func (d *differ) write() (kept, model store.Write) {
 		}
 		fallthrough
 	case store.WritePut, store.WriteOnce, store.WriteLive, store.WriteOnto, store.WriteNext:
-		w.Timer, w.Failure = d.timer(), d.failure()
+		w.Timer, w.Failure, w.LeftOut = d.timer(), d.failure(), draw(d, "left out", 0, 0, 3)
 		w.Timer.ReplicationFactor = max(w.RF, 1)
 		if draw(d, "overdue", false, false, true) {
 			w.DueIn = -w.DueIn
 		}
 	case store.WriteAgain:
-		w.Failure = d.failure()
+		w.Failure, w.LeftOut = d.failure(), draw(d, "left out", 0, 0, 3)
 	case store.WriteRank:
 		w.Timer, w.State.Ended = d.timer(), false
 		w.Timer.ReplicationFactor = max(w.RF, 1)

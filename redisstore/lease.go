@@ -135,6 +135,7 @@ func (s *Store) claimed(lease store.Lease, scoreMs int64, raw string) store.Clai
 	rec, err := parseRecord(raw)
 	lease.Found = store.Found{
 		ScoreMs: scoreMs, State: rec.state, StartMs: rec.startMs, IntervalMs: rec.intervalMs, FiringUntilMs: rec.firingUntilMs,
+		LeftOut: rec.leftOut,
 	}
 	if rec.rank == 0 && !rec.state.Ended {
 		lease.Found.Tags = formatTags(rec.tags)
@@ -184,11 +185,11 @@ func (s *Store) Fire(ctx context.Context, shard string, terms store.FenceTerms, 
 	for i, f := range fences {
 		items[i] = &item{partition: f.Lease.Partition, args: []any{
 			f.Lease.Key, f.Lease.Token, f.Lease.Found.ScoreMs, f.Lease.Found.State.Seq, f.Lease.Found.State.Attempt,
-			f.Lease.Found.StartMs, f.Lease.Found.IntervalMs, f.Lease.Found.FiringUntilMs, f.Pops, sh.clock.in(terms.Limit - f.Age),
+			f.Lease.Found.StartMs, f.Lease.Found.IntervalMs, f.Lease.Found.FiringUntilMs, f.Lease.Found.LeftOut, f.Pops, sh.clock.in(terms.Limit - f.Age),
 		}}
 	}
 	script := itemScript{name: "fire", keys: partitionKeys.fence, replies: 1, head: func() []any {
-		return []any{wholeMs(terms.Limit), wholeMs(terms.Hold)}
+		return []any{wholeMs(terms.Limit), wholeMs(terms.Hold), max(terms.CatchUp, 1)}
 	}}
 	sh.evalItems(ctx, sh.fire, &s.keys, script, items)
 	for i, it := range items {
@@ -207,7 +208,7 @@ func tooLate(results []store.Fenced) []store.Fenced {
 	return results
 }
 
-// readFenced reads "status seq attempt due_ms wait_ms".
+// readFenced reads "status seq attempt due_ms wait_ms left".
 func readFenced(it *item, version timer.Version) store.Fenced {
 	if it.err != nil {
 		return store.Fenced{Err: it.err}
@@ -219,7 +220,7 @@ func readFenced(it *item, version timer.Version) store.Fenced {
 		fenced.State = timer.State{}
 	}
 	dueMs := r.int64()
-	fenced.Wait = milliseconds(r.int64())
+	fenced.Wait, fenced.LeftOut = milliseconds(r.int64()), int(r.int64())
 	if r.err != nil || fenced.Status == store.FenceFailed {
 		return store.Fenced{Err: fmt.Errorf("%w: fence: %w", timer.ErrUnavailable, errReply)}
 	}

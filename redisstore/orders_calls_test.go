@@ -122,7 +122,7 @@ func fenceCalls() []order {
 		if h.state.Ended { // who claimed a tombstone knows
 			return a
 		}
-		got := s.Fire(context.Background(), shard, store.FenceTerms{Limit: orderInterval, Hold: orderInterval}, []store.Fence{{Lease: h.store, Pops: 9}})
+		got := s.Fire(context.Background(), shard, store.FenceTerms{Limit: orderInterval, Hold: orderInterval, CatchUp: 2}, []store.Fence{{Lease: h.store, Pops: 9}})
 		switch got[0].Status {
 		case store.FencePassed:
 			a.state = &got[0].State

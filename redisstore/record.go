@@ -26,6 +26,7 @@ type record struct {
 	startMs       int64
 	intervalMs    int64
 	firingUntilMs int64
+	leftOut       int
 	failure       store.Failure // node:at_ms:reason
 	tags          []timer.Tag
 	bodyHash      string // of a request with an idempotency key
@@ -146,6 +147,10 @@ func readWord(r *record, word string) (err error) {
 	switch name {
 	case "mark":
 		r.firingUntilMs, err = wholeNumber(value)
+	case "left":
+		var n int64
+		n, err = wholeNumber(value)
+		r.leftOut = int(n)
 	case "failure":
 		r.failure, err = parseFailure(value)
 	case "tags":
@@ -167,16 +172,16 @@ func readWord(r *record, word string) (err error) {
 
 // noteLease takes in what a passed fence has noted in the lease:
 //
-//	node:counter:taken_ms foreign_ms mark_ms seq attempt
+//	node:counter:taken_ms foreign_ms mark_ms seq attempt left
 func (r record) noteLease(lease string) (record, error) {
 	fields := strings.Split(lease, " ")
 	if len(fields) == 1 {
 		return r, nil
 	}
-	var noted [3]int64
+	var noted [4]int64
 	for i := range noted {
 		n, err := int64(0), errRecord
-		if len(fields) == 5 {
+		if len(fields) == 6 {
 			n, err = wholeNumber(fields[2+i])
 		}
 		if err != nil {
@@ -184,7 +189,7 @@ func (r record) noteLease(lease string) (record, error) {
 		}
 		noted[i] = n
 	}
-	r.firingUntilMs, r.state.Seq, r.state.Attempt = noted[0], int(noted[1]), int(noted[2])
+	r.firingUntilMs, r.state.Seq, r.state.Attempt, r.leftOut = noted[0], int(noted[1]), int(noted[2]), int(noted[3])
 	return r, nil
 }
 
@@ -265,6 +270,9 @@ func appendRest(b []byte, w *store.Write) ([]byte, error) {
 	if !w.Failure.IsZero() {
 		b = appendFailure(append(b, " failure="...), w.Failure)
 	}
+	if w.LeftOut > 0 && !w.State.Ended {
+		b = strconv.AppendInt(append(b, " left="...), int64(w.LeftOut), 10)
+	}
 	if w.Timer != nil && len(w.Timer.Tags) > 0 {
 		b = append(append(b, " tags="...), formatTags(w.Timer.Tags)...)
 	}
@@ -299,7 +307,7 @@ func (r record) scheduled(key string) (store.Record, error) {
 	}
 	out := store.Record{
 		ID: timer.ID{Key: key, RF: r.rf}, State: r.state, Rank: r.rank, Site: r.site,
-		Start: time.UnixMilli(r.startMs).UTC(), Failure: r.failure, BodyHash: r.bodyHash, Away: r.away,
+		Start: time.UnixMilli(r.startMs).UTC(), Failure: r.failure, LeftOut: r.leftOut, BodyHash: r.bodyHash, Away: r.away,
 	}
 	if r.state.Ended {
 		return out, nil

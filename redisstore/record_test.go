@@ -36,6 +36,9 @@ func (r record) String() string {
 	if r.failure.Node != "" {
 		word("failure", string(appendFailure(nil, r.failure)))
 	}
+	if r.leftOut > 0 {
+		word("left", strconv.Itoa(r.leftOut))
+	}
 	word("tags", formatTags(r.tags))
 	if r.bodyHash != "" {
 		word("hash", field(r.bodyHash))
@@ -56,7 +59,7 @@ func (r record) String() string {
 func full() record {
 	return record{
 		state: timer.State{Version: 0x019b76679000beef, Seq: 7, Attempt: 2}, rank: 1, rf: 3, site: "north hall", away: []store.Away{{Shard: "c"}, {Shard: "d.1", Rank: 2}},
-		startMs: 1767225600000, intervalMs: 1500, firingUntilMs: 1767225612345,
+		startMs: 1767225600000, intervalMs: 1500, firingUntilMs: 1767225612345, leftOut: 12,
 		failure: store.Failure{Node: "node-1", At: time.UnixMilli(1767225611000).UTC(), Reason: "status 503"}, bodyHash: "0af1",
 		tags: []timer.Tag{{Type: "call", Count: 1}, {Type: "a=b, c", Count: 40}},
 		body: `{"uri":"http://localhost:8080/pop","opaque":"a b","repeat_for_ms":60000}`,
@@ -72,7 +75,7 @@ func TestRecordText(t *testing.T) {
 		text string
 	}{
 		{"every field", full(), `1L 019b76679000beef 00000000007 002 01 03 0000000001500 +01767225600000 mark=1767225612345 ` +
-			`failure=node-1:1767225611000:status%20503 tags=call=1,a%3Db%2C%20c=40 hash=0af1 away=c:0,d.1:2 site=north%20hall ` +
+			`failure=node-1:1767225611000:status%20503 left=12 tags=call=1,a%3Db%2C%20c=40 hash=0af1 away=c:0,d.1:2 site=north%20hall ` +
 			`{"uri":"http://localhost:8080/pop","opaque":"a b","repeat_for_ms":60000}`},
 		{"fresh", record{state: timer.State{Version: 1, Seq: 1}, rf: 2, startMs: 1, intervalMs: 2, body: `{"uri":"http://h"}`},
 			`1L 0000000000000001 00000000001 000 00 02 0000000000002 +00000000000001 {"uri":"http://h"}`},
@@ -118,6 +121,7 @@ func TestRecordRoundTrip(t *testing.T) {
 			},
 			rank: rapid.IntRange(0, 99).Draw(t, "rank"), rf: rapid.IntRange(0, 99).Draw(t, "rf"), site: text.Draw(t, "site"),
 			startMs: number.Draw(t, "start"), intervalMs: max(number.Draw(t, "interval"), 0), firingUntilMs: instant.Draw(t, "firing"),
+			leftOut:  rapid.IntRange(0, math.MaxInt).Draw(t, "left out"),
 			bodyHash: text.Draw(t, "body hash"), body: rapid.SampledFrom([]string{"", `{"uri":"x y"}`, "{"}).Draw(t, "body"),
 		}
 		if node := rapid.StringMatching(`[0-9a-f-]{0,9}`).Draw(t, "node"); node != "" {

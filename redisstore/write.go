@@ -167,7 +167,7 @@ func ends(w *store.Write) bool {
 }
 
 func sameRest(a, b *store.Write) bool {
-	return a.Timer != nil && a.Timer == b.Timer && a.Kind == b.Kind && a.BodyHash == b.BodyHash && a.Failure == b.Failure
+	return a.Timer != nil && a.Timer == b.Timer && a.Kind == b.Kind && a.BodyHash == b.BodyHash && a.Failure == b.Failure && a.LeftOut == b.LeftOut
 }
 
 const typicalRecord = 256 // bytes

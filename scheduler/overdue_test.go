@@ -13,27 +13,95 @@ import (
 	"chronos/scheduler/storetest"
 )
 
-// TestPopsThatAReceiverMissesAreCounted: of the pops that came due while a callback lasted
-// the latest is called; the log and the metrics tell of the others.
-func TestPopsThatAReceiverMissesAreCounted(t *testing.T) {
+// TestOverduePopsAreCalledOneAfterAnother: a receiver that is slower than the interval gets every
+// pop, each later than the one before.
+func TestOverduePopsAreCalledOneAfterAnother(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
 		r.respond = slowly(1900 * time.Millisecond)
 		registry := prometheus.NewRegistry()
 		n := startNode(t, m.Open("a"), "a", r, func(c *settings.Config) { c.Registerer = registry })
+		create(t, n, recurring(time.Second, 10))
+		pass(25 * time.Second)
+		if want := []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}; !slices.Equal(r.pops(), want) {
+			t.Errorf("called pops %v, want %v", r.pops(), want)
+		}
+		if got := valueOf(t, registry, "chronos_pops_left_out_total"); got != 0 {
+			t.Errorf("%v pops are counted as left out, want none", got)
+		}
+	})
+}
+
+// pops are the sequence numbers of the attempts.
+func (r *recorder) pops() (all []int) {
+	for _, a := range r.seen() {
+		all = append(all, a.Seq)
+	}
+	return all
+}
+
+// TestPopsThatAReceiverMissesAreCounted: with nothing to be made up for, the latest of the pops is
+// called that came due while a callback lasted; the callback, the log and the metrics tell of the others.
+func TestPopsThatAReceiverMissesAreCounted(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
+		r.respond = slowly(1900 * time.Millisecond)
+		registry := prometheus.NewRegistry()
+		n := startNode(t, m.Open("a"), "a", r, func(c *settings.Config) { c.Registerer, c.CatchUp = registry, 1 })
 		receipt := create(t, n, recurring(time.Second, 10))
 		pass(15 * time.Second)
-		var called []int
+		var left []int
 		for _, a := range r.seen() {
-			called = append(called, a.Seq)
+			left = append(left, a.LeftOut)
 		}
-		if want := []int{1, 2, 4, 6, 8, 10}; !slices.Equal(called, want) {
-			t.Errorf("called pops %v, want %v", called, want)
+		if want := []int{1, 2, 4, 6, 8, 10}; !slices.Equal(r.pops(), want) {
+			t.Errorf("called pops %v, want %v", r.pops(), want)
+		}
+		if want := []int{0, 0, 1, 1, 1, 1}; !slices.Equal(left, want) {
+			t.Errorf("the callbacks told of %v pops left out, want %v", left, want)
 		}
 		if got := valueOf(t, registry, "chronos_pops_left_out_total"); got != 4 {
 			t.Errorf("%v pops are counted as left out, want 4", got)
 		}
 		if line := "timer=" + receipt.ID.String() + " from=3 to=3"; !strings.Contains(n.log.String(), line) {
 			t.Errorf("the log lacks %q:\n%s", line, n.log)
+		}
+	})
+}
+
+// TestPopsLeftOutAreToldUntilACallbackSucceeds: after an outage of more pops than are made up for
+// the latest pop says how many were left out, and so does every later callback until one succeeds.
+func TestPopsLeftOutAreToldUntilACallbackSucceeds(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
+		first := startNode(t, m.Open("a"), "a", r)
+		create(t, first, recurring(10*time.Second, 20))
+		first.stop()
+		pass(155 * time.Second)
+		failures := 0
+		r.respond = func(attempt) (time.Duration, dispatch.Delivered) {
+			if failures++; failures <= 6 {
+				return 0, dispatch.Delivered{Reason: "status 503"}
+			}
+			return 0, dispatch.Delivered{Verdict: dispatch.VerdictDelivered}
+		}
+		startNode(t, m.Open("b"), "b", r)
+		pass(60 * time.Second)
+		told := map[int][]int{}
+		for _, a := range r.seen() {
+			told[a.Seq] = append(told[a.Seq], a.LeftOut)
+		}
+		for seq, left := range told {
+			want := 14 // pops 1 to 14, until the first callback that succeeds
+			if seq > 17 {
+				want = 0
+			}
+			if seq != 16 && seq != 17 && slices.ContainsFunc(left, func(n int) bool { return n != want }) {
+				t.Errorf("pop %d told of %v pops left out, want %d", seq, left, want)
+			}
+		}
+		if len(told[15]) < 2 || len(told[14]) > 0 || len(told[18]) != 1 {
+			t.Errorf("attempts by pops: %v, want some at 15, none at 14, one at 18", told)
+		}
+		if all := r.seen(); all[6].LeftOut != 14 || all[7].LeftOut != 0 {
+			t.Errorf("the callback that succeeds told of %d pops, the next one of %d, want 14, 0", all[6].LeftOut, all[7].LeftOut)
 		}
 	})
 }
@@ -66,7 +134,7 @@ func TestFailedPopsAreNotLeftOut(t *testing.T) {
 func TestLogOfPopsLeftOutIsBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
 		r.respond = slowly(1900 * time.Millisecond)
-		n := startNode(t, m.Open("a"), "a", r)
+		n := startNode(t, m.Open("a"), "a", r, func(c *settings.Config) { c.CatchUp = 1 })
 		for range 200 {
 			create(t, n, recurring(time.Second, 4))
 		}

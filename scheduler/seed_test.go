@@ -145,7 +145,9 @@ func (e *example) run() {
 	e.at(120)
 	e.pops(6, 120)
 	e.copies(0, 0, 0)
-	e.wantEmpty()
+	if e.sweep { // tombstones stay until a shard that was away is swept
+		e.wantEmpty()
+	}
 	versions := map[timer.Version]bool{}
 	for _, call := range e.callbacks(e.key) {
 		versions[call.Version] = true

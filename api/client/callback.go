@@ -14,6 +14,8 @@ import (
 // bytes: as long as a node lets the body of a request be.
 const MaxCallback = 64 << 20
 
+const leftOutHeader = "X-Chronos-Left-Out"
+
 // Callback is one attempt at a pop. Any 2xx within 2 s is success; 410 ends the
 // timer; after anything else it comes again, with the same WebhookID.
 type Callback struct {
@@ -21,6 +23,8 @@ type Callback struct {
 	Timer, Key string
 	// Sequence is which pop this is, and Attempt which attempt at it, from 1.
 	Sequence, Attempt int
+	// LeftOut is how many overdue pops were left out since the last callback that succeeded.
+	LeftOut int
 	// Due is when the pop was due.
 	Due time.Time
 	// WebhookID is the same for all attempts at a pop and for nothing else, so
@@ -54,6 +58,11 @@ func ParseCallback(r *http.Request) (Callback, error) {
 	}
 	if c.Attempt, err = ordinal(r, "X-Chronos-Attempt"); err != nil {
 		return Callback{}, err
+	}
+	if r.Header.Get(leftOutHeader) != "" {
+		if c.LeftOut, err = ordinal(r, leftOutHeader); err != nil {
+			return Callback{}, err
+		}
 	}
 	if c.Due, err = time.Parse(time.RFC3339, r.Header.Get("X-Chronos-Due")); err != nil {
 		return Callback{}, errors.New("parse callback: X-Chronos-Due is missing or malformed")

@@ -47,6 +47,14 @@ func TestParseCallback(t *testing.T) {
 	}
 }
 
+func TestParseCallbackReadsHowManyPopsWereLeftOut(t *testing.T) {
+	r := popped()
+	r.Header.Set("X-Chronos-Left-Out", "14")
+	if got, err := client.ParseCallback(r); err != nil || got.LeftOut != 14 {
+		t.Errorf("have %d, %v, want 14", got.LeftOut, err)
+	}
+}
+
 func TestParseCallbackRefuses(t *testing.T) {
 	for header, values := range map[string][]string{
 		"X-Sequence-Number": {"", "0", "-1", "one", "1.5"},
@@ -55,6 +63,8 @@ func TestParseCallbackRefuses(t *testing.T) {
 		"X-Chronos-Due":     {"", "soon"},
 		"webhook-id":        {"", "tea", "tea.1", "..", ".1.1"},
 		"webhook-timestamp": {"", "now"},
+
+		"X-Chronos-Left-Out": {"0", "some"},
 	} {
 		for _, value := range values {
 			r := popped()

@@ -221,7 +221,7 @@ func newClient(cfg environment.Node, idle int, reserved func() []webhook.Reserve
 func engineConfig(cfg environment.Node, id string, log *slog.Logger, registry prometheus.Registerer) settings.Config {
 	engine := settings.Default(id, log)
 	engine.PollInterval, engine.Hold = cfg.PollInterval, cfg.Hold
-	engine.Attempts, engine.Slots, engine.MinCopies = cfg.Attempts, cfg.Slots, cfg.MinCopies
+	engine.Attempts, engine.CatchUp, engine.Slots, engine.MinCopies = cfg.Attempts, cfg.CatchUp, cfg.Slots, cfg.MinCopies
 	engine.IdempotencyLife, engine.SweepRate, engine.AwayLimit = cfg.IdempotencyLife, cfg.SweepRate, cfg.AwayLimit
 	engine.Skew.Max = cfg.ReplicaSkew
 	engine.PreciseSleep = true

@@ -62,7 +62,7 @@ func (c *claim) fit() {
 		return
 	}
 	config := c.lane.d.config
-	c.young = c.lane.d.shards.Clock().Sub(c.Record.State.Version.Time()) < youngFor
+	c.young = c.pops() > 1 || c.lane.d.shards.Clock().Sub(c.Record.State.Version.Time()) < youngFor
 	switch {
 	case c.Record.BodyHash != "":
 		c.settlement.Keep = c.own.KeepFor(config)

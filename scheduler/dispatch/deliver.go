@@ -46,6 +46,8 @@ type Delivery struct {
 	Due      time.Time // when the pop was due
 	// Late is how long ago that was when Deliver was called, by the shard's clock.
 	Late time.Duration
+	// LeftOut is how many pops were left out since a callback told of some.
+	LeftOut int
 }
 
 // Delivered is how an attempt ended.

@@ -122,18 +122,14 @@ func (l *lane) fenceWithin(ctx context.Context, batch []*claim, patience time.Du
 	}
 }
 
-// noteLeftOut counts the pops that the fence has passed over and nobody called.
+// noteLeftOut counts the pops that the fence has left out.
 func (d *Dispatcher) noteLeftOut(c *claim) {
-	found, now := c.Record.State, c.fenced.State.Seq
-	first := found.Seq
-	if found.Attempt > 0 {
-		first++ // a callback for the pop was started
-	}
-	if now <= first {
+	left, now := c.fenced.LeftOut-c.Record.LeftOut, c.fenced.State.Seq
+	if left <= 0 {
 		return
 	}
-	d.metrics.leftOut.Add(float64(now - first))
-	d.lines.leftOut.Log(d.log, leftOutLine, "timer", c.Record.ID.String(), "from", first, "to", now-1, "interval", c.Record.Timer.Interval)
+	d.metrics.leftOut.Add(float64(left))
+	d.lines.leftOut.Log(d.log, leftOutLine, "timer", c.Record.ID.String(), "from", now-left, "to", now-1, "interval", c.Record.Timer.Interval)
 }
 
 // answerLife is how long what the other copies said is good for: others do without a shard

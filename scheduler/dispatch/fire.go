@@ -84,6 +84,7 @@ func (d *Dispatcher) fire(ctx context.Context, c *claim) {
 	delivered := d.deliverer.Deliver(bounded, Delivery{
 		Callback: c.Record.Timer.Callback, ID: c.Record.ID, Version: c.fenced.State.Version,
 		Seq: c.fenced.State.Seq, Attempt: c.fenced.State.Attempt, Due: c.fenced.Due, Late: c.sinceDue(),
+		LeftOut: c.fenced.LeftOut,
 	})
 	endRenewal() // before it is settled: a lease that is settled would be taken for lost
 	d.metrics.inFlight.Dec()

@@ -137,6 +137,15 @@ func (c *claim) state() timer.State {
 	return c.Record.State
 }
 
+// leftOut is how many pops were left out before that state, and no callback has told of them
+// (rule "make up for overdue pops").
+func (c *claim) leftOut() int {
+	if c.fenced.Status == store.FencePassed {
+		return c.fenced.LeftOut
+	}
+	return c.Record.LeftOut
+}
+
 // after is the state that the outcome leaves.
 func (c *claim) after() timer.State {
 	state := c.state()
@@ -164,7 +173,7 @@ func (c *claim) outcomeFor(p shard.Place) store.Write {
 		Offset: p.Offset(c.skew()), Life: p.TombLife(config), Keep: p.KeepFor(config), BodyHash: c.Record.BodyHash,
 	}
 	if o.Reason != "" && !w.State.Ended {
-		w.Failure = store.Failure{Node: config.Node, Reason: o.Reason}
+		w.Failure, w.LeftOut = store.Failure{Node: config.Node, Reason: o.Reason}, c.leftOut()
 	}
 	switch {
 	case w.State.Ended:

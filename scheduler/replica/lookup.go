@@ -139,10 +139,10 @@ func (k *Keeper) CopyOf(read *store.ReadResult, to shard.Place) store.Write {
 	r := &read.Record
 	w := store.Write{
 		Kind: store.WriteLive, Shard: to.Shard.Name, Key: r.ID.Key, State: r.State, RF: r.ID.RF, Rank: to.Rank,
-		Life: to.TombLife(k.config), Keep: to.KeepFor(k.config), BodyHash: r.BodyHash, Failure: r.Failure,
+		Life: to.TombLife(k.config), Keep: to.KeepFor(k.config), BodyHash: r.BodyHash, Failure: r.Failure, LeftOut: r.LeftOut,
 	}
 	if r.State.Ended {
-		w.Kind, w.Away, w.Failure = store.WriteGone, r.Away, store.Failure{}
+		w.Kind, w.Away, w.Failure, w.LeftOut = store.WriteGone, r.Away, store.Failure{}, 0
 		return w
 	}
 	w.Timer, w.DueIn = &r.Timer, read.DueIn

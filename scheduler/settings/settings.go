@@ -43,6 +43,7 @@ type Config struct {
 	SweepRate int
 
 	Attempts int        // callbacks for one pop before it is given up
+	CatchUp  int        // overdue pops that are called one after another; of more the latest alone is
 	Slots    int        // callbacks under way in all
 	Skew     store.Skew // between the copies of a timer
 
@@ -67,7 +68,7 @@ func Default(node string, log *slog.Logger) Config {
 	return Config{
 		Node: node, Log: log,
 		PollInterval: 100 * time.Millisecond, Grace: time.Second, Limit: 2 * time.Second, Hold: 3500 * time.Millisecond,
-		Settling: time.Second, TombLife: 2 * time.Minute, IdempotencyLife: time.Hour, MinCopies: 1, SweepRate: 5000, AwayLimit: 15 * time.Minute, Attempts: 5, Slots: 4096, Skew: store.DefaultSkew(),
+		Settling: time.Second, TombLife: 2 * time.Minute, IdempotencyLife: time.Hour, MinCopies: 1, SweepRate: 5000, AwayLimit: 15 * time.Minute, Attempts: 5, CatchUp: 10, Slots: 4096, Skew: store.DefaultSkew(),
 		SinceBoot: sinceBoot, Wall: time.Now,
 	}
 }
@@ -90,6 +91,7 @@ func (c Config) Validate() error {
 	require(c.MinCopies >= 1 && c.MinCopies <= timer.MaxReplicationFactor, "min copies %d: want 1 to %d", c.MinCopies, timer.MaxReplicationFactor)
 	require(c.SweepRate >= 1, "sweep rate %d: want at least 1", c.SweepRate)
 	require(c.Attempts >= 1, "attempts %d: want at least 1", c.Attempts)
+	require(c.CatchUp >= 1, "catch up %d: want at least 1", c.CatchUp)
 	require(c.Slots >= 8, "slots %d: want at least 8", c.Slots)
 	require(c.Skew.Min > 0 && c.Skew.Max >= c.Skew.Min, "skew from %v to %v: want a positive range", c.Skew.Min, c.Skew.Max)
 	return errors.Join(faults...)
@@ -100,7 +102,9 @@ func (c Config) Validate() error {
 func (c Config) Horizon() time.Duration { return c.PollInterval*5/4 + 25*time.Millisecond }
 
 // Terms are those of a fence.
-func (c Config) Terms() store.FenceTerms { return store.FenceTerms{Limit: c.Limit, Hold: c.Hold} }
+func (c Config) Terms() store.FenceTerms {
+	return store.FenceTerms{Limit: c.Limit, Hold: c.Hold, CatchUp: c.CatchUp}
+}
 
 // Sending is how long after the other copies were asked a callback may begin. One whose
 // fence is renewed may last for longer than the next copy waits, but it must not begin

@@ -92,6 +92,7 @@ type Write struct {
 	BodyHash string
 	// Failure is why the attempt before failed. A zero time stands for the shard's time.
 	Failure Failure
+	LeftOut int // as that of a Record
 	// Token makes the write a leased write, which does nothing unless the lease holds (rule
 	// "leased writes need the lease").
 	Token string
@@ -149,6 +150,8 @@ type Record struct {
 	// Failure is why the callback attempt before failed, of this pop or of the pop before;
 	// zero if the attempt succeeded.
 	Failure Failure
+	// LeftOut is how many pops were left out, and no callback has told of them.
+	LeftOut int
 	// BodyHash is the hash of the request, if the request had an idempotency key.
 	BodyHash string
 	Away     []Away

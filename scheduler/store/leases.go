@@ -42,6 +42,7 @@ type Found struct {
 	State               timer.State
 	StartMs, IntervalMs int64 // of the copy's grid
 	FiringUntilMs       int64 // of an earlier state; 0 for no mark
+	LeftOut             int   // pops of which no callback has told
 
 	Tags string // that count on this shard, in the store's own form; "" for none
 }
@@ -90,12 +91,15 @@ type Claimed struct {
 type FenceTerms struct {
 	Limit time.Duration // from the fence to the last moment when a callback may start
 	Hold  time.Duration // from the fence to when other nodes may take the timer over
+	// CatchUp is how many overdue pops are called one after another; of more the latest alone
+	// is called. At least 1.
+	CatchUp int
 }
 
 // Fence asks for leave to call back.
 type Fence struct {
 	Lease Lease
-	Pops  int // of the timer in all: an overdue recurring timer goes to its latest pop
+	Pops  int // of the timer in all
 	// Age is how long ago the fence was first asked for.
 	Age time.Duration
 }
@@ -103,8 +107,10 @@ type Fence struct {
 // Fenced is the answer to a Fence.
 type Fenced struct {
 	Status FenceStatus
-	// State is the timer's state, with the attempt counted.
-	State timer.State
+	// State is the timer's state, with the attempt counted. LeftOut is how many pops were left
+	// out since a callback told of some.
+	State   timer.State
+	LeftOut int
 	// Due is when the pop was due by the shard's clock. Late is the time from Due to the
 	// fence.
 	Due  time.Time

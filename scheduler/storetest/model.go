@@ -220,7 +220,7 @@ func (s *shard) dueBy(lookMs int64) []string {
 func (s *shard) record(key string, e *entry) store.Record {
 	return store.Record{
 		ID:    timer.ID{Key: key, RF: e.rf},
-		State: e.state, Timer: e.timer, Rank: e.rank, Start: time.UnixMilli(e.startMs).UTC(), Failure: e.failure,
+		State: e.state, Timer: e.timer, Rank: e.rank, Start: time.UnixMilli(e.startMs).UTC(), Failure: e.failure, LeftOut: e.leftOut,
 		BodyHash: e.bodyHash, Away: slices.Clone(e.away),
 	}
 }

@@ -18,6 +18,7 @@ type entry struct {
 	intervalMs int64
 	firingMs   int64 // end of the firing mark; in the past or 0 if there is none
 	failure    store.Failure
+	leftOut    int // pops of which no callback has told
 	bodyHash   string
 	away       []store.Away
 	lookMs     int64 // when someone must next look at it
@@ -187,7 +188,7 @@ func (s *shard) become(now time.Time, w *store.Write, old *entry) store.Written 
 
 // advance is the outcome of a pop on another copy: it goes on, on its own grid.
 func (e *entry) advance(now time.Time, w *store.Write) {
-	e.state, e.lease, e.failure = stateOf(w), nil, failureOf(now, w)
+	e.state, e.lease, e.failure, e.leftOut = stateOf(w), nil, failureOf(now, w), w.LeftOut
 	if w.Kind == store.WriteAgain {
 		e.lookMs = now.UnixMilli() + ceilMs(w.Retry)
 		return
@@ -207,7 +208,7 @@ func failureOf(now time.Time, w *store.Write) store.Failure {
 // newEntry is the copy that the write makes in place of old.
 func newEntry(now time.Time, w *store.Write, old *entry) *entry {
 	e := &entry{
-		state: stateOf(w), rf: max(w.RF, 1), rank: w.Rank, bodyHash: w.BodyHash, failure: failureOf(now, w),
+		state: stateOf(w), rf: max(w.RF, 1), rank: w.Rank, bodyHash: w.BodyHash, failure: failureOf(now, w), leftOut: w.LeftOut,
 	}
 	if old != nil {
 		if w.Kind == store.WriteOnto {
@@ -216,7 +217,7 @@ func newEntry(now time.Time, w *store.Write, old *entry) *entry {
 		e.firingMs, e.bodyHash = old.firingMs, cmp.Or(e.bodyHash, old.bodyHash)
 	}
 	if e.state.Ended {
-		e.failure, e.away = store.Failure{}, slices.Clone(w.Away)
+		e.failure, e.leftOut, e.away = store.Failure{}, 0, slices.Clone(w.Away)
 		if old != nil {
 			e.away = union(e.away, old.away)
 			e.state.Seq, e.rf, e.startMs, e.intervalMs = old.state.Seq, old.rf, old.startMs, old.intervalMs
@@ -273,21 +274,25 @@ func (s *shard) fire(now time.Time, terms store.FenceTerms, f store.Fence) store
 	default:
 		s.pass(nowMs, e, terms, f.Pops)
 	}
-	fenced.State = e.state
+	fenced.State, fenced.LeftOut = e.state, e.leftOut
 	fenced.Due = time.UnixMilli(e.popMs(e.state.Seq)).UTC()
 	fenced.Late = now.Sub(fenced.Due)
 	return fenced
 }
 
-// pass marks the copy as firing. The lease's first pass counts the attempt, at
-// the latest pop that is due by now.
+// pass marks the copy as firing. The lease's first pass counts the attempt. A pop that had an
+// attempt makes room for the next pop if that is overdue, too; of more overdue pops than are
+// made up for the latest alone is called.
 func (s *shard) pass(nowMs int64, e *entry, terms store.FenceTerms, pops int) {
 	if !e.lease.fired {
 		e.lease.fired, e.lease.earlierMs = true, e.markMs(nowMs)
 		if pops > 1 && e.intervalMs > 0 {
 			latest := min(pops, int((nowMs-e.startMs)/e.intervalMs))
-			if latest > e.state.Seq {
-				e.state.Seq, e.state.Attempt = latest, 0
+			if latest > e.state.Seq && e.state.Attempt > 0 {
+				e.state.Seq, e.state.Attempt = e.state.Seq+1, 0
+			}
+			if more := latest - e.state.Seq; more >= terms.CatchUp {
+				e.state.Seq, e.leftOut = latest, e.leftOut+more
 			}
 		}
 		e.state.Attempt++
@@ -357,13 +362,15 @@ func (s *shard) finish(nowMs int64, o store.Settlement) {
 		delete(s.entries, o.Lease.Key)
 		return
 	}
-	e.state.Ended, e.timer, e.failure, e.lookMs = true, timer.Timer{}, store.Failure{}, untilMs
+	e.state.Ended, e.timer, e.failure, e.leftOut, e.lookMs = true, timer.Timer{}, store.Failure{}, 0, untilMs
 }
 
 func (e *entry) next(nowMs int64, node string, o store.Settlement) {
 	e.state.Seq, e.state.Attempt, e.failure = e.state.Seq+1, 0, store.Failure{}
 	if o.Reason != "" {
 		e.fail(nowMs, node, o)
+	} else {
+		e.leftOut = 0
 	}
 	e.lookMs = lookAtPop(e.popMs(e.state.Seq), nowMs, o.Offset)
 }

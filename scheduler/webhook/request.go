@@ -34,6 +34,9 @@ func appendHead(b []byte, t *target, d *dispatch.Delivery, s *signer, now time.T
 	b = strconv.AppendInt(b, int64(d.Attempt), 10)
 	b = append(b, "\r\nX-Chronos-Due: "...)
 	b = timer.AppendInstant(b, d.Due)
+	if d.LeftOut > 0 {
+		b = strconv.AppendInt(append(b, "\r\nX-Chronos-Left-Out: "...), int64(d.LeftOut), 10)
+	}
 	b = appendStandardWebhook(b, d, s, now)
 	return append(b, "\r\n\r\n"...)
 }

@@ -69,6 +69,19 @@ func TestRequestOnTheWire(t *testing.T) {
 	}
 }
 
+func TestPopsLeftOutAreAHeader(t *testing.T) {
+	server := serveRaw(t, answering(ok))
+	client := newClient(t, webhook.Config{})
+	d := delivery("http://" + server.addr + "/")
+	wantDelivered(t, deliver(t, client, d))
+	d.LeftOut = 14
+	wantDelivered(t, deliver(t, client, d))
+	requests := server.seen()
+	if strings.Contains(requests[0], "Left-Out") || !strings.Contains(requests[1], "\r\nX-Chronos-Left-Out: 14\r\n") {
+		t.Errorf("without and with pops left out:\n%s\n%s", requests[0], requests[1])
+	}
+}
+
 func TestBodyIsSentUnchanged(t *testing.T) {
 	server := serveRaw(t, answering(ok))
 	client := newClient(t, webhook.Config{})

@@ -16,6 +16,7 @@ type Node struct {
 	DataDir      string        `env:"CHRONOS_DATA_DIR,default=./chronos-data" want:"path" about:"data directory of the redis-server that is started when CHRONOS_REDIS is unset; no other user may have access to it"`
 	MaxBody      int           `env:"CHRONOS_MAX_BODY,default=1048576" min:"1024" max:"67108864" about:"longest request body in bytes"`
 	Attempts     int           `env:"CHRONOS_ATTEMPTS,default=5" min:"1" max:"100" about:"callback attempts per pop"`
+	CatchUp      int           `env:"CHRONOS_CATCH_UP,default=10" min:"1" max:"1000" about:"overdue pops of a recurring timer that are called one after another; of more the latest alone is called"`
 	Hold         time.Duration `env:"CHRONOS_HOLD,default=3.5s" min:"3s" max:"1m" about:"longest a node keeps a timer it is firing before others take it over"`
 	PollInterval time.Duration `env:"CHRONOS_POLL_INTERVAL,default=100ms" min:"10ms" max:"200ms" about:"how often a node looks for due timers"`
 	Slots        int           `env:"CHRONOS_SLOTS,default=4096" min:"8" max:"1000000" about:"callbacks under way at once"`

@@ -13,7 +13,7 @@ func TestNodeDefaults(t *testing.T) {
 	t.Parallel()
 	want := Node{
 		Listen: ":7253", AdminListen: "127.0.0.1:7254", Redis: "", DataDir: "./chronos-data",
-		MaxBody: 1 << 20, Attempts: 5, Hold: 3500 * time.Millisecond, PollInterval: 100 * time.Millisecond,
+		MaxBody: 1 << 20, Attempts: 5, CatchUp: 10, Hold: 3500 * time.Millisecond, PollInterval: 100 * time.Millisecond,
 		Slots: 4096, Copies: Copies{MinCopies: 1, SweepRate: 5000, AwayLimit: 15 * time.Minute, ReplicaSkew: 2 * time.Second},
 		IdempotencyLife: time.Hour, DeadRetention: 7 * 24 * time.Hour, Log: Log{LogLevel: slog.LevelInfo, LogFormat: "text"},
 	}
@@ -51,7 +51,7 @@ func TestNodeValues(t *testing.T) {
 	}
 	want := Node{
 		Listen: "[::1]:0", AdminListen: "localhost:65535", Redis: "a=redis://:x=y@h:1/0,b=rediss://i",
-		DataDir: "/var/lib/with space", MaxBody: 1024, Attempts: 100, Hold: time.Minute,
+		DataDir: "/var/lib/with space", MaxBody: 1024, Attempts: 100, CatchUp: 10, Hold: time.Minute,
 		Copies:          Copies{MinCopies: 1, SweepRate: 5000, AwayLimit: 15 * time.Minute, ReplicaSkew: 250 * time.Millisecond},
 		IdempotencyLife: 168 * time.Hour, DeadRetention: time.Second, CallbackAllow: "10.0.0.0/8,*.example.com:443", CallbackDeny: ":22",
 		WebhookSecrets: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", Access: Access{TokensFile: "/etc/chronos/tokens", AdminOpen: true, AdminHosts: []string{"node-1", "Timers.example.com"}},

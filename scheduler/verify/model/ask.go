@@ -58,8 +58,7 @@ func (h *hand) stillSilent(o int8) bool {
 	return h.sc.Variants.SkipSilent && h.now.reach(h.n, o) && h.now.Back[h.n][o] > h.now.Now
 }
 
-// fence counts the attempt and sets the firing mark, if the node still has the lease. An
-// overdue recurring timer goes to its latest pop.
+// fence counts the attempt and sets the firing mark, if the node still has the lease.
 func (h *hand) fence() {
 	next := *h.now
 	c, own := &next.Copies[h.shard], &next.Tasks[h.n][h.shard]
@@ -86,16 +85,15 @@ func (h *hand) fence() {
 	}
 }
 
-// count is the fence on the copy.
+// count is the fence on the copy. A pop that had an attempt is left for the next pop, if the next
+// pop is overdue, too (rule "make up for overdue pops").
 func (h *hand) count(c *stored) {
-	latest := c.Pop
-	for !h.sc.Variants.CatchUp && latest < h.sc.pops(c.Version) && h.now.due(h.sc, c.Version, latest+1, c.Rank) <= h.now.Now {
-		latest++
+	overdue := func() bool {
+		return c.Pop < h.sc.pops(c.Version) && h.now.due(h.sc, c.Version, c.Pop+1, c.Rank) <= h.now.Now
 	}
-	if latest > c.Pop {
-		c.Attempt = 0
+	for overdue() && (h.sc.Variants.LatestOnly || c.Attempt > 0) {
+		c.Pop, c.Attempt = c.Pop+1, 0
 	}
-	c.Pop = latest
 	c.Attempt++
 	c.Mark = h.now.Now + limit
 	c.Score = h.now.Now + h.sc.Hold

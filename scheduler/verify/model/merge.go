@@ -90,6 +90,8 @@ func (s *state) youngEnd(sc *Scenario, version, epoch int8) int8 {
 	switch {
 	case sc.Variants.OutKept && sc.Change == GivesUp && epoch >= counting:
 		return forever
+	case sc.pops(version) > 1 && sc.Rules.RecurringEnds:
+		return s.Now + youngLife
 	case version == 1 && sc.Rules.FreshEnds && sc.Start == Creating && s.Now < freshFor:
 		return s.Now + freshFor
 	case version > 1 && sc.Rules.YoungEnds && s.Now < s.op(sc, version).Began+youngFor:

@@ -85,18 +85,18 @@ var kinds = []struct {
 
 // states has the number of states of some scenarios, so that no change of the model goes unnoticed.
 var states = map[string]int{
-	"recurring, no fault, PUT":                       2_073,
-	"recurring, crash, PUT":                          18_511,
-	"recurring, pause, PUT":                          42_441,
-	"recurring, wipe, PUT":                           18_190,
-	"recurring, gap, PUT":                            19_370,
-	"recurring, a callback fails, DELETE":            2_127,
-	"three pops":                                     196,
+	"recurring, no fault, PUT":                       2_096,
+	"recurring, crash, PUT":                          19_004,
+	"recurring, pause, PUT":                          42_409,
+	"recurring, wipe, PUT":                           18_317,
+	"recurring, gap, PUT":                            19_431,
+	"recurring, a callback fails, DELETE":            2_205,
+	"three pops":                                     219,
 	"three copies, wipe":                             3_771,
 	"create, due in 1 s, cut":                        7_627,
 	"create, due in 1 s, lost answer":                1_477,
-	"short tombstones, cut":                          32_995,
-	"short tombstones, stall":                        12_135,
+	"short tombstones, cut":                          33_296,
+	"short tombstones, stall":                        11_454,
 	"dead letter, DELETE":                            4_976,
 	"two writes, PUT and DELETE, lost answer":        51_662,
 	"two writes, PUT and DELETE, wipe":               85_180,
@@ -134,7 +134,7 @@ func recurring() []scenario {
 				s.sc = withFaults(s.sc, k.kind, 1)
 			}
 			if k.kind == Gap {
-				s.sc.Bound, s.known = 6, []Violation{Overtaken} // the shard fires nothing for 3 s
+				s.sc.Bound = 6 // the shard fires nothing for 3 s
 			}
 			all = append(all, s)
 		}

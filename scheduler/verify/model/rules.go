@@ -21,6 +21,10 @@ type Rules struct {
 	// first of its key leaves a tombstone for 3 s if the version is less than 3 s old. No
 	// earlier version exists, but a write of the create may be on its way.
 	FreshEnds bool
+	// RecurringEnds (rule "a young end leaves a tombstone"): a done of a recurring timer leaves a
+	// tombstone for 10 s at the owners. A copy that the outcome of an earlier pop restores may
+	// be on its way: several overdue pops are called within a moment.
+	RecurringEnds bool
 	// LeasedAdoption (rule "leased writes need the lease"): a node adopts a newer state by a
 	// leased write, which does nothing once the lease has ended.
 	LeasedAdoption bool
@@ -135,9 +139,9 @@ type Variants struct {
 	// SkipSilent: a node may believe for a tick that a shard is still silent, and leaves the
 	// shard out of comparisons and outcomes.
 	SkipSilent bool
-	// CatchUp: an overdue recurring timer is called for each overdue pop. Rules.OverdueFromNow
-	// says when such a pop is looked at.
-	CatchUp bool
+	// LatestOnly: of several overdue pops the latest alone is called, as with more than
+	// CHRONOS_CATCH_UP of them.
+	LatestOnly bool
 	// OutKept (instead of Rules.OutRemoved): while a shard is given up, tombstones stay until
 	// the shard is swept, and a done leaves a tombstone. The only copy of a timer on a shard
 	// that returns then moves to its owner.

@@ -80,7 +80,7 @@ func ofFiring() []without {
 	overdue := with(withFaults(Recurring(), Wipe, 1), func(sc *Scenario) { sc.Interval, sc.Skew, sc.End = 1, 1, 14 })
 	unknown := with(withFaults(withOp(OneShot(2), Put), Pause, 1), func(sc *Scenario) { sc.Start, sc.OpBy = Unknown, 5 })
 	return []without{
-		{"LeasedAdoption", twoPops(), Needless},
+		{"LeasedAdoption", with(OneShot(2), func(sc *Scenario) { sc.Failures = 1 }), Needless},
 		{"Yield", Changing(Drains, 2), Needless},
 		{"Ask", withFaults(withOp(twoPops(), Delete), Cut, 1), LateAfterAnswer},
 		{"AskThenFence", withFaults(twoPops(), Pause, 1), Overtaken},
@@ -91,6 +91,7 @@ func ofFiring() []without {
 		{"Tell", wiped, OldPop},
 		{"RestoreAfterSettle", withFaults(shortLived(), Stall, 1), LateAfterAnswer},
 		{"OverdueFromNow", overdue, OldPop},
+		{"RecurringEnds", overdue, OldPop},
 	}
 }
 
@@ -163,9 +164,9 @@ func TestVariants(t *testing.T) {
 		known []Violation
 	}{
 		{"silent shards are skipped", with(two, func(sc *Scenario) { sc.Variants.SkipSilent = true }), nil},
-		{"the comparison is a tick old", with(two, func(sc *Scenario) { sc.Variants.AskAhead, sc.Bound = 1, never }), []Violation{Overtaken}},
-		{"every overdue pop is called", with(withFaults(twoPops(), Wipe, 1), func(sc *Scenario) {
-			sc.Variants.CatchUp, sc.Interval, sc.Skew, sc.Bound = true, 1, 1, never
+		{"the comparison is a tick old", with(two, func(sc *Scenario) { sc.Variants.AskAhead, sc.Bound = 1, never }), []Violation{OldPop}},
+		{"the latest overdue pop alone is called", with(withFaults(twoPops(), Wipe, 1), func(sc *Scenario) {
+			sc.Variants.LatestOnly, sc.Interval, sc.Skew, sc.Bound = true, 1, 1, never
 		}), nil},
 		{"the only copy moves from a shard that returns", kept, []Violation{Missed, LeftOver}},
 	} {

@@ -23,6 +23,7 @@ type Call struct {
 	Version   timer.Version // of the webhook-id
 	Seq       int           // X-Sequence-Number
 	Attempt   int           // X-Chronos-Attempt
+	LeftOut   int           // X-Chronos-Left-Out; 0 without one
 	Due       time.Time     // X-Chronos-Due
 	WebhookID string        // webhook-id: the same for all attempts at a pop
 
@@ -96,6 +97,10 @@ func read(req *http.Request, body string) (Call, []string) {
 	check(err == nil && c.Seq >= 1, "X-Sequence-Number is not a number from 1")
 	c.Attempt, err = strconv.Atoi(req.Header.Get("X-Chronos-Attempt"))
 	check(err == nil && c.Attempt >= 1, "X-Chronos-Attempt is not a number from 1")
+	if left := req.Header.Get("X-Chronos-Left-Out"); left != "" {
+		c.LeftOut, err = strconv.Atoi(left)
+		check(err == nil && c.LeftOut >= 1, "X-Chronos-Left-Out is not a number from 1")
+	}
 	c.Due, err = readDue(req.Header.Get("X-Chronos-Due"))
 	check(err == nil, "X-Chronos-Due: %v", err)
 	c.Version, err = readVersion(c)
