@@ -15,6 +15,7 @@ import (
 	"chronos/redisstore/endpoint"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
+	"chronos/scheduler/timing"
 )
 
 // lateConn holds back each answer while a test has the lock.
@@ -72,7 +73,7 @@ func TestLateAnswerDropsNoConnection(t *testing.T) {
 	}
 	late.Lock()
 	time.AfterFunc(100*time.Millisecond, late.Unlock)
-	if err := ask(endpoint.IOTimeout); err != nil {
+	if err := ask(timing.IOTimeout); err != nil {
 		t.Errorf("a caller that waited: %v", err)
 	}
 	if now := dials.Load(); now != before {

@@ -17,6 +17,7 @@ import (
 	"chronos/scheduler/store"
 	"chronos/scheduler/storetest"
 	"chronos/scheduler/timer"
+	"chronos/scheduler/timing"
 	"chronos/scheduler/verify/testkit"
 )
 
@@ -102,7 +103,7 @@ func TestStoppedRedisExecutesNothingLate(t *testing.T) {
 	t.Parallel()
 	shard := startRedis(t)
 	s, other := openStore(t, "node", "http", shard), openStore(t, "other", "http", shard)
-	s.patience, s.notAfter = notAfter, notAfter // as outside of tests
+	s.patience, s.notAfter = timing.CommandLife, timing.CommandLife // as outside of tests
 	ctx := t.Context()
 	put := func(key string) {
 		if w := s.Merge(ctx, []store.Write{oneWrite(key, 1)})[0]; w.Status != store.WriteStored {
@@ -147,7 +148,7 @@ func TestStoppedRedisExecutesNothingLate(t *testing.T) {
 			t.Errorf("the client waited %v", took)
 		}
 	})
-	testkit.Eventually(t, 10*time.Second, "the calls to be out of date", func() bool { return time.Since(stopped) > notAfter+500*time.Millisecond })
+	testkit.Eventually(t, 10*time.Second, "the calls to be out of date", func() bool { return time.Since(stopped) > timing.CommandLife+500*time.Millisecond })
 	shard.server.Signal(syscall.SIGCONT)
 	calls.Wait()
 

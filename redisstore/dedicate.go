@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"chronos/scheduler/awake"
+	"chronos/scheduler/timing"
 )
 
 // ErrDedicated says that the lane's timers on these shards are somebody else's.
@@ -17,12 +18,12 @@ var ErrDedicated = errors.New("in use for something else")
 // Dedicate notes on the shards, as far as they can be reached, what the lane's timers
 // are for: to nodes that are for something else they would look like their own. It
 // fails with ErrDedicated while a node that lives is. What only nodes were for that
-// are gone, as far as can be seen in deadAfter, is taken over, with the timers. It is
+// are gone, as far as can be seen in NodeLife, is taken over, with the timers. It is
 // called before the node announces itself.
 func (s *Store) Dedicate(ctx context.Context, purpose string) error {
 	other := s.dedications(ctx, purpose)
 	if other.purpose != "" && !other.alive {
-		if !awake.Sleep(ctx, deadAfter) { // they may be about to announce themselves
+		if !awake.Sleep(ctx, timing.NodeLife) { // they may be about to announce themselves
 			return fmt.Errorf("dedicate the lane: %w", ctx.Err())
 		}
 		other = s.dedications(ctx, purpose)
@@ -80,7 +81,7 @@ func (s *shard) dedication(ctx context.Context, lane, purpose string) (dedicatio
 	}
 	found := dedication{purpose: is.Val()}
 	for _, beat := range latest.Val() {
-		found.alive = now.Val().Sub(time.UnixMilli(int64(beat.Score))) < deadAfter
+		found.alive = now.Val().Sub(time.UnixMilli(int64(beat.Score))) < timing.NodeLife
 	}
 	return found, nil
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"chronos/scheduler/timing"
 	"chronos/scheduler/verify/heldup"
 )
 
@@ -34,7 +35,7 @@ func TestDedicate(t *testing.T) {
 	if err := first.Leave(t.Context(), "b"); err != nil {
 		t.Fatal(err)
 	}
-	late := time.AfterFunc(deadAfter/2, beat)
+	late := time.AfterFunc(timing.NodeLife/2, beat)
 	defer late.Stop()
 	if err := other.Dedicate(t.Context(), "coffee"); !errors.Is(err, ErrDedicated) {
 		t.Errorf("%v, want that it is for tea", err)
@@ -49,5 +50,5 @@ func TestDedicate(t *testing.T) {
 	if err := other.Dedicate(t.Context(), "coffee"); err != nil {
 		t.Errorf("%v, want nothing", err)
 	}
-	watch.AtMost(t, begun, "the answer", time.Since(begun), deadAfter/2)
+	watch.AtMost(t, begun, "the answer", time.Since(begun), timing.NodeLife/2)
 }

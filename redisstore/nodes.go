@@ -10,11 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"chronos/scheduler/store"
-	"chronos/scheduler/timer"
+	"chronos/scheduler/timing"
 )
-
-// deadAfter is how long a node counts as alive after it announced itself.
-const deadAfter = 3 * time.Second
 
 // Beat is store.Store's, by a script: a shard whose memory is full takes
 // what a script writes after it has removed something.
@@ -25,7 +22,7 @@ func (s *Store) Beat(ctx context.Context, shard string, clock time.Time) (nodes 
 	}
 	c := &call{
 		script: "beat", keys: []string{nodesKey(s.lane), clocksKey(s.lane)},
-		args: []any{s.node, deadAfter.Milliseconds(), clock.UnixMilli(), timer.MaxClockAhead.Milliseconds()},
+		args: []any{s.node, timing.NodeLife.Milliseconds(), clock.UnixMilli(), timing.MaxClockAhead.Milliseconds()},
 	}
 	sh.eval(ctx, sh.poll, []*call{c})
 	if c.err != nil {

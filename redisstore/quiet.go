@@ -1,13 +1,10 @@
 package redisstore
 
-import "time"
+import (
+	"time"
 
-// quietTime is how long after a shard has lost data nothing fires from there, and each write
-// to the shard is answered as if a callback of an earlier state might still start: the marks
-// of callbacks that were under way may be lost, and the copies may be of earlier versions
-// (rule "a shard that lost data is quiet"). Callbacks start within 2 s of being
-// asked for, so 2 s are enough.
-const quietTime = 2 * time.Second
+	"chronos/scheduler/timing"
+)
 
 // identify notes which process answers. Another process than before may have lost what the
 // process before had not written to disk. A connection is looked at before its first call, so
@@ -54,5 +51,5 @@ func (s *shard) quiet() time.Duration {
 	if at == 0 {
 		return 0
 	}
-	return max(time.Duration(at)+quietTime-s.clock.now(), 0)
+	return max(time.Duration(at)+timing.QuietTime-s.clock.now(), 0)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"chronos/scheduler/store"
+	"chronos/scheduler/timing"
 	"chronos/scheduler/verify/testkit"
 )
 
@@ -39,8 +40,8 @@ func TestARestartedRedisIsQuiet(t *testing.T) {
 				gone = s.Merge(t.Context(), []store.Write{deletion("deleted")})[0]
 				return gone.Err == nil
 			})
-			if gone.Firing <= 0 || gone.Firing > quietTime {
-				t.Errorf("a callback may start for %v, want at most %v", gone.Firing, quietTime)
+			if gone.Firing <= 0 || gone.Firing > timing.QuietTime {
+				t.Errorf("a callback may start for %v, want at most %v", gone.Firing, timing.QuietTime)
 			}
 			var first time.Duration
 			testkit.Eventually(t, testkit.Soon, "the timer to be claimed", func() bool {
@@ -48,8 +49,8 @@ func TestARestartedRedisIsQuiet(t *testing.T) {
 				first = time.Since(back)
 				return err == nil && len(found.Claims) > 0
 			})
-			if first < quietTime-200*time.Millisecond {
-				t.Errorf("the timer was claimed %v after the restart, want %v at least", first, quietTime)
+			if first < timing.QuietTime-200*time.Millisecond {
+				t.Errorf("the timer was claimed %v after the restart, want %v at least", first, timing.QuietTime)
 			}
 			if again := s.Merge(t.Context(), []store.Write{deletion("never there")})[0]; again.Err != nil || again.Firing != 0 {
 				t.Errorf("after that: %+v, want no callback under way", again)

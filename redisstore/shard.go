@@ -18,11 +18,8 @@ import (
 	"chronos/redisstore/topology"
 	"chronos/scheduler/awake"
 	"chronos/scheduler/timer"
+	"chronos/scheduler/timing"
 )
-
-// notAfter is how long a command that creates, takes or copies stays valid
-// (rule "no late writes"): a Redis that was stopped executes buffered commands when it wakes.
-const notAfter = time.Second
 
 // Pool sizes per role: what clients ask for must not keep what fires from a
 // connection, nor the other way round.
@@ -188,7 +185,7 @@ func (s *shard) ready(ctx context.Context) error {
 }
 
 func (s *shard) runCheck(c *check) {
-	ctx, cancel := s.awake.WithTimeout(context.Background(), endpoint.DialTimeout+endpoint.IOTimeout)
+	ctx, cancel := s.awake.WithTimeout(context.Background(), timing.DialTimeout+timing.IOTimeout)
 	defer cancel()
 	c.err = s.verify(ctx)
 	if c.err == nil {
@@ -232,7 +229,7 @@ func open(client *redis.Client, connections int) {
 	if int(stats.TotalConns) >= connections || busy >= connections {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), endpoint.DialTimeout+endpoint.IOTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), timing.DialTimeout+timing.IOTimeout)
 	defer cancel()
 	all := make([]*redis.Conn, connections-busy)
 	var pings sync.WaitGroup

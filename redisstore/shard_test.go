@@ -13,10 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"chronos/redisstore/endpoint"
 	"chronos/scheduler/awake"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
+	"chronos/scheduler/timing"
 	"chronos/scheduler/verify/heldup"
 	"chronos/scheduler/verify/testkit"
 )
@@ -197,7 +197,7 @@ func TestSilentServer(t *testing.T) {
 	asked.Wait()
 	whole, bounded := time.Duration(slowest.Load()), time.Duration(slowestBounded.Load())
 	t.Logf("the slowest answer took %v, with a patience of %v it took %v", whole, patience, bounded)
-	watch.AtMost(t, stopped, "the slowest answer", whole, endpoint.PoolTimeout+endpoint.IOTimeout+slack)
+	watch.AtMost(t, stopped, "the slowest answer", whole, timing.PoolTimeout+timing.IOTimeout+slack)
 	watch.AtMost(t, stopped, "the slowest answer to a caller with patience for 900 ms", bounded, patience+slack)
 	p.Signal(syscall.SIGCONT)
 	begin := time.Now()
@@ -218,7 +218,7 @@ func TestCreateIsNotExecutedTooLate(t *testing.T) {
 		key     string
 		pause   time.Duration
 		written bool
-	}{{"in time", 0, true}, {"late", notAfter + 100*time.Millisecond, false}} {
+	}{{"in time", 0, true}, {"late", timing.CommandLife + 100*time.Millisecond, false}} {
 		w := creation(strings.ReplaceAll(c.key, " ", "-"), time.Hour)
 		before := p.Calls("evalsha")
 		if !works(t, s, "first") { // renews the connection
@@ -338,7 +338,7 @@ func TestALateWriteOfAStoppedProcessIsNotRepeated(t *testing.T) {
 	sent := time.Now()
 	answered := make(chan error, 1)
 	go func() { answered <- s.Merge(t.Context(), []store.Write{creation("late", time.Hour)})[0].Err }()
-	testkit.Eventually(t, testkit.Soon, "the write to be too late", func() bool { return time.Since(sent) >= notAfter+100*time.Millisecond })
+	testkit.Eventually(t, testkit.Soon, "the write to be too late", func() bool { return time.Since(sent) >= timing.CommandLife+100*time.Millisecond })
 	p.Signal(syscall.SIGCONT)
 	if err := <-answered; !errors.Is(err, timer.ErrUnavailable) {
 		t.Errorf("a write that was sent too late: %v, want %v", err, timer.ErrUnavailable)

@@ -23,6 +23,7 @@ import (
 	"chronos/redisstore/topology"
 	"chronos/scheduler/awake"
 	"chronos/scheduler/store"
+	"chronos/scheduler/timing"
 )
 
 // Options say what a Store works on.
@@ -61,7 +62,7 @@ type Store struct {
 	log      *slog.Logger
 	awake    *awake.Clock
 	patience time.Duration // of a flush, which nobody waits for any longer
-	notAfter time.Duration // notAfter
+	notAfter time.Duration // timing.CommandLife
 	counter  atomic.Uint64
 	rotation atomic.Uint64
 	minted   atomic.Uint64 // keys
@@ -80,7 +81,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, errors.New("open store: want a lane, and a node id without colon and space")
 	}
 	s := &Store{
-		book: endpoint.NewBook(), keys: laneKeys(o.Lane), lane: o.Lane, node: o.Node, log: o.Log, awake: cmp.Or(o.Awake, awake.Always()), patience: notAfter, notAfter: notAfter,
+		book: endpoint.NewBook(), keys: laneKeys(o.Lane), lane: o.Lane, node: o.Node, log: o.Log, awake: cmp.Or(o.Awake, awake.Always()), patience: timing.CommandLife, notAfter: timing.CommandLife,
 	}
 	s.minted.Store(rand.Uint64N(Partitions) * together) // nodes that start together go on in different partitions
 	given := make([]topology.Member, len(o.Shards))

@@ -103,7 +103,7 @@ func tellingBugs() []bug {
 		},
 		{
 			Name: "young-end-leaves-nothing", What: "The end of a version that was written just now leaves no tombstone.",
-			Edits: []edit{{"(*claim).fit", "", "< youngFor", "< 0"}},
+			Edits: []edit{{"(*claim).fit", "", "< timing.YoungFor", "< 0"}},
 			Hints: []hint{{Package: "scheduler", Run: "TestAnEarlierVersionThatArrivesAfterTheEndIsRefused", Own: true}},
 		},
 		{
@@ -149,7 +149,7 @@ func writeBugs() []bug {
 		},
 		{
 			Name: "late-acknowledgement", What: "An operation is acknowledged though the operation took longer than a second.",
-			Edits: []edit{{"(*Keeper).writeAll", "", "took > answerLimit &&", "took > answerLimit*1000 &&"}},
+			Edits: []edit{{"(*Keeper).writeAll", "", "took > timing.AnswerLimit &&", "took > timing.AnswerLimit*1000 &&"}},
 			Hints: []hint{{Package: "scheduler", Run: "TestAnAnswerThatComesTooLateIsNone", Own: true}},
 		},
 		{

@@ -15,7 +15,7 @@ func sweepBugs() []bug {
 		},
 		{
 			Name: "sweep-does-not-wait", What: "The sweep begins right after a shard has lost data, while callbacks from before may still start.",
-			Edits: []edit{{"(*sweep).sweepNext", "", "waited < repairDelay.Milliseconds()", "waited < 0"}},
+			Edits: []edit{{"(*sweep).sweepNext", "", "waited < timing.RepairDelay.Milliseconds()", "waited < 0"}},
 			Hints: []hint{{Package: "scheduler", Run: "TestTheSweepWaitsAfterALoss", Own: true}},
 		},
 		{
@@ -38,7 +38,7 @@ func sweepBugs() []bug {
 		},
 		{
 			Name: "blind-node-writes", What: "A node that can't read the topology any more goes on writing.",
-			Edits: []edit{{"(*Cluster).Writable", "", "since > blindFor", "since > 1000*blindFor"}},
+			Edits: []edit{{"(*Cluster).Writable", "", "since > timing.BlindFor", "since > 1000*timing.BlindFor"}},
 			Hints: []hint{{Package: "redisstore/topology", Run: "TestANodeThatCannotReadTheTopologyWritesNothing", Own: true}},
 		},
 		{

@@ -13,12 +13,12 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"chronos/scheduler/awake"
+	"chronos/scheduler/timing"
 )
 
 // Config names one Redis deployment.
@@ -131,24 +131,17 @@ func (c Config) Connector() (Connector, error) {
 
 // dialInTime is Dial within the time that connecting may take.
 func (c Config) dialInTime(ctx context.Context, network, address string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, DialTimeout)
+	ctx, cancel := context.WithTimeout(ctx, timing.DialTimeout)
 	defer cancel()
 	return c.Dial(ctx, network, address)
 }
 
-// Bounds of every conversation with a shard: connecting, an answer, and the wait for a free
-// connection. A claim or a merge that is sent
-// again by the client behind our back would break leases, so it retries nothing.
-const (
-	DialTimeout = 900 * time.Millisecond
-	IOTimeout   = 900 * time.Millisecond
-	PoolTimeout = 500 * time.Millisecond
-)
-
+// bounds bounds every conversation with a shard. A claim or a merge that the client sends
+// again on its own would break leases, so the client retries nothing.
 func bounds(query url.Values) {
 	for name, value := range map[string]string{
-		"max_retries": "-1", "protocol": "2", "dial_timeout": DialTimeout.String(), "pool_timeout": PoolTimeout.String(),
-		"read_timeout": IOTimeout.String(), "write_timeout": IOTimeout.String(), "pipeline_pool_size": "-1",
+		"max_retries": "-1", "protocol": "2", "dial_timeout": timing.DialTimeout.String(), "pool_timeout": timing.PoolTimeout.String(),
+		"read_timeout": timing.IOTimeout.String(), "write_timeout": timing.IOTimeout.String(), "pipeline_pool_size": "-1",
 	} {
 		query.Set(name, value)
 	}

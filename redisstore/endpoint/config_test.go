@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"chronos/scheduler/awake"
+	"chronos/scheduler/timing"
 )
 
 func TestParseShards(t *testing.T) {
@@ -207,10 +208,10 @@ func TestDial(t *testing.T) {
 			if dialed != want {
 				t.Errorf("dialed %q, want %q", dialed, want)
 			}
-			if left <= 0 || left > DialTimeout {
-				t.Errorf("connecting may take %v, want at most %v", left, DialTimeout)
+			if left <= 0 || left > timing.DialTimeout {
+				t.Errorf("connecting may take %v, want at most %v", left, timing.DialTimeout)
 			}
-			if o := client.Options(); o.MaxRetries != 0 || o.ReadTimeout != IOTimeout || o.WriteTimeout != IOTimeout || !o.ContextTimeoutEnabled || o.PoolSize != 3 {
+			if o := client.Options(); o.MaxRetries != 0 || o.ReadTimeout != timing.IOTimeout || o.WriteTimeout != timing.IOTimeout || !o.ContextTimeoutEnabled || o.PoolSize != 3 {
 				t.Errorf("options %+v: not the bounds of other shards", o)
 			}
 		})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"chronos/scheduler/awake"
+	"chronos/scheduler/timing"
 )
 
 // dial connects to an address.
@@ -129,6 +130,6 @@ func (c *patientConn) within(ends *atomic.Int64, at time.Time) time.Time {
 		ends.Store(0)
 		return at
 	}
-	ends.Store(int64(c.clock.Now() + IOTimeout))
-	return time.Now().Add(IOTimeout)
+	ends.Store(int64(c.clock.Now() + timing.IOTimeout))
+	return time.Now().Add(timing.IOTimeout)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"chronos/scheduler/awake"
+	"chronos/scheduler/timing"
 )
 
 // What comes while the process stands still has come in time.
@@ -35,7 +36,7 @@ func TestAnswerIsReadAfterAStop(t *testing.T) {
 		if _, err := conn.Write([]byte("x")); !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("nobody read for long, and the write ended with %v", err)
 		}
-		if took, want := time.Since(begun), 3*time.Second+IOTimeout; took < want || took > want+minPatience {
+		if took, want := time.Since(begun), 3*time.Second+timing.IOTimeout; took < want || took > want+minPatience {
 			t.Errorf("it ended after %v, want %v", took, want)
 		}
 	})
@@ -49,8 +50,8 @@ func TestAnswerThatDoesNotComeIsGivenUp(t *testing.T) {
 		if err := conn.SetReadDeadline(begun.Add(time.Minute)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(begun) != IOTimeout {
-			t.Errorf("after %v: %v; want a timeout after %v", time.Since(begun), err, IOTimeout)
+		if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(begun) != timing.IOTimeout {
+			t.Errorf("after %v: %v; want a timeout after %v", time.Since(begun), err, timing.IOTimeout)
 		}
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"chronos/scheduler/timer"
+	"chronos/scheduler/timing"
 )
 
 // Key is where a shard holds the topology, in the field TopologyField.
@@ -20,15 +21,9 @@ const (
 	Field = "current"
 )
 
-const (
-	// lockLife is how long whoever changes the topology may take.
-	lockLife = 10 * time.Second
-	// topologyPatience is how long one round of reading or writing it waits.
-	topologyPatience = 500 * time.Millisecond
-	// maxHops is how far a survey follows topologies that name shards of which it had not
-	// heard: a node that is started with shards that are gone may be many changes behind.
-	maxHops = 8
-)
+// maxHops is how far a survey follows topologies that name shards of which it had not
+// heard: a node that is started with shards that are gone may be many changes behind.
+const maxHops = 8
 
 // stand is what one shard holds.
 type stand struct {
@@ -40,7 +35,7 @@ type stand struct {
 
 // pollTopology asks the shards at once for what they hold.
 func pollTopology(ctx context.Context, shards []Shard) []stand {
-	ctx, cancel := context.WithTimeout(ctx, topologyPatience)
+	ctx, cancel := context.WithTimeout(ctx, timing.TopologyPatience)
 	defer cancel()
 	all, began := make([]stand, len(shards)), time.Now()
 	var wg sync.WaitGroup
@@ -178,7 +173,7 @@ func (c *Cluster) propose(ctx context.Context, voiceless ...string) (*proposal, 
 	held := false
 	var mu sync.Mutex
 	var wg sync.WaitGroup
-	bounded, cancel := context.WithTimeout(ctx, topologyPatience)
+	bounded, cancel := context.WithTimeout(ctx, timing.TopologyPatience)
 	defer cancel()
 	for _, sh := range shards {
 		wg.Go(func() {
@@ -198,7 +193,7 @@ func (c *Cluster) propose(ctx context.Context, voiceless ...string) (*proposal, 
 	}
 	p.end()
 	if held {
-		return nil, &RefusedError{Reason: fmt.Sprintf("another change is under way; try again in %v", lockLife), Topology: current, cause: errHeld}
+		return nil, &RefusedError{Reason: fmt.Sprintf("another change is under way; try again in %v", timing.LockLife), Topology: current, cause: errHeld}
 	}
 	away := slices.DeleteFunc(voters, func(name string) bool { return p.locked[name] })
 	return nil, current.Refuse("%s", needed(away))
@@ -239,7 +234,7 @@ var errHeld = fmt.Errorf("%w: the topology is locked by another node", timer.Err
 
 // tell runs the script, which must say what is wanted.
 func tell(ctx context.Context, sh Shard, want, what, token string, epoch, change, text any) error {
-	said, err := sh.Run(ctx, what, token, lockLife.Milliseconds(), epoch, change, text)
+	said, err := sh.Run(ctx, what, token, timing.LockLife.Milliseconds(), epoch, change, text)
 	switch {
 	case err != nil:
 		return err
@@ -253,7 +248,7 @@ func tell(ctx context.Context, sh Shard, want, what, token string, epoch, change
 
 // end gives the locks back.
 func (p *proposal) end() {
-	ctx, cancel := context.WithTimeout(context.Background(), topologyPatience)
+	ctx, cancel := context.WithTimeout(context.Background(), timing.TopologyPatience)
 	defer cancel()
 	var wg sync.WaitGroup
 	for _, sh := range p.c.Connected() {
@@ -268,7 +263,7 @@ func (p *proposal) write(ctx context.Context, l *Topology) error {
 	if err != nil {
 		return err
 	}
-	bounded, cancel := context.WithTimeout(ctx, topologyPatience)
+	bounded, cancel := context.WithTimeout(ctx, timing.TopologyPatience)
 	defer cancel()
 	shards, err := p.c.shardsOf(l)
 	if err != nil {
@@ -298,7 +293,7 @@ func (p *proposal) dismiss(ctx context.Context, base, next *Topology, voiceless 
 	if err != nil {
 		return err
 	}
-	bounded, cancel := context.WithTimeout(ctx, topologyPatience)
+	bounded, cancel := context.WithTimeout(ctx, timing.TopologyPatience)
 	defer cancel()
 	for _, at := range p.all {
 		_, was := base.member(at.shard.Name())

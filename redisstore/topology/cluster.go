@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"chronos/scheduler/timing"
 )
 
 // Shard is what the agreement needs of one shard. All methods are safe for concurrent use.
@@ -71,7 +73,7 @@ type Cluster struct {
 
 // New connects to the shards that the node was started with. Close ends the connections.
 func New(o Options) (*Cluster, error) {
-	o.Announced, o.Drained = cmp.Or(o.Announced, announcedFor), cmp.Or(o.Drained, drainedFor)
+	o.Announced, o.Drained = cmp.Or(o.Announced, timing.AnnouncedFor), cmp.Or(o.Drained, timing.DrainedFor)
 	c := &Cluster{o: o, origin: time.Now(), unused: map[Shard]time.Time{}, drained: map[string]time.Time{}}
 	first := firstTopology(o.Given)
 	shards, err := c.shardsOf(&first)

@@ -11,18 +11,12 @@ import (
 	"time"
 
 	"chronos/scheduler/timer"
+	"chronos/scheduler/timing"
 )
 
 const (
-	// followInterval is how often a node looks for a later topology.
-	followInterval = time.Second
-	// announcedFor is how long a change is announced before it counts: every node has
-	// followed by then, or refuses writes (blindFor).
-	announcedFor = 7 * time.Second
 	// unusedFor is how long connections to a shard that is gone are kept.
 	unusedFor = 30 * time.Second
-	// blindFor is how long a node goes on without having read the topology.
-	blindFor = 5 * time.Second
 	// leftAlone is after how many looks a change that was begun is finished by others.
 	leftAlone = 3
 )
@@ -30,7 +24,7 @@ const (
 // Follow has the node work by the latest topology that the shards agree on, and
 // carries on changes that were announced, until ctx ends.
 func (c *Cluster) Follow(ctx context.Context) {
-	ticker := time.NewTicker(followInterval)
+	ticker := time.NewTicker(timing.FollowInterval)
 	defer ticker.Stop()
 	for {
 		select {
@@ -243,7 +237,7 @@ func (c *Cluster) Writable() error {
 	if c.read.Load() == 0 {
 		return fmt.Errorf("%w: this node has just started, and fewer than half of the shards hold the topology of epoch %d that it found", timer.ErrUnavailable, c.Topology().Epoch)
 	}
-	if since := c.since(&c.read); c.Topology().Epoch > 0 && since > blindFor {
+	if since := c.since(&c.read); c.Topology().Epoch > 0 && since > timing.BlindFor {
 		return fmt.Errorf("%w: for %v it could not be known which topology counts: no shard can be read, or a change that was begun waits for one that can't be", timer.ErrUnavailable, since.Round(time.Second))
 	}
 	return nil

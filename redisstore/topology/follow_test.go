@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"chronos/scheduler/timer"
+	"chronos/scheduler/timing"
 	"chronos/scheduler/verify/testkit"
 )
 
@@ -151,7 +152,7 @@ func TestNodesFinishWhatWasBegun(t *testing.T) {
 				t.Fatal(err)
 			}
 			l.begin(p, &begun, shards[:taken]...)
-			l.wantActive(lockLife+8*time.Second, "a", "b", "c", "d")
+			l.wantActive(timing.LockLife+8*time.Second, "a", "b", "c", "d")
 			for _, s := range l.nodes {
 				testkit.Eventually(t, 3*time.Second, "writes", func() bool { return s.Writable() == nil })
 			}
@@ -191,14 +192,14 @@ func TestBlind(t *testing.T) {
 	s := l.node("a", "b")
 	l.redis["a"].Kill()
 	killed := time.Now()
-	testkit.Eventually(t, blindFor+5*time.Second, "the time in which it would go blind", func() bool {
+	testkit.Eventually(t, timing.BlindFor+5*time.Second, "the time in which it would go blind", func() bool {
 		if err := s.Writable(); err != nil {
 			t.Fatalf("blind with one of two shards: %v", err)
 		}
-		return time.Since(killed) > blindFor+2*time.Second
+		return time.Since(killed) > timing.BlindFor+2*time.Second
 	})
 	l.redis["b"].Kill()
-	testkit.Eventually(t, blindFor+3*time.Second, "blindness", func() bool { return s.Writable() != nil })
+	testkit.Eventually(t, timing.BlindFor+3*time.Second, "blindness", func() bool { return s.Writable() != nil })
 	l.redis["a"].Start()
 	testkit.Eventually(t, 5*time.Second, "sight", func() bool { return s.Writable() == nil })
 }

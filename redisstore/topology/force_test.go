@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"chronos/scheduler/timing"
 	"chronos/scheduler/verify/testkit"
 )
 
@@ -63,7 +64,7 @@ func TestAShardIsLostDuringAnAnnouncement(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.redis["b"].Kill() // before it counts
-	testkit.Throughout(t, s.o.Announced+2*followInterval, "the drain does not count without b", func() bool { return s.Topology().Next != nil })
+	testkit.Throughout(t, s.o.Announced+2*timing.FollowInterval, "the drain does not count without b", func() bool { return s.Topology().Next != nil })
 	testkit.Eventually(t, 15*time.Second, "the drain of b", func() bool {
 		_, err := s.DrainShard(t.Context(), "b", true)
 		return err == nil
@@ -92,7 +93,7 @@ func TestNoChangeIsBegunThatCannotBeAgreedOn(t *testing.T) {
 		_, err := s.RemoveShard(t.Context(), "c", false)
 		return errors.As(err, &refused) && strings.Contains(refused.Reason, "and b can't be written to")
 	})
-	testkit.Throughout(t, blindFor+3*time.Second, "the node writes", func() bool { return s.Writable() == nil })
+	testkit.Throughout(t, timing.BlindFor+3*time.Second, "the node writes", func() bool { return s.Writable() == nil })
 	if l.held("c") != l.held("a") {
 		t.Errorf("c holds %v, a %v", l.held("c"), l.held("a"))
 	}
@@ -112,7 +113,7 @@ func TestARemovalThatWasLeftWaits(t *testing.T) {
 	testkit.Eventually(t, 5*time.Second, "the drain", func() bool { return s.Topology().Epoch == 2 })
 	l.redis["b"].Kill()
 	l.hold("c", l.step(before, func() (Topology, error) { return before.remove("c") }))
-	testkit.Throughout(t, leftAlone*followInterval+blindFor+3*time.Second, "the node writes", func() bool { return s.Writable() == nil })
+	testkit.Throughout(t, leftAlone*timing.FollowInterval+timing.BlindFor+3*time.Second, "the node writes", func() bool { return s.Writable() == nil })
 	testkit.Eventually(t, 15*time.Second, "the drain of b", func() bool {
 		_, err := s.DrainShard(t.Context(), "b", true)
 		return err == nil

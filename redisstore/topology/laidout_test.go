@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"chronos/lua"
+	"chronos/scheduler/timing"
 	"chronos/scheduler/verify/heldup"
 	"chronos/scheduler/verify/testkit"
 )
@@ -170,7 +171,7 @@ func (l *laidOut) wantAnnounced(s *Cluster, name string) {
 func (l *laidOut) lock(s *Cluster) *proposal {
 	l.Helper()
 	var p *proposal
-	testkit.Eventually(l.T, lockLife, "all locks", func() bool {
+	testkit.Eventually(l.T, timing.LockLife, "all locks", func() bool {
 		begun, err := s.propose(l.Context())
 		if err != nil {
 			return false

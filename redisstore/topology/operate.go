@@ -94,10 +94,6 @@ func ignoreRefusal(err error) error {
 	return err
 }
 
-// drainedFor is how long a shard must have said that it is drained before it may go:
-// who reaches no other has heard of it by then, and writes nothing there (blindFor).
-const drainedFor = 10 * time.Second
-
 // RemoveShard forgets a shard that is drained and empty, or, with force, whatever
 // it has. Its dead letters are brought to other shards first. Results as AddShard.
 func (c *Cluster) RemoveShard(ctx context.Context, name string, force bool) (Topology, error) {

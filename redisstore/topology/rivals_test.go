@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"chronos/scheduler/timer"
+	"chronos/scheduler/timing"
 	"chronos/scheduler/verify/testkit"
 )
 
@@ -175,9 +176,9 @@ func TestANodeThatCannotReadTheTopologyWritesNothing(t *testing.T) {
 	if err := s.Writable(); err != nil {
 		t.Errorf("right after it has read the topology: %v", err)
 	}
-	s.origin = s.origin.Add(-blindFor - time.Second) // so much later is it now
+	s.origin = s.origin.Add(-timing.BlindFor - time.Second) // so much later is it now
 	if err := s.Writable(); !errors.Is(err, timer.ErrUnavailable) {
-		t.Errorf("%v after it has read the topology: %v, want unavailable", blindFor+time.Second, err)
+		t.Errorf("%v after it has read the topology: %v, want unavailable", timing.BlindFor+time.Second, err)
 	}
 }
 
@@ -193,7 +194,7 @@ func TestAChangeIsAnnouncedBeforeItCounts(t *testing.T) {
 	if _, err := s.DrainShard(t.Context(), "b", false); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*followInterval)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*timing.FollowInterval)
 	defer cancel()
 	s.Follow(ctx)
 	if now := s.Topology(); !slices.Contains(now.Active, "b") || slices.Contains(now.Next, "b") || len(now.Next) == 0 {

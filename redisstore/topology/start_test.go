@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"chronos/scheduler/timer"
+	"chronos/scheduler/timing"
 	"chronos/scheduler/verify/heldup"
 	"chronos/scheduler/verify/testkit"
 )
@@ -94,7 +95,7 @@ func TestAStartedNodeRestoresNothing(t *testing.T) {
 	l.redis["c"].Do("FLUSHALL")
 	l.redis["b"].Kill()
 	late := l.node("a", "c") // a holds that c alone is left, c holds nothing
-	testkit.Throughout(t, 3*followInterval, "c is given nothing", func() bool { return l.held("c") == "" })
+	testkit.Throughout(t, 3*timing.FollowInterval, "c is given nothing", func() bool { return l.held("c") == "" })
 	var refused *RefusedError
 	if _, err := late.AddShard(t.Context(), Member{Name: "a"}, false); !errors.As(err, &refused) {
 		t.Errorf("it changed the shards: %v", err)
@@ -189,7 +190,7 @@ func TestMoreThanHalfLostAll(t *testing.T) {
 	if _, err := s.DrainShard(t.Context(), "a", false); !errors.As(err, &refused) || !strings.Contains(err.Error(), "with force") {
 		t.Errorf("drained: %v", err)
 	}
-	testkit.Throughout(t, 2*followInterval, "it refuses writes and names epoch 4", func() bool {
+	testkit.Throughout(t, 2*timing.FollowInterval, "it refuses writes and names epoch 4", func() bool {
 		err := s.Writable()
 		return errors.Is(err, timer.ErrUnavailable) && strings.Contains(err.Error(), "epoch 4")
 	})
@@ -217,7 +218,7 @@ func TestAStartedNodeFindsTheLatestTopologyAtOnce(t *testing.T) {
 	watch, begin := heldup.Begin(t), time.Now()
 	s := l.node("a")
 	now := s.Topology()
-	if !now.same(&latest) && watch.Known(t, begin, topologyPatience/4) {
+	if !now.same(&latest) && watch.Known(t, begin, timing.TopologyPatience/4) {
 		t.Errorf("the node begins with %+v", now)
 	}
 }

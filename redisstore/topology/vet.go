@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"chronos/scheduler/timing"
 )
 
 // vet refuses to have a shard join whose Redis holds the topology of other nodes, or
@@ -23,7 +25,7 @@ func (p *proposal) vet(ctx context.Context, base, next *Topology, force bool) er
 			return err
 		}
 		if err := p.vetShard(ctx, base, sh, force); err != nil {
-			bounded, cancel := context.WithTimeout(ctx, topologyPatience)
+			bounded, cancel := context.WithTimeout(ctx, timing.TopologyPatience)
 			unlock(bounded, sh, p.token)
 			cancel()
 			return errors.Join(err, sh.Close())
@@ -36,7 +38,7 @@ func (p *proposal) vet(ctx context.Context, base, next *Topology, force bool) er
 }
 
 func (p *proposal) vetShard(ctx context.Context, base *Topology, sh Shard, force bool) error {
-	bounded, cancel := context.WithTimeout(ctx, topologyPatience)
+	bounded, cancel := context.WithTimeout(ctx, timing.TopologyPatience)
 	defer cancel()
 	locked := lock(bounded, sh, p.token)
 	at := pollTopology(ctx, []Shard{sh})[0]
@@ -48,7 +50,7 @@ func (p *proposal) vetShard(ctx context.Context, base *Topology, sh Shard, force
 		return base.Refuse("the Redis of shard %s belongs to another chronos, or did (its topology is epoch %d with %s): empty it first, or give it another database",
 			sh.Name(), l.Epoch, strings.Join(l.names(), ", "))
 	case locked != nil:
-		return base.Refuse("the Redis of shard %s could not be locked (%v): somebody else adds it, too; try again in %v", sh.Name(), locked, lockLife)
+		return base.Refuse("the Redis of shard %s could not be locked (%v): somebody else adds it, too; try again in %v", sh.Name(), locked, timing.LockLife)
 	}
 	return p.vetTwin(base, sh, force)
 }

@@ -5,9 +5,9 @@ import (
 	"sync"
 	"time"
 
-	"chronos/scheduler/replica"
 	"chronos/scheduler/shard"
 	"chronos/scheduler/store"
+	"chronos/scheduler/timing"
 )
 
 // hesitation is how long before a copy is looked at again when a better one's shard answers
@@ -36,7 +36,7 @@ func (l *lane) adopt(ctx context.Context, batch []adoption) {
 
 // adoptFrom does that by leased writes, which do nothing once the lease is gone.
 func (l *lane) adoptFrom(ctx context.Context, from *shard.Shard, batch []*claim) {
-	bounded, cancel := l.d.config.Awake.WithTimeout(ctx, replica.CopyPatience)
+	bounded, cancel := l.d.config.Awake.WithTimeout(ctx, timing.CopyPatience)
 	defer cancel()
 	spots := make([]store.Spot, len(batch))
 	for i, c := range batch {

@@ -11,11 +11,8 @@ import (
 	"chronos/scheduler/shard"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
+	"chronos/scheduler/timing"
 )
-
-// heldPatience leaves time to connect over a slow link, too. The lease may end
-// meanwhile; the next claim's question finds the shard connected.
-const heldPatience = 2 * time.Second
 
 // ask looks at the other copies of what is about to be fenced (rule "compare before firing") and
 // returns those claims that may go on. Where another copy is newer, the claim's copy becomes
@@ -53,7 +50,7 @@ func (l *lane) ask(ctx context.Context, batch []*claim, patience time.Duration) 
 		}
 	}
 	if len(unanswered) > 0 {
-		if patience == heldPatience {
+		if patience == timing.LateAskPatience {
 			awake.Sleep(ctx, fencePause)
 		}
 		l.held.fences.Put(unanswered...)
@@ -208,7 +205,7 @@ func (q *question) promote(ctx context.Context, d *Dispatcher) {
 	if len(q.outranked) == 0 {
 		return
 	}
-	bounded, cancel := d.config.Awake.WithTimeout(ctx, tellPatience)
+	bounded, cancel := d.config.Awake.WithTimeout(ctx, timing.TellPatience)
 	defer cancel()
 	for _, told := range d.store.Tell(bounded, q.shard.Name, q.outranked) {
 		if told.Err == nil { // what could not be told waits, as before

@@ -7,6 +7,7 @@ import (
 
 	"chronos/scheduler/shard"
 	"chronos/scheduler/store"
+	"chronos/scheduler/timing"
 )
 
 // graveRest is how long a tombstone waits when copies that must hear of it can't
@@ -16,7 +17,7 @@ const graveRest = 10 * time.Second
 // bury tells the copies that a tombstone names of the end of their timer, and
 // removes it once all have heard (rule "tombstones outlive what was missed").
 func (l *lane) bury(ctx context.Context, batch []*claim) {
-	bounded, cancel := l.d.config.Awake.WithTimeout(ctx, tellPatience)
+	bounded, cancel := l.d.config.Awake.WithTimeout(ctx, timing.TellPatience)
 	defer cancel()
 	for _, c := range batch {
 		heard := true
@@ -62,7 +63,7 @@ func (d *Dispatcher) keepTombstones(of *shard.Shard) time.Duration {
 		}
 		for _, lost := range []time.Duration{sh.Answers.LostFor(d.config.TombLife), sh.UnheardFor()} {
 			if lost > 0 {
-				since = max(since, lost+shard.LostTail)
+				since = max(since, lost+timing.LostTail)
 			}
 		}
 		since = max(since, sh.MissedFor())

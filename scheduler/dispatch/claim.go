@@ -6,6 +6,7 @@ import (
 	"chronos/scheduler/shard"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
+	"chronos/scheduler/timing"
 )
 
 // claim is a leased timer on its way through this node: wheel, slot, fence,
@@ -62,24 +63,14 @@ func (c *claim) fit() {
 		return
 	}
 	config := c.lane.d.config
-	c.young = c.pops() > 1 || c.lane.d.shards.Clock().Sub(c.Record.State.Version.Time()) < youngFor
+	c.young = c.pops() > 1 || c.lane.d.shards.Clock().Sub(c.Record.State.Version.Time()) < timing.YoungFor
 	switch {
 	case c.Record.BodyHash != "":
 		c.settlement.Keep = c.own.KeepFor(config)
 	case c.young:
-		c.settlement.Keep = min(config.TombLife, youngLife)
+		c.settlement.Keep = min(config.TombLife, timing.YoungLife)
 	}
 }
-
-const (
-	// youngFor is how long after a write the same version, or an earlier one, may still
-	// arrive: from a write that was sent twice or came late (answerLimit, and notAfter of the
-	// store, 1 s each), from a repair of an earlier write (repairAfter), or from a shard that
-	// has lost its last seconds.
-	youngFor = 5 * time.Second
-	// youngLife is how long the tombstone stays that the end of a young version leaves.
-	youngLife = 10 * time.Second
-)
 
 // locate finds out where the other copies of the timer may be.
 func (c *claim) locate() {

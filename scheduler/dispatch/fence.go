@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"chronos/scheduler/awake"
-	"chronos/scheduler/shard"
 	"chronos/scheduler/store"
+	"chronos/scheduler/timing"
 )
 
 const fencePause = 25 * time.Millisecond // before an unanswered fence is sent again
@@ -35,7 +35,7 @@ func (d *Dispatcher) expire(due []turn) {
 			c.settle(store.Settlement{Outcome: store.OutcomeRelease, Delay: delay})
 		case slotWaiting:
 			end := turn{claim: c, endsWait: c.waits}
-			if !d.wheel.Add(time.Now().Add(slotWait), end) {
+			if !d.wheel.Add(time.Now().Add(timing.SlotWait), end) {
 				d.endWait(end)
 			}
 		}
@@ -59,11 +59,11 @@ func (d *Dispatcher) freeSlot(c *claim) {
 // have to ask a shard which answers late don't hold up the others.
 func (l *lane) fence(ctx context.Context, batch []*claim) {
 	batch = l.hold(batch, l.held.fences, func(c *claim) bool { return c.began == 0 })
-	l.fenceWithin(ctx, batch, shard.Prompt)
+	l.fenceWithin(ctx, batch, timing.PromptAnswer)
 }
 
 func (l *lane) fenceHeld(ctx context.Context, batch []*claim) {
-	l.fenceWithin(ctx, batch, heldPatience)
+	l.fenceWithin(ctx, batch, timing.LateAskPatience)
 }
 
 // fenceWithin waits so long for the other copies.
@@ -132,13 +132,9 @@ func (d *Dispatcher) noteLeftOut(c *claim) {
 	d.lines.leftOut.Log(d.log, leftOutLine, "timer", c.Record.ID.String(), "from", now-left, "to", now-1, "interval", c.Record.Timer.Interval)
 }
 
-// answerLife is how long what the other copies said is good for: others do without a shard
-// that keeps silent for longer, or answers late for long.
-const answerLife = 200 * time.Millisecond
-
 // outdated reports whether what the other copies said is old by now.
 func (c *claim) outdated() bool {
-	return len(c.others) > 0 && c.lane.d.config.SinceBoot()-c.asked >= answerLife
+	return len(c.others) > 0 && c.lane.d.config.SinceBoot()-c.asked >= timing.AnswerLife
 }
 
 // askAgain asks the other copies once more before callbacks whose fence was answered late:
@@ -151,7 +147,7 @@ func (l *lane) askAgain(ctx context.Context, batch []*claim) {
 	for _, c := range batch {
 		c.other = otherCopy{}
 	}
-	l.question(ctx, questionsOf(batch), shard.Prompt)
+	l.question(ctx, questionsOf(batch), timing.PromptAnswer)
 	for _, c := range batch {
 		if c.other.newer != nil || c.other.wait > 0 {
 			l.d.freeSlot(c)

@@ -6,10 +6,8 @@ import (
 
 	"chronos/scheduler/flow"
 	"chronos/scheduler/shard"
+	"chronos/scheduler/timing"
 )
-
-// lateMargin is how long what fires elsewhere has to tell of it.
-const lateMargin = time.Second
 
 // putOff is how long a claim on a slow shard waits for the other copies: until all of
 // them came due. putOff is 0 if no other copy can fire, or if the claim has waited.
@@ -28,7 +26,7 @@ func (c *claim) putOff() time.Duration {
 	}
 	found := &c.Lease.Found
 	overdue := time.Duration(found.ScoreMs-found.StartMs-found.IntervalMs*int64(found.State.Seq)) * time.Millisecond
-	return max(c.DueIn-overdue+time.Duration(last)*c.skew()+lateMargin, 0)
+	return max(c.DueIn-overdue+time.Duration(last)*c.skew()+timing.LateMargin, 0)
 }
 
 // hold moves claims to another queue if they wait for a shard that answers late, and

@@ -10,6 +10,7 @@ import (
 	"chronos/scheduler/flow"
 	"chronos/scheduler/shard"
 	"chronos/scheduler/store"
+	"chronos/scheduler/timing"
 )
 
 // lane is the way of one shard's timers through this node. One shard's polls, fences and
@@ -115,10 +116,10 @@ func (l *lane) claimBoth(ctx context.Context, own, others shard.PartitionSet) (m
 	case others == 0:
 		return l.claim(ctx, own, 0, room), 0
 	case own == 0:
-		return 0, l.claim(ctx, others, shard.Patience, room)
+		return 0, l.claim(ctx, others, timing.OverduePatience, room)
 	}
 	var looked sync.WaitGroup
-	looked.Go(func() { moreOthers = l.claim(ctx, others, shard.Patience, room/2) })
+	looked.Go(func() { moreOthers = l.claim(ctx, others, timing.OverduePatience, room/2) })
 	moreOwn = l.claim(ctx, own, 0, room-room/2)
 	looked.Wait()
 	return moreOwn, moreOthers

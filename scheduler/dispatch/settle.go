@@ -10,6 +10,7 @@ import (
 	"chronos/scheduler/awake"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
+	"chronos/scheduler/timing"
 )
 
 const (
@@ -21,11 +22,11 @@ const (
 // settleBatch writes outcomes: to the other copies, then to the shard's own. Outcomes that
 // a shard has to hear of which answers late don't hold up the others.
 func (l *lane) settleBatch(ctx context.Context, batch []*claim) {
-	l.settleWithin(ctx, l.hold(batch, l.held.settlements, (*claim).tells), tellPatience)
+	l.settleWithin(ctx, l.hold(batch, l.held.settlements, (*claim).tells), timing.TellPatience)
 }
 
 func (l *lane) settleHeld(ctx context.Context, batch []*claim) {
-	l.settleWithin(ctx, batch, heldTellPatience)
+	l.settleWithin(ctx, batch, timing.LateTellPatience)
 }
 
 // tells reports whether other copies are to hear of the claim's outcome.

@@ -5,12 +5,11 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"chronos/scheduler/timing"
 )
 
 const (
-	// slotWait is how long a claim waits in hand for a slot at most. Its lease lasts for
-	// longer.
-	slotWait = 500 * time.Millisecond
 	slotSpan = 100 * time.Millisecond
 	// returnsPerSecond is how many of the claims that were refused come again. The
 	// destinations share them as they share the slots.
@@ -26,7 +25,7 @@ const (
 // slot at once.
 //
 // A claim without a slot waits for one while fewer claims wait than slots are free and the
-// destination gets within slotWait. Otherwise the claim is refused: it goes back to its shard
+// destination gets within SlotWait. Otherwise the claim is refused: it goes back to its shard
 // and comes again at a time of its own. So claims in vain cost the same however many timers
 // call a destination that hangs, and a burst to a quick destination is claimed once. It is
 // safe for concurrent use.
@@ -181,10 +180,10 @@ func (d *destination) recent(now time.Time) int {
 	return d.had[0] + d.had[1]
 }
 
-// coming is how many slots the destination gets within slotWait, if it gets them as it did
+// coming is how many slots the destination gets within SlotWait, if it gets them as it did
 // lately.
 func (d *destination) coming(now time.Time) int {
-	return d.recent(now) * int(slotWait) / int(2*slotSpan)
+	return d.recent(now) * int(timing.SlotWait) / int(2*slotSpan)
 }
 
 // book is the delay of a claim that is refused: behind those that were refused before.

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"chronos/scheduler/timing"
 )
 
 func claimsTo(destination string, n int) []*claim {
@@ -87,7 +89,7 @@ func TestRefusedClaimsComeBackOneByOne(t *testing.T) {
 			t.Fatalf("%d held, %d waiting, %d held by the other", len(held), len(waiting), len(other))
 		}
 		s.waiting += 4 // claims of a third destination
-		<-time.After(slotWait)
+		<-time.After(timing.SlotWait)
 		const turnOf8, turnOf4 = time.Second / returnsPerSecond * 12 / 8, time.Second / returnsPerSecond * 12 / 4
 		end := turn{claim: waiting[0], endsWait: 1}
 		waited, delay := s.abandon(end)

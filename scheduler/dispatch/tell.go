@@ -7,18 +7,10 @@ import (
 	"sync"
 	"time"
 
-	"chronos/scheduler/replica"
 	"chronos/scheduler/shard"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
-)
-
-const (
-	// tellPatience is how long an outcome waits for the other copies to hear it.
-	tellPatience = 400 * time.Millisecond
-	// heldTellPatience is the same where the copies' shard answers late: the lease must last
-	// until the outcome is settled.
-	heldTellPatience = 900 * time.Millisecond
+	"chronos/scheduler/timing"
 )
 
 // tell merges the outcomes into the other copies (rule "tell every copy the outcome"): first
@@ -159,12 +151,6 @@ func (c *claim) after() timer.State {
 	return state
 }
 
-// overtaken is how long an end that finds nothing stays where no copy belongs: for as
-// long as the create that it may have overtaken can come. The homes keep nothing of an
-// end, so it would be taken for newer than what is made of the key afterwards by a
-// node whose clock is behind.
-const overtaken = 2 * time.Second
-
 // outcomeFor is what the copy at p is told.
 func (c *claim) outcomeFor(p shard.Place) store.Write {
 	config, o := c.lane.d.config, &c.settlement
@@ -180,10 +166,10 @@ func (c *claim) outcomeFor(p shard.Place) store.Write {
 		w.Kind = store.WriteDone
 		switch {
 		case p.Home && c.young:
-			w.Kind, w.Life = store.WriteGone, min(config.TombLife, youngLife)
+			w.Kind, w.Life = store.WriteGone, min(config.TombLife, timing.YoungLife)
 		case p.Home:
 		default:
-			w.Life = min(w.Life, overtaken)
+			w.Life = min(w.Life, timing.OvertakenLife)
 			if c.lane.d.shards.Drained(w.Key, w.Shard) {
 				w.Kind = store.WriteBury
 			}
@@ -208,7 +194,7 @@ func (c *claim) restore(ctx context.Context) (all bool) {
 	}
 	all = true
 	s, o := c.lane.d, &c.settlement
-	bounded, cancel := context.WithDeadline(ctx, c.settled.Add(replica.CopyPatience))
+	bounded, cancel := context.WithDeadline(ctx, c.settled.Add(timing.CopyPatience))
 	defer cancel()
 	due := -c.sinceDue() // of the pop that was fired
 	for _, p := range c.lacking {
@@ -241,7 +227,7 @@ func (c *claim) leave(ctx context.Context) {
 	if len(c.strays) == 0 {
 		return
 	}
-	bounded, cancel := c.lane.d.config.Awake.WithTimeout(ctx, tellPatience)
+	bounded, cancel := c.lane.d.config.Awake.WithTimeout(ctx, timing.TellPatience)
 	defer cancel()
 	for _, p := range c.strays {
 		if p.Shard.Gone() || c.belongs(p) {

@@ -8,6 +8,7 @@ import (
 
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
+	"chronos/scheduler/timing"
 )
 
 // Admission is a timer that a stream brings, maybe more than once, under a key that
@@ -149,7 +150,7 @@ func (k *Keeper) Known(ctx context.Context, all []Admission) {
 
 // findAll reads all copies of the timers.
 func (k *Keeper) findAll(ctx context.Context, all []*Admission) [][]finding {
-	ctx, cancel := k.config.Awake.WithTimeout(ctx, roundPatience)
+	ctx, cancel := k.config.Awake.WithTimeout(ctx, timing.RoundPatience)
 	defer cancel()
 	ids := make([]timer.ID, len(all))
 	for i, a := range all {
@@ -191,7 +192,7 @@ func (a *Admission) weigh(found []finding) {
 
 // Remember notes of timers that were never stored that they are over.
 func (k *Keeper) Remember(ctx context.Context, all []Admission) {
-	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	ctx, cancel := context.WithTimeout(ctx, timing.AnswerLimit)
 	defer cancel()
 	var writes []store.Write
 	var of []*Admission

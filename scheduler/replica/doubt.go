@@ -5,11 +5,9 @@ import (
 	"maps"
 	"slices"
 	"time"
-)
 
-// doubtFor is how long after the hourly pass has found a timer uneven the sweep looks again:
-// by then a write under way has reached all owners, or has been repaired.
-const doubtFor = 15 * time.Second
+	"chronos/scheduler/timing"
+)
 
 // maxDoubts is how many timers are looked at again. The others are swept at once.
 const maxDoubts = 1000
@@ -33,12 +31,12 @@ func (sw *sweep) doubt(ctx context.Context, keys []string) (clean bool, bytes in
 // lookAgain mends what is uneven for the second time, in the same state. Neither a write nor
 // a fault explains that: it is a bug, and somebody should know.
 func (sw *sweep) lookAgain(ctx context.Context) {
-	if len(sw.doubts) == 0 || time.Since(sw.doubted) < doubtFor {
+	if len(sw.doubts) == 0 || time.Since(sw.doubted) < timing.DoubtFor {
 		return
 	}
 	quiet := !sw.troubled()
 	for page := range slices.Chunk(slices.Sorted(maps.Keys(sw.doubts)), firstPage) {
-		bounded, cancel := context.WithTimeout(ctx, sweepPatience)
+		bounded, cancel := context.WithTimeout(ctx, timing.CopyPatience)
 		all, _, _ := sw.read(bounded, page)
 		found := 0
 		for _, s := range all {

@@ -10,6 +10,7 @@ import (
 	"chronos/scheduler/shard"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
+	"chronos/scheduler/timing"
 )
 
 // Lookup reads the newest copy of a timer. Errors: ErrNotFound, if no shard has a live one;
@@ -21,7 +22,7 @@ func (k *Keeper) Lookup(ctx context.Context, id timer.ID) (store.ReadResult, err
 	}
 	if k.shards.Several() {
 		var cancel context.CancelFunc
-		ctx, cancel = k.config.Awake.WithTimeout(ctx, roundPatience)
+		ctx, cancel = k.config.Awake.WithTimeout(ctx, timing.RoundPatience)
 		defer cancel()
 	}
 	found, newest := k.find(ctx, id)

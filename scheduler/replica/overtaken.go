@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"chronos/scheduler/store"
+	"chronos/scheduler/timing"
 )
 
 const (
@@ -18,7 +19,7 @@ const (
 
 // timeLeft is how long an operation may still take that has taken so long.
 func timeLeft(ctx context.Context, took time.Duration) time.Duration {
-	left := answerLimit - took
+	left := timing.AnswerLimit - took
 	if at, is := ctx.Deadline(); is {
 		left = min(left, time.Until(at))
 	}

@@ -7,12 +7,8 @@ import (
 
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
+	"chronos/scheduler/timing"
 )
-
-// recallPatience is how long owners are asked about a create. Over a slow link the
-// question may have to wait for the writes before it, and an owner that was not heard may
-// be the only one that knows. The writes that follow have the rest of the second.
-const recallPatience = answerLimit - roundPatience
 
 // recall finds creates that were sent before. A create with an idempotency key asks all
 // places before the first write: an owner that lost its data, or was away, would store a
@@ -34,7 +30,7 @@ func (k *Keeper) recall(ctx context.Context, open []*attempt) {
 	}
 	heard := make(map[*target]*store.Written, len(of))
 	if len(looks) > 0 {
-		bounded, cancel := k.config.Awake.WithTimeout(ctx, recallPatience)
+		bounded, cancel := k.config.Awake.WithTimeout(ctx, timing.RecallPatience)
 		defer cancel()
 		answers := k.store.Merge(bounded, looks)
 		for i, t := range of {

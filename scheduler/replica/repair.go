@@ -10,16 +10,10 @@ import (
 	"chronos/scheduler/shard"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
+	"chronos/scheduler/timing"
 )
 
 const (
-	// repairAfter is how long after a write the owners that it missed are brought up: longer
-	// than any callback that began before the write may still start. A shard that has just
-	// lost its data loses the firing mark, too, and a missing copy is all that tells of it.
-	repairAfter = 3 * time.Second
-	// quiet is how long before it is due a timer is left alone: what is about to fire,
-	// or firing, tells its copies itself.
-	quiet = 2 * time.Second
 	// maxRepairs is how many may wait. What comes on top is left to the sweep.
 	maxRepairs = 10_000
 	// repairBatch is how many are made together, maxRepairTries how often one is put off
@@ -53,7 +47,7 @@ func (r *repairs) add(id timer.ID, version timer.Version, missed []*shard.Shard)
 }
 
 func (r *repairs) put(one repair) {
-	one.at = time.Now().Add(repairAfter)
+	one.at = time.Now().Add(timing.RepairDelay)
 	r.mu.Lock()
 	full := len(r.pending) >= maxRepairs
 	if !full {
@@ -112,7 +106,7 @@ func (k *Keeper) Repair(ctx context.Context) {
 		if len(due) == 0 {
 			return
 		}
-		bounded, cancel := context.WithTimeout(ctx, answerLimit)
+		bounded, cancel := context.WithTimeout(ctx, timing.AnswerLimit)
 		k.repairAll(bounded, due)
 		cancel()
 		if ctx.Err() != nil { // some may have been cut off
@@ -202,7 +196,7 @@ func (k *Keeper) LeaveRepairs(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(ctx, k.config.Settling)
 	defer cancel()
 	for sh := range missed {
-		if err := k.sweeps.Of(sh).wantAllSwept(bounded, repairAfter); err != nil {
+		if err := k.sweeps.Of(sh).wantAllSwept(bounded, timing.RepairDelay); err != nil {
 			sh.Log.Warn("the shard could not be told that it has missed writes", "writes", len(left), "err", err)
 		}
 	}
@@ -227,8 +221,8 @@ func (f *finding) behind(state timer.State) bool {
 	return errors.Is(f.Err, timer.ErrNotFound) && f.Home && !state.Ended
 }
 
-// soon reports whether the timer's first copy is due within the quiet.
+// soon reports whether the timer's first copy is due soon.
 func (f *finding) soon(skew store.Skew) bool {
 	asked := &f.Record.Timer
-	return f.LookIn-f.Offset(skew.Of(asked.Interval, f.Record.ID.RF)) < quiet
+	return f.LookIn-f.Offset(skew.Of(asked.Interval, f.Record.ID.RF)) < timing.DueSoon
 }

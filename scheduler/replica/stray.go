@@ -7,6 +7,7 @@ import (
 	"chronos/scheduler/shard"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
+	"chronos/scheduler/timing"
 )
 
 // stray is a copy on the way to where it belongs.
@@ -78,7 +79,7 @@ func (sw *sweep) strayOf(read store.ReadResult) *stray {
 	asked := &read.Record.Timer
 	offset := s.own.Offset(sw.k.config.Skew.Of(asked.Interval, id.RF))
 	state := &read.Record.State
-	s.busy = read.Leased || !state.Ended && (read.LookIn-offset < quiet || state.Attempt == 0 && read.DueIn < quiet)
+	s.busy = read.Leased || !state.Ended && (read.LookIn-offset < timing.DueSoon || state.Attempt == 0 && read.DueIn < timing.DueSoon)
 	if sw.k.store.Lost(sw.shard.Name) {
 		s.busy = false // nothing fires there
 	}

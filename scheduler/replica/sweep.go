@@ -10,16 +10,10 @@ import (
 	"chronos/scheduler/shard"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
+	"chronos/scheduler/timing"
 )
 
 const (
-	// sweepDelay is how long after a change of the topology the sweep begins: by then
-	// no node writes where timers belonged before (nodes that have not heard of the
-	// change refuse to), and none sweeps by what counted then.
-	sweepDelay = 6 * time.Second
-	// repairDelay is how long the sweep waits after a shard has missed something: by then
-	// every callback that began before is over (rule "wait before repairing").
-	repairDelay = 3 * time.Second
 	// sweepInterval is how often a node looks whether there is something to sweep.
 	sweepInterval = time.Second
 	// sweepPage is how many copies are looked at together at most, firstPage how many at
@@ -27,9 +21,6 @@ const (
 	sweepPage     = 100
 	firstPage     = 25
 	maxSweepBytes = 8 << 20
-	// sweepPatience is how long a page may take. What is due within the quiet is left alone,
-	// so nothing is over meanwhile.
-	sweepPatience = CopyPatience
 	// idleInterval is how often a partition is swept that nobody wants swept, and
 	// idleShare the part of the rate at which that is.
 	idleInterval = time.Hour
@@ -79,7 +70,7 @@ func (sw *sweep) sweepNext(ctx context.Context) (more bool) {
 	if sw.shard.Answers.Lasts() || sw.shard.Slow() {
 		return false
 	}
-	bounded, cancel := sw.k.config.Awake.WithTimeout(ctx, sweepPatience)
+	bounded, cancel := sw.k.config.Awake.WithTimeout(ctx, timing.CopyPatience)
 	defer cancel()
 	state, err := sw.k.store.Swept(bounded, sw.shard.Name)
 	if err == nil {
@@ -97,7 +88,7 @@ func (sw *sweep) sweepNext(ctx context.Context) (more bool) {
 	}
 	sw.k.unswept.WithLabelValues(sw.shard.Name).Set(float64(left))
 	waited := state.NowMs - state.WantedMs
-	if time.Since(sw.since) < sweepDelay || waited >= 0 && waited < repairDelay.Milliseconds() {
+	if time.Since(sw.since) < timing.SweepDelay || waited >= 0 && waited < timing.RepairDelay.Milliseconds() {
 		return false
 	}
 	sw.sweepOver(ctx, &state, left)
@@ -156,7 +147,7 @@ func (sw *sweep) sweepOver(ctx context.Context, state *store.SweepState, left in
 func (sw *sweep) sweepPartition(ctx context.Context, partition int, mark store.SweepMark, share int) {
 	clean, page := true, firstPage
 	for cursor, more := "", true; more; {
-		bounded, cancel := sw.k.config.Awake.WithTimeout(ctx, sweepPatience)
+		bounded, cancel := sw.k.config.Awake.WithTimeout(ctx, timing.CopyPatience)
 		keys, next, err := sw.k.store.Scan(bounded, sw.shard.Name, partition, cursor, sweepPage)
 		cancel()
 		if err != nil {
@@ -173,7 +164,7 @@ func (sw *sweep) sweepPartition(ctx context.Context, partition int, mark store.S
 					return
 				}
 			}
-			bounded, cancel := context.WithTimeout(ctx, sweepPatience)
+			bounded, cancel := context.WithTimeout(ctx, timing.CopyPatience)
 			look := sw.sweepKeys
 			if share == idleShare {
 				look = sw.doubt
@@ -187,7 +178,7 @@ func (sw *sweep) sweepPartition(ctx context.Context, partition int, mark store.S
 	if !clean {
 		return
 	}
-	bounded, cancel := sw.k.config.Awake.WithTimeout(ctx, sweepPatience)
+	bounded, cancel := sw.k.config.Awake.WithTimeout(ctx, timing.CopyPatience)
 	defer cancel()
 	if err := sw.k.store.MarkSwept(bounded, sw.shard.Name, partition, mark); err != nil {
 		sw.shard.Log.Debug("the partition can't be marked", "partition", partition, "err", err)
@@ -216,7 +207,7 @@ func (sw *sweep) catchUp(ctx context.Context, state *store.SweepState) error {
 		ago, over = max(ago, state.Missed, 1), true
 	}
 	if over {
-		ago += shard.LostTail
+		ago += timing.LostTail
 		if err := sw.wantAllSwept(ctx, ago); err != nil {
 			return err
 		}
@@ -266,7 +257,3 @@ func (sw *sweep) wantSweep(ctx context.Context) error {
 	sw.wanted.Store(false)
 	return nil
 }
-
-// CopyPatience is how long after a look at a timer a copy of the timer may be made: the
-// timer may be over later. Where no lease guards the copy, stops of the process count.
-const CopyPatience = time.Second

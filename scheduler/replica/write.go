@@ -11,6 +11,7 @@ import (
 	"chronos/scheduler/shard"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
+	"chronos/scheduler/timing"
 )
 
 // What one client request may cost. A try that was refused as older goes above
@@ -18,12 +19,6 @@ import (
 const (
 	maxWriteTries = 5
 	resendPause   = 30 * time.Millisecond
-	// answerLimit is how long after its first write an operation may still be
-	// acknowledged (rule "what an answer may say").
-	answerLimit = time.Second
-	// roundPatience is how long a round of writes waits for a shard: so there is time
-	// for another round, which names those that did not answer.
-	roundPatience = 450 * time.Millisecond
 )
 
 // Write carries out one wish.
@@ -63,7 +58,7 @@ func (k *Keeper) writeAll(ctx context.Context, attempts []attempt) {
 	begun := k.config.SinceBoot()
 	if k.shards.Several() {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, answerLimit)
+		ctx, cancel = context.WithTimeout(ctx, timing.AnswerLimit)
 		defer cancel()
 	}
 	open := make([]*attempt, len(attempts))
@@ -86,7 +81,7 @@ func (k *Keeper) writeAll(ctx context.Context, attempts []attempt) {
 	for _, a := range open {
 		a.lose()
 	}
-	if took := k.config.SinceBoot() - begun; took > answerLimit && k.shards.Several() {
+	if took := k.config.SinceBoot() - begun; took > timing.AnswerLimit && k.shards.Several() {
 		for i := range attempts {
 			if attempts[i].err == nil {
 				attempts[i].err = fmt.Errorf("%w: it took %v to tell all copies", timer.ErrUnavailable, took.Round(time.Millisecond))
@@ -148,7 +143,7 @@ func (k *Keeper) try(ctx context.Context, open []*attempt) {
 func (k *Keeper) merge(ctx context.Context, writes []store.Write) []store.Written {
 	if k.shards.Several() {
 		var cancel context.CancelFunc
-		ctx, cancel = k.config.Awake.WithTimeout(ctx, roundPatience)
+		ctx, cancel = k.config.Awake.WithTimeout(ctx, timing.RoundPatience)
 		defer cancel()
 	}
 	return k.store.Merge(ctx, writes)
@@ -344,7 +339,7 @@ func (a *attempt) withdraw(all bool) {
 	if len(writes) == 0 {
 		return
 	}
-	ctx, cancel := a.k.config.Awake.WithTimeout(context.Background(), roundPatience)
+	ctx, cancel := a.k.config.Awake.WithTimeout(context.Background(), timing.RoundPatience)
 	defer cancel()
 	a.k.store.Merge(ctx, writes)
 }

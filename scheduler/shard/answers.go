@@ -10,24 +10,11 @@ import (
 
 	"chronos/scheduler/awake"
 	"chronos/scheduler/timer"
+	"chronos/scheduler/timing"
 )
 
-// Prompt is how long a prompt answer takes at most. Who asks a shard about the claims of
-// another one waits for so long: claims with no copy on the shard wait, too.
-const Prompt = 50 * time.Millisecond
-
-const (
-	// silentAfter is how long a shard may leave calls unanswered before nodes do without
-	// the shard (rule "do without silent shards"). One slow answer is not silence.
-	silentAfter = time.Second
-	// SilenceLook is how soon a call is given up when the shard's silence lasts.
-	SilenceLook = 100 * time.Millisecond
-
-	// slowAnswer is what a quick answer takes at most, connecting included. A shard none
-	// of whose answers was quick for slowAfter is slow, until all were for as long.
-	slowAnswer = 200 * time.Millisecond
-	slowAfter  = 3 * time.Second
-)
+// SilenceLook is how soon a call is given up when the shard's silence lasts.
+const SilenceLook = 100 * time.Millisecond
 
 // Answers is how a shard answers this node. How long the shard keeps silent is measured
 // by a clock that stands still while the node does; since when the shard may have missed
@@ -68,7 +55,7 @@ func (s *Answers) Took(began Moment) time.Duration { return s.awake.Now() - bega
 
 // Answered takes the outcome of a call that others wait for, too.
 func (s *Answers) Answered(began Moment, err error) {
-	s.Tardy.Store(err != nil || s.Took(began) > Prompt)
+	s.Tardy.Store(err != nil || s.Took(began) > timing.PromptAnswer)
 	s.Heard(began, err)
 }
 
@@ -136,7 +123,7 @@ func (s *Answers) Cut(ctx context.Context, end context.CancelFunc) {
 // The following two are for those who hold mu.
 
 func (s *Answers) lasting() bool {
-	return s.since != (Moment{}) && (s.refused || s.awake.Since(s.since.awake) >= silentAfter)
+	return s.since != (Moment{}) && (s.refused || s.awake.Since(s.since.awake) >= timing.SilentAfter)
 }
 
 // lostSince is when the shard began to miss what it should be told.
@@ -175,7 +162,7 @@ type tardiness struct {
 
 // heard takes an answer, and reports whether the shard is slow from now on.
 func (t *tardiness) heard(clock *awake.Clock, took time.Duration, answered bool) (begins bool) {
-	now, quick := clock.Now(), answered && took <= slowAnswer
+	now, quick := clock.Now(), answered && took <= timing.SlowAnswer
 	switch {
 	case !t.is && quick:
 		t.first = 0
@@ -183,13 +170,13 @@ func (t *tardiness) heard(clock *awake.Clock, took time.Duration, answered bool)
 		if t.first == 0 {
 			t.first = max(now-took, 1)
 		}
-		if clock.Since(t.first) >= slowAfter {
+		if clock.Since(t.first) >= timing.SlowAfter {
 			t.is, t.last = true, now
 			return true
 		}
 	case t.is && !quick:
 		t.last = now
-	case t.is && clock.Since(t.last) >= slowAfter:
+	case t.is && clock.Since(t.last) >= timing.SlowAfter:
 		*t = tardiness{}
 	}
 	return false

@@ -9,6 +9,7 @@ import (
 
 	"chronos/scheduler/awake"
 	"chronos/scheduler/timer"
+	"chronos/scheduler/timing"
 )
 
 // stopped is a clock of a process that stands still while stop says so.
@@ -45,7 +46,7 @@ func TestSilenceDoesNotCountWhileTheNodeStandsStill(t *testing.T) {
 		time.Sleep(900 * time.Millisecond)
 		process.stopFor(5 * time.Second)
 		s.Heard(began, timer.ErrUnavailable)
-		time.Sleep(silentAfter - time.Millisecond)
+		time.Sleep(timing.SilentAfter - time.Millisecond)
 		if s.Lasts() {
 			t.Error("the silence lasts, though the node was stopped in between")
 		}
@@ -91,18 +92,18 @@ func TestLateAnswersMakeAShardSlow(t *testing.T) {
 			s.Heard(began, err)
 		}
 		for range 20 {
-			answer(slowAnswer+50*time.Millisecond, nil)
-			answer(slowAnswer, nil) // a quick one in between
+			answer(timing.SlowAnswer+50*time.Millisecond, nil)
+			answer(timing.SlowAnswer, nil) // a quick one in between
 		}
 		if s.slowFor() != 0 {
 			t.Error("every other answer is quick, and the shard is slow")
 		}
 		begun := time.Now()
 		for s.slowFor() == 0 {
-			answer(slowAnswer+50*time.Millisecond, nil)
+			answer(timing.SlowAnswer+50*time.Millisecond, nil)
 		}
-		if took := time.Since(begun); took < slowAfter || took > slowAfter+slowAnswer+50*time.Millisecond {
-			t.Errorf("it is slow after %v, want %v", took, slowAfter)
+		if took := time.Since(begun); took < timing.SlowAfter || took > timing.SlowAfter+timing.SlowAnswer+50*time.Millisecond {
+			t.Errorf("it is slow after %v, want %v", took, timing.SlowAfter)
 		}
 		answer(time.Millisecond, nil)
 		answer(500*time.Millisecond, timer.ErrUnavailable)
@@ -110,13 +111,13 @@ func TestLateAnswersMakeAShardSlow(t *testing.T) {
 		for s.slowFor() > 0 {
 			answer(100*time.Millisecond, nil)
 		}
-		if took := time.Since(begun); took < slowAfter || took > slowAfter+200*time.Millisecond {
-			t.Errorf("it is quick again after %v, want %v", took, slowAfter)
+		if took := time.Since(begun); took < timing.SlowAfter || took > timing.SlowAfter+200*time.Millisecond {
+			t.Errorf("it is quick again after %v, want %v", took, timing.SlowAfter)
 		}
 		if _, over := s.Outage.Over(); over {
 			t.Error("what it missed is over at once")
 		}
-		time.Sleep(outageOver)
+		time.Sleep(timing.OutageOver)
 		if _, over := s.Outage.Over(); !over {
 			t.Error("it missed nothing, though nobody told it anything")
 		}

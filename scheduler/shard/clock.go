@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"chronos/scheduler/timer"
+	"chronos/scheduler/timing"
 )
 
 // latest is the highest version that a node has heard of. The node's own writes go above that
@@ -17,7 +18,7 @@ type latest struct{ ms atomic.Int64 }
 func (l *latest) heard(v timer.Version, wall func() time.Time) {
 	ms := int64(v >> timer.VersionTagBits)
 	for known := l.ms.Load(); ms > known; known = l.ms.Load() {
-		if ms > wall().Add(timer.MaxClockAhead).UnixMilli() || l.ms.CompareAndSwap(known, ms) {
+		if ms > wall().Add(timing.MaxClockAhead).UnixMilli() || l.ms.CompareAndSwap(known, ms) {
 			return
 		}
 	}
@@ -39,9 +40,6 @@ type fastestClock struct {
 	sinceBoot time.Duration
 }
 
-// clockLife is how long a clock is followed after it was heard of last.
-const clockLife = 2 * time.Minute
-
 // Clock is what the fastest clock of all nodes shows, as far as this one has heard: two
 // writes that no copy hears both of are then in the order in which they were asked for,
 // however far their nodes' clocks are apart.
@@ -49,7 +47,7 @@ func (r *Registry) Clock() time.Time {
 	latest, now := r.config.Wall(), r.config.SinceBoot()
 	for _, sh := range r.All() {
 		known := sh.fastest.Load()
-		if known == nil || now-known.sinceBoot > clockLife {
+		if known == nil || now-known.sinceBoot > timing.ClockLife {
 			continue
 		}
 		if shows := known.shows.Add(now - known.sinceBoot); shows.After(latest) {

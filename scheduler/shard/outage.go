@@ -3,17 +3,8 @@ package shard
 import (
 	"sync/atomic"
 	"time"
-)
 
-const (
-	// outageAfter is how long calls must have failed for a shard to have missed more
-	// than a few.
-	outageAfter = time.Second
-	// outageOver is how long no call may have failed since.
-	outageOver = 3 * time.Second
-	// LostTail is how much of what it was told a shard may lose when it dies, and what
-	// a node may notice late.
-	LostTail = 5 * time.Second
+	"chronos/scheduler/timing"
 )
 
 // outage is since when calls to a shard have failed, of whatever kind: what it was
@@ -46,10 +37,10 @@ func (o *outage) Pending() bool { return o.first.Load() != 0 }
 // Over reports how long ago an outage began that is over, until it is forgotten.
 func (o *outage) Over() (ago time.Duration, is bool) {
 	now, first, last := time.Since(o.begun), o.first.Load(), o.last.Load()
-	if first == 0 || now-time.Duration(last) < outageOver {
+	if first == 0 || now-time.Duration(last) < timing.OutageOver {
 		return 0, false
 	}
-	if last-first < int64(outageAfter) && !o.noted.Load() {
+	if last-first < int64(timing.OutageAfter) && !o.noted.Load() {
 		o.first.CompareAndSwap(first, 0)
 		return 0, false
 	}

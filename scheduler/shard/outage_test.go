@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"chronos/scheduler/timing"
 )
 
 // A short outage is forgotten, since the writes that it made fail are repaired; not if one
@@ -21,7 +23,7 @@ func TestAShortOutageCountsIfItsWritesAreNotRepaired(t *testing.T) {
 				o := newOutage()
 				time.Sleep(time.Second)
 				c.fail(o)
-				time.Sleep(outageOver + time.Second)
+				time.Sleep(timing.OutageOver + time.Second)
 				if _, over := o.Over(); over != c.want {
 					t.Errorf("an outage that is over: %t, want %t", over, c.want)
 				}

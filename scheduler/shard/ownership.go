@@ -9,6 +9,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"chronos/scheduler/store"
+	"chronos/scheduler/timing"
 )
 
 // PartitionSet is a set of a shard's partitions.
@@ -50,14 +51,7 @@ const (
 	// PollParts is how many polls go over a shard in one interval: a few claims at
 	// a time keep what else the shard is asked from waiting behind many.
 	PollParts = 4
-	// lookInterval is how often the second of a partition's nodes looks whether its
-	// owner neglects it. Each further one looks half as often as the one before, so
-	// that many nodes look not much more often than two.
-	lookInterval = 400 * time.Millisecond
-	// Patience is how long a timer may be overdue before others than its
-	// partition's owner take it.
-	Patience = 250 * time.Millisecond
-	maxRank  = 16 // they look once in hours
+	maxRank   = 16 // nodes of this rank look once in hours
 )
 
 // ownership is which of a shard's partitions this node polls, and when. Soft: it
@@ -104,7 +98,7 @@ func (o *ownership) Turn(n int, now time.Time) (own, others PartitionSet) {
 		case !now.Before(o.nextLook[p]):
 			others |= 1 << p
 			// Turns come with jitter: a look may be a little early, never late by one.
-			o.nextLook[p] = now.Add(lookInterval<<(min(rank, maxRank)-1) - lookInterval/8)
+			o.nextLook[p] = now.Add(timing.LookInterval<<(min(rank, maxRank)-1) - timing.LookInterval/8)
 		}
 	}
 	return own, others

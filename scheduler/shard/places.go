@@ -7,6 +7,7 @@ import (
 	"chronos/scheduler/settings"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
+	"chronos/scheduler/timing"
 )
 
 // Place is where a copy of a timer may be.
@@ -30,16 +31,12 @@ func (p Place) Offset(skew time.Duration) time.Duration {
 	return time.Duration(p.Rank)*skew + skew/2
 }
 
-// strayLife is how long a tombstone stays where no copy belongs: it is the homes'
-// that guard against what comes late.
-const strayLife = 10 * time.Second
-
 // TombLife is how long a tombstone stays there.
 func (p Place) TombLife(config *settings.Config) time.Duration {
 	if p.Home || p.soon {
 		return config.TombLife
 	}
-	return min(config.TombLife, strayLife)
+	return min(config.TombLife, timing.NonOwnerTombLife)
 }
 
 // KeepFor is how long what an idempotency key remembers stays there.
@@ -47,7 +44,7 @@ func (p Place) KeepFor(config *settings.Config) time.Duration {
 	if p.Home || p.soon {
 		return config.IdempotencyLife
 	}
-	return min(config.IdempotencyLife, strayLife)
+	return min(config.IdempotencyLife, timing.NonOwnerTombLife)
 }
 
 // Places are where the copies of a timer belong, in rank order, and then where

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"chronos/scheduler/timer"
+	"chronos/scheduler/timing"
 )
 
 // Shard is one shard as this node sees it: how it answers, what it lacks, and which of its
@@ -96,7 +97,7 @@ func (sh *Shard) note(ctx context.Context, err error) {
 	}
 	refused := time.Duration(sh.refused.Load())
 	switch {
-	case err == nil && refused > 0 && now-refused < sh.r.config.PollInterval+BeatInterval: // every partition is polled in that time
+	case err == nil && refused > 0 && now-refused < sh.r.config.PollInterval+timing.BeatInterval: // every partition is polled in that time
 	case err == nil:
 		sh.r.gauges.up.WithLabelValues(sh.Name).Set(1)
 		if sh.health.Swap(healthUp) == healthSilent {

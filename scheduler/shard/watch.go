@@ -6,11 +6,10 @@ import (
 	"time"
 
 	"chronos/scheduler/store"
+	"chronos/scheduler/timing"
 )
 
 const (
-	// BeatInterval is how often a node announces itself on each shard.
-	BeatInterval   = time.Second
 	surveyInterval = 5 // beats
 	// giveUpInterval is how often a node tries to have a shard given up.
 	giveUpInterval = 10 * time.Second
@@ -19,7 +18,7 @@ const (
 // Watch announces this node on the shard each second, learns which others live,
 // and now and then surveys what waits there, until ctx ends.
 func (sh *Shard) Watch(ctx context.Context) {
-	ticker := time.NewTicker(1 + rand.N(BeatInterval)) // shards and nodes that begin together don't go on in unison
+	ticker := time.NewTicker(1 + rand.N(timing.BeatInterval)) // shards and nodes that begin together don't go on in unison
 	defer ticker.Stop()
 	for beat := 0; ; beat++ {
 		sh.beat(ctx)
@@ -30,18 +29,18 @@ func (sh *Shard) Watch(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			ticker.Reset(BeatInterval)
+			ticker.Reset(timing.BeatInterval)
 		}
 	}
 }
 
 func (sh *Shard) beat(ctx context.Context) {
-	bounded, cancel := sh.r.config.Awake.WithTimeout(ctx, BeatInterval)
+	bounded, cancel := sh.r.config.Awake.WithTimeout(ctx, timing.BeatInterval)
 	defer cancel()
 	began := sh.Answers.Begin()
 	nodes, fastest, err := sh.r.Store.Beat(bounded, sh.Name, sh.r.config.Wall())
 	sh.Answers.Heard(began, err)
-	if sh.Answers.now()-time.Duration(sh.claimed.Load()) > 2*BeatInterval {
+	if sh.Answers.now()-time.Duration(sh.claimed.Load()) > 2*timing.BeatInterval {
 		// One of many nodes may have nothing to claim for long.
 		sh.note(ctx, err)
 	}
@@ -87,7 +86,7 @@ func (sh *Shard) giveUp(ctx context.Context) {
 }
 
 func (sh *Shard) survey(ctx context.Context) {
-	bounded, cancel := sh.r.config.Awake.WithTimeout(ctx, BeatInterval)
+	bounded, cancel := sh.r.config.Awake.WithTimeout(ctx, timing.BeatInterval)
 	defer cancel()
 	found, err := sh.r.Store.Survey(bounded, sh.Name)
 	if err != nil {

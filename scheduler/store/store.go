@@ -70,7 +70,7 @@ type Membership interface {
 	// Beat announces this node, and the time of the node's clock, on the shard. Beat returns
 	// the nodes that announced themselves there within the last 3 s, this node included, and
 	// the present time of the fastest clock that was announced. A clock more than
-	// timer.MaxClockAhead ahead of this node's clock does not count. The clock of a node that
+	// timing.MaxClockAhead ahead of this node's clock does not count. The clock of a node that
 	// is gone has stood still since the node's last announcement.
 	Beat(ctx context.Context, shard string, clock time.Time) (nodes []string, fastest time.Time, err error)
 	// Leave withdraws the announcement.

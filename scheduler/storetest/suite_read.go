@@ -9,6 +9,7 @@ import (
 
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
+	"chronos/scheduler/timing"
 )
 
 func askCases() map[string]func(*rig) {
@@ -274,7 +275,7 @@ func checkFastest(r *rig) {
 	}
 	beat("that of one that left", r.a, -time.Minute, time.Minute)
 	beat("its own again", r.b, -2*time.Minute, -time.Minute)
-	const ahead = timer.MaxClockAhead
+	const ahead = timing.MaxClockAhead
 	beat("a broken one", r.b, ahead, ahead)
 	beat("not a broken one", r.a, -time.Second, -time.Second)
 	beat("one that is not", r.a, time.Second, ahead)

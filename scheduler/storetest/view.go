@@ -12,6 +12,7 @@ import (
 
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
+	"chronos/scheduler/timing"
 )
 
 // view is one node's store.Store on a model.
@@ -182,7 +183,7 @@ func (v *view) Beat(ctx context.Context, name string, clock time.Time) (nodes []
 		fastest = clock
 		for _, a := range s.clocks {
 			shows := a.clock.Add(min(now.Sub(a.at), aliveFor))
-			if shows.After(fastest) && shows.Sub(clock) <= timer.MaxClockAhead {
+			if shows.After(fastest) && shows.Sub(clock) <= timing.MaxClockAhead {
 				fastest = shows
 			}
 		}

@@ -91,7 +91,3 @@ func ended(s State) int {
 	}
 	return 0
 }
-
-// MaxClockAhead is how far the clock of another node may be ahead of this node's clock. A
-// clock further ahead is broken: nobody follows that clock, nor the versions made by it.
-const MaxClockAhead = time.Hour
