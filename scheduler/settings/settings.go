@@ -11,6 +11,7 @@ import (
 	"chronos/scheduler/awake"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
+	"chronos/scheduler/timing"
 )
 
 // Config says how an engine runs. Default fills in everything but Node
@@ -106,12 +107,13 @@ func (c Config) Terms() store.FenceTerms {
 	return store.FenceTerms{Limit: c.Limit, Hold: c.Hold, CatchUp: c.CatchUp}
 }
 
-// Sending is how long after the other copies were asked a callback may begin. One whose
-// fence is renewed may last for longer than the next copy waits, but it must not begin
-// when that one may have called back already.
+// Sending is how long after the other copies were asked a callback may begin. A callback
+// whose fence is renewed may last for longer than the next copy waits, but must not begin
+// when the next copy may have called back already, nor when a shard that lost the firing
+// mark is no longer quiet.
 func (c Config) Sending() time.Duration {
 	if c.Renew {
-		return min(c.Limit, c.Skew.Max)
+		return min(c.Limit, c.Skew.Max, timing.QuietTime)
 	}
 	return c.Limit
 }
