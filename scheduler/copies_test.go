@@ -47,7 +47,7 @@ func newCluster(t *testing.T, shards, nodes int, tune ...func(*settings.Config))
 
 // briefly saves virtual time: tombstones live 10 s, and polls are seldom.
 func briefly(config *settings.Config) {
-	config.TombLife, config.PollInterval = 10*time.Second, 200*time.Millisecond
+	config.TombLife, config.PollInterval, config.LongPolls = 10*time.Second, 200*time.Millisecond, true
 }
 
 func nodeName(i int) string { return fmt.Sprintf("node-%d", i) }

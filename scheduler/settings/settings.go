@@ -48,6 +48,10 @@ type Config struct {
 	Slots    int        // callbacks under way in all
 	Skew     store.Skew // between the copies of a timer
 
+	// LongPolls allows poll intervals that claim a backup before a better copy is due: tests
+	// and simulations save time by these.
+	LongPolls bool
+
 	// PreciseSleep has the wheel sleep by a timer of the kernel where there is one:
 	// callbacks are half a millisecond sooner. Not for bubbles.
 	PreciseSleep bool
@@ -86,6 +90,7 @@ func (c Config) Validate() error {
 	require(c.PollInterval >= 10*time.Millisecond, "poll interval %v: want at least 10ms", c.PollInterval)
 	require(c.Hold >= c.Limit+time.Second, "hold %v: want at least the callback limit %v and 1s to settle", c.Hold, c.Limit)
 	require(c.Grace >= 5*c.PollInterval, "poll interval %v: want at most a fifth of the lease grace %v", c.PollInterval, c.Grace)
+	require(c.LongPolls || c.Skew.Min > c.Horizon(), "poll interval %v: polls claim %v ahead; want less than the shortest skew %v, since a leased backup can't get another rank", c.PollInterval, c.Horizon(), c.Skew.Min)
 	require(c.TombLife >= time.Second, "tombstone life %v: want at least 1s", c.TombLife)
 	require(c.IdempotencyLife >= time.Second, "idempotency life %v: want at least 1s", c.IdempotencyLife)
 	require(c.AwayLimit >= 10*time.Second, "away limit %v: want at least 10s", c.AwayLimit)

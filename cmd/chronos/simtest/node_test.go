@@ -161,7 +161,7 @@ func (m *machine) assemble(ctx context.Context, p *process) (err error) {
 		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) { return m.receiver.dial(ctx, p) },
 	})
 	config := settings.Default(p.id, m.log)
-	config.PollInterval, config.Grace = m.timing.poll, m.timing.grace
+	config.PollInterval, config.LongPolls, config.Grace = m.timing.poll, true, m.timing.grace
 	config.TombLife = tombLife
 	config.SinceBoot = func() time.Duration { return time.Hour + time.Since(m.boot) }
 	config.Wall, config.Awake = m.now, clock

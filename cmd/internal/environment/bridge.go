@@ -27,7 +27,7 @@ type Bridge struct {
 	Password      string        `env:"CHRONOS_KAFKA_PASSWORD" secret:"true" about:"password of CHRONOS_KAFKA_USER"`
 	Advance       Advance       `env:"CHRONOS_KAFKA_ADVANCE,default=auto" want:"auto, or a duration from 0s to 10s, such as 80ms" about:"how long before its deadline a message is published: auto, the median of the way to the output as the bridge measures that, at most 50ms; or a duration from 0s to 10s, such as 80ms, where 0s is never early"`
 	Hold          time.Duration `env:"CHRONOS_KAFKA_HOLD,default=5s" min:"3s" max:"1m" about:"how long another bridge waits before it takes over a message that is being published"`
-	PollInterval  time.Duration `env:"CHRONOS_KAFKA_POLL_INTERVAL,default=100ms" min:"10ms" max:"200ms" about:"how often a bridge looks for due messages"`
+	PollInterval  time.Duration `env:"CHRONOS_KAFKA_POLL_INTERVAL,default=100ms" min:"10ms" max:"175ms" about:"how often a bridge looks for due messages"`
 	Replication   int           `env:"CHRONOS_KAFKA_REPLICATION,default=2" min:"1" max:"16" about:"copies of a message, each on a Redis of its own, as many as there are"`
 	RelayID       bool          `env:"CHRONOS_KAFKA_RELAY_ID,default=false" oneof:"true false" about:"true relays the header chronosMessageId to the output"`
 	Remember      time.Duration `env:"CHRONOS_KAFKA_REMEMBER,default=10m" min:"1s" max:"168h" about:"how long a fired message is remembered, so that a re-delivery of the same record is ignored"`

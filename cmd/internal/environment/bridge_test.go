@@ -115,7 +115,7 @@ func TestBridgeFaults(t *testing.T) {
 		"CHRONOS_KAFKA_ADVANCE=-1ns":                                                 `CHRONOS_KAFKA_ADVANCE="-1ns": want auto, or a duration from 0s to 10s, such as 80ms`,
 		"CHRONOS_KAFKA_ADVANCE=Auto":                                                 `CHRONOS_KAFKA_ADVANCE="Auto": want auto, or a duration from 0s to 10s, such as 80ms`,
 		"CHRONOS_KAFKA_HOLD=2.9s":                                                    `CHRONOS_KAFKA_HOLD="2.9s": want a duration from 3s to 1m, such as 5s`,
-		"CHRONOS_KAFKA_POLL_INTERVAL=201ms":                                          `CHRONOS_KAFKA_POLL_INTERVAL="201ms": want a duration from 10ms to 200ms, such as 100ms`,
+		"CHRONOS_KAFKA_POLL_INTERVAL=176ms":                                          `CHRONOS_KAFKA_POLL_INTERVAL="176ms": want a duration from 10ms to 175ms, such as 100ms`,
 		"CHRONOS_KAFKA_REPLICATION=17":                                               `CHRONOS_KAFKA_REPLICATION="17": want a whole number from 1 to 16`,
 		"CHRONOS_KAFKA_RELAY_ID=yes":                                                 `CHRONOS_KAFKA_RELAY_ID="yes": want one of true, false`,
 		"CHRONOS_KAFKA_REMEMBER=0s":                                                  `CHRONOS_KAFKA_REMEMBER="0s": want a duration from 1s to 168h, such as 10m`,

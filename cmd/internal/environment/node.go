@@ -18,7 +18,7 @@ type Node struct {
 	Attempts     int           `env:"CHRONOS_ATTEMPTS,default=5" min:"1" max:"100" about:"callback attempts per pop"`
 	CatchUp      int           `env:"CHRONOS_CATCH_UP,default=10" min:"1" max:"1000" about:"overdue pops of a recurring timer that are called one after another; of more the latest alone is called"`
 	Hold         time.Duration `env:"CHRONOS_HOLD,default=3.5s" min:"3s" max:"1m" about:"longest a node keeps a timer it is firing before others take it over"`
-	PollInterval time.Duration `env:"CHRONOS_POLL_INTERVAL,default=100ms" min:"10ms" max:"200ms" about:"how often a node looks for due timers"`
+	PollInterval time.Duration `env:"CHRONOS_POLL_INTERVAL,default=100ms" min:"10ms" max:"175ms" about:"how often a node looks for due timers"`
 	Slots        int           `env:"CHRONOS_SLOTS,default=4096" min:"8" max:"1000000" about:"callbacks under way at once"`
 	Copies
 	IdempotencyLife time.Duration `env:"CHRONOS_IDEMPOTENCY_LIFE,default=1h" min:"1s" max:"168h" about:"how long a request with an Idempotency-Key is answered after its timer is over"`
