@@ -28,6 +28,7 @@ import (
 	"chronos/scheduler/awake"
 	"chronos/scheduler/kafka"
 	"chronos/scheduler/settings"
+	"chronos/scheduler/timing"
 )
 
 // run is a bridge's whole life: from its environment until ctx ends and everything
@@ -151,7 +152,7 @@ func bridgeConfig(cfg *environment.Bridge, log *slog.Logger, registry prometheus
 func engineConfig(cfg *environment.Bridge, id string, log *slog.Logger, registry prometheus.Registerer) settings.Config {
 	engine := settings.Default(id, log)
 	// Nobody else may begin before Hold is over; the last of it is for settling.
-	engine.PollInterval, engine.Hold, engine.Limit, engine.Renew = cfg.PollInterval, cfg.Hold, cfg.Hold-engine.Settling, true
+	engine.PollInterval, engine.Hold, engine.Limit, engine.Renew = cfg.PollInterval, cfg.Hold, cfg.Hold-timing.SettleTime, true
 	engine.Attempts = math.MaxInt32 // a message is given up only when the output refuses it
 	engine.Slots, engine.MinCopies = cfg.Slots, cfg.MinCopies
 	engine.IdempotencyLife, engine.SweepRate, engine.AwayLimit = cfg.Remember, cfg.SweepRate, cfg.AwayLimit

@@ -78,7 +78,7 @@ func Default(node string, log *slog.Logger) Config {
 	}
 }
 
-// Validate reports every setting that contradicts another.
+// Validate reports every setting that contradicts another, or a time of the protocol.
 func (c Config) Validate() error {
 	var faults []error
 	require := func(ok bool, format string, args ...any) {
@@ -87,19 +87,14 @@ func (c Config) Validate() error {
 		}
 	}
 	require(c.Node != "" && c.Log != nil && c.SinceBoot != nil && c.Wall != nil, "a node id, a logger and clocks are needed")
-	require(c.PollInterval >= 10*time.Millisecond, "poll interval %v: want at least 10ms", c.PollInterval)
-	require(c.Hold >= c.Limit+time.Second, "hold %v: want at least the callback limit %v and 1s to settle", c.Hold, c.Limit)
-	require(c.Grace >= 5*c.PollInterval, "poll interval %v: want at most a fifth of the lease grace %v", c.PollInterval, c.Grace)
-	require(c.LongPolls || c.Skew.Min > c.Horizon(), "poll interval %v: polls claim %v ahead; want less than the shortest skew %v, since a leased backup can't get another rank", c.PollInterval, c.Horizon(), c.Skew.Min)
-	require(c.TombLife >= time.Second, "tombstone life %v: want at least 1s", c.TombLife)
-	require(c.IdempotencyLife >= time.Second, "idempotency life %v: want at least 1s", c.IdempotencyLife)
-	require(c.AwayLimit >= 10*time.Second, "away limit %v: want at least 10s", c.AwayLimit)
 	require(c.MinCopies >= 1 && c.MinCopies <= timer.MaxReplicationFactor, "min copies %d: want 1 to %d", c.MinCopies, timer.MaxReplicationFactor)
 	require(c.SweepRate >= 1, "sweep rate %d: want at least 1", c.SweepRate)
 	require(c.Attempts >= 1, "attempts %d: want at least 1", c.Attempts)
 	require(c.CatchUp >= 1, "catch up %d: want at least 1", c.CatchUp)
 	require(c.Slots >= 8, "slots %d: want at least 8", c.Slots)
-	require(c.Skew.Min > 0 && c.Skew.Max >= c.Skew.Min, "skew from %v to %v: want a positive range", c.Skew.Min, c.Skew.Max)
+	for _, needed := range c.inequalities() {
+		require(needed.holds, "%s", needed.sentence)
+	}
 	return errors.Join(faults...)
 }
 

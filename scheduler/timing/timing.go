@@ -1,5 +1,7 @@
 // Package timing has the times by which nodes, shards and the copies of a timer rely on each
-// other. docs/protocol.md has the rules. A time that concerns a single file is in that file.
+// other. docs/protocol.md has the rules. The relations between the times, and between these
+// times and the settings, are one table in scheduler/settings, which Config.Validate checks.
+// A time that concerns a single file is in that file.
 package timing
 
 import "time"
