@@ -93,7 +93,7 @@ func tellingBugs() []bug {
 		},
 		{
 			Name: "restored-before-settled", What: "A missing copy is made when the outcome is told, before the leased copy has accepted the outcome.",
-			Edits: []edit{{"(*claim).outcomeFor", "", "\t\tw.Kind = store.WriteNext\n", "\t\tw.Kind, w.Timer, w.DueIn = store.WriteLive, &c.Record.Timer, c.Record.Timer.Interval-c.sinceDue()\n"}},
+			Edits: []edit{{"(*claim).outcomeFor", "", "return store.Next(to, state, offset, c.failure())", "return store.Copy(to, &store.Record{State: state, Timer: c.Record.Timer, BodyHash: c.Record.BodyHash, Failure: c.failure()}, store.Times{DueIn: c.Record.Timer.Interval - c.sinceDue(), Offset: offset})"}},
 			Hints: []hint{{Package: "scheduler", Run: "TestAMissingCopyIsMadeAfterTheSettlement", Own: true}},
 		},
 		{
@@ -118,7 +118,7 @@ func tellingBugs() []bug {
 		},
 		{
 			Name: "tombstone-life-one-second", What: "The tombstone of a deleted timer goes after one second.",
-			Edits: []edit{{"Place.TombLife", "", "return config.TombLife", "return time.Second"}},
+			Edits: []edit{{"Place.Tombstone", "", "Life: config.TombLife", "Life: time.Second"}},
 			Hints: []hint{{Package: "scheduler", Run: "TestATombstoneStaysForItsLife", Own: true}},
 		},
 	}
@@ -154,7 +154,7 @@ func writeBugs() []bug {
 		},
 		{
 			Name: "body-hash-not-stored", What: "A copy does not remember the body of a request with an idempotency key.",
-			Edits: []edit{{"(*attempt).writeTo", "", "store.WritePut, a.Timer, a.BodyHash", `store.WritePut, a.Timer, ""`}},
+			Edits: []edit{{"(*attempt).writeTo", "", "BodyHash: a.BodyHash", `BodyHash: ""`}},
 			Hints: []hint{{Package: "scheduler", Run: "TestIdempotencyKeyMakesOneTimer"}},
 		},
 		{

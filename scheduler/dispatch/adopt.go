@@ -50,9 +50,7 @@ func (l *lane) adoptFrom(ctx context.Context, from *shard.Shard, batch []*claim)
 			c.settle(store.Settlement{Outcome: store.OutcomeRelease, Delay: hesitation}) // it couldn't be read, or is gone by now
 			continue
 		}
-		w := l.d.copies.CopyOf(&read, c.own)
-		w.Token = c.Lease.Token
-		adopted, writes = append(adopted, c), append(writes, w)
+		adopted, writes = append(adopted, c), append(writes, l.d.copies.CopyOf(&read, c.own).Under(c.Lease.Token))
 	}
 	if len(writes) == 0 {
 		return

@@ -185,10 +185,7 @@ func (q *question) yield(c *claim, d *store.Difference) time.Duration {
 	wait := d.LookIn + behind
 	switch {
 	case d.LookIn > 0 && d.State == c.Record.State && c.lane.d.shards.Changing(c.Lease.Key):
-		q.outranked = append(q.outranked, store.Write{
-			Kind: store.WriteRank, Shard: q.shard.Name, Key: c.Lease.Key, State: c.Record.State, RF: max(c.Record.ID.RF, 1),
-			Rank: p.Rank, Timer: &c.Record.Timer, Retry: -time.Millisecond,
-		})
+		q.outranked = append(q.outranked, store.Rank(p.Copy(c.Record.ID), &c.Record, 0, -time.Millisecond))
 		wait = behind
 	case d.LookIn == 0:
 		q.shard.PokeIfSoon(c.Lease.Partition, 0)

@@ -47,7 +47,7 @@ func (d *Dispatcher) tellOfEnd(ctx context.Context, c *claim, p shard.Place) (he
 	case p.Shard.Away():
 		return false
 	}
-	w := d.copies.EndOf(&store.ReadResult{Record: c.Record}, p)
+	w := d.copies.EndOf(&c.Record, p)
 	return d.store.Tell(ctx, p.Shard.Name, []store.Write{w})[0].Err == nil || p.Shard.Gone()
 }
 

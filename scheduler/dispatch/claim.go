@@ -66,7 +66,7 @@ func (c *claim) fit() {
 	c.young = c.pops() > 1 || c.lane.d.shards.Clock().Sub(c.Record.State.Version.Time()) < timing.YoungFor
 	switch {
 	case c.Record.BodyHash != "":
-		c.settlement.Keep = c.own.KeepFor(config)
+		c.settlement.Keep = c.own.Tombstone(config, c.Record.State, c.Record.BodyHash).Keep
 	case c.young:
 		c.settlement.Keep = min(config.TombLife, timing.YoungLife)
 	}

@@ -83,9 +83,7 @@ func (d *Dispatcher) send(ctx context.Context, messages []message) {
 func (d *Dispatcher) sendTo(ctx context.Context, to *shard.Shard, share []message, mu *sync.Mutex) {
 	writes := make([]store.Write, len(share))
 	for i, m := range share {
-		if writes[i] = m.claim.outcomeFor(m.to); m.lasts {
-			writes[i].Kind = store.WriteGone
-		}
+		writes[i] = m.claim.outcomeFor(m.to, m.lasts)
 	}
 	began := to.Answers.Begin()
 	answers := d.store.Tell(ctx, to.Name, writes)
@@ -129,10 +127,13 @@ func (c *claim) state() timer.State {
 	return c.Record.State
 }
 
-// leftOut is how many pops were left out before that state, and no callback has told of them
+// leftOut is how many pops were left out, and no callback has told of them
 // (rule "make up for overdue pops").
 func (c *claim) leftOut() int {
-	if c.fenced.Status == store.FencePassed {
+	switch {
+	case c.settlement.Reason == "":
+		return 0 // the callback has told
+	case c.fenced.Status == store.FencePassed:
 		return c.fenced.LeftOut
 	}
 	return c.Record.LeftOut
@@ -151,35 +152,42 @@ func (c *claim) after() timer.State {
 	return state
 }
 
-// outcomeFor is what the copy at p is told.
-func (c *claim) outcomeFor(p shard.Place) store.Write {
-	config, o := c.lane.d.config, &c.settlement
-	w := store.Write{
-		Shard: p.Shard.Name, Key: c.Lease.Key, State: c.after(), RF: c.Record.ID.RF, Rank: p.Rank,
-		Offset: p.Offset(c.skew()), Life: p.TombLife(config), Keep: p.KeepFor(config), BodyHash: c.Record.BodyHash,
-	}
-	if o.Reason != "" && !w.State.Ended {
-		w.Failure, w.LeftOut = store.Failure{Node: config.Node, Reason: o.Reason}, c.leftOut()
-	}
+// outcomeFor is what the copy at p is told. An end that lasts leaves a tombstone.
+func (c *claim) outcomeFor(p shard.Place, lasts bool) store.Write {
+	to, state, offset := p.Copy(c.Record.ID), c.after(), p.Offset(c.skew())
 	switch {
-	case w.State.Ended:
-		w.Kind = store.WriteDone
-		switch {
-		case p.Home && c.young:
-			w.Kind, w.Life = store.WriteGone, min(config.TombLife, timing.YoungLife)
-		case p.Home:
-		default:
-			w.Life = min(w.Life, timing.OvertakenLife)
-			if c.lane.d.shards.Drained(w.Key, w.Shard) {
-				w.Kind = store.WriteBury
-			}
-		}
-	case o.Outcome == store.OutcomeNext:
-		w.Kind = store.WriteNext
-	default:
-		w.Kind, w.Retry = store.WriteAgain, o.Delay+w.Offset
+	case state.Ended:
+		return c.endFor(p, lasts)
+	case c.settlement.Outcome == store.OutcomeNext:
+		return store.Next(to, state, offset, c.failure()).LeavingOut(c.leftOut())
 	}
-	return w
+	return store.Again(to, state, c.settlement.Delay+offset, c.failure()).LeavingOut(c.leftOut())
+}
+
+func (c *claim) endFor(p shard.Place, lasts bool) store.Write {
+	config, to := c.lane.d.config, p.Copy(c.Record.ID)
+	end := p.Tombstone(config, c.after(), c.Record.BodyHash)
+	switch {
+	case !p.Home:
+		end.Life = min(end.Life, timing.OvertakenLife)
+		if c.lane.d.shards.Drained(to.Key, to.Shard) {
+			return store.EndExisting(to, end)
+		}
+	case c.young:
+		end.Life = min(end.Life, timing.YoungLife)
+		return store.End(to, end)
+	case lasts:
+		return store.End(to, end)
+	}
+	return store.Done(to, end)
+}
+
+// failure is why the attempt failed whose outcome leaves a pop.
+func (c *claim) failure() store.Failure {
+	if c.settlement.Reason == "" {
+		return store.Failure{}
+	}
+	return store.Failure{Node: c.lane.d.config.Node, Reason: c.settlement.Reason}
 }
 
 // restore makes the copies that were missing, or too old, what the outcome left,
@@ -196,19 +204,19 @@ func (c *claim) restore(ctx context.Context) (all bool) {
 	s, o := c.lane.d, &c.settlement
 	bounded, cancel := context.WithDeadline(ctx, c.settled.Add(timing.CopyPatience))
 	defer cancel()
-	due := -c.sinceDue() // of the pop that was fired
+	r, due := c.Record, -c.sinceDue() // of the pop that was fired
+	r.State, r.Failure, r.LeftOut = c.after(), c.failure(), c.leftOut()
 	for _, p := range c.lacking {
 		if !c.belongs(p) {
 			continue // the shards have changed since
 		}
-		w := c.outcomeFor(p)
-		w.Kind, w.Timer = store.WriteLive, &c.Record.Timer
-		w.DueIn, w.Retry = due, o.Delay+w.Offset
+		at := store.Times{DueIn: due, Offset: p.Offset(c.skew())}
+		at.Retry = o.Delay + at.Offset
 		if o.Outcome == store.OutcomeNext {
-			w.DueIn += c.Record.Timer.Interval
-			w.Offset += max(-w.DueIn, 0) // an overdue pop is looked at as if it were due now
+			at.DueIn += r.Timer.Interval
+			at.Offset += max(-at.DueIn, 0) // an overdue pop is looked at as if it were due now
 		}
-		all = s.store.Tell(bounded, p.Shard.Name, []store.Write{w})[0].Err == nil && all
+		all = s.store.Tell(bounded, p.Shard.Name, []store.Write{store.Copy(p.Copy(r.ID), &r, at)})[0].Err == nil && all
 	}
 	return all
 }
@@ -233,8 +241,6 @@ func (c *claim) leave(ctx context.Context) {
 		if p.Shard.Gone() || c.belongs(p) {
 			continue // a copy belongs on it, or may on one of its name, since the shards have changed
 		}
-		w := c.outcomeFor(p)
-		w.Kind, w.Timer = store.WriteLeave, nil
-		c.lane.d.store.Tell(bounded, p.Shard.Name, []store.Write{w})
+		c.lane.d.store.Tell(bounded, p.Shard.Name, []store.Write{store.Leave(p.Copy(c.Record.ID), c.after())})
 	}
 }

@@ -108,7 +108,7 @@ func (k *Keeper) confirm(ctx context.Context, doubtful []*Admission) (free []*Ad
 func (k *Keeper) endsOf(found []finding, newest *finding) (ends []store.Write) {
 	for i := range found {
 		if f := &found[i]; f.there() && !f.Record.State.Ended && !f.Leased {
-			ends = append(ends, k.EndOf(&newest.ReadResult, f.Place))
+			ends = append(ends, k.EndOf(&newest.Record, f.Place))
 		}
 	}
 	return ends
@@ -203,14 +203,11 @@ func (k *Keeper) Remember(ctx context.Context, all []Admission) {
 		// As old as can be: it says nothing of a timer of the key, and a copy elsewhere of
 		// one that waits must not take it for that one's end.
 		state := timer.State{Version: timer.Version(0).Above(k.shards.NextTag())}
+		over := store.Tombstone{State: state, Keep: k.config.IdempotencyLife, BodyHash: a.Origin}
 		for _, p := range k.shards.Homes(id) {
-			if p.Shard.Away() {
-				continue
+			if !p.Shard.Away() {
+				writes, of = append(writes, store.Remember(p.Copy(id), over)), append(of, a)
 			}
-			writes, of = append(writes, store.Write{
-				Kind: store.WriteAnew, Shard: p.Shard.Name, Key: a.Key, State: state, RF: id.RF, Rank: p.Rank,
-				Keep: k.config.IdempotencyLife, BodyHash: a.Origin,
-			}), append(of, a)
 		}
 	}
 	for try := 0; len(writes) > 0 && try < maxWriteTries; try++ {
@@ -224,8 +221,7 @@ func (k *Keeper) rememberAbove(ctx context.Context, writes []store.Write, of []*
 		w, a := writes[i], of[i]
 		switch {
 		case written.Status == store.WriteNewer:
-			w.State.Version = written.State.Version.Above(k.shards.NextTag())
-			above, whose = append(above, w), append(whose, a)
+			above, whose = append(above, w.At(written.State.Version.Above(k.shards.NextTag()))), append(whose, a)
 		case written.Err == nil || a.Err != nil:
 			a.Err = written.Err
 		}

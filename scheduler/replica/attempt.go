@@ -175,40 +175,34 @@ func (a *attempt) planLooks(writes []store.Write) []store.Write {
 }
 
 // lookAt is the question which version a copy has.
-func (a *attempt) lookAt(t *target) store.Write {
-	return store.Write{Kind: store.WriteLook, Shard: t.Shard.Name, Key: a.ID.Key, State: timer.State{Version: a.Version}, RF: max(a.ID.RF, 1), Rank: t.Rank}
-}
+func (a *attempt) lookAt(t *target) store.Write { return store.Look(t.Copy(a.ID), a.Version) }
 
 func accepted(status store.WriteStatus) bool {
 	return status == store.WriteStored || status == store.WriteSame
 }
 
 func (a *attempt) writeTo(t *target) store.Write {
-	config := a.k.config
-	w := store.Write{
-		Kind: store.WriteGone, Shard: t.Shard.Name, Key: a.ID.Key, State: timer.State{Version: a.Version}, RF: max(a.ID.RF, 1), Rank: t.Rank,
-		Away: a.unheard, Life: t.TombLife(config), Keep: t.KeepFor(config),
-	}
+	config, to := a.k.config, t.Copy(a.ID)
 	if a.Timer == nil {
-		if !t.Home && a.k.shards.Drained(a.ID.Key, w.Shard) {
-			w.Kind = store.WriteBury
+		end := t.Tombstone(config, timer.State{Version: a.Version}, "")
+		end.Away = a.unheard
+		if !t.Home && a.k.shards.Drained(a.ID.Key, to.Shard) {
+			return store.EndExisting(to, end)
 		}
-		return w
+		return store.End(to, end)
 	}
-	w.State.Seq = 1
-	w.Kind, w.Timer, w.BodyHash = store.WritePut, a.Timer, a.BodyHash
-	w.DueIn = a.Timer.Interval - (config.SinceBoot() - a.Begun) // a later try has the grid that was asked for
+	due := a.Timer.Interval - (config.SinceBoot() - a.Begun) // a later try has the grid that was asked for
+	create := store.Creation{Version: a.Version, Timer: a.Timer, DueIn: due, BodyHash: a.BodyHash}
 	skew := config.Skew.Of(a.Timer.Interval, a.Timer.ReplicationFactor)
-	w.Offset = t.Offset(skew)
 	switch {
 	case !t.Home:
-		w.Kind, w.Offset = store.WriteOnto, shard.Place{}.Offset(skew)
+		return store.Update(to, create, shard.Place{}.Offset(skew))
 	case a.anew:
-		w.Kind = store.WriteAnew
+		return store.Admit(to, create, t.Offset(skew))
 	case a.BodyHash != "":
-		w.Kind = store.WriteOnce
+		return store.CreateOnce(to, create, t.Offset(skew))
 	}
-	return w
+	return store.Put(to, create, t.Offset(skew))
 }
 
 // take takes the answers to what was planned.

@@ -138,25 +138,19 @@ func holders(found []finding) (all []shard.Place) {
 // moment ago.
 func (k *Keeper) CopyOf(read *store.ReadResult, to shard.Place) store.Write {
 	r := &read.Record
-	w := store.Write{
-		Kind: store.WriteLive, Shard: to.Shard.Name, Key: r.ID.Key, State: r.State, RF: r.ID.RF, Rank: to.Rank,
-		Life: to.TombLife(k.config), Keep: to.KeepFor(k.config), BodyHash: r.BodyHash, Failure: r.Failure, LeftOut: r.LeftOut,
-	}
 	if r.State.Ended {
-		w.Kind, w.Away, w.Failure, w.LeftOut = store.WriteGone, r.Away, store.Failure{}, 0
-		return w
+		end := to.Tombstone(k.config, r.State, r.BodyHash)
+		end.Away = r.Away
+		return store.End(to.Copy(r.ID), end)
 	}
-	w.Timer, w.DueIn = &r.Timer, read.DueIn
-	w.Offset, w.Retry = k.looksFrom(read, to)
-	return w
+	offset, retry := k.looksFrom(read, to)
+	return store.Copy(to.Copy(r.ID), r, store.Times{DueIn: read.DueIn, Offset: offset, Retry: retry})
 }
 
 // EndOf is the write that tells a copy at a place of the end that was read elsewhere. It
 // makes nothing where nothing is.
-func (k *Keeper) EndOf(read *store.ReadResult, to shard.Place) store.Write {
-	w := k.CopyOf(read, to)
-	w.Kind, w.Away = store.WriteBury, nil
-	return w
+func (k *Keeper) EndOf(r *store.Record, to shard.Place) store.Write {
+	return store.EndExisting(to.Copy(r.ID), to.Tombstone(k.config, r.State, r.BodyHash))
 }
 
 // looksFrom is how long after its pops a copy at a place is looked at, and when it is

@@ -172,7 +172,7 @@ func (k *Keeper) repairOne(ctx context.Context, r *repair, found []finding, newe
 		}
 		w := k.CopyOf(&newest.ReadResult, f.Place)
 		if newest.Record.State.Ended {
-			w = k.EndOf(&newest.ReadResult, f.Place)
+			w = k.EndOf(&newest.Record, f.Place)
 		}
 		if k.store.Tell(ctx, f.Shard.Name, []store.Write{w})[0].Err != nil {
 			f.Shard.Answers.Outage.Missed()

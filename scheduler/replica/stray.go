@@ -155,12 +155,23 @@ func (sw *sweep) askHomes(ctx context.Context, all []*stray) {
 
 // rankAt gives a copy of the timer the rank that is its shard's now.
 func (s *stray) rankAt(p shard.Place) store.Write {
+	offset, retry := s.k.looksFrom(&s.ReadResult, p)
+	return store.Rank(p.Copy(s.Record.ID), &s.Record, offset, retry)
+}
+
+// writeTo brings a home up to the copy.
+func (s *stray) writeTo(p lag) store.Write {
 	r := &s.Record
-	w := store.Write{
-		Kind: store.WriteRank, Shard: p.Shard.Name, Key: r.ID.Key, State: r.State, RF: max(r.ID.RF, 1), Rank: p.Rank, Timer: &r.Timer,
+	if !r.State.Ended {
+		return s.k.CopyOf(&s.ReadResult, p.Place)
 	}
-	w.Offset, w.Retry = s.k.looksFrom(&s.ReadResult, p)
-	return w
+	end := p.Tombstone(s.k.config, r.State, r.BodyHash)
+	end.Life, end.Away = s.LookIn, r.Away
+	if p.missing {
+		return store.End(p.Copy(r.ID), end)
+	}
+	// If nothing is there by now, the copy has just been lost, and must not look as if it had been told.
+	return store.EndExisting(p.Copy(r.ID), end)
 }
 
 // bringHome makes the homes that are behind what the copies are, and has the others
@@ -175,14 +186,7 @@ func (sw *sweep) bringHome(ctx context.Context, all []*stray) {
 			writes[p.Shard], about[p.Shard] = append(writes[p.Shard], s.rankAt(p)), append(about[p.Shard], s)
 		}
 		for _, p := range s.behind {
-			w := sw.k.CopyOf(&s.ReadResult, p.Place)
-			if s.Record.State.Ended {
-				w.Life = s.LookIn
-				if !p.missing { // if it is now, it has just been lost, and must not look as if it had been told
-					w.Kind = store.WriteBury
-				}
-			}
-			writes[p.Shard], about[p.Shard] = append(writes[p.Shard], w), append(about[p.Shard], s)
+			writes[p.Shard], about[p.Shard] = append(writes[p.Shard], s.writeTo(p)), append(about[p.Shard], s)
 		}
 	}
 	for to, batch := range writes {
@@ -201,27 +205,22 @@ func (sw *sweep) settleDown(ctx context.Context, all []*stray) (clean bool) {
 	clean = true
 	var writes []store.Write
 	for _, s := range all {
-		r := &s.Record
-		w := store.Write{Shard: sw.shard.Name, Key: r.ID.Key, State: r.State, RF: max(r.ID.RF, 1), Rank: s.own.Rank}
+		r, to := &s.Record, s.own.Copy(s.Record.ID)
 		switch {
 		case s.over.Version != 0:
-			w.Kind, w.State = store.WriteBury, s.over
-			w.Life, w.Keep = s.own.TombLife(sw.k.config), s.own.KeepFor(sw.k.config)
+			writes = append(writes, store.EndExisting(to, s.own.Tombstone(sw.k.config, s.over, "")))
 		case s.stays:
 			clean = false
-			continue
 		case s.forsaken():
-			w.Kind = store.WriteDrop
+			writes = append(writes, store.Drop(to, r.State))
 		case !s.own.Home:
-			w.Kind = store.WriteLeave
-		case r.Rank != s.own.Rank && !r.State.Ended:
-			if w = s.rankAt(s.own); s.busy {
-				w.Offset, w.Retry = s.LookIn-s.DueIn, 0 // as it is: nobody has looked whether there are better ones
-			}
+			writes = append(writes, store.Leave(to, r.State))
+		case r.Rank == s.own.Rank || r.State.Ended:
+		case s.busy: // nobody has looked whether there are better copies
+			writes = append(writes, store.Rank(to, r, s.LookIn-s.DueIn, 0))
 		default:
-			continue
+			writes = append(writes, s.rankAt(s.own))
 		}
-		writes = append(writes, w)
 	}
 	if len(writes) == 0 {
 		return clean

@@ -331,9 +331,7 @@ func (a *attempt) withdraw(all bool) {
 		t := &a.targets[i]
 		stored := t.progress == told && t.Home && (t.answer.New || all && accepted(t.answer.Status))
 		if stored || !all && t.progress == untold && t.tried && !t.Shard.Away() {
-			w := a.writeTo(t)
-			w.Kind, w.Timer = store.WriteDrop, nil
-			writes = append(writes, w)
+			writes = append(writes, store.Drop(t.Copy(a.ID), timer.State{Version: a.Version, Seq: 1}))
 		}
 	}
 	if len(writes) == 0 {

@@ -31,20 +31,18 @@ func (p Place) Offset(skew time.Duration) time.Duration {
 	return time.Duration(p.Rank)*skew + skew/2
 }
 
-// TombLife is how long a tombstone stays there.
-func (p Place) TombLife(config *settings.Config) time.Duration {
-	if p.Home || p.soon {
-		return config.TombLife
+// Tombstone is the end of a timer as the place remembers the end.
+func (p Place) Tombstone(config *settings.Config, state timer.State, bodyHash string) store.Tombstone {
+	t := store.Tombstone{State: state, Life: config.TombLife, Keep: config.IdempotencyLife, BodyHash: bodyHash}
+	if !p.Home && !p.soon {
+		t.Life, t.Keep = min(t.Life, timing.NonOwnerTombLife), min(t.Keep, timing.NonOwnerTombLife)
 	}
-	return min(config.TombLife, timing.NonOwnerTombLife)
+	return t
 }
 
-// KeepFor is how long what an idempotency key remembers stays there.
-func (p Place) KeepFor(config *settings.Config) time.Duration {
-	if p.Home || p.soon {
-		return config.IdempotencyLife
-	}
-	return min(config.IdempotencyLife, timing.NonOwnerTombLife)
+// Copy names the copy of a timer there.
+func (p Place) Copy(id timer.ID) store.Target {
+	return store.Target{Shard: p.Shard.Name, Key: id.Key, RF: id.RF, Rank: p.Rank}
 }
 
 // Places are where the copies of a timer belong, in rank order, and then where
