@@ -5,12 +5,12 @@ func sweepBugs() []bug {
 	return []bug{
 		{
 			Name: "sweep-copies-what-fires", What: "The sweep copies timers that are about to fire, or firing.",
-			Edits: []edit{{"(*sweep).strayOf", "", "s.busy = read.Leased || !state.Ended && (", "s.busy = state == nil && ("}},
+			Edits: []edit{{"(*sweep).strayOf", "", "s.busy = s.aboutToFire(", "s.busy = false && s.aboutToFire("}},
 			Hints: []hint{{Package: "scheduler", Run: "TestTheSweepLeavesAloneWhatIsAboutToFire", Own: true}},
 		},
 		{
 			Name: "sweep-removes-too-early", What: "The sweep removes a copy though an owner has not acknowledged its copy.",
-			Edits: []edit{{"(*sweep).bringHome", "", "about[to][i].stays = true", "about[to][i].stays = false"}},
+			Edits: []edit{{"(*sweep).bringHome", "", "about[i].stays = true", "about[i].stays = false"}},
 			Hints: []hint{{Package: "scheduler", Run: "TestTheSweepRemovesNoCopyThatTheOwnerLacks", Own: true}},
 		},
 		{

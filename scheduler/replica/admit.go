@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
+	"chronos/scheduler/shard"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 	"chronos/scheduler/timing"
@@ -86,15 +88,15 @@ func (k *Keeper) confirm(ctx context.Context, doubtful []*Admission) (free []*Ad
 		return nil
 	}
 	var ends []store.Write
-	for i, found := range k.findAll(ctx, doubtful) {
-		a, newest := doubtful[i], newestOf(found)
-		a.weigh(found)
+	for i, c := range k.findAll(ctx, doubtful) {
+		a := doubtful[i]
+		a.weigh(&c)
 		switch {
 		case a.Standing == StandingNew:
 			free = append(free, a)
-			ends = append(ends, k.endsOf(found, newest)...)
-		case a.Standing == StandingAgain && !newest.Record.State.Ended:
-			k.confirmCopies(a, found, newest)
+			ends = append(ends, k.endsOf(&c)...)
+		case a.Standing == StandingAgain && !c.newest.Record.State.Ended:
+			k.confirmCopies(a, &c)
 		}
 	}
 	if len(ends) > 0 {
@@ -105,10 +107,10 @@ func (k *Keeper) confirm(ctx context.Context, doubtful []*Admission) (free []*Ad
 
 // endsOf tell the copies that don't know it that their timer is over, unless somebody is
 // at them, who will find out.
-func (k *Keeper) endsOf(found []finding, newest *finding) (ends []store.Write) {
-	for i := range found {
-		if f := &found[i]; f.there() && !f.Record.State.Ended && !f.Leased {
-			ends = append(ends, k.EndOf(&newest.Record, f.Place))
+func (k *Keeper) endsOf(c *comparison) (ends []store.Write) {
+	for f := range each(c.copies) {
+		if f.there() && !f.Record.State.Ended && !f.Leased {
+			ends = append(ends, k.EndOf(&c.newest.Record, f.Place))
 		}
 	}
 	return ends
@@ -116,17 +118,23 @@ func (k *Keeper) endsOf(found []finding, newest *finding) (ends []store.Write) {
 
 // confirmCopies holds what was stored before to what is asked of what is stored now: it
 // may be that whoever stored it could not tell all.
-func (k *Keeper) confirmCopies(a *Admission, found []finding, newest *finding) {
-	copies := 0
-	for i := range found {
-		if r := &found[i].Record; !r.State.Ended && r.State.Version == newest.Record.State.Version {
+func (k *Keeper) confirmCopies(a *Admission, c *comparison) {
+	copies, newest := 0, &c.newest.Record
+	for f := range each(c.copies) {
+		if f.Record.State.Version == newest.State.Version {
 			copies++
 		}
 	}
-	if behind := behindOwners(found, newest); len(behind) > 0 {
-		k.repairs.add(newest.Record.ID, newest.Record.State.Version, behind)
+	var behind []*shard.Shard
+	for _, f := range c.behind() {
+		if f.Home {
+			behind = append(behind, f.Shard)
+		}
 	}
-	if want := min(k.config.MinCopies, newest.Record.ID.RF, len(k.store.Rank(a.Key))); copies < want {
+	if len(behind) > 0 {
+		k.repairs.add(newest.ID, newest.State.Version, behind)
+	}
+	if want := min(k.config.MinCopies, newest.ID.RF, len(k.store.Rank(a.Key))); copies < want {
 		a.Standing, a.Err = StandingUnknown, fmt.Errorf("%w: timer %s has %d copies, and CHRONOS_MIN_COPIES asks for %d", timer.ErrUnavailable, a.Key, copies, want)
 	}
 }
@@ -134,29 +142,26 @@ func (k *Keeper) confirmCopies(a *Admission, found []finding, newest *finding) {
 // Known finds out how the timers stand.
 func (k *Keeper) Known(ctx context.Context, all []Admission) {
 	if err := k.store.Writable(); err != nil {
-		for i := range all {
-			all[i].Standing, all[i].Err = StandingUnknown, err
+		for a := range each(all) {
+			a.Standing, a.Err = StandingUnknown, err
 		}
 		return
 	}
-	open := make([]*Admission, len(all))
-	for i := range all {
-		open[i] = &all[i]
-	}
-	for i, found := range k.findAll(ctx, open) {
-		open[i].weigh(found)
+	open := slices.AppendSeq(make([]*Admission, 0, len(all)), each(all))
+	for i, c := range k.findAll(ctx, open) {
+		open[i].weigh(&c)
 	}
 }
 
 // findAll reads all copies of the timers.
-func (k *Keeper) findAll(ctx context.Context, all []*Admission) [][]finding {
+func (k *Keeper) findAll(ctx context.Context, all []*Admission) []comparison {
 	ctx, cancel := k.config.Awake.WithTimeout(ctx, timing.RoundPatience)
 	defer cancel()
 	ids := make([]timer.ID, len(all))
 	for i, a := range all {
 		ids[i] = a.id()
 	}
-	return k.findMany(ctx, ids)
+	return k.compare(ctx, ids)
 }
 
 func (a *Admission) id() timer.ID {
@@ -165,15 +170,15 @@ func (a *Admission) id() timer.ID {
 
 // weigh takes what the copies say of it. The newest counts, since the others may have
 // missed something; but what is over is remembered by whichever it was told to.
-func (a *Admission) weigh(found []finding) {
+func (a *Admission) weigh(c *comparison) {
 	a.Standing, a.Err = StandingUnknown, fmt.Errorf("%w: all shards of timer %s are silent", timer.ErrUnavailable, a.Key)
-	newest, heard := newestOf(found), false
-	for i := range found {
-		switch f := &found[i]; {
+	heard := false
+	for f := range each(c.copies) {
+		switch {
 		case f.Record.State.Ended && f.Record.BodyHash == a.Origin:
 			a.Standing, a.Err = StandingAgain, nil
 			return
-		case f.there() || errors.Is(f.Err, timer.ErrNotFound):
+		case f.answered():
 			heard = true
 		default:
 			a.Err = f.Err
@@ -181,9 +186,9 @@ func (a *Admission) weigh(found []finding) {
 	}
 	switch {
 	case !heard:
-	case newest == nil || newest.Record.State.Ended:
+	case c.newest == nil || c.newest.Record.State.Ended:
 		a.Standing, a.Err = StandingNew, nil
-	case newest.Record.BodyHash == a.Origin:
+	case c.newest.Record.BodyHash == a.Origin:
 		a.Standing, a.Err = StandingAgain, nil
 	default:
 		a.Standing, a.Err = StandingDuplicate, nil
@@ -196,8 +201,7 @@ func (k *Keeper) Remember(ctx context.Context, all []Admission) {
 	defer cancel()
 	var writes []store.Write
 	var of []*Admission
-	for i := range all {
-		a := &all[i]
+	for a := range each(all) {
 		a.Err = fmt.Errorf("%w: all shards of timer %s are silent", timer.ErrUnavailable, a.Key)
 		id := a.id()
 		// As old as can be: it says nothing of a timer of the key, and a copy elsewhere of
@@ -211,20 +215,15 @@ func (k *Keeper) Remember(ctx context.Context, all []Admission) {
 		}
 	}
 	for try := 0; len(writes) > 0 && try < maxWriteTries; try++ {
-		writes, of = k.rememberAbove(ctx, writes, of)
-	}
-}
-
-// rememberAbove writes that down, and returns what has to go above what is over there.
-func (k *Keeper) rememberAbove(ctx context.Context, writes []store.Write, of []*Admission) (above []store.Write, whose []*Admission) {
-	for i, written := range k.merge(ctx, writes) {
-		w, a := writes[i], of[i]
-		switch {
-		case written.Status == store.WriteNewer:
-			above, whose = append(above, w.At(written.State.Version.Above(k.shards.NextTag()))), append(whose, a)
-		case written.Err == nil || a.Err != nil:
-			a.Err = written.Err
+		above, whose := writes[:0], of[:0]
+		for i, written := range k.merge(ctx, writes) {
+			switch a := of[i]; {
+			case written.Status == store.WriteNewer: // the note has to go above what is over there
+				above, whose = append(above, writes[i].At(written.State.Version.Above(k.shards.NextTag()))), append(whose, a)
+			case written.Err == nil || a.Err != nil:
+				a.Err = written.Err
+			}
 		}
+		writes, of = above, whose
 	}
-	return above, whose
 }

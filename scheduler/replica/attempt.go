@@ -95,14 +95,13 @@ func (a *attempt) begin(places []shard.Place) {
 // that is gone need not be told.
 func (a *attempt) plan(writes []store.Write) []store.Write {
 	a.targets = slices.DeleteFunc(a.targets, func(t target) bool { return t.progress != told && t.Vanished() })
-	for i := range a.targets {
-		if t := &a.targets[i]; t.progress == toTell && t.Shard.Away() {
+	for t := range each(a.targets) {
+		if t.progress == toTell && t.Shard.Away() {
 			t.progress, t.answer = untold, store.Written{Err: fmt.Errorf("%w: shard %s is silent", timer.ErrUnavailable, t.Shard.Name)}
 		}
 	}
 	owners := slices.ContainsFunc(a.targets, func(t target) bool { return t.progress == toTell && t.Home })
-	for i := range a.targets {
-		t := &a.targets[i]
+	for t := range each(a.targets) {
 		if t.progress != toTell || !t.Home && (owners || !a.toldOwner()) {
 			continue
 		}
@@ -142,16 +141,16 @@ func (a *attempt) planNames(writes []store.Write) []store.Write {
 		return writes
 	}
 	a.unheard = a.unheard[:0:0]
-	for i := range a.targets {
-		if t := &a.targets[i]; t.progress == untold {
+	for t := range each(a.targets) {
+		if t.progress == untold {
 			a.unheard = append(a.unheard, store.Away{Shard: t.Shard.Name, Rank: t.Rank})
 		}
 	}
 	if len(a.unheard) == 0 {
 		return writes
 	}
-	for i := range a.targets {
-		if t := &a.targets[i]; t.stored() && !t.named {
+	for t := range each(a.targets) {
+		if t.stored() && !t.named {
 			t.named = true
 			writes = a.send(t, sentNames, a.writeTo(t), writes)
 		}
@@ -165,8 +164,8 @@ func (a *attempt) planLooks(writes []store.Write) []store.Write {
 	if !a.contested() {
 		return writes
 	}
-	for i := range a.targets {
-		if t := &a.targets[i]; t.stored() && !t.passed && !t.looked {
+	for t := range each(a.targets) {
+		if t.stored() && !t.passed && !t.looked {
 			t.looked = true
 			writes = a.send(t, sentLook, a.lookAt(t), writes)
 		}
@@ -208,8 +207,7 @@ func (a *attempt) writeTo(t *target) store.Write {
 // take takes the answers to what was planned.
 func (a *attempt) take(answers []store.Written) {
 	i := 0
-	for k := range a.targets {
-		t := &a.targets[k]
+	for t := range each(a.targets) {
 		if t.progress != asked {
 			continue
 		}
@@ -233,8 +231,8 @@ func (a *attempt) take(answers []store.Written) {
 		}
 	}
 	if a.settled() {
-		for k := range a.targets { // there is nothing to tell the others
-			if t := &a.targets[k]; t.progress == toTell {
+		for t := range each(a.targets) { // there is nothing to tell the others
+			if t.progress == toTell {
 				t.progress, t.answer.Status = told, store.WriteNone
 			}
 		}
@@ -251,8 +249,7 @@ func (a *attempt) settled() bool {
 func (a *attempt) again(above timer.Version) {
 	a.above = above
 	a.decided, a.unheard = a.BodyHash == "", nil
-	for i := range a.targets {
-		t := &a.targets[i]
+	for t := range each(a.targets) {
 		t.progress, t.answer = toTell, store.Written{}
 		t.named, t.looked, t.passed = false, false, false
 	}

@@ -42,7 +42,7 @@ func (sw *sweep) lookAgain(ctx context.Context) {
 		for _, s := range all {
 			if quiet && s.uneven() && s.Record.State == sw.doubts[s.Record.ID.Key] {
 				found++
-				sw.k.unexpected.Log(sw.shard.Log, unexpectedLine, "timer", s.Record.ID.String(), "missing", s.absent, "behind", len(s.behind), "over", s.over.Version != 0, "home", s.own.Home)
+				sw.k.unexpected.Log(sw.shard.Log, unexpectedLine, "timer", s.Record.ID.String(), "behind", len(s.behind()), "over", s.over.Version != 0, "home", s.Home)
 			}
 		}
 		sw.k.swept.WithLabelValues(sw.shard.Name, "unexpected").Add(float64(found))
@@ -72,8 +72,8 @@ func (s *stray) uneven() bool {
 	switch {
 	case s.over.Version != 0:
 		return true
-	case s.busy, s.stays, s.Record.State.Ended && s.own.Home:
+	case s.busy, s.stays, s.Record.State.Ended && s.Home:
 		return false
 	}
-	return len(s.behind) > 0 || !s.own.Home || s.Record.Rank != s.own.Rank && !s.Record.State.Ended
+	return len(s.behind()) > 0 || !s.Home || s.Record.Rank != s.Rank && !s.Record.State.Ended
 }

@@ -41,8 +41,7 @@ func (a *attempt) contested() bool {
 		return false
 	}
 	taken, refused := false, false
-	for i := range a.targets {
-		t := &a.targets[i]
+	for t := range each(a.targets) {
 		taken = taken || t.stored()
 		refused = refused || t.progress == told && t.answer.Status == store.WriteNewer && t.answer.State.Version > a.Version && !a.ends(t)
 	}

@@ -21,8 +21,8 @@ func (k *Keeper) recall(ctx context.Context, open []*attempt) {
 	var looks []store.Write
 	var of []*target
 	for _, a := range open {
-		for k := range a.targets {
-			if t := &a.targets[k]; a.recalls(t) {
+		for t := range each(a.targets) {
+			if a.recalls(t) {
 				looks = append(looks, a.lookAt(t))
 				of = append(of, t)
 			}
@@ -55,20 +55,14 @@ func (a *attempt) recalls(t *target) bool {
 
 // sent reports whether something was written.
 func (a *attempt) sent() bool {
-	for i := range a.targets {
-		if a.targets[i].tried {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(a.targets, func(t target) bool { return t.tried })
 }
 
 // remember takes the answers. The newest copy that knows of the create decides: the create
 // is a repeat. An owner that did not answer is not waited for once more.
 func (a *attempt) remember(heard map[*target]*store.Written) {
 	var newest *target
-	for k := range a.targets {
-		t := &a.targets[k]
+	for t := range each(a.targets) {
 		switch there := heard[t]; {
 		case there == nil:
 		case there.Err != nil && t.Home:
@@ -84,8 +78,7 @@ func (a *attempt) remember(heard map[*target]*store.Written) {
 		}
 		return
 	}
-	for k := range a.targets {
-		t := &a.targets[k]
+	for t := range each(a.targets) {
 		t.progress, t.answer = told, store.Written{Status: store.WriteNone}
 	}
 	newest.answer = *heard[newest]
@@ -99,8 +92,7 @@ func (a *attempt) formerOwnerAnswered(heard map[*target]*store.Written) bool {
 	former := a.k.store.Formerly(a.ID.Key)
 	former = former[:min(a.ID.RF, len(former))]
 	silent := false
-	for k := range a.targets {
-		t := &a.targets[k]
+	for t := range each(a.targets) {
 		if !slices.Contains(former, t.Shard.Name) {
 			continue
 		}
@@ -115,8 +107,7 @@ func (a *attempt) formerOwnerAnswered(heard map[*target]*store.Written) bool {
 
 // refuse ends a try before anything was written.
 func (a *attempt) refuse() {
-	for k := range a.targets {
-		t := &a.targets[k]
+	for t := range each(a.targets) {
 		t.progress = untold
 		t.answer = store.Written{Err: fmt.Errorf("%w: no shard has answered that knows of creates before the shards changed", timer.ErrUnavailable)}
 	}

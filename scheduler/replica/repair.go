@@ -2,7 +2,6 @@ package replica
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -123,59 +122,38 @@ func (k *Keeper) repairAll(ctx context.Context, due []repair) {
 		ids[i] = due[i].id
 	}
 	doubtful := k.store.Writable() != nil
-	for i, found := range k.findMany(ctx, ids) {
+	var writes []store.Write
+	var to []*shard.Shard
+	for i, c := range k.compare(ctx, ids) {
 		r := &due[i]
-		newest := newestOf(found)
 		switch {
 		case doubtful:
 			r.leave()
-		case newest == nil && allRead(found):
+		case c.newest == nil && c.unanswered() == nil:
 			// The timer is over.
-		case newest == nil || newest.Record.State.Version < r.version:
+		case c.newest == nil || c.newest.Record.State.Version < r.version:
 			r.leave()
-		case newest.Record.State.Version > r.version:
+		case c.newest.Record.State.Version > r.version:
 			// The newer write has told the owners, or has a repair of its own.
-		case k.aboutToFire(found):
+		case slices.ContainsFunc(c.copies, func(f finding) bool { return f.there() && f.aboutToFire(k.config.Skew) }):
 			if r.tries++; r.tries < maxRepairTries {
 				k.repairs.put(*r)
 			}
 		default:
-			k.repairOne(ctx, r, found, newest)
+			for f := range each(c.copies) {
+				switch {
+				case !f.Home || !slices.Contains(r.missed, f.Shard):
+				case !f.answered():
+					f.Shard.Answers.Outage.Missed()
+				case f.lacks(c.newest.Record.State) && (f.there() || !c.newest.Record.State.Ended):
+					writes, to = append(writes, k.fix(c.newest, f.Place)), append(to, f.Shard)
+				}
+			}
 		}
 	}
-}
-
-// allRead reports whether every place has said what it has.
-func allRead(found []finding) bool {
-	return !slices.ContainsFunc(found, func(f finding) bool { return !f.there() && !errors.Is(f.Err, timer.ErrNotFound) })
-}
-
-// aboutToFire reports whether a copy is leased, or soon will be.
-func (k *Keeper) aboutToFire(found []finding) bool {
-	return slices.ContainsFunc(found, func(f finding) bool {
-		return f.there() && !f.Record.State.Ended && (f.Leased || f.soon(k.config.Skew))
-	})
-}
-
-func (k *Keeper) repairOne(ctx context.Context, r *repair, found []finding, newest *finding) {
-	for i := range found {
-		f := &found[i]
-		if !f.Home || !slices.Contains(r.missed, f.Shard) {
-			continue
-		}
-		if !f.there() && !errors.Is(f.Err, timer.ErrNotFound) {
-			f.Shard.Answers.Outage.Missed()
-			continue
-		}
-		if !f.behind(newest.Record.State) {
-			continue
-		}
-		w := k.CopyOf(&newest.ReadResult, f.Place)
-		if newest.Record.State.Ended {
-			w = k.EndOf(&newest.Record, f.Place)
-		}
-		if k.store.Tell(ctx, f.Shard.Name, []store.Write{w})[0].Err != nil {
-			f.Shard.Answers.Outage.Missed()
+	for i, answer := range k.tell(ctx, writes) {
+		if answer.Err != nil {
+			to[i].Answers.Outage.Missed()
 		}
 	}
 }
@@ -200,29 +178,4 @@ func (k *Keeper) LeaveRepairs(ctx context.Context) {
 			sh.Log.Warn("the shard could not be told that it has missed writes", "writes", len(left), "err", err)
 		}
 	}
-}
-
-// behindOwners are the owners whose copy is older than the newest, or missing.
-func behindOwners(found []finding, newest *finding) (all []*shard.Shard) {
-	for i := range found {
-		if f := &found[i]; f.Home && f.behind(newest.Record.State) {
-			all = append(all, f.Shard)
-		}
-	}
-	return all
-}
-
-// behind reports whether the copy should be brought up to a state: a copy that is
-// there and older, or that an owner lacks though the timer is not over.
-func (f *finding) behind(state timer.State) bool {
-	if f.there() {
-		return f.Record.State.Compare(state) < 0
-	}
-	return errors.Is(f.Err, timer.ErrNotFound) && f.Home && !state.Ended
-}
-
-// soon reports whether the timer's first copy is due soon.
-func (f *finding) soon(skew store.Skew) bool {
-	asked := &f.Record.Timer
-	return f.LookIn-f.Offset(skew.Of(asked.Interval, f.Record.ID.RF)) < timing.DueSoon
 }

@@ -3,31 +3,22 @@ package replica
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"chronos/scheduler/shard"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
-	"chronos/scheduler/timing"
 )
 
 // stray is a copy on the way to where it belongs.
 type stray struct {
-	store.ReadResult
-	k      *Keeper
-	own    shard.Place
-	homes  []shard.Place
-	behind []lag         // those that are to be brought up
-	waits  []shard.Place // those that wait longer than they are to, while this copy is to go
-	over   timer.State   // that the timer has ended with elsewhere, which this copy doesn't know; zero if it hasn't
-	busy   bool          // it is about to fire, or firing
-	stays  bool          // for now
-	absent int           // homes that have nothing of the timer
-}
-
-// lag is a home that is behind, or has nothing of the timer.
-type lag struct {
-	shard.Place
-	missing bool
+	finding
+	comparison // with the other owners' copies, of which the state alone is known; newest is this copy
+	k          *Keeper
+	waits      []shard.Place // owners whose copies wait longer than they are to, while this copy is to go
+	over       timer.State   // with which the timer has ended elsewhere, unknown to this copy; zero if the timer has not
+	busy       bool          // about to fire, or firing
+	stays      bool          // for now
 }
 
 // sweepKeys brings some timers of the shard where they belong, and reports whether
@@ -46,7 +37,7 @@ func (sw *sweep) read(ctx context.Context, keys []string) (all []*stray, clean b
 		spots[i] = store.Spot{Shard: sw.shard.Name, Key: key}
 	}
 	clean = true
-	for i, read := range sw.k.store.Read(ctx, spots) {
+	for _, read := range sw.k.store.Read(ctx, spots) {
 		switch {
 		case errors.Is(read.Err, timer.ErrNotFound) && read.Record.State.Version == 0:
 			continue // it is gone
@@ -54,36 +45,28 @@ func (sw *sweep) read(ctx context.Context, keys []string) (all []*stray, clean b
 			clean = false
 			continue
 		}
-		read.Record.ID.Key = keys[i]
 		bytes += read.Record.Timer.Size()
 		all = append(all, sw.strayOf(read))
 	}
 	sw.k.swept.WithLabelValues(sw.shard.Name, "seen").Add(float64(len(keys)))
-	sw.askHomes(ctx, all)
+	sw.askOwners(ctx, all)
 	return all, clean, bytes
 }
 
-// strayOf looks where a copy belongs. What is about to fire, or firing, brings its
-// other copies up itself. So does one that waits for a better copy's callback, and is
-// looked at after that.
+// strayOf looks where a copy belongs.
 func (sw *sweep) strayOf(read store.ReadResult) *stray {
 	id := read.Record.ID
-	s := &stray{ReadResult: read, k: sw.k, own: shard.Place{Shard: sw.shard, Rank: read.Record.Rank}}
+	s := &stray{finding: finding{shard.Place{Shard: sw.shard, Rank: read.Record.Rank}, read}, k: sw.k}
 	for _, p := range sw.k.shards.Homes(timer.ID{Key: id.Key, RF: max(id.RF, 1)}) {
 		if p.Shard == sw.shard {
-			s.own = p
+			s.Place = p
 		} else {
-			s.homes = append(s.homes, p)
+			s.copies = append(s.copies, finding{Place: p})
 		}
 	}
-	asked := &read.Record.Timer
-	offset := s.own.Offset(sw.k.config.Skew.Of(asked.Interval, id.RF))
-	state := &read.Record.State
-	s.busy = read.Leased || !state.Ended && (read.LookIn-offset < timing.DueSoon || state.Attempt == 0 && read.DueIn < timing.DueSoon)
-	if sw.k.store.Lost(sw.shard.Name) {
-		s.busy = false // nothing fires there
-	}
-	s.stays = s.busy && !s.own.Home
+	s.newest = &s.finding
+	s.busy = s.aboutToFire(sw.k.config.Skew) && !sw.k.store.Lost(sw.shard.Name) // where nothing fires
+	s.stays = s.busy && !s.Home
 	return s
 }
 
@@ -91,63 +74,55 @@ func (sw *sweep) strayOf(read store.ReadResult) *stray {
 // waited for it when its timer ended, so a timer that no other owner knows is over (rule
 // "tombstones outlive what was missed").
 func (s *stray) forsaken() bool {
-	return s.k.store.Lost(s.own.Shard.Name) && s.Record.ID.RF > 1 && !s.stays && len(s.homes) > 0 && s.absent == len(s.homes)
+	return s.k.store.Lost(s.Shard.Name) && s.Record.ID.RF > 1 && !s.stays && len(s.copies) > 0 &&
+		!slices.ContainsFunc(s.copies, func(f finding) bool { return f.there() })
 }
 
-// askHomes finds out which of the other homes are behind, and whether any is ahead
+// askOwners finds out which of the other owners are behind, and whether any is ahead
 // because the timer is over: nobody would tell this copy so again. What is newer and
 // lives is brought here from there.
-func (sw *sweep) askHomes(ctx context.Context, all []*stray) {
+func (sw *sweep) askOwners(ctx context.Context, all []*stray) {
 	type question struct {
-		to     *shard.Shard
 		about  []*stray
-		places []shard.Place
+		copies []*finding
 		states []store.KeyState
 	}
-	var questions []*question
-	by := map[*shard.Shard]*question{}
+	questions := map[*shard.Shard]*question{}
 	for _, s := range all {
-		if s.busy {
-			continue
-		}
-		for _, p := range s.homes {
-			if p.Shard.Away() { // the question would use up the time of the whole page
+		for f := range each(s.copies) {
+			switch {
+			case s.busy:
+				continue
+			case f.Shard.Away(): // the question would use up the time of the whole page
 				s.stays = true
 				continue
+			case questions[f.Shard] == nil:
+				questions[f.Shard] = &question{}
 			}
-			q := by[p.Shard]
-			if q == nil {
-				q = &question{to: p.Shard}
-				by[p.Shard], questions = q, append(questions, q)
+			q, state := questions[f.Shard], store.KeyState{Key: s.Record.ID.Key, State: s.Record.State}
+			if !s.Home {
+				state.RankFrom = f.Rank + 1
 			}
-			q.about, q.places = append(q.about, s), append(q.places, p)
-			state := store.KeyState{Key: s.Record.ID.Key, State: s.Record.State}
-			if !s.own.Home {
-				state.RankFrom = p.Rank + 1
-			}
-			q.states = append(q.states, state)
+			f.Record.State = state.State // unless the answer says otherwise
+			q.about, q.copies, q.states = append(q.about, s), append(q.copies, f), append(q.states, state)
 		}
 	}
-	for _, q := range questions {
-		differences, err := sw.k.store.Ask(ctx, q.to.Name, q.states)
-		if err != nil {
-			for _, s := range q.about {
-				s.stays = true
-			}
-			continue
+	for to, q := range questions {
+		differences, err := sw.k.store.Ask(ctx, to.Name, q.states)
+		for i := range q.about {
+			q.about[i].stays = q.about[i].stays || err != nil
 		}
 		for _, d := range differences {
-			s := q.about[d.Index]
-			if d.Missing {
-				s.absent++
-			}
+			s, f := q.about[d.Index], q.copies[d.Index]
+			f.Record.State = d.State
 			switch {
-			case d.Missing || d.State.Compare(s.Record.State) < 0:
-				s.behind = append(s.behind, lag{q.places[d.Index], d.Missing})
+			case d.Missing:
+				f.Err = timer.ErrNotFound
+			case d.State.Compare(s.Record.State) < 0:
 			case d.State.Ended && d.State.Compare(s.over) > 0:
 				s.over = d.State
-			case !s.own.Home && d.State == s.Record.State:
-				s.waits = append(s.waits, q.places[d.Index])
+			case !s.Home && d.State == s.Record.State:
+				s.waits = append(s.waits, f.Place)
 			}
 		}
 	}
@@ -159,43 +134,42 @@ func (s *stray) rankAt(p shard.Place) store.Write {
 	return store.Rank(p.Copy(s.Record.ID), &s.Record, offset, retry)
 }
 
-// writeTo brings a home up to the copy.
-func (s *stray) writeTo(p lag) store.Write {
+// writeTo brings an owner up to the copy.
+func (s *stray) writeTo(f *finding) store.Write {
 	r := &s.Record
 	if !r.State.Ended {
-		return s.k.CopyOf(&s.ReadResult, p.Place)
+		return s.k.CopyOf(&s.ReadResult, f.Place)
 	}
-	end := p.Tombstone(s.k.config, r.State, r.BodyHash)
+	end := f.Tombstone(s.k.config, r.State, r.BodyHash)
 	end.Life, end.Away = s.LookIn, r.Away
-	if p.missing {
-		return store.End(p.Copy(r.ID), end)
+	if !f.there() {
+		return store.End(f.Copy(r.ID), end)
 	}
 	// If nothing is there by now, the copy has just been lost, and must not look as if it had been told.
-	return store.EndExisting(p.Copy(r.ID), end)
+	return store.EndExisting(f.Copy(r.ID), end)
 }
 
-// bringHome makes the homes that are behind what the copies are, and has the others
+// bringHome makes the owners that are behind what the copies are, and has the others
 // take the place of those that are to go.
 func (sw *sweep) bringHome(ctx context.Context, all []*stray) {
-	writes, about := map[*shard.Shard][]store.Write{}, map[*shard.Shard][]*stray{}
+	var writes []store.Write
+	var about []*stray
 	for _, s := range all {
-		if s.over.Version != 0 || s.Record.State.Ended && s.own.Home || s.forsaken() {
+		if s.over.Version != 0 || s.Record.State.Ended && s.Home || s.forsaken() {
 			continue // it is not to be made anew, or it is buried from here
 		}
 		for _, p := range s.waits { // only its own sweep would tell it so, maybe long after this copy has gone
-			writes[p.Shard], about[p.Shard] = append(writes[p.Shard], s.rankAt(p)), append(about[p.Shard], s)
+			writes, about = append(writes, s.rankAt(p)), append(about, s)
 		}
-		for _, p := range s.behind {
-			writes[p.Shard], about[p.Shard] = append(writes[p.Shard], s.writeTo(p)), append(about[p.Shard], s)
+		for _, f := range s.behind() {
+			writes, about = append(writes, s.writeTo(f)), append(about, s)
 		}
 	}
-	for to, batch := range writes {
-		for i, answer := range sw.k.store.Tell(ctx, to.Name, batch) {
-			if answer.Err != nil || answer.Status != store.WriteStored && answer.Status != store.WriteSame && answer.Status != store.WriteNewer {
-				about[to][i].stays = true
-			}
+	for i, answer := range sw.k.tell(ctx, writes) {
+		if answer.Err != nil || !accepted(answer.Status) && answer.Status != store.WriteNewer {
+			about[i].stays = true
 		}
-		sw.k.swept.WithLabelValues(to.Name, "brought").Add(float64(len(batch)))
+		sw.k.swept.WithLabelValues(writes[i].Shard, "brought").Inc()
 	}
 }
 
@@ -205,21 +179,21 @@ func (sw *sweep) settleDown(ctx context.Context, all []*stray) (clean bool) {
 	clean = true
 	var writes []store.Write
 	for _, s := range all {
-		r, to := &s.Record, s.own.Copy(s.Record.ID)
+		r, to := &s.Record, s.Copy(s.Record.ID)
 		switch {
 		case s.over.Version != 0:
-			writes = append(writes, store.EndExisting(to, s.own.Tombstone(sw.k.config, s.over, "")))
+			writes = append(writes, store.EndExisting(to, s.Tombstone(sw.k.config, s.over, "")))
 		case s.stays:
 			clean = false
 		case s.forsaken():
 			writes = append(writes, store.Drop(to, r.State))
-		case !s.own.Home:
+		case !s.Home:
 			writes = append(writes, store.Leave(to, r.State))
-		case r.Rank == s.own.Rank || r.State.Ended:
+		case r.Rank == s.Rank || r.State.Ended:
 		case s.busy: // nobody has looked whether there are better copies
 			writes = append(writes, store.Rank(to, r, s.LookIn-s.DueIn, 0))
 		default:
-			writes = append(writes, s.rankAt(s.own))
+			writes = append(writes, s.rankAt(s.Place))
 		}
 	}
 	if len(writes) == 0 {

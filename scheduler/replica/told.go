@@ -30,8 +30,8 @@ func (a *attempt) found() bool {
 // factor is the replication factor of the timer, as far as the answers say it.
 func (a *attempt) factor() int {
 	factor := max(a.ID.RF, 1)
-	for i := range a.targets {
-		if t := &a.targets[i]; t.progress == told && t.wasThere() {
+	for t := range each(a.targets) {
+		if t.progress == told && t.wasThere() {
 			factor = max(factor, t.answer.RF)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"chronos/scheduler/awake"
@@ -50,8 +51,8 @@ func (k *Keeper) WriteEach(ctx context.Context, wishes []Wish) []Answer {
 // writeAll carries out the attempts, together in each try, until all are over.
 func (k *Keeper) writeAll(ctx context.Context, attempts []attempt) {
 	if err := k.store.Writable(); err != nil {
-		for i := range attempts {
-			attempts[i].err = err
+		for a := range each(attempts) {
+			a.err = err
 		}
 		return
 	}
@@ -61,10 +62,7 @@ func (k *Keeper) writeAll(ctx context.Context, attempts []attempt) {
 		ctx, cancel = context.WithTimeout(ctx, timing.AnswerLimit)
 		defer cancel()
 	}
-	open := make([]*attempt, len(attempts))
-	for i := range attempts {
-		open[i] = &attempts[i]
-	}
+	open := slices.AppendSeq(make([]*attempt, 0, len(attempts)), each(attempts))
 	for n := 1; len(open) > 0; n++ {
 		for _, a := range open {
 			a.renew()
@@ -82,9 +80,9 @@ func (k *Keeper) writeAll(ctx context.Context, attempts []attempt) {
 		a.lose()
 	}
 	if took := k.config.SinceBoot() - begun; took > timing.AnswerLimit && k.shards.Several() {
-		for i := range attempts {
-			if attempts[i].err == nil {
-				attempts[i].err = fmt.Errorf("%w: it took %v to tell all copies", timer.ErrUnavailable, took.Round(time.Millisecond))
+		for a := range each(attempts) {
+			if a.err == nil {
+				a.err = fmt.Errorf("%w: it took %v to tell all copies", timer.ErrUnavailable, took.Round(time.Millisecond))
 			}
 		}
 	}
@@ -197,8 +195,8 @@ func (a *attempt) repair(v verdict) {
 	}
 	id := timer.ID{Key: a.ID.Key, RF: cmp.Or(a.ID.RF, v.first.answer.RF)}
 	var missed []*shard.Shard
-	for i := range a.targets {
-		if t := &a.targets[i]; t.progress == untold && t.Home && t.Rank < id.RF {
+	for t := range each(a.targets) {
+		if t.progress == untold && t.Home && t.Rank < id.RF {
 			missed = append(missed, t.Shard)
 		}
 	}
@@ -225,21 +223,20 @@ type verdict struct {
 func (a *attempt) tally() (v verdict) {
 	executed := a.unanswered
 	rf := a.ID.RF
-	for i := range a.targets {
-		executed = executed || accepted(a.targets[i].answer.Status)
-		rf = max(rf, a.targets[i].answer.RF)
+	for t := range each(a.targets) {
+		executed = executed || accepted(t.answer.Status)
+		rf = max(rf, t.answer.RF)
 	}
 	factor, found := a.factor(), a.found()
-	for i := range a.targets {
-		if t := &a.targets[i]; t.progress == untold {
+	for t := range each(a.targets) {
+		if t.progress == untold {
 			v.err, v.unheard = t.answer.Err, true
 			if !t.Home || a.owns(t, factor) || !found && t.Rank < timer.DefaultReplicationFactor {
 				v.unreached++
 			}
 		}
 	}
-	for i := range a.targets {
-		t := &a.targets[i]
+	for t := range each(a.targets) {
 		w := &t.answer
 		if t.progress != told {
 			continue
@@ -289,13 +286,12 @@ func (a *attempt) acknowledge(v verdict) timer.Receipt {
 	if a.Timer == nil || v.first == nil {
 		return r
 	}
-	var stored []shard.Place
-	for i := range a.targets {
-		if t := &a.targets[i]; t.progress == told && t.Home {
-			stored = append(stored, t.Place)
+	r.ID.Hint = 0
+	for t := range each(a.targets) {
+		if t.progress == told && t.Home {
+			r.ID.Hint |= t.Shard.Mask
 		}
 	}
-	r.ID.Hint = a.k.shards.HintOf(stored)
 	first := &v.first.answer
 	r.Due = first.Due
 	if !first.State.Ended {
@@ -312,7 +308,9 @@ func (a *attempt) replay(there *store.Written) {
 	}
 	id := timer.ID{Key: a.ID.Key, RF: there.RF}
 	homes := a.k.shards.Places(id)
-	id.Hint = a.k.shards.HintOf(homes)
+	for _, p := range homes {
+		id.Hint |= p.Shard.Mask
+	}
 	a.receipt = timer.Receipt{
 		ID: id, Due: there.Due, Copies: len(homes), Replayed: !a.unanswered || there.State.Version != a.Version,
 		Over: there.State.Ended,
@@ -327,8 +325,7 @@ func (a *attempt) replay(there *store.Written) {
 // can't be taken back is older than what comes next.
 func (a *attempt) withdraw(all bool) {
 	var writes []store.Write
-	for i := range a.targets {
-		t := &a.targets[i]
+	for t := range each(a.targets) {
 		stored := t.progress == told && t.Home && (t.answer.New || all && accepted(t.answer.Status))
 		if stored || !all && t.progress == untold && t.tried && !t.Shard.Away() {
 			writes = append(writes, store.Drop(t.Copy(a.ID), timer.State{Version: a.Version, Seq: 1}))

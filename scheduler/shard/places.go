@@ -119,14 +119,6 @@ func placed(all []Place, sh *Shard) bool {
 	return false
 }
 
-// HintOf is the filter of an ID whose timer has copies at these places.
-func (r *Registry) HintOf(all []Place) (hint timer.Hint) {
-	for _, p := range all {
-		hint |= p.Shard.Mask
-	}
-	return hint
-}
-
 // Knows is nil if a shard has this name, and this node knows where timers belong.
 func (r *Registry) Knows(shard string) error {
 	if !slices.Contains(r.Store.Shards(), shard) {

@@ -1,0 +1,203 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"chronos/scheduler/shard"
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
+	"chronos/scheduler/timing"
+)
+
+// comparison is what the copies of one timer say.
+type comparison struct {
+	id     timer.ID
+	copies []finding // at each place where a copy may be, owners first
+	newest *finding  // nil if there is no copy, live or ended
+}
+
+// finding is what was found of a timer at a place.
+type finding struct {
+	shard.Place
+	store.ReadResult
+}
+
+// compare reads all copies of some timers together. The newest copy of a timer says how many
+// copies there should be, so the other places are read after the newest copy is known.
+func (k *Keeper) compare(ctx context.Context, ids []timer.ID) []comparison {
+	all := make([]comparison, len(ids))
+	for i, id := range ids {
+		all[i].id = id
+	}
+	for range 2 {
+		for c := range each(all) {
+			c.lay(k.shards.Places(c.id))
+		}
+		k.look(ctx, all)
+	}
+	return all
+}
+
+// lay has the copies be at these places, and at those that were read before.
+func (c *comparison) lay(places []shard.Place) {
+	for f := range each(c.copies) {
+		f.Home = false
+	}
+	for _, p := range places {
+		if i := slices.IndexFunc(c.copies, func(f finding) bool { return f.Shard == p.Shard }); i >= 0 {
+			c.copies[i].Place = p
+		} else {
+			c.copies = append(c.copies, finding{Place: p})
+		}
+	}
+}
+
+// look reads the copies that were not read yet and whose shards are not silent.
+func (k *Keeper) look(ctx context.Context, all []comparison) {
+	var spots []store.Spot
+	var of []*finding
+	for c := range each(all) {
+		for f := range each(c.copies) {
+			switch {
+			case f.there() || f.Err != nil:
+			case f.Shard.Away():
+				f.Err = fmt.Errorf("%w: shard %s is silent", timer.ErrUnavailable, f.Shard.Name)
+			default:
+				spots, of = append(spots, store.Spot{Shard: f.Shard.Name, Key: c.id.Key}), append(of, f)
+			}
+		}
+	}
+	if len(spots) > 0 {
+		for i, result := range k.store.Read(ctx, spots) {
+			of[i].ReadResult = result
+			k.shards.Heard(result.Record.State.Version)
+		}
+	}
+	for c := range each(all) {
+		c.weigh()
+	}
+}
+
+// weigh finds the newest copy.
+func (c *comparison) weigh() {
+	c.newest = nil
+	for f := range each(c.copies) {
+		if f.there() && (c.newest == nil || f.Record.State.Compare(c.newest.Record.State) > 0) {
+			c.newest, c.id.RF = f, f.Record.ID.RF
+		}
+	}
+}
+
+// unanswered is why a place has not said what the place has; nil if all have. A shard that is
+// gone and was no owner need not answer.
+func (c *comparison) unanswered() error {
+	for f := range each(c.copies) {
+		if !f.answered() && !f.Vanished() {
+			return f.Err
+		}
+	}
+	return nil
+}
+
+// behind are the places that lack the newest state.
+func (c *comparison) behind() (all []*finding) {
+	for f := range each(c.copies) {
+		if f.lacks(c.newest.Record.State) {
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// there reports whether a copy is, live or ended.
+func (f *finding) there() bool { return f.Record.State.Version != 0 }
+
+// answered reports whether the shard has said what it has.
+func (f *finding) answered() bool { return f.there() || errors.Is(f.Err, timer.ErrNotFound) }
+
+// lacks reports whether a copy is older than the state, or an owner has none.
+func (f *finding) lacks(state timer.State) bool {
+	if f.there() {
+		return f.Record.State.Compare(state) < 0
+	}
+	return f.Home && errors.Is(f.Err, timer.ErrNotFound)
+}
+
+// aboutToFire reports whether a copy is about to fire, or firing: then the outcome brings up the
+// other copies. A copy that waits for the callback of a better copy is looked at after that.
+func (f *finding) aboutToFire(skew store.Skew) bool {
+	r := &f.Record
+	offset := f.Offset(skew.Of(r.Timer.Interval, r.ID.RF))
+	return f.Leased || !r.State.Ended && (f.LookIn-offset < timing.DueSoon || r.State.Attempt == 0 && f.DueIn < timing.DueSoon)
+}
+
+// tell sends repairs, each shard its own together, and returns the answers in the writes' order.
+func (k *Keeper) tell(ctx context.Context, writes []store.Write) []store.Written {
+	answers, of := make([]store.Written, len(writes)), map[string][]int{}
+	for i := range writes {
+		of[writes[i].Shard] = append(of[writes[i].Shard], i)
+	}
+	for name, indexes := range of {
+		batch := make([]store.Write, len(indexes))
+		for n, i := range indexes {
+			batch[n] = writes[i]
+		}
+		for n, answer := range k.store.Tell(ctx, name, batch) {
+			answers[indexes[n]] = answer
+		}
+	}
+	return answers
+}
+
+// fix is the write that brings a copy up to the newest.
+func (k *Keeper) fix(newest *finding, to shard.Place) store.Write {
+	if newest.Record.State.Ended {
+		return k.EndOf(&newest.Record, to)
+	}
+	return k.CopyOf(&newest.ReadResult, to)
+}
+
+// CopyOf is the write that makes the copy at a place what was read elsewhere a moment ago.
+func (k *Keeper) CopyOf(read *store.ReadResult, to shard.Place) store.Write {
+	r := &read.Record
+	if r.State.Ended {
+		end := to.Tombstone(k.config, r.State, r.BodyHash)
+		end.Away = r.Away
+		return store.End(to.Copy(r.ID), end)
+	}
+	offset, retry := k.looksFrom(read, to)
+	return store.Copy(to.Copy(r.ID), r, store.Times{DueIn: read.DueIn, Offset: offset, Retry: retry})
+}
+
+// EndOf is the write that tells a copy at a place of the end that was read elsewhere. It
+// makes nothing where nothing is.
+func (k *Keeper) EndOf(r *store.Record, to shard.Place) store.Write {
+	return store.EndExisting(to.Copy(r.ID), to.Tombstone(k.config, r.State, r.BodyHash))
+}
+
+// looksFrom is how long after its pops a copy at a place is looked at, and when it is
+// for its retry, if it waits for one: as that which was read a moment ago, by its own skew.
+func (k *Keeper) looksFrom(read *store.ReadResult, to shard.Place) (offset, retry time.Duration) {
+	r := &read.Record
+	skew := k.config.Skew.Of(r.Timer.Interval, r.ID.RF)
+	if offset = to.Offset(skew); r.State.Attempt > 0 {
+		retry = max(read.LookIn-time.Duration(r.Rank)*skew, 0) + offset
+	}
+	return offset, retry
+}
+
+// each yields the elements of a slice, to be changed in their places.
+func each[T any](all []T) iter.Seq[*T] {
+	return func(yield func(*T) bool) {
+		for i := range all {
+			if !yield(&all[i]) {
+				return
+			}
+		}
+	}
+}
