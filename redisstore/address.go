@@ -5,7 +5,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"chronos/redisstore/endpoint"
@@ -49,11 +48,7 @@ func (s *Store) KeepAddresses(ctx context.Context) {
 func (s *Store) LearnAddresses(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(ctx, learnPatience)
 	defer cancel()
-	var wg sync.WaitGroup
-	for _, sh := range own(s.Connected()) {
-		wg.Go(func() { sh.learnMembers(bounded) })
-	}
-	wg.Wait()
+	scatter(own(s.Connected()), func(_ int, sh *shard) { sh.learnMembers(bounded) })
 	now := s.Topology()
 	s.book.Resolve(ctx, s.endpoints(&now))
 	s.publish(&now)

@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"sync"
 
 	"chronos/redisstore/endpoint"
 	"chronos/redisstore/topology"
@@ -25,14 +24,10 @@ func (s *Store) Inspect(ctx context.Context) (topology.Topology, []ShardReport) 
 	p := s.Placement()
 	t, shards := p.Topology, own(p.Shards)
 	reports := make([]ShardReport, len(t.Shards))
-	var wg sync.WaitGroup
-	for i, m := range t.Shards {
-		wg.Go(func() {
-			reports[i] = s.inspect(ctx, shards[i], t.EpochOf(m.Name))
-			reports[i].Member, reports[i].State = topology.Member{Name: m.Name, URL: endpoint.WithoutSecrets(m.URL)}, t.StateOf(m.Name)
-		})
-	}
-	wg.Wait()
+	scatter(t.Shards, func(i int, m topology.Member) {
+		reports[i] = s.inspect(ctx, shards[i], t.EpochOf(m.Name))
+		reports[i].Member, reports[i].State = topology.Member{Name: m.Name, URL: endpoint.WithoutSecrets(m.URL)}, t.StateOf(m.Name)
+	})
 	for i := range reports {
 		if twin := topology.TwinOf(p.Shards[i], p.Shards); twin != nil {
 			reports[i].Twin = twin.Name()

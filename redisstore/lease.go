@@ -154,30 +154,19 @@ func (s *Store) claimed(lease store.Lease, scoreMs int64, raw string) store.Clai
 	return claimed
 }
 
+// fenceStatus reads what the script found; FenceFailed stands for any other word.
 func fenceStatus(word string) store.FenceStatus {
-	switch word {
-	case "passed":
-		return store.FencePassed
-	case "early":
-		return store.FenceEarly
-	case "lost":
-		return store.FenceLost
-	case "late":
-		return store.FenceTooLate
-	}
-	return store.FenceFailed
+	words := [...]string{store.FencePassed: "passed", store.FenceEarly: "early", store.FenceLost: "lost", store.FenceTooLate: "late"}
+	return store.FenceStatus(max(slices.Index(words[:], word), 0))
 }
 
 // Fire is store.Store's.
 func (s *Store) Fire(ctx context.Context, shard string, terms store.FenceTerms, fences []store.Fence) []store.Fenced {
-	results := make([]store.Fenced, len(fences))
 	sh, err := s.shard(shard)
 	if err != nil {
-		for i := range results {
-			results[i].Err = err
-		}
-		return results
+		return slices.Repeat([]store.Fenced{{Err: err}}, len(fences))
 	}
+	results := make([]store.Fenced, len(fences))
 	if sh.quiet() > 0 {
 		return tooLate(results)
 	}
@@ -231,14 +220,11 @@ func readFenced(it *item, version timer.Version) store.Fenced {
 
 // Settle is store.Store's.
 func (s *Store) Settle(ctx context.Context, shard string, settlements []store.Settlement) []store.Settled {
-	results := make([]store.Settled, len(settlements))
 	sh, err := s.shard(shard)
 	if err != nil {
-		for i := range results {
-			results[i].Err = err
-		}
-		return results
+		return slices.Repeat([]store.Settled{{Err: err}}, len(settlements))
 	}
+	results := make([]store.Settled, len(settlements))
 	items := make([]*item, len(settlements))
 	for i, o := range settlements {
 		missed := "-"

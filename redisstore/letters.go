@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -95,11 +94,7 @@ type letterScanner struct {
 func (sc *letterScanner) begin(ctx context.Context) {
 	shards := sc.s.shards()
 	surveys, errs := make([]store.Survey, len(shards)), make([]error, len(shards))
-	var wg sync.WaitGroup
-	for i, sh := range shards {
-		wg.Go(func() { surveys[i], errs[i] = sc.s.Survey(ctx, sh.name) })
-	}
-	wg.Wait()
+	scatter(shards, func(i int, sh *shard) { surveys[i], errs[i] = sc.s.Survey(ctx, sh.name) })
 	for i, sh := range shards {
 		if errs[i] != nil {
 			sc.unreached = append(sc.unreached, sh.name)
@@ -114,11 +109,7 @@ func (sc *letterScanner) begin(ctx context.Context) {
 func (sc *letterScanner) round(ctx context.Context, at letterPosition) (found []storedLetter, more bool) {
 	bytes := letterPageBytes / (Partitions * max(len(sc.shards), 1))
 	lists := make([][]letterList, len(sc.shards))
-	var wg sync.WaitGroup
-	for i, sh := range sc.shards {
-		wg.Go(func() { lists[i] = sh.listLetters(ctx, &sc.s.keys, at, sc.since, sc.most, bytes) })
-	}
-	wg.Wait()
+	scatter(sc.shards, func(i int, sh *shard) { lists[i] = sh.listLetters(ctx, &sc.s.keys, at, sc.since, sc.most, bytes) })
 	var known letterPosition
 	answered := sc.shards[:0:0]
 	for i, sh := range sc.shards {
@@ -241,11 +232,7 @@ func (s *Store) RemoveLetters(ctx context.Context, letters []store.Letter) []err
 	errs := make([]error, len(letters))
 	shards := s.shards()
 	answers := make([][]error, len(shards))
-	var wg sync.WaitGroup
-	for i, sh := range shards {
-		wg.Go(func() { answers[i] = s.removeFrom(ctx, sh, letters) })
-	}
-	wg.Wait()
+	scatter(shards, func(i int, sh *shard) { answers[i] = s.removeFrom(ctx, sh, letters) })
 	for k := range letters {
 		errs[k] = fmt.Errorf("%w: no shard is named %q", timer.ErrUnavailable, letters[k].Shard)
 		for i, sh := range shards {

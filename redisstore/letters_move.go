@@ -102,10 +102,7 @@ func (s *Store) letterHome(ctx context.Context, l *storedLetter) (*shard, error)
 	key, _, _ := strings.Cut(l.text, " ")
 	var errs []error
 	for _, name := range s.Rank(key) {
-		sh, err := s.shard(name)
-		if err == nil {
-			err = sh.ready(ctx)
-		}
+		sh, err := s.readyShard(ctx, name)
 		if err == nil {
 			return sh, nil
 		}

@@ -56,11 +56,8 @@ func (s *Store) Leave(ctx context.Context, shard string) error {
 
 // Survey is store.Store's.
 func (s *Store) Survey(ctx context.Context, shard string) (store.Survey, error) {
-	sh, err := s.shard(shard)
+	sh, err := s.readyShard(ctx, shard)
 	if err != nil {
-		return store.Survey{}, err
-	}
-	if err := sh.ready(ctx); err != nil {
 		return store.Survey{}, err
 	}
 	pipe := sh.poll.Pipeline()

@@ -1,19 +1,53 @@
 package redisstore
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
-// inParallel scatters work over shards and returns when all of it is done; with
-// one shard it starts no goroutine.
-func inParallel[K comparable, V any](shares map[K]V, do func(K, V)) {
-	if len(shares) == 1 {
-		for k, v := range shares {
-			do(k, v)
-		}
+// scatter does the work for each of all at the same time, and returns when all of it is
+// done; for one alone it starts no goroutine.
+func scatter[T any](all []T, do func(i int, one T)) {
+	if len(all) == 1 {
+		do(0, all[0])
 		return
 	}
 	var wg sync.WaitGroup
-	for k, v := range shares {
-		wg.Go(func() { do(k, v) })
+	for i, one := range all {
+		wg.Go(func() { do(i, one) })
 	}
 	wg.Wait()
+}
+
+// share is what of a call goes to one shard.
+type share struct {
+	*shard
+	items   []*item
+	indexes []int // among the items of the call
+
+	job job // of a merge
+	err error
+}
+
+// share gives each shard its items. The function says to which shard an item goes, and where
+// the error belongs if there is no such shard. An item that is nil goes nowhere.
+func (s *Store) share(items []*item, to func(i int) (shard string, fault *error)) []share {
+	shares := make([]share, 0, len(s.Placement().Shards))
+	for i, it := range items {
+		if it == nil {
+			continue
+		}
+		name, fault := to(i)
+		at := slices.IndexFunc(shares, func(sh share) bool { return sh.name == name })
+		if at < 0 {
+			found, err := s.shard(name)
+			if err != nil {
+				*fault = err
+				continue
+			}
+			at, shares = len(shares), append(shares, share{shard: found})
+		}
+		shares[at].items, shares[at].indexes = append(shares[at].items, it), append(shares[at].indexes, i)
+	}
+	return shares
 }

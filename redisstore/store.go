@@ -15,7 +15,6 @@ import (
 	"net"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -137,18 +136,14 @@ func (s *Store) shards() []*shard { return own(s.Placement().Shards) }
 func (s *Store) firstLook(ctx context.Context) error {
 	shards := s.shards()
 	faults := make([]error, len(shards))
-	var wg sync.WaitGroup
-	for i, sh := range shards {
-		wg.Go(func() {
-			err := sh.ready(ctx)
-			if _, unfit := errors.AsType[unfitError](err); unfit {
-				faults[i] = err
-			} else if err != nil {
-				sh.log.Warn("shard can't be reached; timers without a copy elsewhere wait until the shard is back", "err", err)
-			}
-		})
-	}
-	wg.Wait()
+	scatter(shards, func(i int, sh *shard) {
+		err := sh.ready(ctx)
+		if _, unfit := errors.AsType[unfitError](err); unfit {
+			faults[i] = err
+		} else if err != nil {
+			sh.log.Warn("shard can't be reached; timers without a copy elsewhere wait until the shard is back", "err", err)
+		}
+	})
 	return errors.Join(faults...)
 }
 
@@ -159,4 +154,13 @@ func (s *Store) shard(name string) (*shard, error) {
 	}
 	found, _ := sh.(*shard) // connector makes no others
 	return found, nil
+}
+
+// readyShard is a shard that has been verified.
+func (s *Store) readyShard(ctx context.Context, name string) (*shard, error) {
+	sh, err := s.shard(name)
+	if err == nil {
+		err = sh.ready(ctx)
+	}
+	return sh, err
 }

@@ -33,11 +33,8 @@ func sweptField(lane string, partition int) string { return fmt.Sprintf("%s.%02d
 
 // Scan is store.Store's.
 func (s *Store) Scan(ctx context.Context, shard string, partition int, cursor string, n int) (keys []string, next string, err error) {
-	sh, err := s.shard(shard)
+	sh, err := s.readyShard(ctx, shard)
 	if err != nil {
-		return nil, "", err
-	}
-	if err := sh.ready(ctx); err != nil {
 		return nil, "", err
 	}
 	at, _ := strconv.ParseUint(cursor, 10, 64) // "" is the begin
@@ -74,11 +71,8 @@ func (s *Store) MarkSwept(ctx context.Context, shard string, partition int, mark
 
 // WantSweep is store.Store's.
 func (s *Store) WantSweep(ctx context.Context, shard string, missed time.Duration) error {
-	sh, err := s.shard(shard)
+	sh, err := s.readyShard(ctx, shard)
 	if err != nil {
-		return err
-	}
-	if err := sh.ready(ctx); err != nil {
 		return err
 	}
 	gap := sh.gap.Load()

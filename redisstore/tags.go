@@ -29,11 +29,8 @@ func tagType(field string) string {
 
 // Tags is store.Store's.
 func (s *Store) Tags(ctx context.Context, shard string, most int) (store.TagSums, error) {
-	sh, err := s.shard(shard)
+	sh, err := s.readyShard(ctx, shard)
 	if err != nil {
-		return store.TagSums{}, err
-	}
-	if err := sh.ready(ctx); err != nil {
 		return store.TagSums{}, err
 	}
 	found, whole, err := sh.tagHashes(ctx, s.keys[:], most)

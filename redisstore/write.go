@@ -20,61 +20,37 @@ import (
 func (s *Store) Merge(ctx context.Context, writes []store.Write) []store.Written {
 	answers := make([]store.Written, len(writes))
 	items := s.mergeItems(writes, answers)
-	p := s.Placement()
-	shards, shares := own(p.Shards), make([]mergeShare, len(p.Shards))
-	for i, it := range items {
-		if it == nil {
-			continue
-		}
-		at, ok := p.Index(writes[i].Shard)
-		if !ok {
-			_, answers[i].Err = s.shard(writes[i].Shard)
-			continue
-		}
-		shares[at].items, shares[at].indexes = append(shares[at].items, it), append(shares[at].indexes, i)
+	shares := s.share(items, func(i int) (string, *error) { return writes[i].Shard, &answers[i].Err })
+	for at := range shares {
+		to := &shares[at]
+		to.job, to.err = to.merger.submit(ctx, to.items)
 	}
 	for at := range shares {
-		if sh := &shares[at]; len(sh.items) > 0 {
-			sh.job, sh.err = shards[at].merger.submit(ctx, sh.items)
+		to := &shares[at]
+		if to.err == nil {
+			to.err = to.job.wait()
 		}
-	}
-	for at := range shares {
-		sh := &shares[at]
-		if len(sh.items) > 0 && sh.err == nil {
-			sh.err = sh.job.wait()
-		}
-		for k, i := range sh.indexes {
+		for k, i := range to.indexes {
 			switch {
-			case errors.Is(sh.err, timer.ErrOverloaded):
-				answers[i].Err = sh.err
-			case sh.err != nil:
-				answers[i].Err = fmt.Errorf("%w: shard %s: %w", timer.ErrUnavailable, writes[i].Shard, sh.err)
+			case errors.Is(to.err, timer.ErrOverloaded):
+				answers[i].Err = to.err
+			case to.err != nil:
+				answers[i].Err = fmt.Errorf("%w: shard %s: %w", timer.ErrUnavailable, to.name, to.err)
 			default:
-				shards[at].readMerged(sh.items[k], &answers[i])
+				to.readMerged(to.items[k], &answers[i])
 			}
 		}
 	}
 	return answers
 }
 
-// mergeShare is what of a Merge goes to one shard.
-type mergeShare struct {
-	items   []*item
-	indexes []int
-	job     job
-	err     error
-}
-
 // Tell is store.Store's.
 func (s *Store) Tell(ctx context.Context, shard string, writes []store.Write) []store.Written {
-	answers := make([]store.Written, len(writes))
 	sh, err := s.shard(shard)
 	if err != nil {
-		for i := range answers {
-			answers[i].Err = err
-		}
-		return answers
+		return slices.Repeat([]store.Written{{Err: err}}, len(writes))
 	}
+	answers := make([]store.Written, len(writes))
 	items := s.mergeItems(writes, answers)
 	sh.evalItems(ctx, sh.ask, &s.keys, s.mergeScript(sh), slices.DeleteFunc(slices.Clone(items), func(it *item) bool { return it == nil }))
 	for i, it := range items {
@@ -217,13 +193,12 @@ func readMerged(it *item, answer *store.Written) {
 	}
 	r := reader{text: it.reply[0]}
 	status := r.word()
-	var ok bool
-	if answer.Status, ok = writeStatus(status); answer.Status == store.WriteNone && r.text == "" {
+	if answer.Status = writeStatus(status); answer.Status == store.WriteNone && r.text == "" {
 		return
 	}
 	answer.New, answer.Firing, answer.BodyHash = status == "made", milliseconds(r.int64()), r.field()
 	there := r.head()
-	if r.err != nil || !ok {
+	if r.err != nil || answer.Status == store.WriteFailed {
 		answer.Status, answer.Err = store.WriteFailed, fmt.Errorf("%w: merge: %w: %q", timer.ErrUnavailable, errReply, status)
 		return
 	}
@@ -235,52 +210,31 @@ func readMerged(it *item, answer *store.Written) {
 	answer.Wait = until(there.dueMs(), it.nowUs)
 }
 
-func writeStatus(word string) (store.WriteStatus, bool) {
-	switch word {
-	case "made", "stored":
-		return store.WriteStored, true
-	case "same":
-		return store.WriteSame, true
-	case "newer":
-		return store.WriteNewer, true
-	case "conflict":
-		return store.WriteConflict, true
-	case "factor":
-		return store.WriteFactor, true
-	case "exists":
-		return store.WriteExists, true
-	case "leased":
-		return store.WriteLeased, true
-	case "lost":
-		return store.WriteLost, true
-	case "none":
-		return store.WriteNone, true
-	case "older":
-		return store.WriteOlder, true
+// writeStatus reads what the script did; WriteFailed stands for any other word.
+func writeStatus(word string) store.WriteStatus {
+	if word == "made" {
+		return store.WriteStored
 	}
-	return store.WriteFailed, false
+	words := [...]string{
+		store.WriteStored: "stored", store.WriteSame: "same", store.WriteNewer: "newer", store.WriteConflict: "conflict",
+		store.WriteFactor: "factor", store.WriteExists: "exists", store.WriteLeased: "leased", store.WriteLost: "lost",
+		store.WriteNone: "none", store.WriteOlder: "older",
+	}
+	return store.WriteStatus(max(slices.Index(words[:], word), 0))
 }
 
 // Read is store.Store's.
 func (s *Store) Read(ctx context.Context, spots []store.Spot) []store.ReadResult {
-	results := make([]store.ReadResult, len(spots))
-	items := make(map[*shard][]*item, 1)
-	indexes := make(map[*shard][]int, 1)
+	results, items := make([]store.ReadResult, len(spots)), make([]*item, len(spots))
 	for i, spot := range spots {
-		sh, err := s.shard(spot.Shard)
-		if err != nil {
-			results[i].Err = err
-			continue
-		}
-		items[sh] = append(items[sh], &item{partition: partitionOf(spot.Key), args: []any{spot.Key}})
-		indexes[sh] = append(indexes[sh], i)
+		items[i] = &item{partition: partitionOf(spot.Key), args: []any{spot.Key}}
 	}
 	script := itemScript{name: "read", keys: partitionKeys.three, head: func() []any { return nil }, replies: 3}
-	inParallel(items, func(sh *shard, asked []*item) {
-		sh.evalItems(ctx, sh.front, &s.keys, script, asked)
-		for k, it := range asked {
-			i := indexes[sh][k]
-			results[i] = readResult(spots[i].Key, it)
+	shares := s.share(items, func(i int) (string, *error) { return spots[i].Shard, &results[i].Err })
+	scatter(shares, func(_ int, from share) {
+		from.evalItems(ctx, from.front, &s.keys, script, from.items)
+		for k, i := range from.indexes {
+			results[i] = readResult(spots[i].Key, from.items[k])
 		}
 	})
 	return results

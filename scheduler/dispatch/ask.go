@@ -41,8 +41,7 @@ func (l *lane) ask(ctx context.Context, batch []*claim, patience time.Duration) 
 			l.d.freeSlot(c)
 			l.adoptions.Put(adoption{c, c.other.newer})
 		case c.other.wait > 0:
-			l.d.freeSlot(c)
-			c.settle(store.Settlement{Outcome: store.OutcomeRelease, Delay: c.other.wait})
+			l.d.putBack(c, c.other.wait)
 		case c.other.unanswered:
 			unanswered = append(unanswered, c)
 		default:

@@ -74,12 +74,5 @@ const (
 
 // String names the verdict as metrics do.
 func (v Verdict) String() string {
-	switch v {
-	case VerdictDelivered:
-		return resultDelivered
-	case VerdictGone:
-		return resultGone
-	case VerdictFailed:
-	}
-	return resultFailed
+	return [...]string{VerdictFailed: resultFailed, VerdictDelivered: resultDelivered, VerdictGone: resultGone}[v]
 }

@@ -55,6 +55,12 @@ func (d *Dispatcher) freeSlot(c *claim) {
 	}
 }
 
+// putBack has the timer come due again, with nothing sent.
+func (d *Dispatcher) putBack(c *claim, delay time.Duration) {
+	d.freeSlot(c)
+	c.settle(store.Settlement{Outcome: store.OutcomeRelease, Delay: delay})
+}
+
 // fence asks the other copies, and then the shard, for leave to call back. Claims that
 // have to ask a shard which answers late don't hold up the others.
 func (l *lane) fence(ctx context.Context, batch []*claim) {
@@ -80,7 +86,7 @@ func (l *lane) fenceWithin(ctx context.Context, batch []*claim, patience time.Du
 			if c.Record.State.Attempt >= d.config.Attempts {
 				// Every fence was passed and nothing settled: it may be what ends the nodes.
 				d.freeSlot(c)
-				c.settle(d.giveUp(c, "no attempt at it was ever settled"))
+				c.settle(d.giveUp(c, c.Record.State, "no attempt at it was ever settled"))
 				continue
 			}
 			c.began = now
@@ -91,8 +97,7 @@ func (l *lane) fenceWithin(ctx context.Context, batch []*claim, patience time.Du
 			continue
 		}
 		// Whether the fence passed is unknown, but nothing was sent and nothing will be.
-		d.freeSlot(c)
-		c.settle(store.Settlement{Outcome: store.OutcomeRelease})
+		d.putBack(c, 0)
 	}
 	if len(live) == 0 {
 		return
@@ -150,8 +155,7 @@ func (l *lane) askAgain(ctx context.Context, batch []*claim) {
 	l.question(ctx, questionsOf(batch), timing.PromptAnswer)
 	for _, c := range batch {
 		if c.other.newer != nil || c.other.wait > 0 {
-			l.d.freeSlot(c)
-			c.settle(store.Settlement{Outcome: store.OutcomeRelease, Delay: max(c.other.wait, hesitation)})
+			l.d.putBack(c, max(c.other.wait, hesitation))
 			continue
 		}
 		l.d.afterFence(ctx, c)
@@ -172,7 +176,6 @@ func (d *Dispatcher) afterFence(ctx context.Context, c *claim) {
 		d.freeSlot(c)
 		c.done()
 	case store.FenceTooLate, store.FenceFailed:
-		d.freeSlot(c)
-		c.settle(store.Settlement{Outcome: store.OutcomeRelease})
+		d.putBack(c, 0)
 	}
 }

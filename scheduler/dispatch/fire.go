@@ -64,8 +64,7 @@ func (d *Dispatcher) fire(ctx context.Context, c *claim) {
 	since := d.config.SinceBoot() - began
 	if since >= d.config.Sending() {
 		// The fence was counted as an attempt, but nothing was sent.
-		d.freeSlot(c)
-		c.settle(store.Settlement{Outcome: store.OutcomeRelease})
+		d.putBack(c, 0)
 		return
 	}
 	bounded := &fenceContext{Context: ctx, sinceBoot: d.config.SinceBoot}
@@ -121,19 +120,14 @@ func (d *Dispatcher) outcome(c *claim, delivered Delivered) store.Settlement {
 	case state.Attempt < d.config.Attempts && !delivered.Final:
 		log.Debug("callback failed; the timer goes on with its next pop")
 	default:
-		return d.giveUpAt(c, state, delivered.Reason)
+		return d.giveUp(c, state, delivered.Reason)
 	}
 	return store.Settlement{Outcome: outcome, Delay: delay, Reason: delivered.Reason}
 }
 
-// giveUp ends the pop that a claim found with its attempts used up.
-func (d *Dispatcher) giveUp(c *claim, reason string) store.Settlement {
-	return d.giveUpAt(c, c.Record.State, reason)
-}
-
-// giveUpAt ends a pop whose attempts are used up: a one-shot timer goes to the
+// giveUp ends a pop whose attempts are used up: a one-shot timer goes to the
 // dead letters, a recurring one goes on.
-func (d *Dispatcher) giveUpAt(c *claim, state timer.State, reason string) store.Settlement {
+func (d *Dispatcher) giveUp(c *claim, state timer.State, reason string) store.Settlement {
 	outcome, _ := outcomeOf(Delivered{}, state.Seq, d.config.Attempts, c.pops(), d.config.Attempts)
 	message := "all attempts at a pop failed; the timer goes on with its next"
 	switch outcome {

@@ -104,19 +104,10 @@ func (r *Registry) Homes(id timer.ID) []Place {
 
 // WithPlace adds a place, if there is such a shard and it isn't among them.
 func WithPlace(all []Place, p Place) []Place {
-	if p.Shard == nil || placed(all, p.Shard) {
+	if p.Shard == nil || slices.ContainsFunc(all, func(o Place) bool { return o.Shard == p.Shard }) {
 		return all
 	}
 	return append(all, p)
-}
-
-func placed(all []Place, sh *Shard) bool {
-	for _, p := range all {
-		if p.Shard == sh {
-			return true
-		}
-	}
-	return false
 }
 
 // Knows is nil if a shard has this name, and this node knows where timers belong.

@@ -63,12 +63,8 @@ const (
 // time: a hint, nothing more.
 func (sh *Shard) PokeIfSoon(partition int, due time.Duration) {
 	if due < sh.r.config.Horizon() {
-		sh.poke(partition, due)
+		sh.Ownership.poke(partition, time.Now().Add(max(due-pokeLead, pokeGap)))
 	}
-}
-
-func (sh *Shard) poke(partition int, due time.Duration) {
-	sh.Ownership.poke(partition, time.Now().Add(max(due-pokeLead, pokeGap)))
 }
 
 // Away reports whether nobody should wait for the shard: it is gone, silent, too slow, or

@@ -3,6 +3,7 @@ package shard
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"chronos/scheduler/store"
@@ -52,11 +53,7 @@ func (sh *Shard) beat(ctx context.Context) {
 	}
 	sh.fastest.Store(&fastestClock{shows: fastest, sinceBoot: sh.r.config.SinceBoot()})
 	sh.Ownership.set(ranks(sh.r.config.Node, nodes, sh.Name))
-	others := false
-	for _, node := range nodes {
-		others = others || node != sh.r.config.Node
-	}
-	sh.OthersLive.Store(others)
+	sh.OthersLive.Store(slices.ContainsFunc(nodes, func(node string) bool { return node != sh.r.config.Node }))
 }
 
 // UnheardFor is how long ago the shard stopped to answer; 0 if it does, and what it

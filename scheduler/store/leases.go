@@ -147,20 +147,9 @@ const (
 
 // String names the outcome as metrics and scripts do.
 func (o Outcome) String() string {
-	switch o {
-	case OutcomeDone:
-		return "done"
-	case OutcomeNext:
-		return "next"
-	case OutcomeAgain:
-		return "again"
-	case OutcomeDead:
-		return "dead"
-	case OutcomeLetter:
-		return "letter"
-	case OutcomeRelease:
-	}
-	return "release"
+	return [...]string{
+		OutcomeRelease: "release", OutcomeDone: "done", OutcomeNext: "next", OutcomeAgain: "again", OutcomeDead: "dead", OutcomeLetter: "letter",
+	}[o]
 }
 
 // Settlement ends a lease.
