@@ -135,7 +135,7 @@ func ends(w *store.Write) bool {
 		return true
 	case store.WriteAnew:
 		return w.Timer == nil
-	case store.WriteLeave:
+	case store.WriteLeave, store.WriteDrop:
 		return w.State.Ended
 	default:
 		return false

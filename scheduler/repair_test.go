@@ -234,6 +234,30 @@ func TestAShardThatWasGivenUpFiresNothingUntilSwept(t *testing.T) {
 	})
 }
 
+// A shard that was given up may come back with tombstones that no owner has any more. The sweep
+// removes them, since nothing else does there; otherwise the shard never joins again.
+func TestAGivenUpShardJoinsAgainThoughItHasTombstones(t *testing.T) {
+	inCluster(t, 3, 2, func(c *cluster) {
+		for range 40 {
+			if _, err := c.nodes[1].Delete(c.Context(), c.create(oneShot(time.Hour)).ID); err != nil {
+				c.Error(err)
+			}
+		}
+		pass(time.Second)
+		c.connect("s1", storetest.LinkMute)
+		pass(settings.Default("", nil).AwayLimit + 5*time.Minute)
+		probe := c.Open("probe")
+		if n := ends(c, "s1"); n == 0 || !probe.Lost("s1") {
+			c.Errorf("s1 has %d tombstones and is given up: %t", n, probe.Lost("s1"))
+		}
+		c.connect("s1", storetest.LinkUp)
+		pass(5 * time.Minute)
+		if n := ends(c, "s1"); n > 0 || probe.Lost("s1") {
+			c.Errorf("s1 has %d tombstones and is given up: %t", n, probe.Lost("s1"))
+		}
+	})
+}
+
 // ends is how many tombstones a shard has.
 func ends(c *cluster, name string) (n int) {
 	for _, state := range c.Copies(name) {

@@ -12,7 +12,7 @@ type Write struct {
 	Kind  WriteKind
 	Shard string
 	Key   string
-	State timer.State  // Ended follows the kind, except for leave
+	State timer.State  // Ended follows the kind, except for leave and drop
 	Timer *timer.Timer // of put, once, anew, live and onto, and of rank for the interval
 	RF    int          // 0 counts as 1
 	Rank  int
@@ -105,7 +105,7 @@ func Look(to Target, v timer.Version) Write {
 }
 
 // Drop removes the same version, unless the version has gone on, and leaves nothing: a client's
-// write is taken back.
+// write is taken back, or a copy goes that no owner knows.
 func Drop(to Target, state timer.State) Write { return to.write(Write{Kind: WriteDrop, State: state}) }
 
 // Tombstone is the end of a timer, and how long the end is remembered.

@@ -155,7 +155,7 @@ func (s *shard) settleDown(now time.Time, w *store.Write, old *entry) store.Writ
 
 func stateOf(w *store.Write) timer.State {
 	state := w.State
-	state.Ended = ends(w)
+	state.Ended = ends(w) || w.Kind == store.WriteDrop && state.Ended
 	return state
 }
 

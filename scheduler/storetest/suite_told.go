@@ -3,6 +3,7 @@ package storetest
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -137,10 +138,13 @@ func checkDrop(r *rig) {
 		{"a later pop", &timer.State{Version: version(5), Seq: 3}, store.WriteNewer},
 		{"its tombstone", &timer.State{Version: version(5), Ended: true}, store.WriteNewer},
 		{"a newer version", &timer.State{Version: version(6), Seq: 1}, store.WriteNewer},
+		{"ended: its tombstone", &timer.State{Version: version(5), Ended: true}, store.WriteStored},
+		{"ended: a newer tombstone", &timer.State{Version: version(6), Ended: true}, store.WriteNewer},
 	} {
 		r.Run(c.name, func(t *testing.T) {
 			sub := &rig{T: t, Fixture: r.Fixture, a: r.a, b: r.b}
 			w := outcome(store.WriteDrop, fmt.Sprint("k", i), 5, 2, 1)
+			w.State.Ended = strings.HasPrefix(c.name, "ended:")
 			if c.there != nil {
 				sub.there(w.Key, *c.there)
 			}
