@@ -272,7 +272,7 @@ func TestScheduled(t *testing.T) {
 	want := store.Record{
 		ID: timer.ID{Key: "key", RF: 3}, State: timer.State{Version: 0x019b76679000beef, Seq: 7, Attempt: 2}, Rank: 1,
 		Site: "north hall", Start: time.UnixMilli(1767225600000).UTC(),
-		Failure: store.Failure{Node: "node-1", At: time.UnixMilli(1767225611000).UTC(), Reason: "status 503"}, BodyHash: "0af1",
+		Failure: store.Failure{Node: "node-1", At: time.UnixMilli(1767225611000).UTC(), Reason: "status 503"}, LeftOut: 12, BodyHash: "0af1",
 		Away: []store.Away{{Shard: "c"}, {Shard: "d.1", Rank: 2}},
 		Timer: timer.Timer{
 			Interval: 1500 * time.Millisecond, RepeatFor: time.Minute, ReplicationFactor: 3,

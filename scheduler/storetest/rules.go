@@ -280,9 +280,8 @@ func (s *shard) fire(now time.Time, terms store.FenceTerms, f store.Fence) store
 	return fenced
 }
 
-// pass marks the copy as firing. The lease's first pass counts the attempt. A pop that had an
-// attempt makes room for the next pop if that is overdue, too; of more overdue pops than are
-// made up for the latest alone is called.
+// pass marks the copy as firing. The lease's first pass counts the attempt, at the pop that rule
+// "make up for overdue pops" names.
 func (s *shard) pass(nowMs int64, e *entry, terms store.FenceTerms, pops int) {
 	if !e.lease.fired {
 		e.lease.fired, e.lease.earlierMs = true, e.markMs(nowMs)
@@ -367,10 +366,10 @@ func (s *shard) finish(nowMs int64, o store.Settlement) {
 
 func (e *entry) next(nowMs int64, node string, o store.Settlement) {
 	e.state.Seq, e.state.Attempt, e.failure = e.state.Seq+1, 0, store.Failure{}
-	if o.Reason != "" {
-		e.fail(nowMs, node, o)
-	} else {
+	if o.Reason == "" {
 		e.leftOut = 0
+	} else {
+		e.fail(nowMs, node, o)
 	}
 	e.lookMs = lookAtPop(e.popMs(e.state.Seq), nowMs, o.Offset)
 }
