@@ -223,7 +223,7 @@ local function look_at_pop(due_at, offset) return math.max(due_at, now_ms) + off
 function make.pop(kind, key, new, old, look)
   local failure, went_on = word(new, 'failure'), string.sub(old, 1, 20) .. string.sub(new, 21, 35) .. string.sub(old, 36)
   local due_at = start_of(old) + due_of(went_on)
-  if failure ~= '-' or not plain(old) then
+  if not plain(new) or not plain(old) then
     local c = read(went_on)
     c.failure, c.left = failure, tonumber(word(new, 'left')) or 0
     went_on = format(c)

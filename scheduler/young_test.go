@@ -44,6 +44,37 @@ func TestAnEarlierVersionThatArrivesAfterTheEndIsRefused(t *testing.T) {
 	})
 }
 
+// The outcome of an earlier pop restores a copy late, when the last pop was called and settled: the
+// copy is refused, however old the version is.
+func TestACopyRestoredAfterTheEndOfARecurringTimerIsRefused(t *testing.T) {
+	inCluster(t, 2, 1, func(c *cluster) {
+		asked := recurring(4*time.Second, 2)
+		asked.ReplicationFactor = 2
+		id := c.create(asked).ID
+		pass(5 * time.Second)
+		probe := c.Open("probe")
+		var late []store.Write
+		for rank, shard := range c.homes(id.Key, 2) {
+			read := probe.Read(c.Context(), []store.Spot{{Shard: shard, Key: id.Key}})[0]
+			late = append(late, store.Write{
+				Kind: store.WriteLive, Shard: shard, Key: id.Key, State: read.Record.State, RF: 2, Rank: rank,
+				Timer: &read.Record.Timer, DueIn: read.DueIn,
+			})
+		}
+		pass(4 * time.Second)
+		for _, w := range late {
+			if got := probe.Tell(c.Context(), w.Shard, []store.Write{w})[0]; w.State.Seq != 2 || got.Status != store.WriteNewer {
+				c.Errorf("%s took pop %d after the end: %+v", w.Shard, w.State.Seq, got)
+			}
+		}
+		pass(30 * time.Second)
+		if calls := c.callbacks(id.Key); len(calls) != 2 {
+			c.Errorf("called back: %+v, want two pops", calls)
+		}
+		c.wantEmpty()
+	})
+}
+
 // A timer that has waited for longer than an earlier version can be on its way leaves nothing.
 func TestTheEndOfAnOldVersionLeavesNothing(t *testing.T) {
 	inCluster(t, 2, 1, func(c *cluster) {

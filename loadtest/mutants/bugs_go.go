@@ -107,6 +107,11 @@ func tellingBugs() []bug {
 			Hints: []hint{{Package: "scheduler", Run: "TestAnEarlierVersionThatArrivesAfterTheEndIsRefused", Own: true}},
 		},
 		{
+			Name: "recurring-end-leaves-nothing", What: "The end of a recurring timer that was written long ago leaves no tombstone.",
+			Edits: []edit{{"(*claim).fit", "", "c.pops() > 1 || ", ""}},
+			Hints: []hint{{Package: "scheduler", Run: "TestACopyRestoredAfterTheEndOfARecurringTimerIsRefused", Own: true}},
+		},
+		{
 			Name: "tombstone-goes-untold", What: "A tombstone goes though an owner that the tombstone names has not heard of the end.",
 			Edits: []edit{{"(*lane).bury", "", "if !p.Home || c.names(p) {", "if !p.Home {"}},
 			Hints: []hint{{Package: "scheduler", Run: "TestACopyThatMissedAnUpdateFindsItBeforeFiring"}},

@@ -30,7 +30,7 @@ type claim struct {
 	answered time.Time     // when it came
 
 	settlement store.Settlement
-	young      bool          // an end leaves a tombstone, since writes may still arrive (rule "a young end leaves a tombstone")
+	buried     bool          // an end leaves a tombstone, since writes may still arrive (rule "a young end leaves a tombstone")
 	tries      int           // to settle
 	settled    time.Time     // when the settlement that was answered was sent
 	told       bool          // the others of the outcome
@@ -63,11 +63,11 @@ func (c *claim) fit() {
 		return
 	}
 	config := c.lane.d.config
-	c.young = c.pops() > 1 || c.lane.d.shards.Clock().Sub(c.Record.State.Version.Time()) < timing.YoungFor
+	c.buried = c.pops() > 1 || c.lane.d.shards.Clock().Sub(c.Record.State.Version.Time()) < timing.YoungFor
 	switch {
 	case c.Record.BodyHash != "":
 		c.settlement.Keep = c.own.Tombstone(config, c.Record.State, c.Record.BodyHash).Keep
-	case c.young:
+	case c.buried:
 		c.settlement.Keep = min(config.TombLife, timing.YoungLife)
 	}
 }

@@ -173,7 +173,7 @@ func (c *claim) endFor(p shard.Place, lasts bool) store.Write {
 		if c.lane.d.shards.Drained(to.Key, to.Shard) {
 			return store.EndExisting(to, end)
 		}
-	case c.young:
+	case c.buried:
 		end.Life = min(end.Life, timing.YoungLife)
 		return store.End(to, end)
 	case lasts:
