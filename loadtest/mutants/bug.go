@@ -35,7 +35,7 @@ type hint struct {
 
 // bugs are all seeded bugs.
 func bugs() []bug {
-	return slices.Concat(recordBugs(), outcomeBugs(), claimBugs(), firingBugs(), yieldingBugs(), tellingBugs(), writeBugs(), ownerBugs(), sweepBugs(), lossBugs(), edgeBugs())
+	return slices.Concat(recordBugs(), overdueBugs(), outcomeBugs(), claimBugs(), firingBugs(), yieldingBugs(), tellingBugs(), writeBugs(), ownerBugs(), sweepBugs(), lossBugs(), edgeBugs())
 }
 
 // chosen are the bugs with these names, separated by commas; all if names is empty.

@@ -39,16 +39,6 @@ func recordBugs() []bug {
 			Hints: []hint{{Package: "redisstore", Run: "TestContractMini/1_shards/(next|again)_told_changes_nothing_but_its_own_state"}},
 		},
 		{
-			Name: "pops-left-out-unsaid", What: "The fence does not count the overdue pops that it leaves out.",
-			Edits: []edit{{"fire.lua", "", "left, seq = left + latest - seq, latest", "seq = latest"}},
-			Hints: []hint{{Package: "redisstore", Run: "TestContractMini/1_shards/of_more_overdue_pops_the_latest_alone_is_called"}},
-		},
-		{
-			Name: "overdue-pop-from-the-grid", What: "A next pop that is overdue is looked at by all copies at once, and not a skew apart.",
-			Edits: []edit{{"look_at_pop", "merge.lua", "math.max(due_at, now_ms) + offset", "due_at + offset"}},
-			Hints: []hint{{Package: "redisstore", Run: "TestContractMini/1_shards/a_next_pop_that_is_overdue_is_looked_at_from_when_it_is_told"}},
-		},
-		{
 			Name: "leave-any-state", What: "The sweep removes a copy that has changed since the sweep read it.",
 			Edits: []edit{{"refused", "merge.lua", "  if order < 0 then return 'newer' end\n  if not make or need == 'exact' and order > 0 then", "  if order < 0 and need ~= 'exact' then return 'newer' end\n  if not make then"}},
 			Hints: []hint{{Package: "redisstore", Run: "TestLeaveRemovesExactlyWhatWasRead", Own: true}},
@@ -62,6 +52,22 @@ func recordBugs() []bug {
 			Name: "start-rounded-down", What: "The start of a timer is rounded down to a millisecond, so callbacks are early.",
 			Edits: []edit{{"merge.lua", "", "math.ceil(now_us / 1000)", "math.floor(now_us / 1000)"}},
 			Hints: []hint{{Package: "redisstore", Run: "TestContractMini/1_shards/merge_never_rounds_down"}},
+		},
+	}
+}
+
+// overdueBugs are bugs of what becomes of overdue pops.
+func overdueBugs() []bug {
+	return []bug{
+		{
+			Name: "pops-left-out-unsaid", What: "The fence does not count the overdue pops that it leaves out.",
+			Edits: []edit{{"fire.lua", "", "left, seq = left + latest - seq, latest", "seq = latest"}},
+			Hints: []hint{{Package: "redisstore", Run: "TestContractMini/1_shards/of_more_overdue_pops_the_latest_alone_is_called"}},
+		},
+		{
+			Name: "overdue-pop-from-the-grid", What: "A next pop that is overdue is looked at by all copies at once, and not a skew apart.",
+			Edits: []edit{{"look_at_pop", "merge.lua", "math.max(due_at, now_ms) + offset", "due_at + offset"}},
+			Hints: []hint{{Package: "redisstore", Run: "TestContractMini/1_shards/a_next_pop_that_is_overdue_is_looked_at_from_when_it_is_told"}},
 		},
 	}
 }
