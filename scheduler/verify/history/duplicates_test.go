@@ -27,6 +27,14 @@ func TestAFaultExplainsDuplicatesOfWhatItHurts(t *testing.T) {
 	link := func(node, shard string) func(*book) {
 		return doubled(func(b *book) { b.Faults[b.fault(LinkCut, shard, 1000, 2000)].Node = node })
 	}
+	forgot := func(away string, at, back int) func(*book) {
+		return func(b *book) {
+			b.owned("k1", "a", "b")
+			b.call("k1", "/1", 1, 1, 1, 30_000, 200)
+			b.fault(ShardAway, away, 1000, 2000)
+			b.Faults[b.fault(ShardLost, "a", at, at)].BackMs = int64(back)
+		}
+	}
 	twice := only(NoDuplicates)
 	runExcuses(t, []excuse{
 		{"the node of the first callback died", one(NodeDeath, "n1", 1000, 2000), nil},
@@ -54,6 +62,10 @@ func TestAFaultExplainsDuplicatesOfWhatItHurts(t *testing.T) {
 		{"an owner lost what came later", doubled(func(b *book) {
 			b.Faults[b.fault(ShardLost, "a", 1400, 1400)].BackMs = 1400 - 1352
 		}), twice},
+		{"an owner lost all, and the other was away", forgot("b", 1250, 0), nil},
+		{"it lost the last second", forgot("b", 1250, 1), twice},
+		{"it lost all before the first callback", forgot("b", 1050, 0), twice},
+		{"another shard was away", forgot("c", 1250, 0), twice},
 		{"slow", one(Slow, "a", 1000, 2000), twice},
 		{"a clock jumped", one(ClockStep, "a", 1000, 2000), twice},
 		{"harmless", one(Harmless, "a", 1000, 2000), twice},

@@ -1,6 +1,9 @@
 package history
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // noDuplicates is invariant 6: no pop has two callbacks that were both certainly answered 2xx in time (the limit less
 // Limits.AnswerMargin), unless a fault that explains duplicates hurt the timer (repeats), or the clock of an owner was put so
@@ -47,16 +50,26 @@ func (r *run) judgeRepeat(f *Finding, w *write, first, c *Callback) {
 // repeats is the fault because of which a copy of the timer may not have heard of a callback, and called again; nil if
 // there is none. The fault hurt an owner of the timer, or a node that called or wrote it, and the second callback was under
 // way within the fault or 3 s (Limits.Hurt) after it, or the first was and the second came when the lease of the first had
-// run out.
+// run out, or no owner remembered the first (allForgot).
 func (r *run) repeats(w *write, before, c *Callback) *Fault {
 	lease := c.arrived() <= before.over(r.h.Header.limit())+r.h.Header.hold()+r.l.NodeUnderWay
 	for i := range r.h.Faults {
 		f := &r.h.Faults[i]
-		if f.explainsDuplicates() && (r.under(f, c) || lease && r.under(f, before)) && r.hurtsCalls(f, w, before, c) {
+		if f.explainsDuplicates() && (r.under(f, c) || lease && r.under(f, before)) && r.hurtsCalls(f, w, before, c) || r.allForgot(f, w, before, c) {
 			return f
 		}
 	}
 	return nil
+}
+
+// allForgot tells whether an owner lost its data between the callbacks, while every other owner was away or lost data, too:
+// no shard knew of the first callback any more. The second one comes when a copy that was away is due, after a retry perhaps.
+func (r *run) allForgot(f *Fault, w *write, before, c *Callback) bool {
+	if f.Class != ShardLost || f.BackMs > 0 || f.started() < before.arrived() || f.started() > c.arrived() {
+		return false
+	}
+	owners := r.owners(w.timer(), f.started(), f.started())
+	return len(owners) > 1 && slices.Contains(owners, f.Shard) && r.faulty(w.timer(), f.started(), f.started(), len(owners))
 }
 
 // under tells whether the callback was under way within the fault, or so long after it that it may show.
