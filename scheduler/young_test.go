@@ -16,14 +16,7 @@ func TestAnEarlierVersionThatArrivesAfterTheEndIsRefused(t *testing.T) {
 		before.ReplicationFactor, before.Callback.Opaque = 2, "before"
 		id := c.create(before).ID
 		probe := c.Open("probe")
-		var late []store.Write
-		for rank, shard := range c.homes(id.Key, 2) {
-			read := probe.Read(c.Context(), []store.Spot{{Shard: shard, Key: id.Key}})[0]
-			late = append(late, store.Write{
-				Kind: store.WriteLive, Shard: shard, Key: id.Key, State: read.Record.State, RF: 2, Rank: rank,
-				Timer: &read.Record.Timer, DueIn: read.DueIn,
-			})
-		}
+		late := c.writesOf(id.Key)
 		at := before
 		at.Interval, at.Callback.Opaque = 0, "after"
 		if _, err := c.nodes[1].Replace(c.Context(), id, at); err != nil {
@@ -53,14 +46,7 @@ func TestACopyRestoredAfterTheEndOfARecurringTimerIsRefused(t *testing.T) {
 		id := c.create(asked).ID
 		pass(5 * time.Second)
 		probe := c.Open("probe")
-		var late []store.Write
-		for rank, shard := range c.homes(id.Key, 2) {
-			read := probe.Read(c.Context(), []store.Spot{{Shard: shard, Key: id.Key}})[0]
-			late = append(late, store.Write{
-				Kind: store.WriteLive, Shard: shard, Key: id.Key, State: read.Record.State, RF: 2, Rank: rank,
-				Timer: &read.Record.Timer, DueIn: read.DueIn,
-			})
-		}
+		late := c.writesOf(id.Key)
 		pass(4 * time.Second)
 		for _, w := range late {
 			if got := probe.Tell(c.Context(), w.Shard, []store.Write{w})[0]; w.State.Seq != 2 || got.Status != store.WriteNewer {
@@ -88,4 +74,17 @@ func TestTheEndOfAnOldVersionLeavesNothing(t *testing.T) {
 			}
 		}
 	})
+}
+
+// writesOf are writes that make the copies of a timer of two copies as they are now.
+func (c *cluster) writesOf(key string) (writes []store.Write) {
+	probe := c.Open("probe")
+	for rank, shard := range c.homes(key, 2) {
+		read := probe.Read(c.Context(), []store.Spot{{Shard: shard, Key: key}})[0]
+		writes = append(writes, store.Write{
+			Kind: store.WriteLive, Shard: shard, Key: key, State: read.Record.State, RF: 2, Rank: rank,
+			Timer: &read.Record.Timer, DueIn: read.DueIn,
+		})
+	}
+	return writes
 }

@@ -48,9 +48,10 @@ func (r *run) judgeRepeat(f *Finding, w *write, first, c *Callback) {
 }
 
 // repeats is the fault because of which a copy of the timer may not have heard of a callback, and called again; nil if
-// there is none. The fault hurt an owner of the timer, or a node that called or wrote it, and the second callback was under
-// way within the fault or 3 s (Limits.Hurt) after it, or the first was and the second came when the lease of the first had
-// run out, or no owner remembered the first (allForgot).
+// there is none. The fault hurt an owner of the timer, or a node that called or wrote the timer, and one of these holds:
+//   - the second callback was under way within the fault, or 3 s (Limits.Hurt) after the fault;
+//   - the first callback was, and the second one came when the lease of the first had run out;
+//   - no owner remembered the first callback (allForgot).
 func (r *run) repeats(w *write, before, c *Callback) *Fault {
 	lease := c.arrived() <= before.over(r.h.Header.limit())+r.h.Header.hold()+r.l.NodeUnderWay
 	for i := range r.h.Faults {
