@@ -8,9 +8,20 @@ import (
 	"strconv"
 )
 
-// The system gives ports from 32768 on to clients that connect. A server that starts, or starts
-// again, on such a port may find the port taken by a client of any process.
-const first, ports = 20_000, 12_000
+// The system gives ports from forClients on to clients that connect. A server that starts, or starts
+// again, on such a port may find the port taken by a client of any process. A Redis of a Cluster
+// listens on a second port, busOffset above its first. No second port is a port that Pick returns.
+const (
+	first, ports = 12_000, 10_000
+	busOffset    = 10_000
+	forClients   = 32_768
+)
+
+// The build fails if a port of a Redis is one for clients, or one that Pick returns.
+const (
+	_ = uint(forClients - (first + ports + busOffset))
+	_ = uint(busOffset - ports)
+)
 
 var errNone = errors.New("no free port was found")
 
