@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"chronos/scheduler/store"
 	"chronos/scheduler/timing"
 	"chronos/scheduler/verify/heldup"
 )
@@ -19,7 +20,7 @@ func TestDedicate(t *testing.T) {
 		t.Fatal(err)
 	}
 	beat := func() {
-		if _, _, err := first.Beat(t.Context(), "b", time.Now()); err != nil {
+		if _, err := first.Beat(t.Context(), "b", store.Announcement{Clock: time.Now()}); err != nil {
 			t.Error(err)
 		}
 	}

@@ -82,8 +82,8 @@ func TestFullServer(t *testing.T) {
 		}
 	}
 
-	if nodes, _, err := s.Beat(t.Context(), "a", time.Now()); err != nil || len(nodes) != 1 {
-		t.Errorf("announce in full memory: %v, %v", nodes, err)
+	if said, err := s.Beat(t.Context(), "a", store.Announcement{Clock: time.Now()}); err != nil || len(said.Nodes) != 1 {
+		t.Errorf("announce in full memory: %v, %v", said.Nodes, err)
 	}
 	outcomesToldInFullMemory(t, s)
 	outcomes := map[string]store.Outcome{

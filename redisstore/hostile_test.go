@@ -136,17 +136,17 @@ func TestUnreadableClocksHinderNobody(t *testing.T) {
 		ms := now.UnixMilli()
 		day := (24 * time.Hour).Milliseconds()
 		said := map[string]string{
-			"of one that is gone": fmt.Sprint(ms+60_000, ms-100_000), "of one that came before the shard's was set back": fmt.Sprint(ms+30_000, ms+100_000),
-			"behind": fmt.Sprint(ms-1, ms), "behind and gone": fmt.Sprint(ms-110_000, ms-100_000), "much": fmt.Sprint(int64(9e15), ms),
-			"much and gone": fmt.Sprint(ms+day, ms-100_000), "more than a number": "9" + strings.Repeat("0", 400) + " " + fmt.Sprint(ms), "no time": "120000",
-			"a word": "s3cret", "nothing": "", "a fraction": fmt.Sprint(1.5, ms),
+			"of one that is gone": fmt.Sprint(ms+60_000, ms-100_000, " -"), "of one that came before the shard's was set back": fmt.Sprint(ms+30_000, ms+100_000, " -"),
+			"behind": fmt.Sprint(ms-1, ms, " -"), "behind and gone": fmt.Sprint(ms-110_000, ms-100_000, " -"), "much": fmt.Sprint(int64(9e15), ms, " -"),
+			"much and gone": fmt.Sprint(ms+day, ms-100_000, " -"), "more than a number": "9" + strings.Repeat("0", 400) + " " + fmt.Sprint(ms, " -"), "no time": "120000",
+			"a word": "s3cret", "nothing": "", "a fraction": fmt.Sprint(1.5, ms, " -"),
 		}
 		if err := shard.client.HSet(t.Context(), clocksKey("http"), said).Err(); err != nil {
 			t.Fatal(err)
 		}
-		_, fastest, err := s.Beat(t.Context(), "a", now)
-		if want := now.Add(time.Minute + timing.NodeLife); err != nil || fastest.UnixMilli() != want.UnixMilli() {
-			t.Errorf("the fastest clock is %v ahead, %v; want one that stands still a minute and %v ahead", fastest.Sub(now), err, timing.NodeLife)
+		heard, err := s.Beat(t.Context(), "a", store.Announcement{Clock: now})
+		if want := now.Add(time.Minute + timing.NodeLife); err != nil || heard.Fastest.UnixMilli() != want.UnixMilli() {
+			t.Errorf("the fastest clock is %v ahead, %v; want one that stands still a minute and %v ahead", heard.Fastest.Sub(now), err, timing.NodeLife)
 		}
 		left, err := shard.client.HKeys(t.Context(), clocksKey("http")).Result()
 		slices.Sort(left)
@@ -173,7 +173,8 @@ func TestAnnouncementsOfTimesToComeAreDropped(t *testing.T) {
 		if err := shard.client.ZAdd(t.Context(), nodesKey("http"), announced...).Err(); err != nil {
 			t.Fatal(err)
 		}
-		nodes, _, err := s.Beat(t.Context(), "a", now)
+		said, err := s.Beat(t.Context(), "a", store.Announcement{Clock: now})
+		nodes := namesOfLive(said)
 		slices.Sort(nodes)
 		if want := []string{"another", "node"}; err != nil || !slices.Equal(nodes, want) {
 			t.Errorf("live nodes are %q, %v; want %q", nodes, err, want)

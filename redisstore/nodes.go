@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -15,31 +16,51 @@ import (
 
 // Beat is store.Store's, by a script: a shard whose memory is full takes
 // what a script writes after it has removed something.
-func (s *Store) Beat(ctx context.Context, shard string, clock time.Time) (nodes []string, fastest time.Time, err error) {
+func (s *Store) Beat(ctx context.Context, shard string, own store.Announcement) (store.Announced, error) {
 	sh, err := s.shard(shard)
 	if err != nil {
-		return nil, time.Time{}, err
+		return store.Announced{}, err
 	}
 	c := &call{
 		script: "beat", keys: []string{nodesKey(s.lane), clocksKey(s.lane)},
-		args: []any{s.node, timing.NodeLife.Milliseconds(), clock.UnixMilli(), timing.MaxClockAhead.Milliseconds()},
+		args: []any{s.node, timing.NodeLife.Milliseconds(), own.Clock.UnixMilli(), timing.MaxClockAhead.Milliseconds(), namesOf(own.Lacks)},
 	}
 	sh.eval(ctx, sh.poll, []*call{c})
 	if c.err != nil {
-		return nil, time.Time{}, c.err
+		return store.Announced{}, c.err
 	}
 	said, err := texts(c.reply, 0, len(c.reply))
-	if err != nil || len(said) < 2 {
-		return nil, time.Time{}, sh.unavailable(errors.Join(errReply, err))
+	if err != nil || len(said) < 2 || len(said)%2 != 0 {
+		return store.Announced{}, sh.unavailable(errors.Join(errReply, err))
 	}
 	gap, gapErr := strconv.ParseInt(said[0], 10, 64)
 	shows, clockErr := strconv.ParseInt(said[1], 10, 64)
 	if err := errors.Join(gapErr, clockErr); err != nil {
-		return nil, time.Time{}, sh.unavailable(fmt.Errorf("%w: %w", errReply, err))
+		return store.Announced{}, sh.unavailable(fmt.Errorf("%w: %w", errReply, err))
 	}
 	sh.leftAlone(milliseconds(gap))
 	sh.announced(gap < 0)
-	return said[2:], time.UnixMilli(shows), nil
+	heard := store.Announced{Fastest: time.UnixMilli(shows)}
+	for i := 2; i < len(said); i += 2 {
+		heard.Nodes = append(heard.Nodes, store.LiveNode{Name: said[i], Lacks: parseNames(said[i+1])})
+	}
+	return heard, nil
+}
+
+// Names of shards are written with commas between them; - for none.
+
+func namesOf(shards []string) string {
+	if len(shards) == 0 {
+		return "-"
+	}
+	return strings.Join(shards, ",")
+}
+
+func parseNames(text string) []string {
+	if text == "-" {
+		return nil
+	}
+	return strings.Split(text, ",")
 }
 
 // Leave withdraws this node from the shard, so that nobody counts on it.

@@ -54,7 +54,7 @@ func TestEvictingServer(t *testing.T) {
 		if _, err := claimAll(t.Context(), s, "a"); !errors.Is(err, timer.ErrUnavailable) {
 			t.Errorf("claim from a shard that evicts now: %v, want ErrUnavailable", err)
 		}
-		if _, _, err := s.Beat(t.Context(), "a", time.Now()); !errors.Is(err, timer.ErrUnavailable) {
+		if _, err := s.Beat(t.Context(), "a", store.Announcement{Clock: time.Now()}); !errors.Is(err, timer.ErrUnavailable) {
 			t.Errorf("beat on a shard that evicts now: %v, want ErrUnavailable", err)
 		}
 	}
@@ -245,8 +245,8 @@ func TestCluster(t *testing.T) {
 		fired += len(result.Claims)
 		return fired == timers
 	})
-	if nodes, _, err := s.Beat(t.Context(), "a", time.Now()); err != nil || !slices.Equal(nodes, []string{"node-1"}) {
-		t.Errorf("nodes %v, %v", nodes, err)
+	if said, err := s.Beat(t.Context(), "a", store.Announcement{Clock: time.Now()}); err != nil || !slices.Equal(namesOfLive(said), []string{"node-1"}) {
+		t.Errorf("nodes %v, %v", said.Nodes, err)
 	}
 	if err := s.Dedicate(t.Context(), "tea"); err != nil {
 		t.Error(err)
@@ -297,7 +297,7 @@ func TestSecretsStaySecret(t *testing.T) {
 	tell := func(s *Store) {
 		faults = append(faults, read(t, s, "x").Err, s.Merge(t.Context(), []store.Write{creation("x", 0)})[0].Err)
 		_, claimed := claimAll(t.Context(), s, "a")
-		_, _, beaten := s.Beat(t.Context(), "a", time.Now())
+		_, beaten := s.Beat(t.Context(), "a", store.Announcement{Clock: time.Now()})
 		_, surveyed := s.Survey(t.Context(), "a")
 		faults = append(faults, claimed, beaten, surveyed, s.Leave(t.Context(), "a"))
 	}
@@ -354,4 +354,11 @@ func TestDialOfShardsThatCome(t *testing.T) {
 	if a, b := <-start, <-later; a != "a.test:6379" || b != "b.test:6379" {
 		t.Errorf("dialed %s and %s", a, b)
 	}
+}
+
+func namesOfLive(said store.Announced) (names []string) {
+	for _, node := range said.Nodes {
+		names = append(names, node.Name)
+	}
+	return names
 }

@@ -97,7 +97,7 @@ func TestAnEmptiedRedisIsQuiet(t *testing.T) {
 		name  string
 		quiet bool
 	}{{"new", false}, {"emptied", true}} {
-		if _, _, err := s.Beat(t.Context(), "a", time.Now()); err != nil {
+		if _, err := s.Beat(t.Context(), "a", store.Announcement{Clock: time.Now()}); err != nil {
 			t.Fatal(err)
 		}
 		if firing := s.Merge(t.Context(), []store.Write{deletion("none")})[0].Firing; firing > 0 != what.quiet {

@@ -43,7 +43,7 @@ func TestARestartIsRecognised(t *testing.T) {
 	if !state().Restarted {
 		t.Error("one that nobody has seen before is not said to have restarted")
 	}
-	if _, _, err := s.Beat(t.Context(), "a", time.Now()); err != nil {
+	if _, err := s.Beat(t.Context(), "a", store.Announcement{Clock: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	want()
@@ -58,7 +58,7 @@ func TestARestartIsRecognised(t *testing.T) {
 	// Left alone for longer than it says that it missed something: that counts.
 	l.redis["a"].Do("ZADD", nodesKey("http"), time.Now().Add(-time.Hour).UnixMilli(), "another")
 	l.redis["a"].Do("ZREM", nodesKey("http"), s.node)
-	if _, _, err := s.Beat(t.Context(), "a", time.Now()); err != nil {
+	if _, err := s.Beat(t.Context(), "a", store.Announcement{Clock: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	l.redis["a"].Kill()

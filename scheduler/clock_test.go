@@ -95,13 +95,13 @@ func (c *cluster) wantReplaced(by *node, name string, id timer.ID) {
 // slowStore takes its time with a heartbeat, before that is executed.
 type slowStore struct{ store.Store }
 
-func (s slowStore) Beat(ctx context.Context, shard string, clock time.Time) ([]string, time.Time, error) {
+func (s slowStore) Beat(ctx context.Context, shard string, own store.Announcement) (store.Announced, error) {
 	select {
 	case <-time.After(450 * time.Millisecond):
 	case <-ctx.Done():
-		return nil, time.Time{}, errCut
+		return store.Announced{}, errCut
 	}
-	return s.Store.Beat(ctx, shard, clock)
+	return s.Store.Beat(ctx, shard, own)
 }
 
 // Rule "versions rise": where clocks agree, the time that a heartbeat takes puts no node ahead of

@@ -32,11 +32,11 @@ func (s *cutStore) Claim(ctx context.Context, shard string, req store.ClaimReque
 	return s.Store.Claim(ctx, shard, req)
 }
 
-func (s *cutStore) Beat(ctx context.Context, shard string, clock time.Time) ([]string, time.Time, error) {
+func (s *cutStore) Beat(ctx context.Context, shard string, own store.Announcement) (store.Announced, error) {
 	if s.cut.Load() {
-		return nil, time.Time{}, errCut
+		return store.Announced{}, errCut
 	}
-	return s.Store.Beat(ctx, shard, clock)
+	return s.Store.Beat(ctx, shard, own)
 }
 
 func (s *cutStore) Fire(ctx context.Context, shard string, terms store.FenceTerms, fences []store.Fence) []store.Fenced {

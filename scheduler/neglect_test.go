@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"chronos/scheduler/settings"
+	"chronos/scheduler/store"
 	"chronos/scheduler/storetest"
 )
 
@@ -20,7 +21,7 @@ func TestANeglectedPartitionIsAnAlarm(t *testing.T) {
 		pass(time.Second)
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
-		go announce(ctx, m)
+		go announce(ctx, m, "main", 50)
 		pass(2 * time.Second)
 		for range 40 {
 			create(t, n, oneShot(2*time.Second))
@@ -52,12 +53,12 @@ func TestANeglectedPartitionIsAnAlarm(t *testing.T) {
 	})
 }
 
-// announce has many nodes announce themselves that claim nothing.
-func announce(ctx context.Context, m *storetest.Model) {
+// announce has nodes announce themselves on a shard that claim nothing.
+func announce(ctx context.Context, m *storetest.Model, shard string, nodes int) {
 	for ctx.Err() == nil {
-		for i := range 50 {
+		for i := range nodes {
 			node := fmt.Sprint("ghost", i)
-			if _, _, err := m.Open(node).Beat(ctx, "main", time.Now()); err != nil {
+			if _, err := m.Open(node).Beat(ctx, shard, store.Announcement{Clock: time.Now()}); err != nil {
 				return
 			}
 		}

@@ -252,9 +252,9 @@ func (s *frozenStore) Claim(ctx context.Context, shard string, req store.ClaimRe
 	return s.Store.Claim(ctx, shard, req)
 }
 
-func (s *frozenStore) Beat(ctx context.Context, shard string, clock time.Time) ([]string, time.Time, error) {
+func (s *frozenStore) Beat(ctx context.Context, shard string, own store.Announcement) (store.Announced, error) {
 	s.wait()
-	return s.Store.Beat(ctx, shard, clock)
+	return s.Store.Beat(ctx, shard, own)
 }
 
 func (s *frozenStore) Fire(ctx context.Context, shard string, terms store.FenceTerms, fences []store.Fence) []store.Fenced {

@@ -124,7 +124,7 @@ func (s *Scheduler) handOver(ctx context.Context) {
 	var leaving sync.WaitGroup
 	others := false
 	for _, sh := range s.shards.All() {
-		others = others || sh.OthersLive.Load()
+		others = others || sh.OthersLive()
 		leaving.Go(func() {
 			if err := s.store.Leave(bounded, sh.Name); err != nil {
 				s.log.Debug("could not withdraw from shard", "shard", sh.Name, "err", err)

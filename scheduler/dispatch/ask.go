@@ -19,19 +19,16 @@ import (
 // that state. Where another copy is firing, the claim waits for the end of the callback, and
 // it waits for a better copy of its version (rule "yield to the better copy"). Only a shard that
 // is silent is done without: one slow answer is not silence, and the question is put again,
-// by those who wait longer.
+// by those who wait longer. A claim that needs a silent shard is left to another node that
+// reaches the shard.
 func (l *lane) ask(ctx context.Context, batch []*claim, patience time.Duration) (free []*claim) {
-	asks := questions(batch)
-	if len(asks) == 0 {
-		return batch
-	}
 	now := l.d.config.SinceBoot()
 	for _, c := range batch {
 		if c.began == 0 {
 			c.asked, c.other = now, otherCopy{}
 		}
 	}
-	l.question(ctx, asks, patience)
+	l.question(ctx, questions(batch), patience)
 	var unanswered []*claim
 	for _, c := range batch {
 		switch {
@@ -44,6 +41,8 @@ func (l *lane) ask(ctx context.Context, batch []*claim, patience time.Duration) 
 			l.d.putBack(c, c.other.wait)
 		case c.other.unanswered:
 			unanswered = append(unanswered, c)
+		case c.leftToOthers():
+			l.d.putBack(c, 0) // so that the other node's next poll comes before this node's second poll
 		default:
 			free = append(free, c)
 		}
@@ -126,6 +125,14 @@ func (c *claim) witnesses() []shard.Place {
 		return c.others
 	}
 	return shard.WithPlace(slices.Clone(c.others), shard.Place{Shard: d.shards.Shard(ranked[1]), Rank: 1})
+}
+
+// leftToOthers reports whether another node reaches a shard of the timer that this node does not
+// reach (rule "do without silent shards"). The other node polls these partitions, since this
+// node lacks a shard.
+func (c *claim) leftToOthers() bool {
+	return min(time.Since(c.due()), time.Since(c.retryDue())) < timing.LeftToOthers &&
+		slices.ContainsFunc(c.witnesses(), func(p shard.Place) bool { return c.lane.shard.OtherReaches(p.Shard) })
 }
 
 func (q *question) put(ctx context.Context, d *Dispatcher, patience time.Duration) {

@@ -14,6 +14,7 @@ import (
 type claim struct {
 	store.Claimed
 	lane        *lane
+	look        time.Time     // when the copy was to be looked at, by this node's clock
 	own         shard.Place   // its copy's
 	others      []shard.Place // where else copies of its timer may be, in rank order
 	located     int64         // in which epoch that was so
@@ -119,6 +120,25 @@ func (c *claim) skew() time.Duration {
 
 // sinceDue is how long ago the fenced pop was due, by its shard's clock.
 func (c *claim) sinceDue() time.Duration { return c.fenced.Late + time.Since(c.answered) }
+
+// due is when the pop came due, by this node's clock.
+func (c *claim) due() time.Time {
+	r := &c.Record
+	return c.at(r.Start.Add(time.Duration(r.State.Seq) * r.Timer.Interval).UnixMilli())
+}
+
+// retryDue is when a retry of the pop came due at the latest; the zero time if there is none.
+func (c *claim) retryDue() time.Time {
+	if r := &c.Record; r.State.Attempt > 0 && r.Failure.Node != "" {
+		return c.at(r.Failure.At.Add(longestBackoff(r.State.Attempt)).UnixMilli())
+	}
+	return time.Time{}
+}
+
+// at is an instant of the shard's clock, in ms, by this node's clock.
+func (c *claim) at(ms int64) time.Time {
+	return c.look.Add(time.Duration(ms-c.Lease.Found.ScoreMs) * time.Millisecond)
+}
 
 // done ends the claim's way: its credit is free again.
 func (c *claim) done() { c.lane.credit.Give(c.weight) }

@@ -24,9 +24,7 @@ func (c *claim) putOff() time.Duration {
 	if last < 0 {
 		return 0
 	}
-	found := &c.Lease.Found
-	overdue := time.Duration(found.ScoreMs-found.StartMs-found.IntervalMs*int64(found.State.Seq)) * time.Millisecond
-	return max(c.DueIn-overdue+time.Duration(last)*c.skew()+timing.LateMargin, 0)
+	return max(time.Until(c.due())+time.Duration(last)*c.skew()+timing.LateMargin, 0)
 }
 
 // hold moves claims to another queue if they wait for a shard that answers late, and

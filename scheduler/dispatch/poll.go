@@ -140,7 +140,7 @@ func (l *lane) claim(ctx context.Context, partitions shard.PartitionSet, neglect
 	result, err := l.d.store.Claim(context.WithoutCancel(ctx), l.shard.Name, store.ClaimRequest{
 		Partitions: partitions.List(), Neglected: neglected, Horizon: horizon,
 		Limit: min(room, maxClaims), MaxBytes: min(room*l.credit.Bytes, maxClaimBytes),
-		Grace: l.d.config.Grace, LeaveOwnRetries: l.shard.OthersLive.Load(), KeepTombstones: l.d.keepTombstones(l.shard),
+		Grace: l.d.config.Grace, LeaveOwnRetries: l.shard.OthersLive(), KeepTombstones: l.d.keepTombstones(l.shard),
 	})
 	answered := time.Now()
 	l.claiming.Store(int64(l.shard.Answers.Took(began)))
@@ -148,11 +148,12 @@ func (l *lane) claim(ctx context.Context, partitions shard.PartitionSet, neglect
 	claims, weight := make([]*claim, len(result.Claims)), 0
 	for i := range claims {
 		claims[i] = newClaim(l, &result.Claims[i])
+		claims[i].look = answered.Add(claims[i].DueIn)
 		weight += claims[i].weight
 	}
 	l.credit.Take(weight)
 	for _, c := range claims {
-		l.accept(c, answered)
+		l.accept(c)
 	}
 	if result.More {
 		return partitions
@@ -171,7 +172,7 @@ func (l *lane) horizon() time.Duration {
 const maxAhead = 500 * time.Millisecond
 
 // accept sends a claim on its way.
-func (l *lane) accept(c *claim, answered time.Time) {
+func (l *lane) accept(c *claim) {
 	d := l.d
 	d.shards.Heard(c.Record.State.Version)
 	if c.Previous != "" && c.Previous != d.config.Node {
@@ -191,7 +192,7 @@ func (l *lane) accept(c *claim, answered time.Time) {
 			return
 		}
 		c.destination = d.deliverer.Destination(c.Record.Timer.Callback)
-		d.turnAt(answered.Add(c.DueIn), c)
+		d.turnAt(c.look, c)
 	}
 }
 

@@ -15,12 +15,10 @@ const (
 )
 
 // backoff is how long to wait after the given attempt, from 1, has failed.
-func backoff(attempt int) time.Duration {
-	ceiling := backoffCap
-	if shift := max(attempt-1, 0); shift < 6 {
-		ceiling = min(backoffBase<<shift, backoffCap)
-	}
-	return rand.N(ceiling + 1)
+func backoff(attempt int) time.Duration { return rand.N(longestBackoff(attempt) + 1) }
+
+func longestBackoff(attempt int) time.Duration {
+	return min(backoffBase<<min(max(attempt-1, 0), 6), backoffCap)
 }
 
 // outcomeOf says what an attempt at pop seq means for a timer of that many pops,

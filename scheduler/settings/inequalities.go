@@ -45,6 +45,7 @@ func (c Config) inequalities() []inequality {
 		{c.AwayLimit >= 10*time.Second, says("away limit %v: want at least 10s, since a shard that restarts must not be rebuilt elsewhere", c.AwayLimit)},
 		{timing.IOTimeout < timing.SilentAfter, "one call without an answer must not make a shard silent"},
 		{timing.LateMargin > timing.LateTellPatience, "a claim that is put off must hear the outcome of the other copy first"},
+		{timing.LeftToOthers > timing.BeatInterval+timing.LookInterval+timing.OverduePatience, "another node must have time to find a pop that is left to that node"},
 		{timing.NonOwnerTombLife > timing.CommandLife, "a tombstone on a shard that is no owner must outlive earlier writes to the shard"},
 		{timing.AnnouncedFor > timing.BlindFor+timing.FollowInterval, "each node must know of a change, or refuse writes, before the change counts"},
 		{timing.DrainedFor > timing.BlindFor, "a node that has not heard of a drain must write nothing to the shard by the time of its removal"},

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 	"chronos/scheduler/timing"
 )
@@ -33,10 +34,11 @@ func (l *latest) next(wall time.Time, tag uint16) timer.Version {
 	return v
 }
 
-// fastestClock is what the fastest clock that was announced on a shard showed, and when
-// that was heard. It is late by the answer's way, so never ahead of what it shows.
-type fastestClock struct {
-	shows     time.Time
+// heard is what the nodes have announced on a shard, and when this node heard so. The fastest
+// clock is late by the answer's way, so never ahead of what it shows.
+type heard struct {
+	others    []store.LiveNode
+	fastest   time.Time
 	sinceBoot time.Duration
 }
 
@@ -46,11 +48,11 @@ type fastestClock struct {
 func (r *Registry) Clock() time.Time {
 	latest, now := r.config.Wall(), r.config.SinceBoot()
 	for _, sh := range r.All() {
-		known := sh.fastest.Load()
+		known := sh.heard.Load()
 		if known == nil || now-known.sinceBoot > timing.ClockLife {
 			continue
 		}
-		if shows := known.shows.Add(now - known.sinceBoot); shows.After(latest) {
+		if shows := known.fastest.Add(now - known.sinceBoot); shows.After(latest) {
 			latest = shows
 		}
 	}

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"math/bits"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -31,20 +32,28 @@ func (set PartitionSet) List() []int {
 	return all
 }
 
-// ranks says for each partition of a shard how many of the other live nodes come
-// before node, by rendezvous hashing (Thaler and Ravishankar 1998): the one with
-// rank 0 owns it. All nodes that see the same nodes agree.
-func ranks(node string, live []string, shard string) (rank [store.Partitions]int) {
+// ranks says for each partition of a shard how many of the other live nodes come before node,
+// by rendezvous hashing (Thaler and Ravishankar 1998): the node with rank 0 owns the partition.
+// Nodes that reach more shards come first, and nodes that lack a shard which node reaches do not
+// count: that node leaves timers to others. All nodes that see the same nodes agree.
+func ranks(node store.LiveNode, others []store.LiveNode, shard string) (rank [store.Partitions]int) {
+	others = slices.DeleteFunc(slices.Clone(others), func(other store.LiveNode) bool { return !within(other.Lacks, node.Lacks) })
 	for p := range store.Partitions {
 		at := "/" + shard + "/" + strconv.Itoa(p)
-		own := xxhash.Sum64String(node + at)
-		for _, other := range live {
-			if h := xxhash.Sum64String(other + at); other != node && (h < own || h == own && other < node) {
+		own := xxhash.Sum64String(node.Name + at)
+		for _, other := range others {
+			h := xxhash.Sum64String(other.Name + at)
+			if len(other.Lacks) < len(node.Lacks) || h < own || h == own && other.Name < node.Name {
 				rank[p]++
 			}
 		}
 	}
 	return rank
+}
+
+// within reports whether every name is among all.
+func within(names, all []string) bool {
+	return !slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(all, name) })
 }
 
 const (

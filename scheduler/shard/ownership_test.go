@@ -19,9 +19,9 @@ func TestRanks(t *testing.T) {
 		dead := rapid.SampledFrom(live).Draw(rt, "dead")
 		left := slices.DeleteFunc(slices.Clone(live), func(n string) bool { return n == dead })
 		var taken [store.Partitions][]int
-		gone := ranks(dead, live, "shard")
+		gone := ranksAmong(dead, live)
 		for _, node := range live {
-			before, after := ranks(node, live, "shard"), ranks(node, left, "shard")
+			before, after := ranksAmong(node, live), ranksAmong(node, left)
 			for p := range store.Partitions {
 				taken[p] = append(taken[p], before[p])
 				want := before[p]
@@ -44,12 +44,50 @@ func TestRanks(t *testing.T) {
 	})
 }
 
+// ranksAmong are the ranks of a node on shard main, where nobody lacks a shard.
+func ranksAmong(node string, live []string) [store.Partitions]int {
+	var others []store.LiveNode
+	for _, name := range live {
+		if name != node {
+			others = append(others, store.LiveNode{Name: name})
+		}
+	}
+	return ranks(store.LiveNode{Name: node}, others, "main")
+}
+
+// Each timer is found first by a node that reaches all of its shards.
+func TestNodesThatReachMoreComeFirst(t *testing.T) {
+	lacking := func(name string, lacks ...string) store.LiveNode { return store.LiveNode{Name: name, Lacks: lacks} }
+	all := func(rank int) (same [store.Partitions]int) {
+		for p := range same {
+			same[p] = rank
+		}
+		return same
+	}
+	alone := ranksAmong("n1", []string{"n1", "n2"})
+	for name, c := range map[string]struct {
+		node   store.LiveNode
+		others []store.LiveNode
+		want   [store.Partitions]int
+	}{
+		"others reach more":             {lacking("n1", "b"), []store.LiveNode{lacking("n2"), lacking("n3")}, all(2)},
+		"it reaches more":               {lacking("n1"), []store.LiveNode{lacking("n2", "b"), lacking("n3", "b", "c")}, all(0)},
+		"each lacks another one":        {lacking("n1", "b"), []store.LiveNode{lacking("n2", "c")}, all(0)},
+		"all lack the same":             {lacking("n1", "b"), []store.LiveNode{lacking("n2", "b")}, alone},
+		"one reaches more, one another": {lacking("n1", "b", "c"), []store.LiveNode{lacking("n2", "c"), lacking("n3", "d")}, all(1)},
+	} {
+		if got := ranks(c.node, c.others, "main"); got != c.want {
+			t.Errorf("%s: the ranks are %v, want %v", name, got, c.want)
+		}
+	}
+}
+
 // The choice is frozen: nodes of two releases must agree.
 func TestRanksAreFrozen(t *testing.T) {
 	live := []string{"n1", "n2", "n3"}
 	want := map[string]string{"n1": "", "n2": "", "n3": ""}
 	for node := range want {
-		want[node] = fmt.Sprint(ranks(node, live, "main"))
+		want[node] = fmt.Sprint(ranksAmong(node, live))
 	}
 	for node, golden := range map[string]string{
 		"n1": "[1 0 0 2 0 1 0 2 0 1 0 1 0 1 0 2]",

@@ -85,6 +85,37 @@ func (r *Registry) Gather() map[string]*Shard {
 	return now
 }
 
+// lacking are the shards that this node does not reach, by name, without those that no node
+// waits for.
+func (r *Registry) lacking() (names []string) {
+	for name, sh := range r.All() {
+		if sh.unreachable() && !r.Store.Lost(name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// others are the live nodes without this one. Of the shards that a node lacks, those count that
+// this node knows.
+func (r *Registry) others(live []store.LiveNode) []store.LiveNode {
+	others := make([]store.LiveNode, 0, len(live))
+	for _, node := range live {
+		if node.Name == r.config.Node {
+			continue
+		}
+		var lacks []string
+		for name := range r.All() {
+			if slices.Contains(node.Lacks, name) {
+				lacks = append(lacks, name)
+			}
+		}
+		others = append(others, store.LiveNode{Name: node.Name, Lacks: lacks})
+	}
+	return others
+}
+
 // Ailing reports whether a shard is not well.
 func (r *Registry) Ailing() bool {
 	for _, sh := range r.All() {

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
+	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 	"chronos/scheduler/timing"
 )
@@ -24,13 +26,12 @@ type Shard struct {
 
 	Answers *Answers
 
-	fastest    atomic.Pointer[fastestClock] // of its nodes; nil until that is known
-	unheard    atomic.Int64                 // since when it has not answered this node's announcements, ns on the clock of Answers, until what it missed is known; 0 if it does
-	OthersLive atomic.Bool                  // other nodes announced themselves lately
-	health     atomic.Int32                 // what the last claim said of the shard, or the last beat if that was long ago
-	claimed    atomic.Int64                 // when that claim was, ns on the clock of Answers
-	refused    atomic.Int64                 // when the shard refused a claim or a beat last, ns on the clock of Answers; 0 for never
-	missing    atomic.Int64                 // since when it misses what nobody has told it since, ns on the clock of Answers, maybe before its begin; 0 if nothing
+	heard   atomic.Pointer[heard] // of its nodes by the last announcement; nil before that
+	unheard atomic.Int64          // since when it has not answered this node's announcements, ns on the clock of Answers, until what it missed is known; 0 if it does
+	health  atomic.Int32          // what the last claim said of the shard, or the last beat if that was long ago
+	claimed atomic.Int64          // when that claim was, ns on the clock of Answers
+	refused atomic.Int64          // when the shard refused a claim or a beat last, ns on the clock of Answers; 0 for never
+	missing atomic.Int64          // since when it misses what nobody has told it since, ns on the clock of Answers, maybe before its begin; 0 if nothing
 
 	Ownership *ownership
 	neglect   neglect
@@ -70,7 +71,26 @@ func (sh *Shard) PokeIfSoon(partition int, due time.Duration) {
 // Away reports whether nobody should wait for the shard: it is gone, silent, too slow, or
 // given up.
 func (sh *Shard) Away() bool {
-	return sh.Gone() || sh.Answers.Lasts() || sh.tooSlow() || sh.r.Store.Lost(sh.Name)
+	return sh.Gone() || sh.unreachable() || sh.r.Store.Lost(sh.Name)
+}
+
+// unreachable reports whether this node gets no answers from the shard, or too late ones.
+func (sh *Shard) unreachable() bool { return sh.Answers.Lasts() || sh.tooSlow() }
+
+// OthersLive reports whether other nodes have announced themselves on the shard lately.
+func (sh *Shard) OthersLive() bool {
+	known := sh.heard.Load()
+	return known != nil && len(known.others) > 0
+}
+
+// OtherReaches reports whether this node does not reach the lacking shard, and another node, which
+// works on sh, does (rule "do without silent shards").
+func (sh *Shard) OtherReaches(lacking *Shard) bool {
+	known := sh.heard.Load()
+	if known == nil || lacking.Gone() || !lacking.unreachable() || sh.r.Store.Lost(lacking.Name) || sh.r.config.SinceBoot()-known.sinceBoot > timing.NodeLife {
+		return false
+	}
+	return slices.ContainsFunc(known.others, func(other store.LiveNode) bool { return !slices.Contains(other.Lacks, lacking.Name) })
 }
 
 // ClaimAnswered takes the outcome of a claim.
@@ -82,7 +102,7 @@ func (sh *Shard) ClaimAnswered(ctx context.Context, began Moment, err error) {
 
 // Usable reports whether the shard has answered a heartbeat and the last claim, and refused
 // none of late. A shard that refuses writes still answers claims that find nothing.
-func (sh *Shard) Usable() bool { return sh.health.Load() == healthUp && sh.fastest.Load() != nil }
+func (sh *Shard) Usable() bool { return sh.health.Load() == healthUp && sh.heard.Load() != nil }
 
 // note keeps the log to one line when a shard falls silent and one when it is
 // back.

@@ -11,35 +11,60 @@ import (
 )
 
 const (
-	surveyInterval = 5 // beats
+	surveyInterval = 5 * timing.BeatInterval
+	// lackingLook is how often a node looks, while a shard is not well, whether the shards have
+	// changed that the node lacks. The node announces a change at once, and hears by the second
+	// announcement whether other nodes have noticed the same.
+	lackingLook = 100 * time.Millisecond
 	// giveUpInterval is how often a node tries to have a shard given up.
 	giveUpInterval = 10 * time.Second
 )
 
-// Watch announces this node on the shard each second, learns which others live,
-// and now and then surveys what waits there, until ctx ends.
+// Watch announces this node on the shard each second, and whenever the shards change that the
+// node lacks. Watch learns which others live, and now and then surveys what waits there, until
+// ctx ends.
 func (sh *Shard) Watch(ctx context.Context) {
-	ticker := time.NewTicker(1 + rand.N(timing.BeatInterval)) // shards and nodes that begin together don't go on in unison
-	defer ticker.Stop()
-	for beat := 0; ; beat++ {
-		sh.beat(ctx)
-		if beat%surveyInterval == 0 {
-			sh.survey(ctx)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	var told []string
+	var next, survey time.Time
+	for {
+		now, lacks := time.Now(), sh.r.lacking()
+		changed := !slices.Equal(lacks, told)
+		if changed || !now.Before(next) {
+			sh.beat(ctx, lacks)
+			switch {
+			case next.IsZero():
+				next = now.Add(1 + rand.N(timing.BeatInterval)) // shards and nodes that begin together don't go on in unison
+			case changed:
+				next = now.Add(2 * lackingLook)
+			default:
+				next = now.Add(timing.BeatInterval)
+			}
+			told = lacks
 		}
+		if !now.Before(survey) {
+			sh.survey(ctx)
+			survey = now.Add(surveyInterval)
+		}
+		wait := time.Until(next)
+		if sh.r.Ailing() || len(told) > 0 {
+			wait = min(wait, lackingLook)
+		}
+		timer.Reset(wait)
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
-			ticker.Reset(timing.BeatInterval)
+		case <-timer.C:
 		}
 	}
 }
 
-func (sh *Shard) beat(ctx context.Context) {
+func (sh *Shard) beat(ctx context.Context, lacks []string) {
 	bounded, cancel := sh.r.config.Awake.WithTimeout(ctx, timing.BeatInterval)
 	defer cancel()
 	began := sh.Answers.Begin()
-	nodes, fastest, err := sh.r.Store.Beat(bounded, sh.Name, sh.r.config.Wall())
+	said, err := sh.r.Store.Beat(bounded, sh.Name, store.Announcement{Clock: sh.r.config.Wall(), Lacks: lacks})
 	sh.Answers.Heard(began, err)
 	if sh.Answers.now()-time.Duration(sh.claimed.Load()) > 2*timing.BeatInterval {
 		// One of many nodes may have nothing to claim for long.
@@ -51,9 +76,9 @@ func (sh *Shard) beat(ctx context.Context) {
 		sh.giveUp(ctx)
 		return // who lives there is as it was
 	}
-	sh.fastest.Store(&fastestClock{shows: fastest, sinceBoot: sh.r.config.SinceBoot()})
-	sh.Ownership.set(ranks(sh.r.config.Node, nodes, sh.Name))
-	sh.OthersLive.Store(slices.ContainsFunc(nodes, func(node string) bool { return node != sh.r.config.Node }))
+	others := sh.r.others(said.Nodes)
+	sh.heard.Store(&heard{others: others, fastest: said.Fastest, sinceBoot: sh.r.config.SinceBoot()})
+	sh.Ownership.set(ranks(store.LiveNode{Name: sh.r.config.Node, Lacks: lacks}, others, sh.Name))
 }
 
 // UnheardFor is how long ago the shard stopped to answer; 0 if it does, and what it

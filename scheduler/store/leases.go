@@ -32,7 +32,7 @@ type Lease struct {
 	Key       string
 	Token     string // has the node, a counter and the time of the claim
 	Partition int    // the timer's, on every shard
-	Found     Found  // the copy at the time of the claim; for the store alone
+	Found     Found  // the copy at the time of the claim
 }
 
 // Found is a copy as a claim found the copy. Nobody changes the copy while the lease lasts, so

@@ -67,16 +67,34 @@ type Other struct {
 
 // Membership says which nodes work on the shards, and how much waits there.
 type Membership interface {
-	// Beat announces this node, and the time of the node's clock, on the shard. Beat returns
-	// the nodes that announced themselves there within the last 3 s, this node included, and
-	// the present time of the fastest clock that was announced. A clock more than
-	// timing.MaxClockAhead ahead of this node's clock does not count. The clock of a node that
-	// is gone has stood still since the node's last announcement.
-	Beat(ctx context.Context, shard string, clock time.Time) (nodes []string, fastest time.Time, err error)
+	// Beat announces this node on the shard, and returns what all nodes have announced there.
+	Beat(ctx context.Context, shard string, own Announcement) (Announced, error)
 	// Leave withdraws the announcement.
 	Leave(ctx context.Context, shard string) error
 	// Survey counts what waits on the shard.
 	Survey(ctx context.Context, shard string) (Survey, error)
+}
+
+// Announcement is what a node says of itself.
+type Announcement struct {
+	Clock time.Time // of the node
+	Lacks []string  // the shards that the node does not reach, by name
+}
+
+// Announced is what the nodes have said on a shard.
+type Announced struct {
+	// Nodes are those that announced themselves within the last 3 s, this node included.
+	Nodes []LiveNode
+	// Fastest is the present time of the fastest clock. A clock more than timing.MaxClockAhead
+	// ahead of this node's clock does not count. The clock of a node that is gone has stood
+	// still since the node's last announcement.
+	Fastest time.Time
+}
+
+// LiveNode is a node that works on a shard.
+type LiveNode struct {
+	Name  string
+	Lacks []string // the shards that the node does not reach, by name
 }
 
 // Survey is what waits on a shard.

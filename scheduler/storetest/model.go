@@ -46,8 +46,11 @@ type shard struct {
 	missedSince *time.Time
 }
 
-// announced is what a node's clock showed, and when that was by the shard's.
-type announced struct{ clock, at time.Time }
+// announced is what a node said, and when that was by the shard's clock.
+type announced struct {
+	store.Announcement
+	at time.Time
+}
 
 // NewModel makes an empty model of the named shards, of one named main if none
 // is named.

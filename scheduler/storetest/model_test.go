@@ -78,7 +78,7 @@ func callAll(t *testing.T, node store.Store, each func(do func() error)) {
 	each(func() error { _, err := node.Claim(ctx, "main", request()); return err })
 	each(func() error { return node.Fire(ctx, "main", terms(far, far), make([]store.Fence, 1))[0].Err })
 	each(func() error { return node.Settle(ctx, "main", make([]store.Settlement, 1))[0].Err })
-	each(func() error { _, _, err := node.Beat(ctx, "main", time.Now()); return err })
+	each(func() error { _, err := node.Beat(ctx, "main", store.Announcement{Clock: time.Now()}); return err })
 	each(func() error { return node.Leave(ctx, "main") })
 	each(func() error { _, err := node.Tags(ctx, "main", 1); return err })
 	each(func() error { _, err := node.Recount(ctx, "main", 0); return err })

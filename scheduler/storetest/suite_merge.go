@@ -219,7 +219,7 @@ func checkEndedContext(r *rig) {
 	errs = append(errs, err)
 	_, err = r.a.Ask(ended(), c.Lease.Shard, []store.KeyState{{Key: "k"}})
 	errs = append(errs, err)
-	_, _, err = r.a.Beat(ended(), c.Lease.Shard, r.Now())
+	_, err = r.a.Beat(ended(), c.Lease.Shard, store.Announcement{Clock: r.Now()})
 	errs = append(errs, err)
 	_, err = r.a.Survey(ended(), c.Lease.Shard)
 	errs = append(errs, err)

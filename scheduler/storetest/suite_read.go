@@ -259,10 +259,11 @@ func checkFastest(r *rig) {
 		r.Helper()
 		var shows time.Time
 		from, to := r.during(func() {
-			var err error
-			if _, shows, err = node.Beat(r.Context(), shard, r.Now().Add(clock)); err != nil {
+			said, err := node.Beat(r.Context(), shard, store.Announcement{Clock: r.Now().Add(clock)})
+			if err != nil {
 				r.Fatalf("beat: %v", err)
 			}
+			shows = said.Fastest
 		})
 		slowest = max(slowest, to.Sub(from))
 		r.between("the fastest clock, "+what, shows, from.Add(want-slowest), to.Add(want))
@@ -283,12 +284,20 @@ func checkFastest(r *rig) {
 
 func checkBeat(r *rig) {
 	shard := r.a.Shards()[0]
-	beat := func(node store.Store) []string {
-		nodes, _, err := node.Beat(r.Context(), shard, r.Now())
+	announce := func(node store.Store, lacks ...string) (names []string, lacked map[string][]string) {
+		said, err := node.Beat(r.Context(), shard, store.Announcement{Clock: r.Now(), Lacks: lacks})
 		if err != nil {
 			r.Fatalf("beat: %v", err)
 		}
-		return nodes
+		lacked = make(map[string][]string)
+		for _, node := range said.Nodes {
+			names, lacked[node.Name] = append(names, node.Name), node.Lacks
+		}
+		return names, lacked
+	}
+	beat := func(node store.Store) []string {
+		names, _ := announce(node)
+		return names
 	}
 	var first []string
 	from, to := r.during(func() { first = beat(r.a) })
@@ -296,8 +305,12 @@ func checkBeat(r *rig) {
 		r.Errorf("live are %v, want %q and not %q", first, nodeA, nodeB)
 	}
 	if r.Now().Before(from.Add(2 * time.Second)) {
-		if both := beat(r.b); !slices.Contains(both, nodeA) || !slices.Contains(both, nodeB) {
+		both, lacked := announce(r.b, "one", "another.one")
+		if !slices.Contains(both, nodeA) || !slices.Contains(both, nodeB) {
 			r.Errorf("live are %v, want both", both)
+		}
+		if len(lacked[nodeA]) != 0 || !slices.Equal(lacked[nodeB], []string{"one", "another.one"}) {
+			r.Errorf("said to be lacking is %v, want what each node has said", lacked)
 		}
 	}
 	const alive = 3 * time.Second

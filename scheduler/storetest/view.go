@@ -176,15 +176,15 @@ func (v *view) Ask(ctx context.Context, name string, states []store.KeyState) ([
 	return differences, nil
 }
 
-func (v *view) Beat(ctx context.Context, name string, clock time.Time) (nodes []string, fastest time.Time, err error) {
+func (v *view) Beat(ctx context.Context, name string, own store.Announcement) (heard store.Announced, err error) {
 	err = v.m.call(ctx, v.node, "beat", name, func(s *shard, now time.Time) {
 		s.beats[v.node] = now.UnixMilli()
-		s.clocks[v.node] = announced{clock: clock, at: now}
-		fastest = clock
+		s.clocks[v.node] = announced{own, now}
+		heard.Fastest = own.Clock
 		for _, a := range s.clocks {
-			shows := a.clock.Add(min(now.Sub(a.at), aliveFor))
-			if shows.After(fastest) && shows.Sub(clock) <= timing.MaxClockAhead {
-				fastest = shows
+			shows := a.Clock.Add(min(now.Sub(a.at), aliveFor))
+			if shows.After(heard.Fastest) && shows.Sub(own.Clock) <= timing.MaxClockAhead {
+				heard.Fastest = shows
 			}
 		}
 		for node, at := range s.beats {
@@ -192,13 +192,13 @@ func (v *view) Beat(ctx context.Context, name string, clock time.Time) (nodes []
 				delete(s.beats, node)
 				continue
 			}
-			nodes = append(nodes, node)
+			heard.Nodes = append(heard.Nodes, store.LiveNode{Name: node, Lacks: s.clocks[node].Lacks})
 		}
-		slices.SortFunc(nodes, func(a, b string) int {
-			return cmp.Or(cmp.Compare(s.beats[a], s.beats[b]), strings.Compare(a, b))
+		slices.SortFunc(heard.Nodes, func(a, b store.LiveNode) int {
+			return cmp.Or(cmp.Compare(s.beats[a.Name], s.beats[b.Name]), strings.Compare(a.Name, b.Name))
 		})
 	})
-	return nodes, fastest, err
+	return heard, err
 }
 
 func (v *view) Leave(ctx context.Context, name string) error {

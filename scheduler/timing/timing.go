@@ -110,6 +110,9 @@ const (
 	// SilentAfter is how long a shard may leave calls unanswered before nodes do without the
 	// shard (rule "do without silent shards"). One slow answer is not silence.
 	SilentAfter = time.Second
+	// LeftToOthers is how long a pop may be overdue to be left to a node that reaches a shard which
+	// this node does not reach.
+	LeftToOthers = 5 * time.Second
 	// SlowAnswer is how long a quick answer takes at most, connecting included. A shard none
 	// of whose answers was quick for SlowAfter is slow, until all were for as long.
 	SlowAnswer = 200 * time.Millisecond

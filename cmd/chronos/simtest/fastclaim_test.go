@@ -68,10 +68,10 @@ func (f *fastClaim) knew(mini *miniredis.Miniredis, sha string) bool {
 }
 
 // beats does what a heartbeat does and returns how long ago the one before was, what
-// the fastest clock shows, and the nodes that live; false if args, of an EVALSHA, are
-// none.
+// the fastest clock shows, and the nodes that live with what they lack; false if args, of an
+// EVALSHA, are none.
 func (f *fastClaim) beats(mini *miniredis.Miniredis, args []string, now time.Time) (said []string, ok bool) {
-	if f == nil || len(args) != 8 || args[0] != f.beat || !f.knew(mini, f.beat) {
+	if f == nil || len(args) != 9 || args[0] != f.beat || !f.knew(mini, f.beat) {
 		return nil, false
 	}
 	key, clocks, node := args[2], args[3], args[4]
@@ -111,19 +111,28 @@ func (f *fastClaim) beats(mini *miniredis.Miniredis, args []string, now time.Tim
 		}
 	}
 	_, _ = mini.ZAdd(key, scores[node], node) // it is a sorted set
-	return append([]string{gap, fastest(mini, clocks, node, now, deadAfterMs, clockMs, maxAheadMs)}, slices.SortedFunc(maps.Keys(scores), func(a, b string) int {
+	shows, lacked := fastest(mini, clocks, node, args[8], now, deadAfterMs, clockMs, maxAheadMs)
+	said = []string{gap, shows}
+	for _, id := range slices.SortedFunc(maps.Keys(scores), func(a, b string) int {
 		return cmp.Or(cmp.Compare(scores[a], scores[b]), cmp.Compare(a, b))
-	})...), true
+	}) {
+		said = append(said, id, cmp.Or(lacked[id], "-"))
+	}
+	return said, true
 }
 
-// fastest announces what a node's clock shows, and returns what the fastest does.
-func fastest(mini *miniredis.Miniredis, clocks, node string, now time.Time, deadAfterMs, clockMs, maxAheadMs int64) string {
+// fastest announces what a node's clock shows and what the node lacks, and returns what the fastest clock shows and what
+// each node lacks.
+func fastest(mini *miniredis.Miniredis, clocks, node, lacks string, now time.Time, deadAfterMs, clockMs, maxAheadMs int64) (shows string, lacked map[string]string) {
 	nowMs, fastestMs := now.UnixMilli(), clockMs
-	mini.HSet(clocks, node, fmt.Sprint(clockMs, nowMs))
+	lacked = make(map[string]string)
+	mini.HSet(clocks, node, fmt.Sprint(clockMs, nowMs, " "+lacks))
 	all, _ := mini.HKeys(clocks) // it is there
 	for _, of := range all {
 		var showedMs, atMs int64
-		_, _ = fmt.Sscan(mini.HGet(clocks, of), &showedMs, &atMs) // it was announced
+		var lacks string
+		_, _ = fmt.Sscan(mini.HGet(clocks, of), &showedMs, &atMs, &lacks) // it was announced
+		lacked[of] = lacks
 		ageMs := nowMs - atMs
 		showsMs := showedMs + max(0, min(ageMs, deadAfterMs))
 		broken := showsMs > clockMs+maxAheadMs
@@ -134,7 +143,7 @@ func fastest(mini *miniredis.Miniredis, clocks, node string, now time.Time, dead
 			mini.HDel(clocks, of)
 		}
 	}
-	return strconv.FormatInt(fastestMs, 10)
+	return strconv.FormatInt(fastestMs, 10), lacked
 }
 
 // answers reports whether args, of an EVALSHA, are a claim that finds nothing now.

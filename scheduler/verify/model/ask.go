@@ -37,6 +37,8 @@ func (h *hand) ask(o int8) {
 		h.add(&next, "asks S%d: taken for silent, skipped", o)
 	}
 	switch {
+	case h.otherReaches(o):
+		h.putOff(h.now.Now+1, "asks S%d: no answer, leaves the pop to the other node", o)
 	case !h.now.reach(h.n, o):
 		if h.sc.Budget > 1 {
 			own.Skipped |= 1 << o

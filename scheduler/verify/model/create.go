@@ -22,6 +22,11 @@ func initial(sc *Scenario) state {
 		s.Budget--
 		s.noteSilence(sc)
 	}
+	if shard := sc.CutOff - 1; shard >= 0 {
+		s.Cut |= link(0, shard)
+		s.Budget--
+		s.noteSilence(sc)
+	}
 	return s
 }
 

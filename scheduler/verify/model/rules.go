@@ -42,6 +42,10 @@ type Rules struct {
 	// LeaseAsked (rule "compare before firing"): the comparison waits for a callback of another
 	// copy until the lease ends, not only the firing mark. The outcome is known by then.
 	LeaseAsked bool
+	// AskOthers (rule "do without silent shards"): a node leaves a pop to the other node while that
+	// node reaches a shard of the timer that the first node does not reach, until the pop is 5 s
+	// overdue.
+	AskOthers bool
 	// Limit (rule "no late callbacks"): no callback starts 2 s after the comparison or later.
 	Limit bool
 	// LimitFromAsk (rule "no late callbacks"): the 2 s count from the comparison, not from the fence.

@@ -79,7 +79,9 @@ func ofFiring() []without {
 	})
 	overdue := with(withFaults(Recurring(), Wipe, 1), func(sc *Scenario) { sc.Interval, sc.Skew, sc.End = 1, 1, 14 })
 	unknown := with(withFaults(withOp(OneShot(2), Put), Pause, 1), func(sc *Scenario) { sc.Start, sc.OpBy = Unknown, 5 })
+	apart := with(withFaults(OneShot(2), Cut, 1), func(sc *Scenario) { sc.CutOff, sc.Bound = 1, never })
 	return []without{
+		{"AskOthers", apart, Duplicate},
 		{"LeasedAdoption", with(OneShot(2), func(sc *Scenario) { sc.Failures = 1 }), Needless},
 		{"Yield", Changing(Drains, 2), Needless},
 		{"Ask", withFaults(withOp(twoPops(), Delete), Cut, 1), LateAfterAnswer},

@@ -16,6 +16,7 @@ const (
 	repairAfter  int8 = 3 // from the answer of a write to its repair
 	youngFor     int8 = 5 // a restart loses up to 2 s, a callback takes up to 2 s
 	youngLife    int8 = 10
+	leftFor      int8 = 5   // a pop is left to a node that reaches more
 	freshFor     int8 = 3   // a create is answered within 1 s, and its writes are valid for 1 s
 	leftoverLife int8 = 10  // of a tombstone on a shard that is no owner
 	learnIn      int8 = 2   // until a node that runs has heard of a step of a change
@@ -94,6 +95,7 @@ type Scenario struct {
 
 	Faults Fault
 	Paused int8 // plus 1: this shard is paused at the start, which is one of the faults
+	CutOff int8 // plus 1: the first node is cut from this shard at the start, which is one of the faults
 	Budget int8 // faults in all
 	Heal   int8 // cuts and pauses end by then
 	End    int8

@@ -14,6 +14,8 @@ func (h *hand) yield() {
 	c := &h.now.Copies[o]
 	behind := max(1, h.task.Rank-c.Rank) * h.sc.Skew
 	switch {
+	case h.otherReaches(o):
+		h.putOff(h.now.Now+1, "better S%d silent, leaves the pop to the other node", o)
 	case h.now.silent(h.n, o):
 		h.skip(o, "silent")
 	case !h.now.reach(h.n, o):
@@ -87,4 +89,15 @@ func (h *hand) promote(o int8) {
 	c := &next.Copies[o]
 	c.Rank, c.Score = h.rank(o), h.now.due(h.sc, c.Version, c.Pop, h.rank(o))
 	h.add(&next, "better S%d gets rank %d", o, c.Rank)
+}
+
+// otherReaches reports whether the other node can work on the node's shard, and reaches a shard
+// that the node does not reach. From 5 s after a pop is due, this counts no more.
+func (h *hand) otherReaches(o int8) bool {
+	other := 1 - h.n
+	if !h.sc.Rules.AskOthers || h.now.reach(h.n, o) || !h.now.awake(other) || !h.now.reach(other, o) || !h.now.reach(other, h.shard) ||
+		h.now.Now >= h.now.due(h.sc, h.task.Version, h.task.Pop, 0)+leftFor {
+		return false
+	}
+	return true
 }
