@@ -7,7 +7,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/gofiber/fiber/v2"
 
-	"chronos/scheduler"
 	"chronos/scheduler/timer"
 )
 
@@ -24,7 +23,7 @@ const (
 // batch is what a request to batchPath asks for, and what came of it.
 type batch struct {
 	// entries have an Err from the start if they are refused.
-	entries []scheduler.Creation
+	entries []timer.Creation
 	ignored map[int][]string // by entry; JSON pointers
 	outside []string         // those to members around the entries
 }
@@ -190,7 +189,7 @@ func decodeBatch(body []byte, key string) (batch, error) {
 	const short = 256 // bytes, of an entry
 	d := batchDecoder{key: key}
 	d.outer.readLaxly(body)
-	d.batch.entries = make([]scheduler.Creation, 0, min(maxBatch, 1+len(body)/short))
+	d.batch.entries = make([]timer.Creation, 0, min(maxBatch, 1+len(body)/short))
 	if err := d.read(); err != nil {
 		return batch{}, err
 	}
@@ -307,7 +306,7 @@ func (d *batchDecoder) timers() error {
 // element reads an entry, which is raw.
 func (d *batchDecoder) element(raw []byte) {
 	n := len(d.batch.entries)
-	d.batch.entries = append(d.batch.entries, scheduler.Creation{})
+	d.batch.entries = append(d.batch.entries, timer.Creation{})
 	entry := &d.batch.entries[n]
 	d.timer, d.ignored = timer.Timer{}, nil
 	if entry.Err = d.timerObject(); entry.Err != nil {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"chronos/scheduler"
 	"chronos/scheduler/timer"
 )
 
@@ -95,7 +94,7 @@ func checkEntry(t *testing.T, b *batch, i int, body []byte, key string) {
 	for j := range ignored {
 		ignored[j] = entryPointer(i, ignored[j])
 	}
-	want := scheduler.Creation{Timer: asked}
+	want := timer.Creation{Timer: asked}
 	if key != "" {
 		want.IdempotencyKey, want.Body = entryKey(key, i), bytes.Trim(body, whiteSpace)
 	}

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler"
 	"chronos/scheduler/resync"
 	"chronos/scheduler/statistics"
 	"chronos/scheduler/store"
@@ -87,7 +86,7 @@ func (f *fakeTimers) remember(key, body string) (known, same bool) {
 	return known, had == body
 }
 
-func (f *fakeTimers) CreateAll(ctx context.Context, all []scheduler.Creation) {
+func (f *fakeTimers) CreateAll(ctx context.Context, all []timer.Creation) {
 	for i := range all {
 		switch n := &all[i]; {
 		case n.Err != nil:
@@ -308,7 +307,7 @@ func (c constantTimers) CreateOnce(context.Context, string, []byte, timer.Timer)
 	return c.receipt, nil
 }
 
-func (c constantTimers) CreateAll(_ context.Context, all []scheduler.Creation) {
+func (c constantTimers) CreateAll(_ context.Context, all []timer.Creation) {
 	for i := range all {
 		if all[i].Err == nil {
 			all[i].Receipt = c.receipt

@@ -12,7 +12,6 @@ import (
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
 
-	"chronos/scheduler"
 	"chronos/scheduler/resync"
 	"chronos/scheduler/statistics"
 	"chronos/scheduler/store"
@@ -33,7 +32,7 @@ type Timers interface {
 	CreateOnce(ctx context.Context, idempotencyKey string, body []byte, t timer.Timer) (timer.Receipt, error)
 	// CreateAll is Create, or CreateOnce, of many timers at once, which fail
 	// independently of each other. What has an Err is left alone.
-	CreateAll(ctx context.Context, all []scheduler.Creation)
+	CreateAll(ctx context.Context, all []timer.Creation)
 	// Replace stores t under id, whether or not there was a timer. A
 	// ReplicationFactor of 0 is the one of id or of the stored timer, else the
 	// default; one that differs from these is refused.

@@ -55,23 +55,10 @@ func (s *Scheduler) newCreate(key, bodyHash string, t *timer.Timer) (replica.Wis
 	return w, nil
 }
 
-// Creation is one timer of a CreateAll, and what came of it.
-type Creation struct {
-	Timer timer.Timer
-	// IdempotencyKey makes it a CreateOnce with this Body; "" for a plain Create.
-	IdempotencyKey string
-	Body           []byte
-
-	// Receipt and Err are set by CreateAll, as Create and CreateOnce would return
-	// them. What has an Err before is left alone.
-	Receipt timer.Receipt
-	Err     error
-}
-
 // CreateAll is Create, or CreateOnce, of many timers at once: they go to their
 // shards together, and each gets its own answer.
-func (s *Scheduler) CreateAll(ctx context.Context, all []Creation) {
-	wishes, of := make([]replica.Wish, 0, len(all)), make([]*Creation, 0, len(all))
+func (s *Scheduler) CreateAll(ctx context.Context, all []timer.Creation) {
+	wishes, of := make([]replica.Wish, 0, len(all)), make([]*timer.Creation, 0, len(all))
 	for i := range all {
 		n := &all[i]
 		if n.Err != nil {
@@ -87,7 +74,7 @@ func (s *Scheduler) CreateAll(ctx context.Context, all []Creation) {
 	}
 }
 
-func (s *Scheduler) newOf(n *Creation) (replica.Wish, error) {
+func (s *Scheduler) newOf(n *timer.Creation) (replica.Wish, error) {
 	if n.IdempotencyKey != "" {
 		return s.newCreate(timer.OnceKey(n.IdempotencyKey), hashOf(n.Body), &n.Timer)
 	}

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"chronos/scheduler"
 	"chronos/scheduler/storetest"
 	"chronos/scheduler/timer"
 )
@@ -23,7 +22,7 @@ func TestACreateChoosesOwnersThatAreWell(t *testing.T) {
 					c.Errorf("%s is away: %+v, want two copies", away, r)
 				}
 			}
-			batch := make([]scheduler.Creation, 40)
+			batch := make([]timer.Creation, 40)
 			for i := range batch {
 				batch[i].Timer = oneShot(20 * time.Second)
 				batch[i].Timer.ReplicationFactor = 1

@@ -16,7 +16,6 @@ import (
 	"chronos/api"
 	"chronos/api/client"
 	"chronos/api/openapitest"
-	"chronos/scheduler"
 	"chronos/scheduler/statistics"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
@@ -85,7 +84,7 @@ func (m *memory) CreateOnce(_ context.Context, key string, body []byte, t timer.
 	return receipt, err
 }
 
-func (m *memory) CreateAll(ctx context.Context, all []scheduler.Creation) {
+func (m *memory) CreateAll(ctx context.Context, all []timer.Creation) {
 	for i := range all {
 		switch n := &all[i]; {
 		case n.Err != nil:

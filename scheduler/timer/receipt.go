@@ -16,3 +16,15 @@ type Receipt struct {
 	// deleted, so that there are no copies of it.
 	Over bool
 }
+
+// Creation is one timer of a request for many, and the outcome.
+type Creation struct {
+	Timer Timer
+	// IdempotencyKey makes the creation one that may be repeated with this Body; "" for a plain one.
+	IdempotencyKey string
+	Body           []byte
+
+	// Receipt and Err are the answer. A creation that has an Err before is left alone.
+	Receipt Receipt
+	Err     error
+}

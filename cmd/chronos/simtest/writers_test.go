@@ -143,7 +143,7 @@ func (cl *client) answered(ctx context.Context, m *machine, q request, limit tim
 
 // createMany creates some timers by one request, half of the time with an idempotency key.
 func (cl *client) createMany(ctx context.Context) {
-	all := make([]scheduler.Creation, 2+cl.r.IntN(10))
+	all := make([]timer.Creation, 2+cl.r.IntN(10))
 	operations := make([]history.Operation, len(all))
 	once := cl.r.IntN(2) == 0
 	for i := range all {
