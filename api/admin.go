@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"chronos/api/tokens"
+	"chronos/api/wire"
 )
 
 // AdminConfig is what an Admin needs.
@@ -99,7 +100,7 @@ func serveHealth(mux *http.ServeMux, ready func() error) {
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if ready != nil {
 			if err := ready(); err != nil {
-				answerLine(w, http.StatusServiceUnavailable, printable(err.Error()))
+				answerLine(w, http.StatusServiceUnavailable, wire.Printable(err.Error()))
 				return
 			}
 		}
@@ -112,6 +113,13 @@ func answerLine(w http.ResponseWriter, status int, line string) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
 	_, _ = io.WriteString(w, line+"\n") // the client has gone if it fails
+}
+
+// answerProblem refuses a request.
+func answerProblem(w http.ResponseWriter, p wire.Problem) {
+	p.EachHeader(w.Header().Set)
+	w.WriteHeader(p.Status)
+	_, _ = w.Write(p.Body()) // the client has gone if it fails
 }
 
 // Serve accepts connections from ln, which it closes, and answers them. It

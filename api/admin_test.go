@@ -15,6 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"chronos/api/apitest"
 	"chronos/api/tokens"
 )
 
@@ -36,13 +37,13 @@ func TestAdmin(t *testing.T) {
 	go func() { served <- admin.Serve(ln) }()
 	fetch := func(method, path string, status int, part string) {
 		t.Helper()
-		c := dial(t, ln.Addr().String())
+		c := apitest.Dial(t, ln.Addr().String())
 		if _, err := io.WriteString(c, method+" "+path+" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}
-		got := receive(t, bufio.NewReader(c))
-		if got.status != status || !strings.Contains(string(got.body), part) {
-			t.Errorf("%s %s: have %d %q, want %d %q", method, path, got.status, got.body, status, part)
+		got := apitest.Receive(t, bufio.NewReader(c))
+		if got.Status != status || !strings.Contains(string(got.Body), part) {
+			t.Errorf("%s %s: have %d %q, want %d %q", method, path, got.Status, got.Body, status, part)
 		}
 	}
 	fetch("GET", "/livez", 200, "alive")
@@ -56,7 +57,7 @@ func TestAdmin(t *testing.T) {
 	fetch("GET", "/readyz", 503, "draining,?not long now\n")
 	fetch("GET", "/livez", 200, "alive")
 
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), apitest.Patience)
 	defer cancel()
 	if err := admin.Shutdown(ctx); err != nil {
 		t.Errorf("Shutdown: %v", err)
@@ -97,7 +98,7 @@ func TestAdminAsksForTokens(t *testing.T) {
 			if len(c.tokens) == 1 {
 				code = "token-unknown"
 			}
-			wantProblem(t, answer{w.Code, w.Header(), w.Body.Bytes()}, http.StatusUnauthorized, code, noPointer)
+			apitest.WantProblem(t, recorded(w), http.StatusUnauthorized, code, apitest.NoPointer)
 		}
 	}
 }
@@ -180,12 +181,12 @@ func TestRolesOnTheAdminListener(t *testing.T) {
 						status = http.StatusUnauthorized
 					}
 				}
-				if got.status != status || status != http.StatusOK && (topology.changes > 0 || letters.asked != nil) {
-					t.Errorf("%s %s %s as %s: %d %s, want %d; %d changes, asked %v", name, c.method, c.path, role, got.status, got.body, status, topology.changes, letters.asked)
+				if got.Status != status || status != http.StatusOK && (topology.changes > 0 || letters.asked != nil) {
+					t.Errorf("%s %s %s as %s: %d %s, want %d; %d changes, asked %v", name, c.method, c.path, role, got.Status, got.Body, status, topology.changes, letters.asked)
 				}
 			}
-			if got := askAdmin(t, admin, c.method, c.path, "chr_"+strings.Repeat("A", 43)); (of.need == everyone) != (got.status == http.StatusOK) {
-				t.Errorf("%s %s %s with an unknown token: %d", name, c.method, c.path, got.status)
+			if got := askAdmin(t, admin, c.method, c.path, "chr_"+strings.Repeat("A", 43)); (of.need == everyone) != (got.Status == http.StatusOK) {
+				t.Errorf("%s %s %s with an unknown token: %d", name, c.method, c.path, got.Status)
 			}
 		}
 	}
@@ -194,7 +195,7 @@ func TestRolesOnTheAdminListener(t *testing.T) {
 func TestAdminServesTheDescription(t *testing.T) {
 	admin := NewAdmin(AdminConfig{})
 	got := askAdmin(t, admin, "GET", openAPIPath, "")
-	if got.status != http.StatusOK || string(got.body) != string(openAPI) || got.header.Get("Content-Type") != "application/yaml" {
-		t.Errorf("%d %s, %d bytes", got.status, got.header.Get("Content-Type"), len(got.body))
+	if got.Status != http.StatusOK || string(got.Body) != string(openAPI) || got.Header.Get("Content-Type") != "application/yaml" {
+		t.Errorf("%d %s, %d bytes", got.Status, got.Header.Get("Content-Type"), len(got.Body))
 	}
 }

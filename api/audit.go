@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"strings"
 
+	"chronos/api/wire"
+
 	"github.com/valyala/fasthttp"
 )
 
@@ -38,7 +40,7 @@ func shownQuery(raw string) string {
 	var parts []string
 	for _, name := range []string{"all", "callback", "force", "key", "key-prefix", nodeParameter, "reason", "since", "until"} {
 		if value := given.Get(name); value != "" {
-			parts = append(parts, name+"="+userOf.ReplaceAllString(value, "$1"))
+			parts = append(parts, name+"="+wire.ReplaceUsers(value, ""))
 		}
 	}
 	return strings.Join(parts, " ")
@@ -50,7 +52,7 @@ type changeKey struct{}
 // noteShard tells the log which shard a change is about.
 func noteShard(ctx context.Context, name string) {
 	if c, is := ctx.Value(changeKey{}).(*change); is {
-		c.shard = printable(name)
+		c.shard = wire.Printable(name)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"chronos/api/apitest"
 	"chronos/api/tokens"
 )
 
@@ -71,7 +72,7 @@ func TestChangesOfAdminsOnThePublicListenerAreLogged(t *testing.T) {
 	for _, c := range []struct{ method, path, body, want string }{
 		{"DELETE", "/timers/references?node-for-replicas=d", references("tea"), `method=DELETE path=/timers/references query="node-for-replicas=d" status=202 token=name-admin address=0.0.0.0:0`},
 		{"GET", resyncOf("d"), "", ""},
-		{"POST", "/timers", simple, ""},
+		{"POST", "/timers", apitest.Simple, ""},
 		{"DELETE", "/timers/k", "", ""},
 	} {
 		req := httptest.NewRequestWithContext(t.Context(), c.method, c.path, strings.NewReader(c.body))

@@ -8,6 +8,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"chronos/api/tokens"
+	"chronos/api/wire"
 )
 
 // Authorizer says by its Authorization header whether a request may do what it
@@ -40,7 +41,7 @@ func neededRoleAt(method []byte, to route) tokens.Role {
 
 // unauthorized is the answer to a request that may not do what it asks; false if it may,
 // with the name of its token. Two headers are as none: someone on the way may have read the other.
-func unauthorized(by Authorizer, headers [][]byte, need tokens.Role) (name string, p problem, refused bool) {
+func unauthorized(by Authorizer, headers [][]byte, need tokens.Role) (name string, p wire.Problem, refused bool) {
 	var authorization []byte
 	if len(headers) == 1 {
 		authorization = headers[0]
@@ -51,22 +52,20 @@ func unauthorized(by Authorizer, headers [][]byte, need tokens.Role) (name strin
 	}
 	switch decision.Outcome {
 	case tokens.OK:
-		return decision.Name, problem{}, false
+		return decision.Name, wire.Problem{}, false
 	case tokens.Scope:
-		return "", newProblem(http.StatusForbidden, "token-scope", "this token's role does not allow this; use one with the role "+need.String()), true
+		return "", wire.NewProblem(http.StatusForbidden, "token-scope", "this token's role does not allow this; use one with the role "+need.String()), true
 	case tokens.Limited:
-		p = newProblem(http.StatusTooManyRequests, "rate-limited", "this token's requests come faster than its rate; send them again later, and fewer at once")
-		p.retryAfter = decision.RetryAfter
+		p = wire.NewProblem(http.StatusTooManyRequests, "rate-limited", "this token's requests come faster than its rate; send them again later, and fewer at once")
+		p.RetryAfter = decision.RetryAfter
 		return "", p, true
 	case tokens.Unknown:
-		p = newProblem(http.StatusUnauthorized, "token-unknown", "this token is not known; ask the operator for a valid one")
-		p.challenge = true
-		return "", p, true
+		p = wire.NewProblem(http.StatusUnauthorized, "token-unknown", "this token is not known; ask the operator for a valid one")
+		return "", p.With(fasthttp.HeaderWWWAuthenticate, tokens.Challenge), true
 	case tokens.Missing:
 	}
-	p = newProblem(http.StatusUnauthorized, "token-missing", "the request has no token; send one header Authorization: Bearer <token>")
-	p.challenge = true
-	return "", p, true
+	p = wire.NewProblem(http.StatusUnauthorized, "token-missing", "the request has no token; send one header Authorization: Bearer <token>")
+	return "", p.With(fasthttp.HeaderWWWAuthenticate, tokens.Challenge), true
 }
 
 // openRead is what a request to the admin listener needs that may be open to everyone.
@@ -95,7 +94,7 @@ func (g gate) lets(need tokens.Role, next http.Handler) http.Handler {
 		name, p, refused := unauthorized(g.authorizer, headers, need)
 		switch {
 		case refused:
-			p.writeTo(w)
+			answerProblem(w, p)
 		case isRead(r.Method):
 			next.ServeHTTP(w, r)
 		default:
@@ -116,7 +115,7 @@ func (cs *connections) authorize(h *head) error {
 		headers = [][]byte{h.authorization}
 	}
 	if _, p, refused := unauthorized(cs.authorizer, headers, h.need); refused {
-		return &problemError{p}
+		return p
 	}
 	return nil
 }

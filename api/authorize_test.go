@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"chronos/api/apitest"
 	"chronos/api/tokens"
 	"chronos/scheduler/timer"
 )
@@ -45,15 +46,15 @@ func TestRoles(t *testing.T) {
 		role               tokens.Role // the least that will do
 		status             int
 	}{
-		{"POST", "/timers", simple, tokens.Write, 200},
-		{"POST", "/timers/batch", listOf(simple), tokens.Write, 200},
+		{"POST", "/timers", apitest.Simple, tokens.Write, 200},
+		{"POST", "/timers/batch", apitest.ListOf(apitest.Simple), tokens.Write, 200},
 		{"GET", "/timers/batch", "", tokens.Read, 405},
-		{"PUT", "/timers/k", simple, tokens.Write, 200},
+		{"PUT", "/timers/k", apitest.Simple, tokens.Write, 200},
 		{"GET", "/timers/k", "", tokens.Read, 200},
 		{"HEAD", "/timers/k", "", tokens.Read, 200},
 		{"GET", "/statistics", "", tokens.Read, 200},
 		{"HEAD", "/statistics", "", tokens.Read, 200},
-		{"PUT", "/statistics", simple, tokens.Write, 405},
+		{"PUT", "/statistics", apitest.Simple, tokens.Write, 405},
 		{"GET", "/nothing", "", tokens.Read, 404},
 		{"PATCH", "/timers/k", "", tokens.Write, 405},
 		{"DELETE", "/timers/k", "", tokens.Write, 201},
@@ -64,10 +65,10 @@ func TestRoles(t *testing.T) {
 			for role, token := range byRole {
 				got := ask(t, s, c.method, c.path, c.body, "Authorization", "Bearer "+token)
 				switch {
-				case role.Allows(c.role) && got.status != c.status:
-					t.Errorf("%s %s as %s: have %d, want %d", c.method, c.path, role, got.status, c.status)
+				case role.Allows(c.role) && got.Status != c.status:
+					t.Errorf("%s %s as %s: have %d, want %d", c.method, c.path, role, got.Status, c.status)
 				case !role.Allows(c.role):
-					wantProblem(t, got, http.StatusForbidden, "token-scope", noPointer)
+					apitest.WantProblem(t, got, http.StatusForbidden, "token-scope", apitest.NoPointer)
 				}
 			}
 		})
@@ -102,13 +103,13 @@ func TestTokensAreAskedFor(t *testing.T) {
 				if c.header != "" {
 					headers = []string{"Authorization", c.header}
 				}
-				got := ask(t, s, method, path+"?access_token="+byRole[tokens.Admin], simple, headers...)
-				wantProblem(t, got, http.StatusUnauthorized, c.code, noPointer)
-				if challenge := got.header.Get("WWW-Authenticate"); challenge != `Bearer realm="chronos"` {
+				got := ask(t, s, method, path+"?access_token="+byRole[tokens.Admin], apitest.Simple, headers...)
+				apitest.WantProblem(t, got, http.StatusUnauthorized, c.code, apitest.NoPointer)
+				if challenge := got.Header.Get("WWW-Authenticate"); challenge != `Bearer realm="chronos"` {
 					t.Errorf("WWW-Authenticate %q", challenge)
 				}
-				if bytes.Contains(got.body, []byte("chr_")) {
-					t.Errorf("the answer repeats a token: %s", got.body)
+				if bytes.Contains(got.Body, []byte("chr_")) {
+					t.Errorf("the answer repeats a token: %s", got.Body)
 				}
 			}
 		})
@@ -118,7 +119,7 @@ func TestTokensAreAskedFor(t *testing.T) {
 // TestTwoAuthorizationHeaders: someone on the way may have read the other one.
 func TestTwoAuthorizationHeaders(t *testing.T) {
 	s, byRole := guarded(t, &fakeTimers{})
-	req := httptest.NewRequestWithContext(t.Context(), "POST", "/timers", strings.NewReader(simple))
+	req := httptest.NewRequestWithContext(t.Context(), "POST", "/timers", strings.NewReader(apitest.Simple))
 	for _, role := range []tokens.Role{tokens.Write, tokens.Admin} {
 		req.Header.Add("Authorization", "Bearer "+byRole[role])
 	}
@@ -131,18 +132,18 @@ func TestTwoAuthorizationHeaders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantProblem(t, answer{resp.StatusCode, resp.Header, body}, http.StatusUnauthorized, "token-missing", noPointer)
+	apitest.WantProblem(t, apitest.Answer{Status: resp.StatusCode, Header: resp.Header, Body: body}, http.StatusUnauthorized, "token-missing", apitest.NoPointer)
 }
 
 // TestDescriptionNeedsNoToken, and no other spelling of its path gets by.
 func TestDescriptionNeedsNoToken(t *testing.T) {
 	s, _ := guarded(t, &fakeTimers{})
-	if got := ask(t, s, "GET", openAPIPath, ""); got.status != http.StatusOK || !bytes.Equal(got.body, openAPI) {
-		t.Errorf("have %d, %d bytes", got.status, len(got.body))
+	if got := ask(t, s, "GET", openAPIPath, ""); got.Status != http.StatusOK || !bytes.Equal(got.Body, openAPI) {
+		t.Errorf("have %d, %d bytes", got.Status, len(got.Body))
 	}
 	for _, path := range []string{"/timers/..%2fopenapi.yaml", "/timers/%2e%2e/openapi.yaml", "//openapi.yaml", "/openapi.yaml/"} {
-		if got := ask(t, s, "GET", path, ""); got.status != http.StatusUnauthorized {
-			t.Errorf("%s: have %d, want 401", path, got.status)
+		if got := ask(t, s, "GET", path, ""); got.Status != http.StatusUnauthorized {
+			t.Errorf("%s: have %d, want 401", path, got.Status)
 		}
 	}
 }
@@ -158,13 +159,13 @@ func TestRateOfAToken(t *testing.T) {
 	}
 	s := New(Config{Timers: &fakeTimers{}, Authorizer: set})
 	for range 3 {
-		if got := ask(t, s, "POST", "/timers", simple, "Authorization", "Bearer "+token.Reveal()); got.status != http.StatusOK {
-			t.Fatalf("within the rate: %d %s", got.status, got.body)
+		if got := ask(t, s, "POST", "/timers", apitest.Simple, "Authorization", "Bearer "+token.Reveal()); got.Status != http.StatusOK {
+			t.Fatalf("within the rate: %d %s", got.Status, got.Body)
 		}
 	}
-	got := ask(t, s, "POST", "/timers", simple, "Authorization", "bearer "+token.Reveal())
-	wantProblem(t, got, http.StatusTooManyRequests, "rate-limited", noPointer)
-	if after := got.header.Get("Retry-After"); after != "100" {
+	got := ask(t, s, "POST", "/timers", apitest.Simple, "Authorization", "bearer "+token.Reveal())
+	apitest.WantProblem(t, got, http.StatusTooManyRequests, "rate-limited", apitest.NoPointer)
+	if after := got.Header.Get("Retry-After"); after != "100" {
 		t.Errorf("Retry-After %q, want 100", after)
 	}
 }
@@ -173,7 +174,7 @@ func TestRateOfAToken(t *testing.T) {
 func TestBodiesOfStrangersAreNotReceived(t *testing.T) {
 	timers, executed := counted()
 	s, byRole := guarded(t, timers)
-	address := serve(t, s)
+	address := apitest.Serve(t, s)
 	reader, writer := "Authorization: Bearer "+byRole[tokens.Read]+"\r\n", "Authorization: Bearer "+byRole[tokens.Write]+"\r\n"
 	for name, c := range map[string]struct {
 		head   string
@@ -190,10 +191,10 @@ func TestBodiesOfStrangersAreNotReceived(t *testing.T) {
 	} {
 		for _, line := range []string{"POST /timers", "DELETE /timers/k", "POST /openapi.yaml", "BREW /nothing"} {
 			t.Run(name+" "+line, func(t *testing.T) {
-				got, closed := send(t, dial(t, address), line+" HTTP/1.1\r\nHost: h\r\n"+c.head+"\r\n")
-				wantProblem(t, got, c.status, c.code, noPointer)
-				if !closed || (got.header.Get("WWW-Authenticate") != "") != (c.status == 401) {
-					t.Errorf("closed %v, headers %v", closed, got.header)
+				got, closed := apitest.Send(t, apitest.Dial(t, address), line+" HTTP/1.1\r\nHost: h\r\n"+c.head+"\r\n")
+				apitest.WantProblem(t, got, c.status, c.code, apitest.NoPointer)
+				if !closed || (got.Header.Get("WWW-Authenticate") != "") != (c.status == 401) {
+					t.Errorf("closed %v, headers %v", closed, got.Header)
 				}
 			})
 		}
@@ -207,25 +208,25 @@ func TestBodiesOfStrangersAreNotReceived(t *testing.T) {
 func TestClearanceIsForOneRequest(t *testing.T) {
 	timers, executed := counted()
 	s, byRole := guarded(t, timers)
-	address := serve(t, s)
+	address := apitest.Serve(t, s)
 	const stranger = "DELETE /timers/k HTTP/1.1\r\nHost: h\r\n\r\n"
 	head := "PUT /timers/k HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer " + byRole[tokens.Write] + "\r\n"
-	large := withMore(`"a":"` + strings.Repeat("x", 9000) + `"`)
+	large := apitest.WithMore(`"a":"` + strings.Repeat("x", 9000) + `"`)
 	for name, cleared := range map[string]string{
 		"large":   head + "Content-Length: " + strconv.Itoa(len(large)) + "\r\n\r\n" + large,
-		"chunked": head + "Transfer-Encoding: chunked\r\n\r\n" + inChunks(simple, 50) + "\r\n",
-		"small":   withLength(head),
+		"chunked": head + "Transfer-Encoding: chunked\r\n\r\n" + apitest.InChunks(apitest.Simple, 50) + "\r\n",
+		"small":   apitest.WithLength(head),
 	} {
 		t.Run(name, func(t *testing.T) {
 			executed.Store(0)
-			c := dial(t, address)
+			c := apitest.Dial(t, address)
 			if _, err := io.WriteString(c, stranger+cleared+stranger+cleared+cleared+stranger); err != nil {
 				t.Fatal(err)
 			}
 			answers := bufio.NewReader(c)
 			var have []int
 			for range 6 {
-				have = append(have, receive(t, answers).status)
+				have = append(have, apitest.Receive(t, answers).Status)
 			}
 			if diff := cmp.Diff([]int{401, 200, 401, 200, 200, 401}, have); diff != "" || executed.Load() != 3 {
 				t.Errorf("%d operations were executed; -want +have:\n%s", executed.Load(), diff)
@@ -244,20 +245,20 @@ func TestRateCountsLargeBodiesOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := dial(t, serve(t, New(Config{Timers: &fakeTimers{}, Authorizer: set})))
+	c := apitest.Dial(t, apitest.Serve(t, New(Config{Timers: &fakeTimers{}, Authorizer: set})))
 	head := "POST /timers HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer " + token.Reveal() + "\r\n"
-	large := withMore(`"a":"` + strings.Repeat("x", 9000) + `"`)
+	large := apitest.WithMore(`"a":"` + strings.Repeat("x", 9000) + `"`)
 	raw := head + "Content-Length: " + strconv.Itoa(len(large)) + "\r\n\r\n"
 	for range 2 {
-		for _, request := range []string{raw + large, head + "Transfer-Encoding: chunked\r\n\r\n" + inChunks(simple, 50) + "\r\n"} {
-			if got, _ := send(t, c, request); got.status != http.StatusOK {
-				t.Fatalf("within the rate: %d %s", got.status, got.body)
+		for _, request := range []string{raw + large, head + "Transfer-Encoding: chunked\r\n\r\n" + apitest.InChunks(apitest.Simple, 50) + "\r\n"} {
+			if got, _ := apitest.Send(t, c, request); got.Status != http.StatusOK {
+				t.Fatalf("within the rate: %d %s", got.Status, got.Body)
 			}
 		}
 	}
-	got, closed := send(t, c, raw)
-	wantProblem(t, got, http.StatusTooManyRequests, "rate-limited", noPointer)
-	if after := got.header.Get("Retry-After"); after != "100" || !closed {
+	got, closed := apitest.Send(t, c, raw)
+	apitest.WantProblem(t, got, http.StatusTooManyRequests, "rate-limited", apitest.NoPointer)
+	if after := got.Header.Get("Retry-After"); after != "100" || !closed {
 		t.Errorf("Retry-After %q, want 100; closed %v", after, closed)
 	}
 }

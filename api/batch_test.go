@@ -3,7 +3,6 @@ package api
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,10 +10,10 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"chronos/api/apitest"
 	"chronos/scheduler/timer"
 )
 
@@ -34,28 +33,17 @@ type resultView struct {
 }
 
 type failureOnly struct {
-	problem
+	apitest.Problem
 
 	RetryAfter int `json:"retry-after"`
 }
 
-// listOf makes the body of a batch.
-func listOf(entries ...string) string { return `{"timers":[` + strings.Join(entries, ",") + `]}` }
-
-// nest makes arrays in arrays.
-func nest(depth int) string { return strings.Repeat("[", depth) + strings.Repeat("]", depth) }
-
-// due makes an entry whose result is told by its time.
-func due(seconds int) string {
-	return `{"timing":{"interval":` + strconv.Itoa(seconds) + `},"callback":{"http":{"uri":"http://a/b"}}}`
-}
-
-func wantBatch(t *testing.T, a answer, status, created, failed int) batchView {
+func wantBatch(t *testing.T, a apitest.Answer, status, created, failed int) batchView {
 	t.Helper()
-	if a.status != status || a.header.Get("Content-Type") != "application/json" || a.header.Get("Location") != "" || a.header.Get("Reason") != "" {
-		t.Fatalf("have %d %v: %.500s", a.status, a.header, a.body)
+	if a.Status != status || a.Header.Get("Content-Type") != "application/json" || a.Header.Get("Location") != "" || a.Header.Get("Reason") != "" {
+		t.Fatalf("have %d %v: %.500s", a.Status, a.Header, a.Body)
 	}
-	view := parse[batchView](t, a.body)
+	view := apitest.Parse[batchView](t, a.Body)
 	if view.Created != created || view.Failed != failed || len(view.Results) != created+failed {
 		t.Fatalf("have %d created, %d failed, %d results; want %d, %d", view.Created, view.Failed, len(view.Results), created, failed)
 	}
@@ -65,7 +53,7 @@ func wantBatch(t *testing.T, a answer, status, created, failed int) batchView {
 func TestBatch(t *testing.T) {
 	timers := &fakeTimers{}
 	s := New(Config{Timers: timers})
-	got := ask(t, s, "POST", "/timers/batch", `{"color":1,"timers" : [`+due(7)+` , `+withMore(`"a/b":[{}],"reliability":{"sites":[],"replication-factor":3}`)+"\n],\"\u00e9\":null}")
+	got := ask(t, s, "POST", "/timers/batch", `{"color":1,"timers" : [`+apitest.Due(7)+` , `+apitest.WithMore(`"a/b":[{}],"reliability":{"sites":[],"replication-factor":3}`)+"\n],\"\u00e9\":null}")
 	view := wantBatch(t, got, http.StatusOK, 2, 0)
 	if diff := cmp.Diff([]string{"/color", "/\u00e9"}, view.Ignored); diff != "" {
 		t.Errorf("ignored (-want +have):\n%s", diff)
@@ -84,7 +72,7 @@ func TestBatch(t *testing.T) {
 			t.Errorf("timer %d (-want +have):\n%s", i, diff)
 		}
 	}
-	if got.header.Get("Idempotent-Replayed") != "" {
+	if got.Header.Get("Idempotent-Replayed") != "" {
 		t.Error("nothing was replayed, but the answer says so")
 	}
 }
@@ -95,12 +83,12 @@ func TestBatchSizes(t *testing.T) {
 		s := New(Config{Timers: timers})
 		entries := make([]string, n)
 		for i := range entries {
-			entries[i] = due(i)
+			entries[i] = apitest.Due(i)
 		}
-		view := wantBatch(t, ask(t, s, "POST", "/timers/batch", listOf(entries...)), http.StatusOK, n, 0)
+		view := wantBatch(t, ask(t, s, "POST", "/timers/batch", apitest.ListOf(entries...)), http.StatusOK, n, 0)
 		for i, result := range view.Results {
 			stored, ok := timers.get(result.Key)
-			if want := fakeEpoch().Add(stored.Record.Timer.Interval); !ok || int(stored.Record.Timer.Interval.Seconds()) != i || result.Due != formatInstant(want) {
+			if want := fakeEpoch().Add(stored.Record.Timer.Interval); !ok || int(stored.Record.Timer.Interval.Seconds()) != i || result.Due != string(timer.AppendInstant(nil, want)) {
 				t.Fatalf("result %d is of a timer in %v", i, stored.Record.Timer.Interval)
 			}
 		}
@@ -109,8 +97,8 @@ func TestBatchSizes(t *testing.T) {
 		}
 	}
 	timers := &fakeTimers{}
-	got := ask(t, New(Config{Timers: timers}), "POST", "/timers/batch", timersOf(maxBatch+1, due(1)))
-	wantProblem(t, got, 400, "timers-too-many", "/timers")
+	got := ask(t, New(Config{Timers: timers}), "POST", "/timers/batch", apitest.TimersOf(maxBatch+1, apitest.Due(1)))
+	apitest.WantProblem(t, got, 400, "timers-too-many", "/timers")
 	if len(timers.records) != 0 {
 		t.Errorf("%d timers are stored, want none", len(timers.records))
 	}
@@ -120,7 +108,7 @@ func TestBatchSizes(t *testing.T) {
 func TestBatchIsRefused(t *testing.T) {
 	timers := &fakeTimers{}
 	s := New(Config{Timers: timers})
-	one := due(1)
+	one := apitest.Due(1)
 	for name, tc := range map[string][3]string{
 		"empty":                {"", "body-missing", ""},
 		"blank":                {"\n ", "body-missing", ""},
@@ -130,10 +118,10 @@ func TestBatchIsRefused(t *testing.T) {
 		"empty object":         {"{}", "timers-missing", "/timers"},
 		"null":                 {`{"timers":null}`, "timers-type", "/timers"},
 		"object":               {`{"timers":` + one + `}`, "timers-type", "/timers"},
-		"empty list":           {listOf(), "timers-empty", "/timers"},
+		"empty list":           {apitest.ListOf(), "timers-empty", "/timers"},
 		"list twice":           {`{"timers":[` + one + `],"timers":[` + one + `]}`, "member-duplicate", "/timers"},
 		"list twice, escaped":  {`{"timers":[` + one + `],"t\u0069mers":[` + one + `]}`, "member-duplicate", "/timers"},
-		"cut off":              {listOf(one, one)[:100], "body-syntax", ""},
+		"cut off":              {apitest.ListOf(one, one)[:100], "body-syntax", ""},
 		"list not closed":      {`{"timers":[` + one, "body-syntax", ""},
 		"not closed":           {`{"timers":[` + one + `]`, "body-syntax", ""},
 		"comma missing":        {`{"timers":[` + one + " " + one + `]}`, "body-syntax", ""},
@@ -142,31 +130,31 @@ func TestBatchIsRefused(t *testing.T) {
 		"two commas":           {`{"timers":[` + one + `,,` + one + `]}`, "body-syntax", ""},
 		"closed wrongly":       {`{"timers":[` + one + `}}`, "body-syntax", ""},
 		"value missing":        {`{"timers":}`, "body-syntax", ""},
-		"something after":      {listOf(one) + "{}", "body-trailing", ""},
-		"list after":           {listOf(one) + ",[]", "body-trailing", ""},
+		"something after":      {apitest.ListOf(one) + "{}", "body-trailing", ""},
+		"list after":           {apitest.ListOf(one) + ",[]", "body-trailing", ""},
 		"other too deep":       {`{"timers":[` + one + `],"a":` + strings.Repeat("[", maxDepth+1) + strings.Repeat("]", maxDepth+1) + `}`, "body-depth", ""},
 		"other malformed":      {`{"timers":[` + one + `],"a":nul}`, "body-syntax", ""},
 		"other not UTF-8":      {`{"timers":[` + one + "],\"a\":\"\xff\"}", "string-utf8", ""},
-		"entry malformed":      {listOf(one, `{"timing":{"interval":01}}`, one), "body-syntax", ""},
-		"refused, then broken": {listOf(one, `{"timing":1,"a":tru}`, one), "body-syntax", ""},
-		"deep and broken":      {listOf(strings.Repeat("[", 1000)+strings.Repeat("]", 999), one), "body-syntax", ""},
-		"entry is a word":      {listOf(one, "timer"), "body-syntax", ""},
-		"bad escape":           {listOf(one, `{"a":"\x"}`), "body-syntax", ""},
-		"control character":    {listOf(one, "\"\x01\""), "body-syntax", ""},
-		"not UTF-8 outside":    {listOf(one, "\xff"), "string-utf8", ""},
+		"entry malformed":      {apitest.ListOf(one, `{"timing":{"interval":01}}`, one), "body-syntax", ""},
+		"refused, then broken": {apitest.ListOf(one, `{"timing":1,"a":tru}`, one), "body-syntax", ""},
+		"deep and broken":      {apitest.ListOf(strings.Repeat("[", 1000)+strings.Repeat("]", 999), one), "body-syntax", ""},
+		"entry is a word":      {apitest.ListOf(one, "timer"), "body-syntax", ""},
+		"bad escape":           {apitest.ListOf(one, `{"a":"\x"}`), "body-syntax", ""},
+		"control character":    {apitest.ListOf(one, "\"\x01\""), "body-syntax", ""},
+		"not UTF-8 outside":    {apitest.ListOf(one, "\xff"), "string-utf8", ""},
 		"name not UTF-8":       {`{"timers":[` + one + "],\"\xff\":1}", "string-utf8", ""},
 		"other half a pair":    {`{"timers":[` + one + `],"a":[{"\ud800":1}]}`, "string-surrogate", ""},
-		"pair cut off":         {listOf(one, `{"a":"\ud83d\ude"}`), "body-syntax", ""},
+		"pair cut off":         {apitest.ListOf(one, `{"a":"\ud83d\ude"}`), "body-syntax", ""},
 		"array for a name":     {`{"timers":[` + one + `],[]:1}`, "body-syntax", ""},
-		"far too deep":         {listOf(one, nest(maxParserDepth-1)), "body-depth", ""},
-		"other far too deep":   {`{"timers":[` + one + `],"a":` + nest(maxParserDepth) + `}`, "body-depth", ""},
+		"far too deep":         {apitest.ListOf(one, apitest.Nest(maxParserDepth-1)), "body-depth", ""},
+		"other far too deep":   {`{"timers":[` + one + `],"a":` + apitest.Nest(maxParserDepth) + `}`, "body-depth", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			wantProblem(t, ask(t, s, "POST", "/timers/batch", tc[0]), 400, tc[1], tc[2])
+			apitest.WantProblem(t, ask(t, s, "POST", "/timers/batch", tc[0]), 400, tc[1], tc[2])
 		})
 	}
-	wantProblem(t, ask(t, s, "POST", "/timers/batch", listOf(one), "Content-Encoding", "gzip"), 415, "content-encoding", noPointer)
-	wantProblem(t, ask(t, s, "POST", "/timers/batch", listOf(one), "Idempotency-Key", ""), 400, "idempotency-key", noPointer)
+	apitest.WantProblem(t, ask(t, s, "POST", "/timers/batch", apitest.ListOf(one), "Content-Encoding", "gzip"), 415, "content-encoding", apitest.NoPointer)
+	apitest.WantProblem(t, ask(t, s, "POST", "/timers/batch", apitest.ListOf(one), "Idempotency-Key", ""), 400, "idempotency-key", apitest.NoPointer)
 	if len(timers.records) != 0 {
 		t.Errorf("%d timers are stored, want none", len(timers.records))
 	}
@@ -176,16 +164,16 @@ func TestBatchIsRefused(t *testing.T) {
 // others' concern.
 func TestBatchEntriesAreRefused(t *testing.T) {
 	s := New(Config{Timers: &fakeTimers{}})
-	cases := refusals()
-	cases["uri missing"] = [3]string{withHTTP(`"opaque":""`), "uri-missing", "/callback/http/uri"}
-	cases["interval zero"] = [3]string{withCallback(`"timing":{"interval":0,"repeat-for":1}`), "interval-zero", "/timing/interval"}
-	cases["number"] = [3]string{"-7.5e1", "body-not-object", ""}
-	for name, tc := range cases {
-		if !json.Valid([]byte(tc[0])) { // the whole is malformed then
-			continue
-		}
+	for name, tc := range map[string][3]string{
+		"uri missing":      {apitest.WithHTTP(`"opaque":""`), "uri-missing", "/callback/http/uri"},
+		"interval zero":    {apitest.WithCallback(`"timing":{"interval":0,"repeat-for":1}`), "interval-zero", "/timing/interval"},
+		"number":           {"-7.5e1", "body-not-object", ""},
+		"too deep":         {apitest.WithMore(`"a":` + apitest.Nest(maxDepth+1)), "body-depth", ""},
+		"opaque twice":     {apitest.WithHTTP(`"uri":"http://a/b","opaque":"","opaque":""`), "member-duplicate", "/callback/http/opaque"},
+		"half a character": {apitest.WithHTTP(`"uri":"http://a/b","opaque":"x\ud800"`), "string-surrogate", "/callback/http/opaque"},
+	} {
 		t.Run(name, func(t *testing.T) {
-			view := wantBatch(t, ask(t, s, "POST", "/timers/batch", listOf(due(1), tc[0], due(3), tc[0], due(5))), http.StatusMultiStatus, 3, 2)
+			view := wantBatch(t, ask(t, s, "POST", "/timers/batch", apitest.ListOf(apitest.Due(1), tc[0], apitest.Due(3), tc[0], apitest.Due(5))), http.StatusMultiStatus, 3, 2)
 			for i, result := range view.Results {
 				if i%2 == 0 {
 					if want := "2030-01-31T12:00:0" + strconv.Itoa(i+1) + ".000Z"; result.Due != want || result.Error != nil {
@@ -207,7 +195,7 @@ func TestBatchEntriesAreRefused(t *testing.T) {
 
 func TestBatchAllRefused(t *testing.T) {
 	timers := &fakeTimers{}
-	view := wantBatch(t, ask(t, New(Config{Timers: timers}), "POST", "/timers/batch", listOf("1", `{"a":"\ud800"}`, nest(maxParserDepth-2))), http.StatusMultiStatus, 0, 3)
+	view := wantBatch(t, ask(t, New(Config{Timers: timers}), "POST", "/timers/batch", apitest.ListOf("1", `{"a":"\ud800"}`, apitest.Nest(maxParserDepth-2))), http.StatusMultiStatus, 0, 3)
 	for i, code := range []string{"body-not-object", "string-surrogate", "body-not-object"} {
 		if view.Results[i].Error.Code != code {
 			t.Errorf("result %d: have %s, want %s", i, view.Results[i].Error.Code, code)
@@ -219,10 +207,10 @@ func TestBatchAllRefused(t *testing.T) {
 func TestBatchOnce(t *testing.T) {
 	timers := &fakeTimers{}
 	s := New(Config{Timers: timers})
-	first, second, third := due(1), " \n"+withHTTP(`"uri":"http://a/b","opaque":"]},{["`)+"\t", due(3)
-	send := func(entries ...string) answer {
+	first, second, third := apitest.Due(1), " \n"+apitest.WithHTTP(`"uri":"http://a/b","opaque":"]},{["`)+"\t", apitest.Due(3)
+	send := func(entries ...string) apitest.Answer {
 		t.Helper()
-		return ask(t, s, "POST", "/timers/batch", listOf(entries...), "Idempotency-Key", "k")
+		return ask(t, s, "POST", "/timers/batch", apitest.ListOf(entries...), "Idempotency-Key", "k")
 	}
 	before := wantBatch(t, send(first, second), http.StatusOK, 2, 0)
 	for i, body := range []string{first, strings.TrimSpace(second)} {
@@ -238,25 +226,25 @@ func TestBatchOnce(t *testing.T) {
 			t.Errorf("entry %d: %+v, want %s again", i, after.Results[i], before.Results[i].ID)
 		}
 	}
-	if again.header.Get("Idempotent-Replayed") != "true" {
-		t.Errorf("headers %v", again.header)
+	if again.Header.Get("Idempotent-Replayed") != "true" {
+		t.Errorf("headers %v", again.Header)
 	}
 	more := send(first, third, third)
 	after = wantBatch(t, more, http.StatusMultiStatus, 2, 1)
 	if p := after.Results[1].Error; p == nil || p.Status != 422 || p.Code != "idempotency-key-reused" || p.Pointer != nil {
 		t.Errorf("another body: %+v", after.Results[1])
 	}
-	if !after.Results[0].Replayed || after.Results[2].Replayed || more.header.Get("Idempotent-Replayed") != "" {
-		t.Errorf("replayed: %+v, %v", after.Results, more.header)
+	if !after.Results[0].Replayed || after.Results[2].Replayed || more.Header.Get("Idempotent-Replayed") != "" {
+		t.Errorf("replayed: %+v, %v", after.Results, more.Header)
 	}
 	// The key of an entry is no other's, nor that of a single timer.
 	for _, key := range []string{"k", "k0", "k/0", "k 0", "k\\x000"} {
-		if got := ask(t, s, "POST", "/timers", third, "Idempotency-Key", key); got.status != 200 || got.header.Get("Idempotent-Replayed") != "" {
-			t.Errorf("key %q: %d %v", key, got.status, got.header)
+		if got := ask(t, s, "POST", "/timers", third, "Idempotency-Key", key); got.Status != 200 || got.Header.Get("Idempotent-Replayed") != "" {
+			t.Errorf("key %q: %d %v", key, got.Status, got.Header)
 		}
 	}
-	if got := ask(t, s, "POST", "/timers/batch", listOf(third), "Idempotency-Key", "k0"); got.status != 200 || got.header.Get("Idempotent-Replayed") != "" {
-		t.Errorf("another batch: %d %v", got.status, got.header)
+	if got := ask(t, s, "POST", "/timers/batch", apitest.ListOf(third), "Idempotency-Key", "k0"); got.Status != 200 || got.Header.Get("Idempotent-Replayed") != "" {
+		t.Errorf("another batch: %d %v", got.Status, got.Header)
 	}
 }
 
@@ -285,21 +273,21 @@ func TestBatchErrorsOfTimers(t *testing.T) {
 				Timers: &fakeTimers{before: func(context.Context, string, timer.ID) error { next++; return tc.errs[next-1] }},
 				Log:    slog.New(slog.NewTextHandler(&log, nil)),
 			})
-			got := ask(t, s, "POST", "/timers/batch", timersOf(len(tc.errs), due(1)))
-			if strings.Contains(string(got.body)+fmt.Sprint(got.header), "password") {
-				t.Errorf("the answer shows what is inside: %s", got.body)
+			got := ask(t, s, "POST", "/timers/batch", apitest.TimersOf(len(tc.errs), apitest.Due(1)))
+			if strings.Contains(string(got.Body)+fmt.Sprint(got.Header), "password") {
+				t.Errorf("the answer shows what is inside: %s", got.Body)
 			}
 			if logged := strings.Count(log.String(), "request failed"); logged != tc.logged {
 				t.Errorf("log: %q", log.String())
 			}
 			if tc.status == 503 {
-				wantProblem(t, got, 503, tc.codes[0], noPointer)
-				if got.header.Get("Retry-After") != "1" {
-					t.Errorf("headers %v", got.header)
+				apitest.WantProblem(t, got, 503, tc.codes[0], apitest.NoPointer)
+				if got.Header.Get("Retry-After") != "1" {
+					t.Errorf("headers %v", got.Header)
 				}
 				return
 			}
-			for i, result := range parse[batchView](t, got.body).Results {
+			for i, result := range apitest.Parse[batchView](t, got.Body).Results {
 				code, retry := "", 0
 				if result.Error != nil {
 					code, retry = result.Error.Code, result.Error.RetryAfter
@@ -308,31 +296,10 @@ func TestBatchErrorsOfTimers(t *testing.T) {
 					t.Errorf("result %d: %q with retry-after %d, want %q", i, code, retry, tc.codes[i])
 				}
 			}
-			if got.status != tc.status {
-				t.Errorf("have %d, want %d", got.status, tc.status)
+			if got.Status != tc.status {
+				t.Errorf("have %d, want %d", got.Status, tc.status)
 			}
 		})
-	}
-}
-
-// Fiber uses the memory of a body again.
-func TestBatchCopies(t *testing.T) {
-	body := []byte(listOf(withMore(`"statistics":{"tag-info":[{"type":"CALL"}]},"x":1`), withHTTP(`"uri":"http://a/b","opaque":"o\n"`), `{"timing":1}`))
-	original := bytes.Clone(body)
-	have, err := decodeBatch(body, "k")
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := decodeBatch(original, "k")
-	if err != nil {
-		t.Fatal(err)
-	}
-	clear(body)
-	for i := range have.entries {
-		have.entries[i].Body, want.entries[i].Body = nil, nil // these are meant to alias
-	}
-	if diff := cmp.Diff(want, have, cmp.AllowUnexported(batch{})); diff != "" {
-		t.Errorf("what was decoded changes with the body (-want +have):\n%s", diff)
 	}
 }
 
@@ -341,37 +308,18 @@ func TestBatchCopies(t *testing.T) {
 func TestBatchRoom(t *testing.T) {
 	timers := &fakeTimers{}
 	s := New(Config{Timers: timers, MaxBody: 20_000, MaxBodies: 1}) // room for about 85 timers
-	address := serve(t, s)
-	post := func(n int) answer {
+	address := apitest.Serve(t, s)
+	post := func(n int) apitest.Answer {
 		t.Helper()
-		body := timersOf(n, due(1))
-		got, _ := send(t, dial(t, address), "POST /timers/batch HTTP/1.1\r\nHost: h\r\nContent-Length: "+strconv.Itoa(len(body))+"\r\n\r\n"+body)
+		body := apitest.TimersOf(n, apitest.Due(1))
+		got, _ := apitest.Send(t, apitest.Dial(t, address), "POST /timers/batch HTTP/1.1\r\nHost: h\r\nContent-Length: "+strconv.Itoa(len(body))+"\r\n\r\n"+body)
 		return got
 	}
-	wantOverloaded(t, post(100))
+	apitest.WantOverloaded(t, post(100))
 	if len(timers.records) != 0 {
 		t.Errorf("%d timers are stored, want none", len(timers.records))
 	}
 	wantBatch(t, post(80), http.StatusOK, 80, 0)
 	until(t, "nothing is charged", func() bool { return s.conns.budget.used.Load() == 0 })
-	wantProblem(t, post(300), http.StatusRequestEntityTooLarge, "body-too-large", noPointer)
-}
-
-// The room that is charged is more than an answer can take.
-func TestBatchAnswersFit(t *testing.T) {
-	late := timer.Receipt{
-		ID: timer.ID{Key: "ik-" + strings.Repeat("f", 32), RF: 16, Hint: ^timer.Hint(0)}, Due: time.Date(12345, 1, 1, 0, 0, 0, 0, time.UTC), Copies: 16, Replayed: true, Over: true,
-	}
-	long := withMore(`"` + strings.Repeat(`\u0001`, maxIgnoredName) + `":1`)
-	for name, entry := range map[string]string{"ignored": long, "refused": `{"timing":{"interval":1},"statistics":{"tag-info":[{"type":"A","count":-1}]}}`, "surrogate": `{"a":"\ud800"}`} {
-		b, err := decodeBatch([]byte(timersOf(maxBatch, entry)), "k")
-		if err != nil {
-			t.Fatal(err)
-		}
-		constantTimers{late}.CreateAll(t.Context(), b.entries)
-		outcome := b.judge()
-		if body := b.render(outcome.failed); len(body) > b.room() || !json.Valid(body) {
-			t.Errorf("%s: %d bytes in a room of %d", name, len(body), b.room())
-		}
-	}
+	apitest.WantProblem(t, post(300), http.StatusRequestEntityTooLarge, "body-too-large", apitest.NoPointer)
 }

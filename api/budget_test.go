@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"chronos/api/apitest"
+
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -17,8 +19,8 @@ func TestAnswersThatNobodyReads(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	s := New(Config{Timers: &fakeTimers{}, MaxBody: size, MaxBodies: 2*size + firstHeld, Registerer: registry}) // room for two such answers
 	body := `{"timing":{"interval":1},"callback":{"http":{"uri":"http://a","opaque":"` + strings.Repeat("x", size-200) + `"}}}`
-	if got := ask(t, s, "PUT", "/timers/k", body); got.status != 200 {
-		t.Fatalf("have %d %s", got.status, got.body)
+	if got := ask(t, s, "PUT", "/timers/k", body); got.Status != 200 {
+		t.Fatalf("have %d %s", got.Status, got.Body)
 	}
 	ln := newPipeListener()
 	served := make(chan error, 1)
@@ -40,30 +42,30 @@ func TestAnswersThatNobodyReads(t *testing.T) {
 
 	_, reader := begin()
 	for range 3 {
-		wantOverloaded(t, receive(t, reader))
+		apitest.WantOverloaded(t, apitest.Receive(t, reader))
 	}
 	for range 3 { // one after another they take no more than one
-		if got := receive(t, slow); got.status != 200 || used() > 2*one {
-			t.Errorf("have %d, %d bytes are charged", got.status, used())
+		if got := apitest.Receive(t, slow); got.Status != 200 || used() > 2*one {
+			t.Errorf("have %d, %d bytes are charged", got.Status, used())
 		}
 	}
 	until(t, "the answers were written", func() bool { return used() == one })
-	if _, err := io.WriteString(slowly, lookup); err != nil || receive(t, slow).status != 200 {
+	if _, err := io.WriteString(slowly, lookup); err != nil || apitest.Receive(t, slow).Status != 200 {
 		t.Errorf("the slow connection is of no use any more: %v", err)
 	}
 	until(t, "that answer was written", func() bool { return used() == one })
 	_, reader = begin()
 	for range 3 {
-		if got := receive(t, reader); got.status != 200 {
-			t.Errorf("when there is room again: have %d %.300s", got.status, got.body)
+		if got := apitest.Receive(t, reader); got.Status != 200 {
+			t.Errorf("when there is room again: have %d %.300s", got.Status, got.Body)
 		}
 	}
 	_ = gone.Close()
 	until(t, "nothing is charged", func() bool { return used() == 0 })
-	if have := samples(t, registry, "chronos_api_overload_refusals_total"); have["bodies"] != 3 || len(have) != 1 {
+	if have := apitest.Samples(t, registry, "chronos_api_overload_refusals_total"); have["bodies"] != 3 || len(have) != 1 {
 		t.Errorf("counted %v", have)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), apitest.Patience)
 	defer cancel()
 	if err := s.Shutdown(ctx); err != nil {
 		t.Error(err)

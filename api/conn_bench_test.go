@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"chronos/api/apitest"
 	"chronos/scheduler/timer"
 )
 
@@ -40,8 +41,8 @@ func (c *repeated) Write(p []byte) (int, error) { return len(p), nil }
 // Server does, plain is fasthttp alone.
 func BenchmarkConnection(b *testing.B) {
 	receipt := timer.Receipt{ID: timer.ID{Key: strings.Repeat("0", 32), RF: 2, Hint: 7}, Due: time.UnixMilli(1e12), Copies: 2}
-	large := strings.Replace(typicalBody, "sip:", strings.Repeat("abcdefgh", 4096), 1)
-	for _, size := range []struct{ name, body string }{{"typical", typicalBody}, {"large", large}} {
+	large := strings.Replace(apitest.Typical, "sip:", strings.Repeat("abcdefgh", 4096), 1)
+	for _, size := range []struct{ name, body string }{{"typical", apitest.Typical}, {"large", large}} {
 		raw := []byte("POST /timers HTTP/1.1\r\nHost: timers.example.com:7253\r\nUser-Agent: Go-http-client/1.1\r\nContent-Type: application/json\r\n" +
 			"Accept-Encoding: gzip\r\nContent-Length: " + strconv.Itoa(len(size.body)) + "\r\n\r\n" + size.body)
 		for _, kind := range []string{"plain", "strict"} {
@@ -70,8 +71,8 @@ func BenchmarkBesideSlowConnections(b *testing.B) {
 		b.Run(strconv.Itoa(slow), func(b *testing.B) {
 			s := New(Config{Timers: &fakeTimers{}})
 			server := s.app.Server()
-			server.ReadTimeout = patience
-			address := serve(b, s)
+			server.ReadTimeout = apitest.Patience
+			address := apitest.Serve(b, s)
 			openSlow(b, s, address, slow)
 			b.ResetTimer()
 			var took []time.Duration
@@ -93,7 +94,7 @@ func openSlow(t testing.TB, s *Server, address string, n int) []net.Conn {
 	t.Helper()
 	conns := make([]net.Conn, n)
 	for i := range conns {
-		conns[i] = dial(t, address)
+		conns[i] = apitest.Dial(t, address)
 		raw := "POST /timers HTTP/1.1\r\nHost: h\r\nA: b"
 		if i%2 == 1 {
 			raw = "POST /timers HTTP/1.1\r\nHost: h\r\nContent-Length: 1048576\r\n\r\n{"
@@ -104,7 +105,7 @@ func openSlow(t testing.TB, s *Server, address string, n int) []net.Conn {
 	}
 	await := time.NewTicker(time.Millisecond)
 	defer await.Stop()
-	for deadline := time.Now().Add(patience); s.conns.budget.used.Load() != int64(n/2)*firstHeld; <-await.C {
+	for deadline := time.Now().Add(apitest.Patience); s.conns.budget.used.Load() != int64(n/2)*firstHeld; <-await.C {
 		if time.Now().After(deadline) {
 			t.Fatalf("the slow connections hold %d bytes, want %d", s.conns.budget.used.Load(), n/2*firstHeld)
 		}
@@ -118,10 +119,10 @@ func askOrdinary(t testing.TB, address string, clients, n int) []time.Duration {
 	t.Helper()
 	took := make(chan []time.Duration, clients)
 	for range clients {
-		c := dial(t, address)
+		c := apitest.Dial(t, address)
 		go func() {
 			var all []time.Duration
-			raw := []byte(withLength("PUT /timers/k HTTP/1.1\r\nHost: h\r\n"))
+			raw := []byte(apitest.WithLength("PUT /timers/k HTTP/1.1\r\nHost: h\r\n"))
 			buffer := make([]byte, 4096)
 			for range n {
 				began := time.Now()

@@ -12,9 +12,9 @@
 //   - fasthttp reads the request within its timeouts.
 //   - The guard bounds the request and measures it (guard.go, metrics.go).
 //   - Fiber finds the handler (timers.go, batch.go).
-//   - The handler turns the body into one timer.Timer or many (decode.go, scan.go,
-//     decimal.go) and calls Timers.
-//   - The handler writes the answer (render.go), or the problem (problem.go).
+//   - The handler has package wire make one timer.Timer of the body, or many, and calls
+//     Timers.
+//   - Package wire writes the answer, or the problem.
 //
 // Fiber and fasthttp reuse the buffers of a request as soon as its handler has
 // returned: every string that goes to Timers is a copy.

@@ -1,18 +1,16 @@
 package api
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"chronos/api/apitest"
 	"chronos/scheduler/resync"
 	"chronos/scheduler/statistics"
 	"chronos/scheduler/store"
@@ -218,15 +216,8 @@ func (f *fakeTimers) change(key string, edit func(*store.ReadResult)) {
 	f.records[key] = found
 }
 
-// answer is a response with its body read.
-type answer struct {
-	status int
-	header http.Header
-	body   []byte
-}
-
 // ask sends a request through the whole server, connection apart.
-func ask(t testing.TB, s *Server, method, path, body string, headers ...string) answer {
+func ask(t testing.TB, s *Server, method, path, body string, headers ...string) apitest.Answer {
 	t.Helper()
 	var content io.Reader
 	if body != "" {
@@ -246,7 +237,7 @@ func ask(t testing.TB, s *Server, method, path, body string, headers ...string) 
 		t.Fatalf("read answer: %v", err)
 	}
 	wantDescribed(t, req, body, resp, read)
-	return answer{resp.StatusCode, resp.Header, read}
+	return apitest.Answer{Status: resp.StatusCode, Header: resp.Header, Body: read}
 }
 
 // receiptView is the answer to a POST or PUT.
@@ -258,43 +249,6 @@ type receiptView struct {
 	State   string   `json:"state"`
 	Ignored []string `json:"ignored"`
 }
-
-func parse[T any](t testing.TB, body []byte) (v T) {
-	t.Helper()
-	decoder := json.NewDecoder(bytes.NewReader(body))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&v); err != nil {
-		t.Fatalf("parse answer %q: %v", body, err)
-	}
-	return v
-}
-
-// wantProblem checks all that every refusal has, and its code and pointer;
-// noPointer as pointer means that there is none.
-func wantProblem(t testing.TB, a answer, status int, code, pointer string) {
-	t.Helper()
-	if a.status != status {
-		t.Fatalf("status %d, want %d; body %s", a.status, status, a.body)
-	}
-	if got := a.header.Get("Content-Type"); got != problemType {
-		t.Errorf("Content-Type %q, want %q", got, problemType)
-	}
-	p := parse[problem](t, a.body)
-	if p.Status != status || p.Title != http.StatusText(status) || p.Code != code {
-		t.Errorf("problem %d %q %q, want %d %q %q", p.Status, p.Title, p.Code, status, http.StatusText(status), code)
-	}
-	switch {
-	case p.Pointer == nil && pointer != noPointer:
-		t.Errorf("no pointer, want %q", pointer)
-	case p.Pointer != nil && *p.Pointer != pointer:
-		t.Errorf("pointer %q, want %q", *p.Pointer, pointer)
-	}
-	if reason := a.header.Get("Reason"); reason != p.Detail || reason == "" || printable(reason) != reason {
-		t.Errorf("Reason %q does not repeat the detail %q in one printable line", reason, p.Detail)
-	}
-}
-
-const noPointer = "none"
 
 // constantTimers answers every write at once.
 type constantTimers struct{ receipt timer.Receipt }

@@ -9,6 +9,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"chronos/api/tokens"
+	"chronos/api/wire"
 )
 
 // maxFields is how many header fields a request may have.
@@ -19,7 +20,7 @@ var (
 	errMalformed      = errors.New("request is not strict HTTP/1.1")
 	errHeaderTooLarge = errors.New("request line and headers are too large")
 	errBodiesFull     = errors.New("too many bodies are being received")
-	errFromCallback   = &problemError{fromCallback()}
+	errFromCallback   = fromCallback()
 )
 
 // Headers that every callback has, and no client. Without this rule, whoever may create
@@ -30,8 +31,8 @@ const (
 )
 
 // fromCallback is the answer to a callback.
-func fromCallback() problem {
-	return newProblem(http.StatusForbidden, "from-callback",
+func fromCallback() wire.Problem {
+	return wire.NewProblem(http.StatusForbidden, "from-callback",
 		"the request has X-Chronos-Timer or webhook-id, as callbacks have, and a callback may not ask chronos for anything; send the request yourself, without these headers")
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"chronos/api/apitest"
 	"chronos/scheduler/timer"
 )
 
@@ -30,22 +31,6 @@ func counted() (*fakeTimers, *atomic.Int64) {
 	}}, &n
 }
 
-// withLength is a request with simple as its body.
-func withLength(head string) string {
-	return head + "Content-Length: " + strconv.Itoa(len(simple)) + "\r\n\r\n" + simple
-}
-
-// inChunks is body in chunks of at most size bytes, up to the last one.
-func inChunks(body string, size int) string {
-	var b strings.Builder
-	for body != "" {
-		n := min(size, len(body))
-		fmt.Fprintf(&b, "%x\r\n%s\r\n", n, body[:n])
-		body = body[n:]
-	}
-	return b.String() + "0\r\n"
-}
-
 // What two servers may read in two ways is refused, and what follows it on the
 // connection isn't read.
 func TestAmbiguousRequestsAreRefused(t *testing.T) {
@@ -54,53 +39,53 @@ func TestAmbiguousRequestsAreRefused(t *testing.T) {
 		head    = post + "Host: h\r\n"
 		chunked = head + "Transfer-Encoding: chunked\r\n\r\n"
 	)
-	length := strconv.Itoa(len(simple))
+	length := strconv.Itoa(len(apitest.Simple))
 	for name, tc := range map[string]struct {
 		raw    string
 		status int
 	}{
-		"two lengths, the same":       {withLength(head + "Content-Length: " + length + "\r\n"), 400},
-		"two lengths, different":      {withLength(head + "Content-Length: 3\r\n"), 400},
-		"two lengths in one":          {head + "Content-Length: " + length + ", " + length + "\r\n\r\n" + simple, 400},
-		"two encodings":               {head + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n" + inChunks(simple, 99) + "\r\n", 400},
-		"two encodings in one":        {head + "Transfer-Encoding: chunked, chunked\r\n\r\n" + inChunks(simple, 99) + "\r\n", 400},
-		"length and encoding":         {withLength(head + "Transfer-Encoding: chunked\r\n"), 400},
-		"encoding and length":         {head + "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n" + inChunks(simple, 99) + "\r\n", 400},
-		"encoding in HTTP/1.0":        {"POST /timers HTTP/1.0\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n" + inChunks(simple, 99) + "\r\n", 400},
-		"encoding identity":           {withLength(head + "Transfer-Encoding: identity\r\n"), 400},
-		"encoding gzip":               {head + "Transfer-Encoding: gzip\r\n\r\n" + simple, 400},
-		"encoding gzip, chunked":      {head + "Transfer-Encoding: gzip, chunked\r\n\r\n" + inChunks(simple, 99) + "\r\n", 400},
-		"encoding xchunked":           {head + "Transfer-Encoding: xchunked\r\n\r\n" + inChunks(simple, 99) + "\r\n", 400},
-		"encoding with parameter":     {head + "Transfer-Encoding: chunked;q=1\r\n\r\n" + inChunks(simple, 99) + "\r\n", 400},
-		"encoding empty":              {head + "Transfer-Encoding:\r\n\r\n" + simple, 400},
-		"encoding after a tab":        {head + "Transfer-Encoding\t: chunked\r\n\r\n" + inChunks(simple, 99) + "\r\n", 400},
-		"encoding after VT":           {head + "Transfer-Encoding: \vchunked\r\n\r\n" + inChunks(simple, 99) + "\r\n", 400},
-		"no host":                     {withLength(post), 400},
-		"no host, absolute form":      {withLength("POST http://h/timers HTTP/1.1\r\n"), 400},
-		"empty host":                  {withLength(post + "Host:\r\n"), 400},
-		"two hosts, the same":         {withLength(head + "Host: h\r\n"), 400},
-		"two hosts in HTTP/1.0":       {withLength("POST /timers HTTP/1.0\r\nHost: h\r\nHost: i\r\n"), 400},
-		"LF after the request line":   {withLength("POST /timers HTTP/1.1\nHost: h\r\n"), 400},
-		"LF after a header":           {withLength(post + "Host: h\n"), 400},
-		"LF after the last header":    {head + "Content-Length: " + length + "\n\r\n" + simple, 400},
-		"LF for the empty line":       {head + "Content-Length: " + length + "\r\n\n" + simple, 400},
-		"LF everywhere":               {strings.ReplaceAll(withLength(head), "\r\n", "\n"), 400},
-		"LF before the request":       {"\n" + withLength(head), 400},
-		"two empty lines before":      {"\r\n\r\n" + withLength(head), 400},
-		"CR alone in a header":        {withLength(head + "A: b\rC: d\r\n"), 400},
-		"CR alone for a line end":     {withLength(head + "A: b\r"), 400},
-		"CR CR LF":                    {withLength(head + "A: b\r\r\n"), 400},
-		"NUL in a header":             {withLength(head + "A: b\x00c\r\n"), 400},
-		"NUL in a name":               {withLength(head + "A\x00: b\r\n"), 400},
-		"DEL in a header":             {withLength(head + "A: b\x7f\r\n"), 400},
-		"folded header":               {withLength(head + "A: b\r\n c\r\n"), 400},
-		"folded length":               {head + "Content-Length:\r\n " + length + "\r\n\r\n" + simple, 400},
-		"first header folded":         {withLength(post + " A: b\r\nHost: h\r\n"), 400},
-		"space before the colon":      {head + "Content-Length : " + length + "\r\n\r\n" + simple, 400},
-		"space in a name":             {withLength(head + "A b: c\r\n"), 400},
-		"no name":                     {withLength(head + ": c\r\n"), 400},
-		"no colon":                    {withLength(head + "A\r\n"), 400},
-		"non-ASCII name":              {withLength(head + "Content-L\u00e9ngth: 3\r\n"), 400},
+		"two lengths, the same":       {apitest.WithLength(head + "Content-Length: " + length + "\r\n"), 400},
+		"two lengths, different":      {apitest.WithLength(head + "Content-Length: 3\r\n"), 400},
+		"two lengths in one":          {head + "Content-Length: " + length + ", " + length + "\r\n\r\n" + apitest.Simple, 400},
+		"two encodings":               {head + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n" + apitest.InChunks(apitest.Simple, 99) + "\r\n", 400},
+		"two encodings in one":        {head + "Transfer-Encoding: chunked, chunked\r\n\r\n" + apitest.InChunks(apitest.Simple, 99) + "\r\n", 400},
+		"length and encoding":         {apitest.WithLength(head + "Transfer-Encoding: chunked\r\n"), 400},
+		"encoding and length":         {head + "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n" + apitest.InChunks(apitest.Simple, 99) + "\r\n", 400},
+		"encoding in HTTP/1.0":        {"POST /timers HTTP/1.0\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n" + apitest.InChunks(apitest.Simple, 99) + "\r\n", 400},
+		"encoding identity":           {apitest.WithLength(head + "Transfer-Encoding: identity\r\n"), 400},
+		"encoding gzip":               {head + "Transfer-Encoding: gzip\r\n\r\n" + apitest.Simple, 400},
+		"encoding gzip, chunked":      {head + "Transfer-Encoding: gzip, chunked\r\n\r\n" + apitest.InChunks(apitest.Simple, 99) + "\r\n", 400},
+		"encoding xchunked":           {head + "Transfer-Encoding: xchunked\r\n\r\n" + apitest.InChunks(apitest.Simple, 99) + "\r\n", 400},
+		"encoding with parameter":     {head + "Transfer-Encoding: chunked;q=1\r\n\r\n" + apitest.InChunks(apitest.Simple, 99) + "\r\n", 400},
+		"encoding empty":              {head + "Transfer-Encoding:\r\n\r\n" + apitest.Simple, 400},
+		"encoding after a tab":        {head + "Transfer-Encoding\t: chunked\r\n\r\n" + apitest.InChunks(apitest.Simple, 99) + "\r\n", 400},
+		"encoding after VT":           {head + "Transfer-Encoding: \vchunked\r\n\r\n" + apitest.InChunks(apitest.Simple, 99) + "\r\n", 400},
+		"no host":                     {apitest.WithLength(post), 400},
+		"no host, absolute form":      {apitest.WithLength("POST http://h/timers HTTP/1.1\r\n"), 400},
+		"empty host":                  {apitest.WithLength(post + "Host:\r\n"), 400},
+		"two hosts, the same":         {apitest.WithLength(head + "Host: h\r\n"), 400},
+		"two hosts in HTTP/1.0":       {apitest.WithLength("POST /timers HTTP/1.0\r\nHost: h\r\nHost: i\r\n"), 400},
+		"LF after the request line":   {apitest.WithLength("POST /timers HTTP/1.1\nHost: h\r\n"), 400},
+		"LF after a header":           {apitest.WithLength(post + "Host: h\n"), 400},
+		"LF after the last header":    {head + "Content-Length: " + length + "\n\r\n" + apitest.Simple, 400},
+		"LF for the empty line":       {head + "Content-Length: " + length + "\r\n\n" + apitest.Simple, 400},
+		"LF everywhere":               {strings.ReplaceAll(apitest.WithLength(head), "\r\n", "\n"), 400},
+		"LF before the request":       {"\n" + apitest.WithLength(head), 400},
+		"two empty lines before":      {"\r\n\r\n" + apitest.WithLength(head), 400},
+		"CR alone in a header":        {apitest.WithLength(head + "A: b\rC: d\r\n"), 400},
+		"CR alone for a line end":     {apitest.WithLength(head + "A: b\r"), 400},
+		"CR CR LF":                    {apitest.WithLength(head + "A: b\r\r\n"), 400},
+		"NUL in a header":             {apitest.WithLength(head + "A: b\x00c\r\n"), 400},
+		"NUL in a name":               {apitest.WithLength(head + "A\x00: b\r\n"), 400},
+		"DEL in a header":             {apitest.WithLength(head + "A: b\x7f\r\n"), 400},
+		"folded header":               {apitest.WithLength(head + "A: b\r\n c\r\n"), 400},
+		"folded length":               {head + "Content-Length:\r\n " + length + "\r\n\r\n" + apitest.Simple, 400},
+		"first header folded":         {apitest.WithLength(post + " A: b\r\nHost: h\r\n"), 400},
+		"space before the colon":      {head + "Content-Length : " + length + "\r\n\r\n" + apitest.Simple, 400},
+		"space in a name":             {apitest.WithLength(head + "A b: c\r\n"), 400},
+		"no name":                     {apitest.WithLength(head + ": c\r\n"), 400},
+		"no colon":                    {apitest.WithLength(head + "A\r\n"), 400},
+		"non-ASCII name":              {apitest.WithLength(head + "Content-L\u00e9ngth: 3\r\n"), 400},
 		"length negative":             {head + "Content-Length: -2\r\n\r\n{}", 400},
 		"length plus":                 {head + "Content-Length: +2\r\n\r\n{}", 400},
 		"length hexadecimal":          {head + "Content-Length: 0x2\r\n\r\n{}", 400},
@@ -113,29 +98,29 @@ func TestAmbiguousRequestsAreRefused(t *testing.T) {
 		"length of 63 bits":           {head + "Content-Length: 9223372036854775807\r\n\r\n{}", 413},
 		"HTTP/0.9":                    {"GET /timers/k\r\n", 400},
 		"HTTP/0.9 by name":            {"GET /timers/k HTTP/0.9\r\nHost: h\r\n\r\n", 400},
-		"HTTP/1.2":                    {withLength("POST /timers HTTP/1.2\r\nHost: h\r\n"), 400},
+		"HTTP/1.2":                    {apitest.WithLength("POST /timers HTTP/1.2\r\nHost: h\r\n"), 400},
 		"HTTP/2 preface":              {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400},
-		"http/1.1":                    {withLength("POST /timers http/1.1\r\nHost: h\r\n"), 400},
+		"http/1.1":                    {apitest.WithLength("POST /timers http/1.1\r\nHost: h\r\n"), 400},
 		"TLS":                         {"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 400},
-		"lower-case method":           {withLength("post /timers HTTP/1.1\r\nHost: h\r\n"), 400},
-		"method with a tab":           {withLength("POST\t/timers HTTP/1.1\r\nHost: h\r\n"), 400},
-		"two spaces":                  {withLength("POST  /timers HTTP/1.1\r\nHost: h\r\n"), 400},
-		"space at the end":            {withLength("POST /timers HTTP/1.1 \r\nHost: h\r\n"), 400},
-		"space before the method":     {withLength(" " + head), 400},
-		"space in the path":           {withLength("POST /tim ers HTTP/1.1\r\nHost: h\r\n"), 400},
-		"NUL in the path":             {withLength("PUT /timers/a\x00b HTTP/1.1\r\nHost: h\r\n"), 400},
-		"CR in the path":              {withLength("PUT /timers/a\rb HTTP/1.1\r\nHost: h\r\n"), 400},
-		"raw UTF-8 in the path":       {withLength("PUT /timers/\u00e9 HTTP/1.1\r\nHost: h\r\n"), 400},
-		"no path":                     {withLength("POST HTTP/1.1\r\nHost: h\r\n"), 400},
-		"relative path":               {withLength("POST timers HTTP/1.1\r\nHost: h\r\n"), 400},
+		"lower-case method":           {apitest.WithLength("post /timers HTTP/1.1\r\nHost: h\r\n"), 400},
+		"method with a tab":           {apitest.WithLength("POST\t/timers HTTP/1.1\r\nHost: h\r\n"), 400},
+		"two spaces":                  {apitest.WithLength("POST  /timers HTTP/1.1\r\nHost: h\r\n"), 400},
+		"space at the end":            {apitest.WithLength("POST /timers HTTP/1.1 \r\nHost: h\r\n"), 400},
+		"space before the method":     {apitest.WithLength(" " + head), 400},
+		"space in the path":           {apitest.WithLength("POST /tim ers HTTP/1.1\r\nHost: h\r\n"), 400},
+		"NUL in the path":             {apitest.WithLength("PUT /timers/a\x00b HTTP/1.1\r\nHost: h\r\n"), 400},
+		"CR in the path":              {apitest.WithLength("PUT /timers/a\rb HTTP/1.1\r\nHost: h\r\n"), 400},
+		"raw UTF-8 in the path":       {apitest.WithLength("PUT /timers/\u00e9 HTTP/1.1\r\nHost: h\r\n"), 400},
+		"no path":                     {apitest.WithLength("POST HTTP/1.1\r\nHost: h\r\n"), 400},
+		"relative path":               {apitest.WithLength("POST timers HTTP/1.1\r\nHost: h\r\n"), 400},
 		"request line too long":       {"GET /" + strings.Repeat("a", readBuffer) + " HTTP/1.1\r\nHost: h\r\n\r\n", 431},
-		"a header too long":           {withLength(head + "A: " + strings.Repeat("a", readBuffer) + "\r\n"), 431},
-		"many bytes of headers":       {withLength(head + strings.Repeat("A: "+strings.Repeat("a", 90)+"\r\n", 90)), 431},
-		"many headers":                {withLength(head + strings.Repeat("A:b\r\n", maxFields)), 431},
-		"LF after a chunk's size":     {chunked + strings.Replace(inChunks(simple, 99), "\r\n", "\n", 1) + "\r\n", 400},
-		"LF after a chunk":            {chunked + "1\r\n{\n" + inChunks(simple[1:], 99) + "\r\n", 400},
-		"LF after the last chunk":     {chunked + strings.TrimSuffix(inChunks(simple, 99), "\r\n") + "\n\r\n", 400},
-		"LF for the end":              {chunked + inChunks(simple, 99) + "\n", 400},
+		"a header too long":           {apitest.WithLength(head + "A: " + strings.Repeat("a", readBuffer) + "\r\n"), 431},
+		"many bytes of headers":       {apitest.WithLength(head + strings.Repeat("A: "+strings.Repeat("a", 90)+"\r\n", 90)), 431},
+		"many headers":                {apitest.WithLength(head + strings.Repeat("A:b\r\n", maxFields)), 431},
+		"LF after a chunk's size":     {chunked + strings.Replace(apitest.InChunks(apitest.Simple, 99), "\r\n", "\n", 1) + "\r\n", 400},
+		"LF after a chunk":            {chunked + "1\r\n{\n" + apitest.InChunks(apitest.Simple[1:], 99) + "\r\n", 400},
+		"LF after the last chunk":     {chunked + strings.TrimSuffix(apitest.InChunks(apitest.Simple, 99), "\r\n") + "\n\r\n", 400},
+		"LF for the end":              {chunked + apitest.InChunks(apitest.Simple, 99) + "\n", 400},
 		"a chunk too long":            {chunked + "1\r\n{{\r\n0\r\n\r\n", 400},
 		"chunk size negative":         {chunked + "-1\r\n{\r\n0\r\n\r\n", 400},
 		"chunk size with 0x":          {chunked + "0x1\r\n{\r\n0\r\n\r\n", 400},
@@ -149,31 +134,31 @@ func TestAmbiguousRequestsAreRefused(t *testing.T) {
 		"chunk extension with NUL":    {chunked + "1;a\x00\r\n{\r\n0\r\n\r\n", 400},
 		"chunk extension too long":    {chunked + "1;" + strings.Repeat("a", maxChunkLine) + "\r\n{\r\n0\r\n\r\n", 400},
 		"chunk extension without end": {chunked + "1;" + strings.Repeat("a", 1<<20), 400},
-		"chunk extensions too many":   {chunked + strings.Repeat("1;"+strings.Repeat("a", 200)+"\r\n \r\n", 6) + inChunks(simple, 99) + "\r\n", 400},
-		"trailer without a colon":     {chunked + inChunks(simple, 99) + "A\r\n\r\n", 400},
-		"trailer without a name":      {chunked + inChunks(simple, 99) + ": b\r\n\r\n", 400},
-		"trailer with a folded line":  {chunked + inChunks(simple, 99) + "A: b\r\n c\r\n\r\n", 400},
-		"trailer, space before colon": {chunked + inChunks(simple, 99) + "A : b\r\n\r\n", 400},
-		"trailer with LF":             {chunked + inChunks(simple, 99) + "A: b\n\r\n", 400},
-		"trailer with CR":             {chunked + inChunks(simple, 99) + "A: b\rc\r\n\r\n", 400},
-		"trailer with NUL":            {chunked + inChunks(simple, 99) + "A: \x00\r\n\r\n", 400},
-		"trailer with a length":       {chunked + inChunks(simple, 99) + "Content-Length: 5\r\n\r\n", 400},
-		"trailer with an encoding":    {chunked + inChunks(simple, 99) + "A: b\r\ntransfer-encoding: chunked\r\n\r\n", 400},
-		"trailer with a host":         {chunked + inChunks(simple, 99) + "HOST: elsewhere\r\n\r\n", 400},
-		"trailer with a token":        {chunked + inChunks(simple, 99) + "Authorization: Bearer x\r\n\r\n", 400},
-		"trailers too long":           {chunked + inChunks(simple, 99) + strings.Repeat("A: "+strings.Repeat("b", 90)+"\r\n", maxTrailers/90) + "\r\n", 431},
-		"trailer without end":         {chunked + inChunks(simple, 99) + "A: " + strings.Repeat("b", 1<<20), 431},
+		"chunk extensions too many":   {chunked + strings.Repeat("1;"+strings.Repeat("a", 200)+"\r\n \r\n", 6) + apitest.InChunks(apitest.Simple, 99) + "\r\n", 400},
+		"trailer without a colon":     {chunked + apitest.InChunks(apitest.Simple, 99) + "A\r\n\r\n", 400},
+		"trailer without a name":      {chunked + apitest.InChunks(apitest.Simple, 99) + ": b\r\n\r\n", 400},
+		"trailer with a folded line":  {chunked + apitest.InChunks(apitest.Simple, 99) + "A: b\r\n c\r\n\r\n", 400},
+		"trailer, space before colon": {chunked + apitest.InChunks(apitest.Simple, 99) + "A : b\r\n\r\n", 400},
+		"trailer with LF":             {chunked + apitest.InChunks(apitest.Simple, 99) + "A: b\n\r\n", 400},
+		"trailer with CR":             {chunked + apitest.InChunks(apitest.Simple, 99) + "A: b\rc\r\n\r\n", 400},
+		"trailer with NUL":            {chunked + apitest.InChunks(apitest.Simple, 99) + "A: \x00\r\n\r\n", 400},
+		"trailer with a length":       {chunked + apitest.InChunks(apitest.Simple, 99) + "Content-Length: 5\r\n\r\n", 400},
+		"trailer with an encoding":    {chunked + apitest.InChunks(apitest.Simple, 99) + "A: b\r\ntransfer-encoding: chunked\r\n\r\n", 400},
+		"trailer with a host":         {chunked + apitest.InChunks(apitest.Simple, 99) + "HOST: elsewhere\r\n\r\n", 400},
+		"trailer with a token":        {chunked + apitest.InChunks(apitest.Simple, 99) + "Authorization: Bearer x\r\n\r\n", 400},
+		"trailers too long":           {chunked + apitest.InChunks(apitest.Simple, 99) + strings.Repeat("A: "+strings.Repeat("b", 90)+"\r\n", maxTrailers/90) + "\r\n", 431},
+		"trailer without end":         {chunked + apitest.InChunks(apitest.Simple, 99) + "A: " + strings.Repeat("b", 1<<20), 431},
 	} {
 		t.Run(name, func(t *testing.T) {
 			timers, executed := counted()
-			c := dial(t, serve(t, New(Config{Timers: timers})))
+			c := apitest.Dial(t, apitest.Serve(t, New(Config{Timers: timers})))
 			if _, err := io.WriteString(c, tc.raw); err != nil {
 				t.Fatal(err)
 			}
 			_, _ = io.WriteString(c, "DELETE /timers/smuggled HTTP/1.1\r\nHost: h\r\n\r\n") // may be reset by now
-			got, closed := await(t, c)
+			got, closed := apitest.Await(t, c)
 			code := map[int]string{400: "request-malformed", 413: "body-too-large", 431: "header-too-large"}[tc.status]
-			wantProblem(t, got, tc.status, code, noPointer)
+			apitest.WantProblem(t, got, tc.status, code, apitest.NoPointer)
 			if !closed {
 				t.Error("the connection stays open")
 			}
@@ -188,7 +173,7 @@ func TestAmbiguousRequestsAreRefused(t *testing.T) {
 // whichever line of it is wrong and however it is cut into packets.
 func TestSecondRequestIsRefused(t *testing.T) {
 	timers, executed := counted()
-	address := serve(t, New(Config{Timers: timers}))
+	address := apitest.Serve(t, New(Config{Timers: timers}))
 	const good = "DELETE /timers/k HTTP/1.1\r\nHost: h\r\n\r\n"
 	for name, bad := range map[string]string{
 		"LF":            "DELETE /timers/k HTTP/1.1\nHost: h\r\n\r\n",
@@ -204,7 +189,7 @@ func TestSecondRequestIsRefused(t *testing.T) {
 		for how, parts := range map[string][]string{"apart": {good, bad + good}, "together": {good + bad + good}, "in pieces": {good, bad[:1], bad[1:9], bad[9:] + good}} {
 			t.Run(name+" "+how, func(t *testing.T) {
 				executed.Store(0)
-				c := dial(t, address)
+				c := apitest.Dial(t, address)
 				reader := bufio.NewReader(c)
 				var statuses []int
 				for i, part := range parts {
@@ -212,10 +197,10 @@ func TestSecondRequestIsRefused(t *testing.T) {
 						t.Fatal(err)
 					}
 					if i == 0 {
-						statuses = append(statuses, receive(t, reader).status)
+						statuses = append(statuses, apitest.Receive(t, reader).Status)
 					}
 				}
-				statuses = append(statuses, receive(t, reader).status)
+				statuses = append(statuses, apitest.Receive(t, reader).Status)
 				if diff := cmp.Diff([]int{201, 400}, statuses); diff != "" || executed.Load() != 1 {
 					t.Errorf("%d operations were executed; -want +have:\n%s", executed.Load(), diff)
 				}
@@ -230,54 +215,54 @@ func TestSecondRequestIsRefused(t *testing.T) {
 // What is unusual and yet clear is taken, and the connection goes on.
 func TestUnusualRequestsAreTaken(t *testing.T) {
 	const head = "POST /timers HTTP/1.1\r\nHost: h\r\n"
-	large := withMore(`"a":"` + strings.Repeat("x", 100_000) + `"`)
-	c := dial(t, serve(t, New(Config{Timers: &fakeTimers{}})))
+	large := apitest.WithMore(`"a":"` + strings.Repeat("x", 100_000) + `"`)
+	c := apitest.Dial(t, apitest.Serve(t, New(Config{Timers: &fakeTimers{}})))
 	for name, raw := range map[string]string{
-		"empty line before":         "\r\n" + withLength(head),
-		"length with zeros":         head + "Content-Length: 000" + strconv.Itoa(len(simple)) + "\r\n\r\n" + simple,
-		"length between spaces":     head + "Content-Length: \t " + strconv.Itoa(len(simple)) + " \t\r\n\r\n" + simple,
-		"CHUNKED":                   head + "transfer-encoding: CHUNKED\r\n\r\n" + inChunks(simple, 7) + "\r\n",
-		"chunks of one byte":        head + "Transfer-Encoding: chunked\r\n\r\n" + inChunks(simple, 1) + "\r\n",
-		"chunk size with zeros":     head + "Transfer-Encoding: chunked\r\n\r\n0000" + inChunks(simple, 999) + "\r\n",
-		"chunk extension":           head + "Transfer-Encoding: chunked\r\n\r\n" + strings.Replace(inChunks(simple, 999), "\r\n", ";a=\"b\";c\r\n", 1) + "\r\n",
-		"a trailer":                 head + "Transfer-Encoding: chunked\r\nTrailer: Digest\r\n\r\n" + inChunks(simple, 999) + "Digest: sha-256=x\r\n\r\n",
-		"trailers":                  head + "Transfer-Encoding: chunked\r\n\r\n" + inChunks(simple, 7) + "A:b\r\nX-Checksum: \t" + strings.Repeat("c", maxChunkLine) + "\r\nE:\r\n\r\n",
+		"empty line before":         "\r\n" + apitest.WithLength(head),
+		"length with zeros":         head + "Content-Length: 000" + strconv.Itoa(len(apitest.Simple)) + "\r\n\r\n" + apitest.Simple,
+		"length between spaces":     head + "Content-Length: \t " + strconv.Itoa(len(apitest.Simple)) + " \t\r\n\r\n" + apitest.Simple,
+		"CHUNKED":                   head + "transfer-encoding: CHUNKED\r\n\r\n" + apitest.InChunks(apitest.Simple, 7) + "\r\n",
+		"chunks of one byte":        head + "Transfer-Encoding: chunked\r\n\r\n" + apitest.InChunks(apitest.Simple, 1) + "\r\n",
+		"chunk size with zeros":     head + "Transfer-Encoding: chunked\r\n\r\n0000" + apitest.InChunks(apitest.Simple, 999) + "\r\n",
+		"chunk extension":           head + "Transfer-Encoding: chunked\r\n\r\n" + strings.Replace(apitest.InChunks(apitest.Simple, 999), "\r\n", ";a=\"b\";c\r\n", 1) + "\r\n",
+		"a trailer":                 head + "Transfer-Encoding: chunked\r\nTrailer: Digest\r\n\r\n" + apitest.InChunks(apitest.Simple, 999) + "Digest: sha-256=x\r\n\r\n",
+		"trailers":                  head + "Transfer-Encoding: chunked\r\n\r\n" + apitest.InChunks(apitest.Simple, 7) + "A:b\r\nX-Checksum: \t" + strings.Repeat("c", maxChunkLine) + "\r\nE:\r\n\r\n",
 		"large body":                head + "Content-Length: " + strconv.Itoa(len(large)) + "\r\n\r\n" + large,
-		"large body in chunks":      head + "Transfer-Encoding: chunked\r\n\r\n" + inChunks(large, 3000) + "\r\n",
-		"absolute form, other host": withLength("POST http://elsewhere:1/timers HTTP/1.1\r\nHost: h\r\n"),
-		"host with non-ASCII value": withLength(head + "A: \u00e9\r\n"),
-		"an unknown expectation":    withLength(head + "Expect: the-unexpected\r\n"),
-		"many headers":              withLength(head + strings.Repeat("A:b\r\n", maxFields-2)),
+		"large body in chunks":      head + "Transfer-Encoding: chunked\r\n\r\n" + apitest.InChunks(large, 3000) + "\r\n",
+		"absolute form, other host": apitest.WithLength("POST http://elsewhere:1/timers HTTP/1.1\r\nHost: h\r\n"),
+		"host with non-ASCII value": apitest.WithLength(head + "A: \u00e9\r\n"),
+		"an unknown expectation":    apitest.WithLength(head + "Expect: the-unexpected\r\n"),
+		"many headers":              apitest.WithLength(head + strings.Repeat("A:b\r\n", maxFields-2)),
 	} {
-		got, closed := send(t, c, raw)
-		if got.status != http.StatusOK || closed {
-			t.Errorf("%s: have %d, closed %v: %s", name, got.status, closed, got.body)
+		got, closed := apitest.Send(t, c, raw)
+		if got.Status != http.StatusOK || closed {
+			t.Errorf("%s: have %d, closed %v: %s", name, got.Status, closed, got.Body)
 		}
 	}
 }
 
 func TestExpectContinue(t *testing.T) {
 	const head = "POST /timers HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\n"
-	large := withMore(`"a":"` + strings.Repeat("x", 100_000) + `"`)
-	c := dial(t, serve(t, New(Config{Timers: &fakeTimers{}})))
+	large := apitest.WithMore(`"a":"` + strings.Repeat("x", 100_000) + `"`)
+	c := apitest.Dial(t, apitest.Serve(t, New(Config{Timers: &fakeTimers{}})))
 	reader := bufio.NewReader(c)
 	exchange := func(name, raw string, want int) {
 		t.Helper()
 		if _, err := io.WriteString(c, raw); err != nil {
 			t.Fatal(err)
 		}
-		if got := receive(t, reader); got.status != want {
-			t.Fatalf("%s: have %d, want %d: %s", name, got.status, want, got.body)
+		if got := apitest.Receive(t, reader); got.Status != want {
+			t.Fatalf("%s: have %d, want %d: %s", name, got.Status, want, got.Body)
 		}
 	}
-	for name, body := range map[string]string{"small": simple, "large": large} {
+	for name, body := range map[string]string{"small": apitest.Simple, "large": large} {
 		exchange(name, head+"Content-Length: "+strconv.Itoa(len(body))+"\r\n\r\n", 100)
 		exchange(name, body, 200)
 		exchange(name+" in chunks", head+"Transfer-Encoding: chunked\r\n\r\n", 100)
-		exchange(name+" in chunks", inChunks(body, 5000)+"\r\n", 200)
+		exchange(name+" in chunks", apitest.InChunks(body, 5000)+"\r\n", 200)
 		exchange(name+" at once", head+"Content-Length: "+strconv.Itoa(len(body))+"\r\n\r\n"+body, 200)
 	}
-	exchange("to HTTP/1.0", strings.Replace(head, "1.1", "1.0", 1)+"Connection: keep-alive\r\nContent-Length: "+strconv.Itoa(len(simple))+"\r\n\r\n"+simple, 200)
+	exchange("to HTTP/1.0", strings.Replace(head, "1.1", "1.0", 1)+"Connection: keep-alive\r\nContent-Length: "+strconv.Itoa(len(apitest.Simple))+"\r\n\r\n"+apitest.Simple, 200)
 	exchange("no body", "GET /timers/k HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\n\r\n", 404)
 	exchange("too large", head+"Content-Length: 1048577\r\n\r\n", 413)
 }
@@ -322,7 +307,7 @@ func TestReadingDoesNotDependOnPackets(t *testing.T) {
 				want.WriteString(one)
 			case 1:
 				trailers := rapid.SampledFrom([]string{"", "A: b\r\n", "A:\r\nDigest: " + strings.Repeat("d", 300) + "\r\n"}).Draw(t, "trailers")
-				raw.WriteString(head + "Transfer-Encoding: chunked\r\n\r\n" + inChunks(body, rapid.IntRange(1, 4000).Draw(t, "chunk")) + trailers + "\r\n")
+				raw.WriteString(head + "Transfer-Encoding: chunked\r\n\r\n" + apitest.InChunks(body, rapid.IntRange(1, 4000).Draw(t, "chunk")) + trailers + "\r\n")
 				want.WriteString(head + "Transfer-Encoding: chunked\r\n\r\n")
 				if body != "" {
 					fmt.Fprintf(&want, "%08x\r\n%s\r\n", len(body), body)

@@ -5,6 +5,8 @@ import (
 	"net"
 	"testing"
 
+	"chronos/api/apitest"
+
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -21,10 +23,10 @@ func TestHalfRequestsOfOneClientKeepNobodyOut(t *testing.T) {
 	const most, quarter, one, other = 16, 4, "127.0.0.1", "127.0.0.2"
 	registry := prometheus.NewRegistry()
 	s := New(Config{Timers: &fakeTimers{}, MaxConnections: most, Registerer: registry})
-	address := serve(t, s)
+	address := apitest.Serve(t, s)
 	var held []net.Conn
 	for i := range 2 * most {
-		c := dialFrom(t, one, address)
+		c := apitest.DialFrom(t, one, address)
 		if _, err := io.WriteString(c, lookup[:9]); err != nil {
 			t.Fatal(err)
 		}
@@ -33,17 +35,17 @@ func TestHalfRequestsOfOneClientKeepNobodyOut(t *testing.T) {
 			until(t, "the connection is busy", func() bool { return open(s) == i+1 && idle(s) == 0 })
 			continue
 		}
-		got, closed := await(t, c)
-		if wantOverloaded(t, got); !closed {
+		got, closed := apitest.Await(t, c)
+		if apitest.WantOverloaded(t, got); !closed {
 			t.Error("the connection stays open")
 		}
 	}
-	if have := samples(t, registry, "chronos_api_overload_refusals_total"); have["client"] != 2*most-quarter || len(have) != 1 {
+	if have := apitest.Samples(t, registry, "chronos_api_overload_refusals_total"); have["client"] != 2*most-quarter || len(have) != 1 {
 		t.Errorf("counted %v, want %d of the client", have, 2*most-quarter)
 	}
 	for range most - quarter { // all that are left
-		if got, closed := send(t, dialFrom(t, other, address), lookup); got.status != 404 || closed {
-			t.Fatalf("another client: have %d, closed %v", got.status, closed)
+		if got, closed := apitest.Send(t, apitest.DialFrom(t, other, address), lookup); got.Status != 404 || closed {
+			t.Fatalf("another client: have %d, closed %v", got.Status, closed)
 		}
 	}
 	if n := counts(s, other); n != 0 {
@@ -51,8 +53,8 @@ func TestHalfRequestsOfOneClientKeepNobodyOut(t *testing.T) {
 	}
 
 	for _, c := range held[:2] {
-		if got, _ := send(t, c, lookup[9:]); got.status != 404 {
-			t.Errorf("the end of a request: have %d", got.status)
+		if got, _ := apitest.Send(t, c, lookup[9:]); got.Status != 404 {
+			t.Errorf("the end of a request: have %d", got.Status)
 		}
 	}
 	if err := held[2].Close(); err != nil {
@@ -60,14 +62,14 @@ func TestHalfRequestsOfOneClientKeepNobodyOut(t *testing.T) {
 	}
 	until(t, "the client has one left", func() bool { return counts(s, one) == 1 })
 	for range quarter - 1 {
-		c := dialFrom(t, one, address)
+		c := apitest.DialFrom(t, one, address)
 		if _, err := io.WriteString(c, lookup[:9]); err != nil {
 			t.Fatal(err)
 		}
 	}
 	until(t, "the client has a quarter again", func() bool { return counts(s, one) == quarter })
-	if got, _ := send(t, dialFrom(t, one, address), lookup); got.status != 503 {
-		t.Errorf("one more: have %d", got.status)
+	if got, _ := apitest.Send(t, apitest.DialFrom(t, one, address), lookup); got.Status != 503 {
+		t.Errorf("one more: have %d", got.Status)
 	}
 }
 
@@ -76,14 +78,14 @@ func TestHalfRequestsOfOneClientKeepNobodyOut(t *testing.T) {
 func TestConnectionsThatWereUsedDoNotCount(t *testing.T) {
 	const most = 8
 	s := New(Config{Timers: &fakeTimers{}, MaxConnections: most})
-	address := serve(t, s)
-	body := withLength("PUT /timers/k HTTP/1.1\r\nHost: h\r\n")
-	large := "PUT /timers/k HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n" + inChunks(simple, 9) + "\r\n"
+	address := apitest.Serve(t, s)
+	body := apitest.WithLength("PUT /timers/k HTTP/1.1\r\nHost: h\r\n")
+	large := "PUT /timers/k HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n" + apitest.InChunks(apitest.Simple, 9) + "\r\n"
 	conns := make([]net.Conn, most)
 	for i := range conns {
-		conns[i] = dial(t, address)
-		if got, _ := send(t, conns[i], []string{lookup, body, large}[i%3]); got.status != 404 && got.status != 200 {
-			t.Fatalf("connection %d: have %d", i, got.status)
+		conns[i] = apitest.Dial(t, address)
+		if got, _ := apitest.Send(t, conns[i], []string{lookup, body, large}[i%3]); got.Status != 404 && got.Status != 200 {
+			t.Fatalf("connection %d: have %d", i, got.Status)
 		}
 	}
 	for _, c := range conns { // half a request on each of them
@@ -93,8 +95,8 @@ func TestConnectionsThatWereUsedDoNotCount(t *testing.T) {
 	}
 	until(t, "all are busy", func() bool { return idle(s) == 0 })
 	for i, c := range conns {
-		if got, _ := send(t, c, lookup[9:]); got.status != 404 && got.status != 200 {
-			t.Errorf("connection %d: have %d", i, got.status)
+		if got, _ := apitest.Send(t, c, lookup[9:]); got.Status != 404 && got.Status != 200 {
+			t.Errorf("connection %d: have %d", i, got.Status)
 		}
 	}
 }
@@ -103,17 +105,17 @@ func TestConnectionsThatWereUsedDoNotCount(t *testing.T) {
 func TestFreshConnectionsAreUncounted(t *testing.T) {
 	const most, one = 4, "127.0.0.1"
 	s := New(Config{Timers: &fakeTimers{}, MaxConnections: most})
-	address := serve(t, s)
+	address := apitest.Serve(t, s)
 	for range 3 {
-		if got, closed := send(t, dialFrom(t, one, address), "NO HTTP\r\n\r\n"); got.status != 400 || !closed {
-			t.Fatalf("have %d, closed %v", got.status, closed)
+		if got, closed := apitest.Send(t, apitest.DialFrom(t, one, address), "NO HTTP\r\n\r\n"); got.Status != 400 || !closed {
+			t.Fatalf("have %d, closed %v", got.Status, closed)
 		}
 		until(t, "it is uncounted", func() bool { return counts(s, one) == 0 && open(s) == 0 })
 	}
-	silent := dialFrom(t, one, address)
+	silent := apitest.DialFrom(t, one, address)
 	until(t, "it is idle", func() bool { return idle(s) == 1 })
 	for i := range most {
-		c := dialFrom(t, "127.0.1."+string(rune('1'+i)), address)
+		c := apitest.DialFrom(t, "127.0.1."+string(rune('1'+i)), address)
 		if _, err := io.WriteString(c, lookup[:9]); err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,11 @@
 package api
 
 import (
+	"net"
+	"strconv"
+
+	"chronos/api/wire"
+
 	"errors"
 	"net/http"
 	"runtime/debug"
@@ -25,7 +30,7 @@ func (s *Server) guard(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 		defer func() {
 			if r := recover(); r != nil {
 				s.log.Error("handler panicked", "panic", r, "stack", string(debug.Stack()))
-				s.refuse(rc, internalProblem())
+				s.refuse(rc, wire.Internal())
 			}
 			s.metrics.observe(rc, time.Since(began))
 		}()
@@ -35,7 +40,7 @@ func (s *Server) guard(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 		switch {
 		case s.underWay.Add(1) > s.maxRequests:
 			s.metrics.refusedRequest.Inc()
-			s.refuse(rc, overloadedProblem())
+			s.refuse(rc, wire.Overloaded())
 		case s.refuseUnauthorized(rc):
 		case !knownMethod(rc.Method()), hasEscapedSlash(rc.URI().PathOriginal()):
 			s.refuseMethod(rc)
@@ -46,20 +51,26 @@ func (s *Server) guard(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	}
 }
 
-func (s *Server) refuse(rc *fasthttp.RequestCtx, p problem) {
+func (s *Server) refuse(rc *fasthttp.RequestCtx, p wire.Problem) {
 	rc.Response.Reset()
-	p.write(&rc.Response)
+	write(&rc.Response, p)
+}
+
+func write(resp *fasthttp.Response, p wire.Problem) {
+	resp.SetStatusCode(p.Status)
+	resp.SetBody(p.Body())
+	p.EachHeader(resp.Header.Set)
 }
 
 // refuseMethod answers a method that the path doesn't take, if it is a path.
 func (s *Server) refuseMethod(rc *fasthttp.RequestCtx) {
 	allowed := routeAt(rc.URI()).allowed()
 	if allowed == "" {
-		s.refuse(rc, pathUnknown())
+		s.refuse(rc, wire.NewProblem(http.StatusNotFound, "path-unknown", "there is nothing at this path; timers are at /timers and /timers/<id>"))
 		return
 	}
-	s.refuse(rc, newProblem(http.StatusMethodNotAllowed, "method-not-allowed", "this path does not take this method; the Allow header lists those it takes"))
-	rc.Response.Header.Set(fasthttp.HeaderAllow, allowed)
+	p := wire.NewProblem(http.StatusMethodNotAllowed, "method-not-allowed", "this path does not take this method; the Allow header lists those it takes")
+	s.refuse(rc, p.With(fasthttp.HeaderAllow, allowed))
 }
 
 // allowed is the Allow header of a route, "" if it leads nowhere.
@@ -101,7 +112,7 @@ func (s *Server) fail(c *fiber.Ctx, err error) error {
 		s.refuseMethod(rc)
 		return nil
 	}
-	p, known := problemOf(err)
+	p, known := wire.ProblemOf(err)
 	if !known {
 		s.log.Error("request failed", "method", c.Method(), "route", routeAt(rc.URI()).String(), "error", err)
 	}
@@ -117,6 +128,7 @@ func (s *Server) failTransport(rc *fasthttp.RequestCtx, err error) {
 		s.metrics.refusedBody.Inc()
 	}
 	s.refuse(rc, p)
+	rc.Response.SetConnectionClose() // nobody can tell what else the connection brings
 	conn, ok := rc.Conn().(*conn)
 	if !ok {
 		return
@@ -134,4 +146,29 @@ func (s *Server) reserveAnswer(c *fiber.Ctx, size int) error {
 		return timer.ErrOverloaded
 	}
 	return nil
+}
+
+// transportProblem says how a client is told of a request that could not be read.
+func transportProblem(err error, maxBody int) wire.Problem {
+	var (
+		large *fasthttp.ErrSmallBuffer
+		netOp net.Error
+		own   wire.Problem
+		p     wire.Problem
+	)
+	switch {
+	case errors.As(err, &own):
+		p = own
+	case errors.Is(err, errBodiesFull):
+		p = wire.Overloaded()
+	case errors.As(err, &large), errors.Is(err, errHeaderTooLarge):
+		p = wire.NewProblem(http.StatusRequestHeaderFieldsTooLarge, "header-too-large", "the request line and headers are over "+strconv.Itoa(readBuffer)+" bytes or more than "+strconv.Itoa(maxFields)+" headers; send fewer or shorter ones")
+	case errors.Is(err, fasthttp.ErrBodyTooLarge):
+		p = wire.NewProblem(http.StatusRequestEntityTooLarge, "body-too-large", "the body is over "+strconv.Itoa(maxBody)+" bytes; send a smaller one")
+	case errors.As(err, &netOp) && netOp.Timeout():
+		p = wire.NewProblem(http.StatusRequestTimeout, "request-timeout", "the request did not arrive in time; send all of it without pause")
+	default:
+		p = wire.NewProblem(http.StatusBadRequest, "request-malformed", "the request is not valid HTTP/1.1 as RFC 9112 has it; send a path that begins with one slash and has no fragment, one Host, either one Content-Length or Transfer-Encoding: chunked, and lines that end with CR LF")
+	}
+	return p
 }

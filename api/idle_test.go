@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"testing"
 
+	"chronos/api/apitest"
+
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -24,16 +26,16 @@ func TestIdleConnectionsMakeRoom(t *testing.T) {
 	const most = 3
 	registry := prometheus.NewRegistry()
 	s := New(Config{Timers: &fakeTimers{}, MaxConnections: most, Registerer: registry})
-	address := serve(t, s)
+	address := apitest.Serve(t, s)
 	clients := 0
 	dial := func(t *testing.T, address string) net.Conn { // a client may not have all connections without a request
 		clients++
-		return dialFrom(t, "127.0.1."+strconv.Itoa(clients), address)
+		return apitest.DialFrom(t, "127.0.1."+strconv.Itoa(clients), address)
 	}
 	use := func(c net.Conn, idleThen int) {
 		t.Helper()
-		if got, closed := send(t, c, lookup); got.status != 404 || closed {
-			t.Fatalf("have %d, closed %v", got.status, closed)
+		if got, closed := apitest.Send(t, c, lookup); got.Status != 404 || closed {
+			t.Fatalf("have %d, closed %v", got.Status, closed)
 		}
 		until(t, "the connection is idle", func() bool { return idle(s) == idleThen })
 	}
@@ -59,16 +61,16 @@ func TestIdleConnectionsMakeRoom(t *testing.T) {
 		}
 		until(t, "it is busy", func() bool { return idle(s) == most-1-i && open(s) == most })
 	}
-	got, closed := send(t, dial(t, address), lookup)
-	if wantOverloaded(t, got); !closed {
+	got, closed := apitest.Send(t, dial(t, address), lookup)
+	if apitest.WantOverloaded(t, got); !closed {
 		t.Error("the connection stays open")
 	}
 	for i, c := range busy {
-		if got, _ := send(t, c, lookup[9:]); got.status != 404 {
-			t.Errorf("busy connection %d: have %d", i, got.status)
+		if got, _ := apitest.Send(t, c, lookup[9:]); got.Status != 404 {
+			t.Errorf("busy connection %d: have %d", i, got.Status)
 		}
 	}
-	if have := samples(t, registry, "chronos_api_idle_connections_closed_total"); have[""] != 2+most {
+	if have := apitest.Samples(t, registry, "chronos_api_idle_connections_closed_total"); have[""] != 2+most {
 		t.Errorf("counted %v, want %d", have, 2+most)
 	}
 }

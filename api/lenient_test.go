@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"chronos/api/apitest"
 )
 
 // Editors and some clients put a byte order mark before a text.
@@ -11,47 +13,47 @@ func TestByteOrderMarkIsSkipped(t *testing.T) {
 	const mark = "\uFEFF"
 	timers := &fakeTimers{}
 	s := New(Config{Timers: timers})
-	for name, got := range map[string]answer{
-		"create":  ask(t, s, "POST", "/timers", mark+simple),
-		"replace": ask(t, s, "PUT", "/timers/k", mark+" "+simple),
-		"batch":   ask(t, s, "POST", "/timers/batch", mark+listOf(simple)),
+	for name, got := range map[string]apitest.Answer{
+		"create":  ask(t, s, "POST", "/timers", mark+apitest.Simple),
+		"replace": ask(t, s, "PUT", "/timers/k", mark+" "+apitest.Simple),
+		"batch":   ask(t, s, "POST", "/timers/batch", mark+apitest.ListOf(apitest.Simple)),
 	} {
-		if got.status/100 != 2 {
-			t.Errorf("%s: have %d %s", name, got.status, got.body)
+		if got.Status/100 != 2 {
+			t.Errorf("%s: have %d %s", name, got.Status, got.Body)
 		}
 	}
 	if stored, ok := timers.get("k"); !ok || stored.Record.Timer.Callback.URI != "http://127.0.0.1:9/cb" {
 		t.Errorf("stored %+v", stored.Record.Timer)
 	}
-	wantProblem(t, ask(t, s, "POST", "/timers", mark), 400, "body-missing", "")
-	wantProblem(t, ask(t, s, "POST", "/timers", mark+mark+simple), 400, "body-not-object", "")
-	wantProblem(t, ask(t, s, "POST", "/timers", strings.Replace(simple, ":", ":"+mark, 1)), 400, "body-syntax", "")
+	apitest.WantProblem(t, ask(t, s, "POST", "/timers", mark), 400, "body-missing", "")
+	apitest.WantProblem(t, ask(t, s, "POST", "/timers", mark+mark+apitest.Simple), 400, "body-not-object", "")
+	apitest.WantProblem(t, ask(t, s, "POST", "/timers", strings.Replace(apitest.Simple, ":", ":"+mark, 1)), 400, "body-syntax", "")
 }
 
 func TestEncodedBodiesAreRefused(t *testing.T) {
 	timers := &fakeTimers{}
 	s := New(Config{Timers: timers})
 	for _, request := range [][3]string{
-		{"POST", "/timers", simple}, {"PUT", "/timers/k", simple}, {"POST", "/timers/batch", listOf(simple)},
+		{"POST", "/timers", apitest.Simple}, {"PUT", "/timers/k", apitest.Simple}, {"POST", "/timers/batch", apitest.ListOf(apitest.Simple)},
 	} {
 		for _, encoding := range []string{"gzip", "br", "identity, gzip", "gzip, identity", "x"} {
 			for _, body := range []string{request[2], "\x1f\x8b\x08 no JSON"} { // it is not looked at
 				got := ask(t, s, request[0], request[1], body, "Content-Encoding", encoding)
-				wantProblem(t, got, http.StatusUnsupportedMediaType, "content-encoding", noPointer)
-				if accepted := got.header.Get("Accept-Encoding"); accepted != "identity" {
+				apitest.WantProblem(t, got, http.StatusUnsupportedMediaType, "content-encoding", apitest.NoPointer)
+				if accepted := got.Header.Get("Accept-Encoding"); accepted != "identity" {
 					t.Errorf("%s %s: Accept-Encoding %q, want identity", request[0], request[1], accepted)
 				}
 			}
 		}
 		for _, encoding := range []string{"identity", "Identity", " identity, identity", ","} {
-			if got := ask(t, s, request[0], request[1], request[2], "Content-Encoding", encoding); got.status/100 != 2 {
-				t.Errorf("%s %s with Content-Encoding %s: have %d %s", request[0], request[1], encoding, got.status, got.body)
+			if got := ask(t, s, request[0], request[1], request[2], "Content-Encoding", encoding); got.Status/100 != 2 {
+				t.Errorf("%s %s with Content-Encoding %s: have %d %s", request[0], request[1], encoding, got.Status, got.Body)
 			}
 		}
 	}
-	c := dial(t, serve(t, s))
-	got, _ := send(t, c, withLength("PUT /timers/twice HTTP/1.1\r\nHost: h\r\nContent-Encoding: identity\r\nContent-Encoding: gzip\r\n"))
-	wantProblem(t, got, http.StatusUnsupportedMediaType, "content-encoding", noPointer)
+	c := apitest.Dial(t, apitest.Serve(t, s))
+	got, _ := apitest.Send(t, c, apitest.WithLength("PUT /timers/twice HTTP/1.1\r\nHost: h\r\nContent-Encoding: identity\r\nContent-Encoding: gzip\r\n"))
+	apitest.WantProblem(t, got, http.StatusUnsupportedMediaType, "content-encoding", apitest.NoPointer)
 	if _, stored := timers.get("twice"); stored {
 		t.Error("a timer was made of a body that may be compressed")
 	}
@@ -61,18 +63,18 @@ func TestEncodedBodiesAreRefused(t *testing.T) {
 func TestPreconditionsAreRefused(t *testing.T) {
 	timers := &fakeTimers{}
 	s := New(Config{Timers: timers, Authorizer: anyone{}})
-	if got := ask(t, s, "PUT", "/timers/k", simple); got.status != http.StatusOK {
-		t.Fatalf("have %d", got.status)
+	if got := ask(t, s, "PUT", "/timers/k", apitest.Simple); got.Status != http.StatusOK {
+		t.Fatalf("have %d", got.Status)
 	}
-	other := strings.Replace(simple, "127.0.0.1", "other", 1)
+	other := strings.Replace(apitest.Simple, "127.0.0.1", "other", 1)
 	for _, header := range []string{"If-Match", "If-None-Match"} {
 		for _, value := range []string{"*", `"x"`, ""} {
-			wantProblem(t, ask(t, s, "PUT", "/timers/k", other, header, value), 400, "precondition-unsupported", noPointer)
-			wantProblem(t, ask(t, s, "PUT", "/timers/new", other, header, value), 400, "precondition-unsupported", noPointer)
-			wantProblem(t, ask(t, s, "DELETE", "/timers/k", "", header, value), 400, "precondition-unsupported", noPointer)
-			wantProblem(t, ask(t, s, "DELETE", "/timers/references?node-for-replicas=d", `{"IDs":[]}`, header, value), 400, "precondition-unsupported", noPointer)
-			if got := ask(t, s, "GET", "/timers/k", "", header, value); got.status != http.StatusOK {
-				t.Errorf("GET with %s: have %d", header, got.status)
+			apitest.WantProblem(t, ask(t, s, "PUT", "/timers/k", other, header, value), 400, "precondition-unsupported", apitest.NoPointer)
+			apitest.WantProblem(t, ask(t, s, "PUT", "/timers/new", other, header, value), 400, "precondition-unsupported", apitest.NoPointer)
+			apitest.WantProblem(t, ask(t, s, "DELETE", "/timers/k", "", header, value), 400, "precondition-unsupported", apitest.NoPointer)
+			apitest.WantProblem(t, ask(t, s, "DELETE", "/timers/references?node-for-replicas=d", `{"IDs":[]}`, header, value), 400, "precondition-unsupported", apitest.NoPointer)
+			if got := ask(t, s, "GET", "/timers/k", "", header, value); got.Status != http.StatusOK {
+				t.Errorf("GET with %s: have %d", header, got.Status)
 			}
 		}
 	}

@@ -13,7 +13,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"chronos/api/apitest"
 	"chronos/api/tokens"
+	"chronos/api/wire"
 	"chronos/scheduler/deadletter"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
@@ -85,7 +87,7 @@ func someLetters() []store.Letter {
 }
 
 // askAdmin sends a request to the admin listener, with JSON if there is a body.
-func askAdmin(t *testing.T, a *Admin, method, path, token string, body ...string) answer {
+func askAdmin(t *testing.T, a *Admin, method, path, token string, body ...string) apitest.Answer {
 	t.Helper()
 	text := strings.Join(body, "")
 	req := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(text))
@@ -98,7 +100,11 @@ func askAdmin(t *testing.T, a *Admin, method, path, token string, body ...string
 	}
 	w := httptest.NewRecorder()
 	a.server.Handler.ServeHTTP(w, req)
-	return answer{w.Code, w.Header(), w.Body.Bytes()}
+	return recorded(w)
+}
+
+func recorded(w *httptest.ResponseRecorder) apitest.Answer {
+	return apitest.Answer{Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}
 }
 
 func TestLettersAreShownWithoutSecrets(t *testing.T) {
@@ -113,10 +119,10 @@ func TestLettersAreShownWithoutSecrets(t *testing.T) {
 			`"text":"\u001b[2J \ufffd {\"uri\":\"HTTPS://***@h/\"} {\"uri\":\"http:\\/\\/***@h\"}"}`,
 	} {
 		got := askAdmin(t, admin, "GET", path, "")
-		if got.status != http.StatusOK || got.header.Get("Content-Type") != "application/json" {
-			t.Errorf("%s: %d %v", path, got.status, got.header)
+		if got.Status != http.StatusOK || got.Header.Get("Content-Type") != "application/json" {
+			t.Errorf("%s: %d %v", path, got.Status, got.Header)
 		}
-		if diff := cmp.Diff(want+"\n", string(got.body)); diff != "" {
+		if diff := cmp.Diff(want+"\n", string(got.Body)); diff != "" {
 			t.Errorf("%s: -want +got\n%s", path, diff)
 		}
 	}
@@ -138,8 +144,8 @@ func TestLetterQueries(t *testing.T) {
 	} {
 		fake := &fakeLetters{}
 		method, path, _ := strings.Cut(request, " ")
-		if got := askAdmin(t, NewAdmin(AdminConfig{Letters: fake, Authorizer: anyone{}}), method, path, ""); got.status != http.StatusOK {
-			t.Errorf("%s: %d %s", request, got.status, got.body)
+		if got := askAdmin(t, NewAdmin(AdminConfig{Letters: fake, Authorizer: anyone{}}), method, path, ""); got.Status != http.StatusOK {
+			t.Errorf("%s: %d %s", request, got.Status, got.Body)
 		}
 		if diff := cmp.Diff(want, fake.query, cmp.Comparer(time.Time.Equal)); diff != "" {
 			t.Errorf("%s: -want +got\n%s", request, diff)
@@ -159,7 +165,7 @@ func TestLetterQueriesThatAreRefused(t *testing.T) {
 	} {
 		fake := &fakeLetters{}
 		method, path, _ := strings.Cut(request, " ")
-		wantProblem(t, askAdmin(t, NewAdmin(AdminConfig{Letters: fake, Authorizer: anyone{}}), method, path, ""), http.StatusBadRequest, "query-malformed", noPointer)
+		apitest.WantProblem(t, askAdmin(t, NewAdmin(AdminConfig{Letters: fake, Authorizer: anyone{}}), method, path, ""), http.StatusBadRequest, "query-malformed", apitest.NoPointer)
 		if fake.asked != nil {
 			t.Errorf("%s: %v was done", request, fake.asked)
 		}
@@ -178,9 +184,9 @@ func TestLettersAreChanged(t *testing.T) {
 	} {
 		method, path, _ := strings.Cut(request, " ")
 		got := askAdmin(t, admin, method, path, "")
-		body := strings.ReplaceAll(string(got.body), letterProblem(timer.ErrSuperseded).Detail, "…")
-		if got.status != http.StatusOK || body != want+"\n" {
-			t.Errorf("%s: %d %s, want %s", request, got.status, body, want)
+		body := strings.ReplaceAll(string(got.Body), letterProblem(timer.ErrSuperseded).Detail, "…")
+		if got.Status != http.StatusOK || body != want+"\n" {
+			t.Errorf("%s: %d %s, want %s", request, got.Status, body, want)
 		}
 	}
 }
@@ -206,9 +212,9 @@ func TestLetterProblems(t *testing.T) {
 			for _, request := range []string{"GET /dead", "GET /dead/l1", "POST /dead/l1/fire", "DELETE /dead/l1", "POST /dead/fire?all=true", "DELETE /dead?all=true"} {
 				method, path, _ := strings.Cut(request, " ")
 				got := askAdmin(t, admin, method, path, "")
-				wantProblem(t, got, c.status, c.code, noPointer)
-				if (c.status == 503) != (got.header.Get("Retry-After") != "") || strings.Contains(string(got.body), "s3cret") {
-					t.Errorf("%s: %v %s", request, got.header, got.body)
+				apitest.WantProblem(t, got, c.status, c.code, apitest.NoPointer)
+				if (c.status == 503) != (got.Header.Get("Retry-After") != "") || strings.Contains(string(got.Body), "s3cret") {
+					t.Errorf("%s: %v %s", request, got.Header, got.Body)
 				}
 			}
 		})
@@ -227,12 +233,12 @@ func TestRolesForLetters(t *testing.T) {
 		for role, token := range byRole {
 			fake.asked = nil
 			got := askAdmin(t, admin, method, path, token)
-			if allowed := role.Allows(need); allowed != (got.status == http.StatusOK) || allowed != (fake.asked != nil) {
-				t.Errorf("%s as %s: %d, done %v", request, role, got.status, fake.asked)
+			if allowed := role.Allows(need); allowed != (got.Status == http.StatusOK) || allowed != (fake.asked != nil) {
+				t.Errorf("%s as %s: %d, done %v", request, role, got.Status, fake.asked)
 			}
 		}
 		fake.asked = nil
-		wantProblem(t, askAdmin(t, admin, method, path, ""), http.StatusUnauthorized, "token-missing", noPointer)
+		apitest.WantProblem(t, askAdmin(t, admin, method, path, ""), http.StatusUnauthorized, "token-missing", apitest.NoPointer)
 		if fake.asked != nil {
 			t.Errorf("%s without a token: %v", request, fake.asked)
 		}
@@ -242,12 +248,12 @@ func TestRolesForLetters(t *testing.T) {
 // A page of letters can be read by who knows the types, as the command does.
 func TestLettersViewIsReadBack(t *testing.T) {
 	admin := NewAdmin(AdminConfig{Letters: &fakeLetters{letters: someLetters()}, Authorizer: anyone{}})
-	var page LettersView
-	if err := json.Unmarshal(askAdmin(t, admin, "GET", "/dead", "").body, &page); err != nil || len(page.Letters) != 2 || page.Letters[0].Attempts != 5 {
+	var page wire.LettersView
+	if err := json.Unmarshal(askAdmin(t, admin, "GET", "/dead", "").Body, &page); err != nil || len(page.Letters) != 2 || page.Letters[0].Attempts != 5 {
 		t.Errorf("%+v, %v", page, err)
 	}
-	var whole LetterView
-	if err := json.Unmarshal(askAdmin(t, admin, "GET", "/dead/l1", "").body, &whole); err != nil || whole.Timer.Callback.HTTP.Opaque != "<opaque>" {
+	var whole wire.LetterView
+	if err := json.Unmarshal(askAdmin(t, admin, "GET", "/dead/l1", "").Body, &whole); err != nil || whole.Timer.Callback.HTTP.Opaque != "<opaque>" {
 		t.Errorf("%+v, %v", whole, err)
 	}
 }

@@ -12,10 +12,17 @@ func TestLimitsAreThoseOfTheContract(t *testing.T) {
 		"to read a request": {readTimeout, 5 * time.Second}, "to write an answer": {writeTimeout, 10 * time.Second},
 		"between requests": {idleTimeout, time.Minute}, "to carry out a request": {answerWithin, 900 * time.Millisecond},
 		"of a body": {DefaultMaxBody, 1 << 20}, "of an idempotency key": {maxIdempotencyKey, 255},
-		"of listed ignored members": {maxIgnored, 16}, "of their names": {maxIgnoredName, 64},
 	} {
 		if c.have != c.want {
 			t.Errorf("the limit %s is %v, want %v", name, c.have, c.want)
 		}
 	}
 }
+
+// Limits of bodies, as package wire has them.
+const (
+	maxBatch       = 1000
+	maxReferences  = 1000
+	maxDepth       = 32
+	maxParserDepth = 10_000
+)

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"time"
 
+	"chronos/api/wire"
+
 	"github.com/valyala/fasthttp"
 )
 
@@ -151,9 +153,8 @@ func refuseConnection(c net.Conn) {
 
 func writeOverloaded(c net.Conn, withoutBody bool) {
 	var response fasthttp.Response
-	p := overloadedProblem()
-	p.closes = true
-	p.write(&response)
+	write(&response, wire.Overloaded())
+	response.SetConnectionClose()
 	response.SkipBody = withoutBody
 	if c.SetWriteDeadline(time.Now().Add(lingerFor)) == nil {
 		_, _ = response.WriteTo(c) // the client has gone if it fails

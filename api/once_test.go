@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"chronos/api/apitest"
 	"chronos/scheduler/timer"
 )
 
@@ -18,18 +19,18 @@ func TestIdempotencyKey(t *testing.T) {
 		"as long as may be": strings.Repeat("k", 255),
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := ask(t, s, "POST", "/timers", simple, "Idempotency-Key", key)
-			receipt := parse[receiptView](t, got.body)
-			if got.status != http.StatusOK || receipt.Key != timer.OnceKey(key) {
-				t.Fatalf("have %d, key %q, want 200, %q", got.status, receipt.Key, timer.OnceKey(key))
+			got := ask(t, s, "POST", "/timers", apitest.Simple, "Idempotency-Key", key)
+			receipt := apitest.Parse[receiptView](t, got.Body)
+			if got.Status != http.StatusOK || receipt.Key != timer.OnceKey(key) {
+				t.Fatalf("have %d, key %q, want 200, %q", got.Status, receipt.Key, timer.OnceKey(key))
 			}
-			if got.header.Get("Location") != "/timers/"+receipt.ID || got.header.Get("Idempotent-Replayed") != "" {
-				t.Errorf("headers %v", got.header)
+			if got.Header.Get("Location") != "/timers/"+receipt.ID || got.Header.Get("Idempotent-Replayed") != "" {
+				t.Errorf("headers %v", got.Header)
 			}
 		})
 	}
-	if got := ask(t, s, "POST", "/timers", simple, "idempotency-key", "k"); got.header.Get("Idempotent-Replayed") != "true" || got.status != http.StatusOK {
-		t.Errorf("replayed: %d, headers %v", got.status, got.header)
+	if got := ask(t, s, "POST", "/timers", apitest.Simple, "idempotency-key", "k"); got.Header.Get("Idempotent-Replayed") != "true" || got.Status != http.StatusOK {
+		t.Errorf("replayed: %d, headers %v", got.Status, got.Header)
 	}
 }
 
@@ -38,9 +39,9 @@ func TestIdempotencyKey(t *testing.T) {
 func TestIdempotencyBody(t *testing.T) {
 	seen := ""
 	s := New(Config{Timers: onceTimers{constantTimers{timer.Receipt{ID: timer.ID{Key: "k", RF: 2}, Copies: 1}}, &seen}})
-	for _, body := range []string{simple, " " + simple, simple + "\n"} {
-		if got := ask(t, s, "POST", "/timers", body, "Idempotency-Key", "k"); got.status != http.StatusOK || seen != body {
-			t.Errorf("have %d, the scheduler was given %q, want %q", got.status, seen, body)
+	for _, body := range []string{apitest.Simple, " " + apitest.Simple, apitest.Simple + "\n"} {
+		if got := ask(t, s, "POST", "/timers", body, "Idempotency-Key", "k"); got.Status != http.StatusOK || seen != body {
+			t.Errorf("have %d, the scheduler was given %q, want %q", got.Status, seen, body)
 		}
 	}
 }
@@ -62,33 +63,33 @@ func TestIdempotencyKeyRefused(t *testing.T) {
 		"empty": "", "too long": strings.Repeat("k", 256), "not ASCII": "schlüssel", "a tab": "a\tb",
 	} {
 		t.Run(name, func(t *testing.T) {
-			wantProblem(t, ask(t, s, "POST", "/timers", simple, "Idempotency-Key", key), http.StatusBadRequest, "idempotency-key", noPointer)
+			apitest.WantProblem(t, ask(t, s, "POST", "/timers", apitest.Simple, "Idempotency-Key", key), http.StatusBadRequest, "idempotency-key", apitest.NoPointer)
 		})
 	}
 	timers.before = func(context.Context, string, timer.ID) error {
 		return fmt.Errorf("create: %w", timer.ErrKeyReused)
 	}
-	wantProblem(t, ask(t, s, "POST", "/timers", simple, "Idempotency-Key", "k"), http.StatusUnprocessableEntity, "idempotency-key-reused", noPointer)
+	apitest.WantProblem(t, ask(t, s, "POST", "/timers", apitest.Simple, "Idempotency-Key", "k"), http.StatusUnprocessableEntity, "idempotency-key-reused", apitest.NoPointer)
 }
 
 // The answer to a repeated create tells a timer that is over from one that waits.
 func TestReplayOfATimerThatIsOver(t *testing.T) {
 	over := timer.Receipt{ID: timer.ID{Key: "k", RF: 2}, Due: fakeEpoch(), Replayed: true, Over: true}
 	s := New(Config{Timers: constantTimers{over}})
-	got := ask(t, s, "POST", "/timers", simple, "Idempotency-Key", "k")
-	if receipt := parse[receiptView](t, got.body); got.status != http.StatusOK || receipt.State != "over" || receipt.Copies != 0 || receipt.Key != "k" {
-		t.Errorf("have %d %s", got.status, got.body)
+	got := ask(t, s, "POST", "/timers", apitest.Simple, "Idempotency-Key", "k")
+	if receipt := apitest.Parse[receiptView](t, got.Body); got.Status != http.StatusOK || receipt.State != "over" || receipt.Copies != 0 || receipt.Key != "k" {
+		t.Errorf("have %d %s", got.Status, got.Body)
 	}
-	batch := ask(t, s, "POST", "/timers/batch", listOf(simple, simple), "Idempotency-Key", "k")
-	for i, result := range parse[batchView](t, batch.body).Results {
+	batch := ask(t, s, "POST", "/timers/batch", apitest.ListOf(apitest.Simple, apitest.Simple), "Idempotency-Key", "k")
+	for i, result := range apitest.Parse[batchView](t, batch.Body).Results {
 		if result.State != "over" || result.Copies != 0 || !result.Replayed {
 			t.Errorf("result %d: have %+v", i, result)
 		}
 	}
 	live := over
 	live.Over, live.Copies = false, 2
-	got = ask(t, New(Config{Timers: constantTimers{live}}), "POST", "/timers", simple, "Idempotency-Key", "k")
-	if receipt := parse[receiptView](t, got.body); receipt.State != "" || receipt.Copies != 2 {
-		t.Errorf("of a timer that waits: have %s", got.body)
+	got = ask(t, New(Config{Timers: constantTimers{live}}), "POST", "/timers", apitest.Simple, "Idempotency-Key", "k")
+	if receipt := apitest.Parse[receiptView](t, got.Body); receipt.State != "" || receipt.Copies != 2 {
+		t.Errorf("of a timer that waits: have %s", got.Body)
 	}
 }

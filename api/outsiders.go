@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"chronos/api/wire"
 )
 
 // outsiders refuses requests to the admin listener that no operator sent on purpose: those
@@ -30,14 +32,14 @@ func withoutOutsiders(hosts []string, next http.Handler) http.Handler {
 func (o *outsiders) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case isFromCallback(r):
-		errFromCallback.problem.writeTo(w)
+		answerProblem(w, errFromCallback)
 	case !o.knows(r.Host):
-		newProblem(http.StatusMisdirectedRequest, "host-unknown",
-			"this listener answers under addresses and localhost; add the name in the header Host to CHRONOS_ADMIN_HOSTS if it is one of this machine").writeTo(w)
+		answerProblem(w, wire.NewProblem(http.StatusMisdirectedRequest, "host-unknown",
+			"this listener answers under addresses and localhost; add the name in the header Host to CHRONOS_ADMIN_HOSTS if it is one of this machine"))
 	case o.origin.Check(r) != nil:
-		newProblem(http.StatusForbidden, "cross-origin", "a page of another site asks for a change; send the request without a browser").writeTo(w)
+		answerProblem(w, wire.NewProblem(http.StatusForbidden, "cross-origin", "a page of another site asks for a change; send the request without a browser"))
 	case r.ContentLength != 0 && !isRead(r.Method) && !isJSON(r.Header):
-		newProblem(http.StatusUnsupportedMediaType, "content-type", "a request for a change has a body that is not declared as JSON; send one header Content-Type: application/json").writeTo(w)
+		answerProblem(w, wire.NewProblem(http.StatusUnsupportedMediaType, "content-type", "a request for a change has a body that is not declared as JSON; send one header Content-Type: application/json"))
 	default:
 		o.next.ServeHTTP(w, r)
 	}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"chronos/api/apitest"
+
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -19,20 +21,20 @@ func TestCallbacksAskNothingOfThePublicListener(t *testing.T) {
 	s, _ := guarded(t, timers)
 	registry := prometheus.NewRegistry()
 	open := New(Config{Timers: timers, Registerer: registry})
-	for name, address := range map[string]string{"without tokens": serve(t, open), "with tokens": serve(t, s)} {
+	for name, address := range map[string]string{"without tokens": apitest.Serve(t, open), "with tokens": apitest.Serve(t, s)} {
 		for _, header := range callbackHeaders() {
 			for _, line := range []string{"POST /timers", "PUT /timers/k", "GET /timers/k", "DELETE /timers/k", "POST /timers/batch", "GET /openapi.yaml", "GET /nothing", "BREW /timers"} {
-				got, closed := send(t, dial(t, address), withLength(line+" HTTP/1.1\r\nHost: h\r\n"+header+"\r\n"))
-				wantProblem(t, got, http.StatusForbidden, "from-callback", noPointer)
+				got, closed := apitest.Send(t, apitest.Dial(t, address), apitest.WithLength(line+" HTTP/1.1\r\nHost: h\r\n"+header+"\r\n"))
+				apitest.WantProblem(t, got, http.StatusForbidden, "from-callback", apitest.NoPointer)
 				if !closed {
 					t.Errorf("%s: %s with %s: the connection stays open", name, line, header)
 				}
 			}
 		}
 	}
-	got, _ := send(t, dial(t, serve(t, open)), withLength("POST /timers HTTP/1.1\r\nHost: h\r\nX-Chronos-Timer: tea\r\n"))
-	req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/timers", strings.NewReader(simple))
-	wantDescribed(t, req, simple, &http.Response{StatusCode: got.status, Header: got.header, Request: req}, got.body)
+	got, _ := apitest.Send(t, apitest.Dial(t, apitest.Serve(t, open)), apitest.WithLength("POST /timers HTTP/1.1\r\nHost: h\r\nX-Chronos-Timer: tea\r\n"))
+	req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/timers", strings.NewReader(apitest.Simple))
+	wantDescribed(t, req, apitest.Simple, &http.Response{StatusCode: got.Status, Header: got.Header, Request: req}, got.Body)
 	if n := executed.Load(); n != 0 {
 		t.Errorf("%d operations were executed", n)
 	}
@@ -40,10 +42,10 @@ func TestCallbacksAskNothingOfThePublicListener(t *testing.T) {
 
 // Headers that only look alike are let pass.
 func TestHeadersLikeThoseOfCallbacks(t *testing.T) {
-	address := serve(t, New(Config{Timers: &fakeTimers{}}))
+	address := apitest.Serve(t, New(Config{Timers: &fakeTimers{}}))
 	for _, header := range []string{"X-Chronos-Timers: tea", "X-Chronos-Due: x", "webhook-timestamp: 1", "webhook-signature: v1,x", "My-Webhook-Id: a", "X-Sequence-Number: 1"} {
-		if got, _ := send(t, dial(t, address), withLength("POST /timers HTTP/1.1\r\nHost: h\r\n"+header+"\r\n")); got.status != http.StatusOK {
-			t.Errorf("%s: %d %s", header, got.status, got.body)
+		if got, _ := apitest.Send(t, apitest.Dial(t, address), apitest.WithLength("POST /timers HTTP/1.1\r\nHost: h\r\n"+header+"\r\n")); got.Status != http.StatusOK {
+			t.Errorf("%s: %d %s", header, got.Status, got.Body)
 		}
 	}
 }
@@ -75,14 +77,14 @@ func TestCallbacksAskNothingOfTheAdminListener(t *testing.T) {
 			req.Header.Set(name, strings.TrimSpace(value))
 			w := httptest.NewRecorder()
 			admin.server.Handler.ServeHTTP(w, req)
-			wantProblem(t, answer{w.Code, w.Header(), w.Body.Bytes()}, http.StatusForbidden, "from-callback", noPointer)
+			apitest.WantProblem(t, recorded(w), http.StatusForbidden, "from-callback", apitest.NoPointer)
 		}
 	}
 }
 
 // outside sends a request with headers, names and values in turn, to an admin listener
 // that lets everyone in, and reports whether a change was made.
-func outside(t *testing.T, method, path, host, body string, headers ...string) (got answer, changed bool) {
+func outside(t *testing.T, method, path, host, body string, headers ...string) (got apitest.Answer, changed bool) {
 	t.Helper()
 	topology := &fakeTopology{}
 	admin := NewAdmin(AdminConfig{Authorizer: anyone{}, Hosts: []string{"Timers.Example.com", "node_1"}, Topology: topology})
@@ -93,7 +95,7 @@ func outside(t *testing.T, method, path, host, body string, headers ...string) (
 	}
 	w := httptest.NewRecorder()
 	admin.server.Handler.ServeHTTP(w, req)
-	return answer{w.Code, w.Header(), w.Body.Bytes()}, topology.changes > 0
+	return recorded(w), topology.changes > 0
 }
 
 func TestHostsOfTheAdminListener(t *testing.T) {
@@ -108,17 +110,17 @@ func TestHostsOfTheAdminListener(t *testing.T) {
 		for _, path := range []string{"/livez", "/topology", "/nothing"} {
 			got, _ := outside(t, "GET", path, host, "")
 			if !known {
-				wantProblem(t, got, http.StatusMisdirectedRequest, "host-unknown", noPointer)
-			} else if got.status == http.StatusMisdirectedRequest {
+				apitest.WantProblem(t, got, http.StatusMisdirectedRequest, "host-unknown", apitest.NoPointer)
+			} else if got.Status == http.StatusMisdirectedRequest {
 				t.Errorf("%q is not known", host)
 			}
 		}
 		if got, changed := outside(t, "POST", "/topology/shards/b/drain", host, ""); changed != known {
-			t.Errorf("%q: %d, changed %v", host, got.status, changed)
+			t.Errorf("%q: %d, changed %v", host, got.Status, changed)
 		}
 	}
-	if got, _ := outside(t, "GET", "/livez", "evil.example", ""); !strings.Contains(got.header.Get("Reason"), "CHRONOS_ADMIN_HOSTS") {
-		t.Errorf("the refusal does not name the setting: %s", got.body)
+	if got, _ := outside(t, "GET", "/livez", "evil.example", ""); !strings.Contains(got.Header.Get("Reason"), "CHRONOS_ADMIN_HOSTS") {
+		t.Errorf("the refusal does not name the setting: %s", got.Body)
 	}
 }
 
@@ -135,8 +137,8 @@ func TestHostOnTheWire(t *testing.T) {
 		"GET /livez HTTP/1.1\r\n":                                       400,
 		"GET /livez HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n": 400,
 	} {
-		if got, _ := send(t, dial(t, address), head+"Connection: close\r\n\r\n"); got.status != status {
-			t.Errorf("%q: %d, want %d", head, got.status, status)
+		if got, _ := apitest.Send(t, apitest.Dial(t, address), head+"Connection: close\r\n\r\n"); got.Status != status {
+			t.Errorf("%q: %d, want %d", head, got.Status, status)
 		}
 	}
 }
@@ -161,14 +163,14 @@ func TestPagesOfOtherSites(t *testing.T) {
 			method, path, _ := strings.Cut(method, " ")
 			got, changed := outside(t, method, path, host, `{"name":"b"}`, append(c.headers, "Content-Type", json)...)
 			if changed == c.refused {
-				t.Errorf("%s, %s: %d, changed %v", name, method, got.status, changed)
+				t.Errorf("%s, %s: %d, changed %v", name, method, got.Status, changed)
 			}
 			if c.refused {
-				wantProblem(t, got, http.StatusForbidden, "cross-origin", noPointer)
+				apitest.WantProblem(t, got, http.StatusForbidden, "cross-origin", apitest.NoPointer)
 			}
 		}
-		if got, _ := outside(t, "GET", "/topology", host, "", c.headers...); got.status != http.StatusOK || got.header.Get("Access-Control-Allow-Origin") != "" {
-			t.Errorf("%s reads: %d, Access-Control-Allow-Origin %q", name, got.status, got.header.Get("Access-Control-Allow-Origin"))
+		if got, _ := outside(t, "GET", "/topology", host, "", c.headers...); got.Status != http.StatusOK || got.Header.Get("Access-Control-Allow-Origin") != "" {
+			t.Errorf("%s reads: %d, Access-Control-Allow-Origin %q", name, got.Status, got.Header.Get("Access-Control-Allow-Origin"))
 		}
 	}
 }
@@ -185,16 +187,16 @@ func TestChangesAreJSON(t *testing.T) {
 		}
 		got, changed := outside(t, "POST", "/topology/shards", "localhost", `{"name":"b"}`, headers...)
 		if changed != taken {
-			t.Errorf("%q: %d, changed %v", kind, got.status, changed)
+			t.Errorf("%q: %d, changed %v", kind, got.Status, changed)
 		}
 		if !taken {
-			wantProblem(t, got, http.StatusUnsupportedMediaType, "content-type", noPointer)
+			apitest.WantProblem(t, got, http.StatusUnsupportedMediaType, "content-type", apitest.NoPointer)
 		}
 		if got, changed := outside(t, "POST", "/topology/shards/b/drain", "localhost", "", headers...); !changed {
-			t.Errorf("%q without a body: %d", kind, got.status)
+			t.Errorf("%q without a body: %d", kind, got.Status)
 		}
 	}
-	if got, changed := outside(t, "POST", "/topology/shards", "localhost", `{"name":"b"}`, "Content-Type", "application/json", "Content-Type", "text/plain"); changed || got.status != 415 {
-		t.Errorf("two types: %d, changed %v", got.status, changed)
+	if got, changed := outside(t, "POST", "/topology/shards", "localhost", `{"name":"b"}`, "Content-Type", "application/json", "Content-Type", "text/plain"); changed || got.Status != 415 {
+		t.Errorf("two types: %d, changed %v", got.Status, changed)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"io"
 	"net"
-	"net/http"
 	"runtime"
 	"slices"
 	"strconv"
@@ -17,24 +16,15 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"chronos/api/apitest"
 	"chronos/scheduler/timer"
 	"chronos/scheduler/verify/testkit"
 )
 
-const retryLater = "overloaded"
-
-func wantOverloaded(t *testing.T, got answer) {
-	t.Helper()
-	wantProblem(t, got, http.StatusServiceUnavailable, retryLater, noPointer)
-	if seconds, err := strconv.Atoi(got.header.Get("Retry-After")); err != nil || seconds < 1 {
-		t.Errorf("Retry-After %q, want whole seconds", got.header.Get("Retry-After"))
-	}
-}
-
 // until waits for a condition.
 func until(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	testkit.Eventually(t, patience, what, holds)
+	testkit.Eventually(t, apitest.Patience, what, holds)
 }
 
 func open(s *Server) int {
@@ -49,7 +39,7 @@ func engage(t testing.TB, s *Server, address string, n int) []net.Conn {
 	t.Helper()
 	conns := make([]net.Conn, n)
 	for i := range conns {
-		conns[i] = dialFrom(t, "127.0.1."+strconv.Itoa(i+1), address)
+		conns[i] = apitest.DialFrom(t, "127.0.1."+strconv.Itoa(i+1), address)
 		if _, err := io.WriteString(conns[i], lookup[:1]); err != nil {
 			t.Fatal(err)
 		}
@@ -64,37 +54,37 @@ func TestTooManyConnections(t *testing.T) {
 	const most = 3
 	registry := prometheus.NewRegistry()
 	s := New(Config{Timers: &fakeTimers{}, MaxConnections: most, Registerer: registry})
-	address := serve(t, s)
+	address := apitest.Serve(t, s)
 	held := engage(t, s, address, most)
 	for range 5 {
-		got, closed := send(t, dial(t, address), lookup)
-		if wantOverloaded(t, got); !closed {
+		got, closed := apitest.Send(t, apitest.Dial(t, address), lookup)
+		if apitest.WantOverloaded(t, got); !closed {
 			t.Error("the connection stays open")
 		}
 	}
-	c := dial(t, address)
+	c := apitest.Dial(t, address)
 	if _, err := io.WriteString(c, strings.Replace(lookup, "GET", "HEAD", 1)); err != nil {
 		t.Fatal(err)
 	}
 	if raw, err := io.ReadAll(c); err != nil || !strings.HasPrefix(string(raw), "HTTP/1.1 503 ") || !strings.HasSuffix(string(raw), "\r\n\r\n") {
 		t.Errorf("HEAD: have %q and %v", raw, err)
 	}
-	silent := dial(t, address)
-	if got, _ := await(t, silent); got.status != 503 {
-		t.Errorf("without a request: have %d", got.status)
+	silent := apitest.Dial(t, address)
+	if got, _ := apitest.Await(t, silent); got.Status != 503 {
+		t.Errorf("without a request: have %d", got.Status)
 	}
-	if got, _ := send(t, held[0], lookup[1:]); got.status != 404 {
-		t.Errorf("a connection from before: have %d", got.status)
+	if got, _ := apitest.Send(t, held[0], lookup[1:]); got.Status != 404 {
+		t.Errorf("a connection from before: have %d", got.Status)
 	}
-	if have := samples(t, registry, "chronos_api_overload_refusals_total"); have["connections"] != 7 || len(have) != 1 {
+	if have := apitest.Samples(t, registry, "chronos_api_overload_refusals_total"); have["connections"] != 7 || len(have) != 1 {
 		t.Errorf("counted %v", have)
 	}
 	if err := held[1].Close(); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "there is room again", func() bool { return open(s) < most })
-	if got, _ := send(t, dial(t, address), lookup); got.status != 404 {
-		t.Errorf("when there is room again: have %d", got.status)
+	if got, _ := apitest.Send(t, apitest.Dial(t, address), lookup); got.Status != 404 {
+		t.Errorf("when there is room again: have %d", got.Status)
 	}
 }
 
@@ -102,19 +92,19 @@ func TestTooManyConnections(t *testing.T) {
 // neither stops accepting nor keeps them.
 func TestFloodOfConnections(t *testing.T) {
 	s := New(Config{Timers: &fakeTimers{}, MaxConnections: 1})
-	address := serve(t, s)
+	address := apitest.Serve(t, s)
 	held := engage(t, s, address, 1)[0]
 	conns := make([]net.Conn, 2*maxTurnedAway)
 	for i := range conns {
-		conns[i] = dial(t, address)
+		conns[i] = apitest.Dial(t, address)
 	}
 	for i, c := range conns {
-		if got, closed := await(t, c); got.status != 503 || !closed {
-			t.Fatalf("connection %d: have %d, closed %v", i, got.status, closed)
+		if got, closed := apitest.Await(t, c); got.Status != 503 || !closed {
+			t.Fatalf("connection %d: have %d, closed %v", i, got.Status, closed)
 		}
 	}
-	if got, _ := send(t, held, lookup[1:]); got.status != 404 {
-		t.Errorf("have %d", got.status)
+	if got, _ := apitest.Send(t, held, lookup[1:]); got.Status != 404 {
+		t.Errorf("have %d", got.Status)
 	}
 }
 
@@ -131,38 +121,38 @@ func TestTooManyRequests(t *testing.T) {
 		}
 		return nil
 	}}})
-	address := serve(t, s)
+	address := apitest.Serve(t, s)
 	var working []net.Conn
 	for range most {
-		c := dial(t, address)
+		c := apitest.Dial(t, address)
 		if _, err := io.WriteString(c, "DELETE /timers/k HTTP/1.1\r\nHost: h\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}
 		<-entered
 		working = append(working, c)
 	}
-	flood := dial(t, address)
+	flood := apitest.Dial(t, address)
 	for range 100 {
-		got, closed := send(t, flood, lookup)
-		if wantOverloaded(t, got); closed {
+		got, closed := apitest.Send(t, flood, lookup)
+		if apitest.WantOverloaded(t, got); closed {
 			t.Fatal("the connection was closed")
 		}
 	}
 	admin := serveAdmin(t, NewAdmin(AdminConfig{Gatherer: registry, OpenReads: true}))
 	for path, part := range map[string]string{"/livez": "alive", "/readyz": "ready", "/metrics": `chronos_api_overload_refusals_total{limit="requests"} 100`} {
-		got, _ := send(t, dial(t, admin), "GET "+path+" HTTP/1.1\r\nHost: localhost\r\n\r\n")
-		if got.status != 200 || !strings.Contains(string(got.body), part) {
-			t.Errorf("%s under overload: %d %.200q", path, got.status, got.body)
+		got, _ := apitest.Send(t, apitest.Dial(t, admin), "GET "+path+" HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		if got.Status != 200 || !strings.Contains(string(got.Body), part) {
+			t.Errorf("%s under overload: %d %.200q", path, got.Status, got.Body)
 		}
 	}
 	close(leave)
 	for _, c := range working {
-		if got, _ := await(t, c); got.status != 201 {
-			t.Errorf("a request from before: have %d", got.status)
+		if got, _ := apitest.Await(t, c); got.Status != 201 {
+			t.Errorf("a request from before: have %d", got.Status)
 		}
 	}
-	if got, _ := send(t, flood, lookup); got.status != 404 {
-		t.Errorf("afterwards: have %d", got.status)
+	if got, _ := apitest.Send(t, flood, lookup); got.Status != 404 {
+		t.Errorf("afterwards: have %d", got.Status)
 	}
 }
 
@@ -175,7 +165,7 @@ func serveAdmin(t *testing.T, admin *Admin) (address string) {
 	served := make(chan error, 1)
 	go func() { served <- admin.Serve(ln) }()
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), apitest.Patience)
 		defer cancel()
 		if err := admin.Shutdown(ctx); err != nil {
 			t.Errorf("shut down admin: %v", err)
@@ -192,42 +182,42 @@ func TestTooManyBodies(t *testing.T) {
 	const size = 100_000
 	registry := prometheus.NewRegistry()
 	s := New(Config{Timers: &fakeTimers{}, MaxBody: size, MaxBodies: 3*size + 1000, Registerer: registry})
-	address := serve(t, s)
+	address := apitest.Serve(t, s)
 	head := "POST /timers HTTP/1.1\r\nHost: h\r\nContent-Length: " + strconv.Itoa(size) + "\r\n\r\n"
-	body := withMore(`"a":"` + strings.Repeat("x", size-len(withMore(`"a":""`))) + `"`)
+	body := apitest.WithMore(`"a":"` + strings.Repeat("x", size-len(apitest.WithMore(`"a":""`))) + `"`)
 	var waiting []net.Conn
 	for i := range 3 {
-		c := dial(t, address)
+		c := apitest.Dial(t, address)
 		if _, err := io.WriteString(c, head+body[:size-1]); err != nil {
 			t.Fatal(err)
 		}
 		until(t, "the body is there", func() bool { return s.conns.budget.used.Load() > int64(i*size+size/2) })
 		waiting = append(waiting, c)
 	}
-	c := dial(t, address)
+	c := apitest.Dial(t, address)
 	if _, err := io.WriteString(c, head); err != nil {
 		t.Fatal(err)
 	}
 	_, _ = io.WriteString(c, body) // may be reset by now
-	got, closed := await(t, c)
-	if wantOverloaded(t, got); !closed {
+	got, closed := apitest.Await(t, c)
+	if apitest.WantOverloaded(t, got); !closed {
 		t.Error("the connection stays open")
 	}
-	if got, _ := send(t, dial(t, address), withLength("POST /timers HTTP/1.1\r\nHost: h\r\n")); got.status != 200 {
-		t.Errorf("a small body: have %d", got.status)
+	if got, _ := apitest.Send(t, apitest.Dial(t, address), apitest.WithLength("POST /timers HTTP/1.1\r\nHost: h\r\n")); got.Status != 200 {
+		t.Errorf("a small body: have %d", got.Status)
 	}
 	for _, c := range waiting {
-		if got, _ := send(t, c, body[size-1:]); got.status != 200 {
-			t.Errorf("a body from before: have %d %s", got.status, got.body)
+		if got, _ := apitest.Send(t, c, body[size-1:]); got.Status != 200 {
+			t.Errorf("a body from before: have %d %s", got.Status, got.Body)
 		}
-		if got, _ := send(t, c, lookup); got.status != 404 {
-			t.Errorf("the next request: have %d", got.status)
+		if got, _ := apitest.Send(t, c, lookup); got.Status != 404 {
+			t.Errorf("the next request: have %d", got.Status)
 		}
 	}
 	if n := s.conns.budget.used.Load(); n != 0 {
 		t.Errorf("%d bytes are still counted", n)
 	}
-	if have := samples(t, registry, "chronos_api_overload_refusals_total"); have["bodies"] != 1 || len(have) != 1 {
+	if have := apitest.Samples(t, registry, "chronos_api_overload_refusals_total"); have["bodies"] != 1 || len(have) != 1 {
 		t.Errorf("counted %v", have)
 	}
 }
@@ -237,8 +227,8 @@ func TestTooManyBodies(t *testing.T) {
 func TestSlowConnections(t *testing.T) {
 	const slow = 1000
 	s := New(Config{Timers: &fakeTimers{}})
-	s.app.Server().ReadTimeout = patience
-	address := serve(t, s)
+	s.app.Server().ReadTimeout = apitest.Patience
+	address := apitest.Serve(t, s)
 	alone := askOrdinary(t, address, 8, 100)
 	var before, after runtime.MemStats
 	runtime.GC()
@@ -287,8 +277,8 @@ func TestTimeouts(t *testing.T) {
 	} {
 		t.Run("a byte a second of "+name, func(t *testing.T) {
 			within(t, func(t *testing.T, c net.Conn) {
-				if got, _ := send(t, c, idle); got.status != 400 {
-					t.Fatalf("have %d", got.status)
+				if got, _ := apitest.Send(t, c, idle); got.Status != 400 {
+					t.Fatalf("have %d", got.Status)
 				}
 				time.Sleep(30 * time.Second) // a connection may be idle for longer than its last answer took
 				began := time.Now()
@@ -305,8 +295,8 @@ func TestTimeouts(t *testing.T) {
 						}
 					}
 				})
-				got, closed := await(t, c)
-				wantProblem(t, got, 408, "request-timeout", noPointer)
+				got, closed := apitest.Await(t, c)
+				apitest.WantProblem(t, got, 408, "request-timeout", apitest.NoPointer)
 				if took := time.Since(began); took != readTimeout || !closed {
 					t.Errorf("answered after %v, closed %v", took, closed)
 				}
@@ -316,8 +306,8 @@ func TestTimeouts(t *testing.T) {
 	}
 	t.Run("idle", func(t *testing.T) {
 		within(t, func(t *testing.T, c net.Conn) {
-			if got, _ := send(t, c, idle); got.status != 400 {
-				t.Fatalf("have %d", got.status)
+			if got, _ := apitest.Send(t, c, idle); got.Status != 400 {
+				t.Fatalf("have %d", got.Status)
 			}
 			began := time.Now()
 			if left, err := io.ReadAll(c); err != nil || len(left) > 0 || time.Since(began) != idleTimeout {
@@ -332,8 +322,8 @@ func TestTimeouts(t *testing.T) {
 			if _, err := io.WriteString(c, lookup[:len(lookup)-1]); err != nil {
 				t.Fatal(err)
 			}
-			got, closed := await(t, c)
-			wantProblem(t, got, 408, "request-timeout", noPointer)
+			got, closed := apitest.Await(t, c)
+			apitest.WantProblem(t, got, 408, "request-timeout", apitest.NoPointer)
 			if took := time.Since(began); took != readTimeout || !closed {
 				t.Errorf("answered after %v, closed %v", took, closed)
 			}
@@ -362,17 +352,17 @@ func TestTimeouts(t *testing.T) {
 		within(t, func(t *testing.T, c net.Conn) {
 			reader := bufio.NewReader(c)
 			for range 2 {
-				if _, err := io.WriteString(c, "POST /timers HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: "+strconv.Itoa(len(simple))+"\r\n\r\n"); err != nil {
+				if _, err := io.WriteString(c, "POST /timers HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: "+strconv.Itoa(len(apitest.Simple))+"\r\n\r\n"); err != nil {
 					t.Fatal(err)
 				}
-				if got := receive(t, reader); got.status != 100 {
-					t.Fatalf("have %d", got.status)
+				if got := apitest.Receive(t, reader); got.Status != 100 {
+					t.Fatalf("have %d", got.Status)
 				}
-				if _, err := io.WriteString(c, simple); err != nil {
+				if _, err := io.WriteString(c, apitest.Simple); err != nil {
 					t.Fatal(err)
 				}
-				if got := receive(t, reader); got.status != 200 {
-					t.Fatalf("have %d", got.status)
+				if got := apitest.Receive(t, reader); got.Status != 200 {
+					t.Fatalf("have %d", got.Status)
 				}
 				time.Sleep(writeTimeout + time.Second)
 			}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"chronos/api/apitest"
 	"chronos/scheduler/timer"
 )
 
@@ -18,8 +19,8 @@ import (
 func TestParallelRequestsDontMix(t *testing.T) {
 	const clients, rounds = 1000, 2
 	timers := &fakeTimers{}
-	address := serve(t, New(Config{Timers: timers}))
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}, Timeout: patience}
+	address := apitest.Serve(t, New(Config{Timers: timers}))
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}, Timeout: apitest.Patience}
 	defer client.CloseIdleConnections()
 	var group sync.WaitGroup
 	for i := range clients {

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -18,6 +16,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"chronos/api/tokens"
+	"chronos/api/wire"
 	"chronos/scheduler/resync"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
@@ -26,6 +25,8 @@ import (
 // Resynchronisation as the Timer Service API has it, where a node is a shard.
 
 const (
+	referencesPath = itemPrefix + referencesID
+	referencesID   = "references" // no timer's
 	// resyncWithin is how long a request may take: it asks all shards, several times.
 	resyncWithin = 5 * time.Second
 	// maxResync is how many timers an answer has at most, and without a Range.
@@ -51,8 +52,8 @@ func (s *Server) ofAdmins(next fiber.Handler) fiber.Handler {
 		return next
 	}
 	return func(*fiber.Ctx) error {
-		return &problemError{newProblem(http.StatusForbidden, "admin-listener",
-			"without CHRONOS_TOKENS_FILE this is answered on the admin listener alone (CHRONOS_ADMIN_LISTEN, 127.0.0.1:7254 by default); ask there, with a token")}
+		return wire.NewProblem(http.StatusForbidden, "admin-listener",
+			"without CHRONOS_TOKENS_FILE this is answered on the admin listener alone (CHRONOS_ADMIN_LISTEN, 127.0.0.1:7254 by default); ask there, with a token")
 	}
 }
 
@@ -69,7 +70,7 @@ func (s *Server) Resynchronisation() http.Handler {
 			if _, large := errors.AsType[*http.MaxBytesError](err); large {
 				err = fasthttp.ErrBodyTooLarge
 			}
-			transportProblem(err, s.maxBody).writeTo(w)
+			answerProblem(w, transportProblem(err, s.maxBody))
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
@@ -100,7 +101,7 @@ func (s *Server) resync(c *fiber.Ctx) error {
 	if err != nil {
 		return resyncProblem(err)
 	}
-	body, err := renderResync(&page)
+	body, err := wire.RenderResync(&page)
 	if err != nil {
 		return err
 	}
@@ -121,6 +122,32 @@ func (s *Server) resync(c *fiber.Ctx) error {
 	return nil
 }
 
+// dropReferences has copies removed that don't belong on a shard any more.
+func (s *Server) dropReferences(c *fiber.Ctx) error {
+	if err := refuseConditions(c); err != nil {
+		return err
+	}
+	shard, err := readShard(c)
+	if err != nil {
+		return err
+	}
+	body, err := plainBody(c)
+	if err != nil {
+		return err
+	}
+	keys, err := wire.DecodeReferences(body)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), resyncWithin)
+	defer cancel()
+	if err := s.timers.DropReferences(ctx, shard, keys); err != nil {
+		return resyncProblem(err)
+	}
+	c.Status(http.StatusAccepted)
+	return nil
+}
+
 // nextPage is where it goes on. Names and keys need no escapes.
 func nextPage(q *resync.Query, next *store.Place) string {
 	path := collectionPath + "?" + nodeParameter + "=" + q.Shard + "&" + viewParameter + "=" + q.View +
@@ -134,18 +161,18 @@ func nextPage(q *resync.Query, next *store.Place) string {
 // resyncProblem says in words of its own what a client can't know.
 func resyncProblem(err error) error {
 	if view, is := errors.AsType[*resync.ViewError](err); is {
-		return &problemError{newProblem(http.StatusBadRequest, "cluster-view-mismatch",
-			"timers are placed otherwise than cluster-view-id says; begin anew with "+viewParameter+"="+view.Present)}
+		return wire.NewProblem(http.StatusBadRequest, "cluster-view-mismatch",
+			"timers are placed otherwise than cluster-view-id says; begin anew with "+viewParameter+"="+view.Present)
 	}
 	switch {
 	case errors.Is(err, timer.ErrShardUnknown):
-		return &problemError{newProblem(http.StatusNotFound, "shard-unknown",
-			"no shard has the name that node-for-replicas gives; `chronos topology show` lists them")}
+		return wire.NewProblem(http.StatusNotFound, "shard-unknown",
+			"no shard has the name that node-for-replicas gives; `chronos topology show` lists them")
 	case errors.Is(err, resync.ErrShardsAway):
-		p := newProblem(http.StatusServiceUnavailable, "shards-away",
+		p := wire.NewProblem(http.StatusServiceUnavailable, "shards-away",
 			"so many shards can't be reached that timers would be left out; nothing is sent; ask again when they are back")
-		p.retryAfter = timer.RetryAfter
-		return &problemError{p}
+		p.RetryAfter = timer.RetryAfter
+		return p
 	}
 	return err
 }
@@ -196,7 +223,7 @@ func parameter(c *fiber.Ctx, name string) (value string, given bool) {
 }
 
 func refuseQuery(code, detail string) error {
-	return &problemError{newProblem(http.StatusBadRequest, code, detail)}
+	return wire.NewProblem(http.StatusBadRequest, code, detail)
 }
 
 // readRange reads how many timers are asked for.
@@ -215,68 +242,4 @@ func readRange(c *fiber.Ctx) (int, error) {
 	}
 	limit, err := strconv.Atoi(n)
 	return min(limit, maxResync), err
-}
-
-// What a resynchronisation answers, with the names of the Timer Service API. What
-// that doesn't know is due, at, replication-factor and statistics.
-type (
-	resyncView struct {
-		Timers []resyncedView `json:"timers"`
-	}
-	resyncedView struct {
-		TimerID     string          `json:"TimerID"`
-		OldReplicas []string        `json:"OldReplicas"`
-		Timer       resyncTimerView `json:"Timer"`
-	}
-	resyncTimerView struct {
-		Timing      resyncTimingView      `json:"timing"`
-		Callback    callbackView          `json:"callback"`
-		Reliability resyncReliabilityView `json:"reliability"`
-		Statistics  *statisticsView       `json:"statistics,omitempty"`
-	}
-	resyncTimingView struct {
-		StartTime      uint32          `json:"start-time"`      // ms since 1970, modulo 2^32
-		SequenceNumber int             `json:"sequence-number"` // of the next pop, from 0
-		Interval       json.RawMessage `json:"interval"`
-		RepeatFor      json.RawMessage `json:"repeat-for"`
-		At             string          `json:"at,omitempty"`
-		Due            string          `json:"due"` // the place in the list
-	}
-	resyncReliabilityView struct {
-		ClusterViewID     string   `json:"cluster-view-id"`
-		Replicas          []string `json:"replicas"`
-		ReplicationFactor int      `json:"replication-factor"`
-	}
-)
-
-func renderResync(page *resync.Page) ([]byte, error) {
-	view := resyncView{Timers: make([]resyncedView, len(page.Timers))}
-	for i := range page.Timers {
-		view.Timers[i] = viewResynced(&page.Timers[i], page.View)
-	}
-	var body bytes.Buffer
-	encoder := json.NewEncoder(&body)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(view); err != nil {
-		return nil, fmt.Errorf("render timers: %w", err)
-	}
-	return bytes.TrimSuffix(body.Bytes(), []byte{'\n'}), nil
-}
-
-func viewResynced(t *resync.Entry, view string) resyncedView {
-	r := &t.Record
-	v := resyncedView{TimerID: r.ID.String(), OldReplicas: t.Former}
-	v.Timer = resyncTimerView{
-		Timing: resyncTimingView{
-			StartTime: uint32(r.Start.UnixMilli()), SequenceNumber: r.State.Seq - 1, //nolint:gosec // modulo 2^32
-			Interval: formatSeconds(r.Timer.Interval), RepeatFor: formatSeconds(r.Timer.RepeatFor), Due: formatInstant(t.At),
-		},
-		Callback:    callbackView{httpView{URI: r.Timer.Callback.Redacted(), Opaque: r.Timer.Callback.Opaque}},
-		Reliability: resyncReliabilityView{ClusterViewID: view, Replicas: t.Replicas, ReplicationFactor: r.Timer.ReplicationFactor},
-		Statistics:  viewTags(r.Timer.Tags),
-	}
-	if !r.Timer.At.IsZero() {
-		v.Timer.Timing.At = formatInstant(r.Timer.At)
-	}
-	return v
 }

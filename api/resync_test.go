@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"chronos/api/apitest"
 	"chronos/api/tokens"
 	"chronos/scheduler/resync"
 	"chronos/scheduler/store"
@@ -67,11 +68,11 @@ func TestResyncAnswers(t *testing.T) {
 		`"timing":{"start-time":4219855958,"sequence-number":0,"interval":0,"repeat-for":0,"at":"2026-11-21T00:33:38.390Z","due":"2026-11-21T00:33:38.390Z"},` +
 		`"callback":{"http":{"uri":"http://localhost/","opaque":""}},` +
 		`"reliability":{"cluster-view-id":"2f1c86d0a7b9e453","replicas":["d"],"replication-factor":1}}}]}`
-	if diff := cmp.Diff(want, string(got.body)); got.status != http.StatusOK || diff != "" {
-		t.Errorf("status %d (-want +got):\n%s", got.status, diff)
+	if diff := cmp.Diff(want, string(got.Body)); got.Status != http.StatusOK || diff != "" {
+		t.Errorf("status %d (-want +got):\n%s", got.Status, diff)
 	}
 	for _, name := range []string{"Content-Range", "Link", "X-Chronos-Unreached"} {
-		if value := got.header.Get(name); value != "" {
+		if value := got.Header.Get(name); value != "" {
 			t.Errorf("200 with %s: %s", name, value)
 		}
 	}
@@ -80,19 +81,19 @@ func TestResyncAnswers(t *testing.T) {
 	for method, body := range map[string]bool{"GET": true, "HEAD": false} {
 		got = ask(t, s, method, resyncOf("d"), "", "Range", "2")
 		next := "</timers?node-for-replicas=d&cluster-view-id=2f1c86d0a7b9e453&time-from=1795221218390000&after=tea>; rel=\"next\""
-		if got.status != http.StatusPartialContent || got.header.Get("Content-Range") != "2" || got.header.Get("Link") != next ||
-			got.header.Get("X-Chronos-Unreached") != "1" || len(got.body) > 0 != body {
-			t.Errorf("%s: %d %v", method, got.status, got.header)
+		if got.Status != http.StatusPartialContent || got.Header.Get("Content-Range") != "2" || got.Header.Get("Link") != next ||
+			got.Header.Get("X-Chronos-Unreached") != "1" || len(got.Body) > 0 != body {
+			t.Errorf("%s: %d %v", method, got.Status, got.Header)
 		}
 	}
-	path, _, _ := strings.Cut(strings.TrimPrefix(got.header.Get("Link"), "<"), ">")
+	path, _, _ := strings.Cut(strings.TrimPrefix(got.Header.Get("Link"), "<"), ">")
 	if ask(t, s, "GET", path, ""); timers.query.After != *timers.page.Next {
 		t.Errorf("the link leads behind %+v, want %+v", timers.query.After, *timers.page.Next)
 	}
 
 	timers.page = resync.Page{View: "2f1c86d0a7b9e453"}
-	if got := ask(t, s, "GET", resyncOf("d"), ""); got.status != http.StatusOK || string(got.body) != `{"timers":[]}` {
-		t.Errorf("of no timers: %d %s", got.status, got.body)
+	if got := ask(t, s, "GET", resyncOf("d"), ""); got.Status != http.StatusOK || string(got.Body) != `{"timers":[]}` {
+		t.Errorf("of no timers: %d %s", got.Status, got.Body)
 	}
 }
 
@@ -125,8 +126,8 @@ func TestResyncQueries(t *testing.T) {
 			if tc.count != "" {
 				headers = []string{"Range", tc.count}
 			}
-			if got := ask(t, s, "GET", resyncOf("d", tc.more), "", headers...); got.status != http.StatusOK {
-				t.Fatalf("status %d: %s", got.status, got.body)
+			if got := ask(t, s, "GET", resyncOf("d", tc.more), "", headers...); got.Status != http.StatusOK {
+				t.Fatalf("status %d: %s", got.Status, got.Body)
 			}
 			want := resync.Query{Shard: "d", View: "2f1c86d0a7b9e453", After: tc.after, Limit: tc.limit, Bytes: resyncBytes}
 			if diff := cmp.Diff(want, timers.query); diff != "" {
@@ -171,14 +172,14 @@ func TestResyncRefusals(t *testing.T) {
 		"?" + both + "&time-from=1&after=tea-2-0000000000008421":      "after",
 		"?" + both + "&time-from=1&after=" + strings.Repeat("k", 129): "after",
 	} {
-		wantProblem(t, ask(t, s, "GET", "/timers"+query, ""), 400, code, noPointer)
+		apitest.WantProblem(t, ask(t, s, "GET", "/timers"+query, ""), 400, code, apitest.NoPointer)
 	}
 	for _, count := range []string{"0", "000", "-1", "+1", "1.0", "1e2", "ten", "bytes=0-99", "timers=10", "1,2", "1 2", "0x10", "\u0661"} {
-		wantProblem(t, ask(t, s, "GET", "/timers?"+both, "", "Range", count), 400, "range", noPointer)
+		apitest.WantProblem(t, ask(t, s, "GET", "/timers?"+both, "", "Range", count), 400, "range", apitest.NoPointer)
 	}
-	address := serve(t, s)
-	got, _ := send(t, dial(t, address), "GET /timers?"+both+" HTTP/1.1\r\nHost: h\r\nRange: 1\r\nRange: 2\r\n\r\n")
-	wantProblem(t, got, 400, "range", noPointer)
+	address := apitest.Serve(t, s)
+	got, _ := apitest.Send(t, apitest.Dial(t, address), "GET /timers?"+both+" HTTP/1.1\r\nHost: h\r\nRange: 1\r\nRange: 2\r\n\r\n")
+	apitest.WantProblem(t, got, 400, "range", apitest.NoPointer)
 }
 
 func TestResyncErrors(t *testing.T) {
@@ -198,19 +199,19 @@ func TestResyncErrors(t *testing.T) {
 	} {
 		fault = tc.err
 		got := ask(t, s, "GET", resyncOf("d"), "")
-		wantProblem(t, got, tc.status, tc.code, noPointer)
-		if tc.status == 503 && got.header.Get("Retry-After") == "" {
+		apitest.WantProblem(t, got, tc.status, tc.code, apitest.NoPointer)
+		if tc.status == 503 && got.Header.Get("Retry-After") == "" {
 			t.Errorf("%s without Retry-After", tc.code)
 		}
-		if tc.code == "cluster-view-mismatch" && !strings.Contains(got.header.Get("Reason"), "00000000000000aa") {
-			t.Errorf("Reason %q doesn't say which view is the present one", got.header.Get("Reason"))
+		if tc.code == "cluster-view-mismatch" && !strings.Contains(got.Header.Get("Reason"), "00000000000000aa") {
+			t.Errorf("Reason %q doesn't say which view is the present one", got.Header.Get("Reason"))
 		}
 	}
 	for err, want := range map[error]string{timer.ErrShardUnknown: "404 shard-unknown", timer.ErrUnavailable: "503 store-unavailable"} {
 		fault = err
 		got := ask(t, s, "DELETE", "/timers/references?node-for-replicas=d", references("tea"))
-		if p := parse[problem](t, got.body); fmt.Sprint(got.status, " ", p.Code) != want {
-			t.Errorf("have %d %s, want %s", got.status, p.Code, want)
+		if p := apitest.Parse[apitest.Problem](t, got.Body); fmt.Sprint(got.Status, " ", p.Code) != want {
+			t.Errorf("have %d %s, want %s", got.Status, p.Code, want)
 		}
 	}
 }
@@ -234,8 +235,8 @@ func TestReferencesAreDropped(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			timers := &fakeTimers{}
 			got := ask(t, New(Config{Timers: timers, Authorizer: anyone{}}), "DELETE", path, tc.body)
-			if got.status != http.StatusAccepted || len(got.body) != 0 {
-				t.Fatalf("have %d %s", got.status, got.body)
+			if got.Status != http.StatusAccepted || len(got.Body) != 0 {
+				t.Fatalf("have %d %s", got.Status, got.Body)
 			}
 			if diff := cmp.Diff(tc.keys, timers.dropped["d"]); diff != "" {
 				t.Errorf("keys (-want +got):\n%s", diff)
@@ -286,11 +287,11 @@ func TestReferencesAreRefused(t *testing.T) {
 		references(make([]string, 1)...):                                           {"references-entry", "/IDs/0/ID"},
 		references(strings.Split(strings.Repeat("k,", maxReferences)+"k", ",")...): {"references-too-many", "/IDs"},
 	} {
-		wantProblem(t, ask(t, s, "DELETE", path, body), 400, want[0], want[1])
+		apitest.WantProblem(t, ask(t, s, "DELETE", path, body), 400, want[0], want[1])
 	}
-	wantProblem(t, ask(t, s, "DELETE", path, references("tea"), "Content-Encoding", "gzip"), 415, "content-encoding", noPointer)
+	apitest.WantProblem(t, ask(t, s, "DELETE", path, references("tea"), "Content-Encoding", "gzip"), 415, "content-encoding", apitest.NoPointer)
 	for _, query := range []string{"", "?node-for-replicas=", "?node-for-replicas=a&node-for-replicas=a"} {
-		wantProblem(t, ask(t, s, "DELETE", "/timers/references"+query, references("tea")), 400, "node-for-replicas", noPointer)
+		apitest.WantProblem(t, ask(t, s, "DELETE", "/timers/references"+query, references("tea")), 400, "node-for-replicas", apitest.NoPointer)
 	}
 }
 
@@ -304,10 +305,10 @@ func TestLargeReferencesNeedTheRole(t *testing.T) {
 	body := references(many...)
 	for role, status := range map[tokens.Role]int{tokens.Read: 403, tokens.Write: 403, tokens.Admin: 202} {
 		s, byRole := guarded(t, &fakeTimers{})
-		got, _ := send(t, dial(t, serve(t, s)), fmt.Sprintf("DELETE /timers/references?node-for-replicas=d HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s",
+		got, _ := apitest.Send(t, apitest.Dial(t, apitest.Serve(t, s)), fmt.Sprintf("DELETE /timers/references?node-for-replicas=d HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s",
 			byRole[role], len(body), body))
-		if got.status != status || len(body) <= passedBody {
-			t.Errorf("as %s, %d bytes: have %d, want %d", role, len(body), got.status, status)
+		if got.Status != status || len(body) <= passedBody {
+			t.Errorf("as %s, %d bytes: have %d, want %d", role, len(body), got.Status, status)
 		}
 	}
 }
@@ -320,13 +321,13 @@ func TestResyncWithoutTokensIsOnTheAdminListener(t *testing.T) {
 	for _, request := range []string{"GET " + resyncOf("d"), "GET /timers", "GET /%74imers", "DELETE " + drop, "DELETE /timers/%72eferences"} {
 		method, path, _ := strings.Cut(request, " ")
 		got := ask(t, s, method, path, references("tea"))
-		wantProblem(t, got, http.StatusForbidden, "admin-listener", noPointer)
-		if !strings.Contains(got.header.Get("Reason"), "CHRONOS_ADMIN_LISTEN") {
-			t.Errorf("%s: the answer does not say where to ask: %s", request, got.body)
+		apitest.WantProblem(t, got, http.StatusForbidden, "admin-listener", apitest.NoPointer)
+		if !strings.Contains(got.Header.Get("Reason"), "CHRONOS_ADMIN_LISTEN") {
+			t.Errorf("%s: the answer does not say where to ask: %s", request, got.Body)
 		}
 	}
-	if got := ask(t, s, "HEAD", resyncOf("d"), ""); got.status != http.StatusForbidden {
-		t.Errorf("HEAD: %d", got.status)
+	if got := ask(t, s, "HEAD", resyncOf("d"), ""); got.Status != http.StatusForbidden {
+		t.Errorf("HEAD: %d", got.Status)
 	}
 	if timers.query.Shard != "" || timers.dropped != nil {
 		t.Errorf("asked %+v, dropped %v", timers.query, timers.dropped)
@@ -339,25 +340,25 @@ func TestResyncWithoutTokensIsOnTheAdminListener(t *testing.T) {
 		timers.dropped = nil
 		read, dropped := askAdmin(t, admin, "GET", resyncOf("d"), byRole[role]), askAdmin(t, admin, "DELETE", drop, byRole[role], references("tea"))
 		if role < tokens.Admin {
-			if status := read.status; status != dropped.status || status != 401 && status != 403 || timers.dropped != nil {
-				t.Errorf("as %s: %d and %d, dropped %v", role, read.status, dropped.status, timers.dropped)
+			if status := read.Status; status != dropped.Status || status != 401 && status != 403 || timers.dropped != nil {
+				t.Errorf("as %s: %d and %d, dropped %v", role, read.Status, dropped.Status, timers.dropped)
 			}
 			continue
 		}
-		if read.status != http.StatusPartialContent || string(read.body) != string(same.body) || read.header.Get("Link") != same.header.Get("Link") ||
-			dropped.status != http.StatusAccepted || len(timers.dropped["d"]) != 1 {
-			t.Errorf("as %s: %d %v %s, %d, dropped %v", role, read.status, read.header, read.body, dropped.status, timers.dropped)
+		if read.Status != http.StatusPartialContent || string(read.Body) != string(same.Body) || read.Header.Get("Link") != same.Header.Get("Link") ||
+			dropped.Status != http.StatusAccepted || len(timers.dropped["d"]) != 1 {
+			t.Errorf("as %s: %d %v %s, %d, dropped %v", role, read.Status, read.Header, read.Body, dropped.Status, timers.dropped)
 		}
 	}
 	token := byRole[tokens.Admin]
 	for _, path := range []string{strings.ReplaceAll(resyncOf("d"), "&", ";"), strings.Replace(resyncOf("d"), "?", "/?", 1)} {
-		if got := askAdmin(t, admin, "GET", path, token); got.status != http.StatusPartialContent || string(got.body) != string(same.body) {
-			t.Errorf("%s: %d %s", path, got.status, got.body)
+		if got := askAdmin(t, admin, "GET", path, token); got.Status != http.StatusPartialContent || string(got.Body) != string(same.Body) {
+			t.Errorf("%s: %d %s", path, got.Status, got.Body)
 		}
 	}
-	wantProblem(t, askAdmin(t, admin, "GET", "/timers", token), http.StatusBadRequest, "node-for-replicas", noPointer)
-	wantProblem(t, askAdmin(t, admin, "DELETE", drop, token, strings.Repeat(" ", 4097)), http.StatusRequestEntityTooLarge, "body-too-large", noPointer)
-	if got := askAdmin(t, admin, "GET", "/timers/tea", token); got.status != http.StatusNotFound {
-		t.Errorf("a timer on the admin listener: %d %s", got.status, got.body)
+	apitest.WantProblem(t, askAdmin(t, admin, "GET", "/timers", token), http.StatusBadRequest, "node-for-replicas", apitest.NoPointer)
+	apitest.WantProblem(t, askAdmin(t, admin, "DELETE", drop, token, strings.Repeat(" ", 4097)), http.StatusRequestEntityTooLarge, "body-too-large", apitest.NoPointer)
+	if got := askAdmin(t, admin, "GET", "/timers/tea", token); got.Status != http.StatusNotFound {
+		t.Errorf("a timer on the admin listener: %d %s", got.Status, got.Body)
 	}
 }

@@ -86,7 +86,7 @@ type Server struct {
 	metrics    *metrics
 	app        *fiber.App
 	conns      *connections
-	decoders   sync.Pool // of *decoder, for bodies of one timer
+	decoders   sync.Pool // of *wire.Decoder, for bodies of one timer
 
 	maxRequests int64
 	underWay    atomic.Int64 // requests

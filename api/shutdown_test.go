@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"chronos/api/apitest"
 	"chronos/scheduler/timer"
 )
 
@@ -64,9 +65,9 @@ func TestShutdownFinishesWhatIsUnderWay(t *testing.T) {
 		synctest.Wait() // the request is under way
 		began := time.Now()
 		go func() { stopped <- s.Shutdown(t.Context()) }()
-		got, closed := await(t, c)
-		if took := time.Since(began); got.status != http.StatusCreated || !closed || took != takes {
-			t.Errorf("the request under way is answered with %d after %v, closed %v", got.status, took, closed)
+		got, closed := apitest.Await(t, c)
+		if took := time.Since(began); got.Status != http.StatusCreated || !closed || took != takes {
+			t.Errorf("the request under way is answered with %d after %v, closed %v", got.Status, took, closed)
 		}
 		if err := <-stopped; err != nil {
 			t.Errorf("Shutdown: %v", err)
@@ -83,25 +84,25 @@ func TestShutdownFinishesWhatIsUnderWay(t *testing.T) {
 
 func TestShutdownCutsHalfOpenConnections(t *testing.T) {
 	s := New(Config{Timers: &fakeTimers{}})
-	address := serve(t, s)
-	idle := dial(t, address)
-	if got, _ := send(t, idle, "GET /timers/k HTTP/1.1\r\nHost: h\r\n\r\n"); got.status != http.StatusNotFound {
-		t.Fatalf("have %d", got.status)
+	address := apitest.Serve(t, s)
+	idle := apitest.Dial(t, address)
+	if got, _ := apitest.Send(t, idle, "GET /timers/k HTTP/1.1\r\nHost: h\r\n\r\n"); got.Status != http.StatusNotFound {
+		t.Fatalf("have %d", got.Status)
 	}
 	waiting := []net.Conn{idle}
 	for _, raw := range []string{"", "POST /ti", "POST /timers HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\n{"} {
-		c := dial(t, address)
+		c := apitest.Dial(t, address)
 		if _, err := io.WriteString(c, raw); err != nil {
 			t.Fatal(err)
 		}
 		waiting = append(waiting, c)
 	}
 	// An answer on a fifth connection says that the four before it were accepted.
-	if got, _ := send(t, dial(t, address), "GET /timers/k HTTP/1.1\r\nHost: h\r\n\r\n"); got.status != http.StatusNotFound {
-		t.Fatalf("have %d", got.status)
+	if got, _ := apitest.Send(t, apitest.Dial(t, address), "GET /timers/k HTTP/1.1\r\nHost: h\r\n\r\n"); got.Status != http.StatusNotFound {
+		t.Fatalf("have %d", got.Status)
 	}
 
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), apitest.Patience)
 	defer cancel()
 	began := time.Now()
 	if err := s.Shutdown(ctx); err != nil {
@@ -130,7 +131,7 @@ func TestShutdownIsBounded(t *testing.T) {
 	}
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(ln) }()
-	c := dial(t, ln.Addr().String())
+	c := apitest.Dial(t, ln.Addr().String())
 	if _, err := io.WriteString(c, "DELETE /timers/k HTTP/1.1\r\nHost: h\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"chronos/api/apitest"
+
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -42,7 +44,7 @@ func TestValidTarget(t *testing.T) {
 // What fasthttp alone would read in its own way is refused on the wire.
 func TestLaxTargetsAndHostsAreRefused(t *testing.T) {
 	timers, executed := counted()
-	address := serve(t, New(Config{Timers: timers}))
+	address := apitest.Serve(t, New(Config{Timers: timers}))
 	for name, raw := range map[string]string{
 		"fragment":                "DELETE /timers/k#f HTTP/1.1\r\nHost: h\r\n\r\n",
 		"two slashes, no host":    "DELETE //h/timers/k HTTP/1.0\r\n\r\n",
@@ -57,8 +59,8 @@ func TestLaxTargetsAndHostsAreRefused(t *testing.T) {
 		"empty host, HTTP/1.0":    "DELETE /timers/k HTTP/1.0\r\nHost:\r\n\r\n",
 		"bad host, absolute form": "DELETE http://h/timers/k HTTP/1.1\r\nHost: a b\r\n\r\n",
 	} {
-		got, closed := send(t, dial(t, address), raw)
-		wantProblem(t, got, http.StatusBadRequest, "request-malformed", noPointer)
+		got, closed := apitest.Send(t, apitest.Dial(t, address), raw)
+		apitest.WantProblem(t, got, http.StatusBadRequest, "request-malformed", apitest.NoPointer)
 		if !closed {
 			t.Errorf("%s: the connection stays open", name)
 		}
@@ -72,15 +74,15 @@ func TestLaxTargetsAndHostsAreRefused(t *testing.T) {
 func TestEscapedPaths(t *testing.T) {
 	timers, executed := counted()
 	registry := prometheus.NewRegistry()
-	address := serve(t, New(Config{Timers: timers, Registerer: registry}))
+	address := apitest.Serve(t, New(Config{Timers: timers, Registerer: registry}))
 	for _, path := range []string{
 		"/timers%2Fp1", "/timers%2fp1", "/timers/a%2F..%2Fp1", "/x/..%2Ftimers/p1", "/timers/%2e%2e/timers/p1", "/x/../timers/p1", "/./timers/p1",
 		"/timers/a%2Fb", "/%2Ftimers", "/openapi.yaml%2F", "/timers%2F..%2Fopenapi.yaml", "/timers/..%2f%zz",
 	} {
 		for _, method := range []string{"GET", "PUT", "DELETE", "POST", "PATCH", "BREW"} {
-			got, _ := send(t, dial(t, address), withLength(method+" "+path+" HTTP/1.1\r\nHost: h\r\n"))
-			wantProblem(t, got, http.StatusNotFound, "path-unknown", noPointer)
-			if allow, has := got.header["Allow"]; has {
+			got, _ := apitest.Send(t, apitest.Dial(t, address), apitest.WithLength(method+" "+path+" HTTP/1.1\r\nHost: h\r\n"))
+			apitest.WantProblem(t, got, http.StatusNotFound, "path-unknown", apitest.NoPointer)
+			if allow, has := got.Header["Allow"]; has {
 				t.Errorf("%s %s: Allow %q", method, path, allow)
 			}
 		}
@@ -88,13 +90,13 @@ func TestEscapedPaths(t *testing.T) {
 	if n := executed.Load(); n != 0 {
 		t.Errorf("%d operations were executed", n)
 	}
-	if have := samples(t, registry, "chronos_api_request_duration_seconds"); have["4xx other other"] != 12*6 || len(have) != 1 {
+	if have := apitest.Samples(t, registry, "chronos_api_request_duration_seconds"); have["4xx other other"] != 12*6 || len(have) != 1 {
 		t.Errorf("counted %v", have)
 	}
 	for _, path := range []string{"/timers/%70%31", "/%74imers/p1"} { // other spellings of /timers/p1
-		got, _ := send(t, dial(t, address), withLength("PUT "+path+" HTTP/1.1\r\nHost: h\r\n"))
-		if location := got.header.Get("Location"); got.status != 200 || !strings.HasPrefix(location, "/timers/p1-") {
-			t.Errorf("%s: have %d and %q", path, got.status, location)
+		got, _ := apitest.Send(t, apitest.Dial(t, address), apitest.WithLength("PUT "+path+" HTTP/1.1\r\nHost: h\r\n"))
+		if location := got.Header.Get("Location"); got.Status != 200 || !strings.HasPrefix(location, "/timers/p1-") {
+			t.Errorf("%s: have %d and %q", path, got.Status, location)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
 
+	"chronos/api/wire"
 	"chronos/scheduler/resync"
 	"chronos/scheduler/statistics"
 	"chronos/scheduler/store"
@@ -168,7 +169,7 @@ func (s *Server) lookup(c *fiber.Ctx) error {
 	if err := s.reserveAnswer(c, len(found.Record.Timer.Callback.Opaque)); err != nil {
 		return err
 	}
-	body, err := renderTimer(&found)
+	body, err := wire.RenderTimer(&found)
 	if err != nil {
 		return err
 	}
@@ -188,8 +189,8 @@ func readID(c *fiber.Ctx) (timer.ID, error) {
 	}
 	id, err := timer.ParseID(given)
 	if err != nil {
-		if refused, ok := errors.AsType[*timer.InvalidError](err); ok {
-			return timer.ID{}, idError{refused}
+		if refused, ok := errors.AsType[*timer.InvalidError](err); ok { // the pointer is none into a body
+			err = wire.NewProblem(http.StatusBadRequest, refused.Code, refused.Detail)
 		}
 		return timer.ID{}, err
 	}
@@ -213,8 +214,8 @@ func readIdempotencyKey(c *fiber.Ctx) (string, error) {
 	key := string(given[0])
 	unprintable := func(r rune) bool { return r < ' ' || r > '~' }
 	if len(given) > 1 || key == "" || len(key) > maxIdempotencyKey || strings.ContainsFunc(key, unprintable) {
-		return "", &problemError{newProblem(http.StatusBadRequest, "idempotency-key",
-			"Idempotency-Key is one header of 1 to 255 printable ASCII characters; send a fresh UUID for each timer, and the same one when you repeat a request")}
+		return "", wire.NewProblem(http.StatusBadRequest, "idempotency-key",
+			"Idempotency-Key is one header of 1 to 255 printable ASCII characters; send a fresh UUID for each timer, and the same one when you repeat a request")
 	}
 	return key, nil
 }
@@ -224,12 +225,12 @@ func (s *Server) readTimer(c *fiber.Ctx) (timer.Timer, []string, error) {
 	if err != nil {
 		return timer.Timer{}, nil, err
 	}
-	d, ok := s.decoders.Get().(*decoder)
+	d, ok := s.decoders.Get().(*wire.Decoder)
 	if !ok {
-		d = new(decoder)
+		d = new(wire.Decoder)
 	}
 	defer s.decoders.Put(d)
-	return d.decode(body)
+	return d.Decode(body)
 }
 
 // plainBody is the request's body, which must not be encoded, without a byte
@@ -240,10 +241,9 @@ func plainBody(c *fiber.Ctx) ([]byte, error) {
 	for _, given := range request.Header.PeekAll(fasthttp.HeaderContentEncoding) {
 		for coding := range bytes.SplitSeq(given, []byte{','}) {
 			if coding = bytes.TrimSpace(coding); len(coding) > 0 && !fieldIs(coding, identity) {
-				p := newProblem(http.StatusUnsupportedMediaType, "content-encoding",
+				p := wire.NewProblem(http.StatusUnsupportedMediaType, "content-encoding",
 					"the body is compressed or otherwise encoded; send plain JSON without Content-Encoding")
-				p.acceptEncoding = identity
-				return nil, &problemError{p}
+				return nil, p.With(fasthttp.HeaderAcceptEncoding, identity)
 			}
 		}
 	}
@@ -259,21 +259,18 @@ func refuseConditions(c *fiber.Ctx) error {
 	header := &c.Request().Header
 	for _, name := range []string{fasthttp.HeaderIfMatch, fasthttp.HeaderIfNoneMatch} {
 		if len(header.PeekAll(name)) > 0 {
-			return &problemError{newProblem(http.StatusBadRequest, "precondition-unsupported",
-				"If-Match and If-None-Match are not supported, and nothing was done; send the request without them")}
+			return wire.NewProblem(http.StatusBadRequest, "precondition-unsupported",
+				"If-Match and If-None-Match are not supported, and nothing was done; send the request without them")
 		}
 	}
 	return nil
 }
 
 func answerReceipt(c *fiber.Ctx, receipt *timer.Receipt, ignored []string) error {
-	const typical = 192
-	body := appendReceipt(make([]byte, 0, typical), receipt)
-	body = append(appendIgnored(body, ignored), '}')
 	header := &c.Response().Header
 	header.SetContentType(fiber.MIMEApplicationJSON)
 	header.Set(fasthttp.HeaderLocation, itemPrefix+receipt.ID.String())
-	c.Response().SetBodyRaw(body)
+	c.Response().SetBodyRaw(wire.RenderReceipt(receipt, ignored))
 	return nil
 }
 

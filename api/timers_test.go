@@ -15,25 +15,24 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"chronos/api/apitest"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
 
-const simple = `{"timing":{"interval":30},"callback":{"http":{"uri":"http://127.0.0.1:9/cb","opaque":"o"}}}`
-
 func TestPost(t *testing.T) {
 	timers := &fakeTimers{inFlight: true, unreached: 1}
 	s := New(Config{Timers: timers})
-	got := ask(t, s, "POST", "/timers", withMore(`"color":"red","reliability":{"sites":[]}`))
-	if got.status != http.StatusOK || got.header.Get("Content-Type") != "application/json" {
-		t.Fatalf("have %d %s: %s", got.status, got.header.Get("Content-Type"), got.body)
+	got := ask(t, s, "POST", "/timers", apitest.WithMore(`"color":"red","reliability":{"sites":[]}`))
+	if got.Status != http.StatusOK || got.Header.Get("Content-Type") != "application/json" {
+		t.Fatalf("have %d %s: %s", got.Status, got.Header.Get("Content-Type"), got.Body)
 	}
-	receipt := parse[receiptView](t, got.body)
+	receipt := apitest.Parse[receiptView](t, got.Body)
 	if !regexp.MustCompile(`^[0-9a-f]{32}$`).MatchString(receipt.Key) || receipt.ID != receipt.Key+"-2-0000000000008421" {
 		t.Errorf("key %q, id %q", receipt.Key, receipt.ID)
 	}
-	if want := "/timers/" + receipt.ID; got.header.Get("Location") != want {
-		t.Errorf("Location %q, want %q", got.header.Get("Location"), want)
+	if want := "/timers/" + receipt.ID; got.Header.Get("Location") != want {
+		t.Errorf("Location %q, want %q", got.Header.Get("Location"), want)
 	}
 	if receipt.Due != "2030-01-31T12:00:01.000Z" || receipt.Copies != 1 {
 		t.Errorf("due %s, copies %d", receipt.Due, receipt.Copies)
@@ -45,11 +44,11 @@ func TestPost(t *testing.T) {
 		t.Errorf("stored %+v, want the default replication factor of 2", stored)
 	}
 	for _, name := range []string{"X-Chronos-In-Flight", "X-Chronos-Unreached", "Server", "Reason"} {
-		if v := got.header.Get(name); v != "" {
+		if v := got.Header.Get(name); v != "" {
 			t.Errorf("%s: %q in the answer to a POST", name, v)
 		}
 	}
-	if strings.Contains(string(ask(t, s, "POST", "/timers", simple).body), "ignored") {
+	if strings.Contains(string(ask(t, s, "POST", "/timers", apitest.Simple).Body), "ignored") {
 		t.Error("nothing was ignored, but the answer says so")
 	}
 }
@@ -68,52 +67,52 @@ func TestPut(t *testing.T) {
 		"reserved word in part": {"references-1", "", "references-1-2-0000000000008421"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			body := simple
+			body := apitest.Simple
 			if tc.factor != "" {
-				body = withMore(`"reliability":{"replication-factor":` + tc.factor + `}`)
+				body = apitest.WithMore(`"reliability":{"replication-factor":` + tc.factor + `}`)
 			}
 			got := ask(t, s, "PUT", "/timers/"+tc.id, body)
-			if got.status != http.StatusOK {
-				t.Fatalf("have %d: %s", got.status, got.body)
+			if got.Status != http.StatusOK {
+				t.Fatalf("have %d: %s", got.Status, got.Body)
 			}
-			receipt := parse[receiptView](t, got.body)
-			if receipt.ID != tc.newID || got.header.Get("Location") != "/timers/"+tc.newID {
-				t.Errorf("id %q, Location %q, want %q", receipt.ID, got.header.Get("Location"), tc.newID)
+			receipt := apitest.Parse[receiptView](t, got.Body)
+			if receipt.ID != tc.newID || got.Header.Get("Location") != "/timers/"+tc.newID {
+				t.Errorf("id %q, Location %q, want %q", receipt.ID, got.Header.Get("Location"), tc.newID)
 			}
 			if _, ok := timers.get(receipt.Key); !ok {
 				t.Error("it is not stored under its key")
 			}
-			if got.header.Get("X-Chronos-In-Flight") != "" || got.header.Get("X-Chronos-Unreached") != "" {
-				t.Errorf("nothing is in flight or unreached, but the answer says so: %v", got.header)
+			if got.Header.Get("X-Chronos-In-Flight") != "" || got.Header.Get("X-Chronos-Unreached") != "" {
+				t.Errorf("nothing is in flight or unreached, but the answer says so: %v", got.Header)
 			}
 		})
 	}
-	changed := ask(t, s, "PUT", "/timers/k-3-00000000000000ff", withMore(`"reliability":{"replication-factor":4}`))
-	wantProblem(t, changed, 400, "replication-factor-changed", "/reliability/replication-factor")
+	changed := ask(t, s, "PUT", "/timers/k-3-00000000000000ff", apitest.WithMore(`"reliability":{"replication-factor":4}`))
+	apitest.WantProblem(t, changed, 400, "replication-factor-changed", "/reliability/replication-factor")
 }
 
 func TestDelete(t *testing.T) {
 	timers := &fakeTimers{}
 	s := New(Config{Timers: timers})
-	ask(t, s, "PUT", "/timers/k", simple)
-	for _, body := range []string{"", "no JSON", simple} {
+	ask(t, s, "PUT", "/timers/k", apitest.Simple)
+	for _, body := range []string{"", "no JSON", apitest.Simple} {
 		got := ask(t, s, "DELETE", "/timers/k", body)
-		if got.status != http.StatusCreated || len(got.body) != 0 || got.header.Get("X-Chronos-In-Flight") != "" || got.header.Get("X-Chronos-Unreached") != "" {
-			t.Fatalf("have %d %v: %s", got.status, got.header, got.body)
+		if got.Status != http.StatusCreated || len(got.Body) != 0 || got.Header.Get("X-Chronos-In-Flight") != "" || got.Header.Get("X-Chronos-Unreached") != "" {
+			t.Fatalf("have %d %v: %s", got.Status, got.Header, got.Body)
 		}
 	}
 	if _, ok := timers.get("k"); ok {
 		t.Error("the timer is still there")
 	}
-	wantProblem(t, ask(t, s, "GET", "/timers/k", ""), 404, "timer-not-found", noPointer)
+	apitest.WantProblem(t, ask(t, s, "GET", "/timers/k", ""), 404, "timer-not-found", apitest.NoPointer)
 }
 
 func TestWhatIsUntoldIsSaid(t *testing.T) {
 	s := New(Config{Timers: &fakeTimers{inFlight: true, unreached: 2}})
 	for _, method := range []string{"PUT", "DELETE"} {
-		got := ask(t, s, method, "/timers/k", simple)
-		if got.header.Get("X-Chronos-In-Flight") != "true" || got.header.Get("X-Chronos-Unreached") != "2" {
-			t.Errorf("%s: have %v", method, got.header)
+		got := ask(t, s, method, "/timers/k", apitest.Simple)
+		if got.Header.Get("X-Chronos-In-Flight") != "true" || got.Header.Get("X-Chronos-Unreached") != "2" {
+			t.Errorf("%s: have %v", method, got.Header)
 		}
 	}
 }
@@ -127,18 +126,18 @@ func TestGet(t *testing.T) {
 		want string
 	}{
 		"one-shot": {
-			body: simple,
+			body: apitest.Simple,
 			want: `{"id":"k-2-0000000000008421","key":"k","timing":{"interval":30},"callback":{"http":{"uri":"http://127.0.0.1:9/cb","opaque":"o"}},` +
 				`"reliability":{"replication-factor":2},"state":"waiting","due":"2030-01-31T12:00:30.000Z","sequence":1,"attempts":0}`,
 		},
 		"recurring, leased": {
-			body: withCallback(`"statistics":{"tag-info":[{"type":"CALL"}]},"timing":{"interval":0.2501,"repeat-for":100}`),
+			body: apitest.WithCallback(`"statistics":{"tag-info":[{"type":"CALL"}]},"timing":{"interval":0.2501,"repeat-for":100}`),
 			edit: func(r *store.ReadResult) { r.Leased, r.Record.State.Seq, r.Record.State.Attempt = true, 7, 1 },
 			want: `{"id":"k-2-0000000000008421","key":"k","timing":{"interval":0.251,"repeat-for":100},"callback":{"http":{"uri":"http://a/b","opaque":""}},` +
 				`"reliability":{"replication-factor":2},"statistics":{"tag-info":[{"type":"CALL","count":1}]},"state":"leased","due":"2030-01-31T12:00:00.251Z","sequence":7,"attempts":1}`,
 		},
 		"at, retrying": {
-			body: withCallback(`"timing":{"at":"2031-01-31T14:00:00.0001+02:00"}`),
+			body: apitest.WithCallback(`"timing":{"at":"2031-01-31T14:00:00.0001+02:00"}`),
 			edit: func(r *store.ReadResult) {
 				r.Record.State.Attempt = 2
 				r.Record.Failure = store.Failure{
@@ -151,28 +150,28 @@ func TestGet(t *testing.T) {
 				`"last-failure":{"at":"2031-01-31T12:00:00.000Z","reason":"status 503 \"<&>\""}}`,
 		},
 		"nothing is escaped that need not be": {
-			body: withHTTP(`"uri":"http://a/b?c=1&d=<2>","opaque":"\u2028é\u0001"`),
+			body: apitest.WithHTTP(`"uri":"http://a/b?c=1&d=<2>","opaque":"\u2028é\u0001"`),
 			want: `{"id":"k-2-0000000000008421","key":"k","timing":{"interval":1},"callback":{"http":{"uri":"http://a/b?c=1&d=<2>","opaque":"\u2028é\u0001"}},` +
 				`"reliability":{"replication-factor":2},"state":"waiting","due":"2030-01-31T12:00:01.000Z","sequence":1,"attempts":0}`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := ask(t, s, "PUT", "/timers/k", tc.body); got.status != http.StatusOK {
-				t.Fatalf("have %d: %s", got.status, got.body)
+			if got := ask(t, s, "PUT", "/timers/k", tc.body); got.Status != http.StatusOK {
+				t.Fatalf("have %d: %s", got.Status, got.Body)
 			}
 			if tc.edit != nil {
 				timers.change("k", tc.edit)
 			}
 			got := ask(t, s, "GET", "/timers/k", "")
-			if got.status != http.StatusOK || got.header.Get("Content-Type") != "application/json" {
-				t.Errorf("have %d %s", got.status, got.header.Get("Content-Type"))
+			if got.Status != http.StatusOK || got.Header.Get("Content-Type") != "application/json" {
+				t.Errorf("have %d %s", got.Status, got.Header.Get("Content-Type"))
 			}
-			if diff := cmp.Diff(tc.want, string(got.body)); diff != "" {
+			if diff := cmp.Diff(tc.want, string(got.Body)); diff != "" {
 				t.Errorf("body (-want +have):\n%s", diff)
 			}
 			head := ask(t, s, "HEAD", "/timers/k", "")
-			if head.status != http.StatusOK || len(head.body) != 0 || head.header.Get("Content-Length") != strconv.Itoa(len(got.body)) {
-				t.Errorf("HEAD: %d %v", head.status, head.header)
+			if head.Status != http.StatusOK || len(head.Body) != 0 || head.Header.Get("Content-Length") != strconv.Itoa(len(got.Body)) {
+				t.Errorf("HEAD: %d %v", head.Status, head.Header)
 			}
 		})
 	}
@@ -180,22 +179,25 @@ func TestGet(t *testing.T) {
 
 func TestBodiesAreRefused(t *testing.T) {
 	s := New(Config{Timers: &fakeTimers{}})
-	cases := refusals()
-	// What goes wrong together is found by Timer.Validate.
-	cases["repeat-for short"] = [3]string{withCallback(`"timing":{"interval":2,"repeat-for":1}`), "repeat-for-short", "/timing/repeat-for"}
-	cases["interval 0 recurring"] = [3]string{withCallback(`"timing":{"interval":0,"repeat-for":1}`), "interval-zero", "/timing/interval"}
-	cases["interval too short"] = [3]string{withCallback(`"timing":{"interval":0.099,"repeat-for":1}`), "interval-too-short", "/timing/interval"}
-	cases["at and repeat-for"] = [3]string{withCallback(`"timing":{"at":"2030-01-31T12:00:00Z","repeat-for":1}`), "at-and-repeat-for", "/timing/repeat-for"}
-	cases["uri missing"] = [3]string{withHTTP(`"opaque":""`), "uri-missing", "/callback/http/uri"}
-	cases["uri relative"] = [3]string{withHTTP(`"uri":"/cb"`), "uri-scheme", "/callback/http/uri"}
-	cases["uri without host"] = [3]string{withHTTP(`"uri":"http:///cb"`), "uri-host", "/callback/http/uri"}
-	cases["uri with space"] = [3]string{withHTTP(`"uri":"http://a/b c"`), "uri-characters", "/callback/http/uri"}
-	for name, tc := range cases {
+	for name, tc := range map[string][3]string{
+		"empty":            {"", "body-missing", ""},
+		"cut off":          {"{", "body-syntax", ""},
+		"opaque not UTF-8": {apitest.WithHTTP("\"uri\":\"http://a/b\",\"opaque\":\"\xed\xa0\x80\""), "string-utf8", "/callback/http/opaque"},
+		// What goes wrong together is found by Timer.Validate.
+		"repeat-for short":     {apitest.WithCallback(`"timing":{"interval":2,"repeat-for":1}`), "repeat-for-short", "/timing/repeat-for"},
+		"interval 0 recurring": {apitest.WithCallback(`"timing":{"interval":0,"repeat-for":1}`), "interval-zero", "/timing/interval"},
+		"interval too short":   {apitest.WithCallback(`"timing":{"interval":0.099,"repeat-for":1}`), "interval-too-short", "/timing/interval"},
+		"at and repeat-for":    {apitest.WithCallback(`"timing":{"at":"2030-01-31T12:00:00Z","repeat-for":1}`), "at-and-repeat-for", "/timing/repeat-for"},
+		"uri missing":          {apitest.WithHTTP(`"opaque":""`), "uri-missing", "/callback/http/uri"},
+		"uri relative":         {apitest.WithHTTP(`"uri":"/cb"`), "uri-scheme", "/callback/http/uri"},
+		"uri without host":     {apitest.WithHTTP(`"uri":"http:///cb"`), "uri-host", "/callback/http/uri"},
+		"uri with space":       {apitest.WithHTTP(`"uri":"http://a/b c"`), "uri-characters", "/callback/http/uri"},
+	} {
 		t.Run(name, func(t *testing.T) {
-			wantProblem(t, ask(t, s, "PUT", "/timers/k", tc[0]), 400, tc[1], tc[2])
+			apitest.WantProblem(t, ask(t, s, "PUT", "/timers/k", tc[0]), 400, tc[1], tc[2])
 			got := ask(t, s, "POST", "/timers", tc[0])
-			wantProblem(t, got, 400, tc[1], tc[2])
-			if got.header.Get("Retry-After") != "" {
+			apitest.WantProblem(t, got, 400, tc[1], tc[2])
+			if got.Header.Get("Retry-After") != "" {
 				t.Error("Retry-After on what will be refused again")
 			}
 		})
@@ -216,7 +218,7 @@ func TestIDsAreRefused(t *testing.T) {
 	} {
 		t.Run(id[:min(len(id), 20)], func(t *testing.T) {
 			for _, method := range []string{"GET", "PUT", "DELETE"} {
-				wantProblem(t, ask(t, s, method, "/timers/"+id, simple), 400, code, noPointer)
+				apitest.WantProblem(t, ask(t, s, method, "/timers/"+id, apitest.Simple), 400, code, apitest.NoPointer)
 			}
 		})
 	}
@@ -227,9 +229,9 @@ func TestPathsAndMethods(t *testing.T) {
 	for _, path := range []string{"/", "/timer", "/Timers", "/timers//", "/timers/a/b", "/timers/a%2Fb", "/timers/a/", "/metrics", "/statistics/", "/statistics/CALL", "/Statistics", "/timers/<b>echo%0d%0a</b>/x"} {
 		for _, method := range []string{"GET", "POST", "DELETE", "BREW"} {
 			got := ask(t, s, method, path, "")
-			wantProblem(t, got, 404, "path-unknown", noPointer)
-			if got.header.Get("Allow") != "" || bytes.Contains(got.body, []byte("echo")) {
-				t.Errorf("%s %s: %v %s", method, path, got.header, got.body)
+			apitest.WantProblem(t, got, 404, "path-unknown", apitest.NoPointer)
+			if got.Header.Get("Allow") != "" || bytes.Contains(got.Body, []byte("echo")) {
+				t.Errorf("%s %s: %v %s", method, path, got.Header, got.Body)
 			}
 		}
 	}
@@ -240,14 +242,14 @@ func TestPathsAndMethods(t *testing.T) {
 			}
 			got := ask(t, s, method, path, "")
 			if method == "HEAD" {
-				if got.status != 405 || got.header.Get("Reason") == "" {
-					t.Errorf("HEAD %s: %d %v", path, got.status, got.header)
+				if got.Status != 405 || got.Header.Get("Reason") == "" {
+					t.Errorf("HEAD %s: %d %v", path, got.Status, got.Header)
 				}
 			} else {
-				wantProblem(t, got, 405, "method-not-allowed", noPointer)
+				apitest.WantProblem(t, got, 405, "method-not-allowed", apitest.NoPointer)
 			}
-			if got.header.Get("Allow") != allowed {
-				t.Errorf("%s %s: Allow %q, want %q", method, path, got.header.Get("Allow"), allowed)
+			if got.Header.Get("Allow") != allowed {
+				t.Errorf("%s %s: Allow %q, want %q", method, path, got.Header.Get("Allow"), allowed)
 			}
 		}
 	}
@@ -272,13 +274,13 @@ func TestErrorsOfTimers(t *testing.T) {
 				Log:    slog.New(slog.NewTextHandler(&log, nil)),
 			})
 			for _, request := range [][2]string{{"POST", "/timers"}, {"PUT", "/timers/k"}, {"DELETE", "/timers/k"}, {"GET", "/timers/k"}} {
-				got := ask(t, s, request[0], request[1], simple)
-				wantProblem(t, got, tc.status, tc.code, noPointer)
-				if retry := got.header.Get("Retry-After"); (retry == "1") != (tc.status == 503) {
+				got := ask(t, s, request[0], request[1], apitest.Simple)
+				apitest.WantProblem(t, got, tc.status, tc.code, apitest.NoPointer)
+				if retry := got.Header.Get("Retry-After"); (retry == "1") != (tc.status == 503) {
 					t.Errorf("Retry-After %q with %d", retry, tc.status)
 				}
-				if strings.Contains(string(got.body)+fmt.Sprint(got.header), "password") {
-					t.Errorf("the answer shows what is inside: %s", got.body)
+				if strings.Contains(string(got.Body)+fmt.Sprint(got.Header), "password") {
+					t.Errorf("the answer shows what is inside: %s", got.Body)
 				}
 			}
 			if logged := strings.Contains(log.String(), "request failed"); logged != (tc.status == 500) {
@@ -294,9 +296,9 @@ func TestAnOvertakenWriteIsAConflict(t *testing.T) {
 		return fmt.Errorf("write timer: %w", timer.ErrOvertaken)
 	}}})
 	for _, method := range []string{"PUT", "DELETE"} {
-		got := ask(t, s, method, "/timers/k", simple)
-		wantProblem(t, got, 409, "overtaken", noPointer)
-		if retry := got.header.Get("Retry-After"); retry != "" {
+		got := ask(t, s, method, "/timers/k", apitest.Simple)
+		apitest.WantProblem(t, got, 409, "overtaken", apitest.NoPointer)
+		if retry := got.Header.Get("Retry-After"); retry != "" {
 			t.Errorf("%s: Retry-After %q, want none", method, retry)
 		}
 	}
@@ -308,7 +310,7 @@ func TestPanicIsAnswered(t *testing.T) {
 		Timers: &fakeTimers{before: func(context.Context, string, timer.ID) error { panic("no such luck") }},
 		Log:    slog.New(slog.NewTextHandler(&log, nil)),
 	})
-	wantProblem(t, ask(t, s, "POST", "/timers", simple), 500, "internal", noPointer)
+	apitest.WantProblem(t, ask(t, s, "POST", "/timers", apitest.Simple), 500, "internal", apitest.NoPointer)
 	if !strings.Contains(log.String(), "no such luck") || !strings.Contains(log.String(), "goroutine") {
 		t.Errorf("log: %q", log.String())
 	}
@@ -323,7 +325,7 @@ func TestOperationsAreBounded(t *testing.T) {
 		return context.DeadlineExceeded // as if it had
 	}}})
 	for _, request := range [][2]string{{"POST", "/timers"}, {"PUT", "/timers/k"}, {"DELETE", "/timers/k"}, {"GET", "/timers/k"}} {
-		wantProblem(t, ask(t, s, request[0], request[1], simple), 503, "store-unavailable", noPointer)
+		apitest.WantProblem(t, ask(t, s, request[0], request[1], apitest.Simple), 503, "store-unavailable", apitest.NoPointer)
 	}
-	wantProblem(t, ask(t, s, "POST", "/timers/batch", listOf(simple, simple)), 503, "store-unavailable", noPointer)
+	apitest.WantProblem(t, ask(t, s, "POST", "/timers/batch", apitest.ListOf(apitest.Simple, apitest.Simple)), 503, "store-unavailable", apitest.NoPointer)
 }

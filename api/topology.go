@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"chronos/api/tokens"
+	"chronos/api/wire"
 )
 
 // Topology is what the admin listener shows of the shards, and has changed. It
@@ -73,7 +74,7 @@ func serveTopology(mux *http.ServeMux, by gate, topology Topology) {
 			defer cancel()
 			view, err := do(ctx, r)
 			if err != nil {
-				topologyProblem(err).writeTo(w)
+				answerProblem(w, topologyProblem(err))
 				return
 			}
 			w.Header().Set("Content-Type", "application/json")
@@ -89,7 +90,7 @@ func serveTopology(mux *http.ServeMux, by gate, topology Topology) {
 		decoder := json.NewDecoder(io.LimitReader(r.Body, maxTopologyBody))
 		decoder.DisallowUnknownFields()
 		if err := decoder.Decode(&asked); err != nil || asked.Name == "" {
-			return TopologyView{}, &problemError{newProblem(http.StatusBadRequest, "body-malformed", `send {"name": "d", "url": "redis://host:6379"}; the URL may be left out for a shard that is being drained`)}
+			return TopologyView{}, wire.NewProblem(http.StatusBadRequest, "body-malformed", `send {"name": "d", "url": "redis://host:6379"}; the URL may be left out for a shard that is being drained`)
 		}
 		noteShard(ctx, asked.Name)
 		return forcibly(ctx, r, func(ctx context.Context, _ string, force bool) (TopologyView, error) {
@@ -108,23 +109,23 @@ func serveTopology(mux *http.ServeMux, by gate, topology Topology) {
 func forcibly(ctx context.Context, r *http.Request, do func(ctx context.Context, name string, force bool) (TopologyView, error)) (TopologyView, error) {
 	force := r.URL.Query().Get("force")
 	if force != "" && force != "true" && force != "false" {
-		return TopologyView{}, &problemError{newProblem(http.StatusBadRequest, "force-malformed", "force is true or false")}
+		return TopologyView{}, wire.NewProblem(http.StatusBadRequest, "force-malformed", "force is true or false")
 	}
 	return do(ctx, r.PathValue("name"), force == "true")
 }
 
-func topologyProblem(err error) problem {
+func topologyProblem(err error) wire.Problem {
 	var (
 		refused *RefusedError
-		own     *problemError
+		own     wire.Problem
 	)
 	switch {
 	case errors.As(err, &own):
-		return own.problem
+		return own
 	case errors.As(err, &refused):
-		return newProblem(http.StatusConflict, cmp.Or(refused.Code, "topology-refused"), printable(refused.Reason))
+		return wire.NewProblem(http.StatusConflict, cmp.Or(refused.Code, "topology-refused"), wire.Printable(refused.Reason))
 	}
-	p := newProblem(http.StatusServiceUnavailable, "topology-unfinished", printable(err.Error()))
-	p.retryAfter = 10 * time.Second
+	p := wire.NewProblem(http.StatusServiceUnavailable, "topology-unfinished", wire.Printable(err.Error()))
+	p.RetryAfter = 10 * time.Second
 	return p
 }

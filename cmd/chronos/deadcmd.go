@@ -16,7 +16,7 @@ import (
 	"time"
 	"unicode"
 
-	"chronos/api"
+	"chronos/api/wire"
 )
 
 const deadUsage = `chronos: chronos dead [list] [FILTERS] [--limit N] [--json]   the dead letters, the newest first
@@ -174,9 +174,9 @@ func listDead(ctx context.Context, order *deadOrder, node remote, out, errs io.W
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(w, "ID\tGIVEN UP\tKEY\tATTEMPTS\tREASON\tCALLBACK")
 	const page = 1000
-	shown, view := 0, api.LettersView{}
+	shown, view := 0, wire.LettersView{}
 	for cursor := ""; ; cursor = view.Next {
-		view = api.LettersView{}
+		view = wire.LettersView{}
 		if err := node.ask(ctx, http.MethodGet, order.path(cursor, min(order.limit-shown, page)), "", &view); err != nil {
 			return err
 		}
@@ -233,7 +233,7 @@ func showDead(ctx context.Context, order *deadOrder, node remote, out io.Writer)
 	if order.asJSON {
 		return askJSON(ctx, node, path, out)
 	}
-	var l api.LetterView
+	var l wire.LetterView
 	if err := node.ask(ctx, http.MethodGet, path, "", &l); err != nil {
 		return err
 	}
@@ -283,10 +283,10 @@ func changeDead(ctx context.Context, order *deadOrder, node remote, out, errs io
 	if order.what == "fire" {
 		method, did = http.MethodPost, "fired"
 	}
-	count, refused, view := 0, 0, api.LettersDone{}
+	count, refused, view := 0, 0, wire.LettersDone{}
 	var err error
 	for cursor := ""; ; cursor = view.Next {
-		view = api.LettersDone{Left: view.Left}
+		view = wire.LettersDone{Left: view.Left}
 		if err = node.ask(ctx, method, order.path(cursor, 0), "", &view); err != nil {
 			break
 		}

@@ -16,6 +16,7 @@ import (
 
 	"chronos/api"
 	"chronos/api/tokens"
+	"chronos/api/wire"
 	"chronos/scheduler/deadletter"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
@@ -162,7 +163,7 @@ func TestDeadList(t *testing.T) {
 		t.Errorf("%s%s", out, errs)
 	}
 	out, _ := dead(t, node, 0, "--json", "--limit", "5", "--cursor", "id010")
-	var page api.LettersView
+	var page wire.LettersView
 	if err := json.Unmarshal([]byte(out), &page); err != nil || len(page.Letters) != 5 || page.Letters[0].ID != "id011" || page.Next != "id015" {
 		t.Errorf("%s, %v", out, err)
 	}

@@ -39,7 +39,7 @@ func rooms() []room {
 		{"tests", lines, func(_, file string) bool { return strings.HasSuffix(file, "_test.go") }},
 		{"proof and tools", lines, func(dir, _ string) bool {
 			return below(dir, "loadtest", "scheduler/model", "scheduler/history", "scheduler/storetest", "scheduler/verify", "scheduler/store/storetest",
-				"scheduler/webhook/webhooktest", "cmd/chronos/simtest", "cmd/chronos/processtest", "cmd/chronos-bridge/bridgetest", "api/openapitest", "internal")
+				"scheduler/webhook/webhooktest", "cmd/chronos/simtest", "cmd/chronos/processtest", "cmd/chronos-bridge/bridgetest", "api/apitest", "api/openapitest", "internal")
 		}},
 		{"scheduler: webhook, kafka and wheel", statements, in("scheduler/webhook", "scheduler/kafka", "scheduler/wheel", "scheduler/dispatch/wheel")},
 		{"scheduler", statements, in("scheduler")},

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	chronosapi "chronos/api"
+	"chronos/api/wire"
 	"chronos/scheduler/verify/testkit"
 	"chronos/scheduler/webhook/webhooktest"
 )
@@ -37,7 +37,7 @@ func commandOf(t *testing.T, node *nodeProcess, args ...string) *exec.Cmd {
 	return command
 }
 
-func listed(t *testing.T, node *nodeProcess, args ...string) (page chronosapi.LettersView) {
+func listed(t *testing.T, node *nodeProcess, args ...string) (page wire.LettersView) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(dead(t, node, append([]string{"list", "--json"}, args...)...)), &page); err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package api
+package wire
 
 import (
 	"bytes"
@@ -12,6 +12,14 @@ import (
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
+
+// RenderReceipt is the body of the answer to a POST or PUT; ignored are pointers to
+// members that had no effect.
+func RenderReceipt(r *timer.Receipt, ignored []string) []byte {
+	const typical = 192
+	body := appendReceipt(make([]byte, 0, typical), r)
+	return append(appendIgnored(body, ignored), '}')
+}
 
 // appendReceipt writes the answer to a POST or PUT up to its optional members.
 // What an ID consists of needs no escapes.
@@ -50,21 +58,25 @@ func appendString(dst []byte, text string) []byte {
 	return quoted
 }
 
-// What a GET answers: the members of the request that made the timer, with
-// defaults filled in, and how the timer stands.
+// TimerView is a timer as the client asked for it, with defaults filled in.
+type TimerView struct {
+	Timing      timingView      `json:"timing"`
+	Callback    callbackView    `json:"callback"`
+	Reliability reliabilityView `json:"reliability"`
+	Statistics  *statisticsView `json:"statistics,omitempty"`
+}
+
 type (
-	timerView struct {
-		ID          string          `json:"id"`
-		Key         string          `json:"key"`
-		Timing      timingView      `json:"timing"`
-		Callback    callbackView    `json:"callback"`
-		Reliability reliabilityView `json:"reliability"`
-		Statistics  *statisticsView `json:"statistics,omitempty"`
-		State       string          `json:"state"`    // waiting, leased or retrying
-		Due         string          `json:"due"`      // of the next pop or retry
-		Sequence    int             `json:"sequence"` // of the next pop, from 1
-		Attempts    int             `json:"attempts"` // callbacks started for that pop
-		LastFailure *failureView    `json:"last-failure,omitempty"`
+	// foundView is what a GET answers: the timer, and how it stands.
+	foundView struct {
+		ID  string `json:"id"`
+		Key string `json:"key"`
+		TimerView
+		State       string       `json:"state"`    // waiting, leased or retrying
+		Due         string       `json:"due"`      // of the next pop or retry
+		Sequence    int          `json:"sequence"` // of the next pop, from 1
+		Attempts    int          `json:"attempts"` // callbacks started for that pop
+		LastFailure *failureView `json:"last-failure,omitempty"`
 	}
 	// failureView is why the attempt before failed; an attempt that succeeded has none.
 	failureView struct {
@@ -95,31 +107,41 @@ type (
 	}
 )
 
-// renderTimer is the body of the answer to a GET.
-func renderTimer(found *store.ReadResult) ([]byte, error) {
+// RenderTimer is the body of the answer to a GET.
+func RenderTimer(found *store.ReadResult) ([]byte, error) {
 	record := &found.Record
-	view := timerView{
-		ID:          record.ID.String(),
-		Key:         record.ID.Key,
-		Timing:      viewTiming(&record.Timer),
-		Callback:    callbackView{httpView{URI: record.Timer.Callback.Redacted(), Opaque: record.Timer.Callback.Opaque}},
-		Reliability: reliabilityView{record.Timer.ReplicationFactor},
-		State:       stateOf(found),
-		Due:         formatInstant(found.Due),
-		Sequence:    record.State.Seq,
-		Attempts:    record.State.Attempt,
+	view := foundView{
+		ID:        record.ID.String(),
+		Key:       record.ID.Key,
+		TimerView: viewTimer(&record.Timer),
+		State:     stateOf(found),
+		Due:       formatInstant(found.Due),
+		Sequence:  record.State.Seq,
+		Attempts:  record.State.Attempt,
 	}
 	if failure := record.Failure; !failure.IsZero() {
 		view.LastFailure = &failureView{At: formatInstant(failure.At), Reason: failure.Reason}
 	}
-	view.Statistics = viewTags(record.Timer.Tags)
+	return marshal(view)
+}
+
+// marshal is JSON in which <, > and & are as they are.
+func marshal(view any) ([]byte, error) {
 	var body bytes.Buffer
 	encoder := json.NewEncoder(&body)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(view); err != nil {
-		return nil, fmt.Errorf("render timer: %w", err)
+		return nil, fmt.Errorf("render answer: %w", err)
 	}
 	return bytes.TrimSuffix(body.Bytes(), []byte{'\n'}), nil
+}
+
+func viewTimer(t *timer.Timer) TimerView {
+	return TimerView{viewTiming(t), viewCallback(t), reliabilityView{t.ReplicationFactor}, viewTags(t.Tags)}
+}
+
+func viewCallback(t *timer.Timer) callbackView {
+	return callbackView{httpView{URI: t.Callback.Redacted(), Opaque: t.Callback.Opaque}}
 }
 
 // viewTags is nil without tags.

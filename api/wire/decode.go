@@ -1,4 +1,4 @@
-package api
+package wire
 
 import (
 	"errors"
@@ -18,12 +18,12 @@ const (
 	maxIgnoredName = 64 // bytes
 )
 
-// decoder makes a timer of a request body. Every error is an
+// Decoder makes a timer of a request body. Every error is an
 // *timer.InvalidError. A member that is read may stand only once in its
 // object; an optional one that is null is as if it were absent. Other members
 // have no effect. The zero value is ready to decode one body after another,
-// which takes less memory than a new decoder for each.
-type decoder struct {
+// which takes less memory than a new Decoder for each.
+type Decoder struct {
 	scanner
 	timer   timer.Timer
 	ignored []string // JSON pointers
@@ -40,16 +40,16 @@ const keptEntries = 8
 // field is a member that is read.
 type field struct {
 	name     string
-	read     func(*decoder) error
+	read     func(*Decoder) error
 	optional bool // null is as if the member were absent
 }
 
-// decode reads the body of a POST or PUT. The timer's strings are copies; its
+// Decode reads the body of a POST or PUT. The timer's strings are copies; its
 // ReplicationFactor is 0 if the body has none. Whether the parts go together is
 // for Timer.Validate to say, except where absence matters, which a Timer can't
 // show. ignored are pointers to members without effect, not more than an answer
 // should list.
-func (d *decoder) decode(body []byte) (asked timer.Timer, ignored []string, err error) {
+func (d *Decoder) Decode(body []byte) (asked timer.Timer, ignored []string, err error) {
 	d.readStrictly(body, 0, len(body))
 	if err = d.single(); err == nil {
 		asked, ignored = d.timer, d.ignored
@@ -60,7 +60,7 @@ func (d *decoder) decode(body []byte) (asked timer.Timer, ignored []string, err 
 }
 
 // single reads a body that is one timer.
-func (d *decoder) single() error {
+func (d *Decoder) single() error {
 	if d.blank() {
 		return refuse("", "body-missing", "the body is empty; send the timer as a JSON object")
 	}
@@ -74,12 +74,12 @@ func (d *decoder) single() error {
 }
 
 // content reads the members of the timer's object.
-func (d *decoder) content() error {
+func (d *Decoder) content() error {
 	seen, err := d.members("", []field{
-		{"timing", (*decoder).timing, false},
-		{"callback", (*decoder).callback, false},
-		{"reliability", (*decoder).reliability, true},
-		{"statistics", (*decoder).statistics, true},
+		{"timing", (*Decoder).timing, false},
+		{"callback", (*Decoder).callback, false},
+		{"reliability", (*Decoder).reliability, true},
+		{"statistics", (*Decoder).statistics, true},
 	})
 	switch {
 	case err != nil:
@@ -94,14 +94,14 @@ func (d *decoder) content() error {
 
 // object reads an object of which fields are known, and returns as bits which of
 // the fields have a value.
-func (d *decoder) object(pointer, code, detail string, fields []field) (seen uint, err error) {
+func (d *Decoder) object(pointer, code, detail string, fields []field) (seen uint, err error) {
 	if !d.open(jsontext.KindBeginObject) {
 		return 0, d.mistyped(pointer, code, detail)
 	}
 	return d.members(pointer, fields)
 }
 
-func (d *decoder) members(pointer string, fields []field) (seen uint, err error) {
+func (d *Decoder) members(pointer string, fields []field) (seen uint, err error) {
 	for named := uint(0); ; {
 		token, ok, err := d.member(pointer)
 		if !ok || err != nil {
@@ -135,7 +135,7 @@ func duplicate(pointer string) error {
 	return refuse(pointer, "member-duplicate", "a member stands twice in its object; send it once")
 }
 
-func (d *decoder) ignore(pointer, name string) {
+func (d *Decoder) ignore(pointer, name string) {
 	if len(d.ignored) >= maxIgnored || len(name) > maxIgnoredName {
 		return
 	}
@@ -145,11 +145,11 @@ func (d *decoder) ignore(pointer, name string) {
 	}
 }
 
-func (d *decoder) timing() error {
+func (d *Decoder) timing() error {
 	seen, err := d.object("/timing", "timing-type", "timing is not an object; give one with interval or at", []field{
-		{"interval", (*decoder).interval, true},
-		{"repeat-for", (*decoder).repeatFor, true},
-		{"at", (*decoder).at, true},
+		{"interval", (*Decoder).interval, true},
+		{"repeat-for", (*Decoder).repeatFor, true},
+		{"at", (*Decoder).at, true},
 	})
 	const interval, at = 1, 4
 	switch {
@@ -163,18 +163,18 @@ func (d *decoder) timing() error {
 	return nil
 }
 
-func (d *decoder) interval() (err error) {
+func (d *Decoder) interval() (err error) {
 	d.timer.Interval, err = d.seconds("/timing/interval", "interval")
 	return err
 }
 
-func (d *decoder) repeatFor() (err error) {
+func (d *Decoder) repeatFor() (err error) {
 	d.timer.RepeatFor, err = d.seconds("/timing/repeat-for", "repeat-for")
 	return err
 }
 
 // seconds reads a number of seconds, up to the next millisecond.
-func (d *decoder) seconds(pointer, name string) (time.Duration, error) {
+func (d *Decoder) seconds(pointer, name string) (time.Duration, error) {
 	text, ok, err := d.number(pointer)
 	if err != nil {
 		return 0, err
@@ -193,7 +193,7 @@ func (d *decoder) seconds(pointer, name string) (time.Duration, error) {
 	return time.Duration(ms) * time.Millisecond, nil
 }
 
-func (d *decoder) callback() error {
+func (d *Decoder) callback() error {
 	const pointer = "/callback"
 	if !d.open(jsontext.KindBeginObject) {
 		return d.mistyped(pointer, "callback-type", "callback is not an object; give one with http")
@@ -218,13 +218,13 @@ func (d *decoder) callback() error {
 	}
 }
 
-func (d *decoder) http() error {
+func (d *Decoder) http() error {
 	_, err := d.object("/callback/http", "callback-http-type", "http is not an object; give one with uri", []field{
-		{"uri", func(d *decoder) (err error) {
+		{"uri", func(d *Decoder) (err error) {
 			d.timer.Callback.URI, err = d.str("/callback/http/uri", "uri-type", "uri is not a string; give the absolute http or https URL to call")
 			return err
 		}, false},
-		{"opaque", func(d *decoder) (err error) {
+		{"opaque", func(d *Decoder) (err error) {
 			d.timer.Callback.Opaque, err = d.str("/callback/http/opaque", "opaque-type", "opaque is not a string; give the callback's body as one, or leave it out")
 			return err
 		}, true},
@@ -233,7 +233,7 @@ func (d *decoder) http() error {
 }
 
 // str reads a string and copies it.
-func (d *decoder) str(pointer, code, detail string) (string, error) {
+func (d *Decoder) str(pointer, code, detail string) (string, error) {
 	text, ok, err := d.text(pointer)
 	if !ok && err == nil {
 		err = d.mistyped(pointer, code, detail)
@@ -241,14 +241,14 @@ func (d *decoder) str(pointer, code, detail string) (string, error) {
 	return text, err
 }
 
-func (d *decoder) reliability() error {
+func (d *Decoder) reliability() error {
 	_, err := d.object("/reliability", "reliability-type", "reliability is not an object; give one with replication-factor, or leave it out", []field{
-		{"replication-factor", (*decoder).replicationFactor, true},
+		{"replication-factor", (*Decoder).replicationFactor, true},
 	})
 	return err
 }
 
-func (d *decoder) replicationFactor() error {
+func (d *Decoder) replicationFactor() error {
 	const pointer = "/reliability/replication-factor"
 	n, ok, err := d.whole(pointer, timer.MaxReplicationFactor)
 	switch {
@@ -265,7 +265,7 @@ func (d *decoder) replicationFactor() error {
 
 // whole reads a number. It is 0 if that is none from 1 to limit; ok is false if
 // something else than a number begins here.
-func (d *decoder) whole(pointer string, limit int64) (n int, ok bool, err error) {
+func (d *Decoder) whole(pointer string, limit int64) (n int, ok bool, err error) {
 	text, ok, err := d.number(pointer)
 	if !ok || err != nil {
 		return 0, ok, err
@@ -277,14 +277,14 @@ func (d *decoder) whole(pointer string, limit int64) (n int, ok bool, err error)
 	return int(value), true, nil
 }
 
-func (d *decoder) statistics() error {
+func (d *Decoder) statistics() error {
 	_, err := d.object("/statistics", "statistics-type", "statistics is not an object; give one with tag-info, or leave it out", []field{
-		{"tag-info", (*decoder).tagInfo, true},
+		{"tag-info", (*Decoder).tagInfo, true},
 	})
 	return err
 }
 
-func (d *decoder) tagInfo() error {
+func (d *Decoder) tagInfo() error {
 	const pointer = "/statistics/tag-info"
 	if !d.open(jsontext.KindBeginArray) {
 		return d.mistyped(pointer, "tag-info-type", "tag-info is not an array; give one of objects with type and count, or leave it out")
@@ -297,8 +297,8 @@ func (d *decoder) tagInfo() error {
 		d.enter(pointer, len(d.timer.Tags))
 		d.timer.Tags = append(d.timer.Tags, timer.Tag{Count: 1})
 		_, err = d.object(d.entry.pointer, "tag-info-type", "an entry of tag-info is not an object; give one with type and count", []field{
-			{"type", (*decoder).tagType, false},
-			{"count", (*decoder).tagCount, true},
+			{"type", (*Decoder).tagType, false},
+			{"count", (*Decoder).tagCount, true},
 		})
 		if err != nil {
 			return err
@@ -309,9 +309,9 @@ func (d *decoder) tagInfo() error {
 	}
 }
 
-func (d *decoder) tag() *timer.Tag { return &d.timer.Tags[len(d.timer.Tags)-1] }
+func (d *Decoder) tag() *timer.Tag { return &d.timer.Tags[len(d.timer.Tags)-1] }
 
-func (d *decoder) enter(pointer string, n int) {
+func (d *Decoder) enter(pointer string, n int) {
 	if n < len(d.entries) {
 		d.entry = d.entries[n]
 		return
@@ -323,12 +323,12 @@ func (d *decoder) enter(pointer string, n int) {
 	}
 }
 
-func (d *decoder) tagType() (err error) {
+func (d *Decoder) tagType() (err error) {
 	d.tag().Type, err = d.str(d.entry.kind, "tag-info", "each tag-info entry needs a type that is a non-empty string")
 	return err
 }
 
-func (d *decoder) tagCount() error {
+func (d *Decoder) tagCount() error {
 	const maxCount, detail = 1<<31 - 1, "count is not a whole number from 1 to 2147483647; give one, or leave it out for 1"
 	pointer := d.entry.count
 	n, ok, err := d.whole(pointer, maxCount)

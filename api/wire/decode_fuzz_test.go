@@ -1,4 +1,4 @@
-package api
+package wire
 
 import (
 	"encoding/json"
@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"chronos/api/apitest"
 	"chronos/scheduler/timer"
 )
 
@@ -47,10 +48,10 @@ func FuzzDecode(f *testing.F) {
 			f.Add([]byte(tc[0]))
 		}
 	}
-	f.Add([]byte(withMore(`"reliability":{"replication-factor":3,"sites":[{"a":null}]},"statistics":{"tag-info":[{"type":"T","count":2},{"type":"U"}]}`)))
-	f.Add([]byte(withMore(`"~/é\ud83d\ude00":1,"statistics":{"tag-info":[{"x":0,"type":"T"}]}`)))
-	f.Add([]byte(withCallback(`"timing":{"at":"2030-01-31T12:00:00.0001Z"}`)))
-	f.Add([]byte(withCallback(`"timing":{"interval":1e-3,"repeat-for":0.30}`)))
+	f.Add([]byte(apitest.WithMore(`"reliability":{"replication-factor":3,"sites":[{"a":null}]},"statistics":{"tag-info":[{"type":"T","count":2},{"type":"U"}]}`)))
+	f.Add([]byte(apitest.WithMore(`"~/é\ud83d\ude00":1,"statistics":{"tag-info":[{"x":0,"type":"T"}]}`)))
+	f.Add([]byte(apitest.WithCallback(`"timing":{"at":"2030-01-31T12:00:00.0001Z"}`)))
+	f.Add([]byte(apitest.WithCallback(`"timing":{"interval":1e-3,"repeat-for":0.30}`)))
 	pointer := regexp.MustCompile(`^$|^/timing(/interval|/repeat-for|/at)?$|^/callback(/http(/uri|/opaque)?)?$|^/reliability(/replication-factor)?$|^/statistics(/tag-info(/[0-9]+(/type|/count)?)?)?$`)
 	known, mask := details(f)
 	f.Fuzz(func(t *testing.T, body []byte) {
@@ -67,7 +68,7 @@ func FuzzDecode(f *testing.F) {
 		if !ok {
 			t.Fatalf("have %v, want an InvalidError", err)
 		}
-		if refused.Code == "" || !known[mask(refused.Detail)] || printable(refused.Detail) != refused.Detail || !pointer.MatchString(refused.Pointer) {
+		if refused.Code == "" || !known[mask(refused.Detail)] || Printable(refused.Detail) != refused.Detail || !pointer.MatchString(refused.Pointer) {
 			t.Fatalf("the refusal is not all ours: %+v", refused)
 		}
 		if strings.HasPrefix(refused.Code, "body-syntax") && json.Valid(body) {

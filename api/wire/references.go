@@ -1,58 +1,25 @@
-package api
+package wire
 
 import (
-	"context"
-	"net/http"
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/gofiber/fiber/v2"
 
 	"chronos/scheduler/timer"
 )
 
-const (
-	referencesPath = itemPrefix + referencesID
-	referencesID   = "references" // no timer's
-	// maxReferences is how many a request may name.
-	maxReferences = 1000
-)
-
-// dropReferences has copies removed that don't belong on a shard any more.
-func (s *Server) dropReferences(c *fiber.Ctx) error {
-	if err := refuseConditions(c); err != nil {
-		return err
-	}
-	shard, err := readShard(c)
-	if err != nil {
-		return err
-	}
-	body, err := plainBody(c)
-	if err != nil {
-		return err
-	}
-	keys, err := decodeReferences(body)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), resyncWithin)
-	defer cancel()
-	if err := s.timers.DropReferences(ctx, shard, keys); err != nil {
-		return resyncProblem(err)
-	}
-	c.Status(http.StatusAccepted)
-	return nil
-}
+// maxReferences is how many references a request may name.
+const maxReferences = 1000
 
 // referencesDecoder reads {"IDs": [{"ID": …, "ReplicaIndex": …}]}, as strictly as
 // bodies of timers are read; members that it doesn't know have no effect.
 type referencesDecoder struct {
-	decoder
+	Decoder
 	keys []string
 }
 
-// decodeReferences returns the keys of the timers.
-func decodeReferences(body []byte) ([]string, error) {
+// DecodeReferences reads the body of a request that drops references, and returns the keys of the timers.
+func DecodeReferences(body []byte) ([]string, error) {
 	var d referencesDecoder
 	d.readStrictly(body, 0, len(body))
 	if d.blank() {
@@ -61,7 +28,7 @@ func decodeReferences(body []byte) ([]string, error) {
 	if !d.open(jsontext.KindBeginObject) {
 		return nil, refuse("", "body-not-object", "the body is not a JSON object; send one with IDs, an array")
 	}
-	seen, err := d.members("", []field{{"IDs", func(*decoder) error { return d.list() }, false}})
+	seen, err := d.members("", []field{{"IDs", func(*Decoder) error { return d.list() }, false}})
 	switch {
 	case err != nil:
 		return nil, err
@@ -95,7 +62,7 @@ func (d *referencesDecoder) reference(pointer string) error {
 	const idBit, all = 1, 3
 	var id timer.ID
 	seen, err := d.object(pointer, "references-entry", what, []field{
-		{"ID", func(*decoder) error {
+		{"ID", func(*Decoder) error {
 			text, err := d.str(pointer+"/ID", "references-entry", what)
 			if err != nil {
 				return err
@@ -105,7 +72,7 @@ func (d *referencesDecoder) reference(pointer string) error {
 			}
 			return nil
 		}, false},
-		{"ReplicaIndex", func(*decoder) error {
+		{"ReplicaIndex", func(*Decoder) error {
 			text, err := d.numeral(pointer+"/ReplicaIndex", "references-entry", what)
 			if err != nil {
 				return err

@@ -1,4 +1,4 @@
-package api
+package wire
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"chronos/api/apitest"
 	"chronos/scheduler/timer"
 )
 
@@ -25,10 +26,10 @@ func FuzzDecodeBatch(f *testing.F) {
 	for _, tc := range refusals() {
 		if len(tc[0]) < 1000 {
 			all = append(all, tc[0])
-			f.Add([]byte(simple+"\x1e"+tc[0]+"\x1e"+simple), "k")
+			f.Add([]byte(apitest.Simple+"\x1e"+tc[0]+"\x1e"+apitest.Simple), "k")
 		}
 	}
-	f.Add([]byte(withMore(`"a":1,"reliability":{"b":2,"replication-factor":3}`)+"\x1e "+withMore(`"statistics":{"tag-info":[{"type":"T","c":2},{"type":"U"}]}`)+"\n\x1e"+simple), "")
+	f.Add([]byte(apitest.WithMore(`"a":1,"reliability":{"b":2,"replication-factor":3}`)+"\x1e "+apitest.WithMore(`"statistics":{"tag-info":[{"type":"T","c":2},{"type":"U"}]}`)+"\n\x1e"+apitest.Simple), "")
 	slices.Sort(all)
 	f.Add([]byte(strings.Join(all, "\x1e")), "")
 	f.Fuzz(func(t *testing.T, joined []byte, key string) {
@@ -39,7 +40,7 @@ func FuzzDecodeBatch(f *testing.F) {
 		body := fmt.Appendf(nil, `{"timers":[%s]}`, bytes.Join(entries, []byte{','}))
 		whole := json.Valid(body) // whatever its strings hold
 		before := string(body)
-		b, err := decodeBatch(body, key)
+		b, err := DecodeBatch(body, key)
 		if string(body) != before {
 			t.Fatal("the body was changed")
 		}
@@ -58,8 +59,8 @@ func FuzzDecodeBatch(f *testing.F) {
 		if err != nil {
 			t.Fatalf("refused: %v", err)
 		}
-		if len(b.entries) != len(entries) {
-			t.Fatalf("have %d entries, want %d", len(b.entries), len(entries))
+		if len(b.Entries) != len(entries) {
+			t.Fatalf("have %d entries, want %d", len(b.Entries), len(entries))
 		}
 		for i, entry := range entries {
 			checkEntry(t, &b, i, entry, key)
@@ -67,10 +68,10 @@ func FuzzDecodeBatch(f *testing.F) {
 	})
 }
 
-func checkEntry(t *testing.T, b *batch, i int, body []byte, key string) {
+func checkEntry(t *testing.T, b *Batch, i int, body []byte, key string) {
 	t.Helper()
 	asked, ignored, err := decode(body)
-	have := &b.entries[i]
+	have := &b.Entries[i]
 	if err != nil || have.Err != nil {
 		single, batched := &timer.InvalidError{}, &timer.InvalidError{}
 		if !errors.As(err, &single) || !errors.As(have.Err, &batched) {

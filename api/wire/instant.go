@@ -1,4 +1,4 @@
-package api
+package wire
 
 import (
 	"bytes"
@@ -8,7 +8,7 @@ import (
 
 // at reads an instant, up to the next millisecond. One before 1970 is as much in
 // the past as 1970 itself, which is what the timer gets.
-func (d *decoder) at() error {
+func (d *Decoder) at() error {
 	const pointer = "/timing/at"
 	text, ok, err := d.text(pointer)
 	switch {

@@ -1,0 +1,98 @@
+package wire
+
+import (
+	"regexp"
+	"strconv"
+
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
+)
+
+// LettersView is a page of dead letters, the newest first.
+type LettersView struct {
+	Letters []LetterView `json:"letters"`
+	// Next is the cursor of the next page, "" at the end: a page may be short, or
+	// empty, though there are more.
+	Next      string   `json:"next,omitempty"`
+	Total     int64    `json:"total"`               // that there are, whatever was asked for
+	Unreached []string `json:"unreached,omitempty"` // shards whose letters are missing in all this
+}
+
+// LetterView is one dead letter.
+type LetterView struct {
+	ID        string `json:"id"`
+	Key       string `json:"key,omitempty"` // of the timer
+	At        string `json:"at"`            // when it was given up
+	Reason    string `json:"reason,omitempty"`
+	Shard     string `json:"shard"`
+	Sequence  int    `json:"sequence,omitempty"` // of the pop
+	Attempts  int    `json:"attempts,omitempty"`
+	WebhookID string `json:"webhook-id,omitempty"` // of the callbacks that failed
+	Callback  string `json:"callback,omitempty"`   // user and password are ***
+	// Problem says why it can't be read, and so not be fired again; "" if it can.
+	Problem string `json:"problem,omitempty"`
+	// Timer is what the client asked for, and Text what is stored of a letter that
+	// can't be read. A list has neither.
+	Timer *TimerView `json:"timer,omitempty"`
+	Text  string     `json:"text,omitempty"`
+}
+
+// LettersDone is what came of some dead letters.
+type LettersDone struct {
+	Fired   int             `json:"fired,omitempty"`
+	Deleted int             `json:"deleted,omitempty"`
+	Refused []RefusedLetter `json:"refused,omitempty"`
+	// Left are the letters that there are still, whatever was asked for.
+	Left int64 `json:"left"`
+	// Next is the cursor for the same request about those that follow, "" if all have
+	// had their turn.
+	Next      string   `json:"next,omitempty"`
+	Unreached []string `json:"unreached,omitempty"`
+}
+
+// RefusedLetter is one that could not be fired, or not be removed.
+type RefusedLetter struct {
+	ID     string `json:"id"`
+	Key    string `json:"key,omitempty"`
+	Code   string `json:"code"`
+	Detail string `json:"detail"`
+}
+
+// ViewLetters is a page as it is shown.
+func ViewLetters(page *store.LetterPage) LettersView {
+	view := LettersView{Letters: make([]LetterView, len(page.Letters)), Next: page.Next, Total: page.Total, Unreached: page.Unreached}
+	for i := range page.Letters {
+		view.Letters[i] = viewLetter(&page.Letters[i])
+	}
+	return view
+}
+
+func viewLetter(l *store.Letter) LetterView {
+	view := LetterView{ID: l.ID, Key: l.Key, At: formatInstant(l.At), Reason: l.Reason, Shard: l.Shard}
+	if l.Err != nil {
+		view.Problem = l.Err.Error()
+		return view
+	}
+	state := l.Record.State
+	view.Sequence, view.Attempts, view.Callback = state.Seq, state.Attempt, l.Record.Timer.Callback.Redacted()
+	view.WebhookID = l.Key + "." + state.Version.String() + "." + strconv.Itoa(state.Seq)
+	return view
+}
+
+// userOf finds user and password of URLs in a text.
+var userOf = regexp.MustCompile(`(?i)(https?:\\?/\\?/)[^/?#"\s]*@`)
+
+// ReplaceUsers puts something else in place of user, password and @ in all URLs of a text.
+func ReplaceUsers(text, by string) string { return userOf.ReplaceAllString(text, "${1}"+by) }
+
+// ViewWholeLetter is a letter as it is shown by itself.
+func ViewWholeLetter(l *store.Letter) LetterView {
+	view := viewLetter(l)
+	if l.Err != nil {
+		view.Text = ReplaceUsers(l.Text, timer.RedactedUser+"@")
+		return view
+	}
+	asked := viewTimer(&l.Record.Timer)
+	view.Timer = &asked
+	return view
+}

@@ -1,0 +1,140 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"chronos/scheduler/timer"
+)
+
+const (
+	problemType = "application/problem+json"
+	// codeOverloaded says that nothing was done.
+	codeOverloaded = "overloaded"
+)
+
+// Problem is an error that a client is told when its request fails (RFC 9457, with
+// the detail also in the header Reason). Its texts are ours: they never hold bytes of
+// the request.
+type Problem struct { //nolint:errname // it has the name that RFC 9457 gives it
+	Status  int
+	Detail  string
+	Code    string  // stable, for programs
+	Pointer *string // JSON pointer into the request body; nil for none
+
+	RetryAfter time.Duration // of the header, rounded up to seconds; 0 for none
+	header     [2]string     // one more header, name and value; "" for none
+}
+
+// NewProblem makes a problem without pointer and headers of its own.
+func NewProblem(status int, code, detail string) Problem {
+	return Problem{Status: status, Detail: detail, Code: code}
+}
+
+// With is the problem with one more header.
+func (p Problem) With(name, value string) Problem {
+	p.header = [2]string{name, value}
+	return p
+}
+
+func (p Problem) Error() string { return p.Detail }
+
+// ProblemOf says how a client is told of err; false if it is not told what it was.
+func ProblemOf(err error) (Problem, bool) {
+	var (
+		refused *timer.InvalidError
+		own     Problem
+	)
+	switch {
+	case errors.As(err, &own):
+		return own, true
+	case errors.As(err, &refused):
+		p := NewProblem(http.StatusBadRequest, refused.Code, refused.Detail)
+		p.Pointer = &refused.Pointer
+		return p, true
+	case errors.Is(err, timer.ErrNotFound):
+		return NewProblem(http.StatusNotFound, "timer-not-found", "there is no such timer; it may have ended or been deleted"), true
+	case errors.Is(err, timer.ErrKeyReused):
+		return NewProblem(http.StatusUnprocessableEntity, "idempotency-key-reused", "this Idempotency-Key was used with another body; send a new key for another timer"), true
+	case errors.Is(err, timer.ErrOvertaken):
+		return NewProblem(http.StatusConflict, "overtaken", "other requests wrote this timer at the same time; a newer write replaced this one, which may have been in force for a moment; read the timer, and send the request again if you still want it"), true
+	case errors.Is(err, timer.ErrOverloaded):
+		return Overloaded(), true
+	case errors.Is(err, timer.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
+		p := NewProblem(http.StatusServiceUnavailable, "store-unavailable", "the timer's store could not be reached in time; the request may have been carried out or not; send it again later")
+		p.RetryAfter = timer.RetryAfter
+		return p, true
+	}
+	return Internal(), false
+}
+
+// Internal says nothing of what went wrong.
+func Internal() Problem {
+	return NewProblem(http.StatusInternalServerError, "internal", "something went wrong in the server; its log says what")
+}
+
+// Overloaded is for a request that may succeed when less is under way.
+func Overloaded() Problem {
+	p := NewProblem(http.StatusServiceUnavailable, codeOverloaded, "too much is under way and nothing was done; send the request again later")
+	p.RetryAfter = timer.RetryAfter
+	return p
+}
+
+// Body is JSON.
+func (p Problem) Body() []byte {
+	const typical = 256
+	return append(p.appendMembers(append(make([]byte, 0, typical), '{')), '}')
+}
+
+// appendPart writes p as the error of one part of a request, which has no headers of
+// its own.
+func (p Problem) appendPart(dst []byte) []byte {
+	dst = p.appendMembers(append(dst, '{'))
+	if p.RetryAfter > 0 {
+		dst = append(dst, `,"retry-after":`...)
+		dst = strconv.AppendInt(dst, p.retrySeconds(), 10)
+	}
+	return append(dst, '}')
+}
+
+func (p Problem) appendMembers(dst []byte) []byte {
+	dst = appendString(append(dst, `"title":`...), http.StatusText(p.Status))
+	dst = strconv.AppendInt(append(dst, `,"status":`...), int64(p.Status), 10)
+	dst = appendString(append(dst, `,"detail":`...), p.Detail)
+	dst = appendString(append(dst, `,"code":`...), p.Code)
+	if p.Pointer != nil {
+		dst = appendString(append(dst, `,"pointer":`...), *p.Pointer)
+	}
+	return dst
+}
+
+// retrySeconds is RetryAfter in whole seconds, rounded up.
+func (p Problem) retrySeconds() int64 { return int64((p.RetryAfter + time.Second - 1) / time.Second) }
+
+// EachHeader calls set with all headers that an answer with the body has.
+func (p Problem) EachHeader(set func(name, value string)) {
+	set("Content-Type", problemType)
+	set("Reason", Printable(p.Detail))
+	if p.RetryAfter > 0 {
+		set("Retry-After", strconv.FormatInt(p.retrySeconds(), 10))
+	}
+	if p.header[0] != "" {
+		set(p.header[0], p.header[1])
+	}
+}
+
+// Printable makes one line of printable ASCII of s.
+func Printable(s string) string {
+	const maxReason = 300
+	line := make([]byte, 0, len(s))
+	for _, r := range s {
+		if r < ' ' || r > '~' {
+			r = '?'
+		}
+		line = append(line, byte(r))
+	}
+	return string(line[:min(len(line), maxReason)])
+}
