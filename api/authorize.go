@@ -8,6 +8,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"chronos/api/tokens"
+	"chronos/api/transport"
 	"chronos/api/wire"
 )
 
@@ -40,12 +41,8 @@ func neededRoleAt(method []byte, to route) tokens.Role {
 }
 
 // unauthorized is the answer to a request that may not do what it asks; false if it may,
-// with the name of its token. Two headers are as none: someone on the way may have read the other.
-func unauthorized(by Authorizer, headers [][]byte, need tokens.Role) (name string, p wire.Problem, refused bool) {
-	var authorization []byte
-	if len(headers) == 1 {
-		authorization = headers[0]
-	}
+// with the name of its token.
+func unauthorized(by Authorizer, authorization []byte, need tokens.Role) (name string, p wire.Problem, refused bool) {
 	var decision tokens.Decision // which refuses
 	if by != nil {
 		decision = by.Check(authorization, need, time.Now())
@@ -87,11 +84,11 @@ func (g gate) lets(need tokens.Role, next http.Handler) http.Handler {
 		need = tokens.Read
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var headers [][]byte
-		for _, header := range r.Header.Values(fasthttp.HeaderAuthorization) {
-			headers = append(headers, []byte(header))
+		var authorization []byte
+		if given := r.Header.Values(fasthttp.HeaderAuthorization); len(given) == 1 { // several are as none
+			authorization = []byte(given[0])
 		}
-		name, p, refused := unauthorized(g.authorizer, headers, need)
+		name, p, refused := unauthorized(g.authorizer, authorization, need)
 		switch {
 		case refused:
 			answerProblem(w, p)
@@ -103,18 +100,13 @@ func (g gate) lets(need tokens.Role, next http.Handler) http.Handler {
 	})
 }
 
-// authorize refuses a request with a body that would be held before any of it
-// is: strangers could fill all the room there is for bodies. Since the room is
-// what it protects, it makes no exception of a path.
-func (cs *connections) authorize(h *head) error {
-	if cs.authorizer == nil {
+// authorizeBody is transport.Config's Authorize. Since the room for bodies is what it
+// protects, it makes no exception of a path.
+func (s *Server) authorizeBody(method, authorization []byte) error {
+	if s.authorizer == nil {
 		return nil
 	}
-	var headers [][]byte
-	if h.authorizations == 1 {
-		headers = [][]byte{h.authorization}
-	}
-	if _, p, refused := unauthorized(cs.authorizer, headers, h.need); refused {
+	if _, p, refused := unauthorized(s.authorizer, authorization, neededRole(method)); refused {
 		return p
 	}
 	return nil
@@ -133,13 +125,17 @@ func (s *Server) refuseUnauthorized(rc *fasthttp.RequestCtx) bool {
 		return false
 	}
 	need := neededRoleAt(rc.Method(), routeAt(rc.URI()))
-	if c, ok := rc.Conn().(*conn); ok && c.cleared && need <= neededRole(rc.Method()) {
+	if transport.Cleared(rc.Conn()) && need <= neededRole(rc.Method()) {
 		return false
 	}
-	name, p, refused := unauthorized(s.authorizer, rc.Request.Header.PeekAll(fasthttp.HeaderAuthorization), need)
+	var authorization []byte
+	if given := rc.Request.Header.PeekAll(fasthttp.HeaderAuthorization); len(given) == 1 { // several are as none
+		authorization = given[0]
+	}
+	name, p, refused := unauthorized(s.authorizer, authorization, need)
 	switch {
 	case refused:
-		s.refuse(rc, p)
+		transport.Refuse(&rc.Response, p)
 	case need == tokens.Admin && !isRead(string(rc.Method())):
 		noteChange(rc, name)
 	}

@@ -199,8 +199,8 @@ func TestBodiesOfStrangersAreNotReceived(t *testing.T) {
 			})
 		}
 	}
-	if n := executed.Load(); n != 0 || s.conns.budget.used.Load() != 0 {
-		t.Errorf("%d operations were executed, %d bytes are charged", n, s.conns.budget.used.Load())
+	if n := executed.Load(); n != 0 {
+		t.Errorf("%d operations were executed", n)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
+	"chronos/api/transport"
 	"chronos/api/wire"
 )
 
@@ -26,7 +27,7 @@ func (s *Server) createBatch(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	if err := s.reserveAnswer(c, b.Room()); err != nil {
+	if err := transport.ReserveAnswer(c.Context().Conn(), b.Room()); err != nil {
 		return err
 	}
 	ctx, cancel := operation()

@@ -4,14 +4,10 @@
 //
 // The way of a request:
 //
-//   - The listener accepts the connection if there are not too many connections
-//     (listener.go), and not too many of the same client (fresh.go).
-//   - The connection refuses what could be read in two ways before fasthttp sees the
-//     end of the request (conn.go, framing.go, chunks.go), and keeps a large body until
-//     the body is whole and counted (held.go).
-//   - fasthttp reads the request within its timeouts.
-//   - The guard bounds the request and measures it (guard.go, metrics.go).
-//   - Fiber finds the handler (timers.go, batch.go).
+//   - Package transport reads the request, within bounds.
+//   - The guard bounds the number of requests, asks for the right to make the request,
+//     and measures it (guard.go, authorize.go, metrics.go).
+//   - Fiber finds the handler (timers.go, batch.go, resync.go, statistics.go).
 //   - The handler has package wire make one timer.Timer of the body, or many, and calls
 //     Timers.
 //   - Package wire writes the answer, or the problem.

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -291,4 +292,13 @@ func (constantTimers) DropReferences(context.Context, string, []string) error {
 
 func (constantTimers) Statistics(context.Context) (statistics.Sums, error) {
 	return statistics.Sums{}, nil
+}
+
+// counted are timers that count what is done.
+func counted() (*fakeTimers, *atomic.Int64) {
+	var n atomic.Int64
+	return &fakeTimers{before: func(context.Context, string, timer.ID) error {
+		n.Add(1)
+		return nil
+	}}, &n
 }

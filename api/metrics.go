@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"time"
 
+	"chronos/api/transport"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/valyala/fasthttp"
@@ -134,40 +136,19 @@ func classIndex(status int) int {
 // metrics counts requests. All observers are made beforehand, so a request costs
 // no look-up by labels.
 type metrics struct {
-	duration [routes][methods][classes]prometheus.Observer
-	unread   *prometheus.CounterVec
-
-	// What was refused since a limit was reached.
-	refusedConnection, refusedClient, refusedRequest, refusedBody prometheus.Counter
-	// Idle connections that were closed so that others could be accepted.
-	closedIdle prometheus.Counter
+	duration  [routes][methods][classes]prometheus.Observer
+	transport *transport.Metrics
 }
 
 // newMetrics registers the metrics with r, nowhere if that is nil. It panics if
 // they are there already.
 func newMetrics(r prometheus.Registerer) *metrics {
-	auto := promauto.With(r)
-	duration := auto.NewHistogramVec(prometheus.HistogramOpts{
+	duration := promauto.With(r).NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "chronos_api_request_duration_seconds",
 		Help:    "Time from a request's last byte to its answer, by method, route and class of the status code.",
 		Buckets: []float64{.0005, .001, .002, .005, .01, .025, .05, .1, .25, .5, 1, 2.5},
 	}, []string{"method", "route", "class"})
-	m := &metrics{unread: auto.NewCounterVec(prometheus.CounterOpts{
-		Name: "chronos_api_unreadable_requests_total",
-		Help: "Requests that were refused before they were read, by the code of the answer.",
-	}, []string{"code"})}
-	refused := auto.NewCounterVec(prometheus.CounterOpts{
-		Name: "chronos_api_overload_refusals_total",
-		Help: "Requests and connections refused with 503 since too much was under way, by the limit that was reached.",
-	}, []string{"limit"})
-	m.refusedConnection = refused.WithLabelValues("connections")
-	m.refusedClient = refused.WithLabelValues("client")
-	m.refusedRequest = refused.WithLabelValues("requests")
-	m.refusedBody = refused.WithLabelValues("bodies")
-	m.closedIdle = auto.NewCounter(prometheus.CounterOpts{
-		Name: "chronos_api_idle_connections_closed_total",
-		Help: "Connections that were closed between requests to make room for new ones.",
-	})
+	m := &metrics{transport: transport.NewMetrics(r)}
 	methodNames := [methods]string{"other", http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete}
 	classNames := [classes]string{"5xx", "2xx", "4xx"}
 	for r := range m.duration {

@@ -107,7 +107,7 @@ func TestRoutesAreDescribed(t *testing.T) {
 func TestCodesAreDescribed(t *testing.T) {
 	have := loadDescription(t).Codes()
 	slices.Sort(have)
-	if diff := cmp.Diff(codesInSource(t, []string{".", "wire"}, []string{"../scheduler", "../scheduler/replica", "../scheduler/timer"}, []string{"../scheduler/webhook"}), have); diff != "" {
+	if diff := cmp.Diff(codesInSource(t, []string{".", "transport", "wire"}, []string{"../scheduler", "../scheduler/replica", "../scheduler/timer"}, []string{"../scheduler/webhook"}), have); diff != "" {
 		t.Errorf("codes (-source +openapi.yaml):\n%s", diff)
 	}
 }
@@ -201,7 +201,7 @@ func (s *source) note(in string, n ast.Node) {
 			s.calls[f.Name] = append(s.calls[f.Name], call{in, n.Args})
 		case *ast.SelectorExpr:
 			called := "." + f.Sel.Name
-			if of, ok := f.X.(*ast.Ident); ok && (of.Name == "timer" || of.Name == "wire") { // the package
+			if of, ok := f.X.(*ast.Ident); ok && slices.Contains([]string{"timer", "wire"}, of.Name) { // the package
 				called = f.Sel.Name
 			}
 			s.calls[called] = append(s.calls[called], call{in, n.Args})

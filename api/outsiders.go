@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"chronos/api/transport"
 	"chronos/api/wire"
 )
 
@@ -32,7 +33,7 @@ func withoutOutsiders(hosts []string, next http.Handler) http.Handler {
 func (o *outsiders) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case isFromCallback(r):
-		answerProblem(w, errFromCallback)
+		answerProblem(w, transport.FromCallback())
 	case !o.knows(r.Host):
 		answerProblem(w, wire.NewProblem(http.StatusMisdirectedRequest, "host-unknown",
 			"this listener answers under addresses and localhost; add the name in the header Host to CHRONOS_ADMIN_HOSTS if it is one of this machine"))
@@ -46,8 +47,8 @@ func (o *outsiders) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func isFromCallback(r *http.Request) bool {
-	for _, name := range []string{callbackTimerHeader, callbackIDHeader} {
-		if _, has := r.Header[name]; has {
+	for name := range r.Header {
+		if transport.OfCallback([]byte(name)) {
 			return true
 		}
 	}

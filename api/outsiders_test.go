@@ -50,22 +50,6 @@ func TestHeadersLikeThoseOfCallbacks(t *testing.T) {
 	}
 }
 
-// Every request pays for the look at its headers.
-func TestLookingForCallbacksDoesNotAllocate(t *testing.T) {
-	fields := [][]byte{[]byte("Host: timers.example.com:7253"), []byte("X-Chronos-Times: 1"), []byte("Webhook-No: 1"), []byte("Content-Length: 12")}
-	n := testing.AllocsPerRun(1000, func() {
-		var h head
-		for _, field := range fields {
-			if err := h.field(field); err != nil {
-				t.Fatal(err)
-			}
-		}
-	})
-	if n != 0 {
-		t.Errorf("%v allocations", n)
-	}
-}
-
 func TestCallbacksAskNothingOfTheAdminListener(t *testing.T) {
 	admin := NewAdmin(AdminConfig{Authorizer: anyone{}, Gatherer: prometheus.NewRegistry(), Letters: &fakeLetters{letters: someLetters()}})
 	for _, header := range callbackHeaders() {

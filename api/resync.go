@@ -16,6 +16,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"chronos/api/tokens"
+	"chronos/api/transport"
 	"chronos/api/wire"
 	"chronos/scheduler/resync"
 	"chronos/scheduler/store"
@@ -65,12 +66,12 @@ func (s *Server) Resynchronisation() http.Handler {
 	app.Delete(referencesPath, s.dropReferences)
 	answer := adaptor.FiberApp(app)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(s.maxBody)))
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(s.limits.MaxBody)))
 		if err != nil {
 			if _, large := errors.AsType[*http.MaxBytesError](err); large {
 				err = fasthttp.ErrBodyTooLarge
 			}
-			answerProblem(w, transportProblem(err, s.maxBody))
+			answerProblem(w, s.limits.ProblemOf(err))
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
@@ -92,7 +93,7 @@ func (s *Server) resync(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	if err := s.reserveAnswer(c, resyncRoom); err != nil {
+	if err := transport.ReserveAnswer(c.Context().Conn(), resyncRoom); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), resyncWithin)
@@ -105,7 +106,7 @@ func (s *Server) resync(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	if err := s.reserveAnswer(c, len(body)); err != nil {
+	if err := transport.ReserveAnswer(c.Context().Conn(), len(body)); err != nil {
 		return err
 	}
 	header := &c.Response().Header

@@ -3,6 +3,7 @@ package api
 import (
 	"github.com/gofiber/fiber/v2"
 
+	"chronos/api/transport"
 	"chronos/api/wire"
 )
 
@@ -21,7 +22,7 @@ func (s *Server) statistics(c *fiber.Ctx) error {
 	for typ := range found.Tags {
 		size += others + perByte*len(typ)
 	}
-	if err := s.reserveAnswer(c, size); err != nil {
+	if err := transport.ReserveAnswer(c.Context().Conn(), size); err != nil {
 		return err
 	}
 	c.Response().Header.SetContentType(fiber.MIMEApplicationJSON)

@@ -12,6 +12,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
 
+	"chronos/api/transport"
 	"chronos/api/wire"
 	"chronos/scheduler/resync"
 	"chronos/scheduler/statistics"
@@ -166,14 +167,14 @@ func (s *Server) lookup(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	if err := s.reserveAnswer(c, len(found.Record.Timer.Callback.Opaque)); err != nil {
+	if err := transport.ReserveAnswer(c.Context().Conn(), len(found.Record.Timer.Callback.Opaque)); err != nil {
 		return err
 	}
 	body, err := wire.RenderTimer(&found)
 	if err != nil {
 		return err
 	}
-	if err := s.reserveAnswer(c, len(body)); err != nil {
+	if err := transport.ReserveAnswer(c.Context().Conn(), len(body)); err != nil {
 		return err
 	}
 	c.Response().Header.SetContentType(fiber.MIMEApplicationJSON)
@@ -240,7 +241,7 @@ func plainBody(c *fiber.Ctx) ([]byte, error) {
 	request := c.Request()
 	for _, given := range request.Header.PeekAll(fasthttp.HeaderContentEncoding) {
 		for coding := range bytes.SplitSeq(given, []byte{','}) {
-			if coding = bytes.TrimSpace(coding); len(coding) > 0 && !fieldIs(coding, identity) {
+			if coding = bytes.TrimSpace(coding); len(coding) > 0 && !strings.EqualFold(string(coding), identity) {
 				p := wire.NewProblem(http.StatusUnsupportedMediaType, "content-encoding",
 					"the body is compressed or otherwise encoded; send plain JSON without Content-Encoding")
 				return nil, p.With(fasthttp.HeaderAcceptEncoding, identity)

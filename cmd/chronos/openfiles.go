@@ -6,7 +6,7 @@ import (
 	"math"
 	"syscall"
 
-	"chronos/api"
+	"chronos/api/transport"
 )
 
 // How many descriptors a node keeps for Redis, its listeners, files and the
@@ -27,7 +27,7 @@ type files struct {
 // from the other or from Redis and health checks what they need. Each wants no
 // more than its setting; where that is too much together both get half.
 func shareFiles(limit uint64, slots int) (files, error) {
-	wanted := files{connections: api.DefaultMaxConnections, slots: slots, idle: min(slots, maxIdleCallbacks)}
+	wanted := files{connections: transport.DefaultMaxConnections, slots: slots, idle: min(slots, maxIdleCallbacks)}
 	free := int(min(limit, 1<<30)) - ownFiles
 	switch {
 	case free < leastFiles:
@@ -49,7 +49,7 @@ const maxIdleCallbacks = 4096
 func openFiles(slots int, log *slog.Logger) (files, error) {
 	limit := openFilesLimit()
 	shared, err := shareFiles(limit, slots)
-	if err == nil && (shared.slots < slots || shared.connections < api.DefaultMaxConnections) {
+	if err == nil && (shared.slots < slots || shared.connections < transport.DefaultMaxConnections) {
 		log.Warn("few open files are allowed, so fewer connections and callbacks are; raise the limit (ulimit -n, LimitNOFILE)",
 			"open_files", limit, "connections", shared.connections, "callbacks", shared.slots)
 	}

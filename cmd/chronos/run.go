@@ -19,6 +19,7 @@ import (
 
 	"chronos/api"
 	"chronos/api/tokens"
+	"chronos/api/transport"
 	"chronos/cmd/internal/environment"
 	"chronos/cmd/internal/localtoken"
 	"chronos/cmd/internal/operator"
@@ -128,7 +129,10 @@ func newNode(ctx context.Context, cfg environment.Node, runtimeDir localtoken.Di
 
 // serve makes the servers of both listeners.
 func (n *node) serve(cfg environment.Node, shared files, registry *prometheus.Registry) {
-	public := api.Config{Timers: n.engine, Log: n.log, MaxBody: cfg.MaxBody, MaxConnections: shared.connections, Registerer: registry}
+	public := api.Config{
+		Timers: n.engine, Log: n.log, Registerer: registry,
+		Limits: transport.Limits{MaxBody: cfg.MaxBody, MaxConnections: shared.connections},
+	}
 	admin := api.AdminConfig{
 		Ready: n.ready, Hosts: cfg.AdminHosts, Topology: operator.Operator{Store: n.store}, Letters: n.engine.Letters(n.store), Gatherer: registry, Log: n.log,
 	}

@@ -1,4 +1,4 @@
-package api
+package transport
 
 import (
 	"bytes"
@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"chronos/api/apitest"
-	"chronos/scheduler/timer"
 )
 
 // repeated is a connection on which the same request arrives again and again,
@@ -40,22 +39,21 @@ func (c *repeated) Write(p []byte) (int, error) { return len(p), nil }
 // What looking at each byte before fasthttp does costs a POST: strict is what
 // Server does, plain is fasthttp alone.
 func BenchmarkConnection(b *testing.B) {
-	receipt := timer.Receipt{ID: timer.ID{Key: strings.Repeat("0", 32), RF: 2, Hint: 7}, Due: time.UnixMilli(1e12), Copies: 2}
 	large := strings.Replace(apitest.Typical, "sip:", strings.Repeat("abcdefgh", 4096), 1)
 	for _, size := range []struct{ name, body string }{{"typical", apitest.Typical}, {"large", large}} {
 		raw := []byte("POST /timers HTTP/1.1\r\nHost: timers.example.com:7253\r\nUser-Agent: Go-http-client/1.1\r\nContent-Type: application/json\r\n" +
 			"Accept-Encoding: gzip\r\nContent-Length: " + strconv.Itoa(len(size.body)) + "\r\n\r\n" + size.body)
 		for _, kind := range []string{"plain", "strict"} {
 			b.Run(size.name+"/"+kind, func(b *testing.B) {
-				s := New(Config{Timers: constantTimers{receipt}})
+				s := newRig(Limits{}, nil)
 				inner := &repeated{request: raw, left: b.N}
 				var c net.Conn = inner
 				if kind == "strict" {
-					c = &conn{Conn: inner, server: s.conns}
+					c = &conn{Conn: inner, server: s.Server}
 				}
 				b.ReportAllocs()
 				b.ResetTimer()
-				if err := s.app.Server().ServeConn(c); err != nil {
+				if err := s.http.ServeConn(c); err != nil {
 					b.Fatal(err)
 				}
 			})
@@ -69,9 +67,8 @@ func BenchmarkConnection(b *testing.B) {
 func BenchmarkBesideSlowConnections(b *testing.B) {
 	for _, slow := range []int{0, 1000} {
 		b.Run(strconv.Itoa(slow), func(b *testing.B) {
-			s := New(Config{Timers: &fakeTimers{}})
-			server := s.app.Server()
-			server.ReadTimeout = apitest.Patience
+			s := newRig(Limits{}, nil)
+			s.http.ReadTimeout = apitest.Patience
 			address := apitest.Serve(b, s)
 			openSlow(b, s, address, slow)
 			b.ResetTimer()
@@ -90,7 +87,7 @@ const ordinaryBatch = 2000
 
 // openSlow opens n connections with half a request each: half of them end in the
 // headers, the others in a body that is announced with 1 MiB.
-func openSlow(t testing.TB, s *Server, address string, n int) []net.Conn {
+func openSlow(t testing.TB, s *rig, address string, n int) []net.Conn {
 	t.Helper()
 	conns := make([]net.Conn, n)
 	for i := range conns {
@@ -105,9 +102,9 @@ func openSlow(t testing.TB, s *Server, address string, n int) []net.Conn {
 	}
 	await := time.NewTicker(time.Millisecond)
 	defer await.Stop()
-	for deadline := time.Now().Add(apitest.Patience); s.conns.budget.used.Load() != int64(n/2)*firstHeld; <-await.C {
+	for deadline := time.Now().Add(apitest.Patience); s.budget.used.Load() != int64(n/2)*firstHeld; <-await.C {
 		if time.Now().After(deadline) {
-			t.Fatalf("the slow connections hold %d bytes, want %d", s.conns.budget.used.Load(), n/2*firstHeld)
+			t.Fatalf("the slow connections hold %d bytes, want %d", s.budget.used.Load(), n/2*firstHeld)
 		}
 	}
 	return conns

@@ -1,4 +1,4 @@
-package api
+package transport
 
 import (
 	"io"
@@ -11,10 +11,10 @@ import (
 )
 
 // counts are how many connections a client has without a request.
-func counts(s *Server, address string) int {
-	s.conns.mu.Lock()
-	defer s.conns.mu.Unlock()
-	return s.conns.fresh[clientOf(&net.TCPAddr{IP: net.ParseIP(address)})]
+func counts(s *rig, address string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.fresh[clientOf(&net.TCPAddr{IP: net.ParseIP(address)})]
 }
 
 // One client that begins requests on all connections it can get keeps nobody else
@@ -22,7 +22,7 @@ func counts(s *Server, address string) int {
 func TestHalfRequestsOfOneClientKeepNobodyOut(t *testing.T) {
 	const most, quarter, one, other = 16, 4, "127.0.0.1", "127.0.0.2"
 	registry := prometheus.NewRegistry()
-	s := New(Config{Timers: &fakeTimers{}, MaxConnections: most, Registerer: registry})
+	s := newRig(Limits{MaxConnections: most}, registry)
 	address := apitest.Serve(t, s)
 	var held []net.Conn
 	for i := range 2 * most {
@@ -77,7 +77,7 @@ func TestHalfRequestsOfOneClientKeepNobodyOut(t *testing.T) {
 // them.
 func TestConnectionsThatWereUsedDoNotCount(t *testing.T) {
 	const most = 8
-	s := New(Config{Timers: &fakeTimers{}, MaxConnections: most})
+	s := newRig(Limits{MaxConnections: most}, nil)
 	address := apitest.Serve(t, s)
 	body := apitest.WithLength("PUT /timers/k HTTP/1.1\r\nHost: h\r\n")
 	large := "PUT /timers/k HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n" + apitest.InChunks(apitest.Simple, 9) + "\r\n"
@@ -104,7 +104,7 @@ func TestConnectionsThatWereUsedDoNotCount(t *testing.T) {
 // What is refused unread, or closed to make room, is counted no longer.
 func TestFreshConnectionsAreUncounted(t *testing.T) {
 	const most, one = 4, "127.0.0.1"
-	s := New(Config{Timers: &fakeTimers{}, MaxConnections: most})
+	s := newRig(Limits{MaxConnections: most}, nil)
 	address := apitest.Serve(t, s)
 	for range 3 {
 		if got, closed := apitest.Send(t, apitest.DialFrom(t, one, address), "NO HTTP\r\n\r\n"); got.Status != 400 || !closed {

@@ -1,4 +1,4 @@
-package api
+package transport
 
 import (
 	"bytes"
@@ -16,7 +16,7 @@ import (
 // goroutine reads and writes it; any may close it.
 type conn struct {
 	net.Conn
-	server *connections
+	server *Server
 	// linger is set and read by the goroutine that serves the connection.
 	linger bool
 
@@ -30,8 +30,8 @@ type conn struct {
 	out     []byte // what is handed over before anything else
 	ahead   []byte // what came behind a held body, unread
 	refusal error  // what reading ends with once out is empty
-	// cleared says that what is being handed over is a request that the server's
-	// authorizer has let pass.
+	// cleared says that Config.Authorize has let pass the request that is being handed
+	// over.
 	cleared bool
 
 	fresh      bool   // no request has arrived whole yet; for the goroutine that reads
@@ -203,7 +203,7 @@ func (c *conn) takeLine(b []byte) (used, good int, err error) {
 		c.carry = append(c.carry, line...)
 		line = c.carry
 	}
-	over, err := c.head.next(line, c.server.maxBody)
+	over, err := c.head.next(line, int64(c.server.limits.MaxBody))
 	c.carry = c.carry[:0]
 	if err != nil || !over {
 		return end + 1, end + 1, err
@@ -227,7 +227,7 @@ func (c *conn) receiveBody() (held bool, err error) {
 		c.phase, c.left = phaseBody, c.head.length
 		return false, nil
 	}
-	if err := c.server.authorize(&c.head); err != nil {
+	if err := c.server.authorize(c.head.method, c.head.onlyAuthorization()); err != nil {
 		return false, err
 	}
 	if chunked {
@@ -245,7 +245,7 @@ func (c *conn) receiveBody() (held bool, err error) {
 func (c *conn) begin() {
 	c.arrived()
 	c.phase = phaseHead
-	c.head = head{authorization: c.head.authorization[:0]}
+	c.head = head{method: c.head.method[:0], authorization: c.head.authorization[:0]}
 }
 
 // Write sends an answer. The connection itself tells clients to go on with a
@@ -266,4 +266,11 @@ func (c *conn) Close() error {
 	}
 	c.server.remove(c)
 	return c.Conn.Close()
+}
+
+// Cleared reports whether Config.Authorize has let pass the request that c, a
+// connection of a Server, brought last.
+func Cleared(c net.Conn) bool {
+	own, is := c.(*conn)
+	return is && own.cleared
 }

@@ -1,4 +1,4 @@
-package api
+package transport
 
 import (
 	"context"
@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"chronos/api/apitest"
-	"chronos/scheduler/timer"
 )
 
 // pipeListener accepts what it is given, so that time can be virtual.
@@ -49,11 +48,9 @@ func (l pipeListener) dial() net.Conn {
 
 func TestShutdownFinishesWhatIsUnderWay(t *testing.T) {
 	const takes = 2 * time.Second
-	s := New(Config{Timers: &fakeTimers{before: func(context.Context, string, timer.ID) error {
-		time.Sleep(takes)
-		return nil
-	}}})
-	ask(t, s, "GET", "/elsewhere", "") // starts what lives outside the bubble
+	s := newRig(Limits{}, nil)
+	s.before = func() { time.Sleep(takes) }
+	s.serveOne() // starts what lives outside the bubble
 	synctest.Test(t, func(t *testing.T) {
 		ln := newPipeListener()
 		served, stopped := make(chan error, 1), make(chan error, 1)
@@ -83,7 +80,7 @@ func TestShutdownFinishesWhatIsUnderWay(t *testing.T) {
 }
 
 func TestShutdownCutsHalfOpenConnections(t *testing.T) {
-	s := New(Config{Timers: &fakeTimers{}})
+	s := newRig(Limits{}, nil)
 	address := apitest.Serve(t, s)
 	idle := apitest.Dial(t, address)
 	if got, _ := apitest.Send(t, idle, "GET /timers/k HTTP/1.1\r\nHost: h\r\n\r\n"); got.Status != http.StatusNotFound {
@@ -120,11 +117,11 @@ func TestShutdownCutsHalfOpenConnections(t *testing.T) {
 
 func TestShutdownIsBounded(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
-	s := New(Config{Timers: &fakeTimers{before: func(context.Context, string, timer.ID) error {
+	s := newRig(Limits{}, nil)
+	s.before = func() {
 		close(entered)
 		<-leave
-		return nil
-	}}})
+	}
 	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -151,7 +148,7 @@ func TestShutdownIsBounded(t *testing.T) {
 }
 
 func TestServeAfterShutdown(t *testing.T) {
-	s := New(Config{Timers: &fakeTimers{}})
+	s := newRig(Limits{}, nil)
 	if err := s.Shutdown(t.Context()); err != nil {
 		t.Errorf("Shutdown before Serve: %v", err)
 	}
@@ -169,7 +166,7 @@ func TestServeAfterShutdown(t *testing.T) {
 
 func TestServeSaysWhyItEnds(t *testing.T) {
 	broken := errors.New("listener broken")
-	s := New(Config{Timers: &fakeTimers{}})
+	s := newRig(Limits{}, nil)
 	if err := s.Serve(brokenListener{broken}); !errors.Is(err, broken) {
 		t.Errorf("have %v, want %v", err, broken)
 	}

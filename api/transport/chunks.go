@@ -1,4 +1,4 @@
-package api
+package transport
 
 import (
 	"bytes"
@@ -102,7 +102,7 @@ func checkTrailer(line []byte) error {
 		fasthttp.HeaderConnection, fasthttp.HeaderUpgrade, fasthttp.HeaderHost, fasthttp.HeaderExpect,
 		fasthttp.HeaderAuthorization, fasthttp.HeaderProxyAuthorization, fasthttp.HeaderCookie,
 		fasthttp.HeaderContentEncoding, fasthttp.HeaderContentType, fasthttp.HeaderContentRange,
-		fasthttp.HeaderIfMatch, fasthttp.HeaderIfNoneMatch, idempotencyHeader,
+		fasthttp.HeaderIfMatch, fasthttp.HeaderIfNoneMatch, "Idempotency-Key",
 	} {
 		if fieldIs(name, forbidden) {
 			return errMalformed

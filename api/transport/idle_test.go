@@ -1,4 +1,4 @@
-package api
+package transport
 
 import (
 	"io"
@@ -11,10 +11,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-func idle(s *Server) (n int) {
-	s.conns.mu.Lock()
-	defer s.conns.mu.Unlock()
-	for at := s.conns.idle.next; at != &s.conns.idle; at = at.next {
+func idle(s *rig) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for at := s.idle.next; at != &s.idle; at = at.next {
 		n++
 	}
 	return n
@@ -25,7 +25,7 @@ func idle(s *Server) (n int) {
 func TestIdleConnectionsMakeRoom(t *testing.T) {
 	const most = 3
 	registry := prometheus.NewRegistry()
-	s := New(Config{Timers: &fakeTimers{}, MaxConnections: most, Registerer: registry})
+	s := newRig(Limits{MaxConnections: most}, registry)
 	address := apitest.Serve(t, s)
 	clients := 0
 	dial := func(t *testing.T, address string) net.Conn { // a client may not have all connections without a request

@@ -1,9 +1,9 @@
-package api
+package transport
 
 import "net"
 
 // idleLink is a place in the ring of idle connections, in which the one that has
-// been idle longest comes first. connections.mu guards it; the zero value is in
+// been idle longest comes first. Server.mu guards it; the zero value is in
 // no ring.
 type idleLink struct {
 	previous, next *idleLink
@@ -22,15 +22,15 @@ func (l *idleLink) leave() bool {
 
 // readIdle waits for the first bytes of a request. Meanwhile c may be closed to
 // make room for another connection; what has arrived then is not looked at.
-func (cs *connections) readIdle(c *conn, p []byte) (int, error) {
-	cs.mu.Lock()
-	c.idle.previous, c.idle.next, c.idle.conn = cs.idle.previous, &cs.idle, c
-	c.idle.previous.next, cs.idle.previous = &c.idle, &c.idle
-	cs.mu.Unlock()
+func (s *Server) readIdle(c *conn, p []byte) (int, error) {
+	s.mu.Lock()
+	c.idle.previous, c.idle.next, c.idle.conn = s.idle.previous, &s.idle, c
+	c.idle.previous.next, s.idle.previous = &c.idle, &c.idle
+	s.mu.Unlock()
 	n, err := c.Conn.Read(p)
-	cs.mu.Lock()
+	s.mu.Lock()
 	still := c.idle.leave()
-	cs.mu.Unlock()
+	s.mu.Unlock()
 	if !still {
 		return 0, net.ErrClosed
 	}
@@ -39,15 +39,15 @@ func (cs *connections) readIdle(c *conn, p []byte) (int, error) {
 
 // makeRoom closes the connection that has been idle longest, and reports whether
 // there was one. Its caller has mu.
-func (cs *connections) makeRoom() bool {
-	longest := cs.idle.next.conn
+func (s *Server) makeRoom() bool {
+	longest := s.idle.next.conn
 	if longest == nil {
 		return false
 	}
 	longest.idle.leave()
-	delete(cs.open, longest)
-	cs.uncountFresh(longest)
+	delete(s.open, longest)
+	s.uncountFresh(longest)
 	_ = longest.Conn.Close() // nobody is left to tell
-	cs.metrics.closedIdle.Inc()
+	s.metrics.closedIdle.Inc()
 	return true
 }

@@ -1,14 +1,14 @@
-package api
+package transport
 
 import (
 	"bytes"
 	"errors"
 	"math"
 	"net/http"
+	"strings"
 
 	"github.com/valyala/fasthttp"
 
-	"chronos/api/tokens"
 	"chronos/api/wire"
 )
 
@@ -19,19 +19,17 @@ const maxFields = 100
 var (
 	errMalformed      = errors.New("request is not strict HTTP/1.1")
 	errHeaderTooLarge = errors.New("request line and headers are too large")
-	errBodiesFull     = errors.New("too many bodies are being received")
-	errFromCallback   = fromCallback()
+	errBodiesFull     = wire.Overloaded()
 )
 
-// Headers that every callback has, and no client. Without this rule, whoever may create
+// OfCallback reports whether all callbacks have a header of this name.
+func OfCallback(name []byte) bool {
+	return fieldIs(name, "X-Chronos-Timer") || fieldIs(name, "Webhook-Id")
+}
+
+// FromCallback is the answer to a callback. Without this rule, whoever may create
 // timers could have a node call its own listeners, with the node's rights there.
-const (
-	callbackTimerHeader = "X-Chronos-Timer"
-	callbackIDHeader    = "Webhook-Id"
-)
-
-// fromCallback is the answer to a callback.
-func fromCallback() wire.Problem {
+func FromCallback() wire.Problem {
 	return wire.NewProblem(http.StatusForbidden, "from-callback",
 		"the request has X-Chronos-Timer or webhook-id, as callbacks have, and a callback may not ask chronos for anything; send the request yourself, without these headers")
 }
@@ -51,7 +49,7 @@ type head struct {
 	length    int64 // of the body; it is chunked if there are encodings
 	expects   bool  // the client waits for 100 Continue before it sends the body
 
-	need           tokens.Role // what the method asks for
+	method         []byte
 	authorizations int
 	authorization  []byte // the value of the last
 }
@@ -101,7 +99,7 @@ func (h *head) requestLine(line []byte) error {
 	if !validTarget(method, target) {
 		return errMalformed
 	}
-	h.need = neededRole(method)
+	h.method = append(h.method[:0], method...)
 	switch string(version) {
 	case "HTTP/1.1":
 	case "HTTP/1.0":
@@ -128,8 +126,8 @@ func (h *head) field(line []byte) error {
 	case fieldIs(name, fasthttp.HeaderAuthorization):
 		h.authorizations++
 		h.authorization = append(h.authorization[:0], value...)
-	case fieldIs(name, callbackTimerHeader), fieldIs(name, callbackIDHeader):
-		return errFromCallback
+	case OfCallback(name):
+		return FromCallback()
 	case fieldIs(name, fasthttp.HeaderExpect):
 		h.expects = h.expects || !h.http10 && fieldIs(value, "100-continue")
 	case fieldIs(name, fasthttp.HeaderContentLength):
@@ -142,6 +140,15 @@ func (h *head) field(line []byte) error {
 		}
 	}
 	return nil
+}
+
+// onlyAuthorization is the header Authorization, nil if there is none, or several:
+// someone on the way may have read another.
+func (h *head) onlyAuthorization() []byte {
+	if h.authorizations != 1 {
+		return nil
+	}
+	return h.authorization
 }
 
 // splitField takes a header or trailer field apart, without its line end.
@@ -206,4 +213,8 @@ func isTokenByte(c byte) bool {
 		return uint64(high)>>(c-64)&1 != 0
 	}
 	return false
+}
+
+func fieldIs(have []byte, want string) bool {
+	return len(have) == len(want) && strings.EqualFold(string(have), want)
 }

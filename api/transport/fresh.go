@@ -1,4 +1,4 @@
-package api
+package transport
 
 import (
 	"net"
@@ -38,28 +38,28 @@ func clientOf(addr net.Addr) client {
 
 // crowded reports whether a client has as many fresh connections as it may. Its
 // caller has mu.
-func (cs *connections) crowded(by client) bool {
-	return by.IsValid() && cs.fresh[by] >= max(1, cs.maxOpen/freshShare)
+func (s *Server) crowded(by client) bool {
+	return by.IsValid() && s.fresh[by] >= max(1, s.limits.MaxConnections/freshShare)
 }
 
 // countFresh counts c, which was just accepted. Its caller has mu.
-func (cs *connections) countFresh(c *conn, by client) {
+func (s *Server) countFresh(c *conn, by client) {
 	if by.IsValid() {
 		c.fresh, c.countedFor = true, by
-		cs.fresh[by]++
+		s.fresh[by]++
 	}
 }
 
 // uncountFresh ends the counting of c, which may have ended before. Its caller has
 // mu.
-func (cs *connections) uncountFresh(c *conn) {
+func (s *Server) uncountFresh(c *conn) {
 	by := c.countedFor
 	if !by.IsValid() {
 		return
 	}
 	c.countedFor = client{}
-	if cs.fresh[by]--; cs.fresh[by] == 0 {
-		delete(cs.fresh, by)
+	if s.fresh[by]--; s.fresh[by] == 0 {
+		delete(s.fresh, by)
 	}
 }
 

@@ -1,4 +1,4 @@
-package api
+package transport
 
 import (
 	"bufio"
@@ -19,7 +19,7 @@ import (
 
 func TestUnreadableRequests(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	s := New(Config{Timers: &fakeTimers{}, MaxBody: 2000, Registerer: registry})
+	s := newRig(Limits{MaxBody: 2000}, registry)
 	address := apitest.Serve(t, s)
 	const head = "POST /timers HTTP/1.1\r\nHost: echo\r\n"
 	chunked := "5\r\n{\"a\":\r\n2\r\n1}\r\n0\r\n\r\n"
@@ -83,7 +83,7 @@ func expectContinueThenRefusal(t *testing.T, c net.Conn, raw string) {
 }
 
 func TestReadableRequests(t *testing.T) {
-	address := apitest.Serve(t, New(Config{Timers: &fakeTimers{}, MaxBody: 2000}))
+	address := apitest.Serve(t, newRig(Limits{MaxBody: 2000}, nil))
 	c := apitest.Dial(t, address)
 	filled := apitest.WithMore(`"a":"` + strings.Repeat("x", 2000-len(apitest.WithMore(`"a":""`))) + `"`)
 	for name, raw := range map[string]string{
@@ -107,8 +107,8 @@ func TestReadableRequests(t *testing.T) {
 
 // A client that is slow with a request is told so, in virtual time.
 func TestSlowRequestsTimeOut(t *testing.T) {
-	s := New(Config{Timers: &fakeTimers{}})
-	ask(t, s, "GET", "/timers/k", "") // starts what lives outside the bubble
+	s := newRig(Limits{}, nil)
+	s.serveOne() // starts what lives outside the bubble
 	for name, raw := range map[string]string{
 		"half a header": "POST /timers HTTP/1.1\r\nHost",
 		"half a body":   "POST /timers HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\n{",
@@ -119,7 +119,7 @@ func TestSlowRequestsTimeOut(t *testing.T) {
 				served := make(chan struct{})
 				go func() {
 					defer close(served)
-					_ = s.app.Server().ServeConn(&conn{Conn: theirs, server: s.conns}) // the answer says what went wrong
+					_ = s.http.ServeConn(&conn{Conn: theirs, server: s.Server}) // the answer says what went wrong
 				}()
 				began := time.Now()
 				if _, err := io.WriteString(ours, raw); err != nil {
@@ -133,29 +133,5 @@ func TestSlowRequestsTimeOut(t *testing.T) {
 				<-served
 			})
 		})
-	}
-}
-
-func TestMetrics(t *testing.T) {
-	registry := prometheus.NewRegistry()
-	s := New(Config{Timers: &fakeTimers{}, Registerer: registry})
-	for _, request := range [][2]string{
-		{"POST", "/timers"}, {"PUT", "/timers/k"}, {"PUT", "/timers/k"}, {"GET", "/timers/k"}, {"GET", "/timers/none"},
-		{"POST", "/timers/batch"}, {"GET", "/timers/batch"}, {"DELETE", "/timers/batch"}, {"DELETE", "/timers/k"}, {"BREW", "/timers/k"}, {"GET", "/timers"}, {"PUT", "/timers"}, {"DELETE", "/timers/references"}, {"GET", "/elsewhere"}, {"BREW", "/elsewhere"},
-	} {
-		ask(t, s, request[0], request[1], apitest.Simple)
-	}
-	have := apitest.Samples(t, registry, "chronos_api_request_duration_seconds")
-	for labels, want := range map[string]int{
-		"2xx POST /timers": 1, "2xx PUT /timers/{id}": 2, "2xx GET /timers/{id}": 1, "4xx GET /timers/{id}": 1,
-		"2xx DELETE /timers/{id}": 1, "4xx other /timers/{id}": 1, "4xx GET /timers": 1, "4xx other /timers": 1, "4xx DELETE /timers/references": 1, "4xx POST /timers/batch": 1, "4xx other /timers/batch": 2, "4xx other other": 2,
-	} {
-		if have[labels] != want {
-			t.Errorf("%s: have %d, want %d", labels, have[labels], want)
-		}
-		delete(have, labels)
-	}
-	if len(have) != 0 {
-		t.Errorf("counted too: %v", have)
 	}
 }

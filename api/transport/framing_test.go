@@ -1,9 +1,8 @@
-package api
+package transport
 
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +10,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,17 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"chronos/api/apitest"
-	"chronos/scheduler/timer"
 )
-
-// counted are timers that count what is done.
-func counted() (*fakeTimers, *atomic.Int64) {
-	var n atomic.Int64
-	return &fakeTimers{before: func(context.Context, string, timer.ID) error {
-		n.Add(1)
-		return nil
-	}}, &n
-}
 
 // What two servers may read in two ways is refused, and what follows it on the
 // connection isn't read.
@@ -150,8 +138,8 @@ func TestAmbiguousRequestsAreRefused(t *testing.T) {
 		"trailer without end":         {chunked + apitest.InChunks(apitest.Simple, 99) + "A: " + strings.Repeat("b", 1<<20), 431},
 	} {
 		t.Run(name, func(t *testing.T) {
-			timers, executed := counted()
-			c := apitest.Dial(t, apitest.Serve(t, New(Config{Timers: timers})))
+			s := newRig(Limits{}, nil)
+			c := apitest.Dial(t, apitest.Serve(t, s))
 			if _, err := io.WriteString(c, tc.raw); err != nil {
 				t.Fatal(err)
 			}
@@ -162,7 +150,7 @@ func TestAmbiguousRequestsAreRefused(t *testing.T) {
 			if !closed {
 				t.Error("the connection stays open")
 			}
-			if n := executed.Load(); n != 0 {
+			if n := s.executed.Load(); n != 0 {
 				t.Errorf("%d operations were executed", n)
 			}
 		})
@@ -172,8 +160,8 @@ func TestAmbiguousRequestsAreRefused(t *testing.T) {
 // What is refused on a connection that was used before is refused like that too,
 // whichever line of it is wrong and however it is cut into packets.
 func TestSecondRequestIsRefused(t *testing.T) {
-	timers, executed := counted()
-	address := apitest.Serve(t, New(Config{Timers: timers}))
+	s := newRig(Limits{}, nil)
+	address := apitest.Serve(t, s)
 	const good = "DELETE /timers/k HTTP/1.1\r\nHost: h\r\n\r\n"
 	for name, bad := range map[string]string{
 		"LF":            "DELETE /timers/k HTTP/1.1\nHost: h\r\n\r\n",
@@ -188,7 +176,7 @@ func TestSecondRequestIsRefused(t *testing.T) {
 	} {
 		for how, parts := range map[string][]string{"apart": {good, bad + good}, "together": {good + bad + good}, "in pieces": {good, bad[:1], bad[1:9], bad[9:] + good}} {
 			t.Run(name+" "+how, func(t *testing.T) {
-				executed.Store(0)
+				s.executed.Store(0)
 				c := apitest.Dial(t, address)
 				reader := bufio.NewReader(c)
 				var statuses []int
@@ -201,8 +189,8 @@ func TestSecondRequestIsRefused(t *testing.T) {
 					}
 				}
 				statuses = append(statuses, apitest.Receive(t, reader).Status)
-				if diff := cmp.Diff([]int{201, 400}, statuses); diff != "" || executed.Load() != 1 {
-					t.Errorf("%d operations were executed; -want +have:\n%s", executed.Load(), diff)
+				if diff := cmp.Diff([]int{201, 400}, statuses); diff != "" || s.executed.Load() != 1 {
+					t.Errorf("%d operations were executed; -want +have:\n%s", s.executed.Load(), diff)
 				}
 				if _, err := reader.ReadByte(); err != io.EOF {
 					t.Errorf("after the refusal have %v, want the end", err)
@@ -216,7 +204,7 @@ func TestSecondRequestIsRefused(t *testing.T) {
 func TestUnusualRequestsAreTaken(t *testing.T) {
 	const head = "POST /timers HTTP/1.1\r\nHost: h\r\n"
 	large := apitest.WithMore(`"a":"` + strings.Repeat("x", 100_000) + `"`)
-	c := apitest.Dial(t, apitest.Serve(t, New(Config{Timers: &fakeTimers{}})))
+	c := apitest.Dial(t, apitest.Serve(t, newRig(Limits{}, nil)))
 	for name, raw := range map[string]string{
 		"empty line before":         "\r\n" + apitest.WithLength(head),
 		"length with zeros":         head + "Content-Length: 000" + strconv.Itoa(len(apitest.Simple)) + "\r\n\r\n" + apitest.Simple,
@@ -244,7 +232,7 @@ func TestUnusualRequestsAreTaken(t *testing.T) {
 func TestExpectContinue(t *testing.T) {
 	const head = "POST /timers HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\n"
 	large := apitest.WithMore(`"a":"` + strings.Repeat("x", 100_000) + `"`)
-	c := apitest.Dial(t, apitest.Serve(t, New(Config{Timers: &fakeTimers{}})))
+	c := apitest.Dial(t, apitest.Serve(t, newRig(Limits{}, nil)))
 	reader := bufio.NewReader(c)
 	exchange := func(name, raw string, want int) {
 		t.Helper()
@@ -318,16 +306,14 @@ func TestReadingDoesNotDependOnPackets(t *testing.T) {
 				want.WriteString("GET / HTTP/1.0\r\n\r\n")
 			}
 		}
-		cfg := Config{}
-		cfg.setDefaults()
-		conns := newConnections(&cfg, newMetrics(nil))
+		s := newRig(Limits{}, nil)
 		inner := &scripted{}
 		for rest := []byte(raw.String()); len(rest) > 0; {
 			n := min(len(rest), rapid.SampledFrom([]int{1, 2, 7, 300, 5000, 100_000}).Draw(t, "piece"))
 			inner.pieces = append(inner.pieces, rest[:n])
 			rest = rest[n:]
 		}
-		c := &conn{Conn: inner, server: conns}
+		c := &conn{Conn: inner, server: s.Server}
 		var have []byte
 		for {
 			p := make([]byte, rapid.SampledFrom([]int{1, 100, readBuffer, 100_000}).Draw(t, "read"))
@@ -346,8 +332,24 @@ func TestReadingDoesNotDependOnPackets(t *testing.T) {
 		if err := c.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if n := conns.budget.used.Load(); n != 0 {
+		if n := s.budget.used.Load(); n != 0 {
 			t.Fatalf("%d bytes of the budget are missing", n)
 		}
 	})
+}
+
+// Every request pays for the look at its headers.
+func TestLookingForCallbacksDoesNotAllocate(t *testing.T) {
+	fields := [][]byte{[]byte("Host: timers.example.com:7253"), []byte("X-Chronos-Times: 1"), []byte("Webhook-No: 1"), []byte("Content-Length: 12")}
+	n := testing.AllocsPerRun(1000, func() {
+		var h head
+		for _, field := range fields {
+			if err := h.field(field); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	if n != 0 {
+		t.Errorf("%v allocations", n)
+	}
 }

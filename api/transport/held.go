@@ -1,10 +1,9 @@
-package api
+package transport
 
 import (
 	"encoding/binary"
 	"encoding/hex"
 	"io"
-	"sync/atomic"
 	"time"
 )
 
@@ -39,28 +38,6 @@ func (c *conn) reserve(n int) bool {
 	return true
 }
 
-// chargeAnswer makes room for an answer of n bytes until the next Read, and
-// reports whether the server's budget allows it. Answers are written one after
-// another, so only the largest counts. Small ones are free.
-func (c *conn) chargeAnswer(n int) bool {
-	more := int64(n) - c.answer.Load()
-	if n <= passedBody || more <= 0 {
-		return true
-	}
-	if !c.server.budget.take(more) {
-		return false
-	}
-	c.answer.Add(more)
-	return true
-}
-
-// release gives back what the connection has of the budget for one purpose.
-func (c *conn) release(charged *atomic.Int64) {
-	if charged.Load() > 0 {
-		c.server.budget.give(charged.Swap(0))
-	}
-}
-
 // fill reads a body with a length from the connection.
 func (c *conn) fill() error {
 	if err := c.invite(); err != nil {
@@ -92,7 +69,7 @@ func (c *conn) admitHeld(b []byte) int {
 		}
 		return n
 	}
-	n, data, err := c.chunks.next(b, c.server.maxBody)
+	n, data, err := c.chunks.next(b, int64(c.server.limits.MaxBody))
 	switch {
 	case err != nil:
 		c.refusal, c.held = err, nil

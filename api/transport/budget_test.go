@@ -1,14 +1,16 @@
-package api
+package transport
 
 import (
 	"bufio"
 	"context"
 	"io"
 	"net"
+	"net/http"
 	"strings"
 	"testing"
 
 	"chronos/api/apitest"
+	"chronos/api/wire"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -17,11 +19,8 @@ import (
 func TestAnswersThatNobodyReads(t *testing.T) {
 	const size = 100_000
 	registry := prometheus.NewRegistry()
-	s := New(Config{Timers: &fakeTimers{}, MaxBody: size, MaxBodies: 2*size + firstHeld, Registerer: registry}) // room for two such answers
-	body := `{"timing":{"interval":1},"callback":{"http":{"uri":"http://a","opaque":"` + strings.Repeat("x", size-200) + `"}}}`
-	if got := ask(t, s, "PUT", "/timers/k", body); got.Status != 200 {
-		t.Fatalf("have %d %s", got.Status, got.Body)
-	}
+	s := newRig(Limits{MaxBody: size, MaxBodies: 2*size + firstHeld}, registry) // room for two such answers
+	s.found = make([]byte, size)
 	ln := newPipeListener()
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(ln) }()
@@ -33,9 +32,9 @@ func TestAnswersThatNobodyReads(t *testing.T) {
 		}
 		return c, bufio.NewReader(c)
 	}
-	used := s.conns.budget.used.Load
+	used := s.budget.used.Load
 	slowly, slow := begin()
-	until(t, "an answer is charged", func() bool { return used() > size })
+	until(t, "an answer is charged", func() bool { return used() == size })
 	one := used()
 	gone, _ := begin()
 	until(t, "two answers are charged", func() bool { return used() == 2*one })
@@ -72,5 +71,23 @@ func TestAnswersThatNobodyReads(t *testing.T) {
 	}
 	if err := <-served; err != nil {
 		t.Error(err)
+	}
+}
+
+// Nothing is set aside for the body of a request that may not do what it asks.
+func TestBodiesOfStrangersAreNotReceived(t *testing.T) {
+	s := newRig(Limits{}, nil)
+	s.denied = wire.NewProblem(http.StatusUnauthorized, "token-missing", "no token")
+	address := apitest.Serve(t, s)
+	for _, header := range []string{"Content-Length: 8193", "Transfer-Encoding: chunked", "Expect: 100-continue\r\nContent-Length: 9"} {
+		c := apitest.Dial(t, address)
+		got, closed := apitest.Send(t, c, "POST /timers HTTP/1.1\r\nHost: h\r\n"+header+"\r\n\r\n")
+		apitest.WantProblem(t, got, http.StatusUnauthorized, "token-missing", apitest.NoPointer)
+		if n := s.budget.used.Load(); n != 0 || !closed {
+			t.Errorf("%s: %d bytes are charged, closed %v", header, n, closed)
+		}
+	}
+	if got, _ := apitest.Send(t, apitest.Dial(t, address), apitest.WithLength("POST /timers HTTP/1.1\r\nHost: h\r\n")); got.Status != http.StatusOK || s.executed.Load() != 1 {
+		t.Errorf("a small body, which is the handler's to refuse: %d", got.Status)
 	}
 }
