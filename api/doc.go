@@ -7,7 +7,7 @@
 //   - Package transport reads the request, within bounds.
 //   - The guard bounds the number of requests, asks for the right to make the request,
 //     and measures it (guard.go, authorize.go, metrics.go).
-//   - Fiber finds the handler (timers.go, batch.go, resync.go, statistics.go).
+//   - Fiber finds the handler (routes.go, timers.go, resync.go, statistics.go).
 //   - The handler has package wire make one timer.Timer of the body, or many, and calls
 //     Timers.
 //   - Package wire writes the answer, or the problem.

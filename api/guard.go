@@ -57,33 +57,6 @@ func (s *Server) refuseMethod(rc *fasthttp.RequestCtx) {
 	transport.Refuse(&rc.Response, p.With(fasthttp.HeaderAllow, allowed))
 }
 
-// allowed is the Allow header of a route, "" if it leads nowhere.
-func (r route) allowed() string {
-	switch r {
-	case routeCollection:
-		return "GET, HEAD, POST"
-	case routeBatch:
-		return "POST"
-	case routeReferences:
-		return "DELETE"
-	case routeItem:
-		return "GET, HEAD, PUT, DELETE"
-	case routeStatistics, routeDescription, routePing:
-		return "GET, HEAD"
-	default:
-		return ""
-	}
-}
-
-func knownMethod(method []byte) bool {
-	switch string(method) {
-	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete,
-		http.MethodConnect, http.MethodOptions, http.MethodTrace, http.MethodPatch:
-		return true
-	}
-	return false
-}
-
 // fail answers a handler's error, and what Fiber says where no handler is.
 func (s *Server) fail(c *fiber.Ctx, err error) error {
 	rc := c.Context()

@@ -17,8 +17,6 @@ import (
 //go:embed openapi.yaml
 var openAPI []byte
 
-const openAPIPath = "/openapi.yaml"
-
 // OpenAPI returns the description of this interface, which is served too: OpenAPI
 // 3.1 in YAML. The caller owns the bytes.
 func OpenAPI() []byte { return slices.Clone(openAPI) }

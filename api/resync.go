@@ -26,8 +26,6 @@ import (
 // Resynchronisation as the Timer Service API has it, where a node is a shard.
 
 const (
-	referencesPath = itemPrefix + referencesID
-	referencesID   = "references" // no timer's
 	// resyncWithin is how long a request may take: it asks all shards, several times.
 	resyncWithin = 5 * time.Second
 	// maxResync is how many timers an answer has at most, and without a Range.
@@ -118,9 +116,7 @@ func (s *Server) resync(c *fiber.Ctx) error {
 		header.Set(fasthttp.HeaderContentRange, strconv.Itoa(len(page.Timers)))
 		header.Set(fasthttp.HeaderLink, "<"+nextPage(&q, page.Next)+`>; rel="next"`)
 	}
-	header.SetContentType(fiber.MIMEApplicationJSON)
-	c.Response().SetBodyRaw(body)
-	return nil
+	return answerJSON(c, body)
 }
 
 // dropReferences has copies removed that don't belong on a shard any more.

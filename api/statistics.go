@@ -7,8 +7,6 @@ import (
 	"chronos/api/wire"
 )
 
-const statisticsPath = "/statistics"
-
 func (s *Server) statistics(c *fiber.Ctx) error {
 	ctx, cancel := operation()
 	defer cancel()
@@ -25,7 +23,5 @@ func (s *Server) statistics(c *fiber.Ctx) error {
 	if err := transport.ReserveAnswer(c.Context().Conn(), size); err != nil {
 		return err
 	}
-	c.Response().Header.SetContentType(fiber.MIMEApplicationJSON)
-	c.Response().SetBodyRaw(wire.RenderStatistics(&found))
-	return nil
+	return answerJSON(c, wire.RenderStatistics(&found))
 }

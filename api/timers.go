@@ -58,11 +58,6 @@ type Resyncer interface {
 	DropReferences(ctx context.Context, shard string, keys []string) error
 }
 
-const (
-	collectionPath = "/timers"
-	itemPrefix     = "/timers/"
-)
-
 // answerWithin is how long Timers may take, so that a client is answered within
 // a second whatever a shard does.
 const answerWithin = 900 * time.Millisecond
@@ -71,19 +66,6 @@ const answerWithin = 900 * time.Millisecond
 // used again for other requests.
 func operation() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), answerWithin)
-}
-
-func (s *Server) routes() {
-	s.app.Post(collectionPath, s.create)
-	s.app.Get(collectionPath, s.ofAdmins(s.resync)) // and HEAD
-	s.app.Delete(referencesPath, s.ofAdmins(s.dropReferences))
-	s.app.Post(batchPath, s.createBatch)
-	s.app.Get(itemPrefix+":id", s.lookup) // and HEAD
-	s.app.Put(itemPrefix+":id", s.replace)
-	s.app.Delete(itemPrefix+":id", s.remove)
-	s.app.Get(statisticsPath, s.statistics)
-	s.app.Get(openAPIPath, describe())
-	s.app.Get(pingPath, ping)
 }
 
 func (s *Server) create(c *fiber.Ctx) error {
@@ -113,6 +95,41 @@ func (s *Server) create(c *fiber.Ctx) error {
 		c.Set(replayedHeader, "true")
 	}
 	return answerReceipt(c, &receipt, ignored)
+}
+
+func (s *Server) createBatch(c *fiber.Ctx) error {
+	key, err := readIdempotencyKey(c)
+	if err != nil {
+		return err
+	}
+	body, err := plainBody(c)
+	if err != nil {
+		return err
+	}
+	b, err := wire.DecodeBatch(body, key)
+	if err != nil {
+		return err
+	}
+	if err := transport.ReserveAnswer(c.Context().Conn(), b.Room()); err != nil {
+		return err
+	}
+	ctx, cancel := operation()
+	defer cancel()
+	s.timers.CreateAll(ctx, b.Entries)
+	outcome := b.Judge()
+	if outcome.Unavailable != nil {
+		return outcome.Unavailable
+	}
+	if outcome.Unknown != nil {
+		s.log.Error("request failed", "method", c.Method(), "route", batchPath, "timers", outcome.Unknowns, "error", outcome.Unknown)
+	}
+	if outcome.Failed > 0 {
+		c.Status(http.StatusMultiStatus)
+	}
+	if outcome.Replayed == len(b.Entries) {
+		c.Set(replayedHeader, "true")
+	}
+	return answerJSON(c, b.Render(outcome.Failed))
 }
 
 func (s *Server) replace(c *fiber.Ctx) error {
@@ -177,9 +194,7 @@ func (s *Server) lookup(c *fiber.Ctx) error {
 	if err := transport.ReserveAnswer(c.Context().Conn(), len(body)); err != nil {
 		return err
 	}
-	c.Response().Header.SetContentType(fiber.MIMEApplicationJSON)
-	c.Response().SetBodyRaw(body)
-	return nil
+	return answerJSON(c, body)
 }
 
 // readID reads the id in the path and copies it.
@@ -268,10 +283,13 @@ func refuseConditions(c *fiber.Ctx) error {
 }
 
 func answerReceipt(c *fiber.Ctx, receipt *timer.Receipt, ignored []string) error {
-	header := &c.Response().Header
-	header.SetContentType(fiber.MIMEApplicationJSON)
-	header.Set(fasthttp.HeaderLocation, itemPrefix+receipt.ID.String())
-	c.Response().SetBodyRaw(wire.RenderReceipt(receipt, ignored))
+	c.Response().Header.Set(fasthttp.HeaderLocation, itemPrefix+receipt.ID.String())
+	return answerJSON(c, wire.RenderReceipt(receipt, ignored))
+}
+
+func answerJSON(c *fiber.Ctx, body []byte) error {
+	c.Response().Header.SetContentType(fiber.MIMEApplicationJSON)
+	c.Response().SetBodyRaw(body)
 	return nil
 }
 

@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"chronos/scheduler/statistics"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
@@ -180,3 +183,29 @@ func stateOf(found *store.ReadResult) string {
 }
 
 func formatInstant(t time.Time) string { return string(timer.AppendInstant(nil, t)) }
+
+// RenderStatistics is the body of the answer to a request for statistics, types in order.
+func RenderStatistics(found *statistics.Sums) []byte {
+	dst := []byte(`{"tags":{`)
+	for i, typ := range slices.Sorted(maps.Keys(found.Tags)) {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(appendString(dst, typ), ':')
+		dst = strconv.AppendInt(dst, found.Tags[typ], 10)
+	}
+	dst = append(dst, '}')
+	if found.Truncated {
+		dst = append(dst, `,"truncated":true`...)
+	}
+	if len(found.Incomplete) > 0 {
+		dst = append(dst, `,"incomplete":`...)
+		delim := byte('[')
+		for _, shard := range found.Incomplete {
+			dst = appendString(append(dst, delim), shard)
+			delim = ','
+		}
+		dst = append(dst, ']')
+	}
+	return append(dst, '}')
+}

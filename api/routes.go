@@ -1,0 +1,166 @@
+package api
+
+import (
+	"bytes"
+	"net/http"
+	"net/url"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
+)
+
+const (
+	collectionPath = "/timers"
+	itemPrefix     = "/timers/"
+	batchPath      = itemPrefix + batchID
+	referencesPath = itemPrefix + referencesID
+	statisticsPath = "/statistics"
+	openAPIPath    = "/openapi.yaml"
+	pingPath       = "/ping"
+)
+
+// Keys that no timer has.
+const (
+	batchID      = "batch"
+	referencesID = "references"
+)
+
+func (s *Server) routes() {
+	s.app.Post(collectionPath, s.create)
+	s.app.Get(collectionPath, s.ofAdmins(s.resync)) // and HEAD
+	s.app.Delete(referencesPath, s.ofAdmins(s.dropReferences))
+	s.app.Post(batchPath, s.createBatch)
+	s.app.Get(itemPrefix+":id", s.lookup) // and HEAD
+	s.app.Put(itemPrefix+":id", s.replace)
+	s.app.Delete(itemPrefix+":id", s.remove)
+	s.app.Get(statisticsPath, s.statistics)
+	s.app.Get(openAPIPath, describe())
+	s.app.Get(pingPath, ping)
+}
+
+// route is what a path leads to.
+type route int
+
+const (
+	routeOther route = iota
+	routeCollection
+	routeBatch
+	routeReferences
+	routeItem
+	routeStatistics
+	routeDescription
+	routePing
+	routes
+)
+
+func (r route) String() string {
+	switch r {
+	case routeCollection:
+		return collectionPath
+	case routeBatch:
+		return batchPath
+	case routeReferences:
+		return referencesPath
+	case routeItem:
+		return itemPrefix + "{id}"
+	case routeStatistics:
+		return statisticsPath
+	case routeDescription:
+		return openAPIPath
+	case routePing:
+		return pingPath
+	default:
+		return "other"
+	}
+}
+
+func routeOf(path []byte) route {
+	switch string(path) {
+	case collectionPath:
+		return routeCollection
+	case batchPath:
+		return routeBatch
+	case referencesPath:
+		return routeReferences
+	case statisticsPath:
+		return routeStatistics
+	case openAPIPath:
+		return routeDescription
+	case pingPath:
+		return routePing
+	}
+	id, ok := bytes.CutPrefix(path, []byte(itemPrefix))
+	if ok && len(id) > 0 && bytes.IndexByte(id, '/') < 0 {
+		return routeItem
+	}
+	return routeOther
+}
+
+// routeAt is where a path leads. Fiber undoes escapes and leaves all else as it
+// was sent, and so does routeAt, while uri.Path takes /a/../b for /b. An escaped
+// slash, which Fiber takes for a slash, makes no route.
+func routeAt(uri *fasthttp.URI) route {
+	sent := uri.PathOriginal()
+	switch {
+	case bytes.IndexByte(sent, '%') < 0:
+		return routeOf(sent)
+	case hasEscapedSlash(sent):
+		return routeOther
+	}
+	return routeOf(fasthttp.AppendUnquotedArg(nil, sent))
+}
+
+func hasEscapedSlash(path []byte) bool {
+	at := bytes.IndexByte(path, '%')
+	return at >= 0 && (bytes.Contains(path[at:], []byte("%2F")) || bytes.Contains(path[at:], []byte("%2f")))
+}
+
+// allowed is the Allow header of a route, "" if it leads nowhere.
+func (r route) allowed() string {
+	switch r {
+	case routeCollection:
+		return "GET, HEAD, POST"
+	case routeBatch:
+		return "POST"
+	case routeReferences:
+		return "DELETE"
+	case routeItem:
+		return "GET, HEAD, PUT, DELETE"
+	case routeStatistics, routeDescription, routePing:
+		return "GET, HEAD"
+	default:
+		return ""
+	}
+}
+
+func knownMethod(method []byte) bool {
+	switch string(method) {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete,
+		http.MethodConnect, http.MethodOptions, http.MethodTrace, http.MethodPatch:
+		return true
+	}
+	return false
+}
+
+// ping says that the process answers, as monitoring of Metaswitch's Chronos expects.
+func ping(c *fiber.Ctx) error { return c.SendString("OK") }
+
+// reference is the URI of a request to the admin listener, as normalize rewrites others.
+func reference(u *url.URL) string {
+	var uri fasthttp.URI
+	uri.Update(u.RequestURI())
+	normalize(&uri)
+	return string(uri.RequestURI())
+}
+
+// normalize rewrites a URI as Metaswitch's Chronos reads it: /timers/ becomes
+// /timers, and a semicolon between parameters becomes an ampersand. Routing and
+// authorization see the result.
+func normalize(uri *fasthttp.URI) {
+	if string(uri.PathOriginal()) == itemPrefix {
+		uri.SetPath(collectionPath)
+	}
+	if query := uri.QueryString(); bytes.IndexByte(query, ';') >= 0 {
+		uri.SetQueryStringBytes(bytes.ReplaceAll(query, []byte{';'}, []byte{'&'}))
+	}
+}
