@@ -34,7 +34,7 @@ func TestDeadline(t *testing.T) {
 			for i := range 20 {
 				id := fmt.Sprint(i)
 				deadlines[id] = soon(time.Second + time.Duration(i)*37*time.Millisecond)
-				s.produce(on(int32(i%partitions), message(id, deadlines[id], id)))
+				s.produce(on(int32(i%partitions), newMessage(id, deadlines[id], id)))
 			}
 			most := time.Duration(-1 << 62)
 			for _, r := range s.consume(20) {
@@ -45,7 +45,7 @@ func TestDeadline(t *testing.T) {
 			}
 			watch.AtMost(t, begun, "from the advance to the earliest message", advance-most, 250*time.Millisecond)
 			begun = time.Now()
-			s.produce(message("late", soon(-time.Hour), "late"), message("almost", soon(advance-time.Millisecond), "almost"))
+			s.produce(newMessage("late", soon(-time.Hour), "late"), newMessage("almost", soon(advance-time.Millisecond), "almost"))
 			s.consume(22)
 			t.Log("late messages took", time.Since(begun))
 		})
@@ -68,7 +68,7 @@ func TestAdvanceFollowsTheWayToTheOutput(t *testing.T) {
 	early := func(id string) (last time.Duration) {
 		t.Helper()
 		deadline := soon(time.Second)
-		s.produce(message(id, deadline, id))
+		s.produce(newMessage(id, deadline, id))
 		n := len(s.came)
 		return deadline.Sub(s.consume(n + 1)[n].Timestamp) // when it was handed to the client
 	}
@@ -100,7 +100,7 @@ func TestStoredEarlierPublishedNeverEarly(t *testing.T) {
 	for i := range 20 {
 		id := fmt.Sprint(i)
 		deadlines[id] = soon(5*time.Second + time.Duration(i)*13*time.Millisecond)
-		s.produce(on(int32(i%partitions), message(id, deadlines[id], id)))
+		s.produce(on(int32(i%partitions), newMessage(id, deadlines[id], id)))
 	}
 	s.awaitDone()
 	first.stop()
@@ -122,7 +122,7 @@ func TestBridgesComeAndGo(t *testing.T) {
 	want := numbered("m", n)
 	publish := func(from, to int) {
 		for i := from; i < to; i++ {
-			s.produce(on(int32(i%partitions), message(want[i], soon(3*time.Second+time.Duration(i%7)*100*time.Millisecond), want[i])))
+			s.produce(on(int32(i%partitions), newMessage(want[i], soon(3*time.Second+time.Duration(i%7)*100*time.Millisecond), want[i])))
 		}
 	}
 	publish(0, n/3)
@@ -185,7 +185,7 @@ func TestAdmin(t *testing.T) {
 	t.Parallel()
 	s := newSetup(t)
 	b := s.start()
-	s.produce(message("a", soon(3*time.Second), "a"), on(1, message("b", soon(-time.Minute), "b")), &kgo.Record{Topic: "in", Value: []byte("c")})
+	s.produce(newMessage("a", soon(3*time.Second), "a"), on(1, newMessage("b", soon(-time.Minute), "b")), &kgo.Record{Topic: "in", Value: []byte("c")})
 	s.wantValues("a", "b", "c")
 	await(t, "readiness", func() bool { status, _ := b.get("/readyz"); return status == http.StatusOK })
 	if status, _ := b.get("/livez"); status != http.StatusOK {
@@ -270,10 +270,10 @@ func TestRedisDown(t *testing.T) {
 	mini := miniredis.RunT(t)
 	s := newSetupOn(t, "redis://"+mini.Addr())
 	b := s.start()
-	s.produce(message("before", soon(0), "before"))
+	s.produce(newMessage("before", soon(0), "before"))
 	s.wantValues("before")
 	mini.SetError("LOADING it is")
-	s.produce(on(1, message("early", soon(time.Second), "early")), on(2, message("late", soon(-time.Second), "late")))
+	s.produce(on(1, newMessage("early", soon(time.Second), "early")), on(2, newMessage("late", soon(-time.Second), "late")))
 	await(t, "pauses", func() bool { return b.metric("chronos_bridge_paused_partitions") == 2 })
 	if n := s.published(); n != 1 {
 		t.Errorf("%d messages are published, want 1", n)

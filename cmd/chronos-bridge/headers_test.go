@@ -12,7 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"chronos/scheduler/kafka"
+	"chronos/scheduler/kafka/message"
+	"chronos/scheduler/kafka/output"
 	"chronos/scheduler/verify/testkit"
 )
 
@@ -22,7 +23,7 @@ func TestHeaders(t *testing.T) {
 	s := newSetup(t)
 	b := s.start()
 	null := func(key string) kgo.RecordHeader { return kgo.RecordHeader{Key: key} }
-	id, deadline := func(v string) kgo.RecordHeader { return header(kafka.IDHeader, v) }, func(v string) kgo.RecordHeader { return header(kafka.DeadlineHeader, v) }
+	id, deadline := func(v string) kgo.RecordHeader { return header(message.IDHeader, v) }, func(v string) kgo.RecordHeader { return header(message.DeadlineHeader, v) }
 	at := soon(time.Second)
 	due := deadline(stamp(at))
 	long := strings.Repeat("é", 64) // of 128 bytes
@@ -54,8 +55,8 @@ func TestHeaders(t *testing.T) {
 		"an id twice":          {[]kgo.RecordHeader{id("x"), id("x"), due}, "repeated_id"},
 		"two ids, no deadline": {[]kgo.RecordHeader{id("x"), id("y")}, "repeated_id"},
 		"two deadlines":        {[]kgo.RecordHeader{due, id("x"), due}, "repeated_deadline"},
-		"null id":              {[]kgo.RecordHeader{null(kafka.IDHeader), due}, "null_id"},
-		"null deadline":        {[]kgo.RecordHeader{id("x"), null(kafka.DeadlineHeader)}, "null_deadline"},
+		"null id":              {[]kgo.RecordHeader{null(message.IDHeader), due}, "null_id"},
+		"null deadline":        {[]kgo.RecordHeader{id("x"), null(message.DeadlineHeader)}, "null_deadline"},
 		"empty id":             {[]kgo.RecordHeader{id(""), due}, "empty_id"},
 		"empty deadline":       {[]kgo.RecordHeader{id("x"), deadline("")}, "bad_deadline"},
 		"deadline isn't UTF-8": {[]kgo.RecordHeader{id("x"), deadline("\xff2030")}, "bad_deadline"},
@@ -79,7 +80,7 @@ func TestHeaders(t *testing.T) {
 			if c.reason == "" {
 				var want []kgo.RecordHeader
 				for _, h := range c.headers {
-					if h.Key != kafka.IDHeader && h.Key != kafka.DeadlineHeader {
+					if h.Key != message.IDHeader && h.Key != message.DeadlineHeader {
 						want = append(want, h)
 					}
 				}
@@ -92,13 +93,13 @@ func TestHeaders(t *testing.T) {
 			if r.Topic != "dead" || len(r.Headers) <= k {
 				t.Fatalf("it came to topic %s with headers %v", r.Topic, r.Headers)
 			}
-			if diff := cmp.Diff(append(c.headers[:k:k], header(kafka.ReasonHeader, c.reason)), r.Headers[:k+1]); diff != "" {
+			if diff := cmp.Diff(append(c.headers[:k:k], header(output.ReasonHeader, c.reason)), r.Headers[:k+1]); diff != "" {
 				t.Errorf("headers (-want +got):\n%s", diff)
 			}
 		})
 	}
 	n := len(s.came)
-	s.produce(message("far", soon(99*365*24*time.Hour), "far"))
+	s.produce(newMessage("far", soon(99*365*24*time.Hour), "far"))
 	s.awaitDone()
 	if got := b.metric(`chronos_bridge_messages_total{as="stored"}`); got == 0 || s.published() != n {
 		t.Errorf("%v messages were stored and %d published, want %d and one that waits", got, s.published(), n)
@@ -133,13 +134,13 @@ func TestOpaque(t *testing.T) {
 					{"large", []byte("k"), large, nil},
 				} {
 					id := c.name + delay.String()
-					r := message(id, soon(delay), "")
+					r := newMessage(id, soon(delay), "")
 					r.Key, r.Value = c.key, c.value
 					r.Headers = append(append(r.Headers[:1:1], c.headers...), r.Headers[1])
 					s.produce(r)
 					want := &kgo.Record{Topic: "out", Key: c.key, Value: c.value, Headers: c.headers}
 					if name == "with the id" {
-						want.Headers = append(slices.Clone(c.headers), header(kafka.IDHeader, id))
+						want.Headers = append(slices.Clone(c.headers), header(message.IDHeader, id))
 					}
 					came := s.consume(len(s.came) + 1)
 					got := came[len(came)-1]

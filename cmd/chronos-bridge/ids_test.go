@@ -19,14 +19,14 @@ func TestDuplicates(t *testing.T) {
 	at := soon(5 * time.Second)
 	var all []*kgo.Record
 	for i := range int32(10) { // in one batch: the first of them
-		all = append(all, on(0, message("batch", at, fmt.Sprint("batch ", i))))
+		all = append(all, on(0, newMessage("batch", at, fmt.Sprint("batch ", i))))
 	}
 	for p := range int32(partitions) { // of both bridges: any of them
-		all = append(all, on(p, message("partitions", at, "partitions")), on(p, message(fmt.Sprint("alone", p), at, fmt.Sprint("alone ", p))))
+		all = append(all, on(p, newMessage("partitions", at, "partitions")), on(p, newMessage(fmt.Sprint("alone", p), at, fmt.Sprint("alone ", p))))
 	}
 	s.produce(all...)
 	s.awaitDone()
-	s.produce(on(1, message("batch", at, "batch, later")), on(2, message("batch", soon(-time.Minute), "batch, late")))
+	s.produce(on(1, newMessage("batch", at, "batch, later")), on(2, newMessage("batch", soon(-time.Minute), "batch, late")))
 	s.awaitDone()
 	s.wantValues("alone 0", "alone 1", "alone 2", "alone 3", "batch 0", "partitions")
 	const duplicates = `chronos_bridge_messages_total{as="duplicate"}`
@@ -42,7 +42,7 @@ func TestIDAgain(t *testing.T) {
 	s.start()
 	for i, delay := range []time.Duration{200 * time.Millisecond, 200 * time.Millisecond, -time.Second, -time.Second, 200 * time.Millisecond} {
 		at := soon(delay)
-		s.produce(on(int32(i%2), message("again", at, fmt.Sprint(i))))
+		s.produce(on(int32(i%2), newMessage("again", at, fmt.Sprint(i))))
 		came := s.consume(i + 1)
 		if got := string(came[i].Value); got != fmt.Sprint(i) {
 			t.Errorf("%s came, want %d", got, i)
@@ -63,7 +63,7 @@ func TestRedelivery(t *testing.T) {
 	for p := range int32(partitions) {
 		for i, delay := range []time.Duration{300 * time.Millisecond, -time.Second, time.Hour} {
 			value := fmt.Sprint(p, " ", i)
-			all = append(all, on(p, message(value, soon(delay), value)))
+			all = append(all, on(p, newMessage(value, soon(delay), value)))
 			if delay < time.Hour {
 				want = append(want, value)
 			}

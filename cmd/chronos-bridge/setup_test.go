@@ -16,8 +16,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"chronos/scheduler/kafka"
 	"chronos/scheduler/verify/testkit"
+
+	"chronos/scheduler/kafka/message"
 )
 
 const partitions = 4
@@ -155,11 +156,11 @@ func header(key, value string) kgo.RecordHeader {
 // stamp is a deadline as publishers write it.
 func stamp(t time.Time) string { return t.Format("2006-01-02T15:04:05.000Z07:00") }
 
-// message is a record with all that it needs.
-func message(id string, deadline time.Time, value string) *kgo.Record {
+// newMessage is a record with all that it needs.
+func newMessage(id string, deadline time.Time, value string) *kgo.Record {
 	return &kgo.Record{
 		Topic: "in", Key: []byte("key of " + id), Value: []byte(value),
-		Headers: []kgo.RecordHeader{header(kafka.IDHeader, id), header(kafka.DeadlineHeader, stamp(deadline))},
+		Headers: []kgo.RecordHeader{header(message.IDHeader, id), header(message.DeadlineHeader, stamp(deadline))},
 	}
 }
 

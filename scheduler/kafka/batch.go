@@ -10,6 +10,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"chronos/scheduler/awake"
+	"chronos/scheduler/kafka/message"
+	"chronos/scheduler/kafka/output"
 	"chronos/scheduler/replica"
 	"chronos/scheduler/timer"
 )
@@ -17,16 +19,16 @@ import (
 // batch is what a partition's worker has in hand: some records, in their order.
 type batch struct {
 	records    []*kgo.Record
-	messages   []Message
+	messages   []message.Message
 	admissions []replica.Admission
 }
 
-func (b *batch) add(r *kgo.Record, m *Message, a replica.Admission) {
+func (b *batch) add(r *kgo.Record, m *message.Message, a replica.Admission) {
 	b.records, b.messages, b.admissions = append(b.records, r), append(b.messages, *m), append(b.admissions, a)
 }
 
 func (b *batch) has(id string) bool {
-	return slices.ContainsFunc(b.messages, func(m Message) bool { return m.ID == id })
+	return slices.ContainsFunc(b.messages, func(m message.Message) bool { return m.ID == id })
 }
 
 // handle has each record stored, published, or buried. What is not yet when it
@@ -40,7 +42,7 @@ func (p *partition) handle(ctx context.Context, records []*kgo.Record) {
 		early, late = batch{}, batch{}
 	}
 	for _, r := range records {
-		m, wrong := parse(r, now)
+		m, wrong := message.Parse(r, now)
 		if wrong != nil {
 			p.bury(ctx, r, wrong)
 			continue
@@ -108,7 +110,7 @@ func (p *partition) publish(ctx context.Context, b *batch) {
 }
 
 // publishLate publishes one, as soon as there is room for it.
-func (p *partition) publishLate(ctx context.Context, r *kgo.Record, m *Message, a replica.Admission) {
+func (p *partition) publishLate(ctx context.Context, r *kgo.Record, m *message.Message, a replica.Admission) {
 	if !p.in.late.take(&a) { // from another partition, since handle looked
 		p.duplicate(r)
 		return
@@ -118,7 +120,7 @@ func (p *partition) publishLate(ctx context.Context, r *kgo.Record, m *Message, 
 		return
 	}
 	came := time.Now()
-	p.in.bridge.output.publish(m, func(err error) {
+	p.in.bridge.output.Publish(m, func(err error) {
 		if err == nil {
 			p.in.bridge.metrics.consumed.WithLabelValues(asLate).Inc()
 			p.in.bridge.metrics.late.Observe(time.Since(came).Seconds())
@@ -130,8 +132,8 @@ func (p *partition) publishLate(ctx context.Context, r *kgo.Record, m *Message, 
 }
 
 // storeLate has a message wait that the brokers didn't take.
-func (p *partition) storeLate(ctx context.Context, r *kgo.Record, m *Message, a replica.Admission) {
-	b := batch{[]*kgo.Record{r}, []Message{*m}, []replica.Admission{a}}
+func (p *partition) storeLate(ctx context.Context, r *kgo.Record, m *message.Message, a replica.Admission) {
+	b := batch{[]*kgo.Record{r}, []message.Message{*m}, []replica.Admission{a}}
 	p.admit(ctx, &b)
 	p.in.late.free(&a)
 	if why, ok := invalid(b.admissions[0].Err); ok {
@@ -168,9 +170,9 @@ func (p *partition) over(r *kgo.Record) {
 
 // bury has a record that can't be delayed go to the dead letters, if there is a
 // topic for them.
-func (p *partition) bury(ctx context.Context, r *kgo.Record, why *malformed) {
+func (p *partition) bury(ctx context.Context, r *kgo.Record, why *message.Fault) {
 	p.complain(r, why)
-	if p.in.bridge.output.deadLetters == "" {
+	if p.in.bridge.config.DeadLetters == "" {
 		p.marks.done(r.Offset)
 		return
 	}
@@ -179,22 +181,22 @@ func (p *partition) bury(ctx context.Context, r *kgo.Record, why *malformed) {
 	}
 }
 
-func (p *partition) complain(r *kgo.Record, why *malformed) {
+func (p *partition) complain(r *kgo.Record, why *message.Fault) {
 	p.in.bridge.metrics.malformed.WithLabelValues(why.Reason).Inc()
-	p.in.bridge.complaints.malformed.about(r, "reason", why.Reason, "detail", why.Error())
+	p.in.bridge.complaints.malformed.about(r, "reason", why.Reason, "detail", why.Advice)
 }
 
 // send sends a dead letter until the brokers have taken it, or never will.
-func (p *partition) send(ctx context.Context, r *kgo.Record, why *malformed, pause time.Duration) {
-	if p.in.bridge.output.deadLetters == "" {
+func (p *partition) send(ctx context.Context, r *kgo.Record, why *message.Fault, pause time.Duration) {
+	if p.in.bridge.config.DeadLetters == "" {
 		p.over(r)
 		return
 	}
-	p.in.bridge.output.bury(r, why, func(err error) {
+	p.in.bridge.output.Bury(r, why, func(err error) {
 		switch {
 		case err == nil:
 			p.over(r)
-		case refused(err):
+		case output.Refused(err):
 			p.in.bridge.metrics.deadRefused.Inc()
 			p.in.bridge.complaints.refused.about(r, "err", err)
 			p.over(r)
@@ -282,10 +284,10 @@ func (p *partition) ask(ctx context.Context, b *batch, some []int, ask func(cont
 
 // invalid is what is wrong with a message by an error of the timers, and whether they
 // would say the same again.
-func invalid(err error) (why *malformed, ok bool) {
+func invalid(err error) (why *message.Fault, ok bool) {
 	e, ok := errors.AsType[*timer.InvalidError](err)
 	if !ok {
 		return nil, false
 	}
-	return &malformed{"invalid", "timers refuse it: " + e.Detail}, true
+	return &message.Fault{Reason: "invalid", Advice: "timers refuse it: " + e.Detail}, true
 }

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,6 +17,8 @@ import (
 
 	"chronos/scheduler/awake"
 	"chronos/scheduler/dispatch"
+	"chronos/scheduler/kafka/message"
+	"chronos/scheduler/kafka/output"
 	"chronos/scheduler/replica"
 	"chronos/scheduler/timer"
 )
@@ -63,11 +67,10 @@ type Bridge struct {
 	config  Config
 	log     *slog.Logger
 	metrics *metrics
-	output  *output
+	output  *output.Output
 	advance *advance
 	options []kgo.Opt // of every client
 
-	onTheWay onTheWay
 	endWatch context.CancelFunc
 	watching sync.WaitGroup
 
@@ -98,7 +101,7 @@ func Open(ctx context.Context, config Config) (*Bridge, error) {
 		config: config, log: config.Log, options: append(options, kgo.WithLogger(quiet{config.Log, rate.NewLimiter(rate.Every(tellInterval), 5)})),
 		complaints: newComplaints(config.Log), advance: newAdvance(&config),
 	}
-	if b.metrics, err = newMetrics(config.Registerer, b.onTheWay.oldest, b.advance.now); err != nil {
+	if b.metrics, err = newMetrics(config.Registerer, b.advance.now); err != nil {
 		return nil, fmt.Errorf("open bridge: %w", err)
 	}
 	bounded, cancel := context.WithTimeout(ctx, openTime)
@@ -111,13 +114,22 @@ func Open(ctx context.Context, config Config) (*Bridge, error) {
 	} else if err != nil {
 		return nil, fmt.Errorf("open bridge: %w", err)
 	}
-	if b.output, err = newOutput(b, largest); err != nil {
+	b.output, err = output.New(output.Options{
+		Topic: config.Output, DeadLetters: config.DeadLetters, RelayID: config.RelayID, Largest: largest,
+		MaxBuffered: 2*config.MaxPending + 2*maxLate, Connect: b.connect, Registerer: config.Registerer,
+	})
+	if err != nil {
 		return nil, fmt.Errorf("open bridge: %w", err)
 	}
 	watched, endWatch := context.WithCancel(context.WithoutCancel(ctx))
 	b.endWatch = endWatch
 	b.watching.Go(func() { w.run(watched) })
 	return b, nil
+}
+
+// connect makes a client with these options beside those of all clients.
+func (b *Bridge) connect(options ...kgo.Opt) (*kgo.Client, error) {
+	return kgo.NewClient(slices.Concat(b.options, options, b.config.more)...)
 }
 
 // Run moves messages from the input into timers until ctx ends, and then lets what
@@ -141,7 +153,7 @@ func (b *Bridge) Run(ctx context.Context, timers Timers) error {
 func (b *Bridge) Close() {
 	b.endWatch()
 	b.watching.Wait()
-	b.output.close()
+	b.output.Close()
 	b.remembering.Wait()
 	b.complaints.tellRest()
 }
@@ -151,7 +163,7 @@ const scheme = "kafka:"
 
 // Check is dispatch.Deliverer's.
 func (b *Bridge) Check(c timer.Callback) error {
-	if _, err := decode(c.Opaque); err != nil {
+	if _, err := message.Decode(c.Opaque); err != nil {
 		return &timer.InvalidError{Code: "kafka-message", Detail: "this is not a message of a Kafka topic"}
 	}
 	return nil
@@ -162,7 +174,7 @@ func (b *Bridge) Destination(timer.Callback) string { return b.config.Output }
 
 // NameOf is dispatch.Namer's: publishers know their own ids alone.
 func (b *Bridge) NameOf(id timer.ID, c timer.Callback) string {
-	m, err := decode(c.Opaque)
+	m, err := message.Decode(c.Opaque)
 	if err != nil {
 		return "message of the key " + id.Key
 	}
@@ -172,7 +184,7 @@ func (b *Bridge) NameOf(id timer.ID, c timer.Callback) string {
 // Deliver is dispatch.Deliverer's. It returns when the brokers have answered, or
 // the Bridge is closed, however long that takes: what was sent can't be taken back.
 func (b *Bridge) Deliver(ctx context.Context, d dispatch.Delivery) dispatch.Delivered {
-	m, err := decode(d.Callback.Opaque)
+	m, err := message.Decode(d.Callback.Opaque)
 	if err != nil {
 		b.complaints.unreadable.say("timer", d.ID.Key, "err", err)
 		return dispatch.Delivered{Reason: "the stored message can't be read"}
@@ -182,7 +194,7 @@ func (b *Bridge) Deliver(ctx context.Context, d dispatch.Delivery) dispatch.Deli
 		return dispatch.Delivered{Reason: "its lease was lost before it was published"}
 	}
 	answer, begun := make(chan error, 1), time.Now()
-	b.output.publish(&m, func(err error) { answer <- err })
+	b.output.Publish(&m, func(err error) { answer <- err })
 	err = <-answer
 	switch {
 	case err == nil:
@@ -193,7 +205,7 @@ func (b *Bridge) Deliver(ctx context.Context, d dispatch.Delivery) dispatch.Deli
 		return dispatch.Delivered{Verdict: dispatch.VerdictDelivered}
 	case errors.Is(err, kgo.ErrClientClosed):
 		return dispatch.Delivered{Reason: "the bridge was stopped"}
-	case refused(err):
+	case output.Refused(err):
 		return b.refusedBy(&m, d.Attempt, err)
 	}
 	b.complaints.unpublished.say("id", m.ID, "from", m.From, "attempt", d.Attempt, "err", b.config.advised(b.config.Output, err))
@@ -204,13 +216,28 @@ func (b *Bridge) Deliver(ctx context.Context, d dispatch.Delivery) dispatch.Deli
 const maxRefusals = 5
 
 // refusedBy has a message go to the engine's dead letters that the output won't take.
-func (b *Bridge) refusedBy(m *Message, attempt int, err error) dispatch.Delivered {
+func (b *Bridge) refusedBy(m *message.Message, attempt int, err error) dispatch.Delivered {
 	final, line := attempt >= maxRefusals, b.complaints.rejected
 	if final {
 		line = b.complaints.givenUp
 	}
-	line.say("id", m.ID, "from", m.From, "attempt", attempt, "err", err, "advice", remedy(err))
+	line.say("id", m.ID, "from", m.From, "attempt", attempt, "err", err, "advice", output.Remedy(err))
 	return dispatch.Delivered{Reason: printable(err), Final: final}
+}
+
+// printable is an error in a few words for people.
+func printable(err error) string {
+	text := strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, err.Error())
+	const most = 200
+	if len(text) > most {
+		text = text[:most]
+	}
+	return strings.ToValidUTF8(fmt.Sprintf("not published: %s", text), "?")
 }
 
 // wholeMs is d rounded up: timers are due at whole milliseconds, and Deliver waits for
@@ -220,12 +247,12 @@ func wholeMs(d time.Duration) time.Duration {
 }
 
 // admission is a message as timers know it.
-func (b *Bridge) admission(m *Message) replica.Admission {
+func (b *Bridge) admission(m *message.Message) replica.Admission {
 	return replica.Admission{
-		Key: timerKey(m.ID), Origin: m.From.String() + "@" + strconv.FormatInt(m.Written.UnixMilli(), 10),
+		Key: message.TimerKey(m.ID), Origin: m.From.String() + "@" + strconv.FormatInt(m.Written.UnixMilli(), 10),
 		Timer: timer.Timer{
 			At: m.Deadline.Add(-wholeMs(b.advance.now())), ReplicationFactor: b.config.ReplicationFactor,
-			Callback: timer.Callback{URI: scheme + b.config.Output, Opaque: m.encode()},
+			Callback: timer.Callback{URI: scheme + b.config.Output, Opaque: m.Encode()},
 		},
 	}
 }

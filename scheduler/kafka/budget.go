@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync"
 
+	"chronos/scheduler/kafka/message"
+
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -48,7 +50,7 @@ func (b *budget) exceeded() bool {
 // own is the record with bytes of its own: those that it came with are a part of what a
 // fetch brought for all partitions, and would keep that from being freed.
 func own(r *kgo.Record) *kgo.Record {
-	bytes := make([]byte, 0, length(r))
+	bytes := make([]byte, 0, message.Length(r))
 	keep := func(value []byte) []byte {
 		if value == nil {
 			return nil

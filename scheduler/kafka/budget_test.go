@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"chronos/scheduler/kafka/message"
+	"chronos/scheduler/kafka/output"
 	"chronos/scheduler/replica"
 )
 
@@ -36,7 +38,7 @@ func TestInputIsBounded(t *testing.T) {
 				if !paused()[p] {
 					rec := early(p, fmt.Sprint(p, "/", offset))
 					rec.Value, rec.Offset = value, offset
-					r.audit.ack(Origin{"in", p, offset}.String())
+					r.audit.ack(message.Origin{Topic: "in", Partition: p, Offset: offset}.String())
 					in.partition(p).offer([]*kgo.Record{rec})
 					most += sizeOf(rec)
 				}
@@ -89,8 +91,8 @@ func TestBatchThatIsABomb(t *testing.T) {
 			t.Fatalf("%d dead letters, want 1", len(letters))
 		}
 		for header, want := range map[string]string{
-			ReasonHeader: "too_large", OffsetHeader: "1", PartitionHeader: "0",
-			DetailHeader: "batch of offsets 1 to 1 is longer than 64 MiB when decompressed, and is not read; send smaller ones",
+			output.ReasonHeader: "too_large", output.OffsetHeader: "1", output.PartitionHeader: "0",
+			output.DetailHeader: "batch of offsets 1 to 1 is longer than 64 MiB when decompressed, and is not read; send smaller ones",
 		} {
 			if got := headerOf(letters[0], header); got != want {
 				t.Errorf("%s is %q, want %q", header, got, want)

@@ -14,6 +14,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"chronos/scheduler/kafka/message"
+	"chronos/scheduler/kafka/output"
 	"chronos/scheduler/verify/testkit"
 )
 
@@ -22,7 +24,7 @@ func TestDeadLetters(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		const advice = "header chronosDeadline is missing; give it once, exactly so written"
 		headers := []kgo.RecordHeader{
-			{Key: "b", Value: []byte{0xff, 0}}, {Key: IDHeader, Value: []byte("\xfe")}, {Key: "a", Value: nil}, {Key: "b", Value: []byte{}}, {Key: ReasonHeader, Value: []byte("mine")},
+			{Key: "b", Value: []byte{0xff, 0}}, {Key: message.IDHeader, Value: []byte("\xfe")}, {Key: "a", Value: nil}, {Key: "b", Value: []byte{}}, {Key: output.ReasonHeader, Value: []byte("mine")},
 		}
 		sent := []*kgo.Record{
 			{Key: []byte("\x00k"), Value: []byte("\xffv"), Headers: headers},
@@ -38,7 +40,7 @@ func TestDeadLetters(t *testing.T) {
 		r.awaitCommitted(1, 2, 1)
 		came := make(map[string]*kgo.Record)
 		for _, rec := range r.records("dead") {
-			came[headerOf(rec, PartitionHeader)] = rec
+			came[headerOf(rec, output.PartitionHeader)] = rec
 		}
 		for i, rec := range sent {
 			p := fmt.Sprint(i)
@@ -48,9 +50,9 @@ func TestDeadLetters(t *testing.T) {
 				continue
 			}
 			want := slices.Concat(headers, []kgo.RecordHeader{
-				{Key: ReasonHeader, Value: []byte("missing_deadline")}, {Key: DetailHeader, Value: []byte(advice)},
-				{Key: TopicHeader, Value: []byte("in")}, {Key: PartitionHeader, Value: []byte(p)},
-				{Key: OffsetHeader, Value: []byte(map[bool]string{true: "1", false: "0"}[i == 1])},
+				{Key: output.ReasonHeader, Value: []byte("missing_deadline")}, {Key: output.DetailHeader, Value: []byte(advice)},
+				{Key: output.TopicHeader, Value: []byte("in")}, {Key: output.PartitionHeader, Value: []byte(p)},
+				{Key: output.OffsetHeader, Value: []byte(map[bool]string{true: "1", false: "0"}[i == 1])},
 			})
 			if diff := cmp.Diff(want, got.Headers); diff != "" {
 				t.Errorf("headers (-want +got):\n%s", diff)
@@ -72,7 +74,7 @@ func TestNoTopicForDeadLetters(t *testing.T) {
 		all := make([]*kgo.Record, n)
 		for i := range all {
 			all[i] = malformedRecord(0, "secret")
-			r.audit.ack(Origin{"in", 0, int64(i)}.String())
+			r.audit.ack(message.Origin{Topic: "in", Partition: 0, Offset: int64(i)}.String())
 		}
 		r.produce(all...)
 		b := r.start(func(c *Config) { c.DeadLetters = "" })
@@ -169,7 +171,7 @@ func TestLongDeadLetters(t *testing.T) {
 				}
 				for i, size := range c.sizes {
 					r.produce(malformedRecord(0, string(random(size))))
-					r.audit.ack(Origin{"in", 0, int64(i)}.String())
+					r.audit.ack(message.Origin{Topic: "in", Partition: 0, Offset: int64(i)}.String())
 				}
 				b := r.start(func(c *Config) { c.Output, c.DeadLetters = "out2", "dead2" })
 				r.awaitCommitted(int64(len(c.sizes)), -1, -1)
@@ -202,13 +204,13 @@ func TestShortenedDeadLetters(t *testing.T) {
 		r.awaitCommitted(1, 1, 1)
 		came := make(map[string]*kgo.Record)
 		for _, rec := range r.records("dead2") {
-			came[headerOf(rec, PartitionHeader)] = rec
+			came[headerOf(rec, output.PartitionHeader)] = rec
 		}
 		ours := func(partition, truncated string) []kgo.RecordHeader {
 			return []kgo.RecordHeader{
-				{Key: ReasonHeader, Value: []byte("missing_id")}, {Key: DetailHeader, Value: []byte("header chronosMessageId is missing; give it once, exactly so written")},
-				{Key: TopicHeader, Value: []byte("in")}, {Key: PartitionHeader, Value: []byte(partition)}, {Key: OffsetHeader, Value: []byte("0")},
-				{Key: TruncatedHeader, Value: []byte(truncated)},
+				{Key: output.ReasonHeader, Value: []byte("missing_id")}, {Key: output.DetailHeader, Value: []byte("header chronosMessageId is missing; give it once, exactly so written")},
+				{Key: output.TopicHeader, Value: []byte("in")}, {Key: output.PartitionHeader, Value: []byte(partition)}, {Key: output.OffsetHeader, Value: []byte("0")},
+				{Key: output.TruncatedHeader, Value: []byte(truncated)},
 			}
 		}
 		for p, want := range map[string]*kgo.Record{

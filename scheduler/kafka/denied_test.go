@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"chronos/scheduler/dispatch"
+	"chronos/scheduler/kafka/message"
 	"chronos/scheduler/timer"
 	"chronos/scheduler/verify/testkit"
 )
@@ -61,8 +62,8 @@ func TestDenied(t *testing.T) {
 			defer cancel()
 			ended := make(chan error, 1)
 			go func() { ended <- b.Run(ctx, newFakeTimers(&audit{acked: make(map[string]bool)})) }()
-			m := Message{ID: "m", From: Origin{Topic: "in"}}
-			d := b.Deliver(ctx, dispatch.Delivery{Callback: timer.Callback{Opaque: m.encode()}, Attempt: 1, Due: m.Deadline})
+			m := message.Message{ID: "m", From: message.Origin{Topic: "in"}}
+			d := b.Deliver(ctx, dispatch.Delivery{Callback: timer.Callback{Opaque: m.Encode()}, Attempt: 1, Due: m.Deadline})
 			if !strings.Contains(d.Reason, c.answer) {
 				t.Errorf("a message is not published since %q, want it to say %q", d.Reason, c.answer)
 			}

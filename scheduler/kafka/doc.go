@@ -3,15 +3,15 @@
 //
 // # Messages
 //
-// A record is a [Message] if it has the two headers that say which and when
-// (headers.go, deadline.go); the rest of it is bytes that go out as they came in,
-// null kept apart from empty, headers in their order with their repeats. What
-// waits is kept in the store as one string under a key made of its id (message.go).
+// A record is a message if the record has the two headers that say which and when; the rest
+// of the record is bytes that go out as they came in. What waits is kept in the store as one
+// string under a key made of the message's id. Package message reads records and these strings.
 //
 // # Offsets
 //
 // A partition's offset is committed only as far as every record before it is in
-// the store, on the output topic or on the dead-letter topic (watermark.go).
+// the store, on the output topic or on the dead-letter topic (watermark.go). Package output
+// publishes.
 //
 // # Connections
 //

@@ -14,6 +14,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"chronos/scheduler/dispatch"
+	"chronos/scheduler/kafka/message"
+	"chronos/scheduler/kafka/output"
 	"chronos/scheduler/replica"
 	"chronos/scheduler/timer"
 )
@@ -46,8 +48,8 @@ func (a *audit) ack(origin string) {
 
 // OnProduceRecordUnbuffered is kgo's: a dead letter is acknowledged here.
 func (a *audit) OnProduceRecordUnbuffered(r *kgo.Record, err error) {
-	if err == nil && headerOf(r, TopicHeader) != "" {
-		a.ack(headerOf(r, TopicHeader) + "/" + headerOf(r, PartitionHeader) + "/" + headerOf(r, OffsetHeader))
+	if err == nil && headerOf(r, output.TopicHeader) != "" {
+		a.ack(headerOf(r, output.TopicHeader) + "/" + headerOf(r, output.PartitionHeader) + "/" + headerOf(r, output.OffsetHeader))
 	}
 }
 
@@ -62,7 +64,7 @@ func (a *audit) commit(request kmsg.Request) {
 		for _, p := range topic.Partitions {
 			a.commits = append(a.commits, commit{r.MemberID, p.Partition, p.Offset})
 			for a.sound[p.Partition] < p.Offset {
-				origin := (Origin{"in", p.Partition, a.sound[p.Partition]}).String()
+				origin := (message.Origin{Topic: "in", Partition: p.Partition, Offset: a.sound[p.Partition]}).String()
 				if !a.acked[origin] {
 					a.doubts = append(a.doubts, doubt{
 						fmt.Sprintf("%d of partition %d is committed, and %s is not acknowledged", p.Offset, p.Partition, origin), origin, maps.Clone(a.sent),
@@ -79,7 +81,7 @@ func (a *audit) OnProduceRecordBuffered(r *kgo.Record) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if n := headerOf(r, serialHeader); n != "" && r.Topic == "out" {
-		a.sent[headerOf(r, IDHeader)] += n + " "
+		a.sent[headerOf(r, message.IDHeader)] += n + " "
 	}
 }
 
@@ -100,7 +102,7 @@ func (a *audit) produced(all []*kgo.Record) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, r := range all {
-		a.serials[Origin{r.Topic, r.Partition, r.Offset}.String()] = [2]string{headerOf(r, IDHeader), headerOf(r, serialHeader)}
+		a.serials[message.Origin{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset}.String()] = [2]string{headerOf(r, message.IDHeader), headerOf(r, serialHeader)}
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"chronos/scheduler/awake"
+	"chronos/scheduler/kafka/message"
 	"chronos/scheduler/replica"
 )
 
@@ -72,17 +73,17 @@ func newInput(b *Bridge, timers Timers) (*input, error) {
 		bridge: b, timers: timers, log: b.log, room: newRoom(maxLate), store: newRoom(atStore),
 		published: make(chan published, maxLate), late: newLateIDs(), located: make(chan struct{}, 1), assigned: make(map[int32]*partition),
 	}
-	client, err := kgo.NewClient(slices.Concat(b.options, []kgo.Opt{
+	client, err := b.connect(
 		kgo.ConsumerGroup(b.config.Group),
 		kgo.ConsumeTopics(b.config.Input),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), // nothing is left out
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.KeepControlRecords(), // without, a partition would never be read to its end
-		kgo.FetchMaxWait(500 * time.Millisecond),
+		kgo.FetchMaxWait(500*time.Millisecond),
 		kgo.FetchMaxBytes(maxFetch),
 		kgo.FetchMaxPartitionBytes(maxPartitionFetch),
 		kgo.MaxDecompressBatchBytes(maxDecompressed),
-		kgo.MetadataMinAge(250 * time.Millisecond),
+		kgo.MetadataMinAge(250*time.Millisecond),
 		kgo.SessionTimeout(sessionTimeout),
 		kgo.HeartbeatInterval(heartbeat),
 		kgo.AutoCommitMarks(),
@@ -92,7 +93,7 @@ func newInput(b *Bridge, timers Timers) (*input, error) {
 		kgo.AdjustFetchOffsetsFn(in.locate),
 		kgo.OnPartitionsRevoked(in.revoke),
 		kgo.OnPartitionsLost(in.lose),
-	}, b.config.more)...)
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -172,11 +173,9 @@ func (in *input) skip(long *kgo.ErrDecompressTooLarge) {
 	if p == nil {
 		return
 	}
-	last := &kgo.Record{
-		Topic: long.Topic, Partition: long.Partition, Offset: long.NextOffset - 1, LeaderEpoch: long.Epoch,
-		Context: context.WithValue(context.Background(), skipped{}, long),
-	}
-	in.take(kgo.FetchTopicPartition{Topic: long.Topic, FetchPartition: kgo.FetchPartition{Partition: long.Partition, HighWatermark: long.NextOffset, Records: []*kgo.Record{last}}})
+	in.take(kgo.FetchTopicPartition{Topic: long.Topic, FetchPartition: kgo.FetchPartition{
+		Partition: long.Partition, HighWatermark: long.NextOffset, Records: []*kgo.Record{message.Skipped(long)},
+	}})
 	// Without an epoch, which sorts before all that is marked: the client must not take
 	// anything for committed that is not. Of a partition that nothing has come from yet it
 	// doesn't know until something is marked.
@@ -186,9 +185,6 @@ func (in *input) skip(long *kgo.ErrDecompressTooLarge) {
 	in.client.MarkCommitOffsets(at(0))
 	in.client.SetOffsets(at(long.NextOffset))
 }
-
-// skipped is the key of what a record stands for that is none: a whole batch.
-type skipped struct{}
 
 // weighAll looks at all partitions when those may go on that could not, or the other way
 // round.

@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -14,16 +13,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// usualLargest is the longest batch that brokers take unless they are told otherwise.
-const usualLargest = 1048588
-
 // errNoAnswer says that there is no broker that can be asked: one may come later.
 var errNoAnswer = errors.New("no broker answers")
 
 // inspect asks the brokers whether the topics exist, and how long a batch for those
 // that are written to may be, where that isn't as usual.
 func (b *Bridge) inspect(ctx context.Context) (largest map[string]int32, err error) {
-	client, err := kgo.NewClient(slices.Concat(b.options, b.config.more)...)
+	client, err := b.connect()
 	if err != nil {
 		return nil, err
 	}
@@ -140,16 +136,9 @@ func (b *Bridge) largestBatches(ctx context.Context, client *kgo.Client) map[str
 				continue
 			}
 			if n, err := strconv.ParseInt(*c.Value, 10, 32); err == nil && n > 0 {
-				largest[r.ResourceName] = int32(min(max(n, leastEver), largestEver))
+				largest[r.ResourceName] = int32(n)
 			}
 		}
 	}
 	return largest
 }
-
-// What a topic may ask for is bounded: franz-go takes no less, and a request must fit
-// into what it sends at once.
-const (
-	leastEver   = 512
-	largestEver = 64 << 20
-)

@@ -122,8 +122,8 @@ func TestLagOfTransactions(t *testing.T) {
 			}
 		}
 		b := r.start()
-		for _, end := range []Origin{{"in", 0, 1}, {"in", 1, 0}, {"in", 1, 1}, {"in", 2, 1}} {
-			r.audit.ack(end.String())
+		for _, end := range []string{"in/0/1", "in/1/0", "in/1/1", "in/2/1"} {
+			r.audit.ack(end)
 		}
 		transact(kgo.TryCommit, early(0, "a"))
 		transact(kgo.TryAbort, early(1, "b"))

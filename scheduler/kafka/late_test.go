@@ -92,7 +92,7 @@ func TestIDOnItsWay(t *testing.T) {
 		r.audit.number(all)
 		r.produce(all[0])
 		r.audit.produced(all[:1])
-		r.await("the first", func() bool { return b.output.shared.client.BufferedProduceRecords() == 1 })
+		r.await("the first", func() bool { return b.output.Client().BufferedProduceRecords() == 1 })
 		r.produce(all[1:]...)
 		r.audit.produced(all[1:])
 		r.awaitCommitted(-1, 1, 1)

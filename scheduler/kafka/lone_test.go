@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"chronos/scheduler/dispatch"
+	"chronos/scheduler/kafka/message"
 	"chronos/scheduler/timer"
 )
 
@@ -181,7 +182,7 @@ func TestDeadLetterRefusedInCompany(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.refusePoison("dead1")
-		r.audit.ack(Origin{"in", 0, 1}.String())
+		r.audit.ack(message.Origin{Topic: "in", Partition: 0, Offset: 1}.String())
 		r.produce(malformedRecord(0, "a"), malformedRecord(0, "poison"), malformedRecord(0, "b"))
 		r.start(func(c *Config) { c.DeadLetters = "dead1" }, legible)
 		r.awaitCommitted(3, -1, -1)

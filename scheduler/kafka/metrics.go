@@ -15,14 +15,12 @@ type metrics struct {
 	deadRefused prometheus.Counter
 	lag         *prometheus.GaugeVec // by partition
 	paused      prometheus.Gauge
-	refused     prometheus.Counter
-	oldest      prometheus.GaugeFunc
 	advance     prometheus.GaugeFunc
 	jitter      prometheus.Histogram
 	late        prometheus.Histogram
 }
 
-func newMetrics(r prometheus.Registerer, oldest, advance func() time.Duration) (*metrics, error) {
+func newMetrics(r prometheus.Registerer, advance func() time.Duration) (*metrics, error) {
 	m := &metrics{
 		consumed: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "chronos_bridge_messages_total",
@@ -41,12 +39,6 @@ func newMetrics(r prometheus.Registerer, oldest, advance func() time.Duration) (
 		paused: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "chronos_bridge_paused_partitions", Help: "Partitions that are not read for now, since the store or what is in hand holds them up.",
 		}),
-		refused: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "chronos_bridge_refused_total", Help: "Attempts at which a topic refused a message or dead letter that was sent alone.",
-		}),
-		oldest: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "chronos_bridge_oldest_publish_seconds", Help: "How long the oldest message is on its way to the brokers; 0 if none is.",
-		}, func() float64 { return oldest().Seconds() }),
 		advance: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "chronos_bridge_advance_seconds", Help: "How long before their deadlines messages are published now.",
 		}, func() float64 { return advance().Seconds() }),
@@ -70,7 +62,7 @@ func newMetrics(r prometheus.Registerer, oldest, advance func() time.Duration) (
 		return m, nil
 	}
 	for _, c := range []prometheus.Collector{
-		m.consumed, m.malformed, m.deadRefused, m.lag, m.paused, m.refused, m.oldest, m.advance, m.jitter, m.late,
+		m.consumed, m.malformed, m.deadRefused, m.lag, m.paused, m.advance, m.jitter, m.late,
 	} {
 		if err := r.Register(c); err != nil {
 			return nil, err

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"chronos/scheduler/kafka/message"
+
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -88,16 +90,7 @@ func signal(to chan struct{}) {
 
 func sizeOf(r *kgo.Record) int {
 	const record = 200 // bytes of one beside what it says
-	return record + length(r)
-}
-
-// length is of key, value and headers together.
-func length(r *kgo.Record) int {
-	n := len(r.Key) + len(r.Value)
-	for _, h := range r.Headers {
-		n += len(h.Key) + len(h.Value)
-	}
-	return n
+	return record + message.Length(r)
 }
 
 // weigh looks whether there is too much in hand; p.mu is held.

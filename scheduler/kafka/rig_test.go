@@ -17,7 +17,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"pgregory.net/rapid"
 
+	"chronos/scheduler/kafka/message"
 	"chronos/scheduler/verify/testkit"
 )
 
@@ -178,7 +180,7 @@ func (b *bridge) stop() {
 // record is one of the input.
 func record(partition int32, id string, deadline time.Time) *kgo.Record {
 	return &kgo.Record{Topic: "in", Partition: partition, Key: []byte(id), Value: []byte("value of " + id), Headers: []kgo.RecordHeader{
-		{Key: IDHeader, Value: []byte(id)}, {Key: DeadlineHeader, Value: []byte(strconv.FormatInt(deadline.UnixMilli(), 10))},
+		{Key: message.IDHeader, Value: []byte(id)}, {Key: message.DeadlineHeader, Value: []byte(strconv.FormatInt(deadline.UnixMilli(), 10))},
 	}}
 }
 
@@ -284,7 +286,7 @@ func (r *rig) records(topic string) (all []*kgo.Record) {
 func (r *rig) ids(topic string) (ids []string) {
 	r.Helper()
 	for _, rec := range r.records(topic) {
-		ids = append(ids, headerOf(rec, IDHeader))
+		ids = append(ids, headerOf(rec, message.IDHeader))
 	}
 	slices.Sort(ids)
 	return ids
@@ -299,7 +301,7 @@ func headerOf(r *kgo.Record, key string) string {
 	return ""
 }
 
-func wantIDs(t failer, got []string, want ...string) {
+func wantIDs(t rapid.TB, got []string, want ...string) {
 	t.Helper()
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
@@ -351,7 +353,7 @@ func (r *rig) nameOf(t *kmsg.ProduceRequestTopic) string {
 }
 
 // wantMetric adds up what all series of this name say.
-func wantMetric(t failer, b *bridge, name string, want float64) {
+func wantMetric(t rapid.TB, b *bridge, name string, want float64) {
 	t.Helper()
 	if got := b.metric(name); got != want {
 		t.Errorf("%s is %v, want %v", name, got, want)

@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"chronos/scheduler/kafka/message"
 	"chronos/scheduler/replica"
 	"chronos/scheduler/timer"
 )
@@ -198,12 +199,14 @@ func TestTimersThatRefuse(t *testing.T) {
 	}
 }
 
+const maxRecord = 16 << 20 // bytes of a message
+
 // TestTooLarge: what no store takes in time never goes there.
 func TestTooLarge(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		large, largest := early(0, "large"), early(0, "largest")
 		large.Value = make([]byte, maxRecord+1)
-		largest.Value = make([]byte, maxRecord-length(largest)+len(largest.Value))
+		largest.Value = make([]byte, maxRecord-message.Length(largest)+len(largest.Value))
 		for _, rec := range []*kgo.Record{large, largest, early(0, "a")} {
 			r.produce(rec)
 		}

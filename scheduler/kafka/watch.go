@@ -1,10 +1,8 @@
 package kafka
 
 import (
-	"container/list"
 	"context"
 	"errors"
-	"sync"
 	"time"
 )
 
@@ -17,36 +15,6 @@ const (
 	askInterval = 5 * time.Second
 	askTime     = 4 * time.Second
 )
-
-// onTheWay knows since when records are on their way to the brokers.
-type onTheWay struct {
-	mu    sync.Mutex
-	since list.List // the oldest first
-}
-
-// begin adds one, which is over when end is called.
-func (o *onTheWay) begin() (end func()) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	one := o.since.PushBack(time.Now())
-	return func() {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		o.since.Remove(one)
-	}
-}
-
-// oldest is how long the oldest is on its way, 0 if none is.
-func (o *onTheWay) oldest() time.Duration {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if first := o.since.Front(); first != nil {
-		if since, ok := first.Value.(time.Time); ok {
-			return time.Since(since)
-		}
-	}
-	return 0
-}
 
 // watch has the log say what is wrong while records wait for the brokers, and, if none
 // could be asked at the start, until one could and has all topics.
@@ -72,7 +40,7 @@ func (w *watch) run(ctx context.Context) {
 }
 
 func (w *watch) look(ctx context.Context) {
-	oldest := w.bridge.onTheWay.oldest()
+	oldest := w.bridge.output.Oldest()
 	waits := oldest >= publishPatience
 	switch {
 	case w.sound && !waits:
@@ -87,7 +55,7 @@ func (w *watch) look(ctx context.Context) {
 	w.asked = time.Now()
 	bounded, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	err := w.bridge.topicsExist(bounded, w.bridge.output.shared.client)
+	err := w.bridge.topicsExist(bounded, w.bridge.output.Client())
 	switch {
 	case ctx.Err() != nil:
 	case waits && err == nil:

@@ -8,21 +8,21 @@ import (
 	"pgregory.net/rapid"
 )
 
-func wantNext(t failer, w *watermark, offset int64, epoch int32) {
+func wantNext(t rapid.TB, w *watermark, offset int64, epoch int32) {
 	t.Helper()
 	if got, at, ok := w.next(); !ok || got != offset || at != epoch {
 		t.Errorf("next is %d of epoch %d, %t; want %d of epoch %d", got, at, ok, offset, epoch)
 	}
 }
 
-func wantNone(t failer, w *watermark) {
+func wantNone(t rapid.TB, w *watermark) {
 	t.Helper()
 	if got, at, ok := w.next(); ok || got != 0 || at != 0 {
 		t.Errorf("next is %d of epoch %d, %t; want none", got, at, ok)
 	}
 }
 
-func wantPending(t failer, w *watermark, want int) {
+func wantPending(t rapid.TB, w *watermark, want int) {
 	t.Helper()
 	if got := w.pending(); got != want {
 		t.Errorf("%d pending, want %d", got, want)

@@ -54,7 +54,7 @@ func TestJudge(t *testing.T) {
 func TestDifference(t *testing.T) {
 	t.Parallel()
 	for n := range 77 {
-		if how := difference(n, message(n)); how != "" {
+		if how := difference(n, newMessage(n)); how != "" {
 			t.Fatalf("message %d differs from itself: %s", n, how)
 		}
 		for what, alter := range map[string]func(*kgo.Record){
@@ -66,13 +66,13 @@ func TestDifference(t *testing.T) {
 			"empty":      func(r *kgo.Record) { r.Headers[3].Value = nil },
 			"one of its": func(r *kgo.Record) { r.Headers = append(r.Headers, kgo.RecordHeader{Key: "chronosMessageId"}) },
 		} {
-			r := message(n)
+			r := newMessage(n)
 			if alter(r); difference(n, r) == "" {
 				t.Errorf("message %d: altered %s is not found", n, what)
 			}
 		}
 		in := delayed("in", n, time.Now())
-		if m, ok := numberOf(in); !ok || m != n || len(in.Headers) != len(message(n).Headers)+2 {
+		if m, ok := numberOf(in); !ok || m != n || len(in.Headers) != len(newMessage(n).Headers)+2 {
 			t.Errorf("message %d is published as %v", n, in.Headers)
 		}
 	}

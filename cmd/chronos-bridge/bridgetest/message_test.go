@@ -10,15 +10,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"chronos/scheduler/kafka"
+	"chronos/scheduler/kafka/message"
 )
 
 // numberHeader has the number of a message of a load.
 const numberHeader = "number"
 
-// message is the n-th of a load as it must come out: everything follows from n. There
+// newMessage is the n-th of a load as it must come out: everything follows from n. There
 // are null and empty ones, bytes that are no text, and headers that repeat.
-func message(n int) *kgo.Record {
+func newMessage(n int) *kgo.Record {
 	r := &kgo.Record{
 		Key: []byte("key " + strconv.Itoa(n%1000)), Value: fmt.Appendf(nil, "value %d \xff\x00", n),
 		Headers: []kgo.RecordHeader{
@@ -49,12 +49,12 @@ func message(n int) *kgo.Record {
 // delayed is the n-th message as it is published to the input: the two headers that
 // chronos wants stand anywhere among the others.
 func delayed(topic string, n int, deadline time.Time) *kgo.Record {
-	r := message(n)
+	r := newMessage(n)
 	r.Topic = topic
 	r.Headers = slices.Insert(r.Headers, n%(len(r.Headers)+1),
-		kgo.RecordHeader{Key: kafka.DeadlineHeader, Value: []byte(written(n, deadline))})
+		kgo.RecordHeader{Key: message.DeadlineHeader, Value: []byte(written(n, deadline))})
 	r.Headers = slices.Insert(r.Headers, n/7%(len(r.Headers)+1),
-		kgo.RecordHeader{Key: kafka.IDHeader, Value: []byte(idOf(n))})
+		kgo.RecordHeader{Key: message.IDHeader, Value: []byte(idOf(n))})
 	return r
 }
 
@@ -91,7 +91,7 @@ func numberOf(r *kgo.Record) (n int, ok bool) {
 // difference is how a record differs from what the n-th message must be, "" if it
 // doesn't.
 func difference(n int, r *kgo.Record) string {
-	want := message(n)
+	want := newMessage(n)
 	same := same(want.Key, r.Key) && same(want.Value, r.Value) && slices.EqualFunc(want.Headers, r.Headers, func(a, b kgo.RecordHeader) bool {
 		return a.Key == b.Key && same(a.Value, b.Value)
 	})

@@ -13,7 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"chronos/cmd/chronos-bridge/bridgetest/broker"
-	"chronos/scheduler/kafka"
+	"chronos/scheduler/kafka/message"
 	"chronos/scheduler/verify/heldup"
 	"chronos/scheduler/verify/testkit"
 )
@@ -86,6 +86,6 @@ func TestRefused(t *testing.T) {
 
 func plainMessage(key string, value []byte, deadline time.Time) *kgo.Record {
 	return &kgo.Record{Topic: "in", Key: []byte(key), Value: value, Headers: []kgo.RecordHeader{
-		{Key: kafka.IDHeader, Value: []byte(key)}, {Key: kafka.DeadlineHeader, Value: []byte(strconv.FormatInt(deadline.UnixMilli(), 10))},
+		{Key: message.IDHeader, Value: []byte(key)}, {Key: message.DeadlineHeader, Value: []byte(strconv.FormatInt(deadline.UnixMilli(), 10))},
 	}}
 }

@@ -1,88 +1,117 @@
-package kafka
+// Package output publishes: messages to the output topic, and what can't be delayed to the dead-letter topic.
+package output
 
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
+	"chronos/scheduler/kafka/message"
+
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// output publishes to the output and the dead-letter topic. What becomes of a
+// Output publishes to the output and the dead-letter topic. What becomes of a
 // record its promise alone can say: it has no deadline, and ends with the clients.
-type output struct {
+type Output struct {
 	shared      *producer
 	single      *producer        // of alone
 	alone       map[string]*lone // by topic: for what was refused in company, or is too long for the other
 	poison      poison
-	onTheWay    *onTheWay
+	onTheWay    onTheWay
 	topic       string
-	deadLetters string // "" for none
+	deadLetters string
 	relayID     bool
 }
 
-func newOutput(b *Bridge, largest map[string]int32) (*output, error) {
-	config := &b.config
-	options := slices.Concat(b.options, []kgo.Opt{
+// Options say where an Output publishes, and how.
+type Options struct {
+	Topic       string
+	DeadLetters string // the topic of what can't be delayed; Bury needs one
+	RelayID     bool   // a message says its id
+	// Largest are the longest batches that topics take, as far as they are known.
+	Largest map[string]int32
+	// MaxBuffered is how many records a client may have at once.
+	MaxBuffered int
+	// Connect makes a client with these options beside those of all clients.
+	Connect    func(...kgo.Opt) (*kgo.Client, error)
+	Registerer prometheus.Registerer // nil for none
+}
+
+// New makes an Output, which Close ends.
+func New(o Options) (*Output, error) {
+	out := &Output{topic: o.Topic, deadLetters: o.DeadLetters, relayID: o.RelayID, alone: make(map[string]*lone)}
+	rejections, err := out.measure(o.Registerer)
+	if err != nil {
+		return nil, err
+	}
+	options := []kgo.Opt{
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.ProducerLinger(0),
 		kgo.MetadataMinAge(250 * time.Millisecond), // a new leader is found that soon
 		kgo.UnknownTopicRetries(-1),
-		kgo.MaxBufferedRecords(2*config.MaxPending + 2*maxLate),
-	})
+		kgo.MaxBufferedRecords(o.MaxBuffered),
+	}
 	// A batch that is too long for its topic would take all that is in it down.
-	shared, err := kgo.NewClient(slices.Concat(options, []kgo.Opt{
-		kgo.ProducerBatchMaxBytesFn(func(topic string) int32 { return cmp.Or(largest[topic], usualLargest) }),
-	}, config.more)...)
+	shared, err := o.Connect(append(slices.Clip(options), kgo.ProducerBatchMaxBytesFn(func(topic string) int32 {
+		return min(max(cmp.Or(o.Largest[topic], usualLargest), leastEver), largestEver)
+	}))...)
 	if err != nil {
 		return nil, err
 	}
 	// The client's bound is on what isn't compressed yet, the topic's on what is: so the
 	// brokers say what is too long.
-	single, err := kgo.NewClient(slices.Concat(options, []kgo.Opt{
+	single, err := o.Connect(append(slices.Clip(options),
 		kgo.ProducerBatchMaxBytes(largestEver),
 		kgo.ProducerBatchCompression(kgo.ZstdCompression(), kgo.SnappyCompression(), kgo.NoCompression()),
-	}, config.more)...)
+	)...)
 	if err != nil {
 		shared.Close()
 		return nil, err
 	}
-	o := &output{
-		shared: &producer{client: shared}, single: &producer{client: single}, alone: make(map[string]*lone),
-		topic: config.Output, deadLetters: config.DeadLetters, relayID: config.RelayID,
-		onTheWay: &b.onTheWay,
+	out.shared, out.single = &producer{client: shared}, &producer{client: single}
+	for _, topic := range []string{o.Topic, o.DeadLetters} {
+		out.alone[topic] = &lone{producer: out.single, refused: rejections}
 	}
-	for _, topic := range []string{o.topic, o.deadLetters} {
-		o.alone[topic] = &lone{producer: o.single, refused: b.metrics.refused}
-	}
-	return o, nil
+	return out, nil
 }
 
-// close has all promises kept.
-func (o *output) close() {
+const (
+	// usualLargest is the longest batch that brokers take unless they are told otherwise.
+	usualLargest = 1048588
+	// What a topic may ask for is bounded: franz-go takes no less, and a request must fit
+	// into what it sends at once.
+	leastEver   = 512
+	largestEver = 64 << 20
+)
+
+// Client is the client that publishes most records; others may ask the brokers by it.
+func (o *Output) Client() *kgo.Client { return o.shared.client }
+
+// Close has all promises kept.
+func (o *Output) Close() {
 	o.shared.client.Close()
 	o.single.client.Close()
 }
 
-// publish sends the message to the output. The promise is kept once, and must not
+// Publish sends the message to the output. The promise is kept once, and must not
 // block. That the message was refused it says only if it was alone.
-func (o *output) publish(m *Message, promise func(error)) {
+func (o *Output) Publish(m *message.Message, promise func(error)) {
 	r := &kgo.Record{Topic: o.topic, Key: m.Key, Value: m.Value, Headers: make([]kgo.RecordHeader, 0, len(m.Headers)+1)}
 	for _, h := range m.Headers {
 		r.Headers = append(r.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
 	}
 	if o.relayID {
-		r.Headers = append(r.Headers, kgo.RecordHeader{Key: IDHeader, Value: []byte(m.ID)})
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: message.IDHeader, Value: []byte(m.ID)})
 	}
 	end := o.onTheWay.begin()
 	judged := func(err error) {
 		end()
-		if refused(err) {
+		if Refused(err) {
 			o.poison.add(m.From)
 		}
 		promise(err)
@@ -96,9 +125,9 @@ func (o *output) publish(m *Message, promise func(error)) {
 
 // produce sends a record in the company of others. When the brokers refuse one, the
 // client fails all of its partition, and each is sent again alone.
-func (o *output) produce(r *kgo.Record, promise func(error)) {
+func (o *Output) produce(r *kgo.Record, promise func(error)) {
 	o.shared.produce(r, func(err error) {
-		if refused(err) {
+		if Refused(err) {
 			o.alone[r.Topic].send(r, promise)
 			return
 		}
@@ -115,12 +144,12 @@ const (
 	OffsetHeader    = "chronosOffset"
 )
 
-// bury sends a record that can't be delayed to the dead-letter topic, as it came, or
+// Bury sends a record that can't be delayed to the dead-letter topic, as it came, or
 // shortened if it is too long for it so.
-func (o *output) bury(from *kgo.Record, why *malformed, promise func(error)) {
+func (o *Output) Bury(from *kgo.Record, why *message.Fault, promise func(error)) {
 	headers := append(slices.Clone(from.Headers),
 		kgo.RecordHeader{Key: ReasonHeader, Value: []byte(why.Reason)},
-		kgo.RecordHeader{Key: DetailHeader, Value: []byte(why.Error())},
+		kgo.RecordHeader{Key: DetailHeader, Value: []byte(why.Advice)},
 		kgo.RecordHeader{Key: TopicHeader, Value: []byte(from.Topic)},
 		kgo.RecordHeader{Key: PartitionHeader, Value: strconv.AppendInt(nil, int64(from.Partition), 10)},
 		kgo.RecordHeader{Key: OffsetHeader, Value: strconv.AppendInt(nil, from.Offset, 10)},
@@ -132,7 +161,7 @@ func (o *output) bury(from *kgo.Record, why *malformed, promise func(error)) {
 		promise(err)
 	}
 	o.produce(r, func(err error) {
-		if refused(err) {
+		if Refused(err) {
 			o.produce(shortened(r, from), ended)
 			return
 		}
@@ -140,31 +169,16 @@ func (o *output) bury(from *kgo.Record, why *malformed, promise func(error)) {
 	})
 }
 
-// refused says of an error of a promise that the brokers won't take the record
+// Refused says of an error of a promise that the brokers won't take the record
 // as it is, however often it is sent.
-func refused(err error) bool {
+func Refused(err error) bool {
 	return errors.Is(err, kerr.MessageTooLarge) || errors.Is(err, kerr.InvalidRecord) || errors.Is(err, kerr.RecordListTooLarge)
 }
 
-// remedy is what to do about a refusal.
-func remedy(err error) string {
+// Remedy is what to do about a refusal.
+func Remedy(err error) string {
 	if errors.Is(err, kerr.InvalidRecord) {
 		return "a compacted topic takes no message without a key: give messages one, or set the output's cleanup.policy to delete"
 	}
 	return "raise the output's max.message.bytes"
-}
-
-// printable is an error in a few words for people.
-func printable(err error) string {
-	text := strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return ' '
-		}
-		return r
-	}, err.Error())
-	const most = 200
-	if len(text) > most {
-		text = text[:most]
-	}
-	return strings.ToValidUTF8(fmt.Sprintf("not published: %s", text), "?")
 }

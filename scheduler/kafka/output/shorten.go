@@ -1,8 +1,10 @@
-package kafka
+package output
 
 import (
 	"slices"
 	"strconv"
+
+	"chronos/scheduler/kafka/message"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -19,10 +21,10 @@ const maxCut = 4 << 10
 // left out: they say where the rest is.
 func shortened(letter, from *kgo.Record) *kgo.Record {
 	headers := letter.Headers
-	if length(&kgo.Record{Headers: headers}) > maxCut {
+	if message.Length(&kgo.Record{Headers: headers}) > maxCut {
 		headers = headers[len(from.Headers):]
 	}
-	headers = append(slices.Clip(headers), kgo.RecordHeader{Key: TruncatedHeader, Value: strconv.AppendInt(nil, int64(length(from)), 10)})
+	headers = append(slices.Clip(headers), kgo.RecordHeader{Key: TruncatedHeader, Value: strconv.AppendInt(nil, int64(message.Length(from)), 10)})
 	return &kgo.Record{Topic: letter.Topic, Key: cut(letter.Key), Value: cut(letter.Value), Headers: headers}
 }
 

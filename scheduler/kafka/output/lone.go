@@ -1,10 +1,12 @@
-package kafka
+package output
 
 import (
 	"context"
 	"errors"
 	"sync"
 	"sync/atomic"
+
+	"chronos/scheduler/kafka/message"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -71,7 +73,7 @@ func (l *lone) sendFirst(s sending) {
 		if next.record != nil {
 			l.sendFirst(next)
 		}
-		if refused(err) {
+		if Refused(err) {
 			l.refused.Inc()
 		}
 		s.promise(err)
@@ -82,22 +84,22 @@ func (l *lone) sendFirst(s sending) {
 // again. One that it has forgotten is found out once more.
 type poison struct {
 	mu  sync.Mutex
-	all map[Origin]bool
+	all map[message.Origin]bool
 }
 
 const maxPoison = 10_000
 
-func (p *poison) has(m Origin) bool {
+func (p *poison) has(m message.Origin) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.all[m]
 }
 
-func (p *poison) add(m Origin) {
+func (p *poison) add(m message.Origin) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.all == nil || len(p.all) >= maxPoison {
-		p.all = make(map[Origin]bool)
+		p.all = make(map[message.Origin]bool)
 	}
 	p.all[m] = true
 }

@@ -1,4 +1,4 @@
-package kafka
+package message
 
 import "time"
 

@@ -1,4 +1,4 @@
-package kafka
+package message
 
 import (
 	"bytes"
@@ -16,15 +16,8 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// failer is what a test and a property have in common.
-type failer interface {
-	Helper()
-	Errorf(format string, args ...any)
-	Fatalf(format string, args ...any)
-}
-
 // wantMessage tells null from empty, as cmp does unless it is told otherwise.
-func wantMessage(t failer, want, got Message) {
+func wantMessage(t rapid.TB, want, got Message) {
 	t.Helper()
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Fatalf("message (-want +got):\n%s", diff)
@@ -64,7 +57,7 @@ func TestMessageRoundTrip(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			want := full()
 			change(&want)
-			got, err := decode(want.encode())
+			got, err := Decode(want.Encode())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -80,14 +73,14 @@ func TestFrameIsStable(t *testing.T) {
 		Key: nil, Value: []byte{}, Headers: []Header{{"h", []byte("v")}, {"n", nil}},
 	}
 	want := "\x01" + "\x02id" + "\x02" + "\x02in" + "\x02" + "\x04" + "\x00" + "\x01" + "\x02" + "\x01h\x02v" + "\x01n\x00"
-	if got, _ := base64.RawStdEncoding.DecodeString(m.encode()); string(got) != want {
+	if got, _ := base64.RawStdEncoding.DecodeString(m.Encode()); string(got) != want {
 		t.Errorf("frame is %q, want %q", got, want)
 	}
 }
 
 func TestDecodedMessageHoldsNothingOfItsNeighbor(t *testing.T) {
 	m := full()
-	got, err := decode(m.encode())
+	got, err := Decode(m.Encode())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,13 +93,13 @@ func TestDecodedMessageHoldsNothingOfItsNeighbor(t *testing.T) {
 
 func TestDecodeRefuses(t *testing.T) {
 	m := full()
-	frame, err := base64.RawStdEncoding.DecodeString(m.encode())
+	frame, err := base64.RawStdEncoding.DecodeString(m.Encode())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for n := range frame {
 		want := errTruncated
-		if got, err := decode(base64.RawStdEncoding.EncodeToString(frame[:n])); !errors.Is(err, want) {
+		if got, err := Decode(base64.RawStdEncoding.EncodeToString(frame[:n])); !errors.Is(err, want) {
 			t.Errorf("%d of %d bytes: %+v, %v; want %v", n, len(frame), got, err, want)
 		}
 	}
@@ -140,12 +133,12 @@ func TestDecodeRefuses(t *testing.T) {
 		{"offset negative", append(prefix("id", 0, 0, -1), 0, 0, 0), errRange},
 		{"as short as can be", append(prefix("i", 0, 0, 0), 0, 0, 0), nil},
 	} {
-		if _, err := decode(base64.RawStdEncoding.EncodeToString(c.frame)); !errors.Is(err, c.want) {
+		if _, err := Decode(base64.RawStdEncoding.EncodeToString(c.frame)); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.want)
 		}
 	}
-	for _, text := range []string{"AQ==", "\xff\xff", "AQ-_", "{}", m.encode() + "="} {
-		if _, err := decode(text); !errors.Is(err, errNotBase64) {
+	for _, text := range []string{"AQ==", "\xff\xff", "AQ-_", "{}", m.Encode() + "="} {
+		if _, err := Decode(text); !errors.Is(err, errNotBase64) {
 			t.Errorf("%.10q: %v, want %v", text, err, errNotBase64)
 		}
 	}
@@ -180,7 +173,7 @@ func drawMessage(t *rapid.T) Message {
 func TestAnyMessageRoundTrips(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := drawMessage(t)
-		got, err := decode(want.encode())
+		got, err := Decode(want.Encode())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -192,23 +185,23 @@ func TestAnyMessageRoundTrips(t *testing.T) {
 // fuzzer, and the same bytes as the text.
 func FuzzDecode(f *testing.F) {
 	m := full()
-	frame, _ := base64.RawStdEncoding.DecodeString(m.encode())
+	frame, _ := base64.RawStdEncoding.DecodeString(m.Encode())
 	for n := 0; n <= len(frame); n += 5 {
 		f.Add(frame[:n])
 	}
 	f.Add(frame)
-	f.Add([]byte(m.encode()))
+	f.Add([]byte(m.Encode()))
 	f.Add(binary.AppendUvarint([]byte{frameVersion}, math.MaxUint64))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		for _, text := range []string{string(raw), base64.RawStdEncoding.EncodeToString(raw)} {
-			got, err := decode(text)
+			got, err := Decode(text)
 			if err != nil {
 				if diff := cmp.Diff(Message{}, got); diff != "" {
 					t.Fatalf("beside an error (-want +got):\n%s", diff)
 				}
 				continue
 			}
-			again, err := decode(got.encode())
+			again, err := Decode(got.Encode())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -230,7 +223,7 @@ func TestTimerKey(t *testing.T) {
 		{"reserved word in part", "batch1", true},
 		{"an end like a hint, without a number", "a-0123456789abcdef", true},
 		{"tilde first", "~", false},
-		{"the key of another", timerKey("an id"), false},
+		{"the key of another", TimerKey("an id"), false},
 		{"space", "an id", false},
 		{"slash", "a/b", false},
 		{"not ASCII", "é", false},
@@ -244,19 +237,19 @@ func TestTimerKey(t *testing.T) {
 		{"too long for a message", strings.Repeat("k", 129), false},
 		{"none", "", false},
 	} {
-		key := timerKey(c.id)
+		key := TimerKey(c.id)
 		if (key == c.id) != c.itself {
 			t.Errorf("%s: key of %q is %q", c.name, c.id, key)
 		}
 		wantKey(t, c.id, key)
 	}
-	if got, want := timerKey(""), "~47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU"; got != want { // in stores, as the frame is
+	if got, want := TimerKey(""), "~47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU"; got != want { // in stores, as the frame is
 		t.Errorf("key of nothing is %s, want %s", got, want)
 	}
 }
 
 // wantKey checks that the store and the API would take the key for itself.
-func wantKey(t failer, id, key string) {
+func wantKey(t rapid.TB, id, key string) {
 	t.Helper()
 	if parsed, err := timer.ParseID(key); err != nil || parsed != (timer.ID{Key: key}) {
 		t.Errorf("key of %q is %q, which is no key: %+v, %v", id, key, parsed, err)
@@ -269,29 +262,16 @@ func wantKey(t failer, id, key string) {
 func TestTimerKeysDiffer(t *testing.T) {
 	id := rapid.OneOf(
 		rapid.StringMatching(`[a~.-]{1,3}`),
-		rapid.Map(rapid.StringMatching(`[a~ ]{1,3}`), timerKey),
+		rapid.Map(rapid.StringMatching(`[a~ ]{1,3}`), TimerKey),
 		rapid.SampledFrom([]string{"batch", "references", "a-1-0000000000000000"}),
 		rapid.Map(rapid.SliceOfN(rapid.Byte(), 1, maxID), func(b []byte) string { return string(b) }),
 	)
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := id.Draw(t, "a"), id.Draw(t, "b")
-		keyA, keyB := timerKey(a), timerKey(b)
+		keyA, keyB := TimerKey(a), TimerKey(b)
 		wantKey(t, a, keyA)
 		if (keyA == keyB) != (a == b) {
 			t.Fatalf("keys of %q and %q are %q and %q", a, b, keyA, keyB)
 		}
 	})
-}
-
-// TestNameOf: the log names a message as its publisher does.
-func TestNameOf(t *testing.T) {
-	b := &Bridge{}
-	m := Message{ID: "order 47/n", Deadline: time.UnixMilli(1)}
-	id := timer.ID{Key: timerKey(m.ID), RF: 2}
-	if got := b.NameOf(id, timer.Callback{Opaque: m.encode()}); got != "message order 47/n" {
-		t.Error(got)
-	}
-	if got := b.NameOf(id, timer.Callback{Opaque: "?"}); got != "message of the key "+id.Key {
-		t.Error(got)
-	}
 }

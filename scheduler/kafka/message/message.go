@@ -1,4 +1,6 @@
-package kafka
+// Package message is what a message says: as a record of the input topic, and as the text that
+// the store keeps. Null is kept apart from empty, and headers stay in their order with their repeats.
+package message
 
 import (
 	"crypto/sha256"
@@ -61,14 +63,14 @@ var (
 	errRange     = errors.New("decode message: its deadline, partition or offset is out of range")
 )
 
-// encode makes the text that the store keeps: base64, since the store's JSON has
+// Encode makes the text that the store keeps: base64, since the store's JSON has
 // no place for bytes, of
 //
 //	version, id, deadline in ms, topic, partition, offset, key, value, number of headers, (key, value) of each
 //
 // Lengths are uvarints, other numbers varints. Where null is possible the length
 // is one more, and 0 stands for null. Of the deadline whole milliseconds are kept.
-func (m *Message) encode() string {
+func (m *Message) Encode() string {
 	size := 1 + 7*binary.MaxVarintLen64 + len(m.ID) + len(m.From.Topic) + len(m.Key) + len(m.Value)
 	for i := range m.Headers {
 		size += 2*binary.MaxVarintLen32 + len(m.Headers[i].Key) + len(m.Headers[i].Value)
@@ -100,9 +102,9 @@ func appendNullable(b, value []byte) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(value))+1), value...)
 }
 
-// decode reads what encode made. The text may be anything: whoever can write to
+// Decode reads what Encode made. The text may be anything: whoever can write to
 // the store can write it.
-func decode(s string) (Message, error) {
+func Decode(s string) (Message, error) {
 	raw, err := base64.RawStdEncoding.DecodeString(s)
 	switch {
 	case err != nil:
@@ -200,10 +202,10 @@ func (r *frameReader) headers() []Header {
 	return headers
 }
 
-// timerKey is the key that the message with this id has in the store: the id, if
+// TimerKey is the key that the message with this id has in the store: the id, if
 // it can be one, otherwise its hash behind a '~'. No id begins with '~' there, so
 // two ids have the same key only if SHA-256 has the same sum for them.
-func timerKey(id string) string {
+func TimerKey(id string) string {
 	// What isn't a key would be taken for another's, or not be found.
 	if id != "" && id[0] != '~' && timer.ValidKey(id) {
 		return id

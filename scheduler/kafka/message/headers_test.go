@@ -1,4 +1,4 @@
-package kafka
+package message
 
 import (
 	"context"
@@ -84,7 +84,7 @@ func TestParse(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := &kgo.Record{Topic: "in", Partition: 3, Offset: 42, Key: c.key, Value: c.value, Headers: c.headers}
-			got, fault := parse(r, now)
+			got, fault := Parse(r, now)
 			if fault != nil {
 				t.Fatalf("%s: %v", fault.Reason, fault)
 			}
@@ -123,7 +123,7 @@ func TestMalformed(t *testing.T) {
 		{"as far as can be", []kgo.RecordHeader{id, header(DeadlineHeader, "999999999999999")}, "deadline_too_far"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, fault := parse(&kgo.Record{Topic: "in", Value: []byte("secret"), Headers: c.headers}, now)
+			got, fault := Parse(&kgo.Record{Topic: "in", Value: []byte("secret"), Headers: c.headers}, now)
 			if fault == nil || fault.Reason != c.want {
 				t.Fatalf("%+v, want %s", fault, c.want)
 			}
@@ -131,7 +131,7 @@ func TestMalformed(t *testing.T) {
 			if !regexp.MustCompile(`^[a-z_]+$`).MatchString(fault.Reason) {
 				t.Errorf("reason %q is no label", fault.Reason)
 			}
-			text := fault.Error()
+			text := fault.Advice
 			if !strings.HasPrefix(text, "header chronos") || strings.Contains(text, "secret") || strings.Contains(text, "xxx") {
 				t.Errorf("advice is %q", text)
 			}
@@ -144,7 +144,7 @@ func TestParseCopiesNoBytes(t *testing.T) {
 		Key: []byte("key"), Value: []byte("value"),
 		Headers: []kgo.RecordHeader{header("h", "v"), header(IDHeader, "id"), header(DeadlineHeader, "0")},
 	}
-	m, fault := parse(r, now)
+	m, fault := Parse(r, now)
 	if fault != nil {
 		t.Fatal(fault)
 	}
@@ -200,7 +200,7 @@ func TestMessagesOutliveTheirPoll(t *testing.T) {
 				t.Fatal(err)
 			}
 			fetches.EachRecord(func(r *kgo.Record) {
-				m, fault := parse(r, now)
+				m, fault := Parse(r, now)
 				if fault != nil {
 					t.Fatal(fault)
 				}
