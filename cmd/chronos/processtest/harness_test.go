@@ -3,6 +3,7 @@ package processtest
 import (
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"net/http"
 	"os"
@@ -20,11 +21,17 @@ import (
 	"chronos/scheduler/verify/testkit"
 )
 
-// binary is the node, built once for all tests.
+// binary is the node that all tests start: another build of it, or one that is built once.
 var binary string
 
 func TestMain(m *testing.M) {
-	os.Exit(heldup.Main(testkit.WithBinary(m, "chronos/cmd/chronos", &binary), os.Stderr))
+	flag.StringVar(&binary, "node.binary", "", "absolute path of another build of the node, which all tests start")
+	flag.Parse()
+	var tests interface{ Run() int } = m
+	if binary == "" {
+		tests = testkit.WithBinary(m, "chronos/cmd/chronos", &binary)
+	}
+	os.Exit(heldup.Main(tests, os.Stderr))
 }
 
 type nodeProcess struct {
