@@ -33,7 +33,7 @@ func firingBugs() []bug {
 		},
 		{
 			Name: "no-jitter", What: "Retries have no jitter.",
-			Edits: []edit{{"backoff", "dispatch", "return rand.N(ceiling + 1)", "return ceiling + 0*rand.N(ceiling+1)"}},
+			Edits: []edit{{"backoff", "dispatch", "return rand.N(longestBackoff(attempt) + 1)", "return longestBackoff(attempt) + 0*rand.N(longestBackoff(attempt)+1)"}},
 			Hints: []hint{{Package: "scheduler/dispatch", Run: "TestBackoffIsFullJitterUpToItsCap"}},
 		},
 		{
@@ -56,6 +56,11 @@ func yieldingBugs() []bug {
 			Name: "backup-does-not-yield", What: "A copy that is due fires without looking for a better copy.",
 			Edits: []edit{{"questionsOf", "dispatch", "Better: c.better(p) &&", "Better: false && c.better(p) &&"}},
 			Hints: []hint{{Package: "scheduler", Run: "TestABackupYieldsToALeasedCopy"}},
+		},
+		{
+			Name: "others-not-asked", What: "A node does without a shard that another node reaches.",
+			Edits: []edit{{"(*claim).leftToOthers", "", "return min(", "return false && min("}},
+			Hints: []hint{{Package: "scheduler", Run: "TestAPopIsLeftToANodeThatReachesBothCopies"}},
 		},
 		{
 			Name: "yields-where-nothing-is-claimed", What: "A backup yields to a copy on a shard on which the node can claim nothing.",
