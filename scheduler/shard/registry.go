@@ -97,6 +97,16 @@ func (r *Registry) lacking() (names []string) {
 	return names
 }
 
+// failing reports whether a shard that this node reaches is not well.
+func (r *Registry) failing() bool {
+	for _, sh := range r.All() {
+		if sh.Ails() && !sh.unreachable() {
+			return true
+		}
+	}
+	return false
+}
+
 // others are the live nodes without this one. Of the shards that a node lacks, those count that
 // this node knows.
 func (r *Registry) others(live []store.LiveNode) []store.LiveNode {

@@ -12,9 +12,9 @@ import (
 
 const (
 	surveyInterval = 5 * timing.BeatInterval
-	// lackingLook is how often a node looks, while a shard is not well, whether the shards have
-	// changed that the node lacks. The node announces a change at once, and hears by the second
-	// announcement whether other nodes have noticed the same.
+	// lackingLook is how often a node looks, while a shard that the node reaches is not well, whether
+	// the node still reaches that shard. The node announces a change at once, and hears by the
+	// second announcement whether other nodes have noticed the same.
 	lackingLook = 100 * time.Millisecond
 	// giveUpInterval is how often a node tries to have a shard given up.
 	giveUpInterval = 10 * time.Second
@@ -48,7 +48,7 @@ func (sh *Shard) Watch(ctx context.Context) {
 			survey = now.Add(surveyInterval)
 		}
 		wait := time.Until(next)
-		if sh.r.Ailing() || len(told) > 0 {
+		if sh.r.failing() {
 			wait = min(wait, lackingLook)
 		}
 		timer.Reset(wait)
