@@ -98,7 +98,11 @@ func Open(ctx context.Context, config Config) (*Bridge, error) {
 		config.Log.Warn("the password is sent to the brokers unencrypted; set CHRONOS_KAFKA_TLS=true")
 	}
 	b := &Bridge{
-		config: config, log: config.Log, options: append(options, kgo.WithLogger(quiet{config.Log, rate.NewLimiter(rate.Every(tellInterval), 5)})),
+		config: config, log: config.Log,
+		options: append(options,
+			kgo.WithLogger(quiet{config.Log, rate.NewLimiter(rate.Every(tellInterval), 5)}),
+			kgo.RetryBackoffFn(retryBackoff), kgo.RequestRetries(requestRetries),
+		),
 		complaints: newComplaints(config.Log), advance: newAdvance(&config),
 	}
 	if b.metrics, err = newMetrics(config.Registerer, b.advance.now); err != nil {

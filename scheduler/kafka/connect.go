@@ -5,17 +5,33 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
+
+// retryBackoff is how long a client waits after so many attempts in a row that failed. Messages
+// are due while brokers are down, and have waited long enough when the brokers are back.
+func retryBackoff(failures int) time.Duration {
+	const shortest, longest = 100 * time.Millisecond, time.Second
+	wait := shortest
+	for ; failures > 1 && wait < longest; failures-- {
+		wait *= 2
+	}
+	return time.Duration(float64(min(wait, longest)) * (0.8 + 0.2*rand.Float64()))
+}
+
+// requestRetries are so many that the time limit of a request, not their number, ends its attempts.
+const requestRetries = 100
 
 // Connection is how to reach the brokers.
 type Connection struct {

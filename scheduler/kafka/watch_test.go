@@ -2,6 +2,9 @@ package kafka
 
 import (
 	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -63,6 +66,35 @@ func TestOutputThatDoesNotAnswer(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestPublishingGoesOnWhenTheBrokersAreBack: the clients wait for at most a second between attempts, however long the
+// brokers were down.
+func TestPublishingGoesOnWhenTheBrokersAreBack(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		b := r.start()
+		r.produce(early(0, "a"))
+		r.awaitCommitted(1, -1, -1)
+		var up atomic.Bool
+		r.cluster.Control(func(request kmsg.Request) (kmsg.Response, error, bool) {
+			r.cluster.KeepControl()
+			down := slices.Contains([]kmsg.Key{kmsg.Produce, kmsg.InitProducerID, kmsg.Metadata}, kmsg.Key(request.Key())) && !up.Load()
+			return nil, errors.New("the broker is down"), down
+		})
+		fired := make(chan struct{})
+		go func() {
+			defer close(fired)
+			r.timers.fire(r.Context(), b, "a")
+		}()
+		r.pass(time.Minute)
+		up.Store(true)
+		back := time.Now()
+		<-fired
+		if took := time.Since(back); took > 1100*time.Millisecond {
+			t.Errorf("the message was published %v after the brokers were back, want at most a second and a try", took)
+		}
+		wantIDs(t, r.ids("out"), "a")
+	})
 }
 
 // TestTopicsThatAreMissingLater: where no broker could be asked at the start, one is
