@@ -1,6 +1,7 @@
 package processtest
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -21,7 +22,7 @@ import (
 // shardNames are the shards of a cluster; startNode names the first main.
 var shardNames = []string{"main", "b", "c"}
 
-// cluster is two nodes on three shards, all processes of their own.
+// cluster is the nodes and shards of a scenario, all processes of their own.
 type cluster struct {
 	t       *testing.T
 	journal *journal
@@ -53,29 +54,30 @@ type member struct {
 	shardURL string  // of all
 }
 
-// newCluster starts three shards and two nodes; if proxied, each node speaks to
+// newCluster starts shards and nodes; if the scenario is proxied, each node speaks to
 // each shard through a link.
-func newCluster(t *testing.T, j *journal, proxied bool) *cluster {
+func newCluster(t *testing.T, j *journal, scenario *scenario) *cluster {
 	t.Helper()
 	c := &cluster{t: t, journal: j}
-	for _, name := range shardNames {
+	for _, name := range scenario.shardNames() {
 		s := &shardProcess{name: name, Redis: testkit.NewRedis(t)}
 		c.shards = append(c.shards, s)
 		c.startShard(s)
 	}
-	for _, name := range []string{"n1", "n2"} {
-		m := &member{name: name}
-		var urls []string
+	for i := range cmp.Or(scenario.nodes, 2) {
+		m := &member{name: "n" + strconv.Itoa(i+1)}
 		for _, s := range c.shards {
 			url := s.URL
-			if proxied {
+			if scenario.proxied {
 				l := newLink(t, s.Address)
 				m.links = append(m.links, l)
 				url = l.url()
 			}
-			urls = append(urls, url)
+			if m.shardURL != "" { // startNode names the first
+				url = "," + s.name + "=" + url
+			}
+			m.shardURL += url
 		}
-		m.shardURL = fmt.Sprintf("%s,%s=%s,%s=%s", urls[0], shardNames[1], urls[1], shardNames[2], urls[2])
 		c.nodes = append(c.nodes, m)
 		c.startNode(m)
 	}

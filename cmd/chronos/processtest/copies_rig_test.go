@@ -43,10 +43,10 @@ func newRig(t *testing.T, s *scenario, p plan) *rig {
 	seed := rand.Uint64()
 	j := newJournal(history.Header{
 		Mode: history.Load, Seed: seed, Reproduce: p.command(s.name),
-		Shards: shardNames, RF: 2, SkewMinMs: 250, SkewMaxMs: 2000,
+		Shards: s.shardNames(), RF: 2, SkewMinMs: 250, SkewMaxMs: 2000,
 		HoldMs: hold.Milliseconds(), LimitMs: 2000, PollMs: 100, Attempts: 5, Exempt: p.exempt(),
 	}, p.repairs())
-	r := &rig{t: t, plan: p, scenario: s, journal: j, cluster: newCluster(t, j, s.proxied), receiver: webhooktest.New(t)}
+	r := &rig{t: t, plan: p, scenario: s, journal: j, cluster: newCluster(t, j, s), receiver: webhooktest.New(t)}
 	url := r.receiver.URL()
 	r.receiver.Respond(func(c webhooktest.Call) webhooktest.Answer {
 		answer := webhooktest.Answer{Delay: s.callback}

@@ -1,6 +1,7 @@
 package processtest
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"net/http"
 	"time"
@@ -11,6 +12,8 @@ import (
 // scenario is a schedule of faults under load.
 type scenario struct {
 	name     string
+	nodes    int           // 0 for two
+	shards   int           // 0 for all of shardNames
 	proxied  bool          // nodes speak to shards through links
 	busy     bool          // by design: a busy machine is no fault
 	callback time.Duration // how long the receiver takes to answer
@@ -19,6 +22,8 @@ type scenario struct {
 	limits   func(*history.Limits, *history.History)
 	after    func(*rig, *history.History, *history.Report)
 }
+
+func (s *scenario) shardNames() []string { return shardNames[:cmp.Or(s.shards, len(shardNames))] }
 
 // recover waits between two faults until the first doesn't show any more. Nor does
 // anybody yet tell a shard that comes back what was deleted meanwhile but who fires
