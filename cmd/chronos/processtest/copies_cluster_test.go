@@ -256,7 +256,7 @@ func readMetrics(url string, s *history.Sample) error {
 			}
 		case "chronos_settled_total":
 			s.Counters["settled"] += int64(value)
-		case "chronos_takeovers_total", "chronos_leases_lost_total":
+		case "chronos_takeovers_total", "chronos_leases_lost_total", "chronos_pops_left_out_total":
 			s.Counters[strings.TrimPrefix(found[1], "chronos_")] = int64(value)
 		}
 	}

@@ -15,8 +15,9 @@ type journal struct {
 	start   time.Time
 	repairs time.Duration // see plan
 
-	mu sync.Mutex
-	h  history.History
+	mu   sync.Mutex
+	h    history.History
+	from []string // the client's address of each callback
 }
 
 func newJournal(header history.Header, repairs time.Duration) *journal {
@@ -68,7 +69,7 @@ func (j *journal) call(receiver string, c webhooktest.Call, told webhooktest.Ans
 		Version: c.Version.String(), Seq: c.Seq, Attempt: c.Attempt, WebhookID: c.WebhookID, DueMs: c.Due.UnixMilli(),
 		Status: max(told.Status, 200), AnsweredNs: arrived + int64(told.Delay),
 	}
-	j.add(func(h *history.History) { h.Callbacks = append(h.Callbacks, record) })
+	j.add(func(h *history.History) { h.Callbacks, j.from = append(h.Callbacks, record), append(j.from, c.From) })
 }
 
 // finish ends the recording and returns what there is.
@@ -80,4 +81,13 @@ func (j *journal) finish(end history.End) history.History {
 	h.Operations, h.Callbacks, h.Faults = slices.Clone(h.Operations), slices.Clone(h.Callbacks), slices.Clone(h.Faults)
 	h.End = &end
 	return h
+}
+
+// name says which node made each callback, by the port of the connection.
+func (j *journal) name(h *history.History, nodes map[string]string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for i := range h.Callbacks {
+		h.Callbacks[i].Node = nodes[hexPort(j.from[i])]
+	}
 }

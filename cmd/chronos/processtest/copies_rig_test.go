@@ -29,6 +29,8 @@ type rig struct {
 	heldUp   time.Duration // the test itself, at most
 	letters  int           // dead letters that were found
 	holdUps  heldup.HoldUps
+	callers  *callers // where the nodes that call are known
+	crossed  []span   // while each node was cut off from another shard
 
 	// Of a run that measures lateness: with no fault, amid faults, and after them.
 	control, outage, afterwards span
@@ -81,6 +83,9 @@ func runScenario(t *testing.T, s *scenario, p plan, another, mayJudge func()) {
 		t.Error(err)
 	}
 	r.cluster.sample(history.Begin)
+	if s.callers {
+		r.callers = r.cluster.watchCallers(strings.TrimPrefix(r.receiver.URL(), "http://"))
+	}
 	watched := r.watch()
 	stop := r.load.start()
 	r.wait(warmUp)
@@ -90,6 +95,7 @@ func runScenario(t *testing.T, s *scenario, p plan, another, mayJudge func()) {
 	r.awaitDue()
 	another()
 	watched()
+	r.wait(s.idle)
 	r.awaitEmpty("no timer is left", time.Minute, time.Second, func(c *contents) bool { return c.live == 0 && c.leases == 0 })
 	if p.full {
 		// A tombstone lives for 2 minutes, longer if a shard was away since, and waits
@@ -188,6 +194,9 @@ func (r *rig) finish() history.History {
 	h := r.journal.finish(history.End{DumpNs: dumped, Drained: true})
 	if !r.moved {
 		h.Homes = r.homes(&h)
+	}
+	if r.callers != nil {
+		r.journal.name(&h, <-r.callers.nodes)
 	}
 	return h
 }

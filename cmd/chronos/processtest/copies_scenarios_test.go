@@ -17,6 +17,8 @@ type scenario struct {
 	proxied  bool          // nodes speak to shards through links
 	busy     bool          // by design: a busy machine is no fault
 	callback time.Duration // how long the receiver takes to answer
+	callers  bool          // which node makes each callback is looked for
+	idle     time.Duration // after the load, so that its last pops can be judged
 	mix      func(*mix)
 	inject   func(*rig)
 	limits   func(*history.Limits, *history.History)
@@ -39,6 +41,10 @@ func (p plan) scenarios() []*scenario {
 		{name: "shards-churned", mix: churning, inject: (*rig).churn, limits: placedLate},
 		{name: "shards-killed", inject: (*rig).killShards},
 		{name: "endpoints-fail", inject: (*rig).failEndpoints, after: (*rig).judgeFailing},
+		{
+			name: "links-crossed", nodes: 3, proxied: true, callers: true, idle: p.seconds(14, 0), mix: p.crossedMix,
+			inject: (*rig).crossLinks, limits: duplicatesOfCrossed, after: (*rig).judgeCrossed,
+		},
 		{name: "nodes-replaced", inject: (*rig).replaceNodes, limits: rarelyInWindows},
 		{name: "shards-changed", inject: (*rig).changeShards},
 		{name: "shard-stopped", inject: (*rig).stopShards},
@@ -73,6 +79,10 @@ func (r *rig) stopShards() {
 	}
 	r.wait(3 * time.Second)
 }
+
+// lightMix is for scenarios that say nothing on a machine that is overloaded: a Redis that
+// keeps a node waiting for a processor is one more fault.
+func (p plan) lightMix(m *mix) { m.rate = p.either(100, 150) }
 
 // wipeShards has a shard lose all its data; in a full run each in turn.
 func (r *rig) wipeShards() {
