@@ -48,6 +48,10 @@ func (p plan) scenarios() []*scenario {
 		{name: "nodes-replaced", inject: (*rig).replaceNodes, limits: rarelyInWindows},
 		{name: "shards-changed", inject: (*rig).changeShards},
 		{name: "shard-stopped", inject: (*rig).stopShards},
+		{
+			name: "shard-rolled-back", shards: 2, mix: p.rolledBackMix,
+			inject: (*rig).rollShardsBack, limits: noMoreThanLost, after: (*rig).judgeRolledBack,
+		},
 		{name: "links-cut", proxied: true, mix: manyWrites, inject: (*rig).cutLinks},
 		{name: "shard-wiped", inject: (*rig).wipeShards},
 		{name: "callbacks-slow", callback: slow, inject: (*rig).noFault, limits: answersHeard, after: (*rig).judgeSlow},
