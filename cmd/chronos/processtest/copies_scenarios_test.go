@@ -52,6 +52,7 @@ func (p plan) scenarios() []*scenario {
 			name: "shard-rolled-back", shards: 2, mix: p.rolledBackMix,
 			inject: (*rig).rollShardsBack, limits: noMoreThanLost, after: (*rig).judgeRolledBack,
 		},
+		{name: "shard-stalls", mix: p.lightMix, inject: (*rig).stallShards, limits: fewByChance},
 		{name: "links-cut", proxied: true, mix: manyWrites, inject: (*rig).cutLinks},
 		{name: "shard-wiped", inject: (*rig).wipeShards},
 		{name: "callbacks-slow", callback: slow, inject: (*rig).noFault, limits: answersHeard, after: (*rig).judgeSlow},
@@ -87,6 +88,28 @@ func (r *rig) stopShards() {
 // lightMix is for scenarios that say nothing on a machine that is overloaded: a Redis that
 // keeps a node waiting for a processor is one more fault.
 func (p plan) lightMix(m *mix) { m.rate = p.either(100, 150) }
+
+// stallShards has a shard stand still for 0.3 to 1.5 s again and again; in a full run each
+// in turn.
+func (r *rig) stallShards() {
+	for i, s := range r.shards() {
+		if i > 0 {
+			r.recover()
+		}
+		for end := r.now() + 10*time.Second; r.now() < end; {
+			back := r.cluster.stopShard(s)
+			r.wait(time.Duration(300+rand.IntN(1200)) * time.Millisecond)
+			back()
+			r.wait(time.Duration(300+rand.IntN(900)) * time.Millisecond)
+		}
+	}
+	r.wait(3 * time.Second)
+}
+
+// fewByChance is for a short run of 1,800 callbacks, which a share of 1 in 1,000 gives 2
+// duplicates on average, and more than 6 in one run of 400. The stalls take about as long as
+// a node waits for a shard, so that nearly every run has a duplicate.
+func fewByChance(l *history.Limits, _ *history.History) { l.FewDuplicates = 6 }
 
 // wipeShards has a shard lose all its data; in a full run each in turn.
 func (r *rig) wipeShards() {
