@@ -15,7 +15,7 @@ FUZZTIME     ?= 20s
 PROCESSES := chronos/cmd/chronos/processtest
 BRIDGES   := chronos/cmd/chronos-bridge/bridgetest
 COPIES    := TestCopies/(shards-|shard-|links-|endpoints-|callbacks-)
-FAULTS    := TestSlowRedis|TestStarved|TestHangingDestinations|TestARepeatedCreateIsCalledOnce|TestAFourthShardMovesItsShare|TestContendedWrites|TestAStalledWrite|TestSlowLinks|TestRacedWrites|TestResync|TestStoppedRedis
+FAULTS    := TestSlowRedis|TestStarved|TestAMachineThatBecomesBusy|TestHangingDestinations|TestARepeatedCreateIsCalledOnce|TestAFourthShardMovesItsShare|TestContendedWrites|TestAStalledWrite|TestSlowLinks|TestRacedWrites|TestResync|TestStoppedRedis
 KAFKA     := TestBridges/(bridges-|rebalances|store-stopped)|TestBrokerAway
 CAMPAIGNS := $(COPIES)|$(FAULTS)|$(KAFKA)
 
@@ -112,7 +112,7 @@ sim: ## run whole clusters in virtual time under faults: 100 seeds of an hour, o
 
 .PHONY: faults
 faults: test-needs ## kill, stop, wipe and cut off real Redis, Kafka, nodes and bridges under load: some 30 minutes
-	go test -count=1 -v -timeout 30m -run 'TestCopies|TestSlowRedis|TestStarved|TestHangingDestinations' ./cmd/chronos/processtest -args -faults.full
+	go test -count=1 -v -timeout 30m -run 'TestCopies|TestSlowRedis|TestStarved|TestAMachineThatBecomesBusy|TestHangingDestinations' ./cmd/chronos/processtest -args -faults.full
 	go test -count=1 -v -timeout 30m ./cmd/chronos-bridge/bridgetest -args -faults.full
 
 .PHONY: mutants

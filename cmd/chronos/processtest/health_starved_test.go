@@ -25,6 +25,25 @@ func TestStarved(t *testing.T) {
 	})
 }
 
+// TestAMachineThatBecomesBusyCallsNothingTwice runs two nodes on an idle machine, which other
+// work makes busy again and again. No fault is recorded, so nothing explains a second callback.
+func TestAMachineThatBecomesBusyCallsNothingTwice(t *testing.T) {
+	testkit.Program(t, "redis-server")
+	runAlone(t, "TestAMachineThatBecomesBusyCallsNothingTwice", func(p plan) *scenario {
+		return &scenario{name: "busy", busy: true, mix: p.starvedMix, inject: (*rig).makeBusy}
+	})
+}
+
+func (r *rig) makeBusy() {
+	for range r.plan.either(2, 8) {
+		r.wait(2 * time.Second)
+		idle := r.keepBusy(4)
+		r.wait(3 * time.Second)
+		idle()
+	}
+	r.wait(time.Second)
+}
+
 // runAlone runs a scenario beside no other. The scenario measures what one fault costs.
 func runAlone(t *testing.T, test string, scenarioOf func(plan) *scenario) {
 	t.Helper()
@@ -56,10 +75,7 @@ func (r *rig) during(d time.Duration) span {
 // starve measures the load beside busy loops as it is, then stops and continues both
 // nodes for a while, in the midst of which a shard is killed, and measures again.
 func (r *rig) starve() {
-	for range 4 {
-		// The processor time is limited, so that the loop ends by itself if the test can't end it.
-		testkit.Start(r.t, nil, "/bin/sh", "-c", "ulimit -t 150; while :; do :; done")
-	}
+	r.keepBusy(4)
 	r.wait(time.Second)
 	r.control = r.during(r.plan.seconds(5, 15))
 	stopping := make(chan struct{})
@@ -83,6 +99,20 @@ func (r *rig) starve() {
 	stops.Wait()
 	r.wait(2 * time.Second)
 	r.afterwards = r.during(r.plan.seconds(5, 15))
+}
+
+// keepBusy starts loops that take all processor time they get, until idle or the end of the test.
+func (r *rig) keepBusy(loops int) (idle func()) {
+	var all []*testkit.Process
+	for range loops {
+		// The processor time is limited, so that the loop ends by itself if the test can't end it.
+		all = append(all, testkit.Start(r.t, nil, "/bin/sh", "-c", "ulimit -t 150; while :; do :; done"))
+	}
+	return func() {
+		for _, p := range all {
+			p.Kill()
+		}
+	}
 }
 
 // stopAgainAndAgain has a node stand still for 300 to 900 ms, again and again.
