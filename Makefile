@@ -111,8 +111,8 @@ sim: ## run whole clusters in virtual time under faults: 100 seeds of an hour, o
 		$(if $(SEED),-v -sim.seed=$(SEED),-sim.seeds=100)
 
 .PHONY: faults
-faults: test-needs ## kill, stop, wipe and cut off real Redis, Kafka, nodes and bridges under load: some 30 minutes
-	go test -count=1 -v -timeout 30m -run 'TestCopies|TestSlowRedis|TestStarved|TestAMachineThatBecomesBusy|TestHangingDestinations' ./cmd/chronos/processtest -args -faults.full
+faults: test-needs ## kill, stop, wipe and cut off real Redis, Kafka, nodes and bridges under load: some 50 minutes
+	go test -count=1 -v -timeout 60m -run 'TestCopies|TestSlowRedis|TestStarved|TestAMachineThatBecomesBusy|TestHangingDestinations' ./cmd/chronos/processtest -args -faults.full
 	go test -count=1 -v -timeout 30m ./cmd/chronos-bridge/bridgetest -args -faults.full
 
 .PHONY: mutants

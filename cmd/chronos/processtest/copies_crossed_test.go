@@ -40,12 +40,6 @@ func (r *rig) crossLinks() {
 	r.wait(2 * time.Second)
 }
 
-// duplicatesOfCrossed allows more than the 1 in 200 that is wanted where links are cut: 5 to 9
-// in 100 callbacks of a run come twice. Of the two nodes that lack a copy of a timer,
-// each shares the other copy with one more node and claims that copy in half of all cases. So
-// one pop in four is called by both, and neither of them can hear of the other.
-func duplicatesOfCrossed(l *history.Limits, _ *history.History) { l.DuplicatesCut = 0.125 }
-
 // crossedMix is that of manyWrites, at the rate of lightMix.
 func (p plan) crossedMix(m *mix) {
 	p.lightMix(m)

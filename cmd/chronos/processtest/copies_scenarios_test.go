@@ -43,7 +43,7 @@ func (p plan) scenarios() []*scenario {
 		{name: "endpoints-fail", inject: (*rig).failEndpoints, after: (*rig).judgeFailing},
 		{
 			name: "links-crossed", nodes: 3, proxied: true, callers: true, idle: p.seconds(14, 0), mix: p.crossedMix,
-			inject: (*rig).crossLinks, limits: duplicatesOfCrossed, after: (*rig).judgeCrossed,
+			inject: (*rig).crossLinks, after: (*rig).judgeCrossed,
 		},
 		{name: "nodes-replaced", inject: (*rig).replaceNodes, limits: rarelyInWindows},
 		{name: "shards-changed", inject: (*rig).changeShards},

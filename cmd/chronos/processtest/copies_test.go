@@ -15,8 +15,8 @@ import (
 )
 
 var (
-	// make check runs the short form. The full one takes some 20 minutes:
-	// go test -count=1 -v -timeout 30m -run TestCopies ./cmd/chronos/processtest -args -faults.full
+	// make check runs the short form. The full one takes some 35 minutes:
+	// go test -count=1 -v -timeout 60m -run TestCopies ./cmd/chronos/processtest -args -faults.full
 	faultsFull = flag.Bool("faults.full", false, "TestCopies: 1,000 timers a second, each fault three times, until the last tombstone is gone")
 	faultsKeep = flag.String("faults.keep", "", "TestCopies: folder that gets the histories and the nodes' logs")
 )
