@@ -197,23 +197,6 @@ func scriptTime(b *testing.B, r *testRedis) time.Duration {
 	return time.Duration(total) * time.Microsecond
 }
 
-const benchedRecord = "1L 01a1fbe0aefb231c 00000000001 000 00 02 0000000600000 +01795227168508 " +
-	`{"uri":"http://127.0.0.1:9000/callbacks/abcdefghijklmnopqr","opaque":"` + "plain text of some length, as most have it" + `"}`
-
-// A record as a claim reads it.
-func BenchmarkReadRecord(b *testing.B) {
-	b.ReportAllocs()
-	for b.Loop() {
-		rec, err := parseRecord(benchedRecord)
-		if err != nil {
-			b.Fatal(err)
-		}
-		if _, err := rec.scheduled("key"); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 // A record as a create writes it.
 func BenchmarkWriteRecord(b *testing.B) {
 	b.ReportAllocs()

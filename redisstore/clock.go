@@ -3,6 +3,8 @@ package redisstore
 import (
 	"sync"
 	"time"
+
+	"chronos/redisstore/record"
 )
 
 // shardClock estimates a shard's clock from its answers: each says that the
@@ -60,5 +62,5 @@ func (c *shardClock) in(d time.Duration) int64 {
 func (c *shardClock) until(ms int64) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return until(ms, (time.Since(c.start) + max(c.best[0], c.best[1])).Microseconds())
+	return record.Until(ms, (time.Since(c.start) + max(c.best[0], c.best[1])).Microseconds())
 }

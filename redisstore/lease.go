@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"chronos/redisstore/record"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
@@ -91,7 +92,7 @@ func (s *Store) claimCalls(sh *shard, counter string, partitions []int, room int
 			share++
 		}
 		calls[i] = &call{script: "claim", keys: s.keys[partitions[i]].merge(), args: []any{
-			req.Horizon.Milliseconds(), min(share, maxItems), s.node, counter, wholeMs(req.Grace), leaveRetries, sh.clock.in(s.notAfter), bytes,
+			req.Horizon.Milliseconds(), min(share, maxItems), s.node, counter, record.WholeMs(req.Grace), leaveRetries, sh.clock.in(s.notAfter), bytes,
 			req.Neglected.Milliseconds(), req.KeepTombstones.Milliseconds(),
 		}}
 	}
@@ -132,20 +133,14 @@ func (s *Store) readClaims(sh *shard, counter string, partition int, c *call) (c
 }
 
 func (s *Store) claimed(lease store.Lease, scoreMs int64, raw string) store.Claimed {
-	rec, err := parseRecord(raw)
-	lease.Found = store.Found{
-		ScoreMs: scoreMs, State: rec.state, StartMs: rec.startMs, IntervalMs: rec.intervalMs, FiringUntilMs: rec.firingUntilMs,
-		LeftOut: rec.leftOut,
-	}
-	if rec.rank == 0 && !rec.state.Ended {
-		lease.Found.Tags = formatTags(rec.tags)
-	}
+	rec, err := record.Parse(raw)
+	lease.Found = rec.Found(scoreMs)
 	claimed := store.Claimed{Lease: lease}
 	if err == nil && partitionOf(lease.Key) != lease.Partition {
-		err = fmt.Errorf("%w: it is in partition %d, where no request finds it", errRecord, lease.Partition)
+		err = fmt.Errorf("%w: it is in partition %d, where no request finds it", record.ErrMalformed, lease.Partition)
 	}
 	if err == nil {
-		claimed.Record, err = rec.scheduled(lease.Key)
+		claimed.Record, err = rec.Scheduled(lease.Key)
 	}
 	if err != nil {
 		claimed.Err = fmt.Errorf("claim timer: %w", err)
@@ -178,7 +173,7 @@ func (s *Store) Fire(ctx context.Context, shard string, terms store.FenceTerms, 
 		}}
 	}
 	script := itemScript{name: "fire", keys: partitionKeys.fence, replies: 1, head: func() []any {
-		return []any{wholeMs(terms.Limit), wholeMs(terms.Hold), max(terms.CatchUp, 1)}
+		return []any{record.WholeMs(terms.Limit), record.WholeMs(terms.Hold), max(terms.CatchUp, 1)}
 	}}
 	sh.evalItems(ctx, sh.fire, &s.keys, script, items)
 	for i, it := range items {
@@ -209,12 +204,12 @@ func readFenced(it *item, version timer.Version) store.Fenced {
 		fenced.State = timer.State{}
 	}
 	dueMs := r.int64()
-	fenced.Wait, fenced.LeftOut = milliseconds(r.int64()), int(r.int64())
+	fenced.Wait, fenced.LeftOut = record.Milliseconds(r.int64()), int(r.int64())
 	if r.err != nil || fenced.Status == store.FenceFailed {
 		return store.Fenced{Err: fmt.Errorf("%w: fence: %w", timer.ErrUnavailable, errReply)}
 	}
 	fenced.Due = time.UnixMilli(dueMs).UTC()
-	fenced.Late = -until(dueMs, it.nowUs)
+	fenced.Late = -record.Until(dueMs, it.nowUs)
 	return fenced
 }
 
@@ -227,13 +222,9 @@ func (s *Store) Settle(ctx context.Context, shard string, settlements []store.Se
 	results := make([]store.Settled, len(settlements))
 	items := make([]*item, len(settlements))
 	for i, o := range settlements {
-		missed := "-"
-		if len(o.Untold) > 0 {
-			missed = string(appendAway(nil, o.Untold))
-		}
 		items[i] = &item{partition: o.Lease.Partition, args: []any{
-			o.Lease.Key, o.Lease.Token, o.Lease.Found.ScoreMs, o.Outcome.String(), wholeMs(o.Delay), o.Offset.Milliseconds(),
-			wholeMs(o.Keep), missed, cmp.Or(o.Lease.Found.Tags, "-"), field(o.Reason),
+			o.Lease.Key, o.Lease.Token, o.Lease.Found.ScoreMs, o.Outcome.String(), record.WholeMs(o.Delay), o.Offset.Milliseconds(),
+			record.WholeMs(o.Keep), record.Away(o.Untold), cmp.Or(o.Lease.Found.Tags, "-"), record.Escape(o.Reason),
 		}}
 	}
 	script := itemScript{
@@ -282,7 +273,7 @@ func (s *Store) Ask(ctx context.Context, shard string, states []store.KeyState) 
 		case st.RankFrom > 0:
 			rankFrom = st.RankFrom
 		}
-		calls[k].args = append(calls[k].args, st.Key, appendState(make([]byte, 0, stateWidth), st.State), rankFrom)
+		calls[k].args = append(calls[k].args, st.Key, record.State(st.State), rankFrom)
 		indexes[k] = append(indexes[k], i)
 	}
 	sh.eval(ctx, sh.ask, calls)
@@ -321,7 +312,7 @@ func readDifferences(reply []any, indexes []int, into map[int]store.Difference) 
 		}
 		d := store.Difference{Index: indexes[k], Missing: r.text == "missing"}
 		if !d.Missing {
-			d.Firing, d.LookIn, d.State = milliseconds(r.int64()), milliseconds(r.int64()), r.head().state
+			d.Firing, d.LookIn, d.State = record.Milliseconds(r.int64()), record.Milliseconds(r.int64()), r.head().State
 		}
 		if r.err != nil {
 			return fmt.Errorf("%w: ask: %w", timer.ErrUnavailable, r.err)

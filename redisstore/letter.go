@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"chronos/redisstore/record"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
@@ -121,23 +122,23 @@ func (l *storedLetter) read() store.Letter {
 		At: time.UnixMilli(int64(min(max(l.score, 0), lastInstant))).UTC(),
 	}
 	word, rest, _ := strings.Cut(l.text, " ")
-	reason, record, ok := strings.Cut(rest, " ")
-	key, err := unescape(word)
+	reason, text, ok := strings.Cut(rest, " ")
+	key, err := record.Unescape(word)
 	if err != nil || !timer.ValidKey(key) {
 		letter.Err = fmt.Errorf("%w: it does not begin with a timer's key", store.ErrUnreadable)
 		return letter
 	}
 	letter.Key = key
-	if letter.Reason, err = unescape(reason); err != nil || !ok {
+	if letter.Reason, err = record.Unescape(reason); err != nil || !ok {
 		letter.Reason, letter.Err = "", fmt.Errorf("%w: no reason and record follow the key", store.ErrUnreadable)
 		return letter
 	}
-	rec, err := parseRecord(record)
-	if err == nil && rec.state.Ended {
-		err = fmt.Errorf("%w: no specification", errRecord)
+	rec, err := record.Parse(text)
+	if err == nil && rec.State.Ended {
+		err = fmt.Errorf("%w: no specification", record.ErrMalformed)
 	}
 	if err == nil {
-		letter.Record, err = rec.scheduled(key)
+		letter.Record, err = rec.Scheduled(key)
 	}
 	if err != nil {
 		letter.Record, letter.Err = store.Record{}, fmt.Errorf("%w: %w", store.ErrUnreadable, err)

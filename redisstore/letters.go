@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"chronos/redisstore/record"
 	"chronos/scheduler/awake"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
@@ -308,7 +309,7 @@ func (s *Store) pruneShard(ctx context.Context, sh *shard, keep time.Duration) e
 	for len(keys) > 0 && ctx.Err() == nil {
 		calls := make([]*call, len(keys))
 		for i, key := range keys {
-			calls[i] = &call{script: "prune", keys: []string{key}, args: []any{wholeMs(keep), pruneMost}}
+			calls[i] = &call{script: "prune", keys: []string{key}, args: []any{record.WholeMs(keep), pruneMost}}
 		}
 		sh.eval(ctx, sh.poll, calls)
 		keys = keys[:0]

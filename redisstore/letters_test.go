@@ -15,6 +15,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"chronos/redisstore/record"
 	"chronos/redisstore/topology"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
@@ -41,7 +42,7 @@ func onBoth(t *testing.T, shards int, test func(t *testing.T, s *Store, all []*t
 
 // letterOf is what settle writes of a timer that was given up.
 func letterOf(key, reason, uri string) string {
-	return key + " " + field(reason) + ` 1L 01a1fb85907db7e9 00000000001 005 00 02 0000000000000 +01795221196927 tags=call=1 {"uri":"` + uri + `","opaque":"` + key + `"}`
+	return key + " " + record.Escape(reason) + ` 1L 01a1fb85907db7e9 00000000001 005 00 02 0000000000000 +01795221196927 tags=call=1 {"uri":"` + uri + `","opaque":"` + key + `"}`
 }
 
 // plant stores dead letters where their keys belong, or on the first shard.
@@ -220,13 +221,13 @@ func TestALetterIsFoundReadAndRemoved(t *testing.T) {
 // removed.
 func TestHostileLetters(t *testing.T) {
 	t.Parallel()
-	const record = ` 1L 01a1fb85907db7e9 00000000001 005 00 02 0000000000000 +01795221196927 {"uri":"http://h/"}`
-	readable := []string{"k answered%20500" + record, "k -" + record}
+	const head = ` 1L 01a1fb85907db7e9 00000000001 005 00 02 0000000000000 +01795221196927 {"uri":"http://h/"}`
+	readable := []string{"k answered%20500" + head, "k -" + head}
 	unreadable := []string{
-		"", " ", "  ", "\x00\xff\xfe", "k", "k ", "k x", "k x ", "%zz x" + record, "k %zz" + record, "a%2Fb x" + record, "references x" + record,
-		"k-2-0123456789abcdef x" + record, "k x" + strings.Replace(record, " 005 ", " -05 ", 1), "k x" + strings.Replace(record, "{", "{{", 1),
-		"k x 1L 01a1fb85907db7e9 00000000001 005 00 02 0000000000000 +01795221196927", strings.Repeat("k", 129) + " x" + record, strings.Repeat(" ", 5000),
-		"k x" + strings.Replace(record, "005", strings.Repeat("9", 400), 1) + "\x1b[2J",
+		"", " ", "  ", "\x00\xff\xfe", "k", "k ", "k x", "k x ", "%zz x" + head, "k %zz" + head, "a%2Fb x" + head, "references x" + head,
+		"k-2-0123456789abcdef x" + head, "k x" + strings.Replace(head, " 005 ", " -05 ", 1), "k x" + strings.Replace(head, "{", "{{", 1),
+		"k x 1L 01a1fb85907db7e9 00000000001 005 00 02 0000000000000 +01795221196927", strings.Repeat("k", 129) + " x" + head, strings.Repeat(" ", 5000),
+		"k x" + strings.Replace(head, "005", strings.Repeat("9", 400), 1) + "\x1b[2J",
 	}
 	onBoth(t, 1, func(t *testing.T, s *Store, all []*testRedis) {
 		scores := []float64{0, -1, .5, 1795221196929, 1795221196929}

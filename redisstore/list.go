@@ -101,8 +101,8 @@ func (s *shard) readHeads(c *call, into *[]store.Head) (last string, err error) 
 			if r.err != nil {
 				return "", s.unavailable(r.err)
 			}
-			h.State, h.Rank, h.RF, h.Bytes = rec.state, rec.rank, rec.rf, int(bytes)
-			h.Look, h.Due = time.UnixMilli(lookMs).UTC(), time.UnixMilli(rec.dueMs()).UTC()
+			h.State, h.Rank, h.RF, h.Bytes = rec.State, rec.Rank, rec.RF, int(bytes)
+			h.Look, h.Due = time.UnixMilli(lookMs).UTC(), time.UnixMilli(rec.DueMs()).UTC()
 			if takenMs > 0 {
 				h.Taken = time.UnixMilli(takenMs).UTC()
 			}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"chronos/redisstore/record"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timing"
 )
@@ -38,7 +39,7 @@ func (s *Store) Beat(ctx context.Context, shard string, own store.Announcement) 
 	if err := errors.Join(gapErr, clockErr); err != nil {
 		return store.Announced{}, sh.unavailable(fmt.Errorf("%w: %w", errReply, err))
 	}
-	sh.leftAlone(milliseconds(gap))
+	sh.leftAlone(record.Milliseconds(gap))
 	sh.announced(gap < 0)
 	heard := store.Announced{Fastest: time.UnixMilli(shows)}
 	for i := 2; i < len(said); i += 2 {
@@ -102,7 +103,7 @@ func (s *Store) Survey(ctx context.Context, shard string) (store.Survey, error) 
 		survey.Letters += letters[p].Val()
 		for _, first := range firsts[p].Val() {
 			key, _ := first.Member.(string) // is one
-			overdue := milliseconds(now - int64(first.Score))
+			overdue := record.Milliseconds(now - int64(first.Score))
 			survey.Overdue = max(survey.Overdue, overdue)
 			survey.First[p] = store.First{Key: key, Look: time.UnixMilli(int64(first.Score)), Overdue: overdue}
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
+	"chronos/redisstore/record"
 	"chronos/scheduler/store"
 	"chronos/scheduler/storetest"
 	"chronos/scheduler/timer"
@@ -327,14 +328,14 @@ func (c *contents) firing(now time.Time) time.Duration {
 	if c.record == "" {
 		return 0
 	}
-	rec, err := parseRecord(c.record)
+	rec, err := record.Parse(c.record)
 	if err == nil {
-		rec, err = rec.noteLease(c.lease)
+		rec, err = rec.NoteLease(c.lease)
 	}
 	if err != nil {
 		return -1
 	}
-	return max(0, time.UnixMilli(rec.firingUntilMs).Sub(now))
+	return max(0, time.UnixMilli(rec.Found(0).FiringUntilMs).Sub(now))
 }
 
 func (c *contents) dead(t testing.TB) (letters []storetest.DeadLetter) {

@@ -1,5 +1,5 @@
 // Package redisstore keeps timers in sorted sets on several Redis instances, the shards:
-// store.Store by the scripts of package lua. keys.go names the keys, record.go says what a
+// store.Store by the scripts of package lua. keys.go names the keys, package record says what a
 // timer looks like, shard.go talks to one Redis, write.go and lease.go carry out the methods,
 // sweep.go notes what is where it belongs, letters.go keeps the dead letters. Package topology
 // says which shards there are, and on which of them a timer belongs.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"chronos/redisstore/record"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
@@ -116,7 +117,7 @@ func (s *shard) swept(ctx context.Context, lane string) (state store.SweepState,
 	}
 	state.NowMs, state.WantedMs = now.Val().UnixMilli(), number(text(0))
 	if since := number(text(1)); since != 0 {
-		state.Missed = max(milliseconds(state.NowMs-since), 1)
+		state.Missed = max(record.Milliseconds(state.NowMs-since), 1)
 	}
 	if state.Restarted = text(2) != *s.identity.Load(); state.Restarted {
 		state.Missed = max(state.Missed, time.Duration(s.gap.Load()))

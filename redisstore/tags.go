@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"chronos/redisstore/record"
 	"chronos/scheduler/store"
 )
 
@@ -20,7 +21,7 @@ const tombstonesField = "+"
 // tagType is a type of the hash as its client gave it. What was not written by the
 // scripts is made readable, since it goes into metrics.
 func tagType(field string) string {
-	text, err := unescape(field)
+	text, err := record.Unescape(field)
 	if err != nil {
 		text = field
 	}

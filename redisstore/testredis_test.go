@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"chronos/redisstore/endpoint"
+	"chronos/redisstore/record"
 	"chronos/scheduler/store"
 	"chronos/scheduler/storetest"
 	"chronos/scheduler/verify/testkit"
@@ -221,11 +222,11 @@ func readLetter(t testing.TB, z redis.Z) storetest.DeadLetter {
 	if len(words) < 3 {
 		t.Fatalf("dead letter %q", text)
 	}
-	rec, err := parseRecord(words[2])
-	key, keyErr := unescape(words[0])
-	reason, reasonErr := unescape(words[1])
+	rec, err := record.Parse(words[2])
+	key, keyErr := record.Unescape(words[0])
+	reason, reasonErr := record.Unescape(words[1])
 	if err := errors.Join(err, keyErr, reasonErr); err != nil {
 		t.Fatalf("dead letter %q: %v", text, err)
 	}
-	return storetest.DeadLetter{At: time.UnixMilli(int64(z.Score)), Key: key, Reason: reason, State: rec.state}
+	return storetest.DeadLetter{At: time.UnixMilli(int64(z.Score)), Key: key, Reason: reason, State: rec.State}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"chronos/redisstore/record"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
@@ -97,85 +98,21 @@ func (s *Store) mergeScript(sh *shard) itemScript {
 // has an error instead.
 func (s *Store) mergeItems(writes []store.Write, answers []store.Written) []*item {
 	items := make([]*item, len(writes))
-	var rest []byte
+	var encoder record.Encoder
 	for i := range writes {
-		w := &writes[i]
-		w.State.Ended = ends(w)
-		// Copies of one timer, which stand together, share what they say.
-		if i == 0 || rest == nil || !sameRest(w, &writes[i-1]) {
-			var err error
-			if rest, err = appendRest(make([]byte, 0, typicalRecord), w); err == nil {
-				err = fits(w)
-			}
-			if err != nil {
-				rest, answers[i].Err = nil, err
-				continue
-			}
+		args, bytes, err := encoder.Merge(writes, i)
+		if err != nil {
+			answers[i].Err = err
+			continue
 		}
-		it := &item{partition: partitionOf(w.Key), bytes: len(rest)}
-		if w.Kind == store.WriteGone || w.Kind == store.WriteBury {
+		it := &item{partition: partitionOf(writes[i].Key), args: args, bytes: bytes}
+		if kind := writes[i].Kind; kind == store.WriteGone || kind == store.WriteBury {
 			it.ends = 1
 		}
 		answers[i].Partition = it.partition
-		head, start := headOf(w)
-		keep := any("")
-		if w.Keep > 0 {
-			keep = wholeMs(w.Keep)
-		}
-		it.args = []any{string(w.Kind), w.Key, head, rest, start, lookOf(w), keep, w.Token}
 		items[i] = it
 	}
 	return items
-}
-
-// ends reports whether the write is about a state that is over.
-func ends(w *store.Write) bool {
-	switch w.Kind {
-	case store.WriteGone, store.WriteBury, store.WriteDone:
-		return true
-	case store.WriteAnew:
-		return w.Timer == nil
-	case store.WriteLeave, store.WriteDrop:
-		return w.State.Ended
-	default:
-		return false
-	}
-}
-
-func sameRest(a, b *store.Write) bool {
-	return a.Timer != nil && a.Timer == b.Timer && a.Kind == b.Kind && a.BodyHash == b.BodyHash && a.Failure == b.Failure && a.LeftOut == b.LeftOut
-}
-
-const typicalRecord = 256 // bytes
-
-// headOf is the head of the write's record, and when its grid begins, in ms from the shard's
-// now. The head says so itself where a client gave an instant, and where the grid stays.
-func headOf(w *store.Write) (head []byte, startMs any) {
-	head = appendHead(make([]byte, 0, headWidth), w)
-	if w.Timer == nil || w.Kind == store.WriteNext || w.Kind == store.WriteRank {
-		return appendStart(head, 0), ""
-	}
-	nth := int64(w.State.Seq) * wholeMs(w.Timer.Interval)
-	if !w.Timer.At.IsZero() {
-		return appendStart(head, w.Timer.At.UnixMilli()-nth), ""
-	}
-	return head, wholeMs(w.DueIn) - nth
-}
-
-// lookOf is when to look at a copy, in ms: from now if it waits for a retry or ends, from
-// its pop for the outcome next, otherwise from the start of its grid.
-func lookOf(w *store.Write) any {
-	switch {
-	case w.Kind == store.WriteRank && w.State.Attempt > 0 && w.Retry == 0, w.Kind == store.WriteLeave, w.Kind == store.WriteDrop, w.Kind == store.WriteLook:
-		return ""
-	case w.State.Ended:
-		return wholeMs(w.Life)
-	case w.Kind == store.WriteAgain, w.State.Attempt > 0 && (w.Kind == store.WriteLive || w.Kind == store.WriteRank):
-		return wholeMs(w.Retry)
-	case w.Kind == store.WriteNext:
-		return w.Offset.Milliseconds()
-	}
-	return int64(w.State.Seq)*wholeMs(w.Timer.Interval) + w.Offset.Milliseconds()
 }
 
 // readMerged reads what the script answers.
@@ -196,18 +133,18 @@ func readMerged(it *item, answer *store.Written) {
 	if answer.Status = writeStatus(status); answer.Status == store.WriteNone && r.text == "" {
 		return
 	}
-	answer.New, answer.Firing, answer.BodyHash = status == "made", milliseconds(r.int64()), r.field()
+	answer.New, answer.Firing, answer.BodyHash = status == "made", record.Milliseconds(r.int64()), r.field()
 	there := r.head()
 	if r.err != nil || answer.Status == store.WriteFailed {
 		answer.Status, answer.Err = store.WriteFailed, fmt.Errorf("%w: merge: %w: %q", timer.ErrUnavailable, errReply, status)
 		return
 	}
-	answer.State, answer.RF = there.state, there.rf
+	answer.State, answer.RF = there.State, there.RF
 	if answer.Status == store.WriteNone {
 		return
 	}
-	answer.Due = time.UnixMilli(there.dueMs()).UTC()
-	answer.Wait = until(there.dueMs(), it.nowUs)
+	answer.Due = time.UnixMilli(there.DueMs()).UTC()
+	answer.Wait = record.Until(there.DueMs(), it.nowUs)
 }
 
 // writeStatus reads what the script did; WriteFailed stands for any other word.
@@ -248,27 +185,27 @@ func readResult(key string, it *item) store.ReadResult {
 	if raw == "" {
 		return store.ReadResult{Err: timer.ErrNotFound}
 	}
-	rec, err := parseRecord(raw)
+	rec, err := record.Parse(raw)
 	if err == nil {
-		rec, err = rec.noteLease(lease)
+		rec, err = rec.NoteLease(lease)
 	}
-	result := store.ReadResult{Leased: lease != "", Due: time.UnixMilli(rec.dueMs()).UTC()}
+	result := store.ReadResult{Leased: lease != "", Due: time.UnixMilli(rec.DueMs()).UTC()}
 	if err == nil {
-		result.Record, err = rec.scheduled(key)
+		result.Record, err = rec.Scheduled(key)
 	}
 	if err != nil {
 		return store.ReadResult{Err: fmt.Errorf("read timer: %w", err)}
 	}
-	if rec.state.Ended {
+	if rec.State.Ended {
 		result.Err = timer.ErrNotFound
 	}
 	if lookMs, err := strconv.ParseFloat(score, 64); err == nil {
-		result.Look, result.LookIn = time.UnixMilli(int64(lookMs)).UTC(), until(int64(lookMs), it.nowUs)
+		result.Look, result.LookIn = time.UnixMilli(int64(lookMs)).UTC(), record.Until(int64(lookMs), it.nowUs)
 	}
-	if rec.state.Attempt > 0 && !result.Leased {
+	if rec.State.Attempt > 0 && !result.Leased {
 		result.Due = result.Look
 	}
-	result.DueIn = until(rec.dueMs(), it.nowUs)
+	result.DueIn = record.Until(rec.DueMs(), it.nowUs)
 	return result
 }
 
@@ -305,11 +242,8 @@ func (r *reader) int64() int64 {
 }
 
 // head takes the rest, which is the head of a record.
-func (r *reader) head() record {
-	rec, err := parseHead(r.text)
-	if err == nil && len(r.text) != headWidth {
-		err = errReply
-	}
+func (r *reader) head() record.Record {
+	rec, err := record.ParseHead(r.text)
 	if err != nil && r.err == nil {
 		r.err = err
 	}

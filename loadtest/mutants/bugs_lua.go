@@ -128,12 +128,12 @@ func claimBugs() []bug {
 		},
 		{
 			Name: "lease-by-the-nodes-clock", What: "A node compares when a claimed timer is due with the node's own clock, and not with the shard's clock.",
-			Edits: []edit{{"(*Store).readClaims", "", "sh.clock.until(score)", "until(score, time.Now().UnixMicro())"}},
+			Edits: []edit{{"(*Store).readClaims", "", "sh.clock.until(score)", "record.Until(score, time.Now().UnixMicro())"}},
 			Hints: []hint{{Package: "redisstore", Run: "TestDueTimesAreOfTheShardsClock", Own: true}},
 		},
 		{
 			Name: "due-by-the-nodes-clock", What: "The time when a timer is due is taken from the node's clock, and not from the shard's clock.",
-			Edits: []edit{{"headOf", "redisstore", "return head, wholeMs(w.DueIn) - nth", `return appendStart(head, time.Now().UnixMilli()+wholeMs(w.DueIn)-nth), ""`}},
+			Edits: []edit{{"headOf", "redisstore/record", "return head, WholeMs(w.DueIn) - nth", `return appendStart(head, time.Now().UnixMilli()+WholeMs(w.DueIn)-nth), ""`}},
 			Hints: []hint{{Package: "redisstore", Run: "TestDueTimesAreOfTheShardsClock", Own: true}},
 		},
 		{

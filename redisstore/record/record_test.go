@@ -1,4 +1,4 @@
-package redisstore
+package record
 
 import (
 	"encoding/json"
@@ -18,13 +18,13 @@ import (
 	"chronos/scheduler/timer"
 )
 
-var exported = cmp.AllowUnexported(record{})
+var exported = cmp.AllowUnexported(Record{})
 
 // String writes a record as the scripts do.
-func (r record) String() string {
+func (r Record) String() string {
 	var b strings.Builder
-	b.Write(appendState(nil, r.state))
-	fmt.Fprintf(&b, " %02d %02d %013d %+015d", r.rank, r.rf, r.intervalMs, r.startMs)
+	b.Write(appendState(nil, r.State))
+	fmt.Fprintf(&b, " %02d %02d %013d %+015d", r.Rank, r.RF, r.intervalMs, r.startMs)
 	word := func(name, value string) {
 		if value != "" {
 			b.WriteString(" " + name + "=" + value)
@@ -41,13 +41,13 @@ func (r record) String() string {
 	}
 	word("tags", formatTags(r.tags))
 	if r.bodyHash != "" {
-		word("hash", field(r.bodyHash))
+		word("hash", Escape(r.bodyHash))
 	}
 	if len(r.away) > 0 {
 		word("away", string(appendAway(nil, r.away)))
 	}
 	if r.site != "" {
-		word("site", field(r.site))
+		word("site", Escape(r.site))
 	}
 	if r.body != "" {
 		b.WriteString(" " + r.body)
@@ -56,9 +56,9 @@ func (r record) String() string {
 }
 
 // full has a value in every field.
-func full() record {
-	return record{
-		state: timer.State{Version: 0x019b76679000beef, Seq: 7, Attempt: 2}, rank: 1, rf: 3, site: "north hall", away: []store.Away{{Shard: "c"}, {Shard: "d.1", Rank: 2}},
+func full() Record {
+	return Record{
+		State: timer.State{Version: 0x019b76679000beef, Seq: 7, Attempt: 2}, Rank: 1, RF: 3, site: "north hall", away: []store.Away{{Shard: "c"}, {Shard: "d.1", Rank: 2}},
 		startMs: 1767225600000, intervalMs: 1500, firingUntilMs: 1767225612345, leftOut: 12,
 		failure: store.Failure{Node: "node-1", At: time.UnixMilli(1767225611000).UTC(), Reason: "status 503"}, bodyHash: "0af1",
 		tags: []timer.Tag{{Type: "call", Count: 1}, {Type: "a=b, c", Count: 40}},
@@ -71,27 +71,27 @@ func full() record {
 func TestRecordText(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		rec  record
+		rec  Record
 		text string
 	}{
 		{"every field", full(), `1L 019b76679000beef 00000000007 002 01 03 0000000001500 +01767225600000 mark=1767225612345 ` +
 			`failure=node-1:1767225611000:status%20503 left=12 tags=call=1,a%3Db%2C%20c=40 hash=0af1 away=c:0,d.1:2 site=north%20hall ` +
 			`{"uri":"http://localhost:8080/pop","opaque":"a b","repeat_for_ms":60000}`},
-		{"fresh", record{state: timer.State{Version: 1, Seq: 1}, rf: 2, startMs: 1, intervalMs: 2, body: `{"uri":"http://h"}`},
+		{"fresh", Record{State: timer.State{Version: 1, Seq: 1}, RF: 2, startMs: 1, intervalMs: 2, body: `{"uri":"http://h"}`},
 			`1L 0000000000000001 00000000001 000 00 02 0000000000002 +00000000000001 {"uri":"http://h"}`},
-		{"tombstone", record{state: timer.State{Version: 1, Ended: true}, rf: 1}, `1T 0000000000000001 00000000000 000 00 01 0000000000000 +00000000000000`},
-		{"tombstone with a hash", record{state: timer.State{Version: 1, Seq: 3, Ended: true}, rf: 1, bodyHash: "9f86d081"},
+		{"tombstone", Record{State: timer.State{Version: 1, Ended: true}, RF: 1}, `1T 0000000000000001 00000000000 000 00 01 0000000000000 +00000000000000`},
+		{"tombstone with a hash", Record{State: timer.State{Version: 1, Seq: 3, Ended: true}, RF: 1, bodyHash: "9f86d081"},
 			`1T 0000000000000001 00000000003 000 00 01 0000000000000 +00000000000000 hash=9f86d081`},
-		{"start before 1970", record{state: timer.State{Version: 1, Seq: 1}, rf: 1, startMs: -3155760000000, body: "{}"},
+		{"start before 1970", Record{State: timer.State{Version: 1, Seq: 1}, RF: 1, startMs: -3155760000000, body: "{}"},
 			`1L 0000000000000001 00000000001 000 00 01 0000000000000 -03155760000000 {}`},
-		{"largest numbers", record{
-			state: timer.State{Version: math.MaxUint64, Seq: 99999999999, Attempt: 999}, rank: 99, rf: 99,
+		{"largest numbers", Record{
+			State: timer.State{Version: math.MaxUint64, Seq: 99999999999, Attempt: 999}, Rank: 99, RF: 99,
 			startMs: -99999999999999, intervalMs: 9999999999999, firingUntilMs: math.MaxInt64, tags: []timer.Tag{{Type: "t", Count: math.MaxInt64}}, body: "{}",
 		}, `1L ffffffffffffffff 99999999999 999 99 99 9999999999999 -99999999999999 mark=9223372036854775807 tags=t=9223372036854775807 {}`},
-		{"texts that look empty", record{state: timer.State{Version: 1, Seq: 1}, rf: 1, site: "-", failure: store.Failure{Node: "n", At: time.UnixMilli(-1).UTC(), Reason: "-"},
+		{"texts that look empty", Record{State: timer.State{Version: 1, Seq: 1}, RF: 1, site: "-", failure: store.Failure{Node: "n", At: time.UnixMilli(-1).UTC(), Reason: "-"},
 			tags: []timer.Tag{{Type: "-", Count: 1}}, bodyHash: "-", body: "{}"},
 			`1L 0000000000000001 00000000001 000 00 01 0000000000000 +00000000000000 failure=n:-1:%2D tags=%2D=1 hash=%2D site=%2D {}`},
-		{"texts that would break the header", record{state: timer.State{Version: 1, Seq: 1}, rf: 1, site: "a b\n%+é\x00\xff",
+		{"texts that would break the header", Record{State: timer.State{Version: 1, Seq: 1}, RF: 1, site: "a b\n%+é\x00\xff",
 			failure: store.Failure{Node: "n", At: time.UnixMilli(0).UTC(), Reason: ": "}, tags: []timer.Tag{{Type: "{\"", Count: 1}, {Type: ",=", Count: 2}}, body: "{}"},
 			`1L 0000000000000001 00000000001 000 00 01 0000000000000 +00000000000000 failure=n:0:%3A%20 tags=%7B%22=1,%2C%3D=2 ` +
 				`site=a%20b%0A%25%2B%C3%A9%00%FF {}`},
@@ -100,7 +100,7 @@ func TestRecordText(t *testing.T) {
 			if got := c.rec.String(); got != c.text {
 				t.Errorf("written\n%s, want\n%s", got, c.text)
 			}
-			got, err := parseRecord(c.text)
+			got, err := Parse(c.text)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -115,11 +115,11 @@ func TestRecordRoundTrip(t *testing.T) {
 	text := rapid.OneOf(rapid.String(), rapid.StringMatching(`[ %+,=\-{}]{0,5}`))
 	number, instant := rapid.Int64Range(-99_999_999_999_999, 9_999_999_999_999), rapid.Int64Range(0, math.MaxInt64)
 	rapid.Check(t, func(t *rapid.T) {
-		want := record{
-			state: timer.State{
+		want := Record{
+			State: timer.State{
 				Version: timer.Version(rapid.Uint64().Draw(t, "version")), Seq: rapid.IntRange(0, 99_999_999_999).Draw(t, "seq"), Attempt: rapid.IntRange(0, 999).Draw(t, "attempt"),
 			},
-			rank: rapid.IntRange(0, 99).Draw(t, "rank"), rf: rapid.IntRange(0, 99).Draw(t, "rf"), site: text.Draw(t, "site"),
+			Rank: rapid.IntRange(0, 99).Draw(t, "rank"), RF: rapid.IntRange(0, 99).Draw(t, "rf"), site: text.Draw(t, "site"),
 			startMs: number.Draw(t, "start"), intervalMs: max(number.Draw(t, "interval"), 0), firingUntilMs: instant.Draw(t, "firing"),
 			leftOut:  rapid.IntRange(0, math.MaxInt).Draw(t, "left out"),
 			bodyHash: text.Draw(t, "body hash"), body: rapid.SampledFrom([]string{"", `{"uri":"x y"}`, "{"}).Draw(t, "body"),
@@ -137,8 +137,8 @@ func TestRecordRoundTrip(t *testing.T) {
 		for range rapid.IntRange(0, 3).Draw(t, "tags") {
 			want.tags = append(want.tags, timer.Tag{Type: text.Filter(func(s string) bool { return s != "" }).Draw(t, "type"), Count: rapid.IntRange(1, math.MaxInt).Draw(t, "count")})
 		}
-		want.state.Ended = want.body == ""
-		got, err := parseRecord(want.String())
+		want.State.Ended = want.body == ""
+		got, err := Parse(want.String())
 		if err != nil {
 			t.Fatalf("%s: %v", want, err)
 		}
@@ -150,7 +150,7 @@ func TestRecordRoundTrip(t *testing.T) {
 
 func TestMalformedRecords(t *testing.T) {
 	const good = `1L 0000000000000001 00000000001 000 00 02 0000000000002 +00000000000001 {}`
-	if _, err := parseRecord(good); err != nil {
+	if _, err := Parse(good); err != nil {
 		t.Fatal(err)
 	}
 	with := func(old, broken string) string {
@@ -209,7 +209,7 @@ func TestMalformedRecords(t *testing.T) {
 		"tab instead of space":      strings.ReplaceAll(full().String(), " ", "\t"),
 		"binary":                    "\x00\xff\xfe",
 	} {
-		if got, err := parseRecord(text); !errors.Is(err, errRecord) {
+		if got, err := Parse(text); !errors.Is(err, ErrMalformed) {
 			t.Errorf("%s: parses to %+v with error %v", name, got, err)
 		}
 	}
@@ -218,13 +218,13 @@ func TestMalformedRecords(t *testing.T) {
 // An error names the word and doesn't repeat what may be a client's secret.
 func TestRecordErrorsKeepSecrets(t *testing.T) {
 	text := strings.Replace(full().String(), "status%20503", "%s3cret", 1)
-	_, err := parseRecord(text)
+	_, err := Parse(text)
 	if err == nil || !strings.Contains(err.Error(), "failure") || strings.Contains(err.Error(), "s3cret") {
 		t.Errorf("error %v, want one that names the word alone", err)
 	}
 	broken := full()
 	broken.body = `{"uri":"s3cret`
-	if _, err := broken.timer(); !errors.Is(err, errRecord) || strings.Contains(err.Error(), "s3cret") {
+	if _, err := broken.timer(); !errors.Is(err, ErrMalformed) || strings.Contains(err.Error(), "s3cret") {
 		t.Errorf("error of a cut specification: %v", err)
 	}
 }
@@ -252,7 +252,7 @@ func TestSpecification(t *testing.T) {
 			if string(body) != c.json {
 				t.Errorf("written %s, want %s", body, c.json)
 			}
-			got, err := record{intervalMs: c.timer.Interval.Milliseconds(), rf: 2, body: string(body)}.timer()
+			got, err := Record{intervalMs: c.timer.Interval.Milliseconds(), RF: 2, body: string(body)}.timer()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -265,7 +265,7 @@ func TestSpecification(t *testing.T) {
 }
 
 func TestScheduled(t *testing.T) {
-	got, err := full().scheduled("key")
+	got, err := full().Scheduled("key")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -283,12 +283,12 @@ func TestScheduled(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if due := full().dueMs(); due != 1767225600000+7*1500 {
+	if due := full().DueMs(); due != 1767225600000+7*1500 {
 		t.Errorf("due at %d", due)
 	}
 	tombstone := full()
-	tombstone.state.Ended, tombstone.body = true, "hash"
-	if got, err = tombstone.scheduled("key"); err != nil || !got.State.Ended || got.Timer.Callback.URI != "" {
+	tombstone.State.Ended, tombstone.body = true, "hash"
+	if got, err = tombstone.Scheduled("key"); err != nil || !got.State.Ended || got.Timer.Callback.URI != "" {
 		t.Errorf("a tombstone is scheduled as %+v, %v", got, err)
 	}
 }
@@ -302,7 +302,7 @@ func TestConversions(t *testing.T) {
 		{0, 0}, {1, time.Millisecond}, {-1, -time.Millisecond}, {3_155_760_000_000, 3_155_760_000 * time.Second},
 		{math.MaxInt64, longest}, {math.MinInt64, -longest}, {math.MaxInt64 / 1_000_000, longest}, {math.MaxInt64/1_000_000 + 1, longest},
 	} {
-		if got := milliseconds(c.ms); got != c.want {
+		if got := Milliseconds(c.ms); got != c.want {
 			t.Errorf("%d ms is %d ns, want %d", c.ms, got, c.want)
 		}
 	}
@@ -313,7 +313,7 @@ func TestConversions(t *testing.T) {
 		{0, 0}, {1, 1}, {time.Millisecond, 1}, {time.Millisecond + 1, 2}, {time.Second - 1, 1000},
 		{timer.MaxInterval, int64(timer.MaxInterval / time.Millisecond)},
 	} {
-		if got := wholeMs(c.d); got != c.want {
+		if got := WholeMs(c.d); got != c.want {
 			t.Errorf("%v is %d whole ms, want %d", c.d, got, c.want)
 		}
 	}
@@ -329,7 +329,7 @@ func TestUntil(t *testing.T) {
 		{1_790_000_000_000 + 3_155_760_000_000, 3_155_760_000*time.Second - 300*time.Microsecond},
 		{-62_135_596_800_000, -longest}, {253_402_300_799_999, longest}, {math.MinInt64, -longest}, {math.MaxInt64, longest},
 	} {
-		if got := until(c.ms, nowUs); got != c.want {
+		if got := Until(c.ms, nowUs); got != c.want {
 			t.Errorf("until %d ms it is %v, want %v", c.ms, got, c.want)
 		}
 	}
@@ -340,7 +340,7 @@ const headPattern = "1L 0000000000000000 00000000000 000 00 00 0000000000000 +00
 
 func FuzzRecord(f *testing.F) {
 	tombstone := full()
-	tombstone.state.Ended, tombstone.body = true, ""
+	tombstone.State.Ended, tombstone.body = true, ""
 	for _, text := range []string{
 		full().String(), tombstone.String(), "", "1L", full().String()[:headWidth], headPattern, headPattern + " {", headPattern + "  {}",
 		headPattern + " mark=1 mark=2 tags=a=1,%2D=2 {", "1T" + headPattern[2:] + " away=a:1 =", "1T" + headPattern[2:] + " hash=% {}",
@@ -348,14 +348,14 @@ func FuzzRecord(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		rec, err := parseRecord(text)
+		rec, err := Parse(text)
 		if err != nil {
-			if !errors.Is(err, errRecord) {
+			if !errors.Is(err, ErrMalformed) {
 				t.Fatalf("error of %q is %v", text, err)
 			}
 			return
 		}
-		again, err := parseRecord(rec.String())
+		again, err := Parse(rec.String())
 		if err != nil {
 			t.Fatalf("%q parses, but not what it is written as, %q: %v", text, rec, err)
 		}
@@ -365,10 +365,10 @@ func FuzzRecord(f *testing.F) {
 		if again.String() != rec.String() {
 			t.Fatalf("%q is written %q and then %q", text, rec, again)
 		}
-		if _, err := rec.scheduled("key"); err != nil && !errors.Is(err, errRecord) {
+		if _, err := rec.Scheduled("key"); err != nil && !errors.Is(err, ErrMalformed) {
 			t.Fatalf("error of the specification of %q is %v", text, err)
 		}
-		_ = rec.dueMs()
+		_ = rec.DueMs()
 	})
 }
 
@@ -406,6 +406,23 @@ func TestWrittenSpecificationsArePlain(t *testing.T) {
 		}
 		if _, plain := plainSpecification(string(body)); !plain {
 			t.Errorf("%s is left to the library", body)
+		}
+	}
+}
+
+const benchedRecord = "1L 01a1fbe0aefb231c 00000000001 000 00 02 0000000600000 +01795227168508 " +
+	`{"uri":"http://127.0.0.1:9000/callbacks/abcdefghijklmnopqr","opaque":"` + "plain text of some length, as most have it" + `"}`
+
+// A record as a claim reads it.
+func BenchmarkReadRecord(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		rec, err := Parse(benchedRecord)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := rec.Scheduled("key"); err != nil {
+			b.Fatal(err)
 		}
 	}
 }

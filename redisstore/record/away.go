@@ -1,4 +1,4 @@
-package redisstore
+package record
 
 import (
 	"fmt"
@@ -16,17 +16,22 @@ func parseAway(text string) ([]store.Away, error) {
 		name, rank, _ := strings.Cut(part, ":")
 		n, err := strconv.ParseUint(rank, 10, 8)
 		if err != nil || name == "" {
-			return nil, fmt.Errorf("%w: not shard:rank", errRecord)
+			return nil, fmt.Errorf("%w: not shard:rank", ErrMalformed)
 		}
 		all = append(all, store.Away{Shard: name, Rank: int(n)})
 	}
 	return all, nil
 }
 
-func appendAway(b []byte, all []store.Away) []byte {
+// Away is how a call names what is away.
+func Away(all []store.Away) string {
 	if len(all) == 0 {
-		return append(b, '-')
+		return "-"
 	}
+	return string(appendAway(nil, all))
+}
+
+func appendAway(b []byte, all []store.Away) []byte {
 	for i, a := range all {
 		if i > 0 {
 			b = append(b, ',')

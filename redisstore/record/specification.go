@@ -1,4 +1,4 @@
-package redisstore
+package record
 
 import (
 	"encoding/json"
@@ -83,17 +83,17 @@ func appendSpecification(b []byte, t *timer.Timer) ([]byte, error) {
 }
 
 // timer is the specification of a live record as the client gave it.
-func (r record) timer() (timer.Timer, error) {
+func (r Record) timer() (timer.Timer, error) {
 	spec, plain := plainSpecification(r.body)
 	if !plain {
 		if err := json.Unmarshal([]byte(r.body), &spec); err != nil {
-			return timer.Timer{}, fmt.Errorf("%w: specification is not valid JSON", errRecord)
+			return timer.Timer{}, fmt.Errorf("%w: specification is not valid JSON", ErrMalformed)
 		}
 	}
 	t := timer.Timer{
-		Interval:          milliseconds(r.intervalMs),
-		RepeatFor:         milliseconds(spec.RepeatForMs),
-		ReplicationFactor: r.rf,
+		Interval:          Milliseconds(r.intervalMs),
+		RepeatFor:         Milliseconds(spec.RepeatForMs),
+		ReplicationFactor: r.RF,
 		Callback:          timer.Callback{URI: spec.URI, Opaque: spec.Opaque},
 		Tags:              r.tags,
 	}

@@ -1,0 +1,187 @@
+package record
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"chronos/scheduler/store"
+	"chronos/scheduler/timer"
+)
+
+// Encoder writes what lua/merge.lua is told of writes, one after another from the first. Its zero
+// value is ready.
+type Encoder struct {
+	rest []byte // of the last write's record, behind the head; nil if that write could not be written
+}
+
+// Merge returns the script's arguments for the write i, which is marked as ended if the write is
+// about a state that is over, and how many bytes weigh most in the arguments.
+func (e *Encoder) Merge(writes []store.Write, i int) (args []any, bytes int, err error) {
+	w := &writes[i]
+	w.State.Ended = ends(w)
+	// Copies of one timer, which stand together, share what they say.
+	if e.rest == nil || !sameRest(w, &writes[i-1]) {
+		if e.rest, err = appendRest(make([]byte, 0, typicalRecord), w); err == nil {
+			err = fits(w)
+		}
+		if err != nil {
+			e.rest = nil
+			return nil, 0, err
+		}
+	}
+	head, start := headOf(w)
+	keep := any("")
+	if w.Keep > 0 {
+		keep = WholeMs(w.Keep)
+	}
+	return []any{string(w.Kind), w.Key, head, e.rest, start, lookOf(w), keep, w.Token}, len(e.rest), nil
+}
+
+// ends reports whether the write is about a state that is over.
+func ends(w *store.Write) bool {
+	switch w.Kind {
+	case store.WriteGone, store.WriteBury, store.WriteDone:
+		return true
+	case store.WriteAnew:
+		return w.Timer == nil
+	case store.WriteLeave, store.WriteDrop:
+		return w.State.Ended
+	default:
+		return false
+	}
+}
+
+func sameRest(a, b *store.Write) bool {
+	return a.Timer != nil && a.Timer == b.Timer && a.Kind == b.Kind && a.BodyHash == b.BodyHash && a.Failure == b.Failure && a.LeftOut == b.LeftOut
+}
+
+const typicalRecord = 256 // bytes
+
+// headOf is the head of the write's record, and when its grid begins, in ms from the shard's
+// now. The head says so itself where a client gave an instant, and where the grid stays.
+func headOf(w *store.Write) (head []byte, startMs any) {
+	head = appendHead(make([]byte, 0, headWidth), w)
+	if w.Timer == nil || w.Kind == store.WriteNext || w.Kind == store.WriteRank {
+		return appendStart(head, 0), ""
+	}
+	nth := int64(w.State.Seq) * WholeMs(w.Timer.Interval)
+	if !w.Timer.At.IsZero() {
+		return appendStart(head, w.Timer.At.UnixMilli()-nth), ""
+	}
+	return head, WholeMs(w.DueIn) - nth
+}
+
+// lookOf is when to look at a copy, in ms: from now if it waits for a retry or ends, from
+// its pop for the outcome next, otherwise from the start of its grid.
+func lookOf(w *store.Write) any {
+	switch {
+	case w.Kind == store.WriteRank && w.State.Attempt > 0 && w.Retry == 0, w.Kind == store.WriteLeave, w.Kind == store.WriteDrop, w.Kind == store.WriteLook:
+		return ""
+	case w.State.Ended:
+		return WholeMs(w.Life)
+	case w.Kind == store.WriteAgain, w.State.Attempt > 0 && (w.Kind == store.WriteLive || w.Kind == store.WriteRank):
+		return WholeMs(w.Retry)
+	case w.Kind == store.WriteNext:
+		return w.Offset.Milliseconds()
+	}
+	return int64(w.State.Seq)*WholeMs(w.Timer.Interval) + w.Offset.Milliseconds()
+}
+
+// State is how a record of the state begins.
+func State(state timer.State) []byte { return appendState(make([]byte, 0, stateWidth), state) }
+
+// appendState appends how a record of the state begins.
+func appendState(b []byte, state timer.State) []byte {
+	letter := "1L "
+	if state.Ended {
+		letter = "1T "
+	}
+	b = append(state.Version.Append(append(b, letter...)), ' ')
+	return appendPadded(append(appendPadded(b, int64(state.Seq), 11), ' '), int64(state.Attempt), 3)
+}
+
+// appendPadded appends a number that is not negative with leading zeros.
+func appendPadded(b []byte, n int64, width int) []byte {
+	at := len(b)
+	b = append(b, "00000000000000"[:width]...)
+	for i := at + width - 1; i >= at; i-- {
+		b[i], n = '0'+byte(n%10), n/10
+	}
+	return b
+}
+
+// appendHead appends the head of a record, up to where the start of the grid stands.
+func appendHead(b []byte, w *store.Write) []byte {
+	interval := int64(0)
+	if w.Timer != nil {
+		interval = WholeMs(w.Timer.Interval)
+	}
+	b = append(appendState(b, w.State), ' ')
+	b = append(appendPadded(b, int64(w.Rank), 2), ' ')
+	b = append(appendPadded(b, int64(max(w.RF, 1)), 2), ' ')
+	return append(appendPadded(b, interval, 13), ' ')
+}
+
+func appendStart(b []byte, ms int64) []byte {
+	if ms < 0 {
+		return appendPadded(append(b, '-'), -ms, 14)
+	}
+	return appendPadded(append(b, '+'), ms, 14)
+}
+
+// appendRest appends what follows the head: words, and the specification of a live timer.
+func appendRest(b []byte, w *store.Write) ([]byte, error) {
+	if !w.Failure.IsZero() {
+		b = appendFailure(append(b, " failure="...), w.Failure)
+	}
+	if w.LeftOut > 0 && !w.State.Ended {
+		b = strconv.AppendInt(append(b, " left="...), int64(w.LeftOut), 10)
+	}
+	if w.Timer != nil && len(w.Timer.Tags) > 0 {
+		b = append(append(b, " tags="...), formatTags(w.Timer.Tags)...)
+	}
+	if w.BodyHash != "" {
+		b = append(append(b, " hash="...), Escape(w.BodyHash)...)
+	}
+	if w.State.Ended && len(w.Away) > 0 { // only an end names who has not heard
+		b = appendAway(append(b, " away="...), w.Away)
+	}
+	if w.State.Ended || w.Timer == nil || w.Kind == store.WriteNext || w.Kind == store.WriteRank {
+		return b, nil
+	}
+	return appendSpecification(append(b, ' '), w.Timer)
+}
+
+// appendFailure appends node:at_ms:reason, with an @ for the shard to put its time in place of.
+func appendFailure(b []byte, f store.Failure) []byte {
+	b = append(append(b, f.Node...), ':')
+	if f.At.IsZero() {
+		b = append(b, '@')
+	} else {
+		b = strconv.AppendInt(b, f.At.UnixMilli(), 10)
+	}
+	return append(append(b, ':'), Escape(f.Reason)...)
+}
+
+func formatTags(tags []timer.Tag) string {
+	parts := make([]string, len(tags))
+	for i, t := range tags {
+		parts[i] = Escape(t.Type) + "=" + strconv.Itoa(t.Count)
+	}
+	return strings.Join(parts, ",")
+}
+
+// fits says whether a write's numbers are as wide as a head has room for: no timer that was
+// validated has others.
+func fits(w *store.Write) error {
+	const digits11, digits13 = int64(1e11), int64(1e13)
+	interval := int64(0)
+	if w.Timer != nil {
+		interval = WholeMs(w.Timer.Interval)
+	}
+	if int64(w.State.Seq) >= digits11 || w.State.Attempt >= 1000 || w.Rank >= 100 || w.RF >= 100 || interval >= digits13 || min(w.State.Seq, w.State.Attempt, w.Rank, w.RF) < 0 {
+		return fmt.Errorf("%w: a number is too large", ErrMalformed)
+	}
+	return nil
+}
