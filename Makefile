@@ -21,8 +21,8 @@ CAMPAIGNS := $(COPIES)|$(FAULTS)|$(KAFKA)
 
 # With the race detector: tests that take minutes with it and whose code other tests run, too, and the store's tests in synctest bubbles.
 SLOW_RACES := TestOldIDs|TestAdmitThroughFaults/[1-9]|TestShardTurnsSlow/430ms|TestContractMini|TestDifferentialMini|TestDoneRemovesOnlyItsPredecessor
-STORE      := chronos/redisstore chronos/redisstore/topology
-BUBBLES     = $(shell grep -l testing/synctest redisstore/*_test.go | xargs grep -ho '^func Test[A-Za-z0-9]*' | cut -c6- | paste -sd'|')
+STORE      := chronos/redisstore chronos/redisstore/shard chronos/redisstore/topology
+BUBBLES     = $(shell grep -l testing/synctest redisstore/*_test.go redisstore/shard/*_test.go | xargs grep -ho '^func Test[A-Za-z0-9]*' | cut -c6- | paste -sd'|')
 
 # $(call in-modules,COMMAND) runs a command in the folder of each module.
 in-modules = for module in $(MODULES); do (cd $$module && $(1)) || exit 1; done

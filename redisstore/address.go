@@ -4,10 +4,10 @@ import (
 	"context"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"chronos/redisstore/endpoint"
+	"chronos/redisstore/shard"
 	"chronos/redisstore/topology"
 )
 
@@ -48,7 +48,7 @@ func (s *Store) KeepAddresses(ctx context.Context) {
 func (s *Store) LearnAddresses(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(ctx, learnPatience)
 	defer cancel()
-	scatter(own(s.Connected()), func(_ int, sh *shard) { sh.learnMembers(bounded) })
+	scatter(own(s.Connected()), func(_ int, sh *shard.Shard) { sh.LearnMembers(bounded) })
 	now := s.Topology()
 	s.book.Resolve(ctx, s.endpoints(&now))
 	s.publish(&now)
@@ -61,32 +61,11 @@ func (s *Store) publish(l *topology.Topology) { s.book.Publish(s.endpoints(l)) }
 // by those of the topology; ":port" is one on this machine.
 func (s *Store) endpoints(l *topology.Topology) (all []string) {
 	for _, sh := range own(s.Connected()) {
-		all = append(all, endpoint.Of(sh.url)...)
-		all = append(all, sh.memberEndpoints()...)
+		all = append(all, sh.Endpoints()...)
 	}
 	for _, m := range l.Shards {
 		all = append(all, endpoint.Of(m.URL)...)
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
-}
-
-// memberEndpoints are host:port of what learnMembers found; of a Redis that is reached
-// by a unix socket, the port on which that Redis listens, too.
-func (s *shard) memberEndpoints() []string {
-	var all []string
-	if members := s.members.Load(); members != nil {
-		all = slices.Clone(*members)
-	}
-	if port := s.tcpPort.Load(); port != nil && strings.HasPrefix(s.url, "unix:") {
-		all = append(all, ":"+*port)
-	}
-	return all
-}
-
-// learnMembers asks a Sentinel or a Cluster who belongs to it.
-func (s *shard) learnMembers(ctx context.Context) {
-	if members := endpoint.Members(ctx, s.url, s.poll); len(members) > 0 {
-		s.members.Store(&members)
-	}
 }

@@ -123,7 +123,7 @@ func TestStoppedRedisExecutesNothingLate(t *testing.T) {
 	testkit.Eventually(t, 10*time.Second, "redis-server to stop", func() bool {
 		ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 		defer cancel()
-		return s.shards()[0].poll.Ping(ctx).Err() != nil
+		return s.shards()[0].Poll.Ping(ctx).Err() != nil
 	})
 	var calls sync.WaitGroup
 	stopped := time.Now()

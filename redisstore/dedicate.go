@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"chronos/redisstore/shard"
 	"chronos/scheduler/awake"
 	"chronos/scheduler/timing"
 )
@@ -36,8 +37,8 @@ func (s *Store) Dedicate(ctx context.Context, purpose string) error {
 	}
 	s.log.Warn("what waits here was for something else, and is taken over", "was", other.purpose, "is", purpose)
 	for _, sh := range s.shards() {
-		if err := sh.poll.Set(ctx, dedicationKey(s.lane), purpose, 0).Err(); err != nil {
-			sh.log.Debug("what the lane is for can't be noted", "err", err)
+		if err := sh.Poll.Set(ctx, dedicationKey(s.lane), purpose, 0).Err(); err != nil {
+			sh.Log.Debug("what the lane is for can't be noted", "err", err)
 		}
 	}
 	return nil
@@ -53,9 +54,9 @@ type dedication struct {
 // finds, one of nodes that live first.
 func (s *Store) dedications(ctx context.Context, purpose string) (other dedication) {
 	for _, sh := range s.shards() {
-		found, err := sh.dedication(ctx, s.lane, purpose)
+		found, err := s.dedication(ctx, sh, purpose)
 		if err != nil {
-			sh.log.Debug("what the lane is for can't be seen", "err", err)
+			sh.Log.Debug("what the lane is for can't be seen", "err", err)
 			continue
 		}
 		if found.purpose != purpose && (other.purpose == "" || found.alive) {
@@ -68,16 +69,16 @@ func (s *Store) dedications(ctx context.Context, purpose string) (other dedicati
 	return other
 }
 
-func (s *shard) dedication(ctx context.Context, lane, purpose string) (dedication, error) {
-	if err := s.ready(ctx); err != nil {
+func (s *Store) dedication(ctx context.Context, sh *shard.Shard, purpose string) (dedication, error) {
+	if err := sh.Ready(ctx); err != nil {
 		return dedication{}, err
 	}
-	pipe := s.poll.Pipeline() // a cluster has the keys in several slots
-	pipe.SetNX(ctx, dedicationKey(lane), purpose, 0)
-	is, now := pipe.Get(ctx, dedicationKey(lane)), pipe.Time(ctx)
-	latest := pipe.ZRevRangeWithScores(ctx, nodesKey(lane), 0, 0)
+	pipe := sh.Poll.Pipeline() // a cluster has the keys in several slots
+	pipe.SetNX(ctx, dedicationKey(s.lane), purpose, 0)
+	is, now := pipe.Get(ctx, dedicationKey(s.lane)), pipe.Time(ctx)
+	latest := pipe.ZRevRangeWithScores(ctx, nodesKey(s.lane), 0, 0)
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
-		return dedication{}, s.unavailable(err)
+		return dedication{}, sh.Unavailable(err)
 	}
 	found := dedication{purpose: is.Val()}
 	for _, beat := range latest.Val() {

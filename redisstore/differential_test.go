@@ -86,7 +86,7 @@ func newDiffer(t *testing.T, shard *testRedis) *differ {
 	d := &differ{T: t, redis: shard, observed: &observer{partition: fmt.Sprintf("{http.%02d}", differPartition)}}
 	for n := range 3 {
 		s := openStore(t, fmt.Sprint("node", n), "http", shard)
-		s.shards()[0].hook(d.observed)
+		hook(s.shards()[0], d.observed)
 		d.stores = append(d.stores, s)
 	}
 	d.keys = d.stores[0].keysOf("a", differPartition, 4)

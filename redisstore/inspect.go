@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"chronos/redisstore/endpoint"
+	"chronos/redisstore/shard"
 	"chronos/redisstore/topology"
 	"chronos/scheduler/store"
 )
@@ -36,7 +37,7 @@ func (s *Store) Inspect(ctx context.Context) (topology.Topology, []ShardReport) 
 	return t, reports
 }
 
-func (s *Store) inspect(ctx context.Context, sh *shard, moved int64) (r ShardReport) {
+func (s *Store) inspect(ctx context.Context, sh *shard.Shard, moved int64) (r ShardReport) {
 	held, err := topology.HeldBy(ctx, sh)
 	if r.Err = err; err != nil {
 		return r
@@ -45,11 +46,11 @@ func (s *Store) inspect(ctx context.Context, sh *shard, moved int64) (r ShardRep
 		r.Epoch = held.Epoch
 	}
 	var survey store.Survey
-	if survey, r.Err = s.Survey(ctx, sh.name); r.Err != nil {
+	if survey, r.Err = s.Survey(ctx, sh.Name()); r.Err != nil {
 		return r
 	}
 	r.Copies = survey.Pending + survey.Tombstones
-	state, err := sh.swept(ctx, s.lane)
+	state, err := sh.Swept(ctx, s.lane)
 	if r.Err = err; err != nil {
 		return r
 	}

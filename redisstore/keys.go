@@ -31,13 +31,21 @@ type partitionKeys struct {
 	due, timers, leases, dead, tags string
 }
 
-func (k partitionKeys) three() []string { return []string{k.due, k.timers, k.leases} }
+// callKeys are the keys by partition that scripts take. Calls share these slices, which nobody changes.
+type callKeys struct {
+	three, merge, settle, fence [Partitions][]string
+}
 
-func (k partitionKeys) merge() []string { return []string{k.due, k.timers, k.leases, k.tags} }
-
-func (k partitionKeys) settle() []string { return []string{k.due, k.timers, k.leases, k.dead, k.tags} }
-
-func (k partitionKeys) fence() []string { return []string{k.due, k.leases, k.timers} }
+func newCallKeys(lane *[Partitions]partitionKeys) *callKeys {
+	c := &callKeys{}
+	for p, k := range lane {
+		c.three[p] = []string{k.due, k.timers, k.leases}
+		c.merge[p] = []string{k.due, k.timers, k.leases, k.tags}
+		c.settle[p] = []string{k.due, k.timers, k.leases, k.dead, k.tags}
+		c.fence[p] = []string{k.due, k.leases, k.timers}
+	}
+	return c
+}
 
 // laneKeys are the keys of all partitions of a lane.
 func laneKeys(lane string) [Partitions]partitionKeys {

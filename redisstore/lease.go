@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"chronos/redisstore/record"
+	"chronos/redisstore/shard"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
@@ -24,14 +25,14 @@ func (s *Store) nextCounter() string { return strconv.FormatUint(s.counter.Add(1
 
 // Claim is store.Store's: one call for each partition, all in one round
 // trip; in several, if the limit is less than the partitions are.
-func (s *Store) Claim(ctx context.Context, shard string, req store.ClaimRequest) (store.ClaimResult, error) {
-	sh, err := s.shard(shard)
+func (s *Store) Claim(ctx context.Context, name string, req store.ClaimRequest) (store.ClaimResult, error) {
+	sh, err := s.shard(name)
 	if err != nil {
 		return store.ClaimResult{}, err
 	}
 	counter, partitions := s.nextCounter(), s.partitionsOf(req)
-	if sh.quiet() > 0 {
-		return store.ClaimResult{}, sh.ready(ctx)
+	if sh.Quiet() > 0 {
+		return store.ClaimResult{}, sh.Ready(ctx)
 	}
 	var result store.ClaimResult
 	var failed error
@@ -40,10 +41,10 @@ func (s *Store) Claim(ctx context.Context, shard string, req store.ClaimRequest)
 		now := partitions[:min(len(partitions), room)]
 		partitions = partitions[len(now):]
 		calls := s.claimCalls(sh, counter, now, room, req)
-		sh.eval(ctx, sh.poll, calls)
+		sh.Eval(ctx, sh.Poll, calls)
 		for i, c := range calls {
-			if c.err != nil {
-				failed = c.err
+			if c.Err != nil {
+				failed = c.Err
 				continue
 			}
 			claims, more := s.readClaims(sh, counter, now[i], c)
@@ -51,7 +52,7 @@ func (s *Store) Claim(ctx context.Context, shard string, req store.ClaimRequest)
 			result.Claims = append(result.Claims, claims...)
 		}
 	}
-	if sh.quiet() > 0 { // the loss was noticed meanwhile; the leases end by themselves
+	if sh.Quiet() > 0 { // the loss was noticed meanwhile; the leases end by themselves
 		return store.ClaimResult{}, failed
 	}
 	return result, failed
@@ -75,7 +76,7 @@ func (s *Store) partitionsOf(req store.ClaimRequest) []int {
 }
 
 // claimCalls shares room out among partitions.
-func (s *Store) claimCalls(sh *shard, counter string, partitions []int, room int, req store.ClaimRequest) []*call {
+func (s *Store) claimCalls(sh *shard.Shard, counter string, partitions []int, room int, req store.ClaimRequest) []*shard.Call {
 	n := len(partitions)
 	leaveRetries := "0"
 	if req.LeaveOwnRetries {
@@ -85,14 +86,14 @@ func (s *Store) claimCalls(sh *shard, counter string, partitions []int, room int
 	if req.MaxBytes > 0 {
 		bytes = min(max(req.MaxBytes/n, 1), maxClaimBytes)
 	}
-	calls := make([]*call, n)
+	calls := make([]*shard.Call, n)
 	for i := range calls {
 		share := room / n
 		if i < room%n {
 			share++
 		}
-		calls[i] = &call{script: "claim", keys: s.keys[partitions[i]].merge(), args: []any{
-			req.Horizon.Milliseconds(), min(share, maxItems), s.node, counter, record.WholeMs(req.Grace), leaveRetries, sh.clock.in(s.notAfter), bytes,
+		calls[i] = &shard.Call{Script: "claim", Keys: s.calls.merge[partitions[i]], Args: []any{
+			req.Horizon.Milliseconds(), min(share, shard.MaxItems), s.node, counter, record.WholeMs(req.Grace), leaveRetries, sh.Clock.In(s.notAfter), bytes,
 			req.Neglected.Milliseconds(), req.KeepTombstones.Milliseconds(),
 		}}
 	}
@@ -105,31 +106,31 @@ const maxClaimBytes = 16 << 20
 
 // readClaims reads "score_ms previous_lease", key and record for each, and "more"
 // if there may be more.
-func (s *Store) readClaims(sh *shard, counter string, partition int, c *call) (claims []store.Claimed, more bool) {
-	token := s.node + ":" + counter + ":" + strconv.FormatInt(c.nowUs/1000, 10)
-	claims = make([]store.Claimed, 0, len(c.reply)/3)
+func (s *Store) readClaims(sh *shard.Shard, counter string, partition int, c *shard.Call) (claims []store.Claimed, more bool) {
+	token := s.node + ":" + counter + ":" + strconv.FormatInt(c.NowUs/1000, 10)
+	claims = make([]store.Claimed, 0, len(c.Reply)/3)
 	nonsense := 0
-	for i := 0; i+3 <= len(c.reply); i += 3 {
-		line, ok1 := c.reply[i].(string)
-		key, ok2 := c.reply[i+1].(string)
-		raw, ok3 := c.reply[i+2].(string)
+	for i := 0; i+3 <= len(c.Reply); i += 3 {
+		line, ok1 := c.Reply[i].(string)
+		key, ok2 := c.Reply[i+1].(string)
+		raw, ok3 := c.Reply[i+2].(string)
 		if !ok1 || !ok2 || !ok3 {
 			nonsense++
 			continue
 		}
 		r := reader{text: line}
 		score, previous := r.int64(), r.word()
-		claimed := s.claimed(store.Lease{Shard: sh.name, Key: key, Token: token, Partition: partition}, score, raw)
-		claimed.DueIn = sh.clock.until(score)
+		claimed := s.claimed(store.Lease{Shard: sh.Name(), Key: key, Token: token, Partition: partition}, score, raw)
+		claimed.DueIn = sh.Clock.Until(score)
 		if previous != "-" {
 			claimed.Previous = nodeOf(previous)
 		}
 		claims = append(claims, claimed)
 	}
 	if nonsense > 0 {
-		sh.log.Error("claim answered nonsense", "timers", nonsense)
+		sh.Log.Error("claim answered nonsense", "timers", nonsense)
 	}
-	return claims, len(c.reply)%3 == 1
+	return claims, len(c.Reply)%3 == 1
 }
 
 func (s *Store) claimed(lease store.Lease, scoreMs int64, raw string) store.Claimed {
@@ -156,30 +157,30 @@ func fenceStatus(word string) store.FenceStatus {
 }
 
 // Fire is store.Store's.
-func (s *Store) Fire(ctx context.Context, shard string, terms store.FenceTerms, fences []store.Fence) []store.Fenced {
-	sh, err := s.shard(shard)
+func (s *Store) Fire(ctx context.Context, name string, terms store.FenceTerms, fences []store.Fence) []store.Fenced {
+	sh, err := s.shard(name)
 	if err != nil {
 		return slices.Repeat([]store.Fenced{{Err: err}}, len(fences))
 	}
 	results := make([]store.Fenced, len(fences))
-	if sh.quiet() > 0 {
+	if sh.Quiet() > 0 {
 		return tooLate(results)
 	}
-	items := make([]*item, len(fences))
+	items := make([]*shard.Item, len(fences))
 	for i, f := range fences {
-		items[i] = &item{partition: f.Lease.Partition, args: []any{
+		items[i] = &shard.Item{Partition: f.Lease.Partition, Args: []any{
 			f.Lease.Key, f.Lease.Token, f.Lease.Found.ScoreMs, f.Lease.Found.State.Seq, f.Lease.Found.State.Attempt,
-			f.Lease.Found.StartMs, f.Lease.Found.IntervalMs, f.Lease.Found.FiringUntilMs, f.Lease.Found.LeftOut, f.Pops, sh.clock.in(terms.Limit - f.Age),
+			f.Lease.Found.StartMs, f.Lease.Found.IntervalMs, f.Lease.Found.FiringUntilMs, f.Lease.Found.LeftOut, f.Pops, sh.Clock.In(terms.Limit - f.Age),
 		}}
 	}
-	script := itemScript{name: "fire", keys: partitionKeys.fence, replies: 1, head: func() []any {
+	script := shard.ItemScript{Name: "fire", Keys: &s.calls.fence, Replies: 1, Head: func() []any {
 		return []any{record.WholeMs(terms.Limit), record.WholeMs(terms.Hold), max(terms.CatchUp, 1)}
 	}}
-	sh.evalItems(ctx, sh.fire, &s.keys, script, items)
+	sh.EvalItems(ctx, sh.Fire, script, items)
 	for i, it := range items {
 		results[i] = readFenced(it, fences[i].Lease.Found.State.Version)
 	}
-	if sh.quiet() > 0 { // the loss was noticed meanwhile
+	if sh.Quiet() > 0 { // the loss was noticed meanwhile
 		return tooLate(results)
 	}
 	return results
@@ -193,11 +194,11 @@ func tooLate(results []store.Fenced) []store.Fenced {
 }
 
 // readFenced reads "status seq attempt due_ms wait_ms left".
-func readFenced(it *item, version timer.Version) store.Fenced {
-	if it.err != nil {
-		return store.Fenced{Err: it.err}
+func readFenced(it *shard.Item, version timer.Version) store.Fenced {
+	if it.Err != nil {
+		return store.Fenced{Err: it.Err}
 	}
-	r := reader{text: it.reply[0]}
+	r := reader{text: it.Reply[0]}
 	fenced := store.Fenced{Status: fenceStatus(r.word())}
 	fenced.State = timer.State{Version: version, Seq: int(r.int64()), Attempt: int(r.int64())}
 	if fenced.Status == store.FenceLost {
@@ -206,32 +207,32 @@ func readFenced(it *item, version timer.Version) store.Fenced {
 	dueMs := r.int64()
 	fenced.Wait, fenced.LeftOut = record.Milliseconds(r.int64()), int(r.int64())
 	if r.err != nil || fenced.Status == store.FenceFailed {
-		return store.Fenced{Err: fmt.Errorf("%w: fence: %w", timer.ErrUnavailable, errReply)}
+		return store.Fenced{Err: fmt.Errorf("%w: fence: %w", timer.ErrUnavailable, shard.ErrReply)}
 	}
 	fenced.Due = time.UnixMilli(dueMs).UTC()
-	fenced.Late = -record.Until(dueMs, it.nowUs)
+	fenced.Late = -record.Until(dueMs, it.NowUs)
 	return fenced
 }
 
 // Settle is store.Store's.
-func (s *Store) Settle(ctx context.Context, shard string, settlements []store.Settlement) []store.Settled {
-	sh, err := s.shard(shard)
+func (s *Store) Settle(ctx context.Context, name string, settlements []store.Settlement) []store.Settled {
+	sh, err := s.shard(name)
 	if err != nil {
 		return slices.Repeat([]store.Settled{{Err: err}}, len(settlements))
 	}
 	results := make([]store.Settled, len(settlements))
-	items := make([]*item, len(settlements))
+	items := make([]*shard.Item, len(settlements))
 	for i, o := range settlements {
-		items[i] = &item{partition: o.Lease.Partition, args: []any{
+		items[i] = &shard.Item{Partition: o.Lease.Partition, Args: []any{
 			o.Lease.Key, o.Lease.Token, o.Lease.Found.ScoreMs, o.Outcome.String(), record.WholeMs(o.Delay), o.Offset.Milliseconds(),
 			record.WholeMs(o.Keep), record.Away(o.Untold), cmp.Or(o.Lease.Found.Tags, "-"), record.Escape(o.Reason),
 		}}
 	}
-	script := itemScript{
-		name: "settle", replies: 1, keys: partitionKeys.settle,
-		head: func() []any { return []any{s.node} },
+	script := shard.ItemScript{
+		Name: "settle", Replies: 1, Keys: &s.calls.settle,
+		Head: func() []any { return []any{s.node} },
 	}
-	sh.evalItems(ctx, sh.fire, &s.keys, script, items)
+	sh.EvalItems(ctx, sh.Fire, script, items)
 	for i, it := range items {
 		results[i] = readSettled(it)
 	}
@@ -239,11 +240,11 @@ func (s *Store) Settle(ctx context.Context, shard string, settlements []store.Se
 }
 
 // readSettled reads "ok" or "lost lease".
-func readSettled(it *item) store.Settled {
-	if it.err != nil {
-		return store.Settled{Err: it.err}
+func readSettled(it *shard.Item) store.Settled {
+	if it.Err != nil {
+		return store.Settled{Err: it.Err}
 	}
-	status, lease, _ := strings.Cut(it.reply[0], " ")
+	status, lease, _ := strings.Cut(it.Reply[0], " ")
 	settled := store.Settled{Accepted: status == "ok"}
 	if !settled.Accepted && lease != "-" {
 		settled.Holder = nodeOf(lease)
@@ -252,18 +253,18 @@ func readSettled(it *item) store.Settled {
 }
 
 // Ask is store.Store's.
-func (s *Store) Ask(ctx context.Context, shard string, states []store.KeyState) ([]store.Difference, error) {
-	sh, err := s.shard(shard)
+func (s *Store) Ask(ctx context.Context, name string, states []store.KeyState) ([]store.Difference, error) {
+	sh, err := s.shard(name)
 	if err != nil {
 		return nil, err
 	}
-	var calls []*call
+	var calls []*shard.Call
 	var indexes [][]int // of the states that each call asks about
 	var open [Partitions]int
 	for i, st := range states {
 		p := partitionOf(st.Key)
-		if k := open[p] - 1; k < 0 || len(indexes[k]) == maxItems {
-			calls, indexes = append(calls, &call{script: "ask", keys: s.keys[p].three()}), append(indexes, nil)
+		if k := open[p] - 1; k < 0 || len(indexes[k]) == shard.MaxItems {
+			calls, indexes = append(calls, &shard.Call{Script: "ask", Keys: s.calls.three[p]}), append(indexes, nil)
 			open[p] = len(calls)
 		}
 		k, rankFrom := open[p]-1, any("-")
@@ -273,23 +274,24 @@ func (s *Store) Ask(ctx context.Context, shard string, states []store.KeyState) 
 		case st.RankFrom > 0:
 			rankFrom = st.RankFrom
 		}
-		calls[k].args = append(calls[k].args, st.Key, record.State(st.State), rankFrom)
+		calls[k].Args = append(calls[k].Args, st.Key, record.State(st.State), rankFrom)
 		indexes[k] = append(indexes[k], i)
 	}
-	sh.eval(ctx, sh.ask, calls)
+	sh.Eval(ctx, sh.Ask, calls)
 	byIndex := make(map[int]store.Difference)
 	for k, c := range calls {
-		if c.err != nil {
-			return nil, c.err
+		said, err := sh.Texts(c)
+		if err == nil {
+			err = readDifferences(said, indexes[k], byIndex)
 		}
-		if err := readDifferences(c.reply, indexes[k], byIndex); err != nil {
+		if err != nil {
 			return nil, err
 		}
 	}
 	differences := make([]store.Difference, 0, len(byIndex))
 	for i := range states {
 		if d, ok := byIndex[i]; ok {
-			if sh.quiet() > 0 && !d.Missing {
+			if sh.Quiet() > 0 && !d.Missing {
 				d.LookIn = -1
 			}
 			differences = append(differences, d)
@@ -299,16 +301,12 @@ func (s *Store) Ask(ctx context.Context, shard string, states []store.KeyState) 
 }
 
 // readDifferences reads "index firing_ms look_in_ms head" or "index missing" for each.
-func readDifferences(reply []any, indexes []int, into map[int]store.Difference) error {
-	all, err := texts(reply, 0, len(reply))
-	if err != nil {
-		return fmt.Errorf("%w: ask: %w", timer.ErrUnavailable, err)
-	}
-	for _, text := range all {
+func readDifferences(said []string, indexes []int, into map[int]store.Difference) error {
+	for _, text := range said {
 		r := reader{text: text}
 		k := r.int64()
 		if r.err != nil || k < 0 || int(k) >= len(indexes) {
-			return fmt.Errorf("%w: ask: %w", timer.ErrUnavailable, errReply)
+			return fmt.Errorf("%w: ask: %w", timer.ErrUnavailable, shard.ErrReply)
 		}
 		d := store.Difference{Index: indexes[k], Missing: r.text == "missing"}
 		if !d.Missing {

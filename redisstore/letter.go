@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"chronos/redisstore/record"
+	"chronos/redisstore/shard"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
@@ -19,7 +20,7 @@ import (
 // storedLetter is a dead letter as a shard keeps it: `key reason record`, and when
 // it was given up as its score.
 type storedLetter struct {
-	shard     *shard
+	shard     *shard.Shard
 	partition int
 	score     float64
 	text      string
@@ -118,7 +119,7 @@ const lastInstant = 253402300799999
 // read makes out what a letter says.
 func (l *storedLetter) read() store.Letter {
 	letter := store.Letter{
-		ID: l.id().String(), Shard: l.shard.name, Text: l.text,
+		ID: l.id().String(), Shard: l.shard.Name(), Text: l.text,
 		At: time.UnixMilli(int64(min(max(l.score, 0), lastInstant))).UTC(),
 	}
 	word, rest, _ := strings.Cut(l.text, " ")

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"chronos/redisstore/record"
+	"chronos/redisstore/shard"
 	"chronos/scheduler/awake"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
@@ -86,7 +87,7 @@ type letterScanner struct {
 	most   int // of a partition in a round
 	looked int
 
-	shards    []*shard // that answer
+	shards    []*shard.Shard // that answer
 	unreached []string
 	total     int64
 }
@@ -95,10 +96,10 @@ type letterScanner struct {
 func (sc *letterScanner) begin(ctx context.Context) {
 	shards := sc.s.shards()
 	surveys, errs := make([]store.Survey, len(shards)), make([]error, len(shards))
-	scatter(shards, func(i int, sh *shard) { surveys[i], errs[i] = sc.s.Survey(ctx, sh.name) })
+	scatter(shards, func(i int, sh *shard.Shard) { surveys[i], errs[i] = sc.s.Survey(ctx, sh.Name()) })
 	for i, sh := range shards {
 		if errs[i] != nil {
-			sc.unreached = append(sc.unreached, sh.name)
+			sc.unreached = append(sc.unreached, sh.Name())
 			continue
 		}
 		sc.shards, sc.total = append(sc.shards, sh), sc.total+surveys[i].Letters
@@ -110,12 +111,14 @@ func (sc *letterScanner) begin(ctx context.Context) {
 func (sc *letterScanner) round(ctx context.Context, at letterPosition) (found []storedLetter, more bool) {
 	bytes := letterPageBytes / (Partitions * max(len(sc.shards), 1))
 	lists := make([][]letterList, len(sc.shards))
-	scatter(sc.shards, func(i int, sh *shard) { lists[i] = sh.listLetters(ctx, &sc.s.keys, at, sc.since, sc.most, bytes) })
+	scatter(sc.shards, func(i int, sh *shard.Shard) {
+		lists[i] = sc.s.listLetters(ctx, sh, at, sc.since, sc.most, bytes)
+	})
 	var known letterPosition
 	answered := sc.shards[:0:0]
 	for i, sh := range sc.shards {
 		if slices.ContainsFunc(lists[i], func(l letterList) bool { return l.err != nil }) {
-			sc.unreached = append(sc.unreached, sh.name)
+			sc.unreached = append(sc.unreached, sh.Name())
 			continue
 		}
 		answered = append(answered, sh)
@@ -147,38 +150,38 @@ type letterList struct {
 
 // listLetters asks all partitions for their newest letters from a position on, back
 // to since.
-func (s *shard) listLetters(ctx context.Context, lane *[Partitions]partitionKeys, at letterPosition, since float64, most, bytes int) []letterList {
-	calls := make([]*call, Partitions)
+func (s *Store) listLetters(ctx context.Context, sh *shard.Shard, at letterPosition, since float64, most, bytes int) []letterList {
+	calls := make([]*shard.Call, Partitions)
 	for p := range calls {
-		calls[p] = letterCall(lane[p].dead, at, since, most, bytes)
+		calls[p] = letterCall(s.keys[p].dead, at, since, most, bytes)
 	}
-	s.eval(ctx, s.poll, calls)
+	sh.Eval(ctx, sh.Poll, calls)
 	lists := make([]letterList, Partitions)
 	for p, c := range calls {
-		lists[p] = s.readLetters(p, c)
+		lists[p] = readLetters(sh, p, c)
 	}
 	return lists
 }
 
-func letterCall(dead string, at letterPosition, since float64, most, bytes int) *call {
-	return &call{script: "letters", keys: []string{dead}, args: []any{formatScore(at.score), at.behind, formatScore(since), most, bytes}}
+func letterCall(dead string, at letterPosition, since float64, most, bytes int) *shard.Call {
+	return &shard.Call{Script: "letters", Keys: []string{dead}, Args: []any{formatScore(at.score), at.behind, formatScore(since), most, bytes}}
 }
 
-func (s *shard) readLetters(partition int, c *call) letterList {
-	if c.err != nil {
-		return letterList{err: c.err}
+func readLetters(sh *shard.Shard, partition int, c *shard.Call) letterList {
+	all, err := sh.Texts(c)
+	if err == nil && len(all)%2 != 1 {
+		err = sh.Unavailable(shard.ErrReply)
 	}
-	all, err := texts(c.reply, 0, len(c.reply))
-	if err != nil || len(all)%2 != 1 {
-		return letterList{err: s.unavailable(errReply)}
+	if err != nil {
+		return letterList{err: err}
 	}
 	list := letterList{more: all[0] == "more" && len(all) > 1}
 	for i := 1; i < len(all); i += 2 {
 		score, err := strconv.ParseFloat(all[i], 64)
 		if err != nil {
-			return letterList{err: s.unavailable(errReply)}
+			return letterList{err: sh.Unavailable(shard.ErrReply)}
 		}
-		list.letters = append(list.letters, storedLetter{shard: s, partition: partition, score: score, text: all[i+1]})
+		list.letters = append(list.letters, storedLetter{shard: sh, partition: partition, score: score, text: all[i+1]})
 	}
 	return list
 }
@@ -207,11 +210,11 @@ func (s *Store) Letter(ctx context.Context, id string) (store.Letter, error) {
 
 // findLetter looks through the letters of a shard that were given up at the same
 // time.
-func (s *Store) findLetter(ctx context.Context, sh *shard, id letterID) (storedLetter, error) {
+func (s *Store) findLetter(ctx context.Context, sh *shard.Shard, id letterID) (storedLetter, error) {
 	for at := (letterPosition{score: id.score}); ; {
 		c := letterCall(s.keys[id.partition].dead, at, id.score, letterRound, letterPageBytes)
-		sh.eval(ctx, sh.poll, []*call{c})
-		list := sh.readLetters(id.partition, c)
+		sh.Eval(ctx, sh.Poll, []*shard.Call{c})
+		list := readLetters(sh, id.partition, c)
 		if list.err != nil {
 			return storedLetter{}, list.err
 		}
@@ -233,11 +236,11 @@ func (s *Store) RemoveLetters(ctx context.Context, letters []store.Letter) []err
 	errs := make([]error, len(letters))
 	shards := s.shards()
 	answers := make([][]error, len(shards))
-	scatter(shards, func(i int, sh *shard) { answers[i] = s.removeFrom(ctx, sh, letters) })
+	scatter(shards, func(i int, sh *shard.Shard) { answers[i] = s.removeFrom(ctx, sh, letters) })
 	for k := range letters {
 		errs[k] = fmt.Errorf("%w: no shard is named %q", timer.ErrUnavailable, letters[k].Shard)
 		for i, sh := range shards {
-			if sh.name == letters[k].Shard {
+			if sh.Name() == letters[k].Shard {
 				errs[k] = answers[i][k]
 			}
 		}
@@ -245,10 +248,10 @@ func (s *Store) RemoveLetters(ctx context.Context, letters []store.Letter) []err
 	return errs
 }
 
-func (s *Store) removeFrom(ctx context.Context, sh *shard, letters []store.Letter) []error {
+func (s *Store) removeFrom(ctx context.Context, sh *shard.Shard, letters []store.Letter) []error {
 	errs := make([]error, len(letters))
-	pipe, removals := sh.poll.Pipeline(), make([]*redis.IntCmd, len(letters))
-	err := sh.ready(ctx)
+	pipe, removals := sh.Poll.Pipeline(), make([]*redis.IntCmd, len(letters))
+	err := sh.Ready(ctx)
 	for k := range letters {
 		id, ok := parseLetterID(letters[k].ID)
 		if errs[k] = err; ok && err == nil {
@@ -269,7 +272,7 @@ func (s *Store) removeFrom(ctx context.Context, sh *shard, letters []store.Lette
 			failed = err // what fails before anything is sent leaves no error at the commands
 		}
 		if failed != nil {
-			errs[k] = sh.unavailable(failed)
+			errs[k] = sh.Unavailable(failed)
 		}
 	}
 	return errs
@@ -295,30 +298,30 @@ func (s *Store) PruneLetters(ctx context.Context, keep time.Duration) {
 	for awake.Sleep(ctx, interval*9/10+rand.N(interval/5)) {
 		for _, sh := range s.shards() {
 			if err := s.pruneShard(ctx, sh, keep); err != nil {
-				sh.log.Debug("dead letters that are too old could not be removed", "err", err)
+				sh.Log.Debug("dead letters that are too old could not be removed", "err", err)
 			}
 		}
 	}
 }
 
-func (s *Store) pruneShard(ctx context.Context, sh *shard, keep time.Duration) error {
+func (s *Store) pruneShard(ctx context.Context, sh *shard.Shard, keep time.Duration) error {
 	keys := make([]string, 0, Partitions)
 	for _, k := range &s.keys {
 		keys = append(keys, k.dead)
 	}
 	for len(keys) > 0 && ctx.Err() == nil {
-		calls := make([]*call, len(keys))
+		calls := make([]*shard.Call, len(keys))
 		for i, key := range keys {
-			calls[i] = &call{script: "prune", keys: []string{key}, args: []any{record.WholeMs(keep), pruneMost}}
+			calls[i] = &shard.Call{Script: "prune", Keys: []string{key}, Args: []any{record.WholeMs(keep), pruneMost}}
 		}
-		sh.eval(ctx, sh.poll, calls)
+		sh.Eval(ctx, sh.Poll, calls)
 		keys = keys[:0]
 		for _, c := range calls {
-			if c.err != nil {
-				return c.err
+			if c.Err != nil {
+				return c.Err
 			}
-			if slices.Equal(c.reply, []any{int64(pruneMost)}) {
-				keys = append(keys, c.keys[0]) // there may be more
+			if slices.Equal(c.Reply, []any{int64(pruneMost)}) {
+				keys = append(keys, c.Keys[0]) // there may be more
 			}
 		}
 	}

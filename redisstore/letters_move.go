@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"chronos/redisstore/shard"
 	"chronos/redisstore/topology"
 	"chronos/scheduler/awake"
 	"chronos/scheduler/timer"
@@ -37,13 +38,13 @@ func (s *Store) vacate(ctx context.Context, t *topology.Topology, name string) e
 	if err := s.moveLetters(ctx, t, sh); err != nil {
 		return err
 	}
-	if err := sh.isEmpty(ctx, t); err != nil {
+	if err := isEmpty(ctx, sh, t); err != nil {
 		return err
 	}
 	if !awake.Sleep(ctx, emptyTwice) {
 		return ctx.Err()
 	}
-	return sh.isEmpty(ctx, t)
+	return isEmpty(ctx, sh, t)
 }
 
 // moveLetters brings the dead letters of a drained shard to those that take timers:
@@ -51,14 +52,14 @@ func (s *Store) vacate(ctx context.Context, t *topology.Topology, name string) e
 // is and with its time, before it is removed here, so whoever does this again
 // finds what is left, and does no harm to what is there. One that somebody deletes
 // at the same moment may stay.
-func (s *Store) moveLetters(ctx context.Context, t *topology.Topology, from *shard) (err error) {
+func (s *Store) moveLetters(ctx context.Context, t *topology.Topology, from *shard.Shard) (err error) {
 	bounded, cancel := context.WithTimeout(ctx, moveTime)
 	defer cancel()
-	for _, lane := range lanes() {
+	for _, lane := range shard.Lanes() {
 		for p, keys := range laneKeys(lane) {
 			for moved := moveMost; moved > 0 && bounded.Err() == nil; {
 				if moved, err = s.movePage(bounded, from, p, keys.dead); err != nil && bounded.Err() == nil {
-					return t.Refuse("the dead letters of shard %s can't be moved (%v); try again, or remove it with force: what has no other copy is lost", from.name, err)
+					return t.Refuse("the dead letters of shard %s can't be moved (%v); try again, or remove it with force: what has no other copy is lost", from.Name(), err)
 				}
 			}
 		}
@@ -67,38 +68,38 @@ func (s *Store) moveLetters(ctx context.Context, t *topology.Topology, from *sha
 }
 
 // movePage moves some letters of one partition, and says how many.
-func (s *Store) movePage(ctx context.Context, from *shard, partition int, dead string) (moved int, err error) {
+func (s *Store) movePage(ctx context.Context, from *shard.Shard, partition int, dead string) (moved int, err error) {
 	c := letterCall(dead, letterPosition{score: math.Inf(1)}, math.Inf(-1), moveMost, moveBytes)
-	from.eval(ctx, from.poll, []*call{c})
-	list := from.readLetters(partition, c)
+	from.Eval(ctx, from.Poll, []*shard.Call{c})
+	list := readLetters(from, partition, c)
 	if list.err != nil || len(list.letters) == 0 {
 		return 0, list.err
 	}
-	pipes, removal := map[*shard]redis.Pipeliner{}, make([]any, len(list.letters))
+	pipes, removal := map[*shard.Shard]redis.Pipeliner{}, make([]any, len(list.letters))
 	for i, l := range list.letters {
 		to, err := s.letterHome(ctx, &l)
 		if err != nil {
 			return 0, err
 		}
 		if pipes[to] == nil {
-			pipes[to] = to.poll.Pipeline()
+			pipes[to] = to.Poll.Pipeline()
 		}
 		pipes[to].ZAdd(ctx, dead, redis.Z{Score: l.score, Member: l.text})
 		removal[i] = l.text
 	}
 	for to, pipe := range pipes {
 		if _, err := pipe.Exec(ctx); err != nil {
-			return 0, to.unavailable(err)
+			return 0, to.Unavailable(err)
 		}
 	}
-	if err := from.poll.ZRem(ctx, dead, removal...).Err(); err != nil {
-		return 0, from.unavailable(err)
+	if err := from.Poll.ZRem(ctx, dead, removal...).Err(); err != nil {
+		return 0, from.Unavailable(err)
 	}
 	return len(removal), nil
 }
 
 // letterHome is where a letter belongs that must go.
-func (s *Store) letterHome(ctx context.Context, l *storedLetter) (*shard, error) {
+func (s *Store) letterHome(ctx context.Context, l *storedLetter) (*shard.Shard, error) {
 	key, _, _ := strings.Cut(l.text, " ")
 	var errs []error
 	for _, name := range s.Rank(key) {
@@ -112,19 +113,19 @@ func (s *Store) letterHome(ctx context.Context, l *storedLetter) (*shard, error)
 }
 
 // isEmpty is nil if a shard has nothing of any lane.
-func (s *shard) isEmpty(ctx context.Context, t *topology.Topology) error {
-	if err := s.ready(ctx); err != nil {
-		return t.RefuseUnseen(s.name, err)
+func isEmpty(ctx context.Context, sh *shard.Shard, t *topology.Topology) error {
+	if err := sh.Ready(ctx); err != nil {
+		return t.RefuseUnseen(sh.Name(), err)
 	}
-	pipe := s.poll.Pipeline()
+	pipe := sh.Poll.Pipeline()
 	var counts []*redis.IntCmd
-	for _, lane := range lanes() {
+	for _, lane := range shard.Lanes() {
 		for _, keys := range laneKeys(lane) {
 			counts = append(counts, pipe.ZCard(ctx, keys.due), pipe.ZCard(ctx, keys.dead))
 		}
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
-		return fmt.Errorf("%w: shard %s: %w", timer.ErrUnavailable, s.name, err)
+		return fmt.Errorf("%w: shard %s: %w", timer.ErrUnavailable, sh.Name(), err)
 	}
 	copies, letters := int64(0), int64(0)
 	for i, count := range counts {
@@ -136,9 +137,9 @@ func (s *shard) isEmpty(ctx context.Context, t *topology.Topology) error {
 	}
 	switch {
 	case copies > 0:
-		return t.Refuse("shard %s still has %d copies of timers; wait until the sweep has moved them, or remove it with force: what has no other copy is lost", s.name, copies)
+		return t.Refuse("shard %s still has %d copies of timers; wait until the sweep has moved them, or remove it with force: what has no other copy is lost", sh.Name(), copies)
 	case letters > 0:
-		return t.Refuse("shard %s still has %d dead letters, more than can be moved at once; try again, or remove it with force: they are lost", s.name, letters)
+		return t.Refuse("shard %s still has %d dead letters, more than can be moved at once; try again, or remove it with force: they are lost", sh.Name(), letters)
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"chronos/redisstore/record"
+	"chronos/redisstore/shard"
 	"chronos/redisstore/topology"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
@@ -391,9 +392,9 @@ func TestLettersAreKeptForSoLong(t *testing.T) {
 // PruneLetters does so by itself, until it is told to end.
 func TestPruneLetters(t *testing.T) {
 	t.Parallel()
-	shard := startRedis(t)
-	s := openStore(t, "node", "http", shard)
-	plant(t, s, shard, float64(time.Now().UnixMilli()), letterOf("k", "no", "http://h/"))
+	server := startRedis(t)
+	s := openStore(t, "node", "http", server)
+	plant(t, s, server, float64(time.Now().UnixMilli()), letterOf("k", "no", "http://h/"))
 	done := make(chan struct{})
 	ctx, stop := context.WithCancel(t.Context())
 	go func() { defer close(done); s.PruneLetters(ctx, 300*time.Millisecond) }()
@@ -419,7 +420,7 @@ func TestLettersOfARemovedShardAreMoved(t *testing.T) {
 		if i%100 == 0 {
 			text = key + " unreadable x"
 		}
-		dead := laneKeys(lanes()[i%2])[partitionOf(key)].dead
+		dead := laneKeys(shard.Lanes()[i%2])[partitionOf(key)].dead
 		l.redis["c"].Do("ZADD", dead, 1795221196929+i, text)
 		want[fmt.Sprint(dead, text)] = fmt.Sprint(1795221196929 + i)
 		if i%10 == 0 { // as one who moved it and died before it was removed
@@ -444,7 +445,7 @@ func TestLettersOfARemovedShardAreMoved(t *testing.T) {
 	})
 	got := map[string]string{}
 	for _, name := range []string{"a", "b"} {
-		for _, lane := range lanes() {
+		for _, lane := range shard.Lanes() {
 			for _, keys := range laneKeys(lane) {
 				all, _ := l.redis[name].Do("ZRANGE", keys.dead, 0, -1, "WITHSCORES").([]any)
 				for i := 0; i < len(all); i += 2 {

@@ -6,25 +6,26 @@ import (
 	"strings"
 	"time"
 
+	"chronos/redisstore/shard"
 	"chronos/scheduler/store"
 )
 
 // List is store.Store's: one call for each partition, all in one round trip.
-func (s *Store) List(ctx context.Context, shard string, after store.Place, n int, hot time.Duration) ([]store.Head, *store.Place, error) {
-	sh, err := s.shard(shard)
+func (s *Store) List(ctx context.Context, name string, after store.Place, n int, hot time.Duration) ([]store.Head, *store.Place, error) {
+	sh, err := s.shard(name)
 	if err != nil {
 		return nil, nil, err
 	}
-	calls := make([]*call, Partitions)
+	calls := make([]*shard.Call, Partitions)
 	for p := range calls {
-		calls[p] = &call{script: "list", keys: s.keys[p].three(), args: []any{after.At.UnixMilli(), after.Key, n, hot.Milliseconds()}}
+		calls[p] = &shard.Call{Script: "list", Keys: s.calls.three[p], Args: []any{after.At.UnixMilli(), after.Key, n, hot.Milliseconds()}}
 	}
-	sh.eval(ctx, sh.front, calls)
+	sh.Eval(ctx, sh.Front, calls)
 	var heads []store.Head
 	var until *store.Place
 	for _, c := range calls {
 		var all []store.Head
-		last, err := sh.readHeads(c, &all)
+		last, err := readHeads(sh, c, &all)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -36,7 +37,7 @@ func (s *Store) List(ctx context.Context, shard string, after store.Place, n int
 		if ms, key, more := strings.Cut(last, " "); more {
 			at, err := strconv.ParseInt(ms, 10, 64)
 			if err != nil {
-				return nil, nil, sh.unavailable(errReply)
+				return nil, nil, sh.Unavailable(shard.ErrReply)
 			}
 			place := store.Place{At: time.UnixMilli(at).UTC(), Key: key}
 			if until == nil || place.Compare(*until) < 0 {
@@ -48,33 +49,33 @@ func (s *Store) List(ctx context.Context, shard string, after store.Place, n int
 }
 
 // Heads is store.Store's.
-func (s *Store) Heads(ctx context.Context, shard string, keys []string) ([]store.Head, error) {
-	sh, err := s.shard(shard)
+func (s *Store) Heads(ctx context.Context, name string, keys []string) ([]store.Head, error) {
+	sh, err := s.shard(name)
 	if err != nil {
 		return nil, err
 	}
-	var calls []*call
+	var calls []*shard.Call
 	var indexes [][]int // of the keys that each call asks about
 	var open [Partitions]int
 	for i, key := range keys {
 		p := partitionOf(key)
-		if k := open[p] - 1; k < 0 || len(indexes[k]) == maxItems {
-			calls = append(calls, &call{script: "list", keys: s.keys[p].three(), args: []any{0, "", 0, 0}})
+		if k := open[p] - 1; k < 0 || len(indexes[k]) == shard.MaxItems {
+			calls = append(calls, &shard.Call{Script: "list", Keys: s.calls.three[p], Args: []any{0, "", 0, 0}})
 			indexes = append(indexes, nil)
 			open[p] = len(calls)
 		}
 		k := open[p] - 1
-		calls[k].args, indexes[k] = append(calls[k].args, key), append(indexes[k], i)
+		calls[k].Args, indexes[k] = append(calls[k].Args, key), append(indexes[k], i)
 	}
-	sh.eval(ctx, sh.front, calls)
+	sh.Eval(ctx, sh.Front, calls)
 	heads := make([]store.Head, len(keys))
 	for k, c := range calls {
 		var all []store.Head
-		if _, err := sh.readHeads(c, &all); err != nil {
+		if _, err := readHeads(sh, c, &all); err != nil {
 			return nil, err
 		}
 		if len(all) != len(indexes[k]) {
-			return nil, sh.unavailable(errReply)
+			return nil, sh.Unavailable(shard.ErrReply)
 		}
 		for n, i := range indexes[k] {
 			heads[i] = all[n]
@@ -85,13 +86,13 @@ func (s *Store) Heads(ctx context.Context, shard string, keys []string) ([]store
 
 // readHeads reads the place of the last that was looked at, and key and "look_ms taken_ms
 // bytes head" of each.
-func (s *shard) readHeads(c *call, into *[]store.Head) (last string, err error) {
-	if c.err != nil {
-		return "", c.err
+func readHeads(sh *shard.Shard, c *shard.Call, into *[]store.Head) (last string, err error) {
+	all, err := sh.Texts(c)
+	if err == nil && len(all)%2 != 1 {
+		err = sh.Unavailable(shard.ErrReply)
 	}
-	all, err := texts(c.reply, 0, len(c.reply))
-	if err != nil || len(all)%2 != 1 {
-		return "", s.unavailable(errReply)
+	if err != nil {
+		return "", err
 	}
 	for i := 1; i < len(all); i += 2 {
 		h := store.Head{Key: all[i]}
@@ -99,7 +100,7 @@ func (s *shard) readHeads(c *call, into *[]store.Head) (last string, err error) 
 			r := reader{text: all[i+1]}
 			lookMs, takenMs, bytes, rec := r.int64(), r.int64(), r.int64(), r.head()
 			if r.err != nil {
-				return "", s.unavailable(r.err)
+				return "", sh.Unavailable(r.err)
 			}
 			h.State, h.Rank, h.RF, h.Bytes = rec.State, rec.Rank, rec.RF, int(bytes)
 			h.Look, h.Due = time.UnixMilli(lookMs).UTC(), time.UnixMilli(rec.DueMs()).UTC()

@@ -11,36 +11,37 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"chronos/redisstore/record"
+	"chronos/redisstore/shard"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timing"
 )
 
 // Beat is store.Store's, by a script: a shard whose memory is full takes
 // what a script writes after it has removed something.
-func (s *Store) Beat(ctx context.Context, shard string, own store.Announcement) (store.Announced, error) {
-	sh, err := s.shard(shard)
+func (s *Store) Beat(ctx context.Context, name string, own store.Announcement) (store.Announced, error) {
+	sh, err := s.shard(name)
 	if err != nil {
 		return store.Announced{}, err
 	}
-	c := &call{
-		script: "beat", keys: []string{nodesKey(s.lane), clocksKey(s.lane)},
-		args: []any{s.node, timing.NodeLife.Milliseconds(), own.Clock.UnixMilli(), timing.MaxClockAhead.Milliseconds(), namesOf(own.Lacks)},
+	c := &shard.Call{
+		Script: "beat", Keys: []string{nodesKey(s.lane), clocksKey(s.lane)},
+		Args: []any{s.node, timing.NodeLife.Milliseconds(), own.Clock.UnixMilli(), timing.MaxClockAhead.Milliseconds(), namesOf(own.Lacks)},
 	}
-	sh.eval(ctx, sh.poll, []*call{c})
-	if c.err != nil {
-		return store.Announced{}, c.err
+	sh.Eval(ctx, sh.Poll, []*shard.Call{c})
+	said, err := sh.Texts(c)
+	if err != nil {
+		return store.Announced{}, err
 	}
-	said, err := texts(c.reply, 0, len(c.reply))
-	if err != nil || len(said) < 2 || len(said)%2 != 0 {
-		return store.Announced{}, sh.unavailable(errors.Join(errReply, err))
+	if len(said) < 2 || len(said)%2 != 0 {
+		return store.Announced{}, sh.Unavailable(shard.ErrReply)
 	}
 	gap, gapErr := strconv.ParseInt(said[0], 10, 64)
 	shows, clockErr := strconv.ParseInt(said[1], 10, 64)
 	if err := errors.Join(gapErr, clockErr); err != nil {
-		return store.Announced{}, sh.unavailable(fmt.Errorf("%w: %w", errReply, err))
+		return store.Announced{}, sh.Unavailable(fmt.Errorf("%w: %w", shard.ErrReply, err))
 	}
-	sh.leftAlone(record.Milliseconds(gap))
-	sh.announced(gap < 0)
+	sh.LeftAlone(record.Milliseconds(gap))
+	sh.Announced(gap < 0)
 	heard := store.Announced{Fastest: time.UnixMilli(shows)}
 	for i := 2; i < len(said); i += 2 {
 		heard.Nodes = append(heard.Nodes, store.LiveNode{Name: said[i], Lacks: parseNames(said[i+1])})
@@ -65,24 +66,24 @@ func parseNames(text string) []string {
 }
 
 // Leave withdraws this node from the shard, so that nobody counts on it.
-func (s *Store) Leave(ctx context.Context, shard string) error {
-	sh, err := s.shard(shard)
+func (s *Store) Leave(ctx context.Context, name string) error {
+	sh, err := s.shard(name)
 	if err != nil {
 		return err
 	}
-	if err := sh.poll.ZRem(ctx, nodesKey(s.lane), s.node).Err(); err != nil {
-		return sh.unavailable(err)
+	if err := sh.Poll.ZRem(ctx, nodesKey(s.lane), s.node).Err(); err != nil {
+		return sh.Unavailable(err)
 	}
 	return nil
 }
 
 // Survey is store.Store's.
-func (s *Store) Survey(ctx context.Context, shard string) (store.Survey, error) {
-	sh, err := s.readyShard(ctx, shard)
+func (s *Store) Survey(ctx context.Context, name string) (store.Survey, error) {
+	sh, err := s.readyShard(ctx, name)
 	if err != nil {
 		return store.Survey{}, err
 	}
-	pipe := sh.poll.Pipeline()
+	pipe := sh.Poll.Pipeline()
 	var counts, letters [Partitions]*redis.IntCmd
 	var tombstones [Partitions]*redis.SliceCmd
 	var firsts [Partitions]*redis.ZSliceCmd
@@ -92,10 +93,10 @@ func (s *Store) Survey(ctx context.Context, shard string) (store.Survey, error) 
 		firsts[p] = pipe.ZRangeWithScores(ctx, s.keys[p].due, 0, 0)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
-		return store.Survey{}, sh.unavailable(err)
+		return store.Survey{}, sh.Unavailable(err)
 	}
 	var survey store.Survey
-	now := sh.clock.in(0)
+	now := sh.Clock.In(0)
 	for p := range s.keys {
 		// The two are not of one moment.
 		ended := min(max(tombstonesIn(tombstones[p]), 0), counts[p].Val())

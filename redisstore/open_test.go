@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"chronos/redisstore/endpoint"
+	"chronos/redisstore/shard"
 	"chronos/redisstore/topology"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
@@ -88,10 +89,10 @@ func TestShardDownAtStart(t *testing.T) {
 	count := map[string]int{}
 	watch, begin := heldup.Begin(t), time.Now()
 	for i, answer := range s.Merge(t.Context(), writes) {
-		shard := writes[i].Shard
-		count[shard]++
-		if shard == "up" && answer.Err != nil || shard == "down" && !errors.Is(answer.Err, timer.ErrUnavailable) {
-			t.Errorf("shard %s: %v", shard, answer.Err)
+		on := writes[i].Shard
+		count[on]++
+		if on == "up" && answer.Err != nil || on == "down" && !errors.Is(answer.Err, timer.ErrUnavailable) {
+			t.Errorf("on %s: %v", on, answer.Err)
 		}
 	}
 	watch.AtMost(t, begin, "the answer", time.Since(begin), answered)
@@ -102,13 +103,13 @@ func TestShardDownAtStart(t *testing.T) {
 		t.Error(err)
 	}
 	down.Start()
-	testkit.Eventually(t, testkit.Soon, "the other shard to be found", func() bool {
+	testkit.Eventually(t, testkit.Soon, "the other on to be found", func() bool {
 		_, err := claimAll(t.Context(), s, "down")
 		return err == nil
 	})
 	for i, answer := range s.Merge(t.Context(), writes) {
 		if answer.Err != nil {
-			t.Errorf("all are up, shard %s: %v", writes[i].Shard, answer.Err)
+			t.Errorf("all are up, on %s: %v", writes[i].Shard, answer.Err)
 		}
 	}
 }
@@ -120,7 +121,7 @@ func TestManyTimersInOneCall(t *testing.T) {
 	s := openShards(t, io.Discard, shardOf("a", p))
 	var writes []store.Write
 	var keys []string
-	for i := 0; len(writes) < 2*maxItems+1; i++ {
+	for i := 0; len(writes) < 2*shard.MaxItems+1; i++ {
 		if key := strconv.Itoa(i); partitionOf(key) == 7 || len(writes)%10 == 0 {
 			writes = append(writes, creation(key, time.Hour))
 			keys = append(keys, key)
@@ -171,11 +172,11 @@ func TestInstantLongPast(t *testing.T) {
 }
 
 func TestOpenRefuses(t *testing.T) {
-	shard := endpoint.Config{Name: "a", URL: "redis://127.0.0.1:1"}
+	config := endpoint.Config{Name: "a", URL: "redis://127.0.0.1:1"}
 	for name, o := range map[string]Options{
-		"no shards": options(io.Discard), "no node": {Shards: []endpoint.Config{shard}, Lane: "http"},
-		"no lane": {Shards: []endpoint.Config{shard}, Node: "n"}, "colon in the node": {Shards: []endpoint.Config{shard}, Node: "a:b", Lane: "http"},
-		"space in the node": {Shards: []endpoint.Config{shard}, Node: "a b", Lane: "http"},
+		"no shards": options(io.Discard), "no node": {Shards: []endpoint.Config{config}, Lane: "http"},
+		"no lane": {Shards: []endpoint.Config{config}, Node: "n"}, "colon in the node": {Shards: []endpoint.Config{config}, Node: "a:b", Lane: "http"},
+		"space in the node": {Shards: []endpoint.Config{config}, Node: "a b", Lane: "http"},
 		"bad URL":           options(io.Discard, endpoint.Config{Name: "a", URL: "redis://:s3cret@h:port"}),
 	} {
 		s, err := Open(t.Context(), o)

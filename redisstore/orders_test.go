@@ -222,7 +222,7 @@ func (w *walk) run(at *world, o *order, h *hand, shard int) outcomeOfRun {
 	for i, r := range w.shards {
 		r.mini.SetTime(w.now)
 		for _, s := range w.stores {
-			s.shards()[i].clock.learn(s.shards()[i].clock.now(), w.now.UnixMicro())
+			s.shards()[i].Clock.Learn(s.shards()[i].Clock.Now(), w.now.UnixMicro())
 		}
 		w.plant(i, at.copies[i])
 	}
@@ -241,7 +241,7 @@ func (w *walk) compare(o *order, at *world, shard int, c contents) {
 	name := []string{"a", "b"}[shard]
 	spots, ask := []store.Spot{{Shard: name, Key: orderKey}}, []store.KeyState{{Key: orderKey}}
 	want := w.views[0].Read(w.Context(), spots)[0]
-	got := readResult(orderKey, &item{nowUs: w.now.UnixMicro(), reply: []string{c.record, c.score, c.lease}})
+	got := readResult(orderKey, replied(w.now, c.record, c.score, c.lease))
 	differences, err := w.views[0].Ask(w.Context(), name, ask)
 	firing := time.Duration(0)
 	if len(differences) == 1 && err == nil {

@@ -3,6 +3,8 @@ package redisstore
 import (
 	"slices"
 	"sync"
+
+	"chronos/redisstore/shard"
 )
 
 // scatter does the work for each of all at the same time, and returns when all of it is
@@ -21,31 +23,31 @@ func scatter[T any](all []T, do func(i int, one T)) {
 
 // share is what of a call goes to one shard.
 type share struct {
-	*shard
-	items   []*item
+	*shard.Shard
+	items   []*shard.Item
 	indexes []int // among the items of the call
 
-	job job // of a merge
+	job shard.Job // of a merge
 	err error
 }
 
 // share gives each shard its items. The function says to which shard an item goes, and where
 // the error belongs if there is no such shard. An item that is nil goes nowhere.
-func (s *Store) share(items []*item, to func(i int) (shard string, fault *error)) []share {
+func (s *Store) share(items []*shard.Item, to func(i int) (name string, fault *error)) []share {
 	shares := make([]share, 0, len(s.Placement().Shards))
 	for i, it := range items {
 		if it == nil {
 			continue
 		}
 		name, fault := to(i)
-		at := slices.IndexFunc(shares, func(sh share) bool { return sh.name == name })
+		at := slices.IndexFunc(shares, func(sh share) bool { return sh.Name() == name })
 		if at < 0 {
 			found, err := s.shard(name)
 			if err != nil {
 				*fault = err
 				continue
 			}
-			at, shares = len(shares), append(shares, share{shard: found})
+			at, shares = len(shares), append(shares, share{Shard: found})
 		}
 		shares[at].items, shares[at].indexes = append(shares[at].items, it), append(shares[at].indexes, i)
 	}

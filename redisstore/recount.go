@@ -5,24 +5,26 @@ import (
 	"math"
 	"slices"
 	"strconv"
+
+	"chronos/redisstore/shard"
 )
 
 const (
 	tallyPage     = 200 // timers that are looked at together
 	recountTries  = 3
-	recountedOnce = maxItems // types that are corrected by one call
+	recountedOnce = shard.MaxItems // types that are corrected by one call
 )
 
 // Recount is store.Store's. Sums that are off stay off by as much whatever the
 // scripts do, so what was measured may be corrected at any later time, but once: the
 // write counter, which every writing call raises, says that nobody else did.
-func (s *Store) Recount(ctx context.Context, shard string, partition int) (bool, error) {
-	sh, err := s.shard(shard)
+func (s *Store) Recount(ctx context.Context, name string, partition int) (bool, error) {
+	sh, err := s.shard(name)
 	if err != nil {
 		return false, err
 	}
 	for range recountTries {
-		right, err := sh.recount(ctx, s.keys[partition])
+		right, err := recount(ctx, sh, s.keys[partition])
 		if right || err != nil {
 			return right, err
 		}
@@ -31,12 +33,12 @@ func (s *Store) Recount(ctx context.Context, shard string, partition int) (bool,
 }
 
 // recount counts once, and corrects what is off if nothing was written meanwhile.
-func (s *shard) recount(ctx context.Context, keys partitionKeys) (bool, error) {
-	want, counter, quiet, err := s.tally(ctx, keys)
+func recount(ctx context.Context, sh *shard.Shard, keys partitionKeys) (bool, error) {
+	want, counter, quiet, err := tally(ctx, sh, keys)
 	if !quiet || err != nil {
 		return false, err
 	}
-	found, _, err := s.tagHashes(ctx, []partitionKeys{keys}, math.MaxInt)
+	found, _, err := tagHashes(ctx, sh, []partitionKeys{keys}, math.MaxInt)
 	if err != nil {
 		return false, err
 	}
@@ -56,13 +58,9 @@ func (s *shard) recount(ctx context.Context, keys partitionKeys) (bool, error) {
 		for _, field := range part {
 			args = append(args, field, off[field])
 		}
-		c := &call{script: "recount", keys: []string{keys.timers, keys.tags}, args: args}
-		s.eval(ctx, s.poll, []*call{c})
-		if c.err != nil {
-			return false, c.err
-		}
-		if len(c.reply) != 1 || c.reply[0] != "ok" {
-			return false, nil
+		said, err := sh.Do(ctx, "recount", []string{keys.timers, keys.tags}, args...)
+		if err != nil || said[0] != "ok" {
+			return false, err
 		}
 		counter++ // by this call
 	}
@@ -71,17 +69,12 @@ func (s *shard) recount(ctx context.Context, keys partitionKeys) (bool, error) {
 
 // tally sums up the tags of all timers of a partition by what their records say.
 // counter is the write counter; quiet says that it stood still meanwhile.
-func (s *shard) tally(ctx context.Context, keys partitionKeys) (sums map[string]int64, counter int64, quiet bool, err error) {
+func tally(ctx context.Context, sh *shard.Shard, keys partitionKeys) (sums map[string]int64, counter int64, quiet bool, err error) {
 	sums = map[string]int64{}
 	for first := 0; ; first += tallyPage {
-		c := &call{script: "tally", keys: []string{keys.due, keys.timers}, args: []any{first, tallyPage}}
-		s.eval(ctx, s.poll, []*call{c})
-		if c.err != nil {
-			return nil, 0, false, c.err
-		}
-		page, err := texts(c.reply, 0, max(len(c.reply), 1))
+		page, err := sh.Do(ctx, "tally", []string{keys.due, keys.timers}, first, tallyPage)
 		if err != nil {
-			return nil, 0, false, s.unavailable(err)
+			return nil, 0, false, err
 		}
 		r := reader{text: page[0]}
 		now, looked := r.int64(), r.int64()
@@ -92,7 +85,7 @@ func (s *shard) tally(ctx context.Context, keys partitionKeys) (sums map[string]
 		}
 		switch {
 		case r.err != nil:
-			return nil, 0, false, s.unavailable(r.err)
+			return nil, 0, false, sh.Unavailable(r.err)
 		case first > 0 && now != counter:
 			return nil, 0, false, nil
 		case looked < tallyPage:

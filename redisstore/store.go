@@ -1,8 +1,8 @@
 // Package redisstore keeps timers in sorted sets on several Redis instances, the shards:
-// store.Store by the scripts of package lua. keys.go names the keys, package record says what a
-// timer looks like, shard.go talks to one Redis, write.go and lease.go carry out the methods,
-// sweep.go notes what is where it belongs, letters.go keeps the dead letters. Package topology
-// says which shards there are, and on which of them a timer belongs.
+// store.Store by the scripts of package lua. keys.go names the keys, write.go and lease.go carry out
+// the methods, letters.go keeps the dead letters. Package record says what a timer looks like, package
+// shard talks to one Redis, and package topology says which shards there are, and on which of them a
+// timer belongs.
 package redisstore
 
 import (
@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"chronos/redisstore/endpoint"
+	"chronos/redisstore/shard"
 	"chronos/redisstore/topology"
 	"chronos/scheduler/awake"
 	"chronos/scheduler/store"
@@ -56,6 +57,7 @@ type Store struct {
 
 	book     *endpoint.Book
 	keys     [Partitions]partitionKeys
+	calls    *callKeys
 	lane     string
 	node     string
 	log      *slog.Logger
@@ -82,6 +84,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s := &Store{
 		book: endpoint.NewBook(), keys: laneKeys(o.Lane), lane: o.Lane, node: o.Node, log: o.Log, awake: cmp.Or(o.Awake, awake.Always()), patience: timing.CommandLife, notAfter: timing.CommandLife,
 	}
+	s.calls = newCallKeys(&s.keys)
 	s.minted.Store(rand.Uint64N(Partitions) * together) // nodes that start together go on in different partitions
 	given := make([]topology.Member, len(o.Shards))
 	for i, config := range o.Shards {
@@ -105,62 +108,61 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 
 // connector connects to a shard as the options say.
 func (s *Store) connector(o *Options) func(m topology.Member) (topology.Shard, error) {
-	scripts, pools := loadScripts(), pools{max(o.Connections, 1), cmp.Or(o.Opened, 1)}
+	options := shard.Options{Connections: max(o.Connections, 1), Opened: cmp.Or(o.Opened, 1), Awake: s.awake, Log: s.log, Flush: s.flushMerge}
 	return func(m topology.Member) (topology.Shard, error) {
 		config := endpoint.Config{Name: m.Name, URL: m.URL, Dial: o.Dial}
 		if at := slices.IndexFunc(o.Shards, func(c endpoint.Config) bool { return c.Name == m.Name }); at >= 0 {
 			config.Dial = o.Shards[at].Dial
 		}
-		sh, err := newShard(config, scripts, pools, s.awake, s.log)
+		sh, err := shard.New(config, options)
 		if err != nil {
 			return nil, err
 		}
-		sh.merger = newBatcher(func(items []*item) { s.flushMerge(sh, items) }, flushPatience)
 		return sh, nil
 	}
 }
 
 // own are the shards as what they are.
-func own(all []topology.Shard) []*shard {
-	shards := make([]*shard, len(all))
+func own(all []topology.Shard) []*shard.Shard {
+	shards := make([]*shard.Shard, len(all))
 	for i, sh := range all {
-		shards[i], _ = sh.(*shard) // connector makes no others
+		shards[i], _ = sh.(*shard.Shard) // connector makes no others
 	}
 	return shards
 }
 
 // shards are those of the topology, in list order.
-func (s *Store) shards() []*shard { return own(s.Placement().Shards) }
+func (s *Store) shards() []*shard.Shard { return own(s.Placement().Shards) }
 
 // firstLook verifies all shards side by side and reports the unfit ones.
 func (s *Store) firstLook(ctx context.Context) error {
 	shards := s.shards()
 	faults := make([]error, len(shards))
-	scatter(shards, func(i int, sh *shard) {
-		err := sh.ready(ctx)
-		if _, unfit := errors.AsType[unfitError](err); unfit {
+	scatter(shards, func(i int, sh *shard.Shard) {
+		err := sh.Ready(ctx)
+		if _, unfit := errors.AsType[shard.UnfitError](err); unfit {
 			faults[i] = err
 		} else if err != nil {
-			sh.log.Warn("shard can't be reached; timers without a copy elsewhere wait until the shard is back", "err", err)
+			sh.Log.Warn("shard can't be reached; timers without a copy elsewhere wait until the shard is back", "err", err)
 		}
 	})
 	return errors.Join(faults...)
 }
 
-func (s *Store) shard(name string) (*shard, error) {
+func (s *Store) shard(name string) (*shard.Shard, error) {
 	sh, err := s.Placement().Shard(name)
 	if err != nil {
 		return nil, err
 	}
-	found, _ := sh.(*shard) // connector makes no others
+	found, _ := sh.(*shard.Shard) // connector makes no others
 	return found, nil
 }
 
 // readyShard is a shard that has been verified.
-func (s *Store) readyShard(ctx context.Context, name string) (*shard, error) {
+func (s *Store) readyShard(ctx context.Context, name string) (*shard.Shard, error) {
 	sh, err := s.shard(name)
 	if err == nil {
-		err = sh.ready(ctx)
+		err = sh.Ready(ctx)
 	}
 	return sh, err
 }

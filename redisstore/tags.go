@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"chronos/redisstore/record"
+	"chronos/redisstore/shard"
 	"chronos/scheduler/store"
 )
 
@@ -29,12 +30,12 @@ func tagType(field string) string {
 }
 
 // Tags is store.Store's.
-func (s *Store) Tags(ctx context.Context, shard string, most int) (store.TagSums, error) {
-	sh, err := s.readyShard(ctx, shard)
+func (s *Store) Tags(ctx context.Context, name string, most int) (store.TagSums, error) {
+	sh, err := s.readyShard(ctx, name)
 	if err != nil {
 		return store.TagSums{}, err
 	}
-	found, whole, err := sh.tagHashes(ctx, s.keys[:], most)
+	found, whole, err := tagHashes(ctx, sh, s.keys[:], most)
 	if err != nil {
 		return store.TagSums{}, err
 	}
@@ -51,7 +52,7 @@ func (s *Store) Tags(ctx context.Context, shard string, most int) (store.TagSums
 
 // tagHashes reads the sums of partitions, of each at least most fields, or all if
 // there are no more; whole says that it was all of each.
-func (s *shard) tagHashes(ctx context.Context, partitions []partitionKeys, most int) (found []map[string]int64, whole bool, err error) {
+func tagHashes(ctx context.Context, sh *shard.Shard, partitions []partitionKeys, most int) (found []map[string]int64, whole bool, err error) {
 	found = make([]map[string]int64, len(partitions))
 	cursors := make(map[int]uint64, len(partitions)) // of those that there is more of
 	for p := range partitions {
@@ -59,12 +60,12 @@ func (s *shard) tagHashes(ctx context.Context, partitions []partitionKeys, most 
 	}
 	whole = true
 	for len(cursors) > 0 {
-		pipe, pages := s.poll.Pipeline(), make(map[int]*redis.ScanCmd, len(cursors))
+		pipe, pages := sh.Poll.Pipeline(), make(map[int]*redis.ScanCmd, len(cursors))
 		for p, cursor := range cursors {
 			pages[p] = pipe.HScan(ctx, partitions[p].tags, cursor, "", int64(min(max(most, 1), maxTagPage)))
 		}
 		if _, err := pipe.Exec(ctx); err != nil {
-			return nil, false, s.unavailable(err)
+			return nil, false, sh.Unavailable(err)
 		}
 		for p, page := range pages {
 			fields, next := page.Val()

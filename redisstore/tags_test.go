@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
+	"chronos/lua"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
@@ -108,7 +109,7 @@ func TestRecountNeedsAQuietMoment(t *testing.T) {
 		busy := &interrupter{script: "recount", do: func(n int) {
 			merge(t, writer, taggedCreation(keys[1+n], timer.Tag{Type: "REG", Count: 1}))
 		}}
-		s.shards()[0].hook(busy)
+		hook(s.shards()[0], busy)
 		if right, err := s.Recount(t.Context(), "a", partition); right || err != nil || busy.n != recountTries {
 			t.Errorf("while another writes: %t, %v after %d tries", right, err, busy.n)
 		}
@@ -138,7 +139,7 @@ func (i *interrupter) ProcessHook(next redis.ProcessHook) redis.ProcessHook { re
 func (i *interrupter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, commands []redis.Cmder) error {
 		for _, command := range commands {
-			if script, is := command.(*redis.Cmd); is && i.script != "" && script.Name() == "evalsha" && script.Args()[1] == loadScripts()[i.script].sha {
+			if script, is := command.(*redis.Cmd); is && i.script != "" && script.Name() == "evalsha" && script.Args()[1] == redis.NewScript(lua.Scripts()[i.script]).Hash() {
 				i.do(i.n)
 				i.n++
 			}

@@ -16,6 +16,7 @@ import (
 
 	"chronos/redisstore/endpoint"
 	"chronos/redisstore/record"
+	"chronos/redisstore/shard"
 	"chronos/scheduler/store"
 	"chronos/scheduler/storetest"
 	"chronos/scheduler/verify/testkit"
@@ -128,7 +129,7 @@ func openStore(t testing.TB, node, lane string, shards ...*testRedis) *Store {
 	}
 	s.patience, s.notAfter = time.Minute, time.Minute // however busy the machine is
 	for i, r := range shards {
-		s.shards()[i].bePatient(r)
+		r.bePatient(s.shards()[i])
 	}
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
@@ -139,17 +140,12 @@ func openStore(t testing.TB, node, lane string, shards ...*testRedis) *Store {
 }
 
 // bePatient gives the shard connections that a busy machine doesn't time out.
-func (s *shard) bePatient(r *testRedis) {
+func (r *testRedis) bePatient(sh *shard.Shard) {
 	const patience = time.Minute
-	s.mu.Lock()
-	c := s.checking
-	s.mu.Unlock()
-	if c != nil {
-		<-c.done // what it learns of the clock must not come after a test has moved the clock
-	}
-	s.under.Wait() // until nothing is under way on those that are replaced
-	for _, pool := range s.pooled() {
-		client := pool.client
+	// Nothing may be under way on the connections that are replaced, nor may what it learns of
+	// the clock come after a test has moved the clock.
+	sh.Wait()
+	for _, client := range clientsOf(sh) {
 		_ = (*client).Close()
 		*client = redis.NewClient(&redis.Options{
 			Network: r.network, Addr: r.address, Protocol: 2, MaxRetries: -1, ContextTimeoutEnabled: true,
@@ -162,10 +158,19 @@ func (s *shard) bePatient(r *testRedis) {
 	}
 }
 
-func (s *shard) hook(h redis.Hook) {
-	for _, pool := range s.pooled() {
-		(*pool.client).AddHook(h)
+func clientsOf(sh *shard.Shard) []*redis.UniversalClient {
+	return []*redis.UniversalClient{&sh.Front, &sh.Poll, &sh.Fire, &sh.Ask}
+}
+
+func hook(sh *shard.Shard, h redis.Hook) {
+	for _, client := range clientsOf(sh) {
+		(*client).AddHook(h)
 	}
+}
+
+// replied is what a script said of a timer.
+func replied(now time.Time, reply ...string) *shard.Item {
+	return &shard.Item{NowUs: now.UnixMicro(), Reply: reply}
 }
 
 // learn tells a store the clocks of its shards, which it knows from their last
@@ -173,7 +178,8 @@ func (s *shard) hook(h redis.Hook) {
 func (s *Store) learn(t testing.TB, shards ...*testRedis) {
 	t.Helper()
 	for i, r := range shards {
-		s.shards()[i].clock.learn(s.shards()[i].clock.now(), r.now(t).UnixMicro())
+		clock := s.shards()[i].Clock
+		clock.Learn(clock.Now(), r.now(t).UnixMicro())
 	}
 }
 
@@ -187,11 +193,11 @@ func spots(keys ...string) []store.Spot {
 }
 
 // keysOf makes n keys that live in one partition of one shard.
-func (s *Store) keysOf(shard string, partition, n int) []string {
+func (s *Store) keysOf(name string, partition, n int) []string {
 	var keys []string
 	for i := 0; len(keys) < n; i++ {
 		key := fmt.Sprintf("key-%04d", i)
-		if s.Rank(key)[0] == shard && partitionOf(key) == partition {
+		if s.Rank(key)[0] == name && partitionOf(key) == partition {
 			keys = append(keys, key)
 		}
 	}

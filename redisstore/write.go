@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"chronos/redisstore/record"
+	"chronos/redisstore/shard"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
 )
@@ -24,21 +25,21 @@ func (s *Store) Merge(ctx context.Context, writes []store.Write) []store.Written
 	shares := s.share(items, func(i int) (string, *error) { return writes[i].Shard, &answers[i].Err })
 	for at := range shares {
 		to := &shares[at]
-		to.job, to.err = to.merger.submit(ctx, to.items)
+		to.job, to.err = to.Submit(ctx, to.items)
 	}
 	for at := range shares {
 		to := &shares[at]
 		if to.err == nil {
-			to.err = to.job.wait()
+			to.err = to.job.Wait()
 		}
 		for k, i := range to.indexes {
 			switch {
 			case errors.Is(to.err, timer.ErrOverloaded):
 				answers[i].Err = to.err
 			case to.err != nil:
-				answers[i].Err = fmt.Errorf("%w: shard %s: %w", timer.ErrUnavailable, to.name, to.err)
+				answers[i].Err = fmt.Errorf("%w: shard %s: %w", timer.ErrUnavailable, to.Name(), to.err)
 			default:
-				to.readMerged(to.items[k], &answers[i])
+				readMerged(to.Shard, to.items[k], &answers[i])
 			}
 		}
 	}
@@ -46,17 +47,17 @@ func (s *Store) Merge(ctx context.Context, writes []store.Write) []store.Written
 }
 
 // Tell is store.Store's.
-func (s *Store) Tell(ctx context.Context, shard string, writes []store.Write) []store.Written {
-	sh, err := s.shard(shard)
+func (s *Store) Tell(ctx context.Context, name string, writes []store.Write) []store.Written {
+	sh, err := s.shard(name)
 	if err != nil {
 		return slices.Repeat([]store.Written{{Err: err}}, len(writes))
 	}
 	answers := make([]store.Written, len(writes))
 	items := s.mergeItems(writes, answers)
-	sh.evalItems(ctx, sh.ask, &s.keys, s.mergeScript(sh), slices.DeleteFunc(slices.Clone(items), func(it *item) bool { return it == nil }))
+	sh.EvalItems(ctx, sh.Ask, s.mergeScript(sh), slices.DeleteFunc(slices.Clone(items), func(it *shard.Item) bool { return it == nil }))
 	for i, it := range items {
 		if it != nil {
-			sh.readMerged(it, &answers[i])
+			readMerged(sh, it, &answers[i])
 		}
 	}
 	return answers
@@ -69,35 +70,35 @@ func (s *Store) Tell(ctx context.Context, shard string, writes []store.Write) []
 // What ends timers stands last, and goes once more by itself if the shard's
 // memory is full: a script that has removed something may write on, so that
 // deletes work on a full shard, and creates behind a delete would.
-func (s *Store) flushMerge(sh *shard, items []*item) {
+func (s *Store) flushMerge(sh *shard.Shard, items []*shard.Item) {
 	begun := time.Now()
 	ctx, cancel := s.awake.WithTimeout(context.Background(), s.patience)
 	defer cancel()
 	script := s.mergeScript(sh)
-	slices.SortStableFunc(items, func(a, b *item) int { return cmp.Compare(a.ends, b.ends) })
-	sh.evalItems(ctx, sh.front, &s.keys, script, items)
-	var again []*item
+	slices.SortStableFunc(items, func(a, b *shard.Item) int { return cmp.Compare(a.Ends, b.Ends) })
+	sh.EvalItems(ctx, sh.Front, script, items)
+	var again []*shard.Item
 	for _, it := range items {
-		if errors.Is(it.err, errLate) && time.Since(begun) < s.notAfter || it.ends == 1 && redis.IsOOMError(it.err) {
+		if errors.Is(it.Err, shard.ErrLate) && time.Since(begun) < s.notAfter || it.Ends == 1 && redis.IsOOMError(it.Err) {
 			again = append(again, it)
 		}
 	}
 	if len(again) > 0 {
-		sh.evalItems(ctx, sh.front, &s.keys, script, again)
+		sh.EvalItems(ctx, sh.Front, script, again)
 	}
 }
 
-func (s *Store) mergeScript(sh *shard) itemScript {
-	return itemScript{
-		name: "merge", keys: partitionKeys.merge, replies: 1,
-		head: func() []any { return []any{sh.clock.in(s.notAfter)} },
+func (s *Store) mergeScript(sh *shard.Shard) shard.ItemScript {
+	return shard.ItemScript{
+		Name: "merge", Keys: &s.calls.merge, Replies: 1,
+		Head: func() []any { return []any{sh.Clock.In(s.notAfter)} },
 	}
 }
 
 // mergeItems are the writes as the script takes them (lua/merge.lua). What can't be written
 // has an error instead.
-func (s *Store) mergeItems(writes []store.Write, answers []store.Written) []*item {
-	items := make([]*item, len(writes))
+func (s *Store) mergeItems(writes []store.Write, answers []store.Written) []*shard.Item {
+	items := make([]*shard.Item, len(writes))
 	var encoder record.Encoder
 	for i := range writes {
 		args, bytes, err := encoder.Merge(writes, i)
@@ -105,30 +106,30 @@ func (s *Store) mergeItems(writes []store.Write, answers []store.Written) []*ite
 			answers[i].Err = err
 			continue
 		}
-		it := &item{partition: partitionOf(writes[i].Key), args: args, bytes: bytes}
+		it := &shard.Item{Partition: partitionOf(writes[i].Key), Args: args, Bytes: bytes}
 		if kind := writes[i].Kind; kind == store.WriteGone || kind == store.WriteBury {
-			it.ends = 1
+			it.Ends = 1
 		}
-		answers[i].Partition = it.partition
+		answers[i].Partition = it.Partition
 		items[i] = it
 	}
 	return items
 }
 
 // readMerged reads what the script answers.
-func (s *shard) readMerged(it *item, answer *store.Written) {
-	readMerged(it, answer)
+func readMerged(sh *shard.Shard, it *shard.Item, answer *store.Written) {
+	readWritten(it, answer)
 	if answer.Err == nil {
-		answer.Firing = max(answer.Firing, s.quiet())
+		answer.Firing = max(answer.Firing, sh.Quiet())
 	}
 }
 
-func readMerged(it *item, answer *store.Written) {
-	if it.err != nil {
-		answer.Err = it.err
+func readWritten(it *shard.Item, answer *store.Written) {
+	if it.Err != nil {
+		answer.Err = it.Err
 		return
 	}
-	r := reader{text: it.reply[0]}
+	r := reader{text: it.Reply[0]}
 	status := r.word()
 	if answer.Status = writeStatus(status); answer.Status == store.WriteNone && r.text == "" {
 		return
@@ -136,7 +137,7 @@ func readMerged(it *item, answer *store.Written) {
 	answer.New, answer.Firing, answer.BodyHash = status == "made", record.Milliseconds(r.int64()), r.field()
 	there := r.head()
 	if r.err != nil || answer.Status == store.WriteFailed {
-		answer.Status, answer.Err = store.WriteFailed, fmt.Errorf("%w: merge: %w: %q", timer.ErrUnavailable, errReply, status)
+		answer.Status, answer.Err = store.WriteFailed, fmt.Errorf("%w: merge: %w: %q", timer.ErrUnavailable, shard.ErrReply, status)
 		return
 	}
 	answer.State, answer.RF = there.State, there.RF
@@ -144,7 +145,7 @@ func readMerged(it *item, answer *store.Written) {
 		return
 	}
 	answer.Due = time.UnixMilli(there.DueMs()).UTC()
-	answer.Wait = record.Until(there.DueMs(), it.nowUs)
+	answer.Wait = record.Until(there.DueMs(), it.NowUs)
 }
 
 // writeStatus reads what the script did; WriteFailed stands for any other word.
@@ -162,14 +163,14 @@ func writeStatus(word string) store.WriteStatus {
 
 // Read is store.Store's.
 func (s *Store) Read(ctx context.Context, spots []store.Spot) []store.ReadResult {
-	results, items := make([]store.ReadResult, len(spots)), make([]*item, len(spots))
+	results, items := make([]store.ReadResult, len(spots)), make([]*shard.Item, len(spots))
 	for i, spot := range spots {
-		items[i] = &item{partition: partitionOf(spot.Key), args: []any{spot.Key}}
+		items[i] = &shard.Item{Partition: partitionOf(spot.Key), Args: []any{spot.Key}}
 	}
-	script := itemScript{name: "read", keys: partitionKeys.three, head: func() []any { return nil }, replies: 3}
+	script := shard.ItemScript{Name: "read", Keys: &s.calls.three, Head: func() []any { return nil }, Replies: 3}
 	shares := s.share(items, func(i int) (string, *error) { return spots[i].Shard, &results[i].Err })
 	scatter(shares, func(_ int, from share) {
-		from.evalItems(ctx, from.front, &s.keys, script, from.items)
+		from.EvalItems(ctx, from.Front, script, from.items)
 		for k, i := range from.indexes {
 			results[i] = readResult(spots[i].Key, from.items[k])
 		}
@@ -177,11 +178,11 @@ func (s *Store) Read(ctx context.Context, spots []store.Spot) []store.ReadResult
 	return results
 }
 
-func readResult(key string, it *item) store.ReadResult {
-	if it.err != nil {
-		return store.ReadResult{Err: it.err}
+func readResult(key string, it *shard.Item) store.ReadResult {
+	if it.Err != nil {
+		return store.ReadResult{Err: it.Err}
 	}
-	raw, score, lease := it.reply[0], it.reply[1], it.reply[2]
+	raw, score, lease := it.Reply[0], it.Reply[1], it.Reply[2]
 	if raw == "" {
 		return store.ReadResult{Err: timer.ErrNotFound}
 	}
@@ -200,12 +201,12 @@ func readResult(key string, it *item) store.ReadResult {
 		result.Err = timer.ErrNotFound
 	}
 	if lookMs, err := strconv.ParseFloat(score, 64); err == nil {
-		result.Look, result.LookIn = time.UnixMilli(int64(lookMs)).UTC(), record.Until(int64(lookMs), it.nowUs)
+		result.Look, result.LookIn = time.UnixMilli(int64(lookMs)).UTC(), record.Until(int64(lookMs), it.NowUs)
 	}
 	if rec.State.Attempt > 0 && !result.Leased {
 		result.Due = result.Look
 	}
-	result.DueIn = record.Until(rec.DueMs(), it.nowUs)
+	result.DueIn = record.Until(rec.DueMs(), it.NowUs)
 	return result
 }
 
@@ -219,7 +220,7 @@ type reader struct {
 func (r *reader) word() string {
 	word, rest, _ := strings.Cut(r.text, " ")
 	if word == "" && r.err == nil {
-		r.err = fmt.Errorf("%w: a word is missing", errReply)
+		r.err = fmt.Errorf("%w: a word is missing", shard.ErrReply)
 	}
 	r.text = rest
 	return word
@@ -236,7 +237,7 @@ func (r *reader) field() string {
 func (r *reader) int64() int64 {
 	n, err := strconv.ParseInt(r.word(), 10, 64)
 	if err != nil && r.err == nil {
-		r.err = fmt.Errorf("%w: not a whole number", errReply)
+		r.err = fmt.Errorf("%w: not a whole number", shard.ErrReply)
 	}
 	return n
 }

@@ -128,7 +128,7 @@ func claimBugs() []bug {
 		},
 		{
 			Name: "lease-by-the-nodes-clock", What: "A node compares when a claimed timer is due with the node's own clock, and not with the shard's clock.",
-			Edits: []edit{{"(*Store).readClaims", "", "sh.clock.until(score)", "record.Until(score, time.Now().UnixMicro())"}},
+			Edits: []edit{{"(*Store).readClaims", "", "sh.Clock.Until(score)", "record.Until(score, time.Now().UnixMicro())"}},
 			Hints: []hint{{Package: "redisstore", Run: "TestDueTimesAreOfTheShardsClock", Own: true}},
 		},
 		{
@@ -138,7 +138,7 @@ func claimBugs() []bug {
 		},
 		{
 			Name: "lost-scripts-stay-lost", What: "Calls that go to Redis together are not sent again when Redis has forgotten the scripts.",
-			Edits: []edit{{"(*shard).converse", "", "if len(missing) > 0 {", "if len(missing) > 0 && len(calls) == 1 {"}},
+			Edits: []edit{{"(*Shard).converse", "", "if len(missing) > 0 {", "if len(missing) > 0 && len(calls) == 1 {"}},
 			Hints: []hint{{Package: "redisstore", Run: "TestForgottenScripts"}},
 		},
 	}

@@ -54,18 +54,18 @@ func lossBugs() []bug {
 	return []bug{
 		{
 			Name: "empty-redis-taken-for-valid", What: "A shard that has lost all data is taken for a shard that has missed nothing.",
-			Edits: []edit{{"(*shard).swept", "", "state.Restarted = text(2) != *s.identity.Load()", `state.Restarted = text(2) != "" && text(2) != *s.identity.Load()`}},
+			Edits: []edit{{"(*Shard).Swept", "", "state.Restarted = text(2) != *s.identity.Load()", `state.Restarted = text(2) != "" && text(2) != *s.identity.Load()`}},
 			Hints: []hint{{Package: "redisstore", Run: "TestAnEmptyRedisHasMissedEverything", Own: true}},
 		},
 		{
 			Name: "restarted-redis-fires", What: "Timers on a Redis that has just restarted are claimed at once.",
-			Edits: []edit{{"(*Store).Claim", "redisstore", "if sh.quiet() > 0 {\n\t\treturn store.ClaimResult{}, sh.ready(ctx)", "if sh.quiet() < 0 {\n\t\treturn store.ClaimResult{}, sh.ready(ctx)"},
-				{"(*Store).Claim", "redisstore", "if sh.quiet() > 0 { //", "if sh.quiet() < 0 { //"}},
+			Edits: []edit{{"(*Store).Claim", "redisstore", "if sh.Quiet() > 0 {\n\t\treturn store.ClaimResult{}, sh.Ready(ctx)", "if sh.Quiet() < 0 {\n\t\treturn store.ClaimResult{}, sh.Ready(ctx)"},
+				{"(*Store).Claim", "redisstore", "if sh.Quiet() > 0 { //", "if sh.Quiet() < 0 { //"}},
 			Hints: []hint{{Package: "redisstore", Run: "TestARestartedRedisIsQuiet", Own: true}},
 		},
 		{
 			Name: "lost-marks-untold", What: "A write to a Redis that has just lost its data is not told that a callback may be under way.",
-			Edits: []edit{{"(*shard).readMerged", "", "max(answer.Firing, s.quiet())", "max(answer.Firing, 0*s.quiet())"}},
+			Edits: []edit{{"readMerged", "redisstore", "max(answer.Firing, sh.Quiet())", "max(answer.Firing, 0*sh.Quiet())"}},
 			Hints: []hint{{Package: "redisstore", Run: "TestAnEmptiedRedisIsQuiet", Own: true}},
 		},
 	}

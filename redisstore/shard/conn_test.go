@@ -1,4 +1,4 @@
-package redisstore
+package shard
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"chronos/redisstore/endpoint"
-	"chronos/scheduler/store"
+	"chronos/scheduler/awake"
 	"chronos/scheduler/timer"
 	"chronos/scheduler/timing"
 )
@@ -42,21 +42,23 @@ func TestLateAnswerDropsNoConnection(t *testing.T) {
 		conn, err := new(net.Dialer).DialContext(ctx, network, address)
 		return lateConn{conn, &late}, err
 	}
-	s, err := Open(t.Context(), Options{
-		Shards: []endpoint.Config{{Name: "a", URL: "redis://" + server.Addr(), Dial: dial}}, Node: "n", Lane: "http", Log: slog.New(slog.DiscardHandler),
-	})
+	config := endpoint.Config{Name: "a", URL: "redis://" + server.Addr(), Dial: dial}
+	sh, err := New(config, Options{Connections: 1, Opened: 1, Awake: awake.Always(), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = s.Close() }()
-	sh := s.shards()[0]
+	defer func() { _ = sh.Close() }()
+	if err := sh.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	sh.under.Wait()
 	before := dials.Load()
 	ask := func(patience time.Duration) error {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
-		_, err := s.Ask(ctx, "a", []store.KeyState{{Key: "00000000000000000000000000000000"}})
-		return err
+		c := &Call{Script: "tally", Keys: []string{"{k}due", "{k}timers"}, Args: []any{0, 1}}
+		sh.Eval(ctx, sh.Ask, []*Call{c})
+		return c.Err
 	}
 	// The answers wait until the callers have given up. After a fixed delay, an answer would be
 	// there for a caller that a busy machine holds up.

@@ -1,4 +1,4 @@
-package redisstore
+package shard
 
 import (
 	"time"
@@ -9,7 +9,7 @@ import (
 // identify notes which process answers. Another process than before may have lost what the
 // process before had not written to disk. A connection is looked at before its first call, so
 // no call is executed by a process whose loss this node has not noticed.
-func (s *shard) identify(identity string) {
+func (s *Shard) identify(identity string) {
 	if before := s.identity.Swap(&identity); before != nil && *before != identity {
 		s.lostData()
 		s.verified.Store(false)
@@ -18,7 +18,7 @@ func (s *shard) identify(identity string) {
 
 // identifyFirst compares the first process that this node sees with the processes of which
 // the shard says that they were noticed, one for each lane that was ever used.
-func (s *shard) identifyFirst(identity string, noticed []any) {
+func (s *Shard) identifyFirst(identity string, noticed []any) {
 	if s.identity.Load() != nil {
 		s.identify(identity)
 		return
@@ -34,22 +34,22 @@ func (s *shard) identifyFirst(identity string, noticed []any) {
 	s.identity.Store(&identity)
 }
 
-func (s *shard) lostData() { s.lostAt.Store(int64(max(s.clock.now(), 1))) }
+func (s *Shard) lostData() { s.lostAt.Store(int64(max(s.Clock.Now(), 1))) }
 
-// announced notes that this node has announced itself on the shard. A Redis in which no
+// Announced notes that this node has announced itself on the shard. A Redis in which no
 // announcement was left, not even this node's own one, has been emptied.
-func (s *shard) announced(alone bool) {
+func (s *Shard) Announced(alone bool) {
 	if alone && s.beaten.Load() {
 		s.lostData()
 	}
 	s.beaten.Store(true)
 }
 
-// quiet is how long the shard stays quiet; 0 if nothing was lost lately.
-func (s *shard) quiet() time.Duration {
+// Quiet is how long the shard stays quiet; 0 if nothing was lost lately.
+func (s *Shard) Quiet() time.Duration {
 	at := s.lostAt.Load()
 	if at == 0 {
 		return 0
 	}
-	return max(time.Duration(at)+timing.QuietTime-s.clock.now(), 0)
+	return max(time.Duration(at)+timing.QuietTime-s.Clock.Now(), 0)
 }

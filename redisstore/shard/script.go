@@ -1,4 +1,4 @@
-package redisstore
+package shard
 
 import (
 	"cmp"
@@ -29,29 +29,31 @@ func loadScripts() scripts {
 	return all
 }
 
-// call is one script on one partition, and its reply.
-type call struct {
-	script string
-	keys   []string
-	args   []any
+// Call is one script on one partition, and its reply.
+type Call struct {
+	Script string
+	Keys   []string
+	Args   []any
 
-	nowUs int64 // the shard's clock when it ran
-	reply []any // what follows it
-	err   error
+	NowUs int64 // the shard's clock when the script ran
+	Reply []any // without the clock
+	Err   error // wraps ErrUnavailable
 }
 
 var (
-	errReply = errors.New("unexpected reply")
-	errLate  = errors.New("executed after its not-after")
+	// ErrReply says that a reply is not what the script answers.
+	ErrReply = errors.New("unexpected reply")
+	// ErrLate says that a call came too late to the shard, and was not executed.
+	ErrLate = errors.New("executed after its not-after")
 )
 
-// eval runs the calls in one round trip, and those whose script the shard has
+// Eval runs the calls in one round trip, and those whose script the shard has
 // lost in a second one with their source. It learns the shard's clock. Each
 // call's reply is without the leading now_us; each error wraps ErrUnavailable. A caller
 // whose ctx ends no longer waits; the answer is read all the same, so that the next
 // caller finds a connection.
-func (s *shard) eval(ctx context.Context, client redis.UniversalClient, calls []*call) {
-	err := s.ready(ctx)
+func (s *Shard) Eval(ctx context.Context, client redis.UniversalClient, calls []*Call) {
+	err := s.Ready(ctx)
 	if err == nil && ctx.Done() == nil {
 		s.converse(ctx, client, calls)
 		return
@@ -61,21 +63,21 @@ func (s *shard) eval(ctx context.Context, client redis.UniversalClient, calls []
 	}
 	if err != nil {
 		for _, c := range calls {
-			c.err = err
+			c.Err = err
 		}
 	}
 }
 
 // converseUntil is converse, for which the caller waits until ctx ends.
-func (s *shard) converseUntil(ctx context.Context, client redis.UniversalClient, calls []*call) error {
+func (s *Shard) converseUntil(ctx context.Context, client redis.UniversalClient, calls []*Call) error {
 	// The deadline is looked at, too: right after a stop of the process, ctx does not know
 	// yet that it has ended. The arguments say by when the shard executes the calls.
 	if deadline, ok := ctx.Deadline(); ctx.Err() != nil || ok && !time.Now().Before(deadline) {
 		return s.impatient(ctx)
 	}
-	own, lasting := make([]*call, len(calls)), context.WithoutCancel(ctx)
+	own, lasting := make([]*Call, len(calls)), context.WithoutCancel(ctx)
 	for i, c := range calls {
-		own[i] = &call{script: c.script, keys: c.keys, args: c.args}
+		own[i] = &Call{Script: c.Script, Keys: c.Keys, Args: c.Args}
 	}
 	done := make(chan struct{})
 	s.under.Go(func() {
@@ -99,72 +101,95 @@ func (s *shard) converseUntil(ctx context.Context, client redis.UniversalClient,
 
 // impatient is the error of a caller that waited no longer. It says nothing of the
 // shard's state.
-func (s *shard) impatient(ctx context.Context) error {
+func (s *Shard) impatient(ctx context.Context) error {
 	return fmt.Errorf("%w: shard %s: %w", timer.ErrUnavailable, s.name, cmp.Or(context.Cause(ctx), context.DeadlineExceeded))
 }
 
-func (s *shard) converse(ctx context.Context, client redis.UniversalClient, calls []*call) {
-	missing := s.round(ctx, client, calls, func(pipe redis.Pipeliner, c *call) *redis.Cmd {
-		return pipe.EvalSha(ctx, s.scripts[c.script].sha, c.keys, c.args...)
+func (s *Shard) converse(ctx context.Context, client redis.UniversalClient, calls []*Call) {
+	missing := s.round(ctx, client, calls, func(pipe redis.Pipeliner, c *Call) *redis.Cmd {
+		return pipe.EvalSha(ctx, s.scripts[c.Script].sha, c.Keys, c.Args...)
 	})
 	if len(missing) > 0 {
-		s.round(ctx, client, missing, func(pipe redis.Pipeliner, c *call) *redis.Cmd {
-			return pipe.Eval(ctx, s.scripts[c.script].source, c.keys, c.args...)
+		s.round(ctx, client, missing, func(pipe redis.Pipeliner, c *Call) *redis.Cmd {
+			return pipe.Eval(ctx, s.scripts[c.Script].source, c.Keys, c.Args...)
 		})
 	}
 }
 
-func (s *shard) round(ctx context.Context, client redis.UniversalClient, calls []*call,
-	send func(redis.Pipeliner, *call) *redis.Cmd,
-) (missing []*call) {
+func (s *Shard) round(ctx context.Context, client redis.UniversalClient, calls []*Call,
+	send func(redis.Pipeliner, *Call) *redis.Cmd,
+) (missing []*Call) {
 	pipe := client.Pipeline()
 	commands := make([]*redis.Cmd, len(calls))
 	for i, c := range calls {
 		commands[i] = send(pipe, c)
 	}
-	sent := s.clock.now()
+	sent := s.Clock.Now()
 	_, err := pipe.Exec(ctx)
 	for i, c := range calls {
 		if commands[i].Val() == nil && commands[i].Err() == nil {
 			commands[i].SetErr(err) // what fails before anything is sent leaves no error at the commands
 		}
-		c.nowUs, c.reply, c.err = s.read(sent, commands[i])
-		if c.err != nil && strings.Contains(c.err.Error(), "NOSCRIPT") {
+		c.NowUs, c.Reply, c.Err = s.read(sent, commands[i])
+		if c.Err != nil && strings.Contains(c.Err.Error(), "NOSCRIPT") {
 			missing = append(missing, c)
 		}
 	}
 	return missing
 }
 
-func (s *shard) read(sent time.Duration, command *redis.Cmd) (nowUs int64, reply []any, err error) {
+func (s *Shard) read(sent time.Duration, command *redis.Cmd) (nowUs int64, reply []any, err error) {
 	reply, err = command.Slice()
 	if err != nil {
-		return 0, nil, s.unavailable(err)
+		return 0, nil, s.Unavailable(err)
 	}
 	if len(reply) == 0 {
-		return 0, nil, s.unavailable(errReply)
+		return 0, nil, s.Unavailable(ErrReply)
 	}
 	nowUs, ok := reply[0].(int64)
 	if !ok {
-		return 0, nil, s.unavailable(errReply)
+		return 0, nil, s.Unavailable(ErrReply)
 	}
-	s.clock.learn(sent, nowUs)
+	s.Clock.Learn(sent, nowUs)
 	if len(reply) == 2 && reply[1] == "late" {
-		return 0, nil, s.unavailable(errLate)
+		return 0, nil, s.Unavailable(ErrLate)
 	}
 	return nowUs, reply[1:], nil
+}
+
+// Do runs one script, which answers with at least one text.
+func (s *Shard) Do(ctx context.Context, script string, keys []string, args ...any) ([]string, error) {
+	c := &Call{Script: script, Keys: keys, Args: args}
+	s.Eval(ctx, s.Poll, []*Call{c})
+	words, err := s.Texts(c)
+	if err == nil && len(words) == 0 {
+		err = s.Unavailable(ErrReply)
+	}
+	return words, err
+}
+
+// Texts is the reply of a call all of whose items are texts.
+func (s *Shard) Texts(c *Call) ([]string, error) {
+	if c.Err != nil {
+		return nil, c.Err
+	}
+	words, err := texts(c.Reply, 0, len(c.Reply))
+	if err != nil {
+		return nil, s.Unavailable(err)
+	}
+	return words, nil
 }
 
 // texts returns n strings of a reply from index i on.
 func texts(reply []any, i, n int) ([]string, error) {
 	if i+n > len(reply) {
-		return nil, fmt.Errorf("%w: %d items, want %d", errReply, len(reply), i+n)
+		return nil, fmt.Errorf("%w: %d items, want %d", ErrReply, len(reply), i+n)
 	}
 	out := make([]string, n)
 	for k := range out {
 		text, ok := reply[i+k].(string)
 		if !ok {
-			return nil, fmt.Errorf("%w: item %d is no string", errReply, i+k)
+			return nil, fmt.Errorf("%w: item %d is no string", ErrReply, i+k)
 		}
 		out[k] = text
 	}

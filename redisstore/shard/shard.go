@@ -1,4 +1,7 @@
-package redisstore
+// Package shard is one Redis deployment as this process reaches it: connections for each kind of call,
+// calls of scripts one by one, by items or gathered from many callers, the shard's clock, what the
+// shard has lost, and what the shard says of its sweep.
+package shard
 
 import (
 	"cmp"
@@ -30,22 +33,28 @@ const (
 	askPool   = 32 // what fires on other shards asks and tells here, and copies are brought up to newer ones; maybe waits for no answer
 )
 
-// pools are how many times these numbers a shard may have, and how many times they are opened
-// ahead.
-type pools struct{ times, opened int }
+// Options say how a Shard works.
+type Options struct {
+	// Connections is how many times these numbers a shard may have, and Opened how many times these
+	// are opened ahead.
+	Connections, Opened int
+	Awake               *awake.Clock
+	Log                 *slog.Logger
+	Flush               func(*Shard, []*Item) // sends what Submit has gathered
+}
 
-// shard is one Redis deployment. All methods are safe for concurrent use.
-type shard struct {
+// Shard is one Redis deployment, as this process reaches it. All methods are safe for concurrent use.
+type Shard struct {
+	Clock *Clock
+	Log   *slog.Logger
+
+	Front, Poll, Fire, Ask redis.UniversalClient // for Eval; Poll for other commands, too
+
 	name, url string
-	clock     *shardClock
-	pools     pools
-	awake     *awake.Clock
+	options   Options
 	under     sync.WaitGroup // conversations, until their answer is read
 	scripts   scripts
-	merger    *batcher
-	log       *slog.Logger
-
-	front, poll, fire, ask redis.UniversalClient
+	*batcher  // of Submit
 
 	verified atomic.Bool
 	identity atomic.Pointer[string]   // of the process that was verified last; nil before, "-" of one that won't say
@@ -66,29 +75,31 @@ type check struct {
 	err  error
 }
 
-// unfitError says that a shard must not be used as it is configured.
-type unfitError struct{ policy string }
+// UnfitError says that a shard must not be used as it is configured.
+type UnfitError struct{ policy string }
 
-func (e unfitError) Error() string {
+func (e UnfitError) Error() string {
 	return "maxmemory-policy " + e.policy + " evicts timers when memory is full; " +
 		"run CONFIG SET maxmemory-policy noeviction on it and put that line into its configuration"
 }
 
-func newShard(config endpoint.Config, scripts scripts, pools pools, clock *awake.Clock, log *slog.Logger) (*shard, error) {
+// New makes a Shard, which Close ends. Nothing is sent before the first call.
+func New(config endpoint.Config, o Options) (*Shard, error) {
 	connect, err := config.Connector()
 	if err != nil {
 		return nil, fmt.Errorf("shard %s: %w", config.Name, err)
 	}
-	s := &shard{name: config.Name, url: config.URL, clock: newShardClock(), pools: pools, awake: clock, scripts: scripts, log: log.With("shard", config.Name)}
+	s := &Shard{Clock: newClock(), Log: o.Log.With("shard", config.Name), name: config.Name, url: config.URL, options: o, scripts: loadScripts()}
 	for _, pool := range s.pooled() {
-		*pool.client = connect(pools.times*pool.share, s.meet, clock)
+		*pool.client = connect(o.Connections*pool.share, s.meet, o.Awake)
 	}
+	s.batcher = newBatcher(func(items []*Item) { o.Flush(s, items) }, flushPatience)
 	return s, nil
 }
 
 // pooled are the shard's clients, and how large the pool of each is.
-func (s *shard) pooled() []pool {
-	return []pool{{&s.front, frontPool}, {&s.poll, pollPool}, {&s.fire, firePool}, {&s.ask, askPool}}
+func (s *Shard) pooled() []pool {
+	return []pool{{&s.Front, frontPool}, {&s.Poll, pollPool}, {&s.Fire, firePool}, {&s.Ask, askPool}}
 }
 
 type pool struct {
@@ -98,15 +109,9 @@ type pool struct {
 
 // Close waits for queued writes, a check and conversations under way, which are bounded, and
 // ends all connections.
-func (s *shard) Close() error {
-	s.merger.close()
-	s.mu.Lock()
-	c := s.checking
-	s.mu.Unlock()
-	if c != nil {
-		<-c.done
-	}
-	s.under.Wait()
+func (s *Shard) Close() error {
+	s.drain()
+	s.Wait()
 	var errs []error
 	for _, pool := range s.pooled() {
 		errs = append(errs, (*pool.client).Close())
@@ -114,40 +119,46 @@ func (s *shard) Close() error {
 	return errors.Join(errs...)
 }
 
+// Wait waits for a check and conversations under way, which are bounded.
+func (s *Shard) Wait() {
+	s.mu.Lock()
+	c := s.checking
+	s.mu.Unlock()
+	if c != nil {
+		<-c.done
+	}
+	s.under.Wait()
+}
+
 // Name is topology.Shard's.
-func (s *shard) Name() string { return s.name }
+func (s *Shard) Name() string { return s.name }
 
 // URL is topology.Shard's.
-func (s *shard) URL() string { return s.url }
+func (s *Shard) URL() string { return s.url }
 
 // Holds is topology.Shard's.
-func (s *shard) Holds(ctx context.Context) (string, error) {
-	if err := s.ready(ctx); err != nil {
+func (s *Shard) Holds(ctx context.Context) (string, error) {
+	if err := s.Ready(ctx); err != nil {
 		return "", err
 	}
-	text, err := s.poll.HGet(ctx, topology.Key, topology.Field).Result()
+	text, err := s.Poll.HGet(ctx, topology.Key, topology.Field).Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
-		return "", s.unavailable(err)
+		return "", s.Unavailable(err)
 	}
 	return text, nil
 }
 
 // Run is topology.Shard's.
-func (s *shard) Run(ctx context.Context, args ...any) (said string, err error) {
-	c := &call{script: "topology", keys: []string{topology.Key}, args: args}
-	s.eval(ctx, s.poll, []*call{c})
-	if c.err != nil {
-		return "", c.err
-	}
-	words, err := texts(c.reply, 0, 1)
+func (s *Shard) Run(ctx context.Context, args ...any) (said string, err error) {
+	words, err := s.Do(ctx, "topology", []string{topology.Key}, args...)
 	if err != nil {
-		return "", s.unavailable(err)
+		return "", err
 	}
 	return words[0], nil
 }
 
 // Process is topology.Shard's.
-func (s *shard) Process() string {
+func (s *Shard) Process() string {
 	if identity := s.identity.Load(); identity != nil && *identity != unnamedProcess {
 		return *identity
 	}
@@ -155,16 +166,16 @@ func (s *shard) Process() string {
 }
 
 // Database is topology.Shard's.
-func (s *shard) Database() int {
-	if c, single := s.poll.(*redis.Client); single {
+func (s *Shard) Database() int {
+	if c, single := s.Poll.(*redis.Client); single {
 		return c.Options().DB
 	}
 	return 0
 }
 
-// ready verifies the shard if nobody has since it was last lost. A caller whose
+// Ready verifies the shard if nobody has since it was last lost. A caller whose
 // ctx ends first gets that error; the check goes on, bounded by its own.
-func (s *shard) ready(ctx context.Context) error {
+func (s *Shard) Ready(ctx context.Context) error {
 	if s.verified.Load() {
 		return nil
 	}
@@ -184,8 +195,8 @@ func (s *shard) ready(ctx context.Context) error {
 	}
 }
 
-func (s *shard) runCheck(c *check) {
-	ctx, cancel := s.awake.WithTimeout(context.Background(), timing.DialTimeout+timing.IOTimeout)
+func (s *Shard) runCheck(c *check) {
+	ctx, cancel := s.options.Awake.WithTimeout(context.Background(), timing.DialTimeout+timing.IOTimeout)
 	defer cancel()
 	c.err = s.verify(ctx)
 	if c.err == nil {
@@ -201,7 +212,7 @@ func (s *shard) runCheck(c *check) {
 // warm opens connections before they are needed, beside whatever else goes on: opening
 // one costs a slow shard's caller as much time again. A second warm at the same time would
 // need more connections than a pool has, and each would wait for the other's.
-func (s *shard) warm() {
+func (s *Shard) warm() {
 	if !s.warming.CompareAndSwap(false, true) {
 		return
 	}
@@ -211,7 +222,7 @@ func (s *shard) warm() {
 		if !is {
 			continue // a Cluster's client has a pool for each of its nodes, and opens them itself
 		}
-		opening.Go(func() { open(single, s.pools.opened*pool.share) })
+		opening.Go(func() { open(single, s.options.Opened*pool.share) })
 	}
 	s.under.Go(func() { opening.Wait(); s.warming.Store(false) })
 }
@@ -244,21 +255,21 @@ func open(client *redis.Client, connections int) {
 }
 
 // verify reads the shard's clock and refuses one that may lose timers.
-func (s *shard) verify(ctx context.Context) error {
-	pipe, sent := s.poll.Pipeline(), s.clock.now()
+func (s *Shard) verify(ctx context.Context) error {
+	pipe, sent := s.Poll.Pipeline(), s.Clock.Now()
 	now := pipe.Time(ctx)
 	info := pipe.Info(ctx)
 	noticed := pipe.HMGet(ctx, sweptKey, identityFields()...)
 	// What fails before anything is sent may leave no error at the commands.
 	if _, err := pipe.Exec(ctx); err != nil && (now.Err() != nil || now.Val().IsZero()) {
-		return s.unavailable(err)
+		return s.Unavailable(err)
 	}
 	facts := parseInfo(info.Val())
 	if err := fit(facts); err != nil {
-		return s.unavailable(err)
+		return s.Unavailable(err)
 	}
 	if facts["loading"] == "1" {
-		return s.unavailable(errors.New("it is loading its data"))
+		return s.Unavailable(errors.New("it is loading its data"))
 	}
 	if facts["aof_enabled"] == "0" && !s.warned.Swap(true) {
 		s.warnOfLoss(ctx)
@@ -266,19 +277,19 @@ func (s *shard) verify(ctx context.Context) error {
 	port := cmp.Or(facts["tcp_port"], "0")
 	s.identifyFirst(identityOf(facts), noticed.Val())
 	s.tcpPort.Store(&port)
-	s.clock.learn(sent, now.Val().UnixMicro())
+	s.Clock.Learn(sent, now.Val().UnixMicro())
 	return nil
 }
 
-// leftAlone notes for how long no node has announced itself.
-func (s *shard) leftAlone(gap time.Duration) {
+// LeftAlone notes for how long no node has announced itself.
+func (s *Shard) LeftAlone(gap time.Duration) {
 	for old := s.gap.Load(); int64(gap) > old && !s.gap.CompareAndSwap(old, int64(gap)); old = s.gap.Load() {
 	}
 }
 
 // meet looks at each new connection: a Redis that was away may come back with
 // another configuration, or as another process, before any call has failed.
-func (s *shard) meet(ctx context.Context, conn *redis.Conn) error {
+func (s *Shard) meet(ctx context.Context, conn *redis.Conn) error {
 	info, err := conn.Info(ctx).Result()
 	var answer redis.Error
 	if err != nil && !errors.As(err, &answer) {
@@ -305,24 +316,24 @@ func identityOf(facts map[string]string) string {
 
 func fit(facts map[string]string) error {
 	if policy := facts["maxmemory_policy"]; policy != "" && policy != "noeviction" {
-		return unfitError{policy: policy}
+		return UnfitError{policy: policy}
 	}
 	return nil
 }
 
 // warnOfLoss says what a shard without an append-only file loses.
-func (s *shard) warnOfLoss(ctx context.Context) {
+func (s *Shard) warnOfLoss(ctx context.Context) {
 	if s.snapshots(ctx) {
-		s.log.Warn("shard has no append-only file: when it is killed it loses what it has stored since its last snapshot; set appendonly yes")
+		s.Log.Warn("shard has no append-only file: when it is killed it loses what it has stored since its last snapshot; set appendonly yes")
 		return
 	}
-	s.log.Warn("shard persists nothing: its timers are lost when it restarts; set appendonly yes")
+	s.Log.Warn("shard persists nothing: its timers are lost when it restarts; set appendonly yes")
 }
 
 // snapshots reports whether the shard saves itself now and then; true where it
 // won't say.
-func (s *shard) snapshots(ctx context.Context) bool {
-	save, err := s.poll.ConfigGet(ctx, "save").Result()
+func (s *Shard) snapshots(ctx context.Context) bool {
+	save, err := s.Poll.ConfigGet(ctx, "save").Result()
 	return err != nil || save["save"] != ""
 }
 
@@ -336,11 +347,11 @@ func parseInfo(info string) map[string]string {
 	return facts
 }
 
-// unavailable wraps an error of the shard, and has it verified before it is
+// Unavailable wraps an error of the shard, and has it verified before it is
 // used again, since it may come back as another. A call that got no connection in time was
 // never sent, and says nothing of the shard: a look before the next calls would make a shard
 // that answers late later still.
-func (s *shard) unavailable(err error) error {
+func (s *Shard) Unavailable(err error) error {
 	var answer redis.Error
 	answered := errors.As(err, &answer)
 	if answered && readonly(answer) || !answered && !errors.Is(err, redis.ErrPoolTimeout) {

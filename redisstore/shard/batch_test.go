@@ -1,4 +1,4 @@
-package redisstore
+package shard
 
 import (
 	"context"
@@ -26,10 +26,10 @@ type bench struct {
 
 func newBench() *bench {
 	b := &bench{begun: make(chan []int, 1000), goOn: make(chan struct{})}
-	b.batcher = newBatcher(func(items []*item) {
+	b.batcher = newBatcher(func(items []*Item) {
 		var all []int
 		for _, it := range items {
-			all = append(all, it.partition)
+			all = append(all, it.Partition)
 		}
 		b.begun <- all
 		<-b.goOn
@@ -42,9 +42,9 @@ func newBench() *bench {
 
 // submitted puts items numbered so into the queue, and returns what submit will.
 func (b *bench) submitted(ctx context.Context, numbers ...int) <-chan error {
-	items := make([]*item, len(numbers))
+	items := make([]*Item, len(numbers))
 	for i, n := range numbers {
-		items[i] = &item{partition: n}
+		items[i] = &Item{Partition: n}
 	}
 	answer := make(chan error, 1)
 	go func() { answer <- b.submitAndWait(ctx, items) }()
@@ -57,22 +57,22 @@ func (b *bench) submitted(ctx context.Context, numbers ...int) <-chan error {
 func TestWhatWasFlushedInTimeCounts(t *testing.T) {
 	for range 100 {
 		ctx, cancel := context.WithCancel(t.Context())
-		j := job{ctx: ctx, done: make(chan struct{})}
+		j := Job{ctx: ctx, done: make(chan struct{})}
 		close(j.done)
 		cancel()
-		if err := j.wait(); err != nil {
+		if err := j.Wait(); err != nil {
 			t.Fatalf("it was flushed, and its caller is told: %v", err)
 		}
 	}
 }
 
 // submitAndWait is what each of its callers does.
-func (b *batcher) submitAndWait(ctx context.Context, items []*item) error {
-	j, err := b.submit(ctx, items)
+func (b *batcher) submitAndWait(ctx context.Context, items []*Item) error {
+	j, err := b.Submit(ctx, items)
 	if err != nil {
 		return err
 	}
-	return j.wait()
+	return j.Wait()
 }
 
 // busy keeps both flushers busy with items -1 and -2.
@@ -90,7 +90,7 @@ func (b *bench) busy(t *testing.T) []<-chan error {
 // finish lets everything go on and ends the flushers.
 func (b *bench) finish() {
 	close(b.goOn)
-	b.close()
+	b.drain()
 }
 
 func wantAnswered(t *testing.T, answers ...<-chan error) {
@@ -143,7 +143,7 @@ func TestFlushHasABound(t *testing.T) {
 		for range 12 {
 			answers = append(answers, b.submitted(t.Context(), hundred...))
 		}
-		for _, want := range []int{maxItems, maxItems, 200} {
+		for _, want := range []int{MaxItems, MaxItems, 200} {
 			b.goOn <- struct{}{}
 			if got := len(<-b.begun); got != want {
 				t.Errorf("a flush of %d items, want %d", got, want)
@@ -202,7 +202,7 @@ func TestFullQueueIsAnsweredAtOnce(t *testing.T) {
 		for range maxQueuedJobs {
 			answers = append(answers, make(chan error, 1))
 			// Not through a goroutine for each: 16,384 of them would take seconds.
-			b.jobs <- job{ctx: t.Context(), done: make(chan struct{})}
+			b.jobs <- Job{ctx: t.Context(), done: make(chan struct{})}
 		}
 		if err := <-b.submitted(t.Context(), 1); !errors.Is(err, timer.ErrOverloaded) {
 			t.Errorf("a full queue is answered %v, want ErrOverloaded", err)
@@ -223,7 +223,7 @@ func TestCloseFlushesWhatIsQueued(t *testing.T) {
 		answers = append(answers, b.submitted(t.Context(), 1, 2), b.submitted(t.Context(), 3))
 		closed := make(chan struct{})
 		go func() {
-			b.close()
+			b.drain()
 			close(closed)
 		}()
 		synctest.Wait()
@@ -248,12 +248,12 @@ func TestNoneIsLost(t *testing.T) {
 	var mu sync.Mutex
 	count := make([]int, writers*each)
 	flushes := 0
-	b := newBatcher(func(items []*item) {
+	b := newBatcher(func(items []*Item) {
 		mu.Lock()
 		defer mu.Unlock()
 		flushes++
 		for _, it := range items {
-			count[it.partition]++
+			count[it.Partition]++
 		}
 	}, flushPatience)
 	var all sync.WaitGroup
@@ -261,7 +261,7 @@ func TestNoneIsLost(t *testing.T) {
 		all.Go(func() {
 			for i := range each {
 				n := w*each + i
-				if err := b.submitAndWait(t.Context(), []*item{{partition: n}}); err != nil {
+				if err := b.submitAndWait(t.Context(), []*Item{{Partition: n}}); err != nil {
 					t.Error(err)
 				}
 				mu.Lock()
@@ -273,7 +273,7 @@ func TestNoneIsLost(t *testing.T) {
 		})
 	}
 	all.Wait()
-	b.close()
+	b.drain()
 	for n, times := range count {
 		if times != 1 {
 			t.Errorf("item %d was flushed %d times", n, times)
@@ -286,14 +286,14 @@ func TestNoneIsLost(t *testing.T) {
 func TestLateFlushesHoldUpNoOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun, goOn := make(chan struct{}, 100), make(chan struct{})
-		b := newBatcher(func([]*item) {
+		b := newBatcher(func([]*Item) {
 			begun <- struct{}{}
 			<-goOn
 		}, flushPatience)
 		var writers sync.WaitGroup
 		for n := range flushers + moreFlushers + 5 {
 			writers.Go(func() {
-				if err := b.submitAndWait(t.Context(), []*item{{partition: n}}); err != nil {
+				if err := b.submitAndWait(t.Context(), []*Item{{Partition: n}}); err != nil {
 					t.Error(err)
 				}
 			})
@@ -304,6 +304,6 @@ func TestLateFlushesHoldUpNoOthers(t *testing.T) {
 		}
 		close(goOn)
 		writers.Wait()
-		b.close()
+		b.drain()
 	})
 }

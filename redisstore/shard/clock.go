@@ -1,4 +1,4 @@
-package redisstore
+package shard
 
 import (
 	"sync"
@@ -7,11 +7,11 @@ import (
 	"chronos/redisstore/record"
 )
 
-// shardClock estimates a shard's clock from its answers: each says that the
+// Clock estimates a shard's clock from its answers: each says that the
 // shard's clock was ahead of this process's by at least the difference at the
 // time of its arrival. So no estimate is ever ahead of the shard, as long as its
 // clock isn't stepped back.
-type shardClock struct {
+type Clock struct {
 	start time.Time // of this process's monotonic clock
 
 	mu      sync.Mutex
@@ -25,15 +25,15 @@ const (
 	clockStep = 500 * time.Millisecond // an answer that allows no less than this shows that the clock was stepped back
 )
 
-func newShardClock() *shardClock { return &shardClock{start: time.Now()} }
+func newClock() *Clock { return &Clock{start: time.Now()} }
 
-// now is an instant of this process, for learn.
-func (c *shardClock) now() time.Duration { return time.Since(c.start) }
+// Now is an instant of this process, for Learn.
+func (c *Clock) Now() time.Duration { return time.Since(c.start) }
 
-// learn takes the shard's time from an answer that has just come to what was sent at an
+// Learn takes the shard's time from an answer that has just come to what was sent at an
 // instant: the shard read its clock after that, maybe long before the answer was read.
-func (c *shardClock) learn(sent time.Duration, nowUs int64) {
-	here, shows := c.now(), time.Duration(nowUs)*time.Microsecond
+func (c *Clock) Learn(sent time.Duration, nowUs int64) {
+	here, shows := c.Now(), time.Duration(nowUs)*time.Microsecond
 	ahead, atMost := shows-here, shows-sent
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -50,16 +50,16 @@ func (c *shardClock) learn(sent time.Duration, nowUs int64) {
 	}
 }
 
-// in is the shard's time after d, in ms.
-func (c *shardClock) in(d time.Duration) int64 {
+// In is the shard's time after d, in ms.
+func (c *Clock) In(d time.Duration) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return (time.Since(c.start) + c.last + d).Milliseconds()
 }
 
-// until is how long it is until the shard's clock shows ms, to the precision of
+// Until is how long it is until the shard's clock shows ms, to the precision of
 // its fastest answer lately: an answer that brought much came late itself.
-func (c *shardClock) until(ms int64) time.Duration {
+func (c *Clock) Until(ms int64) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return record.Until(ms, (time.Since(c.start) + max(c.best[0], c.best[1])).Microseconds())

@@ -1,4 +1,4 @@
-package redisstore
+package shard
 
 import (
 	"context"
@@ -28,9 +28,9 @@ func TestOnlyALostShardIsVerifiedAgain(t *testing.T) {
 		answerError("LOADING Redis is loading the dataset in memory"):        false,
 		answerError("OOM command not allowed"):                               true,
 	} {
-		s := &shard{name: "a"}
+		s := &Shard{name: "a"}
 		s.verified.Store(true)
-		if got := s.unavailable(err); !errors.Is(got, timer.ErrUnavailable) && !errors.Is(got, timer.ErrRefused) || !errors.Is(got, err) {
+		if got := s.Unavailable(err); !errors.Is(got, timer.ErrUnavailable) && !errors.Is(got, timer.ErrRefused) || !errors.Is(got, err) {
 			t.Errorf("%v: %v", err, got)
 		}
 		if got := s.verified.Load(); got != want {
@@ -42,10 +42,10 @@ func TestOnlyALostShardIsVerifiedAgain(t *testing.T) {
 // A caller without patience has not seen that the shard is away.
 func TestImpatienceLeavesAVerifiedShardAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &shard{name: "a", checking: &check{done: make(chan struct{})}}
+		s := &Shard{name: "a", checking: &check{done: make(chan struct{})}}
 		ctx, cancel := context.WithCancel(t.Context())
 		answered := make(chan error)
-		go func() { answered <- s.ready(ctx) }()
+		go func() { answered <- s.Ready(ctx) }()
 		synctest.Wait()
 		s.verified.Store(true)
 		cancel()

@@ -1,4 +1,4 @@
-package redisstore
+package shard
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 // together in the next one, so a lone write waits for nobody and a flood pays
 // one round trip for many.
 type batcher struct {
-	jobs  chan job
-	flush func([]*item)
+	jobs  chan Job
+	flush func([]*Item)
 	late  time.Duration
 	turns chan struct{} // has a token for each flusher at work
 	more  chan struct{} // the same of those that begin where answers come late
@@ -22,12 +22,12 @@ type batcher struct {
 	done  sync.WaitGroup
 }
 
-// job is the items of one caller, who waits until they are flushed. A caller
+// Job is the items of one caller, who waits until they are flushed. A caller
 // that has given up no longer looks at them, and what it gave up before the
 // flush is not sent.
-type job struct {
+type Job struct {
 	ctx   context.Context
-	items []*item
+	items []*Item
 	done  chan struct{}
 }
 
@@ -41,37 +41,37 @@ const (
 	flushPatience = 10 * time.Millisecond
 )
 
-// newBatcher starts a batcher, which takes flushes for late after so long; close ends it.
-func newBatcher(flush func([]*item), late time.Duration) *batcher {
+// newBatcher starts a batcher, which takes flushes for late after so long; drain ends it.
+func newBatcher(flush func([]*Item), late time.Duration) *batcher {
 	b := &batcher{
-		jobs: make(chan job, maxQueuedJobs), flush: flush, late: late,
+		jobs: make(chan Job, maxQueuedJobs), flush: flush, late: late,
 		turns: make(chan struct{}, flushers), more: make(chan struct{}, moreFlushers),
 	}
 	b.done.Go(b.run)
 	return b
 }
 
-// close flushes what is queued and returns when that is over. Nothing may be submitted
+// drain flushes what is queued and returns when that is over. Nothing may be submitted
 // any more.
-func (b *batcher) close() {
+func (b *batcher) drain() {
 	close(b.jobs)
 	b.done.Wait()
 }
 
-// submit queues the items. After wait has returned an error, or submit has, their
+// Submit queues items for the next flush. After Wait has returned an error, or Submit has, their
 // effect is unknown, and they must not be looked at.
-func (b *batcher) submit(ctx context.Context, items []*item) (job, error) {
-	j := job{ctx: ctx, items: items, done: make(chan struct{})}
+func (b *batcher) Submit(ctx context.Context, items []*Item) (Job, error) {
+	j := Job{ctx: ctx, items: items, done: make(chan struct{})}
 	select {
 	case b.jobs <- j:
 		return j, nil
 	default:
-		return job{}, timer.ErrOverloaded
+		return Job{}, timer.ErrOverloaded
 	}
 }
 
-// wait returns when the items are flushed or the job's ctx has ended.
-func (j job) wait() error {
+// Wait returns when the items are flushed or the Job's ctx has ended.
+func (j Job) Wait() error {
 	select {
 	case <-j.done:
 		return nil
@@ -132,27 +132,27 @@ func (b *batcher) turn() (turns chan struct{}) {
 }
 
 // gather takes what has arrived by now.
-func (b *batcher) gather(first job) (jobs []job, items []*item) {
+func (b *batcher) gather(first Job) (jobs []Job, items []*Item) {
 	bytes := 0
 	for next, ok := first, true; ok; next, ok = b.next() {
 		if next.ctx.Err() == nil {
 			jobs, items = append(jobs, next), append(items, next.items...)
 			for _, it := range next.items {
-				bytes += it.bytes
+				bytes += it.Bytes
 			}
 		}
-		if len(items) >= maxItems || bytes >= maxFlushBytes {
+		if len(items) >= MaxItems || bytes >= maxFlushBytes {
 			break
 		}
 	}
 	return jobs, items
 }
 
-func (b *batcher) next() (job, bool) {
+func (b *batcher) next() (Job, bool) {
 	select {
 	case j, ok := <-b.jobs:
 		return j, ok
 	default:
-		return job{}, false
+		return Job{}, false
 	}
 }
