@@ -2,6 +2,7 @@ package scheduler_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -46,4 +47,32 @@ func TestAPopIsNotLeftForEver(t *testing.T) {
 			t.Errorf("it came %v after it was due, want %v", late, timing.LeftToOthers)
 		}
 	})
+}
+
+// Timers without a copy on a shard are on time while nodes cease to reach that shard, one or all.
+func TestTimersElsewhereAreOnTime(t *testing.T) {
+	for name, cut := range map[string]int{"one node": 1, "two nodes": 2, "all nodes": 3} {
+		t.Run(name, func(t *testing.T) {
+			inCluster(t, 3, 4, func(c *cluster) {
+				gone := c.Open("probe").Shards()[0]
+				var keys []string
+				for len(keys) < 400 {
+					asked := oneShot(3*time.Second + time.Duration(len(keys))*20*time.Millisecond)
+					asked.ReplicationFactor = 1
+					key := c.create(asked).ID.Key
+					if !slices.Contains(c.Open("probe").Rank(key)[:2], gone) { // nor is it asked
+						keys = append(keys, key)
+					}
+				}
+				pass(3 * time.Second)
+				for i := range cut {
+					c.Connect(nodeName(i), gone, storetest.LinkMute)
+				}
+				pass(20 * time.Second)
+				for _, key := range keys {
+					c.wantOnce(key, 1, 100*time.Millisecond)
+				}
+			})
+		})
+	}
 }

@@ -69,6 +69,7 @@ const (
 type ownership struct {
 	mu       sync.Mutex
 	rank     [store.Partitions]int
+	until    [store.Partitions]time.Time // a partition that another node owns is polled until then
 	nextLook [store.Partitions]time.Time
 	poked    [store.Partitions]time.Time // when something is due that the next poll might miss; zero for nothing
 	earliest time.Time                   // of poked
@@ -77,12 +78,19 @@ type ownership struct {
 
 func newOwnership() *ownership { return &ownership{Pokes: make(chan struct{}, 1)} }
 
-func (o *ownership) set(rank [store.Partitions]int) {
+// HandOverTime is how long it takes until other nodes have learnt that one of them leaves, or
+// reaches less: the node goes on polling for so long.
+const HandOverTime = timing.BeatInterval + 150*time.Millisecond
+
+func (o *ownership) set(rank [store.Partitions]int, now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for p := range rank {
 		if rank[p] != o.rank[p] {
 			o.nextLook[p] = time.Time{} // what a higher rank has put off may be far away
+		}
+		if o.rank[p] == 0 && rank[p] > 0 {
+			o.until[p] = now.Add(HandOverTime)
 		}
 	}
 	o.rank = rank
@@ -102,7 +110,7 @@ func (o *ownership) Turn(n int, now time.Time) (own, others PartitionSet) {
 	defer o.mu.Unlock()
 	for p := n % PollParts; p < store.Partitions; p += PollParts {
 		switch rank := o.rank[p]; {
-		case rank == 0:
+		case rank == 0, now.Before(o.until[p]):
 			own |= 1 << p
 		case !now.Before(o.nextLook[p]):
 			others |= 1 << p

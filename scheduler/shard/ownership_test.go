@@ -102,10 +102,10 @@ func TestRanksAreFrozen(t *testing.T) {
 
 func TestEveryPartitionHasItsTurn(t *testing.T) {
 	o := newOwnership()
-	o.set([store.Partitions]int{1: 1, 2: 2, 3: 3})
+	now := time.Now()
+	o.set([store.Partitions]int{1: 1, 2: 2, 3: 3}, now.Add(-HandOverTime))
 	const step = 25 * time.Millisecond
 	var polls, looks [store.Partitions]int
-	now := time.Now()
 	for n := range 32 * PollParts { // 3.2 s
 		own, others := o.Turn(n, now.Add(time.Duration(n)*step))
 		for p := range store.Partitions {
@@ -158,15 +158,28 @@ func TestPokes(t *testing.T) {
 func TestMovingUpLooksAtOnce(t *testing.T) {
 	o := newOwnership()
 	now := time.Now()
-	o.set([store.Partitions]int{0: 9})
+	o.set([store.Partitions]int{0: 9}, now.Add(-HandOverTime))
 	if _, others := o.Turn(0, now); !others.has(0) {
 		t.Fatal("the first look was not made")
 	}
 	if _, others := o.Turn(0, now.Add(2*time.Second)); others.has(0) {
 		t.Fatal("the ninth looks again within 2 s")
 	}
-	o.set([store.Partitions]int{0: 1})
+	o.set([store.Partitions]int{0: 1}, now)
 	if _, others := o.Turn(0, now.Add(2*time.Second)); !others.has(0) {
 		t.Error("the second does not look")
+	}
+}
+
+// The next owner may learn by its next announcement only that this node comes behind it.
+func TestAnOwnerPollsUntilTheNextOneDoes(t *testing.T) {
+	o := newOwnership()
+	now := time.Now()
+	o.set([store.Partitions]int{0: 1}, now)
+	o.set([store.Partitions]int{0: 2}, now.Add(HandOverTime/2))
+	for after, want := range map[time.Duration]bool{0: true, HandOverTime - 1: true, HandOverTime: false} {
+		if own, _ := o.Turn(0, now.Add(after)); own.has(0) != want {
+			t.Errorf("%v later the partition is polled: %v, want %v", after, own.has(0), want)
+		}
 	}
 }
