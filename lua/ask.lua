@@ -7,7 +7,7 @@
 --          from which on a live copy differs though its state is the same, "-" if none does)
 -- Returns: now_us, then for each item that differs or is firing: "index firing_ms look_in_ms head" (index of the item from
 --          0; firing_ms: how long the mark lasts, 0 if none; look_in_ms: until the lease ends or the copy is due, 0 if that
---          is over; head: of the record), or "index missing"
+--          is over; head: of the record), "index missing", or "index later version" of a record of a later format
 -- Cost:    O(items), and O(log n) for each that differs
 -- Twice:   safe: reads
 local due, timers, leases = KEYS[1], KEYS[2], KEYS[3]
@@ -43,7 +43,9 @@ for i = 1, #ARGV, 3 do
   local record, lease = records[nth], held[nth]
   if not record or not same(record, lease, state, rank_from) then
     local c = record and parse(record, lease)
-    if not c then
+    if record and later(record) then
+      reply[#reply + 1] = int(index) .. ' later ' .. string.sub(record, 4, 19)
+    elseif not c then
       reply[#reply + 1] = int(index) .. ' missing'
     elseif differs(c, state, rank_from) then
       local score = tonumber(redis.call('ZSCORE', due, key) or '') or now_ms

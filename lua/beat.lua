@@ -24,7 +24,7 @@ redis.call('HSET', clocks, node, int(clock_ms) .. ' ' .. int(now_ms) .. ' ' .. l
 local fastest_ms, lacked, max_lacks = clock_ms, {}, 4096
 local said = redis.call('HGETALL', clocks)
 for i = 1, #said, 2 do
-  local showed, at, what = string.match(said[i + 1], '^(%d+) (%d+) (%S+)$')
+  local showed, at, what = string.match(said[i + 1], '^(%d+) (%d+) (%S+)') -- a later chronos may say more
   lacked[said[i]] = what and #what <= max_lacks and what
   local age_ms = now_ms - (tonumber(at) or 0)
   local shows_ms = (tonumber(showed) or 0) + math.max(0, math.min(age_ms, dead_after_ms))

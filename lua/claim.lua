@@ -3,13 +3,15 @@
 --          max(due, now) + grace; buries, and no longer counts, tombstones whose life has ended, unless that is less than keep_tombstones_ms ago:
 --          then it looks again in 10 s; leases those that name copies away; leaves a retry to other nodes than the one that
 --          failed for 1 s, but not in the last 0.5 s before the timer's next pop, if told so, reading past it. With neglected_ms it leases only what another node, who polls
---          these timers, has left: what is overdue by so long, retries that others failed at, and ended leases
+--          these timers, has left: what is overdue by so long, retries that others failed at, and ended leases. Leaves records
+--          of a later format to nodes that can read them, for 2 s; then looks at them again in 10 s
 -- KEYS:    due timers leases tags
 -- ARGV:    horizon_ms limit node counter grace_ms leave_own_retries not_after_ms max_bytes neglected_ms
 --          keep_tombstones_ms
 --          (max_bytes: of records; the one that passes it is the last. neglected_ms: 0 for all that is due)
 -- Returns: now_us, then for each leased timer: "score_ms previous_lease", key, record (score as before the claim,
---          previous_lease "-" if there was none), and "more" last if a bound was reached where more may be due;
+--          previous_lease "-" if there was none), and last "more later" if either is not 0 (more: 1 if a bound was reached
+--          where more may be due; later: records of a later format that are looked at again in 10 s);
 --          after not_after_ms: now_us, "late"
 -- Cost:    O(log n + limit + entries read past), each with one HMGET field of records and leases
 -- Twice:   safe: what the first leased is leased; the second gets what comes after it
@@ -23,15 +25,15 @@ if now_ms > not_after_ms then return { now_us, 'late' } end
 
 -- Redis does nothing else meanwhile, so few records, which may be a megabyte
 -- each, are read together, and few tombstones buried in one call.
-local together, max_buried, max_left, look_again_ms = 50, 500, 200, 10000
+local together, max_buried, max_left, look_again_ms, leave_later_ms = 50, 500, 200, 10000, 2000
 
 if neglected_ms > 0 then horizon_ms = 0 end
 
 local token = node .. ':' .. counter .. ':' .. int(now_ms)
 local reply, scores, tokens, folded, buried = { now_us }, {}, {}, {}, {}
-local taken, bytes, left, kept = 0, 0, 0, 0
+local taken, bytes, left, kept, put_off = 0, 0, 0, 0, 0
 
-local function enough() return taken >= limit or bytes >= max_bytes or #buried + kept >= max_buried end
+local function enough() return taken >= limit or bytes >= max_bytes or #buried + kept + put_off >= max_buried end
 
 -- What can't be read is no tombstone: it is claimed, and ends among the dead letters.
 local function tombstone(record)
@@ -84,6 +86,11 @@ local function consider(key, score, record, lease)
     return
   end
   if lease and score > now_ms then return end
+  if later(record) then
+    if now_ms - score < leave_later_ms then return end
+    put_off = put_off + 1
+    return look(key, now_ms + look_again_ms)
+  end
   local grave = string.byte(record, 2) == 84 and tombstone(record)
   if grave and score > now_ms then return end
   if grave and now_ms - score < keep_tombstones_ms then
@@ -138,5 +145,6 @@ if counted then
   end
 end
 if #scores > 0 or #buried > 0 then redis.call('HINCRBY', timers, '#', 1) end
-if enough() or taken > 0 and left >= max_left then reply[#reply + 1] = 'more' end
+local more = enough() or taken > 0 and left >= max_left
+if more or put_off > 0 then reply[#reply + 1] = (more and '1 ' or '0 ') .. int(put_off) end
 return reply

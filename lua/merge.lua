@@ -14,8 +14,8 @@
 --          firing_ms: how long a callback of an earlier state may still start), or "none" alone where nothing is that it
 --          needs; status stored, made (stored where nothing was), same, newer, older (an earlier version is there, to go on
 --          from), conflict (the same state, another timer), factor (another rf is there), exists (a create was made
---          before), leased (or a mark lasts), lost (the token's lease is gone), none (a tombstone is there); after
---          not_after_ms: now_us, "late"
+--          before), leased (or a mark lasts), lost (the token's lease is gone), none (a tombstone is there); "later" alone where a
+--          record of a later format is; after not_after_ms: now_us, "late"
 -- Cost:    O(items · log n + tags)
 -- Twice:   safe: the second finds the same
 local due, timers, leases, tags = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -253,6 +253,7 @@ end
 local function merge(i, record, lease)
   local kind, key, head, rest = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
   local start_ms, look_ms, keep_ms, token = tonumber(ARGV[i + 4]), tonumber(ARGV[i + 5]), tonumber(ARGV[i + 6]), ARGV[i + 7]
+  if record and later(record) then return 'later' end
   local old = there(record, lease)
   if start_ms then head = head .. string.format('%+015d', starts_from + start_ms) end
   if not old and (token ~= '' or needs[kind] ~= 'any') then return 'none' end

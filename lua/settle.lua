@@ -72,6 +72,7 @@ local function settle(i, lease)
   local offset_ms, keep_ms, away, reason = tonumber(ARGV[i + 5]), tonumber(ARGV[i + 6]), ARGV[i + 7], ARGV[i + 9]
   local record, foreign = redis.call('HGET', timers, key), fired(lease, token)
   if not record or not (lease == token or foreign) then return 'lost ' .. lease end
+  if later(record) then return 'lost -' end
   local c = parse(record, lease)
   if not c then outcome, reason = 'dead', reason ~= '-' and reason or 'unreadable' end
   if c and foreign then c.firing = foreign end

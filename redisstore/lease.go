@@ -47,9 +47,13 @@ func (s *Store) Claim(ctx context.Context, name string, req store.ClaimRequest) 
 				failed = c.Err
 				continue
 			}
-			claims, more := s.readClaims(sh, counter, now[i], c)
-			result.More = result.More || more
-			result.Claims = append(result.Claims, claims...)
+			if n := len(c.Reply); n%3 == 1 {
+				last, _ := c.Reply[n-1].(string)
+				more, putOff, _ := strings.Cut(last, " ")
+				k, _ := strconv.Atoi(putOff) // nonsense counts nothing
+				result.More, result.PutOff = result.More || more == "1", result.PutOff+k
+			}
+			result.Claims = append(result.Claims, s.readClaims(sh, counter, now[i], c)...)
 		}
 	}
 	if sh.Quiet() > 0 { // the loss was noticed meanwhile; the leases end by themselves
@@ -104,11 +108,10 @@ func (s *Store) claimCalls(sh *shard.Shard, counter string, partitions []int, ro
 // nothing else meanwhile.
 const maxClaimBytes = 16 << 20
 
-// readClaims reads "score_ms previous_lease", key and record for each, and "more"
-// if there may be more.
-func (s *Store) readClaims(sh *shard.Shard, counter string, partition int, c *shard.Call) (claims []store.Claimed, more bool) {
+// readClaims reads "score_ms previous_lease", key and record for each.
+func (s *Store) readClaims(sh *shard.Shard, counter string, partition int, c *shard.Call) []store.Claimed {
 	token := s.node + ":" + counter + ":" + strconv.FormatInt(c.NowUs/1000, 10)
-	claims = make([]store.Claimed, 0, len(c.Reply)/3)
+	claims := make([]store.Claimed, 0, len(c.Reply)/3)
 	nonsense := 0
 	for i := 0; i+3 <= len(c.Reply); i += 3 {
 		line, ok1 := c.Reply[i].(string)
@@ -130,7 +133,7 @@ func (s *Store) readClaims(sh *shard.Shard, counter string, partition int, c *sh
 	if nonsense > 0 {
 		sh.Log.Error("claim answered nonsense", "timers", nonsense)
 	}
-	return claims, len(c.Reply)%3 == 1
+	return claims
 }
 
 func (s *Store) claimed(lease store.Lease, scoreMs int64, raw string) store.Claimed {
@@ -291,7 +294,7 @@ func (s *Store) Ask(ctx context.Context, name string, states []store.KeyState) (
 	differences := make([]store.Difference, 0, len(byIndex))
 	for i := range states {
 		if d, ok := byIndex[i]; ok {
-			if sh.Quiet() > 0 && !d.Missing {
+			if sh.Quiet() > 0 && !d.Missing && !d.Later {
 				d.LookIn = -1
 			}
 			differences = append(differences, d)
@@ -300,7 +303,7 @@ func (s *Store) Ask(ctx context.Context, name string, states []store.KeyState) (
 	return differences, nil
 }
 
-// readDifferences reads "index firing_ms look_in_ms head" or "index missing" for each.
+// readDifferences reads "index firing_ms look_in_ms head", "index missing" or "index later version" for each.
 func readDifferences(said []string, indexes []int, into map[int]store.Difference) error {
 	for _, text := range said {
 		r := reader{text: text}
@@ -309,7 +312,10 @@ func readDifferences(said []string, indexes []int, into map[int]store.Difference
 			return fmt.Errorf("%w: ask: %w", timer.ErrUnavailable, shard.ErrReply)
 		}
 		d := store.Difference{Index: indexes[k], Missing: r.text == "missing"}
-		if !d.Missing {
+		if version, later := strings.CutPrefix(r.text, "later "); later {
+			d.Later = true
+			d.State.Version, r.err = timer.ParseVersion(version)
+		} else if !d.Missing {
 			d.Firing, d.LookIn, d.State = record.Milliseconds(r.int64()), record.Milliseconds(r.int64()), r.head().State
 		}
 		if r.err != nil {

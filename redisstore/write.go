@@ -131,6 +131,10 @@ func readWritten(it *shard.Item, answer *store.Written) {
 	}
 	r := reader{text: it.Reply[0]}
 	status := r.word()
+	if status == "later" {
+		answer.Err = timer.ErrUpgrading
+		return
+	}
 	if answer.Status = writeStatus(status); answer.Status == store.WriteNone && r.text == "" {
 		return
 	}

@@ -63,6 +63,10 @@ func ProblemOf(err error) (Problem, bool) {
 		return NewProblem(http.StatusConflict, "overtaken", "other requests wrote this timer at the same time; a newer write replaced this one, which may have been in force for a moment; read the timer, and send the request again if you still want it"), true
 	case errors.Is(err, timer.ErrOverloaded):
 		return Overloaded(), true
+	case errors.Is(err, timer.ErrUpgrading):
+		p := NewProblem(http.StatusServiceUnavailable, "upgrade-under-way", "a later version of the server has written the timer, and this node can't read that; upgrade this node, or send the request to a node that is upgraded; until then the request may have been carried out or not")
+		p.RetryAfter = timer.RetryAfter
+		return p, true
 	case errors.Is(err, timer.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
 		p := NewProblem(http.StatusServiceUnavailable, "store-unavailable", "the timer's store could not be reached in time; the request may have been carried out or not; send it again later")
 		p.RetryAfter = timer.RetryAfter

@@ -50,8 +50,21 @@ func ParseHead(s string) (Record, error) {
 	return parseHead(s)
 }
 
+// later reports whether a later chronos has written the record. A record of any format begins with a digit for the format, a
+// letter for the state, and the version.
+func later(s string) bool {
+	if len(s) < 20 || s[0] < '2' || s[0] > '9' || s[1] < 'A' || s[1] > 'Z' || s[2] != ' ' || s[19] != ' ' {
+		return false
+	}
+	_, err := timer.ParseVersion(s[3:19])
+	return err == nil
+}
+
 // parseHead reads the head with which the text begins.
 func parseHead(s string) (Record, error) {
+	if later(s) {
+		return Record{}, timer.ErrUpgrading
+	}
 	if len(s) < headWidth {
 		return Record{}, fmt.Errorf("%w: shorter than a head", ErrMalformed)
 	}
@@ -97,7 +110,7 @@ func (p *headParser) number(from, to int) (n int64) {
 	return n
 }
 
-// Parse reads a record.
+// Parse reads a record. Errors: ErrMalformed, and timer.ErrUpgrading for a later format.
 func Parse(s string) (Record, error) {
 	r, err := parseHead(s)
 	if err != nil {

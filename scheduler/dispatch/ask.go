@@ -17,7 +17,8 @@ import (
 // ask looks at the other copies of what is about to be fenced (rule "compare before firing") and
 // returns those claims that may go on. Where another copy is newer, the claim's copy becomes
 // that state. Where another copy is firing, the claim waits for the end of the callback, and
-// it waits for a better copy of its version (rule "yield to the better copy"). Only a shard that
+// it waits for a better copy of its version (rule "yield to the better copy"). A claim is left to
+// upgraded nodes while another copy is in a later format and not older. Only a shard that
 // is silent is done without: one slow answer is not silence, and the question is put again,
 // by those who wait longer. A claim that needs a silent shard is left to another node that
 // reaches the shard.
@@ -39,6 +40,8 @@ func (l *lane) ask(ctx context.Context, batch []*claim, patience time.Duration) 
 			l.adoptions.Put(adoption{c, c.other.newer})
 		case c.other.wait > 0:
 			l.d.putBack(c, c.other.wait)
+		case c.other.later:
+			l.d.putBack(c, laterPause)
 		case c.other.unanswered:
 			unanswered = append(unanswered, c)
 		case c.leftToOthers():
@@ -152,7 +155,11 @@ type otherCopy struct {
 	state      timer.State   // that one
 	wait       time.Duration // for a callback of another copy, or for a better copy
 	unanswered bool          // by a shard that isn't silent
+	later      bool          // by a copy that only a later chronos can read, and which may be newer
 }
+
+// laterPause is how long a claim is put back whose other copy only upgraded nodes can read.
+const laterPause = time.Second
 
 // weigh keeps for each claim the newest state that is newer than its own, and how
 // long the claim is to wait for other copies.
@@ -172,6 +179,9 @@ func (q *question) weigh() {
 		}
 		switch {
 		case d.Missing:
+		case d.Later:
+			o.later = o.later || d.State.Version > c.Record.State.Version ||
+				d.State.Version == c.Record.State.Version && time.Since(c.due()) < timing.LeftToOthers
 		case q.states[d.Index].Better && d.LookIn >= 0 && d.State.Version == c.Record.State.Version && !d.State.Ended:
 			o.wait = max(o.wait, q.yield(c, d))
 		case d.State.Compare(newest) > 0:

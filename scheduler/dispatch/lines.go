@@ -9,11 +9,14 @@ import (
 // lines are the kinds of log lines about single timers. One fault may concern every
 // timer, so each kind is sampled.
 type lines struct {
-	suspected, unreadable, ended, givenUp, unsettled, overtaken, leftOut *sample.Line
+	suspected, unreadable, ended, givenUp, unsettled, overtaken, leftOut, putOff *sample.Line
 }
 
 // leftOutLine is logged where pops of a recurring timer are left out.
 const leftOutLine = "pops are left out: their timer was still busy with an earlier pop, or nobody could call back"
+
+// putOffLine is logged where timers are due that this node can't read.
+const putOffLine = "timers wait for a node that can read them, since a later version of chronos has written them; upgrade this node"
 
 func newLines() lines {
 	kind := func(level slog.Level, about string) *sample.Line {
@@ -27,9 +30,10 @@ func newLines() lines {
 		unsettled:  kind(slog.LevelError, "outcome could not be settled; the timer fires again when its lease ends"),
 		overtaken:  kind(slog.LevelWarn, "timer was taken over by another node before this one had settled it"),
 		leftOut:    kind(slog.LevelWarn, leftOutLine),
+		putOff:     kind(slog.LevelError, putOffLine),
 	}
 }
 
 func (l *lines) all() []*sample.Line {
-	return []*sample.Line{l.suspected, l.unreadable, l.ended, l.givenUp, l.unsettled, l.overtaken, l.leftOut}
+	return []*sample.Line{l.suspected, l.unreadable, l.ended, l.givenUp, l.unsettled, l.overtaken, l.leftOut, l.putOff}
 }

@@ -145,6 +145,10 @@ func (l *lane) claim(ctx context.Context, partitions shard.PartitionSet, neglect
 	answered := time.Now()
 	l.claiming.Store(int64(l.shard.Answers.Took(began)))
 	l.shard.ClaimAnswered(ctx, began, err)
+	if result.PutOff > 0 {
+		l.d.metrics.putOff.Add(float64(result.PutOff))
+		l.d.lines.putOff.Log(l.shard.Log, putOffLine, "timers", result.PutOff)
+	}
 	claims, weight := make([]*claim, len(result.Claims)), 0
 	for i := range claims {
 		claims[i] = newClaim(l, &result.Claims[i])

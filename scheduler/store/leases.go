@@ -73,6 +73,8 @@ type ClaimResult struct {
 	Claims []Claimed
 	// More says that a bound was reached, and more timers may be due.
 	More bool
+	// PutOff are the timers of a later format that nobody who can read them has claimed in time.
+	PutOff int
 }
 
 // Claimed is a leased timer.
@@ -195,6 +197,7 @@ type KeyState struct {
 type Difference struct {
 	Index   int           // into the states that were asked about
 	Missing bool          // the shard has no copy; the rest is zero
+	Later   bool          // the copy has a later format; only the version is known
 	State   timer.State   // of the shard's copy
 	Firing  time.Duration // how long the firing mark of the copy still lasts, 0 for no mark
 	// LookIn is the time until the copy is looked at: until the end of a lease, or until the

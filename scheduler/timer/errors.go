@@ -19,6 +19,10 @@ var (
 	// where nothing listens: it did nothing.
 	ErrRefused = fmt.Errorf("%w: refused", ErrUnavailable)
 
+	// ErrUpgrading is an ErrUnavailable of a timer that a later chronos has written, in a
+	// format that this one can't read.
+	ErrUpgrading = fmt.Errorf("%w: a later chronos has written the timer", ErrUnavailable)
+
 	// ErrKeyReused says that a request with the same idempotency key and another
 	// body was accepted before. Nothing was done.
 	ErrKeyReused = errors.New("idempotency key reused")
