@@ -63,6 +63,16 @@ func yieldingBugs() []bug {
 			Hints: []hint{{Package: "scheduler", Run: "TestAPopIsLeftToANodeThatReachesBothCopies"}},
 		},
 		{
+			Name: "partitions-dropped-at-once", What: "A node stops polling a partition before the next node begins.",
+			Edits: []edit{{"(*ownership).Turn", "", "case rank == 0, now.Before(o.until[p]):", "case rank == 0:"}},
+			Hints: []hint{{Package: "scheduler", Run: "TestTimersElsewhereAreOnTime"}},
+		},
+		{
+			Name: "later-format-given-up", What: "A record of a later format counts as damaged.",
+			Edits: []edit{{"claim.lua", "", "  if later(record) then\n", "  if false then\n"}},
+			Hints: []hint{{Package: "redisstore", Run: "TestLaterFormatsAreLeftAlone"}},
+		},
+		{
 			Name: "yields-where-nothing-is-claimed", What: "A backup yields to a copy on a shard on which the node can claim nothing.",
 			Edits: []edit{{"questionsOf", "dispatch", "c.better(p) && p.Shard.Usable() &&", "c.better(p) &&"}},
 			Hints: []hint{{Package: "scheduler", Run: "TestABackupFiresWhereNothingIsClaimed"}},
