@@ -102,6 +102,7 @@ func TestACopyThatMissedAnEndFindsIt(t *testing.T) {
 			}
 			return nil
 		}, nil)
+		pass(4 * time.Second) // other nodes look after the partitions of the one that is cut off
 		var keys []string
 		for i := range 60 {
 			asked := oneShot(time.Duration(2+i%5) * time.Second)

@@ -21,6 +21,7 @@ import (
 	"chronos/scheduler/statistics"
 	"chronos/scheduler/store"
 	"chronos/scheduler/timer"
+	"chronos/scheduler/timing"
 )
 
 // Scheduler is one node's engine: it takes timers from clients and fires them.
@@ -111,6 +112,10 @@ func (s *Scheduler) finishInHand(ctx context.Context) {
 	s.dispatch.Finish(patience)
 }
 
+// handOverTime is how long it takes until other nodes have learnt that one has
+// left, and poll in its place.
+const handOverTime = timing.BeatInterval + 150*time.Millisecond
+
 // handOver withdraws the node, and goes on claiming until others do in its place.
 func (s *Scheduler) handOver(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(ctx, s.config.Settling)
@@ -128,7 +133,7 @@ func (s *Scheduler) handOver(ctx context.Context) {
 	}
 	leaving.Wait()
 	if others {
-		awake.Sleep(ctx, shard.HandOverTime-time.Since(begun))
+		awake.Sleep(ctx, handOverTime-time.Since(begun))
 	}
 }
 

@@ -64,12 +64,12 @@ func yieldingBugs() []bug {
 		},
 		{
 			Name: "partitions-dropped-at-once", What: "A node stops polling a partition before the next node begins.",
-			Edits: []edit{{"(*ownership).Turn", "", "case rank == 0, now.Before(o.until[p]):", "case rank == 0:"}},
+			Edits: []edit{{"(*ownership).Turn", "", "case rank == 0, ago < handOverTime:", "case rank == 0:"}},
 			Hints: []hint{{Package: "scheduler", Run: "TestTimersElsewhereAreOnTime"}},
 		},
 		{
 			Name: "later-format-given-up", What: "A record of a later format counts as damaged.",
-			Edits: []edit{{"claim.lua", "", "  if later(record) then\n", "  if false then\n"}},
+			Edits: []edit{{"consider", "claim.lua", "if later(record) then", "if false then"}},
 			Hints: []hint{{Package: "redisstore", Run: "TestLaterFormatsAreLeftAlone"}},
 		},
 		{

@@ -69,7 +69,7 @@ const (
 type ownership struct {
 	mu       sync.Mutex
 	rank     [store.Partitions]int
-	until    [store.Partitions]time.Time // a partition that another node owns is polled until then
+	handed   [store.Partitions]time.Time // when the partition was handed over to a node that reaches more
 	nextLook [store.Partitions]time.Time
 	poked    [store.Partitions]time.Time // when something is due that the next poll might miss; zero for nothing
 	earliest time.Time                   // of poked
@@ -78,19 +78,20 @@ type ownership struct {
 
 func newOwnership() *ownership { return &ownership{Pokes: make(chan struct{}, 1)} }
 
-// HandOverTime is how long it takes until other nodes have learnt that one of them leaves, or
-// reaches less: the node goes on polling for so long.
-const HandOverTime = timing.BeatInterval + 150*time.Millisecond
+// handOverTime is how long it takes until other nodes have learnt that this node reaches less, or
+// until this node has learnt that they reach no more either.
+const handOverTime = timing.BeatInterval + 2*lackingLook + 150*time.Millisecond
 
-func (o *ownership) set(rank [store.Partitions]int, now time.Time) {
+// set takes the ranks. A node that lacks a shard hands over what it owned.
+func (o *ownership) set(rank [store.Partitions]int, lacks bool, now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for p := range rank {
 		if rank[p] != o.rank[p] {
 			o.nextLook[p] = time.Time{} // what a higher rank has put off may be far away
 		}
-		if o.rank[p] == 0 && rank[p] > 0 {
-			o.until[p] = now.Add(HandOverTime)
+		if lacks && o.rank[p] == 0 && rank[p] > 0 {
+			o.handed[p] = now
 		}
 	}
 	o.rank = rank
@@ -109,9 +110,11 @@ func (o *ownership) Turn(n int, now time.Time) (own, others PartitionSet) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for p := n % PollParts; p < store.Partitions; p += PollParts {
-		switch rank := o.rank[p]; {
-		case rank == 0, now.Before(o.until[p]):
+		switch rank, ago := o.rank[p], now.Sub(o.handed[p]); {
+		case rank == 0, ago < handOverTime:
 			own |= 1 << p
+		case ago < timing.NodeLife: // the next owner may reach less, too, by then
+			others |= 1 << p
 		case !now.Before(o.nextLook[p]):
 			others |= 1 << p
 			// Turns come with jitter: a look may be a little early, never late by one.

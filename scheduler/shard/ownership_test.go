@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"chronos/scheduler/store"
+	"chronos/scheduler/timing"
 )
 
 // Nodes that see the same nodes agree on who comes when, and when one dies only
@@ -103,7 +104,7 @@ func TestRanksAreFrozen(t *testing.T) {
 func TestEveryPartitionHasItsTurn(t *testing.T) {
 	o := newOwnership()
 	now := time.Now()
-	o.set([store.Partitions]int{1: 1, 2: 2, 3: 3}, now.Add(-HandOverTime))
+	o.set([store.Partitions]int{1: 1, 2: 2, 3: 3}, false, now)
 	const step = 25 * time.Millisecond
 	var polls, looks [store.Partitions]int
 	for n := range 32 * PollParts { // 3.2 s
@@ -158,28 +159,36 @@ func TestPokes(t *testing.T) {
 func TestMovingUpLooksAtOnce(t *testing.T) {
 	o := newOwnership()
 	now := time.Now()
-	o.set([store.Partitions]int{0: 9}, now.Add(-HandOverTime))
+	o.set([store.Partitions]int{0: 9}, false, now)
 	if _, others := o.Turn(0, now); !others.has(0) {
 		t.Fatal("the first look was not made")
 	}
 	if _, others := o.Turn(0, now.Add(2*time.Second)); others.has(0) {
 		t.Fatal("the ninth looks again within 2 s")
 	}
-	o.set([store.Partitions]int{0: 1}, now)
+	o.set([store.Partitions]int{0: 1}, false, now)
 	if _, others := o.Turn(0, now.Add(2*time.Second)); !others.has(0) {
 		t.Error("the second does not look")
 	}
 }
 
-// The next owner may learn by its next announcement only that this node comes behind it.
+// The next owner may learn by its next announcement only that the partition is its own.
 func TestAnOwnerPollsUntilTheNextOneDoes(t *testing.T) {
 	o := newOwnership()
 	now := time.Now()
-	o.set([store.Partitions]int{0: 1}, now)
-	o.set([store.Partitions]int{0: 2}, now.Add(HandOverTime/2))
-	for after, want := range map[time.Duration]bool{0: true, HandOverTime - 1: true, HandOverTime: false} {
-		if own, _ := o.Turn(0, now.Add(after)); own.has(0) != want {
-			t.Errorf("%v later the partition is polled: %v, want %v", after, own.has(0), want)
+	o.set([store.Partitions]int{0: 5}, true, now)
+	for _, after := range []time.Duration{0, handOverTime - 1} {
+		if own, _ := o.Turn(0, now.Add(after)); !own.has(0) {
+			t.Errorf("%v later the partition is not polled", after)
 		}
+	}
+	for _, after := range []time.Duration{handOverTime, handOverTime + 100*time.Millisecond, timing.NodeLife - 1} {
+		if own, others := o.Turn(0, now.Add(after)); own.has(0) || !others.has(0) {
+			t.Errorf("%v later the partition is polled: %v, looked at: %v", after, own.has(0), others.has(0))
+		}
+	}
+	o.Turn(0, now.Add(timing.NodeLife))
+	if _, others := o.Turn(0, now.Add(timing.NodeLife+time.Second)); others.has(0) {
+		t.Error("the fifth looks again within a second")
 	}
 }

@@ -78,7 +78,7 @@ func (sh *Shard) beat(ctx context.Context, lacks []string) {
 	}
 	others := sh.r.others(said.Nodes)
 	sh.heard.Store(&heard{others: others, fastest: said.Fastest, sinceBoot: sh.r.config.SinceBoot()})
-	sh.Ownership.set(ranks(store.LiveNode{Name: sh.r.config.Node, Lacks: lacks}, others, sh.Name), time.Now())
+	sh.Ownership.set(ranks(store.LiveNode{Name: sh.r.config.Node, Lacks: lacks}, others, sh.Name), len(lacks) > 0, time.Now())
 }
 
 // UnheardFor is how long ago the shard stopped to answer; 0 if it does, and what it

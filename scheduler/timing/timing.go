@@ -142,7 +142,7 @@ const (
 	LookInterval = 400 * time.Millisecond
 	// OverduePatience is how long a timer may be overdue before another node than the owner of
 	// the partition claims the timer.
-	OverduePatience = 250 * time.Millisecond
+	OverduePatience = 100 * time.Millisecond
 )
 
 // The topology.
