@@ -108,7 +108,7 @@ func questionsOf(batch []*claim) (asks []question) {
 				asks = append(asks, question{shard: p.Shard})
 			}
 			asks[i].claims, asks[i].places = append(asks[i].claims, c), append(asks[i].places, p)
-			asks[i].states = append(asks[i].states, store.KeyState{Key: c.Lease.Key, State: c.Record.State, Better: c.better(p) && p.Shard.Usable() && !p.Shard.Slow()})
+			asks[i].states = append(asks[i].states, store.KeyState{Key: c.Lease.Key, State: c.Record.State, Better: c.better(p) && p.Shard.Usable() && p.Shard.Reach() < shard.Late})
 		}
 	}
 	return asks
@@ -120,7 +120,7 @@ func questionsOf(batch []*claim) (asks []question) {
 // away lately, or lacks something.
 func (c *claim) witnesses() []shard.Place {
 	d := c.lane.d
-	if c.Record.ID.RF != 1 || c.lane.shard.MissedFor() == 0 && c.lane.shard.Answers.LostFor(d.config.TombLife) == 0 {
+	if c.Record.ID.RF != 1 || c.lane.shard.GapFor(d.config.TombLife) == 0 {
 		return c.others
 	}
 	ranked := d.store.Rank(c.Record.ID.Key)

@@ -61,12 +61,9 @@ func (d *Dispatcher) keepTombstones(of *shard.Shard) time.Duration {
 		if sh == of || d.store.Lost(sh.Name) {
 			continue
 		}
-		for _, lost := range []time.Duration{sh.Answers.LostFor(d.config.TombLife), sh.UnheardFor()} {
-			if lost > 0 {
-				since = max(since, lost+timing.LostTail)
-			}
+		if gap := sh.GapFor(d.config.TombLife); gap > 0 {
+			since = max(since, gap+timing.LostTail)
 		}
-		since = max(since, sh.MissedFor())
 	}
 	if !d.shards.Takes("", of.Name) { // what is there holds up the shard's removal, and the owners have tombstones of their own
 		return max(since-d.config.TombLife, 0)

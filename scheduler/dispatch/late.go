@@ -12,7 +12,7 @@ import (
 // putOff is how long a claim on a slow shard waits for the other copies: until all of
 // them came due. putOff is 0 if no other copy can fire, or if the claim has waited.
 func (c *claim) putOff() time.Duration {
-	if !c.lane.shard.Slow() {
+	if c.lane.shard.Reach() < shard.Late {
 		return 0
 	}
 	last := -1

@@ -57,7 +57,7 @@ func (sw *sweep) lookAgain(ctx context.Context) {
 // follows is expected to find something.
 func (sw *sweep) troubled() bool {
 	for _, sh := range sw.k.shards.All() {
-		if sh.Away() || sh.Answers.Outage.Pending() || sh.MissedFor() > 0 || sh.UnheardFor() > 0 {
+		if sh.Away() || sh.Answers.Outage.Pending() || sh.GapFor(0) > 0 {
 			return true
 		}
 	}

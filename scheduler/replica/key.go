@@ -27,7 +27,7 @@ func (k *Keeper) NewKey(t *timer.Timer) (best string, err error) {
 		id.Key = key
 		well, owners := 0, k.shards.Homes(id)
 		for _, p := range owners {
-			if p.Shard.Ails() {
+			if p.Shard.Reach() != shard.Up {
 				continue
 			}
 			well += 2

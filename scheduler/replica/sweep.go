@@ -67,7 +67,7 @@ func (sw *sweep) sweepNext(ctx context.Context) (more bool) {
 	if epoch, steady := sw.k.store.Epoch(sw.shard.Name); epoch != sw.epoch || !steady {
 		sw.epoch, sw.since = epoch, time.Now()
 	}
-	if sw.shard.Answers.Lasts() || sw.shard.Slow() {
+	if sw.shard.Reach() >= shard.Late {
 		return false
 	}
 	bounded, cancel := sw.k.config.Awake.WithTimeout(ctx, timing.CopyPatience)
@@ -237,7 +237,7 @@ func (sw *sweep) wantAllSwept(ctx context.Context, ago time.Duration) error {
 		}
 	}
 	for _, other := range sw.k.shards.All() {
-		if other != sw.shard && !other.Answers.Lasts() {
+		if other != sw.shard && other.Reach() != shard.Down {
 			if err := sw.k.sweeps.Of(other).wantSweep(ctx); err != nil && !errors.Is(err, timer.ErrRefused) {
 				sw.shard.Log.Debug("a shard could not be told to be swept", "other", other.Name, "err", err)
 			}

@@ -89,9 +89,9 @@ func (s *Answers) Heard(began Moment, err error) {
 	s.suspect.Store(s.since != Moment{} || s.slow.is)
 }
 
-// Lasts reports whether the shard has been silent for so long that nobody should
+// lasts reports whether the shard has been silent for so long that nobody should
 // wait for it.
-func (s *Answers) Lasts() bool {
+func (s *Answers) lasts() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.lasting()
@@ -112,7 +112,7 @@ func (s *Answers) Cut(ctx context.Context, end context.CancelFunc) {
 	time.AfterFunc(SilenceLook, func() {
 		switch {
 		case ctx.Err() != nil:
-		case s.Lasts():
+		case s.lasts():
 			end()
 		default:
 			s.Cut(ctx, end)
@@ -136,9 +136,9 @@ func (s *Answers) lostSince() time.Duration {
 	}
 }
 
-// LostFor is how long ago a silence began that lasts, or ended less than this
+// lostFor is how long ago a silence began that lasts, or ended less than this
 // while ago; 0 if there is none.
-func (s *Answers) LostFor(while time.Duration) time.Duration {
+func (s *Answers) lostFor(while time.Duration) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()

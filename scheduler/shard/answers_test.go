@@ -47,20 +47,20 @@ func TestSilenceDoesNotCountWhileTheNodeStandsStill(t *testing.T) {
 		process.stopFor(5 * time.Second)
 		s.Heard(began, timer.ErrUnavailable)
 		time.Sleep(timing.SilentAfter - time.Millisecond)
-		if s.Lasts() {
+		if s.lasts() {
 			t.Error("the silence lasts, though the node was stopped in between")
 		}
 		time.Sleep(2 * time.Millisecond)
-		if !s.Lasts() {
+		if !s.lasts() {
 			t.Error("the silence does not last, though nothing answered for a second since the stop")
 		}
 		// What the shard may have missed is another matter.
-		if ago := s.LostFor(time.Minute); ago < 6*time.Second {
+		if ago := s.lostFor(time.Minute); ago < 6*time.Second {
 			t.Errorf("the shard was lost %v ago, want the whole time since the call began", ago)
 		}
 		s.Heard(s.Begin(), nil)
-		if s.Lasts() || s.LostFor(time.Minute) < 6*time.Second || s.LostFor(0) != 0 {
-			t.Errorf("after an answer: lasts %v, lost %v ago", s.Lasts(), s.LostFor(time.Minute))
+		if s.lasts() || s.lostFor(time.Minute) < 6*time.Second || s.lostFor(0) != 0 {
+			t.Errorf("after an answer: lasts %v, lost %v ago", s.lasts(), s.lostFor(time.Minute))
 		}
 	})
 }
@@ -69,15 +69,15 @@ func TestARefusedConnectionCountsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newAnswers(awake.Always())
 		s.Heard(s.Begin(), fmt.Errorf("%w: OOM", timer.ErrRefused))
-		if s.Lasts() {
+		if s.lasts() {
 			t.Error("a shard that refuses a command is taken for silent")
 		}
 		s.Heard(s.Begin(), fmt.Errorf("%w: dial: %w", timer.ErrRefused, syscall.ECONNREFUSED))
-		if !s.Lasts() {
+		if !s.lasts() {
 			t.Error("nothing listens, and the shard is not taken for silent")
 		}
 		s.Heard(s.Begin(), nil)
-		if s.Lasts() {
+		if s.lasts() {
 			t.Error("it answers, and is taken for silent")
 		}
 	})

@@ -89,7 +89,7 @@ func (r *Registry) Gather() map[string]*Shard {
 // waits for.
 func (r *Registry) lacking() (names []string) {
 	for name, sh := range r.All() {
-		if sh.unreachable() && !r.Store.Lost(name) {
+		if sh.Reach() == Down && !r.Store.Lost(name) {
 			names = append(names, name)
 		}
 	}
@@ -100,7 +100,7 @@ func (r *Registry) lacking() (names []string) {
 // failing reports whether a shard that this node reaches is not well.
 func (r *Registry) failing() bool {
 	for _, sh := range r.All() {
-		if sh.Ails() && !sh.unreachable() {
+		if reach := sh.Reach(); reach != Up && reach != Down {
 			return true
 		}
 	}
@@ -129,7 +129,7 @@ func (r *Registry) others(live []store.LiveNode) []store.LiveNode {
 // Ailing reports whether a shard is not well.
 func (r *Registry) Ailing() bool {
 	for _, sh := range r.All() {
-		if sh.Ails() {
+		if sh.Reach() != Up {
 			return true
 		}
 	}

@@ -68,14 +68,10 @@ func (sh *Shard) PokeIfSoon(partition int, due time.Duration) {
 	}
 }
 
-// Away reports whether nobody should wait for the shard: it is gone, silent, too slow, or
-// given up.
+// Away reports whether nobody should wait for the shard: it is gone, down, or given up.
 func (sh *Shard) Away() bool {
-	return sh.Gone() || sh.unreachable() || sh.r.Store.Lost(sh.Name)
+	return sh.Gone() || sh.Reach() == Down || sh.r.Store.Lost(sh.Name)
 }
-
-// unreachable reports whether this node gets no answers from the shard, or too late ones.
-func (sh *Shard) unreachable() bool { return sh.Answers.Lasts() || sh.tooSlow() }
 
 // OthersLive reports whether other nodes have announced themselves on the shard lately.
 func (sh *Shard) OthersLive() bool {
@@ -87,7 +83,7 @@ func (sh *Shard) OthersLive() bool {
 // works on sh, does (rule "do without silent shards").
 func (sh *Shard) OtherReaches(lacking *Shard) bool {
 	known := sh.heard.Load()
-	if known == nil || lacking.Gone() || !lacking.unreachable() || sh.r.Store.Lost(lacking.Name) || sh.r.config.SinceBoot()-known.sinceBoot > timing.NodeLife {
+	if known == nil || lacking.Gone() || lacking.Reach() != Down || sh.r.Store.Lost(lacking.Name) || sh.r.config.SinceBoot()-known.sinceBoot > timing.NodeLife {
 		return false
 	}
 	return slices.ContainsFunc(known.others, func(other store.LiveNode) bool { return !slices.Contains(other.Lacks, lacking.Name) })
@@ -127,13 +123,19 @@ func (sh *Shard) note(ctx context.Context, err error) {
 	}
 }
 
-// MissedFor is how long ago the shard began to miss what nobody has told it since.
-func (sh *Shard) MissedFor() time.Duration {
-	since := sh.missing.Load()
-	if since == 0 {
+// GapFor is how long ago the shard began to miss what nobody has told it since, as far as is
+// known; 0 if the shard is whole. A silence that is over counts for a while.
+func (sh *Shard) GapFor(while time.Duration) time.Duration {
+	return max(sh.since(&sh.missing), sh.since(&sh.unheard), sh.Answers.lostFor(while))
+}
+
+// since is how long ago an instant of the clock of Answers is; 0 if there is none.
+func (sh *Shard) since(at *atomic.Int64) time.Duration {
+	ns := at.Load()
+	if ns == 0 {
 		return 0
 	}
-	return max(sh.Answers.now()-time.Duration(since), 1)
+	return max(sh.Answers.now()-time.Duration(ns), 1)
 }
 
 // MissesSince notes how long ago the shard began to miss what nobody has told it since; 0
@@ -172,7 +174,3 @@ func (p *PerShard[T]) Of(sh *Shard) *T {
 
 // Forget is for a shard that is gone.
 func (p *PerShard[T]) Forget(sh *Shard) { p.all.Delete(sh) }
-
-// Ails reports whether a new timer is better stored elsewhere: the shard has not answered
-// the last call, or is slow.
-func (sh *Shard) Ails() bool { return sh.Answers.suspect.Load() }

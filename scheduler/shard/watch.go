@@ -81,19 +81,9 @@ func (sh *Shard) beat(ctx context.Context, lacks []string) {
 	sh.Ownership.set(ranks(store.LiveNode{Name: sh.r.config.Node, Lacks: lacks}, others, sh.Name), len(lacks) > 0, time.Now())
 }
 
-// UnheardFor is how long ago the shard stopped to answer; 0 if it does, and what it
-// missed is known.
-func (sh *Shard) UnheardFor() time.Duration {
-	since := sh.unheard.Load()
-	if since == 0 {
-		return 0
-	}
-	return max(sh.Answers.now()-time.Duration(since), 1)
-}
-
 // giveUp has nobody wait any more for a shard that has been away for too long.
 func (sh *Shard) giveUp(ctx context.Context) {
-	if sh.UnheardFor() < sh.r.config.AwayLimit || sh.r.Store.Lost(sh.Name) || time.Since(sh.gaveUp) < giveUpInterval {
+	if sh.since(&sh.unheard) < sh.r.config.AwayLimit || sh.r.Store.Lost(sh.Name) || time.Since(sh.gaveUp) < giveUpInterval {
 		return
 	}
 	sh.gaveUp = time.Now()
@@ -103,7 +93,7 @@ func (sh *Shard) giveUp(ctx context.Context) {
 	}
 	if sh.r.Store.Lost(sh.Name) {
 		sh.Log.Error("the shard has been away for too long and is drained: other shards take its place; when it is back, it is swept, and then joins again",
-			"away", sh.UnheardFor().Round(time.Second))
+			"away", sh.since(&sh.unheard).Round(time.Second))
 	}
 }
 

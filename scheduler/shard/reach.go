@@ -1,0 +1,48 @@
+package shard
+
+import "time"
+
+// Reach is how well this node reaches a shard (rule "do without silent shards").
+type Reach int
+
+// How well this node reaches a shard, the best first.
+const (
+	Up      Reach = iota
+	Suspect       // the last call was not answered; new timers are better stored elsewhere
+	Late          // answers are late, and those of most shards are not: timers with another copy fire from the other copy
+	Down          // silent, or late for so long that every callback has ended that began there before: nobody asks the shard
+)
+
+// Reach is how well this node reaches the shard now.
+func (sh *Shard) Reach() Reach {
+	if !sh.Answers.suspect.Load() {
+		return Up
+	}
+	switch late := sh.lateFor(); {
+	case sh.Answers.lasts(), late >= sh.r.config.Sending():
+		return Down
+	case late > 0:
+		return Late
+	default:
+		return Suspect
+	}
+}
+
+// lateFor is for how long answers have been late; 0 if they aren't. Where most shards are late,
+// none is: then the node, or all of the network, is slow.
+func (sh *Shard) lateFor() time.Duration {
+	since := sh.Answers.slowFor()
+	if since == 0 {
+		return 0
+	}
+	quick, all := 0, sh.r.All()
+	for _, other := range all {
+		if other.Answers.slowFor() == 0 && !other.Answers.lasts() {
+			quick++
+		}
+	}
+	if 2*quick < len(all) {
+		return 0
+	}
+	return since
+}
