@@ -144,7 +144,6 @@ if counted then
     if redis.call('HINCRBY', tags, tag, int(by)) <= 0 then redis.call('HDEL', tags, tag) end
   end
 end
-if #scores > 0 or #buried > 0 then redis.call('HINCRBY', timers, '#', 1) end
 local more = enough() or taken > 0 and left >= max_left
 if more or put_off > 0 then reply[#reply + 1] = (more and '1 ' or '0 ') .. int(put_off) end
 return reply

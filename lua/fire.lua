@@ -4,7 +4,7 @@
 --          pop if that is overdue, too; of more than catch_up overdue pops the latest alone is called. A token that has
 --          fired already renews mark and hold and does not count. All this is noted in the lease; the record is neither
 --          read nor written.
--- KEYS:    due leases timers
+-- KEYS:    due leases
 -- ARGV:    limit_ms hold_ms catch_up
 -- ITEM:    key token score_ms seq attempt start_ms interval_ms firing_ms left pops not_after_ms
 --          (score_ms, seq, attempt, start_ms, interval_ms, firing_ms, left: what the claim found)
@@ -12,7 +12,7 @@
 --          (the lease is not this token's), late (after not_after_ms); of lost the rest is 0
 -- Cost:    O(items · log n)
 -- Twice:   safe: the second renews
-local due, leases, timers = KEYS[1], KEYS[2], KEYS[3]
+local due, leases = KEYS[1], KEYS[2]
 local limit_ms, hold_ms, catch_up = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 
 local keys = {}
@@ -69,6 +69,5 @@ if #scores > 0 then
   redis.call('ZREM', due, scores[2])
   redis.call('ZADD', due, unpack(scores))
   redis.call('HSET', leases, unpack(notes))
-  redis.call('HINCRBY', timers, '#', 1)
 end
 return reply

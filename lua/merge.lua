@@ -131,7 +131,7 @@ end
 
 -- What is written, a call for all: states first, since a full Redis refuses them before anything was written. Whatever
 -- moves on removes an entry of due first.
-local states, moves, gone, freed, stored = { {}, {} }, { {}, {} }, {}, {}, 0
+local states, moves, gone, freed = { {}, {} }, { {}, {} }, {}, {}
 
 local function write(group, key, record, score)
   local records, scores = group[1], group[2]
@@ -262,7 +262,7 @@ local function merge(i, record, lease)
   local refusal = old and refused(kind, new, old, lease or '', token)
   if refusal == 'same' and kind == 'gone' and word(new, 'away') ~= '-' then -- by who knows which copies have not heard
     local c = read(old)
-    c.away, stored = union(c.away, word(new, 'away')), stored + 1
+    c.away = union(c.away, word(new, 'away'))
     write(moves, key, format(c))
   end
   if refusal then return answer(refusal, old) end
@@ -270,7 +270,6 @@ local function merge(i, record, lease)
   local removed, is = #gone, make[makes[kind]](kind, key, new, old, look_ms, keep_ms or 0)
   if #gone == removed then count_record(is, 1) end
   if lease then freed[#freed + 1] = key end
-  stored = stored + 1
   return answer(old and 'stored' or 'made', is)
 end
 
@@ -310,5 +309,4 @@ if counted then
     if by ~= 0 and redis.call('HINCRBY', tags, tag, int(by)) <= 0 then redis.call('HDEL', tags, tag) end
   end
 end
-if stored > 0 then redis.call('HINCRBY', timers, '#', 1) end
 return reply

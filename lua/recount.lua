@@ -1,20 +1,17 @@
 -- Kind:    merge
--- Does:    corrects sums of tags, and the number of tombstones, by what a count of all timers of the partition has found them to be off, if nothing was
---          written since
--- KEYS:    timers tags
--- ARGV:    counter
---          (counter: the write counter of that count)
--- ITEM:    tag by
--- Returns: now_us, then "ok", or "changed" if something was written
+-- Does:    corrects sums of tags, and the number of tombstones, that are still what a count of all timers of the partition has found to be wrong
+-- KEYS:    tags
+-- ARGV:
+-- ITEM:    tag was is
+-- Returns: now_us, "ok"
 -- Cost:    O(items)
--- Twice:   safe: the first has raised the write counter
-local timers, tags = KEYS[1], KEYS[2]
-local counter = ARGV[1]
+-- Twice:   safe: the second finds other sums
+local tags = KEYS[1]
 
-if (redis.call('HGET', timers, '#') or '0') ~= counter then return { now_us, 'changed' } end
-for i = 2, #ARGV, 2 do
-  local tag, by = ARGV[i], ARGV[i + 1]
-  if redis.call('HINCRBY', tags, tag, by) <= 0 then redis.call('HDEL', tags, tag) end
+for i = 1, #ARGV, 3 do
+  local tag, was, is = ARGV[i], ARGV[i + 1], ARGV[i + 2]
+  if (redis.call('HGET', tags, tag) or '0') == was then
+    if is == '0' then redis.call('HDEL', tags, tag) else redis.call('HSET', tags, tag, is) end
+  end
 end
-redis.call('HINCRBY', timers, '#', 1)
 return { now_us, 'ok' }

@@ -110,7 +110,7 @@ for i = 2, #ARGV, 10 do
 end
 local held = redis.call('HMGET', leases, unpack(keys))
 
-local reply, accepted, seen = { now_us }, 0, {}
+local reply, seen = { now_us }, {}
 for i = 2, #ARGV, 10 do
   local key, token, outcome, keep_ms, away, tagged = ARGV[i], ARGV[i + 1], ARGV[i + 3], ARGV[i + 6], ARGV[i + 7], ARGV[i + 8]
   local item = #reply
@@ -133,7 +133,6 @@ for i = 2, #ARGV, 10 do
   else
     reply[item + 1] = settle(i, lease)
   end
-  if reply[item + 1] == 'ok' then accepted = accepted + 1 end
 end
 remove_done()
 give_back()
@@ -142,5 +141,4 @@ if counted then
     if by ~= 0 and redis.call('HINCRBY', tags, tag, int(by)) <= 0 then redis.call('HDEL', tags, tag) end
   end
 end
-if accepted > 0 then redis.call('HINCRBY', timers, '#', 1) end
 return reply

@@ -1,10 +1,10 @@
 -- Kind:    read
 -- Does:    adds up the tags of the live copies of rank 0 among some of a partition's timers, and counts the tombstones
---          among them, in the order of due: pages of one write counter fit together, and have each timer once
+--          among them, in the order of due
 -- KEYS:    due timers
 -- ARGV:    first limit
 --          (first: from 0)
--- Returns: now_us, "counter looked" (the write counter, and how many timers were looked at), then for each type: "type sum", of tombstones "+ number"
+-- Returns: now_us, how many timers were looked at, then for each type: "type sum", of tombstones "+ number"
 -- Cost:    O(log n + limit)
 -- Twice:   safe: reads
 local due, timers = KEYS[1], KEYS[2]
@@ -26,6 +26,6 @@ for from = 1, #page, together do
   end
 end
 
-local reply = { now_us, (redis.call('HGET', timers, '#') or '0') .. ' ' .. int(#page) }
+local reply = { now_us, int(#page) }
 for tag, sum in pairs(counted or {}) do reply[#reply + 1] = tag .. ' ' .. int(sum) end
 return reply

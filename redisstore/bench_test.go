@@ -85,7 +85,6 @@ func benchCopies(b *testing.B, r *testRedis, s *Store, together int) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	keys = slices.DeleteFunc(keys, func(key string) bool { return key == "#" })
 	states := make(map[string]timer.State, len(keys))
 	inLots(keys, 500, func(keys []string) {
 		spots := make([]store.Spot, len(keys))

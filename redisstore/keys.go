@@ -42,7 +42,7 @@ func newCallKeys(lane *[Partitions]partitionKeys) *callKeys {
 		c.three[p] = []string{k.due, k.timers, k.leases}
 		c.merge[p] = []string{k.due, k.timers, k.leases, k.tags}
 		c.settle[p] = []string{k.due, k.timers, k.leases, k.dead, k.tags}
-		c.fence[p] = []string{k.due, k.leases, k.timers}
+		c.fence[p] = []string{k.due, k.leases}
 	}
 	return c
 }

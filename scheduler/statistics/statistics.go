@@ -65,11 +65,18 @@ type Counter struct {
 
 	mu      sync.Mutex
 	byShard map[*shard.Shard]store.TagSums // as it answered last; for the metric
+	off     map[place]map[string]int64     // by how much sums were wrong at the last count
+}
+
+// place is a partition of a shard.
+type place struct {
+	shard     *shard.Shard
+	partition int
 }
 
 // New makes a counter.
 func New(config *settings.Config, shards *shard.Registry) *Counter {
-	return &Counter{config: config, shards: shards, store: shards.Store, turn: make(chan struct{}, 1), byShard: map[*shard.Shard]store.TagSums{}}
+	return &Counter{config: config, shards: shards, store: shards.Store, turn: make(chan struct{}, 1), byShard: map[*shard.Shard]store.TagSums{}, off: map[place]map[string]int64{}}
 }
 
 // Read counts the tags of all live timers, each timer once whatever its copies.
@@ -177,14 +184,27 @@ func (c *Counter) forget(sh *shard.Shard) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.byShard, sh)
+	maps.DeleteFunc(c.off, func(at place, _ map[string]int64) bool { return at.shard == sh })
 }
 
-// Recount has the sums of a swept partition be right, if they can be at this time.
+// Recount has the sums of a swept partition be right: what is wrong after two sweeps by as much is
+// corrected.
 func (c *Counter) Recount(ctx context.Context, sh *shard.Shard, partition int) {
 	bounded, cancel := context.WithTimeout(ctx, recountPatience)
 	defer cancel()
-	if right, err := c.store.Recount(bounded, sh.Name, partition); err != nil || !right {
+	c.mu.Lock()
+	before := c.off[place{sh, partition}]
+	c.mu.Unlock()
+	off, err := c.store.Recount(bounded, sh.Name, partition, before)
+	if err != nil {
 		sh.Log.Debug("did not recount the tags", "partition", partition, "err", err)
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.off, place{sh, partition})
+	if len(off) > 0 && len(off) <= MaxTagTypes && !sh.Gone() {
+		c.off[place{sh, partition}] = off
 	}
 }
 

@@ -120,10 +120,10 @@ type Counting interface {
 	// Tags sums up the tags that count on the shard. Of a partition with more than most types
 	// Tags may read that many types alone, and then says so.
 	Tags(ctx context.Context, shard string, most int) (TagSums, error)
-	// Recount corrects the sums of a partition where the sums differ from the timers, and
-	// reports whether the sums are right now. They are not if somebody wrote to the partition
-	// all the while.
-	Recount(ctx context.Context, shard string, partition int) (right bool, err error)
+	// Recount returns by how much sums of a partition differ from the timers, by type in the
+	// store's own form. A difference that is the one before, as an earlier call returned it, is
+	// corrected: timers that are written during a count make differences that pass.
+	Recount(ctx context.Context, shard string, partition int, before map[string]int64) (off map[string]int64, err error)
 }
 
 // TagSums are sums of tags, by type.

@@ -81,7 +81,7 @@ func callAll(t *testing.T, node store.Store, each func(do func() error)) {
 	each(func() error { _, err := node.Beat(ctx, "main", store.Announcement{Clock: time.Now()}); return err })
 	each(func() error { return node.Leave(ctx, "main") })
 	each(func() error { _, err := node.Tags(ctx, "main", 1); return err })
-	each(func() error { _, err := node.Recount(ctx, "main", 0); return err })
+	each(func() error { _, err := node.Recount(ctx, "main", 0, nil); return err })
 }
 
 func TestModelKeepsTheTimeOfABubble(t *testing.T) {

@@ -39,7 +39,6 @@ func (v *view) Tags(ctx context.Context, name string, most int) (store.TagSums, 
 }
 
 // Recount finds nothing to correct.
-func (v *view) Recount(ctx context.Context, name string, _ int) (bool, error) {
-	err := v.m.call(ctx, v.node, "recount", name, func(*shard, time.Time) {})
-	return err == nil, err
+func (v *view) Recount(ctx context.Context, name string, _ int, _ map[string]int64) (map[string]int64, error) {
+	return nil, v.m.call(ctx, v.node, "recount", name, func(*shard, time.Time) {})
 }
