@@ -34,7 +34,7 @@ end
 -- Whether a later chronos has written the record, in a format of which this one knows the beginning alone: number, state
 -- and version. Such a record is left as it is.
 local function later(record)
-  return string.byte(record) ~= 49 and string.find(record, '^[2-9]%u ' .. string.rep('[%da-f]', 16) .. ' ') ~= nil
+  return string.byte(record, 1) ~= 49 and string.find(record, '^[2-9]%u ' .. string.rep('[%da-f]', 16) .. ' ') ~= nil
 end
 
 -- Takes apart a record whose head can be read.

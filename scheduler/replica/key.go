@@ -3,6 +3,7 @@ package replica
 import (
 	"cmp"
 
+	"chronos/scheduler/shard"
 	"chronos/scheduler/timer"
 )
 
