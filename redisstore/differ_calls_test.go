@@ -187,12 +187,12 @@ func (d *differ) recount() {
 			d.rt.Fatalf("lose the sums: %v", err)
 		}
 	}
-	store := d.stores[d.node()]
-	off, err := store.Recount(ctx, "a", differPartition, nil)
+	node := d.stores[d.node()]
+	off, err := node.Recount(ctx, "a", differPartition, nil)
 	if d.breaksOff(err) {
 		return
 	}
-	if off, err = store.Recount(ctx, "a", differPartition, off); !d.breaksOff(err) && len(off) > 0 {
+	if off, err = node.Recount(ctx, "a", differPartition, off); !d.breaksOff(err) && len(off) > 0 {
 		d.rt.Fatalf("a second recount leaves %v, though nobody else is there", off)
 	}
 }
