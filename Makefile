@@ -19,6 +19,9 @@ FAULTS    := TestSlowRedis|TestStarved|TestAMachineThatBecomesBusy|TestHangingDe
 KAFKA     := TestBridges/(bridges-|rebalances|store-stopped)|TestBrokerAway
 CAMPAIGNS := $(COPIES)|$(FAULTS)|$(KAFKA)
 
+# What takes longest begins first.
+LONG := chronos/scheduler chronos/cmd/chronos/simtest
+
 # With the race detector: tests that take minutes with it and whose code other tests run, too, and the store's tests in synctest bubbles.
 SLOW_RACES := TestOldIDs|TestAdmitThroughFaults/[1-9]|TestShardTurnsSlow/430ms|TestContractMini|TestDifferentialMini|TestDoneRemovesOnlyItsPredecessor
 STORE      := chronos/redisstore chronos/redisstore/shard chronos/redisstore/topology
@@ -53,7 +56,7 @@ kafka: ## start a Kafka broker at 127.0.0.1:9092 to try the bridge with, with to
 .PHONY: test
 test: test-needs ## install what the tests need, run the tests without the race detector and the campaigns: some 4 minutes
 	go test -C loadtest $(TEST_FLAGS) ./...
-	go test $(TEST_FLAGS) $$(go list ./... | grep -vx -e $(PROCESSES) -e $(BRIDGES))
+	go test $(TEST_FLAGS) $(LONG) $$(go list ./... | grep -vx -e $(PROCESSES) -e $(BRIDGES))
 	@# Behind the others, since these have bounds in milliseconds, and several at once, since processes are waited for.
 	go test $(TEST_FLAGS) -parallel 4 -skip '$(CAMPAIGNS)' $(PROCESSES) $(BRIDGES)
 
@@ -61,7 +64,7 @@ test: test-needs ## install what the tests need, run the tests without the race 
 race: race-needs ## run the tests with the race detector, but those of processes and what has one goroutine
 	go test -C loadtest -race $(TEST_FLAGS) ./...
 	@# On one processor each (-cpu 1): several threads that run timers of one synctest bubble share one context of Go 1.26's race detector, which then crashes.
-	go test -race -cpu 1 -skip '$(SLOW_RACES)' $(TEST_FLAGS) $$(go list ./... | grep -vx -e $(PROCESSES) -e $(BRIDGES) $(addprefix -e ,$(STORE)) -e chronos/scheduler/verify/model)
+	go test -race -cpu 1 -skip '$(SLOW_RACES)' $(TEST_FLAGS) $(LONG) $$(go list ./... | grep -vx -e $(PROCESSES) -e $(BRIDGES) $(addprefix -e ,$(STORE)) -e chronos/scheduler/verify/model)
 	go test -race -cpu 1 -run '^($(BUBBLES))$$' $(TEST_FLAGS) $(STORE)
 	@# The other tests of the store have bounds in real time, which one processor doesn't keep.
 	go test -race -parallel 4 -skip '$(SLOW_RACES)|^($(BUBBLES))$$' $(TEST_FLAGS) $(STORE)

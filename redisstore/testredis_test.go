@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -30,6 +31,7 @@ type testRedis struct {
 	server *testkit.Process     // nil for one in this process
 	mini   *miniredis.Miniredis // nil for a real one
 	ahead  *atomic.Int64        // of the wall clock, ns; nil for a clock that doesn't go by itself
+	moving sync.Mutex           // held while the clock is moved: it never goes back
 }
 
 func newTestRedis(network, address, url string, mini *miniredis.Miniredis) *testRedis {
@@ -100,18 +102,24 @@ func (r *testRedis) pass(t testing.TB, d time.Duration) {
 
 // A testRedis whose clock goes is a hook that sets it before each command.
 
+func (r *testRedis) moveOn() {
+	r.moving.Lock()
+	defer r.moving.Unlock()
+	r.mini.SetTime(time.Now().Add(time.Duration(r.ahead.Load())))
+}
+
 func (r *testRedis) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (r *testRedis) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, command redis.Cmder) error {
-		r.mini.SetTime(time.Now().Add(time.Duration(r.ahead.Load())))
+		r.moveOn()
 		return next(ctx, command)
 	}
 }
 
 func (r *testRedis) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, commands []redis.Cmder) error {
-		r.mini.SetTime(time.Now().Add(time.Duration(r.ahead.Load())))
+		r.moveOn()
 		return next(ctx, commands)
 	}
 }
