@@ -36,6 +36,7 @@ type rig struct {
 	control, outage, afterwards span
 	noticed                     time.Duration             // how soon the nodes noticed the outage
 	slow                        string                    // the shard that answers late
+	slowBy                      time.Duration             // how late
 	rank                        func(key string) []string // of shards
 	moved                       bool                      // the topology changed, and with it who owns a timer
 }
