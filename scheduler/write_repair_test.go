@@ -112,6 +112,30 @@ func TestAWriteThatMissedAnOwnerIsRepaired(t *testing.T) {
 	}
 }
 
+// A node that is told to stop during a repair stops, and leaves the repair to the sweep.
+func TestANodeStopsDuringARepair(t *testing.T) {
+	inCluster(t, 3, 2, func(c *cluster) {
+		id := c.create(oneShot(time.Hour)).ID
+		c.Connect(nodeName(0), c.homes(id.Key, 2)[1], storetest.LinkCut)
+		if r, err := c.nodes[0].Delete(c.Context(), id); err != nil || r.Unreached != 1 {
+			c.Fatalf("%+v, %v; want one unreached", r, err)
+		}
+		c.Connect(nodeName(0), c.homes(id.Key, 2)[1], storetest.LinkUp)
+		c.Inject(func(op, _ string) error {
+			if op == "read" {
+				<-time.After(800 * time.Millisecond)
+			}
+			return nil
+		}, nil)
+		pass(3300 * time.Millisecond)
+		began := time.Now()
+		c.nodes[0].stop()
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("the node took %v to stop", took)
+		}
+	})
+}
+
 // What a node could not repair, since it stopped, or the owner was away by then, is left to
 // the sweep, however short the owner was away.
 func TestAWriteThatCouldNotBeRepairedIsSwept(t *testing.T) {

@@ -112,6 +112,7 @@ func (k *Keeper) Repair(ctx context.Context) {
 			k.repairs.mu.Lock()
 			k.repairs.pending = append(k.repairs.pending, due...)
 			k.repairs.mu.Unlock()
+			return
 		}
 	}
 }
