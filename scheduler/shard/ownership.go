@@ -78,8 +78,8 @@ type ownership struct {
 
 func newOwnership() *ownership { return &ownership{Pokes: make(chan struct{}, 1)} }
 
-// handOverTime is how long it takes until other nodes have learnt that this node reaches less, or
-// until this node has learnt that they reach no more either.
+// handOverTime is how long a former owner goes on polling: until other nodes have heard that this
+// node reaches fewer shards, or this node has heard that other nodes reach no more shards.
 const handOverTime = timing.BeatInterval + 2*lackingLook + 150*time.Millisecond
 
 // set takes the ranks. A node that lacks a shard hands over what it owned.
@@ -113,7 +113,7 @@ func (o *ownership) Turn(n int, now time.Time) (own, others PartitionSet) {
 		switch rank, ago := o.rank[p], now.Sub(o.handed[p]); {
 		case rank == 0, ago < handOverTime:
 			own |= 1 << p
-		case ago < timing.NodeLife: // the next owner may reach less, too, by then
+		case ago < timing.NodeLife: // the next owner may have lost the shard as well
 			others |= 1 << p
 		case !now.Before(o.nextLook[p]):
 			others |= 1 << p
