@@ -80,3 +80,31 @@ func TestTimersElsewhereAreOnTime(t *testing.T) {
 		})
 	}
 }
+
+// Timers whose second copy is on a shard that falls silent wait for the silence, and no longer for nodes
+// that will notice the silence, too.
+func TestTimersOfASilentShardWaitForTheSilenceAlone(t *testing.T) {
+	for name, apart := range map[string]time.Duration{"at once": 0, "one after another": 300 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			inCluster(t, 3, 2, func(c *cluster) {
+				gone := c.Open("probe").Shards()[0]
+				var keys []string
+				for len(keys) < 200 {
+					key := c.create(oneShot(3*time.Second + time.Duration(len(keys))*20*time.Millisecond)).ID.Key
+					if c.Open("probe").Rank(key)[1] == gone {
+						keys = append(keys, key)
+					}
+				}
+				pass(3 * time.Second)
+				for i := range c.nodes {
+					c.Connect(nodeName(i), gone, storetest.LinkMute)
+					pass(apart)
+				}
+				pass(20 * time.Second)
+				for _, key := range keys {
+					c.wantOnce(key, 1, timing.SilentAfter+time.Duration(len(c.nodes)-1)*apart+500*time.Millisecond)
+				}
+			})
+		})
+	}
+}

@@ -72,7 +72,7 @@ func (s *Answers) Heard(began Moment, err error) {
 	case err == nil:
 		s.since, s.refused = Moment{}, false
 	case errors.Is(err, timer.ErrUnavailable):
-		if s.since == (Moment{}) {
+		if s.since == (Moment{}) || began.real < s.since.real { // a call that begins later may be given up sooner
 			s.since = began
 		}
 		s.refused = s.refused || errors.Is(err, syscall.ECONNREFUSED)

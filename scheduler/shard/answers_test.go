@@ -37,6 +37,28 @@ func (s *stopped) stopFor(d time.Duration) {
 	s.resumed = time.Since(s.begun) - s.lost
 }
 
+// The silence begins with the first call that gets no answer, not with the first that is given up.
+func TestSilenceBeginsWithTheFirstCallThatGetsNoAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newAnswers(new(stopped).clock())
+		long := s.Begin()
+		time.Sleep(500 * time.Millisecond)
+		short := s.Begin()
+		time.Sleep(50 * time.Millisecond)
+		s.Heard(short, timer.ErrUnavailable)
+		time.Sleep(350 * time.Millisecond)
+		s.Heard(long, timer.ErrUnavailable)
+		time.Sleep(timing.SilentAfter - 901*time.Millisecond)
+		if s.lasts() {
+			t.Error("the silence lasts before a second has passed")
+		}
+		time.Sleep(2 * time.Millisecond)
+		if !s.lasts() {
+			t.Error("the silence does not last a second after the first call began")
+		}
+	})
+}
+
 // A node that stood still has given nobody the time to answer.
 func TestSilenceDoesNotCountWhileTheNodeStandsStill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

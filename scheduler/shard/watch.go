@@ -13,8 +13,8 @@ import (
 const (
 	surveyInterval = 5 * timing.BeatInterval
 	// lackingLook is how often a node looks, while a shard that the node reaches is not well, whether
-	// the node still reaches that shard. The node announces a change at once, and hears by the
-	// second announcement whether other nodes have noticed the same.
+	// the node still reaches that shard. The node announces a change at once, and goes on announcing
+	// itself twice as seldom for NodeLife, to hear soon whether other nodes have noticed the same.
 	lackingLook = 100 * time.Millisecond
 	// giveUpInterval is how often a node tries to have a shard given up.
 	giveUpInterval = 10 * time.Second
@@ -27,21 +27,23 @@ func (sh *Shard) Watch(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	var told []string
-	var next, survey time.Time
+	var next, survey, changed time.Time
 	for {
 		now, lacks := time.Now(), sh.r.lacking()
-		changed := !slices.Equal(lacks, told)
-		if changed || !now.Before(next) {
+		if !slices.Equal(lacks, told) {
+			told, changed, next = lacks, now, now
+		}
+		if !now.Before(next) {
+			first := next.IsZero()
 			sh.beat(ctx, lacks)
 			switch {
-			case next.IsZero():
+			case first:
 				next = now.Add(1 + rand.N(timing.BeatInterval)) // shards and nodes that begin together don't go on in unison
-			case changed:
+			case now.Sub(changed) < timing.NodeLife:
 				next = now.Add(2 * lackingLook)
 			default:
 				next = now.Add(timing.BeatInterval)
 			}
-			told = lacks
 		}
 		if !now.Before(survey) {
 			sh.survey(ctx)
