@@ -498,7 +498,7 @@ func (c *checker) checkLoop(loop *ast.NumberForStmt, variable string) {
 // checkCommands: only plain calls of the few commands that every flavor has and
 // whose behavior at maxmemory is known, on keys of the header alone.
 func (c *checker) checkCommands(body []ast.Stmt) {
-	reads := []string{"HGET", "HMGET", "ZSCORE", "ZRANGEBYSCORE", "ZREVRANGEBYSCORE", "ZRANGE", "ZCOUNT", "HKEYS", "HGETALL"}
+	reads := []string{"HGET", "HMGET", "HSCAN", "ZSCORE", "ZRANGEBYSCORE", "ZREVRANGEBYSCORE", "ZRANGE", "ZCOUNT", "HKEYS", "HGETALL"}
 	writes := []string{"ZREM", "ZADD", "HSET", "HDEL", "ZREMRANGEBYSCORE", "ZREMRANGEBYRANK"}
 	calls, written := 0, 0
 	walk(body, func(n any) {

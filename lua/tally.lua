@@ -1,31 +1,30 @@
 -- Kind:    read
 -- Does:    adds up the tags of the live copies of rank 0 among some of a partition's timers, and counts the tombstones
---          among them, in the order of due
--- KEYS:    due timers
--- ARGV:    first limit
---          (first: from 0)
--- Returns: now_us, how many timers were looked at, then for each type: "type sum", of tombstones "+ number"
--- Cost:    O(log n + limit)
+--          among them, in the order of the hash: a timer that comes due, or is put off, meanwhile is counted once
+-- KEYS:    timers
+-- ARGV:    cursor limit
+--          (cursor: of HSCAN, 0 to begin with)
+-- Returns: now_us, the next cursor (0 after the last page), then for each type: "type sum", of tombstones "+ number"
+-- Cost:    O(limit)
 -- Twice:   safe: reads
-local due, timers = KEYS[1], KEYS[2]
-local first, limit = tonumber(ARGV[1]), tonumber(ARGV[2])
+local timers = KEYS[1]
+local cursor, limit = ARGV[1], tonumber(ARGV[2])
 
 -- Records, which may be a megabyte each, are read few together.
-local together = 50
-local page = redis.call('ZRANGE', due, int(first), int(first + limit - 1))
-for from = 1, #page, together do
-  local to = math.min(from + together - 1, #page)
-  local records = redis.call('HMGET', timers, unpack(page, from, to))
-  for i = 1, to - from + 1 do
-    local record = records[i]
+local together, looked = 50, 0
+repeat
+  local page = redis.call('HSCAN', timers, cursor, 'COUNT', together)
+  cursor, looked = page[1], looked + together
+  for i = 2, #page[2], 2 do
+    local record = page[2][i]
     -- Most are live and without words.
-    if record and not (string.byte(record, 2) == 76 and string.byte(record, head_width + 2) == 123) then
+    if not (string.byte(record, 2) == 76 and string.byte(record, head_width + 2) == 123) then
       local c = parse(record)
       if c then count(c, 1) end
     end
   end
-end
+until cursor == '0' or looked >= limit
 
-local reply = { now_us, int(#page) }
+local reply = { now_us, cursor }
 for tag, sum in pairs(counted or {}) do reply[#reply + 1] = tag .. ' ' .. int(sum) end
 return reply

@@ -67,13 +67,12 @@ func (s *Store) miscounted(ctx context.Context, sh *shard.Shard, keys partitionK
 // tally sums up the tags of all timers of a partition by what their records say.
 func tally(ctx context.Context, sh *shard.Shard, keys partitionKeys) (map[string]int64, error) {
 	sums := map[string]int64{}
-	for first := 0; ; first += tallyPage {
-		page, err := sh.Do(ctx, "tally", []string{keys.due, keys.timers}, first, tallyPage)
+	for cursor := "0"; ; {
+		page, err := sh.Do(ctx, "tally", []string{keys.timers}, cursor, tallyPage)
 		if err != nil {
 			return nil, err
 		}
-		r := reader{text: page[0]}
-		looked := r.int64()
+		var r reader
 		for _, line := range page[1:] {
 			r.text = line
 			field := r.word()
@@ -82,7 +81,7 @@ func tally(ctx context.Context, sh *shard.Shard, keys partitionKeys) (map[string
 		if r.err != nil {
 			return nil, sh.Unavailable(r.err)
 		}
-		if looked < tallyPage {
+		if cursor = page[0]; cursor == "0" {
 			return sums, nil
 		}
 	}

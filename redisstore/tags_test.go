@@ -141,6 +141,29 @@ func TestRecountBesideWrites(t *testing.T) {
 	})
 }
 
+// A recount counts a timer once whose place in the order of due changes during the count.
+func TestRecountBesideMoves(t *testing.T) {
+	t.Parallel()
+	r := startRedis(t)
+	s := openStore(t, "node", "http", r)
+	const partition = 3
+	keys := s.keysOf("a", partition, 3*tallyPage)
+	for _, key := range keys {
+		merge(t, s, taggedCreation(key, timer.Tag{Type: "CALL", Count: 1}))
+	}
+	moving := &interrupter{script: "tally", do: func(int) {
+		first := r.client.ZRangeWithScores(t.Context(), s.keys[partition].due, 0, tallyPage-1).Val()
+		for i := range first {
+			first[i].Score += float64(time.Hour.Milliseconds())
+		}
+		r.client.ZAdd(t.Context(), s.keys[partition].due, first...)
+	}}
+	hook(s.shards()[0], moving)
+	if off, err := s.Recount(t.Context(), "a", partition, nil); err != nil || len(off) > 0 || moving.n < 3 {
+		t.Errorf("in %d pages: %v, %v; want no sum to be wrong", moving.n, off, err)
+	}
+}
+
 // interrupter does something before each call of a script.
 type interrupter struct {
 	script string

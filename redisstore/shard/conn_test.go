@@ -56,7 +56,7 @@ func TestLateAnswerDropsNoConnection(t *testing.T) {
 	ask := func(patience time.Duration) error {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
-		c := &Call{Script: "tally", Keys: []string{"{k}due", "{k}timers"}, Args: []any{0, 1}}
+		c := &Call{Script: "tally", Keys: []string{"{k}timers"}, Args: []any{0, 1}}
 		sh.Eval(ctx, sh.Ask, []*Call{c})
 		return c.Err
 	}

@@ -134,7 +134,7 @@ func (c *claim) witnesses() []shard.Place {
 // reach (rule "do without silent shards"). The other node polls these partitions, since this
 // node lacks a shard.
 func (c *claim) leftToOthers() bool {
-	return min(time.Since(c.due()), time.Since(c.retryDue())) < timing.LeftToOthers &&
+	return c.overdue() < timing.LeftToOthers &&
 		slices.ContainsFunc(c.witnesses(), func(p shard.Place) bool { return c.lane.shard.OtherReaches(p.Shard) })
 }
 
@@ -181,7 +181,7 @@ func (q *question) weigh() {
 		case d.Missing:
 		case d.Later:
 			o.later = o.later || d.State.Version > c.Record.State.Version ||
-				d.State.Version == c.Record.State.Version && time.Since(c.due()) < timing.LeftToOthers
+				d.State.Version == c.Record.State.Version && c.overdue() < timing.LeftToOthers
 		case q.states[d.Index].Better && d.LookIn >= 0 && d.State.Version == c.Record.State.Version && !d.State.Ended:
 			o.wait = max(o.wait, q.yield(c, d))
 		case d.State.Compare(newest) > 0:

@@ -135,6 +135,9 @@ func (c *claim) retryDue() time.Time {
 	return time.Time{}
 }
 
+// overdue is for how long the pop, or its retry, has been due.
+func (c *claim) overdue() time.Duration { return min(time.Since(c.due()), time.Since(c.retryDue())) }
+
 // at is an instant of the shard's clock, in ms, by this node's clock.
 func (c *claim) at(ms int64) time.Time {
 	return c.look.Add(time.Duration(ms-c.Lease.Found.ScoreMs) * time.Millisecond)

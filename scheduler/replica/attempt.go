@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -221,7 +222,9 @@ func (a *attempt) take(answers []store.Written) {
 			t.progress, t.passed = told, answer.Err == nil && !accepted(answer.Status)
 		case answer.Err != nil:
 			t.progress, t.answer = untold, *answer
-			t.Shard.Answers.Outage.Failed()
+			if !errors.Is(answer.Err, timer.ErrUpgrading) {
+				t.Shard.Answers.Outage.Failed()
+			}
 		default:
 			t.progress, t.answer = told, *answer
 			if a.unanswered && answer.Status == store.WriteExists && answer.State.Version == a.Version {

@@ -104,6 +104,11 @@ func (c *comparison) unanswered() error {
 	return nil
 }
 
+// later reports whether a copy is in a later format, which upgraded nodes see to.
+func (c *comparison) later() bool {
+	return slices.ContainsFunc(c.copies, func(f finding) bool { return errors.Is(f.Err, timer.ErrUpgrading) })
+}
+
 // behind are the places that lack the newest state.
 func (c *comparison) behind() (all []*finding) {
 	for f := range each(c.copies) {

@@ -130,6 +130,8 @@ func (k *Keeper) repairAll(ctx context.Context, due []repair) {
 		switch {
 		case doubtful:
 			r.leave()
+		case c.later():
+			// Upgraded nodes see to the timer.
 		case c.newest == nil && c.unanswered() == nil:
 			// The timer is over.
 		case c.newest == nil || c.newest.Record.State.Version < r.version:

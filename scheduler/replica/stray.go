@@ -41,6 +41,8 @@ func (sw *sweep) read(ctx context.Context, keys []string) (all []*stray, clean b
 		switch {
 		case errors.Is(read.Err, timer.ErrNotFound) && read.Record.State.Version == 0:
 			continue // it is gone
+		case errors.Is(read.Err, timer.ErrUpgrading):
+			continue // upgraded nodes see to the copy
 		case read.Err != nil && !read.Record.State.Ended:
 			clean = false
 			continue
@@ -118,6 +120,9 @@ func (sw *sweep) askOwners(ctx context.Context, all []*stray) {
 			switch {
 			case d.Missing:
 				f.Err = timer.ErrNotFound
+			case d.Later: // upgraded nodes see to the owner's copy
+				s.stays = s.stays || !s.Home && d.State.Version < s.Record.State.Version
+				f.Record.State = s.Record.State
 			case d.State.Compare(s.Record.State) < 0:
 			case d.State.Ended && d.State.Compare(s.over) > 0:
 				s.over = d.State

@@ -55,21 +55,24 @@ func (s *Answers) Took(began Moment) time.Duration { return s.awake.Now() - bega
 
 // Answered takes the outcome of a call that others wait for, too.
 func (s *Answers) Answered(began Moment, err error) {
-	s.Tardy.Store(err != nil || s.Took(began) > timing.PromptAnswer)
+	s.Tardy.Store(failed(err) || s.Took(began) > timing.PromptAnswer)
 	s.Heard(began, err)
 }
 
+// failed reports whether an error says something of the shard: a timer of a later format does not.
+func failed(err error) bool { return err != nil && !errors.Is(err, timer.ErrUpgrading) }
+
 // Heard takes the outcome of a call.
 func (s *Answers) Heard(began Moment, err error) {
-	took := s.Took(began)
-	if err != nil {
+	took, answered := s.Took(began), !failed(err)
+	if !answered {
 		s.Outage.Failed()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	wasAway, since := s.lasting() || s.slow.is, s.lostSince()
 	switch {
-	case err == nil:
+	case answered:
 		s.since, s.refused = Moment{}, false
 	case errors.Is(err, timer.ErrUnavailable):
 		if s.since == (Moment{}) || began.real < s.since.real { // a call that begins later may be given up sooner
@@ -77,7 +80,7 @@ func (s *Answers) Heard(began Moment, err error) {
 		}
 		s.refused = s.refused || errors.Is(err, syscall.ECONNREFUSED)
 	}
-	if s.slow.heard(s.awake, took, err == nil) {
+	if s.slow.heard(s.awake, took, answered) {
 		s.slow.since = s.now()
 	}
 	if s.slow.is {

@@ -2,7 +2,9 @@ package processtest
 
 import (
 	"net/http"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -82,6 +84,52 @@ func TestTimersOfALaterFormatAreLeftAlone(t *testing.T) {
 	testkit.Eventually(t, 15*time.Second, "timers are called that can be read again", func() bool {
 		return len(r.opaquesOf("all")) == 1 && len(r.opaquesOf("newer")) == 1
 	})
+}
+
+// TestALaterFormatIsNoFaultOfItsShard has requests meet copies in a format that the nodes can't
+// read: a sweep that comes to such copies ends, and no shard counts as failing.
+func TestALaterFormatIsNoFaultOfItsShard(t *testing.T) {
+	t.Parallel()
+	r := newLateRig(t)
+	for _, key := range []string{"all", "one", "older"} {
+		if got := r.put(0, key, time.Minute, key); got.err != nil || got.status != http.StatusOK {
+			t.Fatalf("PUT %s: status %d, %v", key, got.status, got.err)
+		}
+	}
+	for _, shard := range r.holders("all") {
+		r.rewrite(shard, "all", func(text string) string { return "2" + text[1:] })
+	}
+	r.rewrite(r.holders("one")[0], "one", func(text string) string { return "2" + text[1:] })
+	r.rewrite(r.holders("older")[0], "older", func(text string) string { return "2" + text[1:3] + "0000000000000001" + text[19:] })
+	left := func() (most int) {
+		for _, n := range r.nodes {
+			got, err := testkit.Ask(nil, http.MethodGet, n.admin+"/metrics", "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, line := range regexp.MustCompile(`(?m)^chronos_sweep_partitions_left\{.*\} (\d+)$`).FindAllStringSubmatch(got.Body, -1) {
+				count, _ := strconv.Atoi(line[1])
+				most = max(most, count)
+			}
+		}
+		return most
+	}
+	testkit.Eventually(t, 5*time.Second, "the first sweep begins", func() bool { return left() > 0 })
+	testkit.Eventually(t, 30*time.Second, "the first sweep ends", func() bool { return left() == 0 })
+	for end := time.Now().Add(1500 * time.Millisecond); time.Now().Before(end); r.wait(50 * time.Millisecond) {
+		for node := range r.nodes {
+			if got := r.remove(node, "all"); got.status != http.StatusServiceUnavailable {
+				t.Fatalf("DELETE: status %d, %v; want 503", got.status, got.err)
+			}
+		}
+	}
+	r.wait(5 * time.Second) // an outage is noticed when it is over for 3 s
+	const missed = "has missed something"
+	for _, n := range r.nodes {
+		if text := n.Log.String(); strings.Contains(text, missed) {
+			t.Errorf("a node takes the later format for a fault of the shard: %s", text)
+		}
+	}
 }
 
 // holders are the Redis that have a copy of a key.
