@@ -59,13 +59,18 @@ func yieldingBugs() []bug {
 		},
 		{
 			Name: "others-not-asked", What: "A node does without a shard that another node reaches.",
-			Edits: []edit{{"(*claim).leftToOthers", "", "return min(", "return false && min("}},
+			Edits: []edit{{"(*claim).leftToOthers", "", "return c.overdue()", "return false && c.overdue()"}},
 			Hints: []hint{{Package: "scheduler", Run: "TestAPopIsLeftToANodeThatReachesBothCopies"}},
 		},
 		{
 			Name: "partitions-dropped-at-once", What: "A node stops polling a partition before the next node begins.",
 			Edits: []edit{{"(*ownership).Turn", "", "case rank == 0, ago < handOverTime:", "case rank == 0:"}},
 			Hints: []hint{{Package: "scheduler", Run: "TestTimersElsewhereAreOnTime"}},
+		},
+		{
+			Name: "silence-begins-late", What: "A shard's silence counts from the begin of the first call that was given up.",
+			Edits: []edit{{"(*Answers).Heard", "", " || began.real < s.since.real", ""}},
+			Hints: []hint{{Package: "scheduler/shard", Run: "TestSilenceBeginsWithTheFirstCallThatGetsNoAnswer"}},
 		},
 		{
 			Name: "later-format-given-up", What: "A record of a later format counts as damaged.",
