@@ -1,3 +1,3 @@
-// Package flow bounds what a node has in hand: credit for claims, queues between the stations
-// of a claim, and the pace at which callbacks begin.
+// Package flow bounds the work in hand of a node: credit for claims, queues between the stations
+// of a claim, and the pace of new callbacks.
 package flow

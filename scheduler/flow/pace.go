@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// Pace keeps callbacks from being begun faster than they are worked on: when so
-// many of the last few milliseconds have not ended, more of them would only wait
-// for a processor and for connections to be opened, and requests of clients behind
-// them. One that takes longer waits for its receiver and no longer counts.
+// Pace keeps callbacks from beginning faster than the node works. When many callbacks of the last
+// milliseconds have not ended, more callbacks would only wait for a processor and for new
+// connections, and clients' requests would wait behind the callbacks. A callback that takes longer
+// waits for the receiver and no longer counts. Pace is safe for concurrent use.
 type Pace struct {
 	mu       sync.Mutex
-	begun    [2]int // not ended, of this span and of the one before
-	span     int    // ordinal of the first
+	begun    [2]int // callbacks that have not ended, of the present span and of the span before
+	span     int    // number of the present span
 	start    time.Time
-	slackens chan struct{} // has a token when one has ended
+	slackens chan struct{} // has a token when a callback has ended
 }
 
 const (
@@ -41,7 +41,7 @@ func (p *Pace) turnOver() {
 	p.span = now
 }
 
-// Begin counts a callback, and says in which span.
+// Begin counts a callback, and returns the present span for End.
 func (p *Pace) Begin() (span int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -50,7 +50,7 @@ func (p *Pace) Begin() (span int) {
 	return p.span
 }
 
-// End tells of the end of a callback that began in span.
+// End counts the end of a callback that began in span.
 func (p *Pace) End(span int) {
 	p.mu.Lock()
 	p.turnOver()
@@ -64,7 +64,7 @@ func (p *Pace) End(span int) {
 	}
 }
 
-// room is how many more may begin now.
+// room is how many more callbacks may begin now.
 func (p *Pace) room() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -72,8 +72,8 @@ func (p *Pace) room() int {
 	return maxYoung - p.begun[0] - p.begun[1]
 }
 
-// Wait returns how many callbacks may begin, at least one, once there is room for
-// a good part of them, or ctx has ended.
+// Wait waits for room for a quarter of maxYoung, or for the end of ctx. Wait returns how many
+// callbacks may begin, at least 1.
 func (p *Pace) Wait(ctx context.Context) int {
 	for {
 		if room := p.room(); room >= maxYoung/4 || ctx.Err() != nil {

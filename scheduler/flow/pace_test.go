@@ -71,7 +71,7 @@ func TestPaceWaits(t *testing.T) {
 		for range maxYoung / 2 {
 			p.Begin()
 		}
-		// Nothing ends: then they are slow, and others may begin.
+		// No callback ends: slow callbacks no longer count, and more may begin.
 		if got := p.Wait(t.Context()); got < maxYoung/4 || time.Since(begun) > 3*paceSpan {
 			t.Errorf("%d may begin after %v, want some within %v", got, time.Since(begun), 3*paceSpan)
 		}

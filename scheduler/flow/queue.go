@@ -9,8 +9,8 @@ import (
 	"chronos/scheduler/awake"
 )
 
-// Queue hands items from many to a few who take them in batches. It is bounded
-// by its users: what goes in holds credit (credit.go).
+// Queue passes items from many goroutines to a few, which take batches. The users bound the
+// queue: items in the queue hold credit (credit.go). Queue is safe for concurrent use.
 type Queue[T any] struct {
 	mu    sync.Mutex
 	items []T
@@ -38,8 +38,8 @@ func (q *Queue[T]) signal() {
 	}
 }
 
-// take waits for items and returns up to as many of them as most says then,
-// appended to batch; none when ctx has ended.
+// take waits for items, then asks most for a limit, and appends up to so many items to batch.
+// When ctx has ended, take appends nothing.
 func (q *Queue[T]) take(ctx context.Context, batch []T, most func(context.Context) int) []T {
 	for {
 		select {
@@ -69,12 +69,12 @@ func (q *Queue[T]) take(ctx context.Context, batch []T, most func(context.Contex
 // AtMost is for Drain: batches of up to n.
 func AtMost(n int) func(context.Context) int { return func(context.Context) int { return n } }
 
-// Drain hands everything over in batches of up to most, one after the other,
-// until ctx ends. The batch is valid during the call.
+// Drain passes all items to do, in batches of up to most, batch after batch, until ctx ends. A
+// batch is valid only during the call of do.
 func (q *Queue[T]) Drain(ctx context.Context, most func(context.Context) int, do func(ctx context.Context, batch []T)) {
 	var batch []T
 	for {
-		clear(batch) // what was handed over isn't ours to keep alive
+		clear(batch) // keeps no item alive that do was given
 		batch = q.take(ctx, batch[:0], most)
 		if len(batch) == 0 {
 			return
@@ -83,10 +83,10 @@ func (q *Queue[T]) Drain(ctx context.Context, most func(context.Context) int, do
 	}
 }
 
-// lateLoops are those that drain a queue of what waits for a shard which answers late.
+// lateLoops is how many loops drain a queue of items that wait for a shard with late answers.
 const lateLoops = 4
 
-// DrainLate begins the loops that drain a queue of what waits for a shard which answers late.
+// DrainLate begins the loops that drain a queue of items that wait for a shard with late answers.
 func (q *Queue[T]) DrainLate(ctx context.Context, clock *awake.Clock, loops *sync.WaitGroup, most func(context.Context) int, do func(context.Context, []T)) {
 	t := newTurns(clock)
 	for range lateLoops {
@@ -94,9 +94,9 @@ func (q *Queue[T]) DrainLate(ctx context.Context, clock *awake.Clock, loops *syn
 	}
 }
 
-// turns are the turns of the lateLoops that drain one queue. Batches begin apart, by an
-// equal share of the time that a batch takes: loops that began together would all be busy
-// when the next item comes.
+// turns are the turns of the lateLoops loops that drain a queue. Batches begin apart, by an equal
+// share of the time of a batch: loops that began together would all be busy when the next item
+// comes.
 type turns struct {
 	clock *awake.Clock  // a stop of the process makes no batch take longer
 	now   chan struct{} // has a token unless a loop is taking a batch
@@ -117,7 +117,7 @@ func (t *turns) await(ctx context.Context) {
 	}
 }
 
-// drainInTurn is Drain for a loop that takes turns with others.
+// drainInTurn is Drain for a loop that takes turns with other loops.
 func (q *Queue[T]) drainInTurn(ctx context.Context, t *turns, most func(context.Context) int, do func(ctx context.Context, batch []T)) {
 	spaced := func(ctx context.Context) int {
 		t.await(ctx)

@@ -82,7 +82,7 @@ func TestCreditWakesWhenThereIsRoomAgain(t *testing.T) {
 	}
 }
 
-// TestLoopsInTurnBeginApart: an item waits for a part of a batch at most, however many come
+// TestLoopsInTurnBeginApart: an item waits for a part of a batch at most, however many items come
 // at once.
 func TestLoopsInTurnBeginApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -128,8 +128,8 @@ func TestLoopsInTurnBeginApart(t *testing.T) {
 	})
 }
 
-// TestAnItemWaitsForNoEmptyBatch: a loop that was woken in vain holds up no item, nor does a
-// batch during which the process stood still.
+// TestAnItemWaitsForNoEmptyBatch: a loop that was woken in vain delays no item. A batch during
+// which the process stood still delays no item, either.
 func TestAnItemWaitsForNoEmptyBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const took, stop = 400 * time.Millisecond, 20 * time.Second

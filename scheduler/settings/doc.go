@@ -1,3 +1,3 @@
-// Package settings has what the engine is told by its process: durations, bounds and clocks,
-// and the inequalities between them.
+// Package settings has the settings of the engine: durations, bounds and clocks, and the
+// inequalities between durations.
 package settings

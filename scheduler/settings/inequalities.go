@@ -8,14 +8,14 @@ import (
 )
 
 // inequality is a relation between times that the protocol needs. The sentence gives the
-// reason, and says of a setting how to change the setting.
+// reason. For a setting, the sentence also says how to change the setting.
 type inequality struct {
 	holds    bool
 	sentence string
 }
 
-// inequalities are all relations that docs/protocol.md needs, a line each and in the order of
-// the rules, and the bounds of the settings that are times. Some relate constants alone.
+// inequalities are all relations that docs/protocol.md needs, in the order of the rules, and the
+// bounds of settings that are times. Every relation has a line. Some lines compare only constants.
 func (c Config) inequalities() []inequality {
 	says := fmt.Sprintf
 	return []inequality{

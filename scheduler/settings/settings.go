@@ -22,37 +22,37 @@ type Config struct {
 	PollInterval time.Duration // between two looks at the same timers
 	Grace        time.Duration // a lease ends so long after the due time, if no fence came
 	Limit        time.Duration // a callback may start and last so long from the fence on
-	Hold         time.Duration // others may take over so long after the fence
-	Renew        bool          // the fence of a callback while it lasts, which then may last as long as it must
+	Hold         time.Duration // so long after the fence another node may take over
+	Renew        bool          // the fence while a callback lasts; the callback may then last as long as needed
 	Settling     time.Duration // at stop: outcomes may take so long to be settled
 	TombLife     time.Duration // of the tombstones that deletes leave
 	// IdempotencyLife is how long a create with an idempotency key is answered
-	// after its timer is over.
+	// after the timer is over.
 	IdempotencyLife time.Duration
 
-	// AwayLimit is how long a shard may be away before it is given up: it is drained, and
-	// ends are not remembered for it. When it returns, it fires nothing until it is swept,
-	// and then joins again.
+	// AwayLimit is how long a shard may be away before the shard is given up: the shard is
+	// drained, and no end is remembered for the shard. A shard that returns fires nothing until
+	// the sweep has passed, and then joins again.
 	AwayLimit time.Duration
 
-	// MinCopies is how many copies, at most those that were asked for, must be stored
-	// before a write is acknowledged.
+	// MinCopies is how many copies must be stored before a write is acknowledged. If the
+	// client asked for fewer copies, all must be stored.
 	MinCopies int
 
-	// SweepRate is how many copies a second a node looks at when it brings them where
-	// they belong.
+	// SweepRate is how many copies a second a node looks at in a sweep, which brings copies to
+	// the owners.
 	SweepRate int
 
-	Attempts int        // callbacks for one pop before it is given up
-	CatchUp  int        // overdue pops that are called one after another; of more the latest alone is
+	Attempts int        // callbacks for a pop before the pop is given up
+	CatchUp  int        // overdue pops that are called one after another; of more pops only the latest is called
 	Slots    int        // callbacks under way in all
 	Skew     store.Skew // between the copies of a timer
 
-	// LongPolls allows poll intervals that claim a backup before a better copy is due: tests
-	// and simulations save time by these.
+	// LongPolls allows poll intervals that claim a backup before a better copy is due. Tests and
+	// simulations save time by long polls.
 	LongPolls bool
 
-	// PreciseSleep has the wheel sleep by a timer of the kernel where there is one:
+	// PreciseSleep has the wheel sleep by a kernel timer, if the system has kernel timers:
 	// callbacks are half a millisecond sooner. Not for bubbles.
 	PreciseSleep bool
 
@@ -60,11 +60,11 @@ type Config struct {
 	Registerer prometheus.Registerer // nil for none
 
 	// SinceBoot is time since boot, going on while the machine is suspended; Wall
-	// is the wall clock. Tests in bubbles replace them.
+	// is the wall clock. Tests in bubbles replace the clocks.
 	SinceBoot func() time.Duration
 	Wall      func() time.Time
-	// Awake is the clock that stands still while the process does, by which others are
-	// waited for; nil for one that never does.
+	// Awake is the clock for waiting for answers. Awake stands still while the process does; nil
+	// for a clock that never stands still.
 	Awake *awake.Clock
 }
 
@@ -98,19 +98,18 @@ func (c Config) Validate() error {
 	return errors.Join(faults...)
 }
 
-// Horizon is how far ahead of due a poll claims: an interval with its jitter,
-// and the time that the poll itself takes.
+// Horizon is how long before the due time a poll claims: a poll interval with jitter, plus the
+// time for the poll itself.
 func (c Config) Horizon() time.Duration { return c.PollInterval*5/4 + 25*time.Millisecond }
 
-// Terms are those of a fence.
+// Terms are the terms of a fence.
 func (c Config) Terms() store.FenceTerms {
 	return store.FenceTerms{Limit: c.Limit, Hold: c.Hold, CatchUp: c.CatchUp}
 }
 
-// Sending is how long after the other copies were asked a callback may begin. A callback
-// whose fence is renewed may last for longer than the next copy waits, but must not begin
-// when the next copy may have called back already, nor when a shard that lost the firing
-// mark is no longer quiet.
+// Sending is how long after the comparison a callback may begin. If the fence is renewed, the
+// callback may last longer than the next copy waits. But the callback must begin before the next
+// copy may have called back, and while a shard that lost the firing mark is still quiet.
 func (c Config) Sending() time.Duration {
 	if c.Renew {
 		return min(c.Limit, c.Skew.Max, timing.QuietTime)

@@ -11,7 +11,7 @@ import (
 )
 
 // TestRenewedCallbacksBeginWhileALossIsQuiet: a bridge may have a limit and a skew of a minute.
-// A shard that has lost firing marks is quiet for less.
+// A shard that has lost firing marks is quiet for a shorter time.
 func TestRenewedCallbacksBeginWhileALossIsQuiet(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []time.Duration{time.Second, 4 * time.Second, time.Minute} {
@@ -23,8 +23,8 @@ func TestRenewedCallbacksBeginWhileALossIsQuiet(t *testing.T) {
 	}
 }
 
-// TestEveryTimeIsChecked: a time that breaks a relation is named, with what to change. The
-// defaults break none, so neither do the constants.
+// TestEveryTimeIsChecked: an error names the time that breaks a relation, and the change needed.
+// The defaults keep all relations, and so do the constants.
 func TestEveryTimeIsChecked(t *testing.T) {
 	t.Parallel()
 	config := func() settings.Config { return settings.Default("a", slog.New(slog.DiscardHandler)) }

@@ -13,56 +13,56 @@ import (
 	"chronos/scheduler/timing"
 )
 
-// SilenceLook is how soon a call is given up when the shard's silence lasts.
+// SilenceLook is how soon a call is given up once the shard's silence lasts.
 const SilenceLook = 100 * time.Millisecond
 
-// Answers is how a shard answers this node. How long the shard keeps silent is measured
-// by a clock that stands still while the node does; since when the shard may have missed
-// something is not. It is safe for concurrent use.
+// Answers is how a shard answers this node. A clock that stands still while the node does
+// measures the length of a silence. A clock that always goes on measures since when the shard
+// may have missed something. Answers is safe for concurrent use.
 type Answers struct {
-	begun  time.Time // of the clock that goes on always
+	begun  time.Time // of the clock that always goes on
 	awake  *awake.Clock
 	Outage *outage
 
-	Tardy   atomic.Bool // the last call that others wait for got no answer, or not a prompt one
-	suspect atomic.Bool // the last call was not answered, or the shard is slow
+	Tardy   atomic.Bool // the last call for which claims wait got no prompt answer
+	suspect atomic.Bool // the last call got no answer, or the shard is slow
 
 	mu      sync.Mutex
-	since   Moment // when the first call began that was not answered; zero if the last was
-	refused bool   // nothing listens there
+	since   Moment // when the first unanswered call began; zero if the last call was answered
+	refused bool   // nothing listens at the shard's address
 	slow    tardiness
 
-	// The last silence that lasted, by the clock that goes on always; 0 if none did.
+	// The last lasting silence or slowness, by the clock that always goes on; 0 before the first.
 	lostAt, backAt time.Duration
 }
 
-// Moment is an instant by the clock that goes on always, and by the one that stands still
-// while the node does.
+// Moment is an instant on two clocks: real always goes on, and awake stands still while the
+// node does.
 type Moment struct{ real, awake time.Duration }
 
 func newAnswers(clock *awake.Clock) *Answers {
 	return &Answers{begun: time.Now(), awake: clock, Outage: newOutage()}
 }
 
-// now is an instant of the clock that goes on always.
+// now is the present instant of the clock that always goes on.
 func (s *Answers) now() time.Duration { return max(time.Since(s.begun), 1) }
 
-// Begin is what Heard wants to know of a call when it begins.
+// Begin returns the moment at which a call begins, for Heard and Answered.
 func (s *Answers) Begin() Moment { return Moment{s.now(), s.awake.Now()} }
 
 // Took is how long a call has taken so far.
 func (s *Answers) Took(began Moment) time.Duration { return s.awake.Now() - began.awake }
 
-// Answered takes the outcome of a call that others wait for, too.
+// Answered is Heard for a call for which claims wait.
 func (s *Answers) Answered(began Moment, err error) {
 	s.Tardy.Store(failed(err) || s.Took(began) > timing.PromptAnswer)
 	s.Heard(began, err)
 }
 
-// failed reports whether an error says something of the shard: a timer of a later format does not.
+// failed reports whether an error is a fault of the shard. A timer of a later format is no fault.
 func failed(err error) bool { return err != nil && !errors.Is(err, timer.ErrUpgrading) }
 
-// Heard takes the outcome of a call.
+// Heard notes the outcome of a call.
 func (s *Answers) Heard(began Moment, err error) {
 	took, answered := s.Took(began), !failed(err)
 	if !answered {
@@ -84,7 +84,7 @@ func (s *Answers) Heard(began Moment, err error) {
 		s.slow.since = s.now()
 	}
 	if s.slow.is {
-		s.Outage.Failed() // nobody tells the shard anything meanwhile
+		s.Outage.Failed() // a slow shard may miss writes
 	}
 	if wasAway && !s.lasting() && !s.slow.is {
 		s.lostAt, s.backAt = since, s.now()
@@ -92,15 +92,14 @@ func (s *Answers) Heard(began Moment, err error) {
 	s.suspect.Store(s.since != Moment{} || s.slow.is)
 }
 
-// lasts reports whether the shard has been silent for so long that nobody should
-// wait for it.
+// lasts reports whether the silence of the shard lasts: nobody should wait for the shard.
 func (s *Answers) lasts() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.lasting()
 }
 
-// slowFor is for how long the shard has been slow; 0 if it isn't.
+// slowFor is how long the shard has been slow; 0 if the shard is not slow.
 func (s *Answers) slowFor() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,7 +109,7 @@ func (s *Answers) slowFor() time.Duration {
 	return max(s.now()-s.slow.since, 1)
 }
 
-// Cut ends a call, whose ctx it is, if the silence lasts before that has ended.
+// Cut ends the call with the context ctx if the shard's silence lasts before the call has ended.
 func (s *Answers) Cut(ctx context.Context, end context.CancelFunc) {
 	time.AfterFunc(SilenceLook, func() {
 		switch {
@@ -123,13 +122,13 @@ func (s *Answers) Cut(ctx context.Context, end context.CancelFunc) {
 	})
 }
 
-// The following two are for those who hold mu.
+// The callers of lasting and lostSince hold mu.
 
 func (s *Answers) lasting() bool {
 	return s.since != (Moment{}) && (s.refused || s.awake.Since(s.since.awake) >= timing.SilentAfter)
 }
 
-// lostSince is when the shard began to miss what it should be told.
+// lostSince is when the shard began to miss writes, by the clock that always goes on.
 func (s *Answers) lostSince() time.Duration {
 	switch {
 	case s.slow.is && (s.since == (Moment{}) || s.slow.since < s.since.real):
@@ -139,8 +138,8 @@ func (s *Answers) lostSince() time.Duration {
 	}
 }
 
-// lostFor is how long ago a silence began that lasts, or ended less than this
-// while ago; 0 if there is none.
+// lostFor is how long ago the shard became silent or slow, if the shard still is, or was within
+// the last while; otherwise 0.
 func (s *Answers) lostFor(while time.Duration) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,16 +153,16 @@ func (s *Answers) lostFor(while time.Duration) time.Duration {
 	return 0
 }
 
-// tardiness is whether a shard's answers are late, by the clock that stands still while
-// the node does.
+// tardiness says whether a shard's answers are late. Only since is on the clock that always goes
+// on; the clock of first and last stands still while the node does.
 type tardiness struct {
 	is    bool
-	since time.Duration // when it began, by the clock that goes on always
-	first time.Duration // while it isn't: when the first late answer was asked for that no quick one followed; 0 if none was
-	last  time.Duration // while it is: when the last answer came that was not quick, or failed
+	since time.Duration // when the shard became slow
+	first time.Duration // while not slow: begin of the first late call since the last quick answer; 0 for none
+	last  time.Duration // while slow: when the last late answer or failure came
 }
 
-// heard takes an answer, and reports whether the shard is slow from now on.
+// heard notes an answer, and reports whether the shard becomes slow now.
 func (t *tardiness) heard(clock *awake.Clock, took time.Duration, answered bool) (begins bool) {
 	now, quick := clock.Now(), answered && took <= timing.SlowAnswer
 	switch {

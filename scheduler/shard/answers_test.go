@@ -12,10 +12,10 @@ import (
 	"chronos/scheduler/timing"
 )
 
-// stopped is a clock of a process that stands still while stop says so.
+// stopped is the clock of a process. The clock stands still during stopFor.
 type stopped struct {
 	begun         time.Time
-	since         time.Time // zero while it goes on
+	since         time.Time // zero while the clock goes on
 	lost, resumed time.Duration
 }
 
@@ -37,7 +37,7 @@ func (s *stopped) stopFor(d time.Duration) {
 	s.resumed = time.Since(s.begun) - s.lost
 }
 
-// The silence begins with the first call that gets no answer, not with the first that is given up.
+// The silence begins with the first unanswered call, not with the first call that is given up.
 func TestSilenceBeginsWithTheFirstCallThatGetsNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newAnswers(new(stopped).clock())
@@ -59,7 +59,7 @@ func TestSilenceBeginsWithTheFirstCallThatGetsNoAnswer(t *testing.T) {
 	})
 }
 
-// A node that stood still has given nobody the time to answer.
+// A node that stood still gave the shard no time to answer.
 func TestSilenceDoesNotCountWhileTheNodeStandsStill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var process stopped
@@ -76,7 +76,7 @@ func TestSilenceDoesNotCountWhileTheNodeStandsStill(t *testing.T) {
 		if !s.lasts() {
 			t.Error("the silence does not last, though nothing answered for a second since the stop")
 		}
-		// What the shard may have missed is another matter.
+		// The time of missed writes includes the stop.
 		if ago := s.lostFor(time.Minute); ago < 6*time.Second {
 			t.Errorf("the shard was lost %v ago, want the whole time since the call began", ago)
 		}
@@ -115,7 +115,7 @@ func TestLateAnswersMakeAShardSlow(t *testing.T) {
 		}
 		for range 20 {
 			answer(timing.SlowAnswer+50*time.Millisecond, nil)
-			answer(timing.SlowAnswer, nil) // a quick one in between
+			answer(timing.SlowAnswer, nil) // a quick answer in between
 		}
 		if s.slowFor() != 0 {
 			t.Error("every other answer is quick, and the shard is slow")

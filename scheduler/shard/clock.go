@@ -9,13 +9,13 @@ import (
 	"chronos/scheduler/timing"
 )
 
-// latest is the highest version that a node has heard of. The node's own writes go above that
-// version (rule "versions rise"; Kulkarni and others 2014). So two writes that no copy hears
-// both of are ordered by what their nodes knew, however far apart their clocks are. The zero
-// value has heard of none; it is safe for concurrent use.
+// latest is the highest version that a node has heard of. The node's own writes get higher
+// versions (rule "versions rise"; Kulkarni and others 2014). If two writes have no common
+// copy, the write wins whose node knew of the earlier write, however far apart the nodes' clocks
+// are. The zero value has heard of no version. latest is safe for concurrent use.
 type latest struct{ ms atomic.Int64 }
 
-// heard notes a version that some copy has.
+// heard notes the version of some copy, but no version far ahead of the clock wall.
 func (l *latest) heard(v timer.Version, wall func() time.Time) {
 	ms := int64(v >> timer.VersionTagBits)
 	for known := l.ms.Load(); ms > known; known = l.ms.Load() {
@@ -25,7 +25,7 @@ func (l *latest) heard(v timer.Version, wall func() time.Time) {
 	}
 }
 
-// next is the version of a write at the given time, of the fastest clock.
+// next is the version of a write at the time wall of the fastest clock.
 func (l *latest) next(wall time.Time, tag uint16) timer.Version {
 	v := timer.VersionAt(wall, tag)
 	if known := timer.Version(l.ms.Load()) << timer.VersionTagBits; v < known {
@@ -34,17 +34,17 @@ func (l *latest) next(wall time.Time, tag uint16) timer.Version {
 	return v
 }
 
-// heard is what the nodes have announced on a shard, and when this node heard so. The fastest
-// clock is late by the answer's way, so never ahead of what it shows.
+// heard holds what the nodes have announced on a shard, and when this node read the announcements.
+// The noted time is behind the fastest clock by the answer's way, and never ahead.
 type heard struct {
 	others    []store.LiveNode
 	fastest   time.Time
 	sinceBoot time.Duration
 }
 
-// Clock is what the fastest clock of all nodes shows, as far as this one has heard: two
-// writes that no copy hears both of are then in the order in which they were asked for,
-// however far their nodes' clocks are apart.
+// Clock is the time on the fastest clock of all nodes, as far as this node has heard. Two
+// writes without a common copy then keep the order of the requests, however far apart the nodes'
+// clocks are.
 func (r *Registry) Clock() time.Time {
 	latest, now := r.config.Wall(), r.config.SinceBoot()
 	for _, sh := range r.All() {
@@ -59,13 +59,13 @@ func (r *Registry) Clock() time.Time {
 	return latest
 }
 
-// NextTag is another one for each of this node's writes, rising but where it begins
-// anew: two of one millisecond must not have one version, or copies that heard of
-// one of them each would take it for the other.
+// NextTag returns a new tag for each write of this node. Tags rise, and begin again after the
+// highest tag. Two writes of a millisecond must differ in version: otherwise a copy with the first
+// write and a copy with the second write look the same.
 func (r *Registry) NextTag() uint16 { return uint16(r.tags.Add(1)) }
 
-// Heard notes a version that some copy has.
+// Heard notes the version of some copy.
 func (r *Registry) Heard(v timer.Version) { r.latest.heard(v, r.config.Wall) }
 
-// NextVersion is above all versions that this node has heard of.
+// NextVersion returns a version above all versions that this node has heard of.
 func (r *Registry) NextVersion() timer.Version { return r.latest.next(r.Clock(), r.NextTag()) }

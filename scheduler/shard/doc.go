@@ -1,4 +1,4 @@
-// Package shard has each shard as this node sees it: how the shard answers (answers.go,
-// reach.go), what it has missed (outage.go), which of its partitions this node looks after
-// (ownership.go), and where the copies of a timer belong (places.go).
+// Package shard keeps this node's view of the shards: how a shard answers (answers.go,
+// reach.go), and since when a shard has missed writes (outage.go). The package also knows the
+// partitions that this node looks after (ownership.go), and the owners of a timer (places.go).
 package shard

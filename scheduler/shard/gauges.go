@@ -2,7 +2,7 @@ package shard
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// shardGauges are what metrics say of each shard.
+// shardGauges are the metrics of each shard.
 type shardGauges struct {
 	pending, tombstones, letters, overdue, up *prometheus.GaugeVec
 }
@@ -36,8 +36,8 @@ func gaugeByShard(name, help string) *prometheus.GaugeVec {
 	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"shard"})
 }
 
-// ForgetGauges has nothing said any more of a shard that is gone, unless one of its
-// name is there again: that one says how it is.
+// ForgetGauges removes the metrics of a removed shard. If a new shard has the same name, the
+// metrics stay, for the new shard.
 func (sh *Shard) ForgetGauges() {
 	if sh.r.All()[sh.Name] != nil {
 		return

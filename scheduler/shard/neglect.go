@@ -8,19 +8,19 @@ import (
 	"chronos/scheduler/store"
 )
 
-// neglectLimit is how long a timer may be overdue before nodes ask who claims it.
+// neglectLimit is how long a timer must be overdue to count as neglected.
 const neglectLimit = 5 * time.Second
 
-// neglect tells of partitions whose overdue timers no node claims. A claim, and whatever
-// follows it, changes when a timer is looked at; so the timer that two surveys in turn find
-// first and overdue was claimed by nobody in between.
+// neglect finds partitions with overdue timers that no node claims. A claim changes when a timer
+// is looked at, and so does every outcome. If two surveys in turn find the same overdue timer
+// first, with the same time of the look, no node has claimed the timer in between.
 type neglect struct {
-	first [store.Partitions]store.First // of the last survey; used by Watch alone
+	first [store.Partitions]store.First // by the last survey; used by Watch alone
 	now   atomic.Uint32                 // the partitions, as a PartitionSet
 }
 
-// surveyed compares a survey with the one before and reports whether the partitions that
-// are neglected have changed. The zero Survey says that nothing is known of the shard.
+// surveyed compares a survey with the survey before, and returns the neglected partitions and
+// whether the set has changed. The zero Survey says that nothing is known of the shard.
 func (n *neglect) surveyed(found *store.Survey) (neglected PartitionSet, changed bool) {
 	for p := range found.First {
 		first := &found.First[p]
@@ -32,10 +32,10 @@ func (n *neglect) surveyed(found *store.Survey) (neglected PartitionSet, changed
 	return neglected, PartitionSet(n.now.Swap(uint32(neglected))) != neglected
 }
 
-// noteNeglect takes what a survey found and keeps the log to a line for each change.
+// noteNeglect notes the result of a survey, and logs a line for each change.
 func (sh *Shard) noteNeglect(found *store.Survey) {
 	if sh.r.Store.Lost(sh.Name) {
-		found = &store.Survey{} // its timers wait until it is swept
+		found = &store.Survey{} // the timers of a shard that is given up wait for the sweep
 	}
 	switch neglected, changed := sh.neglect.surveyed(found); {
 	case !changed:
@@ -47,8 +47,8 @@ func (sh *Shard) noteNeglect(found *store.Survey) {
 	}
 }
 
-// Neglected is why the node is not ready: partitions of the shard that nobody looks at; nil
-// if there is none.
+// Neglected returns an error that names the neglected partitions of the shard, or nil. A node
+// with the error is not ready.
 func (sh *Shard) Neglected() error {
 	set := PartitionSet(sh.neglect.now.Load())
 	if set == 0 {

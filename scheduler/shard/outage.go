@@ -7,12 +7,12 @@ import (
 	"chronos/scheduler/timing"
 )
 
-// outage is since when calls to a shard have failed, of whatever kind: what it was
-// to be told is elsewhere then. It is safe for concurrent use.
+// outage notes since when calls of any kind to a shard have failed. The shard may then lack writes
+// that other shards have. outage is safe for concurrent use.
 type outage struct {
-	begun       time.Time    // of the clock
-	first, last atomic.Int64 // ns on it; 0 if none failed lately
-	noted       atomic.Bool  // however short: something was missed that nobody else repairs
+	begun       time.Time    // when the clock began
+	first, last atomic.Int64 // failed call, in ns on the clock; 0 if no call failed lately
+	noted       atomic.Bool  // the shard missed a write that only the sweep repairs: a short outage counts, too
 }
 
 func newOutage() *outage { return &outage{begun: time.Now()} }
@@ -24,8 +24,8 @@ func (o *outage) Failed() {
 	o.last.Store(now)
 }
 
-// Missed notes that the shard lacks what only the sweep can bring there, however short the
-// outage was.
+// Missed notes that the shard missed a write that only the sweep can repair. The outage then
+// counts, however short.
 func (o *outage) Missed() {
 	o.Failed()
 	o.noted.Store(true)
@@ -34,7 +34,7 @@ func (o *outage) Missed() {
 // Pending reports whether calls have failed lately, or an outage is not over.
 func (o *outage) Pending() bool { return o.first.Load() != 0 }
 
-// Over reports how long ago an outage began that is over, until it is forgotten.
+// Over reports how long ago an outage began, from the end of the outage until Forget.
 func (o *outage) Over() (ago time.Duration, is bool) {
 	now, first, last := time.Since(o.begun), o.first.Load(), o.last.Load()
 	if first == 0 || now-time.Duration(last) < timing.OutageOver {
@@ -47,7 +47,7 @@ func (o *outage) Over() (ago time.Duration, is bool) {
 	return now - time.Duration(first), true
 }
 
-// Forget ends an outage that is over: the shard has been told what it missed.
+// Forget forgets an outage that is over. By then all shards are to be swept.
 func (o *outage) Forget() {
 	if _, is := o.Over(); is {
 		o.noted.Store(false)

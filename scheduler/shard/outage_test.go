@@ -8,8 +8,8 @@ import (
 	"chronos/scheduler/timing"
 )
 
-// A short outage is forgotten, since the writes that it made fail are repaired; not if one
-// of them can't be.
+// A short outage is forgotten, since the failed writes are repaired. If a write can't be repaired,
+// a short outage counts, too.
 func TestAShortOutageCountsIfItsWritesAreNotRepaired(t *testing.T) {
 	for name, c := range map[string]struct {
 		fail func(*outage)

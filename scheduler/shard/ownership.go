@@ -16,12 +16,12 @@ import (
 // PartitionSet is a set of a shard's partitions.
 type PartitionSet uint16
 
-// AllPartitions are those of a shard.
+// AllPartitions are the partitions of a shard.
 const AllPartitions = 1<<store.Partitions - 1
 
 func (set PartitionSet) has(p int) bool { return set>>p&1 != 0 }
 
-// List has them in order.
+// List returns the partitions in order.
 func (set PartitionSet) List() []int {
 	all := make([]int, 0, bits.OnesCount16(uint16(set)))
 	for p := range store.Partitions {
@@ -32,10 +32,10 @@ func (set PartitionSet) List() []int {
 	return all
 }
 
-// ranks says for each partition of a shard how many of the other live nodes come before node,
-// by rendezvous hashing (Thaler and Ravishankar 1998): the node with rank 0 owns the partition.
-// Nodes that reach more shards come first, and nodes that lack a shard which node reaches do not
-// count: that node leaves timers to others. All nodes that see the same nodes agree.
+// ranks says for each partition of a shard how many live nodes come before node, by rendezvous
+// hashing (Thaler and Ravishankar 1998). The node with rank 0 owns the partition. Nodes that reach
+// more shards come first. Nodes that lack a shard which node reaches do not count: a lacking node
+// leaves timers to nodes that reach the shard. All nodes that see the same nodes agree.
 func ranks(node store.LiveNode, others []store.LiveNode, shard string) (rank [store.Partitions]int) {
 	others = slices.DeleteFunc(slices.Clone(others), func(other store.LiveNode) bool { return !within(other.Lacks, node.Lacks) })
 	for p := range store.Partitions {
@@ -57,38 +57,39 @@ func within(names, all []string) bool {
 }
 
 const (
-	// PollParts is how many polls go over a shard in one interval: a few claims at
-	// a time keep what else the shard is asked from waiting behind many.
+	// PollParts is how many polls go over a shard in an interval. A poll then makes few claims,
+	// and other calls to the shard do not wait behind many claims.
 	PollParts = 4
-	maxRank   = 16 // nodes of this rank look once in hours
+	maxRank   = 16 // from rank 16 on, a node looks once in hours
 )
 
-// ownership is which of a shard's partitions this node polls, and when. Soft: it
-// decides who looks first, never who may. Until it is told of other nodes it owns
-// all. It is safe for concurrent use.
+// ownership says which partitions of a shard this node polls, and when. Ownership is soft: the
+// owner looks first, but every node may claim. A node that has heard of no other node owns all
+// partitions. ownership is safe for concurrent use.
 type ownership struct {
 	mu       sync.Mutex
 	rank     [store.Partitions]int
-	handed   [store.Partitions]time.Time // when the partition was handed over to a node that reaches more
+	handed   [store.Partitions]time.Time // when the partition went to a node that reaches more
 	nextLook [store.Partitions]time.Time
-	poked    [store.Partitions]time.Time // when something is due that the next poll might miss; zero for nothing
-	earliest time.Time                   // of poked
+	poked    [store.Partitions]time.Time // when to poll for a timer that the next poll might miss; zero for no poll
+	earliest time.Time                   // the first of poked
 	Pokes    chan struct{}               // has a token when earliest was brought forward
 }
 
 func newOwnership() *ownership { return &ownership{Pokes: make(chan struct{}, 1)} }
 
-// handOverTime is how long a former owner goes on polling: until other nodes have heard that this
-// node reaches fewer shards, or this node has heard that other nodes reach no more shards.
+// handOverTime is how long a former owner goes on polling. By then the next owner has heard that
+// this node reaches fewer shards, or this node has heard that the next owner lacks the shard, too.
 const handOverTime = timing.BeatInterval + 2*lackingLook + 150*time.Millisecond
 
-// set takes the ranks. A node that lacks a shard hands over what it owned.
+// set takes new ranks. A node that lacks a shard hands over the partitions that the node no
+// longer owns.
 func (o *ownership) set(rank [store.Partitions]int, lacks bool, now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for p := range rank {
 		if rank[p] != o.rank[p] {
-			o.nextLook[p] = time.Time{} // what a higher rank has put off may be far away
+			o.nextLook[p] = time.Time{} // a higher rank may have put the look far off
 		}
 		if lacks && o.rank[p] == 0 && rank[p] > 0 {
 			o.handed[p] = now
@@ -97,15 +98,15 @@ func (o *ownership) set(rank [store.Partitions]int, lacks bool, now time.Time) {
 	o.rank = rank
 }
 
-// First reports whether this node is the first to look after a partition.
+// First reports whether this node owns the partition p.
 func (o *ownership) First(p int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.rank[p] == 0
 }
 
-// Turn is what the n-th poll is about: partitions of its own, and those of
-// others at which it is time to look.
+// Turn returns the partitions of the n-th poll: own partitions, and partitions of other nodes at
+// which it is time to look.
 func (o *ownership) Turn(n int, now time.Time) (own, others PartitionSet) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -113,18 +114,18 @@ func (o *ownership) Turn(n int, now time.Time) (own, others PartitionSet) {
 		switch rank, ago := o.rank[p], now.Sub(o.handed[p]); {
 		case rank == 0, ago < handOverTime:
 			own |= 1 << p
-		case ago < timing.NodeLife: // the next owner may have lost the shard as well
+		case ago < timing.NodeLife: // the next owner may lack the shard, too
 			others |= 1 << p
 		case !now.Before(o.nextLook[p]):
 			others |= 1 << p
-			// Turns come with jitter: a look may be a little early, never late by one.
+			// Turns come with jitter: a look may be a little early, but never a turn late.
 			o.nextLook[p] = now.Add(timing.LookInterval<<(min(rank, maxRank)-1) - timing.LookInterval/8)
 		}
 	}
 	return own, others
 }
 
-// poke has a partition polled at an instant, whoever owns it.
+// poke has a partition polled at an instant, whichever node is the owner.
 func (o *ownership) poke(p int, at time.Time) {
 	o.mu.Lock()
 	if o.poked[p].IsZero() || at.Before(o.poked[p]) {
@@ -143,8 +144,8 @@ func (o *ownership) poke(p int, at time.Time) {
 	}
 }
 
-// TakePoked returns the partitions that are to be polled by now. What is poked
-// from here on may be missed by that poll.
+// TakePoked returns the partitions that are to be polled by now. The poll may miss what a later
+// poke was for.
 func (o *ownership) TakePoked(now time.Time) (set PartitionSet) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -165,7 +166,7 @@ func (o *ownership) TakePoked(now time.Time) (set PartitionSet) {
 	return set
 }
 
-// NextPoked is when TakePoked has something to return; zero for never.
+// NextPoked is when TakePoked has a partition to return; zero for never.
 func (o *ownership) NextPoked() time.Time {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"chronos/scheduler/timing"
 )
 
-// Nodes that see the same nodes agree on who comes when, and when one dies only
-// those behind it move up.
+// Nodes that see the same nodes agree on all ranks. When a node dies, only the nodes of higher
+// rank move up.
 func TestRanks(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		live := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-f0-9-]{1,36}`), 1, 12, rapid.ID[string]).Draw(rt, "live")
@@ -45,7 +45,7 @@ func TestRanks(t *testing.T) {
 	})
 }
 
-// ranksAmong are the ranks of a node on shard main, where nobody lacks a shard.
+// ranksAmong are the ranks of a node on shard main, while no node lacks a shard.
 func ranksAmong(node string, live []string) [store.Partitions]int {
 	var others []store.LiveNode
 	for _, name := range live {
@@ -56,7 +56,7 @@ func ranksAmong(node string, live []string) [store.Partitions]int {
 	return ranks(store.LiveNode{Name: node}, others, "main")
 }
 
-// Each timer is found first by a node that reaches all of its shards.
+// A node that reaches all shards of a timer finds the timer first.
 func TestNodesThatReachMoreComeFirst(t *testing.T) {
 	lacking := func(name string, lacks ...string) store.LiveNode { return store.LiveNode{Name: name, Lacks: lacks} }
 	all := func(rank int) (same [store.Partitions]int) {
@@ -155,7 +155,7 @@ func TestPokes(t *testing.T) {
 	}
 }
 
-// Who moves up looks at once, however long its rank before would have had it wait.
+// A node that moves up looks at once, however long the node would have waited by the former rank.
 func TestMovingUpLooksAtOnce(t *testing.T) {
 	o := newOwnership()
 	now := time.Now()
@@ -172,7 +172,7 @@ func TestMovingUpLooksAtOnce(t *testing.T) {
 	}
 }
 
-// The next owner may learn by its next announcement only that the partition is its own.
+// The next owner may learn of the ownership only with the next announcement.
 func TestAnOwnerPollsUntilTheNextOneDoes(t *testing.T) {
 	o := newOwnership()
 	now := time.Now()

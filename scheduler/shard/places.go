@@ -13,17 +13,17 @@ import (
 // Place is where a copy of a timer may be.
 type Place struct {
 	Shard *Shard
-	Rank  int  // of the copy that belongs there, or is there in another's stead
-	Home  bool // one belongs there
-	soon  bool // one will, once the shards have changed
+	Rank  int  // of the copy that belongs on the shard, or for which the shard stands in
+	Home  bool // the shard is an owner: a copy belongs on the shard
+	soon  bool // the shard will be an owner, once the shards have changed
 }
 
-// Vanished reports whether the place is there no more: its shard is gone, and no copy
-// belonged on it. Where one did, its shard is gone by force, and had it.
+// Vanished reports whether the shard was removed and was no owner. An owner is removed only by
+// force, and then had a copy.
 func (p Place) Vanished() bool { return !p.Home && p.Shard.Gone() }
 
-// Offset is how long after a pop the copy is looked at: so long does it leave the
-// pop to the better ones. No two of a timer are due at the same time.
+// Offset is how long after a pop the copy is looked at. For so long the copy leaves the pop to
+// better copies. No two copies of a timer are due at the same time.
 func (p Place) Offset(skew time.Duration) time.Duration {
 	if p.Home {
 		return time.Duration(p.Rank) * skew
@@ -40,22 +40,22 @@ func (p Place) Tombstone(config *settings.Config, state timer.State, bodyHash st
 	return t
 }
 
-// Copy names the copy of a timer there.
+// Copy names the copy of a timer at the place.
 func (p Place) Copy(id timer.ID) store.Target {
 	return store.Target{Shard: p.Shard.Name, Key: id.Key, RF: id.RF, Rank: p.Rank}
 }
 
-// Places are where the copies of a timer belong, in rank order, and then where
-// else some may be (rule "look wherever a copy may be"): where they belonged before the
-// shards changed, or are about to, and where the filter of its ID points, which is a hint.
-// With a replication factor of 0, which is not known, a copy may belong anywhere.
+// Places are the shards on which copies of a timer may be (rule "look wherever a copy may be"):
+// first the owners in rank order, then coming and former owners, then the shards to which the
+// filter of the ID points, as a hint. A replication factor of 0 is unknown: a copy may belong on
+// any shard.
 func (r *Registry) Places(id timer.ID) []Place {
 	all := r.Homes(id)
 	homes := len(all)
 	if homes == len(r.All()) {
 		return all
 	}
-	others := id.RF // where more shards took timers, or will, it may have more copies than it has homes
+	others := id.RF // if more shards took timers, or will, a timer may have more copies than owners
 	if others == 0 {
 		others = len(r.All())
 	}
@@ -70,19 +70,18 @@ func (r *Registry) Places(id timer.ID) []Place {
 	return all
 }
 
-// Drained reports whether the shard takes no timers, and the sweep has been over it since:
-// a copy is there by exception, though records and IDs name the shard, and an end that
-// finds none must leave nothing, which would hold up the shard's removal.
+// Drained reports whether the shard takes no timers and the sweep has passed over the shard since.
+// Such a shard rarely has a copy, though records and IDs name the shard. An end that finds no copy
+// must leave no tombstone, since a tombstone would hold up the shard's removal.
 func (r *Registry) Drained(key, name string) bool { return !r.Takes(key, name) && !r.Changing(key) }
 
 // Takes reports whether the shard takes timers.
 func (r *Registry) Takes(key, name string) bool { return slices.Contains(r.Store.Rank(key), name) }
 
-// Changing reports whether copies of a timer may be where they belonged before the
-// shards changed, or will belong.
+// Changing reports whether copies of a timer may be on former or coming owners.
 func (r *Registry) Changing(key string) bool { return len(r.Store.Others(key, 1)) > 0 }
 
-// Homes are where the copies of a timer belong.
+// Homes are the owners of a timer, in rank order.
 func (r *Registry) Homes(id timer.ID) []Place {
 	for {
 		ranked := r.Store.Rank(id.Key)
@@ -98,11 +97,11 @@ func (r *Registry) Homes(id timer.ID) []Place {
 		if len(all) == len(ranked) {
 			return all
 		}
-		// One of them was removed meanwhile: it has no rank any more.
+		// A shard was removed meanwhile, and has no rank any more.
 	}
 }
 
-// WithPlace adds a place, if there is such a shard and it isn't among them.
+// WithPlace adds a place, if the shard exists and is not yet among the places.
 func WithPlace(all []Place, p Place) []Place {
 	if p.Shard == nil || slices.ContainsFunc(all, func(o Place) bool { return o.Shard == p.Shard }) {
 		return all
@@ -110,7 +109,7 @@ func WithPlace(all []Place, p Place) []Place {
 	return append(all, p)
 }
 
-// Knows is nil if a shard has this name, and this node knows where timers belong.
+// Knows is nil if a shard has the name, and this node knows where timers belong.
 func (r *Registry) Knows(shard string) error {
 	if !slices.Contains(r.Store.Shards(), shard) {
 		return timer.ErrShardUnknown
@@ -118,7 +117,7 @@ func (r *Registry) Knows(shard string) error {
 	return r.Store.Writable()
 }
 
-// IsHome reports whether a copy of the timer belongs on the shard.
+// IsHome reports whether the shard is an owner of the timer.
 func (r *Registry) IsHome(shard string, h *store.Head) bool {
 	ranked := r.Store.Rank(h.Key)
 	return slices.Contains(ranked[:min(max(h.RF, 1), len(ranked))], shard)

@@ -8,9 +8,9 @@ type Reach int
 // How well this node reaches a shard, the best first.
 const (
 	Up      Reach = iota
-	Suspect       // the last call was not answered; new timers are better stored elsewhere
-	Late          // answers are late, and those of most shards are not: timers with another copy fire from the other copy
-	Down          // silent, or late for so long that every callback has ended that began there before: nobody asks the shard
+	Suspect       // the last call got no answer; new timers are better stored elsewhere
+	Late          // answers are late, and most shards answer in time: timers with another copy fire from another shard
+	Down          // silent, or late for so long that earlier callbacks from the shard have ended: nobody asks the shard
 )
 
 // Reach is how well this node reaches the shard now.
@@ -28,8 +28,8 @@ func (sh *Shard) Reach() Reach {
 	}
 }
 
-// lateFor is for how long answers have been late; 0 if they aren't. Where most shards are late,
-// none is: then the node, or all of the network, is slow.
+// lateFor is how long the shard's answers have been late; 0 if answers are not late. If most shards
+// are late, no shard counts as late: the node, or all of the network, is slow.
 func (sh *Shard) lateFor() time.Duration {
 	since := sh.Answers.slowFor()
 	if since == 0 {

@@ -13,17 +13,17 @@ import (
 )
 
 // Registry has the shards that the store names, and says where the copies of a timer belong.
-// Shards come and go while the engine runs. It is safe for concurrent use.
+// Shards come and go while the engine runs. Registry is safe for concurrent use.
 type Registry struct {
 	config *settings.Config
 	Store  store.Store
 	gauges *shardGauges
 
-	mu     sync.Mutex // for replacing the map, which is never changed
+	mu     sync.Mutex // for replacing the map; nobody changes a map
 	byName atomic.Pointer[map[string]*Shard]
 	made   int // shards so far
 
-	tags   atomic.Uint32 // of versions: begins with one of this node's own
+	tags   atomic.Uint32 // of versions: begins with a hash of this node's name
 	latest latest        // version
 }
 
@@ -40,7 +40,7 @@ func New(config *settings.Config, backend store.Store) *Registry {
 // All are the shards by name. Nobody may change the map.
 func (r *Registry) All() map[string]*Shard { return *r.byName.Load() }
 
-// Shard is the one of this name, nil if there is none.
+// Shard is the shard of the name; nil if no shard has the name.
 func (r *Registry) Shard(name string) *Shard {
 	if sh := r.All()[name]; sh != nil {
 		return sh
@@ -48,19 +48,18 @@ func (r *Registry) Shard(name string) *Shard {
 	if !slices.Contains(r.Store.Shards(), name) {
 		return nil
 	}
-	return r.Gather()[name] // it has just come
+	return r.Gather()[name] // the shard has just come
 }
 
-// Gone reports whether the shard was removed since it was found to be a place of some
-// timer: one of its name that comes later is another. It is passed over, as it is by
-// who looks for places now.
+// Gone reports whether the shard was removed since the caller got sh. A later shard of the same
+// name is another shard. Callers pass over a removed shard, as a new look for places would.
 func (sh *Shard) Gone() bool { return sh.removed.Load() }
 
 // Several reports whether a timer may have copies on more than one shard.
 func (r *Registry) Several() bool { return len(r.All()) > 1 }
 
-// Gather takes the shards from the store: it keeps those that it has, makes those
-// that are new, and forgets those that are gone.
+// Gather takes the shards from the store: known shards stay, new shards are made, and removed
+// shards are forgotten.
 func (r *Registry) Gather() map[string]*Shard {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -85,8 +84,8 @@ func (r *Registry) Gather() map[string]*Shard {
 	return now
 }
 
-// lacking are the shards that this node does not reach, by name, without those that no node
-// waits for.
+// lacking are the shards that this node does not reach, by name. Shards that are given up do not
+// count, since no node waits for a shard that is given up.
 func (r *Registry) lacking() (names []string) {
 	for name, sh := range r.All() {
 		if sh.Reach() == Down && !r.Store.Lost(name) {
@@ -97,7 +96,7 @@ func (r *Registry) lacking() (names []string) {
 	return names
 }
 
-// failing reports whether a shard that this node reaches is not well.
+// failing reports whether a shard that this node reaches is not up.
 func (r *Registry) failing() bool {
 	for _, sh := range r.All() {
 		if reach := sh.Reach(); reach != Up && reach != Down {
@@ -107,8 +106,8 @@ func (r *Registry) failing() bool {
 	return false
 }
 
-// others are the live nodes without this one. Of the shards that a node lacks, those count that
-// this node knows.
+// others are the live nodes without this node. The shards that a node lacks count only if this
+// node knows the shards.
 func (r *Registry) others(live []store.LiveNode) []store.LiveNode {
 	others := make([]store.LiveNode, 0, len(live))
 	for _, node := range live {
@@ -126,7 +125,7 @@ func (r *Registry) others(live []store.LiveNode) []store.LiveNode {
 	return others
 }
 
-// Ailing reports whether a shard is not well.
+// Ailing reports whether a shard is not up.
 func (r *Registry) Ailing() bool {
 	for _, sh := range r.All() {
 		if sh.Reach() != Up {
@@ -136,5 +135,5 @@ func (r *Registry) Ailing() bool {
 	return false
 }
 
-// Collectors are the metrics.
+// Collectors are the metrics of all shards.
 func (r *Registry) Collectors() []prometheus.Collector { return r.gauges.collectors() }

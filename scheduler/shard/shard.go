@@ -15,31 +15,32 @@ import (
 	"chronos/scheduler/timing"
 )
 
-// Shard is one shard as this node sees it: how it answers, what it lacks, and which of its
-// partitions this node looks after. It is safe for concurrent use.
+// Shard is this node's view of a shard: how the shard answers, since when the shard has missed
+// writes, and which partitions this node looks after. Shard is safe for concurrent use.
 type Shard struct {
 	r     *Registry
 	Index int // in list order
 	Name  string
-	Mask  timer.Hint // that names it
+	Mask  timer.Hint // the filter that names the shard
 	Log   *slog.Logger
 
 	Answers *Answers
 
-	heard   atomic.Pointer[heard] // of its nodes by the last announcement; nil before that
-	unheard atomic.Int64          // since when it has not answered this node's announcements, ns on the clock of Answers, until what it missed is known; 0 if it does
-	health  atomic.Int32          // what the last claim said of the shard, or the last beat if that was long ago
-	claimed atomic.Int64          // when that claim was, ns on the clock of Answers
-	refused atomic.Int64          // when the shard refused a claim or a beat last, ns on the clock of Answers; 0 for never
-	missing atomic.Int64          // since when it misses what nobody has told it since, ns on the clock of Answers, maybe before its begin; 0 if nothing
+	// Instants are in ns on the clock of Answers; 0 for never.
+	heard   atomic.Pointer[heard] // the announcements in the last answer to a beat; nil before the first answer
+	unheard atomic.Int64          // since when beats got no answer, until the writes missed meanwhile are known
+	health  atomic.Int32          // by the last claim; by the last beat, if the last claim was long ago
+	claimed atomic.Int64          // when the last claim was answered, or failed
+	refused atomic.Int64          // when the shard last refused a claim or a beat
+	missing atomic.Int64          // since when the shard lacks writes, as far as is known; maybe before the clock began
 
 	Ownership *ownership
 	neglect   neglect
-	removed   atomic.Bool // it isn't among the shards any more
-	gaveUp    time.Time   // when it was tried last to give the shard up
+	removed   atomic.Bool // the shard is not among the shards any more
+	gaveUp    time.Time   // when this node last tried to have the shard given up
 }
 
-// What is known of a shard's health.
+// The health of a shard, as far as is known.
 const (
 	healthUnknown int32 = iota
 	healthUp
@@ -56,19 +57,19 @@ func newShard(r *Registry, index int, name string) *Shard {
 const (
 	// pokeLead is how long before due a poked poll begins.
 	pokeLead = 20 * time.Millisecond
-	// pokeGap is how long a poke waits for others: many short timers share a poll.
+	// pokeGap is how long a poke waits for more pokes: many short timers share a poll.
 	pokeGap = time.Millisecond
 )
 
-// PokeIfSoon has a timer that is due before the next poll might find it claimed in
-// time: a hint, nothing more.
+// PokeIfSoon has a timer claimed in time that may be due before the next poll finds the timer.
+// A poke is only a hint.
 func (sh *Shard) PokeIfSoon(partition int, due time.Duration) {
 	if due < sh.r.config.Horizon() {
 		sh.Ownership.poke(partition, time.Now().Add(max(due-pokeLead, pokeGap)))
 	}
 }
 
-// Away reports whether nobody should wait for the shard: it is gone, down, or given up.
+// Away reports whether nobody should wait for the shard: the shard is removed, down, or given up.
 func (sh *Shard) Away() bool {
 	return sh.Gone() || sh.Reach() == Down || sh.r.Store.Lost(sh.Name)
 }
@@ -79,8 +80,8 @@ func (sh *Shard) OthersLive() bool {
 	return known != nil && len(known.others) > 0
 }
 
-// OtherReaches reports whether this node does not reach the lacking shard, and another node, which
-// works on sh, does (rule "do without silent shards").
+// OtherReaches reports whether this node does not reach the lacking shard, but another node on sh
+// does (rule "do without silent shards").
 func (sh *Shard) OtherReaches(lacking *Shard) bool {
 	known := sh.heard.Load()
 	if known == nil || lacking.Gone() || lacking.Reach() != Down || sh.r.Store.Lost(lacking.Name) || sh.r.config.SinceBoot()-known.sinceBoot > timing.NodeLife {
@@ -89,27 +90,26 @@ func (sh *Shard) OtherReaches(lacking *Shard) bool {
 	return slices.ContainsFunc(known.others, func(other store.LiveNode) bool { return !slices.Contains(other.Lacks, lacking.Name) })
 }
 
-// ClaimAnswered takes the outcome of a claim.
+// ClaimAnswered notes the outcome of a claim.
 func (sh *Shard) ClaimAnswered(ctx context.Context, began Moment, err error) {
 	sh.Answers.Heard(began, err)
 	sh.claimed.Store(int64(sh.Answers.now()))
 	sh.note(ctx, err)
 }
 
-// Usable reports whether the shard has answered a heartbeat and the last claim, and refused
-// none of late. A shard that refuses writes still answers claims that find nothing.
+// Usable reports whether the shard has answered a heartbeat and the last claim, and has refused no
+// claim and no heartbeat lately. A shard that refuses writes still answers claims that find nothing.
 func (sh *Shard) Usable() bool { return sh.health.Load() == healthUp && sh.heard.Load() != nil }
 
-// note keeps the log to one line when a shard falls silent and one when it is
-// back.
+// note logs a line when a shard falls silent, and a line when the shard is back.
 func (sh *Shard) note(ctx context.Context, err error) {
 	now := sh.Answers.now()
-	if errors.Is(err, timer.ErrRefused) && !errors.Is(err, syscall.ECONNREFUSED) { // where nothing listens, nothing answers questions either
+	if errors.Is(err, timer.ErrRefused) && !errors.Is(err, syscall.ECONNREFUSED) { // if nothing listens, all calls fail
 		sh.refused.Store(int64(now))
 	}
 	refused := time.Duration(sh.refused.Load())
 	switch {
-	case err == nil && refused > 0 && now-refused < sh.r.config.PollInterval+timing.BeatInterval: // every partition is polled in that time
+	case err == nil && refused > 0 && now-refused < sh.r.config.PollInterval+timing.BeatInterval: // every partition is polled meanwhile
 	case err == nil:
 		sh.r.gauges.up.WithLabelValues(sh.Name).Set(1)
 		if sh.health.Swap(healthUp) == healthSilent {
@@ -123,13 +123,13 @@ func (sh *Shard) note(ctx context.Context, err error) {
 	}
 }
 
-// GapFor is how long ago the shard began to miss what nobody has told it since, as far as is
-// known; 0 if the shard is whole. A silence that is over counts for a while.
+// GapFor is how long ago the shard began to miss writes that nobody has repaired since, as far as
+// is known; 0 if the shard is whole. A silence that is over counts for while longer.
 func (sh *Shard) GapFor(while time.Duration) time.Duration {
 	return max(sh.since(&sh.missing), sh.since(&sh.unheard), sh.Answers.lostFor(while))
 }
 
-// since is how long ago an instant of the clock of Answers is; 0 if there is none.
+// since is how long ago an instant of the clock of Answers was; 0 if at is 0.
 func (sh *Shard) since(at *atomic.Int64) time.Duration {
 	ns := at.Load()
 	if ns == 0 {
@@ -138,8 +138,8 @@ func (sh *Shard) since(at *atomic.Int64) time.Duration {
 	return max(sh.Answers.now()-time.Duration(ns), 1)
 }
 
-// MissesSince notes how long ago the shard began to miss what nobody has told it since; 0
-// for nothing. What the shard missed while it did not answer is known then.
+// MissesSince notes how long ago the shard began to miss writes that nobody has repaired since; 0
+// for no such write. If no outage is pending, ago covers the time without answers, too.
 func (sh *Shard) MissesSince(ago time.Duration) {
 	since := int64(0)
 	if ago > 0 {
@@ -153,24 +153,24 @@ func (sh *Shard) MissesSince(ago time.Duration) {
 	}
 }
 
-// PerShard keeps a T for each shard that is asked about. It is safe for concurrent use.
+// PerShard keeps a T for each shard that was asked for. PerShard is safe for concurrent use.
 type PerShard[T any] struct {
 	Make func(*Shard) *T
-	all  sync.Map // *T by *shard
+	all  sync.Map // *T by *Shard
 }
 
-// Of is what belongs to the shard; Make makes it when it is asked for first.
+// Of returns the T of the shard. The first call makes the T by Make.
 func (p *PerShard[T]) Of(sh *Shard) *T {
 	own, is := p.all.Load(sh)
 	switch {
 	case is:
 	case sh.Gone():
-		return p.Make(sh) // nobody would forget it any more
+		return p.Make(sh) // nobody would call Forget any more
 	default:
 		own, _ = p.all.LoadOrStore(sh, p.Make(sh))
 	}
 	return own.(*T) //nolint:errcheck,forcetypeassert // nothing else is in there
 }
 
-// Forget is for a shard that is gone.
+// Forget removes the T of a removed shard.
 func (p *PerShard[T]) Forget(sh *Shard) { p.all.Delete(sh) }

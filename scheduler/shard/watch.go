@@ -12,17 +12,17 @@ import (
 
 const (
 	surveyInterval = 5 * timing.BeatInterval
-	// lackingLook is how often a node looks, while a shard that the node reaches is not well, whether
-	// the node still reaches that shard. The node announces a change at once, and goes on announcing
-	// itself twice as seldom for NodeLife, to hear soon whether other nodes have noticed the same.
+	// lackingLook is how often a node looks whether the node still reaches a shard that is not up.
+	// The node announces a change at once, and then itself every two looks for NodeLife, to hear
+	// soon whether other nodes have noticed the change, too.
 	lackingLook = 100 * time.Millisecond
 	// giveUpInterval is how often a node tries to have a shard given up.
 	giveUpInterval = 10 * time.Second
 )
 
-// Watch announces this node on the shard each second, and whenever the shards change that the
-// node lacks. Watch learns which others live, and now and then surveys what waits there, until
-// ctx ends.
+// Watch announces this node on the shard every second, and whenever the shards change that the
+// node lacks. Watch also learns which nodes are alive, and now and then surveys the shard. Watch
+// returns when ctx ends.
 func (sh *Shard) Watch(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -38,7 +38,7 @@ func (sh *Shard) Watch(ctx context.Context) {
 			sh.beat(ctx, lacks)
 			switch {
 			case first:
-				next = now.Add(1 + rand.N(timing.BeatInterval)) // shards and nodes that begin together don't go on in unison
+				next = now.Add(1 + rand.N(timing.BeatInterval)) // beats that begin together must spread out
 			case now.Sub(changed) < timing.NodeLife:
 				next = now.Add(2 * lackingLook)
 			default:
@@ -69,21 +69,21 @@ func (sh *Shard) beat(ctx context.Context, lacks []string) {
 	said, err := sh.r.Store.Beat(bounded, sh.Name, store.Announcement{Clock: sh.r.config.Wall(), Lacks: lacks})
 	sh.Answers.Heard(began, err)
 	if sh.Answers.now()-time.Duration(sh.claimed.Load()) > 2*timing.BeatInterval {
-		// One of many nodes may have nothing to claim for long.
+		// With many nodes, a node may have nothing to claim for long.
 		sh.note(ctx, err)
 	}
 	if err != nil {
 		sh.Log.Debug("could not announce this node", "err", err)
 		sh.unheard.CompareAndSwap(0, int64(sh.Answers.now()))
 		sh.giveUp(ctx)
-		return // who lives there is as it was
+		return // the live nodes stay as they were known
 	}
 	others := sh.r.others(said.Nodes)
 	sh.heard.Store(&heard{others: others, fastest: said.Fastest, sinceBoot: sh.r.config.SinceBoot()})
 	sh.Ownership.set(ranks(store.LiveNode{Name: sh.r.config.Node, Lacks: lacks}, others, sh.Name), len(lacks) > 0, time.Now())
 }
 
-// giveUp has nobody wait any more for a shard that has been away for too long.
+// giveUp gives the shard up if the shard has been away for too long.
 func (sh *Shard) giveUp(ctx context.Context) {
 	if sh.since(&sh.unheard) < sh.r.config.AwayLimit || sh.r.Store.Lost(sh.Name) || time.Since(sh.gaveUp) < giveUpInterval {
 		return

@@ -7,17 +7,16 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// Copies are the timers as the shards have them.
+// Copies are the copies of timers on the shards.
 type Copies interface {
-	// Merge makes each copy what the write says, if the write is newer than the copy (rules
-	// "order of states" and "merge keeps the firing mark"). Writes of many callers go to a
-	// shard together.
+	// Merge carries out each write whose state is newer than the copy (rules "order of states"
+	// and "merge keeps the firing mark"). Writes of many callers go to a shard together.
 	Merge(ctx context.Context, writes []Write) []Written
 	// Tell is Merge for outcomes of callbacks and for repairs: Tell shares no connection with
-	// clients' writes, and waits for none of them.
+	// clients' writes, and never waits for clients' writes.
 	Tell(ctx context.Context, shard string, writes []Write) []Written
-	// Read returns copies as they are. The error of an item wraps timer.ErrNotFound if there
-	// is no live copy; the record of a tombstone is returned with that error.
+	// Read returns copies as they are. The error of an item wraps timer.ErrNotFound if no
+	// live copy exists; the record of a tombstone is returned with the error.
 	Read(ctx context.Context, spots []Spot) []ReadResult
 }
 
@@ -33,9 +32,9 @@ type Away struct {
 // Written is the answer to a Write.
 type Written struct {
 	Status WriteStatus
-	// New says that no copy was there.
+	// New says that the shard had no copy.
 	New bool
-	// State is the state that is there now, or was removed. RF and BodyHash belong to the
+	// State is the present state, or the state that was removed. RF and BodyHash belong to the
 	// same record.
 	State    timer.State
 	RF       int
@@ -54,11 +53,11 @@ type Written struct {
 // WriteStatus says what a write did.
 type WriteStatus int
 
-// What a write did.
+// The effects of a write.
 const (
 	WriteFailed   WriteStatus = iota // Err says why
-	WriteStored                      // the state is there now, or the copy is removed
-	WriteSame                        // the state was there already: the write was sent twice
+	WriteStored                      // the copy has the state now, or is removed
+	WriteSame                        // the copy had the state already: the write was sent twice
 	WriteNewer                       // nothing: State is there and is newer
 	WriteConflict                    // nothing: the same state with another timer is there
 	WriteFactor                      // nothing: a live timer with another replication factor is there
@@ -76,7 +75,7 @@ type Record struct {
 	Timer timer.Timer
 	Rank  int    // 0 is the primary
 	Site  string // home site, "" if there are no sites
-	// Start is when this copy was written, by its shard's clock. Pop n is due at
+	// Start is when this copy was written, by the shard's clock. Pop n is due at
 	// Start + n·Interval.
 	Start time.Time
 	// Failure is why the callback attempt before failed, of this pop or of the pop before;
@@ -99,7 +98,7 @@ type Failure struct {
 // IsZero reports whether no attempt failed.
 func (f Failure) IsZero() bool { return f == Failure{} }
 
-// ReadResult is one copy of a timer, with its times.
+// ReadResult is a copy of a timer, with the times of the copy.
 type ReadResult struct {
 	Record Record
 	Look   time.Time     // when somebody must next look at the copy

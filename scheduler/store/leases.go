@@ -7,15 +7,14 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// Leases are the right to fire, and what comes of a callback.
+// Leases are the right to fire, and the outcomes of callbacks.
 type Leases interface {
-	// Claim leases to this node up to Limit timers of one shard that are due within Horizon.
-	// Claim removes tombstones whose life is over, but leases the tombstones that name copies
-	// which missed the end. Claim may return timers and an error, where a part of the shard
-	// has answered.
+	// Claim leases to this node up to Limit timers of a shard that are due within Horizon. Claim
+	// removes tombstones whose life is over. But Claim leases a tombstone that names copies which
+	// missed the end. Claim may return timers and an error, if a part of the shard has answered.
 	Claim(ctx context.Context, shard string, req ClaimRequest) (ClaimResult, error)
-	// Ask returns which of the given states differ on the shard, or are firing there, by
-	// index into states, in rising order.
+	// Ask returns the given states that differ on the shard, or are firing on the shard, by index
+	// into states, in rising order.
 	Ask(ctx context.Context, shard string, states []KeyState) ([]Difference, error)
 	// Fire is the fence: does the lease still hold, and is the timer due? Then the fence
 	// counts the attempt and marks the timer as firing. Sent again with the same lease, the
@@ -26,7 +25,7 @@ type Leases interface {
 	Settle(ctx context.Context, shard string, settlements []Settlement) []Settled
 }
 
-// Lease is a node's claim on one timer of one shard.
+// Lease is a node's claim on a timer of a shard.
 type Lease struct {
 	Shard     string
 	Key       string
@@ -55,25 +54,26 @@ type ClaimRequest struct {
 	// exceed the partition's share.
 	MaxBytes int
 	Grace    time.Duration // from the due time to the end of the lease
-	// Partitions are those to claim from, none twice; nil for all.
+	// Partitions are the partitions to claim from, without repetition; nil for all.
 	Partitions []int
-	// Neglected restricts the claim to what another node, which polls the same partitions, has
+	// Neglected restricts the claim to timers that another node, polling the same partitions, has
 	// left: timers overdue by so long, due retries after another node's failed attempt, and
 	// timers whose lease has ended. 0 for no restriction; otherwise Horizon does not count.
 	Neglected time.Duration
-	// KeepTombstones keeps tombstones whose life ended less than that ago.
+	// KeepTombstones is how long tombstones are kept after the end of the life.
 	KeepTombstones time.Duration
 	// LeaveOwnRetries leaves a retry to other nodes for 1 s if this node's attempt failed
 	// last, except in the last 0.5 s before the timer's next pop.
 	LeaveOwnRetries bool
 }
 
-// ClaimResult is what a claim got.
+// ClaimResult is the result of a claim.
 type ClaimResult struct {
 	Claims []Claimed
 	// More says that a bound was reached, and more timers may be due.
 	More bool
-	// PutOff are the timers of a later format that nobody who can read them has claimed in time.
+	// PutOff counts the timers of a later format that no node able to read the format has claimed
+	// in time.
 	PutOff int
 }
 
@@ -83,9 +83,9 @@ type Claimed struct {
 	Record Record
 	// DueIn is the time from the answer to when the timer is due; negative if overdue.
 	DueIn time.Duration
-	// Previous is the node whose lease had ended, "" if there was none.
+	// Previous is the node whose lease had ended, "" for no earlier lease.
 	Previous string
-	// Err says that the record can't be read: such a timer can only be settled as dead.
+	// Err says that the record can't be read: the timer can only be settled as dead.
 	Err error
 }
 
@@ -93,7 +93,7 @@ type Claimed struct {
 type FenceTerms struct {
 	Limit time.Duration // from the fence to the last moment when a callback may start
 	Hold  time.Duration // from the fence to when other nodes may take the timer over
-	// CatchUp is how many overdue pops are called one after another; of more the latest alone
+	// CatchUp is how many overdue pops are called one after another; of more pops only the latest
 	// is called. At least 1.
 	CatchUp int
 }
@@ -122,10 +122,10 @@ type Fenced struct {
 	Err  error
 }
 
-// FenceStatus says what a fence found.
+// FenceStatus is the result of a fence.
 type FenceStatus int
 
-// What a fence found.
+// The results of a fence.
 const (
 	FenceFailed  FenceStatus = iota // Err says why
 	FencePassed                     // call back now
@@ -134,10 +134,10 @@ const (
 	FenceTooLate                    // the fence was executed too late, or on a shard that has just lost data
 )
 
-// Outcome is what became of a claim.
+// Outcome is how a claim ends.
 type Outcome int
 
-// What became of a claim.
+// How a claim ends.
 const (
 	OutcomeRelease Outcome = iota // not called back: due again, at the earliest Delay from now
 	OutcomeDone                   // no pop is left
@@ -171,11 +171,11 @@ type Settlement struct {
 
 // Settled is the answer to a Settlement.
 type Settled struct {
-	// Accepted says that the lease still held and the outcome is written. A settlement that
-	// was accepted is not accepted a second time.
+	// Accepted says that the lease still held and the outcome is written. An accepted settlement
+	// is not accepted a second time.
 	Accepted bool
-	// Holder is the node that has the lease now, "" for none. This node may be the holder,
-	// by a later claim.
+	// Holder is the node that has the lease now, "" for no lease. The node that settles may be
+	// the holder, by a later claim.
 	Holder string
 	Err    error
 }
@@ -185,8 +185,8 @@ type KeyState struct {
 	Key   string
 	State timer.State
 
-	// RankFrom is the lowest rank with which a live copy of this very state counts as
-	// different; 0 if the rank does not matter.
+	// RankFrom is the lowest rank with which a live copy of the same state counts as different; 0
+	// if the rank does not matter.
 	RankFrom int
 	// Better says that the asker leaves the pop to the shard's copy: a live copy counts as
 	// different in any case.

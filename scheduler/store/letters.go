@@ -10,8 +10,8 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// Letter is a dead letter: a timer that was given up after the last attempt at its only pop,
-// or whose record can't be read.
+// Letter is a dead letter: a timer that was given up after the last attempt at the only pop, or a
+// timer with an unreadable record.
 type Letter struct {
 	ID     string // opaque; the same for the whole life of the letter, on every shard
 	Shard  string
@@ -25,7 +25,7 @@ type Letter struct {
 	Text string
 }
 
-// LetterFilter picks dead letters that meet all of its conditions. The zero value picks all.
+// LetterFilter picks dead letters that meet all conditions. The zero value picks all.
 type LetterFilter struct {
 	Key       string // of the timer
 	KeyPrefix string // the beginning of the key
@@ -64,7 +64,7 @@ type LetterQuery struct {
 
 // LetterPage is a part of the dead letters, the newest first.
 type LetterPage struct {
-	// Letters may be fewer than the limit, or none, though more letters follow.
+	// Letters may be fewer than the limit, or empty, though more letters follow.
 	Letters   []Letter
 	Next      string   // the cursor of the next page; "" at the end
 	Total     int64    // the number of all letters, whatever the filter
@@ -77,10 +77,10 @@ type LetterStore interface {
 	// which shards gave no answer.
 	Letters(ctx context.Context, q LetterQuery) (LetterPage, error)
 	// Letter returns the letter of an ID. Errors: timer.ErrNotFound; timer.ErrUnavailable, if
-	// the letter may be on a shard that could not be asked, or that this node does not know.
+	// the letter may be on a shard that gave no answer, or on a shard unknown to this node.
 	Letter(ctx context.Context, id string) (Letter, error)
 	// RemoveLetters removes letters, and returns an error for each letter. The error wraps
-	// timer.ErrUnavailable if the letter may still be there. A letter that was not there
+	// timer.ErrUnavailable if the letter may still exist. A letter that did not exist
 	// counts as removed.
 	RemoveLetters(ctx context.Context, letters []Letter) []error
 }
@@ -88,5 +88,5 @@ type LetterStore interface {
 // ErrCursor says that a cursor is not the Next of any page.
 var ErrCursor = errors.New("malformed cursor")
 
-// ErrUnreadable says that nobody can read what a shard keeps of a timer.
+// ErrUnreadable says that nobody can read a shard's record of a timer.
 var ErrUnreadable = errors.New("unreadable")

@@ -9,26 +9,26 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// Listing says which timers there are, for resynchronisation.
+// Listing lists timers, for resynchronisation.
 type Listing interface {
-	// View names all that decides where timers belong, now and soon: nodes that place timers
-	// alike have the same view, and other nodes have another one.
+	// View names the present and the coming placement of timers. Nodes that place timers alike have
+	// the same view, and nodes that place timers differently have different views.
 	View() string
 	// Formerly is Rank as Rank was before the last change of where timers belong. Once all
 	// copies are at their owners, Formerly is Rank.
 	Formerly(key string) []string
 	// List returns copies on a shard behind a place, in the order in which somebody must look
 	// at the copies: about n of each partition. If the place is not later than hot from now,
-	// List returns the leased copies instead, wherever they stand. The heads are in no order.
-	// They are complete up to until, or to the end if until is nil.
+	// List returns the leased copies instead, at any place. The heads are in no order. The heads
+	// are complete up to until, or to the end if until is nil.
 	List(ctx context.Context, shard string, after Place, n int, hot time.Duration) (heads []Head, until *Place, err error)
-	// Heads returns the copies of the given timers on a shard, in the order of the keys. Of a
-	// missing copy the head has the key alone.
+	// Heads returns the copies of the given timers on a shard, in the order of the keys. The
+	// head of a missing copy has only the key.
 	Heads(ctx context.Context, shard string, keys []string) ([]Head, error)
 }
 
 // Place is a place in the order of timers: an instant in whole milliseconds, then the key. A
-// place with an empty key is before all timers of its instant.
+// place with an empty key is before all timers of the instant.
 type Place struct {
 	At  time.Time
 	Key string
@@ -48,10 +48,10 @@ type Head struct {
 	Bytes    int       // of the whole record
 }
 
-// Place is the place of the copy behind another place: the due time; or, if that is over, the
-// time to look at the copy; or, of a leased copy, the place that all copies had which could be
-// leased at that time. So no timer ever moves to before a place that the timer was behind,
-// whatever happens to the timer (docs/decisions/listing.md).
+// Place is the place of the copy behind another place: the due time; or, if the due time is over,
+// the time to look at the copy; or, for a leased copy, the last place of the copies that could
+// be leased at the time of the lease. A timer that is behind a place then never moves to before
+// the place, whatever happens to the timer (docs/decisions/listing.md).
 func (h *Head) Place(after Place, hot time.Duration) Place {
 	due, leased := Place{At: h.Due, Key: h.Key}, !h.Taken.IsZero()
 	switch {

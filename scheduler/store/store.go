@@ -7,18 +7,17 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// Store keeps timers on shards that fail independently of each other. All methods are safe
-// for concurrent use. Most methods take many timers in one call, and answer item by item in
-// the order of the request; the error of one item says nothing about the other items. A
-// method blocks until the store has answered or ctx has ended, and never for longer than
-// about a second on a silent shard.
+// Store keeps timers on shards that fail independently. All methods are safe for concurrent use.
+// Most methods take many timers in a call, and answer item by item in the order of the request;
+// the error of an item says nothing about the rest of the items. A method blocks until the store
+// has answered or ctx has ended, and never for longer than about a second on a silent shard.
 //
 // The error of an item wraps timer.ErrUnavailable when the shard could not be reached, was
 // too slow, or refused to write. The effect is then unknown, unless the method says
 // otherwise. Every call is safe to send again.
 //
-// All times are of the shard's own clock. No instant crosses from one machine to another,
-// except an instant that a client has given.
+// All times are of the shard's own clock. No instant crosses from machine to machine, except an
+// instant given by a client.
 type Store interface {
 	Placement
 	Copies
@@ -32,16 +31,16 @@ type Store interface {
 
 // Placement says where timers belong. The answers may change at any time. No method blocks.
 type Placement interface {
-	// Shards names the parts that fail independently, in the order of the list.
+	// Shards names the shards, in the order of the list.
 	Shards() []string
 	// Changed returns a channel that is closed once the shards differ from the shards at the
 	// time of the call.
 	Changed() <-chan struct{}
-	// Writable is nil, or the reason why this node must not write and must not say that a
-	// timer is unknown: the node may have missed a change of where timers belong. The error
-	// wraps timer.ErrUnavailable.
+	// Writable is nil, or the reason why this node must not write and must not report a timer
+	// as unknown: the node may have missed a change of where timers belong. The error wraps
+	// timer.ErrUnavailable.
 	Writable() error
-	// Rank orders the shards that take timers for one key. The first copy, the primary,
+	// Rank orders the shards that take timers for a key. The first copy, the primary,
 	// belongs on the first shard, the backups on the next shards.
 	Rank(key string) []string
 	// Others are the further places where the first n copies of a timer may be while the
@@ -52,8 +51,8 @@ type Placement interface {
 	HintOf(shard string) timer.Hint
 	// Hinted returns the shards that the filter may mean.
 	Hinted(hint timer.Hint) []string
-	// NewKey makes a key for a timer whose client chose none. Timers with keys that were made
-	// one after another may cost less.
+	// NewKey makes a key for a timer whose client chose no key. Timers with keys from successive
+	// calls may cost less.
 	NewKey() (string, error)
 }
 
@@ -65,9 +64,9 @@ type Other struct {
 	Coming bool // a copy will belong there
 }
 
-// Membership says which nodes work on the shards, and how much waits there.
+// Membership says which nodes work on the shards, and how much waits on the shards.
 type Membership interface {
-	// Beat announces this node on the shard, and returns what all nodes have announced there.
+	// Beat announces this node on the shard, and returns the announcements of all nodes.
 	Beat(ctx context.Context, shard string, own Announcement) (Announced, error)
 	// Leave withdraws the announcement.
 	Leave(ctx context.Context, shard string) error
@@ -75,7 +74,7 @@ type Membership interface {
 	Survey(ctx context.Context, shard string) (Survey, error)
 }
 
-// Announcement is what a node says of itself.
+// Announcement is what a node announces.
 type Announcement struct {
 	Clock time.Time // of the node
 	Lacks []string  // the shards that the node does not reach, by name
@@ -83,7 +82,7 @@ type Announcement struct {
 
 // Announced is what the nodes have said on a shard.
 type Announced struct {
-	// Nodes are those that announced themselves within the last 3 s, this node included.
+	// Nodes are the nodes with an announcement in the last 3 s, this node included.
 	Nodes []LiveNode
 	// Fastest is the present time of the fastest clock. A clock more than timing.MaxClockAhead
 	// ahead of this node's clock does not count. The clock of a node that is gone has stood
@@ -114,25 +113,25 @@ type First struct {
 	Overdue time.Duration // negative before Look
 }
 
-// Counting is what the timers represent, as their tags say. A timer counts on the shard of its
-// live copy of rank 0, so a timer counts once, however many copies there are.
+// Counting is what the timers represent, by the tags of the timers. A timer counts on the shard of
+// the live copy of rank 0, so a timer counts once, however many copies exist.
 type Counting interface {
-	// Tags sums up the tags that count on the shard. Of a partition with more than most types
-	// Tags may read that many types alone, and then says so.
+	// Tags sums up the tags that count on the shard. If a partition has more than most types, Tags
+	// may read only so many types, and then says so.
 	Tags(ctx context.Context, shard string, most int) (TagSums, error)
 	// Recount returns by how much sums of a partition differ from the timers, by type in the
-	// store's own form. A difference that is the one before, as an earlier call returned it, is
-	// corrected: timers that are written during a count make differences that pass.
+	// store's own form. If a difference equals the difference before, from an earlier call, Recount
+	// corrects the sum. Timers that are written during a count make differences that pass.
 	Recount(ctx context.Context, shard string, partition int, before map[string]int64) (off map[string]int64, err error)
 }
 
 // TagSums are sums of tags, by type.
 type TagSums struct {
 	ByType map[string]int64 // each at least 1
-	// Partial says that there are more types than were to be read: types are missing, and
-	// sums may be too small.
+	// Partial says that more types exist than were to be read: types are missing, and sums may
+	// be too small.
 	Partial bool
 }
 
-// Partitions is how many groups the timers of a shard fall into, by their keys.
+// Partitions is how many groups the timers of a shard fall into, by key.
 const Partitions = 16

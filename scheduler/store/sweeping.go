@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Sweeping is what the sweep needs, which brings copies to their owners.
+// Sweeping serves the sweep, which brings copies to the owners.
 type Sweeping interface {
 	// Epoch is the epoch of the topology for which a shard is to be swept: of the last change
 	// of where timers belong, or of the time when the shard was given up; 0 for none. Nothing
@@ -13,21 +13,20 @@ type Sweeping interface {
 	// node may have missed a change.
 	Epoch(shard string) (epoch int64, steady bool)
 	// Scan lists about n of the copies in a partition of a shard, tombstones included, from a
-	// cursor on: "" for the beginning; next is "" at the end. A copy that is there throughout
-	// is listed at least once.
+	// cursor on: "" for the beginning; next is "" at the end. A copy that exists throughout is
+	// listed at least once.
 	Scan(ctx context.Context, shard string, partition int, cursor string, n int) (keys []string, next string, err error)
 	// Swept says how far the sweep of a shard is.
 	Swept(ctx context.Context, shard string) (SweepState, error)
-	// MarkSwept notes that a partition is swept. Once all partitions are swept that were
-	// wanted, the shard misses nothing any more.
+	// MarkSwept notes that a partition is swept. Once all partitions have been swept since the last
+	// WantSweep, the shard misses nothing any more.
 	MarkSwept(ctx context.Context, shard string, partition int, mark SweepMark) error
 	// WantSweep has all of a shard swept again, since this shard or another shard may lack
 	// copies. Missed is how long ago the shard began to miss writes; 0 if the shard has
 	// missed none.
 	WantSweep(ctx context.Context, shard string, missed time.Duration) error
-	// Forget ends the time in which copies may be where they belonged before, if all shards
-	// have been swept for this epoch and the epoch is the present one. Otherwise Forget does
-	// nothing.
+	// Forget ends the time in which copies may be on former owners, if epoch is the present epoch
+	// and all shards have been swept for the epoch. Otherwise Forget does nothing.
 	Forget(ctx context.Context, epoch int64) error
 }
 
@@ -43,8 +42,8 @@ type SweepState struct {
 	NowMs    int64         // by the shard's clock, as all times here
 	WantedMs int64         // when the sweep was wanted last; 0 if never
 	Missed   time.Duration // how long ago the shard began to miss writes that are still missing; 0 if nothing is missing
-	// Restarted says that the shard may have lost its last writes, or all data, and that
-	// nobody has wanted the shard swept since.
+	// Restarted says that the shard may have lost the last writes, or all data, and that nobody
+	// has wanted the shard swept since.
 	Restarted bool
 }
 
@@ -55,7 +54,7 @@ func (s *SweepState) Done(partition int, epoch int64) bool {
 	return mark.Epoch >= epoch && mark.AtMs >= s.WantedMs
 }
 
-// GivingUp is what becomes of a shard that stays away for too long.
+// GivingUp is for shards that stay away for too long.
 type GivingUp interface {
 	// Lost reports whether a shard is given up: no timer belongs there. Lost does not block.
 	Lost(shard string) bool

@@ -6,8 +6,8 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// Write is a state that one copy becomes if the state is newer than the copy. The constructors
-// below make all writes of the product, one constructor for each use.
+// Write is a state for a copy, which the copy takes if the state is newer. The constructors below
+// make all writes of the product, a constructor for each use.
 type Write struct {
 	Kind  WriteKind
 	Shard string
@@ -24,10 +24,10 @@ type Write struct {
 	DueIn, Retry time.Duration
 	Offset       time.Duration // from a pop to when somebody must look at the copy; Retry includes the offset
 	// Life is how long the tombstone of an ended timer stays. Keep is how long a tombstone
-	// with a body hash stays, if that is longer.
+	// with a body hash stays, if Keep is longer than Life.
 	Life, Keep time.Duration
-	// BodyHash is the hash of a request with an idempotency key, or says which of several
-	// messages with one key this is. The hash contains no space.
+	// BodyHash is the hash of a request with an idempotency key, or tells apart several messages
+	// with the same key. The hash contains no space.
 	BodyHash string
 	// Failure is why the attempt before failed. A zero time stands for the shard's time.
 	Failure Failure
@@ -37,11 +37,11 @@ type Write struct {
 	Token string
 }
 
-// WriteKind says what a Write makes of a copy.
+// WriteKind is the effect of a Write on a copy.
 type WriteKind string
 
-// What a Write makes of a copy. Put, once, anew, gone, look and onto come from clients'
-// requests; all others are outcomes and repairs, which come from nodes.
+// The kinds of a Write. Put, once, anew, gone, look and onto come from clients' requests; the rest
+// are outcomes and repairs, which come from nodes.
 const (
 	WritePut   WriteKind = "put"   // Put
 	WriteOnce  WriteKind = "once"  // CreateOnce
@@ -96,16 +96,16 @@ func CreateOnce(to Target, c Creation, offset time.Duration) Write {
 func Admit(to Target, c Creation, offset time.Duration) Write { return c.write(WriteAnew, to, offset) }
 
 // Update is a client's create or replace on a live copy where no copy belongs. The rank of the
-// copy stays, and the offset is that of rank 0 (half a skew).
+// copy stays, and the offset is the offset of rank 0 (half a skew).
 func Update(to Target, c Creation, offset time.Duration) Write { return c.write(WriteOnto, to, offset) }
 
-// Look changes nothing: the answer says which state is there.
+// Look changes nothing: the answer tells the state of the copy.
 func Look(to Target, v timer.Version) Write {
 	return to.write(Write{Kind: WriteLook, State: timer.State{Version: v}})
 }
 
-// Drop removes the same version, unless the version has gone on, and leaves nothing: a client's
-// write is taken back, or a copy goes that no owner knows.
+// Drop removes the same version, unless the version has gone on, and leaves nothing. Drop takes back
+// a client's write, or removes a copy that no owner knows.
 func Drop(to Target, state timer.State) Write { return to.write(Write{Kind: WriteDrop, State: state}) }
 
 // Tombstone is the end of a timer, and how long the end is remembered.
@@ -120,14 +120,14 @@ func (t *Tombstone) write(kind WriteKind, to Target) Write {
 	return to.write(Write{Kind: kind, State: t.State, Life: t.Life, Keep: t.Keep, BodyHash: t.BodyHash, Away: t.Away})
 }
 
-// End is a client's delete, or an end that others must find. On the same tombstone a second end
+// End is a client's delete, or an end that must leave a tombstone. On the same tombstone a second end
 // adds to the places that have missed the end.
 func End(to Target, t Tombstone) Write { return t.write(WriteGone, to) }
 
-// EndExisting is End on a copy that is there; nothing is made where nothing is.
+// EndExisting is End on an existing copy. A shard without a copy stays without a copy.
 func EndExisting(to Target, t Tombstone) Write { return t.write(WriteBury, to) }
 
-// Remember notes of a message of a stream that its timer is over: refused as Admit is.
+// Remember notes that the timer of a stream's message is over: refused as Admit is.
 func Remember(to Target, t Tombstone) Write { return t.write(WriteAnew, to) }
 
 // Done is an outcome that leaves no pop. Done removes exactly its predecessor, and leaves the
@@ -150,7 +150,7 @@ func Again(to Target, state timer.State, retry time.Duration, why Failure) Write
 // in Write.
 type Times struct{ DueIn, Offset, Retry time.Duration }
 
-// Copy makes the copy what a live record of another copy says.
+// Copy makes the copy equal to a live record of another copy.
 func Copy(to Target, r *Record, at Times) Write {
 	return to.write(Write{
 		Kind: WriteLive, State: r.State, Timer: &r.Timer, BodyHash: r.BodyHash, Failure: r.Failure, LeftOut: r.LeftOut,
@@ -158,12 +158,12 @@ func Copy(to Target, r *Record, at Times) Write {
 	})
 }
 
-// Rank gives exactly this state another rank, unless a lease or a firing mark lasts.
+// Rank gives a copy in exactly this state another rank, unless a lease or a firing mark lasts.
 func Rank(to Target, r *Record, offset, retry time.Duration) Write {
 	return to.write(Write{Kind: WriteRank, State: r.State, Timer: &r.Timer, Offset: offset, Retry: retry})
 }
 
-// Leave removes exactly this state, unless a lease or a firing mark lasts.
+// Leave removes a copy in exactly this state, unless a lease or a firing mark lasts.
 func Leave(to Target, state timer.State) Write {
 	return to.write(Write{Kind: WriteLeave, State: state})
 }
