@@ -1,3 +1,3 @@
-// Package deadletter lets an operator look at timers whose attempts are used up, fire them
-// again and delete them.
+// Package deadletter lets an operator list dead letters, fire dead letters again and delete dead
+// letters. A dead letter is a timer whose attempts are used up, or whose record can't be read.
 package deadletter

@@ -15,8 +15,8 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// Letters lets an operator look at the dead letters, fire them again and delete
-// them. Its methods are safe for concurrent use.
+// Letters lets an operator list dead letters, fire letters again and delete letters. All methods
+// are safe for concurrent use.
 type Letters struct {
 	config *settings.Config
 	store  store.LetterStore
@@ -27,27 +27,28 @@ type Letters struct {
 }
 
 const (
-	// againRate is how many letters a second a node fires again: the receivers have
-	// just come back.
+	// againRate is how many letters a second a node fires again: the receivers have just come
+	// back.
 	againRate = 500
-	// againPage is how many one call takes, and againWorkers how many at once.
+	// againPage is how many letters one call fires again, and againWorkers how many at the same
+	// time.
 	againPage    = 100
 	againWorkers = 16
 	// deletePage is how many letters one call deletes.
 	deletePage = 1000
 )
 
-// New makes one; check refuses callbacks that would never be delivered.
+// New makes Letters; check refuses callbacks that would never be delivered.
 func New(config *settings.Config, copies *replica.Keeper, backend store.LetterStore, check func(timer.Callback) error) *Letters {
 	return &Letters{config: config, store: backend, copies: copies, check: check, pace: rate.NewLimiter(againRate, againPage), log: config.Log}
 }
 
-// FireAgain has a dead letter's pop called back again, at once: as a timer of the
-// same key, callback, replication factor and tags, with all attempts and sequence
-// number 1. Its version is the next above that of the letter, whoever does this and
-// however often: so it is one timer, with one webhook-id, and older than
-// whatever a client has made of the key since. Errors: ErrUnreadable, ErrSuperseded,
-// *InvalidError if such a timer is refused now, and those of Create.
+// FireAgain has a dead letter's pop called back again, at once: as a timer of the same key,
+// callback, replication factor and tags, with all attempts and sequence number 1. The timer's
+// version is always the next above the letter's version. Repeated calls, by any node, thus make
+// one timer, with one webhook-id. Every write of a client to the key since the letter is newer.
+// Errors: ErrUnreadable, ErrSuperseded, *InvalidError if such a timer is refused now, and the
+// errors of Create.
 func (d *Letters) FireAgain(ctx context.Context, l *store.Letter) (timer.Receipt, error) {
 	if l.Err != nil {
 		return timer.Receipt{}, l.Err
@@ -61,42 +62,42 @@ func (d *Letters) FireAgain(ctx context.Context, l *store.Letter) (timer.Receipt
 	if err := cmp.Or(t.CheckReplication(), t.CheckTags()); err != nil {
 		return timer.Receipt{}, err
 	}
-	if err := d.check(t.Callback); err != nil { // it needn't be of HTTP
+	if err := d.check(t.Callback); err != nil { // the callback needn't be of HTTP
 		return timer.Receipt{}, err
 	}
 	return d.copies.Write(ctx, replica.Wish{ID: timer.ID{Key: r.ID.Key, RF: t.ReplicationFactor}, Version: version, Timer: &t, Begun: d.config.SinceBoot(), Humble: true})
 }
 
-// List is LetterStore's Letters.
+// List is LetterStore.Letters.
 func (d *Letters) List(ctx context.Context, q store.LetterQuery) (store.LetterPage, error) {
 	return d.store.Letters(ctx, q)
 }
 
-// Letter is LetterStore's.
+// Letter is LetterStore.Letter.
 func (d *Letters) Letter(ctx context.Context, id string) (store.Letter, error) {
 	return d.store.Letter(ctx, id)
 }
 
-// Done is what came of letters that were fired again or deleted.
+// Done is the result of firing letters again, or of deleting letters.
 type Done struct {
 	Done    int
-	Refused []Refused // what is left as it was, or can't be removed
-	Next    string    // cursor for the next call; "" if all have had their turn
-	Left    int64     // letters that there are still, whatever the query
+	Refused []Refused // letters that are left as before, or can't be removed
+	Next    string    // cursor for the next call; "" if all letters have had a turn
+	Left    int64     // letters that remain, whatever the query
 	// Unreached are shards whose letters had no turn, and aren't counted.
 	Unreached []string
 }
 
-// Refused is one with which it can't be done.
+// Refused is a letter for which the call failed.
 type Refused struct {
 	ID, Key string
 	Err     error
 }
 
-// Fire fires one letter again, and removes it once that is acknowledged. Errors are
-// those of FireAgain, ErrNotFound, and ErrUnavailable, with which it may have been
-// fired and not removed: the same once more makes no second timer, unless that was
-// over by then.
+// Fire fires one letter again, and removes the letter once the timer is acknowledged. Errors: the
+// errors of FireAgain, ErrNotFound, and ErrUnavailable. After ErrUnavailable the letter may have
+// been fired and not removed: a second call makes no second timer, unless the first timer is over
+// by then.
 func (d *Letters) Fire(ctx context.Context, id string) (timer.Receipt, error) {
 	l, err := d.store.Letter(ctx, id)
 	if err != nil {
@@ -123,8 +124,8 @@ func (d *Letters) fireOne(ctx context.Context, l *store.Letter) (timer.Receipt, 
 	return receipt, nil
 }
 
-// FireAll fires again up to 100 of the letters that q asks for, no more than 500 a
-// second. ErrCursor is its only error.
+// FireAll fires again up to 100 of the letters that q asks for, at most 500 a second. The only
+// error is ErrCursor.
 func (d *Letters) FireAll(ctx context.Context, q store.LetterQuery) (Done, error) {
 	q.Limit = againPage
 	page, err := d.store.Letters(ctx, q)
@@ -162,8 +163,7 @@ func (d *Letters) Delete(ctx context.Context, id string) error {
 	return nil
 }
 
-// DeleteAll deletes up to 1,000 of the letters that q asks for. ErrCursor is its
-// only error.
+// DeleteAll deletes up to 1,000 of the letters that q asks for. The only error is ErrCursor.
 func (d *Letters) DeleteAll(ctx context.Context, q store.LetterQuery) (Done, error) {
 	q.Limit = deletePage
 	page, err := d.store.Letters(ctx, q)

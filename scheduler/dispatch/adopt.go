@@ -10,18 +10,18 @@ import (
 	"chronos/scheduler/timing"
 )
 
-// hesitation is how long before a copy is looked at again when a better one's shard answers
-// late, or a newer one could not be read.
+// hesitation is the delay before a copy is looked at again, if the shard of a better copy answers
+// late, or a newer copy could not be read.
 const hesitation = 250 * time.Millisecond
 
-// adoption is a claim whose copy is to become what the timer's copy on another shard is.
+// adoption is a claim whose copy is to adopt the newer state of the copy on another shard.
 type adoption struct {
 	claim *claim
 	from  *shard.Shard
 }
 
-// adopt makes copies what they are elsewhere. It has loops of its own: a shard that answers
-// late may be read, and callbacks don't wait for that.
+// adopt brings copies up to newer states on other shards. Adoptions have loops of their own, so
+// that no callback waits for a shard that answers late.
 func (l *lane) adopt(ctx context.Context, batch []adoption) {
 	by := make(map[*shard.Shard][]*claim, 1)
 	for _, a := range batch {
@@ -34,7 +34,7 @@ func (l *lane) adopt(ctx context.Context, batch []adoption) {
 	adopting.Wait()
 }
 
-// adoptFrom does that by leased writes, which do nothing once the lease is gone.
+// adoptFrom writes under the leases of the copies: a write does nothing once the lease is gone.
 func (l *lane) adoptFrom(ctx context.Context, from *shard.Shard, batch []*claim) {
 	bounded, cancel := l.d.config.Awake.WithTimeout(ctx, timing.CopyPatience)
 	defer cancel()
@@ -47,7 +47,7 @@ func (l *lane) adoptFrom(ctx context.Context, from *shard.Shard, batch []*claim)
 	for i, read := range l.d.store.Read(bounded, spots) {
 		c := batch[i]
 		if read.Record.State.Compare(c.Record.State) <= 0 {
-			c.settle(store.Settlement{Outcome: store.OutcomeRelease, Delay: hesitation}) // it couldn't be read, or is gone by now
+			c.settle(store.Settlement{Outcome: store.OutcomeRelease, Delay: hesitation}) // the newer state couldn't be read, or is gone by now
 			continue
 		}
 		adopted, writes = append(adopted, c), append(writes, l.d.copies.CopyOf(&read, c.own).Under(c.Lease.Token))

@@ -14,14 +14,13 @@ import (
 	"chronos/scheduler/timing"
 )
 
-// ask looks at the other copies of what is about to be fenced (rule "compare before firing") and
-// returns those claims that may go on. Where another copy is newer, the claim's copy becomes
-// that state. Where another copy is firing, the claim waits for the end of the callback, and
-// it waits for a better copy of its version (rule "yield to the better copy"). A claim is left to
-// upgraded nodes while another copy is in a later format and not older. Only a shard that
-// is silent is done without: one slow answer is not silence, and the question is put again,
-// by those who wait longer. A claim that needs a silent shard is left to another node that
-// reaches the shard.
+// ask compares claims with the other copies before the fence (rule "compare before firing") and
+// returns the claims that may go on. A claim adopts a newer state. A claim waits for the end of
+// another copy's callback, and for a better copy of the same version (rule "yield to the better
+// copy"). A claim is left to upgraded nodes while another copy is in a later format and not older.
+// The node does without silent shards only: one slow answer is not silence, so an unanswered
+// question is put again, with more patience. A claim that needs a silent shard is left to another
+// node that reaches the shard.
 func (l *lane) ask(ctx context.Context, batch []*claim, patience time.Duration) (free []*claim) {
 	now := l.d.config.SinceBoot()
 	for _, c := range batch {
@@ -59,7 +58,7 @@ func (l *lane) ask(ctx context.Context, batch []*claim, patience time.Duration) 
 	return free
 }
 
-// question puts the questions, all at once, and has the claims know the answers.
+// question puts all questions at the same time, and notes the answers in the claims.
 func (l *lane) question(ctx context.Context, asks []question, patience time.Duration) {
 	if len(asks) == 0 {
 		return
@@ -76,7 +75,7 @@ func (l *lane) question(ctx context.Context, asks []question, patience time.Dura
 	}
 }
 
-// question is what one shard is asked.
+// question is the question to one shard about several claims.
 type question struct {
 	shard       *shard.Shard
 	claims      []*claim
@@ -84,16 +83,16 @@ type question struct {
 	states      []store.KeyState
 	differences []store.Difference
 	err         error
-	outranked   []store.Write // of better copies that have another rank since the shards have changed
+	outranked   []store.Write // to better copies whose rank has changed with the shards
 }
 
-// questions are those that claims which haven't been fenced yet raise.
+// questions are the questions about the claims for which no fence was asked for yet.
 func questions(batch []*claim) (asks []question) {
-	fenced := func(c *claim) bool { return c.began != 0 } // it is only the fence's answer that is missing
+	fenced := func(c *claim) bool { return c.began != 0 } // only the answer of the fence is missing
 	return questionsOf(slices.DeleteFunc(slices.Clone(batch), fenced))
 }
 
-// questionsOf are those that claims raise.
+// questionsOf are the questions about all claims of a batch, one question a shard.
 func questionsOf(batch []*claim) (asks []question) {
 	for _, c := range batch {
 		for _, p := range c.witnesses() {
@@ -114,10 +113,10 @@ func questionsOf(batch []*claim) (asks []question) {
 	return asks
 }
 
-// witnesses are the places that are asked about the claim. A PUT that could not ask the
-// first owner takes its timer for new, and leaves two copies where there may have been
-// one: so the one copy of a timer asks the second owner, too, while its shard has been
-// away lately, or lacks something.
+// witnesses are the places that are asked about the claim. A PUT that could not ask the first
+// owner takes the timer as new, and may leave a second copy of a one-copy timer. The claim of a
+// one-copy timer therefore asks the second owner, too, if the claim's shard was away lately or
+// lacks something.
 func (c *claim) witnesses() []shard.Place {
 	d := c.lane.d
 	if c.Record.ID.RF != 1 || c.lane.shard.GapFor(d.config.TombLife) == 0 {
@@ -131,8 +130,8 @@ func (c *claim) witnesses() []shard.Place {
 }
 
 // leftToOthers reports whether another node reaches a shard of the timer that this node does not
-// reach (rule "do without silent shards"). The other node polls these partitions, since this
-// node lacks a shard.
+// reach (rule "do without silent shards"). The other node polls these partitions, since this node
+// lacks a shard.
 func (c *claim) leftToOthers() bool {
 	return c.overdue() < timing.LeftToOthers &&
 		slices.ContainsFunc(c.witnesses(), func(p shard.Place) bool { return c.lane.shard.OtherReaches(p.Shard) })
@@ -142,27 +141,27 @@ func (q *question) put(ctx context.Context, d *Dispatcher, patience time.Duratio
 	bounded, cancel := d.config.Awake.WithTimeout(ctx, patience)
 	defer cancel()
 	if patience > shard.SilenceLook {
-		q.shard.Answers.Cut(bounded, cancel) // nobody waits for it then
+		q.shard.Answers.Cut(bounded, cancel) // nobody waits for the shard once the shard is silent
 	}
 	began := q.shard.Answers.Begin()
 	q.differences, q.err = d.store.Ask(bounded, q.shard.Name, q.states)
 	q.shard.Answers.Answered(began, q.err)
 }
 
-// otherCopy is what the other copies say of a claim.
+// otherCopy sums up the answers of the other copies about a claim.
 type otherCopy struct {
-	newer      *shard.Shard  // has a newer state than the claim's, the newest of all
-	state      timer.State   // that one
+	newer      *shard.Shard  // with the newest state, if newer than the claim's state
+	state      timer.State   // the newest state
 	wait       time.Duration // for a callback of another copy, or for a better copy
 	unanswered bool          // by a shard that isn't silent
-	later      bool          // by a copy that only a later chronos can read, and which may be newer
+	later      bool          // only a later chronos can read a copy, and the copy may be newer
 }
 
-// laterPause is how long a claim is put back whose other copy only upgraded nodes can read.
+// laterPause is how long a claim is put back if only upgraded nodes can read another copy.
 const laterPause = time.Second
 
-// weigh keeps for each claim the newest state that is newer than its own, and how
-// long the claim is to wait for other copies.
+// weigh notes in each claim the newest state that is newer than the claim's state, and how long
+// the claim waits for other copies.
 func (q *question) weigh() {
 	if q.err != nil && !errors.Is(q.err, timer.ErrRefused) && !q.shard.Away() {
 		for _, c := range q.claims {
@@ -193,8 +192,8 @@ func (q *question) weigh() {
 	}
 }
 
-// yield is how long the claim waits for a better copy of its version. A copy that nobody has
-// claimed yet is claimed now.
+// yield is how long the claim waits for a better copy of the same version. A due copy that nobody
+// has claimed yet is claimed now.
 func (q *question) yield(c *claim, d *store.Difference) time.Duration {
 	p := q.places[d.Index]
 	behind := time.Duration(max(1, c.own.Rank-p.Rank)) * c.skew()
@@ -206,14 +205,14 @@ func (q *question) yield(c *claim, d *store.Difference) time.Duration {
 	case d.LookIn == 0:
 		q.shard.PokeIfSoon(c.Lease.Partition, 0)
 	case q.shard.Answers.Tardy.Load():
-		wait = min(wait, hesitation) // the shard may be slow by then, and what waits there be put off
+		wait = min(wait, hesitation) // the shard may be slow by then, and the better copy put off
 	}
 	return wait
 }
 
-// promote gives better copies that wait as the backups that they were before the shards
-// changed the rank that they have now: the sweep has not come to them yet. They are due as
-// the claims are. A copy that is leased by now stays as it is.
+// promote gives better copies, which still wait as backups by their former rank, the rank that
+// they have now: the sweep has not come to these copies yet. A promoted copy is due when the claim
+// is. A copy that is leased by now stays unchanged.
 func (q *question) promote(ctx context.Context, d *Dispatcher) {
 	if len(q.outranked) == 0 {
 		return
@@ -221,7 +220,7 @@ func (q *question) promote(ctx context.Context, d *Dispatcher) {
 	bounded, cancel := d.config.Awake.WithTimeout(ctx, timing.TellPatience)
 	defer cancel()
 	for _, told := range d.store.Tell(bounded, q.shard.Name, q.outranked) {
-		if told.Err == nil { // what could not be told waits, as before
+		if told.Err == nil { // a copy that could not be told waits, as before
 			q.shard.PokeIfSoon(told.Partition, 0)
 		}
 	}

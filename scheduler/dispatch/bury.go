@@ -10,12 +10,11 @@ import (
 	"chronos/scheduler/timing"
 )
 
-// graveRest is how long a tombstone waits when copies that must hear of it can't
-// be told.
+// graveRest is how long a tombstone waits if a copy that must hear of the end can't be told.
 const graveRest = 10 * time.Second
 
-// bury tells the copies that a tombstone names of the end of their timer, and
-// removes it once all have heard (rule "tombstones outlive what was missed").
+// bury tells the end of a timer to the copies that the tombstone names, and removes the tombstone
+// once all have heard (rule "tombstones outlive what was missed").
 func (l *lane) bury(ctx context.Context, batch []*claim) {
 	bounded, cancel := l.d.config.Awake.WithTimeout(ctx, timing.TellPatience)
 	defer cancel()
@@ -35,7 +34,7 @@ func (l *lane) bury(ctx context.Context, batch []*claim) {
 	}
 }
 
-// names reports whether the record says that a copy may be at p.
+// names reports whether the record names a copy at p.
 func (c *claim) names(p shard.Place) bool {
 	return slices.ContainsFunc(c.Record.Away, func(a store.Away) bool { return a.Shard == p.Shard.Name })
 }
@@ -43,7 +42,7 @@ func (c *claim) names(p shard.Place) bool {
 func (d *Dispatcher) tellOfEnd(ctx context.Context, c *claim, p shard.Place) (heard bool) {
 	switch {
 	case p.Shard.Gone(), d.store.Lost(p.Shard.Name):
-		return true // nobody waits for it
+		return true // nobody waits for the shard
 	case p.Shard.Away():
 		return false
 	}
@@ -51,10 +50,10 @@ func (d *Dispatcher) tellOfEnd(ctx context.Context, c *claim, p shard.Place) (he
 	return d.store.Tell(ctx, p.Shard.Name, []store.Write{w})[0].Err == nil || p.Shard.Gone()
 }
 
-// keepTombstones is how long past their life tombstones stay: those that were there when
-// another shard began to miss what it was told, or were made since then, while that shard
-// is away, or back and not swept yet; what has ended since then may live there. For a shard
-// that is given up nobody waits.
+// keepTombstones is how long beyond their life the tombstones of a shard stay. While another shard
+// is away, or back and not swept yet, every tombstone stays that was there when the other shard
+// began to miss writes, or was made since. Timers that have ended since may live on the other
+// shard. Nobody waits for a shard that is given up.
 func (d *Dispatcher) keepTombstones(of *shard.Shard) time.Duration {
 	since := time.Duration(0)
 	for _, sh := range d.shards.All() {
@@ -65,14 +64,14 @@ func (d *Dispatcher) keepTombstones(of *shard.Shard) time.Duration {
 			since = max(since, gap+timing.LostTail)
 		}
 	}
-	if !d.shards.Takes("", of.Name) { // what is there holds up the shard's removal, and the owners have tombstones of their own
+	if !d.shards.Takes("", of.Name) { // tombstones hold up the removal of this shard, and the owners have tombstones of their own
 		return max(since-d.config.TombLife, 0)
 	}
 	return since
 }
 
-// lasting are the ends that all homes must keep: a copy that has not heard of one asks
-// these alone before it fires, and the one that names it may be away by then.
+// lasting are the ends that all owners must keep. A copy that missed an end asks only the owners
+// before a callback, and the tombstone that names the copy may be on a shard that is away by then.
 func lasting(batch []*claim) (all []message) {
 	for _, c := range batch {
 		if len(c.settlement.Untold) == 0 || !c.after().Ended {

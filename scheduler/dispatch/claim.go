@@ -9,38 +9,38 @@ import (
 	"chronos/scheduler/timing"
 )
 
-// claim is a leased timer on its way through this node: wheel, slot, fence,
-// delivery, settlement. It belongs to one of these at a time.
+// claim is a leased timer on the way through this node's stations: wheel, slot, fence, delivery,
+// settlement. A claim belongs to one station at a time.
 type claim struct {
 	store.Claimed
 	lane        *lane
 	look        time.Time     // when the copy was to be looked at, by this node's clock
-	own         shard.Place   // its copy's
-	others      []shard.Place // where else copies of its timer may be, in rank order
-	located     int64         // in which epoch that was so
+	own         shard.Place   // of the leased copy
+	others      []shard.Place // where other copies of the timer may be, in rank order
+	located     int64         // the epoch of own and others
 	destination string
 
 	weight  int  // in credit
 	waiting bool // for a slot; guarded by slots
-	waits   int  // for one so far; changed only in take
+	waits   int  // number of waits for a slot so far; changed only in take
 
 	other    otherCopy     // what the other copies say
 	asked    time.Duration // since boot, when the other copies were last asked; 0 if there are none
 	began    time.Duration // since boot, when the fence was first asked for; 0 before
 	fenced   store.Fenced  // the fence's answer
-	answered time.Time     // when it came
+	answered time.Time     // when the answer came
 
 	settlement store.Settlement
 	buried     bool          // an end leaves a tombstone, since writes may still arrive (rule "a young end leaves a tombstone")
 	tries      int           // to settle
-	settled    time.Time     // when the settlement that was answered was sent
-	told       bool          // the others of the outcome
-	lacking    []shard.Place // copies that were missing then, or too old
-	strays     []shard.Place // copies that were told, and belong elsewhere
+	settled    time.Time     // when the answered settlement was sent
+	told       bool          // the outcome was sent to the other copies
+	lacking    []shard.Place // owners whose copies were missing then, or too old
+	strays     []shard.Place // leftovers that were told
 }
 
-// turn is what the wheel holds: a claim that comes due, or the end of its n-th
-// wait for a slot.
+// turn is an item of the wheel: a claim that comes due, or the end of a claim's n-th wait for a
+// slot.
 type turn struct {
 	claim    *claim
 	endsWait int // n; 0 if the claim comes due
@@ -48,7 +48,7 @@ type turn struct {
 
 func (c *claim) pops() int { return c.Record.Timer.Pops() }
 
-// settle hands the claim to the loop that writes its outcome.
+// settle hands the claim to the loop that writes the outcome.
 func (c *claim) settle(o store.Settlement) {
 	o.Lease = c.Lease
 	c.settlement = o
@@ -56,8 +56,8 @@ func (c *claim) settle(o store.Settlement) {
 	c.lane.settlements.Put(c)
 }
 
-// fit has the settlement be one for the copy's place. What a tombstone remembers has had
-// its time when that is claimed.
+// fit adapts the settlement to the place of the leased copy. When a tombstone is claimed, the time
+// of all that the tombstone remembers is over.
 func (c *claim) fit() {
 	c.settlement.Offset = c.own.Offset(c.skew())
 	if c.Record.State.Ended || !c.after().Ended {
@@ -73,7 +73,7 @@ func (c *claim) fit() {
 	}
 }
 
-// locate finds out where the other copies of the timer may be.
+// locate finds the places where the other copies of the timer may be.
 func (c *claim) locate() {
 	d, id := c.lane.d, &c.Record.ID
 	c.own, c.others = shard.Place{Shard: c.lane.shard, Rank: c.Record.Rank}, nil
@@ -83,7 +83,7 @@ func (c *claim) locate() {
 		return
 	}
 	all := d.shards.Places(timer.ID{Key: id.Key, RF: id.RF})
-	for _, a := range c.Record.Away { // those that have not heard of an end
+	for _, a := range c.Record.Away { // shards that have missed an end
 		all = shard.WithPlace(all, shard.Place{Shard: d.shards.Shard(a.Shard), Rank: a.Rank})
 	}
 	id.Hint = c.lane.shard.Mask
@@ -99,7 +99,7 @@ func (c *claim) locate() {
 	c.others = others
 }
 
-// relocate finds that out again if the shards have changed since.
+// relocate locates the copies again if the shards have changed since.
 func (c *claim) relocate() {
 	if epoch, _ := c.lane.d.store.Epoch(c.lane.shard.Name); epoch == c.located {
 		return
@@ -118,7 +118,7 @@ func (c *claim) skew() time.Duration {
 	return c.lane.d.config.Skew.Of(c.Record.Timer.Interval, c.Record.ID.RF)
 }
 
-// sinceDue is how long ago the fenced pop was due, by its shard's clock.
+// sinceDue is how long ago the fenced pop was due, by the shard's clock.
 func (c *claim) sinceDue() time.Duration { return c.fenced.Late + time.Since(c.answered) }
 
 // due is when the pop came due, by this node's clock.
@@ -127,7 +127,7 @@ func (c *claim) due() time.Time {
 	return c.at(r.Start.Add(time.Duration(r.State.Seq) * r.Timer.Interval).UnixMilli())
 }
 
-// retryDue is when a retry of the pop came due at the latest; the zero time if there is none.
+// retryDue is when a retry of the pop came due at the latest; the zero time without a retry.
 func (c *claim) retryDue() time.Time {
 	if r := &c.Record; r.State.Attempt > 0 && r.Failure.Node != "" {
 		return c.at(r.Failure.At.Add(longestBackoff(r.State.Attempt)).UnixMilli())
@@ -135,13 +135,13 @@ func (c *claim) retryDue() time.Time {
 	return time.Time{}
 }
 
-// overdue is for how long the pop, or its retry, has been due.
+// overdue is how long the pop, or the retry of the pop, has been due.
 func (c *claim) overdue() time.Duration { return min(time.Since(c.due()), time.Since(c.retryDue())) }
 
-// at is an instant of the shard's clock, in ms, by this node's clock.
+// at converts an instant of the shard's clock, in ms, to this node's clock.
 func (c *claim) at(ms int64) time.Time {
 	return c.look.Add(time.Duration(ms-c.Lease.Found.ScoreMs) * time.Millisecond)
 }
 
-// done ends the claim's way: its credit is free again.
+// done ends the way of the claim, and frees the credit.
 func (c *claim) done() { c.lane.credit.Give(c.weight) }

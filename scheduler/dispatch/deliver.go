@@ -8,24 +8,23 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// Deliverer calls back. It is safe for concurrent use.
+// Deliverer makes callbacks. All methods are safe for concurrent use.
 type Deliverer interface {
-	// Check refuses a callback that would never be delivered, with an
-	// *InvalidError. What only an attempt can tell it lets pass. It blocks on
-	// nothing.
+	// Check refuses a callback that would never be delivered, with an *InvalidError. Check passes
+	// a fault that only an attempt can show, and blocks on nothing.
 	Check(timer.Callback) error
-	// Destination names what is slow or down together with the callback's
-	// target: scheme://host:port for HTTP. Slots are bounded by it.
+	// Destination names the part of the callback's target that is slow or down as a whole:
+	// scheme://host:port for HTTP. Slots are bounded by destination.
 	Destination(timer.Callback) string
-	// Deliver makes one attempt and returns when it is over or ctx has ended;
-	// ctx carries the deadline. It looks at ctx once more right before sending,
-	// and sends nothing when that has ended.
+	// Deliver makes one attempt and returns when the attempt is over or ctx has ended; ctx carries
+	// the deadline, if any. Deliver looks at ctx once more right before sending, and sends nothing
+	// if ctx has ended.
 	Deliver(context.Context, Delivery) Delivered
 }
 
-// Namer is a Deliverer whose timers users know by other names than their IDs.
+// Namer is a Deliverer whose users know timers by names, not by IDs.
 type Namer interface {
-	// NameOf is what the log calls the timer, as in "timer <id>".
+	// NameOf is the name of the timer in the log, as in "timer <id>".
 	NameOf(timer.ID, timer.Callback) string
 }
 
@@ -44,9 +43,9 @@ type Delivery struct {
 	Seq      int       // of the pop, from 1
 	Attempt  int       // from 1
 	Due      time.Time // when the pop was due
-	// Late is how long ago that was when Deliver was called, by the shard's clock.
+	// Late is the time from Due to the call of Deliver, by the shard's clock.
 	Late time.Duration
-	// LeftOut is how many pops were left out since a callback told of some.
+	// LeftOut is how many pops were left out that no successful callback has told of yet.
 	LeftOut int
 }
 
@@ -55,10 +54,10 @@ type Delivered struct {
 	Verdict Verdict
 	// Reason says what went wrong, in a few printable words without secrets.
 	Reason string
-	// RetryAfter is how long the receiver asked to be left alone, 0 if it didn't.
+	// RetryAfter is the pause that the receiver asked for; 0 for no pause.
 	RetryAfter time.Duration
-	// Final says of a failed attempt that no other would do better: the pop is given up
-	// as after the last one.
+	// Final says that no further attempt would do better than the failed attempt: the pop is given
+	// up as after the last attempt.
 	Final bool
 }
 
@@ -67,7 +66,7 @@ type Verdict int
 
 // What an attempt means for the timer.
 const (
-	VerdictFailed    Verdict = iota // again, while attempts are left
+	VerdictFailed    Verdict = iota // the pop is tried again, while attempts are left
 	VerdictDelivered                // the pop is over
 	VerdictGone                     // the receiver wants no more of this timer
 )

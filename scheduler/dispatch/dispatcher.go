@@ -18,8 +18,8 @@ import (
 	"chronos/scheduler/wheel"
 )
 
-// Dispatcher claims the timers that are due, calls back, and settles the outcomes. It is safe
-// for concurrent use.
+// Dispatcher claims due timers, calls back, and settles the outcomes. All methods are safe for
+// concurrent use.
 type Dispatcher struct {
 	config    *settings.Config
 	shards    *shard.Registry
@@ -36,11 +36,11 @@ type Dispatcher struct {
 
 	pace   *flow.Pace
 	firing sync.WaitGroup // workers that deliver
-	handed chan shot      // to an idle one of them
-	idle   atomic.Int32   // workers
+	handed chan shot      // to an idle worker
+	idle   atomic.Int32   // number of idle workers
 }
 
-// New makes a dispatcher, whose loops the caller begins with Turn, Poll and Work.
+// New makes a dispatcher. The caller begins the loops with Turn, Poll and Work.
 func New(config *settings.Config, shards *shard.Registry, copies *replica.Keeper, deliverer Deliverer) *Dispatcher {
 	d := &Dispatcher{
 		config: config, shards: shards, copies: copies, store: shards.Store, deliverer: deliverer, log: config.Log,
@@ -56,7 +56,7 @@ func New(config *settings.Config, shards *shard.Registry, copies *replica.Keeper
 	return d
 }
 
-// Turn runs the wheel until ctx ends, and then gives back what is in it.
+// Turn runs the wheel until ctx ends, and then gives back the claims in the wheel.
 func (d *Dispatcher) Turn(ctx context.Context) {
 	d.wheel.Run(ctx, d.expire)
 	for _, t := range d.wheel.Drain(nil) {
@@ -64,8 +64,8 @@ func (d *Dispatcher) Turn(ctx context.Context) {
 	}
 }
 
-// giveBack releases what was in the wheel when it stopped. What was there only
-// to end a wait may have got its slot.
+// giveBack releases a claim that was in the wheel at the end. A turn that only ends a wait does
+// nothing if the claim has got a slot meanwhile.
 func (d *Dispatcher) giveBack(t turn) {
 	if t.endsWait > 0 {
 		if waited, _ := d.slots.abandon(t); !waited {
@@ -75,8 +75,8 @@ func (d *Dispatcher) giveBack(t turn) {
 	t.claim.settle(store.Settlement{Outcome: store.OutcomeRelease})
 }
 
-// loopsPerShard are a shard's loops for fences and for settlements: one batch is put
-// together while another is on its way.
+// loopsPerShard is how many loops a shard has for fences, and for settlements: a batch is put
+// together while another batch is on the way.
 const loopsPerShard = 2
 
 // Waiting reports whether claims wait in the wheel until they are due.
@@ -85,22 +85,22 @@ func (d *Dispatcher) Waiting() bool { return d.wheel.Len() > 0 }
 // Wait returns when no callback is under way.
 func (d *Dispatcher) Wait() { d.firing.Wait() }
 
-// Poll claims what is due on a shard until ctx ends.
+// Poll claims the due timers of a shard until ctx ends.
 func (d *Dispatcher) Poll(ctx context.Context, sh *shard.Shard) { d.lanes.Of(sh).poll(ctx) }
 
-// Work begins the loops that take the claims of a shard from one station to the next. They
-// end with ctx.
+// Work begins the loops that take a shard's claims from station to station. The loops end with
+// ctx.
 func (d *Dispatcher) Work(ctx context.Context, sh *shard.Shard, loops *sync.WaitGroup) {
 	d.lanes.Of(sh).work(ctx, loops)
 }
 
-// Leave waits until no claim of a shard that is gone is in hand, or ctx has ended.
+// Leave waits until no claim of a removed shard is in hand, or ctx has ended.
 func (d *Dispatcher) Leave(ctx context.Context, sh *shard.Shard) {
 	d.lanes.Of(sh).credit.Settled(ctx)
 	d.lanes.Forget(sh)
 }
 
-// LogLines are the kinds of lines that are sampled.
+// LogLines are the kinds of sampled log lines.
 func (d *Dispatcher) LogLines() []*sample.Line { return d.lines.all() }
 
 // Collectors are the metrics.
@@ -132,7 +132,7 @@ func (d *Dispatcher) Finish(ctx context.Context) {
 	}
 }
 
-// Renewing is how many callbacks are under way whose fences are renewed.
+// Renewing is how many callbacks with renewed fences are under way.
 func (d *Dispatcher) Renewing() (n int) {
 	for _, sh := range d.shards.All() {
 		n += d.lanes.Of(sh).renewals.count()

@@ -11,16 +11,15 @@ import (
 
 const fencePause = 25 * time.Millisecond // before an unanswered fence is sent again
 
-// turnAt puts a claim into the wheel; once that has stopped, the claim goes back
-// to its shard.
+// turnAt puts a claim into the wheel, or back to the shard if the wheel has stopped.
 func (d *Dispatcher) turnAt(at time.Time, c *claim) {
 	if !d.wheel.Add(at, turn{claim: c}) {
 		c.settle(store.Settlement{Outcome: store.OutcomeRelease})
 	}
 }
 
-// expire takes what comes out of the wheel: what is due asks for a slot, what
-// waited for one in vain goes back to its shard.
+// expire takes due items of the wheel: a claim that comes due asks for a slot, and a claim that
+// waited for a slot in vain goes back to the shard.
 func (d *Dispatcher) expire(due []turn) {
 	for _, t := range due {
 		c := t.claim
@@ -48,21 +47,21 @@ func (d *Dispatcher) endWait(t turn) {
 	}
 }
 
-// freeSlot gives c's slot back; who waited for it goes on to its fence.
+// freeSlot gives c's slot back; the claim that gets the slot goes on to the fence.
 func (d *Dispatcher) freeSlot(c *claim) {
 	if next := d.slots.free(c); next != nil {
 		next.lane.fences.Put(next)
 	}
 }
 
-// putBack has the timer come due again, with nothing sent.
+// putBack lets the timer come due again after delay, with nothing sent.
 func (d *Dispatcher) putBack(c *claim, delay time.Duration) {
 	d.freeSlot(c)
 	c.settle(store.Settlement{Outcome: store.OutcomeRelease, Delay: delay})
 }
 
-// fence asks the other copies, and then the shard, for leave to call back. Claims that
-// have to ask a shard which answers late don't hold up the others.
+// fence asks the other copies, and then the shard, for leave to call back. Claims that have to ask
+// a shard with late answers don't delay the rest.
 func (l *lane) fence(ctx context.Context, batch []*claim) {
 	batch = l.hold(batch, l.held.fences, func(c *claim) bool { return c.began == 0 })
 	l.fenceWithin(ctx, batch, timing.PromptAnswer)
@@ -72,7 +71,7 @@ func (l *lane) fenceHeld(ctx context.Context, batch []*claim) {
 	l.fenceWithin(ctx, batch, timing.LateAskPatience)
 }
 
-// fenceWithin waits so long for the other copies.
+// fenceWithin waits for the other copies as long as patience says.
 func (l *lane) fenceWithin(ctx context.Context, batch []*claim, patience time.Duration) {
 	d := l.d
 	if d.shards.Several() {
@@ -84,7 +83,8 @@ func (l *lane) fenceWithin(ctx context.Context, batch []*claim, patience time.Du
 	for _, c := range batch {
 		if c.began == 0 {
 			if c.Record.State.Attempt >= d.config.Attempts {
-				// Every fence was passed and nothing settled: it may be what ends the nodes.
+				// Every fence passed and nothing was settled: the callback may be the reason why
+				// nodes end.
 				d.freeSlot(c)
 				c.settle(d.giveUp(c, c.Record.State, "no attempt at it was ever settled"))
 				continue
@@ -92,7 +92,7 @@ func (l *lane) fenceWithin(ctx context.Context, batch []*claim, patience time.Du
 			c.began = now
 		}
 		if age := now - c.began; age < d.config.Sending() {
-			age += d.config.Limit - d.config.Sending() // the shard lets nobody begin later than that either
+			age += d.config.Limit - d.config.Sending() // the shard lets no callback begin later, either
 			fences, live = append(fences, store.Fence{Lease: c.Lease, Pops: c.pops(), Age: age}), append(live, c)
 			continue
 		}
@@ -137,14 +137,14 @@ func (d *Dispatcher) noteLeftOut(c *claim) {
 	d.lines.leftOut.Log(d.log, leftOutLine, "timer", c.Record.ID.String(), "from", now-left, "to", now-1, "interval", c.Record.Timer.Interval)
 }
 
-// outdated reports whether what the other copies said is old by now.
+// outdated reports whether the answers of the other copies are old by now.
 func (c *claim) outdated() bool {
 	return len(c.others) > 0 && c.lane.d.config.SinceBoot()-c.asked >= timing.AnswerLife
 }
 
-// askAgain asks the other copies once more before callbacks whose fence was answered late:
-// another node may have called back meanwhile. A shard that gives no answer at once is not
-// waited for, since the shard answered the question before the fence.
+// askAgain asks the other copies once more before callbacks whose fence was answered late: another
+// node may have called back meanwhile. Nobody waits for a shard that gives no answer at once,
+// since the shard answered the question before the fence.
 func (l *lane) askAgain(ctx context.Context, batch []*claim) {
 	if len(batch) == 0 {
 		return
@@ -172,7 +172,7 @@ func (d *Dispatcher) afterFence(ctx context.Context, c *claim) {
 		c.began = 0
 		d.turnAt(c.answered.Add(c.fenced.Wait), c)
 	case store.FenceLost:
-		// A client's write ended the lease, or another node took it over in time.
+		// A client's write ended the lease, or another node took over the timer in time.
 		d.freeSlot(c)
 		c.done()
 	case store.FenceTooLate, store.FenceFailed:

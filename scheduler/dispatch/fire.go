@@ -14,14 +14,14 @@ import (
 // have grown already.
 const maxIdleWorkers = 512
 
-// shot is a callback to be made until ctx ends, which is that of the claim's own shard:
-// a worker outlives the shards whose callbacks it made.
+// shot is a callback to be made until ctx ends. The ctx belongs to the claim's shard, since a
+// worker may outlive the shard.
 type shot struct {
 	ctx   context.Context
 	claim *claim // nil for none
 }
 
-// startFire has an idle worker fire c, or a new one.
+// startFire hands c to an idle worker, or to a new worker.
 func (d *Dispatcher) startFire(ctx context.Context, c *claim) {
 	select {
 	case d.handed <- shot{ctx, c}:
@@ -30,8 +30,8 @@ func (d *Dispatcher) startFire(ctx context.Context, c *claim) {
 	}
 }
 
-// fireEach fires what it is handed, until enough others are idle, or its first shard is
-// gone or the engine stops.
+// fireEach is a worker: it makes callbacks until enough other workers are idle, the shard of the
+// first callback is gone, or the engine stops.
 func (d *Dispatcher) fireEach(next shot) {
 	lasting := next.ctx
 	for next.claim != nil {
@@ -55,11 +55,11 @@ func (d *Dispatcher) handedNext(ctx context.Context) shot {
 	}
 }
 
-// fire makes the callback that the fence has allowed, and settles it.
+// fire makes the callback that the fence has allowed, and settles the outcome.
 func (d *Dispatcher) fire(ctx context.Context, c *claim) {
 	began := c.began
 	if c.asked != 0 {
-		began = min(began, c.asked) // what the others said is as old as that
+		began = min(began, c.asked) // the answers of the other copies are as old
 	}
 	since := d.config.SinceBoot() - began
 	if since >= d.config.Sending() {
@@ -85,15 +85,15 @@ func (d *Dispatcher) fire(ctx context.Context, c *claim) {
 		Seq: c.fenced.State.Seq, Attempt: c.fenced.State.Attempt, Due: c.fenced.Due, Late: c.sinceDue(),
 		LeftOut: c.fenced.LeftOut,
 	})
-	endRenewal() // before it is settled: a lease that is settled would be taken for lost
+	endRenewal() // before the settlement: a settled lease would be taken for lost
 	d.metrics.inFlight.Dec()
 	d.freeSlot(c)
 	d.metrics.countFired(delivered.Verdict)
 	c.settle(d.outcome(c, delivered))
 }
 
-// lateness is how long after its due time a pop is sent; after it was asked for,
-// if that was later.
+// lateness is the time from a pop's due time to the sending, or from the client's write if the
+// write came after the due time.
 func (d *Dispatcher) lateness(c *claim) time.Duration {
 	if asked := c.fenced.State.Version.Time(); c.fenced.Due.Before(asked) {
 		return max(d.shards.Clock().Sub(asked), 0)
@@ -101,7 +101,7 @@ func (d *Dispatcher) lateness(c *claim) time.Duration {
 	return c.sinceDue()
 }
 
-// outcome is what an attempt means for the timer.
+// outcome is the settlement that follows from an attempt.
 func (d *Dispatcher) outcome(c *claim, delivered Delivered) store.Settlement {
 	state := c.fenced.State
 	outcome, delay := outcomeOf(delivered, state.Seq, state.Attempt, c.pops(), d.config.Attempts)
@@ -125,8 +125,8 @@ func (d *Dispatcher) outcome(c *claim, delivered Delivered) store.Settlement {
 	return store.Settlement{Outcome: outcome, Delay: delay, Reason: delivered.Reason}
 }
 
-// giveUp ends a pop whose attempts are used up: a one-shot timer goes to the
-// dead letters, a recurring one goes on.
+// giveUp ends a pop that gets no further attempt: a one-shot timer goes to the dead letters, a
+// recurring timer goes on.
 func (d *Dispatcher) giveUp(c *claim, state timer.State, reason string) store.Settlement {
 	outcome, _ := outcomeOf(Delivered{}, state.Seq, d.config.Attempts, c.pops(), d.config.Attempts)
 	message := "all attempts at a pop failed; the timer goes on with its next"
@@ -141,9 +141,8 @@ func (d *Dispatcher) giveUp(c *claim, state timer.State, reason string) store.Se
 	return store.Settlement{Outcome: outcome, Reason: reason}
 }
 
-// fenceContext ends when its Context does, and when the time since boot says
-// that the fence is over: while a machine is suspended, timers stand still. Only
-// who asks for its Done pays for a timer.
+// fenceContext ends with Context, and when the fence is over by the time since boot: timers stand
+// still while a machine is suspended. Only a caller of Done pays for a timer.
 type fenceContext struct {
 	context.Context
 	deadline  time.Time    // zero if the fence is renewed
@@ -175,7 +174,7 @@ func (c *fenceContext) watch() {
 	}
 }
 
-// end ends it now.
+// end ends the context now.
 func (c *fenceContext) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -196,8 +195,7 @@ func (c *fenceContext) Err() error {
 	return c.Context.Err()
 }
 
-// Value finds what context.AfterFunc looks for, so that watching takes no
-// goroutine.
+// Value lets the context package find timed, so that context.AfterFunc takes no goroutine.
 func (c *fenceContext) Value(key any) any {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -207,7 +205,7 @@ func (c *fenceContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// release ends the timer, if there is one. Nobody may use c any more.
+// release ends the timer, if any. Nobody may use c afterwards.
 func (c *fenceContext) release() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"chronos/scheduler/timing"
 )
 
-// putOff is how long a claim on a slow shard waits for the other copies: until all of
-// them came due. putOff is 0 if no other copy can fire, or if the claim has waited.
+// putOff is how long a claim on a slow shard waits for the other copies, until all have come due.
+// putOff is 0 if no other copy can fire, or if the claim has waited.
 func (c *claim) putOff() time.Duration {
 	if c.lane.shard.Reach() < shard.Late {
 		return 0
@@ -27,9 +27,9 @@ func (c *claim) putOff() time.Duration {
 	return max(time.Until(c.due())+time.Duration(last)*c.skew()+timing.LateMargin, 0)
 }
 
-// hold moves claims to another queue if they wait for a shard that answers late, and
-// returns the other claims. That queue has more loops, so that few batches have to wait for
-// an answer to another batch: where their own shard answers late, all wait.
+// hold moves claims that wait for a shard with late answers to the queue held, and returns the
+// rest. The queue has more loops, so that few batches wait for the answer to another batch. If the
+// claims' own shard answers late, hold moves all claims for which waits is true.
 func (l *lane) hold(batch []*claim, held *flow.Queue[*claim], waits func(c *claim) bool) []*claim {
 	late, own := false, l.shard.Answers.Tardy.Load()
 	for _, other := range l.d.shards.All() {

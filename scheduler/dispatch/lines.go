@@ -6,8 +6,8 @@ import (
 	"chronos/scheduler/sample"
 )
 
-// lines are the kinds of log lines about single timers. One fault may concern every
-// timer, so each kind is sampled.
+// lines are the kinds of log lines about single timers. One fault may concern every timer, so
+// every kind is sampled.
 type lines struct {
 	suspected, unreadable, ended, givenUp, unsettled, overtaken, leftOut, putOff *sample.Line
 }
@@ -15,7 +15,7 @@ type lines struct {
 // leftOutLine is logged where pops of a recurring timer are left out.
 const leftOutLine = "pops are left out: their timer was still busy with an earlier pop, or nobody could call back"
 
-// putOffLine is logged where timers are due that this node can't read.
+// putOffLine is logged if this node can't read a due timer.
 const putOffLine = "timers wait for a node that can read them, since a later version of chronos has written them; upgrade this node"
 
 func newLines() lines {

@@ -6,8 +6,7 @@ import (
 	"chronos/scheduler/store"
 )
 
-// metrics are those of dispatch. They count the same whether or not they are
-// registered.
+// metrics are the metrics of this package. The metrics count the same whether or not registered.
 type metrics struct {
 	lateness  prometheus.Histogram
 	fired     *prometheus.CounterVec // by result: delivered, failed, gone

@@ -13,8 +13,8 @@ import (
 	"chronos/scheduler/timing"
 )
 
-// lane is the way of one shard's timers through this node. One shard's polls, fences and
-// settlements never wait for another's; what they share are the slots.
+// lane takes one shard's timers through this node. Polls, fences and settlements of a shard never
+// wait for another shard: the shards share only the slots.
 type lane struct {
 	d     *Dispatcher
 	shard *shard.Shard
@@ -22,21 +22,21 @@ type lane struct {
 	credit      *flow.Credit
 	fences      *flow.Queue[*claim]
 	settlements *flow.Queue[*claim]
-	held        held // those of the above that wait for a shard which answers late
+	held        held // fences and settlements that wait for a shard with late answers
 	adoptions   *flow.Queue[adoption]
-	graves      *flow.Queue[*claim] // tombstones that not all copies have been told of
+	graves      *flow.Queue[*claim] // claimed tombstones, which copies may have to hear of
 	renewals    *renewals           // of fences
 
 	claiming atomic.Int64 // how long the last claim took, ns
 }
 
-// held are claims that wait for a shard which answers late, apart from those that don't.
+// held are the claims that wait for a shard with late answers, apart from the rest.
 type held struct{ fences, settlements *flow.Queue[*claim] }
 
 func newHeld() held { return held{flow.NewQueue[*claim](), flow.NewQueue[*claim]()} }
 
-// What one claim may bring. The shard does nothing else meanwhile: so many timers
-// take some milliseconds, and more bytes might take longer than it may keep silent.
+// The most that one call may claim. The shard does nothing else meanwhile: 1,000 timers take some
+// milliseconds, and more bytes might take longer than a shard may keep silent.
 const (
 	maxClaims     = 1000
 	maxClaimBytes = 8 << 20
@@ -50,17 +50,17 @@ func newLane(d *Dispatcher, sh *shard.Shard) *lane {
 	}
 }
 
-// poll claims what is due until ctx ends: a quarter of the node's own partitions
-// at a time, what was poked, and what other nodes neglect.
+// poll claims due timers until ctx ends: in a quarter of the node's own partitions at a time, in
+// poked partitions, and in partitions that other nodes neglect.
 func (l *lane) poll(ctx context.Context) {
 	step := l.d.config.PollInterval / shard.PollParts
 	next, turn := time.Now(), 0
-	// What may have more than the last poll, and the last look, could take.
+	// Partitions in which more timers may be due than the last poll, or the last look, could take.
 	again, lookAgain := shard.PartitionSet(shard.AllPartitions), shard.PartitionSet(0)
 	for ctx.Err() == nil {
 		now := time.Now()
 		own, others := l.shard.Ownership.TakePoked(now), shard.PartitionSet(0)
-		// A poll may take longer than a step: then turns come together, none falls out.
+		// A poll may take longer than a step: then turns come together, and no turn falls out.
 		for missed := 0; !now.Before(next) && missed < shard.PollParts; missed++ {
 			mine, theirs := l.shard.Ownership.Turn(turn, now)
 			own, others, turn = own|mine, others|theirs, turn+1
@@ -83,8 +83,7 @@ func (l *lane) poll(ctx context.Context) {
 	}
 }
 
-// pause waits for the next turn, for what was poked for, or, when there is more
-// to claim, for room.
+// pause waits for the next turn, for a poked instant, or, if more timers can be claimed, for room.
 func (l *lane) pause(ctx context.Context, next time.Time, more bool) {
 	alarm := time.NewTimer(time.Until(next))
 	defer alarm.Stop()
@@ -108,8 +107,8 @@ func (l *lane) pause(ctx context.Context, next time.Time, more bool) {
 	}
 }
 
-// claimBoth claims in the node's own partitions and in those of other nodes, and waits for
-// neither answer before it asks the other question.
+// claimBoth claims in the node's own partitions and, at the same time, in partitions of other
+// nodes.
 func (l *lane) claimBoth(ctx context.Context, own, others shard.PartitionSet) (moreOwn, moreOthers shard.PartitionSet) {
 	room := l.credit.Left()
 	switch {
@@ -125,18 +124,18 @@ func (l *lane) claimBoth(ctx context.Context, own, others shard.PartitionSet) (m
 	return moreOwn, moreOthers
 }
 
-// claim takes what is due in the partitions, of those of other nodes what they
-// have neglected for so long, and puts it into the wheel. It returns the partitions in
-// which more may be due.
+// claim claims the due timers of the partitions, and sends the claims on their way. If neglected
+// is not 0, the partitions belong to other nodes, and only timers that these nodes have neglected
+// for so long count. claim returns the partitions in which more timers may be due.
 func (l *lane) claim(ctx context.Context, partitions shard.PartitionSet, neglected time.Duration, room int) (more shard.PartitionSet) {
 	if partitions == 0 || l.d.store.Lost(l.shard.Name) {
-		return 0 // what is over may be on a shard that is given up
+		return 0 // timers that are over may be on a shard that is given up
 	}
 	if room <= 0 {
 		return partitions
 	}
 	began, horizon := l.shard.Answers.Begin(), l.horizon()
-	// A stop must not lose the answer: what it leased would wait for the lease's end.
+	// A stop must not lose the answer: the leased timers would wait for the end of the lease.
 	result, err := l.d.store.Claim(context.WithoutCancel(ctx), l.shard.Name, store.ClaimRequest{
 		Partitions: partitions.List(), Neglected: neglected, Horizon: horizon,
 		Limit: min(room, maxClaims), MaxBytes: min(room*l.credit.Bytes, maxClaimBytes),
@@ -165,17 +164,17 @@ func (l *lane) claim(ctx context.Context, partitions shard.PartitionSet, neglect
 	return 0
 }
 
-// horizon is how far ahead of due a poll claims. Where answers take long, the next poll
-// begins as much later, and its answer comes later still.
+// horizon is how far ahead of their due time timers are claimed. If answers take long, the next
+// poll begins as much later, and the answer to that poll comes later still.
 func (l *lane) horizon() time.Duration {
 	return l.d.config.Horizon() + 2*min(time.Duration(l.claiming.Load()), maxAhead)
 }
 
-// maxAhead is how long a claim may take for timers to be claimed in time. A lease must not
-// begin long before its timer is due.
+// maxAhead is how long a claim may take for timers to be claimed in time. A lease must not begin
+// long before the timer is due.
 const maxAhead = 500 * time.Millisecond
 
-// accept sends a claim on its way.
+// accept sends a claim to the next station.
 func (l *lane) accept(c *claim) {
 	d := l.d
 	d.shards.Heard(c.Record.State.Version)

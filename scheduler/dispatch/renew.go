@@ -9,23 +9,22 @@ import (
 	"chronos/scheduler/store"
 )
 
-// renewals are the callbacks under way of a shard whose fences are renewed while they
-// last: those of a deliverer that can't take back what it has sent, and has to wait for
-// what becomes of it.
+// renewals are the callbacks of a shard whose fences are renewed as long as the callback lasts. A
+// deliverer needs renewals if it can't take back a sent message, and has to wait for the result.
 type renewals struct {
 	mu    sync.Mutex
 	under map[*claim]*renewal
 }
 
-// renewal is of one callback.
+// renewal is the renewal of one callback.
 type renewal struct {
 	bounded *fenceContext
-	fenced  time.Duration // since boot, when the fence was last asked for and passed
+	fenced  time.Duration // since boot, when the last fence that passed was asked for
 }
 
 func newRenewals() *renewals { return &renewals{under: make(map[*claim]*renewal)} }
 
-// keep has the fence of c renewed until what it returns is called.
+// keep has the fence of c renewed until end is called.
 func (r *renewals) keep(c *claim, bounded *fenceContext) (end func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -37,7 +36,7 @@ func (r *renewals) keep(c *claim, bounded *fenceContext) (end func()) {
 	}
 }
 
-// How often a fence is renewed within its limit: two of three may fail.
+// How often a fence is renewed within the limit: two of three renewals may fail.
 const renewalsPerLimit = 4
 
 // renew renews the fences until ctx ends.
@@ -54,7 +53,7 @@ func (l *lane) renew(ctx context.Context) {
 	}
 }
 
-// due are those whose fences are older than that.
+// due are the claims whose fence is as old as age, or older.
 func (r *renewals) due(now, age time.Duration) (all []*claim) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -83,20 +82,20 @@ func (l *lane) renewFences(ctx context.Context, now time.Duration, batch []*clai
 			continue
 		}
 		lost++
-		l.shard.Log.Debug("callback under way has lost its lease", "timer", c.Lease.Key) // its record may be on its way to be settled
+		l.shard.Log.Debug("callback under way has lost its lease", "timer", c.Lease.Key) // the record may be on the way to settlement
 	}
 	if lost > 0 {
 		l.shard.Log.Warn("callbacks under way have lost their leases: other nodes may call back too", "count", lost)
 	}
 }
 
-// renewed takes the answer to a renewal. It reports whether the callback may go on.
+// renewed takes the answer to a renewal, and reports whether the callback may go on.
 func (r *renewals) renewed(c *claim, now, limit time.Duration, status store.FenceStatus) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	own := r.under[c]
 	switch {
-	case own == nil: // it has ended meanwhile
+	case own == nil: // the callback has ended meanwhile
 		return true
 	case status == store.FencePassed:
 		own.fenced = now

@@ -21,8 +21,8 @@ func longestBackoff(attempt int) time.Duration {
 	return min(backoffBase<<min(max(attempt-1, 0), 6), backoffCap)
 }
 
-// outcomeOf says what an attempt at pop seq means for a timer of that many pops,
-// of whose attempts there are most, and how long until it is tried again.
+// outcomeOf says what an attempt at pop seq means for a timer with the given number of pops, and
+// how long until the next attempt. most is the largest number of attempts at a pop.
 func outcomeOf(d Delivered, seq, attempt, pops, most int) (store.Outcome, time.Duration) {
 	over := store.OutcomeDone
 	if seq < pops {

@@ -19,8 +19,8 @@ const (
 	maxSettleTries = 1200                  // with the pause and a silent shard's 1.4 s: half a minute to half an hour
 )
 
-// settleBatch writes outcomes: to the other copies, then to the shard's own. Outcomes that
-// a shard has to hear of which answers late don't hold up the others.
+// settleBatch writes outcomes to the other copies, then to the leased copies. An outcome for a
+// shard with late answers doesn't delay the rest.
 func (l *lane) settleBatch(ctx context.Context, batch []*claim) {
 	l.settleWithin(ctx, l.hold(batch, l.held.settlements, (*claim).tells), timing.TellPatience)
 }
@@ -29,10 +29,10 @@ func (l *lane) settleHeld(ctx context.Context, batch []*claim) {
 	l.settleWithin(ctx, batch, timing.LateTellPatience)
 }
 
-// tells reports whether other copies are to hear of the claim's outcome.
+// tells reports whether the other copies have to hear of the claim's outcome yet.
 func (c *claim) tells() bool { return !c.told && c.settlement.Outcome != store.OutcomeRelease }
 
-// settleWithin waits so long for the other copies.
+// settleWithin waits for the other copies as long as patience says.
 func (l *lane) settleWithin(ctx context.Context, batch []*claim, patience time.Duration) {
 	batch = l.writeLetters(ctx, batch)
 	if l.d.shards.Several() {
@@ -43,8 +43,8 @@ func (l *lane) settleWithin(ctx context.Context, batch []*claim, patience time.D
 	}
 }
 
-// writeLetters writes the dead letters of timers that have other copies, before
-// those are told that it is over, and returns what may go on.
+// writeLetters writes the dead letters of timers with other copies before these copies hear of the
+// end. writeLetters returns the claims that may go on.
 func (l *lane) writeLetters(ctx context.Context, batch []*claim) []*claim {
 	isLetter := func(c *claim) bool { return c.settlement.Outcome == store.OutcomeDead && len(c.others) > 0 }
 	if !slices.ContainsFunc(batch, isLetter) {
@@ -71,7 +71,7 @@ func (l *lane) writeLetters(ctx context.Context, batch []*claim) []*claim {
 	return rest
 }
 
-// settleAll yields the shard's answers; what was not answered is sent again later.
+// settleAll yields the shard's answers; an unanswered settlement is sent again later.
 func (l *lane) settleAll(ctx context.Context, batch []*claim) iter.Seq2[*claim, store.Settled] {
 	return func(yield func(*claim, store.Settled) bool) {
 		if len(batch) == 0 {
@@ -108,7 +108,7 @@ func (l *lane) settleAll(ctx context.Context, batch []*claim) iter.Seq2[*claim, 
 	}
 }
 
-// settled ends a claim whose outcome was answered.
+// settled ends a claim whose settlement was answered.
 func (l *lane) settled(ctx context.Context, c *claim, answer store.Settled) {
 	defer c.done()
 	o := c.settlement
@@ -118,7 +118,8 @@ func (l *lane) settled(ctx context.Context, c *claim, answer store.Settled) {
 			"timer", c.Record.ID.String(), "outcome", o.Outcome.String(), "err", answer.Err)
 	case answer.Accepted:
 		l.d.metrics.countSettled(o.Outcome)
-		// Copies that are made where none belong any more are told of no end.
+		// A node that may not know where copies belong makes no copies: a copy in a wrong place
+		// hears of no end.
 		if l.d.store.Writable() == nil && c.restore(ctx) && len(o.Untold) == 0 {
 			c.leave(ctx)
 		}
@@ -130,7 +131,7 @@ func (l *lane) settled(ctx context.Context, c *claim, answer store.Settled) {
 	}
 }
 
-// pokeNext has a timer that comes due again soon claimed in time.
+// pokeNext makes sure of a poll in time for a timer that comes due again soon.
 func (l *lane) pokeNext(c *claim) {
 	switch o := c.settlement; o.Outcome {
 	case store.OutcomeNext:

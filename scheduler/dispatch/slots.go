@@ -11,45 +11,45 @@ import (
 
 const (
 	slotSpan = 100 * time.Millisecond
-	// returnsPerSecond is how many of the claims that were refused come again. The
-	// destinations share them as they share the slots.
+	// returnsPerSecond is how many refused claims come again per second. Destinations share the
+	// returns as they share the slots.
 	returnsPerSecond = 2000
-	// maxSlotDelay is the longest delay of a claim that was refused.
+	// maxSlotDelay is the longest delay of a refused claim.
 	maxSlotDelay = backoffCap
 )
 
-// slots bounds the callbacks under way. They are shared by a dynamic threshold (Choudhury
-// and Hahne 1998): a destination gets another slot while it has fewer than are free. The
-// last quarter is for destinations that have none. So one destination alone gets half of
-// all slots, many busy ones share three quarters, and a destination that comes later gets a
-// slot at once.
+// slots bounds the callbacks under way. Destinations share the slots by a dynamic threshold
+// (Choudhury and Hahne 1998): a destination gets another slot while it has fewer slots than are
+// free. The last quarter is for destinations without a slot. A single destination thus gets half
+// of all slots, many busy destinations share three quarters, and a later destination gets a slot
+// at once.
 //
-// A claim without a slot waits for one while fewer claims wait than slots are free and the
-// destination gets within SlotWait. Otherwise the claim is refused: it goes back to its shard
-// and comes again at a time of its own. So claims in vain cost the same however many timers
-// call a destination that hangs, and a burst to a quick destination is claimed once. It is
-// safe for concurrent use.
+// A claim waits for a slot while fewer claims wait than slots are free and the destination gets
+// within SlotWait. Otherwise the claim is refused: the claim goes back to the shard, and comes
+// again at a time of its own. Claims in vain thus cost the same however many timers call a
+// destination that hangs, and a burst to a quick destination is claimed once. slots is safe for
+// concurrent use.
 type slots struct {
 	mu      sync.Mutex
 	total   int
 	used    int
 	waiting int // in all
 	by      map[string]*destination
-	queued  []*destination // those for which claims wait
+	queued  []*destination // destinations with waiting claims
 }
 
 type destination struct {
 	used    int
-	waiting []*claim // in the order they came
+	waiting []*claim // in order of arrival
 
 	span   int64     // ordinal of the present span of time
 	had    [2]int    // slots granted in the present span and in the one before
-	booked time.Time // when the last of those that were refused comes again
+	booked time.Time // when the last refused claim comes again
 }
 
 func newSlots(total int) *slots { return &slots{total: total, by: make(map[string]*destination)} }
 
-// slotAnswer says what came of asking for a slot.
+// slotAnswer is the answer to a claim that asks for a slot.
 type slotAnswer int
 
 const (
@@ -58,7 +58,7 @@ const (
 	slotRefused
 )
 
-// take asks for a slot for c. If it is refused, c should come back after delay.
+// take asks for a slot for c. If c is refused, c should come back after delay.
 func (s *slots) take(c *claim) (answer slotAnswer, delay time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,8 +86,8 @@ func (s *slots) take(c *claim) (answer slotAnswer, delay time.Duration) {
 	return slotRefused, s.book(d, now)
 }
 
-// abandon ends a claim's wait, if it is still in that one, and says after which
-// delay it should come back.
+// abandon ends the wait that t names, if the wait still lasts, and returns the delay after which
+// the claim should come back.
 func (s *slots) abandon(t turn) (waited bool, delay time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,7 +100,7 @@ func (s *slots) abandon(t turn) (waited bool, delay time.Duration) {
 	return true, s.book(d, time.Now())
 }
 
-// free gives c's slot back and returns the claim that has the slot now, if one waited.
+// free gives c's slot back and returns the claim that has the slot now, if a claim waited.
 func (s *slots) free(c *claim) *claim {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,9 +115,9 @@ func (s *slots) free(c *claim) *claim {
 	return next
 }
 
-// pass grants a free slot to the first that waits for the destination with the fewest, if
-// that may have another. No other may then: the threshold is what it was before the slot
-// was free.
+// pass grants a free slot to the first claim for the destination with the fewest slots, among
+// destinations with waiting claims, if the destination may have another slot. No further
+// destination may then: as many slots are free as before.
 func (s *slots) pass(now time.Time) *claim {
 	if len(s.queued) == 0 {
 		return nil
@@ -132,7 +132,7 @@ func (s *slots) pass(now time.Time) *claim {
 	return next
 }
 
-// leaveQueue ends the wait of the i-th that waits for d.
+// leaveQueue ends the wait of the i-th claim that waits for d.
 func (s *slots) leaveQueue(d *destination, i int) {
 	d.waiting[i].waiting = false
 	s.waiting--
@@ -180,13 +180,12 @@ func (d *destination) recent(now time.Time) int {
 	return d.had[0] + d.had[1]
 }
 
-// coming is how many slots the destination gets within SlotWait, if it gets them as it did
-// lately.
+// coming is how many slots the destination gets within SlotWait, at the recent rate.
 func (d *destination) coming(now time.Time) int {
 	return d.recent(now) * int(timing.SlotWait) / int(2*slotSpan)
 }
 
-// book is the delay of a claim that is refused: behind those that were refused before.
+// book is the delay of a refused claim, behind the claims that were refused before.
 func (s *slots) book(d *destination, now time.Time) time.Duration {
 	turn := time.Second / returnsPerSecond * time.Duration(max(s.used, 1)) / time.Duration(max(d.used, 1))
 	if recent := d.recent(now); recent > 0 {
@@ -202,13 +201,12 @@ func (s *slots) book(d *destination, now time.Time) time.Duration {
 	return d.booked.Sub(now)
 }
 
-// idle reports whether nothing has to be remembered of the destination.
+// idle reports whether the destination may be forgotten.
 func (d *destination) idle(now time.Time) bool {
 	return d.used == 0 && len(d.waiting) == 0 && !d.booked.After(now)
 }
 
-// forgetIdle keeps the map as small as what is under way, whatever destinations
-// clients make up.
+// forgetIdle keeps the map in proportion to the slots, however many destinations clients make up.
 func (s *slots) forgetIdle() {
 	if len(s.by) < 2*s.total {
 		return

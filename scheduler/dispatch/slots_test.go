@@ -33,8 +33,8 @@ func take(s *slots, claims []*claim) (granted, waiting, refused []*claim) {
 	return granted, waiting, refused
 }
 
-// TestSlotsAreShared: however many destinations want all slots, each gets an equal share,
-// and many destinations that come later get one.
+// TestSlotsAreShared: every destination that wants all slots gets an equal share, and many
+// destinations that come later get a slot.
 func TestSlotsAreShared(t *testing.T) {
 	for _, test := range []struct{ total, busy, share int }{{4096, 1, 2048}, {4096, 16, 192}, {4096, 256, 12}, {64, 1, 32}, {64, 16, 3}} {
 		s := newSlots(test.total)
@@ -78,8 +78,8 @@ func TestSlotFreedGoesToTheDestinationWithTheFewest(t *testing.T) {
 	}
 }
 
-// TestRefusedClaimsComeBackOneByOne: claims that found no slot come again one after the
-// other, those of the destination with more slots faster, after a minute at the latest.
+// TestRefusedClaimsComeBackOneByOne: refused claims come again one by one, after a minute at the
+// latest. Claims for the destination with more slots come faster.
 func TestRefusedClaimsComeBackOneByOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSlots(16)
@@ -128,8 +128,8 @@ func TestRefusedClaimsComeBackOneByOne(t *testing.T) {
 	})
 }
 
-// TestClaimsOfAQuickDestinationWait: claims wait for slots while fewer wait than slots are
-// free and come at the rate of lately, and go on in the order they came.
+// TestClaimsOfAQuickDestinationWait: claims wait for slots while fewer claims wait than slots are
+// free and come at the recent rate. The first to wait is the first to get a slot.
 func TestClaimsOfAQuickDestinationWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSlots(8)
@@ -179,8 +179,8 @@ func TestSlotsForgetDestinations(t *testing.T) {
 	}
 }
 
-// TestSlotsProperties: whatever is asked for, freed and abandoned in any order,
-// the bounds hold, and nothing waits that could have a slot.
+// TestSlotsProperties: whatever the order of take, free and abandon, the bounds hold, and no claim
+// waits that could have a slot.
 func TestSlotsProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		total := rapid.IntRange(8, 40).Draw(t, "total")

@@ -13,13 +13,13 @@ import (
 	"chronos/scheduler/timing"
 )
 
-// tell merges the outcomes into the other copies (rule "tell every copy the outcome"): first
-// into copies on shards that are no owners, so that nobody brings back a copy that has just
-// been removed, then into the owners' copies; the leased copy, which the settlement is for,
-// comes last. What could not be told stays in the leased copy: a next pop or a retry is newer
-// anyway, of what is done a tombstone stays that names who must hear of it, and at the other
-// homes one that answers who asks (lasting). The other copies are waited for as long as
-// patience is.
+// tell merges the outcomes into the other copies (rule "tell every copy the outcome"). Copies on
+// shards that are no owners come first, so that nobody brings back a copy that has just been
+// removed. The owners' copies follow; the leased copy comes last, with the settlement. A copy that
+// could not be told finds the outcome later: a next pop or a retry is newer, and an end leaves a
+// tombstone in the leased copy that names the missed copies. The other owners keep a tombstone of
+// the same end for copies that ask (lasting). tell waits for the other copies as long as patience
+// says.
 func (l *lane) tell(ctx context.Context, batch []*claim, patience time.Duration) {
 	var away, home []message
 	for _, c := range batch {
@@ -49,14 +49,14 @@ func (l *lane) tell(ctx context.Context, batch []*claim, patience time.Duration)
 	l.d.send(bounded, lasting(batch))
 }
 
-// message is an outcome for one of the other copies.
+// message is an outcome for another copy.
 type message struct {
 	claim *claim
 	to    shard.Place
 	lasts bool // an end that leaves a tombstone
 }
 
-// send tells each shard its messages, all shards at once.
+// send tells every shard its messages, all shards at the same time.
 func (d *Dispatcher) send(ctx context.Context, messages []message) {
 	if len(messages) == 0 {
 		return
@@ -95,7 +95,7 @@ func (d *Dispatcher) sendTo(ctx context.Context, to *shard.Shard, share []messag
 	}
 }
 
-// heard takes the answer of a copy that was told.
+// heard takes a copy's answer to an outcome.
 func (c *claim) heard(from shard.Place, answer *store.Written) {
 	switch {
 	case answer.Err != nil:
@@ -109,7 +109,7 @@ func (c *claim) heard(from shard.Place, answer *store.Written) {
 	}
 }
 
-// untold notes who has to hear of the outcome yet: not a shard that is gone.
+// untold notes a copy that still has to hear of the outcome, unless the shard is gone.
 func (c *claim) untold(p shard.Place) {
 	if p.Shard.Gone() {
 		return
@@ -119,7 +119,7 @@ func (c *claim) untold(p shard.Place) {
 	o.Keep = max(o.Keep, c.lane.d.config.TombLife)
 }
 
-// state is what the claim's outcome is about.
+// state is the state that the outcome is about.
 func (c *claim) state() timer.State {
 	if c.fenced.Status == store.FencePassed {
 		return c.fenced.State
@@ -127,12 +127,12 @@ func (c *claim) state() timer.State {
 	return c.Record.State
 }
 
-// leftOut is how many pops were left out, and no callback has told of them
-// (rule "make up for overdue pops").
+// leftOut is how many pops were left out that no successful callback has told of (rule "make up
+// for overdue pops").
 func (c *claim) leftOut() int {
 	switch {
 	case c.settlement.Reason == "":
-		return 0 // the callback has told
+		return 0 // the callback has told the receiver
 	case c.fenced.Status == store.FencePassed:
 		return c.fenced.LeftOut
 	}
@@ -152,7 +152,8 @@ func (c *claim) after() timer.State {
 	return state
 }
 
-// outcomeFor is what the copy at p is told. An end that lasts leaves a tombstone.
+// outcomeFor is the write that tells the outcome to the copy at p. An end that lasts leaves a
+// tombstone.
 func (c *claim) outcomeFor(p shard.Place, lasts bool) store.Write {
 	to, state, offset := p.Copy(c.Record.ID), c.after(), p.Offset(c.skew())
 	switch {
@@ -182,7 +183,7 @@ func (c *claim) endFor(p shard.Place, lasts bool) store.Write {
 	return store.Done(to, end)
 }
 
-// failure is why the attempt failed whose outcome leaves a pop.
+// failure is why the attempt failed, for an outcome that leaves a pop.
 func (c *claim) failure() store.Failure {
 	if c.settlement.Reason == "" {
 		return store.Failure{}
@@ -190,9 +191,9 @@ func (c *claim) failure() store.Failure {
 	return store.Failure{Node: c.lane.d.config.Node, Reason: c.settlement.Reason}
 }
 
-// restore makes the copies that were missing, or too old, what the outcome left,
-// now that the leased copy has accepted it: an outcome that comes late must not
-// bring back what is over. It reports whether all that were told have a pop to come.
+// restore writes the state after the outcome to owners whose copies were missing or too old. By
+// then the leased copy has accepted the outcome, since a late outcome must not bring back a timer
+// that is over. restore reports whether all copies that were told have a pop to come.
 func (c *claim) restore(ctx context.Context) (all bool) {
 	if c.fenced.Status != store.FencePassed || c.settlement.Outcome == store.OutcomeRelease || c.after().Ended {
 		return false
@@ -214,20 +215,20 @@ func (c *claim) restore(ctx context.Context) (all bool) {
 		at.Retry = o.Delay + at.Offset
 		if o.Outcome == store.OutcomeNext {
 			at.DueIn += r.Timer.Interval
-			at.Offset += max(-at.DueIn, 0) // an overdue pop is looked at as if it were due now
+			at.Offset += max(-at.DueIn, 0) // an overdue pop is looked at as if due now
 		}
 		all = s.store.Tell(bounded, p.Shard.Name, []store.Write{store.Copy(p.Copy(r.ID), &r, at)})[0].Err == nil && all
 	}
 	return all
 }
 
-// belongs reports whether a copy belongs at p by now.
+// belongs reports whether a copy belongs at p now.
 func (c *claim) belongs(p shard.Place) bool {
 	return c.lane.d.shards.IsHome(p.Shard.Name, &store.Head{Key: c.Lease.Key, RF: c.Record.ID.RF})
 }
 
-// leave removes the copies from where none belong, since those at home go on: what
-// comes due too often to be left alone by the sweep moves with its outcome.
+// leave removes leftovers, since the owners' copies go on. The sweep leaves timers alone that are
+// about to fire, so a timer with a short interval moves with its outcome.
 func (c *claim) leave(ctx context.Context) {
 	if !c.own.Home {
 		c.strays = append(c.strays, c.own)
@@ -239,7 +240,7 @@ func (c *claim) leave(ctx context.Context) {
 	defer cancel()
 	for _, p := range c.strays {
 		if p.Shard.Gone() || c.belongs(p) {
-			continue // a copy belongs on it, or may on one of its name, since the shards have changed
+			continue // the shards have changed: a copy belongs there, or may belong on a new shard of the name
 		}
 		c.lane.d.store.Tell(bounded, p.Shard.Name, []store.Write{store.Leave(p.Copy(c.Record.ID), c.after())})
 	}

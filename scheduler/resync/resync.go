@@ -19,46 +19,46 @@ import (
 
 // Resynchronisation errors.
 var (
-	// ErrShardsAway is an ErrUnavailable: so many shards are away that timers of the
-	// default replication factor might be left out.
+	// ErrShardsAway is an ErrUnavailable: too many shards are away, and timers of the default
+	// replication factor might be left out.
 	ErrShardsAway = fmt.Errorf("%w: too many shards are away", timer.ErrUnavailable)
 )
 
-// ViewError says that timers are placed otherwise than the client thinks.
+// ViewError says that timers are placed by the view Present, not by the client's view.
 type ViewError struct{ Present string }
 
 func (e *ViewError) Error() string { return "timers are placed as in view " + e.Present }
 
-// Query asks for timers of which a shard is to have a copy.
+// Query asks for the timers that should have a copy on a shard.
 type Query struct {
 	Shard string
 	View  string // of the client; see Listing
 	After store.Place
 	Limit int // timers, at least 1
-	Bytes int // about so much in all, but one timer at least
+	Bytes int // size of the page, roughly; a page has one timer at least
 }
 
-// Page is some of them, in the order of their At.
+// Page is some of the timers, in the order of At.
 type Page struct {
 	View   string
 	Timers []Entry
-	// Next is behind which place it goes on; nil at the end.
+	// Next is the place behind which the next page begins; nil at the end.
 	Next *store.Place
-	// Unreached is how many shards could not be asked: timers that are on those alone
-	// are left out.
+	// Unreached is how many shards could not be asked: timers with copies on only such shards are
+	// left out.
 	Unreached int
 }
 
-// Entry is a timer, and where its copies belong, and belonged before, by rank.
+// Entry is a timer, and the shards where its copies belong, and belonged before, by rank.
 type Entry struct {
 	store.ReadResult
-	// At is the instant of the timer's place in the list. Most timers stand where their
-	// next pop is due; a timer that waits for a retry, or is leased, may stand later.
+	// At is the instant of the timer's place in the list. Most timers stand at the due time of the
+	// next pop; a timer that waits for a retry, or is leased, may stand later.
 	At               time.Time
 	Replicas, Former []string
 }
 
-// Resyncer tells clients which timers a shard has. It is safe for concurrent use.
+// Resyncer tells clients which timers a shard has. All methods are safe for concurrent use.
 type Resyncer struct {
 	config   *settings.Config
 	shards   *shard.Registry
@@ -76,16 +76,15 @@ func New(config *settings.Config, shards *shard.Registry) *Resyncer {
 }
 
 const (
-	// listPatience is how long a page is put together, before what there is is sent.
+	// listPatience is how long a page is put together before the page is sent as it is.
 	listPatience = 2 * time.Second
-	// readTries is how often a timer is looked for that is being moved meanwhile.
+	// readTries is how often a timer is looked for while the timer is being moved.
 	readTries = 3
 )
 
-// Read tells of the timers of which a shard is to have a copy, page by page. A
-// timer that exists throughout is in some page once at least, whatever is done
-// meanwhile, for a reader who goes on behind each page's Next.
-// Errors: ErrShardUnknown; a *ViewError; ErrShardsAway and other ErrUnavailable.
+// Read returns a page of the timers that should have a copy on a shard. A reader who goes on
+// behind every page's Next finds a timer that exists throughout at least once, whatever is done
+// meanwhile. Errors: ErrShardUnknown; a *ViewError; ErrUnavailable, which may be ErrShardsAway.
 func (s *Resyncer) Read(ctx context.Context, q Query) (Page, error) {
 	if err := s.shards.Knows(q.Shard); err != nil {
 		return Page{}, err
@@ -114,8 +113,8 @@ func (s *Resyncer) Read(ctx context.Context, q Query) (Page, error) {
 	return page, nil
 }
 
-// resume is where the next page begins. A key that can't be a timer's, which somebody
-// has put into a Redis, names no place to a client.
+// resume is where the next page begins. Somebody may have put a key into a Redis that no timer can
+// have; a client never gets such a key as a place.
 func (r *resync) resume() (*store.Place, error) {
 	switch {
 	case r.next == nil || r.next.Key == "" || timer.ValidKey(r.next.Key):
@@ -130,26 +129,27 @@ func (r *resync) resume() (*store.Place, error) {
 type resync struct {
 	s *Resyncer
 	Query
-	next  *store.Place // where it goes on; nil at the end
+	next  *store.Place // where the next round begins; nil at the end
 	away  map[string]bool
 	found map[string]bool
-	best  []bestCopy // of what the page is to have
+	best  []bestCopy // of the page's timers
 }
 
-// bestCopy is that of a timer's newest state that is of the lowest rank.
+// bestCopy is the copy of the lowest rank among the copies with a timer's newest state.
 type bestCopy struct {
 	store.Head
 	shard string
 	place store.Place
 }
 
-// onAll asks all shards at the same time that aren't away, and learns which are.
+// onAll asks all shards at the same time, except shards that are away, and notes the shards that
+// gave no answer.
 func (r *resync) onAll(ask func(name string) error) error {
 	names := r.s.store.Shards()
 	errs := make([]error, len(names))
 	var wg sync.WaitGroup
 	for i, name := range names {
-		if sh := r.s.shards.Shard(name); r.away[name] || sh == nil || sh.Away() { // nil if it was removed meanwhile
+		if sh := r.s.shards.Shard(name); r.away[name] || sh == nil || sh.Away() { // nil if the shard was removed meanwhile
 			errs[i] = timer.ErrUnavailable
 			continue
 		}
@@ -167,7 +167,7 @@ func (r *resync) onAll(ask func(name string) error) error {
 	return nil
 }
 
-// round goes on to a further place, and finds what stands on the way.
+// round goes on to a further place, and finds the timers on the way.
 func (r *resync) round(ctx context.Context) error {
 	after, hot := *r.next, r.s.config.Horizon().Truncate(time.Millisecond)+time.Millisecond
 	var mu sync.Mutex
@@ -197,7 +197,7 @@ func (r *resync) round(ctx context.Context) error {
 			continue
 		}
 		asked[h.Key], keys = true, append(keys, h.Key)
-		if bytes += h.Bytes; bytes >= r.Bytes { // what comes behind it has no room in the page
+		if bytes += h.Bytes; bytes >= r.Bytes { // later timers have no room in the page
 			until = &place
 		}
 	}
@@ -215,7 +215,7 @@ func (r *resync) round(ctx context.Context) error {
 	return nil
 }
 
-// take adds to the page what there is room for.
+// take adds copies to the page while the page has room.
 func (r *resync) take(all []bestCopy) {
 	for i := range all {
 		if r.Limit <= 0 || r.Bytes <= 0 || len(r.best) > 0 && r.Bytes < all[i].Bytes {
@@ -229,7 +229,7 @@ func (r *resync) take(all []bestCopy) {
 	}
 }
 
-// find returns the best copies of those of the timers that are live.
+// find returns the best copies of the timers that are live and belong on the query's shard.
 func (r *resync) find(ctx context.Context, keys []string) ([]bestCopy, error) {
 	if len(keys) == 0 {
 		return nil, nil
@@ -261,8 +261,8 @@ func (r *resync) find(ctx context.Context, keys []string) ([]bestCopy, error) {
 	}), nil
 }
 
-// read reads what the timers of the page say. One that is not where it was found
-// has been moved, or is over.
+// read reads the timers of the page. A timer that is not where it was found has been moved, or is
+// over.
 func (r *resync) read(ctx context.Context) ([]Entry, error) {
 	timers, index := make([]Entry, len(r.best)), map[string]int{}
 	for i := range r.best {

@@ -26,45 +26,45 @@ import (
 const MaxTagTypes = 1000
 
 const (
-	// statisticsLife is how long what was read is answered again, so that who asks
-	// often costs the shards nothing.
+	// statisticsLife is how long an answer is given again, so that frequent readers cost the
+	// shards nothing.
 	statisticsLife = time.Second
-	// statisticsInterval is how often they are read for the metric, surveyPatience how long a
-	// shard is waited for then.
+	// statisticsInterval is how often the sums are read for the metric, surveyPatience how long a
+	// shard may take to answer then.
 	statisticsInterval = 5 * time.Second
 	surveyPatience     = time.Second
-	// readPatience is how long the shards are waited for when somebody asks.
+	// readPatience is how long Read waits for the shards.
 	readPatience = 450 * time.Millisecond
-	// recountPatience is how long the timers of a partition may be counted.
+	// recountPatience is how long the count of a partition's timers may take.
 	recountPatience = 10 * time.Second
 )
 
-// Sums are what the live timers represent.
+// Sums add up the tags of the live timers.
 type Sums struct {
-	// Tags are the sums of the tags' counts by type, at most MaxTagTypes of them: those
-	// that are the greatest. The map is nobody's to change.
+	// Tags are the sums of the tags' counts by type: the greatest sums, at most MaxTagTypes.
+	// Nobody may change the map.
 	Tags map[string]int64
-	// Truncated says that there are more types. Then sums may be too small, and a type
-	// may be missing though its sum is greater.
+	// Truncated says that more types exist. Then sums may be too small, and a type with a greater
+	// sum may be missing.
 	Truncated bool
-	// Incomplete are the shards that could not be asked: the timers whose primary is
-	// there are not counted.
+	// Incomplete are the shards that could not be asked: timers whose primary is on such a shard
+	// are not counted.
 	Incomplete []string
 }
 
-// Counter reads and keeps the statistics. It is safe for concurrent use, and a collector of
-// metrics.
+// Counter reads and keeps the statistics, and is a collector of metrics. All methods are safe for
+// concurrent use.
 type Counter struct {
 	config *settings.Config
 	shards *shard.Registry
 	store  store.Store
 
-	turn chan struct{} // held by who reads
-	last Sums          // of who had the turn
-	read time.Time     // when that was
+	turn chan struct{} // held by the reader
+	last Sums          // of the last reader
+	read time.Time     // when last was read
 
 	mu      sync.Mutex
-	byShard map[*shard.Shard]store.TagSums // as it answered last; for the metric
+	byShard map[*shard.Shard]store.TagSums // the last answers of the shards; for the metric
 	off     map[place]map[string]int64     // by how much sums were wrong at the last count
 }
 
@@ -79,9 +79,9 @@ func New(config *settings.Config, shards *shard.Registry) *Counter {
 	return &Counter{config: config, shards: shards, store: shards.Store, turn: make(chan struct{}, 1), byShard: map[*shard.Shard]store.TagSums{}, off: map[place]map[string]int64{}}
 }
 
-// Read counts the tags of all live timers, each timer once whatever its copies.
-// They are at most a second old. Its error wraps ErrUnavailable, if no shard could be
-// asked.
+// Read counts the tags of all live timers; a timer counts once, however many copies there are. The
+// sums are at most a second old. The error wraps ErrUnavailable, if no shard could be asked, or
+// ctx ended first.
 func (c *Counter) Read(ctx context.Context) (Sums, error) {
 	select {
 	case c.turn <- struct{}{}:
@@ -129,8 +129,8 @@ func (c *Counter) readAll(ctx context.Context) (Sums, error) {
 	return all, nil
 }
 
-// sumOf adds up what shards answered. Of more than MaxTagTypes types it keeps those
-// with the greatest sums; beyond is the sum of the others.
+// sumOf adds up the shards' answers, and keeps the MaxTagTypes types with the greatest sums;
+// beyond is the sum of the rest.
 func sumOf(answers []store.TagSums) (kept map[string]int64, beyond int64, partial bool) {
 	kept = map[string]int64{}
 	for _, answer := range answers {
@@ -161,8 +161,8 @@ func (c *Counter) Watch(ctx context.Context, sh *shard.Shard) {
 	}
 }
 
-// survey reads the shard's sums for the metric. Where that fails they stay as
-// they were: its timers are still there, and chronos_shard_up says that it is away.
+// survey reads the shard's sums for the metric. If the read fails, the sums stay as before: the
+// shard still has the timers, and chronos_shard_up says that the shard is away.
 func (c *Counter) survey(ctx context.Context, sh *shard.Shard) {
 	if sh.Away() {
 		return
@@ -179,7 +179,7 @@ func (c *Counter) survey(ctx context.Context, sh *shard.Shard) {
 	c.byShard[sh] = found
 }
 
-// forget is for a shard that is gone.
+// forget drops the sums of a shard that is gone.
 func (c *Counter) forget(sh *shard.Shard) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -187,8 +187,8 @@ func (c *Counter) forget(sh *shard.Shard) {
 	maps.DeleteFunc(c.off, func(at place, _ map[string]int64) bool { return at.shard == sh })
 }
 
-// Recount has the sums of a swept partition be right: what is wrong after two sweeps by as much is
-// corrected.
+// Recount counts the tags of a swept partition, and corrects a sum that was wrong by the same
+// amount after the sweep before.
 func (c *Counter) Recount(ctx context.Context, sh *shard.Shard, partition int) {
 	bounded, cancel := context.WithTimeout(ctx, recountPatience)
 	defer cancel()
@@ -214,17 +214,17 @@ func tagsDesc() *prometheus.Desc {
 		[]string{"type"}, nil)
 }
 
-// Describe is prometheus.Collector's.
+// Describe implements prometheus.Collector.
 func (*Counter) Describe(ch chan<- *prometheus.Desc) { ch <- tagsDesc() }
 
-// Collect is prometheus.Collector's.
+// Collect implements prometheus.Collector.
 func (c *Counter) Collect(ch chan<- prometheus.Metric) {
 	c.mu.Lock()
 	answers := slices.Collect(maps.Values(c.byShard))
 	c.mu.Unlock()
-	sums, beyond, _ := sumOf(answers) // nobody changes what an answer holds
+	sums, beyond, _ := sumOf(answers) // nobody changes the maps of an answer
 	if beyond > 0 {
-		sums[""] = beyond // which is no client's: a type is never empty
+		sums[""] = beyond // no client's type: a type is never empty
 	}
 	desc := tagsDesc()
 	for typ, n := range sums {

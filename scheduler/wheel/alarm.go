@@ -6,18 +6,17 @@ import (
 	"time"
 )
 
-// alarm is what Run sleeps by. It is set and unset by many, waited for by one.
+// alarm ends the sleep of Run. Many goroutines set and unset an alarm, and one goroutine waits for
+// the alarm.
 type alarm interface {
-	set(d time.Duration) // from now; it replaces what was set before
+	set(d time.Duration) // from now; replaces the time that was set before
 	unset()
-	// wait returns after the time that was set, or when ctx has ended; sometimes for
-	// no reason.
+	// wait returns after the set time, or when ctx has ended; sometimes for no reason.
 	wait(ctx context.Context)
 	close()
 }
 
-// goTimer is Go's own timer. Its precision is that of the runtime's sleep, whole
-// milliseconds on Linux.
+// goTimer is Go's own timer, as precise as the runtime's sleep: whole milliseconds on Linux.
 type goTimer struct{ *time.Timer }
 
 func newGoTimer() goTimer {

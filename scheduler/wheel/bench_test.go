@@ -26,8 +26,8 @@ func BenchmarkAdd(b *testing.B) {
 	}
 }
 
-// Four times as many goroutines as cores add, as poll loops would if they never
-// paused; each takes everything out after 4096 of its own.
+// Four times as many goroutines as cores add, as poll loops would without pauses. Every goroutine
+// takes everything out after 4096 adds of its own.
 func BenchmarkAddContended(b *testing.B) {
 	b.ReportAllocs()
 	b.SetParallelism(4)
@@ -44,7 +44,7 @@ func BenchmarkAddContended(b *testing.B) {
 	})
 }
 
-// The worst order for Run's timer: each item is earlier than all before it.
+// The worst order for Run's timer: every item is earlier than all items before.
 func BenchmarkAddEarlierEachTime(b *testing.B) {
 	b.ReportAllocs()
 	ctx, cancel := context.WithCancel(b.Context())
@@ -64,7 +64,7 @@ func BenchmarkAddEarlierEachTime(b *testing.B) {
 	<-done
 }
 
-// One slot with so many items is emptied.
+// One slot with n items is emptied.
 func BenchmarkAdvance(b *testing.B) {
 	for _, n := range []int{0, 100, 10_000} {
 		b.Run(fmt.Sprintf("items=%d", n), func(b *testing.B) {
@@ -93,7 +93,7 @@ func BenchmarkAdvance(b *testing.B) {
 	}
 }
 
-// What one item costs from Add to expiry at 10 items a slot, 100 ms ahead.
+// The cost of an item from Add to expiry at 10 items a slot, 100 ms ahead.
 func BenchmarkAddAndAdvance(b *testing.B) {
 	b.ReportAllocs()
 	now, i := time.Now(), 0
@@ -107,8 +107,8 @@ func BenchmarkAddAndAdvance(b *testing.B) {
 	}
 }
 
-// Not a cost but an accuracy: how long after its instant an item comes out, with
-// one item every 1.37 ms in a process that does nothing else.
+// Not a cost but an accuracy: how long after its instant an item comes out, with an item every
+// 1.37 ms in a process that does nothing else.
 func BenchmarkRunLateness(b *testing.B) {
 	b.Run("go", func(b *testing.B) { benchLateness(b, false) })
 	b.Run("kernel", func(b *testing.B) { benchLateness(b, true) })

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The fuzzed bytes are a list of operations of three bytes: what, and a number v.
+// The fuzzed bytes are a list of operations of three bytes: an operation and a number v.
 const (
 	addNear  = iota // v × 10 µs ahead: on both sides of the ring's end
 	addFar          // v × 50 ms ahead: up to 55 min
@@ -16,15 +16,15 @@ const (
 	goNear          // now moves by v × 10 µs
 	goFar           // now moves by v × 50 ms
 	goBack          // Advance with a now that lies v × 10 µs back
-	goNext          // now moves to what Next says
-	goAlmost        // now moves to 1 ns before that
+	goNext          // now moves to the instant of Next
+	goAlmost        // now moves to 1 ns before the instant of Next
 	drain           // take everything
 	opCount
 )
 
 const (
 	opSize   = 3
-	maxOps   = 500 // keeps now within what a Duration holds
+	maxOps   = 500 // keeps now within the range of a Duration
 	maxYears = 290 // likewise
 	nearUnit = 10 * time.Microsecond
 	farUnit  = 50 * time.Millisecond
@@ -53,14 +53,14 @@ func FuzzWheelAgainstSortedList(f *testing.F) {
 	})
 }
 
-// entry is an item as the sorted list keeps it.
+// entry is an item of the sorted list.
 type entry struct {
 	id  int
 	at  time.Time // as asked for
-	due time.Time // when it must come out: rounded up, not before the last Advance
+	due time.Time // when the item must come out: rounded up, not before the last Advance
 }
 
-// pair drives a wheel and a sorted list alike and compares them.
+// pair drives a wheel and a sorted list alike and compares the two.
 type pair struct {
 	t     *testing.T
 	wheel *Wheel[entry]
@@ -148,7 +148,7 @@ func (p *pair) drain() {
 	p.compareNext()
 }
 
-// compare wants the same items, in whatever order within a slot.
+// compare wants the same items, in any order within a slot.
 func (p *pair) compare(what string, got, want []entry) {
 	p.t.Helper()
 	byID := func(a, b entry) int { return a.id - b.id }

@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// Run hands items over as their instants come, until ctx ends; it must be called
-// once at most. It sleeps until the next occupied slot is over, or for good
-// while there is none; only an Add that is earlier makes that sleep shorter.
+// Run hands items over as their instants come, until ctx ends. Call Run once at most. Run sleeps
+// until the next occupied slot is over, or for good while the wheel is empty; only an earlier Add
+// makes the sleep shorter.
 //
-// Expire gets all that is due at once, ordered as by [Wheel.Advance], never
-// nothing. The slice is valid only during the call. Run calls it from its own
-// goroutine and looks at the time again when it has returned, so expire should
-// hand the work on rather than do it; it may call any method of the wheel but Run.
+// Expire gets all due items at once, at least one item, ordered as by [Wheel.Advance]. The slice
+// is valid only during the call. Run calls expire from Run's own goroutine and looks at the time
+// again after the return, so expire should hand the work on rather than do the work. Expire may
+// call any method of the wheel but Run.
 //
-// When ctx ends Run returns, after handing over the batch that it has in hand, if
-// any. From its return on Add returns false, and Drain yields the rest.
+// When ctx ends Run returns, after handing over the batch in hand, if any. After the return of
+// Run, Add returns false, and Drain yields the rest.
 func (w *Wheel[T]) Run(ctx context.Context, expire func(items []T)) {
 	defer w.close()
 	var due []T
@@ -23,15 +23,15 @@ func (w *Wheel[T]) Run(ctx context.Context, expire func(items []T)) {
 		due = w.Advance(time.Now(), due[:0])
 		if len(due) > 0 {
 			expire(due)
-			clear(due) // what was handed over isn't ours to keep alive
+			clear(due) // the wheel must not keep handed-over items alive
 		}
 		w.arm()
 		w.alarm.wait(ctx)
 	}
 }
 
-// arm sets the timer to the next occupied slot. Until Run wakes, an Add before
-// that slot sets it anew, so Run itself needs no second channel to listen to.
+// arm sets the timer to the next occupied slot. Until Run wakes, an Add before this slot sets the
+// timer anew, so Run itself needs no second channel to listen to.
 func (w *Wheel[T]) arm() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

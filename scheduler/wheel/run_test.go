@@ -13,8 +13,8 @@ import (
 	"weak"
 )
 
-// turns is a context that counts how often Run has gone to sleep: it asks for
-// Done once each time.
+// turns is a context that counts how often Run has gone to sleep: Run asks for Done once per
+// sleep.
 type turns struct {
 	context.Context
 	n atomic.Int64
@@ -248,8 +248,8 @@ func TestRunWithAnEndedContextExpiresNothing(t *testing.T) {
 	}
 }
 
-// With the machine's clock and several goroutines adding without a pause, each
-// accepted item comes out once, never early, and each refused one not at all.
+// With the machine's clock, several goroutines add without a pause. Every accepted item comes out
+// once, never early, and a refused item never comes out.
 func TestShutdownUnderConcurrentAdds(t *testing.T) {
 	const adders, enough = 4, 5000
 	type item struct {
@@ -315,7 +315,7 @@ func TestShutdownUnderConcurrentAdds(t *testing.T) {
 	}
 }
 
-// The kernel's timer knows no bubble, so this takes real time, and asserts none.
+// The kernel's timer knows no bubble, so the test takes real time, and asserts no times.
 func TestRunByKernelTimer(t *testing.T) {
 	start := time.Now()
 	w := New[time.Time](start)
@@ -340,7 +340,7 @@ func TestRunByKernelTimer(t *testing.T) {
 			}
 		})
 	}()
-	w.Add(start.Add(time.Hour), start.Add(time.Hour)) // the sleep that the others shorten
+	w.Add(start.Add(time.Hour), start.Add(time.Hour)) // a sleep that the next items shorten
 	for i := range n {
 		at := start.Add(time.Duration((i*37)%n) * ms)
 		if !w.Add(at, at) {

@@ -16,40 +16,39 @@ const (
 
 // A Wheel holds items until their instant has come, in slots of 1 ms.
 //
-// Create it with [New]; the zero value is not usable. All methods are safe for
-// concurrent use and none blocks but Run. A wheel is driven in one of two ways:
-// by [Wheel.Run], which sleeps and calls back, or by hand with [Wheel.Advance]
-// and [Wheel.Next]. There is nothing to close: the end of Run closes the wheel
-// to Add, and [Wheel.Drain] then yields what is left.
+// Create a Wheel with [New]; the zero value is not usable. All methods are safe for concurrent
+// use, and only Run blocks. A wheel is driven in one of two ways: by [Wheel.Run], which sleeps and
+// calls back, or by hand with [Wheel.Advance] and [Wheel.Next]. A wheel needs no call to close:
+// the end of Run closes the wheel to Add, and [Wheel.Drain] then yields the rest.
 //
-// Every item for which Add returned true comes out exactly once, through Run's
-// callback, Advance or Drain.
+// Every item for which Add returned true comes out exactly once, through Run's callback, Advance
+// or Drain.
 type Wheel[T any] struct {
 	start time.Time // tick 0; never changes
 	alarm alarm     // wakes Run; set under mu; idle if the wheel is driven by hand
 
 	mu         sync.Mutex // guards everything below
 	slots      [slotCount]list[T]
-	far        list[T] // what lay beyond the ring when it was placed
+	far        list[T] // items beyond the ring when placed
 	farMin     int64   // earliest tick in far, or never
 	free       *node[T]
-	base       int64 // all ticks before it are over; slots hold [base, base+slotCount)
+	base       int64 // all ticks before base are over; slots hold [base, base+slotCount)
 	count      int
 	sleepUntil int64 // tick to which the timer was last set; 0 before Run
 	closed     bool  // set by the end of Run
 }
 
-// New returns an empty wheel whose slots are counted from now. Take now from
-// [time.Now], so that it carries a monotonic reading. To run a wheel in a
-// testing/synctest bubble, create it there.
+// New returns an empty wheel whose slots are counted from now. Take now from [time.Now], so that
+// now carries a monotonic reading. To run a wheel in a testing/synctest bubble, create the wheel
+// in the bubble.
 func New[T any](now time.Time) *Wheel[T] {
 	return &Wheel[T]{start: now, farMin: never, alarm: newGoTimer()}
 }
 
-// SleepPrecisely has Run sleep by a timer of the kernel, on which it wakes half a
-// millisecond sooner in the median than on Go's. It may be called before Run, and
-// not in a testing/synctest bubble, whose clock the kernel doesn't know. The error
-// says that the system has no such timer; Run works all the same.
+// SleepPrecisely has Run sleep by a timer of the kernel: Run wakes half a millisecond sooner in
+// the median than by Go's timer. Call SleepPrecisely before Run, and not in a testing/synctest
+// bubble, since the kernel doesn't know the bubble's clock. The error says that the system has no
+// such timer; Run works all the same.
 func (w *Wheel[T]) SleepPrecisely() error {
 	precise, err := newKernelTimer()
 	if err != nil {
@@ -61,10 +60,10 @@ func (w *Wheel[T]) SleepPrecisely() error {
 	return nil
 }
 
-// Add puts item into the wheel, to come out once at has come: rounded up to the
-// end of its 1 ms slot, never earlier than at. An instant in the past is as good
-// as now. Any delay is allowed (292 years, the range of [time.Duration], stand
-// for all beyond); those under half a second are the cheapest.
+// Add puts item into the wheel. The item comes out once at has come: at is rounded up to the end
+// of a 1 ms slot, so never earlier than at. An instant in the past is as good as now. Any delay is
+// allowed; 292 years, the range of [time.Duration], stand for all longer delays. Delays under half
+// a second are the cheapest.
 //
 // Add returns false, and leaves the item to the caller, if Run has ended.
 func (w *Wheel[T]) Add(at time.Time, item T) bool {
@@ -85,12 +84,12 @@ func (w *Wheel[T]) Add(at time.Time, item T) bool {
 	return true
 }
 
-// Advance appends to out every item whose instant has come at now, and returns
-// the extended slice. Earlier slots come first; within a slot items come in the
-// order they were added, save that one added more than half a second ahead may
-// come after the others. A now before that of an earlier call counts as that one.
+// Advance appends to out every item whose instant has come at now, and returns the extended slice.
+// Earlier slots come first. Within a slot items come in the order of Add, but an item added more
+// than half a second ahead may come later. A now before the now of an earlier call counts as the
+// earlier call's now.
 //
-// It is for callers that drive the wheel themselves instead of by Run.
+// Advance is for callers that drive the wheel themselves instead of by Run.
 func (w *Wheel[T]) Advance(now time.Time, out []T) []T {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -106,9 +105,8 @@ func (w *Wheel[T]) Advance(now time.Time, out []T) []T {
 	return out
 }
 
-// Next returns the instant at which the next item comes out, and false if there
-// is none. An instant that isn't in the future means that Advance has something
-// to hand over right away.
+// Next returns the instant at which the next item comes out, and false if the wheel is empty. If
+// the instant isn't in the future, Advance has something to hand over right away.
 func (w *Wheel[T]) Next() (time.Time, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -119,17 +117,17 @@ func (w *Wheel[T]) Next() (time.Time, bool) {
 	return w.instant(tick), true
 }
 
-// Len returns the number of items in the wheel. Those that Run is just handing
-// to its callback are no longer among them.
+// Len returns the number of items in the wheel, without the items that Run is just handing to the
+// callback.
 func (w *Wheel[T]) Len() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.count
 }
 
-// Drain takes everything out, due or not, and returns it appended to out, in no
-// particular order. At shutdown, call it after Run has returned: as nothing can
-// be added then, it yields all the rest. Before that the wheel stays in use.
+// Drain takes out all items, due or not, and returns out with the items appended, in no particular
+// order. At shutdown, call Drain after Run has returned: nothing can be added then, so Drain
+// yields all the rest. Before the end of Run the wheel stays in use.
 func (w *Wheel[T]) Drain(out []T) []T {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -141,7 +139,7 @@ func (w *Wheel[T]) Drain(out []T) []T {
 	return out
 }
 
-// next returns the earliest tick that has an item, or never.
+// next returns the earliest tick with an item, or never.
 func (w *Wheel[T]) next() int64 {
 	if w.count == 0 {
 		return never
@@ -154,7 +152,7 @@ func (w *Wheel[T]) next() int64 {
 	return w.farMin
 }
 
-// place files n where its tick belongs as seen from the base.
+// place files n where n's tick belongs as seen from the base.
 func (w *Wheel[T]) place(n *node[T]) {
 	if n.tick < w.base+slotCount {
 		w.slot(n.tick).push(n)
@@ -164,7 +162,7 @@ func (w *Wheel[T]) place(n *node[T]) {
 	w.farMin = min(w.farMin, n.tick)
 }
 
-// refill moves what the ring now reaches from the overflow list into the ring.
+// refill moves the items that the ring now reaches from the overflow list into the ring.
 func (w *Wheel[T]) refill() {
 	n := w.far.head
 	w.far, w.farMin = list[T]{}, never

@@ -11,7 +11,8 @@ import (
 
 const ms = time.Millisecond
 
-// instant lies d after a start without a monotonic reading, so that cases are the same each time.
+// instant lies d after a fixed start without a monotonic reading, so that cases are the same in
+// every run.
 func instant(d time.Duration) time.Time {
 	return time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC).Add(d)
 }
@@ -77,7 +78,7 @@ func TestItemsOfASlotComeInOrderOfAdd(t *testing.T) {
 	w.Advance(instant(50*ms), nil)
 	want := []int{1, 2, 3, 4}
 	w.Add(instant(50*ms), 1)
-	w.Add(instant(49*ms), 2) // late, so it belongs to the slot that is open
+	w.Add(instant(49*ms), 2) // late, so the item belongs to the open slot
 	w.Add(instant(0), 3)
 	w.Add(instant(50*ms-1), 4)
 	if got := w.Advance(instant(50*ms), nil); !slices.Equal(got, want) {
@@ -160,7 +161,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	now, out, item := instant(0), make([]*int, 0, 200), new(int)
 	turn := func() {
 		for i := range 100 {
-			w.Add(now.Add(time.Duration(i)*7*ms), item) // the last ones beyond the ring
+			w.Add(now.Add(time.Duration(i)*7*ms), item) // the last items beyond the ring
 		}
 		now = now.Add(100 * ms)
 		out = w.Advance(now, out[:0])
