@@ -1,18 +1,19 @@
 -- Kind:    read
--- Does:    says which of the given states differ here or are firing
+-- Does:    compares copies with the given states, and reports every copy that differs or is firing
 -- KEYS:    due timers leases
 -- ARGV:
 -- ITEM:    key state rank_from
---          (state: as a record begins, with seq and attempt; of a tombstone its version alone counts. rank_from: the rank
---          from which on a live copy differs though its state is the same, "-" if none does)
--- Returns: now_us, then for each item that differs or is firing: "index firing_ms look_in_ms head" (index of the item from
---          0; firing_ms: how long the mark lasts, 0 if none; look_in_ms: until the lease ends or the copy is due, 0 if that
---          is over; head: of the record), "index missing", or "index later version" of a record of a later format
--- Cost:    O(items), and O(log n) for each that differs
+--          (state: the begin of a record, up to the attempt; tombstones of the same version do not differ. rank_from: a live
+--          copy of the same state also differs if the rank is rank_from or higher; "-" for no such bound)
+-- Returns: now_us, then for each item that differs or is firing: "index firing_ms look_in_ms head" (index: the item's number,
+--          from 0; firing_ms: how long the firing mark lasts, 0 without a mark; look_in_ms: time until the lease ends or
+--          the copy is due, at least 0; head: the record's head), "index missing" without a readable copy, or "index later version"
+--          for a record of a later format
+-- Cost:    O(items), and O(log n) for each reported copy
 -- Twice:   safe: reads
 local due, timers, leases = KEYS[1], KEYS[2], KEYS[3]
 
--- Most are live, not leased, and without a mark: so much can be seen without taking the record apart.
+-- Most copies are live, without a lease and without words. Comparing bytes is then enough.
 local function same(record, lease, state, rank_from)
   if lease or string.sub(record, 1, state_width) ~= state or string.byte(record, head_width + 2) ~= 123 then return false end
   return rank_from == '-' or tonumber(string.sub(record, 37, 38)) < tonumber(rank_from)
@@ -24,7 +25,7 @@ local function differs(c, state, rank_from)
   return string.sub(head_of(c), 1, state_width) ~= state or rank_from ~= '-' and c.rank >= tonumber(rank_from)
 end
 
--- Records, which may be a megabyte each, are read few together.
+-- Few records are read together, since a record may be a megabyte.
 local together = 50
 local keys, records, held = {}, nil, nil
 for i = 1, #ARGV, 3 do

@@ -1,20 +1,24 @@
 -- Kind:    leased
--- Does:    leases up to limit timers that are due within the horizon (leased ones: whose lease has ended), each until
---          max(due, now) + grace; buries, and no longer counts, tombstones whose life has ended, unless that is less than keep_tombstones_ms ago:
---          then it looks again in 10 s; leases those that name copies away; leaves a retry to other nodes than the one that
---          failed for 1 s, but not in the last 0.5 s before the timer's next pop, if told so, reading past it. With neglected_ms it leases only what another node, who polls
---          these timers, has left: what is overdue by so long, retries that others failed at, and ended leases. Leaves records
---          of a later format to nodes that can read them, for 2 s; then looks at them again in 10 s
+-- Does:    leases up to limit timers that are due within the horizon, each timer until max(due, now) + grace. A leased
+--          timer counts as due once the lease has ended.
+--          Removes a tombstone when the life is over, and no longer counts the tombstone. A tombstone that names copies in away
+--          is leased instead. If the life ended less than keep_tombstones_ms ago, the tombstone stays; the script looks
+--          again in 10 s.
+--          With leave_own_retries, leaves a retry for 1 s to other nodes if this node's attempt failed, and reads past the
+--          retry. In the last 0.5 s before the timer's next pop the retry is leased all the same.
+--          With neglected_ms, leases only timers that the polling node has left: timers overdue by neglected_ms, retries after
+--          another node's failed attempt, and timers with an ended lease.
+--          Leaves a record of a later format for 2 s to nodes that can read the record, then looks at the record again in 10 s
 -- KEYS:    due timers leases tags
 -- ARGV:    horizon_ms limit node counter grace_ms leave_own_retries not_after_ms max_bytes neglected_ms
 --          keep_tombstones_ms
---          (max_bytes: of records; the one that passes it is the last. neglected_ms: 0 for all that is due)
--- Returns: now_us, then for each leased timer: "score_ms previous_lease", key, record (score as before the claim,
---          previous_lease "-" if there was none), and last "more later" if either is not 0 (more: 1 if a bound was reached
---          where more may be due; later: records of a later format that are looked at again in 10 s);
---          after not_after_ms: now_us, "late"
--- Cost:    O(log n + limit + entries read past), each with one HMGET field of records and leases
--- Twice:   safe: what the first leased is leased; the second gets what comes after it
+--          (max_bytes: all records together; the record that reaches the bound is the last. neglected_ms: 0 for all due timers)
+-- Returns: now_us, then for each leased timer: "score_ms previous_lease", key, record (score_ms: before the claim;
+--          previous_lease: "-" without an earlier lease), and last "more later" if either is not 0 (more: 1 if the script stopped
+--          at a bound, and more timers may be due; later: the number of records of a later format that are looked at again
+--          in 10 s); after not_after_ms: now_us, "late"
+-- Cost:    O(log n + limit + entries read past); an HMGET field of records and of leases for each entry
+-- Twice:   safe: the first call's timers are leased; the second call leases the timers behind
 local due, timers, leases, tags = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local horizon_ms, limit, node, counter = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
 local grace_ms, leave_own_retries = tonumber(ARGV[5]), ARGV[6] == '1'
@@ -23,8 +27,8 @@ local keep_tombstones_ms = tonumber(ARGV[10])
 
 if now_ms > not_after_ms then return { now_us, 'late' } end
 
--- Redis does nothing else meanwhile, so few records, which may be a megabyte
--- each, are read together, and few tombstones buried in one call.
+-- Redis does nothing else while a script runs, and a record may be a megabyte. The script therefore reads few records
+-- together, and removes few tombstones in a call.
 local together, max_buried, max_left, look_again_ms, leave_later_ms = 50, 500, 200, 10000, 2000
 
 if neglected_ms > 0 then horizon_ms = 0 end
@@ -35,7 +39,7 @@ local taken, bytes, left, kept, put_off = 0, 0, 0, 0, 0
 
 local function enough() return taken >= limit or bytes >= max_bytes or #buried + kept + put_off >= max_buried end
 
--- What can't be read is no tombstone: it is claimed, and ends among the dead letters.
+-- An unreadable record does not count as a tombstone: the record is claimed, and becomes a dead letter.
 local function tombstone(record)
   local c = parse(record)
   return c and c.ended and c or nil
@@ -45,13 +49,13 @@ local function look(key, at)
   scores[#scores + 1], scores[#scores + 2] = int(at), key
 end
 
--- Who failed at a retry: nil if it is none.
+-- The node that failed at the attempt before; nil if the timer waits for no retry.
 local function failed_by(record)
   if string.sub(record, 33, 35) == '000' then return nil end
   return string.match(string.sub(record, head_width + 1, (body_of(record) or 0) - 1), ' failure=([^: ]+)')
 end
 
--- When the pop behind the one that is retried is due: math.huge if there is none.
+-- The due time of the pop after the retried pop; math.huge if no pop follows.
 local function next_due(record)
   local c = parse(record)
   local repeat_for = c and string.match(c.body, '"repeat_for_ms":(%d+)')
@@ -59,8 +63,9 @@ local function next_due(record)
   return c.start + (c.seq + 1) * c.interval
 end
 
--- What is left to somebody else for now: to other nodes, a retry of which this node's attempt was the one that failed; to
--- this node, what another polls and has not had the time for.
+-- Reports whether the script leaves a timer to another node for now. The retry after this node's failed attempt is left to
+-- all nodes but this node. A timer that another node polls is left to the polling node until overdue by neglected_ms,
+-- but not a retry after another node's failed attempt.
 local function leave(score, record)
   local own = leave_own_retries and now_ms < score + 1000
   local others = neglected_ms > 0 and now_ms < score + neglected_ms
@@ -72,7 +77,7 @@ local function leave(score, record)
   return true
 end
 
--- What a passed fence noted in the lease goes into the record, since the lease is overwritten.
+-- Writes the notes of a passed fence into the record, since the claim overwrites the lease.
 local function fold(key, record, lease)
   local c = string.find(lease, ' ', 1, true) and parse(record, lease)
   if not c then return record end
@@ -112,7 +117,7 @@ local function consider(key, score, record, lease)
   reply[3 * taken], reply[3 * taken + 1] = key, record
 end
 
--- Pages grow, so that reading past many costs no more than they are.
+-- Each page is twice as long as the page before, so the cost grows only in proportion to the entries read past.
 local offset, size = 0, math.max(math.min(limit, together), 4)
 repeat
   local page = redis.call('ZRANGEBYSCORE', due, '-inf', int(now_ms + horizon_ms), 'WITHSCORES', 'LIMIT', offset, size)

@@ -1,5 +1,5 @@
--- Prepended to every script: the shard's clock and the record. A record is a head of fixed width, then words, then the
--- specification of a live timer:
+-- Prepended to every script: the shard's clock, and the reading and writing of records. A record is a head of fixed width,
+-- then words, then the specification of a live timer (lua/README.md, Record):
 -- 1L 01a1fb841564b7e9 00000000001 000 00 02 0000003600000 +01795221099878 tags=call=1 {json}
 
 local time = redis.call('TIME')
@@ -9,7 +9,7 @@ local now_ms = math.floor(now_us / 1000)
 -- Lua writes a number of 15 digits and more in exponent form; %d is several times faster than %.0f.
 local function int(n) return string.format('%d', n) end
 
--- The widths of format, state, version, seq and attempt, and of the whole head.
+-- state_width covers format, state, version, seq and attempt; head_width covers the whole head.
 local state_width, head_width = 35, 71
 
 local function head_of(c)
@@ -17,7 +17,7 @@ local function head_of(c)
     c.rf, c.interval, c.start)
 end
 
--- Where the specification begins; nil if the record is a tombstone.
+-- The position at which the specification begins; nil for a tombstone.
 local function body_of(record)
   if string.byte(record, head_width + 2) == 123 then return head_width + 2 end
   local space = string.find(record, ' {', head_width + 1, true)
@@ -26,18 +26,18 @@ end
 
 local head_pattern = '^1[LT] %x%x%x%x%x%x%x%x%x%x%x%x%x%x%x%x %d%d%d%d%d%d%d%d%d%d%d %d%d%d %d%d %d%d %d%d%d%d%d%d%d%d%d%d%d%d%d [+-]%d%d%d%d%d%d%d%d%d%d%d%d%d%d'
 
--- A live record has a specification, a tombstone has none.
+-- A live record has a specification; a tombstone has no specification.
 local function readable(record)
   return string.find(record, head_pattern) and (string.byte(record, 2) == 84) == not body_of(record)
 end
 
--- Whether a later chronos has written the record, in a format of which this one knows the beginning alone: number, state
--- and version. Such a record is left as it is.
+-- Reports whether a later chronos has written the record, in a later format. Scripts leave the record as it is, and read
+-- only the parts with the same place in every format: number, state and version.
 local function later(record)
   return string.byte(record, 1) ~= 49 and string.find(record, '^[2-9]%u ' .. string.rep('[%da-f]', 16) .. ' ') ~= nil
 end
 
--- Takes apart a record whose head can be read.
+-- Takes apart a readable record.
 local function read(record)
   local body = body_of(record)
   local c = {
@@ -55,12 +55,12 @@ local function read(record)
   return c
 end
 
--- What a passed fence has noted in a lease: the end of its mark, the pop, the attempt and the pops left out; nil if none has
--- passed.
+-- Reads the notes of a passed fence in a lease: the end of the firing mark, the pop, the attempt and the pops left out.
+-- Returns nil before the fence has passed.
 local function fence_noted(lease) return string.match(lease, ' %d+ (%d+) (%d+) (%d+) (%d+)$') end
 
--- What a passed fence has noted in the lease counts: where nobody writes the record anew, it stays there alone. Of what
--- can't be read nil.
+-- The notes of a passed fence in the lease replace the values of the record: until a script next writes the record, only
+-- the lease has the notes. Returns nil for an unreadable record.
 local function parse(record, lease)
   if not readable(record) then return nil end
   local c = read(record)
@@ -84,7 +84,7 @@ local function format(c)
   return text
 end
 
--- Two lists of shard:rank, or - for none, as one.
+-- Joins two lists of shard:rank, and lists no name twice; - stands for an empty list.
 local function union(a, b)
   if a == '-' or a == b then return b end
   if b == '-' then return a end
@@ -95,10 +95,10 @@ local function union(a, b)
   return all
 end
 
--- What copies that came (sign 1) or went (-1) add to the sums of tags, by type as it is encoded; nil if nothing. A script
--- writes the sums at its end. Live copies of rank 0 count by their tags, tombstones under + whatever their rank: an
--- encoded type has no +.
+-- The changes to the sums of tags, by encoded type; nil before a copy is counted. A script writes the sums last. Live
+-- copies of rank 0 count by tags. Tombstones of every rank count under +: an encoded type contains no +.
 local counted
+-- Counts a copy that comes (sign 1) or goes (sign -1).
 local function count(c, sign)
   if not c.ended and (c.rank ~= 0 or c.tags == '-') then return end
   counted = counted or {}
@@ -109,10 +109,9 @@ local function count(c, sign)
   for tag, n in string.gmatch(c.tags, '([^=,]+)=(%d+)') do counted[tag] = (counted[tag] or 0) + sign * n end
 end
 
--- A lease is `node:counter:taken_ms`; once its fence has passed ` foreign_ms mark_ms seq attempt left` follows: the end
--- of a firing mark that an earlier state's fence had set (0 if none), the end of its own, the pop, the attempt, and how many
--- pops were left out since a callback told of some.
--- fired says foreign_ms of a token whose fence has passed, nil of others.
+-- A lease is `node:counter:taken_ms`. Once the fence has passed, ` foreign_ms mark_ms seq attempt left` follows (lua/README.md,
+-- Lease). The fence of an earlier state may have left a firing mark: foreign_ms is the end of the earlier mark, or 0.
+-- fired returns foreign_ms if the fence of the token has passed, otherwise nil.
 local function fired(lease, token)
   local n = #token + 1
   if string.sub(lease, 1, n) ~= token .. ' ' then return nil end

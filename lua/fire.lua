@@ -1,17 +1,17 @@
 -- Kind:    leased
--- Does:    the fence: is the lease still this token's, and the timer due? Then the attempt is counted, the timer marked as
---          firing until now + limit, and others may take over at now + hold. A pop that had an attempt makes room for the next
---          pop if that is overdue, too; of more than catch_up overdue pops the latest alone is called. A token that has
---          fired already renews mark and hold and does not count. All this is noted in the lease; the record is neither
---          read nor written.
+-- Does:    the fence: checks that the lease has the token, and that the timer is due. Then counts the attempt, and marks the
+--          timer as firing until now + limit. Another node may take over at now + hold. A pop that had an attempt makes
+--          room for the next pop if the next pop is overdue, too. With more than catch_up overdue pops, only the latest pop
+--          is called. A token that has passed the fence before renews mark and hold, and counts no attempt. The script notes everything
+--          in the lease, and does not touch the record.
 -- KEYS:    due leases
 -- ARGV:    limit_ms hold_ms catch_up
 -- ITEM:    key token score_ms seq attempt start_ms interval_ms firing_ms left pops not_after_ms
---          (score_ms, seq, attempt, start_ms, interval_ms, firing_ms, left: what the claim found)
+--          (score_ms, seq, attempt, start_ms, interval_ms, firing_ms, left: as the claim found the values)
 -- Returns: now_us, then for each item: "status seq attempt due_ms wait_ms left"; status passed, early (due in wait_ms), lost
---          (the lease is not this token's), late (after not_after_ms); of lost the rest is 0
+--          (the lease does not have the token), late (after not_after_ms); after lost all numbers are 0
 -- Cost:    O(items · log n)
--- Twice:   safe: the second renews
+-- Twice:   safe: the second call renews
 local due, leases = KEYS[1], KEYS[2]
 local limit_ms, hold_ms, catch_up = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 

@@ -1,17 +1,17 @@
 -- Kind:    read
--- Does:    lists dead letters, the newest first, from a position on. They may be a megabyte each, so each is looked at by itself
+-- Does:    lists dead letters, the newest first, from a position on. A letter may be a megabyte, so the script reads each letter alone
 -- KEYS:    dead
 -- ARGV:    from_ms behind since_ms most bytes
---          (from_ms and since_ms: the newest and the oldest that are listed, as scores. behind: a dash and the
---          beginning of a letter, of those at from_ms only what sorts before that; empty for all. most, bytes: no more
---          than so many, and so long together, but one at least)
--- Returns: now_us, "more" or "end", then for each: its score, the letter
+--          (from_ms and since_ms: the scores of the newest and the oldest listed letter. behind: a dash and the begin of a
+--          letter; at from_ms the script lists only letters that sort before the begin; empty for all letters. most, bytes: the
+--          greatest number and the greatest total length of letters; the first letter may be longer)
+-- Returns: now_us, "more" or "end", then for each letter: the score, the letter
 -- Cost:    O(letters · log n)
 -- Twice:   safe: reads
 local dead = KEYS[1]
 local from_ms, behind, since_ms, most, bytes = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 
--- Byte by byte, as sorted sets are sorted: Lua compares as the server's locale has it.
+-- Compares byte by byte, in the order of sorted sets: Lua's own comparison follows the server's locale.
 local function before(a, b)
   for i = 1, math.min(#a, #b) do
     local x, y = string.byte(a, i), string.byte(b, i)
@@ -21,7 +21,7 @@ local function before(a, b)
 end
 
 local reply, listed, size = { now_us, 'end' }, 0, 0
-local score, level = from_ms, 0 -- how many of this score have been looked at
+local score, level = from_ms, 0 -- level: how many letters with the score were read
 while true do
   local found = redis.call('ZREVRANGEBYSCORE', dead, score, since_ms, 'WITHSCORES', 'LIMIT', level, 1)
   local letter, at = found[1], found[2]

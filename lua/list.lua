@@ -1,19 +1,19 @@
 -- Kind:    read
--- Does:    tells what copies stand for, without what they say, for resynchronisation: the given ones, and, with a limit, those
---          behind a place in the order of when they are looked at next (at one instant: of the bytes of their keys), but
---          leased ones; if the place isn't later than hot_ms from now, also all that are leased, wherever that is
+-- Does:    reports the heads of copies, for resynchronisation: first of the given copies. With a limit, also of copies behind
+--          a place in the order of scores, except leased copies. Copies with the same score are in the order of the bytes of
+--          the keys. If the place is at most hot_ms from now, the script also reports all leased copies, whatever the scores
 -- KEYS:    due timers leases
 -- ARGV:    after_ms after_key limit hot_ms
 -- ITEM:    key
--- Returns: now_us, the place of the last that was looked at ("score_ms key", "" if there is none behind it), then for each copy:
---          key, "look_ms taken_ms bytes head" (look_ms: the score; taken_ms: when it was leased, 0 if it isn't; bytes: of the
---          record; head: of the record), "" where a given one is missing
--- Cost:    O(log² n + limit + keys), and where it tells of leased ones O(leases); each with one record, of a page no more than some 4 MB
+-- Returns: now_us, the place of the last copy in the page ("score_ms key", "" at the end of the list), then for each copy:
+--          key, "look_ms taken_ms bytes head" (look_ms: the score; taken_ms: when the copy was leased, 0 without a lease;
+--          bytes: length of the record; head: the record's head), "" for a copy that is missing or unreadable
+-- Cost:    O(log² n + limit + keys), and O(leases) if leased copies are reported; a record for each copy, about 4 MB a page at most
 -- Twice:   safe: reads
 local due, timers, leases = KEYS[1], KEYS[2], KEYS[3]
 local after_ms, after_key, limit, hot_ms = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 
--- Redis does nothing else meanwhile, and a record may be a megabyte.
+-- Redis does nothing else while a script runs, and a record may be a megabyte.
 local max_bytes = 4000000
 
 local reply = { now_us, '' }
@@ -32,7 +32,7 @@ for i = 5, #ARGV do
   tell(key, redis.call('HGET', leases, key))
 end
 
--- Not every locale sorts strings by their bytes, as sorted sets do.
+-- Compares bytes, in the order of sorted sets: Lua's own comparison follows the server's locale.
 local function behind(key)
   for n = 1, math.max(#key, #after_key) do
     local a, b = string.byte(key, n) or -1, string.byte(after_key, n) or -1

@@ -1,46 +1,48 @@
 -- Kind:    merge
--- Does:    makes copies what the items say, by the table of kinds below: each kind says which copy it needs and what it
---          makes of that. A copy that is newer stays. A body hash, a tombstone's away and a firing mark that has not passed
---          are kept; every change but rank and look ends the lease. An item with a token does nothing unless the lease is
---          that token's. The sums of tags go with the live copies of rank 0, the number of tombstones with these.
+-- Does:    changes copies as the items say, by the table of kinds below: a kind says which copy the write needs, and what the
+--          write makes of the copy. A newer copy stays. A body hash and a firing mark that has not passed are kept. A new
+--          tombstone keeps the away of the old tombstone. Every stored write ends the lease; adding names to away does not. An item
+--          with a token does nothing unless the lease has the token. The script corrects the sums of tags for live
+--          copies of rank 0, and the number of tombstones.
 -- KEYS:    due timers leases tags
 -- ARGV:    not_after_ms
 -- ITEM:    kind key head rest start_ms look_ms keep_ms token
---          (head and rest: the record's head, and what follows it. start_ms: of the grid, from now, which the head lacks then;
---          empty where the head has it. look_ms: when to look at the copy, from the start of the grid; of next, from its pop; of a tombstone, of
---          again, and of live and rank of a state with attempts, from now; empty where that stays. keep_ms: the life of
---          a tombstone with a body hash, if that is longer. token: of a leased write, or empty)
--- Returns: now_us, then for each item "status firing_ms hash head" (hash and head of what is there now, or was removed;
---          firing_ms: how long a callback of an earlier state may still start), or "none" alone where nothing is that it
---          needs; status stored, made (stored where nothing was), same, newer, older (an earlier version is there, to go on
---          from), conflict (the same state, another timer), factor (another rf is there), exists (a create was made
---          before), leased (or a mark lasts), lost (the token's lease is gone), none (a tombstone is there); "later" alone where a
---          record of a later format is; after not_after_ms: now_us, "late"
+--          (head and rest: the record's head, and the text behind the head. start_ms: the start of the grid, from now, if the head
+--          ends before the start; otherwise empty. look_ms: when to look at the copy, from the start of the grid; for next
+--          from the pop; for a tombstone, for again, and for live and rank of a state with attempts, from now; empty to keep
+--          the score. keep_ms: the life of a tombstone with a body hash, if longer. token: the token of a leased write, or empty)
+-- Returns: now_us, then for each item "status firing_ms hash head" (hash and head of the copy that is there now, or was removed;
+--          firing_ms: how long a callback of an earlier state may still start), or "none" alone if the needed copy is
+--          missing; status stored, made (stored where no copy was), same, newer, older (the copy is too old for the
+--          write), conflict (the same state, another timer), factor (a live timer has another rf), exists (a create was made
+--          before), leased (a lease or a firing mark lasts), lost (the lease does not have the token), none (a tombstone is
+--          there); "later" alone for a record of a later format; after not_after_ms: now_us, "late"
 -- Cost:    O(items · log n + tags)
--- Twice:   safe: the second finds the same
+-- Twice:   safe: the second call finds the same state
 local due, timers, leases, tags = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local not_after_ms = tonumber(ARGV[1])
 
 if now_ms > not_after_ms then return { now_us, 'late' } end
 
--- The kinds of writes. needs: the copy that a write needs: any (also none), copy, live, version (one of its version), exact
--- (exactly its state, without a lease and a mark). makes: state (that of the write), tombstone, done (nothing of its
--- predecessor, else a tombstone), pop (the next one, or a retry), a copy of another rank, or nothing.
+-- The kinds of writes. needs is the copy that a write needs: any (or no copy at all), copy, live, version (a copy of the
+-- write's version), exact (a copy of exactly the write's state, without a lease and without a firing mark). makes is the
+-- result: state (the write's state), tombstone, done (removes the predecessor, otherwise a tombstone), pop (the next
+-- pop, or a retry), rank (the copy with another rank), or nothing.
 local needs = {
   put = 'any', -- a client's create or replace: refused where a live timer has another rf
   once = 'any', -- a create, refused where a live timer or any body hash is
   anew = 'any', -- a create, refused where a live timer or the same body hash is
-  live = 'any', -- adopt, restore
-  onto = 'live', -- on a shard that is no owner: the rank stays, look_ms is that of rank 0
-  gone = 'any', -- a delete; the same once more adds to away
+  live = 'any', -- a copy is adopted or restored
+  onto = 'live', -- on a shard that is no owner: the rank stays, look_ms is for rank 0
+  gone = 'any', -- a delete; a repeated delete adds names to away
   bury = 'copy',
-  done = 'any', -- the outcomes told to another copy
+  done = 'any', -- done, next, again: an outcome, propagated to a copy without the lease
   next = 'version',
   again = 'version',
   drop = 'version', -- a write taken back
   leave = 'exact', -- the sweep
   rank = 'exact',
-  look = 'copy', -- says what is there
+  look = 'copy', -- changes nothing; the answer has the state
 }
 local makes = {
   put = 'state', once = 'state', anew = 'state', live = 'state', onto = 'state', gone = 'tombstone', bury = 'tombstone',
@@ -50,15 +52,15 @@ local makes = {
 -- Rounded up: a start before the write would make the timer early.
 local starts_from = math.ceil(now_us / 1000)
 
--- A number of a head. Without tonumber miniredis takes leading zeros for an octal number.
+-- Reads a number of a head. Without tonumber, miniredis takes leading zeros for an octal number.
 local function number(record, from, to) return tonumber(string.sub(record, from, to)) end
 
--- When the next pop is due, from the start of the grid.
+-- The time from the start of the grid to the next pop.
 local function due_of(record) return number(record, 21, 31) * number(record, 43, 55) end
 
 local function start_of(record) return number(record, 57, 71) end
 
--- Records are taken apart only if they have words: most have none, and decisions are made on heads.
+-- Only records with words are taken apart: most records have no words, and heads are enough to decide.
 local function ended(record) return string.byte(record, 2) == 84 end
 
 local function plain(record) return string.byte(record, head_width + 2) == 123 or #record == head_width end
@@ -78,7 +80,7 @@ end
 
 -- Rule "order of states": negative if a is older than b. Versions are compared as
 -- numbers: Lua compares strings by the server's locale, and some locales sort aa
--- after ff. Milliseconds and tag are compared apart: a number holds 53 bits.
+-- after ff. Milliseconds and tag are compared separately: a number holds 53 bits.
 local function compare(a, b)
   if string.sub(a, 4, 19) ~= string.sub(b, 4, 19) then
     local older = tonumber(string.sub(a, 4, 15), 16) - tonumber(string.sub(b, 4, 15), 16)
@@ -97,7 +99,7 @@ local function answer(status, record)
   return status .. ' ' .. int(firing) .. ' ' .. hash .. ' ' .. string.sub(record, 1, head_width)
 end
 
--- Whether a create was made before.
+-- Reports whether the copy shows that a create was made before.
 local function known(kind, new, old)
   if kind == 'once' then return not ended(old) or word(old, 'hash') ~= '-' end
   return kind == 'anew' and (not ended(old) or word(old, 'hash') == word(new, 'hash'))
@@ -105,13 +107,13 @@ end
 
 local function same_version(new, old) return string.sub(new, 4, 19) == string.sub(old, 4, 19) end
 
--- Of one state: what the timers are.
+-- Reports whether two records of the same state have the same timer.
 local function same_timer(new, old)
   return string.sub(new, 40, 55) == string.sub(old, 40, 55) and word(new, 'tags') == word(old, 'tags') and
     string.sub(new, body_of(new) or 0) == string.sub(old, body_of(old) or 0)
 end
 
--- Why a write is not carried out; nil if it is.
+-- The status of a refused write; nil if the script carries out the write.
 local function refused(kind, new, old, lease, token)
   local need, make = needs[kind], makes[kind]
   if token ~= '' and lease ~= token and not fired(lease, token) then return 'lost' end
@@ -129,8 +131,8 @@ local function refused(kind, new, old, lease, token)
   if need == 'version' and not same_version(new, old) then return 'older' end
 end
 
--- What is written, a call for all: states first, since a full Redis refuses them before anything was written. Whatever
--- moves on removes an entry of due first.
+-- Changes are collected, and written by few calls for all items. States come first: a full Redis refuses states before
+-- the script has written anything. For moves the script first removes an entry of due (lua/README.md, Rules of all scripts).
 local states, moves, gone, freed = { {}, {} }, { {}, {} }, {}, {}
 
 local function write(group, key, record, score)
@@ -157,11 +159,11 @@ local function flush()
   states, moves, gone, freed = { {}, {} }, { {}, {} }, {}, {}
 end
 
--- Each takes the kind, the key, the record of the write and the one that is there, maybe nil, when to look at the copy,
--- and how long a body hash is kept. It returns what is there then, or was removed.
+-- A function of make takes the kind, the key, the record of the write, the old record or nil, when to look at the copy, and how
+-- long a body hash is kept. The function returns the record that is there afterwards, or was removed.
 local make = {}
 
--- A newer state keeps the firing mark and the body hash of an older one.
+-- A newer state keeps the firing mark and the body hash of the older state.
 function make.state(kind, key, new, old, look, keep)
   if ended(new) then return make.tombstone(kind, key, new, old, look, keep) end
   local start = start_of(new)
@@ -183,7 +185,7 @@ function make.state(kind, key, new, old, look, keep)
   return new
 end
 
--- A tombstone tells what was due last, and keeps who has not heard, too.
+-- A tombstone has the number of the last pop, and keeps the names of the copies that missed the end.
 local function tombstone_of(new, old)
   if not old then return new end
   new = string.sub(new, 1, 20) .. string.sub(old, 21, 31) .. string.sub(new, 32, 39) .. string.sub(old, 40, 71) .. string.sub(new, 72)
@@ -206,7 +208,7 @@ function make.nothing(_, key, _, old)
   return old
 end
 
--- Nothing is left of the predecessor, but a mark that has not passed, and a body hash that is to be kept.
+-- Removes the predecessor. A firing mark that has not passed, or a body hash to keep, leaves a tombstone.
 function make.done(kind, key, new, old, look, keep)
   local follows = old and not ended(old) and string.sub(old, 4, 31) == string.sub(new, 4, 31)
   if not follows then return make.tombstone(kind, key, new, old, look, keep) end
@@ -215,11 +217,11 @@ function make.done(kind, key, new, old, look, keep)
   return make.nothing(kind, key, nil, new)
 end
 
--- When to look at the copy of a pop: a pop that is overdue as if it were due now. So the copies of an overdue pop stay a
--- skew apart, and none of them is looked at while a callback of a better copy is told.
+-- The instant to look at the copy of a pop; an overdue pop counts as due now. The copies of an overdue pop therefore stay a
+-- skew apart. No copy is looked at while nodes propagate the outcome of a better copy.
 local function look_at_pop(due_at, offset) return math.max(due_at, now_ms) + offset end
 
--- The outcome of a pop on another copy: that goes on, on its own grid.
+-- Merges an outcome into a copy without the lease: the copy goes on, on the grid of the copy.
 function make.pop(kind, key, new, old, look)
   local failure, went_on = word(new, 'failure'), string.sub(old, 1, 20) .. string.sub(new, 21, 35) .. string.sub(old, 36)
   local due_at = start_of(old) + due_of(went_on)
@@ -244,7 +246,7 @@ function make.rank(_, key, new, old, look)
   return ranked
 end
 
--- The copy that is there, with what a passed fence has noted; nil if it can't be read.
+-- The record that is there, with the notes of a passed fence; nil for an unreadable record.
 local function there(record, lease)
   if not record or not readable(record) then return nil end
   return lease and fence_noted(lease) and format(parse(record, lease)) or record
@@ -260,7 +262,7 @@ local function merge(i, record, lease)
   if string.byte(rest, 2) ~= 123 then rest = string.gsub(rest, '^( failure=[^: ]+):@:', '%1:' .. int(now_ms) .. ':') end
   local new = head .. rest
   local refusal = old and refused(kind, new, old, lease or '', token)
-  if refusal == 'same' and kind == 'gone' and word(new, 'away') ~= '-' then -- by who knows which copies have not heard
+  if refusal == 'same' and kind == 'gone' and word(new, 'away') ~= '-' then -- the repeated delete knows which copies missed the end
     local c = read(old)
     c.away = union(c.away, word(new, 'away'))
     write(moves, key, format(c))
@@ -279,7 +281,7 @@ for i = 2, #ARGV, 8 do
   keys[#keys + 1] = key
 end
 
--- Records, which may be a megabyte each, are read few together.
+-- Few records are read together, since a record may be a megabyte.
 local together, item = 50, 0
 local reply, seen, records, held = { now_us }, {}, nil, nil
 for i = 2, #ARGV, 8 do

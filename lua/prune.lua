@@ -1,10 +1,10 @@
 -- Kind:    letters
--- Does:    removes dead letters that are older than keep_ms, the oldest first, not more than so many
+-- Does:    removes dead letters that are older than keep_ms, the oldest first, and no more letters than most
 -- KEYS:    dead
 -- ARGV:    keep_ms most
--- Returns: now_us, how many were removed
+-- Returns: now_us, how many letters were removed
 -- Cost:    O(log n + most)
--- Twice:   safe: removes what is too old
+-- Twice:   safe: the second call also removes only letters older than keep_ms
 local dead = KEYS[1]
 local keep_ms, most = tonumber(ARGV[1]), tonumber(ARGV[2])
 

@@ -3,7 +3,7 @@
 -- KEYS:    due timers leases
 -- ARGV:
 -- ITEM:    key
--- Returns: now_us, then for each key: record ("" if there is none), score_ms ("" if none), lease ("" if none)
+-- Returns: now_us, then for each key: record, score_ms, lease ("" for a missing value)
 -- Cost:    O(keys)
 -- Twice:   safe: reads
 local due, timers, leases = KEYS[1], KEYS[2], KEYS[3]

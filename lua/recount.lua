@@ -1,11 +1,12 @@
 -- Kind:    merge
--- Does:    corrects sums of tags, and the number of tombstones, that are still what a count of all timers of the partition has found to be wrong
+-- Does:    corrects sums of tags, and the number of tombstones. A count of all timers of the partition has found the values
+--          to be wrong; the script changes only values that are still the same
 -- KEYS:    tags
 -- ARGV:
 -- ITEM:    tag was is
 -- Returns: now_us, "ok"
 -- Cost:    O(items)
--- Twice:   safe: the second finds other sums
+-- Twice:   safe: the second call finds other sums
 local tags = KEYS[1]
 
 for i = 1, #ARGV, 3 do

@@ -1,21 +1,21 @@
 -- Kind:    leased
--- Does:    writes the outcome of a claim to the leased copy, if the lease is still this token's, and ends the lease:
---          release (due again as before, at the earliest in delay_ms), done, next (the next pop on the grid; one that is overdue
---          is looked at as if it were due now), again (a retry in delay_ms), letter (to the dead letters as `key reason record`; the lease stays), dead (letter and done). Done
---          leaves nothing, or a tombstone for keep_ms, or one for as long as an earlier state's firing mark lasts. A reason
---          is why the callback failed, percent-encoded (- if it did not), and stays in a record that goes on; a callback that
---          did not fail has told of the pops left out. A
---          record that can't be read goes to the dead letters whatever the outcome. The sums of tags go with the live
---          copies of rank 0, the number of tombstones with these.
+-- Does:    writes the outcome of a claim to the leased copy if the lease has the token, and ends the lease. Outcomes:
+--          release (due as before, at the earliest in delay_ms; after a passed fence in delay_ms), done, next (the next pop on the
+--          grid; an overdue pop counts as due now), again (a retry in delay_ms), letter (writes `key reason record` to the dead
+--          letters; the lease stays), dead (letter and done). Done leaves nothing, or a tombstone for keep_ms, or a
+--          tombstone until the firing mark of an earlier state has passed. The reason says why the callback failed,
+--          percent-encoded (- after a success), and stays in a record that goes on. A successful callback has reported
+--          the pops left out, so the record forgets the number. An unreadable record goes to the dead letters, whatever the outcome.
+--          The script corrects the sums of tags for live copies of rank 0, and the number of tombstones.
 -- KEYS:    due timers leases dead tags
 -- ARGV:    node
 -- ITEM:    key token score_ms outcome delay_ms offset_ms keep_ms away tagged reason
---          (score_ms: what the claim found. offset_ms: how long after its pops and retries this copy is looked at. away: the
---          copies that must hear of it before the tombstone may go, - for none. tagged: the tags that the claim found on a live
---          copy of rank 0, - for none)
--- Returns: now_us, then for each item: "ok" or "lost lease" (the lease that is there, "-" if none)
+--          (score_ms: as the claim found the score. offset_ms: how long after pops and retries the copy is looked at. away: the
+--          copies that must hear of the end before the tombstone may go, - for no copy. tagged: the tags that the claim
+--          found on a live copy of rank 0, - for no tags)
+-- Returns: now_us, then for each item: "ok" or "lost lease" (lease: the present lease, "-" without a lease)
 -- Cost:    O(items · log n + tags)
--- Twice:   safe: the lease is gone, so the second is "lost -" or "lost" to who leased it since
+-- Twice:   safe: the lease has ended, so the second answer is "lost -", or "lost" with a later lease
 local due, timers, leases, dead, tags = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local node = ARGV[1]
 
@@ -46,8 +46,9 @@ local function finish(key, c, keep_ms)
   put(key, now_ms + life, c)
 end
 
--- What a passed fence says of a one-shot timer that is done: its lease, without an earlier state's mark, and nothing to
--- keep. Most are, and go together. Its tags are those that the claim found, since nothing has written the record meanwhile.
+-- Timers that are done after a passed fence, without an earlier state's mark and without a tombstone to keep. Most
+-- settled one-shot timers belong here; the script removes the timers together. The claim's tags still hold: no script has written
+-- the record since.
 local done = {}
 local function remove_done()
   if #done == 0 then return end
@@ -57,7 +58,7 @@ local function remove_done()
   done = {}
 end
 
--- What has been claimed and not fired goes back as it was: such go together too.
+-- Timers that were claimed and not fired go back unchanged, and together, too.
 local given_back, scores = {}, {}
 local function give_back()
   if #given_back == 0 then return end

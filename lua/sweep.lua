@@ -1,14 +1,15 @@
 -- Kind:    sweep
--- Does:    notes how far the sweep of a lane is: "want" (all is to be swept again, since this shard, or another one, may
---          lack copies), or "mark" (a partition has been swept; when all have been that were wanted, this shard misses
---          nothing any more)
+-- Does:    notes how far the sweep of a lane is. "want": every partition must be swept again, since this shard or another
+--          shard may lack copies. "mark": a partition has been swept. Once all wanted partitions have been swept, the script forgets
+--          since when the shard has missed writes and outcomes
 -- KEYS:    swept
 -- ARGV:    what lane partitions identity missed_ms partition epoch at_ms
---          (identity and missed_ms: of want, who this shard is, and how long ago it began to miss what it was to be told, 0 if
---          it did not. partition, epoch and at_ms: of mark, for which epoch, and when that began)
+--          (identity and missed_ms: for want, the identity of the shard's process, and how long ago the shard began to miss writes and
+--          outcomes, 0 if the shard missed nothing. partition, epoch and at_ms: for mark, the partition, the epoch of the sweep,
+--          and when the sweep began)
 -- Returns: now_us
 -- Cost:    O(partitions)
--- Twice:   safe: the second finds the same, or has it swept once more
+-- Twice:   safe: the second call notes the same, or has the lane swept once more
 local swept = KEYS[1]
 local what, lane, partitions = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local identity, missed_ms = ARGV[4], tonumber(ARGV[5])

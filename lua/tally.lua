@@ -1,23 +1,23 @@
 -- Kind:    read
--- Does:    adds up the tags of the live copies of rank 0 among some of a partition's timers, and counts the tombstones
---          among them, in the order of the hash: a timer that comes due, or is put off, meanwhile is counted once
+-- Does:    adds up the tags of the live copies of rank 0 on a page of a partition's timers, and counts the tombstones on
+--          the page. Pages are in the order of the hash: a timer that comes due or is put off meanwhile is counted once
 -- KEYS:    timers
 -- ARGV:    cursor limit
---          (cursor: of HSCAN, 0 to begin with)
--- Returns: now_us, the next cursor (0 after the last page), then for each type: "type sum", of tombstones "+ number"
+--          (cursor: the cursor of HSCAN, 0 to begin with)
+-- Returns: now_us, the next cursor (0 after the last page), then for each type: "type sum", for tombstones "+ number"
 -- Cost:    O(limit)
 -- Twice:   safe: reads
 local timers = KEYS[1]
 local cursor, limit = ARGV[1], tonumber(ARGV[2])
 
--- Records, which may be a megabyte each, are read few together.
+-- Few records are read together, since a record may be a megabyte.
 local together, looked = 50, 0
 repeat
   local page = redis.call('HSCAN', timers, cursor, 'COUNT', together)
   cursor, looked = page[1], looked + together
   for i = 2, #page[2], 2 do
     local record = page[2][i]
-    -- Most are live and without words.
+    -- Most records are live, without words, and count nothing.
     if not (string.byte(record, 2) == 76 and string.byte(record, head_width + 2) == 123) then
       local c = parse(record)
       if c then count(c, 1) end

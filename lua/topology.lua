@@ -1,13 +1,13 @@
 -- Kind:    topology
--- Does:    lets one node at a time change the topology: "lock" (for hold_ms, unless somebody else has it), "store" (for who has
---          the lock, unless one of a later epoch is there, or another of the same), "unlock"
+-- Does:    lets a single node at a time change the topology: "lock" (for hold_ms, unless somebody else has the lock), "store"
+--          (needs the lock, and never replaces a topology of the same or a later epoch), "unlock"
 -- KEYS:    topology
 -- ARGV:    what token hold_ms epoch change new
 --          (new: the topology to store, which begins with "epoch change ")
--- Returns: now_us, then locked, stored, same, newer (another one is there), unlocked (nobody has the lock now), or held
---          (somebody else has it)
+-- Returns: now_us, then locked, stored, same, newer (another topology is stored), unlocked (the token has no lock now), or held
+--          (the token does not have the lock)
 -- Cost:    O(1)
--- Twice:   safe: the second finds the same
+-- Twice:   safe: the second call finds the same
 local topology = KEYS[1]
 local what, token, hold_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local epoch, change, new = tonumber(ARGV[4]), ARGV[5], ARGV[6]
