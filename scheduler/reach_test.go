@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"chronos/scheduler/settings"
 	"chronos/scheduler/storetest"
 	"chronos/scheduler/timing"
 )
@@ -79,6 +80,27 @@ func TestTimersElsewhereAreOnTime(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Timers whose second copy is on a shard that a node ceases to reach are called by the node that reaches
+// the shard, as soon as the first node has noticed.
+func TestTimersLeftToOthersAreCalledSoon(t *testing.T) {
+	inCluster(t, 3, 2, func(c *cluster) {
+		gone := c.Open("probe").Shards()[0]
+		var keys []string
+		for len(keys) < 200 {
+			key := c.create(oneShot(3*time.Second + time.Duration(len(keys))*20*time.Millisecond)).ID.Key
+			if c.Open("probe").Rank(key)[1] == gone {
+				keys = append(keys, key)
+			}
+		}
+		pass(3 * time.Second)
+		c.Connect(nodeName(0), gone, storetest.LinkMute)
+		pass(20 * time.Second)
+		for _, key := range keys {
+			c.wantOnce(key, 1, timing.SilentAfter+timing.LookInterval+timing.OverduePatience+150*time.Millisecond)
+		}
+	}, func(config *settings.Config) { config.PollInterval = 100 * time.Millisecond })
 }
 
 // Timers whose second copy is on a shard that falls silent wait for the silence, and no longer for nodes
