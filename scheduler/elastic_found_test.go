@@ -43,6 +43,28 @@ func TestCopiesAreFoundWhenOwnersAreFewer(t *testing.T) {
 	})
 }
 
+// Rule "yield to the better copy": a former primary that is about to fire when the change of the shards
+// is over has the better copies looked at, too.
+func TestAFormerPrimaryDoesNotWait(t *testing.T) {
+	inCluster(t, 3, 2, func(c *cluster) {
+		shards := []string{"s0", "s1", "s2"}
+		c.Lay(storetest.Layout{Shards: shards, Active: []string{"s1", "s2"}, Epoch: 2})
+		pass(time.Minute) // the shards are swept
+		var ids []timer.ID
+		for range 60 {
+			asked := oneShot(10 * time.Second)
+			asked.ReplicationFactor = 3
+			ids = append(ids, c.create(asked).ID)
+		}
+		pass(6 * time.Second)
+		c.Lay(storetest.Layout{Shards: shards, Epoch: 3})
+		pass(15 * time.Second)
+		for _, id := range ids {
+			c.wantOnce(id.Key, 1, maxLate)
+		}
+	})
+}
+
 // Rule "yield to the better copy": where new shards have no copy yet, the best existing copy
 // doesn't wait for the missing ranks.
 func TestTheBestCopyDoesNotWaitForMissingOnes(t *testing.T) {

@@ -88,6 +88,11 @@ func yieldingBugs() []bug {
 			Hints: []hint{{Package: "scheduler", Run: "TestAShardThatRefusesWritesIsNotWaitedFor"}},
 		},
 		{
+			Name: "former-primary-waits", What: "A former primary waits for the turn of a better copy once the change of the shards is over.",
+			Edits: []edit{{"(*question).yield", "", "c.early() || ", ""}},
+			Hints: []hint{{Package: "scheduler", Run: "TestAFormerPrimaryDoesNotWait"}},
+		},
+		{
 			Name: "better-copy-keeps-its-former-rank", What: "A better copy waits by the rank that it had before the shards changed.",
 			Edits: []edit{{"(*question).promote", "", "len(q.outranked) == 0", "len(q.outranked) >= 0"}},
 			Hints: []hint{{Package: "scheduler", Run: "TestCopiesAreFoundWhenOwnersAreFewer"}},

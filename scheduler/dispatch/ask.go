@@ -199,7 +199,7 @@ func (q *question) yield(c *claim, d *store.Difference) time.Duration {
 	behind := time.Duration(max(1, c.own.Rank-p.Rank)) * c.skew()
 	wait := d.LookIn + behind
 	switch {
-	case d.LookIn > 0 && d.State == c.Record.State && c.lane.d.shards.Changing(c.Lease.Key):
+	case d.LookIn > 0 && d.State == c.Record.State && (c.early() || c.lane.d.shards.Changing(c.Lease.Key)):
 		q.outranked = append(q.outranked, store.Rank(p.Copy(c.Record.ID), &c.Record, 0, -time.Millisecond))
 		wait = behind
 	case d.LookIn == 0:

@@ -35,9 +35,13 @@ func (l *Layout) active() []string {
 
 // rank orders shards for a timer, by a hash of both.
 func rank(names []string, key string) []string {
-	return slices.SortedFunc(slices.Values(names), func(a, b string) int {
+	ranked := slices.SortedFunc(slices.Values(names), func(a, b string) int {
 		return cmp.Compare(hash(a+" "+key), hash(b+" "+key))
 	})
+	if len(ranked) > 1 {
+		slices.Reverse(ranked[1:]) // as the store does: a former primary becomes the last backup
+	}
+	return ranked
 }
 
 // Lay gives the named nodes, or all nodes, another layout. Shards that are new are
