@@ -8,12 +8,11 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// errAdmission is for whoever reads the stream: no client is told so.
+// errAdmission is for the reader of the stream: no client gets this error.
 var errAdmission = &timer.InvalidError{Detail: "a timer of a stream needs a key as of an id, and an origin"}
 
-// Admit stores the timers that are new, together: each gets its own answer. Errors:
-// *InvalidError, and ErrUnavailable and ErrOverloaded, with which the same once more
-// does no harm.
+// Admit stores the timers that are new, together, and answers every timer separately. Errors:
+// *InvalidError, and ErrUnavailable and ErrOverloaded, after which a repeated call does no harm.
 func (s *Scheduler) Admit(ctx context.Context, all []replica.Admission) {
 	open := make([]*replica.Admission, 0, len(all))
 	for i := range all {
@@ -41,14 +40,12 @@ func (s *Scheduler) admissible(a *replica.Admission) error {
 	return s.deliverer.Check(t.Callback)
 }
 
-// Known finds out how the timers stand, and stores nothing. Errors: ErrUnavailable,
-// where no shard that should know has answered, or this node doesn't know where timers
-// belong.
+// Known finds out how the timers stand, and stores nothing. Errors: ErrUnavailable, if no shard
+// that should know has answered, or this node doesn't know where timers belong.
 func (s *Scheduler) Known(ctx context.Context, all []replica.Admission) { s.copies.Known(ctx, all) }
 
-// Remember notes of timers that were never stored that they are over: where they
-// belong, as far as that can be reached, and no other of the key waits. Errors:
-// ErrUnavailable, where nobody has noted it.
+// Remember notes that timers are over that were never stored: on all owners that can be reached,
+// unless another timer of the key waits. Errors: ErrUnavailable, if nobody has taken the note.
 func (s *Scheduler) Remember(ctx context.Context, all []replica.Admission) {
 	s.copies.Remember(ctx, all)
 }

@@ -17,10 +17,10 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// What faults, and others at the same time, do to timers that a stream brings.
+// Faults, and concurrent requests, against timers from a stream.
 
-// One shard is away, or loses all, while messages come; whoever reads the stream
-// repeats each until it is answered.
+// One shard is away, or loses all data, while messages come. The reader of the stream repeats a
+// message until the message is answered.
 func TestAdmitWhileAShardIsAway(t *testing.T) {
 	const n = 30
 	for name, fault := range map[string]func(c *cluster, i int){
@@ -67,7 +67,7 @@ func (c *cluster) wipeAt(i, at int, shard string) {
 	}
 }
 
-// A message that came in vain while the store was away, in whole or in part, comes again.
+// A message that failed while the store was away, in whole or in part, comes again.
 func TestKnownWhileAShardIsSilent(t *testing.T) {
 	for _, link := range []storetest.Link{storetest.LinkCut, storetest.LinkMute} {
 		inCluster(t, 3, 2, func(c *cluster) {
@@ -90,8 +90,8 @@ func TestKnownWhileAShardIsSilent(t *testing.T) {
 	}
 }
 
-// Remembered and admitted at the same time: a timer that the first home took is not
-// ended by what the second remembers.
+// Remember and admit at the same time: a note on the second owner does not end a timer that the
+// first owner took.
 func TestRememberBesideAdmit(t *testing.T) {
 	for _, first := range []string{"admit", "remember"} {
 		t.Run(first+" first", func(t *testing.T) {
@@ -128,8 +128,8 @@ func TestRememberBesideAdmit(t *testing.T) {
 	}
 }
 
-// What is remembered where a copy of another timer has been lost is not taken for that
-// one's end.
+// A note is written where a copy of another timer was lost. The note is not taken for the end of
+// the other timer.
 func TestRememberWhereACopyIsMissing(t *testing.T) {
 	inCluster(t, 2, 2, func(c *cluster) {
 		for i := range 2 {
@@ -147,8 +147,7 @@ func TestRememberWhereACopyIsMissing(t *testing.T) {
 	}, remembering)
 }
 
-// Two that have each stored a copy where the other has none yet don't both make room for
-// each other.
+// Two creates have stored one copy on different owners. Only one create makes room.
 func TestAdmitDoesNotYieldToWhoYields(t *testing.T) {
 	for name, v := range map[string]struct {
 		key   string
@@ -172,8 +171,8 @@ func TestAdmitDoesNotYieldToWhoYields(t *testing.T) {
 			inCluster(t, 3, 2, func(c *cluster) {
 				ranked := c.Open("probe").Rank(v.key)
 				var calls [3]atomic.Int32
-				// The first home doesn't answer node 0, who finds a substitute for it and tells it
-				// once more, when node 1 has been there.
+				// The first owner doesn't answer node 0. Node 0 writes to a substitute, and tells
+				// the first owner once more after node 1's request.
 				c.Inject(nil, func(op, shard string) error {
 					if op != "merge" {
 						return nil
@@ -203,8 +202,8 @@ func TestAdmitDoesNotYieldToWhoYields(t *testing.T) {
 	}
 }
 
-// What another home remembers of another message, written by a node whose clock is
-// ahead, doesn't end one that the first home has taken.
+// The second owner remembers another message, written by a node whose clock is ahead. The note does
+// not end a message that the first owner has taken.
 func TestAdmitAboveWhatIsOver(t *testing.T) {
 	inCluster(t, 2, 1, func(c *cluster) {
 		keys := c.keysOn("s0", 10)
@@ -228,8 +227,8 @@ func TestAdmitAboveWhatIsOver(t *testing.T) {
 	}, remembering)
 }
 
-// Nor does what another home remembers of a deleted timer, whether the first has lost
-// that, or has missed the last of it.
+// The second owner remembers a deleted timer; the first owner has lost the end, or missed the last
+// delete. The end does not end a new timer.
 func TestCreateOnceAboveWhatIsOver(t *testing.T) {
 	for name, lose := range map[string]func(c *cluster, first string, end func(n *node)){
 		"lost": func(c *cluster, first string, end func(n *node)) {
@@ -261,14 +260,14 @@ func TestCreateOnceAboveWhatIsOver(t *testing.T) {
 	}
 }
 
-// secondBehind has the second node's clock be half an hour behind.
+// secondBehind puts the second node's clock half an hour back.
 func secondBehind(config *settings.Config) {
 	if config.Node == nodeName(1) {
 		config.Wall = func() time.Time { return time.Now().Add(-30 * time.Minute) }
 	}
 }
 
-// keysOn are those of which the first copy belongs on a shard.
+// keysOn are keys whose first copy belongs on a shard.
 func (c *cluster) keysOn(shard string, n int) (keys []string) {
 	for i := 0; len(keys) < n; i++ {
 		if key := fmt.Sprintf("k%d", i); c.homes(key, 1)[0] == shard {
@@ -278,7 +277,7 @@ func (c *cluster) keysOn(shard string, n int) (keys []string) {
 	return keys
 }
 
-// A copy that has not heard yet that its timer is over holds up no other message.
+// A copy that has not heard of its timer's end yet holds up no new message.
 func TestAdmitWhereACopyHasMissedTheEnd(t *testing.T) {
 	inCluster(t, 2, 2, func(c *cluster) {
 		first := c.homes("k", 2)[0]
@@ -303,8 +302,8 @@ func TestAdmitWhereACopyHasMissedTheEnd(t *testing.T) {
 	}, remembering)
 }
 
-// A message whose first try ended early is not taken for stored until as many copies
-// are as must be, and soon has all.
+// The first try of a message ended early. The message does not count as stored without enough
+// copies, and soon has all copies.
 func TestAdmitAgainHasItsCopies(t *testing.T) {
 	inCluster(t, 2, 2, func(c *cluster) {
 		homes := c.homes("k", 2)
@@ -348,12 +347,12 @@ func TestAdmitAgainAfterAHaltHasItsCopies(t *testing.T) {
 	}, remembering)
 }
 
-// Whatever links fail meanwhile, or data, and what the clocks say, and whoever else
-// admits or remembers a message of the key: one is called back at least.
+// Links fail, data is lost, clocks differ, and other nodes admit or remember messages of the key:
+// at least one message is called back.
 //
-// No wait in it is 0: a bubble's timer channels that are due at once are run by whoever
-// receives from them, beside others, with one context of the race detector (go 1.26),
-// which ends in the runtime now and then.
+// No wait in the test is 0. Timer channels of a bubble that are due at once run in whichever
+// goroutine receives, with one context of the race detector (go 1.26), and the runtime crashes now
+// and then.
 func TestAdmitThroughFaults(t *testing.T) {
 	for seed := range uint64(5) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -367,8 +366,8 @@ func TestAdmitThroughFaults(t *testing.T) {
 	}
 }
 
-// storm is one key's, which may have had timers before. Shards lose links, or one its
-// data.
+// storm brings faults to a key that may have had timers before. Shards lose links, or a shard loses
+// all data.
 func (c *cluster) storm(draw *rand.Rand, round int) {
 	key, shards := fmt.Sprintf("k%d", round%8), c.Open("probe").Shards()
 	before := len(c.origins(key))
@@ -424,8 +423,8 @@ func (c *cluster) storm(draw *rand.Rand, round int) {
 	}
 }
 
-// While a shard comes, nodes that know of it and those that don't yet find what the
-// others have admitted, whether it waits or is over.
+// While a shard comes, some nodes know of the shard and some nodes don't. Every node finds the
+// messages that other nodes have admitted, waiting or over.
 func TestAdmitWhileAShardComes(t *testing.T) {
 	for _, rf := range []int{1, 2} {
 		inCluster(t, 3, 2, func(c *cluster) {
@@ -438,7 +437,7 @@ func TestAdmitWhileAShardComes(t *testing.T) {
 				m.Timer.ReplicationFactor = rf
 				return m
 			}
-			for i := range 30 { // what is over when shards come
+			for i := range 30 { // over when shards come
 				c.insist(c.nodes[i%2], of(fmt.Sprintf("reused%d", i), "t:0:1", time.Second))
 			}
 			pass(5 * time.Second)

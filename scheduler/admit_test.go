@@ -17,10 +17,9 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// Timers that a stream brings: each message of a key is told from the others by its
-// origin, which its callback shows.
+// Timers from a stream: messages of a key differ in the origin. The callback shows the origin.
 
-// message is one that is due in so long.
+// message is a message that is due after in.
 func message(key, origin string, in time.Duration) replica.Admission {
 	asked := oneShot(0)
 	asked.At = time.Now().Add(in)
@@ -28,7 +27,7 @@ func message(key, origin string, in time.Duration) replica.Admission {
 	return replica.Admission{Key: key, Origin: origin, Timer: asked}
 }
 
-// standing is what a call answers for one message.
+// standing is the answer of a call for one message.
 func (c *cluster) standing(call func(*scheduler.Scheduler, *cluster, []replica.Admission), n *node, m replica.Admission) replica.Admission {
 	all := []replica.Admission{m}
 	call(n.Scheduler, c, all)
@@ -50,7 +49,7 @@ func (c *cluster) wantStanding(when string, got replica.Admission, want replica.
 	}
 }
 
-// wantAdmitted and wantKnown ask each node.
+// wantKnown and wantAdmitted ask every node.
 func (c *cluster) wantKnown(when string, m replica.Admission, want replica.Standing) {
 	c.Helper()
 	for _, n := range c.nodes {
@@ -65,7 +64,7 @@ func (c *cluster) wantAdmitted(when string, m replica.Admission, want replica.St
 	}
 }
 
-// insist admits a message until it is answered, as a stream's reader does.
+// insist admits a message until the message is answered, as the reader of a stream does.
 func (c *cluster) insist(n *node, m replica.Admission) replica.Admission {
 	c.Helper()
 	for range 100 {
@@ -79,7 +78,7 @@ func (c *cluster) insist(n *node, m replica.Admission) replica.Admission {
 	return m
 }
 
-// origins are the messages of a key that were called back, in that order.
+// origins are the messages of a key that were called back, in order.
 func (c *cluster) origins(key string) (all []string) {
 	for _, a := range c.callbacks(key) {
 		all = append(all, a.Callback.Opaque)
@@ -94,7 +93,7 @@ func (c *cluster) wantOrigins(key string, want ...string) {
 	}
 }
 
-// rememberFor is how long messages are remembered here.
+// rememberFor is how long messages are remembered in these tests.
 const rememberFor = 10 * time.Minute
 
 func remembering(config *settings.Config) { config.IdempotencyLife = rememberFor }
@@ -135,7 +134,7 @@ func TestAdmitIsOncePerKeyWhileItWaits(t *testing.T) {
 	}
 }
 
-// A key is free once its timer is over, for others than that one.
+// A key is free once its timer is over, for messages with another origin.
 func TestAdmitAnewOnceItIsOver(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
 		var want []string
@@ -174,7 +173,7 @@ func TestAdmitWhileItIsCalledBack(t *testing.T) {
 	}, renewing)
 }
 
-// Of two of a key in one call the first counts, whatever else is in it.
+// Two messages of a key in one call: the first counts, whatever else the call contains.
 func TestAdmitManyAtOnce(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
 		var all []replica.Admission
@@ -220,12 +219,12 @@ func TestAdmitRefusesWhatIsWrong(t *testing.T) {
 	})
 }
 
-// Of several nodes that admit others of a key at once, one does.
+// Several nodes admit different messages of a key at once: one message is taken.
 func TestAdmitOnTwoNodesAtOnce(t *testing.T) {
 	inCluster(t, 3, 3, func(c *cluster) {
 		const rounds = 100
 		for i := range rounds {
-			key := fmt.Sprintf("k%d", i%40) // some have a timer that is over
+			key := fmt.Sprintf("k%d", i%40) // some keys have a timer that is over
 			c.Inject(nil, func(op, shard string) error {
 				if op == "merge" {
 					<-time.After(time.Duration(len(shard)+i*7%5) * time.Millisecond / 2)
@@ -292,7 +291,7 @@ func TestRemember(t *testing.T) {
 	}, remembering)
 }
 
-// The whole store is away, or each of its shards is silent.
+// The whole store is away, or all shards are silent.
 func TestAdmitWithoutAnyShard(t *testing.T) {
 	for name, link := range map[string]storetest.Link{"cut": storetest.LinkCut, "silent": storetest.LinkMute, "lossy": storetest.LinkLossy} {
 		t.Run(name, func(t *testing.T) {
@@ -307,7 +306,7 @@ func TestAdmitWithoutAnyShard(t *testing.T) {
 							"admit": admit, "known": known, "remember": remember,
 						} {
 							if what == "remember" && link == storetest.LinkLossy {
-								continue // it is executed
+								continue // the message is executed
 							}
 							begun := time.Now()
 							got := c.standing(call, c.nodes[0], m)

@@ -14,7 +14,7 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// Create stores a new timer under a key of ours. Errors: *InvalidError,
+// Create stores a new timer under a key that chronos chooses. Errors: *InvalidError,
 // ErrUnavailable, with which the timer may exist, ErrOverloaded.
 func (s *Scheduler) Create(ctx context.Context, t timer.Timer) (timer.Receipt, error) {
 	key, err := s.copies.NewKey(&t)
@@ -24,10 +24,10 @@ func (s *Scheduler) Create(ctx context.Context, t timer.Timer) (timer.Receipt, e
 	return s.create(ctx, key, "", &t)
 }
 
-// CreateOnce is Create for a request that may come again, with the same
-// idempotency key and body: then the receipt is that of the timer that the first
-// one made, until CHRONOS_IDEMPOTENCY_LIFE after it was over. ErrKeyReused says
-// that the body is another; its other errors are those of Create.
+// CreateOnce is Create for a request that may come again, with the same idempotency key and body. A
+// repeated request gets the receipt of the first request's timer, until CHRONOS_IDEMPOTENCY_LIFE
+// after the timer was over. ErrKeyReused says that the body differs; all further errors are as for
+// Create.
 func (s *Scheduler) CreateOnce(ctx context.Context, idempotencyKey string, body []byte, t timer.Timer) (timer.Receipt, error) {
 	return s.create(ctx, timer.OnceKey(idempotencyKey), hashOf(body), &t)
 }
@@ -55,8 +55,8 @@ func (s *Scheduler) newCreate(key, bodyHash string, t *timer.Timer) (replica.Wis
 	return w, nil
 }
 
-// CreateAll is Create, or CreateOnce, of many timers at once: they go to their
-// shards together, and each gets its own answer.
+// CreateAll is Create, or CreateOnce, of many timers at once. The timers go to their shards
+// together, and every timer gets an answer.
 func (s *Scheduler) CreateAll(ctx context.Context, all []timer.Creation) {
 	wishes, of := make([]replica.Wish, 0, len(all)), make([]*timer.Creation, 0, len(all))
 	for i := range all {
@@ -85,11 +85,10 @@ func (s *Scheduler) newOf(n *timer.Creation) (replica.Wish, error) {
 	return s.newCreate(key, "", &n.Timer)
 }
 
-// Replace makes t the timer of this id, or creates it: a new start, a sequence
-// from 1. A replication factor of 0 stands for the timer's own; another than its
-// own is refused. After the answer no callback of the earlier timer starts; if it
-// says in flight, none starts later than 2 s after it. Errors as Create, and
-// ErrOvertaken.
+// Replace makes t the timer of this id, or creates the timer: a new start, with sequence numbers
+// from 1. A replication factor of 0 stands for the timer's own factor; a different factor is
+// refused. After the answer no callback of the earlier timer starts; if the answer says in flight,
+// no callback starts later than 2 s after the answer. Errors as Create, and ErrOvertaken.
 func (s *Scheduler) Replace(ctx context.Context, id timer.ID, t timer.Timer) (timer.Receipt, error) {
 	asked := t.ReplicationFactor
 	t.ReplicationFactor = cmp.Or(asked, id.RF, timer.DefaultReplicationFactor)
@@ -117,9 +116,9 @@ func (s *Scheduler) Replace(ctx context.Context, id timer.ID, t timer.Timer) (ti
 	return s.copies.Write(ctx, w)
 }
 
-// ownFactor is the replication factor with which a timer is stored, on which depends where
-// its copies are; 0 if no copy was found. A shard that can't be asked is done without: a
-// copy that was found elsewhere decides, and without one the timer counts as new.
+// ownFactor is the replication factor with which a timer is stored, which decides where the copies
+// are; 0 if no copy was found. A shard that can't be asked is left out: a copy on another shard
+// decides, and without such a copy the timer counts as new.
 func (s *Scheduler) ownFactor(ctx context.Context, id timer.ID) (int, error) {
 	stored, err := s.Lookup(ctx, id)
 	switch {
@@ -131,9 +130,9 @@ func (s *Scheduler) ownFactor(ctx context.Context, id timer.ID) (int, error) {
 	return 0, err
 }
 
-// Delete ends the timer of this id, known or not, once or again. After the answer
-// no callback of it starts; if it says in flight, none starts later than 2 s
-// after it. Errors: ErrUnavailable, ErrOverloaded, ErrOvertaken.
+// Delete ends the timer of this id, known or not, once or again. After the answer no callback of
+// the timer starts; if the answer says in flight, no callback starts later than 2 s after the
+// answer. Errors: ErrUnavailable, ErrOverloaded, ErrOvertaken.
 func (s *Scheduler) Delete(ctx context.Context, id timer.ID) (timer.Receipt, error) {
 	defer s.copies.Queue(ctx, id.Key)()
 	return s.copies.Write(ctx, s.copies.NewWish(id, nil))
@@ -156,31 +155,30 @@ func (s *Scheduler) checkInstant(t *timer.Timer) error {
 	return nil
 }
 
-// Lookup reads the newest copy of a timer. Errors: ErrNotFound, if no shard has a live one;
-// ErrUnavailable, if none has that could be asked, or this node doesn't know where
-// timers belong.
+// Lookup reads the newest copy of a timer. Errors: ErrNotFound, if no shard has a live copy;
+// ErrUnavailable, if no copy was found and some shard did not answer, or this node doesn't know
+// where timers belong.
 func (s *Scheduler) Lookup(ctx context.Context, id timer.ID) (store.ReadResult, error) {
 	return s.copies.Lookup(ctx, id)
 }
 
-// DropReferences removes those of the timers' copies on a shard that don't belong there, once
-// the timer is up to date wherever it belongs: what nobody else has, and what is about to
-// fire or firing, stays. Errors: ErrShardUnknown, and ErrUnavailable, where some may have
-// been removed.
+// DropReferences removes the timers' copies on a shard from which the timers have moved, once all
+// owners are up to date. The only copy of a timer stays, and so does a copy that is about to fire
+// or firing. Errors: ErrShardUnknown, and ErrUnavailable, with which some copies may have been
+// removed.
 func (s *Scheduler) DropReferences(ctx context.Context, shard string, keys []string) error {
 	return s.copies.DropReferences(ctx, shard, keys)
 }
 
-// Resync tells of the timers of which a shard is to have a copy, page by page. A
-// timer that exists throughout is in some page once at least, whatever is done
-// meanwhile, for a reader who goes on behind each page's Next.
-// Errors: ErrShardUnknown; a *ViewError; ErrShardsAway and other ErrUnavailable.
+// Resync lists the timers that should have a copy on a shard, page by page. A reader who goes on
+// behind every page's Next finds a timer that exists throughout at least once, whatever happens
+// meanwhile. Errors: ErrShardUnknown; a *ViewError; ErrShardsAway and further ErrUnavailable.
 func (s *Scheduler) Resync(ctx context.Context, q resync.Query) (resync.Page, error) {
 	return s.lists.Read(ctx, q)
 }
 
-// Statistics counts the tags of all live timers, each timer once whatever its copies.
-// They are at most a second old. Its error wraps ErrUnavailable, if no shard could be
+// Statistics counts the tags of all live timers; a timer counts once, however many copies the timer
+// has. The counts are at most a second old. The error wraps ErrUnavailable, if no shard could be
 // asked.
 func (s *Scheduler) Statistics(ctx context.Context) (statistics.Sums, error) {
 	return s.tags.Read(ctx)

@@ -12,14 +12,14 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// Rule "versions rise": a write is newer than all that its node has heard of, however slow the
-// node's clock is. Of two writes that no copy has both heard of, the one whose node knew of the
-// other counts.
+// Rule "versions rise": a write is newer than all writes that its node has heard of, however slow
+// the node's clock is. When no copy took both of two writes, the write counts whose node knew of
+// the earlier write.
 func TestAWriteIsNewerThanWhatItsNodeHasHeardOf(t *testing.T) {
 	inCluster(t, 2, 1, func(c *cluster) {
 		c.Inject(func(op, _ string) error {
 			if op == "beat" {
-				return timer.ErrUnavailable // so that no node hears of another's clock
+				return timer.ErrUnavailable // so no node hears of another node's clock
 			}
 			return nil
 		}, nil)
@@ -35,8 +35,8 @@ func TestAWriteIsNewerThanWhatItsNodeHasHeardOf(t *testing.T) {
 	})
 }
 
-// Rule "versions rise": the same holds for a node that has just started and heard of no write:
-// nodes tell each other what their clocks show, those of stopped nodes included.
+// Rule "versions rise": the same holds for a node that has just started and heard of no write.
+// Nodes tell each other their clocks, and the clocks of stopped nodes.
 func TestAWriteFollowsTheFastestClock(t *testing.T) {
 	for name, gone := range map[string]bool{"a node that runs": false, "a node that is gone": true} {
 		t.Run(name, func(t *testing.T) {
@@ -66,7 +66,7 @@ func (c *cluster) startBehind(name string) *node {
 	})
 }
 
-// endUnheard deletes a timer where its second copy is, and has its first forgotten.
+// endUnheard deletes a timer on its second shard, and the first shard forgets the timer.
 func (c *cluster) endUnheard(by *node, name string, id timer.ID) {
 	c.Helper()
 	first := c.homes(id.Key, 2)[0]
@@ -75,10 +75,10 @@ func (c *cluster) endUnheard(by *node, name string, id timer.ID) {
 		c.Fatal(err)
 	}
 	c.Connect(name, first, storetest.LinkUp)
-	c.Wipe(first) // so that no copy hears of what comes next too
+	c.Wipe(first) // so no copy hears of the next write either
 }
 
-// wantReplaced replaces a timer where its first copy is, and checks that this counts.
+// wantReplaced replaces a timer on its first shard, and checks that the new timer counts.
 func (c *cluster) wantReplaced(by *node, name string, id timer.ID) {
 	c.Helper()
 	second := c.homes(id.Key, 2)[1]
@@ -92,7 +92,7 @@ func (c *cluster) wantReplaced(by *node, name string, id timer.ID) {
 	c.wantOnce(id.Key, 1, 2*time.Second+maxLate)
 }
 
-// slowStore takes its time with a heartbeat, before that is executed.
+// slowStore delays heartbeats before they are executed.
 type slowStore struct{ store.Store }
 
 func (s slowStore) Beat(ctx context.Context, shard string, own store.Announcement) (store.Announced, error) {
@@ -104,8 +104,7 @@ func (s slowStore) Beat(ctx context.Context, shard string, own store.Announcemen
 	return s.Store.Beat(ctx, shard, own)
 }
 
-// Rule "versions rise": where clocks agree, the time that a heartbeat takes puts no node ahead of
-// them.
+// Rule "versions rise": where clocks agree, a slow heartbeat puts no node's clock ahead.
 func TestASlowHeartbeatPutsNoClockAhead(t *testing.T) {
 	for range 20 {
 		inCluster(t, 2, 1, func(c *cluster) {
@@ -120,7 +119,7 @@ func TestASlowHeartbeatPutsNoClockAhead(t *testing.T) {
 }
 
 // Rule "versions rise": a wrong clock that was set right is forgotten, also by nodes that heard of
-// it on a shard that has been silent since.
+// the wrong clock on a shard that has been silent since.
 func TestAClockThatWasSetRightIsFollowedNoMore(t *testing.T) {
 	inCluster(t, 3, 1, func(c *cluster) {
 		var ahead atomic.Int64

@@ -12,8 +12,8 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// Rule "a write needs an owner": a PUT, DELETE or repeated create that reaches no copy of the
-// timer is not acknowledged by a shard without one: the old version would go on.
+// Rule "a write needs an owner": a PUT, DELETE or repeated create reaches no copy of the timer. A
+// shard without a copy does not acknowledge the write, since the old version would go on.
 func TestAPutNeedsAnOwner(t *testing.T) {
 	inCluster(t, 2, 2, func(c *cluster) {
 		asked := oneShot(10 * time.Second)
@@ -40,7 +40,7 @@ func TestAPutNeedsAnOwner(t *testing.T) {
 	})
 }
 
-// Rule "a write needs an owner": a DELETE that reached no copy doesn't turn a shard without one
+// Rule "a write needs an owner": a DELETE that reached no copy doesn't turn a shard without a copy
 // into a copy for its next try, or for the repeated request.
 func TestADeleteThatReachedNoCopyLeavesNothing(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
@@ -51,7 +51,7 @@ func TestADeleteThatReachedNoCopyLeavesNothing(t *testing.T) {
 		for _, silent := range []storetest.Link{storetest.LinkCut, storetest.LinkMute} {
 			c.connect(home, silent)
 			id := first.ID
-			id.Hint = ^timer.Hint(0) // it may be anywhere
+			id.Hint = ^timer.Hint(0) // the timer may be anywhere
 			for range 3 {
 				if r, err := c.nodes[0].Delete(c.Context(), id); !errors.Is(err, timer.ErrUnavailable) {
 					c.Errorf("deleted without its home: %+v, %v, want unavailable", r, err)
@@ -90,7 +90,7 @@ func TestSlowAnswersAreWaitedFor(t *testing.T) {
 }
 
 // Rule "tell every copy the outcome": a done that some copies missed stays as a tombstone. A node
-// that comes to fire one of those copies finds the tombstone, however slow the answer is.
+// that comes to fire a missed copy finds the tombstone, however slow the answer is.
 func TestACopyThatMissedAnEndFindsIt(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
 		for _, shard := range []string{"s0", "s1", "s2"} {
@@ -102,7 +102,7 @@ func TestACopyThatMissedAnEndFindsIt(t *testing.T) {
 			}
 			return nil
 		}, nil)
-		pass(4 * time.Second) // other nodes look after the partitions of the one that is cut off
+		pass(4 * time.Second) // other nodes look after the partitions of the node that is cut off
 		var keys []string
 		for i := range 60 {
 			asked := oneShot(time.Duration(2+i%5) * time.Second)
@@ -111,7 +111,7 @@ func TestACopyThatMissedAnEndFindsIt(t *testing.T) {
 		}
 		pass(20 * time.Second)
 		for _, key := range keys {
-			c.wantOnce(key, 1, 700*time.Millisecond) // some are claimed by who doesn't own them
+			c.wantOnce(key, 1, 700*time.Millisecond) // some timers are claimed by a node that is not the owner
 		}
 		c.Connect(nodeName(0), "s1", storetest.LinkUp)
 		c.wantEmpty()
@@ -169,7 +169,7 @@ func TestARenewedCallbackBeginsBeforeTheNextCopyIsDue(t *testing.T) {
 			}
 			return nil
 		}, nil)
-		pass(8100 * time.Millisecond) // 3.1 s after it was due
+		pass(8100 * time.Millisecond) // 3.1 s after the pop was due
 		away.Store(false)
 		pass(20 * time.Second)
 		if seen := r.seen(); len(seen) != 1 || !was.Load() {
@@ -228,8 +228,8 @@ func TestACreateWhoseAnswerWasLostFiresOnce(t *testing.T) {
 	}
 }
 
-// A shard that takes long to answer questions, and answers other calls, is waited for;
-// it is not asked so briefly, over and over, that it never answers in time.
+// A shard that answers questions slowly, and other calls quickly, is waited for. The patience for a
+// question is long enough for an answer to come in time.
 func TestAShardSlowToAnswerQuestionsIsWaitedFor(t *testing.T) {
 	inCluster(t, 2, 1, func(c *cluster) {
 		c.Inject(func(op, _ string) error {

@@ -11,16 +11,16 @@ import (
 	"chronos/scheduler/storetest"
 )
 
-// slowly has callbacks answered after so long.
+// slowly makes callbacks last for d.
 func slowly(d time.Duration) func(attempt) (time.Duration, dispatch.Delivered) {
 	return func(attempt) (time.Duration, dispatch.Delivered) {
 		return d, dispatch.Delivered{Verdict: dispatch.VerdictDelivered}
 	}
 }
 
-// TestCopiesOfAnOverduePopStayApart: a next pop that is overdue when the one before it is
-// settled is looked at from then on, and a skew later at the other copy, whether that
-// copy was told or made anew.
+// TestCopiesOfAnOverduePopStayApart: a next pop that is already overdue when the pop before is
+// settled is looked at from then on. The second copy is looked at a skew later, whether the copy
+// was told or restored.
 func TestCopiesOfAnOverduePopStayApart(t *testing.T) {
 	for _, wiped := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

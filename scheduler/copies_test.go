@@ -16,7 +16,7 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// cluster is nodes on a model of several shards, in a bubble.
+// cluster is some nodes on a model of several shards, in a bubble.
 type cluster struct {
 	*testing.T
 	*storetest.Model
@@ -29,7 +29,7 @@ func inCluster(t *testing.T, shards, nodes int, test func(c *cluster), tune ...f
 	synctest.Test(t, func(t *testing.T) { test(newCluster(t, shards, nodes, tune...)) })
 }
 
-// newCluster starts the nodes. It is called in a bubble.
+// newCluster starts the nodes. Call newCluster in a bubble.
 func newCluster(t *testing.T, shards, nodes int, tune ...func(*settings.Config)) *cluster {
 	t.Helper()
 	names := make([]string, shards)
@@ -41,11 +41,11 @@ func newCluster(t *testing.T, shards, nodes int, tune ...func(*settings.Config))
 		name := nodeName(i)
 		c.nodes = append(c.nodes, startNode(t, c.Open(name), name, c.recorder, append([]func(*settings.Config){briefly}, tune...)...))
 	}
-	pass(2 * time.Second) // they know each other
+	pass(2 * time.Second) // the nodes know each other
 	return c
 }
 
-// briefly saves virtual time: tombstones live 10 s, and polls are seldom.
+// briefly saves virtual time: tombstones live 10 s, and polls are rare.
 func briefly(config *settings.Config) {
 	config.TombLife, config.PollInterval, config.LongPolls = 10*time.Second, 200*time.Millisecond, true
 }
@@ -59,7 +59,7 @@ func (c *cluster) connect(shard string, link storetest.Link) {
 	}
 }
 
-// homes are where a timer's copies belong.
+// homes are the owners of a timer.
 func (c *cluster) homes(key string, rf int) []string { return c.Open("probe").Rank(key)[:rf] }
 
 // holders are the shards that have a live copy.
@@ -73,7 +73,7 @@ func (c *cluster) holders(key string) (names []string) {
 	return names
 }
 
-// wantEmpty waits until nothing is left, tombstones and all.
+// wantEmpty waits until nothing is left, tombstones included.
 func (c *cluster) wantEmpty() {
 	c.Helper()
 	pass(45 * time.Second)
@@ -84,7 +84,7 @@ func (c *cluster) wantEmpty() {
 	}
 }
 
-// callbacks are those of one timer.
+// callbacks are the callbacks of one timer.
 func (c *cluster) callbacks(key string) (all []attempt) {
 	for _, a := range c.seen() {
 		if a.ID.Key == key {
@@ -145,8 +145,8 @@ func TestCopiesAreWhereTheyBelongAndGoTogether(t *testing.T) {
 	}
 }
 
-// Nothing that takes long makes a backup fire too: not a callback as long as the
-// skew, not one that is retried.
+// Slow callbacks make no backup fire, too: neither a callback as long as the skew nor a callback
+// that is retried.
 func TestSlowCallbacksComeOnce(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
 		c.respond = func(attempt) (time.Duration, dispatch.Delivered) {
@@ -290,7 +290,7 @@ func TestABackupFiresWhereNothingIsClaimed(t *testing.T) {
 	})
 }
 
-// primariesOn makes timers that are due in 5 s, with the primary on a shard.
+// primariesOn makes timers that are due in 5 s and have their primary on a shard.
 func (c *cluster) primariesOn(shard string, n int) []string {
 	c.Helper()
 	keys := c.keysOn(shard, n)
@@ -314,7 +314,7 @@ func (c *cluster) fencesOn(shard string) *atomic.Int64 {
 	return &fences
 }
 
-// wantEachOnce: each timer came once, at most so late, and is over.
+// wantEachOnce checks that every timer came once, at most so late, and is over.
 func (c *cluster) wantEachOnce(keys []string, late time.Duration) {
 	c.Helper()
 	for _, key := range keys {
@@ -430,7 +430,7 @@ func TestMinCopies(t *testing.T) {
 		}
 		single := oneShot(time.Hour)
 		single.ReplicationFactor = 1
-		for range 10 { // some of them on each shard
+		for range 10 { // some timers on every shard
 			_, err := n.Create(t.Context(), single)
 			if err != nil && !errors.Is(err, timer.ErrUnavailable) {
 				t.Errorf("a timer of one copy: %v", err)

@@ -7,17 +7,17 @@ import (
 	"chronos/scheduler/shard"
 )
 
-// crew is who works on the shards while the engine runs. Each kind of work ends
-// with its own context, for all shards, or when the shard is gone.
+// crew is the work on the shards while the engine runs. Every kind of work ends with its own
+// context, for all shards, or when the shard is gone.
 type crew struct {
 	s                       *Scheduler
 	watching, polling, work context.Context
 	watches, polls, loops   sync.WaitGroup
-	leave                   map[*shard.Shard]func() // ends the work on one
+	leave                   map[*shard.Shard]func() // ends the work on one shard
 }
 
-// follow has work begin on shards that come, and end on those that go, until
-// watching ends.
+// follow begins the work on shards that come, and ends the work on shards that go, until watching
+// ends.
 func (c *crew) follow() {
 	for {
 		changed := c.s.store.Changed()
@@ -41,13 +41,12 @@ func (c *crew) follow() {
 	}
 }
 
-// start begins the work on a shard. What is in hand when the shard goes is let
-// come to its end first.
+// start begins the work on a shard. When the shard goes, work in hand comes to an end first.
 func (c *crew) start(sh *shard.Shard) {
 	watching, stopWatching := context.WithCancel(c.watching)
 	polling, stopPolling := context.WithCancel(c.polling)
 	work, stopWork := context.WithCancel(c.work)
-	var observers sync.WaitGroup // who may write the shard's gauges
+	var observers sync.WaitGroup // the work that may write the shard's gauges
 	observe := func(kind *sync.WaitGroup, do func()) {
 		observers.Add(1)
 		kind.Go(func() {

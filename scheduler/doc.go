@@ -1,10 +1,9 @@
-// Package scheduler is one node's engine, which takes timers from clients and fires them. It
-// puts the rooms of the engine together, starts their loops and stops them in order.
+// Package scheduler is one node's engine, which takes timers from clients and fires timers. The
+// package puts the parts of the engine together, starts the loops and stops the loops in order.
 //
 //	timer ← store ← settings ← shard ← replica ← dispatch ← scheduler
 //
-// Each package knows those to its left. Package flow has bounds that dispatch needs; deadletter
-// stands on replica, resync and statistics stand on shard. The rules by which the copies of a
-// timer agree are in docs/protocol.md, each with its name, its tests and the promise that it
-// serves.
+// A package knows the packages to its left. Package flow has bounds that dispatch needs; deadletter
+// stands on replica, resync and statistics stand on shard. The rules by which the copies of a timer
+// agree are in docs/protocol.md, with name, tests and promises of every rule.
 package scheduler

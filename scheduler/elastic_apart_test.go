@@ -11,16 +11,16 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// Rule "tell every copy the outcome": after a failed attempt all copies wait for the retry, each
-// its own skew longer, the copy that failed included. So two nodes that differ about the better
-// copy while a shard joins don't call back at the same instant.
+// Rule "tell every copy the outcome": after a failed attempt all copies wait for the retry, every
+// copy for its own skew longer, the copy that failed included. So two nodes that differ about the
+// better copy while a shard joins don't call back at the same instant.
 func TestRetriesOfTwoCopiesAreASkewApart(t *testing.T) {
 	one, both := []string{"s0"}, []string{"s0", "s1"}
 	announced := storetest.Layout{Shards: both, Active: one, Others: [][]string{both}, Announced: true}
 	after := storetest.Layout{Shards: both, Others: [][]string{one}, Epoch: 2}
 	inCluster(t, 2, 3, func(c *cluster) {
-		// The second attempt is another node's, and the third again that one's which polls
-		// the copy, and has it in its wheel beforehand.
+		// A second node makes the second attempt. The third attempt is again for the node that
+		// polls the copy, and has the copy in its wheel beforehand.
 		c.respond = func(a attempt) (time.Duration, dispatch.Delivered) {
 			if a.Attempt < 3 {
 				return 100 * time.Millisecond, dispatch.Delivered{Reason: "status 503", RetryAfter: time.Second}

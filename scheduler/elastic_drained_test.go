@@ -25,7 +25,7 @@ func TestADrainedShardStaysEmpty(t *testing.T) {
 			pops, deleted = append(pops, c.create(asked).ID), append(deleted, c.create(asked).ID)
 		}
 		c.Lay(storetest.Layout{Shards: all, Active: stay, Others: [][]string{all}, Epoch: 2})
-		for i := range pops { // their records say from now on that s2 may have a copy
+		for i := range pops { // from now on the records say that s2 may have a copy
 			for _, id := range []*timer.ID{&pops[i], &deleted[i]} {
 				asked := recurring(3*time.Second, 12)
 				asked.ReplicationFactor = 2
@@ -58,8 +58,8 @@ func TestADrainedShardStaysEmpty(t *testing.T) {
 	})
 }
 
-// drainedButNotForgotten takes s2 from among three shards and has it swept, while
-// where timers belonged before isn't forgotten yet.
+// drainedButNotForgotten drains s2, one of three shards, and has s2 swept, while former places of
+// timers still count.
 func (c *cluster) drainedButNotForgotten() (forget func()) {
 	all, stay := []string{"s0", "s1", "s2"}, []string{"s0", "s1"}
 	c.Inject(func(op, shard string) error {
@@ -79,8 +79,8 @@ func (c *cluster) drainedButNotForgotten() (forget func()) {
 	}
 }
 
-// Rule "look wherever a copy may be": a tombstone on a drained shard that has been swept isn't
-// made a copy by the next timer of its key: no sweep would come for that copy.
+// Rule "look wherever a copy may be": a drained shard that has been swept has a tombstone. The next
+// timer of the key makes no copy of the tombstone: no sweep would come for the copy.
 func TestAnEndOnADrainedShardBecomesNoTimer(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
 		forget := c.drainedButNotForgotten()
@@ -165,7 +165,7 @@ func TestAnIdempotencyKeyIsRememberedByComingOwners(t *testing.T) {
 }
 
 // Rule "look wherever a copy may be": a copy on a drained shard, against the rules, hears of its
-// timer's end from the nodes that are led there.
+// timer's end from nodes that a record or an ID leads to the shard.
 func TestACopyOnADrainedShardHearsOfItsEnd(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
 		all, stay := []string{"s0", "s1", "s2"}, []string{"s0", "s1"}

@@ -15,16 +15,16 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// What the simulation (cmd/chronos/simtest) has found when shards come and go.
+// Bugs that the simulation (cmd/chronos/simtest) has found when shards come and go.
 
-// oneLess are two shards of which one takes timers no more, before the sweep.
+// oneLess is a layout of two shards before the sweep. The leaving shard takes timers no more.
 func oneLess(stays, goes string) storetest.Layout {
 	return storetest.Layout{Shards: []string{"s0", "s1"}, Active: []string{stays}, Others: [][]string{{stays, goes}}, Epoch: 2}
 }
 
 // Rule "look wherever a copy may be": where fewer shards take timers than a timer has copies, all
-// copies are known until the sweep has passed. The copy that is to fire now doesn't wait as the
-// backup that it was.
+// copies are known until the sweep has passed. The copy to fire now doesn't wait as a backup, the
+// copy's former rank.
 func TestCopiesAreFoundWhenOwnersAreFewer(t *testing.T) {
 	inCluster(t, 2, 2, func(c *cluster) {
 		var ids []timer.ID
@@ -71,7 +71,7 @@ func TestTheBestCopyDoesNotWaitForMissingOnes(t *testing.T) {
 	inCluster(t, 4, 2, func(c *cluster) {
 		shards := []string{"s0", "s1", "s2", "s3"}
 		c.Lay(storetest.Layout{Shards: shards, Active: []string{"s2", "s3"}, Epoch: 2})
-		pass(time.Minute) // it is swept
+		pass(time.Minute) // the shards are swept
 		var ids []timer.ID
 		for range 60 {
 			asked := oneShot(10 * time.Second)
@@ -96,7 +96,7 @@ func TestTheSweepDelaysNoTimerAboutToFire(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
 		shards := []string{"s0", "s1", "s2"}
 		c.Lay(storetest.Layout{Shards: shards, Active: []string{"s2"}, Epoch: 2})
-		pass(time.Minute) // it is swept
+		pass(time.Minute) // the shards are swept
 		var ids []timer.ID
 		for range 100 {
 			asked := oneShot(12 * time.Second)
@@ -113,14 +113,13 @@ func TestTheSweepDelaysNoTimerAboutToFire(t *testing.T) {
 	})
 }
 
-// Rule "sweep copies to their owners": timers whose first copy was on a leaving shard are on time,
-// although the sweep comes late to the remaining shards, where the other copies still wait as
-// backups.
+// Rule "sweep copies to their owners": timers whose first copy was on a leaving shard are on time.
+// The sweep comes late to the remaining shards, whose copies still wait as backups.
 func TestALeavingShardHandsItsRankOn(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
 		shards := []string{"s0", "s1", "s2"}
 		c.Lay(storetest.Layout{Shards: shards, Epoch: 2})
-		pass(time.Minute) // it is swept
+		pass(time.Minute) // the shards are swept
 		var ids []timer.ID
 		for i := range 100 {
 			asked := oneShot(40 * time.Second)
@@ -148,8 +147,8 @@ func TestALeavingShardHandsItsRankOn(t *testing.T) {
 	})
 }
 
-// Rule "tell every copy the outcome": a node that may not know where copies belong makes none with
-// its outcomes.
+// Rule "tell every copy the outcome": a node that may not know where copies belong makes no copy
+// with its outcomes.
 func TestAnUncertainNodeMakesNoCopies(t *testing.T) {
 	inCluster(t, 2, 1, func(c *cluster) {
 		doubtful := storetest.Layout{Shards: []string{"s0", "s1"}, Doubtful: true}
@@ -175,8 +174,8 @@ func TestAnUncertainNodeMakesNoCopies(t *testing.T) {
 	})
 }
 
-// A node that may not know where timers belong does not answer that there is no such timer:
-// the node may have been started with a shard that was removed since.
+// A node that may not know where timers belong does not deny a timer: the node may have been
+// started with a shard that was removed since.
 func TestNodeInDoubtDeniesNoTimer(t *testing.T) {
 	inCluster(t, 2, 2, func(c *cluster) {
 		behind := c.nodes[1]
@@ -313,7 +312,7 @@ func TestADrainedShardForgetsIdempotencyKeysSoon(t *testing.T) {
 	})
 }
 
-// A callback that is under way when another shard goes has its time.
+// A callback that is under way when another shard goes has its full time.
 func TestACallbackOutlivesAnotherShard(t *testing.T) {
 	inCluster(t, 3, 1, func(c *cluster) {
 		before, announced, after := layouts()
@@ -334,7 +333,7 @@ func TestACallbackOutlivesAnotherShard(t *testing.T) {
 			return 1500 * time.Millisecond, dispatch.Delivered{Verdict: dispatch.VerdictDelivered}
 		}
 		id := on("s3", 2*time.Second)
-		pass(6 * time.Second) // whoever made that callback waits for the next
+		pass(6 * time.Second) // the caller of the callback waits for the next callback
 		next := on("s0", 2*time.Second)
 		pass(2500 * time.Millisecond)
 		c.Lay(before)
@@ -376,9 +375,9 @@ func TestAnOutcomeUsesTheOwnersOfNow(t *testing.T) {
 	})
 }
 
-// Rule "sweep copies to their owners": a tombstone that was written where no copy was, and none
-// belongs, ends no later timer of the same key, although the node that writes the later timer has
-// a slow clock.
+// Rule "sweep copies to their owners": a tombstone was written where no copy was, and none belongs.
+// The tombstone ends no later timer of the same key, although the node that writes the later timer
+// has a slow clock.
 func TestAnEndThatFoundNoCopyEndsNoLaterTimer(t *testing.T) {
 	inCluster(t, 2, 1, func(c *cluster) {
 		c.Lay(oneLess("s1", "s0"))
@@ -388,7 +387,7 @@ func TestAnEndThatFoundNoCopyEndsNoLaterTimer(t *testing.T) {
 		for range 20 {
 			ids = append(ids, c.create(asked).ID)
 		}
-		pass(1500 * time.Millisecond) // they have fired, and s0 was told
+		pass(1500 * time.Millisecond) // the timers have fired, and s0 was told
 		if ends(c, "s0") == 0 {
 			c.Fatal("no end was told to the shard that goes")
 		}
@@ -414,13 +413,12 @@ func TestAnEndThatFoundNoCopyEndsNoLaterTimer(t *testing.T) {
 	})
 }
 
-// A shard that is removed while somebody works out where a timer belongs is passed
-// over.
+// A shard that is removed while a node works out where a timer belongs is left out.
 func TestAShardThatIsRemovedMeanwhile(t *testing.T) {
 	inCluster(t, 3, 1, func(c *cluster) {
 		backend := &stale{Store: c.Open("late")}
 		n := startNode(c.T, backend, "late", c.recorder, briefly)
-		c.Connect("late", "s1", storetest.LinkCut) // a key with other owners is looked for
+		c.Connect("late", "s1", storetest.LinkCut) // NewKey looks for a key with other owners
 		pass(2 * time.Second)
 		for range 20 {
 			asked := oneShot(10 * time.Second)
@@ -436,7 +434,7 @@ func TestAShardThatIsRemovedMeanwhile(t *testing.T) {
 	})
 }
 
-// stale is a store that ranks a shard, now and then, that it doesn't have any more.
+// stale is a store that now and then ranks a shard that is already removed.
 type stale struct {
 	store.Store
 	calls atomic.Int32

@@ -16,23 +16,23 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// What was begun when a shard was there is not held up by its removal.
+// The removal of a shard does not hold up work that was begun before.
 
 var errHeld = errors.New("the connection was closed")
 
-// withoutS2 is the layout after s2 was removed, while where timers belonged before counts still.
+// withoutS2 is the layout after the removal of s2, while former places of timers still count.
 func withoutS2() storetest.Layout {
 	return storetest.Layout{Shards: []string{"s0", "s1"}, Others: [][]string{{"s0", "s1"}}, Epoch: 3}
 }
 
-// afterDraining runs a test on a cluster whose s2 takes no timers any more and is empty,
-// while it is a place still where copies may be: the others' sweep has not ended.
+// afterDraining runs a test on a cluster whose s2 takes no timers any more and is empty. Copies may
+// still be on s2, as far as nodes know: the sweep of the other shards has not ended.
 func afterDraining(t *testing.T, test func(c *cluster), tune ...func(*settings.Config)) {
 	t.Helper()
 	inCluster(t, 3, 1, func(c *cluster) {
 		shards := []string{"s0", "s1", "s2"}
 		c.Lay(storetest.Layout{Shards: shards, Epoch: 2})
-		pass(time.Minute) // it is swept
+		pass(time.Minute) // s2 is swept
 		c.hold("", 0)
 		c.Lay(storetest.Layout{Shards: shards, Active: []string{"s0", "s1"}, Others: [][]string{shards}, Epoch: 3})
 		pass(30 * time.Second)
@@ -43,8 +43,8 @@ func afterDraining(t *testing.T, test func(c *cluster), tune ...func(*settings.C
 	}, tune...)
 }
 
-// hold has one kind of calls to s2 wait, and fail then, as those do that are under way when the
-// shard is removed. The sweep of the others doesn't come to its end meanwhile.
+// hold has one kind of calls to s2 wait and then fail, like calls under way when the shard is
+// removed. Meanwhile the sweep of the other shards doesn't end.
 func (c *cluster) hold(held string, wait time.Duration) {
 	c.Inject(func(op, shard string) error {
 		switch {
@@ -58,7 +58,7 @@ func (c *cluster) hold(held string, wait time.Duration) {
 	}, nil)
 }
 
-// wantNoEnds checks that no tombstone is left for a shard to hear of it that is gone.
+// wantNoEnds checks that no tombstone waits for a removed shard.
 func (c *cluster) wantNoEnds() {
 	c.Helper()
 	if n := ends(c, "s0") + ends(c, "s1"); n > 0 {
@@ -66,8 +66,8 @@ func (c *cluster) wantNoEnds() {
 	}
 }
 
-// Rule "compare before firing": when a shard is removed, no timer in hand is late: nobody waits
-// for the removed shard, and no outcome is kept for it.
+// Rule "compare before firing": when a shard is removed, no timer in hand is late: nobody waits for
+// the removed shard, and no outcome is kept for the shard.
 func TestARemovedShardIsNotWaitedFor(t *testing.T) {
 	for name, back := range map[string]bool{"it is gone": false, "one of its name comes": true} {
 		t.Run(name, func(t *testing.T) {
@@ -149,7 +149,7 @@ func TestATombstoneForgetsARemovedShard(t *testing.T) {
 }
 
 // Rule "what an answer may say": a shard that is removed during a request doesn't count as
-// unreached: it had no copy.
+// unreached: the shard had no copy.
 func TestARemovedShardDoesNotCountAsUnreached(t *testing.T) {
 	for name, request := range map[string]func(c *cluster, id timer.ID) (timer.Receipt, error){
 		"delete": func(c *cluster, id timer.ID) (timer.Receipt, error) {
@@ -182,12 +182,12 @@ func TestARemovedShardDoesNotCountAsUnreached(t *testing.T) {
 	}
 }
 
-// maybeOnS2 reports whether a copy of a timer may be on s2, as far as others know.
+// maybeOnS2 reports whether a copy of a timer may be on s2, as far as the nodes know.
 func (c *cluster) maybeOnS2(key string) bool {
 	return slices.ContainsFunc(c.Open("probe").Others(key, 2), func(o store.Other) bool { return o.Shard == "s2" })
 }
 
-// removeMeanwhile removes s2 while something is done.
+// removeMeanwhile removes s2 during a call.
 func (c *cluster) removeMeanwhile(do func()) {
 	done := make(chan struct{})
 	go func() { defer close(done); do() }()
@@ -196,7 +196,7 @@ func (c *cluster) removeMeanwhile(do func()) {
 	<-done
 }
 
-// Who looks for a timer while a shard is removed learns that there is none, or which there are.
+// A reader who looks for timers while a shard is removed gets the right answer.
 func TestReadsOutliveARemovedShard(t *testing.T) {
 	afterDraining(t, func(c *cluster) {
 		key := "none"
@@ -224,7 +224,7 @@ func TestReadsOutliveARemovedShard(t *testing.T) {
 	})
 }
 
-// Nothing is said of a shard that was removed; of one of its name that comes, how that one is.
+// A removed shard has no gauges. A new shard with the same name has its own gauges.
 func TestRemovedShardHasNoGauges(t *testing.T) {
 	all := []string{"chronos_dead_letters", "chronos_oldest_due_seconds", "chronos_pending", "chronos_shard_up", "chronos_sweep_partitions_left", "chronos_tombstones"}
 	registry := prometheus.NewRegistry()
@@ -240,7 +240,7 @@ func TestRemovedShardHasNoGauges(t *testing.T) {
 		expect("before", all)
 		c.Inject(func(op, shard string) error {
 			if op == "claim" && shard == "s2" {
-				<-time.After(300 * time.Millisecond) // one is answered after the removal
+				<-time.After(300 * time.Millisecond) // one claim is answered after the removal
 			}
 			return nil
 		}, nil)
@@ -260,7 +260,7 @@ func TestRemovedShardHasNoGauges(t *testing.T) {
 		c.connect("s2", storetest.LinkUp)
 		c.Lay(back)
 		pass(2 * time.Second)
-		c.hold("beat", 700*time.Millisecond) // work on it ends when it is back
+		c.hold("beat", 700*time.Millisecond) // the work on s2 ends when s2 is back
 		pass(1100 * time.Millisecond)
 		c.Lay(withoutS2())
 		pass(100 * time.Millisecond)
@@ -271,7 +271,7 @@ func TestRemovedShardHasNoGauges(t *testing.T) {
 	}, func(config *settings.Config) { config.Registerer = registry })
 }
 
-// gaugesOf are the names of those that say something of a shard.
+// gaugesOf are the names of the gauges about a shard.
 func gaugesOf(t *testing.T, registry *prometheus.Registry, shard string) (names []string) {
 	t.Helper()
 	families, err := registry.Gather()

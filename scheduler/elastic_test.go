@@ -11,10 +11,10 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// What is away, and what is about to be, while shards come and go.
+// Shards that come and go.
 
-// layouts are one of three shards, one with a fourth about to come, and one with
-// it there.
+// layouts are a layout of three shards, a layout with a fourth shard announced, and a layout with
+// the fourth shard.
 func layouts() (before, announced, after storetest.Layout) {
 	three, four := []string{"s0", "s1", "s2"}, []string{"s0", "s1", "s2", "s3"}
 	return storetest.Layout{Shards: three},
@@ -22,8 +22,7 @@ func layouts() (before, announced, after storetest.Layout) {
 		storetest.Layout{Shards: four, Others: [][]string{three}, Epoch: 2}
 }
 
-// A shard that comes takes timers, and they are called back; one that goes is
-// left alone.
+// A shard that comes takes timers, and the timers are called back. A shard that goes is left alone.
 func TestShardsComeAndGo(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
 		before, announced, after := layouts()
@@ -58,8 +57,8 @@ func TestShardsComeAndGo(t *testing.T) {
 	})
 }
 
-// Whatever is done to a timer while a shard comes, by nodes that know of it and by
-// those that don't yet, is done to all of its copies, and it is called back once.
+// While a shard comes, every operation reaches all copies of the timer, whether the node already
+// knows of the shard or not. The timer is called back once.
 func TestOperationsWhileAShardComes(t *testing.T) {
 	for name, rf := range map[string]int{"one copy": 1, "two copies": 2} {
 		t.Run(name, func(t *testing.T) {
@@ -98,7 +97,7 @@ func TestOperationsWhileAShardComes(t *testing.T) {
 				pass(2 * time.Minute)
 				for i := range kept {
 					c.wantOnce(kept[i].Key, 1, maxLate)
-					// A copy that one node takes for away is looked at half a skew later.
+					// a copy that one node counts as no owner's is looked at half a skew later
 					c.wantOnce(replaced[i].Key, 1, time.Second+maxLate)
 					if seen := c.callbacks(replaced[i].Key); len(seen) > 0 && seen[0].Callback.Opaque != "second" {
 						c.Errorf("the earlier version of %s was called back", replaced[i].Key)
@@ -114,14 +113,14 @@ func TestOperationsWhileAShardComes(t *testing.T) {
 	}
 }
 
-// lay gives the two nodes what each knows.
+// lay gives the two nodes their layouts.
 func (c *cluster) lay(known [2]storetest.Layout) {
 	c.Lay(known[0], nodeName(0), "probe")
 	c.Lay(known[1], nodeName(1))
 	pass(time.Second)
 }
 
-// inPlace reports what is not where it belongs.
+// inPlace reports copies that are not where they belong.
 func (c *cluster) inPlace(ids []timer.ID) (wrong []string) {
 	probe := c.Open("probe")
 	for _, id := range ids {
@@ -204,7 +203,7 @@ func TestEverythingHoldsWhileTheSweepRuns(t *testing.T) {
 				replaced, deleted = append(replaced, create(c.T, n, later).ID), append(deleted, create(c.T, n, later).ID)
 			}
 			pass(time.Second)
-			if at := len(replaced) - 6*8; at >= 0 { // one that is eight seconds old
+			if at := len(replaced) - 6*8; at >= 0 { // a timer that is eight seconds old
 				second := oneShot(5 * time.Second)
 				second.Callback.Opaque = "second"
 				second.ReplicationFactor = replaced[at].RF

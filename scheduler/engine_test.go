@@ -32,11 +32,11 @@ type attempt struct {
 type recorder struct {
 	mu       sync.Mutex
 	attempts []attempt
-	ended    []attempt // those whose context ended first, at the instant of that
-	// respond says how long an attempt takes and how it ends; nil for delivered at once.
+	ended    []attempt // attempts whose context ended first, at the instant of the end
+	// respond says how long an attempt takes and how the attempt ends; nil for delivered at once.
 	respond func(attempt) (time.Duration, dispatch.Delivered)
-	// stubborn has an attempt take that long whatever its context says, as one does that
-	// can't be taken back.
+	// stubborn makes an attempt take so long whatever its context says, like an attempt that can't
+	// be taken back.
 	stubborn bool
 }
 
@@ -46,7 +46,7 @@ func (r *recorder) seen() []attempt {
 	return append([]attempt(nil), r.attempts...)
 }
 
-// told are the attempts that were told that they have no more time.
+// told are the attempts that heard of the end of their time.
 func (r *recorder) told() []attempt {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -60,7 +60,7 @@ func (r *recorder) tell(a attempt) {
 	r.ended = append(r.ended, a)
 }
 
-// record keeps an attempt and says how to answer it.
+// record keeps an attempt and says how to answer the attempt.
 func (r *recorder) record(a attempt) func(attempt) (time.Duration, dispatch.Delivered) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -97,8 +97,8 @@ func (r nodeRecorder) Deliver(ctx context.Context, d dispatch.Delivery) dispatch
 		takes, ends = respond(a)
 	}
 	if takes <= 0 {
-		// Not by a timer that has run out when it is made: in a bubble, with the race detector, Go 1.26.8 crashed in
-		// timer.maybeRunChan once.
+		// Not by a timer that has run out already: in a bubble, with the race detector, Go 1.26.8
+		// crashed in timer.maybeRunChan once.
 		return ends
 	}
 	over := time.After(takes)
@@ -405,7 +405,7 @@ func TestRetryGoesToAnotherNode(t *testing.T) {
 		}
 		startNode(t, m.Open("broken"), "broken", r)
 		n := startNode(t, m.Open("sound"), "sound", r)
-		pass(1500 * time.Millisecond) // they know of each other
+		pass(1500 * time.Millisecond) // the nodes know each other
 		const count = 200
 		for i := range count {
 			create(t, n, oneShot(time.Second+time.Duration(i)*10*time.Millisecond))

@@ -16,8 +16,7 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// cutStore is a node's store that can be cut off: what the node asks for is then
-// not executed.
+// cutStore is a node's store that can be cut off: then no call of the node is executed.
 type cutStore struct {
 	store.Store
 	cut atomic.Bool
@@ -61,14 +60,14 @@ func (s *cutStore) Settle(ctx context.Context, shard string, o []store.Settlemen
 	return answers
 }
 
-// TestDeadNode: a node that is cut off for good is as good as dead.
+// TestDeadNode: a node that is cut off for good counts as dead.
 func TestDeadNode(t *testing.T) {
 	t.Run("before it fires: 1.5 s late", func(t *testing.T) {
 		inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
 			dying := &cutStore{Store: m.Open("dying")}
 			first := startNode(t, dying, "dying", r)
 			create(t, first, oneShot(time.Second))
-			pass(970 * time.Millisecond) // it is in the wheel
+			pass(970 * time.Millisecond) // the timer is in the wheel
 			dying.cut.Store(true)
 			second := startNode(t, m.Open("living"), "living", r)
 			pass(10 * time.Second)
@@ -118,7 +117,7 @@ func TestLateSettlementIsAWarningNothingMore(t *testing.T) {
 				return 0, dispatch.Delivered{Verdict: dispatch.VerdictDelivered}
 			}
 			if a.node == "slow" {
-				slow.cut.Store(true) // nobody hears of the outcome until the other has it
+				slow.cut.Store(true) // nobody hears of the outcome until the other node has the timer
 				return 0, dispatch.Delivered{Verdict: dispatch.VerdictDelivered}
 			}
 			slow.cut.Store(false)
@@ -126,7 +125,7 @@ func TestLateSettlementIsAWarningNothingMore(t *testing.T) {
 		}
 		first := startNode(t, slow, "slow", r)
 		create(t, first, recurring(time.Minute, 2))
-		pass(59*time.Second + 980*time.Millisecond) // it is in the slow one's wheel, whenever that polled
+		pass(59*time.Second + 980*time.Millisecond) // in the slow node's wheel, whenever the node polled
 		startNode(t, m.Open("other"), "other", r)
 		pass(30 * time.Second)
 		if got := len(r.seen()); got != 2 {
@@ -142,8 +141,8 @@ func TestLateSettlementIsAWarningNothingMore(t *testing.T) {
 	})
 }
 
-// TestLostAnswers: what was executed and answered in vain is sent again, and
-// neither counted nor fired twice.
+// TestLostAnswers: a call that was executed and whose answer was lost is sent again. The repetition
+// counts nothing and fires nothing twice.
 func TestLostAnswers(t *testing.T) {
 	for _, op := range []string{"merge", "claim", "fire", "settle"} {
 		t.Run(op, func(t *testing.T) {
@@ -249,8 +248,8 @@ func TestCallbackEndsWithTheFence(t *testing.T) {
 	})
 }
 
-// TestSuspendedMachine: a node that slept through its 2 s sends nothing on the
-// old fence (rule "no late callbacks").
+// TestSuspendedMachine: a node that slept through its 2 s sends nothing on the old fence (rule "no
+// late callbacks").
 func TestSuspendedMachine(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
 		begin := time.Now()
@@ -310,9 +309,9 @@ func TestUpdateWhileInFlight(t *testing.T) {
 	})
 }
 
-// TestLostAnswerOfAWriteThatFires: a create whose answer is lost fires before it
-// is sent again. It must not begin anew under another version, which no receiver
-// could tell from another timer.
+// TestLostAnswerOfAWriteThatFires: a create whose answer is lost fires before the node sends the
+// create again. The create must not begin anew under another version: to a receiver the version
+// would look like another timer.
 func TestLostAnswerOfAWriteThatFires(t *testing.T) {
 	for name, asked := range map[string]timer.Timer{"one-shot": oneShot(0), "recurring": recurring(100*time.Millisecond, 3)} {
 		t.Run(name, func(t *testing.T) {

@@ -8,10 +8,10 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// What the simulation (cmd/chronos/simtest) has found.
+// Bugs that the simulation (cmd/chronos/simtest) has found.
 
-// replaceUntold replaces a timer by way of the first node, which can't tell the
-// copy at the better of its homes.
+// replaceUntold replaces a timer through the first node, which can't tell the copy on the better
+// owner.
 func (c *cluster) replaceUntold(id timer.ID, in time.Duration) {
 	c.Helper()
 	better := c.homes(id.Key, 2)[0]
@@ -39,7 +39,7 @@ func TestAnEarlierStateIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// hesitant is how much later a better copy is looked at that had to be brought up.
+// hesitant is how much later a node looks at a better copy that had to be brought up.
 const hesitant = 250 * time.Millisecond
 
 // Rule "yield to the better copy": the tombstone of an earlier version isn't waited for either.
@@ -51,7 +51,7 @@ func TestAnEarlierTombstoneIsNotWaitedFor(t *testing.T) {
 				if err != nil {
 					c.Fatal(err)
 				}
-				pass(5 * time.Second) // it is over, and remembered
+				pass(5 * time.Second) // the timer is over, and remembered
 				c.replaceUntold(receipt.ID, 5*time.Second)
 				pass(10 * time.Second)
 				if n := len(c.callbacks(receipt.ID.Key)); n != 2 {
@@ -62,8 +62,8 @@ func TestAnEarlierTombstoneIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// Rule "a repeated create finds the first": a create that happens once, and finds that it isn't
-// the first, is answered by one owner.
+// Rule "a repeated create finds the first": a create that happens once, and finds an earlier
+// create, is answered by one owner.
 func TestARepeatedCreateNeedsOneOwner(t *testing.T) {
 	for name, link := range map[string]storetest.Link{"cut": storetest.LinkCut, "silent": storetest.LinkMute} {
 		t.Run(name, func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestARepeatedCreateNeedsOneOwner(t *testing.T) {
 }
 
 // Rule "a repeated create finds the first": a repeated create makes no new timer where a copy
-// missed the first create or has lost it, even if that copy is asked first.
+// missed or lost the first create, even if the node asks the copy first.
 func TestARepeatedCreateAsksAllCopies(t *testing.T) {
 	for name, in := range map[string]time.Duration{"waiting": 20 * time.Second, "over": time.Second} {
 		t.Run(name, func(t *testing.T) {
@@ -124,15 +124,15 @@ func TestARepeatedCreateAsksAllCopies(t *testing.T) {
 	}
 }
 
-// Rule "tombstones outlive what was missed": the end of a timer one of whose owners missed both
-// the write and the end is kept by the other owner.
+// Rule "tombstones outlive what was missed": an owner of a timer missed the write and the end. The
+// other owner keeps the end.
 func TestAnEndIsKeptByAnOwner(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
 		for range 5 {
 			id := c.create(oneShot(20 * time.Second)).ID
 			better := c.homes(id.Key, 2)[0]
 			c.connect(better, storetest.LinkCut)
-			pass(3 * time.Second) // the best is away
+			pass(3 * time.Second) // the best shard is away
 			if _, err := c.nodes[0].Replace(c.Context(), id, oneShot(2*time.Second)); err != nil {
 				c.Error(err)
 			}
@@ -147,8 +147,8 @@ func TestAnEndIsKeptByAnOwner(t *testing.T) {
 	})
 }
 
-// Rule "tombstones outlive what was missed": an end that one copy missed is kept by all owners,
-// not only by the owner that fired. The latter may be unreachable when the copy returns and asks.
+// Rule "tombstones outlive what was missed": an end that one copy missed is kept by all owners. The
+// owner that fired may be unreachable when the copy returns and asks.
 func TestAnEndThatACopyMissedIsKeptByAllOwners(t *testing.T) {
 	inCluster(t, 4, 2, func(c *cluster) {
 		for range 5 {
@@ -176,9 +176,9 @@ func TestAnEndThatACopyMissedIsKeptByAllOwners(t *testing.T) {
 	})
 }
 
-// Rule "a repeated create finds the first": a repeated create that one copy refuses is taken back
-// from another copy that missed the first create and may have stored the repetition without an
-// answer.
+// Rule "a repeated create finds the first": one copy refuses a repeated create. A copy that missed
+// the first create may have stored the repetition without an answer. The node takes the repetition
+// back from there.
 func TestARepeatedCreateIsTakenBackWhereNoAnswerCame(t *testing.T) {
 	inCluster(t, 3, 1, func(c *cluster) {
 		key := timer.OnceKey("once")
@@ -191,7 +191,7 @@ func TestARepeatedCreateIsTakenBackWhereNoAnswerCame(t *testing.T) {
 			return receipt
 		}
 		create()
-		pass(5 * time.Second) // it is over, and remembered
+		pass(5 * time.Second) // the timer is over, and remembered
 		c.Wipe(better)
 		c.connect(better, storetest.LinkLossy)
 		if !create().Replayed {
@@ -228,7 +228,7 @@ func TestAnEndKeepsTheIdempotencyKeyOfOtherCopies(t *testing.T) {
 }
 
 // Rule "yield to the better copy": a copy that waits for a better copy of a newer version adopts
-// that version: it may have to do without the better copy later.
+// the newer version: the copy may have to do without the better copy later.
 func TestACopyThatWaitsForANewerVersionAdoptsIt(t *testing.T) {
 	inCluster(t, 2, 2, func(c *cluster) {
 		id := c.create(oneShot(10 * time.Second)).ID
@@ -272,8 +272,8 @@ func TestWritesWithinOneMillisecondDiffer(t *testing.T) {
 	})
 }
 
-// Rule "yield to the better copy": a better copy of an earlier state on a shard that refuses
-// writes isn't waited for.
+// Rule "yield to the better copy": a better copy of an earlier state on a shard that refuses writes
+// isn't waited for.
 func TestAShardThatRefusesWritesIsNotWaitedFor(t *testing.T) {
 	inCluster(t, 2, 2, func(c *cluster) {
 		id := c.create(oneShot(10 * time.Minute)).ID

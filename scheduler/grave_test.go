@@ -11,13 +11,13 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// Tombstones that remember an Idempotency-Key go when that has had its time.
+// Tombstones that remember an idempotency key go when the key's time is over.
 
 const rememberedFor = 30 * time.Second
 
 func remembersBriefly(config *settings.Config) { config.IdempotencyLife = rememberedFor }
 
-// createOnce makes n timers of two copies, each with a key, due in a minute.
+// createOnce makes n timers of two copies, with an idempotency key, due in a minute.
 func (c *cluster) createOnce(n int) (ids []timer.ID) {
 	c.Helper()
 	asked := oneShot(time.Minute)
@@ -32,8 +32,8 @@ func (c *cluster) createOnce(n int) (ids []timer.ID) {
 	return ids
 }
 
-// Rule "tombstones outlive what was missed": a tombstone that has told all copies it names is
-// over, and its life doesn't begin again.
+// Rule "tombstones outlive what was missed": a tombstone that has told all named copies is over,
+// and does not begin another life.
 func TestATombstoneWithAnIdempotencyKeyGoesWhenAllHaveHeard(t *testing.T) {
 	inCluster(t, 2, 2, func(c *cluster) {
 		ids := c.createOnce(10)
@@ -54,7 +54,7 @@ func TestATombstoneWithAnIdempotencyKeyGoesWhenAllHaveHeard(t *testing.T) {
 }
 
 // Rule "a repeated create finds the first": a callback began before its shard was drained. The end
-// of that timer doesn't hold up the shard's removal for an hour.
+// of the timer doesn't hold up the shard's removal for an hour.
 func TestAnEndOnADrainedShardIsKeptBriefly(t *testing.T) {
 	inCluster(t, 2, 2, func(c *cluster) {
 		const takes = 1500 * time.Millisecond

@@ -49,8 +49,7 @@ func TestHangingDestinationsDelayNobodyElse(t *testing.T) {
 	}
 }
 
-// keepHanging creates so many timers for each of the destinations, spread over their
-// interval.
+// keepHanging creates so many timers for every destination, spread over their interval.
 func keepHanging(t *testing.T, n *node, destinations, timers int) {
 	t.Helper()
 	for i := range destinations * timers {
@@ -83,7 +82,7 @@ func wantPrompt(t *testing.T, seen []attempt, want int) {
 	}
 }
 
-// wantAtOnce checks how many callbacks that hang were under way at once.
+// wantAtOnce checks how many hanging callbacks were under way at once.
 func wantAtOnce(t *testing.T, seen []attempt, want int) {
 	t.Helper()
 	var begun []time.Time
@@ -103,8 +102,8 @@ func wantAtOnce(t *testing.T, seen []attempt, want int) {
 	}
 }
 
-// TestABurstIsClaimedOnce: of many timers of one quick destination that are due at once
-// hardly any goes back to its shard, since it finds no slot.
+// TestABurstIsClaimedOnce: many timers of one quick destination are due at once. Hardly any timer
+// goes back to its shard for lack of a slot.
 func TestABurstIsClaimedOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
 		r.respond = slowly(100 * time.Millisecond)
@@ -125,7 +124,7 @@ func TestABurstIsClaimedOnce(t *testing.T) {
 	})
 }
 
-// settled is how many claims had that outcome.
+// settled is how many claims had the outcome.
 func settled(t *testing.T, registry *prometheus.Registry, outcome string) float64 {
 	t.Helper()
 	families, err := registry.Gather()

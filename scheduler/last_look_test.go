@@ -9,9 +9,9 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// TestALateFenceIsFollowedByAnotherLook: the answer of the other copies may be out of date
-// when the fence is answered late. So the other copies are asked again, and here a backup
-// has heard of the end meanwhile.
+// TestALateFenceIsFollowedByAnotherLook: answers of the other copies may be out of date when the
+// fence is answered late. So the node asks the other copies again, and here a backup has heard of
+// the end meanwhile.
 func TestALateFenceIsFollowedByAnotherLook(t *testing.T) {
 	inCluster(t, 2, 1, func(c *cluster) {
 		asked := oneShot(time.Second)
@@ -30,7 +30,7 @@ func TestALateFenceIsFollowedByAnotherLook(t *testing.T) {
 			if ended.Err != nil || ended.Status != store.WriteStored {
 				c.Errorf("the backup is told of the end: %+v", ended)
 			}
-			<-time.After(300 * time.Millisecond) // the answers of before are good for 200 ms
+			<-time.After(300 * time.Millisecond) // earlier answers are good for 200 ms
 			return nil
 		}, nil)
 		pass(10 * time.Second)
@@ -43,8 +43,8 @@ func TestALateFenceIsFollowedByAnotherLook(t *testing.T) {
 	})
 }
 
-// TestTheOtherCopiesAreAskedBeforeTheFence: a fence counts an attempt and may pass over pops.
-// A copy that another one has overtaken must do neither.
+// TestTheOtherCopiesAreAskedBeforeTheFence: a fence counts an attempt and may pass over pops. A
+// copy must do neither once another copy is newer.
 func TestTheOtherCopiesAreAskedBeforeTheFence(t *testing.T) {
 	inCluster(t, 2, 1, func(c *cluster) {
 		wanted := oneShot(time.Second)

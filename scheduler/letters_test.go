@@ -18,7 +18,7 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// failing has all callbacks fail until healed is called.
+// failing makes all callbacks fail until heal is called.
 func (c *cluster) failing() (heal func()) {
 	set := func(respond func(attempt) (time.Duration, dispatch.Delivered)) {
 		c.mu.Lock()
@@ -31,7 +31,7 @@ func (c *cluster) failing() (heal func()) {
 	return func() { set(nil) }
 }
 
-// letters are the dead letters of timers that are alike, in the order of their keys.
+// letters are the dead letters of equal timers, in the order of their keys.
 func (c *cluster) letters(asked timer.Timer) (all []store.Letter) {
 	for _, name := range c.Open("probe").Shards() {
 		for _, d := range c.DeadLetters(name) {
@@ -45,8 +45,8 @@ func (c *cluster) letters(asked timer.Timer) (all []store.Letter) {
 	return all
 }
 
-// inCemetery has n timers given up on three shards before the test begins; then
-// callbacks are delivered. What was tried until then is forgotten.
+// inCemetery lets n timers be given up on three shards before the test begins; then callbacks are
+// delivered. Earlier attempts are forgotten.
 func inCemetery(t *testing.T, n int, test func(c *cluster, letters []store.Letter)) {
 	t.Helper()
 	inCluster(t, 3, 2, func(c *cluster) {
@@ -73,9 +73,8 @@ func (c *cluster) forget() {
 	c.attempts = nil
 }
 
-// A letter is fired again once, at once, as a newer version, whoever asks for it at
-// the same time; asked for after it is over, it is the same version, so that the
-// receiver can tell.
+// Several requests at the same time fire a letter again once, at once, as a newer version. A
+// request after the timer is over fires the same version, so the receiver can tell.
 func TestALetterIsFiredAgain(t *testing.T) {
 	inCemetery(t, 20, func(c *cluster, letters []store.Letter) {
 		var asked sync.WaitGroup
@@ -111,7 +110,7 @@ func TestALetterIsFiredAgain(t *testing.T) {
 	})
 }
 
-// One that fails again is a letter again, which can be fired.
+// A letter that fails again is a letter again, and can be fired.
 func TestALetterThatFailsAgain(t *testing.T) {
 	inCemetery(t, 1, func(c *cluster, letters []store.Letter) {
 		heal := c.failing()
@@ -133,7 +132,7 @@ func TestALetterThatFailsAgain(t *testing.T) {
 	})
 }
 
-// What a client has made of the key since is never touched.
+// A newer timer of a client under the key is never touched.
 func TestALetterYieldsToWhatIsNewer(t *testing.T) {
 	newer := oneShot(20 * time.Second)
 	newer.Callback.Opaque = "newer"
@@ -185,7 +184,7 @@ func TestALetterYieldsToWhatIsNewer(t *testing.T) {
 	}
 }
 
-// Of a client's write at the same moment none is lost, whichever comes first.
+// A client's write at the same moment is never lost, whichever comes first.
 func TestALetterAndAClientAtTheSameTime(t *testing.T) {
 	inCemetery(t, 60, func(c *cluster, letters []store.Letter) {
 		newer := oneShot(5 * time.Second)
@@ -215,7 +214,7 @@ func TestALetterAndAClientAtTheSameTime(t *testing.T) {
 	})
 }
 
-// A letter is fired from the copies that can be stored, and not without a home.
+// A letter is fired with the copies that can be stored, and only with an owner.
 func TestALetterWhileShardsAreAway(t *testing.T) {
 	inCemetery(t, 30, func(c *cluster, letters []store.Letter) {
 		c.connect("s1", storetest.LinkCut)
@@ -239,7 +238,7 @@ func TestALetterWhileShardsAreAway(t *testing.T) {
 	})
 }
 
-// What a callback may be, its deliverer says: a bridge's is no URL.
+// The deliverer decides which callbacks are valid: the callback of a bridge is no URL.
 func TestALetterOfAnotherLaneIsFiredAgain(t *testing.T) {
 	inCemetery(t, 1, func(c *cluster, letters []store.Letter) {
 		l := letters[0]
@@ -252,7 +251,7 @@ func TestALetterOfAnotherLaneIsFiredAgain(t *testing.T) {
 	})
 }
 
-// What can't be fired is refused, and changes nothing.
+// A letter that can't be fired is refused, and nothing changes.
 func TestLettersThatCannotBeFired(t *testing.T) {
 	inCemetery(t, 1, func(c *cluster, letters []store.Letter) {
 		change := func(edit func(l *store.Letter)) *store.Letter {
@@ -283,11 +282,11 @@ func TestLettersThatCannotBeFired(t *testing.T) {
 	})
 }
 
-// drawer is a LetterStore that keeps letters in memory.
+// drawer is a LetterStore in memory.
 type drawer struct {
 	mu      sync.Mutex
 	letters []store.Letter
-	stuck   map[string]bool // ids that can't be removed
+	stuck   map[string]bool // ids of letters that can't be removed
 }
 
 func (d *drawer) Letters(_ context.Context, q store.LetterQuery) (page store.LetterPage, err error) {
@@ -333,7 +332,7 @@ func (d *drawer) RemoveLetters(_ context.Context, letters []store.Letter) []erro
 	return errs
 }
 
-// Letters are removed when they are fired, and only then; all have one turn.
+// Letters are removed when the letters are fired, and only then; all letters have one turn.
 func TestFireAllLetters(t *testing.T) {
 	inCemetery(t, 250, func(c *cluster, letters []store.Letter) {
 		superseded, unreadable, stuck := letters[7].ID, letters[120].ID, letters[249].ID
@@ -379,7 +378,7 @@ func TestFireAllLetters(t *testing.T) {
 	})
 }
 
-// one does with single letters what was done with all.
+// one does with single letters as before with all letters.
 func (c *cluster) one(d *deadletter.Letters, superseded, unreadable, stuck string) {
 	c.Helper()
 	for id, want := range map[string]error{
@@ -424,8 +423,7 @@ func TestDeleteAllLetters(t *testing.T) {
 	})
 }
 
-// A dead letter is found by its URI as it is shown, and without what hides the
-// password.
+// A dead letter is found by its redacted URI, and by the URI without user and password.
 func TestLettersAreFoundByRedactedURI(t *testing.T) {
 	letter := store.Letter{Key: "k", Record: store.Record{Timer: timer.Timer{Callback: timer.Callback{URI: "http://u:p@h/x"}}}}
 	for prefix, want := range map[string]bool{

@@ -12,8 +12,8 @@ import (
 	"chronos/scheduler/storetest"
 )
 
-// However many timers fail at once, the log has some lines about them, and how many
-// were left out.
+// However many timers fail at once, the log has some lines about the failures, and the number of
+// lines left out.
 func TestLogLinesAboutTimersAreSampled(t *testing.T) {
 	inCluster(t, 1, 1, func(c *cluster) {
 		const timers = 400
@@ -44,8 +44,8 @@ func TestLogLinesAboutTimersAreSampled(t *testing.T) {
 	}, func(config *settings.Config) { config.Attempts = 1 })
 }
 
-// The log tells what becomes of the timers on a shard that is away, and says of an
-// empty shard no more than that.
+// The log says how timers on a shard that is away go on, and says of an empty shard only that the
+// shard is empty.
 func TestLogTellsTheFateOfTimers(t *testing.T) {
 	inCluster(t, 3, 1, func(c *cluster) {
 		pass(5 * time.Second)

@@ -12,9 +12,9 @@ import (
 	"chronos/scheduler/storetest"
 )
 
-// TestANeglectedPartitionIsAnAlarm: while announcements of nodes that do nothing keep the
-// only real node from its partitions, the log and Ready name the partitions; once the
-// announcements end, the timers fire and the alarm is over.
+// TestANeglectedPartitionIsAnAlarm: announcements of idle nodes keep the only real node from its
+// partitions. Meanwhile the log and Ready name the partitions. Once the announcements end, the
+// timers fire and the alarm is over.
 func TestANeglectedPartitionIsAnAlarm(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
 		n := startNode(t, m.Open("a"), "a", r)
@@ -53,7 +53,7 @@ func TestANeglectedPartitionIsAnAlarm(t *testing.T) {
 	})
 }
 
-// announce has nodes announce themselves on a shard that claim nothing.
+// announce announces nodes on a shard that claim nothing.
 func announce(ctx context.Context, m *storetest.Model, shard string, nodes int) {
 	for ctx.Err() == nil {
 		for i := range nodes {
@@ -69,8 +69,8 @@ func announce(ctx context.Context, m *storetest.Model, shard string, nodes int) 
 	}
 }
 
-// TestABacklogIsNoNeglect: timers that are claimed late, since many were due at once while
-// no node ran, raise no alarm.
+// TestABacklogIsNoNeglect: many timers came due while no node ran, and are claimed late. Late
+// claims raise no alarm.
 func TestABacklogIsNoNeglect(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
 		first := startNode(t, m.Open("a"), "a", r)

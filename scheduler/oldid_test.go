@@ -10,9 +10,8 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// TestSeedRebalancing is the example of rebalancing in the introduction to Metaswitch's
-// Chronos: a timer on A, B and C; then D joins, and the
-// client updates it with the ID that it has.
+// TestSeedRebalancing is the example of rebalancing in the introduction to Metaswitch's Chronos: a
+// timer is on A, B and C; then D joins, and the client updates the timer with the old ID.
 func TestSeedRebalancing(t *testing.T) {
 	inCluster(t, 3, 1, func(c *cluster) {
 		_, announced, after := layouts()
@@ -29,7 +28,7 @@ func TestSeedRebalancing(t *testing.T) {
 		moved := 0
 		for _, old := range ids {
 			if !slices.Contains(c.homes(old.Key, 3), "s3") {
-				continue // it stays on A, B and C
+				continue // the timer stays on A, B and C
 			}
 			moved++
 			made := c.Copies(c.holders(old.Key)[0])[old.Key].Version
@@ -70,7 +69,7 @@ func TestSeedRebalancing(t *testing.T) {
 	})
 }
 
-// topologies are six, each a step from the one before: shards come and go in turn.
+// topologies are six topologies, a step from one to the next: shards come and go in turn.
 func topologies() (all [][]string) {
 	now := []string{"s0", "s1", "s2"}
 	all = append(all, now)
@@ -85,20 +84,20 @@ func topologies() (all [][]string) {
 	return all
 }
 
-// aged is a timer with the ID that its client got in one topology.
+// aged is a timer with the client's ID from an earlier topology.
 type aged struct {
 	id      timer.ID
 	made    int // topology
 	deleted bool
 }
 
-// PUT and DELETE with an ID that is one, two and five topologies old, and with the
-// bare key, before, during and after each sweep, reach all copies.
+// PUT and DELETE with an ID that is one, two and five topologies old, and with the bare key,
+// before, during and after every sweep, reach all copies.
 func TestOldIDs(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
 		all := topologies()
 		known := slices.Clone(all[0])
-		waiting := map[int][]aged{} // by the topology in which they were made
+		waiting := map[int][]aged{} // by the topology at creation
 		var touched []aged
 		for step, active := range all {
 			if step > 0 {
@@ -152,7 +151,7 @@ func TestOldIDs(t *testing.T) {
 	})
 }
 
-// touch deletes or updates a timer by the ID that its client has.
+// touch deletes or updates a timer by the client's ID.
 func (c *cluster) touch(a aged, node int) aged {
 	n := c.nodes[node%2]
 	if a.deleted {
@@ -162,7 +161,7 @@ func (c *cluster) touch(a aged, node int) aged {
 		return a
 	}
 	second := oneShot(10 * time.Minute)
-	second.Callback.Opaque, second.ReplicationFactor = "second", 0 // its own
+	second.Callback.Opaque, second.ReplicationFactor = "second", 0 // the timer's own factor
 	if r, err := n.Replace(c.Context(), a.id, second); err != nil || r.Unreached != 0 {
 		c.Errorf("replace %s of topology %d: %+v, %v", a.id, a.made, r, err)
 	}

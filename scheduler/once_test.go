@@ -35,7 +35,7 @@ func wantReplay(t *testing.T, when string, first, again timer.Receipt) {
 	}
 }
 
-// wantOver is wantReplay for a timer that is over: the answer says so.
+// wantOver is wantReplay for a timer that is over, as the answer says.
 func wantOver(t *testing.T, when string, first, again timer.Receipt) {
 	t.Helper()
 	if !again.Over || again.Copies != 0 {
@@ -137,8 +137,8 @@ func TestIdempotencyKeyAtTheSameTime(t *testing.T) {
 	})
 }
 
-// TestIdempotencyKeyWithoutAnswer: the shard's answer is lost, so the node sends
-// the write again; the client's own repetition comes on top.
+// TestIdempotencyKeyWithoutAnswer: the shard's answer is lost, so the node sends the write again;
+// the client repeats the request, too.
 func TestIdempotencyKeyWithoutAnswer(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
 		n := startNode(t, m.Open("a"), "a", r)
@@ -165,7 +165,7 @@ func TestIdempotencyKeyWithoutAnswer(t *testing.T) {
 	})
 }
 
-// TestResentWriteIsNoReplay: the node's own repetition is none of the client's.
+// TestResentWriteIsNoReplay: a write that the node repeats is no repetition of the client.
 func TestResentWriteIsNoReplay(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
 		n := startNode(t, m.Open("a"), "a", r)
@@ -183,8 +183,8 @@ func TestResentWriteIsNoReplay(t *testing.T) {
 	})
 }
 
-// TestOverloadAfterALostAnswer: the first try may have stored the timer, so the
-// second must not be answered as if nothing was done.
+// TestOverloadAfterALostAnswer: the first try may have stored the timer, so the answer to the
+// second try must not say that nothing was done.
 func TestOverloadAfterALostAnswer(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
 		backend := &failingMerge{Store: m.Open("a"), errs: []error{timer.ErrUnavailable, timer.ErrOverloaded}}
@@ -204,8 +204,8 @@ func TestOverloadAfterALostAnswer(t *testing.T) {
 	})
 }
 
-// failingMerge carries out a merge and answers with an error, for as long as
-// there are some; one that is overloaded does nothing.
+// failingMerge carries out a merge and answers with an error, until the errors are used up. With
+// the error overloaded nothing is done.
 type failingMerge struct {
 	store.Store
 	errs []error
@@ -240,7 +240,7 @@ func TestIdempotencyKeyOfALivingTimer(t *testing.T) {
 	})
 }
 
-// TestOnceKeyStays: other versions of chronos make the same key.
+// TestOnceKeyStays: every version of chronos makes the same key.
 func TestOnceKeyStays(t *testing.T) {
 	if got, want := timer.OnceKey(idempotencyKey), "ik-d77da8028f3c5a13752873cb9c7581d5"; got != want {
 		t.Errorf("key %s, want %s", got, want)
@@ -250,7 +250,7 @@ func TestOnceKeyStays(t *testing.T) {
 	}
 }
 
-// TestNothingStaysOfWhatIsOver: only an idempotency key is kept for long after its timer.
+// TestNothingStaysOfWhatIsOver: only an idempotency key outlives its timer for long.
 func TestNothingStaysOfWhatIsOver(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
 		backend := m.Open("a")
@@ -275,7 +275,7 @@ func TestNothingStaysOfWhatIsOver(t *testing.T) {
 	})
 }
 
-// TestFailureIsToldWhileRetrying, and is gone once an attempt has succeeded.
+// TestFailureIsToldWhileRetrying: the failure is gone once an attempt has succeeded.
 func TestFailureIsToldWhileRetrying(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
 		r.respond = func(a attempt) (time.Duration, dispatch.Delivered) {

@@ -14,7 +14,7 @@ import (
 )
 
 // TestOverduePopsAreCalledOneAfterAnother: a receiver that is slower than the interval gets every
-// pop, each later than the one before.
+// pop, later and later.
 func TestOverduePopsAreCalledOneAfterAnother(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
 		r.respond = slowly(1900 * time.Millisecond)
@@ -39,8 +39,8 @@ func (r *recorder) pops() (all []int) {
 	return all
 }
 
-// TestPopsThatAReceiverMissesAreCounted: with nothing to be made up for, the latest of the pops is
-// called that came due while a callback lasted; the callback, the log and the metrics tell of the others.
+// TestPopsThatAReceiverMissesAreCounted: several pops come due while a callback lasts. Without
+// making up, only the latest pop is called; the callback, the log and the metrics tell of the rest.
 func TestPopsThatAReceiverMissesAreCounted(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
 		r.respond = slowly(1900 * time.Millisecond)
@@ -67,8 +67,8 @@ func TestPopsThatAReceiverMissesAreCounted(t *testing.T) {
 	})
 }
 
-// TestPopsLeftOutAreToldUntilACallbackSucceeds: after an outage of more pops than are made up for
-// the latest pop says how many were left out, and so does every later callback until one succeeds.
+// TestPopsLeftOutAreToldUntilACallbackSucceeds: an outage has more overdue pops than are made up for. The
+// latest pop says how many pops were left out, and so does every later callback until a callback succeeds.
 func TestPopsLeftOutAreToldUntilACallbackSucceeds(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
 		first := startNode(t, m.Open("a"), "a", r)
@@ -106,7 +106,7 @@ func TestPopsLeftOutAreToldUntilACallbackSucceeds(t *testing.T) {
 	})
 }
 
-// TestFailedPopsAreNotLeftOut: a pop that was called, though in vain, is not counted.
+// TestFailedPopsAreNotLeftOut: a pop that was called without success is not counted.
 func TestFailedPopsAreNotLeftOut(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
 		r.respond = func(attempt) (time.Duration, dispatch.Delivered) {
@@ -129,8 +129,8 @@ func TestFailedPopsAreNotLeftOut(t *testing.T) {
 	})
 }
 
-// TestLogOfPopsLeftOutIsBounded: many timers at once make few lines, and one that counts
-// the others.
+// TestLogOfPopsLeftOutIsBounded: many timers at once make few lines, and a line that counts the
+// rest.
 func TestLogOfPopsLeftOutIsBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
 		r.respond = slowly(1900 * time.Millisecond)
@@ -148,7 +148,7 @@ func TestLogOfPopsLeftOutIsBounded(t *testing.T) {
 	})
 }
 
-// valueOf is the value of a counter or gauge, the only one of its name.
+// valueOf is the value of the only counter or gauge with a name.
 func valueOf(t *testing.T, registry *prometheus.Registry, name string) float64 {
 	t.Helper()
 	families, err := registry.Gather()

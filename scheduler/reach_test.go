@@ -11,8 +11,8 @@ import (
 	"chronos/scheduler/timing"
 )
 
-// Rule "do without silent shards": where each node lacks another shard, each timer is called by
-// the node that reaches both copies, and once.
+// Rule "do without silent shards": every node lacks a different shard. The node that reaches both
+// copies of a timer calls the timer, once.
 func TestAPopIsLeftToANodeThatReachesBothCopies(t *testing.T) {
 	inCluster(t, 3, 3, func(c *cluster) {
 		var keys []string
@@ -25,12 +25,12 @@ func TestAPopIsLeftToANodeThatReachesBothCopies(t *testing.T) {
 		}
 		pass(20 * time.Second)
 		for _, key := range keys {
-			c.wantOnce(key, 3, 3*time.Second) // a skew and a second
+			c.wantOnce(key, 3, 3*time.Second) // a skew and 1 s
 		}
 	})
 }
 
-// A pop is left to others for 5 s only: a node that says it reaches a shard may come to nothing.
+// A pop is left to other nodes for 5 s only: a node may fail although the node reaches the shard.
 func TestAPopIsNotLeftForEver(t *testing.T) {
 	inCluster(t, 2, 1, func(c *cluster) {
 		key := c.create(oneShot(5 * time.Second)).ID.Key
@@ -50,7 +50,7 @@ func TestAPopIsNotLeftForEver(t *testing.T) {
 	})
 }
 
-// Timers without a copy on a shard are on time while nodes cease to reach that shard, one or all.
+// Timers without a copy on a shard are on time while one node, or every node, loses the shard.
 func TestTimersElsewhereAreOnTime(t *testing.T) {
 	for name, when := range map[string][]time.Duration{
 		"one node": {0}, "two nodes": {0, 0}, "all nodes": {0, 0, 0}, "one after another": {0, 400 * time.Millisecond, 800 * time.Millisecond},
@@ -63,7 +63,7 @@ func TestTimersElsewhereAreOnTime(t *testing.T) {
 					asked := oneShot(3*time.Second + time.Duration(len(keys))*20*time.Millisecond)
 					asked.ReplicationFactor = 1
 					key := c.create(asked).ID.Key
-					if !slices.Contains(c.Open("probe").Rank(key)[:2], gone) { // nor is it asked
+					if !slices.Contains(c.Open("probe").Rank(key)[:2], gone) { // and no node asks the shard
 						keys = append(keys, key)
 					}
 				}
@@ -103,8 +103,8 @@ func TestTimersLeftToOthersAreCalledSoon(t *testing.T) {
 	}, func(config *settings.Config) { config.PollInterval = 100 * time.Millisecond })
 }
 
-// Timers whose second copy is on a shard that falls silent wait for the silence, and no longer for nodes
-// that will notice the silence, too.
+// Timers whose second copy is on a shard that falls silent wait for the silence only, and not for
+// nodes that will notice the silence, too.
 func TestTimersOfASilentShardWaitForTheSilenceAlone(t *testing.T) {
 	for name, apart := range map[string]time.Duration{"at once": 0, "one after another": 300 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// A repeated create asks all owners before anything is written: an owner that lost its
-// data takes no second timer, not even for a moment, however slow the other owner is.
+// A repeated create asks all owners before anything is written. An owner that lost its data never
+// takes a second timer, however slow the other owner is.
 func TestARepeatedCreateIsAskedFirst(t *testing.T) {
 	for name, slow := range map[string]time.Duration{"quick": 0, "slow": 240 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {

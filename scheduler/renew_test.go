@@ -15,16 +15,16 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// Callbacks that last as long as they must, while their fences are renewed.
+// Callbacks that last as long as necessary, while their fences are renewed.
 
 func renewing(config *settings.Config) { config.Renew = true }
 
-// limit and hold are those of the engines here.
+// limit and hold are the settings of the engines in these tests.
 func limit() time.Duration { return settings.Default("", nil).Limit }
 
 func hold() time.Duration { return settings.Default("", nil).Hold }
 
-// firstLasts has the first callback take that long, and the others no time.
+// firstLasts has the first callback take so long, and later callbacks no time.
 func firstLasts(takes time.Duration) func(attempt) (time.Duration, dispatch.Delivered) {
 	var calls atomic.Int32
 	return func(attempt) (time.Duration, dispatch.Delivered) {
@@ -41,7 +41,7 @@ func allLast(takes time.Duration) func(attempt) (time.Duration, dispatch.Deliver
 	}
 }
 
-// wantNoneRenewed checks that no callback is under way, for the engines.
+// wantNoneRenewed checks that the engines know of no callback under way.
 func (c *cluster) wantNoneRenewed() {
 	c.Helper()
 	for i, n := range c.nodes {
@@ -96,8 +96,7 @@ func TestRenewedCallbackComesOnce(t *testing.T) {
 	}
 }
 
-// Neither the failure that a long callback ends with, nor its retry, is anything else
-// than those of a short one.
+// A long callback fails and is retried exactly like a short callback.
 func TestRenewedCallbackIsTriedAgain(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
 		c.respond = func(a attempt) (time.Duration, dispatch.Delivered) {
@@ -153,8 +152,8 @@ func TestRenewalThatFailsIsTriedAgain(t *testing.T) {
 	}
 }
 
-// The shard of the lease can't be reached for longer than the limit: the callback is
-// told, others may call back, and nothing is left of it all.
+// The shard of the lease can't be reached for longer than the limit. The callback is told, other
+// nodes may call back, and nothing is left behind.
 func TestRenewalThatIsNotAnswered(t *testing.T) {
 	for name, link := range map[string]storetest.Link{"cut": storetest.LinkCut, "silent": storetest.LinkMute, "lossy": storetest.LinkLossy} {
 		for _, shards := range []int{1, 2} {
@@ -186,7 +185,7 @@ func TestRenewalThatIsNotAnswered(t *testing.T) {
 	}
 }
 
-// A shard that loses the lease with all it has, and a client's PUT and DELETE, end it.
+// The lease ends when a shard loses all its data, and by a client's PUT and DELETE.
 func TestRenewalOfALeaseThatIsGone(t *testing.T) {
 	for name, ends := range map[string]func(c *cluster, id timer.ID) (callbacks int){
 		"wiped": func(c *cluster, id timer.ID) int {
@@ -229,10 +228,10 @@ func TestRenewalOfALeaseThatIsGone(t *testing.T) {
 	}
 }
 
-// frozenStore is a node's that does nothing while its node is frozen.
+// frozenStore is a node's store that does nothing while the node is frozen.
 type frozenStore struct {
 	store.Store
-	thawed atomic.Pointer[chan struct{}] // nil if it isn't
+	thawed atomic.Pointer[chan struct{}] // nil while the node runs
 }
 
 func (s *frozenStore) freeze() (thaw func()) {
@@ -272,7 +271,7 @@ func (s *frozenStore) Tell(ctx context.Context, shard string, writes []store.Wri
 	return s.Store.Tell(ctx, shard, writes)
 }
 
-// A node that stands still loses its lease to another one, and learns of it.
+// A node that stands still loses its lease to another node, and learns of the loss.
 func TestRenewalOfAFrozenNode(t *testing.T) {
 	for name, stubborn := range map[string]bool{"its callback ends": false, "its callback goes on": true} {
 		t.Run(name, func(t *testing.T) {
@@ -311,8 +310,8 @@ func TestRenewalOfAFrozenNode(t *testing.T) {
 	}
 }
 
-// At a stop a callback under way has the limit, and then its outcome is settled; one
-// that lasts longer, and can't be taken back, is waited for.
+// At a stop a callback under way has the limit, and then its outcome is settled. A callback that
+// lasts longer, and can't be taken back, is waited for.
 func TestStopWaitsForRenewedCallbacks(t *testing.T) {
 	settling := settings.Default("", nil).Settling
 	for name, v := range map[string]struct {
@@ -342,7 +341,7 @@ func TestStopWaitsForRenewedCallbacks(t *testing.T) {
 				}
 				begun := time.Now()
 				leaving.stop()
-				// It also waits until the other node polls in its place.
+				// The stop also waits until the other node polls the partitions.
 				if took := time.Since(begun); took < v.takes-10*time.Millisecond || took > v.takes+1200*time.Millisecond {
 					c.Errorf("stopping took %v, want about %v", took, v.takes)
 				}
@@ -356,7 +355,7 @@ func TestStopWaitsForRenewedCallbacks(t *testing.T) {
 	}
 }
 
-// A shard goes while a callback is under way whose lease it has.
+// A shard goes while a callback with a lease on the shard is under way.
 func TestShardGoesWhileACallbackIsRenewed(t *testing.T) {
 	for name, stubborn := range map[string]bool{"it ends": false, "it goes on": true} {
 		t.Run(name, func(t *testing.T) {

@@ -11,10 +11,10 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// What the sweep mends after a shard has missed something.
+// Repairs of the sweep after a shard has missed something.
 
-// Rule "sweep copies to their owners": a shard that has lost all its data is refilled before its
-// timers are due.
+// Rule "sweep copies to their owners": a shard that has lost all data is refilled before the timers
+// are due.
 func TestAWipedShardIsRefilled(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
 		var ids []timer.ID
@@ -38,8 +38,8 @@ func TestAWipedShardIsRefilled(t *testing.T) {
 	})
 }
 
-// Rule "sweep copies to their owners": a shard that was unreachable, or refused all writes, has
-// every create, replace and delete that it missed within a minute of its return.
+// Rule "sweep copies to their owners": a shard was unreachable, or refused all writes. Within a
+// minute of its return the shard has every create, replace and delete that the shard missed.
 func TestAShardThatReturnsIsBroughtUp(t *testing.T) {
 	for name, link := range map[string]storetest.Link{"refuses": storetest.LinkCut, "is silent": storetest.LinkMute} {
 		t.Run(name, func(t *testing.T) {
@@ -88,8 +88,8 @@ func TestAShardThatReturnsIsBroughtUp(t *testing.T) {
 	}
 }
 
-// Rule "sweep copies to their owners": a shard gets the writes that it missed even if no node
-// could tell the shard at first that it had missed them.
+// Rule "sweep copies to their owners": a shard gets the writes that it missed even if at first no
+// node could tell the shard of the missed writes.
 func TestMissedWritesAreRemembered(t *testing.T) {
 	inCluster(t, 3, 1, func(c *cluster) {
 		pass(30 * time.Second) // nothing wants a sweep any more
@@ -120,12 +120,12 @@ func TestMissedWritesAreRemembered(t *testing.T) {
 }
 
 // Rule "sweep copies to their owners": while some shards are silent, the sweep still moves all
-// timers that have no copy there.
+// timers without a copy on a silent shard.
 func TestSilentShardsDelayOnlyTheirOwnTimers(t *testing.T) {
 	inCluster(t, 6, 2, func(c *cluster) {
 		shards := []string{"s0", "s1", "s2", "s3", "s4", "s5"}
 		c.Lay(storetest.Layout{Shards: shards, Epoch: 2})
-		pass(time.Minute) // it is swept
+		pass(time.Minute) // the shards are swept
 		var ids []timer.ID
 		for range 200 {
 			asked := oneShot(time.Hour)
@@ -184,9 +184,9 @@ func TestAShardThatLostItsLastSecondsLearnsOfEnds(t *testing.T) {
 	})
 }
 
-// Rule "tombstones outlive what was missed": nobody waits any more for a shard that has been
-// silent for too long. When the shard is back, it fires nothing until it is swept. Then it keeps
-// timers without another copy and timers that another owner has too, and is refilled.
+// Rule "tombstones outlive what was missed": nobody waits any more for a shard that has been silent
+// for too long. When the shard is back, the shard fires nothing until the sweep has passed. Then the
+// shard keeps timers without another copy and timers that another owner has too, and is refilled.
 func TestAShardThatWasGivenUpFiresNothingUntilSwept(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
 		limit := settings.Default("", nil).AwayLimit
@@ -234,8 +234,8 @@ func TestAShardThatWasGivenUpFiresNothingUntilSwept(t *testing.T) {
 	})
 }
 
-// A shard that was given up may come back with tombstones that no owner has any more. The sweep
-// removes them, since nothing else does there; otherwise the shard never joins again.
+// A shard that was given up may come back with tombstones that no owner has any more. Only the
+// sweep removes the tombstones; otherwise the shard never joins again.
 func TestAGivenUpShardJoinsAgainThoughItHasTombstones(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
 		for range 40 {
@@ -268,8 +268,8 @@ func ends(c *cluster, name string) (n int) {
 	return n
 }
 
-// Rule "sweep copies to their owners": a timer that asked for more copies than there were shards
-// gets its missing copies when a shard joins.
+// Rule "sweep copies to their owners": a timer asked for more copies than the number of shards. The
+// timer gets the missing copies when a shard joins.
 func TestTimersGetMissingCopiesWhenAShardJoins(t *testing.T) {
 	inCluster(t, 2, 2, func(c *cluster) {
 		two, three := []string{"s0", "s1"}, []string{"s0", "s1", "s2"}
@@ -299,8 +299,8 @@ func TestTimersGetMissingCopiesWhenAShardJoins(t *testing.T) {
 	})
 }
 
-// What a shard has that was given up counts for nothing until it is swept, though it
-// answers again.
+// The copies on a shard that was given up count for nothing until the shard is swept, though the
+// shard answers again.
 func TestAGivenUpShardIsNotListedNorCounted(t *testing.T) {
 	inCluster(t, 3, 1, func(c *cluster) {
 		asked := oneShot(time.Hour)

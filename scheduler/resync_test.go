@@ -24,7 +24,7 @@ func (c *cluster) page(n *node, shard string, after store.Place, limit int) (res
 	return n.Resync(c.Context(), resync.Query{Shard: shard, View: c.Open("probe").View(), After: after, Limit: limit, Bytes: 1 << 20})
 }
 
-// readAll reads all pages, by each node in turn, and checks what holds of each.
+// readAll reads all pages, through the nodes in turn, and checks every page.
 func (c *cluster) readAll(shard string, limit int, between func()) (all []resync.Entry) {
 	c.Helper()
 	after := &store.Place{}
@@ -48,8 +48,8 @@ func (c *cluster) readAll(shard string, limit int, between func()) (all []resync
 	return all
 }
 
-// wantInOrder checks that the timers of a page behind a place stand in the order that
-// they show.
+// wantInOrder checks the order of the timers of a page behind a place, as the timers show the
+// order.
 func (c *cluster) wantInOrder(shard string, timers []resync.Entry, after store.Place) {
 	c.Helper()
 	last := after.At
@@ -61,8 +61,8 @@ func (c *cluster) wantInOrder(shard string, timers []resync.Entry, after store.P
 	}
 }
 
-// readByTime reads all pages as a client does that goes on with what the last timer of
-// a page shows.
+// readByTime reads all pages like a client that goes on behind the time and key of a page's last
+// timer.
 func (c *cluster) readByTime(n *node, shard string, limit int) (all []resync.Entry) {
 	c.Helper()
 	var after store.Place
@@ -91,7 +91,7 @@ func (c *cluster) reader() *node {
 	return &node{Scheduler: s}
 }
 
-// failOnce has a timer's callback fail, so that the timer waits for its retry.
+// failOnce has a timer's callback fail, so the timer waits for its retry.
 func (c *cluster) failOnce(kept store.Store, key string, delay time.Duration) {
 	c.Helper()
 	claim := c.fireOf(kept, key)
@@ -176,8 +176,8 @@ func TestResyncListsWhatBelongsOnAShardOnce(t *testing.T) {
 	})
 }
 
-// Timers fire, fail, are retried, created, replaced and deleted, while somebody
-// reads: whatever is there throughout is listed.
+// Timers fire, fail, are retried, created, replaced and deleted during the reading. Every timer
+// that exists throughout is listed.
 func TestResyncMissesNothingMeanwhile(t *testing.T) {
 	for name, pace := range map[string]struct {
 		limit int // a page
@@ -232,8 +232,8 @@ func TestResyncMissesNothingMeanwhile(t *testing.T) {
 	}
 }
 
-// A timer whose first copy's shard is away is listed from another copy; with two
-// shards away nothing is said rather than too little.
+// A timer whose first copy's shard is away is listed from another copy. With two shards away the
+// answer is an error rather than an incomplete list.
 func TestResyncWithShardsAway(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
 		var ids []timer.ID
@@ -253,7 +253,7 @@ func TestResyncWithShardsAway(t *testing.T) {
 				if slices.Contains(c.homes(id.Key, id.RF), "s0") {
 					want = 1
 				}
-				// A backup stands where its pop is due and, behind that, where it is looked at itself.
+				// A backup stands at the due time of its pop and, behind, at the time to look at the backup.
 				if have := times[id.Key]; have < want || have > 2*want {
 					c.Errorf("%s: %s is listed %d times, want %d", name, id, have, want)
 				}
@@ -269,7 +269,7 @@ func TestResyncWithShardsAway(t *testing.T) {
 	})
 }
 
-// What a copy says that was not told of the latest write is not listed.
+// A copy that missed the latest write is not listed.
 func TestResyncListsTheNewestStateAlone(t *testing.T) {
 	inCluster(t, 2, 1, func(c *cluster) {
 		var replaced, deleted []timer.ID
@@ -300,7 +300,7 @@ func TestResyncListsTheNewestStateAlone(t *testing.T) {
 	})
 }
 
-// Before, during and after a sweep each timer is listed, with where it belonged.
+// Before, during and after a sweep every timer is listed, with its former owners.
 func TestResyncWhileTheSweepMovesCopies(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
 		var ids []timer.ID
@@ -317,7 +317,7 @@ func TestResyncWhileTheSweepMovesCopies(t *testing.T) {
 		if _, err := c.nodes[0].Resync(c.Context(), resync.Query{Shard: "s3", View: was, Limit: 1, Bytes: 1}); !isView(err, c.Open("probe").View()) {
 			c.Errorf("by the view before: %v", err)
 		}
-		// check reads all.
+		// check reads all pages.
 		check := func(when string, limit int, between func()) {
 			c.Helper()
 			all := c.readAll("s3", limit, between)
@@ -338,7 +338,7 @@ func TestResyncWhileTheSweepMovesCopies(t *testing.T) {
 		}
 		check("before the sweep", 7, nil)
 		c.Inject(func(op, _ string) error {
-			if op == "scan" { // so that the sweep takes a while
+			if op == "scan" { // so the sweep takes a while
 				<-time.After(70 * time.Millisecond)
 			}
 			return nil
@@ -376,7 +376,7 @@ func TestResyncRefusesAnUnknownShard(t *testing.T) {
 	})
 }
 
-// A timer whose retry is far ahead leads no reader past the timers before it.
+// A timer whose retry is far ahead leads no reader past earlier timers.
 func TestResyncByTimeMissesNothingWhileRetriesWait(t *testing.T) {
 	inCluster(t, 1, 0, func(c *cluster) {
 		backend, reader := c.Open("other"), c.reader()
@@ -388,7 +388,7 @@ func TestResyncByTimeMissesNothingWhileRetriesWait(t *testing.T) {
 			if _, err := reader.Replace(c.Context(), timer.ID{Key: key, RF: 1}, asked); err != nil {
 				c.Fatal(err)
 			}
-			pass(time.Millisecond) // so that no two are due at one instant
+			pass(time.Millisecond) // so no two timers are due at one instant
 		}
 		c.failOnce(backend, "retry-1", 30*time.Second)
 		pass(time.Millisecond)
@@ -404,8 +404,8 @@ func TestResyncByTimeMissesNothingWhileRetriesWait(t *testing.T) {
 	})
 }
 
-// A backup stands where its pop is due, and behind that where the backup itself is
-// looked at: each page goes on, none back.
+// A backup stands at the due time of its pop and, behind, at the time to look at the backup: every
+// page leads on, no page leads back.
 func TestResyncByTimeComesToAnEndWithAShardAway(t *testing.T) {
 	inCluster(t, 3, 1, func(c *cluster) {
 		var ids []timer.ID
@@ -424,8 +424,8 @@ func TestResyncByTimeComesToAnEndWithAShardAway(t *testing.T) {
 	})
 }
 
-// A retry that has been leased stands where any was that could be leased then: not
-// behind what it may be settled as, and not before where the reading is.
+// A leased retry stands at the common place of all copies that could be leased at the time: not
+// behind the place that a settlement may give, and not before the place of the reading.
 func TestResyncListsARetryThatIsLeased(t *testing.T) {
 	inCluster(t, 1, 0, func(c *cluster) {
 		kept, reader := c.Open("other"), c.reader()
@@ -452,7 +452,7 @@ func TestResyncListsARetryThatIsLeased(t *testing.T) {
 			return *page.Next
 		}
 		at := next(store.Place{At: time.Now()}, "first")
-		pass(5 * time.Second) // until the retry is due; the reading is past when its pop was
+		pass(5 * time.Second) // until the retry is due; the reading is past the due time of the pop
 		claim = lease()
 		next(next(at, "again"), "second")
 		kept.Settle(c.Context(), "s0", []store.Settlement{{Lease: claim.Lease, Outcome: store.OutcomeAgain, Delay: 500 * time.Millisecond}})
@@ -460,7 +460,7 @@ func TestResyncListsARetryThatIsLeased(t *testing.T) {
 	})
 }
 
-// Somebody who may write into a Redis puts no key of a foreign form into an answer.
+// An attacker who can write to a Redis can't put a key of a foreign form into an answer.
 func TestResyncNamesNoHostileKey(t *testing.T) {
 	inCluster(t, 1, 0, func(c *cluster) {
 		kept, reader := c.Open("other"), c.reader()
@@ -501,7 +501,7 @@ func TestResyncNamesNoHostileKey(t *testing.T) {
 	})
 }
 
-// A page ends where its timers say too much, and has one at least.
+// A page ends when its timers take too many bytes, and has at least one timer.
 func TestResyncPagesAreBounded(t *testing.T) {
 	inCluster(t, 1, 1, func(c *cluster) {
 		for range 10 {
@@ -518,15 +518,15 @@ func TestResyncPagesAreBounded(t *testing.T) {
 	})
 }
 
-// References are dropped where copies don't belong any more and are in place
-// elsewhere, and nothing else is.
+// References are dropped where copies don't belong any more and are in place on the owners. Nothing
+// else is dropped.
 func TestDropReferences(t *testing.T) {
 	inCluster(t, 3, 1, func(c *cluster) {
 		var keys []string
 		for i := range 90 {
 			asked := oneShot(time.Hour)
 			if i%3 == 0 {
-				asked = oneShot(7500 * time.Millisecond) // due within 2 s when it counts
+				asked = oneShot(7500 * time.Millisecond) // due within 2 s at the time of the drop
 			}
 			asked.ReplicationFactor = 1 + i%2
 			keys = append(keys, c.create(asked).ID.Key)
@@ -564,7 +564,7 @@ func TestDropReferences(t *testing.T) {
 				}
 			}
 		}
-		for _, shard := range []string{"s1", "s2"} { // where they belong
+		for _, shard := range []string{"s1", "s2"} { // the owners
 			had := len(c.Copies(shard))
 			if drop(shard, keys...); len(c.Copies(shard)) != had {
 				c.Errorf("%d of %d copies are left on %s, where they belong", len(c.Copies(shard)), had, shard)

@@ -24,9 +24,9 @@ import (
 	"chronos/scheduler/timing"
 )
 
-// Scheduler is one node's engine: it takes timers from clients and fires them.
-// Make it with New and let Run fire; the methods for clients (Create, Replace,
-// Delete, Lookup) are safe for concurrent use before, during and after Run.
+// Scheduler is one node's engine, which takes timers from clients and fires timers. Make a
+// Scheduler with New and let Run fire; the methods for clients (Create, Replace, Delete, Lookup)
+// are safe for concurrent use before, during and after Run.
 type Scheduler struct {
 	config    settings.Config
 	store     store.Store
@@ -40,7 +40,7 @@ type Scheduler struct {
 	lists    *resync.Resyncer
 }
 
-// New makes an engine. Its error lists every setting that is wrong.
+// New makes an engine. The error lists every setting that is wrong.
 func New(config settings.Config, backend store.Store, deliverer dispatch.Deliverer) (*Scheduler, error) {
 	if err := config.Validate(); err != nil {
 		return nil, fmt.Errorf("make scheduler: %w", err)
@@ -67,11 +67,10 @@ func New(config settings.Config, backend store.Store, deliverer dispatch.Deliver
 	return s, nil
 }
 
-// Run claims and fires until ctx ends. Then it has other live nodes take its
-// partitions over, claims no more, calls back what it has claimed, gives back
-// what of that finds no slot, lets callbacks under way end (within the limit),
-// settles them, and returns. What it can't settle in time is left to the leases.
-// It must be called once at most.
+// Run claims and fires until ctx ends. Then Run has other live nodes take the partitions over,
+// claims no more, and calls back the claimed timers. Timers that find no slot go back to their
+// shards. Run lets callbacks under way end (within the limit), settles the outcomes, and returns.
+// Outcomes that can't be settled in time are left to the leases. Call Run at most once.
 func (s *Scheduler) Run(ctx context.Context) {
 	lasting := context.WithoutCancel(ctx)
 	claiming, stopClaiming := context.WithCancel(lasting)
@@ -93,7 +92,7 @@ func (s *Scheduler) Run(ctx context.Context) {
 	stopClaiming()
 	c.polls.Wait()
 	if s.dispatch.Waiting() {
-		// Nobody else would call these back in time.
+		// Nobody else would call the waiting timers back in time.
 		awake.Sleep(lasting, s.config.Horizon())
 	}
 	stopWheel()
@@ -112,11 +111,11 @@ func (s *Scheduler) finishInHand(ctx context.Context) {
 	s.dispatch.Finish(patience)
 }
 
-// handOverTime is how long it takes until other nodes have learnt that one has
-// left, and poll in its place.
+// handOverTime is how long other nodes need to learn that this node has left, and to poll in its
+// place.
 const handOverTime = timing.BeatInterval + 150*time.Millisecond
 
-// handOver withdraws the node, and goes on claiming until others do in its place.
+// handOver withdraws the node, and goes on claiming until other nodes take over.
 func (s *Scheduler) handOver(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(ctx, s.config.Settling)
 	defer cancel()
@@ -137,9 +136,9 @@ func (s *Scheduler) handOver(ctx context.Context) {
 	}
 }
 
-// Ready says whether this node should get requests: nil, or that the node doesn't know
-// where to write, that none of its shards has answered a heartbeat and its last claim, or
-// that no node claims overdue timers of a shard.
+// Ready is nil if this node should get requests. The error says that the node doesn't know where to
+// write, that no shard has answered a heartbeat and its last claim, or that no node claims overdue
+// timers of a shard.
 func (s *Scheduler) Ready() error {
 	if err := s.store.Writable(); err != nil {
 		return err
@@ -157,8 +156,8 @@ func (s *Scheduler) Ready() error {
 	return nil
 }
 
-// tellUntilStopped logs how many lines were left out, every ten seconds and at the end, until
-// the caller calls stop, which waits for the end.
+// tellUntilStopped logs how many lines were left out, every ten seconds and at the end, until the
+// caller calls stop. The call of stop waits for the end.
 func (s *Scheduler) tellUntilStopped(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -169,7 +168,7 @@ func (s *Scheduler) tellUntilStopped(ctx context.Context) (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-// Letters are the dead letters that backend keeps, which fire again through this engine.
+// Letters are the dead letters of backend, which fire again through this engine.
 func (s *Scheduler) Letters(backend store.LetterStore) *deadletter.Letters {
 	return deadletter.New(&s.config, s.copies, backend, s.deliverer.Check)
 }

@@ -10,11 +10,10 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// TestSeedExample is the long example of duplicated pops in the introduction to
-// Metaswitch's Chronos, with its times and who pops: A, B and C
-// are the shards of the timer's copies in rank order; of the two nodes each is on
-// one side of the net-split. The sweep, of which it knows nothing, has A pop again
-// one pop sooner.
+// TestSeedExample is the long example of duplicated pops in the introduction to Metaswitch's
+// Chronos, with its times and the shards that pop. A, B and C are the shards of the timer's copies
+// in rank order; of the two nodes one is on either side of the net-split. With the sweep, which the
+// example does not know, A pops again one pop sooner.
 func TestSeedExample(t *testing.T) {
 	for name, e := range map[string]example{
 		"with the net-split":            {split: true},
@@ -47,7 +46,7 @@ var errNoSweep = errors.New("no sweep here")
 
 type example struct {
 	*cluster
-	split   bool // while A is away, each node reaches one of the others
+	split   bool // while A is away, one node reaches B, the second node reaches C
 	sweep   bool
 	begun   time.Time
 	key     string
@@ -55,13 +54,12 @@ type example struct {
 	reached int      // callbacks so far
 }
 
-// at lets time pass until n seconds after the beginning, and half of one.
+// at lets time pass until n seconds and a half after the beginning.
 func (e *example) at(n int) {
 	pass(time.Until(e.begun.Add(time.Duration(n)*time.Second + 500*time.Millisecond)))
 }
 
-// pops checks that since the last step the n-th pop came, at so many seconds,
-// and nothing else.
+// pops checks that since the last step only the n-th pop came, at so many seconds.
 func (e *example) pops(n, seconds int) {
 	e.Helper()
 	seen := e.callbacks(e.key)[e.reached:]
@@ -75,8 +73,8 @@ func (e *example) pops(n, seconds int) {
 	}
 }
 
-// copies checks when each of A, B and C is looked at next, in seconds; 0 for one
-// that has no copy, -1 for one that is dead.
+// copies checks when the copies on A, B and C are looked at next, in seconds; 0 for a shard without
+// a copy, -1 for a dead shard.
 func (e *example) copies(seconds ...int) {
 	e.Helper()
 	for i, want := range seconds {
@@ -119,7 +117,7 @@ func (e *example) run() {
 	e.at(64)
 	if e.split {
 		e.copies(-1, 82, 84)
-		e.pops(3, 64) // a duplicate, and it says so: the same version and sequence number
+		e.pops(3, 64) // a duplicate, as the same version and sequence number say
 		e.Connect(nodeName(0), c, storetest.LinkUp)
 		e.Connect(nodeName(1), b, storetest.LinkUp)
 	}
@@ -128,7 +126,7 @@ func (e *example) run() {
 	e.pops(4, 82)
 	e.copies(-1, 102, 104)
 
-	e.Wipe(a) // A recovers, and has lost all
+	e.Wipe(a) // A recovers, without data
 	e.connect(a, storetest.LinkUp)
 	if e.sweep {
 		e.at(95)

@@ -7,7 +7,7 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// slowDown has every call to a shard answered late by d; 0 for at once.
+// slowDown delays every answer of a shard by d; 0 for no delay.
 func (c *cluster) slowDown(shard string, d time.Duration) {
 	c.Inject(nil, func(_, of string) error {
 		if of == shard && d > 0 {
@@ -17,8 +17,8 @@ func (c *cluster) slowDown(shard string, d time.Duration) {
 	})
 }
 
-// A shard whose answers are late for long is done without, and taken back when they are
-// not. Timers with no copy there don't notice.
+// A shard whose answers are late for long is done without, and taken back when the answers are
+// quick. Timers without a copy on the shard don't notice.
 func TestASlowShardIsDoneWithout(t *testing.T) {
 	const skew = 2 * time.Second
 	inCluster(t, 3, 2, func(c *cluster) {
@@ -57,7 +57,7 @@ func TestASlowShardIsDoneWithout(t *testing.T) {
 	})
 }
 
-// Where all shards are late, or the only one, none is done without.
+// If all shards are late, or the only shard, the nodes do without no shard.
 func TestShardsThatAreAllSlowAreWaitedFor(t *testing.T) {
 	for _, shards := range []int{1, 3} {
 		inCluster(t, shards, 2, func(c *cluster) {

@@ -23,7 +23,7 @@ func tagged(asked timer.Timer, tags ...timer.Tag) timer.Timer {
 	return asked
 }
 
-// fresh is longer than statistics are answered again.
+// fresh is longer than nodes answer with the same statistics.
 const fresh = 1100 * time.Millisecond
 
 // wantTags asks all nodes.
@@ -41,8 +41,7 @@ func (c *cluster) wantTags(after string, want map[string]int64) {
 	}
 }
 
-// A timer counts once, though it has copies, from when it is made until it is over,
-// however it ends.
+// A timer counts once, despite its copies, from its creation to its end, however the timer ends.
 func TestTagsCountOnce(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
 		c.respond = func(a attempt) (time.Duration, dispatch.Delivered) {
@@ -91,8 +90,8 @@ func TestTagsCountOnce(t *testing.T) {
 	})
 }
 
-// Statistics are right again once the sweep has passed: after a shard has lost all it
-// had, after one was removed, and while shards come.
+// Statistics are right again once the sweep has passed: after a shard has lost all data, after a
+// shard was removed, and while shards come.
 func TestTagsAfterTheSweep(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
 		onFirst := 0
@@ -118,14 +117,14 @@ func TestTagsAfterTheSweep(t *testing.T) {
 			pass(15 * time.Second)
 			c.wantTags(fmt.Sprintf("in epoch %d, with %d shards", l.Epoch, len(l.Shards)), all)
 		}
-		c.Wipe("s1") // it is dead, and removed
+		c.Wipe("s1") // the shard is dead, and removed
 		c.Lay(storetest.Layout{Shards: []string{"s2", "s3"}, Epoch: 5})
 		pass(15 * time.Second)
 		c.wantTags("after a dead shard was removed", all)
 	})
 }
 
-// A shard that can't be asked is named, and the metric stays as it was.
+// A shard that can't be asked is named, and the metric stays unchanged.
 func TestStatisticsNameWhatIsMissing(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *storetest.Model, r *recorder) {
 		m, registry := storetest.NewModel("s0", "s1", "s2"), prometheus.NewRegistry()
@@ -144,7 +143,7 @@ func TestStatisticsNameWhatIsMissing(t *testing.T) {
 		}
 		for name, link := range map[string]storetest.Link{"cut": storetest.LinkCut, "mute": storetest.LinkMute} {
 			m.Connect("a", "s0", link)
-			for range 2 { // the second time it is known to be silent
+			for range 2 { // the second time the shard is known to be silent
 				began := time.Now()
 				got, err := n.Statistics(t.Context())
 				left := statistics.Sums{Tags: map[string]int64{"CALL": int64(60 - onFirst)}, Incomplete: []string{"s0"}}
@@ -173,7 +172,7 @@ func TestStatisticsNameWhatIsMissing(t *testing.T) {
 	})
 }
 
-// TestPendingLeavesOutTombstones: one gauge counts timers that wait, another one those that
+// TestPendingLeavesOutTombstones: one gauge counts waiting timers, another gauge counts timers that
 // are over and remembered.
 func TestPendingLeavesOutTombstones(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
@@ -195,7 +194,7 @@ func TestPendingLeavesOutTombstones(t *testing.T) {
 	})
 }
 
-// metricOf is what chronos_timers_tagged says.
+// metricOf is the metric chronos_timers_tagged.
 func metricOf(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()
@@ -214,7 +213,7 @@ func metricOf(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 	return values
 }
 
-// Clients may choose a type for each timer: answers and metric stay small, and say so.
+// Clients may choose a type for every timer: answers and metric stay small, and say so.
 func TestStatisticsAreBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
 		registry := prometheus.NewRegistry()
@@ -240,8 +239,8 @@ func TestStatisticsAreBounded(t *testing.T) {
 	})
 }
 
-// Types that are on different shards are more together than each has: what is beyond
-// the greatest is one sum.
+// All shards together have more types than any shard alone: the sum of the types beyond the
+// greatest is one number.
 func TestTagsBeyondTheBoundAreOneSum(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *storetest.Model, r *recorder) {
 		m, registry := storetest.NewModel("s0", "s1", "s2"), prometheus.NewRegistry()
@@ -273,7 +272,7 @@ func sumOfValues(values map[string]float64) (sum float64) {
 	return sum
 }
 
-// What many ask for at once is read once.
+// Many requests at once need one reading.
 func TestStatisticsAreReadOnceASecond(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
 		n := startNode(t, m.Open("a"), "a", r)

@@ -82,8 +82,8 @@ func TestStopIsBounded(t *testing.T) {
 	})
 }
 
-// TestSlowDestinationDelaysOnlyItself: a receiver that hangs, with far more
-// timers than there are slots, beside one that answers.
+// TestSlowDestinationDelaysOnlyItself: a receiver that hangs, with far more timers than slots,
+// beside a receiver that answers.
 func TestSlowDestinationDelaysOnlyItself(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
 		r.respond = func(a attempt) (time.Duration, dispatch.Delivered) {
@@ -112,13 +112,13 @@ func TestSlowDestinationDelaysOnlyItself(t *testing.T) {
 		if len(quicks) != 5*60 {
 			t.Errorf("%d quick callbacks, want %d", len(quicks), 5*60)
 		}
-		// A slow one's claims may hold the credit as long as they wait for slots.
+		// Claims of a slow destination may hold the credit as long as the claims wait for slots.
 		wantOnTime(t, quicks, 250*time.Millisecond)
 	})
 }
 
-// TestLastWriteWinsWhateverTheClocks: a node whose clock is ten minutes behind
-// updates and deletes what another has written.
+// TestLastWriteWinsWhateverTheClocks: a node whose clock is ten minutes behind updates and deletes
+// a timer that another node has written.
 func TestLastWriteWinsWhateverTheClocks(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
 		ahead := startNode(t, m.Open("ahead"), "ahead", r)
@@ -200,8 +200,8 @@ func TestConfigReportsAllContradictions(t *testing.T) {
 	}
 }
 
-// TestLargeTimersAreTakenAFewAtATime: credit bounds what is in hand by its size,
-// not only by its number.
+// TestLargeTimersAreTakenAFewAtATime: credit bounds the size of the timers in hand, and not only
+// the number.
 func TestLargeTimersAreTakenAFewAtATime(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
 		const (

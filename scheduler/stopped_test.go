@@ -12,8 +12,8 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// stop has the process of a test's nodes stand still, once, right after an operation on
-// a shard was carried out.
+// stop has the process of a test's nodes stand still, once, right after an operation on a shard was
+// carried out.
 type stop struct {
 	op    string
 	lasts time.Duration
@@ -21,15 +21,15 @@ type stop struct {
 	mu    sync.Mutex
 	armed bool
 	begun time.Time     // of the test
-	at    time.Time     // when the stop began; zero before
-	began chan struct{} // closed then
+	at    time.Time     // of the stop; zero before
+	began chan struct{} // closed at the stop
 }
 
 func newStop(op string) *stop {
 	return &stop{op: op, lasts: 40 * time.Second, begun: time.Now(), began: make(chan struct{})}
 }
 
-// clock is that of the process: the clock stands still during the stop.
+// clock is the clock of the process, which stands still during the stop.
 func (s *stop) clock() (shown, resumed time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,8 +63,8 @@ func (s *stop) after(op, _ string) error {
 	return nil
 }
 
-// A node that was stopped between a look at a timer and the copy that the node makes of
-// the timer makes none: the timer may be over, and its tombstones may be gone.
+// A node looks at a timer, stops, and goes on to copy the timer. No copy is made: the timer may be
+// over, and its tombstones may be gone.
 func TestAStoppedNodeMakesNoCopies(t *testing.T) {
 	for name, test := range map[string]struct {
 		op      string
@@ -76,7 +76,7 @@ func TestAStoppedNodeMakesNoCopies(t *testing.T) {
 			c.Lay(after)
 		}},
 		"by an outcome": {"settle", 2, func(c *cluster, _ []timer.ID) {
-			pass(58500 * time.Millisecond) // what is due soon is left to its outcome by the sweep
+			pass(58500 * time.Millisecond) // the sweep leaves timers that are due soon to their outcome
 			c.Wipe("s1")
 		}},
 		"by a newer version": {"read", 2, func(c *cluster, ids []timer.ID) {

@@ -8,11 +8,11 @@ import (
 	"chronos/scheduler/store"
 )
 
-// alarm is in the line that says that copies differ though nothing explains it.
+// alarm is part of the log line about copies that differ without an explanation.
 const alarm = "please report this"
 
-// A copy that is missing though no shard has missed anything is made again by the hourly
-// sweep, and somebody is told.
+// A copy is missing though no shard has missed anything. The hourly sweep makes the copy again, and
+// raises an alarm.
 func TestWhatTheHourlySweepFindsIsAnAlarm(t *testing.T) {
 	inCluster(t, 2, 1, func(c *cluster) {
 		pass(30 * time.Second) // the sweep of the start is over
@@ -32,8 +32,7 @@ func TestWhatTheHourlySweepFindsIsAnAlarm(t *testing.T) {
 	})
 }
 
-// The hourly sweep meets writes under way, and timers that fire, and calls none of them a
-// difference.
+// The hourly sweep meets writes under way, and timers that fire, and reports no difference.
 func TestTheHourlySweepIsQuietAboutWritesUnderWay(t *testing.T) {
 	inCluster(t, 2, 2, func(c *cluster) {
 		c.jitter(100 * time.Millisecond)

@@ -9,8 +9,8 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// watch looks at the copy of a timer on a shard every 20 ms, and returns after how long the
-// copy was there; 0 if it was not.
+// watch looks at the copy of a timer on a shard every 20 ms, and returns after how long the copy
+// was there; 0 if the copy never was.
 func (c *cluster) watch(key, shard string, most time.Duration) (after time.Duration) {
 	const step = 20 * time.Millisecond
 	for after = step; after < most; after += step {
@@ -22,7 +22,7 @@ func (c *cluster) watch(key, shard string, most time.Duration) (after time.Durat
 	return 0
 }
 
-// wiped is a cluster with a timer of two copies, of which the second was just lost.
+// wiped is a cluster with a timer of two copies, whose second copy was just lost.
 func wiped(t *testing.T, in time.Duration, test func(c *cluster, key, lost string)) {
 	t.Helper()
 	inCluster(t, 2, 1, func(c *cluster) {
@@ -36,8 +36,8 @@ func wiped(t *testing.T, in time.Duration, test func(c *cluster, key, lost strin
 	})
 }
 
-// TestTheSweepWaitsAfterALoss: the lost copy may have had the mark of a callback that may
-// still start, and that the copy is missing is then all that tells of the callback.
+// TestTheSweepWaitsAfterALoss: the lost copy may have had the mark of a callback that may still
+// start. Only the missing copy tells of the callback then.
 func TestTheSweepWaitsAfterALoss(t *testing.T) {
 	wiped(t, time.Hour, func(c *cluster, key, lost string) {
 		if after := c.watch(key, lost, 20*time.Second); after < 3*time.Second {
@@ -46,8 +46,8 @@ func TestTheSweepWaitsAfterALoss(t *testing.T) {
 	})
 }
 
-// TestTheSweepLeavesAloneWhatIsAboutToFire: a copy that is made then may not hear of the
-// outcome. The sweep begins 3 s to 5 s after the loss, and the timer is due after 5 s.
+// TestTheSweepLeavesAloneWhatIsAboutToFire: a new copy may miss the outcome. The sweep begins 3 s
+// to 5 s after the loss, and the timer is due after 5 s.
 func TestTheSweepLeavesAloneWhatIsAboutToFire(t *testing.T) {
 	wiped(t, 5*time.Second, func(c *cluster, key, lost string) {
 		if after := c.watch(key, lost, 5*time.Second); after != 0 {
@@ -58,8 +58,8 @@ func TestTheSweepLeavesAloneWhatIsAboutToFire(t *testing.T) {
 	})
 }
 
-// TestTheSweepRemovesNoCopyThatTheOwnerLacks: while the new owner takes no copy, the copy on
-// the drained shard is the only one.
+// TestTheSweepRemovesNoCopyThatTheOwnerLacks: while the new owner takes no copy, only the drained
+// shard has a copy.
 func TestTheSweepRemovesNoCopyThatTheOwnerLacks(t *testing.T) {
 	inCluster(t, 2, 1, func(c *cluster) {
 		key := c.keysOn("s0", 1)[0]
@@ -85,7 +85,7 @@ func TestTheSweepRemovesNoCopyThatTheOwnerLacks(t *testing.T) {
 	})
 }
 
-// TestADeleteIsToldWhereTheTimerBelongedBefore: until the sweep has come, the copy is there.
+// TestADeleteIsToldWhereTheTimerBelongedBefore: until the sweep has come, a copy is on the former owner.
 func TestADeleteIsToldWhereTheTimerBelongedBefore(t *testing.T) {
 	inCluster(t, 2, 1, func(c *cluster) {
 		id := timer.ID{Key: c.keysOn("s0", 1)[0], RF: 1}
@@ -103,8 +103,8 @@ func TestADeleteIsToldWhereTheTimerBelongedBefore(t *testing.T) {
 	})
 }
 
-// TestASweepCountsForItsTopology: a partition that was swept for an earlier topology, or
-// before somebody wanted the partition swept, is swept again.
+// TestASweepCountsForItsTopology: a partition that was swept for an earlier topology, or before
+// somebody wanted the partition swept, is swept again.
 func TestASweepCountsForItsTopology(t *testing.T) {
 	t.Parallel()
 	state := store.SweepState{WantedMs: 1000}

@@ -22,7 +22,7 @@ func (s countingStore) Claim(ctx context.Context, shard string, req store.ClaimR
 	return s.Store.Claim(ctx, shard, req)
 }
 
-// TestEmptyPollsDoNotGrowWithNodes: each costs a shard a script call.
+// TestEmptyPollsDoNotGrowWithNodes: every poll costs a shard a script call.
 func TestEmptyPollsDoNotGrowWithNodes(t *testing.T) {
 	polls := map[int]float64{}
 	for _, nodes := range []int{1, 2, 8, 32} {
@@ -32,7 +32,7 @@ func TestEmptyPollsDoNotGrowWithNodes(t *testing.T) {
 				name := fmt.Sprintf("node-%d", i)
 				startNode(t, countingStore{m.Open(name), &asked}, name, r)
 			}
-			pass(3 * time.Second) // they know each other
+			pass(3 * time.Second) // the nodes know each other
 			asked.Store(0)
 			pass(20 * time.Second)
 			polls[nodes] = float64(asked.Load()) / 20
@@ -42,7 +42,7 @@ func TestEmptyPollsDoNotGrowWithNodes(t *testing.T) {
 	if polls[1] < 150 || polls[1] > 170 {
 		t.Errorf("one node asks for %.0f partitions a second, want 16 each 100 ms", polls[1])
 	}
-	// Owners ask for 160, those behind them for 40, 20, 10, … of the shard's.
+	// Owners ask for 160 of the shard's partitions, the nodes behind for 40, 20, 10, …
 	for nodes, rate := range polls {
 		if rate > 1.6*polls[1] {
 			t.Errorf("%d nodes ask for %.0f partitions a second, one for %.0f", nodes, rate, polls[1])
@@ -50,8 +50,8 @@ func TestEmptyPollsDoNotGrowWithNodes(t *testing.T) {
 	}
 }
 
-// TestTakeover: of several nodes one falls silent; whatever was its own is called
-// back by another.
+// TestTakeover: one of several nodes falls silent. Another node calls back all timers of the silent
+// node.
 func TestTakeover(t *testing.T) {
 	for _, nodes := range []int{2, 3, 8} {
 		t.Run(fmt.Sprint(nodes), func(t *testing.T) {
@@ -90,7 +90,7 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
-// TestNodesComeAndGoInOrder: nobody's timer is late for it.
+// TestNodesComeAndGoInOrder: no timer is late because of a node that comes or goes.
 func TestNodesComeAndGoInOrder(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *storetest.Model, r *recorder) {
 		names := []string{"a", "b", "c", "d"}

@@ -19,8 +19,8 @@ func single(in time.Duration) timer.Timer {
 	return asked
 }
 
-// A delete by bare key of a timer whose only shard is away tells nobody, however often it
-// is sent: ends that it left elsewhere are no copies.
+// The only shard of a timer is away. A delete by bare key tells nobody, however often the delete is
+// sent: ends that the delete left on the remaining shards are no copies.
 func TestADeleteThatToldNoOwnerIsRefused(t *testing.T) {
 	inCluster(t, 3, 1, func(c *cluster) {
 		for range 10 {
@@ -44,8 +44,8 @@ func TestADeleteThatToldNoOwnerIsRefused(t *testing.T) {
 	})
 }
 
-// A delete by bare key that finds nothing on the first owner says that the second one, which
-// may have the only copy, was not reached.
+// A delete by bare key that finds nothing on the first owner says that the second owner, which may
+// have the only copy, was not reached.
 func TestADeleteThatFindsNothingNamesTheOwnerThatItMissed(t *testing.T) {
 	inCluster(t, 2, 1, func(c *cluster) {
 		for i := range 5 {
@@ -97,8 +97,8 @@ func TestAWriteByKeyWhileAShardIsAway(t *testing.T) {
 	})
 }
 
-// A PUT by key that can't ask the first owner takes its timer for new. The one copy that
-// was there hears of that before it fires, once its shard is back.
+// A PUT by key that can't ask the first owner takes its timer for new. The only old copy hears of
+// the new timer before the old copy fires, once its shard is back.
 func TestAOneCopyTimerAsksTheNextOwnerAfterAnOutage(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
 		for range 5 {
@@ -124,8 +124,8 @@ func TestAOneCopyTimerAsksTheNextOwnerAfterAnOutage(t *testing.T) {
 	})
 }
 
-// TestOutcomesAreToldBeforeTheyAreSettled: a node that dies between the two must leave no
-// copy that is ready to fire once more, so the leased copy is settled last.
+// TestOutcomesAreToldBeforeTheyAreSettled: a node that dies between telling and settling must leave
+// no copy ready to fire once more. Therefore the leased copy is settled last.
 func TestOutcomesAreToldBeforeTheyAreSettled(t *testing.T) {
 	for name, asked := range map[string]timer.Timer{"the last pop": oneShot(time.Second), "a next pop": recurring(time.Second, 2)} {
 		t.Run(name, func(t *testing.T) {
@@ -152,9 +152,9 @@ func TestOutcomesAreToldBeforeTheyAreSettled(t *testing.T) {
 	}
 }
 
-// TestAMissingCopyIsMadeAfterTheSettlement: an outcome that is told late must not bring back
-// a timer that is over. So a copy that was lost comes back once the leased copy has accepted
-// the outcome.
+// TestAMissingCopyIsMadeAfterTheSettlement: an outcome that is told late must not bring back a
+// timer that is over. Therefore a lost copy comes back once the leased copy has accepted the
+// outcome.
 func TestAMissingCopyIsMadeAfterTheSettlement(t *testing.T) {
 	inCluster(t, 2, 1, func(c *cluster) {
 		asked := recurring(time.Second, 2)
@@ -182,10 +182,10 @@ func TestAMissingCopyIsMadeAfterTheSettlement(t *testing.T) {
 	})
 }
 
-// TestAnAnswerThatComesTooLateIsNone: what the copies said may be over by the time a node
-// that stood still goes on.
+// TestAnAnswerThatComesTooLateIsNone: when a node goes on that stood still, the answers of the
+// copies may be out of date.
 func TestAnAnswerThatComesTooLateIsNone(t *testing.T) {
-	var stood atomic.Int64 // how long the node did, ns
+	var stood atomic.Int64 // how long the node stood still, ns
 	standing := func(config *settings.Config) {
 		goes := config.SinceBoot
 		config.SinceBoot = func() time.Duration { return goes() + time.Duration(stood.Load()) }
@@ -204,8 +204,8 @@ func TestAnAnswerThatComesTooLateIsNone(t *testing.T) {
 	}, standing)
 }
 
-// TestATombstoneStaysForItsLife: what is told late of the old version, by a node or a Redis
-// that stood still, finds the tombstone.
+// TestATombstoneStaysForItsLife: a late write of the old version, by a node or a Redis that stood
+// still, finds the tombstone.
 func TestATombstoneStaysForItsLife(t *testing.T) {
 	inCluster(t, 2, 1, func(c *cluster) {
 		id := c.create(oneShot(time.Hour)).ID

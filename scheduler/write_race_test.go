@@ -13,8 +13,8 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// A write whose node can't reach one owner meets a newer write through another node. No
-// shard but the owners has a copy, and what was replaced is not called.
+// A write whose node can't reach one owner meets a newer write through another node. Only the
+// owners have copies, and the replaced timer is not called.
 func TestAWriteThatMissedAnOwnerMeetsANewerOne(t *testing.T) {
 	for name, rival := range map[string]func(c *cluster, id timer.ID) error{
 		"by a PUT": func(c *cluster, id timer.ID) error {
@@ -59,7 +59,7 @@ func TestAWriteThatMissedAnOwnerMeetsANewerOne(t *testing.T) {
 	}
 }
 
-// jitter has each call of clients' operations take up to most, each way.
+// jitter delays calls of clients' operations by up to most, there and back.
 func (c *cluster) jitter(most time.Duration) {
 	slow := func(op, _ string) error {
 		if op == "merge" || op == "read" {
@@ -70,8 +70,8 @@ func (c *cluster) jitter(most time.Duration) {
 	c.Inject(slow, slow)
 }
 
-// Writes of one timer through two nodes at the same time are all carried out: the newest
-// is in force afterwards, on all copies, and is called alone.
+// Writes of one timer through two nodes at the same time are all carried out: afterwards the newest
+// write is in force on all copies, and is called alone.
 func TestWritesAtTheSameTimeAreCarriedOut(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
 		id := c.create(oneShot(time.Hour)).ID
@@ -112,8 +112,8 @@ func TestWritesAtTheSameTimeAreCarriedOut(t *testing.T) {
 	})
 }
 
-// A write that loses races to a stream of writes through another node is carried out all the
-// same: each try is newer than what came during the pause before it.
+// A write loses races to a stream of writes through another node, and is carried out nevertheless:
+// every try is newer than the writes during the pause before the try.
 func TestAWriteThatLosesRacesIsNewerEachTime(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
 		id := c.create(oneShot(time.Hour)).ID
@@ -127,7 +127,7 @@ func TestAWriteThatLosesRacesIsNewerEachTime(t *testing.T) {
 					case <-stop:
 						return
 					default:
-						_, _ = c.nodes[1].Replace(c.Context(), id, oneShot(time.Hour)) // it may be overtaken, too
+						_, _ = c.nodes[1].Replace(c.Context(), id, oneShot(time.Hour)) // the rival may be overtaken, too
 					}
 				}
 			})
@@ -146,8 +146,8 @@ func TestAWriteThatLosesRacesIsNewerEachTime(t *testing.T) {
 	})
 }
 
-// A write whose every try meets a newer write ends as overtaken, however long its tries
-// take: no try is begun that could not be answered.
+// A write whose every try meets a newer write ends as overtaken, however long the tries take: no
+// try begins too late to be answered.
 func TestAnOvertakenWriteIsNotCutOff(t *testing.T) {
 	for each := 20 * time.Millisecond; each < 220*time.Millisecond; each += 10 * time.Millisecond {
 		t.Run(each.String(), func(t *testing.T) {

@@ -43,7 +43,7 @@ func TestACreateChoosesOwnersThatAreWell(t *testing.T) {
 	})
 }
 
-// With fewer shards in reach than copies are asked for, a create is stored on those.
+// With fewer shards in reach than copies asked for, a create is stored on the shards in reach.
 func TestACreateIsStoredOnTheOwnersThatAreLeft(t *testing.T) {
 	inCluster(t, 2, 1, func(c *cluster) {
 		c.connect("s1", storetest.LinkMute)
@@ -66,7 +66,7 @@ func TestACreateIsStoredOnTheOwnersThatAreLeft(t *testing.T) {
 	})
 }
 
-// What the owners have of a timer, by shard.
+// states are the states of a timer on its owners.
 func (c *cluster) states(key string) (all []timer.State) {
 	for _, name := range c.homes(key, 2) {
 		all = append(all, c.Copies(name)[key])
@@ -136,8 +136,8 @@ func TestANodeStopsDuringARepair(t *testing.T) {
 	})
 }
 
-// What a node could not repair, since it stopped, or the owner was away by then, is left to
-// the sweep, however short the owner was away.
+// A repair fails, since the node stopped, or the owner was away by then. The sweep repairs the
+// owner, however short the owner was away.
 func TestAWriteThatCouldNotBeRepairedIsSwept(t *testing.T) {
 	for name, then := range map[string]func(c *cluster, owner string){
 		"the node stops": func(c *cluster, _ string) { c.nodes[0].stop() },
@@ -192,7 +192,7 @@ func TestAnUncertainNodeRepairsNothing(t *testing.T) {
 	})
 }
 
-// A write that reaches no owner is refused, whatever other shards say.
+// A write that reaches no owner is refused, whatever the remaining shards say.
 func TestAWriteThatReachesNoOwnerIsRefused(t *testing.T) {
 	inCluster(t, 3, 1, func(c *cluster) {
 		asked := oneShot(20 * time.Second)
@@ -209,14 +209,14 @@ func TestAWriteThatReachesNoOwnerIsRefused(t *testing.T) {
 			}
 			c.connect(owner, storetest.LinkUp)
 			pass(30 * time.Second)
-			if known { // else other shards have tombstones, and whether the delete counts is not known
+			if known { // otherwise further shards have tombstones, and nobody knows whether the delete counts
 				c.wantOnce(id.Key, 1, 5*time.Second)
 			}
 		}
 	})
 }
 
-// While the shards change, a write changes a live copy where none belongs, and makes none.
+// While the shards change, a write on a shard that is no owner changes a live copy, and makes no copy.
 func TestAWriteMakesNoCopyWhereNoneBelongs(t *testing.T) {
 	inCluster(t, 3, 1, func(c *cluster) {
 		all, stay := []string{"s0", "s1", "s2"}, []string{"s0", "s1"}

@@ -7,9 +7,9 @@ import (
 	"chronos/scheduler/store"
 )
 
-// A timer is replaced, and the new version is called and over at once. The earlier version,
-// which a sweep, a repair or a late write still has on its way, comes to every owner
-// afterwards: the earlier version is refused, and never called.
+// A timer is replaced, and the new version is called and over at once. The earlier version, which a
+// sweep, a repair or a late write still has on its way, comes to every owner afterwards: the
+// earlier version is refused, and never called.
 func TestAnEarlierVersionThatArrivesAfterTheEndIsRefused(t *testing.T) {
 	inCluster(t, 2, 2, func(c *cluster) {
 		before := oneShot(10 * time.Second)
@@ -61,7 +61,7 @@ func TestACopyRestoredAfterTheEndOfARecurringTimerIsRefused(t *testing.T) {
 	})
 }
 
-// A timer that has waited for longer than an earlier version can be on its way leaves nothing.
+// A timer that has waited for longer than an earlier version can be under way leaves nothing.
 func TestTheEndOfAnOldVersionLeavesNothing(t *testing.T) {
 	inCluster(t, 2, 1, func(c *cluster) {
 		timer := oneShot(6 * time.Second)
@@ -76,7 +76,7 @@ func TestTheEndOfAnOldVersionLeavesNothing(t *testing.T) {
 	})
 }
 
-// writesOf are writes that make the copies of a timer of two copies as they are now.
+// writesOf are writes that make the two copies of a timer as the copies are now.
 func (c *cluster) writesOf(key string) (writes []store.Write) {
 	probe := c.Open("probe")
 	for rank, shard := range c.homes(key, 2) {

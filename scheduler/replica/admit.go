@@ -13,13 +13,13 @@ import (
 	"chronos/scheduler/timing"
 )
 
-// Admission is a timer that a stream brings, maybe more than once, under a key that
-// was chosen by who wrote it there. The key is taken while a timer of it waits or
-// fires, and free once that is over.
+// Admission is a timer from a stream. The writer of the stream chose the key, and the message may
+// come more than once. The key is taken while a timer of the key waits or fires, and free
+// afterwards.
 type Admission struct {
-	Key string // as of an ID
-	// Origin tells it from others of the same key, and is the same when it comes again.
-	// It has no space.
+	Key string // as in an ID
+	// Origin tells messages of one key apart; a repeated message has the same Origin. Origin
+	// contains no space.
 	Origin string
 	Timer  timer.Timer
 
@@ -28,20 +28,20 @@ type Admission struct {
 	Err      error
 }
 
-// Standing is what is known of an Admission.
+// Standing says how an Admission stands.
 type Standing int
 
-// What is known of an Admission.
+// How an Admission stands.
 const (
 	StandingUnknown   Standing = iota // Err says why
-	StandingNew                       // no timer of its key was there; AdmitAll has stored it
-	StandingDuplicate                 // another one of its key waits or fires: this one counts for nothing
-	StandingAgain                     // this very one waits or fires, or was over less than IdempotencyLife ago
+	StandingNew                       // the key was free; AdmitAll has stored the timer
+	StandingDuplicate                 // another timer of the key waits or fires: this admission counts for nothing
+	StandingAgain                     // this timer waits or fires, or was over less than IdempotencyLife ago
 )
 
-// AdmitAll stores those of the timers that are new, and sets Standing and Err of each. The
-// caller has checked them. Errors: ErrUnavailable and ErrOverloaded, with which the same once
-// more does no harm.
+// AdmitAll stores the timers that are new, and sets Standing and Err of every timer. The caller has
+// checked the timers. Errors: ErrUnavailable and ErrOverloaded, after which a repeated call does no
+// harm.
 func (k *Keeper) AdmitAll(ctx context.Context, open []*Admission) {
 	for range 2 {
 		if open = k.confirm(ctx, k.admit(ctx, open)); len(open) == 0 {
@@ -53,7 +53,7 @@ func (k *Keeper) AdmitAll(ctx context.Context, open []*Admission) {
 	}
 }
 
-// admit has each stored where none is, and returns those for which one is said to wait.
+// admit stores timers whose key is free, and returns timers whose key seems taken.
 func (k *Keeper) admit(ctx context.Context, all []*Admission) (doubtful []*Admission) {
 	wishes := make([]Wish, len(all))
 	for i, a := range all {
@@ -80,8 +80,8 @@ func (k *Keeper) admit(ctx context.Context, all []*Admission) (doubtful []*Admis
 	return doubtful
 }
 
-// confirm looks at all copies of those of which one copy is said to wait: it may have
-// missed that its timer is over, or be all there is. It returns those that may be stored
+// confirm looks at all copies of timers whose key seems taken: the copy that says so may have
+// missed the end of its timer, or be the only copy. confirm returns the timers that may be stored
 // after all.
 func (k *Keeper) confirm(ctx context.Context, doubtful []*Admission) (free []*Admission) {
 	if len(doubtful) == 0 {
@@ -105,8 +105,8 @@ func (k *Keeper) confirm(ctx context.Context, doubtful []*Admission) (free []*Ad
 	return free
 }
 
-// endsOf tell the copies that don't know it that their timer is over, unless somebody is
-// at them, who will find out.
+// endsOf are the writes that tell copies of the end that the copies missed. A leased copy is left
+// out, since the node with the lease will find the end.
 func (k *Keeper) endsOf(c *comparison) (ends []store.Write) {
 	for f := range each(c.copies) {
 		if f.there() && !f.Record.State.Ended && !f.Leased {
@@ -116,8 +116,8 @@ func (k *Keeper) endsOf(c *comparison) (ends []store.Write) {
 	return ends
 }
 
-// confirmCopies holds what was stored before to what is asked of what is stored now: it
-// may be that whoever stored it could not tell all.
+// confirmCopies asks of a timer that was stored before as many copies as of a new timer. The node
+// that stored the timer may not have reached all owners.
 func (k *Keeper) confirmCopies(a *Admission, c *comparison) {
 	copies, newest := 0, &c.newest.Record
 	for f := range each(c.copies) {
@@ -168,8 +168,8 @@ func (a *Admission) id() timer.ID {
 	return timer.ID{Key: a.Key, RF: cmp.Or(a.Timer.ReplicationFactor, timer.DefaultReplicationFactor)}
 }
 
-// weigh takes what the copies say of it. The newest counts, since the others may have
-// missed something; but what is over is remembered by whichever it was told to.
+// weigh takes the answers of the copies. The newest copy counts, since older copies may have missed
+// something. The end of this very admission counts on every copy.
 func (a *Admission) weigh(c *comparison) {
 	a.Standing, a.Err = StandingUnknown, fmt.Errorf("%w: all shards of timer %s are silent", timer.ErrUnavailable, a.Key)
 	heard := false
@@ -195,7 +195,7 @@ func (a *Admission) weigh(c *comparison) {
 	}
 }
 
-// Remember notes of timers that were never stored that they are over.
+// Remember notes that timers are over that were never stored.
 func (k *Keeper) Remember(ctx context.Context, all []Admission) {
 	ctx, cancel := context.WithTimeout(ctx, timing.AnswerLimit)
 	defer cancel()
@@ -204,8 +204,8 @@ func (k *Keeper) Remember(ctx context.Context, all []Admission) {
 	for a := range each(all) {
 		a.Err = fmt.Errorf("%w: all shards of timer %s are silent", timer.ErrUnavailable, a.Key)
 		id := a.id()
-		// As old as can be: it says nothing of a timer of the key, and a copy elsewhere of
-		// one that waits must not take it for that one's end.
+		// As old as can be: the note says nothing of a timer of the key. A copy of a waiting timer
+		// elsewhere must not take the note for the end of the waiting timer.
 		state := timer.State{Version: timer.Version(0).Above(k.shards.NextTag())}
 		over := store.Tombstone{State: state, Keep: k.config.IdempotencyLife, BodyHash: a.Origin}
 		for _, p := range k.shards.Homes(id) {
@@ -218,7 +218,7 @@ func (k *Keeper) Remember(ctx context.Context, all []Admission) {
 		above, whose := writes[:0], of[:0]
 		for i, written := range k.merge(ctx, writes) {
 			switch a := of[i]; {
-			case written.Status == store.WriteNewer: // the note has to go above what is over there
+			case written.Status == store.WriteNewer: // the note needs a version above the end there
 				above, whose = append(above, writes[i].At(written.State.Version.Above(k.shards.NextTag()))), append(whose, a)
 			case written.Err == nil || a.Err != nil:
 				a.Err = written.Err

@@ -11,19 +11,19 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// Wish is what a client asks for: a new version of a timer, or its end.
+// Wish is a client's request: a new version of a timer, or the timer's end.
 type Wish struct {
 	ID       timer.ID
 	Version  timer.Version
-	Timer    *timer.Timer  // nil for its end
+	Timer    *timer.Timer  // nil for the end
 	Begun    time.Duration // since boot
-	BodyHash string        // makes it a create that happens once
-	anew     bool          // that one happens again with another BodyHash once the timer is over
-	Fresh    bool          // there can be no such timer yet
-	Humble   bool          // what is newer stays: it is never written again above that
+	BodyHash string        // of a create that happens once
+	anew     bool          // once the timer is over, a create with another BodyHash is stored
+	Fresh    bool          // no such timer can exist yet
+	Humble   bool          // a newer version stays: the write is not sent again above the newer version
 }
 
-// NewWish is a new version of the timer, nil for its end.
+// NewWish is a new version of the timer, or the timer's end if t is nil.
 func (k *Keeper) NewWish(id timer.ID, t *timer.Timer) Wish {
 	return Wish{ID: id, Version: k.shards.NextVersion(), Timer: t, Begun: k.config.SinceBoot()}
 }
@@ -32,11 +32,11 @@ func (k *Keeper) NewWish(id timer.ID, t *timer.Timer) Wish {
 type target struct {
 	shard.Place
 	progress progress
-	sent     sent // of what is under way
-	tried    bool // it was sent the write
-	named    bool // its tombstone was told who has not heard of the end
-	looked   bool // it was asked whether it still has the write, since another copy refused it
-	passed   bool // it had the write, and has something newer since, or nothing any more
+	sent     sent // the kind of the write under way
+	tried    bool // the write was sent
+	named    bool // the tombstone was sent the places that missed the end
+	looked   bool // the copy was asked for the write again, since another copy refused the write
+	passed   bool // the copy took the write, and has a newer state since, or nothing any more
 	answer   store.Written
 }
 
@@ -49,28 +49,28 @@ const (
 	untold
 )
 
-// sent is what a target was asked last.
+// sent is the kind of the last question to a target.
 type sent int
 
 const (
 	sentWrite sent = iota
-	sentNames      // of those that have not heard of an end
+	sentNames      // of the places that missed an end
 	sentLook       // whether the write is still there
 )
 
-// attempt is what has become of a wish so far.
+// attempt is how far a wish has come.
 type attempt struct {
 	Wish
 	k       *Keeper
 	targets []target
-	unheard []store.Away // of an end: the places that could not be told
-	decided bool         // of a create that happens once: it is the first
+	unheard []store.Away // of a delete: the places that could not be told
+	decided bool         // of a create that happens once: a copy took the create as the first
 
 	writes     int // of this round
 	receipt    timer.Receipt
 	err        error         // of the last try
-	unanswered bool          // it was sent before, and may have been executed
-	above      timer.Version // what the last try lost a race to; 0 if it did not
+	unanswered bool          // an earlier try got no answer, and may have been executed
+	above      timer.Version // the newer version to which the last try lost a race; 0 if no race was lost
 	over       bool
 }
 
@@ -91,9 +91,8 @@ func (a *attempt) begin(places []shard.Place) {
 	}
 }
 
-// plan appends what is to be written next. Owners come first: other places are written to
-// only once an owner has answered. All of a shard that is silent is left out, and a shard
-// that is gone need not be told.
+// plan appends the next writes. Owners come first: further places get the write once an owner has
+// answered. A silent shard is left out, and a shard that is gone need not be told.
 func (a *attempt) plan(writes []store.Write) []store.Write {
 	a.targets = slices.DeleteFunc(a.targets, func(t target) bool { return t.progress != told && t.Vanished() })
 	for t := range each(a.targets) {
@@ -135,8 +134,8 @@ func (a *attempt) waits() bool {
 	return slices.ContainsFunc(a.targets, func(t target) bool { return t.progress == asked })
 }
 
-// planNames has the tombstones that a delete has left name the places that could not be
-// told: the end is not forgotten before these have heard.
+// planNames adds the places that could not be told to the tombstones of a delete: no tombstone goes
+// before the named places have heard.
 func (a *attempt) planNames(writes []store.Write) []store.Write {
 	if a.Timer != nil {
 		return writes
@@ -159,8 +158,8 @@ func (a *attempt) planNames(writes []store.Write) []store.Write {
 	return writes
 }
 
-// planLooks asks those that have a write which another copy refused whether they still
-// have that write.
+// planLooks asks copies that took the write whether the write is still there, if another copy
+// refused the write.
 func (a *attempt) planLooks(writes []store.Write) []store.Write {
 	if !a.contested() {
 		return writes
@@ -174,7 +173,7 @@ func (a *attempt) planLooks(writes []store.Write) []store.Write {
 	return writes
 }
 
-// lookAt is the question which version a copy has.
+// lookAt asks for the version of a copy.
 func (a *attempt) lookAt(t *target) store.Write { return store.Look(t.Copy(a.ID), a.Version) }
 
 func accepted(status store.WriteStatus) bool {
@@ -191,7 +190,7 @@ func (a *attempt) writeTo(t *target) store.Write {
 		}
 		return store.End(to, end)
 	}
-	due := a.Timer.Interval - (config.SinceBoot() - a.Begun) // a later try has the grid that was asked for
+	due := a.Timer.Interval - (config.SinceBoot() - a.Begun) // a later try keeps the due times of the request
 	create := store.Creation{Version: a.Version, Timer: a.Timer, DueIn: due, BodyHash: a.BodyHash}
 	skew := config.Skew.Of(a.Timer.Interval, a.Timer.ReplicationFactor)
 	switch {
@@ -205,7 +204,7 @@ func (a *attempt) writeTo(t *target) store.Write {
 	return store.Put(to, create, t.Offset(skew))
 }
 
-// take takes the answers to what was planned.
+// take takes the answers to the planned writes.
 func (a *attempt) take(answers []store.Written) {
 	i := 0
 	for t := range each(a.targets) {
@@ -217,7 +216,7 @@ func (a *attempt) take(answers []store.Written) {
 		a.k.shards.Heard(answer.State.Version)
 		switch {
 		case t.sent == sentNames:
-			t.progress = told // of the write; without the names the repair tells those that have not heard
+			t.progress = told // of the write; if the names did not arrive, the repair tells the places that missed the end
 		case t.sent == sentLook:
 			t.progress, t.passed = told, answer.Err == nil && !accepted(answer.Status)
 		case answer.Err != nil:
@@ -228,13 +227,13 @@ func (a *attempt) take(answers []store.Written) {
 		default:
 			t.progress, t.answer = told, *answer
 			if a.unanswered && answer.Status == store.WriteExists && answer.State.Version == a.Version {
-				t.answer.Status = store.WriteSame // it was sent before
+				t.answer.Status = store.WriteSame // an earlier try stored the write
 			}
 			a.decided = a.decided || accepted(t.answer.Status)
 		}
 	}
 	if a.settled() {
-		for t := range each(a.targets) { // there is nothing to tell the others
+		for t := range each(a.targets) { // the remaining copies need no write
 			if t.progress == toTell {
 				t.progress, t.answer.Status = told, store.WriteNone
 			}
@@ -242,13 +241,12 @@ func (a *attempt) take(answers []store.Written) {
 	}
 }
 
-// settled reports whether a create that happens once has found that it isn't the
-// first.
+// settled reports whether a create that happens once has found an earlier create.
 func (a *attempt) settled() bool {
 	return slices.ContainsFunc(a.targets, func(t target) bool { return t.progress == told && t.answer.Status == store.WriteExists })
 }
 
-// again has all copies told anew, as a newer version if above isn't 0.
+// again plans the write for all copies once more, with a newer version if above isn't 0.
 func (a *attempt) again(above timer.Version) {
 	a.above = above
 	a.decided, a.unheard = a.BodyHash == "", nil
@@ -258,9 +256,9 @@ func (a *attempt) again(above timer.Version) {
 	}
 }
 
-// renew gives the write a version above what it lost a race to, and above all that the node
-// has heard of: else newer requests keep coming first. So the version is drawn after the
-// pause before a try.
+// renew gives the write a version above the newer write, and above all versions that the node
+// knows: else newer requests keep coming first. The pause before a try comes first, so that the
+// version is fresh.
 func (a *attempt) renew() {
 	if a.above == 0 {
 		return

@@ -14,21 +14,21 @@ import (
 	"chronos/scheduler/timing"
 )
 
-// comparison is what the copies of one timer say.
+// comparison holds the answers of all copies of one timer.
 type comparison struct {
 	id     timer.ID
-	copies []finding // at each place where a copy may be, owners first
+	copies []finding // for every place where a copy may be, owners first
 	newest *finding  // nil if there is no copy, live or ended
 }
 
-// finding is what was found of a timer at a place.
+// finding is the answer of one place about a timer.
 type finding struct {
 	shard.Place
 	store.ReadResult
 }
 
-// compare reads all copies of some timers together. The newest copy of a timer says how many
-// copies there should be, so the other places are read after the newest copy is known.
+// compare reads all copies of some timers together. The newest copy of a timer says how many copies
+// belong to the timer, so further places are read after the newest copy is known.
 func (k *Keeper) compare(ctx context.Context, ids []timer.ID) []comparison {
 	all := make([]comparison, len(ids))
 	for i, id := range ids {
@@ -43,7 +43,7 @@ func (k *Keeper) compare(ctx context.Context, ids []timer.ID) []comparison {
 	return all
 }
 
-// lay has the copies be at these places, and at those that were read before.
+// lay sets the places of the copies, and keeps places that were read before.
 func (c *comparison) lay(places []shard.Place) {
 	for f := range each(c.copies) {
 		f.Home = false
@@ -57,7 +57,7 @@ func (c *comparison) lay(places []shard.Place) {
 	}
 }
 
-// look reads the copies that were not read yet and whose shards are not silent.
+// look reads the copies that were not read yet, except on silent shards.
 func (k *Keeper) look(ctx context.Context, all []comparison) {
 	var spots []store.Spot
 	var of []*finding
@@ -93,8 +93,8 @@ func (c *comparison) weigh() {
 	}
 }
 
-// unanswered is why a place has not said what the place has; nil if all have. A shard that is
-// gone and was no owner need not answer.
+// unanswered is the error of a place without an answer; nil if all places have answered. A shard
+// that is gone and was no owner need not answer.
 func (c *comparison) unanswered() error {
 	for f := range each(c.copies) {
 		if !f.answered() && !f.Vanished() {
@@ -104,7 +104,7 @@ func (c *comparison) unanswered() error {
 	return nil
 }
 
-// later reports whether a copy is in a later format, which upgraded nodes see to.
+// later reports whether a copy is in a later format. Upgraded nodes look after the timer then.
 func (c *comparison) later() bool {
 	return slices.ContainsFunc(c.copies, func(f finding) bool { return errors.Is(f.Err, timer.ErrUpgrading) })
 }
@@ -119,13 +119,13 @@ func (c *comparison) behind() (all []*finding) {
 	return all
 }
 
-// there reports whether a copy is, live or ended.
+// there reports whether the place has a copy, live or ended.
 func (f *finding) there() bool { return f.Record.State.Version != 0 }
 
-// answered reports whether the shard has said what it has.
+// answered reports whether the shard has answered.
 func (f *finding) answered() bool { return f.there() || errors.Is(f.Err, timer.ErrNotFound) }
 
-// lacks reports whether a copy is older than the state, or an owner has none.
+// lacks reports whether a copy is older than the state, or an owner has no copy.
 func (f *finding) lacks(state timer.State) bool {
 	if f.there() {
 		return f.Record.State.Compare(state) < 0
@@ -134,14 +134,14 @@ func (f *finding) lacks(state timer.State) bool {
 }
 
 // aboutToFire reports whether a copy is about to fire, or firing: then the outcome brings up the
-// other copies. A copy that waits for the callback of a better copy is looked at after that.
+// remaining copies. A copy that waits for a better copy is looked at after the better copy's callback.
 func (f *finding) aboutToFire(skew store.Skew) bool {
 	r := &f.Record
 	offset := f.Offset(skew.Of(r.Timer.Interval, r.ID.RF))
 	return f.Leased || !r.State.Ended && (f.LookIn-offset < timing.DueSoon || r.State.Attempt == 0 && f.DueIn < timing.DueSoon)
 }
 
-// tell sends repairs, each shard its own together, and returns the answers in the writes' order.
+// tell sends repairs, shard by shard, and returns the answers in the order of the writes.
 func (k *Keeper) tell(ctx context.Context, writes []store.Write) []store.Written {
 	answers, of := make([]store.Written, len(writes)), map[string][]int{}
 	for i := range writes {
@@ -159,7 +159,7 @@ func (k *Keeper) tell(ctx context.Context, writes []store.Write) []store.Written
 	return answers
 }
 
-// fix is the write that brings a copy up to the newest.
+// fix is the write that brings a copy up to the newest copy.
 func (k *Keeper) fix(newest *finding, to shard.Place) store.Write {
 	if newest.Record.State.Ended {
 		return k.EndOf(&newest.Record, to)
@@ -167,7 +167,7 @@ func (k *Keeper) fix(newest *finding, to shard.Place) store.Write {
 	return k.CopyOf(&newest.ReadResult, to)
 }
 
-// CopyOf is the write that makes the copy at a place what was read elsewhere a moment ago.
+// CopyOf is the write that brings the copy at a place to a state that was read elsewhere a moment ago.
 func (k *Keeper) CopyOf(read *store.ReadResult, to shard.Place) store.Write {
 	r := &read.Record
 	if r.State.Ended {
@@ -179,14 +179,14 @@ func (k *Keeper) CopyOf(read *store.ReadResult, to shard.Place) store.Write {
 	return store.Copy(to.Copy(r.ID), r, store.Times{DueIn: read.DueIn, Offset: offset, Retry: retry})
 }
 
-// EndOf is the write that tells a copy at a place of the end that was read elsewhere. It
-// makes nothing where nothing is.
+// EndOf is the write that tells the copy at a place of an end that was read elsewhere. EndOf makes
+// nothing where no copy is.
 func (k *Keeper) EndOf(r *store.Record, to shard.Place) store.Write {
 	return store.EndExisting(to.Copy(r.ID), to.Tombstone(k.config, r.State, r.BodyHash))
 }
 
-// looksFrom is how long after its pops a copy at a place is looked at, and when it is
-// for its retry, if it waits for one: as that which was read a moment ago, by its own skew.
+// looksFrom says when to look at a copy at a place: how long after every pop, and, while a retry waits,
+// how long from now. The times come from the copy that was read a moment ago, by the place's own skew.
 func (k *Keeper) looksFrom(read *store.ReadResult, to shard.Place) (offset, retry time.Duration) {
 	r := &read.Record
 	skew := k.config.Skew.Of(r.Timer.Interval, r.ID.RF)
@@ -196,7 +196,7 @@ func (k *Keeper) looksFrom(read *store.ReadResult, to shard.Place) (offset, retr
 	return offset, retry
 }
 
-// each yields the elements of a slice, to be changed in their places.
+// each yields pointers to the elements of a slice, for changes in place.
 func each[T any](all []T) iter.Seq[*T] {
 	return func(yield func(*T) bool) {
 		for i := range all {

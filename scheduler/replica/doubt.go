@@ -9,11 +9,11 @@ import (
 	"chronos/scheduler/timing"
 )
 
-// maxDoubts is how many timers are looked at again. The others are swept at once.
+// maxDoubts is how many timers get a second look. Further timers are swept at once.
 const maxDoubts = 1000
 
-// doubt looks at some timers in the hourly pass, which nothing has asked for, and notes those
-// that are uneven: a write may be under way. Results as those of sweepKeys.
+// doubt looks at some timers in the hourly pass, which nothing has asked for, and notes uneven
+// timers: a write may be under way. The results are as for sweepKeys.
 func (sw *sweep) doubt(ctx context.Context, keys []string) (clean bool, bytes int) {
 	if len(sw.doubts) >= maxDoubts {
 		return sw.sweepKeys(ctx, keys)
@@ -28,8 +28,8 @@ func (sw *sweep) doubt(ctx context.Context, keys []string) (clean bool, bytes in
 	return clean, bytes
 }
 
-// lookAgain mends what is uneven for the second time, in the same state. Neither a write nor
-// a fault explains that: it is a bug, and somebody should know.
+// lookAgain repairs timers that are still uneven, in the same state. Neither a write nor a fault
+// explains the difference: the cause is a bug, and somebody should know.
 func (sw *sweep) lookAgain(ctx context.Context) {
 	if len(sw.doubts) == 0 || time.Since(sw.doubted) < timing.DoubtFor {
 		return
@@ -53,8 +53,8 @@ func (sw *sweep) lookAgain(ctx context.Context) {
 	clear(sw.doubts)
 }
 
-// troubled reports whether some shard may have missed what it was told: the sweep that
-// follows is expected to find something.
+// troubled reports whether some shard may have missed something. The next sweep is then expected to
+// find differences.
 func (sw *sweep) troubled() bool {
 	for _, sh := range sw.k.shards.All() {
 		if sh.Away() || sh.Answers.Outage.Pending() || sh.GapFor(0) > 0 {
@@ -64,7 +64,7 @@ func (sw *sweep) troubled() bool {
 	return false
 }
 
-// unexpectedLine is logged where copies are not as writes and repairs should have left them.
+// unexpectedLine is logged where copies are not as writes and repairs should have left the copies.
 const unexpectedLine = "copies of a timer differ though nothing is under way, and are mended; please report this"
 
 // uneven reports whether the sweep would write something for the copy.

@@ -14,8 +14,8 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// Keeper keeps the copies of timers in agreement: it writes and reads them, repairs what a
-// write missed, and sweeps copies to their owners. It is safe for concurrent use.
+// Keeper keeps the copies of timers in agreement: Keeper writes and reads copies, repairs owners
+// that a write missed, and sweeps copies to their owners. A Keeper is safe for concurrent use.
 type Keeper struct {
 	config *settings.Config
 	shards *shard.Registry
@@ -25,7 +25,7 @@ type Keeper struct {
 	repairs *repairs
 	writes  *writeQueues
 
-	recount    func(ctx context.Context, sh *shard.Shard, partition int) // is called for each partition that was swept
+	recount    func(ctx context.Context, sh *shard.Shard, partition int) // is called for every partition that was swept
 	sweepPace  *rate.Limiter
 	sweeps     shard.PerShard[sweep]
 	swept      *prometheus.CounterVec // by shard, and what: seen, brought, settled, unexpected
@@ -33,7 +33,7 @@ type Keeper struct {
 	unexpected *sample.Line
 }
 
-// New makes a keeper. It calls recount for each partition that was swept.
+// New makes a keeper, which calls recount for every partition that was swept.
 func New(config *settings.Config, shards *shard.Registry, recount func(context.Context, *shard.Shard, int)) *Keeper {
 	k := &Keeper{
 		config: config, shards: shards, store: shards.Store, log: config.Log, recount: recount,
@@ -50,7 +50,7 @@ func New(config *settings.Config, shards *shard.Registry, recount func(context.C
 	return k
 }
 
-// LogLines are the kinds of lines that are sampled.
+// LogLines are the kinds of sampled lines.
 func (k *Keeper) LogLines() []*sample.Line { return []*sample.Line{k.unexpected} }
 
 // Collectors are the metrics.
@@ -58,7 +58,7 @@ func (k *Keeper) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{k.swept, k.unswept}
 }
 
-// Forget is for a shard that is gone.
+// Forget drops the state of a shard that is gone.
 func (k *Keeper) Forget(sh *shard.Shard) {
 	k.sweeps.Forget(sh)
 	if k.shards.All()[sh.Name] == nil {

@@ -7,13 +7,13 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// keyTries is how many keys are made at most to find one whose owners are well: with one
-// shard of three away all of 32 miss in one of 400,000 creates.
+// keyTries is how many keys are made at most to find a key whose owners are well. With one shard of
+// three away, all 32 keys miss in one of 400,000 creates.
 const keyTries = 32
 
-// NewKey makes a key for a timer whose client chose none: while shards are not well, a key
-// whose owners are, so that the timer has all its copies; if there are too few of these, a
-// key with the most owners that are well, the first owner before the others.
+// NewKey makes a key for a timer whose client chose no key. While some shard is not well, NewKey
+// looks for a key whose owners are well, so that the timer has all its copies. Without such a key,
+// NewKey takes a key with the most owners that are well, the first owner before the next.
 func (k *Keeper) NewKey(t *timer.Timer) (best string, err error) {
 	tries, found := 1, -1
 	if k.shards.Ailing() {

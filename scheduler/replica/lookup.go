@@ -8,9 +8,9 @@ import (
 	"chronos/scheduler/timing"
 )
 
-// Lookup reads the newest copy of a timer. Errors: ErrNotFound, if no shard has a live one;
-// ErrUnavailable, if none has that could be asked, or this node doesn't know where
-// timers belong.
+// Lookup reads the newest copy of a timer. Errors: ErrNotFound, if no shard has a live copy;
+// ErrUnavailable, if no copy was found and some shard did not answer, or this node doesn't know
+// where timers belong.
 func (k *Keeper) Lookup(ctx context.Context, id timer.ID) (store.ReadResult, error) {
 	if err := k.store.Writable(); err != nil {
 		return store.ReadResult{}, err

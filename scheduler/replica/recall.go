@@ -10,13 +10,13 @@ import (
 	"chronos/scheduler/timing"
 )
 
-// recall finds creates that were sent before. A create with an idempotency key asks all
-// places before the first write: an owner that lost its data, or was away, would store a
-// second timer, and that timer may be called before another owner refuses the create. A
-// message of a stream is asked for only where the timer belonged before the shards
-// changed, since the sweep may just have removed the copy that would refuse the write.
+// recall finds creates that were sent before. A create with an idempotency key asks all places
+// before the first write. Otherwise an owner that lost its data, or was away, would store a second
+// timer, and the second timer might fire before another owner refuses the create. For a message of
+// a stream only the former owners are asked, since the sweep may just have removed the copy there
+// that would refuse the write.
 //
-// Unlike a read, the question goes with other writes, over connections that are open.
+// The question goes with writes, over open connections, unlike a read.
 func (k *Keeper) recall(ctx context.Context, open []*attempt) {
 	var looks []store.Write
 	var of []*target
@@ -53,13 +53,13 @@ func (a *attempt) recalls(t *target) bool {
 	return !t.Home || !a.anew && len(a.targets) > 1
 }
 
-// sent reports whether something was written.
+// sent reports whether a write was sent.
 func (a *attempt) sent() bool {
 	return slices.ContainsFunc(a.targets, func(t target) bool { return t.tried })
 }
 
-// remember takes the answers. The newest copy that knows of the create decides: the create
-// is a repeat. An owner that did not answer is not waited for once more.
+// remember takes the answers. The newest copy that knows of the create decides: the create is a
+// repetition. An owner that did not answer is not asked once more.
 func (a *attempt) remember(heard map[*target]*store.Written) {
 	var newest *target
 	for t := range each(a.targets) {
@@ -85,9 +85,9 @@ func (a *attempt) remember(heard map[*target]*store.Written) {
 	newest.answer.Status = store.WriteExists
 }
 
-// formerOwnerAnswered reports whether a shard has answered that owned the timer before the
-// shards changed last, or is about to be asked by the write itself. The present owners know
-// nothing of a create of before the change until the sweep has come to its timer.
+// formerOwnerAnswered reports whether a former owner has answered, or is about to be asked by the
+// write itself. Until the sweep has come to the timer, the present owners know nothing of a create
+// from before the last change of the shards.
 func (a *attempt) formerOwnerAnswered(heard map[*target]*store.Written) bool {
 	former := a.k.store.Formerly(a.ID.Key)
 	former = former[:min(a.ID.RF, len(former))]
@@ -102,7 +102,7 @@ func (a *attempt) formerOwnerAnswered(heard map[*target]*store.Written) bool {
 		}
 		silent = true
 	}
-	return !silent // none of them is there any more
+	return !silent // no former owner is left
 }
 
 // refuse ends a try before anything was written.
@@ -113,8 +113,8 @@ func (a *attempt) refuse() {
 	}
 }
 
-// knownBy reports whether a copy refuses the create: the copy is live, or remembers a timer
-// of the same key that is over.
+// knownBy reports whether a copy refuses the create: the copy is live, or remembers an earlier
+// timer of the key.
 func (a *attempt) knownBy(there *store.Written) bool {
 	if there.Status == store.WriteNone || there.State.Version == 0 {
 		return false

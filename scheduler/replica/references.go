@@ -9,16 +9,15 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// referenceBytes is about how much of records is read together when copies are
-// dropped.
+// referenceBytes is about how many bytes of records are read together when copies are dropped.
 const referenceBytes = 4 << 20
 
 var errUnsteady = fmt.Errorf("%w: where timers belong is about to change", timer.ErrUnavailable)
 
-// DropReferences removes those of the timers' copies on a shard that don't belong there, once
-// the timer is up to date wherever it belongs, as the sweep does (rule "sweep copies to their
-// owners"): what nobody else has, and what is about to fire or firing, stays. Errors:
-// ErrShardUnknown, and ErrUnavailable, where some may have been removed.
+// DropReferences removes the timers' copies on a shard from which the timers have moved, once all
+// owners are up to date, as the sweep does (rule "sweep copies to their owners"). The only copy of
+// a timer stays, and so does a copy that is about to fire or firing. Errors: ErrShardUnknown, and
+// ErrUnavailable, with which some copies may have been removed.
 func (k *Keeper) DropReferences(ctx context.Context, shard string, keys []string) error {
 	if err := k.shards.Knows(shard); err != nil {
 		return err

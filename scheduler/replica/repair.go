@@ -13,23 +13,23 @@ import (
 )
 
 const (
-	// maxRepairs is how many may wait. What comes on top is left to the sweep.
+	// maxRepairs is how many repairs may wait. Further repairs are left to the sweep.
 	maxRepairs = 10_000
-	// repairBatch is how many are made together, maxRepairTries how often one is put off
-	// since its timer is about to fire.
+	// repairBatch is how many repairs are made together. maxRepairTries is how often a repair is
+	// tried while its timer is about to fire.
 	repairBatch    = 100
 	maxRepairTries = 3
 )
 
-// repairs are writes that missed an owner. Each is repaired once by the node that wrote;
-// what can't be repaired then is left to the sweep. Safe for concurrent use.
+// repairs are the writes that missed an owner. The node that wrote repairs a write once, and leaves
+// the rest to the sweep. Safe for concurrent use.
 type repairs struct {
 	mu      sync.Mutex
 	pending []repair      // in the order of at
-	ready   chan struct{} // has a token when there is something pending
+	ready   chan struct{} // has a token when a repair is pending
 }
 
-// repair is a timer some of whose owners lack a version.
+// repair is a version of a timer that some owners lack.
 type repair struct {
 	id      timer.ID
 	version timer.Version
@@ -40,7 +40,7 @@ type repair struct {
 
 func newRepairs() *repairs { return &repairs{ready: make(chan struct{}, 1)} }
 
-// add takes what a write has missed.
+// add takes a write that missed some shards.
 func (r *repairs) add(id timer.ID, version timer.Version, missed []*shard.Shard) {
 	r.put(repair{id: id, version: version, missed: missed})
 }
@@ -63,14 +63,14 @@ func (r *repairs) put(one repair) {
 	}
 }
 
-// leave has the sweep repair it, once the shards answer.
+// leave leaves the repair to the sweep, once the shards answer.
 func (r *repair) leave() {
 	for _, sh := range r.missed {
 		sh.Answers.Outage.Missed()
 	}
 }
 
-// next waits for repairs whose time has come; none once ctx has ended.
+// next waits for repairs that are due, and returns nil once ctx has ended.
 func (r *repairs) next(ctx context.Context) (due []repair) {
 	for {
 		wait := time.Hour
@@ -98,7 +98,7 @@ func (r *repairs) next(ctx context.Context) (due []repair) {
 	}
 }
 
-// Repair brings up what writes have missed until ctx ends (rule "repair what a write missed").
+// Repair brings up owners that writes have missed until ctx ends (rule "repair what a write missed").
 func (k *Keeper) Repair(ctx context.Context) {
 	for {
 		due := k.repairs.next(ctx)
@@ -108,7 +108,7 @@ func (k *Keeper) Repair(ctx context.Context) {
 		bounded, cancel := context.WithTimeout(ctx, timing.AnswerLimit)
 		k.repairAll(bounded, due)
 		cancel()
-		if ctx.Err() != nil { // some may have been cut off
+		if ctx.Err() != nil { // some repairs may have been cut off
 			k.repairs.mu.Lock()
 			k.repairs.pending = append(k.repairs.pending, due...)
 			k.repairs.mu.Unlock()
@@ -137,7 +137,7 @@ func (k *Keeper) repairAll(ctx context.Context, due []repair) {
 		case c.newest == nil || c.newest.Record.State.Version < r.version:
 			r.leave()
 		case c.newest.Record.State.Version > r.version:
-			// The newer write has told the owners, or has a repair of its own.
+			// The newer write has told the owners, or has its own repair.
 		case slices.ContainsFunc(c.copies, func(f finding) bool { return f.there() && f.aboutToFire(k.config.Skew) }):
 			if r.tries++; r.tries < maxRepairTries {
 				k.repairs.put(*r)
@@ -161,8 +161,7 @@ func (k *Keeper) repairAll(ctx context.Context, due []repair) {
 	}
 }
 
-// LeaveRepairs has the sweep of other nodes make the repairs that still wait when this node
-// stops.
+// LeaveRepairs leaves repairs that still wait to the sweep of other nodes, when this node stops.
 func (k *Keeper) LeaveRepairs(ctx context.Context) {
 	k.repairs.mu.Lock()
 	left := k.repairs.pending

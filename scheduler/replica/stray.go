@@ -10,27 +10,27 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// stray is a copy on the way to where it belongs.
+// stray is a copy on the way to its owner.
 type stray struct {
 	finding
-	comparison // with the other owners' copies, of which the state alone is known; newest is this copy
+	comparison // with the copies of the other owners, of which only the state is known; newest is this copy
 	k          *Keeper
-	waits      []shard.Place // owners whose copies wait longer than they are to, while this copy is to go
-	over       timer.State   // with which the timer has ended elsewhere, unknown to this copy; zero if the timer has not
+	waits      []shard.Place // owners whose copies have a higher rank than they should, while this copy is to go
+	over       timer.State   // the end of the timer elsewhere, unknown to this copy; zero if the timer has not ended
 	busy       bool          // about to fire, or firing
-	stays      bool          // for now
+	stays      bool          // is not to go for now
 }
 
-// sweepKeys brings some timers of the shard where they belong, and reports whether
-// they are, and how many bytes their timers take.
+// sweepKeys brings some timers of the shard to their owners. clean reports whether all are in
+// place; bytes is how much memory the timers take.
 func (sw *sweep) sweepKeys(ctx context.Context, keys []string) (clean bool, bytes int) {
 	all, clean, bytes := sw.read(ctx, keys)
 	sw.bringHome(ctx, all)
 	return sw.settleDown(ctx, all) && clean, bytes
 }
 
-// read looks at some timers of the shard and asks the other owners about them. It reports
-// whether all could be read, and how many bytes the timers take.
+// read looks at some timers of the shard and asks the other owners about the timers. clean reports
+// whether all could be read; bytes is how much memory the timers take.
 func (sw *sweep) read(ctx context.Context, keys []string) (all []*stray, clean bool, bytes int) {
 	spots := make([]store.Spot, len(keys))
 	for i, key := range keys {
@@ -40,7 +40,7 @@ func (sw *sweep) read(ctx context.Context, keys []string) (all []*stray, clean b
 	for _, read := range sw.k.store.Read(ctx, spots) {
 		switch {
 		case errors.Is(read.Err, timer.ErrNotFound) && read.Record.State.Version == 0:
-			continue // it is gone
+			continue // the copy is gone
 		case errors.Is(read.Err, timer.ErrUpgrading):
 			continue // upgraded nodes see to the copy
 		case read.Err != nil && !read.Record.State.Ended:
@@ -55,7 +55,7 @@ func (sw *sweep) read(ctx context.Context, keys []string) (all []*stray, clean b
 	return all, clean, bytes
 }
 
-// strayOf looks where a copy belongs.
+// strayOf finds out where a copy belongs.
 func (sw *sweep) strayOf(read store.ReadResult) *stray {
 	id := read.Record.ID
 	s := &stray{finding: finding{shard.Place{Shard: sw.shard, Rank: read.Record.Rank}, read}, k: sw.k}
@@ -67,22 +67,21 @@ func (sw *sweep) strayOf(read store.ReadResult) *stray {
 		}
 	}
 	s.newest = &s.finding
-	s.busy = s.aboutToFire(sw.k.config.Skew) && !sw.k.store.Lost(sw.shard.Name) // where nothing fires
+	s.busy = s.aboutToFire(sw.k.config.Skew) && !sw.k.store.Lost(sw.shard.Name) // a lost shard fires nothing
 	s.stays = s.busy && !s.Home
 	return s
 }
 
-// forsaken reports whether a copy on a shard that was given up is to go: nobody
-// waited for it when its timer ended, so a timer that no other owner knows is over (rule
-// "tombstones outlive what was missed").
+// forsaken reports whether a copy on a shard that was given up must go. No tombstone waited for the
+// copy, so a timer that no other owner knows is over (rule "tombstones outlive what was missed").
 func (s *stray) forsaken() bool {
 	return s.k.store.Lost(s.Shard.Name) && s.Record.ID.RF > 1 && !s.stays && len(s.copies) > 0 &&
 		!slices.ContainsFunc(s.copies, func(f finding) bool { return f.there() })
 }
 
-// askOwners finds out which of the other owners are behind, and whether any is ahead
-// because the timer is over: nobody would tell this copy so again. What is newer and
-// lives is brought here from there.
+// askOwners finds out which owners are behind, and whether an owner knows that the timer is over:
+// nobody else would tell this copy of the end. The sweep of the other shard brings a newer live
+// state here.
 func (sw *sweep) askOwners(ctx context.Context, all []*stray) {
 	type question struct {
 		about  []*stray
@@ -133,13 +132,13 @@ func (sw *sweep) askOwners(ctx context.Context, all []*stray) {
 	}
 }
 
-// rankAt gives a copy of the timer the rank that is its shard's now.
+// rankAt gives the copy at a place the present rank of the place.
 func (s *stray) rankAt(p shard.Place) store.Write {
 	offset, retry := s.k.looksFrom(&s.ReadResult, p)
 	return store.Rank(p.Copy(s.Record.ID), &s.Record, offset, retry)
 }
 
-// writeTo brings an owner up to the copy.
+// writeTo brings an owner up to this copy.
 func (s *stray) writeTo(f *finding) store.Write {
 	r := &s.Record
 	if !r.State.Ended {
@@ -150,20 +149,20 @@ func (s *stray) writeTo(f *finding) store.Write {
 	if !f.there() {
 		return store.End(f.Copy(r.ID), end)
 	}
-	// If nothing is there by now, the copy has just been lost, and must not look as if it had been told.
+	// A copy that is missing by now has just been lost, and must not look as if told.
 	return store.EndExisting(f.Copy(r.ID), end)
 }
 
-// bringHome makes the owners that are behind what the copies are, and has the others
-// take the place of those that are to go.
+// bringHome brings owners that are behind up to the copies, and gives the right rank to copies that
+// take the place of a leaving copy.
 func (sw *sweep) bringHome(ctx context.Context, all []*stray) {
 	var writes []store.Write
 	var about []*stray
 	for _, s := range all {
 		if s.over.Version != 0 || s.Record.State.Ended && s.Home || s.forsaken() {
-			continue // it is not to be made anew, or it is buried from here
+			continue // the timer is over, or a node will tell the owners when the node removes this tombstone
 		}
-		for _, p := range s.waits { // only its own sweep would tell it so, maybe long after this copy has gone
+		for _, p := range s.waits { // otherwise only the owner's own sweep does, maybe long after this copy has gone
 			writes, about = append(writes, s.rankAt(p)), append(about, s)
 		}
 		for _, f := range s.behind() {
@@ -178,8 +177,8 @@ func (sw *sweep) bringHome(ctx context.Context, all []*stray) {
 	}
 }
 
-// settleDown removes what is in place elsewhere, and gives what has another rank
-// now that one. It reports whether all are in place.
+// settleDown removes copies that are in place elsewhere, and corrects ranks. clean reports whether
+// all copies are in place.
 func (sw *sweep) settleDown(ctx context.Context, all []*stray) (clean bool) {
 	clean = true
 	var writes []store.Write
@@ -195,7 +194,7 @@ func (sw *sweep) settleDown(ctx context.Context, all []*stray) (clean bool) {
 		case !s.Home:
 			writes = append(writes, store.Leave(to, r.State))
 		case r.Rank == s.Rank || r.State.Ended:
-		case s.busy: // nobody has looked whether there are better copies
+		case s.busy: // nobody has asked for better copies, so the time to look stays
 			writes = append(writes, store.Rank(to, r, s.LookIn-s.DueIn, 0))
 		default:
 			writes = append(writes, s.rankAt(s.Place))

@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// sweepInterval is how often a node looks whether there is something to sweep.
+	// sweepInterval is how often a node looks for something to sweep.
 	sweepInterval = time.Second
-	// sweepPage is how many copies are looked at together at most, firstPage how many at
-	// first, and maxSweepBytes how much they may be, about.
+	// sweepPage is how many copies are looked at together at most, firstPage how many at first, and
+	// maxSweepBytes about how many bytes the copies may take.
 	sweepPage     = 100
 	firstPage     = 25
 	maxSweepBytes = 8 << 20
-	// idleInterval is how often a partition is swept that nobody wants swept, and
-	// idleShare the part of the rate at which that is.
+	// idleInterval is how often a partition is swept though nothing asks for a sweep. The rate is
+	// then 1/idleShare of the usual rate.
 	idleInterval = time.Hour
 	idleShare    = 10
 )
@@ -33,21 +33,21 @@ type sweep struct {
 	shard *shard.Shard
 
 	epoch int64                       // as seen last
-	since time.Time                   // when it was seen first
-	tried [store.Partitions]time.Time // when each was swept last by this node, clean or not
+	since time.Time                   // since when the epoch is the same and steady
+	tried [store.Partitions]time.Time // when this node swept every partition last, clean or not
 
-	wanted atomic.Bool // another shard has missed something: what is here may belong there
+	wanted atomic.Bool // another shard has missed something: copies here may belong there
 
-	doubts  map[string]timer.State // of copies that the hourly pass found uneven, by their keys, to be looked at again
-	doubted time.Time              // when the last of them was found
+	doubts  map[string]timer.State // states of copies that the hourly pass found uneven, by key, for a second look
+	doubted time.Time              // when the last doubt was noted
 }
 
-// Sweep brings copies where they belong (rule "sweep copies to their owners"), in the
-// partitions that this node is the first to look after. It does so after each change
-// of the topology, when a shard has missed something, and now and then anyway, until ctx ends.
+// Sweep brings copies to their owners (rule "sweep copies to their owners"), in the partitions that
+// this node is the first to look after. Sweep does so after every change of the topology, when a
+// shard has missed something, and hourly anyway, until ctx ends.
 func (k *Keeper) Sweep(ctx context.Context, sh *shard.Shard) {
 	sw := k.sweeps.Of(sh)
-	ticker := time.NewTicker(1 + rand.N(sweepInterval)) // shards and nodes that begin together don't go on in unison
+	ticker := time.NewTicker(1 + rand.N(sweepInterval)) // shards and nodes that begin together don't sweep in unison
 	defer ticker.Stop()
 	for {
 		select {
@@ -61,8 +61,8 @@ func (k *Keeper) Sweep(ctx context.Context, sh *shard.Shard) {
 	}
 }
 
-// sweepNext looks whether the shard, or another one, has missed something, and
-// sweeps one partition if that is wanted. It reports whether there may be more.
+// sweepNext looks whether this shard, or another shard, has missed something, and sweeps one
+// partition if a sweep is wanted. more reports whether further partitions may wait.
 func (sw *sweep) sweepNext(ctx context.Context) (more bool) {
 	if epoch, steady := sw.k.store.Epoch(sw.shard.Name); epoch != sw.epoch || !steady {
 		sw.epoch, sw.since = epoch, time.Now()
@@ -96,13 +96,13 @@ func (sw *sweep) sweepNext(ctx context.Context) (more bool) {
 		sw.lookAgain(ctx)
 		return sw.sweepOldest(ctx, &state, func(p int) bool { return state.NowMs-state.Marks[p].AtMs > idleInterval.Milliseconds() }, idleShare)
 	}
-	clear(sw.doubts) // they are swept with the others
+	clear(sw.doubts) // the full sweep covers these timers
 	return sw.sweepOldest(ctx, &state, func(p int) bool { return !state.Done(p, sw.epoch) }, 1)
 }
 
-// sweepOldest sweeps that one of the node's partitions which was swept, or tried, longest
-// ago among those that are wanted, for a share of the rate, and reports whether there
-// was one.
+// sweepOldest sweeps one of the wanted partitions that this node is the first to look after, at
+// 1/share of the rate: the partition that was tried longest ago. found reports whether a partition
+// was wanted.
 func (sw *sweep) sweepOldest(ctx context.Context, state *store.SweepState, wanted func(p int) bool, share int) (found bool) {
 	tried, oldest := &sw.tried, -1
 	for p := range state.Marks {
@@ -118,8 +118,8 @@ func (sw *sweep) sweepOldest(ctx context.Context, state *store.SweepState, wante
 	return true
 }
 
-// sweepOver has what counted before forgotten, or the shard taken back, when all of it
-// is swept that had to be for that.
+// sweepOver forgets the former places of timers once all is swept for the epoch. A shard that was
+// given up joins again once nothing is left to sweep.
 func (sw *sweep) sweepOver(ctx context.Context, state *store.SweepState, left int) {
 	if !sw.shard.Ownership.First(0) {
 		return
@@ -141,9 +141,9 @@ func (sw *sweep) sweepOver(ctx context.Context, state *store.SweepState, left in
 	}
 }
 
-// sweepPartition looks at all of a partition, some copies at a time, for a share of
-// the rate, and marks it if every one is in place: none was left alone since somebody
-// is at it, or could not be moved.
+// sweepPartition looks at all copies of a partition, page by page, at 1/share of the rate. The
+// partition is marked if every copy is in place: no copy was left alone because a node works on the
+// copy, and every move succeeded.
 func (sw *sweep) sweepPartition(ctx context.Context, partition int, mark store.SweepMark, share int) {
 	clean, page := true, firstPage
 	for cursor, more := "", true; more; {
@@ -159,7 +159,7 @@ func (sw *sweep) sweepPartition(ctx context.Context, partition int, mark store.S
 			if epoch, steady := sw.k.store.Epoch(sw.shard.Name); epoch != mark.Epoch || !steady || sw.k.sweepPace.WaitN(ctx, n) != nil {
 				return
 			}
-			for range share - 1 { // what others may use meanwhile
+			for range share - 1 { // leave the rest of the rate to others
 				if sw.k.sweepPace.WaitN(ctx, n) != nil {
 					return
 				}
@@ -186,8 +186,8 @@ func (sw *sweep) sweepPartition(ctx context.Context, partition int, mark store.S
 	sw.k.recount(ctx, sw.shard, partition)
 }
 
-// nextPage is how many copies are looked at next, after so many that took so many
-// bytes: bodies may be a megabyte each.
+// nextPage is how many copies are looked at next, after a page of so many bytes: a body may be a
+// megabyte.
 func nextPage(page, bytes int) int {
 	switch {
 	case bytes > maxSweepBytes:
@@ -198,9 +198,9 @@ func nextPage(page, bytes int) int {
 	return page
 }
 
-// catchUp has all shards swept after this one has missed something: what it was to
-// be told is elsewhere, and it may have what is over. The others come first: if
-// this node dies meanwhile, it is this shard that tells the next one.
+// catchUp has all shards swept after this shard has missed something: the missed writes are
+// elsewhere, and this shard may have copies of timers that are over. This shard is asked last: if
+// this node dies meanwhile, this shard still tells the next node.
 func (sw *sweep) catchUp(ctx context.Context, state *store.SweepState) error {
 	ago, over := sw.shard.Answers.Outage.Over()
 	if state.Restarted {
@@ -228,8 +228,7 @@ func (sw *sweep) catchUp(ctx context.Context, state *store.SweepState) error {
 	return nil
 }
 
-// wantAllSwept has all shards swept, since this one began so long ago to miss what it was to
-// be told.
+// wantAllSwept has all shards swept, since this shard began to miss writes so long ago.
 func (sw *sweep) wantAllSwept(ctx context.Context, ago time.Duration) error {
 	for _, other := range sw.k.shards.All() {
 		if other != sw.shard {
@@ -246,7 +245,7 @@ func (sw *sweep) wantAllSwept(ctx context.Context, ago time.Duration) error {
 	return sw.k.store.WantSweep(ctx, sw.shard.Name, ago)
 }
 
-// wantSweep has the shard swept if another one has missed something.
+// wantSweep has the shard swept if another shard has missed something.
 func (sw *sweep) wantSweep(ctx context.Context) error {
 	if !sw.wanted.Load() {
 		return nil

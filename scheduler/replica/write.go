@@ -15,8 +15,8 @@ import (
 	"chronos/scheduler/timing"
 )
 
-// What one client request may cost. A try that was refused as older goes above
-// what is stored; one that no shard answered is sent again as it was.
+// Limits of one client request. A try that was refused as older is repeated above the stored
+// version. A try that no shard answered is sent again unchanged.
 const (
 	maxWriteTries = 5
 	resendPause   = 30 * time.Millisecond
@@ -28,13 +28,13 @@ func (k *Keeper) Write(ctx context.Context, w Wish) (timer.Receipt, error) {
 	return one.Receipt, one.Err
 }
 
-// Answer is what came of a wish.
+// Answer is the outcome of a wish.
 type Answer struct {
 	Receipt timer.Receipt
 	Err     error
 }
 
-// WriteEach carries out wishes together; each gets its own answer.
+// WriteEach carries out wishes together, and answers every wish separately.
 func (k *Keeper) WriteEach(ctx context.Context, wishes []Wish) []Answer {
 	attempts := make([]attempt, len(wishes))
 	for i, w := range wishes {
@@ -48,7 +48,7 @@ func (k *Keeper) WriteEach(ctx context.Context, wishes []Wish) []Answer {
 	return answers
 }
 
-// writeAll carries out the attempts, together in each try, until all are over.
+// writeAll carries out the attempts, together in every try, until all are over.
 func (k *Keeper) writeAll(ctx context.Context, attempts []attempt) {
 	if err := k.store.Writable(); err != nil {
 		for a := range each(attempts) {
@@ -88,8 +88,8 @@ func (k *Keeper) writeAll(ctx context.Context, attempts []attempt) {
 	}
 }
 
-// unsettled are those attempts that are to be tried again after their n-th try, which took
-// so long, in the time that is left, and the pause before that.
+// unsettled are the attempts to try again, and the pause before the next try. The n-th try took so
+// long (took), and so much time is left (left).
 func (k *Keeper) unsettled(open []*attempt, n int, left, took time.Duration) (still []*attempt, pause time.Duration) {
 	still = open[:0]
 	for _, a := range open {
@@ -106,7 +106,7 @@ func (k *Keeper) unsettled(open []*attempt, n int, left, took time.Duration) (st
 	return still, pause
 }
 
-// lose ends an attempt whose last try did not decide it.
+// lose ends an attempt that the last try did not decide.
 func (a *attempt) lose() {
 	switch {
 	case a.err != nil:
@@ -117,8 +117,8 @@ func (a *attempt) lose() {
 	}
 }
 
-// try sends what the attempts have to write, round by round: to the owners, to other
-// places where copies may be, and the names of those that have not heard of an end.
+// try sends the writes of the attempts, round by round: to the owners, to further places where
+// copies may be, and the names of the places that missed an end.
 func (k *Keeper) try(ctx context.Context, open []*attempt) {
 	for {
 		var writes []store.Write
@@ -147,8 +147,7 @@ func (k *Keeper) merge(ctx context.Context, writes []store.Write) []store.Writte
 	return k.store.Merge(ctx, writes)
 }
 
-// judge says what the answers to a try mean. If the attempt isn't over, it is to
-// be tried again.
+// judge says how a try ended. An attempt that isn't over is tried again.
 func (a *attempt) judge() {
 	v := a.tally()
 	a.err, a.over = nil, true
@@ -157,7 +156,7 @@ func (a *attempt) judge() {
 		a.unanswered, a.over, a.err = true, false, v.err
 		a.again(0)
 	case v.told == 0 && a.unanswered:
-		a.err = fmt.Errorf("%w: sent before without an answer, and now: %v", timer.ErrUnavailable, v.err) //nolint:errorlint // that nothing was done is true of the last try alone
+		a.err = fmt.Errorf("%w: sent before without an answer, and now: %v", timer.ErrUnavailable, v.err) //nolint:errorlint // v.err may say that nothing was done, true of the last try alone
 	case v.told == 0:
 		a.err = v.err
 	case a.Humble && (v.factor != 0 || v.above != 0):
@@ -167,16 +166,17 @@ func (a *attempt) judge() {
 		a.withdraw(false)
 		a.err = FactorChanged(v.factor)
 	case v.exists != nil && !v.exists.State.Ended && v.exists.State.Version > a.Version && v.copies > 0:
-		// That may have been stored at the same time, and find this: of the two one makes room.
+		// The newer create may have come at the same time and find this create, too. Only the newer
+		// makes room.
 		a.err = fmt.Errorf("%w: another one of its key came at the same time", timer.ErrUnavailable)
 	case v.exists != nil:
-		a.withdraw(false) // from copies that did not hear of the first
+		a.withdraw(false) // from copies that did not hear of the first create
 		a.replay(v.exists)
 	case v.replaced():
 		a.receipt = a.acknowledge(v)
 	case v.above != 0:
 		if a.BodyHash != "" {
-			a.withdraw(true) // it would be taken for one that was there before
+			a.withdraw(true) // a later try would take this create for an earlier create
 		}
 		a.unanswered, a.over = false, false
 		a.again(v.above)
@@ -205,18 +205,18 @@ func (a *attempt) repair(v verdict) {
 	}
 }
 
-// verdict is what the answers of a try say together.
+// verdict is the sum of all answers of a try.
 type verdict struct {
-	told, copies     int     // owners
-	unreached        int     // owners, and other places where a copy may be
-	holding, passed  int     // copies that took the write: they have it, have something newer
-	unheard          bool    // some place, of an owner or not, could not be told
+	told, copies     int     // owners that answered; copies of the write
+	unreached        int     // owners, and further places where a copy may be
+	holding, passed  int     // copies that took the write: still have the write; have a newer state
+	unheard          bool    // some place, an owner or not, could not be told
 	present, missing bool    // something was there; nothing was where a copy belongs
 	firing           bool    // a callback of an earlier state may still start
 	first            *target // the best copy that was told
-	factor           int     // of a live timer that is there, if it is another
+	factor           int     // of a live timer there, if not the factor of the write
 	exists           *store.Written
-	above            timer.Version // of a newer write that is there
+	above            timer.Version // the version of a newer write there
 	err              error
 }
 
@@ -250,7 +250,7 @@ func (a *attempt) tally() (v verdict) {
 		switch {
 		case !t.Home && (w.Status == store.WriteNone || w.State.Version == a.Version):
 		case accepted(w.Status), w.Status == store.WriteNewer && (executed || a.Humble) && w.State.Version == a.Version:
-			// What is newer than the write is what has become of it since: it fires.
+			// The newer state has the write's version: the write was stored, and the timer fires.
 			v.copies++
 			if t.passed {
 				v.passed++
@@ -273,7 +273,7 @@ func (a *attempt) tally() (v verdict) {
 	return v
 }
 
-// acknowledge is the answer to a wish that was granted (rule "what an answer may say").
+// acknowledge is the answer to a wish that was carried out (rule "what an answer may say").
 func (a *attempt) acknowledge(v verdict) timer.Receipt {
 	a.repair(v)
 	r := timer.Receipt{
@@ -300,7 +300,7 @@ func (a *attempt) acknowledge(v verdict) timer.Receipt {
 	return r
 }
 
-// replay is the answer to a create that happened before.
+// replay is the answer to a repeated create.
 func (a *attempt) replay(there *store.Written) {
 	if there.BodyHash != a.BodyHash {
 		a.err = timer.ErrKeyReused
@@ -320,9 +320,9 @@ func (a *attempt) replay(there *store.Written) {
 	}
 }
 
-// withdraw takes back what was stored where nothing was, or may have been where no
-// answer came, since elsewhere it was refused; or all that was stored for certain. What
-// can't be taken back is older than what comes next.
+// withdraw takes the write back. With all, every copy that took the write for certain goes. Without
+// all, the copies that the write made go, and so do copies on places without an answer, since
+// elsewhere the write was refused. A copy that can't be taken back is older than the next write.
 func (a *attempt) withdraw(all bool) {
 	var writes []store.Write
 	for t := range each(a.targets) {

@@ -6,14 +6,13 @@ import (
 	"time"
 )
 
-// queuePatience is how long a write waits for earlier writes of the same timer, before the
-// write goes on beside these.
+// queuePatience is how long a write waits for earlier writes of the same timer, before the write
+// goes on beside the earlier writes.
 const queuePatience = 250 * time.Millisecond
 
-// writeQueues have the writes of one timer through this node go one after another. Side by side
-// the writes would get their versions in one order and reach the shards in another, and
-// the shards would refuse most as older. Only speed depends on the order. Safe for
-// concurrent use.
+// writeQueues have the writes of one timer through this node go one after another. Side by side the
+// writes would get their versions in one order and reach the shards in another order, and the
+// shards would refuse most as older. Only speed depends on the order. Safe for concurrent use.
 type writeQueues struct {
 	mu   sync.Mutex
 	held map[string]*writeQueue // by the timer's key

@@ -1,5 +1,5 @@
-// Package timer holds the words of chronos: what a timer is and which timers are refused
-// (timer.go), the ID that names a timer and hints at the shards with its copies (id.go), the
-// version of a write and the order of the states of a copy (state.go), and the errors that
-// clients see (errors.go). Besides the standard library the package needs UUIDs alone.
+// Package timer holds the words of chronos. The package defines timers and says which timers are
+// refused (timer.go). IDs name a timer and hint at the shards with the copies (id.go). The version
+// of a write and the order of a copy's states are in state.go, the errors for clients in errors.go.
+// Besides the standard library the package needs UUIDs alone.
 package timer

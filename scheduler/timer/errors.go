@@ -7,29 +7,28 @@ import (
 )
 
 var (
-	// ErrNotFound says that no shard that should know it has such a timer.
+	// ErrNotFound says that no shard that should know the timer has the timer.
 	ErrNotFound = errors.New("timer not found")
 
-	// ErrUnavailable says that the shards of a timer could not be reached, or
-	// refused to write, and that the same request may succeed later. What it
-	// asked for may have happened or may not.
+	// ErrUnavailable says that the shards of a timer could not be reached, or refused to write, and
+	// that the same request may succeed later. The request may or may not have taken effect.
 	ErrUnavailable = errors.New("store unavailable")
 
-	// ErrRefused is an ErrUnavailable of a shard that said at once that it can't, or
-	// where nothing listens: it did nothing.
+	// ErrRefused is an ErrUnavailable of a shard that refused at once, or where nothing listens:
+	// the shard did nothing.
 	ErrRefused = fmt.Errorf("%w: refused", ErrUnavailable)
 
-	// ErrUpgrading is an ErrUnavailable of a timer that a later chronos has written, in a
-	// format that this one can't read.
+	// ErrUpgrading is an ErrUnavailable of a timer that a later chronos has written, in a format
+	// that this chronos can't read.
 	ErrUpgrading = fmt.Errorf("%w: a later chronos has written the timer", ErrUnavailable)
 
 	// ErrKeyReused says that a request with the same idempotency key and another
 	// body was accepted before. Nothing was done.
 	ErrKeyReused = errors.New("idempotency key reused")
 
-	// ErrOvertaken says that other writes to the same timer kept coming first for
-	// as long as this one could be tried. A newer write is in force; this one may
-	// have been, for a moment before that.
+	// ErrOvertaken says that other writes to the same timer kept coming first for as long as this
+	// write could be tried. A newer write is in force; this write may have been in force for a
+	// moment before.
 	ErrOvertaken = errors.New("overtaken by a newer write")
 
 	// ErrOverloaded says that a bounded queue is full. Nothing was done.
@@ -60,9 +59,8 @@ func Invalid(pointer, code, format string, args ...any) *InvalidError {
 // ErrOverloaded.
 const RetryAfter = time.Second
 
-// ErrSuperseded says that a timer of the same key is there, or was until a moment
-// ago, which was set, replaced or deleted after the one that is meant. Nothing was
-// done.
+// ErrSuperseded says that a timer of the same key is there, or was until a moment ago, and was set,
+// replaced or deleted after the timer of the request. Nothing was done.
 var ErrSuperseded = errors.New("superseded by a later write")
 
 // ErrShardUnknown says that no shard has the name.

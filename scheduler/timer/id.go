@@ -12,13 +12,12 @@ import (
 	"github.com/google/uuid"
 )
 
-// Hint is a 64-bit Bloom filter of the shards that hold a timer's copies. It is
-// never the truth about them: a filter of all ones does no harm, one of zeros
-// neither.
+// Hint is a 64-bit Bloom filter of the shards that hold a timer's copies. Nobody relies on a hint:
+// a filter of all ones does no harm, nor does a filter of zeros.
 type Hint uint64
 
-// hintBits is how many bits of the filter stand for one shard. Three keep the
-// rate of false members near 1 % for four shards in 64 bits.
+// hintBits is how many bits of the filter stand for one shard. Three bits keep the rate of false
+// members near 1 % for four shards in 64 bits.
 const hintBits = 3
 
 // HintOf is the mask of a shard whose name has the given 64-bit hash: the three
@@ -42,17 +41,16 @@ func (h Hint) Empty() bool { return bits.OnesCount64(uint64(h)) < hintBits }
 // MaxKeyLength is the longest key of a timer, in bytes.
 const MaxKeyLength = 128
 
-// ID is what a client knows a timer by: <key>-<rf>-<bloom>. A bare key is a valid
-// ID too and has RF 0. A bare key of the form <16 hex>-<n>, as Metaswitch's
-// Chronos has them, has RF n.
+// ID is the name of a timer for clients: <key>-<rf>-<bloom>. A bare key is a valid ID too and has
+// RF 0. A bare key of the form <16 hex>-<n>, as in Metaswitch's Chronos, has RF n.
 type ID struct {
 	Key  string // [A-Za-z0-9._~-]{1,128}
 	RF   int    // the replication factor asked for at creation, 0 if not given
 	Hint Hint   // where the copies were when the ID was made
 }
 
-// NewKey makes a key for a timer whose client chose none: a UUIDv7 as 32
-// hexadecimal digits, which sorts by time of creation.
+// NewKey makes a key for a timer whose client chose no key: a UUIDv7 as 32 hexadecimal digits,
+// which sorts by time of creation.
 func NewKey() (string, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -61,14 +59,14 @@ func NewKey() (string, error) {
 	return hex.EncodeToString(id[:]), nil
 }
 
-// OnceKey is the key of the timer that requests with this idempotency key make:
-// it tells nothing of the latter.
+// OnceKey is the key of the timer that requests with this idempotency key make. The idempotency key
+// can't be read from the result.
 func OnceKey(idempotencyKey string) string {
 	sum := sha256.Sum256([]byte(idempotencyKey))
 	return "ik-" + hex.EncodeToString(sum[:16])
 }
 
-// String is the form that clients see; a bare key if RF is 0.
+// String is the form for clients; a bare key if RF is 0.
 func (id ID) String() string {
 	if id.RF == 0 {
 		return id.Key
@@ -90,10 +88,9 @@ func (id ID) Append(b []byte) []byte {
 
 const hintDigits = 16
 
-// ParseID reads an ID. What doesn't end in -<rf>-<bloom> with a replication
-// factor from 1 to 16 and 16 lower-case hexadecimal digits is a bare key. A bare
-// key of the form <16 hex>-<n>, with n from 1 to 16, has n as its RF. The error is
-// an *InvalidError.
+// ParseID reads an ID. A text without the end -<rf>-<bloom>, with a replication factor from 1 to 16
+// and 16 lower-case hexadecimal digits, is a bare key. A bare key of the form <16 hex>-<n>, with n
+// from 1 to 16, has n as its RF. The error is an *InvalidError.
 func ParseID(s string) (ID, error) {
 	id := splitID(s)
 	if id.RF == 0 {
@@ -107,7 +104,7 @@ func ParseID(s string) (ID, error) {
 	case id.Key == "references" || id.Key == "batch":
 		return ID{}, Invalid("", "id-reserved", "this id is reserved; choose another")
 	case splitID(id.Key).RF != 0:
-		// As a bare key it would be taken for another timer's id.
+		// As a bare key the text would be taken for another timer's id.
 		return ID{}, Invalid("", "id-suffix", "a key of your own must not end like what chronos appends to it (-<number>-<16 hex digits>); choose another")
 	case id.Key == "." || id.Key == "..":
 		return ID{}, Invalid("", "id-dots", "an id of dots alone can't stand in a path; choose another")
@@ -115,7 +112,7 @@ func ParseID(s string) (ID, error) {
 	return id, nil
 }
 
-// ValidKey reports whether a timer's key may be that: it is a whole ID by itself.
+// ValidKey reports whether a key is a whole ID by itself, as a timer's key must be.
 func ValidKey(key string) bool {
 	id, err := ParseID(key)
 	return err == nil && id.Key == key
@@ -139,7 +136,7 @@ func splitID(s string) ID {
 	return ID{Key: key, RF: rf, Hint: Hint(bloom)}
 }
 
-// readFactor reads a replication factor; 0 if it is none.
+// readFactor reads a replication factor; 0 if s is no replication factor.
 func readFactor(s string) int {
 	rf, err := strconv.Atoi(s)
 	if err != nil || rf < 1 || rf > MaxReplicationFactor || strconv.Itoa(rf) != s {
@@ -148,10 +145,9 @@ func readFactor(s string) int {
 	return rf
 }
 
-// referenceFactor is the replication factor in a key that has the form of an id of
-// Metaswitch's Chronos, <16 hex>-<n>; 0 if the key has another form. The factor
-// stays a part of the key here, so that timers are found that were stored under
-// such keys before the factor counted.
+// referenceFactor is the replication factor in a key that has the form of an id of Metaswitch's
+// Chronos, <16 hex>-<n>; 0 if the key has another form. The factor stays a part of the key: timers
+// were stored under such keys before the factor counted, and must be found.
 func referenceFactor(key string) int {
 	const digits = 16
 	if len(key) <= digits || key[digits] != '-' || strings.Trim(key[:digits], "0123456789abcdefABCDEF") != "" {

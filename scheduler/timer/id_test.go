@@ -15,12 +15,12 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// Every mask has three bits, whatever the hash: all pairs of the two parts that
-// it is made of are tried.
+// Every mask has three bits, whatever the hash. The test tries all pairs of the two parts of a
+// mask.
 func TestMaskHasThreeBits(t *testing.T) {
 	for first := range uint64(64) {
 		for step := range uint64(64) {
-			// The bits that play no part are set, so that they would be seen.
+			// The bits without a part to play are set, to show any influence.
 			hash := first | step<<32 | 0xffffff00_ffffff00&^0x3f_0000003f
 			mask := timer.HintOf(hash)
 			if n := bits.OnesCount64(uint64(mask)); n != 3 {
@@ -57,8 +57,8 @@ func TestHint(t *testing.T) {
 	}
 }
 
-// The rate of false members: how often a shard that holds no copy looks as if
-// it did. It costs a request that finds nothing, so a loose bound will do.
+// The rate of false members: how often a shard without a copy looks like a member. A false member
+// costs a request that finds nothing, so a loose bound will do.
 func TestFalseMembersAreRare(t *testing.T) {
 	const rounds = 20_000
 	for _, c := range []struct {
@@ -111,7 +111,7 @@ func TestParseID(t *testing.T) {
 		{"three dots", "...", timer.ID{Key: "..."}},
 		{"reserved word within", "references2", timer.ID{Key: "references2"}},
 
-		// What only looks like a suffix belongs to the key.
+		// A mere look-alike of a suffix belongs to the key.
 		{"rf 0", "abc-0-0123456789abcdef", timer.ID{Key: "abc-0-0123456789abcdef"}},
 		{"rf 17", "abc-17-0123456789abcdef", timer.ID{Key: "abc-17-0123456789abcdef"}},
 		{"rf with a leading zero", "abc-02-0123456789abcdef", timer.ID{Key: "abc-02-0123456789abcdef"}},
@@ -157,8 +157,8 @@ func TestParseID(t *testing.T) {
 	}
 }
 
-// written is how an ID is written that was read from text: as it was, or, if the
-// text is a key that says how many copies there are, with a suffix.
+// written is the text of an ID that was read from text: the text as it was, or, if the text is a
+// key that says the number of copies, with a suffix.
 func written(text string, id timer.ID) string {
 	if id.RF == 0 || id.Key != text {
 		return text
@@ -259,7 +259,7 @@ func FuzzParseID(f *testing.F) {
 		if err != nil || again != id {
 			t.Fatalf("%q parses to %+v, and what that is written as to %+v (%v)", text, id, again, err)
 		}
-		// With any filter, as an answer to a write has it, it parses to itself.
+		// With any filter, as in the answer to a write, the ID parses to itself.
 		id.RF, id.Hint = 2, 1
 		if again, err = timer.ParseID(id.String()); err != nil || again != id {
 			t.Fatalf("%+v is written %q and parses to %+v (%v)", id, id, again, err)

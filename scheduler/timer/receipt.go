@@ -9,22 +9,22 @@ type Receipt struct {
 	Copies    int
 	Unreached int
 	InFlight  bool
-	// Replayed says that an earlier request with the same idempotency key and body
-	// was accepted, and this is the timer it made.
+	// Replayed says that an earlier request with the same idempotency key and body was accepted,
+	// and made this timer.
 	Replayed bool
-	// Over says of a create with an idempotency key that its timer has fired or was
-	// deleted, so that there are no copies of it.
+	// Over says of a create with an idempotency key that its timer has fired or was deleted, so no
+	// copies are left.
 	Over bool
 }
 
 // Creation is one timer of a request for many, and the outcome.
 type Creation struct {
 	Timer Timer
-	// IdempotencyKey makes the creation one that may be repeated with this Body; "" for a plain one.
+	// IdempotencyKey makes the creation repeatable with this Body; "" for a plain creation.
 	IdempotencyKey string
 	Body           []byte
 
-	// Receipt and Err are the answer. A creation that has an Err before is left alone.
+	// Receipt and Err are the answer. A creation that already has an Err is left alone.
 	Receipt Receipt
 	Err     error
 }

@@ -27,7 +27,7 @@ func TestRedactedURIs(t *testing.T) {
 	}
 }
 
-// What a node has shown is not taken for a user and a password again.
+// Output of Redacted is refused in a request, and not taken for a user and a password.
 func TestRedactedURIsAreRefused(t *testing.T) {
 	for _, uri := range []string{
 		"http://***@h/", "http://***:***@h/", "http://u:***@h/", "http://***:p@h/", "http://%2A%2A%2A@h/", "https://***:@h:1/x",
@@ -40,8 +40,7 @@ func TestRedactedURIsAreRefused(t *testing.T) {
 	}
 }
 
-// FuzzRedacted: no user and no password is left in what is shown, and the rest is
-// as it was.
+// FuzzRedacted: no user and no password is left in the output, and the rest is unchanged.
 func FuzzRedacted(f *testing.F) {
 	for _, uri := range []string{"http://u:p@h/x@y", "https://h", "http://a@b@c/", "http://u:p@[::1]/", "http:///u:p@h", "//u:p@h", "http://h?u:p@x"} {
 		f.Add(uri)

@@ -9,13 +9,12 @@ import (
 	"time"
 )
 
-// Version is the hybrid logical clock of a client's last write to a timer: the
-// upper 48 bits are milliseconds since the Unix epoch, the lower 16 bits a tag
-// that tells writes of one millisecond apart. It rises per timer, not per process.
+// Version is the hybrid logical clock of a client's last write to a timer: the upper 48 bits are
+// milliseconds since the Unix epoch, the lower 16 bits a tag that distinguishes writes of one
+// millisecond. Versions rise per timer, not per process.
 type Version uint64
 
-// Above is the smallest version with the given tag that is newer than v
-// whatever v's tag is.
+// Above is the smallest version with the given tag that is newer than v whatever v's tag is.
 func (v Version) Above(tag uint16) Version {
 	return (v>>VersionTagBits+1)<<VersionTagBits | Version(tag)
 }
@@ -60,18 +59,17 @@ func ParseVersion(s string) (Version, error) {
 	return Version(n), nil
 }
 
-// State orders the copies of one timer (rule "order of states"): by version, then by whether
-// the timer has ended, then by sequence number, then by attempt. Times are not
-// part of it.
+// State orders the copies of one timer (rule "order of states"): by version, then by whether the
+// timer has ended, then by sequence number, then by attempt. Times are no part of the state.
 type State struct {
 	Version Version
-	Seq     int  // the pop that is next, 1 at creation
+	Seq     int  // the next pop, 1 at creation
 	Attempt int  // callbacks started for that pop, counted by the fence
 	Ended   bool // a tombstone: the state after the last, "done" or deleted
 }
 
-// Compare is negative if s is older than o, zero if they are the same state,
-// positive if s is newer. Two tombstones of one version are the same state.
+// Compare is negative if s is older than o, zero if both are the same state, positive if s is
+// newer. Two tombstones of one version are the same state.
 func (s State) Compare(o State) int {
 	if c := cmp.Compare(s.Version, o.Version); c != 0 {
 		return c

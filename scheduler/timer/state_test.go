@@ -50,8 +50,8 @@ func TestVersionsCompareAsStrings(t *testing.T) {
 	})
 }
 
-// Above is newer than the version it is above, by whatever node that was
-// written, older than the one after the next millisecond, and has its own tag.
+// The result of Above is in the next millisecond with the given tag, newer than the version
+// whichever node wrote the version.
 func TestAbove(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ms := rapid.Int64Range(0, 1<<48-3).Draw(t, "ms")
@@ -79,7 +79,7 @@ func TestParseVersionRefuses(t *testing.T) {
 	}
 }
 
-// Rule "order of states": version, then whether it has ended, then sequence number, attempt.
+// Rule "order of states": version, then ended or not, then sequence number, attempt.
 func TestStateOrder(t *testing.T) {
 	rising := []timer.State{
 		{},

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of what a client may ask for.
+// Limits of a client's request.
 const (
 	MaxInterval              = 100 * 365 * 24 * time.Hour // also of repeat-for
 	MinRecurringInterval     = 100 * time.Millisecond
@@ -19,15 +19,14 @@ const (
 	MaxTagType               = 256 // bytes
 )
 
-// Timer is what a client asks for: when, how often, whom to call. The zero
-// value is not valid. A Timer is a value: nothing in it is changed after it was
-// handed over.
+// Timer is a client's request: when, how often, whom to call. The zero value is not valid. A Timer
+// is a value: nothing in a Timer is changed after the Timer was handed over.
 type Timer struct {
 	// Interval is the time from the write to the first pop and between pops, in
 	// whole milliseconds. Zero fires at once.
 	Interval time.Duration
-	// At is the instant of the only pop, in whole milliseconds; the zero Time
-	// if Interval says when. With At, Interval and RepeatFor are zero.
+	// At is the instant of the only pop, in whole milliseconds; the zero Time if Interval says
+	// when. With At, Interval and RepeatFor are zero.
 	At time.Time
 	// RepeatFor is how long the timer recurs, zero for a one-shot timer.
 	RepeatFor time.Duration
@@ -45,11 +44,11 @@ type Callback struct {
 	Opaque string
 }
 
-// RedactedUser stands for user and password in a URI that is shown.
+// RedactedUser stands for user and password in a URI for display.
 const RedactedUser = "***"
 
-// Redacted is the URI as it may be shown: user and password are RedactedUser. It
-// is empty if the URI can't be read.
+// Redacted is the URI for display: user and password are RedactedUser. Redacted is empty if the URI
+// can't be read.
 func (c Callback) Redacted() string {
 	if !strings.Contains(c.URI, "@") {
 		return c.URI
@@ -61,7 +60,7 @@ func (c Callback) Redacted() string {
 	case u.User == nil:
 		return c.URI
 	}
-	// Text, since url.URL would write the rest in another way.
+	// The text is cut, since url.URL would write the rest in another way.
 	scheme, rest, _ := strings.Cut(c.URI, "://")
 	end := len(rest)
 	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
@@ -70,8 +69,7 @@ func (c Callback) Redacted() string {
 	return scheme + "://" + RedactedUser + rest[strings.LastIndexByte(rest[:end], '@'):]
 }
 
-// redacted reports whether a URI has what Redacted shows in place of a user or a
-// password.
+// redacted reports whether a URI has RedactedUser in place of a user or a password.
 func redacted(user *url.Userinfo) bool {
 	password, _ := user.Password()
 	return user.Username() == RedactedUser || password == RedactedUser
@@ -92,8 +90,8 @@ func (t *Timer) Pops() int {
 	return int(t.RepeatFor / t.Interval)
 }
 
-// Validate reports the first thing about t that is refused as an *InvalidError
-// whose pointer is into the request body of api/openapi.yaml, nil if t is fine.
+// Validate reports the first part of t that is refused as an *InvalidError whose pointer is into
+// the request body of api/openapi.yaml, nil if t is fine.
 func (t *Timer) Validate() error {
 	for _, check := range []func(*Timer) *InvalidError{
 		(*Timer).CheckTiming, (*Timer).checkCallback, (*Timer).CheckReplication, (*Timer).CheckTags,

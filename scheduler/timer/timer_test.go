@@ -12,7 +12,7 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// fine is a timer that nothing is refused of, changed by the given function.
+// fine is a valid timer, changed by the given function.
 func fine(change func(*timer.Timer)) *timer.Timer {
 	asked := &timer.Timer{
 		Interval: time.Second, ReplicationFactor: 2, Callback: timer.Callback{URI: "http://localhost:8080/pop"},
@@ -170,7 +170,7 @@ func TestPops(t *testing.T) {
 	}
 }
 
-// Whatever is not refused fires: at least once, and not past its repeat-for.
+// Every valid timer fires: at least once, and not past its repeat-for.
 func TestWhatIsValidFires(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ms := rapid.Int64Range(-2, int64(timer.MaxInterval/time.Millisecond)+2)
