@@ -18,15 +18,13 @@ const (
 	learnPatience = 2 * time.Second
 )
 
-// Addresses are where the Redis instances of the topology listen, Sentinels and the
-// members of Clusters included, as far as this node knows: literal addresses from the
-// moment the node adopts the topology, the others once LearnAddresses has asked. An
-// unspecified address stands for every address of this machine. The slice must not be
+// Addresses are where the Redis instances of the topology listen, Sentinels and the members of Clusters included, as
+// far as this node knows. Literal addresses are known once the node adopts the topology, all further addresses once
+// LearnAddresses has asked. An unspecified address stands for every address of this machine. The slice must not be
 // changed.
 func (s *Store) Addresses() []netip.AddrPort { return s.book.Known() }
 
-// KeepAddresses learns the addresses every ten seconds, and when the topology changes,
-// until ctx ends.
+// KeepAddresses learns the addresses every ten seconds, and when the topology changes, until ctx ends.
 func (s *Store) KeepAddresses(ctx context.Context) {
 	ticker := time.NewTicker(learnInterval)
 	defer ticker.Stop()
@@ -42,9 +40,8 @@ func (s *Store) KeepAddresses(ctx context.Context) {
 	}
 }
 
-// LearnAddresses asks Sentinels and Clusters for their members, and the resolver for
-// the addresses of host names; it takes four seconds at most. Where a question fails,
-// the earlier answer stands.
+// LearnAddresses asks Sentinels and Clusters for their members, and the resolver for the addresses of host names.
+// LearnAddresses takes four seconds at most. If a question fails, the earlier answer stands.
 func (s *Store) LearnAddresses(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(ctx, learnPatience)
 	defer cancel()
@@ -54,11 +51,11 @@ func (s *Store) LearnAddresses(ctx context.Context) {
 	s.publish(&now)
 }
 
-// publish has Addresses tell what is known of a topology's endpoints.
+// publish has Addresses tell the known addresses of a topology's endpoints.
 func (s *Store) publish(l *topology.Topology) { s.book.Publish(s.endpoints(l)) }
 
-// endpoints are host:port of all Redis instances, by the URLs that this node uses and
-// by those of the topology; ":port" is one on this machine.
+// endpoints are host:port of all Redis instances, by the URLs that this node uses and by the URLs of the topology;
+// ":port" is an instance on this machine.
 func (s *Store) endpoints(l *topology.Topology) (all []string) {
 	for _, sh := range own(s.Connected()) {
 		all = append(all, sh.Endpoints()...)

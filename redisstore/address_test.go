@@ -13,7 +13,7 @@ import (
 	"chronos/scheduler/verify/testkit"
 )
 
-// addresses are those of the store, sorted.
+// addresses are the addresses of the store, sorted.
 func addresses(s *Store) []string {
 	var all []string
 	for _, at := range s.Addresses() {
@@ -31,8 +31,7 @@ func wantAddresses(t *testing.T, s *Store, want ...string) {
 	}
 }
 
-// The address of a Redis that is added counts from the moment the topology does, on
-// each node that follows.
+// The address of an added Redis counts from the moment the topology does, on every node that follows.
 func TestAddressesFollowTheTopology(t *testing.T) {
 	t.Parallel()
 	l := storesOn(t, "a", "b", "c")
@@ -54,8 +53,7 @@ func TestAddressesFollowTheTopology(t *testing.T) {
 	wantAddresses(t, other, of("a", "b", "c")...)
 }
 
-// A Redis that is reached by a socket, and listens on a port too, stands on every
-// address of this machine.
+// A Redis behind a socket that also listens on a port stands on every address of this machine.
 func TestAddressesOfARedisOnASocket(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "s")
@@ -65,7 +63,7 @@ func TestAddressesOfARedisOnASocket(t *testing.T) {
 	wantAddresses(t, s, "[::]:"+p.Port)
 }
 
-// The members of a Cluster count, whichever of them the URL names.
+// All members of a Cluster count, whichever member the URL names.
 func TestAddressesOfAClustersMembers(t *testing.T) {
 	t.Parallel()
 	all := []*testkit.Redis{testkit.StartRedis(t, "--cluster-enabled", "yes"), testkit.StartRedis(t, "--cluster-enabled", "yes")}
@@ -83,8 +81,8 @@ func TestAddressesOfAClustersMembers(t *testing.T) {
 	wantAddresses(t, s, all[0].Address, all[1].Address)
 }
 
-// The master of a Sentinel group counts, and so do the replicas, which may be the next
-// master, and the Sentinels.
+// The master of a Sentinel group counts. The replicas count, too, since a replica may be the next master, and so do
+// the Sentinels.
 func TestAddressesOfASentinelGroup(t *testing.T) {
 	t.Parallel()
 	master := testkit.StartRedis(t)
@@ -98,7 +96,7 @@ func TestAddressesOfASentinelGroup(t *testing.T) {
 	s.LearnAddresses(t.Context())
 	wantAddresses(t, s, sentinel.Address, master.Address, replica.Address)
 	sentinel.Kill()
-	s.LearnAddresses(t.Context()) // the Sentinel doesn't answer: what is known stands
+	s.LearnAddresses(t.Context()) // the Sentinel doesn't answer: the known addresses stand
 	wantAddresses(t, s, sentinel.Address, master.Address, replica.Address)
 }
 

@@ -11,9 +11,9 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// BenchmarkScripts takes one-shot timers through a real redis-server, so many a
-// call, and reports how long Redis was busy with each script, by its own clock
-// (INFO commandstats), in µs a timer.
+// BenchmarkScripts takes one-shot timers through a real redis-server, with the given number of timers in a call. The
+// benchmark reports how long Redis was busy with each script, by Redis' own clock (INFO commandstats), in µs a
+// timer.
 func BenchmarkScripts(b *testing.B) {
 	for _, together := range []int{1, 50, 500} {
 		b.Run(fmt.Sprintf("together=%d", together), func(b *testing.B) { benchScripts(b, together) })
@@ -60,8 +60,8 @@ func benchScripts(b *testing.B, together int) {
 	})
 }
 
-// BenchmarkCopies measures what Redis takes to be asked about, and told the
-// outcome of, what fires elsewhere.
+// BenchmarkCopies measures the time that Redis takes for questions about timers that fire on another shard, and for
+// their outcomes.
 func BenchmarkCopies(b *testing.B) {
 	for _, together := range []int{1, 50, 500} {
 		b.Run(fmt.Sprintf("together=%d", together), func(b *testing.B) {
@@ -131,7 +131,7 @@ func benchCopies(b *testing.B, r *testRedis, s *Store, together int) {
 	busy("done", tell(store.WriteDone, 2))
 }
 
-// fill creates n timers like those of the load tests, so many a call.
+// fill creates n timers like the load tests' timers, together many in a call.
 func fill(b *testing.B, s *Store, n, together int, interval time.Duration) {
 	b.Helper()
 	opaque := strings.Repeat("x", 100)

@@ -7,8 +7,8 @@ import (
 	"chronos/scheduler/store"
 )
 
-// TestDueTimesAreOfTheShardsClock: a node's clock may be an hour off. When a timer is due
-// depends on the clock of the timer's shard alone.
+// TestDueTimesAreOfTheShardsClock: a node's clock may be an hour off. Only the clock of the timer's shard decides
+// when a timer is due.
 func TestDueTimesAreOfTheShardsClock(t *testing.T) {
 	t.Parallel()
 	for name, ahead := range map[string]time.Duration{"ahead": time.Hour, "behind": -time.Hour} {

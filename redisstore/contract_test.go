@@ -39,7 +39,7 @@ func TestContractMini(t *testing.T) {
 func TestContractReal(t *testing.T) {
 	t.Parallel()
 	shard := startRedis(t)
-	var lanes atomic.Int64 // each test has a lane to itself
+	var lanes atomic.Int64 // each test has a deliverer kind to itself
 	storetest.Run(t, func(t *testing.T) storetest.Fixture {
 		return fixture(t, fmt.Sprint("lane", lanes.Add(1)), shard)
 	})
@@ -67,7 +67,7 @@ func fixture(t *testing.T, lane string, shards ...*testRedis) storetest.Fixture 
 	}
 }
 
-// What a claim reads past must not make it take more than its share.
+// Records that a claim skips must not make the claim take more than its share.
 func TestClaimReadsPastWithinItsShare(t *testing.T) {
 	t.Parallel()
 	shard := startMini(t, time.Now())
@@ -97,8 +97,8 @@ func TestClaimReadsPastWithinItsShare(t *testing.T) {
 	}
 }
 
-// Rule "no late writes": a Redis that was stopped executes buffered commands when it wakes.
-// Commands that create, lease or fire must then do nothing.
+// Rule "no late writes": a Redis that was stopped executes buffered commands when it wakes. Commands that create,
+// lease or fire must then do nothing.
 func TestStoppedRedisExecutesNothingLate(t *testing.T) {
 	t.Parallel()
 	shard := startRedis(t)
@@ -172,8 +172,8 @@ func oneWrite(key string, version timer.Version) store.Write {
 	}
 }
 
-// A shard whose clock was stepped refuses what seems late, says what its clock
-// shows, and is believed.
+// A shard whose clock was stepped refuses a call that seems late, and answers with the clock's time. The node
+// believes the answer.
 func TestSteppedClockIsLearnt(t *testing.T) {
 	t.Parallel()
 	shard := startMini(t, time.Now())
@@ -194,8 +194,8 @@ func TestSteppedClockIsLearnt(t *testing.T) {
 	}
 }
 
-// startBackwards starts a redis-server whose locale sorts digits and letters from the
-// last to the first: Lua compares strings so.
+// startBackwards starts a redis-server whose locale sorts digits and letters from the last to the first: Lua
+// compares strings by the locale.
 func startBackwards(t *testing.T) *testRedis {
 	t.Helper()
 	localedef := testkit.Program(t, "localedef")
@@ -209,7 +209,7 @@ func startBackwards(t *testing.T) *testRedis {
 	if err := os.WriteFile(source, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// It warns of the categories that the locale has not, and fails without -c.
+	// localedef warns of categories that the locale lacks, and fails without -c.
 	output, _ := exec.CommandContext(t.Context(), localedef, "-c", "-i", source, filepath.Join(dir, "xx_XX")).CombinedOutput()
 
 	shard := startRedis(t, "LOCPATH="+dir, "LC_ALL=xx_XX")

@@ -13,18 +13,17 @@ import (
 	"chronos/scheduler/timing"
 )
 
-// ErrDedicated says that the lane's timers on these shards are somebody else's.
+// ErrDedicated says that the deliverer kind's timers on these shards have another purpose.
 var ErrDedicated = errors.New("in use for something else")
 
-// Dedicate notes on the shards, as far as they can be reached, what the lane's timers
-// are for: to nodes that are for something else they would look like their own. It
-// fails with ErrDedicated while a node that lives is. What only nodes were for that
-// are gone, as far as can be seen in NodeLife, is taken over, with the timers. It is
-// called before the node announces itself.
+// Dedicate notes the purpose of the deliverer kind's timers on all shards that can be reached. Otherwise nodes with
+// another purpose would take the timers for their own. Dedicate fails with ErrDedicated while a node with another
+// purpose lives. If no such node shows itself within NodeLife, the timers are taken over. Dedicate is called before
+// the node announces itself.
 func (s *Store) Dedicate(ctx context.Context, purpose string) error {
 	other := s.dedications(ctx, purpose)
 	if other.purpose != "" && !other.alive {
-		if !awake.Sleep(ctx, timing.NodeLife) { // they may be about to announce themselves
+		if !awake.Sleep(ctx, timing.NodeLife) { // nodes of the other purpose may be about to announce themselves
 			return fmt.Errorf("dedicate the lane: %w", ctx.Err())
 		}
 		other = s.dedications(ctx, purpose)
@@ -44,14 +43,14 @@ func (s *Store) Dedicate(ctx context.Context, purpose string) error {
 	return nil
 }
 
-// dedication is what a lane is for.
+// dedication is the purpose of a deliverer kind's timers.
 type dedication struct {
 	purpose string
-	alive   bool // a node that announced itself lately is for it
+	alive   bool // a node with the purpose announced itself lately
 }
 
-// dedications notes the purpose where there is none, and returns another that it
-// finds, one of nodes that live first.
+// dedications notes the purpose on shards without a purpose, and returns another purpose if found, first of all a
+// purpose of live nodes.
 func (s *Store) dedications(ctx context.Context, purpose string) (other dedication) {
 	for _, sh := range s.shards() {
 		found, err := s.dedication(ctx, sh, purpose)

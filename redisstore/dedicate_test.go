@@ -10,8 +10,8 @@ import (
 	"chronos/scheduler/verify/heldup"
 )
 
-// A lane is for one thing as long as a node lives that is for it, on whatever shard that
-// is known.
+// A deliverer kind's timers keep their purpose as long as a node with the purpose lives, whichever shard knows of
+// the node.
 func TestDedicate(t *testing.T) {
 	t.Parallel()
 	l := storesOn(t, "a", "b")
@@ -32,7 +32,7 @@ func TestDedicate(t *testing.T) {
 	if err := other.Dedicate(t.Context(), "coffee"); !errors.Is(err, ErrDedicated) {
 		t.Errorf("%v, want that it is for tea", err)
 	}
-	// One that has begun, and announces itself only now.
+	// A node that has started, and announces itself only now.
 	if err := first.Leave(t.Context(), "b"); err != nil {
 		t.Fatal(err)
 	}

@@ -8,13 +8,13 @@ import (
 	"chronos/scheduler/store"
 )
 
-// What the differential test calls.
+// The calls of the differential test.
 
 // merge sends writes as clients' requests do.
 func (d *differ) merge() {
 	n := d.node()
 	writes, modelled := d.writes()
-	// What a client ends goes last in a batch: the order of a call is none.
+	// Ends that a client wrote go last in a batch: the order within a call does not matter.
 	ends := func(w store.Write) int {
 		return map[bool]int{true: 1}[w.Kind == store.WriteGone || w.Kind == store.WriteBury]
 	}
@@ -39,7 +39,7 @@ func (d *differ) sendBoth(what string, n int, modelled []store.Write, send func(
 	}, func() {
 		want := d.views[n].Tell(context.Background(), "a", modelled)
 		for i := range got {
-			got[i].Partition, want[i].Partition = 0, 0 // the model's hash is another
+			got[i].Partition, want[i].Partition = 0, 0 // the model has another hash
 		}
 		d.same(what, got, want)
 	})
@@ -55,7 +55,7 @@ func first[T any](answers []T, errOf func(T) error) error {
 	return nil
 }
 
-// claimToSettle is the way of a timer as a node goes it, or a part of it.
+// claimToSettle is the way of a timer on a node, or a part of the way.
 func (d *differ) claimToSettle() {
 	grace, had := d.some("grace"), len(d.leases)
 	d.claim(grace)
@@ -80,7 +80,7 @@ func (d *differ) claim(grace time.Duration) {
 		req.KeepTombstones = d.whole("kept")
 	}
 	all := req
-	all.Limit *= Partitions // each gets its share
+	all.Limit *= Partitions // every partition gets its share
 	var got store.ClaimResult
 	d.do(func() (err error) {
 		got, err = d.stores[n].Claim(context.Background(), "a", all)
@@ -95,7 +95,7 @@ func (d *differ) claim(grace time.Duration) {
 	})
 }
 
-// fire asks for no tombstone: who claimed one knows.
+// fire fences no tombstone: a node that claimed a tombstone knows so.
 func (d *differ) fire(pairs []leasePair) {
 	pairs = slices.DeleteFunc(slices.Clone(pairs), func(p leasePair) bool { return p.grave })
 	if len(pairs) == 0 {
@@ -116,16 +116,16 @@ func (d *differ) fire(pairs []leasePair) {
 		got = d.stores[pairs[0].node].Fire(context.Background(), "a", terms, fences)
 		return first(got, func(f store.Fenced) error { return f.Err })
 	}, func() {
-		asked := slices.Clone(modelled) // what is true of this time is not of the next
+		asked := slices.Clone(modelled) // a change for this time must not stay for the next time
 		for i := range got {
-			// It may have run too late by the clock that no test can stop.
+			// The call may have run too late by the clock that no test can stop.
 			if got[i].Status == store.FenceTooLate && d.redis.mini == nil {
 				asked[i].Age = terms.Limit + time.Hour
 			}
 		}
 		want := d.views[pairs[0].node].Fire(context.Background(), "a", terms, asked)
 		for i := range got {
-			if got[i].Status == store.FenceLost { // says nothing else
+			if got[i].Status == store.FenceLost { // a lost fence says nothing more
 				got[i] = store.Fenced{Status: store.FenceLost, Err: got[i].Err}
 			}
 		}
@@ -174,7 +174,7 @@ func (d *differ) ask() {
 	})
 }
 
-// recount has sums that somebody has spoilt be right again.
+// recount has spoilt sums be right again.
 func (d *differ) recount() {
 	ctx, tags := context.Background(), d.stores[0].keys[differPartition].tags
 	for _, field := range draw(d, "spoils", nil, []string{"a%20b"}, []string{"a%20b", "none", "-x"}) {

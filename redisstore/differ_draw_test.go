@@ -10,7 +10,7 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// What the differential test draws.
+// The random choices of the differential test.
 
 func draw[T any](d *differ, what string, from ...T) T {
 	return rapid.SampledFrom(from).Draw(d.rt, what)
@@ -19,8 +19,7 @@ func draw[T any](d *differ, what string, from ...T) T {
 func (d *differ) node() int   { return rapid.IntRange(0, len(d.stores)-1).Draw(d.rt, "node") }
 func (d *differ) key() string { return draw(d, "key", d.keys...) }
 
-// some is a small multiple of the run's unit, now and then with half a
-// millisecond that is to be rounded.
+// some is a small multiple of the run's unit, now and then with half a millisecond to be rounded.
 func (d *differ) some(what string) time.Duration {
 	return d.whole(what) + draw(d, what+" and", 0, 0, 0, time.Millisecond/2)
 }
@@ -29,8 +28,8 @@ func (d *differ) whole(what string) time.Duration {
 	return time.Duration(draw(d, what, 0, 0, 1, 1, 2, 2, 3, 5, 10, 100)) * d.unit
 }
 
-// version is near that of the stored timer, mostly above it; else one of a few
-// that differ in all kinds of bits.
+// version is near the stored timer's version, mostly above; otherwise the version is one of a few that differ in all
+// kinds of bits.
 func (d *differ) version(key string) timer.Version {
 	stored := d.stored(key).Version
 	switch draw(d, "version", "above", "above", "above", "same", "by tag", "below", "any") {
@@ -46,7 +45,7 @@ func (d *differ) version(key string) timer.Version {
 	return timer.VersionAt(time.UnixMilli(draw(d, "ms", int64(0x99a), 0x99f, 0x9a0, 0xa00)), draw(d, "tag", uint16(9), 0xa, 0xaa, 0xff))
 }
 
-// stored is the state that the model has of a timer or its tombstone.
+// stored is the model's state of a timer or of the timer's tombstone.
 func (d *differ) stored(key string) timer.State {
 	return d.views[0].Read(context.Background(), spots(key))[0].Record.State
 }
@@ -67,7 +66,7 @@ func (d *differ) timer() *timer.Timer {
 	return t
 }
 
-// pairs are some leases, of the past too, and now and then the same twice.
+// pairs are some leases, also past leases, and now and then a lease twice.
 func (d *differ) pairs() []leasePair {
 	if len(d.leases) == 0 {
 		d.rt.Skip("no lease yet")
@@ -84,12 +83,12 @@ func (d *differ) pairs() []leasePair {
 	return pairs
 }
 
-// gained remembers the leases that both got.
+// gained remembers the leases that store and model granted.
 func (d *differ) gained(node int, backend, model store.Claimed) {
 	d.leases = append(d.leases, leasePair{node: node, store: backend.Lease, model: model.Lease, grave: model.Record.State.Ended})
 }
 
-// state is that of the stored timer, one near it, or another.
+// state is the stored timer's state, a state nearby, or another state.
 func (d *differ) state(key string) timer.State {
 	state := d.stored(key)
 	switch draw(d, "state", "stored", "near", "near", "any") {
@@ -118,8 +117,8 @@ func (d *differ) failure() store.Failure {
 	return f
 }
 
-// write is any that a client, an outcome or a repair may send, and the same for
-// the model, which knows a lease by another token.
+// write is any write of a client, an outcome or a repair. The second result is the same write for the model, which
+// knows a lease by another token.
 func (d *differ) write() (kept, model store.Write) {
 	w := store.Write{
 		Kind: draw(d, "kind of write", store.WritePut, store.WritePut, store.WriteOnce, store.WriteAnew, store.WriteGone, store.WriteLook,
@@ -164,7 +163,7 @@ func (d *differ) write() (kept, model store.Write) {
 	return w, m
 }
 
-// writes are some, now and then for copies of one timer, which share what they say.
+// writes are some writes, now and then for copies of one timer, which share their contents.
 func (d *differ) writes() (backend, model []store.Write) {
 	for range draw(d, "writes", 1, 1, 2, 3) {
 		w, m := d.write()

@@ -23,10 +23,9 @@ import (
 	"chronos/scheduler/verify/testkit"
 )
 
-// The scripts and the model are given the same calls at the same instants, and
-// must answer the same and hold the same. The instant is the one at which the
-// script ran, which an observer reads from its reply; so it works on a Redis
-// whose clock nobody can stop.
+// The scripts and the model get the same calls at the same instants. Answers and contents must be the same. The
+// instant is the time at which the script ran; an observer reads the time from the script's reply. The test
+// therefore works on a Redis whose clock nobody can stop.
 
 func TestDifferentialMini(t *testing.T) {
 	// Between two milliseconds, where rounding shows.
@@ -61,20 +60,20 @@ type differ struct {
 	stores   []*Store
 	keys     []string
 
-	// Of one run:
+	// For one run:
 	rt     *rapid.T
 	unit   time.Duration
 	model  *storetest.Model
 	views  []store.Store
 	now    time.Time
 	leases []leasePair
-	sent   []func() // what may be sent again
-	broken error    // a call was not answered: nobody knows what it did
+	sent   []func() // calls that may be sent again
+	broken error    // a call was not answered: nobody knows what the call did
 
 	breaks, runs int // in all
 }
 
-// leasePair is one lease by the tokens that the store and the model gave it.
+// leasePair is one lease by the tokens that the store and the model gave the lease.
 type leasePair struct {
 	node         int
 	store, model store.Lease
@@ -123,7 +122,7 @@ func (d *differ) run(rt *rapid.T, unit time.Duration) {
 	})
 }
 
-// keepOne makes a timer that stays, with all tags: so no sum is less than 0.
+// keepOne makes a timer that stays, with all tags, to keep every sum above 0.
 func (d *differ) keepOne() {
 	const far, many = 1000 * time.Hour, 1 << 40
 	w := store.Write{
@@ -137,9 +136,8 @@ func (d *differ) keepOne() {
 	d.sent = nil
 }
 
-// do runs one call on the store and then on the model, at the same instant, and
-// may do so again later. A run in which the store gave no answer is over: on a
-// busy machine that happens now and then.
+// do runs one call on the store and then on the model, at the same instant, and may repeat the call later. A run
+// ends when the store gives no answer: on a busy machine this happens now and then.
 func (d *differ) do(call func() error, model func()) {
 	both := func() {
 		if d.broken != nil {
@@ -171,23 +169,22 @@ func (d *differ) breaksOff(err error) bool {
 func (d *differ) same(what string, backend, model any) {
 	d.Helper()
 	if reflect.DeepEqual(backend, model) {
-		return // which is much faster
+		return // much faster than cmp.Diff
 	}
 	if diff := cmp.Diff(model, backend, cmpopts.EquateEmpty(), cmpopts.EquateErrors()); diff != "" {
 		d.rt.Fatalf("%s (-model +store):\n%s", what, diff)
 	}
 }
 
-// alike makes the claims of store and model alike but for what must be the same:
-// without what names where a timer is, without lease tokens, and without how long
-// after the answer a timer is due, which the store can only estimate.
+// alike clears the fields in which claims of store and model may differ: the names of a timer's place, lease tokens,
+// and the time until a timer is due, which the store can only estimate.
 func alike(claims ...*store.Claimed) {
 	for _, c := range claims {
 		c.Lease.Token, c.Lease.Partition, c.Lease.Found, c.DueIn = "", 0, store.Found{}, 0
 	}
 }
 
-// compare looks at everything there is.
+// compare compares all contents of store and model.
 func (d *differ) compare(*rapid.T) {
 	if d.broken != nil {
 		return
@@ -228,8 +225,7 @@ func (d *differ) compare(*rapid.T) {
 	d.compareDead(dead.Val())
 }
 
-// compareTags compares the sums of tags, and the number of tombstones, with those of the
-// model, which adds them up.
+// compareTags compares the sums of tags, and the number of tombstones, with the sums and the number in the model.
 func (d *differ) compareTags(tombstones int64) {
 	ctx := context.Background()
 	got, err := d.stores[0].Tags(ctx, "a", 99)
@@ -242,7 +238,7 @@ func (d *differ) compareTags(tombstones int64) {
 	if err != nil {
 		d.rt.Fatalf("look at the tags: %v", err)
 	}
-	counted := int64(0) // of none nothing is kept
+	counted := int64(0) // a number of 0 is not kept
 	if text, is := fields[tombstonesField]; is {
 		delete(fields, tombstonesField)
 		if counted, err = strconv.ParseInt(text, 10, 64); err != nil {
@@ -262,9 +258,9 @@ func (d *differ) compareDead(found []redis.Z) {
 	d.same("dead letters", lastLetters(letters), lastLetters(d.model.DeadLetters("a")))
 }
 
-// lastLetters are the letters in one order, and of a state that was given up for
-// one reason the last. The model has no other. The shard has one for each record
-// that it then had, since its mark had ended meanwhile, or copies away been noted.
+// lastLetters are the letters in one order, with only the last letter of a state that was given up for one reason.
+// The model has only the last letter. The shard has a letter for every record that it then had: meanwhile the mark
+// may have ended, or copies that missed the end may have been noted.
 func lastLetters(letters []storetest.DeadLetter) []storetest.DeadLetter {
 	last := map[storetest.DeadLetter]time.Time{}
 	for _, l := range letters {

@@ -16,8 +16,7 @@ import (
 	"chronos/scheduler/verify/testkit"
 )
 
-// A Redis whose memory is full takes no new timer, and goes on firing and
-// deleting those it has.
+// A Redis whose memory is full takes no new timer, and goes on firing and deleting the stored timers.
 func TestFullServer(t *testing.T) {
 	t.Parallel()
 	p := testkit.StartRedis(t)
@@ -128,8 +127,7 @@ func TestFullServer(t *testing.T) {
 	}
 }
 
-// outcomesToldInFullMemory: a copy hears of what another copy's callback came to,
-// and goes on or ends.
+// outcomesToldInFullMemory: a copy hears of the outcome of another copy's callback, and goes on or ends.
 func outcomesToldInFullMemory(t *testing.T, s *Store) {
 	t.Helper()
 	for i, kind := range []store.WriteKind{store.WriteNext, store.WriteAgain, store.WriteDone, store.WriteDrop} {

@@ -16,9 +16,8 @@ import (
 	"chronos/scheduler/verify/testkit"
 )
 
-// TestUnreadableRecordsHinderNobody: what a record or an entry of a Redis holds
-// is input like any other. It is claimed as unreadable and goes to the dead
-// letters, and what is due beside it fires.
+// TestUnreadableRecordsHinderNobody: the contents of a record or an entry of a Redis are input like any other. An
+// unreadable record is claimed as unreadable and becomes a dead letter; due timers beside the record fire.
 func TestUnreadableRecordsHinderNobody(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(testing.TB) *testRedis{
@@ -80,8 +79,8 @@ func settleDead(t *testing.T, s *Store, c store.Claimed) {
 	}
 }
 
-// plantUnreadable puts records that can't be read into partition 3, and a good
-// one of another partition, and returns their keys.
+// plantUnreadable puts unreadable records into partition 3, and a good record of another partition, and returns
+// their keys.
 func plantUnreadable(t *testing.T, s *Store, client *redis.Client) (keys []string) {
 	t.Helper()
 	const good = `1L 0000000000000001 00000000001 000 00 02 0000000000002 +00000000000001 {"uri":"http://h/"}`
@@ -111,7 +110,7 @@ func plantUnreadable(t *testing.T, s *Store, client *redis.Client) (keys []strin
 	return keys
 }
 
-// hostileKeys are of partition 3, and no header may have them as they are.
+// hostileKeys are keys of partition 3 that no header may have unescaped.
 func hostileKeys() (keys []string) {
 	for _, start := range []string{"a\r\nX-Evil: s3cret", "a b", "a\x00", "ü", "\xff", "a/../b", "a&time-from=0", strings.Repeat("k", 129)} {
 		for i := 0; ; i++ {
@@ -124,8 +123,7 @@ func hostileKeys() (keys []string) {
 	return keys
 }
 
-// What nodes are said to have announced is input too. Clocks that are of no use any more
-// are forgotten.
+// Stored announcements of nodes are input, too. Clocks that are of no use any more are forgotten.
 func TestUnreadableClocksHinderNobody(t *testing.T) {
 	t.Parallel()
 	onBothRedis(t, func(t *testing.T, shard *testRedis, s *Store) {
@@ -157,8 +155,8 @@ func TestUnreadableClocksHinderNobody(t *testing.T) {
 	})
 }
 
-// No node announces itself in times to come: who says so would count as alive for ever, and
-// keep the nodes that live from the partitions.
+// No node announces itself for a time to come: the node would count as alive for ever, and keep live nodes from the
+// partitions.
 func TestAnnouncementsOfTimesToComeAreDropped(t *testing.T) {
 	t.Parallel()
 	onBothRedis(t, func(t *testing.T, shard *testRedis, s *Store) {

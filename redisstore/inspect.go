@@ -9,18 +9,18 @@ import (
 	"chronos/scheduler/store"
 )
 
-// ShardReport is how one shard of the topology stands.
+// ShardReport is the condition of one shard of the topology.
 type ShardReport struct {
-	topology.Member // its URL is without what is secret
+	topology.Member // the URL is without secrets
 	State           topology.State
-	Epoch           int64  // of the topology that it holds, 0 for none
-	Copies          int64  // timers and tombstones of this store's lane
-	Swept           int    // partitions of them that need no sweep, of Partitions
-	Twin            string // another shard in the same Redis process, "" if there is none
-	Err             error  // why it could not be asked; Copies and Swept say nothing then
+	Epoch           int64  // of the topology that the shard holds, 0 for no topology
+	Copies          int64  // timers and tombstones of this store's deliverer kind
+	Swept           int    // partitions that need no sweep, of Partitions
+	Twin            string // another shard in the same Redis process; "" for no twin
+	Err             error  // why the shard could not be asked; Copies and Swept then say nothing
 }
 
-// Inspect asks all shards of the topology how they stand.
+// Inspect asks all shards of the topology for their condition.
 func (s *Store) Inspect(ctx context.Context) (topology.Topology, []ShardReport) {
 	p := s.Placement()
 	t, shards := p.Topology, own(p.Shards)

@@ -10,28 +10,28 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// Partitions is how many groups of keys a shard has for each lane. It is a
-// constant of the data: changing it loses sight of every stored timer.
+// Partitions is how many groups of keys a shard has for each deliverer kind. Partitions is a constant of the data: a
+// change loses sight of every stored timer.
 const Partitions = store.Partitions
 
-// nodesKey is the sorted set of live nodes of a shard that work on a lane: node id by
-// the time of its last announcement, ms of the shard's clock.
+// nodesKey is the sorted set of a shard's live nodes of a deliverer kind: node id by the time of the node's last
+// announcement, ms of the shard's clock.
 func nodesKey(lane string) string { return "chronos:{" + lane + "}:nodes" }
 
-// clocksKey is the hash of what the clocks of the nodes showed that announced themselves
-// there: node id to that, and to when it was by the shard's clock, ms.
+// clocksKey is the hash of the clocks that nodes have announced on a shard: node id to the node's clock, and to the
+// time of the announcement by the shard's clock, ms.
 func clocksKey(lane string) string { return "chronos:{" + lane + "}:clocks" }
 
-// dedicationKey is what the lane's timers on a shard are for.
+// dedicationKey holds the purpose of the deliverer kind's timers on a shard.
 func dedicationKey(lane string) string { return "chronos:lane:" + lane }
 
-// partitionKeys are the keys of one partition. They share a hash tag, so that a
-// script may touch them together on a Redis Cluster.
+// partitionKeys are the keys of one partition. The keys share a hash tag, so that a script may touch the keys
+// together on a Redis Cluster.
 type partitionKeys struct {
 	due, timers, leases, dead, tags string
 }
 
-// callKeys are the keys by partition that scripts take. Calls share these slices, which nobody changes.
+// callKeys are the keys that scripts take, by partition. Calls share these slices, which nobody changes.
 type callKeys struct {
 	three, merge, settle, fence [Partitions][]string
 }
@@ -47,7 +47,7 @@ func newCallKeys(lane *[Partitions]partitionKeys) *callKeys {
 	return c
 }
 
-// laneKeys are the keys of all partitions of a lane.
+// laneKeys are the keys of all partitions of a deliverer kind.
 func laneKeys(lane string) [Partitions]partitionKeys {
 	var keys [Partitions]partitionKeys
 	for p := range keys {
@@ -59,15 +59,15 @@ func laneKeys(lane string) [Partitions]partitionKeys {
 	return keys
 }
 
-// partitionOf is where a timer's key lives on every shard.
+// partitionOf is the partition of a timer's key on every shard.
 func partitionOf(key string) int { return int(xxhash.Sum64String(key) % Partitions) }
 
-// together is how many keys that are made one after another share a partition.
+// together is how many successive new keys share a partition.
 const together = 64
 
-// NewKey is store.Store's. The last two digits are chosen so that keys made
-// one after another share a partition: what is created together is written by
-// one script call, and if it is due together, claimed, fenced and settled by one.
+// NewKey is store.Store's. The last two digits are chosen so that successive keys share a partition. Then one script
+// call writes timers that are created together, and one call may claim, fence or settle timers that are due
+// together.
 func (s *Store) NewKey() (string, error) {
 	made, err := timer.NewKey()
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// TestLaterFormatsAreLeftAlone: a record that a later chronos has written is neither claimed,
-// overwritten nor given up, and holds up nothing that is due behind the record.
+// TestLaterFormatsAreLeftAlone: a record that a later chronos has written is neither claimed, overwritten nor given
+// up, and holds up no timer that is due behind the record.
 func TestLaterFormatsAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	onBothRedis(t, func(t *testing.T, shard *testRedis, s *Store) {

@@ -15,7 +15,7 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// A lease token is node:counter:taken_ms. nodeOf is who holds it.
+// A lease token is node:counter:taken_ms. nodeOf is the node that holds the lease.
 func nodeOf(token string) string {
 	node, _, _ := strings.Cut(token, ":")
 	return node
@@ -23,8 +23,8 @@ func nodeOf(token string) string {
 
 func (s *Store) nextCounter() string { return strconv.FormatUint(s.counter.Add(1), 10) }
 
-// Claim is store.Store's: one call for each partition, all in one round
-// trip; in several, if the limit is less than the partitions are.
+// Claim is store.Store's: one call for each partition, all in one round trip. A limit below the number of partitions
+// takes several round trips.
 func (s *Store) Claim(ctx context.Context, name string, req store.ClaimRequest) (store.ClaimResult, error) {
 	sh, err := s.shard(name)
 	if err != nil {
@@ -50,7 +50,7 @@ func (s *Store) Claim(ctx context.Context, name string, req store.ClaimRequest) 
 			if n := len(c.Reply); n%3 == 1 {
 				last, _ := c.Reply[n-1].(string)
 				more, putOff, _ := strings.Cut(last, " ")
-				k, _ := strconv.Atoi(putOff) // nonsense counts nothing
+				k, _ := strconv.Atoi(putOff) // nonsense counts as 0
 				result.More, result.PutOff = result.More || more == "1", result.PutOff+k
 			}
 			result.Claims = append(result.Claims, s.readClaims(sh, counter, now[i], c)...)
@@ -62,8 +62,8 @@ func (s *Store) Claim(ctx context.Context, name string, req store.ClaimRequest) 
 	return result, failed
 }
 
-// partitionsOf are those that a claim is about, beginning with another one each
-// time, so that a small limit starves none.
+// partitionsOf are the partitions of a claim. Every claim begins with another partition, so that a small limit
+// starves no partition.
 func (s *Store) partitionsOf(req store.ClaimRequest) []int {
 	asked := req.Partitions
 	if asked == nil {
@@ -104,11 +104,10 @@ func (s *Store) claimCalls(sh *shard.Shard, counter string, partitions []int, ro
 	return calls
 }
 
-// maxClaimBytes is what a script brings at most, whoever asks: a shard does
-// nothing else meanwhile.
+// maxClaimBytes is how much a script brings at most for any caller: a shard does nothing else during a call.
 const maxClaimBytes = 16 << 20
 
-// readClaims reads "score_ms previous_lease", key and record for each.
+// readClaims reads "score_ms previous_lease", key and record of every claim.
 func (s *Store) readClaims(sh *shard.Shard, counter string, partition int, c *shard.Call) []store.Claimed {
 	token := s.node + ":" + counter + ":" + strconv.FormatInt(c.NowUs/1000, 10)
 	claims := make([]store.Claimed, 0, len(c.Reply)/3)
@@ -153,7 +152,7 @@ func (s *Store) claimed(lease store.Lease, scoreMs int64, raw string) store.Clai
 	return claimed
 }
 
-// fenceStatus reads what the script found; FenceFailed stands for any other word.
+// fenceStatus reads the script's word; FenceFailed stands for any unknown word.
 func fenceStatus(word string) store.FenceStatus {
 	words := [...]string{store.FencePassed: "passed", store.FenceEarly: "early", store.FenceLost: "lost", store.FenceTooLate: "late"}
 	return store.FenceStatus(max(slices.Index(words[:], word), 0))
@@ -262,7 +261,7 @@ func (s *Store) Ask(ctx context.Context, name string, states []store.KeyState) (
 		return nil, err
 	}
 	var calls []*shard.Call
-	var indexes [][]int // of the states that each call asks about
+	var indexes [][]int // for each call the indexes of the call's states
 	var open [Partitions]int
 	for i, st := range states {
 		p := partitionOf(st.Key)
@@ -303,7 +302,7 @@ func (s *Store) Ask(ctx context.Context, name string, states []store.KeyState) (
 	return differences, nil
 }
 
-// readDifferences reads "index firing_ms look_in_ms head", "index missing" or "index later version" for each.
+// readDifferences reads texts "index firing_ms look_in_ms head", "index missing" or "index later version".
 func readDifferences(said []string, indexes []int, into map[int]store.Difference) error {
 	for _, text := range said {
 		r := reader{text: text}

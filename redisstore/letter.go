@@ -17,8 +17,8 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// storedLetter is a dead letter as a shard keeps it: `key reason record`, and when
-// it was given up as its score.
+// storedLetter is a dead letter as a shard keeps the letter: `key reason record`, with the time of giving up as
+// score.
 type storedLetter struct {
 	shard     *shard.Shard
 	partition int
@@ -26,16 +26,15 @@ type storedLetter struct {
 	text      string
 }
 
-// positionBytes is as much of a letter as says where it stands among those of the
-// same millisecond. Two that agree so far are the same letter, on two shards.
+// positionBytes is how much of a dead letter's text defines the letter's place among letters of the same
+// millisecond. Two letters that agree so far are the same letter, on two shards.
 const positionBytes = 256
 
-// letterPosition is a place in the list of all letters: the newest first, and of
-// one millisecond in reverse order of their texts. It is independent of shards and
-// partitions.
+// letterPosition is a place in the list of all dead letters: the newest first, and within one millisecond in reverse
+// order of the texts. The position does not depend on shards and partitions.
 type letterPosition struct {
 	score  float64
-	behind string // a dash and the begin of the letter before; "" before all of this score
+	behind string // a dash and the beginning of the letter before; "" for a place before all letters of this score
 }
 
 func (l *storedLetter) position() letterPosition {
@@ -55,12 +54,12 @@ func formatScore(score float64) string {
 	return strconv.FormatFloat(score, 'g', -1, 64)
 }
 
-// cursor is the position as clients see it.
+// cursor is the position as clients see the position.
 func (p letterPosition) cursor() string {
 	return base64.RawURLEncoding.EncodeToString([]byte(formatScore(p.score) + " " + p.behind))
 }
 
-// maxCursor is longer than any that there can be.
+// maxCursor is longer than any possible cursor.
 const maxCursor = 4 * positionBytes
 
 func parseLetterCursor(text string) (letterPosition, error) {
@@ -79,8 +78,8 @@ func parseLetterCursor(text string) (letterPosition, error) {
 	return letterPosition{score: score, behind: behind}, nil
 }
 
-// letterID names a letter whatever shard it is on: when it was given up, by which
-// it is found, its partition, and a hash of it.
+// letterID names a dead letter independently of the letter's shard: the time of giving up, by which the letter is
+// found, the letter's partition, and a hash of the text.
 type letterID struct {
 	score     float64
 	partition int
@@ -100,7 +99,7 @@ func (id letterID) String() string {
 	return fmt.Sprintf("%s-%02d-%s", strconv.FormatUint(math.Float64bits(id.score), 36), id.partition, id.hash)
 }
 
-// parseLetterID reads what String wrote; false for anything else.
+// parseLetterID reads an ID that String wrote; false for any other text.
 func parseLetterID(text string) (id letterID, ok bool) {
 	parts := strings.Split(text, "-")
 	if len(parts) != 3 || len(parts[2]) != 16 {
@@ -112,11 +111,11 @@ func parseLetterID(text string) (id letterID, ok bool) {
 	return id, err == nil && perr == nil && partition < Partitions && !math.IsNaN(id.score) && id.String() == text
 }
 
-// lastInstant is the last that has a year of four digits, in ms since 1970: who
-// writes into a Redis by hand may have meant seconds, or nothing.
+// lastInstant is the last instant with a year of four digits, in ms since 1970. Somebody who writes into a Redis by
+// hand may have meant seconds, or nothing.
 const lastInstant = 253402300799999
 
-// read makes out what a letter says.
+// read decodes the text of a dead letter.
 func (l *storedLetter) read() store.Letter {
 	letter := store.Letter{
 		ID: l.id().String(), Shard: l.shard.Name(), Text: l.text,

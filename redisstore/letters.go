@@ -23,21 +23,19 @@ import (
 var _ store.LetterStore = (*Store)(nil)
 
 const (
-	// letterPageBytes is how much a page of dead letters brings at most, though one
-	// letter at least.
+	// letterPageBytes is how much a page of dead letters brings at most; a page has at least one letter.
 	letterPageBytes = 8 << 20
-	// letterRound is how many letters of a partition are looked at together: less than
-	// a millisecond of Redis' time.
+	// letterRound is how many dead letters of a partition are looked at together: less than a millisecond of Redis'
+	// time.
 	letterRound = 64
-	// letterScan is how many are looked at for one page, letterTime for how long: a
-	// filter may pick few of very many.
+	// letterScan is how many dead letters are looked at for one page, letterTime for how long: a filter may pick few
+	// of very many letters.
 	letterScan = 20000
 	letterTime = 2 * time.Second
 )
 
-// Letters is store.LetterStore's. Whatever order letters are stored in, and
-// wherever, they are listed by when they were given up: each round asks all
-// partitions of all shards from the same position on.
+// Letters is store.LetterStore's. Dead letters are listed by the time of giving up, whatever their order and place
+// in the store: each round asks all partitions of all shards from the same position on.
 func (s *Store) Letters(ctx context.Context, q store.LetterQuery) (page store.LetterPage, err error) {
 	at := letterPosition{score: math.Inf(1)}
 	if !q.Filter.Until.IsZero() {
@@ -63,7 +61,7 @@ func (s *Store) Letters(ctx context.Context, q store.LetterQuery) (page store.Le
 			}
 			l := found[i].read()
 			at = found[i].position()
-			if l.ID != last && q.Filter.Picks(&l) { // not one that is on two shards twice
+			if l.ID != last && q.Filter.Picks(&l) { // a letter on two shards is listed once
 				page.Letters, size, last = append(page.Letters, l), size+len(l.Text), l.ID
 			}
 		}
@@ -80,14 +78,14 @@ func (s *Store) Letters(ctx context.Context, q store.LetterQuery) (page store.Le
 	return page, nil
 }
 
-// letterScanner goes over the letters of all shards that answer.
+// letterScanner goes over the dead letters of all shards that answer.
 type letterScanner struct {
 	s      *Store
 	since  float64
 	most   int // of a partition in a round
 	looked int
 
-	shards    []*shard.Shard // that answer
+	shards    []*shard.Shard // shards that answer
 	unreached []string
 	total     int64
 }
@@ -106,8 +104,8 @@ func (sc *letterScanner) begin(ctx context.Context) {
 	}
 }
 
-// round returns the letters from a position on, in order, as far as all of them are
-// known: where a partition has more than it said, up to what it said last.
+// round returns the letters from a position on, in order, as far as all letters are known: a partition that has more
+// letters than it returned limits the result to its last returned letter.
 func (sc *letterScanner) round(ctx context.Context, at letterPosition) (found []storedLetter, more bool) {
 	bytes := letterPageBytes / (Partitions * max(len(sc.shards), 1))
 	lists := make([][]letterList, len(sc.shards))
@@ -141,15 +139,14 @@ func (sc *letterScanner) round(ctx context.Context, at letterPosition) (found []
 	return found, more
 }
 
-// letterList is what a partition answers.
+// letterList is the answer of a partition.
 type letterList struct {
 	letters []storedLetter
 	more    bool
 	err     error
 }
 
-// listLetters asks all partitions for their newest letters from a position on, back
-// to since.
+// listLetters asks all partitions for their newest letters from a position on, back to since.
 func (s *Store) listLetters(ctx context.Context, sh *shard.Shard, at letterPosition, since float64, most, bytes int) []letterList {
 	calls := make([]*shard.Call, Partitions)
 	for p := range calls {
@@ -208,8 +205,7 @@ func (s *Store) Letter(ctx context.Context, id string) (store.Letter, error) {
 	return store.Letter{}, cmp.Or(s.Writable(), timer.ErrNotFound)
 }
 
-// findLetter looks through the letters of a shard that were given up at the same
-// time.
+// findLetter looks through the letters of a shard that were given up at the same time.
 func (s *Store) findLetter(ctx context.Context, sh *shard.Shard, id letterID) (storedLetter, error) {
 	for at := (letterPosition{score: id.score}); ; {
 		c := letterCall(s.keys[id.partition].dead, at, id.score, letterRound, letterPageBytes)
@@ -230,8 +226,8 @@ func (s *Store) findLetter(ctx context.Context, sh *shard.Shard, id letterID) (s
 	}
 }
 
-// RemoveLetters is store.LetterStore's. They are removed from all shards: one
-// that is being moved is on two.
+// RemoveLetters is store.LetterStore's. The letters are removed from all shards: a letter that is being moved is on
+// two shards.
 func (s *Store) RemoveLetters(ctx context.Context, letters []store.Letter) []error {
 	errs := make([]error, len(letters))
 	shards := s.shards()
@@ -269,7 +265,7 @@ func (s *Store) removeFrom(ctx context.Context, sh *shard.Shard, letters []store
 		}
 		failed := removal.Err()
 		if failed == nil && !isAnswer(err) {
-			failed = err // what fails before anything is sent leaves no error at the commands
+			failed = err // a failure before anything is sent leaves no error at the commands
 		}
 		if failed != nil {
 			errs[k] = sh.Unavailable(failed)
@@ -284,15 +280,14 @@ func isAnswer(err error) bool {
 }
 
 const (
-	// pruneInterval is how often what is too old is removed, at least.
+	// pruneInterval is how often old letters are removed, at least.
 	pruneInterval = time.Minute
 	// pruneMost is how many letters of a partition are removed together.
 	pruneMost = 500
 )
 
-// PruneLetters removes the dead letters that are older than keep by their shard's
-// clock, each minute and more often if keep is short, until ctx ends. All nodes may
-// do it.
+// PruneLetters removes the dead letters that are older than keep by their shard's clock, until ctx ends.
+// PruneLetters works every minute, or more often if keep is short. All nodes may prune at once.
 func (s *Store) PruneLetters(ctx context.Context, keep time.Duration) {
 	interval := min(pruneInterval, max(keep/2, 100*time.Millisecond))
 	for awake.Sleep(ctx, interval*9/10+rand.N(interval/5)) {
@@ -321,7 +316,7 @@ func (s *Store) pruneShard(ctx context.Context, sh *shard.Shard, keep time.Durat
 				return c.Err
 			}
 			if slices.Equal(c.Reply, []any{int64(pruneMost)}) {
-				keys = append(keys, c.Keys[0]) // there may be more
+				keys = append(keys, c.Keys[0]) // the partition may have more
 			}
 		}
 	}

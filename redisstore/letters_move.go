@@ -17,19 +17,17 @@ import (
 )
 
 const (
-	// moveTime is how long dead letters are moved before a shard is looked at; what is
-	// left then is moved the next time.
+	// moveTime is how long dead letters are moved before a shard is looked at; the next call moves the rest.
 	moveTime = 4 * time.Second
-	// moveMost and moveBytes are how many go together.
+	// moveMost and moveBytes are how many letters and bytes go together.
 	moveMost  = 200
 	moveBytes = 4 << 20
 )
 
-// emptyTwice is how long lies between two looks that must find a shard empty.
+// emptyTwice is the time between two looks that must find a shard empty.
 const emptyTwice = time.Second
 
-// vacate moves the dead letters of a drained shard to other shards, and is nil if the shard
-// is empty then.
+// vacate moves the dead letters of a drained shard to another shard, and is nil if the shard is empty then.
 func (s *Store) vacate(ctx context.Context, t *topology.Topology, name string) error {
 	sh, err := s.shard(name)
 	if err != nil {
@@ -47,11 +45,10 @@ func (s *Store) vacate(ctx context.Context, t *topology.Topology, name string) e
 	return isEmpty(ctx, sh, t)
 }
 
-// moveLetters brings the dead letters of a drained shard to those that take timers:
-// each to the first home of its key that can be reached. It is written there, as it
-// is and with its time, before it is removed here, so whoever does this again
-// finds what is left, and does no harm to what is there. One that somebody deletes
-// at the same moment may stay.
+// moveLetters moves the dead letters of a drained shard to shards that take timers: a letter goes to the first
+// reachable owner of the letter's key. A letter is written to the owner, unchanged and with its time, before the
+// letter is removed here. A repetition therefore finds the remaining letters, and harms no moved letter. A letter
+// that somebody deletes at the same moment may stay.
 func (s *Store) moveLetters(ctx context.Context, t *topology.Topology, from *shard.Shard) (err error) {
 	bounded, cancel := context.WithTimeout(ctx, moveTime)
 	defer cancel()
@@ -67,7 +64,7 @@ func (s *Store) moveLetters(ctx context.Context, t *topology.Topology, from *sha
 	return ctx.Err()
 }
 
-// movePage moves some letters of one partition, and says how many.
+// movePage moves some letters of one partition, and returns how many.
 func (s *Store) movePage(ctx context.Context, from *shard.Shard, partition int, dead string) (moved int, err error) {
 	c := letterCall(dead, letterPosition{score: math.Inf(1)}, math.Inf(-1), moveMost, moveBytes)
 	from.Eval(ctx, from.Poll, []*shard.Call{c})
@@ -98,7 +95,7 @@ func (s *Store) movePage(ctx context.Context, from *shard.Shard, partition int, 
 	return len(removal), nil
 }
 
-// letterHome is where a letter belongs that must go.
+// letterHome is the shard to which a letter moves.
 func (s *Store) letterHome(ctx context.Context, l *storedLetter) (*shard.Shard, error) {
 	key, _, _ := strings.Cut(l.text, " ")
 	var errs []error
@@ -112,7 +109,7 @@ func (s *Store) letterHome(ctx context.Context, l *storedLetter) (*shard.Shard, 
 	return nil, errors.Join(errs...)
 }
 
-// isEmpty is nil if a shard has nothing of any lane.
+// isEmpty is nil if a shard has no copies and no dead letters of any deliverer kind.
 func isEmpty(ctx context.Context, sh *shard.Shard, t *topology.Topology) error {
 	if err := sh.Ready(ctx); err != nil {
 		return t.RefuseUnseen(sh.Name(), err)

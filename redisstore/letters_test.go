@@ -23,7 +23,7 @@ import (
 	"chronos/scheduler/verify/testkit"
 )
 
-// onBoth runs a test on shards in this process and on real ones.
+// onBoth runs a test on shards in this process and on real shards.
 func onBoth(t *testing.T, shards int, test func(t *testing.T, s *Store, all []*testRedis)) {
 	t.Helper()
 	for name, start := range map[string]func(testing.TB) *testRedis{
@@ -41,12 +41,12 @@ func onBoth(t *testing.T, shards int, test func(t *testing.T, s *Store, all []*t
 	}
 }
 
-// letterOf is what settle writes of a timer that was given up.
+// letterOf is the text that settle writes for a timer that was given up.
 func letterOf(key, reason, uri string) string {
 	return key + " " + record.Escape(reason) + ` 1L 01a1fb85907db7e9 00000000001 005 00 02 0000000000000 +01795221196927 tags=call=1 {"uri":"` + uri + `","opaque":"` + key + `"}`
 }
 
-// plant stores dead letters where their keys belong, or on the first shard.
+// plant stores a dead letter on the given shard, in the partition of the letter's key.
 func plant(t *testing.T, s *Store, on *testRedis, score float64, text string) {
 	t.Helper()
 	key, _, _ := strings.Cut(text, " ")
@@ -55,7 +55,7 @@ func plant(t *testing.T, s *Store, on *testRedis, score float64, text string) {
 	}
 }
 
-// allLetters goes over all pages, and has done see each.
+// allLetters goes over all pages, and calls done with every page.
 func allLetters(t *testing.T, s *Store, q store.LetterQuery, done func(page store.LetterPage)) (texts []string) {
 	t.Helper()
 	for range 2000 {
@@ -87,7 +87,8 @@ func TestLettersAreListedNewestFirst(t *testing.T) {
 		}
 		var planted []stored
 		for i := range 150 {
-			// Few instants, so that many are of the same; some longer than what a position tells of them.
+			// Few instants, so that many letters have the same instant. Some texts are longer than the part in a
+			// position.
 			key := fmt.Sprintf("k%d-%s", i, strings.Repeat("x", rand.IntN(100)))
 			l := stored{float64(1795221196000 + rand.IntN(40)), letterOf(key, "answered 500", "http://h/"+strings.Repeat("y", rand.IntN(600)))}
 			planted = append(planted, l)
@@ -108,7 +109,7 @@ func TestLettersAreListedNewestFirst(t *testing.T) {
 				t.Errorf("in pages of %d: %d letters, or another order than by time", limit, len(got))
 			}
 		}
-		// What is removed while somebody lists moves nothing.
+		// Removals during a listing shift no letter.
 		got := allLetters(t, s, store.LetterQuery{Limit: 33}, func(page store.LetterPage) {
 			for i, err := range s.RemoveLetters(t.Context(), page.Letters) {
 				if err != nil {
@@ -175,7 +176,7 @@ func TestLetterFilters(t *testing.T) {
 func TestALetterIsFoundReadAndRemoved(t *testing.T) {
 	t.Parallel()
 	onBoth(t, 2, func(t *testing.T, s *Store, all []*testRedis) {
-		for i := range 200 { // of one millisecond, and of one partition some dozen
+		for i := range 200 { // all of one millisecond, and some dozen of one partition
 			plant(t, s, all[i%2], 1795221196929, letterOf(fmt.Sprint("k", i), "answered 500", "http://h/"))
 		}
 		page, err := s.Letters(t.Context(), store.LetterQuery{Filter: store.LetterFilter{Key: "k77"}, Limit: 10})
@@ -191,7 +192,7 @@ func TestALetterIsFoundReadAndRemoved(t *testing.T) {
 			r.ID.RF != 2 || r.Timer.Callback != (timer.Callback{URI: "http://h/", Opaque: "k77"}) || r.Timer.Tags[0] != (timer.Tag{Type: "call", Count: 1}) {
 			t.Errorf("%+v", l)
 		}
-		plant(t, s, all[0], 1795221196929, l.Text) // as while it is moved
+		plant(t, s, all[0], 1795221196929, l.Text) // as during a move
 		if twice := allLetters(t, s, store.LetterQuery{Limit: 3}, func(store.LetterPage) {}); len(twice) != 200 {
 			t.Errorf("%d letters are listed, want 200: one is on two shards", len(twice))
 		}
@@ -218,8 +219,7 @@ func TestALetterIsFoundReadAndRemoved(t *testing.T) {
 	})
 }
 
-// Whatever a Redis holds as a dead letter is listed, shown as what it is, and can be
-// removed.
+// Every dead letter that a Redis holds is listed, shown as stored, and can be removed, whatever the text.
 func TestHostileLetters(t *testing.T) {
 	t.Parallel()
 	const head = ` 1L 01a1fb85907db7e9 00000000001 005 00 02 0000000000000 +01795221196927 {"uri":"http://h/"}`
@@ -232,7 +232,7 @@ func TestHostileLetters(t *testing.T) {
 	}
 	onBoth(t, 1, func(t *testing.T, s *Store, all []*testRedis) {
 		scores := []float64{0, -1, .5, 1795221196929, 1795221196929}
-		if all[0].mini == nil { // whose Lua reads no exponents
+		if all[0].mini == nil { // miniredis' Lua reads no exponents
 			scores = append(scores, math.Inf(1), math.Inf(-1), 1e300, -1e300, 5e-324)
 		}
 		want := map[string]bool{}
@@ -281,7 +281,7 @@ func TestHostileLetters(t *testing.T) {
 	})
 }
 
-// A page brings megabytes, not all that it may have of large letters.
+// A page has a limit in bytes, so a page of large letters has few letters.
 func TestLargeLetters(t *testing.T) {
 	t.Parallel()
 	onBoth(t, 2, func(t *testing.T, s *Store, all []*testRedis) {
@@ -335,7 +335,7 @@ func TestMadeUpCursorsAndIDs(t *testing.T) {
 	}
 }
 
-// Of a shard that can't be reached it is said so, and the others' are listed.
+// The list names a shard that can't be reached, and has the letters of all reachable shards.
 func TestLettersOfAShardThatIsAway(t *testing.T) {
 	t.Parallel()
 	a, b := testkit.StartRedis(t), testkit.StartRedis(t)
@@ -364,7 +364,7 @@ func TestLettersOfAShardThatIsAway(t *testing.T) {
 	}
 }
 
-// What is too old goes, by the shard's clock, and nothing else.
+// Old letters go, by the shard's clock, and nothing else.
 func TestLettersAreKeptForSoLong(t *testing.T) {
 	t.Parallel()
 	onBoth(t, 1, func(t *testing.T, s *Store, all []*testRedis) {
@@ -389,7 +389,7 @@ func TestLettersAreKeptForSoLong(t *testing.T) {
 	})
 }
 
-// PruneLetters does so by itself, until it is told to end.
+// PruneLetters removes old letters by itself, until PruneLetters is told to end.
 func TestPruneLetters(t *testing.T) {
 	t.Parallel()
 	server := startRedis(t)
@@ -406,7 +406,7 @@ func TestPruneLetters(t *testing.T) {
 	<-done
 }
 
-// A shard that is removed leaves its dead letters to the others.
+// A removed shard leaves its dead letters to the remaining shards.
 func TestLettersOfARemovedShardAreMoved(t *testing.T) {
 	t.Parallel()
 	l := storesOn(t, "a", "b", "c")
@@ -423,7 +423,7 @@ func TestLettersOfARemovedShardAreMoved(t *testing.T) {
 		dead := laneKeys(shard.Lanes()[i%2])[partitionOf(key)].dead
 		l.redis["c"].Do("ZADD", dead, 1795221196929+i, text)
 		want[fmt.Sprint(dead, text)] = fmt.Sprint(1795221196929 + i)
-		if i%10 == 0 { // as one who moved it and died before it was removed
+		if i%10 == 0 { // as from a node that moved the letter and died before the removal
 			l.redis[s.Rank(key)[0]].Do("ZADD", dead, 1795221196929+i, text)
 		}
 	}

@@ -30,7 +30,7 @@ func (s *Store) List(ctx context.Context, name string, after store.Place, n int,
 			return nil, nil, err
 		}
 		for _, h := range all {
-			if h.State.Version != 0 { // else it can't be read
+			if h.State.Version != 0 { // version 0 stands for an unreadable record
 				heads = append(heads, h)
 			}
 		}
@@ -55,7 +55,7 @@ func (s *Store) Heads(ctx context.Context, name string, keys []string) ([]store.
 		return nil, err
 	}
 	var calls []*shard.Call
-	var indexes [][]int // of the keys that each call asks about
+	var indexes [][]int // for each call the indexes of the call's keys
 	var open [Partitions]int
 	for i, key := range keys {
 		p := partitionOf(key)
@@ -84,8 +84,8 @@ func (s *Store) Heads(ctx context.Context, name string, keys []string) ([]store.
 	return heads, nil
 }
 
-// readHeads reads the place of the last that was looked at, and key and "look_ms taken_ms
-// bytes head" of each.
+// readHeads reads the place of the last copy that was looked at, and then key and "look_ms taken_ms bytes head" of
+// every copy.
 func readHeads(sh *shard.Shard, c *shard.Call, into *[]store.Head) (last string, err error) {
 	all, err := sh.Texts(c)
 	if err == nil && len(all)%2 != 1 {

@@ -10,8 +10,7 @@ import (
 	"chronos/scheduler/store"
 )
 
-// A page goes on behind its last key by the order of bytes, which Lua doesn't
-// compare strings by in every locale.
+// A page goes on behind its last key by the order of bytes. Lua compares strings in another order in some locales.
 func TestListInAnyLocale(t *testing.T) {
 	s := openStore(t, "node", "http", startBackwards(t))
 	var want, got []string
@@ -44,7 +43,7 @@ func TestListInAnyLocale(t *testing.T) {
 	}
 }
 
-// A page of records that are large ends early: a shard does nothing else meanwhile.
+// A page of large records ends early: a shard does nothing else meanwhile.
 func TestListIsBoundedInBytes(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, "node", "http", startMini(t, time.Now()))

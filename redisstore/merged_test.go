@@ -10,10 +10,9 @@ import (
 	"chronos/scheduler/verify/testkit"
 )
 
-// Merges and leased writes case by case: the model and the scripts must both pass
-// each of them.
+// Merges and leased writes case by case: the model and the scripts must pass every case.
 
-// onEach runs a check on the model and on both kinds of Redis.
+// onEach runs a check on the model and on the two kinds of Redis.
 func onEach(t *testing.T, check func(t *testing.T, s store.Store)) {
 	t.Helper()
 	t.Run("model", func(t *testing.T) { check(t, storetest.NewModel("a").Open("node")) })
@@ -41,8 +40,8 @@ func writeOf(kind store.WriteKind, state timer.State) store.Write {
 	return w
 }
 
-// Rule "done removes only its predecessor": on an older state, or where nothing is, done leaves a
-// tombstone. So an outcome that overtakes its own create still wins.
+// Rule "done removes only its predecessor": on an older state, or on a shard without a copy, done leaves a
+// tombstone. An outcome that overtakes its own create therefore still wins.
 func TestDoneRemovesOnlyItsPredecessor(t *testing.T) {
 	t.Parallel()
 	const live, gone, done = store.WriteLive, store.WriteGone, store.WriteDone
@@ -54,7 +53,7 @@ func TestDoneRemovesOnlyItsPredecessor(t *testing.T) {
 		name   string
 		there  []store.Write
 		status store.WriteStatus
-		after  *timer.State // nil for nothing
+		after  *timer.State // nil for no copy
 	}{
 		{"its predecessor", []store.Write{writeOf(live, at(5, 3, 0))}, store.WriteStored, nil},
 		{"its predecessor, fewer attempts", []store.Write{writeOf(live, at(5, 3, 1))}, store.WriteStored, nil},
@@ -109,8 +108,8 @@ func TestDoneKeepsTheFiringMark(t *testing.T) {
 	})
 }
 
-// Rule "leased writes need the lease": a node adopts a newer state from another copy by a leased
-// write. That write does nothing when the lease is gone.
+// Rule "leased writes need the lease": a node adopts a newer state from another copy by a leased write. The write
+// does nothing when the lease is over.
 func TestLeasedWriteNeedsItsLease(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s store.Store) {
@@ -147,8 +146,7 @@ func TestLeasedWriteNeedsItsLease(t *testing.T) {
 	})
 }
 
-// A retry comes when its outcome says, also past the timer's next pop: which of
-// the two it shall be is decided by the engine.
+// A retry comes when its outcome says, also past the timer's next pop: the engine decides between the two.
 func TestRetryIsNoNextPop(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s store.Store) {
@@ -158,7 +156,7 @@ func TestRetryIsNoNextPop(t *testing.T) {
 		if err != nil || len(claims.Claims) != 1 {
 			t.Fatalf("%+v, %v", claims, err)
 		}
-		const delay = 3 * time.Hour // of pops that come each hour
+		const delay = 3 * time.Hour // of a timer that pops each hour
 		settled := s.Settle(t.Context(), "a", []store.Settlement{{Lease: claims.Claims[0].Lease, Outcome: store.OutcomeAgain, Delay: delay}})
 		got := s.Read(t.Context(), spots("k"))[0]
 		if !settled[0].Accepted || got.Record.State != at(5, 1, 0) || got.Look.Before(due.Add(delay-time.Hour-time.Millisecond)) {
@@ -203,7 +201,7 @@ func checkMissing(t *testing.T, s store.Store) {
 	}
 }
 
-// What the sweep removes is in place elsewhere, if it is still what the sweep read.
+// The sweep removes a copy that is in place elsewhere, if the copy is still in the state that the sweep read.
 func TestLeaveRemovesExactlyWhatWasRead(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s store.Store) {

@@ -16,8 +16,8 @@ import (
 	"chronos/scheduler/timing"
 )
 
-// Beat is store.Store's, by a script: a shard whose memory is full takes
-// what a script writes after it has removed something.
+// Beat is store.Store's. Beat uses a script: a shard whose memory is full takes a script's writes once the script
+// has removed something.
 func (s *Store) Beat(ctx context.Context, name string, own store.Announcement) (store.Announced, error) {
 	sh, err := s.shard(name)
 	if err != nil {
@@ -49,7 +49,7 @@ func (s *Store) Beat(ctx context.Context, name string, own store.Announcement) (
 	return heard, nil
 }
 
-// Names of shards are written with commas between them; - for none.
+// Names of shards are written with commas between the names; - for no name.
 
 func namesOf(shards []string) string {
 	if len(shards) == 0 {
@@ -65,7 +65,7 @@ func parseNames(text string) []string {
 	return strings.Split(text, ",")
 }
 
-// Leave withdraws this node from the shard, so that nobody counts on it.
+// Leave withdraws this node from the shard, so that nobody counts on the node.
 func (s *Store) Leave(ctx context.Context, name string) error {
 	sh, err := s.shard(name)
 	if err != nil {
@@ -98,12 +98,12 @@ func (s *Store) Survey(ctx context.Context, name string) (store.Survey, error) {
 	var survey store.Survey
 	now := sh.Clock.In(0)
 	for p := range s.keys {
-		// The two are not of one moment.
+		// The two numbers are not of one moment.
 		ended := min(max(tombstonesIn(tombstones[p]), 0), counts[p].Val())
 		survey.Pending, survey.Tombstones = survey.Pending+counts[p].Val()-ended, survey.Tombstones+ended
 		survey.Letters += letters[p].Val()
 		for _, first := range firsts[p].Val() {
-			key, _ := first.Member.(string) // is one
+			key, _ := first.Member.(string) // always a string
 			overdue := record.Milliseconds(now - int64(first.Score))
 			survey.Overdue = max(survey.Overdue, overdue)
 			survey.First[p] = store.First{Key: key, Look: time.UnixMilli(int64(first.Score)), Overdue: overdue}
@@ -112,11 +112,11 @@ func (s *Store) Survey(ctx context.Context, name string) (store.Survey, error) {
 	return survey, nil
 }
 
-// tombstonesIn is what a partition says of its tombstones, 0 if it says nothing.
+// tombstonesIn is a partition's number of tombstones, 0 if the partition has no number.
 func tombstonesIn(said *redis.SliceCmd) int64 {
 	for _, value := range said.Val() {
 		if text, ok := value.(string); ok {
-			n, _ := strconv.ParseInt(text, 10, 64) // what is no number counts nothing
+			n, _ := strconv.ParseInt(text, 10, 64) // text that is no number counts as 0
 			return n
 		}
 	}

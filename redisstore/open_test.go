@@ -24,8 +24,8 @@ import (
 	"chronos/scheduler/verify/testkit"
 )
 
-// A Redis that evicts would lose timers: it is refused at the start, and when
-// one that was away comes back so.
+// A Redis that evicts would lose timers. Such a Redis is refused at the start, and when it comes back after an
+// outage.
 func TestEvictingServer(t *testing.T) {
 	t.Parallel()
 	p := testkit.StartRedis(t, "--maxmemory-policy", "allkeys-lru")
@@ -65,8 +65,7 @@ func TestEvictingServer(t *testing.T) {
 	}
 }
 
-// Of several shards one is down at the start: the others work, and it joins in
-// by itself.
+// If one of several shards is down at the start, the remaining shards work, and the shard joins in by itself.
 func TestShardDownAtStart(t *testing.T) {
 	t.Parallel()
 	up, down := testkit.StartRedis(t), testkit.StartRedis(t)
@@ -114,7 +113,7 @@ func TestShardDownAtStart(t *testing.T) {
 	}
 }
 
-// More timers than a script takes: each is answered, in order.
+// A call with more timers than a script takes gets all answers, in order.
 func TestManyTimersInOneCall(t *testing.T) {
 	t.Parallel()
 	p := testkit.StartRedis(t)
@@ -143,8 +142,8 @@ func TestManyTimersInOneCall(t *testing.T) {
 	}
 }
 
-// A client's instant may lie so far back that no duration holds the time since:
-// it fires at once like any that is past.
+// A client's instant may lie so far back that no duration holds the time since. The timer fires at once, as for
+// every past instant.
 func TestInstantLongPast(t *testing.T) {
 	t.Parallel()
 	s := openShards(t, io.Discard, shardOf("a", testkit.StartRedis(t)))
@@ -189,14 +188,14 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// A shard that loses timers when it is killed is warned about, and no other is.
+// Only a shard that loses timers when it is killed causes a warning.
 func TestShardsWithoutAppendOnlyFileAreWarnedAbout(t *testing.T) {
 	t.Parallel()
 	const nothing, snapshots = "persists nothing", "since its last snapshot"
 	for _, c := range []struct {
 		name string
 		args []string
-		want string // the warning, "" for none
+		want string // the warning, "" for no warning
 	}{
 		{"nothing", []string{"--appendonly", "no", "--save", ""}, nothing},
 		{"append-only file", []string{"--appendonly", "yes", "--save", ""}, ""},
@@ -218,8 +217,8 @@ func TestShardsWithoutAppendOnlyFileAreWarnedAbout(t *testing.T) {
 	}
 }
 
-// A cluster of one node: every key of a script is in one slot, claims go to all
-// partitions, and what a silent node didn't answer is not sent to it again.
+// A cluster of one node: every key of a script is in one slot, claims go to all partitions, and calls that a silent
+// node didn't answer are not sent to the node again.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	p := testkit.StartRedis(t, "--cluster-enabled", "yes")
@@ -324,7 +323,7 @@ func TestSecretsStaySecret(t *testing.T) {
 	}
 }
 
-// A shard that the node wasn't started with is connected to by the store's Dial.
+// The store's Dial connects to a shard that the node wasn't started with.
 func TestDialOfShardsThatCome(t *testing.T) {
 	dial := func(to chan<- string) func(context.Context, string, string) (net.Conn, error) {
 		return func(_ context.Context, _, address string) (net.Conn, error) {

@@ -21,10 +21,10 @@ import (
 // order is a call of the alphabet.
 type order struct {
 	name   string
-	node   int  // whose
+	node   int  // the node that calls
 	leases bool // gets a lease
 	lease  bool // with the lease that the node got last
-	at     int  // shard 0 or 1; of a lease's: its own, or if other is set the other one
+	at     int  // shard 0 or 1; for a call with a lease the lease's shard, or if other is set the other shard
 	other  bool
 	do     func(s store.Store, shard string, h *hand) answers // nil if a minute passes
 }
@@ -39,7 +39,7 @@ func (o *order) shard(h *hand) int {
 	return 0
 }
 
-// Pops come each half minute; leases, holds and marks are over in a minute.
+// Pops come every half minute; leases, holds and marks are over in a minute.
 const orderInterval = 30 * time.Second
 
 func orderTimer(version int) *timer.Timer {
@@ -58,7 +58,7 @@ func alphabet() []order {
 	return slices.Concat(clientCalls(), leaseCalls(), fenceCalls(), toldCalls(), []order{{name: "a minute passes"}})
 }
 
-// clientCalls are a create, its update, and a delete, of each copy.
+// clientCalls are a create, its update, and a delete, of either copy.
 func clientCalls() (all []order) {
 	for at, shard := range []string{"a", "b"} {
 		for _, c := range []struct {
@@ -79,18 +79,18 @@ func clientCalls() (all []order) {
 	return all
 }
 
-// writing tells the write.
+// writing returns a call that tells the write.
 func writing(of func(h *hand) store.Write) func(store.Store, string, *hand) answers {
 	return func(s store.Store, shard string, h *hand) answers {
 		w := of(h)
 		w.Shard = shard
 		got := s.Tell(context.Background(), shard, []store.Write{w})
-		got[0].Partition = 0 // the model's hash is another
+		got[0].Partition = 0 // the model has another hash
 		return answers{all: got}
 	}
 }
 
-// leaseCalls are claims, by node 1 of the first copy, by node 2 of both.
+// leaseCalls are claims, by node 1 of the first copy, by node 2 of the two copies.
 func leaseCalls() []order {
 	claim := func(s store.Store, shard string, _ *hand) answers {
 		req := store.ClaimRequest{Horizon: time.Second, Limit: 9, Grace: orderInterval}
@@ -120,14 +120,14 @@ func gained(c *store.Claimed, all any) answers {
 func fenceCalls() []order {
 	fence := func(s store.Store, shard string, h *hand) answers {
 		var a answers
-		if h.state.Ended { // who claimed a tombstone knows
+		if h.state.Ended { // a node that claimed a tombstone knows so
 			return a
 		}
 		got := s.Fire(context.Background(), shard, store.FenceTerms{Limit: orderInterval, Hold: orderInterval, CatchUp: 2}, []store.Fence{{Lease: h.store, Pops: 9}})
 		switch got[0].Status {
 		case store.FencePassed:
 			a.state = &got[0].State
-		case store.FenceLost: // says nothing else
+		case store.FenceLost: // a lost fence says nothing more
 			got[0] = store.Fenced{Status: store.FenceLost, Err: got[0].Err}
 		case store.FenceFailed, store.FenceEarly, store.FenceTooLate:
 		}
@@ -167,7 +167,7 @@ func fenceCalls() []order {
 	return all
 }
 
-// toldCalls are what the holder of a lease tells the other copy.
+// toldCalls are the outcomes that the holder of a lease tells the second copy.
 func toldCalls() (all []order) {
 	for _, c := range []struct {
 		kind  store.WriteKind
@@ -186,7 +186,7 @@ func toldCalls() (all []order) {
 	return all
 }
 
-// outcomeOf is what a node that has called back under its lease tells.
+// outcomeOf is the outcome that a node tells after a callback under its lease.
 func outcomeOf(kind store.WriteKind, h *hand) store.Write {
 	w := store.Write{
 		Kind: kind, Key: orderKey, State: h.state, RF: 2, Rank: 1, Offset: time.Second, Life: orderInterval, Retry: 2 * time.Second,
@@ -241,7 +241,7 @@ func (w *walk) plant(shard int, c contents) {
 	}
 }
 
-// dig reads what plant wrote and a call has changed. Nothing else may be there.
+// dig reads the contents that plant wrote and a call has changed, and fails on any further contents.
 func (w *walk) dig(shard int) (c contents) {
 	w.Helper()
 	mini, keys := w.shards[shard].mini, w.stores[0].keys[partitionOf(orderKey)]
@@ -293,8 +293,7 @@ func (w *walk) digTags(key string, mini *miniredis.Miniredis) string {
 	return strings.Join(fields, " ")
 }
 
-// otherTags are the tags, and the number of tombstones, of other timers of the
-// partition: so no sum is less than 0.
+// otherTags are the tags and the number of tombstones of the partition's further timers, to keep every sum above 0.
 const otherTags = tombstonesField + "=1000 a%20b=1000 c=1000"
 
 // tombstones is how many tombstones of the timer are counted.

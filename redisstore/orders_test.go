@@ -15,19 +15,15 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// TestEveryOrder makes the calls that two nodes make about one timer with a copy
-// on each of two shards in every order, late and repeated ones included, and
-// compares each answer, and what both copies are then, with the model.
+// TestEveryOrder makes the calls of two nodes about one timer with a copy on each of two shards. The calls come in
+// every order, late and repeated calls included. Answers and the contents of the two copies are compared with the
+// model.
 //
-// Every sequence of up to 4 calls of the alphabet (orders_calls_test.go) is
-// covered, and every one of up to 6 that begins with putting the timer on both
-// shards. A call that a lease is needed for
-// is part of a sequence once its node has had one; the lease may be long over.
-// Nothing else is left out: where sequences led to the same contents of both
-// shards, the same leases in both nodes' hands and the same instant, what follows
-// is carried out once, since neither side remembers more; and a script that ran
-// on the same contents with the same arguments at the same instant is not run
-// once more.
+// Every sequence of up to 4 calls of the alphabet (orders_calls_test.go) is covered, and every sequence of up to 6
+// that begins with putting the timer on the two shards. A call that needs a lease is part of a sequence once the
+// call's node has had a lease; the lease may be long over. Nothing else is left out. Sequences that lead to the same
+// contents of the shards, the same leases in the nodes' hands and the same instant are continued once, since neither
+// side remembers more. A script with the same contents, arguments and instant runs once.
 func TestEveryOrder(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -59,36 +55,36 @@ type walk struct {
 	edges  int
 }
 
-// world is all that what follows depends on.
+// world is all that later answers depend on.
 type world struct {
 	copies  [2]contents
 	hands   [2]hand // of each node
 	minutes int
-	model   func() // brings the model into it
+	model   func() // brings the model into the world
 	next    []string
 	walked  bool
 }
 
-// contents is what one shard has of the timer.
+// contents is one shard's data of the timer.
 type contents struct {
 	record, score, lease string
 	tags                 string // words "type=sum"
 	letters              string // lines of "at_ms letter"
 }
 
-// hand is what a node knows of the lease that it got last.
+// hand is a node's knowledge of the lease that the node got last.
 type hand struct {
 	holds        bool
 	store, model store.Lease
 	state        timer.State // as claimed, or as fenced
-	nth          int         // which of two counters is in its token
+	nth          int         // which of two counters is in the token
 }
 
-// answers of a call, alike for store and model, and what they put into the hand of
-// its node.
+// answers are the answers of a call, alike for store and model, and the lease and state for the hand of the call's
+// node.
 type answers struct {
 	all   any
-	lease *store.Lease // a new one
+	lease *store.Lease // a new lease
 	state *timer.State
 }
 
@@ -116,8 +112,7 @@ func newWalk(t *testing.T) *walk {
 	return w
 }
 
-// count walks all sequences of up to so many calls behind those named, and says
-// how many they are.
+// count walks all sequences of up to calls calls behind the calls in before, and returns their number.
 func (w *walk) count(calls int, before ...string) {
 	start := &world{model: w.model.Snapshot()}
 	for i := range start.copies {
@@ -144,7 +139,7 @@ func (w *walk) count(calls int, before ...string) {
 		len(w.alphabet), calls, all, len(w.worlds), w.edges, len(w.ran))
 }
 
-// from is where each call leads from a world.
+// from are the worlds to which the calls lead from a world.
 func (w *walk) from(at *world) []string {
 	if at.walked {
 		return at.next
@@ -175,7 +170,7 @@ func (at *world) key() string {
 	return fmt.Sprintf("%q %d %s", at.copies, at.minutes, hands)
 }
 
-// step makes one call on both sides.
+// step makes one call on store and model.
 func (w *walk) step(at *world, o *order) *world {
 	to := &world{copies: at.copies, hands: at.hands, minutes: at.minutes}
 	if o.do == nil {
@@ -208,7 +203,7 @@ func (w *walk) step(at *world, o *order) *world {
 	return to
 }
 
-// run makes the call on the store, unless that was done before.
+// run makes the call on the store, unless an earlier run did.
 func (w *walk) run(at *world, o *order, h *hand, shard int) outcomeOfRun {
 	key := fmt.Sprintf("%s %d %q %d", o.name, shard, at.copies[shard], at.minutes)
 	if o.lease {
@@ -227,7 +222,7 @@ func (w *walk) run(at *world, o *order, h *hand, shard int) outcomeOfRun {
 		w.plant(i, at.copies[i])
 	}
 	s := w.stores[o.node]
-	s.counter.Store(uint64(h.nth % 2)) // the other than that of the lease which it has
+	s.counter.Store(uint64(h.nth % 2)) // the counter that is not in the present lease
 	ran := outcomeOfRun{said: o.do(s, s.Shards()[shard], h), after: w.dig(shard)}
 	if other := w.dig(1 - shard); other != at.copies[1-shard] {
 		w.Fatalf("%s on shard %d changed the other from %+v to %+v", o.name, shard, at.copies[1-shard], other)
@@ -257,7 +252,7 @@ func (w *walk) compare(o *order, at *world, shard int, c contents) {
 		w.Fatalf("after %s on %q, %+v: %d tombstones are counted, want %d (%v)", o.name, at.key(), c, n, survey.Tombstones, err)
 	}
 	if reflect.DeepEqual(want, got) && firing == c.firing(w.now) && len(letters)+len(found) == 0 {
-		return // which is much faster
+		return // much faster than cmp.Diff
 	}
 	diff := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmpopts.EquateErrors()) + cmp.Diff(firing, c.firing(w.now)) +
 		cmp.Diff(lastLetters(letters), lastLetters(found))

@@ -7,8 +7,8 @@ import (
 	"chronos/redisstore/shard"
 )
 
-// scatter does the work for each of all at the same time, and returns when all of it is
-// done; for one alone it starts no goroutine.
+// scatter does the work for all items at the same time, and returns when all work is done. For a single item scatter
+// starts no goroutine.
 func scatter[T any](all []T, do func(i int, one T)) {
 	if len(all) == 1 {
 		do(0, all[0])
@@ -21,7 +21,7 @@ func scatter[T any](all []T, do func(i int, one T)) {
 	wg.Wait()
 }
 
-// share is what of a call goes to one shard.
+// share is one shard's part of a call.
 type share struct {
 	*shard.Shard
 	items   []*shard.Item
@@ -31,8 +31,8 @@ type share struct {
 	err error
 }
 
-// share gives each shard its items. The function says to which shard an item goes, and where
-// the error belongs if there is no such shard. An item that is nil goes nowhere.
+// share gives the items to their shards. The function to names an item's shard, and where to put the error if no
+// shard has the name. A nil item goes nowhere.
 func (s *Store) share(items []*shard.Item, to func(i int) (name string, fault *error)) []share {
 	shares := make([]share, 0, len(s.Placement().Shards))
 	for i, it := range items {

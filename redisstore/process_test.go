@@ -80,7 +80,7 @@ func works(t *testing.T, s *Store, key string) bool {
 	return read(t, s, key).Err == nil
 }
 
-// claimAll claims what is due, nothing ahead of it.
+// claimAll claims due timers, nothing ahead of due.
 func claimAll(ctx context.Context, s *Store, shard string) (store.ClaimResult, error) {
 	return s.Claim(ctx, shard, store.ClaimRequest{Limit: 500, Grace: time.Second})
 }

@@ -10,8 +10,8 @@ import (
 	"chronos/scheduler/verify/testkit"
 )
 
-// A Redis that restarts may have lost its last writes, and the marks of callbacks. For 2 s
-// nothing fires from there, and each write is told that a callback may still start.
+// A Redis that restarts may have lost its last writes, and the marks of callbacks. For 2 s nothing fires from the
+// Redis, and the answer to every write says that a callback may still start.
 func TestARestartedRedisIsQuiet(t *testing.T) {
 	t.Parallel()
 	for what, open := range map[string]func(p *testkit.Redis) *Store{
@@ -59,7 +59,7 @@ func TestARestartedRedisIsQuiet(t *testing.T) {
 	}
 }
 
-// A fence that was asked for before a restart passes no more, though the lease is still there.
+// A fence that was asked for before a restart passes no more, even with the lease still in place.
 func TestNoFencePassesInARestartedRedis(t *testing.T) {
 	t.Parallel()
 	p := testkit.StartRedis(t, "--appendfsync", "always")
@@ -87,8 +87,7 @@ func TestNoFencePassesInARestartedRedis(t *testing.T) {
 	}
 }
 
-// A Redis in which the node's own announcement is missing has been emptied. A new Redis has
-// never had one.
+// A Redis without the node's own announcement has been emptied. A new Redis has never had an announcement.
 func TestAnEmptiedRedisIsQuiet(t *testing.T) {
 	t.Parallel()
 	shard := startSwift(t)

@@ -36,8 +36,8 @@ func (s *Store) Recount(ctx context.Context, name string, partition int, before 
 	return off, nil
 }
 
-// miscounted says by how much sums differ from what all timers of a partition add up to, and what
-// the sums are. A sum that changes while the timers are looked at is left out.
+// miscounted returns by how much the stored sums differ from the sums over all timers of a partition, and the stored
+// sums. A sum that changes while the timers are looked at is left out.
 func (s *Store) miscounted(ctx context.Context, sh *shard.Shard, keys partitionKeys) (off, sums map[string]int64, err error) {
 	before, _, err := tagHashes(ctx, sh, []partitionKeys{keys}, math.MaxInt)
 	if err != nil {
@@ -64,7 +64,7 @@ func (s *Store) miscounted(ctx context.Context, sh *shard.Shard, keys partitionK
 	return off, sums, nil
 }
 
-// tally sums up the tags of all timers of a partition by what their records say.
+// tally sums up the tags of all timers of a partition, as the timers' records have the tags.
 func tally(ctx context.Context, sh *shard.Shard, keys partitionKeys) (map[string]int64, error) {
 	sums := map[string]int64{}
 	for cursor := "0"; ; {

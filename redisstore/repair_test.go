@@ -8,8 +8,8 @@ import (
 	"chronos/scheduler/verify/testkit"
 )
 
-// A shard that has restarted, or lost all, says so until somebody wants it swept,
-// and how long it was left alone.
+// A shard that has restarted, or lost all, says so until somebody wants a sweep of the shard. The shard also says
+// how long the shard was left alone.
 func TestARestartIsRecognised(t *testing.T) {
 	t.Parallel()
 	l := storesOn(t, "a")
@@ -25,7 +25,7 @@ func TestARestartIsRecognised(t *testing.T) {
 	}
 	restarted := func(what string) (now store.SweepState) {
 		t.Helper()
-		testkit.Eventually(t, testkit.Soon, what+" to be recognised", func() bool { // the call that connects anew is not told yet
+		testkit.Eventually(t, testkit.Soon, what+" to be recognised", func() bool { // the call that connects anew is not told
 			now = state()
 			return now.Restarted
 		})
@@ -55,7 +55,7 @@ func TestARestartIsRecognised(t *testing.T) {
 		restarted(what)
 		want()
 	}
-	// Left alone for longer than it says that it missed something: that counts.
+	// The shard was left alone for longer than the noted time of missed writes: the longer time counts.
 	l.redis["a"].Do("ZADD", nodesKey("http"), time.Now().Add(-time.Hour).UnixMilli(), "another")
 	l.redis["a"].Do("ZREM", nodesKey("http"), s.node)
 	if _, err := s.Beat(t.Context(), "a", store.Announcement{Clock: time.Now()}); err != nil {
@@ -81,8 +81,8 @@ func TestARestartIsRecognised(t *testing.T) {
 	}
 }
 
-// A shard that was given up is so for all nodes until it is taken back, which it is
-// only when all of it has been swept since.
+// A shard that was given up is given up for all nodes until the nodes take the shard back. The whole shard must have
+// been swept before.
 func TestALostShardIsTakenBackOnceItIsSwept(t *testing.T) {
 	t.Parallel()
 	l := storesOn(t, "a", "b", "c")
@@ -121,8 +121,8 @@ func TestALostShardIsTakenBackOnceItIsSwept(t *testing.T) {
 	}
 }
 
-// TestAnEmptyRedisHasMissedEverything: what was on the Redis is on other shards, and is
-// copied from there.
+// TestAnEmptyRedisHasMissedEverything: copies of the Redis' timers are on another shard, and the sweep copies them
+// back.
 func TestAnEmptyRedisHasMissedEverything(t *testing.T) {
 	t.Parallel()
 	shard := startSwift(t)

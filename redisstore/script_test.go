@@ -7,8 +7,8 @@ import (
 	"chronos/scheduler/store"
 )
 
-// TestAShardKeepsTheLaterTopology: a node that was held up may store the topology that it
-// knows after another node has stored a later one.
+// TestAShardKeepsTheLaterTopology: a node that was held up may store an outdated topology after another node has
+// stored a later one.
 func TestAShardKeepsTheLaterTopology(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, opened store.Store) {

@@ -21,9 +21,8 @@ import (
 	"chronos/scheduler/verify/testkit"
 )
 
-// A shard forgets its scripts again and again, between calls and amid them: no
-// call fails, since what is missing in a pipeline goes once more with its
-// source.
+// A shard forgets its scripts again and again, between calls and amid calls. No call fails: a script that is missing
+// in a pipeline goes once more with its source.
 func TestForgottenScripts(t *testing.T) {
 	t.Parallel()
 	p := testkit.StartRedis(t)
@@ -100,8 +99,8 @@ func TestForgottenScripts(t *testing.T) {
 	t.Logf("%d flushes, %d timers created and fired, %d calls went again with their source", flushes.Load(), created.Load(), p.Calls("eval"))
 }
 
-// Redis is killed and started again: requests fail meanwhile, and nothing else
-// is needed for them to work again. What was acknowledged is there.
+// Redis is killed and started again. Requests fail meanwhile, and work again by themselves. Acknowledged timers are
+// still stored.
 func TestKilledServerComesBack(t *testing.T) {
 	t.Parallel()
 	p := testkit.StartRedis(t)
@@ -130,7 +129,7 @@ func TestKilledServerComesBack(t *testing.T) {
 		t.Fatal("after the restart nothing is stored")
 	}
 
-	// The next time it comes back as one that keeps nothing: it is looked at anew.
+	// The next time the Redis comes back without persistence: the node looks at the Redis again.
 	p.Kill()
 	if err := read(t, s, "kept").Err; !errors.Is(err, timer.ErrUnavailable) {
 		t.Fatalf("read from a dead shard: %v, want ErrUnavailable", err)
@@ -146,9 +145,8 @@ func TestKilledServerComesBack(t *testing.T) {
 	}
 }
 
-// Redis is stopped, so that connections stay open and nothing answers: whoever
-// asks gets an answer within a second, or when its patience ends, however many
-// do; and as soon as it goes on, so does the work.
+// Redis is stopped: connections stay open and nothing answers. Every caller gets an answer within a second, or when
+// the caller's patience ends, however many callers ask. As soon as Redis goes on, so does the work.
 func TestSilentServer(t *testing.T) {
 	t.Parallel()
 	p := testkit.StartRedis(t)
@@ -207,8 +205,8 @@ func TestSilentServer(t *testing.T) {
 	watch.AtMost(t, begin, "the first requests after it went on", time.Since(begin), 500*time.Millisecond)
 }
 
-// Rule "no late writes": a create that Redis finds in its buffers when it wakes is
-// executed only if the create is not too old.
+// Rule "no late writes": a create that Redis finds in its buffers when it wakes is executed only if the create is
+// not too old.
 func TestCreateIsNotExecutedTooLate(t *testing.T) {
 	t.Parallel()
 	p := testkit.StartRedis(t)
@@ -239,7 +237,7 @@ func TestCreateIsNotExecutedTooLate(t *testing.T) {
 	}
 }
 
-// A Redis that became a replica refuses writes until it is a primary again.
+// A Redis that became a replica refuses writes until the Redis is a primary again.
 func TestReadOnlyServer(t *testing.T) {
 	t.Parallel()
 	p := testkit.StartRedis(t)
@@ -261,7 +259,7 @@ func TestReadOnlyServer(t *testing.T) {
 	}
 }
 
-// A Redis that is loading its data refuses everything until it has.
+// A Redis that is loading its data refuses everything until all data is loaded.
 func TestLoadingServer(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -284,7 +282,7 @@ func TestLoadingServer(t *testing.T) {
 		err := p.Admin.Get(t.Context(), "filler-0").Err()
 		return err != nil && strings.HasPrefix(err.Error(), "LOADING")
 	})
-	late := openShards(t, &log, shardOf("a", p)) // opened while it loads
+	late := openShards(t, &log, shardOf("a", p)) // opened during loading
 	for name, kept := range map[string]*Store{"opened before": s, "opened meanwhile": late} {
 		if err := read(t, kept, "kept").Err; !errors.Is(err, timer.ErrUnavailable) || !strings.Contains(err.Error(), "loading") {
 			t.Errorf("%s: read from a loading shard: %v, want ErrUnavailable that says so", name, err)
@@ -301,8 +299,8 @@ func TestLoadingServer(t *testing.T) {
 	}
 }
 
-// stopped is the context of a caller whose process has just gone on after a stop: its
-// deadline has passed, and nobody has ended it yet.
+// stopped is the context of a caller whose process has just gone on after a stop: the deadline has passed, but
+// nobody has ended the context yet.
 type stopped struct{ context.Context }
 
 func (stopped) Deadline() (time.Time, bool) { return time.Now().Add(-time.Millisecond), true }
@@ -321,7 +319,7 @@ func TestNothingIsSentAfterTheDeadline(t *testing.T) {
 	}
 }
 
-// What a stopped process has sent too late is not sent once more when the process goes on.
+// A write that a stopped process has sent too late is not repeated when the process goes on.
 func TestALateWriteOfAStoppedProcessIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	p := testkit.StartRedis(t)
@@ -331,7 +329,7 @@ func TestALateWriteOfAStoppedProcessIsNotRepeated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close() //nolint:errcheck // nothing is to be learnt from it
+	defer s.Close() //nolint:errcheck // the result does not matter
 	merge(t, s, creation("first", time.Hour))
 	before := p.Calls("evalsha")
 	p.Signal(syscall.SIGSTOP)

@@ -1,8 +1,7 @@
-// Package redisstore keeps timers in sorted sets on several Redis instances, the shards:
-// store.Store by the scripts of package lua. keys.go names the keys, write.go and lease.go carry out
-// the methods, letters.go keeps the dead letters. Package record says what a timer looks like, package
-// shard talks to one Redis, and package topology says which shards there are, and on which of them a
-// timer belongs.
+// Package redisstore keeps timers in sorted sets on several Redis instances, the shards. The package implements
+// store.Store with the scripts of package lua. keys.go names the keys, write.go and lease.go carry out the methods,
+// letters.go keeps the dead letters. Package record encodes a timer, package shard talks to one Redis, and package
+// topology says which shards exist, and on which shards a timer belongs.
 package redisstore
 
 import (
@@ -26,32 +25,33 @@ import (
 	"chronos/scheduler/timing"
 )
 
-// Options say what a Store works on.
+// Options configure a Store.
 type Options struct {
 	Shards []endpoint.Config
-	// Node is this process's id, fresh per start: it is in every lease token.
+	// Node is this process's id, fresh per start. The id is in every lease token.
 	Node string
-	// Lane separates what different deliverers fire: "http" or "kafka".
+	// Lane is the deliverer kind, "http" or "kafka". Timers of different kinds are kept apart.
 	Lane string
 	Log  *slog.Logger
-	// Dial connects to shards that come later, as Config.Dial does to those of
-	// the start; nil for the network.
+	// Dial connects to shards that come later, as Config.Dial connects to the shards of the start; nil for the
+	// network.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Connections is how many times the usual number of connections a shard may have,
-	// 0 for once. In bubbles of testing/synctest nobody must wait for one: go-redis
-	// waits by timers that bubbles must not share, and does.
+	// Connections is by what factor a shard may exceed the usual number of connections; 0 for factor 1. In bubbles
+	// of testing/synctest nobody must wait for a connection: go-redis waits by timers that bubbles must not share,
+	// and does.
 	Connections int
-	// Opened is how many times the usual number are opened ahead, 0 for once, -1 for none. In the
-	// bubbles a caller who finds no open connection opens one, which others wait for.
+	// Opened is by what factor more connections than usual are opened ahead; 0 for factor 1, -1 for no connections.
+	// In the bubbles a caller that finds no open connection opens a connection, and further callers wait for the
+	// connection.
 	Opened int
-	// Awake is the clock that stands still while the process does, by which shards are
-	// waited for; nil for one that never does.
+	// Awake is the clock by which shards are waited for, and which stands still while the process does; nil for a
+	// clock that never stands still.
 	Awake *awake.Clock
 
 	announced, drained time.Duration // the topology's, in tests
 }
 
-// Store is a store.Store. Make it with Open; Close ends it.
+// Store is a store.Store. Make a Store with Open; Close ends the Store.
 type Store struct {
 	*topology.Cluster // where timers belong
 
@@ -62,7 +62,7 @@ type Store struct {
 	node     string
 	log      *slog.Logger
 	awake    *awake.Clock
-	patience time.Duration // of a flush, which nobody waits for any longer
+	patience time.Duration // of a flush; afterwards nobody waits for the flush any more
 	notAfter time.Duration // timing.CommandLife
 	counter  atomic.Uint64
 	rotation atomic.Uint64
@@ -71,9 +71,8 @@ type Store struct {
 
 var _ store.Store = (*Store)(nil)
 
-// Open connects to the shards. One that can't be reached stops nothing: it is
-// looked at again when it is needed. One that is reached and unfit, since it
-// evicts, is an error that says what to change.
+// Open connects to the shards. A shard that can't be reached stops nothing, and is looked at again at the next use.
+// A reachable shard that evicts timers is unfit: Open fails with an error that says what to change.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	if len(o.Shards) == 0 {
 		return nil, errors.New("open store: no shards")
@@ -122,19 +121,19 @@ func (s *Store) connector(o *Options) func(m topology.Member) (topology.Shard, e
 	}
 }
 
-// own are the shards as what they are.
+// own are the topology's shards by their own type.
 func own(all []topology.Shard) []*shard.Shard {
 	shards := make([]*shard.Shard, len(all))
 	for i, sh := range all {
-		shards[i], _ = sh.(*shard.Shard) // connector makes no others
+		shards[i], _ = sh.(*shard.Shard) // connector makes no other type
 	}
 	return shards
 }
 
-// shards are those of the topology, in list order.
+// shards are the shards of the topology, in list order.
 func (s *Store) shards() []*shard.Shard { return own(s.Placement().Shards) }
 
-// firstLook verifies all shards side by side and reports the unfit ones.
+// firstLook verifies all shards in parallel and reports the unfit shards.
 func (s *Store) firstLook(ctx context.Context) error {
 	shards := s.shards()
 	faults := make([]error, len(shards))
@@ -154,7 +153,7 @@ func (s *Store) shard(name string) (*shard.Shard, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, _ := sh.(*shard.Shard) // connector makes no others
+	found, _ := sh.(*shard.Shard) // connector makes no other type
 	return found, nil
 }
 

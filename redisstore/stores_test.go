@@ -12,7 +12,7 @@ import (
 	"chronos/scheduler/verify/testkit"
 )
 
-// stores are some real Redis, and nodes on them that follow each other's changes.
+// stores are several real Redis, and nodes on them that follow one another's changes.
 type stores struct {
 	*testing.T
 	redis map[string]*testkit.Redis
@@ -29,8 +29,8 @@ func storesOn(t *testing.T, shards ...string) *stores {
 	return l
 }
 
-// node is one more that was started with these shards, and works until the test
-// ends. A change counts soon, and a drained shard may go at once.
+// node is a further node that was started with the given shards, and works until the test ends. A change counts
+// soon, and a drained shard may go at once.
 func (l *stores) node(given ...string) *Store {
 	l.Helper()
 	o := Options{
@@ -67,8 +67,7 @@ func (l *stores) drain(s *Store, name string) {
 	}
 }
 
-// wantActive waits until all nodes have their timers on these shards, and no
-// change is under way.
+// wantActive waits until all nodes have their timers on the named shards, and no change is under way.
 func (l *stores) wantActive(within time.Duration, names ...string) {
 	l.Helper()
 	begun := time.Now()

@@ -20,7 +20,7 @@ func (s *Store) Scan(ctx context.Context, name string, partition int, cursor str
 	if err != nil {
 		return nil, "", err
 	}
-	at, _ := strconv.ParseUint(cursor, 10, 64) // "" is the begin
+	at, _ := strconv.ParseUint(cursor, 10, 64) // "" is the beginning
 	pairs, at, err := sh.Poll.ZScan(ctx, s.keys[partition].due, at, "", int64(n)).Result()
 	if err != nil {
 		return nil, "", sh.Unavailable(err)
@@ -61,7 +61,7 @@ func (s *Store) WantSweep(ctx context.Context, name string, missed time.Duration
 	return sh.WantSweep(ctx, s.lane, missed)
 }
 
-// isSwept is nil if all of a shard has been swept for the epoch, or nothing is there.
+// isSwept is nil if all of a shard has been swept for the epoch, or is empty.
 func (s *Store) isSwept(ctx context.Context, name string, epoch int64) error {
 	sh, err := s.shard(name)
 	if err != nil {
@@ -75,8 +75,7 @@ func (s *Store) isSwept(ctx context.Context, name string, epoch int64) error {
 	return nil
 }
 
-// isSwept is nil if all of a lane on the shard has been swept for the epoch, or
-// nothing is there.
+// isSwept is nil if all of a deliverer kind on the shard has been swept for the epoch, or is empty.
 func isSwept(ctx context.Context, sh *shard.Shard, lane string, epoch int64) error {
 	state, err := sh.Swept(ctx, lane)
 	if err != nil {

@@ -12,15 +12,14 @@ import (
 	"chronos/scheduler/store"
 )
 
-// The tags that count in a partition are fields of a hash, types as they are
-// encoded in records; beside them is the number of tombstones. The scripts keep it in step with the records (lua/merge.lua,
-// lua/settle.lua, lua/claim.lua).
+// The tag sums of a partition are fields of a hash, with types encoded as in records. The hash also has the number
+// of tombstones. The scripts keep the hash in step with the records (lua/merge.lua, lua/settle.lua, lua/claim.lua).
 
-// tombstonesField counts the tombstones of the partition. No type is encoded so.
+// tombstonesField counts the tombstones of the partition. No type has this encoding.
 const tombstonesField = "+"
 
-// tagType is a type of the hash as its client gave it. What was not written by the
-// scripts is made readable, since it goes into metrics.
+// tagType is a type in the hash as the client gave the type. Text that the scripts did not write is made readable,
+// since the text goes into metrics.
 func tagType(field string) string {
 	text, err := record.Unescape(field)
 	if err != nil {
@@ -50,11 +49,11 @@ func (s *Store) Tags(ctx context.Context, name string, most int) (store.TagSums,
 	return sums, nil
 }
 
-// tagHashes reads the sums of partitions, of each at least most fields, or all if
-// there are no more; whole says that it was all of each.
+// tagHashes reads the sums of partitions: of every partition at least most fields, or all fields if the partition
+// has no more. whole reports that all fields were read.
 func tagHashes(ctx context.Context, sh *shard.Shard, partitions []partitionKeys, most int) (found []map[string]int64, whole bool, err error) {
 	found = make([]map[string]int64, len(partitions))
-	cursors := make(map[int]uint64, len(partitions)) // of those that there is more of
+	cursors := make(map[int]uint64, len(partitions)) // of partitions with more fields
 	for p := range partitions {
 		found[p], cursors[p] = map[string]int64{}, 0
 	}
@@ -70,7 +69,7 @@ func tagHashes(ctx context.Context, sh *shard.Shard, partitions []partitionKeys,
 		for p, page := range pages {
 			fields, next := page.Val()
 			for i := 0; i+1 < len(fields); i += 2 {
-				found[p][fields[i]], _ = strconv.ParseInt(fields[i+1], 10, 64) // what is no number counts nothing
+				found[p][fields[i]], _ = strconv.ParseInt(fields[i+1], 10, 64) // text that is no number counts as 0
 			}
 			switch cursors[p] = next; {
 			case next == 0:
@@ -84,6 +83,5 @@ func tagHashes(ctx context.Context, sh *shard.Shard, partitions []partitionKeys,
 	return found, whole, nil
 }
 
-// maxTagPage is how many fields a Redis is asked for at once: it does nothing else
-// meanwhile.
+// maxTagPage is how many fields a Redis is asked for at once: the Redis does nothing else during a call.
 const maxTagPage = 1000

@@ -44,8 +44,8 @@ func onBothRedis(t *testing.T, check func(t *testing.T, r *testRedis, s *Store))
 	})
 }
 
-// More timers than a recount looks at together, and more types than it corrects
-// together: all are right again, whatever the sums were.
+// A partition has more timers than a recount looks at together, and more types than a recount corrects together: all
+// sums are right again, whatever the sums were.
 func TestRecountOfMany(t *testing.T) {
 	t.Parallel()
 	onBothRedis(t, func(t *testing.T, r *testRedis, s *Store) {
@@ -84,7 +84,7 @@ func TestRecountOfMany(t *testing.T) {
 	})
 }
 
-// recount counts twice, as after two sweeps, and has so many sums be wrong at first.
+// recount counts twice, as after two sweeps, and expects the given number of wrong sums at first.
 func recount(t *testing.T, s *Store, partition, wrong int) {
 	t.Helper()
 	off, err := s.Recount(t.Context(), "a", partition, nil)
@@ -99,14 +99,13 @@ func recount(t *testing.T, s *Store, partition, wrong int) {
 	}
 }
 
-// A recount corrects no sum that changes during the count or after the count, and nothing that
-// two counts find different.
+// A recount corrects no sum that changes during or after the count, and no sum that two counts find different.
 func TestRecountBesideWrites(t *testing.T) {
 	t.Parallel()
 	onBothRedis(t, func(t *testing.T, r *testRedis, s *Store) {
 		const partition = 3
 		keys := s.keysOf("a", partition, 2*tallyPage)
-		fill, keys := keys[:tallyPage], keys[tallyPage:] // so that it counts in two pages
+		fill, keys := keys[:tallyPage], keys[tallyPage:] // so that the recount takes two pages
 		for _, key := range fill {
 			merge(t, s, creation(key, 2*time.Hour))
 		}
@@ -120,7 +119,7 @@ func TestRecountBesideWrites(t *testing.T) {
 		r.client.HSet(t.Context(), s.keys[partition].tags, "REG", 7)
 		busy.script = "tally"
 		var off map[string]int64
-		for range 2 { // what is written between the pages
+		for range 2 { // the writes come between the pages
 			var err error
 			if off, err = s.Recount(t.Context(), "a", partition, off); err != nil || len(off) > 1 || off["CALL"] != -9 && len(off) > 0 {
 				t.Errorf("while another writes: %v, %v; want CALL to be wrong alone, and then right", off, err)
@@ -141,7 +140,7 @@ func TestRecountBesideWrites(t *testing.T) {
 	})
 }
 
-// A recount counts a timer once whose place in the order of due changes during the count.
+// A recount counts a timer once even if the timer's place in the order of due changes during the count.
 func TestRecountBesideMoves(t *testing.T) {
 	t.Parallel()
 	r := startRedis(t)
@@ -164,7 +163,7 @@ func TestRecountBesideMoves(t *testing.T) {
 	}
 }
 
-// interrupter does something before each call of a script.
+// interrupter acts before each call of a script.
 type interrupter struct {
 	script string
 	n      int
@@ -186,8 +185,7 @@ func (i *interrupter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.
 	}
 }
 
-// Clients may make a type of their own for each timer. Reading stops somewhere, and
-// says so.
+// Clients may make a type of their own for each timer. Reading stops somewhere, and says so.
 func TestTagsOfTooManyTypes(t *testing.T) {
 	t.Parallel()
 	r := startRedis(t)
@@ -210,7 +208,7 @@ func TestTagsOfTooManyTypes(t *testing.T) {
 	}
 }
 
-// What somebody has put into the hash by hand stops nothing, and is readable.
+// Fields that somebody has put into the hash by hand stop nothing, and are readable.
 func TestTagsThatAreNone(t *testing.T) {
 	t.Parallel()
 	onBothRedis(t, func(t *testing.T, r *testRedis, s *Store) {

@@ -28,10 +28,10 @@ type testRedis struct {
 	network, address, url string
 
 	client *redis.Client
-	server *testkit.Process     // nil for one in this process
-	mini   *miniredis.Miniredis // nil for a real one
+	server *testkit.Process     // nil for a Redis in this process
+	mini   *miniredis.Miniredis // nil for a real Redis
 	ahead  *atomic.Int64        // of the wall clock, ns; nil for a clock that doesn't go by itself
-	moving sync.Mutex           // held while the clock is moved: it never goes back
+	moving sync.Mutex           // held while the clock is moved: the clock never goes back
 }
 
 func newTestRedis(network, address, url string, mini *miniredis.Miniredis) *testRedis {
@@ -41,9 +41,8 @@ func newTestRedis(network, address, url string, mini *miniredis.Miniredis) *test
 	}
 }
 
-// startRedis starts a redis-server that keeps nothing and ends with the test. It
-// listens on a socket in the test's folder, which a long test name makes too
-// long a path for.
+// startRedis starts a redis-server that keeps nothing and ends with the test. The server listens on a socket in the
+// test's folder; a long test name makes the path too long.
 func startRedis(t testing.TB, env ...string) *testRedis {
 	t.Helper()
 	server := testkit.StartVolatileRedis(t, env...)
@@ -53,8 +52,7 @@ func startRedis(t testing.TB, env ...string) *testRedis {
 	return r
 }
 
-// startMini starts a Redis in this process whose clock stands at an instant
-// until the test moves it.
+// startMini starts a Redis in this process whose clock stands at an instant until the test moves the clock.
 func startMini(t testing.TB, at time.Time) *testRedis {
 	t.Helper()
 	mini := miniredis.RunT(t)
@@ -64,9 +62,8 @@ func startMini(t testing.TB, at time.Time) *testRedis {
 	return r
 }
 
-// startSwift starts a Redis in this process whose clock goes, and that the test
-// can move on. Stores learn a shard's clock from its answers, and don't learn
-// one that stands.
+// startSwift starts a Redis in this process whose clock goes, and can be moved on by the test. Stores learn a
+// shard's clock from the shard's answers, and don't learn a clock that stands.
 func startSwift(t testing.TB) *testRedis {
 	t.Helper()
 	r := startMini(t, time.Now())
@@ -100,7 +97,7 @@ func (r *testRedis) pass(t testing.TB, d time.Duration) {
 	}
 }
 
-// A testRedis whose clock goes is a hook that sets it before each command.
+// A testRedis whose clock goes is a hook that sets the clock before each command.
 
 func (r *testRedis) moveOn() {
 	r.moving.Lock()
@@ -124,10 +121,10 @@ func (r *testRedis) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pr
 	}
 }
 
-// openStore opens a node's store on shards that are closed with the test.
+// openStore opens a node's store on shards. The store is closed with the test.
 func openStore(t testing.TB, node, lane string, shards ...*testRedis) *Store {
 	t.Helper()
-	options := Options{Node: node, Lane: lane, Log: slog.New(slog.DiscardHandler), Opened: -1} // bePatient would close what is opened
+	options := Options{Node: node, Lane: lane, Log: slog.New(slog.DiscardHandler), Opened: -1} // bePatient closes connections
 	for i, r := range shards {
 		options.Shards = append(options.Shards, endpoint.Config{Name: string(rune('a' + i)), URL: r.url})
 	}
@@ -147,11 +144,11 @@ func openStore(t testing.TB, node, lane string, shards ...*testRedis) *Store {
 	return s
 }
 
-// bePatient gives the shard connections that a busy machine doesn't time out.
+// bePatient gives the shard connections that do not time out on a busy machine.
 func (r *testRedis) bePatient(sh *shard.Shard) {
 	const patience = time.Minute
-	// Nothing may be under way on the connections that are replaced, nor may what it learns of
-	// the clock come after a test has moved the clock.
+	// No call may be under way on the replaced connections, and no clock reading may arrive after a test has moved
+	// the clock.
 	sh.Wait()
 	for _, client := range clientsOf(sh) {
 		_ = (*client).Close()
@@ -176,13 +173,13 @@ func hook(sh *shard.Shard, h redis.Hook) {
 	}
 }
 
-// replied is what a script said of a timer.
+// replied is a script's answer about a timer.
 func replied(now time.Time, reply ...string) *shard.Item {
 	return &shard.Item{NowUs: now.UnixMicro(), Reply: reply}
 }
 
-// learn tells a store the clocks of its shards, which it knows from their last
-// answers: a clock that a test moved would seem to have been stepped.
+// learn tells a store the clocks of its shards. Otherwise the store would know only the shards' last answers, and a
+// clock that a test moved would look like a stepped clock.
 func (s *Store) learn(t testing.TB, shards ...*testRedis) {
 	t.Helper()
 	for i, r := range shards {
@@ -200,7 +197,7 @@ func spots(keys ...string) []store.Spot {
 	return all
 }
 
-// keysOf makes n keys that live in one partition of one shard.
+// keysOf makes n keys in one partition of one shard.
 func (s *Store) keysOf(name string, partition, n int) []string {
 	var keys []string
 	for i := 0; len(keys) < n; i++ {

@@ -17,7 +17,7 @@ func wantSurvey(t *testing.T, s *Store, after string, pending, tombstones int64)
 	}
 }
 
-// Timers that wait are told from timers that are over and only remembered.
+// A survey tells waiting timers from tombstones.
 func TestSurveyTellsTimersFromTombstones(t *testing.T) {
 	t.Parallel()
 	onBothRedis(t, func(t *testing.T, r *testRedis, s *Store) {
@@ -68,7 +68,7 @@ func TestSurveyTellsTimersFromTombstones(t *testing.T) {
 	})
 }
 
-// A recount corrects the number of tombstones, as it does sums of tags.
+// A recount corrects the number of tombstones, as well as sums of tags.
 func TestRecountCorrectsTheTombstones(t *testing.T) {
 	t.Parallel()
 	onBothRedis(t, func(t *testing.T, r *testRedis, s *Store) {

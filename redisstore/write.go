@@ -63,13 +63,12 @@ func (s *Store) Tell(ctx context.Context, name string, writes []store.Write) []s
 	return answers
 }
 
-// flushMerge sends what a batcher gathered. What the shard refused as too late
-// was not executed, and goes once more with the clock learnt from the refusal, unless it
-// is too late: this process may have been stopped.
+// flushMerge sends the items that a batcher gathered. An item that the shard refused as too late was not executed.
+// The item goes once more with the clock learnt from the refusal, unless the item is too old: this process may have
+// been stopped.
 //
-// What ends timers stands last, and goes once more by itself if the shard's
-// memory is full: a script that has removed something may write on, so that
-// deletes work on a full shard, and creates behind a delete would.
+// Items that end timers stand last, and go once more by themselves if the shard's memory is full. A script that has
+// removed something may write on, so deletes work on a full shard. A create behind a delete would be written, too.
 func (s *Store) flushMerge(sh *shard.Shard, items []*shard.Item) {
 	begun := time.Now()
 	ctx, cancel := s.awake.WithTimeout(context.Background(), s.patience)
@@ -95,8 +94,7 @@ func (s *Store) mergeScript(sh *shard.Shard) shard.ItemScript {
 	}
 }
 
-// mergeItems are the writes as the script takes them (lua/merge.lua). What can't be written
-// has an error instead.
+// mergeItems are the writes as the script takes writes (lua/merge.lua). A write that can't be encoded gets an error.
 func (s *Store) mergeItems(writes []store.Write, answers []store.Written) []*shard.Item {
 	items := make([]*shard.Item, len(writes))
 	var encoder record.Encoder
@@ -116,7 +114,7 @@ func (s *Store) mergeItems(writes []store.Write, answers []store.Written) []*sha
 	return items
 }
 
-// readMerged reads what the script answers.
+// readMerged reads the script's answer.
 func readMerged(sh *shard.Shard, it *shard.Item, answer *store.Written) {
 	readWritten(it, answer)
 	if answer.Err == nil {
@@ -152,7 +150,7 @@ func readWritten(it *shard.Item, answer *store.Written) {
 	answer.Wait = record.Until(there.DueMs(), it.NowUs)
 }
 
-// writeStatus reads what the script did; WriteFailed stands for any other word.
+// writeStatus reads the script's word; WriteFailed stands for any unknown word.
 func writeStatus(word string) store.WriteStatus {
 	if word == "made" {
 		return store.WriteStored
@@ -214,8 +212,7 @@ func readResult(key string, it *shard.Item) store.ReadResult {
 	return result
 }
 
-// reader takes the words of a script's answer one by one and keeps the first
-// error.
+// reader takes the words of a script's answer one by one and keeps the first error.
 type reader struct {
 	text string
 	err  error
@@ -230,7 +227,7 @@ func (r *reader) word() string {
 	return word
 }
 
-// field is a word that is - if it is empty.
+// field is a word; - stands for an empty word.
 func (r *reader) field() string {
 	if word := r.word(); word != "-" {
 		return word
@@ -246,7 +243,7 @@ func (r *reader) int64() int64 {
 	return n
 }
 
-// head takes the rest, which is the head of a record.
+// head takes the rest as the head of a record.
 func (r *reader) head() record.Record {
 	rec, err := record.ParseHead(r.text)
 	if err != nil && r.err == nil {

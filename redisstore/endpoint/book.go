@@ -16,8 +16,8 @@ const (
 	lookUpPatience = 2 * time.Second
 	// lookupsAtOnce bounds how many host names are looked up at the same time.
 	lookupsAtOnce = 8
-	// addressLife is how long an address is remembered that the resolver no longer
-	// gives: a resolver may give some of a name's addresses at a time.
+	// addressLife is how long an address is remembered after the resolver last gave the address: a resolver may give
+	// only some of a name's addresses at a time.
 	addressLife = 10 * time.Minute
 	// maxAddresses bounds the addresses of one name.
 	maxAddresses = 256
@@ -29,7 +29,7 @@ type Book struct {
 	published atomic.Pointer[[]netip.AddrPort]
 
 	mu    sync.Mutex
-	names map[string]map[netip.Addr]time.Time // addresses of host names, and when each was given last
+	names map[string]map[netip.Addr]time.Time // addresses of host names, and when the resolver last gave the address
 }
 
 // NewBook makes a book that asks the resolver of this machine.
@@ -37,12 +37,12 @@ func NewBook() *Book {
 	return &Book{lookUp: net.DefaultResolver.LookupNetIP, names: map[string]map[netip.Addr]time.Time{}}
 }
 
-// Known are the addresses of the endpoints that were published last, as far as the book
-// knows them. The slice must not be changed.
+// Known are the addresses of the endpoints that were published last, as far as the book knows the addresses. The
+// slice must not be changed.
 func (b *Book) Known() []netip.AddrPort { return *b.published.Load() }
 
-// Publish has Known tell the addresses of the endpoints: host:port each, of which ":port" stands
-// for every address of this machine.
+// Publish has Known tell the addresses of the endpoints. An endpoint is host:port; ":port" stands for every address
+// of this machine.
 func (b *Book) Publish(endpoints []string) {
 	var known []netip.AddrPort
 	for _, endpoint := range endpoints {
@@ -66,7 +66,7 @@ func splitEndpoint(endpoint string) (host string, port uint16, ok bool) {
 	return host, uint16(number), err == nil && number > 0
 }
 
-// literalAddresses are those of a host that needs no lookup.
+// literalAddresses are the addresses of a host that needs no lookup.
 func literalAddresses(host string) []netip.Addr {
 	if host == "" {
 		return []netip.Addr{netip.IPv6Unspecified()}
@@ -94,8 +94,8 @@ func (b *Book) addressesOf(host string) []netip.Addr {
 	return all
 }
 
-// Resolve looks up the host names among the endpoints, and forgets all other names. It
-// takes two seconds at most.
+// Resolve looks up the host names among the endpoints, and forgets all further names. Resolve takes two seconds at
+// most.
 func (b *Book) Resolve(ctx context.Context, endpoints []string) {
 	ctx, cancel := context.WithTimeout(ctx, lookUpPatience)
 	defer cancel()
@@ -126,7 +126,7 @@ func (b *Book) Resolve(ctx context.Context, endpoints []string) {
 	}
 }
 
-// note adds what a lookup found, and forgets what no lookup has found for long.
+// note adds the addresses that a lookup found, and forgets addresses that no lookup has found for long.
 func (b *Book) note(host string, found []netip.Addr, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -46,7 +46,7 @@ func TestAddressesOfURLs(t *testing.T) {
 		"unix:///run/redis.sock":                                     nil,
 		"redis+cluster://10.0.0.1:7000?addr=10.0.0.2:7001&addr=a:1":  {"10.0.0.1:7000", "10.0.0.2:7001"},
 		"redis+sentinel://10.0.0.1?master_name=m&addr=10.0.0.2:7001": {"10.0.0.1:6379", "10.0.0.2:7001"},
-		"redis://redis.test:6379":                                    nil, // until it is looked up
+		"redis://redis.test:6379":                                    nil, // until the name is looked up
 	} {
 		b := NewBook()
 		b.Publish(Of(raw))
@@ -54,8 +54,8 @@ func TestAddressesOfURLs(t *testing.T) {
 	}
 }
 
-// A host name stands for all addresses that the resolver gave lately; where the
-// resolver fails, for those that are known.
+// A host name stands for all addresses that the resolver gave lately; if the resolver fails, for the known
+// addresses.
 func TestAddressesOfHostNames(t *testing.T) {
 	t.Parallel()
 	b, endpoints := NewBook(), Of("redis://redis.test:1")
@@ -79,7 +79,7 @@ func TestAddressesOfHostNames(t *testing.T) {
 	wantKnown(t, b, "10.0.0.3:1")
 }
 
-// However many addresses a name has in the course of time, few are remembered.
+// Few addresses of a name are remembered, however many the name has in the course of time.
 func TestAddressesAreBounded(t *testing.T) {
 	b := NewBook()
 	addr := netip.MustParseAddr("10.0.0.0")

@@ -1,6 +1,6 @@
-// Package endpoint names Redis deployments and leads to them: it reads the URLs of shards, makes
-// clients with the bounds that leases depend on (config.go, conn.go), and knows at which
-// addresses the instances listen (members.go, book.go).
+// Package endpoint names Redis deployments and leads to them. The package reads the URLs of shards, makes clients
+// with the bounds that leases depend on (config.go, conn.go), and knows at which addresses the instances listen
+// (members.go, book.go).
 package endpoint
 
 import (
@@ -25,12 +25,11 @@ import (
 type Config struct {
 	Name string // placement follows the name: a renamed shard is another shard
 	URL  string // may hold a password: never log it
-	// Dial connects instead of the network, for shards in the process's own memory;
-	// nil for the network. It is called for each connection, by many goroutines at
-	// once, with the network and the address of the URL and a context that ends when
-	// connecting may take no longer. Only a single instance without TLS has it: a
-	// sentinel or cluster URL leads to addresses that it can't know, and a rediss URL
-	// asks for what it wouldn't do.
+	// Dial connects instead of the network, for shards in the process's own memory; nil for the network. Many
+	// goroutines call Dial at once, once for each connection, with the network and address of the URL and with a
+	// context that ends when connecting may take no longer. Only a single instance without TLS may have a Dial: a
+	// sentinel or cluster URL leads to addresses unknown to Dial, and a rediss URL asks for TLS, which Dial would
+	// not do.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
@@ -40,7 +39,7 @@ var (
 	shardName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 	// The beginning of a shard in a list; commas also separate the hosts of one URL.
 	shardStart = regexp.MustCompile(`(?:^|,)\s*([^=,:/?@]*)=` + schemes)
-	// A URL in a list that no name stands before.
+	// A URL without a name in a list.
 	unnamed = regexp.MustCompile(`,\s*` + schemes)
 )
 
@@ -51,8 +50,8 @@ func ValidName(name string) bool { return shardName.MatchString(name) }
 //
 //	a=redis://host:6379/0,b=rediss://host,c=redis+sentinel://host:26379/0?master_name=m,d=redis+cluster://host:6379?addr=host2:6379,e=unix:///path
 //
-// A single URL without a name is a shard named main. All faults are reported at
-// once, without the URLs, which may hold passwords.
+// A single URL without a name is a shard named main. All faults are reported at once, without the URLs, which may
+// hold passwords.
 func Parse(list string) ([]Config, error) {
 	starts := shardStart.FindAllStringSubmatchIndex(list, -1)
 	if len(starts) == 0 {
@@ -93,8 +92,8 @@ func Parse(list string) ([]Config, error) {
 	return shards, errors.Join(faults...)
 }
 
-// Connector makes a client of one deployment whose pool has the given size. It has
-// meet look at each new connection, and measures what takes time by the clock.
+// Connector makes a client of one deployment with a pool of the given size. The client has meet look at each new
+// connection, and measures time by the clock.
 type Connector func(poolSize int, meet Meeting, clock *awake.Clock) redis.UniversalClient
 
 // Meeting looks at a new connection before its first call.
@@ -103,8 +102,8 @@ type Meeting func(ctx context.Context, conn *redis.Conn) error
 var (
 	errURL = errors.New("not a Redis URL; want redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://, " +
 		"with special characters in user and password percent-encoded")
-	// A bare / ? or # in a password ends the host early, and what follows it
-	// would be taken for a database or an option, and quoted in errors.
+	// A bare / ? or # in a password ends the host early. The rest would be taken for a database or an option, and
+	// quoted in errors.
 	errEscape = errors.New("percent-encode / ? # and @ where they stand in a password")
 	errPort   = errors.New("a port is a number from 1 to 65535")
 	errDial   = errors.New("a shard with a Dial of its own is a single instance without TLS; want redis:// or unix://")
@@ -112,8 +111,8 @@ var (
 	errHosts  = errors.New("a URL has one host; name each shard, and give a shard's further hosts as ?addr=host:port")
 )
 
-// Connector reads the shard's URL, and has what that makes connect by Dial if
-// there is one. Its errors never hold the URL.
+// Connector reads the shard's URL, and returns a Connector whose clients connect by Dial, if any. Errors never hold
+// the URL.
 func (c Config) Connector() (Connector, error) {
 	connect, err := NewConnector(c.URL)
 	if err != nil || c.Dial == nil {
@@ -136,8 +135,8 @@ func (c Config) dialInTime(ctx context.Context, network, address string) (net.Co
 	return c.Dial(ctx, network, address)
 }
 
-// bounds bounds every conversation with a shard. A claim or a merge that the client sends
-// again on its own would break leases, so the client retries nothing.
+// bounds bounds every conversation with a shard. The client retries nothing: a claim or a merge that the client
+// sends again by itself would break leases.
 func bounds(query url.Values) {
 	for name, value := range map[string]string{
 		"max_retries": "-1", "protocol": "2", "dial_timeout": timing.DialTimeout.String(), "pool_timeout": timing.PoolTimeout.String(),
@@ -147,7 +146,7 @@ func bounds(query url.Values) {
 	}
 }
 
-// NewConnector reads a shard's URL. Its errors never hold the URL.
+// NewConnector reads a shard's URL. Errors never hold the URL.
 func NewConnector(raw string) (Connector, error) {
 	u, err := bounded(raw)
 	if err != nil {
@@ -166,7 +165,7 @@ func NewConnector(raw string) (Connector, error) {
 	return nil, errURL
 }
 
-// bounded is the URL with the bounds in its query, if it is one of a shard.
+// bounded is a shard's URL with the bounds in the URL's query, or an error for any other URL.
 func bounded(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	switch {
@@ -228,8 +227,8 @@ func clusterConnector(raw string) (Connector, error) {
 		return nil, redacted(err)
 	}
 	options.ContextTimeoutEnabled, options.DisableIdentity, options.DialerRetries = true, true, 1
-	// Not only follows redirections but sends again what was not answered. A slot
-	// that has moved costs an error, and the next call knows where it is.
+	// MaxRedirects counts redirections, but also repetitions of unanswered calls. With no redirects a moved slot
+	// costs one error, and the next call knows the new place.
 	options.MaxRedirects = -1
 	options.MaintNotificationsConfig = noMaintenanceNotifications()
 	return func(poolSize int, meet Meeting, clock *awake.Clock) redis.UniversalClient {
@@ -269,7 +268,7 @@ func SamePlace(a, b string) bool {
 	return at(a) == at(b)
 }
 
-// WithoutSecrets is a URL as it may be shown.
+// WithoutSecrets is a URL for display.
 func WithoutSecrets(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {

@@ -66,7 +66,7 @@ func TestParseShards(t *testing.T) {
 func TestParseShardsRefuses(t *testing.T) {
 	for _, c := range []struct {
 		name, list string
-		want       []string // all of them stand in the error
+		want       []string // the error contains all these texts
 	}{
 		{"empty", "", []string{"want name=redis://host:6379/0"}},
 		{"a host alone", "host:6379", []string{"want name=redis://host:6379/0"}},
@@ -115,8 +115,7 @@ func TestParseShardsRefuses(t *testing.T) {
 	}
 }
 
-// Whatever is wrong with a URL, and wherever its password ends up because of
-// that, the password is not in the error.
+// Whatever is wrong with a URL, and wherever the password then ends up, the password is not in the error.
 func TestErrorsKeepPasswords(t *testing.T) {
 	const secret = "hunter2"
 	for _, url := range []string{
@@ -138,7 +137,7 @@ func TestErrorsKeepPasswords(t *testing.T) {
 	}
 }
 
-// The bounds of a conversation are ours, not the URL's: leases depend on them.
+// The bounds of a conversation come from the code, not from the URL: leases depend on the bounds.
 func TestConnectionsAreBounded(t *testing.T) {
 	const others = "max_retries=5&read_timeout=9s&write_timeout=9s&dial_timeout=9s&pool_timeout=9s&protocol=3&pool_size=99"
 	type facts struct {
@@ -165,7 +164,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 			got = facts{o.MaxRetries, o.PoolSize, o.DialerRetries, o.Protocol, o.ReadTimeout, o.WriteTimeout, o.DialTimeout, o.PoolTimeout, o.ContextTimeoutEnabled}
 		case *redis.ClusterClient:
 			o := client.Options()
-			// What the cluster's client calls redirections are also its repetitions.
+			// The cluster's client counts repetitions as redirections.
 			got = facts{o.MaxRedirects, o.PoolSize, o.DialerRetries, o.Protocol, o.ReadTimeout, o.WriteTimeout, o.DialTimeout, o.PoolTimeout, o.ContextTimeoutEnabled}
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -177,8 +176,8 @@ func TestConnectionsAreBounded(t *testing.T) {
 	}
 }
 
-// TestDial: a shard's own Dial makes its connections, with the bounds of all
-// others, and in the time that connecting may take.
+// TestDial: a shard's own Dial makes the shard's connections, with the usual bounds, in the time that connecting may
+// take.
 func TestDial(t *testing.T) {
 	for url, want := range map[string][2]string{
 		"redis://nowhere.test:7000/0": {"tcp", "nowhere.test:7000"}, "unix:///nowhere/redis.sock": {"unix", "/nowhere/redis.sock"},

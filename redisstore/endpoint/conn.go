@@ -17,7 +17,7 @@ import (
 // dial connects to an address.
 type dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-// Probes of connections on which nothing is said, as go-redis sends them by default.
+// Probes of idle connections, as go-redis sends probes by default.
 const (
 	keepAliveIdle     = 30 * time.Second
 	keepAliveInterval = 5 * time.Second
@@ -29,8 +29,8 @@ func networkDial() dial {
 	return (&net.Dialer{KeepAliveConfig: keepAlive}).DialContext
 }
 
-// patientDial connects by connect, the network if that is nil, with TLS if there is a
-// configuration for it.
+// patientDial connects by connect, or by the network if connect is nil. With a TLS configuration patientDial uses
+// TLS.
 func patientDial(clock *awake.Clock, connect dial, secure *tls.Config) dial {
 	if connect == nil {
 		connect = networkDial()
@@ -56,18 +56,17 @@ func patientDial(clock *awake.Clock, connect dial, secure *tls.Config) dial {
 	}
 }
 
-// patientConn is a connection whose reads and writes may take as long as IOTimeout by a
-// clock that stands still while the process does. The answer that lies in the socket
-// when a stopped process goes on has come in time, though the deadline has passed. An
-// instant that go-redis names as a deadline counts for nothing: go-redis computes the
-// instant from a time that may be as old as the stop was long.
+// patientConn is a connection whose reads and writes may take IOTimeout by a clock that stands still while the
+// process does. An answer that lies in the socket when a stopped process goes on has come in time, even after the
+// deadline. Deadlines that go-redis sets count for nothing: go-redis computes a deadline from a time that may be as
+// old as the stop was long.
 type patientConn struct {
 	net.Conn
 	clock         *awake.Clock
 	reads, writes atomic.Int64 // end by the clock, ns; 0 for no end
 }
 
-// patientSocket is one that go-redis can look at before it is used again.
+// patientSocket is a patientConn that go-redis can look at before using the connection again.
 type patientSocket struct {
 	*patientConn
 	syscall.Conn
@@ -100,7 +99,7 @@ func (c *patientConn) Write(b []byte) (n int, err error) {
 	}
 }
 
-// goesOn reports whether an error is a deadline that passed too early, and sets another.
+// goesOn reports whether an error is a deadline that passed too early, and sets another deadline.
 func (c *patientConn) goesOn(err error, ends *atomic.Int64, set func(time.Time) error) bool {
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		return false
@@ -124,7 +123,7 @@ func (c *patientConn) SetDeadline(at time.Time) error {
 	return errors.Join(c.SetReadDeadline(at), c.SetWriteDeadline(at))
 }
 
-// within notes the end of what begins now, if it is to have one.
+// within notes when the operation that begins now must end, if at all.
 func (c *patientConn) within(ends *atomic.Int64, at time.Time) time.Time {
 	if at.IsZero() {
 		ends.Store(0)

@@ -12,7 +12,7 @@ import (
 	"chronos/scheduler/timing"
 )
 
-// What comes while the process stands still has come in time.
+// An answer that arrives while the process stands still has come in time.
 func TestAnswerIsReadAfterAStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()
@@ -20,7 +20,7 @@ func TestAnswerIsReadAfterAStop(t *testing.T) {
 		begun := time.Now()
 		stopped := awake.Following(func() (now, resumed time.Duration) { return max(time.Since(begun)-3*time.Second, 0), 0 })
 		conn := patient(near, stopped)
-		if err := conn.SetReadDeadline(begun.Add(-time.Second)); err != nil { // as go-redis may say after a stop
+		if err := conn.SetReadDeadline(begun.Add(-time.Second)); err != nil { // as go-redis may set after a stop
 			t.Fatal(err)
 		}
 		time.AfterFunc(2*time.Second, func() { _, _ = far.Write([]byte("x")) })

@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Of are the endpoints that the URL of a shard names: host:port each, none of a unix socket.
+// Of are the endpoints that the URL of a shard names, as host:port; no endpoint for a unix socket.
 func Of(raw string) []string {
 	u, err := bounded(raw)
 	if err != nil || u.Scheme == "unix" {
@@ -35,8 +35,8 @@ func Of(raw string) []string {
 	return nil
 }
 
-// Members asks the Sentinels or the Cluster of a URL for the endpoints of all members. A
-// single instance has none, and there are none where nobody answers.
+// Members asks the Sentinels or the Cluster of a URL for the endpoints of all members. The result is empty for a
+// single instance, and without an answer.
 func Members(ctx context.Context, raw string, client redis.UniversalClient) []string {
 	if cluster, is := client.(*redis.ClusterClient); is {
 		return clusterMembers(ctx, cluster)
@@ -67,8 +67,8 @@ func clusterMembers(ctx context.Context, cluster *redis.ClusterClient) (members 
 	return members
 }
 
-// sentinelMembers are what the first Sentinel that answers knows: the master, its
-// replicas and the other Sentinels.
+// sentinelMembers are the members that the first answering Sentinel knows: the master, the replicas and all
+// Sentinels.
 func sentinelMembers(ctx context.Context, raw string) []string {
 	o, err := redis.ParseFailoverURL(raw)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"chronos/scheduler/store"
 )
 
-// What is away is written as shard:rank,shard:rank; - for nothing.
+// Copies that missed the end are written as shard:rank,shard:rank; - for no copy.
 
 func parseAway(text string) ([]store.Away, error) {
 	var all []store.Away
@@ -23,7 +23,7 @@ func parseAway(text string) ([]store.Away, error) {
 	return all, nil
 }
 
-// Away is how a call names what is away.
+// Away is how a call names the copies that missed the end.
 func Away(all []store.Away) string {
 	if len(all) == 0 {
 		return "-"

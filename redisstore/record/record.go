@@ -24,7 +24,7 @@ type Record struct {
 	State         timer.State
 	Rank, RF      int
 	site          string
-	away          []store.Away // shard:rank,…
+	away          []store.Away // copies that missed the end, shard:rank,…
 	startMs       int64
 	intervalMs    int64
 	firingUntilMs int64
@@ -32,17 +32,17 @@ type Record struct {
 	failure       store.Failure // node:at_ms:reason
 	tags          []timer.Tag
 	bodyHash      string // of a request with an idempotency key
-	body          string // JSON, "" of a tombstone
+	body          string // JSON; "" of a tombstone
 }
 
-// stateWidth is how wide the format, the state's letter, version, sequence number and attempt
-// are together, headWidth how wide the head is.
+// stateWidth is the width of the format, the state's letter, version, sequence number and attempt together;
+// headWidth is the width of the head.
 const stateWidth, headWidth = 35, 71
 
-// ErrMalformed is what is wrong with a record that can't be read.
+// ErrMalformed means an unreadable record.
 var ErrMalformed = errors.New("malformed record")
 
-// ParseHead reads a head alone: the specification, and who misses the end, are behind the head.
+// ParseHead reads a head alone. The specification and the list of copies that missed the end are behind the head.
 func ParseHead(s string) (Record, error) {
 	if len(s) > headWidth {
 		return Record{}, fmt.Errorf("%w: longer than a head", ErrMalformed)
@@ -138,8 +138,8 @@ func Parse(s string) (Record, error) {
 	return r, nil
 }
 
-// readWord takes in a word behind the head. Its error names the word, and does not repeat what may
-// be a client's secret.
+// readWord takes in a word behind the head. The error names the word, and does not repeat the value, which may be a
+// client's secret.
 func readWord(r *Record, word string) (err error) {
 	name, value, _ := strings.Cut(word, "=")
 	switch name {
@@ -168,7 +168,7 @@ func readWord(r *Record, word string) (err error) {
 	return nil
 }
 
-// NoteLease takes in what a passed fence has noted in the lease:
+// NoteLease takes in the notes of a passed fence in the lease:
 //
 //	node:counter:taken_ms foreign_ms mark_ms seq attempt left
 func (r Record) NoteLease(lease string) (Record, error) {
@@ -191,7 +191,7 @@ func (r Record) NoteLease(lease string) (Record, error) {
 	return r, nil
 }
 
-// wholeNumber reads digits, and nothing else: the scripts take digits alone.
+// wholeNumber reads digits only, as the scripts do.
 func wholeNumber(s string) (int64, error) {
 	n, err := strconv.ParseUint(s, 10, 63)
 	if err != nil {
@@ -224,7 +224,7 @@ func parseTags(s string) (tags []timer.Tag, err error) {
 	return tags, nil
 }
 
-// Found is what a claim finds of the record.
+// Found is the record as a claim finds the record.
 func (r Record) Found(scoreMs int64) store.Found {
 	found := store.Found{
 		ScoreMs: scoreMs, State: r.State, StartMs: r.startMs, IntervalMs: r.intervalMs, FiringUntilMs: r.firingUntilMs, LeftOut: r.leftOut,
@@ -235,8 +235,8 @@ func (r Record) Found(scoreMs int64) store.Found {
 	return found
 }
 
-// Scheduled is the record as the scheduler sees it. The key is checked like the rest
-// of what Redis holds: callbacks send it in a header.
+// Scheduled is the record as the scheduler sees the record. The key is checked like all text from Redis: callbacks
+// send the key in a header.
 func (r Record) Scheduled(key string) (store.Record, error) {
 	if !timer.ValidKey(key) {
 		return store.Record{}, fmt.Errorf("%w: its key can't be a timer's", ErrMalformed)
@@ -253,6 +253,5 @@ func (r Record) Scheduled(key string) (store.Record, error) {
 	return out, err
 }
 
-// DueMs is when the next pop is due on this copy's grid, without its rank's
-// skew.
+// DueMs is when the next pop is due on this copy's grid, without the skew of the copy's rank.
 func (r Record) DueMs() int64 { return r.startMs + int64(r.State.Seq)*r.intervalMs }

@@ -66,8 +66,8 @@ func full() Record {
 	}
 }
 
-// The text of a record is what all nodes, scripts and people at redis-cli read;
-// it doesn't change from one release to the next.
+// All nodes, scripts and people at redis-cli read the text of a record. The text doesn't change from one release to
+// the next.
 func TestRecordText(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -215,7 +215,7 @@ func TestMalformedRecords(t *testing.T) {
 	}
 }
 
-// An error names the word and doesn't repeat what may be a client's secret.
+// An error names the word and doesn't repeat the value, which may be a client's secret.
 func TestRecordErrorsKeepSecrets(t *testing.T) {
 	text := strings.Replace(full().String(), "status%20503", "%s3cret", 1)
 	_, err := Parse(text)
@@ -335,7 +335,7 @@ func TestUntil(t *testing.T) {
 	}
 }
 
-// headPattern is a head with a digit of 0 for each digit.
+// headPattern is a head with a 0 for every digit.
 const headPattern = "1L 0000000000000000 00000000000 000 00 00 0000000000000 +00000000000000"
 
 func FuzzRecord(f *testing.F) {
@@ -372,7 +372,7 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// What is read without the JSON library is read as that reads it.
+// A specification read without the JSON library is the same as a specification read with the library.
 func FuzzPlainSpecification(f *testing.F) {
 	for _, body := range []string{
 		`{"uri":"http://h"}`, `{"uri":"http://h","opaque":"o"}`, `{"uri":"a","opaque":"\n"}`, `{"uri":"é","opaque":""}`,
@@ -413,7 +413,7 @@ func TestWrittenSpecificationsArePlain(t *testing.T) {
 const benchedRecord = "1L 01a1fbe0aefb231c 00000000001 000 00 02 0000000600000 +01795227168508 " +
 	`{"uri":"http://127.0.0.1:9000/callbacks/abcdefghijklmnopqr","opaque":"` + "plain text of some length, as most have it" + `"}`
 
-// A record as a claim reads it.
+// A record as a claim reads the record.
 func BenchmarkReadRecord(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {

@@ -13,8 +13,7 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// specification is the JSON of a record: what the header doesn't hold, with
-// defaults left out.
+// specification is the JSON of a record: all that the head doesn't hold, with defaults left out.
 type specification struct {
 	URI         string `json:"uri"`
 	Opaque      string `json:"opaque,omitempty"`
@@ -22,9 +21,8 @@ type specification struct {
 	AtMs        *int64 `json:"at_ms,omitempty"`
 }
 
-// plainSpecification reads what most specifications look like: as
-// appendSpecification writes them, with strings that nothing is escaped in, and
-// no more than those. Others are left to a JSON library.
+// plainSpecification reads most specifications: only fields that appendSpecification writes, with strings free of
+// escapes. Every other specification is left to a JSON library.
 func plainSpecification(body string) (spec specification, plain bool) {
 	rest, ok := strings.CutPrefix(body, `{"uri":"`)
 	if !ok {
@@ -63,8 +61,7 @@ func cutInteger(text string, ok bool) (n int64, rest string, still bool) {
 	return n, text[end:], ok && err == nil && strconv.FormatInt(n, 10) == text[:end]
 }
 
-// appendSpecification appends the JSON of a timer. The error says that a string
-// is not UTF-8.
+// appendSpecification appends the JSON of a timer. An error means that a string is not UTF-8.
 func appendSpecification(b []byte, t *timer.Timer) ([]byte, error) {
 	b, err := jsontext.AppendQuote(append(b, `{"uri":`...), t.Callback.URI)
 	if err == nil && t.Callback.Opaque != "" {
@@ -82,7 +79,7 @@ func appendSpecification(b []byte, t *timer.Timer) ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// timer is the specification of a live record as the client gave it.
+// timer is the specification of a live record as the client gave the specification.
 func (r Record) timer() (timer.Timer, error) {
 	spec, plain := plainSpecification(r.body)
 	if !plain {

@@ -9,18 +9,17 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// Encoder writes what lua/merge.lua is told of writes, one after another from the first. Its zero
-// value is ready.
+// Encoder encodes writes for lua/merge.lua, one after another from the first. The zero value is ready.
 type Encoder struct {
-	rest []byte // of the last write's record, behind the head; nil if that write could not be written
+	rest []byte // of the last write's record, behind the head; nil if the last write could not be encoded
 }
 
-// Merge returns the script's arguments for the write i, which is marked as ended if the write is
-// about a state that is over, and how many bytes weigh most in the arguments.
+// Merge returns the script's arguments for the write i, and how many bytes the largest arguments have. A write about
+// a state that is over is marked as ended.
 func (e *Encoder) Merge(writes []store.Write, i int) (args []any, bytes int, err error) {
 	w := &writes[i]
 	w.State.Ended = ends(w)
-	// Copies of one timer, which stand together, share what they say.
+	// Copies of one timer, which stand together, share the rest of the record.
 	if e.rest == nil || !sameRest(w, &writes[i-1]) {
 		if e.rest, err = appendRest(make([]byte, 0, typicalRecord), w); err == nil {
 			err = fits(w)
@@ -58,8 +57,8 @@ func sameRest(a, b *store.Write) bool {
 
 const typicalRecord = 256 // bytes
 
-// headOf is the head of the write's record, and when its grid begins, in ms from the shard's
-// now. The head says so itself where a client gave an instant, and where the grid stays.
+// headOf is the head of the write's record, and the start of the timer's grid, in ms from the shard's now. The start
+// is "" where the head holds the start already: for a client's instant, and for an unchanged grid.
 func headOf(w *store.Write) (head []byte, startMs any) {
 	head = appendHead(make([]byte, 0, headWidth), w)
 	if w.Timer == nil || w.Kind == store.WriteNext || w.Kind == store.WriteRank {
@@ -72,8 +71,8 @@ func headOf(w *store.Write) (head []byte, startMs any) {
 	return head, WholeMs(w.DueIn) - nth
 }
 
-// lookOf is when to look at a copy, in ms: from now if it waits for a retry or ends, from
-// its pop for the outcome next, otherwise from the start of its grid.
+// lookOf is when to look at a copy, in ms: from now for a retry or an end, from the pop for the outcome next, and
+// otherwise from the start of the grid.
 func lookOf(w *store.Write) any {
 	switch {
 	case w.Kind == store.WriteRank && w.State.Attempt > 0 && w.Retry == 0, w.Kind == store.WriteLeave, w.Kind == store.WriteDrop, w.Kind == store.WriteLook:
@@ -88,10 +87,10 @@ func lookOf(w *store.Write) any {
 	return int64(w.State.Seq)*WholeMs(w.Timer.Interval) + w.Offset.Milliseconds()
 }
 
-// State is how a record of the state begins.
+// State is the beginning of a record of the state.
 func State(state timer.State) []byte { return appendState(make([]byte, 0, stateWidth), state) }
 
-// appendState appends how a record of the state begins.
+// appendState appends the beginning of a record of the state.
 func appendState(b []byte, state timer.State) []byte {
 	letter := "1L "
 	if state.Ended {
@@ -111,7 +110,7 @@ func appendPadded(b []byte, n int64, width int) []byte {
 	return b
 }
 
-// appendHead appends the head of a record, up to where the start of the grid stands.
+// appendHead appends the head of a record, up to the start of the grid.
 func appendHead(b []byte, w *store.Write) []byte {
 	interval := int64(0)
 	if w.Timer != nil {
@@ -130,7 +129,7 @@ func appendStart(b []byte, ms int64) []byte {
 	return appendPadded(append(b, '+'), ms, 14)
 }
 
-// appendRest appends what follows the head: words, and the specification of a live timer.
+// appendRest appends the rest of the record behind the head: words, and the specification of a live timer.
 func appendRest(b []byte, w *store.Write) ([]byte, error) {
 	if !w.Failure.IsZero() {
 		b = appendFailure(append(b, " failure="...), w.Failure)
@@ -144,7 +143,7 @@ func appendRest(b []byte, w *store.Write) ([]byte, error) {
 	if w.BodyHash != "" {
 		b = append(append(b, " hash="...), Escape(w.BodyHash)...)
 	}
-	if w.State.Ended && len(w.Away) > 0 { // only an end names who has not heard
+	if w.State.Ended && len(w.Away) > 0 { // only an end names the copies that missed the end
 		b = appendAway(append(b, " away="...), w.Away)
 	}
 	if w.State.Ended || w.Timer == nil || w.Kind == store.WriteNext || w.Kind == store.WriteRank {
@@ -153,7 +152,7 @@ func appendRest(b []byte, w *store.Write) ([]byte, error) {
 	return appendSpecification(append(b, ' '), w.Timer)
 }
 
-// appendFailure appends node:at_ms:reason, with an @ for the shard to put its time in place of.
+// appendFailure appends node:at_ms:reason. An @ stands for a time that the shard has to fill in.
 func appendFailure(b []byte, f store.Failure) []byte {
 	b = append(append(b, f.Node...), ':')
 	if f.At.IsZero() {
@@ -172,8 +171,7 @@ func formatTags(tags []timer.Tag) string {
 	return strings.Join(parts, ",")
 }
 
-// fits says whether a write's numbers are as wide as a head has room for: no timer that was
-// validated has others.
+// fits checks that a write's numbers fit into a head, as the numbers of every validated timer do.
 func fits(w *store.Write) error {
 	const digits11, digits13 = int64(1e11), int64(1e13)
 	interval := int64(0)

@@ -9,22 +9,20 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// batcher is group commit: what arrives while a flush is under way goes out
-// together in the next one, so a lone write waits for nobody and a flood pays
-// one round trip for many.
+// batcher is group commit: jobs that arrive during a flush go out together in the next flush. A lone write waits
+// for nobody, and in a flood many writes share one round trip.
 type batcher struct {
 	jobs  chan Job
 	flush func([]*Item)
 	late  time.Duration
 	turns chan struct{} // has a token for each flusher at work
-	more  chan struct{} // the same of those that begin where answers come late
+	more  chan struct{} // the same for the additional flushers, which begin when answers come late
 	took  atomic.Int64  // how long the last flush took, ns
 	done  sync.WaitGroup
 }
 
-// Job is the items of one caller, who waits until they are flushed. A caller
-// that has given up no longer looks at them, and what it gave up before the
-// flush is not sent.
+// Job is the items of one caller, who waits until the items are flushed. A caller that has given up no longer looks
+// at the items. A Job given up before the flush is not sent.
 type Job struct {
 	ctx   context.Context
 	items []*Item
@@ -33,15 +31,15 @@ type Job struct {
 
 const (
 	maxQueuedJobs = 16384
-	maxFlushBytes = 4 << 20 // about: what goes out together must not take longer than the shard may keep silent
-	flushers      = 2       // Redis works on one flush while the other is put together
-	// Where answers come late, more flushes go out: a write must not wait for the answer
-	// to another one and then for its own.
+	maxFlushBytes = 4 << 20 // about: a flush must not take longer than the shard may keep silent
+	flushers      = 2       // Redis works on one flush while the next flush is put together
+	// If answers come late, more flushes go out: a write must not wait for the answer to an earlier write and then
+	// for its own.
 	moreFlushers  = 14
 	flushPatience = 10 * time.Millisecond
 )
 
-// newBatcher starts a batcher, which takes flushes for late after so long; drain ends it.
+// newBatcher starts a batcher; drain ends the batcher. A flush longer than late lets additional flushes go out.
 func newBatcher(flush func([]*Item), late time.Duration) *batcher {
 	b := &batcher{
 		jobs: make(chan Job, maxQueuedJobs), flush: flush, late: late,
@@ -51,15 +49,14 @@ func newBatcher(flush func([]*Item), late time.Duration) *batcher {
 	return b
 }
 
-// drain flushes what is queued and returns when that is over. Nothing may be submitted
-// any more.
+// drain flushes the queue and returns afterwards. Nothing may be submitted any more.
 func (b *batcher) drain() {
 	close(b.jobs)
 	b.done.Wait()
 }
 
-// Submit queues items for the next flush. After Wait has returned an error, or Submit has, their
-// effect is unknown, and they must not be looked at.
+// Submit queues items for the next flush. After an error of Wait or Submit the effect of the items is unknown, and
+// the caller must not look at the items.
 func (b *batcher) Submit(ctx context.Context, items []*Item) (Job, error) {
 	j := Job{ctx: ctx, items: items, done: make(chan struct{})}
 	select {
@@ -107,15 +104,15 @@ func (b *batcher) run() {
 	}
 }
 
-// turn waits until another flush may go out, and returns which turn this took.
+// turn waits until another flush may go out, and returns the channel from which to give the turn back.
 func (b *batcher) turn() (turns chan struct{}) {
 	select {
 	case b.turns <- struct{}{}:
 		return b.turns
 	default:
 	}
-	// The turns spread over the time that an answer takes: taken at once, they would all be
-	// away for as long.
+	// The turns spread over the time that an answer takes. Taken all at once, the turns would all be busy for as
+	// long.
 	alarm := time.NewTimer(max(b.late, time.Duration(b.took.Load())/(flushers+moreFlushers)))
 	defer alarm.Stop()
 	select {
@@ -131,7 +128,7 @@ func (b *batcher) turn() (turns chan struct{}) {
 	}
 }
 
-// gather takes what has arrived by now.
+// gather takes the jobs that have arrived by now.
 func (b *batcher) gather(first Job) (jobs []Job, items []*Item) {
 	bytes := 0
 	for next, ok := first, true; ok; next, ok = b.next() {

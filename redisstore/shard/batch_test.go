@@ -14,11 +14,11 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// bench is a batcher whose flushes wait until the test lets them go on.
+// bench is a batcher whose flushes wait for the test.
 type bench struct {
 	*batcher
 	begun chan []int    // the items of a flush, by their partitions
-	goOn  chan struct{} // one for each flush
+	goOn  chan struct{} // one value for each flush
 
 	mu      sync.Mutex
 	flushed []int
@@ -40,7 +40,7 @@ func newBench() *bench {
 	return b
 }
 
-// submitted puts items numbered so into the queue, and returns what submit will.
+// submitted queues items with the given numbers, and returns the coming answer of submitAndWait.
 func (b *bench) submitted(ctx context.Context, numbers ...int) <-chan error {
 	items := make([]*Item, len(numbers))
 	for i, n := range numbers {
@@ -48,12 +48,12 @@ func (b *bench) submitted(ctx context.Context, numbers ...int) <-chan error {
 	}
 	answer := make(chan error, 1)
 	go func() { answer <- b.submitAndWait(ctx, items) }()
-	synctest.Wait() // it stands in the queue, or is being flushed
+	synctest.Wait() // the items stand in the queue, or are being flushed
 	return answer
 }
 
-// What was flushed in time counts, though its caller looks only when its time is over:
-// it has waited for another shard until then.
+// A Job that was flushed in time counts, even if the caller looks only when the caller's time is over: until then the
+// caller has waited for another shard.
 func TestWhatWasFlushedInTimeCounts(t *testing.T) {
 	for range 100 {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -66,7 +66,7 @@ func TestWhatWasFlushedInTimeCounts(t *testing.T) {
 	}
 }
 
-// submitAndWait is what each of its callers does.
+// submitAndWait does as every caller of the batcher does.
 func (b *batcher) submitAndWait(ctx context.Context, items []*Item) error {
 	j, err := b.Submit(ctx, items)
 	if err != nil {
@@ -87,7 +87,7 @@ func (b *bench) busy(t *testing.T) []<-chan error {
 	return answers
 }
 
-// finish lets everything go on and ends the flushers.
+// finish lets all flushes go on and ends the flushers.
 func (b *bench) finish() {
 	close(b.goOn)
 	b.drain()
@@ -201,7 +201,7 @@ func TestFullQueueIsAnsweredAtOnce(t *testing.T) {
 		answers := b.busy(t)
 		for range maxQueuedJobs {
 			answers = append(answers, make(chan error, 1))
-			// Not through a goroutine for each: 16,384 of them would take seconds.
+			// Not through goroutines: 16,384 goroutines would take seconds.
 			b.jobs <- Job{ctx: t.Context(), done: make(chan struct{})}
 		}
 		if err := <-b.submitted(t.Context(), 1); !errors.Is(err, timer.ErrOverloaded) {
@@ -242,7 +242,7 @@ func TestCloseFlushesWhatIsQueued(t *testing.T) {
 	})
 }
 
-// Many writers at once: each item is flushed once, and before its writer goes on.
+// With many writers at once, every item is flushed once, and before the item's writer goes on.
 func TestNoneIsLost(t *testing.T) {
 	const writers, each = 50, 200
 	var mu sync.Mutex
@@ -282,7 +282,7 @@ func TestNoneIsLost(t *testing.T) {
 	t.Logf("%d writes in %d flushes", writers*each, flushes)
 }
 
-// Where flushes take long, others go out beside them, each a while after the one before.
+// When flushes take long, additional flushes go out beside them, a while apart from one another.
 func TestLateFlushesHoldUpNoOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun, goOn := make(chan struct{}, 100), make(chan struct{})

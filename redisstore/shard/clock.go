@@ -7,22 +7,21 @@ import (
 	"chronos/redisstore/record"
 )
 
-// Clock estimates a shard's clock from its answers: each says that the
-// shard's clock was ahead of this process's by at least the difference at the
-// time of its arrival. So no estimate is ever ahead of the shard, as long as its
-// clock isn't stepped back.
+// Clock estimates a shard's clock from the shard's answers. An answer shows by how much at least the shard's clock
+// is ahead of this process's clock: by the difference at the answer's arrival. No estimate is therefore ahead of the
+// shard, unless the shard's clock is stepped back.
 type Clock struct {
 	start time.Time // of this process's monotonic clock
 
 	mu      sync.Mutex
 	last    time.Duration    // the difference that the latest answer allows: follows every step at once
-	best    [2]time.Duration // the greatest of this and of the previous span: the fastest way back
+	best    [2]time.Duration // the greatest difference of this span and of the previous span: the fastest way back
 	spanEnd time.Duration
 }
 
 const (
-	clockSpan = 5 * time.Second        // a clock drifts by less than a millisecond in two of them
-	clockStep = 500 * time.Millisecond // an answer that allows no less than this shows that the clock was stepped back
+	clockSpan = 5 * time.Second        // a clock drifts by less than a millisecond in two spans
+	clockStep = 500 * time.Millisecond // an answer that shows a greater fall means that the clock was stepped back
 )
 
 func newClock() *Clock { return &Clock{start: time.Now()} }
@@ -30,8 +29,8 @@ func newClock() *Clock { return &Clock{start: time.Now()} }
 // Now is an instant of this process, for Learn.
 func (c *Clock) Now() time.Duration { return time.Since(c.start) }
 
-// Learn takes the shard's time from an answer that has just come to what was sent at an
-// instant: the shard read its clock after that, maybe long before the answer was read.
+// Learn takes the shard's time from an answer that has just come to a call that was sent at the given instant. The
+// shard read its clock after that instant, maybe long before the answer was read.
 func (c *Clock) Learn(sent time.Duration, nowUs int64) {
 	here, shows := c.Now(), time.Duration(nowUs)*time.Microsecond
 	ahead, atMost := shows-here, shows-sent
@@ -57,8 +56,8 @@ func (c *Clock) In(d time.Duration) int64 {
 	return (time.Since(c.start) + c.last + d).Milliseconds()
 }
 
-// Until is how long it is until the shard's clock shows ms, to the precision of
-// its fastest answer lately: an answer that brought much came late itself.
+// Until is how long it is until the shard's clock shows ms, as precisely as the fastest recent answer allows. A large
+// answer comes late and is less precise.
 func (c *Clock) Until(ms int64) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()

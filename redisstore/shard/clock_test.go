@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// answer lets one answer come whose way back took d.
+// answer lets one answer come, with a way back of d.
 func answer(c *Clock, shardUs func() int64, wayBack time.Duration) {
 	sent, now := c.Now(), shardUs()
 	<-time.After(wayBack)
@@ -49,7 +49,7 @@ func TestShardClockTakesTheFastestAnswer(t *testing.T) {
 	})
 }
 
-// An answer that was read long after it came tells nothing new of the shard's clock.
+// An answer that was read long after arrival tells nothing new of the shard's clock.
 func TestShardClockAfterAStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clock, begin := newClock(), time.Now()

@@ -18,7 +18,7 @@ import (
 	"chronos/scheduler/timing"
 )
 
-// lateConn holds back each answer while a test has the lock.
+// lateConn holds back answers while a test has the lock.
 type lateConn struct {
 	net.Conn
 	late *sync.RWMutex
@@ -31,7 +31,7 @@ func (c lateConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// A caller that waits no longer leaves the connection to the next one.
+// A caller that waits no longer leaves the connection to the next caller.
 func TestLateAnswerDropsNoConnection(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)
@@ -60,8 +60,8 @@ func TestLateAnswerDropsNoConnection(t *testing.T) {
 		sh.Eval(ctx, sh.Ask, []*Call{c})
 		return c.Err
 	}
-	// The answers wait until the callers have given up. After a fixed delay, an answer would be
-	// there for a caller that a busy machine holds up.
+	// The answers wait until the callers have given up. After a fixed delay, an answer could already be available to
+	// a caller that a busy machine holds up.
 	late.Lock()
 	for range 5 {
 		if err := ask(20 * time.Millisecond); !errors.Is(err, timer.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {

@@ -9,33 +9,30 @@ import (
 	"chronos/scheduler/store"
 )
 
-// MaxItems is how many timers one script call takes: a shard does nothing else
-// meanwhile.
+// MaxItems is how many timers one script call takes: a shard does nothing else during a call.
 const MaxItems = 500
 
-// Item is what a script is asked about one timer, and the answer.
+// Item is a question to a script about one timer, and the answer.
 type Item struct {
 	Partition int
-	Ends      int // 1 if it ends a timer
+	Ends      int // 1 if the item ends a timer
 	Args      []any
-	Bytes     int // of what weighs most in Args
+	Bytes     int // of the largest arguments in Args
 
 	NowUs int64
 	Reply []string
 	Err   error
 }
 
-// ItemScript is a script that takes many items and answers each with a fixed
-// number of texts.
+// ItemScript is a script that takes many items and answers every item with a fixed number of texts.
 type ItemScript struct {
 	Name    string
-	Keys    *[store.Partitions][]string // by partition; calls share them, and change none
+	Keys    *[store.Partitions][]string // by partition; calls share the keys, and change no key
 	Head    func() []any                // arguments before the items
 	Replies int
 }
 
-// EvalItems runs the script over all items in one round trip, one call for each
-// partition and MaxItems.
+// EvalItems runs the script over all items in one round trip, with one call per partition and MaxItems.
 func (s *Shard) EvalItems(ctx context.Context, client redis.UniversalClient, script ItemScript, items []*Item) {
 	head := script.Head()
 	var byPartition [store.Partitions][]*Item

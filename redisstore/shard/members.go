@@ -7,8 +7,8 @@ import (
 	"chronos/redisstore/endpoint"
 )
 
-// Endpoints are host:port of the shard by its URL, and of what LearnMembers found; of a Redis that is
-// reached by a unix socket, the port on which that Redis listens, too.
+// Endpoints are host:port of the shard by its URL, and of the members that LearnMembers found. For a Redis behind a
+// unix socket, Endpoints has the port on which the Redis listens, too.
 func (s *Shard) Endpoints() []string {
 	all := endpoint.Of(s.url)
 	if members := s.members.Load(); members != nil {
@@ -20,7 +20,7 @@ func (s *Shard) Endpoints() []string {
 	return all
 }
 
-// LearnMembers asks a Sentinel or a Cluster who belongs to it.
+// LearnMembers asks a Sentinel or a Cluster for its members.
 func (s *Shard) LearnMembers(ctx context.Context) {
 	if members := endpoint.Members(ctx, s.url, s.Poll); len(members) > 0 {
 		s.members.Store(&members)

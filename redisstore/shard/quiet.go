@@ -6,9 +6,9 @@ import (
 	"chronos/scheduler/timing"
 )
 
-// identify notes which process answers. Another process than before may have lost what the
-// process before had not written to disk. A connection is looked at before its first call, so
-// no call is executed by a process whose loss this node has not noticed.
+// identify notes which process answers. A new process may have lost data that the process before had not written to
+// disk. A connection is looked at before the first call, so no call is executed by a process whose loss this node has
+// not noticed.
 func (s *Shard) identify(identity string) {
 	if before := s.identity.Swap(&identity); before != nil && *before != identity {
 		s.lostData()
@@ -16,8 +16,8 @@ func (s *Shard) identify(identity string) {
 	}
 }
 
-// identifyFirst compares the first process that this node sees with the processes of which
-// the shard says that they were noticed, one for each lane that was ever used.
+// identifyFirst compares the first process that this node sees with the processes noted on the shard, one process
+// for every deliverer kind ever used.
 func (s *Shard) identifyFirst(identity string, noticed []any) {
 	if s.identity.Load() != nil {
 		s.identify(identity)
@@ -36,8 +36,8 @@ func (s *Shard) identifyFirst(identity string, noticed []any) {
 
 func (s *Shard) lostData() { s.lostAt.Store(int64(max(s.Clock.Now(), 1))) }
 
-// Announced notes that this node has announced itself on the shard. A Redis in which no
-// announcement was left, not even this node's own one, has been emptied.
+// Announced notes that this node has announced itself on the shard. A Redis without any announcement left, not even
+// this node's own, has been emptied.
 func (s *Shard) Announced(alone bool) {
 	if alone && s.beaten.Load() {
 		s.lostData()

@@ -3,7 +3,7 @@ package shard
 import (
 	"cmp"
 	"context"
-	"crypto/sha1" //nolint:gosec // Redis names scripts by their SHA-1; it protects nothing here.
+	"crypto/sha1" //nolint:gosec // Redis names scripts by their SHA-1; the hash protects nothing here.
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -41,17 +41,16 @@ type Call struct {
 }
 
 var (
-	// ErrReply says that a reply is not what the script answers.
+	// ErrReply says that a reply does not fit the script.
 	ErrReply = errors.New("unexpected reply")
 	// ErrLate says that a call came too late to the shard, and was not executed.
 	ErrLate = errors.New("executed after its not-after")
 )
 
-// Eval runs the calls in one round trip, and those whose script the shard has
-// lost in a second one with their source. It learns the shard's clock. Each
-// call's reply is without the leading now_us; each error wraps ErrUnavailable. A caller
-// whose ctx ends no longer waits; the answer is read all the same, so that the next
-// caller finds a connection.
+// Eval runs the calls in one round trip. Calls whose script the shard has lost go out in a second round trip with the
+// script's source. Eval learns the shard's clock. A call's reply is without the leading now_us; a call's error wraps
+// ErrUnavailable. A caller whose ctx ends no longer waits. The answer is read all the same, so that the next caller
+// finds a connection.
 func (s *Shard) Eval(ctx context.Context, client redis.UniversalClient, calls []*Call) {
 	err := s.Ready(ctx)
 	if err == nil && ctx.Done() == nil {
@@ -68,10 +67,10 @@ func (s *Shard) Eval(ctx context.Context, client redis.UniversalClient, calls []
 	}
 }
 
-// converseUntil is converse, for which the caller waits until ctx ends.
+// converseUntil is converse, but the caller waits only until ctx ends.
 func (s *Shard) converseUntil(ctx context.Context, client redis.UniversalClient, calls []*Call) error {
-	// The deadline is looked at, too: right after a stop of the process, ctx does not know
-	// yet that it has ended. The arguments say by when the shard executes the calls.
+	// The deadline is looked at, too: right after a stop of the process, ctx may not know yet that ctx has ended. The
+	// arguments say by when the shard executes the calls.
 	if deadline, ok := ctx.Deadline(); ctx.Err() != nil || ok && !time.Now().Before(deadline) {
 		return s.impatient(ctx)
 	}
@@ -99,8 +98,7 @@ func (s *Shard) converseUntil(ctx context.Context, client redis.UniversalClient,
 	return nil
 }
 
-// impatient is the error of a caller that waited no longer. It says nothing of the
-// shard's state.
+// impatient is the error of a caller that waited no longer. The error says nothing of the shard's state.
 func (s *Shard) impatient(ctx context.Context) error {
 	return fmt.Errorf("%w: shard %s: %w", timer.ErrUnavailable, s.name, cmp.Or(context.Cause(ctx), context.DeadlineExceeded))
 }
@@ -128,7 +126,7 @@ func (s *Shard) round(ctx context.Context, client redis.UniversalClient, calls [
 	_, err := pipe.Exec(ctx)
 	for i, c := range calls {
 		if commands[i].Val() == nil && commands[i].Err() == nil {
-			commands[i].SetErr(err) // what fails before anything is sent leaves no error at the commands
+			commands[i].SetErr(err) // a failure before anything is sent leaves no error at the commands
 		}
 		c.NowUs, c.Reply, c.Err = s.read(sent, commands[i])
 		if c.Err != nil && strings.Contains(c.Err.Error(), "NOSCRIPT") {
@@ -157,7 +155,7 @@ func (s *Shard) read(sent time.Duration, command *redis.Cmd) (nowUs int64, reply
 	return nowUs, reply[1:], nil
 }
 
-// Do runs one script, which answers with at least one text.
+// Do runs one script; the script answers with at least one text.
 func (s *Shard) Do(ctx context.Context, script string, keys []string, args ...any) ([]string, error) {
 	c := &Call{Script: script, Keys: keys, Args: args}
 	s.Eval(ctx, s.Poll, []*Call{c})
@@ -168,7 +166,7 @@ func (s *Shard) Do(ctx context.Context, script string, keys []string, args ...an
 	return words, err
 }
 
-// Texts is the reply of a call all of whose items are texts.
+// Texts is the reply of a call that answers only with texts.
 func (s *Shard) Texts(c *Call) ([]string, error) {
 	if c.Err != nil {
 		return nil, c.Err

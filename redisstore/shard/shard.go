@@ -1,6 +1,6 @@
-// Package shard is one Redis deployment as this process reaches it: connections for each kind of call,
-// calls of scripts one by one, by items or gathered from many callers, the shard's clock, what the
-// shard has lost, and what the shard says of its sweep.
+// Package shard is one Redis deployment as this process reaches it: connections for the kinds of calls, script calls,
+// the shard's clock, the shard's losses of data, and the state of the shard's sweep. Script calls go out one by one,
+// by items, or gathered from many callers.
 package shard
 
 import (
@@ -24,23 +24,22 @@ import (
 	"chronos/scheduler/timing"
 )
 
-// Pool sizes per role: what clients ask for must not keep what fires from a
-// connection, nor the other way round.
+// Pool sizes per role: clients' requests must not take the connections that callbacks need, nor the other way round.
 const (
 	frontPool = 24
 	pollPool  = 8  // polls, heartbeats, the sweep and the topology
-	firePool  = 16 // fences and settlements of what fires here: a connection for each loop that sends these
-	askPool   = 32 // what fires on other shards asks and tells here, and copies are brought up to newer ones; maybe waits for no answer
+	firePool  = 16 // fences and settlements of timers that fire here: a connection for each loop that sends such calls
+	askPool   = 32 // comparisons and outcomes for remote timers, repairs; may wait for no answer
 )
 
 // Options say how a Shard works.
 type Options struct {
-	// Connections is how many times these numbers a shard may have, and Opened how many times these
-	// are opened ahead.
+	// Connections is by what factor a shard may exceed these pool sizes, and Opened by what factor connections are
+	// opened ahead.
 	Connections, Opened int
 	Awake               *awake.Clock
 	Log                 *slog.Logger
-	Flush               func(*Shard, []*Item) // sends what Submit has gathered
+	Flush               func(*Shard, []*Item) // sends the items that Submit has gathered
 }
 
 // Shard is one Redis deployment, as this process reaches it. All methods are safe for concurrent use.
@@ -57,25 +56,25 @@ type Shard struct {
 	*batcher  // of Submit
 
 	verified atomic.Bool
-	identity atomic.Pointer[string]   // of the process that was verified last; nil before, "-" of one that won't say
-	lostAt   atomic.Int64             // ns of the clock, when data was lost last, as far as this node has noticed; 0 if none was
+	identity atomic.Pointer[string]   // of the process verified last; nil before, "-" for a process that won't say
+	lostAt   atomic.Int64             // ns of the clock, when this node last noticed that data was lost; 0 for never
 	beaten   atomic.Bool              // this node has announced itself
-	gap      atomic.Int64             // the longest for which no node announced itself, ns, since a sweep was wanted
-	warned   atomic.Bool              // that it has no append-only file
+	gap      atomic.Int64             // the longest time without any node's announcement, ns, since a sweep was wanted
+	warned   atomic.Bool              // that the shard has no append-only file
 	warming  atomic.Bool              // connections are being opened
-	members  atomic.Pointer[[]string] // host:port of a Sentinel group's or Cluster's; nil until learnt
-	tcpPort  atomic.Pointer[string]   // on which the Redis says that it listens; nil until it has said so
+	members  atomic.Pointer[[]string] // host:port of the members of a Sentinel group or Cluster; nil until learnt
+	tcpPort  atomic.Pointer[string]   // the port on which the Redis says it listens; nil until said
 	mu       sync.Mutex
 	checking *check
 }
 
-// check is one look at a shard that several callers wait for.
+// check is one look at a shard, for which several callers wait.
 type check struct {
 	done chan struct{}
 	err  error
 }
 
-// UnfitError says that a shard must not be used as it is configured.
+// UnfitError says that a shard must not be used in its present configuration.
 type UnfitError struct{ policy string }
 
 func (e UnfitError) Error() string {
@@ -97,7 +96,7 @@ func New(config endpoint.Config, o Options) (*Shard, error) {
 	return s, nil
 }
 
-// pooled are the shard's clients, and how large the pool of each is.
+// pooled are the shard's clients with the sizes of their pools.
 func (s *Shard) pooled() []pool {
 	return []pool{{&s.Front, frontPool}, {&s.Poll, pollPool}, {&s.Fire, firePool}, {&s.Ask, askPool}}
 }
@@ -107,8 +106,8 @@ type pool struct {
 	share  int
 }
 
-// Close waits for queued writes, a check and conversations under way, which are bounded, and
-// ends all connections.
+// Close waits for queued writes, a check and conversations under way, all with time limits, and then ends all
+// connections.
 func (s *Shard) Close() error {
 	s.drain()
 	s.Wait()
@@ -119,7 +118,7 @@ func (s *Shard) Close() error {
 	return errors.Join(errs...)
 }
 
-// Wait waits for a check and conversations under way, which are bounded.
+// Wait waits for a check and conversations under way, all with time limits.
 func (s *Shard) Wait() {
 	s.mu.Lock()
 	c := s.checking
@@ -173,8 +172,8 @@ func (s *Shard) Database() int {
 	return 0
 }
 
-// Ready verifies the shard if nobody has since it was last lost. A caller whose
-// ctx ends first gets that error; the check goes on, bounded by its own.
+// Ready verifies the shard unless the shard was verified since its last loss. A caller whose ctx ends first gets the
+// error of ctx; the check goes on with a separate time limit.
 func (s *Shard) Ready(ctx context.Context) error {
 	if s.verified.Load() {
 		return nil
@@ -209,9 +208,9 @@ func (s *Shard) runCheck(c *check) {
 	close(c.done)
 }
 
-// warm opens connections before they are needed, beside whatever else goes on: opening
-// one costs a slow shard's caller as much time again. A second warm at the same time would
-// need more connections than a pool has, and each would wait for the other's.
+// warm opens connections before a call needs them, beside all other work: opening a connection costs a slow shard's
+// caller as much time again. A second warm at the same time would need more connections than a pool has, and the two
+// warms would wait for one another.
 func (s *Shard) warm() {
 	if !s.warming.CompareAndSwap(false, true) {
 		return
@@ -220,19 +219,18 @@ func (s *Shard) warm() {
 	for _, pool := range s.pooled() {
 		single, is := (*pool.client).(*redis.Client)
 		if !is {
-			continue // a Cluster's client has a pool for each of its nodes, and opens them itself
+			continue // a Cluster's client has a pool for every node, and opens the pools itself
 		}
 		opening.Go(func() { open(single, s.options.Opened*pool.share) })
 	}
 	s.under.Go(func() { opening.Wait(); s.warming.Store(false) })
 }
 
-// spare are the connections of a pool that callers may open while others are opened ahead.
+// spare are the connections of a pool that callers may open while open opens connections ahead.
 const spare = 2
 
-// open opens the connections of a pool that are missing: it holds so many at once that there
-// must be new ones, and gives them back. The caller of the next call sees why a connection
-// could not be opened.
+// open opens the missing connections of a pool: open holds enough connections at once to force new connections, and
+// gives them back. The caller of the next call sees why a connection could not be opened.
 func open(client *redis.Client, connections int) {
 	stats := client.PoolStats()
 	busy := int(stats.TotalConns) - int(stats.IdleConns)
@@ -254,13 +252,13 @@ func open(client *redis.Client, connections int) {
 	}
 }
 
-// verify reads the shard's clock and refuses one that may lose timers.
+// verify reads the shard's clock, and refuses a shard that may lose timers.
 func (s *Shard) verify(ctx context.Context) error {
 	pipe, sent := s.Poll.Pipeline(), s.Clock.Now()
 	now := pipe.Time(ctx)
 	info := pipe.Info(ctx)
 	noticed := pipe.HMGet(ctx, sweptKey, identityFields()...)
-	// What fails before anything is sent may leave no error at the commands.
+	// A failure before anything is sent may leave no error at the commands.
 	if _, err := pipe.Exec(ctx); err != nil && (now.Err() != nil || now.Val().IsZero()) {
 		return s.Unavailable(err)
 	}
@@ -287,26 +285,26 @@ func (s *Shard) LeftAlone(gap time.Duration) {
 	}
 }
 
-// meet looks at each new connection: a Redis that was away may come back with
-// another configuration, or as another process, before any call has failed.
+// meet looks at each new connection: a Redis that was away may come back with another configuration, or as another
+// process, before any call has failed.
 func (s *Shard) meet(ctx context.Context, conn *redis.Conn) error {
 	info, err := conn.Info(ctx).Result()
 	var answer redis.Error
 	if err != nil && !errors.As(err, &answer) {
 		return err
 	}
-	facts := parseInfo(info) // none of one that won't say
+	facts := parseInfo(info) // empty for a Redis that won't say
 	if s.identity.Load() != nil {
 		s.identify(identityOf(facts))
 	}
 	return fit(facts)
 }
 
-// unnamedProcess is the identity of a Redis that does not say which process it is.
+// unnamedProcess is the identity of a Redis that does not name its process.
 const unnamedProcess = "-"
 
-// identityOf is who a shard is: another one may have lost what the one before had
-// not written to disk. It is "-" of one that won't say, and of many in one.
+// identityOf names a shard's process: another process may have lost data that the process before had not written to
+// disk. The identity is "-" for a shard that won't say, and for a Cluster of many processes.
 func identityOf(facts map[string]string) string {
 	if facts["cluster_enabled"] == "1" {
 		return unnamedProcess
@@ -321,7 +319,7 @@ func fit(facts map[string]string) error {
 	return nil
 }
 
-// warnOfLoss says what a shard without an append-only file loses.
+// warnOfLoss logs how a shard without an append-only file loses data.
 func (s *Shard) warnOfLoss(ctx context.Context) {
 	if s.snapshots(ctx) {
 		s.Log.Warn("shard has no append-only file: when it is killed it loses what it has stored since its last snapshot; set appendonly yes")
@@ -330,8 +328,7 @@ func (s *Shard) warnOfLoss(ctx context.Context) {
 	s.Log.Warn("shard persists nothing: its timers are lost when it restarts; set appendonly yes")
 }
 
-// snapshots reports whether the shard saves itself now and then; true where it
-// won't say.
+// snapshots reports whether the shard saves itself now and then; true for a shard that won't say.
 func (s *Shard) snapshots(ctx context.Context) bool {
 	save, err := s.Poll.ConfigGet(ctx, "save").Result()
 	return err != nil || save["save"] != ""
@@ -347,10 +344,9 @@ func parseInfo(info string) map[string]string {
 	return facts
 }
 
-// Unavailable wraps an error of the shard, and has it verified before it is
-// used again, since it may come back as another. A call that got no connection in time was
-// never sent, and says nothing of the shard: a look before the next calls would make a shard
-// that answers late later still.
+// Unavailable wraps an error of the shard, and has the shard verified before the next use, since the shard may come
+// back as another process. A call that got no connection in time was never sent, and says nothing of the shard. A
+// verification before the next calls would make a late shard later still.
 func (s *Shard) Unavailable(err error) error {
 	var answer redis.Error
 	answered := errors.As(err, &answer)

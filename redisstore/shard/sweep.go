@@ -11,13 +11,13 @@ import (
 	"chronos/scheduler/store"
 )
 
-// sweptKey is a hash of each shard that says how far its sweep is, for each lane.
+// sweptKey is a hash on every shard with the progress of the shard's sweep, for every deliverer kind.
 const sweptKey = "chronos:swept"
 
-// Lanes are all that there may be.
+// Lanes are all possible deliverer kinds.
 func Lanes() []string { return []string{"http", "kafka"} }
 
-// identityFields are where the lanes say of which process they have noticed that it answers.
+// identityFields hold the shard's process that the nodes of a deliverer kind have noticed, for every deliverer kind.
 func identityFields() (all []string) {
 	for _, lane := range Lanes() {
 		all = append(all, lane+identityField)
@@ -29,12 +29,12 @@ const identityField = ".identity"
 
 func sweptField(lane string, partition int) string { return fmt.Sprintf("%s.%02d", lane, partition) }
 
-// MarkSwept is store.Store's, for a lane.
+// MarkSwept is store.Store's, for a deliverer kind.
 func (s *Shard) MarkSwept(ctx context.Context, lane string, partition int, mark store.SweepMark) error {
 	return s.noteSweep(ctx, lane, "mark", "", 0, partition, mark)
 }
 
-// WantSweep is store.Store's, for a lane.
+// WantSweep is store.Store's, for a deliverer kind.
 func (s *Shard) WantSweep(ctx context.Context, lane string, missed time.Duration) error {
 	if err := s.Ready(ctx); err != nil {
 		return err
@@ -55,8 +55,8 @@ func (s *Shard) noteSweep(ctx context.Context, lane, what, identity string, miss
 	return c.Err
 }
 
-// Swept reads how far the sweep is. A shard that has another identity than the one
-// that wanted it swept last, or none, has restarted since, or lost all.
+// Swept reads how far the sweep is. A shard has restarted or lost all data if the shard has another identity than
+// the noted identity, or no noted identity.
 func (s *Shard) Swept(ctx context.Context, lane string) (state store.SweepState, err error) {
 	if err := s.Ready(ctx); err != nil {
 		return state, err
@@ -71,11 +71,11 @@ func (s *Shard) Swept(ctx context.Context, lane string) (state store.SweepState,
 		return state, s.Unavailable(err)
 	}
 	text := func(i int) string {
-		said, _ := found.Val()[i].(string) // nil for none
+		said, _ := found.Val()[i].(string) // nil for no text
 		return said
 	}
 	number := func(text string) int64 {
-		n, _ := strconv.ParseInt(text, 10, 64) // what can't be read is swept again
+		n, _ := strconv.ParseInt(text, 10, 64) // an unreadable number means a new sweep
 		return n
 	}
 	state.NowMs, state.WantedMs = now.Val().UnixMilli(), number(text(0))

@@ -18,8 +18,8 @@ type answerError string
 func (e answerError) Error() string { return string(e) }
 func (answerError) RedisError()     {}
 
-// Another look at a shard costs each caller a round trip, which a late shard's callers don't
-// have: only what may mean that the shard comes back as another one asks for it.
+// A new verification costs every caller a round trip, and callers of a late shard have no time for it. Only errors
+// that may mean that the shard comes back as another process ask for a verification.
 func TestOnlyALostShardIsVerifiedAgain(t *testing.T) {
 	t.Parallel()
 	for err, want := range map[error]bool{
@@ -39,7 +39,7 @@ func TestOnlyALostShardIsVerifiedAgain(t *testing.T) {
 	}
 }
 
-// A caller without patience has not seen that the shard is away.
+// A caller without patience has seen no sign that the shard is away.
 func TestImpatienceLeavesAVerifiedShardAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &Shard{name: "a", checking: &check{done: make(chan struct{})}}

@@ -15,25 +15,25 @@ import (
 	"chronos/scheduler/timing"
 )
 
-// Key is where a shard holds the topology, in the field TopologyField.
+// Key is where a shard holds the topology, in the field Field.
 const (
 	Key   = "chronos:topology"
 	Field = "current"
 )
 
-// maxHops is how far a survey follows topologies that name shards of which it had not
-// heard: a node that is started with shards that are gone may be many changes behind.
+// maxHops is how far a survey follows topologies that name unknown shards. A node that starts with an outdated list
+// may be many changes behind.
 const maxHops = 8
 
 // stand is what one shard holds.
 type stand struct {
 	shard    Shard
-	topology *Topology // nil if it holds none
-	err      error     // it could not be asked, or can't be read
-	asked    time.Time // when that began; zero for what was just written there
+	topology *Topology // nil if the shard holds no topology
+	err      error     // the shard could not be asked, or the topology can't be read
+	asked    time.Time // when the question began; zero for a topology just written
 }
 
-// pollTopology asks the shards at once for what they hold.
+// pollTopology asks the shards in parallel for the topologies that the shards hold.
 func pollTopology(ctx context.Context, shards []Shard) []stand {
 	ctx, cancel := context.WithTimeout(ctx, timing.TopologyPatience)
 	defer cancel()
@@ -49,8 +49,8 @@ func pollTopology(ctx context.Context, shards []Shard) []stand {
 	return all
 }
 
-// survey asks the shards of the node's topology, and those that a later one names, as far
-// as that leads: an earlier one, too, where the node isn't sure which counts.
+// survey asks the shards of the node's topology, and the shards that a later topology names, and so on. A node that
+// is not sure which topology counts follows an earlier topology, too.
 func (c *Cluster) survey(ctx context.Context) ([]stand, error) {
 	all := pollTopology(ctx, c.Connected())
 	for range maxHops {
@@ -86,8 +86,8 @@ func HeldBy(ctx context.Context, sh Shard) (*Topology, error) {
 	return l, nil
 }
 
-// agreed is the latest topology that a majority of its own shards hold, or that they
-// have gone on from, those that have no voice left out; nil if there is none.
+// agreed is the latest topology that a majority of the topology's own shards hold, or have followed by a later
+// topology; nil for no topology. Voiceless shards do not count.
 func agreed(all []stand, voiceless ...string) (best *Topology) {
 	for _, at := range all {
 		l := at.topology
@@ -101,17 +101,17 @@ func agreed(all []stand, voiceless ...string) (best *Topology) {
 	return best
 }
 
-// mayCount reports whether a topology may be agreed on, as far as those know that
-// could be asked, those that have no voice left out.
+// mayCount reports whether a topology may be agreed on: shards that could not be asked count as holding the topology.
+// Voiceless shards do not count.
 func mayCount(all []stand, l *Topology, voiceless ...string) bool {
 	return majority(l.voters(l.names(), voiceless...), func(name string) bool {
 		return holds(all, name, l) || !slices.ContainsFunc(all, func(at stand) bool { return at.shard.Name() == name && at.err == nil })
 	})
 }
 
-// stands reports whether no later topology can be agreed on, as far as a node knows that
-// has just started: half of the shards have none, so there is no majority of the others.
-// Of a topology that nobody has stored yet half of its shards have to say so.
+// stands reports whether no later topology can be agreed on, as far as a node that has just started knows: half of
+// the shards hold no later topology, so the rest is no majority. For a topology that nobody has stored yet, half of
+// the shards have to answer.
 func stands(all []stand, l *Topology) bool {
 	voters := l.voters(l.names())
 	n := 0
@@ -125,7 +125,7 @@ func stands(all []stand, l *Topology) bool {
 	return 2*n >= len(voters)
 }
 
-// latest is the topology of the highest epoch that anyone holds.
+// latest is the topology of the highest epoch that any shard holds.
 func latest(all []stand) (best *Topology) {
 	for _, at := range all {
 		if l := at.topology; l != nil && (best == nil || l.Epoch > best.Epoch) {
@@ -135,7 +135,7 @@ func latest(all []stand) (best *Topology) {
 	return best
 }
 
-// holds reports whether the named shard has the topology, or one of a later epoch.
+// holds reports whether the named shard has the topology, or a topology of a later epoch.
 func holds(all []stand, name string, l *Topology) bool {
 	for _, at := range all {
 		if at.shard.Name() == name {
@@ -155,18 +155,18 @@ func majority(names []string, has func(name string) bool) bool {
 	return 2*n > len(names)
 }
 
-// proposal is one attempt at a change, under the lock of a majority of the shards:
-// nobody else changes the topology meanwhile, and who has died within one is
-// finished first (as in Paxos: what may have been agreed on is proposed again).
+// proposal is one attempt at a change, under the lock of a majority of the shards. Meanwhile no other node changes
+// the topology. A change whose node died is finished first, as in Paxos: a topology that may be agreed on is proposed
+// again.
 type proposal struct {
 	c      *Cluster
 	token  string
-	locked map[string]bool // at first
+	locked map[string]bool // when the proposal began
 	all    []stand
 }
 
-// propose locks what can be locked, and reads under that. Its error is a
-// *RefusedError if that is not a majority of the shards, the voiceless left out.
+// propose locks all shards that can be locked, and then reads the topologies. propose fails with a *RefusedError if
+// the locked shards are no majority. Voiceless shards do not count.
 func (c *Cluster) propose(ctx context.Context, voiceless ...string) (*proposal, error) {
 	shards := c.Connected()
 	p := &proposal{c: c, token: c.o.Node + ":" + uuid.NewString(), locked: make(map[string]bool, len(shards))}
@@ -199,14 +199,14 @@ func (c *Cluster) propose(ctx context.Context, voiceless ...string) (*proposal, 
 	return nil, current.Refuse("%s", needed(away))
 }
 
-// needed says what to do about shards that are away.
+// needed says how to go on without the shards that can't be reached.
 func needed(away []string) string {
 	return fmt.Sprintf("a change needs more than half of the shards, and %s can't be written to; try again when they can, or drain what is gone for good with force",
 		strings.Join(away, ", "))
 }
 
-// away are those of a topology that could not be locked, where it can't be agreed on
-// without them; otherwise none.
+// away are the shards of a topology that could not be locked, if the topology can't be agreed on without them;
+// otherwise away is empty.
 func (p *proposal) away(l *Topology, voiceless ...string) []string {
 	voters := l.voters(l.names(), voiceless...)
 	isAway := func(name string) bool {
@@ -219,12 +219,12 @@ func (p *proposal) away(l *Topology, voiceless ...string) []string {
 	return slices.DeleteFunc(voters, func(name string) bool { return !isAway(name) })
 }
 
-// lock has nobody else change the topology on a shard until the lock ends.
+// lock keeps every other node from changing the topology on a shard until the lock ends.
 func lock(ctx context.Context, sh Shard, token string) error {
 	return tell(ctx, sh, "locked", "lock", token, "", "", "")
 }
 
-// unlock ends a lock earlier than the lock ends by itself, if the shard can be reached.
+// unlock ends a lock early, if the shard can be reached.
 func unlock(ctx context.Context, sh Shard, token string) {
 	_ = tell(ctx, sh, "unlocked", "unlock", token, "", "", "")
 }
@@ -232,7 +232,7 @@ func unlock(ctx context.Context, sh Shard, token string) {
 // errHeld says that another node changes the topology.
 var errHeld = fmt.Errorf("%w: the topology is locked by another node", timer.ErrRefused)
 
-// tell runs the script, which must say what is wanted.
+// tell runs the script, and fails unless the script answers with the wanted word.
 func tell(ctx context.Context, sh Shard, want, what, token string, epoch, change, text any) error {
 	said, err := sh.Run(ctx, what, token, timing.LockLife.Milliseconds(), epoch, change, text)
 	switch {
@@ -257,7 +257,7 @@ func (p *proposal) end() {
 	wg.Wait()
 }
 
-// write has the shards hold the topology, and reports what they hold then.
+// write stores the topology on the shards, and notes which shards have taken the topology.
 func (p *proposal) write(ctx context.Context, l *Topology) error {
 	text, err := l.encode()
 	if err != nil {
@@ -285,9 +285,8 @@ func (p *proposal) write(ctx context.Context, l *Topology) error {
 	return nil
 }
 
-// dismiss tells a shard that is removed so before anybody else: a node that is started
-// with it, and can't reach those that stay, would take it for one of them by what it
-// held before.
+// dismiss tells a removed shard of the removal before any other shard. Otherwise a node that starts with the removed
+// shard, and can't reach the remaining shards, would follow the former topology.
 func (p *proposal) dismiss(ctx context.Context, base, next *Topology, voiceless []string) error {
 	text, err := next.encode()
 	if err != nil {
@@ -319,8 +318,8 @@ func (p *proposal) note(sh Shard, l *Topology) {
 	p.all = append(p.all, stand{shard: sh, topology: l})
 }
 
-// store has one shard hold the topology. One that is new has not been locked yet; a lock
-// that ran out is not taken again: somebody else may have had it since.
+// store has one shard hold the topology. A new shard has not been locked yet. A lock that ran out is not taken again:
+// another node may have held the lock since.
 func (p *proposal) store(ctx context.Context, sh Shard, t *Topology, text string) error {
 	if !p.locked[sh.Name()] {
 		if err := lock(ctx, sh, p.token); err != nil {

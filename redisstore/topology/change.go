@@ -16,22 +16,20 @@ import (
 )
 
 const (
-	// lockTries is how often a change asks for the lock, lockPause about how long after
-	// it was refused.
+	// lockTries is how often a change asks for the lock, lockPause about how long a change waits after a refusal.
 	lockTries = 6
 	lockPause = 300 * time.Millisecond
 )
 
-// change makes a later topology of the one that is agreed on, and has it agreed on.
-// Somebody else's change that is unfinished is finished first. Its error is a
-// *RefusedError where nothing was changed.
-// It needs none of the voiceless: who names some takes it upon himself that no others
-// have gone on from another topology.
+// change makes a later topology from the agreed topology, and has the later topology agreed on. An unfinished change
+// of another node is finished first. A *RefusedError means that nothing was changed. change does without the
+// voiceless shards. An operator who names voiceless shards takes the risk that these shards have gone on to another
+// topology.
 func (c *Cluster) change(ctx context.Context, edit func(l *Topology) (Topology, error), voiceless ...string) (Topology, error) {
 	return c.changeBy(ctx, false, edit, voiceless...)
 }
 
-// changeBy is change, by force of what AddShard allows then.
+// changeBy is change; force is AddShard's.
 func (c *Cluster) changeBy(ctx context.Context, force bool, edit func(l *Topology) (Topology, error), voiceless ...string) (Topology, error) {
 	if !c.sure.Load() && len(voiceless) == 0 {
 		l := c.Topology()
@@ -78,8 +76,8 @@ func (c *Cluster) changeBy(ctx context.Context, force bool, edit func(l *Topolog
 	return next, nil
 }
 
-// base is the topology that a change begins from, nil if there is none. What was begun
-// and left is agreed on first: it may have been already.
+// base is the topology that a change begins from; nil for no topology. A change that another node began and left is
+// agreed on first, since the change may count already.
 func (p *proposal) base(ctx context.Context, voiceless ...string) (*Topology, error) {
 	base := agreed(p.all, voiceless...)
 	if begun := latest(p.all); begun != nil && (base == nil || begun.Epoch > base.Epoch) {
@@ -92,11 +90,10 @@ func (p *proposal) base(ctx context.Context, voiceless ...string) (*Topology, er
 	return base, nil
 }
 
-// settleRivals is the change that was begun at the latest epoch. Two that were begun
-// apart from each other, each by who could not see the other, may hold some shards
-// each, and then neither can be finished: one goes on as that of the next epoch, which
-// replaces both. It is the one that may have been agreed on. If that may be either, as
-// far as those know that could be asked, the others have to be waited for.
+// settleRivals is the change that was begun at the latest epoch. Two nodes that do not see one another may begin
+// changes of the same epoch. Then some shards hold the first change and some the second, and neither change can be
+// finished. One change goes on under the next epoch and replaces the two rivals: the change that may have been agreed
+// on. If either rival may have been agreed on, the unreachable shards have to be waited for.
 func settleRivals(all []stand, epoch int64, voiceless ...string) (*Topology, error) {
 	var rivals, maybe []*Topology
 	for _, at := range all {
@@ -123,9 +120,9 @@ func settleRivals(all []stand, epoch int64, voiceless ...string) (*Topology, err
 	return &next, nil
 }
 
-// agree has a topology stored on a majority of its own shards, of those that took or
-// take timers in it, and on those that are new. Where it can't be, none is given it: what
-// a few hold, and others that are away may hold, keeps all nodes from writing.
+// agree stores a topology on a majority of the topology's own shards, of the shards that take, will take or took
+// timers, and on all new shards. If too few shards can be reached, agree stores nothing: a topology that only a few
+// shards hold would keep all nodes from writing.
 func (p *proposal) agree(ctx context.Context, l *Topology, voiceless ...string) error {
 	if away := p.away(l, voiceless...); len(away) > 0 {
 		return fmt.Errorf("%w: the topology of epoch %d is begun; %s", errUnfinished, l.Epoch, needed(away))

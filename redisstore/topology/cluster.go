@@ -19,7 +19,7 @@ type Shard interface {
 	Name() string
 	// URL leads to the shard; it may hold a password.
 	URL() string
-	// Holds is the topology that the shard keeps under TopologyKey, as text; "" for none.
+	// Holds is the topology that the shard keeps under Key, as text; "" for no topology.
 	Holds(ctx context.Context) (string, error)
 	// Run runs the script topology.lua with the arguments, and returns the word with which the
 	// script answers.
@@ -27,7 +27,7 @@ type Shard interface {
 	// Process names the Redis process that answers; "" while the process is not known, or has
 	// no name.
 	Process() string
-	// Database is the number of the shard's database in that process.
+	// Database is the number of the shard's database in the Redis process.
 	Database() int
 	// Close ends all connections. Calls under way are waited for.
 	Close() error
@@ -42,12 +42,12 @@ type Options struct {
 	Connect func(m Member) (Shard, error)
 	// Adopt is told every topology but the first, before the node works by the topology.
 	Adopt func(l *Topology)
-	// Vacate is nil once a drained shard has nothing any more, and moves what can be moved.
+	// Vacate is nil once a drained shard is empty. Vacate moves whatever can be moved.
 	Vacate func(ctx context.Context, t *Topology, name string) error
 	// Swept is nil if all of a shard has been swept for an epoch.
 	Swept func(ctx context.Context, name string, epoch int64) error
-	// Announced is how long a change is announced before it counts, and Drained how long a
-	// shard must have said that it is drained before it may go; 0 for the usual times.
+	// Announced is how long a change is announced before the change counts. Drained is how long a shard must have
+	// said that the shard is drained before the shard may go. 0 stands for the usual times.
 	Announced, Drained time.Duration
 }
 
@@ -57,18 +57,18 @@ type Cluster struct {
 	o       Options
 	current atomic.Pointer[Placement]
 	origin  time.Time
-	adopted atomic.Int64 // when the topology was, ns since origin
+	adopted atomic.Int64 // when the topology was adopted, ns since origin
 	warned  atomic.Bool  // that the topology is not stored yet
-	behind  atomic.Bool  // some shard holds an earlier topology, or none
-	begun   atomic.Int32 // how many looks in a row found a later one that isn't agreed on
-	sure    atomic.Bool  // half of the shards have said once that its topology is theirs (stands)
-	read    atomic.Int64 // when the shards had no later one, ns since origin; 0 if never yet
+	behind  atomic.Bool  // some shard holds an earlier topology, or no topology
+	begun   atomic.Int32 // how many looks in a row found a later topology that isn't agreed on
+	sure    atomic.Bool  // half of the shards have confirmed the node's topology once (stands)
+	read    atomic.Int64 // when the shards last had no later topology, ns since origin; 0 for never
 
-	adopting sync.Mutex // held while current is replaced: a look and an operator's change may find the same one
+	adopting sync.Mutex // held while current is replaced: a look and an operator's change may find the same topology
 	mu       sync.Mutex
-	opened   []Shard              // all that are connected to, those of no topology too
-	unused   map[Shard]time.Time  // since when a shard of these is in no topology
-	drained  map[string]time.Time // since when a shard has said at each look that it is
+	opened   []Shard              // all connected shards, also shards of no topology
+	unused   map[Shard]time.Time  // since when a connected shard is in no topology
+	drained  map[string]time.Time // since when a shard has said at each look that the shard is drained
 }
 
 // New connects to the shards that the node was started with. Close ends the connections.
@@ -84,7 +84,7 @@ func New(o Options) (*Cluster, error) {
 	return c, nil
 }
 
-// Close ends all connections. Calls under way fail; none may be made after it.
+// Close ends all connections. Calls under way fail; no call may be made after Close.
 func (c *Cluster) Close() error {
 	var errs []error
 	for _, sh := range c.Connected() {
@@ -93,8 +93,8 @@ func (c *Cluster) Close() error {
 	return errors.Join(errs...)
 }
 
-// shardsOf are those of a topology, in list order. It connects to those that are
-// new, by the URL that the node was started with if it was.
+// shardsOf are the shards of a topology, in list order. shardsOf connects to new shards, by the URL that the node was
+// started with, if any.
 func (c *Cluster) shardsOf(l *Topology) ([]Shard, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -124,7 +124,7 @@ func (c *Cluster) known(m Member) Member {
 	return m
 }
 
-// Connected are all shards that are connected to, also those of no topology any more.
+// Connected are all connected shards, also shards that are in no topology any more.
 func (c *Cluster) Connected() []Shard {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -134,5 +134,5 @@ func (c *Cluster) Connected() []Shard {
 // Placement is where timers belong now.
 func (c *Cluster) Placement() *Placement { return c.current.Load() }
 
-// Topology is the one that this node works by.
+// Topology is the topology that this node works by.
 func (c *Cluster) Topology() Topology { return c.current.Load().Topology }

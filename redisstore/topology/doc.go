@@ -15,7 +15,7 @@
 //
 // [Topology.StateOf] derives the state from two lists: Active counts now, and Next counts soon.
 // The lists that counted before stay in Former until the sweep has passed, since a copy may
-// still be where the copy belonged then.
+// still be at a former owner.
 //
 // Two marks stand beside the state:
 //
@@ -32,7 +32,7 @@
 //
 //  1. Lock a majority of the shards, each for 10 s, and read what the shards hold (propose).
 //  2. Finish the change that another node has begun and left (base), as in Paxos: that topology
-//     may count already. Of two rival changes one goes on as the next epoch (settleRivals).
+//     may count already. Only one of two rival changes goes on, as the next epoch (settleRivals).
 //  3. Refuse the change while too few shards can be reached (away). A joining shard must not
 //     belong to another cluster (vet). A removed shard is told first (dismiss).
 //  4. Store the topology on a majority of all shards, of the shards that take timers, of the
@@ -40,12 +40,12 @@
 //
 // A change of Active is agreed on twice. First the new list is announced as Next. After 7 s any
 // node makes the list count. Until then every node has read the announcement: a node that could
-// not read the topology for 5 s refuses writes (Writable). So no two nodes are more than one
+// not read the topology for 5 s refuses writes (Writable). Therefore no two nodes are more than one
 // step apart.
 //
 // [Cluster] is one node's part. Follow reads the topology from all shards each second (look),
 // adopts the agreed topology (weigh), restores the topology on shards that lack it, finishes
-// what others left, and makes announced changes count. A node that has just started changes
+// the changes of dead nodes, and makes announced changes count. A node that has just started changes
 // and writes nothing until half of the shards confirm the topology (stands).
 //
 // A call about timers works with one [Placement], which never changes. The agreement sees a

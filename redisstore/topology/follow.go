@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	// unusedFor is how long connections to a shard that is gone are kept.
+	// unusedFor is how long connections to a removed shard are kept.
 	unusedFor = 30 * time.Second
-	// leftAlone is after how many looks a change that was begun is finished by others.
+	// leftAlone is after how many looks another node finishes a begun change.
 	leftAlone = 3
 )
 
-// Follow has the node work by the latest topology that the shards agree on, and
-// carries on changes that were announced, until ctx ends.
+// Follow has the node work by the latest topology that the shards agree on, and completes announced changes, until
+// ctx ends.
 func (c *Cluster) Follow(ctx context.Context) {
 	ticker := time.NewTicker(timing.FollowInterval)
 	defer ticker.Stop()
@@ -33,13 +33,13 @@ func (c *Cluster) Follow(ctx context.Context) {
 		case <-ticker.C:
 		}
 		if c.Topology().Epoch == 0 {
-			_ = c.Join(ctx) // it has said why
+			_ = c.Join(ctx) // Join has logged why
 			continue
 		}
 		c.look(ctx)
 		switch {
 		case !c.sure.Load():
-			continue // others may have gone on from what it works by
+			continue // the shards may have gone on from the node's topology
 		case c.begun.Load() >= leftAlone:
 			c.finish(ctx)
 		case c.behind.Load():
@@ -53,7 +53,7 @@ func (c *Cluster) Follow(ctx context.Context) {
 	}
 }
 
-// look reads the topology from all shards, and works by the one that they agree on.
+// look reads the topology from all shards, and works by the agreed topology.
 func (c *Cluster) look(ctx context.Context) {
 	all, err := c.survey(ctx)
 	if err != nil {
@@ -66,8 +66,8 @@ func (c *Cluster) look(ctx context.Context) {
 	}
 }
 
-// retire ends the connections to shards of which nobody has made use since an
-// instant: calls that began before that are over.
+// retire ends the connections to shards that nobody has used since an instant: calls from before that instant are
+// over.
 func (c *Cluster) retire(since time.Time) error {
 	inUse := c.current.Load().Shards
 	var gone []Shard
@@ -94,15 +94,15 @@ func (c *Cluster) retire(since time.Time) error {
 	return errors.Join(errs...)
 }
 
-// weigh takes what the shards hold.
+// weigh judges the topologies that the shards hold.
 func (c *Cluster) weigh(all []stand) {
 	mine := c.Topology()
 	best, ofFew := agreed(all), false
 	if best == nil && mine.Epoch == 0 {
-		// Most shards are away; better the topology of a few than none.
+		// Most shards are away; the topology of a few shards is better than no topology.
 		best, ofFew = latest(all), true
 	}
-	// What a few held is given up for what others agree on, be that the earlier one.
+	// A topology that only a few shards held gives way to an agreed topology, even to an earlier topology.
 	instead := best != nil && !c.sure.Load() && !best.same(&mine) && slices.ContainsFunc(all, func(at stand) bool {
 		_, member := best.member(at.shard.Name())
 		return member && at.topology != nil && at.topology.same(best)
@@ -140,7 +140,7 @@ func (c *Cluster) weigh(all []stand) {
 	}
 }
 
-// firstAsked is the instant for which it is known what the shards hold.
+// firstAsked is the instant for which the answers of all shards are known.
 func firstAsked(all []stand) time.Time {
 	first := time.Now()
 	for _, at := range all {
@@ -167,11 +167,11 @@ func (c *Cluster) noteDrained(all []stand) {
 	c.drained = said
 }
 
-// finish has a change agreed on that somebody has begun and left.
+// finish has a change agreed on that another node has begun and left.
 func (c *Cluster) finish(ctx context.Context) {
 	p, err := c.propose(ctx)
 	if err != nil {
-		return // somebody is at it, or the next look
+		return // another node is at work, or the next look finishes the change
 	}
 	defer p.end()
 	if _, err := p.base(ctx); err != nil {
@@ -181,27 +181,26 @@ func (c *Cluster) finish(ctx context.Context) {
 	c.weigh(p.all)
 }
 
-// restore gives the topology to shards that have lost it, or missed it.
+// restore gives the topology to shards that have lost or missed the topology.
 func (c *Cluster) restore(ctx context.Context) {
 	p, err := c.propose(ctx)
 	if err != nil {
-		return // somebody else does it, or the next look
+		return // another node restores, or the next look
 	}
 	defer p.end()
 	best, mine := agreed(p.all), c.Topology()
 	if best == nil || mine.Epoch > best.Epoch {
-		best = &mine // of two shards one that has lost it is half of them
+		best = &mine // of two shards one that has lost the topology is half of them
 	}
 	if l := latest(p.all); l != nil && l.Epoch > best.Epoch {
-		return // it was begun, and is to be finished first
+		return // a begun change is to be finished first
 	}
 	if err := p.write(ctx, best); err != nil {
 		c.o.Log.Error("the topology can't be restored", "err", err)
 	}
 }
 
-// adopt has the node work by a topology, unless it works by a later one by now, and is
-// sure of that.
+// adopt has the node work by a topology, unless the node by now works by a later topology and is sure.
 func (c *Cluster) adopt(l *Topology) error {
 	shards, err := c.shardsOf(l)
 	if err != nil {
@@ -223,16 +222,15 @@ func (c *Cluster) adopt(l *Topology) error {
 	}
 	level := slog.LevelInfo
 	if before.Topology.Epoch == 0 {
-		level = slog.LevelDebug // it is as this node was told
+		level = slog.LevelDebug // the topology is as this node was told
 	}
 	c.o.Log.Log(context.Background(), level, "the topology has changed", "epoch", l.Epoch, "active", strings.Join(l.Active, ","), "next", strings.Join(l.Next, ","))
 	return nil
 }
 
-// Writable is store.Store's: others may work by another topology than a node that
-// has not been able to read it for long, or of one that has just started until half of
-// the shards have told it the same. What is written to a shard that they have removed,
-// nobody calls back.
+// Writable is store.Store's. A node that could not read the topology for long may work by an outdated topology. A
+// node that has just started may do so, too, until half of the shards have confirmed the node's topology. A write to a
+// removed shard would never be called back.
 func (c *Cluster) Writable() error {
 	if c.read.Load() == 0 {
 		return fmt.Errorf("%w: this node has just started, and fewer than half of the shards hold the topology of epoch %d that it found", timer.ErrUnavailable, c.Topology().Epoch)
@@ -243,8 +241,7 @@ func (c *Cluster) Writable() error {
 	return nil
 }
 
-// since is how long ago an instant of this node was, whatever becomes of the wall
-// clock.
+// since is how long ago an instant of this node was, by the monotonic clock.
 func (c *Cluster) since(at *atomic.Int64) time.Duration {
 	return time.Since(c.origin) - time.Duration(at.Load())
 }

@@ -55,13 +55,13 @@ func TestNodesFollowTheTopology(t *testing.T) {
 	if err := l.add(first, "a"); !errors.As(err, &refused) {
 		t.Errorf("a shard that is there was added: %v", err)
 	}
-	late := l.node("b") // the drained one alone leads it to the others
+	late := l.node("b") // the drained shard alone leads the node to the remaining shards
 	if now := late.Topology(); !slices.Equal(now.Active, []string{"a", "c", "d"}) {
 		t.Errorf("a node that came late works by %+v", now)
 	}
 }
 
-// Of two operators at once one wins, and the other is told how things stand.
+// If two operators change the topology at once, only one operator wins, and the loser learns the present topology.
 func TestTwoOperators(t *testing.T) {
 	t.Parallel()
 	l := layOut(t, "a", "b", "c", "d", "e")
@@ -94,7 +94,7 @@ func TestTwoOperators(t *testing.T) {
 	t.Error("neither won in five rounds")
 }
 
-// Who dies while it changes the topology leaves something that the next finishes.
+// If a node dies during a change of the topology, the next change finishes the dead node's change.
 func TestAnUnfinishedChangeIsFinishedFirst(t *testing.T) {
 	t.Parallel()
 	for taken := range 4 { // by so many shards
@@ -114,7 +114,7 @@ func TestAnUnfinishedChangeIsFinishedFirst(t *testing.T) {
 				t.Fatal(err)
 			}
 			l.begin(p, &begun, shards[:taken]...)
-			for _, name := range []string{"a", "b", "c", "d"} { // its locks run out
+			for _, name := range []string{"a", "b", "c", "d"} { // the locks run out
 				l.redis[name].Do("HDEL", Key, "holder")
 			}
 			err = l.add(s, "e")
@@ -131,8 +131,8 @@ func TestAnUnfinishedChangeIsFinishedFirst(t *testing.T) {
 	}
 }
 
-// Nodes finish what a coordinator has left behind that died in the middle of it: while
-// they don't know what counts, they take no writes.
+// Nodes finish a change whose coordinator died in the middle. While the nodes don't know which topology counts, the
+// nodes take no writes.
 func TestNodesFinishWhatWasBegun(t *testing.T) {
 	t.Parallel()
 	for taken := 1; taken < 4; taken++ { // by so many shards
@@ -160,7 +160,7 @@ func TestNodesFinishWhatWasBegun(t *testing.T) {
 	}
 }
 
-// A change needs most of the shards, and the one that it is about.
+// A change needs most of the shards, and the shard that the change is about.
 func TestAChangeNeedsAMajority(t *testing.T) {
 	t.Parallel()
 	l := layOut(t, "a", "b", "c", "d")
@@ -204,12 +204,12 @@ func TestBlind(t *testing.T) {
 	testkit.Eventually(t, 5*time.Second, "sight", func() bool { return s.Writable() == nil })
 }
 
-// A node that was started with a shard that is gone, and can't be reached just then,
-// writes nothing there before it has heard so.
+// A node starts with a shard that was removed, and can't reach the shard at first. The node writes nothing to the
+// shard before the node has heard of the removal.
 func TestANodeWritesNothingBeforeItKnowsTheTopology(t *testing.T) {
 	t.Parallel()
 	l := layOut(t, "a", "b")
-	// It is to lose nothing: of two shards that have agreed on a topology both are needed.
+	// The shard must lose nothing: of two shards that have agreed on a topology, neither can be missed.
 	l.redis["a"].Do("CONFIG", "SET", "appendfsync", "always")
 	first := l.node("a", "b")
 	if err := l.drain(first, "a"); err != nil {
@@ -230,7 +230,7 @@ func TestANodeWritesNothingBeforeItKnowsTheTopology(t *testing.T) {
 	})
 }
 
-// A shard that has lost the topology, or missed a change, gets it from the nodes.
+// A shard that has lost the topology, or missed a change, gets the topology from the nodes.
 func TestAShardThatLostTheTopologyGetsIt(t *testing.T) {
 	t.Parallel()
 	flush := func(l *laidOut) {
@@ -263,7 +263,7 @@ func TestWholeSeconds(t *testing.T) {
 	}
 }
 
-// A shard is removed once it is drained and empty, or by force.
+// A shard is removed once the shard is drained and empty, or by force.
 func TestRemoveAShard(t *testing.T) {
 	t.Parallel()
 	l := layOut(t, "a", "b", "c")
@@ -285,7 +285,7 @@ func TestRemoveAShard(t *testing.T) {
 	refused(false, "a moment ago")
 	earlier := s.Topology()
 	earlier.Epoch, earlier.Active = earlier.Epoch-1, earlier.names()
-	l.hold("c", earlier) // who reaches it alone writes there again
+	l.hold("c", earlier) // a node that reaches only c writes to c again
 	testkit.Eventually(t, 5*time.Second, "the time anew", func() bool { return l.saysDrained(s, "c").After(since) })
 	refused(false, "a moment ago")
 	s.o.Drained = 0

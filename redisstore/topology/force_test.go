@@ -11,7 +11,7 @@ import (
 	"chronos/scheduler/verify/testkit"
 )
 
-// What is announced goes on without a shard that is gone for good.
+// An announced change goes on without a shard that is gone for good.
 func TestForceDuringAnAnnouncement(t *testing.T) {
 	t.Parallel()
 	names := func(text string) []string {
@@ -22,7 +22,7 @@ func TestForceDuringAnAnnouncement(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		active, next, lost, gone string
-		given                    string // up, without a voice
+		given                    string // given up, without a voice
 		want                     string // of Next
 		refused                  bool
 	}{
@@ -55,7 +55,7 @@ func TestForceDuringAnAnnouncement(t *testing.T) {
 	}
 }
 
-// A shard that is lost while a change is announced which needs it can be given up.
+// A shard can be given up even if the shard is lost during the announcement of a change that needs the shard.
 func TestAShardIsLostDuringAnAnnouncement(t *testing.T) {
 	t.Parallel()
 	l := layOut(t, "a", "b")
@@ -63,7 +63,7 @@ func TestAShardIsLostDuringAnAnnouncement(t *testing.T) {
 	if err := l.drain(s, "a"); err != nil {
 		t.Fatal(err)
 	}
-	l.redis["b"].Kill() // before it counts
+	l.redis["b"].Kill() // before the drain counts
 	testkit.Throughout(t, s.o.Announced+2*timing.FollowInterval, "the drain does not count without b", func() bool { return s.Topology().Next != nil })
 	testkit.Eventually(t, 15*time.Second, "the drain of b", func() bool {
 		_, err := s.DrainShard(t.Context(), "b", true)
@@ -75,8 +75,8 @@ func TestAShardIsLostDuringAnAnnouncement(t *testing.T) {
 	}
 }
 
-// A change that can't be agreed on since shards are away is refused before anybody is told: what is
-// half made keeps all nodes from writing.
+// A change that can't be agreed on since shards are away is refused before any shard is told: a half-made change
+// keeps all nodes from writing.
 func TestNoChangeIsBegunThatCannotBeAgreedOn(t *testing.T) {
 	t.Parallel()
 	l := layOut(t, "a", "b", "c")
@@ -99,8 +99,8 @@ func TestNoChangeIsBegunThatCannotBeAgreedOn(t *testing.T) {
 	}
 }
 
-// Of a removal that its coordinator left after it told the shard alone, nothing more is
-// told while it can't be agreed on: nodes write.
+// A coordinator tells only the removed shard of the removal, and leaves. While the removal can't be agreed on, no
+// further shard is told, and nodes write.
 func TestARemovalThatWasLeftWaits(t *testing.T) {
 	t.Parallel()
 	l := layOut(t, "a", "b", "c")
@@ -124,8 +124,8 @@ func TestARemovalThatWasLeftWaits(t *testing.T) {
 	})
 }
 
-// Who was held up for longer than a lock lasts writes nothing any more: another may have
-// changed the topology on other shards.
+// A node that was held up for longer than a lock lasts writes nothing any more: another node may have changed the
+// topology on further shards.
 func TestALockThatRanOutIsNotTakenAgain(t *testing.T) {
 	t.Parallel()
 	l := layOut(t, "a", "b", "c")
@@ -146,7 +146,7 @@ func TestALockThatRanOutIsNotTakenAgain(t *testing.T) {
 	}
 }
 
-// A node that was started with a shard of this name at another place would go on to use that.
+// A node that was started with a shard of the same name at another place would go on to use the known place.
 func TestANameThatTheNodeKnowsElsewhere(t *testing.T) {
 	t.Parallel()
 	l := layOut(t, "a", "b", "c")
@@ -158,7 +158,7 @@ func TestANameThatTheNodeKnowsElsewhere(t *testing.T) {
 	}
 }
 
-// One that could not be locked at first, since somebody else was at it, is told all the same.
+// A removed shard is told even if another node's lock kept the shard from being locked at first.
 func TestWhoIsRemovedIsTold(t *testing.T) {
 	t.Parallel()
 	l := layOut(t, "a", "b", "c")

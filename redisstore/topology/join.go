@@ -13,8 +13,8 @@ import (
 	"chronos/scheduler/awake"
 )
 
-// Join takes the topology that the shards agree on. Where there is none yet, it is
-// that of the shards that the node was started with, and is stored on them.
+// Join takes the topology that the shards agree on. If no shard has a topology yet, Join stores the topology of the
+// shards that the node was started with.
 func (c *Cluster) Join(ctx context.Context) error {
 	c.look(ctx)
 	if c.Topology().Epoch > 0 {
@@ -24,17 +24,17 @@ func (c *Cluster) Join(ctx context.Context) error {
 	for try := 1; errors.Is(err, errHeld) && try < lockTries && awake.Sleep(ctx, lockPause/2+rand.N(lockPause)); try++ {
 		c.look(ctx)
 		if c.Topology().Epoch > 0 {
-			return nil // whoever had the lock has stored the first
+			return nil // another node with the lock has stored the first topology
 		}
 		p, err = c.propose(ctx)
 	}
 	if err != nil {
-		level := slog.LevelDebug // it is tried again each second
+		level := slog.LevelDebug // Join tries again each second
 		if !c.warned.Swap(true) {
 			level = slog.LevelWarn
 		}
 		c.o.Log.Log(ctx, level, "the topology is not stored yet: most shards can't be reached, or another node is about to", "err", err)
-		return nil // the node works with what it was started with, and tries again
+		return nil // the node works with the shards that the node was started with, and tries again
 	}
 	defer p.end()
 	if latest(p.all) != nil {

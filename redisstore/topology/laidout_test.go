@@ -19,7 +19,7 @@ import (
 	"chronos/scheduler/verify/testkit"
 )
 
-// laidOut is some real Redis, and nodes on them that follow each other's changes.
+// laidOut is several real Redis, and nodes on them that follow one another's changes.
 type laidOut struct {
 	*testing.T
 	redis map[string]*testkit.Redis
@@ -38,7 +38,7 @@ func layOut(t *testing.T, shards ...string) *laidOut {
 	return l
 }
 
-// open is one more node that was started with these shards, until the test ends.
+// open is a further node that was started with the given shards. The node lasts until the test ends.
 func (l *laidOut) open(given ...string) *Cluster {
 	l.Helper()
 	o := Options{
@@ -67,7 +67,7 @@ func (l *laidOut) open(given ...string) *Cluster {
 	return s
 }
 
-// node is one that is open, and works.
+// node is an open node that works.
 func (l *laidOut) node(given ...string) *Cluster {
 	l.Helper()
 	s := l.open(given...)
@@ -93,7 +93,7 @@ func (l *laidOut) drain(s *Cluster, name string) error {
 	return err
 }
 
-// topology is one of shards that all take timers.
+// topology is a topology of shards that all take timers.
 func (l *laidOut) topology(epoch int64, change string, names ...string) Topology {
 	var shards []Member
 	for _, name := range names {
@@ -104,7 +104,7 @@ func (l *laidOut) topology(epoch int64, change string, names ...string) Topology
 	return t
 }
 
-// step is the change of a topology that somebody begins.
+// step is a begun change of a topology.
 func (l *laidOut) step(from Topology, edit func() (Topology, error)) Topology {
 	l.Helper()
 	next, err := edit()
@@ -130,8 +130,7 @@ func (l *laidOut) held(shard string) string {
 	return text
 }
 
-// saysDrained waits until a node has seen that a shard says that it is drained, and is
-// the time since when.
+// saysDrained waits until a node has seen that a shard says that it is drained, and returns since when.
 func (l *laidOut) saysDrained(s *Cluster, shard string) (since time.Time) {
 	l.Helper()
 	testkit.Eventually(l.T, 5*time.Second, "the word of "+shard, func() bool {
@@ -143,8 +142,7 @@ func (l *laidOut) saysDrained(s *Cluster, shard string) (since time.Time) {
 	return since
 }
 
-// wantActive waits until all nodes have their timers on these shards, and no
-// change is under way.
+// wantActive waits until all nodes have their timers on the named shards, and no change is under way.
 func (l *laidOut) wantActive(within time.Duration, names ...string) {
 	l.Helper()
 	begun := time.Now()
@@ -157,7 +155,7 @@ func (l *laidOut) wantActive(within time.Duration, names ...string) {
 	l.watch.AtMost(l.T, begun, "the change to "+strings.Join(names, ","), time.Since(begun), within)
 }
 
-// wantAnnounced tries the addition again until it is taken, or was before.
+// wantAnnounced repeats the addition until an attempt is taken, or an earlier attempt was.
 func (l *laidOut) wantAnnounced(s *Cluster, name string) {
 	l.Helper()
 	testkit.Eventually(l.T, 15*time.Second, "the addition of "+name, func() bool {
@@ -166,8 +164,7 @@ func (l *laidOut) wantAnnounced(s *Cluster, name string) {
 	})
 }
 
-// lock begins a change with all shards locked: a node's own step may have some of the
-// locks for a moment.
+// lock begins a change with all shards locked: a node's own step may have some of the locks for a moment.
 func (l *laidOut) lock(s *Cluster) *proposal {
 	l.Helper()
 	var p *proposal
@@ -188,7 +185,7 @@ func (l *laidOut) lock(s *Cluster) *proposal {
 	return p
 }
 
-// begin has some shards hold a change, as of a coordinator that gets no further.
+// begin has some shards hold a change, as left by a coordinator that gets no further.
 func (l *laidOut) begin(p *proposal, next *Topology, shards ...Shard) {
 	l.Helper()
 	text, err := next.encode()

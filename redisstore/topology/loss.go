@@ -7,11 +7,11 @@ import (
 
 // Loss is how a shard was given up.
 type Loss struct {
-	Epoch   int64 `json:"epoch"`             // in which that was
-	Rejoins bool  `json:"rejoins,omitempty"` // it takes timers again once it is back and swept
+	Epoch   int64 `json:"epoch"`             // of the topology that gave up the shard
+	Rejoins bool  `json:"rejoins,omitempty"` // the shard takes timers again once the shard is back and swept
 }
 
-// lossOf are the lost shards, the named one as it is given.
+// lossOf are the lost shards, with the given loss for the named shard.
 func (l *Topology) lossOf(name string, loss Loss) map[string]Loss {
 	lost := maps.Clone(l.Lost)
 	if lost == nil {
@@ -21,7 +21,7 @@ func (l *Topology) lossOf(name string, loss Loss) map[string]Loss {
 	return lost
 }
 
-// lose gives up a shard that has been away for long: it is drained.
+// lose gives up a shard that has been away for long: the shard is drained.
 func (l *Topology) lose(name string) (Topology, error) {
 	if err := l.free(); err != nil {
 		return *l, err
@@ -42,8 +42,8 @@ func (l *Topology) lose(name string) (Topology, error) {
 	return next, nil
 }
 
-// regain takes back a shard that was given up and is swept: it joins as a new shard does,
-// unless it was being drained before.
+// regain takes back a shard that was given up and is swept. The shard joins as a new shard does, unless the shard was
+// being drained before.
 func (l *Topology) regain(name string) (Topology, error) {
 	if err := l.free(); err != nil {
 		return *l, err

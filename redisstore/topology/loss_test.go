@@ -9,7 +9,7 @@ import (
 	"chronos/scheduler/verify/testkit"
 )
 
-// Of two shards one can be given up by force, and replaced.
+// One of two shards can be given up by force, and replaced.
 func TestOneOfTwoIsReplaced(t *testing.T) {
 	t.Parallel()
 	l := layOut(t, "a", "b", "c")
@@ -39,7 +39,7 @@ func TestOneOfTwoIsReplaced(t *testing.T) {
 	}
 }
 
-// What an operator asks of a shard that was given up decides whether the shard joins again.
+// An operator's request about a shard that was given up decides whether the shard joins again.
 func TestAShardThatWasGivenUpIsDrainedOrAdded(t *testing.T) {
 	t.Parallel()
 	l := Topology{Epoch: 4, Shards: []Member{{Name: "a"}, {Name: "b"}, {Name: "c"}}, Active: []string{"a", "b", "c"}}

@@ -10,5 +10,5 @@ import (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	os.Exit(testkit.Main(m, 8)) // each of them has several Redis, which must answer in 0.5 s
+	os.Exit(testkit.Main(m, 8)) // every test has several Redis, which must answer in 0.5 s
 }

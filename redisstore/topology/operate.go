@@ -8,10 +8,9 @@ import (
 	"chronos/redisstore/endpoint"
 )
 
-// AddShard announces a new shard, or again a shard that is being drained, which then
-// needs no URL. A second database of a Redis that has a shard already needs force. It
-// returns the topology as it stands after that; a *RefusedError says why nothing was
-// changed.
+// AddShard announces a new shard, or again a shard that is being drained and then needs no URL. A second database of
+// a Redis that has a shard already needs force. AddShard returns the topology after the change; a *RefusedError says
+// why nothing was changed.
 func (c *Cluster) AddShard(ctx context.Context, m Member, force bool) (Topology, error) {
 	t := c.Topology()
 	_, member := t.member(m.Name)
@@ -21,9 +20,9 @@ func (c *Cluster) AddShard(ctx context.Context, m Member, force bool) (Topology,
 	return c.changeBy(ctx, force, func(now *Topology) (Topology, error) { return now.add(m) })
 }
 
-// DrainShard announces that a shard takes no more timers: the sweep then moves
-// those that it has. One that can't be reached needs force: then it has no voice in
-// this change and those that follow, so that one of two shards can be given up. Results as AddShard.
+// DrainShard announces that a shard takes no more timers; the sweep then moves the shard's timers. A shard that can't
+// be reached needs force: then the shard has no voice in this change and in later changes, so that one of two shards
+// can be given up. Results as AddShard.
 func (c *Cluster) DrainShard(ctx context.Context, name string, force bool) (Topology, error) {
 	t := c.Topology()
 	if _, err := t.drain(name, force); err != nil {
@@ -70,7 +69,7 @@ func (c *Cluster) Forget(ctx context.Context, epoch int64) error {
 	}
 	for _, name := range t.names() {
 		if _, lost := t.Lost[name]; lost {
-			continue // it is swept before it fires anything
+			continue // a lost shard is swept before the shard fires anything
 		}
 		if err := c.o.Swept(ctx, name, epoch); err != nil {
 			return err
@@ -85,8 +84,7 @@ func (c *Cluster) Forget(ctx context.Context, epoch int64) error {
 	return ignoreRefusal(err)
 }
 
-// ignoreRefusal is for changes that any node makes: somebody else did it, or another
-// change came first.
+// ignoreRefusal is for changes that any node makes: another node made the change, or another change came first.
 func ignoreRefusal(err error) error {
 	if _, refused := errors.AsType[*RefusedError](err); refused {
 		return nil
@@ -94,8 +92,8 @@ func ignoreRefusal(err error) error {
 	return err
 }
 
-// RemoveShard forgets a shard that is drained and empty, or, with force, whatever
-// it has. Its dead letters are brought to other shards first. Results as AddShard.
+// RemoveShard forgets a drained and empty shard, or, with force, a shard with timers. Without force the dead letters
+// there are brought to another shard first. Results as AddShard.
 func (c *Cluster) RemoveShard(ctx context.Context, name string, force bool) (Topology, error) {
 	t := c.Topology()
 	if _, err := t.remove(name); err != nil {
@@ -121,7 +119,7 @@ func wholeSeconds(d time.Duration) time.Duration {
 	return (d + time.Second - 1).Truncate(time.Second)
 }
 
-// isDrained is nil if a shard has said for long enough that it is drained.
+// isDrained is nil if a shard has said for long enough that the shard is drained.
 func (c *Cluster) isDrained(ctx context.Context, t *Topology, name string) error {
 	sh, err := c.Placement().Shard(name)
 	if err != nil {
@@ -142,7 +140,7 @@ func (c *Cluster) isDrained(ctx context.Context, t *Topology, name string) error
 	return nil
 }
 
-// RefuseUnseen is the error that a shard can't be looked at, and is not removed therefore.
+// RefuseUnseen is the error that a shard can't be looked at, and therefore is not removed.
 func (l *Topology) RefuseUnseen(name string, err error) error {
 	return l.Refuse("shard %s can't be looked at (%v); if it is gone for good, remove it with force: what has no other copy is lost", name, err)
 }

@@ -8,15 +8,15 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// Placement is a topology with what it takes to work with the topology: the shards, how timers
-// are placed on the shards, and the mask of each shard in an ID's filter. It is never changed.
+// Placement is a topology with all that work by the topology needs: the shards, how timers are placed on the shards,
+// and the mask of each shard in an ID's filter. A Placement never changes.
 type Placement struct {
 	Topology Topology
 	Shards   []Shard // in list order
 	masks    []timer.Hint
-	indexes  map[string]int // of each shard, by its name
+	indexes  map[string]int // of each shard, by the shard's name
 	active   placing
-	others   []placing // what soon counts, and what did
+	others   []placing // the announced list, and the former lists
 	changed  chan struct{}
 }
 
@@ -28,7 +28,7 @@ type placing struct {
 
 func newPlacing(names []string) placing { return placing{names: names, ring: newRing(names)} }
 
-// NewPlacement is that of a topology whose shards are given in list order.
+// NewPlacement makes the Placement of a topology; the shards come in list order.
 func NewPlacement(l Topology, shards []Shard) *Placement {
 	p := &Placement{Topology: l, Shards: shards, indexes: make(map[string]int, len(shards)), active: newPlacing(l.Active), changed: make(chan struct{})}
 	for i, m := range l.Shards {

@@ -37,8 +37,8 @@ func TestPlacementKeepsListOrder(t *testing.T) {
 	}
 }
 
-// The filter of a shard names it and hardly any other, that of several names all
-// of them. Where a timer is depends on the names alone, not on their order.
+// The filter of a shard names the shard and hardly any second shard; the filter of several names contains all names.
+// The place of a timer depends on the names alone, not on their order.
 func TestRank(t *testing.T) {
 	names := []string{"a", "b", "c", "d", "e"}
 	top := placementOf(names...)
@@ -69,8 +69,7 @@ func TestRank(t *testing.T) {
 	}
 }
 
-// The masks come from the hashes of the names after clashes are resolved, as
-// placement does.
+// The masks come from the hashes of the names after clashes are resolved, as in placement.
 func TestMasksOfClashingNames(t *testing.T) {
 	top := placementOf("a", "a2")
 	for i, seed := range top.Placement().active.ring.seeds {
@@ -84,7 +83,7 @@ func TestMasksOfClashingNames(t *testing.T) {
 	}
 }
 
-// What decides where timers belong is in the view, and nothing else is.
+// The view contains everything that decides where timers belong, and nothing else.
 func TestViews(t *testing.T) {
 	three := Topology{Epoch: 1, Shards: []Member{{Name: "a"}, {Name: "b"}, {Name: "c"}}, Active: []string{"a", "b", "c"}}
 	views := map[string]string{}

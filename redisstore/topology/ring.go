@@ -6,11 +6,10 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// ring ranks shards for a timer by rendezvous hashing (Thaler and Ravishankar 1998) as
-// Metaswitch's Chronos does: each shard's name is hashed once, the timer's
-// key is hashed with each of these as seed; the lowest is the primary, the
-// highest the first backup. So a timer moves only onto a new shard or off a
-// leaving one, and a primary never becomes a backup.
+// ring ranks shards for a timer by rendezvous hashing (Thaler and Ravishankar 1998), as Metaswitch's Chronos does.
+// Each shard's name is hashed once to a seed, and the timer's key is hashed with each seed. The lowest hash is the
+// primary, the highest the first backup. Hence a timer moves only to a new shard or away from a leaving shard, and a
+// primary never becomes a backup.
 type ring struct {
 	seeds []uint64
 	hash  func(key string, seed uint64) uint64
@@ -55,7 +54,7 @@ func (r ring) order(key string) []int {
 	return order
 }
 
-// distinct increments h until it is none of the taken ones.
+// distinct increments h until h differs from all taken hashes.
 func distinct(h uint64, taken []uint64) uint64 {
 	for slices.Contains(taken, h) {
 		h++

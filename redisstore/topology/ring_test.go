@@ -29,7 +29,7 @@ func (s stub) of(t *testing.T, shards ...string) ring {
 	})
 }
 
-// The worked examples of the hashing paper, with its numbers.
+// The worked examples of the hashing paper, with the paper's numbers.
 func TestWorkedExamples(t *testing.T) {
 	plain := stub{
 		"A/0": 1000, "B/0": 2000, "C/0": 3000, "D/0": 4000,
@@ -86,8 +86,8 @@ func TestNoShards(t *testing.T) {
 	}
 }
 
-// Golden values freeze XXH64 and how it is used: with any other, every stored
-// timer would be looked for in the wrong place.
+// Golden values freeze XXH64 and how XXH64 is used: with any change, every stored timer would be looked for in the
+// wrong place.
 func TestPlacementIsFrozen(t *testing.T) {
 	const uuid = "0198f1c2a3b47d5e8f00112233445566"
 	for _, c := range []struct {
@@ -147,8 +147,8 @@ func drawKeys(t *rapid.T) []string {
 	return rapid.SliceOfN(rapid.StringMatching(`[A-Za-z0-9._~-]{1,40}`), 1, 50).Draw(t, "keys")
 }
 
-// The primary has the lowest hash, the first of the list among those that clash;
-// the backups follow from the highest down, clashes resolved in list order.
+// The primary has the lowest hash; among clashing hashes the first of the list. The backups follow from the highest
+// hash down, with clashes resolved in list order.
 func TestOrderFollowsTheHashes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 8).Draw(t, "shards")
@@ -179,8 +179,8 @@ func TestOrderFollowsTheHashes(t *testing.T) {
 	})
 }
 
-// A joining shard gets timers and gives none; whoever leaves gives and gets
-// none; a primary becomes no backup.
+// A joining shard gets timers and gives no timers away. A remaining shard gives away no timer when another shard
+// leaves. A primary becomes no backup.
 func TestMembershipMovesLittle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all, keys := drawShards(t), drawKeys(t)
@@ -227,8 +227,8 @@ func TestBalance(t *testing.T) {
 			}
 		}
 		for what, counts := range map[string][]int{"primaries": primaries, "first backups": backups, "partitions of shards": partitions} {
-			// Of chi-square with k degrees of freedom, mean k and variance 2k; the
-			// keys are fixed, so a bound of five deviations fails never or always.
+			// A chi-square with k degrees of freedom has mean k and variance 2k. The keys are fixed, so a bound of
+			// five deviations fails never or always.
 			k := float64(len(counts) - 1)
 			if got := chiSquare(counts); got > k+5*math.Sqrt(2*k) {
 				t.Errorf("%d shards, %s: chi-square %.1f with %.0f degrees of freedom: %v", n, what, got, k, counts)

@@ -13,8 +13,8 @@ import (
 	"chronos/scheduler/verify/testkit"
 )
 
-// Two changes that were begun apart from each other, of which neither can be finished
-// since each holds shards that the other needs, are not in the way of later ones.
+// Two rival changes that can't be finished, since either holds shards that the rival needs, do not block later
+// changes.
 func TestRivalsAreSettled(t *testing.T) {
 	t.Parallel()
 	l := layOut(t, "a", "b", "c", "d")
@@ -46,8 +46,8 @@ func TestRivalsAreSettled(t *testing.T) {
 	l.wantActive(8*time.Second, "b", "c", "d")
 }
 
-// Which of two changes may have been agreed on is known when all that could have taken
-// part can be asked, and is not guessed otherwise.
+// Only answers from all shards that could have taken part show which of two changes may have been agreed on. Without
+// these answers nobody guesses.
 func TestSettleRivals(t *testing.T) {
 	t.Parallel()
 	change := func(name string) *Topology {
@@ -60,7 +60,7 @@ func TestSettleRivals(t *testing.T) {
 	before := &Topology{Epoch: 4, Change: "before"}
 	for name, c := range map[string]struct {
 		all   []stand
-		epoch int64 // 0 if it can't be known
+		epoch int64 // 0 if the epoch can't be known
 		is    string
 		gone  []string
 	}{
@@ -106,8 +106,8 @@ func TestATopologyIsAdoptedOnce(t *testing.T) {
 	}
 }
 
-// TestALaterTopologyIsNotReplaced: a node that was held up may store the topology that it
-// knows after another node has stored a later one.
+// TestALaterTopologyIsNotReplaced: a node that was held up may store an outdated topology after another node has
+// stored a later one.
 func TestALaterTopologyIsNotReplaced(t *testing.T) {
 	t.Parallel()
 	s := layOut(t, "a").open("a")
@@ -140,8 +140,7 @@ func TestALaterTopologyIsNotReplaced(t *testing.T) {
 	}
 }
 
-// TestANodeDoesNotGoBackToAnEarlierTopology: most shards may come back with what they held
-// before their last seconds.
+// TestANodeDoesNotGoBackToAnEarlierTopology: most shards may come back without their last seconds.
 func TestANodeDoesNotGoBackToAnEarlierTopology(t *testing.T) {
 	t.Parallel()
 	s := layOut(t, "a").open("a")
@@ -162,7 +161,7 @@ func TestANodeDoesNotGoBackToAnEarlierTopology(t *testing.T) {
 	}
 }
 
-// TestANodeThatCannotReadTheTopologyWritesNothing: others may have changed the topology.
+// TestANodeThatCannotReadTheTopologyWritesNothing: another node may have changed the topology.
 func TestANodeThatCannotReadTheTopologyWritesNothing(t *testing.T) {
 	t.Parallel()
 	s := layOut(t, "a").open("a")
@@ -176,7 +175,7 @@ func TestANodeThatCannotReadTheTopologyWritesNothing(t *testing.T) {
 	if err := s.Writable(); err != nil {
 		t.Errorf("right after it has read the topology: %v", err)
 	}
-	s.origin = s.origin.Add(-timing.BlindFor - time.Second) // so much later is it now
+	s.origin = s.origin.Add(-timing.BlindFor - time.Second) // as if the time had passed
 	if err := s.Writable(); !errors.Is(err, timer.ErrUnavailable) {
 		t.Errorf("%v after it has read the topology: %v, want unavailable", timing.BlindFor+time.Second, err)
 	}

@@ -14,12 +14,12 @@ import (
 	"chronos/scheduler/verify/testkit"
 )
 
-// A shard that was removed says so: a node that is started with it, and can reach no
-// other, writes nothing there.
+// A removed shard says that the shard was removed. A node that starts with the removed shard, and reaches no further
+// shard, writes nothing there.
 func TestARemovedShardIsNotWrittenTo(t *testing.T) {
 	t.Parallel()
 	l := layOut(t, "a", "b", "c")
-	for _, name := range []string{"a", "b"} { // they are to lose nothing when they are killed
+	for _, name := range []string{"a", "b"} { // a and b are to lose nothing when they are killed
 		l.redis[name].Do("CONFIG", "SET", "appendfsync", "always")
 	}
 	first := l.node("a", "b", "c")
@@ -48,8 +48,8 @@ func TestARemovedShardIsNotWrittenTo(t *testing.T) {
 	testkit.Eventually(t, 10*time.Second, "half of the shards", func() bool { return late.Writable() == nil })
 }
 
-// A node that has just been started writes once half of the shards say that the
-// topology is theirs: of those, others may have gone on without the few that it reaches.
+// A node that has just started writes once half of the shards confirm the topology. Until then, unreachable shards
+// may have gone on to a later topology.
 func TestAStartedNodeNeedsHalfOfTheShards(t *testing.T) {
 	t.Parallel()
 	l := layOut(t, "a", "b", "c")
@@ -68,8 +68,8 @@ func TestAStartedNodeNeedsHalfOfTheShards(t *testing.T) {
 	testkit.Eventually(t, 10*time.Second, "half of the shards", func() bool { return late.Writable() == nil })
 }
 
-// A node that has just started gives nobody the topology that it found on a shard that
-// was removed: of its members one was removed and emptied since.
+// A node that has just started finds an outdated topology on a removed shard, and gives no shard this topology: the
+// second member was removed, too, and emptied.
 func TestAStartedNodeRestoresNothing(t *testing.T) {
 	t.Parallel()
 	l := layOut(t, "a", "b", "c")
@@ -80,7 +80,7 @@ func TestAStartedNodeRestoresNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		testkit.Eventually(t, 10*time.Second, "the drain of "+name, func() bool { return !slices.Contains(first.Topology().Active, name) })
-		first.o.Drained = 0 // it is tried until it may
+		first.o.Drained = 0 // the removal is tried until it is allowed
 		testkit.Eventually(t, 10*time.Second, "the removal of "+name, func() bool {
 			_, err := first.RemoveShard(t.Context(), name, false)
 			return err == nil
@@ -105,8 +105,8 @@ func TestAStartedNodeRestoresNothing(t *testing.T) {
 	}
 }
 
-// A change that was begun and left is finished by a node that has just started, though a
-// shard is away: it is known that most of the others hold what came before.
+// A node that has just started finishes a change that was begun and left, even with a shard away: the node knows that
+// most of the reachable shards hold the topology before the change.
 func TestAStartedNodeFinishesWhatWasBegun(t *testing.T) {
 	t.Parallel()
 	l := layOut(t, "a", "b", "c")
@@ -119,8 +119,9 @@ func TestAStartedNodeFinishesWhatWasBegun(t *testing.T) {
 	testkit.Eventually(t, 10*time.Second, "the end of the change", func() bool { return s.Writable() == nil && s.Topology().Epoch >= 2 })
 }
 
-// What a node found on the only shard that answered when it started, it gives up for
-// what the others hold: a change that nobody knew but who was removed, or another.
+// A node finds a topology on the only shard that answers at the start. The node gives up this topology once the
+// remaining shards hold another: the removal was known to the removed shard alone, or another change was made
+// instead.
 func TestAStartedNodeFollowsTheOthers(t *testing.T) {
 	t.Parallel()
 	for _, instead := range []bool{false, true} {
@@ -155,7 +156,7 @@ func TestAStartedNodeFollowsTheOthers(t *testing.T) {
 	}
 }
 
-// That goes for one that has ended its connections to who was removed by then.
+// A node that by then has closed its connections to the removed shard asks the removed shard again.
 func TestAStartedNodeAsksAgainWhoWasRemoved(t *testing.T) {
 	t.Parallel()
 	l := layOut(t, "a", "b")
@@ -179,8 +180,8 @@ func TestAStartedNodeAsksAgainWhoWasRemoved(t *testing.T) {
 	})
 }
 
-// Where more than half of the shards lost all while all nodes were started anew, no node
-// knows whether others have gone on from what the few hold; an operator may say so.
+// More than half of the shards lost all data while all nodes were restarted. Then no node knows whether the lost
+// shards had gone on to a later topology; an operator may decide.
 func TestMoreThanHalfLostAll(t *testing.T) {
 	t.Parallel()
 	l := layOut(t, "a", "b", "c")
@@ -206,8 +207,8 @@ func TestMoreThanHalfLostAll(t *testing.T) {
 	}
 }
 
-// What a removed shard holds leads to those that stayed, and that to those that came
-// since: a node works by none of the topologies between.
+// The removed shard's topology leads to the shard that stayed, and the topology there to a shard that came later. The
+// node works by no topology in between.
 func TestAStartedNodeFindsTheLatestTopologyAtOnce(t *testing.T) {
 	t.Parallel()
 	l := layOut(t, "a", "b", "c")

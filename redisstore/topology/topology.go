@@ -14,31 +14,28 @@ import (
 	"chronos/redisstore/endpoint"
 )
 
-// Topology is what the nodes agree on: which shards there are, and on which of them
-// timers belong. It is kept on every shard. A change is announced before it counts
-// (Next), so that no two nodes are further apart than one step, and what counted
-// before is remembered until the sweep has passed (Former). A Topology is not changed
-// once it is made.
+// Topology is the nodes' agreement: which shards exist, and on which shards timers belong. Every shard keeps the
+// topology. A change is announced before the change counts (Next), so that no two nodes are more than one step apart.
+// The former lists are remembered until the sweep has passed (Former). A Topology never changes once made.
 type Topology struct {
 	Epoch  int64    `json:"epoch"`
-	Change string   `json:"change"` // id of the change that made it
+	Change string   `json:"change"` // id of the change that made the topology
 	Shards []Member `json:"shards"` // in list order
-	// Cluster is the Change of the first of all topologies that led to this one; "" in one
-	// that was stored before there were such ids.
+	// Cluster is the Change of the first topology from which this topology descends; "" in a topology from before
+	// such ids.
 	Cluster string `json:"cluster,omitempty"`
-	// Active are the names of those that take timers, in list order. Next are those
-	// that soon will, nil if nothing is announced.
+	// Active are the names of the shards that take timers, in list order. Next are the shards that soon will; nil if
+	// no change is announced.
 	Active []string `json:"active"`
 	Next   []string `json:"next,omitempty"`
 	// Former are the lists that were Active before, latest first.
 	Former [][]string `json:"former,omitempty"`
-	// Moved is the epoch in which Active changed last, or all was to be swept again.
+	// Moved is the epoch in which Active changed last, or since which everything is to be swept again.
 	Moved int64 `json:"moved,omitempty"`
-	// Lost are the shards that have been away for so long that they were given up: no timer
-	// belongs there any more, and nobody waits for them. A lost shard that is back fires
-	// nothing until it is swept.
+	// Lost are the shards that were given up after a long outage. No timer belongs on a lost shard any more, and
+	// nobody waits for a lost shard. A lost shard that is back fires nothing until the shard is swept.
 	Lost map[string]Loss `json:"lost,omitempty"`
-	// Voiceless are those that an operator has given up: a change needs none of them.
+	// Voiceless are the shards that an operator has given up: no change needs a voiceless shard.
 	Voiceless []string `json:"voiceless,omitempty"`
 }
 
@@ -51,12 +48,12 @@ type Member struct {
 // State is what a shard is for.
 type State string
 
-// What a shard is for.
+// The states of a shard.
 const (
 	Active   State = "active"   // takes timers
-	Joining  State = "joining"  // soon will
-	Leaving  State = "leaving"  // soon won't
-	Draining State = "draining" // takes none, and gives away those it has
+	Joining  State = "joining"  // soon takes timers
+	Leaving  State = "leaving"  // soon takes no timers
+	Draining State = "draining" // takes no timers, and gives its timers away
 )
 
 // maxFormer is how many changes may wait for the sweep.
@@ -83,8 +80,8 @@ func (l *Topology) StateOf(name string) State {
 // EpochOf is the epoch for which a shard is to be swept.
 func (l *Topology) EpochOf(name string) int64 { return max(l.Moved, l.Lost[name].Epoch) }
 
-// View names the shards that take timers, and those that soon will, in list order:
-// so many nodes as place timers alike have the same.
+// View names the shards that take timers, and the shards that soon will, in list order. Nodes that place timers alike
+// have the same View.
 func (l *Topology) View() string {
 	return fmt.Sprintf("%016x", xxhash.Sum64String(strings.Join(l.Active, ",")+"|"+strings.Join(l.Next, ",")))
 }
@@ -92,9 +89,9 @@ func (l *Topology) View() string {
 // RefusedError says why a change of the topology can't be made, and what to do.
 type RefusedError struct {
 	Reason   string
-	Code     string   // "" if there is none beside that the change is refused
-	Topology Topology // as it stands
-	cause    error    // nil if it is nobody's
+	Code     string   // "" if the refusal needs no code
+	Topology Topology // the topology as the topology stands
+	cause    error    // nil if no error caused the refusal
 }
 
 func (e *RefusedError) Error() string { return e.Reason }
@@ -106,7 +103,7 @@ func (l *Topology) Refuse(format string, args ...any) error {
 	return &RefusedError{Reason: fmt.Sprintf(format, args...), Topology: *l}
 }
 
-// firstTopology is of the shards that a node was started with.
+// firstTopology is the topology of the shards that a node was started with.
 func firstTopology(given []Member) Topology {
 	l := Topology{Shards: given}
 	l.Active = l.names()
@@ -129,8 +126,8 @@ func (l *Topology) member(name string) (Member, bool) {
 	return l.Shards[i], true
 }
 
-// lists are those of which a majority must know of the topology: nobody who asks any
-// of them may miss it.
+// lists are the lists of which a majority must hold the topology: whoever asks a majority of any list finds the
+// topology.
 func (l *Topology) lists(voiceless ...string) [][]string {
 	lists := [][]string{l.names(), l.Active}
 	if l.Next != nil {
@@ -145,19 +142,19 @@ func (l *Topology) lists(voiceless ...string) [][]string {
 	return slices.DeleteFunc(lists, func(names []string) bool { return len(names) == 0 })
 }
 
-// voters are those of the named that have a voice, some more left out.
+// voters are the named shards that have a voice, without the further voiceless shards.
 func (l *Topology) voters(names []string, voiceless ...string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 		return slices.Contains(l.Voiceless, name) || slices.Contains(voiceless, name)
 	})
 }
 
-// inOrder are those names for which in says so, in list order.
+// inOrder are the names for which in reports true, in list order.
 func (l *Topology) inOrder(in func(name string) bool) []string {
 	return slices.DeleteFunc(l.names(), func(name string) bool { return !in(name) })
 }
 
-// free reports, as an error, that another change comes first.
+// free is an error if another change has to come first.
 func (l *Topology) free() error {
 	switch {
 	case l.Next != nil:
@@ -168,7 +165,7 @@ func (l *Topology) free() error {
 	return nil
 }
 
-// add announces a new shard, or one again that is drained.
+// add announces a new shard, or a drained shard again.
 func (l *Topology) add(m Member) (Topology, error) {
 	if err := l.free(); err != nil {
 		return *l, err
@@ -210,8 +207,8 @@ func without(names []string, name string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == name })
 }
 
-// drain announces that a shard will take no more timers; with force, without its
-// voice, now and from then on, and in what was announced before.
+// drain announces that a shard will take no more timers. With force the shard also loses its voice, now and later,
+// and drops out of an announced change.
 func (l *Topology) drain(name string, force bool) (Topology, error) {
 	next := *l
 	_, is := l.member(name)
@@ -225,7 +222,7 @@ func (l *Topology) drain(name string, force bool) (Topology, error) {
 			return *l, l.Refuse("the other shards are given up already, and shard %s is the last that is not; add another first", name)
 		}
 		if state := l.StateOf(name); state == Leaving || state == Draining {
-			return next, nil // that it goes is known, and what it was asked for is not needed any more
+			return next, nil // the shard's end is known already, and the shard's voice is not needed any more
 		}
 		if l.Next != nil {
 			var err error
@@ -240,7 +237,7 @@ func (l *Topology) drain(name string, force bool) (Topology, error) {
 	case !is:
 		return *l, l.Refuse("there is no shard %s; the shards are %s", name, strings.Join(l.names(), ", "))
 	case loss.Rejoins:
-		return next, nil // it takes none already, and won't when it is back
+		return next, nil // the shard takes no timers already, and won't when it is back
 	case l.StateOf(name) == Draining:
 		return *l, l.Refuse("shard %s is being drained already", name)
 	case len(l.Active) == 1:
@@ -250,8 +247,8 @@ func (l *Topology) drain(name string, force bool) (Topology, error) {
 	return next, nil
 }
 
-// announcedWithout is Next without a shard that is gone for good. If it was to be the
-// only one, the others stay; if it alone was to join, nothing is announced any more.
+// announcedWithout is Next without a shard that is gone for good. If Next had no other shard, the remaining active
+// shards stay; if only the lost shard was to join, nothing is announced any more.
 func (l *Topology) announcedWithout(name string) ([]string, error) {
 	left := without(l.Next, name)
 	if len(left) == 0 {
@@ -288,7 +285,7 @@ func (l *Topology) remove(name string) (Topology, error) {
 	return next, nil
 }
 
-// enact has what was announced count.
+// enact has the announced list count.
 func (l *Topology) enact() Topology {
 	next := *l
 	next.Former = append([][]string{l.Active}, l.Former...)
@@ -296,7 +293,7 @@ func (l *Topology) enact() Topology {
 	return next
 }
 
-// enactAnnounced has what was announced count, by the same step whoever makes it.
+// enactAnnounced has the announced list count. Every node makes the same step.
 func (l *Topology) enactAnnounced() (Topology, error) {
 	if l.Next == nil {
 		return *l, l.Refuse("nothing is announced")
@@ -306,7 +303,7 @@ func (l *Topology) enactAnnounced() (Topology, error) {
 	return next, nil
 }
 
-// swept forgets what counted before.
+// swept forgets the former lists.
 func (l *Topology) swept() Topology {
 	next := *l
 	next.Former = nil
@@ -324,7 +321,7 @@ func (l *Topology) encode() (string, error) {
 	return strconv.FormatInt(l.Epoch, 10) + " " + l.Change + " " + string(b), nil
 }
 
-// decodeTopology reads what encode wrote, and refuses what no node can work with.
+// decodeTopology reads text that encode wrote, and refuses a topology that no node can work with.
 func decodeTopology(text string) (*Topology, error) {
 	parts := strings.SplitN(text, " ", 3)
 	if len(parts) != 3 {
@@ -357,5 +354,5 @@ func decodeTopology(text string) (*Topology, error) {
 	return &l, nil
 }
 
-// same reports whether two are the same step.
+// same reports whether two topologies are the same step.
 func (l *Topology) same(o *Topology) bool { return l.Epoch == o.Epoch && l.Change == o.Change }

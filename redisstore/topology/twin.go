@@ -8,12 +8,11 @@ import (
 // process with another shard.
 const CodeSameRedis = "same-redis"
 
-// sameRedis reports whether two shards are in one Redis process, as far as they have said
-// which process they are. Copies there are lost together.
+// sameRedis reports whether two shards are in one Redis process, as far as the processes are known. Copies on the two
+// shards are lost together.
 func sameRedis(a, b Shard) bool { return a.Process() != "" && a.Process() == b.Process() }
 
-// TwinOf is the first of the shards, other than the shard itself, that is in the same
-// Redis process; nil if none is.
+// TwinOf is the first of the shards, apart from the shard itself, in the same Redis process; nil for no twin.
 func TwinOf(sh Shard, all []Shard) Shard {
 	for _, other := range all {
 		if other.Name() != sh.Name() && sameRedis(sh, other) {
@@ -23,8 +22,8 @@ func TwinOf(sh Shard, all []Shard) Shard {
 	return nil
 }
 
-// vetTwin refuses a shard in a Redis process that has another shard: by force a second
-// database of it may join, the same database never.
+// vetTwin refuses a shard in a Redis process that has another shard. By force a second database of the process may
+// join, the same database never.
 func (p *proposal) vetTwin(base *Topology, sh Shard, force bool) error {
 	for _, at := range p.all {
 		other := at.shard
@@ -45,7 +44,7 @@ func (p *proposal) vetTwin(base *Topology, sh Shard, force bool) error {
 	return nil
 }
 
-// WarnOfTwins says which shards of the start share a Redis process.
+// WarnOfTwins logs which shards of the start share a Redis process.
 func (c *Cluster) WarnOfTwins() {
 	all := c.Connected()
 	for i, sh := range all {

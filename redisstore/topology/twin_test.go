@@ -32,7 +32,7 @@ func TestASecondDatabaseOfOneRedisIsAddedByForceAlone(t *testing.T) {
 	if left := l.redis["a"].Do("EVAL", "redis.call('SELECT', 1) return redis.call('HGET', '"+Key+"', 'holder')", 0); left != nil {
 		t.Errorf("the refused database is locked by %v", left)
 	}
-	other := strings.Replace(l.database("a", "0"), "127.0.0.1", "localhost", 1) // the same, called otherwise
+	other := strings.Replace(l.database("a", "0"), "127.0.0.1", "localhost", 1) // the same database under another name
 	for _, force := range []bool{false, true} {
 		refused(Member{Name: "c", URL: other}, force, "shards a and c would be the same database of one Redis")
 	}

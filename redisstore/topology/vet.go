@@ -10,16 +10,15 @@ import (
 	"chronos/scheduler/timing"
 )
 
-// vet refuses to have a shard join whose Redis holds the topology of other nodes, or
-// may: of the two the later would be followed by all, who would forget the shards of
-// the other. It is locked from then on, so that none comes to be there before the
-// change is. Force is AddShard's.
+// vet refuses a joining shard whose Redis holds, or may hold, the topology of another cluster: all nodes would follow
+// the later of the two topologies, and forget the shards of the earlier. From vet on the joining shard is locked, so
+// that no foreign topology comes to the shard before the change is stored. Force is AddShard's.
 func (p *proposal) vet(ctx context.Context, base, next *Topology, force bool) error {
 	for _, m := range next.Shards {
 		if next.StateOf(m.Name) != Joining || base.StateOf(m.Name) == Joining {
 			continue
 		}
-		// Its connections are not the cluster's: a shard that is refused leaves nothing there.
+		// The connections are not the cluster's: a shard that is refused leaves nothing in the cluster.
 		sh, err := p.c.o.Connect(p.c.known(m))
 		if err != nil {
 			return err
@@ -46,7 +45,7 @@ func (p *proposal) vetShard(ctx context.Context, base *Topology, sh Shard, force
 	switch {
 	case at.err != nil:
 		return base.Refuse("the Redis of shard %s can't be read (%v), and may belong to another chronos; try again when it can", sh.Name(), at.err)
-	case l != nil && (!l.related(base) || l.Epoch > base.Epoch+1): // the next one was begun by a node that died
+	case l != nil && (!l.related(base) || l.Epoch > base.Epoch+1): // epoch+1 was begun by a node that died
 		return base.Refuse("the Redis of shard %s belongs to another chronos, or did (its topology is epoch %d with %s): empty it first, or give it another database",
 			sh.Name(), l.Epoch, strings.Join(l.names(), ", "))
 	case locked != nil:
@@ -55,8 +54,8 @@ func (p *proposal) vetShard(ctx context.Context, base *Topology, sh Shard, force
 	return p.vetTwin(base, sh, force)
 }
 
-// related reports whether two topologies came of the same first one. Where one of them
-// doesn't say, they have to have a shard in common, as a change and the one before it.
+// related reports whether two topologies descend from the same first topology. If a topology does not name its first,
+// the two topologies must have a shard in common, as neighbouring topologies do.
 func (l *Topology) related(to *Topology) bool {
 	if l.Cluster != "" && to.Cluster != "" {
 		return l.Cluster == to.Cluster

@@ -10,8 +10,8 @@ import (
 	"chronos/scheduler/verify/testkit"
 )
 
-// A Redis of other nodes is not added, whoever has seen more changes: one of the two
-// would not find its timers any more.
+// A Redis of another cluster is not added, whichever cluster has seen more changes: one cluster would lose its
+// timers.
 func TestAShardOfOtherNodesIsNotAdded(t *testing.T) {
 	t.Parallel()
 	ours, theirs := layOut(t, "a"), layOut(t, "b", "c")
@@ -38,7 +38,7 @@ func TestAShardOfOtherNodesIsNotAdded(t *testing.T) {
 	}
 }
 
-// What a Redis holds that is added, from a time when it was another's or this one's.
+// An added Redis may still hold a topology from an earlier time, of another cluster or of the same cluster.
 func TestWhatAShardHoldsThatIsAdded(t *testing.T) {
 	t.Parallel()
 	l := layOut(t, "a", "d", "z")
@@ -73,7 +73,7 @@ func TestWhatAShardHoldsThatIsAdded(t *testing.T) {
 	l.wantActive(8*time.Second, "a", "d")
 }
 
-// A shard that was removed is ours, though none of those that were beside it is left.
+// A removed shard may be added again, even if no shard of its time is left.
 func TestAShardIsAddedAgainAfterAllOthersWereReplaced(t *testing.T) {
 	t.Parallel()
 	l := layOut(t, "a", "b", "c")
