@@ -131,7 +131,7 @@ func benchCopies(b *testing.B, r *testRedis, s *Store, together int) {
 	busy("done", tell(store.WriteDone, 2))
 }
 
-// fill creates n timers like the load tests' timers, together many in a call.
+// fill creates n timers like the timers of the load tests, with together timers in a call.
 func fill(b *testing.B, s *Store, n, together int, interval time.Duration) {
 	b.Helper()
 	opaque := strings.Repeat("x", 100)

@@ -19,11 +19,13 @@ import (
 // every order, late and repeated calls included. Answers and the contents of the two copies are compared with the
 // model.
 //
-// Every sequence of up to 4 calls of the alphabet (orders_calls_test.go) is covered, and every sequence of up to 6
-// that begins with putting the timer on the two shards. A call that needs a lease is part of a sequence once the
-// call's node has had a lease; the lease may be long over. Nothing else is left out. Sequences that lead to the same
-// contents of the shards, the same leases in the nodes' hands and the same instant are continued once, since neither
-// side remembers more. A script with the same contents, arguments and instant runs once.
+// Every sequence of up to 4 calls of the alphabet (orders_calls_test.go) is covered. Sequences that begin with
+// putting the timer on the two shards are covered up to 6 calls. A call that needs a lease is part of a sequence
+// once the call's node has had a lease; the lease may be long over.
+//
+// Nothing else is left out. Sequences that lead to the same contents of the shards, the same leases in the nodes'
+// hands and the same instant are continued once, since neither side remembers more. A script with the same contents,
+// arguments and instant runs once.
 func TestEveryOrder(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -49,7 +49,7 @@ func (s *Store) Tags(ctx context.Context, name string, most int) (store.TagSums,
 	return sums, nil
 }
 
-// tagHashes reads the sums of partitions: of every partition at least most fields, or all fields if the partition
+// tagHashes reads the sums of partitions. Every partition gives at least most fields, or all fields if the partition
 // has no more. whole reports that all fields were read.
 func tagHashes(ctx context.Context, sh *shard.Shard, partitions []partitionKeys, most int) (found []map[string]int64, whole bool, err error) {
 	found = make([]map[string]int64, len(partitions))

@@ -68,7 +68,8 @@ func (s *Store) Tell(ctx context.Context, name string, writes []store.Write) []s
 // been stopped.
 //
 // Items that end timers stand last, and go once more by themselves if the shard's memory is full. A script that has
-// removed something may write on, so deletes work on a full shard. A create behind a delete would be written, too.
+// removed something may write on, so deletes work on a full shard. Creates stand first: a create behind a delete
+// would be written, too.
 func (s *Store) flushMerge(sh *shard.Shard, items []*shard.Item) {
 	begun := time.Now()
 	ctx, cancel := s.awake.WithTimeout(context.Background(), s.patience)

@@ -1,6 +1,6 @@
-// Package endpoint names Redis deployments and leads to them. The package reads the URLs of shards, makes clients
-// with the bounds that leases depend on (config.go, conn.go), and knows at which addresses the instances listen
-// (members.go, book.go).
+// Package endpoint names Redis deployments and leads to them. The package reads the URLs of shards, and makes
+// clients with the bounds that leases depend on (config.go, conn.go). The package also knows at which addresses the
+// instances listen (members.go, book.go).
 package endpoint
 
 import (

@@ -115,7 +115,7 @@ func TestParseShardsRefuses(t *testing.T) {
 	}
 }
 
-// Whatever is wrong with a URL, and wherever the password then ends up, the password is not in the error.
+// The password is in no error about a URL, whatever is wrong with the URL, and wherever the password ends up.
 func TestErrorsKeepPasswords(t *testing.T) {
 	const secret = "hunter2"
 	for _, url := range []string{

@@ -29,7 +29,7 @@ func loadScripts() scripts {
 	return all
 }
 
-// Call is one script on one partition, and its reply.
+// Call is a script on a partition, and the reply.
 type Call struct {
 	Script string
 	Keys   []string

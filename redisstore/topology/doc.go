@@ -8,7 +8,7 @@
 //	                                ▲                                 │ add
 //	                                └──────────── joining ◄───────────┘
 //
-//	joining   the shard takes no timers yet; every node looks for copies there already
+//	joining   the shard takes no timers yet; every node already looks for copies there
 //	active    the shard takes timers
 //	leaving   the shard takes timers for some seconds more
 //	draining  the shard takes no timers, and the sweep moves the copies away
@@ -31,8 +31,9 @@
 // topology's own shards hold it, or hold a later topology. A change goes through these steps:
 //
 //  1. Lock a majority of the shards, each for 10 s, and read what the shards hold (propose).
-//  2. Finish the change that another node has begun and left (base), as in Paxos: that topology
-//     may count already. Only one of two rival changes goes on, as the next epoch (settleRivals).
+//  2. Finish the change that another node has begun and left (base), as in Paxos: the begun
+//     topology may count already. Only one of two rival changes goes on, as the next epoch
+//     (settleRivals).
 //  3. Refuse the change while too few shards can be reached (away). A joining shard must not
 //     belong to another cluster (vet). A removed shard is told first (dismiss).
 //  4. Store the topology on a majority of all shards, of the shards that take timers, of the
@@ -43,10 +44,10 @@
 // not read the topology for 5 s refuses writes (Writable). Therefore no two nodes are more than one
 // step apart.
 //
-// [Cluster] is one node's part. Follow reads the topology from all shards each second (look),
-// adopts the agreed topology (weigh), restores the topology on shards that lack it, finishes
-// the changes of dead nodes, and makes announced changes count. A node that has just started changes
-// and writes nothing until half of the shards confirm the topology (stands).
+// [Cluster] is one node's part. Each second, Follow reads the topology from all shards (look)
+// and adopts the agreed topology (weigh). Follow also restores the topology on shards that lack
+// it, finishes the changes of dead nodes, and makes announced changes count. A node that has just
+// started changes and writes nothing until half of the shards confirm the topology (stands).
 //
 // A call about timers works with one [Placement], which never changes. The agreement sees a
 // shard as a [Shard], and the store as the functions in [Options].

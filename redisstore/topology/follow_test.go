@@ -209,7 +209,7 @@ func TestBlind(t *testing.T) {
 func TestANodeWritesNothingBeforeItKnowsTheTopology(t *testing.T) {
 	t.Parallel()
 	l := layOut(t, "a", "b")
-	// The shard must lose nothing: of two shards that have agreed on a topology, neither can be missed.
+	// The shard must lose nothing: neither of two shards that have agreed on a topology can be missed.
 	l.redis["a"].Do("CONFIG", "SET", "appendfsync", "always")
 	first := l.node("a", "b")
 	if err := l.drain(first, "a"); err != nil {

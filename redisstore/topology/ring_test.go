@@ -68,7 +68,7 @@ func TestWorkedExamples(t *testing.T) {
 	}
 }
 
-// An increment may clash again: of hashes 800, 800, 801 the last becomes 802.
+// An increment may clash again: the last of the hashes 800, 800, 801 becomes 802.
 func TestIncrementGoesOnUntilDistinct(t *testing.T) {
 	r := stub{"A/0": 5, "B/0": 5, "C/0": 6, "k/5": 800, "k/6": 800, "k/7": 801}.of(t, "A", "B", "C")
 	if diff := cmp.Diff([]uint64{5, 6, 7}, r.seeds); diff != "" {

@@ -105,8 +105,8 @@ func TestAStartedNodeRestoresNothing(t *testing.T) {
 	}
 }
 
-// A node that has just started finishes a change that was begun and left, even with a shard away: the node knows that
-// most of the reachable shards hold the topology before the change.
+// A node that has just started finishes a change that was begun and left, even with a shard away: a majority of the
+// shards is known to hold the topology before the change, or a later topology.
 func TestAStartedNodeFinishesWhatWasBegun(t *testing.T) {
 	t.Parallel()
 	l := layOut(t, "a", "b", "c")

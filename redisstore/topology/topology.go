@@ -126,7 +126,7 @@ func (l *Topology) member(name string) (Member, bool) {
 	return l.Shards[i], true
 }
 
-// lists are the lists of which a majority must hold the topology: whoever asks a majority of any list finds the
+// lists are the lists of which a majority must hold the topology: a node that asks a majority of any list finds the
 // topology.
 func (l *Topology) lists(voiceless ...string) [][]string {
 	lists := [][]string{l.names(), l.Active}

@@ -12,17 +12,17 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// Layout is which shards there are, and where timers belong.
+// Layout is the list of shards, and where timers belong.
 type Layout struct {
 	Shards []string   // in list order
-	Active []string   // those that take timers; all if nil
-	Others [][]string // those that are about to, if that is announced, and those that did before
+	Active []string   // shards that take timers; all if nil
+	Others [][]string // the announced list, if any, and the former lists
 	Epoch  int64      // in which Active changed last
 	// Announced says that another change is about to come.
 	Announced bool
-	// Doubtful says that there may be another one by now.
+	// Doubtful says that by now another change may have come.
 	Doubtful bool
-	// Lost are shards that are given up, and the epoch in which that was.
+	// Lost are the shards that are given up, and the epoch in which a shard was given up.
 	Lost map[string]int64
 }
 
@@ -33,7 +33,7 @@ func (l *Layout) active() []string {
 	return l.Shards
 }
 
-// rank orders shards for a timer, by a hash of both.
+// rank orders shards for a timer, by a hash of shard and key.
 func rank(names []string, key string) []string {
 	ranked := slices.SortedFunc(slices.Values(names), func(a, b string) int {
 		return cmp.Compare(hash(a+" "+key), hash(b+" "+key))
@@ -44,8 +44,8 @@ func rank(names []string, key string) []string {
 	return ranked
 }
 
-// Lay gives the named nodes, or all nodes, another layout. Shards that are new are
-// empty; those that no node knows any more keep what they have.
+// Lay gives the named nodes, or all nodes, another layout. New shards are empty; shards that no node knows any more
+// keep their contents.
 func (m *Model) Lay(l Layout, nodes ...string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -64,7 +64,7 @@ func (m *Model) Lay(l Layout, nodes ...string) {
 	m.changed = make(chan struct{})
 }
 
-// layoutOf is what a node knows.
+// layoutOf is the layout that a node knows.
 func (m *Model) layoutOf(node string) Layout {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -126,8 +126,7 @@ func (v *view) Lost(name string) bool {
 	return lost
 }
 
-// move gives all nodes the next layout, with other shards that take timers, and at once: a
-// change that nobody announces.
+// move gives all nodes the next layout at once, with other shards that take timers: a change that nobody announces.
 func (m *Model) move(takes func(name string) bool, lost map[string]int64) {
 	l := m.layoutOf("")
 	before := l.active()

@@ -16,7 +16,7 @@ func (v *view) View() string {
 	return fmt.Sprintf("%016x", hash(strings.Join(l.active(), ",")))
 }
 
-// Formerly takes the first of the others for what was before, if it was active.
+// Formerly takes the first list of Others for the former owners, if there is any.
 func (v *view) Formerly(key string) []string {
 	l := v.m.layoutOf(v.node)
 	if len(l.Others) == 0 {
@@ -75,7 +75,7 @@ func (s *shard) head(key string) store.Head {
 	}
 	if e.lease != nil {
 		parts := strings.Split(e.lease.token, ":")
-		ms, _ := strconv.ParseInt(parts[len(parts)-1], 10, 64) // as token has made it
+		ms, _ := strconv.ParseInt(parts[len(parts)-1], 10, 64) // token has made the number
 		h.Taken = time.UnixMilli(ms).UTC()
 	}
 	return h

@@ -15,23 +15,22 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// Model keeps timers in memory by rules.go. Open gives each node its store.Store. It starts
-// no goroutine and its clock is time.Now, so in a synctest bubble it keeps the
-// bubble's time. All methods are safe for concurrent use.
+// Model keeps timers in memory by rules.go. Open gives each node its store.Store. A Model starts no goroutine. Its
+// clock is time.Now, so in a synctest bubble the model keeps the bubble's time. All methods are safe for concurrent
+// use.
 type Model struct {
 	mu            sync.Mutex
 	layout        Layout
-	layouts       map[string]Layout // of nodes that know another
-	changed       chan struct{}     // closed when any has
+	layouts       map[string]Layout // of nodes that know another layout
+	changed       chan struct{}     // closed when any layout has changed
 	shards        map[string]*shard
 	now           func() time.Time
 	before, after Hook
 	links         map[[2]string]Link // of node and shard
 }
 
-// Hook fails a call of an operation (a method of store.Store in lower case)
-// on one shard by returning an error. It may block: the model isn't locked
-// meanwhile.
+// Hook fails a call of an operation (a method of store.Store in lower case) on one shard by returning an error. A
+// Hook may block: the model isn't locked during the Hook.
 type Hook func(op, shard string) error
 
 // shard is one part of a Model.
@@ -42,18 +41,17 @@ type shard struct {
 	beats   map[string]int64 // node to ms
 	clocks  map[string]announced
 	swept   store.SweepState
-	// missedSince is when it began to miss what it was to be told; nil if it lacks nothing.
+	// missedSince is when the shard began to miss writes; nil if the shard lacks nothing.
 	missedSince *time.Time
 }
 
-// announced is what a node said, and when that was by the shard's clock.
+// announced is a node's announcement, and its time by the shard's clock.
 type announced struct {
 	store.Announcement
 	at time.Time
 }
 
-// NewModel makes an empty model of the named shards, of one named main if none
-// is named.
+// NewModel makes an empty model of the named shards, or of a shard named main if no shard is named.
 func NewModel(shards ...string) *Model {
 	if len(shards) == 0 {
 		shards = []string{"main"}
@@ -74,9 +72,8 @@ func (m *Model) SetClock(now func() time.Time) {
 	m.now = now
 }
 
-// Inject has each call fail as the hooks say. When before returns an error the
-// call is not executed; when after does, it was executed and its answer is lost.
-// Either may be nil.
+// Inject has calls fail as the hooks say. When before returns an error, the call is not executed; when after does,
+// the call was executed and the answer is lost. Either hook may be nil.
 func (m *Model) Inject(before, after Hook) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -86,14 +83,14 @@ func (m *Model) Inject(before, after Hook) {
 // Open gives a node its view of the store.
 func (m *Model) Open(node string) store.Store { return &view{m: m, node: node} }
 
-// DeadLetters returns what was given up on a shard, oldest first.
+// DeadLetters returns the timers that were given up on a shard, oldest first.
 func (m *Model) DeadLetters(name string) []DeadLetter {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.shards[name].dead)
 }
 
-// time is the shards' clock, in whole microseconds as Redis gives it.
+// time is the shards' clock, in whole microseconds as from Redis.
 func (m *Model) time() time.Time { return m.now().Truncate(time.Microsecond) }
 
 func hash(s string) uint64 { return xxhash.Sum64String(s) }
@@ -106,7 +103,7 @@ const (
 	LinkUp    Link = iota
 	LinkCut        // refused at once
 	LinkMute       // nothing arrives, and nothing comes back
-	LinkLossy      // what arrives is carried out; no answer comes back
+	LinkLossy      // calls that arrive are carried out; no answer comes back
 )
 
 // silentFor is how long a call waits for an answer.
@@ -119,7 +116,7 @@ func (m *Model) Connect(node, shard string, link Link) {
 	m.links[[2]string{node, shard}] = link
 }
 
-// Wipe has a shard lose all it has, as one does that comes back without its data.
+// Wipe has a shard lose all data but the dead letters, as a Redis that comes back without its data.
 func (m *Model) Wipe(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -128,8 +125,8 @@ func (m *Model) Wipe(name string) {
 	s.beats, s.clocks = map[string]int64{}, map[string]announced{}
 }
 
-// Save remembers what a shard has, and returns what has it lose all that it has taken
-// since, as one does that comes back without what it had not written to disk.
+// Save remembers a shard's contents. The returned function takes the shard back to these contents, as a Redis that
+// comes back without the writes that were not on disk.
 func (m *Model) Save(name string) (rollBack func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -145,7 +142,7 @@ func (m *Model) Save(name string) (rollBack func()) {
 	}
 }
 
-// Copies are the timers that a shard has, live or ended, and the state of each.
+// Copies are the live and ended timers of a shard with their states.
 func (m *Model) Copies(name string) map[string]timer.State {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -167,8 +164,8 @@ func unanswered(ctx context.Context, name string) error {
 	}
 }
 
-// call carries out one operation of a node on one shard, unless ctx, a hook or the
-// link forbids it. Its error wraps ErrUnavailable.
+// call carries out one operation of a node on one shard, unless ctx, a hook or the link forbids the operation. The
+// error wraps ErrUnavailable.
 func (m *Model) call(ctx context.Context, node, op, name string, do func(s *shard, now time.Time)) error {
 	m.mu.Lock()
 	s, before, after, link := m.shards[name], m.before, m.after, m.links[[2]string{node, name}]
@@ -205,7 +202,7 @@ func hold(ctx context.Context, hook Hook, op, name string) error {
 	return nil
 }
 
-// dueBy is what must be looked at by an instant, earliest first.
+// dueBy are the copies that must be looked at by an instant, earliest first.
 func (s *shard) dueBy(lookMs int64) []string {
 	var keys []string
 	for key, e := range s.entries {
@@ -219,7 +216,7 @@ func (s *shard) dueBy(lookMs int64) []string {
 	return keys
 }
 
-// record is the copy as the scheduler sees it.
+// record is the copy as the scheduler sees the copy.
 func (s *shard) record(key string, e *entry) store.Record {
 	return store.Record{
 		ID:    timer.ID{Key: key, RF: e.rf},
@@ -235,5 +232,5 @@ func nodeOf(token string) string {
 
 func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// ceilMs rounds up: a timer is never early by a rounding.
+// ceilMs rounds up: no rounding makes a timer early.
 func ceilMs(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }

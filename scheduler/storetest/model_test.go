@@ -30,7 +30,7 @@ func TestInjectedFaults(t *testing.T) {
 				ops = append(ops, op)
 				return errInjected
 			}
-			// each runs a call without fault and then with it.
+			// each runs a call without a fault and then with the fault.
 			each := func(do func() error) {
 				t.Helper()
 				if err := do(); err != nil {
@@ -63,7 +63,7 @@ func TestInjectedFaults(t *testing.T) {
 	}
 }
 
-// callAll makes every call, each twice: the second may fail.
+// callAll makes every call twice: the second call may fail.
 func callAll(t *testing.T, node store.Store, each func(do func() error)) {
 	t.Helper()
 	ctx, next := t.Context(), 0
@@ -109,7 +109,7 @@ func TestModelKeepsTheTimeOfABubble(t *testing.T) {
 	})
 }
 
-// A hook that takes its time is a slow shard; it holds up no other call.
+// A slow hook is a slow shard, and holds up calls to no other shard.
 func TestSlowHookHoldsUpNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		model := NewModel("slow", "fast")

@@ -9,26 +9,26 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// entry is one copy of a timer. Instants are ms of its shard's clock.
+// entry is one copy of a timer. Instants are ms of the shard's clock.
 type entry struct {
 	state      timer.State
 	timer      timer.Timer // zero for a tombstone
 	rf, rank   int
 	startMs    int64
 	intervalMs int64
-	firingMs   int64 // end of the firing mark; in the past or 0 if there is none
+	firingMs   int64 // end of the firing mark; in the past or 0 for no mark
 	failure    store.Failure
 	leftOut    int // pops of which no callback has told
 	bodyHash   string
 	away       []store.Away
-	lookMs     int64 // when someone must next look at it
+	lookMs     int64 // when some node must next look at the copy
 	lease      *lease
 }
 
 type lease struct {
 	token string
-	// fired says that its fence has passed; earlierMs is then the end of the mark
-	// that the fence of an earlier state had set, 0 if there was none.
+	// fired says that the lease's fence has passed. earlierMs is then the end of the mark that the fence of an
+	// earlier state had set; 0 for no mark.
 	fired     bool
 	earlierMs int64
 }
@@ -38,7 +38,7 @@ func (e *entry) popMs(n int) int64 { return e.startMs + int64(n)*e.intervalMs }
 
 func (e *entry) held(token string) bool { return e != nil && e.lease != nil && e.lease.token == token }
 
-// markMs is the end of the firing mark, 0 if there is none any more.
+// markMs is the end of the firing mark, 0 if the mark is over.
 func (e *entry) markMs(now int64) int64 {
 	if e.firingMs > now {
 		return e.firingMs
@@ -46,7 +46,7 @@ func (e *entry) markMs(now int64) int64 {
 	return 0
 }
 
-// specified says which kinds of writes tell all about a timer.
+// specified reports whether writes of the kind tell all about a timer.
 func specified(kind store.WriteKind) bool {
 	switch kind {
 	case store.WritePut, store.WriteOnce, store.WriteAnew, store.WriteLive, store.WriteOnto:
@@ -65,7 +65,7 @@ func ends(w *store.Write) bool {
 	}
 }
 
-// madeBefore says of a create that is made once that it was.
+// madeBefore reports whether a create that must happen only once has happened before.
 func madeBefore(w *store.Write, old *entry) bool {
 	switch w.Kind {
 	case store.WriteOnce:
@@ -77,8 +77,8 @@ func madeBefore(w *store.Write, old *entry) bool {
 	}
 }
 
-// merge is rules "order of states" and "merge keeps the firing mark": become this state
-// if it is newer than what is there. A newer state ends the lease and keeps the firing mark.
+// merge is rules "order of states" and "merge keeps the firing mark": become this state if the state is newer than
+// the copy's. A newer state ends the lease and keeps the firing mark.
 func (s *shard) merge(now time.Time, w *store.Write) store.Written {
 	old := s.entries[w.Key]
 	if old == nil {
@@ -105,7 +105,7 @@ func (s *shard) merge(now time.Time, w *store.Write) store.Written {
 		return old.written(store.WriteNewer, now)
 	case w.Kind == store.WriteOnto && old.state.Ended:
 		answer := old.written(store.WriteNone, now)
-		answer.Due, answer.Wait = time.Time{}, 0 // nothing is
+		answer.Due, answer.Wait = time.Time{}, 0 // nothing is due
 		return answer
 	case w.Kind == store.WriteLook, w.Kind == store.WriteDrop && old.state.Version != w.State.Version:
 		return old.written(store.WriteOlder, now)
@@ -128,7 +128,7 @@ func (s *shard) merge(now time.Time, w *store.Write) store.Written {
 	return s.become(now, w, old)
 }
 
-// settleDown is what the sweep does to a copy that nobody is at.
+// settleDown is the sweep's write to a copy that is neither leased nor firing.
 func (s *shard) settleDown(now time.Time, w *store.Write, old *entry) store.Written {
 	order := w.State.Compare(old.state)
 	switch {
@@ -177,7 +177,7 @@ func (s *shard) become(now time.Time, w *store.Write, old *entry) store.Written 
 	switch {
 	case w.Kind != store.WriteDone || !predecessor:
 		s.entries[w.Key] = next
-	case next.markMs(nowMs) > 0 || next.bodyHash != "" && w.Keep > 0: // which are kept, and nothing else
+	case next.markMs(nowMs) > 0 || next.bodyHash != "" && w.Keep > 0: // only a mark or a hash is kept
 		next.lookMs = max(next.markMs(nowMs), next.keptMs(nowMs, w))
 		s.entries[w.Key] = next
 	default:
@@ -186,7 +186,7 @@ func (s *shard) become(now time.Time, w *store.Write, old *entry) store.Written 
 	return next.written(store.WriteStored, now)
 }
 
-// advance is the outcome of a pop on another copy: it goes on, on its own grid.
+// advance is the outcome of a pop on another copy: this copy goes on, on its own grid.
 func (e *entry) advance(now time.Time, w *store.Write) {
 	e.state, e.lease, e.failure, e.leftOut = stateOf(w), nil, failureOf(now, w), w.LeftOut
 	if w.Kind == store.WriteAgain {
@@ -196,7 +196,7 @@ func (e *entry) advance(now time.Time, w *store.Write) {
 	e.lookMs = lookAtPop(e.popMs(w.State.Seq), now.UnixMilli(), w.Offset)
 }
 
-// failureOf is the write's failure, now if it doesn't say when.
+// failureOf is the write's failure, with the time now if the failure has no time.
 func failureOf(now time.Time, w *store.Write) store.Failure {
 	f := w.Failure
 	if !f.IsZero() && f.At.IsZero() {
@@ -243,7 +243,7 @@ func newEntry(now time.Time, w *store.Write, old *entry) *entry {
 	return e
 }
 
-// keptMs is how long a body hash is kept after its timer.
+// keptMs is until when a body hash is kept after its timer.
 func (e *entry) keptMs(nowMs int64, w *store.Write) int64 {
 	if e.bodyHash == "" {
 		return nowMs
@@ -251,14 +251,14 @@ func (e *entry) keptMs(nowMs int64, w *store.Write) int64 {
 	return nowMs + ceilMs(w.Keep)
 }
 
-// says reports whether the write would put what is there already.
+// says reports whether the write would change nothing in the copy's contents.
 func says(w *store.Write, e *entry) bool {
 	t, o := w.Timer, e.timer
 	return e.state.Ended || max(w.RF, 1) == e.rf && t.Interval == o.Interval && t.At.Equal(o.At) && t.RepeatFor == o.RepeatFor &&
 		t.Callback == o.Callback && slices.Equal(t.Tags, o.Tags)
 }
 
-// fire is the fence: still this lease, and due?
+// fire is the fence: is the lease still held, and is the pop due?
 func (s *shard) fire(now time.Time, terms store.FenceTerms, f store.Fence) store.Fenced {
 	e, nowMs := s.entries[f.Lease.Key], now.UnixMilli()
 	if !e.held(f.Lease.Token) {
@@ -300,8 +300,8 @@ func (s *shard) pass(nowMs int64, e *entry, terms store.FenceTerms, pops int) {
 	e.lookMs = nowMs + ceilMs(terms.Hold)
 }
 
-// settle writes the outcome of a claim, if its lease still holds, and ends the
-// lease. Of the firing marks it clears the one that this lease's fence set.
+// settle writes the outcome of a claim, if the lease still holds, and ends the lease. settle clears the firing mark
+// that this lease's fence set, and no other mark.
 func (s *shard) settle(now time.Time, node string, o store.Settlement) store.Settled {
 	e, nowMs := s.entries[o.Lease.Key], now.UnixMilli()
 	if !e.held(o.Lease.Token) {
@@ -351,8 +351,7 @@ func (s *shard) giveUp(nowMs int64, o store.Settlement) {
 	s.dead = append(s.dead, letter)
 }
 
-// finish leaves nothing, or a tombstone to keep, or one while an earlier state's
-// mark lasts.
+// finish leaves a tombstone for as long as o.Keep or an earlier state's mark lasts, otherwise nothing.
 func (s *shard) finish(nowMs int64, o store.Settlement) {
 	e := s.entries[o.Lease.Key]
 	untilMs := max(nowMs+ceilMs(o.Keep), e.markMs(nowMs))
@@ -384,7 +383,7 @@ func (e *entry) again(nowMs int64, node string, o store.Settlement) {
 	e.lookMs = nowMs + ceilMs(o.Delay) + o.Offset.Milliseconds()
 }
 
-// ask compares one state with the copy; ok says that it is the same and idle.
+// ask compares one state with the copy; ok says that the states are the same and the copy idle.
 func (s *shard) ask(now time.Time, st store.KeyState) (d store.Difference, ok bool) {
 	e, nowMs := s.entries[st.Key], now.UnixMilli()
 	if e == nil {

@@ -8,17 +8,16 @@ import (
 	"chronos/scheduler/store"
 )
 
-// How many timers a claim looks at together, and how many tombstones it buries:
-// what is buried beyond its bounds follows from these.
+// The numbers of timers that a claim looks at together, and of tombstones that a claim removes, as in the scripts.
+// The bounds decide how many tombstones are removed.
 const (
 	pageSize    = 50
 	maxBuried   = 500
-	lookAgainMs = 10_000 // at a tombstone that is to stay
+	lookAgainMs = 10_000 // for a tombstone that is to stay
 )
 
-// claim leases what is due within the horizon, the leased when their lease has
-// ended, and buries tombstones whose life has. There may be more if a bound was
-// reached.
+// claim leases the timers that are due within the horizon, leased timers once their lease has ended, and removes
+// tombstones whose life is over. A claim that reached a bound reports that more may be due.
 func (s *shard) claim(now time.Time, node, token string, req store.ClaimRequest) (_ []store.Claimed, more bool) {
 	nowMs := now.UnixMilli()
 	var claims []store.Claimed
@@ -58,8 +57,8 @@ func (s *shard) claim(now time.Time, node, token string, req store.ClaimRequest)
 	return claims, false
 }
 
-// leave reports whether the copy is somebody else's for now: a retry that this
-// node failed at; what another node polls and has not neglected yet.
+// leave reports whether the copy is left to another node for now: a retry of a pop at which this node failed, or a
+// copy that another node polls and has not neglected yet.
 func (e *entry) leave(nowMs int64, node string, req store.ClaimRequest) bool {
 	if e.lease != nil {
 		return false
@@ -73,7 +72,7 @@ func (e *entry) leave(nowMs int64, node string, req store.ClaimRequest) bool {
 	return own && failed == node || others && (failed == "" || failed == node)
 }
 
-// endsWithin reports whether the pop behind the next one is due by then.
+// endsWithin reports whether the pop behind the next pop is due by then.
 func (e *entry) endsWithin(byMs int64) bool {
 	next := int64(e.state.Seq + 1)
 	return e.timer.RepeatFor > 0 && next*e.intervalMs <= e.timer.RepeatFor.Milliseconds() && e.startMs+next*e.intervalMs <= byMs

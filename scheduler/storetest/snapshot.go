@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Snapshot remembers what all shards hold. What it returns brings that back, as
-// often as it is called: so a test goes on from one state in many ways.
+// Snapshot remembers the contents of all shards. The returned function brings the contents back, as often as it is
+// called. A test thus goes on from one state in many ways.
 func (m *Model) Snapshot() (restore func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -24,7 +24,7 @@ func (m *Model) copyShards(shards map[string]*shard) map[string]*shard {
 		c := newShard(s.name)
 		c.dead, c.beats, c.clocks = slices.Clone(s.dead), maps.Clone(s.beats), maps.Clone(s.clocks)
 		for key, e := range s.entries {
-			same := *e // its lists are never changed in place
+			same := *e // the lists of an entry are never changed in place
 			if e.lease != nil {
 				held := *e.lease
 				same.lease = &held

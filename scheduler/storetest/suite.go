@@ -10,25 +10,23 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// Fixture is an empty store that a test may use for itself.
+// Fixture is an empty store for one test.
 type Fixture struct {
-	// Open gives a node its view of the store: all views share the data. Whoever
-	// made the fixture closes what it opened.
+	// Open gives a node its view of the store: all views share the data. The maker of the fixture closes the views.
 	Open func(node string) store.Store
 	// Now is the clock of all shards.
 	Now func() time.Time
 	// Pass returns when at least d has passed on the clock of all shards.
 	Pass func(d time.Duration)
-	// Neighbors makes n keys that are claimed in one order: of other keys a store
-	// may claim the later before the earlier. Nil if all keys are.
+	// Neighbors makes n keys that are claimed in order of due; a store may claim further keys in another order. Nil
+	// if all keys are claimed in order.
 	Neighbors func(n int) []string
-	// DeadLetters is what was given up on a shard.
+	// DeadLetters are the timers that were given up on a shard.
 	DeadLetters func(shard string) []DeadLetter
 }
 
-// Run checks that what open makes keeps the contract of store.Store. It
-// calls open for each subtest, and runs subtests in parallel. On a real clock it
-// takes some seconds, most of them waiting.
+// Run checks that the stores of open keep the contract of store.Store. Run calls open for each subtest, and runs
+// subtests in parallel. On a real clock Run takes some seconds, mostly waiting.
 func Run(t *testing.T, open func(t *testing.T) Fixture) {
 	t.Helper()
 	for _, cases := range []map[string]func(*rig){
@@ -45,8 +43,8 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 	}
 }
 
-// rig is a fixture with two nodes and the words that the checks are written in.
-// Its methods end the test when a step that the check builds on fails.
+// rig is a fixture with two nodes, and the vocabulary of the checks. A method ends the test when a step that the
+// check builds on fails.
 type rig struct {
 	*testing.T
 	Fixture
@@ -62,7 +60,7 @@ const (
 	nodeA = "node-a"
 	nodeB = "node-b"
 
-	// far is what doesn't come within a test, brief what a test waits for.
+	// far does not come within a test; tests wait for brief.
 	far   = time.Hour
 	brief = 40 * time.Millisecond
 
@@ -81,15 +79,14 @@ func oneShot(interval time.Duration) *timer.Timer {
 	}
 }
 
-// recurring pops that many times.
+// recurring pops the given number of times.
 func recurring(interval time.Duration, pops int) *timer.Timer {
 	t := oneShot(interval)
 	t.RepeatFor = time.Duration(pops) * interval
 	return t
 }
 
-// write makes a timer's version n; a nil timer ends it, with a tombstone that
-// outlives the test.
+// write makes a timer's version n; a nil timer ends the timer, with a tombstone that outlives the test.
 func write(key string, n int, t *timer.Timer) store.Write {
 	w := store.Write{
 		Kind: store.WriteGone, Key: key, State: timer.State{Version: version(n)}, RF: replicas, Life: far,
@@ -118,7 +115,7 @@ func (r *rig) merge(w store.Write) store.Written {
 	return answers[0]
 }
 
-// shard is where everything is that the checks are about.
+// shard is the shard of all checks.
 func (r *rig) shard() string { return r.a.Shards()[0] }
 
 // mergeBy sends writes to the shard.
@@ -138,8 +135,7 @@ func (r *rig) spots(keys []string) []store.Spot {
 	return spots
 }
 
-// put merges version n of a timer, which must be stored. What is due at once is
-// due when put returns.
+// put merges version n of a timer; the version must be stored. A timer that is due at once is due when put returns.
 func (r *rig) put(key string, n int, t *timer.Timer) store.Written {
 	r.Helper()
 	answer := r.merge(write(key, n, t))
@@ -162,7 +158,7 @@ func (r *rig) read(key string) store.ReadResult {
 	return results[0]
 }
 
-// live reads one timer that must be there.
+// live reads one timer that must exist.
 func (r *rig) live(key string) store.ReadResult {
 	r.Helper()
 	result := r.read(key)
@@ -172,12 +168,12 @@ func (r *rig) live(key string) store.ReadResult {
 	return result
 }
 
-// request claims what is due now, with a grace that outlives the test.
+// request claims the timers that are due now, with a grace that outlives the test.
 func request() store.ClaimRequest {
 	return store.ClaimRequest{Limit: 1000, Grace: far}
 }
 
-// claimAll claims on all shards until there is no more.
+// claimAll claims on all shards until no timer is left to claim.
 func (r *rig) claimAll(node store.Store, req store.ClaimRequest) []store.Claimed {
 	r.Helper()
 	var all []store.Claimed
@@ -196,7 +192,7 @@ func (r *rig) claimAll(node store.Store, req store.ClaimRequest) []store.Claimed
 	return all
 }
 
-// claim claims the one timer that must be due.
+// claim claims the single due timer.
 func (r *rig) claim(node store.Store, req store.ClaimRequest) store.Claimed {
 	r.Helper()
 	claims := r.claimAll(node, req)
@@ -220,9 +216,8 @@ func terms(limit, hold time.Duration) store.FenceTerms {
 	return store.FenceTerms{Limit: limit, Hold: hold}
 }
 
-// fence asks for leave to call back, for a timer with that many pops. A fence
-// that was too late since the machine is slow has done nothing, and is asked for
-// anew.
+// fence asks for a timer with the given number of pops whether the callback may start. A fence that was too late
+// because the machine is slow has done nothing, and is asked for again.
 func (r *rig) fence(c store.Claimed, pops int, terms store.FenceTerms) store.Fenced {
 	r.Helper()
 	var fenced store.Fenced
@@ -301,7 +296,7 @@ func (r *rig) firing(shard, key string) time.Duration {
 	return d.Firing
 }
 
-// pending is how many timers and tombstones there are.
+// pending is how many timers and tombstones the store has.
 func (r *rig) pending() int64 {
 	r.Helper()
 	var n int64
@@ -333,8 +328,8 @@ func (r *rig) between(what string, got, from, to time.Time) {
 	}
 }
 
-// awaits waits until cond holds, which must begin between from and to by the
-// shards' clock. cond may hold only once.
+// awaits waits until cond holds. By the shards' clock, cond must begin to hold between from and to. cond may hold
+// only once.
 func (r *rig) awaits(what string, from, to time.Time, cond func() bool) {
 	r.Helper()
 	for {
@@ -352,7 +347,7 @@ func (r *rig) awaits(what string, from, to time.Time, cond func() bool) {
 	}
 }
 
-// awaitsEmpty waits until the last tombstone is buried.
+// awaitsEmpty waits until the last tombstone is removed.
 func (r *rig) awaitsEmpty(from, to time.Time) {
 	r.Helper()
 	r.awaits("buried", from, to, func() bool {
@@ -361,7 +356,7 @@ func (r *rig) awaitsEmpty(from, to time.Time) {
 	})
 }
 
-// neighbors makes n keys that are claimed in one order.
+// neighbors makes n keys that are claimed in order of due.
 func (r *rig) neighbors(n int) []string {
 	if r.Neighbors != nil {
 		return r.Neighbors(n)

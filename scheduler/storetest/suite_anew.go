@@ -7,8 +7,7 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// anewCases are creates that a stream brings, maybe again, whose key is free once the
-// timer is over.
+// anewCases are creates from a stream, maybe repeated. The key is free again once the timer is over.
 func anewCases() map[string]func(*rig) {
 	return map[string]func(*rig){
 		"anew creates where nothing is": func(r *rig) {
@@ -70,14 +69,14 @@ func anew(key string, n int, hash string) store.Write {
 	return w
 }
 
-// over is what is remembered of a message that was never a timer.
+// over is the memory of a message that never was a timer.
 func over(key string, n int, hash string) store.Write {
 	w := anew(key, n, hash)
 	w.Timer, w.DueIn, w.Life, w.Keep = nil, 0, 0, brief
 	return w
 }
 
-// checkAnewOver: of what is over the same comes again in vain, and another is stored.
+// checkAnewOver: once a timer is over, a repeated message is refused, and another message is stored.
 func checkAnewOver(r *rig, outcome store.Outcome) {
 	w := anew("k", 1, "aa")
 	w.Timer, w.DueIn = oneShot(0), 0

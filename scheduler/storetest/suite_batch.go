@@ -8,8 +8,8 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// batchCases are calls with more timers than a store may want to handle at once,
-// and the way of a timer with every call sent twice.
+// batchCases are calls with more timers than a store may want to handle at once, and the way of a timer with every
+// call sent twice.
 func batchCases() map[string]func(*rig) {
 	return map[string]func(*rig){
 		"many timers in each call": checkMany,
@@ -60,8 +60,8 @@ func checkMany(r *rig) {
 	}
 }
 
-// fireAndSettle fires all claims and settles every third timer, by version, as
-// done, the others with their next pop.
+// fireAndSettle fires all claims. Every third timer, by version, is settled as done, every further timer with its
+// next pop.
 func (r *rig) fireAndSettle(shard string, claims []store.Claimed) {
 	r.Helper()
 	fences, settlements := make([]store.Fence, len(claims)), make([]store.Settlement, len(claims))
@@ -84,8 +84,8 @@ func (r *rig) fireAndSettle(shard string, claims []store.Claimed) {
 	}
 }
 
-// checkTwice takes a recurring timer through its life and sends every call a
-// second time, as a node does that got no answer.
+// checkTwice takes a recurring timer through its life and sends every call a second time, as a node without an
+// answer does.
 func checkTwice(r *rig) {
 	const pops = 3
 	asked := recurring(brief, pops)
@@ -132,14 +132,13 @@ func checkTwice(r *rig) {
 	}
 }
 
-// putAll merges a version of n timers that are due when it returns.
+// putAll merges a version of n timers that are due when putAll returns.
 func (r *rig) putAll(version, n int) {
 	r.Helper()
 	r.putDue(version, keys(n)...)
 }
 
-// putDue merges a version of timers with these keys in one call. The timers are due when it
-// returns.
+// putDue merges a version of timers with these keys in one call. The timers are due when putDue returns.
 func (r *rig) putDue(version int, keys ...string) {
 	r.Helper()
 	writes := make([]store.Write, len(keys))

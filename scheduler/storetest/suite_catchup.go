@@ -7,7 +7,7 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// catchUpCases are what becomes of several overdue pops of a recurring timer.
+// catchUpCases are several overdue pops of a recurring timer.
 func catchUpCases() map[string]func(*rig) {
 	return map[string]func(*rig){
 		"overdue pops are called one after another": func(r *rig) {
@@ -61,7 +61,7 @@ func catchUpCases() map[string]func(*rig) {
 // plenty are more pops than pass on a slow machine.
 const plenty = 9999
 
-// catchingUp are terms that fit request's grace, with so many overdue pops to make up for.
+// catchingUp are terms that fit request's grace, with the given number of overdue pops to make up for.
 func catchingUp(pops int) store.FenceTerms {
 	t := terms(far, far)
 	t.CatchUp = pops

@@ -243,7 +243,7 @@ func checkBytes(r *rig) {
 			req := request()
 			req.MaxBytes = most
 			result, err := r.a.Claim(r.Context(), shard, req)
-			// Each of 16 partitions may bring one that passes its share.
+			// Each of 16 partitions may exceed its share by one timer.
 			if err != nil || len(result.Claims) > most/size+16 {
 				r.Fatalf("claim of %d bytes got %d timers of %d, %v", most, len(result.Claims), size, err)
 			}
@@ -280,7 +280,7 @@ func checkMaxBytes(r *rig) {
 	req := request()
 	req.MaxBytes = 4 * size
 	result, err := r.a.Claim(r.Context(), r.a.Shards()[0], req)
-	// A store may divide the bound, and pass each part of it by one timer.
+	// A store may divide the bound, and exceed each part by one timer.
 	if err != nil || !result.More || len(result.Claims) == 0 || len(result.Claims) > 30 {
 		r.Errorf("%d claimed, more %v, %v, want a few, and more", len(result.Claims), result.More, err)
 	}

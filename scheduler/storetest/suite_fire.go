@@ -178,7 +178,7 @@ func checkTooLate(r *rig) {
 	if f := r.fire(late, terms(time.Minute, far)); f.Status != store.FencePassed || f.State.Attempt != 1 {
 		r.Errorf("in time: status %d, attempt %d, want passed, 1", f.Status, f.State.Attempt)
 	}
-	// A renewal that comes too late leaves the mark as it is.
+	// A renewal that comes too late leaves the mark unchanged.
 	late.Age = 2 * far
 	if f := r.fire(late, terms(far, far)); f.Status != store.FenceTooLate {
 		r.Errorf("renewal: status %d, want too late", f.Status)
@@ -206,7 +206,7 @@ func checkHold(r *rig) {
 	r.fences(c, store.FenceLost)
 }
 
-// A timer that kills nodes ends too: nobody settles, and still it is counted.
+// A timer that kills nodes ends, too: attempts are counted even if nobody settles.
 func checkAttempts(r *rig) {
 	r.put("k", 1, oneShot(0))
 	at, until := r.Now(), r.Now()

@@ -8,8 +8,8 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// graveCases are rule "tombstones outlive what was missed": a tombstone that names copies stays
-// until they have heard, and so do tombstones that a silent shard may need.
+// graveCases are rule "tombstones outlive what was missed": a tombstone that names copies stays until the named
+// copies have heard. Tombstones that a silent shard may need stay, too.
 func graveCases() map[string]func(*rig) {
 	return map[string]func(*rig){
 		"a settlement names who must still hear of it":       checkUntold,
@@ -46,8 +46,7 @@ func (r *rig) grave(key string, away ...store.Away) {
 	r.Pass(slack)
 }
 
-// checkUntold: done and dead leave a tombstone that names the copies which could
-// not be told.
+// checkUntold: done and dead leave a tombstone that names the copies which missed the end.
 func checkUntold(r *rig) {
 	for i, outcome := range []store.Outcome{store.OutcomeDone, store.OutcomeDead} {
 		for _, fires := range []bool{false, true} {
@@ -74,8 +73,8 @@ func checkUntold(r *rig) {
 	}
 }
 
-// checkGrave: when its life is over a tombstone that names copies is leased, and
-// comes again until it is settled as done.
+// checkGrave: a tombstone that names copies is leased when the tombstone's life is over, and comes again until
+// settled as done.
 func checkGrave(r *rig) {
 	w := write("k", 5, nil)
 	w.Life, w.Away = brief, []store.Away{first()}
@@ -121,8 +120,8 @@ func (r *rig) settledBy(node store.Store, c store.Claimed, o store.Settlement) {
 	}
 }
 
-// checkGraveReplaced: a create ends the lease on a tombstone, so that who buries
-// it removes no timer.
+// checkGraveReplaced: a create ends the lease on a tombstone, so that the node that removes the tombstone removes no
+// timer.
 func checkGraveReplaced(r *rig) {
 	r.grave("k", first())
 	c := r.claim(r.a, request())
@@ -136,8 +135,8 @@ func checkGraveReplaced(r *rig) {
 	r.checkUnheard("k")
 }
 
-// checkKeepTombstones: they are looked at again, at leisure, and not claimed
-// meanwhile, whether they name copies or not.
+// checkKeepTombstones: kept tombstones are looked at again later, and not claimed meanwhile, whether they name
+// copies or not.
 func checkKeepTombstones(r *rig) {
 	r.grave("plain")
 	r.grave("named", first())

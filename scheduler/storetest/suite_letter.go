@@ -58,8 +58,7 @@ func letterCases() map[string]func(*rig) {
 	}
 }
 
-// checkLetter: a timer with copies has its letter before they are told that it is
-// over, and is over after they were.
+// checkLetter: a timer with copies has its dead letter before the copies hear of the end, and is over afterwards.
 func checkLetter(r *rig) {
 	c := r.leased("k", oneShot(0), far)
 	f := r.pass(c, 1, terms(far, far))

@@ -10,7 +10,7 @@ import (
 	"chronos/scheduler/store"
 )
 
-// listCases are what resynchronisation asks for.
+// listCases are the calls of resynchronisation.
 func listCases() map[string]func(*rig) {
 	return map[string]func(*rig){
 		"heads tell what copies stand for":                                 checkHeads,
@@ -68,7 +68,7 @@ func checkHeads(r *rig) {
 	}
 }
 
-// checkListPages reads timers of which many are due at one instant, a few at a time.
+// checkListPages reads timers, many due at one instant, a few at a time.
 func checkListPages(r *rig) {
 	var want []store.Place
 	var writes []store.Write
@@ -76,7 +76,7 @@ func checkListPages(r *rig) {
 	for i := range 120 {
 		timer := oneShot(0)
 		timer.At = begin.Add(time.Duration(max(i-100, 0)) * time.Millisecond)
-		// Keys whose order is another in most locales.
+		// Keys that most locales sort in another order.
 		key := fmt.Sprintf("%c%d", []rune("aB-.~_Az")[i%8], i)
 		want = append(want, store.Place{At: timer.At, Key: key})
 		writes = append(writes, write(key, 1, timer))

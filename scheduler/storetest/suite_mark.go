@@ -8,8 +8,8 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// markCases are rule "merge keeps the firing mark": a merge ends a lease, never a firing mark; only the
-// settle of the token that set a mark clears it.
+// markCases are rule "merge keeps the firing mark": a merge ends a lease, never a firing mark. Only the settle call
+// of the token that set a mark clears the mark.
 func markCases() map[string]func(*rig) {
 	return map[string]func(*rig){
 		"a replace ends a lease":                func(r *rig) { r.checkLeaseEnds(oneShot(far), false) },

@@ -165,7 +165,7 @@ func checkConcurrentMerges(r *rig) {
 	}
 }
 
-// Who knows an id finds every shard that may have a copy.
+// An ID leads to every shard that may have a copy.
 func checkIDs(r *rig) {
 	ranked := r.a.Rank("k")
 	if diff := cmp.Diff(r.b.Rank("k"), ranked); diff != "" {

@@ -6,7 +6,7 @@ import (
 	"chronos/scheduler/store"
 )
 
-// neglectedCases are what a node takes of partitions that another polls.
+// neglectedCases are claims in partitions that another node polls.
 func neglectedCases() map[string]func(*rig) {
 	return map[string]func(*rig){
 		"what is overdue is neglected": func(r *rig) {

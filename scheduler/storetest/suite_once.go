@@ -9,8 +9,7 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// onceCases are creates with a body hash, which happen once, and the replication
-// factor of a timer, which stays.
+// onceCases are creates with a body hash, which happen once, and the replication factor of a timer, which stays.
 func onceCases() map[string]func(*rig) {
 	return map[string]func(*rig){
 		"once creates where nothing is": func(r *rig) {
@@ -74,7 +73,7 @@ func once(key string, n int, hash string) store.Write {
 	return w
 }
 
-// exists checks that w does nothing, and is answered with what is there.
+// exists checks that w does nothing, and is answered with the present state.
 func (r *rig) exists(w store.Write, hash string, there store.Written) {
 	r.Helper()
 	before := r.read(w.Key)
@@ -90,7 +89,7 @@ func (r *rig) exists(w store.Write, hash string, there store.Written) {
 	}
 }
 
-// checkOnceOver: what is over is answered until its tombstone is buried.
+// checkOnceOver: a repeated create of a timer that is over is answered until the timer's tombstone is removed.
 func checkOnceOver(r *rig, outcome store.Outcome) {
 	w := once("k", 1, "aa")
 	w.Timer, w.DueIn = oneShot(0), 0
@@ -118,7 +117,7 @@ func checkOnceOver(r *rig, outcome store.Outcome) {
 func checkOnceDeleted(r *rig) {
 	first := r.merge(once("k", 1, "aa"))
 	gone := write("k", 2, nil)
-	gone.RF = 1 // as an id that is a bare key has it
+	gone.RF = 1 // as for an ID that is a bare key
 	gone.Life, gone.Keep = 0, brief
 	var w store.Written
 	from, to := r.during(func() { w = r.merge(gone) })

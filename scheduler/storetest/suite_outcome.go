@@ -9,8 +9,8 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// outcomeCases are rule "tell every copy the outcome": what a copy makes of the outcome that
-// another copy's callback had, and what brings back a copy that is missing.
+// outcomeCases are rule "tell every copy the outcome": how a copy takes the outcome of another copy's callback, and
+// how a missing copy comes back.
 func outcomeCases() map[string]func(*rig) {
 	return map[string]func(*rig){
 		"next told goes on on the copy's own grid": checkNextTold,
@@ -99,7 +99,7 @@ func outcomeCases() map[string]func(*rig) {
 // skewed is how much later than its pops a backup of the tests is looked at.
 const skewed = time.Minute
 
-// outcome is a write to the first backup of a timer that recurs each far.
+// outcome is a write to the first backup of a timer that recurs every far.
 func outcome(kind store.WriteKind, key string, n, seq, attempt int) store.Write {
 	w := store.Write{
 		Kind: kind, Key: key, State: timer.State{Version: version(n), Seq: seq, Attempt: attempt}, RF: replicas, Rank: 1,
@@ -111,7 +111,7 @@ func outcome(kind store.WriteKind, key string, n, seq, attempt int) store.Write 
 	return w
 }
 
-// told sends one write as outcomes are sent.
+// told sends one write in the way of outcomes.
 func (r *rig) told(w store.Write) store.Written {
 	r.Helper()
 	answers := r.b.Tell(r.Context(), r.shard(), []store.Write{w})
@@ -133,7 +133,7 @@ func (r *rig) toldStored(w store.Write) store.Written {
 	return answer
 }
 
-// backup makes the first backup of a timer, at that pop and attempt.
+// backup makes the first backup of a timer, at the given pop and attempt.
 func (r *rig) backup(key string, n, seq, attempt int) store.ReadResult {
 	r.Helper()
 	r.toldStored(outcome(store.WriteLive, key, n, seq, attempt))
@@ -143,7 +143,7 @@ func (r *rig) backup(key string, n, seq, attempt int) store.ReadResult {
 func checkNextTold(r *rig) {
 	before := r.backup("k", 5, 1, 0)
 	for seq := 2; seq <= 4; seq++ {
-		r.Pass(3 * time.Millisecond) // which must not move the grid
+		r.Pass(3 * time.Millisecond) // the pause must not move the grid
 		w := outcome(store.WriteNext, "k", 5, seq, 0)
 		due := before.Record.Start.Add(time.Duration(seq) * far)
 		if answer := r.toldStored(w); answer.State != w.State || !answer.Due.Equal(due) || answer.New || answer.RF != replicas {
@@ -203,7 +203,7 @@ func checkLiveAttempt(r *rig) {
 	r.between("next look", got.Look, from.Add(w.DueIn+skewed), to.Add(w.DueIn+skewed))
 }
 
-// checkMergeAsTell: which connections a write takes says nothing about what it does.
+// checkMergeAsTell: a write does the same through Merge and through Tell.
 func checkMergeAsTell(r *rig) {
 	for i, kind := range []store.WriteKind{
 		store.WriteLive, store.WriteNext, store.WriteAgain, store.WriteDone, store.WriteDrop, store.WriteGone, store.WriteLook,

@@ -7,8 +7,7 @@ import (
 	"chronos/scheduler/store"
 )
 
-// overdueCases are what becomes of a recurring timer that nobody looked at: one
-// pop now, the latest, then back on the grid.
+// overdueCases are a recurring timer that nobody looked at: one pop now, the latest, then back on the grid.
 func overdueCases() map[string]func(*rig) {
 	return map[string]func(*rig){
 		"an overdue timer pops once, then is back on its grid": checkMissedPops,
@@ -76,7 +75,7 @@ func overdueCases() map[string]func(*rig) {
 				w.DueIn, w.Offset = 0, 0
 				r.toldStored(w)
 				r.Pass(3 * brief)
-				if leased { // scripts write such copies by themselves
+				if leased { // scripts write leased copies in a way of their own
 					r.claim(r.a, request())
 				}
 				w.Kind, w.State.Seq, w.Offset = store.WriteNext, 2, skewed
@@ -98,8 +97,7 @@ func overdueCases() map[string]func(*rig) {
 	}
 }
 
-// overdue claims a timer of so many pops, one each brief, when the given number
-// of them has passed.
+// overdue claims a timer of pops pops, one every brief, after passed pops.
 func (r *rig) overdue(key string, pops, passed int) (c store.Claimed, start time.Time) {
 	r.Helper()
 	start = r.put(key, 1, recurring(brief, pops)).Due.Add(-brief)

@@ -75,8 +75,8 @@ func (r *rig) sameAt(shard, key string, state timer.State) {
 	}
 }
 
-// checkAskBetter: who would leave a pop to a copy is told of the copy even if both are of one
-// state, and when the copy is looked at.
+// checkAskBetter: a node that would leave a pop to a copy hears of the copy, and when the copy is looked at, even if
+// the states are the same.
 func checkAskBetter(r *rig) {
 	stands := func(key string, state timer.State, least, most time.Duration) {
 		r.Helper()
@@ -159,7 +159,7 @@ func checkAskOrder(r *rig) {
 	}
 }
 
-// stood is how it stands, however long ago that was read.
+// stood is the result without the times that depend on when the result was read.
 func stood(result store.ReadResult) store.ReadResult {
 	result.LookIn, result.DueIn = 0, 0
 	return result
@@ -250,11 +250,10 @@ func nodeCases() map[string]func(*rig) {
 	}
 }
 
-// checkFastest: what a node's clock shows is known to the others, and goes on when it
-// is gone.
+// checkFastest: a node's clock is known to all nodes, and goes on when the node is gone.
 func checkFastest(r *rig) {
 	shard := r.a.Shards()[0]
-	var slowest time.Duration // it is known as of when it was announced
+	var slowest time.Duration // the clock is known as of the announcement
 	beat := func(what string, node store.Store, clock, want time.Duration) {
 		r.Helper()
 		var shows time.Time
@@ -314,7 +313,7 @@ func checkBeat(r *rig) {
 		}
 	}
 	const alive = 3 * time.Second
-	// A node may know the shard's clock by its last answers only.
+	// A node may know the shard's clock by the shard's last answers only.
 	r.awaits("dead", from.Add(alive-time.Second), to.Add(alive+time.Second), func() bool { return !slices.Contains(beat(r.b), nodeA) })
 	beat(r.a)
 	if err := r.b.Leave(r.Context(), shard); err != nil {

@@ -8,7 +8,7 @@ import (
 	"chronos/scheduler/store"
 )
 
-// retryCases are how a retry is left to other nodes than the one that failed.
+// retryCases are retries, which are left to other nodes than the node that failed.
 func retryCases() map[string]func(*rig) {
 	return map[string]func(*rig){
 		"a retry is left to other nodes": func(r *rig) {
@@ -80,8 +80,8 @@ func retryCases() map[string]func(*rig) {
 	}
 }
 
-// checkRetryBeforeNextPop fails at the first of pops that are 0.9 s apart, or the
-// only one, and sees until when its retry is left.
+// checkRetryBeforeNextPop fails at the first of several pops 0.9 s apart, or at the only pop, and sees until when
+// the retry is left.
 func checkRetryBeforeNextPop(r *rig) {
 	const interval = 900 * time.Millisecond
 	for pops, left := range map[int]time.Duration{1: interval + time.Second, 9: 2*interval - 500*time.Millisecond} {
@@ -111,8 +111,7 @@ func leaving() store.ClaimRequest {
 	return req
 }
 
-// withinSecond runs try and reports its fault, unless it took so long that a
-// retry was no longer left; then it tries again.
+// withinSecond runs try and reports its fault. A try that took so long that a retry was no longer left is repeated.
 func (r *rig) withinSecond(try func(round int) (fault string)) {
 	r.Helper()
 	for round := 1; round <= 5; round++ {
@@ -129,8 +128,8 @@ func (r *rig) withinSecond(try func(round int) (fault string)) {
 	r.Fatal("the machine is too slow for this test")
 }
 
-// failed makes timers that wait for their second attempt, which is due at once,
-// since node a's failed.
+// failed makes timers that wait for their second attempt. The second attempt is due at once, since node a's attempt
+// failed.
 func (r *rig) failed(n int, keys ...string) {
 	r.Helper()
 	r.putDue(n, keys...)

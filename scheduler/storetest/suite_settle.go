@@ -57,7 +57,7 @@ func settleCases() map[string]func(*rig) {
 	}
 }
 
-// checkEnds fires a timer and checks that the outcome leaves nothing of it.
+// checkEnds fires a timer and checks that the outcome leaves nothing of the timer.
 func (r *rig) checkEnds(o store.Settlement) {
 	c := r.leased("k", oneShot(0), far)
 	r.pass(c, 1, terms(far, far))
@@ -81,7 +81,7 @@ func checkNext(r *rig) {
 	req := request()
 	req.Horizon = 9 * far
 	for seq := 2; seq <= 4; seq++ {
-		r.Pass(3 * time.Millisecond) // which must not move the grid
+		r.Pass(3 * time.Millisecond) // the pause must not move the grid
 		r.accept(r.claim(r.a, req), store.Settlement{Outcome: store.OutcomeNext, Offset: time.Minute})
 		got := r.live("k")
 		due := start.Add(time.Duration(seq) * far)
@@ -98,7 +98,7 @@ func checkAgain(r *rig) {
 	for i, pops := range []int{1, 99} {
 		key := keys(2)[i]
 		c, _ := r.overdue(key, pops, 1)
-		f := r.pass(c, 1, terms(far, far)) // as one of a single pop, which it stays on
+		f := r.pass(c, 1, terms(far, far)) // with a single pop the fence stays on the pop
 		from, to := r.during(func() {
 			r.accept(c, store.Settlement{Outcome: store.OutcomeAgain, Delay: brief / 4, Offset: brief / 4})
 		})
@@ -187,7 +187,7 @@ func checkSettleLost(r *rig) {
 	r.pass(again, 1, terms(far, far))
 }
 
-// releaseCases are claims that came to nothing: they are due again as before.
+// releaseCases are claims that came to nothing: the timers are due again as before.
 func releaseCases() map[string]func(*rig) {
 	return map[string]func(*rig){
 		"release goes back to the due time": func(r *rig) {

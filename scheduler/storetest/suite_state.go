@@ -13,8 +13,8 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// stateCases are rule "order of states": a copy's state is (version, seq, attempt), ordered in
-// that order; a tombstone is the state after the last.
+// stateCases are rule "order of states": a copy's state is (version, seq, attempt), compared in this order; a
+// tombstone is the state after the last.
 func stateCases() map[string]func(*rig) {
 	return map[string]func(*rig){
 		"newer wins, older and same change nothing": checkStateTable,
@@ -48,7 +48,7 @@ func stateCases() map[string]func(*rig) {
 	}
 }
 
-// present is what a write finds, made anew for each.
+// present is a state that a write finds, made again for each write.
 type present struct {
 	name  string
 	state timer.State
@@ -95,14 +95,14 @@ func checkStateTable(r *rig) {
 				key := fmt.Sprintf("k%d-%d", i, len(p.name))
 				p.make(sub, key)
 				sub.expect(write(key, n, asked), status, p.state)
-				sub.merge(write(key, 9, nil)) // so that the next claim doesn't find it
+				sub.merge(write(key, 9, nil)) // so that the next claim doesn't find the timer
 			})
 		}
 	}
 }
 
-// expect merges w and checks the answer and what is there afterwards: w's state
-// or, if it isn't stored, what was there.
+// expect merges w and checks the answer and the contents afterwards: w's state or, if w isn't stored, the state
+// before.
 func (r *rig) expect(w store.Write, status store.WriteStatus, was timer.State) {
 	r.Helper()
 	before := r.read(w.Key)
@@ -125,7 +125,7 @@ func (r *rig) expect(w store.Write, status store.WriteStatus, was timer.State) {
 		r.Errorf("state afterwards is %+v, want %+v", d.State, after)
 	}
 	if status != store.WriteStored && before.Err == nil {
-		before.LookIn, before.DueIn = got.LookIn, got.DueIn // which shrink meanwhile
+		before.LookIn, before.DueIn = got.LookIn, got.DueIn // the times shrink meanwhile
 		if diff := cmp.Diff(before, got); diff != "" {
 			r.Errorf("it changed what it found (-before +after):\n%s", diff)
 		}
@@ -152,7 +152,7 @@ func checkConflicts(r *rig) {
 	}
 }
 
-// A version is a number of 64 bits, whatever it is kept as.
+// A version is a number of 64 bits in every representation.
 func checkVersionBits(r *rig) {
 	pairs := [][2]timer.Version{
 		{0x9, 0xa}, {0xf, 0x10}, {0xaa, 0xab}, {0xaa, 0xb0}, {0xaa, 0xff}, {0x99, 0xa0}, {0xffff, 0x1_0000},

@@ -35,7 +35,7 @@ func tag(typ string, count int) timer.Tag { return timer.Tag{Type: typ, Count: c
 
 type sums = map[string]int64
 
-// counts fails the test if the shard's sums are others.
+// counts fails the test if the shard's sums differ from want.
 func (r *rig) counts(after string, want sums) {
 	r.Helper()
 	got, err := r.b.Tags(r.Context(), r.shard(), 1000)
@@ -177,7 +177,7 @@ func checkTagsEnd(r *rig) {
 	r.counts("of an outcome behind it", sums{})
 }
 
-// A fence's mark that an earlier version has left keeps the tombstone, not the tags.
+// A firing mark of an earlier version keeps the tombstone, not the tags.
 func checkTagsEndUnderAMark(r *rig) {
 	c := r.leased("k", tagged(oneShot(0), tag("CALL", 2)), far)
 	r.pass(c, 1, terms(far, far))
@@ -194,7 +194,7 @@ func checkTagsEndUnderAMark(r *rig) {
 
 // Outcomes and the sweep's writes come to copies of any rank.
 func checkTagsTold(r *rig) {
-	const others = 100 // of a timer that stays: no sum is less than 0
+	const others = 100 // of a timer that stays, to keep every sum above 0
 	r.put("other", 1, tagged(oneShot(far), tag("CALL", others)))
 	for _, kind := range []store.WriteKind{
 		store.WriteDone, store.WriteNext, store.WriteAgain, store.WriteDrop, store.WriteLeave, store.WriteBury,
@@ -210,7 +210,7 @@ func checkTagsTold(r *rig) {
 			}
 			r.counts("of "+key+" before", want)
 			told := store.Write{Kind: kind, Key: key, RF: replicas, State: w.State, Life: far, Retry: far}
-			switch kind { //nolint:exhaustive // the others are as they are
+			switch kind { //nolint:exhaustive // the remaining kinds need no change
 			case store.WriteNext:
 				told.State.Seq, told.Timer = 2, w.Timer
 			case store.WriteAgain:
@@ -240,7 +240,7 @@ func checkTagsRestored(r *rig) {
 	r.merge(retried)
 	r.counts("of one that waits for its retry too", sums{"CALL": 7})
 	over := write("k", 2, tagged(oneShot(far), tag("REG", 1)))
-	over.Kind, over.Rank = store.WriteOnto, 1 // which stays what it is: 0
+	over.Kind, over.Rank = store.WriteOnto, 1 // the rank stays 0
 	r.merge(over)
 	r.counts("of what a client wrote over it", sums{"REG": 1, "CALL": 5})
 }

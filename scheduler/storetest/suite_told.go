@@ -11,8 +11,7 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// checkToldTable: outcomes go on from an earlier state of the same version, and
-// from nothing else.
+// checkToldTable: outcomes go on from an earlier state of the same version, and from no other state.
 func (r *rig) checkToldTable(kind store.WriteKind, seq, attempt int) {
 	told := timer.State{Version: version(5), Seq: seq, Attempt: attempt}
 	for i, c := range []struct {
@@ -57,8 +56,7 @@ func (r *rig) there(key string, state timer.State) {
 	r.toldStored(w)
 }
 
-// unless tells w and checks its status, and that nothing is changed unless it is
-// stored.
+// unless tells w and checks the status, and that nothing is changed unless w is stored.
 func (r *rig) unless(w store.Write, want store.WriteStatus) {
 	r.Helper()
 	before := r.read(w.Key)

@@ -8,8 +8,7 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// tombstoneCases are what a delete leaves, so that a late write can't bring the
-// timer back.
+// tombstoneCases are tombstones of deletes: a late write can't bring the timer back.
 func tombstoneCases() map[string]func(*rig) {
 	return map[string]func(*rig){
 		"delete of an unknown timer stops a late create": func(r *rig) {

@@ -10,8 +10,8 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// unheardCases are about the copies that a tombstone names, since these have not heard of
-// the end (rule "tombstones outlive what was missed"), and about looking at a copy.
+// unheardCases are about the copies that a tombstone names because the copies have not heard of the end (rule
+// "tombstones outlive what was missed"), and about looking at a copy.
 func unheardCases() map[string]func(*rig) {
 	return map[string]func(*rig){
 		"the same delete once more adds to who has not heard": func(r *rig) {
@@ -74,7 +74,7 @@ func look(key string, n int) store.Write {
 	return store.Write{Kind: store.WriteLook, Key: key, State: timer.State{Version: version(n)}, RF: replicas}
 }
 
-// sameAway compares lists, in whatever order.
+// sameAway compares lists in any order.
 func sameAway(got []store.Away, want ...store.Away) bool {
 	order := func(a, b store.Away) int { return cmp.Or(cmp.Compare(a.Shard, b.Shard), a.Rank-b.Rank) }
 	return slices.Equal(slices.SortedFunc(slices.Values(got), order), slices.SortedFunc(slices.Values(want), order))

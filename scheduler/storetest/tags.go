@@ -7,8 +7,7 @@ import (
 	"chronos/scheduler/store"
 )
 
-// tags are the sums over the live copies of rank 0: what a store that keeps them
-// along must have at any time.
+// tags are the sums over the live copies of rank 0. A store that keeps sums must have the same sums at any time.
 func (s *shard) tags() map[string]int64 {
 	sums := map[string]int64{}
 	for _, e := range s.entries {

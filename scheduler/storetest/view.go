@@ -29,8 +29,7 @@ const aliveFor = 3 * time.Second
 
 func (v *view) NewKey() (string, error) { return timer.NewKey() }
 
-// byShard calls do at the same time for each shard that some of the n items are
-// on, with their indexes.
+// byShard calls do in parallel for every shard that some of the n items are on, with the items' indexes.
 func byShard(n int, shard func(i int) string, do func(name string, indexes []int)) {
 	all := make(map[string][]int)
 	for i := range n {
@@ -111,7 +110,7 @@ func (s *shard) read(now time.Time, key string) store.ReadResult {
 	return r
 }
 
-// token is that of a lease taken now.
+// token is the token of a lease taken now.
 func (v *view) token(now time.Time) string {
 	return v.node + ":" + strconv.FormatUint(v.counter.Add(1), 10) + ":" + strconv.FormatInt(now.UnixMilli(), 10)
 }
