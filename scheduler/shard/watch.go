@@ -20,21 +20,20 @@ const (
 	giveUpInterval = 10 * time.Second
 )
 
-// Watch announces this node on the shard every second, and whenever the shards change that the
-// node lacks. Watch also learns which nodes are alive, and now and then surveys the shard. Watch
-// returns when ctx ends.
+// Watch announces this node on the shard every second. When the shards change that the node lacks,
+// Watch announces the change at once, and then the node more often for a while. Watch also learns
+// which nodes are alive, and now and then surveys the shard. Watch returns when ctx ends.
 func (sh *Shard) Watch(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	var told []string
 	var next, survey, changed time.Time
 	for {
-		now, lacks := time.Now(), sh.r.lacking()
+		now, lacks, first := time.Now(), sh.r.lacking(), next.IsZero()
 		if !slices.Equal(lacks, told) {
 			told, changed, next = lacks, now, now
 		}
 		if !now.Before(next) {
-			first := next.IsZero()
 			sh.beat(ctx, lacks)
 			switch {
 			case first:
