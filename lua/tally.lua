@@ -1,6 +1,7 @@
 -- Kind:    read
 -- Does:    adds up the tags of the live copies of rank 0 on a page of a partition's timers, and counts the tombstones on
---          the page. Pages are in the order of the hash: a timer that comes due or is put off meanwhile is counted once
+--          the page. Pages are in the order of the hash: no timer is missed that comes due or is put off meanwhile, and only a hash
+--          that grows or shrinks meanwhile may show a timer twice
 -- KEYS:    timers
 -- ARGV:    cursor limit
 --          (cursor: the cursor of HSCAN, 0 to begin with)
