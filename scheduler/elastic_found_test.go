@@ -43,6 +43,17 @@ func TestCopiesAreFoundWhenOwnersAreFewer(t *testing.T) {
 	})
 }
 
+// createThrice creates timers with three copies each, which are due in 10 s.
+func (c *cluster) createThrice(n int) (ids []timer.ID) {
+	c.Helper()
+	for range n {
+		asked := oneShot(10 * time.Second)
+		asked.ReplicationFactor = 3
+		ids = append(ids, c.create(asked).ID)
+	}
+	return ids
+}
+
 // Rule "yield to the better copy": a former primary that is about to fire when the change of the shards
 // is over has the better copies looked at, too.
 func TestAFormerPrimaryDoesNotWait(t *testing.T) {
@@ -50,12 +61,7 @@ func TestAFormerPrimaryDoesNotWait(t *testing.T) {
 		shards := []string{"s0", "s1", "s2"}
 		c.Lay(storetest.Layout{Shards: shards, Active: []string{"s1", "s2"}, Epoch: 2})
 		pass(time.Minute) // the shards are swept
-		var ids []timer.ID
-		for range 60 {
-			asked := oneShot(10 * time.Second)
-			asked.ReplicationFactor = 3
-			ids = append(ids, c.create(asked).ID)
-		}
+		ids := c.createThrice(60)
 		pass(6 * time.Second)
 		c.Lay(storetest.Layout{Shards: shards, Epoch: 3})
 		pass(15 * time.Second)
@@ -72,12 +78,7 @@ func TestTheBestCopyDoesNotWaitForMissingOnes(t *testing.T) {
 		shards := []string{"s0", "s1", "s2", "s3"}
 		c.Lay(storetest.Layout{Shards: shards, Active: []string{"s2", "s3"}, Epoch: 2})
 		pass(time.Minute) // the shards are swept
-		var ids []timer.ID
-		for range 60 {
-			asked := oneShot(10 * time.Second)
-			asked.ReplicationFactor = 3
-			ids = append(ids, c.create(asked).ID)
-		}
+		ids := c.createThrice(60)
 		pass(6 * time.Second)
 		c.Lay(storetest.Layout{
 			Shards: shards, Active: []string{"s0", "s1", "s2"}, Others: [][]string{{"s0", "s2"}, {"s0", "s2", "s3"}, {"s2", "s3"}}, Epoch: 3,

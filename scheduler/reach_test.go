@@ -82,18 +82,26 @@ func TestTimersElsewhereAreOnTime(t *testing.T) {
 	}
 }
 
+// backedUpOnOneShard creates timers whose second copy is on the shard, and which come due one after another
+// from 3 s on.
+func (c *cluster) backedUpOnOneShard() (shard string, keys []string) {
+	c.Helper()
+	probe := c.Open("probe")
+	shard = probe.Shards()[0]
+	for len(keys) < 200 {
+		key := c.create(oneShot(3*time.Second + time.Duration(len(keys))*20*time.Millisecond)).ID.Key
+		if probe.Rank(key)[1] == shard {
+			keys = append(keys, key)
+		}
+	}
+	return shard, keys
+}
+
 // Timers whose second copy is on a shard that a node ceases to reach are called by the node that reaches
 // the shard, as soon as the first node has noticed.
 func TestTimersLeftToOthersAreCalledSoon(t *testing.T) {
 	inCluster(t, 3, 2, func(c *cluster) {
-		gone := c.Open("probe").Shards()[0]
-		var keys []string
-		for len(keys) < 200 {
-			key := c.create(oneShot(3*time.Second + time.Duration(len(keys))*20*time.Millisecond)).ID.Key
-			if c.Open("probe").Rank(key)[1] == gone {
-				keys = append(keys, key)
-			}
-		}
+		gone, keys := c.backedUpOnOneShard()
 		pass(3 * time.Second)
 		c.Connect(nodeName(0), gone, storetest.LinkMute)
 		pass(20 * time.Second)
@@ -109,14 +117,7 @@ func TestTimersOfASilentShardWaitForTheSilenceAlone(t *testing.T) {
 	for name, apart := range map[string]time.Duration{"at once": 0, "one after another": 300 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
 			inCluster(t, 3, 2, func(c *cluster) {
-				gone := c.Open("probe").Shards()[0]
-				var keys []string
-				for len(keys) < 200 {
-					key := c.create(oneShot(3*time.Second + time.Duration(len(keys))*20*time.Millisecond)).ID.Key
-					if c.Open("probe").Rank(key)[1] == gone {
-						keys = append(keys, key)
-					}
-				}
+				gone, keys := c.backedUpOnOneShard()
 				pass(3 * time.Second)
 				for i := range c.nodes {
 					c.Connect(nodeName(i), gone, storetest.LinkMute)
