@@ -3,6 +3,7 @@ package processtest
 import (
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -231,6 +232,9 @@ func relax(l *history.Limits, heldUp time.Duration) {
 func (r *rig) judge(h *history.History) string {
 	r.t.Helper()
 	if r.plan.keep != "" {
+		if err := os.MkdirAll(r.plan.keep, 0o755); err != nil {
+			r.t.Error(err)
+		}
 		if err := h.Keep(filepath.Join(r.plan.keep, r.scenario.name+".jsonl")); err != nil {
 			r.t.Error(err)
 		}

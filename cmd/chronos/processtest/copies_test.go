@@ -18,7 +18,7 @@ var (
 	// make check runs the short form. The full one takes some 35 minutes:
 	// go test -count=1 -v -timeout 60m -run TestCopies ./cmd/chronos/processtest -args -faults.full
 	faultsFull = flag.Bool("faults.full", false, "TestCopies: 1,000 timers a second, each fault three times, until the last tombstone is gone")
-	faultsKeep = flag.String("faults.keep", "", "TestCopies: folder that gets the histories and the nodes' logs")
+	faultsKeep = flag.String("faults.keep", "", "folder that gets the histories and the nodes' logs")
 )
 
 // plan is the size of a run.
@@ -94,11 +94,6 @@ func (p plan) limits() history.Limits {
 func TestCopies(t *testing.T) {
 	testkit.Program(t, "redis-server")
 	p := plan{full: *faultsFull, keep: *faultsKeep}
-	if p.keep != "" {
-		if err := os.MkdirAll(p.keep, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
 	all := p.scenarios()
 	var wg, loads sync.WaitGroup
 	defer wg.Wait()

@@ -1,7 +1,9 @@
 package history
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -30,7 +32,7 @@ func noDuplicates(r *run, f *Finding) {
 	}
 	most := max(r.l.FewDuplicates, int(share*float64(r.counts.Callbacks)))
 	if n := r.counts.ExplainedDuplicates - r.counts.Duplicates[NetSplit]; n > most {
-		f.violation("%d duplicates in %d callbacks, %d at most are allowed whatever explains them", n, r.counts.Callbacks, most)
+		f.violation("%d duplicates in %d callbacks, %d at most are allowed whatever explains them: %s", n, r.counts.Callbacks, most, strings.Join(r.duplicates, "; "))
 	}
 }
 
@@ -45,6 +47,7 @@ func (r *run) judgeRepeat(f *Finding, w *write, first, c *Callback) {
 		return
 	}
 	r.counts.ExplainedDuplicates++
+	r.duplicates = append(r.duplicates, fmt.Sprintf("%s by %s after %s by %s", c, c.Node, first.over(r.surely()), first.Node))
 }
 
 // repeats is the fault because of which a copy of the timer may not have heard of a callback, and called again; nil if

@@ -20,8 +20,9 @@ type run struct {
 	windows []window // by start, without those that explain nothing
 	levels  []level  // by start
 
-	counts   Counts
-	problems []string
+	counts     Counts
+	duplicates []string // that a fault explains
+	problems   []string
 }
 
 // timer is all that was done to one key.
