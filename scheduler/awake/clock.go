@@ -15,9 +15,9 @@ const (
 	// stood still for the rest of a longer step.
 	interval = 20 * time.Millisecond
 	maxStep  = 2 * interval
-	// standstill is a time without a tick that counts as a stop of the process. Shorter
-	// ones are usual on a busy machine.
-	standstill = 100 * time.Millisecond
+	// Standstill is the shortest time without a tick that counts as a stop of the process. On a
+	// busy machine shorter ones come again and again.
+	Standstill = time.Second
 )
 
 // Clock shows for how long a process has been awake. A Clock is safe for concurrent use.
@@ -134,7 +134,7 @@ func (t *ticks) move(to time.Time) (awake, resumed time.Duration) {
 		t.last = to
 		t.awake += min(step, maxStep)
 	}
-	if step >= standstill {
+	if step >= Standstill {
 		t.resumed = t.awake
 	}
 	return t.awake, t.resumed

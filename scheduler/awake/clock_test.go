@@ -15,9 +15,10 @@ func TestClockStandsStillWhileTheProcessDoes(t *testing.T) {
 		{at: 20, awake: 20},
 		{at: 55, awake: 55},                  // late by less than a tick
 		{at: 135, awake: 95},                 // late, and no stop
-		{at: 1035, awake: 135, resumed: 135}, // stopped
-		{at: 1030, awake: 135, resumed: 135}, // who was overtaken
-		{at: 1040, awake: 140, resumed: 135},
+		{at: 1130, awake: 135},               // held up, and no stop
+		{at: 2130, awake: 175, resumed: 175}, // stopped
+		{at: 2125, awake: 175, resumed: 175}, // who was overtaken
+		{at: 2135, awake: 180, resumed: 175},
 	} {
 		awake, resumed := ticks.move(begun.Add(ms(step.at)))
 		if awake != ms(step.awake) || resumed != ms(step.resumed) {

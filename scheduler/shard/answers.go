@@ -178,7 +178,7 @@ func (t *tardiness) heard(clock *awake.Clock, took time.Duration, answered bool)
 		}
 	case t.is && !quick:
 		t.last = now
-	case t.is && clock.Since(t.last) >= timing.SlowAfter:
+	case t.is && now-t.last >= timing.SlowAfter:
 		*t = tardiness{}
 	}
 	return false

@@ -34,7 +34,9 @@ func (s *stopped) stopFor(d time.Duration) {
 	s.since = time.Now()
 	time.Sleep(d)
 	s.lost, s.since = s.lost+d, time.Time{}
-	s.resumed = time.Since(s.begun) - s.lost
+	if d >= awake.Standstill {
+		s.resumed = time.Since(s.begun) - s.lost
+	}
 }
 
 // The silence begins with the first unanswered call, not with the first call that is given up.
@@ -83,6 +85,39 @@ func TestSilenceDoesNotCountWhileTheNodeStandsStill(t *testing.T) {
 		s.Heard(s.Begin(), nil)
 		if s.lasts() || s.lostFor(time.Minute) < 6*time.Second || s.lostFor(0) != 0 {
 			t.Errorf("after an answer: lasts %v, lost %v ago", s.lasts(), s.lostFor(time.Minute))
+		}
+	})
+}
+
+// A busy machine holds its processes up again and again. Its nodes still notice that a shard is
+// silent, and that a slow shard is quick again.
+func TestABusyNodeNoticesSilenceAndQuickAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const heldUp = 400 * time.Millisecond
+		var process stopped
+		s := newAnswers(process.clock())
+		answer := func(after time.Duration) {
+			began := s.Begin()
+			time.Sleep(after)
+			s.Heard(began, nil)
+		}
+		s.Heard(s.Begin(), timer.ErrUnavailable)
+		for range 10 {
+			time.Sleep(timing.SilentAfter / 10)
+			process.stopFor(heldUp)
+		}
+		if !s.lasts() {
+			t.Error("the silence does not last, though the node was awake for a second without an answer")
+		}
+		for s.slowFor() == 0 {
+			answer(timing.SlowAnswer + time.Millisecond)
+		}
+		for range timing.SlowAfter/timing.PromptAnswer + 1 {
+			answer(timing.PromptAnswer)
+			process.stopFor(heldUp)
+		}
+		if s.slowFor() > 0 {
+			t.Error("the shard counts as slow, though all answers were quick while the node was awake")
 		}
 	})
 }

@@ -197,7 +197,7 @@ type pausing struct {
 	mu      sync.Mutex
 	since   time.Time // when the present pause began; zero if there is none
 	paused  time.Duration
-	resumed time.Duration // when the last pause was over, in time awake
+	resumed time.Duration // when the last pause that counts as a stop was over, in time awake
 }
 
 func (p *pausing) begin() {
@@ -209,13 +209,16 @@ func (p *pausing) begin() {
 func (p *pausing) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.paused += time.Since(p.since)
+	took := time.Since(p.since)
+	p.paused += took
 	p.since = time.Time{}
-	p.resumed = time.Since(p.boot) - p.paused
+	if took >= awake.Standstill {
+		p.resumed = time.Since(p.boot) - p.paused
+	}
 }
 
 // elapsed is for how long the machine's processes have not been paused, and when of that
-// the last pause was over.
+// the last pause that counts as a stop was over.
 func (p *pausing) elapsed() (running, resumed time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
