@@ -101,3 +101,33 @@ func TestRetriesAreASkewApartAfterTheSweep(t *testing.T) {
 		c.wantEmpty()
 	})
 }
+
+// Rule "sweep copies to their owners": a node that is a step behind writes to the copy of a coming
+// owner as to a leftover, so that the copy comes due half a skew late. The sweep gives the copy its turn.
+func TestACopyThatBecomesAnOwnersComesDueInItsTurn(t *testing.T) {
+	inCluster(t, 3, 2, func(c *cluster) {
+		shards := []string{"s0", "s1", "s2"}
+		announced := storetest.Layout{Shards: shards, Active: []string{"s0", "s1"}, Others: [][]string{shards}, Announced: true}
+		after := storetest.Layout{Shards: shards, Others: [][]string{{"s0", "s1"}}, Epoch: 2}
+		c.Lay(announced)
+		pass(time.Second)
+		var ids []timer.ID
+		for range 60 {
+			ids = append(ids, c.create(oneShot(time.Minute)).ID)
+		}
+		c.lay([2]storetest.Layout{after, announced})
+		for _, id := range ids {
+			for _, n := range c.nodes {
+				if _, err := n.Replace(c.Context(), id, oneShot(time.Minute)); err != nil {
+					c.Fatal(err)
+				}
+			}
+		}
+		c.Lay(after)
+		pass(2 * time.Minute)
+		for _, id := range ids {
+			c.wantOnce(id.Key, 1, maxLate)
+		}
+		c.wantEmpty()
+	})
+}

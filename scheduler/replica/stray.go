@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"chronos/scheduler/shard"
 	"chronos/scheduler/store"
@@ -132,6 +133,14 @@ func (sw *sweep) askOwners(ctx context.Context, all []*stray) {
 	}
 }
 
+// inTurn reports whether the copy has the rank of its place and is looked at when that rank is due.
+// A copy that was changed while its shard was no owner yet is looked at half a skew later.
+func (s *stray) inTurn() bool {
+	r := &s.Record
+	return r.State.Ended || r.Rank == s.Rank && (s.busy || r.State.Attempt > 0 ||
+		(s.LookIn-s.DueIn-s.Offset(s.k.config.Skew.Of(r.Timer.Interval, r.ID.RF))).Abs() < time.Millisecond)
+}
+
 // rankAt gives the copy at a place the present rank of the place.
 func (s *stray) rankAt(p shard.Place) store.Write {
 	offset, retry := s.k.looksFrom(&s.ReadResult, p)
@@ -193,7 +202,7 @@ func (sw *sweep) settleDown(ctx context.Context, all []*stray) (clean bool) {
 			writes = append(writes, store.Drop(to, r.State))
 		case !s.Home:
 			writes = append(writes, store.Leave(to, r.State))
-		case r.Rank == s.Rank || r.State.Ended:
+		case s.inTurn():
 		case s.busy: // nobody has asked for better copies, so the time to look stays
 			writes = append(writes, store.Rank(to, r, s.LookIn-s.DueIn, 0))
 		default:
