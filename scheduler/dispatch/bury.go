@@ -64,7 +64,7 @@ func (d *Dispatcher) keepTombstones(of *shard.Shard) time.Duration {
 			since = max(since, gap+timing.LostTail)
 		}
 	}
-	if !d.shards.Takes("", of.Name) { // tombstones hold up the removal of this shard, and the owners have tombstones of their own
+	if since > 0 && !d.shards.Takes("", of.Name) { // tombstones hold up the removal of this shard, and the owners have tombstones of their own
 		return max(since-d.config.TombLife, 0)
 	}
 	return since

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -37,6 +38,7 @@ type Hook func(op, shard string) error
 type shard struct {
 	name    string
 	entries map[string]*entry
+	idleMs  int64 // no copy must be looked at before, unless a call other than a claim has changed copies since
 	dead    []DeadLetter
 	beats   map[string]int64 // node to ms
 	clocks  map[string]announced
@@ -121,7 +123,7 @@ func (m *Model) Wipe(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.shards[name]
-	s.entries, s.swept, s.missedSince = map[string]*entry{}, store.SweepState{Restarted: true}, nil
+	s.idleMs, s.entries, s.swept, s.missedSince = 0, map[string]*entry{}, store.SweepState{Restarted: true}, nil
 	s.beats, s.clocks = map[string]int64{}, map[string]announced{}
 }
 
@@ -138,7 +140,8 @@ func (m *Model) Save(name string) (rollBack func()) {
 	return func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		m.shards[name].entries, m.shards[name].swept.Restarted = entries, true
+		s := m.shards[name]
+		s.idleMs, s.entries, s.swept.Restarted = 0, entries, true
 	}
 }
 
@@ -182,6 +185,9 @@ func (m *Model) call(ctx context.Context, node, op, name string, do func(s *shar
 		return err
 	}
 	m.mu.Lock()
+	if op != "claim" {
+		s.idleMs = 0
+	}
 	do(s, m.time())
 	m.mu.Unlock()
 	if link == LinkLossy {
@@ -204,11 +210,19 @@ func hold(ctx context.Context, hook Hook, op, name string) error {
 
 // dueBy are the copies that must be looked at by an instant, earliest first.
 func (s *shard) dueBy(lookMs int64) []string {
+	if lookMs < s.idleMs {
+		return nil
+	}
 	var keys []string
+	first := int64(math.MaxInt64)
 	for key, e := range s.entries {
+		first = min(first, e.lookMs)
 		if e.lookMs <= lookMs {
 			keys = append(keys, key)
 		}
+	}
+	if s.idleMs = 0; len(keys) == 0 {
+		s.idleMs = first
 	}
 	slices.SortFunc(keys, func(a, b string) int {
 		return cmp.Or(cmp.Compare(s.entries[a].lookMs, s.entries[b].lookMs), strings.Compare(a, b))
