@@ -20,35 +20,35 @@ import (
 
 // AdminConfig is what an Admin needs.
 type AdminConfig struct {
-	// Ready says whether the node should get requests: nil, or why not in a few
-	// words that may be shown. It must be safe for concurrent use and not block.
-	// nil means always ready.
+	// Ready returns nil if the node should get requests. Otherwise the error says why not, in a few
+	// words that may be shown. Ready must be safe for concurrent use and must not block. A nil
+	// Ready means always ready.
 	Ready func() error
-	// Authorizer says who may change something, and who may read timers, dead letters
-	// and profiles; nil lets nobody. Health and the description are for everyone.
+	// Authorizer decides about requests for changes, and about reading timers, dead letters and
+	// profiles. A nil Authorizer lets nobody through. Health and the description are for everyone.
 	Authorizer Authorizer
-	// OpenReads lets everyone read the metrics and the topology; otherwise a request for
-	// them needs a token of the role read.
+	// OpenReads lets everyone read the metrics and the topology. Otherwise reading the metrics and
+	// the topology needs a token of the role read.
 	OpenReads bool
-	// Hosts are names under which the listener answers, on any port, beside addresses and
-	// localhost.
+	// Hosts are names under which the listener answers, on any port. The listener also answers
+	// under addresses and localhost.
 	Hosts []string
 	// Topology is shown and changed under /topology; nil for none.
 	Topology Topology
 	// Letters are the dead letters under /dead; nil for none.
 	Letters Letters
-	// Resync answers requests for resynchronisation, as Server.Resynchronisation does; nil
-	// for none.
+	// Resync answers requests for resynchronisation, as Server.Resynchronisation does; nil for
+	// none.
 	Resync http.Handler
 	// Gatherer has the metrics; nil for no /metrics.
 	Gatherer prometheus.Gatherer
-	// Log takes what went wrong in the server, and who has changed something; nil for none.
+	// Log takes the server's errors and the operators' changes; nil for none.
 	Log *slog.Logger
 }
 
-// Admin answers the admin listener: /livez, /readyz, /metrics, /openapi.yaml, /topology,
-// /dead, the requests for resynchronisation, and under /debug/pprof/ the profiles of net/http/pprof, at most 30 s long. Admin
-// is safe for concurrent use.
+// Admin answers the admin listener: /livez, /readyz, /metrics, /openapi.yaml, /topology, /dead and
+// the requests for resynchronisation. Under /debug/pprof/ are the profiles of net/http/pprof, at
+// most 30 s long. Admin is safe for concurrent use.
 type Admin struct{ server *http.Server }
 
 // NewAdmin makes a server that serves nothing yet.
@@ -112,19 +112,18 @@ func answerLine(w http.ResponseWriter, status int, line string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_, _ = io.WriteString(w, line+"\n") // the client has gone if it fails
+	_, _ = io.WriteString(w, line+"\n") // an error means that the client has disconnected
 }
 
 // answerProblem refuses a request.
 func answerProblem(w http.ResponseWriter, p wire.Problem) {
 	p.EachHeader(w.Header().Set)
 	w.WriteHeader(p.Status)
-	_, _ = w.Write(p.Body()) // the client has gone if it fails
+	_, _ = w.Write(p.Body()) // an error means that the client has disconnected
 }
 
-// Serve accepts connections from ln, which it closes, and answers them. It
-// returns nil once Shutdown was called, and an error if ln fails for another
-// reason.
+// Serve accepts connections from ln and answers the connections' requests. Serve closes ln. Serve
+// returns nil after Shutdown, and an error if ln fails for another reason.
 func (a *Admin) Serve(ln net.Listener) error {
 	if err := a.server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve admin: %w", err)
@@ -132,9 +131,9 @@ func (a *Admin) Serve(ln net.Listener) error {
 	return nil
 }
 
-// Shutdown stops accepting, answers the requests that have arrived, and returns
-// when all connections are closed. When ctx ends before that, it closes them all
-// and returns ctx's error.
+// Shutdown stops accepting, answers the requests that have arrived, and returns when all
+// connections are closed. When ctx ends earlier, Shutdown closes all connections and returns ctx's
+// error.
 func (a *Admin) Shutdown(ctx context.Context) error {
 	if err := a.server.Shutdown(ctx); err != nil {
 		return fmt.Errorf("shut down admin: %w", errors.Join(err, a.server.Close()))

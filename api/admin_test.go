@@ -128,14 +128,14 @@ func (f *fakeTopology) Remove(ctx context.Context, name string, _ bool) (Topolog
 	return f.Add(ctx, name, "", false)
 }
 
-// Without a token five reads are answered at most, and no change is made.
+// Without a token at most five reads are answered, and no change is made.
 func TestRolesOnTheAdminListener(t *testing.T) {
 	s, byRole := guarded(t, &fakeTimers{})
 	const everyone, nobody = openRead, tokens.Admin + 1
 	for _, c := range []struct {
 		method, path     string
-		closed, opened   tokens.Role // the least that will do, without and with OpenReads
-		withoutAnyTokens tokens.Role // where there is no Authorizer, and OpenReads
+		closed, opened   tokens.Role // the least role that will do, without and with OpenReads
+		withoutAnyTokens tokens.Role // without an Authorizer, with OpenReads
 	}{
 		{"GET", "/livez", everyone, everyone, everyone},
 		{"GET", "/readyz", everyone, everyone, everyone},

@@ -12,11 +12,11 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// change is what the log says of a change that an operator asked for.
+// change is a change that an operator asked for, as the log shows the change.
 type change struct {
 	method, path, query string
 	shard               string // that the body names, "" for none
-	token, address      string // who asked: the token's name, and from where
+	token, address      string // the token's name, and the operator's address
 	status              int    // of the answer
 }
 
@@ -30,8 +30,8 @@ func (c *change) log(to *slog.Logger) {
 	to.Info("admin change", append(args, "status", c.status, "token", c.token, "address", c.address)...)
 }
 
-// shownQuery is a query with what it may say of a change. Names that mean nothing are left
-// out, since a token may be there by mistake, and so is the user of a callback's URL.
+// shownQuery returns the parts of a query that the log may show. Unknown names are left out, since
+// a token may be there by mistake. The user in a callback's URL is left out, too.
 func shownQuery(raw string) string {
 	given, err := url.ParseQuery(raw)
 	if err != nil {
@@ -49,14 +49,14 @@ func shownQuery(raw string) string {
 // changeKey has the change in a request's context.
 type changeKey struct{}
 
-// noteShard tells the log which shard a change is about.
+// noteShard notes the changed shard for the log.
 func noteShard(ctx context.Context, name string) {
 	if c, is := ctx.Value(changeKey{}).(*change); is {
 		c.shard = wire.Printable(name)
 	}
 }
 
-// audited passes on a change by the owner of a token, and logs it when it is answered.
+// audited passes on a change by the owner of a token, and logs the change after the answer.
 func (g gate) audited(token string, next http.Handler, w http.ResponseWriter, r *http.Request) {
 	c := &change{method: r.Method, path: r.URL.Path, query: shownQuery(r.URL.RawQuery), token: token, address: r.RemoteAddr, status: http.StatusOK}
 	defer c.log(g.log)
@@ -69,13 +69,13 @@ type statusWriter struct {
 	change *change
 }
 
-// WriteHeader notes the status and sends it.
+// WriteHeader notes the status and sends the status.
 func (w *statusWriter) WriteHeader(status int) {
 	w.change.status = status
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// noteChange remembers who asks the public listener for a change as an admin.
+// noteChange remembers the token of an admin who asks the public listener for a change.
 func noteChange(rc *fasthttp.RequestCtx, token string) { rc.SetUserValue(changeKey{}, token) }
 
 // logChange logs a change on the public listener that noteChange has noted.

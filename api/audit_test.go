@@ -14,7 +14,7 @@ import (
 	"chronos/api/tokens"
 )
 
-// lines are what was logged, without the time.
+// lines are the logged lines, without the time.
 func lines(log *bytes.Buffer) (all []string) {
 	for line := range strings.Lines(log.String()) {
 		_, line, _ = strings.Cut(strings.TrimSpace(line), " ")
@@ -24,8 +24,8 @@ func lines(log *bytes.Buffer) (all []string) {
 	return all
 }
 
-// Who changes something through the admin listener is in the log, with what came of it,
-// and no secret is.
+// The log names the operator and the outcome of every change through the admin listener, and no
+// secret.
 func TestChangesAreLogged(t *testing.T) {
 	s, byRole := guarded(t, &fakeTimers{})
 	var log bytes.Buffer
@@ -64,7 +64,7 @@ func TestChangesAreLogged(t *testing.T) {
 	}
 }
 
-// The public listener logs the only change there that takes an admin.
+// The public listener logs the only change that needs an admin.
 func TestChangesOfAdminsOnThePublicListenerAreLogged(t *testing.T) {
 	s, byRole := guarded(t, &fakeTimers{})
 	var log bytes.Buffer

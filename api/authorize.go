@@ -12,16 +12,15 @@ import (
 	"chronos/api/wire"
 )
 
-// Authorizer says by its Authorization header whether a request may do what it
-// asks. It is safe for concurrent use and blocks on nothing. *tokens.Set and
-// *tokens.Keeper are Authorizers.
+// Authorizer decides by the Authorization header whether a request is allowed. An Authorizer is
+// safe for concurrent use and blocks on nothing. *tokens.Set and *tokens.Keeper are Authorizers.
 type Authorizer interface {
-	// Check decides about a request with this header, nil if it has none.
+	// Check decides about a request with the header authorization, nil if the request has no
+	// header.
 	Check(authorization []byte, need tokens.Role, now time.Time) tokens.Decision
 }
 
-// neededRole is what a request on the public listener needs, for all that its
-// method tells.
+// neededRole is the role that a request on the public listener needs, as far as the method tells.
 func neededRole(method []byte) tokens.Role {
 	switch string(method) {
 	case http.MethodGet, http.MethodHead:
@@ -30,8 +29,8 @@ func neededRole(method []byte) tokens.Role {
 	return tokens.Write
 }
 
-// neededRoleAt is what one needs that leads somewhere: to read all timers, or to
-// have copies removed, is not for clients.
+// neededRoleAt is the role that a request for a route needs. Clients may neither read all timers
+// nor have copies removed.
 func neededRoleAt(method []byte, to route) tokens.Role {
 	need := neededRole(method)
 	if to == routeCollection && need == tokens.Read || to == routeReferences {
@@ -40,10 +39,10 @@ func neededRoleAt(method []byte, to route) tokens.Role {
 	return need
 }
 
-// unauthorized is the answer to a request that may not do what it asks; false if it may,
-// with the name of its token.
+// unauthorized checks a request. If the request is not allowed, refused is true and p is the
+// answer. Otherwise name is the name of the request's token.
 func unauthorized(by Authorizer, authorization []byte, need tokens.Role) (name string, p wire.Problem, refused bool) {
-	var decision tokens.Decision // which refuses
+	var decision tokens.Decision // the zero Decision refuses
 	if by != nil {
 		decision = by.Check(authorization, need, time.Now())
 	}
@@ -65,17 +64,17 @@ func unauthorized(by Authorizer, authorization []byte, need tokens.Role) (name s
 	return "", p.With(fasthttp.HeaderWWWAuthenticate, tokens.Challenge), true
 }
 
-// openRead is what a request to the admin listener needs that may be open to everyone.
+// openRead is the need of a request to the admin listener that may be open to everyone.
 const openRead tokens.Role = 0
 
-// gate says who may do what on the admin listener.
+// gate decides about requests to the admin listener.
 type gate struct {
-	authorizer Authorizer // nil lets nobody
+	authorizer Authorizer // nil lets nobody through
 	openReads  bool
-	log        *slog.Logger // takes who has changed something
+	log        *slog.Logger // takes the changes with the names of the tokens
 }
 
-// lets passes on the requests that may do what needs the role.
+// lets passes on the requests with a token of at least the role need.
 func (g gate) lets(need tokens.Role, next http.Handler) http.Handler {
 	switch {
 	case need == openRead && g.openReads:
@@ -85,7 +84,7 @@ func (g gate) lets(need tokens.Role, next http.Handler) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var authorization []byte
-		if given := r.Header.Values(fasthttp.HeaderAuthorization); len(given) == 1 { // several are as none
+		if given := r.Header.Values(fasthttp.HeaderAuthorization); len(given) == 1 { // several headers count as none
 			authorization = []byte(given[0])
 		}
 		name, p, refused := unauthorized(g.authorizer, authorization, need)
@@ -100,8 +99,8 @@ func (g gate) lets(need tokens.Role, next http.Handler) http.Handler {
 	})
 }
 
-// authorizeBody is transport.Config's Authorize. Since the room for bodies is what it
-// protects, it makes no exception of a path.
+// authorizeBody is transport.Config's Authorize. authorizeBody protects the room for bodies, so no
+// path is an exception.
 func (s *Server) authorizeBody(method, authorization []byte) error {
 	if s.authorizer == nil {
 		return nil
@@ -112,10 +111,10 @@ func (s *Server) authorizeBody(method, authorization []byte) error {
 	return nil
 }
 
-// refuseUnauthorized answers a request that may not do what it asks, and reports
-// whether it did. The description of the interface and /ping are for all. What was
-// let pass before its body came is not asked again, which would count it twice, unless it
-// needs more than its method tells.
+// refuseUnauthorized answers a request that is not allowed, and reports whether the request was
+// refused. The description of the interface and /ping are for everyone. A request that
+// authorizeBody has let pass is not checked again, since a second check would count the request
+// twice. A request that needs more than its method tells is checked again nevertheless.
 func (s *Server) refuseUnauthorized(rc *fasthttp.RequestCtx) bool {
 	if s.authorizer == nil {
 		return false
@@ -129,7 +128,7 @@ func (s *Server) refuseUnauthorized(rc *fasthttp.RequestCtx) bool {
 		return false
 	}
 	var authorization []byte
-	if given := rc.Request.Header.PeekAll(fasthttp.HeaderAuthorization); len(given) == 1 { // several are as none
+	if given := rc.Request.Header.PeekAll(fasthttp.HeaderAuthorization); len(given) == 1 { // several headers count as none
 		authorization = given[0]
 	}
 	name, p, refused := unauthorized(s.authorizer, authorization, need)

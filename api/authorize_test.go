@@ -43,7 +43,7 @@ func TestRoles(t *testing.T) {
 	s, byRole := guarded(t, &fakeTimers{})
 	for _, c := range []struct {
 		method, path, body string
-		role               tokens.Role // the least that will do
+		role               tokens.Role // the least role that will do
 		status             int
 	}{
 		{"POST", "/timers", apitest.Simple, tokens.Write, 200},
@@ -116,7 +116,7 @@ func TestTokensAreAskedFor(t *testing.T) {
 	}
 }
 
-// TestTwoAuthorizationHeaders: someone on the way may have read the other one.
+// TestTwoAuthorizationHeaders: a server on the way may have read the other header.
 func TestTwoAuthorizationHeaders(t *testing.T) {
 	s, byRole := guarded(t, &fakeTimers{})
 	req := httptest.NewRequestWithContext(t.Context(), "POST", "/timers", strings.NewReader(apitest.Simple))
@@ -135,7 +135,7 @@ func TestTwoAuthorizationHeaders(t *testing.T) {
 	apitest.WantProblem(t, apitest.Answer{Status: resp.StatusCode, Header: resp.Header, Body: body}, http.StatusUnauthorized, "token-missing", apitest.NoPointer)
 }
 
-// TestDescriptionNeedsNoToken, and no other spelling of its path gets by.
+// TestDescriptionNeedsNoToken also checks that no other spelling of the path gets by.
 func TestDescriptionNeedsNoToken(t *testing.T) {
 	s, _ := guarded(t, &fakeTimers{})
 	if got := ask(t, s, "GET", openAPIPath, ""); got.Status != http.StatusOK || !bytes.Equal(got.Body, openAPI) {
@@ -170,7 +170,7 @@ func TestRateOfAToken(t *testing.T) {
 	}
 }
 
-// Nothing is set aside for the body of a request that may not do what it asks.
+// The body of a request that is not allowed gets no memory.
 func TestBodiesOfStrangersAreNotReceived(t *testing.T) {
 	timers, executed := counted()
 	s, byRole := guarded(t, timers)
@@ -204,7 +204,7 @@ func TestBodiesOfStrangersAreNotReceived(t *testing.T) {
 	}
 }
 
-// That one request was let pass before its body came is not taken for another.
+// A clearance holds only for the request that got the clearance before its body came.
 func TestClearanceIsForOneRequest(t *testing.T) {
 	timers, executed := counted()
 	s, byRole := guarded(t, timers)

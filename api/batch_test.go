@@ -105,7 +105,7 @@ func TestBatchSizes(t *testing.T) {
 	}
 }
 
-// What is wrong with the whole keeps every timer from being created.
+// A fault of the whole batch keeps every timer from being created.
 func TestBatchIsRefused(t *testing.T) {
 	timers := &fakeTimers{}
 	s := New(Config{Timers: timers})
@@ -161,8 +161,7 @@ func TestBatchIsRefused(t *testing.T) {
 	}
 }
 
-// What is wrong with one timer is told as a POST of it would be, and is not the
-// others' concern.
+// A faulty timer gets the same error as in a POST, and doesn't affect the remaining timers.
 func TestBatchEntriesAreRefused(t *testing.T) {
 	s := New(Config{Timers: &fakeTimers{}})
 	for name, tc := range map[string][3]string{
@@ -238,7 +237,7 @@ func TestBatchOnce(t *testing.T) {
 	if !after.Results[0].Replayed || after.Results[2].Replayed || more.Header.Get("Idempotent-Replayed") != "" {
 		t.Errorf("replayed: %+v, %v", after.Results, more.Header)
 	}
-	// The key of an entry is no other's, nor that of a single timer.
+	// The key of an entry differs from the keys of all other entries and of single timers.
 	for _, key := range []string{"k", "k0", "k/0", "k 0", "k\\x000"} {
 		if got := ask(t, s, "POST", "/timers", third, "Idempotency-Key", key); got.Status != 200 || got.Header.Get("Idempotent-Replayed") != "" {
 			t.Errorf("key %q: %d %v", key, got.Status, got.Header)
@@ -256,7 +255,7 @@ func TestBatchErrorsOfTimers(t *testing.T) {
 	for name, tc := range map[string]struct {
 		errs   []error // by entry
 		status int
-		codes  []string // by entry, or of the whole
+		codes  []string // by entry, or of the whole batch
 		logged int
 	}{
 		"all unavailable":     {[]error{unavailable, context.DeadlineExceeded}, 503, []string{"store-unavailable"}, 0},
@@ -304,8 +303,7 @@ func TestBatchErrorsOfTimers(t *testing.T) {
 	}
 }
 
-// TestBatchRoom: what would take too much memory is refused before anything is
-// created.
+// TestBatchRoom: a batch that would take too much memory is refused before any timer is created.
 func TestBatchRoom(t *testing.T) {
 	timers := &fakeTimers{}
 	s := New(Config{Timers: timers, Limits: transport.Limits{MaxBody: 20_000, MaxBodies: 1}}) // room for about 85 timers

@@ -12,8 +12,7 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// One request from its headers to its answer, without the network and the
-// scheduler.
+// A request from its headers to its answer, without the network and the scheduler.
 func BenchmarkPost(b *testing.B) {
 	receipt := timer.Receipt{ID: timer.ID{Key: strings.Repeat("0", 32), RF: 2, Hint: 7}, Due: time.UnixMilli(1e12), Copies: 2}
 	handler := New(Config{Timers: constantTimers{receipt}}).app.Server().Handler

@@ -18,26 +18,27 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// fakeTimers keeps timers in memory and checks them as the scheduler does.
+// fakeTimers keeps timers in memory and checks timers as the scheduler does.
 type fakeTimers struct {
 	mu      sync.Mutex
 	records map[string]store.ReadResult
-	// before is called at the start of each operation; its error is the answer.
+	// before is called at the start of each operation; the error is the answer.
 	before func(ctx context.Context, operation string, id timer.ID) error
-	// told is what receipts of PUT and DELETE say.
+	// Contents of the receipts of PUT and DELETE.
 	inFlight  bool
 	unreached int
 	bodies    map[string]string // by idempotency key
-	// What Resync answers, with the query that it got last, and what DropReferences got.
+	// page is the answer of Resync, query the last query of Resync, and dropped the input of
+	// DropReferences.
 	page    resync.Page
 	query   resync.Query
 	dropped map[string][]string // keys by shard
-	counted statistics.Sums     // but the tags
+	counted statistics.Sums     // except the tags
 }
 
 var _ Timers = (*fakeTimers)(nil)
 
-// fakeEpoch is when the fake thinks it is.
+// fakeEpoch is the fake's time.
 func fakeEpoch() time.Time { return time.Date(2030, 1, 31, 12, 0, 0, 0, time.UTC) }
 
 func (f *fakeTimers) start(ctx context.Context, operation string, id timer.ID) error {
@@ -200,7 +201,7 @@ func (f *fakeTimers) Statistics(ctx context.Context) (statistics.Sums, error) {
 	return found, nil
 }
 
-// get returns what is stored under a key.
+// get returns the timer stored under a key.
 func (f *fakeTimers) get(key string) (store.ReadResult, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -208,7 +209,7 @@ func (f *fakeTimers) get(key string) (store.ReadResult, bool) {
 	return found, ok
 }
 
-// change edits what is stored under a key.
+// change edits the timer stored under a key.
 func (f *fakeTimers) change(key string, edit func(*store.ReadResult)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -217,7 +218,7 @@ func (f *fakeTimers) change(key string, edit func(*store.ReadResult)) {
 	f.records[key] = found
 }
 
-// ask sends a request through the whole server, connection apart.
+// ask sends a request through the whole server except the connection.
 func ask(t testing.TB, s *Server, method, path, body string, headers ...string) apitest.Answer {
 	t.Helper()
 	var content io.Reader
@@ -294,7 +295,7 @@ func (constantTimers) Statistics(context.Context) (statistics.Sums, error) {
 	return statistics.Sums{}, nil
 }
 
-// counted are timers that count what is done.
+// counted are timers that count operations.
 func counted() (*fakeTimers, *atomic.Int64) {
 	var n atomic.Int64
 	return &fakeTimers{before: func(context.Context, string, timer.ID) error {

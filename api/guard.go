@@ -13,12 +13,12 @@ import (
 	"chronos/api/wire"
 )
 
-// keptBody is how large the memory of a body may be that a connection keeps for
-// its next request.
+// keptBody is the largest memory of a body that a connection keeps for the next request.
 const keptBody = 64 << 10
 
-// guard wraps Fiber's handler: it measures, answers a panic, and refuses what is
-// too much or what Fiber would answer in its own way.
+// guard wraps Fiber's handler. The guard measures the request, answers a panic, and refuses
+// requests beyond the limit. The guard also refuses requests that Fiber would answer in a way of
+// Fiber's own.
 func (s *Server) guard(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(rc *fasthttp.RequestCtx) {
 		began := time.Now()
@@ -46,7 +46,7 @@ func (s *Server) guard(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	}
 }
 
-// refuseMethod answers a method that the path doesn't take, if it is a path.
+// refuseMethod answers a method that the path doesn't take, or an unknown path.
 func (s *Server) refuseMethod(rc *fasthttp.RequestCtx) {
 	allowed := routeAt(rc.URI()).allowed()
 	if allowed == "" {
@@ -57,7 +57,7 @@ func (s *Server) refuseMethod(rc *fasthttp.RequestCtx) {
 	transport.Refuse(&rc.Response, p.With(fasthttp.HeaderAllow, allowed))
 }
 
-// fail answers a handler's error, and what Fiber says where no handler is.
+// fail answers a handler's error, and Fiber's error if no handler is found.
 func (s *Server) fail(c *fiber.Ctx, err error) error {
 	rc := c.Context()
 	var routing *fiber.Error

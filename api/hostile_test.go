@@ -64,7 +64,7 @@ func TestHeadAnswersLikeGet(t *testing.T) {
 	}
 }
 
-// Control characters in a path come to nothing.
+// Control characters in a path have no effect.
 func TestControlsInPaths(t *testing.T) {
 	timers, executed := counted()
 	address := apitest.Serve(t, New(Config{Timers: timers}))
@@ -86,8 +86,8 @@ func TestControlsInPaths(t *testing.T) {
 	}
 }
 
-// Nothing that a client sends comes back or is logged, but for names of members
-// that are ignored and the id of a timer.
+// The server neither returns nor logs any text of a client, except the names of ignored members and
+// the id of a timer.
 func TestNothingIsEchoed(t *testing.T) {
 	const mark = "mArK3r"
 	var log testkit.Log

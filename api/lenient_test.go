@@ -37,7 +37,7 @@ func TestEncodedBodiesAreRefused(t *testing.T) {
 		{"POST", "/timers", apitest.Simple}, {"PUT", "/timers/k", apitest.Simple}, {"POST", "/timers/batch", apitest.ListOf(apitest.Simple)},
 	} {
 		for _, encoding := range []string{"gzip", "br", "identity, gzip", "gzip, identity", "x"} {
-			for _, body := range []string{request[2], "\x1f\x8b\x08 no JSON"} { // it is not looked at
+			for _, body := range []string{request[2], "\x1f\x8b\x08 no JSON"} { // the server doesn't look at the body
 				got := ask(t, s, request[0], request[1], body, "Content-Encoding", encoding)
 				apitest.WantProblem(t, got, http.StatusUnsupportedMediaType, "content-encoding", apitest.NoPointer)
 				if accepted := got.Header.Get("Accept-Encoding"); accepted != "identity" {
@@ -59,7 +59,7 @@ func TestEncodedBodiesAreRefused(t *testing.T) {
 	}
 }
 
-// A client that sets a condition means that nothing happens unless it holds.
+// A condition means that nothing may happen unless the condition holds.
 func TestPreconditionsAreRefused(t *testing.T) {
 	timers := &fakeTimers{}
 	s := New(Config{Timers: timers, Authorizer: anyone{}})

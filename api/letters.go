@@ -18,21 +18,21 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// Letters are the dead letters that the admin listener shows, and has fired again
-// and deleted; *deadletter.Letters are they. Its methods are safe for concurrent use
-// and return soon after ctx has ended. Errors are those of the scheduler.
+// Letters are the dead letters that the admin listener shows, fires again and deletes.
+// *deadletter.Letters implements Letters. The methods are safe for concurrent use and return soon
+// after ctx has ended. Errors are the scheduler's errors.
 type Letters interface {
-	// List is a page of them.
+	// List returns a page of letters.
 	List(ctx context.Context, q store.LetterQuery) (store.LetterPage, error)
-	// Letter is one of them.
+	// Letter returns the letter with the id.
 	Letter(ctx context.Context, id string) (store.Letter, error)
-	// Fire fires one again.
+	// Fire fires the letter again.
 	Fire(ctx context.Context, id string) (timer.Receipt, error)
-	// FireAll fires again some of those that q asks for.
+	// FireAll fires again some of the letters that match q.
 	FireAll(ctx context.Context, q store.LetterQuery) (deadletter.Done, error)
-	// Delete deletes one.
+	// Delete deletes the letter.
 	Delete(ctx context.Context, id string) error
-	// DeleteAll deletes some of those that q asks for.
+	// DeleteAll deletes some of the letters that match q.
 	DeleteAll(ctx context.Context, q store.LetterQuery) (deadletter.Done, error)
 }
 
@@ -42,7 +42,7 @@ const (
 	maxPage         = 1000
 )
 
-// serveLetters has the admin listener answer for the dead letters.
+// serveLetters serves the dead letters on the admin listener.
 func serveLetters(mux *http.ServeMux, by gate, letters Letters) {
 	handle := func(pattern string, need tokens.Role, do func(ctx context.Context, r *http.Request) (any, error)) {
 		mux.Handle(pattern, by.lets(need, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -57,7 +57,7 @@ func serveLetters(mux *http.ServeMux, by gate, letters Letters) {
 			w.Header().Set("Cache-Control", "no-store")
 			encoder := json.NewEncoder(w)
 			encoder.SetEscapeHTML(false)
-			_ = encoder.Encode(view) // the client has gone if it fails
+			_ = encoder.Encode(view) // an error means that the client has disconnected
 		})))
 	}
 	handle("GET /dead", tokens.Read, func(ctx context.Context, r *http.Request) (any, error) {
@@ -87,7 +87,7 @@ func serveLetters(mux *http.ServeMux, by gate, letters Letters) {
 	})
 }
 
-// changeLetters does something with some of the letters that a request is about.
+// changeLetters applies do to some of the letters that a request is about.
 func changeLetters(ctx context.Context, r *http.Request,
 	do func(context.Context, store.LetterQuery) (deadletter.Done, error), count func(*wire.LettersDone, int),
 ) (any, error) {
@@ -115,8 +115,8 @@ func badQuery(detail string) error {
 	return wire.NewProblem(http.StatusBadRequest, "query-malformed", detail)
 }
 
-// letterQuery reads which letters a request is about. What it doesn't know is
-// refused: a filter with a slip in its name would mean all letters.
+// letterQuery reads which letters a request is about. Unknown names are refused: a misspelt filter
+// would mean all letters.
 func letterQuery(r *http.Request, more string) (q store.LetterQuery, all bool, err error) {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -149,7 +149,7 @@ func letterQuery(r *http.Request, more string) (q store.LetterQuery, all bool, e
 	return q, values.Get("all") == "true", nil
 }
 
-// letterProblem says how a client is told of err.
+// letterProblem makes the answer to a client from err.
 func letterProblem(err error) wire.Problem {
 	var refused *timer.InvalidError
 	switch {

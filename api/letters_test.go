@@ -21,10 +21,10 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// fakeLetters notes what it is asked.
+// fakeLetters notes the requests.
 type fakeLetters struct {
 	letters []store.Letter
-	err     error // the answer to whatever is about one letter
+	err     error // the answer to requests about a single letter
 	asked   []string
 	query   store.LetterQuery
 	done    deadletter.Done
@@ -153,8 +153,7 @@ func TestLetterQueries(t *testing.T) {
 	}
 }
 
-// What isn't clear is refused before anything is done: above all nothing is taken
-// for "all".
+// An unclear request is refused before any change: above all nothing is taken for "all".
 func TestLetterQueriesThatAreRefused(t *testing.T) {
 	for _, request := range []string{
 		"GET /dead?limit=0", "GET /dead?limit=1001", "GET /dead?limit=x", "GET /dead?limit=", "GET /dead?resaon=x", "GET /dead?all=true",
@@ -245,7 +244,7 @@ func TestRolesForLetters(t *testing.T) {
 	}
 }
 
-// A page of letters can be read by who knows the types, as the command does.
+// The command can read a page of letters with the types of package wire.
 func TestLettersViewIsReadBack(t *testing.T) {
 	admin := NewAdmin(AdminConfig{Letters: &fakeLetters{letters: someLetters()}, Authorizer: anyone{}})
 	var page wire.LettersView

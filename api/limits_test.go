@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestLimitsAreThoseOfTheContract: the other tests compare with the constants,
-// which are promised.
+// TestLimitsAreThoseOfTheContract: the rest of the tests compare with the constants, and users rely
+// on the constants.
 func TestLimitsAreThoseOfTheContract(t *testing.T) {
 	for name, c := range map[string]struct{ have, want any }{
 		"to carry out a request": {answerWithin, 900 * time.Millisecond}, "of an idempotency key": {maxIdempotencyKey, 255},

@@ -56,15 +56,15 @@ func classIndex(status int) int {
 	return classServerError
 }
 
-// metrics counts requests. All observers are made beforehand, so a request costs
-// no look-up by labels.
+// metrics counts requests. All observers are made beforehand, so a request costs no look-up by
+// labels.
 type metrics struct {
 	duration  [routes][methods][classes]prometheus.Observer
 	transport *transport.Metrics
 }
 
-// newMetrics registers the metrics with r, nowhere if that is nil. It panics if
-// they are there already.
+// newMetrics registers the metrics with r; a nil r registers nothing. newMetrics panics if r
+// already has the metrics.
 func newMetrics(r prometheus.Registerer) *metrics {
 	duration := promauto.With(r).NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "chronos_api_request_duration_seconds",
@@ -79,7 +79,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		for i, method := range methodNames {
 			for j, class := range classNames {
 				switch {
-				case i == methodOther && j == classSuccess: // doesn't occur
+				case i == methodOther && j == classSuccess: // cannot happen
 				case i == methodOther, strings.Contains(allowed, method):
 					m.duration[r][i][j] = duration.WithLabelValues(method, route(r).String(), class)
 				default: // counts as other, which keeps down the number of series

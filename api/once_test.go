@@ -34,8 +34,8 @@ func TestIdempotencyKey(t *testing.T) {
 	}
 }
 
-// TestIdempotencyBody: the scheduler is given the very bytes, which decide
-// whether the body is the same.
+// TestIdempotencyBody: the scheduler gets the bytes unchanged, since the bytes decide whether the
+// body is the same.
 func TestIdempotencyBody(t *testing.T) {
 	seen := ""
 	s := New(Config{Timers: onceTimers{constantTimers{timer.Receipt{ID: timer.ID{Key: "k", RF: 2}, Copies: 1}}, &seen}})
@@ -72,7 +72,7 @@ func TestIdempotencyKeyRefused(t *testing.T) {
 	apitest.WantProblem(t, ask(t, s, "POST", "/timers", apitest.Simple, "Idempotency-Key", "k"), http.StatusUnprocessableEntity, "idempotency-key-reused", apitest.NoPointer)
 }
 
-// The answer to a repeated create tells a timer that is over from one that waits.
+// The answer to a repeated create tells an ended timer from a waiting timer.
 func TestReplayOfATimerThatIsOver(t *testing.T) {
 	over := timer.Receipt{ID: timer.ID{Key: "k", RF: 2}, Due: fakeEpoch(), Replayed: true, Over: true}
 	s := New(Config{Timers: constantTimers{over}})

@@ -17,8 +17,8 @@ import (
 //go:embed openapi.yaml
 var openAPI []byte
 
-// OpenAPI returns the description of this interface, which is served too: OpenAPI
-// 3.1 in YAML. The caller owns the bytes.
+// OpenAPI returns the description of this interface, OpenAPI 3.1 in YAML. The server serves the
+// same bytes. The caller owns the bytes.
 func OpenAPI() []byte { return slices.Clone(openAPI) }
 
 const (
@@ -57,8 +57,7 @@ func describe() fiber.Handler {
 	}
 }
 
-// hasTag reports whether a list of entity tags, as If-None-Match has it, holds
-// one, weak or strong.
+// hasTag reports whether a list of entity tags, as in If-None-Match, holds the tag, weak or strong.
 func hasTag(list, tag string) bool {
 	for entry := range strings.SplitSeq(list, ",") {
 		entry = strings.TrimSpace(entry)

@@ -85,7 +85,7 @@ func TestDescriptionIsServed(t *testing.T) {
 	}
 }
 
-// What is served is described, and what is described is served.
+// Every served route is described, and every described route is served.
 func TestRoutesAreDescribed(t *testing.T) {
 	var served []string
 	for _, route := range New(Config{Timers: &fakeTimers{}}).app.GetRoutes(true) {
@@ -102,8 +102,7 @@ func TestRoutesAreDescribed(t *testing.T) {
 	}
 }
 
-// What a program may find in code is what the description lists: no code is
-// forgotten there, and none is left that can't come.
+// The description lists exactly the codes that the server can send.
 func TestCodesAreDescribed(t *testing.T) {
 	have := loadDescription(t).Codes()
 	slices.Sort(have)
@@ -112,25 +111,25 @@ func TestCodesAreDescribed(t *testing.T) {
 	}
 }
 
-// source is a package's files, for finding codes: strings that are given to a
-// parameter or a field of the name code.
+// source is a package's files, for finding codes: strings that are given to a parameter or a field
+// of the name code.
 type source struct {
 	t       *testing.T
 	files   *token.FileSet
 	consts  map[string]string
-	params  map[string][]string // by function, .method for methods: the names of those that are strings, "" for others
+	params  map[string][]string // by function, .method for methods: the names of string parameters, "" for the rest
 	calls   map[string][]call   // by function
 	literal []call              // of composite literals' fields
 }
 
-// call is where a function is called: in a function, with arguments.
+// call is a call of a function: the calling function, and the arguments.
 type call struct {
 	in   string
 	args []ast.Expr
 }
 
-// codesInSource finds the codes in groups of folders that call each other, sorted and
-// without repeats.
+// codesInSource finds the codes in groups of folders that call each other, sorted and without
+// repeats.
 func codesInSource(t *testing.T, groups ...[]string) []string {
 	t.Helper()
 	var codes []string
@@ -240,8 +239,8 @@ func (s *source) arguments(function string, i int) (values []string) {
 	return values
 }
 
-// values are those that an expression may have in a function. One that passes on
-// a code, parameter or field, adds none.
+// values are the values that an expression may have in a function. An expression that passes on a
+// code, a parameter or a field, adds none.
 func (s *source) values(in string, e ast.Expr) []string {
 	if value, ok := text(e); ok {
 		return []string{value}

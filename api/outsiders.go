@@ -12,9 +12,9 @@ import (
 	"chronos/api/wire"
 )
 
-// outsiders refuses requests to the admin listener that no operator sent on purpose: those
-// of callbacks, of pages in an operator's browser, and of pages whose host name leads to
-// the listener, which the browser takes for one site with it.
+// outsiders refuses requests to the admin listener that no operator sent on purpose. Callbacks send
+// such requests, and so do pages in an operator's browser. A page's host name may even lead to the
+// listener, so that the browser takes the page and the listener for the same site.
 type outsiders struct {
 	hosts  []string // names by which the listener is known, in lower case
 	origin *http.CrossOriginProtection
@@ -55,8 +55,8 @@ func isFromCallback(r *http.Request) bool {
 	return false
 }
 
-// knows reports whether a Host leads here. An address does, since no name service can
-// change where it leads.
+// knows reports whether a Host leads here. An address always does, since no name service can
+// redirect an address.
 func (o *outsiders) knows(host string) bool {
 	name := nameOf(host)
 	if _, err := netip.ParseAddr(name); err == nil {
@@ -65,7 +65,7 @@ func (o *outsiders) knows(host string) bool {
 	return slices.Contains(o.hosts, name)
 }
 
-// nameOf is a host without port, brackets and the dot that may end it, in lower case.
+// nameOf is a host in lower case, without port, brackets and a final dot.
 func nameOf(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

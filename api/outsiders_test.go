@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Headers by which a callback is known, as they may be spelt.
+// callbackHeaders are headers by which a callback is known, in various spellings.
 func callbackHeaders() []string {
 	return []string{"X-Chronos-Timer: tea", "x-chronos-timer: tea", "X-CHRONOS-TIMER:", "webhook-id: a.b.1", "Webhook-Id: a.b.1", "WEBHOOK-ID:"}
 }
@@ -40,7 +40,7 @@ func TestCallbacksAskNothingOfThePublicListener(t *testing.T) {
 	}
 }
 
-// Headers that only look alike are let pass.
+// Headers that only look like a callback's headers are let pass.
 func TestHeadersLikeThoseOfCallbacks(t *testing.T) {
 	address := apitest.Serve(t, New(Config{Timers: &fakeTimers{}}))
 	for _, header := range []string{"X-Chronos-Timers: tea", "X-Chronos-Due: x", "webhook-timestamp: 1", "webhook-signature: v1,x", "My-Webhook-Id: a", "X-Sequence-Number: 1"} {
@@ -66,8 +66,8 @@ func TestCallbacksAskNothingOfTheAdminListener(t *testing.T) {
 	}
 }
 
-// outside sends a request with headers, names and values in turn, to an admin listener
-// that lets everyone in, and reports whether a change was made.
+// outside sends a request with headers, names and values in turn, to an admin listener that lets
+// everyone in. changed reports whether a change was made.
 func outside(t *testing.T, method, path, host, body string, headers ...string) (got apitest.Answer, changed bool) {
 	t.Helper()
 	topology := &fakeTopology{}
@@ -108,8 +108,8 @@ func TestHostsOfTheAdminListener(t *testing.T) {
 	}
 }
 
-// A target in absolute form counts more than the header Host, as RFC 9112 wants it, and
-// a request has a Host.
+// A target in absolute form counts more than the header Host, as RFC 9112 demands, and a request
+// must have a Host.
 func TestHostOnTheWire(t *testing.T) {
 	address := serveAdmin(t, NewAdmin(AdminConfig{}))
 	for head, status := range map[string]int{

@@ -15,8 +15,8 @@ import (
 
 const lookup = "GET /timers/k HTTP/1.1\r\nHost: h\r\n\r\n"
 
-// While as many requests as may be are under way, more are refused and those of
-// before finish; the admin listener answers.
+// At the limit of requests under way, further requests are refused and the earlier requests finish.
+// The admin listener answers.
 func TestTooManyRequests(t *testing.T) {
 	const most = 4
 	entered, leave := make(chan struct{}, most), make(chan struct{})

@@ -15,7 +15,7 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// Buffers of requests are reused, so what outlives a handler must be a copy.
+// Buffers of requests are used again, so data that outlives a handler must be a copy.
 func TestParallelRequestsDontMix(t *testing.T) {
 	const clients, rounds = 1000, 2
 	timers := &fakeTimers{}
@@ -70,7 +70,7 @@ func overwrite(t *testing.T, client *http.Client, address string, requests int) 
 				t.Error(err)
 				return
 			}
-			_ = resp.Body.Close() // what it says doesn't matter
+			_ = resp.Body.Close() // the body doesn't matter
 			if resp.StatusCode == http.StatusOK {
 				t.Errorf("have %d", resp.StatusCode)
 			}
@@ -87,7 +87,7 @@ func distinct(i, round int) (key string, asked timer.Timer) {
 	}
 }
 
-// errTooSlow is a request that a busy machine didn't send in time.
+// errTooSlow is the error for a request that a busy machine didn't send in time.
 var errTooSlow = errors.New("request timed out at the server")
 
 func putDistinct(client *http.Client, address string, i, round int) error {

@@ -12,7 +12,7 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// User and password of a callback URI are shown to nobody; the timer keeps them.
+// User and password of a callback URI are shown to nobody; the timer keeps both.
 func TestAnswersHideUserAndPassword(t *testing.T) {
 	const uri, shown = "http://u:s3cret@h/x?to=a@b", "http://***@h/x?to=a@b"
 	timers := &fakeTimers{}
@@ -41,7 +41,7 @@ func TestAnswersHideUserAndPassword(t *testing.T) {
 	}
 }
 
-// A client that reads a timer and writes it back must not store what hid the
+// A client that reads a timer and writes the timer back must not store the *** in place of the
 // password.
 func TestHiddenUserAndPasswordAreNotStored(t *testing.T) {
 	timers := &fakeTimers{}

@@ -23,14 +23,15 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// Resynchronisation as the Timer Service API has it, where a node is a shard.
+// Resynchronisation as in the Timer Service API, with shards in the place of nodes.
 
 const (
-	// resyncWithin is how long a request may take: it asks all shards, several times.
+	// resyncWithin is how long a request may take: a request asks all shards, several times.
 	resyncWithin = 5 * time.Second
 	// maxResync is how many timers an answer has at most, and without a Range.
 	maxResync = 1000
-	// resyncBytes is about how much they say, resyncRoom what that takes as JSON.
+	// resyncBytes is about how many bytes the timers of an answer take. resyncRoom is about how
+	// many bytes the timers take as JSON.
 	resyncBytes = 8 << 20
 	resyncRoom  = 2 * resyncBytes
 )
@@ -43,9 +44,9 @@ const (
 	afterParameter = "after"
 )
 
-// ofAdmins is a handler of the public listener for what a token of the role admin may do
-// there. Without tokens nobody may: the handler would tell everybody of timers whose ids
-// they don't know.
+// ofAdmins guards a handler of the public listener that needs a token of the role admin. Without a
+// tokens file nobody may use the handler: the handler would show everybody timers whose ids are
+// secret.
 func (s *Server) ofAdmins(next fiber.Handler) fiber.Handler {
 	if s.authorizer != nil {
 		return next
@@ -56,8 +57,8 @@ func (s *Server) ofAdmins(next fiber.Handler) fiber.Handler {
 	}
 }
 
-// Resynchronisation answers the requests for resynchronisation on the admin listener,
-// which must have found that they are allowed.
+// Resynchronisation answers the requests for resynchronisation on the admin listener. The listener
+// must have checked that a request is allowed.
 func (s *Server) Resynchronisation() http.Handler {
 	app := fiber.New(s.fiberConfig())
 	app.Get(collectionPath, s.resync)
@@ -78,7 +79,7 @@ func (s *Server) Resynchronisation() http.Handler {
 	})
 }
 
-// serveResync has the admin listener answer requests for resynchronisation.
+// serveResync serves resynchronisation on the admin listener.
 func serveResync(mux *http.ServeMux, by gate, answer http.Handler) {
 	for _, path := range []string{collectionPath, itemPrefix + "{$}"} {
 		mux.Handle("GET "+path, by.lets(tokens.Admin, answer))
@@ -145,7 +146,7 @@ func (s *Server) dropReferences(c *fiber.Ctx) error {
 	return nil
 }
 
-// nextPage is where it goes on. Names and keys need no escapes.
+// nextPage is the path and query of the next page. Names and keys need no escapes.
 func nextPage(q *resync.Query, next *store.Place) string {
 	path := collectionPath + "?" + nodeParameter + "=" + q.Shard + "&" + viewParameter + "=" + q.View +
 		"&" + fromParameter + "=" + strconv.FormatInt(max(next.At.UnixMicro(), 0), 10)
@@ -155,7 +156,7 @@ func nextPage(q *resync.Query, next *store.Place) string {
 	return path
 }
 
-// resyncProblem says in words of its own what a client can't know.
+// resyncProblem explains the errors that a client can't know.
 func resyncProblem(err error) error {
 	if view, is := errors.AsType[*resync.ViewError](err); is {
 		return wire.NewProblem(http.StatusBadRequest, "cluster-view-mismatch",
@@ -209,8 +210,8 @@ func readShard(c *fiber.Ctx) (string, error) {
 	return name, nil
 }
 
-// parameter copies the value of a parameter of the query; one that is there twice
-// is given, and empty.
+// parameter copies the value of a parameter of the query. A parameter that stands twice counts as
+// given, and empty.
 func parameter(c *fiber.Ctx, name string) (value string, given bool) {
 	all := c.Context().QueryArgs().PeekMulti(name)
 	if len(all) != 1 {

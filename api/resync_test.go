@@ -33,7 +33,7 @@ func references(ids ...string) string {
 	return `{"IDs":[` + strings.Join(entries, ",") + `]}`
 }
 
-// resynced is a timer as the scheduler tells of it.
+// resynced is a timer as the scheduler returns the timer.
 func resynced() resync.Entry {
 	start := time.UnixMilli(1_795_221_218_390).UTC()
 	return resync.Entry{
@@ -296,8 +296,7 @@ func TestReferencesAreRefused(t *testing.T) {
 	}
 }
 
-// A body that is held before it is handed over is let in by what the method tells,
-// and must not get further by that.
+// The method's role suffices to have a body held, but must not suffice for the request.
 func TestLargeReferencesNeedTheRole(t *testing.T) {
 	many := make([]string, maxReferences)
 	for i := range many {
@@ -314,7 +313,7 @@ func TestLargeReferencesNeedTheRole(t *testing.T) {
 	}
 }
 
-// Without tokens the public listener would tell everybody of all timers.
+// Without tokens the public listener would show everybody all timers.
 func TestResyncWithoutTokensIsOnTheAdminListener(t *testing.T) {
 	timers := &fakeTimers{page: resync.Page{View: "2f1c86d0a7b9e453", Timers: []resync.Entry{resynced()}, Next: &store.Place{Key: "tea"}}}
 	s := New(Config{Timers: timers, Limits: transport.Limits{MaxBody: 4096}})

@@ -38,7 +38,7 @@ func (s *Server) routes() {
 	s.app.Get(pingPath, ping)
 }
 
-// route is what a path leads to.
+// route is the part of the interface that a path leads to.
 type route int
 
 const (
@@ -96,9 +96,9 @@ func routeOf(path []byte) route {
 	return routeOther
 }
 
-// routeAt is where a path leads. Fiber undoes escapes and leaves all else as it
-// was sent, and so does routeAt, while uri.Path takes /a/../b for /b. An escaped
-// slash, which Fiber takes for a slash, makes no route.
+// routeAt is the route that a path leads to. Fiber undoes escapes and leaves the rest of the path
+// unchanged, and routeAt does the same; uri.Path would take /a/../b for /b. An escaped slash, which
+// Fiber takes for a slash, leads nowhere.
 func routeAt(uri *fasthttp.URI) route {
 	sent := uri.PathOriginal()
 	switch {
@@ -115,7 +115,7 @@ func hasEscapedSlash(path []byte) bool {
 	return at >= 0 && (bytes.Contains(path[at:], []byte("%2F")) || bytes.Contains(path[at:], []byte("%2f")))
 }
 
-// allowed is the Allow header of a route, "" if it leads nowhere.
+// allowed is the Allow header of a route, "" if the route leads nowhere.
 func (r route) allowed() string {
 	switch r {
 	case routeCollection:
@@ -145,7 +145,8 @@ func knownMethod(method []byte) bool {
 // ping says that the process answers, as monitoring of Metaswitch's Chronos expects.
 func ping(c *fiber.Ctx) error { return c.SendString("OK") }
 
-// reference is the URI of a request to the admin listener, as normalize rewrites others.
+// reference is the URI of a request to the admin listener, as normalize rewrites URIs of the public
+// listener.
 func reference(u *url.URL) string {
 	var uri fasthttp.URI
 	uri.Update(u.RequestURI())
@@ -153,9 +154,8 @@ func reference(u *url.URL) string {
 	return string(uri.RequestURI())
 }
 
-// normalize rewrites a URI as Metaswitch's Chronos reads it: /timers/ becomes
-// /timers, and a semicolon between parameters becomes an ampersand. Routing and
-// authorization see the result.
+// normalize rewrites a URI as Metaswitch's Chronos reads the URI: /timers/ becomes /timers, and a
+// semicolon between parameters becomes an ampersand. Routing and authorization see the result.
 func normalize(uri *fasthttp.URI) {
 	if string(uri.PathOriginal()) == itemPrefix {
 		uri.SetPath(collectionPath)

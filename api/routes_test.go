@@ -48,8 +48,8 @@ func TestTrailingSlash(t *testing.T) {
 	}
 }
 
-// The Timer Service API takes a semicolon for an ampersand; an escaped one
-// belongs to a value.
+// The Timer Service API takes a semicolon for an ampersand; an escaped semicolon belongs to a
+// value.
 func TestSemicolonsBetweenParameters(t *testing.T) {
 	timers := &fakeTimers{}
 	s, byRole := guarded(t, timers)
@@ -67,7 +67,7 @@ func TestSemicolonsBetweenParameters(t *testing.T) {
 	}
 }
 
-// An id as the reference makes it says how many copies its timer has.
+// An id in the style of the reference says how many copies its timer has.
 func TestIDsOfTheReference(t *testing.T) {
 	timers := &fakeTimers{}
 	s := New(Config{Timers: timers})

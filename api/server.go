@@ -17,43 +17,44 @@ const DefaultMaxRequests = 4096
 
 // Config is what a Server needs.
 type Config struct {
-	// Timers does the work. It must be set.
+	// Timers does the work. Timers must be set.
 	Timers Timers
-	// Authorizer says who may do what; nil lets everyone do everything but what takes a
-	// token of the role admin. The description of the interface is for everyone.
+	// Authorizer decides about requests. A nil Authorizer allows everyone everything, except
+	// requests that need the role admin. The description of the interface is for everyone.
 	Authorizer Authorizer
-	// Log takes what went wrong in the server; nil for none.
+	// Log takes the server's errors; nil for none.
 	Log *slog.Logger
-	// Limits bound connections and bodies. What an answer reserves is the size of a
-	// timer that is read, and for a batch of more than 14 timers 512 bytes a timer.
+	// Limits bound connections and bodies. An answer with a timer reserves the size of the timer.
+	// The answer to a batch of more than 14 timers reserves 512 bytes a timer.
 	Limits transport.Limits
-	// MaxRequests is how many requests may be worked on, from the last byte of one
-	// until its answer is ready to be written; 0 for DefaultMaxRequests. One more
-	// is answered with 503. How long clients take to read is no part of it.
+	// MaxRequests is how many requests may be worked on at the same time; 0 for DefaultMaxRequests.
+	// Further requests are answered with 503. Work begins with the last byte of a request and ends
+	// when the answer is ready to be written. The time in which clients read the answer doesn't
+	// count.
 	MaxRequests int
-	// Registerer takes the metrics, which must not be there yet; nil for none.
+	// Registerer takes the metrics and must not have the metrics yet; nil for none.
 	Registerer prometheus.Registerer
 }
 
-// Server answers the public listener. It is safe for concurrent use.
+// Server answers the public listener. A Server is safe for concurrent use.
 type Server struct {
-	*transport.Server // which has Serve and Shutdown
+	*transport.Server // has Serve and Shutdown
 
 	timers Timers
-	// authorizer is nil if everyone may do all.
+	// authorizer is nil if everyone may do everything.
 	authorizer Authorizer
 	log        *slog.Logger
 	limits     transport.Limits
 	metrics    *metrics
 	app        *fiber.App
-	decoders   sync.Pool // of *wire.Decoder, for bodies of one timer
+	decoders   sync.Pool // of *wire.Decoder, for bodies with a single timer
 
 	maxRequests int64
 	underWay    atomic.Int64 // requests
 }
 
-// New makes a server that serves nothing yet. It starts no goroutines and needs
-// no closing unless it has served.
+// New makes a server that serves nothing yet. New starts no goroutines. A Server needs closing only
+// after serving.
 func New(cfg Config) *Server {
 	s := &Server{
 		timers:     cfg.Timers,

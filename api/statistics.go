@@ -14,7 +14,7 @@ func (s *Server) statistics(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	// As long as it may become: a byte of a type may need six.
+	// The size is the longest possible: a byte of a type may need six bytes.
 	const others, perByte = 64, 6
 	size := others
 	for typ := range found.Tags {

@@ -10,7 +10,7 @@ import (
 	"chronos/api/apitest"
 )
 
-// Slashes are told from escaped ones, and dots lead nowhere.
+// Slashes and escaped slashes are distinct, and dots lead nowhere.
 func TestEscapedPaths(t *testing.T) {
 	timers, executed := counted()
 	registry := prometheus.NewRegistry()

@@ -20,50 +20,49 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// Timers is what the API needs done; *scheduler.Scheduler does it. Its methods
-// are safe for concurrent use and return soon after ctx has ended. An error that
-// wraps a *timer.InvalidError, timer.ErrNotFound, ErrKeyReused, ErrOvertaken,
-// ErrUnavailable or ErrOverloaded is told to the client; any other is logged and answered as an
-// internal one.
+// Timers does the work of the API; *scheduler.Scheduler implements Timers. The methods are safe for
+// concurrent use and return soon after ctx has ended. An error is shown to the client if the error
+// wraps a *timer.InvalidError, timer.ErrNotFound, ErrKeyReused, ErrOvertaken, ErrUnavailable or
+// ErrOverloaded. Any further error is logged and answered as an internal error.
 type Timers interface {
 	// Create stores a new timer.
 	Create(ctx context.Context, t timer.Timer) (timer.Receipt, error)
-	// CreateOnce is Create for a request that may come again: with the same key
-	// and body the receipt is that of the timer that the first one made, and
-	// timer.ErrKeyReused is the error if the body is another.
+	// CreateOnce is Create for a request that may come again. If key and body are the same, the
+	// receipt is for the timer of the first request. If only the body differs, the error is
+	// timer.ErrKeyReused.
 	CreateOnce(ctx context.Context, idempotencyKey string, body []byte, t timer.Timer) (timer.Receipt, error)
-	// CreateAll is Create, or CreateOnce, of many timers at once, which fail
-	// independently of each other. What has an Err is left alone.
+	// CreateAll is Create, or CreateOnce, for many timers at once. The timers fail independently. A
+	// Creation with an Err is left unchanged.
 	CreateAll(ctx context.Context, all []timer.Creation)
-	// Replace stores t under id, whether or not there was a timer. A
-	// ReplicationFactor of 0 is the one of id or of the stored timer, else the
-	// default; one that differs from these is refused.
+	// Replace stores t under id, whether or not the timer exists. If t has a ReplicationFactor of
+	// 0, the factor comes from id or from the stored timer, else the default applies. A factor that
+	// differs from the factor of id or of the stored timer is refused.
 	Replace(ctx context.Context, id timer.ID, t timer.Timer) (timer.Receipt, error)
-	// Delete ends the timer, if there is one.
+	// Delete ends the timer, if there is a timer.
 	Delete(ctx context.Context, id timer.ID) (timer.Receipt, error)
-	// Lookup returns the timer and how it stands.
+	// Lookup returns the timer and the timer's state.
 	Lookup(ctx context.Context, id timer.ID) (store.ReadResult, error)
 	Resyncer
-	// Statistics says what the live timers represent.
+	// Statistics returns what the live timers represent.
 	Statistics(ctx context.Context) (statistics.Sums, error)
 }
 
-// Resyncer is the part of Timers that is for resynchronisation.
+// Resyncer is the part of Timers for resynchronisation.
 type Resyncer interface {
-	// Resync tells of the timers of which a shard is to have a copy. Errors besides:
-	// timer.ErrShardUnknown, resync.ErrShardsAway and a *resync.ViewError.
+	// Resync lists the timers that belong on a shard. Additional errors: timer.ErrShardUnknown,
+	// resync.ErrShardsAway and a *resync.ViewError.
 	Resync(ctx context.Context, q resync.Query) (resync.Page, error)
-	// DropReferences removes those of the timers' copies on a shard that don't belong
-	// there and are where they belong. Errors besides: timer.ErrShardUnknown.
+	// DropReferences removes a shard's copies of the timers if the shard is no owner and the owners
+	// have the timer. Additional error: timer.ErrShardUnknown.
 	DropReferences(ctx context.Context, shard string, keys []string) error
 }
 
-// answerWithin is how long Timers may take, so that a client is answered within
-// a second whatever a shard does.
+// answerWithin is how long Timers may take. A client gets an answer within a second, even if a
+// shard doesn't answer.
 const answerWithin = 900 * time.Millisecond
 
-// operation bounds a call of Timers. Its context is none of Fiber's, which are
-// used again for other requests.
+// operation bounds a call of Timers. The context is not one of Fiber's contexts, since Fiber uses
+// contexts again for later requests.
 func operation() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), answerWithin)
 }
@@ -197,7 +196,7 @@ func (s *Server) lookup(c *fiber.Ctx) error {
 	return answerJSON(c, body)
 }
 
-// readID reads the id in the path and copies it.
+// readID reads the id in the path and copies the id.
 func readID(c *fiber.Ctx) (timer.ID, error) {
 	given := c.Params("id")
 	if given == batchID || given == referencesID {
@@ -205,7 +204,7 @@ func readID(c *fiber.Ctx) (timer.ID, error) {
 	}
 	id, err := timer.ParseID(given)
 	if err != nil {
-		if refused, ok := errors.AsType[*timer.InvalidError](err); ok { // the pointer is none into a body
+		if refused, ok := errors.AsType[*timer.InvalidError](err); ok { // the pointer leads into no body
 			err = wire.NewProblem(http.StatusBadRequest, refused.Code, refused.Detail)
 		}
 		return timer.ID{}, err
@@ -220,8 +219,7 @@ const (
 	maxIdempotencyKey = 255
 )
 
-// readIdempotencyKey copies the key of a request that may come again; "" if it
-// has none.
+// readIdempotencyKey copies the key of a request that may come again; "" if the request has no key.
 func readIdempotencyKey(c *fiber.Ctx) (string, error) {
 	given := c.Request().Header.PeekAll(idempotencyHeader)
 	if len(given) == 0 {
@@ -249,8 +247,8 @@ func (s *Server) readTimer(c *fiber.Ctx) (timer.Timer, []string, error) {
 	return d.Decode(body)
 }
 
-// plainBody is the request's body, which must not be encoded, without a byte
-// order mark at its beginning.
+// plainBody is the request's body without a byte order mark at the beginning. The body must not be
+// encoded.
 func plainBody(c *fiber.Ctx) ([]byte, error) {
 	const byteOrderMark = "\uFEFF"
 	request := c.Request()
@@ -266,11 +264,11 @@ func plainBody(c *fiber.Ctx) ([]byte, error) {
 	return bytes.TrimPrefix(request.Body(), []byte(byteOrderMark)), nil
 }
 
-// identity is the one coding of bodies that is read.
+// identity is the only coding of bodies that the server reads.
 const identity = "identity"
 
-// refuseConditions refuses a request that is meant to have an effect only if a
-// condition holds, since nobody here would look at the condition.
+// refuseConditions refuses a request that should take effect only under a condition, since nobody
+// here checks the condition.
 func refuseConditions(c *fiber.Ctx) error {
 	header := &c.Request().Header
 	for _, name := range []string{fasthttp.HeaderIfMatch, fasthttp.HeaderIfNoneMatch} {
@@ -295,7 +293,8 @@ func answerJSON(c *fiber.Ctx, body []byte) error {
 
 const unreachedHeader = "X-Chronos-Unreached"
 
-// markUntold says in headers what of the old version is still to be expected.
+// markUntold adds headers about the former version: may a callback still start, and how many copies
+// could not be reached?
 func markUntold(c *fiber.Ctx, receipt *timer.Receipt) {
 	if receipt.InFlight {
 		c.Set("X-Chronos-In-Flight", "true")

@@ -183,7 +183,7 @@ func TestBodiesAreRefused(t *testing.T) {
 		"empty":            {"", "body-missing", ""},
 		"cut off":          {"{", "body-syntax", ""},
 		"opaque not UTF-8": {apitest.WithHTTP("\"uri\":\"http://a/b\",\"opaque\":\"\xed\xa0\x80\""), "string-utf8", "/callback/http/opaque"},
-		// What goes wrong together is found by Timer.Validate.
+		// Timer.Validate finds the faults of members together.
 		"repeat-for short":     {apitest.WithCallback(`"timing":{"interval":2,"repeat-for":1}`), "repeat-for-short", "/timing/repeat-for"},
 		"interval 0 recurring": {apitest.WithCallback(`"timing":{"interval":0,"repeat-for":1}`), "interval-zero", "/timing/interval"},
 		"interval too short":   {apitest.WithCallback(`"timing":{"interval":0.099,"repeat-for":1}`), "interval-too-short", "/timing/interval"},
@@ -290,7 +290,8 @@ func TestErrorsOfTimers(t *testing.T) {
 	}
 }
 
-// A PUT or DELETE that lost to others is told so, and not as if Redis were away.
+// A PUT or DELETE that lost to newer writes gets an answer of its own, different from the answer
+// when Redis is unreachable.
 func TestAnOvertakenWriteIsAConflict(t *testing.T) {
 	s := New(Config{Timers: &fakeTimers{before: func(context.Context, string, timer.ID) error {
 		return fmt.Errorf("write timer: %w", timer.ErrOvertaken)
@@ -322,7 +323,7 @@ func TestOperationsAreBounded(t *testing.T) {
 		if left := time.Until(deadline); !ok || left <= 0 || left > answerWithin {
 			return fmt.Errorf("context ends in %v", left)
 		}
-		return context.DeadlineExceeded // as if it had
+		return context.DeadlineExceeded // as if the timeout had passed
 	}}})
 	for _, request := range [][2]string{{"POST", "/timers"}, {"PUT", "/timers/k"}, {"DELETE", "/timers/k"}, {"GET", "/timers/k"}} {
 		apitest.WantProblem(t, ask(t, s, request[0], request[1], apitest.Simple), 503, "store-unavailable", apitest.NoPointer)

@@ -13,43 +13,44 @@ import (
 	"chronos/api/wire"
 )
 
-// Topology is what the admin listener shows of the shards, and has changed. It
-// must be safe for concurrent use. Errors: a *RefusedError where nothing was
-// changed, others where it is not known whether something was.
+// Topology shows and changes the shards for the admin listener. A Topology must be safe for
+// concurrent use. A *RefusedError means that nothing was changed. After any further error, the
+// change may or may not have been made.
 type Topology interface {
-	// Show asks all shards how they stand.
+	// Show asks all shards for their state.
 	Show(ctx context.Context) TopologyView
-	// Add announces a shard; url is "" for a shard that is being drained. A second
-	// database of a Redis that has a shard already needs force.
+	// Add announces a shard; url is "" for a shard that is being drained. Force is needed for a
+	// second database of a Redis that already has a shard.
 	Add(ctx context.Context, name, url string, force bool) (TopologyView, error)
-	// Drain has a shard's timers moved to the others. One that can't be reached needs force.
+	// Drain has a shard's timers moved to the remaining shards. Force is needed if the shard can't
+	// be reached.
 	Drain(ctx context.Context, name string, force bool) (TopologyView, error)
-	// Remove forgets a shard that is drained and empty, or, with force, whatever it has.
+	// Remove forgets a shard that is drained and empty. With force, Remove forgets any shard.
 	Remove(ctx context.Context, name string, force bool) (TopologyView, error)
 }
 
-// TopologyView is the topology as it is shown.
+// TopologyView is the topology as the admin listener shows the topology.
 type TopologyView struct {
 	Epoch int64 `json:"epoch"`
-	// View is what resynchronisation asks for: it changes with where timers belong.
+	// View is the cluster view that resynchronisation asks for. View changes when timers belong on
+	// different shards.
 	View string `json:"cluster-view-id"`
-	// Moving says that timers are still being brought where they belong since the
-	// last change.
+	// Moving says that timers still move to their owners after the last change.
 	Moving bool        `json:"moving"`
 	Shards []ShardView `json:"shards"`
 }
 
-// ShardView is one shard of it.
+// ShardView is a shard of the topology.
 type ShardView struct {
 	Name  string `json:"name"`
-	URL   string `json:"url"` // without what is secret
+	URL   string `json:"url"` // without secrets
 	State string `json:"state"`
-	// Copies are the timers and tombstones that it has; nil if it can't be asked.
+	// Copies is how many timers and tombstones the shard has; nil if the shard can't be asked.
 	Copies *int64 `json:"copies"`
-	// Swept is the share of it, from 0 to 1, that is as the last change wants it;
-	// nil if it can't be asked.
+	// Swept is the share of the shard, from 0 to 1, that already conforms to the last change; nil
+	// if the shard can't be asked.
 	Swept *float64 `json:"swept"`
-	// Problem says what is wrong with it; empty if nothing is.
+	// Problem says what is wrong with the shard; empty if nothing is wrong.
 	Problem string `json:"problem,omitempty"`
 }
 
@@ -66,7 +67,7 @@ const (
 	maxTopologyBody  = 4 << 10
 )
 
-// serveTopology has the admin listener answer for the topology.
+// serveTopology serves the topology on the admin listener.
 func serveTopology(mux *http.ServeMux, by gate, topology Topology) {
 	handle := func(pattern string, need tokens.Role, do func(ctx context.Context, r *http.Request) (TopologyView, error)) {
 		mux.Handle(pattern, by.lets(need, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -79,7 +80,7 @@ func serveTopology(mux *http.ServeMux, by gate, topology Topology) {
 			}
 			w.Header().Set("Content-Type", "application/json")
 			w.Header().Set("Cache-Control", "no-store")
-			_ = json.NewEncoder(w).Encode(view) // the client has gone if it fails
+			_ = json.NewEncoder(w).Encode(view) // an error means that the client has disconnected
 		})))
 	}
 	handle("GET /topology", openRead, func(ctx context.Context, _ *http.Request) (TopologyView, error) {
@@ -105,7 +106,7 @@ func serveTopology(mux *http.ServeMux, by gate, topology Topology) {
 	})
 }
 
-// forcibly changes the named shard's part, with force if the query says so.
+// forcibly calls do with the shard that the path names, and with force if the query says so.
 func forcibly(ctx context.Context, r *http.Request, do func(ctx context.Context, name string, force bool) (TopologyView, error)) (TopologyView, error) {
 	force := r.URL.Query().Get("force")
 	if force != "" && force != "true" && force != "false" {

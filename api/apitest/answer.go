@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Answer is a response with its body read.
+// Answer is a response whose body is read.
 type Answer struct {
 	Status int
 	Header http.Header
@@ -27,10 +27,10 @@ type Problem struct {
 	Pointer *string `json:"pointer"`
 }
 
-// NoPointer is the pointer of a problem that has none.
+// NoPointer stands for a problem without a pointer.
 const NoPointer = "none"
 
-// WantProblem checks all that every refusal has, and its code and pointer.
+// WantProblem checks the common parts of a refusal, and the refusal's code and pointer.
 func WantProblem(t testing.TB, a Answer, status int, code, pointer string) {
 	t.Helper()
 	if a.Status != status {
@@ -56,7 +56,7 @@ func WantProblem(t testing.TB, a Answer, status int, code, pointer string) {
 	}
 }
 
-// WantOverloaded checks the refusal of what was too much.
+// WantOverloaded checks a refusal for overload.
 func WantOverloaded(t *testing.T, a Answer) {
 	t.Helper()
 	WantProblem(t, a, http.StatusServiceUnavailable, "overloaded", NoPointer)
@@ -65,7 +65,7 @@ func WantOverloaded(t *testing.T, a Answer) {
 	}
 }
 
-// Parse reads JSON that has no members but those of the type.
+// Parse reads JSON that has no members beyond the members of the type.
 func Parse[T any](t testing.TB, body []byte) (v T) {
 	t.Helper()
 	decoder := json.NewDecoder(bytes.NewReader(body))
@@ -76,7 +76,8 @@ func Parse[T any](t testing.TB, body []byte) (v T) {
 	return v
 }
 
-// Samples are the counts of a metric by its labels' values, those of 0 left out.
+// Samples are the counts of a metric by the values of the metric's labels. Counts of 0 are left
+// out.
 func Samples(t *testing.T, registry *prometheus.Registry, name string) map[string]int {
 	t.Helper()
 	families, err := registry.Gather()

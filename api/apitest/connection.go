@@ -21,7 +21,7 @@ type Serving interface {
 	Shutdown(ctx context.Context) error
 }
 
-// Serve starts s on a port of its own and stops it with the test.
+// Serve starts s on a free port and stops s with the test.
 func Serve(t testing.TB, s Serving) (address string) {
 	t.Helper()
 	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -54,8 +54,7 @@ func Dial(t testing.TB, address string) net.Conn {
 	return DialFrom(t, "", address)
 }
 
-// DialFrom connects as the client with a loopback address of its own; "" leaves it
-// to the system, which takes 127.0.0.1.
+// DialFrom connects from the loopback address client. If client is "", the system takes 127.0.0.1.
 func DialFrom(t testing.TB, client, address string) net.Conn {
 	t.Helper()
 	var dialer net.Dialer
@@ -73,8 +72,8 @@ func DialFrom(t testing.TB, client, address string) net.Conn {
 	return c
 }
 
-// Send writes a request as it is and reads the answer; closed says that the
-// server closed the connection after it.
+// Send writes a request unchanged and reads the answer. closed says that the server closed the
+// connection after the answer.
 func Send(t *testing.T, c net.Conn, raw string) (a Answer, closed bool) {
 	t.Helper()
 	if _, err := io.WriteString(c, raw); err != nil {
@@ -83,7 +82,7 @@ func Send(t *testing.T, c net.Conn, raw string) (a Answer, closed bool) {
 	return Await(t, c)
 }
 
-// Await is Send for a request that has been written.
+// Await reads the answer to a request that is already written, like Send.
 func Await(t *testing.T, c net.Conn) (a Answer, closed bool) {
 	t.Helper()
 	reader := bufio.NewReader(c)
@@ -97,7 +96,7 @@ func Await(t *testing.T, c net.Conn) (a Answer, closed bool) {
 	return a, true
 }
 
-// Receive reads one answer of several.
+// Receive reads the next of several answers.
 func Receive(t *testing.T, reader *bufio.Reader) Answer {
 	t.Helper()
 	resp, err := http.ReadResponse(reader, nil)

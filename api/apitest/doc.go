@@ -1,3 +1,3 @@
-// Package apitest is for tests: bodies of requests, requests as bytes on a bare
-// connection, and looks at the answers.
+// Package apitest is for tests: bodies of requests, requests as bytes on a bare connection, and
+// checks of the answers.
 package apitest

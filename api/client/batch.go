@@ -12,24 +12,23 @@ import (
 // MaxBatch is how many timers a batch may have.
 const MaxBatch = 1000
 
-// Result is what came of one timer of a batch.
+// Result is the result for a single timer of a batch.
 type Result struct {
-	// Receipt is that of the timer, if Err is nil.
+	// Receipt is the timer's receipt, if Err is nil.
 	Receipt Receipt
-	// Err is a *Problem that says why there is no timer, or, if its Code is
-	// store-unavailable, why there may be none. Its Pointer leads into the list of
-	// timers: /timers/17/timing/interval.
+	// Err is a *Problem that says why the timer was refused. If the Problem's Code is
+	// store-unavailable, the timer may exist nevertheless. The Problem's Pointer leads into the
+	// list of timers: /timers/17/timing/interval.
 	Err error
 }
 
 // BatchOption changes what CreateBatch does.
 type BatchOption func(*operation) error
 
-// Once makes it safe to call CreateBatch again after an error, of the whole or of
-// some timers, with the same timers in the same order: those that were made with
-// this key are found and not made again. A key is 1 to 255 printable ASCII
-// characters; a random UUID is a good one. It is remembered for an hour after the
-// timer has fired or was deleted.
+// Once makes it safe to call CreateBatch again after an error, of the whole batch or of some
+// timers. The timers must be the same, in the same order. Timers that were made with this key are
+// found and not made again. A key is 1 to 255 printable ASCII characters; a random UUID is a good
+// key. A node remembers the key for an hour after the timer has fired or was deleted.
 func Once(key string) BatchOption {
 	return func(op *operation) error {
 		if key == "" {
@@ -40,11 +39,12 @@ func Once(key string) BatchOption {
 	}
 }
 
-// CreateBatch makes new timers, 1 to MaxBatch, in one request. It returns their
-// results in the same order, and a nil error even if every timer was refused:
-// each fails for itself. An error is of the whole, with no results; then there
-// are no timers if it is a *Problem with a Status of 4xx or the code overloaded,
-// and there may be any otherwise.
+// CreateBatch makes new timers, 1 to MaxBatch, in one request. The results have the order of the
+// timers. Timers fail independently: CreateBatch returns a nil error even if every timer was
+// refused.
+//
+// After an error there are no results. If the error is a *Problem with a Status of 4xx or the code
+// overloaded, no timers were made. After any further error, some timers may exist.
 func (c *Client) CreateBatch(ctx context.Context, timers []Timer, options ...BatchOption) ([]Result, error) {
 	op := operation{name: "create timers", method: http.MethodPost, path: "/timers/batch"}
 	for _, option := range options {

@@ -108,14 +108,14 @@ func TestCreateBatchRefusesItself(t *testing.T) {
 	}
 }
 
-// What is sent again, and what answers are not believed.
+// Repeated requests, and answers that the client doesn't believe.
 func TestCreateBatchAnswers(t *testing.T) {
 	const receipt = `{"id":"k-2-2010000000000040","key":"k","due":"2026-11-21T02:22:48.508Z","copies":2}`
 	for name, tc := range map[string]struct {
 		answers []string // one for each request: status, space, body
 		once    bool
 		tries   int64
-		fails   string // "" if it succeeds
+		fails   string // "" if the call succeeds
 		partial bool
 	}{
 		"at once":            {[]string{`200 {"results":[` + receipt + `]}`}, false, 1, "", false},

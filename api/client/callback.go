@@ -10,25 +10,25 @@ import (
 	"time"
 )
 
-// MaxCallback is the longest body of a callback that ParseCallback reads, in
-// bytes: as long as a node lets the body of a request be.
+// MaxCallback is the longest body of a callback that ParseCallback reads, in bytes. A node accepts
+// at most as many bytes in the body of a request.
 const MaxCallback = 64 << 20
 
 const leftOutHeader = "X-Chronos-Left-Out"
 
-// Callback is one attempt at a pop. Any 2xx within 2 s is success; 410 ends the
-// timer; after anything else it comes again, with the same WebhookID.
+// Callback is an attempt at a pop. Any 2xx within 2 s is success; 410 ends the timer. After any
+// further answer the callback comes again, with the same WebhookID.
 type Callback struct {
-	// Timer is the timer's id. Its end may change; Key never does.
+	// Timer is the timer's id. The id's end may change; Key never changes.
 	Timer, Key string
-	// Sequence is which pop this is, and Attempt which attempt at it, from 1.
+	// Sequence is the number of the pop, and Attempt the number of the attempt at the pop, from 1.
 	Sequence, Attempt int
 	// LeftOut is how many overdue pops were left out since the last callback that succeeded.
 	LeftOut int
 	// Due is when the pop was due.
 	Due time.Time
-	// WebhookID is the same for all attempts at a pop and for nothing else, so
-	// repeats can be dropped by it.
+	// WebhookID is the same for all attempts at a pop, and differs between pops. Receivers can drop
+	// repeats by the WebhookID.
 	WebhookID string
 	// Sent is when this attempt was sent, in whole seconds.
 	Sent time.Time
@@ -36,10 +36,9 @@ type Callback struct {
 	Body []byte
 }
 
-// ParseCallback reads a callback and its body, of which it takes MaxCallback
-// bytes at most; http.MaxBytesReader can bound it more tightly. It doesn't verify
-// webhook-signature. The error says which header is missing or malformed; 400 is
-// a good answer.
+// ParseCallback reads a callback and its body, at most MaxCallback bytes; http.MaxBytesReader can
+// set a smaller bound. ParseCallback doesn't verify webhook-signature. The error says which header
+// is missing or malformed; 400 is a good answer.
 func ParseCallback(r *http.Request) (Callback, error) {
 	if r.Method != http.MethodPost {
 		return Callback{}, errors.New("parse callback: the method is not POST")
@@ -89,8 +88,7 @@ func ordinal(r *http.Request, header string) (int, error) {
 	return n, nil
 }
 
-// keyOf is the first part of a webhook-id: key.version.sequence. A key may have
-// dots.
+// keyOf is the first part of a webhook-id: key.version.sequence. A key may have dots.
 func keyOf(webhookID string) (key string, ok bool) {
 	end := strings.LastIndexByte(webhookID, '.')
 	if end < 0 {

@@ -21,7 +21,7 @@ import (
 	"chronos/scheduler/webhook"
 )
 
-// popped is a callback as a node sends it.
+// popped is a callback as a node sends the callback.
 func popped() *http.Request {
 	r := httptest.NewRequestWithContext(context.Background(), http.MethodPost, "/hello", strings.NewReader("tea is ready"))
 	for name, value := range map[string]string{
@@ -87,7 +87,7 @@ func TestParseCallbackRefuses(t *testing.T) {
 	}
 }
 
-// What a node really sends is as described, and read in full.
+// A callback that a node really sends is as described, and can be read in full.
 func TestParseDelivered(t *testing.T) {
 	var got client.Callback
 	receiver := httptest.NewServer(openapitest.Callbacks(t, api.OpenAPI(), http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -121,8 +121,7 @@ func TestParseDelivered(t *testing.T) {
 	}
 }
 
-// FuzzParseCallback: whatever comes in its place, a callback that is taken has
-// all that its fields promise.
+// FuzzParseCallback: every callback that ParseCallback accepts has all that its fields promise.
 func FuzzParseCallback(f *testing.F) {
 	f.Add("k-2-0000000000008421", "k.019b76679000beef.1", "1", "1", "2026-11-21T00:33:39.390Z", "1795221219", "body")
 	f.Add("", "", "-1", "0", "now", "x", "")

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What a Client does unless an Option says otherwise.
+// Defaults of a Client; an Option can change each default.
 const (
 	// DefaultTries is how often a request is sent at most.
 	DefaultTries = 3
@@ -18,9 +18,9 @@ const (
 	DefaultMaxAnswer = 8 << 20
 )
 
-// Client speaks to one node of chronos, or to a load balancer before several;
-// any node serves any timer. New makes one. It is safe for concurrent use and
-// keeps connections for the next request; Close closes those.
+// Client speaks to a node of chronos, or to a load balancer before several nodes; any node serves
+// any timer. New makes a Client. A Client is safe for concurrent use. A Client keeps connections
+// for the next request; Close closes the connections.
 type Client struct {
 	base      string // without a slash at its end
 	token     string
@@ -34,8 +34,8 @@ type Client struct {
 // Option changes what New makes.
 type Option func(*Client) error
 
-// New makes a client for the node at baseURL, such as http://localhost:7253. A
-// path in it is put before those of chronos. It connects to nothing yet.
+// New makes a client for the node at baseURL, such as http://localhost:7253. A path in baseURL is
+// put before the paths of chronos. New connects to nothing yet.
 func New(baseURL string, options ...Option) (*Client, error) {
 	u, err := url.Parse(baseURL)
 	switch {
@@ -71,18 +71,18 @@ func newHTTPClient() *http.Client {
 		Proxy:               http.ProxyFromEnvironment,
 		MaxIdleConns:        perHost,
 		MaxIdleConnsPerHost: perHost,
-		IdleConnTimeout:     30 * time.Second, // a node closes them after 60
+		IdleConnTimeout:     30 * time.Second, // a node closes idle connections after 60 s
 		ForceAttemptHTTP2:   true,
 	}
 	return &http.Client{
 		Transport: transport,
-		// chronos redirects nowhere, and the token is for it alone.
+		// chronos redirects nowhere, and the token is for chronos alone.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
 
-// Close closes connections that wait for the next request, unless WithHTTPClient
-// brought them. Requests under way go on, and the client may still be used.
+// Close closes connections that wait for the next request, unless WithHTTPClient set the HTTP
+// client. Requests under way go on, and the Client may still be used.
 func (c *Client) Close() {
 	if c.own {
 		c.http.CloseIdleConnections()
@@ -100,9 +100,8 @@ func WithToken(token string) Option {
 	}
 }
 
-// WithHTTPClient sends requests through another client, for example one with a
-// TLS configuration. It should follow no redirects. It stays the caller's to
-// close.
+// WithHTTPClient sends requests through client, for example with a TLS configuration. The client
+// should follow no redirects. The caller remains responsible for closing the client.
 func WithHTTPClient(client *http.Client) Option {
 	return func(c *Client) error {
 		if client == nil {
@@ -135,8 +134,8 @@ func WithTimeout(d time.Duration) Option {
 	}
 }
 
-// WithMaxAnswer bounds the body of an answer, in bytes. That of Lookup has the
-// timer's opaque data.
+// WithMaxAnswer bounds the body of an answer, in bytes. The answer to Lookup contains the timer's
+// opaque data.
 func WithMaxAnswer(bytes int64) Option {
 	return func(c *Client) error {
 		if bytes < 1 {

@@ -1,5 +1,5 @@
-// Package client creates, replaces, reads and ends timers of chronos, and reads
-// the callbacks that come of them. It needs the standard library alone.
+// Package client creates, replaces, reads and ends timers of chronos, and reads the callbacks of
+// timers. The package needs the standard library alone.
 //
 //	timers, err := client.New("http://localhost:7253")
 //	...
@@ -9,32 +9,33 @@
 //		Opaque:   "session 17",
 //	})
 //
-// CreateBatch makes up to a thousand timers in one request, which costs a fraction
-// of as many Creates.
+// CreateBatch makes up to a thousand timers in one request, which costs a fraction of a thousand
+// Creates.
 //
-// # What is sent again
+// # Repeated requests
 //
-// A request that failed is sent again, three times in all unless WithTries says
-// otherwise, where that can do no harm:
+// The Client repeats a failed request only if a repetition can do no harm. Without WithTries a
+// request is sent three times at most:
 //
-//   - Replace, Delete, Lookup, CreateOnce and CreateBatch with Once after 429, 503,
-//     and whatever goes wrong with a connection;
-//   - Create and CreateBatch only if the node can't have done anything: it could not be connected
-//     to, or answered 429, or 503 with the code overloaded. After anything else
-//     there may be a timer although Create returned an error, and calling it again
-//     may make a second one. CreateOnce is free of this: call it again with the
-//     same key.
+//   - Replace, Delete, Lookup, CreateOnce and CreateBatch with Once are repeated after 429, 503,
+//     and any failure of a connection.
+//   - Create and CreateBatch are repeated only if the node can't have done anything: no connection,
+//     an answer 429, or 503 with the code overloaded.
 //
-// A timer of a batch that failed while others did not is not sent again: the
-// caller may, with Once by calling CreateBatch again as it was.
+// After any further failure of Create the timer may exist although Create returned an error, and a
+// second call may make a second timer. CreateOnce has no such problem: call CreateOnce again with
+// the same key.
 //
-// Between tries it waits as long as Retry-After asks for, and a little more at
-// random, but not longer than ten seconds or than the context lasts: where it
-// would have to, it returns the error at once.
+// The Client doesn't repeat a batch in which only some timers failed. With Once, the caller may
+// call CreateBatch again with the same timers.
+//
+// Between tries the Client waits as long as Retry-After asks for, and a little more at random. If
+// the wait would be longer than ten seconds, or longer than the context lasts, the Client returns
+// the error at once.
 //
 // # Callbacks
 //
-// ParseCallback reads what a receiver gets. It does not verify webhook-signature:
-// where the operator has set secrets, use a library for Standard Webhooks
+// ParseCallback reads a callback that a receiver gets. ParseCallback does not verify
+// webhook-signature: if the operator has set secrets, use a library for Standard Webhooks
 // (standardwebhooks.com) on the request's headers and Callback.Body.
 package client

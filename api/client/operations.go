@@ -9,21 +9,20 @@ import (
 	"strconv"
 )
 
-// Create makes a new timer. After an error there may be one nevertheless, unless
-// the error is a *Problem with a Status of 4xx or the code overloaded; CreateOnce
-// can be called again.
+// Create makes a new timer. After an error the timer may exist nevertheless, unless the error is a
+// *Problem with a Status of 4xx or the code overloaded. CreateOnce can be called again.
 //
-// All operations block until there is an answer, the tries are used up, or ctx
-// ends. Their errors wrap a *Problem where a node has answered.
+// All operations block until an answer comes, the tries are used up, or ctx ends. If a node has
+// answered, the errors wrap a *Problem.
 func (c *Client) Create(ctx context.Context, t Timer) (Receipt, error) {
 	return c.write(ctx, operation{name: "create timer", method: http.MethodPost, path: "/timers"}, &t)
 }
 
-// CreateOnce makes a new timer, or finds the one that was made with the same key,
-// 1 to 255 printable ASCII characters: a random UUID is a good one. So it can be
-// called again after an error, with the same Timer; with another, the error is a
-// *Problem with the code idempotency-key-reused. A key is remembered for an hour
-// after its timer has fired or was deleted.
+// CreateOnce makes a new timer, or finds the timer that was made with the same key. A key is 1 to
+// 255 printable ASCII characters: a random UUID is a good key. After an error CreateOnce can be
+// called again with the same Timer. With a different Timer the error is a *Problem with the code
+// idempotency-key-reused. A node remembers a key for an hour after the key's timer has fired or was
+// deleted.
 func (c *Client) CreateOnce(ctx context.Context, key string, t Timer) (Receipt, error) {
 	if key == "" {
 		return Receipt{}, errors.New("create timer once: the key is empty")
@@ -32,10 +31,10 @@ func (c *Client) CreateOnce(ctx context.Context, key string, t Timer) (Receipt, 
 	return c.write(ctx, op, &t)
 }
 
-// Replace stores t under an id or key, whether or not there was a timer. It
-// starts anew, with sequence number 1. So it is also how to choose a key: 1 to
-// 128 of A-Z a-z 0-9 . _ ~ -. A *Problem with the code overtaken says that a newer
-// write of the same timer won; the write is not repeated then.
+// Replace stores t under an id or key, whether or not the timer exists. The timer starts with
+// sequence number 1. Replace is also how to choose a key: 1 to 128 of A-Z a-z 0-9 . _ ~ -. A
+// *Problem with the code overtaken says that a newer write of the same timer won. The Client
+// doesn't repeat the write then.
 func (c *Client) Replace(ctx context.Context, id string, t Timer) (Receipt, error) {
 	op, err := itemOperation("replace timer", http.MethodPut, id)
 	if err != nil {
@@ -57,8 +56,8 @@ func (c *Client) Delete(ctx context.Context, id string) (Deletion, error) {
 	return Deletion{InFlight: a.inFlight(), Unreached: a.unreached()}, nil
 }
 
-// Lookup reads a timer. The error is ErrNotFound if there is none, which may have
-// fired or ended.
+// Lookup reads a timer. The error is ErrNotFound if no such timer exists: the timer may have fired
+// or ended.
 func (c *Client) Lookup(ctx context.Context, id string) (Stored, error) {
 	op, err := itemOperation("look up timer", http.MethodGet, id)
 	if err != nil {
@@ -105,7 +104,7 @@ func (a *answer) inFlight() bool { return a.header.Get("X-Chronos-In-Flight") ==
 
 func (a *answer) unreached() int {
 	n, err := strconv.Atoi(a.header.Get("X-Chronos-Unreached"))
-	if err != nil { // it has none
+	if err != nil { // the answer has no count
 		return 0
 	}
 	return n

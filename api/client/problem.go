@@ -11,24 +11,24 @@ import (
 	"time"
 )
 
-// ErrNotFound says that there is no such timer.
+// ErrNotFound says that the timer does not exist.
 var ErrNotFound = errors.New("timer not found")
 
-// Problem is what a node answers when it has not done what it was asked for. It
-// is an error; errors.As finds it in what the operations return.
+// Problem is a node's answer to a failed request. Problem is an error; errors.As finds the Problem
+// in the errors of the operations.
 type Problem struct { //nolint:errname // RFC 9457 calls it so, and it is more than an error
 	// Status is the HTTP status.
 	Status int
-	// Code says what is wrong, for programs: "interval-negative". It is stable. It
-	// is empty if something between here and the node has answered.
+	// Code says what is wrong, for programs: "interval-negative". Codes are stable. Code is empty
+	// if something between the client and the node has answered.
 	Code string
 	// Detail says what is wrong and what to do, for people.
 	Detail string
-	// Pointer is a JSON pointer to what is wrong in the request's body, empty if
-	// that is the whole body or something else than the body.
+	// Pointer is a JSON pointer to the wrong part of the request's body. Pointer is empty if the
+	// whole body, or something outside the body, is wrong.
 	Pointer string
-	// RetryAfter is how long to wait before the request is sent again, zero if the
-	// answer doesn't say.
+	// RetryAfter is how long to wait before the request is sent again; zero if the answer doesn't
+	// say.
 	RetryAfter time.Duration
 }
 
@@ -44,24 +44,24 @@ func (p *Problem) Error() string {
 	return text + ": " + p.Detail
 }
 
-// Is reports whether p is what ErrNotFound says.
+// Is reports whether p means the same as ErrNotFound.
 func (p *Problem) Is(target error) bool {
 	return target == ErrNotFound && p.Status == http.StatusNotFound && p.Code == "timer-not-found"
 }
 
-// again reports whether a request that can be repeated should be.
+// again reports whether a repeatable request should be sent again.
 func (p *Problem) again() bool {
 	return p.Status == http.StatusTooManyRequests || p.Status == http.StatusServiceUnavailable
 }
 
-// nothingDone reports whether the node answered before it did anything, so that
-// even a request that can't be repeated may be sent again.
+// nothingDone reports whether the node answered before doing anything. In this case even a request
+// that can't be repeated may be sent again.
 func (p *Problem) nothingDone() bool {
 	return p.Status == http.StatusTooManyRequests && p.Code != "" ||
 		p.Status == http.StatusServiceUnavailable && p.Code == "overloaded"
 }
 
-// problemOf makes a Problem of an answer, whoever it is from.
+// problemOf makes a Problem of any answer, even if the answer is not from a node.
 func problemOf(a *answer) *Problem {
 	p := &Problem{Status: a.status, Detail: a.header.Get("Reason"), RetryAfter: a.retryAfter()}
 	kind, _, err := mime.ParseMediaType(a.header.Get("Content-Type"))
@@ -84,7 +84,7 @@ func problemOf(a *answer) *Problem {
 	return p
 }
 
-// maxRetryAfter is the longest that is believed.
+// maxRetryAfter bounds the delays that a Client believes.
 const maxRetryAfter = 24 * time.Hour
 
 // retryAfter reads Retry-After in seconds or as a date.
@@ -99,7 +99,7 @@ func (a *answer) retryAfter() time.Duration {
 	}
 	now := time.Now()
 	if date, err := http.ParseTime(a.header.Get("Date")); err == nil {
-		now = date // its own clock made until, too
+		now = date // until comes from the same clock
 	}
 	return min(max(until.Sub(now), 0), maxRetryAfter)
 }

@@ -21,24 +21,24 @@ const (
 
 var errTooLong = errors.New("the answer is too long")
 
-// operation is a request and what may be done about its failure.
+// operation is a request, with how to repeat the request after a failure.
 type operation struct {
 	name           string // for errors: "create timer"
 	method, path   string
 	body           []byte
 	idempotencyKey string
-	repeatable     bool // sending it twice does no harm
+	repeatable     bool // sending the request twice does no harm
 }
 
-// answer is a response with its body read.
+// answer is a response whose body is read.
 type answer struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-// do sends an operation until it is answered with one of want, or may not be sent
-// again.
+// do sends an operation until the answer has a status in want, or until the operation may not be
+// repeated.
 func (c *Client) do(ctx context.Context, op *operation, want ...int) (*answer, error) {
 	for try := 1; ; try++ {
 		a, err := c.try(ctx, op)
@@ -64,7 +64,7 @@ func (op *operation) pause(err error, try int) (pause time.Duration, again bool)
 		again = problem.again()
 	case answered:
 		again = problem.nothingDone()
-	case errors.Is(err, errTooLong): // it would be the next time
+	case errors.Is(err, errTooLong): // the next answer would be too long, too
 	default:
 		again = op.repeatable || notConnected(err)
 	}
@@ -80,7 +80,8 @@ func notConnected(err error) bool {
 	return ok && op.Op == "dial"
 }
 
-// wait reports whether ctx lasts for a pause, without waiting if it can't.
+// wait waits for a pause and reports whether ctx lasted. If ctx ends before the pause does, wait
+// returns at once.
 func wait(ctx context.Context, pause time.Duration) bool {
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= pause {
 		return false
@@ -95,8 +96,8 @@ func wait(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// try sends an operation once and reads the answer, to its end so that the
-// connection can be used again.
+// try sends an operation once and reads the answer to the end, so that the connection can be used
+// again.
 func (c *Client) try(ctx context.Context, op *operation) (*answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()

@@ -19,7 +19,7 @@ import (
 	"chronos/api/client"
 )
 
-// step is what one try comes to: an answer, or an error.
+// step is the result of a try: an answer, or an error.
 type step struct {
 	status int
 	header string // name: value
@@ -37,7 +37,7 @@ func coded(status int, code string, retryAfter string) step {
 	return step{status: status, header: "Retry-After: " + retryAfter, body: fmt.Sprintf(`{"status":%d,"detail":"no","code":%q}`, status, code)}
 }
 
-// script answers requests in turn, and notes what it was sent.
+// script answers requests in turn, and notes the requests.
 type script struct {
 	t     *testing.T
 	steps []step
@@ -98,12 +98,12 @@ func TestTries(t *testing.T) {
 	away, busy, limited := coded(503, "store-unavailable", "1"), coded(503, "overloaded", "2"), coded(429, "rate-limited", "3")
 	broken := step{status: 200, body: "cut"}
 	for name, tc := range map[string]struct {
-		steps     []step // what comes before the good answer
-		create    bool   // whether Create gets to it, and whether the others do
+		steps     []step // before the good answer
+		create    bool   // whether Create reaches the good answer, and whether the other operations do
 		others    bool
-		atLeast   time.Duration // if it is got to
+		atLeast   time.Duration // if the good answer is reached
 		lessThan  time.Duration
-		sentFirst int // where it isn't got to
+		sentFirst int // if the good answer is not reached
 	}{
 		"at once":                {nil, true, true, 0, time.Nanosecond, 0},
 		"not connected":          {[]step{{err: refused}}, true, true, 0, 100 * time.Millisecond, 1},
@@ -167,7 +167,7 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// No pause outlasts the context, and none is begun that would.
+// No pause outlasts the context: a pause that would is not begun.
 func TestContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, s := scripted(t, []step{coded(503, "overloaded", "5")})
@@ -227,7 +227,7 @@ func TestBadAnswers(t *testing.T) {
 	}
 }
 
-// Whoever answers, the error says something.
+// The error says something, even if the answer is not from a node.
 func TestForeignAnswers(t *testing.T) {
 	for want, s := range map[string]step{
 		"look up timer: status 502: unexpected answer: bad gateway": {status: 502, body: "<html>"},
@@ -284,7 +284,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// The client that New makes keeps its connections and follows no redirect, which
+// The client that New makes keeps its connections. The client follows no redirect, since a redirect
 // could take the token elsewhere.
 func TestOwnHTTPClient(t *testing.T) {
 	var connections, elsewhere atomic.Int64

@@ -23,7 +23,7 @@ import (
 
 // memory keeps timers, as a scheduler does for the API.
 type memory struct {
-	api.Timers // nil: what the client asks for is below
+	api.Timers // nil: the methods below do all the client's work
 
 	mu      sync.Mutex
 	records map[string]store.ReadResult
@@ -133,8 +133,8 @@ func (l *counted) Accept() (net.Conn, error) {
 	return c, err
 }
 
-// connect starts a real server over m, and makes a client of it whose traffic is
-// held against the description.
+// connect starts a real server with m, and makes a client of the server. The description checks the
+// client's traffic.
 func connect(t *testing.T, m *memory, options ...client.Option) (*client.Client, *counted) {
 	t.Helper()
 	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -285,7 +285,7 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// What is asked for is what is stored, to the millisecond above.
+// A stored timer equals the timer that was asked for, rounded up to the millisecond.
 func TestTimersRoundTrip(t *testing.T) {
 	c, _ := connect(t, newMemory())
 	up := func(d time.Duration) time.Duration {

@@ -69,7 +69,7 @@ type (
 func encodeTimer(t *Timer) ([]byte, error) {
 	switch {
 	case !utf8.ValidString(t.Opaque):
-		// json.Marshal would send something else in silence.
+		// json.Marshal would change the text without an error.
 		return nil, errors.New("the opaque data is not UTF-8; encode it, for example as Base64")
 	case !utf8.ValidString(t.URI):
 		return nil, errors.New("the URI is not UTF-8; percent-encode it")
@@ -118,8 +118,8 @@ func seconds(d time.Duration) json.Number {
 	return json.Number(sign + strconv.FormatUint(rest/second, 10) + fraction)
 }
 
-// duration reads seconds in whole milliseconds; those are exact in a float64 as
-// far as a Duration goes.
+// duration reads seconds in whole milliseconds. Whole milliseconds are exact in a float64 up to the
+// longest Duration.
 func duration(text json.Number) (time.Duration, error) {
 	if text == "" {
 		return 0, nil

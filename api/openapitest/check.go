@@ -16,8 +16,8 @@ import (
 	"github.com/getkin/kin-openapi/routers"
 )
 
-// checkRequest checks a request as one whose body has contentType, or the one it
-// says it has if that is empty.
+// checkRequest checks a request as if the body had contentType. If contentType is empty, the
+// request's own content type counts.
 func checkRequest(input *openapi3filter.RequestValidationInput, body []byte, contentType string) error {
 	request := input.Request.Clone(context.Background())
 	request.Body = io.NopCloser(bytes.NewReader(body))
@@ -31,13 +31,13 @@ func checkRequest(input *openapi3filter.RequestValidationInput, body []byte, con
 	return openapi3filter.ValidateRequest(context.Background(), &copied)
 }
 
-// checkElsewhere checks an answer where the description has no operation.
+// checkElsewhere checks an answer to a request for which the description has no operation.
 func (d *Description) checkElsewhere(input *openapi3filter.RequestValidationInput, e *Exchange) error {
 	name := "PathUnknown"
 	if input.Route.Path != "" {
 		name = "MethodNotAllowed"
 	}
-	early := map[int]string{ // before it is known what is asked for
+	early := map[int]string{ // before the server knows the path
 		http.StatusBadRequest:                  "RequestMalformed",
 		http.StatusUnauthorized:                "TokenRefused",
 		http.StatusForbidden:                   "Forbidden",
@@ -73,8 +73,8 @@ func checkResponse(input *openapi3filter.RequestValidationInput, response *opena
 	if kind := e.Response.Header.Get("Content-Type"); kind != "" && len(response.Content) > 0 && response.Content.Get(kind) == nil {
 		return fmt.Errorf("answer %d: Content-Type %q is not described", status, kind)
 	}
-	// kin-openapi checks nothing of answers to HEAD, and nothing but the status of
-	// some codes; so it gets an operation that has this answer alone, as one to GET.
+	// kin-openapi checks nothing in answers to HEAD, and only the status of some codes. An
+	// operation with the single answer, checked as an answer to GET, avoids both gaps.
 	request := e.Request.Clone(context.Background())
 	request.Method = http.MethodGet
 	route := routers.Route{
@@ -99,18 +99,18 @@ func checkResponse(input *openapi3filter.RequestValidationInput, response *opena
 	return nil
 }
 
-// formats are those that kin-openapi takes less seriously: it lets days pass that
-// are in no calendar.
+// formats are stricter formats than kin-openapi's formats: kin-openapi accepts days that are in no
+// calendar.
 func formats() []openapi3.SchemaValidationOption {
 	instant := openapi3.NewCallbackValidator(func(text string) error {
-		_, err := time.Parse(time.RFC3339, strings.ToUpper(text)) // t and z are as good
+		_, err := time.Parse(time.RFC3339, strings.ToUpper(text)) // t and z are valid, too
 		return err
 	})
 	return []openapi3.SchemaValidationOption{openapi3.WithStringFormatValidator("date-time", instant)}
 }
 
-// checkHeaders finds headers that are not described and those sent twice. Those
-// of HTTP itself need no description.
+// checkHeaders finds headers that are sent twice or not described. Headers of HTTP itself need no
+// description.
 func checkHeaders(response *openapi3.Response, have *http.Response) error {
 	var errs []error
 	http11 := []string{"Connection", "Content-Length", "Content-Type", "Date", "Transfer-Encoding"}

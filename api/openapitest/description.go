@@ -14,12 +14,11 @@ import (
 	"github.com/getkin/kin-openapi/routers"
 )
 
-// Description is an OpenAPI description that was loaded. It is safe for
-// concurrent use.
+// Description is a loaded OpenAPI description. A Description is safe for concurrent use.
 type Description struct{ doc *openapi3.T }
 
-// Load reads a description, in YAML or JSON, and checks that it is valid OpenAPI
-// 3.1, examples and patterns included.
+// Load reads a description, in YAML or JSON. Load checks that the description is valid OpenAPI 3.1,
+// examples and patterns included.
 func Load(description []byte) (*Description, error) {
 	doc, err := openapi3.NewLoader().LoadFromData(description)
 	if err != nil {
@@ -37,8 +36,8 @@ func Load(description []byte) (*Description, error) {
 	return &Description{doc}, nil
 }
 
-// Exchange is a request and its answer, with their bodies read. The bodies in
-// Request and Response are not looked at.
+// Exchange is a request and its answer, with their bodies read. The bodies in Request and Response
+// are not looked at.
 type Exchange struct {
 	Request      *http.Request
 	RequestBody  []byte
@@ -46,7 +45,7 @@ type Exchange struct {
 	ResponseBody []byte
 }
 
-// Check says how an exchange deviates from the description, nil if it doesn't.
+// Check says how an exchange deviates from the description; nil if the exchange conforms.
 func (d *Description) Check(e Exchange) error {
 	input, known, err := d.find(e.Request)
 	if err != nil {
@@ -56,8 +55,8 @@ func (d *Description) Check(e Exchange) error {
 		return d.checkElsewhere(input, &e)
 	}
 	if status := e.Response.StatusCode; status/100 == 2 && status != http.StatusMultiStatus {
-		// The server reads every body as JSON, whatever it is called, and skips a byte
-		// order mark.
+		// The server reads every body as JSON, whatever the content type, and skips a byte order
+		// mark.
 		body := bytes.TrimPrefix(e.RequestBody, []byte("\uFEFF"))
 		if err := checkRequest(input, body, "application/json"); err != nil {
 			return fmt.Errorf("the request was accepted, but is not as described: %w", err)
@@ -70,8 +69,8 @@ func (d *Description) Check(e Exchange) error {
 	return checkResponse(input, response.Value, &e)
 }
 
-// CheckCallback says how a callback deviates from the description, nil if it
-// doesn't. The request's body is not looked at.
+// CheckCallback says how a callback deviates from the description; nil if the callback conforms.
+// The request's body is not looked at.
 func (d *Description) CheckCallback(request *http.Request, body []byte) error {
 	for name, item := range d.doc.Webhooks {
 		operation := item.GetOperation(request.Method)
@@ -102,7 +101,7 @@ func hasParameter(operation *openapi3.Operation, header string) bool {
 	return false
 }
 
-// Codes are the values that the member code of a problem may have, in no order.
+// Codes are the values that the member code of a problem may have, in any order.
 func (d *Description) Codes() []string {
 	found := map[string]bool{}
 	for _, schema := range d.doc.Components.Schemas {
@@ -128,8 +127,7 @@ func (d *Description) Codes() []string {
 	return codes
 }
 
-// Operations are the methods and paths that are described, such as
-// "GET /timers/{id}", in no order.
+// Operations are the described methods and paths, such as "GET /timers/{id}", in any order.
 func (d *Description) Operations() []string {
 	var operations []string
 	for path, item := range d.doc.Paths.Map() {
@@ -172,14 +170,14 @@ func (d *Description) input(request *http.Request, params map[string]string) *op
 	}
 }
 
-// query are the parameters of a URL; a semicolon separates them as well.
+// query are the parameters of a URL; a semicolon separates parameters, too.
 func query(u *url.URL) url.Values {
-	values, _ := url.ParseQuery(strings.ReplaceAll(u.RawQuery, ";", "&")) // what is malformed is left out
+	values, _ := url.ParseQuery(strings.ReplaceAll(u.RawQuery, ";", "&")) // malformed parameters are left out
 	return values
 }
 
-// find is the operation that a request is for; known is false if there is none,
-// and then the input's Route has the path at most.
+// find is the operation for a request. If known is false there is no operation, and the input's
+// Route has at most the path.
 func (d *Description) find(request *http.Request) (input *openapi3filter.RequestValidationInput, known bool, err error) {
 	if request.URL == nil {
 		return nil, false, errors.New("the request has no URL")
@@ -199,11 +197,10 @@ func (d *Description) find(request *http.Request) (input *openapi3filter.Request
 	return input, false, nil
 }
 
-// template is the described path that a URL has; one without a parameter comes
-// first.
+// template is the described path that a URL matches; a path without a parameter comes first.
 func (d *Description) template(u *url.URL) (template string, params map[string]string, ok bool) {
 	path := u.Path
-	if path == "/timers/" { // the server takes it for the one without the slash
+	if path == "/timers/" { // the server treats the path like /timers
 		path = "/timers"
 	}
 	for candidate := range d.doc.Paths.Map() {
@@ -222,7 +219,7 @@ func match(template, escaped, path string) (params map[string]string, ok bool) {
 		return nil, template == path
 	}
 	value, ok := strings.CutPrefix(path, prefix)
-	// A slash that was escaped belongs to the value, and what is described has none.
+	// An escaped slash belongs to the value, but no described value has a slash.
 	if !ok || value == "" || strings.Contains(strings.TrimPrefix(escaped, prefix), "/") || strings.Contains(value, "/") {
 		return nil, false
 	}

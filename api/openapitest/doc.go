@@ -1,25 +1,23 @@
-// Package openapitest is for tests: it checks that what goes over the wire is
-// what the OpenAPI description says, in both directions, and the callbacks too.
+// Package openapitest is for tests: the package checks requests, answers and callbacks against the
+// OpenAPI description.
 //
 //	client.Transport = openapitest.Transport(t, api.OpenAPI(), client.Transport)
 //	receiver := httptest.NewServer(openapitest.Callbacks(t, api.OpenAPI(), handler))
 //
-// A test with many of them, or one that records its exchanges by itself, loads
-// the description once and uses its methods.
+// A test with many clients or receivers, or a test that records exchanges itself, loads the
+// description once and uses the description's methods.
 //
-// What is checked:
+// The package checks:
 //
-//   - a request that got a 2xx is valid; one that was refused need not be;
-//   - an answer has a status that is described for its operation, the headers
-//     that must be there, none that is not described, and the body and content
-//     type that belong to it;
-//   - an answer where the description has no operation is a 404 or a 405 as its
-//     components PathUnknown and MethodNotAllowed say, or one of those that come
-//     before it is known what is asked for;
-//   - a callback is as the only operation under webhooks says.
+//   - A request that got a 2xx is valid. A refused request may be invalid.
+//   - An answer has a status that is described for the operation, all mandatory headers, no
+//     undescribed header, and the right body and content type.
+//   - An answer without a described operation is a 404 or a 405, as the components PathUnknown and
+//     MethodNotAllowed say. An answer may also be a refusal that the server gives before the server
+//     knows the path.
+//   - A callback conforms to the only operation under webhooks.
 //
-// The work is done by github.com/getkin/kin-openapi, which validates OpenAPI 3.1
-// schemas as JSON Schema 2020-12. What it leaves out is done here: answers to
-// HEAD, status codes that are not described, 304, headers that are not
-// described, and bodies where none belongs.
+// The work is done by github.com/getkin/kin-openapi, which validates OpenAPI 3.1 schemas as JSON
+// Schema 2020-12. Package openapitest adds checks that kin-openapi leaves out: answers to HEAD,
+// undescribed status codes, 304, undescribed headers, and bodies where none belongs.
 package openapitest

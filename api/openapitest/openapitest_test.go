@@ -60,7 +60,7 @@ const (
 	unreadable = `{"title":"Bad Request","status":400,"detail":"no","code":"request-malformed"}`
 )
 
-// exchange makes one of lines: method and path, headers, the same of the answer.
+// exchange makes an exchange of its parts: method and path, headers, the same of the answer.
 func exchange(t *testing.T, method, path, asked string, status int, answered string, headers ...string) Exchange {
 	t.Helper()
 	e := Exchange{

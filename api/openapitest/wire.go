@@ -8,17 +8,16 @@ import (
 	"testing"
 )
 
-// Transport makes a RoundTripper that sends through base, nil for
-// http.DefaultTransport, and fails t where an exchange is not as the description
-// says. It must not be used after t has ended.
+// Transport makes a RoundTripper that sends through base; a nil base means http.DefaultTransport.
+// The RoundTripper fails t if an exchange deviates from the description. The RoundTripper must not
+// be used after t has ended.
 func Transport(t testing.TB, description []byte, base http.RoundTripper) http.RoundTripper {
 	t.Helper()
 	return mustLoad(t, description).Transport(t, base)
 }
 
-// Callbacks makes a handler that fails t where a request is not a callback as
-// the description says, and then lets next answer. It must not be used after t
-// has ended.
+// Callbacks makes a handler that fails t if a request is not a callback as described, and then lets
+// next answer. The handler must not be used after t has ended.
 func Callbacks(t testing.TB, description []byte, next http.Handler) http.Handler {
 	t.Helper()
 	return mustLoad(t, description).Callbacks(t, next)
@@ -33,7 +32,7 @@ func mustLoad(t testing.TB, description []byte) *Description {
 	return d
 }
 
-// Transport is as the function of this name.
+// Transport is the function Transport for a loaded description.
 func (d *Description) Transport(t testing.TB, base http.RoundTripper) http.RoundTripper {
 	if base == nil {
 		base = http.DefaultTransport
@@ -41,7 +40,7 @@ func (d *Description) Transport(t testing.TB, base http.RoundTripper) http.Round
 	return &transport{t: t, description: d, base: base}
 }
 
-// Callbacks is as the function of this name.
+// Callbacks is the function Callbacks for a loaded description.
 func (d *Description) Callbacks(t testing.TB, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -69,7 +68,7 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.Body != nil {
 		var err error
 		asked, err = io.ReadAll(request.Body)
-		_ = request.Body.Close() // it was read
+		_ = request.Body.Close() // the body was read
 		if err != nil {
 			return nil, fmt.Errorf("read request: %w", err)
 		}
@@ -81,7 +80,7 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	answered, err := io.ReadAll(response.Body)
-	_ = response.Body.Close() // it was read
+	_ = response.Body.Close() // the body was read
 	if err != nil {
 		return nil, fmt.Errorf("read answer: %w", err)
 	}

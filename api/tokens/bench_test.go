@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// The dearest way through Check, by the number of lines.
+// The most expensive way through Check, by the number of lines.
 func BenchmarkCheck(b *testing.B) {
 	for _, n := range []int{1, 10, 100, maxTokens} {
 		token, line := generate(b, "a", Write)
@@ -28,7 +28,7 @@ func BenchmarkCheck(b *testing.B) {
 	}
 }
 
-// What a try with a wrong token costs.
+// The cost of a try with a wrong token.
 func BenchmarkCheckUnknown(b *testing.B) {
 	_, line := generate(b, "a", Write)
 	token, _ := generate(b, "b", Write)

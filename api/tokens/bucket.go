@@ -7,13 +7,14 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// bucket limits how often a name may ask. It is safe for concurrent use.
+// bucket limits how often the requests of a name are let through. A bucket is safe for concurrent
+// use.
 type bucket struct {
 	mu      sync.Mutex
 	limiter *rate.Limiter
-	// latest keeps time from going back. Requests read the clock before they
-	// wait for mu, and rate.Limiter refills the time between an earlier request
-	// and a later one anew each time they come in the wrong order.
+	// latest keeps time from going back. Requests read the clock before they wait for mu, so their
+	// times may come in the wrong order. In the wrong order, rate.Limiter would refill the same
+	// stretch of time repeatedly.
 	latest time.Time
 }
 
@@ -21,8 +22,8 @@ func newBucket(perSecond float64, burst int) *bucket {
 	return &bucket{limiter: rate.NewLimiter(rate.Limit(perSecond), burst)}
 }
 
-// take counts a request and returns 0, or returns how long to wait for the next
-// that may be counted, at least 1 ms.
+// take counts a request and returns 0, or returns how long to wait for the next request that may be
+// counted, at least 1 ms.
 func (b *bucket) take(now time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -35,7 +36,7 @@ func (b *bucket) take(now time.Time) time.Duration {
 	return wait.Truncate(time.Millisecond) + time.Millisecond // rounded up
 }
 
-// resize changes the rate and burst. What was used up stays so.
+// resize changes the rate and burst. Used-up requests stay used up.
 func (b *bucket) resize(limit rate.Limit, burst int, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -44,7 +45,7 @@ func (b *bucket) resize(limit rate.Limit, burst int, now time.Time) {
 	b.limiter.SetBurstAt(now, burst)
 }
 
-// onward returns now, or the latest time seen if that is later. Its caller has mu.
+// onward returns now, or the latest time seen if later than now. The caller holds mu.
 func (b *bucket) onward(now time.Time) time.Time {
 	if now.After(b.latest) {
 		b.latest = now

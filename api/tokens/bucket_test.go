@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Of the requests of any time t, no more than burst + rate·t are counted, however
-// out of order their clocks were read.
+// In any time t at most burst + rate·t requests are counted, however out of order the requests'
+// clocks were read.
 func TestBucketHoldsItsRate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		perSecond := rapid.SampledFrom([]float64{0.5, 1, 3, 10, 1000}).Draw(t, "rate")
@@ -18,7 +18,7 @@ func TestBucketHoldsItsRate(t *testing.T) {
 		b := newBucket(perSecond, burst)
 		start := time.Now()
 		elapsed, counted := time.Duration(0), 0
-		var began time.Duration // as the first request's clock has it
+		var began time.Duration // by the first request's clock
 		for i := range rapid.IntRange(1, 200).Draw(t, "requests") {
 			elapsed += time.Duration(rapid.IntRange(0, 500).Draw(t, "pause_ms")) * time.Millisecond
 			late := time.Duration(rapid.IntRange(0, 300).Draw(t, "late_ms")) * time.Millisecond
@@ -35,7 +35,8 @@ func TestBucketHoldsItsRate(t *testing.T) {
 	})
 }
 
-// Who waits as long as told is let in, and a millisecond and a bit earlier isn't.
+// A request that waits as long as the bucket says is let in. A request just over a millisecond
+// earlier isn't.
 func TestBucketTellsTheTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		perSecond := rapid.Float64Range(0.001, 900).Draw(t, "rate")

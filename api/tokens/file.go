@@ -17,14 +17,13 @@ import (
 const (
 	maxFile   = 1 << 20
 	maxTokens = 1000
-	maxFaults = 20 // of which a message tells
+	maxFaults = 20 // that a message lists
 	minRate   = 0.001
 	maxRate   = 1e6
 	maxBurst  = 1e6
 )
 
-// What can be wrong with a line. No text holds words of the file: where a name
-// should be there may be a token.
+// Faults of a line. The texts hold no words of the file: a token may stand in the place of a name.
 const (
 	faultShape     = "want a name, roles and a hash: orders write sha256:<64 hex digits> [rate=<requests per second>] [burst=<requests>]"
 	faultName      = "the name must be 1 to 32 of the characters A-Z a-z 0-9 . _ - and not begin with chr_"
@@ -46,8 +45,8 @@ var (
 	errNoFile   = errors.New("the tokens file must be a regular file")
 )
 
-// Load reads the tokens file at path. Its error lists everything that is wrong,
-// a line each, and never shows a token or hash. It blocks on the file system.
+// Load reads the tokens file at path. The error lists all faults, a line for every fault, and never
+// shows a token or hash. Load blocks on the file system.
 func Load(path string) (*Set, error) {
 	text, mode, err := readFile(path)
 	if err != nil {
@@ -56,7 +55,7 @@ func Load(path string) (*Set, error) {
 	return parseFile(text, mode)
 }
 
-// readFile reads no more than a tokens file may hold.
+// readFile reads at most as much as a tokens file may hold.
 func readFile(path string) ([]byte, fs.FileMode, error) {
 	info, err := os.Stat(path) // opening a pipe would block
 	if err != nil {
@@ -69,7 +68,7 @@ func readFile(path string) ([]byte, fs.FileMode, error) {
 	if err != nil {
 		return nil, 0, fmt.Errorf("open tokens file: %w", err)
 	}
-	defer func() { _ = file.Close() }() // it was only read
+	defer func() { _ = file.Close() }() // the file was only read
 	text, err := io.ReadAll(io.LimitReader(file, maxFile+1))
 	if err != nil {
 		return nil, 0, fmt.Errorf("read tokens file: %w", err)
@@ -80,7 +79,7 @@ func readFile(path string) ([]byte, fs.FileMode, error) {
 	return text, info.Mode(), nil
 }
 
-// parseFile is Parse with what the file's mode gives reason to warn of.
+// parseFile is Parse with warnings about the file's mode.
 func parseFile(text []byte, mode fs.FileMode) (*Set, error) {
 	s, err := Parse(text)
 	if err == nil && mode.Perm()&0o027 != 0 {
@@ -90,7 +89,7 @@ func parseFile(text []byte, mode fs.FileMode) (*Set, error) {
 	return s, err
 }
 
-// Parse reads the text of a tokens file. Its error is as Load's.
+// Parse reads the text of a tokens file. The error is like Load's error.
 func Parse(text []byte) (*Set, error) {
 	p := parser{first: map[string]claim{}, hashes: map[digest]int{}}
 	n := 0
@@ -116,16 +115,16 @@ func Parse(text []byte) (*Set, error) {
 	return newSet(p.claims), nil
 }
 
-// parser collects what the lines of a file say, and what is wrong with them.
+// parser collects the claims and the faults of a file's lines.
 type parser struct {
 	claims  []claim
 	first   map[string]claim // by name
-	hashes  map[digest]int   // to the number of its line
+	hashes  map[digest]int   // to the number of the hash's line
 	faults  []error
 	dropped int // faults beyond maxFaults
 }
 
-// claim is what one line says.
+// claim is the content of a line.
 type claim struct {
 	line   int
 	name   string
@@ -143,7 +142,7 @@ func (p *parser) fault(n int, text string) {
 	p.faults = append(p.faults, fmt.Errorf("tokens file line %d: %s", n, text))
 }
 
-// line takes the words of line n, of which there is at least one.
+// line takes the words of line n; there is at least one word.
 func (p *parser) line(n int, words []string) {
 	if slices.ContainsFunc(words, func(w string) bool { return isToken([]byte(w)) }) {
 		p.fault(n, faultToken)
@@ -180,7 +179,7 @@ func (p *parser) line(n int, words []string) {
 	p.claims = append(p.claims, c)
 }
 
-// parseClaim reads the words of a line, at least three, and says what is wrong.
+// parseClaim reads the words of a line, at least three words, and returns the faults.
 func parseClaim(words []string) (claim, []string) {
 	c := claim{name: words[0]}
 	var faults []string
@@ -203,7 +202,7 @@ func parseClaim(words []string) (claim, []string) {
 	return c, faults
 }
 
-// options reads what follows the hash, and returns what is wrong first, or "".
+// options reads the words after the hash, and returns the first fault, or "".
 func (c *claim) options(words []string) string {
 	for _, word := range words {
 		key, value, _ := strings.Cut(word, "=")
@@ -233,8 +232,8 @@ func (c *claim) options(words []string) string {
 	return ""
 }
 
-// isDecimal reports whether text has only digits and points: no sign, exponent,
-// hex or name of a number.
+// isDecimal reports whether text has only digits and points: no sign, exponent, hex or name of a
+// number.
 func isDecimal(text string) bool {
 	return strings.Trim(text, "0123456789.") == ""
 }

@@ -22,7 +22,7 @@ func writeFile(t *testing.T, text string) string {
 	return path
 }
 
-// read is what a set holds, in words.
+// read is the content of a set, in words.
 func read(s *Set) []string {
 	lines := make([]string, s.Len())
 	for i, h := range s.list.holders {

@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Whatever a file holds: a set of it says the same when written and read again,
-// and an error is made of our words and numbers alone.
+// A set of any file says the same when written and read again. An error consists only of the
+// package's words and of numbers.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{
 		"", "# comment", "a read " + hash(1), "a read,write " + hash(1) + " rate=1.5 burst=3 # of Ada\na write " + hash(2) + " rate=1.5 burst=3\r\n",
@@ -54,7 +54,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// Of all headers only those pass that say Bearer and the token.
+// Only headers with Bearer and the token pass.
 func FuzzCheck(f *testing.F) {
 	token, line, err := Generate("a", Write, bytes.NewReader(make([]byte, 32)))
 	if err != nil {

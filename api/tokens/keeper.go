@@ -13,46 +13,44 @@ const defaultInterval = 2 * time.Second
 
 // KeeperConfig is what a Keeper needs.
 type KeeperConfig struct {
-	// Path is where the tokens file is. It may be a symbolic link.
+	// Path is where the tokens file is. Path may be a symbolic link.
 	Path string
-	// Interval is the time between two looks at the file; 0 for 2 s. What
-	// changed counts after two looks that saw the same.
+	// Interval is the time between two looks at the file; 0 for 2 s. A change counts after two
+	// looks with the same result.
 	Interval time.Duration
 	// Log takes what an operator should know about the file; nil for none.
 	Log *slog.Logger
 }
 
-// Keeper has the tokens of a file that may change. It is safe for concurrent
-// use.
+// Keeper has the tokens of a file that may change. A Keeper is safe for concurrent use.
 //
-// It reads the whole file at every look rather than ask for its times and
-// inode: the file is small, and so no way of changing it goes unnoticed, be it
-// a new file under the name, a symbolic link to elsewhere (as Kubernetes
-// changes a secret) or bytes changed in place within one tick of the file
-// system's clock.
+// The Keeper reads the whole small file at every look instead of comparing times and inodes. The
+// Keeper thus notices every kind of change. The file may be new under the old name, or behind a
+// changed symbolic link (as Kubernetes changes a secret). Bytes may change in place within a tick
+// of the file system's clock.
 //
-// While the file is missing or wrong the tokens read last stay valid, so
-// removing it revokes nothing; removing a line does.
+// While the file is missing or wrong, the last valid tokens stay in force. Removing the file
+// therefore revokes nothing; removing a line does.
 type Keeper struct {
 	path     string
 	interval time.Duration
 	log      *slog.Logger
 	set      atomic.Pointer[Set]
 
-	// Of Run alone.
-	last  sight // what the last look saw
-	acted sight // what was last taken or refused
+	// Only Run uses the fields below.
+	last  sight // the result of the last look
+	acted sight // the content that was last accepted or refused
 }
 
-// sight is what one look at the file saw.
+// sight is the result of a look at the file.
 type sight struct {
 	sum   [sha256.Size]byte // of the whole text
 	mode  fs.FileMode
-	fault string // why it could not be read
+	fault string // why the file could not be read
 }
 
-// Open reads the file and returns its keeper. Its error is as Load's. It blocks
-// on the file system. What is to be known of the file is logged.
+// Open reads the file and returns the file's keeper. The error is like Load's error. Open blocks on
+// the file system. Warnings about the file are logged.
 func Open(cfg KeeperConfig) (*Keeper, error) {
 	k := &Keeper{path: cfg.Path, interval: cfg.Interval, log: cfg.Log}
 	if k.interval <= 0 {
@@ -75,8 +73,8 @@ func Open(cfg KeeperConfig) (*Keeper, error) {
 	return k, nil
 }
 
-// Run looks at the file again and again until ctx ends. It must not be called
-// twice. Without it the tokens stay those of the start.
+// Run looks at the file again and again until ctx ends. Run must not be called twice. Without Run
+// the tokens stay the tokens of the start.
 func (k *Keeper) Run(ctx context.Context) {
 	ticker := time.NewTicker(k.interval)
 	defer ticker.Stop()
@@ -90,13 +88,13 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 }
 
-// Check is the Check of the tokens that are valid now.
+// Check is Set.Check with the tokens that are valid now.
 func (k *Keeper) Check(authorization []byte, need Role, now time.Time) Decision {
 	return k.set.Load().Check(authorization, need, now)
 }
 
-// look acts on a change that two looks saw: someone who writes the file in
-// place may be half way at the first.
+// look acts on a change after two looks with the same result: a slow writer may have written only
+// half of the file before the first look.
 func (k *Keeper) look() {
 	text, mode, err := readFile(k.path)
 	seen := sightOf(text, mode, err)

@@ -33,8 +33,8 @@ func rewrite(t *testing.T, path string, lines ...string) {
 	}
 }
 
-// runKeeper runs k until the test's bubble ends, and returns it with what takes
-// the lines it has logged.
+// runKeeper runs k until the test's bubble ends. runKeeper returns k and a function that takes the
+// logged lines.
 func runKeeper(t *testing.T, path string) (*Keeper, func() []string) {
 	t.Helper()
 	out := &testkit.Log{}
@@ -93,7 +93,7 @@ func TestKeeperRotation(t *testing.T) {
 	})
 }
 
-// Kubernetes swaps ..data to a new folder; the file's name stays a link into it.
+// Kubernetes swaps ..data to a new folder; the file's name stays a link into the folder.
 func TestKeeperFollowsLinks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		old, oldLine := generate(t, "a", Admin)
@@ -110,7 +110,7 @@ func TestKeeperFollowsLinks(t *testing.T) {
 			must(os.Mkdir(filepath.Join(dir, folder), 0o700))
 			file := filepath.Join(dir, folder, "tokens")
 			must(os.WriteFile(file, []byte(line), 0o600))
-			must(os.Chtimes(file, stamp, stamp)) // of one length and time
+			must(os.Chtimes(file, stamp, stamp)) // of the same length and time
 		}
 		must(os.Symlink("..1", filepath.Join(dir, "..data")))
 		must(os.Symlink("..data/tokens", filepath.Join(dir, "tokens")))
@@ -145,8 +145,8 @@ func TestKeeperSeesBytes(t *testing.T) {
 	})
 }
 
-// While the file can't be used the tokens stay, each reason is told once, and
-// no token or hash is in what is told.
+// While the file can't be used the tokens stay. Each reason is logged once, and the log has no
+// token or hash.
 func TestKeeperKeepsTheLastGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		token, line := generate(t, "a", Admin)
@@ -181,7 +181,7 @@ func TestKeeperKeepsTheLastGood(t *testing.T) {
 	})
 }
 
-// What one look saw and the next didn't was half written: it never counts.
+// A half-written file, seen by a single look, never counts.
 func TestKeeperWaitsForTheWriter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first, firstLine := generate(t, "a", Admin)
@@ -206,8 +206,7 @@ func TestKeeperWaitsForTheWriter(t *testing.T) {
 	})
 }
 
-// A name's used-up rate outlives a new file and a new token; a new rate counts
-// from then on.
+// A name's used-up rate survives a new file and a new token; a new rate counts from then on.
 func TestKeeperKeepsRates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		old, oldLine := generate(t, "a", Admin)
@@ -222,7 +221,7 @@ func TestKeeperKeepsRates(t *testing.T) {
 		twoLooks()
 		expect(t, k, next, Limited)
 		rewrite(t, path, nextLine+" rate=1 burst=2")
-		twoLooks() // takes effect at the end of this
+		twoLooks() // takes effect at the end of the second look
 		expect(t, k, next, Limited)
 		time.Sleep(time.Minute)
 		expect(t, k, next, OK)
@@ -265,8 +264,8 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// Requests go on while the file changes: one token stays valid throughout, its
-// burst is given once, and a token that never was in the file never passes.
+// Requests go on while the file changes: a steady token stays valid throughout, its burst is given
+// once, and a token that never was in the file never passes.
 func TestKeeperUnderLoad(t *testing.T) {
 	const workers, changes, burst = 4, 50, 300
 	steady, steadyLine := generate(t, "steady", Read)

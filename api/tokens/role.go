@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Role is what a token may be used for. Each role includes those below it. The
-// zero value is no role and allows nothing.
+// Role is what a token may be used for. Each role includes the lower roles. The zero value is no
+// role and allows nothing.
 type Role uint8
 
 // The roles, from the least to the greatest.
@@ -16,8 +16,8 @@ const (
 	Admin                 // everything: all timers at once, the topology, profiles
 )
 
-// ParseRoles reads one role or several separated by commas, and returns the
-// highest. Its error does not hold the text.
+// ParseRoles reads roles separated by commas, at least one role, and returns the highest. The error
+// does not hold the text.
 func ParseRoles(text string) (Role, error) {
 	var highest Role
 	for word := range strings.SplitSeq(text, ",") {
@@ -39,7 +39,7 @@ func roleOf(word string) Role {
 	return 0
 }
 
-// String is the role's word in the tokens file, "none" for what is no role.
+// String is the role's word in the tokens file, or "none" if r is no role.
 func (r Role) String() string {
 	switch r {
 	case Read:
@@ -53,8 +53,8 @@ func (r Role) String() string {
 	}
 }
 
-// Allows reports whether a token of role r may do what needs the role need. If
-// either is no role, it may not.
+// Allows reports whether a token of role r may be used for a request that needs the role need.
+// Allows returns false if r or need is no role.
 func (r Role) Allows(need Role) bool {
 	return Read <= need && need <= r && r <= Admin
 }

@@ -11,20 +11,20 @@ import (
 	"time"
 )
 
-// Challenge is the WWW-Authenticate header of an answer to a request whose
-// token is Missing or Unknown.
+// Challenge is the WWW-Authenticate header of an answer to a request whose token is Missing or
+// Unknown.
 const Challenge = `Bearer realm="chronos"`
 
-// Outcome is what a check came to. The zero value is Missing, so that a
-// decision nobody made lets nothing through.
+// Outcome is the outcome of a check. The zero value is Missing, so an unset decision lets nothing
+// through.
 type Outcome uint8
 
 // The outcomes.
 const (
 	Missing Outcome = iota // the request has no bearer token
-	Unknown                // its token is not one of the file, or not a token
-	Scope                  // its token's role is too low
-	Limited                // its name asks too often
+	Unknown                // the file does not have the token, or the text is no token
+	Scope                  // the token's role is too low
+	Limited                // requests of the token's name come too often
 	OK
 )
 
@@ -49,24 +49,23 @@ func (o Outcome) String() string {
 // Decision is the answer to a check. The zero value refuses.
 type Decision struct {
 	Outcome Outcome
-	// Name is the token's name in the file, "" if Missing or Unknown. It is safe
-	// to log, and there are no more than the file has.
+	// Name is the token's name in the file, "" if Missing or Unknown. Name is safe to log: the
+	// number of names is bounded by the file.
 	Name string
-	// RetryAfter is how long the name must wait if Limited, at least 1 ms. Else 0.
+	// RetryAfter is how long to wait if Limited, at least 1 ms; else 0.
 	RetryAfter time.Duration
 }
 
-// Set is what a tokens file says. It does not change, its rate limits' state
-// aside, and is safe for concurrent use. Formatted or logged it shows how many
-// tokens it has and nothing else. The zero value can't be used: Load and Parse
-// make it.
+// Set has the content of a tokens file. Apart from the state of the rate limits, a Set does not
+// change. A Set is safe for concurrent use. A formatted or logged Set shows only the number of
+// tokens. The zero value can't be used: Load and Parse make a Set.
 type Set struct {
 	list *list
 }
 
 type list struct {
-	digests  []digest // side by side, to be looked through
-	holders  []holder // whose the digest of the same index is
+	digests  []digest // side by side, for a fast search
+	holders  []holder // the holder of the digest with the same index
 	buckets  map[string]*bucket
 	warnings []string
 }
@@ -74,7 +73,7 @@ type list struct {
 type holder struct {
 	name   string
 	role   Role
-	bucket *bucket // that of the name; nil for no limit
+	bucket *bucket // the bucket of the name; nil for no limit
 }
 
 func newSet(claims []claim) *Set {
@@ -95,15 +94,15 @@ func newSet(claims []claim) *Set {
 // Len returns the number of tokens.
 func (s Set) Len() int { return len(s.list.digests) }
 
-// Warnings returns what an operator should know although the file can be used,
-// a line each. Nothing in it is secret. The caller must not change it.
+// Warnings returns warnings for the operator about a file that can be used, a line for each
+// warning. The warnings contain no secrets. The caller must not change the slice.
 func (s Set) Warnings() []string { return s.list.warnings }
 
 // String tells the number of tokens.
 func (s Set) String() string { return fmt.Sprintf("%d tokens", s.Len()) }
 
-// Format writes what String returns, whatever the verb: package fmt goes down
-// into pointers when a verb doesn't suit.
+// Format writes the text of String for every verb. Without Format, package fmt would follow
+// pointers if a verb doesn't suit.
 func (s Set) Format(f fmt.State, _ rune) {
 	_, _ = io.WriteString(f, s.String()) // fmt.State doesn't fail
 }
@@ -111,11 +110,10 @@ func (s Set) Format(f fmt.State, _ rune) {
 // LogValue is String.
 func (s Set) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// Check decides whether a request with this Authorization header ("" if it has
-// none) may do what needs the role need at the time now, which is time.Now()
-// outside tests. If the answer is OK or Limited, one request was counted. Check
-// keeps nothing of authorization, does not allocate, and blocks on nothing but
-// a short lock.
+// Check decides whether a request with the header authorization ("" for none) may do what needs the
+// role need. now is time.Now(), except in tests. If the answer is OK or Limited, Check has counted
+// the request. Check keeps nothing of authorization, does not allocate, and blocks only on a short
+// lock.
 func (s Set) Check(authorization []byte, need Role, now time.Time) Decision {
 	text, outcome := bearer(authorization)
 	if outcome != OK {
@@ -137,8 +135,8 @@ func (s Set) Check(authorization []byte, need Role, now time.Time) Decision {
 	return Decision{Outcome: OK, Name: h.name}
 }
 
-// find returns the index of a digest, -1 if it is not there. Its time depends
-// on nothing but the number of digests.
+// find returns the index of a digest; -1 if the digest is missing. The time depends only on the
+// number of digests.
 func (l *list) find(want digest) int {
 	found := -1
 	for i := range l.digests {
@@ -147,8 +145,7 @@ func (l *list) find(want digest) int {
 	return found
 }
 
-// bearer returns the token of an Authorization header, with OK if it has the
-// form of one.
+// bearer returns the token of an Authorization header, with OK if the text has the form of a token.
 func bearer(header []byte) ([]byte, Outcome) {
 	const (
 		scheme    = "bearer"
@@ -168,8 +165,8 @@ func bearer(header []byte) ([]byte, Outcome) {
 	return text, OK
 }
 
-// inherit lets the names that prev has too go on with their buckets, at the
-// rates of s. It must be called before s is used.
+// inherit lets names that prev also has keep their buckets, at the rates of s. inherit must be
+// called before s is used.
 func (s Set) inherit(prev *Set, now time.Time) {
 	for name, b := range s.list.buckets {
 		if old := prev.list.buckets[name]; old != nil {

@@ -77,7 +77,8 @@ func TestCheckHeader(t *testing.T) {
 		{"prefix in upper case", "Bearer CHR_" + text[4:], Unknown},
 		{"one character short", "Bearer " + text[:46], Unknown},
 		{"one character long", "Bearer " + text + "A", Unknown},
-		// The last character has four of the token's bits and two that are 0, so it is never B.
+		// The last character has four of the token's bits and two that are 0, so the last character
+		// is never B.
 		{"one character other", "Bearer " + text[:46] + "B", Unknown},
 		{"padded", "Bearer " + text + "=", Unknown},
 		{"NUL", "Bearer " + text[:46] + "\x00", Unknown},
@@ -94,8 +95,8 @@ func TestCheckHeader(t *testing.T) {
 	}
 }
 
-// Tokens of one name are valid at once and share a rate, and a request refused
-// for its role takes nothing from it.
+// Tokens with the same name are valid at once and share a rate. A request refused for its role does
+// not count towards the rate.
 func TestCheckLimits(t *testing.T) {
 	old, oldLine := generate(t, "a", Read)
 	next, nextLine := generate(t, "a", Read)
@@ -143,8 +144,8 @@ func TestZeroDecisionRefuses(t *testing.T) {
 	}
 }
 
-// Whatever file and whatever tokens: those of the file pass as far as their
-// role goes, and no other passes.
+// With any file and any tokens, a token of the file passes as far as its role goes, and no other
+// token passes.
 func TestOnlyTokensOfTheFilePass(t *testing.T) {
 	type made struct {
 		token Token

@@ -16,16 +16,16 @@ const (
 	tokenBytes  = 32
 	tokenLength = len(tokenPrefix) + (tokenBytes*8+5)/6
 	hashPrefix  = "sha256:"
-	maxName     = 32 // less than a token or a hash, so that neither passes for a name
+	maxName     = 32 // less than a token or a hash, so no token or hash passes for a name
 	hidden      = "[hidden]"
 )
 
-// Token is a secret that its holder sends. However it is formatted, logged or
-// marshalled, it shows [hidden]; only Reveal tells it. The zero value is no
-// token: no file lets it in.
+// Token is a secret that the token's holder sends. A formatted, logged or marshalled Token shows
+// [hidden]; only Reveal returns the text. The zero value is no token: no file lets the zero value
+// in.
 type Token struct{ text string }
 
-// Reveal returns the token itself, for the one who asked for it to be made.
+// Reveal returns the token's text, for the caller who had the token made.
 func (t Token) Reveal() string { return t.text }
 
 // String hides the token.
@@ -37,10 +37,10 @@ func (Token) Format(f fmt.State, _ rune) { hide(f) }
 // LogValue hides the token from logs.
 func (Token) LogValue() slog.Value { return slog.StringValue(hidden) }
 
-// MarshalText hides the token from encoders. Its error is always nil.
+// MarshalText hides the token from encoders. The error is always nil.
 func (Token) MarshalText() ([]byte, error) { return []byte(hidden), nil }
 
-// digest is the SHA-256 of a token's text. Formatted or logged it shows [hidden].
+// digest is the SHA-256 of a token's text. A formatted or logged digest shows [hidden].
 type digest [sha256.Size]byte
 
 func (digest) String() string { return hidden }
@@ -55,11 +55,10 @@ func hide(f fmt.State) {
 	_, _ = io.WriteString(f, hidden) // fmt.State doesn't fail
 }
 
-// Generate makes a token from 256 bits of random, which must be a
-// cryptographically secure source such as crypto/rand.Reader, and the line of
-// the tokens file that lets it in, without a line end. The line has no rate;
-// one may be added to it. Its errors are about a name or role that a file
-// can't have, and those of random, on which it blocks.
+// Generate makes a token from 256 bits of random, and the token's line for the tokens file, without
+// a line end. random must be a cryptographically secure source such as crypto/rand.Reader, and
+// Generate blocks on random. The line has no rate, but a rate may be added. An error says that a
+// file can't have the name or role, or comes from random.
 func Generate(name string, role Role, random io.Reader) (Token, string, error) {
 	if !isName(name) {
 		return Token{}, "", errors.New(faultName)
@@ -77,8 +76,8 @@ func Generate(name string, role Role, random io.Reader) (Token, string, error) {
 	return token, line, nil
 }
 
-// isName reports whether name may stand in the tokens file. It then may be
-// logged and is no token.
+// isName reports whether name may stand in the tokens file. A valid name may be logged and is no
+// token.
 func isName(name string) bool {
 	if name == "" || len(name) > maxName || strings.HasPrefix(name, tokenPrefix) {
 		return false

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// generate makes a token and its line.
+// generate makes a token and the token's line.
 func generate(t testing.TB, name string, role Role) (Token, string) {
 	t.Helper()
 	token, line, err := Generate(name, role, rand.Reader)
@@ -55,7 +55,7 @@ func TestGenerate(t *testing.T) {
 	}
 }
 
-// The hash is that of the text, as `printf %s "$token" | sha256sum` shows it.
+// The hash is the hash of the text, as `printf %s "$token" | sha256sum` shows.
 func TestGenerateKnownAnswer(t *testing.T) {
 	token, line, err := Generate("a", Read, bytes.NewReader(make([]byte, 32)))
 	if err != nil {
@@ -100,7 +100,7 @@ func TestGenerateRefuses(t *testing.T) {
 	}
 }
 
-// Whatever prints, logs or encodes these values, their secrets are not in it.
+// Printing, logging or encoding these values never shows their secrets.
 func TestSecretsStayHidden(t *testing.T) {
 	token, line := generate(t, "orders", Write)
 	set := parse(t, line)
@@ -149,7 +149,7 @@ func TestSecretsStayHidden(t *testing.T) {
 	}
 }
 
-// Nothing else is hashed, so that a try costs the same whatever is sent.
+// Only a text in the form of a token is hashed, so a try with any text costs the same.
 func TestIsToken(t *testing.T) {
 	token, _ := generate(t, "a", Read)
 	text := token.Reveal()

@@ -7,7 +7,7 @@ import (
 	"chronos/api/wire"
 )
 
-// budget is a number of bytes that are shared. It is safe for concurrent use.
+// budget is a shared number of bytes. A budget is safe for concurrent use.
 type budget struct {
 	limit int64
 	used  atomic.Int64
@@ -23,9 +23,8 @@ func (b *budget) take(n int64) bool {
 
 func (b *budget) give(n int64) { b.used.Add(-n) }
 
-// ReserveAnswer makes room for an answer of size bytes that c, a connection of a
-// Server, is to bring, until the next request is read from c. The error is a
-// wire.Problem.
+// ReserveAnswer makes room for an answer of size bytes on c, a connection of a Server. The room is
+// kept until the next request is read from c. The error is a wire.Problem.
 func ReserveAnswer(c net.Conn, size int) error {
 	if own, is := c.(*conn); is && !own.chargeAnswer(size) {
 		own.server.metrics.refusedBody.Inc()
@@ -34,9 +33,9 @@ func ReserveAnswer(c net.Conn, size int) error {
 	return nil
 }
 
-// chargeAnswer makes room for an answer of n bytes until the next Read, and
-// reports whether the server's budget allows it. Answers are written one after
-// another, so only the largest counts. Small ones are free.
+// chargeAnswer makes room for an answer of n bytes until the next Read, and reports whether the
+// server's budget allows the answer. Answers are written in turn, so only the largest answer
+// counts. Small answers are free.
 func (c *conn) chargeAnswer(n int) bool {
 	more := int64(n) - c.answer.Load()
 	if n <= passedBody || more <= 0 {
@@ -49,7 +48,7 @@ func (c *conn) chargeAnswer(n int) bool {
 	return true
 }
 
-// release gives back what the connection has of the budget for one purpose.
+// release gives the connection's share of the budget for one purpose back.
 func (c *conn) release(charged *atomic.Int64) {
 	if charged.Load() > 0 {
 		c.server.budget.give(charged.Swap(0))

@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Clients that don't read what they ask for can't fill the memory with it.
+// Clients that don't read their answers can't fill the memory with answers.
 func TestAnswersThatNobodyReads(t *testing.T) {
 	const size = 100_000
 	registry := prometheus.NewRegistry()
@@ -43,7 +43,7 @@ func TestAnswersThatNobodyReads(t *testing.T) {
 	for range 3 {
 		apitest.WantOverloaded(t, apitest.Receive(t, reader))
 	}
-	for range 3 { // one after another they take no more than one
+	for range 3 { // in sequence the answers take no more than a single answer
 		if got := apitest.Receive(t, slow); got.Status != 200 || used() > 2*one {
 			t.Errorf("have %d, %d bytes are charged", got.Status, used())
 		}
@@ -74,7 +74,7 @@ func TestAnswersThatNobodyReads(t *testing.T) {
 	}
 }
 
-// Nothing is set aside for the body of a request that may not do what it asks.
+// The body of a request that is not allowed gets no memory.
 func TestBodiesOfStrangersAreNotReceived(t *testing.T) {
 	s := newRig(Limits{}, nil)
 	s.denied = wire.NewProblem(http.StatusUnauthorized, "token-missing", "no token")

@@ -13,7 +13,7 @@ const (
 	maxTrailers        = 4096 // bytes of all trailer fields of a body
 )
 
-// chunkPart is what of a chunked body comes next.
+// chunkPart is the part of a chunked body that comes next.
 type chunkPart int
 
 const (
@@ -24,20 +24,19 @@ const (
 	chunkDone
 )
 
-// chunks takes a chunked body apart as it arrives. Lines end with CR LF.
-// Extensions and trailer fields are checked, bounded and dropped. The zero value
-// is at the start of a body.
+// chunks takes a chunked body apart as the body arrives. Lines end with CR LF. Extensions and
+// trailer fields are checked, bounded and dropped. The zero value is at the start of a body.
 type chunks struct {
 	part       chunkPart
-	line       []byte // what is there of the line that is arriving
+	line       []byte // the beginning of a line that is still arriving
 	left       int64  // bytes of the chunk that are still to come
 	total      int64  // bytes of the body
 	extensions int
 	trailers   int // bytes
 }
 
-// next takes what it can from b: how many bytes it used, and which of them are
-// bytes of the body.
+// next takes bytes from b. used is how many bytes next took, and data are the bytes of the body
+// among the used bytes.
 func (k *chunks) next(b []byte, maxBody int64) (used int, data []byte, err error) {
 	if k.part == chunkData {
 		used = int(min(k.left, int64(len(b))))
@@ -89,9 +88,9 @@ func (k *chunks) takeLine(line []byte, maxBody int64) error {
 	return nil
 }
 
-// checkTrailer refuses a malformed trailer field. It also refuses fields that
-// frame, route or authorize a request: a server that merges trailers into the
-// headers would read another request (RFC 9110, 6.5.1).
+// checkTrailer refuses a malformed trailer field. checkTrailer also refuses fields that frame,
+// route or authorize a request: a server that merges trailers into the headers would read a
+// different request (RFC 9110, 6.5.1).
 func checkTrailer(line []byte) error {
 	name, _, err := splitField(line)
 	if err != nil {

@@ -9,33 +9,31 @@ import (
 	"time"
 )
 
-// conn is a connection that its server knows of. It lets fasthttp read a
-// request only as far as it is well-formed (framing.go, chunks.go), and the end
-// of the headers only with a body that has arrived, if that is a large one:
-// fasthttp sets aside as much memory as a body is announced to have. One
-// goroutine reads and writes it; any may close it.
+// conn is a connection that its server knows of. A conn lets fasthttp read a request only as far as
+// the request is well-formed (framing.go, chunks.go). If a large body follows, fasthttp gets the
+// end of the headers only with the whole body: fasthttp sets aside memory for all bytes that a body
+// announces. A single goroutine reads and writes a conn; any goroutine may close a conn.
 type conn struct {
 	net.Conn
 	server *Server
 	// linger is set and read by the goroutine that serves the connection.
 	linger bool
 
-	used    bool // something of a request has arrived
+	used    bool // some bytes of a request have arrived
 	phase   phase
 	head    head
-	carry   []byte // of a line of the head, what has arrived and was handed over
+	carry   []byte // the part of the current line of the head that has arrived and was handed over
 	left    int64  // bytes of a body with a length that are still to come
 	chunks  chunks
-	held    []byte // what is handed over when the body is whole
-	out     []byte // what is handed over before anything else
-	ahead   []byte // what came behind a held body, unread
-	refusal error  // what reading ends with once out is empty
-	// cleared says that Config.Authorize has let pass the request that is being handed
-	// over.
+	held    []byte // handed over when the body is whole
+	out     []byte // handed over first
+	ahead   []byte // unread bytes behind a held body
+	refusal error  // how reading ends once out is empty
+	// cleared says that Config.Authorize has let pass the request that is being handed over.
 	cleared bool
 
 	fresh      bool   // no request has arrived whole yet; for the goroutine that reads
-	countedFor client // who has this connection counted as fresh; server.mu guards it
+	countedFor client // the client that this fresh connection counts for; server.mu guards countedFor
 
 	idle idleLink // of the server
 
@@ -44,31 +42,31 @@ type conn struct {
 	answer  atomic.Int64 // for the largest answer since the last Read
 }
 
-// phase is what of a request arrives.
+// phase is the part of a request that arrives.
 type phase int
 
 const (
 	phaseHead phase = iota
-	phaseBody       // handed over as it comes
-	phaseHeld       // with a length, kept until it is whole
+	phaseBody       // handed over as the body arrives
+	phaseHeld       // with a length, kept until the body is whole
 	phaseChunked
 )
 
 const (
-	// passedBody is the largest body that is handed over as it comes.
+	// passedBody is the largest body that is handed over as the body arrives.
 	passedBody = 8 << 10
-	// firstHeld is how much is set aside for a body before any of it arrived.
+	// firstHeld is how much is set aside for a body before the first byte of the body.
 	firstHeld = 4 << 10
-	// heldSize begins a held chunked body, which is handed over as one chunk.
+	// heldSize begins a held chunked body, which is handed over as a single chunk.
 	heldSize = "\n00000000\r\n"
-	// heldEnd ends it.
+	// heldEnd ends a held chunked body.
 	heldEnd = "\r\n0\r\n\r\n"
 
 	continueLine = "HTTP/1.1 100 Continue\r\n\r\n"
 )
 
-// Read hands over what may be seen of the requests that arrive. fasthttp calls it
-// only when all earlier answers have been written.
+// Read hands over the bytes that fasthttp may see of the arrived requests. fasthttp calls Read only
+// when all earlier answers have been written.
 func (c *conn) Read(p []byte) (int, error) {
 	c.release(&c.answer)
 	for {
@@ -91,7 +89,7 @@ func (c *conn) Read(p []byte) (int, error) {
 		}
 		n, err := c.raw(p)
 		if n == 0 && err != nil && c.between() {
-			return 0, io.EOF // no request has begun that could be answered
+			return 0, io.EOF // no request has begun, so none needs an answer
 		}
 		if n == 0 {
 			return 0, err
@@ -102,7 +100,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	}
 }
 
-// raw reads what was not looked at yet.
+// raw reads bytes that were not looked at yet.
 func (c *conn) raw(p []byte) (int, error) {
 	if len(c.ahead) > 0 {
 		n := copy(p, c.ahead)
@@ -125,8 +123,8 @@ func (c *conn) raw(p []byte) (int, error) {
 	return c.Conn.Read(p)
 }
 
-// first reads for the first time. fasthttp counts a request's time from the begin
-// of the connection then, but clients open some before they need them.
+// first reads for the first time. fasthttp would count a request's time from the beginning of the
+// connection, but clients may open connections before they need them.
 func (c *conn) first(p []byte) (int, error) {
 	if err := c.SetReadDeadline(time.Now().Add(idleTimeout)); err != nil {
 		return 0, err
@@ -143,8 +141,8 @@ func (c *conn) between() bool {
 	return c.phase == phaseHead && c.head.size == 0 && len(c.carry) == 0
 }
 
-// admit looks at bytes that arrived and returns how many of them may be handed
-// over at once; the rest is dealt with.
+// admit looks at arrived bytes and returns how many bytes may be handed over at once. admit itself
+// deals with the remaining bytes.
 func (c *conn) admit(b []byte) int {
 	handed := 0
 	for at := 0; at < len(b) && c.refusal == nil; {
@@ -162,7 +160,7 @@ func (c *conn) admit(b []byte) int {
 			at += used
 		default:
 			at += c.admitHeld(b[at:])
-			if c.phase == phaseHead { // it is whole; what comes behind it waits
+			if c.phase == phaseHead { // the body is whole; bytes behind the body wait
 				c.ahead = slices.Concat(b[at:], c.ahead)
 				return handed
 			}
@@ -171,10 +169,9 @@ func (c *conn) admit(b []byte) int {
 	return handed
 }
 
-// admitHead takes a line of the head, or the beginning of one, and says how much
-// of it may be handed over. Of a line that is refused it is a byte that ends
-// nothing: fasthttp answers only if it saw something of a request and waits for
-// more.
+// admitHead takes a line of the head, or the beginning of a line, and says how much of b may be
+// handed over. For a refused line fasthttp gets a byte that ends nothing: fasthttp answers only
+// after seeing some byte of a request, while waiting for more.
 func (c *conn) admitHead(b []byte) (used, good int) {
 	used, good, err := c.takeLine(b)
 	if err != nil {
@@ -184,8 +181,8 @@ func (c *conn) admitHead(b []byte) (used, good int) {
 	return used, good
 }
 
-// takeLine is admitHead for a line that is not refused. The end of a head that a
-// body has to follow is not handed over.
+// takeLine is admitHead for a line that is not refused. If a body has to follow, the end of the
+// head is not handed over.
 func (c *conn) takeLine(b []byte) (used, good int, err error) {
 	if first := b[0]; c.between() && first != '\r' && (first < 'A' || first > 'Z') {
 		return 0, 0, errMalformed
@@ -215,8 +212,8 @@ func (c *conn) takeLine(b []byte) (used, good int, err error) {
 	return end + 1, end + 1, err
 }
 
-// receiveBody goes on from the end of a head. It reports whether the body is
-// held, which it is only for a request that may do what it asks.
+// receiveBody goes on from the end of a head and reports whether the body is held. A body is held
+// only if the request is authorized.
 func (c *conn) receiveBody() (held bool, err error) {
 	chunked := c.head.encodings > 0
 	switch {
@@ -241,15 +238,15 @@ func (c *conn) receiveBody() (held bool, err error) {
 	return true, nil
 }
 
-// begin makes ready for the next request: the one before has arrived whole.
+// begin prepares for the next request: the request before has arrived whole.
 func (c *conn) begin() {
 	c.arrived()
 	c.phase = phaseHead
 	c.head = head{method: c.head.method[:0], authorization: c.head.authorization[:0]}
 }
 
-// Write sends an answer. The connection itself tells clients to go on with a
-// body, so fasthttp's word for it is left out.
+// Write sends an answer. The conn itself tells clients to go on with a body, so Write drops
+// fasthttp's 100 Continue.
 func (c *conn) Write(p []byte) (int, error) {
 	if len(p) == len(continueLine) && string(p) == continueLine {
 		return len(p), nil
@@ -257,9 +254,9 @@ func (c *conn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// Close closes the connection, after a pause if it should linger.
+// Close closes the connection, after a pause if the connection should linger.
 func (c *conn) Close() error {
-	c.release(&c.charged) // what is drained is not kept
+	c.release(&c.charged) // drained bytes are not kept
 	c.release(&c.answer)
 	if c.linger {
 		drain(c.Conn)
@@ -268,8 +265,8 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// Cleared reports whether Config.Authorize has let pass the request that c, a
-// connection of a Server, brought last.
+// Cleared reports whether Config.Authorize has let pass the last request on c, a connection of a
+// Server.
 func Cleared(c net.Conn) bool {
 	own, is := c.(*conn)
 	return is && own.cleared

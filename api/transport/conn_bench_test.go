@@ -13,8 +13,8 @@ import (
 	"chronos/api/apitest"
 )
 
-// repeated is a connection on which the same request arrives again and again,
-// each in one packet, until stop requests have come.
+// repeated is a connection on which the same request arrives again and again, always in a single
+// packet, until stop requests have come.
 type repeated struct {
 	scripted
 	request []byte
@@ -36,8 +36,8 @@ func (c *repeated) Read(p []byte) (int, error) {
 
 func (c *repeated) Write(p []byte) (int, error) { return len(p), nil }
 
-// What looking at each byte before fasthttp does costs a POST: strict is what
-// Server does, plain is fasthttp alone.
+// The look at every byte before fasthttp costs a POST time: strict is the Server, plain is fasthttp
+// alone.
 func BenchmarkConnection(b *testing.B) {
 	large := strings.Replace(apitest.Typical, "sip:", strings.Repeat("abcdefgh", 4096), 1)
 	for _, size := range []struct{ name, body string }{{"typical", apitest.Typical}, {"large", large}} {
@@ -61,9 +61,8 @@ func BenchmarkConnection(b *testing.B) {
 	}
 }
 
-// BenchmarkBesideSlowConnections gives the 50th and 99th percentile of requests
-// on 8 connections, alone and beside 1,000 connections on which half a request
-// has arrived.
+// BenchmarkBesideSlowConnections gives the 50th and 99th percentile of requests on 8 connections,
+// alone and beside 1,000 connections on which half a request has arrived.
 func BenchmarkBesideSlowConnections(b *testing.B) {
 	for _, slow := range []int{0, 1000} {
 		b.Run(strconv.Itoa(slow), func(b *testing.B) {
@@ -85,8 +84,8 @@ func BenchmarkBesideSlowConnections(b *testing.B) {
 
 const ordinaryBatch = 2000
 
-// openSlow opens n connections with half a request each: half of them end in the
-// headers, the others in a body that is announced with 1 MiB.
+// openSlow opens n connections with half a request each: half of the requests end in the headers,
+// the rest in a body that is announced with 1 MiB.
 func openSlow(t testing.TB, s *rig, address string, n int) []net.Conn {
 	t.Helper()
 	conns := make([]net.Conn, n)
@@ -110,8 +109,8 @@ func openSlow(t testing.TB, s *rig, address string, n int) []net.Conn {
 	return conns
 }
 
-// askOrdinary makes n requests on each of some connections and says how long
-// each took.
+// askOrdinary makes n requests on each of some connections and returns the duration of every
+// request.
 func askOrdinary(t testing.TB, address string, clients, n int) []time.Duration {
 	t.Helper()
 	took := make(chan []time.Duration, clients)

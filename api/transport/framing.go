@@ -22,39 +22,39 @@ var (
 	errBodiesFull     = wire.Overloaded()
 )
 
-// OfCallback reports whether all callbacks have a header of this name.
+// OfCallback reports whether name is the name of a header that all callbacks have.
 func OfCallback(name []byte) bool {
 	return fieldIs(name, "X-Chronos-Timer") || fieldIs(name, "Webhook-Id")
 }
 
-// FromCallback is the answer to a callback. Without this rule, whoever may create
-// timers could have a node call its own listeners, with the node's rights there.
+// FromCallback is the answer to a callback. Without this rule, whoever may create timers could have
+// a node call its own listeners, with the node's rights there.
 func FromCallback() wire.Problem {
 	return wire.NewProblem(http.StatusForbidden, "from-callback",
 		"the request has X-Chronos-Timer or webhook-id, as callbacks have, and a callback may not ask chronos for anything; send the request yourself, without these headers")
 }
 
-// head reads the request line and the headers of one request, a line at a time,
-// as strictly as RFC 9112 allows. fasthttp forgives what another server between
-// the client and us may have read in another way: lines that end with a bare LF,
-// several lengths. The zero value is at the start of a request.
+// head reads the request line and the headers of a request, a line at a time, as strictly as RFC
+// 9112 allows. fasthttp forgives bare LF line ends and several lengths, but a server between the
+// client and the node may have read such requests differently. The zero value is at the start of a
+// request.
 type head struct {
-	lines     int // lines seen, without an empty one before the request line
-	size      int // bytes of them
+	lines     int // lines seen, without an empty line before the request line
+	size      int // bytes of the lines
 	blank     bool
 	http10    bool
 	hosts     int
 	lengths   int
 	encodings int
-	length    int64 // of the body; it is chunked if there are encodings
-	expects   bool  // the client waits for 100 Continue before it sends the body
+	length    int64 // of the body; with encodings the body is chunked instead
+	expects   bool  // the client waits for 100 Continue before sending the body
 
 	method         []byte
 	authorizations int
-	authorization  []byte // the value of the last
+	authorization  []byte // the value of the last Authorization header
 }
 
-// next takes a line with its LF. At the end of the headers it reports true.
+// next takes a line with its LF. At the end of the headers next returns true.
 func (h *head) next(line []byte, maxBody int64) (end bool, err error) {
 	n := len(line) - 2
 	h.size += len(line)
@@ -83,8 +83,8 @@ func (h *head) next(line []byte, maxBody int64) (end bool, err error) {
 	return false, h.field(line[:n])
 }
 
-// requestLine takes METHOD SP target SP version. A method is not known to be one
-// of ours, but is in capitals like all that are registered.
+// requestLine takes METHOD SP target SP version. The method may be unknown here, but must be in
+// capitals like all registered methods.
 func (h *head) requestLine(line []byte) error {
 	method, rest, _ := bytes.Cut(line, []byte{' '})
 	target, version, _ := bytes.Cut(rest, []byte{' '})
@@ -110,8 +110,8 @@ func (h *head) requestLine(line []byte) error {
 	return nil
 }
 
-// field takes one header field. One that begins with white space goes on with
-// the line before it, which is obsolete, and is refused as it has no name.
+// field takes a header field. A line that begins with white space continues the line before, which
+// is obsolete; field refuses such a line, since the line has no name.
 func (h *head) field(line []byte) error {
 	name, value, err := splitField(line)
 	if err != nil {
@@ -142,8 +142,8 @@ func (h *head) field(line []byte) error {
 	return nil
 }
 
-// onlyAuthorization is the header Authorization, nil if there is none, or several:
-// someone on the way may have read another.
+// onlyAuthorization is the header Authorization. onlyAuthorization is nil if the header is missing
+// or comes several times: a server on the way may have read a different header.
 func (h *head) onlyAuthorization() []byte {
 	if h.authorizations != 1 {
 		return nil
@@ -151,7 +151,7 @@ func (h *head) onlyAuthorization() []byte {
 	return h.authorization
 }
 
-// splitField takes a header or trailer field apart, without its line end.
+// splitField takes a header or trailer field apart; line has no line end.
 func splitField(line []byte) (name, value []byte, err error) {
 	name, value, colon := bytes.Cut(line, []byte{':'})
 	if !colon || len(name) == 0 {
@@ -171,7 +171,7 @@ func splitField(line []byte) (name, value []byte, err error) {
 	return name, value, nil
 }
 
-// contentLength takes digits and nothing else.
+// contentLength takes digits only.
 func (h *head) contentLength(value []byte) error {
 	if len(value) == 0 {
 		return errMalformed
@@ -187,7 +187,7 @@ func (h *head) contentLength(value []byte) error {
 	return nil
 }
 
-// finish looks at what only all headers together tell.
+// finish checks the headers as a whole.
 func (h *head) finish(maxBody int64) error {
 	switch {
 	case h.hosts > 1, h.hosts == 0 && !h.http10:

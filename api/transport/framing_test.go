@@ -19,8 +19,8 @@ import (
 	"chronos/api/apitest"
 )
 
-// What two servers may read in two ways is refused, and what follows it on the
-// connection isn't read.
+// A request that two servers may read in two ways is refused, and the rest of the connection isn't
+// read.
 func TestAmbiguousRequestsAreRefused(t *testing.T) {
 	const (
 		post    = "POST /timers HTTP/1.1\r\n"
@@ -157,8 +157,8 @@ func TestAmbiguousRequestsAreRefused(t *testing.T) {
 	}
 }
 
-// What is refused on a connection that was used before is refused like that too,
-// whichever line of it is wrong and however it is cut into packets.
+// A malformed request on a connection that was used before is refused, too. The malformed line's
+// place and the packets' sizes don't matter.
 func TestSecondRequestIsRefused(t *testing.T) {
 	s := newRig(Limits{}, nil)
 	address := apitest.Serve(t, s)
@@ -200,7 +200,7 @@ func TestSecondRequestIsRefused(t *testing.T) {
 	}
 }
 
-// What is unusual and yet clear is taken, and the connection goes on.
+// Unusual but clear requests are accepted, and the connection goes on.
 func TestUnusualRequestsAreTaken(t *testing.T) {
 	const head = "POST /timers HTTP/1.1\r\nHost: h\r\n"
 	large := apitest.WithMore(`"a":"` + strings.Repeat("x", 100_000) + `"`)
@@ -255,7 +255,7 @@ func TestExpectContinue(t *testing.T) {
 	exchange("too large", head+"Content-Length: 1048577\r\n\r\n", 413)
 }
 
-// scripted is a connection on which all has been sent already, in pieces.
+// scripted is a connection on which all bytes have been sent already, in pieces.
 type scripted struct {
 	net.Conn
 	pieces [][]byte
@@ -280,8 +280,8 @@ func (c *scripted) SetWriteDeadline(time.Time) error { return nil }
 func (c *scripted) LocalAddr() net.Addr              { return &net.TCPAddr{} }
 func (c *scripted) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
 
-// However requests are cut into packets and read, the same is handed over, and
-// the budget is whole again afterwards.
+// The way in which requests are cut into packets and read doesn't change the bytes that are handed
+// over. The budget is whole again afterwards.
 func TestReadingDoesNotDependOnPackets(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var raw, want strings.Builder

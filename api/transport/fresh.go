@@ -5,18 +5,17 @@ import (
 	"net/netip"
 )
 
-// A connection is fresh until its first request has arrived whole. Without a bound,
-// a client that begins requests and never ends them could hold all connections for
-// the 5 s that a request may take, again and again. A client may therefore have a
-// quarter of all connections fresh. Other connections don't count, so a proxy may
-// have all of them.
+// A connection is fresh until its first request has arrived whole. A request may take 5 s. Without
+// a bound, a client that begins requests and never ends them could hold all connections, again and
+// again. A client may therefore have at most a quarter of all connections fresh. Other connections
+// don't count, so a proxy may have all connections.
 
 // freshShare is how many clients share the fresh connections at least.
 const freshShare = 4
 
-// client is where a connection comes from: an IPv4 address, or an IPv6 network of
-// 64 bits, since one machine may use any address of its network. The zero value
-// stands for an unknown client, whose connections are not counted.
+// client is where a connection comes from: an IPv4 address, or an IPv6 network of 64 bits, since a
+// machine may use any address of its network. The zero value stands for an unknown client, whose
+// connections are not counted.
 type client struct{ netip.Prefix }
 
 func clientOf(addr net.Addr) client {
@@ -30,19 +29,18 @@ func clientOf(addr net.Addr) client {
 		bits = 64
 	}
 	prefix, err := ip.WithZone("").Prefix(bits)
-	if err != nil { // there is no address
+	if err != nil { // the address is missing
 		return client{}
 	}
 	return client{prefix}
 }
 
-// crowded reports whether a client has as many fresh connections as it may. Its
-// caller has mu.
+// crowded reports whether a client has as many fresh connections as allowed. The caller holds mu.
 func (s *Server) crowded(by client) bool {
 	return by.IsValid() && s.fresh[by] >= max(1, s.limits.MaxConnections/freshShare)
 }
 
-// countFresh counts c, which was just accepted. Its caller has mu.
+// countFresh counts c, which was just accepted. The caller holds mu.
 func (s *Server) countFresh(c *conn, by client) {
 	if by.IsValid() {
 		c.fresh, c.countedFor = true, by
@@ -50,8 +48,7 @@ func (s *Server) countFresh(c *conn, by client) {
 	}
 }
 
-// uncountFresh ends the counting of c, which may have ended before. Its caller has
-// mu.
+// uncountFresh stops counting c as fresh; uncountFresh may be called again. The caller holds mu.
 func (s *Server) uncountFresh(c *conn) {
 	by := c.countedFor
 	if !by.IsValid() {

@@ -17,8 +17,7 @@ func counts(s *rig, address string) int {
 	return s.fresh[clientOf(&net.TCPAddr{IP: net.ParseIP(address)})]
 }
 
-// One client that begins requests on all connections it can get keeps nobody else
-// out.
+// A single client that begins requests on all available connections keeps nobody else out.
 func TestHalfRequestsOfOneClientKeepNobodyOut(t *testing.T) {
 	const most, quarter, one, other = 16, 4, "127.0.0.1", "127.0.0.2"
 	registry := prometheus.NewRegistry()
@@ -73,8 +72,8 @@ func TestHalfRequestsOfOneClientKeepNobodyOut(t *testing.T) {
 	}
 }
 
-// A proxy is one client, and may have all connections once requests have come on
-// them.
+// A proxy is a single client, and may have all connections once requests have come on the
+// connections.
 func TestConnectionsThatWereUsedDoNotCount(t *testing.T) {
 	const most = 8
 	s := newRig(Limits{MaxConnections: most}, nil)
@@ -88,7 +87,7 @@ func TestConnectionsThatWereUsedDoNotCount(t *testing.T) {
 			t.Fatalf("connection %d: have %d", i, got.Status)
 		}
 	}
-	for _, c := range conns { // half a request on each of them
+	for _, c := range conns { // half a request on each connection
 		if _, err := io.WriteString(c, lookup[:9]); err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +100,7 @@ func TestConnectionsThatWereUsedDoNotCount(t *testing.T) {
 	}
 }
 
-// What is refused unread, or closed to make room, is counted no longer.
+// A connection that is refused unread, or closed to make room, no longer counts as fresh.
 func TestFreshConnectionsAreUncounted(t *testing.T) {
 	const most, one = 4, "127.0.0.1"
 	s := newRig(Limits{MaxConnections: most}, nil)

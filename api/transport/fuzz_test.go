@@ -14,8 +14,7 @@ import (
 	"chronos/api/apitest"
 )
 
-// Whatever arrives, answers are well-formed, and the budget is whole again
-// afterwards.
+// Any bytes may arrive: answers are well-formed, and the budget is whole again afterwards.
 func FuzzConnection(f *testing.F) {
 	for _, seed := range []string{
 		lookup, lookup + lookup, apitest.WithLength("PUT /timers/k HTTP/1.1\r\nHost: h\r\n") + lookup, "HEAD /timers/k HTTP/1.1\r\nHost: h\r\n\r\n",
@@ -50,7 +49,7 @@ func FuzzConnection(f *testing.F) {
 	})
 }
 
-// wellFormed reads answers and counts them.
+// wellFormed reads answers and counts the answers.
 func wellFormed(t *testing.T, raw []byte, methods []string) (n int) {
 	t.Helper()
 	reader := bufio.NewReader(bytes.NewReader(raw))

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// hold begins to keep what is handed over once the body is whole.
+// hold begins to keep bytes that are handed over once the body is whole.
 func (c *conn) hold(start string) {
 	c.held = nil
 	if c.reserve(len(start)) {
@@ -15,15 +15,15 @@ func (c *conn) hold(start string) {
 	}
 }
 
-// reserve makes room for n more bytes that are held. If the server's budget
-// doesn't allow it, the request is refused.
+// reserve makes room for n more held bytes. If the server's budget doesn't allow n bytes, the
+// request is refused.
 func (c *conn) reserve(n int) bool {
 	need := len(c.held) + n
 	if need <= cap(c.held) {
 		return true
 	}
 	size := max(firstHeld, need, 2*cap(c.held))
-	if c.phase == phaseHeld { // its end is known
+	if c.phase == phaseHeld { // the body's end is known
 		size = max(need, min(size, 1+int(c.head.length)))
 	}
 	more := int64(size - cap(c.held))
@@ -56,7 +56,7 @@ func (c *conn) fill() error {
 	return err
 }
 
-// admitHeld takes bytes of a held body and returns how many.
+// admitHeld takes bytes of a held body and returns the number of taken bytes.
 func (c *conn) admitHeld(b []byte) int {
 	c.head.expects = false // the client did not wait
 	if c.phase == phaseHeld {
@@ -91,7 +91,7 @@ func (c *conn) keep(data []byte) bool {
 	return true
 }
 
-// sealChunks makes one chunk of a body that came in several.
+// sealChunks makes a single chunk of a body that came in several chunks.
 func (c *conn) sealChunks() bool {
 	if c.chunks.total == 0 {
 		c.held = append(c.held[:0], "\n0\r\n\r\n"...)
@@ -103,14 +103,14 @@ func (c *conn) sealChunks() bool {
 	return c.keep([]byte(heldEnd))
 }
 
-// whole hands over what was held.
+// whole hands over the held bytes.
 func (c *conn) whole() {
 	c.out, c.held = c.held, nil
 	c.begin()
 }
 
-// invite tells a client that waits for it to send the body. All earlier answers
-// have been written by then: fasthttp reads only after it has.
+// invite tells a client to send the body if the client waits for 100 Continue. All earlier answers
+// have been written by then, since fasthttp reads only after writing.
 func (c *conn) invite() error {
 	if !c.head.expects {
 		return nil

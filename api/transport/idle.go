@@ -2,15 +2,14 @@ package transport
 
 import "net"
 
-// idleLink is a place in the ring of idle connections, in which the one that has
-// been idle longest comes first. Server.mu guards it; the zero value is in
-// no ring.
+// idleLink is a place in the ring of idle connections; the connection that has been idle longest
+// comes first. Server.mu guards the ring; the zero value is in no ring.
 type idleLink struct {
 	previous, next *idleLink
 	conn           *conn // nil at the ring's beginning
 }
 
-// leave takes l out of its ring, and reports whether it was in one.
+// leave takes l out of its ring, and reports whether l was in a ring.
 func (l *idleLink) leave() bool {
 	if l.next == nil {
 		return false
@@ -20,8 +19,8 @@ func (l *idleLink) leave() bool {
 	return true
 }
 
-// readIdle waits for the first bytes of a request. Meanwhile c may be closed to
-// make room for another connection; what has arrived then is not looked at.
+// readIdle waits for the first bytes of a request. Meanwhile c may be closed to make room for
+// another connection. Bytes that arrive during the close are not looked at.
 func (s *Server) readIdle(c *conn, p []byte) (int, error) {
 	s.mu.Lock()
 	c.idle.previous, c.idle.next, c.idle.conn = s.idle.previous, &s.idle, c
@@ -37,8 +36,8 @@ func (s *Server) readIdle(c *conn, p []byte) (int, error) {
 	return n, err
 }
 
-// makeRoom closes the connection that has been idle longest, and reports whether
-// there was one. Its caller has mu.
+// makeRoom closes the connection that has been idle longest, and reports whether any connection was
+// idle. The caller holds mu.
 func (s *Server) makeRoom() bool {
 	longest := s.idle.next.conn
 	if longest == nil {

@@ -20,8 +20,8 @@ func idle(s *rig) (n int) {
 	return n
 }
 
-// When there are as many connections as may be, the one that has been idle
-// longest makes room, and only when none is idle the new one is refused.
+// At the limit of connections, the connection that has been idle longest makes room. A new
+// connection is refused only if no connection is idle.
 func TestIdleConnectionsMakeRoom(t *testing.T) {
 	const most = 3
 	registry := prometheus.NewRegistry()
@@ -49,7 +49,7 @@ func TestIdleConnectionsMakeRoom(t *testing.T) {
 			t.Errorf("connection %d: have %q and %v, want the end", i, rest, err)
 		}
 	}
-	use(first, 3) // it was not the longest
+	use(first, 3) // the first connection was not idle longest
 	if n := open(s); n != most {
 		t.Errorf("%d connections are open, want %d", n, most)
 	}

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestLimitsAreThoseOfTheContract: the other tests compare with the constants,
-// which are promised.
+// TestLimitsAreThoseOfTheContract: the rest of the tests compare with the constants, and users rely
+// on the constants.
 func TestLimitsAreThoseOfTheContract(t *testing.T) {
 	for name, c := range map[string]struct{ have, want any }{
 		"to read a request": {readTimeout, 5 * time.Second}, "to write an answer": {writeTimeout, 10 * time.Second},

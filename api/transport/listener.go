@@ -11,13 +11,13 @@ import (
 // acceptPause is how long to wait for a file descriptor to become free.
 const acceptPause = 50 * time.Millisecond
 
-// admission is what becomes of a new connection.
+// admission is the decision about a new connection.
 type admission int
 
 const (
 	accepted admission = iota
 	full
-	crowdedOut // there is room, but not for more of this client's
+	crowdedOut // there is room, but not for more connections of this client
 	closed
 )
 
@@ -58,8 +58,8 @@ func newListener(ln net.Listener, server *Server) *listener {
 	return &listener{Listener: ln, server: server, done: make(chan struct{})}
 }
 
-// Accept waits for a connection. It doesn't fail for want of file descriptors,
-// but waits until some are free.
+// Accept waits for a connection. If file descriptors run out, Accept waits until some are free and
+// returns no error.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
 		inner, err := l.Listener.Accept()
@@ -78,7 +78,7 @@ func (l *listener) Accept() (net.Conn, error) {
 				l.server.turnAway(inner)
 				continue
 			default:
-				_ = inner.Close() // it was never used
+				_ = inner.Close() // the connection was never used
 				return nil, net.ErrClosed
 			}
 		case !errors.Is(err, syscall.EMFILE) && !errors.Is(err, syscall.ENFILE) && !errors.Is(err, syscall.ECONNABORTED):

@@ -5,19 +5,20 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// Metrics count what is refused, or closed, before a handler has worked on it.
+// Metrics count requests and connections that are refused, or closed, before a handler has worked
+// on them.
 type Metrics struct {
-	// RefusedRequest counts the requests that the handler's owner has refused since too
-	// many were under way.
+	// RefusedRequest counts the requests that the handler's owner has refused since too many were
+	// under way.
 	RefusedRequest prometheus.Counter
 
 	unread                                        *prometheus.CounterVec
 	refusedConnection, refusedClient, refusedBody prometheus.Counter // since a limit was reached
-	closedIdle                                    prometheus.Counter // connections, so that others could be accepted
+	closedIdle                                    prometheus.Counter // connections that were closed to make room
 }
 
-// NewMetrics registers the metrics with r, nowhere if that is nil. It panics if
-// they are there already.
+// NewMetrics registers the metrics with r; a nil r registers nothing. NewMetrics panics if r
+// already has the metrics.
 func NewMetrics(r prometheus.Registerer) *Metrics {
 	auto := promauto.With(r)
 	refused := auto.NewCounterVec(prometheus.CounterOpts{

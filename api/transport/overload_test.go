@@ -24,8 +24,9 @@ func open(s *rig) int {
 	return len(s.open)
 }
 
-// engage opens connections and begins a request on each, so that none is idle.
-// Each is of another client, since one may have only a part of all connections so.
+// engage opens connections and begins a request on each, so no connection is idle. Every connection
+// belongs to a different client, since a client may begin requests on only a part of all
+// connections.
 func engage(t testing.TB, s *rig, address string, n int) []net.Conn {
 	t.Helper()
 	conns := make([]net.Conn, n)
@@ -77,8 +78,8 @@ func TestTooManyConnections(t *testing.T) {
 	}
 }
 
-// A client that opens connections without end gets its refusals, and the server
-// neither stops accepting nor keeps them.
+// A client that opens connections without end gets refusals. The server keeps accepting, and
+// doesn't keep the refused connections.
 func TestFloodOfConnections(t *testing.T) {
 	s := newRig(Limits{MaxConnections: 1}, nil)
 	address := apitest.Serve(t, s)
@@ -97,7 +98,7 @@ func TestFloodOfConnections(t *testing.T) {
 	}
 }
 
-// Large bodies are refused once they together take too much; small ones aren't.
+// Large bodies are refused once the bodies together take too much; small bodies aren't.
 func TestTooManyBodies(t *testing.T) {
 	const size = 100_000
 	registry := prometheus.NewRegistry()
@@ -142,8 +143,8 @@ func TestTooManyBodies(t *testing.T) {
 	}
 }
 
-// Connections on which half a request has arrived cost little memory, whatever
-// they announce, and leave the others alone.
+// Connections on which half a request has arrived cost little memory, whatever the requests
+// announce, and don't disturb other connections.
 func TestSlowConnections(t *testing.T) {
 	const slow = 1000
 	s := newRig(Limits{}, nil)
@@ -171,11 +172,11 @@ func TestSlowConnections(t *testing.T) {
 	}
 }
 
-// In virtual time: what a connection may take for what.
+// The time limits of a connection, in virtual time.
 func TestTimeouts(t *testing.T) {
 	const idle = "PUT /timers/k HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n"
 	s := newRig(Limits{}, nil)
-	s.serveOne() // starts what lives outside the bubble
+	s.serveOne() // starts background work outside the bubble
 	within := func(t *testing.T, run func(t *testing.T, c net.Conn)) {
 		synctest.Test(t, func(t *testing.T) {
 			ours, theirs := net.Pipe()
@@ -185,7 +186,7 @@ func TestTimeouts(t *testing.T) {
 				_ = s.http.ServeConn(tracked) // the answer says what went wrong
 			})
 			run(t, ours)
-			_ = ours.Close() // ends what is left
+			_ = ours.Close() // ends the remaining work
 			group.Wait()
 		})
 	}

@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// lingerFor is how long what a client still sends is read and dropped after
-	// an answer that came before the end of its request. Closing at once would
-	// reset the connection, and the answer with it.
+	// lingerFor is how long the server still reads and drops a client's bytes after an answer that
+	// came before the end of the request. Closing at once would reset the connection, and lose the
+	// answer.
 	lingerFor = 500 * time.Millisecond
 	// maxTurnedAway is how many connections may wait for their refusal to be read.
 	maxTurnedAway = 256
 )
 
-// Refuse makes p the answer, whatever the answer was before.
+// Refuse replaces the answer by p.
 func Refuse(answer *fasthttp.Response, p wire.Problem) {
 	answer.Reset()
 	answer.SetStatusCode(p.Status)
@@ -30,7 +30,7 @@ func Refuse(answer *fasthttp.Response, p wire.Problem) {
 	p.EachHeader(answer.Header.Set)
 }
 
-// ProblemOf says how a client is told of a request that could not be read.
+// ProblemOf makes the answer to a client whose request could not be read.
 func (l Limits) ProblemOf(err error) wire.Problem {
 	var (
 		large *fasthttp.ErrSmallBuffer
@@ -50,7 +50,7 @@ func (l Limits) ProblemOf(err error) wire.Problem {
 	return wire.NewProblem(http.StatusBadRequest, "request-malformed", "the request is not valid HTTP/1.1 as RFC 9112 has it; send a path that begins with one slash and has no fragment, one Host, either one Content-Length or Transfer-Encoding: chunked, and lines that end with CR LF")
 }
 
-// refuseUnread answers what could not be read as a request.
+// refuseUnread answers bytes that could not be read as a request.
 func (s *Server) refuseUnread(rc *fasthttp.RequestCtx, err error) {
 	p := s.limits.ProblemOf(err)
 	s.metrics.unread.WithLabelValues(p.Code).Inc()
@@ -58,18 +58,18 @@ func (s *Server) refuseUnread(rc *fasthttp.RequestCtx, err error) {
 		s.metrics.refusedBody.Inc()
 	}
 	Refuse(&rc.Response, p)
-	rc.Response.SetConnectionClose() // nobody can tell what else the connection brings
+	rc.Response.SetConnectionClose() // the rest of the connection's bytes is unclear
 	conn, ok := rc.Conn().(*conn)
 	if !ok {
 		return
 	}
 	// fasthttp leaves the deadline of the answer before, which may have passed.
-	_ = conn.SetWriteDeadline(time.Now().Add(writeTimeout)) // it is closed already if it fails
+	_ = conn.SetWriteDeadline(time.Now().Add(writeTimeout)) // an error means that the connection is closed already
 	conn.linger = p.Status != http.StatusRequestTimeout
 }
 
-// turnAway tells a client that there are too many connections, without waiting:
-// the next may be accepted.
+// turnAway tells a client, without waiting, that there are too many connections. The next
+// connection may be accepted.
 func (s *Server) turnAway(c net.Conn) {
 	if s.tell(c) {
 		return
@@ -78,7 +78,7 @@ func (s *Server) turnAway(c net.Conn) {
 	_ = c.Close() // nobody is left to tell
 }
 
-// tell answers c in a goroutine of its own, unless there are too many of these.
+// tell answers c in a new goroutine, unless too many such goroutines run.
 func (s *Server) tell(c net.Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,8 +96,8 @@ func (s *Server) tell(c net.Conn) bool {
 	return true
 }
 
-// refuseConnection waits a moment for a request, since a client may take an
-// answer that comes before for a mistake, and answers it unread.
+// refuseConnection waits a moment for a request and answers the request unread. A client may take
+// an answer that comes before the request for a mistake.
 func refuseConnection(c net.Conn) {
 	var start [8]byte
 	if c.SetReadDeadline(time.Now().Add(lingerFor)) != nil {
@@ -117,11 +117,11 @@ func writeOverloaded(c net.Conn, withoutBody bool) {
 	response.SetConnectionClose()
 	response.SkipBody = withoutBody
 	if c.SetWriteDeadline(time.Now().Add(lingerFor)) == nil {
-		_, _ = response.WriteTo(c) // the client has gone if it fails
+		_, _ = response.WriteTo(c) // an error means that the client has disconnected
 	}
 }
 
-// drain ends the sending and drops for a while what is still received.
+// drain ends the sending, and for a while drops the bytes that still arrive.
 func drain(c net.Conn) {
 	half, ok := c.(interface{ CloseWrite() error })
 	if !ok || half.CloseWrite() != nil {

@@ -105,10 +105,10 @@ func TestReadableRequests(t *testing.T) {
 	}
 }
 
-// A client that is slow with a request is told so, in virtual time.
+// A client that is slow with a request gets a timeout as the answer, in virtual time.
 func TestSlowRequestsTimeOut(t *testing.T) {
 	s := newRig(Limits{}, nil)
-	s.serveOne() // starts what lives outside the bubble
+	s.serveOne() // starts background work outside the bubble
 	for name, raw := range map[string]string{
 		"half a header": "POST /timers HTTP/1.1\r\nHost",
 		"half a body":   "POST /timers HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\n{",

@@ -18,12 +18,12 @@ type rig struct {
 	*Server
 
 	executed atomic.Int64 // requests that change something
-	before   func()       // is called at the begin of each DELETE
-	found    []byte       // what GET answers; nil for 404
-	denied   error        // what Authorize says
+	before   func()       // is called at the beginning of each DELETE
+	found    []byte       // the answer to GET; nil for 404
+	denied   error        // the answer of Authorize
 }
 
-// silence logs nothing, as Fiber has it.
+// silence logs nothing, like Fiber's logger.
 type silence struct{}
 
 func (silence) Printf(string, ...any) {}
@@ -58,7 +58,7 @@ func (r *rig) handle(rc *fasthttp.RequestCtx) {
 	}
 }
 
-// serveOne starts what lives outside of a synctest bubble.
+// serveOne starts the background work that must run outside a synctest bubble.
 func (r *rig) serveOne() { _ = r.http.ServeConn(&scripted{pieces: [][]byte{[]byte(lookup)}}) }
 
 // until waits for a condition.

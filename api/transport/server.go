@@ -13,15 +13,15 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// Limits that hold if nothing else is said.
+// Limits that hold by default.
 const (
 	// DefaultMaxBody is how large a request body may be, in bytes.
 	DefaultMaxBody = 1 << 20
-	// DefaultMaxConnections is how many connections may be open. One costs about
-	// 30 KiB while a request of ordinary size is under way on it.
+	// DefaultMaxConnections is how many connections may be open. A connection costs about 30 KiB
+	// while a request of ordinary size is under way.
 	DefaultMaxConnections = 8192
-	// DefaultMaxBodies is how much all bodies over 8 KiB, of requests and of
-	// answers, together may take, in bytes.
+	// DefaultMaxBodies is how much all bodies over 8 KiB, of requests and of answers, together may
+	// take, in bytes.
 	DefaultMaxBodies = 64 << 20
 )
 
@@ -29,35 +29,32 @@ const (
 const (
 	readTimeout  = 5 * time.Second  // for a whole request, from its first byte
 	writeTimeout = 10 * time.Second // for an answer
-	idleTimeout  = 60 * time.Second // until one begins
+	idleTimeout  = 60 * time.Second // until a request begins
 	readBuffer   = 8 << 10          // bytes of the request line and headers
 )
 
-// halfOpenGrace is how long a shutdown waits for the rest of requests that have
-// begun to arrive.
+// halfOpenGrace is how long a shutdown waits for the rest of requests that have begun to arrive.
 const halfOpenGrace = 250 * time.Millisecond
 
-// Limits bound what clients can take of the node.
+// Limits bound how much of the node clients can use.
 type Limits struct {
-	// MaxBody is the largest body of a request, in bytes, below 2 GiB; 0 for
-	// DefaultMaxBody.
+	// MaxBody is the largest body of a request, in bytes, below 2 GiB; 0 for DefaultMaxBody.
 	MaxBody int
-	// MaxConnections is how many connections may be open; 0 for
-	// DefaultMaxConnections. One more takes the place of the one that has waited
-	// longest for a request, which is closed; if all are busy its first request is
-	// answered with 503, unread, and it is closed itself. So is one more of a client
-	// that has a quarter of them open without a request that has arrived whole.
+	// MaxConnections is how many connections may be open; 0 for DefaultMaxConnections. To accept a
+	// further connection, the server closes the connection that has waited longest for a request.
+	// If all connections are busy, the first request of the further connection is answered with
+	// 503, unread, and the connection is closed. The same happens to a further connection of a
+	// client that already has a quarter of MaxConnections open without a whole request.
 	MaxConnections int
-	// MaxBodies is how many bytes may be set aside for bodies over 8 KiB and
-	// chunked ones, from a body's first byte to its answer, and, until the answer
-	// has been written, for what ReserveAnswer is asked for; 0 for DefaultMaxBodies,
-	// and never less than one body. A request that needs more than is left is answered
-	// with 503. While they are worked on, such bodies may take about three times as
-	// much.
+	// MaxBodies is how many bytes may be set aside for large bodies; 0 for DefaultMaxBodies, and
+	// never less than a single body. Chunked bodies and bodies over 8 KiB count from the first byte
+	// of the body to the answer. The bytes of ReserveAnswer count until the answer has been
+	// written. A request that needs more bytes than are left is answered with 503. While the server
+	// works on large bodies, the bodies may take about three times as much memory.
 	MaxBodies int64
 }
 
-// WithDefaults are the limits that hold.
+// WithDefaults returns the limits with defaults filled in.
 func (l Limits) WithDefaults() Limits {
 	l.MaxBody = min(cmp.Or(max(l.MaxBody, 0), DefaultMaxBody), math.MaxInt32)
 	l.MaxConnections = cmp.Or(max(l.MaxConnections, 0), DefaultMaxConnections)
@@ -70,14 +67,14 @@ func (l Limits) WithDefaults() Limits {
 type Config struct {
 	Limits  Limits // as WithDefaults makes them
 	Metrics *Metrics
-	// Authorize refuses a request whose body would be held before any of the body is,
-	// by the method and the header Authorization: strangers could fill all the room
-	// there is for bodies. Its error is a wire.Problem. It must be set.
+	// Authorize decides, by the method and the header Authorization, about a request whose body
+	// would be held. Authorize is called before any of the body is held: otherwise strangers could
+	// fill all the room for bodies. The error is a wire.Problem. Authorize must be set.
 	Authorize func(method, authorization []byte) error
 }
 
-// Server has a fasthttp.Server serve connections that it bounds and reads strictly. It
-// is safe for concurrent use.
+// Server has a fasthttp.Server serve connections, bounds the connections and reads them strictly. A
+// Server is safe for concurrent use.
 type Server struct {
 	http      *fasthttp.Server
 	limits    Limits
@@ -90,13 +87,13 @@ type Server struct {
 	stopping  bool // serves no listener any more
 	open      map[*conn]struct{}
 	fresh     map[client]int        // connections on which no request has arrived whole
-	idle      idleLink              // begins and ends the ring of those that are idle
-	turned    map[net.Conn]struct{} // too many, and being told so
+	idle      idleLink              // begins and ends the ring of idle connections
+	turned    map[net.Conn]struct{} // too many connections, which get a refusal
 	closed    bool                  // accepts no connection any more
 	group     sync.WaitGroup        // of turned
 }
 
-// New makes a Server of server, which has its handler already or gets it before Serve.
+// New makes a Server of server. The server has a handler already, or gets a handler before Serve.
 func New(server *fasthttp.Server, cfg Config) *Server {
 	s := &Server{
 		http:      server,
@@ -119,9 +116,9 @@ func New(server *fasthttp.Server, cfg Config) *Server {
 	return s
 }
 
-// Serve accepts connections from ln, which it closes, and answers them. It
-// returns nil once Shutdown was called, and an error if ln fails for another
-// reason. It may be called for several listeners.
+// Serve accepts connections from ln and answers the connections' requests. Serve closes ln. Serve
+// returns nil after Shutdown, and an error if ln fails for another reason. Serve may be called for
+// several listeners.
 func (s *Server) Serve(ln net.Listener) error {
 	tracked := newListener(ln, s)
 	s.mu.Lock()
@@ -138,10 +135,10 @@ func (s *Server) Serve(ln net.Listener) error {
 	return nil
 }
 
-// Shutdown stops accepting, answers the requests that have arrived, cuts the
-// connections of those that have not quite, and returns when all connections are
-// closed. When ctx ends before that, it closes them all and returns ctx's error.
-// A Server that was shut down serves no more.
+// Shutdown stops accepting, answers the requests that have arrived, and cuts connections on which a
+// request has arrived only in part. Shutdown returns when all connections are closed. When ctx ends
+// earlier, Shutdown closes all connections and returns ctx's error. After Shutdown a Server serves
+// no more.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	s.stopping = true
@@ -168,9 +165,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return nil
 }
 
-// cutHalfOpen ends the reading of requests until stop is closed: again and
-// again, since fasthttp gives a connection that has just been accepted a
-// deadline of its own.
+// cutHalfOpen ends the reading of requests until stop is closed. cutHalfOpen repeats, since
+// fasthttp gives a connection that has just been accepted its own deadline.
 func (s *Server) cutHalfOpen(stop <-chan struct{}) {
 	const again = 50 * time.Millisecond
 	timer := time.NewTimer(halfOpenGrace)
@@ -191,12 +187,12 @@ func (s *Server) interruptReads() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.open {
-		_ = c.SetReadDeadline(time.Unix(1, 0)) // it is closed already if it fails
+		_ = c.SetReadDeadline(time.Unix(1, 0)) // an error means that the connection is closed already
 	}
 }
 
-// closeAll closes what is open and what may still come. It returns when those
-// that were turned away are gone.
+// closeAll closes all connections, and future connections too. closeAll returns when the refused
+// connections are closed.
 func (s *Server) closeAll() {
 	s.mu.Lock()
 	s.closed = true

@@ -14,7 +14,7 @@ import (
 	"chronos/api/apitest"
 )
 
-// pipeListener accepts what it is given, so that time can be virtual.
+// pipeListener accepts given connections, so time can be virtual.
 type pipeListener struct {
 	pipes chan net.Conn
 	done  chan struct{}
@@ -50,7 +50,7 @@ func TestShutdownFinishesWhatIsUnderWay(t *testing.T) {
 	const takes = 2 * time.Second
 	s := newRig(Limits{}, nil)
 	s.before = func() { time.Sleep(takes) }
-	s.serveOne() // starts what lives outside the bubble
+	s.serveOne() // starts background work outside the bubble
 	synctest.Test(t, func(t *testing.T) {
 		ln := newPipeListener()
 		served, stopped := make(chan error, 1), make(chan error, 1)

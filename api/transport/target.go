@@ -6,10 +6,9 @@ import (
 	"net/http"
 )
 
-// validTarget reports whether a request may ask for target: in origin form, in
-// absolute form with http or https, or as * if it is OPTIONS. A path that begins
-// with two slashes is refused, since some, fasthttp among them, take what follows
-// for a host.
+// validTarget reports whether a request may ask for target: in origin form, in absolute form with
+// http or https, or as * with OPTIONS. A path that begins with two slashes is refused, since some
+// servers, fasthttp among them, take the text after the slashes for a host.
 func validTarget(method, target []byte) bool {
 	for _, c := range target {
 		if c <= ' ' || c >= 0x7f || c == '#' {
@@ -32,9 +31,9 @@ func validTarget(method, target []byte) bool {
 	return validHost(rest)
 }
 
-// validHost reports whether value is a host, by name or address, and perhaps a
-// port (RFC 9112, 3.2), but without what RFC 3986 allows in a host and no host
-// has: a comma and escapes. An http URI has no empty host (RFC 9110, 4.2.1).
+// validHost reports whether value is a host, by name or address, and perhaps a port (RFC 9112,
+// 3.2). A comma and escapes are refused: RFC 3986 allows both in a host, but no real host has them.
+// An http URI has no empty host (RFC 9110, 4.2.1).
 func validHost(value []byte) bool {
 	if literal, ok := bytes.CutPrefix(value, []byte{'['}); ok {
 		address, rest, closed := bytes.Cut(literal, []byte{']'})
@@ -47,7 +46,7 @@ func validHost(value []byte) bool {
 	return end > 0 && validPort(value[end:])
 }
 
-// validPort takes nothing, or a colon and a number that may be left out.
+// validPort takes an empty text, or a colon and a number that may be left out.
 func validPort(rest []byte) bool {
 	if len(rest) == 0 {
 		return true

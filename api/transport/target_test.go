@@ -39,7 +39,7 @@ func TestValidTarget(t *testing.T) {
 	}
 }
 
-// What fasthttp alone would read in its own way is refused on the wire.
+// A request that fasthttp alone would read in a way of its own is refused on the wire.
 func TestLaxTargetsAndHostsAreRefused(t *testing.T) {
 	s := newRig(Limits{}, nil)
 	address := apitest.Serve(t, s)

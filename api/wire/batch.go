@@ -12,33 +12,34 @@ import (
 const (
 	// maxBatch is how many timers a request may ask for.
 	maxBatch = 1000
-	// batchRoom is what a timer of a batch takes while the request is under way,
-	// without its strings, and what its result takes, ignored members apart.
+	// batchRoom is the memory of a batch's timer and of the timer's result while the request is
+	// under way. The timer's strings and ignored members don't count.
 	batchRoom = 512
 )
 
-// Batch is what a request for many timers asks for, and the outcome.
+// Batch is a request for many timers, and the outcome.
 type Batch struct {
 	// Entries have an Err from the start if they are refused.
 	Entries []timer.Creation
 	ignored map[int][]string // by entry; JSON pointers
-	outside []string         // those to members around the entries
+	outside []string         // JSON pointers to members around the entries
 }
 
-// entryKey is the idempotency key of an entry. No request can have it, nor an
-// entry of another batch, since a header holds no NUL.
+// entryKey is the idempotency key of an entry. No request and no entry of another batch can have
+// the same key, since a header holds no NUL.
 func entryKey(key string, entry int) string {
 	return key + "\x00" + strconv.Itoa(entry)
 }
 
-// entryPointer leads to what is in an entry.
+// entryPointer leads to a place in an entry.
 func entryPointer(entry int, pointer string) string {
 	return "/timers/" + strconv.Itoa(entry) + pointer
 }
 
-// Room is about what the request takes beside its body, and more than its answer.
+// Room is about the memory that the request takes in addition to its body. Room is more than the
+// answer takes.
 func (b *Batch) Room() int {
-	const escaped = 6 // bytes in JSON for one
+	const escaped = 6 // bytes in JSON for a single byte
 	total := batchRoom * (1 + len(b.Entries))
 	for _, pointer := range b.outside {
 		total += escaped * len(pointer)
@@ -51,19 +52,19 @@ func (b *Batch) Room() int {
 	return total
 }
 
-// Outcome sums up what came of a batch.
+// Outcome sums up the outcome of a batch.
 type Outcome struct {
 	Failed   int
 	Replayed int
-	// Unknown is an error that clients are not told, of several the first.
+	// Unknown is the first error that clients must not see.
 	Unknown  error
 	Unknowns int
-	// Unavailable is set if nothing was done for want of a store or of room, so that
-	// the same request may succeed later as a whole.
+	// Unavailable is set if nothing was done for lack of a store or of room. The whole request may
+	// succeed later.
 	Unavailable error
 }
 
-// Judge sums up what has come of the entries.
+// Judge sums up the results of the entries.
 func (b *Batch) Judge() (o Outcome) {
 	busy := 0
 	var overloaded, unreached error
@@ -92,7 +93,7 @@ func (b *Batch) Judge() (o Outcome) {
 		}
 	}
 	if busy == len(b.Entries) {
-		// That nothing was done is true only if it is of every entry.
+		// The error may say that nothing was done only if nothing was done for any entry.
 		if o.Unavailable = unreached; unreached == nil {
 			o.Unavailable = overloaded
 		}
@@ -140,11 +141,10 @@ func (b *Batch) appendResult(dst []byte, i int) []byte {
 	return append(dst, '}')
 }
 
-// DecodeBatch reads the body of a request for many timers; key is its idempotency key,
-// "" for none. The error is what is wrong with the body as a whole: it breaks
-// JSON's grammar, nests more than maxParserDepth deep, or something around the
-// entries is refused. What is wrong with what an entry says is the entry's Err; so
-// are strings in it that could not be sent unchanged. The entries' bodies alias
+// DecodeBatch reads the body of a request for many timers; key is the request's idempotency key, ""
+// for none. An error is about the body as a whole: the body breaks JSON's grammar, nests more than
+// maxParserDepth deep, or has a refused member around the entries. A refused entry has an Err
+// instead, for example for strings that could not be sent unchanged. The entries' bodies alias
 // body.
 func DecodeBatch(body []byte, key string) (Batch, error) {
 	const short = 256 // bytes, of an entry
@@ -157,10 +157,10 @@ func DecodeBatch(body []byte, key string) (Batch, error) {
 	return d.batch, nil
 }
 
-// batchDecoder takes the body apart with one scanner, outer, and reads one part
-// after another with the decoder of single bodies. The former is lax, so that it
-// finds where an entry ends that the latter refuses. It has passed over a part
-// before that is read, so what is no JSON is never an entry's own error.
+// batchDecoder takes the body apart with the scanner outer, and reads each part with the decoder of
+// single bodies. outer is lax, so outer finds the end of an entry that the decoder refuses. outer
+// passes over a part before the decoder reads the part. A part that is no JSON is therefore never
+// the error of an entry.
 type batchDecoder struct {
 	Decoder // of the part that was found last
 
@@ -169,8 +169,8 @@ type batchDecoder struct {
 	batch Batch
 }
 
-// next has the decoder begin to read the next part, which it returns: an entry, or
-// the name or the value of a member around the entries.
+// next finds the next part, prepares the decoder for the part, and returns the part. A part is an
+// entry, or the name or the value of a member around the entries.
 func (d *batchDecoder) next() ([]byte, error) {
 	first, next, err := d.outer.part()
 	if err != nil {
@@ -216,7 +216,7 @@ func (d *batchDecoder) read() error {
 	}
 }
 
-// name reads the name of the next member and reports whether it is timers.
+// name reads the name of the next member and reports whether the name is timers.
 func (d *batchDecoder) name() (known bool, err error) {
 	if _, err := d.next(); err != nil {
 		return false, err
@@ -231,7 +231,7 @@ func (d *batchDecoder) name() (known bool, err error) {
 	return false, nil
 }
 
-// other steps over the value of a member that is not read.
+// other steps over the value of an unknown member.
 func (d *batchDecoder) other() error {
 	if _, err := d.next(); err != nil {
 		return err
@@ -264,7 +264,7 @@ func (d *batchDecoder) timers() error {
 	}
 }
 
-// element reads an entry, which is raw.
+// element reads the entry raw.
 func (d *batchDecoder) element(raw []byte) {
 	n := len(d.batch.Entries)
 	d.batch.Entries = append(d.batch.Entries, timer.Creation{})

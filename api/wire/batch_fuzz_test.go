@@ -16,11 +16,11 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// placed is a place in a body, which in a batch is another.
+// placed is a place in a body; in a batch the place differs.
 var placed = regexp.MustCompile(`byte [0-9]+`)
 
-// A batch of n entries is read as n bodies are: the same timers, the same
-// errors. It is refused as a whole if and only if it is no JSON.
+// A batch of n entries is read like n bodies: the same timers, the same errors. The batch is
+// refused as a whole if and only if the batch is no JSON.
 func FuzzDecodeBatch(f *testing.F) {
 	var all []string
 	for _, tc := range refusals() {
@@ -51,7 +51,7 @@ func FuzzDecodeBatch(f *testing.F) {
 			return
 		}
 		for _, entry := range entries {
-			// Pieces that are no JSON by themselves may be together, such as [1 and 2].
+			// Pieces that are no JSON alone may be JSON together, such as [1 and 2].
 			if !json.Valid(entry) {
 				return
 			}

@@ -27,14 +27,14 @@ func TestBatchCopies(t *testing.T) {
 	}
 	clear(body)
 	for i := range have.Entries {
-		have.Entries[i].Body, want.Entries[i].Body = nil, nil // these are meant to alias
+		have.Entries[i].Body, want.Entries[i].Body = nil, nil // bodies are meant to alias
 	}
 	if diff := cmp.Diff(want, have, cmp.AllowUnexported(Batch{})); diff != "" {
 		t.Errorf("what was decoded changes with the body (-want +have):\n%s", diff)
 	}
 }
 
-// The room that is charged is more than an answer can take.
+// The charged room is more than an answer can take.
 func TestBatchAnswersFit(t *testing.T) {
 	late := timer.Receipt{
 		ID: timer.ID{Key: "ik-" + strings.Repeat("f", 32), RF: 16, Hint: ^timer.Hint(0)}, Due: time.Date(12345, 1, 1, 0, 0, 0, 0, time.UTC), Copies: 16, Replayed: true, Over: true,

@@ -28,7 +28,7 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// What encoding/json takes for the same body, with none of the checks.
+// The time of encoding/json for the same body, without checks.
 func BenchmarkDecodeWithEncodingJSON(b *testing.B) {
 	raw := []byte(apitest.Typical)
 	b.SetBytes(int64(len(raw)))

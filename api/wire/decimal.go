@@ -12,17 +12,16 @@ var (
 	errHuge     = errors.New("number is too large")
 )
 
-// Digits that an int64 can hold whatever they are, and an exponent that no
-// mantissa within the body limit can make up for.
+// maxDigits is a number of digits that an int64 can always hold. No mantissa within the body limit
+// can make up for an exponent of maxExponent.
 const (
 	maxDigits   = 18
 	maxExponent = 1 << 40
 )
 
-// scaleDecimal returns number·10^shift, rounded up to a whole number, and
-// whether that was exact. number is text that the JSON grammar allows. It takes
-// time in proportion to len(number), whatever the exponent says. The errors are
-// errNegative and errHuge.
+// scaleDecimal returns number·10^shift, rounded up to a whole number, and whether the result is
+// exact. number is text that the JSON grammar allows. The time is proportional to len(number),
+// whatever the exponent. The errors are errNegative and errHuge.
 func scaleDecimal(number []byte, shift int64) (value int64, exact bool, err error) {
 	mantissa, exponent := splitExponent(number)
 	fraction := 0
@@ -37,7 +36,7 @@ func scaleDecimal(number []byte, shift int64) (value int64, exact bool, err erro
 		return 0, false, errNegative
 	}
 	digits := int64(len(significant) - bytes.Count(significant, []byte{'.'}))
-	whole := digits - int64(fraction) + exponent + shift // how many stand before the point of the result
+	whole := digits - int64(fraction) + exponent + shift // how many digits stand before the point of the result
 	if whole > maxDigits {
 		return 0, false, errHuge
 	}
@@ -51,8 +50,8 @@ func scaleDecimal(number []byte, shift int64) (value int64, exact bool, err erro
 	return value, exact, nil
 }
 
-// takeDigits makes a number of the first n digits, as if zeros followed the
-// last, and reports whether only zeros are left.
+// takeDigits makes a number of the first n digits, as if zeros followed the last digit. exact
+// reports whether only zeros are left.
 func takeDigits(significant []byte, n int64) (value int64, exact bool) {
 	exact = true
 	for _, c := range significant {
@@ -86,8 +85,8 @@ func splitExponent(number []byte) (mantissa []byte, exponent int64) {
 	return number[:at], exponent
 }
 
-// formatSeconds writes a duration of whole milliseconds as an exact decimal
-// number of seconds: 30, 0.25.
+// formatSeconds writes a duration of whole milliseconds as an exact decimal number of seconds: 30,
+// 0.25.
 func formatSeconds(d time.Duration) []byte {
 	ms := d.Milliseconds()
 	text := strconv.AppendInt(nil, ms/1000, 10)

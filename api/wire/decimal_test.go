@@ -72,7 +72,7 @@ func drawDecimal(t *rapid.T) string {
 	return text
 }
 
-// ceilScaled is number·10^shift rounded up, by another way than scaleDecimal's.
+// ceilScaled is number·10^shift rounded up, by a different method than scaleDecimal.
 func ceilScaled(t interface{ Fatalf(string, ...any) }, number string, shift int64) *big.Int {
 	value, ok := new(big.Rat).SetString(number)
 	if !ok {

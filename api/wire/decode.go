@@ -12,17 +12,16 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// Which ignored members an answer lists.
+// Bounds of the ignored members that an answer lists.
 const (
 	maxIgnored     = 16
 	maxIgnoredName = 64 // bytes
 )
 
-// Decoder makes a timer of a request body. Every error is an
-// *timer.InvalidError. A member that is read may stand only once in its
-// object; an optional one that is null is as if it were absent. Other members
-// have no effect. The zero value is ready to decode one body after another,
-// which takes less memory than a new Decoder for each.
+// Decoder makes a timer of a request body. Every error is an *timer.InvalidError. A known member
+// may stand only once in its object; a null for an optional member counts as absent. Unknown
+// members have no effect. The zero value is ready to decode bodies in turn, which takes less memory
+// than a new Decoder for each body.
 type Decoder struct {
 	scanner
 	timer   timer.Timer
@@ -31,24 +30,23 @@ type Decoder struct {
 	entries []tagEntry
 }
 
-// tagEntry is pointers to an entry of tag-info and to its members. Those of the
-// first few are kept for the next timer.
+// tagEntry is pointers to an entry of tag-info and to the entry's members. The pointers of the
+// first few entries are kept for the next timer.
 type tagEntry struct{ pointer, kind, count string }
 
 const keptEntries = 8
 
-// field is a member that is read.
+// field is a known member.
 type field struct {
 	name     string
 	read     func(*Decoder) error
 	optional bool // null is as if the member were absent
 }
 
-// Decode reads the body of a POST or PUT. The timer's strings are copies; its
-// ReplicationFactor is 0 if the body has none. Whether the parts go together is
-// for Timer.Validate to say, except where absence matters, which a Timer can't
-// show. ignored are pointers to members without effect, not more than an answer
-// should list.
+// Decode reads the body of a POST or PUT. The timer's strings are copies; the ReplicationFactor is
+// 0 if the body has none. Timer.Validate checks whether the parts go together; Decode checks only
+// absent members, which a Timer can't show. ignored are pointers to members without effect, at most
+// as many as an answer should list.
 func (d *Decoder) Decode(body []byte) (asked timer.Timer, ignored []string, err error) {
 	d.readStrictly(body, 0, len(body))
 	if err = d.single(); err == nil {
@@ -59,7 +57,7 @@ func (d *Decoder) Decode(body []byte) (asked timer.Timer, ignored []string, err 
 	return asked, ignored, err
 }
 
-// single reads a body that is one timer.
+// single reads a body with a single timer.
 func (d *Decoder) single() error {
 	if d.blank() {
 		return refuse("", "body-missing", "the body is empty; send the timer as a JSON object")
@@ -92,8 +90,7 @@ func (d *Decoder) content() error {
 	return nil
 }
 
-// object reads an object of which fields are known, and returns as bits which of
-// the fields have a value.
+// object reads an object with known fields, and returns as bits which of the fields have a value.
 func (d *Decoder) object(pointer, code, detail string, fields []field) (seen uint, err error) {
 	if !d.open(jsontext.KindBeginObject) {
 		return 0, d.mistyped(pointer, code, detail)
@@ -173,7 +170,7 @@ func (d *Decoder) repeatFor() (err error) {
 	return err
 }
 
-// seconds reads a number of seconds, up to the next millisecond.
+// seconds reads a number of seconds, rounded up to the next millisecond.
 func (d *Decoder) seconds(pointer, name string) (time.Duration, error) {
 	text, ok, err := d.number(pointer)
 	if err != nil {
@@ -232,7 +229,7 @@ func (d *Decoder) http() error {
 	return err
 }
 
-// str reads a string and copies it.
+// str reads a string and copies the string.
 func (d *Decoder) str(pointer, code, detail string) (string, error) {
 	text, ok, err := d.text(pointer)
 	if !ok && err == nil {
@@ -263,8 +260,8 @@ func (d *Decoder) replicationFactor() error {
 	return nil
 }
 
-// whole reads a number. It is 0 if that is none from 1 to limit; ok is false if
-// something else than a number begins here.
+// whole reads a whole number from 1 to limit; n is 0 if the number is outside these bounds or not
+// whole. ok is false if no number begins here.
 func (d *Decoder) whole(pointer string, limit int64) (n int, ok bool, err error) {
 	text, ok, err := d.number(pointer)
 	if !ok || err != nil {

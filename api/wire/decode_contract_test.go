@@ -13,7 +13,7 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// What a body's timing comes to, from its text to the pops.
+// The timing of a body, from the text to the pops.
 func TestTimingOfBodies(t *testing.T) {
 	const year = 365 * 24 * time.Hour
 	for timing, want := range map[string]struct {
@@ -89,7 +89,7 @@ func TestTimingOfBodiesIsRefused(t *testing.T) {
 	}
 }
 
-// Numbers cost what their text is long, whatever they say.
+// Numbers cost time in proportion to their text, not to their value.
 func TestNumbersAreCheap(t *testing.T) {
 	long := strings.Repeat("7", 1<<20)
 	for _, number := range []string{"1e-999999999", "1e999999999", "0e999999999", "-1e-999999999", "1e-" + long, "1e" + long, long, "0." + long, long + "e-" + long} {
@@ -135,7 +135,7 @@ func TestSyntaxErrorsSayWhere(t *testing.T) {
 	}
 }
 
-// Where something is wrong is told by its place in the whole body.
+// An error names its place in the whole body.
 func TestBatchSaysWhere(t *testing.T) {
 	before := `{"a":"é","timers" : [` + apitest.Due(1) + " ,\n"
 	place := func(skip int) string { return "at byte " + strconv.Itoa(len(before)+skip+1) }
@@ -159,8 +159,8 @@ func TestBatchSaysWhere(t *testing.T) {
 	}
 }
 
-// An opaque is sent unchanged, so it is decoded unchanged: every character, and
-// as long as a body may be.
+// An opaque is sent unchanged, so decoding must not change the opaque: every character, and as long
+// as a body may be.
 func TestOpaqueIsUnchanged(t *testing.T) {
 	var all strings.Builder
 	for r := range rune(0x30000) {
@@ -188,8 +188,8 @@ func TestOpaqueIsUnchanged(t *testing.T) {
 	}
 }
 
-// A client of Metaswitch's Chronos sends only the mandatory members, or all members, or
-// the members that nodes of that service sent each other.
+// A client of Metaswitch's Chronos sends only the mandatory members, or all members, or the members
+// that nodes of Metaswitch's Chronos sent each other.
 func TestBodiesOfTheTimerServiceAPI(t *testing.T) {
 	callback := timer.Callback{URI: "http://10.0.0.1:9888/timers", Opaque: "b3BhcXVl"}
 	for name, tc := range map[string]struct {

@@ -16,9 +16,9 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// details are the texts of all refusals that decode knows, digits replaced. What
-// is wrong at one place is said in at most two ways, however many bodies are
-// wrong there, so nothing of a body is in them.
+// details are the texts of all refusals that decode knows, digits replaced. Faults at the same
+// place have at most two texts, however many bodies have such a fault. The texts therefore hold
+// nothing of a body.
 func details(t testing.TB) (known map[string]bool, mask func(string) string) {
 	digits := regexp.MustCompile(`[0-9]+`)
 	mask = func(detail string) string { return digits.ReplaceAllString(detail, "N") }
@@ -77,7 +77,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// checkDecoded compares with what encoding/json makes of body.
+// checkDecoded compares with the result of encoding/json for body.
 func checkDecoded(t *testing.T, body []byte, asked timer.Timer, ignored []string) {
 	t.Helper()
 	peer := readPeer(t, body)
@@ -122,8 +122,8 @@ func checkDecoded(t *testing.T, body []byte, asked timer.Timer, ignored []string
 	}
 }
 
-// object is a JSON object as encoding/json reads it. That replaces what can't be
-// sent unchanged, which decode must have refused.
+// object is a JSON object as encoding/json reads the object. encoding/json replaces text that can't
+// be sent unchanged; decode must have refused such text.
 type object map[string]any
 
 func (o object) object(name string) object {
@@ -176,8 +176,8 @@ func leads(value any, pointer string) bool {
 	return true
 }
 
-// agrees reports whether have is number·10^shift rounded up. It believes in
-// numbers with vast exponents, of which math/big makes vast numbers.
+// agrees reports whether have is number·10^shift rounded up. Vast exponents are not checked, since
+// math/big would make vast numbers.
 func agrees(t interface{ Fatalf(string, ...any) }, number string, shift, have int64) bool {
 	if vast(number) {
 		return true
@@ -211,7 +211,7 @@ func FuzzScaleDecimal(f *testing.F) {
 			return
 		}
 		value, ok := new(big.Rat).SetString(fmt.Sprintf("%se%d", strings.ToLower(number), shift))
-		if !ok { // it has an exponent already
+		if !ok { // the number has an exponent already
 			value, _ = new(big.Rat).SetString(number)
 			value.Mul(value, big.NewRat(int64([]int{1, 10, 100, 1000}[shift]), 1))
 		}
@@ -259,7 +259,7 @@ func FuzzParseInstant(f *testing.F) {
 	})
 }
 
-// fractionOf is what follows the milliseconds.
+// fractionOf is the digits after the milliseconds.
 func fractionOf(instant string) string {
 	_, fraction, _ := strings.Cut(instant, ".")
 	fraction = fraction[:len(fraction)-len(strings.TrimLeft(fraction, "0123456789"))]

@@ -13,10 +13,10 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// decode decodes with a decoder that has done nothing else.
+// decode decodes with a new decoder.
 func decode(body []byte) (timer.Timer, []string, error) { return new(Decoder).Decode(body) }
 
-// understand is decode of a body whose parts must go together, too.
+// understand is decode and a check that the body's parts go together.
 func understand(body string) (timer.Timer, []string, error) {
 	asked, ignored, err := decode([]byte(body))
 	if err != nil {
@@ -267,8 +267,8 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// A decoder that has read other bodies, refused ones too, reads the next like a
-// new one.
+// A decoder that has read earlier bodies, even refused bodies, reads the next body like a new
+// decoder.
 func TestDecodersAreReused(t *testing.T) {
 	good := apitest.WithMore(`"a":1,"reliability":{"replication-factor":3},"statistics":{"tag-info":[{"type":"A","count":2},{"type":"B"}]}`)
 	var reused Decoder

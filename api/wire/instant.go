@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// at reads an instant, up to the next millisecond. One before 1970 is as much in
-// the past as 1970 itself, which is what the timer gets.
+// at reads an instant, rounded up to the next millisecond. An instant before 1970 is as much in the
+// past as 1970 itself, so the timer gets 1970.
 func (d *Decoder) at() error {
 	const pointer = "/timing/at"
 	text, ok, err := d.text(pointer)
@@ -30,11 +30,11 @@ func (d *Decoder) at() error {
 	return nil
 }
 
-// shape is how long the part of an instant is that precedes the fraction.
+// shape is the length of an instant before the fraction.
 const shape = len("2006-01-02T15:04:05")
 
-// parseInstant reads an instant of RFC 3339, up to the next millisecond, in UTC.
-// T and Z may be in lower case. A leap second is over when the next one begins.
+// parseInstant reads an instant of RFC 3339, rounded up to the next millisecond, in UTC. T and Z
+// may be in lower case. A leap second counts as the beginning of the next second.
 func parseInstant(text string) (at time.Time, ok bool) {
 	if len(text) <= shape {
 		return time.Time{}, false
@@ -65,8 +65,8 @@ func parseInstant(text string) (at time.Time, ok bool) {
 	return at, true
 }
 
-// strict refuses what time.Parse takes beyond RFC 3339: hours of one digit, a
-// comma before the fraction, offsets of more than a day.
+// strict refuses texts that time.Parse takes beyond RFC 3339: hours of one digit, a comma before
+// the fraction, offsets of more than a day.
 func strict(text []byte) bool {
 	switch {
 	case text[len("2006-01-02T15")] != ':', bytes.ContainsRune(text, ','):
@@ -78,15 +78,14 @@ func strict(text []byte) bool {
 	return string(offset[1:3]) < "24" && string(offset[4:]) < "60"
 }
 
-// endsMonth reports whether a month ends at an instant, as it does with each
-// leap second.
+// endsMonth reports whether a month ends at an instant, as at every leap second.
 func endsMonth(at time.Time) bool {
 	year, month, _ := at.Date()
 	return at.Equal(time.Date(year, month, 1, 0, 0, 0, 0, time.UTC))
 }
 
-// finer reports whether the end of a valid instant, from the fraction on, has
-// digits other than zero that a time.Time can't hold.
+// finer reports whether the end of a valid instant, from the fraction on, has nonzero digits that a
+// time.Time can't hold.
 func finer(end string) bool {
 	const nanoseconds = len(".000000000")
 	fraction := end[:len(end)-len(strings.TrimLeft(end, ".0123456789"))]

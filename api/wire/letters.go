@@ -11,46 +11,47 @@ import (
 // LettersView is a page of dead letters, the newest first.
 type LettersView struct {
 	Letters []LetterView `json:"letters"`
-	// Next is the cursor of the next page, "" at the end: a page may be short, or
-	// empty, though there are more.
+	// Next is the cursor of the next page, "" at the end. A page may be short, or empty, though
+	// more letters follow.
 	Next      string   `json:"next,omitempty"`
-	Total     int64    `json:"total"`               // that there are, whatever was asked for
-	Unreached []string `json:"unreached,omitempty"` // shards whose letters are missing in all this
+	Total     int64    `json:"total"`               // all letters, not only the letters that match the query
+	Unreached []string `json:"unreached,omitempty"` // shards whose letters are missing in the page and in Total
 }
 
 // LetterView is one dead letter.
 type LetterView struct {
 	ID        string `json:"id"`
 	Key       string `json:"key,omitempty"` // of the timer
-	At        string `json:"at"`            // when it was given up
+	At        string `json:"at"`            // when chronos gave up the pop
 	Reason    string `json:"reason,omitempty"`
 	Shard     string `json:"shard"`
 	Sequence  int    `json:"sequence,omitempty"` // of the pop
 	Attempts  int    `json:"attempts,omitempty"`
 	WebhookID string `json:"webhook-id,omitempty"` // of the callbacks that failed
 	Callback  string `json:"callback,omitempty"`   // user and password are ***
-	// Problem says why it can't be read, and so not be fired again; "" if it can.
+	// Problem says why the letter can't be read, and so not be fired again; "" if the letter is
+	// readable.
 	Problem string `json:"problem,omitempty"`
-	// Timer is what the client asked for, and Text what is stored of a letter that
-	// can't be read. A list has neither.
+	// Timer is the timer as the client asked for it, and Text the stored text of an unreadable
+	// letter. A list has neither.
 	Timer *TimerView `json:"timer,omitempty"`
 	Text  string     `json:"text,omitempty"`
 }
 
-// LettersDone is what came of some dead letters.
+// LettersDone is the result for several dead letters.
 type LettersDone struct {
 	Fired   int             `json:"fired,omitempty"`
 	Deleted int             `json:"deleted,omitempty"`
 	Refused []RefusedLetter `json:"refused,omitempty"`
-	// Left are the letters that there are still, whatever was asked for.
+	// Left is the number of all letters that remain, not only of the letters that match the query.
 	Left int64 `json:"left"`
-	// Next is the cursor for the same request about those that follow, "" if all have
+	// Next is the cursor for the same request about the letters that follow; "" if all letters have
 	// had their turn.
 	Next      string   `json:"next,omitempty"`
 	Unreached []string `json:"unreached,omitempty"`
 }
 
-// RefusedLetter is one that could not be fired, or not be removed.
+// RefusedLetter is a letter that could not be fired, or not be removed.
 type RefusedLetter struct {
 	ID     string `json:"id"`
 	Key    string `json:"key,omitempty"`
@@ -58,7 +59,7 @@ type RefusedLetter struct {
 	Detail string `json:"detail"`
 }
 
-// ViewLetters is a page as it is shown.
+// ViewLetters is a page as the list shows the page.
 func ViewLetters(page *store.LetterPage) LettersView {
 	view := LettersView{Letters: make([]LetterView, len(page.Letters)), Next: page.Next, Total: page.Total, Unreached: page.Unreached}
 	for i := range page.Letters {
@@ -82,10 +83,10 @@ func viewLetter(l *store.Letter) LetterView {
 // userOf finds user and password of URLs in a text.
 var userOf = regexp.MustCompile(`(?i)(https?:\\?/\\?/)[^/?#"\s]*@`)
 
-// ReplaceUsers puts something else in place of user, password and @ in all URLs of a text.
+// ReplaceUsers replaces user, password and @ in all URLs of a text.
 func ReplaceUsers(text, by string) string { return userOf.ReplaceAllString(text, "${1}"+by) }
 
-// ViewWholeLetter is a letter as it is shown by itself.
+// ViewWholeLetter is a letter as the listener shows a single letter.
 func ViewWholeLetter(l *store.Letter) LetterView {
 	view := viewLetter(l)
 	if l.Err != nil {

@@ -2,8 +2,8 @@ package wire
 
 import "testing"
 
-// TestLimitsAreThoseOfTheContract: the other tests compare with the constants,
-// which are promised.
+// TestLimitsAreThoseOfTheContract: the rest of the tests compare with the constants, and users rely
+// on the constants.
 func TestLimitsAreThoseOfTheContract(t *testing.T) {
 	for name, c := range map[string][2]int{
 		"of listed ignored members": {maxIgnored, 16}, "of their names": {maxIgnoredName, 64},

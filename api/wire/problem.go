@@ -16,9 +16,8 @@ const (
 	codeOverloaded = "overloaded"
 )
 
-// Problem is an error that a client is told when its request fails (RFC 9457, with
-// the detail also in the header Reason). Its texts are ours: they never hold bytes of
-// the request.
+// Problem is an error that a client gets when a request fails (RFC 9457, with the detail also in
+// the header Reason). The texts come from this program: no text holds bytes of the request.
 type Problem struct { //nolint:errname // it has the name that RFC 9457 gives it
 	Status  int
 	Detail  string
@@ -26,15 +25,15 @@ type Problem struct { //nolint:errname // it has the name that RFC 9457 gives it
 	Pointer *string // JSON pointer into the request body; nil for none
 
 	RetryAfter time.Duration // of the header, rounded up to seconds; 0 for none
-	header     [2]string     // one more header, name and value; "" for none
+	header     [2]string     // another header, name and value; "" for none
 }
 
-// NewProblem makes a problem without pointer and headers of its own.
+// NewProblem makes a problem without a pointer and without further headers.
 func NewProblem(status int, code, detail string) Problem {
 	return Problem{Status: status, Detail: detail, Code: code}
 }
 
-// With is the problem with one more header.
+// With is the problem with another header.
 func (p Problem) With(name, value string) Problem {
 	p.header = [2]string{name, value}
 	return p
@@ -42,7 +41,7 @@ func (p Problem) With(name, value string) Problem {
 
 func (p Problem) Error() string { return p.Detail }
 
-// ProblemOf says how a client is told of err; false if it is not told what it was.
+// ProblemOf makes a client's answer from err. The result is false if the answer hides the error.
 func ProblemOf(err error) (Problem, bool) {
 	var (
 		refused *timer.InvalidError
@@ -75,12 +74,12 @@ func ProblemOf(err error) (Problem, bool) {
 	return Internal(), false
 }
 
-// Internal says nothing of what went wrong.
+// Internal says nothing about the cause.
 func Internal() Problem {
 	return NewProblem(http.StatusInternalServerError, "internal", "something went wrong in the server; its log says what")
 }
 
-// Overloaded is for a request that may succeed when less is under way.
+// Overloaded answers a request that may succeed when less is under way.
 func Overloaded() Problem {
 	p := NewProblem(http.StatusServiceUnavailable, codeOverloaded, "too much is under way and nothing was done; send the request again later")
 	p.RetryAfter = timer.RetryAfter
@@ -93,8 +92,7 @@ func (p Problem) Body() []byte {
 	return append(p.appendMembers(append(make([]byte, 0, typical), '{')), '}')
 }
 
-// appendPart writes p as the error of one part of a request, which has no headers of
-// its own.
+// appendPart writes p as the error of a part of a request. A part has no headers of its own.
 func (p Problem) appendPart(dst []byte) []byte {
 	dst = p.appendMembers(append(dst, '{'))
 	if p.RetryAfter > 0 {
@@ -118,7 +116,7 @@ func (p Problem) appendMembers(dst []byte) []byte {
 // retrySeconds is RetryAfter in whole seconds, rounded up.
 func (p Problem) retrySeconds() int64 { return int64((p.RetryAfter + time.Second - 1) / time.Second) }
 
-// EachHeader calls set with all headers that an answer with the body has.
+// EachHeader calls set with all headers of an answer with the body.
 func (p Problem) EachHeader(set func(name, value string)) {
 	set("Content-Type", problemType)
 	set("Reason", Printable(p.Detail))
@@ -130,7 +128,7 @@ func (p Problem) EachHeader(set func(name, value string)) {
 	}
 }
 
-// Printable makes one line of printable ASCII of s.
+// Printable makes a line of printable ASCII of s.
 func Printable(s string) string {
 	const maxReason = 300
 	line := make([]byte, 0, len(s))

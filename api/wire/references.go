@@ -11,14 +11,15 @@ import (
 // maxReferences is how many references a request may name.
 const maxReferences = 1000
 
-// referencesDecoder reads {"IDs": [{"ID": …, "ReplicaIndex": …}]}, as strictly as
-// bodies of timers are read; members that it doesn't know have no effect.
+// referencesDecoder reads {"IDs": [{"ID": …, "ReplicaIndex": …}]}, as strictly as Decoder reads
+// timers. Unknown members have no effect.
 type referencesDecoder struct {
 	Decoder
 	keys []string
 }
 
-// DecodeReferences reads the body of a request that drops references, and returns the keys of the timers.
+// DecodeReferences reads the body of a request that drops references, and returns the keys of the
+// timers.
 func DecodeReferences(body []byte) ([]string, error) {
 	var d referencesDecoder
 	d.readStrictly(body, 0, len(body))
@@ -95,7 +96,7 @@ func (d *referencesDecoder) reference(pointer string) error {
 	return nil
 }
 
-// numeral reads a number and returns its text, which is valid until the next call.
+// numeral reads a number and returns the number's text, which is valid until the next call.
 func (d *referencesDecoder) numeral(pointer, code, detail string) ([]byte, error) {
 	text, ok, err := d.number(pointer)
 	if !ok && err == nil {

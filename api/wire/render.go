@@ -16,16 +16,16 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// RenderReceipt is the body of the answer to a POST or PUT; ignored are pointers to
-// members that had no effect.
+// RenderReceipt is the body of the answer to a POST or PUT; ignored are pointers to members that
+// had no effect.
 func RenderReceipt(r *timer.Receipt, ignored []string) []byte {
 	const typical = 192
 	body := appendReceipt(make([]byte, 0, typical), r)
 	return append(appendIgnored(body, ignored), '}')
 }
 
-// appendReceipt writes the answer to a POST or PUT up to its optional members.
-// What an ID consists of needs no escapes.
+// appendReceipt writes the answer to a POST or PUT up to the optional members. The characters of an
+// ID need no escapes.
 func appendReceipt(dst []byte, r *timer.Receipt) []byte {
 	dst = append(dst, `{"id":"`...)
 	dst = r.ID.Append(dst)
@@ -41,7 +41,7 @@ func appendReceipt(dst []byte, r *timer.Receipt) []byte {
 	return dst
 }
 
-// appendIgnored writes the member that lists what had no effect, if there is any.
+// appendIgnored writes the list of members without effect, if there are any.
 func appendIgnored(dst []byte, pointers []string) []byte {
 	if len(pointers) == 0 {
 		return dst
@@ -55,13 +55,12 @@ func appendIgnored(dst []byte, pointers []string) []byte {
 	return append(dst, ']')
 }
 
-// appendString writes a JSON string.
 func appendString(dst []byte, text string) []byte {
-	quoted, _ := jsontext.AppendQuote(dst, text) // it fails for what is not UTF-8, and writes U+FFFD instead
+	quoted, _ := jsontext.AppendQuote(dst, text) // text that is not UTF-8 fails, and becomes U+FFFD
 	return quoted
 }
 
-// TimerView is a timer as the client asked for it, with defaults filled in.
+// TimerView is a timer as the client asked for the timer, with defaults filled in.
 type TimerView struct {
 	Timing      timingView      `json:"timing"`
 	Callback    callbackView    `json:"callback"`
@@ -70,7 +69,7 @@ type TimerView struct {
 }
 
 type (
-	// foundView is what a GET answers: the timer, and how it stands.
+	// foundView is the answer to a GET: the timer and the timer's state.
 	foundView struct {
 		ID  string `json:"id"`
 		Key string `json:"key"`
@@ -128,7 +127,7 @@ func RenderTimer(found *store.ReadResult) ([]byte, error) {
 	return marshal(view)
 }
 
-// marshal is JSON in which <, > and & are as they are.
+// marshal is JSON without escapes for <, > and &.
 func marshal(view any) ([]byte, error) {
 	var body bytes.Buffer
 	encoder := json.NewEncoder(&body)
@@ -170,8 +169,8 @@ func viewTiming(t *timer.Timer) timingView {
 	return view
 }
 
-// stateOf is leased while a node is about to call back or doing so, else
-// retrying if a callback for the next pop failed.
+// stateOf is leased while a node calls back or is about to. Otherwise stateOf is retrying if a
+// callback for the next pop failed.
 func stateOf(found *store.ReadResult) string {
 	switch {
 	case found.Leased:
@@ -184,7 +183,7 @@ func stateOf(found *store.ReadResult) string {
 
 func formatInstant(t time.Time) string { return string(timer.AppendInstant(nil, t)) }
 
-// RenderStatistics is the body of the answer to a request for statistics, types in order.
+// RenderStatistics is the body of the answer to a request for statistics, with the types in order.
 func RenderStatistics(found *statistics.Sums) []byte {
 	dst := []byte(`{"tags":{`)
 	for i, typ := range slices.Sorted(maps.Keys(found.Tags)) {

@@ -6,8 +6,8 @@ import (
 	"chronos/scheduler/resync"
 )
 
-// What a resynchronisation answers, with the names of the Timer Service API. What
-// that doesn't know is due, at, replication-factor and statistics.
+// The answer to a resynchronisation has the names of the Timer Service API. The Timer Service API
+// doesn't know due, at, replication-factor and statistics.
 type (
 	resyncView struct {
 		Timers []resyncedView `json:"timers"`

@@ -19,7 +19,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawRequest makes a valid body with all that GET should show again.
+// drawRequest makes a valid body with all members that GET should show again.
 func drawRequest(t *rapid.T) object {
 	text := rapid.String()
 	timing := object{}
@@ -48,8 +48,8 @@ func drawRequest(t *rapid.T) object {
 	return request
 }
 
-// Whatever a valid request looks like, GET shows what it means, and what GET
-// shows makes the same timer when it is sent again.
+// GET shows the meaning of every valid request. A request made of GET's answer makes the same
+// timer.
 func TestRequestsRoundTrip(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		request := drawRequest(r)
@@ -136,7 +136,7 @@ func checkShown(t *rapid.T, request, shown object) {
 	}
 }
 
-// plain makes of a drawn value what encoding/json would read.
+// plain converts a drawn value to the value that encoding/json would read.
 func plain(value any) any {
 	switch value := value.(type) {
 	case object:
@@ -155,12 +155,11 @@ func plain(value any) any {
 	return value
 }
 
-// writer writes a value in one of the many ways in which JSON can say it, and
-// with members that nobody knows.
+// writer writes a value in one of the many ways in which JSON can say it, and adds unknown members.
 type writer struct {
 	t       *rapid.T
 	text    strings.Builder
-	unknown []string // JSON pointers to them
+	unknown []string // JSON pointers to the unknown members
 }
 
 func (w *writer) space() {
@@ -202,7 +201,7 @@ func (w *writer) object(pointer string, members object) {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	if pointer != "/callback" { // there it would be another kind
+	if pointer != "/callback" { // an unknown member there would be another kind
 		names = append(names, rapid.SliceOfNDistinct(unknownName(), 0, 2, rapid.ID[string]).Draw(w.t, "unknown")...)
 	}
 	w.text.WriteByte('{')

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// maxDepth bounds how deeply values may nest in a part of a body that is
-	// skipped. What is read nests five deep.
+	// maxDepth bounds how deeply values may nest in a skipped part of a body. Known members nest
+	// five deep.
 	maxDepth = 32
 	// maxParserDepth is how deeply jsontext lets values nest.
 	maxParserDepth = 10_000
@@ -23,18 +23,19 @@ const (
 
 const whiteSpace = " \t\r\n" // of JSON
 
-// scanner reads a JSON text, a body or a part of one, value by value. jsontext
-// does so. It reads as strictly as I-JSON (RFC 7493) but for repeated member
-// names: bytes that are not UTF-8 and escapes that stand for half a character are
-// refused, since they could not be sent unchanged. A lax scanner lets these pass
-// in strings. All errors are *timer.InvalidError, whose texts hold nothing of
-// the body, unlike those of jsontext. The zero value is ready for readStrictly or
-// readLaxly, and a used one is again.
+// scanner reads a JSON text, a body or a part of a body, value by value, by means of jsontext. The
+// scanner reads as strictly as I-JSON (RFC 7493), but allows repeated member names. Bytes that are
+// not UTF-8 and escapes for half a character are refused, since they could not be sent unchanged. A
+// lax scanner lets both pass in strings.
+//
+// All errors are *timer.InvalidError. Unlike the texts of jsontext, the texts of these errors hold
+// nothing of the body. The zero value is ready for readStrictly or readLaxly, and a used scanner is
+// ready again.
 type scanner struct {
 	body   []byte
 	first  int // byte of the body that the text begins with
 	json   jsontext.Decoder
-	source bytes.Buffer // aliases body; jsontext reads such a buffer without copying it
+	source bytes.Buffer // aliases body; jsontext reads a bytes.Buffer without copying
 }
 
 // readStrictly begins to read the part of a body from first up to next.
@@ -59,7 +60,7 @@ func refuse(pointer, code, detail string) error {
 	return &timer.InvalidError{Pointer: pointer, Code: code, Detail: detail}
 }
 
-// blank reports whether there is nothing but white space.
+// blank reports whether the body is only white space.
 func (s *scanner) blank() bool { return len(bytes.Trim(s.body, whiteSpace)) == 0 }
 
 // end refuses anything but white space.
@@ -71,14 +72,14 @@ func (s *scanner) end() error {
 	return refuse("", "body-trailing", "something follows the JSON object at "+s.place(len(s.body)-len(rest))+"; send one object and nothing else")
 }
 
-// offset is where in the body what was read has ended.
+// offset is where in the body the part that was read ends.
 func (s *scanner) offset() int { return s.first + int(s.json.InputOffset()) }
 
 // place names a byte of the body, counted from 1.
 func (s *scanner) place(offset int) string { return "byte " + strconv.Itoa(offset+1) }
 
-// open steps into the object or array that begins here, and reports false,
-// having read nothing, if it is something else.
+// open steps into the object or array that begins here. If something else begins here, open reads
+// nothing and returns false.
 func (s *scanner) open(kind jsontext.Kind) bool {
 	if s.json.PeekKind() != kind {
 		return false
@@ -87,8 +88,8 @@ func (s *scanner) open(kind jsontext.Kind) bool {
 	return err == nil
 }
 
-// more reports whether another element of the open array, or member of the open
-// object, follows, and steps out if not; end is what closes it.
+// more reports whether another element of the open array, or member of the open object, follows.
+// Otherwise more steps out. end is the kind of token that closes the array or object.
 func (s *scanner) more(pointer string, end jsontext.Kind) (bool, error) {
 	if s.json.PeekKind() != end {
 		return true, nil
@@ -97,9 +98,9 @@ func (s *scanner) more(pointer string, end jsontext.Kind) (bool, error) {
 	return false, s.told(pointer, err)
 }
 
-// member steps to the value of the next member of the open object and returns
-// its name, which is valid until the next call; ok is false if there is none.
-// pointer is the object's.
+// member steps to the value of the next member of the open object and returns the member's name,
+// which is valid until the next call. ok is false if no member follows. pointer is the object's
+// pointer.
 func (s *scanner) member(pointer string) (name jsontext.Token, ok bool, err error) {
 	name, err = s.json.ReadToken()
 	if err != nil {
@@ -108,8 +109,8 @@ func (s *scanner) member(pointer string) (name jsontext.Token, ok bool, err erro
 	return name, name.Kind() == jsontext.KindString, nil
 }
 
-// text reads a string and copies it; ok is false, with nothing read, if
-// something else begins here.
+// text reads a string and copies the string. If something else begins here, text reads nothing and
+// ok is false.
 func (s *scanner) text(pointer string) (text string, ok bool, err error) {
 	if s.json.PeekKind() != jsontext.KindString {
 		return "", false, nil
@@ -121,8 +122,8 @@ func (s *scanner) text(pointer string) (text string, ok bool, err error) {
 	return token.String(), true, nil
 }
 
-// number reads a number and returns its text, which is valid until the next
-// call; ok is false, with nothing read, if something else begins here.
+// number reads a number and returns the number's text, which is valid until the next call. If
+// something else begins here, number reads nothing and ok is false.
 func (s *scanner) number(pointer string) (text []byte, ok bool, err error) {
 	if s.json.PeekKind() != jsontext.KindNumber {
 		return nil, false, nil
@@ -131,11 +132,12 @@ func (s *scanner) number(pointer string) (text []byte, ok bool, err error) {
 	return text, true, s.told(pointer, err)
 }
 
-// null reports whether null begins here, or what looks like it: nothing is read.
+// null reports whether null, or an invalid text that looks like null, begins here. null reads
+// nothing.
 func (s *scanner) null() bool { return s.json.PeekKind() == jsontext.KindNull }
 
-// mistyped refuses the value that begins here, as malformed if nothing could
-// begin so.
+// mistyped refuses the value that begins here. If no value can begin so, mistyped refuses the body
+// as malformed.
 func (s *scanner) mistyped(pointer, code, detail string) error {
 	if kind := s.json.PeekKind(); kind == jsontext.KindInvalid || kind == jsontext.KindEndObject || kind == jsontext.KindEndArray {
 		if _, err := s.json.ReadToken(); err != nil {
@@ -145,7 +147,7 @@ func (s *scanner) mistyped(pointer, code, detail string) error {
 	return refuse(pointer, code, detail)
 }
 
-// skip steps over one value of any kind. pointer is that of something around it.
+// skip steps over a value of any kind. pointer leads to a value around the skipped value.
 func (s *scanner) skip(pointer string) error {
 	for outside := s.json.StackDepth(); ; {
 		if _, err := s.json.ReadToken(); err != nil {
@@ -160,20 +162,19 @@ func (s *scanner) skip(pointer string) error {
 	}
 }
 
-// part steps over one value, or a member's name, and returns where in the body it
-// begins and ends. SkipValue does not recurse, as ReadValue does, so a value that
-// nests deeply takes no stack.
+// part steps over a value, or a member's name, and returns where in the body the part begins and
+// ends. SkipValue does not recurse, unlike ReadValue, so a deeply nested value takes no stack.
 func (s *scanner) part() (first, next int, err error) {
 	before := s.offset()
 	if err := s.json.SkipValue(); err != nil {
 		return 0, 0, s.told("", err)
 	}
 	next = s.offset()
-	// No value begins with what stands between two of them.
+	// No value begins with white space, a comma or a colon.
 	return next - len(bytes.TrimLeft(s.body[before:next], whiteSpace+",:")), next, nil
 }
 
-// told says in our words what jsontext found wrong; pointer is that of what was
+// told says in this package's words which fault jsontext found; pointer leads to the value that was
 // being read.
 func (s *scanner) told(pointer string, err error) error {
 	if err == nil {

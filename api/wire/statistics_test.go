@@ -11,8 +11,7 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// What is written is never longer than what was set aside for it, whatever types
-// clients choose.
+// The written answer is never longer than the reserved size, whatever types clients choose.
 func TestStatisticsOfHostileTypes(t *testing.T) {
 	found := statistics.Sums{Tags: map[string]int64{}}
 	size := 64
