@@ -26,7 +26,7 @@ const usage = `chronos runs a node of the timer service.
 
 `
 
-// command carries out what isn't running a node, and returns the exit status.
+// command carries out every command but the running of a node, and returns the exit status.
 func command(args []string, out, errs io.Writer) int {
 	switch args[0] {
 	case "help", "-h", "--help", "-help":
@@ -46,8 +46,8 @@ func command(args []string, out, errs io.Writer) int {
 	return 2
 }
 
-// makeToken shows a new token to whoever asked for it, and the line that lets it
-// in. The token goes to errs: out is the line alone, fit to be appended to the file.
+// makeToken makes a token. The token goes to errs. Only the token's line for the tokens
+// file goes to out, so that a user can append out to the file.
 func makeToken(args []string, out, errs io.Writer) int {
 	if len(args) != 2 {
 		_, _ = fmt.Fprint(errs, "chronos: chronos token NAME ROLES makes a token; ROLES are some of read,write,admin\n")

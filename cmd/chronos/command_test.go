@@ -52,8 +52,8 @@ func TestCommandMistakes(t *testing.T) {
 	}
 }
 
-// TestAFoundTokenGoesToItsListenerAlone: neither a name that leads elsewhere as well, nor a
-// proxy, gets the token that a command has found.
+// TestAFoundTokenGoesToItsListenerAlone: a command sends a found token only to the address of
+// the token's listener: not to a proxy, and not to another address of the name in the URL.
 func TestAFoundTokenGoesToItsListenerAlone(t *testing.T) {
 	listener := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, `{"host":"`+r.Host+`"}`)

@@ -35,7 +35,7 @@ FILTERS, of which all must apply:
 answers it, up to 1000, and --cursor goes on where its next says.
 `
 
-// deadOrder is what `chronos dead` is asked to do.
+// deadOrder is one use of `chronos dead`.
 type deadOrder struct {
 	what   string // list, show, fire or delete
 	id     string
@@ -104,7 +104,7 @@ func parseDead(args []string, now time.Time) (order *deadOrder, err error) {
 	return order, nil
 }
 
-// flags are those that the order is read by.
+// flags are the flags that fill the order.
 func (o *deadOrder) flags(now time.Time) *flag.FlagSet {
 	flags := flag.NewFlagSet("dead", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -129,9 +129,9 @@ func (o *deadOrder) flags(now time.Time) *flag.FlagSet {
 	return flags
 }
 
-// makesSense reports whether what was given goes together.
+// makesSense reports whether the arguments and the given flags go together.
 func (o *deadOrder) makesSense(given map[string]bool) bool {
-	ways := 0 // to say which letters are meant
+	ways := 0 // in which the order selects dead letters
 	for _, way := range []bool{o.id != "", o.all, len(o.filter) > 0} {
 		if way {
 			ways++
@@ -148,7 +148,7 @@ func (o *deadOrder) makesSense(given map[string]bool) bool {
 	return false
 }
 
-// path is where the admin listener has what the order is about.
+// path is the path and query of the order's request to the admin listener.
 func (o *deadOrder) path(cursor string, limit int) string {
 	query := maps.Clone(o.filter)
 	if cursor != "" {
@@ -195,7 +195,7 @@ func listDead(ctx context.Context, order *deadOrder, node remote, out, errs io.W
 			break
 		}
 	}
-	_ = w.Flush() // whoever reads has gone if it fails
+	_ = w.Flush() // fails only if the reader of the output has gone
 	_, _ = fmt.Fprintf(out, "\n%d of %d dead letters\n", shown, view.Total)
 	if view.Next != "" {
 		_, _ = fmt.Fprintln(errs, "there may be more: --limit shows more of them")
@@ -203,7 +203,7 @@ func listDead(ctx context.Context, order *deadOrder, node remote, out, errs io.W
 	return missing(view.Unreached)
 }
 
-// missing is an error if there are letters that could not be looked at.
+// missing is an error if the dead letters of some shards could not be read.
 func missing(shards []string) error {
 	if len(shards) == 0 {
 		return nil
@@ -211,7 +211,7 @@ func missing(shards []string) error {
 	return fmt.Errorf("the letters on %s are missing in this: it can't be reached", strings.Join(shards, ", "))
 }
 
-// moved is an error if a node has a command begin anew for ever.
+// moved is an error if a node's cursor would make a command ask for the same page for ever.
 func moved(cursor, next string) error {
 	if next != "" && next == cursor {
 		return errors.New("the node's cursor stands still")
@@ -246,7 +246,7 @@ func showDead(ctx context.Context, order *deadOrder, node remote, out io.Writer)
 			_, _ = fmt.Fprintf(w, "%s\t%s\n", line[0], plain(line[1]))
 		}
 	}
-	_ = w.Flush() // whoever reads has gone if it fails
+	_ = w.Flush() // fails only if the reader of the output has gone
 	if l.Timer == nil {
 		return nil
 	}
@@ -277,7 +277,7 @@ func changeOneDead(ctx context.Context, order *deadOrder, node remote, out io.Wr
 	return err
 }
 
-// changeDead goes over all letters that are meant, a page a request.
+// changeDead changes all selected dead letters, one page per request.
 func changeDead(ctx context.Context, order *deadOrder, node remote, out, errs io.Writer) error {
 	method, did := http.MethodDelete, "deleted"
 	if order.what == "fire" {
@@ -314,7 +314,7 @@ func changeDead(ctx context.Context, order *deadOrder, node remote, out, errs io
 	return errors.Join(err, missing(view.Unreached))
 }
 
-// plain is text as one line without what a terminal would take for an order.
+// plain is text on one line, without characters that control a terminal.
 func plain(text string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {

@@ -22,11 +22,11 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// cabinet is some dead letters in memory.
+// cabinet holds dead letters in memory.
 type cabinet struct {
 	letters []store.Letter
-	refused string // id of one that is superseded
-	loops   bool   // its cursor stands still
+	refused string // id of a superseded dead letter
+	loops   bool   // the cursor stands still
 	away    []string
 }
 
@@ -104,7 +104,7 @@ func (anyone) Check([]byte, tokens.Role, time.Time) tokens.Decision {
 	return tokens.Decision{Outcome: tokens.OK, Name: "anyone"}
 }
 
-// filled is a cabinet of 100 letters, and the admin listener that shows it.
+// filled is a cabinet with 100 dead letters, and the admin listener that shows the cabinet.
 func filled(t *testing.T) (*cabinet, remote) {
 	t.Helper()
 	c := &cabinet{}
@@ -241,7 +241,7 @@ func TestDeadFireAndDelete(t *testing.T) {
 	}
 }
 
-// A node that answers nonsense has no command run for ever.
+// No command runs for ever, even if a node answers nonsense.
 func TestDeadEnds(t *testing.T) {
 	t.Parallel()
 	c, node := filled(t)

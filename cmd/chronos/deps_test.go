@@ -8,7 +8,7 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// TestDependenciesAreNewEnough looks at what is linked, not at go.mod: this test binary links all that the node does.
+// TestDependenciesAreNewEnough looks at the linked modules, not at go.mod: the test binary links all modules of the node.
 func TestDependenciesAreNewEnough(t *testing.T) {
 	t.Parallel()
 	floors := map[string]struct{ version, reason string }{
@@ -29,7 +29,7 @@ func TestDependenciesAreNewEnough(t *testing.T) {
 	}
 }
 
-// TestNodeKnowsNoKafka: the node shares packages with the bridge, which must not bring the bridge's client with them.
+// TestNodeKnowsNoKafka: the packages that the node shares with the bridge must not import the bridge's Kafka client.
 func TestNodeKnowsNoKafka(t *testing.T) {
 	t.Parallel()
 	for module := range linkedVersions(t) {
@@ -39,7 +39,7 @@ func TestNodeKnowsNoKafka(t *testing.T) {
 	}
 }
 
-// linkedVersions gives the version of each module in this binary, after replace directives.
+// linkedVersions gives the version of every module in this binary, after replace directives.
 func linkedVersions(t *testing.T) map[string]string {
 	t.Helper()
 	info, ok := debug.ReadBuildInfo()

@@ -18,59 +18,58 @@ import (
 	"chronos/scheduler/awake"
 )
 
-// backend is a store that the node brings itself, because CHRONOS_REDIS names
-// none. Its methods are safe for concurrent use.
+// backend is a store that the node runs itself, because CHRONOS_REDIS names no
+// shards. The methods are safe for concurrent use.
 type backend interface {
-	// URL is what go-redis' ParseURL takes. It never changes.
+	// URL is in the form that go-redis' ParseURL takes. The URL never changes.
 	URL() string
 
-	// CLI is what to type in a shell to look inside, from the node's directory.
+	// CLI is a shell command that opens the store, typed in the node's working directory.
 	CLI() string
 
-	// Stop ends the store, after its clients, and returns when it has ended. It
-	// may be called again: the later calls wait for the first and return its
-	// answer. A context that ends makes it hurry, not leave something behind.
+	// Stop ends the store, and returns when the store has ended. The caller closes all
+	// clients first. Later calls wait for the first call and return the same error. A
+	// context that ends makes Stop hurry; Stop still cleans up everything.
 	Stop(ctx context.Context) error
 }
 
 const (
 	privateUmask   = 0o077
-	steadyRun      = 10 * time.Second // a redis-server that lived so long is started again at once
+	steadyRun      = 10 * time.Second // after so long a life a redis-server is started again at once
 	firstRestart   = 100 * time.Millisecond
 	slowestRestart = 5 * time.Second
 )
 
 // embedded is a redis-server in the data directory that belongs to this node.
-// It outlives the node's sudden death: the next node on the directory takes it
-// over. If it dies, it is started again with the same data, until Stop.
+// The redis-server outlives the node's sudden death: the next node on the
+// directory takes the redis-server over. Until Stop, a redis-server that dies is
+// started again with the same data.
 //
-// Two locks, which the kernel drops with their holder, keep the directory to
-// one node and one redis-server: node.lock is held by the node, redis.lock by
-// the redis-server, which inherits it. So whether a redis-server lives here
-// needs no trust in a pid file.
+// Two locks keep the directory to a single node and a single redis-server. The
+// node holds node.lock; the redis-server inherits and holds redis.lock. The kernel
+// drops a lock when the holder ends, so nobody needs to trust a pid file.
 type embedded struct {
 	dir    dataDir
 	binary string
 	log    *slog.Logger
 	lock   *os.File // node.lock
 	link   *shortcut
-	client *redis.Client // for control alone: one command at a time
+	client *redis.Client // only for control: a single command at a time
 
-	server *redisServer // the last one; startEmbedded's, then supervise's, then Stop's
+	server *redisServer // the last; used by startEmbedded, then by supervise, then by Stop
 
 	cancel     context.CancelFunc // ends supervise
 	supervised chan struct{}      // closed when supervise has ended
 	stop       sync.Once
-	stopped    chan struct{} // closed when Stop is through
+	stopped    chan struct{} // closed at the end of Stop
 	stopErr    error         // set before stopped is closed
 }
 
 var _ backend = (*embedded)(nil)
 
-// startEmbedded makes sure that a redis-server serves the data directory, which
-// is created if need be, and returns when it answers. Loading much data takes
-// long, which is logged. The context bounds the start alone; the caller must
-// Stop what is returned.
+// startEmbedded creates the data directory if need be, makes sure that a redis-server
+// serves the directory, and returns when the redis-server answers. Loading much data
+// takes long and is logged. The context bounds only the start; the caller must call Stop.
 func startEmbedded(ctx context.Context, path string, log *slog.Logger) (*embedded, error) {
 	binary, err := exec.LookPath("redis-server")
 	if err != nil {
@@ -80,7 +79,7 @@ func startEmbedded(ctx context.Context, path string, log *slog.Logger) (*embedde
 	if binary, err = filepath.Abs(binary); err != nil {
 		return nil, fmt.Errorf("find redis-server: %w", err)
 	}
-	// Whatever this process and its redis-server make from here on is for this user alone.
+	// From here on only this user can read the files of this process and of the redis-server.
 	syscall.Umask(privateUmask)
 	dir, err := openDataDir(path)
 	if err != nil {
@@ -109,7 +108,7 @@ func startEmbedded(ctx context.Context, path string, log *slog.Logger) (*embedde
 	return e, nil
 }
 
-// controlClient makes a client that gives up soon: whoever asks, asks again.
+// controlClient makes a client that gives up soon, because every caller asks again.
 func controlClient(socket string) *redis.Client {
 	return redis.NewClient(&redis.Options{
 		Network: "unix", Addr: socket,
@@ -124,8 +123,8 @@ func (e *embedded) URL() string { return socketURL(e.link.socket) }
 
 func (e *embedded) CLI() string { return e.dir.cli() }
 
-// attach finds or starts the redis-server and waits until it answers. When one
-// that was found dies while it is waited for, another is started.
+// attach finds or starts the redis-server and waits for an answer. If a redis-server
+// that was found dies during the wait, attach starts a new redis-server.
 func (e *embedded) attach(ctx context.Context) error {
 	for ctx.Err() == nil {
 		var s *redisServer
@@ -154,8 +153,7 @@ func (e *embedded) attach(ctx context.Context) error {
 	return fmt.Errorf("start redis-server in %s: %w", e.dir.given, ctx.Err())
 }
 
-// supervise starts the redis-server again when it has died. It ends with the
-// context.
+// supervise starts a redis-server that has died again, until ctx ends.
 func (e *embedded) supervise(ctx context.Context) {
 	defer close(e.supervised)
 	for tries := 0; ; {
@@ -185,7 +183,7 @@ func (e *embedded) supervise(ctx context.Context) {
 	}
 }
 
-// restartDelay is how long to wait before the start that follows tries others.
+// restartDelay is how long to wait before the next start after so many tries.
 func restartDelay(tries int) time.Duration {
 	if tries == 0 {
 		return 0

@@ -11,17 +11,17 @@ import (
 	"syscall"
 )
 
-// What lies in a data directory beside Redis' own append-only files.
+// Files in a data directory beside Redis' own append-only files.
 const (
 	nodeLock    = "node.lock"  // locked by the node, holds its pid
 	redisLock   = "redis.lock" // locked by the redis-server
 	redisSocket = "redis.sock"
 	redisPID    = "redis.pid"
 	redisLog    = "redis.log"
-	linkNote    = "redis.link" // where the shortcut is, if there is one
+	linkNote    = "redis.link" // names the directory of the shortcut, if any
 )
 
-// maxSocketPath is what fits everywhere into the address of a unix socket.
+// maxSocketPath is the length that fits on every system into the address of a unix socket.
 const maxSocketPath = 103
 
 // maxLog is the size at which a start puts redis.log aside as redis.log.1.
@@ -29,13 +29,13 @@ const maxLog = 1 << 20
 
 var errLocked = errors.New("locked by another process")
 
-// dataDir is a directory as it was given and as an absolute path.
+// dataDir is a directory: the path as given, and the absolute path.
 type dataDir struct {
 	given, path string
 }
 
-// openDataDir creates the directory if it isn't there, for its owner alone, and refuses
-// one that other users of the machine can get into: the timers' data is in there.
+// openDataDir creates a missing directory for this user alone. Since the timers' data is in the
+// directory, openDataDir refuses a directory that other users of the machine can get into.
 func openDataDir(given string) (dataDir, error) {
 	path, err := filepath.Abs(given)
 	if err != nil {
@@ -61,8 +61,7 @@ func openDataDir(given string) (dataDir, error) {
 
 func (d dataDir) file(name string) string { return filepath.Join(d.path, name) }
 
-// lockForNode takes the directory for this process, until unlock or the end of
-// the process.
+// lockForNode locks the directory for this process, until unlock or the end of the process.
 func (d dataDir) lockForNode() (*os.File, error) {
 	lock, err := tryLock(d.file(nodeLock))
 	if errors.Is(err, errLocked) {
@@ -83,13 +82,12 @@ func (d dataDir) lockForNode() (*os.File, error) {
 
 func second[T any](_ T, err error) error { return err }
 
-// lockForRedis takes the lock that a redis-server inherits. It fails with
-// errLocked while a redis-server, or a child that rewrites its file, lives.
+// lockForRedis takes the lock that a redis-server inherits. The call fails with errLocked
+// while a redis-server lives, or a child of the redis-server that rewrites the file.
 func (d dataDir) lockForRedis() (*os.File, error) { return tryLock(d.file(redisLock)) }
 
-// tryLock locks the file, which it creates, or fails with errLocked. Lock files
-// are never removed: whoever did could let two processes lock two files of one
-// name.
+// tryLock creates and locks the file, or fails with errLocked. Lock files are never
+// removed: otherwise two processes could lock two files of the same name.
 func tryLock(path string) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -110,23 +108,23 @@ func tryLock(path string) (*os.File, error) {
 	return file, nil
 }
 
-// unlock drops the lock and closes the file. To close it is not enough: while
-// this process starts another one, that one has every file open for a moment.
+// unlock drops the lock and closes the file. Closing is not enough: while this process
+// starts a child, the child has every file open for a moment.
 func unlock(file *os.File) error {
 	return errors.Join(syscall.Flock(int(file.Fd()), syscall.LOCK_UN), file.Close())
 }
 
-// shortcut is a short way to the socket. The address of a unix socket holds
-// little more than 100 bytes, so that in a directory with a longer path the
-// socket is reached through a symbolic link in a fresh, private temporary
-// directory. The redis-server itself is inside and needs no path.
+// shortcut is a short way to the socket. The address of a unix socket holds little
+// more than 100 bytes. For a longer path, clients reach the socket through a symbolic
+// link in a new, private temporary directory. The redis-server needs no path, since the
+// data directory is its working directory.
 type shortcut struct {
 	socket string
-	temp   string // the temporary directory, "" if none was needed
+	temp   string // the temporary directory, "" if not needed
 	note   string
 }
 
-// shorten makes the shortcut. One that a killed node left is removed.
+// shorten makes the shortcut, and removes a shortcut that a killed node left.
 func (d dataDir) shorten() (*shortcut, error) {
 	s := &shortcut{socket: d.file(redisSocket), note: d.file(linkNote)}
 	if left, err := os.ReadFile(s.note); err == nil {
@@ -175,15 +173,15 @@ func (s *shortcut) remove() error {
 	return errors.Join(faults...)
 }
 
-// socketURL writes the path so that it is one part of a list of shards, too.
+// socketURL escapes the path, so that the URL fits into a list of shards, too.
 func socketURL(socket string) string {
 	u := url.URL{Scheme: "unix", Path: socket}
 	u.RawPath = strings.NewReplacer(",", "%2C", "=", "%3D").Replace(u.EscapedPath())
 	return u.String()
 }
 
-// cli is the command that opens the socket, by the path as the directory was
-// given, so that it is short and can be typed where the node was started.
+// cli is the command that opens the socket. The command uses the directory as given, so
+// that the command is short and works where the node was started.
 func (d dataDir) cli() string {
 	dir := strings.TrimRight(d.given, "/")
 	if socket := dir + "/" + redisSocket; len(socket) <= maxSocketPath {
@@ -203,7 +201,7 @@ func quoted(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// openLog opens redis.log for appending and says where it ends now.
+// openLog opens redis.log for appending, and returns the present end of the file.
 func (d dataDir) openLog() (file *os.File, end int64, err error) {
 	path := d.file(redisLog)
 	if info, err := os.Stat(path); err == nil && info.Size() > maxLog {

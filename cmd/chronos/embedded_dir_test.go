@@ -34,7 +34,7 @@ func TestShortcutOfKilledNodeIsRemoved(t *testing.T) {
 	if _, err := os.Stat(left.temp); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%s is left behind: %v", left.temp, err)
 	}
-	// What a note names is removed only if it leads here.
+	// The directory that a note names is removed only if the link in the directory leads here.
 	other := t.TempDir()
 	if err := os.WriteFile(dir.file(linkNote), []byte(other), 0o600); err != nil {
 		t.Fatal(err)
@@ -70,7 +70,7 @@ func TestDirectoryThatOthersCanReadIsRefused(t *testing.T) {
 		}
 		wantParts(t, err, path, fmt.Sprintf("mode %04o", mode), "chmod 700 "+quoted(path), "CHRONOS_DATA_DIR")
 	}
-	// What the error says helps.
+	// The advice of the error helps.
 	if out, err := exec.CommandContext(t.Context(), "sh", "-c", "chmod 700 "+quoted(path)).CombinedOutput(); err != nil {
 		t.Fatalf("chmod: %v: %s", err, out)
 	}

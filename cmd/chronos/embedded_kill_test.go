@@ -19,13 +19,13 @@ import (
 	"chronos/scheduler/verify/testkit"
 )
 
-// TestEmbeddedSurvivesKilledNode runs itself once more as the node that is killed.
+// TestEmbeddedSurvivesKilledNode runs the test binary once more, as the node to kill.
 func TestEmbeddedSurvivesKilledNode(t *testing.T) {
 	const variable = "EMBEDDED_TEST_DIR"
 	if dir := os.Getenv(variable); dir != "" {
 		e, _ := startIn(t, dir)
 		fmt.Println("ready", pidOf(t, e))
-		_, _ = io.Copy(io.Discard, os.Stdin) // until killed, or the test that started it ends
+		_, _ = io.Copy(io.Discard, os.Stdin) // until killed, or until the parent test ends
 		return
 	}
 	t.Parallel()
@@ -50,7 +50,7 @@ func TestEmbeddedSurvivesKilledNode(t *testing.T) {
 	}
 	storeKey(t, e)
 
-	// One that was taken over is watched and started again just as one's own.
+	// The node watches and restarts a redis-server that was taken over just like its own child.
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestEmbeddedSurvivesKilledNode(t *testing.T) {
 	wantKey(t, again)
 }
 
-// TestEmbeddedStopsTakenOver looks at a Stop that meets a redis-server that isn't its child.
+// TestEmbeddedStopsTakenOver stops a redis-server that isn't the node's child.
 func TestEmbeddedStopsTakenOver(t *testing.T) {
 	t.Parallel()
 	testkit.Program(t, "redis-server")
@@ -149,7 +149,7 @@ func TestEmbeddedStopWhileServerIsDead(t *testing.T) {
 	testkit.Program(t, "redis-server")
 	dir := newDataDir(t)
 	e, log := startIn(t, dir)
-	// A directory where its file should be keeps redis-server from starting.
+	// A directory in place of the manifest keeps redis-server from starting.
 	manifest := filepath.Join(dir, "appendonlydir", "appendonly.aof.manifest")
 	if err := errors.Join(os.Rename(manifest, manifest+".aside"), os.Mkdir(manifest, 0o700)); err != nil {
 		t.Fatal(err)

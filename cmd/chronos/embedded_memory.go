@@ -9,8 +9,8 @@ import (
 	"github.com/alicebob/miniredis/v2"
 )
 
-// memory is a Redis inside the node's own process: for a first try, since it
-// keeps nothing. It listens on a free port of the loopback interface.
+// memory is a Redis inside the node's own process, on a free port of the loopback
+// interface. A memory is for a first try only, since all data ends with the process.
 type memory struct {
 	redis *miniredis.Miniredis
 	addr  string
@@ -19,10 +19,10 @@ type memory struct {
 
 var _ backend = (*memory)(nil)
 
-// startMemory starts an empty one. Its TIME is the wall clock.
+// startMemory starts an empty Redis. The command TIME gives the wall clock.
 func startMemory() (*memory, error) {
 	redis := miniredis.NewMiniRedis()
-	redis.ClockTTL(true) // keys expire with time, not only when a test says so
+	redis.ClockTTL(true) // keys expire with time, and not only on command
 	if err := redis.Start(); err != nil {
 		return nil, fmt.Errorf("start Redis in memory: %w", err)
 	}
@@ -39,7 +39,7 @@ func (m *memory) CLI() string {
 	return "redis-cli -p " + port
 }
 
-// Stop drops what was kept.
+// Stop drops all data.
 func (m *memory) Stop(context.Context) error {
 	m.stop.Do(m.redis.Close)
 	return nil

@@ -33,7 +33,7 @@ func TestMemory(t *testing.T) {
 	}
 	stopBackend(t, m)
 	stopBackend(t, m)
-	// Another process may have the port by now, but not what was stored.
+	// Another process may have the port by now, but not the stored data.
 	if kept, err := clientOf(t, m).Get(t.Context(), "timer").Result(); err == nil {
 		t.Errorf("after Stop the store still answers: %q", kept)
 	}

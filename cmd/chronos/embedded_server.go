@@ -15,7 +15,7 @@ import (
 
 const (
 	askAgain      = 20 * time.Millisecond  // between two looks whether a redis-server is ready
-	lockAgain     = 100 * time.Millisecond // between two looks whether one that isn't our child has died
+	lockAgain     = 100 * time.Millisecond // between two looks whether a redis-server that isn't our child has died
 	dialLimit     = 300 * time.Millisecond
 	firstProgress = time.Second
 	progressEvery = 5 * time.Second
@@ -29,12 +29,12 @@ var (
 // redisServer is one process of redis-server.
 type redisServer struct {
 	pid     int
-	ours    bool          // our child, and not one that was taken over
-	gone    chan struct{} // closed when it has died
+	ours    bool          // our child, and not taken over from an earlier node
+	gone    chan struct{} // closed when the process has died
 	waitErr error         // how our child ended, set before gone is closed
 	logPath string
-	logFrom int64       // where its part of the log begins
-	process *os.Process // nil and pid 0 for one that was taken over and hasn't answered yet
+	logFrom int64       // where this process' part of the log begins
+	process *os.Process // nil, with pid 0, if taken over and without an answer yet
 }
 
 func (s *redisServer) isGone() bool {
@@ -46,7 +46,7 @@ func (s *redisServer) isGone() bool {
 	}
 }
 
-// waitGone waits and reports whether it is gone.
+// waitGone waits for the end of the process, and reports whether the process is gone.
 func (s *redisServer) waitGone(ctx context.Context, d time.Duration) bool {
 	limit := time.NewTimer(d)
 	defer limit.Stop()
@@ -58,7 +58,7 @@ func (s *redisServer) waitGone(ctx context.Context, d time.Duration) bool {
 	return s.isGone()
 }
 
-// end says how it ended; to be called after gone is closed.
+// end says how the process ended. Call end after gone is closed.
 func (s *redisServer) end() error {
 	if s.waitErr != nil {
 		return fmt.Errorf("%w: %w", errGone, s.waitErr)
@@ -68,8 +68,8 @@ func (s *redisServer) end() error {
 
 func (s *redisServer) logTail() string { return tail(s.logPath, s.logFrom, 8) }
 
-// launch starts a redis-server and gives it the lock. The directory is its
-// working directory, so that no path in its configuration can be too long.
+// launch starts a redis-server and gives the lock to the redis-server. The data directory
+// is the working directory, so that no path in the configuration can be too long.
 func (e *embedded) launch(ctx context.Context, lock *os.File) (*redisServer, error) {
 	defer func() { _ = lock.Close() }() // the child has its own
 	if e.dial(ctx) == nil {
@@ -81,13 +81,14 @@ func (e *embedded) launch(ctx context.Context, lock *os.File) (*redisServer, err
 		return nil, err
 	}
 	defer func() { _ = log.Close() }() // the child has its own
-	// The context must not end it: it ends when Stop says so, or lives on for the next node.
+	// The context must not end the redis-server: Stop does, or the redis-server lives on for
+	// the next node.
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), e.binary, redisArguments()...)
 	cmd.Dir = e.dir.path
 	cmd.Env = redisEnvironment(os.Environ())
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.ExtraFiles = []*os.File{lock}
-	// A group of its own, or Ctrl-C would end it before the node has drained.
+	// In the node's process group, Ctrl-C would end the redis-server before the node has drained.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start redis-server: %w", err)
@@ -100,9 +101,9 @@ func (e *embedded) launch(ctx context.Context, lock *os.File) (*redisServer, err
 	return s, nil
 }
 
-// redisArguments configure a redis-server that is reached by its owner alone,
-// through the socket, and that keeps what it acknowledged when it is killed,
-// and all but the last second when the power fails.
+// redisArguments configure a redis-server that only its owner can reach, through the
+// socket. A killed redis-server keeps all acknowledged writes; a power failure loses only
+// the last second.
 func redisArguments() []string {
 	return []string{
 		"--port", "0", "--protected-mode", "yes", "--unixsocket", redisSocket, "--unixsocketperm", "700",
@@ -112,8 +113,8 @@ func redisArguments() []string {
 	}
 }
 
-// redisEnvironment keeps from a redis-server what configures the node, which
-// may hold passwords.
+// redisEnvironment hides the node's configuration from a redis-server, since the
+// configuration may hold passwords.
 func redisEnvironment(environ []string) []string {
 	env := make([]string, 0, len(environ))
 	for _, entry := range environ {
@@ -124,8 +125,8 @@ func redisEnvironment(environ []string) []string {
 	return env
 }
 
-// takeOver watches a redis-server that an earlier node started, or what is
-// left of one: it is gone when its lock is free.
+// takeOver watches a redis-server that an earlier node started, or the remains of that
+// redis-server. Once the lock is free, the redis-server is gone.
 func (e *embedded) takeOver() *redisServer {
 	s := &redisServer{gone: make(chan struct{}), logPath: e.dir.file(redisLog)}
 	go func() { // ends with the process, at the latest with Stop
@@ -147,8 +148,8 @@ func (e *embedded) takeOver() *redisServer {
 	return s
 }
 
-// awaitReady waits until the redis-server answers and has its data. It fails
-// with errGone if it dies, and when the context ends.
+// awaitReady waits until the redis-server answers and has loaded its data. The wait fails
+// when the context ends, and with errGone if the redis-server dies.
 func (e *embedded) awaitReady(ctx context.Context, s *redisServer) error {
 	began, progress := time.Now(), firstProgress
 	again := time.NewTicker(askAgain)
@@ -180,8 +181,8 @@ func (e *embedded) awaitReady(ctx context.Context, s *redisServer) error {
 	}
 }
 
-// identify checks that the redis-server behind the socket has its data in our
-// directory, and notes its process, which it says even while it loads.
+// identify checks that the redis-server behind the socket has its data in our directory,
+// and notes its pid. A redis-server tells its pid even while loading.
 func (e *embedded) identify(ctx context.Context, s *redisServer) error {
 	if err := e.dial(ctx); err != nil {
 		return err
@@ -206,7 +207,7 @@ func (e *embedded) identify(ctx context.Context, s *redisServer) error {
 		return fmt.Errorf("read process_id of redis-server: %w", err)
 	}
 	if s.process == nil {
-		// It holds the lock and answers, so that the pid is its own and not one used again.
+		// The redis-server holds the lock and answers, so no later process has this pid.
 		if s.process, err = os.FindProcess(pid); err != nil {
 			return fmt.Errorf("find process of redis-server: %w", err)
 		}
@@ -218,8 +219,8 @@ func (e *embedded) identify(ctx context.Context, s *redisServer) error {
 	return nil
 }
 
-// dial looks whether anybody listens. The client writes a line of its own to
-// standard error when nobody does, which is normal at a start.
+// dial looks whether anybody listens. The client would write a line to standard error if
+// nobody listens, though that is normal at a start.
 func (e *embedded) dial(ctx context.Context) error {
 	dialer := net.Dialer{Timeout: dialLimit}
 	conn, err := dialer.DialContext(ctx, "unix", e.link.socket)
@@ -229,7 +230,7 @@ func (e *embedded) dial(ctx context.Context) error {
 	return conn.Close()
 }
 
-// info gives one field of INFO, "" if there is none.
+// info gives a field of INFO, or "" for a missing field.
 func (e *embedded) info(ctx context.Context, section, field string) (string, error) {
 	text, err := e.client.Info(ctx, section).Result()
 	for line := range strings.Lines(text) {
@@ -240,7 +241,7 @@ func (e *embedded) info(ctx context.Context, section, field string) (string, err
 	return "", err
 }
 
-// loaded says how much of its data the redis-server has read, "" if it does not.
+// loaded is the share of the data that the redis-server has read so far, "" if unknown.
 func (e *embedded) loaded(ctx context.Context) string {
 	percent, err := e.info(ctx, "persistence", "loading_loaded_perc")
 	if err != nil || percent == "" {
@@ -249,10 +250,10 @@ func (e *embedded) loaded(ctx context.Context) string {
 	return percent + " %"
 }
 
-// endServer ends the redis-server: politely, so that it writes and syncs its
-// file, then less so. Even SIGKILL, the only step left when the context has
-// ended, costs nothing that was acknowledged, unless the power fails too. One
-// that was there before and never said who it is stays as it was.
+// endServer ends the redis-server: first politely, so that the redis-server writes and
+// syncs its file, then less politely. When the context has ended, SIGKILL is the only step
+// left. Even SIGKILL loses no acknowledged write, unless the power fails too. endServer
+// leaves a redis-server alone that was taken over and never told its pid.
 func (e *embedded) endServer(ctx context.Context, s *redisServer) error {
 	if s.process == nil {
 		return nil

@@ -23,7 +23,7 @@ import (
 
 const startLimit = 20 * time.Second
 
-// newDataDir is the path of a data directory yet to be made, in which no process lives when the test is over.
+// newDataDir is the path of a data directory yet to be made. After the test, no process may live in the directory.
 func newDataDir(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "data")
@@ -42,7 +42,7 @@ func isFree(dir string) bool {
 	return unlock(lock) == nil
 }
 
-// processesIn are the pids whose working directory is dir or below it, where the system shows them.
+// processesIn are the processes with a working directory in dir, where the system shows processes.
 func processesIn(t *testing.T, dir string) []string {
 	t.Helper()
 	if runtime.GOOS != "linux" {
@@ -61,7 +61,7 @@ func processesIn(t *testing.T, dir string) []string {
 	return found
 }
 
-// startIn starts an embedded store that is stopped, at the latest, with the test.
+// startIn starts an embedded store, and stops the store at the end of the test at the latest.
 func startIn(t *testing.T, dir string) (*embedded, *testkit.Log) {
 	t.Helper()
 	log := &testkit.Log{}
@@ -84,7 +84,7 @@ func stopBackend(t *testing.T, b backend) {
 	}
 }
 
-// clientOf reaches the backend as the node does: through its URL.
+// clientOf reaches the backend as the node does: through the URL.
 func clientOf(t *testing.T, b backend) *redis.Client {
 	t.Helper()
 	options, err := redis.ParseURL(b.URL())
@@ -96,7 +96,7 @@ func clientOf(t *testing.T, b backend) *redis.Client {
 	return c
 }
 
-// storeKey stores what wantKey looks for.
+// storeKey stores the key that wantKey looks for.
 func storeKey(t *testing.T, b backend) {
 	t.Helper()
 	if err := clientOf(t, b).Set(t.Context(), "timer", "kept", 0).Err(); err != nil {
@@ -111,7 +111,7 @@ func wantKey(t *testing.T, b backend) {
 	}
 }
 
-// pidOf asks the redis-server for its pid, 0 if it doesn't answer.
+// pidOf asks the redis-server for its pid, 0 without an answer.
 func pidOf(t *testing.T, e *embedded) int {
 	t.Helper()
 	if e.dial(t.Context()) != nil {
@@ -152,7 +152,7 @@ func TestEmbeddedKeepsData(t *testing.T) {
 	}
 }
 
-// TestEmbeddedReadsTornFile starts on a file whose last command was written in part when the power failed.
+// TestEmbeddedReadsTornFile starts on a file that ends in half a command, as after a power failure.
 func TestEmbeddedReadsTornFile(t *testing.T) {
 	t.Parallel()
 	testkit.Program(t, "redis-server")
@@ -213,8 +213,8 @@ func TestEmbeddedIsPrivateAndDurable(t *testing.T) {
 	}
 }
 
-// wantPrivate checks that nobody else may read anything in the directory, and counts
-// what is there.
+// wantPrivate checks that only this user may read the files in the directory, and counts the
+// files and folders.
 func wantPrivate(t *testing.T, dir string) (files int) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
@@ -254,7 +254,7 @@ func TestEmbeddedRefusesSecondNode(t *testing.T) {
 	wantKey(t, first)
 }
 
-// TestEmbeddedWaitsForLoading has a redis-server that takes two seconds and more to read its data.
+// TestEmbeddedWaitsForLoading uses a redis-server that needs two seconds and more to read its data.
 func TestEmbeddedWaitsForLoading(t *testing.T) {
 	testkit.Program(t, "redis-server")
 	const keys = 8000
@@ -291,7 +291,7 @@ func TestEmbeddedWaitsForLoading(t *testing.T) {
 	}
 }
 
-// slowDown puts before PATH a redis-server that reads 3,000 keys a second.
+// slowDown puts a redis-server first in PATH that reads 3,000 keys a second.
 func slowDown(t *testing.T) {
 	t.Helper()
 	server := testkit.Program(t, "redis-server")

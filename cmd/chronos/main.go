@@ -1,6 +1,6 @@
-// Command chronos is a node of the timer service: it takes timers over HTTP,
-// keeps them in Redis, and calls back when they are due. It is configured by the
-// environment alone; `chronos help` lists the variables.
+// Command chronos is a node of the timer service. A node takes timers over HTTP, keeps
+// the timers in Redis, and calls back when timers are due. Only environment variables
+// configure the node; `chronos help` lists the variables.
 package main
 
 import (

@@ -9,23 +9,23 @@ import (
 	"chronos/api/transport"
 )
 
-// How many descriptors a node keeps for Redis, its listeners, files and the
-// admin listener, and the least that must be left for connections.
+// Descriptors that a node keeps for Redis, listeners, files and the admin listener, and
+// the fewest that must be left for connections.
 const (
 	ownFiles   = 256
 	leastFiles = 256
 )
 
-// files says what the open files that the system allows are used for.
+// files says how a node uses the open files that the system allows.
 type files struct {
 	connections int // of clients
 	slots       int // callbacks under way, one connection each
 	idle        int // connections kept for callbacks
 }
 
-// shareFiles divides limit among clients and callbacks, so that neither takes
-// from the other or from Redis and health checks what they need. Each wants no
-// more than its setting; where that is too much together both get half.
+// shareFiles divides limit among clients and callbacks, so that neither side uses up the
+// files that the other side, Redis and health checks need. Each side wants no more than
+// its setting. If both together want too much, each side gets half.
 func shareFiles(limit uint64, slots int) (files, error) {
 	wanted := files{connections: transport.DefaultMaxConnections, slots: slots, idle: min(slots, maxIdleCallbacks)}
 	free := int(min(limit, 1<<30)) - ownFiles
@@ -41,11 +41,11 @@ func shareFiles(limit uint64, slots int) (files, error) {
 	return shared, nil
 }
 
-// maxIdleCallbacks is how many idle connections for callbacks are of use.
+// maxIdleCallbacks is the useful number of idle connections for callbacks.
 const maxIdleCallbacks = 4096
 
-// openFiles is shareFiles for this process; it warns if something gets less than
-// it wants.
+// openFiles is shareFiles for this process. A warning is logged if the files are not enough
+// for all connections and slots.
 func openFiles(slots int, log *slog.Logger) (files, error) {
 	limit := openFilesLimit()
 	shared, err := shareFiles(limit, slots)
@@ -56,8 +56,8 @@ func openFiles(slots int, log *slog.Logger) (files, error) {
 	return shared, err
 }
 
-// openFilesLimit is how many files this process may have open. The Go runtime
-// has raised it to what the system allows already.
+// openFilesLimit is how many files this process may have open. The Go runtime has already
+// raised the limit as far as the system allows.
 func openFilesLimit() uint64 {
 	var limit syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {

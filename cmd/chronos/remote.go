@@ -19,12 +19,12 @@ import (
 type remote struct {
 	url, token string
 	client     *http.Client
-	// advice is what to do when the listener does not take the token.
+	// advice tells the user how to go on when the listener refuses the token.
 	advice string
 }
 
-// withRemote has a command ask the admin listener that the environment names, and
-// returns its exit status.
+// withRemote runs a command with the admin listener that the environment names, and
+// returns the command's exit status.
 func withRemote(run func(args []string, node remote, out, errs io.Writer) int, args []string, out, errs io.Writer) int {
 	c, err := environment.LoadCommand(os.Environ())
 	if err != nil {
@@ -43,15 +43,15 @@ func withRemote(run func(args []string, node remote, out, errs io.Writer) int, a
 	return run(args, node, out, errs)
 }
 
-// only connects to an address whatever the URL says, and through no proxy.
+// only connects to the address without a proxy, whatever host a URL names.
 func only(address string) http.RoundTripper {
 	return &http.Transport{DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, network, address)
 	}}
 }
 
-// localToken is the token that a process of this user made for its admin listener, if there
-// is one, and what to do when the listener does not take the token.
+// localToken finds the token that a process of this user made for its admin listener, if
+// any. The advice tells the user how to go on when the listener refuses the token.
 func localToken(adminURL string) (found localtoken.Found, advice string) {
 	found, err := localtoken.Find(os.Environ(), adminURL)
 	const elsewhere = "give the command on the machine of the node or bridge, as its user, with the same XDG_RUNTIME_DIR and TMPDIR; or set CHRONOS_TOKEN"
@@ -66,12 +66,12 @@ func localToken(adminURL string) (found localtoken.Found, advice string) {
 	return found, advice
 }
 
-// longestAnswer has room for a dead letter of the longest message that a bridge
-// takes, 16 MiB, of which JSON may write each byte as six.
+// longestAnswer has room for a dead letter with the longest message that a bridge takes,
+// 16 MiB: JSON may write every byte as six bytes.
 const longestAnswer = 128 << 20
 
-// ask sends a request and reads the JSON of its answer into one. Its error is what
-// the node says is wrong.
+// ask sends a request and reads the JSON of the response into answer. The error has the
+// node's own words where the node refuses.
 func (r remote) ask(ctx context.Context, method, path, body string, answer any) error {
 	req, err := http.NewRequestWithContext(ctx, method, r.url+path, strings.NewReader(body))
 	if err != nil {

@@ -33,14 +33,14 @@ import (
 	"chronos/scheduler/webhook"
 )
 
-// Bounds of a stop: requests under way, and the store's last words.
+// Bounds of a stop: for requests under way, and for the store's last writes.
 const (
 	drainTime = 5 * time.Second
 	closeTime = 10 * time.Second
 )
 
-// run is a node's whole life: from its environment until ctx ends and
-// everything under way is over.
+// run is a node's whole life: from reading the environment until ctx has ended and all
+// work under way is over.
 func run(ctx context.Context, environ []string, logTo io.Writer) error {
 	cfg, err := environment.LoadNode(environ)
 	if err != nil {
@@ -53,7 +53,7 @@ func run(ctx context.Context, environ []string, logTo io.Writer) error {
 	return n.run(ctx)
 }
 
-// node is one chronos process. It owns everything in it and ends it in run.
+// node is one chronos process. The node owns all its fields and ends them in run.
 type node struct {
 	id       string
 	log      *slog.Logger
@@ -65,15 +65,15 @@ type node struct {
 	public   *api.Server
 	admin    *api.Admin
 	tokens   *tokens.Keeper    // nil without a file of tokens
-	local    *localtoken.Token // nil with one
+	local    *localtoken.Token // nil with a file of tokens
 	keepDead time.Duration     // how long dead letters are kept
 	listener net.Listener      // of public
 	adminAt  net.Listener
 	draining atomic.Bool
 }
 
-// newNode puts a node together and opens its listeners. What it has opened when
-// it fails it closes again. A token that the node makes is also in runtimeDir.
+// newNode puts a node together and opens its listeners. A newNode that fails closes again
+// all that was opened. A token that the node makes is also in runtimeDir.
 func newNode(ctx context.Context, cfg environment.Node, runtimeDir localtoken.Dir, log *slog.Logger) (_ *node, err error) {
 	n := &node{id: uuid.NewString(), log: log, awake: awake.Start(), keepDead: cfg.DeadRetention}
 	log.Info("node starts", "node", n.id)
@@ -111,7 +111,7 @@ func newNode(ctx context.Context, cfg environment.Node, runtimeDir localtoken.Di
 	if err := n.store.Join(ctx); err != nil {
 		return nil, err
 	}
-	if n.backend == nil { // a node that brings its own Redis means to have one
+	if n.backend == nil { // a node with its own Redis has only that Redis on purpose
 		operator.WarnOfFewCopies(log, n.store, timer.DefaultReplicationFactor, "give timers the replication-factor 1")
 	}
 	n.store.LearnAddresses(ctx) // before the first callback
@@ -157,7 +157,7 @@ func (n *node) listen(ctx context.Context, cfg environment.Node) (err error) {
 	return nil
 }
 
-// shards are those that CHRONOS_REDIS names, or one that the node brings itself.
+// shards are the shards that CHRONOS_REDIS names, or a single shard that the node runs itself.
 func (n *node) shards(ctx context.Context, cfg environment.Node) (_ []endpoint.Config, err error) {
 	switch cfg.Redis {
 	case "":
@@ -179,8 +179,8 @@ func (n *node) shards(ctx context.Context, cfg environment.Node) (_ []endpoint.C
 	return []endpoint.Config{{Name: "main", URL: n.backend.URL()}}, nil
 }
 
-// reserved tells the addresses that no callback connects to: a timer must not reach
-// what is meant for operators and nodes.
+// reserved gives the addresses that no callback connects to: a timer must not reach
+// the listeners that are meant for operators and nodes.
 func (n *node) reserved() func() []webhook.Reserved {
 	admin := webhook.Reserved{Whose: "admin listener of this node"}
 	if at, ok := n.adminAt.Addr().(*net.TCPAddr); ok {
@@ -191,8 +191,8 @@ func (n *node) reserved() func() []webhook.Reserved {
 	}
 }
 
-// makeToken makes the token of the admin listener where no file has tokens. A node that
-// has a data directory writes the token there, too.
+// makeToken makes the token of the admin listener, unless the node has a file of tokens.
+// A node with a data directory writes the token into the data directory, too.
 func (n *node) makeToken(cfg environment.Node, runtimeDir localtoken.Dir) (err error) {
 	if n.tokens != nil {
 		return nil
@@ -240,9 +240,9 @@ func (n *node) ready() error {
 	return n.engine.Ready()
 }
 
-// run serves and fires until ctx ends or a listener fails. Then it stops in this
-// order: not ready, requests drained, no more claims, the wheel released,
-// callbacks ended and settled, the store closed.
+// run serves and fires until ctx ends or a listener fails. Then the node stops in this
+// order: not ready, requests drained, no more claims, the wheel released, callbacks ended
+// and settled, the store closed.
 func (n *node) run(ctx context.Context) error {
 	claiming, stopClaiming := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopClaiming()
@@ -281,8 +281,8 @@ func (n *node) run(ctx context.Context) error {
 	return err
 }
 
-// keepTokens keeps the tokens as CHRONOS_TOKENS_FILE has them, or the files of the node's own
-// token where they are, until stop is called.
+// keepTokens follows the changes of CHRONOS_TOKENS_FILE until stop is called. Without a file
+// of tokens, keepTokens restores the files of the node's own token.
 func (n *node) keepTokens(ctx context.Context) (stop func()) {
 	if n.tokens == nil {
 		return process.Beside(ctx, func(ctx context.Context) { n.local.Keep(ctx, n.log) })
@@ -301,7 +301,7 @@ func (n *node) announce() {
 	n.log.Info("node is up", args...)
 }
 
-// close ends what is open, in the order in which one needs the other.
+// close ends all that is open: first the users, and then the things that they use.
 func (n *node) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()

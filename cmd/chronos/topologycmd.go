@@ -79,8 +79,8 @@ func topologyRequest(args []string) (method, path, body string, ok bool) {
 	return "", "", "", false
 }
 
-// forced has a path ask for force if the last argument says so, and returns the other
-// arguments.
+// forced adds force to the path if the last argument is --force, and returns the rest of
+// the arguments.
 func forced(path string, args []string) (withForce string, others []string) {
 	if n := len(args); n > 0 && args[n-1] == "--force" {
 		return path + "?force=true", args[:n-1]
@@ -109,14 +109,14 @@ func showTopology(out io.Writer, view api.TopologyView) {
 		}
 		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", s.Name, s.State, copies, swept, s.URL, s.Problem)
 	}
-	_ = w.Flush() // whoever reads has gone if it fails
+	_ = w.Flush() // fails only if the reader of the output has gone
 }
 
 func announced(s api.ShardView) bool {
 	return s.State == string(topology.Joining) || s.State == string(topology.Leaving)
 }
 
-// progress is a bar of ten and a share.
+// progress is a bar of ten characters, and the share in percent.
 func progress(share float64) string {
 	full := int(share*10 + .5)
 	return "[" + strings.Repeat("#", full) + strings.Repeat(".", 10-full) + fmt.Sprintf("] %3.0f %%", share*100)

@@ -11,7 +11,7 @@ import (
 	"chronos/redisstore/endpoint"
 )
 
-// Bridge is what the environment says about a bridge to Kafka.
+// Bridge is the configuration of a bridge to Kafka.
 type Bridge struct {
 	Brokers       []string      `env:"CHRONOS_KAFKA_BROKERS,required" want:"host:port, several separated by commas" about:"brokers of Kafka to begin with: host:port, several separated by commas"`
 	Input         string        `env:"CHRONOS_KAFKA_INPUT,required" want:"topic" about:"topic that messages come from"`
@@ -44,7 +44,7 @@ type Bridge struct {
 // AutoAdvance.
 type Advance time.Duration
 
-// AutoAdvance has the advance measured.
+// AutoAdvance tells the bridge to measure the advance.
 const AutoAdvance Advance = -1
 
 // UnmarshalText reads auto or a duration.
@@ -61,8 +61,8 @@ func (a *Advance) UnmarshalText(text []byte) error {
 	return err
 }
 
-// LoadBridge reads the bridge's configuration from environ, which looks like
-// os.Environ. Its error lists everything that is wrong, a line each.
+// LoadBridge reads the bridge's configuration from environ, in the form of os.Environ. The
+// error lists all faults, one a line.
 func LoadBridge(environ []string) (Bridge, error) {
 	var b Bridge
 	if err := load(environ, &b); err != nil {
@@ -73,7 +73,7 @@ func LoadBridge(environ []string) (Bridge, error) {
 
 func (b *Bridge) contradictions(wrong map[string]bool) (faults []error) {
 	for i, broker := range b.Brokers {
-		if !isBroker(broker) { // not shown: a password may be in front of it
+		if !isBroker(broker) { // not shown: a password may precede the host
 			faults = append(faults, fmt.Errorf("CHRONOS_KAFKA_BROKERS: broker %d is not host:port; write it as kafka-1:9092, IPv6 as [fd00::1]:9092, and nothing around it", i+1))
 		}
 	}
@@ -89,8 +89,8 @@ func (b *Bridge) contradictions(wrong map[string]bool) (faults []error) {
 	return append(faults, b.unguarded("CHRONOS_BRIDGE_ADMIN_LISTEN", b.AdminListen)...)
 }
 
-// isBroker reports whether a broker can be asked for at the address. Names are
-// not looked up.
+// isBroker reports whether the address has the form of a broker's address. Names are not
+// looked up.
 func isBroker(address string) bool {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil || host == "" || strings.ContainsAny(host, " /@") {
@@ -100,7 +100,8 @@ func isBroker(address string) bool {
 	return err == nil && n > 0
 }
 
-// topicsMixedUp: a bridge that reads what it writes would never come to rest.
+// topicsMixedUp are the faults of topics that must differ: a bridge that reads its own
+// output would never come to rest.
 func (b *Bridge) topicsMixedUp() (faults []error) {
 	if b.Output != "" && b.Output == b.Input {
 		faults = append(faults, fmt.Errorf("CHRONOS_KAFKA_OUTPUT=%q: messages come from there; give another topic than CHRONOS_KAFKA_INPUT", b.Output))
@@ -111,7 +112,8 @@ func (b *Bridge) topicsMixedUp() (faults []error) {
 	return faults
 }
 
-// lacksTLS: who gives files means them to be used, so that none is ignored.
+// lacksTLS are the faults of files that a bridge would have to ignore. An operator who names
+// files wants the bridge to use the files.
 func (b *Bridge) lacksTLS(wrong map[string]bool) (faults []error) {
 	for _, file := range []struct{ name, path string }{
 		{"CHRONOS_KAFKA_CA_FILE", b.CAFile}, {"CHRONOS_KAFKA_CERT_FILE", b.CertFile}, {"CHRONOS_KAFKA_KEY_FILE", b.KeyFile},
@@ -130,7 +132,7 @@ func (b *Bridge) lacksTLS(wrong map[string]bool) (faults []error) {
 	return faults
 }
 
-// lacksLogin is what a login has too little or too much of.
+// lacksLogin are the faults of a login with missing or useless settings.
 func (b *Bridge) lacksLogin(wrong map[string]bool) (faults []error) {
 	if wrong["CHRONOS_KAFKA_SASL"] {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// leastBridge is what a bridge can't do without, and then more.
+// leastBridge is an environment of all settings that a bridge needs, and then more.
 func leastBridge(more ...string) []string {
 	return append([]string{
 		"CHRONOS_KAFKA_BROKERS=kafka-1:9092", "CHRONOS_KAFKA_INPUT=timers", "CHRONOS_KAFKA_OUTPUT=due", "CHRONOS_REDIS=redis://h/0",
@@ -29,7 +29,7 @@ func TestBridgeDefaults(t *testing.T) {
 		"unset":   {"HOME=/", "KAFKA_INPUT=x"},
 		"empty":   {"CHRONOS_KAFKA_DEAD_LETTERS=", "CHRONOS_KAFKA_GROUP=", "CHRONOS_KAFKA_SASL=", "CHRONOS_KAFKA_TLS=", "CHRONOS_KAFKA_ADVANCE="},
 		"cluster": {"CHRONOS_BRIDGE_PORT=tcp://10.0.0.1:7255", "CHRONOS_BRIDGE_PORT_7255_TCP_ADDR=10.0.0.1", "CHRONOS_BRIDGE_SERVICE_HOST=10.0.0.1"},
-		// They are the node's to judge.
+		// Only a node judges these values.
 		"node's": {"CHRONOS_LISTEN=x", "CHRONOS_HOLD=1", "CHRONOS_ADMIN_LISTEN=:7254", "CHRONOS_WEBHOOK_SECRETS=x", "CHRONOS_CALLBACK_DENY=10.0.0.0/33"},
 	}
 	for name, environ := range environments {
@@ -70,7 +70,7 @@ func TestBridgeValues(t *testing.T) {
 	}
 }
 
-// TestBridgeFaults: each fault stands alone, and none shows a password.
+// TestBridgeFaults: every fault has its own line, and no line shows a password.
 func TestBridgeFaults(t *testing.T) {
 	t.Parallel()
 	const topic = "want a topic: 1 to 249 of A-Z a-z 0-9 . _ -, but not . or .."
@@ -79,7 +79,7 @@ func TestBridgeFaults(t *testing.T) {
 	const open = ": other machines can reach it without a token; set CHRONOS_TOKENS_FILE, or CHRONOS_ADMIN_OPEN=true if all that reach it may read health, metrics and the topology"
 	const useless = ": it is of use with TLS only; set CHRONOS_KAFKA_TLS=true, or unset it"
 	const nobody = " is set, but nobody logs in: set CHRONOS_KAFKA_SASL to plain, scram-sha-256 or scram-sha-512, or unset it"
-	faults := map[string]string{ // of variables, a line each
+	faults := map[string]string{ // from variables to their faults, one a line
 		"CHRONOS_KAFKA_BROKERS=":                                                     "CHRONOS_KAFKA_BROKERS is not set: want host:port, several separated by commas",
 		"CHRONOS_KAFKA_BROKERS= ":                                                    `CHRONOS_KAFKA_BROKERS=" ": want host:port, several separated by commas`,
 		"CHRONOS_KAFKA_BROKERS=a:1,kafka":                                            "CHRONOS_KAFKA_BROKERS: broker 2" + broker,
@@ -98,7 +98,7 @@ func TestBridgeFaults(t *testing.T) {
 		"CHRONOS_KAFKA_DEAD_LETTERS=due":                                             `CHRONOS_KAFKA_DEAD_LETTERS="due": give another topic than CHRONOS_KAFKA_INPUT and CHRONOS_KAFKA_OUTPUT`,
 		"CHRONOS_KAFKA_GROUP= ":                                                      `CHRONOS_KAFKA_GROUP=" ": want a value that is not blank`,
 		"CHRONOS_KAFKA_TLS=1":                                                        `CHRONOS_KAFKA_TLS="1": want one of true, false`,
-		"CHRONOS_KAFKA_TLS=1 CHRONOS_KAFKA_CA_FILE=x":                                `CHRONOS_KAFKA_TLS="1": want one of true, false`, // perhaps it means true
+		"CHRONOS_KAFKA_TLS=1 CHRONOS_KAFKA_CA_FILE=x":                                `CHRONOS_KAFKA_TLS="1": want one of true, false`, // 1 perhaps means true
 		"CHRONOS_KAFKA_CA_FILE=x":                                                    `CHRONOS_KAFKA_CA_FILE="x"` + useless,
 		"CHRONOS_KAFKA_CERT_FILE=x CHRONOS_KAFKA_KEY_FILE=y":                         `CHRONOS_KAFKA_CERT_FILE="x"` + useless + "\n" + `CHRONOS_KAFKA_KEY_FILE="y"` + useless,
 		"CHRONOS_KAFKA_TLS=true CHRONOS_KAFKA_CERT_FILE=x":                           "CHRONOS_KAFKA_KEY_FILE is not set: CHRONOS_KAFKA_CERT_FILE needs it; set both or none",
@@ -134,7 +134,7 @@ func TestBridgeFaults(t *testing.T) {
 	}
 	for variables, want := range faults {
 		more := strings.Split(strings.ReplaceAll(variables, " CHRONOS", "\nCHRONOS"), "\n")
-		cfg, err := LoadBridge(leastBridge(more...)) // of a variable that is there twice the last counts
+		cfg, err := LoadBridge(leastBridge(more...)) // a later entry of the same variable counts
 		if err == nil || err.Error() != want {
 			t.Errorf("%s:\n got %v\nwant %s", variables, err, want)
 		}

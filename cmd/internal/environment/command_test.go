@@ -37,7 +37,7 @@ func TestCommandFaults(t *testing.T) {
 	}
 }
 
-// A shell in which commands are given may start a node too.
+// A user may start a node in a shell that has variables for commands.
 func TestNodesAndBridgesKnowTheVariablesOfCommands(t *testing.T) {
 	t.Parallel()
 	of := []string{"CHRONOS_ADMIN_URL=http://node-1:7254", "CHRONOS_TOKEN=t"}

@@ -1,17 +1,17 @@
-// Package environment is what the binaries of chronos read from their
-// environment: Node, Bridge and Command, whose tags are the only list of variables
-// there is. Loading goes by them, its errors and the Markdown tables quote them. A
+// Package environment reads the configuration of the binaries of chronos from environment
+// variables: Node, Bridge and Command. The tags of these structs are the only list of
+// variables. Loading follows the tags; errors and the Markdown tables quote the tags. A
 // variable that is unset or empty has its default.
 //
-//	env     name and default or required, as go-envconfig reads them
-//	about   its meaning in one line
-//	min max bounds of a number or duration, both allowed
-//	oneof   the values that are allowed
-//	want    what is allowed, where the type does not say it
-//	secret  the value may hold a password and is never shown
+// The tag env has the name, and the default or the word required, as in go-envconfig.
+// The tag about has the meaning in one line.
+// The tags min and max are bounds of a number or duration; the bounds are allowed, too.
+// The tag oneof has all allowed values.
+// The tag want describes the allowed values where the type says too little.
+// The tag secret marks a value that may hold a password and is never shown.
 //
-// One environment may serve all binaries, so that each knows the variables of
-// the others; any other CHRONOS_ variable is an error.
+// A single environment may serve all binaries, so every binary knows the variables of all
+// binaries; any other CHRONOS_ variable is an error.
 package environment
 
 import (
@@ -21,22 +21,21 @@ import (
 	"strings"
 )
 
-// settingsOfAll are the settings of every program of chronos. A new one adds
-// its own here.
+// settingsOfAll are the settings of every program of chronos. A new program must be added here.
 func settingsOfAll() []setting {
 	return slices.Concat(settingsOf(reflect.TypeFor[Node]()), settingsOf(reflect.TypeFor[Bridge]()), settingsOf(reflect.TypeFor[Command]()))
 }
 
 // configuration is a struct of settings.
 type configuration interface {
-	// contradictions are what is wrong with values that are fine by themselves, or
-	// that have a syntax of their own. The names in wrong have a fault already, and
+	// contradictions are the faults of values that are fine alone but not together, or have
+	// a syntax that the tags can't express. The names in wrong have a fault already, and
 	// their fields are empty.
 	contradictions(wrong map[string]bool) []error
 }
 
-// load reads a configuration from environ, which looks like os.Environ, into a
-// pointer to an empty one. Its error lists everything that is wrong, a line each.
+// load reads a configuration from environ, in the form of os.Environ, into a pointer to an
+// empty configuration. The error lists all faults, one a line.
 func load(environ []string, into configuration) error {
 	env := chronosVariables(environ)
 	var faults []error
@@ -53,7 +52,7 @@ func load(environ []string, into configuration) error {
 	return errors.Join(faults...)
 }
 
-// chronosVariables picks from environ what begins with CHRONOS_.
+// chronosVariables picks the variables from environ that begin with CHRONOS_.
 func chronosVariables(environ []string) map[string]string {
 	env := map[string]string{}
 	for _, entry := range environ {

@@ -8,7 +8,7 @@ import (
 	"chronos/scheduler/webhook"
 )
 
-// Node is what the environment says about a node.
+// Node is the configuration of a node.
 type Node struct {
 	Listen       string        `env:"CHRONOS_LISTEN,default=:7253" want:"address" about:"public listener: the timers"`
 	AdminListen  string        `env:"CHRONOS_ADMIN_LISTEN,default=127.0.0.1:7254" want:"address" about:"admin listener: health and metrics"`
@@ -31,8 +31,8 @@ type Node struct {
 	Log
 }
 
-// LoadNode reads the node's configuration from environ, which looks like
-// os.Environ. Its error lists everything that is wrong, a line each.
+// LoadNode reads the node's configuration from environ, in the form of os.Environ. The error
+// lists all faults, one a line.
 func LoadNode(environ []string) (Node, error) {
 	var n Node
 	if err := load(environ, &n); err != nil {

@@ -22,7 +22,7 @@ func TestNodeDefaults(t *testing.T) {
 		"empty":                 {"CHRONOS_LISTEN=", "CHRONOS_REDIS=", "CHRONOS_SLOTS=", "CHRONOS_HOLD=", "CHRONOS_LOG_LEVEL="},
 		"cluster":               {"CHRONOS_PORT=tcp://10.0.0.1:7253", "CHRONOS_PORT_7253_TCP_ADDR=10.0.0.1", "CHRONOS_SERVICE_HOST=10.0.0.1"},
 		"cluster with a bridge": {"CHRONOS_BRIDGE_PORT=tcp://10.0.0.1:7255", "CHRONOS_BRIDGE_PORT_7255_TCP_ADDR=10.0.0.1", "CHRONOS_BRIDGE_SERVICE_HOST=10.0.0.1"},
-		// They are the bridge's to judge.
+		// Only a bridge judges these values.
 		"bridge's": {"CHRONOS_KAFKA_BROKERS=nowhere", "CHRONOS_KAFKA_INPUT=..", "CHRONOS_KAFKA_HOLD=1", "CHRONOS_KAFKA_PASSWORD=x", "CHRONOS_BRIDGE_ADMIN_LISTEN=:7255"},
 	}
 	for name, environ := range environments {

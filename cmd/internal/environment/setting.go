@@ -14,16 +14,16 @@ import (
 	"github.com/sethvargo/go-envconfig"
 )
 
-// setting is one variable, as the tags of its field describe it.
+// setting is a variable, as the tags of its field describe the variable.
 type setting struct {
 	field    reflect.StructField
 	name     string
 	preset   string // the default, "" for none
-	required bool   // it must be set
+	required bool   // the variable must be set
 }
 
-// settingsOf are the settings of a struct and of those embedded in it, as they
-// stand there.
+// settingsOf are the settings of a struct and of its embedded structs, in the order of the
+// source text.
 func settingsOf(t reflect.Type) []setting {
 	var settings []setting
 	for _, field := range reflect.VisibleFields(t) {
@@ -40,8 +40,8 @@ func settingsOf(t reflect.Type) []setting {
 	return settings
 }
 
-// read sets the field to from what env says about the setting. go-envconfig
-// stops at the first fault, so that it is given one field at a time.
+// read sets the field to from the setting's value in env. go-envconfig stops at the first
+// fault, so read gives go-envconfig a single field at a time.
 func (s setting) read(env map[string]string, to reflect.Value) error {
 	value := env[s.name]
 	if value == "" {
@@ -62,7 +62,7 @@ func (s setting) read(env map[string]string, to reflect.Value) error {
 	return nil
 }
 
-// allows reports whether a value of the right type is one of those wanted.
+// allows reports whether the tags allow a value of the right type.
 func (s setting) allows(text string, value reflect.Value) bool {
 	tag := s.field.Tag
 	switch {
@@ -99,8 +99,8 @@ func (s setting) bound(tag string) int64 {
 
 func (s setting) isDuration() bool { return s.field.Type == reflect.TypeFor[time.Duration]() }
 
-// isAddress reports whether a listener can be asked for at the address. Names
-// are not looked up.
+// isAddress reports whether the address has the form of a listener's address. Names are not
+// looked up.
 func isAddress(address string) bool {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil || strings.ContainsAny(host, " /@") {
@@ -112,7 +112,7 @@ func isAddress(address string) bool {
 
 var topicName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,249}$`)
 
-// isTopic reports whether Kafka allows a topic of the name.
+// isTopic reports whether Kafka allows a topic with the name.
 func isTopic(name string) bool { return topicName.MatchString(name) && name != "." && name != ".." }
 
 func (s setting) fault(value string) error {
@@ -123,7 +123,7 @@ func (s setting) fault(value string) error {
 	return fmt.Errorf("%s=%s: want %s", s.name, shown, s.wanted())
 }
 
-// wanted says which values the setting allows.
+// wanted describes the values that the setting allows.
 func (s setting) wanted() string {
 	tag := s.field.Tag
 	switch {

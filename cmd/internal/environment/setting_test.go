@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// allBinaries are the settings of each.
+// allBinaries are the settings of all binaries.
 func allBinaries() map[string][]setting {
 	return map[string][]setting{
 		"node":    settingsOf(reflect.TypeFor[Node]()),
@@ -15,7 +15,7 @@ func allBinaries() map[string][]setting {
 	}
 }
 
-// TestTags holds the tags to what read, allows and TableOf make of them.
+// TestTags: read, allows and TableOf can use all tags.
 func TestTags(t *testing.T) {
 	t.Parallel()
 	for binary, settings := range allBinaries() {
@@ -38,7 +38,7 @@ func TestTags(t *testing.T) {
 	}
 }
 
-// TestSharedSettingsAreAlike: a value that suits one binary suits the other.
+// TestSharedSettingsAreAlike: nodes and bridges allow the same values of a shared variable.
 func TestSharedSettingsAreAlike(t *testing.T) {
 	t.Parallel()
 	ofBinary := allBinaries()

@@ -35,8 +35,8 @@ func (a Access) misnamed() (faults []error) {
 	return faults
 }
 
-// unguarded is what is wrong if an admin listener is at the address, which the
-// variable gives.
+// unguarded are the faults of an admin listener at the address. The variable gives the
+// address.
 func (a Access) unguarded(variable, address string) []error {
 	if a.TokensFile != "" || a.AdminOpen || address == "" || isLoopback(address) {
 		return nil
@@ -51,7 +51,7 @@ func isLoopback(address string) bool {
 	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
 }
 
-// Log says what is logged, and how.
+// Log says which lines are logged, and in which format.
 type Log struct {
 	LogLevel  slog.Level `env:"CHRONOS_LOG_LEVEL,default=info" oneof:"debug info warn error" about:"least severe level that is logged"`
 	LogFormat string     `env:"CHRONOS_LOG_FORMAT,default=text" oneof:"text json" about:"format of the log on standard error"`

@@ -46,9 +46,8 @@ func TestTableOf(t *testing.T) {
 	}
 }
 
-// TestPageTellsTheConfiguration: the tables of the page are the tables by which the
-// programs read the environment. Each table stands below a comment with the command
-// that shows the table.
+// TestPageTellsTheConfiguration: the tables of the page are the tables that the programs
+// show. A comment with the program's command precedes every table.
 func TestPageTellsTheConfiguration(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../../docs/configuration.md")

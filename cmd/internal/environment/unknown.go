@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// unknownVariables gives an error for each variable in env that none of the
-// settings reads, most likely a typing error.
+// unknownVariables gives an error for every variable in env that no setting reads: most
+// likely a typing error.
 func unknownVariables(env map[string]string, known []setting) []error {
 	var names []string
 	for name := range env {
@@ -28,15 +28,15 @@ func unknownVariables(env map[string]string, known []setting) []error {
 	return faults
 }
 
-// isKubernetes reports whether Kubernetes sets such a variable in every pod
-// beside a Service named chronos or chronos-bridge.
+// isKubernetes reports whether Kubernetes sets the variable in every pod beside a Service
+// named chronos or chronos-bridge.
 func isKubernetes(name string) bool {
 	rest := strings.TrimPrefix(strings.TrimPrefix(name, "CHRONOS_"), "BRIDGE_")
 	return rest == "PORT" || strings.HasPrefix(rest, "PORT_") || strings.HasPrefix(rest, "SERVICE_")
 }
 
-// unlikeness is how unlikely it is that who wrote name meant known. A missing
-// last word is a slip like a wrong letter.
+// unlikeness is how unlikely a user wrote name and meant known. A missing last word counts
+// like a wrong letter.
 func unlikeness(name, known string) int {
 	if strings.HasPrefix(known, name+"_") {
 		return 1
@@ -44,8 +44,8 @@ func unlikeness(name, known string) int {
 	return editDistance(name, known)
 }
 
-// editDistance is the least number of bytes to insert, remove or replace that
-// makes a into b.
+// editDistance is the least number of bytes to insert, remove or replace in order to make
+// a into b.
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

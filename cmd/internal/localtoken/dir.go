@@ -14,16 +14,16 @@ import (
 // Dir is a directory for token files.
 type Dir struct {
 	path   string
-	own    bool        // it is for tokens alone: made where it is missing, and no link
-	closed fs.FileMode // permissions that others must not have
-	advice string      // what to do where the directory can't be used
+	own    bool        // for tokens alone: made if missing, and must not be a link
+	closed fs.FileMode // permissions that other users must not have
+	advice string      // for the user if the directory can't be used
 }
 
 // RuntimeDir is where commands look for tokens: chronos in $XDG_RUNTIME_DIR, or
 // chronos-<uid> in the directory for temporary files if the variable is unset.
 func RuntimeDir(environ []string) Dir { return runtimeDirs(environ)[0] }
 
-// DataDir is the data directory of a node, which must be there.
+// DataDir is the data directory of a node. The directory must exist.
 func DataDir(path string) Dir {
 	const write = 0o022
 	return Dir{path: path, closed: write, advice: "set CHRONOS_DATA_DIR to a directory of the user who runs this, that no other user can change"}
@@ -40,7 +40,7 @@ func runtimeDirs(environ []string) (dirs []Dir) {
 			runtime = value
 		}
 	}
-	if filepath.IsAbs(runtime) { // others are to be ignored, as the specification of XDG says
+	if filepath.IsAbs(runtime) { // relative paths are ignored, as the specification of XDG says
 		dirs = append(dirs, Dir{path: filepath.Join(runtime, "chronos"), own: true, closed: everything, advice: advice})
 	}
 	temporary := filepath.Join(os.TempDir(), "chronos-"+strconv.Itoa(os.Geteuid()))
@@ -56,7 +56,7 @@ func (d Dir) openOrMake() (*os.Root, error) {
 	return d.open()
 }
 
-// open opens the directory and looks at what it has opened: whatever another user does
+// open opens the directory, and then checks the opened directory. Whatever another user does
 // to the path afterwards, files are read and written in a directory of this user.
 func (d Dir) open() (*os.Root, error) {
 	root, err := os.OpenRoot(d.path)

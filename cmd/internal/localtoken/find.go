@@ -16,18 +16,18 @@ import (
 
 // Found is a token that a process of this user made.
 type Found struct {
-	Token string // "" if there is none
+	Token string // "" if not found
 	File  string
-	// Address is the listener's host:port. Connect there: a name of this machine may lead to
-	// another user's listener as well.
+	// Address is the listener's host:port. Connect to this address: a name of this machine may
+	// lead to another user's listener as well.
 	Address string
 
 	written time.Time
 }
 
-// Find returns the token of the admin listener at a URL, the newest if there are several: a
-// process that was killed leaves its file. Only listeners of this machine have one. The
-// error is about directories and files that can't be used; Found may be there all the same.
+// Find returns the token of the admin listener at a URL. Of several tokens Find returns the
+// newest, since a killed process leaves its file. Only listeners of this machine have a token.
+// The error is about directories and files that can't be used; newest may be valid all the same.
 func Find(environ []string, adminURL string) (newest Found, err error) {
 	var errs []error
 	addresses := ownAddresses(adminURL)
@@ -48,8 +48,8 @@ func Find(environ []string, adminURL string) (newest Found, err error) {
 	return newest, errors.Join(errs...)
 }
 
-// ownAddresses are where a URL leads on this machine; none for a host that is not known to
-// be this machine, which could be anybody's.
+// ownAddresses are the addresses of this machine that the URL leads to. A host that is not
+// known to be this machine has no such address: the host could be anybody's.
 func ownAddresses(adminURL string) (addresses []netip.AddrPort) {
 	u, err := url.Parse(adminURL)
 	if err != nil {

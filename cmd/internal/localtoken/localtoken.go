@@ -31,13 +31,13 @@ const keepInterval = time.Minute
 // hold the token. Token is safe for concurrent use.
 type Token struct {
 	set  *tokens.Set
-	text string // of a file
+	text string // of every file
 
 	mu    sync.Mutex
 	files []file
 }
 
-// file is a file in a directory that stays the same whatever becomes of the path.
+// file is a file in an open directory, which stays the same if somebody changes the path.
 type file struct {
 	in   Dir
 	dir  *os.Root
@@ -88,8 +88,8 @@ func (d Dir) put(name, text string) (*os.Root, error) {
 	return root, nil
 }
 
-// Keep writes the files again where somebody has removed them, until ctx ends: the end of a
-// login session does so, and so does a cleaner of temporary files.
+// Keep writes removed files again until ctx ends. The end of a login session removes files,
+// and so does a cleaner of temporary files.
 func (t *Token) Keep(ctx context.Context, log *slog.Logger) {
 	ticker := time.NewTicker(keepInterval)
 	defer ticker.Stop()
@@ -107,7 +107,7 @@ func (t *Token) Keep(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// restore writes the files that are gone.
+// restore writes the missing files again.
 func (t *Token) restore() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -128,7 +128,7 @@ func (t *Token) restore() error {
 	return errors.Join(errs...)
 }
 
-// Check is that of an api.Authorizer.
+// Check implements api.Authorizer.
 func (t *Token) Check(authorization []byte, need tokens.Role, now time.Time) tokens.Decision {
 	return t.set.Check(authorization, need, now)
 }
@@ -163,8 +163,8 @@ func (t *Token) Remove() error {
 	return errors.Join(errs...)
 }
 
-// fileName is the file for a listener at an address. One that listens on all addresses of
-// the machine has a name of its own.
+// fileName is the name of the file for a listener at an address. All listeners on all
+// addresses of the machine share the host name "any".
 func fileName(ip netip.Addr, port uint16) string {
 	host := ip.Unmap().String()
 	if ip.Unmap().IsUnspecified() {
@@ -173,8 +173,8 @@ func fileName(ip netip.Addr, port uint16) string {
 	return fmt.Sprintf("admin-%s-%d.token", host, port)
 }
 
-// write writes a file that only this user can read. Whoever reads the file meanwhile has
-// the old text or the new text. A link of that name is replaced and not followed.
+// write writes a file that only this user can read. A reader sees either the old text or the
+// new text. A link of the same name is replaced and not followed.
 func write(dir *os.Root, name, text string) error {
 	temporary := name + "." + rand.Text()
 	f, err := dir.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)

@@ -22,7 +22,7 @@ import (
 	"chronos/api/tokens"
 )
 
-// home has nobody else's token files, and is an environment.
+// home is an environment without any token files.
 func home(t *testing.T) (dir string, environ []string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -111,7 +111,7 @@ func TestTokenFile(t *testing.T) {
 	}
 }
 
-// A process that was killed leaves its file, and somebody may have put a link there.
+// A killed process leaves its file, and somebody may have put a link in place of the file.
 func TestTokenFileReplacesWhatIsThere(t *testing.T) {
 	dir, environ := home(t)
 	left, err := Make(at("127.0.0.1:7254"), RuntimeDir(environ))
@@ -154,7 +154,7 @@ func TestTokenFilesByAddress(t *testing.T) {
 		"http://127.0.0.3:1": "", "http://[::1]:2": "[::1]:2", "http://localhost:2": "[::1]:2", "http://127.0.0.1:2": "",
 		"http://127.0.0.1:3": "[::]:3", "http://[::1]:3": "[::]:3", "http://localhost:3/x": "[::]:3", "http://127.9.9.9:4": "0.0.0.0:4", "http://0.0.0.0:4": "0.0.0.0:4",
 		"http://[::ffff:127.0.0.1]:5": "[::ffff:127.0.0.1]:5",
-		// These may be anybody: whoever listens there is not told the token.
+		// These may be anybody's addresses: their listeners must not get the token.
 		"http://192.0.2.1:6": "", "http://192.0.2.1:3": "", "http://node-1:3": "", "http://localhost.example:3": "", "http://127.0.0.1": "", "http://:3": "", "://": "",
 	} {
 		found, err := Find(environ, url)
@@ -184,7 +184,7 @@ func TestTokenIsFoundByAnAddressOfThisMachine(t *testing.T) {
 	}
 }
 
-// A service has no XDG_RUNTIME_DIR, and the shell in which commands are given has.
+// A service has no XDG_RUNTIME_DIR, but the user's shell has.
 func TestTokenOfAServiceIsFound(t *testing.T) {
 	_, environ := home(t)
 	for _, of := range [][]string{nil, {"XDG_RUNTIME_DIR="}, {"XDG_RUNTIME_DIR=relative"}} {
@@ -201,9 +201,8 @@ func TestTokenOfAServiceIsFound(t *testing.T) {
 	}
 }
 
-// A file that a killed process left hides no newer one elsewhere.
-// A login session that ends takes its runtime directory along, and a cleaner removes what is
-// old: the file is there again a minute later, and goes with the process all the same.
+// The end of a login session removes the runtime directory, and a cleaner removes old files:
+// the token file is back a minute later, and goes with the process all the same.
 func TestRemovedTokenFileIsWrittenAgain(t *testing.T) {
 	dir, environ := home(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -248,6 +247,7 @@ func TestRemovedTokenFileIsWrittenAgain(t *testing.T) {
 	})
 }
 
+// A file that a killed process left doesn't hide a newer file in another directory.
 func TestNewestTokenIsFound(t *testing.T) {
 	_, environ := home(t)
 	old := mustMake(t, "127.0.0.1:7254", RuntimeDir(environ))
@@ -311,7 +311,7 @@ func TestDirectoriesOfOthersAreRefused(t *testing.T) {
 	if left, err := os.ReadDir(dir + "2"); err != nil || len(left) != 0 {
 		t.Errorf("behind the link: %v, %v", left, err)
 	}
-	// Neither is a token taken from there: it would be sent to the listener.
+	// A token behind the link isn't used either: a command would send the token to the listener.
 	if err := os.WriteFile(filepath.Join(dir+"2", "admin-127.0.0.1-7254.token"), []byte("precious"), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -6,8 +6,8 @@ import (
 	"chronos/redisstore"
 )
 
-// WarnOfFewCopies warns where fewer Redis instances take timers than copies are asked
-// for. Advice says what to set if so few copies are meant.
+// WarnOfFewCopies warns if fewer Redis instances take timers than copies are asked for. The
+// advice names the setting for operators who want so few copies.
 func WarnOfFewCopies(log *slog.Logger, store *redisstore.Store, copies int, advice string) {
 	t := store.Topology()
 	if n := len(t.Active); n < copies {

@@ -11,12 +11,12 @@ import (
 	"chronos/scheduler/store"
 )
 
-// Operator is an api.Topology: that of the store.
+// Operator is an api.Topology that shows and changes the store's topology.
 type Operator struct{ Store *redisstore.Store }
 
 var _ api.Topology = Operator{}
 
-// Show tells how the shards stand.
+// Show tells the state of all shards.
 func (o Operator) Show(ctx context.Context) api.TopologyView {
 	t, reports := o.Store.Inspect(ctx)
 	view := api.TopologyView{Epoch: t.Epoch, View: t.View(), Moving: t.Next != nil || len(t.Former) > 0}
@@ -42,19 +42,19 @@ func (o Operator) Show(ctx context.Context) api.TopologyView {
 	return view
 }
 
-// Add has a shard take timers.
+// Add makes a shard take timers.
 func (o Operator) Add(ctx context.Context, name, url string, force bool) (api.TopologyView, error) {
 	_, err := o.Store.AddShard(ctx, topology.Member{Name: name, URL: url}, force)
 	return o.after(ctx, err)
 }
 
-// Drain has a shard give its timers to the others.
+// Drain moves the timers of a shard to the rest of the shards.
 func (o Operator) Drain(ctx context.Context, name string, force bool) (api.TopologyView, error) {
 	_, err := o.Store.DrainShard(ctx, name, force)
 	return o.after(ctx, err)
 }
 
-// Remove takes a shard out that is drained and empty, or by force.
+// Remove removes a shard that is drained and empty, or any shard by force.
 func (o Operator) Remove(ctx context.Context, name string, force bool) (api.TopologyView, error) {
 	_, err := o.Store.RemoveShard(ctx, name, force)
 	return o.after(ctx, err)

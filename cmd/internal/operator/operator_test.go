@@ -13,12 +13,12 @@ import (
 	"chronos/redisstore/endpoint"
 )
 
-// What is not known of a shard that can't be asked is null: a 0 would say that nothing is lost with it.
+// The unknown numbers of a shard that can't be asked are null: a 0 would say that the shard holds nothing.
 func TestShowAShardThatCannotBeAsked(t *testing.T) {
 	t.Parallel()
 	there, gone := miniredis.RunT(t), miniredis.RunT(t)
 	lost := gone.Addr()
-	gone.Close() // before connections are opened ahead: miniredis closes beside them with a data race
+	gone.Close() // before connections are opened ahead: otherwise the close of miniredis is a data race
 	store, err := redisstore.Open(t.Context(), redisstore.Options{
 		Node: "n", Lane: "http", Log: slog.New(slog.DiscardHandler),
 		Shards: []endpoint.Config{{Name: "a", URL: "redis://" + there.Addr()}, {Name: "b", URL: "redis://" + lost}},

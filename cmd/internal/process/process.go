@@ -1,4 +1,4 @@
-// Package process is how the binaries of chronos live and end.
+// Package process starts and ends the binaries of chronos.
 package process
 
 import (
@@ -16,12 +16,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Main is the life of the process called name, in which run is all that happens,
-// and returns the exit status. SIGTERM and SIGINT end run's context; the second
-// signal ends the process at once, and outlook says what becomes of what is under
-// way then.
+// Main is the life of the process called name: Main calls run, and returns the exit
+// status. SIGTERM and SIGINT end run's context. The second signal ends the process at once;
+// outlook then tells the user the fate of the work under way.
 func Main(name, outlook string, run func(ctx context.Context, environ []string, logTo io.Writer) error) int {
-	redis.SetLogger(quiet{}) // every error it logs is returned to us too
+	redis.SetLogger(quiet{}) // go-redis also returns every error that go-redis logs
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
@@ -40,15 +39,15 @@ func Main(name, outlook string, run func(ctx context.Context, environ []string, 
 	return 0
 }
 
-// gcPercent lets the heap grow to five times what lives: that is little, so a
-// tenth of the processor time under load is cheaper than the memory.
+// gcPercent lets the heap grow to five times the live data. The live data is little, so
+// the memory is worth less than the processor time that is saved, a tenth under load.
 const gcPercent = 400
 
-// sameRequest is how far apart two signals may be to count as one: timeout(1) and
-// some supervisors signal a process and its group, so that it gets each twice.
+// sameRequest is how long after the first signal further signals still count as the first:
+// timeout(1) and some supervisors signal a process and its group, so every signal comes twice.
 const sameRequest = 250 * time.Millisecond
 
-// awaitSecond stops at the first signal and returns at the second.
+// awaitSecond calls stop at the first signal and returns at the second.
 func awaitSecond(signals <-chan os.Signal, stop func()) {
 	<-signals
 	stop()
@@ -57,7 +56,7 @@ func awaitSecond(signals <-chan os.Signal, stop func()) {
 	}
 }
 
-// quiet keeps go-redis from writing to standard error past our log.
+// quiet keeps go-redis from writing to standard error beside our log.
 type quiet struct{}
 
 func (quiet) Printf(context.Context, string, ...any) {}
@@ -71,8 +70,8 @@ func NewLog(to io.Writer, level slog.Level, format string) *slog.Logger {
 	return slog.New(slog.NewTextHandler(to, options))
 }
 
-// Beside has work go on until what it returns is called, which waits for the end
-// of it. The end of ctx doesn't end it.
+// Beside runs work in the background until stop is called; stop waits for the end of the
+// work. The end of ctx doesn't end the work.
 func Beside(ctx context.Context, work func(context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
@@ -80,7 +79,7 @@ func Beside(ctx context.Context, work func(context.Context)) (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-// URLOf is where this machine reaches a listener.
+// URLOf is the URL under which this machine reaches a listener.
 func URLOf(l net.Listener) string {
 	host, port, err := net.SplitHostPort(l.Addr().String())
 	if ip := net.ParseIP(host); err == nil && ip != nil && ip.IsUnspecified() {
@@ -89,7 +88,7 @@ func URLOf(l net.Listener) string {
 	return "http://" + l.Addr().String()
 }
 
-// Version is the version that was built, and what built it.
+// Version is the version of the build, and the version of Go.
 func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// TestAwaitSecond: signals that come with the first are no second one.
+// TestAwaitSecond: signals that come soon after the first do not count as the second.
 func TestAwaitSecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestNewLog(t *testing.T) {
 	}
 }
 
-// listener is one at an address.
+// listener is a net.Listener with a given address.
 type listener struct {
 	net.Listener
 	at net.TCPAddr
