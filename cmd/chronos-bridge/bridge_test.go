@@ -20,8 +20,8 @@ import (
 	"chronos/scheduler/verify/testkit"
 )
 
-// TestDeadline: no message comes before its deadline less the advance, and one that
-// is late comes at once.
+// TestDeadline: no message comes before its deadline less the advance, and a late
+// message comes at once.
 func TestDeadline(t *testing.T) {
 	t.Parallel()
 	for name, advance := range map[string]time.Duration{"to the point": 0, "in advance": 500 * time.Millisecond} {
@@ -38,7 +38,7 @@ func TestDeadline(t *testing.T) {
 			}
 			most := time.Duration(-1 << 62)
 			for _, r := range s.consume(20) {
-				early := deadlines[string(r.Value)].Sub(r.Timestamp) // when it was handed to the client
+				early := deadlines[string(r.Value)].Sub(r.Timestamp) // the timestamp is when the client took the record
 				if most = max(most, early); early > advance {
 					t.Errorf("%s came %v before its deadline, want %v at most", r.Value, early, advance)
 				}
@@ -52,8 +52,8 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// TestAdvanceFollowsTheWayToTheOutput: the advance that is measured is none at first,
-// and then as long as the brokers take.
+// TestAdvanceFollowsTheWayToTheOutput: the measured advance is zero at first, and then as
+// long as the brokers take.
 func TestAdvanceFollowsTheWayToTheOutput(t *testing.T) {
 	t.Parallel()
 	const way, most = 30 * time.Millisecond, 50 * time.Millisecond
@@ -70,7 +70,7 @@ func TestAdvanceFollowsTheWayToTheOutput(t *testing.T) {
 		deadline := soon(time.Second)
 		s.produce(newMessage(id, deadline, id))
 		n := len(s.came)
-		return deadline.Sub(s.consume(n + 1)[n].Timestamp) // when it was handed to the client
+		return deadline.Sub(s.consume(n + 1)[n].Timestamp) // the timestamp is when the client took the record
 	}
 	if got := early("first"); got > 0 {
 		t.Errorf("the first message came %v early, and no way was known yet", got)
@@ -90,8 +90,8 @@ func TestAdvanceFollowsTheWayToTheOutput(t *testing.T) {
 	watch.AtMost(t, begun, "the advance in the metric", advance, most)
 }
 
-// TestStoredEarlierPublishedNeverEarly: the advance that is set when a message is
-// published counts, though the message was stored with a longer one.
+// TestStoredEarlierPublishedNeverEarly: only the advance at the time of publishing counts,
+// even if the message was stored with a longer advance.
 func TestStoredEarlierPublishedNeverEarly(t *testing.T) {
 	t.Parallel()
 	s := newSetup(t)
@@ -112,8 +112,8 @@ func TestStoredEarlierPublishedNeverEarly(t *testing.T) {
 	}
 }
 
-// TestBridgesComeAndGo: messages that are in time come once each, while one of two
-// bridges is stopped and another one started.
+// TestBridgesComeAndGo: every message that is in time comes once, while the test stops one of
+// two bridges and starts a third bridge.
 func TestBridgesComeAndGo(t *testing.T) {
 	t.Parallel()
 	s := newSetupOn(t, testkit.StartVolatileRedis(t).URL)
@@ -136,7 +136,7 @@ func TestBridgesComeAndGo(t *testing.T) {
 	}
 }
 
-// TestTopicsThatAreMissing: a bridge says which, and doesn't start.
+// TestTopicsThatAreMissing: a bridge names the missing topics, and doesn't start.
 func TestTopicsThatAreMissing(t *testing.T) {
 	t.Parallel()
 	s := newSetup(t)
@@ -161,7 +161,7 @@ func TestTopicsThatAreMissing(t *testing.T) {
 			t.Errorf("%v: %v", c.environ, err)
 		}
 	}
-	s.start("CHRONOS_KAFKA_DEAD_LETTERS=").stop() // none is asked for
+	s.start("CHRONOS_KAFKA_DEAD_LETTERS=").stop() // without a dead-letter topic
 }
 
 // TestTopicsOfOthers: two pairs of topics don't share a Redis.
@@ -191,7 +191,7 @@ func TestAdmin(t *testing.T) {
 	if status, _ := b.get("/livez"); status != http.StatusOK {
 		t.Errorf("/livez is %d", status)
 	}
-	// The bridge measures the lag every 2 s, perhaps last before it had dealt with the messages.
+	// The bridge measures the lag every 2 s: the last lag may be older than the last commit.
 	await(t, "no lag", func() bool { return b.metric(`chronos_bridge_lag{partition="0"}`) == 0 })
 	for series, want := range map[string]float64{
 		`chronos_bridge_messages_total{as="stored"}`: 1, `chronos_bridge_messages_total{as="late"}`: 1,
@@ -206,8 +206,8 @@ func TestAdmin(t *testing.T) {
 	}
 }
 
-// Everyone may read health, metrics, the description and the topology of a bridge; the rest
-// takes the token that the bridge made.
+// Everyone may read health, metrics, the description and the topology of a bridge. All other
+// requests need the token that the bridge made.
 func TestAdminNeedsTheTokenOfTheBridge(t *testing.T) {
 	t.Parallel()
 	s := newSetup(t)
@@ -263,8 +263,8 @@ func TestAdminNeedsTheTokenOfTheBridge(t *testing.T) {
 	}
 }
 
-// TestRedisDown: nothing is lost while it can't be used, and the bridge goes on by
-// itself.
+// TestRedisDown: a Redis that answers with errors loses no message, and afterwards the bridge
+// goes on by itself.
 func TestRedisDown(t *testing.T) {
 	t.Parallel()
 	mini := miniredis.RunT(t)

@@ -17,7 +17,8 @@ import (
 	"chronos/scheduler/verify/testkit"
 )
 
-// TestHeaders: what the two headers may look like, and what becomes of the message.
+// TestHeaders: the allowed and the malformed forms of the two headers, and where their
+// messages go.
 func TestHeaders(t *testing.T) {
 	t.Parallel()
 	s := newSetup(t)
@@ -29,7 +30,7 @@ func TestHeaders(t *testing.T) {
 	long := strings.Repeat("é", 64) // of 128 bytes
 	for name, c := range map[string]struct {
 		headers []kgo.RecordHeader
-		reason  string // "" if it is published
+		reason  string // "" if the message is published
 	}{
 		"deadline, id":         {[]kgo.RecordHeader{due, id("b")}, ""},
 		"among others":         {[]kgo.RecordHeader{header("a", "1"), id("c"), header("a", "2"), due, header("chronosmessageid", "x")}, ""},
@@ -106,7 +107,7 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// TestOpaque: bytes in are bytes out, for one that waits and for one that is late.
+// TestOpaque: a message keeps all its bytes, if the message waits and if the message is late.
 func TestOpaque(t *testing.T) {
 	t.Parallel()
 	large := make([]byte, 1<<20-400)
@@ -117,7 +118,7 @@ func TestOpaque(t *testing.T) {
 	}
 	for name, more := range map[string]string{"without the id": "CHRONOS_KAFKA_RELAY_ID=false", "with the id": "CHRONOS_KAFKA_RELAY_ID=true"} {
 		t.Run(name, func(t *testing.T) {
-			s := newSetupOn(t, testkit.StartVolatileRedis(t).URL) // the other takes long for long values
+			s := newSetupOn(t, testkit.StartVolatileRedis(t).URL) // miniredis takes long for long values
 			s.start(more)
 			for _, delay := range []time.Duration{200 * time.Millisecond, -time.Second} {
 				for _, c := range []struct {
@@ -153,10 +154,9 @@ func TestOpaque(t *testing.T) {
 	}
 }
 
-// sameRecord tells null from empty; headers that are none are the same as those of
-// which there are none.
+// sameRecord tells null from empty. A nil list of headers equals an empty list.
 func sameRecord(a, b *kgo.Record) bool {
-	same := func(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) } // cmp takes long for long ones
+	same := func(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) } // cmp takes long for long slices
 	return a.Topic == b.Topic && same(a.Key, b.Key) && same(a.Value, b.Value) &&
 		(len(a.Headers)+len(b.Headers) == 0 || cmp.Equal(a.Headers, b.Headers))
 }

@@ -11,17 +11,17 @@ import (
 	"chronos/scheduler/verify/testkit"
 )
 
-// TestDuplicates: of those that wait under an id there is one, however they came.
+// TestDuplicates: only a single message waits under an id, whichever way the duplicates came.
 func TestDuplicates(t *testing.T) {
 	t.Parallel()
 	s := newSetup(t)
 	first, second := s.start(), s.start()
 	at := soon(5 * time.Second)
 	var all []*kgo.Record
-	for i := range int32(10) { // in one batch: the first of them
+	for i := range int32(10) { // in one batch: the first waits
 		all = append(all, on(0, newMessage("batch", at, fmt.Sprint("batch ", i))))
 	}
-	for p := range int32(partitions) { // of both bridges: any of them
+	for p := range int32(partitions) { // on the partitions of both bridges: any may wait
 		all = append(all, on(p, newMessage("partitions", at, "partitions")), on(p, newMessage(fmt.Sprint("alone", p), at, fmt.Sprint("alone ", p))))
 	}
 	s.produce(all...)
@@ -35,7 +35,7 @@ func TestDuplicates(t *testing.T) {
 	}
 }
 
-// TestIDAgain: once it has fired it is free again.
+// TestIDAgain: once a message has fired, its id is free again.
 func TestIDAgain(t *testing.T) {
 	t.Parallel()
 	s := newSetup(t)
@@ -47,13 +47,13 @@ func TestIDAgain(t *testing.T) {
 		if got := string(came[i].Value); got != fmt.Sprint(i) {
 			t.Errorf("%s came, want %d", got, i)
 		}
-		s.awaitDone() // it is remembered, and settled
+		s.awaitDone() // the message is remembered, and settled
 		await(t, "what has fired to be over", func() bool { return time.Since(at) > 700*time.Millisecond })
 	}
 	s.wantValues("0", "1", "2", "3", "4")
 }
 
-// TestRedelivery: the very record that has fired is ignored when it is read again.
+// TestRedelivery: a bridge that reads a record again ignores the record, even once the message has fired.
 func TestRedelivery(t *testing.T) {
 	t.Parallel()
 	s := newSetupOn(t, testkit.StartVolatileRedis(t).URL)
@@ -81,7 +81,7 @@ func TestRedelivery(t *testing.T) {
 	}
 }
 
-// rewind has the group read the input from its start; nobody may be in it.
+// rewind makes the group read the input from the start again. The group must have no members.
 func (s *setup) rewind() {
 	s.Helper()
 	ask := kmsg.NewPtrOffsetCommitRequest()

@@ -1,7 +1,6 @@
-// Command chronos-bridge makes a Kafka topic that delays: what is published to the
-// input topic comes out of the output topic at its deadline, and waits in Redis
-// meanwhile. It is configured by the environment alone; `chronos-bridge help` lists
-// the variables.
+// Command chronos-bridge makes a Kafka topic that delays: a message of the input topic waits
+// in Redis until its deadline, and then comes out of the output topic. Only environment
+// variables configure the bridge; `chronos-bridge help` lists the variables.
 package main
 
 import (
@@ -29,7 +28,7 @@ func main() {
 	os.Exit(process.Main("chronos-bridge", "messages that are being published are taken over when their leases end", run))
 }
 
-// command carries out what isn't running a bridge, and returns the exit status.
+// command carries out every command but the running of a bridge, and returns the exit status.
 func command(args []string, out, errs io.Writer) int {
 	switch args[0] {
 	case "help", "-h", "--help", "-help":

@@ -31,8 +31,8 @@ import (
 	"chronos/scheduler/timing"
 )
 
-// run is a bridge's whole life: from its environment until ctx ends and everything
-// under way is over.
+// run is a bridge's whole life: from reading the environment until ctx has ended and all
+// work under way is over.
 func run(ctx context.Context, environ []string, logTo io.Writer) error {
 	cfg, err := environment.LoadBridge(environ)
 	if err != nil {
@@ -45,7 +45,7 @@ func run(ctx context.Context, environ []string, logTo io.Writer) error {
 	return w.run(ctx)
 }
 
-// worker is one bridge's process. It owns everything in it and ends it in run.
+// worker is the process of a bridge. The worker owns all its fields and ends them in run.
 type worker struct {
 	id       string
 	log      *slog.Logger
@@ -55,15 +55,15 @@ type worker struct {
 	engine   *scheduler.Scheduler
 	admin    *api.Admin
 	tokens   *tokens.Keeper    // nil without a file of tokens
-	local    *localtoken.Token // nil with one
+	local    *localtoken.Token // nil with a file of tokens
 	adminAt  net.Listener
-	limit    time.Duration // how long what is being published may take at a stop
+	limit    time.Duration // how long the publishing may go on at a stop
 	keepDead time.Duration // how long dead letters are kept
 	draining atomic.Bool
 }
 
-// newWorker puts a bridge together and opens its listener. What it has opened when it
-// fails it closes again. A token that the bridge makes is in runtimeDir.
+// newWorker puts a bridge together and opens its listener. A newWorker that fails closes
+// again all that was opened. A token that the bridge makes is in runtimeDir.
 func newWorker(ctx context.Context, cfg environment.Bridge, runtimeDir localtoken.Dir, log *slog.Logger) (_ *worker, err error) {
 	w := &worker{id: uuid.NewString(), log: log, awake: awake.Start(), keepDead: cfg.DeadRetention}
 	log.Info("bridge starts", "node", w.id)
@@ -123,8 +123,8 @@ func newWorker(ctx context.Context, cfg environment.Bridge, runtimeDir localtoke
 	return w, nil
 }
 
-// dedicate fails where bridges of other topics run on the same Redis: each would
-// publish the others' messages, and take ids of theirs for its own.
+// dedicate fails if bridges of different topics or groups run on the same Redis: every bridge
+// would publish messages of all topics, and would take equal ids for the same message.
 func (w *worker) dedicate(ctx context.Context, cfg *environment.Bridge) error {
 	err := w.store.Dedicate(ctx, fmt.Sprintf("input %s, output %s, group %s", cfg.Input, cfg.Output, cfg.Group))
 	if errors.Is(err, redisstore.ErrDedicated) {
@@ -151,7 +151,7 @@ func bridgeConfig(cfg *environment.Bridge, log *slog.Logger, registry prometheus
 
 func engineConfig(cfg *environment.Bridge, id string, log *slog.Logger, registry prometheus.Registerer) settings.Config {
 	engine := settings.Default(id, log)
-	// Nobody else may begin before Hold is over; the last of it is for settling.
+	// No other bridge may begin before Hold is over. The last part of Hold is for settling.
 	engine.PollInterval, engine.Hold, engine.Limit, engine.Renew = cfg.PollInterval, cfg.Hold, cfg.Hold-timing.SettleTime, true
 	engine.Attempts = math.MaxInt32 // a message is given up only when the output refuses it
 	engine.Slots, engine.MinCopies = cfg.Slots, cfg.MinCopies
@@ -169,9 +169,9 @@ func (w *worker) ready() error {
 	return w.engine.Ready()
 }
 
-// run moves messages until ctx ends or a listener fails. Then it stops in this order:
-// not ready, no more records, what was read stored and committed, the group left, no
-// more claims, what is due now published and settled, the store closed.
+// run moves messages until ctx ends or a listener fails. Then the bridge stops in this order:
+// not ready, no more records, read records stored and committed, the group left, no more
+// claims, due messages published and settled, the store closed.
 func (w *worker) run(ctx context.Context) error {
 	lasting := context.WithoutCancel(ctx)
 	stopClaiming := process.Beside(ctx, w.engine.Run)
@@ -200,7 +200,7 @@ func (w *worker) run(ctx context.Context) error {
 	w.log.Info("bridge stops", "node", w.id)
 	stopReading()
 	err = errors.Join(err, <-read)
-	// What the brokers have not taken when the engine has waited long enough is given up here.
+	// Messages that the brokers have not taken after the engine's longest wait are given up here.
 	giveUp := time.AfterFunc(w.limit+time.Second, w.bridge.Close)
 	stopClaiming()
 	giveUp.Stop()
@@ -221,7 +221,7 @@ func (w *worker) announce() {
 	w.log.Info("bridge is up", args...)
 }
 
-// close ends what is open.
+// close ends all that is open.
 func (w *worker) close() (err error) {
 	err = w.local.Remove()
 	if w.bridge != nil {

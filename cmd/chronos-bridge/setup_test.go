@@ -33,10 +33,10 @@ type setup struct {
 
 	runtimeDir string
 	client     *kgo.Client
-	came       []*kgo.Record // of the output and the dead letters, so far
+	came       []*kgo.Record // so far, from the output and the dead letters
 }
 
-// newSetup is one with a Redis in this process.
+// newSetup is a setup with a Redis in this process.
 func newSetup(t *testing.T) *setup {
 	t.Helper()
 	return newSetupOn(t, "redis://"+miniredis.RunT(t).Addr())
@@ -64,7 +64,7 @@ func await(t *testing.T, what string, cond func() bool) {
 	testkit.Eventually(t, 30*time.Second, what, cond)
 }
 
-// bridge is one that runs.
+// bridge is a running bridge.
 type bridge struct {
 	*setup
 	log  *testkit.Log
@@ -77,12 +77,12 @@ func (s *setup) environ(more ...string) []string {
 		"CHRONOS_KAFKA_BROKERS=" + s.brokers, "CHRONOS_KAFKA_INPUT=in", "CHRONOS_KAFKA_OUTPUT=out", "CHRONOS_KAFKA_DEAD_LETTERS=dead",
 		"CHRONOS_REDIS=a=" + s.redis, "CHRONOS_BRIDGE_ADMIN_LISTEN=127.0.0.1:0", "CHRONOS_KAFKA_ADVANCE=0s",
 		"XDG_RUNTIME_DIR=" + s.runtimeDir,
-		"CHRONOS_KAFKA_HOLD=1m", // nobody takes over from who is merely slow
+		"CHRONOS_KAFKA_HOLD=1m", // no bridge takes over from a bridge that is merely slow
 	}, more...)
 }
 
-// start runs a bridge until the test ends, or it is stopped, and returns when it has
-// its share of the partitions.
+// start runs a bridge until stop or the end of the test, and returns when the bridge has its
+// share of the partitions.
 func (s *setup) start(more ...string) *bridge {
 	s.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -102,7 +102,7 @@ func (s *setup) start(more ...string) *bridge {
 	return b
 }
 
-// members is how many of the group have partitions; -1 while they change.
+// members is how many members the group has, all with partitions; -1 while the group changes.
 func (s *setup) members() (n int) {
 	info := s.cluster.GroupInfo("chronos")
 	if info == nil {
@@ -156,7 +156,7 @@ func header(key, value string) kgo.RecordHeader {
 // stamp is a deadline as publishers write it.
 func stamp(t time.Time) string { return t.Format("2006-01-02T15:04:05.000Z07:00") }
 
-// newMessage is a record with all that it needs.
+// newMessage is a record with all needed headers.
 func newMessage(id string, deadline time.Time, value string) *kgo.Record {
 	return &kgo.Record{
 		Topic: "in", Key: []byte("key of " + id), Value: []byte(value),
@@ -169,7 +169,7 @@ func on(partition int32, r *kgo.Record) *kgo.Record {
 	return r
 }
 
-// produce publishes to the input, at once.
+// produce publishes records to the input, at once.
 func (s *setup) produce(all ...*kgo.Record) {
 	s.Helper()
 	if err := s.client.ProduceSync(s.Context(), all...).FirstErr(); err != nil {
@@ -191,8 +191,8 @@ func (s *setup) consume(n int) []*kgo.Record {
 	return s.came
 }
 
-// wantValues waits for records with these values, sorted, in the output and the dead
-// letters, and until the input is done with: no other comes then.
+// wantValues waits for records with the wanted values, sorted, in the output and the dead
+// letters. Then wantValues waits until the whole input is committed, and wants no more records.
 func (s *setup) wantValues(want ...string) {
 	s.Helper()
 	got := valuesOf(s.consume(len(want)))

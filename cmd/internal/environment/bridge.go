@@ -112,8 +112,8 @@ func (b *Bridge) topicsMixedUp() (faults []error) {
 	return faults
 }
 
-// lacksTLS are the faults of files that a bridge would have to ignore. An operator who names
-// files wants the bridge to use the files.
+// lacksTLS are the faults of the files for TLS. An operator who names files wants the bridge
+// to use the files, so the bridge ignores no file.
 func (b *Bridge) lacksTLS(wrong map[string]bool) (faults []error) {
 	for _, file := range []struct{ name, path string }{
 		{"CHRONOS_KAFKA_CA_FILE", b.CAFile}, {"CHRONOS_KAFKA_CERT_FILE", b.CertFile}, {"CHRONOS_KAFKA_KEY_FILE", b.KeyFile},

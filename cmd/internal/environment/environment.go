@@ -3,12 +3,12 @@
 // variables. Loading follows the tags; errors and the Markdown tables quote the tags. A
 // variable that is unset or empty has its default.
 //
-// The tag env has the name, and the default or the word required, as in go-envconfig.
-// The tag about has the meaning in one line.
-// The tags min and max are bounds of a number or duration; the bounds are allowed, too.
-// The tag oneof has all allowed values.
-// The tag want describes the allowed values where the type says too little.
-// The tag secret marks a value that may hold a password and is never shown.
+//   - env: name, and default or required, as in go-envconfig.
+//   - about: meaning in a single line.
+//   - min and max: bounds of a number or duration, both allowed.
+//   - oneof: all allowed values.
+//   - want: description of the allowed values, where the type says too little.
+//   - secret: the value may hold a password, and is never shown.
 //
 // A single environment may serve all binaries, so every binary knows the variables of all
 // binaries; any other CHRONOS_ variable is an error.

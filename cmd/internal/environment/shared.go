@@ -16,7 +16,7 @@ type Copies struct {
 	AwayLimit   time.Duration `env:"CHRONOS_AWAY_LIMIT,default=15m" min:"10s" max:"168h" about:"how long a Redis may be away before the other Redis instances take its place; once it is back and swept, it takes timers again"`
 }
 
-// Access says who may ask.
+// Access is the configuration of access to the listeners.
 type Access struct {
 	TokensFile string   `env:"CHRONOS_TOKENS_FILE" about:"file of the tokens that requests need; chronos token makes its lines; unset leaves the public listener open, and makes a token for the admin listener at each start"`
 	AdminHosts []string `env:"CHRONOS_ADMIN_HOSTS" want:"host names without ports, several separated by commas" about:"host names without ports, separated by commas, under which the admin listener answers beside addresses and localhost; under any other it answers 421"`

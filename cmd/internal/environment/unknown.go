@@ -35,8 +35,8 @@ func isKubernetes(name string) bool {
 	return rest == "PORT" || strings.HasPrefix(rest, "PORT_") || strings.HasPrefix(rest, "SERVICE_")
 }
 
-// unlikeness is how unlikely a user wrote name and meant known. A missing last word counts
-// like a wrong letter.
+// unlikeness tells how much name differs from known. A missing last word counts like a
+// wrong letter.
 func unlikeness(name, known string) int {
 	if strings.HasPrefix(known, name+"_") {
 		return 1

@@ -25,8 +25,8 @@ type Found struct {
 	written time.Time
 }
 
-// Find returns the token of the admin listener at a URL. Of several tokens Find returns the
-// newest, since a killed process leaves its file. Only listeners of this machine have a token.
+// Find returns the token of the admin listener at a URL, or the newest of several tokens: a
+// killed process leaves its file. Only listeners of this machine have a token.
 // The error is about directories and files that can't be used; newest may be valid all the same.
 func Find(environ []string, adminURL string) (newest Found, err error) {
 	var errs []error
