@@ -13,7 +13,7 @@ import (
 	"chronos/scheduler/verify/testkit"
 )
 
-// bridge is one process.
+// bridge is the process of a bridge.
 type bridge struct {
 	*testkit.Process
 	name, id, admin string
@@ -22,7 +22,7 @@ type bridge struct {
 
 var upLine = regexp.MustCompile(`msg="bridge is up" node=(\S+) admin=(\S+)\s`)
 
-// startBridge starts one more bridge, and returns when it is ready.
+// startBridge starts a further bridge, and returns when the bridge is ready.
 func (r *rig) startBridge() *bridge {
 	r.t.Helper()
 	r.started++
@@ -62,7 +62,7 @@ func (r *rig) environ() []string {
 		"CHRONOS_KAFKA_DEAD_LETTERS=" + r.deadLetters, "CHRONOS_KAFKA_GROUP=" + r.group,
 		"CHRONOS_KAFKA_REPLICATION=" + strconv.Itoa(r.scenario.copies), "CHRONOS_REDIS=" + strings.Join(urls, ","),
 		"CHRONOS_BRIDGE_ADMIN_LISTEN=127.0.0.1:0",
-	}, r.scenario.environ...) // of two of a name the last counts
+	}, r.scenario.environ...) // a later entry of the same name counts
 }
 
 // stopBridge ends a bridge in good order.
@@ -95,7 +95,7 @@ func (b *bridge) ask(method, path string) (status int, body string, err error) {
 	return got.Status, got.Body, err
 }
 
-// metric is the value of a metric without labels, -1 if it can't be read.
+// metric is the value of a metric without labels, -1 if unreadable.
 func (b *bridge) metric(name string) float64 {
 	if _, body, err := b.get("/metrics"); err == nil {
 		for line := range strings.Lines(body) {
@@ -109,7 +109,7 @@ func (b *bridge) metric(name string) float64 {
 	return -1
 }
 
-// assignments is how often partitions have come to the bridge or gone from it.
+// assignments is how often partitions have come to the bridge or have gone.
 func (b *bridge) assignments() int {
 	log := b.Log.String()
 	return strings.Count(log, `msg="partitions have come"`) + strings.Count(log, `msg="partitions have gone"`)

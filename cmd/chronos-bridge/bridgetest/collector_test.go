@@ -9,7 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// collector reads the whole output topic, and keeps when the broker took what.
+// collector reads the whole output topic, and notes when the broker took every record.
 type collector struct {
 	client *kgo.Client
 
@@ -17,8 +17,8 @@ type collector struct {
 	mu       sync.Mutex
 	records  int64
 	arrivals map[int][]time.Time // by the number of the message
-	altered  []string            // how
-	foreign  map[string]int      // those that no load published, by their keys
+	altered  []string            // differences of altered messages
+	foreign  map[string]int      // records that no load published, by key
 }
 
 // collect collects until the test ends.
@@ -47,7 +47,7 @@ func (c *collector) run(ctx context.Context) {
 	}
 }
 
-// take notes one record; c.mu is held.
+// take notes a record; c.mu is held.
 func (c *collector) take(r *kgo.Record) {
 	const logAppendTime = 1
 	c.records++
@@ -62,14 +62,14 @@ func (c *collector) take(r *kgo.Record) {
 	c.arrivals[n] = append(c.arrivals[n], r.Timestamp)
 }
 
-// seen is how many messages of the load have come, and how many records there were.
+// seen is how many messages of the load have come, and how many records in all.
 func (c *collector) seen() (messages int, records int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.arrivals), c.records
 }
 
-// foreigners is how many records with this key came that no load published.
+// foreigners is how many records with the key came that no load published.
 func (c *collector) foreigners(key string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

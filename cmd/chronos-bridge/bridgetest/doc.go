@@ -1,4 +1,4 @@
-// Package bridgetest proves the bridge's promises on real processes: bridges as they
-// are built for users, a Kafka broker and redis-servers of their own, signals that
-// really end or stop them. It holds nothing but tests.
+// Package bridgetest proves the bridge's promises on real processes: bridges as built for
+// users, Kafka brokers, redis-servers, and signals that really end or stop the processes.
+// The package holds only tests.
 package bridgetest

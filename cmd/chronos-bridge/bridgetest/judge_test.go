@@ -13,22 +13,22 @@ type window struct{ from, to time.Time }
 // open is the end of a fault that lasts.
 var open = time.Unix(1<<40, 0)
 
-// verdict is what a run comes to.
+// verdict is the result of a run.
 type verdict struct {
-	sent, late int // messages, and those of them that were late when they were published
+	sent, late int // all messages, and the messages that were late at the time of publishing
 	missing    int
-	unknown    int // came, but nobody sent them
+	unknown    int // came, but nobody had sent the message
 	altered    int
 	early      int
 	twice      int // records that came once more while a fault shows
-	unexcused  int // those at another time
-	// How late messages came that no fault touched: after their time, and those that
-	// were late before, after the input had them.
+	unexcused  int // records that came once more without a fault
+	// How late messages came that no fault touched: after the time of a message that waited, and
+	// after the acknowledgement of a message that was published late.
 	waited, atOnce lateness
-	worst          time.Duration // of all, faults or not
-	latest         string        // which one came latest without a fault, and when
+	worst          time.Duration // of all messages, with or without a fault
+	latest         string        // the latest message without a fault, and when the message came
 	examples       []string
-	excused        []string // how those came that came twice under a fault
+	excused        []string // how messages came twice under a fault
 }
 
 // lateness is a distribution.
@@ -52,12 +52,12 @@ func latenessOf(all []time.Duration) lateness {
 	return lateness{n: len(all), p50: at(.5), p99: at(.99), p999: at(.999), latest: at(1)}
 }
 
-// instant is how exactly the clocks of a broker and a redis-server, which are those of
-// one machine, tell the same instant: both are in whole milliseconds.
+// instant is how exactly a broker and a redis-server tell the same instant. Both use the clock
+// of the same machine, in whole milliseconds.
 const instant = time.Millisecond
 
-// judge holds what came out against what was sent. A message may come advance before
-// its deadline.
+// judge compares the arrivals with the sent messages. A message may come before its deadline by
+// as much as advance.
 func judge(all []sent, arrivals map[int][]time.Time, windows []window, advance time.Duration) verdict {
 	v := verdict{sent: len(all)}
 	var waited, atOnce []time.Duration
@@ -131,7 +131,7 @@ func touched(windows []window, from, to time.Time) bool {
 
 func clock(t time.Time) string { return t.UTC().Format("15:04:05.000") }
 
-// faults are in words what must not be.
+// faults tells in words every breach of the bridge's promises.
 func (v *verdict) faults(allowed time.Duration) (all []string) {
 	for _, f := range []struct {
 		n    int

@@ -10,8 +10,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// load is an open loop: messages are published at a fixed rate, whether or not the
-// broker answers. What it doesn't take at once it gets when it is back.
+// load is an open loop: messages are published at a fixed rate, whether or not the broker
+// answers. A broker that was away gets the messages when the broker is back.
 type load struct {
 	t      *testing.T
 	client *kgo.Client
@@ -24,14 +24,14 @@ type load struct {
 	sent []sent // by number
 }
 
-// sent is what is known of a message that was published.
+// sent is a published message.
 type sent struct {
 	deadline     time.Time
-	acknowledged time.Time // by the broker, for the input; zero if it never was
-	late         bool      // the deadline was over when it was published
+	acknowledged time.Time // by the broker, for the input; zero without an acknowledgement
+	late         bool      // the deadline was over at the time of publishing
 }
 
-// Deadlines of messages, from when they are made.
+// Deadlines of messages, from the time of publishing.
 const (
 	shareLate = 0.1
 	shortest  = time.Second
@@ -40,7 +40,7 @@ const (
 
 func newLoad(t *testing.T, addr, topic string, rate int) *load {
 	t.Helper()
-	// Nothing that is published during an outage may be dropped, or hold up the loop.
+	// No message that is published during an outage may be dropped, or hold up the loop.
 	const outage = 1 << 20
 	client, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.MaxBufferedRecords(outage), kgo.MetadataMinAge(250*time.Millisecond))
 	if err != nil {
@@ -50,8 +50,8 @@ func newLoad(t *testing.T, addr, topic string, rate int) *load {
 	return &load{t: t, client: client, topic: topic, rate: rate, seed: rand.Uint64()}
 }
 
-// start begins to publish; what it returns ends that and waits until the broker has
-// everything.
+// start begins to publish; stop ends the publishing, and waits until the broker has all
+// messages.
 func (l *load) start() (stop func()) {
 	ctx, cancel := context.WithCancel(l.t.Context())
 	l.wg.Go(func() { l.publish(ctx) })
@@ -88,7 +88,7 @@ func (l *load) publishOne(n int) {
 	l.mu.Lock()
 	l.sent = append(l.sent, s)
 	l.mu.Unlock()
-	// Without the test's context: its end would fail what is on its way.
+	// Not with the test's context: the end of the context would fail messages on their way.
 	l.client.Produce(context.Background(), delayed(l.topic, n, s.deadline), func(_ *kgo.Record, err error) {
 		now := time.Now()
 		l.mu.Lock()
@@ -108,7 +108,7 @@ func (l *load) draw(n int) sent {
 	return sent{deadline: now.Add(shortest + rand.N(longest-shortest)).Truncate(time.Millisecond)}
 }
 
-// all returns what was published so far.
+// all returns the messages that were published so far.
 func (l *load) all() []sent {
 	l.mu.Lock()
 	defer l.mu.Unlock()

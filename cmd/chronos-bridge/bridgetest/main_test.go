@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	// make check runs the short form. The full one, of make faults, is
+	// make check runs the short form, make faults the full form:
 	// go test -count=1 -v -timeout 30m ./cmd/chronos-bridge/bridgetest -args -faults.full
 	faultsFull = flag.Bool("faults.full", false, "1,000 messages a second, longer faults, one scenario at a time")
 	faultsKeep = flag.String("faults.keep", "", "folder that gets the bridges' logs")
@@ -31,7 +31,7 @@ type plan struct {
 	keep string
 }
 
-// either is one of two numbers, for a short and for a full run.
+// either chooses a number, for a short or for a full run.
 func (p plan) either(short, full int) int {
 	if p.full {
 		return full
@@ -43,18 +43,18 @@ func (p plan) seconds(short, full int) time.Duration {
 	return time.Duration(p.either(short, full)) * time.Second
 }
 
-// TestBridges has stores and bridges fail under load, on a broker that stays up:
-// nothing is lost, altered or early, nothing comes twice without a fault that
-// explains it, and nothing is left over.
+// TestBridges makes stores and bridges fail under load, on a broker that stays up. No message is
+// lost, altered or early. A message comes twice only if a fault explains the second record. At
+// the end the stores hold only tombstones.
 func TestBridges(t *testing.T) { runAll(t, scenarios()) }
 
-// TestBrokerAway is the same with a broker that is away for a while.
+// TestBrokerAway is like TestBridges, with a broker that is away for a while.
 func TestBrokerAway(t *testing.T) { runAll(t, brokerScenarios()) }
 
 // runAll runs scenarios one after another on a broker of their own.
 func runAll(t *testing.T, all []*scenario) {
 	p := plan{full: *faultsFull, keep: *faultsKeep}
-	if !p.full { // what is measured there should have the machine for itself
+	if !p.full { // a full run measures, and should have the machine for itself
 		t.Parallel()
 	}
 	testkit.Program(t, "redis-server")

@@ -16,8 +16,8 @@ import (
 // numberHeader has the number of a message of a load.
 const numberHeader = "number"
 
-// newMessage is the n-th of a load as it must come out: everything follows from n. There
-// are null and empty ones, bytes that are no text, and headers that repeat.
+// newMessage is the n-th message of a load, as the message must come out: all its content
+// follows from n. Some keys and values are null, empty or no text; some headers repeat.
 func newMessage(n int) *kgo.Record {
 	r := &kgo.Record{
 		Key: []byte("key " + strconv.Itoa(n%1000)), Value: fmt.Appendf(nil, "value %d \xff\x00", n),
@@ -46,8 +46,8 @@ func newMessage(n int) *kgo.Record {
 	return r
 }
 
-// delayed is the n-th message as it is published to the input: the two headers that
-// chronos wants stand anywhere among the others.
+// delayed is the n-th message in the form for the input: the two headers that chronos needs
+// stand anywhere among the message's own headers.
 func delayed(topic string, n int, deadline time.Time) *kgo.Record {
 	r := newMessage(n)
 	r.Topic = topic
@@ -58,7 +58,7 @@ func delayed(topic string, n int, deadline time.Time) *kgo.Record {
 	return r
 }
 
-// idOf is a message's id, now and then one that no timer could have.
+// idOf is a message's id, now and then an id that no timer could have.
 func idOf(n int) string {
 	if n%10 == 3 {
 		return fmt.Sprintf("a/b %d\xff", n)
@@ -66,7 +66,7 @@ func idOf(n int) string {
 	return "message-" + strconv.Itoa(n)
 }
 
-// written is a deadline in one of the ways that are allowed.
+// written is a deadline in one of the allowed formats.
 func written(n int, deadline time.Time) string {
 	switch n % 3 {
 	case 0:
@@ -77,7 +77,7 @@ func written(n int, deadline time.Time) string {
 	return strconv.FormatInt(deadline.UnixMilli(), 10)
 }
 
-// numberOf is the number of a record that came out, if it has one.
+// numberOf is the number of a record that came out, if any.
 func numberOf(r *kgo.Record) (n int, ok bool) {
 	for _, h := range r.Headers {
 		if h.Key == numberHeader {
@@ -88,8 +88,7 @@ func numberOf(r *kgo.Record) (n int, ok bool) {
 	return 0, false
 }
 
-// difference is how a record differs from what the n-th message must be, "" if it
-// doesn't.
+// difference is how a record differs from the n-th message, or "".
 func difference(n int, r *kgo.Record) string {
 	want := newMessage(n)
 	same := same(want.Key, r.Key) && same(want.Value, r.Value) && slices.EqualFunc(want.Headers, r.Headers, func(a, b kgo.RecordHeader) bool {

@@ -22,8 +22,8 @@ const (
 	pagePort   = "6390"
 )
 
-// TestExampleOfThePageKeepsMessages runs the commands of the example in docs/kafka.md as they
-// stand there, but for the addresses, and kills the redis-server while messages wait.
+// TestExampleOfThePageKeepsMessages runs the very commands of the example in docs/kafka.md, with
+// different addresses, and kills the redis-server while messages wait.
 func TestExampleOfThePageKeepsMessages(t *testing.T) {
 	t.Parallel()
 	testkit.Program(t, "redis-server")
@@ -92,7 +92,7 @@ func produceWaiting(t *testing.T, addr string, n int, delay time.Duration) {
 	}
 }
 
-// example is the example of docs/kafka.md, in a folder of its own.
+// example is the example of docs/kafka.md, in its own folder.
 type example struct {
 	t                *testing.T
 	dir, kafka, port string
@@ -128,7 +128,7 @@ func pageCommands(t *testing.T) (blocks []string) {
 	return blocks
 }
 
-// run runs the block that starts the program, which takes the place of its shell.
+// run runs the block that starts the program. The program takes the place of its shell.
 func (e *example) run(program string) *testkit.Process {
 	e.t.Helper()
 	for _, block := range e.blocks {

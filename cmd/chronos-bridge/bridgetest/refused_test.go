@@ -18,8 +18,8 @@ import (
 	"chronos/scheduler/verify/testkit"
 )
 
-// TestRefused: messages that the output refuses hold up no others, and go to the dead
-// letters, from which they come when the topic takes them.
+// TestRefused: messages that the output refuses go to the dead letters, and hold up no other
+// message. Once the topic takes a refused message, an operator can fire the dead letter.
 func TestRefused(t *testing.T) {
 	testkit.Program(t, "redis-server")
 	r := &rig{

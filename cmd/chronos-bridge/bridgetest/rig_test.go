@@ -17,22 +17,22 @@ import (
 	"chronos/scheduler/verify/testkit"
 )
 
-// Of bridges as they are when nothing is set.
+// Times of bridges with default settings.
 const (
 	hold    = 5 * time.Second
 	advance = 50 * time.Millisecond // how early a message may come: the bound of CHRONOS_KAFKA_ADVANCE=auto
-	skew    = 2 * time.Second       // until the copy of a message fires whose better one can't be reached
-	session = 10 * time.Second      // until a bridge that was killed is no member of the group any more
+	skew    = 2 * time.Second       // until a copy fires whose better copy is out of reach
+	session = 10 * time.Second      // until a killed bridge leaves the group
 )
 
-// aftermath is how long a fault may show after its end: until leases are over that
-// nobody could renew, and what waited is through.
+// aftermath is how long a fault may show after its end: until the leases that nobody could
+// renew are over, and the waiting messages are published.
 const aftermath = hold + 3*time.Second
 
-// soon is how long after the end of a fault what it has held up must be through.
+// soon is the bound, from the end of a fault, for messages that the fault has held up.
 const soon = 4 * time.Second
 
-// rig is one run of a scenario.
+// rig is a run of a scenario.
 type rig struct {
 	t        *testing.T
 	plan     plan
@@ -40,13 +40,13 @@ type rig struct {
 	broker   *broker.Broker
 	admin    *kadm.Client
 	stores   []*store
-	bridges  []*bridge // that run
+	bridges  []*bridge // running
 	started  int
-	logs     []*bridge // all that ever ran
+	logs     []*bridge // all, running or ended
 	load     *load
 	out      *collector
 	windows  []window
-	worst    time.Duration // how late a message may be that a fault holds up, if that is bounded
+	worst    time.Duration // the bound for a message that a fault holds up, if any
 
 	input, output, deadLetters, group string
 }
@@ -79,8 +79,7 @@ func newRig(t *testing.T, s *scenario, p plan, b *broker.Broker) *rig {
 	return r
 }
 
-// run has the scenario's faults happen under load, lets all messages come, and
-// judges.
+// run makes the scenario's faults happen under load, waits for all messages, and judges.
 func (s *scenario) run(t *testing.T, p plan, b *broker.Broker) {
 	r := newRig(t, s, p, b)
 	defer r.keepLogs()
@@ -103,7 +102,7 @@ func (s *scenario) run(t *testing.T, p plan, b *broker.Broker) {
 	r.judge(heldUp)
 }
 
-// warmUp is how long there is load before the first fault.
+// warmUp is the time of load before the first fault.
 const warmUp = 3 * time.Second
 
 // wait is a time in the schedule of the faults.
@@ -114,7 +113,7 @@ func (r *rig) wait(d time.Duration) {
 	}
 }
 
-// fault begins a fault; what it returns ends it.
+// fault begins a fault; over ends the fault.
 func (r *rig) fault() (over func()) {
 	i := len(r.windows)
 	r.windows = append(r.windows, window{time.Now(), open})
@@ -125,7 +124,7 @@ func (r *rig) fault() (over func()) {
 	}
 }
 
-// awaitMembers waits until the group has so many members, which have all partitions.
+// awaitMembers waits until the group has n members, and the members have all partitions.
 func (r *rig) awaitMembers(n int) {
 	r.t.Helper()
 	testkit.Await(r.t, session+10*time.Second, fmt.Sprintf("the group has %d members and is at rest", n), func() bool {
@@ -133,7 +132,8 @@ func (r *rig) awaitMembers(n int) {
 	})
 }
 
-// members are the ids of a group that is at rest, none if it isn't or can't be asked.
+// members are the ids of the group's members, or nil if the group is not at rest or can't be
+// asked.
 func (r *rig) members() (ids []string) {
 	ctx, cancel := context.WithTimeout(r.t.Context(), time.Second)
 	defer cancel()
@@ -156,8 +156,8 @@ func (r *rig) members() (ids []string) {
 	return nil
 }
 
-// awaitEnd waits until all messages have come, none waits or is under way in a
-// store, and all is committed. What doesn't come to that is judged as it is.
+// awaitEnd waits until all messages have come, no store has a live message or a lease, and the
+// whole input is committed. If the wait is in vain, the test fails, and judge judges all the same.
 func (r *rig) awaitEnd() {
 	r.t.Helper()
 	begun, count := time.Now(), len(r.load.all())
@@ -184,8 +184,7 @@ func (r *rig) awaitEnd() {
 	}
 }
 
-// lag is how many records of the input the group has not committed, -1 if that can't
-// be asked.
+// lag is how many records of the input the group has not committed, -1 if unknown.
 func (r *rig) lag() (n int64) {
 	ctx, cancel := context.WithTimeout(r.t.Context(), 2*time.Second)
 	defer cancel()
@@ -218,7 +217,7 @@ func (r *rig) records(topic string) (n int64) {
 	return n
 }
 
-// judge judges what has come, once no bridge runs and nothing more can come.
+// judge judges the arrivals, once no bridge runs and no more messages can come.
 func (r *rig) judge(heldUp time.Duration) {
 	r.t.Helper()
 	end := r.records(r.output)
@@ -257,7 +256,7 @@ func (r *rig) judge(heldUp time.Duration) {
 	}
 }
 
-// keepLogs writes what the bridges have logged.
+// keepLogs writes the logs of the bridges to files.
 func (r *rig) keepLogs() {
 	if r.plan.keep == "" {
 		return

@@ -17,9 +17,9 @@ type scenario struct {
 	name                    string
 	stores, copies, bridges int
 	inject                  func(*rig)
-	after                   func(*rig)    // once all has come, before the bridges stop
-	late                    time.Duration // how late a message in a thousand may be without a fault, if that is more than elsewhere
-	environ                 []string      // of the bridges, beside what all have
+	after                   func(*rig)    // once all messages have come, before the bridges stop
+	late                    time.Duration // how late a message in a thousand may be without a fault, if more than usual
+	environ                 []string      // of the bridges, in addition to the common environment
 }
 
 func scenarios() []*scenario {
@@ -41,18 +41,18 @@ func brokerScenarios() []*scenario {
 
 func (r *rig) noFault() { r.wait(r.plan.seconds(5, 30)) }
 
-// calm is load after the last fault: in a full run until it shows no more, and longer.
+// calm is load after the last fault: in a full run until the fault no longer shows, and longer.
 func (r *rig) calm() { r.wait(r.plan.seconds(3, 20)) }
 
 const kcatKey = "customer-7"
 
-// judgeNoFault has kcat come last, and looks at what is left in the stores.
+// judgeNoFault runs kcat last, and then looks at the rest in the stores.
 func (r *rig) judgeNoFault() {
 	r.t.Run("kcat", r.kcat)
 	r.allRemembered(len(r.load.all()) + r.out.foreigners(kcatKey))
 }
 
-// kcat has librdkafka publish a message and read it from the output, as docs/kafka.md says.
+// kcat publishes a message by librdkafka and reads the message from the output, as in docs/kafka.md.
 func (r *rig) kcat(t *testing.T) {
 	testkit.Program(t, "kcat")
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -81,8 +81,8 @@ func (r *rig) kcat(t *testing.T) {
 	testkit.Await(t, 10*time.Second, "kcat's message is committed", func() bool { return r.lag() == 0 })
 }
 
-// allRemembered: where nothing failed each message has left a tombstone for each of
-// its copies, and nothing else.
+// allRemembered: without a fault, every copy of every message has become a tombstone, and the
+// stores hold no live message.
 func (r *rig) allRemembered(want int) {
 	r.t.Helper()
 	c, err := r.readContents(r.t.Context())
@@ -99,8 +99,8 @@ func (r *rig) allRemembered(want int) {
 	}
 }
 
-// replaceBridges kills a bridge and starts another, and then replaces both in good
-// order, which is no fault.
+// replaceBridges kills a bridge and starts a new bridge. Then replaceBridges replaces both
+// bridges in good order. An orderly end is no fault.
 func (r *rig) replaceBridges() {
 	r.worst = session + soon
 	over := r.fault()
@@ -128,7 +128,8 @@ func (r *rig) replaceBridges() {
 	r.t.Logf("the other bridge has taken over, and logged that for %d messages", suspected)
 }
 
-// rebalance has a third bridge come and go in good order, which is no fault.
+// rebalance starts and stops a third bridge in good order, again and again. A rebalance is no
+// fault.
 func (r *rig) rebalance() {
 	each := r.plan.seconds(2, 5)
 	for begun := time.Now(); time.Since(begun) < r.plan.seconds(10, 40); {
@@ -140,7 +141,7 @@ func (r *rig) rebalance() {
 	r.calm()
 }
 
-// killStore kills a redis-server of three and starts it again with its data.
+// killStore kills one redis-server of three and starts the same redis-server with its data.
 func (r *rig) killStore() {
 	r.worst = skew + time.Second
 	for i, s := range r.stores[:r.plan.either(1, 3)] {
@@ -156,8 +157,7 @@ func (r *rig) killStore() {
 	r.calm()
 }
 
-// stopStore has the only redis-server stand still: the bridges pause, and stay in
-// their group.
+// stopStore makes the only redis-server stand still: the bridges pause, and stay in the group.
 func (r *rig) stopStore() {
 	outage := r.plan.seconds(4, 10)
 	r.worst = outage + soon
@@ -191,7 +191,7 @@ func (r *rig) assignments() (n int) {
 	return n
 }
 
-// stopBroker has the broker stand still, and then kills it and starts it again.
+// stopBroker makes the broker stand still, and later kills and restarts the broker.
 func (r *rig) stopBroker() {
 	outage := r.plan.seconds(6, 20)
 	r.worst = outage + soon
@@ -207,11 +207,11 @@ func (r *rig) stopBroker() {
 	r.wait(r.plan.seconds(1, 5))
 	r.broker.Restart()
 	over()
-	r.worst = max(r.worst, time.Since(killed)+soon) // a broker takes its time to start
+	r.worst = max(r.worst, time.Since(killed)+soon) // a broker starts slowly
 	r.calm()
 }
 
-// stopAll has the broker and all stores stand still for an overlapping time.
+// stopAll makes the broker and all stores stand still, at overlapping times.
 func (r *rig) stopAll() {
 	outage := r.plan.seconds(3, 10)
 	r.worst = 2*time.Second + outage + soon

@@ -11,16 +11,16 @@ import (
 	"chronos/scheduler/verify/testkit"
 )
 
-// In these is what SCRAM, Java's properties and Kafka's settings escape. A log would
-// escape some of it too, but not the secret.
+// User and password with all characters that SCRAM, Java's properties and Kafka's settings
+// escape. A log would escape some characters, too, but would leave secret as is.
 const (
 	secret         = "wörd"
 	securePassword = `pa,ss="` + secret + `\`
 	secureUser     = "us=er,1"
 )
 
-// TestSecureBroker: bridges log in by each mechanism over TLS, and move messages. One
-// that is refused, or can't trust the broker, ends at once and says what to do.
+// TestSecureBroker: bridges log in by every mechanism over TLS, and move messages. A bridge that
+// is refused, or can't trust the broker, ends at once with advice for the operator.
 func TestSecureBroker(t *testing.T) {
 	testkit.Program(t, "redis-server")
 	b, secure := broker.StartSecure(t, secureUser, securePassword)
@@ -67,7 +67,7 @@ func TestSecureBroker(t *testing.T) {
 	}
 }
 
-// passOn has the bridges delay messages, and waits until all have come as they were.
+// passOn publishes n messages, and waits until all have come unaltered.
 func (r *rig) passOn(n int) {
 	r.t.Helper()
 	all := make([]*kgo.Record, n)
@@ -88,7 +88,7 @@ func (r *rig) passOn(n int) {
 	}
 }
 
-// fails waits until the process has ended by itself, and said why last.
+// fails waits until the process has ended by itself. The last line of the log must name the reason.
 func fails(t *testing.T, p *testkit.Process, within time.Duration, want string) {
 	t.Helper()
 	select {

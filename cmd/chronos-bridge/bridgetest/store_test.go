@@ -10,7 +10,7 @@ import (
 	"chronos/scheduler/verify/testkit"
 )
 
-// store is a redis-server with an append-only file, as many starts as it may have.
+// store is a redis-server with an append-only file, over all its restarts.
 type store struct {
 	*testkit.Redis
 	name string
@@ -21,17 +21,17 @@ func newStore(t *testing.T, name string) *store {
 	return &store{Redis: testkit.StartRedis(t), name: name}
 }
 
-// stop has it stand still, goOn ends that.
+// stop makes the store stand still; goOn lets the store go on.
 func (s *store) stop() { s.Signal(syscall.SIGSTOP) }
 
 func (s *store) goOn() { s.Signal(syscall.SIGCONT); s.AwaitAnswer() }
 
 func (s *store) url() string { return s.name + "=" + s.URL }
 
-// contents are what all stores of a rig hold of the bridges' lane.
+// contents are the records of the bridges in all stores of a rig.
 type contents struct {
 	live, leases, letters int
-	tombstones            map[string]int // copies of each
+	tombstones            map[string]int // number of copies, by key
 }
 
 func (r *rig) readContents(ctx context.Context) (contents, error) {

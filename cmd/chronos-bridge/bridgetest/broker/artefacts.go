@@ -16,14 +16,13 @@ import (
 	"time"
 )
 
-// fetchLimit is for a slow registry: some 45 MB.
+// fetchLimit lets even a slow registry send some 45 MB.
 const fetchLimit = 5 * time.Minute
 
-// artefacts is a folder that several processes use and none changes.
+// artefacts is a folder that several processes use and no process changes.
 type artefacts struct{ dir string }
 
-// classpath has every jar by name, in an order that doesn't depend on the file
-// system.
+// classpath lists every jar by name, in an order that doesn't depend on the file system.
 func (a artefacts) classpath() (string, error) {
 	jars, err := filepath.Glob(filepath.Join(a.dir, "libs", "*.jar"))
 	if err != nil {
@@ -32,12 +31,12 @@ func (a artefacts) classpath() (string, error) {
 	return strings.Join(jars, string(os.PathListSeparator)), nil
 }
 
-// formatted is what a broker's data folder has in it at first. It is copied, since
-// to format each anew would be another start of java. All brokers have one cluster
-// id and one directory id by that, which nothing compares across clusters.
+// formatted is the first content of a broker's data folder. Brokers get a copy, since another
+// formatting would be another start of java. All brokers thus have the same cluster id and
+// directory id, but nothing compares the ids of different clusters.
 func (a artefacts) formatted() fs.FS { return os.DirFS(filepath.Join(a.dir, "formatted")) }
 
-// fetch returns the artefacts of the pom, which are made if they are not there.
+// fetch returns the artefacts of the pom, and makes missing artefacts.
 func fetch(ctx context.Context) (artefacts, error) {
 	pom, err := findPOM()
 	if err != nil {
@@ -57,7 +56,7 @@ func fetch(ctx context.Context) (artefacts, error) {
 	return artefacts{dir}, err
 }
 
-// findPOM looks above the working folder, which for a test is its package's.
+// findPOM looks in the working folder, for a test the folder of its package, and above.
 func findPOM() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -76,8 +75,8 @@ func findPOM() (string, error) {
 	}
 }
 
-// makeOnce has a folder made if it isn't there. It appears complete or not at all,
-// and of several processes that want it one makes it while the others wait.
+// makeOnce makes a missing folder. The folder appears complete or not at all. If several
+// processes want the folder, a single process makes the folder while all others wait.
 func makeOnce(dir string, fill func(into string) error) error {
 	isThere := func() bool {
 		_, err := os.Stat(dir)
@@ -102,7 +101,7 @@ func makeOnce(dir string, fill func(into string) error) error {
 	if err != nil {
 		return fmt.Errorf("make a folder for the artefacts: %w", err)
 	}
-	defer os.RemoveAll(temporary) //nolint:errcheck // it has another name by now, or is of no use
+	defer os.RemoveAll(temporary) //nolint:errcheck // renamed by now, or useless
 	if err := fill(temporary); err != nil {
 		return err
 	}
@@ -112,8 +111,8 @@ func makeOnce(dir string, fill func(into string) error) error {
 	return nil
 }
 
-// lock waits until no other process, and nobody in this one, holds the file. The
-// lock ends with the process at the latest.
+// lock waits until nobody holds the file, neither another process nor this process. The lock
+// ends with the process at the latest.
 func lock(path string) (unlock func(), err error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -143,7 +142,7 @@ func makeArtefacts(ctx context.Context, pom, into string) error {
 	if err != nil {
 		return err
 	}
-	// The ports don't get into what is formatted.
+	// The ports don't get into the formatted folder.
 	settings := filepath.Join(into, "format.properties")
 	if err := os.WriteFile(settings, []byte(properties(1, 2, filepath.Join(into, "formatted"), nil)), 0o644); err != nil {
 		return fmt.Errorf("write the settings: %w", err)
@@ -156,7 +155,7 @@ func makeArtefacts(ctx context.Context, pom, into string) error {
 	return nil
 }
 
-// run runs a command, and has what it printed in the error.
+// run runs a command. The error has the end of the command's output.
 func run(ctx context.Context, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.WaitDelay = time.Second // for a child of its own that holds the output

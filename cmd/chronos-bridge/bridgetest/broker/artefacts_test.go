@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestMakeOnce: of many that want a folder one makes it, and what was made by half
-// is gone.
+// TestMakeOnce: only a single one of many callers makes the folder, and a half-made folder is
+// removed.
 func TestMakeOnce(t *testing.T) {
 	t.Parallel()
 	parent := filepath.Join(t.TempDir(), "cache")

@@ -5,15 +5,15 @@ import (
 	"testing"
 )
 
-// Broker is a Server of a test. It is for the goroutine of the test alone, which each
-// method ends that fails.
+// Broker is a Server of a test. Only the goroutine of the test may use a Broker: a method that
+// fails ends the goroutine.
 type Broker struct {
 	t      testing.TB
 	server *Server
 }
 
-// Start starts a broker with no topics, and returns when it answers. It is killed
-// when the test is over. Where none can run the test is skipped, as by Need.
+// Start starts a broker with no topics, and returns when the broker answers. The end of the
+// test kills the broker. If no broker can run here, Start skips the test, as Need does.
 func Start(t testing.TB) *Broker {
 	t.Helper()
 	Need(t)
@@ -49,24 +49,24 @@ func (b *Broker) Addr() string { return b.server.Addr() }
 // Log is the file that the broker logs to, over all restarts.
 func (b *Broker) Log() string { return b.server.Log() }
 
-// CreateTopic creates a topic, and returns when each partition has its leader.
+// CreateTopic creates a topic, and returns when every partition has its leader.
 func (b *Broker) CreateTopic(name string, partitions int, configs map[string]string) {
 	b.t.Helper()
 	b.must(b.server.CreateTopic(b.t.Context(), name, partitions, configs))
 }
 
-// Stop stops the process where it is, as for a machine that hangs: connections stay
-// open and nothing is answered.
+// Stop makes the process stand still, like a machine that hangs: connections stay open, and the
+// process answers nothing.
 func (b *Broker) Stop() { b.t.Helper(); b.must(b.server.signal(syscall.SIGSTOP)) }
 
 // Continue lets a stopped process go on.
 func (b *Broker) Continue() { b.t.Helper(); b.must(b.server.signal(syscall.SIGCONT)) }
 
-// Kill ends the process at once, as SIGKILL does, and returns when it has ended.
+// Kill ends the process at once with SIGKILL, and returns when the process has ended.
 func (b *Broker) Kill() { b.server.Kill() }
 
-// Restart starts the broker again at the same address with what it has kept, and
-// returns when it serves each partition. If it runs it is killed before.
+// Restart starts the broker again, at the same address with the same data, and returns when
+// the broker serves every partition. A running broker is killed first.
 func (b *Broker) Restart() { b.t.Helper(); b.must(b.server.Restart(b.t.Context())) }
 
 func (b *Broker) must(err error) {

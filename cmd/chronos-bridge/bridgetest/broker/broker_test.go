@@ -20,11 +20,11 @@ import (
 
 const (
 	records = 1000
-	within  = 30 * time.Second // for each step; alone all take some seconds
+	within  = 30 * time.Second // for every step; on an idle machine all steps take some seconds
 )
 
-// TestBroker: what a broker has acknowledged is there after it was killed, and a
-// stopped one answers nothing until it goes on.
+// TestBroker: a killed broker keeps all acknowledged records, and a stopped broker answers
+// nothing until Continue.
 func TestBroker(t *testing.T) {
 	t.Parallel()
 	begun := time.Now()
@@ -78,8 +78,8 @@ func TestBroker(t *testing.T) {
 	t.Logf("first acknowledgement after the stop: %v", time.Since(begun).Round(time.Millisecond))
 }
 
-// speaksKcat has librdkafka, which is no relative of the client here, write and
-// read.
+// speaksKcat writes and reads with kcat. The library of kcat, librdkafka, shares no code with
+// the client here.
 func speaksKcat(t *testing.T, b *Broker) {
 	testkit.Program(t, "kcat")
 	ctx, cancel := context.WithTimeout(t.Context(), within)
@@ -100,7 +100,7 @@ func speaksKcat(t *testing.T, b *Broker) {
 	}
 }
 
-// produce returns when all are acknowledged, or not in time.
+// produce returns when all records are acknowledged, or with an error after the limit.
 func produce(t *testing.T, b *Broker, limit time.Duration, rs ...*kgo.Record) error {
 	t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(b.Addr()))
@@ -113,8 +113,8 @@ func produce(t *testing.T, b *Broker, limit time.Duration, rs ...*kgo.Record) er
 	return client.ProduceSync(ctx, rs...).FirstErr()
 }
 
-// consumed reads a topic from its beginning until it has as many records as are
-// wanted, which must have these values in any order.
+// consumed reads a topic from the beginning, until as many records have come as are wanted.
+// The records must have the wanted values, in any order.
 func consumed(t *testing.T, b *Broker, topic string, want []string) []*kgo.Record {
 	t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(b.Addr()), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))

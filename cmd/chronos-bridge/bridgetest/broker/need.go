@@ -10,14 +10,14 @@ import (
 	"chronos/scheduler/verify/testkit"
 )
 
-// oldestJava is the oldest that runs Kafka 4.
+// oldestJava is the oldest version of Java that runs Kafka 4.
 const oldestJava = 17
 
 const installHint = "install Java 17 or newer and Maven (Debian: apt-get install default-jre-headless maven)"
 
 var javaVersion = regexp.MustCompile(`version "(\d+)`)
 
-// Available reports whether this machine can run a broker, and if not why.
+// Available reports whether this machine can run a broker, or the reason against.
 func Available() (reason string, ok bool) {
 	for _, name := range []string{"java", "mvn"} {
 		if _, err := exec.LookPath(name); err != nil {
@@ -38,7 +38,7 @@ func Available() (reason string, ok bool) {
 	return "", true
 }
 
-// Need skips the test where no broker can run, but not in CI.
+// Need skips the test if no broker can run here. In CI, Need fails the test instead.
 func Need(t testing.TB) {
 	t.Helper()
 	if reason, ok := Available(); !ok {

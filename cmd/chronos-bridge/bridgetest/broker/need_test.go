@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// judged is a test that is looked at: what ends it only ends its goroutine.
+// judged is a test under test: judged notes a skip or a failure, and then ends only the call
+// of need.
 type judged struct {
 	testing.TB
 	skipped, failed string
@@ -18,13 +19,13 @@ func (j *judged) Skip(args ...any) { j.skipped = fmt.Sprint(args...) }
 
 func (j *judged) Fatal(args ...any) { j.failed = fmt.Sprint(args...); panic(j) }
 
-// need calls Need, and returns where that would have ended a test.
+// need calls Need, and returns even if Need fails the test.
 func (j *judged) need() {
 	defer func() { _ = recover() }()
 	Need(j)
 }
 
-// TestNeed: without java a test is skipped and says what to install; in CI it
+// TestNeed: without java a test is skipped and names the packages to install; in CI the test
 // fails.
 func TestNeed(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())

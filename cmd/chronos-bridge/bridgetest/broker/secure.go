@@ -26,18 +26,17 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
-// Secure is a listener that speaks TLS, and lets one user in: by PLAIN, SCRAM-SHA-256
-// or SCRAM-SHA-512.
+// Secure is a listener that speaks TLS, and lets a single user in: by PLAIN, SCRAM-SHA-256 or
+// SCRAM-SHA-512.
 type Secure struct {
 	Addr   string // host and port; the certificate is for this host alone
-	CAFile string // the authority, in PEM, that the certificate comes from
+	CAFile string // the certificate's authority, in PEM
 
 	user, password   string
 	certificate, key string // PEM
 }
 
-// newSecure makes a listener's certificate, which is its own authority, and leaves it
-// in dir.
+// newSecure makes a listener's certificate in dir. The certificate is its own authority.
 func newSecure(dir, user, password string) (*Secure, error) {
 	port, err := freeport.Pick()
 	if err != nil {
@@ -89,13 +88,13 @@ func (s *Secure) properties() string {
 	return b.String()
 }
 
-// escaped is a value as files of Java properties have it: in Latin-1, on a line.
+// escaped is a value in the form of Java properties: in Latin-1, on a line.
 func escaped(value string) string {
 	ascii := strconv.QuoteToASCII(value)
 	return strings.ReplaceAll(ascii[1:len(ascii)-1], `\"`, `"`)
 }
 
-// admit has the user log in by SCRAM, of which servers keep what they know themselves.
+// admit lets the user log in by SCRAM. The server stores the credentials of SCRAM itself.
 func (s *Server) admit(ctx context.Context) error {
 	client, err := s.client()
 	if err != nil {
@@ -105,7 +104,7 @@ func (s *Server) admit(ctx context.Context) error {
 	admin := kadm.NewClient(client)
 	bounded, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
-	for _, mechanism := range []kadm.ScramMechanism{kadm.ScramSha256, kadm.ScramSha512} { // one in a request
+	for _, mechanism := range []kadm.ScramMechanism{kadm.ScramSha256, kadm.ScramSha512} { // only one in a request
 		credential := kadm.UpsertSCRAM{User: s.secure.user, Password: s.secure.password, Mechanism: mechanism, Iterations: 4096}
 		altered, err := admin.AlterUserSCRAMs(bounded, nil, []kadm.UpsertSCRAM{credential})
 		if err := errors.Join(err, altered.Error()); err != nil {
@@ -115,7 +114,7 @@ func (s *Server) admit(ctx context.Context) error {
 	return s.await(ctx, "the user can log in", s.secure.login)
 }
 
-// login logs in by what was made known last.
+// login logs in by SCRAM-SHA-512, the mechanism that admit sets up last.
 func (s *Secure) login(ctx context.Context) error {
 	known := x509.NewCertPool()
 	known.AppendCertsFromPEM([]byte(s.certificate))

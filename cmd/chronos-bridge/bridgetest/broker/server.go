@@ -20,27 +20,26 @@ import (
 )
 
 const (
-	startLimit  = time.Minute // on a busy machine; alone it takes 2 s
+	startLimit  = time.Minute // on a busy machine; a start on an idle machine takes 2 s
 	answerLimit = 5 * time.Second
 	askAgain    = 20 * time.Millisecond
-	logLines    = 60 // that a failure shows
+	logLines    = 60 // shown by a failure
 )
 
-// Server is a Kafka cluster of one process, on the loopback interface. It is for one
-// goroutine at a time.
+// Server is a Kafka cluster of a single process, on the loopback interface. Only a single
+// goroutine at a time may use a Server.
 type Server struct {
 	dir       string
 	addr      string
 	classpath string
-	lasting   bool    // it is to run for longer than a test
-	secure    *Secure // nil for none
+	lasting   bool    // runs for longer than a test
+	secure    *Secure // may be nil
 	process   *testkit.Process
 }
 
-// Launch starts a server that keeps what it has in dir, at the port or, if that is 0, at
-// a free one, and returns when it answers. Kill ends it, as does the end of this
-// process on Linux. Lasting has Java compile what it runs often, which costs the start
-// some time.
+// Launch starts a server with its data in dir, and returns when the server answers. If port is
+// 0, Launch picks a free port. Kill ends the server; on Linux so does the end of this process.
+// If lasting is true, Java compiles better, and starts a little later.
 func Launch(ctx context.Context, dir string, port int, lasting bool) (*Server, error) {
 	return launch(ctx, dir, port, lasting, nil)
 }
@@ -100,10 +99,10 @@ func (s *Server) Addr() string { return s.addr }
 // Log is the file that the server logs to, over all restarts.
 func (s *Server) Log() string { return filepath.Join(s.dir, "broker.log") }
 
-// PID is of the process that runs, or ran last.
+// PID is the id of the process that runs, or ran last.
 func (s *Server) PID() int { return s.process.PID() }
 
-// CreateTopic creates a topic, and returns when each partition has its leader.
+// CreateTopic creates a topic, and returns when every partition has its leader.
 func (s *Server) CreateTopic(ctx context.Context, name string, partitions int, configs map[string]string) error {
 	client, err := s.client()
 	if err != nil {
@@ -135,9 +134,9 @@ func (s *Server) CreateTopic(ctx context.Context, name string, partitions int, c
 	return s.awaitLeaders(ctx, admin, name)
 }
 
-// awaitLeaders returns when each partition is served, of all topics if none is named:
-// that it has its leader can be seen before that, and a client which was told that
-// it was wrong may look again after seconds only.
+// awaitLeaders returns when every partition of the topics is served; without names, of all
+// topics. A visible leader is not enough: the leader may not serve yet, and a client that was
+// refused may ask again only after seconds.
 func (s *Server) awaitLeaders(ctx context.Context, admin *kadm.Client, topics ...string) error {
 	return s.await(ctx, "each partition has its leader", func(ctx context.Context) error {
 		offsets, err := admin.ListEndOffsets(ctx, topics...)
@@ -148,15 +147,15 @@ func (s *Server) awaitLeaders(ctx context.Context, admin *kadm.Client, topics ..
 	})
 }
 
-// Kill ends the process at once, as SIGKILL does, and returns when it has ended.
+// Kill ends the process at once with SIGKILL, and returns when the process has ended.
 func (s *Server) Kill() {
 	if s.process != nil {
 		s.process.Kill()
 	}
 }
 
-// Restart starts the server again at the same address with what it has kept, and
-// returns when it serves each partition. If it runs it is killed before.
+// Restart starts the server again, at the same address with the same data, and returns when
+// the server serves every partition. A running server is killed first.
 func (s *Server) Restart(ctx context.Context) error {
 	s.Kill()
 	return s.launch(ctx)
@@ -183,9 +182,9 @@ func (s *Server) launch(ctx context.Context) error {
 		return err
 	}
 	defer client.Close()
-	// A broker answers nothing before the controller has let it in.
+	// A broker answers nothing before the controller has admitted the broker.
 	if err := s.await(ctx, "the broker answers", func(ctx context.Context) error {
-		_, err := client.SeedBrokers()[0].Request(ctx, kmsg.NewPtrApiVersionsRequest()) // not tried again, unlike others
+		_, err := client.SeedBrokers()[0].Request(ctx, kmsg.NewPtrApiVersionsRequest()) // the client does not retry this request
 		return err
 	}); err != nil {
 		return err
@@ -201,7 +200,7 @@ func (s *Server) client() (*kgo.Client, error) {
 	return client, nil
 }
 
-// await asks until there is no error, or the process has ended.
+// await asks until an answer without error, or until the process has ended.
 func (s *Server) await(ctx context.Context, what string, ask func(context.Context) error) error {
 	begun := time.Now()
 	ticker := time.NewTicker(askAgain)

@@ -2,12 +2,12 @@ package broker
 
 import "fmt"
 
-// clusterID is any UUID, as Kafka writes them.
+// clusterID is any UUID, in Kafka's form.
 const clusterID = "MkU3OEVBNTcwNTJENDM2Qg"
 
-// javaArguments are for few cores and little memory: what starts fast matters more
-// than what would be compiled best after minutes. dir is where java may leave
-// something when it is killed. What lasts is compiled well all the same.
+// javaArguments are for few cores and little memory: a fast start matters more than code that
+// is well compiled after minutes. Only a lasting process is compiled well. Java may leave
+// files in dir when java is killed.
 func javaArguments(dir, classpath string, lasting bool) []string {
 	level := "1"
 	if lasting {
@@ -22,13 +22,13 @@ func javaArguments(dir, classpath string, lasting bool) []string {
 	}
 }
 
-// properties are of a cluster of one broker, which is its own controller. It has one
-// more listener if secure isn't nil.
+// properties are the settings of a cluster of a single broker. The broker is its own
+// controller, and has a further listener if secure isn't nil.
 //
-// The controller takes a broker that was killed for alive until its session is
-// over, and refuses it meanwhile: with the default a restart would take 9 s more.
-// A broker that loses its session all the same, since it was stopped or the machine
-// is busy, is back with its next heartbeat.
+// The controller takes a killed broker for alive until the broker's session is over, and
+// refuses the restarted broker meanwhile: with the default a restart would take 9 s more.
+// A stopped broker, or a broker on a busy machine, may lose the short session. The next
+// heartbeat brings the broker back.
 func properties(port, controllerPort int, data string, secure *Secure) string {
 	addr, more := "", ""
 	if secure != nil {

@@ -1,5 +1,5 @@
-// Command serve is behind `make kafka`: a Kafka broker on the loopback interface to try
-// the bridge with. It keeps nothing, and ends with Ctrl-C.
+// Command serve is behind `make kafka`: a Kafka broker on the loopback interface, to try the
+// bridge with. The broker keeps no data, and ends with Ctrl-C.
 package main
 
 import (
