@@ -1,7 +1,7 @@
-// Package timerservice holds a client of the Timer Service API and a scenario
-// that drives a service with it. Both follow the published description of the
-// API and nothing else, so they stand for the clients that were written years
-// before the service under test: such a client has to work unchanged.
+// Package timerservice holds a client of the Timer Service API, and a scenario that
+// drives a service with the client. Client and scenario follow only the published
+// description of the API. The client stands for clients that were written years before
+// the service under test: these clients must work unchanged.
 package timerservice
 
 import (
@@ -19,15 +19,14 @@ import (
 	"time"
 )
 
-// requestTimeout bounds one request of a client built by NewClient.
+// requestTimeout bounds a request of a client built by NewClient.
 const requestTimeout = 5 * time.Second
 
-// Secs is a number of seconds in the exact spelling that goes into the JSON,
-// so that 2, 2.0 and 1.5 can all be sent. The empty string leaves it out.
+// Secs is a number of seconds in the exact spelling for the JSON, so that 2, 2.0 and 1.5
+// can all be sent. The empty string leaves the number out.
 type Secs = json.Number
 
-// Timer is the body of a request that sets or updates a timer. Sections that
-// are nil are left out.
+// Timer is the body of a request that sets or updates a timer. A nil section is left out.
 type Timer struct {
 	Timing      *Timing      `json:"timing,omitempty"`
 	Callback    *Callback    `json:"callback,omitempty"`
@@ -52,17 +51,17 @@ type HTTPCallback struct {
 	Opaque string `json:"opaque"`
 }
 
-// Reliability holds the number of replicas that the client asks for.
+// Reliability holds the wanted number of replicas.
 type Reliability struct {
 	ReplicationFactor int `json:"replication-factor"`
 }
 
-// Statistics holds the tags that say what a timer stands for.
+// Statistics holds the tags that name the purpose of a timer.
 type Statistics struct {
 	TagInfo []Tag `json:"tag-info"`
 }
 
-// Tag is one tag; without a count it counts once.
+// Tag is a tag of a timer; a tag without a count counts once.
 type Tag struct {
 	Type  string `json:"type"`
 	Count *int   `json:"count,omitempty"`
@@ -95,15 +94,15 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("timer service answered %d (reason %q)", e.Status, e.Reason)
 }
 
-// Answer is what the API promises about an answer; the body is never looked at.
+// Answer is the part of an answer that the API promises; the body is ignored.
 type Answer struct {
 	Status   int
 	Location string
 	Reason   string
 }
 
-// Client sets, updates and deletes timers. Its fields may be changed before
-// the first request.
+// Client sets, updates and deletes timers. The fields may be changed before the first
+// request.
 type Client struct {
 	// Base is the address of the service, without a slash at the end.
 	Base string
@@ -113,8 +112,8 @@ type Client struct {
 	Header http.Header
 }
 
-// NewClient returns a client of the service at the address. It follows no
-// redirects, since the API has none.
+// NewClient returns a client of the service at the address. The client follows no
+// redirects, since the API has no redirects.
 func NewClient(baseURL string) *Client {
 	return &Client{
 		Base: strings.TrimRight(baseURL, "/"),
@@ -132,7 +131,7 @@ func (c *Client) Create(ctx context.Context, timer Timer) (string, error) {
 	return c.set(ctx, http.MethodPost, "/timers", timer)
 }
 
-// Update sets the timer of the ID anew and returns the ID to use from then on.
+// Update replaces the timer of the ID, and returns the ID to use from now on.
 func (c *Client) Update(ctx context.Context, id string, timer Timer) (string, error) {
 	return c.set(ctx, http.MethodPut, "/timers/"+id, timer)
 }
@@ -149,8 +148,7 @@ func (c *Client) Delete(ctx context.Context, id string) error {
 	return nil
 }
 
-// Send makes one request with a body that is sent as it is, and returns the
-// answer whatever its status.
+// Send makes a request with an unchanged body, and returns the answer, whatever its status.
 func (c *Client) Send(ctx context.Context, method, path string, body []byte) (Answer, error) {
 	var reader io.Reader
 	if body != nil {
@@ -194,9 +192,9 @@ func answerOf(resp *http.Response) Answer {
 	}
 }
 
-// TimerID returns the ID in the answer to a request that set a timer. The
-// Location may be a full URL, a path or the ID alone: the ID is its last
-// segment, kept in the spelling that a later request needs.
+// TimerID returns the ID in the answer to a request that set a timer. The Location may be a
+// full URL, a path or the ID alone. The ID is the last segment, still escaped, as later
+// requests need the ID.
 func (a Answer) TimerID() (string, error) {
 	if a.Status != http.StatusOK {
 		return "", &StatusError{Status: a.Status, Reason: a.Reason}
@@ -213,7 +211,7 @@ func (a Answer) TimerID() (string, error) {
 	return id, nil
 }
 
-// Pop is one callback as the receiver saw it.
+// Pop is a callback as the receiver saw the callback.
 type Pop struct {
 	At            time.Time
 	Method        string
@@ -226,8 +224,7 @@ type Pop struct {
 	Body          []byte
 }
 
-// Receiver is the handler of the client's callbacks. Its zero value answers
-// 200 at once.
+// Receiver is the handler of the client's callbacks. The zero value answers 200 at once.
 type Receiver struct {
 	mu     sync.Mutex
 	pops   []Pop
@@ -262,7 +259,7 @@ func (r *Receiver) Pops(path string) []Pop {
 	return pops
 }
 
-// ServeHTTP records the callback and answers it.
+// ServeHTTP records and answers the callback.
 func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	at := time.Now()
 	body, err := io.ReadAll(req.Body)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// timingParts is what the API says about when a timer pops.
+// timingParts are the statements of the API about the times of pops.
 func timingParts() []part {
 	return []part{
 		{"pops after the interval and only once without repeat-for", oneShot},
@@ -21,7 +21,7 @@ func timingParts() []part {
 		{"takes seconds with a zero fraction", recurring("1.0", "2.0", time.Second, 2)},
 		{"takes seconds with a fraction", recurring("1.5", "3.2", 1500*time.Millisecond, 2)},
 		{"never pops with repeat-for lower than the interval", repeatTooShort("1")},
-		{"takes repeat-for of zero as none", recurring("1", "0", time.Second, 1)}, // the API leaves it open
+		{"takes repeat-for of zero as none", recurring("1", "0", time.Second, 1)}, // the API leaves the case open
 		{"runs many timers of the same interval", manyTimers},
 	}
 }
@@ -33,7 +33,7 @@ func oneShot(b *bench) {
 	b.sequence(pops)
 }
 
-// recurring checks the number of pops, and that they are numbered one by one.
+// recurring checks the number of pops, and the consecutive sequence numbers.
 func recurring(interval, repeatFor Secs, every time.Duration, count int) func(*bench) {
 	return func(b *bench) {
 		_, when := b.create(Recurring(interval, repeatFor, b.url+popPath, "again"))
@@ -54,8 +54,8 @@ func recurring(interval, repeatFor Secs, every time.Duration, count int) func(*b
 	}
 }
 
-// repeatTooShort takes a refusal as well as a timer that never pops: the API
-// calls it a logical error of the client but does not say that it is refused.
+// repeatTooShort allows a refusal and a timer that never pops: the API calls the request a
+// logical error of the client, but does not promise a refusal.
 func repeatTooShort(repeatFor Secs) func(*bench) {
 	return func(b *bench) {
 		timer := Recurring("2", repeatFor, b.url+popPath, "never")
@@ -68,7 +68,7 @@ func repeatTooShort(repeatFor Secs) func(*bench) {
 	}
 }
 
-// manyTimers checks that the IDs differ and that no timer stands for another.
+// manyTimers checks that all IDs differ, and that every timer pops with its own data.
 func manyTimers(b *bench) {
 	const timers = 20
 	ids := make(map[string]bool, timers)
@@ -90,7 +90,7 @@ func manyTimers(b *bench) {
 	}
 }
 
-// callbackParts is what the API says about the callback request.
+// callbackParts are the statements of the API about the callback request.
 func callbackParts() []part {
 	return []part{
 		{"callback is built as described", callbackRequest},
@@ -187,7 +187,7 @@ func slowCallback(b *bench) {
 	b.popTimes(popPath, when, time.Second, 1)
 }
 
-// stuckCallback leaves open what becomes of the timer whose callback is stuck.
+// stuckCallback leaves the fate of the timer with the stuck callback open.
 func stuckCallback(b *bench) {
 	stuck, address := b.listen()
 	stuck.SetDelay(3 * time.Second)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// identityParts is what the API says about the IDs of timers: which request
-// works with which ID, and what it does.
+// identityParts are the statements of the API about the IDs of timers: the allowed IDs and
+// the effect of every request.
 func identityParts() []part {
 	return []part{
 		{"update replaces the timer", updateReplaces},
@@ -69,8 +69,8 @@ func deleteAfterUpdate(useNew bool) func(*bench) {
 	}
 }
 
-// chosenIDs tries the spellings that clients would choose; the API sets no
-// rule for them.
+// chosenIDs tries spellings of IDs that clients would choose; the API has no rule for the
+// spelling.
 func chosenIDs(b *bench) {
 	prefixes := []string{"", "0123456789abcdef", "registration-", "alice-phone-", "call_7.", "X"}
 	whens := make([]request, 0, len(prefixes))
@@ -95,8 +95,8 @@ func deleteChosen(b *bench) {
 	b.noMoreThan(popPath, 0, when.answered.Add(2*time.Second+lateness))
 }
 
-// updateAfterEnd refreshes a timer at its last pop, as a client does that acts
-// on the pop. Whether the timer still exists is not for the client to know.
+// updateAfterEnd refreshes a timer at its last pop, like a client that acts on the pop. The
+// client doesn't know whether the timer still exists.
 func updateAfterEnd(b *bench) {
 	id, when := b.create(Recurring("1", "1", b.url+"/old", "first"))
 	b.waitFor(when.answered.Add(time.Second+lateness), func() bool { return len(b.receiver.Pops("/old")) > 0 })
@@ -122,8 +122,8 @@ func deleteRecurring(b *bench) {
 	b.noMoreThan(popPath, 0, when.answered.Add(4*time.Second+lateness))
 }
 
-// deleteAtPop deletes as soon as the first pop is there, whenever the rest of
-// the test gets its turn.
+// deleteAtPop deletes as soon as the first pop has come, even before the parallel rest of the
+// test begins.
 func deleteAtPop(b *bench) {
 	id, when := b.create(Recurring("2", "6", b.url+popPath, "once"))
 	deleted := make(chan error, 1)
@@ -164,7 +164,7 @@ func deleteWithBody(b *bench) {
 	b.noMoreThan(popPath, 0, when.answered.Add(2*time.Second+lateness))
 }
 
-// requestParts is what the API says about the body that sets a timer.
+// requestParts are the statements of the API about the body of a request that sets a timer.
 func requestParts() []part {
 	return []part{
 		{"refuses a body that is no JSON object", refuse(notJSON)},
@@ -178,8 +178,8 @@ func requestParts() []part {
 	}
 }
 
-// refuse checks that all bodies are refused, for a new timer and in an update.
-// The function gets a callback URI for them.
+// refuse checks that all bodies are refused, for a new timer and in an update. The function
+// bodies gets a callback URI.
 func refuse(bodies func(uri string) []string) func(*bench) {
 	return func(b *bench) {
 		for _, body := range bodies(b.url + popPath) {
@@ -245,8 +245,8 @@ func refusedUpdate(b *bench) {
 	b.noMoreThan("/refused", 0, time.Now())
 }
 
-// replicationFactors has a factor beyond the cluster, which is taken for the
-// number of its nodes. The API names no greatest one; the service takes 16.
+// replicationFactors tries factors up to 16, the greatest factor of the service. A factor
+// beyond the cluster counts as the number of the cluster's nodes. The API names no limit.
 func replicationFactors(b *bench) {
 	factors := []int{1, 2, 3, 16}
 	whens := make([]request, 0, len(factors))
@@ -262,8 +262,8 @@ func replicationFactors(b *bench) {
 	}
 }
 
-// replicationOnUpdate sends the same factor, none and another one. The API
-// does not say whether another one is ignored or refused: either will do, as
+// replicationOnUpdate sends the same factor, no factor and a different factor. The API does
+// not say whether a different factor is ignored or refused. The service may do either, as
 // long as the timer still pops.
 func replicationOnUpdate(b *bench) {
 	timer := OneShot("2", b.url+popPath, "x")

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// lateness is how far after its time a pop may arrive.
+	// lateness is how late a pop may arrive.
 	lateness = 2 * time.Second
 	// pollEvery is how often a wait looks at its condition.
 	pollEvery = 10 * time.Millisecond
@@ -20,24 +20,24 @@ const (
 	popPath = "/pop"
 )
 
-// part is one statement of the API about the service. Its run function sets
-// its timers first and then calls bench.t.Parallel, so that all timers of all
-// parts run at the same time even where few tests may run at once.
+// part is a statement of the API about the service. The function run first sets the timers of
+// the part, and then calls bench.t.Parallel. The timers of all parts thus run at the same time,
+// even if few tests may run at once.
 type part struct {
 	name string
 	run  func(b *bench)
 }
 
-// Tap looks at what goes over the wire.
+// Tap looks at the traffic.
 type Tap interface {
-	// Transport sends requests by base and looks at them and their answers.
+	// Transport sends requests by base, and looks at requests and answers.
 	Transport(t testing.TB, base http.RoundTripper) http.RoundTripper
 	// Callbacks looks at callbacks on their way to next.
 	Callbacks(t testing.TB, next http.Handler) http.Handler
 }
 
-// Run drives the service at the address through the public part of the API,
-// one subtest for each statement. It returns when all subtests have ended.
+// Run drives the service at the address through the public part of the API, with a subtest
+// for every statement. Run returns when all subtests have ended.
 func Run(t *testing.T, baseURL string, tap Tap) {
 	t.Helper()
 	var parts []part
@@ -46,7 +46,7 @@ func Run(t *testing.T, baseURL string, tap Tap) {
 	parts = append(parts, identityParts()...)
 	parts = append(parts, requestParts()...)
 	parts = append(parts, transportParts()...)
-	// The last part has to wait before it can set its second timer.
+	// The last part must wait before the part can set a second timer.
 	parts = append(parts, part{"update after the end of a timer creates it anew", updateAfterEnd})
 
 	t.Run("timerservice", func(t *testing.T) {
@@ -58,7 +58,7 @@ func Run(t *testing.T, baseURL string, tap Tap) {
 	})
 }
 
-// bench is what one part works with: its own client and callback receiver.
+// bench is the equipment of a part: an own client and an own callback receiver.
 type bench struct {
 	t        *testing.T
 	client   *Client
@@ -76,7 +76,7 @@ func newBench(t *testing.T, baseURL string, tap Tap) *bench {
 	return b
 }
 
-// listen starts one more receiver, for as long as the test runs.
+// listen starts a further receiver, until the end of the test.
 func (b *bench) listen() (receiver *Receiver, address string) {
 	receiver = &Receiver{}
 	server := httptest.NewServer(b.tap.Callbacks(b.t, receiver))
@@ -84,14 +84,13 @@ func (b *bench) listen() (receiver *Receiver, address string) {
 	return receiver, server.URL
 }
 
-// request is the time that a request took: the service took it up somewhere
-// between the two.
+// request is the time of a request: the service saw the request between sent and answered.
 type request struct {
 	sent     time.Time
 	answered time.Time
 }
 
-// timed runs the call and says when.
+// timed runs the call, and notes the time.
 func timed(call func() (string, error)) (id string, when request, err error) {
 	when.sent = time.Now()
 	id, err = call()
@@ -99,7 +98,7 @@ func timed(call func() (string, error)) (id string, when request, err error) {
 	return id, when, err
 }
 
-// create sets a timer that the service has to accept.
+// create sets a timer; the service must accept the timer.
 func (b *bench) create(timer Timer) (id string, when request) {
 	b.t.Helper()
 	id, when, err := timed(func() (string, error) { return b.client.Create(b.t.Context(), timer) })
@@ -109,7 +108,7 @@ func (b *bench) create(timer Timer) (id string, when request) {
 	return id, when
 }
 
-// update sets a timer anew, which the service has to accept.
+// update replaces a timer; the service must accept the update.
 func (b *bench) update(id string, timer Timer) (newID string, when request) {
 	b.t.Helper()
 	newID, when, err := timed(func() (string, error) { return b.client.Update(b.t.Context(), id, timer) })
@@ -127,7 +126,7 @@ func (b *bench) remove(id string) {
 	}
 }
 
-// send makes a request with the body as it is.
+// send makes a request with an unchanged body.
 func (b *bench) send(method, path, body string) Answer {
 	b.t.Helper()
 	answer, err := b.client.Send(b.t.Context(), method, path, []byte(body))
@@ -155,8 +154,8 @@ func isRefusal(err error) bool {
 	return errors.As(err, &status) && status.Status == http.StatusBadRequest && status.Reason != ""
 }
 
-// popTimes checks that the timer pops count times on the path, each time after
-// its interval and not too late, and not once more after that.
+// popTimes checks that the timer pops count times on the path: every pop after its interval
+// and not too late, and no further pop.
 func (b *bench) popTimes(path string, when request, interval time.Duration, count int) []Pop {
 	b.t.Helper()
 	due := time.Duration(count) * interval
@@ -178,7 +177,7 @@ func (b *bench) popTimes(path string, when request, interval time.Duration, coun
 	return pops[:count]
 }
 
-// noMoreThan checks that the path sees no more than count pops until the time.
+// noMoreThan checks that at most count pops come to the path until the time.
 func (b *bench) noMoreThan(path string, count int, until time.Time) {
 	b.t.Helper()
 	b.waitFor(until, func() bool { return len(b.receiver.Pops(path)) > count })

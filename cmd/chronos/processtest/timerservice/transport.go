@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// transportParts is about the habits of HTTP libraries: the API asks for no
-// version, connection handling or content type, so none may matter.
+// transportParts cover the habits of HTTP libraries. The API asks for no HTTP version,
+// connection handling or content type, so the service must accept all of them.
 func transportParts() []part {
 	return []part{
 		{"serves a client of HTTP 1.0", oldHTTP},
@@ -25,8 +25,8 @@ func transportParts() []part {
 	}
 }
 
-// oldHTTP creates, updates and deletes over connections that the service has
-// to close, in requests without a Host.
+// oldHTTP creates, updates and deletes, in requests without a Host. The service must close
+// the connections.
 func oldHTTP(b *bench) {
 	timer := func(path string) string {
 		return `{"timing": {"interval": 2}, "callback": {"http": {"uri": "` + b.url + path + `", "opaque": "x"}}}`
@@ -57,7 +57,7 @@ func oldHTTP(b *bench) {
 	b.noMoreThan("/gone", 0, time.Now())
 }
 
-// rawHTTP10 makes one request in HTTP 1.0 and reads until the connection ends.
+// rawHTTP10 makes a request in HTTP 1.0, and reads until the connection ends.
 func (b *bench) rawHTTP10(method, path, body string) Answer {
 	b.t.Helper()
 	base, err := url.Parse(b.client.Base)
@@ -109,8 +109,7 @@ func closing(b *bench) {
 	b.noMoreThan("/old", 0, time.Now())
 }
 
-// contentTypes has no type at all and the types that common libraries send on
-// their own.
+// contentTypes tries no content type, and the types that common libraries send by default.
 func contentTypes(b *bench) {
 	types := []string{"", "application/json; charset=UTF-8", "application/x-www-form-urlencoded", "text/plain"}
 	whens := make([]request, 0, len(types))
@@ -140,7 +139,7 @@ func expecting(b *bench) {
 	}
 }
 
-// otherStyles has other orders, spaces and escapes than this client's own.
+// otherStyles uses orders, spaces and escapes that this client doesn't use.
 func otherStyles(b *bench) {
 	const opaque = "/é😀"
 	bodies := []string{
