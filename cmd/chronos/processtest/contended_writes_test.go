@@ -12,9 +12,9 @@ import (
 	"chronos/scheduler/verify/testkit"
 )
 
-// TestContendedWrites has many clients of two nodes write one timer at the same time.
-// Nearly all writes are carried out, none is refused as if Redis were away, both nodes
-// then read the same timer, and only that timer is called.
+// TestContendedWrites makes many clients of two nodes write the same timer at the same time.
+// Nearly all writes are carried out; no write is refused as if Redis were away. Both nodes
+// then read the same version, and only this version is called.
 func TestContendedWrites(t *testing.T) {
 	t.Parallel()
 	for _, clients := range []int{8, 50} {
@@ -24,7 +24,7 @@ func TestContendedWrites(t *testing.T) {
 }
 
 func contend(t *testing.T, clients int, deletes bool) {
-	const rounds = 60 // writes of each client
+	const rounds = 60 // writes of a client
 	r := newLateRig(t)
 	made := r.client.create(t, r.nodes[0], time.Hour, r.receiver.URL(), "old")
 	id := made.id.String()
@@ -62,7 +62,7 @@ func contend(t *testing.T, clients int, deletes bool) {
 	if deletes {
 		return
 	}
-	// The last writes are short, so that what is left is called.
+	// The last writes have a short interval, so that the surviving version is called.
 	var last sync.WaitGroup
 	for client := range clients {
 		last.Go(func() { r.put(client%2, id, 3*time.Second, fmt.Sprintf("last-%d", client)) })
@@ -81,7 +81,7 @@ func contend(t *testing.T, clients int, deletes bool) {
 	}
 }
 
-// opaque is what a node reads of a timer.
+// opaque is a timer's opaque, as read by a node.
 func (r *lateRig) opaque(node int, id string) string {
 	r.t.Helper()
 	got, err := testkit.Ask(r.client.client, http.MethodGet, r.nodes[node].url+"/timers/"+id, "")

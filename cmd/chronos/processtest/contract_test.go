@@ -12,8 +12,8 @@ import (
 	"chronos/scheduler/webhook/webhooktest"
 )
 
-// TestTimerServiceAPI: a client that was written from the document of the Timer
-// Service API alone works unchanged, and all that goes over the wire is as the description says.
+// TestTimerServiceAPI: a client that follows only the document of the Timer Service API works
+// unchanged, and all traffic is as described.
 func TestTimerServiceAPI(t *testing.T) {
 	t.Parallel()
 	node := startNode(t, testkit.StartRedis(t).URL)
@@ -23,8 +23,8 @@ func TestTimerServiceAPI(t *testing.T) {
 	}
 }
 
-// TestBatches: all timers of a batch are kept by one of two nodes and two shards,
-// fired once each, and a batch that is sent again makes none anew.
+// TestBatches: all timers of a batch are stored, on two shards, and every timer fires once. A
+// batch that comes again, through another node, makes no new timers.
 func TestBatches(t *testing.T) {
 	t.Parallel()
 	a, b := testkit.StartRedis(t), testkit.StartRedis(t)

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// callers finds out which node made a callback, by the connection: no header of a callback
-// names the node. On a machine without /proc no node is known, and nor is the node of a
-// connection that was closed between two looks.
+// callers finds the node that made a callback by the connection: no header of a callback names
+// the node. The node stays unknown on a machine without /proc, or if the connection was
+// opened and closed between two looks.
 type callers struct {
 	cluster  *cluster
 	receiver string // the port, as in /proc/net/tcp
@@ -20,7 +20,7 @@ type callers struct {
 }
 
 // watchCallers looks at the connections of the nodes to the receiver now and then, until the
-// channel of what it returns is read, or the test ends.
+// channel nodes of the result is read, or the test ends.
 func (c *cluster) watchCallers(receiver string) *callers {
 	w := &callers{cluster: c, receiver: hexPort(receiver), nodes: make(chan map[string]string)}
 	go func() {

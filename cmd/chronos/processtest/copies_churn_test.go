@@ -14,16 +14,15 @@ import (
 	"chronos/scheduler/verify/testkit"
 )
 
-// churn has shards come and go without a pause: every ten seconds another is added
-// or drained, unless what was changed before is not over. Then a shard is killed
-// while another is drained. At the end each timer that waited all the time has its
-// copies where they belong, and nowhere else.
+// churn adds and drains shards without a pause: every ten seconds a new change is requested,
+// and refused if the last change is not over. Then a shard is killed while another shard is
+// drained. At the end every waiting timer has its copies on its owners, and no leftover.
 func (r *rig) churn() {
 	added := &shardProcess{name: "d", Redis: testkit.NewRedis(r.t)}
 	r.cluster.startShard(added)
 	r.cluster.shards = append(r.cluster.shards, added)
 	keys := r.createWaiting(r.plan.either(500, 5000))
-	end := func() {} // of the last change
+	end := func() {} // ends the last change
 	steps := [][3]string{
 		{http.MethodPost, "/topology/shards", `{"name": "d", "url": "` + added.URL + `"}`},
 		{http.MethodPost, "/topology/shards/b/drain"},
@@ -56,7 +55,7 @@ func (r *rig) churn() {
 	r.forgetWaiting(keys)
 }
 
-// killDuringDrain drains a shard and kills another while its timers are moved.
+// killDuringDrain drains a shard, and kills another shard while timers move.
 func (r *rig) killDuringDrain() {
 	node := r.cluster.nodes[0]
 	active := func() (names []string) {
@@ -68,7 +67,7 @@ func (r *rig) killDuringDrain() {
 		return names
 	}
 	names := active()
-	if len(names) < 4 { // one more, so that two copies have room
+	if len(names) < 4 { // add a shard, so that two copies have room
 		r.topology(http.MethodPost, "/topology/shards", `{"name": "`+r.missing(names)+`"}`)
 		r.settleAll()
 		names = active()
@@ -96,8 +95,7 @@ func (r *rig) missing(active []string) string {
 	return ""
 }
 
-// settleAll waits until every node has seen the sweep pass, and returns how long that
-// took.
+// settleAll waits until every node has seen the sweep pass, and returns the time of the wait.
 func (r *rig) settleAll() time.Duration {
 	r.t.Helper()
 	begun := time.Now()
@@ -107,7 +105,8 @@ func (r *rig) settleAll() time.Duration {
 	return time.Since(begun)
 }
 
-// createWaiting creates timers that are due long after the run, past the journal.
+// createWaiting creates timers that are due long after the run. The journal doesn't know the
+// timers.
 func (r *rig) createWaiting(n int) (keys []string) {
 	r.t.Helper()
 	c, err := client.New(r.cluster.nodes[0].url)
@@ -125,8 +124,8 @@ func (r *rig) createWaiting(n int) (keys []string) {
 	return keys
 }
 
-// wantInPlace checks that within a minute each of these timers has its copies where
-// they belong, of the right rank, and nowhere else.
+// wantInPlace checks that within a minute all copies of the timers are on their owners, with
+// the right ranks, and that no leftovers remain.
 func (r *rig) wantInPlace(keys []string) {
 	r.t.Helper()
 	store := r.openStore()
@@ -147,7 +146,7 @@ func (r *rig) wantInPlace(keys []string) {
 	r.t.Errorf("after a minute there is still one out of place: %s", wrong)
 }
 
-// openStore has the nodes' view of the shards.
+// openStore opens a store with the same shards as the nodes, and reads the topology.
 func (r *rig) openStore() *redisstore.Store {
 	r.t.Helper()
 	var configs []endpoint.Config
@@ -167,7 +166,7 @@ func (r *rig) openStore() *redisstore.Store {
 	return store
 }
 
-// misplaced names a timer that isn't where it belongs, "" if all are.
+// misplaced names a timer with a missing, misplaced or superfluous copy, or is "".
 func (r *rig) misplaced(store *redisstore.Store, keys []string) string {
 	r.t.Helper()
 	servers := map[string]*testkit.Redis{}
@@ -189,7 +188,7 @@ func (r *rig) misplaced(store *redisstore.Store, keys []string) string {
 	return ""
 }
 
-// forgetWaiting removes the timers that the journal knows nothing of.
+// forgetWaiting removes the timers that the journal doesn't know.
 func (r *rig) forgetWaiting(keys []string) {
 	r.t.Helper()
 	for _, s := range r.cluster.shards {
@@ -209,15 +208,15 @@ func (r *rig) forgetWaiting(keys []string) {
 	}
 }
 
-// churning is the load of a churn, which lasts: half as many creates as elsewhere,
-// and more updates and deletes.
+// churning is the load of a churn. Since a churn lasts long, the load has half the usual rate
+// of creates, and more updates and deletes.
 func churning(m *mix) {
 	m.rate /= 2
 	m.deletes, m.replaces = 0.15, 0.15
 }
 
-// placedLate is for a run in which timers move all the time: one that a node a step
-// behind replaced may be half a skew late.
+// placedLate is for a run in which timers move all the time: a timer may be half a skew late
+// if the node that replaced the timer knew only the former topology.
 func placedLate(l *history.Limits, _ *history.History) {
 	l.MinInWindows = 0.05
 	l.Late += time.Second

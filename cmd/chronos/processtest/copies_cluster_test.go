@@ -19,10 +19,10 @@ import (
 	"chronos/scheduler/verify/testkit"
 )
 
-// shardNames are the shards of a cluster; startNode names the first main.
+// shardNames are the shards of a cluster; startNode names the first shard main.
 var shardNames = []string{"main", "b", "c"}
 
-// cluster is the nodes and shards of a scenario, all processes of their own.
+// cluster is the nodes and shards of a scenario. Every node and every shard is a process.
 type cluster struct {
 	t       *testing.T
 	journal *journal
@@ -30,10 +30,10 @@ type cluster struct {
 	nodes   []*member
 	logs    []nodeLog
 
-	mu sync.Mutex // guards which nodes get requests
+	mu sync.Mutex // guards the choice of the nodes for requests
 }
 
-// nodeLog is what a node logs.
+// nodeLog is the log of a node.
 type nodeLog struct {
 	name string
 	log  *testkit.Log
@@ -44,18 +44,18 @@ type shardProcess struct {
 	name string
 }
 
-// member is a node and those that took its place.
+// member is a node with all its successors.
 type member struct {
 	*nodeProcess
 	name     string
-	process  int     // how many have been it
-	serving  bool    // requests are sent to it
-	links    []*link // to the shards, if there are any
-	shardURL string  // of all
+	process  int     // number of processes so far
+	serving  bool    // gets requests
+	links    []*link // to the shards, if any
+	shardURL string  // of all shards
 }
 
-// newCluster starts shards and nodes; if the scenario is proxied, each node speaks to
-// each shard through a link.
+// newCluster starts shards and nodes. If the scenario is proxied, every node speaks to every
+// shard through a link.
 func newCluster(t *testing.T, j *journal, scenario *scenario) *cluster {
 	t.Helper()
 	c := &cluster{t: t, journal: j}
@@ -73,7 +73,7 @@ func newCluster(t *testing.T, j *journal, scenario *scenario) *cluster {
 				m.links = append(m.links, l)
 				url = l.url()
 			}
-			if m.shardURL != "" { // startNode names the first
+			if m.shardURL != "" { // startNode names the first shard
 				url = "," + s.name + "=" + url
 			}
 			m.shardURL += url
@@ -84,16 +84,14 @@ func newCluster(t *testing.T, j *journal, scenario *scenario) *cluster {
 	return c
 }
 
-// startShard starts a shard with what is in its folder, and returns when it
-// answers.
+// startShard starts a shard with the data in its folder, and returns when the shard answers.
 //
-// It is told appendfsync no. With everysec, its default, a redis-server may answer
-// before it has handed what it wrote to the kernel, while an fsync is under way
-// (aof_buffer_length says how much), so that SIGKILL loses the last writes; that
-// can be looked for before the kill, but not kept from happening under load. With
-// no it hands over each write before it answers, as with always, and what the
-// kernel has survives the process: then a kill is nothing but a shard away, and
-// the checker is allowed no loss at all.
+// The shard runs with appendfsync no. With the default, everysec, a redis-server may answer a
+// write before the kernel has the write, while an fsync is under way; aof_buffer_length tells
+// how much. SIGKILL then loses the last writes. A test can look at aof_buffer_length before
+// the kill, but can't avoid the loss under load. With no, as with always, a redis-server hands
+// every write to the kernel before the answer. The kernel's data survives the process, so a
+// kill is only a shard away, and the checker allows no loss at all.
 func (c *cluster) startShard(s *shardProcess) {
 	c.t.Helper()
 	s.Start()
@@ -112,7 +110,7 @@ func (c *cluster) startNode(m *member) {
 	c.logs = append(c.logs, nodeLog{m.name + "-" + strconv.Itoa(m.process), n.Log})
 }
 
-// end ends all processes: what is recorded is all that there will be.
+// end ends all processes: the recording is complete.
 func (c *cluster) end() {
 	for _, m := range c.nodes {
 		m.Kill()
@@ -142,8 +140,7 @@ func (c *cluster) pick(r *rand.Rand) (name, url string) {
 	return c.nodes[first].name, c.nodes[first].url
 }
 
-// killShard ends a shard at once. What it returns starts it again and ends the
-// fault.
+// killShard ends a shard at once; back starts the shard again and ends the fault.
 func (c *cluster) killShard(s *shardProcess, kind string, class history.Class) (back func()) {
 	end := c.journal.begin(history.Fault{Kind: kind, Class: class, Shard: s.name, Restarted: true})
 	s.Kill()
@@ -153,7 +150,7 @@ func (c *cluster) killShard(s *shardProcess, kind string, class history.Class) (
 	}
 }
 
-// wipe empties the folder of a shard that is down.
+// wipe empties the folder of a dead shard.
 func (s *shardProcess) wipe(t *testing.T) {
 	t.Helper()
 	entries, err := os.ReadDir(s.Dir)
@@ -167,7 +164,7 @@ func (s *shardProcess) wipe(t *testing.T) {
 	}
 }
 
-// stopShard has a shard stand still until what it returns is called.
+// stopShard makes a shard stand still until back is called.
 func (c *cluster) stopShard(s *shardProcess) (back func()) {
 	end := c.journal.begin(history.Fault{Kind: "stop", Class: history.ShardAway, Shard: s.name})
 	s.Signal(syscall.SIGSTOP)
@@ -178,8 +175,7 @@ func (c *cluster) stopShard(s *shardProcess) (back func()) {
 	}
 }
 
-// replace ends a node in good order and starts another in its place. It is no
-// fault.
+// replace ends a node in good order and starts a successor. A replacement is no fault.
 func (c *cluster) replace(m *member) {
 	c.t.Helper()
 	c.withdraw(m)
@@ -189,7 +185,7 @@ func (c *cluster) replace(m *member) {
 	c.startNode(m)
 }
 
-// killNode ends a node at once; what it returns starts another in its place.
+// killNode ends a node at once; back starts a successor.
 func (c *cluster) killNode(m *member) (back func()) {
 	end := c.journal.begin(history.Fault{Kind: "death", Class: history.NodeDeath, Node: m.name})
 	m.Kill()
@@ -200,8 +196,7 @@ func (c *cluster) killNode(m *member) (back func()) {
 	}
 }
 
-// cut makes the link of one node to one shard what state says, until what it
-// returns is called.
+// cut puts the link of a node to a shard into the state, until back is called.
 func (c *cluster) cut(m *member, shard int, kind string, state linkState) (back func()) {
 	end := c.journal.begin(history.Fault{Kind: kind, Class: history.LinkCut, Node: m.name, Shard: shardNames[shard]})
 	m.links[shard].set(state)
@@ -211,9 +206,9 @@ func (c *cluster) cut(m *member, shard int, kind string, state linkState) (back 
 	}
 }
 
-// sample records what each node says of itself. Its size is not recorded, since it
-// would not be comparable: a node begins cold here, and keeps idle workers, its
-// connections and its heap for some minutes.
+// sample records the counters of every node. The sizes of nodes are not recorded, since a
+// comparison would be wrong: a node begins cold here, and keeps idle workers, connections and
+// heap for some minutes.
 func (c *cluster) sample(phase history.Phase) {
 	c.t.Helper()
 	for _, m := range c.nodes {

@@ -11,8 +11,8 @@ import (
 	"chronos/scheduler/verify/history"
 )
 
-// crossLinks cuts each node off from another shard for 10 s, and from no second one: each
-// timer has a copy that a node reaches, and any two nodes reach one shard in common.
+// crossLinks cuts every node off from a different shard for 10 s, and from no further shard.
+// Every node still reaches a copy of every timer, and any two nodes reach a common shard.
 // Connections are cut, or stay and carry nothing.
 func (r *rig) crossLinks() {
 	first := rand.IntN(6)
@@ -40,13 +40,13 @@ func (r *rig) crossLinks() {
 	r.wait(2 * time.Second)
 }
 
-// crossedMix is that of manyWrites, at the rate of lightMix.
+// crossedMix has the writes of manyWrites, at the rate of lightMix.
 func (p plan) crossedMix(m *mix) {
 	p.lightMix(m)
 	manyWrites(m)
 }
 
-// judgeCrossed prints what the crossings cost, and by which nodes a pop was called twice.
+// judgeCrossed prints the cost of the crossings, and the nodes that called a pop twice.
 func (r *rig) judgeCrossed(h *history.History, report *history.Report) {
 	within := func(ns int64) bool {
 		return slices.ContainsFunc(r.crossed, func(s span) bool { return time.Duration(ns) >= s.from && time.Duration(ns) < s.to })
@@ -84,7 +84,7 @@ func (r *rig) judgeCrossed(h *history.History, report *history.Report) {
 
 func share(n, of int) float64 { return float64(n) / float64(max(of, 1)) }
 
-// leftOut is how many pops the nodes say that they have left out.
+// leftOut is how many pops the nodes have left out, by their own metrics.
 func leftOut(h *history.History) (n int64) {
 	for i := range h.Samples {
 		if s := &h.Samples[i]; s.Phase == history.Finish {
@@ -94,7 +94,7 @@ func leftOut(h *history.History) (n int64) {
 	return n
 }
 
-// side says which copy of a timer a node that called could not reach.
+// side names the copy of a timer that the calling node could not reach.
 func (r *rig) side(h *history.History, c *history.Callback) string {
 	for i := range h.Faults {
 		f := &h.Faults[i]
@@ -106,9 +106,9 @@ func (r *rig) side(h *history.History, c *history.Callback) string {
 	return "reached both copies"
 }
 
-// judgeAnswers holds writes during the crossings to what is promised while one shard is
-// away: each node reaches an owner of each timer. A GET that finds no copy on the owner in
-// reach is answered 503, since the other owner may have the timer.
+// judgeAnswers judges writes during the crossings by the promises for a shard that is away,
+// since every node reaches an owner of every timer. A GET that finds no copy on the owner in
+// reach is answered 503: the second owner may have the timer.
 func (r *rig) judgeAnswers(h *history.History, within func(ns int64) bool) {
 	all, poor, slowest := make(map[history.Kind]int), make(map[history.Kind]int), time.Duration(0)
 	writes, refused := 0, 0
@@ -139,8 +139,8 @@ func (r *rig) judgeAnswers(h *history.History, within func(ns int64) bool) {
 	}
 }
 
-// oldVersions counts the callbacks that came after the answer to a later DELETE or PUT of
-// their timer, by what the answer said. The judge allows none after a clean answer.
+// oldVersions counts the callbacks that came after the answer to a later DELETE or PUT of the
+// same timer, by the kind of the answer. After a clean answer the judge allows no callback.
 func oldVersions(h *history.History) map[string]int {
 	made, later, counts := make(map[string]*history.Operation), make(map[string][]*history.Operation), make(map[string]int)
 	for i := range h.Operations {

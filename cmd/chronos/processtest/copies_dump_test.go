@@ -12,11 +12,11 @@ import (
 	"chronos/scheduler/verify/record"
 )
 
-// contents are what all shards hold.
+// contents are the contents of all shards.
 type contents struct {
 	copies     []history.Copy
 	strays     []history.Stray
-	live       int // copies that are no tombstones
+	live       int // copies, without tombstones
 	leases     int
 	tombstones int
 	letters    int // dead letters
@@ -27,7 +27,7 @@ var (
 	shardKey     = regexp.MustCompile(`^chronos:(\{[a-z]+\}:(nodes|clocks)|shard|topology|swept)$`)
 )
 
-// readContents reads all shards, past the nodes.
+// readContents reads all shards directly, not through the nodes.
 func (c *cluster) readContents(ctx context.Context) (contents, error) {
 	var all contents
 	for _, s := range c.shards {
@@ -64,7 +64,7 @@ func (all *contents) stray(s *shardProcess, key string) {
 	all.strays = append(all.strays, history.Stray{Shard: s.name, Key: key})
 }
 
-// readPartition reads the keys of a partition at one instant.
+// readPartition reads all keys of a partition at the same instant.
 func (all *contents) readPartition(ctx context.Context, s *shardProcess, prefix string, now time.Time) error {
 	pipe := s.Admin.TxPipeline()
 	timers, leased := pipe.HGetAll(ctx, prefix+"timers"), pipe.HGetAll(ctx, prefix+"leases")

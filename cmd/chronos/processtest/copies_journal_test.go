@@ -9,15 +9,15 @@ import (
 	"chronos/scheduler/webhook/webhooktest"
 )
 
-// journal records a run by the test's own monotonic clock. It is safe for
-// concurrent use.
+// journal records a run by the test's own monotonic clock. A journal is safe for concurrent
+// use.
 type journal struct {
 	start   time.Time
 	repairs time.Duration // see plan
 
 	mu   sync.Mutex
 	h    history.History
-	from []string // the client's address of each callback
+	from []string // the client's address, by callback
 }
 
 func newJournal(header history.Header, repairs time.Duration) *journal {
@@ -41,8 +41,8 @@ func (j *journal) sample(s history.Sample) {
 	j.add(func(h *history.History) { h.Samples = append(h.Samples, s) })
 }
 
-// begin records a fault that begins now; what it returns records that it is over. A
-// fault of class Slow may make a callback as late as the fault lasted.
+// begin records a fault that begins now; end records the end of the fault. A fault of class
+// Slow may delay a callback by as long as the fault lasted.
 func (j *journal) begin(f history.Fault) (end func()) {
 	f.StartNs, f.EndNs = j.now(), -1
 	at := 0
@@ -61,7 +61,7 @@ func (j *journal) begin(f history.Fault) (end func()) {
 	}
 }
 
-// call records a callback, and that it is answered as told.
+// call records a callback with its answer.
 func (j *journal) call(receiver string, c webhooktest.Call, told webhooktest.Answer) {
 	arrived := int64(c.Arrived.Sub(j.start))
 	record := history.Callback{
@@ -72,7 +72,7 @@ func (j *journal) call(receiver string, c webhooktest.Call, told webhooktest.Ans
 	j.add(func(h *history.History) { h.Callbacks, j.from = append(h.Callbacks, record), append(j.from, c.From) })
 }
 
-// finish ends the recording and returns what there is.
+// finish ends the recording, and returns the history.
 func (j *journal) finish(end history.End) history.History {
 	end.AtNs = j.now()
 	j.mu.Lock()
@@ -83,7 +83,7 @@ func (j *journal) finish(end history.End) history.History {
 	return h
 }
 
-// name says which node made each callback, by the port of the connection.
+// name adds the calling node to every callback, by the port of the connection.
 func (j *journal) name(h *history.History, nodes map[string]string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -18,27 +18,26 @@ import (
 	"chronos/scheduler/verify/testkit"
 )
 
-// mix is what the load is made of; shares are of all timers.
+// mix is the composition of the load; shares are shares of all timers.
 type mix struct {
 	rate                         int // timers a second
 	recurring, deletes, replaces float64
 	gets                         float64
 	longest                      time.Duration // interval of a one-shot timer
-	longestRecurring             time.Duration // interval of a recurring one
+	longestRecurring             time.Duration // interval of a recurring timer
 }
 
 const (
 	shortest          = 500 * time.Millisecond
 	shortestRecurring = 2 * time.Second
 	recurringPops     = 3
-	// ownKeys is the share of timers whose key the client chooses: a PUT goes to its owners,
-	// in whatever state their Redis is, while the keys of a POST avoid a Redis that is not well.
+	// ownKeys is the share of timers with a key that the client chooses. A PUT goes to its
+	// owners in any state of their Redis, but the keys of a POST avoid an unhealthy Redis.
 	ownKeys = 0.5
 )
 
-// load is an open loop: timers are created at a fixed rate, however long the
-// answers take. What else is done to a timer is done by who created it, one thing
-// after another.
+// load is an open loop: timers are created at a fixed rate, however long the answers take. The
+// goroutine that creates a timer also makes the later requests for the timer, in turn.
 type load struct {
 	t        *testing.T
 	mix      mix
@@ -50,11 +49,10 @@ type load struct {
 
 	wg      sync.WaitGroup
 	writes  atomic.Int64
-	lastDue atomic.Int64 // ns of the journal: all that was asked for is due by then
+	lastDue atomic.Int64 // ns of the journal: all requested pops are due by then
 }
 
-// start begins to create timers; what it returns ends that and waits until each
-// request is over.
+// start begins to create timers; stop ends the creating, and waits until all requests are over.
 func (l *load) start() (stop func()) {
 	ctx, cancel := context.WithCancel(l.t.Context())
 	l.wg.Go(func() { l.create(ctx) })
@@ -62,7 +60,7 @@ func (l *load) start() (stop func()) {
 		cancel()
 		l.wg.Wait()
 	}
-	l.t.Cleanup(stop) // where the test ended before
+	l.t.Cleanup(stop) // if the test ends early
 	return stop
 }
 
@@ -83,7 +81,7 @@ func (l *load) create(ctx context.Context) {
 	}
 }
 
-// timer creates a timer and does what is drawn for it.
+// timer creates a timer, and makes random later requests for the timer.
 func (l *load) timer(ctx context.Context, r *rand.Rand) {
 	asked := l.draw(r)
 	kind, key := history.Create, ""
@@ -124,7 +122,7 @@ func (l *load) timer(ctx context.Context, r *rand.Rand) {
 	}
 }
 
-// draw is a timer with a URL and body of its own.
+// draw is a random timer with its own URL and body.
 func (l *load) draw(r *rand.Rand) *history.Asked {
 	n := strconv.FormatInt(l.writes.Add(1), 10)
 	asked := &history.Asked{URL: l.receiver + "/" + n, BodyHash: history.HashOf("body of " + n), Pops: 1}
@@ -149,7 +147,7 @@ func bodyOf(asked *history.Asked) string {
 		float64(asked.IntervalMs)/1000, repeat, asked.URL, "body of "+n)
 }
 
-// send makes a request of one of the nodes and records it.
+// send makes a request to a random node, and records the request.
 func (l *load) send(kind history.Kind, id string, asked *history.Asked, r *rand.Rand) history.Operation {
 	node, url := l.cluster.pick(r)
 	method, body := map[history.Kind]string{
@@ -177,14 +175,14 @@ func (l *load) send(kind history.Kind, id string, asked *history.Asked, r *rand.
 	return o
 }
 
-// answer notes what a request is answered.
+// answer notes the answer to a request.
 func (l *load) answer(o *history.Operation, got testkit.Answer) {
 	o.ReturnNs, o.Status = l.journal.now(), got.Status
 	switch {
 	case o.Kind == history.Get && o.Status == http.StatusNotFound:
 		o.Outcome = history.OK
 	case o.Status >= http.StatusInternalServerError, o.Status == http.StatusTooManyRequests:
-	case o.Status == http.StatusConflict: // overtaken: it may have been in force for a moment
+	case o.Status == http.StatusConflict: // overtaken: the write may have been in force for a moment
 	case o.Status >= http.StatusBadRequest:
 		o.Outcome = history.Failed
 		l.t.Errorf("%s of %q was refused: %d %s", o.Kind, o.ID, o.Status, got.Header.Get("Reason"))

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// link is a TCP proxy between one node and one shard.
+// link is a TCP proxy between a node and a shard.
 type link struct {
 	listener net.Listener
 	to       string
@@ -25,11 +25,11 @@ type linkState int
 
 const (
 	linkUp   linkState = iota
-	linkCut            // connections are closed, and so is each new one
-	linkHole           // connections stay, and what is sent in them goes nowhere
+	linkCut            // old and new connections are closed
+	linkHole           // connections stay, and their bytes go nowhere
 )
 
-// way is one direction of a link. The zero value carries bytes at once.
+// way is a direction of a link. The zero value carries bytes at once.
 type way struct {
 	mu    sync.Mutex
 	delay time.Duration
@@ -67,7 +67,7 @@ func (l *link) accept(wg *sync.WaitGroup) {
 	}
 }
 
-// serve carries bytes both ways until one end is closed.
+// serve carries bytes both ways until an end is closed.
 func (l *link) serve(from net.Conn) {
 	defer l.forget(from)
 	if !l.remember(from) {
@@ -75,7 +75,7 @@ func (l *link) serve(from net.Conn) {
 	}
 	to, err := new(net.Dialer).Dial("tcp", l.to)
 	if err != nil {
-		return // the shard is down, and the node sees that
+		return // the shard is down, and the node sees the closed connection
 	}
 	defer l.forget(to)
 	if !l.remember(to) {
@@ -87,8 +87,8 @@ func (l *link) serve(from net.Conn) {
 	wg.Wait()
 }
 
-// slow has requests and answers take so much longer from now on. No byte overtakes an
-// earlier one.
+// slow makes requests and answers take so much longer from now on. No byte overtakes an
+// earlier byte.
 func (l *link) slow(requests, answers time.Duration) {
 	l.requests.slow(requests)
 	l.answers.slow(answers)
@@ -134,14 +134,14 @@ func (w *way) is() (delay time.Duration, gate chan struct{}) {
 	return w.delay, w.gate
 }
 
-// parcel is bytes that leave a link no earlier than at an instant.
+// parcel is bytes that leave a link at the instant at, or later.
 type parcel struct {
 	bytes []byte
 	at    time.Time
 }
 
-// carry ends when either end is closed, and closes both, so that the other direction ends
-// too.
+// carry ends when either end is closed. Then carry closes both ends, so that the opposite
+// direction ends, too.
 func (l *link) carry(w *way, from, to net.Conn) {
 	defer func() { _ = to.Close() }()
 	parcels := make(chan parcel, 4096)
@@ -159,7 +159,7 @@ func (l *link) carry(w *way, from, to net.Conn) {
 				break
 			}
 		}
-		for range parcels { // what is left has nowhere to go
+		for range parcels { // the rest has nowhere to go
 		}
 	})
 	buf := make([]byte, 32<<10)
@@ -198,8 +198,8 @@ func (l *link) forget(c net.Conn) {
 	delete(l.conns, c)
 }
 
-// set makes the link what it is from now on. What went through a hole is out of
-// step, so those connections end with it.
+// set changes the state of the link. The end of a hole closes the connections: bytes are
+// missing in the streams.
 func (l *link) set(state linkState) {
 	l.mu.Lock()
 	was := l.state

@@ -15,7 +15,7 @@ import (
 	"chronos/scheduler/webhook/webhooktest"
 )
 
-// rig is one run of a scenario.
+// rig is a run of a scenario.
 type rig struct {
 	t        *testing.T
 	plan     plan
@@ -27,19 +27,19 @@ type rig struct {
 
 	failing  atomic.Bool   // callbacks are answered 500
 	loadedAt time.Time     // when the load ended
-	heldUp   time.Duration // the test itself, at most
-	letters  int           // dead letters that were found
+	heldUp   time.Duration // the longest hold-up of the test itself
+	letters  int           // dead letters at the end
 	holdUps  heldup.HoldUps
-	callers  *callers // where the nodes that call are known
-	crossed  []span   // while each node was cut off from another shard
+	callers  *callers // nil unless the scenario looks for the calling nodes
+	crossed  []span   // while every node was cut off from a different shard
 
-	// Of a run that measures lateness: with no fault, amid faults, and after them.
+	// For a run that measures lateness: without a fault, amid faults, and afterwards.
 	control, outage, afterwards span
 	noticed                     time.Duration             // how soon the nodes noticed the outage
 	slow                        string                    // the shard that answers late
 	slowBy                      time.Duration             // how late
 	rank                        func(key string) []string // of shards
-	moved                       bool                      // the topology changed, and with it who owns a timer
+	moved                       bool                      // the topology changed, and the owners of timers with it
 }
 
 func newRig(t *testing.T, s *scenario, p plan) *rig {
@@ -68,9 +68,9 @@ func newRig(t *testing.T, s *scenario, p plan) *rig {
 	return r
 }
 
-// runScenario runs the load, with the scenario's faults in it, lets all timers come
-// to their end, and judges what was recorded when it may. Once all were due it has
-// another begin.
+// runScenario runs the load and the scenario's faults, and waits for the end of all timers.
+// Once all timers were due, runScenario calls another, which lets the next scenario begin. Once
+// mayJudge returns, runScenario judges the recording.
 func runScenario(t *testing.T, s *scenario, p plan, another, mayJudge func()) {
 	var verdict string
 	t.Cleanup(func() { // behind the processes' logs, which are long
@@ -80,7 +80,7 @@ func runScenario(t *testing.T, s *scenario, p plan, another, mayJudge func()) {
 	})
 	r := newRig(t, s, p)
 	store := r.openStore()
-	r.rank = store.Rank // which works on when the store is closed
+	r.rank = store.Rank // works even if the store is closed
 	if err := store.Close(); err != nil {
 		t.Error(err)
 	}
@@ -100,8 +100,8 @@ func runScenario(t *testing.T, s *scenario, p plan, another, mayJudge func()) {
 	r.wait(s.idle)
 	r.awaitEmpty("no timer is left", time.Minute, time.Second, func(c *contents) bool { return c.live == 0 && c.leases == 0 })
 	if p.full {
-		// A tombstone lives for 2 minutes, longer if a shard was away since, and waits
-		// 10 s more if a copy that must hear of it could not be told.
+		// A tombstone lives for 2 minutes, or longer if a shard was away since. The tombstone
+		// waits 10 s more if a copy that must hear of the end was out of reach.
 		r.awaitEmpty("no tombstone is left", 3*time.Minute, 5*time.Second, func(c *contents) bool { return len(c.copies) == 0 })
 	}
 	r.cluster.sample(history.Finish)
@@ -111,7 +111,7 @@ func runScenario(t *testing.T, s *scenario, p plan, another, mayJudge func()) {
 	verdict = r.judge(&h)
 }
 
-// warmUp is how long there is load before the first fault.
+// warmUp is the time of load before the first fault.
 const warmUp = 2 * time.Second
 
 // wait is a time in the schedule of the faults.
@@ -122,8 +122,8 @@ func (r *rig) wait(d time.Duration) {
 	}
 }
 
-// watch measures how long a busy machine holds up the test itself, until stop, which
-// records what held up callbacks and links so long that nodes may do without the answer.
+// watch measures how long a busy machine holds up the test itself, until stop. stop records
+// every hold-up that was long enough for nodes to do without a late answer.
 func (r *rig) watch() (stop func()) {
 	r.t.Helper()
 	const long = 250 * time.Millisecond
@@ -149,19 +149,20 @@ func (r *rig) watch() (stop func()) {
 	}
 }
 
-// longestHoldUp is how long the test itself was held up at most, within a part of the run.
+// longestHoldUp is the longest hold-up of the test itself within a part of the run.
 func (r *rig) longestHoldUp(within span) time.Duration {
 	return r.holdUps.Within(r.journal.start.Add(within.from), r.journal.start.Add(within.to)).Longest()
 }
 
-// awaitDue waits until all that was asked for must have come, retries excepted:
-// from then on a timer that has no copy left and was not called back is lost.
+// awaitDue waits until all pops must have come, apart from retries. From then on, a timer
+// without a copy and without a callback is lost.
 func (r *rig) awaitDue() {
 	r.wait(time.Duration(r.load.lastDue.Load()-r.journal.now()) + 4*time.Second)
 }
 
-// awaitEmpty waits for what the shards must come to hold, and looks now and then,
-// since that is work for them. If they don't, the run is judged as it is.
+// awaitEmpty waits until the contents of the shards are as wanted. awaitEmpty looks only now and
+// then, since every look is work for the shards. After a wait in vain the test fails, and the
+// run is judged all the same.
 func (r *rig) awaitEmpty(what string, within, each time.Duration, enough func(*contents) bool) {
 	r.t.Helper()
 	deadline := time.Now().Add(within)
@@ -203,7 +204,7 @@ func (r *rig) finish() history.History {
 	return h
 }
 
-// homes are the owners of all timers that were called, of a run whose topology did not change.
+// homes are the owners of all called timers, for a run without a change of the topology.
 func (r *rig) homes(h *history.History) (homes []history.Home) {
 	seen := make(map[string]bool)
 	for i := range h.Callbacks {
@@ -215,7 +216,7 @@ func (r *rig) homes(h *history.History) (homes []history.Home) {
 	return homes
 }
 
-// relax widens the bounds on time by how long the test itself was held up at most.
+// relax widens the bounds on time by the longest hold-up of the test itself.
 func relax(l *history.Limits, heldUp time.Duration) {
 	slack := heldup.Slack(heldUp)
 	if slack == 0 {
@@ -228,7 +229,7 @@ func relax(l *history.Limits, heldUp time.Duration) {
 	l.AnswerMargin += heldUp
 }
 
-// judge has the history checked, and prints the figures, which it returns.
+// judge checks the history, and prints and returns the figures.
 func (r *rig) judge(h *history.History) string {
 	r.t.Helper()
 	if r.plan.keep != "" {

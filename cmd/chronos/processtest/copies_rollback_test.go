@@ -10,8 +10,8 @@ import (
 	"chronos/scheduler/verify/history"
 )
 
-// rollShardsBack has each shard in turn start again without its last 1.5 s. The shard stays
-// away for so long that a timer that was replaced in that time may be over by then.
+// rollShardsBack restarts every shard in turn without the last 1.5 s of its data. The shard
+// stays away so long that the second version of a replaced timer may be over by then.
 func (r *rig) rollShardsBack() {
 	for round := range r.plan.either(1, 3) {
 		for i, s := range r.cluster.shards {
@@ -26,15 +26,15 @@ func (r *rig) rollShardsBack() {
 	r.wait(3 * time.Second)
 }
 
-// rolledBackMix has many timers whose second version is over before the first would come due.
+// rolledBackMix has many timers with a second version that ends before the first would come due.
 func (p plan) rolledBackMix(m *mix) {
 	p.lightMix(m)
 	m.deletes, m.replaces, m.longest = 0.1, 0.7, max(m.longest, 6*time.Second)
 }
 
-// noMoreThanLost allows as many duplicates as there were callbacks in the lost times. The end
-// of a version that is older than 5 s leaves nothing on any shard, so the shard that has lost
-// the end calls again, with the same webhook-id.
+// noMoreThanLost allows as many duplicates as callbacks came in the lost times. A version that
+// is older than 5 s leaves no record on any shard after its end. A shard that has lost the
+// end therefore calls again, with the same webhook-id.
 func noMoreThanLost(l *history.Limits, h *history.History) {
 	if _, most := callsAgain(h); most > l.FewDuplicates {
 		l.FewDuplicates = most
@@ -46,7 +46,8 @@ func (r *rig) judgeRolledBack(h *history.History, _ *history.Report) {
 	r.t.Logf("the outcomes of %d callbacks may have been lost; %d of %d callbacks came again", lost, again, len(h.Callbacks))
 }
 
-// callsAgain counts the callbacks that repeat another, and those within the times that shards lost.
+// callsAgain counts the callbacks that repeat an earlier callback, and the callbacks within the
+// times that shards lost.
 func callsAgain(h *history.History) (again, lost int) {
 	seen := make(map[string]bool)
 	for i := range h.Callbacks {
@@ -64,8 +65,8 @@ func callsAgain(h *history.History) (again, lost int) {
 	return again, lost
 }
 
-// rollBack kills a shard, and takes from its append-only file all that was written for a
-// time before. What rollBack returns starts the shard again and ends the fault.
+// rollBack waits for the time by, kills a shard, and removes all writes of the wait from the
+// append-only file; back starts the shard again and ends the fault.
 func (c *cluster) rollBack(s *shardProcess, by time.Duration) (back func()) {
 	c.t.Helper()
 	if err := s.Admin.ConfigSet(c.t.Context(), "auto-aof-rewrite-percentage", "0").Err(); err != nil {
@@ -91,7 +92,7 @@ func (c *cluster) rollBack(s *shardProcess, by time.Duration) (back func()) {
 	}
 }
 
-// appendOnlyFile is the file that the shard appends to.
+// appendOnlyFile is the file that the shard now appends to.
 func (s *shardProcess) appendOnlyFile(t *testing.T) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(s.Dir, "appendonlydir", "*.incr.aof"))

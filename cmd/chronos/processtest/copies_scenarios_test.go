@@ -12,12 +12,12 @@ import (
 // scenario is a schedule of faults under load.
 type scenario struct {
 	name     string
-	nodes    int           // 0 for two
-	shards   int           // 0 for all of shardNames
+	nodes    int           // 0 for two nodes
+	shards   int           // 0 for all shardNames
 	proxied  bool          // nodes speak to shards through links
 	busy     bool          // by design: a busy machine is no fault
 	callback time.Duration // how long the receiver takes to answer
-	callers  bool          // which node makes each callback is looked for
+	callers  bool          // look for the node that makes a callback
 	idle     time.Duration // after the load, so that its last pops can be judged
 	mix      func(*mix)
 	inject   func(*rig)
@@ -27,15 +27,16 @@ type scenario struct {
 
 func (s *scenario) shardNames() []string { return shardNames[:cmp.Or(s.shards, len(shardNames))] }
 
-// recover waits between two faults until the first doesn't show any more. Nor does
-// anybody yet tell a shard that comes back what was deleted meanwhile but who fires
-// there, so until then it must not be the only one.
+// recover waits between two faults until the first fault no longer shows. Until then, a shard
+// that is back hears of missed deletes only from the nodes that fire on the shard. The shard
+// must not be the only shard in reach so early.
 func (r *rig) recover() { r.wait(r.plan.repairs() + time.Second/2) }
 
-// scenarios are all; those that take longest first, but the two that work most, which
-// sweep, not beside each other.
+// scenarios are all scenarios, the longest first. The two scenarios with most work, the sweeps,
+// don't stand next to each other.
 func (p plan) scenarios() []*scenario {
-	// It leaves some of 2 s for the way and back, more in a short run, beside which others have load.
+	// The rest of the limit of 2 s is for the way and back. A short run leaves a larger rest, since
+	// another scenario runs at the same time.
 	slow := time.Duration(p.either(1600, 1900)) * time.Millisecond
 	return []*scenario{
 		{name: "shards-churned", mix: churning, inject: (*rig).churn, limits: placedLate},
@@ -59,7 +60,7 @@ func (p plan) scenarios() []*scenario {
 	}
 }
 
-// killShards kills each shard in turn and starts it again with its data.
+// killShards kills every shard in turn, and starts the shard again with its data.
 func (r *rig) killShards() {
 	for i, s := range r.cluster.shards {
 		if i > 0 {
@@ -72,7 +73,7 @@ func (r *rig) killShards() {
 	r.wait(2 * time.Second)
 }
 
-// stopShards has a shard stand still for 10 s; in a full run each in turn.
+// stopShards makes a shard stand still for 10 s; in a full run, every shard in turn.
 func (r *rig) stopShards() {
 	for i, s := range r.shards() {
 		if i > 0 {
@@ -85,12 +86,12 @@ func (r *rig) stopShards() {
 	r.wait(3 * time.Second)
 }
 
-// lightMix is for scenarios that say nothing on a machine that is overloaded: a Redis that
-// keeps a node waiting for a processor is one more fault.
+// lightMix is for scenarios that prove nothing on an overloaded machine: a Redis that waits for
+// a processor and keeps a node waiting is a further fault.
 func (p plan) lightMix(m *mix) { m.rate = p.either(100, 150) }
 
-// stallShards has a shard stand still for 0.3 to 1.5 s again and again; in a full run each
-// in turn.
+// stallShards makes a shard stand still for 0.3 to 1.5 s again and again; in a full run, every
+// shard in turn.
 func (r *rig) stallShards() {
 	for i, s := range r.shards() {
 		if i > 0 {
@@ -106,12 +107,12 @@ func (r *rig) stallShards() {
 	r.wait(3 * time.Second)
 }
 
-// fewByChance is for a short run of 1,800 callbacks, which a share of 1 in 1,000 gives 2
-// duplicates on average, and more than 6 in one run of 400. The stalls take about as long as
-// a node waits for a shard, so that nearly every run has a duplicate.
+// fewByChance is for a short run of 1,800 callbacks. A share of 1 in 1,000 makes 2 duplicates on
+// average, and more than 6 in a single run of 400. The stalls take about as long as a node waits
+// for a shard, so nearly every run has a duplicate.
 func fewByChance(l *history.Limits, _ *history.History) { l.FewDuplicates = 6 }
 
-// wipeShards has a shard lose all its data; in a full run each in turn.
+// wipeShards makes a shard lose all its data; in a full run, every shard in turn.
 func (r *rig) wipeShards() {
 	for i, s := range r.shards() {
 		if i > 0 {
@@ -125,7 +126,7 @@ func (r *rig) wipeShards() {
 	r.wait(4 * time.Second)
 }
 
-// shards are those that fail: one, drawn, or, in a full run, all.
+// shards are the shards that fail: a random shard, or all shards in a full run.
 func (r *rig) shards() []*shardProcess {
 	if r.plan.full {
 		return r.cluster.shards
@@ -133,7 +134,7 @@ func (r *rig) shards() []*shardProcess {
 	return r.cluster.shards[rand.IntN(len(r.cluster.shards)):][:1]
 }
 
-// replaceNodes replaces both nodes in good order, then kills one.
+// replaceNodes replaces both nodes in good order, then kills a node.
 func (r *rig) replaceNodes() {
 	for range r.plan.either(1, 3) {
 		for _, m := range r.cluster.nodes {
@@ -153,11 +154,11 @@ func (r *rig) replaceNodes() {
 	r.wait(2 * time.Second)
 }
 
-// rarelyInWindows is for a run whose greater part must be without duplicates.
+// rarelyInWindows is for a run that must be without duplicates for the most part.
 func rarelyInWindows(l *history.Limits, _ *history.History) { l.MinInWindows = 0.1 }
 
-// cutLinks has one node lose one shard, which the other still reaches: connections
-// are cut, or stay and carry nothing.
+// cutLinks makes a node lose a shard that the second node still reaches. Connections are cut,
+// or stay and carry nothing.
 func (r *rig) cutLinks() {
 	first := rand.IntN(6)
 	for i := range r.plan.either(1, 6) {
@@ -202,9 +203,9 @@ func (r *rig) judgeFailing(h *history.History, report *history.Report) {
 
 func (r *rig) noFault() { r.wait(r.plan.seconds(6, 30)) }
 
-// answersHeard narrows the margin within which an answer may have been too late,
-// for callbacks that take nearly all of their time: unless a node says that one
-// was not heard in time, all were.
+// answersHeard narrows the margin within which an answer may have been too late, for callbacks
+// that take nearly all of their time. The nodes count the answers that came too late; if the
+// count is 0, all answers came in time.
 func answersHeard(l *history.Limits, h *history.History) {
 	if unheard(h) == 0 && l.AnswerMargin < 300*time.Millisecond {
 		l.AnswerMargin = 80 * time.Millisecond
@@ -220,8 +221,8 @@ func unheard(h *history.History) (n int64) {
 	return n
 }
 
-// judgeSlow holds the callbacks that came twice to those whose answer, the nodes
-// say, was not heard within 2 s.
+// judgeSlow compares the callbacks that came twice with the answers that, by the nodes' count,
+// did not come within 2 s.
 func (r *rig) judgeSlow(h *history.History, _ *history.Report) {
 	calls, twice := make(map[string]int), int64(0)
 	for i := range h.Callbacks {

@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	// make check runs the short form. The full one takes some 35 minutes:
+	// make check runs the short form. The full form takes some 35 minutes:
 	// go test -count=1 -v -timeout 60m -run TestCopies ./cmd/chronos/processtest -args -faults.full
 	faultsFull = flag.Bool("faults.full", false, "TestCopies: 1,000 timers a second, each fault three times, until the last tombstone is gone")
 	faultsKeep = flag.String("faults.keep", "", "folder that gets the histories and the nodes' logs")
@@ -25,10 +25,10 @@ var (
 type plan struct {
 	full bool
 	keep string
-	test string // that runs the scenario; "" for TestCopies
+	test string // runs the scenario; "" for TestCopies
 }
 
-// either is one of two numbers, for a short and for a full run.
+// either chooses a number, for a short or for a full run.
 func (p plan) either(short, full int) int {
 	if p.full {
 		return full
@@ -48,8 +48,8 @@ func (p plan) command(name string) string {
 	return fmt.Sprintf("go test ./cmd/chronos/processtest -run '%s$' -v%s", cmp.Or(p.test, "TestCopies/"+name), more)
 }
 
-// mix is the load. In a short run, with a race detector and beside another scenario, it
-// takes a third of two processors, so that one that is half as fast bears it too.
+// mix is the load. In a short run, with a race detector and beside another scenario, the load
+// takes a third of two processors, so a machine half as fast can bear the load, too.
 func (p plan) mix() mix {
 	return mix{
 		rate: p.either(100, 1000), recurring: 0.1, deletes: 0.1, replaces: 0.1, gets: 0.1,
@@ -57,16 +57,16 @@ func (p plan) mix() mix {
 	}
 }
 
-// repairs is how long after its end a shard's fault may show: until what it missed is
-// known, the sweep has waited and has passed, or until all timers are over that lack a
-// copy on it.
+// repairs is how long a shard's fault may show after the end of the fault: until the missed
+// writes are known, and the sweep has waited and has passed. Nor does the fault show once all
+// timers that lack a copy on the shard are over.
 func (p plan) repairs() time.Duration {
 	m := p.mix()
 	return min(max(m.longest, recurringPops*m.longestRecurring)+time.Second, 15*time.Second)
 }
 
-// exempt are the invariants that are not judged: that nodes shrink again (see
-// sample), and, in a short run, that copies are in place 60 s after a fault.
+// exempt are the invariants that are not judged: nodes shrink again (see sample); in a short
+// run also: copies are in place 60 s after a fault.
 func (p plan) exempt() []history.Invariant {
 	if p.full {
 		return []history.Invariant{history.BackToNormal}
@@ -74,9 +74,9 @@ func (p plan) exempt() []history.Invariant {
 	return []history.Invariant{history.BackToNormal, history.CopiesAtHome}
 }
 
-// limits are the tolerances. Tombstones may be there for as long as they live; a
-// full run waits until there are none. A short one shares the processors with other
-// scenarios, so its bounds on lateness without a fault are wide.
+// limits are the tolerances. Tombstones may remain for their whole life; a full run waits until
+// all tombstones are gone. A short run shares the processors with another scenario, so the bounds
+// on lateness without a fault are wide.
 func (p plan) limits() history.Limits {
 	l := history.DefaultLimits()
 	l.MinPerFault = p.either(1, 3)
@@ -88,9 +88,9 @@ func (p plan) limits() history.Limits {
 	return l
 }
 
-// TestCopies runs nodes on three shards under load and has shards and nodes fail:
-// no timer is lost, early, or called twice without a fault that explains it, and
-// nothing is left over. What a run recorded is judged by chronos/scheduler/verify/history.
+// TestCopies runs nodes on three shards under load, and makes shards and nodes fail. No timer is
+// lost or early, or called twice without a fault as the reason, and no timer is left over.
+// The package chronos/scheduler/verify/history judges the recording of a run.
 func TestCopies(t *testing.T) {
 	testkit.Program(t, "redis-server")
 	p := plan{full: *faultsFull, keep: *faultsKeep}
@@ -107,13 +107,13 @@ func TestCopies(t *testing.T) {
 		})
 		wg.Go(func() {
 			defer release()
-			// Judging takes all processors for seconds: none of it while others have load.
+			// Judging takes all processors for seconds, so no run is judged while a scenario has load.
 			t.Run(s.name, func(t *testing.T) { runScenario(t, s, p, release, loads.Wait) })
 		})
 	}
 }
 
-// keepLogs writes what the nodes have logged.
+// keepLogs writes the logs of the nodes to files.
 func (r *rig) keepLogs() {
 	r.t.Helper()
 	for _, log := range r.cluster.logs {

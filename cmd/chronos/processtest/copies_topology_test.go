@@ -10,8 +10,8 @@ import (
 	"chronos/scheduler/verify/testkit"
 )
 
-// changeShards adds a shard under load, drains another, and removes it once it is
-// empty; in a full run three times.
+// changeShards adds a shard under load, drains another shard, and removes the drained shard once
+// the shard is empty; in a full run three times.
 func (r *rig) changeShards() {
 	for round := range r.plan.either(1, 3) {
 		added := &shardProcess{name: string(rune('d' + round)), Redis: testkit.NewRedis(r.t)}
@@ -20,7 +20,7 @@ func (r *rig) changeShards() {
 		r.change("add", http.MethodPost, "/topology/shards", `{"name": "`+added.name+`", "url": "`+added.URL+`"}`)
 		drained := r.cluster.shards[round+1].name
 		r.change("drain", http.MethodPost, "/topology/shards/"+drained+"/drain", "")
-		// A delete by an ID that names the shard leaves a tombstone there for 10 s.
+		// A delete by an ID that names the shard leaves a tombstone on the shard for 10 s.
 		testkit.Eventually(r.t, r.plan.mix().longest+20*time.Second, "the drained shard is empty", func() bool { return r.drainedIsEmpty(drained) })
 		testkit.Eventually(r.t, 20*time.Second, "a shard that is drained is removed", func() bool {
 			status, _ := r.askTopology(http.MethodDelete, "/topology/shards/"+drained, "")
@@ -40,7 +40,7 @@ func (r *rig) drainedIsEmpty(name string) bool {
 	return false
 }
 
-// shownTopology is what the admin listener shows.
+// shownTopology is the topology as the admin listener shows it.
 type shownTopology struct {
 	Moving bool
 	Shards []struct {
@@ -49,7 +49,7 @@ type shownTopology struct {
 	}
 }
 
-// change makes one change of the topology and waits until the sweep has passed.
+// change makes a change of the topology, and waits until the sweep has passed.
 func (r *rig) change(kind, method, path, body string) {
 	r.t.Helper()
 	end := r.cluster.journal.begin(history.Fault{Kind: kind, Class: history.Harmless})
@@ -74,7 +74,7 @@ func (r *rig) askTopology(method, path, body string) (status int, raw []byte) {
 	return r.cluster.nodes[0].askTopology(r.t, method, path, body)
 }
 
-// topology asks the node's admin listener for what must succeed.
+// topology makes a request to the node's admin listener; the request must succeed.
 func (n *nodeProcess) topology(t *testing.T, method, path, body string) (view shownTopology) {
 	t.Helper()
 	status, raw := n.askTopology(t, method, path, body)
@@ -90,8 +90,7 @@ func (n *nodeProcess) askTopology(t *testing.T, method, path, body string) (stat
 	return got.Status, []byte(got.Body)
 }
 
-// settle waits until the sweep after a change has passed, and returns how long that
-// took.
+// settle waits until the sweep after a change has passed, and returns the time of the wait.
 func (n *nodeProcess) settle(t *testing.T) time.Duration {
 	t.Helper()
 	begun := time.Now()

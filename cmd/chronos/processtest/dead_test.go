@@ -24,7 +24,7 @@ func dead(t *testing.T, node *nodeProcess, args ...string) string {
 	return string(out)
 }
 
-// commandOf is a command that the user of a node gives in some other directory.
+// commandOf is a command that the user of a node gives in a different directory.
 func commandOf(t *testing.T, node *nodeProcess, args ...string) *exec.Cmd {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), binary, args...)
@@ -45,9 +45,9 @@ func listed(t *testing.T, node *nodeProcess, args ...string) (page wire.LettersV
 	return page
 }
 
-// TestDeadLetters: timers whose callbacks fail are given up, listed and shown; fired
-// again when their receiver is back they arrive, and their letters are gone; what is
-// too old goes by itself.
+// TestDeadLetters: timers with failing callbacks are given up, and become dead letters that
+// commands list and show. Once the receiver is back, fired dead letters arrive, and are
+// gone from the list. An old dead letter goes by itself.
 func TestDeadLetters(t *testing.T) {
 	t.Parallel()
 	receiver := webhooktest.New(t)

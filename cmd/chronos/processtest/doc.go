@@ -1,4 +1,4 @@
-// Package processtest proves the promises on real processes: nodes as they are
-// built for users, redis-servers of their own, signals that really end or stop
-// them. It holds nothing but tests.
+// Package processtest proves the promises on real processes: nodes as built for users,
+// redis-servers, and signals that really end or stop the processes. The package holds only
+// tests.
 package processtest

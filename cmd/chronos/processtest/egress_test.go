@@ -28,7 +28,7 @@ import (
 // redisSawHTTP is what a redis-server logs when an HTTP request reaches it.
 const redisSawHTTP = "SECURITY ATTACK"
 
-// operated is a node whose clients and operators have tokens.
+// operated is a node that has tokens for clients and operators.
 type operated struct {
 	*nodeProcess
 	client *client.Client
@@ -46,7 +46,7 @@ func startOperated(t *testing.T, redisURL, admin string) *operated {
 	return &operated{nodeProcess: node, client: clientOf(t, node, client.WithToken(writer)), token: operator}
 }
 
-// topologyAdd runs `chronos topology add`, again if a busy machine left the change unfinished.
+// topologyAdd runs `chronos topology add`, and repeats a change that a busy machine left unfinished.
 func (o *operated) topologyAdd(t *testing.T, name, url string) {
 	t.Helper()
 	testkit.Eventually(t, 20*time.Second, "a shard is added", func() bool {
@@ -61,7 +61,7 @@ func (o *operated) topologyAdd(t *testing.T, name, url string) {
 	})
 }
 
-// failureOf is why the first callback to the URI failed.
+// failureOf is the reason for the failure of the first callback to the URI.
 func (o *operated) failureOf(t *testing.T, uri string) (reason string) {
 	t.Helper()
 	receipt, err := o.client.Create(t.Context(), client.Timer{URI: uri})
@@ -78,8 +78,8 @@ func (o *operated) failureOf(t *testing.T, uri string) (reason string) {
 	return reason
 }
 
-// machineAddresses are all addresses of this machine that a callback might go to,
-// and the names that lead to them.
+// machineAddresses are all addresses of this machine that a callback might go to, and the name
+// localhost.
 func machineAddresses(t *testing.T) []string {
 	t.Helper()
 	hosts := []string{"localhost", "127.0.0.1", "127.0.0.2", "[::ffff:127.0.0.1]"}
@@ -109,8 +109,8 @@ func portOf(t *testing.T, url string) string {
 	return port
 }
 
-// TestCallbacksReachNoAdminListener: whatever name or address of this machine a
-// callback has, it doesn't connect to the node's own admin listener.
+// TestCallbacksReachNoAdminListener: no callback connects to the node's own admin listener,
+// whatever name or address of this machine the callback has.
 func TestCallbacksReachNoAdminListener(t *testing.T) {
 	t.Parallel()
 	const want = "address not allowed: admin listener of this node"
@@ -129,8 +129,8 @@ func TestCallbacksReachNoAdminListener(t *testing.T) {
 	}
 }
 
-// TestCallbacksReachNoRedis: no callback connects to a Redis of the topology, be
-// the Redis there from the start or added later, by address or by name.
+// TestCallbacksReachNoRedis: no callback connects to a Redis of the topology, by address or by
+// name. The Redis may have been added later.
 func TestCallbacksReachNoRedis(t *testing.T) {
 	t.Parallel()
 	const want = "address not allowed: Redis of this cluster"
@@ -152,7 +152,7 @@ func TestCallbacksReachNoRedis(t *testing.T) {
 	node.topologyAdd(t, "added", added.URL)
 	refused("a Redis that was added later", added)
 
-	// A Redis that the node doesn't know shows what a callback looks like there.
+	// A Redis that the node doesn't know shows how a redis-server logs a callback.
 	if got := node.failureOf(t, "http://127.0.0.1:"+portOf(t, stranger.URL)+"/"); got == want {
 		t.Errorf("a callback to another Redis failed with %q", got)
 	}
@@ -161,7 +161,7 @@ func TestCallbacksReachNoRedis(t *testing.T) {
 	})
 }
 
-// secureReceiver is a receiver whose certificate nobody but itself has signed.
+// secureReceiver is a receiver with a self-signed certificate.
 type secureReceiver struct {
 	url, certificate string // the certificate in PEM
 	called           chan struct{}
@@ -197,8 +197,8 @@ func newSecureReceiver(t *testing.T) *secureReceiver {
 	return r
 }
 
-// TestCallbacksTrustTheOperatorsAuthorities: a receiver may have a certificate of an
-// authority that the operator names, or of one that the system trusts.
+// TestCallbacksTrustTheOperatorsAuthorities: a receiver's certificate may come from an authority
+// that the operator names, or from an authority that the system trusts.
 func TestCallbacksTrustTheOperatorsAuthorities(t *testing.T) {
 	t.Parallel()
 	ours, systems, strangers := newSecureReceiver(t), newSecureReceiver(t), newSecureReceiver(t)

@@ -15,8 +15,8 @@ import (
 	"chronos/scheduler/webhook/webhooktest"
 )
 
-// TestHangingDestinations has destinations that take connections and never answer, with
-// 500 recurring timers each: the timers of another destination don't notice.
+// TestHangingDestinations uses destinations that take connections and never answer, with 500
+// recurring timers for every destination. The timers of a good destination don't notice.
 func TestHangingDestinations(t *testing.T) {
 	tests := []struct{ slots, hanging int }{{4096, 16}, {64, 16}}
 	if *faultsFull {
@@ -64,8 +64,7 @@ func settled(t *testing.T, node *nodeProcess) (count int) {
 	return int(sample.Counters["settled"])
 }
 
-// lateness creates so many timers, 40 a second, and returns how late their callbacks are,
-// in order.
+// lateness creates count timers, 40 a second, and returns how late the callbacks are, in order.
 func lateness(t *testing.T, client *api, node *nodeProcess, receiver *webhooktest.Receiver, count int) (late []time.Duration) {
 	t.Helper()
 	before := len(receiver.Calls())
@@ -83,8 +82,8 @@ func lateness(t *testing.T, client *api, node *nodeProcess, receiver *webhooktes
 	return late
 }
 
-// hangingDestination never answers: the kernel takes connections, as many as fit into the
-// listener's queue, and nobody reads from them.
+// hangingDestination never answers: the kernel takes as many connections as fit into the
+// listener's queue, and nobody reads from the connections.
 func hangingDestination(t *testing.T) (url string) {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -95,7 +94,7 @@ func hangingDestination(t *testing.T) (url string) {
 	return "http://" + listener.Addr().String() + "/"
 }
 
-// keepCalling creates timers that are called each second for an hour.
+// keepCalling creates timers that are called every second for an hour.
 func keepCalling(t *testing.T, node *nodeProcess, url string, count int) {
 	t.Helper()
 	timer := fmt.Sprintf(`{"timing":{"interval":1,"repeat-for":3600},"callback":{"http":{"uri":%q,"opaque":"hangs"}}}`, url)

@@ -21,7 +21,7 @@ import (
 	"chronos/scheduler/verify/testkit"
 )
 
-// binary is the node that all tests start: another build of it, or one that is built once.
+// binary is the node that all tests start: a given build, or else a build for this run.
 var binary string
 
 func TestMain(m *testing.M) {
@@ -42,8 +42,8 @@ type nodeProcess struct {
 
 var upLine = regexp.MustCompile(`msg="node is up" node=(\S+) timers=(\S+) admin=(\S+)\s`)
 
-// startNode starts a node on shards, the first named main, and returns when it is
-// ready.
+// startNode starts a node on shards, and returns when the node is ready. The first shard is
+// named main.
 func startNode(t *testing.T, redisURL string, env ...string) *nodeProcess {
 	t.Helper()
 	return awaitNode(t, testkit.Start(t, nodeEnv(t, redisURL, env...), binary))
@@ -57,7 +57,7 @@ func nodeEnv(t *testing.T, redisURL string, more ...string) []string {
 	}, more...)
 }
 
-// awaitNode returns when a node that was started is ready.
+// awaitNode returns when a started node is ready.
 func awaitNode(t *testing.T, p *testkit.Process) *nodeProcess {
 	t.Helper()
 	n := &nodeProcess{Process: p}
@@ -87,7 +87,7 @@ func awaitNode(t *testing.T, p *testkit.Process) *nodeProcess {
 	return n
 }
 
-// readiness is what an admin listener says of its process.
+// readiness is the answer of an admin listener to /readyz.
 func readiness(admin string) (ready bool, said string) {
 	got, err := testkit.Ask(nil, http.MethodGet, admin+"/readyz", "")
 	if err != nil {
@@ -106,7 +106,7 @@ func (n *nodeProcess) ask(t *testing.T, method, path, body string) testkit.Answe
 	return got
 }
 
-// answer is what a node said to one request.
+// answer is a node's answer to a request.
 type answer struct {
 	status   int
 	id       timer.ID
@@ -127,8 +127,8 @@ func newAPI(t *testing.T) *api {
 	return &api{client: &http.Client{Transport: &sampler{all: transport, some: described(t).Transport(t, transport)}, Timeout: 5 * time.Second}}
 }
 
-// sampler holds one exchange in a hundred, and the first, against the
-// description: to check thousands in a second would slow down what is tested.
+// sampler checks the first exchange, and then one in a hundred, against the description: a check
+// of thousands a second would slow down the node under test.
 type sampler struct {
 	all, some http.RoundTripper
 	count     atomic.Int64
@@ -141,7 +141,7 @@ func (s *sampler) RoundTrip(r *http.Request) (*http.Response, error) {
 	return s.all.RoundTrip(r)
 }
 
-// loadDescription is the description that all traffic is held against.
+// loadDescription loads the description that all traffic must match.
 var loadDescription = sync.OnceValues(func() (*openapitest.Description, error) { return openapitest.Load(chronosapi.OpenAPI()) })
 
 func described(t *testing.T) *openapitest.Description {
@@ -175,7 +175,7 @@ func timerBody(interval time.Duration, uri, opaque string) string {
 	return fmt.Sprintf(`{"timing":{"interval":%.3f},"callback":{"http":{"uri":%q,"opaque":%q}}}`, interval.Seconds(), uri, opaque)
 }
 
-// create makes a one-shot timer, which must succeed.
+// create makes a one-shot timer; the request must succeed.
 func (a *api) create(t *testing.T, node *nodeProcess, interval time.Duration, uri, opaque string) answer {
 	t.Helper()
 	got := a.do(http.MethodPost, node.url+"/timers", timerBody(interval, uri, opaque))
@@ -185,7 +185,7 @@ func (a *api) create(t *testing.T, node *nodeProcess, interval time.Duration, ur
 	return got
 }
 
-// inParallel does n things, some at once, and returns when all are done.
+// inParallel calls do n times, with so many workers, and returns when all calls are over.
 func inParallel(n, workers int, do func(i int)) {
 	var wg sync.WaitGroup
 	next := make(chan int)

@@ -13,14 +13,14 @@ import (
 	"chronos/scheduler/verify/testkit"
 )
 
-// TestSlowRedis has one of three Redis answer late, and nothing else: after 3 s it is
-// treated as one that is away, and timers without a copy there don't notice. What holds up
-// the test itself on a busy machine holds up the nodes, too.
+// TestSlowRedis makes one of three Redis answer late. After 3 s the nodes treat the slow Redis
+// as if it were away, and timers without a copy on the slow Redis don't notice. A busy machine
+// that holds up the test holds up the nodes, too, so hold-ups widen the bounds.
 func TestSlowRedis(t *testing.T) {
 	testkit.Program(t, "redis-server")
 	for _, delay := range []time.Duration{250 * time.Millisecond, 430 * time.Millisecond} {
 		t.Run(delay.String(), func(t *testing.T) {
-			if !*faultsFull { // what is measured there should have the machine for itself
+			if !*faultsFull { // a full run measures, and should have the machine for itself
 				t.Parallel()
 			}
 			runAlone(t, "TestSlowRedis/"+delay.String(), func(plan) *scenario {
@@ -38,7 +38,7 @@ func slowMix(m *mix) {
 	m.longest, m.longestRecurring = 3*time.Second, 2500*time.Millisecond
 }
 
-// slowDown measures the load as it is, and then while one shard answers late.
+// slowDown measures the load without a fault, and then while a shard answers late.
 func (r *rig) slowDown(delay time.Duration) {
 	r.control = r.during(r.plan.seconds(6, 20))
 	slow := rand.IntN(len(shardNames))
@@ -74,7 +74,8 @@ func (r *rig) judgeSlowRedis(h *history.History, _ *history.Report) {
 	begin.to = begin.from + 5*time.Second
 	later.from = begin.to
 	slack := heldup.Slack(r.heldUp)
-	// What came due behind a poll waits for three answers: to that poll, to the next, which claims it, and to the fence.
+	// A pop that came due behind a poll waits for three answers: to the poll, to the next poll with the claim, and
+	// to the fence.
 	inAll := max(time.Second, 3*r.slowBy+200*time.Millisecond)
 	for _, part := range []struct {
 		name string

@@ -15,9 +15,9 @@ import (
 	"chronos/scheduler/verify/testkit"
 )
 
-// TestStarved runs two nodes on a machine whose processors other work keeps busy, and
-// stops and continues the nodes at random. A busy machine is no fault: nothing is lost,
-// early, out of order, or called twice, and a Redis that dies is noticed all the same.
+// TestStarved runs two nodes on a machine with busy processors, and stops and continues the nodes
+// at random. A busy machine is no fault: no pop is lost, early, out of order or called twice,
+// and the nodes notice the death of a Redis all the same.
 func TestStarved(t *testing.T) {
 	testkit.Program(t, "redis-server")
 	runAlone(t, "TestStarved", func(p plan) *scenario {
@@ -25,8 +25,8 @@ func TestStarved(t *testing.T) {
 	})
 }
 
-// TestAMachineThatBecomesBusyCallsNothingTwice runs two nodes on an idle machine, which other
-// work makes busy again and again. No fault is recorded, so nothing explains a second callback.
+// TestAMachineThatBecomesBusyCallsNothingTwice runs two nodes on an idle machine that loops make
+// busy again and again. No fault is recorded, so no second callback is allowed.
 func TestAMachineThatBecomesBusyCallsNothingTwice(t *testing.T) {
 	testkit.Program(t, "redis-server")
 	runAlone(t, "TestAMachineThatBecomesBusyCallsNothingTwice", func(p plan) *scenario {
@@ -44,7 +44,7 @@ func (r *rig) makeBusy() {
 	r.wait(time.Second)
 }
 
-// runAlone runs a scenario beside no other. The scenario measures what one fault costs.
+// runAlone runs a single scenario. The scenario measures the cost of a single fault.
 func runAlone(t *testing.T, test string, scenarioOf func(plan) *scenario) {
 	t.Helper()
 	p := plan{full: *faultsFull, keep: *faultsKeep, test: test}
@@ -53,8 +53,8 @@ func runAlone(t *testing.T, test string, scenarioOf func(plan) *scenario) {
 	runScenario(t, s, p, func() {}, func() {})
 }
 
-// starvedMix is light enough in a short run that the test itself, with a race detector,
-// answers callbacks in time beside the busy loops.
+// starvedMix is so light in a short run that the test itself, with a race detector, answers
+// callbacks in time beside the busy loops.
 func (p plan) starvedMix(m *mix) {
 	m.rate, m.deletes, m.replaces = p.either(60, 200), 0.15, 0.15
 	m.longest, m.longestRecurring = 2*time.Second, 2500*time.Millisecond
@@ -65,15 +65,15 @@ type span struct{ from, to time.Duration }
 
 func (r *rig) now() time.Duration { return time.Duration(r.journal.now()) }
 
-// during waits, and returns the time that this took.
+// during waits, and returns the span of the wait.
 func (r *rig) during(d time.Duration) span {
 	from := r.now()
 	r.wait(d)
 	return span{from, r.now()}
 }
 
-// starve measures the load beside busy loops as it is, then stops and continues both
-// nodes for a while, in the midst of which a shard is killed, and measures again.
+// starve measures the load beside busy loops. Then starve stops and continues both nodes for a
+// while, with a dead shard for a part of the time, and measures again.
 func (r *rig) starve() {
 	r.keepBusy(4)
 	r.wait(time.Second)
@@ -101,11 +101,11 @@ func (r *rig) starve() {
 	r.afterwards = r.during(r.plan.seconds(5, 15))
 }
 
-// keepBusy starts loops that take all processor time they get, until idle or the end of the test.
+// keepBusy starts loops that use up the processors, until idle or the end of the test.
 func (r *rig) keepBusy(loops int) (idle func()) {
 	var all []*testkit.Process
 	for range loops {
-		// The processor time is limited, so that the loop ends by itself if the test can't end it.
+		// The processor time is limited, so that the loop ends even if the test can't end the loop.
 		all = append(all, testkit.Start(r.t, nil, "/bin/sh", "-c", "ulimit -t 150; while :; do :; done"))
 	}
 	return func() {
@@ -115,7 +115,7 @@ func (r *rig) keepBusy(loops int) (idle func()) {
 	}
 }
 
-// stopAgainAndAgain has a node stand still for 300 to 900 ms, again and again.
+// stopAgainAndAgain makes a node stand still for 300 to 900 ms, again and again.
 func (r *rig) stopAgainAndAgain(m *member, stopping <-chan struct{}) {
 	for {
 		select {
@@ -123,7 +123,7 @@ func (r *rig) stopAgainAndAgain(m *member, stopping <-chan struct{}) {
 		case <-stopping:
 			return
 		}
-		// The class Slow explains that callbacks are late, and nothing else.
+		// The class Slow excuses late callbacks only.
 		end := r.journal.begin(history.Fault{Kind: "stop", Class: history.Slow, Node: m.name})
 		m.Signal(syscall.SIGSTOP)
 		r.wait(time.Duration(300+rand.IntN(600)) * time.Millisecond)
@@ -138,8 +138,8 @@ func (m *member) saysAway(shard string) bool {
 	return err == nil && strings.Contains(got.Body, fmt.Sprintf("chronos_shard_up{shard=%q} 0", shard))
 }
 
-// lateness is how late the first callbacks of pops came that were due within the span,
-// less what a callback may be late. The shards' clocks are this machine's.
+// lateness is how late the first callbacks came for pops that were due within the span, minus the
+// allowed lateness. The shards use the clock of this machine.
 func (r *rig) lateness(h *history.History, within span, of func(c *history.Callback) (is bool, less time.Duration)) (late []time.Duration) {
 	first := make(map[string]*history.Callback)
 	for i := range h.Callbacks {
@@ -160,7 +160,7 @@ func (r *rig) lateness(h *history.History, within span, of func(c *history.Callb
 
 func anyCallback(*history.Callback) (is bool, less time.Duration) { return true, 0 }
 
-// percentile of durations in order; 0 of none.
+// percentile is a percentile of sorted durations, or 0 without any.
 func percentile(sorted []time.Duration, p float64) time.Duration {
 	if len(sorted) == 0 {
 		return 0
@@ -168,11 +168,11 @@ func percentile(sorted []time.Duration, p float64) time.Duration {
 	return sorted[min(int(p/100*float64(len(sorted))), len(sorted)-1)].Round(100 * time.Microsecond)
 }
 
-// judgeStarved widens the bounds of each part of the run by twice the longest hold-up of the
-// test in it: other processes on a callback's way wait for a processor as the test does.
+// judgeStarved widens the bounds of every part of the run by twice the longest hold-up of the
+// test in the part: node and Redis wait for a processor as the test does.
 func (r *rig) judgeStarved(h *history.History, _ *history.Report) {
-	// Both nodes may stand still one after the other, for 0.9 s each: the kill may delay
-	// what was due up to 2 s before it.
+	// The two nodes may stand still one after the other, 0.9 s for every node. The kill may
+	// thus delay pops that were due up to 2 s before the kill.
 	before := r.outage.from - 2*time.Second
 	stopped, killed := span{r.control.to, before}, span{before, r.outage.to}
 	const notice = 3 * time.Second
@@ -184,7 +184,7 @@ func (r *rig) judgeStarved(h *history.History, _ *history.Report) {
 	}{
 		{"control", r.control, time.Second, 2 * time.Second},
 		{"nodes stopped", stopped, 1200 * time.Millisecond, 3 * time.Second},
-		{"and a Redis killed", killed, 2*time.Second + notice, 2*time.Second + notice}, // a skew, and until it is noticed
+		{"and a Redis killed", killed, 2*time.Second + notice, 2*time.Second + notice}, // a skew, and until the death is noticed
 		{"2 s after the last stop", r.afterwards, usual + max(usual/2, 25*time.Millisecond), 2 * time.Second},
 	} {
 		late, more := r.lateness(h, part.span, anyCallback), 2*r.longestHoldUp(part.span)

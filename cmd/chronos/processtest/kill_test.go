@@ -17,12 +17,12 @@ import (
 
 const (
 	hold      = 3500 * time.Millisecond
-	deathCost = 1500 * time.Millisecond // promise 3: late when a node dies before it fires
+	deathCost = 1500 * time.Millisecond // promise 3: the lateness when a node dies before firing
 	patience  = 100 * time.Millisecond  // between a bound by the shard's clock and an arrival here
 )
 
-// leasesOf are the timers that a node holds: those in its wheel, and those whose
-// fence has passed.
+// leasesOf are the timers that a node holds: timers in the wheel, and timers that have passed
+// the fence.
 func leasesOf(t *testing.T, client *redis.Client, node string) (waiting, underWay []string) {
 	t.Helper()
 	ctx := t.Context()
@@ -48,9 +48,9 @@ func leasesOf(t *testing.T, client *redis.Client, node string) (waiting, underWa
 	return waiting, underWay
 }
 
-// leasesOfStopped are those of a node that was just stopped, once Redis has
-// carried out what the node sent before: three reads in a row bring the same, before the
-// other node takes the leases over.
+// leasesOfStopped are the leases of a node that was just stopped, once Redis has carried out all
+// earlier requests of the node. Three reads in a row must give the same leases, before the
+// second node takes the leases over.
 func leasesOfStopped(t *testing.T, client *redis.Client, node string) (waiting, underWay []string) {
 	t.Helper()
 	same := 0
@@ -71,8 +71,8 @@ func twoDigits(n int) string { return string([]byte{'0' + byte(n/10), '0' + byte
 
 func enough(waiting, underWay []string) bool { return len(waiting) >= 100 && len(underWay) >= 50 }
 
-// TestKilledNode kills a node that has timers in its wheel and callbacks under
-// way: the other fires them all, in the promised time.
+// TestKilledNode kills a node that has timers in its wheel and callbacks under way: the second
+// node fires all of the timers, in the promised time.
 func TestKilledNode(t *testing.T) {
 	store := testkit.StartRedis(t)
 	nodes := []*nodeProcess{startNode(t, store.URL), startNode(t, store.URL)}
@@ -84,9 +84,9 @@ func TestKilledNode(t *testing.T) {
 		return webhooktest.Answer{}
 	})
 	client := newAPI(t)
-	// Slow callbacks that are under way all the while, and quick ones of which some
-	// hundred are always within a wheel's horizon, however long it takes to create them;
-	// few enough for one node and the receiver to be through with them before they take over.
+	// Slow callbacks are under way all the time. Some hundred quick timers are always within a
+	// wheel's horizon, however long the creating takes. The timers are few enough: a single node
+	// and the receiver can finish the timers before the takeover.
 	const slow, quick = 400, 2000
 	created, begin := make([]answer, slow+quick), time.Now().Add(5*time.Second)
 	inParallel(len(created), 32, func(i int) {
@@ -107,7 +107,7 @@ func TestKilledNode(t *testing.T) {
 			if waiting, underWay = leasesOf(t, store.Admin, n.id); !enough(waiting, underWay) {
 				continue
 			}
-			// Stopped, so that what is counted is what it has when it is killed.
+			// Stopped, so that the node has the counted leases when the node is killed.
 			n.Signal(syscall.SIGSTOP)
 			if waiting, underWay = leasesOfStopped(t, store.Admin, n.id); enough(waiting, underWay) {
 				killed = n
@@ -130,7 +130,7 @@ func TestKilledNode(t *testing.T) {
 	for _, c := range created {
 		due[c.id.Key] = c.due
 	}
-	// Some that were under way had been answered and only not been settled.
+	// Some callbacks under way had been answered, but not settled.
 	all := receiver.WaitFor(t, 30*time.Second, func(calls []webhooktest.Call) bool {
 		return len(keysOf(calls)) == len(due) && len(keysOf(after(calls, killedAt, underWay))) == len(underWay)
 	})
@@ -163,7 +163,7 @@ func keysOf(calls []webhooktest.Call) map[string]bool {
 	return keys
 }
 
-// after are the calls for the given keys that arrived after an instant.
+// after are the calls for the keys that arrived after an instant.
 func after(calls []webhooktest.Call, at time.Time, keys []string) []webhooktest.Call {
 	wanted := make(map[string]bool, len(keys))
 	for _, key := range keys {
@@ -200,8 +200,8 @@ func within(t *testing.T, what string, keys []string, arrivals, due map[string]t
 	}
 }
 
-// TestStoppedNode stops a node by SIGTERM under load: nothing is lost, nothing
-// comes twice, and the node ends by itself.
+// TestStoppedNode stops a node by SIGTERM under load: no timer is lost or called twice, and the
+// node ends by itself.
 func TestStoppedNode(t *testing.T) {
 	t.Parallel()
 	store := testkit.StartRedis(t)
@@ -250,7 +250,7 @@ func quiet(t *testing.T, receiver *webhooktest.Receiver, calls []webhooktest.Cal
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
-	// Whatever comes twice comes when its lease ends.
+	// A second callback would come at the end of a lease.
 	more, err := receiver.Wait(ctx, webhooktest.AtLeast(len(calls)+1))
 	if err == nil {
 		t.Errorf("another callback came: %s", more[len(calls)])

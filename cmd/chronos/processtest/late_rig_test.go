@@ -11,7 +11,7 @@ import (
 	"chronos/scheduler/webhook/webhooktest"
 )
 
-// lateRig is two nodes on three Redis, with a link between each node and each Redis.
+// lateRig is two nodes on three Redis, with a link between every node and every Redis.
 type lateRig struct {
 	t        *testing.T
 	shards   []*testkit.Redis
@@ -57,7 +57,7 @@ func (r *lateRig) remove(node int, id string) answer {
 	return r.client.do(http.MethodDelete, r.nodes[node].url+"/timers/"+id, "")
 }
 
-// opaquesOf are the bodies of all callbacks of a key, each once.
+// opaquesOf are the bodies of all callbacks of a key, without repetitions.
 func (r *lateRig) opaquesOf(key string) []string {
 	seen := make(map[string]bool)
 	var all []string
@@ -92,8 +92,8 @@ func (r *lateRig) holds(shard int, key string) bool {
 	return lives
 }
 
-// copyOn is the version of a key's copy on a Redis, 0 if there is none, and whether
-// the copy is live.
+// copyOn is the version of a key's copy on a Redis, 0 without a copy, and whether the copy is
+// live.
 func (r *lateRig) copyOn(shard int, key string) (version timer.Version, lives bool) {
 	r.t.Helper()
 	for p := range 16 {

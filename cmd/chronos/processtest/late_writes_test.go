@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// stalls are how long a node's link to one Redis stands still.
+// stalls are how long a node's link to a Redis stands still.
 var stalls = []time.Duration{700 * time.Millisecond, 1200 * time.Millisecond, 1800 * time.Millisecond, 2500 * time.Millisecond}
 
-// pair is one timer with two writes: the first through a node with a link that
-// stands still, the second through the other node, a little later.
+// pair is a timer with two writes: the first through a node with a link that stands still, the
+// second through the second node, a little later.
 type pair struct {
 	id, key       string
 	first, second answer
 }
 
-// raceAStall makes timers, has a link of the first node stand still, and writes
-// each timer through both nodes, the second write by what second does.
+// raceAStall makes timers, makes a link of the first node stand still, and writes every timer
+// through both nodes: first by write, then by second.
 func (r *lateRig) raceAStall(shard, round, count int, stall time.Duration, write func(p *pair, node int) answer, second func(p *pair) answer) []pair {
 	r.t.Helper()
 	pairs := make([]pair, count)
@@ -40,12 +40,12 @@ func (r *lateRig) raceAStall(shard, round, count int, stall time.Duration, write
 		})
 	}
 	wg.Wait()
-	r.wait(stall) // longer than the rest of the stall: all that was held back has arrived
+	r.wait(stall) // longer than the rest of the stall: all requests have arrived
 	return pairs
 }
 
-// TestAStalledWriteLeavesNoSecondTimer has two nodes PUT one timer while the link of
-// the one to a Redis stands still: one of the two versions is called, never both.
+// TestAStalledWriteLeavesNoSecondTimer makes two nodes PUT the same timer while a link of the
+// first node to a Redis stands still. A single version is called, never both versions.
 func TestAStalledWriteLeavesNoSecondTimer(t *testing.T) {
 	t.Parallel()
 	r := newLateRig(t)
@@ -82,9 +82,9 @@ func TestAStalledWriteLeavesNoSecondTimer(t *testing.T) {
 	}
 }
 
-// TestAStalledWriteLeavesNoOrphan deletes timers through one node while a PUT of them
-// through the other waits for a link that stands still. No copy of what the DELETE
-// ended is left after a clean answer.
+// TestAStalledWriteLeavesNoOrphan deletes timers through the second node while a PUT through the
+// first node waits for a link that stands still. After a clean answer to the DELETE, no copy
+// of the deleted timer is left.
 func TestAStalledWriteLeavesNoOrphan(t *testing.T) {
 	t.Parallel()
 	r := newLateRig(t)
@@ -116,9 +116,10 @@ func TestAStalledWriteLeavesNoOrphan(t *testing.T) {
 	}
 }
 
-// TestSlowLinksLeaveOneVersion has two nodes PUT one timer at the same time over links
-// that take 75 to 150 ms each way: one version is called, and both nodes agree on it. All
-// writes come at once, so that most need a new connection: its first answer takes two ways more.
+// TestSlowLinksLeaveOneVersion makes two nodes PUT the same timer at the same time, over links
+// that take 75 to 150 ms for every way. A single version is called, and both nodes agree on the
+// version. All writes come at once, so most writes need a new connection; the first answer of a
+// new connection takes two ways more.
 func TestSlowLinksLeaveOneVersion(t *testing.T) {
 	t.Parallel()
 	r := newLateRig(t)

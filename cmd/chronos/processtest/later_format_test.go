@@ -15,9 +15,9 @@ import (
 	"chronos/scheduler/webhook/webhooktest"
 )
 
-// TestTimersOfALaterFormatAreLeftAlone has copies be in a format that the nodes can't read, as
-// after an upgrade that was taken back. Nothing of them is called, overwritten or lost, and
-// requests are told so.
+// TestTimersOfALaterFormatAreLeftAlone puts copies into a format that the nodes can't read, as
+// after an upgrade that was taken back. No such copy is called, overwritten or lost, and the
+// answers to requests name the reason.
 func TestTimersOfALaterFormatAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	r := newLateRig(t)
@@ -86,8 +86,8 @@ func TestTimersOfALaterFormatAreLeftAlone(t *testing.T) {
 	})
 }
 
-// TestALaterFormatIsNoFaultOfItsShard has requests meet copies in a format that the nodes can't
-// read: a sweep that comes to such copies ends, and no shard counts as failing.
+// TestALaterFormatIsNoFaultOfItsShard makes requests for copies in a format that the nodes can't
+// read. A sweep that meets the copies ends, and no shard counts as failing.
 func TestALaterFormatIsNoFaultOfItsShard(t *testing.T) {
 	t.Parallel()
 	r := newLateRig(t)
@@ -123,7 +123,7 @@ func TestALaterFormatIsNoFaultOfItsShard(t *testing.T) {
 			}
 		}
 	}
-	r.wait(5 * time.Second) // an outage is noticed when it is over for 3 s
+	r.wait(5 * time.Second) // an outage is noticed 3 s after its end
 	const missed = "has missed something"
 	for _, n := range r.nodes {
 		if text := n.Log.String(); strings.Contains(text, missed) {
@@ -146,7 +146,7 @@ func (r *lateRig) holders(key string) (all []int) {
 	return all
 }
 
-// rewrite changes the record of a key on a Redis, if there is one.
+// rewrite changes the record of a key on a Redis, if any.
 func (r *lateRig) rewrite(shard int, key string, change func(text string) string) {
 	r.t.Helper()
 	for p := range 16 {

@@ -13,8 +13,8 @@ import (
 	"chronos/scheduler/verify/testkit"
 )
 
-// TestAdminWithoutTokensFile: without any set-up the admin listener lets everybody read
-// health, metrics, the description and the topology, and the user of the node do the rest.
+// TestAdminWithoutTokensFile: without any set-up the admin listener lets everybody read health,
+// metrics, the description and the topology. Only the user of the node may do the rest.
 func TestAdminWithoutTokensFile(t *testing.T) {
 	t.Parallel()
 	testkit.Program(t, "redis-server")
@@ -42,7 +42,7 @@ func TestAdminWithoutTokensFile(t *testing.T) {
 	for _, c := range []struct {
 		method, path string
 		status       int  // with the token
-		open         bool // without
+		open         bool // also without the token
 	}{
 		{"GET", "/livez", 200, true},
 		{"GET", "/readyz", 200, true},
@@ -100,8 +100,8 @@ func filesOf(t *testing.T, data, runtime string) (files []string) {
 	return files
 }
 
-// TestCommandsFindTheToken: commands of the node's user work in any directory, CHRONOS_TOKEN
-// counts more than what they find, and a command without a valid token says what to do.
+// TestCommandsFindTheToken: commands of the node's user work in any directory. CHRONOS_TOKEN
+// counts more than a found token, and a command without a valid token tells the user how to go on.
 func TestCommandsFindTheToken(t *testing.T) {
 	t.Parallel()
 	runtime := t.TempDir()
@@ -153,7 +153,7 @@ func TestCommandsFindTheToken(t *testing.T) {
 		}
 	}
 
-	// A node that was killed leaves a file, whose token the next node on the port does not take.
+	// A killed node leaves a file with a token that the next node on the port does not take.
 	address := strings.TrimPrefix(first.admin, "http://")
 	first.Kill()
 	next := startNode(t, testkit.StartRedis(t).URL, "XDG_RUNTIME_DIR="+runtime, "CHRONOS_ADMIN_LISTEN="+address)
@@ -168,7 +168,7 @@ func TestCommandsFindTheToken(t *testing.T) {
 	}
 }
 
-// TestForeignTokenDirectoryIsRefused: a node does not put its token where others may read it.
+// TestForeignTokenDirectoryIsRefused: a node puts no token where other users may read the token.
 func TestForeignTokenDirectoryIsRefused(t *testing.T) {
 	t.Parallel()
 	runtime := t.TempDir()

@@ -18,9 +18,9 @@ import (
 // movedTimers is how many timers TestAFourthShardMovesItsShare counts.
 const movedTimers = 100_000
 
-// A fourth Redis takes what rendezvous hashing gives it: a quarter of all copies,
-// counted, and not a byte of any other copy is touched. When it is drained, all is
-// as it was, and it is empty.
+// A fourth Redis takes its share by rendezvous hashing, a quarter of all copies, by count. Not
+// a byte of any other copy changes. After a drain all copies are as before, and the
+// fourth Redis is empty.
 func TestAFourthShardMovesItsShare(t *testing.T) {
 	t.Parallel()
 	shards := map[string]*testkit.Redis{}
@@ -53,7 +53,7 @@ func TestAFourthShardMovesItsShare(t *testing.T) {
 			}
 		}
 	}
-	// Each copy of a timer belongs on any of the four shards alike.
+	// A copy belongs on every shard of the four with equal probability.
 	wantAbout(t, "copies moved", moved, 2*len(before), .25)
 	wantAbout(t, "primaries among them", primaries, len(before), .25)
 
@@ -76,7 +76,7 @@ func TestAFourthShardMovesItsShare(t *testing.T) {
 	}
 }
 
-// wantAbout checks a count of independent chances within five standard deviations.
+// wantAbout checks a count of independent chances, within five standard deviations.
 func wantAbout(t *testing.T, what string, got, of int, share float64) {
 	t.Helper()
 	want, wide := share*float64(of), 5*math.Sqrt(float64(of)*share*(1-share))
@@ -86,9 +86,9 @@ func wantAbout(t *testing.T, what string, got, of int, share float64) {
 	}
 }
 
-// createMany creates timers that are due in an hour, with two copies each, until so
-// many are where they belong, and returns their records. On a busy machine a shard
-// may be silent for a moment; what was put elsewhere then is left out.
+// createMany creates timers with two copies that are due in an hour, until movedTimers timers
+// have both copies, and returns the records. On a busy machine a shard may be silent for a
+// moment; createMany leaves out timers without two copies.
 func createMany(t *testing.T, url string, shards map[string]*testkit.Redis) map[string]map[string]string {
 	t.Helper()
 	c, err := client.New(url)

@@ -12,9 +12,9 @@ import (
 	"chronos/scheduler/verify/testkit"
 )
 
-// TestWritesWhileOneOfThreeIsAway writes timers with two copies while one of three
-// Redis is away: PUTs of new and of known ids, by bare key and by the id that was
-// answered, and DELETEs. All are acknowledged, within a second.
+// TestWritesWhileOneOfThreeIsAway writes timers with two copies while one of three Redis is away:
+// PUTs of new and of known ids, by bare key and by the answered id, and DELETEs. All writes
+// are acknowledged within a second.
 func TestWritesWhileOneOfThreeIsAway(t *testing.T) {
 	t.Parallel()
 	for name, signal := range map[string]syscall.Signal{"killed": syscall.SIGKILL, "stopped": syscall.SIGSTOP} {
@@ -59,9 +59,9 @@ func TestWritesWhileOneOfThreeIsAway(t *testing.T) {
 	}
 }
 
-// TestADeleteThatTellsNoOwnerIsRefused deletes timers of one copy by their bare key
-// while their Redis stands still: the other shards have nothing to delete, and the
-// timers are called later. After the refusal comes a DELETE that works.
+// TestADeleteThatTellsNoOwnerIsRefused deletes one-copy timers by bare key while their Redis
+// stands still. Such a DELETE reaches no copy, and the timers would be called later, so the DELETE
+// is refused. Once the Redis goes on, a DELETE works.
 func TestADeleteThatTellsNoOwnerIsRefused(t *testing.T) {
 	t.Parallel()
 	r := newLateRig(t)
@@ -72,7 +72,7 @@ func TestADeleteThatTellsNoOwnerIsRefused(t *testing.T) {
 			t.Fatalf("PUT: status %d, %v", got.status, got.err)
 		}
 	}
-	var lone []string // those with their copy on the first Redis
+	var lone []string // timers with their copy on the first Redis
 	for i := range count {
 		if key := fmt.Sprintf("single-%d", i); r.holds(0, key) {
 			lone = append(lone, key)
@@ -82,7 +82,7 @@ func TestADeleteThatTellsNoOwnerIsRefused(t *testing.T) {
 		t.Fatal("no timer has its copy on the first Redis")
 	}
 	r.shards[0].Signal(syscall.SIGSTOP)
-	for try := range 2 { // what the first DELETE leaves elsewhere is no copy
+	for try := range 2 { // the record that the first DELETE leaves on a different shard is no copy
 		inParallel(len(lone), 4, func(i int) {
 			if got := r.remove(i%2, lone[i]); got.status != http.StatusServiceUnavailable {
 				t.Errorf("DELETE %d of %s: status %d, %v, want 503", try, lone[i], got.status, got.err)

@@ -10,9 +10,9 @@ import (
 	"chronos/scheduler/webhook/webhooktest"
 )
 
-// TestRacedWrites deletes and updates 5,000 timers within 50 ms of their due
-// time: no callback of the old version starts after the answer, or, if that says
-// in flight, none later than 2 s after it (promise 5).
+// TestRacedWrites deletes and updates 5,000 timers within 50 ms of their due time. No callback of
+// the old version starts after a clean answer, or later than 2 s after an answer that says in
+// flight (promise 5).
 func TestRacedWrites(t *testing.T) {
 	const (
 		count  = 5000
@@ -29,7 +29,7 @@ func TestRacedWrites(t *testing.T) {
 	keys := make([]string, count)
 	begin := time.Now()
 	inParallel(count, 320, func(i int) {
-		// Each is created 1 s before it is due, so that some hundred are always waiting.
+		// A timer is created shortly before it is due, so that some hundred timers always wait.
 		<-time.After(time.Until(begin.Add(spread * time.Duration(i) / count)))
 		made := client.create(t, nodes[i%2], time.Second/2, receiver.URL()+"/old", "old")
 		if made.id.Key == "" {

@@ -12,11 +12,11 @@ import (
 	"chronos/scheduler/verify/testkit"
 )
 
-// TestARepeatedCreateIsCalledOnce repeats creates with an Idempotency-Key after one
-// Redis has lost its data, or was away when the creates came first. The node that gets the
-// second request has slow links to the other Redis, and is stopped now and then. The second
-// request of a key makes no second timer. The test carries the links, and a node waits
-// 550 ms for an owner: a create that met a hold-up of the test is not judged.
+// TestARepeatedCreateIsCalledOnce repeats creates with an Idempotency-Key after a Redis has lost
+// its data, or was away during the first creates. The node that gets the repeated requests has
+// slow links to the rest of the Redis, and is stopped now and then. A repeated request makes no
+// second timer. The links are part of the test, and a node waits only 550 ms for an owner: a
+// create during a hold-up of the test is not judged.
 func TestARepeatedCreateIsCalledOnce(t *testing.T) {
 	t.Parallel()
 	const count = 80
@@ -36,8 +36,8 @@ func TestARepeatedCreateIsCalledOnce(t *testing.T) {
 	})
 }
 
-// repeatCreates sends creates that come due soon, and sends them once more after they
-// were called, for each Redis in turn.
+// repeatCreates sends creates that come due soon, and sends the same creates once more after
+// the callbacks, for every Redis in turn.
 func repeatCreates(t *testing.T, count int, before, between func(r *lateRig, shard int)) {
 	r := newLateRig(t)
 	watch, err := heldup.Start(t.Context())
@@ -92,7 +92,7 @@ func repeatCreates(t *testing.T, count int, before, between func(r *lateRig, sha
 	}
 }
 
-// stopAgainAndAgain has a node stand still for 400 ms, again and again, until done is closed.
+// stopAgainAndAgain makes a node stand still for 400 ms, again and again, until done is closed.
 func (r *lateRig) stopAgainAndAgain(node int, done <-chan struct{}) {
 	for {
 		select {
@@ -124,7 +124,7 @@ func (r *lateRig) createOnce(node int, key string) {
 	}
 }
 
-// calledFor are the webhook-ids that came with each of these opaques.
+// calledFor are the webhook-ids of the callbacks, by opaque.
 func (r *lateRig) calledFor(opaques []string) map[string]map[string]bool {
 	wanted := make(map[string]bool, len(opaques))
 	for _, o := range opaques {

@@ -13,20 +13,19 @@ import (
 	"chronos/scheduler/webhook/webhooktest"
 )
 
-// resyncer reads what there is, as a client of the resynchronisation does.
+// resyncer reads timers as a client of the resynchronisation does.
 type resyncer struct {
 	t      *testing.T
 	node   *nodeProcess
 	client *http.Client
 }
 
-// ask sends a request that must be answered so, and returns the answer's headers and
-// body.
+// ask sends a request, wants the status, and returns the answer's headers and body.
 func (r *resyncer) ask(status int, method, path, body string) (http.Header, []byte) {
 	r.t.Helper()
 	client := r.client
 	if to, err := url.Parse(path); err == nil && !strings.HasPrefix(to.Path, "/timers") {
-		client = nil // what else is on the admin listener is not in openapi.yaml
+		client = nil // openapi.yaml has no other path of the admin listener
 	}
 	got, err := testkit.Ask(client, method, path, body, "Authorization", "Bearer "+r.node.token, "Content-Type", "application/json")
 	if err != nil || got.Status != status {
@@ -35,7 +34,7 @@ func (r *resyncer) ask(status int, method, path, body string) (http.Header, []by
 	return got.Header, []byte(got.Body)
 }
 
-// view is what the topology shows as cluster-view-id.
+// view is the cluster-view-id of the topology.
 func (r *resyncer) view() string {
 	r.t.Helper()
 	_, raw := r.ask(http.StatusOK, http.MethodGet, r.node.admin+"/topology", "")
@@ -48,9 +47,9 @@ func (r *resyncer) view() string {
 	return shown.View
 }
 
-// all follows the links from the first page to the last, and says how often each
-// timer came, by its opaque. It begins anew where an answer says that a shard could not
-// be asked, which a busy machine may be the reason of.
+// all follows the links from the first page to the last, and counts how often every timer came,
+// by opaque. If an answer says that a shard could not be asked, perhaps because the machine is
+// busy, all begins again.
 func (r *resyncer) all(shard string, limit int, between func()) map[string]int {
 	r.t.Helper()
 	for range 5 {
@@ -105,8 +104,8 @@ func (r *resyncer) once(shard string, limit int, between func()) (times map[stri
 	return times, whole
 }
 
-// TestResync: a client reads page by page what is to be on a shard, while timers
-// are created, fire and are retried, and while a shard comes.
+// TestResync: a client reads the timers that belong on a shard, page by page. Meanwhile timers
+// are created, fire and are retried, and a shard is added.
 func TestResync(t *testing.T) {
 	t.Parallel()
 	first, second, third := testkit.StartRedis(t), testkit.StartRedis(t), testkit.StartRedis(t)
@@ -127,7 +126,7 @@ func TestResync(t *testing.T) {
 	batch(recurring, `"interval":0.3,"repeat-for":%d`, receiver.URL(), "often")
 	batch(recurring, `"interval":2,"repeat-for":%d`, "http://127.0.0.1:1/refuses", "fails")
 
-	// Of those that fail a page's end may hide one, as docs/decisions/listing.md says.
+	// A page's end may hide a timer that fails, as docs/decisions/listing.md says.
 	complete := func(shard string, limit int, want map[string]int) {
 		t.Helper()
 		begun, pages := time.Now(), 0
@@ -160,7 +159,7 @@ func TestResync(t *testing.T) {
 		t.Errorf("Reason %q doesn't name the present view, %s", header.Get("Reason"), announced)
 	}
 	testkit.Eventually(t, 20*time.Second, "the new shard counts", func() bool { return r.view() != announced })
-	counts := func(shard string) map[string]int { // which change no more
+	counts := func(shard string) map[string]int { // by kind, once no timers are created
 		n := map[string]int{}
 		for opaque := range r.all(shard, 1000, func() {}) {
 			kind, _, _ := strings.Cut(opaque, " ")

@@ -21,7 +21,7 @@ import (
 	"chronos/scheduler/webhook/webhooktest"
 )
 
-// newToken is a token and its line of the file.
+// newToken is a token and the token's line of the file.
 func newToken(t *testing.T, name string, role tokens.Role) (token, line string) {
 	t.Helper()
 	made, line, err := tokens.Generate(name, role, rand.Reader)
@@ -38,7 +38,7 @@ func writeFile(t *testing.T, path string, lines ...string) {
 	}
 }
 
-// clientOf asks once: what is refused is to be seen.
+// clientOf is a client that doesn't repeat requests, so that tests see refusals.
 func clientOf(t *testing.T, node *nodeProcess, options ...client.Option) *client.Client {
 	t.Helper()
 	transport := &http.Transport{}
@@ -65,8 +65,8 @@ func refusedWith(t *testing.T, err error) string {
 	return problem.Code
 }
 
-// TestTokensAreReplacedWithoutAGap: the old token works until its line is gone,
-// the new one from when its line is there, and no token gets into a log.
+// TestTokensAreReplacedWithoutAGap: the old token works until its line is gone, and the new token
+// works as soon as its line is in the file. No token gets into a log.
 func TestTokensAreReplacedWithoutAGap(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "tokens")
@@ -116,8 +116,8 @@ func TestTokensAreReplacedWithoutAGap(t *testing.T) {
 	}
 }
 
-// TestSignedAndGuardedCallbacks: every callback is signed by both secrets, and
-// where callbacks are not made to is refused when the timer is set.
+// TestSignedAndGuardedCallbacks: every callback is signed with both secrets, and a timer with a
+// forbidden destination is refused at once.
 func TestSignedAndGuardedCallbacks(t *testing.T) {
 	t.Parallel()
 	var secrets []string
@@ -159,7 +159,7 @@ func TestSignedAndGuardedCallbacks(t *testing.T) {
 	}
 }
 
-// TestCreateOnceOverNodes: what one node has taken, another one knows.
+// TestCreateOnceOverNodes: an Idempotency-Key that a node has taken is known to all nodes.
 func TestCreateOnceOverNodes(t *testing.T) {
 	t.Parallel()
 	redis := testkit.StartRedis(t)
@@ -198,8 +198,8 @@ func TestCreateOnceOverNodes(t *testing.T) {
 	}
 }
 
-// TestFewOpenFiles: clients that hold all the connections there may be take none
-// from Redis, callbacks and health checks.
+// TestFewOpenFiles: clients that hold all allowed connections leave enough files for Redis,
+// callbacks and health checks.
 func TestFewOpenFiles(t *testing.T) {
 	t.Parallel()
 	node := awaitNode(t, testkit.Start(t, nodeEnv(t, testkit.StartRedis(t).URL), "sh", "-c", "ulimit -n 1024 && exec "+binary))
@@ -208,14 +208,14 @@ func TestFewOpenFiles(t *testing.T) {
 	if _, err := clientOf(t, node).Create(t.Context(), timer); err != nil {
 		t.Fatal(err)
 	}
-	for i := range 1300 { // from several addresses: one may not have them all
+	for i := range 1300 { // from several addresses: a single address may not have all connections
 		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(1+i%8))}}
 		conn, err := dialer.DialContext(t.Context(), "tcp", strings.TrimPrefix(node.url, "http://"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = conn.Close() })
-		_, _ = conn.Write([]byte("GET /timers/k HTTP/1.1\r\nHost: h\r\n")) // one that was refused is closed
+		_, _ = conn.Write([]byte("GET /timers/k HTTP/1.1\r\nHost: h\r\n")) // fails on a refused connection
 	}
 	for _, path := range []string{"/livez", "/readyz", "/metrics"} {
 		if status, _ := raw(t, http.MethodGet, node.admin+path, ""); status != http.StatusOK {

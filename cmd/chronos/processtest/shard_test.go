@@ -12,10 +12,10 @@ import (
 	"chronos/scheduler/webhook/webhooktest"
 )
 
-// TestShardDown: of two shards one is down when the node starts, comes, dies,
-// and comes back. Nothing is refused once the node has noticed, since new timers get
-// keys of the other shard; that shard's timers never notice. A timer whose only copy is
-// on the dead shard fires as soon as that shard is back.
+// TestShardDown: one of two shards is down when the node starts, then comes, dies, and comes
+// back. Once the node has noticed, no create is refused, since new timers get keys of the living
+// shard. The timers of the living shard never notice. A timer with its only copy on the dead
+// shard fires as soon as the shard is back.
 func TestShardDown(t *testing.T) {
 	t.Parallel()
 	up := testkit.StartRedis(t)
@@ -55,14 +55,14 @@ func TestShardDown(t *testing.T) {
 	late.Start()
 	testkit.Eventually(t, 10*time.Second, "the shard that came late is used", bothUp)
 	kept, _ := creates()
-	// Redis answers before the file has it while an fsync is under way.
+	// While an fsync is under way, Redis answers before the file has the write.
 	testkit.Eventually(t, 5*time.Second, "the append-only file has it all", func() bool {
 		info := late.Admin.Info(t.Context(), "persistence").Val()
 		return strings.Contains(info, "aof_buffer_length:0\r\n")
 	})
 	late.Kill()
 	killedAt := time.Now()
-	// A timer with one copy, whose key was chosen in the moment of the kill, is refused.
+	// A one-copy timer is refused if its key was chosen in the moment of the kill.
 	testkit.Eventually(t, 3*time.Second, "the node notices that the shard is dead", func() bool {
 		create()
 		return strings.Count(node.Log.String(), `msg="shard can't be used`) == 2
@@ -70,7 +70,7 @@ func TestShardDown(t *testing.T) {
 	if _, shards := creates(); shards != 1 {
 		t.Errorf("with a dead shard timers are on %d", shards)
 	}
-	<-time.After(time.Until(killedAt.Add(4 * time.Second))) // past the time of all that it holds
+	<-time.After(time.Until(killedAt.Add(4 * time.Second))) // past the due time of all timers on the shard
 	late.Start()
 	back := time.Now()
 	testkit.Eventually(t, 10*time.Second, "the shard that died is used again", bothUp)
@@ -92,7 +92,7 @@ func TestShardDown(t *testing.T) {
 		case at.After(killedAt.Add(4 * time.Second)):
 			waited++
 			afterReturn = max(afterReturn, at.Sub(back))
-		default: // some are there in the other's stead, and look for it first
+		default: // some copies stand in for the dead shard, and ask the dead shard first
 			elsewhere = max(elsewhere, at.Sub(c.due))
 		}
 	}
@@ -106,14 +106,14 @@ func TestShardDown(t *testing.T) {
 	}
 }
 
-// singleCopy is the body of a one-shot timer that has no backup.
+// singleCopy is the body of a one-shot timer without a backup.
 func singleCopy(interval time.Duration, uri string) string {
 	body := timerBody(interval, uri, "")
 	return body[:len(body)-1] + `,"reliability":{"replication-factor":1}}`
 }
 
-// TestFirstStartHasLostNothing: empty Redis instances at the first start are no loss of
-// data, and the log says so.
+// TestFirstStartHasLostNothing: empty Redis instances at the first start are no loss of data, and
+// the log tells of no loss.
 func TestFirstStartHasLostNothing(t *testing.T) {
 	t.Parallel()
 	node := startNode(t, testkit.StartRedis(t).URL+",b="+testkit.StartRedis(t).URL)

@@ -17,8 +17,8 @@ import (
 	"chronos/scheduler/webhook/webhooktest"
 )
 
-// TestSecondSignalEndsAtOnce: with a callback that hangs, the first SIGTERM
-// waits for it, the second doesn't.
+// TestSecondSignalEndsAtOnce: after the first SIGTERM the node waits for a callback that hangs;
+// the second SIGTERM ends the node at once.
 func TestSecondSignalEndsAtOnce(t *testing.T) {
 	t.Parallel()
 	node := startNode(t, testkit.StartRedis(t).URL)
@@ -31,7 +31,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	if status, _ := raw(t, http.MethodGet, node.admin+"/readyz", ""); status != http.StatusServiceUnavailable {
 		t.Errorf("a draining node says %d to /readyz, want 503", status)
 	}
-	// A signal that comes with the first is no second one.
+	// A signal that comes soon after the first does not count as the second.
 	node.Signal(syscall.SIGTERM)
 	select {
 	case <-node.Done:
@@ -46,7 +46,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	}
 }
 
-// startEmbeddedNode starts a node that brings its own store.
+// startEmbeddedNode starts a node that runs its own store.
 func startEmbeddedNode(t *testing.T, env ...string) *nodeProcess {
 	t.Helper()
 	return awaitNode(t, testkit.Start(t, append([]string{
@@ -54,8 +54,8 @@ func startEmbeddedNode(t *testing.T, env ...string) *nodeProcess {
 	}, env...), binary))
 }
 
-// TestEmbeddedNodeIsKilled: a node without CHRONOS_REDIS is killed; the next one
-// in its directory takes its redis-server over, and the timers with it.
+// TestEmbeddedNodeIsKilled: a node without CHRONOS_REDIS is killed. The next node in the
+// directory takes over the redis-server with all timers.
 func TestEmbeddedNodeIsKilled(t *testing.T) {
 	t.Parallel()
 	testkit.Program(t, "redis-server")
@@ -116,8 +116,8 @@ func redisInfo(t *testing.T, dir string) string {
 	return pid
 }
 
-// killRedisIn ends what a killed node has left behind if the test ended before
-// another took it over.
+// killRedisIn ends the redis-server that a killed node has left behind, if the test ended before
+// another node took the redis-server over.
 func killRedisIn(t *testing.T, dir string) {
 	t.Helper()
 	out, err := exec.Command("redis-cli", "-s", filepath.Join(dir, "redis.sock"), "INFO", "server").Output() //nolint:noctx // the test's context has ended

@@ -12,9 +12,9 @@ import (
 	"chronos/scheduler/webhook/webhooktest"
 )
 
-// TestStoppedRedis stops the redis-server for 5 s under load: nothing is lost or
-// early, nothing comes twice but what was under way when it stopped, and requests
-// are refused within 1 s meanwhile.
+// TestStoppedRedis stops the redis-server for 5 s under load. No timer is lost or early; only
+// callbacks that were under way at the stop may come twice. Meanwhile requests are refused
+// within 1 s.
 func TestStoppedRedis(t *testing.T) {
 	t.Parallel()
 	const (
@@ -56,7 +56,7 @@ func TestStoppedRedis(t *testing.T) {
 			continue
 		}
 		doubled++
-		// Its fence had passed before the stop, so its callback began at most 2 s after it.
+		// The fence had passed before the stop, so the callback began at most 2 s after the stop.
 		if at := first[key].Sub(stopped); at < -callback-patience || at > 2*time.Second {
 			t.Errorf("timer %s came %d times, first %v after the redis-server stopped", key, n, at)
 		}
@@ -64,8 +64,7 @@ func TestStoppedRedis(t *testing.T) {
 	t.Logf("%d timers, %d came twice; the last came %v after the redis-server went on", count, doubled, lastArrival(calls).Sub(resumed))
 }
 
-// refusedWithin sends requests until an instant, each of which must be refused
-// within 1 s.
+// refusedWithin sends requests until an instant; every request must be refused within 1 s.
 func refusedWithin(t *testing.T, client *api, nodes []*nodeProcess, known answer, until time.Time) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -107,7 +106,7 @@ func refusedWithin(t *testing.T, client *api, nodes []*nodeProcess, known answer
 	watch.AtMost(t, begun, "the slowest refusal", worst, time.Second)
 }
 
-// wantedKeys counts the calls of each wanted timer.
+// wantedKeys counts the calls of every wanted timer.
 func wantedKeys(calls []webhooktest.Call, wanted map[string]time.Time) map[string]int {
 	counts := make(map[string]int, len(wanted))
 	for _, c := range calls {

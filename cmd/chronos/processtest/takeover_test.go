@@ -11,8 +11,8 @@ import (
 	"chronos/scheduler/verify/testkit"
 )
 
-// TestCallbacksOperateNothing: whoever may create timers has a node call its own
-// listeners back. No callback changes the topology, fires dead letters or creates timers.
+// TestCallbacksOperateNothing: a client that may create timers makes a node call its own
+// listeners. No callback changes the topology, fires dead letters or creates timers.
 func TestCallbacksOperateNothing(t *testing.T) {
 	t.Parallel()
 	testkit.Program(t, "redis-server")
@@ -23,7 +23,7 @@ func TestCallbacksOperateNothing(t *testing.T) {
 	asker := newAPI(t)
 	before := node.topology(t, http.MethodGet, "/topology", "")
 
-	// One letter that a callback might fire again, and timers that it might take away.
+	// A dead letter that a callback might fire again, and timers that a callback might take away.
 	asker.create(t, node, 0, "http://127.0.0.1:1/", "given up")
 	testkit.Eventually(t, 20*time.Second, "a timer is given up", func() bool { return listed(t, node).Total == 1 })
 	for range 20 {
@@ -52,7 +52,7 @@ func TestCallbacksOperateNothing(t *testing.T) {
 	}
 }
 
-// names are the shards with their states.
+// names are the names and states of the shards.
 func names(view shownTopology) (all []string) {
 	for _, s := range view.Shards {
 		all = append(all, s.Name+" "+s.State)
@@ -60,8 +60,8 @@ func names(view shownTopology) (all []string) {
 	return all
 }
 
-// TestPagesOperateNothing: a page in the browser of somebody on the node's machine can
-// send simple requests, and can have its own name lead to the node.
+// TestPagesOperateNothing: a page in a browser on the node's machine can send simple requests, and
+// can make its own name lead to the node. No such request changes the topology or the dead letters.
 func TestPagesOperateNothing(t *testing.T) {
 	t.Parallel()
 	node := startNode(t, testkit.StartRedis(t).URL)
@@ -95,7 +95,7 @@ func TestPagesOperateNothing(t *testing.T) {
 	}
 }
 
-// raw sends a request with these headers, names and values in turn, and nothing else.
+// raw sends a request with only the given headers, names and values in turn.
 func raw(t *testing.T, method, url, body string, headers ...string) (status int, answered string) {
 	t.Helper()
 	got, err := testkit.Ask(nil, method, url, body, headers...)

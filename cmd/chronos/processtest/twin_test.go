@@ -8,8 +8,8 @@ import (
 	"chronos/scheduler/verify/testkit"
 )
 
-// TestTwoDatabasesOfOneRedis: a second database of a Redis is no second place for copies. It
-// is refused, and shown as a problem where force let it in.
+// TestTwoDatabasesOfOneRedis: a second database of a Redis is no second place for copies. The
+// second database is refused, and shown as a problem if force has added the database.
 func TestTwoDatabasesOfOneRedis(t *testing.T) {
 	t.Parallel()
 	redis := testkit.StartRedis(t)
