@@ -123,8 +123,8 @@ func newWorker(ctx context.Context, cfg environment.Bridge, runtimeDir localtoke
 	return w, nil
 }
 
-// dedicate fails if bridges of different topics or groups run on the same Redis: every bridge
-// would publish messages of all topics, and would take equal ids for the same message.
+// dedicate fails if bridges of different topics or groups run on the same Redis. Otherwise every
+// bridge would publish messages of all topics, and would take equal ids for the same message.
 func (w *worker) dedicate(ctx context.Context, cfg *environment.Bridge) error {
 	err := w.store.Dedicate(ctx, fmt.Sprintf("input %s, output %s, group %s", cfg.Input, cfg.Output, cfg.Group))
 	if errors.Is(err, redisstore.ErrDedicated) {
@@ -153,7 +153,7 @@ func engineConfig(cfg *environment.Bridge, id string, log *slog.Logger, registry
 	engine := settings.Default(id, log)
 	// No other bridge may begin before Hold is over. The last part of Hold is for settling.
 	engine.PollInterval, engine.Hold, engine.Limit, engine.Renew = cfg.PollInterval, cfg.Hold, cfg.Hold-timing.SettleTime, true
-	engine.Attempts = math.MaxInt32 // a message is given up only when the output refuses it
+	engine.Attempts = math.MaxInt32 // only a message that the output refuses is given up
 	engine.Slots, engine.MinCopies = cfg.Slots, cfg.MinCopies
 	engine.IdempotencyLife, engine.SweepRate, engine.AwayLimit = cfg.Remember, cfg.SweepRate, cfg.AwayLimit
 	engine.Skew.Max = cfg.ReplicaSkew
@@ -170,8 +170,8 @@ func (w *worker) ready() error {
 }
 
 // run moves messages until ctx ends or a listener fails. Then the bridge stops in this order:
-// not ready, no more records, read records stored and committed, the group left, no more
-// claims, due messages published and settled, the store closed.
+// not ready, no more records, read records stored and committed, group left, no more claims,
+// due messages published and settled, store closed.
 func (w *worker) run(ctx context.Context) error {
 	lasting := context.WithoutCancel(ctx)
 	stopClaiming := process.Beside(ctx, w.engine.Run)

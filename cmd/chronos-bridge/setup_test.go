@@ -153,7 +153,7 @@ func header(key, value string) kgo.RecordHeader {
 	return kgo.RecordHeader{Key: key, Value: []byte(value)}
 }
 
-// stamp is a deadline as publishers write it.
+// stamp is a deadline in the format of publishers.
 func stamp(t time.Time) string { return t.Format("2006-01-02T15:04:05.000Z07:00") }
 
 // newMessage is a record with all needed headers.

@@ -190,7 +190,7 @@ func (d dataDir) cli() string {
 	return "(cd " + quoted(dir) + " && redis-cli -s " + redisSocket + ")"
 }
 
-// quoted is the word as a shell takes it.
+// quoted is the word, quoted for a shell if need be.
 func quoted(word string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+,:=@%", r)

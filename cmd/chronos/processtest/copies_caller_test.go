@@ -19,8 +19,8 @@ type callers struct {
 	nodes    chan map[string]string
 }
 
-// watchCallers looks at the connections of the nodes to the receiver now and then, until the
-// channel nodes of the result is read, or the test ends.
+// watchCallers looks now and then at the connections of the nodes to the receiver. The looking
+// ends once the channel nodes of the result is read, or with the test.
 func (c *cluster) watchCallers(receiver string) *callers {
 	w := &callers{cluster: c, receiver: hexPort(receiver), nodes: make(chan map[string]string)}
 	go func() {

@@ -215,8 +215,8 @@ func churning(m *mix) {
 	m.deletes, m.replaces = 0.15, 0.15
 }
 
-// placedLate is for a run in which timers move all the time: a timer may be half a skew late
-// if the node that replaced the timer knew only the former topology.
+// placedLate is for a run in which timers move all the time. A timer may be half a skew late if
+// the node that replaced the timer knew only the former topology.
 func placedLate(l *history.Limits, _ *history.History) {
 	l.MinInWindows = 0.05
 	l.Late += time.Second

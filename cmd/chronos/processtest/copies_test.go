@@ -49,7 +49,7 @@ func (p plan) command(name string) string {
 }
 
 // mix is the load. In a short run, with a race detector and beside another scenario, the load
-// takes a third of two processors, so a machine half as fast can bear the load, too.
+// takes a third of two processors. A machine half as fast can bear the load, too.
 func (p plan) mix() mix {
 	return mix{
 		rate: p.either(100, 1000), recurring: 0.1, deletes: 0.1, replaces: 0.1, gets: 0.1,

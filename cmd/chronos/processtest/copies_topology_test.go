@@ -40,7 +40,7 @@ func (r *rig) drainedIsEmpty(name string) bool {
 	return false
 }
 
-// shownTopology is the topology as the admin listener shows it.
+// shownTopology is the topology, as shown by the admin listener.
 type shownTopology struct {
 	Moving bool
 	Shards []struct {

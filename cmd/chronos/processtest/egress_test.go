@@ -25,7 +25,7 @@ import (
 	"chronos/scheduler/verify/testkit"
 )
 
-// redisSawHTTP is what a redis-server logs when an HTTP request reaches it.
+// redisSawHTTP is a redis-server's log line about an HTTP request.
 const redisSawHTTP = "SECURITY ATTACK"
 
 // operated is a node that has tokens for clients and operators.

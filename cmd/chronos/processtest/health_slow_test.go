@@ -14,7 +14,7 @@ import (
 )
 
 // TestSlowRedis makes one of three Redis answer late. After 3 s the nodes treat the slow Redis
-// as if it were away, and timers without a copy on the slow Redis don't notice. A busy machine
+// as away, and timers without a copy on the slow Redis don't notice. A busy machine
 // that holds up the test holds up the nodes, too, so hold-ups widen the bounds.
 func TestSlowRedis(t *testing.T) {
 	testkit.Program(t, "redis-server")

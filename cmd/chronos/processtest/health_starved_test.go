@@ -169,7 +169,7 @@ func percentile(sorted []time.Duration, p float64) time.Duration {
 }
 
 // judgeStarved widens the bounds of every part of the run by twice the longest hold-up of the
-// test in the part: node and Redis wait for a processor as the test does.
+// test in the part. Node and Redis wait for a processor just as the test does.
 func (r *rig) judgeStarved(h *history.History, _ *history.Report) {
 	// The two nodes may stand still one after the other, 0.9 s for every node. The kill may
 	// thus delay pops that were due up to 2 s before the kill.

@@ -56,8 +56,8 @@ func (d Dir) openOrMake() (*os.Root, error) {
 	return d.open()
 }
 
-// open opens the directory, and then checks the opened directory. Whatever another user does
-// to the path afterwards, files are read and written in a directory of this user.
+// open opens the directory, and then checks the opened directory. Files are read and written in a
+// directory of this user, even if another user changes the path afterwards.
 func (d Dir) open() (*os.Root, error) {
 	root, err := os.OpenRoot(d.path)
 	if err != nil {

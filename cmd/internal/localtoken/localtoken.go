@@ -1,7 +1,7 @@
 // Package localtoken gives operators on the machine of a node or bridge a token without
-// any set-up. A process without CHRONOS_TOKENS_FILE makes a token when it starts, and
-// writes the token to a file that only the user of the process can read. Commands of
-// the same user find the file by the address of the admin listener.
+// any set-up. A process without CHRONOS_TOKENS_FILE makes a token at its start, and writes
+// the token to a file. Only the user of the process can read the file. Commands of the same
+// user find the file by the address of the admin listener.
 package localtoken
 
 import (

@@ -201,8 +201,8 @@ func TestTokenOfAServiceIsFound(t *testing.T) {
 	}
 }
 
-// The end of a login session removes the runtime directory, and a cleaner removes old files:
-// the token file is back a minute later, and goes with the process all the same.
+// The end of a login session removes the runtime directory, and a cleaner removes old files. The
+// token file is back a minute later, and goes with the process all the same.
 func TestRemovedTokenFileIsWrittenAgain(t *testing.T) {
 	dir, environ := home(t)
 	synctest.Test(t, func(t *testing.T) {

@@ -43,8 +43,8 @@ func Main(name, outlook string, run func(ctx context.Context, environ []string, 
 // the memory is worth less than the processor time that is saved, a tenth under load.
 const gcPercent = 400
 
-// sameRequest is how long after the first signal further signals still count as the first:
-// timeout(1) and some supervisors signal a process and its group, so every signal comes twice.
+// sameRequest is how long further signals still count as the first signal. timeout(1) and some
+// supervisors signal a process and its group, so every signal comes twice.
 const sameRequest = 250 * time.Millisecond
 
 // awaitSecond calls stop at the first signal and returns at the second.

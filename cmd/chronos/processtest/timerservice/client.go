@@ -34,7 +34,7 @@ type Timer struct {
 	Statistics  *Statistics  `json:"statistics,omitempty"`
 }
 
-// Timing says when a timer pops and for how long it recurs.
+// Timing says when a timer pops, and for how long the timer recurs.
 type Timing struct {
 	Interval  Secs `json:"interval,omitempty"`
 	RepeatFor Secs `json:"repeat-for,omitempty"`
