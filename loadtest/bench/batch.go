@@ -113,7 +113,7 @@ func pipelineRedis(ctx context.Context, b *bench, add func(string, float64)) (er
 	return nil
 }
 
-// parseBenchmark reads the requests a second that redis-benchmark --csv shows.
+// parseBenchmark reads the rate from the output of redis-benchmark --csv, in requests a second.
 func parseBenchmark(output []byte) (float64, error) {
 	rows, err := csv.NewReader(bytes.NewReader(output)).ReadAll()
 	if err != nil {

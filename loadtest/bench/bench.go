@@ -16,46 +16,46 @@ import (
 	"chronos/loadtest/bench/machine"
 )
 
-// subjectLimit is how long one subject may take in one run; that of the claim
-// cost, which fills millions, is the longest.
+// subjectLimit bounds the time of a subject in a run. The subjects of the claim cost take the
+// longest, because they fill Redis with millions of timers.
 const subjectLimit = 10 * time.Minute
 
-// section is a kind of measurement with all that is compared in it.
+// section is a kind of measurement, with the subjects to compare.
 type section struct {
 	name     string
 	table    figure.Table
-	once     bool // in the first run alone: it takes long and hardly varies
+	once     bool // measured in the first run alone: the section takes long and hardly varies
 	subjects []subject
 }
 
-// subject is one of those that are compared. measure adds its figures by add.
+// subject is a system or a setup to compare. measure reports figures through add.
 type subject struct {
 	name    string
-	peer    bool // measured with -peers alone
+	peer    bool // measured with -peers only
 	measure func(ctx context.Context, b *bench, add func(metric string, value float64)) error
 }
 
-// errWrong is an answer or a callback that was not right. Everything else that
-// goes amiss means that something could not be measured.
+// errWrong means that an answer or a callback was wrong. Any further error means that the bench
+// could not measure something.
 var errWrong = errors.New("wrong")
 
-// errAbsent is something that can't be measured here, which is no failure.
+// errAbsent means that the bench can't measure something here. errAbsent is no failure.
 var errAbsent = errors.New("not measured")
 
 // bench is one run of the command.
 type bench struct {
 	options
 	stdout, stderr io.Writer
-	dir            string // temporary, ours alone
-	self           string // the binary that plays the roles
+	dir            string // temporary, for this bench only
+	self           string // path of this binary, to start the roles
 	machine        machine.Description
 
 	figures figure.Figures
-	notes   []string // what was not measured, or was wrong
-	wrong   int      // answers and callbacks that were not right
-	failed  int      // measurements that could not be made
+	notes   []string // remarks on the results: measurements left out, failed or wrong, and the tuned concurrency
+	wrong   int      // measurements with a wrong answer or callback
+	failed  int      // measurements that failed
 
-	concurrency map[string]int // of peers, once the best is found; see tune
+	concurrency map[string]int // by peer; set by tune
 }
 
 func newBench(o options, stdout, stderr io.Writer) (*bench, error) {
@@ -72,7 +72,7 @@ func newBench(o options, stdout, stderr io.Writer) (*bench, error) {
 
 func (b *bench) close() { _ = os.RemoveAll(b.dir) }
 
-// prepare looks at the machine, and sets up the peers.
+// prepare describes the machine, and sets up the peers.
 func (b *bench) prepare(ctx context.Context) error {
 	b.machine = machine.Describe(ctx)
 	if b.peers {
@@ -81,8 +81,8 @@ func (b *bench) prepare(ctx context.Context) error {
 	return nil
 }
 
-// measure does all runs: each of all sections and subjects in turn, so that
-// what disturbs the machine for a while disturbs all alike.
+// measure does all runs. Each run goes through all sections and subjects in turn, so that a
+// disturbance of the machine hits all subjects alike.
 func (b *bench) measure(ctx context.Context) {
 	for run := range b.runs {
 		for _, s := range sections() {
@@ -123,12 +123,12 @@ func (b *bench) measureOne(ctx context.Context, run int, s *section, sub *subjec
 		b.wrong++
 	default:
 		b.failed++
-		why = "could not be measured" // why it could not, with its paths, stays on the terminal
+		why = "could not be measured" // the cause may contain paths and stays on the terminal
 	}
 	b.notes = append(b.notes, fmt.Sprintf("run %d, %s, %s: %s", run+1, s.name, sub.name, why))
 }
 
-// status is what the command ends with.
+// status is the exit status of the command.
 func (b *bench) status() int {
 	switch {
 	case b.wrong > 0:
@@ -139,7 +139,7 @@ func (b *bench) status() int {
 	return 0
 }
 
-// size is n, or with -quick a tenth of it.
+// size is n, or n/10 with -quick.
 func (b *bench) size(n int) int {
 	if b.quick {
 		return n / 10
@@ -147,7 +147,7 @@ func (b *bench) size(n int) int {
 	return n
 }
 
-// span is d, or with -quick a fifth of it.
+// span is d, or d/5 with -quick.
 func (b *bench) span(d time.Duration) time.Duration {
 	if b.quick {
 		return d / 5

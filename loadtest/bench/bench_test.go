@@ -104,7 +104,7 @@ func TestGoals(t *testing.T) {
 	}
 }
 
-// What a goal speaks of must be something that is measured.
+// Each goal must name a section, a subject and a metric that the bench measures.
 func TestGoalsNameSubjects(t *testing.T) {
 	for _, g := range goals() {
 		for _, w := range g.ways {

@@ -12,12 +12,12 @@ import (
 
 const installLimit = 3 * time.Minute
 
-// bullMQ is the script that plays both parts of the peer.
+// bullMQ is the path of the script for both programs of the peer.
 func (b *bench) bullMQ() string {
 	return filepath.Join(b.root, "loadtest", "bench", "bullmq", "bench.mjs")
 }
 
-// installBullMQ fetches what package-lock.json names into node_modules beside it.
+// installBullMQ downloads the packages of package-lock.json into node_modules beside the script.
 func (b *bench) installBullMQ(ctx context.Context) error {
 	for _, program := range []string{"node", "npm"} {
 		if _, err := exec.LookPath(program); err != nil {

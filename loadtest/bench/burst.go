@@ -23,10 +23,10 @@ const (
 	besideLimit    = 2 * time.Minute
 	bareGoroutines = 256
 	besideRate     = 200
-	besideEarlier  = 300 * time.Millisecond // the requests beside begin before the burst
+	besideEarlier  = 300 * time.Millisecond // head start of the requests that run beside the burst
 	fillBatch      = 500
-	fillPessimist  = 12_000 // timers a second, one by one
-	fillBatches    = 40_000 // in batches
+	fillPessimist  = 12_000 // timers a second, by single creates
+	fillBatches    = 40_000 // timers a second, in batches
 )
 
 func burstSection() section {
@@ -58,7 +58,7 @@ func burstSection() section {
 	}
 }
 
-// burst fires n timers at one instant, with requests beside it if asked for.
+// burst fires n timers at the same instant. With beside, the bench creates timers at the same time.
 func burst(n int, beside bool) on {
 	return func(ctx context.Context, b *bench, s *stack, add func(string, float64)) (err error) {
 		n := b.size(n)
@@ -118,7 +118,7 @@ func wrongReport(r *role.Report) error {
 	return nil
 }
 
-// addBurst adds nothing where nothing, or all of it at one instant, came.
+// addBurst adds nothing if no callback came, or if all callbacks came at the same instant.
 func addBurst(r *role.Report, due time.Time, add func(string, float64)) {
 	if r.Span99Ms <= 0 {
 		return
@@ -152,8 +152,8 @@ func askBeside(ctx context.Context, s *stack, due time.Time, drained *atomic.Boo
 	}))
 }
 
-// fillBurst creates the timers of a burst and returns when they are due: some
-// time after the last of them was created.
+// fillBurst creates the timers of a burst and returns their due time. The due time is at least half
+// a second after the last create.
 func (b *bench) fillBurst(ctx context.Context, s *stack, to *sink, n int) (due time.Time, err error) {
 	batches, err := batchesKnown(ctx, s.nodes[0].Address)
 	if err != nil {
@@ -176,7 +176,7 @@ func (b *bench) fillBurst(ctx context.Context, s *stack, to *sink, n int) (due t
 	return due, nil
 }
 
-// fill creates n timers as fast as it goes.
+// fill creates n timers as fast as possible.
 func fill(ctx context.Context, s *stack, n int, batches bool, each func(i int) string) error {
 	config := httpgen.Config{Addresses: s.addresses(), Connections: connections, Requests: n}
 	config.Request = func(i int, buf []byte) []byte { return appendPost(buf, "/timers", each(i)) }
@@ -198,7 +198,7 @@ func fill(ctx context.Context, s *stack, n int, batches bool, each func(i int) s
 	return err
 }
 
-// batchesKnown is whether the node has the endpoint for batches.
+// batchesKnown reports whether the node has the endpoint for batches.
 func batchesKnown(ctx context.Context, address string) (bool, error) {
 	r, err := right(httpgen.Run(ctx, httpgen.Config{
 		Addresses: []string{address}, Connections: 1, Requests: 1,
@@ -216,7 +216,7 @@ func batchesKnown(ctx context.Context, address string) (bool, error) {
 	return err == nil, err
 }
 
-// burstBare makes callbacks by a client in a loop.
+// burstBare makes callbacks with a client in a loop.
 func burstBare(client string) func(context.Context, *bench, func(string, float64)) error {
 	return func(ctx context.Context, b *bench, add func(string, float64)) (err error) {
 		to, err := b.startSink(ctx)
@@ -236,7 +236,7 @@ func burstBare(client string) func(context.Context, *bench, func(string, float64
 			return err
 		}
 		addBurst(&report, time.Time{}, add)
-		report.Undated = 0 // they are due at no certain time
+		report.Undated = 0 // the callbacks have no due time
 		return wrongReport(&report)
 	}
 }

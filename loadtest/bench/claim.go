@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	claimed     = 20_000 // in one round
-	claimRounds = 5      // of which the median counts
+	claimed     = 20_000 // timers a round
+	claimRounds = 5      // the median of the rounds counts
 	fewPending  = 10_000
 	manyPending = 1_000_000
 	mostPending = 10_000_000
-	idleSpan    = 5 * time.Second // of a node, before its memory is read
+	idleSpan    = 5 * time.Second // how long a node runs before its memory is read
 	claimColumn = "claim_us"
 )
 
@@ -46,7 +46,8 @@ func claimSection() section {
 	return s
 }
 
-// claimAmong measures with n timers pending. -quick leaves out what is large.
+// claimAmong measures the cost of a claim among n pending timers. -quick divides a large n by ten,
+// and leaves out the largest.
 func claimAmong(n int) func(context.Context, *bench, func(string, float64)) error {
 	return func(ctx context.Context, b *bench, add func(string, float64)) (err error) {
 		if b.quick && n > fewPending {
@@ -85,7 +86,7 @@ func claimAmong(n int) func(context.Context, *bench, func(string, float64)) erro
 	}
 }
 
-// claimCost is µs for each claimed timer.
+// claimCost is the time of Redis for a claimed timer, in µs: the median of the rounds.
 func claimCost(ctx context.Context, store *machine.Redis, shard *pending.Shard) (float64, error) {
 	var costs []float64
 	for range claimRounds {
@@ -111,7 +112,7 @@ func claimCost(ctx context.Context, store *machine.Redis, shard *pending.Shard) 
 	return figure.Median(costs), nil
 }
 
-// idleMemory is that of a node, in MB, some time after its start.
+// idleMemory is the memory of an idle node, in MB, some time after the start.
 func (b *bench) idleMemory(ctx context.Context, store *machine.Redis) (mb float64, err error) {
 	node, err := machine.StartNode(ctx, b.dir, b.node, []*machine.Redis{store})
 	if err != nil {

@@ -65,7 +65,7 @@ func openSection() section {
 	}
 }
 
-// on measures something on a running stack.
+// on is a measurement on a running stack.
 type on func(ctx context.Context, b *bench, s *stack, add func(string, float64)) error
 
 // ours is a measurement on a fresh stack.
@@ -80,7 +80,7 @@ func ours(nodes, shards int, aof bool, do on, more ...string) func(context.Conte
 	}
 }
 
-// right is an error if an answer was wrong.
+// right returns an error if an answer was wrong.
 func right(r httpgen.Result, err error) (httpgen.Result, error) {
 	if err == nil && r.Wrong > 0 {
 		err = fmt.Errorf("%w: %d answers: %w", errWrong, r.Wrong, r.Why)
@@ -148,8 +148,8 @@ func createOpen(ctx context.Context, b *bench, s *stack, add func(string, float6
 	return nil
 }
 
-// addTimes adds quantiles of durations, and sorts them. All of them include the
-// highest two.
+// addTimes sorts durations and adds their quantiles. With all, addTimes also adds p99.9 and the
+// maximum.
 func addTimes(took []time.Duration, add func(string, float64), all bool) {
 	slices.Sort(took)
 	add("p50_ms", figure.Ms(figure.Quantile(took, .5)))

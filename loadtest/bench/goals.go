@@ -10,16 +10,16 @@ import (
 	"chronos/loadtest/bench/figure"
 )
 
-// goal is what a figure should reach. Of several ways one is enough.
+// goal is a target for figures. A goal is reached if any of the ways is reached.
 type goal struct {
 	what, want string
 	ways       []way
 }
 
-// way is a bound on a median, or on the ratio to another subject's.
+// way is a bound on a median, or on the ratio to the median of another subject.
 type way struct {
 	section, subject, metric string
-	over                     string // the other subject; "" for the value itself
+	over                     string // the subject to divide by; "" for the value itself
 	bound                    float64
 	atMost                   bool
 	unit                     string
@@ -68,7 +68,7 @@ func goals() []goal {
 	}
 }
 
-// value is what was measured, if it was.
+// value is the measured value; ok is false if nothing was measured.
 func (w *way) value(f *figure.Figures) (float64, bool) {
 	if w.over != "" {
 		return f.Ratio(w.section, w.subject, w.over, w.metric)
@@ -83,7 +83,7 @@ func (w *way) reached(value float64) bool {
 	return value >= w.bound
 }
 
-// writeGoals prints which goals were measured, and which of them were reached.
+// writeGoals prints the measured goals, and whether each goal was reached.
 func writeGoals(out io.Writer, f *figure.Figures) error {
 	var b strings.Builder
 	for _, g := range goals() {

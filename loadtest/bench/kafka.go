@@ -22,16 +22,16 @@ const (
 	kafkaAlmost  = "at 90 %"
 	kafkaHighest = "the highest rate that is held"
 
-	kafkaMessages = 200_000 // of a measurement of rates
+	kafkaMessages = 200_000 // for a measurement of rates
 	kafkaSpan     = time.Minute
 	jitterSpan    = 20 * time.Second
-	warmUp        = 20 * time.Second // of the broker: Java compiles while it runs
+	warmUp        = 20 * time.Second // for the broker: Java compiles at run time
 	searchSpan    = 10 * time.Second
 	searchStep    = 2000 // messages a second
 	searchMost    = 30_000
 	heldP99       = 250 * time.Millisecond
-	neverEarly    = "0s"                 // an advance
-	closeBy       = 5 * time.Millisecond // from its deadline a message comes on time
+	neverEarly    = "0s"                 // a value of CHRONOS_KAFKA_ADVANCE
+	closeBy       = 5 * time.Millisecond // a message on time is at most this far from the deadline
 )
 
 func kafkaSection() section {
@@ -63,7 +63,8 @@ func kafkaSection() section {
 	return withJitter(s)
 }
 
-// withJitter adds what depends on the highest rate, which is found first.
+// withJitter adds the search for the highest rate, and then measurements at parts of the highest
+// rate.
 func withJitter(s section) section {
 	highest := 0
 	s.subjects = append(s.subjects, subject{name: kafkaHighest, measure: func(ctx context.Context, b *bench, add func(string, float64)) (err error) {
@@ -97,7 +98,7 @@ func withJitter(s section) section {
 	return s
 }
 
-// steadyMessages measures a steady flow with an advance as CHRONOS_KAFKA_ADVANCE says it.
+// steadyMessages measures a steady flow of messages. advance is a value of CHRONOS_KAFKA_ADVANCE.
 func steadyMessages(advance string) func(context.Context, *bench, func(string, float64)) error {
 	return func(ctx context.Context, b *bench, add func(string, float64)) error {
 		return withKafka(ctx, b, 0, func(s *kafkaStack) error {
@@ -118,8 +119,8 @@ func steadyMessages(advance string) func(context.Context, *bench, func(string, f
 	}
 }
 
-// highestRate is the highest of rates that rise in steps at which messages are not
-// later than they may be.
+// highestRate raises the rate in steps, and returns the last rate at which p99 of the lateness is
+// at most heldP99.
 func highestRate(ctx context.Context, b *bench) (held int, err error) {
 	for rate := searchStep; rate <= searchMost; rate += searchStep {
 		var p99 time.Duration
@@ -132,15 +133,14 @@ func highestRate(ctx context.Context, b *bench) (held int, err error) {
 			return 0, err
 		}
 		if err != nil || p99 > heldP99 {
-			break // what could not be measured was too much
+			break // a rate that can't be measured is too high
 		}
 		held = rate
 	}
 	return held, nil //nolint:nilerr // a rate at which something went wrong is not held
 }
 
-// ratesOfMessages measures how fast bridges store messages, and how fast they
-// publish them.
+// ratesOfMessages measures how fast bridges store messages, and how fast bridges publish messages.
 func ratesOfMessages(bridges int) func(context.Context, *bench, func(string, float64)) error {
 	return func(ctx context.Context, b *bench, add func(string, float64)) error {
 		n := b.size(kafkaMessages)

@@ -32,7 +32,7 @@ const (
 	burstLimit              = 3 * time.Minute
 )
 
-// kafkaStack is a broker, redis-servers and bridges, all of them empty.
+// kafkaStack is a broker with redis-servers and bridges, all empty at first.
 type kafkaStack struct {
 	b       *bench
 	server  *broker.Server
@@ -40,8 +40,8 @@ type kafkaStack struct {
 	bridges []*child.Process
 	admins  []string
 	client  *kgo.Client // writes the input, reads the output
-	flows   int         // so far
-	advance string      // of the bridges that are started
+	flows   int         // started so far
+	advance string      // of the bridges; a value of CHRONOS_KAFKA_ADVANCE
 }
 
 func withKafka(ctx context.Context, b *bench, bridges int, do func(*kafkaStack) error) (err error) {
@@ -123,7 +123,7 @@ func (s *kafkaStack) stop() (err error) {
 	return err
 }
 
-// Headers by which the reader knows what to expect.
+// Headers that tell the reader the number, the deadline and the send time of a message.
 const numberHeader, dueHeader, sentHeader = "n", "due", "sent"
 
 func (s *kafkaStack) message(i int, due time.Time, late bool) *kgo.Record {
@@ -140,23 +140,23 @@ func (s *kafkaStack) message(i int, due time.Time, late bool) *kgo.Record {
 	return &kgo.Record{Topic: inputTopic, Key: strconv.AppendInt(nil, int64(i), 10), Value: bytes.Repeat([]byte{'x'}, 200), Headers: headers}
 }
 
-// load is a flow of messages: so many a second for so long, so many of a hundred late
-// already, the others for in a second.
+// load is a flow of messages: rate messages a second for span. late messages of each hundred are
+// late already when sent. The rest is due after kafkaDelay.
 type load struct {
 	rate int
 	span time.Duration
 	late int
 }
 
-// arrivals are what came out of the output.
+// arrivals collects the messages of the output.
 type arrivals struct {
-	seen                  []int // how often, by number
+	seen                  []int // arrivals by number of message
 	first, last           time.Time
-	lateness, fromSending []time.Duration // sorted once all is read
-	early, within         int             // before the deadline; at most closeBy before or after it
+	lateness, fromSending []time.Duration // sorted at the end of read
+	early, within         int             // messages before the deadline; messages at most closeBy from the deadline
 }
 
-// flow sends messages and reads what comes of them. Each has to come, and once.
+// flow sends messages and reads the output. Each message has to come exactly once.
 func (s *kafkaStack) flow(ctx context.Context, l load) (*arrivals, error) {
 	n := int(l.span.Seconds() * float64(l.rate))
 	s.flows++
@@ -171,7 +171,7 @@ func (s *kafkaStack) flow(ctx context.Context, l load) (*arrivals, error) {
 	return came, errors.Join(err, failed)
 }
 
-// send sends n messages at the rate, each when its turn has come.
+// send sends n messages at the rate of the load.
 func (s *kafkaStack) send(ctx context.Context, l load, n int) error {
 	const step = 5 * time.Millisecond
 	tick := time.NewTicker(step)
@@ -199,7 +199,7 @@ func (s *kafkaStack) send(ctx context.Context, l load, n int) error {
 	return promises.failed()
 }
 
-// kgoPromises remembers the first that was not kept.
+// kgoPromises remembers the first message that could not be sent.
 type kgoPromises struct {
 	mu  sync.Mutex
 	err error
@@ -219,8 +219,8 @@ func (p *kgoPromises) failed() error {
 	return p.err
 }
 
-// read reads the output until n different messages have come, or ctx ends, and then
-// a bit longer.
+// read reads the output until n different messages have come or ctx ends, and then for the time
+// straggle.
 func (s *kafkaStack) read(ctx context.Context, came *arrivals, n int) error {
 	different := 0
 	take := func(fetches kgo.Fetches) (err error) {
@@ -259,7 +259,7 @@ func (s *kafkaStack) read(ctx context.Context, came *arrivals, n int) error {
 	return nil
 }
 
-// take counts a record, and reports whether it is the first of its message.
+// take counts a record, and reports whether the record is the first of a message.
 func (a *arrivals) take(r *kgo.Record) (fresh bool, err error) {
 	number, at := -1, r.Timestamp
 	for _, h := range r.Headers {
@@ -309,7 +309,7 @@ func (a *arrivals) addTo(add func(string, float64)) {
 	add("within", 100*float64(a.within)/float64(max(len(a.lateness), 1)))
 }
 
-// preload puts n messages of one deadline into the input.
+// preload puts n messages with the same deadline into the input.
 func (s *kafkaStack) preload(ctx context.Context, n int, due time.Time) error {
 	promises := &kgoPromises{}
 	for i := range n {
@@ -321,8 +321,8 @@ func (s *kafkaStack) preload(ctx context.Context, n int, due time.Time) error {
 	return promises.failed()
 }
 
-// drain starts bridges and returns how long they took from the first message that
-// they stored to the n-th.
+// drain starts bridges and returns the time from the first message that the bridges store to the
+// n-th.
 func (s *kafkaStack) drain(ctx context.Context, bridges, n int) (took time.Duration, err error) {
 	if err := s.startBridges(ctx, bridges); err != nil {
 		return 0, err
@@ -340,7 +340,7 @@ func (s *kafkaStack) drain(ctx context.Context, bridges, n int) (took time.Durat
 			begun, before = time.Now(), stored
 		}
 		if stored >= n {
-			// What was stored before the first look took no time that was measured.
+			// The measured time does not cover the messages that were stored before the first look.
 			return time.Since(begun) * time.Duration(n) / time.Duration(max(n-before, 1)), nil
 		}
 		if err := pause(ctx, sweepLook); err != nil {
@@ -349,8 +349,8 @@ func (s *kafkaStack) drain(ctx context.Context, bridges, n int) (took time.Durat
 	}
 }
 
-// stored is how many messages the bridges have stored, those among them that were stored
-// by a try of which nobody had the answer.
+// stored is the number of messages that the bridges have stored. The number includes the messages
+// that an earlier try had stored although its answer was lost.
 func (s *kafkaStack) stored(ctx context.Context) (sum int, err error) {
 	for _, admin := range s.admins {
 		body, err := child.Ask(ctx, http.MethodGet, "http://"+admin+"/metrics")
@@ -372,7 +372,7 @@ func (s *kafkaStack) stored(ctx context.Context) (sum int, err error) {
 	return sum, nil
 }
 
-// fired is how many messages a second were appended, once they were due.
+// fired is the rate at which due messages are appended to the output, in messages a second.
 func (s *kafkaStack) fired(ctx context.Context, n int, due time.Time) (rate float64, err error) {
 	bounded, cancel := context.WithDeadline(ctx, due.Add(burstLimit))
 	defer cancel()

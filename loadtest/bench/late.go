@@ -53,7 +53,8 @@ func lateSection() section {
 	}
 }
 
-// late creates timers at a rate; so many of ten lead to the slow endpoint.
+// late creates timers at a rate and measures lateness. slow of ten timers lead to the slow
+// endpoint.
 func late(rate, slow int) on {
 	return func(ctx context.Context, b *bench, s *stack, add func(string, float64)) (err error) {
 		to, err := b.startSink(ctx)
@@ -92,10 +93,10 @@ func late(rate, slow int) on {
 	}
 }
 
-// lateSpan is whole seconds.
+// lateSpan is in whole seconds.
 func (b *bench) lateSpan() time.Duration { return b.span(lateSpan).Truncate(time.Second) }
 
-// spread is how long the i-th timer waits: all of the span, in no order.
+// spread is the interval of the i-th timer. The intervals cover the whole span, in no order.
 func spread(i int) time.Duration {
 	const prime = 7919
 	steps := int((lateLongest-lateShortest)/time.Millisecond) + 1
@@ -115,7 +116,7 @@ func addLateness(r *role.Report, add func(string, float64)) {
 
 const (
 	memorySize   = 1_000_000
-	memorySingle = 10 // of it without batches: single creates take longer
+	memorySingle = 10 // divides memorySize without batches: single creates take longer
 )
 
 func memorySection() section {
@@ -152,7 +153,7 @@ func memoryOfTimers(ctx context.Context, b *bench, s *stack, add func(string, fl
 	})
 }
 
-// memoryOf measures what n things take that put makes.
+// memoryOf measures the memory in Redis for each of the n things that put makes.
 func memoryOf(ctx context.Context, store *machine.Redis, n int, add func(string, float64), put func() error) error {
 	before, err := store.Info(ctx, "memory", "used_memory")
 	if err != nil {

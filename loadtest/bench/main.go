@@ -1,12 +1,11 @@
 //go:build linux
 
-// Command bench is behind `make bench`: it measures chronos, the peer asynq
-// (and, with -peers, BullMQ) and the limits of the machine, in turn, in three
-// runs on the same machine, and prints medians, their spread and ratios. All is
-// on the loopback interface, in temporary directories, and bounded in time. The
-// tables, the values of all runs and charts are written to loadtest/results. It
-// ends with status 1 if an answer or a callback was wrong, with 2 if something
-// could not be measured. It runs on Linux only.
+// Command bench is behind `make bench`. The command measures chronos, the peer asynq and the limits
+// of the machine, in turn, in three runs on the same machine. -peers adds BullMQ. The command
+// prints medians, their spread and ratios. All is on the loopback interface, in temporary
+// directories, and bounded in time. The tables, the values of all runs and charts are written to
+// loadtest/results. The exit status is 1 if an answer or a callback was wrong, and 2 if a
+// measurement failed. The command runs on Linux only.
 package main
 
 import (
@@ -36,16 +35,16 @@ func main() {
 	os.Exit(status)
 }
 
-// options are the command line.
+// options are the flags of the command.
 type options struct {
-	root, results string // no results are written to ""
-	node          string // its binary
-	build         bool   // it first
-	subject       string // "" for all
+	root, results string // results "" means that no results are written
+	node          string // path of the binary
+	build         bool   // build the node first
+	subject       string // part of the names of subjects; "" for all
 	runs          int
 	only          []string
 	quick, peers  bool
-	profile       bool // instead of measuring
+	profile       bool // take profiles instead of measuring
 }
 
 func parseOptions(args []string, stderr io.Writer) (options, error) {
@@ -82,14 +81,14 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	if o.node == "" {
 		o.node, o.build = filepath.Join(o.root, ".bin", "chronos"), true
 	}
-	// Part of the figures must not replace all of them.
+	// A part of the figures must not replace the whole.
 	if whole := !o.quick && o.subject == "" && len(o.only) == len(sectionNames()); o.results == "" && whole {
 		o.results = filepath.Join(o.root, "loadtest", "results")
 	}
 	return o, nil
 }
 
-// run does everything and returns the exit status.
+// run runs the command and returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if len(args) > 0 && args[0] == "role" {
 		if err := role.Run(ctx, args[1:], stdout); err != nil {
@@ -138,7 +137,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return b.status()
 }
 
-// build makes the node and the bridge.
+// build compiles the node and the bridge.
 func build(ctx context.Context, root string) error {
 	ctx, cancel := context.WithTimeout(ctx, buildLimit)
 	defer cancel()

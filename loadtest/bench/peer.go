@@ -14,15 +14,14 @@ import (
 	"chronos/loadtest/child"
 )
 
-// peer is another queue that can do things later. It is two programs, which
-// take the same flags: one enqueues, the other works off what is due by posting
-// to the receiver.
+// peer is another queue with delayed tasks. A peer is two programs with the same flags. The first
+// program enqueues tasks. The second program posts due tasks to the receiver.
 type peer struct {
 	name          string
 	enqueue, work func(b *bench) []string
 	enqueuers     int
-	check         time.Duration // how often it looks for what is due in a burst; 0 for as it does
-	tuned         []int         // how many at once to try in a burst
+	check         time.Duration // interval between looks for due tasks in a burst; 0 for the peer's default
+	tuned         []int         // concurrencies to try in a burst
 }
 
 const (
@@ -31,7 +30,7 @@ const (
 
 	peerLead      = 3 * time.Second
 	peerPessimist = 15_000 // tasks a second
-	tuneShare     = 5      // of a burst's size
+	tuneShare     = 5      // tune divides the size of the burst by tuneShare
 )
 
 func asynq() *peer {
@@ -55,14 +54,14 @@ func bullMQ() *peer {
 	}
 }
 
-// put enqueues n tasks. Of timing, the rest of the flags, one says when they
-// are due.
+// put enqueues n tasks. timing are further flags, among them the due time.
 func (p *peer) put(ctx context.Context, b *bench, store *machine.Redis, url string, n int, timing ...string) (role.Took, error) {
 	args := append(p.enqueue(b), "-redis", store.Address, "-url", url, "-n", strconv.Itoa(n), "-goroutines", strconv.Itoa(p.enqueuers))
 	return b.job(ctx, p.name, append(args, timing...)...)
 }
 
-// start starts what works the tasks off, so many at once, 0 for as it does.
+// start starts the program that works off tasks. A concurrency or check of 0 means the peer's
+// default.
 func (p *peer) start(ctx context.Context, b *bench, store *machine.Redis, concurrency int, check time.Duration) (*child.Process, error) {
 	args := append(p.work(b), "-redis", store.Address, "-goroutines", strconv.Itoa(concurrency))
 	if check > 0 {
@@ -71,7 +70,7 @@ func (p *peer) start(ctx context.Context, b *bench, store *machine.Redis, concur
 	return child.Start(ctx, p.name, b.dir, nil, args[0], args[1:]...)
 }
 
-// create measures how fast the peer enqueues for later.
+// create measures how fast the peer enqueues delayed tasks.
 func (p *peer) create(ctx context.Context, b *bench, add func(string, float64)) (err error) {
 	store, err := machine.StartRedis(ctx, b.dir, true)
 	if err != nil {
@@ -88,7 +87,7 @@ func (p *peer) create(ctx context.Context, b *bench, add func(string, float64)) 
 
 func inMs(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-// burst measures tasks that are scheduled for one instant.
+// burst measures tasks with the same due time.
 func (p *peer) burst(ctx context.Context, b *bench, add func(string, float64)) error {
 	if err := p.tune(ctx, b); err != nil {
 		return err
@@ -101,8 +100,8 @@ func (p *peer) burst(ctx context.Context, b *bench, add func(string, float64)) e
 	return peerReport(&report)
 }
 
-// peerReport is an error if the peer did less than it was asked for. That it is
-// early or repeats itself is its own affair.
+// peerReport returns an error if callbacks are missing or unknown. A peer may be early, and may
+// repeat callbacks.
 func peerReport(r *role.Report) error {
 	if r.Missing > 0 || r.Unknown > 0 {
 		return fmt.Errorf("peer: of %d callbacks missing %d, unknown %d", r.Expected, r.Missing, r.Unknown)
@@ -110,7 +109,7 @@ func peerReport(r *role.Report) error {
 	return nil
 }
 
-// tune finds, once, with how many at once the peer is fastest.
+// tune finds the concurrency at which the peer is fastest, once.
 func (p *peer) tune(ctx context.Context, b *bench) error {
 	if b.concurrency[p.name] > 0 {
 		return nil
@@ -142,7 +141,7 @@ func (p *peer) burstOf(ctx context.Context, b *bench, n, concurrency int) (repor
 	if err := to.expect(ctx, n); err != nil {
 		return report, due, err
 	}
-	// A whole second: asynq knows no others.
+	// A whole second: asynq has no finer times.
 	due = time.Now().Add(peerLead + time.Duration(n)*time.Second/peerPessimist).Truncate(time.Second)
 	if _, err := p.put(ctx, b, store, to.fast, n, "-at", strconv.FormatInt(due.UnixMilli(), 10)); err != nil {
 		return report, due, err
@@ -156,7 +155,7 @@ func (p *peer) burstOf(ctx context.Context, b *bench, n, concurrency int) (repor
 	return report, due, err
 }
 
-// startPeer starts what a peer needs: a redis-server as ours, and a receiver.
+// startPeer starts a redis-server like the redis-server for chronos, and a receiver.
 func (b *bench) startPeer(ctx context.Context) (*machine.Redis, *sink, error) {
 	store, err := machine.StartRedis(ctx, b.dir, true)
 	if err != nil {
@@ -197,7 +196,7 @@ func (p *peer) late(ctx context.Context, b *bench, add func(string, float64)) (e
 	return peerReport(&report)
 }
 
-// memory measures what a pending task takes in Redis.
+// memory measures the memory of a pending task in Redis.
 func (p *peer) memory(ctx context.Context, b *bench, add func(string, float64)) (err error) {
 	store, err := machine.StartRedis(ctx, b.dir, false)
 	if err != nil {

@@ -29,7 +29,7 @@ const (
 	profileRows    = 45
 )
 
-// phase is something whose profiles are taken.
+// phase is a load under which profiles are taken.
 type phase struct {
 	name string
 	load on
@@ -39,13 +39,13 @@ func phases() []phase {
 	return []phase{{"create", createClosed}, {"fire", burst(profiledBurst, false)}}
 }
 
-// kinds of profiles: what the node has them at, and what pprof shows of them.
+// kinds maps the name of a profile at the node to flags for pprof.
 func kinds() map[string][]string {
 	return map[string][]string{"profile": nil, "allocs": {"-sample_index=alloc_space"}}
 }
 
-// profile writes text summaries of the node's profiles while it creates and while
-// it fires, and what Redis says of its commands meanwhile, into the results.
+// profile writes text summaries of the node's profiles into the results: while the node creates,
+// and while the node fires. Each summary includes what Redis reports about commands.
 func (b *bench) profile(ctx context.Context) error {
 	folder := filepath.Join(b.root, "loadtest", "results")
 	if err := os.MkdirAll(folder, 0o755); err != nil {
@@ -98,7 +98,7 @@ func (b *bench) profileOne(ctx context.Context, p phase, kind string, flags []st
 	return append(text, commands(stats)...), nil
 }
 
-// whileFiring begins when the first callback has come.
+// whileFiring runs load, and calls begin when the first callback has come.
 func (b *bench) whileFiring(ctx context.Context, s *stack, load on, begin func()) error {
 	done, loaded := make(chan struct{}), error(nil)
 	go func() {
@@ -125,7 +125,7 @@ func (b *bench) whileFiring(ctx context.Context, s *stack, load on, begin func()
 	}
 }
 
-// counted is a counter of the node.
+// counted reads a counter of the node.
 func counted(ctx context.Context, s *stack, name string) (value float64, err error) {
 	text, err := get(ctx, s.nodes[0], "/metrics")
 	if err != nil {
@@ -166,7 +166,7 @@ func get(ctx context.Context, node *machine.Node, path string) ([]byte, error) {
 	return body, err
 }
 
-// summarize is what pprof says of a profile: who took it, and on whose behalf.
+// summarize returns the tables of pprof: by own cost, and by cumulative cost.
 func (b *bench) summarize(ctx context.Context, file string, flags []string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, profileTimeout)
 	defer cancel()
@@ -177,7 +177,7 @@ func (b *bench) summarize(ctx context.Context, file string, flags []string) ([]b
 		if err != nil {
 			return nil, fmt.Errorf("summarize profile: %w", err)
 		}
-		// What comes first names files of this machine.
+		// The text before "Showing" names files of this machine.
 		if _, rest, found := bytes.Cut(output, []byte("Showing ")); found {
 			output = rest
 		}
@@ -186,8 +186,8 @@ func (b *bench) summarize(ctx context.Context, file string, flags []string) ([]b
 	return text.Bytes(), nil
 }
 
-// commands is what of INFO commandstats a phase has cost: those inside of scripts
-// are listed and in evalsha too.
+// commands lists INFO commandstats after a phase. The time of a command inside a script is also
+// part of evalsha.
 func commands(stats string) []byte {
 	var text bytes.Buffer
 	text.WriteString("## Redis: INFO commandstats\n\n")

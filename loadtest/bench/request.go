@@ -13,23 +13,23 @@ import (
 	"chronos/loadtest/bench/role"
 )
 
-// uriSize is how long the callback URIs are, in bytes.
+// uriSize is the length of a callback URI, in bytes.
 const uriSize = 46
 
-// callbackURI leads to the n-th callback of a receiver; it has uriSize bytes.
+// callbackURI is the URI of the n-th callback of a receiver, with uriSize bytes.
 func callbackURI(base string, n int) string {
 	number := fmt.Sprintf("%08d", n)
 	fill := max(0, uriSize-len(base)-len("//")-len(number))
 	return base + "/" + strings.Repeat("p", fill) + "/" + number
 }
 
-// nowhere is where timers point that are not meant to fire.
+// nowhere is the target of timers that are not meant to fire.
 const nowhere = "http://127.0.0.1:9000"
 
-// timer is a timer of one copy in JSON. Its timing is a member such as "interval":1.
+// timer is a timer of one copy in JSON. timing is a JSON member such as "interval":1.
 func timer(timing, uri string) string { return copied(timing, uri, 1) }
 
-// copied is a timer of so many copies.
+// copied is a timer in JSON with the given number of copies.
 func copied(timing, uri string, copies int) string {
 	return `{"timing":{` + timing + `},"callback":{"http":{"uri":"` + uri + `","opaque":"` + strings.Repeat("x", role.Opaque) +
 		`"}},"reliability":{"replication-factor":` + strconv.Itoa(copies) + `}}`
@@ -53,7 +53,7 @@ func appendPost(buf []byte, path, body string) []byte {
 	return append(buf, body...)
 }
 
-// constant is a request that is the same each time.
+// constant makes the same request each time.
 func constant(path, body string) func(int, []byte) []byte {
 	request := appendPost(nil, path, body)
 	return func(_ int, buf []byte) []byte { return append(buf, request...) }
@@ -64,7 +64,7 @@ func batch(timers []string) string {
 	return `{"timers":[` + strings.Join(timers, ",") + `]}`
 }
 
-// created checks the answer to a batch of n.
+// created checks the answer to a batch of n timers.
 func created(n int) func(status int, body []byte) error {
 	want := `{"created":` + strconv.Itoa(n) + `,`
 	return func(status int, body []byte) error {

@@ -35,7 +35,7 @@ func scaleName(nodes, shards int) string {
 	return fmt.Sprintf("nodes: %d, shards: %d", nodes, shards)
 }
 
-// scale measures the two on a fresh stack each.
+// scale measures creates and a burst, each on a fresh stack.
 func scale(nodes, shards int) func(context.Context, *bench, func(string, float64)) error {
 	renamed := func(add func(string, float64), name string) func(string, float64) {
 		return func(metric string, value float64) {

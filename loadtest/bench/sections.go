@@ -2,7 +2,7 @@
 
 package main
 
-// sections lists all, in the order in which they are measured.
+// sections lists all sections in the order of measurement.
 func sections() []section {
 	list := []section{
 		createSection(), openSection(), batchSection(), burstSection(), lateSection(), memorySection(), claimSection(), scaleSection(), copiesSection(), sweepSection(), kafkaSection(),

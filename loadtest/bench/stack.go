@@ -17,7 +17,7 @@ import (
 	"chronos/scheduler/awake"
 )
 
-// stack is some nodes on some shards, all of them empty.
+// stack is a number of nodes on a number of shards, all empty at first.
 type stack struct {
 	nodes  []*machine.Node
 	shards []*machine.Redis
@@ -60,7 +60,7 @@ func (s *stack) addresses() (list []string) {
 	return list
 }
 
-// costs are the processors' time that nodes and redis-servers take.
+// costs returns meters of the CPU time of the nodes and of the redis-servers.
 func (s *stack) costs() (node, store *cpu) {
 	node, store = &cpu{}, &cpu{}
 	for _, n := range s.nodes {
@@ -72,7 +72,7 @@ func (s *stack) costs() (node, store *cpu) {
 	return node, store
 }
 
-// cpu sums up what processes take between begin and end.
+// cpu sums up the CPU time of processes between begin and end.
 type cpu struct {
 	pids []int
 	took time.Duration
@@ -83,7 +83,7 @@ func (c *cpu) begin() { c.took -= c.total() }
 
 func (c *cpu) end() { c.took += c.total() }
 
-// total is what they have taken since their starts.
+// total is the CPU time of the processes since their starts.
 func (c *cpu) total() (sum time.Duration) {
 	for _, pid := range c.pids {
 		took, err := machine.CPU(pid)
@@ -93,18 +93,18 @@ func (c *cpu) total() (sum time.Duration) {
 	return sum
 }
 
-// perOne is microseconds for each of n.
+// perOne is the CPU time divided by n, in microseconds.
 func (c *cpu) perOne(n int) float64 {
 	return float64(c.took.Microseconds()) / float64(max(n, 1))
 }
 
-// role starts one of the roles, which runs until it is stopped.
+// role starts a role as a process. The role runs until the caller stops the process.
 func (b *bench) role(ctx context.Context, args ...string) (*child.Process, error) {
 	return child.Start(ctx, args[0], b.dir, nil, b.self, append([]string{"role"}, args...)...)
 }
 
-// job lets a program do what it does, and returns what it has to say. A thing
-// that it could not do is an error.
+// job runs a program to the end and returns the result that the program prints. A failure of the
+// program is an error.
 func (b *bench) job(ctx context.Context, name string, args ...string) (role.Took, error) {
 	var took role.Took
 	p, err := child.Start(ctx, name, b.dir, nil, args[0], args[1:]...)
@@ -128,7 +128,7 @@ func (b *bench) job(ctx context.Context, name string, args ...string) (role.Took
 	return took, nil
 }
 
-// sink is the receiver of callbacks.
+// sink is the process that receives callbacks.
 type sink struct {
 	*child.Process
 	fast, slow string // URLs
@@ -167,12 +167,12 @@ func (s *sink) report(ctx context.Context) (role.Report, error) {
 
 const (
 	lookAgain = 50 * time.Millisecond
-	straggle  = 300 * time.Millisecond // how long a callback too many is waited for
-	quiet     = 15 * time.Second       // after which what has not come is missing
+	straggle  = 300 * time.Millisecond // wait for surplus callbacks
+	quiet     = 15 * time.Second       // after so long without a callback, the rest is missing
 )
 
-// await waits until n callbacks have come and a bit longer, but not when after
-// due none comes for long.
+// await waits until n callbacks have come, and a bit longer. After due, await gives up once no
+// callback has come for the time quiet.
 func (s *sink) await(ctx context.Context, n int, due time.Time) (role.Report, error) {
 	again := time.NewTicker(lookAgain)
 	defer again.Stop()
@@ -220,7 +220,7 @@ func (s *sink) ask(ctx context.Context, path string, answer any) error {
 	return nil
 }
 
-// pause takes the time, or less with an error when ctx ends.
+// pause waits for the time d. If ctx ends earlier, pause returns an error.
 func pause(ctx context.Context, d time.Duration) error {
 	if !awake.Sleep(ctx, d) {
 		return fmt.Errorf("wait: %w", ctx.Err())

@@ -23,10 +23,10 @@ const (
 	sweepAlone  = "as fast as it can, nothing else to do"
 	sweepBeside = "5,000 a second, beside 1,000 timers a second"
 
-	sweptTimers  = 200_000 // of two copies on three shards
+	sweptTimers  = 200_000 // with two copies each, on three shards
 	sweepLook    = 20 * time.Millisecond
-	sweepBegins  = 30 * time.Second // at the latest
-	sweepStands  = 3 * time.Second  // it is over when it has stood still for so long
+	sweepBegins  = 30 * time.Second // bound on the wait for the begin
+	sweepStands  = 3 * time.Second  // the sweep is over after so long without progress
 	sweepOutlast = 5 * time.Minute
 )
 
@@ -53,7 +53,7 @@ func sweepSection() section {
 	}
 }
 
-// sweepAsFast measures from the first copy that is looked at to the last.
+// sweepAsFast measures the time from the first copy that the sweep looks at to the last.
 func sweepAsFast(ctx context.Context, b *bench, s *stack, add func(string, float64)) error {
 	node, store := s.costs()
 	begun, before, err := beginSweep(ctx, b, s)
@@ -91,7 +91,7 @@ func sweepAsFast(ctx context.Context, b *bench, s *stack, add func(string, float
 	return errors.Join(node.err, store.err)
 }
 
-// sweepBesideLoad measures lateness while the sweep goes on.
+// sweepBesideLoad measures lateness during a sweep.
 func sweepBesideLoad(ctx context.Context, b *bench, s *stack, add func(string, float64)) error {
 	begun, before, err := beginSweep(ctx, b, s)
 	if err != nil {
@@ -116,8 +116,8 @@ func sweepBesideLoad(ctx context.Context, b *bench, s *stack, add func(string, f
 	return nil
 }
 
-// beginSweep makes the timers, adds a shard, and returns when the sweep has begun,
-// with what it had looked at before.
+// beginSweep makes the timers, adds a shard, and returns when the sweep has begun. before holds the
+// counters from before the sweep.
 func beginSweep(ctx context.Context, b *bench, s *stack) (begun time.Time, before map[string]float64, err error) {
 	n := b.size(sweptTimers)
 	if err := fill(ctx, s, n, true, func(i int) string { return copied(interval(time.Hour), callbackURI(nowhere, i), 2) }); err != nil {
@@ -158,11 +158,10 @@ func beginSweep(ctx context.Context, b *bench, s *stack) (begun time.Time, befor
 	return begun, nil, errors.New("the sweep does not begin")
 }
 
-// announced is how long a new shard is announced before it counts.
+// announced is the time from the announcement of a new shard until the shard counts.
 const announced = 7 * time.Second
 
-// sweptCopies are the node's counters of the sweep, by what was done, over all
-// shards.
+// sweptCopies sums up the node's counters of the sweep over all shards, by kind of work.
 func sweptCopies(ctx context.Context, n *machine.Node) (map[string]float64, error) {
 	body, err := child.Ask(ctx, http.MethodGet, "http://"+n.Admin+"/metrics")
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"chronos/loadtest/bench/machine"
 )
 
-// raw is what bench.json holds.
+// raw is the content of bench.json.
 type raw struct {
 	Machine machine.Description `json:"machine"`
 	Runs    int                 `json:"runs"`
@@ -26,8 +26,7 @@ type raw struct {
 	Figures []figure.Figure     `json:"figures"`
 }
 
-// write prints the tables, and writes them, the raw figures and the charts to
-// the results.
+// write prints the tables, and writes the tables, the raw figures and the charts to the results.
 func (b *bench) write() error {
 	if len(b.figures.List) == 0 {
 		return nil
@@ -64,8 +63,8 @@ func (b *bench) write() error {
 	return nil
 }
 
-// keepOthers takes over what the results have of sections that were not measured
-// now, so that one section can be measured anew.
+// keepOthers keeps the earlier results of sections that this run did not measure, so that a single
+// section can be measured again.
 func (b *bench) keepOthers() error {
 	if b.results == "" || b.quick {
 		return nil
@@ -121,7 +120,7 @@ func (b *bench) markdown() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// charts are those whose figures were measured.
+// charts returns the charts with measured figures.
 func (b *bench) charts() map[string]*chart.Chart {
 	all := map[string]*chart.Chart{
 		"create": b.chart("create", "Create over HTTP: requests/s", map[string]string{"rate": ""}),
@@ -143,8 +142,8 @@ func (b *bench) charts() map[string]*chart.Chart {
 	return all
 }
 
-// chart has a group for each subject, and a bar in it for each of the metrics,
-// which are given with their labels.
+// chart has a group for each subject, and in the group a bar for each metric. metrics maps each
+// metric to the label of its bar.
 func (b *bench) chart(section, title string, metrics map[string]string) *chart.Chart {
 	c := &chart.Chart{Title: title}
 	order := []string{"rate", "create", "burst", claimColumn, "p50_ms", "p99_ms", "p999_ms"}
