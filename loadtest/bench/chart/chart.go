@@ -1,5 +1,5 @@
-// Package chart draws bar charts as SVG that reads well on a light and on a dark
-// page, without a script or a font of its own.
+// Package chart draws bar charts as SVG. The charts are readable on a light and on a dark page, and
+// need no script and no font of their own.
 package chart
 
 import (
@@ -9,21 +9,21 @@ import (
 	"math"
 )
 
-// Chart has its groups one below the other. The zero value is empty.
+// Chart is drawn with the groups one below another. The zero value is empty.
 type Chart struct {
 	Title       string
 	Groups      []Group
-	Logarithmic bool // the length of the bars
+	Logarithmic bool // scale of the bars
 }
 
-// Group is what is labelled together.
+// Group is a set of bars with a common label.
 type Group struct {
 	Label string
 	Ours  bool // drawn in a stronger colour
 	Bars  []Bar
 }
 
-// Bar is one value. Text stands at its end.
+// Bar is a value. Text stands at the end of the bar.
 type Bar struct {
 	Label string
 	Value float64
@@ -91,7 +91,7 @@ func (c *Chart) SVG() []byte {
 	return out.Bytes()
 }
 
-// length is at least a hairline, also of 0, what is negative or no number.
+// length is the length of a bar: at least a hairline, also for 0, a negative value or no number.
 func (c *Chart) length(value float64) float64 {
 	const hairline = 1
 	smallest, largest := math.Inf(1), 0.0
@@ -110,7 +110,7 @@ func (c *Chart) length(value float64) float64 {
 	case !c.Logarithmic:
 		return max(hairline, longest*value/largest)
 	}
-	// The smallest value gets a tenth, each decade above it as much as any other.
+	// The smallest value gets a tenth. Each decade above the smallest value gets the same length.
 	decades := math.Log10(largest / smallest)
 	return longest * (.1 + .9*math.Log10(value/smallest)/decades)
 }

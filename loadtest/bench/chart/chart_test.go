@@ -40,7 +40,7 @@ func TestChartIsXMLWhateverItsTexts(t *testing.T) {
 			}
 		}
 	}
-	if texts != 2 || rects != 5 { // title and label; the bar's text has its label behind it
+	if texts != 2 || rects != 5 { // title and label; the label of a bar stands behind the text
 		t.Errorf("%d texts and %d bars, want 2 and 5", texts, rects)
 	}
 }

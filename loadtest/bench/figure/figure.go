@@ -1,5 +1,5 @@
-// Package figure keeps what the bench measures, and sums it up: medians over
-// runs, their spread, and ratios between subjects of the same run.
+// Package figure keeps the measured values of the bench, and sums the values up: medians over runs,
+// spreads, and ratios between subjects of the same run.
 package figure
 
 import (
@@ -13,7 +13,7 @@ type Figures struct {
 	List []Figure `json:"figures"`
 }
 
-// Figure is one measured quantity with a value for each run.
+// Figure is a measured quantity with a value for each run.
 type Figure struct {
 	Section string    `json:"section"`
 	Subject string    `json:"subject"`
@@ -39,7 +39,7 @@ func (f *Figures) find(section, subject, metric string) *Figure {
 	return nil
 }
 
-// Values returns those of all runs, nil if there are none.
+// Values returns the values of all runs; nil if nothing was measured.
 func (f *Figures) Values(section, subject, metric string) []float64 {
 	if x := f.find(section, subject, metric); x != nil {
 		return x.Values
@@ -47,14 +47,14 @@ func (f *Figures) Values(section, subject, metric string) []float64 {
 	return nil
 }
 
-// Median returns that of all runs, and whether there is one.
+// Median returns the median of all runs, and whether the figure has a value.
 func (f *Figures) Median(section, subject, metric string) (float64, bool) {
 	values := f.Values(section, subject, metric)
 	return Median(values), len(values) > 0
 }
 
-// Ratio is the median over runs of a subject's value divided by another's in
-// the same run. Without such runs, or where the other is 0, there is none.
+// Ratio is the median over runs of a subject's value, divided by the value of other in the same
+// run. Runs in which other is 0 don't count. The result is false if no run is left.
 func (f *Figures) Ratio(section, subject, other, metric string) (float64, bool) {
 	a, b := f.Values(section, subject, metric), f.Values(section, other, metric)
 	var ratios []float64
@@ -66,7 +66,7 @@ func (f *Figures) Ratio(section, subject, other, metric string) (float64, bool) 
 	return Median(ratios), len(ratios) > 0
 }
 
-// Subjects lists those of a section that have figures, in order of appearance.
+// Subjects lists the subjects of a section that have figures, in order of appearance.
 func (f *Figures) Subjects(section string) []string {
 	var names []string
 	for i := range f.List {
@@ -77,8 +77,8 @@ func (f *Figures) Subjects(section string) []string {
 	return names
 }
 
-// Median is the middle value, of an even number the mean of the two in the
-// middle, and 0 of none.
+// Median is the middle value, or the mean of the two middle values if their number is even. Median
+// is 0 without values.
 func Median(values []float64) float64 {
 	if len(values) == 0 {
 		return 0
@@ -91,8 +91,8 @@ func Median(values []float64) float64 {
 	return (sorted[middle-1] + sorted[middle]) / 2
 }
 
-// Quantile returns the smallest of the sorted durations that the share q of
-// all is not above; 0 of none.
+// Quantile returns the smallest of the sorted durations that at least the share q of all durations
+// does not exceed. Quantile is 0 without durations.
 func Quantile(sorted []time.Duration, q float64) time.Duration {
 	if len(sorted) == 0 {
 		return 0

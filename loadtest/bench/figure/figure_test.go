@@ -45,7 +45,7 @@ func TestQuantile(t *testing.T) {
 
 func TestRatioIsOfTheSameRun(t *testing.T) {
 	var f Figures
-	for run, values := range [][2]float64{{10, 5}, {30, 10}, {8, 8}} { // 2, 3, 1
+	for run, values := range [][2]float64{{10, 5}, {30, 10}, {8, 8}} { // ratios 2, 3, 1
 		f.Add("s", "a", "rate", values[0])
 		f.Add("s", "b", "rate", values[1])
 		if got := len(f.Values("s", "a", "rate")); got != run+1 {

@@ -21,13 +21,11 @@ type Table struct {
 	Title   string
 	Notes   []string
 	Columns []Column
-	// Ours is the subject that the others are compared with, by the metric of
-	// the first column; "" compares nothing.
+	// Ours is the subject to compare with, by the metric of the first column; "" compares nothing.
 	Ours string
 }
 
-// Write prints the table as Markdown. Where a value differs between runs, its
-// spread follows.
+// Write prints the table as Markdown. If a value differs between runs, the spread follows.
 func (t *Table) Write(out io.Writer, f *Figures) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "## %s\n\n", t.Title)
@@ -67,13 +65,12 @@ func (t *Table) ratio(f *Figures, subject string) string {
 	return Number(ratio) + " ×"
 }
 
-// cell keeps a text from ending its cell.
+// cell escapes a text for a cell of the table.
 func cell(text string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ").Replace(text)
 }
 
-// Spread is the median and, of several values that differ, the lowest and the
-// highest.
+// Spread is the median, followed by the lowest and the highest value if the values differ.
 func Spread(values []float64) string {
 	if len(values) == 0 {
 		return ""
@@ -85,7 +82,7 @@ func Spread(values []float64) string {
 	return fmt.Sprintf("%s (%s to %s)", middle, low, high)
 }
 
-// Number writes three digits or more: 0.0123, 1.23, 12.3, 123, 12,345.
+// Number writes a value in a few digits: 0.012, 1.23, 12.3, 123, 12,345.
 func Number(v float64) string {
 	size := math.Abs(v)
 	switch {

@@ -9,7 +9,7 @@ import (
 
 const (
 	maxHeader = 16 << 10
-	keptBody  = 256 // bytes of a body that are kept to be looked at
+	keptBody  = 256 // bytes of a body for Check
 )
 
 var (
@@ -19,20 +19,20 @@ var (
 	errSurplus    = errors.New("more came than the answer")
 )
 
-// parser reads one answer after another from what a connection delivers, in
-// pieces of any size. The zero value is ready.
+// parser reads the answers on a connection, one after another, from pieces of any size. The zero
+// value is ready.
 type parser struct {
-	header []byte // what came of it, while it is incomplete
+	header []byte // received part of an incomplete header
 	inBody bool
-	left   int // of the body
+	left   int // bytes of the body still to come
 	close  bool
 
 	status int
-	body   []byte // its first bytes
+	body   []byte // first bytes of the body
 }
 
-// feed takes what came. It reports whether an answer is complete; then status,
-// body and close tell of it until the next feed.
+// feed takes the next piece, and reports whether an answer is complete. Then status, body and close
+// describe the answer until the next feed.
 func (p *parser) feed(piece []byte) (done bool, err error) {
 	if !p.inBody {
 		if piece, err = p.feedHeader(piece); err != nil || !p.inBody {
@@ -40,7 +40,7 @@ func (p *parser) feed(piece []byte) (done bool, err error) {
 		}
 	}
 	if len(piece) > p.left {
-		return false, errSurplus // nothing is pipelined
+		return false, errSurplus // requests are not pipelined
 	}
 	if room := keptBody - len(p.body); room > 0 {
 		p.body = append(p.body, piece[:min(room, len(piece))]...)
@@ -50,7 +50,7 @@ func (p *parser) feed(piece []byte) (done bool, err error) {
 	return !p.inBody, nil
 }
 
-// feedHeader returns what follows the header once it is complete.
+// feedHeader returns the part of the piece after the header, once the header is complete.
 func (p *parser) feedHeader(piece []byte) (rest []byte, err error) {
 	whole, before := piece, len(p.header)
 	if before > 0 {
@@ -103,7 +103,7 @@ func (p *parser) readHeader(header []byte) error {
 	return nil
 }
 
-// isField compares a line's beginning with a name in lower case.
+// isField reports whether a line begins with a name. The name is in lower case.
 func isField(line []byte, name string) bool {
 	if len(line) < len(name) || line[0]|0x20 != name[0] {
 		return false

@@ -8,14 +8,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// answer is what the parser says of one.
+// answer is a parsed answer.
 type answer struct {
 	Status int
 	Body   string
 	Close  bool
 }
 
-// feedAll gives pieces to a parser and returns the answers that it found.
+// feedAll gives pieces to a parser, and returns the parsed answers.
 func feedAll(p *parser, pieces ...string) (answers []answer, err error) {
 	for _, piece := range pieces {
 		done, err := p.feed([]byte(piece))

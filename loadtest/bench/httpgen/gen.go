@@ -14,49 +14,49 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Config is a load. The zero values of what is said to be optional do nothing.
+// Config is a load. The zero value of an optional field does nothing.
 type Config struct {
-	// Addresses are host:port of IPv4; connections are spread over them.
+	// Addresses are host:port of IPv4. The connections are spread over the addresses.
 	Addresses   []string
 	Connections int
 
 	// Request appends the n-th request, from 0, to buf.
 	Request func(n int, buf []byte) []byte
-	// Check looks at a status and the first bytes of the body; nil wants 200.
+	// Check looks at a status and the first bytes of the body; nil wants status 200.
 	Check func(status int, body []byte) error
 
-	// Warm is how long answers are not counted at first; optional.
+	// Warm is the time at the beginning in which answers don't count; optional.
 	Warm time.Duration
-	// Duration is how long they are counted then; 0 if Requests says when to end.
+	// Duration is the time after Warm in which answers count; 0 if Requests ends the load.
 	Duration time.Duration
-	// Requests is how many are made, 0 for no bound.
+	// Requests is the number of requests; 0 for no bound.
 	Requests int
-	// Rate is of an open load, in requests a second; 0 is a closed one.
+	// Rate is the rate of an open load, in requests a second; 0 is a closed load.
 	Rate float64
 
-	// Stop ends the load, before Duration is over, once it returns true; optional.
-	// It is asked often.
+	// Stop ends the load before Duration is over, once Stop returns true; optional. Stop is called
+	// often.
 	Stop func() bool
-	// Begin and End are called when counting begins and ends; optional. They
-	// should be quick: nothing is sent meanwhile.
+	// Begin and End are called when counting begins and ends; optional. Begin and End should be
+	// quick, because nothing is sent meanwhile.
 	Begin, End func()
 }
 
-// Result is what came of a load.
+// Result is the outcome of a load.
 type Result struct {
-	// Answered is how many right answers were counted, in Elapsed.
+	// Answered is the number of right answers that were counted, in Elapsed.
 	Answered int
 	Elapsed  time.Duration
-	// Took has a duration for each of them: of an open load from the instant at
-	// which it should have been sent.
+	// Took has a duration for each counted answer. In an open load, the duration begins at the
+	// instant at which the request should have been sent.
 	Took []time.Duration
-	// Wrong is how many answers were not as Check wants or did not come, counted
-	// over the whole run; Why is about the first.
+	// Wrong is the number of answers over the whole run that Check refused or that did not come.
+	// Why is the first cause.
 	Wrong int
 	Why   error
 }
 
-// Rate is answers a second.
+// Rate is the number of counted answers a second.
 func (r *Result) Rate() float64 {
 	if r.Elapsed <= 0 {
 		return 0
@@ -66,14 +66,14 @@ func (r *Result) Rate() float64 {
 
 const (
 	drainLimit  = 5 * time.Second
-	maxBroken   = 100 // connections that are replaced
+	maxBroken   = 100 // bound on replaced connections
 	readSize    = 64 << 10
 	maxEvents   = 256
-	longestWait = 100 * time.Millisecond // then the context is looked at
+	longestWait = 100 * time.Millisecond // until the next look at the context
 )
 
-// Run makes the load and returns when it is over, the context ends, or too many
-// connections broke. It keeps a thread to itself.
+// Run makes the load. Run returns when the load is over, the context ends, or too many connections
+// broke. Run takes a thread for itself.
 func Run(ctx context.Context, c Config) (Result, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -101,14 +101,15 @@ func want200(status int, body []byte) error {
 	return nil
 }
 
-// connection is one socket. It waits for an answer if busy, else it is in idle.
+// connection is a socket. A busy connection waits for an answer; an idle connection is in the list
+// idle.
 type connection struct {
 	fd      int
 	address unix.SockaddrInet4
 	busy    bool
 	since   time.Time // when the request was sent, or should have been
 	request []byte
-	unsent  []byte // of request
+	unsent  []byte // rest of request
 	parser  parser
 }
 
@@ -120,7 +121,7 @@ type generator struct {
 	idle        []*connection
 	piece       []byte
 
-	begin, countFrom, end time.Time // end is zero if Requests says when
+	begin, countFrom, end time.Time // end is zero if Requests ends the load
 	counting, ended       bool
 	next                  int // number of the next request
 	busy                  int

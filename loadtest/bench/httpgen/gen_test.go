@@ -76,7 +76,7 @@ func TestWrongAnswersAreCounted(t *testing.T) {
 			w.WriteHeader(http.StatusTeapot)
 		case "/5": // no answer at all
 			panic(http.ErrAbortHandler)
-		case "/7": // right, but the connection is not to be used again
+		case "/7": // right, but the connection must not be used again
 			w.Header().Set("Connection", "close")
 		}
 	})
@@ -102,7 +102,7 @@ func TestWaitingCountsInAnOpenLoad(t *testing.T) {
 			}
 		}
 	})
-	// One connection: what is due during the stall must wait for it.
+	// A single connection: requests that are due during the stall must wait.
 	r, err := Run(t.Context(), Config{Addresses: []string{address}, Connections: 1, Rate: 100, Requests: 15, Request: get})
 	if err != nil || r.Answered != 15 {
 		t.Fatalf("answered %d, error %v", r.Answered, err)
@@ -113,7 +113,7 @@ func TestWaitingCountsInAnOpenLoad(t *testing.T) {
 			waited++
 		}
 	}
-	if waited < 10 { // those of the first 150 ms
+	if waited < 10 { // the requests of the first 150 ms
 		t.Errorf("%d of 15 waited, want at least 10: %v", waited, r.Took)
 	}
 }

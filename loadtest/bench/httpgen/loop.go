@@ -17,8 +17,7 @@ var (
 	errNoAnswer = errors.New("no answer in time")
 )
 
-// loop sends, and reads answers, until the load is over and the last answers
-// have come.
+// loop sends requests and reads answers, until the load is over and the last answers have come.
 func (g *generator) loop(ctx context.Context) error {
 	g.begin = time.Now()
 	g.countFrom = g.begin.Add(g.c.Warm)
@@ -65,12 +64,12 @@ func (g *generator) turn(now time.Time) {
 	}
 	if !g.counting && !g.ended && !now.Before(g.countFrom) {
 		g.counting = true
-		if g.c.Rate == 0 { // an open load's instants don't depend on when we woke
+		if g.c.Rate == 0 { // the instants of an open load don't depend on the time of this turn
 			g.countFrom = now
 		}
 		call(g.c.Begin)
 	}
-	// An open load's late answers count, a closed one's come after the window.
+	// An open load counts late answers. A closed load does not wait for late answers.
 	window := !g.end.IsZero() && (g.c.Rate == 0 || now.After(g.end.Add(drainLimit)))
 	if g.counting && g.over(now) && (g.busy == 0 || window) {
 		g.counting, g.ended = false, true
@@ -85,12 +84,12 @@ func call(f func()) {
 	}
 }
 
-// over is whether no more requests are made.
+// over reports whether the load makes no more requests.
 func (g *generator) over(now time.Time) bool {
 	return g.c.Requests > 0 && g.next >= g.c.Requests || !g.end.IsZero() && !now.Before(g.end)
 }
 
-// send makes the idle connections busy, as far as the load asks for it.
+// send makes idle connections busy, as far as the load demands.
 func (g *generator) send(now time.Time) error {
 	for len(g.idle) > 0 && !g.over(now) {
 		since := now
@@ -100,7 +99,7 @@ func (g *generator) send(now time.Time) error {
 				return g.wake(since.Sub(now))
 			}
 		}
-		// The one that has been idle longest: a server closes those that are never used.
+		// Take the connection that has been idle longest: a server closes unused connections.
 		c := g.idle[0]
 		g.idle = slices.Delete(g.idle, 0, 1)
 		if err := g.start(c, since); err != nil {
@@ -110,7 +109,7 @@ func (g *generator) send(now time.Time) error {
 	return nil
 }
 
-// instant is when the n-th request of an open load is due.
+// instant is the time at which the n-th request of an open load is due.
 func (g *generator) instant(n int) time.Time {
 	return g.begin.Add(time.Duration(float64(n) / g.c.Rate * float64(time.Second)))
 }
@@ -131,7 +130,7 @@ func (g *generator) start(c *connection, since time.Time) error {
 	return g.flush(c, false)
 }
 
-// flush sends what the socket takes. The rest follows when it is writable.
+// flush sends as much as the socket takes. The rest follows when the socket is writable.
 func (g *generator) flush(c *connection, watched bool) error {
 	n, err := unix.Write(c.fd, c.unsent)
 	if err != nil && !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR) {
@@ -153,7 +152,7 @@ func (g *generator) flush(c *connection, watched bool) error {
 func (g *generator) handle(event *unix.EpollEvent) error {
 	if event.Fd < 0 {
 		var expired [8]byte
-		_, _ = unix.Read(g.timer, expired[:]) // what counts is that it woke us
+		_, _ = unix.Read(g.timer, expired[:]) // the wake-up alone counts
 		return nil
 	}
 	c := g.connections[event.Fd]
@@ -185,7 +184,7 @@ func (g *generator) handle(event *unix.EpollEvent) error {
 	return g.finish(c)
 }
 
-// finish counts an answer and lets the connection go on.
+// finish counts an answer, and lets the connection go on.
 func (g *generator) finish(c *connection) error {
 	now := time.Now()
 	c.busy = false
@@ -206,7 +205,7 @@ func (g *generator) finish(c *connection) error {
 	return nil
 }
 
-// replace opens a connection anew. What it waited for does not come any more.
+// replace opens a new connection. An answer due on the old connection counts as wrong.
 func (g *generator) replace(c *connection) error {
 	i := slices.Index(g.connections, c)
 	if c.busy {

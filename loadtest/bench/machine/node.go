@@ -17,14 +17,14 @@ import (
 // Node is a chronos node.
 type Node struct {
 	*child.Process
-	Address string // host:port of its API
-	Admin   string // host:port of its health, metrics and profiles
+	Address string // host:port of the API
+	Admin   string // host:port of health, metrics and profiles
 
 	runtimeDir string
 }
 
-// Ask asks the admin listener as the node's user, with the token that the node made. A
-// body is JSON. The caller must close the body of the answer.
+// Ask asks the admin listener as the node's user, with the token that the node made. body is JSON.
+// The caller must close the body of the answer.
 func (n *Node) Ask(ctx context.Context, method, path, body string) (*http.Response, error) {
 	name := "admin-" + strings.ReplaceAll(n.Admin, ":", "-") + ".token"
 	token, err := os.ReadFile(filepath.Join(n.runtimeDir, "chronos", name))
@@ -44,8 +44,8 @@ func (n *Node) Ask(ctx context.Context, method, path, body string) (*http.Respon
 	return response, nil
 }
 
-// StartNode starts a node on the given shards and waits until it is ready. Stop
-// must be called. More is added to its environment.
+// StartNode starts a node on the given shards and waits until the node is ready. The caller must
+// call Stop. more is added to the environment of the node.
 func StartNode(ctx context.Context, dir, binary string, shards []*Redis, more ...string) (*Node, error) {
 	public, err := child.FreeAddress()
 	if err != nil {

@@ -18,14 +18,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tick is the unit of times in /proc: Linux shows them to programs in hundredths
-// of a second, whatever its own clock ticks in.
+// tick is the unit of times in /proc. Linux shows hundredths of a second to programs, whatever the
+// tick of the kernel.
 const tick = 10 * time.Millisecond
 
 var errProc = errors.New("unexpected content in /proc")
 
-// CPU is the processor time that a process has taken, its threads together, as
-// a multiple of 10 ms.
+// CPU is the processor time that all threads of a process have taken, as a multiple of 10 ms.
 func CPU(pid int) (time.Duration, error) {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -37,7 +36,7 @@ func CPU(pid int) (time.Duration, error) {
 func parseStat(text string) (time.Duration, error) {
 	// The name, in parentheses, may hold anything.
 	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
-	const user, system = 11, 12 // counted from the state, which is field 3
+	const user, system = 11, 12 // counted from the state, field 3
 	if len(fields) <= system {
 		return 0, fmt.Errorf("read processor time: %w", errProc)
 	}
@@ -52,7 +51,7 @@ func parseStat(text string) (time.Duration, error) {
 	return time.Duration(u+s) * tick, nil
 }
 
-// Memory is a process' resident memory in bytes, now and at most so far.
+// Memory is the resident memory of a process in bytes: now, and the highest so far.
 func Memory(pid int) (now, peak int64, err error) {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
 	if err != nil {
@@ -79,8 +78,7 @@ func Memory(pid int) (now, peak int64, err error) {
 	return now, peak, nil
 }
 
-// Description says what was measured on. It names neither the machine nor
-// anything of it but its kind.
+// Description describes the kind of the measured machine, and nothing that identifies the machine.
 type Description struct {
 	Cores  int    `json:"cores"`
 	CPU    string `json:"cpu"`
@@ -89,7 +87,7 @@ type Description struct {
 	Kernel string `json:"kernel"`
 }
 
-// Describe looks at the machine. What can't be found out is "unknown".
+// Describe looks at the machine. An unknown property is "unknown".
 func Describe(ctx context.Context) Description {
 	return Description{Cores: runtime.NumCPU(), CPU: cpuModel(), Go: runtime.Version(), Redis: redisVersion(ctx), Kernel: kernel()}
 }
@@ -120,7 +118,7 @@ func redisVersion(ctx context.Context) string {
 	return "unknown"
 }
 
-// kernel leaves out what builders append to the release: it may name them.
+// kernel leaves out the part of the release that builders append: the part may name the builders.
 func kernel() string {
 	var name unix.Utsname
 	if err := unix.Uname(&name); err != nil {

@@ -1,7 +1,7 @@
 //go:build linux
 
-// Package machine starts and stops what the bench measures, each as a process
-// of its own in a temporary directory, and reads from /proc what it took.
+// Package machine starts and stops the programs that the bench measures. Each program is a process
+// of its own in a temporary directory. /proc tells the CPU time and the memory of a process.
 package machine
 
 import (
@@ -20,7 +20,7 @@ import (
 	"chronos/loadtest/child"
 )
 
-// Redis is a redis-server of its own, and a client of it.
+// Redis is a redis-server with a client.
 type Redis struct {
 	*child.Process
 	Address string
@@ -28,8 +28,8 @@ type Redis struct {
 	dir     string
 }
 
-// StartRedis starts an empty redis-server that writes no snapshots, and an
-// append-only file, synced each second, if asked for. Stop must be called.
+// StartRedis starts an empty redis-server without snapshots. With aof, the redis-server has an
+// append-only file, synced each second. The caller must call Stop.
 func StartRedis(ctx context.Context, dir string, aof bool) (*Redis, error) {
 	own, err := os.MkdirTemp(dir, "redis-")
 	if err != nil {
@@ -63,12 +63,12 @@ func StartRedis(ctx context.Context, dir string, aof bool) (*Redis, error) {
 	return r, nil
 }
 
-// Stop ends the redis-server and removes its data.
+// Stop ends the redis-server and removes the data.
 func (r *Redis) Stop() error {
 	return errors.Join(r.Client.Close(), r.Process.Stop(), os.RemoveAll(r.dir))
 }
 
-// Info returns one field of INFO as a number.
+// Info returns a field of INFO as a number.
 func (r *Redis) Info(ctx context.Context, section, field string) (int64, error) {
 	text, err := r.Client.Info(ctx, section).Result()
 	if err != nil {
@@ -86,7 +86,7 @@ func (r *Redis) Info(ctx context.Context, section, field string) (int64, error) 
 	return 0, fmt.Errorf("ask redis-server for %s: it does not say", field)
 }
 
-// ScriptTime is how long Redis has spent in EVALSHA since CONFIG RESETSTAT.
+// ScriptTime is the time that Redis has spent in EVALSHA since CONFIG RESETSTAT.
 func (r *Redis) ScriptTime(ctx context.Context) (time.Duration, error) {
 	text, err := r.Client.Info(ctx, "commandstats").Result()
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package pending puts many timers into a Redis directly, as lua/README.md
-// describes their keys and records: through the API it would take too long. And
-// it claims those that are due, as a node does.
+// Package pending puts many timers directly into a Redis, with the keys and records of
+// lua/README.md: the API would take too long. Package pending also claims due timers, as a node
+// does.
 package pending
 
 import (
@@ -25,7 +25,7 @@ const (
 	chunk      = 500 // timers a script call
 	pipelined  = 8   // calls a round trip
 	senders    = 2
-	longest    = 150 // ms that a claim looks ahead
+	longest    = 150 // horizon of a claim, in ms
 	grace      = 1000
 )
 
@@ -44,19 +44,19 @@ return 1`
 redis.call('HDEL', KEYS[2], unpack(ARGV))
 redis.call('HDEL', KEYS[3], unpack(ARGV))
 return 1`
-	// claimArguments is how claim.lua describes what Claim gives it.
+	// claimArguments are the arguments in claim.lua, as Claim passes the arguments.
 	claimArguments = "horizon_ms limit node counter grace_ms leave_own_retries not_after_ms max_bytes neglected_ms\n"
 )
 
-// Shard is a Redis with its timers. Not safe for concurrent use.
+// Shard is a Redis with timers. Not safe for concurrent use.
 type Shard struct {
 	client                   *redis.Client
 	body                     string // JSON of each record
-	made                     uint64 // keys so far
+	made                     uint64 // number of keys so far
 	put, remove, claim, grow string // scripts by their SHA-1
 }
 
-// New loads the scripts. body is the specification that all records carry.
+// New loads the scripts. body is the specification in all records.
 func New(ctx context.Context, client *redis.Client, body string) (*Shard, error) {
 	claim := lua.Scripts()["claim"]
 	if !strings.Contains(claim, claimArguments) {
@@ -81,21 +81,21 @@ func keys(partition int) []string {
 	return []string{prefix + "due", prefix + "timers", prefix + "leases"}
 }
 
-// call is a script call on one partition.
+// call is a call of a script on a partition.
 type call struct {
 	sha       string
 	partition int
 	arguments []any
 }
 
-// Fill adds n timers that are due after in, at some time within a further span.
+// Fill adds n timers. The first is due after in; the due times spread over span.
 func (s *Shard) Fill(ctx context.Context, n int, in, span time.Duration) error {
 	_, err := s.add(ctx, n, time.Now().Add(in), span)
 	return err
 }
 
-// growScript makes Redis go on with the growing of its tables, which it does a
-// step at a time, with each access.
+// growScript makes Redis continue to grow its tables: Redis grows a table by a step with each
+// access.
 const growScript = `
 for _ = 1, tonumber(ARGV[1]) do
   redis.call('HGET', KEYS[2], '')
@@ -104,8 +104,8 @@ end
 return 0
 `
 
-// Grow completes that for n timers: otherwise it would be measured with whatever
-// comes next.
+// Grow completes the growth of the tables for n timers. Without Grow, the next measurement would
+// include the growth.
 func (s *Shard) Grow(ctx context.Context, n int) error {
 	const steps = 20_000
 	return s.send(ctx, func(emit func(call) bool) {
@@ -119,13 +119,12 @@ func (s *Shard) Grow(ctx context.Context, n int) error {
 	})
 }
 
-// MakeDue adds n timers that are due already, and returns their keys by
-// partition.
+// MakeDue adds n timers that are due already, and returns the keys by partition.
 func (s *Shard) MakeDue(ctx context.Context, n int) ([][]any, error) {
 	return s.add(ctx, n, time.Now().Add(-time.Second), time.Millisecond)
 }
 
-// add returns the keys if they are few.
+// add adds n timers, and returns the keys if n is small.
 func (s *Shard) add(ctx context.Context, n int, due time.Time, span time.Duration) ([][]any, error) {
 	const few = 100_000
 	made := make([][]any, partitions)
@@ -156,7 +155,7 @@ func (s *Shard) add(ctx context.Context, n int, due time.Time, span time.Duratio
 	return made, err
 }
 
-// key makes one that looks like a node's: 32 hexadecimal digits.
+// key makes a key like a node's: 32 hexadecimal digits.
 func (s *Shard) key() string {
 	s.made++
 	var seed, raw [16]byte
@@ -167,7 +166,7 @@ func (s *Shard) key() string {
 	return hex.EncodeToString(raw[:])
 }
 
-// Remove takes away what MakeDue added.
+// Remove removes the timers that MakeDue added.
 func (s *Shard) Remove(ctx context.Context, made [][]any) error {
 	return s.send(ctx, func(emit func(call) bool) {
 		for p, list := range made {
@@ -182,8 +181,7 @@ func (s *Shard) Remove(ctx context.Context, made [][]any) error {
 	})
 }
 
-// send pipelines the calls that each emits; emit returns false when there is no
-// use in more.
+// send pipelines the calls that each emits. emit returns false when more calls are of no use.
 func (s *Shard) send(ctx context.Context, each func(emit func(call) bool)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -228,8 +226,7 @@ func (s *Shard) round(ctx context.Context, list []call) error {
 	return err
 }
 
-// Claim claims all that is due by calls of 500, and fails if it was not want
-// timers.
+// Claim claims all due timers by calls of 500, and fails if the number of timers is not want.
 func (s *Shard) Claim(ctx context.Context, want int) error {
 	got, counter := 0, 0
 	for p := range partitions {

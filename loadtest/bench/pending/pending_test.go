@@ -11,7 +11,7 @@ import (
 	"chronos/scheduler/verify/testkit"
 )
 
-// The scripts and the record must be as pending takes them to be.
+// Package pending must agree with the scripts about arguments and records.
 func TestClaimFindsWhatIsDueAndNothingElse(t *testing.T) {
 	testkit.Program(t, "redis-server")
 	store, err := machine.StartRedis(t.Context(), t.TempDir(), false)
@@ -30,8 +30,8 @@ func TestClaimFindsWhatIsDueAndNothingElse(t *testing.T) {
 	if err := shard.Fill(t.Context(), 5000, time.Hour, time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // what was removed must not come again
-		const n = 10_000 // more than one call's worth in each partition
+	for range 2 { // removed timers must not come again
+		const n = 10_000 // more than a single call takes in each partition
 		made, err := shard.MakeDue(t.Context(), n)
 		if err != nil {
 			t.Fatal(err)

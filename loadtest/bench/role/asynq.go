@@ -12,15 +12,15 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// The peer asynq, used as its documentation shows: a client that enqueues tasks
-// for later, and a server whose handler posts the callback.
+// The peer asynq is used as in the documentation of asynq. A client enqueues delayed tasks, and the
+// handler of a server posts the callback.
 
 const (
 	taskType = "callback"
 	rfcMilli = "2006-01-02T15:04:05.000Z07:00"
 )
 
-// task is the payload: what a timer of ours holds, and when it is due.
+// task is the payload: the data of a timer of chronos, and the due time.
 type task struct {
 	URI    string `json:"uri"`
 	Opaque string `json:"opaque"`

@@ -26,12 +26,12 @@ func runFiber(ctx context.Context, o options) (any, error) {
 		return nil, fmt.Errorf("serve: %w", err)
 	case <-ctx.Done():
 	}
-	// What is still connected is cut when the process ends.
+	// The end of the process cuts the remaining connections.
 	_ = app.ShutdownWithTimeout(time.Second)
 	return nil, nil //nolint:nilnil // it has nothing to say
 }
 
-// runBare makes callbacks in a loop, with nothing before or after them.
+// runBare makes callbacks in a loop, and does nothing else.
 func runBare(ctx context.Context, o options) (any, error) {
 	body := []byte(strings.Repeat("x", Opaque))
 	post := barePost(o.goroutines, body)
@@ -42,7 +42,7 @@ func runBare(ctx context.Context, o options) (any, error) {
 	return &took, ctx.Err()
 }
 
-// Opaque is how long the data is that goes with a callback, in bytes.
+// Opaque is the size of the data in a callback, in bytes.
 const Opaque = 100
 
 const callLimit = 10 * time.Second

@@ -9,8 +9,8 @@ import (
 	"chronos/scheduler/awake"
 )
 
-// parallel does n things by several goroutines, and as many a second as rate
-// says if it isn't 0. It returns when all are done or ctx ends.
+// parallel does n things with several goroutines, rate things a second; a rate of 0 is no limit.
+// parallel returns when all things are done or ctx ends.
 func parallel(ctx context.Context, n, goroutines int, rate float64, do func(i int) error) Took {
 	var next, failed, done atomic.Int64
 	var first sync.Once

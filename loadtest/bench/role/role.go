@@ -1,6 +1,6 @@
-// Package role holds the programs that the bench starts beside the node: the
-// receiver of callbacks, the peers, and the limits of the machine. Each is the
-// bench's own binary with other arguments, so there is nothing else to build.
+// Package role holds the programs that the bench starts beside the node: the receiver of callbacks,
+// the peers, and the limits of the machine. Each role is the bench's own binary with different
+// arguments, so the bench needs no further binary.
 package role
 
 import (
@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// options are the arguments of all roles; each reads what it needs.
+// options are the arguments of all roles. A role reads the arguments that the role needs.
 type options struct {
 	listen, slow, redis, url, client string
 	n, goroutines                    int
@@ -24,8 +24,8 @@ type options struct {
 	delayMs, at                      int64
 }
 
-// Run plays the role that args[0] names, until it is through or ctx ends. What
-// it has to say goes to out, as JSON.
+// Run plays the role that args[0] names, until the role is through or ctx ends. The result goes to
+// out, as JSON.
 func Run(ctx context.Context, args []string, out io.Writer) error {
 	roles := map[string]func(context.Context, options) (any, error){
 		"fiber": runFiber, "sink": runSink, "bare": runBare,
@@ -63,7 +63,7 @@ func Run(ctx context.Context, args []string, out io.Writer) error {
 	return nil
 }
 
-// Took is what a role that does something and ends has to say.
+// Took is the result of a role that ends by itself.
 type Took struct {
 	Done    int     `json:"done"`
 	Seconds float64 `json:"seconds"`
@@ -71,7 +71,7 @@ type Took struct {
 	Why     string  `json:"why,omitempty"`
 }
 
-// Rate is a second.
+// Rate is the number of things done a second.
 func (t *Took) Rate() float64 {
 	if t.Seconds <= 0 {
 		return 0

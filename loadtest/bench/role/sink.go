@@ -22,16 +22,16 @@ const (
 	maxRound  = 10_000_000
 )
 
-// sink is the receiver of callbacks, as cheap as it can be: callbacks are told
-// apart by the number that their path ends in. What is expected is announced by
-// POST /control/expect?n=…, which begins a new round; GET /control/count tells
-// how many have come, GET /control/report all about them.
+// sink is the receiver of callbacks, as cheap as possible. The number at the end of the path tells
+// callbacks apart. POST /control/expect?n=… begins a new round with n expected callbacks. GET
+// /control/count returns the number of callbacks that have come. GET /control/report returns the
+// whole report.
 type sink struct {
 	round    atomic.Pointer[round]
 	stopping chan struct{}
 }
 
-// round has a place for each callback that is expected.
+// round has a place for each expected callback.
 type round struct {
 	callbacks                        []callback
 	count                            atomic.Int64
@@ -44,24 +44,24 @@ type callback struct {
 	slow    atomic.Bool
 }
 
-// Report is what came of a round.
+// Report is the result of a round.
 type Report struct {
 	Expected int   `json:"expected"`
 	Missing  int   `json:"missing"`
 	Doubled  int64 `json:"doubled"` // callbacks beyond the first of a timer
 	Early    int64 `json:"early"`
-	Unknown  int64 `json:"unknown"` // no number that was expected
-	Undated  int64 `json:"undated"` // without a time when they were due
+	Unknown  int64 `json:"unknown"` // callbacks without an expected number
+	Undated  int64 `json:"undated"` // callbacks without a due time
 
 	FirstMs  int64   `json:"first_ms"`  // since 1970
 	SpanMs   float64 `json:"span_ms"`   // from the first to the last
 	Span99Ms float64 `json:"span99_ms"` // from the first until 99 % were there
 
 	Fast Lateness `json:"fast"`
-	Slow Lateness `json:"slow"` // of those that the slow endpoint took
+	Slow Lateness `json:"slow"` // of callbacks at the slow endpoint
 }
 
-// Lateness sums up how much after they were due callbacks came.
+// Lateness sums up the times from the due times of callbacks to the arrivals.
 type Lateness struct {
 	Count  int     `json:"count"`
 	P50Ms  float64 `json:"p50_ms"`
@@ -94,7 +94,7 @@ func runSink(ctx context.Context, o options) (any, error) {
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	for _, web := range servers {
-		_ = web.ShutdownWithContext(ending) // what is still connected is cut when the process ends
+		_ = web.ShutdownWithContext(ending) // the end of the process cuts the remaining connections
 	}
 	return nil, err
 }
@@ -145,7 +145,7 @@ func (s *sink) arrive(ctx *fasthttp.RequestCtx, slow bool) {
 	r.count.Add(1)
 }
 
-// number is what follows the last slash.
+// number is the number after the last slash.
 func number(path []byte) (int, bool) {
 	digits := path[bytes.LastIndexByte(path, '/')+1:]
 	if len(digits) == 0 || len(digits) > 9 {
@@ -187,7 +187,7 @@ func (s *sink) control(ctx *fasthttp.RequestCtx) {
 	ctx.SetBody(body)
 }
 
-// report may be made while callbacks come; then it tells of most of them.
+// report may run while callbacks come; then the report may lack a few callbacks.
 func (r *round) report() *Report {
 	report := &Report{
 		Expected: len(r.callbacks), Doubled: r.doubled.Load(), Early: r.early.Load(), Unknown: r.unknown.Load(), Undated: r.undated.Load(),
@@ -226,7 +226,7 @@ func lateness(late []time.Duration) Lateness {
 	}
 }
 
-// Wrong says what must not be, nil if all is well.
+// Wrong describes the faults; nil if all is well.
 func (r *Report) Wrong() error {
 	if r.Missing == 0 && r.Doubled == 0 && r.Early == 0 && r.Unknown == 0 && r.Undated == 0 {
 		return nil

@@ -29,7 +29,7 @@ func TestNumber(t *testing.T) {
 	}
 }
 
-// arrive lets a callback come, due so long ago; "" has no due time.
+// arrive makes a callback come with a due time; "" for no due time.
 func arrive(s *sink, path, due string, slow bool) {
 	var ctx fasthttp.RequestCtx
 	ctx.Request.SetRequestURI(path)
@@ -50,7 +50,7 @@ func TestReport(t *testing.T) {
 	arrive(s, "/p/2", future, false)
 	arrive(s, "/p/3", "", false)
 	arrive(s, "/p/4", "yesterday", false)
-	arrive(s, "/p/6", past, false) // one too many
+	arrive(s, "/p/6", past, false) // no expected number
 	arrive(s, "/p/x", past, false)
 
 	got := s.round.Load().report()
@@ -116,7 +116,7 @@ func TestSinkAndClientsOverTheWire(t *testing.T) {
 	}
 }
 
-// ask repeats a GET until it is answered: the server may be starting.
+// ask repeats a GET until the server answers: the server may be starting.
 func ask(t *testing.T, url string) []byte {
 	t.Helper()
 	again := time.NewTicker(10 * time.Millisecond)
