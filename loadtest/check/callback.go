@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Headers are the headers of a callback that are looked at, as received.
+// Headers are the checked headers of a callback, as received.
 type Headers struct {
 	TimerID   string // X-Chronos-Timer
 	WebhookID string // webhook-id
@@ -17,31 +17,32 @@ type Headers struct {
 	Due       string // X-Chronos-Due
 }
 
-// Callback is one callback that arrived.
+// Callback is a callback that arrived.
 type Callback struct {
-	// Session and Revision are from the path; both zero if the path is no /cb/<session>/<revision>.
+	// Session and Revision are from the path. Without a path /cb/<session>/<revision>, Session and Revision are zero.
 	Session  string
 	Revision int
-	// TimerID is the whole id, Key and Version are from the webhook-id.
+	// TimerID is the whole id. Key and Version are from the webhook-id.
 	TimerID      string
 	Key, Version string
-	// Sequence is the number of the pop, 1 for the first; Attempt counts the calls for one pop from 1.
+	// Sequence is the number of the pop, from 1. Attempt is the number of the call for the pop, from 1.
 	Sequence, Attempt int
-	// Due is when the callback says it was due.
+	// Due is the due time that the callback states.
 	Due time.Time
-	// Arrived is when it was received, by the wall clock.
+	// Arrived is the time of the arrival, by the wall clock.
 	Arrived time.Time
 	// Body is read during Arrive and not kept.
 	Body []byte
-	// Accepted tells that the answer to it is 2xx, within the time that the server waits for an answer.
+	// Accepted means that the answer is 2xx, within the time that the server waits for an answer.
 	Accepted bool
 }
 
-// Lateness is the time from due to arrival, negative if it came early.
+// Lateness is the time from due to arrival; negative for an early callback.
 func (c *Callback) Lateness() time.Duration { return c.Arrived.Sub(c.Due) }
 
-// Parse reads a callback's path and headers. The error names the first header that is missing, malformed or contradicts
-// another; what could be read is in the Callback also then. Arrived, Body and Accepted are the caller's to set.
+// Parse reads the path and the headers of a callback. The error names the first header that is missing, is malformed,
+// or contradicts a different header. The Callback holds the readable parts even with an error. The caller sets Arrived,
+// Body and Accepted.
 func Parse(path string, h Headers) (Callback, error) {
 	c := Callback{TimerID: h.TimerID}
 	c.Session, c.Revision = splitPath(path)
@@ -72,7 +73,7 @@ func Parse(path string, h Headers) (Callback, error) {
 	return c, nil
 }
 
-// KeyOf returns the key of a timer's id: what stands before -<replication factor>-<16 hex digits>, or all of it.
+// KeyOf returns the key of a timer's id: the part before -<replication factor>-<16 hex digits>, or the whole id.
 func KeyOf(id string) string {
 	const hint = 16
 	cut := len(id) - hint - 1
@@ -86,7 +87,7 @@ func KeyOf(id string) string {
 	return id[:dash]
 }
 
-// CallbackPath is the path that makes a callback tell its session and revision.
+// CallbackPath is the path of a callback with a session and a revision.
 func CallbackPath(session string, revision int) string {
 	return "/cb/" + session + "/" + strconv.Itoa(revision)
 }
@@ -107,7 +108,7 @@ func splitPath(path string) (session string, revision int) {
 	return session, revision
 }
 
-// splitWebhookID takes key.version.sequence apart from the right, since a key may contain dots.
+// splitWebhookID splits key.version.sequence from the right, because a key may contain dots.
 func splitWebhookID(id string) (key, version string, sequence int, err error) {
 	last := strings.LastIndexByte(id, '.')
 	if last < 1 {

@@ -15,11 +15,11 @@ import (
 const (
 	earlyTolerance  = time.Millisecond       // X-Chronos-Due has whole milliseconds
 	dueSlack        = 5 * time.Millisecond   // rounding up on the way from request to due time
-	inFlightLimit   = 2 * time.Second        // a callback may start this long after an answer that said in flight
+	inFlightLimit   = 2 * time.Second        // from an answer that said in flight to the latest start of a callback
 	transitSlack    = 200 * time.Millisecond // from a callback's start to its arrival
-	maxWaiting      = 64                     // callbacks of one timer that came before their request was told,
+	maxWaiting      = 64                     // callbacks of a timer that came before their request was known,
 	maxWaitingInAll = 1 << 17                // and of all timers
-	never           = math.MaxInt64          // as an instant
+	never           = math.MaxInt64          // instant
 	defaultBound    = time.Second
 	defaultSessions = 1 << 20
 	shardCount      = 32
@@ -30,21 +30,22 @@ var ErrFull = errors.New("too many timers to follow")
 
 // Config says how strict a Checker is.
 type Config struct {
-	// Planned makes each callback that nobody told of a violation. Without it, the first callback of a version stands
-	// for what was asked, so that early, double and altered are found also where nobody tells.
+	// Planned makes each callback without a known request a violation. Without Planned, the first callback of a version
+	// stands for the request. Early, double and altered callbacks are then found without any call of Tell.
 	Planned bool
-	// Bound is how long after it was due a callback may come; 0 means 1 s.
+	// Bound is the longest allowed time from due to arrival; 0 means 1 s.
 	Bound time.Duration
-	// MaxSessions bounds the timers that are followed at a time, and so the memory; 0 means 2^20.
+	// MaxSessions bounds the number of timers followed at a time, and so the memory; 0 means 2^20.
 	MaxSessions int
 }
 
-// Checker follows timers and judges their callbacks. It is safe for concurrent use, reads no clock and starts nothing.
+// Checker follows timers and judges their callbacks. A Checker is safe for concurrent use, reads no clock and starts
+// nothing.
 type Checker struct {
 	cfg      Config
 	seed     maphash.Seed
 	sessions atomic.Int64
-	waiting  atomic.Int64 // callbacks that came before their request was told
+	waiting  atomic.Int64 // callbacks that came before their request was known
 	shards   [shardCount]shard
 }
 
@@ -55,24 +56,24 @@ type shard struct {
 }
 
 type session struct {
-	key      string // as the first answer told it
+	key      string // from the first operation
 	id       string
-	revision int // of the last operation told
+	revision int // of the last known operation
 	ended    bool
 	writes   []*write  // creates and refreshes, in order
-	waiting  []arrival // came before their operation was told
+	waiting  []arrival // came before their operation was known
 }
 
-// write is what a create or a refresh asked for, and what came of it. Instants are nanoseconds since 1970.
+// write is a create or a refresh, with the outcome. Instants are nanoseconds since 1970.
 type write struct {
 	revision       int
 	ok             bool
-	implicit       bool // nobody told: the first callback stands for it
+	implicit       bool // no known operation: the first callback stands for the operation
 	sent, answered int64
 	interval       int64
 	pops           int
 	body           uint64
-	version        string // as the first callback told it
+	version        string // from the first callback
 	replaced       int64  // when the next operation was sent
 	limit          int64  // no callback may arrive later
 	last           int64  // the latest arrival
@@ -101,8 +102,8 @@ func New(cfg Config) *Checker {
 	return c
 }
 
-// Tell makes an operation known; a timer's operations are told in their order. It returns ErrFull, or an error about an
-// operation that is malformed or contradicts the ones before; such an operation is not taken.
+// Tell makes an operation known. The operations of a timer must come in order. Tell returns ErrFull, or an error about
+// an operation that is malformed or contradicts earlier operations. A refused operation has no effect.
 func (c *Checker) Tell(op Operation) error {
 	if err := op.validate(); err != nil {
 		return fmt.Errorf("read operation: %w", err)
@@ -143,7 +144,7 @@ func (c *Checker) Tell(op Operation) error {
 	return nil
 }
 
-// supersede notes on an earlier write that a later operation came.
+// supersede notes in an earlier write that a later operation came.
 func (c *Checker) supersede(w *write, op *Operation, t *tally) {
 	w.replaced = min(w.replaced, op.sent())
 	if !op.OK {
@@ -163,7 +164,7 @@ func (c *Checker) supersede(w *write, op *Operation, t *tally) {
 	}
 }
 
-// take judges the callbacks that came before the write was told.
+// take judges the callbacks that came before the write was known.
 func (w *write) take(c *Checker, s *session, t *tally) {
 	kept := s.waiting[:0]
 	for i := range s.waiting {
@@ -177,7 +178,7 @@ func (w *write) take(c *Checker, s *session, t *tally) {
 	s.waiting = kept
 }
 
-// Arrive judges a callback that was parsed, and a malformed one if why is not nil: what Parse returned.
+// Arrive judges a callback. why is the error of Parse, or nil; an error makes the callback malformed.
 func (c *Checker) Arrive(cb *Callback, why error) {
 	a := arrival{Callback: *cb, body: maphash.Bytes(c.seed, cb.Body), at: cb.Arrived.UnixNano()}
 	a.Body = nil
@@ -221,7 +222,7 @@ func (c *Checker) Arrive(cb *Callback, why error) {
 	}
 }
 
-// Live calls f for each timer that was created and not ended, with the revision of its last operation.
+// Live calls f for each timer that was created and not ended, with the revision of the timer's last operation.
 func (c *Checker) Live(f func(session, id string, revision int)) {
 	for i := range c.shards {
 		sh := &c.shards[i]
@@ -261,7 +262,7 @@ func (s *session) write(revision int) *write {
 	return nil
 }
 
-// imply makes the first callback of a version stand for the request that nobody told of.
+// imply makes the first callback of a version stand for the unknown request.
 func (s *session) imply(a *arrival) *write {
 	s.key = a.Key
 	w := &write{

@@ -19,7 +19,7 @@ const (
 	interval = time.Second
 )
 
-// start is when the create is sent in every test; it is answered 3 ms later and takes effect in between.
+// start is when the create is sent in every test. The answer comes 3 ms later; the create takes effect in between.
 var start = time.UnixMilli(1_760_000_000_000)
 
 const answerTime = 3 * time.Millisecond
@@ -32,7 +32,7 @@ func create() check.Operation {
 	}
 }
 
-// after is an operation that follows the create, sent that long after it.
+// after is an operation that follows the create; sent is the time since the create.
 func after(op check.Kind, revision int, sent time.Duration) check.Operation {
 	o := create()
 	o.Op, o.Revision, o.Body = op, revision, fmt.Sprintf("body %d", revision)
@@ -40,10 +40,10 @@ func after(op check.Kind, revision int, sent time.Duration) check.Operation {
 	return o
 }
 
-// pop is the callback of a pop of the create, 2 ms after it was due.
+// pop is the callback of a pop of the create, 2 ms after the due time.
 func pop(sequence int) *check.Callback { return popOf(1, 0, sequence) }
 
-// popOf is the callback of a pop of a revision that was sent that long after the create.
+// popOf is the callback of a pop of a revision; sent is the time from the create to the revision.
 func popOf(revision int, sent time.Duration, sequence int) *check.Callback {
 	due := start.Add(sent + 2*time.Millisecond + time.Duration(sequence)*interval)
 	return &check.Callback{
@@ -59,13 +59,13 @@ func with(cb *check.Callback, change func(*check.Callback)) *check.Callback {
 	return cb
 }
 
-// lateBy moves the arrival.
+// lateBy moves the arrival to d after the due time.
 func lateBy(cb *check.Callback, d time.Duration) *check.Callback {
 	cb.Arrived = cb.Due.Add(d)
 	return cb
 }
 
-// play gives operations and callbacks to a checker in order and returns its report at the end.
+// play gives operations and callbacks to a checker in order, and returns the report at the end.
 func play(t *testing.T, end time.Duration, steps ...any) check.Report {
 	t.Helper()
 	c := check.New(check.Config{Planned: true})
@@ -186,7 +186,7 @@ func TestEachViolationFails(t *testing.T) {
 	}
 }
 
-// A pop counts as missing only when its time and the bound have passed, by the most that its due time can be.
+// A pop counts as missing only when its latest possible due time and the bound have passed.
 func TestMissingOnlyAfterTheBound(t *testing.T) {
 	bound := interval + answerTime + time.Millisecond + 5*time.Millisecond + time.Second
 	for _, test := range []struct {

@@ -1,20 +1,22 @@
-// Package check judges callbacks: did each come when it was asked for, once, unaltered, and none after it was called off?
+// Package check judges callbacks. Each callback must come on time, once and unaltered; no callback may come after the
+// request was ended or replaced.
 //
-// Whoever makes the load tells the Checker of every request once it has been answered (Tell), with the instants before
-// the request was sent and after the answer had been read; whoever receives the callbacks hands each over with its
-// arrival (Arrive). All instants are of one machine's wall clock. Nothing here reads a clock, so a test may use any.
+// The load generator makes each request known to the Checker (Tell) once the request has been answered, with two
+// instants: before the request was sent, and after the answer was read. The receiver of callbacks hands over each
+// callback with the arrival (Arrive). All instants are from the wall clock of the same machine. Package check reads no
+// clock, so a test may use any instants.
 //
-// A callback names what it belongs to in its path, /cb/<session>/<revision>: a session is the load's name for one timer,
-// a revision is one request about it, counted from 1. So the judgment needs nothing but what was asked:
+// A callback names its request in the path, /cb/<session>/<revision>. A session is the load's name for a timer. A
+// revision is a request about the timer, counted from 1. Thus the judgment needs nothing but the requests:
 //
 //   - early: arrived more than 1 ms before X-Chronos-Due, or before sent + sequence × interval
 //   - late: arrived more than the bound after X-Chronos-Due
-//   - missing: not answered 2xx although due + bound lies before the timer's next request was sent and before the end
-//   - double: a second callback of one pop that was answered 2xx
-//   - altered: body, key, version, sequence number or due time unlike what was asked
-//   - after_answer: arrived after the answer to a later refresh or end; if that answer said in flight, 2 s after it
-//   - unasked: belongs to no request, or to a pop that is not among those asked for
+//   - missing: not answered 2xx, although due + bound is before the end, and before the timer's next request was sent
+//   - double: a second callback of the same pop that was answered 2xx
+//   - altered: body, key, version, sequence number or due time differs from the request
+//   - after_answer: arrived after the answer to a later refresh or end; 2 s later if the answer said in flight
+//   - unasked: belongs to no request, or to a pop beyond the requested number of pops
 //
-// Where the exact instant cannot be known from outside, the one in the server's favor counts: a request took effect no
-// sooner than it was sent and no later than its answer was read, so no violation is reported that was none.
+// If the exact instant cannot be known from outside, the instant in the server's favor counts. A request took effect
+// between the sending of the request and the reading of the answer. Therefore every reported violation is real.
 package check

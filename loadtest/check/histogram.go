@@ -12,8 +12,8 @@ const (
 	bucketCount   = subBuckets * (maxExponent + 2)
 )
 
-// histogram counts durations in buckets of a microsecond and, from 256 µs on, of 0.8 %. It takes a fixed amount of memory.
-// The zero value is empty. Not safe for concurrent use.
+// histogram counts durations in buckets of a microsecond; from 256 µs on, in buckets of 0.8 %. The size in memory is
+// fixed. The zero value is empty. Not safe for concurrent use.
 type histogram struct {
 	buckets  [bucketCount]uint32
 	count    int64
@@ -47,11 +47,11 @@ func (h *histogram) merge(other *histogram) {
 	}
 }
 
-// quantile returns a duration that the share q of all is not above: the upper edge of its bucket, so never flattering.
+// quantile returns an upper bound of the quantile q: the upper edge of a bucket.
 func (h *histogram) quantile(q float64) time.Duration {
 	rank := int64(q * float64(h.count))
 	seen := int64(0)
-	for i, n := range h.buckets[:bucketCount-1] { // the last has no upper edge
+	for i, n := range h.buckets[:bucketCount-1] { // the last bucket has no upper edge
 		seen += int64(n)
 		if seen > rank {
 			return min(upperEdge(i), h.max)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// judge decides about one callback of a known write. The caller holds the shard's lock.
+// judge decides about a callback of a known write. The caller holds the shard's lock.
 func (c *Checker) judge(s *session, w *write, a *arrival, t *tally) {
 	if a.Sequence > w.pops {
 		if w.implicit {
@@ -46,7 +46,7 @@ func (c *Checker) judge(s *session, w *write, a *arrival, t *tally) {
 	}
 }
 
-// altered says in what a callback differs from what was asked; empty if in nothing.
+// altered describes how a callback differs from the request; empty if nothing differs.
 func (w *write) altered(s *session, a *arrival) string {
 	if w.version == "" {
 		w.version = a.Version
@@ -71,7 +71,8 @@ func (w *write) altered(s *session, a *arrival) string {
 	return ""
 }
 
-// early tells how long before its time a callback arrived, by its own word and by what was asked.
+// early returns how long before the due time a callback arrived. The due time is the later of two times: the callback's
+// own due time, and the earliest due time by the request.
 func (w *write) early(a *arrival) time.Duration {
 	due := a.Due.UnixNano()
 	if !w.implicit {
@@ -80,12 +81,12 @@ func (w *write) early(a *arrival) time.Duration {
 	return time.Duration(due - a.at)
 }
 
-// The interval counts from when the request took effect, which lies between when it was sent and when it was answered.
+// The interval counts from the instant at which the request took effect: after the sending, and before the answer.
 func (w *write) dueNotBefore(sequence int) int64 { return w.sent + int64(sequence)*w.interval }
 
 func (w *write) dueNotAfter(sequence int) int64 { return w.answered + int64(sequence)*w.interval }
 
-// obligations counts the pops that must have been answered 2xx by end, and calls missing for each that was not.
+// obligations counts the pops that must have been answered 2xx by end, and calls missing for each missing pop.
 func (w *write) obligations(bound time.Duration, end int64, missing func(sequence int)) (obligatory int64) {
 	if !w.ok {
 		return 0
@@ -106,7 +107,7 @@ func (w *write) obligations(bound time.Duration, end int64, missing func(sequenc
 // bitset is a set of numbers from 0. The zero value is empty.
 type bitset []uint64
 
-// set puts n in and tells whether it was out.
+// set adds n, and reports whether n is new.
 func (b *bitset) set(n int) bool {
 	for len(*b) <= n/64 {
 		*b = append(*b, 0)
@@ -118,7 +119,7 @@ func (b *bitset) set(n int) bool {
 	return true
 }
 
-// last is the largest number in, -1 if there is none.
+// last is the largest number in the set; -1 if the set is empty.
 func (b *bitset) last() int {
 	for i, word := range slices.Backward(*b) {
 		if word != 0 {

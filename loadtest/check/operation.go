@@ -6,49 +6,50 @@ import (
 	"time"
 )
 
-// MaxPops is the largest number of pops that one operation may ask for.
+// MaxPops is the largest number of pops in an operation.
 const MaxPops = 1 << 20
 
-// Kind says what an operation does to its timer.
+// Kind says how an operation changes a timer.
 type Kind string
 
 // The operations.
 const (
 	Create  Kind = "create"  // POST, or PUT under an id of the client's own: a new timer
-	Refresh Kind = "refresh" // PUT: everything anew, the sequence begins again at 1
+	Refresh Kind = "refresh" // PUT: replaces everything; the sequence begins again at 1
 	End     Kind = "end"     // DELETE
 )
 
-// Operation is one request about a timer and its answer, told after the answer has been read. A create that is sent again
-// with its Idempotency-Key is not told again: nothing may come of it.
+// Operation is a request about a timer, with the answer, made known after the answer has been read. A create that is
+// repeated with the same Idempotency-Key is not made known again: the repetition may have no effect.
 type Operation struct {
-	// Session is the load's own name for the timer, without a slash; a callback's path has it.
+	// Session is the load's own name for the timer, without a slash. The path of a callback contains the session.
 	Session string `json:"session"`
-	// Revision counts the operations on one timer from 1, those that failed included.
+	// Revision counts the operations on a timer from 1, failed operations included.
 	Revision int `json:"revision"`
-	// Op says what was asked for.
+	// Op is the kind of the request.
 	Op Kind `json:"op"`
-	// ID is the timer's id as answered, or as sent if the operation failed. Empty only for a failed create.
+	// ID is the timer's id from the answer, or from the request if the operation failed. Empty only for a failed
+	// create.
 	ID string `json:"id"`
-	// OK is false if the answer did not come or was no success: the operation may have taken effect or not.
+	// OK is false if no answer came, or if the answer was no success: the operation may have taken effect or not.
 	OK bool `json:"ok"`
-	// InFlight tells that the answer said a callback of the old version may still come.
+	// InFlight means: by the answer, a callback of the old version may still come.
 	InFlight bool `json:"in_flight,omitempty"`
-	// SentMs and AnsweredMs are wall clock milliseconds since 1970, both rounded down, read before the request was
-	// sent and after its answer had been read.
+	// SentMs is read before the request is sent; AnsweredMs, after the answer has been read. The unit is wall clock
+	// milliseconds since 1970, rounded down.
 	SentMs     int64 `json:"sent_ms"`
 	AnsweredMs int64 `json:"answered_ms"`
-	// IntervalMs is the interval in milliseconds and Pops the number of pops asked for. Not for End.
+	// IntervalMs is the interval in milliseconds, and Pops the requested number of pops. Not for End.
 	IntervalMs int64 `json:"interval_ms,omitempty"`
 	Pops       int   `json:"pops,omitempty"`
-	// Body is the opaque that each callback must carry. Not for End.
+	// Body is the opaque in each callback. Not for End.
 	Body string `json:"body,omitempty"`
 }
 
 // sent is the instant, in nanoseconds, before which the operation has certainly not taken effect.
 func (o *Operation) sent() int64 { return o.SentMs * int64(time.Millisecond) }
 
-// answered is the instant, in nanoseconds, at which the answer had certainly been read: the end of its millisecond.
+// answered is the instant, in nanoseconds, at which the answer had certainly been read: the end of the millisecond.
 func (o *Operation) answered() int64 { return (o.AnsweredMs + 1) * int64(time.Millisecond) }
 
 func (o *Operation) validate() error {

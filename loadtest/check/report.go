@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Violation is a way in which a callback, or its absence, breaks what was asked.
+// Violation is a way in which a callback, or a missing callback, breaks a request.
 type Violation string
 
 // The violations, explained in the package comment.
@@ -22,36 +22,36 @@ const (
 	Unasked     Violation = "unasked"
 )
 
-// Violations returns all of them, in the order of a report.
+// Violations returns all violations in the order of a report.
 func Violations() []Violation {
 	return []Violation{Early, Missing, Late, Double, Altered, AfterAnswer, Unasked}
 }
 
 const maxExamples = 5
 
-// Report is the judgment on all that was told and arrived.
+// Report is the judgment on all operations and callbacks.
 type Report struct {
 	Passed bool `json:"passed"`
-	// Operations is the number of operations told of, Failed how many of them failed, Timers and Live how many timers
-	// they were about and how many of these were not ended.
+	// Operations is the number of known operations, and Failed the number of failed operations. Timers is the number of
+	// timers, and Live the number of timers that were not ended.
 	Operations int64 `json:"operations"`
 	Failed     int64 `json:"failed"`
 	Timers     int64 `json:"timers"`
 	Live       int64 `json:"live"`
-	// Callbacks is the number that arrived, Pops how many different pops they were for, Retries how many said that they
-	// were no first attempt; Obligatory is how many pops had to arrive; Unfollowed is how many callbacks could not be
-	// judged because there were too many timers.
+	// Callbacks is the number of callbacks that arrived, and Pops the number of different pops. Retries is the number
+	// of callbacks that were no first attempt. Obligatory is the number of pops that had to arrive. Unfollowed is the
+	// number of callbacks that could not be judged, because the timers were too many.
 	Callbacks  int64 `json:"callbacks"`
 	Pops       int64 `json:"pops"`
 	Retries    int64 `json:"retries"`
 	Obligatory int64 `json:"obligatory"`
 	Unfollowed int64 `json:"unfollowed"`
-	// Skipped is how many of the missing pops were followed by a later one of the same request: the timer was not lost,
-	// there was an outage.
+	// Skipped is the number of missing pops that were followed by a later pop of the same request. A skipped pop means
+	// an outage, not a lost timer.
 	Skipped int64 `json:"skipped"`
-	// LatenessMs is about the first arrival of each pop.
+	// LatenessMs covers the first arrival of each pop.
 	LatenessMs Quantiles `json:"lateness_ms"`
-	// Violations counts each kind; Examples describes the first few of a kind.
+	// Violations counts each kind. Examples describes the first few violations of a kind.
 	Violations map[Violation]int64    `json:"violations"`
 	Examples   map[Violation][]string `json:"examples,omitempty"`
 }
@@ -67,7 +67,7 @@ type Quantiles struct {
 	Max   float64 `json:"max"`
 }
 
-// tally is what one shard counted.
+// tally holds the counts of a shard.
 type tally struct {
 	operations, failed             int64
 	callbacks, pops, retries       int64
@@ -78,7 +78,7 @@ type tally struct {
 	lateness                       histogram
 }
 
-// violation counts one and keeps its description if it is among the first.
+// violation counts a violation, and keeps the descriptions of the first few.
 func (t *tally) violation(kind Violation, describe func() string) {
 	t.fail(kind, 1)
 	if len(t.examples[kind]) < maxExamples {
@@ -109,8 +109,8 @@ func (t *tally) merge(other *tally) {
 }
 
 // Report judges everything up to end: a pop is missing if its time and the bound have passed by then. The run passes if
-// there is no violation, no callback went unjudged, and at least minCallbacks arrived: a run that saw nothing proves
-// nothing. It changes nothing, so it may be asked for again.
+// no violation was found, no callback went unjudged, and at least minCallbacks arrived. A run without callbacks proves
+// nothing. Report changes nothing, and may be called again.
 func (c *Checker) Report(end time.Time, minCallbacks int64) Report {
 	var total tally
 	for i := range c.shards {
@@ -138,7 +138,7 @@ func (c *Checker) Report(end time.Time, minCallbacks int64) Report {
 	return r
 }
 
-// close adds what can only be said at the end about one timer.
+// close adds the judgment about a timer that is possible only at the end.
 func (t *tally) close(name string, s *session, bound time.Duration, end int64) {
 	t.timers++
 	if !s.ended && s.revision > 0 {

@@ -1,4 +1,4 @@
-// Package child starts the programs that are measured, waits for them, asks them and ends them.
+// Package child starts the measured programs, waits for them, sends requests to them and ends them.
 package child
 
 import (
@@ -24,7 +24,7 @@ const (
 	readyAgain = 20 * time.Millisecond
 )
 
-// Process runs until it ends or Stop is called.
+// Process is a program that runs until the program ends or Stop is called.
 type Process struct {
 	name   string
 	log    string
@@ -34,8 +34,9 @@ type Process struct {
 	err    error
 }
 
-// Command is a program that gets SIGTERM when ctx ends, and SIGKILL if it goes on. It is not
-// in our process group, so that Ctrl-C leaves it to us in which order they end.
+// Command is a program that gets SIGTERM when ctx ends, and SIGKILL if the program goes on. The
+// program is not in our process group: Ctrl-C does not end the program, so the caller decides the
+// order of ends.
 func Command(ctx context.Context, path string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
@@ -44,8 +45,8 @@ func Command(ctx context.Context, path string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Start starts a program with its output in a file of dir. The end of ctx does
-// not end it: Stop must be called.
+// Start starts a program; the output goes to a file of dir. The end of ctx does not end the
+// program: the caller must call Stop.
 func Start(ctx context.Context, name, dir string, env []string, path string, args ...string) (*Process, error) {
 	log, err := os.CreateTemp(dir, name+"-*.log")
 	if err != nil {
@@ -61,7 +62,8 @@ func Start(ctx context.Context, name, dir string, env []string, path string, arg
 	p := &Process{name: name, log: log.Name(), cmd: cmd, cancel: cancel, ended: make(chan struct{})}
 	go func() {
 		defer close(p.ended)
-		// Stopped by us, it ends well if its status is 0; Wait would call that canceled.
+		// A stopped program ends well if the exit status is 0, although Wait then reports the
+		// canceled context.
 		if err := cmd.Wait(); err != nil && !cmd.ProcessState.Success() {
 			p.err = fmt.Errorf("%s ended: %w", name, err)
 		}
@@ -70,11 +72,11 @@ func Start(ctx context.Context, name, dir string, env []string, path string, arg
 	return p, nil
 }
 
-// PID is that of the process.
+// PID is the id of the process.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Stop ends the program if it runs, and waits for its end. It returns an error
-// if the program did not end with status 0. It may be called again.
+// Stop ends the program if the program runs, and waits for the end. Stop returns an error if the
+// exit status is not 0. Stop may be called again.
 func (p *Process) Stop() error {
 	p.cancel()
 	<-p.ended
@@ -91,7 +93,7 @@ func (p *Process) Wait(ctx context.Context) error {
 	}
 }
 
-// Tail is the end of what the program wrote.
+// Tail is the end of the program's output.
 func (p *Process) Tail() string {
 	const tail = 2000
 	text, err := os.ReadFile(p.log)
@@ -101,7 +103,7 @@ func (p *Process) Tail() string {
 	return string(text[max(0, len(text)-tail):])
 }
 
-// Output is all that the program wrote.
+// Output is the whole output of the program.
 func (p *Process) Output() ([]byte, error) {
 	text, err := os.ReadFile(filepath.Clean(p.log))
 	if err != nil {
@@ -110,8 +112,8 @@ func (p *Process) Output() ([]byte, error) {
 	return text, nil
 }
 
-// Until asks again and again until ask succeeds. It fails when the program ends
-// before, and after a while.
+// Until repeats ask until ask succeeds. Until fails when the program ends earlier, and after a
+// while.
 func (p *Process) Until(ctx context.Context, ask func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, readyLimit)
 	defer cancel()
@@ -132,7 +134,7 @@ func (p *Process) Until(ctx context.Context, ask func(context.Context) error) er
 	}
 }
 
-// Answers is an ask for Until: a GET of url is answered by 200.
+// Answers is an ask for Until: a GET of url must be answered 200.
 func Answers(url string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		_, err := Ask(ctx, http.MethodGet, url)
@@ -140,7 +142,7 @@ func Answers(url string) func(context.Context) error {
 	}
 }
 
-// Ask returns the body of the answer. Any status but 200 is an error.
+// Ask sends a request and returns the body of the answer. Any status but 200 is an error.
 func Ask(ctx context.Context, method, url string) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, method, url, http.NoBody)
 	if err != nil {
@@ -161,7 +163,7 @@ func Ask(ctx context.Context, method, url string) ([]byte, error) {
 	return body, nil
 }
 
-// FreeAddress is host:port of the loopback interface where nobody listens.
+// FreeAddress is a free host:port of the loopback interface.
 func FreeAddress() (string, error) {
 	port, err := freeport.Pick()
 	if err != nil {

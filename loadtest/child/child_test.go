@@ -41,7 +41,7 @@ func TestStoppedProcessMayEndWell(t *testing.T) {
 	if err := p.Wait(canceled); !errors.Is(err, context.Canceled) {
 		t.Errorf("wait = %v", err)
 	}
-	// The trap may not be set yet; then the signal ends it, which is an error that names it.
+	// The trap may not be set yet. Then the signal ends the script, and the error names the signal.
 	if err := p.Stop(); err != nil && !strings.Contains(err.Error(), "script ended: signal: terminated") {
 		t.Errorf("stop = %v", err)
 	}
