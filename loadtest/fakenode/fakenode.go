@@ -1,4 +1,4 @@
-// Package fakenode is a node without storage that can be told to misbehave, to prove that the load test would notice.
+// Package fakenode is a node without storage that misbehaves on demand, to prove that the load test notices faults.
 package fakenode
 
 import (
@@ -17,16 +17,16 @@ import (
 // Bug is a way to misbehave.
 type Bug string
 
-// The bugs. Those about a single callback befall every third one.
+// The bugs. A bug of a single callback strikes every third callback.
 const (
 	None        Bug = ""
-	Early       Bug = "early"        // calls 20 ms before it is due
+	Early       Bug = "early"        // calls 20 ms before the due time
 	Lost        Bug = "lost"         // doesn't call
 	Doubled     Bug = "doubled"      // calls twice
 	Altered     Bug = "altered"      // changes the body
-	AfterDelete Bug = "after-delete" // answers a DELETE without carrying it out
-	AfterUpdate Bug = "after-update" // lets the old version live on beside the one that a PUT brings
-	Repeated    Bug = "repeated"     // makes another timer of a POST that is sent again with its Idempotency-Key
+	AfterDelete Bug = "after-delete" // answers a DELETE and does nothing
+	AfterUpdate Bug = "after-update" // keeps the old version alive beside the new version of a PUT
+	Repeated    Bug = "repeated"     // makes a second timer when a POST is repeated with the same Idempotency-Key
 )
 
 // Bugs returns all bugs.
@@ -38,7 +38,7 @@ const (
 	every     = 3
 )
 
-// Node answers POST, PUT and DELETE of timers and calls them back. It keeps them in memory only.
+// Node answers POST, PUT and DELETE of timers, and makes the callbacks. The timers are in memory only.
 type Node struct {
 	bug    Bug
 	client *http.Client
@@ -57,7 +57,7 @@ type Node struct {
 	all    map[*timer]struct{}
 }
 
-// timer is one version of a timer. The node's lock guards it.
+// timer is a version of a timer. The node's lock guards the timer.
 type timer struct {
 	key, version string
 	start        time.Time
@@ -69,7 +69,7 @@ type timer struct {
 	inFlight     int
 }
 
-// request is the body of POST and PUT, as far as it is looked at.
+// request is the part of a POST or PUT body that the node reads.
 type request struct {
 	Timing struct {
 		Interval  float64 `json:"interval"`
@@ -113,10 +113,10 @@ func Start(ctx context.Context, bug Bug) (*Node, error) {
 	return n, nil
 }
 
-// URL is where the node listens, without a slash at the end.
+// URL is the address of the node, without a slash at the end.
 func (n *Node) URL() string { return n.url }
 
-// Close stops serving and calling. It waits for callbacks under way, 2 s at most.
+// Close stops serving and calling. Close waits for callbacks under way, for 2 s at most.
 func (n *Node) Close() {
 	_ = n.web.Close()
 	<-n.served
@@ -176,7 +176,7 @@ func (n *Node) put(w http.ResponseWriter, r *http.Request) {
 	answer(w, t)
 }
 
-// answer tells of a timer as it was when it was put.
+// answer describes a timer as of the time of the write.
 func answer(w http.ResponseWriter, t *timer) {
 	w.Header().Set("Location", "/timers/"+t.id())
 	w.Header().Set("Content-Type", "application/json")
@@ -193,7 +193,7 @@ func (n *Node) remove(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusCreated)
 }
 
-// stop ends a timer and tells whether a callback of it is under way. The caller holds the lock.
+// stop ends a timer, and reports whether a callback of the timer is under way. The caller holds the lock.
 func (n *Node) stop(key string) (inFlight bool) {
 	t := n.timers[key]
 	if t == nil {
@@ -253,7 +253,7 @@ func (n *Node) fire(t *timer, befallen bool) {
 	n.mu.Unlock()
 }
 
-// send calls back once. That it failed is for the receiver to notice: this node tries only once.
+// send makes a callback, once. The receiver must notice a failure: the fake node tries only once.
 func (n *Node) send(t *timer) {
 	ctx, cancel := context.WithTimeout(context.Background(), callLimit)
 	defer cancel()

@@ -1,5 +1,5 @@
-// Command judge reads a history (package history says what that is) from a file, prints what it proves, and ends with
-// status 1 if something was violated, 3 if it proves too little, 2 if it could not be read.
+// Command judge reads a history (see package history) from a file, and prints the verdict. The exit status is 1 for a
+// violation, 3 if the history proves too little, and 2 if the history could not be read.
 package main
 
 import (
@@ -40,7 +40,7 @@ func judge(args []string) (history.Report, error) {
 	if err != nil {
 		return history.Report{}, fmt.Errorf("read history: %w", err)
 	}
-	defer func() { _ = file.Close() }() // it was only read
+	defer func() { _ = file.Close() }() // the file was only read
 	h, err := history.ReadAll(file)
 	if err != nil {
 		return history.Report{}, err

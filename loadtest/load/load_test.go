@@ -72,7 +72,7 @@ func TestResultIsATable(t *testing.T) {
 	}
 }
 
-// What the receiver is not told of is no operation that follows the load.
+// An operation that the receiver does not know belongs to the load, not to the ends after the load.
 func TestRepeatsAreCountedAsLoad(t *testing.T) {
 	r := newResult(t)
 	r.options.scenario = named(t, "registration")
@@ -178,7 +178,7 @@ func TestParseOptions(t *testing.T) {
 	}
 }
 
-// A script of k6 counts its operations under the names that the result has for them.
+// A script of k6 counts operations under the same names as the result.
 func TestScriptsKnowTheirRows(t *testing.T) {
 	list := regexp.MustCompile(`(?s)arrivals\(\s*'(\w+)',\s*\[([^]]*)\]`)
 	for _, s := range scenarios() {

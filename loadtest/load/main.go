@@ -1,9 +1,11 @@
-// Command load is the load test behind `make load`: it builds the node, the receiver and k6 (the first time), starts a
-// node with a Redis of its own in a temporary directory and a receiver that checks, runs a scenario against them (interim
-// or registration by k6, or steady by a generator of its own), and prints the result as a Markdown table. It ends with
-// status 1 if an answer or a callback was wrong, with 2 if the test could not be run, with 3 if too little was done to
-// say that all is right. Logs and raw figures are left in loadtest/out. Variables that begin with CHRONOS_ reach the node,
-// so CHRONOS_REDIS makes it use another store.
+// Command load is the load test behind `make load`. The command builds the node, the receiver and (the first time) k6.
+// The command starts a node with a Redis of its own in a temporary directory, and a receiver that checks. Then a
+// scenario runs: interim or registration by k6, or steady by a generator of its own. The result is printed as a
+// Markdown table.
+//
+// The exit status is 1 if an answer or a callback was wrong, and 2 if the test could not be run. Status 3 means that
+// the run did too little to prove anything. Logs and raw figures are left in loadtest/out. Variables that begin with
+// CHRONOS_ reach the node, so CHRONOS_REDIS makes the node use a different store.
 package main
 
 import (
@@ -25,7 +27,7 @@ import (
 
 const (
 	buildLimit = 15 * time.Minute // k6 is large
-	spareLimit = 2 * time.Minute  // for all that is done beside the load itself
+	spareLimit = 2 * time.Minute  // for all steps beside the load itself
 )
 
 func main() {
@@ -35,7 +37,7 @@ func main() {
 	os.Exit(status)
 }
 
-// options are the command line.
+// options are the flags of the command.
 type options struct {
 	root     string // of the repository
 	scenario scenario
@@ -116,7 +118,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// build makes the programs. What is up to date costs a second or two.
+// build compiles the programs. A program that is up to date costs a second or two.
 func build(ctx context.Context, o *options, stderr io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, buildLimit)
 	defer cancel()

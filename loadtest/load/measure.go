@@ -16,7 +16,7 @@ import (
 	"chronos/scheduler/verify/history"
 )
 
-// measure starts everything, lets the scenario run, and stops everything. There may be both a result and an error.
+// measure starts everything, lets the scenario run, and stops everything. measure may return a result with an error.
 func measure(ctx context.Context, o *options) (r *result, err error) {
 	ctx, cancel := context.WithTimeout(ctx, o.duration+spareLimit)
 	defer cancel()
@@ -24,7 +24,7 @@ func measure(ctx context.Context, o *options) (r *result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = receiver.Stop() }() // its status is in the report
+	defer func() { _ = receiver.Stop() }() // the report has the status
 	nodeURL, stopNode, err := startNode(ctx, o)
 	if err != nil {
 		return nil, err
@@ -56,13 +56,13 @@ func measure(ctx context.Context, o *options) (r *result, err error) {
 
 const historyFile = "history.jsonl"
 
-// judge has the history judged that the receiver wrote: a second opinion, by other code.
+// judge judges the history that the receiver wrote: a second opinion, by different code.
 func (r *result) judge(path string) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return fmt.Errorf("judge history: %w", err)
 	}
-	defer func() { _ = file.Close() }() // it was only read
+	defer func() { _ = file.Close() }() // the file was only read
 	h, err := history.ReadAll(file)
 	if err != nil {
 		return fmt.Errorf("judge history: %w", err)
@@ -72,7 +72,7 @@ func (r *result) judge(path string) error {
 	return nil
 }
 
-// runK6 lets k6 run the script that is named like the scenario. Its figures may come with an error: an answer was wrong.
+// runK6 lets k6 run the script of the scenario. Figures with an error mean that an answer was wrong.
 func runK6(ctx context.Context, o *options, nodeURL, receiverURL string) (figures summary, err error) {
 	path := o.out("k6.json")
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -114,7 +114,7 @@ func startReceiver(ctx context.Context, o *options) (p *child.Process, url strin
 	return p, url, nil
 }
 
-// startNode starts a node, or the fake one. The function it returns stops it and removes its data.
+// startNode starts a node, or the fake node. stop stops the node and removes the node's data.
 func startNode(ctx context.Context, o *options) (url string, stop func() error, err error) {
 	if o.fake {
 		fake, err := fakenode.Start(ctx, o.bug)
@@ -153,7 +153,7 @@ func startNode(ctx context.Context, o *options) (url string, stop func() error, 
 	return "http://" + public, stop, nil
 }
 
-// keepLogs copies the logs in a directory, that of the node's redis-server, to another.
+// keepLogs copies the logs of the node's redis-server from a directory to another.
 func keepLogs(from, to string) error {
 	logs, err := filepath.Glob(filepath.Join(from, "*.log"))
 	if err != nil {
@@ -182,19 +182,19 @@ func readJSON(path string, value any) error {
 	return nil
 }
 
-// result is what was measured.
+// result is the result of a run.
 type result struct {
 	options *options
 	summary summary
 	loadErr error // nil if every answer was right, and in time for k6
 	report  check.Report
-	judged  *history.Report // nil if it could not be judged
+	judged  *history.Report // nil if the history could not be judged
 }
 
-// right is whether no answer and no callback was wrong.
+// right reports whether all answers and callbacks were right.
 func (r *result) right() bool {
 	return r.loadErr == nil && r.report.Passed && (r.judged == nil || r.judged.Verdict != history.VerdictFailed)
 }
 
-// enough is whether so much was done that being right means something.
+// enough reports whether the run did enough to prove anything.
 func (r *result) enough() bool { return len(r.tooFew()) == 0 }

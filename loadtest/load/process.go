@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// killInDirectory ends what still works in a directory that is ours alone: the redis-server of a node that had to be
-// killed. It returns how many there were. Where there is no /proc it finds none.
+// killInDirectory kills the processes that work in a directory of ours: the redis-server of a node that had to be
+// killed. The result is the number of killed processes. Without /proc, killInDirectory finds no process.
 func killInDirectory(dir string) int {
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {

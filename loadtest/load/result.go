@@ -13,7 +13,7 @@ import (
 	"chronos/scheduler/verify/history"
 )
 
-// summary is what k6 exports, as far as it is read. The figures of a metric are numbers by name.
+// summary is the part of the export of k6 that is read. The figures of a metric are numbers by name.
 type summary struct {
 	Metrics map[string]metric `json:"metrics"`
 }
@@ -23,7 +23,7 @@ type metric struct {
 	crossed []string // thresholds
 }
 
-// UnmarshalJSON takes apart what k6 puts side by side: figures, and the thresholds, where true means crossed.
+// UnmarshalJSON separates figures and thresholds, which k6 puts side by side. A threshold is true if crossed.
 func (m *metric) UnmarshalJSON(body []byte) error {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(body, &fields); err != nil {
@@ -49,13 +49,13 @@ func (m *metric) UnmarshalJSON(body []byte) error {
 	return nil
 }
 
-// A run that did less of a kind proves nothing about it.
+// A run with fewer operations, in all or of a kind, proves nothing.
 const (
 	minOperations = 1000
 	minOfAKind    = 50
 )
 
-// write prints the result as Markdown, and after it what was wrong.
+// write prints the result as Markdown, and then the faults.
 func (r *result) write(out io.Writer) error {
 	var b strings.Builder
 	total := r.operations()
@@ -67,7 +67,7 @@ func (r *result) write(out io.Writer) error {
 	b.WriteString("| ms | count | failed | p50 | p90 | p99 | p99.9 | max |\n|---|---:|---:|---:|---:|---:|---:|---:|\n")
 	for _, row := range r.options.scenario.rows {
 		took := "http_req_duration{op:" + row.op + "}"
-		// Of a rate that asks "did it fail?", passes counts those that did.
+		// In a rate that asks "did it fail?", passes counts the failures.
 		fmt.Fprintf(&b, "| %s | %.0f | %.0f | %.1f | %.1f | %.1f | %.1f | %.1f |\n", row.title,
 			r.count(row), r.figure("http_req_failed{op:"+row.op+"}", "passes"),
 			r.figure(took, "med"), r.figure(took, "p(90)"), r.figure(took, "p(99)"), r.figure(took, "p(99.9)"), r.figure(took, "max"))
@@ -122,7 +122,7 @@ func (r *result) figure(name, field string) float64 { return r.summary.Metrics[n
 
 func (r *result) count(kind row) float64 { return r.figure("operations{op:"+kind.op+"}", "count") }
 
-// operations is the number of those that are part of the load.
+// operations is the number of operations in the load.
 func (r *result) operations() (n float64) {
 	for _, row := range r.options.scenario.rows {
 		n += r.count(row)
@@ -130,7 +130,7 @@ func (r *result) operations() (n float64) {
 	return n
 }
 
-// untold is the number of those that the receiver was not told of.
+// untold is the number of operations that the receiver does not know.
 func (r *result) untold() (n float64) {
 	for _, row := range r.options.scenario.rows {
 		if row.untold {
@@ -140,7 +140,7 @@ func (r *result) untold() (n float64) {
 	return n
 }
 
-// tooFew says what there was too little of.
+// tooFew lists the counts that are too small.
 func (r *result) tooFew() (few []string) {
 	if n := r.operations(); n < minOperations {
 		few = append(few, fmt.Sprintf("%.0f operations, want %d", n, minOperations))

@@ -10,12 +10,12 @@ import (
 // scenario is a kind of load.
 type scenario struct {
 	name string
-	// generate makes the load. Its figures may come with an error: an answer was wrong.
+	// generate makes the load. Figures with an error mean that an answer was wrong.
 	generate func(ctx context.Context, o *options, nodeURL, receiverURL string) (summary, error)
-	// grace is how long callbacks are still received after that: until the last timer has fired, and longer than a
-	// callback may come after an answer that said in flight.
+	// grace is how long the receiver takes callbacks after the load. The last timer must have fired by then. A callback
+	// may also come some time after an answer that said in flight; grace must be longer.
 	grace time.Duration
-	// own says that the generator is in this program, not in k6.
+	// own means that the generator is in this program, not in k6.
 	own  bool
 	rows []row
 }
@@ -23,14 +23,14 @@ type scenario struct {
 // row is a kind of operation, named op in the figures.
 type row struct {
 	op, title string
-	untold    bool // the receiver is not told of it
+	untold    bool // not made known to the receiver
 }
 
-// scenarios returns all of them, the default first.
+// scenarios returns all scenarios, the default first.
 func scenarios() []scenario {
 	return []scenario{
 		{
-			name: "interim", generate: runK6, grace: 3 * time.Second, // its timers are ended
+			name: "interim", generate: runK6, grace: 3 * time.Second, // the script ends the timers
 			rows: []row{
 				{op: "create", title: "create (POST)"},
 				{op: "refresh", title: "refresh (PUT)"},
@@ -49,7 +49,7 @@ func scenarios() []scenario {
 			},
 		},
 		{
-			name: "steady", generate: runSteady, grace: 3 * time.Second, own: true, // it waits for the last to be due
+			name: "steady", generate: runSteady, grace: 3 * time.Second, own: true, // runSteady waits until the last timer is due
 			rows: []row{{op: "create", title: "create (POST)"}},
 		},
 	}
@@ -72,7 +72,7 @@ func scenarioNames() string {
 	return strings.Join(names, ", ")
 }
 
-// generator is what makes the load.
+// generator names the program that makes the load.
 func (s *scenario) generator() string {
 	if s.own {
 		return "generator"

@@ -20,44 +20,43 @@ import (
 	"chronos/scheduler/awake"
 )
 
-// The scenario "steady": one-shot timers at a constant rate, each due after the
-// same interval, so that as many callbacks a second are fired as timers created.
-// It measures lateness with little beside it: k6 takes most of a core.
+// The scenario "steady" creates one-shot timers at a constant rate. All timers have the same interval, so callbacks are
+// fired at the same rate. The scenario measures lateness with little work beside: k6 takes most of a core.
 const (
 	steadyInterval = 2500 * time.Millisecond
 	steadySenders  = 64
-	steadyTold     = 20 // operations told to the receiver together
+	steadyTold     = 20 // operations in a request to the receiver
 	steadyOpaque   = 100
 )
 
-// steady is one run of it. The load is open: a create that had to wait for a
-// sender is counted from when it should have been sent.
+// steady is a run of the scenario. The load is open: the time of a create counts from the instant at which the create
+// should have been sent.
 type steady struct {
 	options  *options
 	timers   *client.Client
 	receiver string
-	control  fasthttp.Client // of the receiver
+	control  fasthttp.Client // to the receiver
 
 	mu     sync.Mutex
 	took   []float64 // ms
 	failed []error
 }
 
-// creation is one timer to create, and when.
+// creation is a timer to create, with the instant.
 type creation struct {
 	number int
 	at     time.Time
 }
 
 func runSteady(ctx context.Context, o *options, nodeURL, receiverURL string) (summary, error) {
-	timers, err := client.New(nodeURL, client.WithTries(1)) // what has to be repeated counts as failed
+	timers, err := client.New(nodeURL, client.WithTries(1)) // a create that needs a second try counts as failed
 	if err != nil {
 		return summary{}, err
 	}
 	defer timers.Close()
 	s := &steady{options: o, timers: timers, receiver: receiverURL}
 	defer s.control.CloseIdleConnections()
-	todo := make(chan creation, o.rate) // a second's worth may wait
+	todo := make(chan creation, o.rate) // the creations of a second may wait
 	var senders sync.WaitGroup
 	for range steadySenders {
 		senders.Go(func() { s.send(ctx, todo) })
@@ -65,14 +64,14 @@ func runSteady(ctx context.Context, o *options, nodeURL, receiverURL string) (su
 	s.schedule(ctx, todo)
 	close(todo)
 	senders.Wait()
-	// Until the last is due; the receiver's grace follows.
+	// Wait until the last timer is due. The receiver's grace follows.
 	if !pause(ctx, time.Now().Add(steadyInterval)) {
 		return summary{}, ctx.Err()
 	}
 	return s.summary(), errors.Join(s.failed[:min(len(s.failed), 5)]...)
 }
 
-// schedule hands out the creations in their time.
+// schedule hands out each creation at its instant.
 func (s *steady) schedule(ctx context.Context, todo chan<- creation) {
 	begin := time.Now()
 	for n := range int(s.options.duration.Seconds() * float64(s.options.rate)) {
@@ -159,7 +158,7 @@ func (s *steady) post(url string, body []byte) (status int, answer []byte, err e
 	return res.StatusCode(), bytes.Clone(res.Body()), nil
 }
 
-// summary gives the figures the names that k6 gives its own.
+// summary names the figures as k6 does.
 func (s *steady) summary() summary {
 	slices.Sort(s.took)
 	at := func(q float64) float64 { return s.took[int(q*float64(len(s.took)-1))] }

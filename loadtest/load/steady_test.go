@@ -15,8 +15,8 @@ import (
 	"chronos/loadtest/fakenode"
 )
 
-// TestSteady: the scenario creates timers at its rate, tells all of them, and is
-// over when their callbacks have come.
+// TestSteady: the scenario creates timers at the rate, makes all creates known, and is over when the callbacks have
+// come.
 func TestSteady(t *testing.T) {
 	o := options{root: t.TempDir(), scenario: named(t, "steady"), rate: 200, duration: time.Second, fake: true, bug: fakenode.None}
 	node, stop, err := startNode(t.Context(), &o)
@@ -30,7 +30,7 @@ func TestSteady(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		if session, ok := strings.CutPrefix(req.URL.Path, "/cb/"); ok {
-			body, _ := io.ReadAll(req.Body) // cut short it differs from what was told
+			body, _ := io.ReadAll(req.Body) // a body that is cut short differs from op.Body
 			called[strings.TrimSuffix(session, "/1")] = string(body)
 			return
 		}
@@ -54,7 +54,7 @@ func TestSteady(t *testing.T) {
 	}
 	deadline, tick := time.After(10*time.Second), time.NewTicker(10*time.Millisecond)
 	defer tick.Stop()
-	for all := false; !all; { // the last of them may still be under way
+	for all := false; !all; { // the last callbacks may still be under way
 		select {
 		case <-deadline:
 			all = true

@@ -13,7 +13,7 @@ import (
 	"chronos/loadtest/check"
 )
 
-// BenchmarkCallback is what judging costs the receiver for each callback, without the network.
+// BenchmarkCallback measures the cost of judging a callback in the receiver, without the network.
 func BenchmarkCallback(b *testing.B) {
 	const timers = 1000
 	s := newServer(options{check: true, checker: check.Config{Planned: true}}, io.Discard)

@@ -10,18 +10,18 @@ import (
 	"chronos/scheduler/verify/history"
 )
 
-// journal writes what the receiver sees and is told as a history, which the judge reads. It is safe for concurrent use;
-// a nil one writes nothing.
+// journal writes the callbacks and operations of the receiver as a history, for the judge. A journal is safe for
+// concurrent use. A nil journal writes nothing.
 type journal struct {
 	file  *os.File
 	out   *history.Writer
 	begun time.Time
 
 	mu  sync.Mutex
-	err error // the first
+	err error // first error
 }
 
-// newJournal begins the file. What a node is set to otherwise than by default it doesn't know.
+// newJournal begins the file. newJournal assumes that the settings of the node are the defaults.
 func newJournal(path string) (*journal, error) {
 	file, err := os.Create(path)
 	if err != nil {
@@ -49,7 +49,7 @@ func (j *journal) write(e history.Event) {
 // at is an instant on the history's clock.
 func (j *journal) at(t time.Time) int64 { return t.Sub(j.begun).Nanoseconds() }
 
-// callback writes one that arrived, once it has been answered.
+// callback writes a callback to the history, once the callback has been answered.
 func (j *journal) callback(cb *check.Callback, path, webhookID string, body []byte, status int) {
 	if j == nil {
 		return
@@ -60,7 +60,7 @@ func (j *journal) callback(cb *check.Callback, path, webhookID string, body []by
 	}})
 }
 
-// operation writes one that was told. Its times are rounded apart to whole milliseconds.
+// operation writes an operation to the history. The times are rounded apart to whole milliseconds.
 func (j *journal) operation(op *check.Operation) {
 	if j == nil {
 		return
@@ -95,7 +95,7 @@ func (j *journal) operation(op *check.Operation) {
 	j.write(history.Event{Operation: o})
 }
 
-// end completes the file.
+// end completes the history and closes the file.
 func (j *journal) end() error {
 	if j == nil {
 		return nil

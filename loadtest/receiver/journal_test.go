@@ -10,7 +10,7 @@ import (
 	"chronos/scheduler/verify/history"
 )
 
-// judged plays with a node and has the history judged that the receiver writes.
+// judged plays with a node, and judges the history that the receiver writes.
 func judged(t *testing.T, bug fakenode.Bug, late time.Duration) history.Report {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "history.jsonl")
@@ -38,14 +38,14 @@ func TestHistoryOfACleanNodePasses(t *testing.T) {
 	}
 }
 
-// What the checker of the receiver finds as it comes, the judge finds in the history.
+// The judge finds in the history the faults that the checker of the receiver finds.
 func TestHistoryTellsEachBug(t *testing.T) {
 	for _, bug := range fakenode.Bugs() {
 		t.Run(string(bug), func(t *testing.T) {
 			t.Parallel()
 			late := 5 * time.Second
 			if bug == fakenode.Lost {
-				late = time.Millisecond // late ones don't matter here, and the test needn't wait
+				late = time.Millisecond // lateness doesn't matter here, and the test needn't wait
 			}
 			if report := judged(t, bug, late); report.Verdict != history.VerdictFailed {
 				t.Errorf("%+v", report)

@@ -1,15 +1,16 @@
-// Command receiver takes callbacks. By itself it prints each in one line. With -check it also holds them against what a
-// load generator tells it was asked for, and ends with status 1 if a callback was early, late, missing, double, altered,
-// unasked, or came after it was called off; package check says what exactly that means.
+// Command receiver takes callbacks. Without -check, the command prints each callback in a line. With -check, the
+// command compares callbacks with the operations that a load generator makes known. The exit status is 1 after a
+// violation: a callback was early, late, missing, double, altered, unasked, or came after an answer. Package check
+// defines the violations.
 //
-// Besides callbacks, which may be POSTed to any other path, it answers:
+// Callbacks may be POSTed to any path outside /control/. The command also answers:
 //
 //	POST /control/expect            operations, one JSON object a line: see check.Operation
 //	GET  /control/live              the timers that were created and not ended, as a JSON array
 //	GET  /control/report            the report so far
 //	POST /control/finish?grace=3s   goes on for the grace (at most 1 m), answers with the report, and ends
 //
-// An interrupt or -for ends it too. Status 2 means that it could not do its work.
+// An interrupt or -for ends the command, too. Status 2 means that the command could not do its work.
 package main
 
 import (
@@ -34,7 +35,7 @@ func main() {
 	os.Exit(status)
 }
 
-// options are the command line.
+// options are the flags of the command.
 type options struct {
 	listen       string
 	print        bool
@@ -77,7 +78,7 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	return o, nil
 }
 
-// run serves until ctx ends, the time is over or /control/finish was asked for, and returns the exit status.
+// run serves until ctx ends, the time is over, or /control/finish has been answered. run returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	o, err := parseOptions(args, stderr)
 	if errors.Is(err, flag.ErrHelp) {
@@ -111,7 +112,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return 2
 	}
 	if !o.check {
-		return 0 // it was only to be seen what comes; there is nothing to judge it by
+		return 0 // without -check, nothing is judged
 	}
 	if err := report.WriteText(stdout); err != nil {
 		_, _ = fmt.Fprintln(stderr, err)

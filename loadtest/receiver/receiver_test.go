@@ -16,7 +16,7 @@ import (
 	"chronos/loadtest/fakenode"
 )
 
-// rig is a receiver, a node, and a client of both that does what a load generator does.
+// rig is a receiver, a node, and a client of the two. The client does the work of a load generator.
 type rig struct {
 	t        *testing.T
 	receiver string
@@ -73,8 +73,8 @@ func (r *rig) do(method, url, body string, header ...string) (*http.Response, st
 	return response, string(answer)
 }
 
-// operate sends one request about a timer to the node, a create twice with its idempotency key, and tells the receiver
-// of it.
+// operate sends a request about a timer to the node, and makes the operation known to the receiver. A create is sent
+// twice with the same idempotency key.
 func (r *rig) operate(session string, revision int, kind check.Kind, id string) string {
 	r.t.Helper()
 	op := check.Operation{Session: session, Revision: revision, Op: kind, ID: id, OK: true}
@@ -110,7 +110,7 @@ func (r *rig) operate(session string, revision int, kind check.Kind, id string) 
 	return op.ID
 }
 
-// callbacks waits until the receiver got that many.
+// callbacks waits until the receiver has got count callbacks.
 func (r *rig) callbacks(count int64) {
 	r.t.Helper()
 	deadline := time.NewTimer(20 * time.Second)
@@ -134,7 +134,7 @@ func (r *rig) callbacks(count int64) {
 	}
 }
 
-// finish ends the receiver as a load test does and returns its report and status.
+// finish ends the receiver as a load test does, and returns the report and the status.
 func (r *rig) finish() (check.Report, int) {
 	r.t.Helper()
 	var report check.Report
@@ -156,7 +156,8 @@ func (r *rig) wait() int {
 	}
 }
 
-// play lets three timers run for some pops each: one is refreshed and ended, one is ended, one lives on.
+// play lets three timers run for some pops each. The first is refreshed and ended, the second ended; the third lives
+// on.
 func (r *rig) play() {
 	first := r.operate("first", 1, check.Create, "")
 	second := r.operate("second", 1, check.Create, "")
@@ -190,14 +191,14 @@ func TestEachBugIsFound(t *testing.T) {
 		fakenode.Altered:     check.Altered,
 		fakenode.AfterDelete: check.AfterAnswer,
 		fakenode.AfterUpdate: check.AfterAnswer,
-		fakenode.Repeated:    check.Altered, // the other timer has another key
+		fakenode.Repeated:    check.Altered, // the second timer has a different key
 	}
 	for _, bug := range fakenode.Bugs() {
 		t.Run(string(bug), func(t *testing.T) {
 			t.Parallel()
 			bound := "5s"
 			if bug == fakenode.Lost {
-				bound = "1ms" // late ones don't matter here, and the test needn't wait
+				bound = "1ms" // lateness doesn't matter here, and the test needn't wait
 			}
 			r := start(t, bug, "-check", "-bound", bound)
 			r.play()
@@ -243,7 +244,7 @@ func TestPrints(t *testing.T) {
 	if !strings.Contains(out, "timer "+id+" sequence 1 attempt 1 due ") || !strings.Contains(out, `body "first timer"`) {
 		t.Errorf("printed: %s", out)
 	}
-	// Without -check there is nothing to judge by.
+	// Without -check, nothing is judged.
 	if status != 0 || strings.Contains(out, "passed") {
 		t.Errorf("status %d, printed: %s", status, out)
 	}

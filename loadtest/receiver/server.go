@@ -19,14 +19,14 @@ import (
 )
 
 const (
-	answerLimit  = 2 * time.Second // after which the server takes a callback for failed
+	answerLimit  = 2 * time.Second // after this time, the server takes a callback for failed
 	maxGrace     = time.Minute
 	defaultGrace = 3 * time.Second
 	stopLimit    = 2 * time.Second
 	maxBody      = 16 << 20
 )
 
-// server receives callbacks and has them judged.
+// server receives callbacks, and lets the checker judge the callbacks.
 type server struct {
 	options options
 	checker *check.Checker
@@ -36,7 +36,7 @@ type server struct {
 	out      io.Writer
 
 	stopping chan struct{}      // closed by serve; ends waits in handlers
-	finished chan *check.Report // what /control/finish answered, at most one
+	finished chan *check.Report // the report in the answer to /control/finish
 	finish   sync.Once
 }
 
@@ -47,7 +47,8 @@ func newServer(o options, out io.Writer) *server {
 	}
 }
 
-// serve answers requests until ctx ends or a finish was answered, and returns the report. It closes the listener.
+// serve answers requests until ctx ends or a finish has been answered, and returns the report. serve closes the
+// listener.
 func (s *server) serve(ctx context.Context, listener net.Listener) (*check.Report, error) {
 	web := &fasthttp.Server{
 		Handler: s.handle, Name: "receiver", NoDefaultDate: true,
@@ -67,7 +68,7 @@ func (s *server) serve(ctx context.Context, listener net.Listener) (*check.Repor
 	close(s.stopping)
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)
 	defer cancel()
-	// A connection that is still busy after the limit is cut when the process ends: the report is made.
+	// If a connection is busy beyond the limit, the end of the process cuts the connection: the report is made.
 	_ = web.ShutdownWithContext(ending)
 	return report, nil
 }
@@ -128,7 +129,7 @@ func (s *server) callback(ctx *fasthttp.RequestCtx, arrived time.Time) {
 	s.journal.callback(&cb, string(ctx.Path()), string(header.Peek("webhook-id")), ctx.PostBody(), status)
 }
 
-// wait takes the time, or less when the server stops.
+// wait waits for the time d, or less when the server stops.
 func (s *server) wait(d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -138,7 +139,7 @@ func (s *server) wait(d time.Duration) {
 	}
 }
 
-// expect takes operations, one JSON object after another, up to the first that is refused.
+// expect takes operations, a JSON object after another, up to the first refused operation.
 func (s *server) expect(ctx *fasthttp.RequestCtx) {
 	decoder := json.NewDecoder(bufio.NewReader(bytes.NewReader(ctx.PostBody())))
 	for {
@@ -174,7 +175,7 @@ func (s *server) live(ctx *fasthttp.RequestCtx) {
 	answer(ctx, timers)
 }
 
-// end goes on receiving for the grace, so that what is under way or was not called off can still come.
+// end goes on receiving for the grace: callbacks that are under way, or were not called off, can still come.
 func (s *server) end(ctx *fasthttp.RequestCtx) {
 	grace := defaultGrace
 	if text := ctx.QueryArgs().Peek("grace"); len(text) > 0 {

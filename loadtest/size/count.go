@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// room is a part of the project that is counted by itself.
+// room is a part of the project with a count of its own.
 type room struct {
 	name, unit string
 	holds      func(dir, file string) bool
@@ -22,7 +22,7 @@ const (
 	lines      = "lines"
 )
 
-// rooms are all parts. A file belongs to the first room that holds it.
+// rooms lists all parts. A file belongs to the first room that holds the file.
 func rooms() []room {
 	below := func(dir string, parents ...string) bool {
 		for _, parent := range parents {
@@ -58,7 +58,7 @@ func counted(file string) bool {
 	return strings.HasSuffix(file, ".go") || strings.HasSuffix(file, ".lua")
 }
 
-// add counts a file, whose name is relative to the project's folder.
+// add counts a file. The name is relative to the project's folder.
 func (s sizes) add(name string, text []byte) error {
 	for _, r := range rooms() {
 		if !r.holds(path.Dir(name), path.Base(name)) {
@@ -77,10 +77,10 @@ func (s sizes) add(name string, text []byte) error {
 	return nil
 }
 
-// core is the scheduler without its deliverers and the wheel, the store, and its scripts.
+// core is the size of the scheduler without the deliverers and the wheel, plus the store and the store's scripts.
 func (s sizes) core() int { return s["scheduler"] + s["redisstore"] + s["lua"] }
 
-// product is all that runs in production.
+// product is the size of all code that runs in production.
 func (s sizes) product() int {
 	return s.core() + s["scheduler: webhook, kafka and wheel"] + s["api"] + s["cmd"] + s["lua, Go around it"]
 }
@@ -94,7 +94,7 @@ func nonBlank(text []byte) (n int) {
 	return n
 }
 
-// statementsOf counts the statements of a Go file. A block is none by itself.
+// statementsOf counts the statements of a Go file. A block is no statement by itself.
 func statementsOf(name string, text []byte) (n int, err error) {
 	file, err := parser.ParseFile(token.NewFileSet(), name, text, parser.SkipObjectResolution)
 	if err != nil {

@@ -1,5 +1,6 @@
 // Command size counts how large the project is: Go statements and non-blank lines of Lua of the product, room by room,
-// and lines of the tests and tools that prove the product. With -base it counts a commit, too, and shows both.
+// and lines of the tests and tools that prove the product. With -base, the command also counts a commit, and shows both
+// sizes.
 package main
 
 import (
@@ -70,7 +71,7 @@ func countTree(root string) (sizes, error) {
 	return all, err
 }
 
-// countCommit counts the files of a commit, without a work tree of it.
+// countCommit counts the files of a commit, without a work tree.
 func countCommit(root, commit string) (sizes, error) {
 	archive := exec.CommandContext(context.Background(), "git", "-C", root, "archive", "--format=tar", commit)
 	var trouble bytes.Buffer
@@ -100,7 +101,7 @@ func countCommit(root, commit string) (sizes, error) {
 	}
 }
 
-// write shows the sizes, with what they were before beside them if that is known.
+// write shows the sizes, beside the earlier sizes if before is given.
 func write(out io.Writer, now, before sizes) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	row := func(name, unit string, is, was int) {
