@@ -16,7 +16,7 @@ type goal struct {
 	ways       []way
 }
 
-// way is a bound on a median, or on the ratio to the median of another subject.
+// way is a bound on a median, or on the ratio to the figure of another subject.
 type way struct {
 	section, subject, metric string
 	over                     string // the subject to divide by; "" for the value itself
@@ -68,7 +68,7 @@ func goals() []goal {
 	}
 }
 
-// value is the measured value; ok is false if nothing was measured.
+// value is the measured value; the result is false if nothing was measured.
 func (w *way) value(f *figure.Figures) (float64, bool) {
 	if w.over != "" {
 		return f.Ratio(w.section, w.subject, w.over, w.metric)

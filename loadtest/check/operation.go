@@ -20,7 +20,7 @@ const (
 )
 
 // Operation is a request about a timer, with the answer, made known after the answer has been read. A create that is
-// repeated with the same Idempotency-Key is not made known again: the repetition may have no effect.
+// repeated with the same Idempotency-Key is not made known again: the repetition must have no effect.
 type Operation struct {
 	// Session is the load's own name for the timer, without a slash. The path of a callback contains the session.
 	Session string `json:"session"`

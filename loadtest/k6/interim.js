@@ -1,11 +1,12 @@
-// Scenario "interim": the timers of a charging function (Ralf). A call in progress is a recurring timer that asks for the
-// next INTERIM message; it is refreshed while the call goes on and ended when the call ends. Should the end be lost, the
-// timer stops by itself after repeat-for.
+// Scenario "interim": the timers of a charging function (Ralf). A call in progress has a recurring timer that asks for
+// the next INTERIM message. The timer is refreshed while the call goes on, and ended when the call ends. If the end is
+// lost, the timer stops by itself after repeat-for.
 //
-// Every answer is checked here, every callback by the receiver. Beside the variables of protocol.js:
+// This script checks every answer, and the receiver checks every callback. Variables beside the variables of
+// protocol.js:
 //
-//   INTERVAL_S    seconds from one INTERIM to the next (1)
-//   REPEAT_FOR_S  seconds a timer lives unrefreshed    (120)
+//   INTERVAL_S    seconds from an INTERIM to the next       (1)
+//   REPEAT_FOR_S  seconds that a timer lives unrefreshed    (120)
 import exec from 'k6/execution';
 
 import { arrivals, end, live, write } from './protocol.js';
@@ -13,11 +14,11 @@ import { arrivals, end, live, write } from './protocol.js';
 const intervalMs = Math.round(Number(__ENV.INTERVAL_S || 1) * 1000);
 const repeatForMs = Math.round(Number(__ENV.REPEAT_FOR_S || 120) * 1000);
 
-// Shares of the operations. While nobody is calling, a refresh or an end becomes a create.
+// Shares of the operations. While no call is in progress, a refresh or an end becomes a create.
 const createShare = 0.3;
 const refreshShare = 0.45;
 
-const batch = 50; // ends sent at a time after the load
+const batch = 50; // ends in a batch after the load
 
 const users = 150; // enough for the operations that pile up while the machine is busy for 300 ms
 
@@ -36,7 +37,7 @@ export default function () {
   }
   const index = Math.floor(Math.random() * calls.length);
   const call = calls[index];
-  calls[index] = calls[calls.length - 1]; // taken out: one that failed is left to teardown
+  calls[index] = calls[calls.length - 1]; // taken out: a call whose operation fails is left to teardown
   calls.pop();
   if (choice < createShare + refreshShare) {
     put(call);
@@ -45,7 +46,7 @@ export default function () {
   }
 }
 
-// put creates the timer of a call, or refreshes it if it has one.
+// put creates the timer of a call, or refreshes the timer if the call has a timer.
 function put(call) {
   const op = call.id === '' ? 'create' : 'refresh';
   const session = call.session;
@@ -57,7 +58,7 @@ function put(call) {
   }
 }
 
-// teardown ends the calls that are left. The label tells them from those that are part of the load.
+// teardown ends the remaining calls. The label separates these ends from the operations of the load.
 export function teardown() {
   const left = live();
   for (let i = 0; i < left.length; i += batch) {

@@ -1,11 +1,11 @@
-// What the scenarios share: requests about timers, the checks of their answers, and telling the receiver
-// (receiver -check) of them, which judges every callback by what it was told.
+// The common part of the scenarios: requests about timers, checks of the answers, and reports to the receiver (receiver
+// -check). The receiver judges every callback by the reported operations.
 //
 //   CHRONOS_URL   node, without a slash at the end     (http://127.0.0.1:7253)
 //   RECEIVER_URL  receiver, as the node reaches it     (http://127.0.0.1:9000)
 //   RATE          operations a second                  (500)
 //   DURATION      of the load                          (60s)
-//   P99_MS        the most that 99 % of answers take   (100)
+//   P99_MS        bound on the p99 of answer times     (100)
 import http from 'k6/http';
 import { check } from 'k6';
 import { Counter } from 'k6/metrics';
@@ -18,7 +18,7 @@ export const rate = Number(__ENV.RATE || 500);
 
 const operations = new Counter('operations');
 
-// arrivals are the options of a scenario: one operation an iteration, at a rate that does not wait for answers.
+// arrivals are the options of a scenario: an operation per iteration, at a rate that does not wait for answers.
 export function arrivals(name, kinds, users) {
   return {
     summaryTrendStats: ['avg', 'min', 'med', 'p(90)', 'p(99)', 'p(99.9)', 'max'],
@@ -36,24 +36,25 @@ export function arrivals(name, kinds, users) {
     thresholds: Object.assign(
       {
         checks: ['rate==1'],
-        dropped_iterations: ['count==0'], // else the rate was not what was asked for
+        dropped_iterations: ['count==0'], // otherwise the rate was too low
       },
       ...kinds.map((op) => ({
         [`http_req_duration{op:${op}}`]: [`p(99)<${p99Ms}`],
         [`http_req_failed{op:${op}}`]: ['rate==0'],
-        [`operations{op:${op}}`]: ['count>=0'], // only what has a threshold is exported; load asks for more than this
+        [`operations{op:${op}}`]: ['count>=0'], // k6 exports a metric only with a threshold; command load asks for more
       })),
     ),
   };
 }
 
-// write creates or replaces a timer and returns its id, '' if anything about the answer was wrong. It is given
+// write creates or replaces a timer, and returns the id. The id is '' if anything about the answer was wrong. Members
+// of w:
 //
 //   op                       label of the figures
-//   kind                     what the receiver is told: create or refresh
-//   session, revision        the scenario's name for the timer, and the number of this request about it, from 1
-//   id                       empty for a POST, else that of the PUT
-//   intervalMs, repeatForMs  the latter 0 for a single callback
+//   kind                     kind of operation for the receiver: create or refresh
+//   session, revision        the scenario's name for the timer, and the number of the request about the timer, from 1
+//   id                       empty for a POST, else the id of the PUT
+//   intervalMs, repeatForMs  repeatForMs is 0 for a single callback
 //   opaque                   body of the callback
 //   idempotencyKey           optional, for a POST
 export function write(w) {
@@ -99,8 +100,8 @@ export function write(w) {
   return ok ? timer.id : '';
 }
 
-// repeat sends a POST with its idempotency key once more, as a client does that got no answer. The receiver is not told:
-// nothing may come of it.
+// repeat sends a POST once more with the same idempotency key, like a client that got no answer. The receiver does not
+// learn of the repetition, because the repetition must have no effect.
 export function repeat(w, id, op) {
   const response = http.post(`${chronos}/timers`, bodyOf(w), paramsOf(w, op));
   const timer = timerOf(response);
@@ -116,7 +117,7 @@ export function repeat(w, id, op) {
   operations.add(1, { op });
 }
 
-// end deletes timers, given as {session, revision, id}, all at once.
+// end deletes timers, all at once. A timer is given as {session, revision, id}.
 export function end(ended, op) {
   const params = { tags: { op, name: op } };
   const sentMs = Date.now();
@@ -140,12 +141,12 @@ export function end(ended, op) {
   );
 }
 
-// live are the timers that were not ended, those that have fired included.
+// live returns the timers that were not ended, including the timers that have fired.
 export function live() {
   return http.get(`${receiver}/control/live`, { tags: { op: 'live', name: 'live' } }).json();
 }
 
-// tell makes operations known to the receiver. Times are this machine's wall clock, rounded down.
+// tell makes operations known to the receiver. Times are from this machine's wall clock, rounded down.
 function tell(done) {
   const body = done.map((operation) => JSON.stringify(operation)).join('\n');
   const response = http.post(`${receiver}/control/expect`, body, { tags: { op: 'tell', name: 'tell' } });
@@ -173,7 +174,7 @@ function timerOf(response) {
   try {
     return response.status === 200 ? response.json() : {};
   } catch (_) {
-    return {}; // the checks say so
+    return {}; // the checks report the fault
   }
 }
 

@@ -1,19 +1,20 @@
 // Scenario "registration": the timers of a SIP registrar (Sprout), each for a single callback.
 //
-// A registration has a timer for its expiry: set by POST when the user registers, replaced by PUT, mostly with another
-// expiry, when the user registers again, deleted when the user leaves. If it expires, the callback comes and the
-// registrar would send NOTIFY. Some users send the POST with an Idempotency-Key, and once more: at once, as if the answer
-// had been lost, or when the registration is over.
+// A registration has a timer for its expiry. A POST sets the timer when the user registers. A PUT replaces the timer,
+// mostly with a different expiry, when the user registers again. A DELETE ends the timer when the user leaves. If the
+// registration expires, the callback comes, and the registrar would send NOTIFY.
 //
-// A nonce, handed out with a challenge, has a timer under an id of the registrar's own, set by PUT. Most age out, which
-// is the callback; some are used and deleted.
+// Some users send the POST with an Idempotency-Key, and then once more. The repetition follows at once, as if the
+// answer had been lost, or when the registration is over.
 //
-// Every answer is checked here, every callback by the receiver. What is left at the end fires by itself, the last one
-// 1.5 EXPIRES_S after the load. Beside the variables of protocol.js:
+// A nonce is handed out with a challenge, and has a timer under an id of the registrar's own, set by PUT. Most nonces
+// age out, and the callback comes; some nonces are used and deleted.
 //
-//   USERS      users that register                  (6 a RATE: each does something every 10 s)
-//   EXPIRES_S  seconds to expiry; half, and 1.5     (8)
-//              times as many are asked for as often
+// This script checks every answer, and the receiver checks every callback. The remaining timers fire by themselves, the
+// last timer 1.5 EXPIRES_S after the load. Variables beside the variables of protocol.js:
+//
+//   USERS      users that register   (6 a RATE: each user does something every 10 s)
+//   EXPIRES_S  seconds to expiry     (8; half of EXPIRES_S and 1.5 times EXPIRES_S are as frequent)
 import crypto from 'k6/crypto';
 import exec from 'k6/execution';
 
@@ -23,8 +24,8 @@ const expiresMs = Math.round(Number(__ENV.EXPIRES_S || 8) * 1000);
 const nonceMs = { least: 2000, most: 5000 };
 
 const nonceShare = 0.4; // of the operations
-const usedShare = 0.2; // of those about nonces
-const leaveShare = 0.25; // of those about users that are registered
+const usedShare = 0.2; // of the operations about nonces
+const leaveShare = 0.25; // of the operations of registered users
 const keyedShare = 0.25; // of the POSTs
 const lateShare = 0.3; // of the repeats
 
@@ -55,11 +56,11 @@ export default function () {
   }
 }
 
-// user is what one of the users does next.
+// user makes the next operation of a user.
 function user() {
   const one = users[Math.floor(Math.random() * users.length)];
   const current = one.registration;
-  one.registration = null; // one that failed is left to expire
+  one.registration = null; // after a failed operation, the registration is left to expire
   if (current === null || current.endsMs <= Date.now()) {
     one.registration = register();
   } else if (Math.random() < leaveShare) {
@@ -94,7 +95,7 @@ function registration(op, kind, current, idempotencyKey) {
   return { op, kind, session, revision, id, intervalMs, repeatForMs: 0, opaque, idempotencyKey };
 }
 
-// challenge hands out a nonce, or takes one that is used.
+// challenge hands out a nonce, or uses a nonce.
 function challenge() {
   nonces = nonces.filter((nonce) => nonce.endsMs > Date.now());
   if (nonces.length > 0 && Math.random() < usedShare) {
@@ -119,14 +120,14 @@ function challenge() {
   }
 }
 
-// setTimer writes a timer and returns it, null if the answer was wrong.
+// setTimer writes a timer, and returns the timer, or null if the answer was wrong.
 function setTimer(request) {
   const id = write(request);
   const { session, revision, intervalMs } = request;
   return id === '' ? null : { session, revision, id, endsMs: Date.now() + intervalMs };
 }
 
-// random is 32 hex digits, so that runs against one node do not meet.
+// random is 32 hex digits, so that runs against the same node do not collide.
 function random() {
   return Array.from(new Uint8Array(crypto.randomBytes(16)), (b) => b.toString(16).padStart(2, '0')).join('');
 }

@@ -5,23 +5,22 @@ import (
 	"strings"
 )
 
-// bug is one deliberate bug in the product.
+// bug is a deliberate bug in the product.
 type bug struct {
 	Name  string
-	What  string // the bug does, in one sentence
+	What  string // effect of the bug, in a sentence
 	Edits []edit
-	Hints []hint // tests that notice the bug soon; the first that fails ends the search
+	Hints []hint // tests that notice the bug soon; the first failure ends the search
 }
 
-// edit replaces a text of one function. Code may move between files and packages, and
-// the edit still applies.
+// edit replaces a text of a function. Code may move between files and packages, and the edit still
+// applies.
 type edit struct {
-	// Func is a function or method of Go, as in "retry" or "(*shard).ask", a local
-	// function of a Lua script, or the name of a Lua script, for its text between the
-	// functions.
+	// Func is a function or method of Go, as in "retry" or "(*shard).ask", or a local function of a
+	// Lua script. The name of a Lua script stands for the text between the functions.
 	Func string
-	// In tells functions of one name apart: the end of the folder's path, or of the
-	// script's. It may be empty.
+	// In tells functions of the same name apart: the end of the path of the folder or script. In
+	// may be empty.
 	In       string
 	Old, New string // Old stands in the function once
 }
@@ -30,7 +29,7 @@ type edit struct {
 type hint struct {
 	Package string // folder under the root
 	Run     string // as -run of go test
-	Own     bool   // the test was written because of this bug
+	Own     bool   // the test was written because of the bug
 }
 
 // bugs are all seeded bugs.
@@ -38,7 +37,7 @@ func bugs() []bug {
 	return slices.Concat(recordBugs(), overdueBugs(), outcomeBugs(), claimBugs(), firingBugs(), yieldingBugs(), tellingBugs(), writeBugs(), ownerBugs(), sweepBugs(), lossBugs(), edgeBugs())
 }
 
-// chosen are the bugs with these names, separated by commas; all if names is empty.
+// chosen are the bugs with the given names, separated by commas; all bugs if names is empty.
 func chosen(all []bug, names string) (some []bug, unknown []string) {
 	if names == "" {
 		return all, nil
@@ -54,8 +53,8 @@ func chosen(all []bug, names string) (some []bug, unknown []string) {
 	return some, unknown
 }
 
-// withoutOwn are the bugs without the tests that were written because of one, and which tests
-// the suite is to leave out then.
+// withoutOwn are the bugs without the tests that were written because of a bug. more is skip,
+// extended by these tests.
 func withoutOwn(all []bug, skip string) (some []bug, more string) {
 	for _, b := range all {
 		for _, h := range b.Hints {

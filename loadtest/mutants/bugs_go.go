@@ -100,7 +100,7 @@ func yieldingBugs() []bug {
 	}
 }
 
-// tellingBugs are bugs of what the other copies hear of an outcome.
+// tellingBugs are bugs of telling an outcome to the copies without the lease.
 func tellingBugs() []bug {
 	return []bug{
 		{
@@ -154,7 +154,7 @@ func tellingBugs() []bug {
 	}
 }
 
-// writeBugs are bugs of what a client asks for.
+// writeBugs are bugs of the requests of clients.
 func writeBugs() []bug {
 	return []bug{
 		{
@@ -195,7 +195,7 @@ func writeBugs() []bug {
 	}
 }
 
-// ownerBugs are about copies that are only ever made at owners.
+// ownerBugs are bugs about owners: copies are made at owners only.
 func ownerBugs() []bug {
 	return []bug{
 		{

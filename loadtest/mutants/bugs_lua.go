@@ -1,6 +1,6 @@
 package main
 
-// recordBugs are bugs of what a write makes of a copy.
+// recordBugs are bugs of a write to a copy.
 func recordBugs() []bug {
 	return []bug{
 		{
@@ -56,7 +56,7 @@ func recordBugs() []bug {
 	}
 }
 
-// overdueBugs are bugs of what becomes of overdue pops.
+// overdueBugs are bugs of overdue pops.
 func overdueBugs() []bug {
 	return []bug{
 		{
@@ -72,7 +72,7 @@ func overdueBugs() []bug {
 	}
 }
 
-// outcomeBugs are bugs of what a settlement makes of the leased copy.
+// outcomeBugs are bugs of the settlement of a leased copy.
 func outcomeBugs() []bug {
 	return []bug{
 		{
@@ -108,7 +108,7 @@ func outcomeBugs() []bug {
 	}
 }
 
-// claimBugs are bugs of who fires a timer.
+// claimBugs are bugs of claims, and thus of the choice of the node that fires a timer.
 func claimBugs() []bug {
 	return []bug{
 		{

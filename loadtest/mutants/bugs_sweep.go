@@ -49,7 +49,7 @@ func sweepBugs() []bug {
 	}
 }
 
-// lossBugs are bugs of what is done after a Redis has lost data.
+// lossBugs are bugs of the steps after a Redis has lost data.
 func lossBugs() []bug {
 	return []bug{
 		{

@@ -13,8 +13,8 @@ type event struct {
 	Action, Package, Test, Output, ImportPath, FailedBuild string
 }
 
-// readEvents returns the first test that failed, and the deepest of its subtests. If the
-// process ended within a test, that test failed. What did not compile is an error.
+// readEvents returns the first test that failed, or the deepest failed subtest. If the process
+// ended within a test, the test failed. A compile error is an error of readEvents.
 func readEvents(lines []byte) (first caught, err error) {
 	running := map[string][]string{} // tests by package
 	var build strings.Builder
@@ -46,7 +46,7 @@ func readEvents(lines []byte) (first caught, err error) {
 	return first, nil
 }
 
-// unfinished is the test that began last.
+// unfinished is the latest test to begin.
 func unfinished(running []string) string {
 	if len(running) == 0 {
 		return "(before the first test)"

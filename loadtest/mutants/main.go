@@ -1,7 +1,7 @@
-// Command mutants puts deliberate bugs into the product, one after another, and says
-// which test of the quick suite notices each bug. A bug that no test notices is a hole in
-// the suite: the command then ends with status 1. No file of the work tree is changed,
-// since the changed files go to the compiler as an overlay.
+// Command mutants puts deliberate bugs into the product, one after another, and prints the test of
+// the quick suite that notices each bug. If no test notices a bug, the suite has a hole: the
+// command then ends with status 1. No file of the work tree is changed, since the changed files go
+// to the compiler as an overlay.
 //
 //	go run -C loadtest ./mutants -list
 //	go run -C loadtest ./mutants -only skew-zero,no-jitter
@@ -84,7 +84,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return fmt.Errorf("make folder for changed files: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(scratch) }()
-	t := &tester{root: o.root, scratch: scratch, timeout: o.timeout, skip: "^TestScriptsAreTheFiles$"} // which reads files that have no bug
+	t := &tester{root: o.root, scratch: scratch, timeout: o.timeout, skip: "^TestScriptsAreTheFiles$"} // the test reads files without the bug
 	if o.needed {
 		some, t.skip = withoutOwn(some, t.skip)
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestEveryBugApplies holds the list to the product: a bug whose text is not there any
-// more proves nothing.
+// TestEveryBugApplies compares the list with the product: a bug without its text in the product
+// proves nothing.
 func TestEveryBugApplies(t *testing.T) {
 	t.Parallel()
 	p, err := readProduct("../..")

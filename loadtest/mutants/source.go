@@ -27,8 +27,8 @@ type function struct {
 	begin, end int // in the file's text
 }
 
-// readProduct reads the Go files and the Lua scripts. Packages that serve tests, and the
-// loadtest module, are left out.
+// readProduct reads the Go files and the Lua scripts, except for the loadtest module and packages
+// that serve tests.
 func readProduct(root string) (*product, error) {
 	p := &product{texts: map[string]string{}, functions: map[string][]function{}}
 	err := filepath.WalkDir(root, func(at string, entry fs.DirEntry, err error) error {
@@ -69,7 +69,8 @@ func isProduct(folder string) bool {
 	return folder != "loadtest" && name != "node_modules" && !strings.HasPrefix(name, ".") && !strings.HasSuffix(name, "test")
 }
 
-// functionsOf are the functions of a file, and of a Lua script the text between them.
+// functionsOf returns the functions of a file; for a Lua script, also the text between the
+// functions.
 func functionsOf(file, text string) ([]function, error) {
 	if path.Ext(file) == ".lua" {
 		return luaFunctions(file, text), nil
@@ -88,7 +89,7 @@ func functionsOf(file, text string) ([]function, error) {
 	return all, nil
 }
 
-// nameOf is the function's name, with the receiver's type before that of a method.
+// nameOf is the name of a function; for a method, after the type of the receiver.
 func nameOf(f *ast.FuncDecl) string {
 	if f.Recv == nil {
 		return f.Name.Name
@@ -110,11 +111,11 @@ func nameOf(f *ast.FuncDecl) string {
 	return name + "." + f.Name.Name
 }
 
-// luaFunctions relies on how the scripts are written: a function begins with "local
-// function" or "function" at the begin of a line, and ends there, or with a line that is "end".
+// luaFunctions relies on the style of the scripts. A function begins with "local function" or
+// "function" at the begin of a line. The function ends in the same line, or with a line "end".
 func luaFunctions(file, text string) (all []function) {
 	script := path.Base(file)
-	now := function{file: file, name: script} // which the line belongs to
+	now := function{file: file, name: script} // the function of the current line
 	at := 0
 	for line := range strings.Lines(text) {
 		bare := strings.TrimRight(line, "\n")
@@ -135,7 +136,7 @@ func luaFunctions(file, text string) (all []function) {
 	return append(all, now)
 }
 
-// find returns where the edit's old text is. No such place, or several, is an error.
+// find returns the place of the edit's old text. No place, or several places, is an error.
 func (p *product) find(e edit) (file string, at int, err error) {
 	var places []function
 	files := map[string]bool{}
@@ -166,13 +167,13 @@ func (p *product) find(e edit) (file string, at int, err error) {
 	return file, at, nil
 }
 
-// within reports whether the path of the file, or of the file's folder, ends so.
+// within reports whether end is the end of the file's path, or of the folder's path.
 func within(file, end string) bool {
 	ends := func(at string) bool { return at == end || strings.HasSuffix(at, "/"+end) }
 	return end == "" || ends(file) || ends(path.Dir(file))
 }
 
-// mutate returns the files that the bug changes, and their new text.
+// mutate returns the new text of each file that the bug changes.
 func (p *product) mutate(b *bug) (map[string]string, error) {
 	type place struct {
 		edit
@@ -188,7 +189,7 @@ func (p *product) mutate(b *bug) (map[string]string, error) {
 	}
 	changed := map[string]string{}
 	for file, all := range places {
-		slices.SortFunc(all, func(a, b place) int { return cmp.Compare(b.at, a.at) }) // the last first
+		slices.SortFunc(all, func(a, b place) int { return cmp.Compare(b.at, a.at) }) // from the last place to the first
 		text := p.texts[file]
 		for _, e := range all {
 			text = text[:e.at] + e.New + text[e.at+len(e.Old):]

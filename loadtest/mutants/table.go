@@ -13,7 +13,7 @@ const (
 	tableEnds   = "<!-- End of the table. -->\n"
 )
 
-// line says what came of the bug.
+// line is the result in a line of text.
 func (r *result) line() string {
 	seconds := int(r.took.Round(time.Second).Seconds())
 	switch {
@@ -36,7 +36,7 @@ func failures(results []result) error {
 	return errors.Join(errs...)
 }
 
-// table says of each bug what noticed it.
+// table lists the test that noticed each bug.
 func table(results []result) string {
 	var b strings.Builder
 	b.WriteString("| bug | what the bug does | noticed by | seconds |\n|---|---|---|---|\n")

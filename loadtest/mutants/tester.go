@@ -17,20 +17,20 @@ import (
 // tester runs tests on the product with a bug.
 type tester struct {
 	root, scratch string
-	timeout       time.Duration // for one bug
-	skip          string        // tests that are left out of the suite
+	timeout       time.Duration // for a bug
+	skip          string        // tests left out of the suite
 }
 
-// result is what came of a bug.
+// result is the outcome of the tests with a bug.
 type result struct {
 	bug      bug
 	caughtBy caught
-	own      bool // by a test that was written because of the bug
+	own      bool // caught by a test that was written because of the bug
 	took     time.Duration
 	err      error
 }
 
-// caught names what noticed a bug; zero if nothing did.
+// caught names the test that noticed a bug; zero if no test did.
 type caught struct{ Package, Test string }
 
 // suite is the quick suite, the cheapest first.
@@ -38,7 +38,7 @@ func suite() []string {
 	return []string{"lua", "scheduler", "scheduler/...", "redisstore/...", "api/...", "cmd/chronos/simtest"}
 }
 
-// errSurvived says that the whole suite passes with a bug.
+// errSurvived means that the whole suite passes with a bug.
 var errSurvived = errors.New("SURVIVED")
 
 // checkHints runs the hinted tests without a bug: a test that fails anyway proves nothing.
@@ -76,7 +76,7 @@ func (t *tester) checkHints(ctx context.Context, some []bug) error {
 	return errors.Join(errs...)
 }
 
-// testAll tests so many bugs at a time, and says of each what came of it.
+// testAll tests up to parallel bugs at a time, and prints each result.
 func (t *tester) testAll(ctx context.Context, p *product, some []bug, parallel int, out io.Writer) []result {
 	results := make([]result, len(some))
 	turns := make(chan struct{}, max(parallel, 1))
@@ -96,7 +96,7 @@ func (t *tester) testAll(ctx context.Context, p *product, some []bug, parallel i
 	return results
 }
 
-// test finds out what notices the bug: the hinted tests first, and then the suite.
+// test finds the test that notices the bug: the hinted tests first, and then the suite.
 func (t *tester) test(ctx context.Context, p *product, b *bug) result {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, t.timeout)
@@ -116,7 +116,7 @@ func (t *tester) test(ctx context.Context, p *product, b *bug) result {
 	for _, packages := range suite() {
 		flags := []string{"-skip=" + t.skip}
 		if packages == "cmd/chronos/simtest" {
-			flags = append(flags, "-sim.fresh=0") // a seed that is drawn anew may or may not notice
+			flags = append(flags, "-sim.fresh=0") // a fresh seed may or may not notice the bug
 		}
 		if r.caughtBy, r.err = t.goTest(ctx, overlay, packages, flags...); r.err != nil || r.caughtBy != (caught{}) {
 			r.took = time.Since(began)
@@ -127,7 +127,7 @@ func (t *tester) test(ctx context.Context, p *product, b *bug) result {
 	return r
 }
 
-// overlay writes the changed files, and the file that tells the compiler of them.
+// overlay writes the changed files, and the list of the changed files for the compiler.
 func (t *tester) overlay(p *product, b *bug) (string, error) {
 	changed, err := p.mutate(b)
 	if err != nil {
@@ -157,12 +157,12 @@ func (t *tester) overlay(p *product, b *bug) (string, error) {
 	return at, nil
 }
 
-// mostTime is how long the tests of a package may take. Tests that take longer hang, and so
-// have noticed the bug.
+// mostTime bounds the time for the tests of a package. A test that takes longer hangs, and thus has
+// noticed the bug.
 const mostTime = 8 * time.Minute
 
-// goTest runs the tests of some packages, and returns the first that fails. A bug that
-// does not compile is an error.
+// goTest runs the tests of some packages, and returns the first failed test. A bug that does not
+// compile is an error.
 func (t *tester) goTest(ctx context.Context, overlay, packages string, flags ...string) (caught, error) {
 	end := mostTime
 	if deadline, is := ctx.Deadline(); is {

@@ -88,7 +88,7 @@ type call struct {
 	arguments []any
 }
 
-// Fill adds n timers. The first is due after in; the due times spread over span.
+// Fill adds n timers that are due after in, spread over a further span.
 func (s *Shard) Fill(ctx context.Context, n int, in, span time.Duration) error {
 	_, err := s.add(ctx, n, time.Now().Add(in), span)
 	return err
