@@ -1,10 +1,10 @@
 // Package check judges callbacks. Each callback must come on time, once and unaltered; no callback may come after the
 // request was ended or replaced.
 //
-// The load generator makes each request known to the Checker (Tell) once the request has been answered, with two
-// instants: before the request was sent, and after the answer was read. The receiver of callbacks hands over each
-// callback with the arrival (Arrive). All instants are from the wall clock of the same machine. Package check reads no
-// clock, so a test may use any instants.
+// The load generator makes each answered request known to the Checker (Tell), with two instants: before the request was
+// sent, and after the answer was read. The receiver of callbacks hands over each callback with the arrival (Arrive).
+// All instants are from the wall clock of the same machine. Package check reads no clock, so a test may use any
+// instants.
 //
 // A callback names its request in the path, /cb/<session>/<revision>. A session is the load's name for a timer. A
 // revision is a request about the timer, counted from 1. Thus the judgment needs nothing but the requests:

@@ -1,6 +1,6 @@
-// Command size counts how large the project is: Go statements and non-blank lines of Lua of the product, room by room,
-// and lines of the tests and tools that prove the product. With -base, the command also counts a commit, and shows both
-// sizes.
+// Command size counts how large the project is. For the product, the command counts Go statements and non-blank lines
+// of Lua, room by room. For the tests and tools that prove the product, the command counts lines. With -base, the
+// command also counts a commit, and shows both sizes.
 package main
 
 import (
