@@ -10,21 +10,21 @@ import (
 	"chronos/scheduler/verify/history"
 )
 
-// Things that stand still for a moment, again and again.
+// Lengths of repeated short stops, and of the time between two stops.
 const (
 	stallLeast, stallMost = 100 * time.Millisecond, 2500 * time.Millisecond
 	stallsApart           = 12 * time.Second // at most
 	heldLeast, heldMost   = 20 * time.Millisecond, 400 * time.Millisecond
 	heldApart             = time.Second           // at most
-	freeLeast             = 50 * time.Millisecond // between two
-	// firstRival is above the number of any other client.
+	freeLeast             = 50 * time.Millisecond // between two stops
+	// firstRival is larger than the number of any ordinary client.
 	firstRival = 100
-	// heldUpBy is how many of these moments may hold a callback up, one after the other.
+	// heldUpBy is how many stops in a row may hold up a callback.
 	heldUpBy = 3
 )
 
-// again does something at random moments until what it returns is called, which waits
-// for the last time to be over. What is done says for how long, and blocks so long.
+// again calls do at random moments for as long as the fault lasts. undo waits until the last call is over. do
+// blocks for the length d of the stop.
 func (c *cluster) again(f fault, least, most, apart time.Duration, do func(d time.Duration)) (undo func()) {
 	ends := time.Now().Add(f.last)
 	ctx, stop := context.WithDeadline(c.t.Context(), ends)
@@ -32,7 +32,7 @@ func (c *cluster) again(f fault, least, most, apart time.Duration, do func(d tim
 	var loop sync.WaitGroup
 	loop.Go(func() {
 		for awake.Sleep(ctx, freeLeast+time.Duration(r.Int64N(int64(apart)))) {
-			amount := r.Float64() // mostly short
+			amount := r.Float64() // most stops are short, since the amount is squared
 			if d := min(least+time.Duration(amount*amount*float64(most-least)), time.Until(ends)); d > 0 {
 				do(d)
 			}
@@ -44,8 +44,8 @@ func (c *cluster) again(f fault, least, most, apart time.Duration, do func(d tim
 	}
 }
 
-// beginStalls has a link, or a shard for all nodes, stand still again and again. The
-// history tells of each time by itself.
+// beginStalls stops a link, or a shard for all nodes, again and again. The history records every stop as a
+// fault.
 func (c *cluster) beginStalls(index int, f fault, m *machine) (undo func()) {
 	s := c.shards[f.shard]
 	racing := &rival{cl: newClient(c, firstRival+index)}
@@ -70,8 +70,8 @@ func (c *cluster) beginStalls(index int, f fault, m *machine) (undo func()) {
 	})
 }
 
-// beginBusy has a node be held up again and again, as by other work of its machine. That
-// explains a late callback, and no second one.
+// beginBusy holds a node up again and again, as other work on the machine would. The fault explains a late
+// callback, but no second callback.
 func (c *cluster) beginBusy(f fault, m *machine) (undo func()) {
 	begun := c.journal.now()
 	end := c.again(f, heldLeast, heldMost, heldApart, func(d time.Duration) {
@@ -88,8 +88,7 @@ func (c *cluster) beginBusy(f fault, m *machine) (undo func()) {
 	}
 }
 
-// recordOf records a fault of a shard that ends now. One of a shard that the nodes make
-// no use of explains nothing.
+// recordOf records a fault of a shard that ends now. The fault explains nothing if no node uses the shard.
 func (c *cluster) recordOf(s *shard, h history.Fault) {
 	if !c.wasMember(s.name, time.Duration(h.StartNs)) {
 		h.Class = history.Harmless
@@ -98,8 +97,8 @@ func (c *cluster) recordOf(s *shard, h history.Fault) {
 	c.journal.fault(h)
 }
 
-// answersLater is how much of the time for an answer to a callback the fault may take, as
-// it begins before the callback arrives, or as the answer is heard late.
+// answersLater is how much of a callback's answer time the fault may take. The fault may begin before the
+// callback arrives, or may delay the answer.
 func (f fault) answersLater() time.Duration {
 	switch {
 	case f.kind == linkLate:

@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// alarmed has a test fail where a node says in its log that copies of a timer differ though
-// nothing explains that.
+// alarmed fails the test when a node logs that copies of a timer differ without an explanation.
 type alarmed struct {
 	slog.Handler
 	t testing.TB
@@ -39,7 +38,7 @@ func (a alarmed) WithAttrs(attrs []slog.Attr) slog.Handler {
 
 func (a alarmed) WithGroup(name string) slog.Handler { return alarmed{a.Handler.WithGroup(name), a.t} }
 
-// failures counts what a test would fail with.
+// failures counts the errors of a test without failing the test.
 type failures struct {
 	testing.TB
 	n int

@@ -14,10 +14,9 @@ import (
 	"chronos/lua"
 )
 
-// callLog writes the script calls that the shards executed to a file, one line each:
-// the time of the run, node>shard, the script, its first key and its arguments, and the
-// answer. Claims that find nothing and heartbeats are left out. A callLog is safe for
-// concurrent use, and nil writes nothing.
+// callLog writes the script calls of the shards to a file, one call a line. A line holds the time since the
+// start of the run, node>shard, the script, the keys and arguments, and the answer. Heartbeats and shortened
+// claims (see fastClaim) are left out. A callLog is safe for concurrent use, and nil writes nothing.
 type callLog struct {
 	start time.Time
 	names map[string]string // by the SHA-1 of a script
@@ -28,7 +27,7 @@ type callLog struct {
 	out  *bufio.Writer
 }
 
-// openCallLog creates the file of a seed in a folder. The caller closes it.
+// openCallLog creates the file of a seed in a folder. The caller closes the log.
 func openCallLog(t *testing.T, folder string, seed uint64) *callLog {
 	t.Helper()
 	file, err := os.Create(filepath.Join(folder, fmt.Sprintf("%d.calls.gz", seed)))
@@ -58,7 +57,7 @@ func (l *callLog) close(t *testing.T) {
 	}
 }
 
-// write logs a call. args are those of the EVALSHA.
+// write logs a call. args are the arguments of the EVALSHA, the command's name included.
 func (l *callLog) write(node, shard string, args []string, answer []byte) {
 	if l == nil || len(args) < 4 {
 		return
@@ -70,5 +69,5 @@ func (l *callLog) write(node, shard string, args []string, answer []byte) {
 	said := strings.NewReplacer("\r\n", " ", "\n", " ").Replace(string(answer))
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, _ = fmt.Fprintf(l.out, "%.6f %s>%s %s %q -> %s\n", time.Since(l.start).Seconds(), node, shard, name, args[3:], said) // close says what failed
+	_, _ = fmt.Fprintf(l.out, "%.6f %s>%s %s %q -> %s\n", time.Since(l.start).Seconds(), node, shard, name, args[3:], said) // close reports a failed write
 }

@@ -9,17 +9,17 @@ import (
 	"chronos/scheduler/verify/history"
 )
 
-// fewDuplicates are allowed to any run: one fault explains so many, since a node has two
-// or three callbacks under way.
+// fewDuplicates is how many duplicates any run may have. One fault explains as many, since a node has two or
+// three callbacks under way.
 const fewDuplicates = 3
 
-// campaign is what the runs of all seeds count together, since one alone is too small
-// for shares of 1 in 1,000. It is safe for concurrent use.
+// campaign sums up the counts of all seeds. A single run is too small for shares of 1 in 1,000. A campaign is
+// safe for concurrent use.
 type campaign struct {
 	mu                              sync.Mutex
 	runs                            int
 	callbacks, requests, unanswered int
-	duplicates                      map[history.Class]int // by the class that explains them
+	duplicates                      map[history.Class]int // by the class of the explaining fault
 }
 
 func (c *campaign) add(one *history.Counts) {
@@ -34,20 +34,20 @@ func (c *campaign) add(one *history.Counts) {
 	}
 }
 
-// judge prints the sums and holds them to what they may be.
+// judge prints the sums and reports every sum above its limit.
 func (c *campaign) judge(t *testing.T) {
 	t.Helper()
 	t.Logf("%d runs: %d callbacks, duplicates %v; %d requests, %d of them without a good answer in time",
 		c.runs, c.callbacks, c.duplicates, c.requests, c.unanswered)
 	if c.runs == 1 {
-		return // its verdict has judged it, and one fault of two shards has many duplicates
+		return // the verdict has judged the run, and one fault of two shards has many duplicates
 	}
 	for _, wrong := range c.wrong() {
 		t.Error(wrong)
 	}
 }
 
-// wrong says which sums are more than the shares that a run of full size is held to.
+// wrong names the sums above the shares that apply to a run of full size.
 func (c *campaign) wrong() (wrong []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,14 +70,14 @@ func (c *campaign) wrong() (wrong []string) {
 	return wrong
 }
 
-// byChance is how many of so many are not exceeded but once in a thousand campaigns, if the
-// share is just what it may be.
+// byChance is the limit for a count among so many cases. If the true share is exactly the allowed share, one
+// campaign in a thousand exceeds the limit.
 func byChance(share float64, of int) (most int) {
 	mean := share * float64(of)
 	if mean > 100 { // the distribution is normal by then
 		return int(mean + 3*math.Sqrt(mean))
 	}
-	one := math.Exp(-mean) // the chance of so many
+	one := math.Exp(-mean) // the chance of exactly most
 	for above := 1 - one; above > 0.001; above -= one {
 		most++
 		one *= mean / float64(most)
@@ -85,7 +85,7 @@ func byChance(share float64, of int) (most int) {
 	return most
 }
 
-// TestCampaign: what each run may have, all may not.
+// TestCampaign: a count allowed to each single run may be too much for all runs together.
 func TestCampaign(t *testing.T) {
 	for name, d := range map[string]struct {
 		counts history.Counts // of each of twenty runs

@@ -6,12 +6,11 @@ import (
 	"time"
 )
 
-// changesEvery is about how long after a change of the topology the next one comes:
-// one takes some 16 s, if all goes well.
+// changesEvery is the average time between two changes of the topology. A change takes some 16 s if all goes
+// well.
 const changesEvery = 22 * time.Second
 
-// mostCalls is about how many script calls a node makes for a change, its second
-// step included.
+// mostCalls is about how many script calls a node makes for a change, the second step included.
 const mostCalls = 40
 
 func changeRules() []rule {
@@ -58,9 +57,9 @@ func drawChanges(r *rand.Rand, s *setting, o options) []fault {
 	return all
 }
 
-// The parts of a change's pick that don't say what is changed.
+// The next methods read the parts of a change's pick that do not choose the change.
 
-// call is the script call of the change after which its node is killed.
+// call is the number of the script call after which the change's node is killed.
 func (f fault) call() int { return 1 + int(f.pick>>8%mostCalls) }
 
 // cutsOff reports whether the change's node is cut off from the shard.

@@ -16,8 +16,7 @@ import (
 	"chronos/scheduler/webhook/webhooktest"
 )
 
-// cluster is nodes, shards and a receiver in one bubble, and who makes them work
-// and fail.
+// cluster holds the nodes, the shards and the receiver of one bubble, and plays load and faults.
 type cluster struct {
 	t        *testing.T
 	setting  setting
@@ -37,7 +36,7 @@ type cluster struct {
 	operators sync.WaitGroup
 }
 
-// newCluster makes a cluster and starts its nodes. It ends by close.
+// newCluster makes a cluster and starts the nodes. The caller calls close.
 func newCluster(t *testing.T, s setting, o options, log *slog.Logger) *cluster {
 	t.Helper()
 	c := &cluster{
@@ -96,7 +95,7 @@ func (l *link) dialed() int {
 	return l.dials
 }
 
-// start starts a node, beside whatever else goes on.
+// start starts a node in the background.
 func (c *cluster) start(m *machine) {
 	c.starts.Go(func() {
 		if err := m.start(c.t.Context()); err != nil && !errors.Is(err, errRuns) {
@@ -105,7 +104,7 @@ func (c *cluster) start(m *machine) {
 	})
 }
 
-// play lets clients ask and faults happen, and returns what was recorded.
+// play runs the clients and the faults, and returns the recorded history.
 func (c *cluster) play() *history.History {
 	ctx, stop := context.WithTimeout(c.t.Context(), c.setting.load)
 	defer stop()
@@ -139,11 +138,11 @@ func (c *cluster) play() *history.History {
 	return h
 }
 
-// attemptsTake is how long the waits between five attempts are: those that did not
-// get out of their node are in no history.
+// attemptsTake is the sum of the waits between five attempts. An attempt that never left its node is in no
+// history.
 const attemptsTake = (1 + 2 + 4 + 8) * time.Second
 
-// take begins or ends a fault, and records it at its end.
+// take begins or ends a fault. The end of a fault is recorded.
 func (c *cluster) take(s step) {
 	f := c.setting.faults[s.fault]
 	if !s.ends {
@@ -156,7 +155,7 @@ func (c *cluster) take(s step) {
 		return
 	}
 	if f.kind == shardBack {
-		c.begun[s.fault] = c.journal.now() // the data of before was only copied
+		c.begun[s.fault] = c.journal.now() // so far the shard's data was only copied
 	}
 	begun, ended := c.begun[s.fault], c.journal.now()
 	h := history.Fault{Kind: string(f.kind), Class: f.class(), StartNs: int64(begun), EndNs: int64(ended)}
@@ -173,7 +172,7 @@ func (c *cluster) take(s step) {
 	case history.ClockStep, history.NodeClock:
 		h.StepMs = f.by.Milliseconds()
 	case history.ShardLost:
-		h.BackMs = f.by.Milliseconds() // 0 but for a snapshot
+		h.BackMs = f.by.Milliseconds() // 0 unless the shard returns to a snapshot
 	default:
 	}
 	if f.kind == outCut || f.kind == outHole || f.kind == outLose {
@@ -185,17 +184,17 @@ func (c *cluster) take(s step) {
 	c.journal.fault(h)
 }
 
-// What a call to a shard costs where no connection is left: greeting, a look at its
-// configuration and the call itself are a round trip each. The engine waits no longer
-// than bound for what goes to several shards, and drops the connection then.
+// A call to a shard without an open connection costs three round trips: the greeting, a look at the shard's
+// configuration, and the call. The engine waits at most bound for calls to several shards, and then drops the
+// connection.
 const (
 	roundTrips = 3
 	bound      = 400 * time.Millisecond
 )
 
-// class says what the fault explains. One between a node and the receiver is like
-// a freeze of the node: its callbacks are late, and their answers may be lost. What
-// is so slow that calls are given up is as good as cut.
+// class says how the judge treats the fault. A fault between a node and the receiver acts like a freeze of
+// the node: callbacks are late, and answers may be lost. A link or shard so slow that calls are given up
+// counts as cut.
 func (f fault) class() history.Class {
 	switch f.kind {
 	case linkSlow, allSlow:
@@ -242,7 +241,7 @@ func classOf(k kind) history.Class {
 	}
 }
 
-// begin begins a fault and returns what ends it.
+// begin begins a fault; undo ends the fault.
 func (c *cluster) begin(index int, f fault) (undo func()) {
 	var m *machine
 	if f.node >= 0 {
@@ -356,8 +355,8 @@ func (c *cluster) keep(index int, s *shard) {
 	c.kept[index] = taken
 }
 
-// bringBack has the shard die and start with the data that was kept: a Redis that has
-// lost its last writes is always another process than before.
+// bringBack kills the shard and starts the shard with the kept data. A Redis that has lost its last writes is
+// always a new process.
 func (c *cluster) bringBack(index int, s *shard) {
 	s.kill()
 	if err := s.restore(c.kept[index]); err != nil {
@@ -368,7 +367,7 @@ func (c *cluster) bringBack(index int, s *shard) {
 	delete(c.kept, index)
 }
 
-// close stops all, whatever state it is in. No fault may be under way.
+// close stops the whole cluster, in any state. No fault may be under way.
 func (c *cluster) close() {
 	c.starts.Wait()
 	for _, m := range c.machines {
@@ -385,7 +384,7 @@ func (c *cluster) close() {
 	c.calls.close(c.t)
 }
 
-// counts is what all shards executed.
+// counts sums up the tallies of all shards.
 func (c *cluster) counts() (all tally) {
 	for _, s := range c.shards {
 		one := s.counts()

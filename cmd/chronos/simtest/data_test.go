@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// snapshot is all that a shard holds. It is never changed.
+// snapshot is all data of a shard. A snapshot is never changed.
 type snapshot struct {
 	hashes  map[string]map[string]string
 	sorted  map[string]map[string]float64
@@ -50,8 +50,7 @@ func (s *shard) snapshot() (snapshot, error) {
 	return taken, nil
 }
 
-// restore makes a snapshot all that the shard holds: it lost what was written
-// since.
+// restore replaces all data by a snapshot: the shard loses the writes since the snapshot.
 func (s *shard) restore(old snapshot) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,7 +86,7 @@ func (s *shard) dropLetters() {
 	}
 }
 
-// wipe drops all data; its connections stay.
+// wipe drops all data; the connections stay.
 func (s *shard) wipe() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,11 +11,10 @@ import (
 	"chronos/scheduler/verify/record"
 )
 
-// tombLife is how long the tombstones of deletes live in runs, so that they are
-// buried before the shards are dumped.
+// tombLife is how long the tombstones of deletes live in runs: they are removed before the shards are dumped.
 const tombLife = 20 * time.Second
 
-// dump notes what all shards hold, and where the copies of it belong.
+// dump records all copies on the shards, and the owners of each timer.
 func (c *cluster) dump() {
 	at := c.journal.now()
 	var copies []history.Copy
@@ -45,8 +44,7 @@ func (c *cluster) dump() {
 	c.journal.dump(at, copies, strays, homes, active)
 }
 
-// placement is any node's order of the shards for a key, and which shards take timers;
-// all have the same.
+// placement returns a node's order of the shards for a key, and the shards that take timers. All nodes agree.
 func (c *cluster) placement() (rank func(key string) []string, active []string) {
 	for _, m := range c.machines {
 		if _, err := m.operate(func(s *redisstore.Store) { rank, active = s.Rank, s.Topology().Active }); err == nil {
@@ -57,7 +55,7 @@ func (c *cluster) placement() (rank func(key string) []string, active []string) 
 	return func(string) []string { return nil }, nil
 }
 
-// contents are the copies that a shard holds, and what belongs to none.
+// contents returns the copies on a shard, and as strays all data that belongs to no copy.
 func contents(shard string, taken snapshot, now time.Time) (copies []history.Copy, strays []history.Stray) {
 	odd := func(what string) { strays = append(strays, history.Stray{Shard: shard, Key: what}) }
 	for _, name := range slices.Sorted(maps.Keys(taken.hashes)) {
@@ -105,12 +103,12 @@ func cutLast(text, sep string) (before, after string) {
 	return text[:max(i, 0)], text[i+len(sep):]
 }
 
-// timersOf are the copies of one partition.
+// timersOf returns the copies of one partition.
 func timersOf(shard string, taken snapshot, base string, now time.Time, odd func(string)) (copies []history.Copy) {
 	records := taken.hashes[base+":timers"]
 	for _, key := range slices.Sorted(maps.Keys(records)) {
 		if key == "#" {
-			continue // counts writes
+			continue // the field counts writes
 		}
 		found, err := record.Parse(key, records[key])
 		score, due := taken.sorted[base+":due"][key]

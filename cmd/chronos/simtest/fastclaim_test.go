@@ -18,10 +18,9 @@ import (
 	"chronos/lua"
 )
 
-// fastClaim answers claims that find nothing, and heartbeats, as the scripts would,
-// without running them: nearly all of a quiet cluster's calls are such, and starting
-// a Lua state costs more than everything else. It knows the claim's arguments from its
-// header. nil answers none.
+// fastClaim answers heartbeats, and claims that find nothing, as the scripts would, but runs no script.
+// Nearly all calls of a quiet cluster are of these two kinds, and starting a Lua state costs more than
+// everything else. The claim's header names the arguments. A nil fastClaim answers nothing.
 type fastClaim struct {
 	sha, beat           string
 	horizonMs, notAfter int // indexes into the claim's ARGV
@@ -30,7 +29,7 @@ type fastClaim struct {
 	known map[knows]bool
 }
 
-// knows is a shard that has run a script.
+// knows is a shard and a script that the shard has run.
 type knows struct {
 	mini *miniredis.Miniredis
 	sha  string
@@ -57,8 +56,8 @@ func shaOf(script string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// knew reports whether the shard has run the script, and that it has from now on: it
-// has to run it once, so that one that doesn't know it says so.
+// knew reports whether the shard has run the script, and notes the script as run. A shard must run each
+// script once, so that a shard without the script says so.
 func (f *fastClaim) knew(mini *miniredis.Miniredis, sha string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -67,9 +66,9 @@ func (f *fastClaim) knew(mini *miniredis.Miniredis, sha string) bool {
 	return known
 }
 
-// beats does what a heartbeat does and returns how long ago the one before was, what
-// the fastest clock shows, and the nodes that live with what they lack; false if args, of an
-// EVALSHA, are none.
+// beats carries out a heartbeat. said holds the age of the latest earlier heartbeat, the reading of the
+// fastest clock, and the live nodes with the shards they lack. ok is false if args, of an EVALSHA, are no
+// heartbeat.
 func (f *fastClaim) beats(mini *miniredis.Miniredis, args []string, now time.Time) (said []string, ok bool) {
 	if f == nil || len(args) != 9 || args[0] != f.beat || !f.knew(mini, f.beat) {
 		return nil, false
@@ -96,7 +95,7 @@ func (f *fastClaim) beats(mini *miniredis.Miniredis, args []string, now time.Tim
 	for id, score := range scores {
 		if int64(score) > now.UnixMilli() {
 			delete(scores, id)
-			_, _ = mini.ZRem(key, id) // it is there
+			_, _ = mini.ZRem(key, id) // the member exists
 		}
 	}
 	gap := "-1"
@@ -107,10 +106,10 @@ func (f *fastClaim) beats(mini *miniredis.Miniredis, args []string, now time.Tim
 	for id, score := range scores {
 		if int64(score) < now.UnixMilli()-deadAfterMs {
 			delete(scores, id)
-			_, _ = mini.ZRem(key, id) // it is there
+			_, _ = mini.ZRem(key, id) // the member exists
 		}
 	}
-	_, _ = mini.ZAdd(key, scores[node], node) // it is a sorted set
+	_, _ = mini.ZAdd(key, scores[node], node) // the key is a sorted set
 	shows, lacked := fastest(mini, clocks, node, args[8], now, deadAfterMs, clockMs, maxAheadMs)
 	said = []string{gap, shows}
 	for _, id := range slices.SortedFunc(maps.Keys(scores), func(a, b string) int {
@@ -121,13 +120,13 @@ func (f *fastClaim) beats(mini *miniredis.Miniredis, args []string, now time.Tim
 	return said, true
 }
 
-// fastest announces what a node's clock shows and what the node lacks, and returns what the fastest clock shows and what
-// each node lacks.
+// fastest announces a node's clock and the shards that the node lacks. fastest returns the reading of the
+// fastest clock, and the shards that each node lacks.
 func fastest(mini *miniredis.Miniredis, clocks, node, lacks string, now time.Time, deadAfterMs, clockMs, maxAheadMs int64) (shows string, lacked map[string]string) {
 	nowMs, fastestMs := now.UnixMilli(), clockMs
 	lacked = make(map[string]string)
 	mini.HSet(clocks, node, fmt.Sprint(clockMs, nowMs, " "+lacks))
-	all, _ := mini.HKeys(clocks) // it is there
+	all, _ := mini.HKeys(clocks) // the key exists
 	for _, of := range all {
 		var showedMs, atMs int64
 		var lacks string
@@ -180,7 +179,7 @@ func (f *fastClaim) answers(mini *miniredis.Miniredis, args []string, now time.T
 	return true
 }
 
-// forget says that a shard lost its scripts.
+// forget notes that a shard lost its scripts.
 func (f *fastClaim) forget(mini *miniredis.Miniredis) {
 	if f == nil {
 		return

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// TestGhostsStopNothing: whoever writes announcements of many nodes to a Redis, with times
-// to come, keeps no timer from firing.
+// TestGhostsStopNothing: forged announcements of many nodes, with future times, keep no timer from firing.
 func TestGhostsStopNothing(t *testing.T) {
 	inBubble(t, "", func(t *testing.T) {
 		c := quietCluster(t, 1, 2)

@@ -13,17 +13,17 @@ import (
 	"chronos/scheduler/verify/history"
 )
 
-// placing is a list of shards by which nodes placed copies, and when they did.
+// placing is a list of shards, and the time during which nodes placed copies by the list.
 type placing struct {
 	shards   []string
 	from, to time.Duration
 }
 
-// lookedFor is how far apart two looks at the nodes may be, and how long a node may have
-// worked by a list before a look finds that out.
+// lookedFor bounds the time between two looks at the nodes, and the time for which a node may work by a list
+// before a look notices.
 const lookedFor = 2 * time.Second
 
-// placedBy adds the lists of a topology by which a node works now.
+// placedBy adds the lists of the topology by which a node works now.
 func placedBy(all []placing, t *topology.Topology, now time.Duration) []placing {
 	lists := append([][]string{t.Active}, t.Former...)
 	if t.Next != nil {
@@ -40,8 +40,8 @@ func placedBy(all []placing, t *topology.Topology, now time.Duration) []placing 
 	return all
 }
 
-// rank is the shards in the order in which a key's copies belong on them, as the
-// package redisstore has it; TestHomes compares both.
+// rank orders the shards for the copies of a key as package redisstore does; TestHomes compares the two
+// orders.
 func (p placing) rank(key string) []string {
 	sum := func(text string, seed uint64) uint64 {
 		var d xxhash.Digest
@@ -58,13 +58,13 @@ func (p placing) rank(key string) []string {
 	return ranked
 }
 
-// known is a timer's key, when it was spoken of, and the most copies that it may have.
+// known is the time in which the history mentions a timer, and the most copies that the timer may have.
 type known struct {
 	from, to time.Duration
 	rf       int
 }
 
-// homes are the owners of all timers, for as long as each was written and called, or may wait.
+// homes returns the owners of every timer, while the timer is written or called, or may wait.
 func (l *ledger) homes(h *history.History) (homes []history.Home) {
 	keys := map[string]known{}
 	note := func(key string, from, to time.Duration, rf int) {
@@ -110,7 +110,7 @@ func (l *ledger) homes(h *history.History) (homes []history.Home) {
 	return homes
 }
 
-// A timer of hours has owners for as long.
+// TestATimerThatLastsHasOwnersToTheEnd: a timer of hours has owners for hours.
 func TestATimerThatLastsHasOwnersToTheEnd(t *testing.T) {
 	l := newLedger()
 	l.places = []placing{{[]string{"a"}, 0, time.Minute}, {[]string{"b"}, 4 * time.Minute, 5 * time.Minute}}
@@ -127,7 +127,7 @@ func TestATimerThatLastsHasOwnersToTheEnd(t *testing.T) {
 	}
 }
 
-// TestHomes has nodes and the ledger rank the shards alike.
+// TestHomes: nodes and the ledger rank the shards alike.
 func TestHomes(t *testing.T) {
 	inBubble(t, "", func(t *testing.T) {
 		c := changingCluster(t, 2, 3)

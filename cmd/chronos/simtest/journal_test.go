@@ -9,15 +9,14 @@ import (
 	"chronos/scheduler/webhook/webhooktest"
 )
 
-// journal records a run. It is safe for concurrent use and blocks on nothing but
-// its mutex.
+// journal records a run. A journal is safe for concurrent use and blocks only on its mutex.
 type journal struct {
 	start time.Time
 
 	mu     sync.Mutex
 	h      history.History
-	dumped time.Duration // 0 if the shards were not
-	active []string      // when they were
+	dumped time.Duration // 0 without a dump
+	active []string      // at the dump, the shards that take timers
 }
 
 func newJournal(header history.Header) *journal {
@@ -39,7 +38,7 @@ func (j *journal) fault(f history.Fault) {
 	j.h.Faults = append(j.h.Faults, f)
 }
 
-// call records a callback and how it is answered.
+// call records a callback and its answer.
 func (j *journal) call(c webhooktest.Call, answer webhooktest.Answer) {
 	arrived := c.Arrived.Sub(j.start)
 	record := history.Callback{
@@ -58,7 +57,7 @@ func (j *journal) call(c webhooktest.Call, answer webhooktest.Answer) {
 	j.h.Callbacks = append(j.h.Callbacks, record)
 }
 
-// finish ends the recording and gives it away.
+// finish ends the recording and returns the history.
 func (j *journal) finish(drained bool) *history.History {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -71,8 +70,8 @@ func (j *journal) finish(drained bool) *history.History {
 	return &h
 }
 
-// forgetUnheard takes back the answers to callbacks that never came back to the node: one that the link lost while it was
-// written, and one whose connection was cut before.
+// forgetUnheard removes the answers to callbacks that never reached the node: the link lost the answer during
+// the write, or the connection was cut before.
 func forgetUnheard(h *history.History) {
 	for _, f := range h.Faults {
 		switch kind(f.Kind) {
@@ -90,7 +89,7 @@ func forgetUnheard(h *history.History) {
 	}
 }
 
-// dump records what the shards held at an instant.
+// dump records the contents of the shards at an instant.
 func (j *journal) dump(at time.Duration, copies []history.Copy, strays []history.Stray, homes []history.Home, active []string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

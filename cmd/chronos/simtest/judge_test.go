@@ -11,8 +11,8 @@ import (
 	"chronos/scheduler/verify/history"
 )
 
-// verdict judges a run by the invariants of package history. It is called outside
-// of the bubble, since a search there is bounded by time.
+// verdict judges a run by the invariants of package history. Call verdict outside of the bubble, since time
+// bounds the checker's search.
 func verdict(t *testing.T, s setting, h *history.History, o options, all *campaign) {
 	t.Helper()
 	if o.keep != "" {
@@ -35,21 +35,20 @@ func verdict(t *testing.T, s setting, h *history.History, o options, all *campai
 	t.Error(text.String())
 }
 
-// limits are those of the project's checker for a small run whose nodes poll
-// seldom.
+// limits returns the limits of the project's checker, for a small run whose nodes poll seldom.
 func limits(s setting) history.Limits {
 	l := history.DefaultLimits()
 	l.MinOperations, l.MinPerKind, l.MinPerFault, l.MinInWindows, l.MinRequests = 0, 0, 0, 0, 0
 	l.Late += s.timing.slack()
 	l.Gap = l.Late
 	l.TombstoneLife = tombLife
-	l.Availability = 0 // of some hundred requests, one is more than 0.1 %: see campaign
+	l.Availability = 0 // among some hundred requests, a single request is more than 0.1 %: see campaign
 	l.FewDuplicates = fewDuplicates
 	for _, f := range s.faults {
 		l.AnswerMargin = max(l.AnswerMargin, history.DefaultLimits().AnswerMargin+f.answersLater())
 	}
-	// The lease of a claim that nobody had the answer of lasts that much longer than
-	// elsewhere, and is found by a poll.
+	// If the answer to a claim is lost, the lease of the claim lasts longer than in production, and a poll
+	// must find the timer afterwards.
 	longer := s.timing.grace - time.Second + s.timing.slack()
 	l.NodeWaiting += longer
 	l.NodeUnderWay += longer
@@ -58,11 +57,11 @@ func limits(s setting) history.Limits {
 	return l
 }
 
-// undone is how many callbacks the losses of last writes undid, as far as the history says
-// that the shard was the timer's only owner then: each may come once more. The judge counts
-// them only where a run is too small for shares. All runs together have their share, too.
+// undone counts the callbacks whose outcome a shard lost with its last writes while the shard was the timer's
+// only owner. Each such callback may come once more. Only the limit for small runs adds undone callbacks. In
+// the sum of all runs, undone callbacks count toward the allowed share.
 func undone(h *history.History) (n int) {
-	only := map[string][]history.Home{} // by key, those of one shard
+	only := map[string][]history.Home{} // by key, the homes of one shard
 	for _, home := range h.Homes {
 		if len(home.Shards) == 1 {
 			only[home.Key] = append(only[home.Key], home)
@@ -84,7 +83,7 @@ func undone(h *history.History) (n int) {
 	return n
 }
 
-// TestUndone: a callback counts whose outcome the only owner of its timer lost.
+// TestUndone: a callback counts if the only owner of its timer lost the outcome.
 func TestUndone(t *testing.T) {
 	at := func(ms int64) int64 { return ms * int64(time.Millisecond) }
 	h := &history.History{
@@ -107,14 +106,13 @@ func TestUndone(t *testing.T) {
 	}
 }
 
-// shift is by how much a copy's times may be later than the timer's. The product sends the
-// start of a copy that it makes as a time from now, so the copy starts later by as much as
-// that takes to arrive, and fires that late for as long as the timer lives. Writes are
-// carried out within a second or not at all. The judge may be told so until the product
-// sends an instant.
+// shift is how much later a copy's times may be than the timer's times. The product sends the start of a new
+// copy as a time from now. The copy starts late by the travel time of the message, and fires as late for the
+// timer's whole life. A write is carried out within a second or not at all. The judge allows the shift until
+// the product sends an instant.
 const shift = time.Second
 
-// exempt are the invariants for which a run has nothing to judge by.
+// exempt returns the invariants that a run holds no data for.
 func exempt() []history.Invariant {
 	return []history.Invariant{history.BackToNormal, history.MetricsAgree}
 }

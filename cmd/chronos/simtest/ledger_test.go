@@ -12,23 +12,23 @@ import (
 	"chronos/redisstore/topology"
 )
 
-// topologyKey is where a shard keeps the topology; see lua/README.md.
+// topologyKey is the key of the topology on a shard; see lua/README.md.
 const topologyKey = "chronos:topology"
 
-// ledger is what became of the topology: what the shards took, what nodes worked by,
-// and what operators asked for. It is safe for concurrent use.
+// ledger records the topologies that shards took, the topologies by which nodes worked, and the requests of
+// operators. A ledger is safe for concurrent use.
 type ledger struct {
 	mu       sync.Mutex
 	steps    map[epochStep]*candidate
-	worked   map[epochStep]string // by whom, for one
+	worked   map[epochStep]string // the name of one node that worked by the step
 	acts     []*act
 	members  map[string]time.Duration // when a shard was last seen in a node's topology
 	places   []placing
-	next     []string // of a change that some node has seen announced since the last look; nil if none is
+	next     []string // of a change that some node announced since the last look; nil without a change
 	problems []string
 }
 
-// epochStep tells one step of the topology from all others.
+// epochStep identifies one step of the topology.
 type epochStep struct {
 	epoch  int64
 	change string
@@ -38,20 +38,20 @@ type epochStep struct {
 type candidate struct {
 	topology.Topology
 	on     map[string]bool
-	missed map[string]bool // shards that took it and have lost it since
-	lost   bool            // so many have at once that the others were no majority
+	missed map[string]bool // shards that have lost the topology since
+	lost   bool            // so many shards lost the topology at once that the rest was no majority
 }
 
-// act is what an operator asked for, and what was answered.
+// act is the request of an operator, with the answer.
 type act struct {
 	verb, shard string
 	node        string
 	begun       time.Duration
 	pending     bool
 	outcome     outcome
-	became      epochStep     // if it was done
+	became      epochStep     // if the change was done
 	active      int           // the fewest shards that took timers before and after
-	over        time.Duration // when the topology was at rest after it; -1 before that
+	over        time.Duration // when the topology was at rest after the change; -1 before
 }
 
 type outcome int
@@ -71,11 +71,11 @@ func newLedger() *ledger {
 	return &ledger{steps: map[epochStep]*candidate{}, worked: map[epochStep]string{}, members: map[string]time.Duration{}}
 }
 
-// stored notes what a shard holds after it was told to store a topology.
+// stored notes the topology on a shard after a call to store a topology.
 func (l *ledger) stored(shard, text string) {
 	parts := strings.SplitN(text, " ", 3)
 	if len(parts) < 3 {
-		return // it had nothing, and did not take it
+		return // the shard had no topology, and took none
 	}
 	var t topology.Topology
 	err := json.Unmarshal([]byte(parts[2]), &t)
@@ -92,7 +92,7 @@ func (l *ledger) stored(shard, text string) {
 	l.steps[at].on[shard], l.steps[at].missed[shard] = true, false
 }
 
-// forgot notes that a shard has lost data, and which topology it still holds; "" for none.
+// forgot notes that a shard has lost data. text is the topology left on the shard, "" for none.
 func (l *ledger) forgot(shard, text string) {
 	var epoch int64
 	_, _ = fmt.Sscan(text, &epoch) // 0 for none
@@ -106,7 +106,7 @@ func (l *ledger) forgot(shard, text string) {
 	}
 }
 
-// works notes by what a node works.
+// works notes the topology by which a node works.
 func (l *ledger) works(node string, t *topology.Topology, now time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -127,8 +127,8 @@ func (l *ledger) works(node string, t *topology.Topology, now time.Duration) {
 	}
 }
 
-// noteCarriedOn notes a change that nobody seems to be about: it was begun by an operator who
-// did not live to the end of it, when the topology seemed to be at rest. l.mu is held.
+// noteCarriedOn notes a change without an operator at work. The operator did not live to the end of the
+// change, and the topology seemed to be at rest meanwhile. l.mu is held.
 func (l *ledger) noteCarriedOn(now time.Duration) {
 	next := l.next
 	l.next = nil
@@ -144,10 +144,10 @@ func (l *ledger) ask(a *act) {
 	l.acts = append(l.acts, a)
 }
 
-// agreed reports whether most of its own shards took the topology.
+// agreed reports whether most shards of the topology took the topology.
 func (c *candidate) agreed() bool { return 2*c.count(c.on) > len(c.Shards) }
 
-// count is how many of the topology's own shards are in a set.
+// count is the number of the topology's own shards in a set.
 func (c *candidate) count(set map[string]bool) (n int) {
 	for _, m := range c.Shards {
 		if set[m.Name] {
@@ -157,10 +157,10 @@ func (c *candidate) count(set map[string]bool) (n int) {
 	return n
 }
 
-// chain are the topologies that were agreed on and follow from one first one, by epoch.
+// chain holds the agreed topologies that follow from one first topology, by epoch.
 type chain map[int64]*candidate
 
-// lost reports whether data was lost that a majority needs to remember the chain.
+// lost reports whether a loss of data took the majority of some topology in the chain.
 func (c chain) lost() bool {
 	for _, one := range c {
 		if one.lost {
@@ -170,7 +170,7 @@ func (c chain) lost() bool {
 	return false
 }
 
-// chains are all of them. There is one, unless the shards have lost the others.
+// chains returns all chains, by cluster. A second chain exists only if the shards have lost the first.
 func (l *ledger) chains(complain func(format string, args ...any)) map[string]chain {
 	all := map[string]chain{}
 	for _, at := range slices.SortedFunc(maps.Keys(l.steps), func(a, b epochStep) int { return strings.Compare(a.change, b.change) }) {
@@ -201,9 +201,9 @@ func (l *ledger) chains(complain func(format string, args ...any)) map[string]ch
 	return all
 }
 
-// judge says what is wrong: there must be one topology of each epoch, each a step from
-// the one before, for which an operator asked, but nobody who was refused; all that
-// was acknowledged is among them, and all that a node worked by.
+// judge lists the faults. Each epoch must have one topology, a step from the topology before. An operator
+// must have asked for the step without a refusal. All acknowledged changes, and all topologies by which nodes
+// worked, must be in the chain.
 func (l *ledger) judge() (wrong []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -220,8 +220,8 @@ func (l *ledger) judge() (wrong []string) {
 		asked = l.judgeSteps(all[cluster], asked, complain)
 	}
 	for at, node := range l.worked {
-		// A node that is started while most shards are away works by what it finds, which is
-		// a step from all that counts.
+		// A node that starts while most shards are away works by the topology it finds. Such a topology is
+		// one step from all agreed topologies.
 		var c chain
 		if one := l.steps[at]; one != nil {
 			c = all[one.Cluster]
@@ -233,8 +233,8 @@ func (l *ledger) judge() (wrong []string) {
 	return wrong
 }
 
-// judgeSteps holds each topology to be a step from the one before for which an operator
-// asked, unless one of both was lost. It returns those who asked for none of these.
+// judgeSteps checks that each topology is a step from the topology before, and that an operator asked for the
+// step, unless either topology was lost. judgeSteps returns the acts that asked for none of these steps.
 func (l *ledger) judgeSteps(c chain, asked []*act, complain func(format string, args ...any)) []*act {
 	epochs := slices.Sorted(maps.Keys(c))
 	for i, epoch := range epochs {
@@ -245,7 +245,7 @@ func (l *ledger) judgeSteps(c chain, asked []*act, complain func(format string, 
 		verb, shard := stepBetween(&before.Topology, &now.Topology)
 		between := epochs[i-1] + 1
 		for between < epoch && l.rivals(between) {
-			between++ // none of them could be agreed on, and one went on as the next
+			between++ // no rival got a majority, and one rival went on as the next epoch
 		}
 		lost := before.lost || now.lost
 		if (epoch != between || verb == "") && !lost {
@@ -278,7 +278,7 @@ func (l *ledger) rivals(epoch int64) bool {
 	return n > 1
 }
 
-// stepBetween says by what change one topology becomes another; "" if by none.
+// stepBetween names the change from one topology to another; "" if no single change fits.
 func stepBetween(before, now *topology.Topology) (verb, shard string) {
 	had, has := names(before), names(now)
 	switch {

@@ -12,40 +12,37 @@ import (
 	"chronos/scheduler/awake"
 )
 
-// Condition is what is wrong with a link. A link may have several, and one of
-// them twice.
+// Condition is a fault of a link. A link may have several conditions, and one condition twice.
 type Condition int
 
-// What can be wrong with a link.
+// The conditions of a link.
 const (
-	// Cut: connections break, with what is on its way; connecting is refused.
+	// Cut: connections break and lose the bytes on their way; connecting is refused.
 	Cut Condition = iota
-	// BlackHole: bytes vanish, both ways, and connecting hangs until it is over or
-	// the caller gives up. A connection that lost bytes carries nothing any more, even when
-	// the link has healed; one that wasn't used meanwhile goes on.
+	// BlackHole: bytes vanish in both directions. Connecting hangs until the condition ends or the caller
+	// gives up. A connection that lost bytes carries nothing any more, even when the link has healed. A
+	// connection not used meanwhile goes on.
 	BlackHole
-	// Freeze: the node's end neither reads, writes nor connects until it is over or
-	// the deadline passes; what arrives for it waits. What the node wrote before
-	// arrives as always.
+	// Freeze: the node's end neither reads, writes nor connects until the condition ends or the deadline
+	// passes. Bytes for the node wait. Bytes that the node wrote before arrive as always.
 	Freeze
-	// LoseAnswers: what the other side writes is lost, and the connection breaks.
+	// LoseAnswers: bytes written by the far side are lost, and the connection breaks.
 	LoseAnswers
-	// HangAnswers: what the other side writes is lost, and nothing comes after it.
+	// HangAnswers: bytes written by the far side are lost, and no bytes follow.
 	HangAnswers
 	conditions
 )
 
-// link is the network between a node and one shard or the receiver. It is safe
-// for concurrent use.
+// link is the network between a node and one shard or the receiver. A link is safe for concurrent use.
 type link struct {
 	node, target string
 	accept       func(net.Conn) bool // takes the far end of a new connection; false if nobody listens
-	trap         *trap               // nil for none; it hears what the node writes
+	trap         *trap               // hears the node's writes; may be nil
 
 	mu      sync.Mutex
 	have    [conditions]int
 	slow    time.Duration // each way
-	lags    []*lag        // on top of that
+	lags    []*lag        // on top of slow
 	stalled time.Time     // until when nothing arrives
 	conns   map[*end]bool
 	dials   int
@@ -57,21 +54,20 @@ func newLink(node, target string, accept func(net.Conn) bool) *link {
 	return &link{node: node, target: target, accept: accept, conns: make(map[*end]bool), changed: make(chan struct{})}
 }
 
-// lag is what is late in one direction of a link: each write by base, and by up to
-// jitter more.
+// lag delays each write in one direction of a link by base, and by up to jitter more.
 type lag struct {
 	toNode       bool
 	base, jitter time.Duration
 	r            *rand.Rand
 }
 
-// The following four are for those who hold mu.
+// Callers of the next four methods hold mu.
 
 func (l *link) has(c Condition) bool { return l.have[c] > 0 }
 
 func (l *link) frozen() bool { return l.have[Freeze] > 0 }
 
-// delay is how long takes what is written now, by the node or for it.
+// delay is the travel time of bytes written now, by the node or for the node.
 func (l *link) delay(byNode bool) time.Duration {
 	sum := l.slow
 	for _, g := range l.lags {
@@ -82,7 +78,7 @@ func (l *link) delay(byNode bool) time.Duration {
 	return sum
 }
 
-// arrival is when arrives what is written now.
+// arrival is when bytes written now arrive.
 func (l *link) arrival(byNode bool, now time.Time) time.Time {
 	if now.Before(l.stalled) {
 		now = l.stalled
@@ -90,7 +86,7 @@ func (l *link) arrival(byNode bool, now time.Time) time.Time {
 	return now.Add(l.delay(byNode))
 }
 
-// impose puts the link into a condition until what it returns is called, once.
+// impose puts the link into a condition until the caller calls lift, once.
 func (l *link) impose(c Condition) (lift func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -112,8 +108,8 @@ func (l *link) impose(c Condition) (lift func()) {
 	})
 }
 
-// slowDown delays what is written from now on by d, each way, until what it
-// returns is called, once. Nothing overtakes what was written before.
+// slowDown delays later writes by d in each direction until the caller calls lift, once. No later write
+// overtakes an earlier write.
 func (l *link) slowDown(d time.Duration) (lift func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -125,8 +121,8 @@ func (l *link) slowDown(d time.Duration) (lift func()) {
 	})
 }
 
-// lagBehind delays what is written from now on in one direction, until what it returns
-// is called, once. Nothing overtakes what was written before.
+// lagBehind delays later writes in one direction until the caller calls lift, once. No later write overtakes
+// an earlier write.
 func (l *link) lagBehind(g *lag) (lift func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -138,8 +134,8 @@ func (l *link) lagBehind(g *lag) (lift func()) {
 	})
 }
 
-// stall has the link stand still for d: nothing arrives, and then everything does, in
-// the order in which it was written, as after a hiccup of a network. Connecting waits.
+// stall stops the link for d, like a hiccup of a network. Afterwards all bytes arrive in the order of the
+// writes. Connecting waits.
 func (l *link) stall(d time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -159,8 +155,8 @@ func (l *link) wake() {
 	}
 }
 
-// breakAll breaks all connections, as when the other side's process has ended. The
-// node learns nothing of that through a black hole.
+// breakAll breaks all connections, as the end of the far side's process would. Through a black hole the node
+// learns nothing of the break.
 func (l *link) breakAll() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -176,8 +172,8 @@ func (l *link) breakAll() {
 	}
 }
 
-// orphan closes the node's end of all connections of a process, as the kernel does
-// for one that was killed: what was written arrives, then the end does.
+// orphan closes the node's end of all connections of a process, as the kernel does after a kill: written
+// bytes arrive, followed by the end of the connection.
 func (l *link) orphan(p *process) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -190,7 +186,7 @@ func (l *link) orphan(p *process) {
 	l.wake()
 }
 
-// dial connects for a process; it fails as the network would.
+// dial connects for a process, and fails as the network would.
 func (l *link) dial(ctx context.Context, p *process) (net.Conn, error) {
 	l.mu.Lock()
 	l.dials++
@@ -220,7 +216,7 @@ func (l *link) dialFault(err error) error {
 	return &net.OpError{Op: "dial", Net: "memory", Addr: place{l, false}, Err: err}
 }
 
-// tryDial gives a connection, an error, or what to wait for.
+// tryDial returns a connection, an error, or a channel to wait for.
 func (l *link) tryDial(p *process) (net.Conn, <-chan struct{}, error) {
 	l.mu.Lock()
 	changed, hangs := l.changed, l.has(BlackHole) || l.frozen()

@@ -21,56 +21,55 @@ import (
 	"chronos/scheduler/webhook"
 )
 
-// errDown says that a node doesn't run; nothing was asked of it.
+// errDown says that a node doesn't run; the node was asked nothing.
 var errDown = errors.New("node is down")
 
-// errRuns says that a node was started before: while it took its time to stop, the
-// next fault was over.
+// errRuns says that the node runs already. The next fault was over before the node had stopped.
 var errRuns = errors.New("it runs")
 
-// machine is what a node's processes run on, one at a time: its links and its
-// wall clock outlive them. It is safe for concurrent use.
+// machine is the host of a node's processes, one process at a time. The links and the wall clock outlive the
+// processes. A machine is safe for concurrent use.
 type machine struct {
 	name     string
 	timing   timing
 	log      *slog.Logger
 	shards   []*shard
-	given    int              // so many of the shards it is started with
+	given    int              // how many of the shards the node is started with
 	opened   int              // redisstore.Options.Opened
-	listed   bool             // its list of shards is kept up to date, as docs/topology.md advises
-	last     *process         // the latest that has been put together
-	links    map[string]*link // to each shard by name
+	listed   bool             // the node's list of shards is kept up to date, as docs/topology.md advises
+	last     *process         // the process assembled last
+	links    map[string]*link // by the name of the shard
 	receiver *link
 	trap     *trap
 	boot     time.Time
 	wall     atomic.Int64 // how far the wall clock is ahead, ns
 
-	running sync.WaitGroup // processes, until all that they started has ended
+	running sync.WaitGroup // processes, until all their goroutines have ended
 	pausing pausing
 
 	mu      sync.Mutex
 	starts  int
-	current *process      // nil if none runs
-	pauses  int           // of the current one
-	resumed chan struct{} // closed when the last pause is over; nil while there is none
+	current *process      // nil if no process runs
+	pauses  int           // of the current process
+	resumed chan struct{} // closed when the last pause is over; nil without a pause
 	lifts   []func()      // of the freezes of a pause
 }
 
-// timing is what of an engine's configuration a run chooses.
+// timing is the part of an engine's configuration that a run chooses.
 type timing struct{ poll, grace time.Duration }
 
-// process is one life of a node: the engine, the store and the client for
-// callbacks, as the command puts them together, without the HTTP edge.
+// process is one life of a node: the engine, the store and the client for callbacks, assembled as the command
+// does, without the HTTP edge.
 type process struct {
 	id     string
 	engine *scheduler.Scheduler
 	store  *redisstore.Store
 	client *webhook.Client
 	stop   context.CancelFunc
-	dead   atomic.Bool    // it was killed
+	dead   atomic.Bool    // the process was killed
 	asked  sync.WaitGroup // operations under way
-	closed bool           // it takes no more operations; guarded by the machine's mutex
-	ended  chan struct{}  // closed when all that it started has ended
+	closed bool           // the process takes no more operations; guarded by the machine's mutex
+	ended  chan struct{}  // closed when all goroutines of the process have ended
 }
 
 func (p *process) killed() bool { return p != nil && p.dead.Load() }
@@ -90,7 +89,7 @@ func newMachine(name string, timing timing, log *slog.Logger, shards []*shard, g
 	return m
 }
 
-// allLinks are those to the shards and to the receiver.
+// allLinks returns the links to the shards and to the receiver.
 func (m *machine) allLinks() []*link {
 	all := []*link{m.receiver}
 	for _, s := range m.shards {
@@ -99,8 +98,7 @@ func (m *machine) allLinks() []*link {
 	return all
 }
 
-// start starts a process, if none runs. It blocks as long as opening the store
-// does.
+// start starts a process if none runs, and blocks while the store opens.
 func (m *machine) start(ctx context.Context) error {
 	m.mu.Lock()
 	if m.current != nil {
@@ -127,9 +125,9 @@ func (m *machine) start(ctx context.Context) error {
 	return nil
 }
 
-// listedShards are those that a process is started with. Where shards lose data, these are
-// the shards that the process before knew: all that know only a shard that was removed and
-// emptied would begin a topology of their own.
+// listedShards returns the shards for the start of a process. In runs with losses of data, these are the
+// shards that the previous process knew. Nodes that know only a removed and emptied shard would begin a
+// topology of their own.
 func (m *machine) listedShards() (all []*shard) {
 	if !m.listed || m.last == nil {
 		return m.shards[:m.given]
@@ -172,8 +170,7 @@ func (m *machine) assemble(ctx context.Context, p *process) (err error) {
 	return nil
 }
 
-// life runs the engine until the process is stopped, and then ends the rest in
-// the command's order.
+// life runs the engine until the process is stopped. Then life ends the other parts in the command's order.
 func (m *machine) life(ctx context.Context, p *process) {
 	defer close(p.ended)
 	following, unfollow := context.WithCancel(context.WithoutCancel(ctx))
@@ -190,12 +187,12 @@ func (m *machine) life(ctx context.Context, p *process) {
 	}
 }
 
-// pausing is when a machine's processes were paused. It is safe for concurrent use.
+// pausing records the pauses of a machine's processes. A pausing is safe for concurrent use.
 type pausing struct {
 	boot time.Time
 
 	mu      sync.Mutex
-	since   time.Time // when the present pause began; zero if there is none
+	since   time.Time // when the present pause began; zero without a pause
 	paused  time.Duration
 	resumed time.Duration // when the last pause that counts as a stop was over, in time awake
 }
@@ -217,8 +214,8 @@ func (p *pausing) end() {
 	}
 }
 
-// elapsed is for how long the machine's processes have not been paused, and when of that
-// the last pause that counts as a stop was over.
+// elapsed returns how long the machine's processes have run without the pauses. resumed is the running time
+// at the end of the last pause that counts as a stop.
 func (p *pausing) elapsed() (running, resumed time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -232,8 +229,7 @@ func (p *pausing) elapsed() (running, resumed time.Duration) {
 // now is the machine's wall clock.
 func (m *machine) now() time.Time { return time.Now().Add(time.Duration(m.wall.Load())) }
 
-// leave has the process take no more operations, and frees the machine for the
-// next one.
+// leave ends the process's intake of operations, and frees the machine for the next process.
 func (m *machine) leave(p *process) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -243,8 +239,8 @@ func (m *machine) leave(p *process) {
 	}
 }
 
-// shutdown stops the process in order, as SIGTERM does: no more operations, then
-// what Run says. It returns at once; what it returns is closed when all has ended.
+// shutdown stops the process in order, as SIGTERM does: the process takes no more operations, and the
+// engine's Run ends. shutdown returns at once. The returned channel is closed when all has ended.
 func (m *machine) shutdown() <-chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -259,9 +255,9 @@ func (m *machine) shutdown() <-chan struct{} {
 	return p.ended
 }
 
-// kill ends the process, as SIGKILL does: from this instant on nothing that it
-// writes leaves the machine, what it wrote before still arrives, and its operations
-// have no answer. What it started ends by itself, unseen.
+// kill ends the process, as SIGKILL does. From now on no write of the process leaves the machine; earlier
+// writes still arrive. Operations under way get no answer. The goroutines of the process end by themselves,
+// unseen.
 func (m *machine) kill() {
 	m.mu.Lock()
 	p := m.current
@@ -281,11 +277,10 @@ func (m *machine) kill() {
 	m.thaw(true)
 }
 
-// pause stops the process, as SIGSTOP does, until what it returns is called, once.
-// A bubble can't stop goroutines: they go on, but read and write nothing, and
-// clients hear nothing of their operations. So timeouts run out as they do when a
-// real process wakes, only sooner; and what it would write is written when it
-// wakes, unless the deadline of the write has passed.
+// pause stops the process, as SIGSTOP does, until the caller calls resume, once. A bubble can't stop
+// goroutines: they go on, but read and write nothing, and clients hear nothing of their operations. Timeouts
+// run out as after the wake-up of a real process, only sooner. Writes happen at the wake-up, unless the
+// deadline of the write has passed.
 func (m *machine) pause() (resume func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -340,14 +335,13 @@ func (m *machine) awake() {
 	}
 }
 
-// ask has the process do what a client asks, and reports whether the client hears
-// of the outcome. A paused one does it when it is awake. It is errDown if no
-// process takes it.
+// ask has the process carry out a client's request, and reports whether the client hears the outcome. A
+// paused process carries the request out when awake. err is errDown if no process takes the request.
 func (m *machine) ask(do func(*scheduler.Scheduler)) (heard bool, err error) {
 	return m.have(func(p *process) { do(p.engine) })
 }
 
-// operate is ask for what an operator wants.
+// operate is ask for the request of an operator.
 func (m *machine) operate(do func(*redisstore.Store)) (heard bool, err error) {
 	return m.have(func(p *process) { do(p.store) })
 }
@@ -371,7 +365,7 @@ func (m *machine) have(do func(*process)) (heard bool, err error) {
 	return !p.killed(), nil
 }
 
-// topology is what the machine's process works by; false if none takes operations.
+// topology is the topology of the machine's process; false if no process takes operations.
 func (m *machine) topology() (topology.Topology, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -18,19 +18,19 @@ import (
 const (
 	// askingTakes is how long an operator waits for an answer.
 	askingTakes = 15 * time.Second
-	// removeTries is how often a refused removal is asked for again, tryAgain after
-	// how long.
+	// removeTries is how often an operator asks for a removal while refused, tryAgain the pause between two
+	// requests.
 	removeTries = 4
 	tryAgain    = 5 * time.Second
-	// resting is how long after the last fault the topology must be at rest, the sweep
+	// resting is the time after the last fault within which the topology must come to rest, the sweep
 	// included.
 	resting = 75 * time.Second
-	// lasting is the interval of timers that are there when the run ends.
+	// lasting is the interval of timers that outlive the run.
 	lasting = 3 * time.Hour
 )
 
-// trap kills a process when it has written some calls of the script by which the
-// topology is changed. Its zero value waits for nobody; it is safe for concurrent use.
+// trap kills a process after the process has written some calls of the topology script. The zero value waits
+// for no process. A trap is safe for concurrent use.
 type trap struct {
 	mu     sync.Mutex
 	victim *process
@@ -38,7 +38,7 @@ type trap struct {
 	sprung chan struct{}
 }
 
-// set has the trap wait for a process' n-th call.
+// set has the trap wait for the n-th call of a process.
 func (t *trap) set(p *process, n int) (sprung <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -52,8 +52,7 @@ func (t *trap) lift() {
 	t.victim = nil
 }
 
-// hear takes what a process has written: it writes nothing more after the call that
-// the trap waits for.
+// hear takes the bytes that a process has written. The awaited call is the last write of the process.
 func (t *trap) hear(p *process, written []byte) {
 	if t == nil || p == nil {
 		return
@@ -70,8 +69,7 @@ func (t *trap) hear(p *process, written []byte) {
 	}
 }
 
-// beginChange has operators change the topology, and returns what ends what goes
-// wrong meanwhile.
+// beginChange has operators change the topology. undo ends the accompanying fault.
 func (c *cluster) beginChange(f fault, m *machine) (undo func()) {
 	switch f.kind {
 	case topoKill:
@@ -151,8 +149,8 @@ func (c *cluster) cutAmidChange(f fault, m *machine) (undo func()) {
 	}
 }
 
-// operate asks a node for a change of the topology that it can make, or another
-// node if that one is down. A refused removal is asked for again.
+// operate asks a node, or another node if the first node is down, for a change that the topology allows. A
+// refused removal is asked for again.
 func (c *cluster) operate(m *machine, pick uint64) {
 	at := slices.Index(c.machines, m)
 	for i := 0; i < len(c.machines) && !m.up(); i++ {
@@ -167,7 +165,7 @@ func (c *cluster) operate(m *machine, pick uint64) {
 	outcome, _ := c.request(m, wish.verb, wish.shard)
 	for try := 1; wish.verb == "remove" && outcome == refused && try < removeTries; try++ {
 		time.Sleep(tryAgain)
-		c.shards[c.shardNamed(wish.shard)].dropLetters() // as an operator does who has read them
+		c.shards[c.shardNamed(wish.shard)].dropLetters() // as an operator does after reading the dead letters
 		if t, ok = m.topology(); !ok || c.setting.load <= c.journal.now() || t.StateOf(wish.shard) != topology.Draining {
 			return
 		}
@@ -178,8 +176,8 @@ func (c *cluster) operate(m *machine, pick uint64) {
 	}
 }
 
-// replace makes a spare shard that was removed an empty one of the same name, if
-// nobody is about to add it again.
+// replace empties a removed spare shard: an empty shard of the same name takes its place. replace does
+// nothing while a request of an operator is pending.
 func (c *cluster) replace(s *shard) {
 	c.ledger.mu.Lock()
 	defer c.ledger.mu.Unlock()
@@ -192,10 +190,10 @@ func (c *cluster) shardNamed(name string) int {
 	return slices.IndexFunc(c.shards, func(s *shard) bool { return s.name == name })
 }
 
-// wish is a change that an operator may want.
+// wish is a change that an operator may ask for.
 type wish struct{ verb, shard string }
 
-// wishes are the changes that a topology allows.
+// wishes returns the changes that a topology allows.
 func (c *cluster) wishes(t *topology.Topology) (all []wish) {
 	for _, s := range c.shards {
 		switch state := t.StateOf(s.name); {
@@ -209,12 +207,12 @@ func (c *cluster) wishes(t *topology.Topology) (all []wish) {
 		}
 	}
 	if len(all) == 0 {
-		all = append(all, wish{"drain", t.Active[0]}) // which is refused
+		all = append(all, wish{"drain", t.Active[0]}) // the node refuses
 	}
 	return all
 }
 
-// request asks a node for a change, and records what came of it.
+// request asks a node for a change, and records the outcome.
 func (c *cluster) request(m *machine, verb, shard string) (outcome, error) {
 	ctx, cancel := context.WithTimeout(c.t.Context(), askingTakes)
 	defer cancel()
@@ -253,15 +251,15 @@ func (c *cluster) request(m *machine, verb, shard string) (outcome, error) {
 	return a.outcome, err
 }
 
-// oversee notes each second by what the nodes work, until ctx ends.
+// oversee looks at the nodes each second until ctx ends.
 func (c *cluster) oversee(ctx context.Context) {
 	for awake.Sleep(ctx, time.Second) {
 		c.look()
 	}
 }
 
-// look notes by what the nodes work, and that changes are over when the topology is
-// at rest.
+// look notes the topologies by which the nodes work. Once the topology is at rest, look marks the changes as
+// over.
 func (c *cluster) look() {
 	now := c.journal.now()
 	atRest, _ := c.atRest(now)
@@ -279,7 +277,7 @@ func (c *cluster) look() {
 	}
 }
 
-// tell has the history say of a change.
+// tell records a change in the history, unless the change was refused.
 func (c *cluster) tell(a *act) {
 	if a.outcome != refused {
 		c.journal.fault(history.Fault{
@@ -288,7 +286,7 @@ func (c *cluster) tell(a *act) {
 	}
 }
 
-// tellRest has the history say of the changes that are not over.
+// tellRest records the changes that are not over.
 func (c *cluster) tellRest() {
 	c.ledger.mu.Lock()
 	defer c.ledger.mu.Unlock()
@@ -299,8 +297,8 @@ func (c *cluster) tellRest() {
 	}
 }
 
-// atRest reports whether all nodes work by the same topology, and it is not about to
-// change; what isn't so is told.
+// atRest reports whether all nodes work by the same topology, and no change is left to do. why shows the
+// topology of each node.
 func (c *cluster) atRest(now time.Duration) (rests bool, why string) {
 	first := int64(0)
 	rests = true
@@ -330,8 +328,8 @@ func (c *cluster) wasMember(name string, since time.Duration) bool {
 	return ever && last >= since-2*time.Second
 }
 
-// lastChange makes a change when all is healed, since the sweep then passes over all
-// that faults have left away from home, and waits until the topology is at rest.
+// lastChange changes the topology after all faults have healed, and waits until the topology is at rest. The
+// sweep then passes over all copies that faults have left on wrong shards.
 func (c *cluster) lastChange() {
 	if c.setting.spares == 0 {
 		return

@@ -61,8 +61,8 @@ type receiverAddr struct{}
 func (receiverAddr) Network() string { return "memory" }
 func (receiverAddr) String() string  { return "receiver.test:80" }
 
-// The receiver's endpoints, by the first label of the host: each is a destination
-// of its own. The last part of the path is unique to a write.
+// The receiver's endpoints, by the first label of the host: each endpoint is a destination of its own. The
+// last part of the path is unique to a write.
 const (
 	promptly = "prompt" // 200 at once
 	slowly   = "slow"   // 200 after 0 to 1.9 s
@@ -72,17 +72,17 @@ const (
 	gone     = "gone"   // 410 always
 )
 
-// urlOf is the URL of a write: its endpoint is both the host and the path's first
-// part, where the receiver finds it.
+// urlOf is the URL of a write. The endpoint is the host and the first part of the path; the receiver looks at
+// the path.
 func urlOf(endpoint, unique string) string { return urlAt("/" + endpoint + "/" + unique) }
 
-// urlAt is the URL whose path was called.
+// urlAt is the URL of a called path.
 func urlAt(path string) string {
 	endpoint, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	return "http://" + endpoint + ".test" + path
 }
 
-// answerTo says how a call is answered, by the call and the seed alone.
+// answerTo chooses the answer to a call, by the call and the seed alone.
 func answerTo(seed uint64, call webhooktest.Call) webhooktest.Answer {
 	endpoint, rest, _ := strings.Cut(strings.TrimPrefix(call.Target, "/"), "/")
 	draw := fnv.New64a()

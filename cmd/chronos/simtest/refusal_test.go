@@ -11,24 +11,24 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 )
 
-// Refusal is what a shard refuses commands with.
+// Refusal is a reason for which a shard refuses commands.
 type Refusal int
 
-// What a shard can refuse commands with.
+// The refusals of a shard.
 const (
-	// ReadOnly: it was made a replica. What writes is refused, in scripts too.
+	// ReadOnly: the shard was made a replica. Writing commands are refused, in scripts too.
 	ReadOnly Refusal = iota
-	// Loading: it was started and reads its data. Everything is refused.
+	// Loading: the shard was started and reads its data. Everything is refused.
 	Loading
-	// OutOfMemory: what may take memory is refused, in scripts unless they have
-	// written something before.
+	// OutOfMemory: commands that may take memory are refused, in scripts unless the script has written
+	// something before.
 	OutOfMemory
 	// Busy: a script goes on and on. Everything is refused.
 	Busy
 	refusals
 )
 
-// What Redis says then.
+// The errors of Redis.
 const (
 	sayReadOnly = "READONLY You can't write against a read only replica."
 	sayLoading  = "LOADING Redis is loading the dataset in memory"
@@ -36,7 +36,7 @@ const (
 	sayBusy     = "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
 )
 
-// refuseAll has the shard refuse until what it returns is called, once.
+// refuseAll has the shard refuse commands until the caller calls lift, once.
 func (s *shard) refuseAll(r Refusal) (lift func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,8 +48,7 @@ func (s *shard) refuseAll(r Refusal) (lift func()) {
 	})
 }
 
-// refusal is what a client's command is refused with, "" if it isn't. The shard's
-// mutex is held.
+// refusal is the error that refuses a client's command, "" for no refusal. The shard's mutex is held.
 func (s *shard) refusal(name string) string {
 	switch {
 	case s.refuse[Loading] > 0:
@@ -57,12 +56,12 @@ func (s *shard) refusal(name string) string {
 	case s.refuse[Busy] > 0:
 		return sayBusy
 	case s.script:
-		return "" // by what it does
+		return "" // the script's commands decide
 	}
 	return s.mayNot(name)
 }
 
-// mayNot is what a command that isn't a script is refused with.
+// mayNot is the error that refuses a command other than a script.
 func (s *shard) mayNot(name string) string {
 	effect := effects[name]
 	switch {
@@ -74,8 +73,8 @@ func (s *shard) mayNot(name string) string {
 	return ""
 }
 
-// before is called before each command, those of scripts included. The shard's
-// mutex is held. It says which process this is, as Redis does and miniredis doesn't.
+// before is called before each command, commands of scripts included. The shard's mutex is held. before
+// answers INFO with the ID of the process, as Redis does and miniredis doesn't.
 func (s *shard) before(peer *server.Peer, name string, args ...string) bool {
 	if name == "INFO" {
 		peer.WriteBulk(fmt.Sprintf("# Server\r\nrun_id:%s-%d\r\n", s.name, s.epoch))
@@ -96,10 +95,10 @@ func (s *shard) before(peer *server.Peer, name string, args ...string) bool {
 	return false
 }
 
-// scan tells of all members at once, as Redis does while they are few. Behind a cursor
-// miniredis misses some if others were removed meanwhile; Redis doesn't.
+// scan returns all members at once, as Redis does for small sets. Behind a cursor miniredis misses some
+// members if members were removed meanwhile; Redis doesn't.
 func (s *shard) scan(peer *server.Peer, key string) {
-	members, _ := s.mini.SortedSet(key) // no error but that there is none
+	members, _ := s.mini.SortedSet(key) // the only error is a missing key
 	peer.WriteLen(2)
 	peer.WriteBulk("0")
 	peer.WriteLen(2 * len(members))
@@ -109,7 +108,7 @@ func (s *shard) scan(peer *server.Peer, key string) {
 	}
 }
 
-// effect is what a command that writes does to memory.
+// effect is the effect of a writing command on memory.
 type effect int
 
 const (

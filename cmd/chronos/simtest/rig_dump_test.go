@@ -13,7 +13,7 @@ func TestDump(t *testing.T) {
 		defer c.close()
 		receipt := c.create(t, c.machines[0], time.Hour)
 		c.shards[0].mini.HSet("chronos:{http.00}:timers", "broken", "what is this")
-		c.shards[0].mini.HSet("chronos:{http.00}:tags", "+", "1") // such a record counts as a tombstone
+		c.shards[0].mini.HSet("chronos:{http.00}:tags", "+", "1") // an unreadable record counts as a tombstone
 		if _, err := c.shards[1].mini.ZAdd("chronos:{http.00}:due", 4e12, "nobody"); err != nil {
 			t.Fatal(err)
 		}

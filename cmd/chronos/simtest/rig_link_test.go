@@ -18,7 +18,7 @@ func inBubble(t *testing.T, name string, test func(t *testing.T)) {
 	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
 }
 
-// echo is a far side that answers what it hears, and says what that was.
+// echo is a far side that answers with the received bytes, and sends the bytes to heard.
 type echo struct{ heard chan string }
 
 func newEcho() *echo { return &echo{heard: make(chan string, 100)} }
@@ -66,8 +66,7 @@ func mustDial(t *testing.T, l *link) net.Conn {
 	return conn
 }
 
-// say sends text with a deadline of 500 ms and returns what came back, after how
-// long.
+// say sends text with a deadline of 500 ms, and returns the answer and the time that the answer took.
 func say(conn net.Conn, text string) (answer string, took time.Duration, err error) {
 	begun := time.Now()
 	_ = conn.SetDeadline(begun.Add(500 * time.Millisecond))
@@ -136,7 +135,7 @@ func TestLink(t *testing.T) {
 		wantSay(t, conn, "late", os.ErrDeadlineExceeded, answers)
 		lift()
 		e.wantHeard(t, "late")
-		// What comes next doesn't overtake the late answer.
+		// The next answer doesn't overtake the late answer.
 		if answer, took, err := say(conn, "next"); answer != "latenext" || err != nil || took != 300*time.Millisecond {
 			t.Errorf("%q, %v after %v", answer, err, took)
 		}

@@ -67,8 +67,7 @@ func TestNodeWorks(t *testing.T) {
 	})
 }
 
-// TestNodeIsKilled: nothing that a killed node does arrives anywhere, and all that
-// it started ends.
+// TestNodeIsKilled: nothing from a killed node arrives anywhere, and all its goroutines end.
 func TestNodeIsKilled(t *testing.T) {
 	inBubble(t, "", func(t *testing.T) {
 		c := quietCluster(t, 1, 2)
@@ -76,7 +75,7 @@ func TestNodeIsKilled(t *testing.T) {
 		m := c.machines[0]
 		c.create(t, m, 2*time.Second)
 		c.create(t, m, time.Minute)
-		time.Sleep(1950 * time.Millisecond) // the first is leased and in the wheel
+		time.Sleep(1950 * time.Millisecond) // the first timer is leased and in the wheel
 		synctest.Wait()
 		before := c.commands()
 		m.kill()
@@ -107,7 +106,7 @@ func TestNodeIsKilled(t *testing.T) {
 	})
 }
 
-// TestKilledNodeDoesNotAnswer: nobody hears of an operation that was under way.
+// TestKilledNodeDoesNotAnswer: no client hears the outcome of an operation that was under way.
 func TestKilledNodeDoesNotAnswer(t *testing.T) {
 	inBubble(t, "", func(t *testing.T) {
 		c := quietCluster(t, 1, 1)

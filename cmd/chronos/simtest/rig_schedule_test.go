@@ -29,7 +29,7 @@ func TestSameSeedSameSchedule(t *testing.T) {
 	}
 }
 
-// wantAlone complains if whoever hurts all nodes does it beside a fault of a node.
+// wantAlone complains about a fault of all nodes that overlaps with a fault of a single node.
 func wantAlone(t *testing.T, all []fault) {
 	t.Helper()
 	for _, f := range all {
@@ -81,7 +81,7 @@ func TestSchedules(t *testing.T) {
 	}
 }
 
-// TestChangesAreDrawn: changes are part of each schedule, and leave a node alone.
+// TestChangesAreDrawn: each schedule has changes, and leaves a node alone.
 func TestChangesAreDrawn(t *testing.T) {
 	drawn := map[kind]int{}
 	calls := map[int]bool{}
@@ -127,7 +127,7 @@ func TestChangesAreDrawn(t *testing.T) {
 	}
 }
 
-// TestLossesAreDrawn: a share of the seeds has shards that lose data, and the others not.
+// TestLossesAreDrawn: shards lose data in a share of the seeds only.
 func TestLossesAreDrawn(t *testing.T) {
 	losing := map[bool]int{}
 	for seed := range uint64(60) {
@@ -147,7 +147,7 @@ func TestLossesAreDrawn(t *testing.T) {
 	}
 }
 
-// TestNodesPollAsInProduction: one seed in ten does, unless an option says how often.
+// TestNodesPollAsInProduction: one seed in ten polls so often, unless an option sets the interval.
 func TestNodesPollAsInProduction(t *testing.T) {
 	often := 0
 	for seed := range uint64(100) {

@@ -73,7 +73,7 @@ func TestShardPauses(t *testing.T) {
 		if took := time.Since(begun); took != 500*time.Millisecond {
 			t.Errorf("it took %v", took)
 		}
-		_ = p.client.Close() // who asked has gone
+		_ = p.client.Close() // the client has gone
 		synctest.Wait()
 		if got, _ := p.mini.Get("key"); got != "before" {
 			t.Errorf("executed %q while it was paused", got)
@@ -280,7 +280,7 @@ func TestShardRefuses(t *testing.T) {
 	})
 }
 
-// TestFastClaim: a claim that isn't run is answered as the script would answer it.
+// TestFastClaim: a claim answered without the script has the script's answer.
 func TestFastClaim(t *testing.T) {
 	inBubble(t, "", func(t *testing.T) {
 		fast := newFastClaim(t)
@@ -325,7 +325,7 @@ func TestFastClaim(t *testing.T) {
 	})
 }
 
-// A heartbeat is answered as the script does.
+// TestFastBeat: a heartbeat answered without the script has the script's answer.
 func TestFastBeat(t *testing.T) {
 	inBubble(t, "", func(t *testing.T) {
 		fast := newFastClaim(t)
@@ -370,7 +370,7 @@ func TestFastBeat(t *testing.T) {
 	})
 }
 
-// claimArgs are the script's, by the names in its header.
+// claimArgs returns the arguments of the script, by the names in the script's header.
 func claimArgs(horizonMs int, notAfter time.Time) []any {
 	_, header, _ := strings.Cut(lua.Scripts()["claim"], "-- ARGV:")
 	header, _, _ = strings.Cut(header, "(")
@@ -392,7 +392,7 @@ func claimArgs(horizonMs int, notAfter time.Time) []any {
 	return args
 }
 
-// What is there all the time is found, though what was found before is removed meanwhile.
+// TestShardIsScanned: a scan finds all lasting members, even if found members are removed meanwhile.
 func TestShardIsScanned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProbe(t, nil)

@@ -66,8 +66,8 @@ func TestLinkLagsInOneDirection(t *testing.T) {
 	})
 }
 
-// TestMomentsAgain: stalls and held up nodes come several times a minute, and are over
-// when the fault is.
+// TestMomentsAgain: links and shards stall, and nodes are held up, several times a minute; all is over when
+// the fault is over.
 func TestMomentsAgain(t *testing.T) {
 	for _, f := range []fault{
 		{kind: linkStall, node: 0, shard: 1, last: time.Minute, pick: 1},
@@ -100,7 +100,7 @@ func TestMomentsAgain(t *testing.T) {
 	}
 }
 
-// TestWholeClusterIsHurt: all nodes are, each is recorded, and all work again afterwards.
+// TestWholeClusterIsHurt: all nodes are hurt, a fault of each is recorded, and all nodes work afterwards.
 func TestWholeClusterIsHurt(t *testing.T) {
 	for _, f := range []fault{
 		{kind: allSlow, shard: 1, by: 300 * time.Millisecond}, {kind: allHole, shard: 0}, {kind: allCross, shard: -1}, {kind: allPause, shard: -1},
@@ -127,8 +127,8 @@ func TestWholeClusterIsHurt(t *testing.T) {
 	}
 }
 
-// TestClientGivesUp: the client goes on while its write waits, and the history says that
-// nobody knows what came of it.
+// TestClientGivesUp: the client goes on while its write waits, and the history says that the outcome is
+// unknown.
 func TestClientGivesUp(t *testing.T) {
 	inBubble(t, "", func(t *testing.T) {
 		c := quietCluster(t, 2, 1)
@@ -149,8 +149,7 @@ func TestClientGivesUp(t *testing.T) {
 	})
 }
 
-// TestTwoWritersOverlap: the two writes go to two nodes and are under way together where
-// a shard is slow.
+// TestTwoWritersOverlap: the two writes go to two nodes, and are under way together if a shard is slow.
 func TestTwoWritersOverlap(t *testing.T) {
 	inBubble(t, "", func(t *testing.T) {
 		c := quietCluster(t, 2, 1)

@@ -13,7 +13,7 @@ import (
 	"chronos/scheduler/verify/history"
 )
 
-// chronicle is a ledger that tests write.
+// chronicle is a ledger for tests to fill.
 type chronicle struct {
 	*ledger
 	now topology.Topology
@@ -42,9 +42,9 @@ func (c *chronicle) store(t topology.Topology, on ...string) {
 	}
 }
 
-// stored is a topology as shards hold it.
+// stored is the text of a topology on a shard.
 func stored(t topology.Topology) string {
-	text, _ := json.Marshal(t) // it holds names and numbers
+	text, _ := json.Marshal(t) // a topology holds only names and numbers
 	return fmt.Sprintf("%d %s %s", t.Epoch, t.Change, text)
 }
 
@@ -62,11 +62,11 @@ func enact(t *topology.Topology) {
 	t.Former, t.Active, t.Next = [][]string{t.Active}, t.Next, nil
 }
 
-// TestLedger: what operators were told and what became of it must agree.
+// TestLedger: the answers to operators and the recorded topologies must agree.
 func TestLedger(t *testing.T) {
 	for name, d := range map[string]struct {
 		tell func(c *chronicle)
-		want string // in the only complaint, "" for none
+		want string // in the only complaint, "" for no complaint
 	}{
 		"all steps of a change": {func(c *chronicle) {
 			c.step("drain", drainB)
@@ -186,8 +186,8 @@ func changingCluster(t *testing.T, nodes, shards int) *cluster {
 	return c
 }
 
-// TestCoordinatorIsKilled: a node dies right after the call that the trap waits for,
-// and what it has begun is finished or never was, whichever call that is.
+// TestCoordinatorIsKilled: a node dies right after the n-th call of a change. For each n, the change is
+// finished or never was.
 func TestCoordinatorIsKilled(t *testing.T) {
 	for n := range 18 {
 		inBubble(t, fmt.Sprint("call ", n+1), func(t *testing.T) {
@@ -230,7 +230,7 @@ func TestCoordinatorIsKilled(t *testing.T) {
 	}
 }
 
-// TestShardsComeAndGo: a cluster follows operators, and the history tells of it.
+// TestShardsComeAndGo: a cluster follows operators, and the history records the changes.
 func TestShardsComeAndGo(t *testing.T) {
 	inBubble(t, "", func(t *testing.T) {
 		c := changingCluster(t, 2, 2)
@@ -267,8 +267,8 @@ func TestShardsComeAndGo(t *testing.T) {
 	})
 }
 
-// A change of which nobody heard an answer may be carried on long after the topology seemed to
-// be at rest.
+// TestAChangeThatIsCarriedOnIsRecorded: a change without a heard answer may be carried on long after the
+// topology seemed to be at rest.
 func TestAChangeThatIsCarriedOnIsRecorded(t *testing.T) {
 	for what, d := range map[string]struct {
 		acts []*act

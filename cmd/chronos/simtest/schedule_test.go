@@ -15,8 +15,8 @@ type setting struct {
 	seed     uint64
 	mode     history.Mode
 	nodes    int
-	shards   int // that the nodes are started with
-	spares   int // that may be added
+	shards   int // at the start of the nodes
+	spares   int // shards that operators may add
 	clients  int
 	think    time.Duration // of a client between two operations, on average
 	timing   timing
@@ -24,19 +24,19 @@ type setting struct {
 	apart    []time.Duration
 	faults   []fault
 	opened   int  // redisstore.Options.Opened
-	instants bool // timers may name the instant that they are due at
+	instants bool // timers may name the instant at which they are due
 	losses   bool // shards lose data
 }
 
-// fault is one fault of a schedule. Node and shard are indexes, -1 for none; a
-// link's has both, or none of the shards for the one to the receiver.
+// fault is one fault of a schedule. node and shard are indexes, -1 for none. A fault of a link has node and
+// shard; a fault of the link to the receiver has only a node.
 type fault struct {
 	kind     kind
 	at, last time.Duration // since the start; how long
 	node     int
 	shard    int
 	by       time.Duration // a delay, a step of a clock, or the age of a snapshot
-	pick     uint64        // what else is drawn; of a change of the topology, which one, and through which nodes
+	pick     uint64        // further random bits: for a change of the topology, which change and through which nodes
 }
 
 func (f fault) String() string {
@@ -56,8 +56,8 @@ const (
 	linkHole     kind = "link-hole"     // black hole
 	linkSlow     kind = "link-slow"     //
 	linkLose     kind = "link-lose"     // answers lost, connections break
-	linkHang     kind = "link-hang"     // answers lost, nothing comes after them
-	outCut       kind = "out-cut"       // the same of a node and the receiver
+	linkHang     kind = "link-hang"     // answers lost, and all bytes after them
+	outCut       kind = "out-cut"       // as link-cut, but of a node and the receiver
 	outHole      kind = "out-hole"      //
 	outSlow      kind = "out-slow"      //
 	outLose      kind = "out-lose"      //
@@ -65,7 +65,7 @@ const (
 	shardPause   kind = "shard-pause"   // as by SIGSTOP
 	shardSlow    kind = "shard-slow"    //
 	shardKill    kind = "shard-kill"    // started again with its data
-	shardScripts kind = "shard-scripts" // it forgets its scripts
+	shardScripts kind = "shard-scripts" // the shard forgets its scripts
 	shardReplica kind = "shard-replica" // READONLY
 	shardLoading kind = "shard-loading" // LOADING
 	shardFull    kind = "shard-full"    // OOM
@@ -76,27 +76,27 @@ const (
 	shardBack    kind = "shard-back"    // killed, started again without its last writes
 	linkLate     kind = "link-late"     // in one direction, with jitter
 	linkStall    kind = "link-stall"    // stands still for a moment again and again
-	shardStall   kind = "shard-stall"   // the same of a shard
+	shardStall   kind = "shard-stall"   // a shard stands still likewise
 	shardSlowly  kind = "shard-slowly"  // slow for long
 	nodeBusy     kind = "node-busy"     // held up for a moment again and again
 	allSlow      kind = "all-slow"      // all nodes' links to a shard are slow
-	allHole      kind = "all-hole"      // the same: black holes
+	allHole      kind = "all-hole"      // all nodes' links to a shard are black holes
 	allCross     kind = "all-cross"     // each node is cut off from another shard
 	allPause     kind = "all-pause"     // all nodes are paused
 	topoOne      kind = "topology"      // an operator changes the topology
-	topoTwo      kind = "topology-two"  // two do at once, through two nodes
-	topoKill     kind = "topology-kill" // one does, and the node is killed at one of its steps
-	topoCut      kind = "topology-cut"  // one does, and the node is cut off from some shards
+	topoTwo      kind = "topology-two"  // two operators do so at once, through two nodes
+	topoKill     kind = "topology-kill" // an operator does so, and the node is killed at one of the steps
+	topoCut      kind = "topology-cut"  // an operator does so, and the node is cut off from some shards
 )
 
-// rule is how often a kind is drawn and what it is about.
+// rule is how often a kind is drawn, and the target of the kind.
 type rule struct {
 	kind    kind
 	weight  int
 	node    bool
 	shard   bool
-	instant bool // it has no end
-	long    bool // it lasts for 10 s and more
+	instant bool // the fault has no end
+	long    bool // the fault lasts for 10 s and more
 	loses   bool // data
 }
 
@@ -140,16 +140,15 @@ func rules() []rule {
 	}
 }
 
-// Lengths of what a run's end consists of.
+// Lengths of the parts of a run.
 const (
-	healing  = 30 * time.Second        // the last of a liveness run's minutes have no fault
+	healing  = 30 * time.Second        // without faults, the last part of a liveness run's minutes
 	draining = 100 * time.Second       // after a liveness run's minutes, until every timer had its attempts
 	longest  = 60 * time.Second        // from a timer's write to its last pop
 	calm     = 2500 * time.Millisecond // before the first fault
 )
 
-// draw makes the run of a seed. Another length changes how much there is of it,
-// not what it begins with.
+// draw draws the run of a seed. A longer run of a seed begins like a shorter run.
 func draw(seed uint64, length time.Duration, o options) setting {
 	r := rand.New(rand.NewPCG(seed, 1))
 	s := setting{
@@ -187,8 +186,8 @@ func draw(seed uint64, length time.Duration, o options) setting {
 	return s
 }
 
-// quickPoll is production's interval between two polls. It is too often for most seeds:
-// a run takes several times as long.
+// quickPoll is production's interval between two polls. Most seeds poll less often, since a run with
+// quickPoll takes several times as long.
 const quickPoll = 100 * time.Millisecond
 
 // drawKind draws whether shards lose data, and how often nodes poll.
@@ -205,8 +204,8 @@ func drawKind(r *rand.Rand, s *setting, o options) {
 	s.timing = timing{poll: poll, grace: max(time.Second, 5*poll)}
 }
 
-// slack is how much later than by the promises a callback may come, as nodes poll more
-// seldom than in production.
+// slack is how much later than promised a callback may come, because nodes poll less often than in
+// production.
 func (t timing) slack() time.Duration {
 	if t.poll <= quickPoll {
 		return 0
@@ -214,9 +213,9 @@ func (t timing) slack() time.Duration {
 	return t.poll * 5 / 4
 }
 
-// drawFaults draws faults, about one in ten seconds, beside the changes of the
-// topology, until the load ends. What the same thing suffers from doesn't overlap,
-// and one node is left alone by all but the faults of whole clusters.
+// drawFaults draws faults until the load ends, beside the changes of the topology. The average time between
+// two faults is o.every. Faults of the same node, shard or link don't overlap. At any time one node is free
+// of faults, except for faults of whole clusters.
 func drawFaults(r *rand.Rand, s *setting, o options) []fault {
 	all := slices.Grow(slices.Clone(s.faults), int(s.load/o.every))
 	for at := calm; ; {
@@ -260,7 +259,7 @@ func drawFault(r *rand.Rand, s *setting, at time.Duration, o options) fault {
 	return f
 }
 
-// wanted are those rules whose kinds the options name, and all if they name none.
+// wanted returns the rules whose kinds the options name, or all rules if the options name no kind.
 func (o options) wanted(all []rule) []rule {
 	return slices.DeleteFunc(all, func(k rule) bool {
 		return len(o.kinds) > 0 && !slices.Contains(o.kinds, string(k.kind))
@@ -302,8 +301,8 @@ func drawBy(r *rand.Rand, k kind) time.Duration {
 	}
 }
 
-// fits reports whether the things that f is about are left alone by others then,
-// and a node stays that runs and sees all, unless f is to hurt all nodes.
+// fits reports whether no other fault then hurts the node, shard or link of f. At least one node must stay
+// unhurt, unless f is to hurt all nodes.
 func fits(all []fault, f fault, nodes int) bool {
 	const margin = time.Second
 	hurt := map[int]bool{f.node: f.node >= 0}
@@ -337,7 +336,7 @@ type step struct {
 	ends  bool
 }
 
-// steps are all begins and ends in order.
+// steps returns all begins and ends in order.
 func steps(faults []fault) []step {
 	var all []step
 	for i, f := range faults {

@@ -2,5 +2,5 @@
 
 package simtest
 
-// fixed is how many seeds are the same in every run of the tests, fresh how many are drawn anew.
+// fixed is the number of seeds that never change, fresh the number of seeds drawn anew by every run.
 const fixed, fresh = 10, 5

@@ -15,42 +15,41 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 )
 
-// shard is a Redis in the bubble whose clock is the bubble's, put ahead by an
-// offset. It executes one command at a time, takes no time for it, and fails as it
-// is told to. It is safe for concurrent use.
+// shard is a Redis in the bubble. The shard's clock is the bubble's clock, put ahead by an offset. A shard
+// executes one command at a time, in no time, and fails on request. A shard is safe for concurrent use.
 type shard struct {
 	name string
 	mini *miniredis.Miniredis
 	fast *fastClaim // nil to run every script
-	// tell is told of each topology that the shard takes, and nil to tell nobody.
+	// tell hears of each topology that the shard takes; may be nil.
 	tell func(shard, topology string)
 	log  *callLog
 
 	links  []*link // of all nodes
 	served sync.WaitGroup
 
-	mu      sync.Mutex // held while a command is executed; guards what follows
+	mu      sync.Mutex // held while a command is executed; guards the fields below
 	ahead   time.Duration
 	pauses  int
-	resumed chan struct{} // closed when the last pause is over; nil while there is none
+	resumed chan struct{} // closed when the last pause is over; nil without a pause
 	slow    time.Duration
 	down    bool
-	epoch   int // of its process: raised by each kill
+	epoch   int // of the shard's process: raised by each kill
 	refuse  [refusals]int
-	script  bool   // one is under way
-	wrote   bool   // that one has written
-	refused string // what the command under way was refused with
+	script  bool   // a script is under way
+	wrote   bool   // the script has written
+	refused string // the error that refused the command under way
 	calls   tally
 }
 
-// tally counts what a shard executed.
+// tally counts the commands of a shard.
 type tally struct{ commands, scripts, shortened, refused int }
 
-// newShard starts an empty shard. It ends by close.
+// newShard starts an empty shard. The caller calls close.
 func newShard(t *testing.T, name string, fast *fastClaim) *shard {
 	t.Helper()
 	s := &shard{name: name, mini: miniredis.NewMiniRedis(), fast: fast}
-	first, err := s.mini.Dial() // starts it without a listener
+	first, err := s.mini.Dial() // starts miniredis without a listener
 	if err != nil {
 		t.Fatalf("start shard: %v", err)
 	}
@@ -59,10 +58,10 @@ func newShard(t *testing.T, name string, fast *fastClaim) *shard {
 	return s
 }
 
-// url is the shard's, for nodes whose dial knows where the host is.
+// url is the shard's URL. The dial function of a node finds the host by name.
 func (s *shard) url() string { return "redis://" + s.name + ".test:6379/0" }
 
-// close ends the shard. All connections to it are closed before.
+// close ends the shard. The caller closes all connections first.
 func (s *shard) close() {
 	s.kill()
 	s.served.Wait()
@@ -84,8 +83,8 @@ func (s *shard) accept(conn net.Conn) bool {
 	return true
 }
 
-// serve executes what comes until the connection ends. What has arrived is
-// executed even if the client has gone since.
+// serve executes commands until the connection ends. An arrived command is executed even if the client has
+// gone since.
 func (s *shard) serve(conn net.Conn, epoch int) {
 	in := bufio.NewReader(conn)
 	var out bytes.Buffer
@@ -103,15 +102,15 @@ func (s *shard) serve(conn net.Conn, epoch int) {
 		}
 		_, _ = answer.WriteTo(&out)
 		if in.Buffered() == 0 {
-			// Redis goes on with what it has read, whether or not the client is there.
+			// Redis goes on with the commands already read, even if the client has gone.
 			_, _ = conn.Write(out.Bytes())
 			out.Reset()
 		}
 	}
 }
 
-// gate waits while the shard is paused, and for as long as it is slow at the first
-// command of several.
+// gate waits while the shard is paused. While the shard is slow, gate also waits before the first command of
+// several.
 func (s *shard) gate(epoch int, first bool) (waited, alive bool) {
 	for {
 		s.mu.Lock()
@@ -133,8 +132,7 @@ func (s *shard) gate(epoch int, first bool) (waited, alive bool) {
 	}
 }
 
-// execute runs a command now and leaves its answer; false if the process that the
-// connection belongs to has ended.
+// execute runs a command now and fills answer; false if the process of the connection has ended.
 func (s *shard) execute(epoch int, peer *server.Peer, args []string, waited bool, answer *bytes.Buffer, node string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -177,12 +175,11 @@ func (s *shard) execute(epoch int, peer *server.Peer, args []string, waited bool
 	return true
 }
 
-// shorten answers what needs no Lua state, if fast knows how. The shard's mutex is
-// held.
+// shorten answers calls that need no Lua state, if fast knows how. The shard's mutex is held.
 func (s *shard) shorten(peer *server.Peer, args []string, now time.Time) bool {
 	var said []string
 	ok := false
-	if s.refuse == ([refusals]int{}) { // else a script that writes is refused
+	if s.refuse == ([refusals]int{}) { // otherwise a script that writes is refused
 		said, ok = s.fast.beats(s.mini, args, now)
 	}
 	if !ok && !s.fast.answers(s.mini, args, now) {
@@ -200,9 +197,8 @@ func (s *shard) shorten(peer *server.Peer, args []string, now time.Time) bool {
 	return true
 }
 
-// pause has the shard execute nothing until what it returns is called, once; it
-// goes on taking connections and bytes, as the kernel does for a process that was
-// stopped. Then it executes them.
+// pause stops all execution until the caller calls resume, once. The shard goes on taking connections and
+// bytes, as the kernel does for a stopped process. The taken commands are executed afterwards.
 func (s *shard) pause() (resume func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -219,8 +215,8 @@ func (s *shard) pause() (resume func()) {
 	})
 }
 
-// slowDown makes each round trip's first command wait, beside those of others,
-// until what it returns is called, once.
+// slowDown delays each round trip's first command by d until the caller calls lift, once. Round trips wait
+// side by side.
 func (s *shard) slowDown(d time.Duration) (lift func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -232,8 +228,8 @@ func (s *shard) slowDown(d time.Duration) (lift func()) {
 	})
 }
 
-// kill ends the shard's process: nothing of what waits for it is executed, its
-// connections break and none can be made. Its data stays.
+// kill ends the shard's process. Waiting commands are not executed, connections break, and connecting is
+// refused. The data stays.
 func (s *shard) kill() {
 	s.mu.Lock()
 	s.down = true
@@ -273,14 +269,14 @@ func (s *shard) flushScripts() {
 	s.fast.forget(s.mini)
 }
 
-// counts is what the shard executed so far.
+// counts returns the tally so far.
 func (s *shard) counts() tally {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.calls
 }
 
-// readCommand reads an array of bulk strings, which is how clients send commands.
+// readCommand reads an array of bulk strings: the form of a client's command.
 func readCommand(r *bufio.Reader) ([]string, error) {
 	n, err := readCount(r, '*')
 	if err != nil || n < 1 {

@@ -19,7 +19,7 @@ import (
 	"chronos/scheduler/verify/history"
 )
 
-// options say how runs are drawn from seeds; they come from flags.
+// options are the flags of the simulation: how runs are drawn from seeds.
 type options struct {
 	seed    uint64
 	seeds   int
@@ -39,7 +39,7 @@ type options struct {
 	calls   string
 }
 
-// choice is what a flag says of something that is else drawn by the seed.
+// choice is the value of a flag for a property that the seed decides otherwise.
 type choice int
 
 const (
@@ -48,7 +48,7 @@ const (
 	noSeed
 )
 
-var flags options // of the command line; nothing changes it after TestMain
+var flags options // of the command line; unchanged after TestMain
 
 func TestMain(m *testing.M) {
 	flag.Uint64Var(&flags.seed, "sim.seed", 0, "run this seed alone, or this one and -sim.seeds - 1 after it; 0 for fixed ones and -sim.fresh fresh ones")
@@ -105,7 +105,7 @@ func (o options) repeat(seed uint64) string {
 	return command
 }
 
-// chosen are the seeds to run.
+// chosen returns the seeds to run.
 func (o options) chosen() []uint64 {
 	var all []uint64
 	count := o.seeds
@@ -128,9 +128,8 @@ func (o options) chosen() []uint64 {
 	return all
 }
 
-// TestSim runs whole clusters in virtual time, with faults, and judges what came
-// of it. The same seed has the same setting, schedule and requests; how goroutines
-// take turns differs from run to run.
+// TestSim runs whole clusters in virtual time, with faults, and judges the histories. The same seed has the
+// same setting, schedule and requests. The turns of goroutines differ from run to run.
 func TestSim(t *testing.T) {
 	all := &campaign{duplicates: map[history.Class]int{}}
 	t.Cleanup(func() { all.judge(t) }) // when all seeds have ended
@@ -142,7 +141,7 @@ func TestSim(t *testing.T) {
 				t.Logf("fresh seed %d", seed)
 			}
 			s := draw(seed, time.Duration(o.minutes*float64(time.Minute)), o)
-			defer func() { // also where the bubble has ended the test
+			defer func() { // runs even if the bubble has ended the test
 				if t.Failed() {
 					t.Logf("repeat with: %s", o.repeat(seed))
 					for _, f := range s.faults {
@@ -161,13 +160,13 @@ func TestSim(t *testing.T) {
 	}
 }
 
-// silence is go-redis' log: what goes wrong is meant to.
+// silence drops go-redis' log: all failures are intended.
 type silence struct{}
 
 func (silence) Printf(context.Context, string, ...any) {}
 
-// simulate plays one run and returns what was recorded, and what was wrong with the
-// topology. It is called in a bubble.
+// simulate plays one run, and returns the history and the faults found in the topology. Call simulate in a
+// bubble.
 func simulate(t *testing.T, s setting, o options) (h *history.History, wrong []string) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)

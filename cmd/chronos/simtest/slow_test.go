@@ -14,7 +14,7 @@ import (
 	"chronos/scheduler/verify/history"
 )
 
-// written is a timer that was created, and when its callbacks came.
+// written is a created timer, with the times of its callbacks.
 type written struct {
 	due   time.Time
 	skew  time.Duration
@@ -22,8 +22,8 @@ type written struct {
 	calls []time.Time
 }
 
-// TestShardTurnsSlow has the answers of one of three shards come late, and nothing else.
-// Within 5 s its timers are late by their skew and little more, all others by nothing.
+// TestShardTurnsSlow: only the answers of one of three shards come late. After 5 s the shard's timers are
+// late by their skew and little more, and all other timers are on time.
 func TestShardTurnsSlow(t *testing.T) {
 	for _, late := range []time.Duration{250 * time.Millisecond, 430 * time.Millisecond} {
 		inBubble(t, late.String(), func(t *testing.T) {
@@ -44,8 +44,7 @@ func TestShardTurnsSlow(t *testing.T) {
 	}
 }
 
-// createMany creates timers of many intervals, one after the other, and waits until all
-// were due.
+// createMany creates timers of many intervals, one after the other, and waits until all timers were due.
 func (c *cluster) createMany(t *testing.T, n int, apart time.Duration, before func(i int)) (all map[string]*written) {
 	t.Helper()
 	all = map[string]*written{}
@@ -62,7 +61,7 @@ func (c *cluster) createMany(t *testing.T, n int, apart time.Duration, before fu
 			asked := time.Now()
 			_, err := m.have(func(p *process) {
 				create := p.engine.Create
-				if i%2 == 0 { // a key of the client's own goes to its owners, in whatever state these are
+				if i%2 == 0 { // a client's own key goes to its owners, whatever the state of the owners
 					id := timer.ID{Key: "own" + strconv.Itoa(i), RF: 2}
 					create = func(ctx context.Context, asked timer.Timer) (timer.Receipt, error) {
 						return p.engine.Replace(ctx, id, asked)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// socket is what go-redis sees of an end's socket. go-redis looks at the socket of a
-// connection that has waited in the pool, and makes another connection if that one has ended.
+// socket is the part of an end that go-redis looks at after a connection has waited in the pool. If the
+// connection has ended, go-redis makes another connection.
 type socket struct{ c *end }
 
 var _ syscall.Conn = (*end)(nil)
@@ -16,8 +16,7 @@ var _ syscall.Conn = (*end)(nil)
 // SyscallConn implements syscall.Conn.
 func (c *end) SyscallConn() (syscall.RawConn, error) { return socket{c}, nil }
 
-// Read implements syscall.RawConn: it fails if the connection has ended. There is no
-// descriptor to look at.
+// Read implements syscall.RawConn: an ended connection fails. The simulation has no descriptor to look at.
 func (s socket) Read(func(fd uintptr) (done bool)) error {
 	s.c.l.mu.Lock()
 	defer s.c.l.mu.Unlock()

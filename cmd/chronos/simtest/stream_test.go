@@ -9,20 +9,20 @@ import (
 	"time"
 )
 
-// part is what one write put on its way.
+// part is the bytes of one write, on their way.
 type part struct {
-	at    time.Time // when it arrives
+	at    time.Time // when the part arrives
 	bytes []byte
 }
 
-// half is one direction of a connection: what is on its way, and what arrived and
-// wasn't read. The link's mutex guards it.
+// half is one direction of a connection: bytes on their way, and arrived bytes not read yet. The link's mutex
+// guards a half.
 type half struct {
 	parts   []part
-	last    time.Time     // when the part that was written last arrives: nothing overtakes it
-	end     error         // what reading gives after the parts; nil while open
+	last    time.Time     // when the latest part arrives: no part overtakes an earlier part
+	end     error         // the result of reading after the parts; nil while open
 	endAt   time.Time     // when the end arrives
-	changed chan struct{} // closed when whoever waits here should look again; nil if nobody does
+	changed chan struct{} // closed when whoever waits here should look again; nil without a waiter
 }
 
 func (h *half) wait(until time.Time) *hold {
@@ -39,7 +39,7 @@ func (h *half) wake() {
 	}
 }
 
-// finish has reading end with err after what arrives until at.
+// finish ends reading with err, after all bytes that arrive until at.
 func (h *half) finish(err error, at time.Time) {
 	if h.end == nil {
 		h.end, h.endAt = err, at
@@ -47,12 +47,12 @@ func (h *half) finish(err error, at time.Time) {
 	h.wake()
 }
 
-// broken reports whether the connection was broken, and this end knows.
+// broken reports whether the connection was broken, and the news has arrived at this end.
 func (h *half) broken(now time.Time) bool {
 	return h.end != nil && !errors.Is(h.end, io.EOF) && !h.endAt.After(now)
 }
 
-// drop forgets what hasn't arrived by now.
+// drop forgets the parts that haven't arrived by now.
 func (h *half) drop(now time.Time) {
 	for i, p := range h.parts {
 		if p.at.After(now) {
@@ -62,7 +62,7 @@ func (h *half) drop(now time.Time) {
 	}
 }
 
-// postpone has what has not arrived by now arrive at an instant at the earliest.
+// postpone delays the parts and the end that have not arrived by now, until the given instant at least.
 func (h *half) postpone(now, until time.Time) {
 	later := func(at *time.Time) {
 		if at.After(now) && at.Before(until) {
@@ -76,9 +76,8 @@ func (h *half) postpone(now, until time.Time) {
 	later(&h.endAt)
 }
 
-// end is one end of a connection over a link. It is a net.Conn whose buffers have
-// no bounds, so only a frozen end's writes block. All its waiting is durable in a
-// bubble.
+// end is one end of a connection over a link. An end is a net.Conn whose buffers have no bounds, so only
+// writes of a frozen end block. All waiting of an end is durable in a bubble.
 type end struct {
 	l       *link
 	near    bool // the node's end
@@ -88,13 +87,13 @@ type end struct {
 
 	// guarded by l.mu
 	closed        bool
-	dead          bool // bytes of this connection vanished: it carries nothing any more
+	dead          bool // bytes of this connection vanished, and later bytes vanish too
 	readBy, wrote time.Time
 }
 
 var _ net.Conn = (*end)(nil)
 
-// newConn makes both ends of a connection.
+// newConn makes the two ends of a connection.
 func (l *link) newConn(owner *process) (near, far *end) {
 	out, in := &half{}, &half{}
 	near = &end{l: l, near: true, owner: owner, in: in, out: out}
@@ -114,7 +113,7 @@ func (c *end) Read(p []byte) (int, error) {
 	}
 }
 
-// hold says when to look again: after changed, and at an instant if that isn't zero.
+// hold says when to look again: after changed, and at the instant until unless the instant is zero.
 type hold struct {
 	changed <-chan struct{}
 	until   time.Time
@@ -133,7 +132,7 @@ func (h *hold) wait() {
 	}
 }
 
-// tryRead reads what is there. If nothing is, it says when to look again.
+// tryRead reads the arrived bytes. Without arrived bytes, again says when to look again.
 func (c *end) tryRead(p []byte) (n int, again *hold, err error) {
 	c.l.mu.Lock()
 	defer c.l.mu.Unlock()
@@ -191,7 +190,7 @@ func (c *end) Write(p []byte) (int, error) {
 	}
 }
 
-// tryWrite writes all of p. If it may not yet, it says when to look again.
+// tryWrite writes all of p. If writing is not allowed yet, again says when to look again.
 func (c *end) tryWrite(p []byte) (n int, again *hold, err error) {
 	c.l.mu.Lock()
 	defer c.l.mu.Unlock()
@@ -234,10 +233,10 @@ func (c *end) tryWrite(p []byte) (n int, again *hold, err error) {
 	return len(p), nil, nil
 }
 
-// die makes the connection one whose bytes vanish, now and later.
+// die makes all bytes of the connection vanish, now and later.
 func (c *end) die() { c.dead, c.peer.dead = true, true }
 
-// reset breaks the connection: what has arrived can still be read.
+// reset breaks the connection. Arrived bytes can still be read.
 func (c *end) reset(now time.Time) {
 	for _, h := range []*half{c.in, c.out} {
 		h.drop(now)
@@ -245,9 +244,8 @@ func (c *end) reset(now time.Time) {
 	}
 }
 
-// Close implements net.Conn. What was written still arrives; then the other end
-// reads the end. Of a connection whose bytes vanish the other end is told at
-// once: nobody else would ever end it.
+// Close implements net.Conn. Written bytes still arrive; then the far end reads the end. If the connection's
+// bytes vanish, the far end hears of a close by the node at once, since nothing else would end the far end.
 func (c *end) Close() error {
 	c.l.mu.Lock()
 	defer c.l.mu.Unlock()
@@ -309,7 +307,7 @@ func (c *end) LocalAddr() net.Addr { return place{c.l, c.near} }
 // RemoteAddr implements net.Conn.
 func (c *end) RemoteAddr() net.Addr { return place{c.l, !c.near} }
 
-// place is an end of a link. It has no IP address.
+// place is an end of a link. A place has no IP address.
 type place struct {
 	l    *link
 	near bool
@@ -324,7 +322,7 @@ func (p place) String() string {
 	return p.l.target
 }
 
-// fault is err as those of the network look; the end of the bytes is io.EOF itself.
+// fault wraps err like an error of the network; the end of the bytes is io.EOF itself.
 func (c *end) fault(op string, err error) error {
 	if err == io.EOF { //nolint:errorlint // never wrapped
 		return io.EOF

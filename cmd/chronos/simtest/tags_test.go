@@ -12,7 +12,7 @@ import (
 	"chronos/scheduler/verify/record"
 )
 
-// tagsOf are the tags of a client's nth timer.
+// tagsOf returns the tags of a client's n-th timer.
 func tagsOf(n int) []timer.Tag {
 	switch n % 4 {
 	case 1:
@@ -23,8 +23,8 @@ func tagsOf(n int) []timer.Tag {
 	return nil
 }
 
-// tagsOff says where the sums of tags of a partition are not those of its live copies
-// of rank 0, or the number under + is not that of its tombstones.
+// tagsOff compares a partition's sums of tags with the tags of its live copies of rank 0, and the number
+// under + with the count of tombstones. tagsOff returns the difference, "" for no difference.
 func tagsOff(taken snapshot, base string) string {
 	want, have := map[string]int{}, map[string]int{}
 	for key, text := range taken.hashes[base+":timers"] {
@@ -32,7 +32,7 @@ func tagsOff(taken snapshot, base string) string {
 			continue
 		}
 		found, err := record.Parse(key, text)
-		if err != nil || found.Ended { // what can't be read counts as a tombstone
+		if err != nil || found.Ended { // an unreadable record counts as a tombstone
 			want["+"]++
 			continue
 		}

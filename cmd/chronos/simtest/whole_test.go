@@ -16,7 +16,7 @@ func (f fault) isWhole() bool {
 	}
 }
 
-// tells reports whether whatever begins the fault records it, too.
+// tells reports whether the code that begins the fault also records the fault.
 func (f fault) tells() bool {
 	switch f.kind {
 	case linkStall, shardStall, nodeBusy:
@@ -26,14 +26,13 @@ func (f fault) tells() bool {
 	}
 }
 
-// beginWhole begins a fault that hurts all nodes at once. The history tells of it as one
-// fault for each node.
+// beginWhole begins a fault that hurts all nodes at once. The history has one fault for each node.
 func (c *cluster) beginWhole(f fault) (undo func()) {
 	var ends []func()
 	begun := int64(c.journal.now())
 	class, members := f.class(), c.members()
 	if f.kind == allCross && len(members) == 2 {
-		class = history.NetSplit // whoever reaches the one Redis does not reach the other
+		class = history.NetSplit // a node that reaches one Redis does not reach the second
 	}
 	for i, m := range c.machines {
 		h := history.Fault{Kind: string(f.kind), Class: class, Node: m.name, StartNs: begun}
@@ -43,7 +42,7 @@ func (c *cluster) beginWhole(f fault) (undo func()) {
 				resume()
 				h.EndNs = int64(c.journal.now())
 				if i == 0 {
-					h.LateMs = f.last.Milliseconds() // no other node took over what this one could not do
+					h.LateMs = f.last.Milliseconds() // no running node could take over
 				}
 				c.journal.fault(h)
 			})
@@ -71,8 +70,8 @@ func (c *cluster) beginWhole(f fault) (undo func()) {
 	}
 }
 
-// members are the shards of the topology that a node works by, or those that nodes are
-// started with if no node runs.
+// members returns the shards of a node's topology. If no node runs, members returns the shards that nodes
+// start with.
 func (c *cluster) members() (all []*shard) {
 	for _, m := range c.machines {
 		if t, up := m.topology(); up && t.Epoch > 0 {

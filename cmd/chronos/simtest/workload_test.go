@@ -16,26 +16,25 @@ import (
 	"chronos/scheduler/verify/history"
 )
 
-// answerWithin is how long the HTTP edge lets a request take.
+// answerWithin is the time limit of the HTTP edge for a request.
 const answerWithin = 900 * time.Millisecond
 
-// client asks nodes for timers, one operation after another, each of its own timers
-// alone. Two of its operations may be under way where it has sent both at once, or has
-// given the first up.
+// client sends operations to nodes, one after another, about the client's own timers only. Two operations may
+// be under way together if the client has sent two at once, or has given the first up.
 type client struct {
 	number int
 	r      *rand.Rand
 	c      *cluster
-	made   []timer.ID // timers that it may know of
+	made   []timer.ID // timers that the client may know of
 	writes int
-	left   sync.WaitGroup // operations that it has given up
+	left   sync.WaitGroup // operations that the client has given up
 }
 
 func newClient(c *cluster, number int) *client {
 	return &client{number: number, c: c, r: rand.New(rand.NewPCG(c.setting.seed, uint64(100+number)))}
 }
 
-// run asks until ctx ends.
+// run sends operations until ctx ends.
 func (cl *client) run(ctx context.Context) {
 	defer cl.left.Wait()
 	for awake.Sleep(ctx, time.Duration(cl.r.ExpFloat64()*float64(cl.c.setting.think))) {
@@ -119,10 +118,10 @@ func (cl *client) asked(t timer.Timer) *history.Asked {
 	return a
 }
 
-// request is a write that a client wants, and as what it is recorded.
+// request is a write of a client, and the record of the write.
 type request struct {
 	history.Operation
-	id timer.ID // of what there is
+	id timer.ID // of an existing timer
 	do func(context.Context, *scheduler.Scheduler) (timer.Receipt, error)
 }
 
@@ -137,10 +136,10 @@ func (cl *client) create(ctx context.Context) {
 	}
 }
 
-// createOnce creates with an idempotency key, and half of the time does it again: through the
-// same node, unless -sim.apart is given. Two nodes that are cut from each other's Redis make
-// two timers of one idempotency key, and both are called: each node does without the Redis
-// that it does not reach. That ends once a node asks the other nodes before it does so.
+// createOnce creates with an idempotency key. Half of the time createOnce repeats the create through the same
+// node, or through any node with -sim.apart. Two nodes cut off from each other's Redis make two timers of one
+// idempotency key, and both timers are called: each node does without the Redis that the node does not reach.
+// The doubles will end once nodes ask the other nodes before doing without a Redis.
 func (cl *client) createOnce(ctx context.Context) {
 	through := cl.choose(ctx, nil)
 	t := cl.draw()
@@ -164,12 +163,12 @@ func (cl *client) createOnce(ctx context.Context) {
 	}
 }
 
-// replacement is a PUT of a timer that there is, or of one whose key the client chooses.
+// replacement is a PUT of an existing timer, or of a timer whose key the client chooses.
 func (cl *client) replacement() request {
 	id := cl.pick()
 	if cl.r.IntN(6) == 0 {
 		id = timer.ID{Key: fmt.Sprintf("own-%d-%d", cl.number, cl.writes+1)}
-		cl.made = append(cl.made, id) // it may exist even if no answer says so
+		cl.made = append(cl.made, id) // the timer may exist even if no answer says so
 	}
 	return cl.replacementOf(id, cl.draw())
 }
@@ -193,7 +192,7 @@ func (cl *client) deletion(id timer.ID) request {
 	}
 }
 
-// pick is one of the last few timers: most of the others are over.
+// pick is one of the last few timers: most earlier timers are over.
 func (cl *client) pick() timer.ID {
 	const few = 8
 	return cl.made[len(cl.made)-1-cl.r.IntN(min(few, len(cl.made)))]
@@ -236,12 +235,12 @@ func stateOf(found *store.ReadResult) string {
 	return "waiting"
 }
 
-// write asks a node for a write and records what came of it.
+// write asks a node for a write and records the outcome.
 func (cl *client) write(ctx context.Context, q request) (receipt timer.Receipt, ok bool) {
 	return cl.writeThrough(ctx, cl.choose(ctx, nil), q)
 }
 
-// writeThrough is write through a node, nil for none.
+// writeThrough is write through the given node; nil means no node.
 func (cl *client) writeThrough(ctx context.Context, m *machine, q request) (receipt timer.Receipt, ok bool) {
 	if m == nil {
 		return receipt, false
@@ -252,8 +251,8 @@ func (cl *client) writeThrough(ctx context.Context, m *machine, q request) (rece
 	return receipt, ok
 }
 
-// perform has a node do a write, and notes what came of it. It names no node if the node
-// is down. It makes no use of the client's random numbers.
+// perform has a node carry out a write, and notes the outcome. If the node is down, the record names no node.
+// perform draws none of the client's random numbers.
 func (cl *client) perform(ctx context.Context, m *machine, q *request) (receipt timer.Receipt, ok bool) {
 	heard := cl.ask(m, &q.Operation, func(s *scheduler.Scheduler) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerWithin)
@@ -276,7 +275,7 @@ func answerOf(r *timer.Receipt) *history.Answer {
 	return a
 }
 
-// choose is a node that is up, and another one than that if it can be; nil when ctx ends.
+// choose returns a node that is up, and if possible another node than the given node; nil when ctx ends.
 func (cl *client) choose(ctx context.Context, than *machine) *machine {
 	for tries := 0; ; tries++ {
 		m := cl.c.machines[cl.r.IntN(len(cl.c.machines))]
@@ -289,8 +288,7 @@ func (cl *client) choose(ctx context.Context, than *machine) *machine {
 	}
 }
 
-// ask asks a node, and notes when and what came of it. It reports whether an answer was
-// heard.
+// ask asks a node, notes time and outcome, and reports whether the client heard an answer.
 func (cl *client) ask(m *machine, o *history.Operation, do func(*scheduler.Scheduler)) bool {
 	o.Node, o.InvokeNs = m.name, int64(cl.c.journal.now())
 	heard, err := m.ask(func(s *scheduler.Scheduler) {
@@ -298,7 +296,7 @@ func (cl *client) ask(m *machine, o *history.Operation, do func(*scheduler.Sched
 		do(s)
 	})
 	if err != nil {
-		o.Node = "" // nothing was asked of it
+		o.Node = "" // the node was asked nothing
 		return false
 	}
 	o.ReturnNs = int64(cl.c.journal.now())
@@ -308,7 +306,7 @@ func (cl *client) ask(m *machine, o *history.Operation, do func(*scheduler.Sched
 	return heard
 }
 
-// outcomeOf is an error as the HTTP edge tells of it.
+// outcomeOf translates an error as the HTTP edge does.
 func outcomeOf(err error) (history.Outcome, int) {
 	_, invalid := errors.AsType[*timer.InvalidError](err)
 	switch {

@@ -11,8 +11,8 @@ import (
 	"chronos/scheduler/verify/history"
 )
 
-// troubled reports whether something is slow, or stands still now and then: two writes
-// are under way together for longer then.
+// troubled reports whether something is slow, or stands still now and then. Two writes then overlap for
+// longer.
 func (s *setting) troubled(now time.Duration) bool {
 	for _, f := range s.faults {
 		switch {
@@ -26,21 +26,21 @@ func (s *setting) troubled(now time.Duration) bool {
 	return false
 }
 
-// contend sends two writes of one timer through two nodes at about the same time, as two
-// clients do that know nothing of each other.
+// contend sends two writes of one timer through two nodes at about the same time, like two independent
+// clients.
 func (cl *client) contend(ctx context.Context) { cl.race(ctx, cl.pickOrChoose(), cl.choose(ctx, nil)) }
 
-// pickOrChoose is a timer that there is, or now and then one whose key the client chooses.
+// pickOrChoose is an existing timer, or now and then a timer whose key the client chooses.
 func (cl *client) pickOrChoose() timer.ID {
 	if len(cl.made) > 0 && cl.r.IntN(4) > 0 {
 		return cl.pick()
 	}
 	id := timer.ID{Key: fmt.Sprintf("own-%d-%d", cl.number, cl.writes+1)}
-	cl.made = append(cl.made, id) // it may exist even if no answer says so
+	cl.made = append(cl.made, id) // the timer may exist even if no answer says so
 	return id
 }
 
-// race is contend about a timer, with the first write through a node.
+// race is contend about the given timer, with the first write through the given node.
 func (cl *client) race(ctx context.Context, id timer.ID, first *machine) {
 	requests := [2]request{cl.anyChange(id), cl.anyChange(id)}
 	second := cl.choose(ctx, first)
@@ -63,15 +63,15 @@ func (cl *client) race(ctx context.Context, id timer.ID, first *machine) {
 	both.Wait()
 }
 
-// rival is a client whose writes race whenever a link or a shard stands still, which the
-// other clients would seldom meet.
+// rival is a client whose writes race whenever a link or a shard stands still. Ordinary clients would seldom
+// do so.
 type rival struct {
 	cl   *client
 	busy sync.Mutex
 }
 
-// raceNow has the rival race, unless it still does: through a node and another one, or
-// any two if that is nil. Then it makes the timer for the next time.
+// raceNow starts a race unless the rival still races. The first write goes through the given node, or any
+// node if nil. Then the rival makes the timer for the next race.
 func (v *rival) raceNow(ctx context.Context, first *machine) {
 	c := v.cl.c
 	if !v.busy.TryLock() {
@@ -95,8 +95,8 @@ func (cl *client) anyChange(id timer.ID) request {
 	return cl.replacementOf(id, cl.draw())
 }
 
-// change asks for a write. Now and then the client waits for its answer for a short time
-// only, and goes on with another write of the timer through another node at once.
+// change asks for a write. Now and then the client waits only a short time for the answer. Then the client
+// sends another write of the timer through another node at once.
 func (cl *client) change(ctx context.Context, q request) {
 	if cl.r.IntN(3) > 0 {
 		cl.write(ctx, q)
@@ -115,9 +115,9 @@ func (cl *client) change(ctx context.Context, q request) {
 	}
 }
 
-// answered asks a node for a write and reports whether the client has waited for the
-// answer. Whatever comes later, the client doesn't hear. A paused node begins with the write
-// when it wakes, so the write is recorded once that is known.
+// answered asks a node for a write and reports whether the client has waited for the answer. The client does
+// not hear a later answer. A paused node begins the write on waking, so the write is recorded once the begin
+// is known.
 func (cl *client) answered(ctx context.Context, m *machine, q request, limit time.Duration) bool {
 	answer := make(chan history.Operation, 1)
 	cl.left.Go(func() {
