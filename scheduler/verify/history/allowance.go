@@ -11,27 +11,34 @@ const (
 	maxRetryAfter = time.Hour
 )
 
-// allowance is how late a callback may be that should start at due, or somewhat before that, but not before from. Without
-// faults that is 250 ms (Limits.Late). A fault of a shard counts for the timers that it owns, and each until its delays are
-// over. What can have shown by then adds up:
+// allowance is how late a callback may be. The callback should start at due or somewhat earlier, but not before from.
+// Without faults, the allowance is 250 ms (Limits.Late). A fault of a shard counts for the timers that the shard
+// owns. Every fault counts until its delays are over (delays). The allowances of all faults that may have shown by
+// then add up:
 //
-//   - nodes that died or froze since: the hold time and 1 s each, for the callback may have been under way; 1.5 s in all
-//     for those that died before, within a lease of it, or have come back since: who took it over may have died since
-//   - faulty shards: one skew for each, the silence (1 s) and 0.5 s; if a link was cut, or answers or data were lost,
-//     also the hold time and 1 s, since an outcome could not be told, or is not known any more
-//   - faults of the shard that nodes ask about a timer of one copy, beside the owner (witness): the silence and 0.5 s
-//   - what the faults themselves name (LateMs), and every jump of an owner's clock since the write
+//   - Nodes that died or froze since from: the hold time and 1 s per fault, for the callback may have been under way.
+//   - Nodes that died or froze before: 1.5 s in all, if within a lease before from, or if a node has come back since.
+//     A node that took a timer over may have died since.
+//   - Faulty shards: one skew per shard, the silence (1 s), and 0.5 s.
+//   - Cut links, lost answers and lost data: in addition the hold time and 1 s, since an outcome could not be
+//     propagated, or is forgotten.
+//   - Faults of the shard that nodes ask about a one-copy timer, beside the owner (witness): the silence and 0.5 s.
+//   - The delays that the faults themselves name (LateMs), and all jumps of an owner's clock since the write.
 //
-// On top of these comes one skew for each copy that may be missing (absent), or waits as the backup that it was before the
-// shards changed, since it was leased too early to be told (leasedAhead), and what may have shifted the timer (shifted).
+// Three more delays are added:
 //
-// If as many owners were faulty at once as there are copies, it is late until 15 s (Limits.Recover) after these faults,
-// and those of the next time if that begins by then.
+//   - One skew for every copy that may be missing (absent).
+//   - The skews before a copy that waits as the backup from before a change of the shards (leasedAhead). The lease
+//     began too early to hear of the change.
+//   - The delay of a timer that a fault may have shifted (shifted).
+//
+// If as many owners were faulty at once as the timer has copies, the callback may come until 15 s (Limits.Recover)
+// after these faults. If the next outage begins by then, the callback may come until 15 s after the next outage.
 func (r *run) allowance(w *write, from, due time.Duration) time.Duration {
 	return r.allowanceOver(w, from, due, r.l.Late)
 }
 
-// allowanceOver is the allowance where so much is known to be allowed.
+// allowanceOver is the allowance if at least the delay least is allowed.
 func (r *run) allowanceOver(w *write, from, due, least time.Duration) time.Duration {
 	more := time.Duration(r.absent(w, from))*w.skew + r.leasedAhead(w, from, due) + r.shifted(w, due)
 	allowed := least + r.steps(w, due) + more
@@ -50,9 +57,9 @@ func (r *run) allowanceOver(w *write, from, due, least time.Duration) time.Durat
 	return allowed
 }
 
-// absent is how many of the better copies may not be there from an instant on: those that the answer says were not reached,
-// and those on shards that lost data since the write and were not said to be repaired, though the loss delays nothing itself any
-// more.
+// absent is how many better copies may be missing from an instant on. By the answer, the write did not reach these
+// copies, or the copies are on shards that lost data since the write. A loss counts if no repair is recorded, and
+// once the loss itself delays nothing any more.
 func (r *run) absent(w *write, from time.Duration) int {
 	var lost []string
 	for _, f := range r.windows {
@@ -101,7 +108,7 @@ func (r *run) allowanceUntil(w *write, from, due, until time.Duration) time.Dura
 	return sum + asked
 }
 
-// shifted is how late pops may be since an owner was hurt after the write (Limits.Shift).
+// shifted is how much later pops may be if a fault hurt an owner after the write (Limits.Shift).
 func (r *run) shifted(w *write, until time.Duration) time.Duration {
 	for f := range r.during(w.invoked, until) {
 		if r.l.Shift > 0 && (f.ofShard() || f.Class == Slow) && f.started() <= until && f.ended(r.end) >= w.invoked &&
@@ -112,8 +119,8 @@ func (r *run) shifted(w *write, until time.Duration) time.Duration {
 	return 0
 }
 
-// delays is how long after its end a fault may make a callback late: until the next poll of a shard that is taken for healed,
-// or a lease of which nobody knows has run out, or a Redis that restarted or lost data fires again.
+// delays is how long after its end a fault may make a callback late. The delay lasts until a shard that counts as
+// healed is polled, an unknown lease has run out, or a Redis that restarted or lost data fires again.
 func (r *run) delays(f *Fault) time.Duration {
 	quiet := time.Duration(0)
 	if until := r.quietUntil(f); until > f.ended(r.end) {
@@ -128,8 +135,8 @@ func (r *run) delays(f *Fault) time.Duration {
 	return max(r.l.Hurt+r.horizon(), quiet)
 }
 
-// bound is when pop n must have started at the latest, for the first time. A pop before it that was held up holds it up too.
-// It is never for a write of which it isn't known when it was done.
+// bound is the latest instant at which pop n must have started for the first time. An earlier pop that was held up
+// holds up pop n, too. If nobody knows when the write was done, bound is the constant never.
 func (r *run) bound(w *write, n int) time.Duration {
 	if !w.ok {
 		return never
@@ -145,16 +152,16 @@ func (r *run) bound(w *write, n int) time.Duration {
 	return w.bounds[n-1]
 }
 
-// held is until when callbacks of earlier pops hold a timer.
+// held is the time until which callbacks of earlier pops hold a timer.
 type held struct {
-	settled time.Duration // their outcomes are known
-	leased  time.Duration // the pop behind one whose node died or froze must have started
+	settled time.Duration // the outcomes of the callbacks are known
+	leased  time.Duration // the pop after a callback whose node died or froze must have started
 }
 
 func (h held) and(o held) held { return held{max(h.settled, o.settled), max(h.leased, o.leased)} }
 
-// holds is until when a callback holds its timer. If its node died or froze before the outcome was settled, the lease must end
-// first: the pop behind the callback, or the retry, is as late as the callback itself might be if it comes again.
+// holds is the time until which a callback holds its timer. If the node died or froze before the outcome was settled,
+// the lease must end first. The next pop or the retry may then be as late as a repeat of the callback itself.
 func (r *run) holds(w *write, c *Callback) held {
 	from, h := c.arrived()-r.l.Settle, held{settled: later(c.over(r.h.Header.limit()), r.l.Settle)}
 	for f := range r.during(from, h.settled) {
@@ -166,7 +173,7 @@ func (r *run) holds(w *write, c *Callback) held {
 	return h
 }
 
-// boundAfter is when pop n must have started at the latest if callbacks of earlier pops held the timer.
+// boundAfter is the latest instant at which pop n must have started if callbacks of earlier pops held the timer.
 func (r *run) boundAfter(w *write, n int, h held) time.Duration {
 	by := max(r.bound(w, n), h.leased)
 	if h.settled > max(w.latest(n), w.busyUntil) {
@@ -175,8 +182,8 @@ func (r *run) boundAfter(w *write, n int, h held) time.Duration {
 	return by
 }
 
-// boundHeld is when pop n must have started at the latest, given the callbacks of earlier pops: one that came by then held
-// the timer until it was over.
+// boundHeld is the latest instant at which pop n must have started, given the callbacks of earlier pops. A callback
+// that came by the bound held the timer until the callback was over.
 func (r *run) boundHeld(w *write, n int) time.Duration {
 	by := r.bound(w, n)
 	for _, c := range w.calls {
@@ -187,9 +194,10 @@ func (r *run) boundHeld(w *write, n int) time.Duration {
 	return by
 }
 
-// retryBy is when the next callback after c, the given attempt, must have arrived if there is one: after the full backoff or
-// what we asked for, the time that it is left to other nodes, and what the faults, and changes of the shards (outranked), allow.
-// A node that died meanwhile has put nothing down: see holds.
+// retryBy is when the next callback after c must have arrived, if another callback comes; c counts as the given
+// attempt. The delays are the full backoff or a longer Retry-After, the time for other nodes (Limits.OtherNode), and
+// the allowances for faults and for changes of the shards (outranked). A node that died meanwhile has settled
+// nothing: see holds.
 func (r *run) retryBy(w *write, c *Callback, attempt int) time.Duration {
 	wait := max(backoff(attempt), min(ms(c.RetryAfterMs), maxRetryAfter))
 	over := c.over(r.h.Header.limit())
@@ -197,8 +205,8 @@ func (r *run) retryBy(w *write, c *Callback, attempt int) time.Duration {
 	return max(later(at, r.allowance(w, over, at))+r.outranked(w, c.arrived(), at), r.holds(w, c).leased)
 }
 
-// outranked is how much later a retry may come if the shards change meanwhile: it was put down for a backup, behind all that were
-// better, that is the first now.
+// outranked is how much later a retry may come if the shards change meanwhile. The retry may wait for the turn of a
+// backup, behind all better copies, although the backup is the primary now.
 func (r *run) outranked(w *write, from, to time.Duration) time.Duration {
 	if r.changing(from, to) {
 		return time.Duration(w.rf-1) * w.skew
@@ -206,19 +214,19 @@ func (r *run) outranked(w *write, from, to time.Duration) time.Duration {
 	return 0
 }
 
-// changing tells whether the shards changed, or were swept after that, at some time within [from, to].
+// changing tells whether the shards changed, or were swept after the change, at some time within [from, to].
 func (r *run) changing(from, to time.Duration) bool { return r.meanwhile(TopologyChange, from, to) }
 
-// meanwhile tells whether there was a fault of the class at some time within [from, to].
+// meanwhile tells whether a fault of the class lasted at some time within [from, to].
 func (r *run) meanwhile(class Class, from, to time.Duration) bool {
 	return slices.ContainsFunc(r.h.Faults, func(f Fault) bool {
 		return f.Class == class && f.started() <= to && f.ended(r.end) >= from
 	})
 }
 
-// leasedAhead is how much later a pop may come if the shards change, where nodes lease copies further ahead of their time than a
-// backup waits for the better ones: what is leased so can't be told that it is the first now. That takes polls that are longer
-// than a node's may be, as simulations have them.
+// leasedAhead is how much later a pop may come if the shards change while a backup is leased: the leased copy can't
+// hear of its new rank. leasedAhead is 0 if nodes lease copies no further ahead of time than a backup waits for
+// better copies. A higher value takes polls that are longer than a node allows, as in simulations.
 func (r *run) leasedAhead(w *write, from, to time.Duration) time.Duration {
 	if r.horizon() <= w.skew {
 		return 0
@@ -238,10 +246,13 @@ func backoff(attempt int) time.Duration {
 	return min(wait, backoffCap)
 }
 
-// givenUp tells whether it is our own receiver's doing, or a mute node's (swallowed), that pop n was not delivered: the
-// attempts are used up (those that a fault took with it count: a fence counts one before anything is sent, and a node may
-// die then, or its answer be lost), the next attempt may be yet to come by until, or it would come no sooner than the next
-// pop and so may have been dropped.
+// givenUp tells whether our own receiver, or a mute node (swallowed), is the reason why pop n was not delivered.
+// There are three cases:
+//
+//   - The attempts are used up. Attempts that a fault took count: a fence counts an attempt before anything is sent,
+//     and then the node may die, or the answer of the fence may be lost.
+//   - The next attempt may still come after until.
+//   - The next attempt would come no sooner than the next pop, and so may have been dropped.
 func (r *run) givenUp(w *write, n int, until time.Duration) bool {
 	calls := w.pops[n]
 	if len(calls) == 0 {
@@ -271,8 +282,9 @@ func (r *run) allSwallowed(w *write, n int) bool {
 	return r.swallowed(w.earliest(n), last) >= r.h.Header.Attempts
 }
 
-// swallowed is how many attempts at a pop mute nodes may have made within [from, to]: one that was under way, and one more
-// for each time that a node leaves its retry to the others, who may look too seldom to find it.
+// swallowed is how many attempts at a pop mute nodes may have made within [from, to]. A mute node may make an attempt
+// under way, and a further attempt after every Limits.OtherNode. The node leaves its retry to other nodes for so
+// long, but other nodes may look too seldom to find the retry.
 func (r *run) swallowed(from, to time.Duration) (attempts int) {
 	for f := range r.during(from, to) {
 		if span := min(to, f.ended(r.end)) - max(from, f.started()); f.Mute && span >= 0 {
@@ -282,21 +294,25 @@ func (r *run) swallowed(from, to time.Duration) (attempts int) {
 	return attempts
 }
 
-// gapExplained tells whether pop n may have been left out in favour of a later one: a fault may have held it up until the
-// next was due, or a callback of an earlier pop ran until then.
+// gapExplained tells whether pop n may have been left out in favour of a later pop. A fault may have held pop n up
+// until the next pop was due, or a callback of an earlier pop ran until then.
 func (r *run) gapExplained(w *write, n int) bool {
 	return r.heldUp(w, n) || slices.ContainsFunc(w.calls, func(c *Callback) bool { return c.Seq < n && r.ranInto(w, c, n) })
 }
 
-// heldUp tells whether faults may have held pop n up until the next one was due, perhaps after a callback had.
+// heldUp tells whether faults may have held pop n up until the next pop was due, perhaps after a callback held pop n
+// up.
 func (r *run) heldUp(w *write, n int) bool {
 	next := w.earliest(n + 1)
 	return r.boundHeld(w, n) >= next && (w.interval <= r.l.Gap || r.explained(w.earliest(n)-r.l.Recover, next, (*Fault).explainsGaps))
 }
 
-// ranInto tells whether a callback ran until the pop after pop n was due, or so long that who found the timer found it then.
-// That is the next poll: of the shard where the timer belongs, if it moved with its outcome since the shards change, or of
-// another node, if the one that called was stopping and took nothing any more.
+// ranInto tells whether a callback held the timer until the pop after pop n was due. The callback holds the timer
+// until the outcome is settled (Limits.Settle). In two cases, only the next poll finds the timer:
+//
+//   - The timer moved with its outcome since the shards change: a poll of the shard where the timer belongs finds the
+//     timer.
+//   - The node that called was stopping and took nothing any more: a poll of another node finds the timer.
 func (r *run) ranInto(w *write, c *Callback, n int) bool {
 	over := c.over(r.h.Header.limit()) + r.l.Settle
 	if found := later(over, ms(r.h.Header.PollMs)); r.changing(c.arrived(), found) || r.meanwhile(NodeStop, c.arrived(), over) {
@@ -305,5 +321,5 @@ func (r *run) ranInto(w *write, c *Callback, n int) bool {
 	return over >= w.earliest(n+1)
 }
 
-// surely is within what time an answer to a callback was certainly in time.
+// surely is the time within which an answer to a callback was certainly in time.
 func (r *run) surely() time.Duration { return r.h.Header.limit() - r.l.AnswerMargin }

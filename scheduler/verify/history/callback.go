@@ -8,27 +8,27 @@ import (
 	"time"
 )
 
-// Callback is one callback that arrived, and what it was answered.
+// Callback is a callback that arrived, with the answer of the receiver.
 type Callback struct {
 	ArriveNs int64  `json:"arrive_ns"`
 	URL      string `json:"url"`
 	BodyHash string `json:"body_hash"`
 	// ID is X-Chronos-Timer; Key and Version are taken out of the webhook-id, Seq is X-Sequence-Number, Attempt is
-	// X-Chronos-Attempt. What is missing or malformed is left empty or 0.
+	// X-Chronos-Attempt. A missing or malformed value is left empty or 0.
 	ID        string `json:"id"`
 	Key       string `json:"key"`
 	Version   string `json:"version"`
 	Seq       int    `json:"seq"`
 	Attempt   int    `json:"attempt"`
 	WebhookID string `json:"webhook_id"`
-	// DueMs is X-Chronos-Due, since 1970. It is by a shard's clock and not judged.
+	// DueMs is X-Chronos-Due, since 1970, by a shard's clock. DueMs is not judged.
 	DueMs int64 `json:"due_ms,omitempty"`
-	// Node called, if that is known.
+	// Node is the node that called, empty if unknown.
 	Node string `json:"node,omitempty"`
-	// Status is our answer, AnsweredNs when it was given; -1 if none was.
+	// Status is the answer of the receiver. AnsweredNs is when the receiver answered; -1 without an answer.
 	Status     int   `json:"status"`
 	AnsweredNs int64 `json:"answered_ns"`
-	// RetryAfterMs is the Retry-After that our answer named, 0 if none.
+	// RetryAfterMs is the Retry-After of the answer, 0 for none.
 	RetryAfterMs int64 `json:"retry_after_ms,omitempty"`
 }
 
@@ -41,7 +41,7 @@ func (c *Callback) validate() error {
 
 func (c *Callback) arrived() time.Duration { return time.Duration(c.ArriveNs) }
 
-// took is how long our answer took, never if none was given.
+// took is how long the answer took; the constant never without an answer.
 func (c *Callback) took() time.Duration {
 	if c.AnsweredNs == -1 {
 		return never
@@ -60,12 +60,12 @@ func (c *Callback) gone(within time.Duration) bool {
 	return c.Status == http.StatusGone && c.took() <= within
 }
 
-// labelled tells whether the webhook-id is key.version.seq of the other labels.
+// labelled tells whether the webhook-id agrees with the labels: key.version.seq.
 func (c *Callback) labelled() bool {
 	return c.WebhookID == c.Key+"."+c.Version+"."+strconv.Itoa(c.Seq)
 }
 
-// ofKey tells whether the id is one of the timer with the key.
+// ofKey tells whether the id belongs to the timer with the key.
 func (c *Callback) ofKey(key string) bool {
 	rest, found := strings.CutPrefix(c.ID, key)
 	return c.Key == key && found && (rest == "" || rest[0] == '-')

@@ -2,13 +2,12 @@ package history
 
 import "testing"
 
-// change notes one of the topology, with so many shards that take timers.
+// change notes a change of the topology; active is the number of shards that take timers.
 func (b *book) change(start, end, active int) {
 	b.Faults = append(b.Faults, Fault{Kind: "topology-drain", Class: TopologyChange, StartNs: at(start), EndNs: at(end), Active: active})
 }
 
-// A change of the shards explains nothing by itself: no callback that is late, lost or
-// doubled.
+// A change of the shards explains no callback that is late, lost or doubled.
 func TestAChangeOfTheShardsExplainsNothing(t *testing.T) {
 	changed := func(damage func(*book)) func(*book) {
 		return func(b *book) {
@@ -27,14 +26,14 @@ func TestAChangeOfTheShardsExplainsNothing(t *testing.T) {
 	})
 }
 
-// Only where nodes lease copies further ahead than backups wait may one that has become
-// the first be late by its skew.
+// A copy that has become the primary may be late by its skew only if nodes lease copies further ahead than backups
+// wait.
 func TestAChangeOfTheShardsAndLongPolls(t *testing.T) {
 	late := func(poll int64, changeEnds, lateMs int) func(*book) {
 		return func(b *book) {
 			b.Header.PollMs = poll
 			b.change(900, changeEnds, 2)
-			b.called("/1", 0).move(at(1104 + 250 + lateMs)) // its skew is 500 ms
+			b.called("/1", 0).move(at(1104 + 250 + lateMs)) // the skew is 500 ms
 		}
 	}
 	runExcuses(t, []excuse{
@@ -45,13 +44,13 @@ func TestAChangeOfTheShardsAndLongPolls(t *testing.T) {
 	})
 }
 
-// What moves with its outcome is found by the next poll, 100 ms later: a pop that was due
-// before that may be left out, if the next one is due by then.
+// If a timer moves with its outcome, the next poll finds the timer 100 ms later. A pop that was due before may be
+// left out, if the next pop is due by then.
 func TestAChangeOfTheShardsAndAPop(t *testing.T) {
 	ran := func(until, changeEnds int) func(*book) {
 		return func(b *book) {
 			b.called("/2", 0).AnsweredNs = at(until)
-			b.drop("/2", 1) // the next is due at 3200
+			b.drop("/2", 1) // the next pop is due at 3200
 			b.change(900, changeEnds, 2)
 		}
 	}
@@ -62,12 +61,12 @@ func TestAChangeOfTheShardsAndAPop(t *testing.T) {
 	})
 }
 
-// What a node that stops puts down for now is found by another one's next poll.
+// If a stopping node leaves a pop due at once, the next poll of another node finds the pop.
 func TestANodeThatStopsAndAPop(t *testing.T) {
 	ran := func(until, start, end int) func(*book) {
 		return func(b *book) {
 			b.called("/2", 0).AnsweredNs = at(until)
-			b.drop("/2", 1) // the next is due at 3200
+			b.drop("/2", 1) // the next pop is due at 3200
 			b.fault(NodeStop, "n1", start, end)
 		}
 	}
@@ -101,7 +100,7 @@ func TestAChangeOfTheShardsTakesCopies(t *testing.T) {
 	})
 }
 
-// What takes no timers has nothing, and changes put off no judgement.
+// A shard that takes no timers has no copies, and changes put off no judgement.
 func TestAShardThatTakesNoTimersIsEmpty(t *testing.T) {
 	runExcuses(t, []excuse{
 		{"all take timers", func(b *book) { b.End.Active = []string{"a", "b"} }, nil},
@@ -118,8 +117,8 @@ func TestAShardThatTakesNoTimersIsEmpty(t *testing.T) {
 	})
 }
 
-// k7, of two copies and a skew of 2 s, fails at 40 s and is tried again 1 s + 1 s after
-// that at the latest, if nothing happens.
+// k7 has two copies and a skew of 2 s, and fails at 40 s. If nothing happens, the retry comes 1 s + 1 s later at the
+// latest.
 func TestARetryAmidAChangeOfTheShards(t *testing.T) {
 	retry := func(lateMs int, change func(*book)) func(*book) {
 		return func(b *book) {

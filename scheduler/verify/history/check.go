@@ -9,7 +9,8 @@ import (
 // Invariant is the number of an invariant.
 type Invariant int
 
-// The invariants. Each is explained where it is checked: 1 in inv01_lost.go and so on, LabelFree in label_free.go.
+// The invariants. Comments at the checks explain the invariants: 1 in inv01_lost.go and so on, LabelFree in
+// label_free.go.
 const (
 	NothingLost     Invariant = 1
 	NeverEarly      Invariant = 2
@@ -27,7 +28,7 @@ const (
 	LabelFree       Invariant = 14 // the second check, without labels
 )
 
-// String is a short name; empty if there is no such invariant.
+// String is a short name, empty for an unknown invariant.
 func (i Invariant) String() string {
 	names := []string{
 		"", "nothing lost", "never early", "none after the answer", "only what was asked", "sequence rises",
@@ -43,7 +44,7 @@ func (i Invariant) String() string {
 // Check judges a history by the default limits.
 func Check(h History) Report { return DefaultLimits().Check(h) }
 
-// Check judges a history. It reads no file and no clock (but for Linearize), and changes nothing in h.
+// Check judges a history. Check reads no file, reads the clock only for Limits.Linearize, and changes nothing in h.
 func (l Limits) Check(h History) Report {
 	report := Report{Seed: h.Header.Seed, Reproduce: h.Header.Reproduce, Verdict: VerdictUnknown}
 	if err := h.Header.validate(); err != nil {
@@ -77,7 +78,7 @@ func (l Limits) Check(h History) Report {
 	return report
 }
 
-// tellMissing notes each invariant that could not be judged although the run is not exempt from it.
+// tellMissing notes every invariant that could not be judged, unless the run is exempt or excused.
 func (r *run) tellMissing(findings []Finding) {
 	for _, f := range findings {
 		if f.NotJudged != "" && !slices.Contains(r.h.Header.Exempt, f.Invariant) && !f.excused {
@@ -86,7 +87,7 @@ func (r *run) tellMissing(findings []Finding) {
 	}
 }
 
-// tellSmall notes in what the run was too small to prove anything.
+// tellSmall notes why the run was too small to prove anything.
 func (r *run) tellSmall() {
 	l, c := r.l, &r.counts
 	if n := len(r.h.Operations); n < l.MinOperations {
@@ -118,7 +119,7 @@ func (r *run) problem(format string, args ...any) {
 // never is an instant that does not come.
 const never = time.Duration(1<<63 - 1)
 
-// later is the instant d after t; both may be never.
+// later is the instant d after t; t and d may be never.
 func later(t, d time.Duration) time.Duration {
 	if t > never-d {
 		return never

@@ -1,9 +1,10 @@
-// Package history is the record of a run of chronos under load or faults, and the checker that judges it. The simulation,
-// the fault tests and the load tests write the same format, and are judged by the same code.
+// Package history is the record of a run of chronos under load or faults, and the checker that judges the record. The
+// simulation, the fault tests and the load tests write the same format. The same code judges all of them.
 //
 // # The format
 //
-// A history is a file of JSON lines; each is an [Event], an object with one member that says what it is:
+// A history is a file of JSON lines. Every line is an [Event]: an object with one member, whose name is the kind of
+// the event.
 //
 //	{"header":{"mode":"liveness","seed":7,"shards":["a","b","c"],"rf":2,…}}
 //	{"operation":{"kind":"create","invoke_ns":1000000,"return_ns":3000000,"outcome":"ok","status":200,"timer":{…},"answer":{…}}}
@@ -16,32 +17,36 @@
 //	{"sample":{"node":"n1","process":1,"phase":"begin","at_ns":…,"goroutines":41,"counters":{"fired_delivered":0}}}
 //	{"end":{"at_ns":…,"dump_ns":…,"drained":true}}
 //
-// The header comes first and the end once, at the end; nothing else has an order. Instants are nanoseconds since the run's
-// start by the harness's own monotonic clock, in members that end in _ns; durations are in members that end in _ms. Members
-// that are not known are refused.
+// The header comes first. The end comes once, at the end. All lines between may come in any order. Instants are
+// nanoseconds since the start of the run, by the harness's own monotonic clock; their members end in _ns. Members
+// with durations end in _ms. Unknown members are refused.
 //
-// # What a harness must see to
+// # Duties of a harness
 //
-//   - Each create and replace asks for a URL and body that no other one of the run asks for (one of both may be shared), so
-//     that a callback tells its write without any label. Repeats with the same Idempotency-Key share both.
-//   - A request without an answer, or one that is still under way at the end, is recorded as unknown. A GET that says 404
-//     is ok, without a read. A 4xx is failed.
-//   - A fault's Class says what it explains; its Kind is the harness's own name for it, and is counted. A fault that is
-//     not recorded explains nothing.
-//   - A fault explains what it hurt. A Home says for how long a timer belonged on which shards: without one, a fault of any
-//     shard may have hurt it. A callback names the node that made it: without a name, any may have.
-//   - A callback whose answer certainly never reached the node was not answered.
-//   - A shard that was away or lost data may get RepairedNs: until then it counts as faulty, as the promises have it.
-//   - Callbacks are recorded up to the end, those that were answered with an error or not at all as well.
+//   - No two creates or replaces of a run ask for the same URL and body, so a callback shows its write without any
+//     label. Two writes may share the URL alone or the body alone. Repeats with the same Idempotency-Key share URL
+//     and body.
+//   - A request without an answer is recorded as unknown, and so is a request that is still under way at the end. A
+//     GET with 404 is ok, without a read. A 4xx is failed.
+//   - The Class of a fault says which deviations the fault explains. The Kind is the harness's own name of the fault;
+//     the checker counts faults by Kind. A fault that is not recorded explains nothing.
+//   - A fault explains only deviations of the timers that the fault hurt. A Home says for how long a timer belonged
+//     on which shards. Without a Home, a fault of any shard may have hurt the timer. A callback names the node that
+//     called. Without a name, any node may have called.
+//   - If the answer to a callback certainly never reached the node, the callback is recorded without an answer.
+//   - The fault of a shard that was away or lost data may get RepairedNs. The shard counts as faulty until then, as
+//     in the promises of chronos.
+//   - Callbacks are recorded up to the end, also callbacks with an error as answer, or without an answer.
 //
 // # The checker
 //
-// [Check] is pure: it judges a [History] against the fourteen invariants (see [Invariant]; number n is in inv<n>_….go, the
-// last one, which looks at no label, in label_free.go), by the tolerances of [Limits]. Where an instant can't be known
-// from outside, the one in the server's favor counts, so that no violation is reported that was none. What both 1 to 13
-// and the label-free check see is reported by both.
+// [Check] is pure. Check judges a [History] against the fourteen invariants (see [Invariant]), by the tolerances of
+// [Limits]. Invariant n is in inv<n>_….go. The last invariant looks at no label and is in label_free.go.
 //
-// A run passes only if it proves something: one too small, with too few faults, cut short, or in which an invariant could
-// not be judged, is unknown. Call Check outside of a synctest bubble: the search for an order of operations is
-// bounded by the process's clock.
+// If an instant can't be known from outside, the instant in the server's favor counts: every reported violation is a
+// real violation. If the label-free check and an invariant from 1 to 13 see the same violation, both report the violation.
+//
+// A run passes only if the run proves something. The verdict is unknown if the run is too small, has too few faults,
+// was cut short, or if an invariant could not be judged. Call Check outside of a synctest bubble: the process's clock
+// bounds the search for an order of operations.
 package history

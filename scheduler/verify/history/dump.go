@@ -5,19 +5,20 @@ import (
 	"time"
 )
 
-// Home says on which shards the copies of a timer belong, in rank order: its owners. While the shards change there are
-// several at a time.
+// Home names the shards on which the copies of a timer belong, in rank order: the owners. While the shards change, a
+// timer has several Homes at a time.
 type Home struct {
 	Key    string   `json:"key"`
 	Shards []string `json:"shards"`
-	// Next is the shard after the owners of a timer of one copy, empty if nobody knows, or there is none: see witness.
+	// Next is the shard after the owner of a one-copy timer, empty if unknown or missing: see witness.
 	Next string `json:"next,omitempty"`
-	// FromNs and UntilNs are when they did. UntilNs 0 means that they do at the end of the run.
+	// FromNs and UntilNs bound the time for which the Home holds. UntilNs 0 means that the Home holds at the end of
+	// the run.
 	FromNs  int64 `json:"from_ns,omitempty"`
 	UntilNs int64 `json:"until_ns,omitempty"`
 }
 
-// Copy is one copy of a timer in the dump of a shard, or the tombstone of one.
+// Copy is a copy of a timer, or a tombstone, in the dump of a shard.
 type Copy struct {
 	Shard   string `json:"shard"`
 	Key     string `json:"key"`
@@ -28,22 +29,22 @@ type Copy struct {
 	RF      int    `json:"rf"`
 	// Ended marks a tombstone.
 	Ended bool `json:"ended,omitempty"`
-	// ScoreMs is when someone must next look at it, relative to the dump.
+	// ScoreMs is when a node must next look at the copy, relative to the dump.
 	ScoreMs int64 `json:"score_ms"`
 	Leased  bool  `json:"leased,omitempty"`
-	// URL and BodyHash are of its callback, empty for a tombstone.
+	// URL and BodyHash describe the callback, empty for a tombstone.
 	URL      string `json:"url,omitempty"`
 	BodyHash string `json:"body_hash,omitempty"`
 }
 
-// state is what the copies of one timer must agree on.
+// state is the part of a copy that all copies of a timer must agree on.
 func (c *Copy) state() string {
 	return fmt.Sprintf("version %s seq %d attempt %d rf %d ended %t", c.Version, c.Seq, c.Attempt, c.RF, c.Ended)
 }
 
 func (c *Copy) look() time.Duration { return ms(c.ScoreMs) }
 
-// Stray is a raw key in the dump of a shard that nobody knows, or a part of a timer without its other parts.
+// Stray is an unknown raw key in the dump of a shard, or a part of a timer without the rest.
 type Stray struct {
 	Shard string `json:"shard"`
 	Key   string `json:"key"`
@@ -65,18 +66,18 @@ const (
 	CountGone      = "fired_gone"
 )
 
-// Sample is what one process of a node says of itself.
+// Sample is the report of one process of a node about itself.
 type Sample struct {
 	Node string `json:"node"`
-	// Process tells one start of the node from another.
+	// Process distinguishes the starts of a node.
 	Process int   `json:"process"`
 	Phase   Phase `json:"phase"`
 	AtNs    int64 `json:"at_ns"`
-	// MemoryBytes, Goroutines and Descriptors are 0 if not known.
+	// MemoryBytes, Goroutines and Descriptors are 0 if unknown.
 	MemoryBytes int64 `json:"memory_bytes,omitempty"`
 	Goroutines  int64 `json:"goroutines,omitempty"`
 	Descriptors int64 `json:"descriptors,omitempty"`
-	// Counters are since the process started. Others than the Count… constants are kept for the reader.
+	// Counters count from the start of the process. Counters besides the Count… constants are kept for the reader.
 	Counters map[string]int64 `json:"counters,omitempty"`
 }
 

@@ -5,12 +5,13 @@ import (
 	"testing"
 )
 
-// owned notes the owners of a timer, for the whole run.
+// owned notes the owners of a timer for the whole run.
 func (b *book) owned(key string, shards ...string) {
 	b.Homes = append(b.Homes, Home{Key: key, Shards: shards, UntilNs: at(200_000)})
 }
 
-// doubled is a history in which k1, which a and b own, is called by n1 from 1106 to 1107, and again by n2 from 1300 to 1301.
+// doubled is a history in which k1 is called by n1 from 1106 to 1107, and again by n2 from 1300 to 1301. The owners
+// of k1 are a and b.
 func doubled(tell func(*book)) func(*book) {
 	return func(b *book) {
 		b.owned("k1", "a", "b")
@@ -19,7 +20,8 @@ func doubled(tell func(*book)) func(*book) {
 	}
 }
 
-// Each class of fault explains duplicates of the timers that it hurts, from its start until 3 s after its end.
+// Faults of every class explain duplicates of the timers that the fault hurts, from the start of the fault until 3 s
+// after the end.
 func TestAFaultExplainsDuplicatesOfWhatItHurts(t *testing.T) {
 	one := func(class Class, target string, start, end int) func(*book) {
 		return doubled(func(b *book) { b.fault(class, target, start, end) })
@@ -83,7 +85,7 @@ func TestAFaultExplainsDuplicatesOfWhatItHurts(t *testing.T) {
 	})
 }
 
-// A node dies while k1 is called, from 1106 to 1107: the lease of 3.5 s is over, and found, by 5607.
+// A node dies while k1 is called, from 1106 to 1107. The lease of 3.5 s is over, and found, by 5607.
 func TestAFaultExplainsNoDuplicateAfterALease(t *testing.T) {
 	again := func(arrive int) func(*book) {
 		return func(b *book) {
@@ -98,7 +100,7 @@ func TestAFaultExplainsNoDuplicateAfterALease(t *testing.T) {
 	})
 }
 
-// Where a timer's owners change, those of before and after count, and only while they own it.
+// If a timer's owners change, former and later owners count, but only while the shards own the timer.
 func TestOwnersOfAnotherTime(t *testing.T) {
 	owned := func(from, until int) func(*book) {
 		return doubled(func(b *book) {
@@ -118,7 +120,8 @@ func TestOwnersOfAnotherTime(t *testing.T) {
 	})
 }
 
-// k7 is written at 40 s, amid lost answers, and called twice, 60 s later: what the answer says was not reached explains nothing.
+// k7 is written at 40 s, amid lost answers, and called twice, 60 s later. Copies that the write did not reach explain
+// nothing.
 func TestAWriteThatMissedACopyExplainsNothingLater(t *testing.T) {
 	twice := func(fault, status int) func(*book) {
 		return func(b *book) {
@@ -136,7 +139,7 @@ func TestAWriteThatMissedACopyExplainsNothingLater(t *testing.T) {
 	})
 }
 
-// Of so many callbacks, so many came twice, each because its node died.
+// Among all callbacks, some came twice, since a node died.
 func TestFewDuplicatesAreAllowed(t *testing.T) {
 	run := func(callbacks, twice int, class Class) func(*book) {
 		return func(b *book) {
@@ -168,7 +171,7 @@ func TestFewDuplicatesAreAllowed(t *testing.T) {
 	})
 }
 
-// Two sides that hear nothing of each other both call, however many timers come due meanwhile.
+// Two sides without a common shard call all timers twice, however many timers come due meanwhile.
 func TestASplitAllowsAnyNumberOfDuplicates(t *testing.T) {
 	run := func(class Class) func(*book) {
 		return func(b *book) {
@@ -190,7 +193,8 @@ func TestASplitAllowsAnyNumberOfDuplicates(t *testing.T) {
 	})
 }
 
-// A clock that jumps excuses what it keeps the time of: its shard's timers, and the versions that its node gives.
+// A clock that jumps excuses only deviations of its own work: timers of the clock's shard, or versions of the clock's
+// node.
 func TestAClockExcusesItsOwnTimersOnly(t *testing.T) {
 	step := func(shard string, ms int64, change func(*book)) func(*book) {
 		return func(b *book) {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Event is one line of a history: exactly one of its fields is set.
+// Event is a line of a history. Exactly one field is set.
 type Event struct {
 	Header    *Header    `json:"header,omitempty"`
 	Operation *Operation `json:"operation,omitempty"`
@@ -19,13 +19,13 @@ type Event struct {
 	End       *End       `json:"end,omitempty"`
 }
 
-// Mode says what a run is for.
+// Mode is the purpose of a run.
 type Mode string
 
 // The modes.
 const (
-	Safety   Mode = "safety"   // faults to the end: what needs healing is not judged
-	Liveness Mode = "liveness" // heals before the end
+	Safety   Mode = "safety"   // faults last to the end: invariants that need a healed run are not judged
+	Liveness Mode = "liveness" // the run heals before the end
 	Load     Mode = "load"     // real processes under load
 )
 
@@ -36,9 +36,9 @@ type Header struct {
 	Reproduce string `json:"reproduce,omitempty"` // the command that repeats the run
 	// Shards are the names of all shards of the topology at the start.
 	Shards []string `json:"shards"`
-	// RF is the replication factor of a timer that asks for none.
+	// RF is the replication factor of a timer that asks for no factor.
 	RF int `json:"rf"`
-	// SkewMinMs and SkewMaxMs bound how long each further copy waits for the one before it.
+	// SkewMinMs and SkewMaxMs bound the skew, the delay between two neighbouring ranks.
 	SkewMinMs int64 `json:"skew_min_ms"`
 	SkewMaxMs int64 `json:"skew_max_ms"`
 	// HoldMs is the hold time, LimitMs how long an answer to a callback may take, PollMs the time between two polls.
@@ -47,22 +47,22 @@ type Header struct {
 	PollMs  int64 `json:"poll_ms"`
 	// Attempts is how often a callback is tried in all.
 	Attempts int `json:"attempts"`
-	// Exempt are the invariants that this run can't judge because the harness has nothing to judge them by. Any other
-	// that can't be judged makes the run unknown.
+	// Exempt are the invariants for which the harness has nothing to judge by. If any further invariant can't be
+	// judged, the run is unknown.
 	Exempt []Invariant `json:"exempt,omitempty"`
 }
 
-// End is written once, when everything else has been.
+// End is the last line, written once.
 type End struct {
 	// AtNs is when the recording of callbacks ended.
 	AtNs int64 `json:"at_ns"`
-	// DumpNs is when the shards were dumped, -1 if they were not.
+	// DumpNs is when the shards were dumped, -1 without a dump.
 	DumpNs int64 `json:"dump_ns"`
-	// Drained says that no timer should be left but those with pops still to come.
+	// Drained says that only timers with pops to come should be left.
 	Drained bool `json:"drained"`
-	// Active are the shards that took timers when the shards were dumped; empty if that isn't known, or all did.
+	// Active are the shards that took timers at the dump; empty if unknown, or if all shards took timers.
 	Active []string `json:"active,omitempty"`
-	// Stuck names the nodes that had to be restarted to work again although no fault had ended them.
+	// Stuck names the nodes that worked again only after a restart, although no fault had ended the nodes.
 	Stuck []string `json:"stuck,omitempty"`
 }
 
@@ -116,7 +116,7 @@ func (h *Header) validate() error {
 func (h *Header) hold() time.Duration  { return ms(h.HoldMs) }
 func (h *Header) limit() time.Duration { return ms(h.LimitMs) }
 
-// skew is how long each further copy of a timer waits for the one before it.
+// skew is the delay between two neighbouring ranks of a timer.
 func (h *Header) skew(interval time.Duration, rf int) time.Duration {
 	if interval <= 0 {
 		return ms(h.SkewMaxMs)

@@ -2,7 +2,7 @@ package history
 
 import "testing"
 
-// Each excuse holds where it is meant to, and not just beside it.
+// excuse is a case of an excuse: the excuse holds for its purpose, but not just beside.
 type excuse struct {
 	name string
 	tell func(*book)
@@ -21,7 +21,7 @@ func runExcuses(t *testing.T, excuses []excuse) {
 	}
 }
 
-// A DELETE of k7 at 50 s says that it did not reach one copy; the old version is called 10 s later.
+// A DELETE of k7 at 50 s says that a copy was not reached. The old version is called 10 s later.
 func TestAnOldVersionWhileAllThatWereToldAreAway(t *testing.T) {
 	after := func(unreached, faulty int) func(*book) {
 		return func(b *book) {
@@ -103,7 +103,7 @@ func TestVersionsGoDownOnlyWhereNothingIsStored(t *testing.T) {
 	})
 }
 
-// k7 is tried at 41 s, 42 s and again the first time; a shard is away meanwhile.
+// The attempts at k7 are the first at 41 s, the second at 42 s, and again the first. A shard is away meanwhile.
 func TestALowerAttemptOfACopyThatHasNotHeard(t *testing.T) {
 	again := func(fault int) func(*book) {
 		return func(b *book) {
@@ -141,7 +141,7 @@ func TestAFaultMayTakeAnAttemptWithIt(t *testing.T) {
 	})
 }
 
-// A skew is 2 s, and comes on top of the 250 ms that are always allowed.
+// A skew is 2 s, and is added to the 250 ms that are always allowed.
 func TestTheBestCopyMayBeMissing(t *testing.T) {
 	late := func(unreached, by int, change func(*book)) func(*book) {
 		return func(b *book) {
@@ -187,7 +187,7 @@ func TestAClockThatJumpsMayEndATimer(t *testing.T) {
 	})
 }
 
-// k7 is created with an Idempotency-Key, is stored once, and its shard loses it.
+// k7 is created with an Idempotency-Key and stored once. Its shard loses the copy.
 func TestARepeatTellsHowManyCopiesThereAre(t *testing.T) {
 	lost := func(copies int) func(*book) {
 		return func(b *book) {
@@ -215,7 +215,7 @@ func TestARepeatTellsHowManyCopiesThereAre(t *testing.T) {
 	}
 }
 
-// k7 is deleted at 50 s, which told one copy, and replaced at 60 s, which told the other; the PUT never comes.
+// A DELETE of k7 at 50 s reaches one copy, and a PUT at 60 s reaches the second copy. The PUT never comes.
 func TestTheClocksOrderWritesThatNoCopyHeardBothOf(t *testing.T) {
 	again := func(deleted, replaced Answer, jump int) func(*book) {
 		return func(b *book) {
@@ -256,7 +256,7 @@ func TestTheClocksOrderWritesThatNoCopyHeardBothOf(t *testing.T) {
 	})
 }
 
-// k7 is called for the only time at 41 s, and replaced at 60 s; the PUT never comes.
+// k7 is called for the only time at 41 s, and replaced at 60 s. The PUT never comes.
 func TestTheClocksOrderAPutAndWhatIsOver(t *testing.T) {
 	again := func(arrive, unreached, jump int) func(*book) {
 		return func(b *book) {
@@ -294,7 +294,7 @@ func TestTheClocksOrderAPutAndWhatIsOver(t *testing.T) {
 	})
 }
 
-// k7 is stored on one copy at 40 s and deleted on the other at 50 s; it is called all the same, 10 s later.
+// k7 is stored on one copy at 40 s and deleted on the second copy at 50 s. k7 is called all the same, 10 s later.
 func TestADeleteThatAnEarlierClockOverrules(t *testing.T) {
 	called := func(unreached, jump int) func(*book) {
 		return func(b *book) {
@@ -325,7 +325,7 @@ func TestADeleteThatAnEarlierClockOverrules(t *testing.T) {
 	})
 }
 
-// k7 is due at 60 s, and at most one of its five attempts arrives, which is refused.
+// k7 is due at 60 s. At most one of five attempts arrives, and is refused.
 func TestAttemptsThatAMuteNodeMade(t *testing.T) {
 	mute := func(from, to, refused int) func(*book) {
 		return func(b *book) {

@@ -1,16 +1,16 @@
 package history
 
-// fate is what is certain about a timer at the time of the dump.
+// fate is the certain knowledge about a timer at the time of the dump.
 type fate int
 
 const (
 	unsure fate = iota
-	live        // it has pops to come
-	over        // it was deleted or its last pop is done
+	live        // has pops to come
+	over        // was deleted, or the last pop is done
 )
 
-// fateOf is unsure if the last write had an unknown outcome or overlapped another one, if the timer may have been lost or
-// overruled, and while its last pop is about to be called.
+// fateOf is unsure if the last write had an unknown outcome or overlapped another write. fateOf is also unsure if the
+// timer may be lost or overruled, and around the time of the last pop.
 func (r *run) fateOf(t *timer) fate {
 	var last *Operation
 	for _, op := range t.ops {

@@ -5,61 +5,66 @@ import (
 	"time"
 )
 
-// Class says what a fault explains.
+// Class says which deviations a fault explains.
 type Class string
 
-// The classes. Each explains late callbacks, except the last four, and duplicates, except the last six. The
-// shard of ShardAway, ShardLost, LinkCut, NetSplit and AnswersLost counts as faulty meanwhile.
+// The classes. All but the last four explain late callbacks; all but the last six explain duplicates. The shard of a
+// ShardAway, ShardLost, LinkCut, NetSplit or AnswersLost counts as faulty meanwhile.
 const (
-	NodeDeath  Class = "node_death"  // Node was killed at the start; the end is when it runs again
+	NodeDeath  Class = "node_death"  // Node was killed at the start, and runs again at the end
 	NodeFreeze Class = "node_freeze" // Node stood still
-	LinkCut    Class = "link_cut"    // between Node (all if empty) and Shard
-	// NetSplit is a LinkCut of each node such that two sides of nodes reach no Redis in common. Neither side can know that the
-	// other one calls, so both call: its duplicates are counted, and no share of the callbacks bounds them.
+	LinkCut    Class = "link_cut"    // between Node (all nodes if empty) and Shard
+	// NetSplit is a LinkCut of every node, so that the nodes form two sides that reach no Redis in common. Neither
+	// side can know of the callbacks of the opposite side, so both sides call. The duplicates are counted, but no
+	// share of the callbacks bounds the number.
 	NetSplit    Class = "net_split"
-	AnswersLost Class = "answers_lost" // of Shard to Node (all if empty): commands are executed but seem to time out
-	ShardAway   Class = "shard_away"   // Shard answers nobody, or with errors only
+	AnswersLost Class = "answers_lost" // of Shard to Node (all nodes if empty): commands are executed but seem to time out
+	ShardAway   Class = "shard_away"   // Shard answers nobody, or only with errors
 	ShardLost   Class = "shard_lost"   // Shard lost some or all of its data
-	// HeldUp is a recorder that stood still, with the receivers and the links between processes that it plays: callbacks and
-	// answers to them came late. Nobody made this fault, so no run needs it a few times.
+	// HeldUp is a recorder that stood still, with the receivers and the links between processes that the recorder
+	// plays. Callbacks and their answers came late. Nobody made this fault, so no minimum applies (MinPerFault).
 	HeldUp Class = "held_up"
-	Slow   Class = "slow" // something takes LateMs longer in all
-	// ClockStep says that Shard's clock jumped by StepMs at the start; a jump back is another fault. It explains something of this
-	// shard's timers only, a duplicate if it may have ended a lease (cutShort).
+	Slow   Class = "slow" // a delay of LateMs in all
+	// ClockStep says that Shard's clock jumped by StepMs at the start; a jump back is a fault of its own. ClockStep
+	// explains only deviations of timers of this shard. A duplicate is explained if the jump may have ended a lease
+	// (cutShort).
 	ClockStep Class = "clock_step"
-	NodeClock Class = "node_clock" // Node's wall clock jumped by StepMs: see forgotten, it explains nothing else
-	Harmless  Class = "harmless"   // explains nothing: scripts flushed
-	// NodeStop is a Node that ended in order, until it runs again. It explains nothing but that what its last callbacks put
-	// down for now is found by others (ranInto).
+	NodeClock Class = "node_clock" // Node's wall clock jumped by StepMs; explains only an order of versions: see jumped
+	Harmless  Class = "harmless"   // explains nothing, as flushed scripts
+	// NodeStop is a Node that ended in order, until the node runs again. NodeStop explains only a pop that was left
+	// out: after its last callbacks, the next poll of another node finds the timers (ranInto).
 	NodeStop Class = "node_stop"
-	// TopologyChange is a change of the shards, until it is swept and known to all nodes. It explains nothing but that timers
-	// have no more copies than there are shards that take them (Active), and that retries are late (outranked).
+	// TopologyChange is a change of the shards, until the change is swept and known to all nodes. TopologyChange
+	// explains two things: a timer has at most as many copies as shards take timers (Active), and retries are late
+	// (outranked). Further details are at the uses of changing.
 	TopologyChange Class = "topology_change"
 )
 
-// Fault is one fault, written when it has ended or, with EndNs -1, at the end.
+// Fault is a fault, written when the fault has ended, or at the end of the run with EndNs -1.
 type Fault struct {
-	// Kind is the harness's name of it; each kind must occur a few times.
+	// Kind is the harness's name of the fault; every kind must occur a few times.
 	Kind    string `json:"kind"`
 	Class   Class  `json:"class"`
 	Node    string `json:"node,omitempty"`
 	Shard   string `json:"shard,omitempty"`
 	StartNs int64  `json:"start_ns"`
 	EndNs   int64  `json:"end_ns"`
-	// RepairedNs is when the sweep had passed over a shard that was away or lost data: until then it counts as faulty. 0
-	// means that nobody looked; then it does until the fault's window ends. -1 means that it had not by the end.
+	// RepairedNs is when the sweep had passed over a shard that was away or lost data. The shard counts as faulty
+	// until then. 0 means that nobody looked: the shard counts as faulty until the fault's window ends. -1 means that
+	// the sweep had not passed by the end of the run.
 	RepairedNs int64 `json:"repaired_ns,omitempty"`
-	// LateMs is how much later a callback may be beyond what the class allows.
+	// LateMs is how much later a callback may be, beyond the allowance of the class.
 	LateMs int64 `json:"late_ms,omitempty"`
 	// StepMs is how far the clock was put forward, negative for back.
 	StepMs int64 `json:"step_ms,omitempty"`
-	// BackMs is how much of the last that was done a ShardLost has undone, 0 if it lost all.
+	// BackMs is how far back in time a ShardLost took the shard, 0 if the shard lost all data.
 	BackMs int64 `json:"back_ms,omitempty"`
-	// Mute says of a NodeFreeze that the node stood only for its callbacks: it made attempts, and none arrived.
+	// Mute marks a NodeFreeze of the callbacks alone: the node made attempts, and no attempt arrived.
 	Mute bool `json:"mute,omitempty"`
-	// Restarted says of a ShardAway that another process of the Redis answered after it: see quietUntil.
+	// Restarted marks a ShardAway after which another process of the Redis answered: see quietUntil.
 	Restarted bool `json:"restarted,omitempty"`
-	// Active is the fewest shards that took timers before, during or after a TopologyChange, 0 if that isn't known.
+	// Active is the smallest number of shards that took timers before, during or after a TopologyChange, 0 if
+	// unknown.
 	Active int `json:"active,omitempty"`
 }
 
@@ -86,7 +91,7 @@ func (f *Fault) validate() error {
 	return nil
 }
 
-// ofNode tells whether callbacks under way on a node are held up by the fault.
+// ofNode tells whether the fault holds up callbacks under way on a node.
 func (f *Fault) ofNode() bool { return f.Class == NodeDeath || f.Class == NodeFreeze }
 
 // ofShard tells whether the shard counts as faulty meanwhile.
@@ -101,24 +106,25 @@ func (f *Fault) explainsDuplicates() bool { return f.ofNode() || f.ofShard() || 
 // explainsGaps tells whether pops of a recurring timer may be left out because of the fault.
 func (f *Fault) explainsGaps() bool { return !f.hasNoWindow() }
 
-// hasNoWindow tells whether the fault explains nothing about the time around it.
+// hasNoWindow tells whether the fault explains nothing about the time around the fault.
 func (f *Fault) hasNoWindow() bool {
 	return f.explainsLittle() || f.Class == NodeClock
 }
 
-// explainsLittle tells whether all is as it should be meanwhile.
+// explainsLittle tells whether everything works as usual during the fault.
 func (f *Fault) explainsLittle() bool {
 	return f.Class == Harmless || f.Class == NodeStop || f.Class == TopologyChange
 }
 
-// overlaps tells whether the fault lasted, or had ended so long before, or undid what was done, at some time within [from, to].
+// overlaps tells whether [from, to] overlaps the fault, the given time after the fault, or the time that the fault
+// undid (BackMs).
 func (f *Fault) overlaps(from, to, after time.Duration) bool {
 	return f.started()-ms(f.BackMs) <= to && (f.EndNs == -1 || later(time.Duration(f.EndNs), after) >= from)
 }
 
 func (f *Fault) started() time.Duration { return time.Duration(f.StartNs) }
 
-// ended is when all of the fault was over, by the end of the run at the latest.
+// ended is when the fault was over and repaired, or else the end of the run.
 func (f *Fault) ended(end time.Duration) time.Duration {
 	if f.EndNs == -1 || f.RepairedNs == -1 {
 		return end

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Each fault's window ends 3.5 s + 2 × 2 s + 3 s = 10.5 s after it.
+// The window of a fault ends 3.5 s + 2 × 2 s + 3 s = 10.5 s after the fault.
 const afterMs = 10_500
 
 func TestAShardsClockMayMakeItEarly(t *testing.T) {
@@ -17,11 +17,11 @@ func TestAShardsClockMayMakeItEarly(t *testing.T) {
 	}
 }
 
-// A lease that was taken for 3.5 s is over sooner if the shard's clock is put ahead meanwhile.
+// A lease that was taken for 3.5 s ends sooner if the shard's clock is put ahead meanwhile.
 func TestAShardsClockMayEndALease(t *testing.T) {
 	jump := func(at, ms int) func(*book) {
 		return func(b *book) {
-			b.call("k1", "/1", 1, 1, 1, 1300, 200) // the first, from 1106 to 1107, had its lease until 4606
+			b.call("k1", "/1", 1, 1, 1, 1300, 200) // the first callback, from 1106 to 1107, had its lease until 4606
 			b.Faults[b.fault(ClockStep, "a", at, at)].StepMs = int64(ms)
 		}
 	}
@@ -35,7 +35,7 @@ func TestAShardsClockMayEndALease(t *testing.T) {
 	})
 }
 
-// A recurring timer with a pop each second, all of whose pops from 3 to 7 an outage holds up.
+// outage has a recurring timer with a pop every second. An outage holds up the pops from 3 to 7.
 func outage(resume ...int) *book {
 	b := clean()
 	b.write(Create, "k7", "/7", 20_000, 1000, 10)
@@ -92,7 +92,7 @@ func TestATimerWhoseCopiesWereLost(t *testing.T) {
 			for shard, class := range d.faults {
 				b.fault(class, shard, 700, 800)
 			}
-			for i := range b.Operations { // whose other timers might be lost as well
+			for i := range b.Operations { // more timers might be lost
 				if a := b.Operations[i].Answer; a != nil && a.Key != "k1" {
 					a.Copies = 3
 				}
@@ -280,7 +280,7 @@ func TestARetryMayBeYetToCome(t *testing.T) {
 	for arrive, want := range map[int][]Invariant{197_750: nil, 197_740: only(NothingLost)} {
 		b := clean()
 		b.write(Create, "k7", "/7", arrive-1005, 1000, 1)
-		b.call("k7", "/7", 70, 1, 1, arrive, 500) // over 1 ms later, tried again within 2.25 s
+		b.call("k7", "/7", 70, 1, 1, arrive, 500) // over 1 ms later, with a retry within 2.25 s
 		b.copies("k7", "/7", 70, 1, 0, "a", "b")
 		b.sample()
 		wantOnly(t, b.History, small(), want...)
@@ -314,8 +314,8 @@ func TestAnUnknownWriteMayComeAfterTooManyShardsWereFaulty(t *testing.T) {
 	}
 }
 
-// TestAHeldUpRecorderIsStillJudged: beside duplicates and lateness, a recorder that stood still
-// changes nothing of what a run must have done.
+// TestAHeldUpRecorderIsStillJudged: a recorder that stood still explains duplicates and lateness, but the run must
+// prove as much as before.
 func TestAHeldUpRecorderIsStillJudged(t *testing.T) {
 	l := small()
 	l.MinPerFault, l.MinInWindows = 3, 1

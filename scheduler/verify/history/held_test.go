@@ -2,8 +2,8 @@ package history
 
 import "testing"
 
-// The fourth callback of /2 arrives at 4206 ms, and its answer takes until 5900 ms. The fifth pop, due by 5204 ms, may
-// come until 5900 ms + 50 ms + 250 ms, and never comes.
+// The fourth callback of /2 arrives at 4206 ms, and its answer takes until 5900 ms. The fifth pop, due by 5204 ms,
+// may come until 5900 ms + 50 ms + 250 ms, and never comes.
 func TestAFaultWhileACallbackHoldsUpTheLastPop(t *testing.T) {
 	missing := func(then func(b *book)) func(*book) {
 		return func(b *book) {
@@ -31,8 +31,8 @@ func TestAFaultWhileACallbackHoldsUpTheLastPop(t *testing.T) {
 	})
 }
 
-// The second callback of /2 arrives at 2206 ms, and its answer takes until 3600 ms. The third pop, due by 3204 ms, may come
-// until 3600 ms + 50 ms + 250 ms, and never comes; the fourth one does, from 4200 ms on.
+// The second callback of /2 arrives at 2206 ms, and its answer takes until 3600 ms. The third pop, due by 3204 ms,
+// may come until 3600 ms + 50 ms + 250 ms, and never comes. The fourth pop comes, from 4200 ms on.
 func TestAFaultWhileACallbackHoldsUpAPop(t *testing.T) {
 	missing := func(start int) func(*book) {
 		return func(b *book) {
@@ -51,7 +51,8 @@ func TestAFaultWhileACallbackHoldsUpAPop(t *testing.T) {
 	})
 }
 
-// The only attempt at k7 fails, and is over at 41,007 ms. The next one may come until 2250 ms later, and never comes.
+// The only attempt at k7 fails, and is over at 41,007 ms. The next attempt may come until 2250 ms later, and never
+// comes.
 func TestALossBeforeTheNextAttempt(t *testing.T) {
 	failed := func(class Class, start int) func(*book) {
 		return func(b *book) {
@@ -72,8 +73,8 @@ func TestALossBeforeTheNextAttempt(t *testing.T) {
 	})
 }
 
-// The second callback of /2 arrives at 2206 ms, and its lease lasts for 3500 ms. The fifth pop, due by 5204 ms, comes within
-// a second after that; the third and the fourth one are left out for it.
+// The second callback of /2 arrives at 2206 ms, and its lease lasts for 3500 ms. The fifth pop, due by 5204 ms, comes
+// within a second after the lease. The third pop and the fourth pop are left out for the fifth.
 func TestThePopAfterOneWhoseNodeDied(t *testing.T) {
 	late := func(arrive, death int, node string) func(*book) {
 		return func(b *book) {
@@ -92,7 +93,8 @@ func TestThePopAfterOneWhoseNodeDied(t *testing.T) {
 	})
 }
 
-// The first attempt at k7 arrives at 41,006 ms, and its lease lasts until 44,506 ms. The next one may come a second later.
+// The first attempt at k7 arrives at 41,006 ms, and its lease lasts until 44,506 ms. The next attempt may come a
+// second later.
 func TestTheRetryOfOneWhoseNodeDied(t *testing.T) {
 	late := func(arrive, death int) func(*book) {
 		return func(b *book) {

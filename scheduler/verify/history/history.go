@@ -18,7 +18,7 @@ type History struct {
 	Copies     []Copy
 	Strays     []Stray
 	Samples    []Sample
-	// End is nil if the run was cut short: then nothing can be said.
+	// End is nil if the run was cut short. The verdict is unknown then.
 	End *End
 }
 
@@ -81,8 +81,7 @@ func (h *History) Events() []Event {
 	return all
 }
 
-// Keep writes a history to a file, for ReadAll. An event that is invalid is left out, and is an
-// error.
+// Keep writes a history to a file, for ReadAll. Keep leaves an invalid event out and returns an error.
 func (h *History) Keep(path string) error {
 	file, err := os.Create(path)
 	if err != nil {
@@ -96,7 +95,7 @@ func (h *History) Keep(path string) error {
 	return errors.Join(append(errs, w.Flush(), file.Close())...)
 }
 
-// HashOf is what a history has of a body.
+// HashOf is the hash by which a history names a body.
 func HashOf[B string | []byte](body B) string {
 	sum := sha256.Sum256([]byte(body))
 	return hex.EncodeToString(sum[:8])

@@ -19,7 +19,7 @@ func small() Limits {
 
 func at(ms int) int64 { return int64(ms) * int64(time.Millisecond) }
 
-// book writes a history. Instants are in milliseconds; each operation takes 4 ms.
+// book writes a history. Instants are in milliseconds; an operation takes 4 ms.
 type book struct{ History }
 
 const opTook = 4
@@ -79,7 +79,7 @@ func (b *book) call(key, url string, version, seq, attempt, arrive, status int) 
 	return len(b.Callbacks) - 1
 }
 
-// fault notes one that is repaired at once.
+// fault notes a fault that is repaired at once.
 func (b *book) fault(class Class, target string, start, end int) int {
 	f := Fault{Kind: string(class), Class: class, StartNs: at(start), EndNs: at(end)}
 	if f.ofNode() {
@@ -91,7 +91,7 @@ func (b *book) fault(class Class, target string, start, end int) int {
 	return len(b.Faults) - 1
 }
 
-// sample notes what n1 counted: what the callbacks so far say.
+// sample notes the counters of n1, as the callbacks so far say.
 func (b *book) sample() {
 	counters := map[string]int64{CountDelivered: 0, CountFailed: 0, CountGone: 0}
 	for i := range b.Callbacks {
@@ -170,7 +170,7 @@ func (b *book) called(url string, i int) *Callback {
 	panic("no such callback of " + url)
 }
 
-// drop takes callback i of url out.
+// drop removes callback i of url.
 func (b *book) drop(url string, i int) {
 	c := b.called(url, i)
 	b.Callbacks = slices.DeleteFunc(b.Callbacks, func(o Callback) bool { return o == *c })
@@ -203,7 +203,8 @@ func text(t *testing.T, r *Report) string {
 	return b.String()
 }
 
-// wantOnly checks that of 1 to 13 just the given invariants are violated; with none, that the run passed.
+// wantOnly checks that exactly the given invariants from 1 to 13 are violated. Without given invariants, the run must
+// have passed.
 func wantOnly(t *testing.T, h History, l Limits, want ...Invariant) {
 	t.Helper()
 	r := l.Check(h)

@@ -89,7 +89,7 @@ func TestASecondVersionOfAnIdempotentTimer(t *testing.T) {
 	}
 }
 
-// /1, which has one copy, is created again from 300 to 304; that did not reach so many copies.
+// /1, which has one copy, is created again from 300 to 304. The repeat does not reach some copies.
 func TestARepeatThatReachesNoneOfTheCopies(t *testing.T) {
 	for name, d := range map[string]struct {
 		unreached, arrive int

@@ -5,20 +5,24 @@ import (
 	"time"
 )
 
-// nothingLost is invariant 1: each obligatory pop was answered 2xx (or 410) within the limit; that it was in time is
-// invariant 7's to say.
+// nothingLost is invariant 1: every obligatory pop was answered 2xx or 410 within the limit. Invariant 7 judges
+// whether the callback came in time.
 //
-// A pop is obligatory if its write was acknowledged and its bound (boundHeld) lies before the end of the recording and before
-// the invocation of any other write to the timer that overlaps or follows; a write with an unknown outcome may take
-// effect at any time after its invocation, so nothing that is due later is obligatory.
+// A pop is obligatory if its write was acknowledged, and if the bound of the pop (boundHeld) lies before two
+// instants:
 //
-// Not lost is a pop
-//   - of a timer of which as many shards as it had copies were away or lost data at once, and one lost data, be it while the
-//     next attempt was yet to come (lostBeforeRetry)
-//   - of a timer whose earlier end or version may count as the later one (overruled)
-//   - that was due, or could still come, when a 410 ended the timer
-//   - that our receiver refused until the attempts were used up, or the next pop was due (givenUp)
-//   - of a recurring timer that was left out in favour of a later one that came (gapExplained)
+//   - The end of the recording.
+//   - The invocation of any further write to the timer that overlaps or follows. A write with an unknown outcome may
+//     take effect at any time after its invocation, so no pop that is due later is obligatory.
+//
+// A pop is not lost in these cases:
+//
+//   - As many shards as the timer had copies were faulty at once, and a shard lost data. The loss may also come while
+//     the next attempt was yet to come (lostBeforeRetry).
+//   - An earlier end or version of the timer may count as the later one (overruled).
+//   - The pop was due, or could still come, when a 410 ended the timer.
+//   - Our receiver refused the pop until the attempts were used up, or the next pop was due (givenUp).
+//   - The pop of a recurring timer was left out in favour of a later pop that came (gapExplained).
 func nothingLost(r *run, f *Finding) {
 	for _, w := range r.writes {
 		r.eachObligatory(w, func(n int, bound time.Duration) {
@@ -44,7 +48,8 @@ func nothingLost(r *run, f *Finding) {
 	}
 }
 
-// lostBeforeRetry tells whether all copies may have been lost after the last attempt at pop n, before the next one was made.
+// lostBeforeRetry tells whether all copies may have been lost after the last attempt at pop n, before the next
+// attempt.
 func (r *run) lostBeforeRetry(w *write, n int) bool {
 	calls := w.pops[n]
 	if len(calls) == 0 {
@@ -73,8 +78,8 @@ func (r *run) eachObligatory(w *write, do func(n int, bound time.Duration)) {
 	}
 }
 
-// until is when the obligations of an acknowledged write end: when the recording does, or when another write to the timer
-// was invoked that didn't certainly come before.
+// until is when the obligations of an acknowledged write end. The end of the recording ends the obligations, and so
+// does the invocation of another write that was not certainly done before.
 func (r *run) until(w *write) time.Duration {
 	if w.until == 0 {
 		w.until = r.untilOf(w)
@@ -100,11 +105,15 @@ func (r *run) untilOf(w *write) time.Duration {
 	return until
 }
 
-// overruled tells whether something that was done to the timer before may count as done after the operation: a copy that
-// this did not reach, by what its answer says, may have it, and those that it did reach knew nothing of it (they had not
-// been told, or have given their copies away since, or it was over), so that the nodes' clocks alone order the two, and one
-// of these had jumped. Where it was over while the shards changed, a node that had leased it before may have said so to
-// a shard of which the others knew no more, and which is asked when it is swept.
+// overruled tells whether an earlier write or end of the timer may count as later than the operation. A node's wall
+// clock must have jumped, and clocks alone must order the two: the copies that the operation reached knew nothing of
+// the earlier change. There are three cases:
+//
+//   - By its answer, the operation did not reach some copies. These copies may be the only copies with the earlier
+//     write: the rest was never reached by the earlier write, or has been given away since.
+//   - By its answer, the operation did not reach some copies, and the timer was over before.
+//   - The timer was over while the shards changed. A node with an earlier lease may have written the end to a shard
+//     that the rest did not know of any more. The sweep of the shard reads the end.
 func (r *run) overruled(t *timer, op *Operation) bool {
 	if t == nil || op.Answer == nil || !r.jumped(t, op.invoked()) {
 		return false
@@ -132,7 +141,8 @@ func (r *run) jumped(t *timer, by time.Duration) bool {
 	})
 }
 
-// overBy is the callback with which the last pop of a write may have been done by then, nil if none was.
+// overBy is the callback that may have ended the timer by then: at the last pop of the write, or by a 410. overBy is
+// nil without such a callback.
 func (r *run) overBy(w *write, by time.Duration) *Callback {
 	if w == nil {
 		return nil

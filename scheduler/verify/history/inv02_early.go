@@ -1,9 +1,10 @@
 package history
 
-// neverEarly is invariant 2: no callback arrives more than 1 ms (Limits.Early) before its pop can have been due. That is
-// reckoned from the operation, since nothing else can be trusted: the write took effect no sooner than it was invoked, so
-// pop n is due no sooner than invocation + n × interval, and one with `at` no sooner than that instant. Where a shard's
-// clock jumped between the invocation and the arrival, the jump is allowed for, in both directions.
+// neverEarly is invariant 2: no callback arrives more than 1 ms (Limits.Early) before its pop can have been due. The
+// due time is computed from the operation, since nothing else can be trusted. The write took effect no sooner than
+// its invocation, so pop n is due no sooner than invocation + n × interval. A pop with `at` is due no sooner than
+// `at`. If a shard's clock jumped between the invocation and the arrival, the jump is allowed for, in both
+// directions.
 func neverEarly(r *run, f *Finding) {
 	for _, w := range r.writes {
 		for _, c := range w.calls {

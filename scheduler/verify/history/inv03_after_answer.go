@@ -5,12 +5,21 @@ import (
 	"time"
 )
 
-// noneAfterAnswer is invariant 3: once a DELETE or PUT was acknowledged, no callback of an older version arrives, and
-// after an answer that says in flight none later than 2 s (Limits.InFlight). Limits.Network is added to both.
+// noneAfterAnswer is invariant 3: once a DELETE or PUT was acknowledged, no callback of an older version arrives. If
+// the answer says in flight, callbacks may still arrive for 2 s (Limits.InFlight). Limits.Network is added in all
+// cases.
 //
-// A write is certainly older if it has taken effect, if it did at all, before the other was invoked, or if the versions that the callbacks of
-// both carry say so and both were there together (older). It is excused if as many shards as were told of the later write may have lost it since, or if the older one
-// may count as later (overruled).
+// A write is certainly older in two cases (older):
+//
+//   - The write took effect, if ever, before the invocation of the DELETE or PUT.
+//   - By the versions in the callbacks, the write is older, and the timer of the later write was not over meanwhile.
+//
+// A callback is excused in three cases:
+//
+//   - As many owners may have lost the later write since as heard of the later write.
+//   - The later write did not reach all copies. A moment before the callback, as many owners were faulty as heard of
+//     the later write, or the calling node stood still.
+//   - The older write may count as later (overruled).
 func noneAfterAnswer(r *run, f *Finding) {
 	for _, t := range r.timers {
 		for _, op := range t.ops {
@@ -45,16 +54,16 @@ func (r *run) judgeAfter(f *Finding, w *write, op *Operation, last time.Duration
 	}
 }
 
-// stoodStill tells whether the node that called did a moment before: to it all shards were silent then, those that were told
-// among them.
+// stoodStill tells whether the node that called stood still a moment before. All shards were silent to the node then,
+// also the shards that had heard of the write.
 func (r *run) stoodStill(c *Callback) bool {
 	return slices.ContainsFunc(r.h.Faults, func(f Fault) bool {
 		return f.Class == NodeFreeze && (f.Node == c.Node || c.Node == "") && f.started() <= c.arrived() && later(f.ended(r.end), r.l.Silence+r.l.InFlight) >= c.arrived()
 	})
 }
 
-// older tells whether w certainly took effect before op, a DELETE or PUT of the same timer. Versions say so only if op's timer
-// was not over yet while w was under way: after that, w is a new timer.
+// older tells whether w certainly took effect before op, a DELETE or PUT of the same timer. Versions say so only if
+// op's timer was not over yet while w was under way: afterwards, w is a new timer.
 func (r *run) older(w *write, op *Operation, t *timer) bool {
 	if w.returned < op.invoked() {
 		return true

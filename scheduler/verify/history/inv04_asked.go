@@ -5,11 +5,16 @@ import (
 	"time"
 )
 
-// onlyWhatWasTold is invariant 4: every callback is one that was asked for. Its URL and body are those of one write, which
-// was not refused; its key is the timer's (and that of the id); its version is the same in all callbacks of the write, no
-// other write's, and above that of every write acknowledged before, unless nothing told any more of that one (forgotten),
-// or what did was not reached (overruled); its sequence number is one of the pops; its attempt is counted from 1. After a
-// callback was certainly answered 410 in time, none of the write follows but what may be a duplicate.
+// onlyWhatWasTold is invariant 4: every callback was asked for.
+//
+//   - URL and body belong to one write, and the write was not refused.
+//   - The key is the key of the timer and of the id.
+//   - The version is the same in all callbacks of the write, and belongs to no further write.
+//   - The version is above the version of every write acknowledged before. The version may be lower if no copy
+//     remembered the earlier write (forgotten), or if the write did not reach the copies that did (overruled).
+//   - The sequence number is the number of a pop.
+//   - Attempts count from 1.
+//   - After a callback that was certainly answered 410 in time, only possible duplicates follow.
 func onlyWhatWasTold(r *run, f *Finding) {
 	for _, c := range r.unasked {
 		f.violation("%s: no write asked for it", c)
@@ -31,7 +36,7 @@ func onlyWhatWasTold(r *run, f *Finding) {
 	}
 }
 
-// unlike says in what a callback differs from what was asked; empty if in nothing.
+// unlike says how a callback differs from the request; empty without a difference.
 func (w *write) unlike(c *Callback) string {
 	key := w.key
 	if key == "" {
@@ -70,7 +75,8 @@ func (r *run) judgeGone(f *Finding, w *write) {
 	}
 }
 
-// judgeVersions holds the versions of a timer's writes to the order in which these were certainly done.
+// judgeVersions demands that the versions of a timer's writes rise in the order in which the writes were certainly
+// done.
 func (r *run) judgeVersions(f *Finding, t *timer) {
 	for _, a := range t.writes {
 		for _, b := range t.writes {
@@ -85,9 +91,9 @@ func (r *run) judgeVersions(f *Finding, t *timer) {
 	}
 }
 
-// forgotten tells whether nothing may have been stored any more of a, nor of what came after it, when b was written, so that
-// the version of b came from a wall clock alone, and whether one that versions came from had jumped by then. What was created with an
-// Idempotency-Key is remembered longer, and so is a delete.
+// forgotten tells whether, when b was written, perhaps no shard knew any more of a or of anything after a. The
+// version of b then came from a wall clock alone. In addition, a wall clock behind the versions must have jumped by
+// then. A create with an Idempotency-Key is remembered longer, and so is a delete.
 func (r *run) forgotten(t *timer, a, b *write) bool {
 	by := min(b.returned, b.calls[0].arrived())
 	if !r.jumped(t, by) {

@@ -1,13 +1,15 @@
 package history
 
-// sequenceRises is invariant 5, about the callbacks of one write in the order of their arrival: sequence numbers rise from
-// 1 without gaps, but for pops that an outage or a callback longer than an interval held up until a later one was due
-// (gapExplained) or of which too many copies were lost. A lower number comes again only where a fault explains a duplicate
-// (repeats). A repeat has the same webhook-id, which is key.version.sequence, and no lower attempt, unless the other attempt
-// may not have been heard of (forgot).
+// sequenceRises is invariant 5, about the callbacks of one write in the order of their arrival:
+//
+//   - Sequence numbers rise from 1 without gaps. A pop may be left out if an outage or a long callback held the pop
+//     up until a later pop was due (gapExplained). A pop may also be left out if too many copies were lost.
+//   - A lower number comes again only if a fault explains a duplicate (repeats).
+//   - The webhook-id is key.version.sequence, so a repeat has the same webhook-id.
+//   - A repeat has no lower attempt, unless the caller may not have heard of the higher attempt (forgot).
 func sequenceRises(r *run, f *Finding) {
 	for _, w := range r.writes {
-		highest, last := (*Callback)(nil), make(map[int]*Callback) // of a pop, the one of the highest attempt
+		highest, last := (*Callback)(nil), make(map[int]*Callback) // by pop, the callback of the highest attempt
 		for _, c := range w.calls {
 			if !c.labelled() {
 				f.violation("%s: webhook-id is not key.version.sequence of %s, %s, %d", c, c.Key, c.Version, c.Seq)
@@ -32,7 +34,8 @@ func sequenceRises(r *run, f *Finding) {
 	}
 }
 
-// forgot tells whether a fault may have hidden one callback from who made the next, or all that knew of it were faulty at once.
+// forgot tells whether a fault may have hidden the callback before from the caller of c, or whether all copies that
+// knew of the callback were faulty at once.
 func (r *run) forgot(w *write, before, c *Callback) bool {
 	return r.repeats(w, before, c) != nil || r.faulty(w.timer(), w.invoked, c.arrived(), r.copies(w, c.arrived()))
 }

@@ -7,10 +7,14 @@ import (
 	"time"
 )
 
-// noDuplicates is invariant 6: no pop has two callbacks that were both certainly answered 2xx in time (the limit less
-// Limits.AnswerMargin), unless a fault that explains duplicates hurt the timer (repeats), or the clock of an owner was put so
-// far ahead that the first one's lease was over (cutShort). Those are counted, and few: 1 in 1,000 callbacks (Limits.Duplicates),
-// 1 in 200 where links were cut or answers lost. Those of a NetSplit count for neither share.
+// noDuplicates is invariant 6: no pop has two callbacks that were certainly answered 2xx in time (the limit less
+// Limits.AnswerMargin). Two causes explain a duplicate:
+//
+//   - A fault that explains duplicates hurt the timer (repeats).
+//   - The clock of an owner was put so far ahead that the lease of the first callback was over (cutShort).
+//
+// Explained duplicates are counted and must be few: 1 in 1,000 callbacks (Limits.Duplicates), or 1 in 200 if links
+// were cut or answers lost (Limits.DuplicatesCut). Duplicates of a NetSplit do not count for the share.
 func noDuplicates(r *run, f *Finding) {
 	for _, w := range r.writes {
 		before := make(map[int]*Callback)
@@ -50,11 +54,13 @@ func (r *run) judgeRepeat(f *Finding, w *write, first, c *Callback) {
 	r.duplicates = append(r.duplicates, fmt.Sprintf("%s by %s after %s by %s", c, c.Node, first.over(r.surely()), first.Node))
 }
 
-// repeats is the fault because of which a copy of the timer may not have heard of a callback, and called again; nil if
-// there is none. The fault hurt an owner of the timer, or a node that called or wrote the timer, and one of these holds:
-//   - the second callback was under way within the fault, or 3 s (Limits.Hurt) after the fault;
-//   - the first callback was, and the second one came when the lease of the first had run out;
-//   - no owner remembered the first callback (allForgot).
+// repeats is the fault because of which a copy of the timer may not have heard of a callback, and called again; nil
+// if there is none. The fault hurt an owner of the timer, or a node that called or wrote the timer. In addition, one
+// of these holds:
+//
+//   - The second callback was under way within the fault, or 3 s (Limits.Hurt) after the fault.
+//   - The first callback was under way then, and the second callback came when the lease of the first had run out.
+//   - No owner remembered the first callback (allForgot).
 func (r *run) repeats(w *write, before, c *Callback) *Fault {
 	lease := c.arrived() <= before.over(r.h.Header.limit())+r.h.Header.hold()+r.l.NodeUnderWay
 	for i := range r.h.Faults {
@@ -66,8 +72,9 @@ func (r *run) repeats(w *write, before, c *Callback) *Fault {
 	return nil
 }
 
-// allForgot tells whether an owner lost its data between the callbacks, while every other owner was away or lost data, too:
-// no shard knew of the first callback any more. The second one comes when a copy that was away is due, after a retry perhaps.
+// allForgot tells whether an owner lost all data between the callbacks, while every other owner was faulty, too: no
+// shard knew of the first callback any more. The second callback comes when a copy that was away is due, after a
+// retry perhaps.
 func (r *run) allForgot(f *Fault, w *write, before, c *Callback) bool {
 	if f.Class != ShardLost || f.BackMs > 0 || f.started() < before.arrived() || f.started() > c.arrived() {
 		return false
@@ -76,13 +83,13 @@ func (r *run) allForgot(f *Fault, w *write, before, c *Callback) bool {
 	return len(owners) > 1 && slices.Contains(owners, f.Shard) && r.faulty(w.timer(), f.started(), f.started(), len(owners))
 }
 
-// under tells whether the callback was under way within the fault, or so long after it that it may show.
+// under tells whether the callback was under way within the fault, or up to Limits.Hurt after the fault.
 func (r *run) under(f *Fault, c *Callback) bool {
 	return f.overlaps(c.arrived(), c.over(r.h.Header.limit())+r.l.Settle, r.l.Hurt)
 }
 
-// cutShort tells whether the clock of an owner was put ahead during a callback, so far that its lease may have been over
-// when the next one of the pop came.
+// cutShort tells whether the clock of an owner was put ahead during a callback. The jump must be so large that the
+// lease of the callback may have been over when the next callback of the pop came.
 func (r *run) cutShort(before, next *Callback) bool {
 	var ahead time.Duration
 	from, to := before.arrived()-r.l.Settle, before.over(r.h.Header.limit())+r.l.Settle

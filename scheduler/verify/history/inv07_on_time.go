@@ -2,18 +2,26 @@ package history
 
 import "slices"
 
-// onTime is invariant 7, about acknowledged writes: the first callback of a pop arrives by its bound (bound), which counts
-// from when the pop was certainly due (answer + n × interval, or `at`), from 2 s after an answer that says in flight, and
-// from when the callbacks of earlier pops were over. Faults add what they explain (allowance). A further callback after
-// one that failed arrives by retryBy. Repeats of what had succeeded have no bound; invariant 6 is about them. Nor has what
-// comes after an acknowledged later write that some copy was not told of: invariant 3 says whether it may come at all.
+// onTime is invariant 7, about acknowledged writes: the first callback of a pop arrives by its bound (bound). The
+// bound counts from the latest of three instants:
+//
+//   - The pop was certainly due (answer + n × interval, or `at`).
+//   - 2 s have passed since an answer that says in flight.
+//   - The callbacks of earlier pops were over.
+//
+// Faults add their allowance (allowance). The callback after a failed callback arrives by retryBy. Two kinds of
+// callbacks have no bound:
+//
+//   - Repeats after a success. Invariant 6 judges repeats.
+//   - Callbacks after an acknowledged later write that did not reach all copies. Invariant 3 judges whether the
+//     callbacks may come at all.
 func onTime(r *run, f *Finding) {
 	limit := r.h.Header.limit()
 	for _, w := range r.writes {
 		if !w.ok {
 			continue
 		}
-		var before held // by pops before
+		var before held // by the callbacks before c
 		last := make(map[int]*Callback)
 		for _, c := range w.calls {
 			if c.Seq < 1 || c.Seq > w.asked.Pops {
@@ -35,7 +43,8 @@ func onTime(r *run, f *Finding) {
 	}
 }
 
-// replacedBefore tells whether a later write than w was acknowledged before the callback came, and could not tell all copies.
+// replacedBefore tells whether a later write than w was acknowledged before the callback came, and did not reach all
+// copies.
 func (r *run) replacedBefore(w *write, c *Callback) bool {
 	t := r.byKey[w.key]
 	return t != nil && slices.ContainsFunc(t.ops, func(op *Operation) bool {

@@ -6,9 +6,13 @@ func (r *run) dumped() time.Duration { return time.Duration(r.h.End.DumpNs) }
 
 func (r *run) hasDump() bool { return r.h.End.DumpNs != -1 }
 
-// noLeaks is invariant 8, judged once the run is drained: no shard has a raw key that nobody knows; no copy of a timer that
-// is certainly over (fateOf), that nobody wrote, or whose last pop was due long ago; no tombstone whose time was over more
-// than Limits.Bury ago or lies further ahead than one may live (1 h if the timer has an Idempotency-Key, else 2 min).
+// noLeaks is invariant 8, judged once the run is drained. No shard has any of these:
+//
+//   - An unknown raw key.
+//   - A copy of a timer that is certainly over (fateOf), or that nobody wrote.
+//   - A copy that has been due for longer than Limits.Heal.
+//   - A tombstone whose time was over more than Limits.Bury ago.
+//   - A tombstone that may live longer than 2 min, or than 1 h if the timer has an Idempotency-Key.
 func noLeaks(r *run, f *Finding) {
 	switch {
 	case r.h.Header.Mode == Safety:
@@ -33,7 +37,7 @@ func noLeaks(r *run, f *Finding) {
 	}
 }
 
-// leaked says why a copy should not be there; empty if it may be.
+// leaked says why a copy is a leak; empty for a copy that may be there.
 func (r *run) leaked(c *Copy) string {
 	if c.look() < -r.l.Heal {
 		return "it was due " + (-c.look()).String() + " ago"
@@ -41,7 +45,7 @@ func (r *run) leaked(c *Copy) string {
 	t := r.byKey[c.Key]
 	if t == nil {
 		if w := r.finder.find(c.URL, c.BodyHash); w != nil && !w.ok && !w.refused {
-			return "" // nobody was told of it
+			return "" // no client knows the key
 		}
 		return "nobody wrote it"
 	}

@@ -5,10 +5,15 @@ import (
 	"time"
 )
 
-// copiesAtHome is invariant 9, judged if the shards were dumped at least 60 s (Limits.Heal) after the last fault: a timer
-// that certainly has pops to come (fateOf), or of which any copy is there, has copies on exactly the shards that its Home
-// names, each with the rank of its place there, all in the same state, and no tombstone elsewhere. Left alone is what is
-// leased or due within 2 s (Limits.Busy). A shard that takes no timers (End.Active) has nothing at all.
+// copiesAtHome is invariant 9, judged if the shards were dumped at least 60 s (Limits.Heal) after the last fault. The
+// invariant is about timers that certainly have pops to come (fateOf), and about timers with any copy in the dump:
+//
+//   - The copies are on exactly the shards that the timer's Home names.
+//   - Every copy has the rank of its place in the Home.
+//   - All copies are in the same state, and no tombstone is elsewhere.
+//
+// Timers that are leased or due within 2 s (Limits.Busy) are left alone. A shard that takes no timers (End.Active)
+// has nothing at all.
 func copiesAtHome(r *run, f *Finding) {
 	switch {
 	case r.h.Header.Mode == Safety:

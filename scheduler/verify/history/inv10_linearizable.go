@@ -7,15 +7,16 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// linearizable is invariant 10: what the GETs of one timer read can be explained by an order of its operations in which
-// each takes effect between its invocation and its return. A write with an unknown outcome takes effect within 3 s
-// (Limits.TakesEffect) of its invocation, or never; a GET without an answer says nothing.
+// linearizable is invariant 10: some order of a timer's operations explains the results of its GETs. In this order,
+// every operation takes effect between its invocation and its return. A write with an unknown outcome takes effect
+// within 3 s (Limits.TakesEffect) of its invocation, or never. A GET without an answer says nothing.
 //
-// A timer also ends by firing: a GET may say 404 from when the last pop of the write may have been due, or a callback was
-// answered 410. The sequence number that it reads must be of a pop, and the pops before must have been due.
+// A timer also ends by firing: a GET may say 404 from when the last pop of the write may have been due, or a callback
+// was answered 410. The sequence number in a GET must belong to a pop, and the pops before must have been due.
 //
-// This holds only while fewer shards are faulty than the timer has copies. A GET at another time is left out, a write then
-// counts as unknown, and after it the timer may be in any state. So does one that something before it may overrule (overruled).
+// The invariant holds only while fewer owners are faulty than the timer has copies. A GET at another time is left
+// out. A write at another time counts as unknown, and afterwards the timer may be in any state. A write that an
+// earlier change may overrule (overruled) counts as unknown, too.
 //
 // If no order is found within Limits.Linearize, the run is unknown.
 func linearizable(r *run, f *Finding) {
@@ -41,20 +42,20 @@ func linearizable(r *run, f *Finding) {
 	}
 }
 
-// The states of a timer that are no write's index.
+// The states of a timer besides the indexes of its writes.
 const (
 	absent   = -1
-	whatever = -2 // any, until it is read or written
+	whatever = -2 // any state, until a read or write
 )
 
-// step is what an operation does to a timer, or what it found.
+// step is the effect of an operation on a timer, or the state that the operation found.
 type step struct {
 	read  bool
-	maybe bool // it may never take effect
-	// found is the index of the write that was written or read, absent for a DELETE and a 404, whatever for what no write
-	// asked for.
+	maybe bool // may never take effect
+	// found is the index of the write that was written or read, absent for a DELETE and a 404, whatever if no write
+	// asked for the timer that was read.
 	found int
-	// overs are the writes that may have ended by themselves by the time of a 404.
+	// overs are the writes whose timers may have ended by firing by the time of a 404.
 	overs []int
 }
 
@@ -83,7 +84,7 @@ func modelOf(anyStart bool) porcupine.Model {
 	return model.ToModel()
 }
 
-// apply tells whether the step is possible in a state, and what the state is after it.
+// apply tells whether the step is possible in a state, and names the state after the step.
 func (s step) apply(state int) (possible bool, next int) {
 	switch {
 	case !s.read:
@@ -131,7 +132,8 @@ func (r *run) segments(t *timer) [][]porcupine.Operation {
 	return segments
 }
 
-// copiesOf is the smallest number of copies that an answer about the timer named, or that there were shards for.
+// copiesOf is the smallest number of copies of the timer, by the answers and by the number of shards that took
+// timers.
 func (r *run) copiesOf(t *timer) int {
 	copies := r.h.Header.RF
 	for _, op := range t.ops {
@@ -166,7 +168,7 @@ func (r *run) stepOf(t *timer, op *Operation) step {
 	return s
 }
 
-// writeRead is the index of the write that a GET read, whatever if there is none that it can have read then.
+// writeRead is the index of the write that a GET read, whatever if the GET can have read no write then.
 func (r *run) writeRead(t *timer, op *Operation) int {
 	i := slices.IndexFunc(t.writes, func(w *write) bool {
 		return w.asked.URL == op.Read.URL && w.asked.BodyHash == op.Read.BodyHash

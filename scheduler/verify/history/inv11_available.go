@@ -5,9 +5,11 @@ import (
 	"time"
 )
 
-// available is invariant 11: of the requests made while fewer shards were faulty than their timer has copies, at least 99.9 %
-// (Limits.Availability) were answered well within 1 s (Limits.Answer): by 2xx, or a 4xx other than 408 and 429. And no node
-// had to be restarted to work again. Not counted are requests to a node that died or stood still meanwhile.
+// available is invariant 11: at least 99.9 % (Limits.Availability) of the requests had a good answer within 1 s
+// (Limits.Answer). Good answers are 2xx, and 4xx other than 408 and 429. Requests count if fewer shards were faulty
+// than the timer has copies. Requests to a node that died or stood still meanwhile do not count.
+//
+// In addition, no node had to be restarted to work again.
 func available(r *run, f *Finding) {
 	var example *Operation
 	for i := range r.h.Operations {
@@ -40,7 +42,7 @@ func (o *Operation) answeredWell() bool {
 		o.Status >= http.StatusBadRequest && o.Status < http.StatusInternalServerError
 }
 
-// downFor tells whether the operation's node died or stood still within it.
+// downFor tells whether the operation's node died or stood still during the operation.
 func (r *run) downFor(op *Operation, to time.Duration) bool {
 	for f := range r.during(op.invoked(), to) {
 		if f.ofNode() && f.Node == op.Node && f.overlaps(op.invoked(), to, 0) {
@@ -50,7 +52,7 @@ func (r *run) downFor(op *Operation, to time.Duration) bool {
 	return false
 }
 
-// hurtShards is how many shards were faulty within [from, to], or had been a moment (Limits.Hurt) before.
+// hurtShards is how many shards were faulty within [from, to], or up to Limits.Hurt before.
 func (r *run) hurtShards(from, to time.Duration) int {
 	shards := make(map[string]bool)
 	for f := range r.during(from, to) {
@@ -61,7 +63,7 @@ func (r *run) hurtShards(from, to time.Duration) int {
 	return len(shards)
 }
 
-// copiesFor is how many copies at least the timer had that a request was about: no more than there were shards.
+// copiesFor is the smallest number of copies of a request's timer: at most as many as shards took timers.
 func (r *run) copiesFor(op *Operation, to time.Duration) int {
 	copies := r.h.Header.RF
 	if op.Timer != nil && op.Timer.RF > 0 {
@@ -75,7 +77,8 @@ func (r *run) copiesFor(op *Operation, to time.Duration) int {
 	return min(copies, r.activeShards(op.invoked(), to))
 }
 
-// activeShards is how many shards took timers within [from, to] at least: as many as in the last change before, or one of then.
+// activeShards is the smallest number of shards that took timers within [from, to]: after the last change before, or
+// in a change within.
 func (r *run) activeShards(from, to time.Duration) int {
 	before, since, fewest := len(r.h.Header.Shards), time.Duration(-1), len(r.h.Header.Shards)+len(r.h.Faults)
 	for i := range r.h.Faults {

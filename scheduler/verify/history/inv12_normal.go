@@ -1,8 +1,8 @@
 package history
 
-// backToNormal is invariant 12: a process that was sampled at the begin and after the end of the load has no more memory,
-// goroutines and descriptors than at the begin, but for a quarter (Limits.Growth) and a fixed amount of each. A value of 0
-// in either sample is not compared. A node that was restarted is another process.
+// backToNormal is invariant 12, about processes that were sampled at the begin and after the end of the load. Memory,
+// goroutines and descriptors may grow by at most a quarter (Limits.Growth) and a fixed amount. A value of 0 in either
+// sample is not compared. A restarted node is another process.
 func backToNormal(r *run, f *Finding) {
 	type process struct {
 		node   string

@@ -1,9 +1,11 @@
 package history
 
-// metricsAgree is invariant 13: what the nodes counted as delivered, gone and failed, in all, is what arrived and how it was
-// answered. An answer that was perhaps not in time may be counted either way, and so may one in the window of a fault: the
-// process may have died before it counted. Failed attempts may also be of callbacks that never arrived, so there is no upper
-// bound to them but when no fault was declared. A process without a sample at its end takes the lower bounds away.
+// metricsAgree is invariant 13: the nodes' totals of delivered, gone and failed callbacks agree with the arrivals and
+// their answers. An answer that was perhaps not in time may be counted either way. An answer in the window of a fault
+// may be missing, since the process may have died before counting.
+//
+// Failed attempts include callbacks that never arrived, so the total of failures has an upper bound only without
+// faults. If a process has no sample at its end, no lower bound applies.
 func metricsAgree(r *run, f *Finding) {
 	counted := make(map[string]int64)
 	type process struct {
@@ -40,7 +42,7 @@ func metricsAgree(r *run, f *Finding) {
 	}
 }
 
-// tallied is how many of something there were: as many as are certain, and as may be.
+// tallied bounds a number of callbacks: at least the certain callbacks, at most the possible callbacks.
 type tallied struct{ least, most int64 }
 
 func (r *run) tally() map[string]tallied {

@@ -2,7 +2,8 @@ package history
 
 import "testing"
 
-// damage is one change of the clean history, and the invariants that it violates; none if it is still fine.
+// damage is a change of the clean history, and the invariants that the change violates; none if the history is still
+// fine.
 type damage struct {
 	name string
 	do   func(*book)
@@ -80,7 +81,7 @@ func TestNothingLost(t *testing.T) {
 	})
 }
 
-// manyGets makes one request without an answer too few to matter.
+// manyGets makes so many requests that one request without an answer does not matter.
 func (b *book) manyGets() {
 	for range 2000 {
 		b.get("k5", 4000, "/5", 1)
@@ -155,7 +156,7 @@ func (b *book) deletion(key string) *Operation {
 	panic("no delete of " + key)
 }
 
-// refusedWrite is a write that was answered with a status, and called back nevertheless.
+// refusedWrite is a write that was refused with a status, and called back nevertheless.
 func refusedWrite(kind Kind, key string, status int) func(*book) {
 	return func(b *book) {
 		i := b.write(kind, key, "/7", 5000, 100, 1)
@@ -252,7 +253,7 @@ func TestOnTime(t *testing.T) {
 			b.called("/2", 3).AnsweredNs = at(5900)
 			b.called("/2", 4).move(at(5900+50+250) + 1)
 		}, only(OnTime)},
-		// Answered at 1607: at most 1 s backoff, 1 s left to others, 250 ms.
+		// Answered at 1607: at most 1 s backoff, 1 s left to other nodes, 250 ms.
 		{"retry in time", func(b *book) { b.called("/6", 1).move(at(1607 + 2250)) }, nil},
 		{"retry late", func(b *book) { b.called("/6", 1).move(at(1607+2250) + 1) }, only(OnTime)},
 		{"retry as late as we asked for", func(b *book) {

@@ -5,15 +5,20 @@ import (
 	"time"
 )
 
-// labelFree is the second check, which looks at no label: of each write it takes the arrivals that were answered 2xx in
-// time, in their order, and gives each the pop whose time has come and whose bound is next (earliest deadline first).
+// labelFree is the second check, which looks at no label. The arrivals of a write that were answered 2xx in time are
+// taken in order. Every arrival gets the pop that has come due and whose bound is next (earliest deadline first).
 //
-// An arrival for which there is no pop is a violation outside the windows of faults that explain duplicates, unless the
-// lease of one before it may have been cut short. So are
-// obligatory pops without an arrival, if there are more of them than these account for: pops that a fault, or a callback
-// which ran so long, may have held up until the next one was due; for a recurring timer each failed callback, since the
-// next pop ends the attempts; for any other as many failed ones as there are attempts, or fewer if a fault may have taken
-// the rest or the next is yet to come; or none, if nodes were mute for so long (allSwallowed). After a failed callback no bound is held against an arrival.
+// An arrival without a pop is a violation, unless a fault explains a duplicate (repeats) or may have cut the lease of
+// an earlier callback short (cutShort). Obligatory pops without an arrival are violations, too, beyond the number
+// that these excuses account for:
+//
+//   - Pops of a recurring timer that a fault, or a long callback, may have held up until the next pop was due.
+//   - All failed callbacks of a recurring timer, since the next pop ends the attempts.
+//   - As many failed callbacks of a one-shot timer as there are attempts. Fewer are enough if a fault may have taken
+//     the rest, or the next attempt is yet to come.
+//   - Pops whose attempts mute nodes may all have made (allSwallowed).
+//
+// After a failed callback, no bound is held against an arrival.
 func labelFree(r *run, f *Finding) {
 	for _, w := range r.writes {
 		if w.refused {
@@ -37,7 +42,7 @@ func labelFree(r *run, f *Finding) {
 	}
 }
 
-// matching is what is left after each arrival was given a pop.
+// matching is the rest after every arrival got a pop.
 type matching struct {
 	unmatched, failed []*Callback
 	missing           []int
@@ -45,7 +50,7 @@ type matching struct {
 
 func (r *run) match(w *write) (m matching) {
 	limit, heard := r.h.Header.limit(), w.heard()
-	var open []int // pops whose time has come, those with the earliest bound first
+	var open []int // pops that have come due, in the order of their bounds
 	var before held
 	taken, due := make(map[int]bool), 1
 	for _, c := range heard.calls {
@@ -72,7 +77,7 @@ func (r *run) match(w *write) (m matching) {
 	return m
 }
 
-// excuses is for how many pops it is accounted that they have no arrival.
+// excuses is the number of pops whose missing arrival is accounted for.
 func (r *run) excuses(w *write, m *matching) int {
 	if w.asked.Pops == 1 && !r.allSwallowed(w, 1) {
 		return r.excusesOnce(w, m.failed)

@@ -2,8 +2,8 @@ package history
 
 import "testing"
 
-// A one-shot timer's receiver fails once, and the callback says that it was the last attempt: by the labels the attempts
-// are used up. Only who counts arrivals sees that four are missing.
+// A one-shot timer's receiver fails once, and the callback says that the attempt was the last. By the labels, the
+// attempts are used up. Only a count of the arrivals shows that four attempts are missing.
 func TestAWrongAttemptIsSeenWithoutLabels(t *testing.T) {
 	b := clean()
 	b.drop("/6", 1)

@@ -2,8 +2,8 @@ package history
 
 import "testing"
 
-// A fault delays what is due soon after its end, and no more: k7 is due from 41,000 to 41,004, and its skew is 500 ms. A lease
-// lasts 3.5 s, and is found within 1 s; a shard is taken for healed after 3 s, and polled within 150 ms.
+// A fault delays only callbacks that are due soon after its end. k7 is due from 41,000 to 41,004, and its skew is 500
+// ms. A lease lasts 3.5 s, and is found within 1 s. A shard counts as healed after 3 s, and is polled within 150 ms.
 func TestAFaultDelaysNothingForLong(t *testing.T) {
 	for _, d := range []struct {
 		name       string
@@ -50,7 +50,7 @@ func TestAFaultExplainsLateCallbacks(t *testing.T) {
 			}
 		}
 	}
-	// /1 is due from 1100 to 1104; its skew is 500 ms.
+	// /1 is due from 1100 to 1104; the skew is 500 ms.
 	for _, d := range []struct {
 		name   string
 		fault  func(*book)

@@ -2,45 +2,49 @@ package history
 
 import "time"
 
-// Limits are the tolerances of the checker, and how much a run must have done to prove anything.
+// Limits are the tolerances of the checker, and the least size of a run that proves anything.
 type Limits struct {
-	// MinOperations is the least number of operations, MinPerKind that of each kind which occurs.
+	// MinOperations is the least number of operations. MinPerKind is the least number of operations of every kind
+	// that occurs.
 	MinOperations int
 	MinPerKind    int
-	// MinRequests is the least number of requests that availability is judged by.
+	// MinRequests is the least number of requests for a judgment of availability.
 	MinRequests int
-	// MinPerFault is how often each kind of fault must have been used.
+	// MinPerFault is how often every kind of fault must have been used.
 	MinPerFault int
-	// MinInWindows is the share of obligatory pops that must fall into fault windows, in a run that has faults.
+	// MinInWindows is the share of obligatory pops that must fall into fault windows, if the run has faults.
 	MinInWindows float64
 
 	// Early is how much before its time a callback may arrive.
 	Early time.Duration
 	// Late is how late a callback may be without faults.
 	Late time.Duration
-	// Gap is up to what interval a pop may be left out without a fault, where nodes look so seldom that the next one is due.
+	// Gap is the longest interval at which a pop may be left out without a fault: nodes may look so seldom that the
+	// next pop is due.
 	Gap time.Duration
-	// NodeWaiting is how late a timer may be that waits while a node dies; one under way has the hold time and NodeUnderWay.
+	// NodeWaiting is how late a timer may be if the timer waits while a node dies. A timer under way has the hold
+	// time and NodeUnderWay.
 	NodeWaiting  time.Duration
 	NodeUnderWay time.Duration
-	// Silence is how long a shard is waited for, ShardMargin what a faulty one may cost beyond that and the skew.
+	// Silence is how long nodes wait for a shard. ShardMargin is the further cost of a faulty shard, beyond Silence
+	// and the skew.
 	Silence     time.Duration
 	ShardMargin time.Duration
-	// Quiet is how long after a Redis has restarted, or lost data, nothing may fire from there: 2 s from when a node notices, which
-	// takes up to a second.
+	// Quiet is how long nothing may fire from a Redis after a restart or a loss of data: 2 s from when a node
+	// notices. Noticing takes up to a second.
 	Quiet time.Duration
-	// Shift is how much later pops may be once a fault hurt an owner, for as long as the timer lives: by the promises not at all.
-	// A harness sets Shift where it knows that the product does not hold that.
+	// Shift is how much later pops may be once a fault hurt an owner, as long as the timer lives. The promises allow
+	// no shift. A harness sets Shift if the product is known to break this promise.
 	Shift time.Duration
 	// Hurt is how long after its end a fault explains duplicates.
 	Hurt time.Duration
-	// Duplicates is the share of callbacks that may be duplicates, whatever explains them. DuplicatesCut is that of a run in which
-	// links were cut, answers were lost, or the recorder stood still with the links that it plays. FewDuplicates are allowed to
-	// any run: fewer than 1,000 callbacks show no share of 1 in 1,000.
+	// Duplicates is the share of callbacks that may be duplicates, whatever the explanation. DuplicatesCut is the
+	// share if links were cut, answers were lost, or the recorder stood still with the links that the recorder plays.
+	// Every run may have FewDuplicates: fewer than 1,000 callbacks show no share of 1 in 1,000.
 	Duplicates    float64
 	DuplicatesCut float64
 	FewDuplicates int
-	// TakesEffect is how long after its invocation a write of unknown outcome takes effect, if it does at all.
+	// TakesEffect is how long after the invocation a write of unknown outcome may still take effect.
 	TakesEffect time.Duration
 	// Recover is how long after the end of an outage of all copies a timer may be late.
 	Recover time.Duration
@@ -48,34 +52,37 @@ type Limits struct {
 	OtherNode time.Duration
 	// Settle is how long after a callback its timer may be busy.
 	Settle time.Duration
-	// Network is how long after a node sent a callback it may arrive.
+	// Network is how long a callback may take from the node to the receiver.
 	Network time.Duration
 	// InFlight is how long after an answer that says in flight a callback may start.
 	InFlight time.Duration
-	// AnswerMargin is how much before the limit an answer must be given so that the caller certainly had it in time.
+	// AnswerMargin is how long before the limit an answer must be given to be certainly in time for the caller.
 	AnswerMargin time.Duration
 
-	// TombstoneLife and IdempotencyLife are how long a tombstone may live, Bury how long after that it may be there.
+	// TombstoneLife and IdempotencyLife are how long a tombstone may live. Bury is how much longer the tombstone may
+	// stay.
 	TombstoneLife   time.Duration
 	IdempotencyLife time.Duration
 	Bury            time.Duration
-	// Heal is how long after the last fault all copies must be in place; Busy is how close to its time a timer is left alone.
+	// Heal is how long after the last fault all copies must be in place. Busy is how close to its time a timer is
+	// left alone.
 	Heal time.Duration
 	Busy time.Duration
-	// Linearize bounds the search for an order of one timer's operations, by the process's own clock.
+	// Linearize bounds the search for an order of a timer's operations, by the process's own clock.
 	Linearize time.Duration
-	// Availability is the share of requests that must be answered, Answer within what time.
+	// Availability is the share of requests that must be answered within Answer.
 	Availability float64
 	Answer       time.Duration
-	// Growth is by what share memory, goroutines and descriptors may grow, beyond the amounts that are allowed to each.
+	// Growth is the share by which memory, goroutines and descriptors may grow, in addition to the fixed Spare
+	// amounts.
 	Growth             float64
 	SpareMemoryBytes   int64
 	SpareGoroutines    int64
 	SpareDescriptors   int64
-	ViolationsDetailed int // of each invariant; the others are counted only
+	ViolationsDetailed int // of an invariant; the rest is only counted
 }
 
-// DefaultLimits are those that a run of full size is judged by.
+// DefaultLimits are the limits for a run of full size.
 func DefaultLimits() Limits {
 	return Limits{
 		MinOperations: 1000, MinPerKind: 50, MinRequests: 500, MinPerFault: 3, MinInWindows: 0.2,

@@ -7,55 +7,56 @@ import (
 	"time"
 )
 
-// Kind says what an operation does to its timer.
+// Kind is the kind of an operation.
 type Kind string
 
 // The kinds of operations.
 const (
 	Create  Kind = "create"  // POST
-	Replace Kind = "replace" // PUT, also of a key that is not there
+	Replace Kind = "replace" // PUT, also of a missing timer
 	Delete  Kind = "delete"
 	Get     Kind = "get"
 )
 
-// Outcome says what a client knows of its operation.
+// Outcome is the result of an operation as far as the client knows.
 type Outcome string
 
 // The outcomes.
 const (
-	OK      Outcome = "ok"      // done as the answer says; also a GET that says 404
-	Failed  Outcome = "failed"  // refused: a 4xx; a 409 and a 5xx of a write count as unknown whatever is written here
-	Unknown Outcome = "unknown" // may have taken effect, or may yet
+	OK      Outcome = "ok"      // done as the answer says; also a GET with 404
+	Failed  Outcome = "failed"  // refused: a 4xx; a 409 or 5xx of a write counts as unknown even so
+	Unknown Outcome = "unknown" // may have taken effect, or may still take effect
 )
 
-// maxTime is how far into the future a timer reaches at most, 100 years.
+// maxTime bounds how far into the future a timer reaches: 100 years.
 const maxTime = 100 * 365 * 24 * time.Hour
 
-// Operation is one request of a client and what came of it, written when it returned or, with ReturnNs -1, at the end.
+// Operation is a request of a client with its outcome, written when the request returned, or at the end with ReturnNs
+// -1.
 type Operation struct {
 	Kind Kind `json:"kind"`
-	// InvokeNs is read before the request is sent, ReturnNs after its answer was read; -1 if none came.
+	// InvokeNs is read before the request is sent. ReturnNs is read after the answer was read; -1 without an answer.
 	InvokeNs int64   `json:"invoke_ns"`
 	ReturnNs int64   `json:"return_ns"`
 	Outcome  Outcome `json:"outcome"`
 	Node     string  `json:"node,omitempty"`
-	// ID is the id as sent, Key the timer's key in it; both empty for a create.
+	// ID is the id as sent, Key the timer's key in the id. A create has an empty ID and an empty Key.
 	ID  string `json:"id,omitempty"`
 	Key string `json:"key,omitempty"`
-	// Timer is what a create or replace asks for.
+	// Timer is the timer that a create or replace asks for.
 	Timer *Asked `json:"timer,omitempty"`
-	// IdempotencyKey is as sent. Creates with the same one are one write.
+	// IdempotencyKey is as sent. Creates with the same IdempotencyKey are one write.
 	IdempotencyKey string `json:"idempotency_key,omitempty"`
-	// Status is the answer's status code, 0 without one.
+	// Status is the answer's status code, 0 without an answer.
 	Status int `json:"status,omitempty"`
-	// Answer is what a successful create, replace or delete was answered.
+	// Answer is the answer to a successful create, replace or delete.
 	Answer *Answer `json:"answer,omitempty"`
-	// Read is what a GET read, nil if it said 404.
+	// Read is the timer that a GET read, nil for a 404.
 	Read *Read `json:"read,omitempty"`
 }
 
-// Asked is a timer as asked for. URL and BodyHash together differ between any two writes of a run, repeats with the same
-// Idempotency-Key excepted.
+// Asked is a timer as asked for. URL and BodyHash together differ between any two writes of a run, except repeats
+// with the same Idempotency-Key.
 type Asked struct {
 	IntervalMs  int64 `json:"interval_ms"`
 	RepeatForMs int64 `json:"repeat_for_ms,omitempty"`
@@ -69,11 +70,11 @@ type Asked struct {
 	BodyHash string `json:"body_hash"`
 }
 
-// Answer is what a write was answered.
+// Answer is the answer to a write.
 type Answer struct {
 	ID  string `json:"id,omitempty"`
 	Key string `json:"key,omitempty"`
-	// DueMs is the due time as answered, since 1970. It is by a shard's clock and not judged.
+	// DueMs is the due time as answered, since 1970, by a shard's clock. DueMs is not judged.
 	DueMs int64 `json:"due_ms,omitempty"`
 	// Copies is the number of copies that the answer names.
 	Copies    int  `json:"copies,omitempty"`
@@ -81,7 +82,7 @@ type Answer struct {
 	Unreached int  `json:"unreached,omitempty"`
 }
 
-// Read is a timer as a GET showed it.
+// Read is a timer in the answer to a GET.
 type Read struct {
 	Seq      int    `json:"seq"`
 	State    string `json:"state"`
@@ -135,7 +136,7 @@ func (o *Operation) validateWrite() error {
 
 func (o *Operation) invoked() time.Duration { return time.Duration(o.InvokeNs) }
 
-// returned is never without an answer.
+// returned is when the answer was read; the constant never without an answer.
 func (o *Operation) returned() time.Duration {
 	if o.ReturnNs == -1 {
 		return never
@@ -143,8 +144,8 @@ func (o *Operation) returned() time.Duration {
 	return time.Duration(o.ReturnNs)
 }
 
-// done is when the operation has taken effect, if it does at all: one of unknown outcome within so long of its invocation,
-// or before it was answered.
+// done is the instant by which the operation has taken effect, if the operation ever does. An operation of unknown
+// outcome takes effect within the given time of its invocation, or before the return.
 func (o *Operation) done(within time.Duration) time.Duration {
 	switch {
 	case !o.uncertain():
@@ -155,21 +156,20 @@ func (o *Operation) done(within time.Duration) time.Duration {
 	return max(later(o.invoked(), within), o.returned())
 }
 
-// refused tells that the operation certainly had no effect.
+// refused tells whether the operation certainly had no effect.
 func (o *Operation) refused() bool {
 	return o.Outcome == Failed && o.Status >= http.StatusBadRequest && o.Status < http.StatusInternalServerError && !o.overtaken()
 }
 
-// overtaken tells that a newer write replaced this one, which may have been in force for a
-// moment.
+// overtaken tells whether a newer write replaced the operation. The operation may have been in force for a moment.
 func (o *Operation) overtaken() bool { return o.writes() && o.Status == http.StatusConflict }
 
-// uncertain tells that the operation may have taken effect, or may yet.
+// uncertain tells whether the operation may or may not have taken effect, or may still take effect.
 func (o *Operation) uncertain() bool { return o.Outcome != OK && !o.refused() }
 
 func (o *Operation) writes() bool { return o.Kind != Get }
 
-// about is the key of the timer, empty for a create whose answer is not known.
+// about is the key of the timer, empty for a create without a known answer.
 func (o *Operation) about() string {
 	if o.Answer != nil && o.Answer.Key != "" {
 		return o.Answer.Key

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// indexHomes notes which shards own each timer.
+// indexHomes notes the owners of all timers.
 func (r *run) indexHomes() {
 	r.homes = make(map[string][]*Home)
 	for i := range r.h.Homes {
@@ -14,12 +14,13 @@ func (r *run) indexHomes() {
 	}
 }
 
-// during tells whether it holds at some time within [from, to].
+// during tells whether the Home holds at some time within [from, to].
 func (h *Home) during(from, to time.Duration) bool {
 	return time.Duration(h.FromNs) <= to && (h.UntilNs == 0 || time.Duration(h.UntilNs) >= from)
 }
 
-// owners are the shards on which copies of a timer belonged at some time within [from, to]; nil if the history doesn't say.
+// owners are the shards on which copies of a timer belonged at some time within [from, to]; nil if the history
+// doesn't say.
 func (r *run) owners(key string, from, to time.Duration) (owners []string) {
 	for _, h := range r.homes[key] {
 		if !h.during(from, to) {
@@ -34,19 +35,21 @@ func (r *run) owners(key string, from, to time.Duration) (owners []string) {
 	return owners
 }
 
-// owns tells whether a shard owned a timer at some time within [from, to]. Where the history doesn't say, any may have.
+// owns tells whether a shard owned a timer at some time within [from, to]. If the history doesn't say, any shard may
+// have owned the timer.
 func (r *run) owns(shard, key string, from, to time.Duration) bool {
 	owners := r.owners(key, from, to)
 	return owners == nil || slices.Contains(owners, shard)
 }
 
-// hurtsTimer tells whether a fault hurt an owner of the timer within [from, to], or any node: each may call any timer.
+// hurtsTimer tells whether a fault hurt any node, or an owner of the timer within [from, to]. Any node may call any
+// timer.
 func (r *run) hurtsTimer(f *Fault, key string, from, to time.Duration) bool {
 	return f.Shard == "" || r.owns(f.Shard, key, from, to)
 }
 
-// witness tells whether a fault hurt the shard after the one owner of a timer of one copy: nodes ask that shard, too, while
-// the owner has been away lately, or has joined or not been swept (rule "compare before firing").
+// witness tells whether a fault hurt the shard after the only owner of a one-copy timer. Nodes ask this shard, too,
+// while the owner was away lately, has joined lately, or is not swept yet (rule "compare before firing").
 func (r *run) witness(f *Fault, w *write, from, to time.Duration) bool {
 	lately := from - r.l.TombstoneLife
 	return w.rf == 1 && f.Shard != "" && slices.ContainsFunc(r.homes[w.timer()], func(h *Home) bool {
@@ -56,8 +59,8 @@ func (r *run) witness(f *Fault, w *write, from, to time.Duration) bool {
 	}))
 }
 
-// hurtsCalls tells whether a fault of a node hurt one of those that called or wrote, or one of a shard an owner. A node that
-// isn't known may be any.
+// hurtsCalls tells whether the fault of a node hurt a node that called or wrote, or the fault of a shard an owner. An
+// unknown node may be any node.
 func (r *run) hurtsCalls(f *Fault, w *write, calls ...*Callback) bool {
 	if f.ofNode() {
 		return slices.Contains(w.nodes, f.Node) ||

@@ -31,7 +31,7 @@ func drawHistory(t *rapid.T) *book {
 	return d.book
 }
 
-// timer writes a timer up to three times, and perhaps deletes it.
+// timer writes a timer up to three times, and perhaps deletes the timer.
 func (d *drawn) timer(key string, begin int) {
 	writes := d.between(1, 3, "writes")
 	for i := range writes {
@@ -79,7 +79,7 @@ func (d *drawn) oneWrite(kind Kind, key string, begin, end int) {
 	}
 }
 
-// pop makes the callbacks of one pop, which end when the next one is due, and returns when it was over.
+// pop makes the callbacks of one pop until the next pop is due, and returns when the pop was over.
 func (d *drawn) pop(key, url string, n, due, next int) int {
 	arrive := due + d.between(0, 100, "delay")
 	for attempt := 1; attempt <= d.Header.Attempts && arrive < next; attempt++ {
@@ -105,9 +105,9 @@ func TestACorrectHistoryPasses(t *testing.T) {
 	})
 }
 
-// mutation damages a history; it returns false where that is not possible.
+// mutation damages a history, and returns false if no damage is possible.
 type mutation struct {
-	want []Invariant // all of these must find it
+	want []Invariant // all must find the damage
 	do   func(*rapid.T, *book, *run) bool
 }
 
@@ -147,7 +147,7 @@ func TestADamagedHistoryFails(t *testing.T) {
 	}
 }
 
-// pick returns one of those that fit, nil if none does.
+// pick returns one of the elements that fit, nil without a fitting element.
 func pick[T any](t *rapid.T, all []T, fits func(*T) bool) *T {
 	var fit []*T
 	for i := range all {
@@ -163,7 +163,7 @@ func pick[T any](t *rapid.T, all []T, fits func(*T) bool) *T {
 
 func delivered(c *Callback) bool { return c.Status < 300 }
 
-// unrefused tells whether no callback of w failed: one that did accounts for a pop, as far as can be seen without labels.
+// unrefused tells whether no callback of w failed. Without labels, a failed callback accounts for a pop.
 func unrefused(w *write) bool {
 	return !slices.ContainsFunc(w.calls, func(c *Callback) bool { return !delivered(c) })
 }
@@ -225,7 +225,7 @@ func moveLate(t *rapid.T, b *book, r *run) bool {
 		return false
 	}
 	w := r.finder.find(c.URL, c.BodyHash)
-	for i := range b.Callbacks { // the retries come with it, those of later pops stay
+	for i := range b.Callbacks { // the retries move, too; callbacks of later pops stay
 		if o := &b.Callbacks[i]; o != c && o.URL == c.URL && o.Seq == 1 {
 			o.move(o.ArriveNs + at(60_000))
 		}

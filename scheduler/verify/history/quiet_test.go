@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// k7 is due from 41,000 to 41,004; its skew is 500 ms. A Redis that restarted or lost data may fire nothing for 4 s, and is
-// polled within 150 ms.
+// k7 is due from 41,000 to 41,004; the skew is 500 ms. A Redis that restarted or lost data may fire nothing for 4 s,
+// and is polled within 150 ms.
 func TestAShardIsQuietAfterARestart(t *testing.T) {
 	late := func(lateMs int, faults ...Fault) func(*book) {
 		return func(b *book) {
@@ -37,7 +37,7 @@ func TestAShardIsQuietAfterARestart(t *testing.T) {
 	})
 }
 
-// The one copy of k7 is on a, and the next shard is b. A skew is 500 ms.
+// The only copy of k7 is on a, and the next shard is b. A skew is 500 ms.
 func TestTheNextShardIsAskedAboutATimerOfOneCopy(t *testing.T) {
 	late := func(rf, lateMs int, faults ...Fault) func(*book) {
 		return func(b *book) {
@@ -84,8 +84,9 @@ func TestATimerThatAFaultShifted(t *testing.T) {
 	wantOnly(t, late(251, 50_000).History, small(), OnTime)
 }
 
-// k7 is due from 41,000 to 41,004; its skew is 2 s. The loss of a copy delays what is due by itself for 4.5 s. After that the
-// copy may still be missing, since the sweep leaves alone what is due soon: the other copy fires a skew later.
+// k7 is due from 41,000 to 41,004; the skew is 2 s. The loss of a copy itself delays callbacks for 4.5 s. Afterwards
+// the copy may still be missing, since the sweep leaves timers alone that are due soon. The second copy fires a skew
+// later.
 func TestALostCopyIsMissingUntilItIsSaidToBeThere(t *testing.T) {
 	late := func(lateMs, lost int, repaired bool) func(*book) {
 		return func(b *book) {

@@ -9,7 +9,7 @@ import (
 	"io"
 )
 
-// Reader reads a history line by line. It is for one goroutine.
+// Reader reads a history line by line. A Reader is for one goroutine.
 type Reader struct {
 	in   *bufio.Reader
 	line int
@@ -18,8 +18,8 @@ type Reader struct {
 // NewReader returns a Reader from r.
 func NewReader(r io.Reader) *Reader { return &Reader{in: bufio.NewReaderSize(r, 1<<16)} }
 
-// Next returns the next event; io.EOF after the last one. Any other error names the line: one that is no JSON object, has
-// unknown or invalid fields, or doesn't end.
+// Next returns the next event; io.EOF after the last event. Any other error names the line: the line is no JSON
+// object, has unknown or invalid fields, or does not end.
 func (r *Reader) Next() (Event, error) {
 	line, err := r.in.ReadBytes('\n')
 	if errors.Is(err, io.EOF) && len(line) == 0 {
@@ -53,8 +53,8 @@ func parse(line []byte) (e Event, err error) {
 	return e, e.validate()
 }
 
-// ReadAll reads a whole history. Its errors are those of Reader.Next, and a header that is missing, not first or repeated,
-// or an end that is missing or repeated.
+// ReadAll reads a whole history. ReadAll returns the errors of Reader.Next. A header that is missing, not first or
+// repeated is an error, and so is an end that is missing or repeated.
 func ReadAll(r io.Reader) (History, error) {
 	var h History
 	reader := NewReader(r)

@@ -5,12 +5,14 @@ import (
 	"slices"
 )
 
-// A create with an Idempotency-Key that is sent again is the same write, since some copy knows of the first. If all copies may
-// have been lost between the two, the second one may have created the timer once more, with another version. Then it is a
-// write of its own, which comes after the one before it (write.before). Either of them may be the one that was called.
+// A create with an Idempotency-Key that is sent again is the same write, since some copy knows of the first create.
+// If all copies may have been lost between the two, the second create may have created the timer once more, with
+// another version. Then the second create is a write of its own, after the write before (write.before). Callbacks may
+// belong to either write.
 
-// createsAgain tells whether a repeat of a create may have found no copy of the timer: as many owners as it had copies were
-// away or lost data at once, and one of them lost data since the create was sent. What was never acknowledged may have had one.
+// createsAgain tells whether a repeat of a create may have found no copy of the timer. As many owners as the timer
+// had copies were faulty at once, and an owner lost data since the create was sent. A write that was never
+// acknowledged may have had one copy.
 func (r *run) createsAgain(w *write, op *Operation) bool {
 	from, to := w.invoked, op.done(r.l.TakesEffect)
 	key, copies := cmp.Or(w.key, op.about()), 1
@@ -23,7 +25,7 @@ func (r *run) createsAgain(w *write, op *Operation) bool {
 	})
 }
 
-// shareKeys has all writes of one Idempotency-Key know their timer's key if one of them does.
+// shareKeys gives the timer's key to all writes of one Idempotency-Key, if a write knows the key.
 func shareKeys(writes []*write) {
 	for _, w := range writes {
 		if w.before != nil {
@@ -45,8 +47,9 @@ func (w *write) root() *write {
 	return w
 }
 
-// share gives callbacks, in order of arrival, to the writes of one Idempotency-Key, in their order: those of one version to one
-// write. Where there are fewer versions than writes, a version is of the latest one for which no callback is early.
+// share gives callbacks, in order of arrival, to the writes of one Idempotency-Key, in the order of the writes. All
+// callbacks of a version go to one write. If there are fewer versions than writes, a version goes to the latest write
+// for which no callback is early.
 func (r *run) share(writes []*write, calls []*Callback) {
 	var versions []string
 	of := make(map[string][]*Callback)
@@ -76,8 +79,8 @@ func (r *run) tooEarly(w *write, calls []*Callback) bool {
 	return slices.ContainsFunc(calls, func(c *Callback) bool { return w.earliest(c.Seq)-c.arrived() > r.l.Early+r.steps(w, c.arrived()) })
 }
 
-// heard is the write whose callbacks may be the ones of w: w, or the last one before it that was called if w was not, since
-// w may have found that timer.
+// heard is the write whose callbacks may belong to w. If w was not called, heard is the last write before w that was
+// called, since w may have found the timer of that write.
 func (w *write) heard() *write {
 	for o := w; o != nil; o = o.before {
 		if len(o.calls) > 0 {

@@ -2,8 +2,8 @@ package history
 
 import "testing"
 
-// lostAndRepeated is the clean history and a create of k7, which is due 8 s after it, at 40 s, and sent again with the same
-// Idempotency-Key at 43 s. All copies are lost at 42 s, and made at once.
+// lostAndRepeated is the clean history and a create of k7 at 40 s, with a pop due 8 s later. The create is sent again
+// with the same Idempotency-Key at 43 s. All copies are lost at 42 s, and repaired at once.
 func lostAndRepeated(tell func(b *book, first, again *Operation)) func(*book) {
 	return func(b *book) {
 		first := b.write(Create, "k7", "/7", 40_000, 8000, 2)
@@ -40,7 +40,7 @@ func TestARepeatAfterAllCopiesWereLost(t *testing.T) {
 		{"and that is not called too early", lostAndRepeated(func(b *book, _, _ *Operation) {
 			called(b)
 			b.called("/7", 1).move(at(58_998))
-		}), only(OnTime)}, // by either of the two
+		}), only(OnTime)}, // by either create
 		{"and that is called to the end", lostAndRepeated(func(b *book, _, _ *Operation) {
 			called(b)
 			b.drop("/7", 1)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Verdict is what a run proves.
+// Verdict is the judgment on a whole run.
 type Verdict string
 
 // The verdicts.
@@ -27,7 +27,7 @@ type Report struct {
 	Reproduce string  `json:"reproduce,omitempty"`
 	// Reasons say why the run would be unknown even without violations.
 	Reasons []string `json:"reasons,omitempty"`
-	// Findings has an entry for each invariant, in their order; none if the header or the end is missing.
+	// Findings has an entry for every invariant, in order. Findings is empty if the header or the end is missing.
 	Findings []Finding `json:"findings"`
 	Counts   Counts    `json:"counts"`
 }
@@ -36,39 +36,42 @@ type Report struct {
 type Finding struct {
 	Invariant Invariant `json:"invariant"`
 	Name      string    `json:"name"`
-	// NotJudged says why there was nothing to judge by; empty if there was.
+	// NotJudged is the reason why the invariant was not judged, empty for a judged invariant.
 	NotJudged string `json:"not_judged,omitempty"`
-	// Total is the number of violations, Violations describes the first of them.
+	// Total is the number of violations; Violations describes the first few.
 	Total      int      `json:"total"`
 	Violations []string `json:"violations,omitempty"`
 
 	detailed int
-	excused  bool // the run's mode says that this is not judged
+	excused  bool // the invariant doesn't apply to the run's mode
 }
 
-// Counts say what was looked at.
+// Counts say how much the check looked at.
 type Counts struct {
 	Operations map[Kind]int    `json:"operations"`
 	Outcomes   map[Outcome]int `json:"outcomes"`
 	Faults     map[string]int  `json:"faults"`
 	Callbacks  int             `json:"callbacks"`
 	Retries    int             `json:"retries"`
-	// Obligatory is how many pops had to come, InWindows how many of these fell into fault windows.
+	// Obligatory is how many pops had to come, InWindows how many obligatory pops fell into fault windows.
 	Obligatory int `json:"obligatory"`
 	InWindows  int `json:"in_windows"`
-	// Skipped pops of recurring timers were left out with good reason; those GivenUp were never answered 2xx by us.
+	// Skipped counts pops of recurring timers that were left out with good reason. GivenUp counts pops that our
+	// receiver never answered 2xx.
 	Skipped int `json:"skipped"`
 	GivenUp int `json:"given_up"`
-	// ExplainedDuplicates are those that a fault explains, Duplicates how many of them one of each class does.
+	// ExplainedDuplicates is the number of duplicates that a fault explains. Duplicates has the number for every
+	// class of fault.
 	ExplainedDuplicates int           `json:"explained_duplicates"`
 	Duplicates          map[Class]int `json:"duplicates"`
 	// WorstLateNs is how late a pop's first callback was at most, WorstLateQuietNs outside fault windows.
 	WorstLateNs      time.Duration `json:"worst_late_ns"`
 	WorstLateQuietNs time.Duration `json:"worst_late_quiet_ns"`
-	// Requests were made with fewer shards faulty than their timer has copies, Unanswered of them had no good answer in time.
+	// Requests counts the requests that were made with fewer shards faulty than the timer has copies. Unanswered
+	// counts the Requests without a good answer in time.
 	Requests   int `json:"requests"`
 	Unanswered int `json:"unanswered"`
-	// LinearKeys is of how many timers the operations were put in order.
+	// LinearKeys is the number of timers whose operations were put in order.
 	LinearKeys int `json:"linear_keys"`
 }
 
@@ -79,13 +82,13 @@ func (f *Finding) violation(format string, args ...any) {
 	}
 }
 
-// notJudged says that the history holds nothing to judge by.
+// notJudged notes that the history has nothing to judge the invariant by.
 func (f *Finding) notJudged(reason string) { f.NotJudged = reason }
 
-// excuse says that the invariant doesn't apply to this run.
+// excuse notes that the invariant doesn't apply to the run.
 func (f *Finding) excuse(reason string) { f.NotJudged, f.excused = reason, true }
 
-// Of returns the finding about an invariant; an empty one if there is none.
+// Of returns the finding about an invariant, empty without a judgment.
 func (r *Report) Of(i Invariant) Finding {
 	for _, f := range r.Findings {
 		if f.Invariant == i {

@@ -6,34 +6,35 @@ import (
 	"time"
 )
 
-// run is a history with what the invariants need of it in order.
+// run is a history, sorted and indexed for the invariants.
 type run struct {
 	h       *History
 	l       Limits
 	end     time.Duration
-	timers  []*timer          // by key
-	byKey   map[string]*timer // the same
+	timers  []*timer          // one for each key
+	byKey   map[string]*timer // the same timers, by key
 	homes   map[string][]*Home
-	writes  []*write    // by invocation, refused ones included
-	unasked []*Callback // that match no write
+	writes  []*write    // by invocation, with refused writes
+	unasked []*Callback // callbacks that match no write
 	finder  finder
-	windows []window // by start, without those that explain nothing
+	windows []window // by start, without faults that have no window
 	levels  []level  // by start
 
 	counts     Counts
-	duplicates []string // that a fault explains
+	duplicates []string // the explained duplicates
 	problems   []string
 }
 
-// timer is all that was done to one key.
+// timer is the record of all operations on one key.
 type timer struct {
 	key    string
-	ops    []*Operation // by invocation, GETs included, refused ones not
-	writes []*write     // creates and replaces, likewise
+	ops    []*Operation // by invocation, with GETs, without refused operations
+	writes []*write     // creates and replaces, by invocation, without refused writes
 	byOp   map[*Operation]*write
 }
 
-// done is when an operation has taken effect if it does at all; for a repeated create by the repeat that was answered.
+// done is the instant by which an operation has taken effect, if the operation ever does. For a repeated create, the
+// repeat that was answered counts.
 func (r *run) done(t *timer, op *Operation) time.Duration {
 	if w := t.byOp[op]; w != nil {
 		return w.returned
@@ -127,7 +128,7 @@ func (r *run) timer(key string) *timer {
 	return t
 }
 
-// indexCallbacks sorts the callbacks into the writes that they belong to by URL and body, not by their labels.
+// indexCallbacks finds the write of every callback, by URL and body and not by labels.
 func (r *run) indexCallbacks() {
 	calls := make([]*Callback, len(r.h.Callbacks))
 	for i := range calls {
@@ -154,9 +155,9 @@ func (r *run) indexCallbacks() {
 	}
 }
 
-// finder finds the write that a URL and a body belong to, of several with one Idempotency-Key the first.
+// finder finds the write of a URL and a body: the first write, if several writes share an Idempotency-Key.
 type finder struct {
-	exact, byURL, byBody map[string]*write // nil where several would do
+	exact, byURL, byBody map[string]*write // nil if several writes match
 	ambiguous            int
 }
 
@@ -183,7 +184,8 @@ func newFinder(writes []*write) finder {
 	return f
 }
 
-// find is nil if no write, or more than one, may be meant. One of both may be wrong if the other leaves no doubt.
+// find is nil if no write matches, or more than one write. The URL alone, or else the body alone, is enough if only
+// one write matches.
 func (f *finder) find(url, body string) *write {
 	if w, known := f.exact[url+"\n"+body]; known {
 		return w

@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	windowBefore = 2 * time.Second // a fault's window begins so long before it
-	windowAfter  = 3 * time.Second // and ends so long after the hold time and all skews
+	windowBefore = 2 * time.Second // from the begin of a window to its fault
+	windowAfter  = 3 * time.Second // from the end of the hold time and all skews to the end of the window
 )
 
-// window is the time in which a fault may show: [start − 2 s, end + hold + rf × skew + 3 s].
+// window is the time in which effects of a fault may show: [start − 2 s, end + hold + rf × skew + 3 s].
 type window struct {
 	from, to time.Duration
-	reach    time.Duration // the latest end of this window and all before it
-	healed   time.Duration // a faulty shard counts as faulty from the fault's start until then
+	reach    time.Duration // the latest end of this window and all windows before
+	healed   time.Duration // a shard counts as faulty from the fault's start until healed
 	*Fault
 }
 
@@ -24,8 +24,8 @@ type window struct {
 type level struct {
 	from, to time.Duration
 	shards   []string
-	lost     bool          // one of them lost data
-	ended    time.Duration // when the last of their faults was over
+	lost     bool          // a shard lost data
+	ended    time.Duration // when the last fault of the shards was over
 }
 
 func (r *run) indexFaults() {
@@ -51,8 +51,8 @@ func (r *run) indexFaults() {
 	r.indexLevels()
 }
 
-// quietUntil is until when nothing may fire from the shard of a fault, as its Redis restarted or lost data (Limits.Quiet); 0 if
-// neither happened.
+// quietUntil is the instant until which nothing may fire from the shard of a fault, after a restart or a loss of data
+// (Limits.Quiet). quietUntil is 0 without a restart or loss, or if the fault did not end.
 func (r *run) quietUntil(f *Fault) time.Duration {
 	if f.Class != ShardLost && !f.Restarted || f.EndNs == -1 {
 		return 0
@@ -60,8 +60,8 @@ func (r *run) quietUntil(f *Fault) time.Duration {
 	return later(time.Duration(f.EndNs), r.l.Quiet)
 }
 
-// indexLevels cuts the run where a shard becomes faulty or is healed. One that is not said to be repaired is healed when
-// the fault's window ends.
+// indexLevels cuts the run at every instant at which a shard becomes faulty or is healed. Without a recorded repair,
+// a shard is healed when the fault's window ends.
 func (r *run) indexLevels() {
 	var cuts []time.Duration
 	for _, w := range r.windows {
@@ -101,12 +101,12 @@ func (r *run) during(from, to time.Duration) iter.Seq[window] {
 	}
 }
 
-// inWindow tells whether a fault that has the property may show at the instant.
+// inWindow tells whether a fault with the property may show at the instant.
 func (r *run) inWindow(at time.Duration, property func(*Fault) bool) bool {
 	return r.explained(at, at, property)
 }
 
-// explained tells whether a fault that has the property may show within [from, to].
+// explained tells whether a fault with the property may show within [from, to].
 func (r *run) explained(from, to time.Duration, property func(*Fault) bool) bool {
 	for w := range r.during(from, to) {
 		if property(w.Fault) {
@@ -116,7 +116,7 @@ func (r *run) explained(from, to time.Duration, property func(*Fault) bool) bool
 	return false
 }
 
-// of is how many of the owners of a timer were faulty; of all shards if nobody knows which these are.
+// of is the number of faulty owners of a timer, or of all faulty shards if the owners are unknown.
 func (l *level) of(owners []string) (n int) {
 	for _, shard := range l.shards {
 		if owners == nil || slices.Contains(owners, shard) {
@@ -126,7 +126,7 @@ func (l *level) of(owners []string) (n int) {
 	return n
 }
 
-// faulty tells whether so many owners of a timer were faulty at once within [from, to].
+// faulty tells whether at least the given number of owners were faulty at once within [from, to].
 func (r *run) faulty(key string, from, to time.Duration, shards int) bool {
 	owners := r.owners(key, from, to)
 	for l := range overlapping(r.levels, from, to) {
@@ -137,8 +137,8 @@ func (r *run) faulty(key string, from, to time.Duration, shards int) bool {
 	return false
 }
 
-// lost tells whether so many copies may have been lost within [from, to]: so many owners were away or lost data at once, and
-// at least one shard lost data.
+// lost tells whether the given number of copies may have been lost within [from, to]: as many owners were faulty at
+// once, and at least one shard lost data.
 func (r *run) lost(key string, from, to time.Duration, copies int) bool {
 	owners := r.owners(key, from, to)
 	for l := range overlapping(r.levels, from, to) {
@@ -149,7 +149,7 @@ func (r *run) lost(key string, from, to time.Duration, copies int) bool {
 	return false
 }
 
-// overlapping yields those of levels, which are in order, that overlap [from, to].
+// overlapping yields the levels that overlap [from, to]. The levels are in the order of time.
 func overlapping(levels []level, from, to time.Duration) iter.Seq[level] {
 	return func(yield func(level) bool) {
 		first, _ := slices.BinarySearchFunc(levels, from, func(l level, t time.Duration) int { return cmp.Compare(l.to, t) })
@@ -161,7 +161,7 @@ func overlapping(levels []level, from, to time.Duration) iter.Seq[level] {
 	}
 }
 
-// dark are the times in which so many owners of a timer were faulty at once.
+// dark are the times in which at least the given number of owners were faulty at once.
 func (r *run) dark(key string, copies int) (dark []level) {
 	owners := r.owners(key, 0, r.end)
 	for _, l := range r.levels {
@@ -178,7 +178,8 @@ func (r *run) dark(key string, copies int) (dark []level) {
 	return dark
 }
 
-// outages are the dark times, as one where the next begins before the first is got over.
+// outages are the dark times. Two dark times are one outage if the second begins within Limits.Recover of the end of
+// the faults of the first.
 func (r *run) outages(key string, copies int) (outages []level) {
 	for _, l := range r.dark(key, copies) {
 		n := len(outages)
@@ -191,13 +192,13 @@ func (r *run) outages(key string, copies int) (outages []level) {
 	return outages
 }
 
-// copies is how many copies of a write there were at least from its invocation until an instant: as many as its answer names,
-// but no more than there were shards that took timers.
+// copies is the smallest number of copies of a write from its invocation until an instant: as many as the answer
+// names, at most as many as shards took timers.
 func (r *run) copies(w *write, until time.Duration) int {
 	return r.fewest(w.copies, w.invoked, until)
 }
 
-// fewest is how many of so many copies there were at least within [from, until].
+// fewest is the smallest number of the given copies within [from, until]: at most as many as shards took timers.
 func (r *run) fewest(copies int, from, until time.Duration) int {
 	for i := range r.h.Faults {
 		f := &r.h.Faults[i]
@@ -208,8 +209,8 @@ func (r *run) fewest(copies int, from, until time.Duration) int {
 	return copies
 }
 
-// steps is how far the clocks of the write's owners jumped in all from its invocation until then. A write that did not reach
-// all owners may have copies on any shard.
+// steps is the sum of the jumps of the clocks of the write's owners, from the invocation until to. A write that did
+// not reach all owners may have copies on any shard.
 func (r *run) steps(w *write, to time.Duration) (sum time.Duration) {
 	for f := range r.during(w.invoked, to) {
 		if f.Class == ClockStep && (!w.ok || w.unreached > 0 || r.owns(f.Shard, w.timer(), w.invoked, to)) {

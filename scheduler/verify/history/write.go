@@ -5,27 +5,27 @@ import (
 	"time"
 )
 
-// write is a create or replace, with all repeats of the same Idempotency-Key (but see createsAgain), and the callbacks that
-// came of it.
+// write is a create or replace, with its callbacks and all repeats of the same Idempotency-Key (but see
+// createsAgain).
 type write struct {
-	op     *Operation // the first that was sent; of the whole: see invoked, returned, ok
+	op     *Operation // the first request; invoked, returned and ok count all repeats
 	asked  *Asked
-	key    string // empty if no answer told it
-	before *write // of the same Idempotency-Key, whose copies may all have been lost before this one; nil of any other
-	// The write took effect between invoked and returned; if it isn't ok, or never.
+	key    string // empty if no answer named the key
+	before *write // the write before with the same Idempotency-Key, if all its copies may have been lost since; else nil
+	// The write took effect between invoked and returned. A write that isn't ok may also never take effect.
 	invoked, returned time.Duration
 	ok, refused       bool
-	nodes             []string      // that were asked
-	copies            int           // that the answer named
-	rf                int           // that was asked for
-	unreached         int           // that the answer said were not
-	busyUntil         time.Duration // a callback of the version before it may hold it up until then
+	nodes             []string      // nodes that got a request
+	copies            int           // as the answer says
+	rf                int           // as asked for
+	unreached         int           // copies without the write, as the answer says
+	busyUntil         time.Duration // until when a callback of the version before may hold the write up
 	interval, skew    time.Duration
 	calls             []*Callback // by arrival
 	pops              map[int][]*Callback
 	inFlight          time.Duration
-	bounds            []time.Duration // what run.bound has worked out
-	until             time.Duration   // what run.until has worked out
+	bounds            []time.Duration // results of run.bound
+	until             time.Duration   // result of run.until; 0 before
 }
 
 func newWrite(r *run, op *Operation) *write {
@@ -43,7 +43,7 @@ func newWrite(r *run, op *Operation) *write {
 	return w
 }
 
-// answered notes the first answer that says it is done.
+// answered notes the first answer with success.
 func (w *write) answered(op *Operation) {
 	if w.ok || op.Outcome != OK {
 		return
@@ -72,7 +72,7 @@ func (w *write) take(c *Callback) {
 	w.pops[c.Seq] = append(w.pops[c.Seq], c)
 }
 
-// timer is the timer's key, by what the callbacks say if no answer told it.
+// timer is the key of the timer: by an answer, or else by the first callback.
 func (w *write) timer() string {
 	if w.key == "" && len(w.calls) > 0 {
 		return w.calls[0].Key
@@ -80,7 +80,7 @@ func (w *write) timer() string {
 	return w.key
 }
 
-// version is what the first callback says, empty without one.
+// version is the version of the first callback, empty without a callback.
 func (w *write) version() string {
 	if len(w.calls) == 0 {
 		return ""
@@ -91,7 +91,7 @@ func (w *write) version() string {
 // earliest is the instant before which pop n is certainly not due.
 func (w *write) earliest(n int) time.Duration { return w.due(w.invoked, n) }
 
-// latest is the instant at which pop n is certainly due, never if it isn't known whether the write was done.
+// latest is the instant at which pop n is certainly due; the constant never if the write is perhaps not done.
 func (w *write) latest(n int) time.Duration {
 	if !w.ok {
 		return never
@@ -112,7 +112,7 @@ func (w *write) delivered(n int, limit time.Duration) bool {
 	return slices.ContainsFunc(w.pops[n], func(c *Callback) bool { return c.succeeded(limit) || c.gone(limit) })
 }
 
-// goneAt is when a 410 ended the timer, never if none did. It counts from its arrival.
+// goneAt is when the callback arrived with whose answer, a 410, the timer ended; the constant never without a 410.
 func (w *write) goneAt(limit time.Duration) time.Duration {
 	for _, c := range w.calls {
 		if c.gone(limit) {

@@ -8,18 +8,18 @@ import (
 	"sync"
 )
 
-// Writer writes a history as JSON lines. It is safe for concurrent use.
+// Writer writes a history as JSON lines. A Writer is safe for concurrent use.
 type Writer struct {
 	mu  sync.Mutex
 	buf *bufio.Writer
-	err error // the first
+	err error // the first error
 }
 
-// NewWriter returns a Writer to w, which the caller closes after Flush.
+// NewWriter returns a Writer to w. The caller closes w after Flush.
 func NewWriter(w io.Writer) *Writer { return &Writer{buf: bufio.NewWriterSize(w, 1<<16)} }
 
-// Write appends a line; it is buffered. The header must be the first. An invalid event is refused; after an error of the
-// underlying writer every call returns that error.
+// Write appends a line to the buffer. The header must be the first event. Write refuses an invalid event. After an
+// error of the underlying writer, every call returns the error.
 func (w *Writer) Write(e Event) error {
 	if err := e.validate(); err != nil {
 		return fmt.Errorf("write event: %w", err)
@@ -39,7 +39,7 @@ func (w *Writer) Write(e Event) error {
 	return w.err
 }
 
-// Flush writes what is buffered.
+// Flush writes the buffer to the underlying writer.
 func (w *Writer) Flush() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
