@@ -17,7 +17,7 @@ const (
 	forClients   = 32_768
 )
 
-// The build fails if a port of a Redis is one for clients, or one that Pick returns.
+// The build fails if a port of a Redis is a port for clients, or a port that Pick returns.
 const (
 	_ = uint(forClients - (first + ports + busOffset))
 	_ = uint(busOffset - ports)
@@ -25,8 +25,7 @@ const (
 
 var errNone = errors.New("no free port was found")
 
-// Pick is a port of the loopback interface on which nobody listens, and which the system gives to
-// no client.
+// Pick is an unused port of the loopback interface. The system gives the port to no client.
 func Pick() (int, error) {
 	for range 100 {
 		port := first + rand.N(ports)

@@ -25,16 +25,16 @@ func Begin(t testing.TB) *Watch {
 	return w
 }
 
-// AtMost fails the test if something that was measured since an instant took longer than its
-// bound. The bound is wider if the machine has held up the test itself meanwhile. The result
-// is unknown if the machine did so for too long: see Main.
+// AtMost fails the test if a measurement since an instant took longer than its bound. The bound
+// is wider if the machine has held up the test itself meanwhile. The result is unknown if the
+// machine did so for too long: see Main.
 func (w *Watch) AtMost(t testing.TB, since time.Time, what string, took, bound time.Duration) {
 	t.Helper()
 	judge(t, what, took, bound, w.longest(since))
 }
 
-// Known tells whether the test itself was held up so little since an instant that what it
-// saw counts. The result of a test that was held up for longer than most is unknown: see Main.
+// Known tells whether the test's observations since an instant count: the test itself was held up
+// for at most the duration most. After a longer hold-up the result is unknown: see Main.
 func (w *Watch) Known(t testing.TB, from time.Time, most time.Duration) bool {
 	t.Helper()
 	heldUp := w.longest(from)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// said is a test that notes what it is told.
+// said is a test that counts its errors and its log lines.
 type said struct {
 	testing.TB
 	errors, logs int
@@ -16,8 +16,8 @@ func (s *said) Helper()               {}
 func (s *said) Errorf(string, ...any) { s.errors++ }
 func (s *said) Logf(string, ...any)   { s.logs++ }
 
-// TestABoundIsAsWideAsTheHoldUp: the bound itself holds on a machine without other work, is
-// wider after a hold-up, and says nothing after a long one.
+// TestABoundIsAsWideAsTheHoldUp: the bound itself holds on a machine without other work. A bound
+// is wider after a hold-up, and says nothing after a long hold-up.
 func TestABoundIsAsWideAsTheHoldUp(t *testing.T) {
 	const bound = 500 * time.Millisecond
 	for _, c := range []struct {
@@ -48,7 +48,7 @@ type status int
 
 func (s status) Run() int { return int(s) }
 
-// TestManyUnknownBoundsAreAFailure: one may be unknown, or one in twenty.
+// TestManyUnknownBoundsAreAFailure: one bound may be unknown, or one bound in twenty.
 func TestManyUnknownBoundsAreAFailure(t *testing.T) {
 	defer func() { judged.Store(0); unknown.Store(0) }()
 	for _, c := range []struct{ tests, judged, unknown, want int }{

@@ -20,7 +20,7 @@ const (
 	longest = time.Minute
 )
 
-// Watch is a watch that runs until Stop. It is safe for concurrent use.
+// Watch is a watch that runs until Stop. A Watch is safe for concurrent use.
 type Watch struct {
 	cancel context.CancelFunc
 	ended  chan struct{}
@@ -35,8 +35,8 @@ type HoldUp struct{ From, To time.Time }
 // HoldUps are hold-ups in the order of time.
 type HoldUps []HoldUp
 
-// Start starts a watch: probes take the way of a callback, which is a wake of a timer, a new
-// connection on the loopback interface, and a byte there and back.
+// Start starts a watch. Probes take the way of a callback: the wake of a timer, a new connection
+// on the loopback interface, and a byte there and back.
 func Start(ctx context.Context) (*Watch, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // binds at once
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestAStopOfTheProcessIsSeen has another process stop the test: the watch sees that the
-// test got no processor, and when.
+// TestAStopOfTheProcessIsSeen has another process stop the test. The watch sees when the test got
+// no processor.
 func TestAStopOfTheProcessIsSeen(t *testing.T) {
 	const stop = 300 * time.Millisecond
 	w, err := Start(t.Context())
@@ -33,7 +33,7 @@ func TestAStopOfTheProcessIsSeen(t *testing.T) {
 	}
 }
 
-// TestSlack: a usual hold-up allows for nothing, a longer one for its multiple.
+// TestSlack: a usual hold-up allows for nothing, a longer hold-up for its multiple.
 func TestSlack(t *testing.T) {
 	if got := Slack(usual); got != 0 {
 		t.Errorf("Slack of a usual hold-up is %v", got)

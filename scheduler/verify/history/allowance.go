@@ -13,8 +13,8 @@ const (
 
 // allowance is how late a callback may be. The callback should start at due or somewhat earlier, but not before from.
 // Without faults, the allowance is 250 ms (Limits.Late). A fault of a shard counts for the timers that the shard
-// owns. Every fault counts until its delays are over (delays). The allowances of all faults that may have shown by
-// then add up:
+// owns. Every fault counts until its delays are over (delays). The allowances of all faults that may show until the
+// callback add up:
 //
 //   - Nodes that died or froze since from: the hold time and 1 s per fault, for the callback may have been under way.
 //   - Nodes that died or froze before: 1.5 s in all, if within a lease before from, or if a node has come back since.
@@ -28,8 +28,8 @@ const (
 // Three more delays are added:
 //
 //   - One skew for every copy that may be missing (absent).
-//   - The skews before a copy that waits as the backup from before a change of the shards (leasedAhead). The lease
-//     began too early to hear of the change.
+//   - The skews of a copy that still waits as a backup, as before a change of the shards (leasedAhead). The lease began
+//     too early to hear of the change.
 //   - The delay of a timer that a fault may have shifted (shifted).
 //
 // If as many owners were faulty at once as the timer has copies, the callback may come until 15 s (Limits.Recover)

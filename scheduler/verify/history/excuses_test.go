@@ -2,7 +2,7 @@ package history
 
 import "testing"
 
-// excuse is a case of an excuse: the excuse holds for its purpose, but not just beside.
+// excuse is a case for an excuse of the judge. Every excuse has cases within its reach and just beyond.
 type excuse struct {
 	name string
 	tell func(*book)

@@ -29,14 +29,14 @@ const (
 	// explains only deviations of timers of this shard. A duplicate is explained if the jump may have ended a lease
 	// (cutShort).
 	ClockStep Class = "clock_step"
-	NodeClock Class = "node_clock" // Node's wall clock jumped by StepMs; explains only an order of versions: see jumped
+	NodeClock Class = "node_clock" // Node's wall clock jumped by StepMs; see forgotten and overruled; explains nothing else
 	Harmless  Class = "harmless"   // explains nothing, as flushed scripts
 	// NodeStop is a Node that ended in order, until the node runs again. NodeStop explains only a pop that was left
-	// out: after its last callbacks, the next poll of another node finds the timers (ranInto).
+	// out: after the node's last callbacks, the next poll of another node finds the timers (ranInto).
 	NodeStop Class = "node_stop"
 	// TopologyChange is a change of the shards, until the change is swept and known to all nodes. TopologyChange
 	// explains two things: a timer has at most as many copies as shards take timers (Active), and retries are late
-	// (outranked). Further details are at the uses of changing.
+	// (outranked). Comments at the uses of changing name further deviations.
 	TopologyChange Class = "topology_change"
 )
 

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The window of a fault ends 3.5 s + 2 × 2 s + 3 s = 10.5 s after the fault.
+// afterMs is how long after a fault its window ends: 3.5 s + 2 × 2 s + 3 s = 10.5 s.
 const afterMs = 10_500
 
 func TestAShardsClockMayMakeItEarly(t *testing.T) {

@@ -106,8 +106,8 @@ func (r *run) untilOf(w *write) time.Duration {
 }
 
 // overruled tells whether an earlier write or end of the timer may count as later than the operation. A node's wall
-// clock must have jumped, and clocks alone must order the two: the copies that the operation reached knew nothing of
-// the earlier change. There are three cases:
+// clock must have jumped, and wall clocks alone must order the operation and the earlier change: the copies that the
+// operation reached knew nothing of the earlier change. There are three cases:
 //
 //   - By its answer, the operation did not reach some copies. These copies may be the only copies with the earlier
 //     write: the rest was never reached by the earlier write, or has been given away since.

@@ -11,7 +11,8 @@ import (
 //   - The key is the key of the timer and of the id.
 //   - The version is the same in all callbacks of the write, and belongs to no further write.
 //   - The version is above the version of every write acknowledged before. The version may be lower if no copy
-//     remembered the earlier write (forgotten), or if the write did not reach the copies that did (overruled).
+//     remembered the earlier write (forgotten), or if the write did not reach the copies that remembered
+//     (overruled).
 //   - The sequence number is the number of a pop.
 //   - Attempts count from 1.
 //   - After a callback that was certainly answered 410 in time, only possible duplicates follow.

@@ -59,7 +59,8 @@ func (r *run) judgeRepeat(f *Finding, w *write, first, c *Callback) {
 // of these holds:
 //
 //   - The second callback was under way within the fault, or 3 s (Limits.Hurt) after the fault.
-//   - The first callback was under way then, and the second callback came when the lease of the first had run out.
+//   - The first callback was under way then. The second callback came no later than a node finds the end of the first
+//     lease (Limits.NodeUnderWay).
 //   - No owner remembered the first callback (allForgot).
 func (r *run) repeats(w *write, before, c *Callback) *Fault {
 	lease := c.arrived() <= before.over(r.h.Header.limit())+r.h.Header.hold()+r.l.NodeUnderWay

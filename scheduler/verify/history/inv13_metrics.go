@@ -4,7 +4,7 @@ package history
 // their answers. An answer that was perhaps not in time may be counted either way. An answer in the window of a fault
 // may be missing, since the process may have died before counting.
 //
-// Failed attempts include callbacks that never arrived, so the total of failures has an upper bound only without
+// Failed attempts may include callbacks that never arrived, so the total of failures has an upper bound only without
 // faults. If a process has no sample at its end, no lower bound applies.
 func metricsAgree(r *run, f *Finding) {
 	counted := make(map[string]int64)

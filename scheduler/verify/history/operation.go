@@ -24,7 +24,7 @@ type Outcome string
 // The outcomes.
 const (
 	OK      Outcome = "ok"      // done as the answer says; also a GET with 404
-	Failed  Outcome = "failed"  // refused: a 4xx; a 409 or 5xx of a write counts as unknown even so
+	Failed  Outcome = "failed"  // refused: a 4xx; a 409 or 5xx of a write counts as unknown even if Failed
 	Unknown Outcome = "unknown" // may have taken effect, or may still take effect
 )
 

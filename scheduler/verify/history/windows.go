@@ -198,7 +198,8 @@ func (r *run) copies(w *write, until time.Duration) int {
 	return r.fewest(w.copies, w.invoked, until)
 }
 
-// fewest is the smallest number of the given copies within [from, until]: at most as many as shards took timers.
+// fewest is the least number of copies within [from, until], out of the given number: at most as many as shards took
+// timers.
 func (r *run) fewest(copies int, from, until time.Duration) int {
 	for i := range r.h.Faults {
 		f := &r.h.Faults[i]

@@ -8,7 +8,7 @@ import (
 // write is a create or replace, with its callbacks and all repeats of the same Idempotency-Key (but see
 // createsAgain).
 type write struct {
-	op     *Operation // the first request; invoked, returned and ok count all repeats
+	op     *Operation // the first request; for all repeats together see invoked, returned, ok
 	asked  *Asked
 	key    string // empty if no answer named the key
 	before *write // the write before with the same Idempotency-Key, if all its copies may have been lost since; else nil
@@ -112,7 +112,8 @@ func (w *write) delivered(n int, limit time.Duration) bool {
 	return slices.ContainsFunc(w.pops[n], func(c *Callback) bool { return c.succeeded(limit) || c.gone(limit) })
 }
 
-// goneAt is when the callback arrived with whose answer, a 410, the timer ended; the constant never without a 410.
+// goneAt is the arrival of the first callback whose answer, a 410 in time, ended the timer; the constant never
+// without a 410.
 func (w *write) goneAt(limit time.Duration) time.Duration {
 	for _, c := range w.calls {
 		if c.gone(limit) {

@@ -14,10 +14,10 @@ var (
 	show     = flag.String("model.show", "", "a violation: show the shortest way there")
 )
 
-// never is a lateness that no run is long enough for.
+// never is a lateness beyond every run.
 const never int8 = 90
 
-// TestAsk walks the scenario of -model.ask and logs what it found.
+// TestAsk walks the scenario of -model.ask and logs the result.
 func TestAsk(t *testing.T) {
 	if *question == "" {
 		return
@@ -34,7 +34,7 @@ func TestAsk(t *testing.T) {
 }
 
 // parse reads a scenario: oneshot=N comes first, change=N next. max=N bounds the states. All
-// other words are fields of Scenario.
+// further words are fields of Scenario.
 func parse(text string) (sc Scenario, states int, err error) {
 	sc, states = Recurring(), 20_000_000
 	sc.Bound = never

@@ -1,10 +1,10 @@
 package model
 
-// Change is what happens to the shards, once in a run.
+// Change is the change of the shards, once in a run.
 type Change int8
 
-// The changes. The owners move as by the product's ranking: a shard that comes takes the rank
-// of one owner, and no owner that stays gets a worse rank.
+// The changes. The owners move as by the product's ranking: a shard that comes takes the rank of
+// one owner, and no remaining owner gets a worse rank.
 const (
 	NoChange Change = iota
 	Joins           // a shard behind the owners comes, and takes the rank Moves

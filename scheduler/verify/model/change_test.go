@@ -12,13 +12,13 @@ func made() Scenario {
 	return sc
 }
 
-// soon has the change and the write come early, so that there are fewer states.
+// soon has the change and the write come early, for fewer states.
 func soon(sc Scenario, opBy int8) Scenario {
 	sc.ChangeBy, sc.OpBy = 0, opBy
 	return sc
 }
 
-// changes are runs in which the owners of a timer change.
+// changes are runs with a change of a timer's owners.
 func changes() []scenario {
 	backup := Changing(Joins, 2)
 	backup.Moves = 1
@@ -63,7 +63,7 @@ func changes() []scenario {
 	return append(all, early()...)
 }
 
-// early are changes with a PUT that is soon due, and runs with a shard that is given up.
+// early are changes with a PUT that is soon due, and runs in which a shard is given up.
 func early() []scenario {
 	drained := withOp(Changing(Drains, 2), Put)
 	drained.Interval, drained.OpBy = 3, 6
@@ -78,7 +78,7 @@ func early() []scenario {
 	}
 }
 
-// returned is a timer with one copy, on a shard that is given up and returns.
+// returned is a timer with one copy. The copy's shard is given up and returns.
 func returned() Scenario {
 	sc := soon(withFaults(withOp(Changing(GivesUp, 1), Delete), Pause, 1), 4)
 	sc.Paused, sc.Life, sc.Interval, sc.Heal, sc.End, sc.Bound = 1, 3, 6, 3, 12, never

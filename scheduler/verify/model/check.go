@@ -72,8 +72,8 @@ func (s *state) checkSend(sc *Scenario, t *task) Violation {
 	return ""
 }
 
-// replaced returns a newer write with this answer after which the callback may not start any more;
-// nil without such a write.
+// replaced returns a newer write with the given answer, if the callback may not start any more
+// after the write; else nil.
 func (s *state) replaced(sc *Scenario, t *task, answer, after int8) *operation {
 	for i := range s.Ops {
 		op := &s.Ops[i]

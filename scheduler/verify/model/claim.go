@@ -1,6 +1,6 @@
 package model
 
-// claim is a node's poll of a shard: a copy that is due is leased.
+// claim is a node's poll of a shard: a due copy is leased.
 func (x *stepper) claim(n, shard int8) {
 	c, epoch := &x.now.Copies[shard], x.now.Changing.Epochs[n]
 	if !x.sc.knows(epoch, shard) || x.sc.out(epoch, shard) || !x.now.reach(n, shard) || c.Kind != live || c.Score > x.now.Now {
@@ -26,8 +26,8 @@ func (x *stepper) claim(n, shard int8) {
 	}
 }
 
-// removeTombstone is rule "tombstones outlive what was missed": a tombstone whose life is over
-// is removed by a node that takes all shards for complete.
+// removeTombstone is rule "tombstones outlive what was missed": a node that takes all shards for
+// complete removes a tombstone whose life is over.
 func (x *stepper) removeTombstone(n, shard int8) {
 	c := &x.now.Copies[shard]
 	if c.Kind != tombstone || c.Score > x.now.Now || c.Mark > x.now.Now || !x.now.reach(n, shard) {

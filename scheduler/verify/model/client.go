@@ -1,7 +1,7 @@
 package model
 
-// begin starts a client's write through this node. The second write comes through the other
-// node, at any time after the first has begun.
+// begin starts a client's write through this node. The second write comes through the other node,
+// at any time after the first write has begun.
 func (x *stepper) begin(n int8) {
 	i := 0
 	if x.now.Ops[0].Phase != notBegun {
@@ -65,8 +65,8 @@ func (x *stepper) client(i int) {
 }
 
 // leaveOut deals with the second owner of a timer whose factor clients don't know. The second
-// owner is written to only once the first has not answered. The result is whether there is
-// nothing to write now.
+// owner is written to only once the first owner has not answered. The result is whether nothing
+// remains to be written now.
 func (x *stepper) leaveOut(i int, shard int8) bool {
 	op := &x.now.Ops[i]
 	if !x.sc.unknown() || shard == 0 {
@@ -122,7 +122,7 @@ func (x *stepper) send(i int, shard int8) {
 	}
 }
 
-// wanted is what a client's write writes to a shard.
+// wanted is the state that a client's write writes to a shard.
 func (s *state) wanted(sc *Scenario, i int, shard int8) written {
 	op := &s.Ops[i]
 	rank := sc.rank(op.Epoch, shard)

@@ -30,7 +30,7 @@ func initial(sc *Scenario) state {
 	return s
 }
 
-// created is what a create writes to a shard.
+// created is the state that a create writes to a shard.
 func (s *state) created(sc *Scenario, epoch, shard int8) written {
 	rank := sc.rank(epoch, shard)
 	return written{kind: live, version: 1, pop: 1, score: s.due(sc, 1, 1, rank), rank: rank, epoch: epoch}

@@ -85,7 +85,7 @@ func (x *stepper) shards() {
 	}
 }
 
-// gap has a shard restart without its last seconds. The leases of that time have no node.
+// gap has a shard restart without its last seconds. Leases from those seconds have no node.
 func (x *stepper) gap(shard int8) {
 	for i := range x.now.Saved {
 		back := x.now.Saved[i][shard]

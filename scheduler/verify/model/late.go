@@ -1,7 +1,7 @@
 package model
 
-// hold has a client's write arrive late (rule "no late writes"): when the shard, or the link
-// to the shard, is back. One write of each client may be so late.
+// hold has a client's write arrive late (rule "no late writes"): when the shard, or the link to
+// the shard, is back. One write of every client may be so late.
 func (x *stepper) hold(next *state, i int, node, shard int8, b delayed) {
 	switch {
 	case x.now.Delayed[i].On != 0:
@@ -18,7 +18,7 @@ func (s *state) delay(i int, shard int8, b delayed, way int8) {
 	s.Delayed[i] = b
 }
 
-// wake carries out what was sent to a shard on this way while the way was closed.
+// wake carries out the writes that were sent to a shard on this way while the way was closed.
 func (s *state) wake(sc *Scenario, shard, way int8) {
 	for i := range s.Delayed {
 		if b := s.Delayed[i]; b.On != 0 && b.Shard == shard && b.Way == way {

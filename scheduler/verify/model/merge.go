@@ -1,6 +1,6 @@
 package model
 
-// why says for what a state is written.
+// why is the purpose of a written state.
 type why int8
 
 const (
@@ -59,8 +59,8 @@ func (s *state) merge(sc *Scenario, shard int8, w written) bool {
 	return true
 }
 
-// mayMake reports whether a shard that is no owner takes this (rule "look wherever a copy may
-// be"). A write changes a live copy there, an end also a tombstone.
+// mayMake reports whether a shard that is no owner takes the state (rule "look wherever a copy
+// may be"). A write changes only a live copy there. An end also changes a tombstone.
 func (sc *Scenario) mayMake(c *stored, w *written) bool {
 	if sc.Rules.OntoLive {
 		return c.Kind == live || c.Kind == tombstone && w.kind == tombstone
@@ -68,8 +68,9 @@ func (sc *Scenario) mayMake(c *stored, w *written) bool {
 	return c.Kind != absent || w.why != asOutcome
 }
 
-// ended is what a done leaves (rule "done removes only its predecessor"): nothing where its
-// predecessor or no copy was, except for a young version; a tombstone otherwise.
+// ended is the state after a done (rule "done removes only its predecessor"). If the predecessor
+// or no copy was there, nothing remains, except for a young version. In all other cases a
+// tombstone remains.
 func (s *state) ended(sc *Scenario, c *stored, w *written, grave stored, owner bool) stored {
 	needless := c.Kind == absent && (owner || sc.Rules.OntoLive) || c.Kind == live && c.Version == w.version && c.Pop == w.pop
 	if owner && needless {
@@ -108,7 +109,7 @@ func (s *state) tombstoneEnd(sc *Scenario) int8 {
 	return s.Now + sc.Life
 }
 
-// adopt makes the shard what another shard has, by what counts in the epoch.
+// adopt gives the shard the state of another shard, by what counts in the epoch.
 func (s *state) adopt(sc *Scenario, epoch, shard, from, rank int8) {
 	w := written{kind: tombstone, version: s.Copies[from].Version, score: forever, rank: rank, why: asDelete}
 	if s.Copies[from].Kind == live {

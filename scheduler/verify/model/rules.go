@@ -2,7 +2,7 @@ package model
 
 import "reflect"
 
-// Rules are the rules of the protocol. Each field is a switch: a run shows what breaks without
+// Rules are the rules of the protocol. Every field is a switch: a run shows what breaks without
 // the rule. The comment of a field cites the rule of docs/protocol.md to which the field belongs.
 // The zero value follows no rule; see [AllRules].
 type Rules struct {
@@ -10,16 +10,16 @@ type Rules struct {
 	NewerOnly bool
 	// MarkKept (rule "merge keeps the firing mark"): a merge keeps the firing mark of the copy.
 	MarkKept bool
-	// DoneTombstone (rule "done removes only its predecessor"): a done leaves a tombstone where
-	// another state than its predecessor is, or if it missed a copy.
+	// DoneTombstone (rule "done removes only its predecessor"): a done leaves a tombstone on a
+	// copy in another state than the predecessor, or if the done missed a copy.
 	DoneTombstone bool
 	// YoungEnds (rule "a young end leaves a tombstone"): a done leaves a tombstone for 10 s at
 	// the owners if its version is less than 5 s old. A copy of an earlier version may be on its
 	// way then, or may come back with a restart.
 	YoungEnds bool
-	// FreshEnds (rule "a young end leaves a tombstone"): a done of a version that is the
-	// first of its key leaves a tombstone for 3 s if the version is less than 3 s old. No
-	// earlier version exists, but a write of the create may be on its way.
+	// FreshEnds (rule "a young end leaves a tombstone"): a done leaves a tombstone for 3 s if its
+	// version is the first of the key and less than 3 s old. No earlier version exists, but a
+	// write of the create may be on its way.
 	FreshEnds bool
 	// RecurringEnds (rule "a young end leaves a tombstone"): a done of a recurring timer leaves a
 	// tombstone for 10 s at the owners. A copy that the outcome of an earlier pop restores may
@@ -42,8 +42,8 @@ type Rules struct {
 	// LeaseAsked (rule "compare before firing"): the comparison waits for a callback of another
 	// copy until the lease ends, not only the firing mark. The outcome is known by then.
 	LeaseAsked bool
-	// AskOthers (rule "do without silent shards"): a node leaves a pop to the other node while that
-	// node reaches a shard of the timer that the first node does not reach, until the pop is 5 s
+	// AskOthers (rule "do without silent shards"): a node leaves a pop to the other node if only
+	// the other node reaches some shard of the timer. The rule holds until the pop is 5 s
 	// overdue.
 	AskOthers bool
 	// Limit (rule "no late callbacks"): no callback starts 2 s after the comparison or later.
@@ -58,8 +58,8 @@ type Rules struct {
 	// RestoreAfterSettle (rule "tell every copy the outcome"): a missing copy is restored only
 	// after the leased copy has accepted the settle call.
 	RestoreAfterSettle bool
-	// OverdueFromNow (rule "tell every copy the outcome"): a next pop that is overdue is looked
-	// at from now on, by each copy its rank's skew later.
+	// OverdueFromNow (rule "tell every copy the outcome"): copies with an overdue next pop are
+	// looked at from now on, in the order of their ranks, one skew apart.
 	OverdueFromNow bool
 	// OwnersTold (rule "a write needs an owner"): a write that no owner has acknowledged is
 	// refused, even if other shards had copies.
@@ -68,7 +68,8 @@ type Rules struct {
 	// that a write has missed.
 	Repair bool
 	// RepairReads (rule "repair what a write missed"): the repair first reads an owner that has
-	// taken the write, and writes only if the state is still there and not due within 2 s.
+	// taken the write. The repair writes only if the owner still has the state, and the state is
+	// not due within 2 s.
 	RepairReads bool
 	// MissedNoted (rule "tombstones outlive what was missed"): once a write or an outcome has
 	// missed a shard, all nodes keep tombstones until the shard is swept. The note is made
@@ -80,11 +81,12 @@ type Rules struct {
 	// OutRemoved (rule "tombstones outlive what was missed"): when a shard that was given up
 	// returns, the only copy of a timer is removed there, too.
 	OutRemoved bool
-	// OutTold (rule "tombstones outlive what was missed"): a shard that is given up is written
-	// to and asked until all nodes know. An end that it misses leaves tombstones.
+	// OutTold (rule "tombstones outlive what was missed"): a shard that is given up is written to
+	// and asked until all nodes know. An end that missed the shard leaves tombstones.
 	OutTold bool
-	// LookAgain (rule "what an answer may say"): a write that one copy took and another copy
-	// refused as older is acknowledged only if the first copy has a newer state by now.
+	// LookAgain (rule "what an answer may say"): one copy may take a write that another copy
+	// refuses as older. The write is acknowledged only if the first copy has a newer state by
+	// now.
 	LookAgain bool
 	// AnswerInTime (rule "what an answer may say"): a write that took too long is refused.
 	AnswerInTime bool
@@ -112,8 +114,8 @@ type Rules struct {
 	// SweepSteady (rule "sweep copies to their owners"): nothing is swept while a change is
 	// announced, or before every node knows what counts.
 	SweepSteady bool
-	// SweepDue (rule "sweep copies to their owners"): from 2 s before a pop is due, the sweep of a
-	// change leaves the timer's copies alone, even if a copy itself is looked at later.
+	// SweepDue (rule "sweep copies to their owners"): from 2 s before a pop is due, the sweep of
+	// a change leaves the timer's copies alone, also copies whose own turn is later.
 	SweepDue bool
 	// CopyThenLeave (rule "sweep copies to their owners"): the sweep removes a leftover only
 	// after the owners have answered.
@@ -143,8 +145,8 @@ type Variants struct {
 	// SkipSilent: a node may believe for a tick that a shard is still silent, and leaves the
 	// shard out of comparisons and outcomes.
 	SkipSilent bool
-	// LatestOnly: of several overdue pops the latest alone is called, as with more than
-	// CHRONOS_CATCH_UP of them.
+	// LatestOnly: only the latest of several overdue pops is called, as with more overdue pops
+	// than CHRONOS_CATCH_UP.
 	LatestOnly bool
 	// OutKept (instead of Rules.OutRemoved): while a shard is given up, tombstones stay until
 	// the shard is swept, and a done leaves a tombstone. The only copy of a timer on a shard

@@ -63,7 +63,7 @@ const (
 	Unknown               // of two owners only the first has a copy, and clients don't know the factor
 )
 
-// Scenario is one timer and what may happen to it. Times are in ticks.
+// Scenario is one timer and all that may happen to the timer. Times are in ticks.
 type Scenario struct {
 	Rules    Rules
 	Variants Variants
@@ -94,8 +94,8 @@ type Scenario struct {
 	Life      int8 // of a tombstone; 0: longer than the run
 
 	Faults Fault
-	Paused int8 // plus 1: this shard is paused at the start, which is one of the faults
-	CutOff int8 // plus 1: the first node is cut from this shard at the start, which is one of the faults
+	Paused int8 // plus 1: this shard is paused at the start; the pause is a fault of Budget
+	CutOff int8 // plus 1: the first node is cut from this shard at the start; the cut is a fault of Budget
 	Budget int8 // faults in all
 	Heal   int8 // cuts and pauses end by then
 	End    int8

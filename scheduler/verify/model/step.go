@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// move is something that may happen next.
+// move is a possible next event.
 type move struct {
 	next      state
 	urgent    bool
@@ -13,7 +13,7 @@ type move struct {
 	label     string
 }
 
-// stepper collects what may happen next in a state.
+// stepper collects the possible next moves of a state.
 type stepper struct {
 	sc      *Scenario
 	now     *state
@@ -21,7 +21,7 @@ type stepper struct {
 	tracing bool // whether moves get labels
 }
 
-// successors returns what may happen next. The clock moves only if nothing is urgent.
+// successors returns the possible next moves. The clock moves only if nothing is urgent.
 func (x *stepper) successors(s *state) []move {
 	x.now, x.moves = s, x.moves[:0]
 	x.create()
@@ -47,7 +47,7 @@ func (x *stepper) successors(s *state) []move {
 	return x.moves
 }
 
-// node is what a node may do: work on each shard, fail, accept a client's write.
+// node adds the possible moves of a node: work on every shard, failures, a client's write.
 func (x *stepper) node(n int8) {
 	for shard := range x.sc.Shards {
 		x.removeTombstone(n, shard)
@@ -106,12 +106,12 @@ func (h *hand) looks(o int8) bool {
 	return h.sc.looks(h.task.Epoch, o)
 }
 
-// add notes a move of the node that is urgent and breaks nothing.
+// add notes a move of the node. The move is urgent and breaks nothing.
 func (h *hand) add(next *state, format string, args ...any) {
 	h.urgent(next, "N%d S%d: "+format, append([]any{h.n, h.shard}, args...)...)
 }
 
-// lost notes the same move with its answer lost.
+// lost notes the same move with a lost answer.
 func (h *hand) lost(next *state, format string, args ...any) {
 	next.Budget--
 	h.maybe(next, "N%d S%d: "+format+", ANSWER LOST", append([]any{h.n, h.shard}, args...)...)
@@ -128,7 +128,7 @@ func (h *hand) drop(next *state, format string, args ...any) {
 	}
 }
 
-// putOff returns the lease. The copy is looked at again at this score.
+// putOff returns the lease. The copy is looked at again at the score.
 func (h *hand) putOff(score int8, format string, args ...any) {
 	next := *h.now
 	if h.mine {
@@ -143,12 +143,12 @@ func (x *stepper) mayLose() bool { return x.fault(Lost) }
 
 func (x *stepper) fault(kind Fault) bool { return x.now.Budget > 0 && x.sc.Faults&kind != 0 }
 
-// urgent notes what happens before the clock moves.
+// urgent notes a move that happens before the clock moves.
 func (x *stepper) urgent(next *state, format string, args ...any) {
 	x.moves = append(x.moves, move{next: *next, urgent: true, label: x.label(format, args)})
 }
 
-// maybe notes what may happen now, later or never.
+// maybe notes a move that may happen now, later or never.
 func (x *stepper) maybe(next *state, format string, args ...any) {
 	x.moves = append(x.moves, move{next: *next, label: x.label(format, args)})
 }

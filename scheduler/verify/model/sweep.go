@@ -4,8 +4,8 @@ package model
 // repairing").
 func (x *stepper) maySweepNow() bool { return x.now.LostAt == 0 || !x.sc.Rules.SweepWaits }
 
-// sweep is rule "sweep copies to their owners" without a change, in one step: a copy that is
-// neither leased nor due soon is copied to owners that have none or an older copy.
+// sweep is rule "sweep copies to their owners" without a change, in one step. A copy that is
+// neither leased nor due soon is copied to owners without a copy, or with an older copy.
 func (x *stepper) sweep() {
 	if !x.maySweepNow() {
 		return

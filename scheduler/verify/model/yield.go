@@ -61,7 +61,7 @@ func (h *hand) skip(o int8, reason string) {
 	h.add(&next, "better S%d %s, goes on", o, reason)
 }
 
-// adopt makes the node's own copy what another shard has, and ends the task.
+// adopt gives the node's own copy the state of another shard, and ends the task.
 func (h *hand) adopt(o int8, format string, args ...any) {
 	next := *h.now
 	if h.mine || !h.sc.Rules.LeasedAdoption && h.now.reach(h.n, h.shard) {
@@ -78,7 +78,7 @@ func (h *hand) outranked(o int8) bool {
 }
 
 // fires reports whether a better copy that is further on has been fenced, or will be again.
-// During a change the node waits for the copy, because no other copy has its state yet.
+// During a change the node waits for the better copy, because no further copy has its state yet.
 func (h *hand) fires(c *stored) bool {
 	return h.sc.Change != NoChange && c.Kind == live && c.Version == h.task.Version
 }

@@ -41,7 +41,7 @@ func Parse(key, record string) (history.Copy, error) {
 	return c, nil
 }
 
-// Word is what a record says behind its head under a name, "" if nothing.
+// Word is the value under a name in a record, behind the head; "" without a value.
 func Word(record, name string) string {
 	head, _, _ := strings.Cut(record, " {")
 	for field := range strings.FieldsSeq(head) {

@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// Answer is what a server said to one request.
+// Answer is the answer of a server to one request.
 type Answer struct {
 	Status int
 	Header http.Header
 	Body   string
 }
 
-// Ask sends a request with headers, names and values in turn, and reads the whole answer. A
-// nil client is one that gives up after 10 s.
+// Ask sends a request with headers, names and values in turn, and reads the whole answer. A nil
+// client stands for a client that gives up after 10 s.
 func Ask(client *http.Client, method, url, body string, headers ...string) (got Answer, err error) {
 	req, err := http.NewRequestWithContext(context.Background(), method, url, strings.NewReader(body))
 	if err != nil {

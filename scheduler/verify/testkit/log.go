@@ -1,5 +1,5 @@
-// Package testkit has what the tests of several packages need: a log that is read while it
-// is written, a wait for a condition, child processes, and redis-server among them.
+// Package testkit has tools for the tests of several packages: a log for reading while others
+// write, a wait for a condition, child processes, and a redis-server.
 package testkit
 
 import (
@@ -9,9 +9,10 @@ import (
 	"sync"
 )
 
-// Log is what was written to it. The zero value is ready. A Log is safe for concurrent use.
+// Log keeps all text that is written to the Log. The zero value is ready. A Log is safe for
+// concurrent use.
 type Log struct {
-	To io.Writer // gets all of it, too, if there is one
+	To io.Writer // gets all text, too; may be nil
 
 	mu   sync.Mutex
 	text bytes.Buffer

@@ -10,8 +10,8 @@ import (
 	"chronos/scheduler/verify/heldup"
 )
 
-// Main runs the tests of a package that measures hold-ups, so many at once unless the
-// command line says how many: nearly all of them wait for a Redis, and a processor has
+// Main runs the tests of a package that measures hold-ups, atOnce tests at a time. A number on
+// the command line takes precedence. Nearly all tests wait for a Redis, and a processor has
 // nothing to do meanwhile. The caller has parsed the flags. Main returns the exit status.
 func Main(m *testing.M, atOnce int) int {
 	given := false

@@ -15,12 +15,13 @@ import (
 	"chronos/scheduler/verify/freeport"
 )
 
-// Process is a child process. On Linux it does not outlive this process, however that ends.
+// Process is a child process. On Linux a Process ends with this process, whatever ends this
+// process.
 type Process struct {
 	Cmd  *exec.Cmd
-	Log  *Log          // what it has printed
-	Done chan struct{} // closed when it has ended
-	Err  error         // how it ended; set before Done is closed
+	Log  *Log          // output of the process
+	Done chan struct{} // closed when the process has ended
+	Err  error         // how the process ended; set before Done is closed
 }
 
 // Launch starts a program that prints to out. The caller ends it by Kill or Stop.
@@ -31,7 +32,7 @@ func Launch(out io.Writer, env []string, name string, args ...string) (*Process,
 	p.Cmd.SysProcAttr = endsWithParent()
 	started := make(chan error, 1)
 	go func() {
-		// To the kernel the parent is the thread, which must live as long as the child therefore.
+		// To the kernel the parent is the thread, so the thread must live as long as the child.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := p.Cmd.Start()
@@ -47,8 +48,8 @@ func Launch(out io.Writer, env []string, name string, args ...string) (*Process,
 	return p, nil
 }
 
-// Start starts a program that is killed with the test. The end of its log is shown if the
-// test fails.
+// Start starts a program that is killed with the test. If the test fails, Start shows the end of
+// the program's log.
 func Start(t testing.TB, env []string, name string, args ...string) *Process {
 	t.Helper()
 	log := &Log{}
@@ -66,7 +67,7 @@ func Start(t testing.TB, env []string, name string, args ...string) *Process {
 	return p
 }
 
-// PID is the process's.
+// PID is the process ID.
 func (p *Process) PID() int { return p.Cmd.Process.Pid }
 
 // Signal sends a signal, unless the process has ended.
@@ -78,7 +79,8 @@ func (p *Process) Kill() {
 	<-p.Done
 }
 
-// Stop asks the process to end, and returns how it ended. One that takes too long is killed.
+// Stop asks the process to end, and returns how the process ended. Stop kills a process that
+// takes too long.
 func (p *Process) Stop(within time.Duration) error {
 	p.Signal(syscall.SIGTERM)
 	select {
@@ -90,7 +92,7 @@ func (p *Process) Stop(within time.Duration) error {
 	}
 }
 
-// Program is the path of a program that the test needs.
+// Program is the path of a program. Without the program, the test is skipped, or fails in CI.
 func Program(t testing.TB, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -100,7 +102,7 @@ func Program(t testing.TB, name string) string {
 	return path
 }
 
-// Missing skips a test that lacks what this machine should have. In CI the test fails.
+// Missing skips a test if the machine lacks a program or the like. In CI the test fails.
 func Missing(t testing.TB, why string) {
 	t.Helper()
 	if os.Getenv("CI") != "" {
@@ -109,7 +111,7 @@ func Missing(t testing.TB, why string) {
 	t.Skip(why) //nolint:forbidigo // an external program is missing
 }
 
-// FreePort is a port of the loopback interface on which nobody listens.
+// FreePort is an unused port of the loopback interface.
 func FreePort(t testing.TB) string {
 	t.Helper()
 	port, err := freeport.Pick()
@@ -119,15 +121,15 @@ func FreePort(t testing.TB) string {
 	return strconv.Itoa(port)
 }
 
-// built is the tests of a package with a program.
+// built is the tests of a package with a program of ours.
 type built struct {
 	tests   interface{ Run() int }
 	program string
 	path    *string
 }
 
-// WithBinary has the tests of a package run with a program of ours, which is built before.
-// Path then says where it is.
+// WithBinary builds a program of ours before the tests of a package run. Then path names the
+// program.
 func WithBinary(tests interface{ Run() int }, program string, path *string) interface{ Run() int } {
 	return built{tests, program, path}
 }

@@ -4,5 +4,5 @@ package testkit
 
 import "syscall"
 
-// endsWithParent does nothing: only Linux knows of it.
+// endsWithParent does nothing: only Linux can end a child with the parent.
 func endsWithParent() *syscall.SysProcAttr { return nil }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// RapidChecks sets how many runs rapid makes in a test, unless the command line says it.
+// RapidChecks sets how many runs rapid makes in a test, unless the command line names a number.
 func RapidChecks(t testing.TB, n int) {
 	t.Helper()
 	const name = "rapid.checks"

@@ -17,7 +17,7 @@ import (
 
 // Redis is a redis-server that a test may end and start again.
 type Redis struct {
-	*Process                         // that runs, or ran last
+	*Process                         // the running process, or the last process
 	Network, Address, URL, Port, Dir string
 	Args                             []string      // of the next start
 	Admin                            *redis.Client // of the test itself
@@ -26,8 +26,8 @@ type Redis struct {
 	env []string
 }
 
-// NewRedis is a redis-server that was not started yet, with an append-only file. Of two
-// arguments of a name the last counts.
+// NewRedis is a redis-server with an append-only file, not started yet. If args name an argument
+// twice, the last one counts.
 func NewRedis(t testing.TB, args ...string) *Redis {
 	t.Helper()
 	dir, port := t.TempDir(), FreePort(t)
@@ -38,7 +38,7 @@ func NewRedis(t testing.TB, args ...string) *Redis {
 	}).withAdmin()
 }
 
-// StartRedis starts a redis-server as NewRedis makes it.
+// StartRedis makes a redis-server with NewRedis, and starts the server.
 func StartRedis(t testing.TB, args ...string) *Redis {
 	t.Helper()
 	r := NewRedis(t, args...)
@@ -46,8 +46,8 @@ func StartRedis(t testing.TB, args ...string) *Redis {
 	return r
 }
 
-// StartVolatileRedis starts a redis-server that keeps nothing. It listens on a socket in the
-// test's folder: the name of the test must be short. Env is added to the environment.
+// StartVolatileRedis starts a redis-server that keeps nothing. The server listens on a socket in
+// the test's folder, so the name of the test must be short. Env is added to the environment.
 func StartVolatileRedis(t testing.TB, env ...string) *Redis {
 	t.Helper()
 	dir := t.TempDir()
@@ -68,7 +68,7 @@ func (r *Redis) withAdmin() *Redis {
 	return r
 }
 
-// Launch starts the redis-server with what is in its folder, and does not wait for an answer.
+// Launch starts the redis-server with the data in its folder, and does not wait for an answer.
 func (r *Redis) Launch() {
 	r.t.Helper()
 	r.Process = Start(r.t, append(os.Environ(), r.env...), Program(r.t, "redis-server"), r.Args...)
@@ -82,7 +82,7 @@ func (r *Redis) Start() {
 }
 
 // AwaitAnswer returns when the redis-server answers. Another process may have taken the port
-// since it was free: what that one answers does not count.
+// since the port was free; answers of that process do not count.
 func (r *Redis) AwaitAnswer() {
 	r.t.Helper()
 	Eventually(r.t, Soon, "redis-server answers, and no other process at "+r.Address, func() bool {

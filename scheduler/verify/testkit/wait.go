@@ -5,10 +5,11 @@ import (
 	"time"
 )
 
-// Soon is how long tests wait for what must come by itself, also on a busy machine.
+// Soon is how long tests wait for an expected event, also on a busy machine.
 const Soon = 15 * time.Second
 
-// Eventually polls until a condition holds, and ends the test if that takes too long.
+// Eventually polls until a condition holds, and ends the test if the condition does not hold in
+// time.
 func Eventually(t testing.TB, within time.Duration, what string, holds func() bool) {
 	t.Helper()
 	if !Await(t, within, what, holds) {
@@ -16,10 +17,10 @@ func Eventually(t testing.TB, within time.Duration, what string, holds func() bo
 	}
 }
 
-// Await is Eventually for a test that goes on with what it has, as a failed test. It reports
-// whether the condition holds.
+// Await is Eventually for a test that goes on after a failure. Await reports whether the
+// condition holds.
 //
-// It polls ever more slowly, since each look is work for those that are looked at.
+// Await polls ever more slowly, since every look is work for the processes under test.
 func Await(t testing.TB, within time.Duration, what string, holds func() bool) bool {
 	t.Helper()
 	for begun := time.Now(); !holds(); {
