@@ -46,7 +46,8 @@ func TestAdvanceIsTheMedianOfTheWays(t *testing.T) {
 	}
 }
 
-// A thousand messages of one second count as little as one of another.
+// TestAdvanceCountsSecondsNotMessages: a thousand messages of a second count as much as a single
+// message of another second.
 func TestAdvanceCountsSecondsNotMessages(t *testing.T) {
 	a := observed(repeated(2*time.Millisecond, waysKept)...)
 	at := time.Unix(1_800_000_000, 0).Add(time.Hour)
@@ -58,7 +59,8 @@ func TestAdvanceCountsSecondsNotMessages(t *testing.T) {
 	}
 }
 
-// Of the messages of a second none is preferred: those at its beginning may be quicker.
+// TestAdvanceTakesAnyMessageOfASecond: all messages of a second have the same chance, since the first
+// messages may be quicker.
 func TestAdvanceTakesAnyMessageOfASecond(t *testing.T) {
 	const runs = 400
 	first := 0
@@ -89,7 +91,7 @@ func TestAdvanceThatIsSetStays(t *testing.T) {
 	}
 }
 
-// A message that was stored with a longer advance waits for the rest.
+// TestAdvanceAtPublishingCounts: a message that was stored with a longer advance waits for the rest.
 func TestAdvanceAtPublishingCounts(t *testing.T) {
 	const ms = time.Millisecond
 	deadline := time.Unix(1_800_000_000, 0)
@@ -101,9 +103,9 @@ func TestAdvanceAtPublishingCounts(t *testing.T) {
 		{50 * ms, 2 * ms, 0, 48 * ms},
 		{50 * ms, 2 * ms, 3 * ms, 45 * ms},
 		{50 * ms, 0, time.Second, 0},
-		{2 * ms, 40 * ms, 0, 0}, // it is too late for that
+		{2 * ms, 40 * ms, 0, 0}, // too late for the longer advance
 		{10 * time.Second, 0, 0, 10 * time.Second},
-		{time.Hour, 0, 0, maxAdvance}, // nobody stores so: whoever can write to the store can
+		{time.Hour, 0, 0, maxAdvance}, // nobody stores a message like this, but whoever can write to the store can
 		{-time.Hour, 0, 0, 0},
 	} {
 		a := newAdvance(&Config{Advance: c.now})

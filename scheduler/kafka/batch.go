@@ -16,7 +16,7 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// batch is what a partition's worker has in hand: some records, in their order.
+// batch is some records that a partition's worker has in hand, in their order.
 type batch struct {
 	records    []*kgo.Record
 	messages   []message.Message
@@ -31,8 +31,8 @@ func (b *batch) has(id string) bool {
 	return slices.ContainsFunc(b.messages, func(m message.Message) bool { return m.ID == id })
 }
 
-// handle has each record stored, published, or buried. What is not yet when it
-// returns is pending: its offset is done when its promise is kept.
+// handle has every record stored, published, or sent to the dead letters. A record without an outcome
+// on return is pending: the offset is done when the promise is kept.
 func (p *partition) handle(ctx context.Context, records []*kgo.Record) {
 	now := time.Now()
 	var early, late batch
@@ -48,7 +48,7 @@ func (p *partition) handle(ctx context.Context, records []*kgo.Record) {
 			continue
 		}
 		a := p.in.bridge.admission(&m)
-		if late.has(m.ID) { // what becomes of that one decides about this one
+		if late.has(m.ID) { // the outcome of the earlier message decides about this message
 			flush()
 		}
 		switch {
@@ -68,8 +68,8 @@ func (p *partition) duplicate(r *kgo.Record) {
 	p.marks.done(r.Offset)
 }
 
-// store has messages wait in timers, however often that has to be tried, and has those
-// buried that never can.
+// store has messages wait in timers, however many tries are needed. Messages that never can wait go to
+// the dead letters.
 func (p *partition) store(ctx context.Context, b *batch) {
 	for _, i := range p.admit(ctx, b) {
 		why, _ := invalid(b.admissions[i].Err)
@@ -77,7 +77,7 @@ func (p *partition) store(ctx context.Context, b *batch) {
 	}
 }
 
-// admit has messages wait in timers, and returns which of them never can.
+// admit has messages wait in timers, and returns the messages that never can.
 func (p *partition) admit(ctx context.Context, b *batch) (refused []int) {
 	p.insist(ctx, b, p.in.timers.Admit, func(i int) {
 		if b.admissions[i].Err != nil {
@@ -90,9 +90,9 @@ func (p *partition) admit(ctx context.Context, b *batch) (refused []int) {
 	return refused
 }
 
-// publish publishes messages that were late when they came, but for those whose id
-// waits or fires, and those that were published before. One that the brokers won't
-// take goes the way of the others, so that nothing waits behind it.
+// publish publishes messages that came late, except messages whose id waits or fires, and messages that
+// were published before. A message that the brokers don't take is stored in a timer, so that nothing
+// waits behind the message.
 func (p *partition) publish(ctx context.Context, b *batch) {
 	var fresh []int
 	p.insist(ctx, b, p.in.timers.Known, func(i int) {
@@ -109,9 +109,9 @@ func (p *partition) publish(ctx context.Context, b *batch) {
 	}
 }
 
-// publishLate publishes one, as soon as there is room for it.
+// publishLate publishes a message as soon as the room has space.
 func (p *partition) publishLate(ctx context.Context, r *kgo.Record, m *message.Message, a replica.Admission) {
-	if !p.in.late.take(&a) { // from another partition, since handle looked
+	if !p.in.late.take(&a) { // taken for another partition since handle looked
 		p.duplicate(r)
 		return
 	}
@@ -124,28 +124,28 @@ func (p *partition) publishLate(ctx context.Context, r *kgo.Record, m *message.M
 		if err == nil {
 			p.in.bridge.metrics.consumed.WithLabelValues(asLate).Inc()
 			p.in.bridge.metrics.late.Observe(time.Since(came).Seconds())
-			p.in.published <- published{p, a, r} // there is room: each has some of in.room
+			p.in.published <- published{p, a, r} // never full: every message in it has a share of in.room
 			return
 		}
 		go p.storeLate(ctx, r, m, a) // ends with ctx
 	})
 }
 
-// storeLate has a message wait that the brokers didn't take.
+// storeLate has a message wait in a timer that the brokers didn't take.
 func (p *partition) storeLate(ctx context.Context, r *kgo.Record, m *message.Message, a replica.Admission) {
 	b := batch{[]*kgo.Record{r}, []message.Message{*m}, []replica.Admission{a}}
 	p.admit(ctx, &b)
 	p.in.late.free(&a)
 	if why, ok := invalid(b.admissions[0].Err); ok {
 		p.complain(r, why)
-		p.send(ctx, r, why, minPause) // it has its room already
+		p.send(ctx, r, why, minPause) // the record has its room already
 		return
 	}
 	p.finish(r)
 }
 
-// begin waits until one more record may be on its way to the brokers, and reports
-// whether ctx lasted. Then it is pending until finish.
+// begin waits until one more record may be on its way to the brokers, and reports whether ctx lasted.
+// The record is then pending until finish.
 func (p *partition) begin(ctx context.Context, r *kgo.Record) bool {
 	if !p.in.room.enter(ctx, sizeOf(r)) {
 		return false
@@ -156,20 +156,19 @@ func (p *partition) begin(ctx context.Context, r *kgo.Record) bool {
 }
 
 func (p *partition) finish(r *kgo.Record) {
-	signal(p.ready) // it may be done
+	signal(p.ready) // the offset may be done
 	p.in.room.exit(sizeOf(r))
 	p.pending.Done()
 	p.in.pending.Done()
 }
 
-// over ends what begin began: the record was acknowledged.
+// over is finish for a record that is done.
 func (p *partition) over(r *kgo.Record) {
 	p.marks.done(r.Offset)
 	p.finish(r)
 }
 
-// bury has a record that can't be delayed go to the dead letters, if there is a
-// topic for them.
+// bury sends a record that can't be delayed to the dead letters, if configured.
 func (p *partition) bury(ctx context.Context, r *kgo.Record, why *message.Fault) {
 	p.complain(r, why)
 	if p.in.bridge.config.DeadLetters == "" {
@@ -186,7 +185,7 @@ func (p *partition) complain(r *kgo.Record, why *message.Fault) {
 	p.in.bridge.complaints.malformed.about(r, "reason", why.Reason, "detail", why.Advice)
 }
 
-// send sends a dead letter until the brokers have taken it, or never will.
+// send sends a dead letter until the brokers have taken the dead letter, or never will.
 func (p *partition) send(ctx context.Context, r *kgo.Record, why *message.Fault, pause time.Duration) {
 	if p.in.bridge.config.DeadLetters == "" {
 		p.over(r)
@@ -213,15 +212,15 @@ func (p *partition) send(ctx context.Context, r *kgo.Record, why *message.Fault,
 	})
 }
 
-// Pauses between two tries at what the store did not take.
+// Pauses between two tries.
 const (
 	minPause = 100 * time.Millisecond
 	maxPause = 2 * time.Second
 )
 
-// insist asks about all of the batch until each has an answer or ctx ends, and tells
-// then of each. After a failure it asks about half as many at once, since a slow link
-// may take that in time. Meanwhile the partition is paused.
+// insist asks about the whole batch until every message has an answer or ctx ends, and calls then for
+// every answer. After a failure insist asks about half as many messages at once, since a slow link may
+// carry fewer messages in time. Meanwhile the partition is paused.
 func (p *partition) insist(ctx context.Context, b *batch, ask func(context.Context, []replica.Admission), then func(i int)) {
 	left := make([]int, len(b.admissions))
 	for i := range left {
@@ -257,8 +256,8 @@ func (p *partition) insist(ctx context.Context, b *batch, ask func(context.Conte
 	}
 }
 
-// ask asks about some of the batch, tells then of those that have an answer, and
-// returns the others.
+// ask asks about some messages of the batch, calls then for every answer, and returns the messages
+// without an answer.
 func (p *partition) ask(ctx context.Context, b *batch, some []int, ask func(context.Context, []replica.Admission), then func(i int)) (failed []int, why error) {
 	admissions, size := make([]replica.Admission, len(some)), 0
 	for k, i := range some {
@@ -282,8 +281,8 @@ func (p *partition) ask(ctx context.Context, b *batch, some []int, ask func(cont
 	return failed, why
 }
 
-// invalid is what is wrong with a message by an error of the timers, and whether they
-// would say the same again.
+// invalid is the fault of a message by an error of the timers. ok says that the timers would refuse
+// again.
 func invalid(err error) (why *message.Fault, ok bool) {
 	e, ok := errors.AsType[*timer.InvalidError](err)
 	if !ok {

@@ -23,23 +23,22 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// Config says between which topics a Bridge moves messages, and how.
+// Config says how a Bridge moves messages between topics.
 type Config struct {
 	Connection
 	Input, Output string
-	// DeadLetters is the topic of the messages that can't be delayed; "" to log and
-	// count them alone.
+	// DeadLetters is the topic of messages that can't be delayed; "" to only log and count the
+	// messages.
 	DeadLetters string
 	Group       string
-	// Advance is how long before its deadline a message is published; 0 for never early.
+	// Advance is how long before the deadline a message is published; 0 for never early.
 	Advance time.Duration
-	// AutoAdvance has messages published as long before their deadlines as the median
-	// of the measured way to the output takes, instead of Advance.
+	// AutoAdvance replaces Advance by the median of the measured times that messages take to the
+	// output.
 	AutoAdvance bool
 	// ReplicationFactor is how many copies of a waiting message there are.
 	ReplicationFactor int
-	// RelayID has a published message say its id, for consumers that must not take one
-	// twice.
+	// RelayID adds its id to a published message, for consumers that must not take a message twice.
 	RelayID bool
 	// MaxPending is how many messages may be on their way to the output at once.
 	MaxPending int
@@ -50,19 +49,18 @@ type Config struct {
 	more []kgo.Opt // of every client, for tests
 }
 
-// Timers keep the messages until they are due: a scheduler.Scheduler.
+// Timers keep messages until due: a scheduler.Scheduler.
 type Timers interface {
-	// Admit has those wait that are new.
+	// Admit has new messages wait.
 	Admit(ctx context.Context, all []replica.Admission)
-	// Known finds out how they stand.
+	// Known finds the standing of messages.
 	Known(ctx context.Context, all []replica.Admission)
-	// Remember notes of what never waited that it is over.
+	// Remember notes that messages without a wait in timers are over.
 	Remember(ctx context.Context, all []replica.Admission)
 }
 
-// Bridge has messages of the input topic wait in timers, and publishes those that
-// are due. It is the dispatch.Deliverer of these timers, safe for concurrent use
-// from Open until Close.
+// Bridge has messages of the input topic wait in timers, and publishes due messages. Bridge is the
+// dispatch.Deliverer of these timers, safe for concurrent use from Open until Close.
 type Bridge struct {
 	config  Config
 	log     *slog.Logger
@@ -75,7 +73,7 @@ type Bridge struct {
 	watching sync.WaitGroup
 
 	complaints  *complaints
-	remembering sync.WaitGroup // has the timers remember what Run published
+	remembering sync.WaitGroup // has the timers remember the messages that Run published
 }
 
 var (
@@ -83,12 +81,12 @@ var (
 	_ dispatch.Namer     = (*Bridge)(nil)
 )
 
-// openTime is how long the brokers may take to say what topics there are. One that
-// can't be reached stops nothing: it may come later.
+// openTime is how long brokers may take to list the topics. An unreachable broker stops nothing: the
+// broker may come later.
 const openTime = 10 * time.Second
 
-// Open makes a Bridge. Its error says what is wrong with the configuration, or with
-// the topics, if a broker could be asked.
+// Open makes a Bridge. The error says what is wrong with the configuration, or with the topics if a
+// broker answered.
 func Open(ctx context.Context, config Config) (*Bridge, error) {
 	options, err := config.options()
 	if err != nil {
@@ -131,14 +129,14 @@ func Open(ctx context.Context, config Config) (*Bridge, error) {
 	return b, nil
 }
 
-// connect makes a client with these options beside those of all clients.
+// connect makes a client with these options and the options of all clients.
 func (b *Bridge) connect(options ...kgo.Opt) (*kgo.Client, error) {
 	return kgo.NewClient(slices.Concat(b.options, options, b.config.more)...)
 }
 
-// Run moves messages from the input into timers until ctx ends, and then lets what
-// is in hand come to its end, commits and leaves the group. What is on its way to the
-// brokers then, timers still have to remember until Close.
+// Run moves messages from the input into timers until ctx ends. Then Run finishes the records in hand,
+// commits and leaves the group. Timers may have to remember messages until Close, since some messages
+// are still on their way to the brokers.
 func (b *Bridge) Run(ctx context.Context, timers Timers) error {
 	in, err := newInput(b, timers)
 	if err != nil {
@@ -146,14 +144,14 @@ func (b *Bridge) Run(ctx context.Context, timers Timers) error {
 	}
 	b.remembering.Go(func() { in.remember(context.WithoutCancel(ctx)) })
 	in.run(ctx)
-	b.remembering.Go(func() { // ends when the output has kept its promises
+	b.remembering.Go(func() { // ends once the output has kept its promises
 		in.pending.Wait()
 		close(in.published)
 	})
 	return nil
 }
 
-// Close ends what is being published: calls of Deliver return. It is called after Run.
+// Close ends all publishing: calls of Deliver return. Close is called after Run.
 func (b *Bridge) Close() {
 	b.endWatch()
 	b.watching.Wait()
@@ -162,10 +160,10 @@ func (b *Bridge) Close() {
 	b.complaints.tellRest()
 }
 
-// scheme begins what stands for a message where other timers have a callback's URI.
+// scheme begins the text that a message has in place of a callback's URI.
 const scheme = "kafka:"
 
-// Check is dispatch.Deliverer's.
+// Check implements dispatch.Deliverer.
 func (b *Bridge) Check(c timer.Callback) error {
 	if _, err := message.Decode(c.Opaque); err != nil {
 		return &timer.InvalidError{Code: "kafka-message", Detail: "this is not a message of a Kafka topic"}
@@ -173,10 +171,10 @@ func (b *Bridge) Check(c timer.Callback) error {
 	return nil
 }
 
-// Destination is dispatch.Deliverer's: all messages go to one topic.
+// Destination implements dispatch.Deliverer: all messages go to one topic.
 func (b *Bridge) Destination(timer.Callback) string { return b.config.Output }
 
-// NameOf is dispatch.Namer's: publishers know their own ids alone.
+// NameOf implements dispatch.Namer: publishers only know their own ids.
 func (b *Bridge) NameOf(id timer.ID, c timer.Callback) string {
 	m, err := message.Decode(c.Opaque)
 	if err != nil {
@@ -185,8 +183,8 @@ func (b *Bridge) NameOf(id timer.ID, c timer.Callback) string {
 	return "message " + m.ID
 }
 
-// Deliver is dispatch.Deliverer's. It returns when the brokers have answered, or
-// the Bridge is closed, however long that takes: what was sent can't be taken back.
+// Deliver implements dispatch.Deliverer. Deliver returns when the brokers have answered or the Bridge
+// is closed, however long the answer takes: a sent record can't be taken back.
 func (b *Bridge) Deliver(ctx context.Context, d dispatch.Delivery) dispatch.Delivered {
 	m, err := message.Decode(d.Callback.Opaque)
 	if err != nil {
@@ -216,10 +214,11 @@ func (b *Bridge) Deliver(ctx context.Context, d dispatch.Delivery) dispatch.Deli
 	return dispatch.Delivered{Reason: printable(err)}
 }
 
-// maxRefusals is how many attempts a message has that the output refuses.
+// maxRefusals is how many attempts a message gets if the output refuses the message.
 const maxRefusals = 5
 
-// refusedBy has a message go to the engine's dead letters that the output won't take.
+// refusedBy ends an attempt that the output refused. The last attempt sends the message to the engine's
+// dead letters.
 func (b *Bridge) refusedBy(m *message.Message, attempt int, err error) dispatch.Delivered {
 	final, line := attempt >= maxRefusals, b.complaints.rejected
 	if final {

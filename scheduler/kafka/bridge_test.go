@@ -8,7 +8,7 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// TestNameOf: the log names a message as its publisher does.
+// TestNameOf: the log names a message as the message's publisher does.
 func TestNameOf(t *testing.T) {
 	b := &Bridge{}
 	m := message.Message{ID: "order 47/n", Deadline: time.UnixMilli(1)}

@@ -10,11 +10,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// maxInput is how many bytes of records all partitions together may have in hand before
-// those that have any are paused. They go on when half of it is free.
+// maxInput is how many bytes of records all partitions together may have in hand. Beyond maxInput, all
+// partitions with records in hand are paused, until half of maxInput is free.
 const maxInput = 64 << 20
 
-// budget is how much of that is used.
+// budget is how much of maxInput is used.
 type budget struct {
 	mu   sync.Mutex
 	used int
@@ -22,7 +22,7 @@ type budget struct {
 	news bool // over has changed
 }
 
-// add takes n bytes, or gives them back if n is less than 0.
+// add takes n bytes, or gives bytes back if n is less than 0.
 func (b *budget) add(n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -32,7 +32,7 @@ func (b *budget) add(n int) {
 	b.news = b.news || b.over != was
 }
 
-// changed reports whether what exceeded says may have changed since it was last called.
+// changed reports whether the result of exceeded may have changed since the last call of changed.
 func (b *budget) changed() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -47,8 +47,8 @@ func (b *budget) exceeded() bool {
 	return b.over
 }
 
-// own is the record with bytes of its own: those that it came with are a part of what a
-// fetch brought for all partitions, and would keep that from being freed.
+// own is the record with bytes of its own. The former bytes are a part of a fetch for all partitions,
+// and would keep the fetch in memory.
 func own(r *kgo.Record) *kgo.Record {
 	bytes := make([]byte, 0, message.Length(r))
 	keep := func(value []byte) []byte {

@@ -15,8 +15,8 @@ import (
 	"chronos/scheduler/replica"
 )
 
-// TestInputIsBounded: all partitions together have no more in hand than there is room
-// for, those that have nothing are read meanwhile, and all go on.
+// TestInputIsBounded: all partitions together never have more in hand than maxInput. Partitions with
+// nothing in hand are read meanwhile, and all go on.
 func TestInputIsBounded(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		open := make(gate)
@@ -60,8 +60,8 @@ func TestInputIsBounded(t *testing.T) {
 	})
 }
 
-// TestBatchThatIsABomb: what would take all memory is not read, and a dead letter says so.
-// Others go on, and what is before it is committed when it is done, not sooner.
+// TestBatchThatIsABomb: a batch that would take all memory is not read, and a dead letter says so.
+// Partitions go on, and the records before the batch are committed when done, not sooner.
 func TestBatchThatIsABomb(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		open := make(gate)
@@ -102,7 +102,7 @@ func TestBatchThatIsABomb(t *testing.T) {
 	})
 }
 
-// TestBombAlone: it is committed as any other, and what comes later is read.
+// TestBombAlone: the batch is committed like any batch, and later records are read.
 func TestBombAlone(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		client := r.newClient(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(100<<20), kgo.ProducerBatchCompression(kgo.GzipCompression()))
@@ -118,7 +118,7 @@ func TestBombAlone(t *testing.T) {
 	})
 }
 
-// TestOwn: a record is what it was, and has none of the bytes that it came with.
+// TestOwn: a record stays the same, and keeps none of the former bytes.
 func TestOwn(t *testing.T) {
 	came := func() *kgo.Record {
 		all := []byte("keyvalue12")

@@ -20,12 +20,11 @@ import (
 	"chronos/scheduler/verify/testkit"
 )
 
-// TestCommitsNeverRunAhead draws what is published and what goes wrong meanwhile: each
-// commit is held against what was acknowledged until then (audit), and in the end
-// nothing is lost.
+// TestCommitsNeverRunAhead draws messages and faults. The audit compares every commit with the
+// acknowledgements until then, and in the end nothing is lost.
 func TestCommitsNeverRunAhead(t *testing.T) {
 	check := func(t *testing.T) {
-		rapid.Check(struct{ rapid.TB }{t}, func(rt *rapid.T) { // without the Deadline, that a T in a bubble hasn't
+		rapid.Check(struct{ rapid.TB }{t}, func(rt *rapid.T) { // without the Deadline, which a T in a bubble lacks
 			r := newRig(t)
 			r.real = !builtForBubbles
 			defer r.close()
@@ -40,12 +39,12 @@ func TestCommitsNeverRunAhead(t *testing.T) {
 		synctest.Test(t, check)
 		return
 	}
-	t.Parallel() // with none that use rapid
+	t.Parallel() // with no test that uses rapid
 	testkit.RapidChecks(t, 3)
 	check(t)
 }
 
-// course is one run.
+// course is a run of the test.
 type course struct {
 	*rig
 	rt      *rapid.T
@@ -87,7 +86,7 @@ func (c *course) run() {
 	}
 }
 
-// most is the longest time, in ms, in a bubble and outside.
+// most is the longest time in ms, in a bubble and outside.
 func (c *course) most(bubble, outside int) int {
 	if c.real {
 		return outside
@@ -115,7 +114,7 @@ func (c *course) messages() {
 	c.audit.produced(all)
 }
 
-// draw is an id, that mostly is a new one.
+// draw is an id, most often a new id.
 func (c *course) draw(kind string) string {
 	id := fmt.Sprint(kind, rapid.IntRange(0, 9999).Draw(c.rt, "id"))
 	if rapid.IntRange(0, 3).Draw(c.rt, "again") == 0 {
@@ -125,7 +124,7 @@ func (c *course) draw(kind string) string {
 	return id
 }
 
-// store has so many of a hundred calls fail, and each batch take up to so long.
+// store has a share of calls fail, in percent, and batches take up to slowMs.
 func (c *course) store(failing, slowMs int) {
 	seed, n := maphash.MakeSeed(), new(atomic.Uint64)
 	c.timers.set(func(ctx context.Context, _ string, a *replica.Admission) error {

@@ -19,8 +19,8 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
-// retryBackoff is how long a client waits after so many attempts in a row that failed. Messages
-// are due while brokers are down, and have waited long enough when the brokers are back.
+// retryBackoff is how long a client waits after a number of failed attempts in a row. Messages come due
+// while brokers are down, and have waited long enough when the brokers are back.
 func retryBackoff(failures int) time.Duration {
 	const shortest, longest = 100 * time.Millisecond, time.Second
 	wait := shortest
@@ -30,21 +30,21 @@ func retryBackoff(failures int) time.Duration {
 	return time.Duration(float64(min(wait, longest)) * (0.8 + 0.2*rand.Float64()))
 }
 
-// requestRetries are so many that the time limit of a request, not their number, ends its attempts.
+// requestRetries is so high that the time limit of a request, not the number of attempts, ends the
+// attempts.
 const requestRetries = 100
 
 // Connection is how to reach the brokers.
 type Connection struct {
-	Brokers []string // host or host:port, some of the cluster; they name the others
+	Brokers []string // host or host:port, some of the cluster; these name the rest
 	TLS     bool
-	// CAFile has the authorities, in PEM, whose certificates brokers may have; the
-	// system's if empty.
+	// CAFile has the authorities of the brokers' certificates, in PEM; "" for the system's authorities.
 	CAFile string
 	// CertFile and KeyFile are a client certificate, in PEM, and its key.
 	CertFile, KeyFile string
 	SASL              string // "", "plain", "scram-sha-256" or "scram-sha-512"
 	User, Password    string // for SASL; the password is never shown
-	ClientID          string // what the brokers' logs and quotas call us; franz-go's if empty
+	ClientID          string // the bridge's name in the brokers' logs and quotas; franz-go's if empty
 }
 
 const (
@@ -53,8 +53,8 @@ const (
 	saslSCRAM512 = "scram-sha-512"
 )
 
-// options are those of a client with this connection. The error says all that is
-// wrong, without the password.
+// options are the options of a client with this connection. The error names every fault, without the
+// password.
 func (c Connection) options() ([]kgo.Opt, error) {
 	var faults []error
 	check := func(err error) {
@@ -83,8 +83,8 @@ func (c Connection) options() ([]kgo.Opt, error) {
 	return options, nil
 }
 
-// insecure reports whether the password goes over a network for all to read.
-// Where the brokers that these name are can't be known.
+// insecure reports whether the password goes over a network in plain text. The addresses of the
+// remaining brokers of the cluster can't be known.
 func (c Connection) insecure() bool {
 	if c.SASL != saslPlain || c.TLS {
 		return false
@@ -110,8 +110,8 @@ func (c Connection) checkBrokers() error {
 	return errors.Join(faults...)
 }
 
-// brokerHost is the host of a host or host:port. Some that franz-go would take are
-// refused: what they mean is a guess.
+// brokerHost is the host of a host or host:port. Some texts that franz-go would take are refused, since
+// their meaning is a guess.
 func brokerHost(broker string) (string, bool) {
 	hostport := broker
 	if !strings.Contains(broker, ":") || strings.HasSuffix(broker, "]") {
@@ -136,7 +136,7 @@ func loopback(host string) bool {
 	return addr.Unmap().IsLoopback()
 }
 
-// tlsConfig is nil without TLS. franz-go adds the name of each broker to it.
+// tlsConfig is nil without TLS. franz-go adds the name of every broker.
 func (c Connection) tlsConfig() (*tls.Config, error) {
 	if !c.TLS {
 		if c.CAFile != "" || c.CertFile != "" || c.KeyFile != "" {
@@ -187,7 +187,7 @@ func (c Connection) mechanism() (sasl.Mechanism, error) {
 	case saslSCRAM512:
 		mechanism = scram.Auth{User: c.User, Pass: c.Password}.AsSha512Mechanism()
 	default:
-		// Not quoted: it may be what was meant for the password.
+		// Not quoted: the text may be meant for the password.
 		faults = append(faults, errors.New("the SASL mechanism is unknown; give plain, scram-sha-256 or scram-sha-512"))
 	}
 	if c.User == "" {

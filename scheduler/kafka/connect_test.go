@@ -23,7 +23,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-const testPassword = "pa,ss=wörd" // with what SCRAM escapes in names, and doesn't in passwords
+const testPassword = "pa,ss=wörd" // with characters that SCRAM escapes in names, but not in passwords
 
 // startCluster returns the brokers of a cluster in this process.
 func startCluster(t *testing.T, opts ...kfake.Opt) []string {
@@ -294,7 +294,7 @@ func TestWrongConnections(t *testing.T) {
 	}
 }
 
-// What options lets through franz-go takes.
+// TestBrokers: franz-go takes all brokers that pass options.
 func TestBrokers(t *testing.T) {
 	for broker, want := range map[string]string{
 		"localhost": "localhost", "h-1.example.:9092": "h-1.example.", "10.0.0.1": "10.0.0.1", "10.0.0.1:1": "10.0.0.1",

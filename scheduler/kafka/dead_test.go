@@ -19,7 +19,7 @@ import (
 	"chronos/scheduler/verify/testkit"
 )
 
-// TestDeadLetters: they are as they came, and say why and from where.
+// TestDeadLetters: dead letters are unchanged, and say why and from where.
 func TestDeadLetters(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		const advice = "header chronosDeadline is missing; give it once, exactly so written"
@@ -66,8 +66,7 @@ func TestDeadLetters(t *testing.T) {
 	})
 }
 
-// TestNoTopicForDeadLetters: what can't be delayed is logged, not without bounds, and
-// counted.
+// TestNoTopicForDeadLetters: messages that can't be delayed are counted, and logged within bounds.
 func TestNoTopicForDeadLetters(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		const n = 1000
@@ -94,8 +93,8 @@ func TestNoTopicForDeadLetters(t *testing.T) {
 	})
 }
 
-// TestComplaintsAreBounded: of many lines of a kind the rest is told, once, in few
-// words, and other kinds go on being logged.
+// TestComplaintsAreBounded: the rest of many lines of a kind is told once, in few words. Lines of a
+// second kind go on being logged.
 func TestComplaintsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		book := &testkit.Log{To: t.Output()}
@@ -125,8 +124,8 @@ func TestComplaintsAreBounded(t *testing.T) {
 	})
 }
 
-// TestDeadLettersCantBeWritten: nothing is done until they can be, and others go on
-// being stored.
+// TestDeadLettersCantBeWritten: a record is not done until its dead letter is written, and messages go
+// on being stored.
 func TestDeadLettersCantBeWritten(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		refusal := r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "dead", Err: kerr.TopicAuthorizationFailed, Count: -1})
@@ -148,8 +147,8 @@ func TestDeadLettersCantBeWritten(t *testing.T) {
 	})
 }
 
-// TestLongDeadLetters: each topic has its own bound on how long a batch may be. What
-// is beyond it is shortened, or dropped, and no other with it.
+// TestLongDeadLetters: every topic has its own bound for a batch. A dead letter beyond the bound is
+// shortened or dropped, and takes no dead letter along.
 func TestLongDeadLetters(t *testing.T) {
 	for name, c := range map[string]struct {
 		out, dead string // max.message.bytes
@@ -186,8 +185,8 @@ func TestLongDeadLetters(t *testing.T) {
 	}
 }
 
-// TestShortenedDeadLetters: they say where they come from and how long they were, with as
-// much of them as has room in any topic.
+// TestShortenedDeadLetters: shortened dead letters say where they come from and their former length,
+// with as much content as has room in any topic.
 func TestShortenedDeadLetters(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		if err := r.cluster.CreateTopic("dead2", 1, map[string]string{"max.message.bytes": "100000"}); err != nil {

@@ -15,8 +15,7 @@ import (
 	"chronos/scheduler/verify/testkit"
 )
 
-// TestDenied: what a bridge's user may not do, the bridge names, at once or soon, and
-// says what to do.
+// TestDenied: the bridge names a missing permission, at once or soon, and says what to do.
 func TestDenied(t *testing.T) {
 	allow := func(resource kmsg.ACLResourceType, name string, operation kmsg.ACLOperation) kfake.ACL {
 		return kfake.ACL{Resource: resource, Name: name, Operation: operation, Pattern: kmsg.ACLResourcePatternTypeLiteral, Allow: true}

@@ -20,20 +20,20 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// audit holds each commit, when it comes to the brokers, against what has been
-// acknowledged until then.
+// audit compares every commit, when the commit comes to the brokers, with the acknowledgements until
+// then.
 type audit struct {
 	mu      sync.Mutex
 	acked   map[string]bool      // origins
-	serials map[string][2]string // by origin: id and number of a record that was published
+	serials map[string][2]string // by origin: id and number of a published record
 	last    int64                // number
-	sent    map[string]string    // numbers of the records of an id that were sent to the output
-	sound   map[int32]int64      // of a partition, offsets below which all is
+	sent    map[string]string    // by id: the numbers of records that were sent to the output
+	sound   map[int32]int64      // by partition: all offsets below are acknowledged
 	doubts  []doubt
 	commits []commit
 }
 
-// commit is what a member of the group has committed of a partition.
+// commit is an offset that a member of the group has committed.
 type commit struct {
 	member    string
 	partition int32
@@ -46,7 +46,7 @@ func (a *audit) ack(origin string) {
 	a.acked[origin] = true
 }
 
-// OnProduceRecordUnbuffered is kgo's: a dead letter is acknowledged here.
+// OnProduceRecordUnbuffered implements a hook of kgo: a dead letter is acknowledged here.
 func (a *audit) OnProduceRecordUnbuffered(r *kgo.Record, err error) {
 	if err == nil && headerOf(r, output.TopicHeader) != "" {
 		a.ack(headerOf(r, output.TopicHeader) + "/" + headerOf(r, output.PartitionHeader) + "/" + headerOf(r, output.OffsetHeader))
@@ -76,7 +76,7 @@ func (a *audit) commit(request kmsg.Request) {
 	}
 }
 
-// OnProduceRecordBuffered is kgo's: from here on a late message has its id.
+// OnProduceRecordBuffered implements a hook of kgo: from here on a late message has its id.
 func (a *audit) OnProduceRecordBuffered(r *kgo.Record) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -87,7 +87,7 @@ func (a *audit) OnProduceRecordBuffered(r *kgo.Record) {
 
 const serialHeader = "serial"
 
-// number gives each record a number, by which the audit knows it from others of its id.
+// number gives every record a number, by which the audit tells records of the same id apart.
 func (a *audit) number(all []*kgo.Record) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -97,7 +97,7 @@ func (a *audit) number(all []*kgo.Record) {
 	}
 }
 
-// produced tells where these records stand.
+// produced notes where these records stand.
 func (a *audit) produced(all []*kgo.Record) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -112,8 +112,8 @@ type doubt struct {
 	sent         map[string]string // until then
 }
 
-// another reports whether another record of the id had been sent to the output, so that
-// this one may count for nothing.
+// another reports whether another record of the id had been sent to the output: the record of s may
+// then count for nothing.
 func (d *doubt) another(s [2]string) bool {
 	return slices.ContainsFunc(strings.Fields(d.sent[s[0]]), func(n string) bool { return n != s[1] })
 }
@@ -143,16 +143,16 @@ func (a *audit) end() (faults []string) {
 	return faults
 }
 
-// fakeTimers keep messages in memory. What each call answers, and when, is up to the
-// test.
+// fakeTimers keep messages in memory. The test decides the answer to every call, and when the answer
+// comes.
 type fakeTimers struct {
 	audit   *audit
 	mu      sync.Mutex
-	decide  func(ctx context.Context, call string, a *replica.Admission) error // before it is carried out; may block
+	decide  func(ctx context.Context, call string, a *replica.Admission) error // before the call is carried out; may block
 	waiting map[string]replica.Admission
 	over    map[string]string // origins
-	calls   map[string]int    // of admissions, that were carried out
-	asking  map[string]int    // of admissions, that are being decided
+	calls   map[string]int    // of admissions that were carried out
+	asking  map[string]int    // of admissions without a decision so far
 }
 
 const (
@@ -179,7 +179,7 @@ func (f *fakeTimers) set(decide func(ctx context.Context, call string, a *replic
 	f.decide = decide
 }
 
-// fail has all calls of these kinds fail from now on; none for no failures.
+// fail has all calls of these kinds fail from now on; no kinds for no failures.
 func (f *fakeTimers) fail(calls ...string) {
 	f.set(func(_ context.Context, call string, _ *replica.Admission) error {
 		if slices.Contains(calls, call) {
@@ -208,7 +208,7 @@ func (f *fakeTimers) each(ctx context.Context, call string, all []replica.Admiss
 		if a.Err == nil {
 			f.carryOut(call, a)
 		}
-		if call == remember { // it is published, whatever the answer
+		if call == remember { // the message is published, whatever the answer
 			f.audit.ack(placeOf(a))
 		}
 	}
@@ -238,7 +238,7 @@ func (f *fakeTimers) carryOut(call string, a *replica.Admission) {
 	f.audit.ack(placeOf(a))
 }
 
-// fire has a bridge publish what waits under the key.
+// fire has a bridge publish the message that waits under the key.
 func (f *fakeTimers) fire(ctx context.Context, b *bridge, key string) dispatch.Delivered {
 	f.mu.Lock()
 	a, ok := f.waiting[key]
@@ -279,7 +279,7 @@ func (f *fakeTimers) held(call string) int {
 	return f.asking[call]
 }
 
-// gate holds back what comes to it until it is opened or the caller gives up.
+// gate holds callers back until the gate is opened or the caller gives up.
 type gate chan struct{}
 
 func (g gate) wait(ctx context.Context) error {

@@ -19,49 +19,50 @@ import (
 
 const (
 	maxPoll = 10_000 // records
-	// What a fetch from one broker brings, compressed or not, and what one batch of it may
-	// be in the end: the client has as much beside what the partitions have in hand.
+	// Bounds of a fetch from one broker, of a partition's part of the fetch, as sent, and of a batch
+	// once decompressed. The client may hold as much in addition to the records that the partitions
+	// have in hand.
 	maxFetch, maxPartitionFetch = 8 << 20, 512 << 10
 	maxDecompressed             = 64 << 20
 
 	commitInterval = 500 * time.Millisecond
-	sessionTimeout = 10 * time.Second // another bridge takes over the partitions of one that was killed
-	// heartbeat is how soon a member learns that others came or went. Until all have, nobody
-	// reads the partitions that change hands.
+	sessionTimeout = 10 * time.Second // another bridge takes over the partitions of a killed bridge
+	// heartbeat is how soon a member learns that members came or went. Until all members have learned,
+	// nobody reads the partitions that change hands.
 	heartbeat = 500 * time.Millisecond
-	// patience is how long partitions that are given back may take for what is in hand.
+	// patience is how long partitions that are given back may take for the records in hand.
 	patience = 2 * time.Second
 	// commitTime bounds the last commit of partitions.
 	commitTime = 5 * time.Second
 	errorPause = 250 * time.Millisecond
-	// leaveTime bounds all of the end of the membership, these included.
+	// leaveTime bounds the whole end of the membership, patience and commitTime included.
 	leaveTime = 8 * time.Second
 )
 
-// input reads the topic. The poll loop blocks on nothing but the brokers: what it
-// gets goes to the partitions' workers, and a partition that has too much is paused,
-// so that the member stays in its group whatever the store does.
+// input reads the topic. The poll loop blocks on nothing but the brokers: records go to the partitions'
+// workers, and a partition with too many records is paused. The member therefore stays in its group
+// whatever the store does.
 type input struct {
 	bridge *Bridge
 	timers Timers
 	log    *slog.Logger
 	client *kgo.Client
 
-	room      *room          // of the records on their way to the brokers that didn't wait in a timer
-	store     *room          // of what is on its way to the timers
-	budget    budget         // of what the partitions have in hand
-	pending   sync.WaitGroup // these
-	published chan published // of these, those that the timers must remember
-	late      *lateIDs       // of these, the ids of messages
+	room      *room          // for records on their way to the brokers that didn't wait in a timer
+	store     *room          // for messages on their way to the timers
+	budget    budget         // for records that partitions have in hand
+	pending   sync.WaitGroup // the records in room
+	published chan published // from room: messages that the timers must remember
+	late      *lateIDs       // from room: the ids of messages
 
-	located chan struct{} // says that it is known where partitions are read from
+	located chan struct{} // says that partitions know from where to read
 
 	mu       sync.Mutex
 	assigned map[int32]*partition
 	stuck    int // partitions that wait for the store
 }
 
-// published is a message that was late when it came, and is on the output now.
+// published is a message that came late, and is on the output now.
 type published struct {
 	partition *partition
 	admission replica.Admission
@@ -78,7 +79,7 @@ func newInput(b *Bridge, timers Timers) (*input, error) {
 		kgo.ConsumeTopics(b.config.Input),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), // nothing is left out
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.KeepControlRecords(), // without, a partition would never be read to its end
+		kgo.KeepControlRecords(), // without control records, a partition would never be read to its end
 		kgo.FetchMaxWait(500*time.Millisecond),
 		kgo.FetchMaxBytes(maxFetch),
 		kgo.FetchMaxPartitionBytes(maxPartitionFetch),
@@ -125,15 +126,14 @@ func (in *input) run(ctx context.Context) {
 			in.beginAnew()
 		}
 		if failed && fetches.NumRecords() == 0 {
-			awake.Sleep(ctx, errorPause) // the client makes none after what it takes to be final
+			awake.Sleep(ctx, errorPause) // the client makes no pause after errors that the client takes to be final
 		}
 	}
 	watching.Wait()
 	in.leave()
 }
 
-// complain logs why a poll failed: for the group, which all partitions depend on, or
-// for one of them.
+// complain logs why a poll failed: for the whole group, or for one partition.
 func (in *input) complain(topic string, p int32, err error) {
 	b := in.bridge
 	if _, ok := errors.AsType[*kgo.ErrGroupSession](err); ok {
@@ -143,9 +143,8 @@ func (in *input) complain(topic string, p int32, err error) {
 	b.complaints.unread.say("topic", topic, "partition", p, "err", b.config.advised(topic, err))
 }
 
-// beginAnew reads another topic of the same name: the client sticks to the one that
-// was deleted until it is told to forget it. Nothing may be marked after that, for it
-// would be committed for the new one.
+// beginAnew reads another topic of the same name. The client sticks to the deleted topic until told to
+// forget the topic. Nothing may be marked later: the mark would be committed for the new topic.
 func (in *input) beginAnew() {
 	topic := in.bridge.config.Input
 	in.log.Warn("topic was deleted; it is read again from its start, when it is there again", "topic", topic)
@@ -154,8 +153,8 @@ func (in *input) beginAnew() {
 	in.client.AddConsumeTopics(topic)
 }
 
-// take gives a partition what was read of it. What was read before an error counts
-// too: the client goes on behind it.
+// take gives a partition the records that were read. Records before an error count, too: the client
+// goes on behind the records.
 func (in *input) take(f kgo.FetchTopicPartition) {
 	p := in.partition(f.Partition)
 	if p == nil || f.Err != nil && len(f.Records) == 0 {
@@ -166,8 +165,8 @@ func (in *input) take(f kgo.FetchTopicPartition) {
 	}
 }
 
-// skip goes on behind a batch that is too long to be read. For all its records one dead
-// letter has to do.
+// skip goes on behind a batch that is too long to be read. One dead letter stands for all records of
+// the batch.
 func (in *input) skip(long *kgo.ErrDecompressTooLarge) {
 	p := in.partition(long.Partition)
 	if p == nil {
@@ -176,9 +175,8 @@ func (in *input) skip(long *kgo.ErrDecompressTooLarge) {
 	in.take(kgo.FetchTopicPartition{Topic: long.Topic, FetchPartition: kgo.FetchPartition{
 		Partition: long.Partition, HighWatermark: long.NextOffset, Records: []*kgo.Record{message.Skipped(long)},
 	}})
-	// Without an epoch, which sorts before all that is marked: the client must not take
-	// anything for committed that is not. Of a partition that nothing has come from yet it
-	// doesn't know until something is marked.
+	// An offset without an epoch sorts before all marks: the client must not take unfinished records
+	// for committed. The client doesn't know a partition without records until something is marked.
 	at := func(offset int64) map[string]map[int32]kgo.EpochOffset {
 		return map[string]map[int32]kgo.EpochOffset{long.Topic: {long.Partition: {Epoch: -1, Offset: offset}}}
 	}
@@ -186,8 +184,7 @@ func (in *input) skip(long *kgo.ErrDecompressTooLarge) {
 	in.client.SetOffsets(at(long.NextOffset))
 }
 
-// weighAll looks at all partitions when those may go on that could not, or the other way
-// round.
+// weighAll looks at all partitions when the budget is exceeded now, or no longer.
 func (in *input) weighAll() {
 	if !in.budget.changed() {
 		return
@@ -202,8 +199,8 @@ func (in *input) weighAll() {
 	}
 }
 
-// leave revokes all and leaves the group. Brokers that don't answer find out by
-// themselves that it is gone.
+// leave revokes all partitions and leaves the group. Brokers that don't answer notice by themselves
+// that the member is gone.
 func (in *input) leave() {
 	in.client.AllowRebalance()
 	bounded, cancel := context.WithTimeout(context.Background(), leaveTime)
@@ -214,8 +211,8 @@ func (in *input) leave() {
 	in.client.Close()
 }
 
-// remember has the timers remember what was published without them, until nothing
-// more comes. Where they can't, a message that is read again is published again.
+// remember has the timers remember messages that were published without them, until in.published is
+// closed. A message that the timers can't remember is published again if read again.
 func (in *input) remember(ctx context.Context) {
 	for one := range in.published {
 		batch := []published{one}
@@ -237,8 +234,8 @@ func (in *input) remember(ctx context.Context) {
 	}
 }
 
-// stuckMore counts a partition that waits for the store. The log has one line when
-// the store goes and one when it is back.
+// stuckMore counts a partition that waits for the store. The log has a line when the store goes, and a
+// line when the store is back.
 func (in *input) stuckMore(why error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -255,8 +252,8 @@ func (in *input) stuckLess(back bool) {
 	}
 }
 
-// restart begins anew with a partition whose log was cut: what is in hand of it no
-// longer stands where it stood.
+// restart begins anew with a partition whose log was cut: the records in hand no longer stand at their
+// offsets.
 func (in *input) restart(p *partition) *partition {
 	in.log.Warn("topic was cut or made anew; it is read again from an earlier offset", "partition", p.id)
 	p.end(0)
@@ -290,8 +287,7 @@ func (in *input) assign(_ context.Context, _ *kgo.Client, all map[string][]int32
 	in.log.Info("partitions have come", "topic", in.bridge.config.Input, "partitions", all[in.bridge.config.Input])
 }
 
-// revoke ends the work on partitions that go to other members, and commits what is
-// done of them.
+// revoke ends the work on partitions that go to another member, and commits the finished records.
 func (in *input) revoke(ctx context.Context, client *kgo.Client, all map[string][]int32) {
 	in.release(client, all, patience)
 	bounded, cancel := context.WithTimeout(ctx, commitTime)
@@ -301,7 +297,7 @@ func (in *input) revoke(ctx context.Context, client *kgo.Client, all map[string]
 	}
 }
 
-// lose ends the work on partitions that others have already.
+// lose ends the work on partitions that another member has already.
 func (in *input) lose(_ context.Context, client *kgo.Client, all map[string][]int32) {
 	in.release(client, all, 0)
 }

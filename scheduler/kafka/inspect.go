@@ -13,11 +13,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// errNoAnswer says that there is no broker that can be asked: one may come later.
+// errNoAnswer says: no broker can be asked now, but a broker may come later.
 var errNoAnswer = errors.New("no broker answers")
 
-// inspect asks the brokers whether the topics exist, and how long a batch for those
-// that are written to may be, where that isn't as usual.
+// inspect asks the brokers whether the topics exist, and how long a batch for the output and
+// dead-letter topics may be.
 func (b *Bridge) inspect(ctx context.Context) (largest map[string]int32, err error) {
 	client, err := b.connect()
 	if err != nil {
@@ -30,8 +30,8 @@ func (b *Bridge) inspect(ctx context.Context) (largest map[string]int32, err err
 	return b.largestBatches(ctx, client), nil
 }
 
-// topicsExist says in its error what is wrong with the topics, that no broker will have
-// us, or that none answers.
+// topicsExist returns an error if something is wrong with the topics, the brokers refuse the bridge, or
+// no broker answers.
 func (b *Bridge) topicsExist(ctx context.Context, client *kgo.Client) error {
 	ask := kmsg.NewPtrMetadataRequest()
 	for _, name := range []string{b.config.Input, b.config.Output, b.config.DeadLetters} {
@@ -65,8 +65,8 @@ func (b *Bridge) topicsExist(ctx context.Context, client *kgo.Client) error {
 	return errors.Join(faults...)
 }
 
-// refusal is the error, and what to do about it, if to wait is of no use: a broker is
-// there, and it or we will not have the other. It is nil for any other error.
+// refusal is the error with advice, if waiting is useless because broker and bridge don't accept one
+// another. For the remaining errors refusal is nil.
 func refusal(err error) error {
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return fmt.Errorf("a broker's certificate can't be trusted; %s: %w", untrusted(err), err)
@@ -86,7 +86,7 @@ func refusal(err error) error {
 	return fmt.Errorf("the brokers refuse: %w", err)
 }
 
-// untrusted is what to do about a certificate.
+// untrusted is advice about a certificate.
 func untrusted(err error) (advice string) {
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
 		return "set CHRONOS_KAFKA_CA_FILE to a PEM file of the authority that it comes from"
@@ -97,14 +97,13 @@ func untrusted(err error) (advice string) {
 	return "that broker needs another one"
 }
 
-// advised is an error about a topic, or about the group, with what to do about it if
-// something is not allowed.
+// advised is an error about a topic or the group, with advice if a permission is missing.
 func (c *Config) advised(topic string, err error) error {
 	output := topic == c.Output || topic == c.DeadLetters
 	switch {
 	case errors.Is(err, kerr.GroupAuthorizationFailed):
 		return fmt.Errorf("grant Read on group %s to the bridge's user, or set CHRONOS_KAFKA_GROUP to a group that it may read: %w", c.Group, err)
-	case output && (errors.Is(err, kerr.TopicAuthorizationFailed) || errors.Is(err, kerr.ClusterAuthorizationFailed)): // the second if it may write no topic
+	case output && (errors.Is(err, kerr.TopicAuthorizationFailed) || errors.Is(err, kerr.ClusterAuthorizationFailed)): // the second if the user may write no topic
 		return fmt.Errorf("grant Write on topic %s to the bridge's user: %w", topic, err)
 	case errors.Is(err, kerr.TopicAuthorizationFailed):
 		return fmt.Errorf("grant Read on topic %s to the bridge's user: %w", c.Input, err)
@@ -112,8 +111,7 @@ func (c *Config) advised(topic string, err error) error {
 	return err
 }
 
-// largestBatches is what max.message.bytes of the topics says, as far as it can be
-// read.
+// largestBatches is max.message.bytes of the topics, as far as readable.
 func (b *Bridge) largestBatches(ctx context.Context, client *kgo.Client) map[string]int32 {
 	const setting = "max.message.bytes"
 	ask := kmsg.NewPtrDescribeConfigsRequest()

@@ -9,12 +9,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// lagInterval is how often the brokers are asked where the input ends, and how long
-// they may take to say so.
+// lagInterval is how often the brokers are asked where the input ends, and how long the brokers may
+// take to answer.
 const lagInterval = 2 * time.Second
 
-// watch measures the lag of all partitions until ctx ends, those that have come at
-// once, and tells what was left out of the log.
+// watch measures the lag of all partitions until ctx ends, and tells how much was left out of the log.
+// New partitions are measured at once.
 func (in *input) watch(ctx context.Context) {
 	ticker := time.NewTicker(lagInterval)
 	defer ticker.Stop()
@@ -34,8 +34,8 @@ func (in *input) watch(ctx context.Context) {
 	}
 }
 
-// measure asks the brokers, since what is fetched says nothing of a partition that is
-// paused. Where they don't answer, what was measured last stands.
+// measure asks the brokers, since fetches say nothing of a paused partition. Without an answer the last
+// measurement stands.
 func (in *input) measure(ctx context.Context) {
 	ids := in.ids()
 	if len(ids) == 0 {
@@ -57,8 +57,8 @@ const (
 	earliest = -2
 )
 
-// listOffsets asks where each partition begins or ends, for those who don't read what
-// belongs to open transactions. It has those that were told.
+// listOffsets asks where every partition begins or ends, for a reader of committed records. Partitions
+// without an answer are left out.
 func (in *input) listOffsets(ctx context.Context, ids []int32, at int64) map[int32]int64 {
 	topic := kmsg.NewListOffsetsRequestTopic()
 	topic.Topic = in.bridge.config.Input
@@ -71,7 +71,7 @@ func (in *input) listOffsets(ctx context.Context, ids []int32, at int64) map[int
 	ask.IsolationLevel = 1 // read committed
 	ask.Topics = append(ask.Topics, topic)
 	told := make(map[int32]int64, len(ids))
-	for _, shard := range in.client.RequestSharded(ctx, ask) { // one for each leader
+	for _, shard := range in.client.RequestSharded(ctx, ask) { // a response for every leader
 		answer, ok := shard.Resp.(*kmsg.ListOffsetsResponse)
 		if !ok || shard.Err != nil {
 			continue
@@ -87,7 +87,7 @@ func (in *input) listOffsets(ctx context.Context, ids []int32, at int64) map[int
 	return told
 }
 
-// locate learns from where partitions are read that have come.
+// locate learns from where newly assigned partitions are read.
 func (in *input) locate(_ context.Context, all map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
 	for id, from := range all[in.bridge.config.Input] {
 		if p := in.partition(id); p != nil {
@@ -98,7 +98,7 @@ func (in *input) locate(_ context.Context, all map[string]map[int32]kgo.Offset) 
 	return all, nil
 }
 
-// locate tells the partition from where it is read; negative is its start.
+// locate tells the partition from where to read; negative is the start.
 func (p *partition) locate(from int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,7 +107,7 @@ func (p *partition) locate(from int64) {
 	}
 }
 
-// setLag tells how far behind a topic the partition is that has these offsets.
+// setLag sets how far the partition is behind the topic, by the partition's first offset and its end.
 func (p *partition) setLag(start, end int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -116,10 +116,10 @@ func (p *partition) setLag(start, end int64) {
 	}
 	first, kept := p.marks.open()
 	if kept == 0 {
-		first = max(p.read, start) // what was deleted before it was read is over
+		first = max(p.read, start) // records that were deleted unread are over
 	}
 	p.in.bridge.metrics.lag.WithLabelValues(label(p.id)).Set(float64(max(end-first, 0)))
 }
 
-// label is how metrics call a partition.
+// label is the partition's name in metrics.
 func label(id int32) string { return strconv.Itoa(int(id)) }

@@ -14,8 +14,8 @@ import (
 	"chronos/scheduler/replica"
 )
 
-// wantLag looks at each partition's series, once the lag was measured anew; -1 is for
-// none.
+// wantLag compares every partition's series with want, once the lag was measured again; -1 is for no
+// series.
 func (r *rig) wantLag(b *bridge, want ...float64) {
 	r.Helper()
 	r.pass(lagInterval + time.Second)
@@ -44,7 +44,7 @@ func (r *rig) wantLag(b *bridge, want ...float64) {
 	}
 }
 
-// TestLagOfAPausedPartition: what comes while nothing is read counts.
+// TestLagOfAPausedPartition: records that come while nothing is read count.
 func TestLagOfAPausedPartition(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		b := r.start()
@@ -65,7 +65,7 @@ func TestLagOfAPausedPartition(t *testing.T) {
 	})
 }
 
-// TestLagThatCantBeAsked: each partition has its series all the same.
+// TestLagThatCantBeAsked: every partition has its series all the same.
 func TestLagThatCantBeAsked(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.ListOffsets}, Err: kerr.NotLeaderForPartition, Count: -1})
@@ -74,8 +74,8 @@ func TestLagThatCantBeAsked(t *testing.T) {
 	})
 }
 
-// TestLagOfWhatIsNotReadYet: a bridge that begins counts from what is committed, or
-// from where the topic begins.
+// TestLagOfWhatIsNotReadYet: a new bridge counts from the committed offset, or from the beginning of
+// the topic.
 func TestLagOfWhatIsNotReadYet(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.produce(early(0, "a"), early(0, "b"), early(1, "c"))
@@ -97,7 +97,8 @@ func TestLagOfWhatIsNotReadYet(t *testing.T) {
 	})
 }
 
-// TestLagOfTransactions: their ends are no messages, and one that is open is none yet.
+// TestLagOfTransactions: the end of a transaction is no message, and an open transaction counts for
+// nothing.
 func TestLagOfTransactions(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		open := make(gate)

@@ -18,8 +18,7 @@ import (
 	"chronos/scheduler/replica"
 )
 
-// TestLateMessages: those that are known are ignored, others published at once and
-// remembered.
+// TestLateMessages: known messages are ignored; new messages are published at once and remembered.
 func TestLateMessages(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.timers.waiting["waits"] = replica.Admission{Key: "waits", Origin: "in/1/7"}
@@ -46,8 +45,7 @@ func TestLateMessages(t *testing.T) {
 	})
 }
 
-// TestOrderOfOneID: a message counts for nothing only because of one that came before
-// it.
+// TestOrderOfOneID: a message counts for nothing only because of an earlier message.
 func TestOrderOfOneID(t *testing.T) {
 	for name, want := range map[string]struct{ waiting, published []string }{ // capitals are late
 		"Aa":     {nil, []string{"a"}},
@@ -81,8 +79,8 @@ func TestOrderOfOneID(t *testing.T) {
 	}
 }
 
-// TestIDOnItsWay: an id is taken while a late message of it is on its way to the output,
-// in whichever partition, even if that message has to wait in the end.
+// TestIDOnItsWay: an id is taken while a late message with the id is on its way to the output, in any
+// partition. The message may even have to wait in the end.
 func TestIDOnItsWay(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		open := r.holdProduce("out")
@@ -112,7 +110,7 @@ func TestIDOnItsWay(t *testing.T) {
 	})
 }
 
-// TestPublishedAndNotRemembered: it is done all the same.
+// TestPublishedAndNotRemembered: the message is done all the same.
 func TestPublishedAndNotRemembered(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.timers.fail(remember)
@@ -123,8 +121,8 @@ func TestPublishedAndNotRemembered(t *testing.T) {
 	})
 }
 
-// TestOutputThatRefuses: a late message that the brokers won't take waits like others,
-// and nothing waits behind it.
+// TestOutputThatRefuses: a late message that the brokers refuse waits in a timer, and nothing waits
+// behind the message.
 func TestOutputThatRefuses(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		if err := r.cluster.CreateTopic("small", 1, map[string]string{"max.message.bytes": "1000"}); err != nil {
@@ -152,7 +150,7 @@ func TestOutputThatRefuses(t *testing.T) {
 	})
 }
 
-// TestOutputRefusesAndStoreDown: it takes no more than there is room for.
+// TestOutputRefusesAndStoreDown: refused messages take no more than the room.
 func TestOutputRefusesAndStoreDown(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		open := make(gate)
@@ -181,8 +179,8 @@ func TestOutputRefusesAndStoreDown(t *testing.T) {
 	})
 }
 
-// TestOutputThatIsSlow: while the brokers say nothing, or that it is another who
-// leads, late messages are not done, and others go on.
+// TestOutputThatIsSlow: while the brokers say nothing, or name another leader, late messages are not
+// done. Early messages go on.
 func TestOutputThatIsSlow(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		open := r.holdProduce("out")
@@ -206,8 +204,8 @@ func TestOutputThatIsSlow(t *testing.T) {
 	})
 }
 
-// TestRevocationDuringAPublish: what is published after the partition has gone is
-// remembered, so that whoever has it next doesn't publish it again if that is later.
+// TestRevocationDuringAPublish: a message that is published after the partition has gone is remembered.
+// The next member with the partition does not publish the message again.
 func TestRevocationDuringAPublish(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		open := r.holdProduce("out")
@@ -226,7 +224,7 @@ func TestRevocationDuringAPublish(t *testing.T) {
 	})
 }
 
-// TestCloseDuringAPublish: what is never answered holds nothing up.
+// TestCloseDuringAPublish: a publish without an answer holds nothing up.
 func TestCloseDuringAPublish(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.holdProduce("out", "dead")

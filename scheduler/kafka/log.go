@@ -14,8 +14,8 @@ import (
 	"chronos/scheduler/sample"
 )
 
-// quiet is the client's log: what it warns of is what brokers do when they come and
-// go, and what matters of that is said elsewhere. Its errors come with each try.
+// quiet is the client's log. The client warns of brokers that come and go, and the bridge logs the
+// important part elsewhere. The client repeats an error at every try.
 type quiet struct {
 	log   *slog.Logger
 	limit *rate.Limiter
@@ -31,11 +31,11 @@ func (q quiet) Log(level kgo.LogLevel, message string, keyvals ...any) {
 	q.log.Debug("kafka: "+message, keyvals...)
 }
 
-// tellInterval is how often it is told what was left out of the log.
+// tellInterval is how often the log tells how much was left out.
 const tellInterval = sample.RestInterval
 
-// complaints are the lines of which there could be as many as messages, or as tries.
-// Each kind has a bound of its own, so that none silences another.
+// complaints are log lines that could be as many as messages or tries. Every kind has a bound of its
+// own, so that no kind silences another.
 type complaints struct {
 	malformed, refused, rejected, givenUp, unburied, unpublished, unreadable, unread, unjoined *complaint
 }
@@ -57,7 +57,7 @@ func newComplaints(log *slog.Logger) *complaints {
 	}
 }
 
-// tellRest tells of each kind what was left out since it was told last.
+// tellRest logs for every kind how much was left out since the last time.
 func (c *complaints) tellRest() {
 	for _, kind := range []*complaint{
 		c.malformed, c.refused, c.rejected, c.givenUp, c.unburied, c.unpublished, c.unreadable, c.unread, c.unjoined,
@@ -66,21 +66,21 @@ func (c *complaints) tellRest() {
 	}
 }
 
-// complaint is one kind of line. Those beyond the limit are left out and counted.
+// complaint is a kind of line. Lines beyond the limit are left out and counted.
 type complaint struct {
 	log     *slog.Logger
 	message string
 	line    *sample.Line
 
 	mu      sync.Mutex
-	offsets map[int32]span // of the records that lines left out were about, by partition of the input
+	offsets map[int32]span // of the records in left-out lines, by partition of the input
 }
 
 type span struct{ first, last int64 }
 
 func (c *complaint) say(args ...any) { c.line.Log(c.log, c.message, args...) }
 
-// about logs a line about a record of the input, or notes where the record is.
+// about logs a line about a record of the input, or notes the record's place.
 func (c *complaint) about(r *kgo.Record, args ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -105,8 +105,7 @@ func (c *complaint) tellRest() {
 	clear(c.offsets)
 }
 
-// places are the offsets of each partition from first to last, in words of bounded
-// length.
+// places names the first and last offset of every partition, in a text of bounded length.
 func places(offsets map[int32]span) string {
 	const most = 20
 	var words []string

@@ -19,12 +19,12 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// legible has nothing compressed, so that a request can be searched.
+// legible turns compression off, so that a request can be searched.
 func legible(c *Config) {
 	c.more = append(c.more, kgo.ProducerBatchCompression(kgo.NoCompression()))
 }
 
-// narrow has the output be a topic of one partition, where all are in one company.
+// narrow makes the output a topic of one partition, with all records in the same company.
 func (r *rig) narrow(settings map[string]string) func(*Config) {
 	r.Helper()
 	if err := r.cluster.CreateTopic("narrow", 1, settings); err != nil {
@@ -34,7 +34,7 @@ func (r *rig) narrow(settings map[string]string) func(*Config) {
 	return func(c *Config) { c.Output = "narrow" }
 }
 
-// refusePoison has a topic refuse what is produced together with "poison".
+// refusePoison has a topic refuse records that are produced together with "poison".
 func (r *rig) refusePoison(topic string) *kfake.FaultHandle {
 	return r.cluster.Fault(kfake.Fault{
 		Keys: []kmsg.Key{kmsg.Produce}, Topic: topic, Err: kerr.InvalidRecord, Count: -1,
@@ -50,7 +50,7 @@ func poisonous(r *kgo.Record) *kgo.Record {
 	return r
 }
 
-// attempt has a bridge make the n-th attempt at what waits under the key.
+// attempt has a bridge make the n-th attempt at the message that waits under the key.
 func (f *fakeTimers) attempt(b *bridge, key string, n int) dispatch.Delivered {
 	f.mu.Lock()
 	asked := f.waiting[key].Timer
@@ -58,8 +58,8 @@ func (f *fakeTimers) attempt(b *bridge, key string, n int) dispatch.Delivered {
 	return b.Deliver(context.Background(), dispatch.Delivery{Callback: asked.Callback, ID: timer.ID{Key: key}, Attempt: n, Due: asked.At})
 }
 
-// TestRefusedInCompany: of messages that are on their way together one alone is
-// refused, and the others wait for nothing.
+// TestRefusedInCompany: only one of many messages on their way together is refused, and the rest waits
+// for nothing.
 func TestRefusedInCompany(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		output := r.narrow(nil)
@@ -70,7 +70,7 @@ func TestRefusedInCompany(t *testing.T) {
 		for i := range 30 {
 			all = append(all, late(0, fmt.Sprint("late", i)), early(1, fmt.Sprint("early", i)))
 		}
-		r.produce(all[0]) // it is on its way when the others come
+		r.produce(all[0]) // on its way when the rest comes
 		r.produce(all[1:]...)
 		r.await("the early ones", func() bool { return len(r.timers.keys()) == 30 })
 		var firing sync.WaitGroup
@@ -86,7 +86,7 @@ func TestRefusedInCompany(t *testing.T) {
 		open()
 		firing.Wait()
 		r.awaitCommitted(31, 30, -1)
-		if took := time.Since(opened); took > time.Second { // a commit's interval is in it
+		if took := time.Since(opened); took > time.Second { // took includes a commit's interval
 			t.Errorf("messages took %v after one that was refused", took)
 		}
 		wantIDs(r, r.timers.keys(), "bad")
@@ -100,9 +100,8 @@ func TestRefusedInCompany(t *testing.T) {
 	})
 }
 
-// TestPoison: a message that the output refuses is given up after some attempts, and
-// takes no others with it meanwhile. A message that is tried again for other reasons
-// is not given up.
+// TestPoison: a message that the output refuses is given up after some attempts, and takes no messages
+// along meanwhile. A message that is tried again for another reason is not given up.
 func TestPoison(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		output := r.narrow(nil)
@@ -135,8 +134,8 @@ func TestPoison(t *testing.T) {
 	})
 }
 
-// TestWhatIsTooLong: the topic says it, not what was known of it at the start, and it
-// looks at what is compressed.
+// TestWhatIsTooLong: the topic decides what is too long, by the compressed length. The bound known at
+// the start does not count.
 func TestWhatIsTooLong(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		b := r.start(r.narrow(map[string]string{"max.message.bytes": "100000"}))
@@ -159,7 +158,7 @@ func TestWhatIsTooLong(t *testing.T) {
 	})
 }
 
-// setLargest has a topic take longer batches, or shorter ones.
+// setLargest has a topic take longer or shorter batches.
 func (r *rig) setLargest(topic, largest string) {
 	r.Helper()
 	ask := kmsg.NewPtrIncrementalAlterConfigsRequest()
@@ -175,7 +174,7 @@ func (r *rig) setLargest(topic, largest string) {
 	}
 }
 
-// TestDeadLetterRefusedInCompany: it is dropped, and no other with it.
+// TestDeadLetterRefusedInCompany: the dead letter is dropped, and takes no dead letter along.
 func TestDeadLetterRefusedInCompany(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		if err := r.cluster.CreateTopic("dead1", 1, nil); err != nil {
@@ -193,7 +192,7 @@ func TestDeadLetterRefusedInCompany(t *testing.T) {
 	})
 }
 
-// TestCloseDuringARefusal: what waits to be sent alone holds nothing up.
+// TestCloseDuringARefusal: records that wait to be sent alone hold nothing up.
 func TestCloseDuringARefusal(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		output := r.narrow(nil)

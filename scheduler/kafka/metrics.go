@@ -8,9 +8,9 @@ import (
 	"chronos/scheduler/replica"
 )
 
-// metrics are the bridge's. They count the same whether or not they are registered.
+// metrics are the bridge's metrics, and count the same with and without a registry.
 type metrics struct {
-	consumed    *prometheus.CounterVec // by what became of it
+	consumed    *prometheus.CounterVec // by outcome
 	malformed   *prometheus.CounterVec // by reason
 	deadRefused prometheus.Counter
 	lag         *prometheus.GaugeVec // by partition
@@ -78,7 +78,7 @@ const (
 	asAgain     = "again"
 )
 
-// admitted counts what the timers said of a message.
+// admitted counts the timers' answer about a message.
 func (m *metrics) admitted(s replica.Standing) {
 	switch s {
 	case replica.StandingNew:

@@ -10,19 +10,18 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Bounds of what a partition has in hand, beside those of all (budget.go). It is paused
-// at the upper ones and goes on at half of them.
+// Bounds of what a partition has in hand, in addition to the bounds for all partitions (budget.go). A
+// partition is paused at the bound, and goes on at half of the bound.
 const (
 	maxQueued      = 4000
 	maxQueuedBytes = 16 << 20
-	maxKept        = 100_000 // behind one that is not done
-	// What goes to the store together.
+	maxKept        = 100_000 // behind a record that is not done
+	// Bounds of a batch for the store.
 	maxBatch      = 500
-	maxBatchBytes = 1 << 20 // if it isn't one record
+	maxBatchBytes = 1 << 20 // unless the batch is a single record
 )
 
-// partition is one that is assigned to this member: a queue, and a worker that
-// empties it in order.
+// partition is a partition of this member: a queue, and a worker that empties the queue in order.
 type partition struct {
 	in    *input
 	id    int32
@@ -31,17 +30,17 @@ type partition struct {
 	mu     sync.Mutex
 	queue  []*kgo.Record
 	bytes  int   // of the queue and of the batch in hand
-	full   bool  // the queue is
-	behind bool  // too much is kept
-	stuck  int   // of what is in hand, how much waits for the store
-	paused bool  // at the client, for one of these
-	ended  bool  // the client's partition is no longer this one
-	read   int64 // all before this offset has been read or is over; -1 before it is known
+	full   bool  // the queue is full
+	behind bool  // too many records are kept
+	stuck  int   // how many batches in hand wait for the store
+	paused bool  // at the client, for one of these reasons
+	ended  bool  // the client's partition is another by now
+	read   int64 // all records before this offset have been read or are over; -1 before read is known
 
-	marking  sync.Mutex // held while the client is told what may be committed
+	marking  sync.Mutex // held while the client is told how far to commit
 	ready    chan struct{}
-	stopping chan struct{}      // is closed when no more batches are to be begun
-	cancel   context.CancelFunc // ends the one in hand too
+	stopping chan struct{}      // closed when no more batches may begin
+	cancel   context.CancelFunc // also ends the batch in hand
 	worker   sync.WaitGroup
 	pending  sync.WaitGroup // records whose promises are not kept yet
 }
@@ -56,8 +55,8 @@ func startPartition(in *input, id int32) *partition {
 	return p
 }
 
-// offer queues records. It never blocks. It reports false if they stand before those
-// that came already: then they are others of these offsets.
+// offer queues records. offer never blocks. offer returns false if the records stand before earlier
+// records: then new records have the same offsets.
 func (p *partition) offer(records []*kgo.Record) bool {
 	defer p.in.weighAll() // when p.mu is free
 	p.mu.Lock()
@@ -67,7 +66,7 @@ func (p *partition) offer(records []*kgo.Record) bool {
 			return false
 		}
 		p.read = r.Offset + 1
-		if r.Attrs.IsControl() { // the end of a transaction; it is passed, and that is all
+		if r.Attrs.IsControl() { // the end of a transaction is only passed
 			p.marks.done(r.Offset)
 			continue
 		}
@@ -89,11 +88,11 @@ func signal(to chan struct{}) {
 }
 
 func sizeOf(r *kgo.Record) int {
-	const record = 200 // bytes of one beside what it says
+	const record = 200 // bytes of a record besides its content
 	return record + message.Length(r)
 }
 
-// weigh looks whether there is too much in hand; p.mu is held.
+// weigh checks whether too much is in hand; p.mu is held.
 func (p *partition) weigh() {
 	_, kept := p.marks.open()
 	p.full = tooMuch(p.full, len(p.queue), maxQueued) || tooMuch(p.full, p.bytes, maxQueuedBytes) || p.bytes > 0 && p.in.budget.exceeded()
@@ -101,10 +100,10 @@ func (p *partition) weigh() {
 	p.pauseOrResume()
 }
 
-// use has n more bytes in hand, or less; p.mu is held.
+// use takes n more bytes, or gives bytes back if n is less than 0; p.mu is held.
 func (p *partition) use(n int) {
 	if p.ended {
-		return // all is given back
+		return // all bytes are given back
 	}
 	p.bytes += n
 	p.in.budget.add(n)
@@ -112,7 +111,7 @@ func (p *partition) use(n int) {
 
 func tooMuch(was bool, n, most int) bool { return n >= most || was && n > most/2 }
 
-// pauseOrResume has the client do what full, behind and stuck say; p.mu is held.
+// pauseOrResume pauses or resumes the client's reading by full, behind and stuck; p.mu is held.
 func (p *partition) pauseOrResume() {
 	want := p.full || p.behind || p.stuck > 0
 	if want == p.paused || p.ended {
@@ -129,7 +128,7 @@ func (p *partition) pauseOrResume() {
 	}
 }
 
-// take returns the next records that go together, nil at the end.
+// take returns the next batch, nil at the end.
 func (p *partition) take(ctx context.Context) []*kgo.Record {
 	for {
 		if batch := p.next(); batch != nil {
@@ -180,8 +179,7 @@ func (p *partition) work(ctx context.Context) {
 	}
 }
 
-// handled gives back the room of what is no longer in hand: what is pending has some of
-// its own.
+// handled gives back the bytes of a batch. A pending record has room of its own.
 func (p *partition) handled(batch []*kgo.Record) {
 	defer p.in.weighAll() // when p.mu is free
 	p.mu.Lock()
@@ -192,7 +190,7 @@ func (p *partition) handled(batch []*kgo.Record) {
 	p.weigh()
 }
 
-// mark tells the client what may be committed.
+// mark tells the client how far to commit.
 func (p *partition) mark() {
 	p.marking.Lock()
 	defer p.marking.Unlock()
@@ -204,7 +202,7 @@ func (p *partition) mark() {
 	p.in.client.MarkCommitOffsets(map[string]map[int32]kgo.EpochOffset{topic: {p.id: {Epoch: epoch, Offset: offset + 1}}})
 }
 
-// stick notes that one more thing in hand waits for the store, and why.
+// stick notes that one more batch waits for the store, and why.
 func (p *partition) stick(why error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -214,7 +212,7 @@ func (p *partition) stick(why error) {
 	}
 }
 
-// unstick notes that one less does: the store is back, or there is no more time.
+// unstick notes that one less batch waits: the store is back, or the time is over.
 func (p *partition) unstick(back bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -224,12 +222,12 @@ func (p *partition) unstick(back bool) {
 	}
 }
 
-// end ends the work: what is in hand may take so long, the rest is read again by
-// whoever has the partition next. Nothing is marked after it.
+// end ends the work. Records in hand may take as long as patience. The next member with the partition
+// reads the rest again. Nothing is marked after end.
 func (p *partition) end(patience time.Duration) {
 	close(p.stopping)
 	done := make(chan struct{})
-	go func() { defer close(done); p.worker.Wait(); p.pending.Wait() }() // ends with the promises, which the output keeps when it is closed
+	go func() { defer close(done); p.worker.Wait(); p.pending.Wait() }() // ends with the promises; a closed output keeps its promises
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	select {

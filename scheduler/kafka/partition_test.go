@@ -10,8 +10,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// TestKeptIsBounded: behind one that is not done there is neither memory without bounds,
-// nor what would be read again after a crash.
+// TestKeptIsBounded: bounded memory is kept behind a record that is not done, and a bounded number of
+// records would be read again after a crash.
 func TestKeptIsBounded(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		in, stop := r.bare()
@@ -47,7 +47,7 @@ func TestKeptIsBounded(t *testing.T) {
 	})
 }
 
-// TestRoom: large records are fewer at once, each comes in, and nobody waits for ever.
+// TestRoom: fewer large records fit at once, every record comes in, and nobody waits for ever.
 func TestRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		room, entered := newRoom(maxLate), make(chan int, 1000)

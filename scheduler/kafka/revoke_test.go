@@ -17,7 +17,7 @@ import (
 	"chronos/scheduler/replica"
 )
 
-// produceAll makes records of each partition, p0 to pn.
+// produceAll makes n records for every partition.
 func (r *rig) produceAll(n int) {
 	r.Helper()
 	var all []*kgo.Record
@@ -29,8 +29,8 @@ func (r *rig) produceAll(n int) {
 	r.produce(all...)
 }
 
-// TestRevocationDuringAWrite: what the store has not answered when the partition goes
-// is left to whoever has it next.
+// TestRevocationDuringAWrite: a write without an answer when the partition goes is left to the next
+// member with the partition.
 func TestRevocationDuringAWrite(t *testing.T) {
 	for name, heeds := range map[string]bool{"that is broken off": true, "that goes on": false} {
 		t.Run(name, func(t *testing.T) {
@@ -79,8 +79,8 @@ func TestRevocationDuringAWrite(t *testing.T) {
 	}
 }
 
-// TestNoPauseSurvivesARevocation: the answer to a write that comes after the partition
-// has gone pauses it no more, for nobody would resume it.
+// TestNoPauseSurvivesARevocation: an answer that comes after the partition has gone no longer pauses
+// the partition, for nobody would resume the partition.
 func TestNoPauseSurvivesARevocation(t *testing.T) {
 	inGroup(t, func(r *rig) {
 		open := make(gate)
@@ -88,7 +88,7 @@ func TestNoPauseSurvivesARevocation(t *testing.T) {
 			if call != admit || open.wait(ctx) == nil {
 				return nil
 			}
-			time.Sleep(500 * time.Millisecond) // a store that is slow to notice
+			time.Sleep(500 * time.Millisecond) // a store that notices slowly
 			return errDown
 		})
 		r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "out", Err: kerr.InvalidRecord, Count: -1})
@@ -108,7 +108,7 @@ func TestNoPauseSurvivesARevocation(t *testing.T) {
 	})
 }
 
-// TestLostSession: a member that the brokers have given up on begins anew.
+// TestLostSession: a member that the brokers have given up begins anew.
 func TestLostSession(t *testing.T) {
 	inGroup(t, func(r *rig) {
 		open := make(gate)
@@ -133,8 +133,8 @@ func TestLostSession(t *testing.T) {
 	})
 }
 
-// TestPartitionsComeAndGo: of many bridges that come and go each message is stored
-// once, and commits go on.
+// TestPartitionsComeAndGo: while many bridges come and go, every message is stored once, and commits go
+// on.
 func TestPartitionsComeAndGo(t *testing.T) {
 	inGroup(t, func(r *rig) {
 		r.timers.set(func(ctx context.Context, _ string, _ *replica.Admission) error {

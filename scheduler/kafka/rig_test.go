@@ -26,7 +26,7 @@ import (
 // rig is a Kafka on a network in memory.
 type rig struct {
 	*testing.T
-	real    bool // so is the time
+	real    bool // the time is real, too
 	cluster *kfake.Cluster
 	network *kfake.VirtualNetwork
 	client  *kgo.Client // produces to the input
@@ -40,16 +40,16 @@ type rig struct {
 
 const partitions = 3
 
-// inBubble has a test wait for no real time. Its group never has two members, nor one
-// that begins anew: for while a client of the usual build joins, its autocommit waits
-// for a sync.Mutex, which stops a bubble's clock.
+// inBubble has a test wait for no real time. The test's group never has two members, nor a member that
+// begins anew. While a client of the usual build joins, its autocommit waits for a sync.Mutex, which
+// stops a bubble's clock.
 func inBubble(t *testing.T, test func(*rig)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { newRig(t).run(test) })
 }
 
-// inGroup has a test with several members take real time, but if `go test -tags
-// synctests` has built the client for bubbles.
+// inGroup has a test with several members take real time, unless `go test -tags synctests` has built
+// the client for bubbles.
 func inGroup(t *testing.T, test func(*rig)) {
 	t.Helper()
 	if builtForBubbles {
@@ -70,7 +70,7 @@ func (r *rig) run(test func(*rig)) {
 	}
 }
 
-// onEnd has something happen when the rig is closed: one that is made first, last.
+// onEnd has f run when the rig is closed; the first f runs last.
 func (r *rig) onEnd(f func()) { r.ends = append(r.ends, f) }
 
 func (r *rig) close() {
@@ -92,7 +92,7 @@ func newRig(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	r.onEnd(func() {
-		// Two requests that are held while it closes would wait for its mutex for ever.
+		// Two requests that are held while the cluster closes would wait for its mutex for ever.
 		if !r.real {
 			synctest.Wait()
 		}
@@ -125,7 +125,7 @@ func (r *rig) config(change ...func(*Config)) Config {
 		RelayID: true, MaxPending: 64, Log: newLog(r.log),
 		more: []kgo.Opt{kgo.Dialer(r.network.DialContext), kgo.WithHooks(r.audit)},
 	}
-	// What unpacks zstd is closed by a finalizer, outside the bubble.
+	// A finalizer outside the bubble closes the zstd decoder.
 	config.more = append(config.more, kgo.ProducerBatchCompression(kgo.SnappyCompression()))
 	if r.real {
 		config.more = append(config.more, kgo.HeartbeatInterval(50*time.Millisecond), kgo.SessionTimeout(time.Second))
@@ -140,7 +140,7 @@ func newLog(to io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(to, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
-// bridge is one that runs.
+// bridge is a running Bridge.
 type bridge struct {
 	*Bridge
 	registry *prometheus.Registry
@@ -170,14 +170,14 @@ func (r *rig) start(change ...func(*Config)) *bridge {
 	return b
 }
 
-// stop is as a process does it at SIGTERM.
+// stop does the same as a process at SIGTERM.
 func (b *bridge) stop() {
 	b.cancel()
 	<-b.ended
 	b.Close()
 }
 
-// record is one of the input.
+// record is a record of the input.
 func record(partition int32, id string, deadline time.Time) *kgo.Record {
 	return &kgo.Record{Topic: "in", Partition: partition, Key: []byte(id), Value: []byte("value of " + id), Headers: []kgo.RecordHeader{
 		{Key: message.IDHeader, Value: []byte(id)}, {Key: message.DeadlineHeader, Value: []byte(strconv.FormatInt(deadline.UnixMilli(), 10))},
@@ -203,8 +203,7 @@ func (r *rig) produce(all ...*kgo.Record) {
 	}
 }
 
-// committed is what the group has committed of each partition of the input, -1 for
-// nothing.
+// committed is the group's committed offset of every partition of the input, -1 for nothing.
 func (r *rig) committed() (offsets [partitions]int64) {
 	for p := range offsets {
 		offsets[p] = -1
@@ -229,8 +228,7 @@ func (r *rig) awaitCommitted(want ...int64) {
 	r.await(fmt.Sprintf("commits of %v", want), func() bool { got := r.committed(); return slices.Equal(got[:], want) })
 }
 
-// awaitMembers waits until the group has so many members, of which each has a
-// partition.
+// awaitMembers waits until the group has n members, all with a partition.
 func (r *rig) awaitMembers(n int) {
 	r.Helper()
 	r.await(fmt.Sprint(n, " members"), func() bool {
@@ -282,7 +280,7 @@ func (r *rig) records(topic string) (all []*kgo.Record) {
 	return all
 }
 
-// ids are those of what a topic holds, sorted, each as often as it is there.
+// ids are the sorted ids of a topic's records, repeats included.
 func (r *rig) ids(topic string) (ids []string) {
 	r.Helper()
 	for _, rec := range r.records(topic) {
@@ -308,8 +306,7 @@ func wantIDs(t rapid.TB, got []string, want ...string) {
 	}
 }
 
-// holdProduce has requests to produce to these topics wait until it is called, or the
-// test ends.
+// holdProduce has requests to produce to these topics wait until end is called, or the test ends.
 func (r *rig) holdProduce(topics ...string) (end func()) {
 	open := make(gate)
 	r.cluster.ControlKey(kmsg.Produce.Int16(), func(request kmsg.Request) (kmsg.Response, error, bool) {
@@ -322,8 +319,8 @@ func (r *rig) holdProduce(topics ...string) (end func()) {
 	return r.opens(open)
 }
 
-// silence has no request with these keys answered until it is called, or the test
-// ends; none for all.
+// silence leaves requests with these keys without an answer until end is called, or the test ends; no
+// keys for all requests.
 func (r *rig) silence(keys ...kmsg.Key) (end func()) {
 	open := make(gate)
 	r.cluster.Control(func(request kmsg.Request) (kmsg.Response, error, bool) {
@@ -342,7 +339,7 @@ func (r *rig) opens(g gate) func() {
 	return open
 }
 
-// nameOf is how a topic is called: new requests have its number alone.
+// nameOf is the topic's name: new requests only have the topic's id.
 func (r *rig) nameOf(t *kmsg.ProduceRequestTopic) string {
 	for name, id := range r.topicIDs {
 		if t.Topic == name || t.TopicID == id {
@@ -352,7 +349,7 @@ func (r *rig) nameOf(t *kmsg.ProduceRequestTopic) string {
 	return ""
 }
 
-// wantMetric adds up what all series of this name say.
+// wantMetric adds up all series of this name.
 func wantMetric(t rapid.TB, b *bridge, name string, want float64) {
 	t.Helper()
 	if got := b.metric(name); got != want {
@@ -380,7 +377,7 @@ func counted(c prometheus.Counter) float64 {
 	return families[0].GetMetric()[0].GetCounter().GetValue()
 }
 
-// random is what can't be compressed.
+// random is bytes that can't be compressed.
 func random(n int) []byte {
 	b := make([]byte, n)
 	source := rand.NewChaCha8([32]byte{})
@@ -388,7 +385,7 @@ func random(n int) []byte {
 	return b
 }
 
-// observe has each request with this key looked at before it is carried out.
+// observe has look see every request with this key before the request is carried out.
 func (r *rig) observe(key kmsg.Key, look func(kmsg.Request)) {
 	r.cluster.ControlKey(key.Int16(), func(request kmsg.Request) (kmsg.Response, error, bool) {
 		r.cluster.KeepControl()

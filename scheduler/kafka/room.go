@@ -11,16 +11,15 @@ import (
 // brokers at once, if each is small.
 const maxLate = 4096
 
-// atStore is how much of such shares goes to the store at once: 8 MiB, of which a
-// redis-server needs a fifth of a second, where it may keep silent for half of one. What
-// is longer goes alone.
+// atStore is how many shares go to the store at once: 8 MiB. A redis-server needs a fifth of a second
+// for 8 MiB, and may keep silent for half a second. A longer message goes alone.
 const atStore = 512
 
-// room bounds what is under way somewhere: with maxLate records the memory that they
-// take while the brokers don't answer.
+// room bounds how much is under way somewhere. With maxLate shares a room bounds the memory of records
+// while the brokers don't answer.
 type room struct {
-	taken chan struct{} // has a token for each share of the room that is taken
-	turn  chan struct{} // is held by who takes some: two might wait for each other with half of what each needs
+	taken chan struct{} // has a token for every taken share of the room
+	turn  chan struct{} // held while shares are taken: two takers could wait for one another, with half of the needed shares in hand
 }
 
 const share = 16 << 10 // bytes
@@ -29,11 +28,10 @@ func newRoom(shares int) *room {
 	return &room{taken: make(chan struct{}, shares), turn: make(chan struct{}, 1)}
 }
 
-// shares is at least 1, so that there are never more records than shares.
+// shares is at least 1, so that the room never has more records than shares.
 func (r *room) shares(size int) int { return min(1+size/share, cap(r.taken)) }
 
-// enter waits until there is room for a record of this size, and reports whether ctx
-// lasted.
+// enter waits until the room has space for a record of this size, and reports whether ctx lasted.
 func (r *room) enter(ctx context.Context, size int) bool {
 	select {
 	case r.turn <- struct{}{}:
@@ -61,10 +59,9 @@ func (r *room) free(n int) {
 	}
 }
 
-// lateIDs are the ids of late messages that are on their way to the brokers, from
-// whichever partition: others of these ids are duplicates, though the timers don't know
-// of the first. There are no more than records in the room and partitions that wait for
-// some of it.
+// lateIDs are the ids of late messages on their way to the brokers, from all partitions. Another
+// message with the same id is a duplicate, although the timers don't know of the first message. At most
+// as many ids are kept as records are in the room, and partitions wait for the room.
 type lateIDs struct {
 	mu      sync.Mutex
 	origins map[string]string // by key
@@ -90,8 +87,8 @@ func (l *lateIDs) take(a *replica.Admission) bool {
 	return true
 }
 
-// another is whether another message has the id; l.mu is held. The same record may come
-// again, when its partition has gone and come.
+// another is whether another message has the id; l.mu is held. The same record may come again, when its
+// partition has gone and come.
 func (l *lateIDs) another(a *replica.Admission) bool {
 	origin, ok := l.origins[a.Key]
 	return ok && origin != a.Origin

@@ -12,8 +12,7 @@ import (
 	"chronos/scheduler/replica"
 )
 
-// TestStopDrains: what is in hand is stored, published and committed, and the group is
-// left.
+// TestStopDrains: records in hand are stored, published and committed, and the bridge leaves the group.
 func TestStopDrains(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.timers.set(func(ctx context.Context, _ string, _ *replica.Admission) error {
@@ -38,14 +37,14 @@ func TestStopDrains(t *testing.T) {
 	})
 }
 
-// TestStopWithoutBrokers: they are not waited for.
+// TestStopWithoutBrokers: nobody waits for the brokers.
 func TestStopWithoutBrokers(t *testing.T) {
 	for name, end := range map[string]func(*rig){
 		"that are gone":    func(r *rig) { r.cluster.Close() },
 		"that say nothing": func(r *rig) { r.silence() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(r *rig) { // it joins but once, while all is well
+			inBubble(t, func(r *rig) { // the bridge joins only once, while all is well
 				open := make(gate)
 				r.timers.set(func(ctx context.Context, _ string, a *replica.Admission) error {
 					if a.Key == "b" {
@@ -59,7 +58,7 @@ func TestStopWithoutBrokers(t *testing.T) {
 				r.produce(early(0, "b"))
 				r.await("b", func() bool { return r.timers.held(admit) == 1 })
 				end(r)
-				close(open) // it may be committed, and can't
+				close(open) // the record may be committed, but can't
 				begun := time.Now()
 				b.stop()
 				if took := time.Since(begun); took > leaveTime+30*time.Second {
@@ -70,7 +69,7 @@ func TestStopWithoutBrokers(t *testing.T) {
 	}
 }
 
-// TestCutLog: what is read again at offsets that were read before are other messages.
+// TestCutLog: records that are read at earlier offsets again are new messages.
 func TestCutLog(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		in, stop := r.bare()
@@ -98,8 +97,7 @@ func TestCutLog(t *testing.T) {
 	})
 }
 
-// TestFetchThatFailsInPart: what was read before an error is not read again, so it
-// counts.
+// TestFetchThatFailsInPart: records before an error are not read again, so the records count.
 func TestFetchThatFailsInPart(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		in, stop := r.bare()
@@ -112,7 +110,7 @@ func TestFetchThatFailsInPart(t *testing.T) {
 	})
 }
 
-// bare is an input that has partition 0 and reads nothing by itself.
+// bare is an input with partition 0 that reads nothing by itself.
 func (r *rig) bare() (in *input, stop func()) {
 	r.Helper()
 	b, err := Open(r.Context(), r.config(func(c *Config) { c.Group = "other" }))
@@ -124,7 +122,7 @@ func (r *rig) bare() (in *input, stop func()) {
 	}
 	in.assign(r.Context(), in.client, map[string][]int32{"in": {0}})
 	return in, func() {
-		in.lose(context.Background(), in.client, map[string][]int32{"in": {0}}) // unless the group has given it
+		in.lose(context.Background(), in.client, map[string][]int32{"in": {0}}) // unless the group has given the partition
 		in.leave()
 		b.Close()
 	}

@@ -30,7 +30,7 @@ func TestCommitFollowsTheStore(t *testing.T) {
 		r.awaitCommitted(1, 2, 1)
 		r.produce(early(0, "c"), early(1, "d"))
 		r.awaitCommitted(1, 3, 1)
-		r.produce(early(0, "e"), malformedRecord(0, "y")) // behind one that is not done
+		r.produce(early(0, "e"), malformedRecord(0, "y")) // behind a record that is not done
 		r.pass(time.Minute)
 		r.wantCommitted(1, 3, 1)
 		r.wantLag(b, 3, 0, 0)
@@ -44,8 +44,8 @@ func TestCommitFollowsTheStore(t *testing.T) {
 	})
 }
 
-// TestStoreDown: partitions are paused and nothing is committed, the member stays in
-// its group, and goes on by itself.
+// TestStoreDown: partitions are paused and nothing is committed. The member stays in its group, and
+// goes on by itself.
 func TestStoreDown(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.timers.fail(admit, known, remember)
@@ -72,8 +72,7 @@ func TestStoreDown(t *testing.T) {
 	})
 }
 
-// TestStoreThatFailsInPart: of a batch those that failed are tried again, and only
-// those.
+// TestStoreThatFailsInPart: only the failed messages of a batch are tried again.
 func TestStoreThatFailsInPart(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		tries := make(map[string]int)
@@ -119,7 +118,7 @@ func TestStopWhileTheStoreIsDown(t *testing.T) {
 	})
 }
 
-// TestQueueIsBounded: a partition that is read faster than it is stored is paused.
+// TestQueueIsBounded: a partition that is read faster than stored is paused.
 func TestQueueIsBounded(t *testing.T) {
 	const n = 3 * maxPoll
 	inBubble(t, func(r *rig) {
@@ -141,8 +140,7 @@ func TestQueueIsBounded(t *testing.T) {
 	})
 }
 
-// TestStoreThatTakesLittleAtOnce: as with a slow link, the less is asked the more gets
-// through.
+// TestStoreThatTakesLittleAtOnce: as with a slow link, smaller questions get through.
 func TestStoreThatTakesLittleAtOnce(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		const n, most = 100, 3
@@ -166,7 +164,7 @@ func TestStoreThatTakesLittleAtOnce(t *testing.T) {
 	})
 }
 
-// TestTimersThatRefuse: what they never will take is a dead letter, on both paths, and
+// TestTimersThatRefuse: a message that the timers never take becomes a dead letter, early or late, and
 // holds nothing up.
 func TestTimersThatRefuse(t *testing.T) {
 	for _, deadLetters := range []string{"dead", ""} {
@@ -201,7 +199,7 @@ func TestTimersThatRefuse(t *testing.T) {
 
 const maxRecord = 16 << 20 // bytes of a message
 
-// TestTooLarge: what no store takes in time never goes there.
+// TestTooLarge: a message that no store takes in time never goes there.
 func TestTooLarge(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		large, largest := early(0, "large"), early(0, "largest")
@@ -218,8 +216,8 @@ func TestTooLarge(t *testing.T) {
 	})
 }
 
-// TestStoreIsNotFlooded: all partitions together send no more to it at once than it
-// takes in time.
+// TestStoreIsNotFlooded: all partitions together send no more to the store at once than the store takes
+// in time.
 func TestStoreIsNotFlooded(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		open, size := make(gate), maxRecord/4

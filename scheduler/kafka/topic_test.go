@@ -14,7 +14,7 @@ import (
 	"chronos/scheduler/replica"
 )
 
-// recreate deletes a topic, and makes another one of its name after a while.
+// recreate deletes a topic, and makes another topic of the same name after a while.
 func (r *rig) recreate(topic string, after time.Duration) {
 	r.Helper()
 	if err := r.cluster.DeleteTopic(topic); err != nil {
@@ -27,8 +27,8 @@ func (r *rig) recreate(topic string, after time.Duration) {
 	r.client.PurgeTopicsFromClient(topic)
 }
 
-// TestOutputsThatAreMadeAnew: a topic that is deleted, to have other partitions say, is
-// published to again when it is back.
+// TestOutputsThatAreMadeAnew: messages go to a deleted topic again when the topic is back, for example
+// with more partitions.
 func TestOutputsThatAreMadeAnew(t *testing.T) {
 	for name, after := range map[string]time.Duration{"at once": 0, "later": time.Minute} {
 		t.Run(name, func(t *testing.T) {
@@ -40,7 +40,7 @@ func TestOutputsThatAreMadeAnew(t *testing.T) {
 				r.recreate("out", after)
 				r.produce(late(0, "m"))
 				r.awaitCommitted(5, -1, -1)
-				for _, key := range append(r.timers.keys(), "b") { // m, if it was refused first
+				for _, key := range append(r.timers.keys(), "b") { // m, if refused first
 					r.await(key+" to be published", func() bool {
 						r.timers.fire(context.Background(), b, key)
 						return !slices.Contains(r.timers.keys(), key)
@@ -58,8 +58,8 @@ func TestOutputsThatAreMadeAnew(t *testing.T) {
 	}
 }
 
-// TestInputThatIsMadeAnew: another topic of the name is read from its start, and what
-// was done of the first is not committed for it.
+// TestInputThatIsMadeAnew: another topic of the name is read from its start. Finished records of the
+// first topic are not committed for the second topic.
 func TestInputThatIsMadeAnew(t *testing.T) {
 	for name, after := range map[string]time.Duration{"at once": 0, "later": time.Minute} {
 		t.Run(name, func(t *testing.T) {
@@ -76,7 +76,7 @@ func TestInputThatIsMadeAnew(t *testing.T) {
 				r.awaitCommitted(2, 1, -1)
 				r.audit.forget()
 				r.recreate("in", after)
-				r.produce(early(0, "c"), late(1, "l"), late(2, "m")) // l where it stood before
+				r.produce(early(0, "c"), late(1, "l"), late(2, "m")) // l stands at the same place as before
 				r.awaitCommitted(1, 1, 1)
 				close(open)
 				r.pass(time.Minute)
@@ -92,8 +92,8 @@ func TestInputThatIsMadeAnew(t *testing.T) {
 	}
 }
 
-// TestInputThatIsRefused: what the client does not try again by itself is neither tried
-// without a pause nor logged without bounds.
+// TestInputThatIsRefused: if the client does not try again by itself, the bridge tries with pauses, and
+// logs within bounds.
 func TestInputThatIsRefused(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.start()
@@ -101,7 +101,7 @@ func TestInputThatIsRefused(t *testing.T) {
 		r.awaitCommitted(1, -1, -1)
 		refusal := r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: "in", Err: kerr.TopicAuthorizationFailed, Count: -1})
 		r.pass(10 * time.Second)
-		const brokers, ahead = 2, 5 // each is asked once a pause, and the client fetches ahead
+		const brokers, ahead = 2, 5 // every broker is asked once a pause, and the client fetches ahead
 		if most := brokers * (int(10*time.Second/errorPause) + ahead); refusal.Hits() > most {
 			t.Errorf("it was tried %d times in 10 seconds, want %d at most", refusal.Hits(), most)
 		}
@@ -111,7 +111,7 @@ func TestInputThatIsRefused(t *testing.T) {
 	})
 }
 
-// TestOpenAsksTheBrokers: what they say is wrong, Open says.
+// TestOpenAsksTheBrokers: Open returns the faults that the brokers tell.
 func TestOpenAsksTheBrokers(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		refuse := func(key kmsg.Key, err *kerr.Error) func() {
@@ -152,7 +152,7 @@ func TestOpenAsksTheBrokers(t *testing.T) {
 	})
 }
 
-// TestOpenWithoutBrokers: they may come later.
+// TestOpenWithoutBrokers: brokers may come later.
 func TestOpenWithoutBrokers(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		end := r.silence()
@@ -162,7 +162,7 @@ func TestOpenWithoutBrokers(t *testing.T) {
 		if err != nil || time.Since(begun) > 5*openTime {
 			t.Fatalf("%v after %v", err, time.Since(begun))
 		}
-		defer b.Close() // clients wait for connections that they have begun
+		defer b.Close() // clients wait for connections that are being made
 		r.wantLogged(1, "no broker answers")
 		end()
 		ctx, cancel := context.WithCancel(context.Background())
@@ -173,8 +173,8 @@ func TestOpenWithoutBrokers(t *testing.T) {
 	})
 }
 
-// TestOpenIsRefused: a broker that doesn't let us in, or that we don't trust, is there,
-// and to wait for it is of no use. The error says what to do.
+// TestOpenIsRefused: waiting is useless if a broker refuses the bridge, or the bridge doesn't trust the
+// broker. The error says what to do.
 func TestOpenIsRefused(t *testing.T) {
 	ca, other := newAuthority(t), newAuthority(t)
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.TLS(ca.server()), kfake.EnableSASL(),

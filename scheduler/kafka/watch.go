@@ -10,19 +10,19 @@ const (
 	watchInterval = time.Second
 	// publishPatience is how long a record may be on its way before the log says so.
 	publishPatience = 5 * time.Second
-	// askInterval is how often brokers are asked then what is wrong, and askTime how long
-	// they may take to say.
+	// askInterval is how often the brokers are then asked for the reason, and askTime how long the
+	// brokers may take to answer.
 	askInterval = 5 * time.Second
 	askTime     = 4 * time.Second
 )
 
-// watch has the log say what is wrong while records wait for the brokers, and, if none
-// could be asked at the start, until one could and has all topics.
+// watch logs what is wrong while records wait for the brokers. If no broker could be asked at the
+// start, watch also logs until a broker has answered and has all topics.
 type watch struct {
 	bridge  *Bridge
 	sound   bool      // the brokers have said once that all topics exist
 	asked   time.Time // last
-	trouble string    // that was logged last, "" for none
+	trouble string    // was logged last, "" for none
 }
 
 // run ends with ctx.
@@ -72,13 +72,13 @@ func (w *watch) look(ctx context.Context) {
 
 var errUnknownTrouble = errors.New("the brokers answer, and the topics exist; a partition may have no leader, or fewer replicas in sync than min.insync.replicas")
 
-// tell logs what is wrong, once for as long as it is the same: a warning, if it may end
+// tell logs a trouble once for as long as the trouble stays the same: a warning, if the trouble may end
 // by itself.
 func (w *watch) tell(message string, err error, oldest time.Duration) {
 	trouble, log := err.Error(), w.bridge.log.Error
 	switch {
 	case errors.Is(err, errNoAnswer):
-		trouble, log = errNoAnswer.Error(), w.bridge.log.Warn // how they don't may differ each time
+		trouble, log = errNoAnswer.Error(), w.bridge.log.Warn // the details may differ every time
 	case errors.Is(err, errUnknownTrouble):
 		log = w.bridge.log.Warn
 	}

@@ -13,8 +13,8 @@ import (
 	"chronos/scheduler/awake"
 )
 
-// TestOutputThatDoesNotAnswer: the log says once that messages wait and why, once that
-// they don't any more, and a metric how long.
+// TestOutputThatDoesNotAnswer: the log says once that messages wait and why, and once that the wait is
+// over. A metric says how long messages wait.
 func TestOutputThatDoesNotAnswer(t *testing.T) {
 	for name, c := range map[string]struct {
 		begin func(*rig) (end func())
@@ -68,8 +68,8 @@ func TestOutputThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// TestPublishingGoesOnWhenTheBrokersAreBack: the clients wait for at most a second between attempts, however long the
-// brokers were down.
+// TestPublishingGoesOnWhenTheBrokersAreBack: clients wait for at most a second between attempts,
+// however long the brokers were down.
 func TestPublishingGoesOnWhenTheBrokersAreBack(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		b := r.start()
@@ -97,8 +97,7 @@ func TestPublishingGoesOnWhenTheBrokersAreBack(t *testing.T) {
 	})
 }
 
-// TestTopicsThatAreMissingLater: where no broker could be asked at the start, one is
-// asked when it comes.
+// TestTopicsThatAreMissingLater: if no broker could be asked at the start, a broker is asked later.
 func TestTopicsThatAreMissingLater(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		end := r.silence()

@@ -6,20 +6,19 @@ import (
 	"sync"
 )
 
-// watermark is how far a partition may be committed: to where everything that was
-// polled is done. Committing one record commits all before it, and they are done in
-// any order. It lasts from a partition's assignment to its revocation; many
-// goroutines may use it.
+// watermark is how far a partition may be committed: as far as all polled records are done. A commit of
+// a record commits all records before, but records are done in any order. A watermark lasts from a
+// partition's assignment to its revocation. Many goroutines may use a watermark.
 type watermark struct {
 	mu      sync.Mutex
-	records []tracked // polled in this order, offsets rising; those before head are done with
+	records []tracked // in the order of polling, offsets rising; the records before head are over
 	head    int
 	waiting int // records that are not done
 
 	last   int64 // offset that was polled last
-	polls  bool  // there is a last
+	polls  bool  // last is set
 	passed tracked
-	news   bool // passed is higher than what next returned before
+	news   bool // passed is higher than the last result of next
 	ended  bool
 }
 
@@ -29,10 +28,10 @@ type tracked struct {
 	done   bool
 }
 
-// polled tells of a record that has been read and is not done. Offsets rise, maybe
-// with gaps. One that doesn't shows that the log was cut or made anew, so that what
-// is under way no longer stands at the offset it is known by: that revokes the
-// watermark, and the caller, who is told false, needs a new one to commit anything.
+// polled tells of a record that has been read and is not done. Offsets rise, maybe with gaps. A lower
+// offset shows that the log was cut or made anew: records under way no longer stand at their offsets.
+// polled then revokes the watermark and returns false. The caller needs a new watermark to commit
+// anything.
 func (w *watermark) polled(offset int64, epoch int32) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -43,7 +42,7 @@ func (w *watermark) polled(offset int64, epoch int32) bool {
 		return false
 	}
 	w.polls, w.last = true, offset
-	if w.head > len(w.records)/2 { // at most as many are moved as were passed since
+	if w.head > len(w.records)/2 { // at most as many records move as were passed since
 		w.records = w.records[:copy(w.records, w.records[w.head:])]
 		w.head = 0
 	}
@@ -52,8 +51,8 @@ func (w *watermark) polled(offset int64, epoch int32) bool {
 	return true
 }
 
-// done tells that the store, the output topic or the dead-letter topic has
-// acknowledged the record. What isn't waiting is ignored.
+// done tells that the store, the output topic or the dead-letter topic has acknowledged the record.
+// Records that don't wait are ignored.
 func (w *watermark) done(offset int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -68,8 +67,8 @@ func (w *watermark) done(offset int64) {
 	}
 }
 
-// find is where the record with this offset is. Without gaps it is as far from the
-// head as its offset is, with gaps nearer; w.mu is held.
+// find is where the record with this offset is. Without gaps the distance from the head is the
+// difference of the offsets, with gaps less; w.mu is held.
 func (w *watermark) find(offset int64) (int, bool) {
 	open := w.records[w.head:]
 	if len(open) == 0 || offset < open[0].offset || offset > w.last {
@@ -83,9 +82,9 @@ func (w *watermark) find(offset int64) (int, bool) {
 	return w.head + i, found
 }
 
-// next returns the highest offset up to which all is done, and the leader's epoch
-// that goes with it: offset+1 may be committed. ok is false if it is none or no
-// higher than last time.
+// next returns the highest offset up to which all records are done, and the epoch of its leader:
+// offset+1 may be committed. ok is false without an offset, or if the offset is no higher than last
+// time.
 func (w *watermark) next() (offset int64, epoch int32, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -96,8 +95,8 @@ func (w *watermark) next() (offset int64, epoch int32, ok bool) {
 	return w.passed.offset, w.passed.epoch, true
 }
 
-// revoke has next return nothing from now on, whatever is done yet: the partition
-// may be somebody else's, who reads again what was not committed.
+// revoke has next return nothing from now on. The partition may belong to another member, who reads
+// again all that was not committed.
 func (w *watermark) revoke() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -110,7 +109,7 @@ func (w *watermark) end() {
 	w.records, w.head, w.waiting = nil, 0, 0
 }
 
-// open is the first offset that is not done, and how many are kept from there on.
+// open is the first offset that is not done, and how many records are kept from the offset on.
 func (w *watermark) open() (first int64, kept int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -120,7 +119,7 @@ func (w *watermark) open() (first int64, kept int) {
 	return w.last + 1, 0
 }
 
-// pending is how many records are not done; none once it is revoked.
+// pending is how many records are not done; 0 after a revocation.
 func (w *watermark) pending() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()

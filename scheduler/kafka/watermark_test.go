@@ -96,8 +96,8 @@ func TestRevokedWatermark(t *testing.T) {
 	wantNone(t, w)
 }
 
-// A log that was cut has other records at the same offsets: that the old ones are
-// done says nothing about them.
+// TestWatermarkOfCutLog: a log that was cut has new records at the same offsets. The end of an old
+// record says nothing about the new record.
 func TestWatermarkOfCutLog(t *testing.T) {
 	for _, offset := range []int64{0, 8, 10} {
 		w := new(watermark)
@@ -118,7 +118,7 @@ func TestWatermarkOfCutLog(t *testing.T) {
 	}
 }
 
-// Under any order of what happens, next follows a model that knows only a list.
+// TestAnyOrderOfDone: in any order of events, next follows a model that only knows a list.
 func TestAnyOrderOfDone(t *testing.T) {
 	type record struct {
 		offset int64
@@ -198,7 +198,7 @@ func TestAnyOrderOfDone(t *testing.T) {
 	})
 }
 
-// A partition that is read for years keeps no more than what is under way.
+// TestWatermarkKeepsNoHistory: a partition that is read for years keeps only the records under way.
 func TestWatermarkKeepsNoHistory(t *testing.T) {
 	w := new(watermark)
 	const window = 100
@@ -224,7 +224,7 @@ func TestWatermarkConcurrently(t *testing.T) {
 		wg.Go(func() {
 			for offset := range feed {
 				mu.Lock()
-				isDone[offset] = true // before the watermark knows, so that it is never ahead
+				isDone[offset] = true // first, so that the watermark is never ahead
 				mu.Unlock()
 				w.done(offset)
 				w.pending()
@@ -267,7 +267,7 @@ func TestWatermarkConcurrently(t *testing.T) {
 	}
 }
 
-// Once revoke has returned nothing may be committed, whoever is about to be done.
+// TestRevokeAmongWorkers: once revoke has returned, nothing may be committed, whatever ends then.
 func TestRevokeAmongWorkers(t *testing.T) {
 	for range 200 {
 		w := new(watermark)

@@ -4,15 +4,15 @@ import "time"
 
 const (
 	maxEpochDigits = 15                    // of milliseconds
-	maxEpoch       = 1e15                  // milliseconds; no deadline is so far from 1970, neither way
+	maxEpoch       = 1e15                  // milliseconds; no deadline is so far from 1970, before or after
 	maxFraction    = 9                     // digits of a second
 	stampForm      = "0000-00-00T00:00:00" // a 0 stands for any digit
 )
 
-// parseDeadline reads an instant as publishers write it: RFC 3339, where a space
-// may stand for the T and UTC is meant if there is no offset, or milliseconds since
-// 1970 as plain digits. The instant is in UTC and in whole milliseconds, rounded up:
-// nothing goes out early. A leap second is not accepted, as in Go.
+// parseDeadline reads an instant as publishers write deadlines: RFC 3339, or milliseconds since 1970 as
+// plain digits. In RFC 3339 a space may stand for the T, and a missing offset means UTC. The result is
+// in UTC and in whole milliseconds, rounded up: nothing goes out early. A leap second is refused, as in
+// Go.
 func parseDeadline(text []byte) (time.Time, bool) {
 	if isEpoch(text) {
 		return time.UnixMilli(number(text)).UTC(), true
@@ -35,9 +35,9 @@ func isEpoch(text []byte) bool {
 	return n > 0 && n <= maxEpochDigits && digits(text) == n
 }
 
-// inSeconds reports whether text is a number that must be seconds since 1970. Numbers
-// of ten digits are the seconds from 2001 to 2286; as milliseconds the same numbers
-// would mean some days of early 1970, for which nobody delays a message.
+// inSeconds reports whether text must be seconds since 1970. Numbers of ten digits are the seconds from
+// 2001 to 2286. As milliseconds the numbers would mean days of early 1970, for which nobody delays a
+// message.
 func inSeconds(text []byte) bool {
 	const first, last = 1_000_000_000, 9_999_999_999
 	return isEpoch(text) && first <= number(text) && number(text) <= last
@@ -67,7 +67,7 @@ func parseStamp(text []byte) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	t := time.Date(year, month, day, hour, minute, second, 0, time.UTC)
-	return t, t.Month() == month && t.Day() == day // a day that there isn't comes out as another
+	return t, t.Month() == month && t.Day() == day // a day that doesn't exist comes out as another day
 }
 
 // parseFraction reads a point and up to nine digits, or nothing, and rounds up to
@@ -87,7 +87,7 @@ func parseFraction(text []byte) (fraction time.Duration, rest []byte, ok bool) {
 	return (fraction + time.Millisecond - 1).Truncate(time.Millisecond), text[1+n:], true
 }
 
-// parseOffset reads how far a clock is ahead of UTC; without an offset it isn't.
+// parseOffset reads how far a clock is ahead of UTC; 0 without an offset.
 func parseOffset(text []byte) (time.Duration, bool) {
 	if len(text) == 0 || len(text) == 1 && (text[0] == 'Z' || text[0] == 'z') {
 		return 0, true
@@ -121,7 +121,7 @@ func digits(text []byte) int {
 
 func digit(c byte) bool { return '0' <= c && c <= '9' }
 
-// number is the value of digits, of which there are too few to overflow.
+// number is the value of digits, too few to overflow.
 func number(text []byte) int64 {
 	n := int64(0)
 	for _, c := range text {

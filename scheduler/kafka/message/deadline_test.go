@@ -81,13 +81,13 @@ func TestParseDeadlineRefuses(t *testing.T) {
 		"2022-12-01T11:09:01+01:0", "2022-12-01T11:09:01+01:000", "2022-12-01T11:09:01+24:00", "2022-12-01T11:09:01-24:00", "2022-12-01T11:09:01+01:60",
 		"2022-12-01T11:09:01 01:00", "2022-12-01T11:09:01+01.00", "2022-12-01T11:09:01++1:00", "2022-12-01T11:09:01+01:+0", "2022-12-01T11:09:01\u221201:00",
 		"2022-12-01T11:09:01+01:00Z", "2022-12-01T11:09:01+01:00:00", "2022-12-01T11:09:01A",
-		// What there isn't.
+		// Instants that don't exist.
 		"2022-00-01T11:09:01", "2022-13-01T11:09:01", "2022-12-00T11:09:01", "2022-12-32T11:09:01", "2022-02-29T11:09:01", "1900-02-29T11:09:01",
 		"2022-04-31T11:09:01", "2022-99-99T11:09:01", "2022-12-01T24:00:00", "2022-12-01T11:60:01", "2022-12-01T11:09:60", "2016-12-31T23:59:60Z",
 		// Numbers.
 		"+1669892941123", "-1669892941123", "1669892941.123", "1e12", "0x1", "1_000", "1,000", "1669892941123 ", " 1669892941123", "1669892941123ms", "-0",
 		"1000000000000000", "0000000000000000", "99999999999999999999", "1669892941123\x00",
-		// Digits that aren't ASCII, and what isn't UTF-8.
+		// Digits that aren't ASCII, and text that isn't UTF-8.
 		"١٦٦٩", "２０２２-12-01T11:09:01", "2022-12-01T11:09:0\xb9", "\xff", "\xff\xfe1669892941123", "1669892941123\xff", "2022-12-01T11:09:01\xffZ",
 		strings.Repeat("1", 1<<16), "2022-12-01T11:09:01." + strings.Repeat("1", 1<<16),
 	} {
@@ -100,8 +100,8 @@ func TestParseDeadlineRefuses(t *testing.T) {
 	}
 }
 
-// FuzzParseDeadline has every instant that is read be written and read again, and
-// compares with package time where that can read the text too.
+// FuzzParseDeadline writes every instant that was read, and reads the instant again. If package time
+// can read the text, too, both results agree.
 func FuzzParseDeadline(f *testing.F) {
 	for _, text := range []string{
 		"2022-12-01T11:09:01.123", "2022-12-01 11:09:01Z", "2022-12-01t11:09:01.123456789-05:30", "0000-01-01T00:00:00+23:59",

@@ -10,14 +10,14 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// The headers that a publisher gives each record, exactly so written.
+// The headers that a publisher gives every record, exactly so written.
 const (
 	IDHeader       = "chronosMessageId"
 	DeadlineHeader = "chronosDeadline"
 )
 
-// maxRecord is how long key, value and headers of a message may be together. A store
-// must get all copies of one, as text, through within its limit of time.
+// maxRecord bounds key, value and headers of a message together. A store must take all copies of a
+// message, as text, within the store's time limit.
 const maxRecord = 16 << 20
 
 // Fault is why a record is no message.
@@ -29,7 +29,7 @@ type Fault struct {
 const adviceDeadline = "must be an instant in RFC 3339, such as 2022-12-01T11:09:01.123+01:00, where UTC is meant if there is no offset, " +
 	"or the milliseconds since 1970 in up to 15 digits"
 
-// Parse reads a record. The message has the record's bytes, which are its own.
+// Parse reads a record. The message keeps the record's bytes, without a copy.
 func Parse(r *kgo.Record, now time.Time) (Message, *Fault) {
 	if r.Context != nil {
 		if long, ok := r.Context.Value(skippedBatch{}).(*kgo.ErrDecompressTooLarge); ok {
@@ -75,11 +75,11 @@ func Parse(r *kgo.Record, now time.Time) (Message, *Fault) {
 	}, nil
 }
 
-// skippedBatch is the key, in a record's context, of the batch that the record stands for.
+// skippedBatch is the key of a batch in the context of the record that stands for the batch.
 type skippedBatch struct{}
 
-// Skipped is a record in place of a batch that is too long to be read: Parse says so of the
-// record, which stands where the batch ends.
+// Skipped is a record in place of a batch that is too long to be read. The record stands at the end of
+// the batch, and Parse reports the fault.
 func Skipped(batch *kgo.ErrDecompressTooLarge) *kgo.Record {
 	return &kgo.Record{
 		Topic: batch.Topic, Partition: batch.Partition, Offset: batch.NextOffset - 1, LeaderEpoch: batch.Epoch,
@@ -87,7 +87,7 @@ func Skipped(batch *kgo.ErrDecompressTooLarge) *kgo.Record {
 	}
 }
 
-// Length is how long key, value and headers of a record are together.
+// Length is the total length of key, value and headers of a record.
 func Length(r *kgo.Record) int {
 	n := len(r.Key) + len(r.Value)
 	for _, h := range r.Headers {
@@ -96,7 +96,7 @@ func Length(r *kgo.Record) int {
 	return n
 }
 
-// requiredHeader is one that a record has to have once.
+// requiredHeader is a header that a record must have exactly once.
 type requiredHeader struct {
 	count int
 	value []byte // of the last
@@ -104,8 +104,8 @@ type requiredHeader struct {
 
 func (h *requiredHeader) see(value []byte) { h.count, h.value = h.count+1, value }
 
-// fault is what is wrong with it whatever its value should be. Two that agree are
-// refused too: whoever adds the second can't know of the first.
+// fault is what is wrong with the header, whatever the value should be. Two equal headers are refused,
+// too: a program that adds the second can't know of the first.
 func (h *requiredHeader) fault(name, what string) *Fault {
 	switch {
 	case h.count == 0:
@@ -118,7 +118,7 @@ func (h *requiredHeader) fault(name, what string) *Fault {
 	return nil
 }
 
-// others are the headers that are passed on: all but chronos' own, which are two.
+// others are the headers to pass on: all but chronos' own two headers.
 func others(headers []kgo.RecordHeader) []Header {
 	if len(headers) <= 2 {
 		return nil

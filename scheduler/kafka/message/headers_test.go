@@ -161,7 +161,7 @@ func TestParseCopiesNoBytes(t *testing.T) {
 	}
 }
 
-// What the client reads later leaves the messages of before as they are, and null
+// TestMessagesOutliveTheirPoll: later reads of the client leave earlier messages unchanged, and null
 // stays apart from empty on the way.
 func TestMessagesOutliveTheirPoll(t *testing.T) {
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "in"))

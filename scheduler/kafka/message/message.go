@@ -1,5 +1,5 @@
-// Package message is what a message says: as a record of the input topic, and as the text that
-// the store keeps. Null is kept apart from empty, and headers stay in their order with their repeats.
+// Package message reads a message from a record of the input topic, and converts messages to the text
+// that the store keeps, and back. Null is kept apart from empty. Headers keep their order and repeats.
 package message
 
 import (
@@ -32,19 +32,17 @@ type Header struct {
 	Value []byte // nil for null
 }
 
-// Message is what was published on the input topic, to go out at the deadline.
+// Message is a message of the input topic, to go out at the deadline.
 type Message struct {
 	ID       string // 1 to 128 bytes, not necessarily UTF-8
 	Deadline time.Time
 	From     Origin
-	// Written is the record's timestamp on the input topic, which a topic made anew
-	// under the name of one that was deleted doesn't repeat, as it does offsets. It is
-	// not kept with a message that waits.
+	// Written is the record's timestamp on the input topic. A new topic under the name of a deleted
+	// topic repeats offsets, but no timestamps. Written is not kept with a waiting message.
 	Written time.Time
 	Key     []byte // nil for null
 	Value   []byte // nil for null
-	// Headers are in their order and with their repeats. The two that are meant
-	// for chronos are not among them.
+	// Headers are in their order and with their repeats, without the two headers for chronos.
 	Headers []Header
 }
 
@@ -53,7 +51,7 @@ const (
 	frameVersion = 1
 )
 
-// The faults of a stored message. None of them quotes it: it may hold anything.
+// The faults of a stored message. No fault quotes the message, since the message may hold anything.
 var (
 	errNotBase64 = errors.New("decode message: it isn't base64")
 	errVersion   = errors.New("decode message: it is of another version of chronos")
@@ -63,13 +61,13 @@ var (
 	errRange     = errors.New("decode message: its deadline, partition or offset is out of range")
 )
 
-// Encode makes the text that the store keeps: base64, since the store's JSON has
-// no place for bytes, of
+// Encode makes the text that the store keeps. The store's JSON has no place for bytes, so the text is
+// the base64 of
 //
 //	version, id, deadline in ms, topic, partition, offset, key, value, number of headers, (key, value) of each
 //
-// Lengths are uvarints, other numbers varints. Where null is possible the length
-// is one more, and 0 stands for null. Of the deadline whole milliseconds are kept.
+// Lengths are uvarints, the remaining numbers varints. Where null is possible, the length is increased
+// by 1, and 0 stands for null. The deadline is kept in whole milliseconds.
 func (m *Message) Encode() string {
 	size := 1 + 7*binary.MaxVarintLen64 + len(m.ID) + len(m.From.Topic) + len(m.Key) + len(m.Value)
 	for i := range m.Headers {
@@ -102,8 +100,8 @@ func appendNullable(b, value []byte) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(value))+1), value...)
 }
 
-// Decode reads what Encode made. The text may be anything: whoever can write to
-// the store can write it.
+// Decode reads a text of Encode. The text may be anything: everybody with access to the store can write
+// the text.
 func Decode(s string) (Message, error) {
 	raw, err := base64.RawStdEncoding.DecodeString(s)
 	switch {
@@ -136,8 +134,8 @@ func Decode(s string) (Message, error) {
 	return m, nil
 }
 
-// frameReader takes a frame apart. Once something is torn, all that follows is
-// zero, so that it is enough to look at the end.
+// frameReader takes a frame apart. After a fault all later values are zero, so a check at the end is
+// enough.
 type frameReader struct {
 	rest []byte
 	torn bool
@@ -165,7 +163,7 @@ func (r *frameReader) varint() int64 {
 	return v
 }
 
-// bytes doesn't copy: the frame is the message's alone.
+// bytes doesn't copy: the frame belongs to the message alone.
 func (r *frameReader) bytes(n uint64) []byte {
 	if n > uint64(len(r.rest)) {
 		r.tear()
@@ -202,11 +200,11 @@ func (r *frameReader) headers() []Header {
 	return headers
 }
 
-// TimerKey is the key that the message with this id has in the store: the id, if
-// it can be one, otherwise its hash behind a '~'. No id begins with '~' there, so
-// two ids have the same key only if SHA-256 has the same sum for them.
+// TimerKey is the key of the message with this id in the store: the id itself if valid as a key,
+// otherwise a '~' and the hash of the id. An id that begins with '~' is hashed, too, so two ids have
+// the same key only if their SHA-256 sums are equal.
 func TimerKey(id string) string {
-	// What isn't a key would be taken for another's, or not be found.
+	// An invalid key would be taken for another message's key, or not be found.
 	if id != "" && id[0] != '~' && timer.ValidKey(id) {
 		return id
 	}

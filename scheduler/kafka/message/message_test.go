@@ -16,7 +16,7 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// wantMessage tells null from empty, as cmp does unless it is told otherwise.
+// wantMessage tells null from empty, as cmp does by default.
 func wantMessage(t rapid.TB, want, got Message) {
 	t.Helper()
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -66,7 +66,7 @@ func TestMessageRoundTrip(t *testing.T) {
 	}
 }
 
-// The form is in stores: it may not change without another version.
+// TestFrameIsStable: stores hold texts of this form, so a changed form needs another version.
 func TestFrameIsStable(t *testing.T) {
 	m := Message{
 		ID: "id", Deadline: time.UnixMilli(1).UTC(), From: Origin{Topic: "in", Partition: 1, Offset: 2},
@@ -181,8 +181,8 @@ func TestAnyMessageRoundTrips(t *testing.T) {
 	})
 }
 
-// FuzzDecode gives it frames as they are, since base64 would hide them from the
-// fuzzer, and the same bytes as the text.
+// FuzzDecode decodes frames, since base64 would hide the frames from the fuzzer, and also takes the
+// same bytes as the text.
 func FuzzDecode(f *testing.F) {
 	m := full()
 	frame, _ := base64.RawStdEncoding.DecodeString(m.Encode())
@@ -243,7 +243,7 @@ func TestTimerKey(t *testing.T) {
 		}
 		wantKey(t, c.id, key)
 	}
-	if got, want := TimerKey(""), "~47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU"; got != want { // in stores, as the frame is
+	if got, want := TimerKey(""), "~47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU"; got != want { // stores hold this key, as with the frame
 		t.Errorf("key of nothing is %s, want %s", got, want)
 	}
 }

@@ -16,15 +16,15 @@ import (
 // producer is a client that publishes.
 type producer struct {
 	client     *kgo.Client
-	forgetting atomic.Bool // a topic that was deleted
+	forgetting atomic.Bool // a deleted topic
 }
 
-// produce never blocks. The client is told that a topic of the same name is another
-// one, until it is told to forget the first.
+// produce never blocks. After a topic was deleted and made anew, the client gets UnknownTopicID until
+// the client is told to forget the deleted topic.
 func (p *producer) produce(r *kgo.Record, promise func(error)) {
 	p.client.TryProduce(context.Background(), r, func(_ *kgo.Record, err error) {
 		if errors.Is(err, kerr.UnknownTopicID) && p.forgetting.CompareAndSwap(false, true) {
-			go func() { // ends with the client, if not before
+			go func() { // ends with the client at the latest
 				defer p.forgetting.Store(false)
 				p.client.PurgeTopicsFromProducing(r.Topic)
 			}()
@@ -33,17 +33,17 @@ func (p *producer) produce(r *kgo.Record, promise func(error)) {
 	})
 }
 
-// lone publishes the records of one topic, each when the one before it is answered: what
-// the brokers refuse then is that record, and no other with it.
+// lone publishes the records of a topic in turn: the next record goes when the record before is
+// answered. A refusal by the brokers is therefore about a single record.
 type lone struct {
 	producer *producer
 	refused  prometheus.Counter
 
 	mu    sync.Mutex
-	queue []sending // the first is on its way; all are pending in the bridge, which bounds them
+	queue []sending // the first is on its way; the bridge bounds the pending records, and so the queue
 }
 
-// sending is a record and who waits for what becomes of it.
+// sending is a record, and the promise that is told the outcome.
 type sending struct {
 	record  *kgo.Record
 	promise func(error)
@@ -80,8 +80,8 @@ func (l *lone) sendFirst(s sending) {
 	})
 }
 
-// poison knows messages that were refused alone, so that they don't hold up others
-// again. One that it has forgotten is found out once more.
+// poison knows messages that were refused alone, so that the messages hold up nothing again. A
+// forgotten message is found out once more.
 type poison struct {
 	mu  sync.Mutex
 	all map[message.Origin]bool

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// measure registers the output's metrics, and returns the counter of what is refused alone.
+// measure registers the output's metrics, and returns the counter of refused lone records.
 func (o *Output) measure(r prometheus.Registerer) (rejections prometheus.Counter, err error) {
 	rejections = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "chronos_bridge_refused_total", Help: "Attempts at which a topic refused a message or dead letter that was sent alone.",
@@ -25,7 +25,7 @@ func (o *Output) measure(r prometheus.Registerer) (rejections prometheus.Counter
 	return rejections, err
 }
 
-// Oldest is how long the oldest record is on its way to the brokers, 0 if none is.
+// Oldest is how long the oldest record has been on its way to the brokers; 0 without a record.
 func (o *Output) Oldest() time.Duration { return o.onTheWay.oldest() }
 
 // onTheWay knows since when records are on their way to the brokers.
@@ -34,7 +34,7 @@ type onTheWay struct {
 	since list.List // the oldest first
 }
 
-// begin adds one, which is over when end is called.
+// begin adds a record; end tells that the record is over.
 func (o *onTheWay) begin() (end func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

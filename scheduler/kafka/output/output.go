@@ -1,4 +1,5 @@
-// Package output publishes: messages to the output topic, and what can't be delayed to the dead-letter topic.
+// Package output publishes messages to the output topic, and records that can't be delayed to the
+// dead-letter topic.
 package output
 
 import (
@@ -15,12 +16,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Output publishes to the output and the dead-letter topic. What becomes of a
-// record its promise alone can say: it has no deadline, and ends with the clients.
+// Output publishes to the output and the dead-letter topic. Only its promise tells the outcome of a
+// record: a record has no deadline, and ends with the clients.
 type Output struct {
 	shared      *producer
 	single      *producer        // of alone
-	alone       map[string]*lone // by topic: for what was refused in company, or is too long for the other
+	alone       map[string]*lone // by topic: for records refused in company, or too long for shared
 	poison      poison
 	onTheWay    onTheWay
 	topic       string
@@ -31,13 +32,13 @@ type Output struct {
 // Options say where an Output publishes, and how.
 type Options struct {
 	Topic       string
-	DeadLetters string // the topic of what can't be delayed; Bury needs one
-	RelayID     bool   // a message says its id
-	// Largest are the longest batches that topics take, as far as they are known.
+	DeadLetters string // the topic of records that can't be delayed; Bury needs the topic
+	RelayID     bool   // add its id to a message
+	// Largest are the longest batches that topics take, as far as known.
 	Largest map[string]int32
 	// MaxBuffered is how many records a client may have at once.
 	MaxBuffered int
-	// Connect makes a client with these options beside those of all clients.
+	// Connect makes a client with these options and the options of all clients.
 	Connect    func(...kgo.Opt) (*kgo.Client, error)
 	Registerer prometheus.Registerer // nil for none
 }
@@ -56,15 +57,15 @@ func New(o Options) (*Output, error) {
 		kgo.UnknownTopicRetries(-1),
 		kgo.MaxBufferedRecords(o.MaxBuffered),
 	}
-	// A batch that is too long for its topic would take all that is in it down.
+	// A batch that is too long for its topic would fail with all its records.
 	shared, err := o.Connect(append(slices.Clip(options), kgo.ProducerBatchMaxBytesFn(func(topic string) int32 {
 		return min(max(cmp.Or(o.Largest[topic], usualLargest), leastEver), largestEver)
 	}))...)
 	if err != nil {
 		return nil, err
 	}
-	// The client's bound is on what isn't compressed yet, the topic's on what is: so the
-	// brokers say what is too long.
+	// The client bounds the uncompressed batch, the topic the compressed batch. The brokers therefore
+	// decide whether a batch is too long.
 	single, err := o.Connect(append(slices.Clip(options),
 		kgo.ProducerBatchMaxBytes(largestEver),
 		kgo.ProducerBatchCompression(kgo.ZstdCompression(), kgo.SnappyCompression(), kgo.NoCompression()),
@@ -81,25 +82,25 @@ func New(o Options) (*Output, error) {
 }
 
 const (
-	// usualLargest is the longest batch that brokers take unless they are told otherwise.
+	// usualLargest is the longest batch that brokers take by default.
 	usualLargest = 1048588
-	// What a topic may ask for is bounded: franz-go takes no less, and a request must fit
-	// into what it sends at once.
+	// A topic's setting is bounded: franz-go takes no less, and a request must fit into the most that
+	// franz-go sends at once.
 	leastEver   = 512
 	largestEver = 64 << 20
 )
 
-// Client is the client that publishes most records; others may ask the brokers by it.
+// Client is the client that publishes most records, also for questions to the brokers.
 func (o *Output) Client() *kgo.Client { return o.shared.client }
 
-// Close has all promises kept.
+// Close ends the clients; all promises are kept.
 func (o *Output) Close() {
 	o.shared.client.Close()
 	o.single.client.Close()
 }
 
-// Publish sends the message to the output. The promise is kept once, and must not
-// block. That the message was refused it says only if it was alone.
+// Publish sends the message to the output. The promise is called once, and must not block. The promise
+// gets a refusal only if the message was sent alone.
 func (o *Output) Publish(m *message.Message, promise func(error)) {
 	r := &kgo.Record{Topic: o.topic, Key: m.Key, Value: m.Value, Headers: make([]kgo.RecordHeader, 0, len(m.Headers)+1)}
 	for _, h := range m.Headers {
@@ -123,8 +124,8 @@ func (o *Output) Publish(m *message.Message, promise func(error)) {
 	o.produce(r, judged)
 }
 
-// produce sends a record in the company of others. When the brokers refuse one, the
-// client fails all of its partition, and each is sent again alone.
+// produce sends a record in the company of further records. When the brokers refuse a record, the
+// client fails all records of the partition, and every failed record is sent again alone.
 func (o *Output) produce(r *kgo.Record, promise func(error)) {
 	o.shared.produce(r, func(err error) {
 		if Refused(err) {
@@ -135,7 +136,7 @@ func (o *Output) produce(r *kgo.Record, promise func(error)) {
 	})
 }
 
-// Headers of a dead letter, beside those that it had.
+// Headers of a dead letter, in addition to the record's own headers.
 const (
 	ReasonHeader    = "chronosReason"
 	DetailHeader    = "chronosDetail"
@@ -144,8 +145,8 @@ const (
 	OffsetHeader    = "chronosOffset"
 )
 
-// Bury sends a record that can't be delayed to the dead-letter topic, as it came, or
-// shortened if it is too long for it so.
+// Bury sends a record that can't be delayed to the dead-letter topic: unchanged, or shortened if too
+// long.
 func (o *Output) Bury(from *kgo.Record, why *message.Fault, promise func(error)) {
 	headers := append(slices.Clone(from.Headers),
 		kgo.RecordHeader{Key: ReasonHeader, Value: []byte(why.Reason)},
@@ -169,8 +170,7 @@ func (o *Output) Bury(from *kgo.Record, why *message.Fault, promise func(error))
 	})
 }
 
-// Refused says of an error of a promise that the brokers won't take the record
-// as it is, however often it is sent.
+// Refused reports whether the brokers will never take the record unchanged, by the error of a promise.
 func Refused(err error) bool {
 	return errors.Is(err, kerr.MessageTooLarge) || errors.Is(err, kerr.InvalidRecord) || errors.Is(err, kerr.RecordListTooLarge)
 }

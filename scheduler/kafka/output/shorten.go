@@ -9,16 +9,16 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// TruncatedHeader is of a dead letter that was shortened: how long key, value and
-// headers were together.
+// TruncatedHeader marks a shortened dead letter, and has the former length of key, value and headers
+// together.
 const TruncatedHeader = "chronosTruncated"
 
-// maxCut is how much of the key, and of the value, a shortened dead letter has, and how
-// long its headers may be: longer ones are left out.
+// maxCut bounds the key, the value and the headers of a shortened dead letter. Longer headers are left
+// out.
 const maxCut = 4 << 10
 
-// shortened is a dead letter that has room in any topic. Headers of ours are never
-// left out: they say where the rest is.
+// shortened is a dead letter that has room in any topic. The bridge's own headers always stay: these
+// headers say where the rest is.
 func shortened(letter, from *kgo.Record) *kgo.Record {
 	headers := letter.Headers
 	if message.Length(&kgo.Record{Headers: headers}) > maxCut {
