@@ -52,8 +52,8 @@ type input struct {
 	store     *room          // for messages on their way to the timers
 	budget    budget         // for records that partitions have in hand
 	pending   sync.WaitGroup // the records in room
-	published chan published // from room: messages that the timers must remember
-	late      *lateIDs       // from room: the ids of messages
+	published chan published // messages of room that the timers must remember
+	late      *lateIDs       // the ids of messages in room
 
 	located chan struct{} // says that partitions know from where to read
 
@@ -252,7 +252,7 @@ func (in *input) stuckLess(back bool) {
 	}
 }
 
-// restart begins anew with a partition whose log was cut: the records in hand no longer stand at their
+// restart starts again with a partition whose log was cut: the records in hand no longer stand at their
 // offsets.
 func (in *input) restart(p *partition) *partition {
 	in.log.Warn("topic was cut or made anew; it is read again from an earlier offset", "partition", p.id)

@@ -108,7 +108,7 @@ func TestNoPauseSurvivesARevocation(t *testing.T) {
 	})
 }
 
-// TestLostSession: a member that the brokers have given up begins anew.
+// TestLostSession: a member that the brokers have given up joins again.
 func TestLostSession(t *testing.T) {
 	inGroup(t, func(r *rig) {
 		open := make(gate)

@@ -26,7 +26,7 @@ import (
 // rig is a Kafka on a network in memory.
 type rig struct {
 	*testing.T
-	real    bool // the time is real, too
+	real    bool // the time is real
 	cluster *kfake.Cluster
 	network *kfake.VirtualNetwork
 	client  *kgo.Client // produces to the input
@@ -41,7 +41,7 @@ type rig struct {
 const partitions = 3
 
 // inBubble has a test wait for no real time. The test's group never has two members, nor a member that
-// begins anew. While a client of the usual build joins, its autocommit waits for a sync.Mutex, which
+// joins again. While a client of the usual build joins, its autocommit waits for a sync.Mutex, which
 // stops a bubble's clock.
 func inBubble(t *testing.T, test func(*rig)) {
 	t.Helper()

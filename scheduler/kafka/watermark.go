@@ -28,10 +28,9 @@ type tracked struct {
 	done   bool
 }
 
-// polled tells of a record that has been read and is not done. Offsets rise, maybe with gaps. A lower
-// offset shows that the log was cut or made anew: records under way no longer stand at their offsets.
-// polled then revokes the watermark and returns false. The caller needs a new watermark to commit
-// anything.
+// polled tells of a record that has been read and is not done. Offsets rise, maybe with gaps. Otherwise
+// the log was cut or made again, and records under way no longer stand at their offsets. polled then
+// revokes the watermark and returns false. The caller needs a new watermark to commit anything.
 func (w *watermark) polled(offset int64, epoch int32) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

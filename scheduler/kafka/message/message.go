@@ -66,7 +66,7 @@ var (
 //
 //	version, id, deadline in ms, topic, partition, offset, key, value, number of headers, (key, value) of each
 //
-// Lengths are uvarints, the remaining numbers varints. Where null is possible, the length is increased
+// Lengths are uvarints, the remaining numbers varints. If null is possible, the length is increased
 // by 1, and 0 stands for null. The deadline is kept in whole milliseconds.
 func (m *Message) Encode() string {
 	size := 1 + 7*binary.MaxVarintLen64 + len(m.ID) + len(m.From.Topic) + len(m.Key) + len(m.Value)

@@ -19,7 +19,7 @@ type producer struct {
 	forgetting atomic.Bool // a deleted topic
 }
 
-// produce never blocks. After a topic was deleted and made anew, the client gets UnknownTopicID until
+// produce never blocks. After a topic was deleted and made again, the client gets UnknownTopicID until
 // the client is told to forget the deleted topic.
 func (p *producer) produce(r *kgo.Record, promise func(error)) {
 	p.client.TryProduce(context.Background(), r, func(_ *kgo.Record, err error) {
