@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// forbidden returns why no callback ever goes to addr, nil if one may; the zero
-// Addr is none.
+// forbidden returns why no callback ever goes to addr, or nil if callbacks may. The zero Addr is not
+// forbidden.
 func forbidden(addr netip.Addr) error {
 	for form := range forms(addr) {
 		switch {
@@ -23,8 +23,8 @@ func forbidden(addr netip.Addr) error {
 	return nil
 }
 
-// metadata reports whether a is where machines in a cloud ask for their
-// credentials. Those that are link-local are not listed.
+// metadata reports whether machines in a cloud ask for their credentials at a. Link-local addresses are
+// not listed.
 func metadata(a netip.Addr) bool {
 	var buf [64]byte
 	switch string(a.AppendTo(buf[:0])) {
@@ -41,9 +41,9 @@ func metadata(a netip.Addr) bool {
 	return false
 }
 
-// forms are the addresses that a stands for: itself, without its zone and as
-// IPv4 if it is IPv4-mapped, and the IPv4 addresses that it embeds, to which a
-// translator or tunnel would lead.
+// forms are the addresses that a stands for. The first is a itself, without its zone, and as IPv4 if a
+// is IPv4-mapped. The rest are the IPv4 addresses embedded in a, to which a translator or tunnel would
+// lead.
 func forms(a netip.Addr) iter.Seq[netip.Addr] {
 	return func(yield func(netip.Addr) bool) {
 		if !a.IsValid() {
@@ -87,8 +87,8 @@ func embedded(b [16]byte) [][4]int {
 	return nil
 }
 
-// localNAT64 is for 64:ff9b:1::/48, where the prefix's length is the network's
-// own business: all places that RFC 6052 has for it and that hold an address.
+// localNAT64 is for 64:ff9b:1::/48, where the network chooses the prefix's length: all places of RFC
+// 6052 that hold an address.
 func localNAT64(b [16]byte) (places [][4]int) {
 	for _, at := range [][4]int{{6, 7, 9, 10}, {7, 9, 10, 11}, {9, 10, 11, 12}, {12, 13, 14, 15}} {
 		if b[at[0]] != 0 {
@@ -98,10 +98,9 @@ func localNAT64(b [16]byte) (places [][4]int) {
 	return places
 }
 
-// literal reads a host that a resolver would take for an address instead of
-// looking it up: in the usual form, or in one of those that the C library's
-// inet_aton knows (one to four numbers, each decimal, octal or hexadecimal, the
-// last one filling the rest).
+// literal reads a host that a resolver would take for an address, without a lookup. The usual form is
+// read, and the forms of the C library's inet_aton: up to four numbers, decimal, octal or hexadecimal,
+// the last number filling the rest.
 func literal(host string) (netip.Addr, bool) {
 	if !strings.Contains(host, ":") && !endsInDigits(host) {
 		return netip.Addr{}, false

@@ -15,7 +15,7 @@ import (
 
 const (
 	maxHead    = 64 << 10 // bytes of an answer's head
-	maxBody    = 64 << 10 // bytes of an answer's body that are read
+	maxBody    = 64 << 10 // bytes of an answer's body that the client reads
 	maxInterim = 5        // answers 1xx before the final one
 	maxValue   = 64       // bytes of a header's value that can be of interest
 
@@ -27,20 +27,19 @@ var (
 	errHeadSize = errors.New("answer head over 64 KiB")
 )
 
-// answer is what an attempt needs of a response: its status, how long to wait,
-// and where it ends, so that the connection can be used again. What is unclear
-// about its end costs the connection, never the status.
+// answer is what an attempt needs of a response: the status, the wait, and the end, so that the
+// connection can be used again. An unclear end costs the connection, never the status.
 type answer struct {
 	status     int
-	retryAfter string // as sent; "" if not, or of no interest
+	retryAfter string // as sent; "" if not sent, or of no interest
 	date       string // as retryAfter
 
 	length    int64 // of the body, -1 if not given
 	chunked   bool
 	unclear   bool // where the body ends
 	old       bool // HTTP/1.0
-	close     bool // the receiver closes the connection after it
-	keepAlive bool // it says that it doesn't
+	close     bool // the receiver closes the connection after the answer
+	keepAlive bool // the receiver says that the connection stays open
 }
 
 // readAnswer reads the head of the final response.
@@ -83,9 +82,9 @@ func (a *answer) readHead(r *bufio.Reader) error {
 	}
 }
 
-// readLine reads a line and returns it without its end; of one that is longer
-// than the reader's buffer only the beginning. The line is valid until the next
-// read. What it reads is taken off left, which must not run out.
+// readLine reads a line and returns the line without its end. If the line is longer than the reader's
+// buffer, readLine returns only the beginning. The line is valid until the next read. The length is
+// taken off left, which must not run out.
 func readLine(r *bufio.Reader, left *int) (line []byte, whole bool, err error) {
 	line, err = r.ReadSlice('\n')
 	*left -= len(line)
@@ -134,7 +133,7 @@ func (a *answer) readStatus(line []byte) bool {
 	return ok && status >= 100
 }
 
-// readField reads one header field, or the beginning of one that isn't whole.
+// readField reads a header field, or the beginning of a field that isn't whole.
 func (a *answer) readField(line []byte, whole bool) {
 	name, value, ok := bytes.Cut(line, []byte(":"))
 	if !ok || !token(name) {
@@ -172,7 +171,7 @@ func (a *answer) readConnection(value string) {
 	}
 }
 
-// token reports whether b is what RFC 9110 lets a field's name be.
+// token reports whether RFC 9110 lets b be a field's name.
 func token(b []byte) bool {
 	for _, c := range b {
 		switch {
@@ -201,15 +200,14 @@ func number(digits []byte) (int64, bool) {
 	return n, true
 }
 
-// finish reads the body, as far as that is of use, and reports whether the
-// connection is as it was before the request.
+// finish reads the body as far as useful, and reports whether the connection can take the next request.
 func (a *answer) finish(r *bufio.Reader) bool {
 	ended := a.skipBody(r)
 	return ended && !a.close && (!a.old || a.keepAlive) && r.Buffered() == 0
 }
 
-// skipBody reports whether the body's end was reached and could be told from
-// what may follow.
+// skipBody reports whether the body's end was reached, and could be told from the bytes that may
+// follow.
 func (a *answer) skipBody(r *bufio.Reader) bool {
 	switch {
 	case a.unclear, a.chunked && (a.length >= 0 || a.old), a.status == http.StatusSwitchingProtocols:
@@ -234,8 +232,8 @@ func skip(r io.Reader) bool {
 	return errors.Is(err, io.EOF)
 }
 
-// skipLastLine steps over the line end that follows the last chunk, and reports
-// whether that was all: a trailer is rare, and costs the connection.
+// skipLastLine steps over the line end after the last chunk, and reports whether the answer ends there.
+// A trailer is rare, and costs the connection.
 func skipLastLine(r *bufio.Reader) bool {
 	const end = "\r\n"
 	if line, err := r.Peek(len(end)); err != nil || string(line) != end {
@@ -245,7 +243,7 @@ func skipLastLine(r *bufio.Reader) bool {
 	return err == nil
 }
 
-// delivered is what the answer means; now is the local time of its arrival.
+// delivered is the verdict of the answer; now is the local time of the answer's arrival.
 func (a *answer) delivered(now time.Time) dispatch.Delivered {
 	switch {
 	case a.status >= 200 && a.status < 300:
@@ -256,9 +254,8 @@ func (a *answer) delivered(now time.Time) dispatch.Delivered {
 	return dispatch.Delivered{Reason: statusReason(a.status), RetryAfter: a.wait(now)}
 }
 
-// wait is how long the receiver asks to be left alone, 0 if it doesn't or makes
-// no sense. A date is taken relative to the receiver's own clock if it tells
-// that too.
+// wait is the pause that the receiver asks for, 0 without a pause or for a text without sense. A date
+// counts from the receiver's own clock, if the receiver tells its time.
 func (a *answer) wait(now time.Time) time.Duration {
 	if seconds, ok := number([]byte(a.retryAfter)); ok {
 		return time.Duration(min(seconds, int64(maxRetryAfter/time.Second))) * time.Second

@@ -83,8 +83,8 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// An answer after which the connection can't be used again must not be followed
-// by a request on it, although the receiver keeps it open.
+// TestUnclearAnswerCostsTheConnection: if an answer makes the connection unusable, no request follows,
+// although the receiver keeps the connection open.
 func TestUnclearAnswerCostsTheConnection(t *testing.T) {
 	for name, answer := range map[string]string{
 		"close":              "HTTP/1.1 200 OK\r\nConnection: Close\r\nContent-Length: 0\r\n\r\n",

@@ -16,9 +16,8 @@ var (
 	errBrokenCertificate = errors.New("a certificate in it is cut short or malformed")
 )
 
-// LoadAuthorities reads CHRONOS_CALLBACK_CA_FILE, a PEM file, and returns the
-// authorities of that file and of the system. An empty path gives nil, which stands
-// for those of the system.
+// LoadAuthorities reads CHRONOS_CALLBACK_CA_FILE, a PEM file, and returns the authorities of the file
+// and of the system. An empty path gives nil, which stands for the system's authorities.
 func LoadAuthorities(path string) (*x509.CertPool, error) {
 	if path == "" {
 		return nil, nil
@@ -37,8 +36,7 @@ func LoadAuthorities(path string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// addAuthorities accepts nothing in part: a certificate that was left out would fail
-// callbacks later.
+// addAuthorities accepts all of the text or nothing: a left-out certificate would fail callbacks later.
 func addAuthorities(pool *x509.CertPool, text []byte) error {
 	begun, read := bytes.Count(text, []byte("-----BEGIN CERTIFICATE-----")), 0
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {

@@ -26,8 +26,8 @@ import (
 	"chronos/scheduler/webhook"
 )
 
-// receiverVariable makes the test binary a receiver for the benchmark, so that
-// the processor time of the benchmark's own process is the client's alone.
+// receiverVariable makes the test binary a receiver for the benchmark. The benchmark's own process then
+// only spends processor time on the client.
 const receiverVariable = "WEBHOOK_BENCHMARK_RECEIVER"
 
 func TestMain(m *testing.M) {
@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// receive answers as little as a receiver may, until in ends.
+// receive gives minimal answers until in ends.
 func receive(in io.Reader, out io.Writer) error {
 	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -114,7 +114,7 @@ func oursWith(cfg webhook.Config) candidate {
 	}
 }
 
-// netHTTP does with net/http what comes nearest to ours: all of it.
+// netHTTP does with net/http all that comes nearest to ours.
 func netHTTP() candidate {
 	transport := &http.Transport{
 		DisableCompression: true, MaxIdleConns: 4096, MaxIdleConnsPerHost: 4096, IdleConnTimeout: 30 * time.Second,
@@ -147,8 +147,8 @@ func netHTTP() candidate {
 	}
 }
 
-// fastHTTP does with fasthttp what its HostClient can: it knows no cancellation,
-// and not whether anything was sent on an idle connection that was closed.
+// fastHTTP does with fasthttp as much as its HostClient can. HostClient knows no cancellation, and does
+// not know whether anything was sent on an idle connection that was closed.
 func fastHTTP() candidate {
 	var mu sync.Mutex
 	clients := map[string]*fasthttp.HostClient{}
@@ -198,9 +198,8 @@ func wantOK(status int) error {
 	return nil
 }
 
-// BenchmarkClients compares the client with what else could be in its place. The
-// rate is that of the whole machine, receiver included; cpu-µs/op is the
-// client's process alone.
+// BenchmarkClients compares the client with possible replacements. The rate is for the whole machine,
+// receiver included; cpu-µs/op is for the client's process alone.
 func BenchmarkClients(b *testing.B) {
 	url := startReceiver(b)
 	for _, c := range []struct {

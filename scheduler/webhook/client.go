@@ -18,7 +18,7 @@ const (
 	defaultMaxIdle     = 4096
 	defaultIdleTimeout = 30 * time.Second
 
-	// maxAttempt bounds an attempt whose context has no deadline, or a later one.
+	// maxAttempt bounds an attempt whose context has no deadline, or a later deadline.
 	maxAttempt = 30 * time.Second
 
 	readBuffer  = 4 << 10
@@ -28,34 +28,32 @@ const (
 
 // Config says how callbacks are delivered. The zero value is what a node uses.
 type Config struct {
-	// MaxIdle is how many idle connections are kept, over all destinations; the
-	// one that has been idle longest goes first. 0 stands for 4,096.
+	// MaxIdle is how many idle connections are kept over all destinations; the longest idle connection
+	// goes first. 0 stands for 4,096.
 	MaxIdle int
 	// IdleTimeout is how long an idle connection is kept. 0 stands for 30 s.
 	IdleTimeout time.Duration
-	// TLS is for https; nil stands for the system's roots. It is copied; its
-	// ServerName and NextProtos are set, and its MinVersion is at least TLS 1.2.
+	// TLS is for https; nil stands for the system's roots. The client copies TLS, sets ServerName and
+	// NextProtos, and raises MinVersion to TLS 1.2 at least.
 	TLS *tls.Config
 	// Guard says where callbacks may go; nil has no rules.
 	Guard *Guard
-	// Reserved says which addresses callbacks never connect to; nil for none. It is
-	// asked before each connection is made, so it must be quick and safe for
-	// concurrent use.
+	// Reserved says which addresses callbacks never connect to; nil for none. Reserved is called before
+	// every new connection, so Reserved must be quick and safe for concurrent use.
 	Reserved func() []Reserved
-	// Secrets sign every callback, each one of them; none, and nothing is signed.
+	// Secrets sign every callback, and every secret makes a signature. Without secrets nothing is
+	// signed.
 	Secrets []Secret
-	// Dial connects; nil stands for that of a zero net.Dialer, whose every
-	// connection Guard is asked about before it is made. What is given here
-	// connects first: it is called if Guard has nothing against the URI, and a
-	// connection whose remote address Guard refuses is closed with nothing sent.
-	// One without an IP address, as in memory, is judged by the URI.
+	// Dial connects; nil stands for a zero net.Dialer, and then the guard is asked before every
+	// connection. A given Dial connects first, once Guard accepts the URI. If Guard refuses the remote
+	// address, the connection is closed with nothing sent. A connection without an IP address, as in
+	// memory, is judged by the URI.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// Client calls back over HTTP/1.1 and implements [dispatch.Deliverer]. It is
-// safe for concurrent use. An attempt under way has one connection, so there are
-// no more of these than calls of Deliver; others are idle, and bounded by
-// Config. New makes one, Close ends it.
+// Client calls back over HTTP/1.1 and implements [dispatch.Deliverer]. Client is safe for concurrent
+// use. An attempt under way has one connection, so at most as many connections are in use as calls of
+// Deliver. Config bounds the idle connections. New makes a Client, Close ends the Client.
 type Client struct {
 	dialContext func(ctx context.Context, network, address string) (net.Conn, error) // Config's, maybe nil
 	resolver    *net.Resolver                                                        // of tests; nil for the system's
@@ -69,7 +67,7 @@ type Client struct {
 
 var _ dispatch.Deliverer = (*Client)(nil)
 
-// buffers are one attempt's.
+// buffers are the buffers of an attempt.
 type buffers struct {
 	r      *bufio.Reader
 	w      *bufio.Writer
@@ -107,14 +105,14 @@ func tlsConfig(given *tls.Config) *tls.Config {
 	return config
 }
 
-// Close closes the idle connections; those in use are closed when their attempt
-// is over. Call it after the last Deliver has returned, or to have the rest end
-// without leaving connections behind. It may be called again.
+// Close closes the idle connections; connections in use are closed when their attempt is over. Call
+// Close after the last Deliver has returned, or earlier, so that running attempts leave no connections behind. Close may be
+// called again.
 func (c *Client) Close() { c.pool.close() }
 
-// Destination is scheme://host:port of the callback's URI, the host in lower
-// case and the port filled in, "" for a URI that Timer.Validate refuses. It may
-// share the URI's memory.
+// Destination is scheme://host:port of the callback's URI, with the host in lower case and the port
+// filled in. For a URI that Timer.Validate refuses, Destination is "". Destination may share the URI's
+// memory.
 func (*Client) Destination(cb timer.Callback) string {
 	t, err := parseTarget(cb.URI)
 	if err != nil {
@@ -123,11 +121,10 @@ func (*Client) Destination(cb timer.Callback) string {
 	return t.destination
 }
 
-// Check reports as a *[timer.InvalidError] what is known of a callback
-// without looking its host up: that the URI can't be called, that [Guard]
-// refuses its host, be it a name or any spelling of an address, or its port, or
-// that no such host can be. nil means that Deliver may still find that the host's
-// address is refused. The callback is one that Timer.Validate accepts.
+// Check reports known faults of a callback as a *[timer.InvalidError], without a lookup of the host.
+// The URI may be unusable, or no such host can exist. [Guard] may refuse the port or the host, as a
+// name or any spelling of an address. After nil, Deliver may still find that the host's address is
+// refused. Timer.Validate must accept the callback.
 func (c *Client) Check(cb timer.Callback) error {
 	if c.guard.open() && plainName(cb.URI) {
 		return checkHost(cb.URI)
@@ -151,8 +148,8 @@ func invalidURI(code, detail string) error {
 	return &timer.InvalidError{Pointer: "/callback/http/uri", Code: code, Detail: detail}
 }
 
-// Deliver makes one attempt, as [dispatch.Deliverer] says. It ends at ctx's
-// deadline, at most 50 ms after ctx is canceled, and after 30 s in any case.
+// Deliver makes one attempt, as [dispatch.Deliverer] says. Deliver ends at ctx's deadline, at most 50
+// ms after ctx is canceled, and after 30 s in any case.
 func (c *Client) Deliver(ctx context.Context, d dispatch.Delivery) dispatch.Delivered {
 	start := time.Now()
 	deadline, ok := ctx.Deadline()
@@ -168,7 +165,7 @@ func (c *Client) Deliver(ctx context.Context, d dispatch.Delivery) dispatch.Deli
 	return got.delivered(time.Now())
 }
 
-// attempt sends the request once, on an idle connection if there is one.
+// attempt sends the request once, if possible on an idle connection.
 func (c *Client) attempt(ctx context.Context, deadline time.Time, d *dispatch.Delivery) (answer, *failure) {
 	t, err := parseTarget(d.Callback.URI)
 	if err != nil {
@@ -191,8 +188,8 @@ func (c *Client) attempt(ctx context.Context, deadline time.Time, d *dispatch.De
 	}
 }
 
-// exchange sends the request on cn and reads the answer, then gives cn to the
-// pool or closes it. If the failure is errUnused nothing was sent.
+// exchange sends the request on cn and reads the answer, then gives cn to the pool or closes cn. If the
+// failure is errUnused, nothing was sent.
 func (c *Client) exchange(
 	ctx context.Context, deadline time.Time, cn *conn, t *target, d *dispatch.Delivery,
 ) (answer, *failure) {

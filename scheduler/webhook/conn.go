@@ -18,17 +18,17 @@ import (
 )
 
 var (
-	// errUnused says that an idle connection turned out to be of no use, and that
-	// nothing was sent on it.
+	// errUnused says that an idle connection was of no use, and that nothing was sent on the
+	// connection.
 	errUnused = errors.New("idle connection not usable")
 
 	errHandshake = errors.New("TLS handshake failed")
 )
 
-// conn is a connection to a destination. It is in the pool, or one attempt's.
+// conn is a connection to a destination. The owner is the pool or an attempt.
 type conn struct {
 	wire        *wire
-	stream      net.Conn // the wire, or TLS on it
+	stream      net.Conn // the wire, or TLS on the wire
 	destination string
 	reused      bool
 
@@ -37,14 +37,14 @@ type conn struct {
 	place     *list.Element
 }
 
-// dial connects to t, with TLS if that says so.
+// dial connects to t, with TLS if t is secure.
 func (c *Client) dial(ctx context.Context, t *target) (*conn, error) {
 	network, err := c.connect(ctx, t)
 	if err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
 	}
 	w := newWire(network)
-	// The URI that the destination is cut from is not ours to keep.
+	// The caller owns the URI, from which the destination is cut.
 	cn := &conn{wire: w, stream: w, destination: strings.Clone(t.destination)}
 	if !t.secure {
 		return cn, nil
@@ -60,9 +60,9 @@ func (c *Client) dial(ctx context.Context, t *target) (*conn, error) {
 	return cn, nil
 }
 
-// connect connects to t unless the guard refuses the address, or the address is
-// reserved. Both are asked right before each address is connected to, so earlier
-// answers of the resolver don't matter.
+// connect connects to t unless the guard refuses the address, or the address is reserved. Guard and
+// reserved addresses are asked right before connecting to an address, so earlier answers of the
+// resolver don't matter.
 func (c *Client) connect(ctx context.Context, t *target) (net.Conn, error) {
 	p := t.place()
 	if err := c.guard.check(p); err != nil {
@@ -99,9 +99,8 @@ func (c *Client) connect(ctx context.Context, t *target) (net.Conn, error) {
 	return network, nil
 }
 
-// begin binds the connection to an attempt. The error is errUnused if the
-// receiver closed it while it was idle, or sent something: that would be taken
-// for the answer to the next request.
+// begin binds the connection to an attempt. The error is errUnused if the receiver closed the idle
+// connection, or sent something. Unasked bytes would be taken for the answer to the next request.
 func (cn *conn) begin(ctx context.Context, deadline time.Time) error {
 	if cn.reused && !cn.silent() {
 		return errUnused
@@ -140,7 +139,7 @@ func (cn *conn) exchange(ctx context.Context, b *buffers, t *target, d *dispatch
 	if err != nil {
 		return answer{}, &failure{stageRead, cause(ctx, err)}
 	}
-	// A receiver may answer a long request and hang up before it has read it all.
+	// A receiver may answer a long request and hang up before the receiver has read the whole request.
 	got.unclear = got.unclear || sendErr != nil
 	return got, nil
 }
@@ -156,7 +155,7 @@ func (*conn) send(w *bufio.Writer, head []byte, body string) error {
 	return err
 }
 
-// cause is why ctx ended, if it was that which ended a read or write.
+// cause is why ctx ended, if the end of ctx ended a read or write.
 func cause(ctx context.Context, err error) error {
 	if ended := ctx.Err(); ended != nil {
 		return ended
@@ -164,8 +163,8 @@ func cause(ctx context.Context, err error) error {
 	return err
 }
 
-// silent reports whether TLS holds no answer that it has read already. With the
-// deadline in the past it looks at what it has and reads no more.
+// silent reports whether TLS holds no answer that was read already. With the deadline in the past, TLS
+// only looks at its buffer.
 func (cn *conn) silent() bool {
 	secure, ok := cn.stream.(*tls.Conn)
 	if !ok {
@@ -179,8 +178,8 @@ func (cn *conn) silent() bool {
 	return n == 0 && errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// close tells the peer; nothing may be left to be written.
+// close tells the peer. All writes must be done.
 func (cn *conn) close() { _ = cn.stream.Close() }
 
-// abort closes the connection without a farewell, so that it can't block.
+// abort closes the connection without a farewell, which could block.
 func (cn *conn) abort() { _ = cn.wire.Close() }

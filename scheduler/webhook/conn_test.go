@@ -20,8 +20,7 @@ import (
 	"chronos/scheduler/webhook/webhooktest"
 )
 
-// failing is a connection whose writes fail when it is told so, after they took
-// so many bytes.
+// failing is a connection whose writes fail once broken is set, after the writes took so many bytes.
 type failing struct {
 	net.Conn
 	broken atomic.Bool
@@ -128,7 +127,8 @@ func TestIdleConnectionClosedByReceiver(t *testing.T) {
 	})
 }
 
-// What a receiver says unasked must not pass for the answer to the next call.
+// TestUnaskedAnswerIsNotTaken: unasked bytes of a receiver must not pass for the answer to the next
+// call.
 func TestUnaskedAnswerIsNotTaken(t *testing.T) {
 	answered := make(chan struct{})
 	server := serveRaw(t, func(c *rawConn) {
@@ -264,7 +264,7 @@ func TestNoConnection(t *testing.T) {
 	const secret = "hunter2"
 	for _, tt := range []struct {
 		name, uri string
-		dial      error // nil: the real thing
+		dial      error // nil: a real dial
 		reason    string
 	}{
 		{"refused", "http://" + secret + ":" + secret + "@" + free + "/?" + secret, nil, "connection refused"},

@@ -22,7 +22,7 @@ import (
 	"chronos/scheduler/webhook/webhooktest"
 )
 
-// headerNames are the names of a request's header lines as they came.
+// headerNames are the names of a request's header lines, in their order.
 func headerNames(t *testing.T, request string) (names []string) {
 	t.Helper()
 	head, _, found := strings.Cut(request, "\r\n\r\n")
@@ -42,8 +42,8 @@ func headerNames(t *testing.T, request string) (names []string) {
 	return names
 }
 
-// Whatever the URI and the opaque try to end, what is sent is one request with
-// the headers that are meant.
+// TestHeadersAreThereOnce: whatever the URI and the opaque try to end, the client sends one request
+// with the intended headers.
 func TestHeadersAreThereOnce(t *testing.T) {
 	server := serveRaw(t, answering(ok))
 	plain := newClient(t, webhook.Config{})
@@ -103,7 +103,7 @@ func TestHeadersAreThereOnce(t *testing.T) {
 	}
 }
 
-// A receiver finds the bytes of the JSON string's text, whatever it is made of.
+// TestBodyByteForByte: a receiver finds the bytes of the JSON string's text, whatever the text.
 func TestBodyByteForByte(t *testing.T) {
 	server := serveRaw(t, answering(ok))
 	client := newClient(t, webhook.Config{})
@@ -135,7 +135,7 @@ func TestBodyByteForByte(t *testing.T) {
 		"lone surrogate":   {fromJSON(`\ud800`), 3}, // decoded as U+FFFD
 		"line ends":        {"\r\n\n\r\u0085\u2028\u2029", 4 + 2 + 3 + 3},
 		"byte order marks": {"\ufeff\ufffe\uffff", 9},
-		"combining":        {"e\u0301\u00e9", 5}, // not brought to one form
+		"combining":        {"e\u0301\u00e9", 5}, // not normalized
 		"final line end":   {"a\r\n", 3},
 		"every code point": {every.String(), 0x80 + 0x780*2 + (0x10000-0x800-0x800)*3 + 0x100000*4},
 		"1 MiB":            {strings.Repeat("ü\x00", (1<<20)/3) + "x", 1 << 20},
@@ -159,7 +159,7 @@ func TestBodyByteForByte(t *testing.T) {
 	}
 }
 
-// What a receiver can rely on to tell a repeat from something new.
+// TestHeadersOfAttempts: by these headers a receiver can tell a repeat from a new call.
 func TestHeadersOfAttempts(t *testing.T) {
 	due := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	attempt := func(key string, version timer.Version, seq, n int, due time.Time) dispatch.Delivery {
@@ -223,6 +223,6 @@ func TestHeadersOfAttempts(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("headers (-want +got):\n%s", diff)
 		}
-		receiver.Close() // within the bubble, whose goroutines it waits for
+		receiver.Close() // within the bubble, since Close waits for goroutines of the bubble
 	})
 }

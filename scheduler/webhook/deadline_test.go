@@ -15,8 +15,8 @@ import (
 	"chronos/scheduler/webhook/webhooktest"
 )
 
-// inBubble runs one attempt with 2 s against a receiver in memory that does what
-// handle does, and says how it ended and how long it took.
+// inBubble runs an attempt with 2 s against a receiver in memory that does the same as handle, and
+// returns the reason and the duration.
 func inBubble(t *testing.T, within time.Duration, body string, handle func(net.Conn)) (reason string, took time.Duration) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -48,7 +48,7 @@ func inBubble(t *testing.T, within time.Duration, body string, handle func(net.C
 	return reason, took
 }
 
-// trickle says s again and again, with a pause before each.
+// trickle says s again and again, with a pause before every s.
 func trickle(c net.Conn, every time.Duration, s string) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
@@ -180,7 +180,7 @@ func TestCancel(t *testing.T) {
 		}
 	})
 	t.Run("after the end", func(t *testing.T) {
-		// The context of one attempt has no say about the next on its connection.
+		// The context of an attempt has no say about the next attempt on the same connection.
 		synctest.Test(t, func(t *testing.T) {
 			memory := webhooktest.NewMemory()
 			receiver := webhooktest.Serve(t, memory)
@@ -224,7 +224,7 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-// The last look at the context comes after the connection is there.
+// TestNothingIsSentAfterTheEnd: the last look at the context comes after connecting.
 func TestNothingIsSentAfterTheEnd(t *testing.T) {
 	for _, tt := range []struct {
 		name, reason string
@@ -284,7 +284,7 @@ func TestConnectingHasTheSameDeadline(t *testing.T) {
 	})
 }
 
-// On real connections the deadline comes from the operating system's poller.
+// TestDeadlineOnTheWire: on real connections the deadline comes from the operating system's poller.
 func TestDeadlineOnTheWire(t *testing.T) {
 	receiver := webhooktest.New(t)
 	receiver.Respond(webhooktest.Script(webhooktest.Answer{Hang: true}, webhooktest.Answer{Delay: 120 * time.Millisecond}))

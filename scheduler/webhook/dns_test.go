@@ -12,7 +12,7 @@ import (
 	"chronos/scheduler/webhook"
 )
 
-// nameserver answers every question for addresses by UDP as it is told to.
+// nameserver answers every UDP question for addresses as told.
 type nameserver struct {
 	conn net.PacketConn
 
@@ -21,8 +21,8 @@ type nameserver struct {
 	asked   map[string]int // questions for IPv4 addresses by name
 }
 
-// serveDNS starts a nameserver on loopback; answers may be called by one
-// goroutine at a time, for each question.
+// serveDNS starts a nameserver on loopback. Only one goroutine at a time calls answers, once for every
+// question.
 func serveDNS(t *testing.T, answers func(name string) []netip.Addr) *nameserver {
 	t.Helper()
 	conn, err := new(net.ListenConfig).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
@@ -56,7 +56,7 @@ const (
 	typeAAAA = 28
 )
 
-// reply answers a message with one question; nil if it isn't one.
+// reply answers a message with a single question; nil for any other message.
 func (s *nameserver) reply(query []byte) []byte {
 	const header = 12
 	var labels []string

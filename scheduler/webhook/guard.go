@@ -16,34 +16,34 @@ const (
 		"entries are separated by commas, and IPv6 before a port is in brackets, as in [fd00::/8]:443"
 )
 
-// Guard says where callbacks may go. ParseGuard makes one; nil and the zero
-// value have no rules. It is never changed, so it is safe for concurrent use.
+// Guard says where callbacks may go. ParseGuard makes a Guard; nil and the zero value have no rules. A
+// Guard never changes, and is safe for concurrent use.
 //
-// Never called, whatever the rules say, are link-local addresses (169.254.0.0/16,
-// fe80::/10), the metadata addresses of clouds, unspecified addresses (0.0.0.0/8
-// and ::, which reach the machine itself), multicast and broadcast, and the IPv6
-// addresses that stand for such an IPv4 address (IPv4-mapped, IPv4-compatible,
-// NAT64, 6to4, Teredo, ISATAP).
+// Some addresses are never called, whatever the rules say:
 //
-// Of the rest, what a rule of CHRONOS_CALLBACK_DENY matches is refused. Then, if
-// there is a rule in CHRONOS_CALLBACK_ALLOW, only what one of these matches is
-// called. Without rules loopback and private addresses are called as any other.
+//   - link-local addresses (169.254.0.0/16, fe80::/10);
+//   - the metadata addresses of clouds;
+//   - unspecified addresses (0.0.0.0/8 and ::, which reach the machine itself);
+//   - multicast and broadcast;
+//   - IPv6 addresses that stand for such an IPv4 address (IPv4-mapped, IPv4-compatible, NAT64, 6to4, Teredo, ISATAP).
 //
-// A rule with an address or CIDR is about the address that is connected to,
-// after the host was looked up, for each address that is tried. A rule that denies
-// an IPv4 address also denies the IPv6 addresses that stand for the address. A rule
-// that denies 127.0.0.0/8 or localhost denies every loopback address, ::1 included.
-// Any other rule with a name is about the host as the URI has it, whatever its case
-// and with or without a final dot; *.a.test matches all names below a.test, not
-// a.test itself. The same receiver may have other names, so deny its address to be
-// sure. An allowed name may have any address that isn't denied.
+// A match of a rule in CHRONOS_CALLBACK_DENY is refused. If CHRONOS_CALLBACK_ALLOW has rules, only a
+// match of an allow rule is called. Without rules, loopback and private addresses are called like any
+// address.
+//
+// A rule with an address or CIDR is about the address that is connected to, after the lookup of the
+// host, for every address that is tried. A rule that denies an IPv4 address also denies the IPv6
+// addresses that stand for the address. A rule that denies 127.0.0.0/8 or localhost denies every
+// loopback address, ::1 included. Any other rule with a name is about the host in the URI, whatever its
+// case and with or without a final dot. *.a.test matches all names below a.test, not a.test itself. The
+// same receiver may have several names, so deny the receiver's address to be sure. An allowed name may
+// have any address that isn't denied.
 type Guard struct {
 	allow, deny rules
 }
 
-// ParseGuard reads CHRONOS_CALLBACK_ALLOW and CHRONOS_CALLBACK_DENY, both lists
-// of rules separated by commas; a blank text has none. The error names all that
-// is wrong by its position.
+// ParseGuard reads CHRONOS_CALLBACK_ALLOW and CHRONOS_CALLBACK_DENY, two lists of rules separated by
+// commas. A blank text has no rules. The error names every fault by its position.
 func ParseGuard(allow, deny string) (*Guard, error) {
 	allowed, faults := parseRules(allowVariable, allow)
 	denied, more := parseRules(denyVariable, deny)
@@ -53,7 +53,7 @@ func ParseGuard(allow, deny string) (*Guard, error) {
 	return &Guard{allow: allowed, deny: denied}, nil
 }
 
-// String shows the rules as they are written in the environment.
+// String shows the rules as written in the environment.
 func (g *Guard) String() string {
 	if g == nil {
 		g = new(Guard)
@@ -61,10 +61,10 @@ func (g *Guard) String() string {
 	return allowVariable + "=" + g.allow.String() + " " + denyVariable + "=" + g.deny.String()
 }
 
-// open reports whether there are no rules.
+// open reports whether the guard has no rules.
 func (g *Guard) open() bool { return g == nil || len(g.allow) == 0 && len(g.deny) == 0 }
 
-// refusedError is why a callback may not go where it should.
+// refusedError is why a callback may not go to its destination.
 type refusedError struct {
 	reason string // in an attempt's outcome
 	detail string // in the answer to a client, with what to do
@@ -95,16 +95,15 @@ var (
 	}
 )
 
-// place is where a callback would go.
+// place is the destination of a callback.
 type place struct {
 	name    string     // the URI's host in lower case, without a final dot
-	addr    netip.Addr // the zero value while it isn't known
-	port    uint16     // 0 if the URI's is none that exists
-	settled bool       // nothing more will be known than this
+	addr    netip.Addr // the zero value while unknown
+	port    uint16     // 0 if the URI's port doesn't exist
+	settled bool       // nothing more will be known
 }
 
-// check returns nil if p may be called or more must be known to tell, otherwise
-// a *refusedError.
+// check returns nil if p may be called or more must be known to decide, otherwise a *refusedError.
 func (g *Guard) check(p place) error {
 	if err := forbidden(p.addr); err != nil {
 		return err
@@ -121,14 +120,14 @@ func (g *Guard) check(p place) error {
 	return nil
 }
 
-// at is p as a connection to an address such as 127.0.0.1:80 has it.
+// at is p for a connection to an address such as 127.0.0.1:80.
 func (p place) at(address netip.AddrPort) place {
 	p.addr, p.port, p.settled = address.Addr(), address.Port(), true
 	return p
 }
 
-// over is p as the connection of a Config.Dial has it: the port stays the URI's,
-// so that a Dial may lead elsewhere.
+// over is p for a connection of a Config.Dial. The port stays the URI's port, so that a Dial may lead
+// elsewhere.
 func (p place) over(c net.Conn) place {
 	p.settled = true
 	if remote, ok := c.RemoteAddr().(*net.TCPAddr); ok {

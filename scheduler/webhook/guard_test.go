@@ -36,8 +36,8 @@ func guard(t *testing.T, allow, deny string) *webhook.Guard {
 	return g
 }
 
-// Every name that is looked up has the metadata service's address, so whatever
-// isn't an address fails too, one way or another.
+// TestSpellingsOfAddresses: every looked-up name has the metadata service's address, so any text that
+// isn't an address fails, too.
 func TestSpellingsOfAddresses(t *testing.T) {
 	server := serveRaw(t, answering(ok))
 	_, port, _ := net.SplitHostPort(server.addr)
@@ -147,7 +147,7 @@ func TestSpellingsOfAddresses(t *testing.T) {
 		{authority: "127.0.0.1:$:80", want: unusable},
 		{authority: "127.0.0.1:$ @169.254.169.254", want: unusable},
 		{authority: "169.254.169.254:080x", want: unusable},
-		// names, and what Go's resolver takes for one or for nothing at all
+		// names, and texts that Go's resolver takes for a name or for nothing at all
 		{authority: "metadata.google.internal", want: linkLocal, unknown: true},
 		{authority: "METADATA.test.", want: linkLocal, unknown: true},
 		{authority: "127.0.0.1.nip.test", want: linkLocal, unknown: true},
@@ -182,8 +182,8 @@ func TestSpellingsOfAddresses(t *testing.T) {
 	}
 }
 
-// The answer to the first question is fine, that to the second one is not: only
-// the address that is dialed counts.
+// TestRebindingResolver: the answer to the first question is allowed, and the answer to the second
+// question is not. Only the address that is dialed counts.
 func TestRebindingResolver(t *testing.T) {
 	server := serveRaw(t, func(c *rawConn) {
 		if c.request() != "" {
@@ -394,7 +394,7 @@ func TestGuardRules(t *testing.T) {
 	}
 }
 
-// elsewhere is a connection that says it leads to some address.
+// elsewhere is a connection that claims to lead to some address.
 type elsewhere struct {
 	net.Conn
 	remote net.Addr
@@ -503,7 +503,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// Names and literals that can only be loopback are refused when the timer is set.
+// TestCheckKnowsLoopback: names and literals that can only be loopback are refused when a timer is set.
 func TestCheckKnowsLoopback(t *testing.T) {
 	for _, deny := range []string{"127.0.0.0/8", "localhost"} {
 		client := newClient(t, webhook.Config{Guard: guard(t, "", deny)})

@@ -10,9 +10,9 @@ const (
 	maxName  = 253 // without a final dot
 )
 
-// checkHost returns a *[chronos/scheduler/timer.InvalidError] for a host that no resolver can
-// know, and for numbers that some programs read as an IPv4 address and some as a
-// name. Only new timers are checked: a stored timer keeps its URI.
+// checkHost returns a *[chronos/scheduler/timer.InvalidError] for a host that no resolver can know. The
+// same goes for numbers that programs read in two ways, as an IPv4 address or as a name. Only new
+// timers are checked: a stored timer keeps its URI.
 func checkHost(uri string) error {
 	_, authority, _, _ := splitURI(uri)
 	authority = authority[strings.LastIndexByte(authority, '@')+1:]
@@ -22,7 +22,7 @@ func checkHost(uri string) error {
 	}
 	name := strings.TrimSuffix(host, ".")
 	switch fault := nameFault(name); {
-	case strings.EqualFold(authority, "unix:"): // what follows is meant as the path of a socket
+	case strings.EqualFold(authority, "unix:"): // the rest is meant as the path of a socket
 		return invalidURI("uri-host", "uri names a Unix socket, and callbacks go over TCP; give a host name or an address")
 	case fault != "":
 		return invalidURI("uri-host", fault)
@@ -36,8 +36,8 @@ func checkHost(uri string) error {
 	return nil
 }
 
-// nameFault says what keeps a name without its final dot out of the DNS, "" if
-// nothing does. An underscore is none: containers and services have it.
+// nameFault says why a name without its final dot can't be in the DNS, "" for a possible name. An
+// underscore is no fault: containers and services have underscores.
 func nameFault(name string) string {
 	if len(name) > maxName {
 		return "uri's host is over 253 characters; give a name that can be"
@@ -55,8 +55,8 @@ func nameFault(name string) string {
 	return ""
 }
 
-// endsInNumber reports whether the last label is a number, decimal, octal or
-// hexadecimal: then the whole is an IPv4 address or nothing (URL Standard, 3.5).
+// endsInNumber reports whether the last label is a number, decimal, octal or hexadecimal. Then the
+// whole host is an IPv4 address or nothing (URL Standard, 3.5).
 func endsInNumber(name string) bool {
 	last := name[strings.LastIndexByte(name, '.')+1:]
 	if hasPrefixFold(last, "0x") {

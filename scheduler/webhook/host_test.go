@@ -11,7 +11,7 @@ import (
 	"chronos/scheduler/webhook"
 )
 
-// A host that nobody can ever reach, or that programs read in different ways, is
+// TestHostsThatCannotBe: a host that nobody can ever reach, or that programs read in different ways, is
 // refused when the timer is created.
 func TestHostsThatCannotBe(t *testing.T) {
 	label := strings.Repeat("l", 63)
@@ -89,8 +89,7 @@ func TestHostsThatCannotBe(t *testing.T) {
 	}
 }
 
-// FuzzHost: a name that is accepted is one that Go's resolver would look up, or
-// an address.
+// FuzzHost: an accepted host is an address, or a name that Go's resolver would look up.
 func FuzzHost(f *testing.F) {
 	for _, authority := range []string{"a.test:80", "a..b", "127.1", "0x7f.1", "unix:", "_a.b-", "u@[::1]:1", strings.Repeat("l", 64)} {
 		f.Add(authority)

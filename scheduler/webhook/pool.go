@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// pool keeps idle connections. It is safe for concurrent use and blocks on
-// nothing but its mutex. One bound holds for all destinations together: beyond
-// it the connection that has been idle longest is closed, whosever it is.
+// pool keeps idle connections. pool is safe for concurrent use and blocks on nothing but its mutex. A
+// single bound holds for all destinations together. Beyond the bound the longest idle connection is
+// closed, whatever its destination.
 type pool struct {
 	limit int
 	life  time.Duration // of an idle connection
@@ -16,7 +16,7 @@ type pool struct {
 	mu     sync.Mutex
 	idle   map[string][]*conn // by destination, the longest idle first
 	oldest *list.List         // of all *conn in idle, the longest idle first
-	timer  *time.Timer        // runs while oldest holds any
+	timer  *time.Timer        // runs while oldest is not empty
 	closed bool
 }
 
@@ -27,8 +27,8 @@ func newPool(limit int, life time.Duration) *pool {
 	return p
 }
 
-// take returns the connection to destination that was used last, nil if there
-// is none: those used less often then reach the end of their life.
+// take returns the last used connection to destination, or nil. Rarely used connections therefore reach
+// the end of their life.
 func (p *pool) take(destination string) *conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -68,7 +68,7 @@ func (p *pool) add(c *conn) (surplus *conn) {
 	return nil
 }
 
-// front is the connection that has been idle longest, nil if there is none.
+// front is the longest idle connection, or nil.
 func (p *pool) front() *conn {
 	if first := p.oldest.Front(); first != nil {
 		if c, ok := first.Value.(*conn); ok {
@@ -78,8 +78,7 @@ func (p *pool) front() *conn {
 	return nil
 }
 
-// removeOldest removes front: what is idle longest of all is it also among those
-// of its destination, so it is the first there.
+// removeOldest removes front. The connection that is idle longest is also the first of its destination.
 func (p *pool) removeOldest() *conn {
 	c := p.front()
 	p.oldest.Remove(c.place)
@@ -97,8 +96,7 @@ func (p *pool) keep(destination string, stack []*conn) {
 	p.idle[destination] = stack
 }
 
-// expire closes what has been idle for its life, and looks again when the next
-// one will have been.
+// expire closes connections at the end of their life, and sets the timer for the next connection.
 func (p *pool) expire() {
 	for _, c := range p.expired() {
 		c.close()
@@ -119,7 +117,7 @@ func (p *pool) expired() (ended []*conn) {
 	return ended
 }
 
-// close closes what is idle; from now on put closes what it gets.
+// close closes the idle connections. From now on put closes every connection.
 func (p *pool) close() {
 	for _, c := range p.empty() {
 		c.close()

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// idleConn is a connection to destination that says whether it was closed.
+// idleConn is a connection to destination, with a function that reports whether the connection was
+// closed.
 func idleConn(destination string) (*conn, func() bool) {
 	ours, theirs := net.Pipe()
 	w := newWire(ours)

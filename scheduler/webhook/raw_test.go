@@ -19,7 +19,7 @@ import (
 	"chronos/scheduler/webhook"
 )
 
-// rawServer is a listener that shows the bytes as they came.
+// rawServer is a listener that shows the received bytes.
 type rawServer struct {
 	url, addr string
 	listener  net.Listener
@@ -36,10 +36,10 @@ type rawConn struct {
 	number int // from 1
 	r      *bufio.Reader
 
-	segments *segments // below TLS, nil without
+	segments *segments // below TLS, nil without TLS
 }
 
-// serveRaw calls handle for each connection, which is closed afterwards. All are
+// serveRaw calls handle for every connection, and closes the connection afterwards. All connections are
 // closed when the test ends.
 func serveRaw(t *testing.T, handle func(*rawConn)) *rawServer {
 	t.Helper()
@@ -87,7 +87,7 @@ func (s *rawServer) seen() []string {
 	return append([]string(nil), s.requests...)
 }
 
-// request reads the next request, "" if there is none any more.
+// request reads the next request, "" at the end.
 func (c *rawConn) request() string {
 	var head strings.Builder
 	length := 0
@@ -182,8 +182,8 @@ func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, e
 	return c, nil
 }
 
-// waitReadable waits until what the receiver said last, or that it hung up, has
-// arrived on every connection that the client hasn't closed.
+// waitReadable waits for the receiver's last bytes or hang-up to arrive, on every connection that the
+// client hasn't closed.
 func (d *dialer) waitReadable(t *testing.T) {
 	t.Helper()
 	d.mu.Lock()

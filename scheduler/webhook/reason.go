@@ -17,9 +17,9 @@ type stage int
 
 const (
 	stageConnect stage = iota
-	stageSend          // connected, and nothing sent yet
+	stageSend          // connected, but nothing sent so far
 	stageWrite         // some of the request may have been sent
-	stageRead          // all of it was sent
+	stageRead          // the whole request was sent
 )
 
 // failure is why an attempt got no answer.
@@ -32,8 +32,8 @@ func (f *failure) Error() string { return f.err.Error() }
 
 func (f *failure) Unwrap() error { return f.err }
 
-// reason says why an attempt that took so long got no answer. All words are
-// ours: what the receiver, the resolver or TLS say may hold anything.
+// reason says why an attempt that took so long got no answer. The package chooses all words: texts of
+// the receiver, the resolver or TLS may hold anything.
 func (f *failure) reason(took time.Duration) string {
 	switch {
 	case errors.Is(f.err, context.Canceled):
@@ -76,7 +76,7 @@ func connectReason(err error) string {
 		syscall.EADDRNOTAVAIL, syscall.EMFILE, syscall.ENFILE,
 	} {
 		if errors.Is(err, known) {
-			return known.Error() // one of the system's own words
+			return known.Error() // the system's own words
 		}
 	}
 	if errors.Is(err, errHandshake) {

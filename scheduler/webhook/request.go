@@ -8,13 +8,12 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// appendHead appends the request up to its body; now is when it is sent. What a
-// client can choose in it is in ASCII without spaces: the target's parts are, and
-// so are keys.
+// appendHead appends the request up to its body; now is the time of sending. The parts that a client
+// can choose are in ASCII without spaces: the target's parts are, and so are keys.
 //
-// The opaque is a string of a client's JSON document, so it is text, always
-// UTF-8, and nothing more is known of it: to call it JSON would be a guess, and
-// application/octet-stream would deny what is known.
+// The opaque is a string of a client's JSON document, and therefore text in UTF-8. Nothing more is
+// known: the type JSON would be a guess, and application/octet-stream would deny that the opaque is
+// text.
 func appendHead(b []byte, t *target, d *dispatch.Delivery, s *signer, now time.Time) []byte {
 	b = append(b, "POST "...)
 	b = appendResource(b, t.resource)
@@ -41,10 +40,9 @@ func appendHead(b []byte, t *target, d *dispatch.Delivery, s *signer, now time.T
 	return append(b, "\r\n\r\n"...)
 }
 
-// appendStandardWebhook appends the headers of standardwebhooks.com. The id is
-// the same for every attempt at a pop, so that a receiver can drop a repeat; the
-// timestamp is the attempt's, and so is the signature, which is over both and
-// the body.
+// appendStandardWebhook appends the headers of standardwebhooks.com. The id is the same for every
+// attempt at a pop, so that a receiver can drop a repeat. Every attempt has its own timestamp, and its
+// own signature over the id, the timestamp and the body.
 func appendStandardWebhook(b []byte, d *dispatch.Delivery, s *signer, now time.Time) []byte {
 	b = append(b, "\r\nwebhook-id: "...)
 	idStart := len(b)

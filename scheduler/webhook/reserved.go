@@ -5,16 +5,16 @@ import (
 	"net/netip"
 )
 
-// Reserved are addresses that callbacks never connect to, whatever the rules allow:
-// those of services that are meant for the node or its operator.
+// Reserved are addresses that callbacks never connect to, whatever the rules allow: the addresses of
+// services for the node or its operator.
 type Reserved struct {
 	// Whose completes the reason of a refused callback: "address not allowed: …".
 	Whose string
-	// Addresses are where the service listens. An unspecified address (0.0.0.0, ::)
+	// Addresses are the addresses at which the service listens. An unspecified address (0.0.0.0, ::)
 	// stands for every address of this machine.
 	Addresses []netip.AddrPort
-	// AnyLocal says that the service may listen on more addresses than are known: if
-	// one of Addresses belongs to this machine, so does every other with its port.
+	// AnyLocal says that the service may listen on further addresses. If an address in Addresses
+	// belongs to this machine, all addresses of this machine with the same port are reserved.
 	AnyLocal bool
 }
 
@@ -32,8 +32,7 @@ func (c *Client) unreserved(address netip.AddrPort) error {
 	return nil
 }
 
-// has asks the system about this machine's addresses only where the port is right,
-// which is rare.
+// has asks the system for this machine's addresses only if the port is equal, which is rare.
 func (r *Reserved) has(address netip.AddrPort) bool {
 	for _, own := range r.Addresses {
 		if own.Port() != address.Port() {
@@ -50,8 +49,8 @@ func (r *Reserved) has(address netip.AddrPort) bool {
 	return false
 }
 
-// ofThisMachine reports whether a connection to the address stays on this machine.
-// If the system doesn't say so, each connection may.
+// ofThisMachine reports whether a connection to the address stays on this machine. If the system
+// doesn't tell, the answer is true.
 func ofThisMachine(addr netip.Addr) bool {
 	if addr.IsLoopback() {
 		return true

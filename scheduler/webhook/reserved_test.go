@@ -11,8 +11,8 @@ import (
 	"chronos/scheduler/webhook"
 )
 
-// An address is reserved under each name and spelling that leads there, at its port
-// alone, and a refused callback makes no connection.
+// TestReservedAddresses: an address is reserved under every name and spelling of the address, at its
+// port alone. A refused callback makes no connection.
 func TestReservedAddresses(t *testing.T) {
 	server := serveRaw(t, answering(ok))
 	_, port, _ := net.SplitHostPort(server.addr)
@@ -64,8 +64,8 @@ func TestReservedAddresses(t *testing.T) {
 	}
 }
 
-// What is reserved is asked about before each connection, and about no connection that
-// is used again.
+// TestReservedIsAskedForEachConnection: Reserved is asked before every new connection, but not before a
+// connection is used again.
 func TestReservedIsAskedForEachConnection(t *testing.T) {
 	server := serveRaw(t, answering(ok))
 	var asked atomic.Int32
@@ -90,7 +90,7 @@ func TestReservedIsAskedForEachConnection(t *testing.T) {
 	wantFailed(t, deliver(t, client, delivery(server.url)), "address not allowed: somebody's")
 }
 
-// A connection of a Config.Dial is judged by where that leads.
+// TestReservedWithDial: a connection of a Config.Dial is judged by its remote address.
 func TestReservedWithDial(t *testing.T) {
 	ours, theirs := net.Pipe()
 	defer func() { _ = theirs.Close() }()

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// rule is an entry of CHRONOS_CALLBACK_ALLOW or CHRONOS_CALLBACK_DENY. One with
-// neither prefix nor name is about a port alone.
+// rule is an entry of CHRONOS_CALLBACK_ALLOW or CHRONOS_CALLBACK_DENY. A rule without prefix and name
+// is about a port alone.
 type rule struct {
 	prefix netip.Prefix // valid if the rule is about addresses
-	name   string       // a host; with a leading dot all below it
+	name   string       // a host; with a leading dot all names below
 	port   uint16       // 0 for any
 }
 
@@ -28,7 +28,7 @@ var (
 	errRuleName   = errors.New("is no host name; write names from another script than ASCII as xn--")
 )
 
-// parseRules returns what is wrong with the text, if anything, one by one.
+// parseRules returns the rules, and the faults of the text.
 func parseRules(variable, text string) (list rules, faults []string) {
 	if strings.TrimSpace(text) == "" {
 		return nil, nil
@@ -68,7 +68,7 @@ func parseRule(entry string) (r rule, err error) {
 	return r, err
 }
 
-// splitRule cuts off the port, "" if there is none.
+// splitRule cuts off the port, "" without a port.
 func splitRule(entry string) (host, port string, err error) {
 	if inner, bracketed := strings.CutPrefix(entry, "["); bracketed {
 		host, rest, _ := strings.Cut(inner, "]")
@@ -79,7 +79,7 @@ func splitRule(entry string) (host, port string, err error) {
 		}
 		return host, port, nil
 	}
-	if strings.Count(entry, ":") != 1 { // none, or IPv6
+	if strings.Count(entry, ":") != 1 { // no colon, or IPv6
 		return entry, "", nil
 	}
 	host, port, _ = strings.Cut(entry, ":")
@@ -89,8 +89,8 @@ func splitRule(entry string) (host, port string, err error) {
 	return host, port, nil
 }
 
-// parseRulePrefix reads an address or CIDR. IPv4-mapped ones are IPv4, as the
-// addresses that they are compared with.
+// parseRulePrefix reads an address or CIDR. IPv4-mapped addresses become IPv4, like the addresses to
+// compare with.
 func parseRulePrefix(host string) (netip.Prefix, error) {
 	text, _, isPrefix := strings.Cut(host, "/")
 	addr, err := netip.ParseAddr(text)
@@ -138,15 +138,15 @@ func parseRuleName(host string) (string, error) {
 	return below, nil
 }
 
-// endsInDigits reports whether what follows the last dot begins with a digit:
-// then it may be some spelling of an address, and is no top-level domain.
+// endsInDigits reports whether the text after the last dot begins with a digit. The host may then be
+// some spelling of an address, and ends in no top-level domain.
 func endsInDigits(host string) bool {
 	last := host[strings.LastIndexByte(host, '.')+1:]
 	return last != "" && '0' <= last[0] && last[0] <= '9'
 }
 
-// denies errs on the side of denying: an address that stands for another one counts
-// as both, and a rule about loopback is about all of it.
+// denies decides for denial in doubt: an address that stands for another address counts as either
+// address, and a rule about loopback is about all loopback addresses.
 func (r rule) denies(p place) bool {
 	switch {
 	case r.port != 0 && r.port != p.port:

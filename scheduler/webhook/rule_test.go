@@ -64,8 +64,8 @@ func TestAddressesThatMayBeCalled(t *testing.T) {
 	}
 }
 
-// FuzzParseGuard: what is accepted is shown as it can be read again, and lets
-// nothing through that must never be called.
+// FuzzParseGuard: accepted rules can be read again from their text, and never let a forbidden address
+// through.
 func FuzzParseGuard(f *testing.F) {
 	for _, seed := range [][3]string{
 		{"", "", "http://169.254.169.254/"},
@@ -112,9 +112,8 @@ func FuzzParseGuard(f *testing.F) {
 	})
 }
 
-// FuzzParseTarget takes anything for a URI: what is dialed is no address that
-// must never be, and the head of the request has the lines that it should have
-// and bytes that may stand there.
+// FuzzParseTarget takes anything for a URI. No forbidden address is dialed. The request's head only has
+// the expected lines and allowed bytes.
 func FuzzParseTarget(f *testing.F) {
 	for _, uri := range []string{
 		"http://a.test/x?y#z", "http://169.254.169.254:80/", "http://0xa9fea9fe", "HTTPS://me:p%0d%0aw@[FE80::1%25lo]:9/\r\nX: y", "http://[::]:1",

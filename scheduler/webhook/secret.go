@@ -20,18 +20,18 @@ const (
 	secretPrefix    = "whsec_"
 	secretHidden    = secretPrefix + "…"
 
-	minSecret  = 24 // bytes, as Standard Webhooks has it
+	minSecret  = 24 // bytes, as in Standard Webhooks
 	maxSecret  = 64
-	maxSecrets = 2 // the one in use, and the one before or after it
+	maxSecrets = 2 // the secret in use, and the secret before or after
 
 	secretSyntax = "give one secret, or two while one replaces the other, separated by a comma or space, " +
 		"each whsec_ and the base64 of 24 to 64 random bytes"
 )
 
-// Secret signs callbacks. ParseSecrets makes them; the zero value signs nothing.
-// However it is formatted or logged, it isn't shown.
+// Secret signs callbacks. ParseSecrets makes secrets; the zero value signs nothing. No format or log
+// shows a Secret.
 type Secret struct {
-	key func() []byte // fmt shows no more than its address, in whatever holds the Secret
+	key func() []byte // fmt only shows the address of key, in any value that holds the Secret
 }
 
 // String hides the secret.
@@ -50,9 +50,8 @@ var (
 	errSecretTwice  = errors.New("is there twice")
 )
 
-// ParseSecrets reads CHRONOS_WEBHOOK_SECRETS: one or two secrets; a blank text
-// has none, so nothing is signed. The error names all that is wrong by its
-// position and shows nothing of a secret.
+// ParseSecrets reads CHRONOS_WEBHOOK_SECRETS: one or two secrets. A blank text has no secrets, so
+// nothing is signed. The error names every fault by its position, and shows nothing of a secret.
 func ParseSecrets(text string) ([]Secret, error) {
 	if strings.TrimSpace(text) == "" {
 		return nil, nil
@@ -82,7 +81,7 @@ func ParseSecrets(text string) ([]Secret, error) {
 	return secrets, nil
 }
 
-// parseSecret's errors don't wrap those of base64, which tell of the input.
+// parseSecret returns no errors of base64, which tell of the input.
 func parseSecret(field string) ([]byte, error) {
 	encoded, ok := strings.CutPrefix(field, secretPrefix)
 	if !ok {
@@ -98,8 +97,8 @@ func parseSecret(field string) ([]byte, error) {
 	return key, nil
 }
 
-// signer makes the signatures of Standard Webhooks, one for each secret. nil
-// makes none. One attempt at a time uses it.
+// signer makes the signatures of Standard Webhooks, a signature for every secret. A nil signer makes no
+// signatures. Only one attempt at a time may use a signer.
 type signer struct {
 	macs  []hash.Hash
 	sum   [sha256.Size]byte
@@ -117,8 +116,8 @@ func newSigner(secrets []Secret) *signer {
 	return s
 }
 
-// appendHeader appends webhook-signature; id and timestamp are the values of the
-// other headers.
+// appendHeader appends webhook-signature; id and timestamp are the values of the webhook-id and
+// webhook-timestamp headers.
 func (s *signer) appendHeader(b, id, timestamp []byte, body string) []byte {
 	if s == nil {
 		return b

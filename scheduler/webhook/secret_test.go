@@ -33,7 +33,7 @@ func secrets(t *testing.T, text string) []webhook.Secret {
 	return list
 }
 
-// received is the last request as a receiver's HTTP library has it.
+// received is the last request as a receiver's HTTP library reads the request.
 func received(t *testing.T, server *rawServer) (header http.Header, body []byte) {
 	t.Helper()
 	requests := server.seen()
@@ -45,7 +45,7 @@ func received(t *testing.T, server *rawServer) (header http.Header, body []byte)
 	return req.Header, []byte(text)
 }
 
-// verify asks the public library whether a receiver with this secret accepts it.
+// verify asks the public library whether a receiver with this secret accepts the request.
 func verify(t *testing.T, secret string, header http.Header, body []byte) error {
 	t.Helper()
 	receiver, err := standardwebhooks.NewWebhook(secret)
@@ -202,8 +202,8 @@ func TestSecretsAreNotShown(t *testing.T) {
 	}
 }
 
-// FuzzParseSecrets asks the public library about what is accepted; an error has
-// words of ours alone.
+// FuzzParseSecrets asks the public library about accepted secrets. An error only has words of this
+// package.
 func FuzzParseSecrets(f *testing.F) {
 	for _, text := range []string{
 		"", ",", " ", "whsec_", secretOf(24, 1), secretOf(24, 1) + "," + secretOf(64, 2), secretOf(24, 1) + " " + secretOf(24, 1) + "\n",

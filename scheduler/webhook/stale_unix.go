@@ -7,11 +7,9 @@ import (
 	"syscall"
 )
 
-// staleFunc returns a function that looks, without waiting, whether there is
-// anything to read on a connection where nothing should be: its end, an error,
-// or bytes that nobody asked for. Only "nothing yet" leaves it usable. A byte
-// that is read for that is lost, but so is then the connection. The read
-// deadline must lie ahead.
+// staleFunc returns a function that looks, without waiting, whether an idle connection has anything to
+// read: its end, an error, or unasked bytes. Only "nothing yet" leaves the connection usable. The look
+// may lose a byte, but then the connection is lost, too. The read deadline must lie ahead.
 func staleFunc(raw syscall.RawConn) func() bool {
 	var (
 		buf   [1]byte

@@ -29,7 +29,7 @@ type target struct {
 	credentials string // of Basic authentication, in base64; "" without userinfo
 }
 
-// address is what to dial: host:port.
+// address is host:port to dial.
 func (t *target) address() string {
 	if t.secure {
 		return t.destination[len(schemeHTTPS):]
@@ -59,8 +59,8 @@ func (t *target) place() place {
 	return p
 }
 
-// parseTarget reads a URI that scheduler's Timer.Validate accepts. Those are
-// common that need no more than cutting; the rest is left to net/url.
+// parseTarget reads a URI that scheduler's Timer.Validate accepts. Most URIs only need cutting; the
+// rest is left to net/url.
 func parseTarget(uri string) (target, error) {
 	secure, authority, resource, ok := splitURI(uri)
 	if !ok {
@@ -111,8 +111,8 @@ func hasPrefixFold(s, prefix string) bool {
 	return len(s) >= len(prefix) && strings.EqualFold(s[:len(prefix)], prefix)
 }
 
-// plainAuthority reports whether the authority is a name or an IPv4 address in
-// lower case, and maybe a port: then nothing in it needs decoding or checking.
+// plainAuthority reports whether the authority is a name or an IPv4 address in lower case, maybe with a
+// port. A plain authority needs no decoding and no checks.
 func plainAuthority(authority string) bool {
 	name, port := splitPort(authority)
 	for i := range len(name) {
@@ -129,9 +129,9 @@ func plainAuthority(authority string) bool {
 	return name != ""
 }
 
-// validHost reports whether a host that url.Parse accepts is a name, or an IPv6
-// address in brackets, rather than something that no resolver knows and that a
-// Host header has no place for. A zone is the name of an interface.
+// validHost reports whether a host that url.Parse accepts is a name, or an IPv6 address in brackets. No
+// resolver knows any other host, and a Host header has no place for the host. A zone is the name of an
+// interface.
 func validHost(hostport string) bool {
 	host, _ := splitPort(hostport)
 	inner, bracketed := strings.CutPrefix(host, "[")
@@ -153,15 +153,15 @@ func hostBytes(s string) bool {
 	return true
 }
 
-// plainName reports whether the URI's host is a name in lower case that no
-// resolver takes for an address, so that there is no more to read.
+// plainName reports whether the URI's host is a name in lower case that no resolver takes for an
+// address.
 func plainName(uri string) bool {
 	_, authority, _, ok := splitURI(uri)
 	host, _ := splitPort(authority)
 	return ok && plainAuthority(authority) && !endsInDigits(strings.TrimRight(host, "."))
 }
 
-// splitPort cuts the port off, "" if there is none.
+// splitPort cuts the port off, "" without a port.
 func splitPort(hostport string) (host, port string) {
 	colon := strings.LastIndexByte(hostport, ':')
 	if colon < 0 || strings.HasSuffix(hostport, "]") {
@@ -170,7 +170,7 @@ func splitPort(hostport string) (host, port string) {
 	return hostport[:colon], hostport[colon+1:]
 }
 
-// plainDestination is a part of the URI itself if that names the port.
+// plainDestination is a part of the URI itself if the URI names the port.
 func plainDestination(uri string, secure bool, authority string) string {
 	scheme := schemeHTTP
 	if secure {
@@ -187,7 +187,7 @@ func destination(secure bool, hostport string) string {
 	host, port := splitPort(hostport)
 	name, zone, zoned := strings.Cut(host, "%")
 	host = strings.ToLower(name)
-	if zoned { // names an interface, where case matters
+	if zoned { // the zone names an interface, where case matters
 		host += "%" + zone
 	}
 	switch {
@@ -201,7 +201,7 @@ func destination(secure bool, hostport string) string {
 	return schemeHTTP + host + ":" + port
 }
 
-// hostHeader leaves out the zone of an IPv6 address: it means nothing to others.
+// hostHeader leaves out the zone of an IPv6 address, which has no meaning on another machine.
 func hostHeader(u *url.URL) string {
 	before, after, zoned := strings.Cut(u.Host, "%")
 	if !zoned {
@@ -228,8 +228,8 @@ func ascii(s string) bool {
 	return true
 }
 
-// appendResource appends path and query as they stand, with everything percent-
-// encoded that RFC 3986 has no place for there.
+// appendResource appends path and query unchanged, except for bytes without a place in RFC 3986, which
+// are percent-encoded.
 func appendResource(b []byte, resource string) []byte {
 	const hex = "0123456789ABCDEF"
 	if !strings.HasPrefix(resource, "/") {
@@ -245,8 +245,8 @@ func appendResource(b []byte, resource string) []byte {
 	return b
 }
 
-// resourceByte reports whether c may stand in a path or query; the brackets,
-// which strictly may not, are what everybody sends.
+// resourceByte reports whether c may stand in a path or query. Brackets strictly may not, but everybody
+// sends brackets.
 func resourceByte(c byte) bool {
 	switch {
 	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':

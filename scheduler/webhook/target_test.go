@@ -83,7 +83,7 @@ func TestDestinationAllocates(t *testing.T) {
 	}
 }
 
-// FuzzTarget compares with net/url whatever a Timer may have as its URI.
+// FuzzTarget compares with net/url, for any URI that a Timer may have.
 func FuzzTarget(f *testing.F) {
 	for _, uri := range []string{
 		"http://a.test:8080/x?y#z", "HTTPS://me:p%40ss@A.Test", "http://[fe80::1%25Eth0]:9/", "http://a.test:?q", "http://ü.test/é?ü",

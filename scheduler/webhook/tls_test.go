@@ -84,7 +84,7 @@ func (s *segments) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// rawTLS is serveRaw for TLS with a certificate that its client trusts.
+// rawTLS is serveRaw for TLS, with a certificate that the returned client trusts.
 func rawTLS(t *testing.T, config *tls.Config, handle func(*rawConn)) (*rawServer, *webhook.Client, *dialer) {
 	t.Helper()
 	dialer := new(dialer)
@@ -126,8 +126,8 @@ func TestTLSVersions(t *testing.T) {
 	}
 }
 
-// As on a plain connection: what is closed or has something unasked on it isn't
-// used, and nothing was sent on it.
+// TestIdleTLSConnection: as on a plain connection, a connection that is closed or has unasked bytes
+// isn't used, and nothing was sent.
 func TestIdleTLSConnection(t *testing.T) {
 	t.Run("closed", func(t *testing.T) {
 		server, client, dialer := rawTLS(t, &tls.Config{MinVersion: tls.VersionTLS12}, func(c *rawConn) {
@@ -146,7 +146,7 @@ func TestIdleTLSConnection(t *testing.T) {
 	const oops = "HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n"
 	for name, say := range map[string]func(*rawConn){
 		"second answer in the same record": func(c *rawConn) { c.say(oops + ok) },
-		"second answer in the same segment": func(c *rawConn) { // so that TLS has it before it is asked for
+		"second answer in the same segment": func(c *rawConn) { // so that TLS has the answer before the client asks
 			c.segments.holding = true
 			c.say(oops)
 			c.say(ok)

@@ -9,20 +9,19 @@ import (
 	"time"
 )
 
-// patience is how long an attempt lasts before its context is watched for
-// cancellation; its deadline holds from the start. Nearly all receivers answer
-// sooner, and watching costs a tenth of the whole attempt.
+// patience is how long an attempt lasts before the wire watches the context for cancellation. The
+// deadline holds from the start. Nearly all receivers answer sooner, and watching costs a tenth of the
+// whole attempt.
 const patience = 50 * time.Millisecond
 
-// wire is a network connection that keeps to the deadline and the context of
-// the attempt it is used for. It lies below TLS, so that what it does about an
-// expired patience is invisible there. An attempt's goroutine alone uses it.
+// wire is a network connection that keeps to the deadline and the context of its attempt. wire lies
+// below TLS, so TLS does not see an expired patience. Only the attempt's goroutine uses a wire.
 type wire struct {
 	net.Conn
-	stale func() bool // whether the peer has closed it, or sent something unasked
+	stale func() bool // whether the peer has closed the connection, or sent something unasked
 
 	// of the attempt
-	ctx       context.Context // Read and Write have no parameter for it; nil between attempts
+	ctx       context.Context // Read and Write have no parameter for ctx; nil between attempts
 	deadline  time.Time
 	unwatch   func() bool // nil while ctx is not watched
 	sentBytes int64
@@ -48,8 +47,7 @@ func (w *wire) begin(ctx context.Context, deadline time.Time) error {
 	return w.SetDeadline(first)
 }
 
-// end parts the wire from its attempt and reports whether nothing of that can
-// still have an effect on it.
+// end parts the wire from its attempt, and reports whether the attempt can no longer affect the wire.
 func (w *wire) end() bool {
 	clean := w.unwatch == nil || w.unwatch()
 	w.ctx, w.unwatch = nil, nil
@@ -77,8 +75,8 @@ func (w *wire) Write(p []byte) (int, error) {
 	}
 }
 
-// goOn reports whether err means only that patience is over. From then on the
-// context is watched, and the deadline is the attempt's.
+// goOn reports whether err only means that patience is over. From then on the wire watches the context,
+// and has the attempt's deadline.
 func (w *wire) goOn(err error) bool {
 	if w.ctx == nil || w.unwatch != nil || !errors.Is(err, os.ErrDeadlineExceeded) ||
 		w.ctx.Err() != nil || !time.Now().Before(w.deadline) || w.SetDeadline(w.deadline) != nil {
@@ -88,6 +86,6 @@ func (w *wire) goOn(err error) bool {
 	return true
 }
 
-// interrupt ends a Read or Write under way and those to come; what it can't set
+// interrupt ends a Read or Write under way, and all later calls. If the deadline can't be set, the wire
 // is closed already.
 func (w *wire) interrupt() { _ = w.SetDeadline(time.Unix(1, 0)) }

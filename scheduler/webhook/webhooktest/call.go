@@ -10,11 +10,11 @@ import (
 	"chronos/scheduler/timer"
 )
 
-// Call is one callback that arrived. What couldn't be read is zero.
+// Call is a callback that arrived. Fields that couldn't be read are zero.
 type Call struct {
 	Number  int       // in the order of arrival, from 1
 	From    string    // the client's address
-	Arrived time.Time // when its head was read
+	Arrived time.Time // when the head was read
 	Target  string    // path and query as sent
 	Header  http.Header
 	Body    string
@@ -27,14 +27,14 @@ type Call struct {
 	Due       time.Time     // X-Chronos-Due
 	WebhookID string        // webhook-id: the same for all attempts at a pop
 
-	Answer Answer // as told; whether the client waited for it isn't known
+	Answer Answer // as decided; whether the client waited for the answer is unknown
 }
 
 // Key is the key of the timer.
 func (c Call) Key() string { return c.ID.Key }
 
-// Late is how long after its due time the call arrived, by two clocks: the
-// store's and this machine's.
+// Late is how long after its due time the call arrived, by two clocks: the store's clock and this
+// machine's clock.
 func (c Call) Late() time.Duration { return c.Arrived.Sub(c.Due) }
 
 // String names the call for messages.
@@ -61,8 +61,8 @@ func (a Answer) status() int {
 	return a.Status
 }
 
-// Script is for Respond: the first call gets the first answer, and so on; those
-// after the last one get the zero Answer.
+// Script is for Respond: the first call gets the first answer, and so on. Further calls get the zero
+// Answer.
 func Script(answers ...Answer) func(Call) Answer {
 	answers = slices.Clone(answers)
 	return func(c Call) Answer {
@@ -73,7 +73,7 @@ func Script(answers ...Answer) func(Call) Answer {
 	}
 }
 
-// read reads a call and says what is wrong with it.
+// read reads a call and lists the call's faults.
 func read(req *http.Request, body string) (Call, []string) {
 	c := Call{From: req.RemoteAddr, Target: req.RequestURI, Header: req.Header, Body: body, WebhookID: req.Header.Get("Webhook-Id")}
 	var faults []string
@@ -110,8 +110,7 @@ func read(req *http.Request, body string) (Call, []string) {
 	return c, faults
 }
 
-// readDue reads RFC 3339 with exactly three digits of the second's fraction, in
-// UTC.
+// readDue reads RFC 3339 in UTC, with exactly three digits of the second's fraction.
 func readDue(s string) (time.Time, error) {
 	const layout = "2006-01-02T15:04:05.000Z"
 	due, err := time.Parse(layout, s)
@@ -121,8 +120,8 @@ func readDue(s string) (time.Time, error) {
 	return due, nil
 }
 
-// readVersion reads the middle of <key>.<version>.<seq>; the rest must be what
-// the other headers say.
+// readVersion reads the middle of <key>.<version>.<seq>; the rest must agree with the call's ID and
+// Seq.
 func readVersion(c Call) (timer.Version, error) {
 	before, after := c.ID.Key+".", "."+strconv.Itoa(c.Seq)
 	if len(c.WebhookID) <= len(before)+len(after) {

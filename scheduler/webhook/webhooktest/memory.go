@@ -7,15 +7,15 @@ import (
 	"sync"
 )
 
-// Memory is a listener without a network, for tests in a testing/synctest
-// bubble, where waiting for a real connection would stop the clock:
+// Memory is a listener without a network, for tests in a testing/synctest bubble, where a wait for a
+// real connection would stop the clock:
 //
 //	memory := webhooktest.NewMemory()
 //	receiver := webhooktest.Serve(t, memory)
 //	client := webhook.New(webhook.Config{Dial: memory.Dial})
 //
-// Its connections hold no bytes: a write waits until the other side reads. It is
-// safe for concurrent use. Close ends Accept and Dial, not the connections.
+// The connections hold no bytes: a write waits until the other side reads. Memory is safe for
+// concurrent use. Close ends Accept and Dial, but not the connections.
 type Memory struct {
 	conns chan net.Conn
 	done  chan struct{}
@@ -29,8 +29,8 @@ func NewMemory() *Memory {
 	return &Memory{conns: make(chan net.Conn), done: make(chan struct{})}
 }
 
-// Dial connects to the listener, whatever the address. It blocks until Accept
-// takes the connection, Close, or the end of ctx.
+// Dial connects to the listener, whatever the address. Dial blocks until Accept takes the connection,
+// Close, or the end of ctx.
 func (m *Memory) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	ours, theirs := net.Pipe()
 	select {
@@ -53,13 +53,13 @@ func (m *Memory) Accept() (net.Conn, error) {
 	}
 }
 
-// Close implements net.Listener. It may be called again.
+// Close implements net.Listener. Close may be called again.
 func (m *Memory) Close() error {
 	m.once.Do(func() { close(m.done) })
 	return nil
 }
 
-// Addr implements net.Listener: a name to put into URLs.
+// Addr implements net.Listener: a name for URLs.
 func (*Memory) Addr() net.Addr { return memoryAddr{} }
 
 type memoryAddr struct{}

@@ -15,8 +15,8 @@ import (
 // maxBody is the longest body that is read, in bytes.
 const maxBody = 16 << 20
 
-// Receiver is an HTTP server that takes callbacks. It is safe for concurrent
-// use. New makes one; it is closed when the test ends, or by Close.
+// Receiver is an HTTP server that takes callbacks. Receiver is safe for concurrent use. New makes a
+// Receiver; the end of the test or Close closes the Receiver.
 type Receiver struct {
 	server   *http.Server
 	url      string
@@ -31,8 +31,7 @@ type Receiver struct {
 	changed chan struct{} // closed and replaced with every call
 }
 
-// New starts a receiver on a free port of 127.0.0.1. It answers 200 until it is
-// told otherwise.
+// New starts a receiver on a free port of 127.0.0.1. The receiver answers 200 until Respond is called.
 func New(tb testing.TB) *Receiver {
 	tb.Helper()
 	listener, err := new(net.ListenConfig).Listen(tb.Context(), "tcp", "127.0.0.1:0")
@@ -42,8 +41,7 @@ func New(tb testing.TB) *Receiver {
 	return Serve(tb, listener)
 }
 
-// Serve is New on a listener of the caller's, for example one in memory; the
-// receiver closes it.
+// Serve is New on a listener of the caller, for example in memory. The receiver closes the listener.
 func Serve(tb testing.TB, listener net.Listener) *Receiver {
 	tb.Helper()
 	r := &Receiver{
@@ -73,30 +71,28 @@ func Serve(tb testing.TB, listener net.Listener) *Receiver {
 // URL is http://host:port, without a path; any path is served.
 func (r *Receiver) URL() string { return r.url }
 
-// Close ends all connections, whatever is held back with them, and frees the
-// port. It may be called again.
+// Close ends all connections and all delayed answers, and frees the port. Close may be called again.
 func (r *Receiver) Close() {
 	r.stopOnce.Do(func() { close(r.stopped) })
 	_ = r.server.Close()
 	<-r.served
 }
 
-// Respond says how calls are answered from now on; nil stands for 200. It is
-// asked once per call, for one at a time, and must neither block nor use r.
+// Respond sets how calls are answered from now on; nil stands for 200. respond is called once for every
+// call, for one call at a time, and must neither block nor use r.
 func (r *Receiver) Respond(respond func(Call) Answer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.respond = respond
 }
 
-// Calls are all calls so far, in the order in which they were complete. They
-// must not be changed.
+// Calls are all calls so far, in the order of completion. The caller must not change the calls.
 func (r *Receiver) Calls() []Call {
 	calls, _ := r.snapshot()
 	return calls
 }
 
-// Faults returns what was wrong with calls so far, and forgets it.
+// Faults returns the faults of the calls so far, and forgets the faults.
 func (r *Receiver) Faults() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -105,8 +101,8 @@ func (r *Receiver) Faults() []string {
 	return faults
 }
 
-// Wait returns the calls as soon as enough holds for them, or those that came
-// until ctx ended, with ctx's error.
+// Wait returns the calls as soon as enough accepts the calls. If ctx ends first, Wait returns the calls
+// until then, with ctx's error.
 func (r *Receiver) Wait(ctx context.Context, enough func([]Call) bool) ([]Call, error) {
 	for {
 		calls, changed := r.snapshot()
@@ -121,8 +117,8 @@ func (r *Receiver) Wait(ctx context.Context, enough func([]Call) bool) ([]Call, 
 	}
 }
 
-// WaitFor is Wait for at most within, and fails the test at once if that was not
-// long enough. It must be called from the test's goroutine.
+// WaitFor is Wait for at most within, and fails the test at once after within. WaitFor must be called
+// from the test's goroutine.
 func (r *Receiver) WaitFor(tb testing.TB, within time.Duration, enough func([]Call) bool) []Call {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), within)
@@ -156,7 +152,7 @@ func (r *Receiver) serve(w http.ResponseWriter, req *http.Request) {
 	r.answer(w, req, r.record(call, faults))
 }
 
-// record numbers the call, asks how to answer it, and lets all see it.
+// record numbers the call, asks for the answer, and makes the call visible.
 func (r *Receiver) record(call Call, faults []string) Answer {
 	r.mu.Lock()
 	defer r.mu.Unlock()
